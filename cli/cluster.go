@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/user"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -15,8 +13,8 @@ import (
 	"remshell/cli/option"
 	"remshell/cli/request"
 	"remshell/config"
-	"remshell/fault"
 	"remshell/job"
+	"remshell/nsswitch"
 	"remshell/show"
 )
 
@@ -25,9 +23,9 @@ import (
 func cluster(j option.Job, getenv func(string) string, read func(string) (string, error), trust func(string) error) (*config.Cluster, error) {
 	load := func(file, text string) (*config.Cluster, error) {
 		if err := trust(file); err != nil { // it is code (TRUST-27)
-			return nil, &fault.Error{Text: fmt.Sprintf("%v, so it is not used", err), Remedy: fault.Hint(err) + " with --cluster"}
+			return nil, option.Untrusted(err, "what is in it", " with --cluster")
 		}
-		return config.Load(file, text, accounts)
+		return config.Load(file, text, accounts())
 	}
 	for _, named := range []struct{ by, file string }{
 		{"--cluster", j.Cluster}, {"MPIEXEC_CLUSTER", getenv("MPIEXEC_CLUSTER")},
@@ -64,22 +62,13 @@ func readCluster(j option.Job, sys System) (*config.Cluster, error) {
 	return cluster(j, sys.getenv, request.Texts(files.open), files.trust)
 }
 
-// accounts knows the users and groups of this machine.
-var accounts = config.IDs{
-	User: func(name string) (int, error) {
-		u, err := user.Lookup(name)
-		if err != nil {
-			return 0, fmt.Errorf("this machine knows no user %q; give the number", name)
-		}
-		return strconv.Atoi(u.Uid)
-	},
-	Group: func(name string) (int, error) {
-		g, err := user.LookupGroup(name)
-		if err != nil {
-			return 0, fmt.Errorf("this machine knows no group %q; give the number", name)
-		}
-		return strconv.Atoi(g.Gid)
-	},
+// directoryTime is how long a directory service may take, in all, to find users and groups that a file names, or our own account.
+const directoryTime = 5 * time.Second
+
+// accounts knows the users and groups of this machine, for one reading of a file.
+func accounts() config.IDs {
+	user, group := nsswitch.Finders(directoryTime)
+	return config.IDs{User: user, Group: group}
 }
 
 // setsInfo is what --info tells of node sets, of which the cluster file may say as much as options do

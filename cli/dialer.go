@@ -73,7 +73,7 @@ func (d *dialer) choose(j option.Job, sys System, program []string, self reach.S
 	case j.Launcher == "fork":
 		d.There = reach.Nowhere{Why: "is not this machine, and -launcher fork starts nowhere else", Words: "out of reach of -launcher fork"}
 	case len(program) > 0:
-		d.There = &reach.Command{Self: self, Template: program, Args: args, Me: userOf(sys, accountInFile(sys)).Name,
+		d.There = &reach.Command{Self: self, Template: program, Args: args, Me: userOf(sys, account(sys)).Name,
 			Timeout: connectTimeout(j), Shell: shellTimeout(j), Retries: j.Retries, Pacer: pacer, Log: log}
 	default:
 		said, err := sshOptions(j.LauncherArgs)

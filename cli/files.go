@@ -15,6 +15,7 @@ import (
 	"remshell/cli/request"
 	"remshell/fault"
 	"remshell/job"
+	"remshell/nsswitch"
 	"remshell/userfile"
 )
 
@@ -106,9 +107,9 @@ func (u *userFiles) judge(name string, info os.FileInfo) error {
 	text := ""
 	switch _, err := userfile.Resolve(name); {
 	case userfile.Owner(info) != os.Geteuid() && userfile.Owner(info) != 0:
-		text = fmt.Sprintf("%s belongs to %s", name, userfile.UserName(userfile.Owner(info)))
+		text = fmt.Sprintf("%s belongs to %s", name, nsswitch.User(userfile.Owner(info)))
 	case errors.As(err, &foreign):
-		text = fmt.Sprintf("%s is a link of %s", foreign.Path, userfile.UserName(foreign.UID))
+		text = fmt.Sprintf("%s is a link of %s", foreign.Path, nsswitch.User(foreign.UID))
 	case info.Mode()&fs.ModeDevice != 0: // /dev/null
 		return nil
 	case name != "-" && openToAll(name, 0) || name == "-" && info.Mode().Perm()&0o002 != 0:

@@ -18,6 +18,7 @@ import (
 	"remshell/fault"
 	"remshell/job"
 	"remshell/launch/reserve"
+	"remshell/nsswitch"
 	"remshell/userfile"
 )
 
@@ -83,7 +84,7 @@ func openLock(name string) (*os.File, error) {
 	}
 	if missing == nil && userfile.Owner(info) != os.Geteuid() {
 		lock.Close() // nil has nothing to close
-		err = &fault.Error{Text: fmt.Sprintf("%s belongs to %s", name, userfile.UserName(userfile.Owner(info))), Remedy: "name a file in a directory of your own"}
+		err = &fault.Error{Text: fmt.Sprintf("%s belongs to %s", name, nsswitch.User(userfile.Owner(info))), Remedy: "name a file in a directory of your own"}
 	}
 	return lock, err
 }

@@ -96,6 +96,14 @@ func accountOf(sys System, local *sshx.Local) func(context.Context) (nsswitch.Ac
 	}
 }
 
+// account is our account: that of accountOf, for who has nothing else to wait for.
+func account(sys System) nsswitch.Account {
+	if a := accountInFile(sys); a != (nsswitch.Account{}) {
+		return a
+	}
+	return nsswitch.Lookup(context.Background(), directoryTime, syscall.Getuid())
+}
+
 // accountInFile is our account, as far as /etc/passwd has it.
 func accountInFile(sys System) nsswitch.Account {
 	text, _ := fs.ReadFile(sys.FS, "etc/passwd")

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -17,7 +16,6 @@ import (
 
 	"remshell/cli/request"
 	"remshell/job"
-	"remshell/sshx"
 )
 
 // world is what a request may know, beside this machine and its cluster.
@@ -64,19 +62,14 @@ func SetPath() {
 	}
 }
 
-// userName is what the user is called: the environment speaks first, as a static program
-// cannot ask LDAP (see doc/design.md). A user whom nothing names is called by the user ID.
+// userName is what the user is called: by the environment, which costs nothing to ask, or else by his account. A user whom nothing names
+// is called by the user ID.
 func userName(sys System) string {
 	name := cmp.Or(sys.getenv("USER"), sys.getenv("LOGNAME"))
 	if name != "" || sys.FS == nil {
 		return name
 	}
-	local := sshx.NewLocal("/bin/sh", 1)
-	defer local.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	account, _ := accountOf(sys, local)(ctx)
-	return cmp.Or(account.Name, strconv.Itoa(os.Getuid()))
+	return cmp.Or(account(sys).Name, strconv.Itoa(os.Getuid()))
 }
 
 func interfaceAddrs() (addrs []netip.Addr) {

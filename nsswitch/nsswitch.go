@@ -1,5 +1,5 @@
-// Package nsswitch reads what getent(1) prints. The C library, which getent asks, knows all sources that nsswitch.conf(5)
-// names, such as NIS, SSSD, libvirt and mDNS. A static program knows files and name servers only.
+// Package nsswitch finds users, groups and hosts by getent(1). The C library, which getent asks, knows all sources that
+// nsswitch.conf(5) names, such as NIS, SSSD, LDAP, libvirt and mDNS. A static program knows files and name servers only.
 package nsswitch
 
 import (

@@ -1,8 +1,8 @@
-package sshx
+package proc
 
 import "syscall"
 
-// ownSession has a process lead a session, and ends it when the thread ends that has started it.
-func ownSession() *syscall.SysProcAttr {
+// OwnSession has a process lead a session, and ends it when the thread ends that has started it.
+func OwnSession() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 }

@@ -1,8 +1,8 @@
 //go:build !linux
 
-package sshx
+package proc
 
 import "syscall"
 
-// ownSession has a process lead a session.
-func ownSession() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
+// OwnSession has a process lead a session.
+func OwnSession() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }

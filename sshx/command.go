@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"remshell/proc"
 )
 
 // commandLimit is how long a command of the configuration may take that has to answer before a host is connected to. The
@@ -30,7 +32,7 @@ func runCommand(ctx context.Context, limit time.Duration, out *capture, words ..
 	if out != nil {
 		cmd.Stdout = out
 	}
-	cmd.SysProcAttr = ownSession()
+	cmd.SysProcAttr = proc.OwnSession()
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second // for a child that goes on with its output
 	runtime.LockOSThread()      // it lives as long as the thread that has started it

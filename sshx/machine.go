@@ -92,7 +92,7 @@ func (l *Local) Exec(ctx context.Context, command string) (bool, error) {
 // looks for no name in /etc/hosts that ends in a dot.
 func (l *Local) Canonical(ctx context.Context, family, host string) (canonical string, found bool, err error) {
 	return l.ask(ctx, l.slots, "host "+family+" "+host, func(ctx context.Context) (string, bool, error) {
-		text, err := l.getent(ctx, hostDatabase(family), host)
+		text, err := nsswitch.Getent(ctx, lookupLimit, hostDatabase(family), host)
 		if errors.Is(err, exec.ErrNotFound) {
 			return lookupCanonical(ctx, family, host)
 		}
@@ -105,7 +105,7 @@ func (l *Local) Canonical(ctx context.Context, family, host string) (canonical s
 // machine without getent, as macOS, where Go itself asks the C library.
 func (l *Local) Addresses(ctx context.Context, family, host string) ([]netip.Addr, error) {
 	text, _, err := l.ask(ctx, l.names, "addresses "+family+" "+host, func(ctx context.Context) (string, bool, error) {
-		text, err := l.getent(ctx, hostDatabase(family), host)
+		text, err := nsswitch.Getent(ctx, lookupLimit, hostDatabase(family), host)
 		return text, text != "", err
 	})
 	addrs, _ := nsswitch.Hosts(text)
@@ -114,21 +114,6 @@ func (l *Local) Addresses(ctx context.Context, family, host string) ([]netip.Add
 
 func hostDatabase(family string) string {
 	return cmp.Or(map[string]string{"inet": "ahostsv4", "inet6": "ahostsv6"}[family], "ahosts")
-}
-
-// getent asks the C library, which knows all of nsswitch.conf, for an entry of a database. It is empty if there is none.
-func (l *Local) getent(ctx context.Context, database, key string) (entry string, err error) {
-	program, err := exec.LookPath("getent")
-	if err != nil {
-		return "", err
-	}
-	var out capture
-	err = runCommand(ctx, lookupLimit, &out, program, database, key)
-	var exit *ExitError
-	if errors.As(err, &exit) {
-		return "", nil
-	}
-	return out.String(), err
 }
 
 // lookupCanonical is for machines without getent.
@@ -154,7 +139,7 @@ func (l *Local) HomeOf(ctx context.Context, name string) (string, error) {
 		return u.HomeDir, nil
 	}
 	home, found, err := l.ask(ctx, l.slots, "user "+name, func(ctx context.Context) (string, bool, error) {
-		text, err := l.getent(ctx, "passwd", name)
+		text, err := nsswitch.Getent(ctx, lookupLimit, "passwd", name)
 		if fields := strings.Split(text, ":"); len(fields) > 5 {
 			return fields[5], true, err
 		}
@@ -169,7 +154,7 @@ func (l *Local) HomeOf(ctx context.Context, name string) (string, error) {
 // Account finds the account of a user ID. It is empty if there is none. The error is that of ctx.
 func (l *Local) Account(ctx context.Context, uid int) (nsswitch.Account, error) {
 	text, _, _ := l.ask(ctx, l.slots, "account "+strconv.Itoa(uid), func(ctx context.Context) (string, bool, error) {
-		text, err := l.getent(ctx, "passwd", strconv.Itoa(uid))
+		text, err := nsswitch.Getent(ctx, lookupLimit, "passwd", strconv.Itoa(uid))
 		return text, text != "", err
 	})
 	return nsswitch.AccountOf(text, uid), context.Cause(ctx)

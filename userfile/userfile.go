@@ -14,11 +14,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/user"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
+
+	"remshell/nsswitch"
 )
 
 // A ForeignError is returned when a name leads to what another user has made in a directory that everybody may
@@ -31,21 +31,13 @@ type ForeignError struct {
 
 func (e *ForeignError) Error() string {
 	if e.Link {
-		return fmt.Sprintf("%s is a link of %s, and is not followed", e.Path, UserName(e.UID))
+		return fmt.Sprintf("%s is a link of %s, and is not followed", e.Path, nsswitch.User(e.UID))
 	}
-	return fmt.Sprintf("%s belongs to %s, and is not written", e.Path, UserName(e.UID))
+	return fmt.Sprintf("%s belongs to %s, and is not written", e.Path, nsswitch.User(e.UID))
 }
 
 // Hint is what to do about it.
 func (e *ForeignError) Hint() string { return "name a file in a directory of your own" }
-
-// UserName is how messages name a user.
-func UserName(uid int) string {
-	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
-		return u.Username
-	}
-	return "uid " + strconv.Itoa(uid)
-}
 
 // maxLinks is how many links are followed, as by the kernel.
 const maxLinks = 40

@@ -47,7 +47,7 @@ func (b *defaults) readConfig(from Sources) {
 	}
 	if from.Trust != nil {
 		if err := from.Trust(file); err != nil { // it is code (TRUST-27)
-			b.errs = append(b.errs, &fault.Error{Text: fmt.Sprintf("%v, so it is not used", err), Remedy: fault.Hint(err) + " with MPIEXEC_CONFIG"})
+			b.errs = append(b.errs, Untrusted(err, "what is in it", " with MPIEXEC_CONFIG"))
 			return
 		}
 	}
@@ -59,6 +59,12 @@ func (b *defaults) readConfig(from Sources) {
 		}
 		b.configLine(where, line.words)
 	}
+}
+
+// Untrusted refuses a file that is code, if somebody else decides what is in it, as why says. what of it is code; with is how
+// to name a copy.
+func Untrusted(why error, what, with string) error {
+	return &fault.Error{Text: fmt.Sprintf("not started: %v, and %s could run any program as you", why, what), Remedy: fault.Hint(why) + with}
 }
 
 // configLine reads one line.

@@ -74,7 +74,7 @@ func (w World) trusted(entries []hostlist.Entry) error {
 			continue
 		}
 		if err := w.Trust(e.File); err != nil {
-			return &fault.Error{Text: fmt.Sprintf("%v, so %s in it is not used", err, key), Remedy: fault.Hint(err)}
+			return option.Untrusted(err, key+" in it", "")
 		}
 		looked[e.File] = true
 	}

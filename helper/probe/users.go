@@ -3,20 +3,27 @@
 package probe
 
 import (
-	"bufio"
 	"context"
-	"io"
-	"os/exec"
 	"strconv"
 	"strings"
 	"time"
+
+	"remshell/config"
+	"remshell/nsswitch"
 )
 
-// Limits of UserNames: another user may make as many uids appear as he has subordinate ones, and a directory service may hang.
+// Limits of what is asked of a directory service: another user may make as many uids appear as he has subordinate ones, and the
+// service may hang.
 const (
 	maxUsers  = 64
 	usersTime = time.Second
 )
+
+// accounts knows the users and groups of this node, for one reading of a file.
+func accounts() config.IDs {
+	user, group := nsswitch.Finders(usersTime)
+	return config.IDs{User: user, Group: group}
+}
 
 // UserNames returns the names of users that are not in /etc/passwd. It asks getent, which knows the directory services of
 // nsswitch.conf. Who has no name there is not in the result.
@@ -25,20 +32,14 @@ func UserNames(ctx context.Context, uids []int) map[int]string {
 	if len(uids) == 0 {
 		return names
 	}
-	ctx, done := context.WithTimeout(ctx, usersTime)
-	defer done()
-	words, asked := []string{"passwd"}, make(map[int]bool)
+	var keys []string
+	asked := make(map[int]bool)
 	for _, uid := range uids[:min(len(uids), maxUsers)] {
-		words, asked[uid] = append(words, strconv.Itoa(uid)), true
+		keys, asked[uid] = append(keys, strconv.Itoa(uid)), true
 	}
-	cmd := exec.CommandContext(ctx, "getent", words...)
-	out, err := cmd.StdoutPipe()
-	if err != nil || cmd.Start() != nil {
-		return names
-	}
-	defer cmd.Wait() // its exit code says only that some have no name
-	for lines := bufio.NewScanner(io.LimitReader(out, 1<<20)); lines.Scan(); {
-		fields := strings.Split(lines.Text(), ":")
+	answer, _ := nsswitch.Getent(ctx, usersTime, "passwd", keys...)
+	for line := range strings.Lines(answer) {
+		fields := strings.Split(line, ":")
 		if len(fields) < 3 {
 			continue
 		}
