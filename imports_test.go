@@ -14,7 +14,7 @@ import (
 )
 
 // pure packages turn values into values; they may not reach the world, nor what reaches it.
-var pure = []string{"helper/life", "timeline", "limit", "fault", "nsswitch", "hostlist", "idset", "alloc", "text", "gpu", "pin", "job", "sort", "psi", "plan", "plan/line", "plan/nodeset", "plan/region", "whatif", "config", "show", "doctor", "cli/aprun", "cli/option", "cli/record", "cli/request", "cli/saved", "launch/stdio/pattern", "launch/supervise", "launch/checkpoint", "launch/preempt", "launch/restart", "launch/words", "reach/starter", "pmiserver/pmix/bfrops", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message"}
+var pure = []string{"helper/life", "timeline", "limit", "fault", "hostlist", "idset", "alloc", "text", "gpu", "pin", "job", "sort", "psi", "plan", "plan/line", "plan/nodeset", "plan/region", "whatif", "config", "show", "mpifault", "doctor", "cli/aprun", "cli/option", "cli/record", "cli/request", "cli/saved", "launch/stdio/pattern", "launch/supervise", "launch/checkpoint", "launch/preempt", "launch/restart", "launch/words", "reach/starter", "pmiserver/pmix/bfrops", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message"}
 
 var world = []string{"os", "net", "os/exec", "syscall", "log", "golang.org/x/sys/unix"}
 
@@ -22,7 +22,7 @@ var world = []string{"os", "net", "os/exec", "syscall", "log", "golang.org/x/sys
 // layers are drawn in doc/design.md.
 var lower = map[string][]string{
 	"fault":                {},
-	"userfile":             {},
+	"userfile":             {"nsswitch"},
 	"hostlist":             {"text"},
 	"text":                 {},
 	"timeline":             {},
@@ -41,12 +41,13 @@ var lower = map[string][]string{
 	"pipe":                 {},
 	"proc":                 {},
 	"deadline":             {},
-	"nsswitch":             {},
-	"sshx":                 {"deadline", "nsswitch"},
+	"nsswitch":             {"proc"},
+	"sshx":                 {"deadline", "nsswitch", "proc"},
 	"limit":                {},
 	"plan/nodeset":         {"hostlist"},
 	"plan/line":            {},
 	"plan/region":          {"job", "text"},
+	"mpifault":             {"job"},
 	"job":                  {"gpu", "idset", "limit", "pin", "plan/nodeset"},
 	"ledger":               {"job"},
 	"sort":                 {"hostlist", "job"},
@@ -55,20 +56,20 @@ var lower = map[string][]string{
 	"config":               {"hostlist", "job", "limit", "plan/nodeset", "sort", "text"},
 	"plan":                 {"fault", "gpu", "hostlist", "idset", "job", "pin", "plan/line", "plan/nodeset", "plan/region", "sort", "text"},
 	"show":                 {"fault", "gpu", "hostlist", "idset", "job", "pin", "plan", "plan/nodeset", "sort", "text"},
-	"doctor":               {"fault", "hostlist", "job", "plan/nodeset", "show", "text"},
+	"doctor":               {"fault", "hostlist", "idset", "job", "mpifault", "pin", "plan/nodeset", "show", "text"},
 	"alloc":                {"fault", "pin", "text"},
 	"wire":                 {"gpu", "job", "pin", "pipe", "pmiserver/spawn"},
 	"reach":                {"deadline", "proc", "reach/callback", "reach/starter", "sshx"},
 	"reach/callback":       {},
 	"reach/starter":        {},
-	"helper":               {"config", "helper/checkup", "helper/claims", "helper/ipc", "helper/life", "helper/offer", "helper/probe", "helper/rank", "helper/sample", "helper/scratch", "helper/stage", "helper/status", "helper/uplink", "idset", "job", "ledger", "limit", "pin", "pipe", "pmiserver", "pmiserver/fence", "pmiserver/pmix", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message", "pmiserver/transcript", "proc", "wire"},
-	"helper/checkup":       {"helper/offer", "helper/probe", "helper/rank", "job", "nsswitch", "pin", "proc", "wire"},
+	"helper":               {"config", "helper/checkup", "helper/claims", "helper/ipc", "helper/life", "helper/offer", "helper/probe", "helper/rank", "helper/sample", "helper/scratch", "helper/stage", "helper/status", "helper/uplink", "idset", "job", "ledger", "limit", "mpifault", "pin", "pipe", "pmiserver", "pmiserver/fence", "pmiserver/pmix", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message", "pmiserver/transcript", "proc", "wire"},
+	"helper/checkup":       {"config", "helper/offer", "helper/probe", "helper/rank", "job", "ledger", "nsswitch", "pin", "proc", "wire"},
 	"helper/claims":        {"config", "gpu", "helper/probe", "helper/rank", "helper/status", "idset", "job", "ledger", "proc", "wire"},
 	"helper/ipc":           {"job"},
 	"helper/keeper":        {},
 	"helper/life":          {"job"},
 	"helper/offer":         {"job"},
-	"helper/probe":         {"config", "gpu", "idset", "job", "limit", "pin", "plan/nodeset", "proc"},
+	"helper/probe":         {"config", "gpu", "idset", "job", "limit", "nsswitch", "pin", "plan/nodeset", "proc"},
 	"helper/sample":        {"job"},
 	"helper/owndir":        {},
 	"helper/scratch":       {"helper/owndir", "job"},
@@ -85,7 +86,7 @@ var lower = map[string][]string{
 	"launch/restart":       {"gpu", "hostlist", "job", "pin", "plan"},
 	"launch/stdio":         {"fault", "idset", "job", "launch/stdio/pattern", "pipe", "userfile", "wire"},
 	"launch/stdio/pattern": {},
-	"launch/supervise":     {"hostlist", "idset", "job", "launch/preempt", "limit", "show", "text"},
+	"launch/supervise":     {"hostlist", "idset", "job", "launch/preempt", "limit", "mpifault", "show", "text"},
 	"launch/words":         {"idset", "job", "launch/supervise", "pin", "show", "text"},
 	"launch":               {"fault", "gpu", "hostlist", "idset", "job", "launch/checkpoint", "launch/info", "launch/node", "launch/preempt", "launch/reserve", "launch/restart", "launch/stdio", "launch/supervise", "launch/words", "pin", "plan", "pmiserver", "pmiserver/fence", "pmiserver/spawn", "pmiserver/transcript", "show", "text", "timeline", "wire"},
 	"cli/option":           {"fault", "gpu", "hostlist", "job", "limit", "launch/stdio/pattern", "pin", "show", "text"},
@@ -93,7 +94,7 @@ var lower = map[string][]string{
 	"cli/record":           {"hostlist", "job", "limit"},
 	"cli/saved":            {"fault", "job", "launch/restart"},
 	"cli/aprun":            {"fault"},
-	"cli":                  {"alloc", "cli/aprun", "cli/option", "cli/record", "cli/request", "cli/saved", "config", "doctor", "fault", "helper", "helper/keeper", "helper/offer", "helper/probe", "helper/rank", "hostlist", "job", "launch", "launch/node", "launch/reserve", "launch/restart", "launch/stdio", "limit", "nsswitch", "plan", "pmiserver", "psi", "reach", "reach/callback", "reach/starter", "selftest", "show", "sshx", "text", "timeline", "userfile", "whatif"},
+	"cli":                  {"alloc", "cli/aprun", "cli/option", "cli/record", "cli/request", "cli/saved", "config", "doctor", "fault", "helper", "helper/checkup", "helper/keeper", "helper/offer", "helper/probe", "helper/rank", "hostlist", "job", "launch", "launch/node", "launch/reserve", "launch/restart", "launch/stdio", "limit", "nsswitch", "plan", "pmiserver", "psi", "reach", "reach/callback", "reach/starter", "selftest", "show", "sshx", "text", "timeline", "userfile", "whatif"},
 	"selftest":             {"pmiserver/client", "text"},
 	".":                    {"cli"},
 

@@ -3,11 +3,14 @@ package cli
 import (
 	"context"
 	"io"
+	"slices"
+	"strings"
 
 	"remshell/cli/option"
 	"remshell/doctor"
 	"remshell/job"
 	"remshell/launch/reserve"
+	"remshell/sshx"
 )
 
 // This file answers --doctor: what is wrong with the hosts, and what to do about it
@@ -29,7 +32,8 @@ func (c *call) doctor(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	report := doctor.Judge(checkups)
+	report := doctor.Judge(checkups, c.login(ctx, checkups), c.defects(ctx)...)
+	report.Next = c.next(report.Worst() == doctor.Failure)
 	text := report.Text()
 	if c.line.Job.JSON != "" {
 		text = report.JSON()
@@ -44,6 +48,85 @@ func (c *call) doctor(ctx context.Context) (int, error) {
 		flush(c.env.Err)
 	}
 	return report.Code(c.ours), err
+}
+
+// login is our own look at the machine from which jobs are launched; nil, if a helper has looked at it, too.
+func (c *call) login(ctx context.Context, checkups []job.Checkup) *job.Exam {
+	if slices.ContainsFunc(checkups, func(one job.Checkup) bool { return one.Local }) {
+		return nil
+	}
+	return loginHere(ctx, c.sys)
+}
+
+// defects are what is wrong with files of this machine: the cluster file, and those of ssh, if our client reads them.
+func (c *call) defects(ctx context.Context) (defects []job.Defect) {
+	if c.world.Cluster != nil {
+		for _, w := range c.world.Cluster.Warnings {
+			defects = append(defects, job.Defect{Code: "cluster-file", Text: w.Error(), Remedy: "correct the name, or write the number"})
+		}
+	}
+	d, ours := c.env.Dialer.(*dialer)
+	if !ours || d.client == nil || !slices.ContainsFunc(c.req.Nodes, func(def job.NodeDef) bool { return !def.Local }) {
+		return defects
+	}
+	for _, f := range sshx.Flaws(ctx, userOf(c.sys, account(c.sys))) {
+		defects = append(defects, job.Defect{Code: "ssh-file", Text: f.Text, Remedy: f.Remedy})
+	}
+	return defects
+}
+
+// next is what to type when the report is read.
+func (c *call) next(failed bool) string {
+	line, err := option.Mpiexec(signalNumber).Parse(c.args, option.Sources{})
+	if err != nil { // as it was not when the line was read
+		return ""
+	}
+	return nextLine(c.args, line, failed)
+}
+
+// nextLine is what to type when the report on a line is read: the same again if something failed, or what the line says without
+// --doctor, or a first try of the hosts that it names.
+func nextLine(args []string, line option.Line, failed bool) string {
+	if failed {
+		return "When that is mended, ask again: " + typed(args)
+	}
+	first := line.Sections[0]
+	words := 0
+	if first.Program != "" && len(line.Sections) == 1 {
+		words = min(1+len(first.Args), len(args))
+	}
+	options, rest := withoutQuestion(args[:len(args)-words]), args[len(args)-words:]
+	_, counted := first.Origin("n")
+	_, spread := first.Origin("ppn")
+	switch {
+	case first.Program != "" && line.NamesHosts():
+		return "Next: " + typed(append(options, rest...))
+	case words > 0:
+		options = append(options, "-host", strings.Join(rest, ","), "-ppn", "1")
+	case counted || spread:
+	case line.NamesHosts():
+		options = append(options, "-ppn", "1")
+	default:
+		options = append(options, "-n", "2")
+	}
+	return "Next: " + typed(append(options, "hostname"))
+}
+
+// withoutQuestion is a line without what makes it a question.
+func withoutQuestion(args []string) []string {
+	return slices.DeleteFunc(slices.Clone(args), func(word string) bool {
+		name, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
+		return strings.HasPrefix(word, "-") && (name == "doctor" || name == "json")
+	})
+}
+
+// typed is a command line as one types it in a shell.
+func typed(args []string) string {
+	line := "mpiexec"
+	for _, word := range args {
+		line += " " + option.Quote(word)
+	}
+	return line
 }
 
 // needs is what the job of the first section would look for on the hosts.

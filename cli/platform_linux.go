@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"io"
 	"math"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"remshell/cli/request"
 	"remshell/fault"
 	"remshell/helper"
+	"remshell/helper/checkup"
 	"remshell/helper/keeper"
 	"remshell/helper/offer"
 	"remshell/helper/probe"
@@ -74,6 +76,12 @@ func probeHere(sys System) (job.Probe, error) { return probe.Node(sys.FS, sys.En
 
 // traitsHere reads what sets of nodes are made by.
 func traitsHere(sys System) job.Traits { return probe.Traits(sys.FS, sys.Environ) }
+
+// loginHere looks at the login from which jobs are launched.
+func loginHere(ctx context.Context, sys System) *job.Exam {
+	exam := checkup.Login(ctx, sys.Environ)
+	return &exam
+}
 
 // offerHere is what a program would be offered on this machine, and why; empty: it is not found.
 func offerHere(app job.App, environ []string) string {

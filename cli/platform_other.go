@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -34,6 +35,9 @@ func probeHere(System) (job.Probe, error) { return job.Probe{}, errors.New("rank
 
 // traitsHere knows nothing of this machine.
 func traitsHere(System) job.Traits { return job.Traits{} }
+
+// loginHere knows nothing of this login.
+func loginHere(context.Context, System) *job.Exam { return nil }
 
 // offerHere knows nothing of programs: no rank can run here.
 func offerHere(job.App, []string) string { return "" }

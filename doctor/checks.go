@@ -1,13 +1,17 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
+	"remshell/idset"
 	"remshell/job"
+	"remshell/mpifault"
+	"remshell/pin"
 	"remshell/text"
 )
 
@@ -31,7 +35,86 @@ const (
 
 // checks look at one host each, which was reached. Their order is that of the report.
 var checks = []func(job.Checkup) []Finding{
-	login, shell, noise, clock, place, limits, group, shared, disk, mask, server, ledger, labelled,
+	rules, login, shell, noise, clock, account, place, limits, group, shared, disk, mask, server, ledger, labelled,
+}
+
+// rules are those of the host's own administrator. That a host runs no jobs is no defect where the cluster file says so, too.
+func rules(c job.Checkup) (found []Finding) {
+	r := c.Exam.Rules
+	switch {
+	case r.Faulty:
+		found = append(found, of(c, Failure, "node-file", r.Barred, "correct that file; it is root's: ask the administrator of the host"))
+	case r.Barred != "" && !c.Said.NoJobs:
+		found = append(found, of(c, Failure, "barred", r.Barred, "ask the administrator of the host, or leave it out"))
+	}
+	for _, text := range r.Warnings {
+		found = append(found, of(c, Warning, "node-file", text, "correct the name, or write the number"))
+	}
+	return found
+}
+
+// launching is about the machine from which jobs are launched.
+func launching(exam *job.Exam, defects []job.Defect) (found []Finding) {
+	if exam != nil {
+		c := job.Checkup{Local: true, Exam: *exam}
+		found = slices.Concat(account(c), limits(c))
+	}
+	for _, d := range defects {
+		found = append(found, of(job.Checkup{}, Warning, d.Code, d.Text, d.Remedy))
+	}
+	for i := range found {
+		found[i].Hosts = []string{}
+	}
+	return found
+}
+
+// account is that of the login, with its home directory.
+func account(c job.Checkup) (found []Finding) {
+	for _, d := range []job.Defect{c.Exam.Account, c.Exam.Home} {
+		if d.Text != "" {
+			found = append(found, of(c, Warning, d.Code, d.Text, d.Remedy))
+		}
+	}
+	return found
+}
+
+// claimed is about a host of which other jobs have all CPUs.
+func claimed(c job.Checkup) []Finding {
+	var busy []int
+	whose, alone := "", false
+	for _, claim := range c.Page.Claims {
+		for _, rank := range claim.Ranks {
+			busy = append(busy, rank.CPUs...)
+		}
+		alone = alone || claim.Exclusive
+		if whose == "" {
+			whose = fmt.Sprintf("job %s of %s", claim.Job, cmp.Or(claim.User, fmt.Sprint("uid ", claim.UID)))
+		}
+	}
+	free := func(core pin.Core) bool { return !slices.ContainsFunc(core.CPUs, idset.Of(busy...).Has) }
+	if whose == "" || !alone && slices.ContainsFunc(c.Probe.Topology.Cores, free) {
+		return nil
+	}
+	if more := len(c.Page.Claims) - 1; more > 0 {
+		whose += fmt.Sprintf(" and %d more", more)
+	}
+	return []Finding{of(c, Warning, "claimed", "other jobs have all of it: "+whose,
+		"wait for it with --wait, or see who has what: mpiexec --ps "+c.Node)}
+}
+
+// library is about faults that the program's MPI is known for.
+func library(c job.Checkup, several bool) (found []Finding) {
+	for _, f := range mpifault.Of(c.Exam.Library) {
+		level := Note
+		switch {
+		case f.When == mpifault.AcrossHosts && several:
+			level = Warning
+		case f.When != mpifault.Spawning && !several:
+			continue
+		}
+		found = append(found, of(c, level, f.Code, "the program "+f.Text(), f.Remedy))
+	}
+	return found
 }
 
 func login(c job.Checkup) []Finding {
@@ -122,8 +205,11 @@ func limit(c job.Checkup, l job.Limit, better string) Finding {
 	if raised(c, l) {
 		which = "-H"
 	}
-	return of(c, Warning, "limit", fmt.Sprintf("a login may have only %d%s of %s (ulimit %s%s)", amount(l.Flag, l.Soft), unit, l.Name, which, l.Flag),
-		"raise it in its /etc/security/limits.conf, or where its sshd is started: "+better)
+	remedy := "raise it in its /etc/security/limits.conf, or where its sshd is started: "
+	if c.Local {
+		remedy = "raise it in /etc/security/limits.conf, or with ulimit -" + l.Flag + " where mpiexec is started: "
+	}
+	return of(c, Warning, "limit", fmt.Sprintf("a login may have only %d%s of %s (ulimit %s%s)", amount(l.Flag, l.Soft), unit, l.Name, which, l.Flag), remedy+better)
 }
 
 // amount is a limit in the unit of ulimit: KiB for sizes.
@@ -168,11 +254,16 @@ func shared(c job.Checkup) []Finding {
 }
 
 func disk(c job.Checkup) (found []Finding) {
-	for _, s := range c.Exam.Folders {
+	for _, s := range append(slices.Clone(c.Exam.Folders), c.Exam.Ledger) {
 		if s.Err != "" || s.Free >= smallTemp || s.Total == 0 {
 			continue
 		}
 		found = append(found, of(c, Warning, "disk-full", fmt.Sprintf("%s has %s left", s.Path, text.Size(s.Free)), "make room there"))
+	}
+	for _, s := range c.Exam.Folders {
+		if s.NoExec {
+			found = append(found, of(c, Note, "noexec", fmt.Sprintf("no program can be run from %s (it is mounted noexec)", s.Path), "keep programs elsewhere; --stage finds a place"))
+		}
 	}
 	return found
 }
@@ -209,6 +300,9 @@ func ledger(c job.Checkup) []Finding {
 	case c.Page.Err != "":
 		return []Finding{of(c, Warning, "ledger", "not kept apart from other jobs: "+c.Page.Err,
 			"make the directory sticky, writable for all and root's, or name another: --ledger DIR")}
+	case c.Exam.Ledger.Err != "":
+		return []Finding{of(c, Warning, "ledger", fmt.Sprintf("not kept apart from other jobs: claims in %s: %s", c.Exam.Ledger.Path, c.Exam.Ledger.Err),
+			"let all users make files in that directory, or name another: --ledger DIR")}
 	case c.Page.Notice != "":
 		return []Finding{of(c, Warning, "ledger", c.Page.Notice, "remove that, or ask its user to: until then other jobs may use the CPUs of his")}
 	}

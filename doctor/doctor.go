@@ -5,7 +5,7 @@ there, and what to do about it (DIAG-5).
 	job.Checkup per host --Judge--> Report: findings, equal ones once, with all their hosts
 	                                   |--> Text, JSON, Code
 
-A failure means that a job cannot use the host as it is, a warning that it may go wrong.
+A failure means that a job cannot use the host as it is, a warning that it may go wrong, a note that some jobs do.
 The package reads nothing but its arguments; what to look for, package helper/checkup
 knows, and whom to ask, package launch/reserve.
 */
@@ -26,11 +26,12 @@ type Level int
 // The levels.
 const (
 	Fine Level = iota
+	Note
 	Warning
 	Failure
 )
 
-func (l Level) String() string { return [...]string{"fine", "warning", "failure"}[l] }
+func (l Level) String() string { return [...]string{"fine", "note", "warning", "failure"}[l] }
 
 // MarshalText is the level's word.
 func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
@@ -40,7 +41,7 @@ func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 type Finding struct {
 	Level  Level    `json:"level"`
 	Code   string   `json:"code"`
-	Hosts  []string `json:"hosts"`
+	Hosts  []string `json:"hosts"` // none: the machine from which jobs are launched
 	Text   string   `json:"text"`
 	Remedy string   `json:"remedy"`
 
@@ -49,13 +50,15 @@ type Finding struct {
 
 // A Report is all there is to say.
 type Report struct {
-	Findings []Finding // failures first, then warnings, each in the order of the hosts
+	Findings []Finding // failures first, then warnings and notes, each in the order of the hosts
 	Hosts    []job.Checkup
+	Next     string // what to type next; empty: nothing
 }
 
-// Judge finds what is wrong. It is a pure function.
-func Judge(checkups []job.Checkup) Report {
-	var found []Finding
+// Judge finds what is wrong. here is of the machine from which jobs are launched: its own look at its login, and other defects that
+// were found there. If that machine is one of the hosts, the look is nil.
+func Judge(checkups []job.Checkup, here *job.Exam, defects ...job.Defect) Report {
+	found := launching(here, defects)
 	for _, c := range checkups {
 		if c.Failure.Text != "" {
 			f := c.Failure
@@ -70,11 +73,15 @@ func Judge(checkups []job.Checkup) Report {
 		if len(checkups) > 1 {
 			found = append(found, names(c)...)
 		}
+		if len(checkups) > 1 || !c.Local { // here jobs share CPUs
+			found = append(found, claimed(c)...)
+		}
+		found = append(found, library(c, len(checkups) > 1)...)
 	}
 	found = append(found, together(checkups)...)
 	found = fold(found)
 	slices.SortStableFunc(found, func(a, b Finding) int { return int(b.Level) - int(a.Level) })
-	return Report{found, checkups}
+	return Report{Findings: found, Hosts: checkups}
 }
 
 // remedies are for failures that bring none, by the codes of packages reach and sshx.
@@ -118,11 +125,14 @@ func fold(found []Finding) []Finding {
 	return folded
 }
 
-// Worst is the worst level of all findings.
+// Worst is the worst level of all findings; Fine, if there are only notes.
 func (r Report) Worst() Level {
 	worst := Fine
 	for _, f := range r.Findings {
 		worst = max(worst, f.Level)
+	}
+	if worst == Note {
+		return Fine
 	}
 	return worst
 }

@@ -28,6 +28,7 @@ func healthy(name string) job.Checkup {
 		Group:  job.Group{Memory: -1, Processes: -1},
 		Shared: job.Space{Path: "/dev/shm", Total: 32 << 30, Free: 32 << 30}, MaxStartups: 10,
 		Folders: []job.Space{{Path: "/tmp", Total: 1 << 40, Free: 1 << 39}},
+		Rules:   job.NodeRules{Most: -1}, Ledger: job.Space{Path: "/var/tmp", Total: 1 << 40, Free: 1 << 39},
 	}
 	return c
 }
@@ -47,6 +48,33 @@ var cases = []struct {
 	{"slow shell", func(c *job.Checkup) { c.Shell = 12 * time.Second }, "warning slow-shell: the login shell takes longer than 3s to run a command", "ssh b true"},
 	{"noise", func(c *job.Checkup) { c.Noise = "\nhello\nyou\n" }, `warning login-noise: the login shell prints text ("hello"); mpiexec drops it, scp and rsync fail`, "$-"},
 	{"long noise", func(c *job.Checkup) { c.Noise = strings.Repeat("é", 100) }, `warning login-noise: the login shell prints text ("` + strings.Repeat("é", 30) + `..."); mpiexec drops it, scp and rsync fail`, ""},
+	{"a typo in node.toml", func(c *job.Checkup) {
+		c.Exam.Rules = job.NodeRules{Barred: "runs no jobs, since what its administrator allows is not clear: /etc/remshell/node.toml:1: bad", Faulty: true}
+	}, "failure node-file: runs no jobs, since what its administrator allows is not clear: /etc/remshell/node.toml:1: bad", "ask the administrator"},
+	{"a typo where the cluster file runs no jobs", func(c *job.Checkup) {
+		c.Said.NoJobs, c.Exam.Rules = true, job.NodeRules{Barred: "runs no jobs, bad", Faulty: true}
+	}, "failure node-file: runs no jobs, bad", "root's"},
+	{"reserved for others", func(c *job.Checkup) { c.Exam.Rules.Barred = "is reserved for other users (f)" }, "failure barred: is reserved for other users (f)", "leave it out"},
+	{"a front end", func(c *job.Checkup) { c.Exam.Rules.Barred, c.Said.NoJobs = "runs no jobs (f)", true }, "", ""},
+	{"a name that nobody has", func(c *job.Checkup) { c.Exam.Rules.Warnings = []string{"f:3: users: no user"} }, "warning node-file: f:3: users: no user", "number"},
+	{"no account", func(c *job.Checkup) { c.Exam.Account = job.Defect{Code: "account", Text: "none", Remedy: "getent"} }, "warning account: none", "getent"},
+	{"no home", func(c *job.Checkup) { c.Exam.Home = job.Defect{Code: "home", Text: "none", Remedy: "mount it"} }, "warning home: none", "mount it"},
+	{"all is claimed", func(c *job.Checkup) {
+		c.Page.Claims = []job.Claim{{Job: "j1", User: "ann", Ranks: []job.ClaimedRank{{CPUs: []int{0, 1}}}}, {Job: "j2", UID: 7, Ranks: []job.ClaimedRank{{CPUs: []int{6}}, {CPUs: []int{3, 7}}}}}
+	}, "warning claimed: other jobs have all of it: job j1 of ann and 1 more", "--ps b"},
+	{"half is claimed", func(c *job.Checkup) {
+		c.Page.Claims = []job.Claim{{Job: "j1", User: "ann", Ranks: []job.ClaimedRank{{CPUs: []int{0, 1, 4, 5, 2}}}}}
+	}, "", ""},
+	{"claimed for one job alone", func(c *job.Checkup) {
+		c.Page.Claims = []job.Claim{{Job: "j1", UID: 7, Exclusive: true}}
+	}, "warning claimed: other jobs have all of it: job j1 of uid 7", "--wait"},
+	{"claims cannot be made", func(c *job.Checkup) { c.Exam.Ledger.Err = "read-only file system" }, "warning ledger: not kept apart from other jobs: claims in /var/tmp: read-only file system", "--ledger"},
+	{"no room for claims", func(c *job.Checkup) { c.Exam.Ledger.Free = 1 << 20 }, "warning disk-full: /var/tmp has 1 MiB left", "room"},
+	{"an MPI that hangs across hosts", func(c *job.Checkup) {
+		c.Exam.Library = job.Library{Family: "MPICH", File: "libmpich.so.12.2.2", UCX: true}
+	},
+		"warning mpich-finalize: the program is linked with MPICH 4.0 with UCX (Debian 12); if its ranks are on several hosts, MPI_Finalize hangs at times, since one rank waits for another that has ended its part" +
+			"note mpich-spawn: the program is linked with MPICH 4.0 to 4.2 with UCX (Debian 12 and 13); if it calls MPI_Comm_spawn or MPI_Open_port, that fails", "another MPI"},
 	{"clock ahead", func(c *job.Checkup) { c.Skew = 90*time.Second + 300*time.Millisecond }, "warning clock: its clock is 1m30s ahead of ours", "NTP"},
 	{"clock behind", func(c *job.Checkup) { c.Skew = -5 * time.Second }, "warning clock: its clock is 5s behind ours", "NTP"},
 	{"clock, but nobody knows", func(c *job.Checkup) { c.Skew, c.Blur = 5*time.Second, 4*time.Second }, "", ""},
@@ -110,7 +138,7 @@ func TestJudge(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			hosts := []job.Checkup{healthy("a"), healthy("b"), healthy("c")}
 			c.ill(&hosts[1])
-			r := Judge(hosts)
+			r := Judge(hosts, nil)
 			got, hint := "", ""
 			for _, f := range r.Findings {
 				got += fmt.Sprintf("%v %s: %s", f.Level, f.Code, f.Text)
@@ -133,8 +161,51 @@ func TestJudge(t *testing.T) {
 func TestJudgeOfOneHost(t *testing.T) {
 	c := healthy("a")
 	c.Exam.Address, c.Exam.OwnName, c.Exam.NameErr = "127.0.0.1", nil, "none"
-	if r := Judge([]job.Checkup{c}); len(r.Findings) > 0 {
+	if r := Judge([]job.Checkup{c}, nil); len(r.Findings) > 0 {
 		t.Errorf("found %v", r.Findings)
+	}
+}
+
+// Here jobs share CPUs, and nothing crosses hosts: a program that would hang there is fine, and so is a machine that others use. A note
+// is no warning.
+func TestJudgeOfThisMachine(t *testing.T) {
+	c := healthy("localhost")
+	c.Local = true
+	c.Page.Claims = []job.Claim{{Job: "j1", Exclusive: true}}
+	c.Exam.Library = job.Library{Family: "MPICH", File: "libmpich.so.12.2.2", UCX: true}
+	c.Exam.Folders[0].NoExec = true
+	r := Judge([]job.Checkup{c}, nil)
+	var codes []string
+	for _, f := range r.Findings {
+		codes = append(codes, f.Level.String()+" "+f.Code)
+	}
+	if want := []string{"note noexec", "note mpich-spawn"}; !slices.Equal(codes, want) || r.Code(125) != 0 || r.Worst() != Fine || !strings.HasSuffix(r.Text(), "\n1 host: all fine\n") {
+		t.Errorf("found %q, want %q; code %d\n%s", codes, want, r.Code(125), r.Text())
+	}
+}
+
+// What is wrong where jobs are launched is said of this machine.
+func TestJudgeOfTheLaunchingMachine(t *testing.T) {
+	here := healthy("").Exam
+	here.Limits[4].Soft, here.Limits[0].Soft = 1<<30, -1
+	here.Home = job.Defect{Code: "home", Text: "HOME is not set", Remedy: "set it"}
+	r := Judge([]job.Checkup{healthy("a")}, &here, job.Defect{Code: "ssh-file", Text: "no agent", Remedy: "start one"})
+	r.Next = "Next: mpiexec"
+	const want = `
+warning  this machine: HOME is not set
+         set it
+
+warning  this machine: a login may have only 1048576 KiB of virtual memory (ulimit -v)
+         raise it in /etc/security/limits.conf, or with ulimit -v where mpiexec is started: unlimited
+
+warning  this machine: no agent
+         start one
+
+1 host, 1 reached: 0 failures, 3 warnings
+Next: mpiexec
+`
+	if !strings.HasSuffix(r.Text(), want) || !strings.Contains(r.JSON(), `"hosts":[],"text":"no agent"`) || !strings.Contains(r.JSON(), `"next":"Next: mpiexec"`) {
+		t.Errorf("%s\n%s", r.Text(), r.JSON())
 	}
 }
 
@@ -154,7 +225,7 @@ warning  n[1-2]: a login may use 8 of 64 CPUs
 func TestText(t *testing.T) {
 	hosts := []job.Checkup{healthy("n1"), healthy("n2"), healthy("n3"), {Node: "n4", Failure: job.Defect{Code: "refused", Text: "connect: refused"}}}
 	hosts[0].Exam.Online, hosts[1].Exam.Online, hosts[2].Login = 64, 64, time.Second/2
-	r := Judge(hosts)
+	r := Judge(hosts, nil)
 	if r.Text() != wholeReport {
 		t.Errorf("got\n%s\nwant\n%s", r.Text(), wholeReport)
 	}
@@ -172,7 +243,7 @@ func TestText(t *testing.T) {
 // Every failure has a remedy, also one of a kind that nobody foresaw.
 func TestEveryFailureHasARemedy(t *testing.T) {
 	ill := job.Checkup{Node: "a", Failure: job.Defect{Code: "moonshine", Text: "too bright"}}
-	if r := Judge([]job.Checkup{ill}); len(r.Findings) != 1 || r.Findings[0].Remedy == "" {
+	if r := Judge([]job.Checkup{ill}, nil); len(r.Findings) != 1 || r.Findings[0].Remedy == "" {
 		t.Errorf("found %+v", r.Findings)
 	}
 }

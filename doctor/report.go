@@ -24,7 +24,7 @@ func (r Report) Text() string {
 	}
 	b.WriteString(text.Columns("", table))
 	for _, f := range r.Findings {
-		fmt.Fprintf(&b, "\n%s  %s: %s\n", f.Level, hosts(f.Hosts), show.Clean(f.Text+f.detail.String()))
+		fmt.Fprintf(&b, "\n%-7s  %s: %s\n", f.Level, f.where(), show.Clean(f.Text+f.detail.String()))
 		if f.Remedy != "" {
 			fmt.Fprintf(&b, "         %s\n", show.Clean(f.Remedy))
 		}
@@ -33,7 +33,18 @@ func (r Report) Text() string {
 		b.WriteByte('\n')
 	}
 	b.WriteString(r.sum() + "\n")
+	if r.Next != "" {
+		b.WriteString(r.Next + "\n")
+	}
 	return b.String()
+}
+
+// where names the hosts of a finding.
+func (f Finding) where() string {
+	if len(f.Hosts) == 0 {
+		return "this machine"
+	}
+	return hosts(f.Hosts)
 }
 
 // A row is hosts of which there is the same to tell.
@@ -91,17 +102,21 @@ func about(c job.Checkup) string {
 		parts = append(parts, text.Size(c.Exam.Shared.Total)+" in /dev/shm")
 	}
 	if c.Exam.Offer != "" {
-		parts = append(parts, "pmi  "+show.Clean(c.Exam.Offer))
+		offer, why, _ := strings.Cut(c.Exam.Offer, " ")
+		parts = append(parts, "the program is offered "+job.Offer(offer).Words()+" "+show.Clean(why))
 	}
 	if c.Local {
 		parts = append(parts, "this machine")
 	}
 	if jobs := len(c.Page.Claims); jobs > 0 {
-		parts = append(parts, text.Count(jobs, "job")+" of ours on it")
+		parts = append(parts, text.Count(jobs, "job")+" on it")
+	}
+	if most := c.Exam.Rules.Most; c.Exam.Rules.Barred == "" && most >= 0 && most < len(c.Probe.Topology.Cores) {
+		parts = append(parts, "at most "+text.Count(most, "rank")+" at a time (its administrator's maxproc)")
 	}
 	if c.Page.Where != "" {
 		// The name behind it has the machine's identity in it, and hosts that are alike are told together.
-		parts = append(parts, "jobs learn of one another in "+show.Word(path.Dir(c.Page.Where)))
+		parts = append(parts, "claims in "+show.Word(path.Dir(c.Page.Where)))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -183,7 +198,8 @@ func (r Report) JSON() string {
 		Verdict  Level     `json:"verdict"`
 		Hosts    []host    `json:"hosts"`
 		Findings []Finding `json:"findings"`
-	}{1, r.Worst(), list, append([]Finding{}, r.Findings...)})
+		Next     string    `json:"next,omitempty"`
+	}{1, r.Worst(), list, append([]Finding{}, r.Findings...), r.Next})
 	if err != nil { // there is nothing in it that could fail
 		panic(err)
 	}

@@ -19,6 +19,9 @@ func TestExamOfThisMachine(t *testing.T) {
 		e.Dir.Text != "" || e.Program.Text != "" || e.Clock.IsZero() {
 		t.Errorf("exam %+v", e)
 	}
+	if e.Rules.Barred != "" || e.Rules.Most != -1 || e.Ledger.Path != "/var/tmp" || e.Ledger.Err != "" || e.Account.Text != "" {
+		t.Errorf("rules %+v, ledger %+v, account %+v", e.Rules, e.Ledger, e.Account)
+	}
 	k.conn.Send(&wire.Examine{Dir: "/nowhere", Program: "no-such-program"})
 	e = hear[*wire.Examined](k).Exam
 	if e.Dir.Code != "directory" || e.Dir.Remedy == "" || e.Program.Code != "program" {

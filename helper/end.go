@@ -28,6 +28,9 @@ func (s *session) hurryUp() {
 	if !s.stopForking.Swap(true) {
 		close(s.hurry)
 	}
+	for _, r := range s.ranks {
+		r.noteBarrier()
+	}
 	for _, g := range s.groups {
 		g.pmi.Freeze()
 	}
@@ -42,6 +45,7 @@ func (s *session) ask() {
 	s.left.Look(s.members)
 	for _, r := range s.ranks {
 		r.dying = r.alive() && proc.Exiting(r.begun.PID)
+		r.noteBarrier()
 	}
 	if !s.had(unix.SIGTERM) {
 		s.strike(unix.SIGTERM)

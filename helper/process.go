@@ -29,6 +29,7 @@ type process struct {
 	begun   rank.Process // PID 0: not started
 	started time.Time
 	dying   bool      // it was about to end when it was told to
+	barrier int       // in which it waited when a signal was sent to it, from 1; 0: in none
 	exit    *job.Exit // set when reaped
 
 	in       *stdinWriter // nil: stdin is /dev/null

@@ -15,6 +15,7 @@ import (
 	"remshell/helper/status"
 	"remshell/job"
 	"remshell/limit"
+	"remshell/mpifault"
 	"remshell/proc"
 	"remshell/wire"
 )
@@ -287,6 +288,7 @@ func (s *session) report(r *process, tell bool) {
 	if r.exit.PMI == job.PMINever && r.plan.Rank == 0 && r.group.prepare.Group.Size > 1 {
 		r.exit.Built, r.exit.Offer = s.builtFor(r), r.offered()
 	}
+	r.exit.Barrier, r.exit.Fault = s.waited(r)
 	s.left.Judged(r.number, r.exit.Status() == 0 && !r.exit.Asked && r.exit.PMI != job.PMIOpen && r.exit.PMI != job.PMIAborted)
 	r.group.pmi.Exited(r.plan.Rank)
 	if s.pmix != nil {
@@ -300,8 +302,34 @@ func (s *session) report(r *process, tell bool) {
 	r.talk.Unlock()
 }
 
+// noteBarrier notes in which barrier a rank waits, before a signal ends it.
+func (r *process) noteBarrier() {
+	if r.exit == nil {
+		r.barrier = max(r.barrier, r.group.pmi.Barrier(r.plan.Rank))
+	}
+}
+
+// waited says of a rank that was ended in a barrier which fault of its library may have held it there.
+func (s *session) waited(r *process) (barrier int, fault string) {
+	o := r.group.offers[r.plan.App]
+	if r.barrier == 0 || r.exit.Status() == 0 || r.exit.PMI != job.PMIOpen || o == nil {
+		return 0, ""
+	}
+	library := o.MPI
+	if library.Family == "" { // --pmi said what is offered
+		library = s.judgeProgram(r).MPI
+	}
+	for _, f := range mpifault.Of(library) {
+		if f.Code == mpifault.Finalize {
+			fault = f.Code
+		}
+	}
+	return r.barrier, fault
+}
+
 // pass sends a signal of the user to a rank: to its process group, or to the rank alone (SIG-6).
 func (s *session) pass(r *process, number unix.Signal) {
+	r.noteBarrier()
 	target := -r.begun.PID
 	if s.prepare.Supervision.Leader {
 		target = r.begun.PID

@@ -48,6 +48,28 @@ type Exam struct {
 	DirName, Found string // which they are
 	Offer          string // what the program would be offered, and why (PMIX-6); empty: there is none
 	Traits         Traits
+	Rules          NodeRules // of the node's own administrator
+	Ledger         Space     // the directory of claims, in which the user has to make files
+	Home, Account  Defect    // of the login
+	Library        Library   // for MPI, with which the program is linked
+}
+
+// NodeRules are what the files of a node's own administrator say to one user.
+type NodeRules struct {
+	Barred   string   // why nothing of his runs there, in words that follow the node's name; empty: it does
+	Faulty   bool     // Barred is so for everybody, since a file has a fault
+	Most     int      // ranks of all jobs at a time; negative: any number
+	Warnings []string // of what a file says and has no effect
+}
+
+// MaxWarnings is of how many warnings about its administrator's files a node tells.
+const MaxWarnings = 8
+
+// A Library is one for MPI.
+type Library struct {
+	Family string // as people call it, "MPICH"; empty: there is none
+	File   string // its name without links, which has the version of its interface, "libmpich.so.12.2.2"
+	UCX    bool   // it needs libucp, by which it talks to other nodes
 }
 
 // A Limit is one of getrlimit(2), as the login has it.

@@ -16,5 +16,20 @@ const (
 // PMI reports whether a rank gets the PMI socket.
 func (o Offer) PMI() bool { return o == OfferPMI1 || o == OfferPMI2 || o == OfferBoth }
 
+// Words is an offer for people.
+func (o Offer) Words() string {
+	switch o {
+	case OfferPMI2:
+		return "PMI-2"
+	case OfferPMIx:
+		return "PMIx"
+	case OfferBoth:
+		return "PMI-1 and PMIx"
+	case OfferNone:
+		return "nothing"
+	}
+	return "PMI-1"
+}
+
 // PMIx reports whether a rank gets the address of a PMIx server.
 func (o Offer) PMIx() bool { return o == OfferPMIx || o == OfferBoth }

@@ -53,6 +53,10 @@ type Exit struct {
 	Built  string // the library for MPI or PMIx that the program is linked with; empty: none, or not looked
 	Offer  Offer  // by what the rank could have found us; empty: not told
 	Input  int64  // how many bytes of its standard input it has read, if we have written that; -1: unknown
+
+	// How far MPI_Finalize came, of a rank that we ended.
+	Barrier int    // of PMI, from 1, in which it waited; 0: in none
+	Fault   string // of its library, as package mpifault has it, by which it may have waited for ever; empty: none is known
 }
 
 // A PMIState is how far a rank came with its process manager interface.

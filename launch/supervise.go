@@ -140,6 +140,9 @@ func (f *fleet) tellMore(state *supervise.State, req job.Request, result job.Res
 	if note := state.Alone(first.Argv[0]); note != "" {
 		f.env.Say(note)
 	}
+	if note := state.Stuck(); note != "" {
+		f.env.Say(note)
+	}
 	f.sayAll(words.Staying(result.Hosts))
 	if req.Ends.Codes {
 		for _, line := range state.ExitCodes() {

@@ -28,6 +28,7 @@ type Examine struct {
 	Dir, Program, Path string
 	Libraries          string // LD_LIBRARY_PATH of ranks
 	Address            string // of the node, for its peers; empty: the helper knows
+	Ledger             string // the directory of claims; empty: the default
 }
 
 func (m *Examine) fields(c *codec) {
@@ -36,6 +37,7 @@ func (m *Examine) fields(c *codec) {
 	c.text(&m.Path, anyText)
 	c.text(&m.Libraries, anyText)
 	c.word(&m.Address, "address")
+	c.text(&m.Ledger, aPath)
 }
 
 // Examined answers Examine.
@@ -65,6 +67,24 @@ func (c *codec) exam(e *job.Exam) {
 	c.sentence(&e.Found, "program")
 	c.sentence(&e.Offer, "offer")
 	c.traits(&e.Traits)
+	c.rules(&e.Rules)
+	c.space(&e.Ledger)
+	c.defect(&e.Home)
+	c.defect(&e.Account)
+	c.library(&e.Library)
+}
+
+func (c *codec) rules(r *job.NodeRules) {
+	c.sentence(&r.Barred, "reason")
+	c.flag(&r.Faulty)
+	c.num(&r.Most, valueRange{"count", -1, 1e6})
+	c.warnings(&r.Warnings)
+}
+
+func (c *codec) library(l *job.Library) {
+	c.word(&l.Family, "library")
+	c.word(&l.File, "file")
+	c.flag(&l.UCX)
 }
 
 // Listen asks to open a port.

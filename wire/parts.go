@@ -81,6 +81,8 @@ func (c *codec) exit(e *job.Exit) {
 	c.word(&e.Built, "library")
 	c.word((*string)(&e.Offer), "offer")
 	c.num64(&e.Input, valueRange{"input", -1, maxMemory})
+	c.num(&e.Barrier, aSize)
+	c.word(&e.Fault, "fault")
 	c.sure(e.Code == 0 || e.Signal == 0, "code %d and signal %d", e.Code, e.Signal)
 }
 

@@ -73,7 +73,7 @@ func (m *Survey) fields(c *codec) {
 // Surveyed answers Survey. Inside says that the job named there runs here indeed, and
 // has all that the helper could use. With Notice the ledger cannot be used: jobs on this node are not kept apart.
 // Barred says why the node's administrator lets nothing of ours run there, and if it is
-// Limited he lets so many ranks of all jobs run at most. Traits are void unless they were asked for.
+// Limited he lets so many ranks of all jobs run at most. Warnings are about his file. Traits are void unless they were asked for.
 type Surveyed struct {
 	Inside  bool
 	Barred  string
@@ -86,6 +86,8 @@ type Surveyed struct {
 	Traits  job.Traits
 	Firm    job.Use       // of Use, what is not of the Willing; void if there are none
 	Willing []job.Willing // jobs that give way to who asks (survive.md SV-33)
+
+	Warnings []string
 }
 
 func (m *Surveyed) fields(c *codec) {
@@ -100,6 +102,11 @@ func (m *Surveyed) fields(c *codec) {
 	c.traits(&m.Traits)
 	c.use(&m.Firm)
 	list(c, &m.Willing, length{"jobs", job.MaxWilling}, (*codec).willing)
+	c.warnings(&m.Warnings)
+}
+
+func (c *codec) warnings(p *[]string) {
+	list(c, p, length{"warnings", job.MaxWarnings}, func(c *codec, p *string) { c.sentence(p, "warning") })
 }
 
 func (c *codec) willing(w *job.Willing) {

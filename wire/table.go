@@ -147,7 +147,7 @@ var table = [...]Kind{
 	49: {"Evicted", Helper, Listing, 1 << 20, blank[Evicted]},
 
 	60: {"Examine", Launcher, Examining, 1 << 20, blank[Examine]},
-	61: {"Examined", Helper, Examining, 64 << 10, blank[Examined]},
+	61: {"Examined", Helper, Examining, 128 << 10, blank[Examined]},
 	62: {"Listen", Launcher, Examining, 8 << 10, blank[Listen]},
 	63: {"Listening", Helper, Examining, 8 << 10, blank[Listening]},
 	64: {"ProbePeers", Launcher, Examining, 1 << 20, blank[ProbePeers]},

@@ -12,7 +12,9 @@ its own.
 package checkup
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"io/fs"
 	"net"
 	"net/netip"
@@ -26,10 +28,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"remshell/config"
 	"remshell/helper/offer"
 	"remshell/helper/probe"
 	"remshell/helper/rank"
 	"remshell/job"
+	"remshell/ledger"
 	"remshell/nsswitch"
 	"remshell/pin"
 	"remshell/proc"
@@ -93,6 +97,8 @@ func (n Node) examine(ctx context.Context, m *wire.Examine) job.Exam {
 	exam := job.Exam{
 		Clock: now(), Address: m.Address, Online: onlineCPUs(n.Root), Limits: limits(ctx), Group: controlGroup(n.Root),
 		Shared: space("/dev/shm"), Fabric: fabric(n.Root), Traits: probe.Traits(n.Root, n.Environ),
+		Rules: probe.RulesOf(config.NodeFile, config.LimitsFile), Home: homeOf(n.Environ), Account: account(ctx),
+		Ledger: claimable(cmp.Or(m.Ledger, ledger.Default)),
 	}
 	for _, dir := range []string{cacheOf(n.Environ), "/tmp"} {
 		if dir != "" {
@@ -111,13 +117,17 @@ func (n Node) examine(ctx context.Context, m *wire.Examine) job.Exam {
 	return exam
 }
 
+// Login is what there is to say of the login from which jobs are launched, wherever they run.
+func Login(ctx context.Context, environ []string) job.Exam {
+	return job.Exam{Limits: limits(ctx), Home: homeOf(environ), Account: account(ctx)}
+}
+
 // inspect looks for the working directory and the program of a job.
 func inspect(exam *job.Exam, environ []string, m *wire.Examine) {
 	exam.DirName = m.Dir
 	if m.Dir == "" {
 		exam.DirName = job.Value(environ, "HOME")
-	}
-	if failed := rank.Enterable(exam.DirName); failed != nil {
+	} else if failed := rank.Enterable(m.Dir); failed != nil {
 		exam.Dir = job.Defect{Code: "directory", Text: failed.Reason, Remedy: failed.Hint}
 	}
 	if m.Program == "" {
@@ -133,7 +143,47 @@ func inspect(exam *job.Exam, environ []string, m *wire.Examine) {
 		return
 	}
 	search := offer.Search{Dir: exam.DirName, LibraryPath: m.Libraries}
-	exam.Offer = offer.NewJudge(offer.Disk{}, time.Now).Verdict(exam.Found, search).String()
+	verdict := offer.NewJudge(offer.Disk{}, time.Now).Verdict(exam.Found, search)
+	exam.Offer, exam.Library = verdict.String(), verdict.MPI
+}
+
+// homeOf looks at the home directory of the login.
+func homeOf(environ []string) job.Defect {
+	dir := job.Value(environ, "HOME")
+	wrong := func(text, remedy string) job.Defect { return job.Defect{Code: "home", Text: text, Remedy: remedy} }
+	const byWhom = "make it, mount it, or give the account another: see getent passwd"
+	info, err := os.Stat(dir)
+	switch {
+	case dir == "":
+		return wrong("HOME is not set", "set it where the login begins, or with -genv HOME DIR for ranks")
+	case err != nil:
+		return wrong(fmt.Sprintf("the home directory %s: %v", dir, rank.BareErr(err)), byWhom)
+	case !info.IsDir():
+		return wrong(fmt.Sprintf("the home directory %s is no directory", dir), byWhom)
+	}
+	if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
+		return wrong(fmt.Sprintf("the home directory %s cannot be written: %v", dir, err), "see its owner and mode (ls -ld), and whether its file system is mounted read-only")
+	}
+	return job.Defect{}
+}
+
+// account looks our user up, as programs do.
+func account(ctx context.Context) job.Defect {
+	uid := os.Geteuid()
+	if nsswitch.Lookup(ctx, lookupTime, uid) != (nsswitch.Account{}) {
+		return job.Defect{}
+	}
+	return job.Defect{Code: "account", Text: fmt.Sprintf("no account has the uid %d", uid),
+		Remedy: fmt.Sprintf("see whether the directory service answers: getent passwd %d; some programs need their user's name", uid)}
+}
+
+// claimable looks at the directory of claims, in which we have to make files.
+func claimable(dir string) job.Space {
+	s := space(dir)
+	if err := unix.Access(dir, unix.R_OK|unix.W_OK|unix.X_OK); s.Err == "" && err != nil {
+		s.Err = err.Error()
+	}
+	return s
 }
 
 // onlineCPUs counts the CPUs that are switched on; 0: unknown.
@@ -296,8 +346,8 @@ func lookup(ctx context.Context, host string) []netip.Addr {
 	if found, err := net.DefaultResolver.LookupNetIP(own, "ip", host); err == nil {
 		return found
 	}
-	said, _ := exec.CommandContext(ctx, "getent", "ahosts", host).Output()
-	found, _ := nsswitch.Hosts(string(said))
+	answer, _ := nsswitch.Getent(ctx, lookupTime, "ahosts", host)
+	found, _ := nsswitch.Hosts(answer)
 	return found
 }
 

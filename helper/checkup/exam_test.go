@@ -92,6 +92,45 @@ func TestLookupAsksTheCLibrary(t *testing.T) {
 	}
 }
 
+// What is wrong with the home directory and the account of a login is told, with what to do about it.
+func TestHomeAndAccount(t *testing.T) {
+	file := t.TempDir() + "/file"
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for home, want := range map[string]string{
+		t.TempDir(): "", "": "HOME is not set", "/no/where": "the home directory /no/where: no such file or directory",
+		file: "the home directory " + file + " is no directory", "/proc": "the home directory /proc cannot be written: permission denied",
+	} {
+		environ := []string{"HOME=" + home}
+		if home == "" {
+			environ = nil
+		}
+		if home == "/proc" && os.Geteuid() == 0 {
+			want = "" // root may
+		}
+		if d := homeOf(environ); d.Text != want || (d.Remedy == "") != (want == "") {
+			t.Errorf("%s: %+v, want %q", home, d, want)
+		}
+	}
+	if d := account(t.Context()); d.Text != "" {
+		t.Errorf("%+v", d)
+	}
+}
+
+// A directory of claims in which nothing can be made is told.
+func TestClaimable(t *testing.T) {
+	if s := claimable(t.TempDir()); s.Err != "" || s.Total == 0 {
+		t.Errorf("%+v", s)
+	}
+	if s := claimable("/no/where"); s.Err != "no such file or directory" {
+		t.Errorf("%+v", s)
+	}
+	if s := claimable("/sys"); s.Err == "" { // it is mounted read-only, or not ours
+		t.Skip("/sys can be written")
+	}
+}
+
 // Ranks have the limit that Go had found, not the one that it took for itself.
 func TestOpenFilesOfChildren(t *testing.T) {
 	if n := openFiles(t.Context(), -5); n == -5 {

@@ -72,8 +72,7 @@ func (e *takenError) Error() string { return e.reason }
 func (w *Worker) allow(m *wire.Prepare) (barred string) {
 	rules, err := probe.Rules(w.nodeFile)
 	if err != nil {
-		barred, _ = probe.Barred(w.nodeFile)
-		return barred
+		return probe.RulesOf(w.nodeFile, "").Barred
 	}
 	groups, _ := os.Getgroups()
 	m.Claim.Most = rules.Most(m.Claim.Most)

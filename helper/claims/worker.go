@@ -194,8 +194,8 @@ func (w *Worker) open(name string) (*ledger.Dir, error) {
 // notice.
 func (w *Worker) survey(m *wire.Survey) {
 	answer := &wire.Surveyed{Load: probe.Load(w.root)}
-	barred, most := probe.Barred(w.nodeFile)
-	answer.Barred, answer.Limited, answer.Most = barred, most >= 0, max(most, 0)
+	rules := probe.RulesOf(w.nodeFile, "")
+	answer.Barred, answer.Limited, answer.Most, answer.Warnings = rules.Barred, rules.Most >= 0, max(rules.Most, 0), rules.Warnings
 	others, err := w.others(m.Ledger, func(claim job.Claim) bool { return slices.Contains(m.Without, claim.UID) })
 	if err != nil {
 		answer.Notice = err.Error()

@@ -289,7 +289,7 @@ func TestNodeFile(t *testing.T) {
 		if want := strings.ReplaceAll(test.want, "FILE", file); !strings.HasSuffix(barred, want) || (barred == "") != (want == "") {
 			t.Errorf("%s: %q, want %q", test.name, barred, want)
 		}
-		if _, most := probe.Barred(c.nodeFile); most != test.most || barred == "" && m.Claim.Most != test.most {
+		if most := probe.RulesOf(c.nodeFile, "").Most; most != test.most || barred == "" && m.Claim.Most != test.most {
 			t.Errorf("%s: at most %d, in the claim %d; want %d", test.name, most, m.Claim.Most, test.most)
 		}
 	}

@@ -123,6 +123,7 @@ func (c *closure) note(name string, m *mapped) {
 	if m != nil {
 		o = m.object
 	}
+	c.found.UCX = c.found.UCX || strings.HasPrefix(name, "libucp.so.")
 	var first **Library
 	switch familyOf(name, o) {
 	case openMPI:

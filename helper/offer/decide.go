@@ -26,6 +26,7 @@ type Finding struct {
 
 	OpenMPI, MPICH, PMIx *Library // the first of each family in the closure; nil: none is in it
 	Direct               bool     // the program itself needs libpmix
+	UCX                  bool     // libucp is in the closure
 	PMIWithin            bool     // a library of MPICH's family speaks PMI, although PMIx is there too
 
 	Namespace, Socket bool // a static program knows the variables PMIX_NAMESPACE, PMI_FD

@@ -14,6 +14,7 @@ package offer
 import (
 	"fmt"
 	"io"
+	"path"
 	"strings"
 	"time"
 
@@ -72,6 +73,8 @@ type Verdict struct {
 	Why     string // "script"; "libmpi.so.40 -> /usr/lib/libmpi.so.40.30.4, Open MPI"
 	Library string // that decided, by name; empty: none did
 	Family  string // of it, as people call it
+
+	MPI job.Library // the same library, as its known faults are looked up
 }
 
 // Speaks reports whether something in the program speaks to a launcher: it is not offered both for
@@ -146,6 +149,7 @@ func verdict(f Finding) Verdict {
 		}
 		if v.Library == "" {
 			v.Library, v.Family = of.library.Name, of.family
+			v.MPI = job.Library{Family: of.family, File: strings.TrimPrefix(path.Base(of.library.Path), "."), UCX: f.UCX}
 		}
 		why = append(why, of.library.String()+", "+of.family)
 	}

@@ -8,12 +8,12 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/user"
 	"strconv"
 
 	"golang.org/x/sys/unix"
 
 	"remshell/config"
+	"remshell/job"
 	"remshell/limit"
 )
 
@@ -24,7 +24,7 @@ func Rules(file string) (*config.Rules, error) {
 	if text == nil || err != nil {
 		return nil, err
 	}
-	return config.LoadNode(file, *text, accounts)
+	return config.LoadNode(file, *text, accounts())
 }
 
 // Limits reads from file what the administrator of this node lets a job use at most; the same holds of it.
@@ -43,14 +43,15 @@ func Administrators(file string) (uids []int, err error) {
 	if text == nil || err != nil {
 		return nil, err
 	}
-	c, err := config.Load(file, *text, accounts)
+	ids := accounts()
+	c, err := config.Load(file, *text, ids)
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range c.Administrators {
 		uid, err := strconv.Atoi(name)
 		if err != nil {
-			uid, err = accounts.User(name)
+			uid, err = ids.User(name)
 		}
 		if err == nil {
 			uids = append(uids, uid)
@@ -86,34 +87,29 @@ func rootsOwn(file string) (*string, error) {
 	return &text, err
 }
 
-// Barred says why nothing of ours may run here, in words that follow the node's name, and how
-// many ranks of all may; negative: any.
-func Barred(file string) (why string, most int) {
-	rules, err := Rules(file)
-	if err != nil {
-		return "runs no jobs, since what its administrator allows is not clear: " + err.Error(), -1
-	}
-	if rules == nil {
-		return "", -1
-	}
-	groups, _ := os.Getgroups()
-	return rules.Forbid(os.Geteuid(), append(groups, os.Getegid())), rules.Most(-1)
-}
+// mostRanks is a limit of ranks that is none: it is as many as is told of (package wire).
+const mostRanks = 1e6
 
-// accounts knows the users and groups of this node.
-var accounts = config.IDs{
-	User: func(name string) (int, error) {
-		u, err := user.Lookup(name)
-		if err != nil {
-			return 0, fmt.Errorf("this node knows no user %q; give the number", name)
+// RulesOf is what the files of this node's administrator say to our user: nodeFile who may run what here, limitsFile what a job may
+// use. An empty name stands for a file that is not looked at.
+func RulesOf(nodeFile, limitsFile string) job.NodeRules {
+	const unclear = "runs no jobs, since what its administrator allows is not clear: "
+	said := job.NodeRules{Most: -1}
+	rules, err := Rules(nodeFile)
+	if err == nil && limitsFile != "" {
+		_, err = Limits(limitsFile)
+	}
+	switch {
+	case err != nil:
+		said.Barred, said.Faulty = unclear+err.Error(), true
+	case rules != nil:
+		groups, _ := os.Getgroups()
+		said.Barred, said.Most = rules.Forbid(os.Geteuid(), append(groups, os.Getegid())), min(rules.Most(-1), mostRanks)
+	}
+	if rules != nil {
+		for _, w := range rules.Warnings[:min(len(rules.Warnings), job.MaxWarnings)] {
+			said.Warnings = append(said.Warnings, w.Error())
 		}
-		return strconv.Atoi(u.Uid)
-	},
-	Group: func(name string) (int, error) {
-		g, err := user.LookupGroup(name)
-		if err != nil {
-			return 0, fmt.Errorf("this node knows no group %q; give the number", name)
-		}
-		return strconv.Atoi(g.Gid)
-	},
+	}
+	return said
 }

@@ -109,7 +109,12 @@ func runnable(file, name string) *Error {
 	if info.IsDir() {
 		return &Error{job.ExitCannotRun, fmt.Sprintf("program %s: is a directory", name), ""}
 	}
+	var in unix.Statfs_t
 	if unix.Access(file, unix.X_OK) != nil {
+		if info.Mode().Perm()&0o111 != 0 && unix.Statfs(file, &in) == nil && in.Flags&unix.ST_NOEXEC != 0 {
+			return &Error{job.ExitCannotRun, fmt.Sprintf("program %s: its file system lets no program be run (it is mounted noexec)", name),
+				"put it on another one, or bring it along: --stage " + name}
+		}
 		return &Error{job.ExitCannotRun, fmt.Sprintf("program %s: permission denied", name),
 			"make it executable: chmod +x " + name}
 	}

@@ -78,7 +78,7 @@ func (c *checkup) examine(ctx context.Context, wanted Wanted) error {
 	err := c.ask(ctx, lookTime, c.hosts, func(n *host) wire.Message {
 		asked[n] = time.Now()
 		in := n.def.Folder
-		m := &wire.Examine{Dir: in.Rename(wanted.Dir), Program: in.Rename(wanted.Program), Path: in.Rename(wanted.Path), Libraries: in.Rename(wanted.Libraries)}
+		m := &wire.Examine{Dir: in.Rename(wanted.Dir), Program: in.Rename(wanted.Program), Path: in.Rename(wanted.Path), Libraries: in.Rename(wanted.Libraries), Ledger: c.req.Queue.Ledger}
 		if n.def.Local {
 			m.Address = local
 		}

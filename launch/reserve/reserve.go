@@ -77,14 +77,15 @@ type reservation struct {
 	env Env
 	req job.Request
 	crew
-	queue   *queue.Queue
-	snap    job.Snapshot
-	seen    []*host             // those of snap.Nodes
-	without []int               // users whose claims do not count for now
-	notices map[string]*nameSet // nodes without a usable ledger, by what is wrong with it
-	told    map[string]bool     // notices that were said
-	spawn   *wantedGroup        // what a rank asks for; nil: it is the job of the command line
-	limit   *deadline.Deadline  // of this attempt, or of all that is asked; nil: there is none
+	queue    *queue.Queue
+	snap     job.Snapshot
+	seen     []*host             // those of snap.Nodes
+	without  []int               // users whose claims do not count for now
+	notices  map[string]*nameSet // nodes without a usable ledger, by what is wrong with it
+	warnings map[string]*nameSet // nodes whose administrator's files have something without effect, by what that is
+	told     map[string]bool     // notices that were said
+	spawn    *wantedGroup        // what a rank asks for; nil: it is the job of the command line
+	limit    *deadline.Deadline  // of this attempt, or of all that is asked; nil: there is none
 
 	plan      job.Plan
 	chosen    []*host // nodes of the plan, in its order
@@ -126,7 +127,7 @@ type host struct {
 }
 
 func newReservation(req job.Request, env Env) *reservation {
-	r := &reservation{req: req, env: env, crew: newCrew(), told: make(map[string]bool), notices: make(map[string]*nameSet)}
+	r := &reservation{req: req, env: env, crew: newCrew(), told: make(map[string]bool), notices: make(map[string]*nameSet), warnings: make(map[string]*nameSet)}
 	r.queue = r.newQueue()
 	return r
 }

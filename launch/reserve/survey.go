@@ -70,6 +70,9 @@ func (r *reservation) probe(ctx context.Context, nodes []*host, limit time.Durat
 				n.most = &answer.Most
 			}
 			r.notice(n, answer.Notice)
+			for _, text := range answer.Warnings {
+				noted(r.warnings, text, n)
+			}
 		}
 		return ok
 	})
@@ -87,13 +90,17 @@ func (r *reservation) probeTime() time.Duration {
 
 // notice notes what is wrong with a node's ledger; empty: nothing.
 func (r *reservation) notice(n *host, text string) {
-	if text == "" {
-		return
+	if text != "" {
+		noted(r.notices, text, n)
 	}
-	if r.notices[text] == nil {
-		r.notices[text] = &nameSet{has: make(map[string]bool)}
+}
+
+// noted notes that a node has told a text.
+func noted(texts map[string]*nameSet, text string, n *host) {
+	if texts[text] == nil {
+		texts[text] = &nameSet{has: make(map[string]bool)}
 	}
-	r.notices[text].add(n.def.Name)
+	texts[text].add(n.def.Name)
 }
 
 // A nameSet is names of nodes, each once, in the order in which they came.
@@ -109,8 +116,12 @@ func (s *nameSet) add(name string) {
 	}
 }
 
-// tellNotices says once what is wrong with ledgers, equal things of all nodes together.
+// tellNotices says once what is wrong with ledgers and with the files of administrators, equal things of all nodes together.
 func (r *reservation) tellNotices() {
+	for _, text := range slices.Sorted(maps.Keys(r.warnings)) {
+		r.sayOnce(hostlist.Fold(r.warnings[text].names) + ": warning: " + text)
+	}
+	clear(r.warnings)
 	for _, text := range slices.Sorted(maps.Keys(r.notices)) {
 		r.sayOnce(notApart(hostlist.Fold(r.notices[text].names), text))
 	}

@@ -430,6 +430,27 @@ func TestOneNoticeOfALedgerThatCannotBeUsed(t *testing.T) {
 	})
 }
 
+// What the administrators' files of nodes say without effect is a warning, once, and jobs run.
+func TestOneWarningAboutTheFilesOfNodes(t *testing.T) {
+	const unknown = `/etc/remshell/node.toml:3: users: no user "alice" is known here, so the name matches nobody`
+	synctest.Test(t, func(t *testing.T) {
+		s := newCast(func(c *wire.Conn, node string, m wire.Message) bool {
+			if _, is := m.(*wire.Survey); is && node != "b" {
+				c.Send(&wire.Surveyed{Warnings: []string{unknown}})
+				return true
+			}
+			return false
+		})
+		r := s.request(func(*job.Request) {}, "a", "b", "c")
+		if _, err := r.book(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if want := "a,c: warning: " + unknown; r.lines() != want {
+			t.Errorf("said %q, want %q", r.lines(), want)
+		}
+	})
+}
+
 // A launch from inside a rank passes the queue: those in it may wait for that rank's job.
 func TestALaunchFromInsidePassesTheQueue(t *testing.T) {
 	for _, test := range []struct {

@@ -10,6 +10,7 @@ import (
 
 	"remshell/hostlist"
 	"remshell/job"
+	"remshell/mpifault"
 	"remshell/show"
 	"remshell/text"
 )
@@ -212,23 +213,39 @@ func (s *State) Alone(program string) string {
 	if first == nil {
 		return ""
 	}
-	offered, try := inWords(first.Offer)
-	return fmt.Sprintf("note: no rank connected to this launcher; it offered %s (%s found in %s)%s", offered, first.Built, program, try)
+	try := "; try --pmi both"
+	switch first.Offer {
+	case job.OfferBoth:
+		try = ""
+	case job.OfferNone:
+		try = "; try --pmi auto"
+	}
+	return fmt.Sprintf("note: no rank connected to this launcher; it offered %s (%s found in %s)%s", first.Offer.Words(), first.Built, program, try)
 }
 
-// inWords tells an offer, and what to try if nobody takes it.
-func inWords(o job.Offer) (offered, try string) {
-	switch o {
-	case job.OfferPMI2:
-		return "PMI-2", "; try --pmi both"
-	case job.OfferPMIx:
-		return "PMIx", "; try --pmi both"
-	case job.OfferBoth:
-		return "PMI-1 and PMIx", ""
-	case job.OfferNone:
-		return "nothing", "; try --pmi auto"
+// Stuck is the note about ranks that were ended in MPI_Finalize, where a fault of their library is known to hold some for ever;
+// empty: none was. An MPICH has two barriers of PMI in MPI_Init, and a third where ranks share a node.
+func (s *State) Stuck() string {
+	onNode := make(map[int]int) // ranks
+	for rank := range s.ranks {
+		onNode[s.nodeOf(rank)]++
 	}
-	return "PMI-1", "; try --pmi both"
+	inInit := 2
+	if len(onNode) < len(s.ranks) {
+		inInit = 3
+	}
+	var ranks []int
+	var known mpifault.Fault
+	for _, e := range s.Exits {
+		if f, found := mpifault.ByCode(e.Fault); found && e.Barrier > inInit && len(onNode) > 1 {
+			known, ranks = f, append(ranks, e.Rank)
+		}
+	}
+	if ranks == nil {
+		return ""
+	}
+	slices.Sort(ranks)
+	return fmt.Sprintf("note: %s waited in MPI_Finalize. The program %s; %s", Ranks(ranks), known.Text(), known.Remedy)
 }
 
 // moment is how long after the first failure another one belongs to it (REP-2).

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"remshell/job"
+	"remshell/mpifault"
 )
 
 var solver = Profile{Program: "./solver -i case7", PID: 40213, Bound: "package 1 core 8-11",
@@ -132,6 +133,39 @@ func TestAProgramBuiltForAnotherLauncher(t *testing.T) {
 	} {
 		state := play(Rules{}, test.events)
 		if got := state.Alone("./a.out"); got != test.want {
+			t.Errorf("%s: %q, want %q", test.name, got, test.want)
+		}
+	}
+}
+
+// A job that has ended while ranks waited in MPI_Finalize, of a library that is known to hang there, says so; what was not yet so far,
+// or runs on one host, or with another library, does not.
+func TestRanksThatWaitedInFinalize(t *testing.T) {
+	waited := func(rank, barrier int, fault string) Exited {
+		return Exited{&job.Exit{Rank: rank, Signal: 15, Asked: true, PMI: job.PMIOpen, Barrier: barrier, Fault: fault}}
+	}
+	const note = "note: rank 0 waited in MPI_Finalize. The program is linked with MPICH 4.0 with UCX (Debian 12); if its ranks are on several hosts, MPI_Finalize hangs at times"
+	apart := job.Plan{Job: "j", Size: 2, Nodes: []job.NodePlan{{Name: "a", Ranks: []job.RankPlan{{Rank: 0}}}, {Name: "b", Ranks: []job.RankPlan{{Rank: 1}}}}}
+	together := job.Plan{Job: "j", Size: 2, Nodes: []job.NodePlan{{Name: "a", Ranks: []job.RankPlan{{Rank: 0}, {Rank: 1}}}}}
+	for _, test := range []struct {
+		name string
+		plan job.Plan
+		ends []any
+		want string
+	}{
+		{"one rank on each host", apart, []any{waited(0, 3, mpifault.Finalize), waited(1, 0, "")}, note},
+		{"in MPI_Init", apart, []any{waited(0, 2, mpifault.Finalize), waited(1, 0, "")}, ""},
+		{"two ranks on each host", twoNodes, []any{waited(0, 4, mpifault.Finalize), asked(1, 15), asked(2, 15), asked(3, 15)}, note},
+		{"the same, in MPI_Init", twoNodes, []any{waited(0, 3, mpifault.Finalize), asked(1, 15), asked(2, 15), asked(3, 15)}, ""},
+		{"one host", together, []any{waited(0, 4, mpifault.Finalize), waited(1, 0, "")}, ""},
+		{"another library", apart, []any{waited(0, 3, ""), waited(1, 0, "")}, ""},
+		{"a fault that nobody knows", apart, []any{waited(0, 3, "x"), waited(1, 0, "")}, ""},
+	} {
+		state := NewState(test.plan, Rules{}, time.Unix(1, 0))
+		for _, event := range test.ends {
+			state.Step(event, time.Unix(2, 0))
+		}
+		if got := state.Stuck(); !strings.HasPrefix(got, test.want) || (got == "") != (test.want == "") {
 			t.Errorf("%s: %q, want %q", test.name, got, test.want)
 		}
 	}

@@ -66,6 +66,24 @@ var defects = []defect{
 	{name: "missing program", code: "program", level: "failure", text: "program /tmp/solver: no such file", remedy: "copy it there",
 		args:  []string{"-host", "n1,n2", "/tmp/solver"},
 		build: func(t *testing.T, b *bed) { b.on(t, "n2", "sh", "-c", "echo >/tmp/solver; chmod +x /tmp/solver") }},
+	{name: "program where none can be run", code: "program", level: "failure", text: "program /dev/shm/true: its file system lets no program be run (it is mounted noexec)", remedy: "--stage",
+		args: []string{"-host", "n1,n2", "/dev/shm/true"},
+		build: func(t *testing.T, b *bed) {
+			for _, host := range []string{"n1", "n2"} {
+				b.on(t, host, "sh", "-ec", "mount -o remount,exec /dev/shm; cp /bin/true /dev/shm")
+			}
+			b.on(t, "n1", "mount", "-o", "remount,noexec", "/dev/shm")
+		}},
+	{name: "typo in node.toml", code: "node-file", level: "failure", text: "/etc/remshell/node.toml:2: unknown key \"maxprocs\" (did you mean \"maxproc\"?)", remedy: "ask the administrator of the host",
+		build: func(t *testing.T, b *bed) { b.ownFile(t, "n1", "node.toml", "# ours\nmaxprocs = 3\n") }},
+	{name: "typo in limits.toml", code: "node-file", level: "failure", text: "/etc/remshell/limits.toml:1: [limits]: this file has no tables", remedy: "ask the administrator of the host",
+		build: func(t *testing.T, b *bed) { b.ownFile(t, "n1", "limits.toml", "[limits]\nwalltime = 2\n") }},
+	{name: "no job may run", code: "barred", level: "failure", text: "runs no jobs (/etc/remshell/node.toml)", remedy: "leave it out",
+		build: func(t *testing.T, b *bed) { b.ownFile(t, "n1", "node.toml", "runJobs = \"no\"\n") }},
+	{name: "a user whom nobody knows", code: "node-file", level: "warning", text: `/etc/remshell/node.toml:1: users: no user "nobody-here" is known here, so the name matches nobody`, remedy: "write the number",
+		build: func(t *testing.T, b *bed) { b.ownFile(t, "n1", "node.toml", "users = [\"nobody-here\"]\n") }},
+	{name: "no room to make claims", code: "ledger", level: "warning", text: "claims in /var/tmp: read-only file system", remedy: "--ledger",
+		build: func(t *testing.T, b *bed) { b.on(t, "n1", "mount", "-o", "remount,ro", "/var/tmp") }},
 	{name: "another MTU", code: "mtu", level: "warning", text: "the MTU of eth0 is 1400, that of most hosts 1500", remedy: "ip link set eth0 mtu 1500",
 		build: func(t *testing.T, b *bed) { b.on(t, "n1", "ip", "link", "set", "eth0", "mtu", "1400") }},
 	{name: "full packets are swallowed", code: "mtu", level: "failure", hosts: []string{"n1", "n2"}, text: "small packets to n", remedy: "mtu 1500",
@@ -99,6 +117,12 @@ var defects = []defect{
 				t.Fatal("sshd did not take its new configuration")
 			}
 		}},
+}
+
+// ownFile gives a host an /etc of its own, with a file of its administrator.
+func (b *bed) ownFile(t *testing.T, host, name, text string) {
+	t.Helper()
+	b.on(t, host, "sh", "-ec", `d=$(mktemp -d); cp -a /etc/. "$d"; mkdir -p "$d/remshell"; chmod 755 "$d"; printf %s "$1" >"$d/remshell/$2"; mount --bind "$d" /etc`, "sh", text, name)
 }
 
 // A diagnosis is what --doctor --json says.
@@ -153,8 +177,12 @@ func TestDoctorOnHealthyHosts(t *testing.T) {
 	b := newBed(t, testbed.Options{Hosts: 3})
 	b.needNamespaces(t)
 	r := b.run(t, "--doctor", b.Names())
-	if r.code != 0 || !strings.HasPrefix(r.out, "n[1-3]  ") || !strings.HasSuffix(r.out, "\n3 hosts: all fine\n") || r.err != "" {
+	rest, next, _ := strings.Cut(r.out, "\nNext: mpiexec ")
+	if r.code != 0 || !strings.HasPrefix(r.out, "n[1-3]  ") || !strings.HasSuffix(rest, "\n3 hosts: all fine") || r.err != "" {
 		t.Errorf("exit %d\n%s%s", r.code, r.out, r.err)
+	}
+	if r := b.run(t, strings.Fields(next)...); r.code != 0 || !slices.Equal(slices.Sorted(strings.FieldsSeq(r.out)), []string{"n1", "n2", "n3"}) {
+		t.Errorf("%s: exit %d, %q, %s", next, r.code, r.out, r.err)
 	}
 	r = b.run(t, "--doctor", "--json", b.Names())
 	var said diagnosis

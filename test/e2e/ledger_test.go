@@ -156,7 +156,7 @@ func TestOwnLedgerIsNoted(t *testing.T) {
 		!strings.Contains(r.err, "localhost: not kept apart from other jobs: claims in "+own+": belongs to uid 12345, must be root's") {
 		t.Errorf("a foreign owner: exit %d, %q", r.code, r.err)
 	}
-	if r := b.run(t, "--ledger", site, "--doctor", "localhost"); !strings.Contains(r.out, "jobs learn of one another in "+site+",") && !strings.Contains(r.out, "jobs learn of one another in "+site+"\n") {
+	if r := b.run(t, "--ledger", site, "--doctor", "localhost"); !strings.Contains(r.out, "claims in "+site+",") && !strings.Contains(r.out, "claims in "+site+"\n") {
 		t.Errorf("doctor: %q, %q", r.out, r.err)
 	}
 	if r := b.run(t, "--ledger", site, "--doctor", "--json", "localhost"); !strings.Contains(r.out, `"`+site+"/remshell-") {

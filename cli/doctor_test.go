@@ -1,0 +1,41 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"remshell/cli/option"
+)
+
+// What the doctor advises to type next is what was asked about.
+func TestNextLine(t *testing.T) {
+	for _, test := range []struct {
+		args   string
+		failed bool
+		want   string
+	}{
+		{"--doctor", false, "Next: mpiexec -n 2 hostname"},
+		{"--doctor n1 n2", false, "Next: mpiexec -host n1,n2 -ppn 1 hostname"},
+		{"--doctor --json --accept-new-host-keys n[1-2],n3", false, "Next: mpiexec --accept-new-host-keys -host 'n[1-2],n3' -ppn 1 hostname"},
+		{"--doctor n1 n2", true, "When that is mended, ask again: mpiexec --doctor n1 n2"},
+		{"--doctor -host n1,n2", false, "Next: mpiexec -host n1,n2 -ppn 1 hostname"},
+		{"--doctor -host n1,n2 -n 4", false, "Next: mpiexec -host n1,n2 -n 4 hostname"},
+		{"-host n1,n2 --doctor -n 4 ./prog -v --json it's", false, `Next: mpiexec -host n1,n2 -n 4 ./prog -v --json 'it'\''s'`},
+		{"--doctor -host n1 --json=file ./prog --doctor", true, "When that is mended, ask again: mpiexec --doctor -host n1 --json=file ./prog --doctor"},
+		{"--doctor -host n1 -n 1 ./a : -n 2 ./b c", false, "Next: mpiexec -host n1 -n 1 ./a : -n 2 ./b c"},
+	} {
+		args := strings.Fields(test.args)
+		line, err := option.Mpiexec(signalNumber).Parse(slices.Clone(args), option.Sources{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := nextLine(args, line, test.failed)
+		if got != test.want {
+			t.Errorf("%s: %s, want %s", test.args, got, test.want)
+		}
+		if _, err := option.Mpiexec(signalNumber).Parse(strings.Fields(strings.ReplaceAll(got[strings.Index(got, "mpiexec ")+8:], "'", "")), option.Sources{}); err != nil {
+			t.Errorf("%s: %v", got, err)
+		}
+	}
+}

@@ -1,0 +1,81 @@
+/*
+Package mpifault lists faults of MPI libraries by which programs hang or fail, whoever launches them. --doctor warns of those that the
+program may meet, and a job that has ended where one of them strikes says so. doc/compatibility.md tells how they were found.
+*/
+package mpifault
+
+import (
+	"slices"
+	"strings"
+
+	"remshell/job"
+)
+
+// A Fault is one row of the table.
+type Fault struct {
+	Code    string // for programs; it does not change
+	Library string // and its versions, as people call them
+	When    When
+	Happens string // what happens then
+	Remedy  string // what to do about it
+
+	family     string
+	interfaces []string // of which the library's file has one in its name: "12.2" of libmpich.so.12.2.2
+	ucx        bool     // only if the library talks by UCX
+}
+
+// A When is what a program does when it meets a fault.
+type When string
+
+// The conditions.
+const (
+	AcrossHosts When = "its ranks are on several hosts"
+	Spawning    When = "it calls MPI_Comm_spawn or MPI_Open_port"
+	OneSided    When = "it uses one-sided communication between hosts"
+)
+
+// Finalize is the code of the fault by which MPI_Finalize hangs.
+const Finalize = "mpich-finalize"
+
+// table is all that is known. The interface 12.2 is that of MPICH 4.0, 12.3 of 4.1, 12.4 of 4.2; 40.30 is that of Open MPI 4.1.
+var table = []Fault{
+	{Code: Finalize, Library: "MPICH 4.0 with UCX (Debian 12)", When: AcrossHosts,
+		Happens: "MPI_Finalize hangs at times, since one rank waits for another that has ended its part",
+		Remedy:  "build the program with another MPI (mpicc.openmpi, MPICH 3.4 or 4.2), or run it on one host",
+		family:  "MPICH", interfaces: []string{"12.2"}, ucx: true},
+	{Code: "mpich-spawn", Library: "MPICH 4.0 to 4.2 with UCX (Debian 12 and 13)", When: Spawning,
+		Happens: "that fails",
+		Remedy:  "build the program with another MPI (mpicc.openmpi, MPICH 3.4 or 5)",
+		family:  "MPICH", interfaces: []string{"12.2", "12.3", "12.4"}, ucx: true},
+	{Code: "openmpi-onesided", Library: "Open MPI 4.1", When: OneSided,
+		Happens: "that fails where no network has RDMA",
+		Remedy:  "add: --mca osc pt2pt",
+		family:  "Open MPI", interfaces: []string{"40.30"}},
+}
+
+// Of returns the known faults of a library.
+func Of(l job.Library) (faults []Fault) {
+	_, version, _ := strings.Cut(l.File, ".so.")
+	for _, f := range table {
+		is := func(number string) bool { return strings.HasPrefix(version, number+".") }
+		if f.family == l.Family && slices.ContainsFunc(f.interfaces, is) && (l.UCX || !f.ucx) {
+			faults = append(faults, f)
+		}
+	}
+	return faults
+}
+
+// ByCode returns the fault with a code; found is false if there is none.
+func ByCode(code string) (f Fault, found bool) {
+	for _, f := range table {
+		if f.Code == code {
+			return f, true
+		}
+	}
+	return Fault{}, false
+}
+
+// Text says what happens when, in words that follow the program's name.
+func (f Fault) Text() string {
+	return "is linked with " + f.Library + "; if " + string(f.When) + ", " + f.Happens
+}

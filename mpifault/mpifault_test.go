@@ -1,0 +1,48 @@
+package mpifault
+
+import (
+	"slices"
+	"testing"
+
+	"remshell/job"
+)
+
+// Each library has the faults of its version, and no others.
+func TestOf(t *testing.T) {
+	for _, test := range []struct {
+		library job.Library
+		want    []string
+	}{
+		{job.Library{Family: "MPICH", File: "libmpich.so.12.2.2", UCX: true}, []string{Finalize, "mpich-spawn"}},
+		{job.Library{Family: "MPICH", File: "libmpi.so.12.2.0", UCX: true}, []string{Finalize, "mpich-spawn"}},
+		{job.Library{Family: "MPICH", File: "libmpich.so.12.2.2"}, nil}, // built for libfabric
+		{job.Library{Family: "MPICH", File: "libmpich.so.12.1.10", UCX: true}, nil},
+		{job.Library{Family: "MPICH", File: "libmpich.so.12.4.1", UCX: true}, []string{"mpich-spawn"}},
+		{job.Library{Family: "MPICH", File: "libmpich.so.12.20.1", UCX: true}, nil},
+		{job.Library{Family: "Open MPI", File: "libmpi.so.40.30.4", UCX: true}, []string{"openmpi-onesided"}},
+		{job.Library{Family: "Open MPI", File: "libmpi.so.40.40.7"}, nil},
+		{job.Library{Family: "MPICH"}, nil}, // not found
+		{job.Library{}, nil},
+	} {
+		var got []string
+		for _, f := range Of(test.library) {
+			got = append(got, f.Code)
+		}
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%+v: %v, want %v", test.library, got, test.want)
+		}
+	}
+}
+
+// A code has one row, with all that a user wants to know.
+func TestByCode(t *testing.T) {
+	for i, f := range table {
+		got, found := ByCode(f.Code)
+		if !found || got.Text() != table[i].Text() || f.Remedy == "" || f.Happens == "" || f.When == "" {
+			t.Errorf("%+v", f)
+		}
+	}
+	if _, found := ByCode("none"); found {
+		t.Error("there is a fault that is not in the table")
+	}
+}
