@@ -3,6 +3,7 @@ package launch
 import (
 	"fmt"
 	"iter"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -208,12 +209,15 @@ func missingLibrary(words string) string {
 	return ""
 }
 
+// colour is what switches a terminal's colours (ECMA-48, SGR).
+var colour = regexp.MustCompile("\x1b\\[[0-9;:]*m")
+
 // lastLine returns the last line of a text that contains a letter, for a report. Frames such as
 // "=====" and "***" say nothing. If no line has a letter, it returns the last one that is not blank.
 func lastLine(text string) string {
 	last := ""
 	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
+		line = strings.TrimSpace(colour.ReplaceAllString(line, ""))
 		if strings.ContainsFunc(line, unicode.IsLetter) || line != "" && !strings.ContainsFunc(last, unicode.IsLetter) {
 			last = line
 		}

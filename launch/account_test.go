@@ -44,7 +44,7 @@ func TestForeignCPU(t *testing.T) {
 
 func TestLastLine(t *testing.T) {
 	for text, want := range map[string]string{"": "", "=== 7 ===\n": "=== 7 ===", "MPI_ABORT was invoked\n-----\n\n": "MPI_ABORT was invoked", "--\nlost: é\n*** 1\n": "lost: é",
-		"one\ntwo\n\n": "two", "a\x1b[31mb\r\n": "a\x1b[31mb", strings.Repeat("x", 100): strings.Repeat("x", 80) + "..."} {
+		"one\ntwo\n\n": "two", "a\x1b[31mb\r\n": "ab", "lost\n\x1b[31m=====\x1b[0m\n": "lost", strings.Repeat("x", 100): strings.Repeat("x", 80) + "..."} {
 		if got := lastLine(text); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}

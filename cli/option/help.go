@@ -1,6 +1,7 @@
 package option
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -152,11 +153,7 @@ func (t *Table) Explain(name string) (string, error) {
 		fmt.Fprintf(&b, "\n%s", wrap("Also written: "+strings.Join(same, " "), 78))
 	}
 	for _, s := range preset {
-		value := s.Value
-		if value == "" {
-			value = `""`
-		}
-		fmt.Fprintf(&b, "%s means %s=%s\n", s.Dashed, o.Dashed, value)
+		fmt.Fprintf(&b, "%s means %s\n", s.Dashed, o.set(s.Value))
 	}
 	if len(o.Words) > 0 && o.Arg != "" {
 		b.WriteString(wrap("Values: "+strings.Join(o.Words, ", "), 78))
@@ -213,6 +210,15 @@ func (o *Option) spellings() (same []string, preset []Spelling) {
 		}
 	}
 	return same, preset
+}
+
+// set writes how to give the option a value: as an option or, since a switch takes none, as a variable.
+func (o *Option) set(value string) string {
+	name := o.Dashed
+	if variable := ownVariable(o); o.takes == "none" && variable != "" && o.peers != "-" {
+		name = variable
+	}
+	return name + "=" + cmp.Or(value, `""`)
 }
 
 // reach says in words how far the option holds.

@@ -131,7 +131,7 @@ func TestExplain(t *testing.T) {
 		}
 	}
 	text, err := Mpiexec(signals).Explain("--nooversubscribe")
-	if err != nil || !strings.Contains(text, "--nooversubscribe means --overbook=no") {
+	if err != nil || !strings.Contains(text, "--nooversubscribe means MPIEXEC_OVERBOOK=no") {
 		t.Errorf("got %q, %v", text, err)
 	}
 	for _, o := range Mpiexec(signals).options {

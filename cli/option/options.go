@@ -218,7 +218,7 @@ type Job struct {
 	StartTimeout  Seconds     `name:"--start-timeout" also:"--spawn-timeout" arg:"TIME" topic:"Life cycle" help:"give up if not all ranks run by then"`
 	KillGrace     *Seconds    `name:"--kill-grace" default:"10" arg:"TIME" least:"0" topic:"Life cycle" help:"time between SIGTERM and SIGKILL (default 10)"`
 	KillOnBadExit string      `name:"--kill-on-bad-exit" mca:"orte_abort_on_non_zero_status prte_abort_on_non_zero_status" default:"1" also:"-K -K0=0 -K1=1" arg:"0|1" takes:"attached" implied:"1" words:"0,1" topic:"Life cycle" help:"a rank that fails ends the job; -K0: it does not"`
-	AutoCleanup   string      `name:"-disable-auto-cleanup" mca:"orte_enable_recovery prte_enable_recovery" also:"--enable-recovery -enable-auto-cleanup=yes --disable-recovery=yes" implied:"no" words:"yes,no" topic:"" under:"Life cycle" help:"let the others go on whatever ends a rank"`
+	KeepAll       string      `name:"-disable-auto-cleanup" mca:"orte_enable_recovery prte_enable_recovery" also:"--enable-recovery -enable-auto-cleanup=no --disable-recovery=no" implied:"yes" words:"yes,no" topic:"" under:"Life cycle" help:"let the others go on when a rank ends, but for MPI_Abort"`
 	ExitStatus    string      `name:"--exit-status" default:"first" arg:"RULE" words:"first,max,rank0,or" topic:"Life cycle" help:"our exit code: first (default), max, rank0, or"`
 	PrintCodes    bool        `name:"-print-all-exitcodes" topic:"" help:"tell at the end which ranks left with which code"`
 	OnTimeout     string      `name:"--on-timeout" arg:"WHAT" words:"kill,stacks" topic:"" help:"when -timeout strikes: kill, or stacks before it"`

@@ -52,7 +52,7 @@ func (o *Option) reference(b *strings.Builder) {
 		fmt.Fprintf(b, "Also `%s`.\n", strings.Join(same, "`, `"))
 	}
 	for _, s := range preset {
-		fmt.Fprintf(b, "`%s` is `%s=%s`.\n", s.Dashed, o.Dashed, s.Value)
+		fmt.Fprintf(b, "`%s` is `%s`.\n", s.Dashed, o.set(s.Value))
 	}
 	if len(o.Words) > 0 && o.Arg != "" {
 		fmt.Fprintf(b, "Values: `%s`.\n", strings.Join(o.Words, "`, `"))

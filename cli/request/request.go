@@ -143,7 +143,7 @@ func restarts(j option.Job, grace time.Duration) (job.Restart, error) {
 	if j.RestartFence.Text != "" {
 		r.Fence = j.RestartFence.Most
 	}
-	if j.AutoCleanup == "no" && r.Most > 0 {
+	if j.KeepAll == "yes" && r.Most > 0 {
 		return r, &fault.Error{Text: "--restart and -disable-auto-cleanup exclude each other"}
 	}
 	return r, nil
@@ -204,7 +204,7 @@ func (w World) class(j option.Job) (config.Class, error) {
 func ends(j option.Job) job.Ends {
 	return job.Ends{
 		KeepOnExit: j.KillOnBadExit == "0",
-		KeepAll:    j.AutoCleanup == "no",
+		KeepAll:    j.KeepAll == "yes",
 		Status:     j.ExitStatus,
 		Stacks:     j.OnTimeout == "stacks",
 		Children:   j.Children,
