@@ -80,6 +80,9 @@ func TestRefusals(t *testing.T) {
 	var answers []string
 	for _, r := range refusals {
 		answers = append(answers, r.answer)
+		if r.grade != refused && r.values < 0 {
+			t.Errorf("-%s can be left out, and nobody knows where the program begins then", r.names)
+		}
 		for name := range strings.FieldsSeq(r.names) {
 			if seen[name] || name != normalize(name) {
 				t.Errorf("-%s stands twice in the table, or is not normalized", name)

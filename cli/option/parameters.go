@@ -59,6 +59,14 @@ func parameterValue(key, value string) (string, error) {
 			return word, nil
 		}
 		return "", errNoEquivalent
+	case "rmaps": // the component that maps
+		switch value {
+		case "seq":
+			return value, nil
+		case "round_robin":
+			return "", nil
+		}
+		return "", errNoEquivalent
 	case "orte_abort_on_non_zero_status", "prte_abort_on_non_zero_status":
 		if on, known := truth(value); known && !on {
 			return "0", nil
