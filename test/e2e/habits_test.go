@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -252,6 +253,115 @@ func TestALoopOverLinesKeepsItsLines(t *testing.T) {
 		out, errs, _ := b.call(t, "script", "-qec", `sh -c '`+test.line+`' `+binary+" "+list, "/dev/null")
 		if strings.Contains(out, note) != test.note {
 			t.Errorf("%s: %q %q, want a note: %v", test.line, out, errs, test.note)
+		}
+	}
+}
+
+// A habit is a command line of testdata/habits.txt, and what comes of it.
+type habit struct {
+	line string
+	code int
+	out  *string // its lines sorted; nil: any
+	has  []*regexp.Regexp
+	errs []*regexp.Regexp
+}
+
+// habits reads testdata/habits.txt, and writes its files into a folder.
+func habits(t *testing.T, dir string) (all []*habit) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(repo, "testdata", "habits.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := make(map[string]string)
+	file := ""
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSuffix(line, "\n")
+		kind, rest, _ := strings.Cut(line, " ")
+		switch {
+		case kind == "--":
+			file = rest
+		case kind == ">":
+			file = ""
+			all = append(all, &habit{line: rest})
+		case file != "" && line != "":
+			files[file] += line + "\n"
+		case line == "":
+			file = ""
+		case line[0] == '#':
+		case kind == "=":
+			all[len(all)-1].out = &rest
+		case kind == "~":
+			all[len(all)-1].has = append(all[len(all)-1].has, regexp.MustCompile(rest))
+		case kind == "!":
+			all[len(all)-1].errs = append(all[len(all)-1].errs, regexp.MustCompile(rest))
+		default:
+			if all[len(all)-1].code, err = strconv.Atoi(line); err != nil {
+				t.Fatalf("testdata/habits.txt: %q", line)
+			}
+		}
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
+}
+
+// sharing are the notes of a machine with few CPUs.
+var sharing = regexp.MustCompile(`(?m)^mpiexec: .*\bshare\b.*\n`)
+
+// check says what is wrong with what came of a line; empty: nothing.
+func (h *habit) check(out, errs string, code int) string {
+	lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
+	slices.Sort(lines)
+	switch sorted := strings.Join(lines, " "); {
+	case code != h.code:
+		return fmt.Sprintf("exit code %d, want %d", code, h.code)
+	case h.out != nil && sorted != *h.out:
+		return fmt.Sprintf("output %q, want %q", sorted, *h.out)
+	case h.out == nil && h.has == nil && out != "":
+		return "output, of which nothing is said"
+	case h.errs == nil && sharing.ReplaceAllString(errs, "") != "":
+		return "a message, of which nothing is said"
+	}
+	for _, want := range h.has {
+		if !want.MatchString(out) {
+			return fmt.Sprintf("no %q in its output", want)
+		}
+	}
+	for _, want := range h.errs {
+		if !want.MatchString(errs) {
+			return fmt.Sprintf("no message %q", want)
+		}
+	}
+	return ""
+}
+
+// Command lines of other launchers run, act or are answered: each does what testdata/habits.txt says.
+func TestHabits(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 2})
+	dir, err := os.MkdirTemp(filepath.Join(repo, "build"), "habits-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	all := habits(t, dir)
+	if len(all) < 150 {
+		t.Errorf("%d lines, of 150", len(all))
+	}
+	names := t.TempDir()
+	for _, name := range []string{"mpiexec", "mpiexec.hydra", "mpirun", "orterun"} {
+		if err := os.Symlink(binary, filepath.Join(names, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, h := range all {
+		out, errs, code := b.call(t, "sh", "-c", "cd "+dir+"; PATH="+names+":$PATH\n"+h.line)
+		if wrong := h.check(out, errs, code); wrong != "" {
+			t.Errorf("%s\n%s\nexit code %d\n%s\n%s", h.line, wrong, code, out, errs)
 		}
 	}
 }
