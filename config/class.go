@@ -21,6 +21,9 @@ type Class struct {
 	Sets   nodeset.Level // of its jobs
 }
 
+// Name is its name; empty: there is no such class.
+func (c Class) Name() string { return c.name }
+
 // Open reports whether a user may have the class: root always, others that are in both lists.
 func (c Class) Open(uid int, groups []int) bool {
 	in := func(g int) bool { return slices.Contains(groups, g) }

@@ -68,7 +68,8 @@ type Request struct {
 	Port     bool   // -pmi-port: ranks connect to their PMI server by TCP
 	Universe int    // processes that MPI programs are told would fit; 0: nothing, SystemSize: all slots
 	Queue    Queue
-	Bounds   limit.Bounds // what the job, its hosts and its ranks may use at most
+	Bounds   limit.Bounds  // what the job, its hosts and its ranks may use at most
+	Origins  limit.Origins // who has set them
 	Limits   Limits
 	Streams  Streams
 	Iface    string   // whose address ranks are told: a name or a prefix; empty: no matter

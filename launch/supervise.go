@@ -34,7 +34,7 @@ func given(nodes []job.NodeDef) map[string]int64 {
 func (f *fleet) supervise(ctx context.Context, startBy time.Time) (job.Result, error) {
 	req := f.req
 	state := supervise.NewState(f.plan, supervise.Rules{
-		Grace: req.Limits.Grace, Stacks: wire.StacksTime, Timeout: req.Limits.Run, Limits: req.Bounds, Ends: req.Ends, StartBy: startBy, Since: f.since, Signals: signalsOnNodes(req.Signals), RM: holder(req.RM),
+		Grace: req.Limits.Grace, Stacks: wire.StacksTime, Timeout: req.Limits.Run, Limits: req.Bounds, Origins: req.Origins, Ends: req.Ends, StartBy: startBy, Since: f.since, Signals: signalsOnNodes(req.Signals), RM: holder(req.RM),
 		Warn: warningOnNodes(req.Limits.Warn), Margin: req.Limits.Margin, Bytes: given(req.Nodes), Yields: req.Preemptible, Grudges: f.grudges, Paces: f.paces,
 	}, time.Now())
 	f.state = &state

@@ -3,7 +3,8 @@ Package limit reads what a job, a host or a rank may use at most: NAME=VALUE, as
 have it.
 
 	"vmem=30mb,walltime=1:30:00"  --Parse-->  Bounds   by name, in bytes, ns or a count
-	line, variable, cluster file  --Strictest-->       the smallest of each counts
+	line, variable, cluster file  --Strictest-->       the smallest of each counts, and who said it
+	what was used                 --Excess-->          for people, and in the words of batch systems
 
 It knows no job and enforces nothing.
 */
@@ -160,6 +161,18 @@ func Strictest(all ...Bounds) Bounds {
 	return strictest
 }
 
+// Origins says who has set each limit.
+type Origins map[Resource]string
+
+// Tighten takes those of more into bounds that are stricter than what is there, and notes who has set them.
+func Tighten(bounds Bounds, origins Origins, more Bounds, from string) {
+	for name, value := range more {
+		if other, known := bounds[name]; !known || value < other {
+			bounds[name], origins[name] = value, from
+		}
+	}
+}
+
 // Parse reads a list of NAME=VALUE with commas between. Of a name that is there twice the
 // smaller value counts.
 func Parse(list string) (Bounds, error) {
@@ -293,13 +306,55 @@ func united(text string) (seconds float64, ok bool) {
 	return seconds, true
 }
 
-// Exceeded says that something has used more than a limit, in the words of a batch system
-// (RM-56): sizes in bytes, times in seconds rounded up. where is empty, or " on host NAME".
-func Exceeded(name Resource, used, allowed int64, where string) string {
-	if traits[name].measure == clock {
+// An Excess says that something has used more than a limit.
+type Excess struct {
+	Name          Resource
+	Used, Allowed int64
+	Where         string // empty, or " on host NAME"
+	From          string // who has set the limit: an option, a file; empty: nobody knows
+}
+
+// Line tells it in the words of a batch system (RM-56): sizes in bytes, times in seconds rounded up.
+func (e Excess) Line() string {
+	used, allowed := e.Used, e.Allowed
+	if traits[e.Name].measure == clock {
 		used, allowed = ceil(used), ceil(allowed)
 	}
-	return fmt.Sprintf("%s %d exceeded limit %d%s", spoken(name), used, allowed, where)
+	return fmt.Sprintf("%s %d exceeded limit %d%s", spoken(e.Name), used, allowed, e.Where)
+}
+
+// String tells it to people: "mem: 2.1 GiB used on host n1, 2 GiB allowed by --limit".
+func (e Excess) String() string {
+	used, allowed := Amount(e.Name, e.Used), Amount(e.Name, e.Allowed)
+	if used == allowed { // by rounding
+		used, allowed = fmt.Sprintf("%d bytes", e.Used), fmt.Sprintf("%d bytes", e.Allowed)
+	}
+	text := fmt.Sprintf("%s: %s used%s, %s allowed", spoken(e.Name), used, e.Where, allowed)
+	if e.From != "" {
+		text += " by " + e.From
+	}
+	return text
+}
+
+// Amount is a value with its unit.
+func Amount(name Resource, value int64) string {
+	switch m := traits[name].measure; {
+	case value == Unlimited:
+		return "unlimited"
+	case m == clock:
+		return fmt.Sprintf("%d s", ceil(value))
+	case m == count:
+		return strconv.FormatInt(value, 10)
+	}
+	for _, unit := range []struct {
+		name string
+		size int64
+	}{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
+		if value >= unit.size {
+			return strings.TrimSuffix(strconv.FormatFloat(float64(value)/float64(unit.size), 'f', 1, 64), ".0") + " " + unit.name
+		}
+	}
+	return fmt.Sprintf("%d bytes", value)
 }
 
 // spoken is what is limited: of a host it is told by its name that it is a host's.

@@ -73,22 +73,35 @@ func TestStrictest(t *testing.T) {
 	}
 }
 
-// The words of the kill line.
-func TestExceeded(t *testing.T) {
+// What was exceeded is told in the words of batch systems, and to people with units and who set the limit: "vmem 47570944
+// exceeded limit 31457280" was said twice, and had neither.
+func TestAnExcessHasUnitsAndAnOrigin(t *testing.T) {
 	for _, test := range []struct {
-		name       Resource
-		used, most int64
-		where      string
-		want       string
+		excess     Excess
+		line, text string
 	}{
-		{VMem, 47570944, 31457280, "", "vmem 47570944 exceeded limit 31457280"},
-		{WallTime, int64(3600*time.Second) + 1, int64(3600 * time.Second), "", "walltime 3601 exceeded limit 3600"},
-		{HostMem, 2147487744, 2147483648, " on host hpc-5", "mem 2147487744 exceeded limit 2147483648 on host hpc-5"},
-		{RankMem, 1073745920, 1073741824, " by rank 3 on host hpc-5", "pmem 1073745920 exceeded limit 1073741824 by rank 3 on host hpc-5"},
+		{Excess{VMem, 47570944, 31457280, "", "--limit"}, "vmem 47570944 exceeded limit 31457280", "vmem: 45.4 MiB used, 30 MiB allowed by --limit"},
+		{Excess{WallTime, int64(3600*time.Second) + 1, int64(3600 * time.Second), "", "class long of /etc/remshell/cluster.toml"},
+			"walltime 3601 exceeded limit 3600", "walltime: 3601 s used, 3600 s allowed by class long of /etc/remshell/cluster.toml"},
+		{Excess{HostMem, 2147487744, 2147483648, " on host hpc-5", ""}, "mem 2147487744 exceeded limit 2147483648 on host hpc-5",
+			"mem: 2147487744 bytes used on host hpc-5, 2147483648 bytes allowed"},
+		{Excess{RankMem, 5 << 40, 1 << 30, " by rank 3 on host hpc-5", "--limit"}, "pmem 5497558138880 exceeded limit 1073741824 by rank 3 on host hpc-5",
+			"pmem: 5 TiB used by rank 3 on host hpc-5, 1 GiB allowed by --limit"},
+		{Excess{Mem, 101, 100, "", "--limit"}, "mem 101 exceeded limit 100", "mem: 101 bytes used, 100 bytes allowed by --limit"},
 	} {
-		if got := Exceeded(test.name, test.used, test.most, test.where); got != test.want {
-			t.Errorf("%s, want %s", got, test.want)
+		if line, text := test.excess.Line(), test.excess.String(); line != test.line || text != test.text {
+			t.Errorf("%q, %q; want %q, %q", line, text, test.line, test.text)
 		}
+	}
+}
+
+// Of several who limit the same, the strictest has set it; of equal ones the first.
+func TestOriginsAreOfTheStrictest(t *testing.T) {
+	all, origins := Bounds{}, Origins{}
+	Tighten(all, origins, Bounds{Mem: 5, CPUTime: 7}, "--limit")
+	Tighten(all, origins, Bounds{Mem: 4, CPUTime: 7, Core: 0}, "the file")
+	if want := (Origins{Mem: "the file", CPUTime: "--limit", Core: "the file"}); !maps.Equal(origins, want) || !maps.Equal(all, Bounds{Mem: 4, CPUTime: 7, Core: 0}) {
+		t.Errorf("%v of %v; want %v", all, origins, want)
 	}
 }
 

@@ -232,12 +232,12 @@ func (s *placement) limit(i int, app job.App) (limit int, by string) {
 	if n.MaxProcs != nil {
 		name := "maxproc"
 		if n.ownMost {
-			name = "the node's own maxproc"
+			name = "maxproc of its node.toml"
 		}
 		tighten(*n.MaxProcs-n.Procs-s.mine[i], name)
 	}
 	if n.MaxSlots > 0 {
-		tighten(n.MaxSlots-s.mine[i], "max_slots")
+		tighten(n.MaxSlots-s.mine[i], "max_slots of the host file")
 	}
 	if size := s.req.Memory; size > 0 && n.Memory.Available > 0 {
 		tighten(int(n.Memory.Available/size)-s.mine[i], "--mem-per-rank")

@@ -180,9 +180,9 @@ func TestRefusalsNameTheCause(t *testing.T) {
 		want   string
 	}{
 		{"a limit below the free slots", func(r *job.Request) {},
-			"7 ranks do not fit: there are free slots for 6 on 2 nodes (a,b), where maxproc allows 2 on b; start fewer ranks, name more hosts, give slots (HOST:N), or share CPUs with --oversubscribe"},
+			"7 ranks do not fit: there are free slots for 6 on 2 nodes (a,b), where maxproc of the cluster file allows 2 on b; start fewer ranks, name more hosts, give slots (HOST:N), or share CPUs with --oversubscribe"},
 		{"overbooking against a limit", func(r *job.Request) { r.Overbook, r.Nodes = true, r.Nodes[1:] },
-			"7 ranks do not fit: maxproc allows 2 on 1 node (b); raise the limit or name more hosts"},
+			"7 ranks do not fit: maxproc of the cluster file allows 2 on 1 node (b); raise the limit or name more hosts"},
 		{"overbooking forbidden", func(r *job.Request) { r.Forbid, r.Nodes = true, r.Nodes[:1] },
 			"7 ranks do not fit: there are free slots for 4 on 1 node (a); start fewer ranks, name more hosts, give slots (HOST:N), or take --oversubscribe in place of --nooversubscribe"},
 		{"slots that were written down", func(r *job.Request) { r.Nodes = r.Nodes[:1]; r.Nodes[0].Slots = 3 },

@@ -54,7 +54,7 @@ func (w World) enforce(req *job.Request) error {
 		}
 		largest = max(largest, n.Bytes)
 	}
-	req.Bounds = limit.Strictest(req.Bounds, limit.Bounds{limit.HostMem: largest})
+	limit.Tighten(req.Bounds, req.Origins, limit.Bounds{limit.HostMem: largest}, fmt.Sprintf("%s job %s", req.RM.Name, req.RM.Job))
 	req.Ends.Samples = true
 	return nil
 }

@@ -103,7 +103,7 @@ func (w World) begun(j option.Job) (job.Request, error) {
 	if j.Preemptible != "" && j.Preemptible != "no" {
 		req.Preemptible = job.Yielding(j.Preemptible)
 	}
-	if req.Bounds, err = w.bounds(j); err != nil {
+	if req.Bounds, req.Origins, err = w.bounds(j); err != nil {
 		return req, err
 	}
 	if w.Cluster != nil && w.Cluster.Accounts != "" {
@@ -164,17 +164,18 @@ func (w World) named(req *job.Request, line option.Line, told rankPlacement) (na
 	return named, list, err
 }
 
-// bounds are the limits of a job: the smallest that line, variable, cluster file and class say (RM-55).
-func (w World) bounds(j option.Job) (limit.Bounds, error) {
-	var all []limit.Bounds
+// bounds are the limits of a job: the smallest that line, variable, cluster file and class say, and who says it (RM-55).
+func (w World) bounds(j option.Job) (limit.Bounds, limit.Origins, error) {
+	bounds, origins := make(limit.Bounds), make(limit.Origins)
 	for _, said := range j.Limit {
-		all = append(all, said.Bounds)
-	}
-	if w.Cluster != nil {
-		all = append(all, w.Cluster.Limits)
+		limit.Tighten(bounds, origins, said.Bounds, "--limit")
 	}
 	class, err := w.class(j)
-	return limit.Strictest(append(all, class.Limits)...), err
+	if w.Cluster != nil {
+		limit.Tighten(bounds, origins, w.Cluster.Limits, "[limits] of "+w.Cluster.File)
+		limit.Tighten(bounds, origins, class.Limits, fmt.Sprintf("class %s of %s", class.Name(), w.Cluster.File))
+	}
+	return bounds, origins, err
 }
 
 // class is that of a job: the one that was named, else that of all others, if the user may have it.

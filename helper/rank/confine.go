@@ -51,7 +51,7 @@ func Confine(bounds []job.Bound) (Confinement, *Error) {
 		r := Rlimit{b.Resource, resource, rlimit(b)}
 		var own unix.Rlimit
 		if err := unix.Getrlimit(resource, &own); err == nil && r.value.Cur > own.Max && os.Geteuid() != 0 {
-			return nil, r.failed(fmt.Sprintf("hard limit is %s", bound(own.Max)))
+			return nil, r.failed(fmt.Sprintf("hard limit is %s", bound(resource, own.Max)))
 		}
 		all = append(all, r)
 	}
@@ -85,7 +85,7 @@ func rlimit(b job.Bound) unix.Rlimit {
 }
 
 func (r Rlimit) failed(why string) *Error {
-	return &Error{job.ExitInternal, fmt.Sprintf("cannot set %s to %s: %s", r.name, bound(r.value.Cur), why), "ask for less with --limit, or see limits.conf(5) there"}
+	return &Error{job.ExitInternal, fmt.Sprintf("cannot set %s to %s: %s", r.name, bound(r.resource, r.value.Cur), why), "ask for less with --limit, or see limits.conf(5) there"}
 }
 
 // apply gives a process that this thread has forked, and that has stopped behind its exec, its

@@ -32,6 +32,18 @@ func TestConfine(t *testing.T) {
 	if refused.Reason != "cannot set nofile to 1048576: hard limit is 4096" {
 		t.Error(refused.Reason)
 	}
+	for _, test := range []struct {
+		resource int
+		value    uint64
+		want     string
+	}{
+		{unix.RLIMIT_AS, 1 << 30, "1 GiB"}, {unix.RLIMIT_CPU, 95, "95 s"}, {unix.RLIMIT_NPROC, 1 << 12, "4096"}, {unix.RLIMIT_CORE, 0, "0 bytes"},
+		{unix.RLIMIT_FSIZE, math.MaxUint64, "unlimited"},
+	} {
+		if got := bound(test.resource, test.value); got != test.want {
+			t.Errorf("%s: %q, want %q", limitName(test.resource), got, test.want)
+		}
+	}
 	if os.Geteuid() != 0 {
 		var own unix.Rlimit
 		unix.Getrlimit(unix.RLIMIT_NOFILE, &own)

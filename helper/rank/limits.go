@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"remshell/job"
+	"remshell/limit"
 )
 
 // SoftLimits are the soft resource limits of the launcher (ENV-8). Those that do not hurt us
@@ -34,17 +35,17 @@ func clip(soft int64, hard uint64) uint64 {
 // Adopt takes on what ranks shall inherit, and tells what differs from the node's own
 // limits or cannot be had.
 func (l SoftLimits) Adopt(tell func(string)) {
-	for _, limit := range l {
+	for _, soft := range l {
 		var own unix.Rlimit
-		if unix.Getrlimit(limit.Resource, &own) != nil {
+		if unix.Getrlimit(soft.Resource, &own) != nil {
 			continue
 		}
-		cur := clip(limit.Soft, own.Max)
-		if limit.Soft >= 0 && cur < uint64(limit.Soft) || limit.Soft < 0 && own.Max != math.MaxUint64 {
-			tell(fmt.Sprintf("limit %s: %s wanted, %s allowed", limitName(limit.Resource), bound(uint64(limit.Soft)), bound(cur)))
+		cur := clip(soft.Soft, own.Max)
+		if soft.Soft >= 0 && cur < uint64(soft.Soft) || soft.Soft < 0 && own.Max != math.MaxUint64 {
+			tell(fmt.Sprintf("limit %s: %s wanted, %s allowed", limitName(soft.Resource), bound(soft.Resource, uint64(soft.Soft)), bound(soft.Resource, cur)))
 		}
-		if inherited(limit.Resource) {
-			unix.Setrlimit(limit.Resource, &unix.Rlimit{Cur: cur, Max: own.Max})
+		if inherited(soft.Resource) {
+			unix.Setrlimit(soft.Resource, &unix.Rlimit{Cur: cur, Max: own.Max})
 		}
 	}
 }
@@ -115,17 +116,22 @@ func (l SoftLimits) Give(pid int) {
 }
 
 // bound is a limit for people.
-func bound(value uint64) string {
-	if value == math.MaxUint64 {
+func bound(resource int, value uint64) string {
+	switch {
+	case value >= limit.Unlimited:
 		return "unlimited"
+	case resource == unix.RLIMIT_CPU:
+		return fmt.Sprintf("%d s", value)
+	case resource == unix.RLIMIT_NOFILE, resource == unix.RLIMIT_NPROC:
+		return fmt.Sprint(value)
 	}
-	return fmt.Sprint(value)
+	return limit.Amount(limit.File, int64(value)) // the others are sizes
 }
 
 // limitName calls a limit what ulimit(1) and getrlimit(2) do.
 func limitName(resource int) string {
 	names := map[int]string{
-		unix.RLIMIT_AS: "address space", unix.RLIMIT_CORE: "core file size", unix.RLIMIT_CPU: "CPU seconds",
+		unix.RLIMIT_AS: "address space", unix.RLIMIT_CORE: "core file size", unix.RLIMIT_CPU: "CPU time",
 		unix.RLIMIT_DATA: "data size", unix.RLIMIT_FSIZE: "file size", unix.RLIMIT_MEMLOCK: "locked memory",
 		unix.RLIMIT_NOFILE: "open files", unix.RLIMIT_NPROC: "processes", unix.RLIMIT_STACK: "stack size",
 	}

@@ -63,37 +63,41 @@ func (s *State) within(e Sampled, now time.Time) []Action {
 	if len(s.rules.Limits) == 0 {
 		return nil
 	}
-	return s.over(s.excess(e), now)
+	if excess, is := s.excess(e); is {
+		return s.over(excess, now)
+	}
+	return nil
 }
 
-// over ends a job that has used more than it may; empty: it has not.
-func (s *State) over(excess string, now time.Time) []Action {
-	if excess == "" || s.Phase > Interrupted {
+// over ends a job that has used more than it may.
+func (s *State) over(excess limit.Excess, now time.Time) []Action {
+	if s.Phase > Interrupted {
 		return nil
 	}
 	return append(s.cry(excess, now), s.end(now, Ending, s.rules.Grace)...)
 }
 
 // cry tells what was exceeded, and makes it the cause, if there was none before.
-func (s *State) cry(excess string, now time.Time) []Action {
-	s.blame(s.judge(Failed{Kind: OverLimit, Text: excess}, now), now)
-	return []Action{Cry{"=>> mpiexec: job killed: " + excess}}
+func (s *State) cry(excess limit.Excess, now time.Time) []Action {
+	s.blame(s.judge(Failed{Kind: OverLimit, Text: excess.String()}, now), now)
+	return []Action{Cry{"=>> mpiexec: job killed: " + excess.Line()}}
 }
 
 // excessOn says what has exceeded a limit of a node's own.
-func (s *State) excessOn(e Exceeded) string {
-	where := " on host " + s.nodes[e.Node].name
+func (s *State) excessOn(e Exceeded) limit.Excess {
+	name := s.nodes[e.Node].name
+	where := " on host " + name
 	switch {
 	case e.Rank >= 0:
 		where = " by rank " + s.Number(e.Rank) + where
 	case e.What == limit.RankMem:
 		where = " by processes of no rank" + where
 	}
-	return limit.Exceeded(e.What, e.Used, e.Most, where)
+	return limit.Excess{Name: e.What, Used: e.Used, Allowed: e.Most, Where: where, From: "limits.toml of " + name}
 }
 
-// excess finds a limit that is exceeded; empty: there is none.
-func (s *State) excess(e Sampled) string {
+// excess finds a limit that is exceeded, if there is one.
+func (s *State) excess(e Sampled) (found limit.Excess, is bool) {
 	all, host := s.Tally.most, " on host "+s.nodes[e.Node].name
 	for _, check := range []struct {
 		what  limit.Resource
@@ -108,14 +112,15 @@ func (s *State) excess(e Sampled) string {
 			most = min(most, given)
 		}
 		if limited && check.used > most {
-			return limit.Exceeded(check.what, check.used, most, check.where)
+			return limit.Excess{Name: check.what, Used: check.used, Allowed: most, Where: check.where, From: s.rules.Origins[check.what]}, true
 		}
 	}
 	most, limited := s.rules.Limits[limit.RankMem]
 	for _, r := range e.Ranks {
 		if limited && r.Mem > most {
-			return limit.Exceeded(limit.RankMem, r.Mem, most, fmt.Sprintf(" by rank %s%s", s.Number(r.Rank), host))
+			return limit.Excess{Name: limit.RankMem, Used: r.Mem, Allowed: most, Where: fmt.Sprintf(" by rank %s%s", s.Number(r.Rank), host),
+				From: s.rules.Origins[limit.RankMem]}, true
 		}
 	}
-	return ""
+	return limit.Excess{}, false
 }

@@ -57,7 +57,7 @@ func TestLimits(t *testing.T) {
 			if cries != "=>> mpiexec: job killed: "+test.want || state.ExitCode() != job.ExitTimeout || state.Phase != Ending || state.Cause.Reason() != "limit" {
 				t.Errorf("it cries %q, exit code %d", cries, state.ExitCode())
 			}
-			if report := state.Report(func(int) Profile { return Profile{} }); !strings.HasPrefix(report, test.want) {
+			if report := state.Report(func(int) Profile { return Profile{} }); !strings.HasPrefix(report, state.Cause.Text+"\n") || !strings.Contains(report, " used") || strings.Contains(report, "exceeded") {
 				t.Errorf("the report is %q", report)
 			}
 			if again := state.Step(at(0, job.Sample{Mem: 1 << 50}), now); len(again) > 0 {
@@ -98,10 +98,10 @@ func TestTimeoutBesideALimit(t *testing.T) {
 		want          string
 	}{
 		{time.Minute, time.Hour, "the job ran longer than -timeout 1m0s"},
-		{time.Hour, time.Minute, "walltime 61 exceeded limit 60"},
+		{time.Hour, time.Minute, "walltime: 61 s used, 60 s allowed by --limit"},
 	} {
 		now := time.Unix(1_000_000, 0)
-		state := NewState(twoNodes, Rules{Timeout: test.timeout, Limits: limit.Bounds{limit.WallTime: int64(test.wall)}}, now)
+		state := NewState(twoNodes, Rules{Timeout: test.timeout, Limits: limit.Bounds{limit.WallTime: int64(test.wall)}, Origins: limit.Origins{limit.WallTime: "--limit"}}, now)
 		state.Step(Tick{}, now.Add(time.Minute+1))
 		if state.Cause == nil || state.Cause.Text != test.want {
 			t.Errorf("%v, want %s", state.Cause, test.want)
@@ -128,9 +128,9 @@ func TestEverySampledLimitCounts(t *testing.T) {
 // What exceeds a limit of a node's own is told with whose it is.
 func TestLimitsOfTheNodeAreTold(t *testing.T) {
 	for want, e := range map[string]Exceeded{
-		"mem 101 exceeded limit 100 on host b":                          {Node: 1, Rank: -1, What: limit.HostMem, Used: 101, Most: 100},
-		"pmem 101 exceeded limit 100 by rank 3 on host b":               {Node: 1, Rank: 3, What: limit.RankMem, Used: 101, Most: 100},
-		"pmem 101 exceeded limit 100 by processes of no rank on host b": {Node: 1, Rank: -1, What: limit.RankMem, Used: 101, Most: 100},
+		"mem: 101 bytes used on host b, 100 bytes allowed by limits.toml of b":                          {Node: 1, Rank: -1, What: limit.HostMem, Used: 101, Most: 100},
+		"pmem: 101 bytes used by rank 3 on host b, 100 bytes allowed by limits.toml of b":               {Node: 1, Rank: 3, What: limit.RankMem, Used: 101, Most: 100},
+		"pmem: 101 bytes used by processes of no rank on host b, 100 bytes allowed by limits.toml of b": {Node: 1, Rank: -1, What: limit.RankMem, Used: 101, Most: 100},
 	} {
 		now := time.Unix(1_000_000, 0)
 		state := NewState(twoNodes, Rules{}, now)

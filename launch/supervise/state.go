@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -101,6 +102,7 @@ type Rules struct {
 	Timeout time.Duration    // -timeout; 0: none
 	Limits  limit.Bounds     // --limit; walltime stands beside Timeout
 	StartBy time.Time        // --start-timeout; zero: none
+	Origins limit.Origins    // who has set them
 	Warn    job.Warning      // --warn
 	Margin  time.Duration    // --rm-margin; 0: none
 	Bytes   map[string]int64 // --enforce-rm: memory of each node that a batch system has limited there, by name
@@ -156,7 +158,11 @@ func NewState(p job.Plan, rules Rules, now time.Time) State {
 		since = now
 	}
 	if left := s.left(now); left > 0 {
-		s.rules.Limits = limit.Strictest(rules.Limits, limit.Bounds{limit.WallTime: int64(left + now.Sub(since))})
+		bounds, origins := make(limit.Bounds), make(limit.Origins)
+		maps.Copy(bounds, rules.Limits)
+		maps.Copy(origins, rules.Origins)
+		limit.Tighten(bounds, origins, limit.Bounds{limit.WallTime: int64(left + now.Sub(since))}, "--rm-margin")
+		s.rules.Limits, s.rules.Origins = bounds, origins
 		rules = s.rules
 	}
 	if rules.Timeout > 0 {

@@ -378,7 +378,7 @@ func (s *State) tooLong(now time.Time) []Action {
 	s.due.run = time.Time{}
 	var do []Action
 	if s.rules.wallCounts() {
-		do = s.cry(limit.Exceeded(limit.WallTime, int64(now.Sub(s.began)), s.rules.Limits[limit.WallTime], ""), now)
+		do = s.cry(limit.Excess{Name: limit.WallTime, Used: int64(now.Sub(s.began)), Allowed: s.rules.Limits[limit.WallTime], From: s.rules.Origins[limit.WallTime]}, now)
 	} else {
 		s.blame(s.judge(Failed{Kind: RunTimeout}, now), now)
 	}
