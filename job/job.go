@@ -407,11 +407,7 @@ func (n Node) Size() int {
 // CPUs is how many slots the machine is good for: its cores, or threads, but for those in reserve,
 // as far as a quota of CPU time lets them be used.
 func (n Node) CPUs() int {
-	all := n.Topology.Count(n.CountThreads)
-	if n.Threads != 0 && !n.CountThreads {
-		all = n.Topology.CountOf(n.Threads)
-	}
-	all = max(0, all-n.Reserve)
+	all := max(0, n.units(n.Topology)-n.Reserve)
 	if n.Quota > 0 {
 		return min(all, n.Quota)
 	}

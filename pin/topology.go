@@ -71,6 +71,18 @@ func (t Topology) Equal(other Topology) bool {
 	})
 }
 
+// Whole is the topology of the same node with all its CPUs usable.
+func (t Topology) Whole() Topology {
+	if !slices.ContainsFunc(t.Cores, func(c Core) bool { return len(c.Shut) > 0 }) {
+		return t
+	}
+	whole := Topology{Cores: slices.Clone(t.Cores)}
+	for i, c := range t.Cores {
+		whole.Cores[i].CPUs, whole.Cores[i].Shut = c.All(), nil
+	}
+	return whole
+}
+
 // maxCPU bounds the numbers ParseCPUs accepts; no kernel knows so many CPUs.
 const maxCPU = 1 << 16
 

@@ -27,7 +27,7 @@ func TestAtHome(t *testing.T) {
 		}
 		return p
 	}
-	const all, rest = "share the 2 CPUs of this machine with other jobs, which have all of them", "share the 1 CPU that other jobs leave of this machine"
+	const all, rest = "share 2 CPUs with other jobs; no CPU is free", "share 1 of 2 CPUs; other jobs use the rest"
 	for _, test := range []struct {
 		name, cluster string
 		busy          []int

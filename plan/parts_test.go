@@ -116,8 +116,8 @@ func TestTryOutBesideOtherJobs(t *testing.T) {
 		want  string
 	}{
 		{3, nil, "3 ranks share 2 CPUs. To silence this: -host localhost:3"},
-		{3, []int{0}, "3 ranks share the 1 CPU that other jobs leave of this machine"},
-		{1, []int{0, 1}, "1 rank shares the 2 CPUs of this machine with other jobs, which have all of them"},
+		{3, []int{0}, "3 ranks share 1 of 2 CPUs; other jobs use the rest"},
+		{1, []int{0, 1}, "1 rank shares 2 CPUs with other jobs; no CPU is free"},
 		{1, []int{0}, ""},
 	} {
 		snap := cluster("a:2")

@@ -230,7 +230,7 @@ func (s *placement) limit(i int, app job.App) (limit int, by string) {
 		}
 	}
 	if n.MaxProcs != nil {
-		name := "maxproc"
+		name := "maxproc of the cluster file"
 		if n.ownMost {
 			name = "maxproc of its node.toml"
 		}

@@ -113,7 +113,7 @@ func (s *placement) shared() job.Note {
 	if ranks == 1 {
 		n += "s"
 	}
-	why := confined(here.Node)
+	why := confined(here.Node, s.req.Reserve)
 	if why != "" {
 		why = " (" + why + ")"
 	}
@@ -131,9 +131,9 @@ func (s *placement) shared() job.Note {
 	case s.picked() || s.req.Layout.Names():
 		notice += " with other jobs"
 	case left == 0:
-		notice += " with other jobs, which have all of them"
+		notice = fmt.Sprintf("%s %s%s with other jobs; no CPU is free", n, text.Count(cpus, "CPU"), why)
 	default:
-		notice = fmt.Sprintf("%s the %s that other jobs leave of this machine%s", n, text.Count(left, "CPU"), why)
+		notice = fmt.Sprintf("%s %d of %s%s; other jobs use the rest", n, left, text.Count(cpus, "CPU"), why)
 	}
 	if s.req.Overbook {
 		notice += "; overbooking keeps no other job away here"

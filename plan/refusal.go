@@ -98,7 +98,7 @@ func (s *placement) shortfall(a *eligible, n int) *Error {
 	if causes != "" {
 		text += ", where " + causes
 	}
-	text += confinedOf(s.candidates, a.candidates)
+	text += s.confinedOf(a.candidates)
 	slots, share := "give slots (HOST:N)", "share CPUs with --oversubscribe"
 	if slices.ContainsFunc(a.candidates, func(i int) bool { return s.candidates[i].Slots > 0 }) {
 		slots = "write more slots down (HOST:N)"
@@ -206,32 +206,20 @@ func (s *placement) limited(a *eligible, n, most int) *Error {
 		verb, most, text.Count(len(a.candidates), "node"), hostlist.Brief(a.names)), Way: "raise the limit or name more hosts", Wanted: n, Free: most}
 }
 
-// confined tells what a CPU mask or cpuset that the helper has inherited leaves of a
-// node, if it takes whole units away (PLACE-5); empty: all, or the slots were written
-// down. Who calls mpiexec under taskset, or in a batch job, shall read why the node is
-// so small.
-func confined(n job.Node) string {
+// confined tells what keeps ranks off some of a node's cores: who calls mpiexec under taskset, or in a batch job, reads why
+// the node is so small. It is empty if nothing does, or if the slots were written down. reserve is the job's.
+func confined(n job.Node, reserve int) string {
 	if n.Slots > 0 {
 		return ""
 	}
-	unit, left, all := "cores", n.Topology.Count(n.CountThreads), len(n.Topology.Cores)
-	if n.CountThreads {
-		unit, all = "hardware threads", 0
-		for i := range n.Topology.Cores {
-			all += len(n.Topology.Cores[i].CPUs) + len(n.Topology.Cores[i].Shut)
-		}
-	}
-	if left == all {
-		return ""
-	}
-	return fmt.Sprintf("the CPU mask or cpuset leaves %d of %d %s", left, all, unit)
+	return n.Bounds(reserve).String()
 }
 
 // confinedOf tells it of several nodes, equal words once, as the rest of a sentence.
-func confinedOf(candidates []candidate, which []int) string {
+func (s *placement) confinedOf(which []int) string {
 	var why strings.Builder
 	for _, g := range text.Groups(which, func(i int) (string, string) {
-		return confined(candidates[i].Node), candidates[i].Name
+		return confined(s.candidates[i].Node, s.req.Reserve), s.candidates[i].Name
 	}) {
 		if g.Common != "" {
 			fmt.Fprintf(&why, "; on %s %s", hostlist.Brief(g.Names), g.Common)

@@ -26,6 +26,7 @@ type requirement struct {
 	numa      pin.Confinement
 	memory    int64 // bytes for each rank
 	huge      bool  // in huge pages
+	reserve   int   // CPUs that the job leaves free on each node
 }
 
 func wishOf(req job.Request, app job.App) requirement {
@@ -33,7 +34,7 @@ func wishOf(req job.Request, app job.App) requirement {
 		app.Threads = 1 // the CPUs that were written down count
 	}
 	home := req.Home && !req.Forbid
-	return requirement{req.User, app.Types, app.Arch, max(1, app.Threads), app.ThreadsFrom, exclusive(req), home, home && !req.Wait, req.Layout, wantedGPUs(app), req.Class, app.NUMA, req.Memory, req.Huge == job.HugeNeeded}
+	return requirement{req.User, app.Types, app.Arch, max(1, app.Threads), app.ThreadsFrom, exclusive(req), home, home && !req.Wait, req.Layout, wantedGPUs(app), req.Class, app.NUMA, req.Memory, req.Huge == job.HugeNeeded, req.Reserve}
 }
 
 // A check returns why a node is dropped, in words, or nothing.
@@ -101,7 +102,10 @@ var probed = []check{
 		if s.free >= 1 || w.others {
 			return ""
 		}
-		if s.Size() == 1 {
+		switch s.Size() {
+		case 0:
+			return confined(s.Node, w.reserve)
+		case 1:
 			return "its CPU is in use"
 		}
 		return fmt.Sprintf("all %s are in use", text.Count(s.Size(), "CPU"))
@@ -114,7 +118,7 @@ var probed = []check{
 		if w.from != "" {
 			detail += " by " + w.from
 		}
-		if why := confined(s.Node); why != "" {
+		if why := confined(s.Node, w.reserve); why != "" {
 			detail += "; " + why
 		}
 		return detail

@@ -21,7 +21,7 @@ import (
 func Map(v View) string {
 	var lines table
 	for _, n := range v.Plan.Nodes {
-		name, units := n.Name, units(v.node(n))
+		name, units := n.Name, units(v.node(n), v.Request.Reserve)
 		for app, ranks := range byApp(v, n) {
 			if ranks != nil {
 				lines.add(name, units, labelled("rank", ranks), v.program(app))
@@ -41,22 +41,21 @@ func byApp(v View, n job.NodePlan) [][]int {
 	return ranks
 }
 
-// units tells how many ranks of one slot a node holds, and of what.
-func units(n job.Node) string {
+// units tells how many ranks of one slot a node holds, of what, and what keeps ranks from the rest: "2 of 4 cores, by
+// reserve=2". reserve is what the job leaves free on each node.
+func units(n job.Node, reserve int) string {
 	switch {
 	case n.Slots > 0:
 		return text.Count(n.Slots, "slot")
 	case len(n.Topology.Cores) == 0:
 		return ""
 	}
-	unit := "core"
-	if n.CountThreads {
-		unit = "thread"
+	b := n.Bounds(reserve)
+	unit := strings.TrimPrefix(b.Unit, "hardware ")
+	if b.By != nil {
+		return fmt.Sprintf("%d of %s, by %s", b.Left, text.Count(b.All, unit), strings.Join(b.By, " and "))
 	}
-	if all := n.Topology.Count(n.CountThreads); n.Size() < all {
-		return fmt.Sprintf("%d of %s, by the CPU quota there", n.Size(), text.Count(all, unit))
-	}
-	return text.Count(n.Size(), unit)
+	return text.Count(b.Left, unit)
 }
 
 // Ranks tells of each rank, in their order, where it runs and what it is bound to:
@@ -177,7 +176,7 @@ func (v View) groups() []group {
 			continue // not on the list
 		}
 		n := job.Node{Probe: seen[def.ID].Probe, NodeDef: def}
-		g := group{size: capacity(n), origin: def.Origin}
+		g := group{size: capacity(n, v.Request.Reserve), origin: def.Origin}
 		if v.Route != nil {
 			g.way = v.Route(def)
 		}
@@ -201,8 +200,8 @@ func (v View) groups() []group {
 const unknown = "size unknown"
 
 // capacity is what a host offers, with the bound that was written down for it.
-func capacity(n job.Node) string {
-	size := units(n)
+func capacity(n job.Node, reserve int) string {
+	size := units(n, reserve)
 	if size == "" {
 		size = unknown
 	}

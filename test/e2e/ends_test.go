@@ -199,7 +199,7 @@ func TestAQuotaIsSlots(t *testing.T) {
 			continue
 		}
 		out, err := exec.Command("sh", "-c", `echo $$ >`+dir+`/cgroup.procs; exec "$0" --rmk none --dry-run -host localhost --probe true`, binary).CombinedOutput()
-		if err != nil || !strings.Contains(string(out), "1 of ") || !strings.Contains(string(out), "by the CPU quota there") {
+		if err != nil || !strings.Contains(string(out), "1 of ") || !strings.Contains(string(out), "by the CPU quota") {
 			t.Errorf("%v: %s", err, out)
 		}
 		return
