@@ -163,10 +163,12 @@ func haveAWord(ctx context.Context, req job.Request, env launch.Env, ref job.Ref
 	switch {
 	case err != nil:
 		return err
+	case asked.Waits:
+		return &fault.Error{Text: fmt.Sprintf("job %s waits in the queue: none of its ranks runs", ref), Remedy: remedyOf(ask.Verb, asked, ref)}
 	case asked.Node == "":
 		return noJob(ref)
 	case asked.Answer.State != job.AskDone:
-		return &fault.Error{Text: fmt.Sprintf("%s: %s", asked.Node, asked.Answer.Text), Remedy: remedyOf(asked, job.Ref{Job: asked.Job, User: ref.User})}
+		return &fault.Error{Text: fmt.Sprintf("%s: %s", asked.Node, asked.Answer.Text), Remedy: remedyOf(ask.Verb, asked, job.Ref{Job: asked.Job, User: ref.User})}
 	}
 	if asked.Answer.Text != "" {
 		env.Say(fmt.Sprintf("job %s: %s", asked.Job, asked.Answer.Text))
@@ -185,18 +187,27 @@ func noJob(ref job.Ref) error {
 }
 
 // remedyOf is what to do about a job that does not do what it was asked for.
-func remedyOf(asked reserve.Asked, ref job.Ref) string {
+func remedyOf(verb job.Verb, asked reserve.Asked, ref job.Ref) string {
+	text := asked.Answer.Text
 	switch {
+	case asked.Waits && verb == job.AskEnd:
+		return fmt.Sprintf("mpiexec --evict %s takes it out of the queue", ref)
+	case asked.Waits:
+		return "ask again when it runs; mpiexec --queue lists what waits"
+	case asked.Answer.Later && verb == job.AskResume:
+		return fmt.Sprintf("mpiexec --resume-job %s --wait waits for them", ref)
 	case asked.Answer.Later:
-		return "mpiexec --resume-job " + ref.String() + " --wait waits for them"
-	case strings.HasPrefix(asked.Answer.Text, "suspended: "):
-		return "mpiexec --resume-job " + ref.String() + " lets it go on"
+		return "ask again in a moment"
+	case strings.HasPrefix(text, "suspended: "):
+		return fmt.Sprintf("mpiexec --resume-job %s lets it go on", ref)
 	case asked.Keeps:
 		return fmt.Sprintf("as root, or as its user: mpiexec --evict %s %s", ref, asked.Node)
-	case strings.HasPrefix(asked.Answer.Text, "not allowed"):
+	case strings.HasPrefix(text, "not allowed"):
 		return fmt.Sprintf("root and the administrators of %s may", asked.Node)
-	case strings.HasPrefix(asked.Answer.Text, "no answer"):
-		return fmt.Sprintf("its helper or mpiexec hangs; mpiexec --signal TERM %s still works", ref)
+	case strings.HasPrefix(text, "no answer"):
+		return fmt.Sprintf("while it is being started, ask again later; if it hangs, mpiexec --signal TERM %s still works", ref)
+	case text == "its ranks do not all run yet":
+		return "ask again in a moment"
 	}
 	return ""
 }

@@ -22,6 +22,7 @@ type Asked struct {
 	Node   string // by which it was asked; empty: no node has the job
 	Answer job.Answer
 	Keeps  bool // it says that it has ended, and has a claim on that node
+	Waits  bool // no node has it, and it is in the queue
 }
 
 // How long the helper of who asks may take for the last word.
@@ -60,6 +61,7 @@ func Ask(ctx context.Context, req job.Request, env Env, ref job.Ref, ask job.Ask
 		default:
 			asked, err = r.askJob(ctx, pages, t, ask)
 		}
+		asked.Waits = err == nil && asked.Node == "" && len(entries(pages, t.Ref, true)) > 0
 		if err == nil && ask.Verb == job.AskEnd && asked.Answer.State == job.AskDone {
 			err = r.awaitGone(ctx, t, &asked)
 		}
