@@ -171,12 +171,29 @@ func (l *lives) over(f *fleet, state *supervise.State) restart.Decision {
 	case next.Again && state.Resettles():
 		state.Restart = &supervise.Restart{}
 	case next.Again:
-		state.Restart = &supervise.Restart{Of: restart.Of(l.first.Restart, l.attempts), Without: a.Lost}
+		state.Restart = l.restart(a.Lost)
 	case next.Why != "":
-		state.Cause.Hint = strings.TrimPrefix(state.Cause.Hint+"; ", "; ") + "not starting again: " + next.Why
+		state.Ends = next.Why
 		l.tell(job.Again{Event: "giveup", Why: next.Why})
 	}
 	return next
+}
+
+// restart is the attempt that follows one whose nodes were lost: some of these may be used again.
+func (l *lives) restart(lost []string) *supervise.Restart {
+	r := &supervise.Restart{Of: restart.Of(l.first.Restart, l.attempts)}
+	may := make(map[string]bool)
+	for _, n := range restart.Request(l.first, l.attempts).Nodes {
+		may[n.Name] = n.Out == ""
+	}
+	for _, name := range lost {
+		if may[name] {
+			r.Last = append(r.Last, name)
+		} else {
+			r.Without = append(r.Without, name)
+		}
+	}
+	return r
 }
 
 // reserve finds a place for the next attempt. Where there is none, one is looked for, for a while
@@ -231,6 +248,9 @@ func (l *lives) announce(p job.Plan) {
 	was := "was " + hostlist.FoldList(last.Nodes)
 	if wanted := l.attempts[0].Size; p.Size < wanted {
 		was = fmt.Sprintf("%d did not fit", wanted)
+	}
+	if back := slices.DeleteFunc(slices.Clone(last.Lost), func(name string) bool { return !slices.Contains(nodes, name) }); len(back) > 0 {
+		was += "; again with " + hostlist.Fold(back) + ", which was lost"
 	}
 	l.env.Say(fmt.Sprintf("attempt %d: %s on %s (%s)", len(l.attempts), text.Count(p.Size, "rank"), hostlist.FoldList(nodes), was))
 	if l.read.Load() {

@@ -42,15 +42,15 @@ func (s *State) Report(about func(rank int) Profile) string {
 		return ""
 	}
 	text := show.Clean(strings.TrimRight(s.Cause.Text, "\n")) + s.Restart.then()
-	if s.Cause.Hint != "" {
-		text += "; " + show.Clean(s.Cause.Hint)
+	if s.Ends != "" {
+		text += "; not starting again: " + show.Clean(s.Ends)
 	}
 	var p Profile
 	if s.Cause.Rank >= 0 {
 		p = about(s.Cause.Rank)
 	}
 	below := slices.DeleteFunc([]string{
-		line("program", s.program(p)), line("bound to", bound(p)), line("hint", p.Hint),
+		line("program", s.program(p)), line("bound to", bound(p)), line("hint", s.Cause.Hint), line("hint", p.Hint),
 		line("also", s.alsoFailed()), line("then", s.then()), s.ending(),
 	}, func(line string) bool { return line == "" })
 	return strings.Join(slices.Concat([]string{text}, below), "\n")
@@ -59,7 +59,8 @@ func (s *State) Report(about func(rank int) Profile) string {
 // A Restart is that which follows an attempt.
 type Restart struct {
 	Of      string   // which one it is, "1 of 3"; empty: none that counts, it is moved
-	Without []string // nodes that were lost
+	Without []string // nodes that were lost, and are not used again
+	Last    []string // nodes that were lost, and are used again where there is no room without them
 }
 
 // then is what a restart adds to the cause of the end before it.
@@ -67,10 +68,15 @@ func (r *Restart) then() string {
 	switch {
 	case r == nil, r.Of == "":
 		return ""
-	case len(r.Without) == 0:
-		return fmt.Sprintf("; starting again (%s)", r.Of)
 	}
-	return fmt.Sprintf("; starting again (%s) without %s", r.Of, hostlist.Fold(r.Without))
+	text := fmt.Sprintf("; starting again (%s)", r.Of)
+	if len(r.Without) > 0 {
+		text += " without " + hostlist.Fold(r.Without)
+	}
+	if len(r.Last) > 0 {
+		text += ", with " + hostlist.Fold(r.Last) + " as the last choice"
+	}
+	return text
 }
 
 // ending is the last line of a report.

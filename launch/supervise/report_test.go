@@ -59,7 +59,8 @@ rank 0 on a died: Killed (signal 9)
   hint      out of memory: the kernel has killed a process of its control group
   exit code 137`},
 	{"exec failed", Rules{}, sequence(NotStarted{3, 126, "program ./x: permission denied", "chmod +x ./x"}), Profile{Program: "./x"}, `
-rank 3 on b: program ./x: permission denied; chmod +x ./x
+rank 3 on b: program ./x: permission denied
+  hint      chmod +x ./x
   exit code 126`},
 	{"a lost node", Rules{}, sequence(after(729*time.Second), NodeLost{1, "ssh: Connection reset by peer"}, asked(0, 15), asked(1, 15), NodeDrained{Node: 0}), Profile{}, `
 lost contact with b (ssh: Connection reset by peer) after 00:12:09, where ranks 2-3 ran

@@ -32,6 +32,7 @@ type State struct {
 	Exits  []*job.Exit // as they were told; nobody changes what it points to
 	Tally  Tally       // of samples
 
+	Ends    string   // why none follows, of a job that might have been started again; empty: nothing is said of that
 	Restart *Restart // that follows, once it is decided; nil: none
 
 	stopped []*job.Exit // ranks that ended after we asked them to
@@ -101,8 +102,8 @@ type Rules struct {
 	Stacks  time.Duration    // how long a node may take to find out where its ranks are
 	Timeout time.Duration    // -timeout; 0: none
 	Limits  limit.Bounds     // --limit; walltime stands beside Timeout
-	StartBy time.Time        // --start-timeout; zero: none
 	Origins limit.Origins    // who has set them
+	StartBy time.Time        // --start-timeout; zero: none
 	Warn    job.Warning      // --warn
 	Margin  time.Duration    // --rm-margin; 0: none
 	Bytes   map[string]int64 // --enforce-rm: memory of each node that a batch system has limited there, by name

@@ -66,15 +66,15 @@ func TestRestart(t *testing.T) {
 			if err := b.Link("n2", false); err != nil {
 				t.Fatal(err)
 			}
-		}, "n1 n3", []string{"starting again (1 of 1) without n2", "waiting until nothing of the job can be left on n2", "attempt 1: 4 ranks on n[1,3] (was n[1-2])"}},
+		}, "n1 n3", []string{"starting again (1 of 1), with n2 as the last choice", "waiting until nothing of the job can be left on n2", "attempt 1: 4 ranks on n[1,3] (was n[1-2])"}},
 		{"helper killed", []string{"--restart-fence", "10h"}, killOn("n2", aHelper), "n1 n3",
-			[]string{"starting again (1 of 1) without n2", "attempt 1: 4 ranks on n[1,3] (was n[1-2])"}},
+			[]string{"starting again (1 of 1), with n2 as the last choice", "attempt 1: 4 ranks on n[1,3] (was n[1-2])"}},
 		{"helper and keeper killed", []string{"--restart-fence", "10h"}, func(t *testing.T, v *victim) {
 			keeper := v.find(t, "n2", aKeeper)
 			kill(t, syscall.SIGSTOP, "keeper", keeper)
 			killOn("n2", aHelper)(t, v)
 			kill(t, syscall.SIGKILL, "keeper", keeper)
-		}, "n1 n3", []string{"starting again (1 of 1) without n2"}},
+		}, "n1 n3", []string{"starting again (1 of 1), with n2 as the last choice"}},
 		{"rank killed", []string{"--restart-on", "node,signal"}, func(t *testing.T, v *victim) {
 			pids := v.find(t, "n2", second("-c"))
 			kill(t, syscall.SIGKILL, "rank on n2", pids[:1])
