@@ -80,7 +80,7 @@ var lower = map[string][]string{
 	"launch/node":          {"deadline", "fault", "job", "limit", "pin", "pmiserver/fence", "reach", "timeline", "wire"},
 	"launch/reserve":       {"deadline", "fault", "gpu", "hostlist", "idset", "job", "launch/info", "launch/node", "launch/preempt", "launch/queue", "launch/restart", "limit", "pin", "plan", "plan/nodeset", "pmiserver/spawn", "text", "timeline", "wire"},
 	"launch/info":          {"hostlist", "job", "pin", "plan/nodeset", "pmiserver/spawn"},
-	"launch/queue":         {"fault", "hostlist", "job", "launch/node", "plan", "wire"},
+	"launch/queue":         {"fault", "hostlist", "job", "launch/node", "plan", "text", "wire"},
 	"launch/checkpoint":    {"job", "text"},
 	"launch/preempt":       {"job", "plan"},
 	"launch/restart":       {"gpu", "hostlist", "job", "pin", "plan"},

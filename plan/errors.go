@@ -33,20 +33,11 @@ func (e *Error) Error() string {
 	if e.At == nil {
 		return e.Text
 	}
-	at := *e.At
-	if e.Way != "" {
-		at.Reason += "; " + e.Way
-	}
-	return at.Error()
+	return e.At.Error()
 }
 
 // Hint is what to do about it.
-func (e *Error) Hint() string {
-	if e.At != nil {
-		return "" // told with the line
-	}
-	return e.Way
-}
+func (e *Error) Hint() string { return e.Way }
 
 // Reasons tells why nodes were not used, a line for each reason.
 func (e *Error) Reasons() []string {
@@ -79,14 +70,16 @@ const (
 // Folded says equal reasons once: "n[3-42]: all 4 CPUs are in use".
 func Folded(rejected []job.Note) []string {
 	var lines []string
-	for _, g := range text.Groups(rejected, func(r job.Note) (reason, node string) { return inWords[r.Code] + r.Text, r.Node }) {
+	for _, g := range text.Groups(rejected, func(r job.Note) (reason, node string) { return inWords(r.Code, r.Text), r.Node }) {
 		lines = append(lines, hostlist.Brief(g.Names)+": "+g.Common)
 	}
 	return lines
 }
 
-// inWords are the codes that a reason needs in front of its text to be understood.
-var inWords = map[string]string{"unreachable": "unreachable: ", "not-idle": "not idle: ", "region": "region "}
+// inWords is a reason as people read it: the text of most says all.
+func inWords(code, text string) string {
+	return map[string]string{"unreachable": "unreachable: ", "not-idle": "not idle: ", "region": "region "}[code] + text
+}
 
 // sameMachine is the notice of HOST-8.
 func sameMachine(names []string) job.Note {

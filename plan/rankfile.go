@@ -53,7 +53,7 @@ func (s *placement) settle(rank, a int, usable, among []bool) *Error {
 	case !usable[i]:
 		w := wishOf(s.req, app)
 		code, detail := dropped(n, &w)
-		return refuse(spot, NoNodes, "rank %d cannot run on %s: %s (%s)", rank, n.Name, code, detail)
+		return refuse(spot, NoNodes, "rank %d cannot run on %s: %s", rank, n.Name, inWords(code, detail))
 	case limit <= 0:
 		return refuse(spot, Limits, "rank %d is one too many on %s: %s allows %d there", rank, n.Name, by, s.mine[i])
 	case app.PerNode > 0 && s.each[[2]int{a, i}] >= app.PerNode:

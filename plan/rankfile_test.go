@@ -94,9 +94,9 @@ func bound(p job.Plan) string {
 func TestFixedUnavailable(t *testing.T) {
 	for spot, want := range map[string]string{
 		"a/1": "ranks:1:1: rank 0: CPU 1 of a is in use by another job",
-		"b/0": "ranks:1:1: rank 0 cannot run on b: unreachable (no answer)",
-		"c/0": "ranks:1:1: rank 0 cannot run on c: exclusive-by-other (used exclusively by another job)",
-		"c":   "ranks:1:1: rank 0 cannot run on c: exclusive-by-other (used exclusively by another job)",
+		"b/0": "ranks:1:1: rank 0 cannot run on b: unreachable: no answer",
+		"c/0": "ranks:1:1: rank 0 cannot run on c: used exclusively by another job",
+		"c":   "ranks:1:1: rank 0 cannot run on c: used exclusively by another job",
 	} {
 		req, snap := on(job.Request{Apps: []job.App{{N: 1}}, RankFile: spots(t, spot)}, cluster("a:2 b:2 c:2"))
 		snap.Nodes[0].Use = job.Use{Procs: 1, Busy: []int{1}}
@@ -104,7 +104,7 @@ func TestFixedUnavailable(t *testing.T) {
 		snap.Nodes[2].Taken = true
 		_, err := Make(req, snap)
 		var failed *Error
-		if !errors.As(err, &failed) || failed.Text != want || failed.Permanent || !strings.Contains(err.Error(), "waiting could help: --wait\n  1 | "+spot) {
+		if !errors.As(err, &failed) || failed.Text != want || failed.Permanent || !strings.Contains(err.Error(), "\n  1 | "+spot) || failed.Hint() != "waiting could help: --wait" {
 			t.Errorf("%s: %v; want %s", spot, err, want)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"remshell/job"
 	"remshell/plan"
+	"remshell/text"
 	"remshell/wire"
 )
 
@@ -156,23 +157,38 @@ func (q *Queue) tell(failed *plan.Error, now time.Time) {
 	if now.Sub(at.began) < tellAfter || !at.held && !q.granted() {
 		return
 	}
-	why := failed.Code
-	switch {
-	case why == plan.Delayed:
-		why += ": for a better one until " + q.headSince.Add(q.req.Set.Delay).Format(time.TimeOnly)
-	case failed.Wanted > 0:
-		why += fmt.Sprintf(": %d wanted, %d free", failed.Wanted, failed.Free)
-	case why == Unreachable:
-		why += ": " + failed.Text
-	}
-	text := fmt.Sprintf("waiting for resources, position %d of %d (%s)", at.ahead+1, max(at.total, at.ahead+1), why)
+	why := reason(failed, q.headSince.Add(q.req.Set.Delay))
+	line := fmt.Sprintf("waiting for resources, position %d of %d (%s)", at.ahead+1, max(at.total, at.ahead+1), why)
 	if q.granted() {
-		text = fmt.Sprintf("waiting for other launches in %s (%s)", q.req.RM.ID(), why)
+		line = fmt.Sprintf("waiting for other launches in %s (%s)", q.req.RM.ID(), why)
 	}
-	if text != at.told {
-		at.told = text
-		q.env.Say(text)
+	if line != at.told {
+		at.told = line
+		q.env.Say(line)
 	}
+}
+
+// reason says in a few words why a request waits. A better node set is waited for until a time.
+func reason(failed *plan.Error, until time.Time) string {
+	fit := fmt.Sprintf("%d of %s", failed.Free, text.Count(failed.Wanted, "rank"))
+	switch code := failed.Code; {
+	case code == plan.Delayed:
+		return "for a better node set until " + until.Format(time.TimeOnly)
+	case code == plan.QueueBusy:
+		return "other requests are first"
+	case failed.Wanted == 0:
+	case code == plan.NotEnough:
+		return "free CPUs for " + fit
+	case code == plan.Limits:
+		return "limits let in " + fit
+	case code == plan.NoGPU:
+		return "free GPUs for " + fit
+	case code == plan.NoSet:
+		return "the largest node set has room for " + fit
+	case code == plan.NotContiguous:
+		return "neighbouring nodes have room for " + fit
+	}
+	return failed.Text
 }
 
 // rest waits, and hears meanwhile what is said.

@@ -202,7 +202,7 @@ func TestALostHostIsWaitedFor(t *testing.T) {
 		if took := time.Since(began); took < 5*time.Minute || took > 6*time.Minute+redialMost {
 			t.Errorf("started after %v, b was back after 5 min", took)
 		}
-		if want := "position 1 of 1 (unreachable: b: "; !strings.Contains(r.lines(), want) {
+		if want := "position 1 of 1 (b: "; !strings.Contains(r.lines(), want) {
 			t.Errorf("said %q, want %q", r.lines(), want)
 		}
 	})

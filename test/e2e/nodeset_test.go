@@ -119,7 +119,7 @@ func TestDelayForANodeSet(t *testing.T) {
 	b.awaitQueue(t, "n1", 0)
 	patient := b.start(t, job{args: append(best, "--node-set-delay", "50m", "sh", "-c", `echo $MPIEXEC_NODESET`)})
 	b.awaitQueue(t, "n1", 1)
-	if !poll(gone, func() bool { return strings.Contains(patient.err.String(), "nodeset-delay: for a better one until ") }) {
+	if !poll(gone, func() bool { return strings.Contains(patient.err.String(), "(for a better node set until ") }) {
 		t.Errorf("it says %q", patient.err.String())
 	}
 	if r := b.run(t, "--queue", "n1"); !strings.Contains(r.out, "for a node set until") || !strings.Contains(r.out, " ONEOF:FEATURE:b,a ") {

@@ -314,7 +314,7 @@ func TestWaitingTellsAndEnds(t *testing.T) {
 	b.awaitQueue(t, "n1", 1)
 	silent := b.start(t, job{args: []string{"-hosts", "n1,n2", "-n", "1", "--wait", "-q", "true"}})
 	b.awaitQueue(t, "n1", 2)
-	const line = "mpiexec: waiting for resources, position 1 of 2 (not-enough-cpus: 3 wanted, 2 free)\n"
+	const line = "mpiexec: waiting for resources, position 1 of 2 (free CPUs for 2 of 3 ranks)\n"
 	if !poll(gone, func() bool { return strings.HasSuffix(w.err.String(), line) }) {
 		t.Fatalf("it says %q, want %q", w.err.String(), line)
 	}
