@@ -80,10 +80,11 @@ type delivery struct {
 	host    string
 	limit   *deadline.Deadline
 	times   stepTimes
-	stuck   error       // an error of a write, which may have its reason in what is still to be read
-	heard   bool        // /bin/sh has spoken
-	sending bool        // the program was asked for
-	ended   func(error) // of the step that is under way; nil: none is
+	stuck   error         // an error of a write, which may have its reason in what is still to be read
+	heard   bool          // /bin/sh has spoken
+	sending bool          // the program was asked for
+	arrival time.Duration // how long the host may take to say that it has the program; 0: not all of it is sent
+	ended   func(error)   // of the step that is under way; nil: none is
 }
 
 // next begins a step that has a time of its own.
@@ -118,7 +119,7 @@ func (d *delivery) converse() error {
 			if needs++; needs > maxNeeds {
 				return d.fail("deliver", KindOther, "the node asks for the program again and again")
 			}
-			d.sending = true
+			d.sending, d.arrival = true, 0
 			d.next("delivery")
 			if d.self.invited != nil {
 				d.self.invited.sends(d.self.Size)
@@ -247,7 +248,8 @@ func (d *delivery) send() error {
 			return nil
 		}
 	}
-	d.limit.Next(d.times.rest + deadline.TimeFor(int(min(d.self.Size, maxUnderWay))))
+	d.arrival = d.times.rest + deadline.TimeFor(int(min(d.self.Size, maxUnderWay)))
+	d.limit.Next(d.arrival)
 	return nil
 }
 
@@ -390,6 +392,9 @@ func (d *delivery) givenUp(cause error, said string) *Error {
 		return late("connect", KindCanceled, "", "given up: %v", cause)
 	case d.source != "":
 		return late("helper", KindReach, "", "the helper did not answer in %s", seconds(d.times.rest))
+	case d.arrival > 0:
+		return late("deliver", KindReach, "does a file system hang there? try: ssh "+d.host+" ls -la .cache; or raise --shell-timeout",
+			"our program was sent, and /bin/sh did not run it in %s", seconds(d.arrival))
 	case d.sending:
 		return late("deliver", KindReach, "install mpiexec there, and name its path with path= in a host file; or raise --shell-timeout",
 			"it takes our program at less than %d KB/s", deadline.Rate/1000)

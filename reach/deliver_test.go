@@ -694,7 +694,8 @@ func TestSilence(t *testing.T) {
 		{"drips lines that are ours", `while printf '\036remshell shell\n'; do sleep 0.05; done`, KindReach, "n1: deliver: /bin/sh did not find in 0.5 s whether our program is there", "ssh n1 ls"},
 		{"deaf after need", `printf '\036remshell need /x\n'; exec sleep 1000`, KindReach, "n1: deliver: it takes our program at less than 10 KB/s", "path="},
 		{"drips after need", `printf '\036remshell need /x\n'; ` + drip, KindReach, "n1: deliver: it takes our program at less than 10 KB/s", "path="},
-		{"needs it for ever", `while printf '\036remshell need /x\n'; do head -c 100000000 >/dev/null; done`, KindReach, "n1: deliver: it takes our program at less than 10 KB/s", "path="},
+		{"needs it for ever", `while printf '\036remshell need /x\n'; do head -c 100000000 >/dev/null; done`, KindReach, "n1: deliver: our program was sent, and /bin/sh did not run it in 0.501 s", "--shell-timeout"},
+		{"silent once it has the program", `printf '\036remshell need /x\n'; head -c 1048576 >/dev/null; exec sleep 1000`, KindReach, "n1: deliver: our program was sent, and /bin/sh did not run it in ", "ssh n1 ls"},
 		{"helper silent", `printf '\036remshell run cache\n'; exec sleep 1000`, KindReach, "n1: helper: the helper did not answer in 0.5 s", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -190,7 +190,7 @@ func (s *setup) late() *DialError {
 		why = "the key exchange was not finished"
 	}
 	return s.d.timeout(s.b.Context(), s.t, s.step, why).at("%s", s.t.addr()).
-		hint("is the host overloaded, or what its login asks (PAM, a user database)? try: ssh -v %s true", s.t.Alias)
+		hint("see how far it comes: ssh -v %s true; the host may be overloaded, or wait for PAM or a user database", s.t.Alias)
 }
 
 // broken explains a connection that the server has ended. If it has too many, OpenSSH says so instead of its version
