@@ -154,7 +154,7 @@ func (r *process) state(around proc.Tree) job.RankState {
 	}
 	if look, there := proc.LookAt(r.begun.PID); r.begun.PID != 0 && there {
 		worker := around.Worker(r.begun.PID)
-		state.Life, state.CPU = "running", look.CPU+around.CPU(r.begun.PID)
+		state.PID, state.Life, state.CPU = r.begun.PID, "running", look.CPU+around.CPU(r.begun.PID)
 		state.Barrier = r.group.pmi.Barrier(r.plan.Rank)
 		state.Sleep = proc.Sleep(worker)
 		if look, there := proc.LookAt(worker); there {

@@ -76,8 +76,10 @@ type Claim struct {
 	Depth int `json:"depth,omitempty"` // CPUs of each rank; 0: one; of several sections the most
 	Shape int `json:"shape,omitempty"` // ranks on each node, exactly, likewise; 0: nothing was said
 
-	PID  int  `json:"pid,omitempty"` // of the process that has the ranks; 0: unknown
-	Idle bool `json:"-"`             // none of its ranks lives (TRUST-16)
+	PID      int  `json:"pid,omitempty"`      // of the process that has the ranks; 0: unknown
+	Launcher int  `json:"launcher,omitempty"` // the process ID of its mpiexec, on From; 0: unknown
+	Idle     bool `json:"-"`                  // none of its ranks lives (TRUST-16)
+	Stopped  bool `json:"-"`                  // some of its ranks live, and the kernel runs none of them
 
 	Movable bool `json:"movable,omitempty"` // it can be moved, by whom it obeys (survive.md SV-17)
 

@@ -73,6 +73,7 @@ const (
 // A RankState is what a rank is doing at one moment.
 type RankState struct {
 	Rank    int
+	PID     int    // of its process; 0: it has none
 	Life    string // "starting", "running", "over"
 	PMI     PMIState
 	Barrier int           // the barrier in which it waits, from 1; 0: none

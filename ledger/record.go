@@ -208,7 +208,7 @@ func checkRandom(s string) error {
 
 // checkClaim refuses claims no plan can have made.
 func checkClaim(c Claim) error {
-	if err := errors.Join(checkID(c.Job), checkCount("nodes", c.Nodes), checkCount("size", c.Size), checkCount("PID", c.PID), checkCount("depth", c.Depth), checkCount("shape", c.Shape), checkTime(c.Since)); err != nil {
+	if err := errors.Join(checkID(c.Job), checkCount("nodes", c.Nodes), checkCount("size", c.Size), checkCount("PID", c.PID), checkCount("PID of mpiexec", c.Launcher), checkCount("depth", c.Depth), checkCount("shape", c.Shape), checkTime(c.Since)); err != nil {
 		return err
 	}
 	if c.Inside != "" {

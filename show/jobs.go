@@ -34,6 +34,7 @@ type placedState struct {
 type rankStatus struct {
 	Rank  int     `json:"rank"`
 	Node  string  `json:"node"`
+	PID   int     `json:"pid,omitempty"`
 	State string  `json:"state"`
 	CPU   float64 `json:"cpu_seconds"`
 	Wait  string  `json:"waits_in,omitempty"`
@@ -50,6 +51,7 @@ type liveJob struct {
 	Exclusive bool       `json:"exclusive"`
 	Idle      bool       `json:"idle"` // none of its ranks lives on any of the nodes seen
 	From      string     `json:"from"`
+	Launcher  int        `json:"mpiexec_pid,omitempty"` // on From, as its user says
 	Command   string     `json:"command"`
 	Missing   int        `json:"nodes_not_seen"` // of the job, among those not asked or not reached
 	Nodes     []liveNode `json:"nodes"`
@@ -57,10 +59,12 @@ type liveJob struct {
 	Class string `json:"class,omitempty"`
 	extent
 
+	Stopped   bool         `json:"stopped,omitempty"`     // all of its ranks that were seen are stopped
 	Suspended bool         `json:"suspended,omitempty"`   // others may have the CPUs of its ranks, which stand still
 	Yields    job.Yielding `json:"preemptible,omitempty"` // it gives its CPUs to others who ask, and how
 	Resting   job.Resting  `json:"resting,omitempty"`     // why there are none on some, if it is so on purpose
 
+	running  bool           // some rank is not stopped
 	at       map[string]int // the index of each node in Nodes
 	size     int            // nodes of the job, as far as claims tell
 	extended time.Time      // since when there is the claim that has told its extent
@@ -150,7 +154,7 @@ func NewLedger(pages []job.Page, now time.Time) Ledger {
 			if !known {
 				i, at[c.Whose()] = len(l.jobs), len(l.jobs)
 				l.jobs = append(l.jobs, liveJob{Job: c.Job, Inside: c.Inside, User: c.User, UID: c.UID, Since: c.Since,
-					Ranks: c.Size, Exclusive: c.Exclusive, Idle: true, From: c.From, Command: c.Command, Class: c.Class, at: make(map[string]int)})
+					Ranks: c.Size, Exclusive: c.Exclusive, Idle: true, From: c.From, Launcher: c.Launcher, Command: c.Command, Class: c.Class, at: make(map[string]int)})
 			}
 			l.jobs[i].add(c)
 		}
@@ -165,6 +169,8 @@ func NewLedger(pages []job.Page, now time.Time) Ledger {
 
 func (j *liveJob) add(c job.Claim) {
 	j.Idle = j.Idle && c.Idle
+	j.Stopped = j.Stopped || c.Stopped
+	j.running = j.running || !c.Stopped && !c.Idle && c.Resting == "" && len(c.Ranks) > 0
 	j.Suspended = j.Suspended || c.Suspended && c.Resting == ""
 	j.Yields = cmp.Or(j.Yields, c.Preemptible)
 	if c.Resting == job.Restarting {
@@ -204,6 +210,7 @@ func (j *liveJob) finish() {
 		j.Nodes[i].CPUs = idset.Of(j.Nodes[i].CPUs...)
 	}
 	j.Missing = max(0, j.size-(len(j.Nodes)-len(j.spares())))
+	j.Stopped = j.Stopped && !j.running
 }
 
 // extend takes the extent of a job from its oldest claim: what was spawned came later. Spares are claimed in a shape of their own.
@@ -236,24 +243,35 @@ func (l Ledger) Jobs() string {
 		return "no jobs\n"
 	}
 	t := table{}
-	row := func(id, user, since, ranks string, extent []string, nodes, cpus, command string) {
-		t.add(slices.Concat([]string{id, user, since, ranks}, extent, []string{nodes, cpus, command})...)
+	row := func(id, user, since, ranks string, extent []string, nodes, cpus, launcher, command string) {
+		t.add(slices.Concat([]string{id, user, since, ranks}, extent, []string{nodes, cpus, launcher, command})...)
 	}
-	row("JOB", "USER", "FOR", "RANKS", extents, "NODES", "CPUS", "COMMAND")
+	row("JOB", "USER", "FOR", "RANKS", extents, "NODES", "CPUS", mpiexec, "COMMAND")
 	for i := range l.jobs {
 		j := &l.jobs[i]
 		row(string(j.Job), user(j.User, j.UID), l.age(j.Since), strconv.Itoa(j.Ranks), j.cells(), hostlist.Fold(j.names())+j.more(),
-			strconv.Itoa(j.cpus()), j.idle()+j.Command)
+			strconv.Itoa(j.cpus()), j.launcher(), j.idle()+j.Command)
 	}
-	t.leaveOut(extents)
+	t.leaveOut(append([]string{mpiexec}, extents...))
 	return t.String()
+}
+
+// mpiexec is the head of the column of mpiexecs.
+const mpiexec = "MPIEXEC"
+
+// launcher is where the mpiexec of a job runs, with its process ID: "front:4711". It is empty if the job does not say that.
+func (j *liveJob) launcher() string {
+	if j.Launcher == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s:%d", Word(j.From), j.Launcher)
 }
 
 // idle says that a job holds what nobody uses (TRUST-16), and why if it says so (survive.md SV-2); or that its
 // CPUs are for others (SV-29), or will be if somebody asks (SV-33).
 func (j *liveJob) idle() string {
 	switch {
-	case j.Suspended:
+	case j.Suspended, j.Stopped:
 		return "(suspended) "
 	case j.Idle && j.Resting.Known():
 		return "(" + string(j.Resting) + ") "
@@ -367,10 +385,10 @@ func (l Ledger) Status(ref job.Ref) (string, bool) {
 // doing is the table of what each rank is doing, as SIGUSR1 prints it with --status-signal.
 func (l Ledger) doing() string {
 	var t table
-	t.add("rank", "node", "state", "CPU", "waits in")
+	t.add("rank", "node", "pid", "state", "CPU", "waits in")
 	connected := slices.ContainsFunc(l.states, placedState.Connected)
 	for _, s := range l.states {
-		t.add(strconv.Itoa(s.Rank), s.node, Word(s.Doing(connected)), fmt.Sprintf("%.2f s", s.CPU.Seconds()), Word(s.Sleep))
+		t.add(strconv.Itoa(s.Rank), s.node, numeral(s.PID), Word(s.Doing(connected)), fmt.Sprintf("%.2f s", s.CPU.Seconds()), Word(s.Sleep))
 	}
 	return t.String()
 }
@@ -378,15 +396,22 @@ func (l Ledger) doing() string {
 func (l Ledger) rankStatus() (all []rankStatus) {
 	connected := slices.ContainsFunc(l.states, placedState.Connected)
 	for _, s := range l.states {
-		all = append(all, rankStatus{s.Rank, s.node, s.Doing(connected), s.CPU.Seconds(), s.Sleep})
+		all = append(all, rankStatus{s.Rank, s.node, s.PID, s.Doing(connected), s.CPU.Seconds(), s.Sleep})
 	}
 	return all
 }
 
 func (j *liveJob) status(l Ledger) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "job      %s runs%s\nuser     %s\nranks    %d%s\nfor      %s, since %s\nfrom     %s\ncommand  %s\n", Word(string(j.Job)), j.traits(),
-		user(j.User, j.UID), j.Ranks, j.words(), l.age(j.Since), j.Since.Format(time.RFC3339), Word(j.From), Clean(j.Command))
+	state, from := "runs", Word(j.From)
+	if j.Stopped || j.Suspended {
+		state = "is suspended"
+	}
+	if j.Launcher > 0 {
+		from += fmt.Sprintf(", pid %d", j.Launcher)
+	}
+	fmt.Fprintf(&b, "job      %s %s%s\nuser     %s\nranks    %d%s\nfor      %s, since %s\nfrom     %s\ncommand  %s\n", Word(string(j.Job)), state, j.traits(),
+		user(j.User, j.UID), j.Ranks, j.words(), l.age(j.Since), j.Since.Format(time.RFC3339), from, Clean(j.Command))
 	t := table{indent: "  "}
 	for _, n := range j.Nodes {
 		what := labelled("rank", n.Ranks)

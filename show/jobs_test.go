@@ -206,3 +206,58 @@ func TestSpawnedRanksAreListed(t *testing.T) {
 		}
 	}
 }
+
+// A job that is merely stopped (--suspend, ^Z, a batch system) was shown as running. It is if no rank of it runs anywhere that was
+// looked at.
+func TestStoppedJobsAreSuspended(t *testing.T) {
+	claim := func(node string, change func(*job.Claim)) job.Page {
+		c := job.Claim{Job: "j", User: "ann", UID: 7, Node: node, Nodes: 2, Size: 2, From: "front", Launcher: 4711, Command: "./x", Ranks: []job.ClaimedRank{{}}}
+		change(&c)
+		return job.Page{Node: node, Claims: []job.Claim{c}}
+	}
+	stopped, running := func(c *job.Claim) { c.Stopped = true }, func(*job.Claim) {}
+	spare := func(c *job.Claim) { c.Resting, c.Idle = job.Spare, true }
+	for _, test := range []struct {
+		name string
+		of   []func(*job.Claim)
+		want bool
+	}{
+		{"all are stopped", []func(*job.Claim){stopped, stopped}, true},
+		{"one runs", []func(*job.Claim){stopped, running}, false},
+		{"one runs, told first", []func(*job.Claim){running, stopped}, false},
+		{"a spare has none", []func(*job.Claim){stopped, spare}, true},
+		{"all run", []func(*job.Claim){running, running}, false},
+	} {
+		l := NewLedger([]job.Page{claim("a", test.of[0]), claim("b", test.of[1])}, time.Now())
+		status, _ := l.Status(job.Ref{Job: "j"})
+		if got := strings.Contains(l.Jobs(), "(suspended) "); got != test.want || strings.Contains(status, "job      j is suspended") != test.want ||
+			strings.Contains(l.JSON(job.Ref{}), `"stopped":true`) != test.want {
+			t.Errorf("%s:\n%s%s%s", test.name, l.Jobs(), status, l.JSON(job.Ref{}))
+		}
+	}
+}
+
+// Nobody could see the process IDs of a job: neither that of its mpiexec, with its host, nor those of its ranks.
+func TestJobsHaveProcessIDs(t *testing.T) {
+	p := job.Page{Node: "n1", Claims: []job.Claim{{Job: "j", User: "ann", UID: 7, Node: "n1", Nodes: 1, Size: 2, From: "front", Launcher: 4711, Command: "./x"}},
+		States: []job.RankState{{Rank: 0, PID: 815, Life: "running"}, {Rank: 1, Life: "starting"}}}
+	l := NewLedger([]job.Page{p}, time.Now())
+	status, _ := l.Status(job.Ref{Job: "j"})
+	for text, want := range map[string]string{l.Jobs(): "  front:4711  ", status: "from     front, pid 4711\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if want := "rank  node  pid  state     CPU     waits in\n0     n1    815  running   0.00 s\n1     n1         starting  0.00 s\n"; !strings.HasSuffix(status, want) {
+		t.Errorf("no\n%s in\n%s", want, status)
+	}
+	var read struct {
+		Jobs []struct {
+			MpiexecPID int `json:"mpiexec_pid"`
+		}
+		Ranks []struct{ PID int }
+	}
+	if err := json.Unmarshal([]byte(l.JSON(job.Ref{Job: "j"})), &read); err != nil || read.Jobs[0].MpiexecPID != 4711 || read.Ranks[0].PID != 815 {
+		t.Errorf("%+v, %v", read, err)
+	}
+}

@@ -122,6 +122,7 @@ func (c *codec) remnant(r *job.Remnant) {
 
 func (c *codec) rankState(s *job.RankState) {
 	c.num(&s.Rank, aRank)
+	c.num(&s.PID, aPID)
 	c.word(&s.Life, "life")
 	c.small((*int8)(&s.PMI), aState)
 	c.num(&s.Barrier, valueRange{"barrier", 0, 1 << 53})
@@ -231,7 +232,9 @@ func (c *codec) claim(p *job.Claim) {
 	c.num(&p.Shape, aSize)
 	list(c, &p.Ranks, length{"seats", maxSeats - c.seats}, (*codec).claimedRank)
 	c.num(&p.PID, aPID)
+	c.num(&p.Launcher, aPID)
 	c.flag(&p.Idle)
+	c.flag(&p.Stopped)
 	c.flag(&p.Movable)
 	c.word((*string)(&p.Resting), "reason")
 	c.flag(&p.Suspended)

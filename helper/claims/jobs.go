@@ -66,7 +66,7 @@ func (w *Worker) noteCame(all []job.Whose) {
 func (w *Worker) list(m *wire.List) {
 	answer := &wire.Listed{UID: os.Geteuid(), Had: w.had}
 	claims, err := w.claims(m.Ledger)
-	answer.Claims = probe.MarkIdle(claims)
+	answer.Claims = probe.MarkRanks(claims)
 	if w.ledger != nil {
 		answer.Where = w.ledger.Where()
 		tickets, err2 := w.ledger.Tickets()

@@ -19,13 +19,17 @@ import (
 // have started yet.
 const idleAfter = 10 * time.Second
 
-// MarkIdle tells of each claim whether none of its ranks lives (TRUST-16). What rests by its own word
-// is believed at once: nobody gains by saying so.
-func MarkIdle(claims []job.Claim) []job.Claim {
+// MarkRanks tells of each claim whether none of its ranks lives (TRUST-16), and whether all that live are stopped. What rests
+// by its own word is believed at once: nobody gains by saying so.
+func MarkRanks(claims []job.Claim) []job.Claim {
 	var l look
 	for i := range claims {
 		c := &claims[i]
-		c.Idle = c.Resting != "" || len(c.Ranks) > 0 && l.idle(c.UID, c.PID, c.Since)
+		if c.Resting == "" && len(c.Ranks) > 0 {
+			c.Idle, c.Stopped = l.idle(c.UID, c.PID, c.Since), l.ranks(c.UID, c.PID) == stopped
+		} else {
+			c.Idle = c.Resting != ""
+		}
 	}
 	return claims
 }
@@ -38,39 +42,55 @@ func Idle(uid, pid int, since time.Time) bool { return new(look).idle(uid, pid, 
 type look struct {
 	tree  proc.Tree // nil: nobody has looked yet
 	names map[int]string
-	known map[claimant]bool // whether it is idle
+	known map[claimant]ranksSeen
 }
 
 // A claimant is a process that says it has the ranks of a user's claim.
 type claimant struct{ uid, pid int }
 
+// ranksSeen is what is seen of the ranks that a process has.
+type ranksSeen int
+
+const (
+	noRanks ranksSeen = iota // it has none, or is not the user's
+	running
+	stopped // all of them
+)
+
 func (l *look) idle(uid, pid int, since time.Time) bool {
-	if time.Since(since) < idleAfter || !seesAll() {
-		return false
-	}
-	if l.tree == nil {
-		l.tree, l.names, l.known = proc.LookAround(), make(map[int]string), make(map[claimant]bool)
-	}
-	of := claimant{uid, pid}
-	idle, known := l.known[of]
-	if !known {
-		var st unix.Stat_t
-		idle = pid <= 0 || unix.Stat(fmt.Sprintf("/proc/%d", pid), &st) != nil || int(st.Uid) != uid || !l.hasRank(pid)
-		l.known[of] = idle
-	}
-	return idle
+	return time.Since(since) >= idleAfter && seesAll() && l.ranks(uid, pid) == noRanks
 }
 
-// hasRank reports whether a process below pid lives that is no more of the program that pid runs: a keeper or guard is no rank.
-func (l *look) hasRank(pid int) bool {
-	ours := l.name(pid)
-	for below := slices.Clone(l.tree[pid]); len(below) > 0; below = below[1:] {
-		if below[0].State != 'Z' && l.name(below[0].PID) != ours {
-			return true
-		}
-		below = append(below, l.tree[below[0].PID]...)
+func (l *look) ranks(uid, pid int) ranksSeen {
+	if l.tree == nil {
+		l.tree, l.names, l.known = proc.LookAround(), make(map[int]string), make(map[claimant]ranksSeen)
 	}
-	return false
+	of := claimant{uid, pid}
+	seen, known := l.known[of]
+	if !known {
+		var st unix.Stat_t
+		if pid > 0 && unix.Stat(fmt.Sprintf("/proc/%d", pid), &st) == nil && int(st.Uid) == uid {
+			seen = l.below(pid)
+		}
+		l.known[of] = seen
+	}
+	return seen
+}
+
+// below looks at the ranks below pid: a keeper or guard, which is of the program that pid runs, is none.
+func (l *look) below(pid int) ranksSeen {
+	seen, ours := noRanks, l.name(pid)
+	for below := slices.Clone(l.tree[pid]); len(below) > 0; below = below[1:] {
+		switch p := below[0]; {
+		case p.State == 'Z' || l.name(p.PID) == ours:
+			below = append(below, l.tree[p.PID]...)
+		case p.State != 'T':
+			return running
+		default:
+			seen = stopped
+		}
+	}
+	return seen
 }
 
 func (l *look) name(pid int) string {

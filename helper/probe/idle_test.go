@@ -5,10 +5,14 @@ package probe
 import (
 	"os"
 	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"remshell/job"
+	"remshell/proc"
 )
 
 // As many claims as one user can make cost one look at the processes; each claim is idle or not by its own process.
@@ -34,7 +38,7 @@ func TestIdleOfManyClaims(t *testing.T) {
 		}
 	}
 	began := time.Now()
-	MarkIdle(claims)
+	MarkRanks(claims)
 	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("%d claims took %v", len(claims), took)
 	}
@@ -43,4 +47,51 @@ func TestIdleOfManyClaims(t *testing.T) {
 			t.Errorf("claim %d of process %d: idle %v", i, c.PID, c.Idle)
 		}
 	}
+}
+
+// A job whose ranks are all stopped is told as that, however they were stopped; one that still has a running rank is not.
+func TestStoppedRanksAreTold(t *testing.T) {
+	shell := exec.Command("/bin/sh", "-c", "sleep 1000 & sleep 1001 & echo; wait")
+	out, err := shell.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := shell.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer shell.Wait()
+	defer syscall.Kill(-shell.Process.Pid, syscall.SIGKILL)
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	var ranks []int
+	for _, p := range proc.LookAround()[shell.Process.Pid] {
+		ranks = append(ranks, p.PID)
+	}
+	if len(ranks) != 2 {
+		t.Fatalf("ranks %v", ranks)
+	}
+	signal := func(pid int, number syscall.Signal, state string) {
+		t.Helper()
+		syscall.Kill(pid, number)
+		for look, there := proc.LookAt(pid); there && !strings.ContainsRune(state, rune(look.State)); look, there = proc.LookAt(pid) {
+			runtime.Gosched()
+		}
+	}
+	expect := func(what string, uid int, want bool) {
+		t.Helper()
+		claims := MarkRanks([]job.Claim{{UID: uid, PID: shell.Process.Pid, Since: time.Now(), Ranks: make([]job.ClaimedRank, 2)}})
+		if claims[0].Stopped != want || claims[0].Idle {
+			t.Errorf("%s: %+v", what, claims[0])
+		}
+	}
+	expect("both run", os.Getuid(), false)
+	signal(ranks[0], syscall.SIGSTOP, "T")
+	expect("one is stopped", os.Getuid(), false)
+	signal(ranks[1], syscall.SIGSTOP, "T")
+	expect("both are stopped", os.Getuid(), true)
+	expect("a claim of somebody else", os.Getuid()+1, false)
+	signal(ranks[0], syscall.SIGCONT, "SR")
+	expect("one goes on", os.Getuid(), false)
 }

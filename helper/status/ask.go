@@ -168,7 +168,7 @@ func (a *asker) look() {
 		if err != nil || !there || look.Group != pid || !a.claimed[rank] || !proc.OwnedBy(pid, a.of.UID) {
 			continue // a child of a rank, or a process that others have marked
 		}
-		state := job.RankState{Rank: rank, Life: "alive", CPU: look.CPU + tree.CPU(pid)}
+		state := job.RankState{Rank: rank, PID: pid, Life: "alive", CPU: look.CPU + tree.CPU(pid)}
 		worker := tree.Worker(pid)
 		state.Sleep = proc.Sleep(worker)
 		if look, there := proc.LookAt(worker); there {

@@ -3,6 +3,7 @@ package reserve
 import (
 	"cmp"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -151,7 +152,7 @@ func (r *reservation) shares() bool {
 // claimOf is what the ledger of a node will say of the job; the helper adds the ranks.
 func claimOf(req job.Request, p job.Plan, n *host) job.Claim {
 	c := job.Claim{
-		Job: p.Job, UID: req.User.UID, User: req.User.Name, From: req.Queue.From, Node: n.def.Name,
+		Job: p.Job, UID: req.User.UID, User: req.User.Name, From: req.Queue.From, Launcher: os.Getpid(), Node: n.def.Name,
 		Nodes: len(p.Nodes), Size: p.Size, Exclusive: p.Exclusive, Since: time.Now(), Command: req.Command(), RM: req.RM.ID(),
 		Class: req.Class, NodeSet: p.Choice.SetName(), Shares: req.Oversubscribe && !p.Exclusive,
 	}
