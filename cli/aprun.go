@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"io"
 	"path/filepath"
 	"slices"
@@ -59,7 +58,7 @@ func asAprun(args []string, table *option.Table, sys System) (words []string, do
 		return nil, true, err
 	}
 	for _, text := range line.Warnings {
-		fmt.Fprintf(sys.Err, "mpiexec: warning: %s\n", show.Clean(text))
+		sys.screen(sys.Err, option.Job{}).print(message{kind: warning, text: "warning: " + show.Clean(text)})
 	}
 	return line.Args, false, nil
 }

@@ -58,7 +58,7 @@ func TestSSHConfig(t *testing.T) {
 		{other, "far", "far: session: "},
 		{other, "far.invalid", "far.invalid: resolve: "},
 		{"none", "n1.invalid", "n1.invalid: resolve: "},
-		{"/no/such/file", "far", "--ssh-config /no/such/file: no such file or directory; correct the path"},
+		{"/no/such/file", "far", "--ssh-config /no/such/file: no such file or directory\n  hint: correct the path"},
 	} {
 		said, code := p.visit("--ssh-config", test.config, "--retries", "1", "-n", "1", "-host", test.host, "true")
 		if code != 125 || !strings.Contains(said, test.says) {
@@ -96,7 +96,7 @@ func TestSSHOption(t *testing.T) {
 	}
 	for option, says := range map[string]string{
 		"Port=none":        `--ssh-option:1: Port: "none" is not a number`,
-		"Colour=blue":      "--ssh-option:1: Colour: the built-in client does not know it; use -launcher-exec ssh",
+		"Colour=blue":      "--ssh-option:1: Colour: the built-in client does not know it\n  hint: use -launcher-exec ssh",
 		"Include=~/.other": "--ssh-option:1: Include: only for a file",
 		"Host=n1":          "--ssh-option:1: Host and Match are only for a file",
 		"Port":             "not KEY=VALUE",

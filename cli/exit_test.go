@@ -60,7 +60,7 @@ func TestAPanicIsAFailure(t *testing.T) {
 			Getwd: func() (string, error) { panic("nobody is anywhere") }, Suspend: func() {}, Catch: func(os.Signal) {},
 		})
 		said := errs.String()
-		if code != test.code || !strings.Contains(said, "mpiexec: internal error: nobody is anywhere; please report it, with what -v says\n") {
+		if code != test.code || !strings.Contains(said, "mpiexec: internal error: nobody is anywhere\n  hint: please report it, with what -v says\n") {
 			t.Errorf("%v: code %d, %q", test.args, code, said)
 		}
 		if stack := strings.Contains(said, "goroutine "); stack != test.stack || strings.Contains(out.String(), "panic") {

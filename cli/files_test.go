@@ -59,7 +59,7 @@ func TestCodeThatEverybodyCanWrite(t *testing.T) {
 				if name == including {
 					name = file
 				}
-				refused := fmt.Sprintf("mpiexec: not started: %s can be written by everybody, and %s in it could run any program as you; ", name, test.key)
+				refused := fmt.Sprintf("mpiexec: not started: %s can be written by everybody, and %s in it could run any program as you\n  hint: ", name, test.key)
 				if test.key == "" && code != 0 || test.key != "" && (!strings.HasPrefix(said, refused) || code != 125) {
 					t.Errorf("%s: code %d, %q", name, code, said)
 				}
@@ -67,7 +67,7 @@ func TestCodeThatEverybodyCanWrite(t *testing.T) {
 			write("[[node]]\nname = \"n1\"\n")
 			for _, name := range []string{file, link} {
 				said, code := rehearsed("--cluster", name)
-				refused := fmt.Sprintf("mpiexec: not started: %s can be written by everybody, and what is in it could run any program as you; ", name)
+				refused := fmt.Sprintf("mpiexec: not started: %s can be written by everybody, and what is in it could run any program as you\n  hint: ", name)
 				if open := test.file&0o002 != 0 || test.folder == 0o777; open != (strings.HasPrefix(said, refused) && code == 125) {
 					t.Errorf("cluster file %s: code %d, %q", name, code, said)
 				}
@@ -87,19 +87,19 @@ func TestCodeOfAnotherUser(t *testing.T) {
 		want               string // FILE stands for what is named; empty: it is used
 	}{
 		{"names of hosts", "-hostfile", names, 0o644, foreignFile, ""},
-		{"a host file", "-hostfile", code, 0o644, foreignFile, "FILE belongs to uid 12345, and path= in it could run any program as you; "},
-		{"a cluster file", "--cluster", cluster, 0o644, foreignFile, "FILE belongs to uid 12345, and what is in it could run any program as you; "},
+		{"a host file", "-hostfile", code, 0o644, foreignFile, "FILE belongs to uid 12345, and path= in it could run any program as you\n  hint: "},
+		{"a cluster file", "--cluster", cluster, 0o644, foreignFile, "FILE belongs to uid 12345, and what is in it could run any program as you\n  hint: "},
 		{"an included file", "-hostfile", code, 0o644, func(file string) (string, error) {
 			including := file + ".all"
 			return including, errors.Join(os.Chown(file, stranger, -1), os.WriteFile(including, []byte("!include "+file+"\n"), 0o600))
-		}, "FILE belongs to uid 12345, and path= in it could run any program as you; "},
-		{"a link", "-hostfile", code, 0o644, foreignLink, "FILE.link is a link of uid 12345, and path= in it could run any program as you; "},
-		{"a link to a cluster file", "--cluster", cluster, 0o644, foreignLink, "FILE.link is a link of uid 12345, and what is in it could run any program as you; "},
-		{"one that everybody can write", "--cluster", cluster, 0o666, func(file string) (string, error) { return file, nil }, "FILE can be written by everybody, and what is in it could run any program as you; "},
+		}, "FILE belongs to uid 12345, and path= in it could run any program as you\n  hint: "},
+		{"a link", "-hostfile", code, 0o644, foreignLink, "FILE.link is a link of uid 12345, and path= in it could run any program as you\n  hint: "},
+		{"a link to a cluster file", "--cluster", cluster, 0o644, foreignLink, "FILE.link is a link of uid 12345, and what is in it could run any program as you\n  hint: "},
+		{"one that everybody can write", "--cluster", cluster, 0o666, func(file string) (string, error) { return file, nil }, "FILE can be written by everybody, and what is in it could run any program as you\n  hint: "},
 		{"of a name that a shell has to have quoted", "-hostfile", code, 0o644, func(file string) (string, error) {
 			odd := file + " $(odd)'s"
 			return odd, errors.Join(os.Rename(file, odd), os.Chown(odd, stranger, -1))
-		}, "FILE $(odd)'s belongs to uid 12345, and path= in it could run any program as you; "},
+		}, "FILE $(odd)'s belongs to uid 12345, and path= in it could run any program as you\n  hint: "},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			folder, home := filepath.Join(t.TempDir(), "sticky"), t.TempDir()
@@ -171,7 +171,7 @@ func TestConfigurationOfAnotherUser(t *testing.T) {
 	if err := os.Chown(file, 12345, -1); err != nil {
 		t.Skip("only root gives files away")
 	}
-	want := "mpiexec: not started: " + file + " belongs to uid 12345, and what is in it could run any program as you; read it, and if it is right: cp " + file + " " + home + "/config, and name the copy with MPIEXEC_CONFIG\n"
+	want := "mpiexec: not started: " + file + " belongs to uid 12345, and what is in it could run any program as you\n  hint: read it, and if it is right: cp " + file + " " + home + "/config, and name the copy with MPIEXEC_CONFIG\n"
 	said, exit := rehearsedAt(home, "-host", "n1")
 	if exit != 125 || said != want {
 		t.Errorf("exit %d, %q, want %q", exit, said, want)

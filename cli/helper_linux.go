@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"remshell/cli/option"
 	"remshell/fault"
 	"remshell/helper"
 	"remshell/helper/keeper"
@@ -28,7 +29,7 @@ import (
 // Helper is the main function of the far end.
 func Helper(args []string) int {
 	if !called(args) {
-		report(os.Stderr, &fault.Error{Text: args[0] + " is how mpiexec starts itself on a host", Remedy: "there is nothing to type; mpiexec --help lists what there is"})
+		System{Err: os.Stderr, Environ: os.Environ()}.screen(os.Stderr, option.Job{}).report(&fault.Error{Text: args[0] + " is how mpiexec starts itself on a host", Remedy: "there is nothing to type; mpiexec --help lists what there is"})
 		return job.ExitInternal
 	}
 	code, err := serve(args)

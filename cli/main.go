@@ -17,7 +17,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -81,7 +80,7 @@ func Main(ctx context.Context, args []string, sys System) int {
 	if err == nil {
 		code, err = answer(ctx, args, sys, ours)
 	}
-	report(sys.Err, err)
+	sys.screen(sys.Err, option.Job{}).report(err)
 	return exitCode(code, err, ours)
 }
 
@@ -110,7 +109,7 @@ func answer(ctx context.Context, args []string, sys System, ours int) (code int,
 	}
 	if line.Job.Verbosity >= 0 {
 		for _, text := range line.Warnings {
-			fmt.Fprintf(sys.Err, "mpiexec: %s\n", show.Clean(text))
+			sys.screen(sys.Err, line.Job).print(message{kind: warning, text: show.Clean(text)})
 		}
 	}
 	if done, err := tell(table, line, sys); done {

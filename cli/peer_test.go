@@ -290,7 +290,7 @@ func TestRevokedKey(t *testing.T) {
 	})
 	p.write("known_hosts", p.known(p.key.PublicKey())+"@revoked * "+strings.SplitN(p.known(p.key.PublicKey()), " ", 2)[1])
 	printed, code := p.visit("-n", "1", "-host", "n1", "true")
-	if want := "mpiexec: n1: its host key is revoked (~/.ssh/known_hosts:2); ask its administrator\n"; printed != want || code != 125 {
+	if want := "mpiexec: n1: its host key is revoked (~/.ssh/known_hosts:2)\n  hint: ask its administrator\n"; printed != want || code != 125 {
 		t.Errorf("code %d, %q, want %q", code, printed, want)
 	}
 }

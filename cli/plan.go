@@ -80,7 +80,7 @@ func routeOf(d node.Dialer) func(job.NodeDef) string {
 		}
 		text, err := way.Route(node.HostOf(def))
 		if err != nil {
-			return explain(err)
+			return inOneLine(err)
 		}
 		return text
 	}
@@ -90,9 +90,9 @@ func routeOf(d node.Dialer) func(job.NodeDef) string {
 func planError(err error) bool { return errors.As(err, new(*psi.Error)) }
 
 // save writes what the hosts are like into a file.
-func save(name string, req job.Request, snap job.Snapshot, say func(string)) {
+func save(name string, req job.Request, snap job.Snapshot, fail func(error)) {
 	if err := writeFile(name, func(w io.Writer) error { return whatif.Save(w, req, snap) }); err != nil {
-		say(explain(fmt.Errorf("--save-cluster-state: %w", err)))
+		fail(fmt.Errorf("--save-cluster-state: %w", err))
 	}
 }
 

@@ -33,7 +33,7 @@ func (c *call) usageFile(result job.Result, err error) {
 		return err
 	}
 	if failed := writeFile(name, write); failed != nil {
-		report(c.sys.Err, fmt.Errorf("--usage-file: %w", failed))
+		c.sys.screen(c.sys.Err, c.line.Job).report(fmt.Errorf("--usage-file: %w", failed))
 	}
 }
 
@@ -93,12 +93,12 @@ func (r *recorder) ended(result job.Result, err error) {
 		failed = writeFile(file, run.Write)
 	}
 	if failed != nil {
-		report(c.sys.Err, fmt.Errorf("--report: %w", failed)) // the run's own printer is closed by now
+		c.sys.screen(c.sys.Err, c.line.Job).report(fmt.Errorf("--report: %w", failed)) // the run's own printer is closed by now
 	}
 	if site := c.world.Cluster; site != nil && site.Accounts != "" {
 		if line, ran := run.Line(c.req, c.line.Job.Class); ran {
 			if err := appendLine(site.Accounts, line); err != nil {
-				report(c.sys.Err, fmt.Errorf("%s: accounting_file: %w", site.File, err))
+				c.sys.screen(c.sys.Err, c.line.Job).report(fmt.Errorf("%s: accounting_file: %w", site.File, err))
 			}
 		}
 	}

@@ -28,35 +28,43 @@ type told struct{ error }
 
 func (e told) Unwrap() error { return e.error }
 
-// report writes what went wrong, if anything, each fault with its own prefix and what to do
-// about it. A fault may have several lines; those that follow are part of it. Lists
+// report writes what went wrong, if anything, each fault as a message of its own. Lists
 // of faults are as long as whoever made them thinks fit (CLI-10: ten).
-func report(w io.Writer, err error) {
+func (s screen) report(err error) {
 	if _, known := err.(told); known || err == nil || readerGone(err) {
 		return
 	}
 	for _, e := range fault.Each(err) {
-		fmt.Fprintf(w, "mpiexec: %s\n", explain(e))
+		s.print(messageOf(e))
 	}
 }
 
-// explain is the text of a fault, the hint of the first error in its chain that
-// has one, and its list of reasons, one to a line. Only what is said of a line of a file, which it shows, has lines of its own:
+// messageOf is the text of a fault, the list of reasons of the first error in its chain that has one, and the hint
+// of the first that has one. Only what is said of a line of a file, which it shows, has lines of its own:
 // all others are on one, whatever a host has put into them (TRUST-28).
-func explain(err error) string {
-	text := strings.TrimPrefix(err.Error(), "mpiexec: ")
+func messageOf(err error) message {
+	m := message{kind: failure, text: strings.TrimPrefix(err.Error(), "mpiexec: ")}
 	if showsSource(err) {
-		text = show.CleanLines(text)
+		m.text = show.CleanLines(m.text)
 	} else {
-		text = show.Clean(text)
-	}
-	if hint := fault.Hint(err); hint != "" {
-		text += "; " + show.Clean(hint)
+		m.text = show.Clean(m.text)
 	}
 	for _, reason := range fault.Reasons(err) {
-		text += "\n  " + show.Clean(reason)
+		m.below = append(m.below, "  "+show.Clean(reason))
 	}
-	return text
+	if hint := fault.Hint(err); hint != "" {
+		m.below = append(m.below, "  hint: "+show.Clean(hint))
+	}
+	return m
+}
+
+// inOneLine is an error with its hint, where only one line is of use.
+func inOneLine(err error) string {
+	text := err.Error()
+	if hint := fault.Hint(err); hint != "" {
+		text += "; " + hint
+	}
+	return show.Clean(text)
 }
 
 // showsSource reports whether the text of a fault goes on with a line of a file and a mark

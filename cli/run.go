@@ -22,7 +22,6 @@ import (
 	"remshell/launch/restart"
 	"remshell/launch/stdio"
 	"remshell/reach"
-	"remshell/show"
 	"remshell/timeline"
 	"remshell/userfile"
 	"remshell/whatif"
@@ -56,7 +55,7 @@ func withHosts(ctx context.Context, args []string, line option.Line, sys System,
 		defer func() { c.kept.close() }()
 		return c.perform(ctx, out, errs)
 	})
-	report(errs, err)
+	sys.screen(errs, line.Job).report(err)
 	flush(errs)
 	if err == nil && code == job.ExitOK {
 		err = stderrLost(errs)
@@ -162,8 +161,8 @@ func (c *call) perform(ctx context.Context, out, errs *stdio.Printer) (code int,
 	}
 	defer hangUp()
 	if j.SaveState != "" {
-		req, say := c.req, c.env.Say
-		c.env.Seen = func(snap job.Snapshot) { save(j.SaveState, req, snap, say) }
+		req, fail := c.req, c.sys.screen(errs, j).report
+		c.env.Seen = func(snap job.Snapshot) { save(j.SaveState, req, snap, fail) }
 	}
 	c.req.Traits = c.req.Traits || j.SaveState != "" || wanted(j).topo
 	switch {
@@ -364,13 +363,14 @@ func guardOf(req job.Request) []string {
 
 // launchEnv is what a launch may know of the world around it.
 func launchEnv(line option.Line, sys System, out, errs *stdio.Printer) launch.Env {
-	env := launch.Env{Out: out, Err: errs}
+	to := sys.screen(errs, line.Job)
+	env := launch.Env{Out: out, Err: errs, Fail: to.fail}
 	env.Env = reserve.Env{
 		Connector: node.Connector{Dialer: sys.Dialer, Greet: shellTimeout(line.Job), Silence: silence,
 			Log: logger(errs, line.Job.Verbosity, coloured(line.Job.Color, sys.getenv, isTerminal(sys.Err)))},
 		Terms:   reserve.Terms{Umask: umask(), Report: line.Job.ReportBindings, Pin: line.Job.Pin == "yes", Explain: line.Job.Verbosity > 0},
 		Signals: sys.Signals, Suspend: sys.Suspend,
-		Say: func(text string) { fmt.Fprintf(errs, "mpiexec: %s\n", show.Clean(text)) },
+		Say: to.say,
 	}
 	if line.Job.Verbosity < 0 {
 		env.Say = func(string) {}

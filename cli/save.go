@@ -243,7 +243,7 @@ func (c *call) keep(ctx context.Context) (over func(job.Result, error), err erro
 	c.env.Began = func(past []job.Attempt, now job.Attempt) {
 		k.now, k.begun = k.now.Begun(past, now), true
 		if err := k.write(); err != nil {
-			c.env.Say(explain(fmt.Errorf("--save-job: %w", err)))
+			c.sys.screen(c.env.Err, c.line.Job).report(fmt.Errorf("--save-job: %w", err))
 		}
 	}
 	return func(result job.Result, err error) {
@@ -252,7 +252,7 @@ func (c *call) keep(ctx context.Context) (over func(job.Result, error), err erro
 		}
 		k.now = k.now.Over(result.Attempts, exitCode(result.Code, err, c.ours), time.Now())
 		if err := k.write(); err != nil {
-			report(c.sys.Err, fmt.Errorf("--save-job: %w", err))
+			c.sys.screen(c.sys.Err, c.line.Job).report(fmt.Errorf("--save-job: %w", err))
 		}
 	}, nil
 }

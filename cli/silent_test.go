@@ -55,8 +55,8 @@ func TestSilentHosts(t *testing.T) {
 		{"status", "--status j a b c", 0, []string{"job      j runs", after + "5 s", before}},
 		{"signal", "--signal USR1 j a b c", 0, []string{after + "5 s", before}},
 		{"dry run", "--dry-run --probe --skip-unreachable -n 1 -host a,b,c true", 0, []string{"rank 0", "not used  b,", before}},
-		{"start", "-n 1 -host a,b true", 125, []string{"mpiexec: " + after + "1 s; or start on the others: --skip-unreachable\n"}},
-		{"start, silent before", "-n 1 -host a,c true", 125, []string{"mpiexec: " + before + "; or start on the others: --skip-unreachable\n"}},
+		{"start", "-n 1 -host a,b true", 125, []string{"mpiexec: " + after + "1 s\n  hint: start on the others: --skip-unreachable\n"}},
+		{"start, silent before", "-n 1 -host a,c true", 125, []string{"mpiexec: " + before + "\n  hint: start on the others: --skip-unreachable\n"}},
 		{"start on the others", "--skip-unreachable -n 1 -host a,b,c true", 0, []string{"mpiexec: b," + before + "; skipped\n"}},
 	} {
 		all.Go(func() {

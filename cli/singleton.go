@@ -53,7 +53,7 @@ func singleton(ctx context.Context, port string, sys System, ours int) error {
 		}
 		err = told{errors.New("the job failed")} // whatever the program's own end is to be, this is ours
 	}
-	report(sys.Err, err)
+	sys.screen(sys.Err, option.Job{}).report(err)
 	launch.RefuseSingleton(port)
 	return told{err}
 }

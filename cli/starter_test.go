@@ -19,7 +19,7 @@ func TestLauncherWords(t *testing.T) {
 	for _, s := range starter.Table {
 		for _, word := range []string{s.System, s.Program} {
 			printed, code := p.visit("-launcher", word, "-n", "1", "-host", "n1", "true")
-			if want := fmt.Sprintf("mpiexec: -launcher %s: this is no job of %s's; %s", word, s.Name, s.Within); !strings.HasPrefix(printed, want) || code != 125 {
+			if want := fmt.Sprintf("mpiexec: -launcher %s: this is no job of %s's\n  hint: %s", word, s.Name, s.Within); !strings.HasPrefix(printed, want) || code != 125 {
 				t.Errorf("exit %d: %s\nwant 125: %s", code, printed, want)
 			}
 		}

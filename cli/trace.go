@@ -83,7 +83,7 @@ func (c *call) writeTimeline(option, name string, t timeline.Trace, write func(i
 		return
 	}
 	if err := wholeFile(name, func(w io.Writer) error { return write(w, t) }); err != nil {
-		report(c.sys.Err, fmt.Errorf("%s: %w", option, err))
+		c.sys.screen(c.sys.Err, c.line.Job).report(fmt.Errorf("%s: %w", option, err))
 	}
 }
 

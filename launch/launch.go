@@ -20,9 +20,11 @@ package launch
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"remshell/job"
@@ -70,6 +72,7 @@ type Env struct {
 	Out         *stdio.Printer     // closed when the job is over
 	Err         *stdio.Printer     // also, unless there is an error: the caller has that to say
 	Unread      func(bytes int64)  // is told at the end of input that was taken, and of which no rank has read any; nil: nobody wants to know
+	Fail        func([]string)     // a message about what has failed, line by line, also where Say says nothing; nil: it is written to Err as it is
 	Trace       io.Writer          // takes a transcript of what ranks say on PMI; nil: nobody wants it
 	Resized     <-chan os.Signal   // the size of our terminal has changed
 	RMState     func() job.RMState // asks the batch system how its job stands; nil: nobody can
@@ -84,6 +87,15 @@ type Env struct {
 	Remains []string                                  // nodes on which the last of them may have left ranks
 	Former  []job.NodeDef                             // those of them that are no candidates any more
 	Began   func(past []job.Attempt, now job.Attempt) // is told of each attempt before its ranks are let go; may be nil
+}
+
+// fail tells what has failed.
+func (e Env) fail(lines ...string) {
+	if e.Fail != nil {
+		e.Fail(lines)
+	} else {
+		fmt.Fprintf(e.Err, "mpiexec: %s\n", strings.Join(lines, "\n"))
+	}
 }
 
 // Run is the whole story of a job. With an error no ranks of it run: there was none that did, or

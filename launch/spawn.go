@@ -14,7 +14,6 @@ import (
 	"remshell/launch/reserve"
 	"remshell/launch/stdio"
 	"remshell/launch/supervise"
-	"remshell/plan"
 	"remshell/pmiserver/spawn"
 	"remshell/show"
 	"remshell/wire"
@@ -306,32 +305,32 @@ func (f *fleet) refuse(s *spawning, err error) {
 // tellRefused tells the user, --quiet or not: what his program wanted is not done. A node
 // may ask without end, and what it asks for may be as long as a frame.
 func (f *fleet) tellRefused(s *spawning, err error) {
-	text := fmt.Sprintf("%s: spawn %s: %s", f.state.Who(s.rank), s.m.Request, inOneLine(err))
+	lines := append([]string{fmt.Sprintf("%s: spawn %s: %s", f.state.Who(s.rank), s.m.Request, err)}, below(err)...)
 	var no *info.NotDone
 	if errors.As(err, &no) {
-		text = f.state.Who(s.rank) + " " + no.Text
+		lines = []string{f.state.Who(s.rank) + " " + no.Text}
 	}
 	switch f.spawns.refused++; {
 	case f.spawns.refused > mostRefusals:
 		return
 	case f.spawns.refused == mostRefusals:
-		text = "further spawns that are refused are not told"
+		lines = []string{"further spawns that are refused are not told"}
 	}
-	fmt.Fprintf(f.env.Err, "mpiexec: %s\n", show.Clean(text))
+	for i, line := range lines {
+		lines[i] = show.Clean(line)
+	}
+	f.env.fail(lines...)
 }
 
-// inOneLine is an error with what is to be done about it, or, of a plan, why it failed.
-func inOneLine(err error) string {
-	text := err.Error()
-	var failed *plan.Error
-	if errors.As(err, &failed) {
-		for _, line := range plan.Folded(failed.Rejected) {
-			text += "; " + line
-		}
-	} else if hint := fault.Hint(err); hint != "" {
-		text += "; " + hint
+// below is what stands below an error: of a plan why nodes were not used, else what is to be done about it.
+func below(err error) (lines []string) {
+	for _, reason := range fault.Reasons(err) {
+		lines = append(lines, "  "+reason)
 	}
-	return text
+	if hint := fault.Hint(err); hint != "" && lines == nil {
+		lines = append(lines, "  hint: "+hint)
+	}
+	return lines
 }
 
 // codes are those of a spawn: 0 for each process that runs, 1 for one that was left out;

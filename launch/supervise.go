@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -127,10 +128,11 @@ const drainTime = 2 * time.Second
 // report says what ended the job, if there is a cause.
 func (f *fleet) report(state *supervise.State) bool {
 	report := state.Report(func(rank int) supervise.Profile { return f.profile(state, rank) })
-	if report != "" {
-		fmt.Fprintf(f.env.Err, "mpiexec: %s\n", report)
+	if report == "" {
+		return false
 	}
-	return report != ""
+	f.env.fail(strings.Split(report, "\n")...)
+	return true
 }
 
 // tellMore says at the end what the user wanted to know beside the cause, and what he

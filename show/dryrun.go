@@ -79,11 +79,11 @@ func (s *page) verdict(err error) {
 	case errors.As(err, &failed) && failed.Position > 0:
 		s.say("waits", fmt.Sprintf("at position %d: %s", failed.Position, failed.Text))
 	case errors.As(err, &failed) && failed.Way != "":
-		s.say("no plan", failed.Text+"; "+failed.Way)
+		s.say("no plan", failed.Text+"\nhint: "+failed.Way)
 	default:
 		text := err.Error()
 		if hint := fault.Hint(err); hint != "" && failed == nil {
-			text += "; " + hint
+			text += "\nhint: " + hint
 		}
 		s.say("no plan", text)
 	}

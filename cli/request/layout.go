@@ -55,7 +55,7 @@ func excluded(req *job.Request, j option.Job) error {
 	for _, expr := range j.Exclude {
 		for _, e := range expr {
 			if e.Relative() {
-				return &fault.Error{Text: "-exclude " + e.Host + ": hosts are left out by name here", Remedy: "or write -host ^" + e.Host}
+				return &fault.Error{Text: "-exclude " + e.Host + ": hosts are left out by name here", Remedy: "write -host ^" + e.Host}
 			}
 			out[strings.ToLower(e.Host)] = true
 		}

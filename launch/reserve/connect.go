@@ -200,7 +200,7 @@ func (r *reservation) unreached(failed []job.Failure) error {
 		return hosts
 	}
 	return &plan.Error{Code: queue.Unreachable, Text: strings.ReplaceAll(hosts.Error(), "\n", ", "), Position: r.queue.Turn(),
-		Way: "or start on the others: --skip-unreachable"}
+		Way: "start on the others: --skip-unreachable"}
 }
 
 // reached are the hosts that were reached and may get ranks, as the queue host may not, also

@@ -25,7 +25,7 @@ func (e *HostsError) Unwrap() []error {
 	var reasons []error
 	for _, f := range foldFailures(e.Failed) {
 		if e.Others {
-			f.hint = join(f.hint, "or start on the others: --skip-unreachable")
+			f.hint = join(f.hint, "start on the others: --skip-unreachable")
 		}
 		reasons = append(reasons, f)
 	}
@@ -86,10 +86,10 @@ func foldFailures(failed []job.Failure) []*foldedFailure {
 	return folded
 }
 
-// join puts two hints into one.
+// join puts two hints into one, of which either helps.
 func join(a, b string) string {
 	if a == "" {
 		return b
 	}
-	return a + "; " + b
+	return a + "; or " + b
 }

@@ -121,7 +121,7 @@ func TestNoexecCache(t *testing.T) {
 	}
 	b.mountNoexec(t, "n1", "/dev/shm")
 	r := b.refuses(t, job{args: []string{"-hosts", spread(b, 1), "-n", "2", "true"}}, 125,
-		"n1: ", "noexec", "/root/.cache/remshell", "/dev/shm/remshell-0", "; set XDG_CACHE_HOME")
+		"n1: ", "noexec", "/root/.cache/remshell", "/dev/shm/remshell-0", "\n  hint: set XDG_CACHE_HOME")
 	if r.took > gone {
 		t.Errorf("it took %v to find that out", r.took)
 	}
@@ -145,7 +145,7 @@ func TestFullDisks(t *testing.T) {
 	}
 	b.on(t, "n1", "sh", "-c", "rm -r /dev/shm/remshell-0; mount -t tmpfs -o size=1m field /dev/shm")
 	b.refuses(t, job{args: []string{"-hosts", spread(b, 1), "-n", "2", "true"}}, 125,
-		"n1: ", "no room", "/root/.cache/remshell", "; make room")
+		"n1: ", "no room", "/root/.cache/remshell", "\n  hint: make room")
 }
 
 // What somebody else has put where we look is never run, nor is a link followed.
@@ -235,7 +235,7 @@ func TestStartupFileInTheWay(t *testing.T) {
 		}
 		start, doctor := late(args...), late("--doctor", "n1", "n2")
 		says := "n1: shell: the login shell did not run /bin/sh in 20 s; it printed " + test.printed
-		if r := start.wait(t); r.code != 125 || !strings.HasPrefix(r.err, "mpiexec: "+says) || !strings.Contains(r.err, "; "+advice) || r.took > 20*time.Second+gone {
+		if r := start.wait(t); r.code != 125 || !strings.HasPrefix(r.err, "mpiexec: "+says) || !strings.Contains(r.err, "\n  hint: "+advice) || r.took > 20*time.Second+gone {
 			t.Errorf("exit %d after %v: %q, want %q", r.code, r.took, r.err, says)
 		}
 		if r := doctor.wait(t); r.code != 125 || !strings.Contains(r.out, "failure  "+says) || !strings.Contains(r.out, "\n         "+advice+"\n") {
@@ -369,7 +369,7 @@ func TestAddressSpace(t *testing.T) {
 	limited := func(kib string) result {
 		return b.run(t, "-hosts", "n1,n2", "-ppn", "1", "-n", "2", "-launcher-exec", "ssh %h ulimit -v "+kib+"; exec %c", "sh", "-c", "ulimit -v")
 	}
-	if r := limited("409600"); r.code != 125 || r.out != "" || !strings.Contains(r.err, "mpiexec: n[1-2]: start: address space is limited to 400 MB, the helper needs 900 MB; raise ulimit -v there") {
+	if r := limited("409600"); r.code != 125 || r.out != "" || !strings.Contains(r.err, "mpiexec: n[1-2]: start: address space is limited to 400 MB, the helper needs 900 MB\n  hint: raise ulimit -v there") {
 		t.Errorf("400 MB: exit %d: %s%s", r.code, r.out, r.err)
 	}
 	for _, enough := range []string{"921600", "1228800"} {

@@ -46,7 +46,7 @@ func TestGPUs(t *testing.T) {
 		b.cards(t, host, "")
 	}
 	none := b.run(t, "-host", "n[1-3]", "-n", "2", "-gpus-per-proc", "1", "true")
-	if want := "mpiexec: n[1-3]: -gpus-per-proc 1: no GPU there; name hosts with GPUs, or leave the option out\n"; none.code != 125 || none.err != want {
+	if want := "mpiexec: n[1-3]: -gpus-per-proc 1: no GPU there\n  hint: name hosts with GPUs, or leave the option out\n"; none.code != 125 || none.err != want {
 		t.Errorf("no GPUs: exit %d\n%s", none.code, none.err)
 	}
 	b.cards(t, "n1", "nvidia", "1b", "43", "9d", "c3")
@@ -70,9 +70,11 @@ func TestGPUs(t *testing.T) {
 		{"-host n1 -n 1", `
 0 n1 cuda=9,FASTEST_FIRST rocr= hip=9 ze=`, 0},
 		{"-host n1:8 -n 5 -g 1", `
-mpiexec: 5 ranks do not fit by -gpus-per-proc 1: there are 4 free GPUs for 4 ranks on 1 node (n1); start fewer ranks or name more hosts; without the option ranks share what they see`, 125},
+mpiexec: 5 ranks do not fit by -gpus-per-proc 1: there are 4 free GPUs for 4 ranks on 1 node (n1)
+  hint: start fewer ranks or name more hosts; without the option ranks share what they see`, 125},
 		{"-host n1 -n 1 -g 1 -env CUDA_VISIBLE_DEVICES 2", `
-mpiexec: -g 1 contradicts -env CUDA_VISIBLE_DEVICES; keep one`, 125},
+mpiexec: -g 1 contradicts -env CUDA_VISIBLE_DEVICES
+  hint: keep one`, 125},
 	} {
 		r := b.start(t, job{args: append(strings.Fields(test.args), "sh", "-c", seen),
 			env: []string{"CUDA_VISIBLE_DEVICES=9", "HIP_VISIBLE_DEVICES=9", "CUDA_DEVICE_ORDER=FASTEST_FIRST"}}).wait(t)
@@ -94,7 +96,7 @@ func TestGPUsOfSeveralJobs(t *testing.T) {
 	if want := "0 n1 cuda=2,PCI_BUS_ID rocr= hip= ze=\n"; other.code != 0 || other.out != want {
 		t.Errorf("beside another job: exit %d\n%s%s", other.code, other.out, other.err)
 	}
-	const shortage = "there is 1 free GPU for 1 rank on 1 node (n1); 2 in use; start fewer ranks or name more hosts; waiting could help: --wait\n"
+	const shortage = "there is 1 free GPU for 1 rank on 1 node (n1); 2 in use\n  hint: start fewer ranks or name more hosts; waiting could help: --wait\n"
 	many := b.run(t, "-host", "n1:8", "-n", "2", "-g", "1", "true")
 	if many.code != 125 || !strings.HasSuffix(many.err, shortage) {
 		t.Errorf("too many beside another job: exit %d\n%s", many.code, many.err)

@@ -94,7 +94,7 @@ type obstacle struct {
 
 var obstacles = []obstacle{
 	{name: "unknown name", host: "no-such-host", build: func(*testing.T, *bed) {},
-		says: []string{"host name unknown", "; check the spelling"}},
+		says: []string{"host name unknown", "\n  hint: check the spelling"}},
 	{name: "closed port", host: "shut", build: func(t *testing.T, b *bed) {
 		b.sshConfig(t, fmt.Sprintf("Host shut\n\tHostName 127.0.0.1\n\tPort %d\n", freePort(t)))
 	}, says: []string{"connection refused", "no ssh server on"}},
@@ -114,7 +114,7 @@ var obstacles = []obstacle{
 	}, says: []string{"does not speak in 6 s"}, agent: []string{"answer"}, waits: true},
 	{name: "unknown key", build: func(t *testing.T, b *bed) {
 		b.forget(t, b.knownAs(t, "n1"), "")
-	}, says: []string{"host key", "unknown", "; check the key", "--accept-new-host-keys"},
+	}, says: []string{"host key", "unknown", "\n  hint: check the key", "--accept-new-host-keys"},
 		agent: []string{"host key", "not in known_hosts", "log in once with ssh"}},
 	{name: "changed key", build: func(t *testing.T, b *bed) {
 		b.forget(t, b.knownAs(t, "n1"), b.Hosts[1].Key)
@@ -229,7 +229,7 @@ func TestNameServerOutage(t *testing.T) {
 				if way == nil {
 					want += ": " + outage.says
 				}
-				if r.code != 125 || strings.Count(r.err, "\n") != 1 || !strings.HasPrefix(r.err, want) || !strings.Contains(r.err, "; see /etc/resolv.conf") {
+				if r.code != 125 || strings.Count(r.err, "\n") != 2 || !strings.HasPrefix(r.err, want) || !strings.Contains(r.err, "\n  hint: see /etc/resolv.conf") {
 					t.Errorf("%v: exit %d, want one line that begins with %q:\n%s", way, r.code, want, r.err)
 				}
 			}
