@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"remshell/tools/testbed"
@@ -193,5 +194,30 @@ func TestDoctorOnHealthyHosts(t *testing.T) {
 	r = b.run(t, "--doctor", "--json="+file, "-host", "n2", "sh")
 	if text, err := os.ReadFile(file); r.code != 0 || r.out != "" || err != nil || !slices.Contains([]byte(text), '{') {
 		t.Errorf("exit %d, %q, %v, %s", r.code, text, err, r.err)
+	}
+}
+
+// Debian 12's MPICH hangs in MPI_Finalize on several hosts at times. The doctor knows that of a program which is to run there, and so does
+// a job that has ended while a rank waited in it.
+func TestKnownFaultOfMPICH(t *testing.T) {
+	t.Parallel()
+	program := mpi(t, "misc.mpich4")
+	b := newBed(t, testbed.Options{Hosts: 2})
+	b.needNamespaces(t)
+	const fault = "is linked with MPICH 4.0 with UCX (Debian 12); if its ranks are on several hosts, MPI_Finalize hangs at times"
+	r := b.run(t, "--doctor", "-host", "n1,n2", program, "late", "1")
+	if r.code != 1 || !strings.Contains(r.out, "\nwarning  n[1-2]: the program "+fault) || !strings.HasSuffix(r.out, "\nNext: mpiexec -host n1,n2 "+program+" late 1\n") {
+		t.Errorf("exit %d\n%s%s", r.code, r.out, r.err)
+	}
+	if r := b.run(t, "--doctor", "-host", "n1", program); r.code != 0 || strings.Contains(r.out, "MPI_Finalize") {
+		t.Errorf("of one host: exit %d\n%s%s", r.code, r.out, r.err)
+	}
+	hung := b.start(t, job{args: []string{"-host", "n1:1,n2:1", "-n", "2", program, "late", "1"}})
+	if !poll(gone, func() bool { return strings.Contains(b.run(t, "--status", "last", "n1").out, "in barrier 3") }) {
+		t.Error("rank 0 does not come to its barrier in MPI_Finalize")
+	}
+	hung.cmd.Process.Signal(syscall.SIGTERM)
+	if r := hung.wait(t); r.code != 143 || strings.Count(r.err, "mpiexec: note: rank 0 waited in MPI_Finalize. The program "+fault) != 1 {
+		t.Errorf("exit %d\n%s%s", r.code, r.out, r.err)
 	}
 }

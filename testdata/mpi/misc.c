@@ -6,6 +6,7 @@
  *	misc kill RANK SIGNAL   RANK sends itself SIGNAL (a number), the others ...
  *	misc quit RANK CODE     RANK exits with CODE without MPI_Finalize, the others ...
  *	misc exit RANK CODE     all finalize; then RANK exits with CODE, the others with 0
+ *	misc late RANK          RANK receives for ever, the others finalize
  *	misc send RANK TO       RANK sends to rank TO, which there need not be
  *	misc spin [TAG [deaf]]  each rank leaves a setsid child behind, says "ready RANK"
  *	                        and waits for ever
@@ -62,6 +63,18 @@ static void do_exit(int code)
 	exit(chosen() ? code : 0);
 }
 
+static void do_late(int unused)
+{
+	int flag = unused;
+
+	while (chosen()) {
+		MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+		usleep(1000);
+	}
+	MPI_Finalize();
+	exit(0);
+}
+
 static void do_send(int to)
 {
 	if (chosen())
@@ -109,7 +122,7 @@ static const struct {
 } modes[] = {
 	{"abort", 2, do_abort}, {"segv", 1, do_segv}, {"kill", 2, do_kill},
 	{"quit", 2, do_quit},   {"exit", 2, do_exit}, {"send", 2, do_send},
-	{"spin", 0, NULL},
+	{"late", 1, do_late},   	{"spin", 0, NULL},
 };
 
 int main(int argc, char **argv)
@@ -120,7 +133,7 @@ int main(int argc, char **argv)
 		if (argc > 1 && strcmp(argv[1], modes[m].name) == 0)
 			break;
 	if (m == n || argc - 2 < modes[m].args) {
-		fprintf(stderr, "usage: misc abort|segv|kill|quit|exit|send|spin ARGS (see misc.c)\n");
+		fprintf(stderr, "usage: misc abort|segv|kill|quit|exit|send|late|spin ARGS (see misc.c)\n");
 		return 64;
 	}
 	MPI_Init(&argc, &argv);
