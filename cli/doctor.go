@@ -85,31 +85,21 @@ func (c *call) next(failed bool) string {
 }
 
 // nextLine is what to type when the report on a line is read: the same again if something failed, or what the line says without
-// --doctor, or a first try of the hosts that it names.
+// --doctor, or, without a program, a first job on the same hosts that needs none.
 func nextLine(args []string, line option.Line, failed bool) string {
 	if failed {
 		return "When that is mended, ask again: " + typed(args)
 	}
 	first := line.Sections[0]
-	words := 0
+	words := 0 // the program with its arguments, or hosts
 	if first.Program != "" && len(line.Sections) == 1 {
 		words = min(1+len(first.Args), len(args))
 	}
 	options, rest := withoutQuestion(args[:len(args)-words]), args[len(args)-words:]
-	_, counted := first.Origin("n")
-	_, spread := first.Origin("ppn")
-	switch {
-	case first.Program != "" && line.NamesHosts():
-		return "Next: " + typed(append(options, rest...))
-	case words > 0:
-		options = append(options, "-host", strings.Join(rest, ","), "-ppn", "1")
-	case counted || spread:
-	case line.NamesHosts():
-		options = append(options, "-ppn", "1")
-	default:
-		options = append(options, "-n", "2")
+	if first.Program == "" || !line.NamesHosts() {
+		options = append(options, "--selftest")
 	}
-	return "Next: " + typed(append(options, "hostname"))
+	return "Next: " + typed(append(options, rest...))
 }
 
 // withoutQuestion is a line without what makes it a question.

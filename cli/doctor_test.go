@@ -15,12 +15,12 @@ func TestNextLine(t *testing.T) {
 		failed bool
 		want   string
 	}{
-		{"--doctor", false, "Next: mpiexec -n 2 hostname"},
-		{"--doctor n1 n2", false, "Next: mpiexec -host n1,n2 -ppn 1 hostname"},
-		{"--doctor --json --accept-new-host-keys n[1-2],n3", false, "Next: mpiexec --accept-new-host-keys -host 'n[1-2],n3' -ppn 1 hostname"},
+		{"--doctor", false, "Next: mpiexec --selftest"},
+		{"--doctor n1 n2", false, "Next: mpiexec --selftest n1 n2"},
+		{"--doctor --json --accept-new-host-keys n[1-2],n3", false, "Next: mpiexec --accept-new-host-keys --selftest 'n[1-2],n3'"},
 		{"--doctor n1 n2", true, "When that is mended, ask again: mpiexec --doctor n1 n2"},
-		{"--doctor -host n1,n2", false, "Next: mpiexec -host n1,n2 -ppn 1 hostname"},
-		{"--doctor -host n1,n2 -n 4", false, "Next: mpiexec -host n1,n2 -n 4 hostname"},
+		{"--doctor -host n1,n2", false, "Next: mpiexec -host n1,n2 --selftest"},
+		{"--doctor -host n1,n2 -n 4", false, "Next: mpiexec -host n1,n2 -n 4 --selftest"},
 		{"-host n1,n2 --doctor -n 4 ./prog -v --json it's", false, `Next: mpiexec -host n1,n2 -n 4 ./prog -v --json 'it'\''s'`},
 		{"--doctor -host n1 --json=file ./prog --doctor", true, "When that is mended, ask again: mpiexec --doctor -host n1 --json=file ./prog --doctor"},
 		{"--doctor -host n1 -n 1 ./a : -n 2 ./b c", false, "Next: mpiexec -host n1 -n 1 ./a : -n 2 ./b c"},
