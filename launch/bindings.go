@@ -1,7 +1,7 @@
 package launch
 
 import (
-	"io"
+	"strings"
 
 	"remshell/launch/supervise"
 	"remshell/launch/words"
@@ -11,14 +11,14 @@ import (
 // Bindings gather where the kernel has put each rank, and tell it in the order of the
 // ranks as soon as that is known of all (DIAG-3). A nil one gathers nothing.
 type bindings struct {
-	w     io.Writer
+	told  func(text string) // takes all lines, once; nil: it has
 	group int
 	lines []string // by rank; empty: nothing was heard
 	left  int      // ranks of which nothing was heard
 }
 
-func newBindings(w io.Writer, group, ranks int) *bindings {
-	return &bindings{w, group, make([]string, ranks), ranks}
+func newBindings(told func(text string), group, ranks int) *bindings {
+	return &bindings{told, group, make([]string, ranks), ranks}
 }
 
 // note takes the news that a rank of the group runs, or cannot.
@@ -36,13 +36,9 @@ func (b *bindings) note(n *member, rank int, m *wire.Started) {
 
 // tell writes what was heard, once.
 func (b *bindings) tell() {
-	if b == nil {
+	if b == nil || b.told == nil {
 		return
 	}
-	for _, line := range b.lines {
-		if line != "" {
-			io.WriteString(b.w, line)
-		}
-	}
-	b.lines = nil
+	b.told(strings.Join(b.lines, ""))
+	b.told, b.lines = nil, nil
 }

@@ -24,7 +24,7 @@ func twoMemories() *member {
 func TestBindingsAreToldInRankOrder(t *testing.T) {
 	var out strings.Builder
 	n := twoMemories()
-	b := newBindings(&out, 0, 4)
+	b := newBindings(func(text string) { out.WriteString(text) }, 0, 4)
 	b.note(n, 3, &wire.Started{Rank: 3, CPUs: []int{2, 3}, Mems: []int{1}})
 	b.note(n, 1, &wire.Started{Rank: 1, Code: 127, Err: "no such program"})
 	b.note(n, 0, &wire.Started{Rank: 0, CPUs: []int{1}})
@@ -42,7 +42,7 @@ func TestBindingsAreToldInRankOrder(t *testing.T) {
 // When a job ends before all ranks run, the others are told at its end.
 func TestBindingsOfAnEarlyEnd(t *testing.T) {
 	var out strings.Builder
-	b := newBindings(&out, 0, 2)
+	b := newBindings(func(text string) { out.WriteString(text) }, 0, 2)
 	b.note(twoMemories(), 1, &wire.Started{Rank: 1, CPUs: []int{0}})
 	b.tell()
 	b.tell()

@@ -54,7 +54,8 @@ func (f *fleet) addGroup(name string, p job.Plan, apps []job.App, nodes []*membe
 		}
 	}
 	if f.env.Report {
-		g.bound = newBindings(f.env.Err, len(f.firsts), p.Size)
+		f.streams.Hold() // what ranks write comes behind the lines about them
+		g.bound = newBindings(f.streams.Release, len(f.firsts), p.Size)
 	}
 	g.home = home
 	f.hub.Add(name, indices, home)

@@ -24,8 +24,10 @@ import (
 type Printer struct {
 	stream wire.Stream
 
-	mu     sync.Mutex // guards the next four
+	mu     sync.Mutex // guards what follows, up to filled
 	queue  []piece
+	holds  int     // how many want the output of ranks held back
+	held   []piece // that output, and all else about ranks
 	closed bool
 	gone   func(err error, file bool) // told when w, or a file, takes no more; may be nil
 	lost   error                      // why w takes no more; nil: it does
@@ -55,6 +57,7 @@ type piece struct {
 	route *routing
 	grown *routing // the same, of ranks that come later
 	pid   int      // of the rank, which has started
+	after func()   // is called when all up to this piece is written; nil: nobody waits for that
 }
 
 // A mixer puts the output of several ranks together: lines, collapse or ordered.
@@ -116,7 +119,8 @@ func (p *Printer) Write(line []byte) (int, error) {
 // Close lets the printer write what it has, and end.
 func (p *Printer) Close() {
 	p.mu.Lock()
-	p.closed = true
+	p.closed, p.holds = true, 0
+	p.letGo()
 	p.mu.Unlock()
 	p.notify()
 }
@@ -140,19 +144,49 @@ func (p *Printer) onGone(tell func(err error, file bool)) {
 
 func (p *Printer) put(x piece) {
 	p.mu.Lock()
-	p.queue = append(p.queue, x)
+	if p.holds > 0 && x.ours == nil {
+		p.held = append(p.held, x)
+	} else {
+		p.queue = append(p.queue, x)
+	}
 	p.mu.Unlock()
 	p.notify()
+}
+
+// hold keeps the output of ranks back until release is called as often. Credit bounds how much that is.
+func (p *Printer) hold() {
+	p.mu.Lock()
+	p.holds++
+	p.mu.Unlock()
+}
+
+func (p *Printer) release() {
+	p.mu.Lock()
+	p.holds = max(0, p.holds-1)
+	p.letGo()
+	p.mu.Unlock()
+	p.notify()
+}
+
+// letGo queues what was kept back, if nobody wants that any more. p.mu is held.
+func (p *Printer) letGo() {
+	if p.holds == 0 {
+		p.queue, p.held = append(p.queue, p.held...), nil
+	}
 }
 
 // putEnd puts the news that a rank is over into the queue. At the end of a job they all end, and
 // the queue shall not hold a piece for each.
 func (p *Printer) putEnd(rank int) {
 	p.mu.Lock()
-	if last := len(p.queue) - 1; last >= 0 && p.queue[last].ends != nil {
-		p.queue[last].ends = append(p.queue[last].ends, rank)
+	queue := &p.queue
+	if p.holds > 0 {
+		queue = &p.held
+	}
+	if last := len(*queue) - 1; last >= 0 && (*queue)[last].ends != nil {
+		(*queue)[last].ends = append((*queue)[last].ends, rank)
 	} else {
-		p.queue = append(p.queue, piece{ends: []int{rank}})
+		*queue = append(*queue, piece{ends: []int{rank}})
 	}
 	p.mu.Unlock()
 	p.notify()
@@ -175,6 +209,11 @@ func (p *Printer) run() {
 		}
 		p.write()
 		p.credit(batch)
+		for _, x := range batch {
+			if x.after != nil {
+				x.after()
+			}
+		}
 	}
 	p.finish()
 }

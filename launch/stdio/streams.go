@@ -143,6 +143,20 @@ func (s *Streams) Grow(g *Growth) {
 	s.err.put(piece{grown: g.err})
 }
 
+// Hold keeps the output of ranks back until Release is called as often. Lines of our own are written.
+func (s *Streams) Hold() {
+	s.out.hold()
+	s.err.hold()
+}
+
+// Release writes a text to standard error. Then it lets go what was kept back of both streams.
+func (s *Streams) Release(text string) {
+	s.err.put(piece{ours: []byte(text), after: func() {
+		s.out.release()
+		s.err.release()
+	}})
+}
+
 // Take takes what the helper of a rank sends of its streams: a piece of output, which is
 // released when it has been written, or that the rank reads no more. It never waits.
 func (s *Streams) Take(m *wire.Data, helper Send) {

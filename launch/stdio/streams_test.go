@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -285,4 +286,68 @@ func TestInputThatNoRankReadIsGivenBack(t *testing.T) {
 	if lost := New(nil, nil, nil).GiveBack(); lost != 0 {
 		t.Errorf("of no input %d bytes are lost", lost)
 	}
+}
+
+// What is to be read before the output of ranks is written before it, though they write first, on both streams: lines of
+// --report-bindings came in the midst of what ranks wrote.
+func TestReleaseComesBeforeHeldOutput(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var both shared
+		s := New(nil, Stdout(&both), Stderr(&both))
+		if err := s.Open(job.Streams{}, some(2, 0, 0), Told{}); err != nil {
+			t.Fatal(err)
+		}
+		var helper taker
+		s.Hold()
+		s.Hold() // for a spawn
+		s.Take(&wire.Data{Rank: 0, Stream: wire.Stdout, Bytes: []byte("out of 0\n")}, helper.send)
+		s.Ended(0)
+		synctest.Wait()
+		s.Take(&wire.Data{Rank: 1, Stream: wire.Stderr, Bytes: []byte("err of 1\n")}, helper.send)
+		s.err.Write([]byte("ours\n"))
+		synctest.Wait()
+		s.Release("rank 0\nrank 1\n")
+		synctest.Wait()
+		if both.String() != "ours\nrank 0\nrank 1\n" {
+			t.Errorf("written before all is known: %q", both.String())
+		}
+		s.Release("rank 1:0\n")
+		synctest.Wait()
+		got := both.String()
+		rest, first := strings.CutPrefix(got, "ours\nrank 0\nrank 1\nrank 1:0\n")
+		if !first || rest != "out of 0\nerr of 1\n" && rest != "err of 1\nout of 0\n" {
+			t.Errorf("written is %q", got)
+		}
+		s.Close()
+		s.out.Close()
+		s.err.Close()
+	})
+}
+
+// A shared buffer takes what several printers write.
+type shared struct {
+	mu sync.Mutex // guards the text
+	strings.Builder
+}
+
+func (s *shared) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.Builder.Write(p)
+}
+
+// A job that ends before all its ranks run loses nothing of what some wrote.
+func TestHeldOutputIsWrittenAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, out := open(t, job.Streams{}, nil, Told{})
+		var helper taker
+		s.Hold()
+		s.Take(&wire.Data{Rank: 0, Stream: wire.Stdout, Bytes: []byte("out of 0")}, helper.send)
+		s.Ended(0)
+		s.out.Close()
+		<-s.out.Done()
+		if out.String() != "out of 0" {
+			t.Errorf("written is %q", out.String())
+		}
+	})
 }
