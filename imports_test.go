@@ -23,6 +23,7 @@ var world = []string{"os", "net", "os/exec", "syscall", "log", "golang.org/x/sys
 var lower = map[string][]string{
 	"fault":                {},
 	"userfile":             {"nsswitch"},
+	"subprocess":           {},
 	"hostlist":             {"text"},
 	"text":                 {},
 	"timeline":             {},
@@ -41,8 +42,8 @@ var lower = map[string][]string{
 	"pipe":                 {},
 	"proc":                 {},
 	"deadline":             {},
-	"nsswitch":             {"proc"},
-	"sshx":                 {"deadline", "nsswitch", "proc"},
+	"nsswitch":             {"subprocess"},
+	"sshx":                 {"deadline", "nsswitch", "subprocess"},
 	"limit":                {},
 	"plan/nodeset":         {"hostlist"},
 	"plan/line":            {},
@@ -94,7 +95,7 @@ var lower = map[string][]string{
 	"cli/record":           {"hostlist", "job", "limit"},
 	"cli/saved":            {"fault", "job", "launch/restart"},
 	"cli/aprun":            {"fault"},
-	"cli":                  {"alloc", "cli/aprun", "cli/option", "cli/record", "cli/request", "cli/saved", "config", "doctor", "fault", "helper", "helper/checkup", "helper/keeper", "helper/offer", "helper/probe", "helper/rank", "hostlist", "job", "launch", "launch/node", "launch/reserve", "launch/restart", "launch/stdio", "limit", "nsswitch", "plan", "pmiserver", "psi", "reach", "reach/callback", "reach/starter", "selftest", "show", "sshx", "text", "timeline", "userfile", "whatif"},
+	"cli":                  {"alloc", "cli/aprun", "cli/option", "cli/record", "cli/request", "cli/saved", "config", "doctor", "fault", "helper", "helper/checkup", "helper/keeper", "helper/offer", "helper/probe", "helper/rank", "hostlist", "job", "launch", "launch/node", "launch/reserve", "launch/restart", "launch/stdio", "limit", "nsswitch", "plan", "pmiserver", "psi", "reach", "reach/callback", "reach/starter", "selftest", "show", "sshx", "subprocess", "text", "timeline", "userfile", "whatif"},
 	"selftest":             {"pmiserver/client", "text"},
 	".":                    {"cli"},
 

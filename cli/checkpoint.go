@@ -7,12 +7,11 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"runtime"
 	"slices"
-	"syscall"
 	"time"
 
 	"remshell/fault"
+	"remshell/subprocess"
 	"remshell/userfile"
 )
 
@@ -22,18 +21,12 @@ type ckptWorld struct {
 	out     io.Writer // takes what the command says
 }
 
-// Run runs a command in a process group of its own, which ends with it or with ctx; if we are killed, the command alone
-// gets SIGTERM.
+// Run runs a command by subprocess.Run in a process group of its own.
 func (w ckptWorld) Run(ctx context.Context, command string, vars []string) (why string) {
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", command)
 	cmd.Env = slices.Concat(w.environ, vars)
 	cmd.Stdout, cmd.Stderr = w.out, w.out
-	cmd.SysProcAttr = ownGroup()
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = time.Second // what it has left may have its output
-	runtime.LockOSThread()      // it lives as long as the thread that has started it
-	defer runtime.UnlockOSThread()
-	err := cmd.Run()
+	err := subprocess.Run(cmd, subprocess.Group())
 	var exit *exec.ExitError
 	switch {
 	case err == nil:

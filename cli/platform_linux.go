@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -145,9 +144,4 @@ func openFiles() (int64, bool) {
 	}
 	n, bad := strconv.ParseInt(text, 10, 64)
 	return n, err == nil && bad == nil
-}
-
-// ownGroup has a process lead a process group, and asks it to end when the thread ends that has started it.
-func ownGroup() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 }

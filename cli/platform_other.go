@@ -52,6 +52,3 @@ func keepNewlines(int) {}
 
 // softLimits are not known here: their numbers are the kernel's own.
 func softLimits() []job.SoftLimit { return nil }
-
-// ownGroup has a process lead a process group.
-func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"os/exec"
 	"os/user"
-	"runtime"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
-	"remshell/proc"
+	"remshell/subprocess"
 )
 
 // answerMost is how long an answer of getent may be, in bytes.
@@ -33,12 +31,7 @@ func Getent(ctx context.Context, limit time.Duration, database string, keys ...s
 	cmd := exec.CommandContext(ctx, program, append([]string{database}, keys...)...)
 	var out capture
 	cmd.Stdout = &out
-	cmd.SysProcAttr = proc.OwnSession()
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = time.Second // for a child that goes on with its output
-	runtime.LockOSThread()      // getent lives as long as the thread that has started it
-	defer runtime.UnlockOSThread()
-	err = cmd.Run()
+	err = subprocess.Run(cmd, subprocess.Session())
 	switch {
 	case out.cut:
 		err = errLong

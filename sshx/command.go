@@ -5,22 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
-	"runtime"
 	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"remshell/proc"
+	"remshell/subprocess"
 )
 
 // commandLimit is how long a command of the configuration may take that has to answer before a host is connected to. The
 // user's ssh would wait for ever.
 const commandLimit = 10 * time.Second
 
-// runCommand runs a command to its end, without input, in a session of its own, so that ^C on our terminal does not reach
-// it. It is killed with all that it has started when ctx ends or the limit is over, and alone if we are killed.
+// runCommand runs a command to its end, without input, by subprocess.Run in a session of its own. It is killed when ctx ends or the limit
+// is over.
 // A command that does not exit with 0 is an *ExitError, with what it said last. If out is nil, the output is dropped.
 func runCommand(ctx context.Context, limit time.Duration, out *capture, words ...string) error {
 	late := fmt.Errorf("no answer in %s", short(limit))
@@ -32,15 +31,10 @@ func runCommand(ctx context.Context, limit time.Duration, out *capture, words ..
 	if out != nil {
 		cmd.Stdout = out
 	}
-	cmd.SysProcAttr = proc.OwnSession()
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = time.Second // for a child that goes on with its output
-	runtime.LockOSThread()      // it lives as long as the thread that has started it
-	defer runtime.UnlockOSThread()
-	err := cmd.Run()
+	err := subprocess.Run(cmd, subprocess.Session())
 	var exit *exec.ExitError
 	switch {
-	case err == nil, errors.Is(err, exec.ErrWaitDelay):
+	case err == nil:
 		return nil
 	case ctx.Err() != nil:
 		return context.Cause(ctx)

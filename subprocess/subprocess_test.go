@@ -1,0 +1,50 @@
+package subprocess
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+)
+
+// When the context ends, what a command has started ends with it: all hold the pipe that is read here.
+func TestAllEndsWithTheContext(t *testing.T) {
+	for name, attr := range map[string]func() *syscall.SysProcAttr{"session": Session, "group": Group} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cmd := exec.CommandContext(ctx, "/bin/sh", "-c", "sleep 100000 & echo ready; wait")
+		cmd.Stdout = w
+		over := make(chan error, 1)
+		go func() { over <- Run(cmd, attr()); w.Close() }()
+		out := bufio.NewReader(r)
+		if line, err := out.ReadString('\n'); line != "ready\n" {
+			t.Fatal(line, err)
+		}
+		cancel()
+		if err := <-over; err == nil {
+			t.Errorf("%s: no error", name)
+		}
+		if rest, err := io.ReadAll(out); len(rest) > 0 || err != nil {
+			t.Errorf("%s: %q, %v", name, rest, err)
+		}
+		r.Close()
+	}
+}
+
+// A command that ended well is no failure, although what it has left keeps its output.
+func TestWhatIsLeftHasTheOutput(t *testing.T) {
+	r, w := io.Pipe()
+	go io.Copy(io.Discard, r)
+	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", "sleep 100000 & echo $!")
+	cmd.Stdout = w
+	if err := Run(cmd, Group()); err != nil {
+		t.Error(err)
+	}
+	syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+}
