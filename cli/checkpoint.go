@@ -37,15 +37,23 @@ func (w ckptWorld) Run(ctx context.Context, command string, vars []string) (why 
 	return fmt.Sprintf("failed: %v", err)
 }
 
-// Written reports whether a file has a time at or after another, to the second.
+// Written reports whether a file has a time at or after another, to the second. A file of another user in a directory such as /tmp does
+// not count.
 func (w ckptWorld) Written(file string, since time.Time) bool {
-	info, err := os.Stat(file)
+	path, err := userfile.Target(file)
+	if err != nil {
+		return false
+	}
+	info, err := os.Stat(path)
 	return err == nil && !info.ModTime().Truncate(time.Second).Before(since.Truncate(time.Second))
 }
 
-// checkpointed makes the directory that ranks are told of, if it is missing here.
+// checkpointed makes the directory that ranks are told of, if it is missing here, and refuses a --ckpt-done that would not count.
 func (c *call) checkpointed() error {
 	c.env.Checkpoints = ckptWorld{c.sys.Environ, c.env.Err}
+	if _, err := userfile.Target(c.req.Ckpt.Done); err != nil {
+		return &fault.Error{Text: fmt.Sprintf("--ckpt-done: %v", err), Remedy: fault.Hint(err)}
+	}
 	if c.req.Ckpt.Dir == "" {
 		return nil
 	}

@@ -1,0 +1,33 @@
+package cli
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"remshell/job"
+)
+
+// A file that another user has put into a directory such as /tmp tells of no checkpoint, and is refused when a job begins with it.
+func TestAFileOfAnotherUserIsNoCheckpoint(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "sticky")
+	file, began := filepath.Join(folder, "done"), time.Now()
+	if err := errors.Join(os.Mkdir(folder, 0o700), os.Chmod(folder, os.ModeSticky|0o777), os.WriteFile(file, nil, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	begin := func() error {
+		return (&call{req: job.Request{Ckpt: job.Checkpoint{Done: file}}}).checkpointed()
+	}
+	if err := begin(); !(ckptWorld{}).Written(file, began) || err != nil {
+		t.Errorf("our own does not count: %v", err)
+	}
+	if os.Lchown(file, 12345, 12345) != nil {
+		t.Skip("only root gives files away")
+	}
+	if err := begin(); (ckptWorld{}).Written(file, began) || err == nil || !strings.HasPrefix(err.Error(), "--ckpt-done: "+file+" belongs to uid 12345") {
+		t.Errorf("another user's counts: %v", err)
+	}
+}
