@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -50,6 +51,18 @@ type recorder struct {
 func (c *call) record() (ended func(job.Result, error), err error) {
 	r := &recorder{call: c, began: time.Now()}
 	j := c.line.Job
+	every := j.ReportEvery.Duration()
+	for _, f := range []struct {
+		option, name string
+		replaced     bool
+	}{{"--report", j.ReportFile, every > 0}, {"--usage-file", j.UsageFile, false}} {
+		if f.name == "" {
+			continue
+		}
+		if err := mayBeWritten(f.name, f.replaced); err != nil {
+			return nil, &fault.Error{Text: fmt.Sprintf("%s: %v", f.option, err), Remedy: cmp.Or(fault.Hint(err), "name a file that can be written")}
+		}
+	}
 	if j.ReportFile != "" {
 		c.whenPlanned(func(snap job.Snapshot, p job.Plan) {
 			var b bytes.Buffer
@@ -58,7 +71,7 @@ func (c *call) record() (ended func(job.Result, error), err error) {
 			}
 		})
 	}
-	if every := j.ReportEvery.Duration(); every > 0 {
+	if every > 0 {
 		if info, err := os.Stat(j.ReportFile); err == nil && !info.Mode().IsRegular() {
 			return nil, &fault.Error{Text: "--report-every: " + j.ReportFile + " is no plain file", Remedy: "it is replaced by a new one each time; name a file, or leave --report-every out"}
 		}

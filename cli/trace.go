@@ -27,7 +27,7 @@ func (c *call) trace() (ended func(error), err error) {
 		if f.name == "" {
 			continue
 		}
-		if err := mayBeWritten(f.name); err != nil {
+		if err := mayBeWritten(f.name, true); err != nil {
 			return nil, &fault.Error{Text: fmt.Sprintf("%s: %v", f.option, err), Remedy: cmp.Or(fault.Hint(err), "name a file that can be written")}
 		}
 	}
@@ -87,8 +87,8 @@ func (c *call) writeTimeline(option, name string, t timeline.Trace, write func(i
 	}
 }
 
-// mayBeWritten says why a file could not be written later; nil: it looks as if it could.
-func mayBeWritten(name string) error {
+// mayBeWritten says why a file could not be written later, or replaced by another one; nil: it looks as if it could.
+func mayBeWritten(name string, replaced bool) error {
 	path, err := userfile.Target(name)
 	if err != nil {
 		return err
@@ -99,8 +99,10 @@ func mayBeWritten(name string) error {
 		return &os.PathError{Op: "open", Path: name, Err: syscall.EISDIR}
 	case err == nil && !info.Mode().IsRegular():
 		return nil // a pipe, a device
+	case err != nil || replaced:
+		path = filepath.Dir(path)
 	}
-	if err := unix.Access(filepath.Dir(path), unix.W_OK); err != nil {
+	if err := unix.Access(path, unix.W_OK); err != nil {
 		return &os.PathError{Op: "open", Path: name, Err: err}
 	}
 	return nil
