@@ -83,9 +83,10 @@ func (v Verdict) Speaks() bool { return v.Library != "" || v.Offer != job.OfferB
 
 func (v Verdict) String() string { return fmt.Sprintf("%s (%s)", v.Offer, v.Why) }
 
-// Most that is looked at for one program (PMIX-2); beyond, it is offered both.
+// Most that is looked at for one program (PMIX-2); beyond, it is offered both. The time is for a file system that hangs: on a busy
+// machine a look takes a second, and a program of MPICH that is offered both is taken for one that may yield.
 const (
-	mostTime   = 50 * time.Millisecond
+	mostTime   = 10 * time.Second
 	mostFiles  = 512
 	mostLevels = 16
 )
