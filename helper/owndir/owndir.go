@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Errors of Open and OpenIn.
+// Errors of Check, Open and OpenIn.
 var (
 	ErrForeign  = errors.New("belongs to somebody else")
 	ErrWritable = errors.New("others may write there")
@@ -48,16 +48,24 @@ func openAt(above int, name string) (*os.Root, error) {
 	}
 	defer unix.Close(dir)
 	var is unix.Stat_t
-	err = unix.Fstat(dir, &is)
-	switch {
-	case err != nil:
+	if err := unix.Fstat(dir, &is); err != nil {
 		return nil, err
-	case int(is.Uid) != os.Geteuid():
-		return nil, ErrForeign
-	case is.Mode&0o022 != 0:
-		return nil, ErrWritable
+	}
+	if err := Check(&is, os.Geteuid(), 0o022); err != nil {
+		return nil, err
 	}
 	return os.OpenRoot("/proc/self/fd/" + strconv.Itoa(dir))
+}
+
+// Check says why something is not a directory of a user, or others have one of these permissions there; nil: all is well.
+func Check(is *unix.Stat_t, uid int, denied uint32) error {
+	switch {
+	case is.Mode&unix.S_IFMT != unix.S_IFDIR, int(is.Uid) != uid:
+		return ErrForeign
+	case is.Mode&denied != 0:
+		return ErrWritable
+	}
+	return nil
 }
 
 // Names lists the names in a directory, in no order.

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"remshell/helper/owndir"
 	"remshell/job"
 	"remshell/proc"
 )
@@ -100,7 +101,7 @@ func (a *asker) askIn(dir string) {
 	}
 	defer unix.Close(fd)
 	var st unix.Stat_t
-	if unix.Fstat(fd, &st) != nil || int(st.Uid) != a.of.UID || st.Mode&0o077 != 0 {
+	if unix.Fstat(fd, &st) != nil || owndir.Check(&st, a.of.UID, othersPermissions) != nil {
 		return
 	}
 	for _, pid := range a.helpers {

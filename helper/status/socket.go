@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"remshell/helper/owndir"
 	"remshell/job"
 	"remshell/proc"
 )
@@ -51,13 +52,12 @@ func socketDirs(uid int) []string {
 
 // private reports whether a directory is the user's, and closed to all others.
 func private(dir string, uid int) bool {
-	info, err := os.Lstat(dir)
-	if err != nil || !info.IsDir() || info.Mode().Perm()&0o077 != 0 {
-		return false
-	}
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	return ok && int(stat.Uid) == uid
+	var is unix.Stat_t
+	return unix.Lstat(dir, &is) == nil && owndir.Check(&is, uid, othersPermissions) == nil
 }
+
+// othersPermissions are those that nobody but the user may have in a directory of sockets.
+const othersPermissions = 0o077
 
 // socketName is the socket of a job's helper. Others of the job may be on this machine, and
 // containers may share a directory: their processes are not those of here.
