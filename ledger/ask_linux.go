@@ -15,15 +15,19 @@ import (
 )
 
 /*
-Asks are how somebody speaks to a running job without a daemon (survive.md SV-24): both sides show
-entries, each on a shelf of his own.
+Asks are how somebody speaks to a running job without a daemon (survive.md SV-24). The asker and the helper of the job each write a file in
+the ledger, in a directory of their own user:
 
-	asker                                              helper of the job
-	   | ask-JOB-RANDOM, shown and locked -------------->   inotify: HearAsks
-	   | <--------------- answer-UID-RANDOM, of the job's owner, shown anew as it goes on
+	asker                         files                            helper of the job
+	  |                             |                                |
+	  | Ask: make and lock ----> ask-JOB-RANDOM ----- inotify -----> | HearAsks
+	  |                             |                                |
+	  | Answer: read <---------- answer-UID-RANDOM <-- make and lock | Respond
+	  | Answer: read <---------- answer-UID-RANDOM <-------- replace | Rewrite, each time that more is known
+	  |                             |                                |
+	  | Drop: remove ----------> ask-JOB-RANDOM -------------------> | Waits: no longer
 
-UID is the asker's: everybody sees RANDOM, and could ask something under the same name.
-	   | dropped ---------------------------------------->  nobody waits any more
+UID is the asker's. Everybody sees RANDOM, so another user could ask something under the same name.
 */
 
 // A Slip is an ask or an answer of ours that others see, until Drop or the death of this process.
