@@ -119,7 +119,6 @@ type result struct {
 	code     int // 128+n after signal n
 	took     time.Duration
 	cpu      time.Duration // of mpiexec and of its children that it has waited for
-	memory   int64         // the most that mpiexec had in memory, in bytes
 }
 
 // run calls mpiexec and waits for it.
@@ -175,7 +174,7 @@ func (b *bed) startAs(t *testing.T, j job, words []string) *running {
 			err = nil
 		}
 		return result{r.out.String(), r.err.String(), exitCode(r.cmd.ProcessState), time.Since(r.began),
-			r.cmd.ProcessState.UserTime() + r.cmd.ProcessState.SystemTime(), r.cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10}, err
+			r.cmd.ProcessState.UserTime() + r.cmd.ProcessState.SystemTime()}, err
 	})
 	t.Cleanup(func() {
 		r.cmd.Process.Kill()
