@@ -4,12 +4,14 @@ package e2e
 
 import (
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
+	"remshell/proc"
 	"remshell/test/ptytest"
 	"remshell/tools/testbed"
 )
@@ -53,6 +55,58 @@ func TestOverbookedOpenMPIHasOneSession(t *testing.T) {
 			one := len(kinds) == 1 && kinds[0] != "session own"
 			if r.code != 0 || len(said) != test.ranks || len(kinds) != 1 || one != test.one || strings.Contains(kinds[0], "terminal") {
 				t.Errorf("exit %d, %q, stderr %q, want one session: %v", r.code, r.out, r.err, test.one)
+			}
+		})
+	}
+}
+
+// Spawned ranks of Open MPI that share CPUs are in the session of the ranks that have spawned them. If these began with a CPU each, they keep
+// their own sessions, and the spawned ones have one together.
+func TestSpawnedRanksJoinTheSession(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 1})
+	b.needNamespaces(t) // what is looked at is found by its host
+	cpus := runtime.NumCPU()
+	for _, test := range []struct {
+		name           string
+		first, spawned int  // ranks, never as many of both
+		together       bool // also the first ranks
+	}{
+		{"the first ranks share CPUs", 2 * cpus, 2*cpus + 1, true},
+		{"the first rank has a CPU", 1, 2 * cpus, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := b.start(t, job{args: []string{"-host", "n1", "--oversubscribe", "-genv", "OMPI_MCA_mpi_yield_when_idle", "1", "-q",
+				"-n", fmt.Sprint(test.first), mpi(t, "spawn.openmpi"), "hold", fmt.Sprint(test.spawned)}})
+			r.await(t, "ready", test.first+test.spawned)
+			groups := make(map[string][]proc.Look) // by namespace
+			for _, p := range b.processes(t, "n1") {
+				if look, there := proc.LookAt(p.PID); there && strings.Contains(p.Args[0], "spawn.openmpi") {
+					name := proc.Variable(p.PID, "PMIX_NAMESPACE")
+					groups[name] = append(groups[name], look)
+				}
+			}
+			sessions := make(map[int]map[int]bool) // by how many ranks their group has
+			for _, looks := range groups {
+				sessions[len(looks)] = make(map[int]bool)
+				for _, look := range looks {
+					sessions[len(looks)][look.Session] = true
+				}
+			}
+			first, spawned := sessions[test.first], sessions[test.spawned]
+			if len(groups) != 2 || len(first) != 1 || len(spawned) != 1 || maps.Equal(first, spawned) != test.together {
+				t.Errorf("first ranks in sessions %v, spawned ones in %v; of %+v", first, spawned, groups)
+			}
+			for _, looks := range groups {
+				for _, look := range looks {
+					if leads := look.Session == look.PID; leads != (len(looks) == test.first && !test.together) {
+						t.Errorf("a session of its own: %v: %+v", leads, look)
+					}
+				}
+			}
+			r.cmd.Process.Signal(syscall.SIGTERM)
+			if got := r.wait(t); got.code != 143 {
+				t.Errorf("exit %d, %q", got.code, got.err)
 			}
 		})
 	}
