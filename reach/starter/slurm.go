@@ -1,6 +1,8 @@
 package starter
 
 import (
+	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -95,9 +97,19 @@ var srunChatter = []string{
 	"Terminating JobId", "launch/slurm:", "queued and waiting for resources", "has been allocated resources",
 }
 
-// srunLine is the line of srun's that tells why it has ended: that a step was cancelled, or else
+// srunMemory is what Slurm says when memory was short. It cancels the step then, and says that, too.
+var srunMemory = []string{"oom_kill event", "oom-kill event", "exceeded memory limit", "memory limit exceeded", "Exceeded job memory limit",
+	"Exceeded step memory limit", "Out Of Memory", "out of memory: "}
+
+// srunLine is the line of srun's that tells why it has ended: that memory was short, or else that a step was cancelled, or else
 // its last error.
 func srunLine(stderr string) string {
+	for line := range strings.Lines(stderr) {
+		if slices.ContainsFunc(srunMemory, func(words string) bool { return strings.Contains(line, words) }) {
+			_, said, _ := strings.Cut(line, "error: ")
+			return shortened(strings.TrimSpace(cmp.Or(said, line)))
+		}
+	}
 	if _, cancelled, found := strings.Cut(stderr, "error: *** "); found {
 		line, _, _ := strings.Cut(cancelled, "\n")
 		return shortened(strings.TrimSuffix(strings.TrimSpace(line), " ***"))
