@@ -3,7 +3,6 @@
 package helper
 
 import (
-	"fmt"
 	"maps"
 	"os"
 	"slices"
@@ -15,7 +14,6 @@ import (
 
 	"remshell/helper/ipc"
 	"remshell/helper/life"
-	"remshell/helper/probe"
 	"remshell/helper/rank"
 	"remshell/helper/sample"
 	"remshell/job"
@@ -25,11 +23,11 @@ import (
 
 // Accounts are what is counted of processes.
 type accounts struct {
-	owners   ownership
-	peaks    rank.Peaks
-	foreign  foreigners   // debuggers, and the guard
-	oomKills int          // of our control group, before the job; -1: unknown
-	book     *sample.Book // nil: nobody wants to know
+	owners  ownership
+	peaks   rank.Peaks
+	foreign foreigners   // debuggers, and the guard
+	denied  proc.Denials // before the job
+	book    *sample.Book // nil: nobody wants to know
 }
 
 /*
@@ -144,7 +142,7 @@ func (s *session) sample(metric string, every time.Duration, most int64) {
 			case "pss":
 				reader.Proportional(e.all)
 			case "cgroup":
-				e.group, _ = probe.GroupMemory(s.sys.Root)
+				e.group, _ = proc.GroupMemory(s.sys.Root)
 			}
 			if most > 0 {
 				e.mem = s.memory(&reader, &shares, e.all, most)
@@ -224,24 +222,4 @@ func (f *foreigners) has(pid int) bool {
 func (f *foreigners) gone(pid int) bool {
 	_, was := f.pids.LoadAndDelete(pid)
 	return was
-}
-
-// hint says what the node knows about the end of a rank, if there is evidence (REP-3).
-func (s *session) hint(exit *job.Exit) string {
-	switch unix.Signal(exit.Signal) {
-	case unix.SIGKILL:
-		if kills := probe.OOMKills(s.sys.Root); !exit.Asked && s.oomKills >= 0 && kills > s.oomKills {
-			return "out of memory: the kernel has killed " + plural(kills-s.oomKills, "process", "processes") + " of its control group"
-		}
-	case unix.SIGBUS:
-		return probe.FullShm("/dev/shm")
-	}
-	return ""
-}
-
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return "a " + one
-	}
-	return fmt.Sprint(n, " ", many)
 }

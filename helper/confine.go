@@ -13,6 +13,7 @@ import (
 	"remshell/helper/sample"
 	"remshell/job"
 	"remshell/limit"
+	"remshell/proc"
 	"remshell/wire"
 )
 
@@ -33,7 +34,7 @@ type confined struct {
 
 // counted reports whether a control group counts what memory we have.
 func (s *session) counted() bool {
-	_, counted := probe.GroupMemory(s.sys.Root)
+	_, counted := proc.GroupMemory(s.sys.Root)
 	return counted
 }
 

@@ -118,8 +118,8 @@ func (s *session) tellDrained() {
 	}, func() { s.conn.Send(drained) })
 }
 
-// An ownSignals is what the batch system has told us, and with us (Slurm) all processes that its starter has
-// started here: also the ranks. Grid Engine tells the process group of its task alone, in which we are
+// An ownSignals is which signals this helper got from others than mpiexec. Slurm sends them to all processes of its step here, also to
+// the ranks, as systemd does to those of a session that it stops. Grid Engine sends them to the process group of its task, in which we are
 // and no rank is.
 //
 //	scancel, the time limit --> slurmstepd ---- TERM ----> keeper, which ignores it
@@ -142,23 +142,25 @@ const toldTime = 5 * time.Second
 // unanswered says that mpiexec has had time to order the end of the ranks.
 type unanswered struct{ grace time.Duration }
 
-// caught takes a signal to ourselves. One to end ends the job, as if mpiexec were gone; but where a
-// batch system holds us it means the ranks, which may have had it as well. They are seen to their end, with
-// what they say and consume, as mpiexec orders, or without it after half of their grace (RM-60).
+// caught takes a signal to this helper. One to end means the ranks, which may have got it as well: mpiexec is told, and the ranks are
+// ended as it orders, or without it after half of their grace, so that it receives what they print and consume (RM-60). Without ranks, or if
+// it comes since our keeper was killed, the job ends as if mpiexec were gone.
 func (s *session) caught(sig os.Signal) {
 	number, _ := sig.(unix.Signal)
-	held := s.prepare != nil && s.prepare.Supervision.Held && len(s.byRank) > 0 && os.Getppid() == s.parent
+	ours := s.prepare != nil && len(s.byRank) > 0 && os.Getppid() == s.parent
+	held := ours && s.prepare.Supervision.Held
 	if held && s.prepare.Supervision.Twice {
 		s.at[number] = time.Now()
 	}
 	switch {
+	case number == unix.SIGXCPU && !held: // the soft limit of this helper alone, which may go on
 	case number != unix.SIGTERM && number != unix.SIGINT && number != unix.SIGHUP && number != unix.SIGXCPU:
-	case held && !s.ending:
+	case ours && !s.ending:
 		s.ending = true
-		s.conn.Send(&wire.Caught{Signal: int(number)})
+		s.conn.Send(&wire.Caught{Signal: int(number), Why: s.denied.OutOfMemory(s.sys.Root)})
 		half := s.prepare.Supervision.Grace / 2
 		time.AfterFunc(half, func() { s.tell(unanswered{half}) })
-	case !held && number != unix.SIGXCPU:
+	case !ours:
 		s.lose(fmt.Errorf("got signal %d", number))
 		go s.conn.Close() // mpiexec shall hear of this first, not of what we end
 	}

@@ -12,6 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"remshell/helper/keeper"
+	"remshell/helper/probe"
 	"remshell/helper/scratch"
 	"remshell/helper/stage"
 	"remshell/helper/status"
@@ -35,8 +37,8 @@ Keep runs the helper as a child and outlives it.
 Killed with SIGKILL, a helper can end nothing; its ranks die by the parent-death
 signal, but their children that called setsid would live on. They fall to the
 keeper, which ends them. Should the keeper be killed instead, the helper gets
-SIGTERM and ends its job. The keeper holds none of the helper's streams and does
-nothing else: it has no state that could be wrong.
+SIGTERM and ends its job. The keeper holds none of the helper's streams but stderr, on
+which it says why the helper was killed, if it knows.
 
 The arguments are those of the helper's own command line. Keep returns its exit
 code.
@@ -46,6 +48,7 @@ func Keep(args []string) (int, error) {
 		return job.ExitInternal, fmt.Errorf("become a subreaper: %w", err)
 	}
 	signal.Ignore(unheard...)
+	before := proc.Denied(probe.Disk(""))
 	runtime.LockOSThread() // the parent-death signal comes with the end of this thread
 	// Below os/exec, which first starts a process to try out what the kernel can.
 	pid, err := syscall.ForkExec("/proc/self/exe", append([]string{os.Args[0]}, args...), &syscall.ProcAttr{
@@ -59,7 +62,7 @@ func Keep(args []string) (int, error) {
 	for err = unix.EINTR; err == unix.EINTR; {
 		_, err = unix.Wait4(pid, &ended, 0, nil)
 	}
-	return Outlive(ended, err)
+	return outlive(before, ended, err)
 }
 
 // unheard are the signals by which others would end a keeper. What is told to it is meant for the helper, which hears of it
@@ -70,6 +73,15 @@ var unheard = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, sysca
 // Outlive ends what a helper has left to its keeper, which is this process, and returns the exit code of the keeper. The
 // arguments are what wait4(2) has told of the helper.
 func Outlive(ended unix.WaitStatus, err error) (int, error) {
+	before := proc.Denials{Group: -1, Machine: -1, Forks: -1}
+	if c, noted := keeper.Noted(); noted {
+		before.Group, before.Machine = int(c.Group), int(c.Machine)
+	}
+	return outlive(before, ended, err)
+}
+
+// outlive also gets what the kernel had denied here before the helper ran.
+func outlive(before proc.Denials, ended unix.WaitStatus, err error) (int, error) {
 	signal.Ignore(unheard...) // the entry did, and Go has taken that back for some of them
 	if err == nil && ended.ExitStatus() == StayCode {
 		return 0, nil
@@ -77,6 +89,9 @@ func Outlive(ended unix.WaitStatus, err error) (int, error) {
 	proc.End(keeperGrace, keeperPatience)
 	if ended.ExitStatus() != 0 {
 		sweep()
+	}
+	if why := before.OutOfMemory(probe.Disk("")); why != "" && ended.Signaled() && ended.Signal() == unix.SIGKILL {
+		fmt.Fprintln(os.Stderr, why) // behind the rest: nobody may read it
 	}
 	if err != nil {
 		return job.ExitInternal, fmt.Errorf("wait for the helper: %w", err)
@@ -91,14 +106,14 @@ func sweep() {
 	status.Sweep()
 }
 
-// letGoOfStreams puts /dev/null in the place of our standard streams: their ends
+// letGoOfStreams puts /dev/null in the place of our standard input and output: their ends
 // are the helper's to see and to close.
 func letGoOfStreams() {
 	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return
 	}
-	for fd := range 3 {
+	for fd := range 2 {
 		unix.Dup3(null, fd, 0)
 	}
 	unix.Close(null)

@@ -61,7 +61,7 @@ func (s *session) begin(m *wire.Prepare) {
 	if when := m.Supervision.CleanIPC; when != "no" && s.left == nil {
 		s.left = ipc.NewBook(when == "always")
 	}
-	s.oomKills = probe.OOMKills(s.sys.Root)
+	s.countDenied()
 	if !s.apart {
 		s.log.inform("ranks stay in the session that mpiexec has here, by which PBS finds them (PBS_JOBID)")
 	}
@@ -250,6 +250,7 @@ func reapOne() (e life.Reaped, err error) {
 	}
 	e.At = time.Now()
 	look, _ := proc.LookAt(pid)
+	limits := limitsOf(pid)
 	var status unix.WaitStatus
 	var used unix.Rusage
 	if e.PID, err = unix.Wait4(pid, &status, 0, &used); err == unix.ECHILD {
@@ -261,6 +262,7 @@ func reapOne() (e life.Reaped, err error) {
 	} else {
 		e.Exit.Code = status.ExitStatus()
 	}
+	e.Exit.Hint = limits.exceeded(e.Exit)
 	return e, err
 }
 

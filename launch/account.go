@@ -176,7 +176,7 @@ func (f *fleet) hint(exit *job.Exit, n *member, words string) string {
 	switch {
 	case exit.Hint != "":
 		return exit.Hint
-	case exit.Signal == int(syscall.SIGILL):
+	case exit.Status() == job.Signal(syscall.SIGILL).Status(): // also of what it has started
 		return foreignCPU(n, f.nodes)
 	case exit.Signal == 0 && exit.Code == 127:
 		if name := missingLibrary(words); name != "" {

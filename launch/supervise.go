@@ -325,7 +325,7 @@ func (f *fleet) translateMessage(n *member, m wire.Message) []supervise.Event {
 		}
 		return append(news, f.rankGone(n, m.Exit.Rank)...)
 	case *wire.Caught:
-		return []supervise.Event{supervise.NodeCaught{Node: n.key, Signal: job.Signal(m.Signal)}}
+		return []supervise.Event{supervise.NodeCaught{Node: n.key, Signal: job.Signal(m.Signal), Why: m.Why}}
 	case *wire.Emptied:
 		return []supervise.Event{supervise.NodeEmptied{Node: n.key}}
 	case *wire.Cleaned:

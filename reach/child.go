@@ -85,6 +85,7 @@ func (c *Child) dial(ctx context.Context, host Host) (io.ReadWriteCloser, error)
 	}
 	var before birth
 	born := make(chan struct{}) // before is set
+	outOfMemory := sinceNow()
 	p, err := startProcess(cmd, func(p *localCommand) { p.within(closePatience) }, func(p *localCommand) {
 		<-born
 		if p.status != nil {
@@ -96,6 +97,12 @@ func (c *Child) dial(ctx context.Context, host Host) (io.ReadWriteCloser, error)
 	}
 	before = birthOf(cmd.Process.Pid)
 	close(born)
+	p.words.why = func(status error, stderr string) string {
+		if why := outOfMemory(); why != "" && howItEnded(status) == exitWords(128+int(syscall.SIGKILL)) {
+			stderr = why
+		}
+		return anyProgram.why(status, stderr)
+	}
 	conn := newConn(p)
 	conn.source = "child"
 	return conn, nil

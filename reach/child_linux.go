@@ -24,6 +24,13 @@ func adopt() error { return proc.Adopt() }
 // runningProgram is this program also after its file was replaced.
 func runningProgram() (string, error) { return "/proc/self/exe", nil }
 
+// sinceNow returns what says whether the kernel has killed processes from now on because memory was short.
+func sinceNow() (outOfMemory func() string) {
+	root := os.DirFS("/")
+	before := proc.Denied(root)
+	return func() string { return before.OutOfMemory(root) }
+}
+
 // A birth is when a process was started.
 type birth = proc.Birth
 

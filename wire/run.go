@@ -253,11 +253,17 @@ func (m *End) fields(c *codec) {
 	c.time(&m.Grace, "grace")
 }
 
-// Caught says that the helper was itself told to end, by SIGTERM or its like: by the batch system
-// that holds the node's processes, and may have told the ranks as well (RM-60). The helper goes on.
-type Caught struct{ Signal int }
+// Caught says that something on the node has told the helper to end, by SIGTERM or its like, and why, if the node knows. It may be the
+// batch system, systemd or a person, and may have told the ranks as well (RM-60). The helper goes on.
+type Caught struct {
+	Signal int
+	Why    string
+}
 
-func (m *Caught) fields(c *codec) { c.num(&m.Signal, aSignal) }
+func (m *Caught) fields(c *codec) {
+	c.num(&m.Signal, aSignal)
+	c.sentence(&m.Why, "reason")
+}
 
 // Emptied says that no process of the job is left on the node, where Drained waits for
 // somebody to take what they last wrote.

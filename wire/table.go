@@ -127,7 +127,7 @@ var table = [...]Kind{
 	15: {"Exited", Helper, Running, 16 << 10, blank[Exited]},
 	80: {"Sampled", Helper, Running, 2 << 20, blank[Sampled]},
 	81: {"Exceeded", Helper, Running, 512, blank[Exceeded]},
-	85: {"Caught", Helper, Running, 16, blank[Caught]},
+	85: {"Caught", Helper, Running, 8 << 10, blank[Caught]},
 	42: {"Trace", Helper, Running, 64 << 10, blank[Trace]},
 
 	13:  {"End", Launcher, Ending, 64, blank[End]},

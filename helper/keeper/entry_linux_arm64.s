@@ -3,7 +3,7 @@
 
 // The drawing of package keeper, from its top to its bottom; entry_linux_amd64.s is the same.
 
-// A system call of linux/arm64 has its number in R8 and its arguments in R0 to R4. It leaves its result in R0, or an
+// A system call of linux/arm64 has its number in R8 and its arguments in R0 to R5. It leaves its result in R0, or an
 // error as a number below 0, and changes nothing else.
 #define SYS_fcntl 25
 #define SYS_close 57
@@ -16,6 +16,7 @@
 #define SYS_getpid 172
 #define SYS_getppid 173
 #define SYS_clone 220
+#define SYS_mmap 222
 #define SYS_wait4 260
 #define SYS_prlimit64 261
 #define CALL(number) MOVD $number, R8; SVC
@@ -101,6 +102,18 @@ keeper:
 	MOVD $8, R3
 	CALL(SYS_rt_sigprocmask)
 
+	MOVD ZR, R0 // a page that both share; without it the keeper knows less
+	MOVD $4096, R1
+	MOVD $3, R2    // PROT_READ|PROT_WRITE
+	MOVD $0x21, R3 // MAP_SHARED|MAP_ANONYMOUS
+	MOVD $-1, R4
+	MOVD ZR, R5
+	CALL(SYS_mmap)
+	CMP  $0, R0
+	BLT  fork
+	MOVD R0, ·shared(SB)
+
+fork:
 	CALL(SYS_getpid)
 	MOVD R0, R20
 	MOVD $17, R0 // SIGCHLD: a fork
@@ -118,8 +131,7 @@ keeper:
 	MOVW $0x7065656b, R9 // "keep"
 	MOVW R9, 2(R19)
 	CLOSE(0)
-	CLOSE(1)
-	CLOSE(2)
+	CLOSE(1) // it may have to say on 2 why the helper was killed
 
 ignore:
 	MOVD $64, R22

@@ -12,13 +12,14 @@ keeper: adr 3; a guard: adr 7; why they wait there: adr 14.
 	  is this a helper, "--helper ..."? ---- no ---> "--helper-guard"? -- no --.
 	    |                                                         |                   |
 	  become a subreaper; ignore SIGHUP, SIGINT, SIGTERM; the   yes                   |
-	  usual SIGCHLD; block every signal                           |                   |
+	  usual SIGCHLD; block every signal; get a page that both     |                   |
+	  share                                                       |                   |
 	    |                                                         |                   |
 	  fork -------------------------------.                       |                   |
 	    |                                 |                       |                   |
 	  the keeper, part 2:                 the helper, part 1:     |                   |
 	  is "--keeper" for ps                blocks what was         |                   |
-	  lets go of descriptors 0 to 2       blocked before;         |                   |
+	  lets go of descriptors 0, 1         blocked before;         |                   |
 	    |                                 SIGTERM when the        |                   |
 	    |                                 keeper ends; has        |                   |
 	    |                                 it ended? then so       |                   |
@@ -63,10 +64,34 @@ var (
 	pipe   [2]int32 // struct pollfd of poll(2): descriptor 0, of which only the end counts
 	mask   uint64   // the signals that were blocked before; entry reads it, too
 	stdout int32    // flags of descriptor 1, or the error of asking for them as a number below 0
+	shared *Counts  // in memory that helper and keeper share; nil: there is none
 )
 
 // StdoutClosed reports whether this process was started without a standard output. It is false if the program has no entry of ours.
 func StdoutClosed() bool { return stdout == -int32(unix.EBADF) }
+
+// Counts is what a helper leaves to its keeper: how many processes the kernel had killed because memory was short (proc.Denials)
+// when it began. A keeper cannot count before Go's runtime.
+type Counts struct {
+	Group, Machine int64
+	noted          int64 // 1 if so
+}
+
+// Note leaves counts to the keeper of this process, if it has one.
+func Note(c Counts) {
+	if shared != nil {
+		c.noted = 1
+		*shared = c
+	}
+}
+
+// Noted returns what the helper of this keeper has left; false: nothing.
+func Noted() (Counts, bool) {
+	if shared == nil {
+		return Counts{}, false
+	}
+	return *shared, shared.noted == 1
+}
 
 // A Role is what this process is to the entry.
 type Role int32

@@ -21,6 +21,7 @@ import (
 
 	"remshell/helper"
 	"remshell/proc"
+	"remshell/test/cgrouptest"
 )
 
 // patience is for a machine on which nothing else gets done.
@@ -255,12 +256,38 @@ func (k *kept) pester(t *testing.T) {
 	}
 }
 
-// The streams are the helper's alone: whoever reads sees their end with it, while the keeper still works.
+// A helper that was killed because memory was short cannot say so: its keeper does, on stderr.
+func TestTheKeeperTellsThatMemoryWasShort(t *testing.T) {
+	each(t, func(t *testing.T, program string) {
+		k := start(t, "exec 2>&1; echo $$ >"+cgrouptest.Memory(t, 96<<20)+"/cgroup.procs; ", program, "greedy")
+		fmt.Fprintln(k.in, 0)
+		said, err := io.ReadAll(k.out)
+		if got := k.code(t); got != 137 || err != nil || string(said) != "out of memory: the kernel has killed a process of its control group, which may have 96 MiB\n" {
+			t.Errorf("exit %d, %q, %v", got, said, err)
+		}
+	})
+}
+
+// It says nothing of a helper that somebody else has killed.
+func TestTheKeeperOfAKilledHelperIsSilent(t *testing.T) {
+	each(t, func(t *testing.T, program string) {
+		k := start(t, "exec 2>&1; ", program, "greedy")
+		syscall.Kill(k.helper.PID, syscall.SIGKILL)
+		if said, err := io.ReadAll(k.out); len(said) > 0 || err != nil {
+			t.Errorf("it says %q, %v", said, err)
+		}
+		if got := k.code(t); got != 137 {
+			t.Errorf("exit %d", got)
+		}
+	})
+}
+
+// Input and output are the helper's alone: whoever reads sees their end with it, while the keeper still works.
 func TestTheKeeperHoldsNoStream(t *testing.T) {
 	each(t, func(t *testing.T, program string) {
 		k := start(t, "", program, "")
 		until(t, "the keeper has let go", func() bool {
-			for fd := range 3 {
+			for fd := range 2 {
 				to, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", k.Process.Pid, fd))
 				if err == nil && to != os.DevNull {
 					return false

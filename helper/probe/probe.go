@@ -225,6 +225,9 @@ func memory(root fs.FS) (m job.Memory) {
 	return m
 }
 
+// TotalMemory is the memory of this machine, in bytes; 0: unknown.
+func TotalMemory(root fs.FS) int64 { return memory(root).Total }
+
 // ReadLine returns the first line of a file, "" when there is none.
 func ReadLine(root fs.FS, name string) string {
 	text, _ := fs.ReadFile(root, name)

@@ -248,7 +248,11 @@ func lostContact(s *State, e Failed, now time.Time) string {
 
 // toldToEnd is of a node whose processes got a signal that was not ours, and no other did.
 func toldToEnd(s *State, e Failed, _ time.Time) string {
-	return fmt.Sprintf("%s was told to end (%s)", s.nodes[e.Node].name, job.Signal(e.Code))
+	text := fmt.Sprintf("%s was told to end (%s)", s.nodes[e.Node].name, job.Signal(e.Code))
+	if e.Text != "" {
+		text += ": " + e.Text
+	}
+	return text
 }
 
 // rmEnds says who ends the job. What it does not tell us, since it does not tell anybody, is why.

@@ -34,7 +34,7 @@ var examples = []struct {
 	{OutputFailed, Rules{}, []any{diskFull}},
 	{StdoutGone, Rules{}, []any{nobodyReads}},
 	{BySignal, Rules{}, []any{sig(job.SIGTERM)}},
-	{NodeTold, Rules{RM: RM{System: "slurm", Job: "4711"}}, []any{NodeCaught{1, job.SIGTERM}, after(time.Minute)}},
+	{NodeTold, Rules{RM: RM{System: "slurm", Job: "4711"}}, []any{NodeCaught{1, job.SIGTERM, ""}, after(time.Minute)}},
 	{RMEnds, Rules{RM: RM{System: "slurm", Job: "4711"}}, []any{NodeLost{1, "srun: n2: task 0: Killed"}, sig(job.SIGTERM)}},
 	{ByAsk, Rules{}, []any{Asked{Verb: job.AskEnd, User: "bob", Right: job.Administrator}}},
 	{ByMove, Rules{}, []any{Moved{By: Asked{User: "bob", Right: job.Administrator}, To: "n[4-5]"}}},

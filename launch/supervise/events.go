@@ -40,6 +40,7 @@ type (
 	NodeCaught struct {
 		Node   int
 		Signal job.Signal
+		Why    string // as far as the node knows
 	}
 	// NodeEmptied is a node without any process of the job, but with output of theirs that
 	// nobody has taken yet.

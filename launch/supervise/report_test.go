@@ -181,8 +181,8 @@ func TestAskRM(t *testing.T) {
 	}{
 		"a lost node":                     {slurmJob, []any{NodeLost{1, "reset"}}, true},
 		"a killed rank":                   {slurmJob, []any{dies(2, 9)}, true},
-		"a node that was told to end":     {slurmJob, []any{NodeCaught{1, job.SIGTERM}}, true},
-		"the same, and it is known":       {slurmJob, []any{NodeCaught{1, job.SIGTERM}, NodeCaught{0, job.SIGTERM}}, false},
+		"a node that was told to end":     {slurmJob, []any{NodeCaught{1, job.SIGTERM, ""}}, true},
+		"the same, and it is known":       {slurmJob, []any{NodeCaught{1, job.SIGTERM, ""}, NodeCaught{0, job.SIGTERM, ""}}, false},
 		"a crash":                         {slurmJob, []any{dies(2, 11)}, false},
 		"an exit":                         {slurmJob, []any{exits(2, 3)}, false},
 		"all well":                        {slurmJob, sequence(well, drained), false},

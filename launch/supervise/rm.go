@@ -16,8 +16,12 @@ const rmGrace = 5 * time.Second
 // somebody has to see that they obey.
 func (s *State) caught(e NodeCaught, now time.Time) []Action {
 	s.nodes[e.Node].told = true
-	c := s.judge(Failed{Kind: NodeTold, Node: e.Node, Code: int(e.Signal)}, now)
-	if s.Cause != nil && s.Cause.Rank >= 0 && s.Cause.Node == e.Node && now.Sub(s.blamed) <= causeGrace && s.mayBeRM() {
+	told := Failed{Kind: NodeTold, Node: e.Node, Code: int(e.Signal), Text: e.Why}
+	if e.Why == "" {
+		told.Hint = s.askItsLog(e.Node)
+	}
+	c := s.judge(told, now)
+	if s.Cause != nil && s.Cause.Rank >= 0 && s.Cause.Node == e.Node && now.Sub(s.blamed) <= causeGrace && s.mayBeRM() && !s.explained() {
 		s.replace(c) // its ranks were told with it, and one was faster
 	}
 	actions := s.fail(c, now)
@@ -34,8 +38,26 @@ func (s *State) killedByRM(now time.Time) bool {
 	if !s.suspectsRM() || s.Cause.Kind != RankDied || now.Sub(s.blamed) > rmGrace {
 		return false
 	}
+	return s.Exit(s.Cause.Rank) != nil && !s.explained()
+}
+
+// explained reports whether the node knows why the rank ended that is the cause, such as that memory was short. systemd stops a whole
+// session behind that: the rank is the cause all the same.
+func (s *State) explained() bool {
 	exit := s.Exit(s.Cause.Rank)
-	return exit != nil && exit.Hint == ""
+	return exit != nil && exit.Hint != ""
+}
+
+// endedThere are the reasons for the loss of a node that are no news to a user: something on the node has ended the helper, or its
+// whole session.
+var endedThere = []string{"killed by signal 9", "ssh: the server closed the connection", "the server closed the session"}
+
+// askItsLog says where to find out what on a node has ended its helper. Of a batch system's job this is asked elsewhere.
+func (s *State) askItsLog(node int) string {
+	if s.rules.RM != (RM{}) {
+		return ""
+	}
+	return "the log of " + s.nodes[node].name + " may say what ended it (journalctl)"
 }
 
 // withKilled adds to the ranks of a node that are over by its loss those that were killed a moment before. What was killed on other

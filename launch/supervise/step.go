@@ -184,7 +184,11 @@ func (s *State) nodeLost(kind Kind, e NodeLost, now time.Time) []Action {
 	if killed {
 		lost = s.withKilled(lost, e.Node)
 	}
-	c := s.judge(Failed{Kind: kind, Node: e.Node, Text: e.Why, ranks: lost}, now)
+	news := Failed{Kind: kind, Node: e.Node, Text: e.Why, ranks: lost}
+	if slices.Contains(endedThere, e.Why) {
+		news.Hint = s.askItsLog(e.Node)
+	}
+	c := s.judge(news, now)
 	switch {
 	case killed:
 		s.replace(c)

@@ -203,7 +203,7 @@ var kindsOfMishap = []kindOfMishap{
 	}},
 	{"helper told to end", func(d *rand.Rand) mishap {
 		host, _ := aHost(d)
-		return hits(pick(d, shell, spin), 125, "lost contact with "+host, striking(d, host, syscall.SIGTERM, aHelper))
+		return hits(pick(d, shell, spin), 125, host+" was told to end (SIGTERM)", striking(d, host, syscall.SIGTERM, aHelper))
 	}},
 	{"a rank and a helper killed", func(d *rand.Rand) mishap {
 		host, other := aHost(d)

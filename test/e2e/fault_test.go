@@ -240,6 +240,7 @@ var faults = []fault{
 	{name: "helper killed", program: shell, hit: killOn("n2", aHelper), code: 125, cause: "lost contact with n2 (killed by signal 9)"},
 	{name: "helper killed", program: spin, hit: killOn("n2", aHelper), code: 125, cause: "lost contact with n2 (killed by signal 9)"},
 	{name: "helper killed", program: deaf, options: []string{"--kill-grace", "1"}, hit: killOn("n2", aHelper), code: 125, cause: "lost contact with n2 (killed by signal 9)"},
+	{name: "helper told to end", program: shell, hit: signalOn("n2", syscall.SIGTERM, aHelper), code: 125, cause: "n2 was told to end (SIGTERM); the log of n2 may say what ended it (journalctl)"},
 	{name: "guard killed, then SIGTERM", program: shell, local: true, hit: func(t *testing.T, v *victim) {
 		kill(t, syscall.SIGKILL, "guard", v.guards())
 		v.cmd.Process.Signal(syscall.SIGTERM)
@@ -300,9 +301,14 @@ var intDeaf = program{"deaf", func(_ *testing.T, tag string) []string {
 // killOn kills the one process on a host of which the arguments say that it is meant;
 // of several, the first.
 func killOn(host string, is func([]string) bool) func(*testing.T, *victim) {
+	return signalOn(host, syscall.SIGKILL, is)
+}
+
+// signalOn sends a signal likewise.
+func signalOn(host string, sig syscall.Signal, is func([]string) bool) func(*testing.T, *victim) {
 	return func(t *testing.T, v *victim) {
 		pids := v.find(t, host, is)
-		kill(t, syscall.SIGKILL, "such process on "+host, pids[:min(1, len(pids))])
+		kill(t, sig, "such process on "+host, pids[:min(1, len(pids))])
 	}
 }
 

@@ -3,6 +3,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,6 +14,7 @@ import (
 
 	"remshell/helper"
 	"remshell/helper/keeper"
+	"remshell/proc"
 )
 
 // blocked are the signals that the first thread blocks, on which variables are made, before Go has changed that.
@@ -22,6 +24,9 @@ var blocked = func() string {
 	line, _, _ = strings.Cut(line, "\n")
 	return line
 }()
+
+// held is memory of a greedy helper.
+var held [][]byte
 
 func main() {
 	switch {
@@ -72,6 +77,8 @@ func help(what string) {
 		orphan = leave(cmd)
 		bufio.NewReader(out).ReadString('\n')
 	}
+	denied := proc.Denied(os.DirFS("/"))
+	keeper.Note(keeper.Counts{Group: int64(denied.Group), Machine: int64(denied.Machine)})
 	fmt.Println(os.Getpid(), os.Getppid(), orphan, blocked)
 	go func() {
 		<-told
@@ -79,6 +86,9 @@ func help(what string) {
 		os.Exit(0)
 	}()
 	line, _ := bufio.NewReader(os.Stdin).ReadString('\n')
+	for what == "greedy" { // it takes memory until it is killed
+		held = append(held, bytes.Repeat([]byte{1}, 1<<20))
+	}
 	code, _ := strconv.Atoi(line[:max(0, len(line)-1)])
 	os.Exit(code)
 }

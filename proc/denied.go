@@ -1,0 +1,175 @@
+//go:build linux
+
+package proc
+
+import (
+	"fmt"
+	"io/fs"
+	"iter"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Denials are what the kernel has denied to processes of this machine so far. A count of -1 is unknown.
+type Denials struct {
+	Group   int // processes of our control group that it has killed because memory was short
+	Machine int // processes of the whole machine that it has killed for that reason
+	Forks   int // processes and threads that it did not start because our control group, or one above it, has no room for more
+}
+
+// Denied counts what was denied until now.
+func Denied(root fs.FS) Denials {
+	return Denials{Group: groupKills(root), Machine: machineKills(root), Forks: forksDenied(root)}
+}
+
+// OutOfMemory says which processes the kernel has killed since then because memory was short. It is empty if there are none, or if
+// nobody knows.
+func (since Denials) OutOfMemory(root fs.FS) string {
+	if n := groupKills(root); since.Group >= 0 && n > since.Group {
+		text := "out of memory: the kernel has killed " + processes(n-since.Group) + " of its control group"
+		if most := ownGroup(root, "memory").least("memory.max", "memory.limit_in_bytes"); most > 0 {
+			text += fmt.Sprintf(", which may have %d MiB", most>>20)
+		}
+		return text
+	}
+	if n := machineKills(root); since.Machine >= 0 && n > since.Machine {
+		return "out of memory: the kernel has killed " + processes(n-since.Machine) + " of this machine"
+	}
+	return ""
+}
+
+func processes(n int) string {
+	if n == 1 {
+		return "a process"
+	}
+	return fmt.Sprint(n, " processes")
+}
+
+// OutOfProcesses says that our control group had no room for a process since then. It is empty if it had, or if nobody knows.
+func (since Denials) OutOfProcesses(root fs.FS) string {
+	n := forksDenied(root)
+	if since.Forks < 0 || n <= since.Forks {
+		return ""
+	}
+	text := "out of processes: no process or thread more was started in its control group"
+	if most := ownGroup(root, "pids").least("pids.max", "pids.max"); most > 0 {
+		text += fmt.Sprintf(", which may have %d (pids.max, TasksMax of systemd)", most)
+	}
+	return text
+}
+
+// groupKills reads how many processes of our control group the kernel has killed because memory was short (cgroups(7)).
+func groupKills(root fs.FS) int {
+	for _, text := range ownGroup(root, "memory").files("memory.events", "memory.oom_control") {
+		return count(text, "oom_kill ")
+	}
+	return -1
+}
+
+// machineKills reads the same of all processes of the machine (proc_vmstat(5)).
+func machineKills(root fs.FS) int {
+	text, _ := fs.ReadFile(root, "proc/vmstat")
+	return count(string(text), "oom_kill ")
+}
+
+// forksDenied reads how often our control group, or one above it, had no room for a process. Kernels before 6.11 count that in the
+// group of the process that forks, later ones in the group whose limit it is.
+func forksDenied(root fs.FS) int {
+	sum, known := 0, false
+	for _, text := range ownGroup(root, "pids").files("pids.events", "pids.events") {
+		if n := count(text, "max "); n >= 0 {
+			sum, known = sum+n, true
+		}
+	}
+	if !known {
+		return -1
+	}
+	return sum
+}
+
+// count is the number behind a word at the begin of a line; -1 if there is none.
+func count(text, word string) int {
+	for line := range strings.Lines(text) {
+		if number, ok := strings.CutPrefix(line, word); ok {
+			if n, err := strconv.Atoi(strings.TrimSpace(number)); err == nil && n >= 0 {
+				return n
+			}
+		}
+	}
+	return -1
+}
+
+// GroupMemory reads what our control group has, in bytes; false: none counts it, as the root group does not.
+func GroupMemory(root fs.FS) (bytes int64, counted bool) {
+	own := ownGroup(root, "memory")
+	for dir, text := range own.files("memory.current", "memory.usage_in_bytes") {
+		if dir != own.path || dir == "/" {
+			break // that of others, too
+		}
+		return number(text)
+	}
+	return 0, false
+}
+
+// number reads a file of one number. Version 1 writes "no limit" as a number that no machine has.
+func number(text string) (n int64, is bool) {
+	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+	if err != nil || n < 0 || n > 1<<60 {
+		return 0, false
+	}
+	return n, true
+}
+
+// A controlGroup is our control group in the hierarchy of one controller (cgroups(7)).
+type controlGroup struct {
+	root fs.FS
+	top  string // where the hierarchy is mounted
+	v1   bool
+	path string // of the group, below that; empty: there is no such controller
+}
+
+// ownGroup finds our group. A controller is in a hierarchy of version 1, or else in that of version 2.
+func ownGroup(root fs.FS, controller string) controlGroup {
+	own := controlGroup{root: root, top: "sys/fs/cgroup"}
+	groups, _ := fs.ReadFile(root, "proc/self/cgroup")
+	for line := range strings.Lines(string(groups)) {
+		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		switch {
+		case len(fields) != 3:
+		case slices.Contains(strings.Split(fields[1], ","), controller):
+			return controlGroup{root, path.Join(own.top, controller), true, path.Clean("/" + fields[2])}
+		case fields[1] == "":
+			own.path = path.Clean("/" + fields[2])
+		}
+	}
+	return own
+}
+
+// files reads a file of the group and then of each one above it, as far as they have it. It has one name in version 2 and another one
+// in version 1.
+func (g controlGroup) files(v2, v1 string) iter.Seq2[string, string] {
+	name := v2
+	if g.v1 {
+		name = v1
+	}
+	return func(yield func(dir, text string) bool) {
+		for dir := g.path; dir != ""; dir = path.Dir(dir) {
+			text, err := fs.ReadFile(g.root, path.Join(g.top, dir, name))
+			if err == nil && !yield(dir, string(text)) || dir == "/" {
+				return
+			}
+		}
+	}
+}
+
+// least is the smallest limit of the group and those above it; 0: there is none.
+func (g controlGroup) least(v2, v1 string) (most int64) {
+	for _, text := range g.files(v2, v1) {
+		if n, is := number(text); is && n > 0 && (most == 0 || n < most) {
+			most = n
+		}
+	}
+	return most
+}
