@@ -240,7 +240,7 @@ var faults = []fault{
 	{name: "helper killed", program: shell, hit: killOn("n2", aHelper), code: 125, cause: "lost contact with n2 (killed by signal 9)"},
 	{name: "helper killed", program: spin, hit: killOn("n2", aHelper), code: 125, cause: "lost contact with n2 (killed by signal 9)"},
 	{name: "helper killed", program: deaf, options: []string{"--kill-grace", "1"}, hit: killOn("n2", aHelper), code: 125, cause: "lost contact with n2 (killed by signal 9)"},
-	{name: "helper told to end", program: shell, hit: signalOn("n2", syscall.SIGTERM, aHelper), code: 125, cause: "n2 was told to end (SIGTERM); the log of n2 may say what ended it (journalctl)"},
+	{name: "helper told to end", program: shell, hit: signalOn("n2", syscall.SIGTERM, aHelper), code: 125, cause: "n2 was told to end (SIGTERM)", says: "the log of n2 may say what ended it (journalctl)"},
 	{name: "guard killed, then SIGTERM", program: shell, local: true, hit: func(t *testing.T, v *victim) {
 		kill(t, syscall.SIGKILL, "guard", v.guards())
 		v.cmd.Process.Signal(syscall.SIGTERM)
