@@ -29,13 +29,14 @@ func ring(t *testing.T, size int, address func(rank int) string) *Results {
 	for rank := range size {
 		ours, theirs := net.Pipe()
 		all.Go(func() { server.Serve(t.Context(), rank, theirs) })
-		signals = append(signals, make(chan os.Signal, 1))
+		mine := make(chan os.Signal, 1)
+		signals = append(signals, mine)
 		all.Go(func() {
 			defer ours.Close()
 			getenv := func(name string) string {
 				return map[string]string{"PMI_RANK": strconv.Itoa(rank), "PMI_SIZE": strconv.Itoa(size), "MPIEXEC_HOST": fmt.Sprint("n", rank), "PMI_HOSTNAME": address(rank)}[name]
 			}
-			if err := Run(getenv, ours, strings.NewReader(Input+"\n"), results, signals[rank]); err != nil {
+			if err := Run(getenv, ours, strings.NewReader(Input+"\n"), results, mine); err != nil {
 				t.Errorf("rank %d: %v", rank, err)
 			}
 		})
