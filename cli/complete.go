@@ -19,7 +19,7 @@ import (
 
 // completing is the words that a shell asks about, if args are its request.
 func completing(args []string) (words []string, asked bool) {
-	if len(args) < 2 || args[0] != option.Request {
+	if len(args) < 2 || args[0] != option.CompleteRequest {
 		return nil, false
 	}
 	return args[1:], true

@@ -40,7 +40,7 @@ func TestCompletionRequest(t *testing.T) {
 			t.Errorf("%s: exit %d: %q %s; want %q", test.line, code, out.String(), errs.String(), test.want)
 		}
 	}
-	if text := option.Mpiexec(signalNumber).Completion("bash"); !strings.Contains(text, option.Request) || strings.Contains(text, "--hostfile") {
+	if text := option.Mpiexec(signalNumber).Completion("bash"); !strings.Contains(text, option.CompleteRequest) || strings.Contains(text, "--hostfile") {
 		t.Error("the script does not ask, or knows options itself")
 	}
 }

@@ -93,6 +93,9 @@ var underRace bool
 // A job may spawn for days: what stays of a group that is over is a row for each rank, in the
 // report and in what its node may still say.
 func TestSpawnsWithoutEnd(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes 10,000 spawns; make test runs it")
+	}
 	spawns := 10_000
 	if underRace { // which makes each of them take ten times as long
 		spawns = 4000

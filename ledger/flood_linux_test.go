@@ -100,6 +100,9 @@ func cheapest(t *testing.T, b *Dir) time.Duration {
 // and hide nobody: neither from root nor from other users (TRUST-14). Somebody who fills his
 // own shelf has nothing that counts any more, and that is told with his name.
 func TestFlood(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes 1.8 million files; make test runs it")
+	}
 	dir := sea(t, "nr_inodes=0,mode=1777")
 	b := open(t, dir)
 	b.etc = etc(t, fmt.Sprintf("evil:x:%d:5::/:/bin/sh\nann:x:%d:5::/:/bin/sh\nben:x:%d:5::/:/bin/sh\n", stranger, stranger+1, stranger+2), "", "")
@@ -160,6 +163,9 @@ func TestFloodAmongHiddenProcesses(t *testing.T) {
 // Six users without a name, as somebody with subordinate ids may be, bring the largest claims
 // that they can. They have the limits of one.
 func TestLargestClaims(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes the largest claims of six users; make test runs it")
+	}
 	dir := shared(t)
 	needRoot(t)
 	b := open(t, dir)
@@ -190,6 +196,9 @@ func TestLargestClaims(t *testing.T) {
 
 // A user whose entries take as long to read as all together may is cut short; those of others are read.
 func TestEntriesThatTakeLongToRead(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes claims that take a minute to read on a loaded machine; make test runs it")
+	}
 	needRoot(t)
 	dir := shared(t)
 	b := open(t, dir)

@@ -52,6 +52,9 @@ func TestJobs(t *testing.T) {
 
 // One user's claims of one node, as many as ledgers can have, are put together in no time to speak of: it grew with the square.
 func TestManyClaimsOfOneJob(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs 640 MB; make test runs it")
+	}
 	var all []job.Page
 	rank := 0
 	for range 4 {

@@ -20,8 +20,8 @@ A shell asks us what may stand where the cursor is. The scripts that it has of u
 An option, and no word, asks: a foreign mpirun refuses it, and does not try to start it.
 */
 
-// Request is the option by which a shell asks.
-const Request = "--__complete"
+// CompleteRequest is the option by which a shell asks.
+const CompleteRequest = "--__complete"
 
 // A Completion is what may stand at the end of a line.
 type Completion struct {

@@ -11,7 +11,7 @@ import (
 
 // TestMain is the program that shells ask, in the tests below.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == Request {
+	if len(os.Args) > 1 && os.Args[1] == CompleteRequest {
 		fmt.Print(Mpiexec(signals).Complete(os.Args[2:], known))
 		return
 	}
