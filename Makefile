@@ -87,7 +87,7 @@ test-condor:
 	go test ./test/e2e -count=1 -timeout 10m -run TestHTCondor -v
 
 # Many jobs on which everything breaks that can be broken; it says how to repeat one. CHAOS_KIND is a part of the
-# names of the kinds that are wanted: restart, queue host, moved, suspend, preempted.
+# names of the kinds that are wanted: restart, queue host, moved, suspend.
 CHAOS ?= 1000
 chaos:
 	testdata/install.sh

@@ -14,7 +14,7 @@ import (
 )
 
 // pure packages turn values into values; they may not reach the world, nor what reaches it.
-var pure = []string{"helper/life", "timeline", "limit", "fault", "hostlist", "idset", "alloc", "text", "gpu", "pin", "job", "sort", "psi", "plan", "plan/line", "plan/nodeset", "plan/region", "whatif", "config", "show", "mpifault", "doctor", "cli/aprun", "cli/option", "cli/record", "cli/request", "cli/saved", "launch/stdio/pattern", "launch/supervise", "launch/checkpoint", "launch/preempt", "launch/restart", "launch/words", "reach/starter", "pmiserver/pmix/bfrops", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message"}
+var pure = []string{"helper/life", "timeline", "limit", "fault", "hostlist", "idset", "alloc", "text", "gpu", "pin", "job", "sort", "psi", "plan", "plan/line", "plan/nodeset", "plan/region", "whatif", "config", "show", "mpifault", "doctor", "cli/aprun", "cli/option", "cli/record", "cli/request", "cli/saved", "launch/stdio/pattern", "launch/supervise", "launch/checkpoint", "launch/restart", "launch/words", "reach/starter", "pmiserver/pmix/bfrops", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message"}
 
 var world = []string{"os", "net", "os/exec", "syscall", "log", "golang.org/x/sys/unix"}
 
@@ -79,21 +79,20 @@ var lower = map[string][]string{
 	"helper/status":        {"helper/owndir", "job", "proc"},
 	"helper/rank":          {"gpu", "idset", "job", "limit", "pin", "proc"},
 	"launch/node":          {"deadline", "fault", "job", "limit", "pin", "pmiserver/fence", "reach", "timeline", "wire"},
-	"launch/reserve":       {"deadline", "fault", "gpu", "hostlist", "idset", "job", "launch/info", "launch/node", "launch/preempt", "launch/queue", "launch/restart", "limit", "pin", "plan", "plan/nodeset", "pmiserver/spawn", "text", "timeline", "wire"},
+	"launch/reserve":       {"deadline", "fault", "gpu", "hostlist", "idset", "job", "launch/info", "launch/node", "launch/queue", "launch/restart", "limit", "pin", "plan", "plan/nodeset", "pmiserver/spawn", "text", "timeline", "wire"},
 	"launch/info":          {"hostlist", "job", "pin", "plan/nodeset", "pmiserver/spawn"},
 	"launch/queue":         {"fault", "hostlist", "job", "launch/node", "plan", "text", "wire"},
 	"launch/checkpoint":    {"job", "text"},
-	"launch/preempt":       {"job", "plan"},
 	"launch/restart":       {"gpu", "hostlist", "job", "pin", "plan"},
 	"launch/stdio":         {"fault", "idset", "job", "launch/stdio/pattern", "pipe", "userfile", "wire"},
 	"launch/stdio/pattern": {},
-	"launch/supervise":     {"hostlist", "idset", "job", "launch/preempt", "limit", "mpifault", "show", "text"},
+	"launch/supervise":     {"hostlist", "idset", "job", "limit", "mpifault", "show", "text"},
 	"launch/words":         {"idset", "job", "launch/supervise", "pin", "show", "text"},
-	"launch":               {"fault", "gpu", "hostlist", "idset", "job", "launch/checkpoint", "launch/info", "launch/node", "launch/preempt", "launch/reserve", "launch/restart", "launch/stdio", "launch/supervise", "launch/words", "pin", "plan", "pmiserver", "pmiserver/fence", "pmiserver/spawn", "pmiserver/transcript", "show", "text", "timeline", "wire"},
+	"launch":               {"fault", "gpu", "hostlist", "idset", "job", "launch/checkpoint", "launch/info", "launch/node", "launch/reserve", "launch/restart", "launch/stdio", "launch/supervise", "launch/words", "pin", "plan", "pmiserver", "pmiserver/fence", "pmiserver/spawn", "pmiserver/transcript", "show", "text", "timeline", "wire"},
 	"cli/option":           {"fault", "gpu", "hostlist", "job", "limit", "launch/stdio/pattern", "pin", "show", "text"},
 	"cli/request":          {"alloc", "cli/option", "config", "fault", "gpu", "hostlist", "idset", "job", "launch/stdio/pattern", "limit", "pin", "plan", "plan/nodeset", "psi", "reach/starter", "sort", "text", "whatif"},
 	"cli/record":           {"hostlist", "job", "limit"},
-	"cli/saved":            {"fault", "job", "launch/restart"},
+	"cli/saved":            {"cli/option", "fault", "job", "launch/restart"},
 	"cli/aprun":            {"fault"},
 	"cli":                  {"alloc", "cli/aprun", "cli/option", "cli/record", "cli/request", "cli/saved", "config", "doctor", "fault", "helper", "helper/checkup", "helper/keeper", "helper/offer", "helper/probe", "helper/rank", "hostlist", "job", "launch", "launch/node", "launch/reserve", "launch/restart", "launch/stdio", "limit", "nsswitch", "plan", "pmiserver", "psi", "reach", "reach/callback", "reach/starter", "selftest", "show", "sshx", "subprocess", "text", "timeline", "userfile", "whatif"},
 	"selftest":             {"pmiserver/client", "text"},

@@ -174,7 +174,7 @@ func (s *session) vacated(e vacatedEvent) {
 	if e.Held != s.held {
 		s.keep(e.Held)
 	}
-	s.conn.Send(&wire.Vacated{Taken: e.Taken, Notice: e.Notice, Had: e.Had})
+	s.conn.Send(&wire.Vacated{Taken: e.Taken, Notice: e.Notice})
 }
 
 // keep has the guard keep another claim: a new one takes over, since it has a descriptor of that from its

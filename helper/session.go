@@ -263,7 +263,7 @@ func (s *session) lose(why error) {
 
 func (s *session) frame(m wire.Message) {
 	switch m := m.(type) {
-	case *wire.Gate, *wire.Ungate, *wire.Survey, *wire.Enqueue, *wire.Dequeue, *wire.Watch, *wire.List, *wire.Alert, *wire.Pass, *wire.Evict, *wire.Ask, *wire.Unask, *wire.Answer, *wire.Ping:
+	case *wire.Gate, *wire.Ungate, *wire.Survey, *wire.Enqueue, *wire.Dequeue, *wire.Watch, *wire.List, *wire.Alert, *wire.Pass, *wire.Evict, *wire.Ask, *wire.Answer, *wire.Ping:
 		s.claims.Take(m)
 	case *wire.Prepare:
 		if m.Claim.Entry.Resting != "" {

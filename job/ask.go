@@ -21,12 +21,10 @@ const (
 	AskResume      Verb = "resume"
 	AskCheckpoint  Verb = "checkpoint"
 	AskMigrate     Verb = "migrate" // elsewhere; Args say where from and to
-
-	AskYield Verb = "yield" // its CPUs are wanted by who is next in the queue; Args say by which job (SV-33)
 )
 
 // Verbs are all that a job understands.
-var Verbs = []Verb{AskStatus, AskEnd, AskSuspend, AskSuspendFree, AskResume, AskCheckpoint, AskMigrate, AskYield}
+var Verbs = []Verb{AskStatus, AskEnd, AskSuspend, AskSuspendFree, AskResume, AskCheckpoint, AskMigrate}
 
 // LastJob stands for the youngest job of who asks.
 const LastJob ID = "last"
@@ -143,8 +141,6 @@ const (
 	Owner         Right = "owner"
 	Root          Right = "root"
 	Administrator Right = "administrator"
-
-	Anybody Right = "anybody" // who asks a job to give way that was started so, and wants nothing else of it (SV-33)
 )
 
 // Obeyed judges whether the helper of an owner's job obeys somebody (survive.md SV-25): the owner
@@ -159,15 +155,6 @@ func Obeyed(asker, owner int, administrators []int) (Right, bool) {
 		return Administrator, true
 	}
 	return "", false
-}
-
-// MayAsk is Obeyed for what somebody wants: of a job that gives way, anybody may want that.
-func MayAsk(verb Verb, yields bool, asker, owner int, administrators []int) (Right, bool) {
-	right, obeyed := Obeyed(asker, owner, administrators)
-	if !obeyed && verb == AskYield && yields {
-		return Anybody, true
-	}
-	return right, obeyed
 }
 
 // A Heard ask is one that a job has answered, as --json has it.

@@ -35,40 +35,19 @@ func TestWhoIsObeyed(t *testing.T) {
 	}
 }
 
-// Anybody may ask a job to give way that was started so, and for nothing else (SV-33).
-func TestWhoMayAskForWhat(t *testing.T) {
-	for _, verb := range Verbs {
-		for _, yields := range []bool{false, true} {
-			want := Right("")
-			if verb == AskYield && yields {
-				want = Anybody
-			}
-			if got, ok := MayAsk(verb, yields, 1003, 1000, []int{1001}); got != want || ok != (want != "") {
-				t.Errorf("%s of a job that gives way %v: %q, %v", verb, yields, got, ok)
-			}
-			if got, _ := MayAsk(verb, yields, 1001, 1000, []int{1001}); got != Administrator {
-				t.Errorf("%s by an administrator: %q", verb, got)
-			}
-		}
-	}
-}
-
 // doc/supervision.md has the table that this makes; with -update it is written anew.
 func TestTableOfWhoIsObeyed(t *testing.T) {
 	const root, alice, bob = 0, 1000, 1001
 	var table strings.Builder
 	table.WriteString("| who asks | no administrators | `administrators = [\"bob\"]` |\n|---|---|---|\n")
 	for _, who := range []struct {
-		name   string
-		uid    int
-		verb   Verb
-		yields bool
-	}{{"alice", alice, AskEnd, true}, {"root", root, AskEnd, true}, {"bob", bob, AskEnd, true}, {"eve, whatever she says of herself", 1002, AskEnd, true},
-		{"eve, to give way", 1002, AskYield, false}, {"eve, to give way, a job with `--preemptible`", 1002, AskYield, true}} {
+		name string
+		uid  int
+	}{{"alice", alice}, {"root", root}, {"bob", bob}, {"eve, whatever she says of herself", 1002}} {
 		fmt.Fprintf(&table, "| %s |", who.name)
 		for _, named := range [][]int{nil, {bob}} {
 			word := "not allowed"
-			if right, ok := MayAsk(who.verb, who.yields, who.uid, alice, named); ok {
+			if right, ok := Obeyed(who.uid, alice, named); ok {
 				word = "obeyed, as " + string(right)
 			}
 			fmt.Fprintf(&table, " %s |", word)

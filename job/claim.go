@@ -86,8 +86,6 @@ type Claim struct {
 	Resting Resting `json:"idle,omitempty"` // why none of its ranks is meant to live; empty: they are
 
 	Suspended bool `json:"suspended,omitempty"` // its ranks stand still, and others may have their CPUs (SV-29)
-
-	Preemptible Yielding `json:"preemptible,omitempty"` // it gives its CPUs to others who ask, and how (SV-33); empty: it does not
 }
 
 // Resting is why a job holds what nobody uses, on purpose (survive.md SV-2).
@@ -102,24 +100,6 @@ const (
 // Known reports whether it is one of the reasons.
 func (r Resting) Known() bool { return r == Restarting || r == Spare }
 
-// A Yielding is how a job gives its CPUs to others who ask for them (survive.md SV-33).
-type Yielding string
-
-// The ways. What else a ledger says is none.
-const (
-	YieldBySuspending Yielding = "suspend" // its ranks stand still meanwhile, and keep their memory and GPUs
-	YieldByRequeueing Yielding = "requeue" // it ends, and stands in the queue again
-)
-
-// Known reports whether it is one of the ways.
-func (y Yielding) Known() bool { return y == YieldBySuspending || y == YieldByRequeueing }
-
-// Willing reports whether a claim's job yields it now: not between two attempts, nor what it holds in reserve or alone, nor what a
-// batch system has granted, nor what it has given up already.
-func (c Claim) Willing() bool {
-	return c.Preemptible.Known() && c.Resting == "" && c.RM == "" && !c.Exclusive && !c.Suspended
-}
-
 // A Whose tells jobs apart: others can make claims in the name of one.
 type Whose struct {
 	Job ID
@@ -128,39 +108,6 @@ type Whose struct {
 
 // Whose is the job whose claim it is.
 func (c Claim) Whose() Whose { return Whose{c.Job, c.UID} }
-
-// MaxWilling is of how many of them a node tells.
-const MaxWilling = 256
-
-// A Willing is what a job holds of a node that gives its CPUs to others who ask (survive.md SV-33).
-type Willing struct {
-	Job   ID
-	UID   int    // the owner of the entry
-	User  string // by his own word
-	How   Yielding
-	Since time.Time // of the oldest claim
-
-	Procs  int // as a Use has them
-	Seated int
-	Busy   []int
-	GPUs   []string // the addresses of its GPUs
-}
-
-// Whose is the job that holds it.
-func (w Willing) Whose() Whose { return Whose{w.Job, w.UID} }
-
-// Keeps is what it has of the node when it has given way, and Holds before that.
-func (w Willing) Keeps() Use {
-	if w.How == YieldBySuspending {
-		return Use{BusyGPUs: w.GPUs}
-	}
-	return Use{}
-}
-
-// Holds is what it has of the node as long as it runs.
-func (w Willing) Holds() Use {
-	return Use{Procs: w.Procs, Seated: w.Seated, Busy: w.Busy, BusyGPUs: w.GPUs, Who: w.User, WhoUID: w.UID, WhoJob: w.Job, Since: w.Since}
-}
 
 // WithoutCPUs is the claim of a suspended job that has given its CPUs to others: of the node it has the GPUs.
 func (c Claim) WithoutCPUs() Claim {

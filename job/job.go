@@ -87,8 +87,6 @@ type Request struct {
 	Restart  Restart
 	Attempt  int // of the job, from 0
 	Ckpt     Checkpoint
-
-	Preemptible Yielding // it gives its CPUs to others who ask, and how (--preemptible); empty: it does not
 }
 
 // An RM is a batch system (resource manager) that has granted the hosts of a job (RM-5).
@@ -386,14 +384,12 @@ type Node struct {
 	NodeDef
 	Probe
 	Use
-	Traits  Traits    // of which sets are made, as its probe found them; void unless Request.Traits asked for them
-	Threads int       // of each core that count as CPUs, where not all do by the cluster file; 0: a core is one CPU, AllThreads
-	Beyond  Use       // what jobs outside of our batch system's job hold, which refuses nothing (RM-20)
-	Down    string    // why there is no valid probe now; the topology may be known all the same
-	Mine    []int     // of the busy CPUs, those that the job may share: its own, if it is to grow
-	Firm    Use       // of Use, what is not of the Willing; void if there are none of these
-	Willing []Willing // jobs that would give way
-	Fenced  bool      // a rank that is not bound has the CPUs that may be used, not all that its helper has (RM-6)
+	Traits  Traits // of which sets are made, as its probe found them; void unless Request.Traits asked for them
+	Threads int    // of each core that count as CPUs, where not all do by the cluster file; 0: a core is one CPU, AllThreads
+	Beyond  Use    // what jobs outside of our batch system's job hold, which refuses nothing (RM-20)
+	Down    string // why there is no valid probe now; the topology may be known all the same
+	Mine    []int  // of the busy CPUs, those that the job may share: its own, if it is to grow
+	Fenced  bool   // a rank that is not bound has the CPUs that may be used, not all that its helper has (RM-6)
 }
 
 // Size is S of placement.md section 0: the slots of the whole node.

@@ -18,11 +18,10 @@ type Restart struct {
 	Least  int           // ranks of the last section with which it may go on; 0: all
 	Past   int           // attempts of earlier mpiexecs, which count for none of these (--resume)
 	Kept   bool          // the job is saved, or was: attempts are told of even if there is one
-	Yields bool          // the job gives way by being queued again
 }
 
 // Several reports whether the job may have more than one attempt.
-func (r Restart) Several() bool { return r.Most > 0 || r.Kept || r.Yields }
+func (r Restart) Several() bool { return r.Most > 0 || r.Kept }
 
 // Always as Most stands for any number of restarts.
 const Always = math.MaxInt
@@ -46,11 +45,8 @@ const ByResume EndKind = "resume"
 // and counts for none of its restarts.
 const ByMove EndKind = "move"
 
-// ByPreemption is the end of an attempt that has given way (SV-33): another follows when its turn comes, as behind a move.
-const ByPreemption EndKind = "preempt"
-
-// Failure reports whether an attempt that ended so has failed, and was not ended to begin elsewhere, or later.
-func (k EndKind) Failure() bool { return k != ByMove && k != ByPreemption }
+// Failure reports whether an attempt that ended so has failed, and was not ended to begin elsewhere.
+func (k EndKind) Failure() bool { return k != ByMove }
 
 // EndKinds are all of them.
 var EndKinds = []EndKind{ByNode, BySignal, ByAbort, ByCode, ByStart}

@@ -42,7 +42,7 @@ func (f *fleet) heard(n *member, m *wire.Ask) []supervise.Event {
 
 // askedBy is what somebody wants. Who that is, a node of another host says.
 func askedBy(n *node.Node, m *wire.Ask) supervise.Asked {
-	asked := supervise.Asked{Verb: m.Ask.Verb, Args: m.Ask.Args, User: m.Ask.User, UID: m.Ask.UID, Right: m.Right}
+	asked := supervise.Asked{Verb: m.Ask.Verb, Args: m.Ask.Args, User: m.Ask.User, Right: m.Right}
 	if !n.Def.Local {
 		asked.Says = n.Name()
 	}
@@ -51,10 +51,9 @@ func askedBy(n *node.Node, m *wire.Ask) supervise.Asked {
 
 // standsBehind has an ask by which the job is suspended wait for the checkpoint that is under way: ranks that stand still would
 // write none, and whoever waits for it would hear that it is late (survive.md SV-16). One that only a signal has asked for may be
-// complete, and nobody could tell. A job that gives way by being queued again shares the checkpoint anyway (requeue.go).
+// complete, and nobody could tell.
 func (f *fleet) standsBehind(asked supervise.Asked) bool {
-	suspends := asked.Verb == job.AskSuspend || asked.Verb == job.AskSuspendFree ||
-		asked.Verb == job.AskYield && f.req.Preemptible == job.YieldBySuspending
+	suspends := asked.Verb == job.AskSuspend || asked.Verb == job.AskSuspendFree
 	if !suspends || f.saves.state.Phase != checkpoint.Asked || !f.req.Ckpt.Judged() {
 		return false
 	}
@@ -149,13 +148,6 @@ func (f *fleet) hold(a supervise.Hold) {
 func (f *fleet) vacate(a supervise.Vacate) {
 	for _, n := range a.Nodes {
 		f.nodes[n].Send(&wire.Vacate{What: a.What})
-	}
-}
-
-// watchClaims has nodes tell of changes, and note what a job claims.
-func (f *fleet) watchClaims(of job.Whose) {
-	for _, n := range f.nodes {
-		n.Send(&wire.Watch{Ledger: f.req.Queue.Ledger, For: of.Job, UID: of.UID})
 	}
 }
 

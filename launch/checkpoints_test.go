@@ -126,18 +126,10 @@ func TestASuspensionWaitsForTheCheckpoint(t *testing.T) {
 	if want := []string{"answered --ckpt-cmd failed", "suspend true"}; !slices.Equal(order, want) {
 		t.Errorf("%q, want %q", order, want)
 	}
-	gives := supervise.Asked{Verb: job.AskYield, User: "bob"}
-	f.saves.ask(func(string) {}, nil)
-	<-world.began
-	for _, way := range []job.Yielding{"", job.YieldByRequeueing, job.YieldBySuspending} {
-		if f.req.Preemptible = way; f.standsBehind(gives) != (way == job.YieldBySuspending) {
-			t.Errorf("a job that gives way by %q does not do so behind its checkpoint, and only then", way)
-		}
-	}
 	f.req.Ckpt = job.Checkpoint{Signal: job.SIGUSR1, Grace: time.Hour}
 	f.saves.state = checkpoint.New(f.req.Ckpt)
 	f.saves.state.Step(checkpoint.Ask{}, time.Now())
-	if f.standsBehind(suspend) || f.standsBehind(gives) {
+	if f.standsBehind(suspend) {
 		t.Error("it waits for what nobody can tell")
 	}
 }

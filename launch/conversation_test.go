@@ -490,25 +490,6 @@ var conversations = []struct {
 		}()
 		s.must(r, 143)
 	}},
-	{"a request that finds room while another job is asked to give way", "Unask", func(s stage) {
-		all := make([]int, 4096)
-		for cpu := range all {
-			all[cpu] = cpu
-		}
-		s.claims("b", job.Claim{Job: "willing", Preemptible: job.YieldBySuspending, Since: time.Now()}, all...)
-		for range 20 { // on a slow machine its helper has given it up before, after 10 s
-			job, r := s.occupies("a"), newRun(1, "true", "a", "b")
-			asked := s.rec.tape.showsAgain(" Ask\n")
-			go func() {
-				<-asked
-				job.Close()
-			}()
-			s.must(r, 0)
-			if strings.Contains(s.rec.tape.String(), "b > Unask\n") {
-				break
-			}
-		}
-	}},
 	{"--doctor", "Examine Examined Listen Listening ProbePeers PeersProbed", func(s stage) {
 		r := s.cast(newRun(1, "true", "a", "b"))
 		own := ownAddress(s.T)

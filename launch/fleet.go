@@ -13,7 +13,6 @@ import (
 	"remshell/fault"
 	"remshell/job"
 	"remshell/launch/node"
-	"remshell/launch/preempt"
 	"remshell/launch/reserve"
 	"remshell/launch/restart"
 	"remshell/launch/stdio"
@@ -43,7 +42,6 @@ type fleet struct {
 	size    int   // ranks of all groups
 	spawns  spawns
 	seeking *seeking             // for the place of a spawn or a move; nil: none is under way
-	ceding  *ceding              // nil: it gives way to nobody, or by being suspended
 	moving  *moving              // nil: nobody wants the job elsewhere
 	trace   *transcript.Recorder // nil: nobody wants it
 
@@ -56,16 +54,15 @@ type fleet struct {
 
 	connects []job.Connect // in the order in which they were begun
 
-	since   time.Time                                          // when the job's time began, with an earlier attempt; zero: with this one
-	decide  func(*supervise.State) bool                        // whether another attempt follows this one, which is over
-	moved   func(restart.Move) (job.Request, []string, string) // the request for a place to which it is moved; see restart.Moved
-	spares  []reserve.Kept                                     // nodes that are claimed for an attempt that may follow
-	kept    []reserve.Kept                                     // nodes that the attempt before has left, until they are the reservation's
-	saves   *checkpoints
-	grudges *preempt.Grudges[int] // those of the job; nil: it has only this attempt
-	paces   supervise.Paces       // of what is asked of the job; nil: it has only this attempt
-	cutOff  time.Time             // when the last of the nodes was lost; zero: none was
-	quiet   time.Time             // when the last rank of a group had ended, for the timeline; zero: none has
+	since  time.Time                                          // when the job's time began, with an earlier attempt; zero: with this one
+	decide func(*supervise.State) bool                        // whether another attempt follows this one, which is over
+	moved  func(restart.Move) (job.Request, []string, string) // the request for a place to which it is moved; see restart.Moved
+	spares []reserve.Kept                                     // nodes that are claimed for an attempt that may follow
+	kept   []reserve.Kept                                     // nodes that the attempt before has left, until they are the reservation's
+	saves  *checkpoints
+	paces  supervise.Paces // of what is asked of the job; nil: it has only this attempt
+	cutOff time.Time       // when the last of the nodes was lost; zero: none was
+	quiet  time.Time       // when the last rank of a group had ended, for the timeline; zero: none has
 }
 
 // Meeting is what ranks of different nodes have of each other by us: fences, names, values.

@@ -18,7 +18,6 @@ import (
 	"remshell/fault"
 	"remshell/hostlist"
 	"remshell/job"
-	"remshell/launch/preempt"
 	"remshell/launch/reserve"
 	"remshell/launch/restart"
 	"remshell/launch/supervise"
@@ -45,14 +44,13 @@ type lives struct {
 	first    job.Request
 	env      Env
 	signals  *reserve.SignalWatch
-	attempts []job.Attempt        // that are over
-	began    time.Time            // when the first was let go
-	cutOff   time.Time            // when the last attempt lost a node
-	origin   int64                // of standard input, if it is a file
-	read     atomic.Bool          // something of it, if it is none
-	gone     atomic.Bool          // our standard output takes no more
-	past     int                  // attempts that were over before this mpiexec (--resume)
-	grudges  preempt.Grudges[int] // by user
+	attempts []job.Attempt // that are over
+	began    time.Time     // when the first was let go
+	cutOff   time.Time     // when the last attempt lost a node
+	origin   int64         // of standard input, if it is a file
+	read     atomic.Bool   // something of it, if it is none
+	gone     atomic.Bool   // our standard output takes no more
+	past     int           // attempts that were over before this mpiexec (--resume)
 	paces    supervise.Paces
 }
 
@@ -77,9 +75,6 @@ func (l *lives) run(ctx context.Context) (job.Result, error) {
 		f.gap.Store(&gap{len(l.attempts), end})
 		f.takeOver(old.kept)
 		err = l.between(ctx, f, next.Pause)
-		if err == nil && l.attempts[len(l.attempts)-1].Kind == job.ByPreemption {
-			err = l.giveUp(ctx, old, f)
-		}
 		if err != nil {
 			f.letGo()
 			f.close()
@@ -93,7 +88,7 @@ func (l *lives) fleet() *fleet {
 	env := l.env
 	env.In = l.input()
 	f := newFleet(env)
-	f.grudges, f.paces = &l.grudges, l.paces
+	f.paces = l.paces
 	return f
 }
 
@@ -168,7 +163,7 @@ func (l *lives) over(f *fleet, state *supervise.State) restart.Decision {
 		next = restart.Decision{Why: "told to end"}
 	}
 	switch {
-	case next.Again && state.Resettles():
+	case next.Again && state.IsMoved():
 		state.Restart = &supervise.Restart{}
 	case next.Again:
 		state.Restart = l.restart(a.Lost)
@@ -361,7 +356,7 @@ func (l *lives) tell(news job.Again) { l.env.watcher().Again(news) }
 // input is the standard input of an attempt (SV-9): a file is read from its start again; what was
 // read of anything else is gone.
 func (l *lives) input() io.Reader {
-	if l.env.In == nil || l.first.Restart.Most == 0 && !l.first.Restart.Yields && l.past == 0 {
+	if l.env.In == nil || l.first.Restart.Most == 0 && l.past == 0 {
 		return l.env.In
 	}
 	if file, ok := l.env.In.(*os.File); ok {

@@ -52,8 +52,6 @@ func (f *fleet) migrate(by supervise.Asked) {
 		refuse("its ranks do not all run yet")
 	case f.moving != nil:
 		refuse("it is being moved already")
-	case f.ceding != nil:
-		refuse("it gives way to another job")
 	default:
 		f.moving = &moving{by: by, move: move}
 		f.reply(supervise.Reply{To: by, State: job.AskTaken, Text: "a place is looked for"})

@@ -36,7 +36,7 @@ func (f *fleet) supervise(ctx context.Context, startBy time.Time) (job.Result, e
 	req := f.req
 	state := supervise.NewState(f.plan, supervise.Rules{
 		Grace: req.Limits.Grace, Stacks: wire.StacksTime, Timeout: req.Limits.Run, Limits: req.Bounds, Origins: req.Origins, Ends: req.Ends, StartBy: startBy, Since: f.since, Signals: signalsOnNodes(req.Signals), RM: holder(req.RM),
-		Warn: warningOnNodes(req.Limits.Warn), Margin: req.Limits.Margin, Bytes: given(req.Nodes), Yields: req.Preemptible, Grudges: f.grudges, Paces: f.paces,
+		Warn: warningOnNodes(req.Limits.Warn), Margin: req.Limits.Margin, Bytes: given(req.Nodes), Paces: f.paces,
 	}, time.Now())
 	f.state = &state
 	defer f.watchSilences()()
@@ -339,7 +339,7 @@ func (f *fleet) translateMessage(n *member, m wire.Message) []supervise.Event {
 	case *wire.States:
 		f.answered(n.key, m.Ranks)
 	case *wire.Vacated:
-		return []supervise.Event{supervise.Vacated{Node: n.key, Taken: m.Taken, Notice: m.Notice, Had: m.Had}}
+		return []supervise.Event{supervise.Vacated{Node: n.key, Taken: m.Taken, Notice: m.Notice}}
 	case *wire.Ask:
 		return f.heard(n, m)
 	case *wire.Fence:
@@ -368,9 +368,7 @@ func (f *fleet) translateMessage(n *member, m wire.Message) []supervise.Event {
 		if g, _ := f.groupOf(m.Rank); g == nil || !g.pruned {
 			return []supervise.Event{supervise.Failed{Kind: pmiCauses[m.Event], Rank: m.Rank, Code: m.Code, Text: m.Text}}
 		}
-	case *wire.Changed:
-		return []supervise.Event{supervise.Changed{}}
-	case *wire.Queued: // late news for a request that waited
+	case *wire.Changed, *wire.Queued: // late news for a request that waited
 	default:
 		f.env.Log.Warn().Str("node", n.Name()).Msgf("unexpected %T", m)
 	}
@@ -403,10 +401,6 @@ func (f *fleet) act(state *supervise.State, actions []supervise.Action) (finishe
 			f.vacate(a)
 		case supervise.Checkpoint:
 			f.checkpoint(a.To)
-		case supervise.Watch:
-			f.watchClaims(a.For)
-		case supervise.Requeue:
-			f.requeue(a.By)
 		case supervise.Move:
 			f.migrate(a.By)
 		case supervise.Reply:

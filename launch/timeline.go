@@ -234,7 +234,7 @@ func (l *lives) life() timeline.Step {
 // endLife ends the step of an attempt, and tells why it has ended if it was not well. A move is no failure.
 func endLife(life timeline.Step, f *fleet, err error) {
 	if err == nil && f.state != nil && f.state.Cause != nil {
-		if err = errors.New(f.state.Cause.Text); f.state.Resettles() {
+		if err = errors.New(f.state.Cause.Text); f.state.IsMoved() {
 			life.Note(f.state.Cause.Text)
 			err = nil
 		}

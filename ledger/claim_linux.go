@@ -70,7 +70,6 @@ func (d *Dir) Others(without func(Claim) bool) (Others, error) {
 // others also counts how many claims that are.
 func (l *look) others(without func(Claim) bool) (o Others, count int, err error) {
 	var t tally
-	var y yielding
 	me := os.Geteuid()
 	err = l.claims(func(c Claim) {
 		switch {
@@ -80,7 +79,7 @@ func (l *look) others(without func(Claim) bool) (o Others, count int, err error)
 			o.Mine = append(o.Mine, c)
 		default:
 			t.add(c)
-			if y.add(c); !c.Suspended {
+			if !c.Suspended {
 				o.One = cmp.Or(o.One, c.Job)
 				o.Jobs++
 			}
@@ -88,7 +87,6 @@ func (l *look) others(without func(Claim) bool) (o Others, count int, err error)
 		count++
 	})
 	o.Rest = t.use()
-	o.Firm, o.Willing = y.firm.use(), y.willing()
 	slices.SortStableFunc(o.Mine, oldest)
 	return o, count, err
 }
@@ -97,7 +95,7 @@ func (l *look) others(without func(Claim) bool) (o Others, count int, err error)
 func (o Others) and(p Others) Others {
 	mine := slices.Concat(o.Mine, p.Mine)
 	slices.SortStableFunc(mine, oldest)
-	return Others{mine, o.Rest.And(p.Rest), o.Jobs + p.Jobs, cmp.Or(o.One, p.One), o.Firm.And(p.Firm), slices.Concat(o.Willing, p.Willing)}
+	return Others{mine, o.Rest.And(p.Rest), o.Jobs + p.Jobs, cmp.Or(o.One, p.One)}
 }
 
 // A Held claim stands until Release or the death of this process.

@@ -3,19 +3,15 @@ package ledger
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"remshell/job"
 )
 
 func TestTakeAndRelease(t *testing.T) {
@@ -334,7 +330,7 @@ func TestWatch(t *testing.T) {
 	b := open(t, dir)
 	ctx, cancel := context.WithCancel(t.Context())
 	events, done := make(chan struct{}, 100), make(chan error)
-	go func() { done <- b.Watch(ctx, func([]job.Whose) {}, func() { events <- struct{}{} }) }()
+	go func() { done <- b.Watch(ctx, func() { events <- struct{}{} }) }()
 	until := func(want ...string) {
 		t.Helper()
 		for {
@@ -376,36 +372,6 @@ func TestWatch(t *testing.T) {
 		next()
 		until()
 	}
-	cancel()
-	if err := <-done; err != context.Canceled {
-		t.Error(err)
-	}
-}
-
-// A claim that has gone again before anybody looked has come all the same: by its name it is known whose it was.
-func TestWatchTellsOfBriefClaims(t *testing.T) {
-	b := open(t, shared(t))
-	ctx, cancel := context.WithCancel(t.Context())
-	began, came, done := make(chan bool, 100), make(chan []job.Whose, 100), make(chan error)
-	go func() { done <- b.Watch(ctx, func(all []job.Whose) { came <- all }, func() { began <- true }) }()
-	<-began
-	first, err := b.Take(t.Context(), claimOf("first"), always) // so that there is a shelf of ours
-	if err != nil {
-		t.Fatal(err)
-	}
-	for !slices.Contains(<-came, job.Whose{Job: "first", UID: os.Geteuid()}) {
-	}
-	for i := range 20 {
-		id := job.ID(fmt.Sprint("brief-", i))
-		h, err := b.Take(t.Context(), claimOf(string(id)), always)
-		if err != nil {
-			t.Fatal(err)
-		}
-		h.Release()
-		for !slices.Contains(<-came, job.Whose{Job: id, UID: os.Geteuid()}) {
-		}
-	}
-	first.Release()
 	cancel()
 	if err := <-done; err != context.Canceled {
 		t.Error(err)

@@ -56,9 +56,6 @@ type Others struct {
 	Rest job.Use
 	Jobs int    // claims of other users, but for those of suspended jobs whose CPUs are free
 	One  job.ID // of them
-
-	Firm    job.Use       // of Rest, what is not of the Willing
-	Willing []job.Willing // jobs of other users that would give way
 }
 
 // Use is what all of them hold together.

@@ -140,9 +140,6 @@ func decodeClaim(name string, owner int, text []byte) (Claim, error) {
 	if !c.Resting.Known() {
 		c.Resting = ""
 	}
-	if !c.Preemptible.Known() {
-		c.Preemptible = ""
-	}
 	return c.Claim, nil
 }
 

@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"remshell/job"
 )
 
 // nap is how often to look where the kernel does not tell: it has 128 inotify instances
@@ -45,14 +43,9 @@ type watcher struct {
 	fd    int
 	queue *os.File // of inotify; nil: we are blind
 	names map[int32]string
-	kind  string          // of the names that matter
-	came  map[string]bool // paths of such that came since the last look, and may be gone
-	each  map[string]int  // how many of these are on a shelf
-	took  time.Duration   // the last look at all claims
+	kind  string        // of the names that matter
+	took  time.Duration // the last look at all claims
 }
-
-// mostCame is of how many of one user is told that came between two looks.
-const mostCame = 64
 
 // news is what has happened.
 type news struct {
@@ -62,7 +55,7 @@ type news struct {
 }
 
 func newWatcher(d *Dir) *watcher {
-	w := &watcher{d: d, names: make(map[int32]string), kind: kindClaim, came: make(map[string]bool), each: make(map[string]int)}
+	w := &watcher{d: d, names: make(map[int32]string), kind: kindClaim}
 	if d.without.inotify {
 		return w
 	}
@@ -164,12 +157,7 @@ func (w *watcher) parse(buf []byte) news {
 			delete(w.names, wd)
 		case !known:
 		case strings.HasSuffix(file, "/"):
-			if !strings.HasPrefix(name, w.kind) {
-				break
-			}
-			if n.names = true; mask&(unix.IN_CREATE|unix.IN_MOVED_TO) != 0 {
-				w.noteCame(file + name)
-			}
+			n.names = n.names || strings.HasPrefix(name, w.kind)
 		case file != "":
 			n.files[file] = true
 		default:
@@ -192,10 +180,9 @@ func (d *Dir) settle(ctx context.Context, all []entry) {
 }
 
 // Watch calls changed when it has begun to watch, and then each time claims came or went
-// on this node, within milliseconds, also when their holder was killed. Before that it tells came of
-// those that came, however short they stood, by what their names say. It returns when
+// on this node, within milliseconds, also when their holder was killed. It returns when
 // ctx ends, with its error, or when the directory cannot be read any more.
-func (d *Dir) Watch(ctx context.Context, came func([]job.Whose), changed func()) error {
+func (d *Dir) Watch(ctx context.Context, changed func()) error {
 	w := newWatcher(d)
 	defer w.close()
 	w.dir()
@@ -205,9 +192,6 @@ func (d *Dir) Watch(ctx context.Context, came func([]job.Whose), changed func())
 		if err != nil {
 			return err
 		}
-		if fresh := w.fresh(known, now); len(fresh) > 0 && known != nil {
-			came(fresh)
-		}
 		if known == nil || !maps.EqualFunc(known, now, entry.same) {
 			changed()
 		}
@@ -215,33 +199,6 @@ func (d *Dir) Watch(ctx context.Context, came func([]job.Whose), changed func())
 		if err := w.next(ctx, known); err != nil {
 			return err
 		}
-	}
-}
-
-// fresh are the claims that came since the last look: those of which the kernel has told, and those that
-// were found.
-func (w *watcher) fresh(known, now map[string]entry) (came []job.Whose) {
-	for path, s := range now {
-		if !s.same(known[path]) {
-			w.noteCame(path)
-		}
-	}
-	for path := range w.came {
-		shelf, name, _ := strings.Cut(path, "/")
-		_, id, named := strings.Cut(strings.TrimPrefix(name, kindClaim), "-")
-		if s, is := w.d.shelfOf(shelf); is && named {
-			came = append(came, job.Whose{Job: job.ID(id), UID: s.uid})
-		}
-	}
-	clear(w.came)
-	clear(w.each)
-	return came
-}
-
-func (w *watcher) noteCame(path string) {
-	if shelf, _, _ := strings.Cut(path, "/"); !w.came[path] && w.each[shelf] < mostCame {
-		w.came[path] = true
-		w.each[shelf]++
 	}
 }
 

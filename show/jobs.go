@@ -59,10 +59,9 @@ type liveJob struct {
 	Class string `json:"class,omitempty"`
 	extent
 
-	Stopped   bool         `json:"stopped,omitempty"`     // all of its ranks that were seen are stopped
-	Suspended bool         `json:"suspended,omitempty"`   // others may have the CPUs of its ranks, which stand still
-	Yields    job.Yielding `json:"preemptible,omitempty"` // it gives its CPUs to others who ask, and how
-	Resting   job.Resting  `json:"resting,omitempty"`     // why there are none on some, if it is so on purpose
+	Stopped   bool        `json:"stopped,omitempty"`   // all of its ranks that were seen are stopped
+	Suspended bool        `json:"suspended,omitempty"` // others may have the CPUs of its ranks, which stand still
+	Resting   job.Resting `json:"resting,omitempty"`   // why there are none on some, if it is so on purpose
 
 	running  bool           // some rank is not stopped
 	at       map[string]int // the index of each node in Nodes
@@ -172,7 +171,6 @@ func (j *liveJob) add(c job.Claim) {
 	j.Stopped = j.Stopped || c.Stopped
 	j.running = j.running || !c.Stopped && !c.Idle && c.Resting == "" && len(c.Ranks) > 0
 	j.Suspended = j.Suspended || c.Suspended && c.Resting == ""
-	j.Yields = cmp.Or(j.Yields, c.Preemptible)
 	if c.Resting == job.Restarting {
 		j.Resting = job.Restarting
 	}
@@ -268,7 +266,7 @@ func (j *liveJob) launcher() string {
 }
 
 // idle says that a job holds what nobody uses (TRUST-16), and why if it says so (survive.md SV-2); or that its
-// CPUs are for others (SV-29), or will be if somebody asks (SV-33).
+// CPUs are for others (SV-29).
 func (j *liveJob) idle() string {
 	switch {
 	case j.Suspended, j.Stopped:
@@ -280,9 +278,6 @@ func (j *liveJob) idle() string {
 	}
 	if spares := j.spares(); len(spares) > 0 {
 		return "(spare: " + hostlist.Fold(spares) + ") "
-	}
-	if j.Yields != "" {
-		return "(preemptible) "
 	}
 	return ""
 }
@@ -448,9 +443,6 @@ func (j *liveJob) traits() string {
 	}
 	if j.NodeSet != "" {
 		text += ", on node set " + Word(j.NodeSet)
-	}
-	if j.Yields != "" {
-		text += ", preemptible (" + Word(string(j.Yields)) + ")"
 	}
 	if j.Inside != "" {
 		text += ", inside of " + Word(string(j.Inside))

@@ -135,8 +135,6 @@ func TestResting(t *testing.T) {
 	}
 	suspended := claim("n2", 1, "")
 	suspended.Claims[0] = suspended.Claims[0].WithoutCPUs()
-	yields := claim("n2", 1, "")
-	yields.Claims[0].Preemptible = job.YieldByRequeueing
 	again := claim("n2", 1, job.Restarting) // it ended while others might have its CPUs
 	again.Claims[0] = again.Claims[0].WithoutCPUs()
 	for _, test := range []struct {
@@ -147,7 +145,6 @@ func TestResting(t *testing.T) {
 		{[]job.Page{claim("n1", 0, job.Restarting), again}, " 2 n[1-2] 1 (restarting) x"},
 		{[]job.Page{claim("n1", 0, ""), claim("n2", 1, "")}, " 2 n[1-2] 2 x"},
 		{[]job.Page{claim("n1", 0, ""), claim("n2", 1, ""), claim("n3", 2, job.Spare)}, " 2 n[1-3] 3 (spare: n3) x"},
-		{[]job.Page{claim("n1", 0, ""), yields}, " 2 n[1-2] 2 (preemptible) x"},
 		{[]job.Page{claim("n1", 0, ""), claim("n3", 2, job.Spare)}, " 2 n[1,3]+1 2 (spare: n3) x"},
 		{[]job.Page{claim("n1", 0, job.Restarting), claim("n2", 1, job.Restarting), claim("n3", 2, job.Spare)}, " 2 n[1-3] 3 (restarting) x"},
 		{[]job.Page{claim("n1", 0, "lazy"), claim("n2", 1, "lazy")}, " 2 n[1-2] 2 (idle) x"},
@@ -158,8 +155,6 @@ func TestResting(t *testing.T) {
 		}
 		if text, _ := l.Status(job.Ref{Job: "j"}); strings.Contains(text, "n3  spare") != strings.Contains(test.want, "3]") {
 			t.Errorf("the spare is not told:\n%s", text)
-		} else if strings.Contains(text, "preemptible (requeue)") != strings.Contains(test.want, "preemptible") {
-			t.Errorf("that it gives way is not told:\n%s", text)
 		}
 	}
 }

@@ -11,7 +11,6 @@ that shows the ask in the ledger, where the helper of the job finds it.
 	mpiexec, asking                              helper
 	   | Ask ------------------------------------->   shown in the ledger
 	   | <---------------------------------- Answer   that of the job, when it is final
-	   | Unask ----------------------------------->   it is taken back: nobody waits for the Answer any more
 
 	mpiexec of the job                           helper
 	   | <------------------------------------- Ask   of somebody who may
@@ -39,12 +38,6 @@ func (m *Ask) fields(c *codec) {
 	c.texts(&m.Ask.Args, length{"words", 64}, aName)
 	c.moment(&m.Ask.Since, "time")
 }
-
-// Unask takes an Ask of mpiexec's back that has no Answer yet: who has not begun to do it does not. It has
-// no answer but that of the Ask, which may have crossed it.
-type Unask struct{ ID string }
-
-func (m *Unask) fields(c *codec) { c.text(&m.ID, aMark) }
 
 // Answer answers Ask. Without a State nobody is to be told anything: another helper of the job is.
 type Answer struct {

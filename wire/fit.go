@@ -90,11 +90,6 @@ func (m *Queued) Fit() {
 
 // fit returns what can be sent of a list, one element after the other.
 func fit[T any](list []T, each func(*codec, *T), left, entries *int) (fitting []T) {
-	return fitOr(list, each, left, entries, func(T) {})
-}
-
-// fitOr is fit, and hands on what cannot be sent.
-func fitOr[T any](list []T, each func(*codec, *T), left, entries *int, without func(T)) (fitting []T) {
 	in, out := codec{reading: true}, codec{}
 	for i := range list {
 		out.buf = out.buf[:0]
@@ -102,7 +97,6 @@ func fitOr[T any](list []T, each func(*codec, *T), left, entries *int, without f
 		in.buf, in.err = out.buf, nil
 		each(&in, new(T))
 		if in.err != nil || len(out.buf) > *left || *entries == 0 {
-			without(list[i])
 			continue
 		}
 		*left, *entries = *left-len(out.buf), *entries-1
@@ -115,18 +109,6 @@ func fitOr[T any](list []T, each func(*codec, *T), left, entries *int, without f
 func (m *Surveyed) Fit() {
 	fitUse(&m.Use)
 	fitUse(&m.Beyond)
-	fitUse(&m.Firm)
-	m.fitWilling()
-}
-
-// fitWilling leaves out jobs that give way: what they hold counts like any then, since it would seem to be free.
-func (m *Surveyed) fitWilling() {
-	left, entries := kindOf(m).Most/2, job.MaxWilling
-	m.Willing = fitOr(m.Willing, (*codec).willing, &left, &entries, func(w job.Willing) { m.Firm = m.Firm.And(w.Holds()) })
-	if len(m.Willing) == 0 {
-		m.Firm = job.Use{}
-	}
-	fitUse(&m.Firm)
 }
 
 func fitUse(u *job.Use) {

@@ -98,37 +98,6 @@ func TestASurveyIsMadeToFit(t *testing.T) {
 		t.Errorf("left: %+v", m.Use)
 	}
 	arrives(t, m)
-	some := &Surveyed{Firm: job.Use{Procs: 1}, Willing: []job.Willing{{Job: "a", Busy: []int{3}}, {Job: "b"}}}
-	some.Fit()
-	if len(some.Willing) != 2 || some.Firm.Procs != 1 {
-		t.Errorf("left: %+v", some)
-	}
-	arrives(t, some)
-	some.Willing[0].UID = -1 // the CPUs of one that is left out would seem to be free
-	some.Willing[0].Procs = 2
-	some.Fit()
-	if len(some.Willing) != 1 || some.Firm.Procs != 3 || !slices.Equal(some.Firm.Busy, []int{3}) {
-		t.Errorf("left: %+v", some)
-	}
-	arrives(t, some)
-	all := make([]int, 4096)
-	for cpu := range all {
-		all[cpu] = cpu
-	}
-	many := &Surveyed{}
-	for range job.MaxWilling + 8 {
-		many.Willing = append(many.Willing, job.Willing{Job: "a", Procs: 1, Busy: all})
-	}
-	many.Fit()
-	if told := len(many.Willing); told == 0 || told+many.Firm.Procs != job.MaxWilling+8 {
-		t.Errorf("%d are left, %d are firm", told, many.Firm.Procs)
-	}
-	arrives(t, many)
-	some.Willing[0].UID = -1
-	some.Fit()
-	if len(some.Willing) != 0 || some.Firm.Procs != 0 {
-		t.Errorf("left: %+v", some)
-	}
 }
 
 func arrives(t *testing.T, m Message) {

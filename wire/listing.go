@@ -42,7 +42,6 @@ type Listed struct {
 	States  []job.RankState
 	Err     string
 	Notice  string
-	Had     bool // the job for which Watch has given something up has claimed something since
 }
 
 func (m *Listed) fields(c *codec) {
@@ -53,7 +52,6 @@ func (m *Listed) fields(c *codec) {
 	list(c, &m.States, length{"ranks", maxOnNode}, (*codec).rankState)
 	c.sentence(&m.Err, "error")
 	c.sentence(&m.Notice, "notice")
-	c.flag(&m.Had)
 }
 
 // Alert sends a signal to the ranks that a job of the user UID has on the node, if the sender may.

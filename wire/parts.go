@@ -239,7 +239,6 @@ func (c *codec) claim(p *job.Claim) {
 	c.word((*string)(&p.Resting), "reason")
 	c.flag(&p.Suspended)
 	c.flag(&p.Shares)
-	c.word((*string)(&p.Preemptible), "way to yield")
 }
 
 func (c *codec) claimedRank(p *job.ClaimedRank) {

@@ -111,19 +111,10 @@ type Dequeue struct{}
 
 func (m *Dequeue) fields(*codec) {}
 
-// Watch asks for Changed whenever a claim on the node comes or goes. With For CPUs are given up for a job, of the user UID: whether that claims
-// something here from now on, however short, Vacated and Listed say. It may be said again for another one.
-type Watch struct {
-	Ledger string
-	For    job.ID
-	UID    int
-}
+// Watch asks for Changed whenever a claim on the node comes or goes.
+type Watch struct{ Ledger string }
 
-func (m *Watch) fields(c *codec) {
-	c.text(&m.Ledger, aPath)
-	c.word((*string)(&m.For), "job")
-	c.num(&m.UID, aUID)
-}
+func (m *Watch) fields(c *codec) { c.text(&m.Ledger, aPath) }
 
 // Changed answers Watch, again and again.
 type Changed struct{}

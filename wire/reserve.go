@@ -75,18 +75,15 @@ func (m *Survey) fields(c *codec) {
 // Barred says why the node's administrator lets nothing of ours run there, and if it is
 // Limited he lets so many ranks of all jobs run at most. Warnings are about his file. Traits are void unless they were asked for.
 type Surveyed struct {
-	Inside  bool
-	Barred  string
-	Limited bool
-	Most    int
-	Use     job.Use
-	Beyond  job.Use // with Survey.RM: of jobs outside of it, which Use does not count then
-	Load    [3]float64
-	Notice  string
-	Traits  job.Traits
-	Firm    job.Use       // of Use, what is not of the Willing; void if there are none
-	Willing []job.Willing // jobs that give way to who asks (survive.md SV-33)
-
+	Inside   bool
+	Barred   string
+	Limited  bool
+	Most     int
+	Use      job.Use
+	Beyond   job.Use // with Survey.RM: of jobs outside of it, which Use does not count then
+	Load     [3]float64
+	Notice   string
+	Traits   job.Traits
 	Warnings []string
 }
 
@@ -100,27 +97,11 @@ func (m *Surveyed) fields(c *codec) {
 	c.load(&m.Load)
 	c.sentence(&m.Notice, "notice")
 	c.traits(&m.Traits)
-	c.use(&m.Firm)
-	list(c, &m.Willing, length{"jobs", job.MaxWilling}, (*codec).willing)
 	c.warnings(&m.Warnings)
 }
 
 func (c *codec) warnings(p *[]string) {
 	list(c, p, length{"warnings", job.MaxWarnings}, func(c *codec, p *string) { c.sentence(p, "warning") })
-}
-
-func (c *codec) willing(w *job.Willing) {
-	c.word((*string)(&w.Job), "job")
-	c.num(&w.UID, aUID)
-	c.word(&w.User, "user")
-	c.word((*string)(&w.How), "way to yield")
-	c.moment(&w.Since, "time")
-	c.num(&w.Procs, aCount)
-	c.num(&w.Seated, aCount)
-	c.cpus(&w.Busy)
-	c.held += len(w.Busy)
-	c.sure(c.held <= maxHeld, "%d CPUs in claims", c.held)
-	c.texts(&w.GPUs, length{"addresses", maxGPUs}, aBusAddress)
 }
 
 func (c *codec) use(u *job.Use) {

@@ -167,16 +167,12 @@ type Vacate struct{ What job.Vacancy }
 func (m *Vacate) fields(c *codec) { c.word((*string)(&m.What), "what") }
 
 // Vacated answers Vacate. With Taken another job has one of them, and nothing is changed; Notice is what of it
-// the ledger did not take. Had says that another job has one, or has had one since they were given up, as far as the helper watches.
-type Vacated struct {
-	Taken, Notice string
-	Had           bool
-}
+// the ledger did not take.
+type Vacated struct{ Taken, Notice string }
 
 func (m *Vacated) fields(c *codec) {
 	c.sentence(&m.Taken, "reason")
 	c.sentence(&m.Notice, "notice")
-	c.flag(&m.Had)
 }
 
 // Inspect asks what each rank of the node is doing, with Stacks also where it is; then the

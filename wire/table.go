@@ -154,7 +154,6 @@ var table = [...]Kind{
 	65: {"PeersProbed", Helper, Examining, 1 << 20, blank[PeersProbed]},
 
 	76: {"Ask", Either, Always, 8 << 10, blank[Ask]},
-	69: {"Unask", Launcher, Always, 256, blank[Unask]},
 	77: {"Answer", Either, Always, 1 << 20, blank[Answer]},
 
 	18: {"Ping", Either, Always, 0, blank[Ping]},

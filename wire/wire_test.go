@@ -39,7 +39,7 @@ func messages(r *rand.Rand) []Message {
 			}
 		}
 		if s, ok := m.(*Surveyed); ok {
-			s.Use.Own, s.Beyond.Own, s.Firm.Own = 0, 0, 0 // so do these
+			s.Use.Own, s.Beyond.Own = 0, 0 // so do these
 		}
 		all = append(all, m)
 	}

@@ -244,7 +244,6 @@ type Job struct {
 	CkptRequired bool         `name:"--ckpt-required" topic:"" under:"Life cycle" help:"what needs one first, as --migrate, is refused without"`
 	CkptDir      string       `name:"--ckpt-dir" env:"-" arg:"DIR" topic:"" under:"Life cycle" help:"where checkpoints go, as ranks are told; made here"`
 	Spares       int          `name:"--spares" arg:"K" topic:"" under:"Life cycle" help:"claim K more nodes, for a restart"`
-	Preemptible  string       `name:"--preemptible" takes:"attached" arg:"HOW" default:"no" implied:"suspend" words:"suspend,requeue,no" topic:"" under:"Life cycle" help:"let who is next have its CPUs, and go on after"`
 	MinRanks     int          `name:"--min-ranks" arg:"R" topic:"" under:"Life cycle" help:"start again with fewer ranks of the last section, R at least"`
 
 	ForwardSignals SignalList `name:"--forward-signals" default:"QUIT,USR1,USR2,ALRM,CONT,WINCH,XCPU" arg:"LIST" topic:"" help:"signals that ranks get as mpiexec gets them, or none"`

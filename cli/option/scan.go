@@ -253,6 +253,10 @@ func (s *scanner) keep(g Given) {
 		s.offers = true
 		return
 	}
+	if err := Removed(g.Name + "=" + g.Value); err != nil {
+		s.errs = append(s.errs, err)
+		return
+	}
 	g, there, note := s.parameter(g)
 	if note != "" {
 		s.notes = append(s.notes, note)
@@ -293,12 +297,15 @@ func (s *scanner) askHelp(value string, attached bool) {
 	s.help = &Topic{value}
 }
 
-// unknown reports an option that there is not (CLI-9), or our word for it
+// unknown reports an option that there is not (CLI-9), or not any more, or our word for it
 // (CLI-15), and finds out where to go on reading.
 func (s *scanner) unknown(dashed string, attached bool) {
 	name := normalize(dashed)
 	values := -1
-	if r, ok := s.refused(dashed); ok {
+	if err := Removed(name); err != nil {
+		values = 0
+		s.errs = append(s.errs, err)
+	} else if r, ok := s.refused(dashed); ok {
 		values = r.values
 		s.refuse(dashed, r)
 	} else {

@@ -164,6 +164,8 @@ func (b *defaults) readOwn(own []variable) {
 				b.warnings = append(b.warnings, fmt.Sprintf("%s tells a rank about itself, and is no option; ignored; for the option use %s", v.name, ownVariable(m.Option)))
 			}
 		case inside && slices.Contains(show.ToldOfJob, v.name):
+		case !known && Removed(normalize(name)) != nil:
+			b.errs = append(b.errs, located(v.name, Removed(normalize(name))))
 		case !known || m.peers == "-":
 			if near := b.near(normalize(name)); near != "" && !known {
 				b.warnings = append(b.warnings, fmt.Sprintf("%s is no option%s; ignored", v.name, near))

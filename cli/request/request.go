@@ -66,9 +66,6 @@ func Make(line option.Line, w World) (job.Request, []job.Note, error) {
 	if err == nil {
 		req.Spawn, err = w.spawnHosts(line)
 	}
-	if err == nil {
-		err = preemptible(req)
-	}
 	req.Queue = w.queue(req, line.Job)
 	return req, warnings, err
 }
@@ -100,9 +97,6 @@ func (w World) begun(j option.Job) (job.Request, error) {
 	if req.Ckpt, err = w.checkpoints(j); err != nil {
 		return req, err
 	}
-	if j.Preemptible != "" && j.Preemptible != "no" {
-		req.Preemptible = job.Yielding(j.Preemptible)
-	}
 	if req.Bounds, req.Origins, err = w.bounds(j); err != nil {
 		return req, err
 	}
@@ -130,7 +124,6 @@ func restarts(j option.Job, grace time.Duration) (job.Restart, error) {
 	case j.Spares > 0 && r.Most == 0:
 		return r, &fault.Error{Text: "--spares claims nodes for a restart, and there is to be none", Remedy: "say --restart N, or leave --spares out"}
 	}
-	r.Yields = j.Preemptible == string(job.YieldByRequeueing)
 	if r.Kept = j.SaveJob != "" || j.Resume != ""; !r.Several() {
 		return job.Restart{}, nil
 	}

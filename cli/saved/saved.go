@@ -21,6 +21,7 @@ import (
 	"strings"
 	"time"
 
+	"remshell/cli/option"
 	"remshell/fault"
 	"remshell/job"
 	"remshell/launch/restart"
@@ -191,9 +192,24 @@ func parse(content []byte) (j Job, err error) {
 		if err := read(into.Field(i), said, key(field)); err != nil {
 			return j, err
 		}
+		if key(field) == "request" {
+			if err := removed(said); err != nil {
+				return j, err
+			}
+		}
 		delete(j.more, key(field))
 	}
 	return j, nil
+}
+
+// removed is the error of a request that an older version has saved with an option that was removed since; nil: it has none.
+func removed(request any) error {
+	fields, _ := request.(map[string]any)
+	if fields["Preemptible"] == nil {
+		return nil
+	}
+	gone := option.Removed("preemptible")
+	return &fault.Error{Text: gone.Error(), Remedy: fault.Hint(gone) + `; without "Preemptible" in its "request" it can be resumed`}
 }
 
 // most bounds what is counted in a saved job: ranks of a section, attempts.

@@ -260,6 +260,19 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
+// A job that an older version has saved with an option that was removed is refused, and says how it can be resumed.
+func TestASavedJobWithARemovedOption(t *testing.T) {
+	text, err := os.ReadFile("testdata/job.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := strings.Replace(string(text), `"request": {`, `"request": {"Preemptible": "suspend", `, 1)
+	_, err = Read("job.json", []byte(old))
+	if err == nil || err.Error() != "saved job job.json: --preemptible was removed" || !strings.HasPrefix(fault.Hint(err), "use --suspend") {
+		t.Errorf("%v; %s", err, fault.Hint(err))
+	}
+}
+
 // A file that was written by the first mpiexec that could is read by all later ones of version 1 (SV-23).
 func TestOlderFile(t *testing.T) {
 	text, err := os.ReadFile("testdata/job.json")

@@ -29,7 +29,6 @@ type asks struct {
 	taken   map[string]*heard            // are being done, by their names
 	given   map[*ledger.Slip]*time.Timer // answers that are shown for a while yet
 	last    []heard                      // whose last word was given: they may not have seen it yet
-	shown   map[string]func()            // our own that wait for an answer, by their names: takes one back
 }
 
 // A heard ask is one of somebody who is obeyed.
@@ -76,14 +75,13 @@ func (w *Worker) Hear(name string, id job.ID) {
 
 // asked judges who asks, and has mpiexec do it in its turn.
 func (w *Worker) asked(a ledger.FoundAsk) {
-	yields := w.yields()
-	right, obeyed := job.MayAsk(a.Verb, yields, a.UID, os.Geteuid(), nil)
+	right, obeyed := job.Obeyed(a.UID, os.Geteuid(), nil)
 	if !obeyed {
 		named, err := probe.Administrators(w.cluster)
 		if err != nil {
 			w.inform(false, "nobody is an administrator here: "+err.Error())
 		}
-		right, obeyed = job.MayAsk(a.Verb, yields, a.UID, os.Geteuid(), named)
+		right, obeyed = job.Obeyed(a.UID, os.Geteuid(), named)
 	}
 	if !obeyed && len(w.asks.given) >= mostGiven {
 		return // other users ask faster than answers go
@@ -94,16 +92,6 @@ func (w *Worker) asked(a ledger.FoundAsk) {
 	}
 	w.asks.waiting = append(w.asks.waiting, heard{FoundAsk: a, right: right})
 	w.nextAsk()
-}
-
-// yields reports whether our job gives way to who asks, as its claims say.
-func (w *Worker) yields() bool {
-	for _, terms := range w.holdings {
-		if terms.Entry.Preemptible.Known() {
-			return true
-		}
-	}
-	return false
 }
 
 // nextAsk takes the next ask to mpiexec, unless one is there. Who was killed asks nothing any more.
@@ -198,30 +186,12 @@ func (w *Worker) show(m *wire.Ask) {
 		w.send(&wire.Answer{ID: m.ID, State: job.AskRefused, Text: err.Error()})
 		return
 	}
-	if w.asks.shown[m.ID] != nil {
-		w.send(&wire.Answer{ID: m.ID, State: job.AskRefused, Text: "that is asked already"})
-		return
-	}
-	ctx, back := context.WithCancel(w.ctx)
-	if w.asks.shown == nil {
-		w.asks.shown = make(map[string]func())
-	}
-	w.asks.shown[m.ID] = back
 	go func() {
-		defer w.do(func() { w.asks.takeBack(m.ID) })
-		answer := awaitAnswer(ctx, dir, m.Ask)
+		answer := awaitAnswer(w.ctx, dir, m.Ask)
 		answer.ID = m.ID
 		answer.Fit()
 		w.send(answer)
 	}()
-}
-
-// takeBack has nobody wait for the answer to an ask of ours any more, which goes from the ledger.
-func (a *asks) takeBack(id string) {
-	if back := a.shown[id]; back != nil {
-		back()
-		delete(a.shown, id)
-	}
 }
 
 // awaitAnswer asks, and waits for the last word of the job's owner. What others answer who claim the same job ID does not count.
@@ -265,11 +235,8 @@ func awaitAnswer(ctx context.Context, dir *ledger.Dir, a job.Ask) *wire.Answer {
 // ended is what is told of a job that has gone while it was asked: of one that was to end it is the
 // last word.
 func ended(a job.Ask, last job.Answer) *wire.Answer {
-	switch a.Verb {
-	case job.AskEnd:
+	if a.Verb == job.AskEnd {
 		return &wire.Answer{State: job.AskDone, Text: "it has ended"}
-	case job.AskYield:
-		return &wire.Answer{State: job.AskDone, Text: "it has given way"}
 	}
 	return &wire.Answer{State: job.AskRefused, Text: fmt.Sprintf("job %s has ended meanwhile", a.Job)}
 }

@@ -3,7 +3,6 @@
 package claims
 
 import (
-	"context"
 	"errors"
 	"net"
 	"os"
@@ -85,39 +84,6 @@ func TestAnAskOfTheDead(t *testing.T) {
 	w.Close()
 	if _, found := dir.Answer(first.ID, os.Geteuid(), maxAnswer); found {
 		t.Error("an answer outlives the job")
-	}
-}
-
-// What is asked of a job can be taken back: it is in the ledger no more, so that who has not begun to do it does not. None is put
-// twice.
-func TestAnAskIsTakenBack(t *testing.T) {
-	d := newDesk(t)
-	d.claims(d.helper(), "a", "a", 0, 3)
-	answers := make(chan *wire.Answer, 9)
-	asker := New(os.DirFS("/"), nil, func(m wire.Message) error {
-		if answer, is := m.(*wire.Answer); is {
-			answers <- answer
-		}
-		return nil
-	}, nil)
-	t.Cleanup(asker.Close)
-	ctx, over := context.WithCancel(t.Context())
-	defer over()
-	found := make(chan ledger.FoundAsk, 9)
-	go d.book.HearAsks(ctx, "a", func(a ledger.FoundAsk) { found <- a })
-	ask := func(id string) {
-		asker.Take(&wire.Ask{ID: id, Ledger: d.dir, Ask: job.Ask{Job: "a", Owner: os.Geteuid(), Verb: job.AskYield, Since: time.Now()}})
-	}
-	ask("1")
-	first := <-found
-	asker.Take(&wire.Unask{ID: "none"})
-	ask("1")
-	if a := <-answers; a.ID != "1" || a.State != job.AskRefused || a.Text != "that is asked already" {
-		t.Errorf("%+v", a)
-	}
-	asker.Take(&wire.Unask{ID: "1"})
-	if a := <-answers; a.ID != "1" || a.Text != "interrupted" || d.book.Waits(first) {
-		t.Errorf("%+v, still shown %v", a, d.book.Waits(first))
 	}
 }
 

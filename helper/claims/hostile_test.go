@@ -186,14 +186,14 @@ func TestUsersOfADirectoryServiceHaveNames(t *testing.T) {
 	defer w.Close()
 	for range 2 {
 		listed := &wire.Listed{Claims: []job.Claim{{UID: enemy}, {UID: 5, User: "eve"}}, Tickets: []job.Ticket{{UID: enemy}, {UID: enemy + 1}}}
-		surveyed := &wire.Surveyed{Use: job.Use{Who: fmt.Sprint("uid ", enemy), WhoUID: enemy}, Willing: []job.Willing{{UID: enemy + 1, User: fmt.Sprint("uid ", enemy+1)}}}
+		surveyed := &wire.Surveyed{Use: job.Use{Who: fmt.Sprint("uid ", enemy), WhoUID: enemy}}
 		done := make(chan bool)
-		w.do(func() { w.nameListed(listed); w.nameSurveyed(surveyed, true); close(done) })
+		w.do(func() { w.nameListed(listed); w.nameSurveyed(&surveyed.Use); close(done) })
 		<-done
 		if listed.Claims[0].User != "ann" || listed.Claims[1].User != "eve" || listed.Tickets[0].User != "ann" || listed.Tickets[1].User != "" {
 			t.Errorf("%+v", listed)
 		}
-		if surveyed.Use.Who != "ann" || surveyed.Willing[0].User != fmt.Sprint("uid ", enemy+1) {
+		if surveyed.Use.Who != "ann" {
 			t.Errorf("%+v", surveyed)
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -24,47 +23,23 @@ import (
 
 // This file is about all jobs of the node: it lists them, signals their ranks and ends who holds what nobody uses.
 
-// watch tells of every change of the claims here, until the session ends, and notes whether the job claims something that Watch names.
+// watch tells of every change of the claims here, until the session ends.
 func (w *Worker) watch(m *wire.Watch) {
-	if m.For != "" {
-		w.awaited, w.had = job.Whose{Job: m.For, UID: m.UID}, false
-	}
 	dir, err := w.open(m.Ledger)
-	if err != nil || w.watching != nil {
+	if err != nil || w.watches {
 		return // mpiexec tries again now and then anyway
 	}
-	w.watching = make(chan struct{})
-	began := sync.OnceFunc(func() { close(w.watching) })
+	w.watches = true
 	go func() {
-		defer began()
-		came := func(all []job.Whose) { w.do(func() { w.noteCame(all) }) }
-		if err := dir.Watch(w.ctx, came, func() { began(); w.do(w.noteOthers); w.send(&wire.Changed{}) }); err != nil && w.ctx.Err() == nil {
+		if err := dir.Watch(w.ctx, func() { w.send(&wire.Changed{}) }); err != nil && w.ctx.Err() == nil {
 			w.inform(true, "changes of claims go unnoticed: "+err.Error())
 		}
 	}()
 }
 
-// awaitWatch returns when changes are noticed, if they are to be: what comes of what is given up then is.
-func (w *Worker) awaitWatch() {
-	if w.watching != nil {
-		select {
-		case <-w.watching:
-		case <-w.ctx.Done():
-		}
-	}
-}
-
-// noteCame notes claims that came, and may have gone again: for whom CPUs were given up, he has had them.
-func (w *Worker) noteCame(all []job.Whose) {
-	if w.awaited.Job != "" && !w.had && slices.Contains(all, w.awaited) {
-		w.had = true
-		w.send(&wire.Changed{})
-	}
-}
-
 // list tells all that the ledger holds.
 func (w *Worker) list(m *wire.List) {
-	answer := &wire.Listed{UID: os.Geteuid(), Had: w.had}
+	answer := &wire.Listed{UID: os.Geteuid()}
 	claims, err := w.claims(m.Ledger)
 	answer.Claims = probe.MarkRanks(claims)
 	if w.ledger != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"remshell/helper/probe"
+	"remshell/job"
 	"remshell/wire"
 )
 
@@ -34,21 +35,11 @@ func (w *Worker) nameListed(m *wire.Listed) {
 	w.nameUsers(all)
 }
 
-// nameSurveyed names the user who has most of a node that is full, and those whose jobs give way.
-func (w *Worker) nameSurveyed(m *wire.Surveyed, full bool) {
-	var all []nameless
-	byNumber := func(uid int, name *string) {
-		if *name == fmt.Sprint("uid ", uid) {
-			all = append(all, nameless{uid, name})
-		}
+// nameSurveyed names the user who has most of a node.
+func (w *Worker) nameSurveyed(u *job.Use) {
+	if u.Who == fmt.Sprint("uid ", u.WhoUID) {
+		w.nameUsers([]nameless{{u.WhoUID, &u.Who}})
 	}
-	if full {
-		byNumber(m.Use.WhoUID, &m.Use.Who)
-	}
-	for i := range m.Willing {
-		byNumber(m.Willing[i].UID, &m.Willing[i].User)
-	}
-	w.nameUsers(all)
 }
 
 // nameUsers gives users their names, as far as there are any. Each user is looked up once.

@@ -54,7 +54,6 @@ func (w *Worker) Rest(give func(Rested)) {
 // Yield gives up all that rests: what is held from earlier attempts, and as a spare.
 func (w *Worker) Yield() {
 	w.do(func() {
-		w.awaitWatch()
 		w.rested.Release()
 		for group, held := range w.held {
 			if held.Resting() != "" {

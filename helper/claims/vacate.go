@@ -24,16 +24,12 @@ SV-30). Of each group there is one claim at every moment, since the new one is s
 */
 type vacancies struct {
 	vacant   bool                  // what is claimed has no CPUs
-	had      bool                  // others have had them since
-	awaited  job.Whose             // for whom they were given up; void: for anybody
-	watching chan struct{}         // closed when changes are noticed; nil: they are not to be
 	holdings map[string]wire.Claim // what the groups in held have claimed, and on which terms
 }
 
 // A Vacated is what came of a Vacancy.
 type Vacated struct {
 	Taken  string       // who has a CPU that is wanted; empty: nobody. Then nothing is changed
-	Had    bool         // somebody has, or has had one since they were given up, as far as that was watched
 	Notice string       // what of it the ledger did not take
 	Held   *ledger.Held // what the group that was asked for holds now; nil: nothing
 }
@@ -55,8 +51,7 @@ func (w *Worker) vacate(what job.Vacancy) (v Vacated) {
 	})
 	switch what {
 	case job.GiveUp:
-		w.awaitWatch()
-		w.vacant, w.had = true, false
+		w.vacant = true
 		for _, group := range groups {
 			v.Notice = cmp.Or(w.giveUp(group), v.Notice)
 		}
@@ -65,8 +60,6 @@ func (w *Worker) vacate(what job.Vacancy) (v Vacated) {
 			taken, notice := w.whoHas(w.holdings[group])
 			v.Taken, v.Notice = cmp.Or(v.Taken, taken), cmp.Or(v.Notice, notice)
 		}
-		w.had = w.had || v.Taken != ""
-		v.Had = w.had
 	case job.TakeBack:
 		for i, group := range groups {
 			taken, notice := w.takeBack(group)
@@ -84,14 +77,6 @@ func (w *Worker) vacate(what job.Vacancy) (v Vacated) {
 		v.Taken = fmt.Sprintf("this helper does not know how to %q", what)
 	}
 	return v
-}
-
-// noteOthers notes at each change of claims whether others have the CPUs that were given up: one may be done before anybody
-// looks, and has had them all the same.
-func (w *Worker) noteOthers() {
-	if w.vacant && !w.had {
-		w.vacate(job.Look)
-	}
 }
 
 // giveUp lets others have the CPUs of a group.

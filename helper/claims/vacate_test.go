@@ -35,21 +35,9 @@ func newDesk(t *testing.T) desk {
 }
 
 func (d desk) helper() *Worker {
-	w, _ := d.watcher()
-	return w
-}
-
-// watcher is a helper, and the changes of which it tells.
-func (d desk) watcher() (w *Worker, changed chan bool) {
-	changed = make(chan bool, 1000)
-	w = New(os.DirFS("/"), nil, func(m wire.Message) error {
-		if _, is := m.(*wire.Changed); is {
-			changed <- true
-		}
-		return nil
-	}, nil)
+	w := New(os.DirFS("/"), nil, func(wire.Message) error { return nil }, nil)
 	d.Cleanup(w.Close)
-	return w, changed
+	return w
 }
 
 // claims has a group claim a CPU, and returns who was faster.
@@ -62,17 +50,10 @@ func (d desk) claims(w *Worker, id job.ID, group string, rank, cpu int) string {
 }
 
 func (d desk) vacate(w *Worker, what job.Vacancy) string {
-	v := d.vacated(w, what)
-	return v.Taken + v.Notice
-}
-
-// look has a helper look who has what it has given up.
-func (d desk) look(w *Worker) Vacated { return d.vacated(w, job.Look) }
-
-func (d desk) vacated(w *Worker, what job.Vacancy) Vacated {
 	answer := make(chan Vacated, 1)
 	w.Vacate(what, "a", func(v Vacated) { answer <- v })
-	return <-answer
+	v := <-answer
+	return v.Taken + v.Notice
 }
 
 func (d desk) release(w *Worker, group string) {
@@ -197,34 +178,6 @@ func TestTakeBackWhereNothingCanBeWritten(t *testing.T) {
 	}
 }
 
-// He for whom a job has given its CPUs up has had them if he has claimed anything here since, be it so briefly that nobody could
-// look: then it is not held against him (survive.md SV-33). Anybody else counts if he has one of them.
-func TestABriefClaimCounts(t *testing.T) {
-	d := newDesk(t)
-	a, changed := d.watcher()
-	b := d.helper()
-	brief := func(id job.ID) {
-		if got := d.claims(b, id, string(id), 0, 5); got != "" {
-			t.Error(got)
-		}
-		d.release(b, string(id))
-	}
-	d.claims(a, "a", "a", 0, 3)
-	for _, id := range []job.ID{"b", "e"} {
-		a.Take(&wire.Watch{Ledger: d.dir, For: id, UID: os.Geteuid()})
-		d.vacate(a, job.GiveUp)
-		brief("c")
-		if d.look(a).Had {
-			t.Error("another job has claimed another CPU")
-		}
-		brief(id)
-		for !d.look(a).Had {
-			<-changed
-		}
-		d.vacate(a, job.TakeBack)
-	}
-}
-
 // A ledger that cannot be read says so: nobody is held to have claimed nothing.
 func TestALookSaysWhatItCannotRead(t *testing.T) {
 	if os.Geteuid() != 0 {
@@ -239,35 +192,6 @@ func TestALookSaysWhatItCannotRead(t *testing.T) {
 	}
 	if got := d.vacate(a, job.Look); !strings.HasPrefix(got, "who claims what cannot be read: ") {
 		t.Errorf("%q", got)
-	}
-}
-
-// Who has had the CPUs that a job has given up is known when he is done, also if nobody has looked meanwhile (survive.md SV-33).
-func TestWhoHasHadThem(t *testing.T) {
-	d := newDesk(t)
-	a, changed := d.watcher()
-	b := d.helper()
-	d.claims(a, "a", "a", 0, 3)
-	a.Take(&wire.Watch{Ledger: d.dir})
-	<-changed
-	for range 2 {
-		d.vacate(a, job.GiveUp)
-		d.claims(b, "c", "c", 0, 5)
-		if d.look(a).Had {
-			t.Error("another CPU than ours was claimed")
-		}
-		d.claims(b, "b", "b", 0, 3)
-		noted := make(chan bool, 1)
-		for noted <- false; !<-noted; {
-			<-changed // of what came before, too
-			a.do(func() { noted <- a.had })
-		}
-		d.release(b, "b")
-		d.release(b, "c")
-		if v := d.look(a); v.Taken+v.Notice != "" || !v.Had {
-			t.Errorf("%+v", v)
-		}
-		d.vacate(a, job.TakeBack)
 	}
 }
 

@@ -45,13 +45,14 @@ type Worker struct {
 	held    map[string]*ledger.Held // by group
 	noted   map[string]*ledger.Held // the same in the cluster's ledger, where the user names another
 	vacancies
-	rested Rested // what an earlier attempt of the job has claimed
-	place  *ledger.QueuePlace
-	turn   func()         // ends the wait for our turn
-	quiet  *time.Timer    // runs out when nobody waits any more
-	last   wire.Queued    // what mpiexec was told
-	names  map[int]string // of users that were looked up; empty: there is none
-	asks   asks
+	rested  Rested // what an earlier attempt of the job has claimed
+	place   *ledger.QueuePlace
+	turn    func()         // ends the wait for our turn
+	quiet   *time.Timer    // runs out when nobody waits any more
+	last    wire.Queued    // what mpiexec was told
+	watches bool           // mpiexec is told of changes of claims
+	names   map[int]string // of users that were looked up; empty: there is none
+	asks    asks
 
 	nodeFile string        // of the node's administrator
 	cluster  string        // his cluster file, which names administrators
@@ -112,8 +113,6 @@ func (w *Worker) Take(m wire.Message) {
 			w.evict(m)
 		case *wire.Ask:
 			w.show(m)
-		case *wire.Unask:
-			w.asks.takeBack(m.ID)
 		case *wire.Answer:
 			w.answered(m)
 		case *wire.Ping: // all that wait may have become more
@@ -208,7 +207,6 @@ func (w *Worker) survey(m *wire.Survey) {
 		answer.Beyond = beyond.Use()
 	}
 	answer.Use = others.Use()
-	answer.Firm, answer.Willing = others.Yielding()
 	cpus, err := rank.Affinity()
 	if err == nil && len(outer) > 0 {
 		answer.Inside = hold(outer, cpus)
@@ -216,8 +214,8 @@ func (w *Worker) survey(m *wire.Survey) {
 	full := err == nil && len(answer.Use.Busy) > 0 && idset.Set(answer.Use.Busy).HasAll(cpus)
 	if full { // then people ask why
 		answer.Use.Idle = probe.Idle(answer.Use.WhoUID, answer.Use.WhoPID, answer.Use.Since)
+		w.nameSurveyed(&answer.Use)
 	}
-	w.nameSurveyed(answer, full)
 	if m.Traits {
 		answer.Traits = probe.Traits(w.root, w.environ)
 	}

@@ -570,7 +570,7 @@ func TestAnswersThatWereGivenUp(t *testing.T) {
 }
 
 // Of what is asked of jobs each answer is that of its own question: a late one, of a job that was asked before and given up, is not that of
-// the job that is asked now (survive.md SV-33).
+// the job that is asked now.
 func TestALateAnswerIsOfItsOwnQuestion(t *testing.T) {
 	g, _ := newStage(t, "greeted")
 	slow, next := &wire.Ask{ID: "1"}, &wire.Ask{ID: "2"}

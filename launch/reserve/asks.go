@@ -294,7 +294,6 @@ func (r *reservation) pages(ctx context.Context, of *target) (pages []job.Page, 
 		func(n *host, m wire.Message) bool {
 			listed, ok := m.(*wire.Listed)
 			if ok {
-				n.had = listed.Had
 				read[n] = job.Page{Node: n.def.Name, Queue: r.queue.Keeps(n), UID: listed.UID,
 					Claims: listed.Claims, Tickets: listed.Tickets, States: listed.States, Err: listed.Err, Notice: listed.Notice}
 			}

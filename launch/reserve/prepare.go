@@ -140,7 +140,7 @@ func asksToBind(req job.Request, def job.NodeDef) bool {
 // Lasts reports whether what a job claims stays until its end is decided upon: another attempt may
 // follow. Where processes may stay that ranks leave behind, all is made anew.
 func Lasts(req job.Request) bool {
-	return (req.Restart.Most != 0 || req.Restart.Yields) && !req.Ends.Children
+	return req.Restart.Most != 0 && !req.Ends.Children
 }
 
 // shares reports whether CPUs that another job has claimed since the survey are no obstacle:
@@ -157,7 +157,7 @@ func claimOf(req job.Request, p job.Plan, n *host) job.Claim {
 		Class: req.Class, NodeSet: p.Choice.SetName(), Shares: req.Oversubscribe && !p.Exclusive,
 	}
 	c.Depth, c.Shape = job.Extent(req.Apps)
-	c.Movable, c.Preemptible = restart.Unmovable(req) == "", req.Preemptible
+	c.Movable = restart.Unmovable(req) == ""
 	if n.def.Local {
 		c.Inside = req.Queue.Inside
 	}

@@ -33,7 +33,6 @@ One goroutine, that of the caller, takes the events out of the inbox and owns al
 package reserve
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -93,7 +92,6 @@ type reservation struct {
 	counts    []int   // ranks of each section of the plan
 	outset    Outset
 	spares    []spare
-	yielders  yielders
 	questions int  // that were put to jobs
 	outran    bool // other jobs claimed what was planned, again and again
 }
@@ -101,14 +99,12 @@ type reservation struct {
 // A host is a node as one reservation knows it.
 type host struct {
 	*node.Node
-	def     job.NodeDef // may change while a request waits
-	probe   job.Probe
-	use     job.Use // what other jobs had of it when it was last asked
-	beyond  job.Use // what jobs outside of our batch system's job had (RM-20)
-	traits  job.Traits
-	firm    job.Use // of use, what is not of jobs that would give way
-	willing []job.Willing
-	lost    error // why it cannot be used any more; nil: it can
+	def    job.NodeDef // may change while a request waits
+	probe  job.Probe
+	use    job.Use // what other jobs had of it when it was last asked
+	beyond job.Use // what jobs outside of our batch system's job had (RM-20)
+	traits job.Traits
+	lost   error // why it cannot be used any more; nil: it can
 
 	own     bool    // the job has it already, and it is not ours to give up
 	held    job.Use // what the job has of it already
@@ -122,7 +118,6 @@ type host struct {
 	twin    *host // one of the nodes that were shown to be this machine; nil: none was
 	staged  bool  // it has the parcels of the job
 	watched bool  // it tells when claims change
-	had     bool  // as it said when it was last asked, somebody has had what was given up for him
 	inside  bool  // as it said when it was last asked, our own job has all that we could use
 }
 
@@ -230,30 +225,20 @@ const conflicts = 5
 // prepared then, and have claimed what it gives them. Until startBy all ranks must run.
 func (r *reservation) reserve(ctx context.Context) (p job.Plan, startBy node.Due, err error) {
 	defer r.queue.Settle()
-	defer r.takeAllBack()
 	var last *plan.Error // why the last attempt failed, of a request that waits
 	for {
 		r.refresh()
 		p, startBy, err = r.tryOnce(ctx)
 		var failed *plan.Error
-		if !errors.As(err, &failed) {
+		if !errors.As(err, &failed) || failed.Position == 0 {
 			break
 		}
-		if failed.Position > 0 {
-			last = failed
-			r.yield()
-		}
-		if failed.Position > 0 && !r.queue.Waits() {
+		last = failed
+		r.yield()
+		if !r.queue.Waits() {
 			var done context.CancelFunc
 			ctx, done = r.queue.Begin(ctx)
 			defer done()
-		}
-		again, ended := r.makeRoom(ctx, failed)
-		if again {
-			continue
-		}
-		if err = cmp.Or(ended, err); ended != nil || failed.Position == 0 {
-			break
 		}
 		if err = r.timed(timeline.Queue, func() error { return r.queue.Wait(ctx, last) }); err != nil {
 			break

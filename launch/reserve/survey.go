@@ -63,7 +63,7 @@ func (r *reservation) probe(ctx context.Context, nodes []*host, limit time.Durat
 		answer, ok := m.(*wire.Surveyed)
 		if ok {
 			answered[n] = true
-			n.beyond, n.traits, n.firm, n.willing = answer.Beyond, answer.Traits, answer.Firm, answer.Willing
+			n.beyond, n.traits = answer.Beyond, answer.Traits
 			n.use, n.probe.Load, n.inside = answer.Use, answer.Load, answer.Inside
 			n.barred, n.most = answer.Barred, nil
 			if answer.Limited {
@@ -169,7 +169,7 @@ func (r *reservation) takeSnapshot() {
 	for _, def := range r.req.Nodes {
 		if n := r.find(def); n != nil && !left[queue.HostName(n.probe.Hostname, def)] {
 			r.seen = append(r.seen, n)
-			r.snap.Nodes = append(r.snap.Nodes, job.Node{NodeDef: n.ruled(), Probe: n.probe, Use: n.use.And(n.held), Traits: n.traits, Beyond: n.beyond, Mine: n.held.Busy, Firm: n.firm, Willing: n.willing, Fenced: n.def.Grant.Says()})
+			r.snap.Nodes = append(r.snap.Nodes, job.Node{NodeDef: n.ruled(), Probe: n.probe, Use: n.use.And(n.held), Traits: n.traits, Beyond: n.beyond, Mine: n.held.Busy, Fenced: n.def.Grant.Says()})
 		}
 	}
 	plan.Partition(r.snap.Nodes)

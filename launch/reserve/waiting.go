@@ -183,8 +183,6 @@ func (r *reservation) handle(event any) {
 			r.queue.News()
 		case *wire.Queued:
 			r.queue.Queued(m)
-		case *wire.Answer:
-			r.answered(e.from, m)
 		}
 	}
 }

@@ -86,7 +86,7 @@ func pause(first time.Duration, attempts []job.Attempt, luck float64) time.Durat
 	return p + time.Duration(luck*float64(p)/5)
 }
 
-// unmoved are the attempts that were not ended to be moved, or since they gave way: that is no failure, and counts for nothing.
+// unmoved are the attempts that were not ended to be moved: that is no failure, and counts for nothing.
 func unmoved(attempts []job.Attempt) []job.Attempt {
 	return slices.DeleteFunc(slices.Clone(attempts), func(a job.Attempt) bool { return !a.Kind.Failure() })
 }
@@ -127,9 +127,7 @@ func Request(first job.Request, attempts []job.Attempt) job.Request {
 	req.Nodes = candidates(first, attempts)
 	req.Apps = sections(first)
 	req.Streams.Out.Append, req.Streams.Err.Append = true, true
-	if req.Attempt = len(attempts); attempts[len(attempts)-1].Kind == job.ByPreemption {
-		req.Wait, req.Limits.Wait = true, 0
-	}
+	req.Attempt = len(attempts)
 	return req
 }
 

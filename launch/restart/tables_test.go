@@ -24,7 +24,6 @@ func TestTableOfWhatCounts(t *testing.T) {
 		{"ranks end with 85", job.ByCode, job.ExitCheckpointed},
 		{"a program cannot be executed, or not in time", job.ByStart, job.ExitNotFound},
 		{"somebody moves it with `--migrate`", job.ByMove, job.ExitCheckpointed},
-		{"it gives way (`--preemptible=requeue`)", job.ByPreemption, job.ExitCheckpointed},
 		{"0, ^C, SIGTERM, `--end`, `-timeout`, a limit, our own faults", "", 130},
 	}
 	policies := []struct {

@@ -21,8 +21,6 @@ func (s *State) asked(e Asked, now time.Time) []Action {
 		return []Action{Reply{To: e, State: job.AskRefused, Text: "the job ends"}}
 	}
 	switch e.Verb {
-	case job.AskYield:
-		return s.giveWay(e, now)
 	case job.AskSuspend, job.AskSuspendFree:
 		return s.suspend(e, e.Verb == job.AskSuspendFree, now)
 	case job.AskResume:
@@ -45,12 +43,7 @@ func (s *State) asked(e Asked, now time.Time) []Action {
 // moved ends the attempt, for the next one to begin elsewhere (survive.md SV-17). Where all ranks have left by themselves,
 // it is moved if one of them wants to be started again; else it is over.
 func (s *State) moved(e Moved, now time.Time) []Action {
-	return s.resettle(Failed{Kind: ByMove, Text: e.By.Told(fmt.Sprintf("moved to %s by %s with --migrate", e.To, e.By.Who()))}, now)
-}
-
-// resettle ends the attempt for another one that follows in any case.
-func (s *State) resettle(e Failed, now time.Time) []Action {
-	c := s.judge(e, now)
+	c := s.judge(Failed{Kind: ByMove, Text: e.By.Told(fmt.Sprintf("moved to %s by %s with --migrate", e.To, e.By.Who()))}, now)
 	if s.Phase == Leaving && s.Cause != nil && s.Saved() {
 		s.Cause = &c
 		return s.settle(now)
@@ -63,10 +56,7 @@ func (s *State) resettle(e Failed, now time.Time) []Action {
 	return s.end(now, Ending, s.rules.Grace)
 }
 
-// Resettles reports whether the attempt ends to begin elsewhere, or later, and not since it has failed.
-func (s *State) Resettles() bool { return s.Cause != nil && !s.Cause.rule().again.Failure() }
-
-// IsMoved reports whether the attempt ends to be moved.
+// IsMoved reports whether the attempt ends to be moved, and not since it has failed.
 func (s *State) IsMoved() bool { return s.Cause != nil && s.Cause.Kind == ByMove }
 
 // Held reports whether the ranks stand still, because somebody wants them to (survive.md SV-28).

@@ -184,10 +184,10 @@ func TestToldToEndWhileItEnds(t *testing.T) {
 
 // Behind a ^C nobody is told that the job stands still: an ending lifts what would hold it (SV-31).
 func TestNothingIsDoneForAnybodyBehindAnInterrupt(t *testing.T) {
-	for _, verb := range []job.Verb{job.AskSuspend, job.AskSuspendFree, job.AskYield, job.AskCheckpoint, job.AskMigrate, job.AskResume} {
-		s := play(Rules{Grace: time.Minute, Yields: job.YieldBySuspending}, []any{sig(job.SIGINT)})
+	for _, verb := range []job.Verb{job.AskSuspend, job.AskSuspendFree, job.AskCheckpoint, job.AskMigrate, job.AskResume} {
+		s := play(Rules{Grace: time.Minute}, []any{sig(job.SIGINT)})
 		actions := s.Step(Asked{Verb: verb, User: "ann", Right: job.Owner}, s.Began())
-		if got, want := said(actions), "refused of ann: the job ends"; got != want {
+		if got, want := words(actions), "refused of ann: the job ends"; got != want {
 			t.Errorf("%s: %q, want %q", verb, got, want)
 		}
 	}
@@ -213,7 +213,7 @@ func TestAsksOfANodeArePaced(t *testing.T) {
 		want  int
 	}{
 		{job.AskCheckpoint, "n1", 0, 8}, {job.AskSuspend, "n1", 9 * time.Second, 0}, {job.AskCheckpoint, "n1", 10 * time.Second, 1},
-		{job.AskMigrate, "n1", 40 * time.Second, 3}, {job.AskYield, "n1", time.Hour, 8}, {job.AskCheckpoint, "n2", 0, 8},
+		{job.AskMigrate, "n1", 40 * time.Second, 3}, {job.AskResume, "n1", time.Hour, 8}, {job.AskCheckpoint, "n2", 0, 8},
 		{job.AskStatus, "n1", 0, 8}, {job.AskStatus, "n1", 5 * time.Second, 5}, {job.AskEnd, "n1", 0, 1000}, {job.AskCheckpoint, "", 0, 1000},
 	} {
 		if got := passed(step.verb, step.node, step.after); got != step.want {
@@ -230,26 +230,21 @@ func TestAsksOfANodeArePaced(t *testing.T) {
 func TestWhoSaysWhoAsks(t *testing.T) {
 	for _, says := range []string{"", "n3"} {
 		prefix := map[string]string{"": "", "n3": "n3 says: "}[says]
-		by := Asked{User: "bob", Right: job.Administrator, Says: says, Args: []string{"for=j-2"}}
+		by := Asked{User: "bob", Right: job.Administrator, Says: says}
 		for want, event := range map[string]Event{
 			"ended by bob (administrator) with --end":           Asked{User: "bob", Right: job.Administrator, Says: says, Verb: job.AskEnd},
 			"moved to n4 by bob (administrator) with --migrate": Moved{By: by, To: "n4"},
-			"preempted by job j-2 (bob): queued again":          Preempted{by},
 		} {
 			s := play(Rules{}, nil)
 			if s.Step(event, time.Unix(1_000_100, 0)); s.Cause == nil || s.Cause.Text != prefix+want {
 				t.Errorf("%+v, want %s%s", s.Cause, prefix, want)
 			}
 		}
-		for verb, want := range map[job.Verb]string{
-			job.AskSuspend: "suspended by bob (administrator) (--suspend) after 00:01:40; mpiexec --resume-job  goes on",
-			job.AskYield:   "preempted by job j-2 (bob): suspended",
-		} {
-			s := play(Rules{Yields: job.YieldBySuspending}, nil)
-			by.Verb = verb
-			if do := s.Step(by, time.Unix(1_000_100, 0)); !slices.Contains(do, Action(Say{prefix + want})) {
-				t.Errorf("%+v, want %s%s", do, prefix, want)
-			}
+		s := play(Rules{}, nil)
+		by.Verb = job.AskSuspend
+		const want = "suspended by bob (administrator) (--suspend) after 00:01:40; mpiexec --resume-job  goes on"
+		if do := s.Step(by, time.Unix(1_000_100, 0)); !slices.Contains(do, Action(Say{prefix + want})) {
+			t.Errorf("%+v, want %s%s", do, prefix, want)
 		}
 	}
 }

@@ -35,7 +35,6 @@ const (
 	RMEnds
 	ByAsk
 	ByMove
-	ByPreemption
 )
 
 // A Failed is news of something that may end the job. Its kind says which of the rest it has.
@@ -118,7 +117,6 @@ var causes = [...]causeRule{
 	RMEnds:       {name: "the batch system ends its job", reason: "rm", text: rmEnds, code: always(job.SIGTERM.Status()), blames: nobody, late: true, hurry: true},
 	ByAsk:        {name: "somebody ends it with `--end`", reason: "user", text: asTold, code: always(job.SIGTERM.Status()), blames: nobody, late: true, hurry: true},
 	ByMove:       {name: "somebody moves it with `--migrate`", reason: "move", again: job.ByMove, text: asTold, code: always(job.ExitCheckpointed), blames: nobody},
-	ByPreemption: {name: "it gives way to who is next (`--preemptible=requeue`)", reason: "preempt", again: job.ByPreemption, text: asTold, code: always(job.ExitCheckpointed), blames: nobody},
 }
 
 // Late reports whether a cause counts also when all ranks are over: output is lost whenever it

@@ -38,7 +38,6 @@ var examples = []struct {
 	{RMEnds, Rules{RM: RM{System: "slurm", Job: "4711"}}, []any{NodeLost{1, "srun: n2: task 0: Killed"}, sig(job.SIGTERM)}},
 	{ByAsk, Rules{}, []any{Asked{Verb: job.AskEnd, User: "bob", Right: job.Administrator}}},
 	{ByMove, Rules{}, []any{Moved{By: Asked{User: "bob", Right: job.Administrator}, To: "n[4-5]"}}},
-	{ByPreemption, Rules{}, []any{Preempted{By: Asked{User: "bob", Right: job.Anybody, Args: []string{"for=j-2"}}}}},
 }
 
 // Every cause has its row and its example, and the manual's table is what becomes of them. With

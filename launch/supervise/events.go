@@ -69,8 +69,7 @@ type (
 		Asker
 		Verb  job.Verb
 		Args  []string
-		User  string // who it is, and his number on the node by which he asks
-		UID   int
+		User  string // who it is
 		Says  string // the node whose word alone this is; empty: this machine's own helper has seen who asks
 		Right job.Right
 	}
@@ -79,17 +78,12 @@ type (
 		By Asked
 		To string // the nodes, folded
 	}
-	// Preempted says that the job is to give way, and has a checkpoint as far as that could be: the attempt is to end.
-	Preempted struct{ By Asked }
 	// Vacated is what came of a Vacate on one node: with Taken another job has a CPU that is wanted, and nothing
 	// is changed there.
 	Vacated struct {
 		Node          int
 		Taken, Notice string
-		Had           bool // another job has had a CPU since they were given up
 	}
-	// Changed says that claims of others have come or gone.
-	Changed struct{}
 	// Tick says that State.Next has come.
 	Tick struct{}
 )
@@ -138,12 +132,6 @@ type Vacate struct {
 
 // Checkpoint has the ranks asked for a checkpoint, for somebody.
 type Checkpoint struct{ To Asked }
-
-// Watch has nodes tell of claims that come and go, from then on, and note what a job claims for which CPUs are given up.
-type Watch struct{ For job.Whose }
-
-// Requeue has the job end, behind a checkpoint if it can write one, and queued again, for somebody.
-type Requeue struct{ By Asked }
 
 // Move has a place looked for to which the job can be moved, for somebody.
 type Move struct{ By Asked }

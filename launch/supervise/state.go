@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"remshell/job"
-	"remshell/launch/preempt"
 	"remshell/limit"
 )
 
@@ -112,9 +111,7 @@ type Rules struct {
 	Signals job.Signals
 	RM      RM // zero: there is none
 
-	Yields  job.Yielding          // --preemptible; empty: it gives way to nobody
-	Grudges *preempt.Grudges[int] // by user, those of all attempts of the job; nil: there are none yet
-	Paces   Paces                 // of asks, of all attempts; nil: nobody has asked yet
+	Paces Paces // of asks, of all attempts; nil: nobody has asked yet
 }
 
 // An RM is the batch system (resource manager) whose job this is.
@@ -148,9 +145,6 @@ func NewState(p job.Plan, rules Rules, now time.Time) State {
 		}
 		s.nodes = append(s.nodes, node)
 	}
-	if rules.Grudges == nil {
-		s.rules.Grudges = new(preempt.Grudges[int])
-	}
 	if rules.Paces == nil {
 		s.rules.Paces = make(Paces)
 	}
@@ -181,10 +175,7 @@ func NewState(p job.Plan, rules Rules, now time.Time) State {
 func (s *State) Next() time.Time {
 	var next time.Time
 	if s.Held() {
-		if !s.vacancy.until.IsZero() {
-			return s.vacancy.until
-		}
-		return s.watches()
+		return s.vacancy.until
 	}
 	for _, t := range s.due.all() {
 		if !t.IsZero() && (next.IsZero() || t.Before(next)) {
@@ -203,9 +194,6 @@ func (s *State) Shift(by time.Duration) {
 	}
 	if s.Held() {
 		s.held = s.held.Add(by)
-	}
-	if p := s.vacancy.gave; p != nil {
-		p.since, p.next = p.since.Add(by), p.next.Add(by)
 	}
 	if !s.vacancy.until.IsZero() {
 		s.vacancy.until = s.vacancy.until.Add(by)

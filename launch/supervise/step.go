@@ -108,12 +108,8 @@ func (s *State) step(event Event, now time.Time) []Action {
 		return s.asked(e, now)
 	case Moved:
 		return s.moved(e, now)
-	case Preempted:
-		return s.resettle(Failed{Kind: ByPreemption, Text: e.By.Told(fmt.Sprintf("preempted by %s: queued again", e.By.Beneficiary()))}, now)
 	case Vacated:
 		return s.vacated(e, now)
-	case Changed:
-		return s.claimsChanged(now)
 	case Tick:
 		return s.tick(now)
 	}
@@ -234,7 +230,7 @@ var fromOutside = []Kind{BySignal, RMEnds, ByAsk}
 // ToldToEnd reports whether somebody has told the job to end when it ended already, so that no other attempt may follow. If
 // that was to be elsewhere, his word is the cause: a move is no failure.
 func (s *State) ToldToEnd() bool {
-	if s.told != nil && s.Resettles() {
+	if s.told != nil && s.IsMoved() {
 		s.Cause = s.told
 	}
 	return s.told != nil
@@ -352,7 +348,7 @@ func (s *State) settle(now time.Time) []Action {
 
 func (s *State) tick(now time.Time) []Action {
 	if s.Held() {
-		return append(s.silentAbout(now), s.lookAgain(now)...)
+		return s.silentAbout(now)
 	}
 	struck := func(t time.Time) bool { return !t.IsZero() && !now.Before(t) }
 	switch {

@@ -37,8 +37,7 @@ type vacancy struct {
 	back    []int        // nodes that have their CPUs again
 	refused []string     // who has which
 	notices []string
-	asker   Asked       // void: the job itself looks
-	gave    *preemption // nil: it has given way to nobody
+	asker   Asked // void: the job itself looks
 }
 
 type vacancyPhase int
@@ -57,9 +56,6 @@ func (s *State) Vacant() bool { return s.vacancy.phase != taken }
 
 // suspend has all ranks stand still, and with free gives their CPUs to others.
 func (s *State) suspend(e Asked, free bool, now time.Time) (do []Action) {
-	if s.vacancy.gave != nil {
-		return s.staySuspended(e, now)
-	}
 	if s.Held() && (!free || s.Vacant()) {
 		return []Action{Reply{To: e, State: job.AskRefused, Text: "already suspended"}}
 	}
@@ -97,7 +93,6 @@ func (s *State) resume(e Asked, now time.Time) []Action {
 
 func (s *State) goOn(e Asked, now time.Time) []Action {
 	stood := now.Sub(s.held)
-	s.vacancy.gave = nil
 	return append(append(s.lift(now), Say{"goes on after " + job.Clock(stood)}), s.vacancy.reply(e, job.AskDone, "goes on", false)...)
 }
 
@@ -138,9 +133,6 @@ func (s *State) vacated(e Vacated, now time.Time) []Action {
 	name := s.nodes[e.Node].name
 	if e.Notice != "" {
 		v.notices = append(v.notices, name+": "+e.Notice)
-	}
-	if e.Had || e.Taken != "" {
-		v.gave.had()
 	}
 	switch {
 	case e.Taken != "":
@@ -187,10 +179,7 @@ func (s *State) allVacated(now time.Time) []Action {
 	switch {
 	case v.phase == giving:
 		v.phase = vacant
-		v.gave.given(now)
 		return v.reply(v.asker, job.AskDone, s.given(), false)
-	case v.phase == looking && len(v.refused) == 0 && v.asker.Verb == "":
-		return s.allFree(now)
 	case v.phase == looking && len(v.refused) == 0:
 		return s.vacate(v.asker, taking, job.TakeBack, s.occupied(), now)
 	case v.phase == taking && len(v.refused) == 0:
@@ -204,11 +193,8 @@ func (s *State) allVacated(now time.Time) []Action {
 	return v.reply(v.asker, job.AskRefused, "its CPUs are not free: "+strings.Join(v.refused, "; "), true)
 }
 
-// reply is an answer, with what ledgers did not take; nobody waits for that to a look of the job's own.
+// reply is an answer, with what ledgers did not take.
 func (v *vacancy) reply(to Asked, state job.AnswerState, text string, later bool) []Action {
-	if to.Verb == "" {
-		return nil
-	}
 	return []Action{Reply{To: to, State: state, Text: text + v.told(), Later: later}}
 }
 
@@ -239,9 +225,7 @@ func (v *vacancy) told() string {
 func (s *State) unvacate() (do []Action) {
 	switch s.vacancy.phase {
 	case giving, looking, taking, returning:
-		if s.vacancy.asker.Verb != "" {
-			do = []Action{Reply{To: s.vacancy.asker, State: job.AskRefused, Text: "the job ends"}}
-		}
+		do = []Action{Reply{To: s.vacancy.asker, State: job.AskRefused, Text: "the job ends"}}
 	}
 	s.ceded, s.vacancy = s.ceded || s.Vacant(), vacancy{owed: s.vacancy.owed}
 	return do

@@ -108,31 +108,6 @@ var kindsOfAsks = []kindOfMishap{
 		m.killed = true
 		return m
 	}},
-	{"preempted", func(d *rand.Rand) mishap {
-		return preempted(d, func(t *testing.T, guest *running) {
-			if r := guest.wait(t); r.code != 0 {
-				t.Errorf("who asked: exit %d, %s", r.code, r.err)
-			}
-		})
-	}},
-	{"preempted, who asked is killed", func(d *rand.Rand) mishap {
-		pause, sig := time.Duration(d.IntN(1500))*time.Millisecond, pick(d, syscall.SIGKILL, syscall.SIGTERM)
-		return preempted(d, func(_ *testing.T, guest *running) {
-			<-time.After(pause)
-			guest.cmd.Process.Signal(sig)
-			guest.end()
-		})
-	}},
-	{"preempted, struck", func(d *rand.Rand) mishap {
-		m := pick(d, blows[0], blows[1], blows[5]).struck(d, pick(d, shell, spin), func(t *testing.T, v *victim, _ string) { // others might hit its guest
-			if r := v.bed.start(t, job{args: []string{"-hosts", "n1:2,n2:2", "-n", "4", "--wait", "true"}, limit: 5 * time.Minute}).wait(t); r.code != 0 {
-				t.Errorf("who asked: exit %d, %s", r.code, r.err)
-			}
-		})
-		m.options = []string{"--preemptible"}
-		m.chatter = []string{"preempted by job ", "goes on after "}
-		return m
-	}},
 	{"moved", func(d *rand.Rand) mishap {
 		m := moving(func(*testing.T, *victim) {})
 		m.after = func(t *testing.T, _ *victim, r result) {
@@ -159,24 +134,6 @@ var kindsOfAsks = []kindOfMishap{
 		m.codes = []int{0}
 		return m
 	}},
-}
-
-// preempted is a job of four ranks that gives way to another, of which hit does something, and then ends well. Who is killed before he has
-// claimed anything has it stand still for half a minute.
-func preempted(d *rand.Rand, hit func(t *testing.T, guest *running)) mishap {
-	how := pick(d, "suspend", "requeue")
-	m := mishap{fault: fault{hit: func(t *testing.T, v *victim) {
-		guest := v.bed.start(t, job{args: []string{"-hosts", "n1:2,n2:2", "-n", "4", "--wait", "--kill-grace", "1", "sleep", "1"}, limit: 5 * time.Minute})
-		hit(t, guest)
-	}}}
-	m.run = func(t *testing.T, b *bed, tag string) *victim {
-		v := b.launch(t, tag, append([]string{"-hosts", "n1:2,n2:2", "-n", "4", "--kill-grace", "1", "--preemptible=" + how}, brief.args(t, tag)...)...)
-		v.await(t, "ready", 4)
-		return v
-	}
-	m.killed = true
-	m.chatter = []string{"preempted by job ", "goes on after ", "its CPUs were not claimed for 30s", "waiting for resources, ", "starting now, waited ", "attempt 1: "}
-	return m
 }
 
 // moving is a job of two ranks that is moved from n1 to n2 while something else happens to it. It may have ended before that.

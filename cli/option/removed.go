@@ -1,0 +1,21 @@
+package option
+
+import (
+	"remshell/fault"
+)
+
+// removed are options that an earlier version had, by name, and values of options that we have, as name=value, each with what to
+// use instead. A row stays for one release.
+var removed = map[string]string{
+	"preemptible": "use --suspend and --resume-job, --checkpoint, or --migrate",
+}
+
+// Removed returns the error of whoever uses an option that an earlier version had, or a value of one (name=value); nil: it
+// is not in the table of these.
+func Removed(option string) error {
+	instead, is := removed[option]
+	if !is {
+		return nil
+	}
+	return &fault.Error{Text: "--" + option + " was removed", Remedy: instead}
+}
