@@ -69,7 +69,7 @@ func samples() map[string]wire.Message {
 		&wire.Exited{Exit: job.Exit{Code: 3, Hint: "h", Built: "b"}},
 		&wire.Sampled{Host: job.Sample{Mem: 1}, Ranks: []job.RankSample{{Sample: job.Sample{Mem: 1}}}},
 		&wire.Trace{Line: "< cmd=init"}, &wire.States{Ranks: []job.RankState{{Life: "running", Waits: "w", Sleep: "s", Kind: "k", Stack: "t"}}},
-		&wire.Vacated{Taken: "t", Notice: "n"}, &wire.Caught{Signal: 15}, &wire.Exceeded{Bound: job.Bound{Resource: limit.RankMem}, Used: 1}, &wire.Emptied{}, &wire.Cleaned{Remnants: []job.Remnant{{Kind: job.PosixShm, ID: "i", Err: "e"}}}, &wire.Drained{}, &wire.Renewed{}, &wire.Log{Text: "l"}, &wire.Ping{},
+		&wire.Caught{Signal: 15}, &wire.Exceeded{Bound: job.Bound{Resource: limit.RankMem}, Used: 1}, &wire.Emptied{}, &wire.Cleaned{Remnants: []job.Remnant{{Kind: job.PosixShm, ID: "i", Err: "e"}}}, &wire.Drained{}, &wire.Renewed{}, &wire.Log{Text: "l"}, &wire.Ping{},
 		&wire.Examined{Exam: job.Exam{Address: "a", Interface: "i", OwnName: []string{"o"}, NameErr: "e", Limits: []job.Limit{{Name: "n", Flag: "f", Soft: 1, Hard: 1}},
 			Shared: job.Space{Path: "p", Err: "e"}, Folders: []job.Space{{Path: "p", Err: "e"}}, Fabric: "f",
 			Dir: job.Defect{Code: "c", Text: "t", Remedy: "r"}, Program: job.Defect{Code: "c", Text: "t", Remedy: "r"}, DirName: "d", Found: "f"}},
@@ -304,7 +304,6 @@ var where = map[string]struct {
 	"Exited":      {"after the start", []string{"-n 1 -host a true", "-v -n 2 -host a:2 true"}},
 	"Trace":       {"after the start", []string{"--pmi-trace FILE -n 1 -host a true"}},
 	"States":      {"after the start", []string{"-v -n 1 -host a true"}},
-	"Vacated":     {"Vacate", nil},          // who has asked is told by Answer
 	"Sampled":     {"after the start", nil}, // it has no texts
 	"Caught":      {"", nil},
 	"Exceeded":    {"after the start", nil}, // it has no texts but the names of limits

@@ -36,13 +36,7 @@ func hostsForProgram(line option.Line) (option.Line, error) {
 		section.Host, section.HostFile = nil, ""
 		line.Job.Nodes, line.Job.RMK, line.Job.Simulate = "", "none", 0
 	}
-	words := append([]string{section.Program}, section.Args...)
-	if s := &line.Job.Suspend; s.Free { // --suspend=free JOB
-		if s.Job, words = words[0], words[1:]; s.Job == "" {
-			return line, &fault.Error{Text: "--suspend=free names no job", Remedy: "mpiexec --suspend=free JOB [HOSTS]; mpiexec --ps lists them"}
-		}
-	}
-	for _, word := range words {
+	for _, word := range append([]string{section.Program}, section.Args...) {
 		var hosts option.HostExpr
 		if word == "" {
 			continue
@@ -126,7 +120,7 @@ func questions(j option.Job) (options []string) {
 	for _, q := range []struct {
 		option string
 		given  bool
-	}{{"--status", j.Status != ""}, {"--end", j.End != ""}, {"--suspend", j.Suspend != (option.SuspendJob{})}, {"--resume-job", j.ResumeJob != ""},
+	}{{"--status", j.Status != ""}, {"--end", j.End != ""}, {"--suspend", j.Suspend != ""}, {"--resume-job", j.ResumeJob != ""},
 		{"--checkpoint", j.CkptJob != ""}, {"--migrate", j.Migrate != ""}, {"--signal", j.Signal.Number != 0}, {"--evict", j.Evict != ""}} {
 		if q.given {
 			options = append(options, q.option)
@@ -137,14 +131,10 @@ func questions(j option.Job) (options []string) {
 
 // jobRequest is the job that a request is about, and what it is asked for; empty: nothing.
 func jobRequest(j option.Job) (ref job.Ref, verb job.Verb, err error) {
-	suspend := job.AskSuspend
-	if j.Suspend.Free {
-		suspend = job.AskSuspendFree
-	}
 	for _, one := range []struct {
 		job  string
 		verb job.Verb
-	}{{j.End, job.AskEnd}, {j.Suspend.Job, suspend}, {j.ResumeJob, job.AskResume}, {j.CkptJob, job.AskCheckpoint}, {j.Migrate, job.AskMigrate},
+	}{{j.End, job.AskEnd}, {j.Suspend, job.AskSuspend}, {j.ResumeJob, job.AskResume}, {j.CkptJob, job.AskCheckpoint}, {j.Migrate, job.AskMigrate},
 		{j.Status, ""}, {j.Evict, ""}, {j.Signal.Job, ""}} {
 		if one.job != "" {
 			ref, err = job.ParseRef(one.job)
@@ -194,10 +184,6 @@ func remedyOf(verb job.Verb, asked reserve.Asked, ref job.Ref) string {
 		return fmt.Sprintf("mpiexec --evict %s takes it out of the queue", ref)
 	case asked.Waits:
 		return "ask again when it runs; mpiexec --queue lists what waits"
-	case asked.Answer.Later && verb == job.AskResume:
-		return fmt.Sprintf("mpiexec --resume-job %s --wait waits for them", ref)
-	case asked.Answer.Later:
-		return "ask again in a moment"
 	case strings.HasPrefix(text, "suspended: "):
 		return fmt.Sprintf("mpiexec --resume-job %s lets it go on", ref)
 	case asked.Keeps:

@@ -10,24 +10,16 @@ import (
 // What is advised after a job has refused something fits what it was asked for: who has asked too early to suspend a job, or
 // for a checkpoint, was told to resume it.
 func TestAdviceAfterARefusalFitsTheRequest(t *testing.T) {
-	later := func(text string) reserve.Asked {
-		return reserve.Asked{Node: "n1", Answer: job.Answer{State: job.AskRefused, Text: text, Later: true}}
-	}
 	refused := func(text string) reserve.Asked {
 		return reserve.Asked{Node: "n1", Answer: job.Answer{State: job.AskRefused, Text: text}}
 	}
-	const moving, taken = "its CPUs are just being claimed, or given up, for somebody else who has asked", "its CPUs are not free: n1: CPU 0 is taken"
 	for _, test := range []struct {
 		verb  job.Verb
 		asked reserve.Asked
 		want  string
 	}{
-		{job.AskSuspend, later(moving), "ask again in a moment"},
-		{job.AskSuspendFree, later(moving), "ask again in a moment"},
-		{job.AskCheckpoint, later(moving), "ask again in a moment"},
 		{job.AskMigrate, refused("its ranks do not all run yet"), "ask again in a moment"},
-		{job.AskCheckpoint, refused("suspended: its ranks stand still"), "mpiexec --resume-job j@ann lets it go on"},
-		{job.AskResume, later(taken), "mpiexec --resume-job j@ann --wait waits for them"},
+		{job.AskCheckpoint, refused("suspended: its ranks cannot write a checkpoint"), "mpiexec --resume-job j@ann lets it go on"},
 		{job.AskSuspend, reserve.Asked{Waits: true}, "ask again when it runs; mpiexec --queue lists what waits"},
 		{job.AskEnd, reserve.Asked{Waits: true}, "mpiexec --evict j@ann takes it out of the queue"},
 		{job.AskSuspend, refused("no answer from job j for 10s"), "while it is being started, ask again later; if it hangs, mpiexec --signal TERM j@ann still works"},

@@ -193,8 +193,8 @@ func oneQuestion(line option.Line) error {
 		return &fault.Error{Text: "--save-job has a meaning only with a run", Remedy: "leave it out"}
 	case (j.From != nil || j.To != nil) && j.Migrate == "":
 		return &fault.Error{Text: "--from and --to have a meaning only with --migrate JOB", Remedy: "leave them out; -host names hosts, -exclude leaves some out"}
-	case asksOfJobs(j) && j.ResumeJob == "" && onLine(line, "wait"):
-		return &fault.Error{Text: "--wait has a meaning only with --resume-job, of all that is asked of jobs", Remedy: "leave it out"}
+	case asksOfJobs(j) && onLine(line, "wait"):
+		return &fault.Error{Text: "--wait has no meaning beside what is asked of jobs", Remedy: "leave it out"}
 	case j.Again && j.Resume == "":
 		return &fault.Error{Text: "--again has a meaning only with --resume", Remedy: "leave it out"}
 	case j.Resume != "" && (asksOfJobs(j) || j.Doctor || file):

@@ -170,7 +170,10 @@ func (g *guard) tell(ranks ...ofRank) bool {
 // tellGuard tells the guard of a rank. One whose pipe is full is replaced by one that is told of those that live.
 func (s *session) tellGuard(of ofRank) {
 	if !s.guard.tell(of) {
-		s.keep(s.held)
+		old := s.guard
+		s.guard = guard{}
+		s.newGuard()
+		old.release()
 	}
 }
 

@@ -95,8 +95,6 @@ func (w *whim) message() wire.Message {
 		return &wire.Uttered{ID: int(w.next() % 4), Known: w.next()%2 == 0}
 	case 28:
 		return &wire.Hold{Why: job.Hold(w.word("suspend", "stopped", "", "x")), On: w.next()%3 > 0}
-	case 29:
-		return &wire.Vacate{What: job.Vacancy(w.word("give up", "look", "take back", ""))}
 	case 30:
 		return &wire.Feed{Ranks: []int{w.rank(), w.rank(), w.rank()}, Bytes: w.bytes[:min(len(w.bytes), int(w.next()%4))]}
 	case 22:

@@ -10,9 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"remshell/helper/claims"
 	"remshell/helper/ipc"
-	"remshell/ledger"
 	"remshell/proc"
 	"remshell/wire"
 )
@@ -156,35 +154,4 @@ func (s *session) strays() (strays []proc.Look) {
 		return of
 	})
 	return strays
-}
-
-// A vacatedEvent is what came of the CPUs that the job claims here.
-type vacatedEvent struct{ claims.Vacated }
-
-// firstGroup is the group whose claim the guard keeps; empty: none was prepared.
-func (s *session) firstGroup() string {
-	if s.prepare == nil {
-		return ""
-	}
-	return s.prepare.Group.Name
-}
-
-// vacated tells mpiexec what came of its CPUs.
-func (s *session) vacated(e vacatedEvent) {
-	if e.Held != s.held {
-		s.keep(e.Held)
-	}
-	s.conn.Send(&wire.Vacated{Taken: e.Taken, Notice: e.Notice})
-}
-
-// keep has the guard keep another claim: a new one takes over, since it has a descriptor of that from its
-// start on.
-func (s *session) keep(held *ledger.Held) {
-	old := s.guard
-	if s.held = held; old.pid == 0 {
-		return
-	}
-	s.guard = guard{}
-	s.newGuard()
-	old.release()
 }

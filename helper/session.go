@@ -217,8 +217,6 @@ func (s *session) step(event any) {
 		s.sampled(e)
 	case silentEvent:
 		s.retire(e.r)
-	case vacatedEvent:
-		s.vacated(e)
 	case restedEvent:
 		s.ceded(e)
 	case spareEvent:
@@ -334,8 +332,6 @@ func (s *session) frame(m wire.Message) {
 		}
 	case *wire.Hold:
 		s.decide(life.Hold{Why: m.Why, On: m.On})
-	case *wire.Vacate:
-		s.claims.Vacate(m.What, s.firstGroup(), func(v claims.Vacated) { s.tell(vacatedEvent{v}) })
 	case *wire.Lay:
 		s.conn.Send(&wire.Laid{Err: s.marks.Lay(m.Tag, m.Word)})
 	case *wire.Seek:

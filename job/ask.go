@@ -16,15 +16,14 @@ const (
 	AskStatus Verb = "status" // what each rank is doing
 	AskEnd    Verb = "end"
 
-	AskSuspend     Verb = "suspend"      // all ranks stand still
-	AskSuspendFree Verb = "suspend-free" // and their CPUs are for others
-	AskResume      Verb = "resume"
-	AskCheckpoint  Verb = "checkpoint"
-	AskMigrate     Verb = "migrate" // elsewhere; Args say where from and to
+	AskSuspend    Verb = "suspend" // all ranks stand still
+	AskResume     Verb = "resume"
+	AskCheckpoint Verb = "checkpoint"
+	AskMigrate    Verb = "migrate" // elsewhere; Args say where from and to
 )
 
 // Verbs are all that a job understands.
-var Verbs = []Verb{AskStatus, AskEnd, AskSuspend, AskSuspendFree, AskResume, AskCheckpoint, AskMigrate}
+var Verbs = []Verb{AskStatus, AskEnd, AskSuspend, AskResume, AskCheckpoint, AskMigrate}
 
 // LastJob stands for the youngest job of who asks.
 const LastJob ID = "last"
@@ -93,8 +92,7 @@ type Answer struct {
 	UID   int           `json:"uid"` // the owner of the file, and of the job
 	State AnswerState   `json:"state"`
 	Text  string        `json:"text"`
-	Later bool          `json:"later,omitempty"` // it is refused for what others claim now
-	Ranks []PlacedState `json:"data,omitempty"`  // of AskStatus
+	Ranks []PlacedState `json:"data,omitempty"` // of AskStatus
 }
 
 // A PlacedState is what a rank is doing, and where.
@@ -122,16 +120,6 @@ const (
 
 // Known reports whether it is one of them.
 func (h Hold) Known() bool { return h == HoldAsked || h == HoldStopped }
-
-// A Vacancy is what is to be done about the CPUs that a job claims on a node (survive.md SV-29, SV-30).
-type Vacancy string
-
-// What there is to do.
-const (
-	GiveUp   Vacancy = "give up"   // others may have them from now on
-	Look     Vacancy = "look"      // does anybody else have them?
-	TakeBack Vacancy = "take back" // exactly these are claimed again
-)
 
 // A Right is why a job obeys somebody.
 type Right string

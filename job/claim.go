@@ -84,8 +84,6 @@ type Claim struct {
 	Movable bool `json:"movable,omitempty"` // it can be moved, by whom it obeys (survive.md SV-17)
 
 	Resting Resting `json:"idle,omitempty"` // why none of its ranks is meant to live; empty: they are
-
-	Suspended bool `json:"suspended,omitempty"` // its ranks stand still, and others may have their CPUs (SV-29)
 }
 
 // Resting is why a job holds what nobody uses, on purpose (survive.md SV-2).
@@ -108,16 +106,6 @@ type Whose struct {
 
 // Whose is the job whose claim it is.
 func (c Claim) Whose() Whose { return Whose{c.Job, c.UID} }
-
-// WithoutCPUs is the claim of a suspended job that has given its CPUs to others: of the node it has the GPUs.
-func (c Claim) WithoutCPUs() Claim {
-	c.Ranks = slices.Clone(c.Ranks)
-	for i := range c.Ranks {
-		c.Ranks[i].CPUs = nil
-	}
-	c.Exclusive, c.Suspended = false, true
-	return c
-}
 
 // A ClaimedRank is one rank of a claim with the CPUs of its slots.
 type ClaimedRank struct {

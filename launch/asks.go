@@ -53,8 +53,7 @@ func askedBy(n *node.Node, m *wire.Ask) supervise.Asked {
 // write none, and whoever waits for it would hear that it is late (survive.md SV-16). One that only a signal has asked for may be
 // complete, and nobody could tell.
 func (f *fleet) standsBehind(asked supervise.Asked) bool {
-	suspends := asked.Verb == job.AskSuspend || asked.Verb == job.AskSuspendFree
-	if !suspends || f.saves.state.Phase != checkpoint.Asked || !f.req.Ckpt.Judged() {
+	if asked.Verb != job.AskSuspend || f.saves.state.Phase != checkpoint.Asked || !f.req.Ckpt.Judged() {
 		return false
 	}
 	f.saves.ask(func(string) { f.events.Put(asked) }, nil)
@@ -103,7 +102,7 @@ const mostHeard = 1024
 
 // reply tells who has asked how that stands.
 func (f *fleet) reply(a supervise.Reply) {
-	f.nodes[a.To.Node].Send(&wire.Answer{ID: a.To.ID, State: a.State, Text: a.Text, Later: a.Later})
+	f.nodes[a.To.Node].Send(&wire.Answer{ID: a.To.ID, State: a.State, Text: a.Text})
 	f.env.watcher().Asked(job.Heard{Node: f.nodes[a.To.Node].Name(), Verb: a.To.Verb, User: a.To.User, State: a.State})
 }
 
@@ -142,13 +141,6 @@ func (f *fleet) hold(a supervise.Hold) {
 		f.saves.state.Shift(a.Stood, f.state.End())
 	}
 	f.env.watcher().Again(news)
-}
-
-// vacate has nodes do something about the CPUs that they claim.
-func (f *fleet) vacate(a supervise.Vacate) {
-	for _, n := range a.Nodes {
-		f.nodes[n].Send(&wire.Vacate{What: a.What})
-	}
 }
 
 // checkpoint has a checkpoint written for somebody, who is told what came of it.

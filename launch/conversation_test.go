@@ -459,7 +459,7 @@ var conversations = []struct {
 			s.Error(err)
 		}
 	}},
-	{"somebody suspends a job, and ends it", "Ask Answer Inspect States Hold Vacate Vacated End", func(s stage) {
+	{"somebody suspends a job, and ends it", "Ask Answer Inspect States Hold End", func(s stage) {
 		r := newRun(2, "echo up; exec sleep 600", "a", "b")
 		up := s.rec.tape.shows("Started")
 		go func() {
@@ -478,7 +478,7 @@ var conversations = []struct {
 			if n := len(asked.Answer.Ranks); err != nil || n != 2 {
 				s.Errorf("%d of 2 ranks are told, %+v, %v", n, asked, err)
 			}
-			for _, verb := range []job.Verb{job.AskSuspendFree, job.AskResume, job.AskSuspend} {
+			for _, verb := range []job.Verb{job.AskSuspend, job.AskResume, job.AskSuspend} {
 				if asked, err = ask(verb); err != nil || asked.Answer.State != job.AskDone {
 					s.Errorf("%s: %+v, %v", verb, asked, err)
 				}

@@ -307,7 +307,6 @@ type lockedBuffer struct {
 
 type watchFor struct {
 	text string
-	from int // where it may begin
 	seen chan struct{}
 }
 
@@ -316,7 +315,7 @@ func (b *lockedBuffer) Write(p []byte) (int, error) {
 	defer b.mu.Unlock()
 	n, err := b.buf.Write(p)
 	b.watches = slices.DeleteFunc(b.watches, func(w watchFor) bool {
-		found := strings.Contains(b.buf.String()[w.from:], w.text)
+		found := strings.Contains(b.buf.String(), w.text)
 		if found {
 			close(w.seen)
 		}
@@ -332,15 +331,10 @@ func (b *lockedBuffer) String() string {
 }
 
 // shows returns a channel that closes when the text has been written.
-func (b *lockedBuffer) shows(text string) <-chan struct{} { return b.watch(text, 0) }
-
-// showsAgain is shows for what is written from now on.
-func (b *lockedBuffer) showsAgain(text string) <-chan struct{} { return b.watch(text, len(b.String())) }
-
-func (b *lockedBuffer) watch(text string, from int) <-chan struct{} {
+func (b *lockedBuffer) shows(text string) <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	w := watchFor{text, from, make(chan struct{})}
+	w := watchFor{text, make(chan struct{})}
 	b.watches = append(b.watches, w)
 	return w.seen
 }

@@ -22,9 +22,7 @@ Nodes go from one attempt of a job to the next, with their connections, helpers 
 func (f *fleet) renew(again bool) {
 	cpus := make(map[*member]int, len(f.nodes)) // of the ranks of the command line
 	for i, n := range f.groups[0].nodes {
-		if !f.state.Ceded() {
-			cpus[n] = f.groups[0].plan.Nodes[i].CPUs()
-		}
+		cpus[n] = f.groups[0].plan.Nodes[i].CPUs()
 	}
 	along := f.takenAlong()
 	for _, n := range f.nodes {

@@ -59,7 +59,6 @@ type spawns struct {
 	refused int  // of those that were, as far as the user has been told
 	crowded bool // he was told that ranks share CPUs
 
-	parked *spawnPlaced // found, until the job has its own CPUs again; nil: none
 }
 
 // Bounds of TRUST-12.
@@ -110,17 +109,9 @@ func (f *fleet) mayAsk(s *spawning) error {
 	return nil
 }
 
-// nextSpawn begins with the next request, if none is under way. A job that has given its CPUs to others
-// grows when it has them again.
+// nextSpawn begins with the next request, if none is under way.
 func (f *fleet) nextSpawn() {
 	q := &f.spawns
-	if f.state.Vacant() {
-		return
-	}
-	if q.parked != nil { // a move that is wanted waits for it
-		f.events.Put(*q.parked)
-		q.parked = nil
-	}
 	if f.moving != nil { // a Start gives up all that rests
 		return
 	}

@@ -3,12 +3,10 @@ package launch
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"remshell/job"
 	"remshell/launch/node"
 	"remshell/launch/reserve"
-	"remshell/launch/supervise"
 	"remshell/wire"
 )
 
@@ -50,21 +48,5 @@ func TestANewNodeIsLostBetweenPlaceAndJob(t *testing.T) {
 	f = &fleet{members: map[*node.Node]*member{z: own}}
 	if gone := f.lostSince(place, nil); gone != "z" {
 		t.Errorf("a lost node of the job: %q, want z", gone)
-	}
-}
-
-// A spawn that has its place while others have the CPUs of the job is taken in when the job has them again, also if the job is to be
-// moved behind it: neither waits for the other.
-func TestAMoveWaitsForASpawnThatWaitsForItsCPUs(t *testing.T) {
-	s := &seeking{inbox: node.NewInbox(), stop: func() {}}
-	f := &fleet{events: node.NewInbox(), state: new(supervise.State), seeking: s, moving: &moving{}}
-	f.spawns.parked = &spawnPlaced{s: &spawning{name: "g"}}
-	f.nextSpawn()
-	f.nextMove()
-	if f.spawns.parked != nil || f.seeking != s {
-		t.Fatal("the spawn waits for the move, and that for the spawn")
-	}
-	if e, is := f.events.Take(t.Context(), time.Time{})[0].(spawnPlaced); !is || e.s.name != "g" {
-		t.Errorf("it is told of %+v", e)
 	}
 }

@@ -239,10 +239,6 @@ func (f *fleet) translate(event any) []supervise.Event {
 		}
 		return f.translateMessage(n, e.M)
 	case spawnPlaced:
-		if f.state.Vacant() {
-			f.spawns.parked = &e
-			return nil
-		}
 		return f.spawnPlaced(e)
 	case moveFound:
 		f.moveFound(e)
@@ -338,8 +334,6 @@ func (f *fleet) translateMessage(n *member, m wire.Message) []supervise.Event {
 		return []supervise.Event{supervise.NodeDrained{Node: n.key}}
 	case *wire.States:
 		f.answered(n.key, m.Ranks)
-	case *wire.Vacated:
-		return []supervise.Event{supervise.Vacated{Node: n.key, Taken: m.Taken, Notice: m.Notice}}
 	case *wire.Ask:
 		return f.heard(n, m)
 	case *wire.Fence:
@@ -397,8 +391,6 @@ func (f *fleet) act(state *supervise.State, actions []supervise.Action) (finishe
 			f.inspect(a)
 		case supervise.Hold:
 			f.hold(a)
-		case supervise.Vacate:
-			f.vacate(a)
 		case supervise.Checkpoint:
 			f.checkpoint(a.To)
 		case supervise.Move:

@@ -79,10 +79,8 @@ func (l *look) others(without func(Claim) bool) (o Others, count int, err error)
 			o.Mine = append(o.Mine, c)
 		default:
 			t.add(c)
-			if !c.Suspended {
-				o.One = cmp.Or(o.One, c.Job)
-				o.Jobs++
-			}
+			o.One = cmp.Or(o.One, c.Job)
+			o.Jobs++
 		}
 		count++
 	})
@@ -186,15 +184,6 @@ func (d *Dir) showClaim(c Claim) (*ownFile, error) {
 func (h *Held) Rest(why job.Resting) (*Held, error) {
 	c := h.claim
 	c.Resting = why
-	return h.Instead(c)
-}
-
-// Vacate is Rest for a claim whose CPUs others may have (survive.md SV-29).
-func (h *Held) Vacate() (*Held, error) { return h.Instead(h.claim.WithoutCPUs()) }
-
-// Instead shows another claim of the job in the place of this one, without a look at those of others. What it returns is held in
-// any case; with an error it is what was held before.
-func (h *Held) Instead(c Claim) (*Held, error) {
 	s, err := h.file.d.showClaim(c)
 	if err != nil {
 		return h, err
@@ -205,9 +194,6 @@ func (h *Held) Instead(c Claim) (*Held, error) {
 
 // Resting is why none of the claim's ranks is meant to live; empty: they are.
 func (h *Held) Resting() job.Resting { return h.claim.Resting }
-
-// Suspended reports whether others may have its CPUs.
-func (h *Held) Suspended() bool { return h.claim.Suspended }
 
 // Release gives the claim up. It may be called again.
 func (h *Held) Release() error {

@@ -54,7 +54,7 @@ type (
 type Others struct {
 	Mine []Claim // oldest first
 	Rest job.Use
-	Jobs int    // claims of other users, but for those of suspended jobs whose CPUs are free
+	Jobs int    // claims of other users
 	One  job.ID // of them
 }
 
@@ -89,14 +89,6 @@ type holder struct {
 }
 
 func (t *tally) add(c Claim) {
-	if c.Suspended { // its ranks do not run, and hold no CPU (survive.md SV-29)
-		for _, rank := range c.Ranks {
-			for _, address := range rank.GPUs {
-				t.gpu(address)
-			}
-		}
-		return
-	}
 	t.procs += len(c.Ranks)
 	t.taken = t.taken || c.Exclusive
 	cpus := 0

@@ -59,9 +59,8 @@ type liveJob struct {
 	Class string `json:"class,omitempty"`
 	extent
 
-	Stopped   bool        `json:"stopped,omitempty"`   // all of its ranks that were seen are stopped
-	Suspended bool        `json:"suspended,omitempty"` // others may have the CPUs of its ranks, which stand still
-	Resting   job.Resting `json:"resting,omitempty"`   // why there are none on some, if it is so on purpose
+	Stopped bool        `json:"stopped,omitempty"` // all of its ranks that were seen are stopped
+	Resting job.Resting `json:"resting,omitempty"` // why there are none on some, if it is so on purpose
 
 	running  bool           // some rank is not stopped
 	at       map[string]int // the index of each node in Nodes
@@ -170,7 +169,6 @@ func (j *liveJob) add(c job.Claim) {
 	j.Idle = j.Idle && c.Idle
 	j.Stopped = j.Stopped || c.Stopped
 	j.running = j.running || !c.Stopped && !c.Idle && c.Resting == "" && len(c.Ranks) > 0
-	j.Suspended = j.Suspended || c.Suspended && c.Resting == ""
 	if c.Resting == job.Restarting {
 		j.Resting = job.Restarting
 	}
@@ -265,11 +263,11 @@ func (j *liveJob) launcher() string {
 	return fmt.Sprintf("%s:%d", Word(j.From), j.Launcher)
 }
 
-// idle says that a job holds what nobody uses (TRUST-16), and why if it says so (survive.md SV-2); or that its
-// CPUs are for others (SV-29).
+// idle says that a job holds what nobody uses (TRUST-16), and why if it says so (survive.md SV-2); or that it
+// is suspended.
 func (j *liveJob) idle() string {
 	switch {
-	case j.Suspended, j.Stopped:
+	case j.Stopped:
 		return "(suspended) "
 	case j.Idle && j.Resting.Known():
 		return "(" + string(j.Resting) + ") "
@@ -399,7 +397,7 @@ func (l Ledger) rankStatus() (all []rankStatus) {
 func (j *liveJob) status(l Ledger) string {
 	var b strings.Builder
 	state, from := "runs", Word(j.From)
-	if j.Stopped || j.Suspended {
+	if j.Stopped {
 		state = "is suspended"
 	}
 	if j.Launcher > 0 {

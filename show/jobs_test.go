@@ -133,16 +133,10 @@ func TestResting(t *testing.T) {
 		c := job.Claim{Job: "j", Node: node, Nodes: 2, Size: 2, Ranks: []job.ClaimedRank{{Rank: rank, CPUs: []int{rank}}}, Command: "x", Resting: why, Idle: why != ""}
 		return job.Page{Node: node, Claims: []job.Claim{c}}
 	}
-	suspended := claim("n2", 1, "")
-	suspended.Claims[0] = suspended.Claims[0].WithoutCPUs()
-	again := claim("n2", 1, job.Restarting) // it ended while others might have its CPUs
-	again.Claims[0] = again.Claims[0].WithoutCPUs()
 	for _, test := range []struct {
 		pages []job.Page
 		want  string
 	}{
-		{[]job.Page{claim("n1", 0, ""), suspended}, " 2 n[1-2] 1 (suspended) x"},
-		{[]job.Page{claim("n1", 0, job.Restarting), again}, " 2 n[1-2] 1 (restarting) x"},
 		{[]job.Page{claim("n1", 0, ""), claim("n2", 1, "")}, " 2 n[1-2] 2 x"},
 		{[]job.Page{claim("n1", 0, ""), claim("n2", 1, ""), claim("n3", 2, job.Spare)}, " 2 n[1-3] 3 (spare: n3) x"},
 		{[]job.Page{claim("n1", 0, ""), claim("n3", 2, job.Spare)}, " 2 n[1,3]+1 2 (spare: n3) x"},

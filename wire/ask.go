@@ -44,7 +44,6 @@ type Answer struct {
 	ID    string
 	State job.AnswerState
 	Text  string
-	Later bool // it is refused for what others claim now
 	Ranks []job.PlacedState
 }
 
@@ -52,7 +51,6 @@ func (m *Answer) fields(c *codec) {
 	c.text(&m.ID, aMark)
 	c.word((*string)(&m.State), "state")
 	c.sentence(&m.Text, "text")
-	c.flag(&m.Later)
 	list(c, &m.Ranks, length{"ranks", maxOnNode}, (*codec).placedState)
 }
 

@@ -237,7 +237,6 @@ func (c *codec) claim(p *job.Claim) {
 	c.flag(&p.Stopped)
 	c.flag(&p.Movable)
 	c.word((*string)(&p.Resting), "reason")
-	c.flag(&p.Suspended)
 	c.flag(&p.Shares)
 }
 

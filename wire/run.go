@@ -21,8 +21,6 @@ Ranks that run, and their end.
 	   | Signal ---------------------------------->
 	   | Hold ------------------------------------>   the ranks stand still, or one reason for that is gone
 	   | <---------------------------------- Caught   a signal that was not mpiexec's
-	   | Vacate ---------------------------------->   others may have its CPUs, or it takes them back
-	   | <--------------------------------- Vacated
 	   | Inspect --------------------------------->
 	   | <---------------------------------- States   what each rank is doing
 	   | <--------------------------------- Sampled   what all processes have now, if it is wanted
@@ -159,20 +157,6 @@ type Hold struct {
 func (m *Hold) fields(c *codec) {
 	c.word((*string)(&m.Why), "reason")
 	c.flag(&m.On)
-}
-
-// Vacate does something about the CPUs of all that the job claims on the node (survive.md SV-29, SV-30).
-type Vacate struct{ What job.Vacancy }
-
-func (m *Vacate) fields(c *codec) { c.word((*string)(&m.What), "what") }
-
-// Vacated answers Vacate. With Taken another job has one of them, and nothing is changed; Notice is what of it
-// the ledger did not take.
-type Vacated struct{ Taken, Notice string }
-
-func (m *Vacated) fields(c *codec) {
-	c.sentence(&m.Taken, "reason")
-	c.sentence(&m.Notice, "notice")
 }
 
 // Inspect asks what each rank of the node is doing, with Stacks also where it is; then the

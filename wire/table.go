@@ -119,8 +119,6 @@ var table = [...]Kind{
 	41: {"Resize", Launcher, Running, 64, blank[Resize]},
 	12: {"Signal", Launcher, Running, 16, blank[Signal]},
 	82: {"Hold", Launcher, Running, 256, blank[Hold]},
-	83: {"Vacate", Launcher, Running, 256, blank[Vacate]},
-	84: {"Vacated", Helper, Running, 16 << 10, blank[Vacated]},
 	50: {"Inspect", Launcher, Running, 64, blank[Inspect]},
 	51: {"States", Helper, Running, 8 << 20, blank[States]},
 	14: {"PMI", Helper, Running, 8 << 10, blank[PMI]},

@@ -145,18 +145,18 @@ type Job struct {
 	DisplayAlloc bool      `name:"--display-allocation" mca:"ras_base_display_alloc" topic:"" help:"tell hosts, slots and where they were named"`
 	Display      []Picture `name:"--display" arg:"LIST" topic:"" help:"map, map-devel, topo, allocation, bind: see --display-map"`
 
-	PS        bool       `name:"--ps" asks:"hosts" env:"-" topic:"Telling" help:"list live jobs; --queue: those that wait"`
-	ShowQueue bool       `name:"--queue" asks:"hosts" env:"-" topic:"" help:"list the requests that wait, first come first"`
-	Status    string     `name:"--status" asks:"hosts" env:"-" arg:"JOB" topic:"" help:"tell all of a job, be it running or waiting"`
-	End       string     `name:"--end" asks:"hosts" env:"-" arg:"JOB" topic:"" help:"end a job that runs, wherever its mpiexec is"`
-	Suspend   SuspendJob `name:"--suspend" asks:"hosts" env:"-" arg:"JOB" topic:"" help:"have all ranks of a job stand still"`
-	ResumeJob string     `name:"--resume-job" asks:"hosts" env:"-" arg:"JOB" topic:"" help:"let a suspended job go on"`
-	CkptJob   string     `name:"--checkpoint" asks:"hosts" env:"-" arg:"JOB" topic:"" help:"have a job write a checkpoint now"`
-	Migrate   string     `name:"--migrate" asks:"hosts" env:"-" arg:"JOB" topic:"" help:"have a job go on elsewhere, behind a checkpoint"`
-	From      HostNames  `name:"--from" env:"-" arg:"HOSTS" topic:"" help:"for --migrate: the job leaves these for good"`
-	To        HostNames  `name:"--to" env:"-" arg:"HOSTS" topic:"" help:"for --migrate: it goes to some of these"`
-	Signal    SignalJob  `name:"--signal" asks:"hosts" env:"-" arg:"SIG JOB" takes:"pair" topic:"" help:"send a signal to the ranks of one of your jobs"`
-	Evict     string     `name:"--evict" asks:"yes" env:"-" arg:"JOB" topic:"" help:"end who holds a job's claims and tickets, as root"`
+	PS        bool      `name:"--ps" asks:"hosts" env:"-" topic:"Telling" help:"list live jobs; --queue: those that wait"`
+	ShowQueue bool      `name:"--queue" asks:"hosts" env:"-" topic:"" help:"list the requests that wait, first come first"`
+	Status    string    `name:"--status" asks:"hosts" env:"-" arg:"JOB" topic:"" help:"tell all of a job, be it running or waiting"`
+	End       string    `name:"--end" asks:"hosts" env:"-" arg:"JOB" topic:"" help:"end a job that runs, wherever its mpiexec is"`
+	Suspend   string    `name:"--suspend" asks:"hosts" env:"-" arg:"JOB" topic:"" help:"have all ranks of a job stand still"`
+	ResumeJob string    `name:"--resume-job" asks:"hosts" env:"-" arg:"JOB" topic:"" help:"let a suspended job go on"`
+	CkptJob   string    `name:"--checkpoint" asks:"hosts" env:"-" arg:"JOB" topic:"" help:"have a job write a checkpoint now"`
+	Migrate   string    `name:"--migrate" asks:"hosts" env:"-" arg:"JOB" topic:"" help:"have a job go on elsewhere, behind a checkpoint"`
+	From      HostNames `name:"--from" env:"-" arg:"HOSTS" topic:"" help:"for --migrate: the job leaves these for good"`
+	To        HostNames `name:"--to" env:"-" arg:"HOSTS" topic:"" help:"for --migrate: it goes to some of these"`
+	Signal    SignalJob `name:"--signal" asks:"hosts" env:"-" arg:"SIG JOB" takes:"pair" topic:"" help:"send a signal to the ranks of one of your jobs"`
+	Evict     string    `name:"--evict" asks:"yes" env:"-" arg:"JOB" topic:"" help:"end who holds a job's claims and tickets, as root"`
 
 	Doctor   bool `name:"--doctor" asks:"yes" env:"-" topic:"Telling" help:"find what is wrong with hosts; or try --selftest"`
 	SelfTest bool `name:"--selftest" asks:"hosts" env:"-" topic:"" help:"try hosts with ranks of our own: no MPI needed"`

@@ -7,7 +7,8 @@ import (
 // removed are options that an earlier version had, by name, and values of options that we have, as name=value, each with what to
 // use instead. A row stays for one release.
 var removed = map[string]string{
-	"preemptible": "use --suspend and --resume-job, --checkpoint, or --migrate",
+	"suspend=free": "use --suspend, which keeps the CPUs, or --migrate, which frees hosts",
+	"preemptible":  "use --suspend and --resume-job, --checkpoint, or --migrate",
 }
 
 // Removed returns the error of whoever uses an option that an earlier version had, or a value of one (name=value); nil: it

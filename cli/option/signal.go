@@ -125,20 +125,6 @@ func (number Signals) one(name string) (int, error) {
 	return n, nil
 }
 
-// A SuspendJob is a job that is to stand still; free: and to give its CPUs to others.
-type SuspendJob struct {
-	Free bool
-	Job  string // empty beside Free: it is the first word that is no option
-}
-
-func (s *SuspendJob) UnmarshalText(text []byte) error {
-	*s = SuspendJob{Job: string(text)}
-	if s.Job == "free" {
-		*s = SuspendJob{Free: true}
-	}
-	return nil
-}
-
 // A NodeSignal is a signal by its number on nodes, which run Linux; 0: not given.
 type NodeSignal job.Signal
 

@@ -119,7 +119,7 @@ func (w *Worker) answered(m *wire.Answer) {
 		return
 	}
 	if m.State.Known() {
-		w.say(a, job.Answer{State: m.State, Text: m.Text, Later: m.Later, Ranks: m.Ranks})
+		w.say(a, job.Answer{State: m.State, Text: m.Text, Ranks: m.Ranks})
 	}
 	if m.State == job.AskTaken {
 		w.asks.taken[m.ID] = a
@@ -216,7 +216,7 @@ func awaitAnswer(ctx context.Context, dir *ledger.Dir, a job.Ask) *wire.Answer {
 		now, found := dir.Answer(slip.ID, a.Owner, most)
 		switch {
 		case found && now.State.Final():
-			return &wire.Answer{State: now.State, Text: now.Text, Later: now.Later, Ranks: now.Ranks}
+			return &wire.Answer{State: now.State, Text: now.Text, Ranks: now.Ranks}
 		case found && a.Verb != job.AskStatus: // that has no first word
 			last = now
 		case last.State != "", look%4 == 3 && !dir.Claimed(of):

@@ -151,11 +151,7 @@ func (w *Worker) claim(m *wire.Prepare) (taken *takenError, notice string) {
 	w.held[m.Group.Name] = held
 	terms := m.Claim
 	terms.Entry = claim
-	w.holdings[m.Group.Name] = terms
 	w.note(m.Group.Name, terms)
-	if w.vacant && claim.Resting == "" {
-		notice = cmp.Or(notice, w.giveUp(m.Group.Name))
-	}
 	return nil, notice
 }
 
@@ -190,22 +186,6 @@ func noteOf(t wire.Claim) job.Claim {
 	return note
 }
 
-// renote has the note of a group say whether others may have the CPUs of the job, and the node with them.
-func (w *Worker) renote(group string) {
-	held := w.noted[group]
-	if held == nil {
-		return
-	}
-	note := noteOf(w.holdings[group])
-	if w.held[group].Suspended() {
-		note = note.WithoutCPUs()
-	}
-	held, err := held.Instead(note)
-	if w.noted[group] = held; err != nil {
-		w.inform(false, "not noted in the ledger of the cluster: "+err.Error())
-	}
-}
-
 // conflict repeats the checks of a plan that live jobs can upset (placement.md 3, 7 to
 // 11), against what they hold now. What the job itself has already, mpiexec has planned
 // round; it counts where the node has a limit for all.
@@ -215,17 +195,16 @@ func conflict(terms wire.Claim, mine job.Claim, others ledger.Others) error {
 	}
 	_, others.Mine = related(others.Mine, mine.Inside, mine.UID)
 	others.Mine = slices.DeleteFunc(others.Mine, func(c job.Claim) bool { // it goes when ours is used
-		return c.Job == mine.Job && (c.Resting != "" || mine.Resting != "" || c.Suspended)
+		return c.Job == mine.Job && (c.Resting != "" || mine.Resting != "")
 	})
 	most := others.Use().Procs
 	_, others.Mine = related(others.Mine, mine.Job, mine.UID) // also of another name of this machine (alias=)
 	use := others.Use()
-	running := slices.IndexFunc(others.Mine, func(c job.Claim) bool { return !c.Suspended })
 	switch {
 	case use.Taken:
 		return &takenError{"used exclusively by another job"}
-	case mine.Exclusive && running >= 0:
-		return &takenError{fmt.Sprintf("not idle: job %s runs there", others.Mine[running].Job)}
+	case mine.Exclusive && len(others.Mine) > 0:
+		return &takenError{fmt.Sprintf("not idle: job %s runs there", others.Mine[0].Job)}
 	case mine.Exclusive && others.Jobs > 0:
 		return &takenError{fmt.Sprintf("not idle: job %s runs there", others.One)}
 	case terms.Most >= 0 && most+len(mine.Ranks) > terms.Most:
@@ -270,7 +249,6 @@ func (w *Worker) release(group string) {
 		held.Release()
 		delete(w.noted, group)
 	}
-	delete(w.holdings, group)
 }
 
 func (w *Worker) releaseAll() {

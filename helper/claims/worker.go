@@ -44,8 +44,7 @@ type Worker struct {
 	due     *time.Timer             // when the gate has been shut for too long
 	held    map[string]*ledger.Held // by group
 	noted   map[string]*ledger.Held // the same in the cluster's ledger, where the user names another
-	vacancies
-	rested  Rested // what an earlier attempt of the job has claimed
+	rested  Rested                  // what an earlier attempt of the job has claimed
 	place   *ledger.QueuePlace
 	turn    func()         // ends the wait for our turn
 	quiet   *time.Timer    // runs out when nobody waits any more
@@ -64,7 +63,7 @@ type Worker struct {
 // New makes one for the session that sends by send; root is "/", and environ our own environment. It
 // holds what the session of an earlier attempt has left.
 func New(root fs.FS, environ []string, send func(wire.Message) error, rested Rested) *Worker {
-	w := &Worker{rested: rested, root: root, environ: environ, send: send, tasks: backlog{some: make(chan struct{}, 1)}, held: make(map[string]*ledger.Held), vacancies: vacancies{holdings: make(map[string]wire.Claim)}, noted: make(map[string]*ledger.Held), names: make(map[int]string), done: make(chan struct{}), began: time.Now(), gateMost: gateMost, nodeFile: config.NodeFile, cluster: config.ClusterFile}
+	w := &Worker{rested: rested, root: root, environ: environ, send: send, tasks: backlog{some: make(chan struct{}, 1)}, held: make(map[string]*ledger.Held), noted: make(map[string]*ledger.Held), names: make(map[int]string), done: make(chan struct{}), began: time.Now(), gateMost: gateMost, nodeFile: config.NodeFile, cluster: config.ClusterFile}
 	w.ctx, w.stop = context.WithCancel(context.Background())
 	go func() {
 		defer close(w.done)

@@ -148,10 +148,6 @@ func TestConflict(t *testing.T) {
 		{"granted to both", wire.Prepare{Claim: wire.Claim{Most: -1}}, job.Claim{RM: "slurm 7", Ranks: claimed(2)}, []job.Claim{{Job: "b", RM: "slurm 7", Ranks: claimed(2)}}, "CPU 2 was taken by another job"},
 		{"what it had before", wire.Prepare{Claim: wire.Claim{Most: 2}}, job.Claim{Job: "b", Ranks: claimed(2, 3)}, []job.Claim{{Job: "b", Resting: job.Restarting, Ranks: claimed(2, 3)}}, ""},
 		{"what another had before", wire.Prepare{Claim: wire.Claim{Most: -1}}, job.Claim{Job: "a", Ranks: claimed(2)}, []job.Claim{{Job: "b", Resting: job.Restarting, Ranks: claimed(2, 3)}}, "CPU 2 was taken by another job"},
-		{"what it has given up", wire.Prepare{Claim: wire.Claim{Most: 2}}, job.Claim{Job: "b", Ranks: claimed(2, 3)}, []job.Claim{{Job: "b", Suspended: true, Ranks: claimed(2, 3)}}, ""},
-		{"alone beside a suspended job", wire.Prepare{Claim: wire.Claim{Most: 1}}, job.Claim{Ranks: claimed(2), Exclusive: true}, []job.Claim{two.WithoutCPUs()}, ""},
-		{"a GPU of a suspended job", wire.Prepare{Claim: wire.Claim{Most: -1}}, job.Claim{Ranks: card(0, "0000:07:00.0")}, []job.Claim{job.Claim{Job: "b", Ranks: card(3, "0000:07:00.0")}.WithoutCPUs()},
-			"GPU 0000:07:00.0 was taken by another job"},
 		{"its own outer job", wire.Prepare{Claim: wire.Claim{Most: -1}}, job.Claim{Inside: "b", Ranks: claimed(2)}, []job.Claim{two}, ""},
 	} {
 		got := ""

@@ -197,7 +197,7 @@ func (v *validator) judge(m wire.Message) (wire.Message, error) {
 		return m, nil
 	case *wire.Log:
 		return v.logs.pass(v.now(), m), nil
-	case *wire.Gated, *wire.Surveyed, *wire.Listed, *wire.Alerted, *wire.Evicted, *wire.Laid, *wire.Sought, *wire.Examined, *wire.Listening, *wire.PeersProbed, *wire.Vacated:
+	case *wire.Gated, *wire.Surveyed, *wire.Listed, *wire.Alerted, *wire.Evicted, *wire.Laid, *wire.Sought, *wire.Examined, *wire.Listening, *wire.PeersProbed:
 		return v.questions.answer(m, wire.NameOf(m))
 	case *wire.Answer:
 		return v.questions.answer(m, answerKey(m.ID))

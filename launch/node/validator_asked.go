@@ -45,8 +45,6 @@ func answerTo(m wire.Message) string {
 		return "PeersProbed"
 	case *wire.Inspect:
 		return "States"
-	case *wire.Vacate:
-		return "Vacated"
 	case *wire.Renew:
 		return "Renewed"
 	case *wire.Ask:
@@ -57,7 +55,7 @@ func answerTo(m wire.Message) string {
 	return ""
 }
 
-// answerKey is the key of what is asked of jobs: several may be asked at a time, and one takes as long as it likes.
+// answerKey is the key of what is asked of jobs: an answer names its question, which may take as long as it likes.
 func answerKey(id string) string { return "Answer " + id }
 
 // ask notes a question.

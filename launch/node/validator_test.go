@@ -118,7 +118,6 @@ var table = []struct {
 	{"Examined", &wire.Examine{}, "early ok ok ok ok ok ok dropped", "unasked", ""},
 	{"Listening", &wire.Listen{}, "early ok ok ok ok ok ok dropped", "unasked", ""},
 	{"PeersProbed", &wire.ProbePeers{}, "early ok ok ok ok ok ok dropped", "unasked", ""},
-	{"Vacated", &wire.Vacate{}, "early ok ok ok ok ok ok dropped", "unasked", ""},
 	{"Answer", &wire.Ask{}, "early ok ok ok ok ok ok dropped", "unasked", ""},
 	{"Ask", nil, "early early early early ok dropped dropped dropped", "it sent an Ask before the last one was answered", ""},
 	{"Changed", &wire.Watch{}, "early ok ok ok ok ok ok dropped", "ok", ""},

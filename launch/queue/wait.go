@@ -68,12 +68,6 @@ func (q *Queue) Turn() int { return q.position.ahead + 1 }
 // Begin begins to wait: the context ends when that has been for as long as it may (ErrWaited).
 func (q *Queue) Begin(ctx context.Context) (context.Context, context.CancelFunc) {
 	q.position.began = time.Now()
-	return q.Patience(ctx)
-}
-
-// Patience is a context that ends when the request has waited for as long as it may, and
-// at the latest with the function that is returned.
-func (q *Queue) Patience(ctx context.Context) (context.Context, context.CancelFunc) {
 	if limit := q.req.Limits.Wait; limit > 0 {
 		return q.env.Pauses.Within(ctx, limit, ErrWaited)
 	}
@@ -222,27 +216,9 @@ func (q *Queue) answered(m wire.Message) bool {
 	return ok
 }
 
-// BehindGate does something while the gate is shut. Where it cannot be shut, that is done all the same: claims are
-// exclusive without it.
-func (q *Queue) BehindGate(ctx context.Context, do func() error) error {
-	if n := q.keeper; n != nil && n.Lost() == nil {
-		err := q.crew.Ask(ctx, gateTime, n, &wire.Gate{Ledger: q.req.Queue.Ledger},
-			func(m wire.Message) bool { _, ok := m.(*wire.Gated); return ok })
-		if err != nil {
-			return err
-		}
-		defer q.Ungate()
-	}
-	return do()
-}
-
-// AwaitChange returns when a claim has come or gone on one of the hosts, which tell of it, or when it was quiet for long.
-func (q *Queue) AwaitChange(ctx context.Context) error {
-	return q.AwaitChangeUntil(ctx, time.Now().Add(tryAgain+tryAnyway))
-}
-
-// AwaitChangeUntil is AwaitChange that returns at some moment at the latest, or at once behind it.
-func (q *Queue) AwaitChangeUntil(ctx context.Context, until time.Time) error {
+// AwaitChange returns when a claim has come or gone on one of the hosts, which tell of it, or when it was quiet for long, and at until
+// at the latest.
+func (q *Queue) AwaitChange(ctx context.Context, until time.Time) error {
 	if err := q.rest(ctx, min(tryAgain, time.Until(until))); err != nil {
 		return err
 	}

@@ -1,12 +1,10 @@
 package reserve
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"time"
 
 	"remshell/fault"
@@ -29,7 +27,7 @@ type Asked struct {
 const (
 	statusTime = 30 * time.Second // it gives up the job after 10 s
 	finalTime  = 10 * time.Minute
-	waitTime   = 365 * 24 * time.Hour // where the job says for how long: its grace, or CPUs that others have
+	waitTime   = 365 * 24 * time.Hour // where the job says for how long: its grace
 )
 
 // patienceWith is how long who asks for something waits for the last word of the job. That there is a first one, his helper sees
@@ -37,7 +35,7 @@ const (
 // suspended behind one, or ended.
 func patienceWith(verb job.Verb) time.Duration {
 	switch verb {
-	case job.AskCheckpoint, job.AskMigrate, job.AskEnd, job.AskSuspend, job.AskSuspendFree:
+	case job.AskCheckpoint, job.AskMigrate, job.AskEnd, job.AskSuspend:
 		return waitTime
 	case job.AskStatus:
 		return statusTime
@@ -48,17 +46,10 @@ func patienceWith(verb job.Verb) time.Duration {
 // Ask has a word with a job by one of its nodes.
 func Ask(ctx context.Context, req job.Request, env Env, ref job.Ref, ask job.Ask) (asked Asked, err error) {
 	req.Limits.Start = patienceWith(ask.Verb) // what is asked for takes longer than a start
-	if req.Wait && ask.Verb == job.AskResume {
-		req.Limits.Start = finalTime + cmp.Or(req.Limits.Wait, waitTime)
-	}
 	err = visit(ctx, req, env, func(ctx context.Context, r *reservation) error {
 		r.saySkipped()
 		pages, t, err := r.seek(ctx, ref, false)
-		switch {
-		case err != nil:
-		case ask.Verb == job.AskResume && vacant(pages, t):
-			asked, err = r.askToResume(ctx, pages, t, ask)
-		default:
+		if err == nil {
 			asked, err = r.askJob(ctx, pages, t, ask)
 		}
 		asked.Waits = err == nil && asked.Node == "" && len(entries(pages, t.Ref, true)) > 0
@@ -86,41 +77,6 @@ func (r *reservation) seek(ctx context.Context, ref job.Ref, tickets bool) (page
 	return pages, t, nil
 }
 
-// askToResume lets a job go on that has to claim its CPUs again. That is decided behind the gate, which
-// the asker shuts, so that no request is decided upon meanwhile; with --wait it is asked again after each change,
-// as long as it is for what others claim that it cannot go on (survive.md SV-30).
-func (r *reservation) askToResume(ctx context.Context, pages []job.Page, t target, ask job.Ask) (asked Asked, err error) {
-	ctx, done := r.queue.Patience(ctx)
-	defer done()
-	for told := ""; ; {
-		err = r.queue.BehindGate(ctx, func() (err error) {
-			asked, err = r.askJob(ctx, pages, t, ask)
-			return err
-		})
-		if err != nil || !asked.Answer.Later || !r.req.Wait {
-			return asked, err
-		}
-		if text := fmt.Sprintf("waiting until job %s can go on: %s", asked.Job, asked.Answer.Text); text != told {
-			r.env.Say(text)
-			told = text
-		}
-		r.watchClaims()
-		if err := r.queue.AwaitChange(ctx); err != nil {
-			return asked, err
-		}
-	}
-}
-
-// vacant reports whether others may have the CPUs of a job, as far as nodes tell.
-func vacant(pages []job.Page, t target) bool {
-	for i, p := range pages {
-		if slices.ContainsFunc(p.Claims, func(c job.Claim) bool { return t.has(i, c) && c.Suspended }) {
-			return true
-		}
-	}
-	return false
-}
-
 // goneTime is how long a job that has ended by its own word may have claims. Its helpers give them up one after the other.
 const goneTime = time.Minute
 
@@ -141,7 +97,7 @@ func (r *reservation) awaitGone(ctx context.Context, t target, asked *Asked) err
 			asked.Answer = job.Answer{State: job.AskRefused, Text: fmt.Sprintf("job %s says that it has ended, but %s", t, why)}
 			return nil
 		}
-		if err := r.queue.AwaitChangeUntil(ctx, until); err != nil {
+		if err := r.queue.AwaitChange(ctx, until); err != nil {
 			return err
 		}
 	}
@@ -208,12 +164,12 @@ func (r *reservation) askJob(ctx context.Context, pages []job.Page, t target, as
 		return asked, nil
 	}
 	ask.Owner = t.uid(i)
-	question := r.question(ask)
+	question := &wire.Ask{ID: "1", Ledger: r.req.Queue.Ledger, Ask: ask} // the only one by this connection
 	err = r.ask(ctx, patienceWith(ask.Verb), []*host{r.hosts[i]}, func(*host) wire.Message { return question },
 		func(_ *host, m wire.Message) bool {
 			answer, ok := m.(*wire.Answer)
 			if ok = ok && answer.ID == question.ID; ok {
-				asked.Answer = job.Answer{Job: ask.Job, State: answer.State, Text: answer.Text, Later: answer.Later, Ranks: answer.Ranks}
+				asked.Answer = job.Answer{Job: ask.Job, State: answer.State, Text: answer.Text, Ranks: answer.Ranks}
 			}
 			return ok
 		})
@@ -221,12 +177,6 @@ func (r *reservation) askJob(ctx context.Context, pages []job.Page, t target, as
 		asked.Answer = job.Answer{State: job.AskRefused, Text: fault.Reason(lost)}
 	}
 	return asked, err
-}
-
-// question is an ask with a name of its own, by which its answer is known.
-func (r *reservation) question(ask job.Ask) *wire.Ask {
-	r.questions++
-	return &wire.Ask{ID: strconv.Itoa(r.questions), Ledger: r.req.Queue.Ledger, Ask: ask}
 }
 
 // byWhom is the page of the node by which a job is asked, the first that has a claim of it. What it only holds for an

@@ -20,9 +20,9 @@ import (
 func TestWhichJobIsMeant(t *testing.T) {
 	at := func(seconds int) time.Time { return time.Unix(int64(seconds), 0) }
 	pages := []job.Page{
-		{Node: "n1", UID: 5, Claims: []job.Claim{{Job: "old", UID: 5, User: "me", Since: at(1)}, {Job: "his", UID: 7, User: "ben", Since: at(9), Suspended: true},
-			{Job: "new", UID: 8, User: "evil", Since: at(99)}, {Job: "two", UID: 7, User: "ben", Since: at(1)}, {Job: "two", UID: 8, User: "evil", Since: at(1), Suspended: true}}},
-		{Node: "n2", UID: 6, Claims: []job.Claim{{Job: "old", UID: 6, User: "me2", Since: at(1), Suspended: true}, {Job: "new", UID: 6, User: "me2", Since: at(2)},
+		{Node: "n1", UID: 5, Claims: []job.Claim{{Job: "old", UID: 5, User: "me", Since: at(1)}, {Job: "his", UID: 7, User: "ben", Since: at(9)},
+			{Job: "new", UID: 8, User: "evil", Since: at(99)}, {Job: "two", UID: 7, User: "ben", Since: at(1)}, {Job: "two", UID: 8, User: "evil", Since: at(1)}}},
+		{Node: "n2", UID: 6, Claims: []job.Claim{{Job: "old", UID: 6, User: "me2", Since: at(1)}, {Job: "new", UID: 6, User: "me2", Since: at(2)},
 			{Job: "far", UID: 9, Since: at(1)}}},
 		{Node: "n3", UID: 5, Claims: []job.Claim{{Job: "his", UID: 7, User: "ben", Since: at(9)}, {Job: "far", UID: 8, User: "evil", Since: at(1)}},
 			Tickets: []job.Ticket{{Job: "his", UID: 8, User: "evil"}, {Job: "waits", UID: 7, User: "ben"}}},
@@ -32,26 +32,25 @@ func TestWhichJobIsMeant(t *testing.T) {
 		tickets bool
 		id      job.ID
 		uids    []int
-		vacant  bool
 		err     string
 	}{
-		{"last", false, "new", []int{-1, 6, -1}, false, ""},
-		{"last@evil", false, "new", []int{8, -1, -1}, false, ""},
-		{"last@nobody", false, "", []int{-1, -1, -1}, false, ""},
-		{"old", false, "old", []int{5, 6, -1}, true, ""},
-		{"new", true, "new", []int{-1, 6, -1}, false, ""},
-		{"new@8", false, "new", []int{8, -1, -1}, false, ""},
-		{"his", false, "his", []int{7, -1, 7}, true, ""},
-		{"his", true, "", nil, false, "2 users claim job his, so that no answer counts: ben on n1,n3; evil on n3; name the user, too: his@ben or his@evil"},
-		{"his@ben", true, "his", []int{7, -1, 7}, true, ""},
-		{"two", false, "", nil, false, "2 users claim job two, so that no answer counts: ben on n1; evil on n1; name the user, too: two@ben or two@evil"},
-		{"two@ben", false, "two", []int{7, -1, -1}, false, ""},
-		{"two@8", false, "two", []int{8, -1, -1}, true, ""},
-		{"two@me", false, "two", []int{-1, -1, -1}, false, ""},
-		{"far", false, "", nil, false, "2 users claim job far, so that no answer counts: 9 on n2; evil on n3; name the user, too: far@9 or far@evil"},
-		{"waits", true, "waits", []int{-1, -1, 7}, false, ""},
-		{"waits", false, "waits", []int{-1, -1, -1}, false, ""},
-		{"none", true, "none", []int{-1, -1, -1}, false, ""},
+		{"last", false, "new", []int{-1, 6, -1}, ""},
+		{"last@evil", false, "new", []int{8, -1, -1}, ""},
+		{"last@nobody", false, "", []int{-1, -1, -1}, ""},
+		{"old", false, "old", []int{5, 6, -1}, ""},
+		{"new", true, "new", []int{-1, 6, -1}, ""},
+		{"new@8", false, "new", []int{8, -1, -1}, ""},
+		{"his", false, "his", []int{7, -1, 7}, ""},
+		{"his", true, "", nil, "2 users claim job his, so that no answer counts: ben on n1,n3; evil on n3; name the user, too: his@ben or his@evil"},
+		{"his@ben", true, "his", []int{7, -1, 7}, ""},
+		{"two", false, "", nil, "2 users claim job two, so that no answer counts: ben on n1; evil on n1; name the user, too: two@ben or two@evil"},
+		{"two@ben", false, "two", []int{7, -1, -1}, ""},
+		{"two@8", false, "two", []int{8, -1, -1}, ""},
+		{"two@me", false, "two", []int{-1, -1, -1}, ""},
+		{"far", false, "", nil, "2 users claim job far, so that no answer counts: 9 on n2; evil on n3; name the user, too: far@9 or far@evil"},
+		{"waits", true, "waits", []int{-1, -1, 7}, ""},
+		{"waits", false, "waits", []int{-1, -1, -1}, ""},
+		{"none", true, "none", []int{-1, -1, -1}, ""},
 	} {
 		ref, err := job.ParseRef(test.ref)
 		if err != nil {
@@ -66,8 +65,8 @@ func TestWhichJobIsMeant(t *testing.T) {
 			if text := several.Text + "; " + several.Remedy; text != test.err {
 				t.Errorf("%s: %s, want %s", test.ref, text, test.err)
 			}
-		case test.err != "" || got.Job != test.id || !slices.Equal(got.uids, test.uids) || vacant(pages, got) != test.vacant:
-			t.Errorf("%s is %+v, vacant %v; want %+v", test.ref, got, vacant(pages, got), test)
+		case test.err != "" || got.Job != test.id || !slices.Equal(got.uids, test.uids):
+			t.Errorf("%s is %+v, want %+v", test.ref, got, test)
 		}
 	}
 	for _, text := range []string{"", "@ann", "j@"} {

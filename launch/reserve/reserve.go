@@ -86,14 +86,13 @@ type reservation struct {
 	spawn    *wantedGroup        // what a rank asks for; nil: it is the job of the command line
 	limit    *deadline.Deadline  // of this attempt, or of all that is asked; nil: there is none
 
-	plan      job.Plan
-	chosen    []*host // nodes of the plan, in its order
-	meet      string  // where torch's ranks meet; empty: nowhere
-	counts    []int   // ranks of each section of the plan
-	outset    Outset
-	spares    []spare
-	questions int  // that were put to jobs
-	outran    bool // other jobs claimed what was planned, again and again
+	plan   job.Plan
+	chosen []*host // nodes of the plan, in its order
+	meet   string  // where torch's ranks meet; empty: nowhere
+	counts []int   // ranks of each section of the plan
+	outset Outset
+	spares []spare
+	outran bool // other jobs claimed what was planned, again and again
 }
 
 // A host is a node as one reservation knows it.

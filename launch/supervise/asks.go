@@ -21,12 +21,9 @@ func (s *State) asked(e Asked, now time.Time) []Action {
 		return []Action{Reply{To: e, State: job.AskRefused, Text: "the job ends"}}
 	}
 	switch e.Verb {
-	case job.AskSuspend, job.AskSuspendFree:
-		return s.suspend(e, e.Verb == job.AskSuspendFree, now)
+	case job.AskSuspend:
+		return s.suspend(e, now)
 	case job.AskResume:
-		if !s.Held() {
-			return []Action{Reply{To: e, State: job.AskRefused, Text: "not suspended"}}
-		}
 		return s.resume(e, now)
 	case job.AskCheckpoint, job.AskMigrate:
 		if s.Held() {
@@ -58,20 +55,6 @@ func (s *State) moved(e Moved, now time.Time) []Action {
 
 // IsMoved reports whether the attempt ends to be moved, and not since it has failed.
 func (s *State) IsMoved() bool { return s.Cause != nil && s.Cause.Kind == ByMove }
-
-// Held reports whether the ranks stand still, because somebody wants them to (survive.md SV-28).
-func (s *State) Held() bool { return !s.held.IsZero() }
-
-// lift lets the ranks go on. What time there is for anything has stood still with them; but that of an
-// ending has only begun.
-func (s *State) lift(now time.Time) []Action {
-	stood := now.Sub(s.held)
-	s.held = time.Time{}
-	if s.Phase <= Interrupted {
-		s.Shift(stood)
-	}
-	return []Action{Hold{Stood: stood}}
-}
 
 // Who is the asker, and why he may if the job is not his.
 func (e Asked) Who() string {

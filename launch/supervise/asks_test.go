@@ -3,6 +3,7 @@ package supervise
 import (
 	"fmt"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -30,8 +31,6 @@ func did(s *State, actions []Action) string {
 	}
 	continued := slices.ContainsFunc(actions, func(a Action) bool { h, is := a.(Hold); return is && !h.On })
 	switch {
-	case s.Phase == Running && s.Held() && s.Vacant():
-		return "held, CPUs free"
 	case s.Phase != Running && continued:
 		return "continued, over"
 	case s.Phase != Running:
@@ -42,47 +41,22 @@ func did(s *State, actions []Action) string {
 	return "running"
 }
 
-// meanwhile has all nodes answer what they are asked about their CPUs, until nothing is asked any more.
-func meanwhile(s *State, actions []Action, answer func(Vacate, int) Vacated) (all []Action) {
-	for len(actions) > 0 {
-		action := actions[0]
-		actions, all = actions[1:], append(all, action)
-		if v, is := action.(Vacate); is {
-			for _, n := range v.Nodes {
-				actions = append(actions, s.Step(answer(v, n), time.Unix(1_000_050, 0))...)
-			}
-		}
-	}
-	return all
-}
-
-// agrees is a node of which nobody else has anything, refuses one where somebody has.
-func agrees(_ Vacate, node int) Vacated { return Vacated{Node: node} }
-func refuses(v Vacate, node int) (e Vacated) {
-	if e.Node = node; v.What != job.GiveUp {
-		e.Taken = "CPU 0 was taken by another job (job j-5 of bob)"
-	}
-	return e
-}
-
 // The table of survive.md 8 is what Step does.
 func TestTableOfAsks(t *testing.T) {
 	ask := func(verb job.Verb) Asked { return Asked{Verb: verb, User: "alice", Right: job.Owner} }
-	verbs := [][]Event{{ask(job.AskSuspend)}, {ask(job.AskSuspendFree)}, {ask(job.AskResume)}, {ask(job.AskCheckpoint)}, {ask(job.AskMigrate)}, {ask(job.AskEnd), exits(2, 3), NodeLost{1, "gone"}, sig(job.SIGINT), sig(job.SIGTERM)}}
+	verbs := [][]Event{{ask(job.AskSuspend)}, {ask(job.AskResume)}, {ask(job.AskCheckpoint)}, {ask(job.AskMigrate)}, {ask(job.AskEnd), exits(2, 3), NodeLost{1, "gone"}, sig(job.SIGINT), sig(job.SIGTERM)}}
 	var table strings.Builder
-	table.WriteString("| state | suspend | suspend=free | resume-job | checkpoint | migrate | end, failure, ^C |\n|---|---|---|---|---|---|---|\n")
+	table.WriteString("| state | suspend | resume-job | checkpoint | migrate | end, failure, ^C |\n|---|---|---|---|---|---|\n")
 	for _, before := range []struct {
 		state  string
 		events []any
-	}{{"running", nil}, {"held", []any{ask(job.AskSuspend)}}, {"held, CPUs free", []any{ask(job.AskSuspendFree), Vacated{Node: 0}, Vacated{Node: 1}}}, {"ending", []any{ask(job.AskEnd)}}} {
+	}{{"running", nil}, {"held", []any{ask(job.AskSuspend)}}, {"ending", []any{ask(job.AskEnd)}}} {
 		fmt.Fprintf(&table, "| %s |", before.state)
 		for _, events := range verbs {
 			var words []string
 			for _, event := range events {
-				for _, answer := range []func(Vacate, int) Vacated{agrees, refuses} {
-					s := play(Rules{Grace: time.Minute}, before.events)
-					words = append(words, did(&s, meanwhile(&s, s.Step(event, time.Unix(1_000_100, 0)), answer)))
-				}
+				s := play(Rules{Grace: time.Minute}, before.events)
+				words = append(words, did(&s, s.Step(event, time.Unix(1_000_100, 0))))
 			}
 			fmt.Fprintf(&table, " %s |", strings.Join(slices.Compact(words), ", or "))
 		}
@@ -184,11 +158,11 @@ func TestToldToEndWhileItEnds(t *testing.T) {
 
 // Behind a ^C nobody is told that the job stands still: an ending lifts what would hold it (SV-31).
 func TestNothingIsDoneForAnybodyBehindAnInterrupt(t *testing.T) {
-	for _, verb := range []job.Verb{job.AskSuspend, job.AskSuspendFree, job.AskCheckpoint, job.AskMigrate, job.AskResume} {
+	for _, verb := range []job.Verb{job.AskSuspend, job.AskCheckpoint, job.AskMigrate, job.AskResume} {
 		s := play(Rules{Grace: time.Minute}, []any{sig(job.SIGINT)})
-		actions := s.Step(Asked{Verb: verb, User: "ann", Right: job.Owner}, s.Began())
-		if got, want := words(actions), "refused of ann: the job ends"; got != want {
-			t.Errorf("%s: %q, want %q", verb, got, want)
+		by := Asked{Verb: verb, User: "ann", Right: job.Owner}
+		if got, want := s.Step(by, s.Began()), []Action{Reply{To: by, State: job.AskRefused, Text: "the job ends"}}; !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %v, want %v", verb, got, want)
 		}
 	}
 }

@@ -78,12 +78,6 @@ type (
 		By Asked
 		To string // the nodes, folded
 	}
-	// Vacated is what came of a Vacate on one node: with Taken another job has a CPU that is wanted, and nothing
-	// is changed there.
-	Vacated struct {
-		Node          int
-		Taken, Notice string
-	}
 	// Tick says that State.Next has come.
 	Tick struct{}
 )
@@ -105,7 +99,6 @@ type (
 		To    Asked
 		State job.AnswerState
 		Text  string
-		Later bool // it is refused for what others claim now
 	}
 	// Cry is a line of which each word counts, for batch systems (RM-56).
 	Cry struct{ Text string }
@@ -122,12 +115,6 @@ type (
 type Hold struct {
 	On    bool
 	Stood time.Duration
-}
-
-// Vacate does something about the CPUs that the job claims on nodes.
-type Vacate struct {
-	What  job.Vacancy
-	Nodes []int
 }
 
 // Checkpoint has the ranks asked for a checkpoint, for somebody.

@@ -46,10 +46,7 @@ type State struct {
 	signals   int       // of those that end the job
 	began     time.Time
 	held      time.Time // since when all ranks stand still (survive.md SV-28); zero: they do not
-	vacancy   vacancy
-	ceded     bool // the job has ended in one
-	noted     bool // that a barrier cannot complete was reported
-	gpus      int  // that the ranks of the command line have
+	noted     bool      // that a barrier cannot complete was reported
 	id        job.ID
 	rules     Rules
 }
@@ -140,7 +137,6 @@ func NewState(p job.Plan, rules Rules, now time.Time) State {
 		node := nodeState{name: n.Name, left: len(n.Ranks), ranks: make([]int, 0, len(n.Ranks))}
 		for _, r := range n.Ranks {
 			s.ranks[r.Rank].node = int32(i)
-			s.gpus += len(r.GPUs)
 			node.ranks = append(node.ranks, r.Rank)
 		}
 		s.nodes = append(s.nodes, node)
@@ -175,7 +171,7 @@ func NewState(p job.Plan, rules Rules, now time.Time) State {
 func (s *State) Next() time.Time {
 	var next time.Time
 	if s.Held() {
-		return s.vacancy.until
+		return next
 	}
 	for _, t := range s.due.all() {
 		if !t.IsZero() && (next.IsZero() || t.Before(next)) {
@@ -194,9 +190,6 @@ func (s *State) Shift(by time.Duration) {
 	}
 	if s.Held() {
 		s.held = s.held.Add(by)
-	}
-	if !s.vacancy.until.IsZero() {
-		s.vacancy.until = s.vacancy.until.Add(by)
 	}
 	if !s.due.warn.IsZero() {
 		s.due.warn = s.warnAt() // the batch system's clock may go on

@@ -31,7 +31,6 @@ const (
 	interrupt2   = time.Second            // between SIGTERM and SIGKILL after a second ^C
 	stacksGrace  = 2 * time.Second        // for ranks to write what SIGQUIT asks for
 	killPatience = 10 * time.Second       // for a node to get rid of killed processes
-	cpusPatience = 30 * time.Second       // for a node to give its CPUs to others, to look at them, or to take them back
 )
 
 /*
@@ -52,7 +51,7 @@ asked them to do not count.
 func (s *State) Step(event Event, now time.Time) []Action {
 	do := s.step(event, now)
 	if s.Held() && s.Phase != Running { // what stands still takes no signal (SV-31)
-		do = append(append(do, s.lift(now)...), s.unvacate()...)
+		do = append(do, s.lift(now)...)
 	}
 	return do
 }
@@ -81,9 +80,9 @@ func (s *State) step(event Event, now time.Time) []Action {
 		}
 		return s.failed(Failed{Kind: RankNotStarted, Rank: e.Rank, Code: e.Code, Text: e.Reason, Hint: e.Hint}, now)
 	case NodeLost:
-		return append(s.nodeLost(LostNode, e, now), s.vacated(Vacated{Node: e.Node}, now)...)
+		return s.nodeLost(LostNode, e, now)
 	case NodeCut:
-		return append(s.nodeLost(CutNode, e.NodeLost, now), s.vacated(Vacated{Node: e.Node}, now)...)
+		return s.nodeLost(CutNode, e.NodeLost, now)
 	case NodeCaught:
 		return s.caught(e, now)
 	case NodeEmptied:
@@ -108,8 +107,6 @@ func (s *State) step(event Event, now time.Time) []Action {
 		return s.asked(e, now)
 	case Moved:
 		return s.moved(e, now)
-	case Vacated:
-		return s.vacated(e, now)
 	case Tick:
 		return s.tick(now)
 	}
@@ -348,7 +345,7 @@ func (s *State) settle(now time.Time) []Action {
 
 func (s *State) tick(now time.Time) []Action {
 	if s.Held() {
-		return s.silentAbout(now)
+		return nil
 	}
 	struck := func(t time.Time) bool { return !t.IsZero() && !now.Before(t) }
 	switch {

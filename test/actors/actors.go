@@ -183,7 +183,6 @@ var Sayings = []struct {
 	{"Alerted", func(int) wire.Message { return &wire.Alerted{} }},
 	{"Evicted", func(int) wire.Message { return &wire.Evicted{} }},
 	{"Ask", func(int) wire.Message { return &wire.Ask{ID: "i", Ask: job.Ask{Job: "j", Verb: job.AskStatus}} }},
-	{"Vacated", func(int) wire.Message { return &wire.Vacated{} }},
 	{"Answer", func(int) wire.Message { return &wire.Answer{State: job.AskDone} }},
 	{"Laid", func(int) wire.Message { return &wire.Laid{} }},
 	{"Sought", func(int) wire.Message { return &wire.Sought{} }},

@@ -74,39 +74,15 @@ func (w blow) struck(d *rand.Rand, p program, ask func(t *testing.T, v *victim, 
 // kindsOfAsks are what somebody asks of a job at the worst moment. They are thrown by make chaos alone.
 var kindsOfAsks = []kindOfMishap{
 	{"suspend, struck", func(d *rand.Rand) mishap {
-		option := pick(d, "--suspend", "--suspend=free")
 		return pick(d, blows...).struck(d, pick(d, shell, spin), func(t *testing.T, v *victim, host string) {
-			v.bed.ask(t, option, "last", host)
+			v.bed.ask(t, "--suspend", "last", host)
 		})
 	}},
 	{"resume-job, struck", func(d *rand.Rand) mishap {
 		return pick(d, blows...).struck(d, pick(d, shell, spin), func(t *testing.T, v *victim, host string) {
-			v.bed.ask(t, "--suspend=free", "last", host)
+			v.bed.ask(t, "--suspend", "last", host)
 			v.bed.ask(t, "--resume-job", "last", host)
 		})
-	}},
-	{"suspend=free, another job, resume-job", func(d *rand.Rand) mishap {
-		host, other := aHost(d)
-		early := time.Duration(d.IntN(600)) * time.Millisecond
-		m := hits(brief, 0, "", func(t *testing.T, v *victim) {
-			if r := v.bed.ask(t, "--suspend=free", "last", host); r.code != 0 {
-				t.Errorf("--suspend=free: exit %d, %s", r.code, r.err)
-			}
-			id := v.bed.listing(t, host).Jobs[0].Job
-			guest := v.bed.launch(t, v.tag, "-hosts", "n1:2,n2:2", "-n", "4", "sh", "-c", "echo up; sleep 1."+v.tag)
-			guest.await(t, "up\n", 4)
-			asker := v.bed.start(t, job{args: []string{"--resume-job", id, "--wait", other}})
-			<-time.After(early)
-			asker.cmd.Process.Kill()
-			asker.end()
-			guest.wait(t).good(t)
-			if r := v.bed.ask(t, "--resume-job", id, "--wait", host); r.code != 0 && !strings.Contains(r.err, "there is no job") && !strings.Contains(r.err, "not suspended") {
-				t.Errorf("--resume-job: exit %d, %s", r.code, r.err)
-			}
-		})
-		m.chatter = []string{"suspended by ", "goes on after "}
-		m.killed = true
-		return m
 	}},
 	{"moved", func(d *rand.Rand) mishap {
 		m := moving(func(*testing.T, *victim) {})

@@ -93,7 +93,7 @@ func TestJobsAreNamedByLastAndByTheFront(t *testing.T) {
 		option string
 		says   string // besides the ID; empty: it must succeed
 	}{
-		{"--status", ""}, {"--signal USR1", ""}, {"--suspend", ""}, {"--resume-job", ""}, {"--suspend=free", ""}, {"--resume-job", ""},
+		{"--status", ""}, {"--signal USR1", ""}, {"--suspend", ""}, {"--resume-job", ""},
 		{"--checkpoint", "cannot checkpoint: it was started without"}, {"--migrate", "cannot be moved: it was started without --restart"},
 	}
 	asked := []string{"--end", "--evict"}

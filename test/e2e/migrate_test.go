@@ -94,7 +94,7 @@ func TestMigrate(t *testing.T) {
 	if res := b.ask(t, "--suspend", id, "n1"); res.code != 0 {
 		t.Errorf("suspended: exit %d\n%s", res.code, res.err)
 	}
-	refused("suspended: its ranks cannot write a checkpoint; mpiexec --resume-job "+id+" lets it go on", "--from", "n2")
+	refused("suspended: its ranks cannot write a checkpoint\n  hint: mpiexec --resume-job "+id+" lets it go on", "--from", "n2")
 	if res := b.ask(t, "--resume-job", id, "n1"); res.code != 0 {
 		t.Errorf("let go on: exit %d\n%s", res.code, res.err)
 	}

@@ -1,0 +1,100 @@
+//go:build linux
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"remshell/tools/testbed"
+)
+
+// counting is a rank that writes a line into a file of its host again and again.
+const counting = `echo ready; while :; do echo >> "$1.$MPIEXEC_RANK"; sleep 0.05; done`
+
+// counted is how much ranks have counted on a host.
+func (b *bed) counted(host, file string) (bytes int64) {
+	files, _ := filepath.Glob(b.Root(host) + file + ".*")
+	for _, f := range files {
+		if info, err := os.Stat(f); err == nil {
+			bytes += info.Size()
+		}
+	}
+	return bytes
+}
+
+// ask has a word with a job; one of a slow machine may not have answered in 10 s yet, and may have done it all the same.
+func (b *bed) ask(t *testing.T, args ...string) (r result) {
+	t.Helper()
+	for i := range 20 {
+		if r = b.run(t, args...); i > 0 && (strings.Contains(r.err, "already suspended") || strings.Contains(r.err, "not suspended")) {
+			r.code = 0
+		}
+		if !strings.Contains(r.err, "no answer from job") {
+			break
+		}
+	}
+	return r
+}
+
+// A job on two hosts that somebody suspends stands still on both, and keeps its CPUs; it goes on when it is told to. One that
+// loses a host while it stands still is ended, and leaves nothing.
+func TestASuspendedJobKeepsItsCPUs(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 2})
+	b.needNamespaces(t)
+	file := diaryFile()
+	both := []string{"-hosts", "n1:2,n2:2", "-n", "4", "--kill-grace", "1"}
+	r := b.start(t, job{args: append(slices.Clone(both), "sh", "-c", counting, "sh", file)})
+	r.await(t, "ready\n", 4)
+	done := func(option, host string) {
+		t.Helper()
+		if r := b.ask(t, option, "last", host); r.code != 0 {
+			t.Errorf("%s: exit %d, %q", option, r.code, r.err)
+		}
+	}
+	moves := func() (on []string) {
+		before := map[string]int64{"n1": b.counted("n1", file), "n2": b.counted("n2", file)}
+		<-time.After(300 * time.Millisecond) // six times as long as a rank takes to count
+		for _, host := range []string{"n1", "n2"} {
+			if b.counted(host, file) > before[host] {
+				on = append(on, host)
+			}
+		}
+		return on
+	}
+	done("--suspend", "n1")
+	if !poll(gone, func() bool { return moves() == nil }) {
+		t.Error("it goes on while it is suspended")
+	}
+	if r := b.run(t, "-host", "n2", "-n", "1", "true"); r.code != 125 || !strings.Contains(r.err, "all 2 CPUs are in use") {
+		t.Errorf("another job: exit %d, %q", r.code, r.err)
+	}
+	done("--resume-job", "n2")
+	if !poll(gone, func() bool { return len(moves()) == 2 }) {
+		t.Errorf("it does not go on: %q", r.err.String())
+	}
+	done("--suspend", "n2")
+	kill(t, syscall.SIGKILL, "helper on n1", []int{b.helpers(t, "n1")[0].PID})
+	if r := r.wait(t); r.code != 125 || !strings.Contains(r.err, "lost contact with n1") {
+		t.Errorf("with a helper killed: exit %d, %q", r.code, r.err)
+	}
+	b.nothingIsLeft(t, "n1", "n2")
+}
+
+// nothingIsLeft asserts that soon hosts have neither claims nor helpers.
+func (b *bed) nothingIsLeft(t *testing.T, hosts ...string) {
+	t.Helper()
+	for _, host := range hosts {
+		b.noClaims(t, host)
+		if !poll(gone, func() bool { return len(b.helpers(t, host)) == 0 }) {
+			t.Errorf("helpers are left on %s: %s", host, fmt.Sprint(b.helpers(t, host)))
+		}
+	}
+}
