@@ -29,7 +29,7 @@ func Denied(root fs.FS) Denials {
 func (since Denials) OutOfMemory(root fs.FS) string {
 	if n := groupKills(root); since.Group >= 0 && n > since.Group {
 		text := "out of memory: the kernel has killed " + processes(n-since.Group) + " of its control group"
-		if most := ownGroup(root, "memory").least("memory.max", "memory.limit_in_bytes"); most > 0 {
+		if most, _ := GroupLimits(root); most >= 0 {
 			text += fmt.Sprintf(", which may have %d MiB", most>>20)
 		}
 		return text
@@ -54,7 +54,7 @@ func (since Denials) OutOfProcesses(root fs.FS) string {
 		return ""
 	}
 	text := "out of processes: no process or thread more was started in its control group"
-	if most := ownGroup(root, "pids").least("pids.max", "pids.max"); most > 0 {
+	if _, most := GroupLimits(root); most >= 0 {
 		text += fmt.Sprintf(", which may have %d (pids.max, TasksMax of systemd)", most)
 	}
 	return text
@@ -113,6 +113,12 @@ func GroupMemory(root fs.FS) (bytes int64, counted bool) {
 	return 0, false
 }
 
+// GroupLimits are how much memory, in bytes, and how many processes and threads our control group and those above it may have. -1
+// means that there is no limit.
+func GroupLimits(root fs.FS) (memory, processes int64) {
+	return ownGroup(root, "memory").least("memory.max", "memory.limit_in_bytes"), ownGroup(root, "pids").least("pids.max", "pids.max")
+}
+
 // number reads a file of one number. Version 1 writes "no limit" as a number that no machine has.
 func number(text string) (n int64, is bool) {
 	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
@@ -164,10 +170,11 @@ func (g controlGroup) files(v2, v1 string) iter.Seq2[string, string] {
 	}
 }
 
-// least is the smallest limit of the group and those above it; 0: there is none.
+// least is the smallest limit of the group and those above it; -1: there is none.
 func (g controlGroup) least(v2, v1 string) (most int64) {
+	most = -1
 	for _, text := range g.files(v2, v1) {
-		if n, is := number(text); is && n > 0 && (most == 0 || n < most) {
+		if n, is := number(text); is && (most < 0 || n < most) {
 			most = n
 		}
 	}

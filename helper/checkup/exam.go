@@ -237,40 +237,10 @@ func openFiles(ctx context.Context, own int64) int64 {
 	return own
 }
 
-// controlGroup reads the limits of our control group and of all above it (cgroups(7)).
+// controlGroup reads the limits of our control group.
 func controlGroup(root fs.FS) job.Group {
-	g := job.Group{Memory: -1, Processes: -1}
-	text, _ := fs.ReadFile(root, "proc/self/cgroup")
-	for line := range strings.Lines(string(text)) {
-		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
-		if len(parts) < 3 {
-			continue
-		}
-		switch controllers := "," + parts[1] + ","; {
-		case parts[1] == "": // version 2
-			lowest(&g.Memory, root, "sys/fs/cgroup", parts[2], "memory.max")
-			lowest(&g.Processes, root, "sys/fs/cgroup", parts[2], "pids.max")
-		case strings.Contains(controllers, ",memory,"):
-			lowest(&g.Memory, root, "sys/fs/cgroup/memory", parts[2], "memory.limit_in_bytes")
-		case strings.Contains(controllers, ",pids,"):
-			lowest(&g.Processes, root, "sys/fs/cgroup/pids", parts[2], "pids.max")
-		}
-	}
-	return g
-}
-
-// lowest takes the lowest limit of a group and those above it. Version 1 writes "no limit"
-// as a number near the largest there is.
-func lowest(limit *int64, root fs.FS, top, path, file string) {
-	for dir := filepath.Clean("/" + path); ; dir = filepath.Dir(dir) {
-		n, err := strconv.ParseInt(probe.ReadLine(root, filepath.Join(top, dir, file)), 10, 64)
-		if err == nil && n < 1<<60 && (*limit < 0 || n < *limit) {
-			*limit = n
-		}
-		if dir == "/" {
-			return
-		}
-	}
+	memory, processes := proc.GroupLimits(root)
+	return job.Group{Memory: memory, Processes: processes}
 }
 
 // space looks at the file system of a folder.
