@@ -297,7 +297,7 @@ func (c *call) journal() (ended func(job.Result, error) error, err error) {
 		if failed == nil {
 			return nil
 		}
-		c.sys.screen(c.sys.Err, c.line.Job).report(fmt.Errorf("--json: %v", failed)) // the run's own printer is closed by now
+		c.sys.screen(c.sys.Err, c.line.Job).report(fmt.Errorf("--json: %w", failed)) // the run's own printer is closed by now
 		if file != nil || readerGone(failed) {
 			return nil // the run is what was wanted
 		}
