@@ -184,7 +184,7 @@ func wanted(j option.Job) pictures {
 // seen draws what is known when the hosts have been looked at.
 func (p pictures) seen(v show.View) (text string) {
 	if p.hosts {
-		text += show.Hosts(v)
+		text += "hosts:\n" + show.Hosts(v)
 	}
 	if p.topo {
 		text += show.Topology(v.Snapshot.Nodes)
@@ -196,6 +196,9 @@ func (p pictures) seen(v show.View) (text string) {
 func (p pictures) planned(v show.View) (text string) {
 	if p.choice {
 		text += show.Choice(v)
+	}
+	if p.byNode || p.byRank {
+		text += "ranks:\n"
 	}
 	if p.byNode {
 		text += show.Map(v)

@@ -459,7 +459,7 @@ func (f *fleet) answered(node int, ranks []job.RankState) {
 func (f *fleet) showStates() {
 	if f.states != nil {
 		if f.states.told {
-			fmt.Fprint(f.env.Err, words.States(f.placement().names(), f.states.ranks, f.firsts)+words.Stacks(f.states.ranks, f.firsts))
+			fmt.Fprint(f.env.Err, "mpiexec: what each rank is doing:\n"+words.States(f.placement().names(), f.states.ranks, f.firsts)+words.Stacks(f.states.ranks, f.firsts))
 		}
 		f.tellStates()
 		for i := range f.states.waiting {

@@ -172,7 +172,7 @@ func TestTimeoutTellsWhoWaits(t *testing.T) {
 	script := fmt.Sprintf(`if [ $PMI_RANK = 1 ]; then exec sleep 1000; fi; exec %s spin`, misc)
 	r := b.run(t, "-timeout", "10", "-hosts", "n1,n2", "-ppn", "1", "-n", "2", "sh", "-c", script)
 	lines := strings.Split(r.err, "\n")
-	if r.code != 124 || len(lines) < 3 || !strings.Contains(lines[1], "in barrier 1") || !strings.Contains(lines[2], "not yet connected") {
+	if r.code != 124 || len(lines) < 4 || lines[0] != "mpiexec: what each rank is doing:" || !strings.Contains(lines[2], "in barrier 1") || !strings.Contains(lines[3], "not yet connected") {
 		t.Errorf("exit %d after %v:\n%s", r.code, r.took, r.err)
 	}
 	if r.took > 10*time.Second+gone {

@@ -25,11 +25,11 @@ func TestStatusOfRanks(t *testing.T) {
 	b := newBed(t, testbed.Options{Hosts: 2})
 	r := b.start(t, job{args: []string{"-host", spread(b, 2), "-ppn", "2", "-n", "4", "sh", "-c", barrier}})
 	id := b.jobID(t)
-	want := regexp.MustCompile(`(?m)^rank  node  state              CPU     waits in
-0     n1    in barrier 1       0\.\d\d s  \S+
-1     n1    not yet connected  0\.\d\d s  \S+
-2     n2    not yet connected  0\.\d\d s  \S+
-3     n2    not yet connected  0\.\d\d s  \S+$`)
+	want := regexp.MustCompile(`(?m)^rank  node  pid +state              CPU     waits in
+0     n1    \d+ +in barrier 1       0\.\d\d s  \S+
+1     n1    \d+ +not yet connected  0\.\d\d s  \S+
+2     n2    \d+ +not yet connected  0\.\d\d s  \S+
+3     n2    \d+ +not yet connected  0\.\d\d s  \S+$`)
 	if b.Kind != testbed.Namespaces {
 		want = regexp.MustCompile(`(?m)^0 .* in barrier 1 `)
 	}
