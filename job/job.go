@@ -184,6 +184,7 @@ type Placing struct {
 	Oversubscribe bool   // more ranks than free slots are welcome, also on CPUs of jobs that share too (--oversubscribe)
 	Forbid        bool   // --nooversubscribe: no overbooking, whatever the default
 	Crowd         bool   // of a spawn: what the job itself holds may be shared
+	FreeFirst     bool   // of a spawn that has not asked all hosts for free CPUs yet: Oversubscribe does not count
 	Exclusive     bool   // idle nodes only, and nobody else on them
 	Loop          bool   // consecutive ranks on different nodes
 	Wait          bool   // queue for what is not there now

@@ -239,7 +239,7 @@ func (s *placement) bindTakes(i int, ranks []job.RankPlan) *Error {
 		return nil
 	}
 	extent := pin.NewExtent(n.Topology, l.slots[i], pin.Free(l.slots[i], barred(n, layout, s.others())), layout, n.byThreads())
-	if layout.Bind.Crowds(len(ranks)) && !s.req.Overbook && !s.req.Crowd {
+	if layout.Bind.Crowds(len(ranks)) && !s.welcomesSharing() {
 		return &Error{Code: NotEnough, Permanent: true, Way: "name a set for each rank of a node, or share CPUs with --oversubscribe",
 			Text: fmt.Sprintf("%s gives the %d ranks on %s the same CPUs", bindingBy(n, l.Layout), len(ranks), n.Name)}
 	}
@@ -254,7 +254,7 @@ func (s *placement) bindTakes(i int, ranks []job.RankPlan) *Error {
 // share them; slots that were written down say so for placement alone.
 func (s *placement) overloaded() *Error {
 	l := s.layer
-	if l == nil || s.req.Overbook || s.req.Crowd {
+	if l == nil || s.welcomesSharing() {
 		return nil
 	}
 	for i, shared := range l.shared {

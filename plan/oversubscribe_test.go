@@ -2,16 +2,19 @@ package plan
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
+	"remshell/gpu"
 	"remshell/idset"
 	"remshell/job"
+	"remshell/pin"
 )
 
 // Without -n each host that the user named gets ranks, or the job is refused. A busy one was left
 // out without a word.
 func TestNamedHostsAllRun(t *testing.T) {
-	refusal := "without -n each named host gets ranks, and b can take none now"
+	refusal := "without -n each named host gets ranks; b can take none now"
 	for name, test := range map[string]struct {
 		app    job.App
 		change func(*job.Request)
@@ -75,5 +78,116 @@ func TestOversubscribe(t *testing.T) {
 		if got != test.want || p.Exclusive {
 			t.Errorf("%s: got %q, exclusive %v, want %q", name, got, p.Exclusive, test.want)
 		}
+	}
+}
+
+// Without -n only the user's own word leaves a named host out. A host that its policy closes, or that
+// lacks what ranks need, was left out without a word.
+func TestNamedHostsAreLeftOutOnRequestOnly(t *testing.T) {
+	none := 0
+	for name, test := range map[string]struct {
+		change func(*job.Request, *job.Node)
+		runs   bool
+	}{
+		"--exclude":     {func(_ *job.Request, n *job.Node) { n.Out = "excluded" }, true},
+		"--nodetype":    {func(r *job.Request, _ *job.Node) { r.Apps[0].Types = []string{"fast"} }, true},
+		"administrator": {func(_ *job.Request, n *job.Node) { n.Policy.Closed = "closed" }, false},
+		"runJobs":       {func(_ *job.Request, n *job.Node) { n.NoJobs = true }, false},
+		"users":         {func(_ *job.Request, n *job.Node) { n.Users = []int{7} }, false},
+		"groups":        {func(_ *job.Request, n *job.Node) { n.Groups = []int{7} }, false},
+		"class":         {func(_ *job.Request, n *job.Node) { n.Classes = []string{"night"} }, false},
+		"exclusive":     {func(r *job.Request, n *job.Node) { r.Exclusive, n.NoExclusive = true, true }, false},
+		"--arch":        {func(r *job.Request, n *job.Node) { r.Apps[0].Arch, n.Arch = "arm64", "amd64" }, false},
+		"layout":        {func(r *job.Request, n *job.Node) { r.Layout.Mem.Text, n.NoMemBind = "local", true }, false},
+		"GPUs":          {func(r *job.Request, _ *job.Node) { r.Apps[0].GPUs = 1 }, false},
+		"memory":        {func(r *job.Request, n *job.Node) { r.Memory, n.Memory.Available = 8, 4 }, false},
+		"maxproc":       {func(_ *job.Request, n *job.Node) { n.MaxProcs = &none }, false},
+	} {
+		snap := cluster("a:2 b:2")
+		snap.Nodes[0].Features, snap.Nodes[0].GPUs = []string{"fast"}, []gpu.GPU{{Vendor: gpu.NVIDIA, Address: "1"}, {Vendor: gpu.NVIDIA, Address: "2"}}
+		req := job.Request{User: job.User{UID: 1}, Apps: []job.App{{}}, AllHosts: true}
+		test.change(&req, &snap.Nodes[1])
+		req, snap = on(req, snap)
+		p, err := Make(req, snap)
+		var failed *Error
+		switch errors.As(err, &failed); {
+		case test.runs && (err != nil || held(p) != "a0 a1"):
+			t.Errorf("%s: %v: %s", name, err, held(p))
+		case !test.runs && (failed == nil || !strings.Contains(failed.Text, "; b can take none") || len(failed.Rejected) != 1):
+			t.Errorf("%s: runs on %q: %+v", name, held(p), failed)
+		}
+	}
+}
+
+// Slots that were written down for named hosts are how many ranks there are without -n. Where another
+// job had some of the CPUs, fewer ranks ran, without a word.
+func TestWrittenSlotsAllRun(t *testing.T) {
+	for name, test := range map[string]struct {
+		nodes  string
+		change func(*job.Request)
+		want   string
+	}{
+		"busy":            {"a:2/2 b:2/2", func(*job.Request) {}, "4 ranks do not fit: there are free slots for 3 on 2 nodes (a,b)"},
+		"--oversubscribe": {"a:2/2 b:2/2", func(r *job.Request) { r.Oversubscribe = true }, "a1 a0 b0 b1"},
+		"--skip":          {"a:2/2 b:2/2", func(r *job.Request) { r.Skip = true }, "a1 b0 b1"},
+		"candidates":      {"a:2/2 b:2/2", func(r *job.Request) { r.AllHosts = false }, "a1 b0 b1"},
+		"no slots":        {"a:2 b:2", func(*job.Request) {}, "a1 b0 b1"},
+		"max_slots":       {"a:2/2 b:2/2", func(r *job.Request) { r.Nodes[1].MaxSlots = 1 }, "3 ranks do not fit: there are free slots for 2 on 2 nodes (a,b), where max_slots allows 1 on b"},
+		"this machine":    {"a:2/4", func(r *job.Request) { r.AllHosts, r.Home = false, true }, "a1 a1 a1 a1"},
+		"--wait here":     {"a:2/2", func(r *job.Request) { r.AllHosts, r.Home, r.Wait = false, true, true }, "2 ranks do not fit: there are free slots for 1 on 1 node (a)"},
+	} {
+		snap := cluster(test.nodes)
+		snap.Nodes[0].Use = job.Use{Procs: 1, Seated: 1, Busy: []int{0}, Shared: []int{0}}
+		req, snap := on(job.Request{Apps: []job.App{{}}, AllHosts: true}, snap)
+		test.change(&req)
+		p, err := Make(req, snap)
+		got := held(p)
+		if err != nil {
+			got = err.Error()
+		}
+		if got != test.want {
+			t.Errorf("%s: got %q, want %q", name, got, test.want)
+		}
+	}
+}
+
+// --oversubscribe is never the advice where it was given, or where it does not help.
+func TestAdviceToShareHelps(t *testing.T) {
+	full := func(req job.Request, shared ...int) *Error {
+		snap := cluster("a:2 b:2")
+		snap.Nodes[1].Use = job.Use{Procs: 2, Seated: 2, Busy: []int{0, 1}, Shared: shared}
+		req.Apps, req.AllHosts = []job.App{{}}, true
+		req, snap = on(req, snap)
+		_, err := Make(req, snap)
+		var failed *Error
+		errors.As(err, &failed)
+		return failed
+	}
+	share := job.Request{Placing: job.Placing{Oversubscribe: true}}
+	if failed := full(job.Request{}, 0, 1); failed == nil || !strings.Contains(failed.Way, "--oversubscribe") {
+		t.Errorf("it helps: %+v", failed)
+	}
+	for name, failed := range map[string]*Error{"it does not help": full(job.Request{}), "it was given": full(share)} {
+		if failed == nil || strings.Contains(failed.Way, "--oversubscribe") {
+			t.Errorf("%s: %+v", name, failed)
+		}
+	}
+	share.Apps, share.Layout.Bind = []job.App{{N: 2}}, pin.Binding{Text: "user:0", Sets: [][]int{{0}}}
+	req, snap := on(share, cluster("a:2"))
+	if p, err := Make(req, snap); err != nil || held(p) != "a0 a0" {
+		t.Errorf("--bind-to user:0 --oversubscribe: %v, %s", err, held(p))
+	}
+}
+
+// A spawn of a job with --oversubscribe looks for free CPUs on all hosts before it shares any.
+func TestSpawnsTakeFreeCPUsFirst(t *testing.T) {
+	req, snap := on(job.Request{Apps: []job.App{{N: 2}}, Placing: job.Placing{Oversubscribe: true, FreeFirst: true}}, cluster("a:1"))
+	snap.Nodes[0].Use = job.Use{Procs: 1, Seated: 1, Own: 1, Busy: []int{0}, Shared: []int{0}}
+	if p, err := Make(req, snap); err == nil {
+		t.Errorf("at first: %s", held(p))
+	}
+	req.FreeFirst = false
+	if p, err := Make(req, snap); err != nil || held(p) != "a0 a0" {
+		t.Errorf("at last: %v, %s", err, held(p))
 	}
 }

@@ -299,7 +299,20 @@ func (s *placement) wanted(a *eligible) int {
 	if a.app.PerNode > 0 {
 		return a.app.PerNode * len(a.candidates)
 	}
-	return max(1, a.unused())
+	n := 0
+	for _, i := range a.candidates {
+		n += max(a.room[i], s.written(i, a))
+	}
+	return max(1, n)
+}
+
+// written is how many ranks the slots hold that the user wrote down for a host (HOST:N), whoever has its CPUs now. It
+// is 0 for a mere candidate, which may have fewer.
+func (s *placement) written(i int, a *eligible) int {
+	if !s.req.Home && (!s.req.AllHosts || s.req.Skip) {
+		return 0
+	}
+	return min(a.limit[i], s.ranksIn(i, s.candidates[i].Slots, max(1, a.app.Threads)))
 }
 
 // fill walks the turns and fills one node after the other.

@@ -35,7 +35,7 @@ func Make(req job.Request, snap job.Snapshot) (job.Plan, error) {
 	here.straighten()
 	notes = append(notes, here.unused()...)
 	found, failed := here.solve()
-	if failed != nil && here.req.Oversubscribe && !here.req.Forbid {
+	if failed != nil && here.req.Oversubscribe && !here.req.Forbid && !here.req.FreeFirst {
 		here = here.sharing()
 		found, failed = here.solve()
 	}

@@ -30,6 +30,11 @@ func (s *placement) lends(i, width int) bool {
 	return lends
 }
 
+// welcomesSharing reports whether the user has said that ranks of this job may have the same CPUs.
+func (s *placement) welcomesSharing() bool {
+	return s.req.Overbook || s.req.Crowd || s.req.Oversubscribe && !s.req.Forbid
+}
+
 // mayShare reports whether n ranks, for which there is too little room, may share CPUs: if
 // that was asked for and, on this machine alone, if it is other jobs that have the room, or
 // nobody has counted slots (PLACE-4).

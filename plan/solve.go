@@ -49,8 +49,8 @@ func (p problem) solve() (solution, *Error) {
 	return found, failed
 }
 
-// busyCodes are why a host cannot be used now that the user has not asked to leave out, as --nodetype does.
-var busyCodes = []string{"unreachable", "exclusive-by-other", "not-idle", "maxproc", "cpus-full", "tpp-fit", "memory", "gpus-taken"}
+// leftOutCodes are the reasons by which the user asks that a host be left out: --exclude, and --nodetype.
+var leftOutCodes = []string{"out", "hardware"}
 
 // missing is the refusal if a host that the user named for a job without -n can take no rank
 // (PLACE-1). Otherwise the job would run on the others, and nobody would notice.
@@ -60,15 +60,19 @@ func (p problem) missing(rejected []job.Note) *Error {
 	}
 	var names []string
 	for _, note := range rejected {
-		if slices.Contains(busyCodes, note.Code) {
+		if !slices.Contains(leftOutCodes, note.Code) {
 			names = append(names, note.Node)
 		}
 	}
 	if len(names) == 0 || len(names) == len(distinct(p.turns, len(p.candidates))) {
 		return nil // if no host can take ranks, that is what the refusal says
 	}
-	return &Error{Code: NoNodes, Text: fmt.Sprintf("without -n each named host gets ranks, and %s can take none now", hostlist.Brief(names)),
-		Way: "say how many ranks (-n), leave out these hosts, or share CPUs with --oversubscribe"}
+	which := hostlist.Brief(names)
+	way := "say how many ranks (-n), or leave out " + which
+	if !p.req.Crowd && !p.req.Forbid && p.sharing().fits() {
+		way += "; or share CPUs (--oversubscribe)"
+	}
+	return &Error{Code: NoNodes, Text: fmt.Sprintf("without -n each named host gets ranks; %s can take none now", which), Way: way}
 }
 
 // sharing is the problem in which ranks may share CPUs with each other and with jobs that share

@@ -84,7 +84,7 @@ func (r *reservation) placeSpawn(ctx context.Context) error {
 	if err := s.wishes.Bound(r.req.Apps, r.largest()); err != nil {
 		return err
 	}
-	r.req.Skip = true
+	r.req.Skip, r.req.FreeFirst = true, true
 	if err := r.connectNamed(ctx); err != nil {
 		return err
 	}
@@ -97,14 +97,15 @@ func (r *reservation) placeSpawn(ctx context.Context) error {
 		r.connectAll(ctx, more, nil)
 		_, err = r.planAndClaim(ctx)
 	}
-	for LacksRoom(err) && s.wishes.TryFewer(r.req.Apps, roomIn(err)) {
+	welcome := r.req.Oversubscribe && !r.req.Forbid // all of the ranks share, rather than fewer run
+	for LacksRoom(err) && !welcome && s.wishes.TryFewer(r.req.Apps, roomIn(err)) {
 		_, err = r.planAndClaim(ctx)
 	}
 	if lost := r.namedFailures(); LacksRoom(err) && len(lost) > 0 {
 		return &HostsError{lost, false}
 	}
 	if LacksRoom(err) && !r.req.Forbid {
-		r.req.Crowd = true
+		r.req.FreeFirst, r.req.Crowd = false, !welcome
 		_, err = r.planAndClaim(ctx)
 	}
 	return err

@@ -4,6 +4,8 @@ package e2e
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -46,7 +48,7 @@ func TestABusyNamedHostIsNotLeftOut(t *testing.T) {
 	busy := b.hold(t, "-host", "n2", "-n", fmt.Sprint(runtime.NumCPU()))
 	busy.cpus(t)
 	line := []string{"-host", "n1,n2", "-ppn", "1", "sh", "-c", "echo runs"}
-	if r := b.run(t, line...); r.code != 125 || !strings.Contains(r.err, "and n2 can take none now") {
+	if r := b.run(t, line...); r.code != 125 || !strings.Contains(r.err, "ranks; n2 can take none now") {
 		t.Errorf("a busy host: exit %d, %q, %q", r.code, r.out, r.err)
 	}
 	if r := b.run(t, append([]string{"--skip-unreachable"}, line...)...); r.code != 0 || strings.Count(r.out, "runs") != 1 {
@@ -56,4 +58,39 @@ func TestABusyNamedHostIsNotLeftOut(t *testing.T) {
 	if r := b.run(t, line...); r.code != 0 || strings.Count(r.out, "runs") != 2 {
 		t.Errorf("no busy host: exit %d, %q, %q", r.code, r.out, r.err)
 	}
+	cluster := filepath.Join(t.TempDir(), "cluster.toml")
+	if err := os.WriteFile(cluster, []byte("[[node]]\nname = \"n1\"\n[[node]]\nname = \"n2\"\nrunJobs = \"no\"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if r := b.run(t, append([]string{"--cluster", cluster}, line...)...); r.code != 125 || !strings.Contains(r.err, "ranks; n2 can take none") || !strings.Contains(r.err, "runJobs is no") {
+		t.Errorf("a host that runs no jobs: exit %d, %q, %q", r.code, r.out, r.err)
+	}
+}
+
+// Slots that the user wrote are so many ranks without -n. With one CPU of n2 taken, 3 of 4 ranks ran, and the exit was 0.
+func TestAllWrittenSlotsRunOrTheJobIsRefused(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 2})
+	b.needNamespaces(t)
+	busy := b.hold(t, "-host", "n2", "-n", "1", "--oversubscribe")
+	busy.cpus(t)
+	line := []string{"-host", fmt.Sprintf("n1:1,n2:%d", runtime.NumCPU()), "sh", "-c", "echo runs"}
+	if r := b.run(t, line...); r.code != 125 || !strings.Contains(r.err, "ranks do not fit") {
+		t.Errorf("exit %d, %q, %q", r.code, r.out, r.err)
+	}
+	if r := b.run(t, append([]string{"--oversubscribe"}, line...)...); r.code != 0 || strings.Count(r.out, "runs") != 1+runtime.NumCPU() {
+		t.Errorf("--oversubscribe: exit %d, %q, %q", r.code, r.out, r.err)
+	}
+	busy.end(t)
+}
+
+// A job with --oversubscribe spawns on free hosts first. Both children shared the only CPU of their parent.
+func TestSpawnsOfSharingJobsTakeFreeHostsFirst(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 2})
+	b.needNamespaces(t)
+	b.tries(t, mpi(t, "spawn"), []string{"-host", "n1:1,n2:2", "--oversubscribe"},
+		try{key: "wdir", value: "/", count: 2, on: "n2"},
+		try{key: "host", value: "n1", count: 2, on: "n1"},
+	)
 }
