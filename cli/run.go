@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -232,7 +233,7 @@ func (c *call) withDialer() (hangUp func(), err error) {
 		starter = c.byStarter
 	}
 	guard := guardOf(c.req)
-	if guard != nil && (c.env.Former != nil || overbooks(c.req, runtime.NumCPU())) {
+	if guard != nil && (c.env.Former != nil || c.needsProcess()) {
 		guard = nil // there is another node to look at, or the ranks need a session that is not ours
 	}
 	d, err := newDialer(c.line.Job, c.sys, guard, starter, c.logins(), c.joined, c.env.Timeline, c.env.Log)
@@ -241,6 +242,11 @@ func (c *call) withDialer() (hangUp func(), err error) {
 	}
 	c.env.Dialer, c.env.Build, c.env.Release = d, d.build, Version
 	return d.close, nil
+}
+
+// needsProcess asks it of this job.
+func (c *call) needsProcess() bool {
+	return needsProcess(c.req, runtime.NumCPU(), hasTerminal(), func(app job.App) bool { return linkedWithPMIx(app, c.sys.Environ) })
 }
 
 // prepare completes the request, and what it may be asked for again while it waits.
@@ -332,17 +338,33 @@ func (c *call) remark() {
 	}
 }
 
-// overbooks reports whether a job on this machine alone has more ranks than there are CPUs, and any of them may be
-// of Open MPI. Such ranks need a session in common. It cannot be that of mpiexec: this one may have a terminal,
-// which no rank may touch, and every other process in it would wait behind ranks that yield without end. A job
-// beside them took 100 ms to start, and up to 28 s; beside ranks of another session it takes 20 ms.
-func overbooks(req job.Request, cpus int) bool {
+// needsProcess reports whether the helper of a job on this machine alone has to be a process of its own, since ranks
+// that may be of Open MPI may share CPUs. Such ranks need a session in common. It cannot be that of mpiexec if this one
+// has a terminal, which no rank may touch. And every other process in it would wait behind ranks that yield without end:
+// a job beside them took 100 ms to start, and up to 28 s; beside ranks of another session it takes 20 ms.
+//
+// With a terminal only a lone rank is sure to share no CPU: other jobs may have the others. That one may spawn, if its
+// program is linked with Open MPI.
+func needsProcess(req job.Request, cpus int, terminal bool, linked func(job.App) bool) bool {
 	ranks, pmix := 0, false
 	for _, app := range req.Apps {
-		ranks += cmp.Or(app.N, req.Nodes[0].Slots)
+		ranks += cmp.Or(app.N, app.PerNode, req.Nodes[0].Slots)
 		pmix = pmix || app.PMI == "" || app.PMI == job.OfferAuto || app.PMI.PMIx()
 	}
-	return ranks > cpus && pmix
+	switch {
+	case !pmix:
+		return false
+	case !terminal || ranks > cpus:
+		return ranks > cpus
+	case ranks == 1:
+		return !req.Spawn.None && linked(req.Apps[0])
+	}
+	return true
+}
+
+// linkedWithPMIx reports whether a program here is linked with a library that speaks PMIx, and with none that speaks PMI.
+func linkedWithPMIx(app job.App, environ []string) bool {
+	return strings.HasPrefix(offerHere(app, environ), string(job.OfferPMIx)+" ")
 }
 
 // guardOf is how the guard of a job on one node is called; nil for more nodes, where the

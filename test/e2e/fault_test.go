@@ -61,7 +61,7 @@ type victim struct {
 	ranks int // 0: not told
 }
 
-// strike starts four ranks on n1 and n2, or as many on the head as its mpiexec has inside (cli.overbooks), and
+// strike starts four ranks on n1 and n2, or as many on the head as its mpiexec has inside (cli.needsProcess), and
 // returns when they run.
 func strike(t *testing.T, b *bed, p program, local bool, options ...string) *victim {
 	t.Helper()

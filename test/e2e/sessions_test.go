@@ -17,28 +17,45 @@ import (
 )
 
 // Ranks of Open MPI that share CPUs are in one session, so that sched_yield lets the others run
-// (sched_autogroup). All other ranks have a session each. No rank has the terminal of mpiexec.
+// (sched_autogroup), at a terminal as elsewhere. All other ranks have a session each. No rank has the terminal of mpiexec.
 func TestOverbookedOpenMPIHasOneSession(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, testbed.Options{Hosts: 1})
 	cpus := runtime.NumCPU()
+	words, many := strings.Fields, fmt.Sprint(2*cpus)
 	for _, test := range []struct {
-		name, program string
-		options       string
-		ranks         int
-		one           bool // all in one session
-		terminal      bool
+		name     string
+		line     []string
+		ranks    int
+		one      bool // all in one session
+		terminal bool
+		held     bool // a CPU is another job's
 	}{
-		{"Open MPI, overbooked", "sessions.openmpi", "-host n1 --oversubscribe", 2 * cpus, true, false},
-		{"Open MPI, overbooked here", "sessions.openmpi", "-host localhost", 2 * cpus, true, false},
-		{"Open MPI, overbooked at a terminal", "sessions.openmpi", "-host localhost", 2 * cpus, true, true},
-		{"Open MPI, a CPU each", "sessions.openmpi", "-host n1", cpus, false, false},
-		{"Open MPI, a CPU each at a terminal", "sessions.openmpi", "-host localhost", cpus, false, true},
-		{"MPICH, overbooked", "sessions", "-host n1 --oversubscribe", 2 * cpus, false, false},
-		{"MPICH, overbooked at a terminal", "sessions.mpich4", "-host localhost", 2 * cpus, false, true},
+		{"Open MPI, overbooked", words("-host n1 --oversubscribe -n " + many + " sessions.openmpi"), 2 * cpus, true, false, false},
+		{"Open MPI, overbooked here", words("-host localhost -n " + many + " sessions.openmpi"), 2 * cpus, true, false, false},
+		{"Open MPI, overbooked at a terminal", words("-host localhost -n " + many + " sessions.openmpi"), 2 * cpus, true, true, false},
+		{"Open MPI, -ppn", words("-host localhost -ppn " + many + " sessions.openmpi"), 2 * cpus, true, false, false},
+		{"Open MPI, -ppn at a terminal", words("-host localhost -ppn " + many + " sessions.openmpi"), 2 * cpus, true, true, false},
+		{"Open MPI spawns", words("-host localhost -n 1 sessions.openmpi " + many), 2 * cpus, true, false, false},
+		{"Open MPI spawns at a terminal", words("-host localhost -n 1 sessions.openmpi " + many), 2 * cpus, true, true, false},
+		{"Open MPI beside another job", words("-host localhost -n " + fmt.Sprint(cpus) + " sessions.openmpi"), cpus, true, false, true},
+		{"Open MPI beside another job at a terminal", words("-host localhost -n " + fmt.Sprint(cpus) + " sessions.openmpi"), cpus, true, true, true},
+		{"Open MPI on one CPU", words("-host localhost --oversubscribe --bind-to user:0 -n 2 sessions.openmpi"), 2, true, false, false},
+		{"Open MPI on one CPU at a terminal", words("-host localhost --oversubscribe --bind-to user:0 -n 2 sessions.openmpi"), 2, true, true, false},
+		{"Open MPI, a CPU each", words("-host n1 -n " + fmt.Sprint(cpus) + " sessions.openmpi"), cpus, false, false, false},
+		{"Open MPI, a CPU each at a terminal", words("-host localhost -n " + fmt.Sprint(cpus) + " sessions.openmpi"), cpus, false, true, false},
+		{"MPICH, overbooked", words("-host n1 --oversubscribe -n " + many + " sessions"), 2 * cpus, false, false, false},
+		{"MPICH, overbooked at a terminal", words("-host localhost -n " + many + " sessions.mpich4"), 2 * cpus, false, true, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			line := append(strings.Fields(test.options), "-q", "-n", fmt.Sprint(test.ranks), mpi(t, test.program))
+			if test.held {
+				other := b.hold(t, "-host", "localhost", "-n", "1")
+				other.cpus(t)
+				defer other.end(t)
+			}
+			line := append([]string{"-q"}, test.line...)
+			program := slices.IndexFunc(line, func(word string) bool { return strings.HasPrefix(word, "sessions") })
+			line[program] = mpi(t, line[program])
 			j := job{args: line}
 			if test.terminal { // of a session of mpiexec's own
 				_, j.stdin = ptytest.Open(t)

@@ -1,0 +1,46 @@
+package cli
+
+import (
+	"testing"
+
+	"remshell/job"
+)
+
+// Ranks that share CPUs and may be of Open MPI need a session in common, which is not that of a terminal. At a terminal
+// they had one only if -n or slots alone were more than the CPUs.
+func TestOnlyRanksThatMayShareCPUsNeedAHelperProcess(t *testing.T) {
+	ppn := func(n int) job.App { return job.App{Share: job.Share{PerNode: n}} }
+	for _, row := range []struct {
+		name            string
+		apps            []job.App
+		slots           int
+		change          func(*job.Request)
+		piped, terminal bool
+	}{
+		{"a CPU for each rank, which others may have", []job.App{{N: 2}}, 0, nil, false, true},
+		{"more ranks than CPUs", []job.App{{N: 3}}, 0, nil, true, true},
+		{"two contexts together", []job.App{{N: 1}, {N: 2}}, 0, nil, true, true},
+		{"as many as the host has slots", []job.App{{}}, 3, nil, true, true},
+		{"-ppn 3", []job.App{ppn(3)}, 0, nil, true, true},
+		{"-ppn 1", []job.App{ppn(1)}, 0, nil, false, false},
+		{"all CPUs", []job.App{{}}, 0, nil, false, true},
+		{"a rank file", []job.App{{N: 2}}, 0, func(r *job.Request) { r.RankFile = []job.Spot{{}, {}} }, false, true},
+		{"one rank", []job.App{{N: 1}}, 0, nil, false, false},
+		{"one rank of Open MPI", []job.App{{N: 1, Argv: []string{"openmpi"}}}, 0, nil, false, true},
+		{"one that may not spawn", []job.App{{N: 1, Argv: []string{"openmpi"}}}, 0, func(r *job.Request) { r.Spawn.None = true }, false, false},
+		{"as the program is linked", []job.App{{N: 3, PMI: job.OfferAuto}}, 0, nil, true, true},
+		{"--pmi pmi1", []job.App{{N: 3, PMI: job.OfferPMI1}}, 0, nil, false, false},
+		{"--pmi pmi2", []job.App{{N: 3, PMI: job.OfferPMI2}}, 0, nil, false, false},
+		{"--pmi none", []job.App{{N: 3, PMI: job.OfferNone}}, 0, nil, false, false},
+		{"--pmi both for one context", []job.App{{N: 2, PMI: job.OfferPMI1}, {N: 1, PMI: job.OfferBoth}}, 0, nil, true, true},
+	} {
+		req := job.Request{Apps: row.apps, Nodes: []job.NodeDef{{Slots: row.slots}}}
+		if row.change != nil {
+			row.change(&req)
+		}
+		linked := func(app job.App) bool { return app.Argv != nil }
+		if piped, terminal := needsProcess(req, 2, false, linked), needsProcess(req, 2, true, linked); piped != row.piped || terminal != row.terminal {
+			t.Errorf("%s: %v at a pipe and %v at a terminal, want %v and %v", row.name, piped, terminal, row.piped, row.terminal)
+		}
+	}
+}
