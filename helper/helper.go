@@ -36,12 +36,14 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"remshell/helper/probe"
+	"remshell/idset"
 	"remshell/job"
 	"remshell/limit"
 	"remshell/proc"
@@ -99,6 +101,35 @@ func (sys System) apart() bool {
 // session (cli).
 func (s *session) together(r *process) bool {
 	return !s.sys.Terminal && r.group.pmix != nil && r.offered().PMIx() && r.group.pmix.Crowded()
+}
+
+// loosen lets ranks that share CPUs and may be of Open MPI run on all CPUs of their group, unless somebody has said how
+// they are bound. Its own launcher does not bind such ranks either. Bound to one CPU, a rank waits for whatever else runs
+// there, and all others wait for it. Ranks that cannot be of Open MPI keep the CPUs that placement.md 7.2 gives them.
+func (s *session) loosen(g *group) {
+	if !g.prepare.Process.Loose || g.pmix == nil || !g.pmix.Crowded() {
+		return
+	}
+	common := commonCPUs(g.prepare.Ranks, s.topology.Usable())
+	for _, r := range g.ranks {
+		if r.plan.CPUs != nil && r.offered().PMIx() {
+			portion := *r.plan.Portion
+			portion.CPUs, portion.Mems = common, nil
+			r.plan.Portion, r.loosened = &portion, true
+		}
+	}
+}
+
+// commonCPUs are all CPUs to which ranks are bound; nil, for no binding, if these are all that there are.
+func commonCPUs(ranks []job.RankPlan, usable []int) []int {
+	var all []int
+	for _, r := range ranks {
+		all = append(all, r.CPUs...)
+	}
+	if all = idset.Of(all...); slices.Equal(all, usable) {
+		return nil
+	}
+	return all
 }
 
 // ErrStay is the end of a session whose ranks may leave processes behind. A helper with a

@@ -19,12 +19,13 @@ import (
 // A process is a rank of the job on this node, from its plan to its exit. All but
 // pmiState and spoken belongs to the session's goroutine.
 type process struct {
-	group   *group
-	number  int          // in the job
-	plan    job.RankPlan // in the group
-	index   int          // as life numbers those that were started here
-	staged  string       // the parcel that is the program; empty: none is
-	command rank.Command // but for what is known only when it starts
+	group    *group
+	number   int          // in the job
+	plan     job.RankPlan // in the group
+	index    int          // as life numbers those that were started here
+	staged   string       // the parcel that is the program; empty: none is
+	command  rank.Command // but for what is known only when it starts
+	loosened bool         // it runs on the CPUs of its group, not on those that the plan gives it
 
 	begun   rank.Process // PID 0: not started
 	started time.Time

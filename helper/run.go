@@ -79,6 +79,7 @@ func (s *session) fork(a life.Fork) {
 	s.add(g, a.First)
 	unstaged := s.settleStage(g)
 	if unstaged == nil {
+		s.loosen(g)
 		for _, r := range g.ranks {
 			s.complete(r)
 		}
@@ -208,7 +209,7 @@ func (s *session) forked(e forkedEvent) {
 func (s *session) announce(r *process) {
 	s.owners.groups[r.begun.PID] = r.number
 	s.tellGuard(ofRank{PID: uint32(r.begun.PID)})
-	news := wire.Started{Rank: r.number, PID: r.begun.PID}
+	news := wire.Started{Rank: r.number, PID: r.begun.PID, Loosened: r.loosened}
 	if s.prepare.Supervision.Report {
 		news.CPUs, news.Mems = r.begun.CPUs, r.begun.Mems
 	}

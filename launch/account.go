@@ -34,6 +34,7 @@ type account struct {
 type rankStart struct {
 	after     time.Duration // since ranks were let go
 	rank, pid int32
+	loosened  bool // it is bound to no CPU of its own, whatever the plan says
 }
 
 func newAccount() *account {
@@ -43,7 +44,7 @@ func newAccount() *account {
 // started notes a rank that runs, or does not.
 func (a *account) started(n *member, m *wire.Started) {
 	s := a.start(n.Name(), m)
-	a.starts = append(a.starts, rankStart{s.After, int32(s.Rank), int32(s.PID)})
+	a.starts = append(a.starts, rankStart{s.After, int32(s.Rank), int32(s.PID), m.Loosened})
 	if s.Err != "" {
 		a.failed[s.Rank] = s.Err
 	}
@@ -135,15 +136,16 @@ func (a *account) withOrphans(exits []*job.Exit) []*job.Exit {
 // profile gathers what is known of a rank for the report.
 func (f *fleet) profile(state *supervise.State, rank int) supervise.Profile {
 	var p supervise.Profile
+	loosened := false
 	if i := slices.IndexFunc(f.account.starts, func(s rankStart) bool { return int(s.rank) == rank }); i >= 0 {
-		p.PID = int(f.account.starts[i].pid)
+		p.PID, loosened = int(f.account.starts[i].pid), f.account.starts[i].loosened
 	}
 	n, plan, app := f.rankPlan(rank)
 	if n == nil {
 		return p
 	}
 	p.Program = brief(strings.Join(app.Argv, " "))
-	if plan.CPUs != nil {
+	if plan.CPUs != nil && !loosened {
 		p.Bound, _, _ = strings.Cut(n.Probe.Topology.Describe(plan.CPUs), " [")
 	}
 	words := f.streams.LastWords(rank)

@@ -104,6 +104,7 @@ type Process struct {
 	Bounds []job.Bound     // which have to be set before the program runs
 	Places job.Places      // where OpenMP's threads of bound ranks run; empty: nothing is told
 	Bound  bool            // a binding to CPUs was asked for: a rank that cannot have it does not start
+	Loose  bool            // nobody has said how ranks are bound
 }
 
 func (p *Process) fields(c *codec) {
@@ -114,6 +115,7 @@ func (p *Process) fields(c *codec) {
 	list(c, &p.Bounds, length{"limits", 64}, (*codec).bound)
 	c.word((*string)(&p.Places), "places")
 	c.flag(&p.Bound)
+	c.flag(&p.Loose)
 }
 
 // Streams are those of the node's ranks.

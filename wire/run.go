@@ -79,6 +79,7 @@ type Started struct {
 	Rank, PID, Code int
 	Err, Hint       string
 	CPUs, Mems      []int
+	Loosened        bool // it is bound to no CPU of its own, whatever the plan says
 }
 
 func (m *Started) fields(c *codec) {
@@ -89,6 +90,7 @@ func (m *Started) fields(c *codec) {
 	c.sentence(&m.Hint, "hint")
 	c.cpus(&m.CPUs)
 	c.nums(&m.Mems, length{"NUMA nodes", maxCPUs}, aMem)
+	c.flag(&m.Loosened)
 	c.sure(m.Err != "" || m.PID > 0, "pid %d", m.PID)
 }
 

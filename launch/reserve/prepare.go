@@ -91,7 +91,7 @@ func (r *reservation) preparation(i int, local string) *wire.Prepare {
 			Iface: cmp.Or(n.def.Iface, req.Iface), Slots: n.size(), Earlier: n.earlier},
 		Apps: programs(req.Apps, r.counts, n.def), Ranks: np.Ranks,
 		Process: wire.Process{Base: base(req, n.def, p.Choice), Compat: req.Compat, Umask: terms.Umask, Places: req.Places,
-			Bound: terms.Pin || asksToBind(req, n.def)},
+			Bound: terms.Pin || asksToBind(req, n.def), Loose: !terms.Pin && leavesBinding(req, n.def)},
 		Streams: wire.Streams{Window: terms.Window(p.Size), Merge: req.Streams.Merge},
 		PMI: wire.PMISetup{Mapping: p.Mapping, Universe: universe(req, r.outset), Port: req.Port, Trace: terms.Traced, Token: terms.Token,
 			Slots: r.outset.Slots, Hints: !req.NoHints, NoFabric: !r.outset.Fabric, Told: terms.Explain},
@@ -135,6 +135,14 @@ func asksToBind(req job.Request, def job.NodeDef) bool {
 	}
 	picked := slices.ContainsFunc(req.RankFile, func(s job.Spot) bool { return s.Picks != nil })
 	return bind.Text != "" && !bind.None && !bind.IfSupported || picked || req.Layout.Map.Only != nil
+}
+
+// leavesBinding reports whether neither a request nor the entry of a host says anything of how ranks, or their memory, are bound.
+func leavesBinding(req job.Request, def job.NodeDef) bool {
+	l := req.Layout
+	return l.Bind.Text == "" && def.Bind == nil && l.Mem.Text == "" && l.Map.Only == nil && req.Map == nil &&
+		!slices.ContainsFunc(req.RankFile, func(s job.Spot) bool { return s.Picks != nil }) &&
+		!slices.ContainsFunc(req.Apps, func(app job.App) bool { return app.NUMA.Confines() })
 }
 
 // Lasts reports whether what a job claims stays until its end is decided upon: another attempt may

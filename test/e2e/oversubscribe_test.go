@@ -94,3 +94,26 @@ func TestSpawnsOfSharingJobsTakeFreeHostsFirst(t *testing.T) {
 		try{key: "host", value: "n1", count: 2, on: "n1"},
 	)
 }
+
+// Ranks of Open MPI that share CPUs are not bound to one CPU each, unless that is asked for: one of NWChem waited there for
+// whatever else ran. MPICH's keep their CPUs.
+func TestOverbookedOpenMPIIsNotBound(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 1})
+	n := fmt.Sprint(2 * runtime.NumCPU())
+	for _, test := range []struct {
+		name, program string
+		options       []string
+		bound         bool
+	}{
+		{"overbooked", "sessions.openmpi", []string{"-n", n}, false},
+		{"a binding was asked for", "sessions.openmpi", []string{"-n", n, "--bind-to", "core:overload-allowed"}, true},
+		{"a CPU each", "sessions.openmpi", []string{"-n", fmt.Sprint(runtime.NumCPU())}, true},
+		{"MPICH", "sessions", []string{"-n", n}, true},
+	} {
+		r := b.run(t, append(append([]string{"-host", "n1", "--oversubscribe", "--report-bindings"}, test.options...), mpi(t, test.program))...)
+		if unbound := strings.Count(r.err, "not bound"); r.code != 0 || (unbound == 0) != test.bound {
+			t.Errorf("%s: exit %d, %q, want bound ranks: %v", test.name, r.code, r.err, test.bound)
+		}
+	}
+}

@@ -1,0 +1,32 @@
+package reserve
+
+import (
+	"testing"
+
+	"remshell/job"
+	"remshell/pin"
+)
+
+// The helper may change the binding of ranks only where nobody has said a word about it.
+func TestLeavesBinding(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*job.Request, *job.NodeDef)
+		want   bool
+	}{
+		"nothing said":        {func(*job.Request, *job.NodeDef) {}, true},
+		"--map-by":            {func(r *job.Request, _ *job.NodeDef) { r.Layout.Map.Text = "core" }, true},
+		"--bind-to":           {func(r *job.Request, _ *job.NodeDef) { r.Layout.Bind.Text = "core:if-supported" }, false},
+		"binding= of a host":  {func(_ *job.Request, n *job.NodeDef) { n.Bind = new(pin.Binding) }, false},
+		"memory":              {func(r *job.Request, _ *job.NodeDef) { r.Layout.Mem.Text = "local" }, false},
+		"a CPU map":           {func(r *job.Request, _ *job.NodeDef) { r.Map = []int{1, 0} }, false},
+		"a rank file":         {func(r *job.Request, _ *job.NodeDef) { r.RankFile = []job.Spot{{}} }, true},
+		"CPUs of a rank file": {func(r *job.Request, _ *job.NodeDef) { r.RankFile = []job.Spot{{Picks: []pin.Pick{{}}}} }, false},
+		"NUMA nodes":          {func(r *job.Request, _ *job.NodeDef) { r.Apps[0].NUMA.Strict = true }, false},
+	} {
+		req, def := job.Request{Apps: []job.App{{}}}, job.NodeDef{}
+		test.change(&req, &def)
+		if got := leavesBinding(req, def); got != test.want {
+			t.Errorf("%s: %v, want %v", name, got, test.want)
+		}
+	}
+}
