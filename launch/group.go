@@ -142,6 +142,9 @@ func (f *fleet) fence(n *member, m *wire.Fence) []supervise.Event {
 	}
 	done, err := f.hub.Join(n.key, id, m.Blob)
 	if err != nil {
+		if f.state.KeepsAll() && id.Kind != fence.Barrier && !errors.As(err, new(*fence.StuckError)) { // one of its groups is over
+			f.tellLate(id, []int{n.key})
+		}
 		return f.stuck(err)
 	}
 	if id.Kind == fence.Barrier || id.Kind == fence.Collective {
@@ -242,17 +245,17 @@ func (f *fleet) rankGone(n *member, rank int) []supervise.Event {
 		}
 		return nil
 	}
-	err := f.hub.Leave(g.name, n.key, number)
+	var news []supervise.Event
+	if err := f.hub.Leave(g.name, n.key, number); err != nil {
+		news = f.stuck(err) // before the hub forgets the fences of the group
+	}
 	if len(g.alive) == 0 {
 		f.hub.Remove(g.name)
 		g.tellOver()
 		g.life.end(nil)
 		f.forget(g)
 	}
-	if err != nil && errors.As(err, new(*fence.StuckError)) {
-		return f.stuck(err)
-	}
-	return nil
+	return news
 }
 
 // tellOver tells others that nothing is left of a group.

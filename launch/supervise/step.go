@@ -142,7 +142,11 @@ func (s *State) exited(exit *job.Exit, now time.Time) []Action {
 	if status := exit.Status(); status != 0 && s.Phase == Running {
 		return s.failedRank(exit, now)
 	}
-	if exit.Status() == 0 && exit.PMI == job.PMIOpen && s.Phase == Running && len(s.ranks) > 1 && !s.rules.Ends.KeepAll {
+	early := exit.Status() == 0 && exit.PMI == job.PMIOpen && s.Phase == Running && len(s.ranks) > 1
+	if early && s.rules.Ends.KeepAll && s.Left > 0 {
+		return []Action{s.othersGoOn(s.judge(Failed{Kind: NoFinalize, Rank: exit.Rank}, now))}
+	}
+	if early && !s.rules.Ends.KeepAll {
 		s.silent = append(s.silent, exit.Rank)
 		if s.suspicion != nil && s.suspicion.Rank == exit.Rank {
 			s.suspicion, s.due.doubt = nil, time.Time{}
@@ -265,9 +269,14 @@ func (s *State) failedRank(exit *job.Exit, now time.Time) []Action {
 	s.blame(c, now)
 	var do []Action
 	if keepAll && s.Left > 0 {
-		do = append(do, Say{fmt.Sprintf("%s; the others go on (%s)", c.Text, text.Count(s.Left, "rank"))})
+		do = append(do, s.othersGoOn(c))
 	}
 	return append(do, s.settle(now)...)
+}
+
+// othersGoOn reports a rank that is over, and that this ends no other.
+func (s *State) othersGoOn(c Cause) Action {
+	return Say{fmt.Sprintf("%s; the others go on (%s)", c.Text, text.Count(s.Left, "rank"))}
 }
 
 // failed judges news of what may end the job: at once, or when nothing better has come of it.
@@ -370,14 +379,19 @@ func (s *State) tick(now time.Time) []Action {
 }
 
 // tooLong ends a job that -timeout strikes: with the states of its ranks, and their
-// stacks, if they are wanted (DIAG-12). A ^C from before stays the reason.
+// stacks, if they are wanted (DIAG-12). A ^C from before stays the reason, and so does a rank that failed while the
+// others went on; then a line says that the time was over.
 func (s *State) tooLong(now time.Time) []Action {
 	s.due.run = time.Time{}
 	var do []Action
 	if s.rules.wallCounts() {
 		do = s.cry(limit.Excess{Name: limit.WallTime, Used: int64(now.Sub(s.began)), Allowed: s.rules.Limits[limit.WallTime], From: s.rules.Origins[limit.WallTime]}, now)
 	} else {
-		s.blame(s.judge(Failed{Kind: RunTimeout}, now), now)
+		c := s.judge(Failed{Kind: RunTimeout}, now)
+		if s.Cause != nil && s.Phase == Running {
+			do = append(do, Say{c.Text})
+		}
+		s.blame(c, now)
 	}
 	if !s.rules.Ends.Stacks || s.Phase != Running {
 		return append(append(do, Inspect{}), s.end(now, Ending, s.rules.Grace)...)

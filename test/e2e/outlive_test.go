@@ -50,3 +50,30 @@ func TestRanksOutliveADeadOne(t *testing.T) {
 		})
 	}
 }
+
+// --enable-recovery over hosts: a parent that disconnects from its child, all of whose ranks have died, is let out with an
+// error, as on one host. It waited for ever.
+func TestParentsAreLetOutOfADeadGroup(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 2})
+	dir, err := os.MkdirTemp(filepath.Join(repo, "build"), "parted-") // the hosts see it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	for _, when := range []string{"early", "late"} {
+		t.Run(when, func(t *testing.T) {
+			proceed := filepath.Join(dir, when)
+			r := b.start(t, job{args: []string{"-host", "n1:1,n2:1", "--enable-recovery", "-timeout", "100", "-n", "1", mpi(t, "parted.openmpi"), when, proceed}})
+			if r.await(t, "spawned", 1); when == "early" {
+				r.awaitErr(t, "exited with code 5; the others go on", 1)
+			}
+			if err := os.WriteFile(proceed, nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if done := r.wait(t); done.code != 5 || !strings.Contains(done.out, "disconnected") {
+				t.Errorf("exit %d, %q, %q", done.code, done.out, done.err)
+			}
+		})
+	}
+}
