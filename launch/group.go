@@ -181,8 +181,12 @@ func (f *fleet) tellLate(id fence.ID, nodes []int) {
 // left (job.Ends.KeepAll), those that wait are let out.
 func (f *fleet) stuck(err error) []supervise.Event {
 	if f.state.KeepsAll() {
-		for id, nodes := range f.hub.Abandon() {
+		late := f.hub.Abandon()
+		for id, nodes := range late {
 			f.tellLate(id, nodes)
+		}
+		if stuck := new(fence.StuckError); errors.As(err, &stuck) {
+			stuck.Out = len(late) > 0
 		}
 	}
 	return broken(err)

@@ -173,12 +173,10 @@ func (p *play) supervise(s *pmiserver.Server, info pmiserver.Info, node int, nod
 		if !errors.As(err, &stuck) {
 			return
 		}
-		waiting := stuck.Waiting
-		if len(waiting) == 0 {
-			waiting = info.Ranks
-		}
-		for _, r := range waiting {
-			group[r].event("STUCK")
+		for _, r := range stuck.Waiting {
+			if slices.Contains(info.Ranks, r.Number) {
+				group[r.Number].event("STUCK")
+			}
 		}
 	}
 	s.Changed = func(rank int, _, to pmiserver.State) {

@@ -144,7 +144,7 @@ func (s *State) exited(exit *job.Exit, now time.Time) []Action {
 	}
 	early := exit.Status() == 0 && exit.PMI == job.PMIOpen && s.Phase == Running && len(s.ranks) > 1
 	if early && s.rules.Ends.KeepAll && s.Left > 0 {
-		return []Action{s.othersGoOn(s.judge(Failed{Kind: NoFinalize, Rank: exit.Rank}, now))}
+		return []Action{s.othersGoOn(s.Who(exit.Rank) + " ended without calling MPI_Finalize")}
 	}
 	if early && !s.rules.Ends.KeepAll {
 		s.silent = append(s.silent, exit.Rank)
@@ -269,14 +269,14 @@ func (s *State) failedRank(exit *job.Exit, now time.Time) []Action {
 	s.blame(c, now)
 	var do []Action
 	if keepAll && s.Left > 0 {
-		do = append(do, s.othersGoOn(c))
+		do = append(do, s.othersGoOn(c.Text))
 	}
 	return append(do, s.settle(now)...)
 }
 
-// othersGoOn reports a rank that is over, and that this ends no other.
-func (s *State) othersGoOn(c Cause) Action {
-	return Say{fmt.Sprintf("%s; the others go on (%s)", c.Text, text.Count(s.Left, "rank"))}
+// othersGoOn reports how a rank has ended, and that this ends no other.
+func (s *State) othersGoOn(ended string) Action {
+	return Say{fmt.Sprintf("%s; the others go on (%s)", ended, text.Count(s.Left, "rank"))}
 }
 
 // failed judges news of what may end the job: at once, or when nothing better has come of it.

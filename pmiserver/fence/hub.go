@@ -349,22 +349,37 @@ func (h *Hub) stuck(f *fence) error {
 	if f.late {
 		return nil
 	}
-	var gone []int
+	here := func(node int) bool {
+		i, member := f.index[node]
+		return member && f.here[i]
+	}
+	var gone []Rank
 	for _, p := range f.parts {
+		var numbers []int
 		for node, ranks := range h.groups[p.group].gone {
-			if i, member := f.index[node]; !member || f.here[i] {
-				continue
+			if _, member := f.index[node]; member && !here(node) {
+				numbers = append(numbers, slices.DeleteFunc(slices.Clone(ranks), func(rank int) bool { return !p.has(rank) })...)
 			}
-			for _, rank := range ranks {
-				if p.has(rank) {
-					gone = append(gone, rank)
-				}
+		}
+		slices.Sort(numbers)
+		for _, rank := range numbers {
+			gone = append(gone, Rank{p.group, rank})
+		}
+	}
+	if len(gone) == 0 || f.count == 0 {
+		return nil
+	}
+	return &StuckError{Waiting: h.waiting(f, here), Gone: gone}
+}
+
+// waiting are the members of a fence on nodes that have joined it.
+func (h *Hub) waiting(f *fence, here func(node int) bool) (ranks []Rank) {
+	for _, p := range f.parts {
+		for rank, node := range h.groups[p.group].home {
+			if here(node) && p.has(rank) {
+				ranks = append(ranks, Rank{p.group, rank})
 			}
 		}
 	}
-	if len(gone) == 0 {
-		return nil
-	}
-	slices.Sort(gone)
-	return &StuckError{Nodes: f.count, Gone: gone}
+	return ranks
 }

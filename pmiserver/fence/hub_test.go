@@ -160,7 +160,7 @@ func TestHubLeave(t *testing.T) {
 	if err := h.Leave("k0", 1, 7); err != nil {
 		t.Errorf("nobody waits: %v", err)
 	}
-	if _, err := h.Join(0, first, nil); !errors.As(err, &stuck) || stuck.Gone[0] != 7 {
+	if _, err := h.Join(0, first, nil); !errors.As(err, &stuck) || stuck.Gone[0] != (fence.Rank{Group: "k0", Number: 7}) {
 		t.Errorf("one waits for who has left: %v", err)
 	}
 
@@ -278,7 +278,7 @@ func TestHubLeaveOfSomeRanks(t *testing.T) {
 		t.Errorf("rank 2 leaves, for which nobody waits: %v", err)
 	}
 	var stuck *fence.StuckError
-	if err := h.Leave("k0", 1, 1); !errors.As(err, &stuck) || !slices.Equal(stuck.Gone, []int{1}) {
+	if err := h.Leave("k0", 1, 1); !errors.As(err, &stuck) || !slices.Equal(stuck.Gone, []fence.Rank{{Group: "k0", Number: 1}}) || !slices.Equal(stuck.Waiting, []fence.Rank{{Group: "k0"}}) {
 		t.Errorf("rank 1 leaves, for which others wait: %v", err)
 	}
 }

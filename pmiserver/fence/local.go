@@ -34,6 +34,7 @@ type Local struct {
 	Kind    Kind
 	Members Members
 	Ranks   []int     // of the members, on this node
+	Groups  []string  // of Ranks, for messages; nil: they are not named
 	Others  Exchanger // nil: there is no other node
 
 	// Open reads what a fence has spread, and returns what makes it visible.
@@ -283,19 +284,23 @@ func (l *Local) stuck() error {
 	if l.waiting == 0 {
 		return nil
 	}
-	var waiting, gone []int
+	var waiting, gone []Rank
 	for i, e := range l.entries {
+		rank := Rank{Number: l.Ranks[i]}
+		if l.Groups != nil {
+			rank.Group = l.Groups[i]
+		}
 		switch {
 		case e.gone && (!l.Lenient || e.release == nil):
-			gone = append(gone, l.Ranks[i])
+			gone = append(gone, rank)
 		case e.release != nil:
-			waiting = append(waiting, l.Ranks[i])
+			waiting = append(waiting, rank)
 		}
 	}
 	if len(waiting) == 0 || len(gone) == 0 {
 		return nil
 	}
-	return &StuckError{Waiting: slices.Clip(waiting), Gone: slices.Clip(gone)}
+	return &StuckError{Waiting: slices.Clip(waiting), Gone: slices.Clip(gone), Out: l.Lenient}
 }
 
 // report tells once that nobody will be released any more, or gives the fence up.

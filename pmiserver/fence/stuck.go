@@ -8,20 +8,32 @@ import (
 
 // A StuckError says that ranks wait in a barrier for others that have gone.
 type StuckError struct {
-	Waiting []int // the ranks of this node that wait; none if seen by the hub
-	Nodes   int   // the nodes whose ranks all wait, if seen by the hub
-	Gone    []int
+	Waiting []Rank
+	Gone    []Rank
+	Out     bool // those that wait are let out late, and the job goes on (Local.Lenient)
+}
+
+// A Rank is one of a group. The group may be left out.
+type Rank struct {
+	Group  string
+	Number int // in the group
+}
+
+// String writes the number; of a spawned group the number of that comes first: "1:0". Groups are called as
+// job.ID.Group does.
+func (r Rank) String() string {
+	number := strconv.Itoa(r.Number)
+	if _, group, spawned := strings.Cut(r.Group, "_"); spawned {
+		number = group + ":" + number
+	}
+	return number
 }
 
 func (e *StuckError) Error() string {
-	waiting := "another node waits"
-	switch {
-	case len(e.Waiting) > 0:
-		waiting = crowd(e.Waiting, "waits", "wait")
-	case e.Nodes > 1:
-		waiting = fmt.Sprint(e.Nodes, " other nodes wait")
+	if e.Out {
+		return fmt.Sprintf("%s let out of a fence, with an error: %s left it for good", crowd(e.Waiting, "is", "are"), crowd(e.Gone, "has", "have"))
 	}
-	return fmt.Sprintf("%s in a barrier that %s left for good", waiting, crowd(e.Gone, "has", "have"))
+	return fmt.Sprintf("%s in a barrier that %s left for good", crowd(e.Waiting, "waits", "wait"), crowd(e.Gone, "has", "have"))
 }
 
 // Hint says what is usually the matter.
@@ -31,14 +43,14 @@ func (e *StuckError) Hint() string {
 
 // crowd writes "rank 1 has", "ranks 1, 2 and 3 have", "ranks 0, 1, 2 and 61 more
 // have". There is at least one rank.
-func crowd(ranks []int, one, many string) string {
+func crowd(ranks []Rank, one, many string) string {
 	if len(ranks) == 1 {
-		return fmt.Sprintf("rank %d %s", ranks[0], one)
+		return fmt.Sprintf("rank %v %s", ranks[0], one)
 	}
 	const most = 4
 	var names []string
 	for _, r := range ranks[:min(len(ranks), most)] {
-		names = append(names, strconv.Itoa(r))
+		names = append(names, r.String())
 	}
 	if n := len(ranks); n > most {
 		names[most-1] = fmt.Sprint(n-most+1, " more")

@@ -2,12 +2,20 @@ package fence
 
 import "testing"
 
+// A rank of a spawned group is named with its group: "rank 0 waits in a barrier that rank 0 has left" told nobody anything.
 func TestStuckErrorText(t *testing.T) {
+	of := func(group string, numbers ...int) (ranks []Rank) {
+		for _, n := range numbers {
+			ranks = append(ranks, Rank{group, n})
+		}
+		return ranks
+	}
 	for want, err := range map[string]*StuckError{
-		"rank 0 waits in a barrier that rank 1 has left for good":                          {Waiting: []int{0}, Gone: []int{1}},
-		"ranks 0 and 1 wait in a barrier that ranks 2, 3 and 4 have left for good":         {Waiting: []int{0, 1}, Gone: []int{2, 3, 4}},
-		"another node waits in a barrier that rank 4 has left for good":                    {Nodes: 1, Gone: []int{4}},
-		"3 other nodes wait in a barrier that ranks 1, 2, 3 and 3 more have left for good": {Nodes: 3, Gone: []int{1, 2, 3, 4, 5, 6}},
+		"rank 0 waits in a barrier that rank 1 has left for good":                          {Waiting: of("", 0), Gone: of("", 1)},
+		"rank 0 waits in a barrier that rank 1:0 has left for good":                        {Waiting: of("65-1-a", 0), Gone: of("65-1-a_1", 0)},
+		"ranks 0 and 1 wait in a barrier that ranks 2, 3 and 4 have left for good":         {Waiting: of("", 0, 1), Gone: of("", 2, 3, 4)},
+		"rank 0 waits in a barrier that ranks 1, 2, 3 and 3 more have left for good":       {Waiting: of("", 0), Gone: of("", 1, 2, 3, 4, 5, 6)},
+		"ranks 0 and 2 are let out of a fence, with an error: rank 1 has left it for good": {Waiting: of("", 0, 2), Gone: of("", 1), Out: true},
 	} {
 		if got := err.Error(); got != want {
 			t.Errorf("\n got %s\nwant %s", got, want)

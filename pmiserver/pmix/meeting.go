@@ -90,7 +90,7 @@ func (s *Server) newMeeting(key meetingKey, members set) *meeting {
 		for _, number := range g.Ranks {
 			if members.has(g.Name, number) {
 				m.members = append(m.members, &attendee{group: g, rank: g.byRank[number]})
-				m.local.Ranks = append(m.local.Ranks, number)
+				m.local.Ranks, m.local.Groups = append(m.local.Ranks, number), append(m.local.Groups, g.Name)
 			}
 		}
 	}
