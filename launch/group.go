@@ -205,7 +205,7 @@ func (f *fleet) noteFence(n *member, members fence.Members, all bool) {
 	}
 }
 
-// A deadNews is due when ranks of a group have died and the others are to know.
+// A deadNews is the event that the nodes of a group are to be told which of its ranks have died.
 type deadNews struct{ *group }
 
 // deadDelay is how long deaths are collected before nodes are told, so that those of many ranks are one

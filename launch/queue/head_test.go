@@ -95,6 +95,8 @@ func TestSightOf(t *testing.T) {
 	}
 	taken := node("b")
 	taken.Taken = true
+	shared := node("a", 0, 1, 2, 3, 4, 5, 6, 7)
+	shared.Shared = shared.Busy
 	for _, test := range []struct {
 		name  string
 		t     job.Ticket
@@ -119,6 +121,10 @@ func TestSightOf(t *testing.T) {
 		{"alone", job.Ticket{Size: 4, Exclusive: true}, []job.Node{node("a")}, observation{room: true}},
 		{"taken by another", job.Ticket{Size: 1, Nodes: "b"}, []job.Node{taken}, observation{}},
 		{"overbooked", job.Ticket{Size: 99, Exclusive: true, Shares: true}, []job.Node{node("a")}, observation{room: true}},
+		{"it shares, and others do, too", job.Ticket{Size: 99, Shares: true}, []job.Node{shared}, observation{room: true}},
+		{"it shares, and others do not", job.Ticket{Size: 99, Shares: true}, []job.Node{node("a", 0, 1, 2, 3, 4, 5, 6, 7)}, observation{}},
+		{"it shares, and a core is free", job.Ticket{Size: 99, Shares: true}, []job.Node{node("a", 0)}, observation{room: true}},
+		{"others share, and it does not", job.Ticket{Size: 1}, []job.Node{shared}, observation{}},
 	} {
 		if got := observe(test.t, test.nodes); got != test.want {
 			t.Errorf("%s: %+v, want %+v", test.name, got, test.want)
