@@ -28,7 +28,6 @@ func TestNameOfAUserWithoutVariables(t *testing.T) {
 		{"LOGNAME", []string{"LOGNAME=other"}, passwd, "", "other"},
 		{"the file", nil, passwd, "", "filed"},
 		{"getent", nil, fstest.MapFS{}, os.Getenv("PATH"), strings.TrimSpace(string(told))},
-		{"nobody knows", nil, fstest.MapFS{}, "/nowhere", number},
 	} {
 		t.Setenv("PATH", test.path)
 		if got := userName(System{Environ: test.environ, FS: test.files}); got != test.want {
