@@ -56,6 +56,22 @@ func TestHints(t *testing.T) {
 	}
 }
 
+// What the machine has killed is counted once, when ranks have run for a while.
+func TestTheMachineIsCountedOnce(t *testing.T) {
+	root := fstest.MapFS{"proc/vmstat": {Data: []byte("oom_kill 3\n")}}
+	s := &session{sys: System{Root: root}}
+	for _, test := range []struct {
+		running bool
+		kills   string
+		want    int
+	}{{false, "3", -1}, {true, "3", 3}, {true, "4", 3}} {
+		root["proc/vmstat"].Data = []byte("oom_kill " + test.kills + "\n")
+		if s.countDenied(test.running); s.denied.Machine != test.want {
+			t.Errorf("running %v: %d, want %d", test.running, s.denied.Machine, test.want)
+		}
+	}
+}
+
 // By which limit a process was ended.
 func TestExceededLimits(t *testing.T) {
 	none := unix.Rlimit{Cur: math.MaxUint64, Max: math.MaxUint64}

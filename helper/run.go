@@ -61,7 +61,7 @@ func (s *session) begin(m *wire.Prepare) {
 	if when := m.Supervision.CleanIPC; when != "no" && s.left == nil {
 		s.left = ipc.NewBook(when == "always")
 	}
-	s.countDenied()
+	s.countDenied(false)
 	if !s.apart {
 		s.log.inform("ranks stay in the session that mpiexec has here, by which PBS finds them (PBS_JOBID)")
 	}

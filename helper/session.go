@@ -231,6 +231,7 @@ func (s *session) step(event any) {
 		s.conn.Send(&wire.States{Ranks: e.states})
 		s.decide(life.Dumped{})
 	case socketDue:
+		s.countDenied(true)
 		s.openSocket()
 	case statesWanted:
 		e.answer <- s.states()

@@ -21,7 +21,14 @@ type Denials struct {
 
 // Denied counts what was denied until now.
 func Denied(root fs.FS) Denials {
-	return Denials{Group: groupKills(root), Machine: machineKills(root), Forks: forksDenied(root)}
+	d := GroupDenied(root)
+	d.Machine = MachineKills(root)
+	return d
+}
+
+// GroupDenied counts only what our control group counts, which takes a fifth of the time.
+func GroupDenied(root fs.FS) Denials {
+	return Denials{Group: groupKills(root), Machine: -1, Forks: forksDenied(root)}
 }
 
 // OutOfMemory says which processes the kernel has killed since then because memory was short. It is empty if there are none, or if
@@ -34,7 +41,7 @@ func (since Denials) OutOfMemory(root fs.FS) string {
 		}
 		return text
 	}
-	if n := machineKills(root); since.Machine >= 0 && n > since.Machine {
+	if n := MachineKills(root); since.Machine >= 0 && n > since.Machine {
 		return "out of memory: the kernel has killed " + processes(n-since.Machine) + " of this machine"
 	}
 	return ""
@@ -68,8 +75,8 @@ func groupKills(root fs.FS) int {
 	return -1
 }
 
-// machineKills reads the same of all processes of the machine (proc_vmstat(5)).
-func machineKills(root fs.FS) int {
+// MachineKills reads the same of all processes of the machine (proc_vmstat(5)).
+func MachineKills(root fs.FS) int {
 	text, _ := fs.ReadFile(root, "proc/vmstat")
 	return count(string(text), "oom_kill ")
 }

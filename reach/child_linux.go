@@ -27,8 +27,13 @@ func runningProgram() (string, error) { return "/proc/self/exe", nil }
 // sinceNow returns what says whether the kernel has killed processes from now on because memory was short.
 func sinceNow() (outOfMemory func() string) {
 	root := os.DirFS("/")
-	before := proc.Denied(root)
-	return func() string { return before.OutOfMemory(root) }
+	before := make(chan proc.Denials, 1)
+	go func() { before <- proc.Denied(root) }() // nobody waits for it
+	return func() string {
+		since := <-before
+		before <- since
+		return since.OutOfMemory(root)
+	}
 }
 
 // A birth is when a process was started.
