@@ -77,7 +77,7 @@ func (c *call) defects(ctx context.Context) (defects []job.Defect) {
 
 // next is what to type when the report is read.
 func (c *call) next(failed bool) string {
-	line, err := option.Mpiexec(signalNumber).Parse(c.args, option.Sources{})
+	line, err := option.Mpiexec(signalNumber).Parse(c.args, sources(c.sys))
 	if err != nil { // as it was not when the line was read
 		return ""
 	}
@@ -91,11 +91,12 @@ func nextLine(args []string, line option.Line, failed bool) string {
 		return "When that is mended, ask again: " + typed(args)
 	}
 	first := line.Sections[0]
-	words := 0 // the program with its arguments, or hosts
-	if first.Program != "" && len(line.Sections) == 1 {
-		words = min(1+len(first.Args), len(args))
+	options, rest := args, []string{}
+	// The program with its arguments, or hosts, are the last words, unless a -configfile names them.
+	if at := len(args) - 1 - len(first.Args); at >= 0 && args[at] == first.Program {
+		options, rest = args[:at], args[at:]
 	}
-	options, rest := withoutQuestion(args[:len(args)-words]), args[len(args)-words:]
+	options = withoutQuestion(options)
 	if first.Program == "" || !line.NamesHosts() {
 		options = append(options, "--selftest")
 	}

@@ -23,10 +23,12 @@ func TestNextLine(t *testing.T) {
 		{"--doctor -host n1,n2 -n 4", false, "Next: mpiexec -host n1,n2 -n 4 --selftest"},
 		{"-host n1,n2 --doctor -n 4 ./prog -v --json it's", false, `Next: mpiexec -host n1,n2 -n 4 ./prog -v --json 'it'\''s'`},
 		{"--doctor -host n1 --json=file ./prog --doctor", true, "When that is mended, ask again: mpiexec --doctor -host n1 --json=file ./prog --doctor"},
+		{"--doctor -configfile FILE", false, "Next: mpiexec -configfile FILE"},
 		{"--doctor -host n1 -n 1 ./a : -n 2 ./b c", false, "Next: mpiexec -host n1 -n 1 ./a : -n 2 ./b c"},
 	} {
 		args := strings.Fields(test.args)
-		line, err := option.Mpiexec(signalNumber).Parse(slices.Clone(args), option.Sources{})
+		config := func(string) (string, error) { return "-host n1 ./prog it", nil }
+		line, err := option.Mpiexec(signalNumber).Parse(slices.Clone(args), option.Sources{Read: config})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -34,7 +36,7 @@ func TestNextLine(t *testing.T) {
 		if got != test.want {
 			t.Errorf("%s: %s, want %s", test.args, got, test.want)
 		}
-		if _, err := option.Mpiexec(signalNumber).Parse(strings.Fields(strings.ReplaceAll(got[strings.Index(got, "mpiexec ")+8:], "'", "")), option.Sources{}); err != nil {
+		if _, err = option.Mpiexec(signalNumber).Parse(strings.Fields(strings.ReplaceAll(got[strings.Index(got, "mpiexec ")+8:], "'", "")), option.Sources{Read: config}); err != nil {
 			t.Errorf("%s: %v", got, err)
 		}
 	}

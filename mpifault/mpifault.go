@@ -45,7 +45,7 @@ var table = []Fault{
 		family:  "MPICH", interfaces: []string{"12.2"}, ucx: true},
 	{Code: "mpich-spawn", Library: "MPICH 4.0 to 4.2 with UCX (Debian 12 and 13)", When: Spawning,
 		Happens: "that fails",
-		Remedy:  "build the program with another MPI (mpicc.openmpi, MPICH 3.4 or 5)",
+		Remedy:  "build the program with another MPI (mpicc.openmpi, or MPICH 3.4)",
 		family:  "MPICH", interfaces: []string{"12.2", "12.3", "12.4"}, ucx: true},
 	{Code: "openmpi-onesided", Library: "Open MPI 4.1", When: OneSided,
 		Happens: "that fails where no network has RDMA",
