@@ -132,7 +132,7 @@ func TestWrittenSlotsAllRun(t *testing.T) {
 		"--skip":          {"a:2/2 b:2/2", func(r *job.Request) { r.Skip = true }, "a1 b0 b1"},
 		"candidates":      {"a:2/2 b:2/2", func(r *job.Request) { r.AllHosts = false }, "a1 b0 b1"},
 		"no slots":        {"a:2 b:2", func(*job.Request) {}, "a1 b0 b1"},
-		"max_slots":       {"a:2/2 b:2/2", func(r *job.Request) { r.Nodes[1].MaxSlots = 1 }, "3 ranks do not fit: there are free slots for 2 on 2 nodes (a,b), where max_slots allows 1 on b"},
+		"max_slots":       {"a:2/2 b:2/2", func(r *job.Request) { r.Nodes[1].MaxSlots = 1 }, "3 ranks do not fit: there are free slots for 2 on 2 nodes (a,b), where max_slots of the host file allows 1 on b"},
 		"this machine":    {"a:2/4", func(r *job.Request) { r.AllHosts, r.Home = false, true }, "a1 a1 a1 a1"},
 		"--wait here":     {"a:2/2", func(r *job.Request) { r.AllHosts, r.Home, r.Wait = false, true, true }, "2 ranks do not fit: there are free slots for 1 on 1 node (a)"},
 	} {
