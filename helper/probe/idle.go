@@ -77,18 +77,24 @@ func (l *look) ranks(uid, pid int) ranksSeen {
 	return seen
 }
 
-// below looks at the ranks below pid: a keeper or guard, which is of the program that pid runs, is none.
+// below looks at the ranks below pid: a keeper or guard, which is of the program that pid runs, is none. A guard that mpiexec
+// has started from /proc/self/exe is called so, and may be a rank of that name where there is no other one.
 func (l *look) below(pid int) ranksSeen {
-	seen, ours := noRanks, l.name(pid)
+	seen, ours, unsure := noRanks, l.name(pid), false
 	for below := slices.Clone(l.tree[pid]); len(below) > 0; below = below[1:] {
 		switch p := below[0]; {
 		case p.State == 'Z' || l.name(p.PID) == ours:
 			below = append(below, l.tree[p.PID]...)
+		case l.name(p.PID) == "exe":
+			unsure = true
 		case p.State != 'T':
 			return running
 		default:
 			seen = stopped
 		}
+	}
+	if unsure && seen == noRanks {
+		return running
 	}
 	return seen
 }
