@@ -52,7 +52,7 @@ func Ask(ctx context.Context, req job.Request, env Env, ref job.Ref, ask job.Ask
 		if err == nil {
 			asked, err = r.askJob(ctx, pages, t, ask)
 		}
-		asked.Waits = err == nil && asked.Node == "" && len(entries(pages, t.Ref, true)) > 0
+		asked.Waits = err == nil && asked.Node == "" && isQueued(pages, ref)
 		if err == nil && ask.Verb == job.AskEnd && asked.Answer.State == job.AskDone {
 			err = r.awaitGone(ctx, t, &asked)
 		}

@@ -76,6 +76,23 @@ func TestWhichJobIsMeant(t *testing.T) {
 	}
 }
 
+// Only a job that stands in a queue waits: whoever has no job was told that his last one waits, as another user's ran.
+func TestWhichJobWaits(t *testing.T) {
+	pages := []job.Page{{Node: "n1", UID: 5, Claims: []job.Claim{{Job: "runs-1", UID: 7, User: "ben"}},
+		Tickets: []job.Ticket{{Job: "waits-1", UID: 7, User: "ben"}, {Job: "mine-1", UID: 5, User: "me"}}}}
+	for name, want := range map[string]bool{"last": true, "mine-1": true, "waits-1": true, "waits-1@ben": true, "wai": true, "waits-1@me": false,
+		"last@eve": false, "runs-1": false, "none": false} {
+		ref, err := job.ParseRef(name)
+		if got := isQueued(pages, ref); err != nil || got != want {
+			t.Errorf("%s waits: %v, want %v; %v", name, got, want, err)
+		}
+	}
+	pages[0].Tickets = nil
+	if isQueued(pages, job.Ref{Job: job.LastJob}) {
+		t.Error("the last job of a user who has none waits")
+	}
+}
+
 // Of many users who claim one ID a few are named.
 func TestManyUsersClaimOneJob(t *testing.T) {
 	page := job.Page{Node: "n1", UID: 0}

@@ -67,6 +67,14 @@ func entries(pages []job.Page, ref job.Ref, tickets bool) (all []entry) {
 	return all
 }
 
+// isQueued reports whether a job of that name waits in a queue.
+func isQueued(pages []job.Page, ref job.Ref) bool {
+	named, err := resolve(pages, ref, true)
+	return err == nil && slices.ContainsFunc(pages, func(p job.Page) bool {
+		return slices.ContainsFunc(p.Tickets, func(t job.Ticket) bool { return t.Job == named.Job && named.Of(t.User, t.UID) })
+	})
+}
+
 // ourOwn are those of the user who asks.
 func ourOwn(all []entry) []entry {
 	return slices.DeleteFunc(slices.Clone(all), func(e entry) bool { return !e.ours })
