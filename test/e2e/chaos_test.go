@@ -132,7 +132,7 @@ func sh(script string) []string { return []string{"sh", "-c", script} }
 func redirected(code int, cause, script string, args ...string) mishap {
 	m := mishap{fault: fault{code: code, cause: cause, hit: func(*testing.T, *victim) {}}}
 	m.run = func(t *testing.T, b *bed, tag string) *victim {
-		words := slices.Concat([]string{"-c", script, tag, binary, "-hosts", "n1,n2", "-n", "2"}, args)
+		words := slices.Concat([]string{"-c", script, tag, binary, "-hosts", "n1,n2", "-ppn", "1", "-n", "2"}, args)
 		return &victim{bed: b, tag: tag, running: b.startAs(t, job{}, append([]string{"sh"}, words...))}
 	}
 	return m
