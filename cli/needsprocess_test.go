@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"strings"
 	"testing"
 
 	"remshell/job"
@@ -18,6 +19,8 @@ func TestOnlyRanksThatMayShareCPUsNeedAHelperProcess(t *testing.T) {
 		piped, terminal bool
 	}{
 		{"a CPU for each rank, which others may have", []job.App{{N: 2}}, 0, nil, false, true},
+		{"a CPU for each rank of MPICH", []job.App{{N: 2, Argv: []string{"mpich"}}}, 0, nil, false, false},
+		{"a CPU for each rank, one of MPICH", []job.App{{N: 1, Argv: []string{"mpich"}}, {N: 1}}, 0, nil, false, true},
 		{"more ranks than CPUs", []job.App{{N: 3}}, 0, nil, true, true},
 		{"two contexts together", []job.App{{N: 1}, {N: 2}}, 0, nil, true, true},
 		{"as many as the host has slots", []job.App{{}}, 3, nil, true, true},
@@ -38,8 +41,10 @@ func TestOnlyRanksThatMayShareCPUsNeedAHelperProcess(t *testing.T) {
 		if row.change != nil {
 			row.change(&req)
 		}
-		linked := func(app job.App) bool { return app.Argv != nil }
-		if piped, terminal := needsProcess(req, 2, false, linked), needsProcess(req, 2, true, linked); piped != row.piped || terminal != row.terminal {
+		found := func(app job.App) job.Offer {
+			return map[string]job.Offer{"openmpi": job.OfferPMIx, "mpich": job.OfferPMI1, "": job.OfferBoth}[strings.Join(app.Argv, "")]
+		}
+		if piped, terminal := needsProcess(req, 2, false, found), needsProcess(req, 2, true, found); piped != row.piped || terminal != row.terminal {
 			t.Errorf("%s: %v at a pipe and %v at a terminal, want %v and %v", row.name, piped, terminal, row.piped, row.terminal)
 		}
 	}

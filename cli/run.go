@@ -246,7 +246,7 @@ func (c *call) withDialer() (hangUp func(), err error) {
 
 // needsProcess asks it of this job.
 func (c *call) needsProcess() bool {
-	return needsProcess(c.req, runtime.NumCPU(), hasTerminal(), func(app job.App) bool { return linkedWithPMIx(app, c.sys.Environ) })
+	return needsProcess(c.req, runtime.NumCPU(), hasTerminal(), func(app job.App) job.Offer { return offerAsLinked(app, c.sys.Environ) })
 }
 
 // prepare completes the request, and what it may be asked for again while it waits.
@@ -343,9 +343,9 @@ func (c *call) remark() {
 // has a terminal, which no rank may touch. And every other process in it would wait behind ranks that yield without end:
 // a job beside them took 100 ms to start, and up to 28 s; beside ranks of another session it takes 20 ms.
 //
-// With a terminal only a lone rank is sure to share no CPU: other jobs may have the others. That one may spawn, if its
-// program is linked with Open MPI.
-func needsProcess(req job.Request, cpus int, terminal bool, linked func(job.App) bool) bool {
+// With a terminal only a lone rank, and ranks of a program that is linked with MPICH, are sure not to need one: other jobs
+// may have the other CPUs. A lone rank may spawn, if its program is linked with Open MPI. found tells how programs are linked.
+func needsProcess(req job.Request, cpus int, terminal bool, found func(job.App) job.Offer) bool {
 	ranks, pmix := 0, false
 	for _, app := range req.Apps {
 		ranks += cmp.Or(app.N, app.PerNode, req.Nodes[0].Slots)
@@ -357,14 +357,18 @@ func needsProcess(req job.Request, cpus int, terminal bool, linked func(job.App)
 	case !terminal || ranks > cpus:
 		return ranks > cpus
 	case ranks == 1:
-		return !req.Spawn.None && linked(req.Apps[0])
+		return !req.Spawn.None && found(req.Apps[0]) == job.OfferPMIx
 	}
-	return true
+	return slices.ContainsFunc(req.Apps, func(app job.App) bool { return found(app) != job.OfferPMI1 })
 }
 
-// linkedWithPMIx reports whether a program here is linked with a library that speaks PMIx, and with none that speaks PMI.
-func linkedWithPMIx(app job.App, environ []string) bool {
-	return strings.HasPrefix(offerHere(app, environ), string(job.OfferPMIx)+" ")
+// offerAsLinked is what a program here is offered, as it is linked or as the user says; both, if it is not found.
+func offerAsLinked(app job.App, environ []string) job.Offer {
+	if app.PMI != "" && app.PMI != job.OfferAuto {
+		return app.PMI
+	}
+	word, _, _ := strings.Cut(offerHere(app, environ), " ")
+	return cmp.Or(job.Offer(word), job.OfferBoth)
 }
 
 // guardOf is how the guard of a job on one node is called; nil for more nodes, where the
