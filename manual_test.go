@@ -33,12 +33,14 @@ func TestWordsOfThreeDays(t *testing.T) {
 		}
 	}
 	shown := 0
-	for line := range strings.Lines(threeDays(t)) {
+	chapter := strings.ReplaceAll(threeDays(t), "\n      hint: ", "\\n  hint: ") // one line, as a pattern writes it
+	for line := range strings.Lines(chapter) {
 		words, indented := strings.CutPrefix(strings.TrimRight(line, "\n"), "    ")
 		if !indented || !strings.HasPrefix(words, "mpiexec: ") {
 			continue
 		}
 		shown++
+		words = strings.ReplaceAll(words, `\n`, "\n")
 		seen := false
 		for _, p := range patterns {
 			seen = seen || p.MatchString(words)
