@@ -56,7 +56,7 @@ func samples() map[string]wire.Message {
 	all := []wire.Message{
 		&wire.Hello{Version: wire.Version, Build: "b", Release: "r", Host: "h"},
 		&wire.Node{Probe: probe, Err: "e"},
-		&wire.Gated{Notice: "n"}, &wire.Surveyed{Notice: "n", Use: job.Use{BusyGPUs: []string{"g"}, Busy: []int{0}, Procs: 1, Seated: 1, Who: "w", WhoJob: "j"}}, &wire.Queued{Err: "e", Ahead: 1, Total: 2, Head: job.Ticket{Number: 1, Job: "j", UID: 77, User: "u", From: "f", Summary: "s", Nodes: "n", Since: time.Unix(1e9, 0)}}, &wire.Changed{},
+		&wire.Gated{Notice: "n"}, &wire.Surveyed{Notice: "n", Use: job.Use{BusyGPUs: []string{"g"}, Busy: []int{0}, Procs: 1, Seated: 1, Who: "w", WhoJob: "j"}}, &wire.Queued{Err: "e", Evicted: "v", Ahead: 1, Total: 2, Head: job.Ticket{Number: 1, Job: "j", UID: 77, User: "u", From: "f", Summary: "s", Nodes: "n", Since: time.Unix(1e9, 0)}}, &wire.Changed{},
 		&wire.Prepared{Group: "g", Notice: "n", Meet: "m"}, &wire.Refused{Group: "g", Code: 125, Reason: "r", Hint: "h"}, &wire.Taken{Group: "g", Reason: "r"},
 		&wire.Listed{Claims: []job.Claim{claim}, Tickets: []job.Ticket{{Number: 1, Job: "j", UID: 1, User: "u", From: "f", Summary: "s", Since: time.Unix(1e9, 0)}}, States: []job.RankState{{Life: "running", Waits: "w", Sleep: "s", Kind: "k", Stack: "t"}}, Err: "e"},
 		&wire.Laid{Err: "e"}, &wire.Sought{Words: []string{"w"}}, &wire.Alerted{Err: "e"}, &wire.Evicted{Done: []string{"d"}, Err: "e"},

@@ -153,8 +153,6 @@ func haveAWord(ctx context.Context, req job.Request, env launch.Env, ref job.Ref
 	switch {
 	case err != nil:
 		return err
-	case asked.Waits:
-		return &fault.Error{Text: fmt.Sprintf("job %s waits in the queue: none of its ranks runs", ref), Remedy: remedyOf(ask.Verb, asked, ref)}
 	case asked.Node == "":
 		return noJob(ref)
 	case asked.Answer.State != job.AskDone:
@@ -180,10 +178,6 @@ func noJob(ref job.Ref) error {
 func remedyOf(verb job.Verb, asked reserve.Asked, ref job.Ref) string {
 	text := asked.Answer.Text
 	switch {
-	case asked.Waits && verb == job.AskEnd:
-		return fmt.Sprintf("mpiexec --evict %s takes it out of the queue", ref)
-	case asked.Waits:
-		return "ask again when it runs; mpiexec --queue lists what waits"
 	case strings.HasPrefix(text, "suspended: "):
 		return fmt.Sprintf("mpiexec --resume-job %s lets it go on", ref)
 	case asked.Keeps:

@@ -20,8 +20,6 @@ func TestAdviceAfterARefusalFitsTheRequest(t *testing.T) {
 	}{
 		{job.AskMigrate, refused("its ranks do not all run yet"), "ask again in a moment"},
 		{job.AskCheckpoint, refused("suspended: its ranks cannot write a checkpoint"), "mpiexec --resume-job j@ann lets it go on"},
-		{job.AskSuspend, reserve.Asked{Waits: true}, "ask again when it runs; mpiexec --queue lists what waits"},
-		{job.AskEnd, reserve.Asked{Waits: true}, "mpiexec --evict j@ann takes it out of the queue"},
 		{job.AskSuspend, refused("no answer from job j for 10s"), "while it is being started, ask again later; if it hangs, mpiexec --signal TERM j@ann still works"},
 		{job.AskSuspend, refused("not allowed: job j is of ann"), "root and the administrators of n1 may"},
 		{job.AskEnd, reserve.Asked{Node: "n1", Keeps: true, Answer: job.Answer{Text: "job j says that it has ended, but it still has CPUs there"}}, "as root, or as its user: mpiexec --evict j@ann n1"},

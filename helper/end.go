@@ -3,7 +3,6 @@
 package helper
 
 import (
-	"fmt"
 	"os"
 	"time"
 
@@ -157,13 +156,29 @@ func (s *session) caught(sig os.Signal) {
 	case number != unix.SIGTERM && number != unix.SIGINT && number != unix.SIGHUP && number != unix.SIGXCPU:
 	case ours && !s.ending:
 		s.ending = true
-		s.conn.Send(&wire.Caught{Signal: int(number), Why: s.denied.OutOfMemory(s.sys.Root)})
 		half := s.prepare.Supervision.Grace / 2
 		time.AfterFunc(half, func() { s.tell(unanswered{half}) })
+		if why := s.denied.OutOfMemory(s.sys.Root); why != "" || held {
+			s.conn.Send(&wire.Caught{Signal: int(number), Why: why})
+			return
+		}
+		s.claims.EvictedBy(s.prepare.Job, func(user string) {
+			s.conn.Send(&wire.Caught{Signal: int(number), Why: evictedBy(user)})
+		})
 	case !ours:
-		s.lose(fmt.Errorf("got signal %d", number))
-		go s.conn.Close() // mpiexec shall hear of this first, not of what we end
+		s.claims.EvictedBy("", func(string) { s.tell(struck{number}) })
 	}
+}
+
+// struck says that a signal is to end a helper that has no ranks.
+type struck struct{ number unix.Signal }
+
+// evictedBy is why a helper is to end, if a user evicts its job.
+func evictedBy(user string) string {
+	if user == "" {
+		return ""
+	}
+	return "evicted by " + user + " with --evict"
 }
 
 // had reports whether the ranks had a signal from the batch system already, and forgets it, but

@@ -225,6 +225,9 @@ func (s *session) step(event any) {
 		s.tellRestless(e)
 	case guardDue:
 		s.mindGuard()
+	case struck:
+		s.lose(fmt.Errorf("got signal %d", e.number))
+		go s.conn.Close() // mpiexec shall hear of this first, not of what we end
 	case unanswered:
 		s.decide(life.End{Grace: e.grace})
 	case stacksDone:

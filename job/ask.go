@@ -20,10 +20,12 @@ const (
 	AskResume     Verb = "resume"
 	AskCheckpoint Verb = "checkpoint"
 	AskMigrate    Verb = "migrate" // elsewhere; Args say where from and to
+
+	AskEvict Verb = "evict" // says who ends the processes that hold the job's entries (trust.md TRUST-19)
 )
 
-// Verbs are all that a job understands.
-var Verbs = []Verb{AskStatus, AskEnd, AskSuspend, AskResume, AskCheckpoint, AskMigrate}
+// Verbs are all verbs.
+var Verbs = []Verb{AskStatus, AskEnd, AskSuspend, AskResume, AskCheckpoint, AskMigrate, AskEvict}
 
 // LastJob stands for the youngest job of who asks.
 const LastJob ID = "last"

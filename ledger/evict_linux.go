@@ -70,6 +70,13 @@ func (d *Dir) Evict(ctx context.Context, of job.Whose) (done []Eviction, err err
 	}
 	ctx, stop := context.WithTimeout(ctx, evictTime)
 	defer stop()
+	if len(found) > 0 {
+		us := os.Geteuid()
+		note, err := d.Ask(job.Ask{Job: of.Job, Owner: of.UID, UID: us, User: d.userName(us), Verb: job.AskEvict, Since: time.Now()})
+		if err == nil { // else the holders do not learn who ends them
+			defer note.Drop()
+		}
+	}
 	for _, s := range found {
 		done = append(done, d.evict(ctx, s))
 	}
@@ -77,6 +84,17 @@ func (d *Dir) Evict(ctx context.Context, of job.Whose) (done []Eviction, err err
 		return done, nil
 	}
 	return nil, err
+}
+
+// EvictedBy returns the name of the user who is evicting a job of our user now; empty: nobody is. Only root and our user can.
+func (d *Dir) EvictedBy(id job.ID) (user string) {
+	d.look(nil).read(askName(id), func(s entry) {
+		a, _, err := decodeAsk(s.base, s.uid, s.text)
+		if err == nil && a.Job == id && a.Verb == job.AskEvict && a.Owner == os.Geteuid() && (s.uid == 0 || s.uid == os.Geteuid()) {
+			user = d.userName(s.uid)
+		}
+	})
+	return user
 }
 
 // evict ends the holders of an entry until nobody has it any more.

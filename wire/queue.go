@@ -80,10 +80,11 @@ func (m *Enqueue) fields(c *codec) {
 }
 
 // Queued tells the position: requests ahead, and all that wait. With Err there is
-// no place, or no longer.
+// no place, or no longer. With Evicted that user has taken the request out of the queue.
 type Queued struct {
 	Ahead, Total int
 	Err          string
+	Evicted      string
 	Head         job.Ticket // the first of those ahead, if there are any
 }
 
@@ -91,6 +92,7 @@ func (m *Queued) fields(c *codec) {
 	c.num(&m.Ahead, aSize)
 	c.num(&m.Total, aSize)
 	c.sentence(&m.Err, "error")
+	c.sentence(&m.Evicted, "user")
 	c.ticket(&m.Head)
 }
 

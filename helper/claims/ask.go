@@ -75,6 +75,9 @@ func (w *Worker) Hear(name string, id job.ID) {
 
 // asked judges who asks, and has mpiexec do it in its turn.
 func (w *Worker) asked(a ledger.FoundAsk) {
+	if a.Verb == job.AskEvict {
+		return // EvictedBy reads it when the signal comes
+	}
 	right, obeyed := job.Obeyed(a.UID, os.Geteuid(), nil)
 	if !obeyed {
 		named, err := probe.Administrators(w.cluster)

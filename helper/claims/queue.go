@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"remshell/job"
 	"remshell/ledger"
 	"remshell/wire"
 )
@@ -75,6 +76,7 @@ func (w *Worker) enqueue(m *wire.Enqueue) {
 	if err == nil {
 		m.Ticket.UID, m.Ticket.PID = os.Geteuid(), os.Getpid()
 		w.place, err = dir.Enqueue(m.Ticket)
+		w.waits = m.Ticket.Job
 	}
 	if err != nil {
 		w.send(&wire.Queued{Err: err.Error()})
@@ -143,6 +145,37 @@ func (w *Worker) expire() {
 	}
 	w.dequeue()
 	w.send(&wire.Queued{Err: fmt.Sprintf("no sign of life for %v", wire.PingPatience)})
+}
+
+// evictedTime is how long the worker may take to find out who evicts the job. It may be waiting for a lock, and is killed after 3 s.
+const evictedTime = time.Second
+
+// EvictedBy calls give with the name of the user who evicts our job, or with nothing if nobody does. If the job waits in the queue,
+// mpiexec is told first that it has lost its place. The job is the one that waits, if id is empty.
+func (w *Worker) EvictedBy(id job.ID, give func(user string)) {
+	found := make(chan string, 1)
+	w.do(func() {
+		user, waits := "", w.place != nil
+		if waits {
+			id = w.waits
+		}
+		if w.ledger != nil && id != "" {
+			user = w.ledger.EvictedBy(id)
+		}
+		if waits && user != "" {
+			w.dequeue()
+			w.send(&wire.Queued{Evicted: user})
+		}
+		found <- user
+	})
+	go func() {
+		select {
+		case user := <-found:
+			give(user)
+		case <-time.After(evictedTime):
+			give("")
+		}
+	}()
 }
 
 func (w *Worker) dequeue() {

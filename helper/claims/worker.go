@@ -47,6 +47,7 @@ type Worker struct {
 	rested  Rested                  // what an earlier attempt of the job has claimed
 	place   *ledger.QueuePlace
 	turn    func()         // ends the wait for our turn
+	waits   job.ID         // whose place it is
 	quiet   *time.Timer    // runs out when nobody waits any more
 	last    wire.Queued    // what mpiexec was told
 	watches bool           // mpiexec is told of changes of claims

@@ -1,12 +1,14 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
 
+	"remshell/fault"
 	"remshell/job"
 	"remshell/plan"
 	"remshell/text"
@@ -29,6 +31,7 @@ type position struct {
 	held         bool
 	ahead, total int
 	lost         string    // why there is no place any more; empty: there is, or never was
+	evicted      string    // the user who has taken the request out of the queue; empty: nobody has
 	news         bool      // something changed at a node
 	began        time.Time // of waiting; zero: it has not come to that
 	told         string    // the last line the user saw
@@ -90,6 +93,8 @@ func (q *Queue) Wait(ctx context.Context, failed *plan.Error) error {
 		now = time.Now()
 		q.tell(failed, now)
 		switch {
+		case at.evicted != "":
+			return &fault.Error{Text: q.keeper.Name() + ": taken out of the queue by " + at.evicted, Code: job.ExitInternal}
 		case !q.granted() && (!at.held || q.keeper.Lost() != nil):
 			if err := q.rejoin(ctx, failed); err != nil {
 				return err
@@ -200,7 +205,8 @@ func (q *Queue) News() { q.position.news = true }
 // Queued takes what the host that keeps the queue says of the position.
 func (q *Queue) Queued(m *wire.Queued) {
 	at := &q.position
-	if at.held, at.lost = m.Err == "", m.Err; at.moved != nil {
+	at.evicted = cmp.Or(at.evicted, m.Evicted)
+	if at.held, at.lost = m.Err == "" && m.Evicted == "", m.Err; at.moved != nil {
 		at.moved.next = time.Time{} // numbers do not count
 		return
 	}

@@ -1,6 +1,7 @@
 package reserve
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -20,7 +21,6 @@ type Asked struct {
 	Node   string // by which it was asked; empty: no node has the job
 	Answer job.Answer
 	Keeps  bool // it says that it has ended, and has a claim on that node
-	Waits  bool // no node has it, and it is in the queue
 }
 
 // How long the helper of who asks may take for the last word.
@@ -43,16 +43,22 @@ func patienceWith(verb job.Verb) time.Duration {
 	return finalTime
 }
 
-// Ask has a word with a job by one of its nodes.
+// Ask has a word with a job by one of its nodes. A request that waits in the queue can only be ended.
 func Ask(ctx context.Context, req job.Request, env Env, ref job.Ref, ask job.Ask) (asked Asked, err error) {
 	req.Limits.Start = patienceWith(ask.Verb) // what is asked for takes longer than a start
 	err = visit(ctx, req, env, func(ctx context.Context, r *reservation) error {
 		r.saySkipped()
 		pages, t, err := r.seek(ctx, ref, false)
-		if err == nil {
-			asked, err = r.askJob(ctx, pages, t, ask)
+		switch {
+		case err != nil:
+			return err
+		case isWaiting(pages, t) && ask.Verb == job.AskEnd:
+			asked, err = r.endRequest(ctx, pages, t)
+			return err
+		case isWaiting(pages, t):
+			return waitsError(t.Job)
 		}
-		asked.Waits = err == nil && asked.Node == "" && isQueued(pages, ref)
+		asked, err = r.askJob(ctx, pages, t, ask)
 		if err == nil && ask.Verb == job.AskEnd && asked.Answer.State == job.AskDone {
 			err = r.awaitGone(ctx, t, &asked)
 		}
@@ -61,20 +67,38 @@ func Ask(ctx context.Context, req job.Request, env Env, ref job.Ref, ask job.Ask
 	return asked, err
 }
 
-// seek finds a job in the ledgers of all candidates.
+// seek finds a job in the ledgers of all candidates, as namedJob does.
 func (r *reservation) seek(ctx context.Context, ref job.Ref, tickets bool) (pages []job.Page, t target, err error) {
 	if pages, err = r.pages(ctx, nil); err != nil {
 		return nil, t, err
 	}
 	r.sayNotices(pages)
-	if ref, err = resolve(pages, ref, tickets); err != nil {
-		return nil, t, err
+	t, err = namedJob(pages, ref, tickets)
+	return pages, t, err
+}
+
+// waitsError is the error that a job cannot be asked since it has no ranks yet.
+func waitsError(id job.ID) error {
+	return &fault.Error{Text: fmt.Sprintf("job %s waits in the queue: none of its ranks runs", id), Remedy: "ask again when it runs; mpiexec --queue lists what waits"}
+}
+
+// endRequest takes a request out of the queue.
+func (r *reservation) endRequest(ctx context.Context, pages []job.Page, t target) (asked Asked, err error) {
+	at := slices.IndexFunc(t.uids, func(uid int) bool { return uid >= 0 })
+	asked = Asked{Job: t.Job, Node: pages[at].Node, Answer: job.Answer{State: job.AskDone, Text: "it is taken out of the queue"}}
+	err = r.ask(ctx, evictTime, []*host{r.hosts[at]},
+		func(*host) wire.Message { return &wire.Evict{Ledger: r.req.Queue.Ledger, Job: t.Job, UID: t.uid(at)} },
+		func(_ *host, m wire.Message) bool {
+			evicted, ok := m.(*wire.Evicted)
+			if ok && (evicted.Err != "" || evicted.Left) {
+				asked.Answer = job.Answer{State: job.AskRefused, Text: cmp.Or(evicted.Err, "its ticket is still held")}
+			}
+			return ok
+		})
+	if lost := r.hosts[at].lost; err == nil && lost != nil {
+		asked.Answer = job.Answer{State: job.AskRefused, Text: fault.Reason(lost)}
 	}
-	t, several := findJob(pages, ref, tickets)
-	if several != nil {
-		return nil, t, several
-	}
-	return pages, t, nil
+	return asked, err
 }
 
 // goneTime is how long a job that has ended by its own word may have claims. Its helpers give them up one after the other.
@@ -126,7 +150,7 @@ func Status(ctx context.Context, req job.Request, env Env, ref job.Ref) (pages [
 			return err
 		}
 		r.sayNotices(pages)
-		if ref, err = resolve(pages, ref, true); err != nil {
+		if ref, err = resolve(pages, ref); err != nil {
 			return err
 		}
 		t, several := findJob(pages, ref, true)

@@ -56,7 +56,7 @@ func TestWhichJobIsMeant(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if ref, err = resolve(pages, ref, test.tickets); err != nil {
+		if ref, err = resolve(pages, ref); err != nil {
 			t.Fatal(err)
 		}
 		got, several := findJob(pages, ref, test.tickets)
@@ -83,12 +83,13 @@ func TestWhichJobWaits(t *testing.T) {
 	for name, want := range map[string]bool{"last": true, "mine-1": true, "waits-1": true, "waits-1@ben": true, "wai": true, "waits-1@me": false,
 		"last@eve": false, "runs-1": false, "none": false} {
 		ref, err := job.ParseRef(name)
-		if got := isQueued(pages, ref); err != nil || got != want {
+		of, err2 := namedJob(pages, ref, false)
+		if got := isWaiting(pages, of); err != nil || err2 != nil || got != want {
 			t.Errorf("%s waits: %v, want %v; %v", name, got, want, err)
 		}
 	}
 	pages[0].Tickets = nil
-	if isQueued(pages, job.Ref{Job: job.LastJob}) {
+	if of, err := namedJob(pages, job.Ref{Job: job.LastJob}, false); err != nil || isWaiting(pages, of) {
 		t.Error("the last job of a user who has none waits")
 	}
 }
@@ -283,34 +284,31 @@ func TestTheFrontOfAName(t *testing.T) {
 			Tickets: []job.Ticket{{Job: "65c-1-dd", UID: 5, User: "me", Since: at(9), Summary: "4 ranks"}}},
 	}
 	for _, test := range []struct {
-		name    string
-		tickets bool
-		want    job.ID
-		err     string
+		name string
+		want job.ID
+		err  string
 	}{
-		{"65a-1-aa", false, "65a-1-aa", ""},
-		{"65a-1", false, "65a-1-aa", ""},
-		{"65a-1-a", false, "65a-1-aa", ""}, // ours, before another user's whole ID
-		{"65a-2", false, "65a-2-bb", ""},
-		{"65a-2@evil", false, "65a-2", ""},
-		{"65a-1@ben", false, "65a-1-a", ""},
-		{"65b-1", false, "65b-1-cc", ""},
-		{"65c", false, "65c", ""},
-		{"65c", true, "65c-1-dd", ""},
-		{"last", false, "65a-2-bb", ""}, // what the older one has spawned later is no job
-		{"last", true, "65c-1-dd", ""},
-		{"last@ben", true, "65a-1-a", ""},
-		{"las", false, "last", ""}, // another user's, who is asked under his own name
-		{"none", true, "none", ""},
-		{"65a", false, "", "2 jobs begin with 65a; 65a-1-aa  me  ./solver|65a-2-bb  me  ./other"},
-		{"65", true, "", "3 jobs begin with 65; 65a-1-aa  me  ./solver|65a-2-bb  me  ./other|65c-1-dd  me  4 ranks"},
-		{"65b", false, "", "2 jobs begin with 65b; 65b-1-cc  ben  |65b-9  evil  "},
+		{"65a-1-aa", "65a-1-aa", ""},
+		{"65a-1", "65a-1-aa", ""},
+		{"65a-1-a", "65a-1-aa", ""}, // ours, before another user's whole ID
+		{"65a-2", "65a-2-bb", ""},
+		{"65a-2@evil", "65a-2", ""},
+		{"65a-1@ben", "65a-1-a", ""},
+		{"65b-1", "65b-1-cc", ""},
+		{"65c", "65c-1-dd", ""},
+		{"last", "65c-1-dd", ""}, // what an older one has spawned later is no job
+		{"last@ben", "65a-1-a", ""},
+		{"las", "last", ""}, // another user's, who is asked under his own name
+		{"none", "none", ""},
+		{"65a", "", "2 jobs begin with 65a; 65a-1-aa  me  ./solver|65a-2-bb  me  ./other"},
+		{"65", "", "3 jobs begin with 65; 65a-1-aa  me  ./solver|65a-2-bb  me  ./other|65c-1-dd  me  4 ranks"},
+		{"65b", "", "2 jobs begin with 65b; 65b-1-cc  ben  |65b-9  evil  "},
 	} {
 		ref, err := job.ParseRef(test.name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := resolve(pages, ref, test.tickets)
+		got, err := resolve(pages, ref)
 		said := ""
 		if err != nil {
 			said = err.Error() + "; " + strings.Join(fault.Reasons(err), "|")
@@ -323,7 +321,7 @@ func TestTheFrontOfAName(t *testing.T) {
 	for i := range 100 {
 		page.Claims = append(page.Claims, job.Claim{Job: job.ID(fmt.Sprintf("j%02d", i)), UID: 5})
 	}
-	if _, err := resolve([]job.Page{page}, job.Ref{Job: "j"}, false); len(fault.Reasons(err)) != mostNamed+1 || fault.Reasons(err)[mostNamed] != "and 92 more" {
+	if _, err := resolve([]job.Page{page}, job.Ref{Job: "j"}); len(fault.Reasons(err)) != mostNamed+1 || fault.Reasons(err)[mostNamed] != "and 92 more" {
 		t.Errorf("of 100 jobs it lists %q", fault.Reasons(err))
 	}
 }

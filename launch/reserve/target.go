@@ -67,12 +67,15 @@ func entries(pages []job.Page, ref job.Ref, tickets bool) (all []entry) {
 	return all
 }
 
-// isQueued reports whether a job of that name waits in a queue.
-func isQueued(pages []job.Page, ref job.Ref) bool {
-	named, err := resolve(pages, ref, true)
-	return err == nil && slices.ContainsFunc(pages, func(p job.Page) bool {
-		return slices.ContainsFunc(p.Tickets, func(t job.Ticket) bool { return t.Job == named.Job && named.Of(t.User, t.UID) })
-	})
+// isWaiting reports whether a job waits in a queue and runs nowhere.
+func isWaiting(pages []job.Page, t target) (queued bool) {
+	for i, p := range pages {
+		if slices.ContainsFunc(p.Claims, func(c job.Claim) bool { return t.has(i, c) }) {
+			return false
+		}
+		queued = queued || slices.ContainsFunc(p.Tickets, func(k job.Ticket) bool { return k.Job == t.Job && k.UID == t.uid(i) })
+	}
+	return queued
 }
 
 // ourOwn are those of the user who asks.
@@ -80,11 +83,11 @@ func ourOwn(all []entry) []entry {
 	return slices.DeleteFunc(slices.Clone(all), func(e entry) bool { return !e.ours })
 }
 
-// resolve finds the ID that the name of a job stands for: an ID stands for itself, LastJob for the youngest, and the front of an
+// resolve finds the ID that the name of a job stands for: an ID stands for itself, LastJob for the youngest that runs or waits, and the front of an
 // ID for that. If no user is named, jobs of our own are meant, or else those of all users, but by LastJob. The ID is empty if
 // there is no last job, and the name itself if it is none of these. The error is that it is the front of several IDs.
-func resolve(pages []job.Page, ref job.Ref, tickets bool) (job.Ref, error) {
-	all := entries(pages, ref, tickets)
+func resolve(pages []job.Page, ref job.Ref) (job.Ref, error) {
+	all := entries(pages, ref, true)
 	first := all
 	if ref.User == "" {
 		first = ourOwn(all)
@@ -181,6 +184,21 @@ func findJob(pages []job.Page, ref job.Ref, tickets bool) (t target, several *fa
 	}
 	for _, e := range all {
 		t.uids[e.page] = e.uid
+	}
+	return t, nil
+}
+
+// namedJob finds the job that a name stands for. Tickets count only if the job has no claim, unless tickets is set.
+func namedJob(pages []job.Page, ref job.Ref, tickets bool) (t target, err error) {
+	if ref, err = resolve(pages, ref); err != nil {
+		return t, err
+	}
+	t, several := findJob(pages, ref, tickets)
+	if several == nil && !t.anywhere() {
+		t, several = findJob(pages, ref, true)
+	}
+	if several != nil {
+		return t, several
 	}
 	return t, nil
 }

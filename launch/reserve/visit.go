@@ -99,6 +99,7 @@ func Evict(ctx context.Context, req job.Request, env Env, ref job.Ref) ([]Evicte
 }
 
 // askEach finds a job, puts a question to each node that has it, and returns the pages of the nodes whose ledger cannot be read.
+// Without tickets a job that waits in the queue is an error.
 func askEach(ctx context.Context, req job.Request, env Env, ref job.Ref, tickets bool, limit time.Duration,
 	question func(t target, uid int) wire.Message, heard func(node string, m wire.Message) bool) (unread []job.Page, err error) {
 	err = visit(ctx, req, env, func(ctx context.Context, r *reservation) error {
@@ -106,6 +107,9 @@ func askEach(ctx context.Context, req job.Request, env Env, ref job.Ref, tickets
 		pages, t, err := r.seek(ctx, ref, tickets)
 		if err != nil {
 			return err
+		}
+		if !tickets && isWaiting(pages, t) {
+			return waitsError(t.Job)
 		}
 		uids := make(map[*host]int)
 		var nodes []*host

@@ -163,3 +163,33 @@ func TestOwnLedgerIsNoted(t *testing.T) {
 		t.Errorf("doctor, JSON: %q, %q", r.out, r.err)
 	}
 }
+
+// A request that waits was told that its queue host is lost when it was evicted, queued again, and ran. --end refused it. And "last" was
+// the waiting job for some options and the running one for others.
+func TestRequestIsTakenOutOfTheQueue(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 2})
+	mine := b.hold(t, "-host", "n1,n2", "-n", "4")
+	mine.cpus(t)
+	for _, option := range []string{"--end", "--evict"} {
+		waiter := b.start(t, job{args: []string{"-host", "n1,n2", "-n", "4", "--wait", "echo", "ran"}})
+		id := b.awaitQueue(t, "n1", 1).Waiting[0].Job
+		for _, words := range [][]string{{"--suspend"}, {"--signal", "USR1"}} {
+			if r := b.run(t, append(words, "last", "n1", "n2")...); r.code != 125 || !strings.Contains(r.err, "job "+id+" waits in the queue: none of its ranks runs") {
+				t.Errorf("%s last: exit %d, %q", words, r.code, r.err)
+			}
+		}
+		if r := b.run(t, option, "last", "n1", "n2"); r.code != 0 || !strings.Contains(r.err, id) {
+			t.Errorf("%s: exit %d, %q", option, r.code, r.err)
+		}
+		if r := waiter.wait(t); r.code != 125 || !strings.Contains(r.err, "mpiexec: n1: taken out of the queue by root") || strings.Contains(r.err, "queueing") {
+			t.Errorf("%s: exit %d, %q", option, r.code, r.err)
+		}
+	}
+	if r := b.run(t, "--evict", "last", "n1", "n2"); r.code != 0 {
+		t.Errorf("exit %d, %q", r.code, r.err)
+	}
+	if r := mine.wait(t); r.code != 125 || !strings.Contains(r.err, "was told to end (SIGTERM): evicted by root with --evict") || strings.Contains(r.err, "journalctl") {
+		t.Errorf("the running job: exit %d, %q", r.code, r.err)
+	}
+}
