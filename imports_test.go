@@ -57,7 +57,7 @@ var lower = map[string][]string{
 	"config":               {"hostlist", "job", "limit", "plan/nodeset", "sort", "text"},
 	"plan":                 {"fault", "gpu", "hostlist", "idset", "job", "pin", "plan/line", "plan/nodeset", "plan/region", "sort", "text"},
 	"show":                 {"fault", "gpu", "hostlist", "idset", "job", "pin", "plan", "plan/nodeset", "sort", "text"},
-	"doctor":               {"fault", "hostlist", "idset", "job", "mpifault", "pin", "plan/nodeset", "show", "text"},
+	"doctor":               {"fault", "hostlist", "idset", "job", "mpifault", "pin", "plan", "plan/nodeset", "show", "text"},
 	"alloc":                {"fault", "pin", "text"},
 	"wire":                 {"gpu", "job", "pin", "pipe", "pmiserver/spawn"},
 	"reach":                {"deadline", "proc", "reach/callback", "reach/starter", "sshx"},

@@ -28,11 +28,11 @@ func hostsToCheck(line option.Line) (option.Line, error) {
 // doctor reports on the hosts. The exit code is 0 if all is fine, 1 if there are
 // warnings, and that of our failures otherwise.
 func (c *call) doctor(ctx context.Context) (int, error) {
-	checkups, err := reserve.Examine(ctx, c.req, c.env.Env, needs(c.req, c.sys))
+	checkups, refused, err := reserve.Examine(ctx, c.req, c.env.Env, needs(c.req, c.sys))
 	if err != nil {
 		return 0, err
 	}
-	report := doctor.Judge(checkups, c.login(ctx, checkups), c.defects(ctx)...)
+	report := doctor.Judge(checkups, c.login(ctx, checkups), c.defects(ctx)...).WithRefusal(refused)
 	report.Next = c.next(report.Worst() == doctor.Failure)
 	text := report.Text()
 	if c.line.Job.JSON != "" {

@@ -13,11 +13,14 @@ package doctor
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"slices"
 
 	"remshell/fault"
 	"remshell/hostlist"
 	"remshell/job"
+	"remshell/plan"
 )
 
 // A Level says how bad a finding is.
@@ -41,10 +44,14 @@ func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 type Finding struct {
 	Level  Level    `json:"level"`
 	Code   string   `json:"code"`
-	Hosts  []string `json:"hosts"` // none: the machine from which jobs are launched
+	Hosts  []string `json:"hosts"` // none: the machine from which jobs are launched, or the job
 	Text   string   `json:"text"`
 	Remedy string   `json:"remedy"`
 
+	// Reasons are lines below the text, if the job would be refused.
+	Reasons []string `json:"reasons,omitempty"`
+
+	ofJob  bool          // it is about the job as a whole
 	detail fault.Details // what the text leaves out, as it differs between the hosts
 }
 
@@ -79,9 +86,29 @@ func Judge(checkups []job.Checkup, here *job.Exam, defects ...job.Defect) Report
 		found = append(found, library(c, len(checkups) > 1)...)
 	}
 	found = append(found, together(checkups)...)
-	found = fold(found)
+	return Report{Findings: byLevel(fold(found)), Hosts: checkups}
+}
+
+func byLevel(found []Finding) []Finding {
 	slices.SortStableFunc(found, func(a, b Finding) int { return int(b.Level) - int(a.Level) })
-	return Report{Findings: found, Hosts: checkups}
+	return found
+}
+
+// WithRefusal adds a failure if the job would be refused, or a warning if it would wait. If err is nil, the report stays as it is.
+func (r Report) WithRefusal(err error) Report {
+	if err == nil {
+		return r
+	}
+	f := Finding{Level: Failure, Code: "plan", Hosts: []string{}, Text: err.Error(), Remedy: fault.Hint(err), Reasons: fault.Reasons(err), ofJob: true}
+	var failed *plan.Error
+	if errors.As(err, &failed) {
+		f.Code = failed.Code
+		if failed.Position > 0 {
+			f.Level, f.Text = Warning, fmt.Sprintf("waits at position %d of the queue: %s", failed.Position, f.Text)
+		}
+	}
+	r.Findings = byLevel(append(r.Findings, f))
+	return r
 }
 
 // remedies are for failures that bring none, by the codes of packages reach and sshx.

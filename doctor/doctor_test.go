@@ -10,6 +10,7 @@ import (
 
 	"remshell/job"
 	"remshell/pin"
+	"remshell/plan"
 	"remshell/plan/nodeset"
 )
 
@@ -245,5 +246,24 @@ func TestEveryFailureHasARemedy(t *testing.T) {
 	ill := job.Checkup{Node: "a", Failure: job.Defect{Code: "moonshine", Text: "too bright"}}
 	if r := Judge([]job.Checkup{ill}, nil); len(r.Findings) != 1 || r.Findings[0].Remedy == "" {
 		t.Errorf("found %+v", r.Findings)
+	}
+}
+
+// A job that would be refused fails the report, one that would wait is a warning.
+func TestARefusedJobIsAFailure(t *testing.T) {
+	fine := Judge([]job.Checkup{healthy("a")}, nil)
+	if r := fine.WithRefusal(nil); r.Worst() != Fine {
+		t.Errorf("%+v", r.Findings)
+	}
+	refused := &plan.Error{Code: plan.NotEnough, Text: "6 ranks do not fit", Way: "start fewer", Rejected: []job.Note{{Node: "a", Code: "cpus-full", Text: "all in use"}}}
+	r := fine.WithRefusal(refused)
+	if text := r.Text(); r.Worst() != Failure || r.Findings[0].Code != plan.NotEnough || !strings.Contains(text, "\nfailure  the job: 6 ranks do not fit\n           ") || !strings.Contains(text, "\n         start fewer\n") {
+		t.Errorf("%v\n%s", r.Worst(), text)
+	}
+	waits := *refused
+	waits.Position = 2
+	r = fine.WithRefusal(&waits)
+	if r.Worst() != Warning || r.Findings[0].Text != "waits at position 2 of the queue: 6 ranks do not fit" {
+		t.Errorf("%+v", r.Findings)
 	}
 }

@@ -25,6 +25,9 @@ func (r Report) Text() string {
 	b.WriteString(text.Columns("", table))
 	for _, f := range r.Findings {
 		fmt.Fprintf(&b, "\n%-7s  %s: %s\n", f.Level, f.where(), show.Clean(f.Text+f.detail.String()))
+		for _, reason := range f.Reasons {
+			fmt.Fprintf(&b, "           %s\n", show.Clean(reason))
+		}
 		if f.Remedy != "" {
 			fmt.Fprintf(&b, "         %s\n", show.Clean(f.Remedy))
 		}
@@ -41,6 +44,9 @@ func (r Report) Text() string {
 
 // where names the hosts of a finding.
 func (f Finding) where() string {
+	if f.ofJob {
+		return "the job"
+	}
 	if len(f.Hosts) == 0 {
 		return "this machine"
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"remshell/job"
 	"remshell/launch/reserve"
 )
 
@@ -15,7 +16,7 @@ import (
 func TestExamineTellsAClockThatIsOff(t *testing.T) {
 	r := newRun(1, "true", "fast", "nowhere", "n1")
 	r.req.Queue.Ledger = t.TempDir()
-	checkups, err := reserve.Examine(t.Context(), r.req, r.env().Env, reserve.Wanted{Program: "no-such-program"})
+	checkups, _, err := reserve.Examine(t.Context(), r.req, r.env().Env, reserve.Wanted{Program: "no-such-program"})
 	if err != nil || len(checkups) != 3 {
 		t.Fatalf("%d checkups, %v", len(checkups), err)
 	}
@@ -31,5 +32,19 @@ func TestExamineTellsAClockThatIsOff(t *testing.T) {
 	}
 	if n1.Exam.Program.Code != "program" || !strings.Contains(n1.Exam.Program.Text, "no-such-program") {
 		t.Errorf("program: %+v", n1.Exam.Program)
+	}
+}
+
+// Nodes of the cluster that the request does not list are not looked at, though the width of a gate may need them for a plan.
+func TestExamineLooksAtListedHostsOnly(t *testing.T) {
+	for _, program := range []string{"", "true"} {
+		r := newRun(1, "true", "n1", "n2", "n3")
+		r.req.Queue.Ledger, r.req.Turns = t.TempDir(), []int{2}
+		width := job.AutoWidth
+		r.req.Regions = []job.Region{{Name: "open", Nodes: []string{"n1", "n3"}}, {Name: "large", Nodes: []string{"n2"}, Gate: job.Gate{Width: &width}}}
+		checkups, refused, err := reserve.Examine(t.Context(), r.req, r.env().Env, reserve.Wanted{Program: program})
+		if err != nil || refused != nil || len(checkups) != 1 || checkups[0].Node != "n3" || checkups[0].Failure.Text != "" {
+			t.Errorf("%q: %+v, %v, %v", program, checkups, refused, err)
+		}
 	}
 }

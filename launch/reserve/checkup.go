@@ -6,55 +6,96 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"time"
 
 	"remshell/fault"
 	"remshell/job"
 	"remshell/launch/node"
+	"remshell/plan"
 	"remshell/wire"
 )
 
 // A Wanted is what a job would need on every host; empty: not known.
 type Wanted struct{ Dir, Program, Path, Libraries string }
 
-// Examine looks at all candidates as --doctor does (DIAG-5): each one by itself, and each
-// from some others. Those that cannot be reached are part of the answer.
-func Examine(ctx context.Context, req job.Request, env Env, wanted Wanted) ([]job.Checkup, error) {
+// Examine looks at all hosts of a request as --doctor does (DIAG-5): each one by itself, and each
+// from some others. Those that cannot be reached are part of the answer. If a program is wanted,
+// refused is why a start would refuse the job now; it is nil if a host that is needed cannot be used.
+func Examine(ctx context.Context, req job.Request, env Env, wanted Wanted) (checkups []job.Checkup, refused, err error) {
 	ctx, r, done := newVisit(ctx, req, env)
 	defer done()
-	r.connectAll(ctx, req.Nodes, nil)
+	listed := req.Listed()
+	needed := func(job.NodeDef) bool { return false }
+	var keepers []job.NodeDef
+	if wanted.Program != "" {
+		needed = plan.Worthy(req)
+		keepers = req.Queue.Keepers()
+	}
+	nodes := slices.DeleteFunc(slices.Clone(req.Nodes), func(def job.NodeDef) bool { return !listed[def.Name] && !needed(def) })
+	keepers = slices.DeleteFunc(keepers, func(def job.NodeDef) bool { return slices.ContainsFunc(nodes, def.Same) })
+	r.connectAll(ctx, nodes, keepers)
 	c := &checkup{reservation: r, byHost: make(map[*host]*job.Checkup)}
-	checkups := c.begin()
-	err := errors.Join(c.examine(ctx, wanted), c.probePeers(ctx))
+	checkups = c.begin(listed)
+	err = errors.Join(c.examine(ctx, wanted), c.probePeers(ctx))
+	if err == nil && wanted.Program != "" {
+		refused = c.refusal(ctx)
+	}
 	if ctx.Err() != nil {
-		return nil, context.Cause(ctx) // the user gave up
+		return nil, nil, context.Cause(ctx) // the user gave up
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	c.end()
-	return checkups, nil
+	return checkups, refused, nil
+}
+
+// refusal makes the plan that a start would make now, and returns why there is none.
+func (c *checkup) refusal(ctx context.Context) error {
+	if len(c.failures()) > 0 && !c.req.Skip || len(c.reached()) == 0 {
+		return nil // the hosts' own failures say it
+	}
+	if err := c.queue.Choose(); err != nil {
+		return err
+	}
+	err := c.survey(ctx)
+	if errors.As(err, new(*HostsError)) {
+		return nil
+	}
+	if err == nil {
+		c.snap.Ahead, err = c.queue.Count(ctx, lookTime)
+	}
+	if err == nil {
+		_, err = makePlan(ctx, c.req, c.snap)
+	}
+	return err
 }
 
 // A checkup is that of all hosts.
 type checkup struct {
 	*reservation
-	byHost map[*host]*job.Checkup
+	examined []*host // without those that only the plan needs
+	byHost   map[*host]*job.Checkup
 }
 
-// begin notes how each host was reached, or why it was not.
-func (c *checkup) begin() []job.Checkup {
-	checkups := make([]job.Checkup, len(c.req.Nodes))
-	for i, def := range c.req.Nodes {
-		one := &checkups[i]
+// begin notes how each listed host was reached, or why it was not.
+func (c *checkup) begin(listed map[string]bool) []job.Checkup {
+	checkups := make([]job.Checkup, 0, len(c.req.Nodes)) // it does not grow: byHost points into it
+	for _, def := range c.req.Nodes {
+		if !listed[def.Name] {
+			continue
+		}
+		checkups = append(checkups, job.Checkup{})
+		one := &checkups[len(checkups)-1]
 		one.Node, one.Local, one.Said = def.Name, def.Local, def.Policy
 		if err := c.errs[def.Name]; err != nil {
 			one.Failure, one.Detail = defect(err), fault.Detail(err)
 			continue
 		}
 		if n := c.byName[def.Name]; n != nil {
-			c.byHost[n] = one
+			c.byHost[n], c.examined = one, append(c.examined, n)
 			one.Probe, one.Noise, one.Login, one.Shell = n.probe, string(n.Noise()), n.Login(), n.Shell()
 		}
 	}
@@ -73,9 +114,9 @@ func defect(err error) job.Defect {
 
 // examine lets every helper look at its machine, and asks it for its ledger.
 func (c *checkup) examine(ctx context.Context, wanted Wanted) error {
-	local := c.localAddress(c.hosts)
+	local := c.localAddress(c.examined)
 	asked := make(map[*host]time.Time)
-	err := c.ask(ctx, lookTime, c.hosts, func(n *host) wire.Message {
+	err := c.ask(ctx, lookTime, c.examined, func(n *host) wire.Message {
 		asked[n] = time.Now()
 		in := n.def.Folder
 		m := &wire.Examine{Dir: in.Rename(wanted.Dir), Program: in.Rename(wanted.Program), Path: in.Rename(wanted.Path), Libraries: in.Rename(wanted.Libraries), Ledger: c.req.Queue.Ledger}
@@ -95,7 +136,9 @@ func (c *checkup) examine(ctx context.Context, wanted Wanted) error {
 	if err != nil {
 		return err
 	}
-	return c.ask(ctx, lookTime, c.hosts, func(*host) wire.Message { return &wire.List{Ledger: c.req.Queue.Ledger, Most: listRoom(len(c.hosts))} },
+	return c.ask(ctx, lookTime, c.examined, func(*host) wire.Message {
+		return &wire.List{Ledger: c.req.Queue.Ledger, Most: listRoom(len(c.examined))}
+	},
 		func(n *host, m wire.Message) bool {
 			listed, ok := m.(*wire.Listed)
 			if ok {
@@ -122,12 +165,12 @@ type peerPort struct {
 // probePeers lets all nodes open a port, and each probe those of others. A node without an
 // address for its peers has none.
 func (c *checkup) probePeers(ctx context.Context) error {
-	if len(c.hosts) < 2 {
+	if len(c.examined) < 2 {
 		return nil
 	}
 	token := rand.Text()
 	open := make(map[*host]int) // ports
-	err := c.ask(ctx, lookTime, c.hosts, func(n *host) wire.Message {
+	err := c.ask(ctx, lookTime, c.examined, func(n *host) wire.Message {
 		return &wire.Listen{Address: c.byHost[n].Exam.Address, Token: token}
 	}, func(n *host, m wire.Message) bool {
 		listening, ok := m.(*wire.Listening)
@@ -140,7 +183,7 @@ func (c *checkup) probePeers(ctx context.Context) error {
 		return err
 	}
 	var ports []peerPort
-	for _, n := range c.hosts {
+	for _, n := range c.examined {
 		address := c.byHost[n].Exam.Address
 		if ip := net.ParseIP(address); open[n] > 0 && ip != nil && !ip.IsLoopback() {
 			at := net.JoinHostPort(address, strconv.Itoa(open[n]))

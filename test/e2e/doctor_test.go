@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -195,6 +196,43 @@ func TestDoctorOnHealthyHosts(t *testing.T) {
 	if text, err := os.ReadFile(file); r.code != 0 || r.out != "" || err != nil || !slices.Contains([]byte(text), '{') {
 		t.Errorf("exit %d, %q, %v, %s", r.code, text, err, r.err)
 	}
+}
+
+// The doctor makes the plan of a start: what refuses the job is its failure, in the words of the job, and it advises no line that is refused.
+func TestDoctorSaysWhatRefusesTheJob(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 2})
+	b.needNamespaces(t)
+	holder := b.start(t, job{args: []string{"-host", "n1", "-n", "1", "sh", "-c", "echo up; exec sleep 600"}})
+	if !poll(gone, func() bool { return strings.Contains(holder.out.String(), "up") }) {
+		t.Fatal("the job that holds a CPU does not start")
+	}
+	slots := runtime.NumCPU()
+	for _, line := range [][]string{
+		{"-host", fmt.Sprintf("n1:%d", slots), "-n", fmt.Sprint(slots), "hostname"},
+		{"-host", "n1,n2", "--tpp", fmt.Sprint(8 * slots), "hostname"},
+		{"-host", "n1,n2", "-gpus-per-proc", "1", "hostname"},
+		{"-host", "n1,n2", "-ppn", fmt.Sprint(slots + 1), "hostname"},
+	} {
+		refused := b.run(t, line...)
+		first, rest, _ := strings.Cut(strings.TrimPrefix(refused.err, "mpiexec: "), "\n")
+		r := b.run(t, append([]string{"--doctor"}, line...)...)
+		_, said, _ := strings.Cut(r.out, "\nfailure  the job: ")
+		if refused.code != 125 || r.code != 125 || !strings.HasPrefix(said, first+"\n") || strings.Contains(r.out, "\nNext: ") {
+			t.Errorf("%q: exit %d\n%s--doctor: exit %d\n%s%s", line, refused.code, refused.err, r.code, r.out, r.err)
+		}
+		for below := range strings.Lines(rest) {
+			if below = strings.TrimPrefix(strings.TrimSpace(below), "hint: "); !strings.Contains(said, " "+below+"\n") {
+				t.Errorf("%q: the job says %q, the doctor does not\n%s", line, below, r.out)
+			}
+		}
+	}
+	r := b.run(t, "--doctor", "--wait", "-host", fmt.Sprintf("n1:%d", slots), "-n", fmt.Sprint(slots), "hostname")
+	if r.code != 1 || !strings.Contains(r.out, "\nwarning  the job: waits at position 1 of the queue: ") {
+		t.Errorf("with --wait: exit %d\n%s%s", r.code, r.out, r.err)
+	}
+	holder.cmd.Process.Signal(syscall.SIGTERM)
+	holder.wait(t)
 }
 
 // Debian 12's MPICH hangs in MPI_Finalize on several hosts at times. The doctor knows that of a program which is to run there, and so does
