@@ -16,10 +16,10 @@ import (
 // This file answers --doctor: what is wrong with the hosts, and what to do about it
 // (DIAG-5).
 
-// hostsToCheck finds out whom to examine. Where hosts are named by an option, the words are a
-// program as in any command line, so that --doctor can be added to one that fails.
+// hostsToCheck takes the words behind --doctor for hosts, unless they are a program: --doctor can be added to a
+// command line that fails.
 func hostsToCheck(line option.Line) (option.Line, error) {
-	if len(line.Sections) > 1 || line.NamesHosts() {
+	if line.NamesProgram() {
 		return line, nil
 	}
 	return hostsForProgram(line)
@@ -97,7 +97,7 @@ func nextLine(args []string, line option.Line, failed bool) string {
 		options, rest = args[:at], args[at:]
 	}
 	options = withoutQuestion(options)
-	if first.Program == "" || !line.NamesHosts() {
+	if first.Program == "" || !line.NamesProgram() {
 		options = append(options, "--selftest")
 	}
 	return "Next: " + typed(append(options, rest...))

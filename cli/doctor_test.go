@@ -23,6 +23,11 @@ func TestNextLine(t *testing.T) {
 		{"--doctor -host n1,n2 -n 4", false, "Next: mpiexec -host n1,n2 -n 4 --selftest"},
 		{"-host n1,n2 --doctor -n 4 ./prog -v --json it's", false, `Next: mpiexec -host n1,n2 -n 4 ./prog -v --json 'it'\''s'`},
 		{"--doctor -host n1 --json=file ./prog --doctor", true, "When that is mended, ask again: mpiexec --doctor -host n1 --json=file ./prog --doctor"},
+		{"--doctor -n 4 hostname", false, "Next: mpiexec -n 4 hostname"},
+		{"--doctor -ppn 2 -genv A 1 ./hello in", false, "Next: mpiexec -ppn 2 -genv A 1 ./hello in"},
+		{"--doctor --timeout 5 hostname", false, "Next: mpiexec --timeout 5 hostname"},
+		{"--doctor ./hello", false, "Next: mpiexec ./hello"},
+		{"--doctor --cluster FILE --connect-timeout 5 --ledger /d -v --exclude n3 n1", false, "Next: mpiexec --cluster FILE --connect-timeout 5 --ledger /d -v --exclude n3 --selftest n1"},
 		{"--doctor -configfile FILE", false, "Next: mpiexec -configfile FILE"},
 		{"--doctor -host n1 -n 1 ./a : -n 2 ./b c", false, "Next: mpiexec -host n1 -n 1 ./a : -n 2 ./b c"},
 	} {
@@ -38,6 +43,37 @@ func TestNextLine(t *testing.T) {
 		}
 		if _, err = option.Mpiexec(signalNumber).Parse(strings.Fields(strings.ReplaceAll(got[strings.Index(got, "mpiexec ")+8:], "'", "")), option.Sources{Read: config}); err != nil {
 			t.Errorf("%s: %v", got, err)
+		}
+	}
+}
+
+// Words behind --doctor are hosts, unless something says that they are a program.
+func TestWordsBehindDoctor(t *testing.T) {
+	for args, want := range map[string]string{
+		"--doctor n1 n2":               " on n1 n2",
+		"--doctor --retries 1 n1":      " on n1",
+		"--doctor -n 4 ./hello n1":     "./hello on",
+		"--doctor -n 40 hostname":      "hostname on",
+		"--doctor -wdir /tmp hostname": "hostname on",
+		"--doctor /bin/hostname":       "/bin/hostname on",
+		"--doctor -host n1 hostname":   "hostname on n1",
+	} {
+		line, err := option.Mpiexec(signalNumber).Parse(strings.Fields(args), option.Sources{})
+		if err == nil {
+			line, err = hostsToCheck(line)
+		}
+		if err != nil {
+			t.Errorf("%s: %v", args, err)
+			continue
+		}
+		got := line.Sections[0].Program + " on"
+		for _, host := range line.Sections[0].Host {
+			for _, entry := range host {
+				got += " " + entry.Host
+			}
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", args, got, want)
 		}
 	}
 }

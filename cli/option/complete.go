@@ -72,7 +72,7 @@ func (c Completion) String() string {
 // Complete says what may stand in the place of the last of some words, which are those of a command line up to the cursor.
 func (t *Table) Complete(words []string, lists Lists) Completion {
 	last := len(words) - 1
-	hosts, doctor, named := false, false, false // words that are no options are hosts: always, or if no option names some
+	hosts, doctor, named := false, false, false // words that are no options are hosts: always, or if no option names some or is of a job
 	for i := 0; i < last; i++ {
 		name, _, attached := strings.Cut(words[i], "=")
 		m, known := t.find(name)
@@ -81,7 +81,7 @@ func (t *Table) Complete(words []string, lists Lists) Completion {
 			hosts, doctor, named = false, false, false
 		case words[i] == "--" && i+1 == last:
 			return Completion{Kind: Program}
-		case words[i] == "--" || !strings.HasPrefix(words[i], "-") && !hosts && (!doctor || named):
+		case words[i] == "--" || !strings.HasPrefix(words[i], "-") && !hosts && (!doctor || named || strings.Contains(words[i], "/")):
 			program := i
 			if words[i] == "--" {
 				program++
@@ -90,7 +90,7 @@ func (t *Table) Complete(words []string, lists Lists) Completion {
 				return Completion{Kind: Arguments, From: program}
 			}
 		case known:
-			hosts, doctor, named = hosts || m.asks == "hosts" || m.Name == "evict", doctor || m.Name == "doctor", named || m.rival == "hosts"
+			hosts, doctor, named = hosts || m.asks == "hosts" || m.Name == "evict", doctor || m.Name == "doctor", named || m.rival == "hosts" || m.ofJob()
 			for range m.follow(attached, words[i+1:]) {
 				if i++; i == last {
 					return m.complete("", words[last], !strings.HasPrefix(words[i-1], "-"), lists)

@@ -69,14 +69,25 @@ func (s Section) HostsFrom() int {
 
 // NamesHosts reports whether an option of the line, or of its -configfile, names hosts.
 func (l Line) NamesHosts() bool {
+	return l.hasGiven(func(g Given) bool { return g.rival == "hosts" && !(g.Name == "rmk" && g.Value == "auto") })
+}
+
+// NamesProgram reports whether words that may be hosts or a program, as those behind --doctor, are a program: an option names
+// hosts or says how to run a program, or one of the words has a slash.
+func (l Line) NamesProgram() bool {
+	first := l.Sections[0]
+	slash := func(word string) bool { return strings.Contains(word, "/") }
+	return len(l.Sections) > 1 || l.NamesHosts() || l.hasGiven(func(g Given) bool { return g.ofJob() }) ||
+		slash(first.Program) || slices.ContainsFunc(first.Args, slash)
+}
+
+// hasGiven reports whether the line, or its -configfile, has such an option.
+func (l Line) hasGiven(is func(Given) bool) bool {
 	given := l.given
 	for _, s := range l.Sections {
 		given = append(given[:len(given):len(given)], s.given...)
 	}
-	return slices.ContainsFunc(given, func(g Given) bool {
-		says := g.rival == "hosts" && !(g.Name == "rmk" && g.Value == "auto")
-		return says && g.level < environment
-	})
+	return slices.ContainsFunc(given, func(g Given) bool { return g.level < environment && is(g) })
 }
 
 // Parse reads a command line, without the program's own name, and takes what variables and

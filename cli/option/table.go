@@ -56,6 +56,20 @@ func (t *Table) byTopic() map[string][]*Option {
 	return under
 }
 
+// ofJob reports whether an option says how a program is to be run. Others tell something, or say which cluster it is and how
+// hosts are reached.
+func (o *Option) ofJob() bool {
+	if slices.Contains([]string{"cluster", "ledger", "exclude", "localhost", "rmk", "rm-scope", "allow-outside", "separator"}, o.Name) {
+		return false
+	}
+	for topic, options := range o.table.byTopic() {
+		if slices.Contains(options, o) {
+			return topic != "Telling" && topic != "Reaching hosts"
+		}
+	}
+	return false
+}
+
 // An Option is one row of the table.
 type Option struct {
 	Name   string // canonical: lower case unless one letter, no dashes
