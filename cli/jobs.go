@@ -185,7 +185,9 @@ func remedyOf(verb job.Verb, asked reserve.Asked, ref job.Ref) string {
 	case strings.HasPrefix(text, "not allowed"):
 		return fmt.Sprintf("root and the administrators of %s may", asked.Node)
 	case strings.HasPrefix(text, "no answer"):
-		return fmt.Sprintf("while it is being started, ask again later; if it hangs, mpiexec --signal TERM %s still works", ref)
+		return fmt.Sprintf("it is being started, or its mpiexec is stopped or hangs; ask again later, or end its ranks there: mpiexec --signal KILL %s %s", ref, asked.Node)
+	case strings.HasPrefix(text, job.StoppedText):
+		return fmt.Sprintf("fg in its shell lets it go on; or end its ranks there: mpiexec --signal KILL %s %s", ref, asked.Node)
 	case text == "its ranks do not all run yet":
 		return "ask again in a moment"
 	}

@@ -20,7 +20,8 @@ func TestAdviceAfterARefusalFitsTheRequest(t *testing.T) {
 	}{
 		{job.AskMigrate, refused("its ranks do not all run yet"), "ask again in a moment"},
 		{job.AskCheckpoint, refused("suspended: its ranks cannot write a checkpoint"), "mpiexec --resume-job j@ann lets it go on"},
-		{job.AskSuspend, refused("no answer from job j for 10s"), "while it is being started, ask again later; if it hangs, mpiexec --signal TERM j@ann still works"},
+		{job.AskSuspend, refused("no answer from job j for 10s"), "it is being started, or its mpiexec is stopped or hangs; ask again later, or end its ranks there: mpiexec --signal KILL j@ann n1"},
+		{job.AskEnd, refused("its mpiexec is stopped (^Z, or a batch system)"), "fg in its shell lets it go on; or end its ranks there: mpiexec --signal KILL j@ann n1"},
 		{job.AskSuspend, refused("not allowed: job j is of ann"), "root and the administrators of n1 may"},
 		{job.AskEnd, reserve.Asked{Node: "n1", Keeps: true, Answer: job.Answer{Text: "job j says that it has ended, but it still has CPUs there"}}, "as root, or as its user: mpiexec --evict j@ann n1"},
 		{job.AskSuspend, refused("already suspended"), ""},

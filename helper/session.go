@@ -335,6 +335,9 @@ func (s *session) frame(m wire.Message) {
 			s.decide(life.Signal{Number: m.Number})
 		}
 	case *wire.Hold:
+		if m.Why == job.HoldStopped {
+			s.claims.Stopped(m.On)
+		}
 		s.decide(life.Hold{Why: m.Why, On: m.On})
 	case *wire.Lay:
 		s.conn.Send(&wire.Laid{Err: s.marks.Lay(m.Tag, m.Word)})

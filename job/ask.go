@@ -111,6 +111,9 @@ func (s PlacedState) Bounded() PlacedState {
 	return PlacedState{bounded(s.Node), s.RankState.Bounded()}
 }
 
+// StoppedText begins the answer of a job whose mpiexec is stopped.
+const StoppedText = "its mpiexec is stopped"
+
 // A Hold is a reason why the ranks of a job stand still. They run when there is none (survive.md SV-28).
 type Hold string
 

@@ -24,6 +24,7 @@ import (
 // An asks is what others want of our job. Mpiexec judges one at a time; what it does may take long.
 type asks struct {
 	hearing bool
+	stopped bool // mpiexec is, and cannot answer
 	waiting []heard
 	open    *heard                       // has no answer yet
 	taken   map[string]*heard            // are being done, by their names
@@ -73,6 +74,9 @@ func (w *Worker) Hear(name string, id job.ID) {
 	})
 }
 
+// Stopped notes whether mpiexec is stopped. What is asked meanwhile is refused at once.
+func (w *Worker) Stopped(on bool) { w.do(func() { w.asks.stopped = on }) }
+
 // asked judges who asks, and has mpiexec do it in its turn.
 func (w *Worker) asked(a ledger.FoundAsk) {
 	if a.Verb == job.AskEvict {
@@ -91,6 +95,10 @@ func (w *Worker) asked(a ledger.FoundAsk) {
 	}
 	if !obeyed {
 		w.say(&heard{FoundAsk: a}, job.Answer{State: job.AskRefused, Text: "not allowed: job " + string(a.Job) + " is of " + w.ledger.UserName(os.Geteuid())})
+		return
+	}
+	if w.asks.stopped {
+		w.say(&heard{FoundAsk: a, right: right}, job.Answer{State: job.AskRefused, Text: job.StoppedText + " (^Z, or a batch system)"})
 		return
 	}
 	w.asks.waiting = append(w.asks.waiting, heard{FoundAsk: a, right: right})

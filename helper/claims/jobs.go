@@ -162,6 +162,9 @@ func (w *Worker) alert(m *wire.Alert) {
 	w.send(answer)
 }
 
+// ending are the signals that ask a process to end.
+var ending = []unix.Signal{unix.SIGTERM, unix.SIGHUP, unix.SIGINT, unix.SIGQUIT}
+
 // strike finds the ranks of a job by what their environment says, and signals the process
 // group of each (SIG-6). Another user can give his processes the same environment: they are no ranks of this job. Root's
 // ranks may have become those of another user.
@@ -178,6 +181,9 @@ func strike(of job.Whose, number unix.Signal) (ranks int, err error) {
 		}
 		if err = unix.Kill(-pid, number); err == nil {
 			ranks++
+			if slices.Contains(ending, number) {
+				unix.Kill(-pid, unix.SIGCONT) // what is stopped takes no signal
+			}
 		}
 	}
 	if ranks > 0 {

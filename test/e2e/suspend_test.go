@@ -98,3 +98,29 @@ func (b *bed) nothingIsLeft(t *testing.T, hosts ...string) {
 		}
 	}
 }
+
+// A job that ^Z has stopped was said to be starting, after 10 s, and --signal TERM left its ranks and claims as they were.
+func TestAJobStoppedAtItsTerminalIsEndedFromElsewhere(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 2})
+	r := b.start(t, job{args: []string{"-host", "n1,n2", "-ppn", "1", "-n", "2", "sh", "-c", "echo ready; exec sleep 600"}})
+	r.await(t, "ready\n", 2)
+	r.cmd.Process.Signal(syscall.SIGTSTP)
+	if !poll(gone, func() bool { return strings.Contains(b.run(t, "--status", "last", "n1").out, "is suspended") }) {
+		t.Fatalf("it is not stopped: %q", r.err.String())
+	}
+	for _, option := range []string{"--end", "--suspend", "--resume-job"} {
+		got := b.run(t, option, "last", "n1")
+		if got.code != 125 || !strings.Contains(got.err, "n1: its mpiexec is stopped (^Z, or a batch system)") || !strings.Contains(got.err, "mpiexec --signal KILL "+b.listing(t, "n1").Jobs[0].Job+" n1\n") {
+			t.Errorf("%s: exit %d, %q", option, got.code, got.err)
+		}
+	}
+	if got := b.run(t, "--signal", "TERM", "last", "n1", "n2"); got.code != 0 {
+		t.Errorf("exit %d, %q", got.code, got.err)
+	}
+	if !poll(gone, func() bool { return len(b.listing(t, "n1", "n2").Jobs) == 0 }) {
+		t.Error("its claims are left")
+	}
+	r.cmd.Process.Signal(syscall.SIGCONT)
+	r.wait(t)
+}
