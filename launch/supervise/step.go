@@ -435,7 +435,12 @@ func (s *State) signaled(number job.Signal, now time.Time) []Action {
 		if s.signals > 1 {
 			return s.end(now, Killing, 0)
 		}
-		return s.end(now, Ending, s.rules.Grace)
+		running := s.Phase == Running
+		actions := s.end(now, Ending, s.rules.Grace)
+		if number == job.SIGTERM && running && s.Cause.Kind == BySignal { // at SIGHUP nobody may be there to read it
+			actions = append(actions, Say{fmt.Sprintf("SIGTERM: ending %s on %s", text.Count(s.Left, "rank"), text.Count(s.Undone, "node"))})
+		}
+		return actions
 	case job.SIGTSTP:
 		return []Action{Suspend{}}
 	}

@@ -320,7 +320,7 @@ func isSession(args []string) bool { return strings.HasPrefix(args[0], "sshd: ")
 func (r result) reports() (causes []string) {
 	for line := range strings.Lines(r.err) {
 		text, ok := strings.CutPrefix(line, "mpiexec: ")
-		notice := strings.HasPrefix(text, "^C") || strings.Contains(text, " are one machine; ")
+		notice := strings.HasPrefix(text, "^C") || strings.HasPrefix(text, "SIGTERM: ending ") || strings.Contains(text, " are one machine; ")
 		if ok && !notice {
 			causes = append(causes, strings.TrimSpace(text))
 		}
