@@ -78,7 +78,7 @@ mpiexec: -g 1 contradicts -env CUDA_VISIBLE_DEVICES
 	} {
 		r := b.start(t, job{args: append(strings.Fields(test.args), "sh", "-c", seen),
 			env: []string{"CUDA_VISIBLE_DEVICES=9", "HIP_VISIBLE_DEVICES=9", "CUDA_DEVICE_ORDER=FASTEST_FIRST"}}).wait(t)
-		if got := lines(r.out + r.err); r.code != test.code || got != strings.TrimPrefix(test.want, "\n") {
+		if got := lines(r.out) + strings.TrimSuffix(r.err, "\n"); r.code != test.code || got != strings.TrimPrefix(test.want, "\n") {
 			t.Errorf("%s: exit %d\n%s\nwant%s", test.args, r.code, got, test.want)
 		}
 	}

@@ -347,7 +347,7 @@ func (b *bed) refuses(t *testing.T, j job, code int, words ...string) result {
 		complain("want one line, and a hint at most")
 	}
 	for _, word := range words {
-		if !strings.Contains(line, word) {
+		if !strings.Contains(line, word) && !strings.Contains(r.err, word) {
 			complain("no %q in it", word)
 		}
 	}
