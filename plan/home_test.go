@@ -37,6 +37,7 @@ func TestAtHome(t *testing.T) {
 		text          string // end of the notice, or part of the error
 	}{
 		{"more ranks than CPUs", "a:2", nil, 3, 1, none, "0 1 0", "3 ranks share 2 CPUs. To silence this: -host localhost:3"},
+		{"each wants more than there is", "a:2", nil, 2, 4, none, "0-1 0-1", "2 ranks share 2 CPUs; each wants 4. To silence this: --oversubscribe"},
 		{"two jobs", "a:2", []int{0, 1}, 2, 1, none, "- -", all},
 		{"two jobs, one CPU is free", "a:2", []int{0}, 2, 1, none, "1 1", rest},
 		{"what is free is enough", "a:2", []int{0}, 1, 1, none, "1", ""},

@@ -126,7 +126,11 @@ func (s *placement) shared() job.Note {
 	case len(s.candidates) > 1:
 		notice = fmt.Sprintf("%s the CPUs of this machine, which plays %d nodes", n, len(s.candidates))
 	case len(here.busy) == 0 && !s.req.Overbook:
-		notice = fmt.Sprintf("%s %s%s. To silence this: -host localhost:%d", n, text.Count(cpus, "CPU"), why, ranks)
+		silence := fmt.Sprintf("-host localhost:%d", ranks)
+		if each := s.widest; each > 1 { // as many slots would not do
+			why, silence = fmt.Sprintf("%s; each wants %d", why, each), "--oversubscribe"
+		}
+		notice = fmt.Sprintf("%s %s%s. To silence this: %s", n, text.Count(cpus, "CPU"), why, silence)
 	case len(here.busy) == 0:
 	case s.picked() || s.req.Layout.Names():
 		notice += " with other jobs"
