@@ -44,7 +44,9 @@ func (c *Choice) class(in Input) error {
 		refusal.What = "you may not use class"
 	}
 	for _, class := range in.Rules.Classes {
-		refusal.Allowed = append(refusal.Allowed, class.Name)
+		if class.Admits(in.User) {
+			refusal.Allowed = append(refusal.Allowed, class.Name)
+		}
 	}
 	return refusal
 }

@@ -182,12 +182,19 @@ func (w World) class(j option.Job) (config.Class, error) {
 		variable, _ := w.env("PSI_CLASS")
 		source, named = "PSI_CLASS", strings.TrimSpace(variable)
 	}
+	open := func(c config.Class) bool {
+		return c.Open(w.Local.User.UID, append(slices.Clone(w.Local.User.GIDs), w.Local.User.GID))
+	}
 	class, there := classes[cmp.Or(named, "default")]
-	open := class.Open(w.Local.User.UID, append(slices.Clone(w.Local.User.GIDs), w.Local.User.GID))
-	if there && (open || named == "") || !there && named == "" {
+	if there && (open(class) || named == "") || !there && named == "" {
 		return class, nil
 	}
-	refusal := &psi.Error{Code: "bad-class", Source: source, Token: named, What: "no class", Allowed: slices.Sorted(maps.Keys(classes))}
+	refusal := &psi.Error{Code: "bad-class", Source: source, Token: named, What: "no class"}
+	for _, name := range slices.Sorted(maps.Keys(classes)) {
+		if open(classes[name]) {
+			refusal.Allowed = append(refusal.Allowed, name)
+		}
+	}
 	if there {
 		refusal.What = "you may not use class"
 	}
