@@ -323,10 +323,18 @@ func (e Excess) Line() string {
 	return fmt.Sprintf("%s %d exceeded limit %d%s", spoken(e.Name), used, allowed, e.Where)
 }
 
+// thousandths is a time in seconds, rounded up to a thousandth: what exceeds a limit reads as more than that.
+func thousandths(ns int64) string {
+	const unit = int64(time.Millisecond)
+	return strconv.FormatFloat(float64((ns+unit-1)/unit)/1000, 'f', -1, 64) + " s"
+}
+
 // String tells it to people: "mem: 2.1 GiB used on host n1, 2 GiB allowed by --limit".
 func (e Excess) String() string {
 	used, allowed := Amount(e.Name, e.Used), Amount(e.Name, e.Allowed)
-	if used == allowed { // by rounding
+	if traits[e.Name].measure == clock {
+		used, allowed = thousandths(e.Used), thousandths(e.Allowed)
+	} else if used == allowed { // by rounding
 		used, allowed = fmt.Sprintf("%d bytes", e.Used), fmt.Sprintf("%d bytes", e.Allowed)
 	}
 	text := fmt.Sprintf("%s: %s used%s, %s allowed", spoken(e.Name), used, e.Where, allowed)

@@ -82,11 +82,12 @@ func TestAnExcessHasUnitsAndAnOrigin(t *testing.T) {
 	}{
 		{Excess{VMem, 47570944, 31457280, "", "--limit"}, "vmem 47570944 exceeded limit 31457280", "vmem: 45.4 MiB used, 30 MiB allowed by --limit"},
 		{Excess{WallTime, int64(3600*time.Second) + 1, int64(3600 * time.Second), "", "class long of /etc/remshell/cluster.toml"},
-			"walltime 3601 exceeded limit 3600", "walltime: 3601 s used, 3600 s allowed by class long of /etc/remshell/cluster.toml"},
+			"walltime 3601 exceeded limit 3600", "walltime: 3600.001 s used, 3600 s allowed by class long of /etc/remshell/cluster.toml"},
 		{Excess{HostMem, 2147487744, 2147483648, " on host hpc-5", ""}, "mem 2147487744 exceeded limit 2147483648 on host hpc-5",
 			"mem: 2147487744 bytes used on host hpc-5, 2147483648 bytes allowed"},
 		{Excess{RankMem, 5 << 40, 1 << 30, " by rank 3 on host hpc-5", "--limit"}, "pmem 5497558138880 exceeded limit 1073741824 by rank 3 on host hpc-5",
 			"pmem: 5 TiB used by rank 3 on host hpc-5, 1 GiB allowed by --limit"},
+		{Excess{WallTime, int64(2005 * time.Millisecond), int64(2 * time.Second), "", "--limit"}, "walltime 3 exceeded limit 2", "walltime: 2.005 s used, 2 s allowed by --limit"},
 		{Excess{Mem, 101, 100, "", "--limit"}, "mem 101 exceeded limit 100", "mem: 101 bytes used, 100 bytes allowed by --limit"},
 	} {
 		if line, text := test.excess.Line(), test.excess.String(); line != test.line || text != test.text {

@@ -98,7 +98,7 @@ func TestTimeoutBesideALimit(t *testing.T) {
 		want          string
 	}{
 		{time.Minute, time.Hour, "the job ran longer than -timeout 1m0s"},
-		{time.Hour, time.Minute, "walltime: 61 s used, 60 s allowed by --limit"},
+		{time.Hour, time.Minute, "walltime: 60.001 s used, 60 s allowed by --limit"},
 	} {
 		now := time.Unix(1_000_000, 0)
 		state := NewState(twoNodes, Rules{Timeout: test.timeout, Limits: limit.Bounds{limit.WallTime: int64(test.wall)}, Origins: limit.Origins{limit.WallTime: "--limit"}}, now)
