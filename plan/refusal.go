@@ -54,7 +54,7 @@ func (p problem) inUse(failed *Error, rejected []job.Note) *Error {
 	failed.alone = true
 	failed.Text = fmt.Sprintf("%s: all %s are in use by jobs of %s (since %s%s)", s.Name, text.Count(s.Size(), "CPU"),
 		s.Who, s.Since.Format(time.TimeOnly), idle)
-	failed.Way = fmt.Sprintf("ask %s or an administrator (mpiexec --evict %s)", s.Who, s.WhoJob)
+	failed.Way = fmt.Sprintf("ask %s or an administrator (mpiexec --evict %s %s)", s.Who, s.WhoJob, s.Name)
 	if !p.req.Wait {
 		failed.Way += ", or wait with --wait"
 	}

@@ -60,3 +60,15 @@ func TestNobodyWaitsForASetThatCannotBe(t *testing.T) {
 		}
 	}
 }
+
+// The command by which an administrator ends a job named no host, and was refused as it stood.
+func TestTheCommandToEvictNamesTheHost(t *testing.T) {
+	def := job.NodeDef{Name: "a", Slots: 1}
+	n := job.Node{NodeDef: def, Probe: job.Probe{Topology: pin.Topology{Cores: []pin.Core{{CPUs: []int{0}}}}}}
+	n.Use = job.Use{Procs: 1, Busy: []int{0}, Who: "eve", WhoJob: "eve-1"}
+	_, err := Make(job.Request{Nodes: []job.NodeDef{def}, Apps: []job.App{{N: 1}}}, job.Snapshot{Nodes: []job.Node{n}})
+	var failed *Error
+	if !errors.As(err, &failed) || !strings.Contains(failed.Way, "(mpiexec --evict eve-1 a)") {
+		t.Errorf("%v", err)
+	}
+}

@@ -216,7 +216,7 @@ func TestWhoSaysWhoAsks(t *testing.T) {
 		}
 		s := play(Rules{}, nil)
 		by.Verb = job.AskSuspend
-		const want = "suspended by bob (administrator) (--suspend) after 00:01:40; mpiexec --resume-job  goes on"
+		const want = "suspended by bob (administrator) (--suspend) after 00:01:40; to go on: mpiexec --resume-job  a"
 		if do := s.Step(by, time.Unix(1_000_100, 0)); !slices.Contains(do, Action(Say{prefix + want})) {
 			t.Errorf("%+v, want %s%s", do, prefix, want)
 		}

@@ -18,7 +18,7 @@ func (s *State) suspend(e Asked, now time.Time) []Action {
 		return []Action{Reply{To: e, State: job.AskRefused, Text: "already suspended"}}
 	}
 	s.held = now
-	told := fmt.Sprintf("suspended by %s (--suspend) after %s; mpiexec --resume-job %s goes on", e.Who(), job.Clock(now.Sub(s.began)), s.id)
+	told := fmt.Sprintf("suspended by %s (--suspend) after %s; to go on: mpiexec --resume-job %s %s", e.Who(), job.Clock(now.Sub(s.began)), s.id, s.nodes[e.Node].name)
 	return []Action{Hold{On: true}, Say{e.Told(told)}, Reply{To: e, State: job.AskDone, Text: "suspended"}}
 }
 
