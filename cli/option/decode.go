@@ -85,7 +85,7 @@ func (o *Option) bounded(value reflect.Value, text string) error {
 		return atLeast(o.least, v)
 	case Seconds:
 		if v == 0 && o.least > 0 {
-			return fmt.Errorf("%q is no time at all", text)
+			return fmt.Errorf("%q is too short; more than 0", text)
 		}
 	}
 	if value.Kind() == reflect.String && text == "" {

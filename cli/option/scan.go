@@ -100,7 +100,7 @@ func split(args []string) ([]words, error) {
 type scanned struct {
 	given   []Given
 	program []string
-	lost    bool // after an unknown option: what is a value, what the program?
+	lost    bool // what is a value, what the program? After an unknown option, and where the last word lacks its value
 	version bool
 	offers  bool // --mpi=list
 	help    *Topic
@@ -215,6 +215,7 @@ func (s *scanner) pair(g Given) {
 	if g.takes == "pair" && !strings.Contains(g.Value, "=") {
 		if s.pos == len(s.args) {
 			s.fail(fmt.Sprintf("%s %s needs a value", g.Spelled, g.Value), fmt.Sprintf("write %s %s=VALUE", g.Spelled, g.Value))
+			s.lost = true
 			return
 		}
 		g.Value += "=" + s.args[s.pos]
@@ -229,6 +230,7 @@ func (s *scanner) next(m meaning, name string) (string, bool) {
 	form := fmt.Sprintf("write %s %s", name, m.Arg)
 	if s.pos == len(s.args) {
 		s.fail(name+" needs a value", form)
+		s.lost = true // no program can follow
 		return "", false
 	}
 	word := s.args[s.pos]

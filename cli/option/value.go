@@ -55,7 +55,7 @@ func (w *Wait) UnmarshalText(text []byte) (err error) {
 	}
 	w.Most, err = parseSeconds(string(text))
 	if err == nil && w.Most == 0 {
-		err = fmt.Errorf("%q is no time at all", text)
+		err = fmt.Errorf("%q is too short; more than 0", text)
 	}
 	return err
 }
