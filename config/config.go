@@ -210,6 +210,9 @@ func untangled(text string) string {
 	if near := nearest(key, slices.Concat(globalKeys, nodeKeys)); strings.EqualFold(near, key) {
 		key = near
 	}
+	if key == "queueHost" && kind == "array" {
+		return "queueHost: names one host; a list of hosts is queueHosts = [\"A\", \"B\"]"
+	}
 	wanted := map[string]string{
 		"string": "a text in quotes", "[]string": "a list of texts, [\"A\", \"B\"]", "*int": "a whole number", "int": "a whole number",
 		"[]int": "a list of whole numbers", "[]config.nodeEntry": "a table, [[node]], with its keys in the lines below",

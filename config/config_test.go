@@ -104,6 +104,7 @@ func TestFaults(t *testing.T) {
 		{"a global key in a node", "[[node]]\nname = \"a\"\nPSINodesSort = \"LOAD\"\n", `f:3: unknown key "PSINodesSort" (it belongs above the first [[node]])`},
 		{"a key of a node above all", "maxproc = 3\n[[node]]\nname = \"a\"\n", `f:1: unknown key "maxproc" (it belongs below a [[node]])`},
 		{"wrong table", "[[nodes]]\nname = \"a\"\n", `f:1: unknown key "nodes" (did you mean "node"?)`},
+		{"a list of queue hosts", "queueHost = [\"n1\", \"n2\"]\n", `f:1: queueHost: names one host; a list of hosts is queueHosts = ["A", "B"]`},
 		{"a text for a list", "[[node]]\nname = \"a\"\nfeatures = \"ib\"\n", `f:3: features: cannot be a TOML string; write a list of texts`},
 		{"a text for a number", "[[node]]\nname = \"a\"\nid = \"1\"\n", `f:3: id: cannot be a TOML string; write a whole number`},
 		{"texts for numbers", "[[node]]\nname = \"a\"\nCPUmap = [\"1\"]\n", `f:3: CPUmap: cannot be a TOML string; write a whole number`},
