@@ -75,7 +75,7 @@ const gateTime = 40 * time.Second
 const Gone = "queue-unreachable"
 
 func unreachable(name, why string) *fault.Error {
-	return &fault.Error{Text: fmt.Sprintf(Gone+": the queue host %s cannot be reached: %s", name, why),
+	return &fault.Error{Text: fmt.Sprintf("the queue host %s cannot be reached: %s", name, why),
 		Remedy: "name more queueHosts in the cluster file, or say queueRequired = false there", Code: job.ExitInternal}
 }
 

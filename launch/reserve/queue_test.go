@@ -58,7 +58,7 @@ func TestADeadQueueHost(t *testing.T) {
 		{"the spare is dead", "q2", "", "", true},
 		{"one waits at the second", "q1", "q2", "1 request waiting in the queue", false},
 		{"one waits at the second, and the first is back", "", "q2", "1 request waiting in the queue", false},
-		{"all are dead", "q1 q2", "", "queue-unreachable: the queue host q1 cannot be reached: connection refused", false},
+		{"all are dead", "q1 q2", "", "the queue host q1 cannot be reached: connection refused", false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newCast(waits(test.waits))

@@ -340,7 +340,7 @@ func TestTheQueueHostIsLostAtTheGate(t *testing.T) {
 		change func(*job.Request)
 		want   string // of the error, or what is said
 	}{
-		{"required", func(req *job.Request) {}, "queue-unreachable: the queue host q cannot be reached: "},
+		{"required", func(req *job.Request) {}, "the queue host q cannot be reached: "},
 		{"not required", func(req *job.Request) { req.Queue.Required = false }, "starting without regard to the queue"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -371,8 +371,8 @@ func TestTheQueueMoves(t *testing.T) {
 		want     string
 	}{
 		{"there", true, false, ""},
-		{"down", true, true, "queue-unreachable: the queue host q2 cannot be reached: "},
-		{"down, and not required", false, true, "queue-unreachable: the queue host q2 cannot be reached: "},
+		{"down", true, true, "the queue host q2 cannot be reached: "},
+		{"down, and not required", false, true, "the queue host q2 cannot be reached: "},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newCast(nil)

@@ -369,7 +369,7 @@ func TestQueueHostGoesAndComes(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := b.run(t, on("--connect-timeout", "1", "-n", "1", "true")...)
-	if r.code != 125 || !strings.Contains(r.err, "queue-unreachable: the queue host n1 cannot be reached") {
+	if r.code != 125 || !strings.Contains(r.err, "the queue host n1 cannot be reached") {
 		t.Errorf("exit %d, %q", r.code, r.err)
 	}
 	if err := os.WriteFile(cluster, []byte("queueRequired = \"no\"\n"+text), 0o644); err != nil {
