@@ -88,7 +88,7 @@ func (c *call) next(failed bool) string {
 // --doctor, or, without a program, a first job on the same hosts that needs none.
 func nextLine(args []string, line option.Line, failed bool) string {
 	if failed {
-		return "When that is mended, ask again: " + typed(args)
+		return typed(args)
 	}
 	first := line.Sections[0]
 	options, rest := args, []string{}
@@ -100,7 +100,7 @@ func nextLine(args []string, line option.Line, failed bool) string {
 	if first.Program == "" || !line.NamesProgram() {
 		options = append(options, "--selftest")
 	}
-	return "Next: " + typed(append(options, rest...))
+	return typed(append(options, rest...))
 }
 
 // withoutQuestion is a line without what makes it a question.

@@ -15,21 +15,21 @@ func TestNextLine(t *testing.T) {
 		failed bool
 		want   string
 	}{
-		{"--doctor", false, "Next: mpiexec --selftest"},
-		{"--doctor n1 n2", false, "Next: mpiexec --selftest n1 n2"},
-		{"--doctor --json --accept-new-host-keys n[1-2],n3", false, "Next: mpiexec --accept-new-host-keys --selftest 'n[1-2],n3'"},
-		{"--doctor n1 n2", true, "When that is mended, ask again: mpiexec --doctor n1 n2"},
-		{"--doctor -host n1,n2", false, "Next: mpiexec -host n1,n2 --selftest"},
-		{"--doctor -host n1,n2 -n 4", false, "Next: mpiexec -host n1,n2 -n 4 --selftest"},
-		{"-host n1,n2 --doctor -n 4 ./prog -v --json it's", false, `Next: mpiexec -host n1,n2 -n 4 ./prog -v --json 'it'\''s'`},
-		{"--doctor -host n1 --json=file ./prog --doctor", true, "When that is mended, ask again: mpiexec --doctor -host n1 --json=file ./prog --doctor"},
-		{"--doctor -n 4 hostname", false, "Next: mpiexec -n 4 hostname"},
-		{"--doctor -ppn 2 -genv A 1 ./hello in", false, "Next: mpiexec -ppn 2 -genv A 1 ./hello in"},
-		{"--doctor --timeout 5 hostname", false, "Next: mpiexec --timeout 5 hostname"},
-		{"--doctor ./hello", false, "Next: mpiexec ./hello"},
-		{"--doctor --cluster FILE --connect-timeout 5 --ledger /d -v --exclude n3 n1", false, "Next: mpiexec --cluster FILE --connect-timeout 5 --ledger /d -v --exclude n3 --selftest n1"},
-		{"--doctor -configfile FILE", false, "Next: mpiexec -configfile FILE"},
-		{"--doctor -host n1 -n 1 ./a : -n 2 ./b c", false, "Next: mpiexec -host n1 -n 1 ./a : -n 2 ./b c"},
+		{"--doctor", false, "mpiexec --selftest"},
+		{"--doctor n1 n2", false, "mpiexec --selftest n1 n2"},
+		{"--doctor --json --accept-new-host-keys n[1-2],n3", false, "mpiexec --accept-new-host-keys --selftest 'n[1-2],n3'"},
+		{"--doctor n1 n2", true, "mpiexec --doctor n1 n2"},
+		{"--doctor -host n1,n2", false, "mpiexec -host n1,n2 --selftest"},
+		{"--doctor -host n1,n2 -n 4", false, "mpiexec -host n1,n2 -n 4 --selftest"},
+		{"-host n1,n2 --doctor -n 4 ./prog -v --json it's", false, `mpiexec -host n1,n2 -n 4 ./prog -v --json 'it'\''s'`},
+		{"--doctor -host n1 --json=file ./prog --doctor", true, "mpiexec --doctor -host n1 --json=file ./prog --doctor"},
+		{"--doctor -n 4 hostname", false, "mpiexec -n 4 hostname"},
+		{"--doctor -ppn 2 -genv A 1 ./hello in", false, "mpiexec -ppn 2 -genv A 1 ./hello in"},
+		{"--doctor --timeout 5 hostname", false, "mpiexec --timeout 5 hostname"},
+		{"--doctor ./hello", false, "mpiexec ./hello"},
+		{"--doctor --cluster FILE --connect-timeout 5 --ledger /d -v --exclude n3 n1", false, "mpiexec --cluster FILE --connect-timeout 5 --ledger /d -v --exclude n3 --selftest n1"},
+		{"--doctor -configfile FILE", false, "mpiexec -configfile FILE"},
+		{"--doctor -host n1 -n 1 ./a : -n 2 ./b c", false, "mpiexec -host n1 -n 1 ./a : -n 2 ./b c"},
 	} {
 		args := strings.Fields(test.args)
 		config := func(string) (string, error) { return "-host n1 ./prog it", nil }

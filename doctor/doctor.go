@@ -59,7 +59,7 @@ type Finding struct {
 type Report struct {
 	Findings []Finding // failures first, then warnings and notes, each in the order of the hosts
 	Hosts    []job.Checkup
-	Next     string // what to type next; empty: nothing
+	Next     string // the command to type next, which asks again if there are failures; empty: nothing
 }
 
 // Judge finds what is wrong. here is of the machine from which jobs are launched: its own look at its login, and other defects that

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -191,7 +192,7 @@ func TestJudgeOfTheLaunchingMachine(t *testing.T) {
 	here.Limits[4].Soft, here.Limits[0].Soft = 1<<30, -1
 	here.Home = job.Defect{Code: "home", Text: "HOME is not set", Remedy: "set it"}
 	r := Judge([]job.Checkup{healthy("a")}, &here, job.Defect{Code: "ssh-file", Text: "no agent", Remedy: "start one"})
-	r.Next = "Next: mpiexec"
+	r.Next = "mpiexec"
 	const want = `
 warning  this machine: HOME is not set
          set it
@@ -205,7 +206,7 @@ warning  this machine: no agent
 1 host, 1 reached: 0 failures, 3 warnings
 Next: mpiexec
 `
-	if !strings.HasSuffix(r.Text(), want) || !strings.Contains(r.JSON(), `"hosts":[],"text":"no agent"`) || !strings.Contains(r.JSON(), `"next":"Next: mpiexec"`) {
+	if !strings.HasSuffix(r.Text(), want) || !strings.Contains(r.JSON(), `"hosts":[],"text":"no agent"`) || !strings.Contains(r.JSON(), `"next":"mpiexec"`) {
 		t.Errorf("%s\n%s", r.Text(), r.JSON())
 	}
 }
@@ -265,5 +266,17 @@ func TestARefusedJobIsAFailure(t *testing.T) {
 	r = fine.WithRefusal(&waits)
 	if r.Worst() != Warning || r.Findings[0].Text != "waits at position 2 of the queue: 6 ranks do not fit" {
 		t.Errorf("%+v", r.Findings)
+	}
+}
+
+// Programs get the next command as it is to be run, people with what it is for.
+func TestNextIsACommandForPrograms(t *testing.T) {
+	fine := Judge([]job.Checkup{healthy("a")}, nil)
+	fine.Next = "mpiexec -host a true"
+	failed := fine.WithRefusal(errors.New("no room"))
+	for text, r := range map[string]Report{"\nNext: mpiexec -host a true\n": fine, "\nWhen that is mended, ask again: mpiexec -host a true\n": failed} {
+		if !strings.HasSuffix(r.Text(), text) || !strings.Contains(r.JSON(), `"next":"mpiexec -host a true"`) {
+			t.Errorf("no %q in\n%s%s", text, r.Text(), r.JSON())
+		}
 	}
 }

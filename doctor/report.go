@@ -36,8 +36,12 @@ func (r Report) Text() string {
 		b.WriteByte('\n')
 	}
 	b.WriteString(r.sum() + "\n")
-	if r.Next != "" {
-		b.WriteString(r.Next + "\n")
+	switch {
+	case r.Next == "":
+	case r.Worst() == Failure:
+		b.WriteString("When that is mended, ask again: " + r.Next + "\n")
+	default:
+		b.WriteString("Next: " + r.Next + "\n")
 	}
 	return b.String()
 }
