@@ -103,16 +103,17 @@ func (s *session) together(r *process) bool {
 	return !s.sys.Terminal && r.group.pmix != nil && r.offered().PMIx() && r.group.pmix.Crowded()
 }
 
-// loosen lets ranks that share CPUs and may be of Open MPI run on all CPUs of their group, unless somebody has said how
-// they are bound. Its own launcher does not bind such ranks either. Bound to one CPU, a rank waits for whatever else runs
-// there, and all others wait for it. Ranks that cannot be of Open MPI keep the CPUs that placement.md 7.2 gives them.
+// loosen lets ranks of Open MPI that share CPUs run on all CPUs of their group, unless somebody has said how they are
+// bound. Its own launcher does not bind such ranks either. Bound to one CPU, a rank waits for whatever else runs there,
+// and all others wait for it. All other ranks, also those of programs whose library is not known, keep the CPUs that
+// placement.md 7.2 gives them.
 func (s *session) loosen(g *group) {
 	if !g.prepare.Process.Loose || g.pmix == nil || !g.pmix.Crowded() {
 		return
 	}
 	common := commonCPUs(g.prepare.Ranks, s.topology.Usable())
 	for _, r := range g.ranks {
-		if r.plan.CPUs != nil && r.offered().PMIx() {
+		if r.plan.CPUs != nil && r.offered() == job.OfferPMIx {
 			portion := *r.plan.Portion
 			portion.CPUs, portion.Mems = common, nil
 			r.plan.Portion, r.loosened = &portion, true

@@ -110,8 +110,13 @@ func TestOverbookedOpenMPIIsNotBound(t *testing.T) {
 		{"a binding was asked for", "sessions.openmpi", []string{"-n", n, "--bind-to", "core:overload-allowed"}, true},
 		{"a CPU each", "sessions.openmpi", []string{"-n", fmt.Sprint(runtime.NumCPU())}, true},
 		{"MPICH", "sessions", []string{"-n", n}, true},
+		{"no MPI", "/bin/true", []string{"-n", n}, true},
 	} {
-		r := b.run(t, append(append([]string{"-host", "n1", "--oversubscribe", "--report-bindings"}, test.options...), mpi(t, test.program))...)
+		program := test.program
+		if !filepath.IsAbs(program) {
+			program = mpi(t, program)
+		}
+		r := b.run(t, append(append([]string{"-host", "n1", "--oversubscribe", "--report-bindings"}, test.options...), program)...)
 		if unbound := strings.Count(r.err, "not bound"); r.code != 0 || (unbound == 0) != test.bound {
 			t.Errorf("%s: exit %d, %q, want bound ranks: %v", test.name, r.code, r.err, test.bound)
 		}
