@@ -189,7 +189,11 @@ func TestFailures(t *testing.T) {
 				p.want(e, tt.kind, tt.part, tt.hint)
 				return
 			}
-			p.want(p.refusal(target), tt.kind, tt.part, tt.hint)
+			e := p.refusal(target)
+			p.want(e, tt.kind, tt.part, tt.hint)
+			if (e.Command() != "") != (tt.kind == KindChangedKey) || !strings.HasSuffix(e.Hint(), e.Command()) {
+				t.Errorf("the command is %q, the hint %q", e.Command(), e.Hint())
+			}
 		})
 	}
 }

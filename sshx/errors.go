@@ -39,9 +39,10 @@ type DialError struct {
 	At   string // what differs between such hosts: address, fingerprint
 	Err  error  // what the system or the library said; may be nil
 
-	remedy string
-	config string // the configuration file, for hints
-	whole  bool   // Why is a sentence that needs no step in front
+	remedy  string
+	command string // the end of remedy that is for this host alone
+	config  string // the configuration file, for hints
+	whole   bool   // Why is a sentence that needs no step in front
 }
 
 // Error is host, step, reason and detail on one line.
@@ -64,6 +65,9 @@ func (e *DialError) Reason() string {
 
 // Detail is what differs between hosts that fail alike; it may be empty.
 func (e *DialError) Detail() string { return e.At }
+
+// Command is what the hint has the user type for this host alone; empty: nothing.
+func (e *DialError) Command() string { return e.command }
 
 // Code is the kind, for programs.
 func (e *DialError) Code() string { return string(e.Kind) }

@@ -234,7 +234,8 @@ func (h *hostKeys) refusal(v keyVerdict, key ssh.PublicKey) error {
 		if h.answer.file != nil && v.line.file == h.answer.file.path {
 			return e.hint("ask who keeps the keys that KnownHostsCommand prints (%s)", tilde(h.t.Tilde, h.t.KnownHostsCommand.Origin))
 		}
-		return e.hint("if you know why, forget the old key with: %s", h.forget(v.line))
+		e.command = h.forget(v.line)
+		return e.hint("if you know why, forget the old key with: %s", e.command)
 	case KindRevokedKey:
 		return h.revoked(where)
 	}

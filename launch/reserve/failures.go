@@ -3,12 +3,14 @@ package reserve
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"remshell/fault"
 	"remshell/hostlist"
 	"remshell/job"
 	"remshell/launch/node"
+	"remshell/text"
 )
 
 // A HostsError says which hosts could not be used, or could not start their ranks. It
@@ -40,22 +42,37 @@ type foldedFailure struct {
 	detail fault.Details
 	places []string // where the hosts were named, if in a file
 	hint   string
-	err    error // of the first of them
+	each   []string // the commands that the hint advises, if each host has its own
+	err    error    // of the first of them
 }
 
 func (f *foldedFailure) Error() string {
-	text := hostlist.Fold(f.hosts) + ": " + f.reason + f.detail.String()
+	line := hostlist.Fold(f.hosts) + ": " + f.reason + f.detail.String()
 	switch more := len(f.places) - 1; {
 	case more == 0:
-		text += " (" + f.places[0] + ")"
+		line += " (" + f.places[0] + ")"
 	case more > 0:
-		text += fmt.Sprintf(" (%s and %d more)", f.places[0], more)
+		line += fmt.Sprintf(" (%s and %d more)", f.places[0], more)
 	}
-	return text
+	return line
 }
 
-func (f *foldedFailure) Hint() string  { return f.hint }
 func (f *foldedFailure) Unwrap() error { return f.err }
+
+// mostCommands is how many commands a hint has.
+const mostCommands = 8
+
+// Hint is that of the first host, with the commands for all hosts.
+func (f *foldedFailure) Hint() string {
+	if len(f.each) < 2 {
+		return f.hint
+	}
+	all := strings.Join(f.each[:min(len(f.each), mostCommands)], "; ")
+	if more := len(f.each) - mostCommands; more > 0 {
+		all += fmt.Sprintf(" (and likewise for %s)", text.Count(more, "more host"))
+	}
+	return strings.Replace(f.hint, f.each[0], all, 1)
+}
 
 // add counts a failure in.
 func (f *foldedFailure) add(failure job.Failure) {
@@ -66,6 +83,10 @@ func (f *foldedFailure) add(failure job.Failure) {
 	}
 	if f.hint == "" {
 		f.hint = fault.Hint(failure.Err)
+	}
+	var own interface{ Command() string }
+	if errors.As(failure.Err, &own) && own.Command() != "" && !slices.Contains(f.each, own.Command()) {
+		f.each = append(f.each, own.Command())
 	}
 }
 

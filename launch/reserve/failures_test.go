@@ -1,8 +1,11 @@
 package reserve
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
+	"remshell/fault"
 	"remshell/job"
 	"remshell/reach"
 	"remshell/sshx"
@@ -31,3 +34,29 @@ func TestFoldedFailures(t *testing.T) {
 		}
 	}
 }
+
+// A hint that has a command for each host named the first host alone.
+func TestEachHostHasItsCommandInTheHint(t *testing.T) {
+	var failed []job.Failure
+	for _, host := range []string{"n1", "n2"} {
+		failed = append(failed, job.Failure{Node: host, Err: changedKey{"ssh-keygen -R " + host}})
+	}
+	hosts := &HostsError{Failed: failed, Others: true}
+	const want = "forget the old key with: ssh-keygen -R n1; ssh-keygen -R n2; or start on the others: --skip-unreachable"
+	if got := fault.Hint(hosts.Unwrap()[0]); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	for i := range 20 {
+		failed = append(failed, job.Failure{Node: "m", Err: changedKey{fmt.Sprint("ssh-keygen -R m", i)}})
+	}
+	if got := fault.Hint((&HostsError{Failed: failed}).Unwrap()[0]); !strings.HasSuffix(got, "ssh-keygen -R m5 (and likewise for 14 more hosts)") {
+		t.Errorf("%q", got)
+	}
+}
+
+// changedKey is an error whose hint has a command for its host.
+type changedKey struct{ command string }
+
+func (e changedKey) Error() string   { return "the host key has changed" }
+func (e changedKey) Command() string { return e.command }
+func (e changedKey) Hint() string    { return "forget the old key with: " + e.command }
