@@ -78,6 +78,9 @@ func Folded(rejected []job.Note) []string {
 
 // inWords is a reason as people read it: the text of most says all.
 func inWords(code, text string) string {
+	if text == notAsked {
+		return "it was " + text
+	}
 	return map[string]string{"unreachable": "unreachable: ", "not-idle": "not idle: ", "region": "region "}[code] + text
 }
 

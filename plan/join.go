@@ -66,6 +66,9 @@ func join(req job.Request, snap job.Snapshot) (p problem, notes []job.Note) {
 	return p, notes
 }
 
+// notAsked is why a candidate cannot be used whose helper has not been asked.
+const notAsked = "not asked"
+
 // asSeen is a candidate as it was seen, if it was.
 func asSeen(def job.NodeDef, seen map[string]int, failed map[string]error, snap job.Snapshot) candidate {
 	s := candidate{source: -1, names: []string{def.Name}}
@@ -75,7 +78,7 @@ func asSeen(def job.NodeDef, seen map[string]int, failed map[string]error, snap 
 		s.rule(snap.Nodes[i].Policy)
 		return s
 	}
-	s.Node = job.Node{NodeDef: def, Down: "not asked"}
+	s.Node = job.Node{NodeDef: def, Down: notAsked}
 	if err := failed[def.Name]; err != nil {
 		s.Down = fault.Reason(err)
 	}

@@ -72,3 +72,15 @@ func TestTheCommandToEvictNamesTheHost(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A host that nobody had asked was told to be unreachable.
+func TestAHostThatWasNotAskedIsNotUnreachable(t *testing.T) {
+	_, err := Make(job.Request{Nodes: []job.NodeDef{{Name: "a", Slots: 1}}, Apps: []job.App{{N: 1}}}, job.Snapshot{})
+	var failed *Error
+	if !errors.As(err, &failed) || len(failed.Rejected) != 1 {
+		t.Fatalf("%v", err)
+	}
+	if got := Folded(failed.Rejected); got[0] != "a: it was not asked" {
+		t.Errorf("%q", got)
+	}
+}
