@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -63,6 +64,12 @@ func (c *call) defects(ctx context.Context) (defects []job.Defect) {
 	if c.world.Cluster != nil {
 		for _, w := range c.world.Cluster.Warnings {
 			defects = append(defects, job.Defect{Code: "cluster-file", Text: w.Error(), Remedy: "correct the name, or write the number"})
+		}
+		if site := c.world.Cluster; site.Accounts != "" {
+			if err := unappendable(site.Accounts); err != nil {
+				defects = append(defects, job.Defect{Code: "accounting", Text: fmt.Sprintf("%s: accounting_file: %v", site.File, err),
+					Remedy: "make it a file that all users may write to, or correct its name: jobs run without accounts"})
+			}
 		}
 	}
 	d, ours := c.env.Dialer.(*dialer)

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -74,6 +76,29 @@ func TestWordsBehindDoctor(t *testing.T) {
 		}
 		if got != want {
 			t.Errorf("%s: %q, want %q", args, got, want)
+		}
+	}
+}
+
+// The doctor finds out whether jobs can add to the accounting file, and makes none.
+func TestUnappendable(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := unappendable(file); err != nil {
+		t.Errorf("a file that a job can make: %v", err)
+	}
+	if _, err := os.Lstat(file); err == nil {
+		t.Error("the file was made")
+	}
+	if err := os.WriteFile(file, []byte("a\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := unappendable(file); err != nil {
+		t.Error(err)
+	}
+	for _, name := range []string{filepath.Join(dir, "none", "file"), dir, filepath.Join(file, "below"), "/dev/null"} {
+		if err := unappendable(name); err == nil || appendLine(name, nil) == nil {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

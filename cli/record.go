@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -167,6 +169,26 @@ func replaceFile(name string, write func(io.Writer) error) error {
 // keep the lock for ever. It is for file systems on which what is appended may be torn; elsewhere one
 // write is whole without it.
 const lockPatience = 2 * time.Second
+
+// unappendable returns why appendLine could add no line to a file. It writes nothing, and makes no file.
+func unappendable(name string) error {
+	f, err := userfile.OpenFile(name, os.O_WRONLY|os.O_APPEND|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		const writeAndSearch = 2 | 1
+		if err := syscall.Access(filepath.Dir(name), writeAndSearch); err != nil {
+			return &fs.PathError{Op: "open", Path: name, Err: err}
+		}
+		return nil // a job makes it
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is no plain file", name)
+	}
+	return nil
+}
 
 // appendLine adds a line to a file of lines, with one write.
 func appendLine(name string, line []byte) error {

@@ -261,6 +261,9 @@ func (r *reader) defaults(f *clusterFile) {
 		r.fault(r.lines.global["accounting_file"], "accounting_file: %q is no absolute path", f.Accounts)
 	}
 	r.cluster.Administrators = f.Administrators
+	for _, name := range f.Administrators { // for the warning: each node looks them up itself
+		r.members(r.lines.global["administrators"], "administrators", []any{name}, r.ids.User)
+	}
 	r.cluster.Strict = required && f.QueueRequired != nil
 	if f.Ledger != "" && !strings.HasPrefix(f.Ledger, "/") {
 		r.fault(r.lines.global["ledger"], "ledger: %q is no absolute path", f.Ledger)

@@ -129,6 +129,7 @@ func TestFaults(t *testing.T) {
 // Names that nobody has match nobody, and stop no job: each is a warning, once.
 func TestNamesThatNobodyHas(t *testing.T) {
 	c, err := Load("f", `
+administrators = ["alice", "bert", "7"]
 [class.long]
 users = ["bob", "alice"]
 [[node]]
@@ -146,7 +147,7 @@ groups = ["chem", "physics"]
 	if got := fmt.Sprint(a.Users == nil, a.Users, b.Users, b.Groups, c.Classes["long"].Users); got != "false [] [7 2000] [300] [2000]" {
 		t.Errorf("%s", got)
 	}
-	want := "[f:3: users: nobody is called \"bob\", so the name matches nobody f:10: groups: nobody is called \"physics\", so the name matches nobody]"
+	want := "[f:2: administrators: nobody is called \"bert\", so the name matches nobody f:4: users: nobody is called \"bob\", so the name matches nobody f:11: groups: nobody is called \"physics\", so the name matches nobody]"
 	if got := fmt.Sprint(c.Warnings); got != want {
 		t.Errorf("warnings %s, want %s", got, want)
 	}
