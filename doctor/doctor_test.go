@@ -280,3 +280,22 @@ func TestNextIsACommandForPrograms(t *testing.T) {
 		}
 	}
 }
+
+// Of a host where no claims can be made the report does not say where they are.
+func TestNoPlaceOfClaimsThatCannotBeMade(t *testing.T) {
+	c := healthy("a")
+	c.Page.Where = "/var/tmp/remshell-1"
+	if text := Judge([]job.Checkup{c}, nil).Text(); !strings.Contains(text, ", claims in /var/tmp") {
+		t.Errorf("no place of the claims:\n%s", text)
+	}
+	for _, ill := range []func(*job.Checkup){
+		func(c *job.Checkup) { c.Page.Err = "not sticky" },
+		func(c *job.Checkup) { c.Exam.Ledger.Err = "read-only file system" },
+	} {
+		c := c
+		ill(&c)
+		if text := Judge([]job.Checkup{c}, nil).Text(); strings.Contains(text, ", claims in") {
+			t.Errorf("the place of claims that are refused:\n%s", text)
+		}
+	}
+}

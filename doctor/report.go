@@ -124,7 +124,7 @@ func about(c job.Checkup) string {
 	if most := c.Exam.Rules.Most; c.Exam.Rules.Barred == "" && most >= 0 && most < len(c.Probe.Topology.Cores) {
 		parts = append(parts, "at most "+text.Count(most, "rank")+" at a time (its administrator's maxproc)")
 	}
-	if c.Page.Where != "" {
+	if c.Page.Where != "" && c.Page.Err == "" && c.Exam.Ledger.Err == "" { // else a finding says why there are no claims
 		// The name behind it has the machine's identity in it, and hosts that are alike are told together.
 		parts = append(parts, "claims in "+show.Word(path.Dir(c.Page.Where)))
 	}
