@@ -156,7 +156,7 @@ func TestStatesOfSpawnedPMIxRanks(t *testing.T) {
 	trace := filepath.Join(t.TempDir(), "trace")
 	r := b.start(t, job{args: []string{"--status-signal", "--pmi-trace", trace, "-hosts", "n1:2,n2:3", "-n", "2", mpi(t, "family"), "wait", "3"}})
 	id := b.jobID(t)
-	states := []string{`\n *(1:0|2) +n2 +waits for key card of rank 2 `, `\n *(1:1|3) +n2 +waits for name sea `, `\n *(1:2|4) +n2 +in fence 1 \(1 of 3 there\) `}
+	states := []string{`\n *(1:0|2) +n2 +(\d+ +)?waits for key card of rank 2 `, `\n *(1:1|3) +n2 +(\d+ +)?waits for name sea `, `\n *(1:2|4) +n2 +(\d+ +)?in fence 1 \(1 of 3 there\) `}
 	all := func(text string) bool {
 		return !slices.ContainsFunc(states, func(state string) bool { return !regexp.MustCompile(state).MatchString(text) })
 	}
