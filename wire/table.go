@@ -39,11 +39,6 @@ const (
 	Always                     // after Greeting
 )
 
-var phases = [...]string{Greeting: "greeting", Queueing: "queueing", Reserving: "reserving", Staging: "staging", Running: "running",
-	Ending: "ending", Listing: "listing", Examining: "examining", Always: "always"}
-
-func (p Phase) String() string { return phases[p] }
-
 // A Kind is a row of the table of messages (TRUST-4): its name, who sends it, when, how large
 // a body may be, and an empty one.
 type Kind struct {
