@@ -153,11 +153,6 @@ func (c *Client) Init() error {
 // AppNum returns which section of the command line the rank belongs to.
 func (c *Client) AppNum() (int, error) { return c.number("cmd=get_appnum", "appnum", "appnum") }
 
-// Universe returns how many processes there might be; -1 if nobody knows.
-func (c *Client) Universe() (int, error) {
-	return c.number("cmd=get_universe_size", "universe_size", "size")
-}
-
 // Put stores a pair; all ranks can get it after the next barrier.
 func (c *Client) Put(key, value string) error {
 	_, err := c.call("cmd=put kvsname="+c.Name+" key="+key+" value="+value, "put_result")
