@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"math"
 	"path"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -53,7 +54,7 @@ func killedBy(exit *job.Exit) unix.Signal {
 // memoryDaemons are programs that end other ones when memory is short, before the kernel does. earlyoom sends SIGTERM first.
 var memoryDaemons = []string{"earlyoom", "nohang", "oomd", "systemd-oomd"}
 
-// memoryDaemon says that such a program runs here, if ranks that had so many bytes can be the reason that it acts.
+// memoryDaemon returns a hint if such a program runs here, and the ranks had at least half of the memory: had, in bytes. Else it is empty.
 func memoryDaemon(root fs.FS, had int64) string {
 	total := probe.TotalMemory(root)
 	if total == 0 || had < total/2 {
@@ -65,10 +66,8 @@ func memoryDaemon(root fs.FS, had int64) string {
 			continue
 		}
 		name := probe.ReadLine(root, path.Join("proc", e.Name(), "comm"))
-		for _, daemon := range memoryDaemons {
-			if name == daemon {
-				return fmt.Sprintf("the ranks had up to %d of %d MiB there, and %s ends processes when memory is short: see its log", had>>20, total>>20, daemon)
-			}
+		if slices.Contains(memoryDaemons, name) {
+			return fmt.Sprintf("the ranks had up to %d of %d MiB there, and %s ends processes when memory is short: see its log", had>>20, total>>20, name)
 		}
 	}
 	return ""
