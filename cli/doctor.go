@@ -51,7 +51,7 @@ func (c *call) doctor(ctx context.Context) (int, error) {
 	return report.Code(c.ours), err
 }
 
-// login is our own look at the machine from which jobs are launched; nil, if a helper has looked at it, too.
+// login looks at the login of the machine from which jobs are launched. It is nil if a helper has looked at this machine.
 func (c *call) login(ctx context.Context, checkups []job.Checkup) *job.Exam {
 	if slices.ContainsFunc(checkups, func(one job.Checkup) bool { return one.Local }) {
 		return nil
@@ -59,7 +59,8 @@ func (c *call) login(ctx context.Context, checkups []job.Checkup) *job.Exam {
 	return loginHere(ctx, c.sys)
 }
 
-// defects are what is wrong with files of this machine: the cluster file, and those of ssh, if our client reads them.
+// defects lists what is wrong with files of this machine: the cluster file, the accounting file and, if our client reads them, the
+// files of ssh.
 func (c *call) defects(ctx context.Context) (defects []job.Defect) {
 	if c.world.Cluster != nil {
 		for _, w := range c.world.Cluster.Warnings {
@@ -82,17 +83,17 @@ func (c *call) defects(ctx context.Context) (defects []job.Defect) {
 	return defects
 }
 
-// next is what to type when the report is read.
+// next returns the command line to type after the report was read.
 func (c *call) next(failed bool) string {
 	line, err := option.Mpiexec(signalNumber).Parse(c.args, sources(c.sys))
-	if err != nil { // as it was not when the line was read
+	if err != nil { // cannot be: the same line was read before
 		return ""
 	}
 	return nextLine(c.args, line, failed)
 }
 
-// nextLine is what to type when the report on a line is read: the same again if something failed, or what the line says without
-// --doctor, or, without a program, a first job on the same hosts that needs none.
+// nextLine returns the command line to type after the report on args was read. If something failed, it is the same again. Else it is
+// the job without --doctor, or --selftest on the same hosts if no program is named.
 func nextLine(args []string, line option.Line, failed bool) string {
 	if failed {
 		return typed(args)
@@ -110,7 +111,7 @@ func nextLine(args []string, line option.Line, failed bool) string {
 	return typed(append(options, rest...))
 }
 
-// withoutQuestion is a line without what makes it a question.
+// withoutQuestion returns a command line without --doctor and --json.
 func withoutQuestion(args []string) []string {
 	return slices.DeleteFunc(slices.Clone(args), func(word string) bool {
 		name, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
@@ -118,7 +119,7 @@ func withoutQuestion(args []string) []string {
 	})
 }
 
-// typed is a command line as one types it in a shell.
+// typed returns a command line of mpiexec, quoted for a shell.
 func typed(args []string) string {
 	line := "mpiexec"
 	for _, word := range args {

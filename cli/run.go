@@ -244,7 +244,7 @@ func (c *call) withDialer() (hangUp func(), err error) {
 	return d.close, nil
 }
 
-// needsProcess asks it of this job.
+// needsProcess reports whether the helper of this job has to be a process of its own.
 func (c *call) needsProcess() bool {
 	return needsProcess(c.req, runtime.NumCPU(), hasTerminal(), func(app job.App) job.Offer { return offerAsLinked(app, c.sys.Environ) })
 }
