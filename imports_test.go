@@ -14,7 +14,7 @@ import (
 )
 
 // pure packages turn values into values; they may not reach the world, nor what reaches it.
-var pure = []string{"helper/life", "timeline", "limit", "fault", "hostlist", "idset", "alloc", "text", "gpu", "pin", "job", "sort", "psi", "plan", "plan/line", "plan/nodeset", "plan/region", "whatif", "config", "show", "mpifault", "doctor", "cli/aprun", "cli/option", "cli/record", "cli/request", "cli/saved", "launch/stdio/pattern", "launch/supervise", "launch/checkpoint", "launch/restart", "launch/words", "reach/starter", "pmiserver/pmix/bfrops", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message"}
+var pure = []string{"helper/life", "timeline", "limit", "fault", "hostlist", "idset", "batch", "text", "gpu", "pin", "job", "sort", "psi", "plan", "plan/line", "plan/nodeset", "plan/region", "whatif", "config", "show", "mpifault", "doctor", "cli/aprun", "cli/option", "cli/record", "cli/request", "cli/saved", "launch/stdio/pattern", "launch/supervise", "launch/checkpoint", "launch/restart", "launch/words", "reach/starter", "pmiserver/pmix/bfrops", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message"}
 
 var world = []string{"os", "net", "os/exec", "syscall", "log", "golang.org/x/sys/unix"}
 
@@ -58,7 +58,7 @@ var lower = map[string][]string{
 	"plan":                 {"fault", "gpu", "hostlist", "idset", "job", "pin", "plan/line", "plan/nodeset", "plan/region", "sort", "text"},
 	"show":                 {"fault", "gpu", "hostlist", "idset", "job", "pin", "plan", "plan/nodeset", "sort", "text"},
 	"doctor":               {"fault", "hostlist", "idset", "job", "mpifault", "pin", "plan", "plan/nodeset", "show", "text"},
-	"alloc":                {"fault", "pin", "text"},
+	"batch":                {"fault", "pin", "text"},
 	"wire":                 {"gpu", "job", "pin", "pipe", "pmiserver/spawn"},
 	"reach":                {"deadline", "proc", "reach/callback", "reach/starter", "sshx"},
 	"reach/callback":       {},
@@ -90,11 +90,11 @@ var lower = map[string][]string{
 	"launch/words":         {"idset", "job", "launch/supervise", "pin", "show", "text"},
 	"launch":               {"fault", "gpu", "hostlist", "idset", "job", "launch/checkpoint", "launch/info", "launch/node", "launch/reserve", "launch/restart", "launch/stdio", "launch/supervise", "launch/words", "pin", "plan", "pmiserver", "pmiserver/fence", "pmiserver/spawn", "pmiserver/transcript", "show", "text", "timeline", "wire"},
 	"cli/option":           {"fault", "gpu", "hostlist", "job", "limit", "launch/stdio/pattern", "pin", "show", "text"},
-	"cli/request":          {"alloc", "cli/option", "config", "fault", "gpu", "hostlist", "idset", "job", "launch/stdio/pattern", "limit", "pin", "plan", "plan/nodeset", "psi", "reach/starter", "sort", "text", "whatif"},
+	"cli/request":          {"batch", "cli/option", "config", "fault", "gpu", "hostlist", "idset", "job", "launch/stdio/pattern", "limit", "pin", "plan", "plan/nodeset", "psi", "reach/starter", "sort", "text", "whatif"},
 	"cli/record":           {"hostlist", "job", "limit"},
 	"cli/saved":            {"cli/option", "fault", "job", "launch/restart"},
 	"cli/aprun":            {"fault"},
-	"cli":                  {"alloc", "cli/aprun", "cli/option", "cli/record", "cli/request", "cli/saved", "config", "doctor", "fault", "helper", "helper/checkup", "helper/keeper", "helper/offer", "helper/probe", "helper/rank", "hostlist", "job", "launch", "launch/node", "launch/reserve", "launch/restart", "launch/stdio", "limit", "nsswitch", "plan", "pmiserver", "psi", "reach", "reach/callback", "reach/starter", "selftest", "show", "sshx", "subprocess", "text", "timeline", "userfile", "whatif"},
+	"cli":                  {"batch", "cli/aprun", "cli/option", "cli/record", "cli/request", "cli/saved", "config", "doctor", "fault", "helper", "helper/checkup", "helper/keeper", "helper/offer", "helper/probe", "helper/rank", "hostlist", "job", "launch", "launch/node", "launch/reserve", "launch/restart", "launch/stdio", "limit", "nsswitch", "plan", "pmiserver", "psi", "reach", "reach/callback", "reach/starter", "selftest", "show", "sshx", "subprocess", "text", "timeline", "userfile", "whatif"},
 	"selftest":             {"pmiserver/client", "text"},
 	".":                    {"cli"},
 

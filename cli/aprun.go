@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"remshell/alloc"
+	"remshell/batch"
 	"remshell/cli/aprun"
 	"remshell/cli/option"
 	"remshell/cli/request"
@@ -48,7 +48,7 @@ func asAprun(args []string, table *option.Table, sys System) (words []string, do
 		return nil, true, completeAprun(words, sys)
 	}
 	w := world(sys)
-	system, _ := alloc.Inside(alloc.World{Env: func(name string) (string, bool) { return job.Lookup(sys.Environ, name) }, Open: w.Open})
+	system, _ := batch.Inside(batch.World{Env: func(name string) (string, bool) { return job.Lookup(sys.Environ, name) }, Open: w.Open})
 	line, err := aprun.Translate(args, aprun.World{Read: request.Texts(w.Open), Takes: table.Takes, Granted: system != ""})
 	if err != nil {
 		return nil, false, err

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"remshell/alloc"
+	"remshell/batch"
 	"remshell/cli/option"
 	"remshell/fault"
 	"remshell/hostlist"
@@ -23,8 +23,8 @@ import (
 //	hosts of options, words, PSI_*  >  allocation  >  hosts of variables  >  this machine
 
 // batch is where an allocation is looked for.
-func (w World) batch() alloc.World {
-	return alloc.World{Env: w.env, Open: w.Open, Run: w.Run}
+func (w World) batch() batch.World {
+	return batch.World{Env: w.env, Open: w.Open, Run: w.Run}
 }
 
 // Allocated turns to an allocation if nobody has named hosts, and keeps what it grants for Make.
@@ -85,7 +85,7 @@ func (w World) turned(line option.Line, system string, auto bool) (out option.Li
 func (w World) system(line option.Line, named bool) string {
 	rmk := line.Job.RMK
 	switch {
-	case alloc.Known(rmk):
+	case batch.Known(rmk):
 		return rmk
 	case rmk != "" && rmk != "auto":
 		return "" // none, user
@@ -95,13 +95,13 @@ func (w World) system(line option.Line, named bool) string {
 	if inside, _ := w.env("MPIEXEC_JOBID"); !named && (inside != "" || line.NamesHosts() || w.listsNodes()) {
 		return ""
 	}
-	system, _ := alloc.Inside(w.batch())
+	system, _ := batch.Inside(w.batch())
 	return system
 }
 
 // grant asks a batch system for what it has given us.
-func (w *World) grant(system string, wish alloc.Wish) error {
-	a, err := alloc.Of(system, w.batch(), wish)
+func (w *World) grant(system string, wish batch.Wish) error {
+	a, err := batch.Of(system, w.batch(), wish)
 	if err == nil {
 		w.Grant = &a
 	}
@@ -125,9 +125,9 @@ func asksFor(line option.Line) string {
 
 // wishOf is what a line says of an allocation: with a section, what that one does of its groups;
 // with nil, all groups that its sections name, if each names some.
-func wishOf(line option.Line, one *option.Section) (wish alloc.Wish, err error) {
+func wishOf(line option.Line, one *option.Section) (wish batch.Wish, err error) {
 	wish.Job, wish.RankFile = line.Job.RMScope == "job", line.Job.RMRankFile
-	wish.File, wish.Form = alloc.Form(line.Job.RMFile)
+	wish.File, wish.Form = batch.Form(line.Job.RMFile)
 	sections := line.Sections
 	if one != nil {
 		sections = []option.Section{*one}
@@ -234,7 +234,7 @@ func (w World) grouped(app *job.App, line option.Line, s option.Section) error {
 	if err != nil {
 		return err
 	}
-	a, err := alloc.Of(w.Grant.System, w.batch(), wish)
+	a, err := batch.Of(w.Grant.System, w.batch(), wish)
 	if err != nil {
 		return err
 	}
@@ -249,10 +249,10 @@ func (w World) grouped(app *job.App, line option.Line, s option.Section) error {
 
 // meant tells the candidates of an allocation how many tasks each was granted.
 func (w World) meant(req *job.Request, line option.Line) {
-	if w.Grant == nil || !alloc.Known(line.Job.RMK) {
+	if w.Grant == nil || !batch.Known(line.Job.RMK) {
 		return
 	}
-	granted := make(map[string]alloc.Host)
+	granted := make(map[string]batch.Host)
 	for _, h := range w.Grant.Hosts {
 		granted[h.Name] = h
 	}
@@ -274,7 +274,7 @@ func (w World) fence(nodes []job.NodeDef) {
 	if w.Grant == nil {
 		return
 	}
-	granted := make(map[string]alloc.Host)
+	granted := make(map[string]batch.Host)
 	for _, h := range w.Grant.Hosts {
 		if h.Bare {
 			h.List = ""
@@ -291,7 +291,7 @@ func (w World) fence(nodes []job.NodeDef) {
 }
 
 // told is what plan, report and -v say of an allocation.
-func told(g *alloc.Allocation) *job.RM {
+func told(g *batch.Allocation) *job.RM {
 	return &job.RM{Name: g.System, Job: g.Job, Step: g.Step, Hosts: len(g.Hosts), Tasks: g.Tasks(), CPUs: g.CPUs(), End: g.End}
 }
 
@@ -323,7 +323,7 @@ func (w World) doubts() (notes []job.Note) {
 }
 
 // Told is the line of -v about an allocation (RM-5).
-func Told(rm job.RM, g *alloc.Allocation) string {
+func Told(rm job.RM, g *batch.Allocation) string {
 	var t strings.Builder
 	t.WriteString("rm: " + rm.Name)
 	if rm.Job != "" {

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"remshell/alloc"
+	"remshell/batch"
 	"remshell/cli/option"
 	"remshell/fault"
 	"remshell/hostlist"
@@ -81,7 +81,7 @@ func (w World) Sets(line option.Line) (nodeset.Setting, error) {
 	if err != nil {
 		return nodeset.Setting{}, err
 	}
-	in := w.input(line, len(named) > 0 || w.Grant != nil && alloc.Known(line.Job.RMK) || line.Job.Simulate > 0)
+	in := w.input(line, len(named) > 0 || w.Grant != nil && batch.Known(line.Job.RMK) || line.Job.Simulate > 0)
 	in.Placed = in.Placed || told.by != ""
 	choice, err := psi.Read(in)
 	return choice.Set, err
@@ -90,7 +90,7 @@ func (w World) Sets(line option.Line) (nodeset.Setting, error) {
 // isHome reports whether hosts that were named are this machine alone, which neither a
 // cluster file nor a batch system has in hand.
 func (w World) isHome(nodes []job.NodeDef, rmk string) bool {
-	if alloc.Known(rmk) {
+	if batch.Known(rmk) {
 		return false
 	}
 	cluster := w.byName()

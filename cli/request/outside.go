@@ -5,7 +5,7 @@ import (
 	"net/netip"
 	"slices"
 
-	"remshell/alloc"
+	"remshell/batch"
 	"remshell/cli/option"
 	"remshell/fault"
 	"remshell/hostlist"
@@ -20,13 +20,13 @@ func (w World) Outside(req job.Request, j option.Job) error {
 	if j.AllowOutside || j.RMK == "none" || j.RMK == "user" || outer != "" {
 		return nil
 	}
-	system, number := alloc.Inside(w.batch())
-	if system == "" || system == alloc.Condor {
+	system, number := batch.Inside(w.batch())
+	if system == "" || system == batch.Condor {
 		return nil
 	}
 	given := w.Grant
 	if given == nil || given.System != system {
-		whole, err := alloc.Of(system, w.batch(), alloc.Wish{Job: true})
+		whole, err := batch.Of(system, w.batch(), batch.Wish{Job: true})
 		if err != nil {
 			return nil
 		}

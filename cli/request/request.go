@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"remshell/alloc"
+	"remshell/batch"
 	"remshell/cli/option"
 	"remshell/config"
 	"remshell/fault"
@@ -147,7 +147,7 @@ func restarts(j option.Job, grace time.Duration) (job.Restart, error) {
 func (w World) named(req *job.Request, line option.Line, told rankPlacement) (named []hostlist.Entry, list string, err error) {
 	list = "-host and -hostfile"
 	named, err = w.sections(req, line)
-	if err == nil && w.Grant != nil && alloc.Known(line.Job.RMK) {
+	if err == nil && w.Grant != nil && batch.Known(line.Job.RMK) {
 		list, named = "the allocation", w.granted()
 	}
 	if err == nil && len(named) == 0 && line.Job.Nodes == "" {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"remshell/alloc"
+	"remshell/batch"
 	"remshell/cli/option"
 	"remshell/fault"
 	"remshell/job"
@@ -21,7 +21,7 @@ type Starter struct {
 	Asked            bool          // by name: then there is no other way
 	Most             time.Duration // between SIGTERM and SIGKILL, before the batch system kills; 0: as wanted
 	Together         bool          // it is called once for all hosts, or as many as go together
-	given            *alloc.Allocation
+	given            *batch.Allocation
 }
 
 // Starter is that of the batch system in whose job we are, if it has one that we know and the user
@@ -32,7 +32,7 @@ func (w World) Starter(j option.Job) (Starter, error) {
 	if asked == nil && (j.Launcher != "" && j.Launcher != "auto" || len(j.LauncherExec) > 0 || j.RMK == "none" || j.RMK == "user" || outer != "") {
 		return Starter{}, nil
 	}
-	system, number := alloc.Inside(w.batch())
+	system, number := batch.Inside(w.batch())
 	switch have := starter.Of(system); {
 	case asked != nil && asked != have:
 		return Starter{}, &fault.Error{Text: fmt.Sprintf("-launcher %s: this is no job of %s's", j.Launcher, asked.Name), Remedy: asked.Within + "; or use -launcher ssh"}
@@ -41,7 +41,7 @@ func (w World) Starter(j option.Job) (Starter, error) {
 	}
 	given := w.Grant
 	if given == nil || given.System != system { // the user names hosts
-		whole, err := alloc.Of(system, w.batch(), alloc.Wish{})
+		whole, err := batch.Of(system, w.batch(), batch.Wish{})
 		if err != nil {
 			return Starter{}, err
 		}
@@ -51,7 +51,7 @@ func (w World) Starter(j option.Job) (Starter, error) {
 }
 
 // Inside finds the batch system in whose job we are, and its number of the job; empty: none.
-func (w World) Inside() (system, number string) { return alloc.Inside(w.batch()) }
+func (w World) Inside() (system, number string) { return batch.Inside(w.batch()) }
 
 // Reaches makes a request one whose hosts are reached by the starter, if there is one.
 func (s Starter) Reaches(req *job.Request) {
@@ -136,32 +136,32 @@ func everywhere(req *job.Request) {
 func (s Starter) Find(host string) (call starter.Call, held bool) {
 	found, held := find(s.given, host)
 	call = starter.Call{Host: found.Name, Part: -1, Rank: found.Rank}
-	if slices.ContainsFunc(s.given.Hosts, func(h alloc.Host) bool { return h.Group > 0 }) {
+	if slices.ContainsFunc(s.given.Hosts, func(h batch.Host) bool { return h.Group > 0 }) {
 		call.Part = found.Group
 	}
 	return call, held
 }
 
 // find finds a host in an allocation, by its name or, where only one of the two has a domain, by what stands before that.
-func find(given *alloc.Allocation, host string) (alloc.Host, bool) {
-	i := slices.IndexFunc(given.Hosts, func(have alloc.Host) bool {
+func find(given *batch.Allocation, host string) (batch.Host, bool) {
+	i := slices.IndexFunc(given.Hosts, func(have batch.Host) bool {
 		short, _, long := strings.Cut(have.Name, ".")
 		asked, _, qualified := strings.Cut(host, ".")
 		return strings.EqualFold(have.Name, host) || long != qualified && strings.EqualFold(short, asked)
 	})
 	if i < 0 {
-		return alloc.Host{}, false
+		return batch.Host{}, false
 	}
 	return given.Hosts[i], true
 }
 
 // Logins finds out how a host lets us in, by the SSH server that was started there for this job; nil: none was.
-func (w World) Logins(j option.Job) func(host string) (login alloc.Login, held bool) {
+func (w World) Logins(j option.Job) func(host string) (login batch.Login, held bool) {
 	given := w.contacts(j.RMK)
 	if given == nil {
 		return nil
 	}
-	return func(host string) (alloc.Login, bool) {
+	return func(host string) (batch.Login, bool) {
 		found, held := find(given, host)
 		return found.Login, held
 	}
@@ -169,21 +169,21 @@ func (w World) Logins(j option.Job) func(host string) (login alloc.Login, held b
 
 // contacts are the hosts on which SSH servers were started for the job that we are inside of, also if the user names some
 // of them; nil: there are none. What cannot be read then does not matter. A launch from inside of a rank does not look (RM-2).
-func (w World) contacts(rmk string) *alloc.Allocation {
+func (w World) contacts(rmk string) *batch.Allocation {
 	given := w.Grant
 	if given == nil {
-		system, _ := alloc.Inside(w.batch())
+		system, _ := batch.Inside(w.batch())
 		outer, _ := w.env("MPIEXEC_JOBID")
-		if system != alloc.Condor || outer != "" || rmk == "none" || rmk == "user" {
+		if system != batch.Condor || outer != "" || rmk == "none" || rmk == "user" {
 			return nil
 		}
-		all, err := alloc.Of(system, w.batch(), alloc.Wish{})
+		all, err := batch.Of(system, w.batch(), batch.Wish{})
 		if err != nil {
 			return nil
 		}
 		given = &all
 	}
-	if !slices.ContainsFunc(given.Hosts, alloc.Host.LetsIn) {
+	if !slices.ContainsFunc(given.Hosts, batch.Host.LetsIn) {
 		return nil
 	}
 	return given

@@ -27,7 +27,7 @@ import (
 	"strconv"
 	"strings"
 
-	"remshell/alloc"
+	"remshell/batch"
 	"remshell/config"
 	"remshell/job"
 )
@@ -43,7 +43,7 @@ type World struct {
 	Run     func(name string, args ...string) (string, error) // a batch system's program; nil: none is run
 	Trust   func(name string) error                           // why a file that was opened may not be obeyed as code; nil: it may
 
-	Grant *alloc.Allocation // what a batch system gave, if its hosts are used; see Allocated
+	Grant *batch.Allocation // what a batch system gave, if its hosts are used; see Allocated
 }
 
 // env is a variable; it may be defined and empty.
@@ -63,7 +63,7 @@ const ompThreads = "OMP_NUM_THREADS"
 // have together here, and not the width of each. Empty: it is not.
 func (w World) slotThreads() string {
 	value, _ := w.env(ompThreads)
-	if n := alloc.SlotCPUs(w.batch()); n == 0 || value != strconv.Itoa(n) {
+	if n := batch.SlotCPUs(w.batch()); n == 0 || value != strconv.Itoa(n) {
 		return ""
 	}
 	return ompThreads + "=" + value

@@ -8,7 +8,7 @@ package starter
 // PBS counts and ends processes by their session; so PBS_JOBID is set for the helper, whose ranks then stay in it.
 // It is no row of the table, since it starts nothing: package reach has the shell do it (Self.Joining).
 const (
-	PBS       = "pbs"        // word of -launcher, and what package alloc calls the system
+	PBS       = "pbs"        // word of -launcher, and what package batch calls the system
 	Attach    = "pbs_attach" // on the hosts
 	PBSName   = "PBS"
 	PBSWithin = "call mpiexec in a script of qsub"

@@ -4,7 +4,7 @@ their job (rm-integration.md 3). What such a program starts the batch system wat
 that descends from it: so it sees all ranks, counts what they consume, and ends them when the
 job ends.
 
-	alloc.Inside --system--> Of --Starter--> Argv, Environ      package reach runs it (reach.ByStarter),
+	batch.Inside --system--> Of --Starter--> Argv, Environ      package reach runs it (reach.ByStarter),
 	                                         Verdict, Line      and asks what its last words mean
 
 All of it are values and functions of values; nothing is run here.
@@ -29,7 +29,7 @@ const Shell = "/bin/sh"
 
 // A Starter is a row: how one batch system is told to start Shell on one host.
 type Starter struct {
-	System  string // as package alloc calls it; a word of -launcher
+	System  string // as package batch calls it; a word of -launcher
 	Program string // looked for in Folder, then in the PATH; another word of -launcher
 	Folder  string // variable by which the batch system tells its job where its own programs are; empty: none
 	Name    string // of the batch system, for people

@@ -1,5 +1,5 @@
 /*
-Package alloc knows what a batch system has given to the job in which mpiexec was started
+Package batch knows what a batch system has given to the job in which mpiexec was started
 (HOST-10; rm-integration.md 1 and 2). It reads the batch system's variables, the files that they
 name, and what its own programs print, which it is handed.
 
@@ -9,7 +9,7 @@ name, and what its own programs print, which it is handed.
 Each system has a file of its own, with its row of the table below; what their lists have in
 common is in names.go (host lists, counts) and lines.go (files, hosts that are named again).
 */
-package alloc
+package batch
 
 import (
 	"cmp"

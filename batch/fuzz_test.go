@@ -1,4 +1,4 @@
-package alloc
+package batch
 
 import (
 	"errors"
@@ -12,7 +12,7 @@ import (
 // finds hosts with names that may be connected to, or says what is wrong; and it keeps no more
 // than a small multiple of what it was given.
 //
-// Each is run alone: go test ./alloc -fuzz 'FuzzSlurm$' -fuzztime 60s
+// Each is run alone: go test ./batch -fuzz 'FuzzSlurm$' -fuzztime 60s
 
 // What reading may take, freed again or not: so much for each host that an allocation may have, and for each byte of
 // the lists. A host is a name, an index of it, and what becomes of both while they grow.
