@@ -240,6 +240,9 @@ func (c *call) withDialer() (hangUp func(), err error) {
 	if err != nil {
 		return nil, err
 	}
+	if d.client != nil {
+		d.client.Recorded = func(file string) { c.env.Say("new host keys are recorded in " + file) }
+	}
 	c.env.Dialer, c.env.Build, c.env.Release = d, d.build, Version
 	return d.close, nil
 }

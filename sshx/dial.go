@@ -30,6 +30,8 @@ type Dialer struct {
 	// AcceptNew records unknown host keys as StrictHostKeyChecking accept-new
 	// does, also where the configuration does not say so.
 	AcceptNew bool
+	// Recorded, if not nil, is called with the name of a known_hosts file, for messages, when the first key has been added to it.
+	Recorded func(file string)
 	// Ask reads a passphrase from the user; nil: there is nobody to ask. There
 	// is one call at a time, and one for each key.
 	Ask func(prompt string) ([]byte, error)
@@ -41,8 +43,9 @@ type Dialer struct {
 	Lookup  func(ctx context.Context, network, host string) ([]netip.Addr, error)
 	Connect func(ctx context.Context, network, address string) (net.Conn, error)
 
-	recording sync.Mutex // held while a known_hosts file is added to
-	asking    sync.Mutex // held while the user is asked
+	recording sync.Mutex      // held while a known_hosts file is added to; guards added
+	added     map[string]bool // the files that keys have been added to
+	asking    sync.Mutex      // held while the user is asked
 
 	mu     sync.Mutex // guards what follows; nothing that waits happens under it
 	pacer  *Pacer

@@ -252,14 +252,22 @@ func TestAcceptNewHostKeys(t *testing.T) {
 	b := newBed(t, testbed.Options{Hosts: 2})
 	args := []string{"--accept-new-host-keys", "-host", "n1", "-n", "1", "true"}
 	b.forget(t, b.knownAs(t, "n1"), "")
-	if r := b.run(t, args...); r.code != 0 {
-		t.Errorf("exit %d: %s", r.code, r.err)
+	if r, want := b.run(t, args...), "mpiexec: new host keys are recorded in ~/.ssh/known_hosts\n"; r.code != 0 || r.err != want {
+		t.Errorf("exit %d: %swant %s", r.code, r.err, want)
 	}
 	b.run(t, args[1:]...).good(t) // was recorded
 	b.sshFile(t, "known_hosts", func(string) string {
 		return strings.Join(b.knownAs(t, "n1"), ",") + " " + b.Hosts[1].Key + "\n"
 	})
 	b.refuses(t, job{args: args}, 125, "n1: ", "changed")
+	// In a container HOME may be another folder. ssh-keygen takes the account's file, as we do.
+	r := b.refuses(t, job{args: args, env: []string{"HOME=" + t.TempDir()}}, 125, testbed.HomeDir()+"/.ssh/known_hosts:1", "ssh-keygen -R n1")
+	_, advice, _ := strings.Cut(r.err, "forget the old key with: ")
+	advice, _, _ = strings.Cut(advice, "\n")
+	b.on(t, testbed.Head, "env", "HOME="+t.TempDir(), "sh", "-ec", advice)
+	if r := b.run(t, args...); r.code != 0 {
+		t.Errorf("exit %d after %s: %s", r.code, advice, r.err)
+	}
 }
 
 // Issue 2, done when 3: OpenSSH drops connections above the tenth that has not logged
