@@ -26,6 +26,7 @@ import (
 //	sh exit=N        its last command must leave with N
 //	sh needs=PROG    only where there is such a program
 //	sh newcomer      by TestNewcomer alone, who has nothing yet
+//	sh ci            by TestCIJob alone, who has a key in a variable; with needs=PROG, too
 //	sh job=SYSTEM    by TestSlurm or TestSGE, who hand it in
 //	sh not run: WHY  by nobody
 //	yaml run         the commands of a workflow, with a docker that leads to the hosts
@@ -73,7 +74,7 @@ func (b box) how() (run bool, code int, err error) {
 		return missing == nil, 0, nil
 	case language == "sh" && key == "job" && slices.Contains([]string{"slurm", "sge", "condor", "condor.sub"}, value):
 		return false, 0, nil
-	case language == "sh" && (rest == "newcomer" || strings.HasPrefix(rest, "not run: ")):
+	case language == "sh" && (rest == "newcomer" || ci.MatchString(b.words) || strings.HasPrefix(rest, "not run: ")):
 		return false, 0, nil
 	}
 	return false, 0, fmt.Errorf("nobody knows how to run a box of %q", b.words)

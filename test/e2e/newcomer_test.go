@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -78,8 +79,8 @@ func (n newcomer) put(t *testing.T, host, from, name string) {
 	}
 }
 
-// follow does what boxes of the manual say, one after the other in one shell.
-func (n newcomer) follow(t *testing.T, boxes []box, version string) result {
+// follow does what boxes of the manual say, one after the other in one shell. env comes on top of a login's environment.
+func (n newcomer) follow(t *testing.T, boxes []box, version string, env ...string) result {
 	t.Helper()
 	var script strings.Builder
 	for _, x := range boxes {
@@ -87,8 +88,8 @@ func (n newcomer) follow(t *testing.T, boxes []box, version string) result {
 	}
 	text := strings.NewReplacer("VERSION", version, "linux-amd64", "linux-"+runtime.GOARCH).Replace(script.String())
 	t.Chdir(n.dir)
-	login := []string{"env", "-i", "HOME=" + n.home, "USER=newcomer", "LOGNAME=newcomer", "SHELL=/bin/sh", "PATH=/usr/bin:/bin",
-		"timeout", "-k", "20", "300", "/bin/sh", "-ec", text}
+	login := []string{"env", "-i", "HOME=" + n.home, "USER=newcomer", "LOGNAME=newcomer", "SHELL=/bin/sh", "PATH=/usr/bin:/bin"}
+	login = append(append(login, env...), "timeout", "-k", "20", "300", "/bin/sh", "-ec", text)
 	r := n.startAs(t, job{uid: n.uid, limit: 6 * time.Minute}, login).wait(t)
 	if r.code != 0 {
 		t.Errorf("exit %d\n%s\nsays\n%s%s", r.code, text, r.out, r.err)
@@ -179,6 +180,51 @@ func TestNewcomer(t *testing.T) {
 	}
 	if said := inOrder(r.err, "waiting for resources, position 1 of 1", "starting now, waited "); said != "" {
 		t.Errorf("no %q: %s", said, r.err)
+	}
+}
+
+// ci are the words of a box for a job of a CI system. The program that it may need is in parentheses.
+var ci = regexp.MustCompile(`^sh ci(?: needs=(\S+))?$`)
+
+// What the manual says of a CI job works in a container: the account has no files of ssh, HOME is another folder, and the key
+// comes in a variable.
+func TestCIJob(t *testing.T) {
+	manual, err := os.ReadFile(filepath.Join(repo, "doc/manual.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBed(t, testbed.Options{Hosts: 2})
+	b.needNamespaces(t)
+	b.openRepo(t)
+	n := newNewcomer(t, b)
+	ssh := filepath.Join(n.Root(testbed.Head), n.home, ".ssh")
+	key, err := os.ReadFile(filepath.Join(ssh, "id_ed25519"))
+	home := filepath.Join(filepath.Dir(n.home), "container")
+	err = errors.Join(err, os.RemoveAll(ssh), relink(mpi(t, "hello"), filepath.Join(n.dir, "hello")),
+		os.Mkdir(filepath.Join(n.Root(testbed.Head), home), 0o700), os.Chown(filepath.Join(n.Root(testbed.Head), home), n.uid, n.uid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []box
+	for _, x := range boxes(string(manual)) {
+		words := ci.FindStringSubmatch(x.words)
+		if words == nil {
+			continue
+		}
+		if _, err := exec.LookPath(words[1]); words[1] == "" || err == nil {
+			all = append(all, x)
+		}
+	}
+	if len(all) < 5 {
+		t.Fatalf("the manual has other boxes for CI than it had: %v", all)
+	}
+	r := n.follow(t, all, "1.0", "PATH="+n.dir+"/.bin:/usr/bin:/bin", "HOME="+home, "CI_SSH_KEY="+strings.TrimSuffix(string(key), "\n"))
+	t.Logf("%s%s", r.out, r.err)
+	if said := inOrder(r.err, "new host keys are recorded in "+n.dir+"/ci_known_hosts\n"); said != "" {
+		t.Errorf("no %q", said)
+	}
+	if said := inOrder(r.out, "n1", "rank 0 of 2", "code 0"); said != "" {
+		t.Errorf("no %q at its place", said)
 	}
 }
 
