@@ -29,7 +29,7 @@ type group struct {
 	offers  map[int]*offering // by section
 	pmix    *rank.PMIx        // nil: no rank is offered it
 	pruned  atomic.Bool       // they are killed, since one of them could not be started
-	spoken  [2]atomic.Bool    // one of them has spoken PMI, or PMIx
+	waits   [2]atomic.Bool    // mpiexec was told that one of them waits for all by PMI, or by PMIx
 
 	address    string   // that Member.Iface means, or what else peers reach the node by; empty: unknown
 	rendezvous string   // address and port where torch's ranks can meet; empty: nobody asked
@@ -194,12 +194,13 @@ func (s *session) newPMI(g *group) *pmiserver.Server {
 		}
 		s.conn.Send(&wire.PMI{Rank: -1, Event: wire.PMIBroken, Text: text})
 	}
+	server.Entering = func(rank int) { s.waits(of[rank], byPMI) }
 	server.Aborting = func(rank int) { of[rank].pmiState.Store(int32(job.PMIAborted)) }
 	server.Changed = func(rank int, _, to pmiserver.State) {
 		switch to {
 		case pmiserver.Inited:
 			of[rank].pmiState.Store(int32(job.PMIOpen))
-			s.spoke(of[rank], wire.PMISpoke)
+			of[rank].spoken[byPMI].Store(true)
 		case pmiserver.Finalized:
 			of[rank].pmiState.Store(int32(job.PMIFinalized))
 		}

@@ -137,11 +137,17 @@ func (s *session) say(r *process, m wire.Message) bool {
 	return !r.ended
 }
 
-// spoke tells mpiexec by which interface a rank has introduced itself, the first one it did so by (PMIX-5):
-// of a group here once for each.
-func (s *session) spoke(r *process, by wire.PMIEvent) {
-	if r.spoken.CompareAndSwap(false, true) && r.group.spoken[by-wire.PMISpoke].CompareAndSwap(false, true) {
-		s.say(r, &wire.PMI{Rank: r.number, Event: by})
+// By which protocol a rank talks to us.
+const (
+	byPMI = iota
+	byPMIx
+)
+
+// waits tells mpiexec that a rank waits for its whole group by a protocol, of a group here once for each (PMIX-4). A rank that has
+// spoken the other protocol, too, is a wrapper, which runs one program after the other: it is not reported.
+func (s *session) waits(r *process, by int) {
+	if !r.spoken[byPMIx-by].Load() && r.group.waits[by].CompareAndSwap(false, true) {
+		s.say(r, &wire.PMI{Rank: r.number, Event: wire.PMIWaits + wire.PMIEvent(by)})
 	}
 }
 

@@ -258,16 +258,17 @@ func (s *session) pmixEvents(g *group) pmix.Events {
 			switch to {
 			case pmix.Initialized:
 				of[rank].pmiState.Store(int32(job.PMIOpen))
-				s.spoke(of[rank], wire.PMIxSpoke)
+				of[rank].spoken[byPMIx].Store(true)
 			case pmix.Finalized:
 				of[rank].pmiState.Store(int32(job.PMIFinalized))
 			}
 		},
-		Lost:   func(rank int, why error) { tell(rank, wire.PMILost, why) },
-		Junk:   func(rank int, why error) { tell(rank, wire.PMIJunk, why) },
-		Note:   func(rank int, text string) { s.log.inform("rank %d: %s", first+rank, text) },
-		Leaves: func(rank int, files []string) []string { return link.keep(first+rank, files, s.log) },
-		Print:  func(ctx context.Context, rank int, text message.LogText) { s.utter(ctx, of[rank], text) },
+		Fencing: func(rank int) { s.waits(of[rank], byPMIx) },
+		Lost:    func(rank int, why error) { tell(rank, wire.PMILost, why) },
+		Junk:    func(rank int, why error) { tell(rank, wire.PMIJunk, why) },
+		Note:    func(rank int, text string) { s.log.inform("rank %d: %s", first+rank, text) },
+		Leaves:  func(rank int, files []string) []string { return link.keep(first+rank, files, s.log) },
+		Print:   func(ctx context.Context, rank int, text message.LogText) { s.utter(ctx, of[rank], text) },
 	}
 	if g.prepare.PMI.Trace {
 		events.Trace = func(rank int, line string) { s.trace(of[rank], line) }

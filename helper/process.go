@@ -36,10 +36,10 @@ type process struct {
 	in       *stdinWriter // nil: stdin is /dev/null
 	out, err *source
 	pmi      pmiStream
-	tcp      *tcpSession  // that is pmi, if the rank comes in by the port
-	id       int          // its PMI_ID then
-	pmiState atomic.Int32 // a job.PMIState, set by the goroutine that serves pmi
-	spoken   atomic.Bool  // it has introduced itself by one interface or the other (PMIX-5)
+	tcp      *tcpSession    // that is pmi, if the rank comes in by the port
+	id       int            // its PMI_ID then
+	pmiState atomic.Int32   // a job.PMIState, set by the goroutine that serves pmi
+	spoken   [2]atomic.Bool // it has introduced itself by PMI, or by PMIx
 
 	born  chan struct{} // closed when mpiexec was told that it runs, and its streams are there
 	talk  sync.Mutex    // guards ended

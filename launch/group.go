@@ -2,7 +2,6 @@ package launch
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -22,21 +21,21 @@ type group struct {
 	first    int // number of its rank 0 in the job
 	plan     job.Plan
 	apps     []job.App
-	nodes    []*member             // of the plan
-	home     []int                 // the node of each rank, by its key; not to be changed
-	alive    map[*member]int       // ranks that are not over
-	earlier  []int                 // ranks that each of nodes has had of groups before
-	starting int                   // ranks of which it is not known whether they run
-	waits    *spawning             // who is told that all run; nil: nobody
-	pruned   bool                  // one of them could not be started
-	fenced   bool                  // all its nodes have met
-	asked    []*member             // that have none of its ranks, and have asked where they are
-	bound    *bindings             // nil: nobody wants to know
-	dead     []int                 // ranks that have failed while the others go on (job.Ends.KeepAll)
-	told     int                   // how many of dead its nodes know
-	failed   bool                  // one of its ranks ended in a way that may have to be told of
-	speakers map[wire.PMIEvent]int // by the interface, the first rank of the job that spoke it
-	life     *groupTimes           // in the timeline; nil: there is none
+	nodes    []*member       // of the plan
+	home     []int           // the node of each rank, by its key; not to be changed
+	alive    map[*member]int // ranks that are not over
+	earlier  []int           // ranks that each of nodes has had of groups before
+	starting int             // ranks of which it is not known whether they run
+	waits    *spawning       // who is told that all run; nil: nobody
+	pruned   bool            // one of them could not be started
+	fenced   bool            // all its nodes have met
+	asked    []*member       // that have none of its ranks, and have asked where they are
+	bound    *bindings       // nil: nobody wants to know
+	dead     []int           // ranks that have failed while the others go on (job.Ends.KeepAll)
+	told     int             // how many of dead its nodes know
+	failed   bool            // one of its ranks ended in a way that may have to be told of
+	waiting  [2]*waiting     // by PMI and by PMIx, the first rank that waits for all others
+	life     *groupTimes     // in the timeline; nil: there is none
 }
 
 // addGroup takes in a group that is prepared, and returns it.
@@ -312,25 +311,6 @@ func (f *fleet) started(n *member, m *wire.Started) []supervise.Event {
 	}
 	f.rankGone(n, m.Rank)
 	return news
-}
-
-// spoke notes by which interface a rank has introduced itself. Of two in one group the user is told: each
-// side will wait for the other (PMIX-4).
-func (f *fleet) spoke(m *wire.PMI) {
-	g, _ := f.groupOf(m.Rank)
-	if g == nil {
-		return
-	}
-	if _, known := g.speakers[m.Event]; known {
-		return
-	}
-	if g.speakers == nil {
-		g.speakers = make(map[wire.PMIEvent]int)
-	}
-	if g.speakers[m.Event] = m.Rank; len(g.speakers) == 2 {
-		f.env.Say(fmt.Sprintf("%s speaks PMI, %s PMIx: they cannot be in one MPI_COMM_WORLD (programs of two MPI libraries are two jobs)",
-			f.state.Who(g.speakers[wire.PMISpoke]), f.state.Who(g.speakers[wire.PMIxSpoke])))
-	}
 }
 
 // peered tells a node which ranks of a group are where. One that has none of them hears when the group

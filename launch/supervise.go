@@ -355,9 +355,8 @@ func (f *fleet) translateMessage(n *member, m wire.Message) []supervise.Event {
 	case *wire.Trace:
 		f.record(m.Rank, m.Line)
 	case *wire.PMI:
-		if m.Event == wire.PMISpoke || m.Event == wire.PMIxSpoke {
-			f.spoke(m)
-			break
+		if m.Event == wire.PMIWaits || m.Event == wire.PMIxWaits {
+			return f.waits(n, m)
 		}
 		if g, _ := f.groupOf(m.Rank); g == nil || !g.pruned {
 			return []supervise.Event{supervise.Failed{Kind: pmiCauses[m.Event], Rank: m.Rank, Code: m.Code, Text: m.Text}}

@@ -44,6 +44,9 @@ func (c *rankSession) Fence(release func() []byte) {
 		c.Note("entered a barrier twice")
 		return
 	}
+	if c.s.Entering != nil {
+		c.s.Entering(c.Number)
+	}
 	puts, cost := c.Keys.Hand()
 	c.s.fence.Enter(c.ctx, &c.late, c.local, puts, func(bool) { // nobody gives up a barrier
 		c.s.keys.Free(cost)

@@ -56,6 +56,9 @@ type Server struct {
 	// Changed is told each step a rank takes.
 	Changed func(rank int, from, to State)
 
+	// Entering is told of every rank that enters a barrier.
+	Entering func(rank int)
+
 	// Broken is called once, when a barrier can never complete: err is a
 	// *fence.StuckError, or says why the fence failed. No barrier is released after.
 	Broken func(err error)

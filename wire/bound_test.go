@@ -102,7 +102,7 @@ func TestBounds(t *testing.T) {
 			&Sampled{Ranks: []job.RankSample{{Sample: job.Sample{Mem: -1}}}}), "bytes "},
 		{nil, at(&Sampled{Host: job.Sample{CPU: -1}}, &Sampled{Host: job.Sample{CPU: maxTime + 1}}), "time "},
 		{at(&PMI{Event: PMIAborted, Code: 255, Rank: -1}), at(&PMI{Event: PMIAborted, Code: 256}, &PMI{Event: PMIJunk, Code: -1}), "code "},
-		{nil, at(&PMI{Event: 0}, &PMI{Event: PMIxSpoke + 1}), "event "},
+		{nil, at(&PMI{Event: 0}, &PMI{Event: PMIxWaits + 1}), "event "},
 		{at(&Started{PID: 1}, &Started{Err: "no"}, &Started{PID: 1 << 22}), at(&Started{}, &Started{PID: -5}, &Started{PID: 1<<22 + 1}), "pid "},
 		{at(&Refused{Code: 0}, &Refused{Code: 255}), at(&Refused{Code: -1}, &Refused{Code: 256}), "code "},
 		{at(&Data{Bytes: make([]byte, Window)}), at(&Data{Bytes: make([]byte, Window+1)}), "65537 bytes"},

@@ -45,8 +45,8 @@ const (
 	PMIBroken                      // a barrier can never complete
 	PMIJunk                        // the rank said what no client says
 	PMILost                        // the rank's connection ended before finalize
-	PMISpoke                       // the rank is the first of its group on the node to speak PMI
-	PMIxSpoke                      // or PMIx
+	PMIWaits                       // the rank is the first of its group on the node to wait for the whole group by PMI without having spoken PMIx
+	PMIxWaits                      // or by PMIx without having spoken PMI
 )
 
 // A NameOp is what is to be done with a name.
@@ -70,7 +70,7 @@ type PMI struct {
 
 func (m *PMI) fields(c *codec) {
 	c.num(&m.Rank, orNone)
-	c.num((*int)(&m.Event), valueRange{"event", int64(PMIAborted), int64(PMIxSpoke)})
+	c.num((*int)(&m.Event), valueRange{"event", int64(PMIAborted), int64(PMIxWaits)})
 	c.num(&m.Code, aCode)
 	c.sentence(&m.Text, "text")
 }

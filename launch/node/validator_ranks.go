@@ -204,7 +204,7 @@ func (v *validator) alive(m wire.Message, rank int) error {
 // be complete, about several.
 func (v *validator) pmi(m *wire.PMI) error {
 	switch {
-	case m.Event < wire.PMIAborted || m.Event > wire.PMIxSpoke:
+	case m.Event < wire.PMIAborted || m.Event > wire.PMIxWaits:
 		return errValue(m, "event", int(m.Event))
 	case m.Code < 0 || m.Code > 255:
 		return errValue(m, "code", m.Code)

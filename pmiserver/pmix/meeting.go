@@ -269,6 +269,9 @@ func (m *meeting) meet(i int) {
 		x.timer = time.AfterFunc(now.timeout, func() { m.server.task(func() { m.local.GiveUp(number) }) })
 	}
 	m.mu.Unlock()
+	if m.local.Kind == fence.Collective && m.set.isWhole() && now.timeout == 0 && x.group.Fencing != nil {
+		x.group.Fencing(x.rank.number)
+	}
 	var brings []byte
 	if now.collect && m.local.Others != nil {
 		brings = m.appendRecord(nil, x)

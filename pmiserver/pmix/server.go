@@ -61,6 +61,7 @@ type Group struct {
 type Events struct {
 	Abort   func(rank, code int, message string) (told bool) // the rank asks for the end of the job, which hears of it; code is an exit status
 	Changed func(rank int, to State)
+	Fencing func(rank int)            // it enters a fence of its whole group that waits without an end
 	Lost    func(rank int, why error) // a connection of it ended between init and finalize
 	Junk    func(rank int, why error) // it said what no client says
 	Note    func(rank int, text string)

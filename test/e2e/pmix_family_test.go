@@ -204,29 +204,50 @@ func TestManyPMIxRanksOnOneHost(t *testing.T) {
 	}
 }
 
-// Programs of two MPI libraries in one job wait for each other: the user is told, whether they are two
-// sections or what two hosts have (PMIX-4).
+// A job whose ranks wait for each other by PMI and by PMIx ends, and says why: whether they are two sections, or what two hosts
+// have (PMIX-4).
 func TestTwoMPILibrariesInOneJob(t *testing.T) {
 	t.Parallel()
 	mpich, ompi := mpi(t, "hello"), mpi(t, "hello.openmpi")
 	b := newBed(t, testbed.Options{Hosts: 2})
+	const both = " they cannot be in one MPI_COMM_WORLD"
+	sections := []string{"-n", "1", mpich, ":", "-n", "1", ompi}
 	script := fmt.Sprintf(`[ $MPIEXEC_NODE_RANK = 0 ] && exec %s; exec %s`, mpich, ompi)
+	apart := fmt.Sprintf("  hint      start two jobs, one for %s and one for %s, or build both with the same MPI library\n", mpich, ompi)
 	for _, test := range []struct {
-		args []string
-		told string
+		name      string
+		args      []string
+		who       string
+		pmi, hint string
 	}{
-		{[]string{"-hosts", "n1:4", "-n", "1", mpich, ":", "-n", "1", ompi}, "rank 0 on n1 speaks PMI, rank 1 on n1 PMIx: they cannot be in one MPI_COMM_WORLD"},
-		{[]string{"-hosts", "n1:1,n2:1", "-n", "2", "sh", "-c", script}, "rank 0 on n1 speaks PMI, rank 1 on n2 PMIx: they cannot be in one MPI_COMM_WORLD"},
+		{"two sections on a host", slices.Concat([]string{"-hosts", "n1:4"}, sections), "rank 1 on n1 (section 2: " + ompi + ") speaks PMIx", "rank 0 on n1 (section 1: " + mpich + ") speaks PMI,", apart},
+		{"two sections on two hosts", slices.Concat([]string{"-hosts", "n1:1,n2:1"}, sections), "rank 1 on n2 (section 2: " + ompi + ") speaks PMIx", "rank 0 on n1 (section 1: " + mpich + ") speaks PMI,", apart},
+		{"what two hosts have", []string{"-hosts", "n1:1,n2:1", "-n", "2", "sh", "-c", script}, "rank 1 on n2 (sh) speaks PMIx", "rank 0 on n1 (sh) speaks PMI,",
+			"  hint      all hosts need the same MPI library: that on n1 speaks PMI, that on n2 PMIx\n"},
 	} {
-		r := b.start(t, job{args: test.args})
-		var told string
-		b.await(t, "word of it", func() bool {
-			told = r.err.String()
-			return strings.Contains(told, test.told)
-		}, &told)
-		r.cmd.Process.Signal(os.Interrupt)
-		if got := r.wait(t); got.code != 130 || strings.Count(got.err, "cannot be in one") != 1 {
-			t.Errorf("exit %d: %s", got.code, got.err)
+		r := b.run(t, test.args...)
+		if r.code != 1 || strings.Count(r.err, both) != 1 || !strings.Contains(r.err, test.pmi) || !strings.Contains(r.err, test.who) || !strings.Contains(r.err, test.hint) {
+			t.Errorf("%s: exit %d: %s", test.name, r.code, r.err)
+		}
+	}
+}
+
+// Ranks that run a program of one MPI library and then one of another wait for nobody in vain, and a program without MPI may stand
+// beside either (PMIX-4).
+func TestTwoMPILibrariesOneAfterTheOther(t *testing.T) {
+	t.Parallel()
+	mpich, ompi := mpi(t, "hello"), mpi(t, "hello.openmpi")
+	b := newBed(t, testbed.Options{Hosts: 2})
+	twice := fmt.Sprintf("%s && %s", mpich, ompi)
+	r := b.run(t, "-hosts", "n1:1,n2:1", "-n", "2", "sh", "-c", twice)
+	hello := b.helloLines([]string{"n1", "n2"}, 1)
+	want := slices.Concat(hello, hello)
+	slices.Sort(want)
+	r.ran(t, b, want)
+	for _, program := range []string{mpich, ompi} {
+		r := b.run(t, "-hosts", "n1:2", "-n", "1", program, ":", "-n", "1", "true")
+		if r.code != 1 || !strings.Contains(r.err, "rank 0 waits in a barrier that rank 1 has left for good") {
+			t.Errorf("%s beside true: exit %d: %s", program, r.code, r.err)
 		}
 	}
 }
