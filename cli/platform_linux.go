@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -88,7 +87,7 @@ func offerHere(app job.App, environ []string) string {
 	if missing != nil {
 		return ""
 	}
-	return offer.NewJudge(offer.Disk{}, time.Now).Verdict(path, offer.SearchOf(environ, app.Dir)).String()
+	return offer.NewJudge(offer.Disk{}).Verdict(path, offer.SearchOf(environ, app.Dir)).String()
 }
 
 // lockFile locks a file against all others, until it is closed everywhere; EAGAIN or EACCES: another has it.

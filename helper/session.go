@@ -131,7 +131,7 @@ func newSession(c *wire.Conn, sys System, rested claims.Rested) *session {
 		events: make(chan any, 64),
 		done:   make(chan struct{}),
 		life:   life.New(),
-		judge:  offer.NewJudge(offer.Disk{}, time.Now),
+		judge:  offer.NewJudge(offer.Disk{}),
 		groups: make(map[string]*group),
 		ranks:  make(map[int]*process),
 		byRank: make(map[int]*process),

@@ -143,7 +143,7 @@ func inspect(exam *job.Exam, environ []string, m *wire.Examine) {
 		return
 	}
 	search := offer.Search{Dir: exam.DirName, LibraryPath: m.Libraries}
-	verdict := offer.NewJudge(offer.Disk{}, time.Now).Verdict(exam.Found, search)
+	verdict := offer.NewJudge(offer.Disk{}).Verdict(exam.Found, search)
 	exam.Offer, exam.Library = verdict.String(), verdict.MPI
 }
 

@@ -9,24 +9,22 @@ type Kind int
 const (
 	Other      Kind = iota // nothing that we know: the interpreter of a script is not asked
 	Script                 // #!
-	Dynamic                // ELF, and a closure
-	Static                 // ELF, without one
+	Dynamic                // ELF that needs libraries
+	Static                 // ELF that needs none
 	Unreadable             // mode 0111, or gone
-	Unresolved             // its closure is larger than anybody's
 )
 
 func (k Kind) String() string {
-	return [...]string{"neither ELF nor script", "script", "linked with no MPI", "static",
-		"cannot be read", "libraries not all found in time"}[k]
+	return [...]string{"neither ELF nor script", "script", "linked with no MPI", "static", "cannot be read"}[k]
 }
 
 // A Finding is what was found of a program.
 type Finding struct {
 	Kind Kind
 
-	OpenMPI, MPICH, PMIx *Library // the first of each family in the closure; nil: none is in it
+	OpenMPI, MPICH, PMIx *Library // the first of each family; nil: none is needed
 	Direct               bool     // the program itself needs libpmix
-	UCX                  bool     // libucp is in the closure
+	UCX                  bool     // libucp is needed
 	PMIWithin            bool     // a library of MPICH's family speaks PMI, although PMIx is there too
 
 	Namespace, Socket bool // a static program knows the variables PMIX_NAMESPACE, PMI_FD

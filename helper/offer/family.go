@@ -54,8 +54,3 @@ func familyOf(name string, found *object) family {
 func coreOfOpenMPI(name string) bool {
 	return strings.HasPrefix(name, "libopen-rte") || strings.HasPrefix(name, "libopen-pal")
 }
-
-// runtimes are the libraries of C and of compilers, which need nothing but one another. They are
-// not looked for: most programs have no others.
-var runtimes = []string{"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "libutil.so.1",
-	"libresolv.so.2", "libgcc_s.so.1", "libstdc++.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}

@@ -13,9 +13,7 @@ import (
 type elfFile struct {
 	Needed         []string
 	RPath, RunPath string
-	Machine        elf.Machine // 0: x86-64
-	Static         bool        // no loader, and nothing dynamic
-	OwnPathsOnly   bool
+	Static         bool   // no loader, and nothing dynamic
 	Text           string // in what is mapped and not to be written
 	Data           string // in what is to be written
 }
@@ -41,9 +39,6 @@ func (e elfFile) bytes() []byte {
 	if e.RunPath != "" {
 		entry(elf.DT_RUNPATH, name(e.RunPath))
 	}
-	if e.OwnPathsOnly {
-		entry(elf.DT_FLAGS_1, uint64(elf.DF_1_NODEFLIB))
-	}
 	at := uint64(heads + len(e.Text))
 	entry(elf.DT_STRTAB, base+at)
 	entry(elf.DT_NULL, 0)
@@ -58,10 +53,7 @@ func (e elfFile) bytes() []byte {
 		headers = append(headers, elf.Prog64{Type: uint32(elf.PT_INTERP)},
 			elf.Prog64{Type: uint32(elf.PT_DYNAMIC), Off: dynamic, Vaddr: base + dynamic, Filesz: uint64(len(table) * 16)})
 	}
-	h := elf.Header64{Type: uint16(elf.ET_DYN), Machine: uint16(e.Machine), Phoff: 64, Phentsize: 56, Phnum: uint16(len(headers))}
-	if e.Machine == 0 {
-		h.Machine = uint16(elf.EM_X86_64)
-	}
+	h := elf.Header64{Type: uint16(elf.ET_DYN), Machine: uint16(elf.EM_X86_64), Phoff: 64, Phentsize: 56, Phnum: uint16(len(headers))}
 	copy(h.Ident[:], elf.ELFMAG)
 	h.Ident[elf.EI_CLASS], h.Ident[elf.EI_DATA] = byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB)
 	var b bytes.Buffer
@@ -73,30 +65,6 @@ func (e elfFile) bytes() []byte {
 	binary.Write(&b, binary.LittleEndian, table)
 	b.WriteString(e.Data)
 	return b.Bytes()
-}
-
-// cacheOf lays out an ld.so.cache, of names and paths by turns.
-func cacheOf(pairs ...string) []byte {
-	var strings, entries []byte
-	at := uint32(cacheHead + len(pairs)/2*cacheEntry)
-	text := func(s string) uint32 {
-		offset := at + uint32(len(strings))
-		strings = append(append(strings, s...), 0)
-		return offset
-	}
-	order := binary.NativeEndian
-	for i := 0; i < len(pairs); i += 2 {
-		e := make([]byte, cacheEntry)
-		order.PutUint32(e, 0x0303)
-		order.PutUint32(e[4:], text(pairs[i]))
-		order.PutUint32(e[8:], text(pairs[i+1]))
-		entries = append(entries, e...)
-	}
-	head := make([]byte, cacheHead)
-	copy(head, cacheMagic)
-	order.PutUint32(head[20:], uint32(len(pairs)/2))
-	order.PutUint32(head[24:], uint32(len(strings)))
-	return append(append(head, entries...), strings...)
 }
 
 // A folder is files in memory: what they hold, or "-> PATH" of a link. It counts what is opened.

@@ -7,20 +7,17 @@ import (
 	"errors"
 	"io"
 	"slices"
-	"strings"
 )
 
 // An object is what an ELF file says to the kernel and the dynamic loader (gABI 4.1, chapters 5
 // and 7). Of its sections, which need not be there, nothing is read.
 type object struct {
-	machine elf.Machine
-	order   binary.ByteOrder
-	loads   []elf.Prog64 // what is mapped
-	loader  bool         // it asks for a dynamic loader
-	needed  []string     // names, in its order
+	order  binary.ByteOrder
+	loads  []elf.Prog64 // what is mapped
+	loader bool         // it asks for a dynamic loader
+	needed []string     // names, in its order
 
 	rpath, runpath string
-	ownPathsOnly   bool // the folders of the system are not searched for it (DF_1_NODEFLIB)
 }
 
 // Most that is read of one object. Beyond, it is damaged.
@@ -53,7 +50,6 @@ func readObject(f io.ReaderAt) (*object, error) {
 	}
 	var h elf.Header64
 	binary.Decode(head, o.order, &h)
-	o.machine = elf.Machine(h.Machine)
 	size := int(h.Phnum) * binary.Size(elf.Prog64{})
 	if size > mostHeaders || h.Phentsize != 56 && h.Phnum > 0 {
 		return nil, errDamaged
@@ -136,8 +132,6 @@ func (o *object) readDynamic(f io.ReaderAt, entries []elf.Dyn64) error {
 			o.rpath, err = readName(f, table, e.Val)
 		case elf.DT_RUNPATH:
 			o.runpath, err = readName(f, table, e.Val)
-		case elf.DT_FLAGS_1:
-			o.ownPathsOnly = elf.DynFlag1(e.Val)&elf.DF_1_NODEFLIB != 0
 		}
 		if err != nil {
 			return err
@@ -183,10 +177,10 @@ const (
 	searchStep   = 256 << 10
 )
 
-// contains reports which words are in those parts of an object that are mapped and not to be
-// written. late ends the search.
-func (o *object) contains(f io.ReaderAt, late func() bool, words ...string) (found []bool, err error) {
-	found = make([]bool, len(words))
+// contains reports which words are in those parts of an object that are mapped and not to be written: none, if
+// there is more to search than mostSearched, or it cannot be read.
+func (o *object) contains(f io.ReaderAt, words ...string) []bool {
+	found, none := make([]bool, len(words)), make([]bool, len(words))
 	longest := 0
 	for _, w := range words {
 		longest = max(longest, len(w))
@@ -198,13 +192,13 @@ func (o *object) contains(f io.ReaderAt, late func() bool, words ...string) (fou
 			continue
 		}
 		for at := uint64(0); at < p.Filesz; at += searchStep {
-			if searched += searchStep; searched > mostSearched || late() {
-				return nil, errLate
+			if searched += searchStep; searched > mostSearched {
+				return none
 			}
 			piece := step[:min(uint64(len(step)), p.Filesz-at)]
 			n, err := f.ReadAt(piece, int64(p.Off+at))
 			if err != nil && err != io.EOF {
-				return nil, err
+				return none
 			}
 			text := piece[:n]
 			for i, w := range words {
@@ -215,20 +209,5 @@ func (o *object) contains(f io.ReaderAt, late func() bool, words ...string) (fou
 			}
 		}
 	}
-	return found, nil
-}
-
-// expand replaces what the dynamic loader knows in a path: the folder of the object that has the
-// path, the folder of libraries, of which each distribution has its own, and the processor. What
-// names the second becomes several paths.
-func expand(path, origin string, machine elf.Machine) []string {
-	cpu := map[elf.Machine]string{elf.EM_X86_64: "x86_64", elf.EM_AARCH64: "aarch64", elf.EM_PPC64: "powerpc64", elf.EM_RISCV: "riscv64"}[machine]
-	replace := func(lib string) string {
-		return strings.NewReplacer("${ORIGIN}", origin, "$ORIGIN", origin, "${LIB}", lib, "$LIB", lib,
-			"${PLATFORM}", cpu, "$PLATFORM", cpu).Replace(path)
-	}
-	if !strings.Contains(path, "$LIB") && !strings.Contains(path, "${LIB}") {
-		return []string{replace("")}
-	}
-	return []string{replace("lib/" + cpu + "-linux-gnu"), replace("lib64"), replace("lib")}
+	return found
 }

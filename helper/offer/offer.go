@@ -2,12 +2,12 @@
 Package offer decides by which process manager interfaces a program is to find its helper
 (pmix-wire.md 1): a program of Open MPI speaks PMIx, one of MPICH's family PMI.
 
-	program --object--> what it needs --closure--> Finding --Decide--> Verdict
-	                    ld.so.cache, paths ---'
+	program --readObject--> what it needs --follow--> Finding --Decide--> Verdict
+	                        folders ---------'
 
-What a program is linked with is found as the dynamic loader will find it, without running
-anything. All but Disk is a function of files as values. What cannot be told, and what may yet
-become another program, such as a shell, is offered both.
+The libraries of a program are looked for in the folders that it, they and LD_LIBRARY_PATH name, and in
+the usual ones. Nothing is run. All but Disk is a function of files as values. A program of which no MPI
+is found may load one, or become another program, as a shell does. It is offered both.
 */
 package offer
 
@@ -16,12 +16,11 @@ import (
 	"io"
 	"path"
 	"strings"
-	"time"
 
 	"remshell/job"
 )
 
-// Files are the node's, as the dynamic loader sees them.
+// Files are those of the node.
 type Files interface {
 	// Open opens a regular file.
 	Open(path string) (File, error)
@@ -46,12 +45,11 @@ type ID struct {
 type Search struct {
 	Dir         string // its working directory
 	LibraryPath string // LD_LIBRARY_PATH
-	Preload     string // LD_PRELOAD
 }
 
 // SearchOf reads an environment, for a rank that starts in dir.
 func SearchOf(env []string, dir string) Search {
-	return Search{dir, job.Value(env, "LD_LIBRARY_PATH"), job.Value(env, "LD_PRELOAD")}
+	return Search{dir, job.Value(env, "LD_LIBRARY_PATH")}
 }
 
 // A Library is one of a family that a program is linked with.
@@ -83,18 +81,9 @@ func (v Verdict) Speaks() bool { return v.Library != "" || v.Offer != job.OfferB
 
 func (v Verdict) String() string { return fmt.Sprintf("%s (%s)", v.Offer, v.Why) }
 
-// Most that is looked at for one program (PMIX-2); beyond, it is offered both. The time is for a file system that hangs: on a busy
-// machine a look takes a second, and a program of MPICH that is offered both is taken for one that may yield.
-const (
-	mostTime   = 10 * time.Second
-	mostFiles  = 512
-	mostLevels = 16
-)
-
 // A Judge gives verdicts, and remembers them. It belongs to one goroutine.
 type Judge struct {
 	files Files
-	now   func() time.Time
 	given map[question]Verdict
 }
 
@@ -109,8 +98,8 @@ type question struct {
 const mostVerdicts = 1024
 
 // NewJudge makes a judge of programs that are among these files.
-func NewJudge(files Files, now func() time.Time) *Judge {
-	return &Judge{files: files, now: now, given: make(map[question]Verdict)}
+func NewJudge(files Files) *Judge {
+	return &Judge{files: files, given: make(map[question]Verdict)}
 }
 
 // Verdict judges the program that execve will load from a path.
@@ -131,9 +120,7 @@ func (j *Judge) Verdict(path string, search Search) Verdict {
 	if len(j.given) >= mostVerdicts {
 		clear(j.given)
 	}
-	until := j.now().Add(mostTime)
-	late := func() bool { return j.now().After(until) }
-	j.given[q] = verdict(find(j.files, f, path, search, late))
+	j.given[q] = verdict(find(j.files, f, path, search))
 	return j.given[q]
 }
 

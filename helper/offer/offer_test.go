@@ -1,12 +1,9 @@
 package offer
 
 import (
-	"debug/elf"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"remshell/job"
 )
@@ -35,7 +32,6 @@ func TestDecide(t *testing.T) {
 		{"script", Finding{Kind: Script}, job.OfferBoth},
 		{"anything else", Finding{Kind: Other}, job.OfferBoth},
 		{"unreadable", Finding{Kind: Unreadable}, job.OfferBoth},
-		{"too much to look at", Finding{Kind: Unresolved}, job.OfferBoth},
 	} {
 		if got := Decide(test.found); got != test.want {
 			t.Errorf("%s: %s, want %s", test.row, got, test.want)
@@ -72,8 +68,6 @@ func TestFamilyOf(t *testing.T) {
 // world is the files of a node with both families in the folder of the system.
 func world(more map[string]string) *folder {
 	files := map[string]string{
-		"/etc/ld.so.cache": string(cacheOf("libmpi.so.40", "/lib/libmpi.so.40", "libmpich.so.12", "/lib/libmpich.so.12",
-			"libpmix.so.2", "/lib/libpmix.so.2", "libfar.so.1", "/lib/libfar.so.1")),
 		"/lib/libmpi.so.40":       "-> openmpi/libmpi.so.40.30.4",
 		"/lib/libmpich.so.12":     string(elfFile{Text: "PMI_FD"}.bytes()),
 		"/lib/libpmix.so.2":       string(elfFile{}.bytes()),
@@ -89,21 +83,18 @@ func world(more map[string]string) *folder {
 	return &folder{files: files}
 }
 
-func never() bool { return false }
-
 // look finds what a program is linked with.
-func look(t *testing.T, d *folder, program elfFile, search Search) Finding {
+func look(t *testing.T, d *folder, program elfFile, env Search) Finding {
 	t.Helper()
 	d.files["/home/u/a.out"] = string(program.bytes())
 	f, err := d.Open("/home/u/a.out")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return find(d, f, "/home/u/a.out", search, never)
+	return find(d, f, "/home/u/a.out", env)
 }
 
-func TestClosure(t *testing.T) {
-	foreign := string(elfFile{Machine: elf.EM_AARCH64}.bytes())
+func TestFind(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		program elfFile
@@ -111,11 +102,12 @@ func TestClosure(t *testing.T) {
 		more    map[string]string
 		want    string // of the verdict
 	}{
-		{"by the cache", elfFile{Needed: []string{"libmpi.so.40", "libc.so.6"}}, Search{}, nil,
+		{"Open MPI", elfFile{Needed: []string{"libmpi.so.40", "libc.so.6"}}, Search{}, nil,
 			"pmix (libmpi.so.40 -> /lib/openmpi/libmpi.so.40.30.4, Open MPI)"},
-		{"by a library between", elfFile{Needed: []string{"libfar.so.1"}}, Search{}, nil,
+		{"a library alone needs MPI, as with OpenFOAM", elfFile{Needed: []string{"libfar.so.1"}}, Search{}, nil,
 			"pmix (libmpi.so.40 -> /lib/openmpi/libmpi.so.40.30.4, Open MPI)"},
 		{"MPICH", elfFile{Needed: []string{"libmpich.so.12"}}, Search{}, nil, "pmi1 (libmpich.so.12 -> /lib/libmpich.so.12, MPICH)"},
+		{"Fortran", elfFile{Needed: []string{"libmpichfort.so.12", "libgfortran.so.5"}}, Search{}, nil, "pmi1 (libmpichfort.so.12, which is not found, MPICH)"},
 		{"not found", elfFile{Needed: []string{"libmpi.so.12"}}, Search{}, nil, "pmi1 (libmpi.so.12, which is not found, MPICH)"},
 		{"both", elfFile{Needed: []string{"libfar.so.1", "libmpich.so.12"}}, Search{}, nil,
 			"both (libmpi.so.40 -> /lib/openmpi/libmpi.so.40.30.4, Open MPI; libmpich.so.12 -> /lib/libmpich.so.12, MPICH)"},
@@ -129,31 +121,22 @@ func TestClosure(t *testing.T) {
 		{"DT_RPATH comes before LD_LIBRARY_PATH", elfFile{Needed: []string{"libm.so"}, RPath: "/r"}, Search{LibraryPath: "/l"},
 			map[string]string{"/r/libm.so": string(elfFile{Needed: []string{"libmpich.so.12"}}.bytes()), "/l/libm.so": string(elfFile{}.bytes())},
 			"pmi1 (libmpich.so.12 -> /lib/libmpich.so.12, MPICH)"},
-		{"DT_RUNPATH comes behind it, and switches DT_RPATH off", elfFile{Needed: []string{"libm.so"}, RPath: "/r", RunPath: "/r"}, Search{LibraryPath: "/x:/l"},
+		{"DT_RUNPATH comes after it, and DT_RPATH does not count beside it", elfFile{Needed: []string{"libm.so"}, RPath: "/r", RunPath: "/r"}, Search{LibraryPath: "/x:/l"},
 			map[string]string{"/l/libm.so": string(elfFile{Needed: []string{"libmpich.so.12"}}.bytes()), "/r/libm.so": string(elfFile{}.bytes())},
 			"pmi1 (libmpich.so.12 -> /lib/libmpich.so.12, MPICH)"},
-		{"DT_RPATH holds for what is needed further down", elfFile{Needed: []string{"libplain.so"}, RPath: "/r"}, Search{},
-			map[string]string{"/usr/lib/libplain.so": string(elfFile{Needed: []string{"libmpi.so.12"}}.bytes()), "/r/libmpi.so.12": string(elfFile{}.bytes())},
+		{"DT_RUNPATH of a library holds for what it needs", elfFile{Needed: []string{"libplain.so"}}, Search{},
+			map[string]string{"/usr/lib/libplain.so": string(elfFile{Needed: []string{"libmpi.so.12"}, RunPath: "/r"}.bytes()), "/r/libmpi.so.12": string(elfFile{}.bytes())},
 			"pmi1 (libmpi.so.12 -> /r/libmpi.so.12, MPICH)"},
-		{"DT_RUNPATH does not", elfFile{Needed: []string{"libplain.so"}, RunPath: "/r"}, Search{},
-			map[string]string{"/usr/lib/libplain.so": string(elfFile{Needed: []string{"libmpi.so.12"}}.bytes()), "/r/libmpi.so.12": string(elfFile{}.bytes())},
-			"pmi1 (libmpi.so.12, which is not found, MPICH)"},
 		{"$ORIGIN", elfFile{Needed: []string{"libmpi.so.12"}, RunPath: "$ORIGIN/../lib"}, Search{},
 			map[string]string{"/home/lib/libmpi.so.12": string(elfFile{}.bytes())}, "pmi1 (libmpi.so.12 -> /home/lib/libmpi.so.12, MPICH)"},
-		{"$LIB and $PLATFORM", elfFile{Needed: []string{"libmpi.so.12"}, RunPath: "/opt/${LIB}/$PLATFORM"}, Search{},
-			map[string]string{"/opt/lib64/x86_64/libmpi.so.12": string(elfFile{}.bytes())}, "pmi1 (libmpi.so.12 -> /opt/lib64/x86_64/libmpi.so.12, MPICH)"},
-		{"an empty folder is where the rank starts", elfFile{Needed: []string{"libmpi.so.12"}}, Search{LibraryPath: "/x:", Dir: "/w"},
-			map[string]string{"/w/libmpi.so.12": string(elfFile{}.bytes())}, "pmi1 (libmpi.so.12 -> /w/libmpi.so.12, MPICH)"},
+		{"a folder below that of the rank", elfFile{Needed: []string{"libmpi.so.12"}}, Search{LibraryPath: "/x:lib", Dir: "/w"},
+			map[string]string{"/w/lib/libmpi.so.12": string(elfFile{}.bytes())}, "pmi1 (libmpi.so.12 -> /w/lib/libmpi.so.12, MPICH)"},
 		{"a path is no name to look for", elfFile{Needed: []string{"./libmpi.so.12"}}, Search{Dir: "/w"},
 			map[string]string{"/w/libmpi.so.12": string(elfFile{}.bytes())}, "pmi1 (libmpi.so.12 -> /w/libmpi.so.12, MPICH)"},
 		{"folders of the system", elfFile{Needed: []string{"libmpi.so.12"}}, Search{},
 			map[string]string{"/usr/lib/x86_64-linux-gnu/libmpi.so.12": string(elfFile{}.bytes())}, "pmi1 (libmpi.so.12 -> /usr/lib/x86_64-linux-gnu/libmpi.so.12, MPICH)"},
-		{"but not for who wants none of them", elfFile{Needed: []string{"libmpi.so.12"}, OwnPathsOnly: true}, Search{},
-			map[string]string{"/usr/lib/libmpi.so.12": string(elfFile{}.bytes())}, "pmi1 (libmpi.so.12, which is not found, MPICH)"},
-		{"of another machine", elfFile{Needed: []string{"libmpi.so.12"}}, Search{LibraryPath: "/arm:/here"},
-			map[string]string{"/arm/libmpi.so.12": foreign, "/here/libmpi.so.12": string(elfFile{}.bytes())}, "pmi1 (libmpi.so.12 -> /here/libmpi.so.12, MPICH)"},
-		{"LD_PRELOAD", elfFile{Needed: []string{"libc.so.6"}}, Search{Preload: "libplain.so:/p/libmpi.so.12"},
-			map[string]string{"/p/libmpi.so.12": string(elfFile{}.bytes())}, "pmi1 (libmpi.so.12 -> /p/libmpi.so.12, MPICH)"},
+		{"a file that is no object is passed over", elfFile{Needed: []string{"libmpi.so.12"}}, Search{LibraryPath: "/text:/here"},
+			map[string]string{"/text/libmpi.so.12": "INPUT(libmpi.so)", "/here/libmpi.so.12": string(elfFile{}.bytes())}, "pmi1 (libmpi.so.12 -> /here/libmpi.so.12, MPICH)"},
 		{"MPICH's ABI over Open MPI", elfFile{Needed: []string{"libmpi.so.12"}}, Search{LibraryPath: "/o"},
 			map[string]string{"/o/libmpi.so.12": string(elfFile{Needed: []string{"libopen-rte.so.12"}}.bytes())}, "pmix (libmpi.so.12 -> /o/libmpi.so.12, Open MPI)"},
 		{"the ABI of MPI 5 is asked what it needs", elfFile{Needed: []string{"libmpi_abi.so.0"}}, Search{LibraryPath: "/o"},
@@ -163,6 +146,7 @@ func TestClosure(t *testing.T) {
 		{"static, Open MPI", elfFile{Static: true, Text: "PMIX_NAMESPACE"}, Search{}, nil, "pmix (static, linked with PMIx)"},
 		{"static, MPICH", elfFile{Static: true, Text: strings.Repeat("-", searchStep-400) + "PMI_FD" + strings.Repeat("-", searchStep)}, Search{}, nil, "pmi1 (static, linked with PMI)"},
 		{"static, with the word where it can be written", elfFile{Static: true, Data: "PMI_FD"}, Search{}, nil, "both (static, linked with no MPI that can be told)"},
+		{"static, and too large to search", elfFile{Static: true, Text: "PMI_FD" + strings.Repeat("-", mostSearched)}, Search{}, nil, "both (static, linked with no MPI that can be told)"},
 	} {
 		got := verdict(look(t, world(test.more), test.program, test.search)).String()
 		if got != test.want {
@@ -171,19 +155,10 @@ func TestClosure(t *testing.T) {
 	}
 }
 
-// What has nothing but the C library is judged without a look at any other file.
-func TestPlainProgramsCostOneFile(t *testing.T) {
-	d := world(nil)
-	look(t, d, elfFile{Needed: []string{"libc.so.6", "libm.so.6"}}, Search{LibraryPath: "/a:/b"})
-	if want := []string{"/home/u/a.out"}; !slices.Equal(d.opened, want) {
-		t.Errorf("opened %q, want %q", d.opened, want)
-	}
-}
-
 func TestFilesThatAreNoPrograms(t *testing.T) {
 	d := world(map[string]string{"/script": "#!/bin/sh\n", "/text": "echo", "/empty": "", "/secret": "unreadable",
 		"/cut": string(elfFile{Needed: []string{"libmpi.so.40"}}.bytes()[:200])})
-	j := NewJudge(d, time.Now)
+	j := NewJudge(d)
 	for name, want := range map[string]string{"/script": "script", "/text": "neither ELF nor script", "/empty": "neither ELF nor script",
 		"/secret": "cannot be read", "/none": "cannot be read", "/cut": "neither ELF nor script"} {
 		if v := j.Verdict(name, Search{}); v.Offer != job.OfferBoth || v.Why != want {
@@ -192,54 +167,24 @@ func TestFilesThatAreNoPrograms(t *testing.T) {
 	}
 }
 
-// chain is libraries each of which needs the next one, down to Open MPI's.
-func chain(levels int) map[string]string {
-	files := make(map[string]string)
-	for i := range levels {
-		next := fmt.Sprintf("lib%d.so", i+1)
-		if i == levels-1 {
-			next = "libmpi.so.40"
-		}
-		files[fmt.Sprintf("/usr/lib/lib%d.so", i)] = string(elfFile{Needed: []string{next}}.bytes())
-	}
-	return files
-}
-
+// A search of more libraries than any program has ends, and what was found decides.
 func TestBoundsOfASearch(t *testing.T) {
-	first := elfFile{Needed: []string{"lib0.so"}}
-	if f := look(t, world(chain(mostLevels-1)), first, Search{}); f.OpenMPI == nil {
-		t.Errorf("%d levels: %+v", mostLevels, f)
-	}
-	if f := look(t, world(chain(mostLevels)), first, Search{}); f.Kind != Unresolved {
-		t.Errorf("%d levels: %+v", mostLevels+1, f)
-	}
-
-	var wide elfFile
+	var program elfFile
 	files := make(map[string]string)
-	for i := range mostFiles + 1 {
+	for i := range mostFiles {
 		name := fmt.Sprintf("libw%d.so", i)
-		files["/usr/lib/"+name] = string(elfFile{}.bytes())
-		if i < mostFiles/2 {
-			wide.Needed = append(wide.Needed, name)
-		} else if i < mostFiles {
-			files["/usr/lib/libw0.so"] = ""
-		}
+		program.Needed = append(program.Needed, name)
+		files["/usr/lib/"+name] = string(elfFile{Needed: []string{"libmpich.so.12"}}.bytes())
 	}
-	below := elfFile{}
-	for i := mostFiles / 2; i <= mostFiles; i++ {
-		below.Needed = append(below.Needed, fmt.Sprintf("libw%d.so", i))
-	}
-	files["/usr/lib/libw0.so"] = string(below.bytes())
-	if f := look(t, world(files), wide, Search{}); f.Kind != Unresolved {
-		t.Errorf("%d files: %+v", mostFiles+1, f)
+	d := world(files)
+	if f := look(t, d, program, Search{}); f.MPICH == nil || len(d.opened) > mostFiles*(1+strings.Count(usual, ":")) {
+		t.Errorf("%+v of %d paths", f, len(d.opened))
 	}
 
-	d := world(nil)
-	d.files["/a"] = string(elfFile{Needed: []string{"libmpi.so.40"}}.bytes())
-	clock := time.Unix(0, 0)
-	slow := func() time.Time { clock = clock.Add(mostTime/2 + 1); return clock }
-	if v := NewJudge(d, slow).Verdict("/a", Search{}); v.Offer != job.OfferBoth || v.Why != Unresolved.String() {
-		t.Errorf("a slow file system: %s", v)
+	d = world(nil)
+	look(t, d, program, Search{LibraryPath: strings.Repeat("/a:", mostTried/mostFiles+1)})
+	if len(d.opened) != 1+mostTried {
+		t.Errorf("%d paths, want %d", len(d.opened), 1+mostTried)
 	}
 }
 
@@ -247,7 +192,7 @@ func TestBoundsOfASearch(t *testing.T) {
 func TestVerdictsAreRemembered(t *testing.T) {
 	d := world(nil)
 	d.files["/a"] = string(elfFile{Needed: []string{"libmpi.so.40"}}.bytes())
-	j := NewJudge(d, time.Now)
+	j := NewJudge(d)
 	ask := func(search Search) (v Verdict, opened int) {
 		before := len(d.opened)
 		v = j.Verdict("/a", search)
@@ -264,20 +209,5 @@ func TestVerdictsAreRemembered(t *testing.T) {
 	d.files["/a"] = string(elfFile{Needed: []string{"libmpich.so.12"}}.bytes())
 	if v, _ := ask(Search{}); v.Offer != job.OfferPMI1 {
 		t.Errorf("of the changed file: %s", v)
-	}
-}
-
-func TestParseCache(t *testing.T) {
-	text := cacheOf("liba.so", "/x/liba.so", "libb.so", "/b", "liba.so", "/y/liba.so")
-	if got := parseCache(text); !slices.Equal(got["liba.so"], []string{"/x/liba.so", "/y/liba.so"}) || !slices.Equal(got["libb.so"], []string{"/b"}) {
-		t.Errorf("%q", got)
-	}
-	for name, bad := range map[string][]byte{"empty": nil, "old": []byte("ld.so-1.7.0" + strings.Repeat("\x00", 100)), "head alone": text[:cacheHead]} {
-		if got := parseCache(bad); len(got) > 0 {
-			t.Errorf("%s: %q", name, got)
-		}
-	}
-	if got := parseCache(text[:len(text)-1]); len(got["liba.so"]) != 1 {
-		t.Errorf("a string without an end: %q", got)
 	}
 }

@@ -9,18 +9,17 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
-	"time"
 
 	"remshell/job"
 )
 
-// The programs of make programs, linked with the libraries of this machine. The clock stands still: how long
-// a disk takes is not what is looked at.
+// The programs of make programs, linked with the libraries of this machine.
 func TestRealPrograms(t *testing.T) {
 	const built = "../../build/programs/"
 	for name, want := range map[string]job.Offer{
 		"/bin/sh": job.OfferBoth, "/usr/bin/env": job.OfferBoth, "/usr/bin/ldd": job.OfferBoth,
-		built + "hello.mpich4": job.OfferPMI1, built + "hello.openmpi": job.OfferPMIx,
+		built + "hello.mpich4": job.OfferPMI1, built + "hello": job.OfferPMI1,
+		built + "hello.openmpi": job.OfferPMIx, built + "hello.openmpi5": job.OfferPMIx, built + "pmix": job.OfferPMIx,
 	} {
 		path, err := filepath.Abs(name)
 		if err != nil {
@@ -29,7 +28,7 @@ func TestRealPrograms(t *testing.T) {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 			continue // no such MPI here
 		}
-		if v := NewJudge(Disk{}, func() time.Time { return time.Time{} }).Verdict(path, SearchOf(os.Environ(), "/")); v.Offer != want {
+		if v := NewJudge(Disk{}).Verdict(path, SearchOf(os.Environ(), "/")); v.Offer != want {
 			t.Errorf("%s: %s, want %s", name, v, want)
 		}
 	}
@@ -53,11 +52,11 @@ func BenchmarkVerdict(b *testing.B) {
 	for name, path := range map[string]string{"plain": "/bin/true", "openmpi": "../../build/programs/hello.openmpi", "mpich": "../../build/programs/hello.mpich4"} {
 		b.Run("cold/"+name, func(b *testing.B) {
 			for b.Loop() {
-				NewJudge(Disk{}, time.Now).Verdict(path, Search{Dir: "/"})
+				NewJudge(Disk{}).Verdict(path, Search{Dir: "/"})
 			}
 		})
 		b.Run("cached/"+name, func(b *testing.B) {
-			j := NewJudge(Disk{}, time.Now)
+			j := NewJudge(Disk{})
 			for b.Loop() {
 				j.Verdict(path, Search{Dir: "/"})
 			}
