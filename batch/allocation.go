@@ -35,11 +35,10 @@ type World struct {
 
 // A Wish is what the user has said about an allocation.
 type Wish struct {
-	Job      bool   // of a Slurm step: the whole job (--rm-scope job)
-	Groups   []int  // of a heterogeneous job, from 0 (--het-group); nil: all
-	RankFile bool   // LSF's LSB_DJOB_RANKFILE is read (--rm-lsf-rankfile)
-	File     string // of the system "file": where the list is (--rm-file)
-	Form     string // of that list: FormNodes (also empty), FormCounts or FormPE
+	Job    bool   // of a Slurm step: the whole job (--batch-option scope=job)
+	Groups []int  // of a heterogeneous job, from 0 (--het-group); nil: all
+	File   string // of the system "file": where the list is (--rm-file)
+	Form   string // of that list: FormNodes (also empty), FormCounts or FormPE
 }
 
 // An Allocation is what a batch system has given to a job.

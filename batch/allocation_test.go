@@ -182,7 +182,6 @@ func TestWishes(t *testing.T) {
 		{"no groups", "slurm", "SLURM_JOB_ID=7 SLURM_JOB_NODELIST=n1", Wish{Groups: []int{0}}, "--het-group: slurm job 7 has no groups"},
 		{"groups of PBS", "pbs", "PBS_JOBID=3 PBS_NODEFILE=nodes", Wish{Groups: []int{0}}, "--het-group is for Slurm's heterogeneous jobs, and the hosts are those of pbs"},
 		{"not inside", "lsf", "LSB_HOSTS=a", Wish{}, "-rmk lsf: LSB_JOBID is not set"},
-		{"ranks of LSF", "lsf", "LSB_JOBID=1 LSB_DJOB_RANKFILE=nodes LSB_MCPU_HOSTS=a~1", Wish{RankFile: true}, "lsf 1 by LSB_DJOB_RANKFILE: p1:2/2 p2:1/1"},
 		{"a file", "file", "", Wish{File: "nodes"}, "file  by nodes: p1:2/2 p2:1/1"},
 		{"a file with counts", "file", "", Wish{File: "counts", Form: FormCounts}, "file  by counts: n1:4/4 n2:2/2"},
 		{"a file as of Grid Engine", "file", "", Wish{File: "pe", Form: FormPE}, "file  by pe: n1:3/3[0,0:0,1 in sockets of some] n2:4/4"},

@@ -25,7 +25,7 @@ var lsf = manager{
 
 func lsfRead(w World, wish Wish) (Allocation, error) {
 	var l list
-	source, err := l.lsf(w, wish)
+	source, err := l.lsf(w)
 	a := Allocation{Source: source, Hosts: l.all()}
 	if err != nil {
 		return a, err
@@ -38,18 +38,16 @@ func lsfRead(w World, wish Wish) (Allocation, error) {
 }
 
 // lsf reads the first source there is.
-func (l *list) lsf(w World, wish Wish) (source string, err error) {
+func (l *list) lsf(w World) (source string, err error) {
 	if source = "LSB_AFFINITY_HOSTFILE"; w.set(source) {
 		missing, wrong := w.lines(source, w.value(source), l.affinity)
 		if !errors.Is(missing, errEmpty) {
 			return source, gave(missing, wrong)
 		}
 	}
-	for _, file := range []string{"LSB_DJOB_RANKFILE", "LSB_DJOB_HOSTFILE"} {
-		if w.set(file) && (file != "LSB_DJOB_RANKFILE" || wish.RankFile) {
-			*l, err = w.file(file, FormNodes)
-			return file, err
-		}
+	if source = "LSB_DJOB_HOSTFILE"; w.set(source) {
+		*l, err = w.file(source, FormNodes)
+		return source, err
 	}
 	source, text := w.first("LSB_MCPU_HOSTS", "LSB_HOSTS")
 	switch {

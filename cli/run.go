@@ -139,7 +139,7 @@ func (c *call) perform(ctx context.Context, out, errs *stdio.Printer) (code int,
 			return 0, err
 		}
 	}
-	if c.starter.Most, err = request.Hasten(&c.req, j.RMKillDelay.Duration(), c.ask); err != nil {
+	if c.starter.Most, err = request.Hasten(&c.req, j.BatchOption().KillDelay, c.ask); err != nil {
 		return 0, err
 	}
 	if c.req.RM != nil {

@@ -317,7 +317,7 @@ type Warning struct {
 // Limits are the times the job must keep. Zero means no limit.
 type Limits struct {
 	Warn   Warning
-	Margin time.Duration // --rm-margin: to end before the batch system does it
+	Margin time.Duration // --batch-option margin=: to end before the batch system does it
 	Run    time.Duration // -timeout: the whole run
 	Start  time.Duration // --start-timeout: until every rank runs
 	Wait   time.Duration // --wait=TIME: in the queue
@@ -347,7 +347,6 @@ type NodeDef struct {
 	Out      string       // why the job does not want it any more; empty: it does
 	Grant    pin.Grant    // which of its CPUs a batch system gave the job, where nothing else confines ranks to them
 	GrantGPU string       // likewise, the numbers of its GPUs, "0,2"; empty: nothing is said
-	Bytes    int64        // of memory that it gave us here, if we are to see to that (--enforce-rm); 0: nothing
 	Folder   Folder       // the job's own, which it made here
 	Policy
 }

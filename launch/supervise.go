@@ -20,23 +20,12 @@ import (
 	"remshell/wire"
 )
 
-// given is the memory that a batch system gave us on nodes, by name, where we are to see to that.
-func given(nodes []job.NodeDef) map[string]int64 {
-	bytes := make(map[string]int64)
-	for _, n := range nodes {
-		if n.Bytes > 0 {
-			bytes[n.Name] = n.Bytes
-		}
-	}
-	return bytes
-}
-
 // supervise runs the job to its end: events in, Step, actions out.
 func (f *fleet) supervise(ctx context.Context, startBy time.Time) (job.Result, error) {
 	req := f.req
 	state := supervise.NewState(f.plan, supervise.Rules{
 		Grace: req.Limits.Grace, Stacks: wire.StacksTime, Timeout: req.Limits.Run, Limits: req.Bounds, Origins: req.Origins, Ends: req.Ends, StartBy: startBy, Since: f.since, Signals: signalsOnNodes(req.Signals), RM: holder(req.RM),
-		Warn: warningOnNodes(req.Limits.Warn), Margin: req.Limits.Margin, Bytes: given(req.Nodes), Paces: f.paces,
+		Warn: warningOnNodes(req.Limits.Warn), Margin: req.Limits.Margin, Paces: f.paces,
 	}, time.Now())
 	f.state = &state
 	defer f.watchSilences()()

@@ -161,21 +161,20 @@ type Job struct {
 	Doctor   bool `name:"--doctor" asks:"yes" env:"-" topic:"Telling" help:"find what is wrong with hosts; or try --selftest"`
 	SelfTest bool `name:"--selftest" asks:"hosts" env:"-" topic:"" help:"try hosts with ranks of our own: no MPI needed"`
 
-	Exclude      []HostExpr `name:"-exclude" arg:"LIST" topic:"" under:"Where ranks run" help:"hosts that get no ranks: n3,node[01-04]"`
-	Stage        []string   `name:"--stage" arg:"FILE" topic:"" under:"Environment" help:"copy FILE to the hosts, for this job; again for more"`
-	StageFiles   []string   `name:"--preload-files" arg:"A,B" topic:"" under:"Environment" help:"Open MPI's: --stage A --stage B"`
-	StageProg    bool       `name:"--stage-program" also:"-preload-binary --bcast" topic:"" under:"Environment" help:"--stage for the program of each section"`
-	LocalHost    string     `name:"-localhost" arg:"NAME" topic:"" under:"Where ranks run" help:"the name of this host in hosts and messages"`
-	HybridHosts  bool       `name:"-hybrid-hosts" topic:"" under:"Where ranks run" help:"the hosts share no folders"`
-	Simulate     int        `name:"--simulate-nodes" rival:"hosts" arg:"K" topic:"" under:"Where ranks run" help:"this machine plays K nodes: sim0, sim1 and so on"`
-	RMK          string     `name:"-rmk" rival:"hosts" arg:"NAME" also:"--rm --no-rm=none" words:"auto,none,user,flux,slurm,lsf,sge,cobalt,pbs,ll,condor,alps,file" topic:"" under:"Where ranks run" default:"auto" help:"take the hosts that a batch system gave"`
-	RMScope      string     `name:"--rm-scope" arg:"WHAT" words:"step,job" topic:"" under:"Where ranks run" default:"step" help:"inside of a step of Slurm: its hosts, or the job's"`
-	RMFile       string     `name:"--rm-file" rival:"hosts" arg:"FILE[:FORM]" topic:"" under:"Where ranks run" help:"an allocation in a file; FORM: nodes, counts or pe"`
-	RMRankFile   bool       `name:"--rm-lsf-rankfile" topic:"" under:"Where ranks run" help:"take LSF's LSB_DJOB_RANKFILE for its list"`
-	AllowOutside bool       `name:"--allow-outside" topic:"" under:"Where ranks run" help:"hosts that are not those of the batch system's job, too"`
-	Iface        Iface      `name:"-iface" env:"HYDRA_IFACE I_MPI_HYDRA_IFACE" arg:"NAME|CIDR" topic:"" under:"Reaching hosts" help:"whose address ranks are told to use: ib0, 10.1.0.0/16"`
-	GN           int        `name:"-gn" also:"-gnp" arg:"N" topic:"" under:"Where ranks run" help:"number of ranks of each section without -n"`
-	GArch        Arch       `name:"-garch" arg:"NAME" topic:"" under:"Where ranks run" help:"-arch of the sections without it"`
+	Exclude      []HostExpr    `name:"-exclude" arg:"LIST" topic:"" under:"Where ranks run" help:"hosts that get no ranks: n3,node[01-04]"`
+	Stage        []string      `name:"--stage" arg:"FILE" topic:"" under:"Environment" help:"copy FILE to the hosts, for this job; again for more"`
+	StageFiles   []string      `name:"--preload-files" arg:"A,B" topic:"" under:"Environment" help:"Open MPI's: --stage A --stage B"`
+	StageProg    bool          `name:"--stage-program" also:"-preload-binary --bcast" topic:"" under:"Environment" help:"--stage for the program of each section"`
+	LocalHost    string        `name:"-localhost" arg:"NAME" topic:"" under:"Where ranks run" help:"the name of this host in hosts and messages"`
+	HybridHosts  bool          `name:"-hybrid-hosts" topic:"" under:"Where ranks run" help:"the hosts share no folders"`
+	Simulate     int           `name:"--simulate-nodes" rival:"hosts" arg:"K" topic:"" under:"Where ranks run" help:"this machine plays K nodes: sim0, sim1 and so on"`
+	RMK          string        `name:"-rmk" rival:"hosts" arg:"NAME" also:"--rm --no-rm=none" words:"auto,none,user,flux,slurm,lsf,sge,cobalt,pbs,ll,condor,alps,file" topic:"" under:"Where ranks run" default:"auto" help:"take the hosts that a batch system gave"`
+	Batch        []BatchOption `name:"--batch-option" arg:"KEY=VALUE" topic:"" under:"Where ranks run" help:"for batch systems: scope=job, margin=T, kill-delay=T"`
+	RMFile       string        `name:"--rm-file" rival:"hosts" arg:"FILE[:FORM]" topic:"" under:"Where ranks run" help:"an allocation in a file; FORM: nodes, counts or pe"`
+	AllowOutside bool          `name:"--allow-outside" topic:"" under:"Where ranks run" help:"hosts that are not those of the batch system's job, too"`
+	Iface        Iface         `name:"-iface" env:"HYDRA_IFACE I_MPI_HYDRA_IFACE" arg:"NAME|CIDR" topic:"" under:"Reaching hosts" help:"whose address ranks are told to use: ib0, 10.1.0.0/16"`
+	GN           int           `name:"-gn" also:"-gnp" arg:"N" topic:"" under:"Where ranks run" help:"number of ranks of each section without -n"`
+	GArch        Arch          `name:"-garch" arg:"NAME" topic:"" under:"Where ranks run" help:"-arch of the sections without it"`
 
 	GPath     string     `name:"-gpath" arg:"DIR[:DIR]" topic:"" under:"Environment" help:"-path of the sections without it"`
 	Export    Export     `name:"--export" rival:"environment" arg:"LIST" topic:"" under:"Environment" help:"srun's: ALL, NONE, A,B=V or ALL,A=V"`
@@ -212,9 +211,6 @@ type Job struct {
 	Limit         []LimitList `name:"--limit" arg:"NAME=VALUE" topic:"" under:"Life cycle" help:"what the job may use at most: mem=2gb,walltime=1:30:00"`
 	Class         string      `name:"--class" read:"PSI_CLASS" arg:"NAME" topic:"" under:"Life cycle" help:"a class of jobs in the cluster file: limits, node sets"`
 	Warn          Warning     `name:"--warn" arg:"SIG@TIME" topic:"" under:"Life cycle" help:"send SIG to all ranks TIME before the job has to end: USR1@60"`
-	RMMargin      Seconds     `name:"--rm-margin" arg:"TIME" topic:"" under:"Life cycle" help:"end the job TIME before the batch system does"`
-	RMKillDelay   Seconds     `name:"--rm-kill-delay" arg:"TIME" topic:"" under:"Life cycle" help:"what the batch system leaves between SIGTERM and SIGKILL"`
-	EnforceRM     bool        `name:"--enforce-rm" topic:"" under:"Life cycle" help:"end the job when it uses more memory than its batch system gave"`
 	StartTimeout  Seconds     `name:"--start-timeout" also:"--spawn-timeout" arg:"TIME" topic:"Life cycle" help:"give up if not all ranks run by then"`
 	KillGrace     *Seconds    `name:"--kill-grace" default:"10" arg:"TIME" least:"0" topic:"Life cycle" help:"time between SIGTERM and SIGKILL (default 10)"`
 	KillOnBadExit string      `name:"--kill-on-bad-exit" mca:"orte_abort_on_non_zero_status prte_abort_on_non_zero_status" default:"1" also:"-K -K0=0 -K1=1" arg:"0|1" takes:"attached" implied:"1" words:"0,1" topic:"Life cycle" help:"a rank that fails ends the job; -K0: it does not"`

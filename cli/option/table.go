@@ -59,7 +59,7 @@ func (t *Table) byTopic() map[string][]*Option {
 // ofJob reports whether an option says how a program is to be run. Others tell something, or say which cluster it is and how
 // hosts are reached.
 func (o *Option) ofJob() bool {
-	if slices.Contains([]string{"cluster", "ledger", "exclude", "localhost", "rmk", "rm-scope", "allow-outside", "separator"}, o.Name) {
+	if slices.Contains([]string{"cluster", "ledger", "exclude", "localhost", "rmk", "batch-option", "allow-outside", "separator"}, o.Name) {
 		return false
 	}
 	for topic, options := range o.table.byTopic() {

@@ -111,12 +111,10 @@ func (w *World) grant(system string, wish batch.Wish) error {
 // asksFor is the option that speaks of an allocation, if any does.
 func asksFor(line option.Line) string {
 	switch j := line.Job; {
-	case j.RMScope != "":
-		return "--rm-scope"
+	case j.BatchOption().WholeJob:
+		return "--batch-option scope=job"
 	case j.RMFile != "":
 		return "--rm-file"
-	case j.RMRankFile:
-		return "--rm-lsf-rankfile"
 	case slices.ContainsFunc(line.Sections, func(s option.Section) bool { return s.HetGroup != "" }):
 		return "--het-group"
 	}
@@ -126,7 +124,7 @@ func asksFor(line option.Line) string {
 // wishOf is what a line says of an allocation: with a section, what that one does of its groups;
 // with nil, all groups that its sections name, if each names some.
 func wishOf(line option.Line, one *option.Section) (wish batch.Wish, err error) {
-	wish.Job, wish.RankFile = line.Job.RMScope == "job", line.Job.RMRankFile
+	wish.Job = line.Job.BatchOption().WholeJob
 	wish.File, wish.Form = batch.Form(line.Job.RMFile)
 	sections := line.Sections
 	if one != nil {

@@ -44,9 +44,6 @@ func Make(line option.Line, w World) (job.Request, []job.Note, error) {
 	if err == nil {
 		err = w.deadline(&req, line.Job)
 	}
-	if err == nil && line.Job.EnforceRM {
-		err = w.enforce(&req)
-	}
 	if err == nil {
 		err = w.lay(&req, line)
 	}

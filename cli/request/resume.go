@@ -23,7 +23,7 @@ var outputs = []string{"label", "prepend-pattern", "timestamp-output", "outfile-
 
 // telling are those of what mpiexec tells, and of how hosts are found and reached.
 var telling = []string{"resume", "again", "save-job", "plan", "dry-run", "probe", "json", "json-output", "report", "report-every", "trace", "trace-svg", "verbose", "color", "progress",
-	"host", "hostfile", "nodes", "cluster", "rmk", "rm-file", "rm-scope"}
+	"host", "hostfile", "nodes", "cluster", "rmk", "rm-file", "batch-option"}
 
 // Changeable reports what of a line of --resume cannot be said there (SV-21); nil: nothing.
 func Changeable(line option.Line, saved job.Request) error {

@@ -86,13 +86,13 @@ const (
 var killDelays = map[string]time.Duration{"pbs": 10 * time.Second, "lsf": 10 * time.Second, "flux": 5 * time.Second}
 
 // Hasten gives the ranks of a job of a batch system no longer to end than that leaves them before it kills, and us
-// with them: as the user says (--rm-kill-delay; 0: nothing), as it answers, or by its manual. It is asked only if a request gives
+// with them: as the user says (--batch-option kill-delay=; 0: nothing), as it answers, or by its manual. It is asked only if a request gives
 // them long; run runs one of its programs. What comes of it is returned; 0: they have what was wanted.
 func Hasten(req *job.Request, told time.Duration, run func(name string, args ...string) (string, error)) (time.Duration, error) {
 	wait := told
 	switch {
 	case req.RM == nil && told > 0:
-		return 0, &fault.Error{Text: "--rm-kill-delay has a meaning only in a job of a batch system", Remedy: "use --kill-grace, or leave it out"}
+		return 0, &fault.Error{Text: "--batch-option kill-delay= has a meaning only in a job of a batch system", Remedy: "use --kill-grace, or leave it out"}
 	case req.RM == nil:
 		return 0, nil
 	case told > 0:

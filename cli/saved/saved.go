@@ -202,14 +202,32 @@ func parse(content []byte) (j Job, err error) {
 	return j, nil
 }
 
-// removed is the error of a request that an older version has saved with an option that was removed since; nil: it has none.
+// removedFields are fields of a request that an older version may have saved, and the options that set them, which were removed
+// since.
+var removedFields = [][2]string{{"Preemptible", "preemptible"}, {"Nodes.Bytes", "enforce-rm"}}
+
+// removed returns the error of a request that has one of removedFields; nil: it has none.
 func removed(request any) error {
-	fields, _ := request.(map[string]any)
-	if fields["Preemptible"] == nil {
-		return nil
+	for _, row := range removedFields {
+		if path := strings.Split(row[0], "."); hasField(request, path) {
+			gone := option.Removed(row[1])
+			return &fault.Error{Text: gone.Error(), Remedy: fmt.Sprintf("%s; without %q in its \"request\" it can be resumed", fault.Hint(gone), path[len(path)-1])}
+		}
 	}
-	gone := option.Removed("preemptible")
-	return &fault.Error{Text: gone.Error(), Remedy: fault.Hint(gone) + `; without "Preemptible" in its "request" it can be resumed`}
+	return nil
+}
+
+// hasField reports whether a value that was read from JSON has a field, or an element of a list in it has.
+func hasField(value any, path []string) bool {
+	if list, is := value.([]any); is {
+		return slices.ContainsFunc(list, func(element any) bool { return hasField(element, path) })
+	}
+	fields, _ := value.(map[string]any)
+	field := fields[path[0]]
+	if len(path) > 1 {
+		return hasField(field, path[1:])
+	}
+	return field != nil
 }
 
 // most bounds what is counted in a saved job: ranks of a section, attempts.

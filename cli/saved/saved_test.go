@@ -266,10 +266,16 @@ func TestASavedJobWithARemovedOption(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	old := strings.Replace(string(text), `"request": {`, `"request": {"Preemptible": "suspend", `, 1)
-	_, err = Read("job.json", []byte(old))
-	if err == nil || err.Error() != "saved job job.json: --preemptible was removed" || !strings.HasPrefix(fault.Hint(err), "use --suspend") {
-		t.Errorf("%v; %s", err, fault.Hint(err))
+	for _, test := range [][4]string{
+		{`"request": {`, `"request": {"Preemptible": "suspend", `, "preemptible", "Preemptible"},
+		{`"Nodes": [{`, `"Nodes": [{"Bytes": 1024, `, "enforce-rm", "Bytes"},
+	} {
+		old := strings.Replace(strings.Replace(string(text), "\"Nodes\": [\n   {", "\"Nodes\": [{", 1), test[0], test[1], 1)
+		_, err = Read("job.json", []byte(old))
+		if err == nil || err.Error() != "saved job job.json: --"+test[2]+" was removed" || !strings.HasPrefix(fault.Hint(err), "use ") ||
+			!strings.HasSuffix(fault.Hint(err), `; without "`+test[3]+`" in its "request" it can be resumed`) {
+			t.Errorf("%s: %v; %s", test[2], err, fault.Hint(err))
+		}
 	}
 }
 

@@ -108,9 +108,6 @@ func (s *State) excess(e Sampled) (found limit.Excess, is bool) {
 		{limit.HostMem, e.Mem, host}, {limit.HostVMem, e.VMem, host},
 	} {
 		most, limited := s.rules.Limits[check.what]
-		if given := s.rules.Bytes[s.nodes[e.Node].name]; check.what == limit.HostMem && given > 0 {
-			most = min(most, given)
-		}
 		if limited && check.used > most {
 			return limit.Excess{Name: check.what, Used: check.used, Allowed: most, Where: check.where, From: s.rules.Origins[check.what]}, true
 		}

@@ -67,30 +67,6 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// What a batch system has given on a host is that host's limit; of what is said otherwise the smaller counts (--enforce-rm).
-func TestLimitsOfABatchSystem(t *testing.T) {
-	for _, test := range []struct {
-		node      int
-		mem, most int64
-		want      string
-	}{
-		{0, 300, 400, ""}, {0, 301, 400, "mem 301 exceeded limit 300 on host a"}, {1, 301, 400, ""},
-		{1, 401, 400, "mem 401 exceeded limit 400 on host b"}, {0, 201, 200, "mem 201 exceeded limit 200 on host a"},
-	} {
-		now := time.Unix(1_000_000, 0)
-		state := NewState(twoNodes, Rules{Limits: limit.Bounds{limit.HostMem: test.most}, Bytes: map[string]int64{"a": 300, "b": 500}}, now)
-		cries := ""
-		for _, action := range state.Step(Sampled{test.node, job.Sample{Mem: test.mem}, nil}, now) {
-			if cry, is := action.(Cry); is {
-				cries = strings.TrimPrefix(cry.Text, "=>> mpiexec: job killed: ")
-			}
-		}
-		if cries != test.want {
-			t.Errorf("%+v: it cries %q", test, cries)
-		}
-	}
-}
-
 // The smaller of -timeout and the limit counts, each in its own words.
 func TestTimeoutBesideALimit(t *testing.T) {
 	for _, test := range []struct {

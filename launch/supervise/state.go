@@ -94,16 +94,15 @@ func (d *deadlines) all() []*time.Time {
 
 // Rules are the user's wishes that supervision follows.
 type Rules struct {
-	Grace   time.Duration    // --kill-grace
-	Stacks  time.Duration    // how long a node may take to find out where its ranks are
-	Timeout time.Duration    // -timeout; 0: none
-	Limits  limit.Bounds     // --limit; walltime stands beside Timeout
-	Origins limit.Origins    // who has set them
-	StartBy time.Time        // --start-timeout; zero: none
-	Warn    job.Warning      // --warn
-	Margin  time.Duration    // --rm-margin; 0: none
-	Bytes   map[string]int64 // --enforce-rm: memory of each node that a batch system has limited there, by name
-	Since   time.Time        // when Timeout began to run, with the first attempt; zero: now
+	Grace   time.Duration // --kill-grace
+	Stacks  time.Duration // how long a node may take to find out where its ranks are
+	Timeout time.Duration // -timeout; 0: none
+	Limits  limit.Bounds  // --limit; walltime stands beside Timeout
+	Origins limit.Origins // who has set them
+	StartBy time.Time     // --start-timeout; zero: none
+	Warn    job.Warning   // --warn
+	Margin  time.Duration // --batch-option margin=; 0: none
+	Since   time.Time     // when Timeout began to run, with the first attempt; zero: now
 	Ends    job.Ends
 	Signals job.Signals
 	RM      RM // zero: there is none
@@ -152,7 +151,7 @@ func NewState(p job.Plan, rules Rules, now time.Time) State {
 		bounds, origins := make(limit.Bounds), make(limit.Origins)
 		maps.Copy(bounds, rules.Limits)
 		maps.Copy(origins, rules.Origins)
-		limit.Tighten(bounds, origins, limit.Bounds{limit.WallTime: int64(left + now.Sub(since))}, "--rm-margin")
+		limit.Tighten(bounds, origins, limit.Bounds{limit.WallTime: int64(left + now.Sub(since))}, "--batch-option margin=")
 		s.rules.Limits, s.rules.Origins = bounds, origins
 		rules = s.rules
 	}

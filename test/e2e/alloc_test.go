@@ -53,7 +53,7 @@ for i in 1 2 3; do
 	srun -N1 -n1 -c1 --exact -w n1 $MPIEXEC sh -c 'touch up.$0; while [ $(ls up.* | wc -l) -lt 3 ]; do sleep 0.2; done; echo step $(hostname) $MPIEXEC_SIZE' $i &
 done
 wait
-srun -N1 -n1 --overlap -w n1 $MPIEXEC --rm-scope job sh -c 'echo job $(hostname) $MPIEXEC_SIZE'
+srun -N1 -n1 --overlap -w n1 $MPIEXEC --batch-option scope=job sh -c 'echo job $(hostname) $MPIEXEC_SIZE'
 $MPIEXEC sh -c 'echo batch $(hostname) $MPIEXEC_SIZE'
 `
 	state, out := s.batch(t, script, "-N2", "--ntasks-per-node=3", "-w", "n1,n2").wait(t)

@@ -1,0 +1,57 @@
+package option
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// Of several --batch-option each key counts, and the last value of one.
+func TestBatchOption(t *testing.T) {
+	line, err := Mpiexec(signals).Parse([]string{"--batch-option", "margin=60", "--batch-option=scope=job", "--batch-option", "KILL-DELAY=1:00:00", "--batch-option", "margin=1m30s", "a"}, Sources{})
+	got := line.Job.BatchOption()
+	if got.Text = ""; err != nil || got != (BatchOption{WholeJob: true, Margin: 90 * time.Second, KillDelay: time.Hour}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for value, want := range map[string]string{
+		"scope=all":    `--batch-option: scope: "all" is not one of step, job`,
+		"margin=soon":  `--batch-option: margin: "soon" is not a time such as 90, 1h30m or 01:30:00`,
+		"margin=0":     `--batch-option: margin: "0" is too short; more than 0`,
+		"kill-delay":   `--batch-option: kill-delay: "" is not a time such as 90, 1h30m or 01:30:00`,
+		"rankfile=yes": `--batch-option: "rankfile=yes" is not one of scope=, margin=, kill-delay=`,
+	} {
+		if _, err := Mpiexec(signals).Parse([]string{"--batch-option", value, "a"}, Sources{}); err == nil || err.Error() != want {
+			t.Errorf("%s: %v\nwant %s", value, err, want)
+		}
+	}
+}
+
+// An option that was removed said "unknown option", or what was written in the environment had no effect.
+func TestRemovedOptionSaysWhatToUse(t *testing.T) {
+	table := Mpiexec(signals)
+	for name := range removed {
+		want := Removed(name).Error()
+		if option, value, is := strings.Cut(name, "="); is {
+			if _, known := table.find("--" + option); !known {
+				t.Errorf("%s: no such option", name)
+			}
+			_, err := table.Parse([]string{"--" + option + "=" + value, "a"}, Sources{})
+			if err == nil || err.Error() != want {
+				t.Errorf("--%s: %v\nwant %s", name, err, want)
+			}
+			continue
+		}
+		if _, known := table.find("--" + name); known {
+			t.Errorf("%s is known", name)
+		}
+		for _, args := range [][]string{{"--" + name, "a"}, {"--" + name + "=1", "a"}, {"-" + name, "1", "a"}} {
+			if _, err := table.Parse(args, Sources{}); err == nil || err.Error() != want {
+				t.Errorf("%q: %v\nwant %s", args, err, want)
+			}
+		}
+		variable := ownVariable(&Option{Dashed: name})
+		if _, err := table.Parse([]string{"a"}, Sources{Environ: []string{variable + "=1"}}); err == nil || err.Error() != variable+": "+want {
+			t.Errorf("%s: %v", variable, err)
+		}
+	}
+}
