@@ -84,7 +84,7 @@ func (c *call) record() (ended func(job.Result, error), err error) {
 
 // complete adds what a record has beside the result.
 func (r *recorder) complete(run *record.Run, result job.Result) {
-	run.Count(result, r.call.req.Bounds, r.call.req.Ends.Metric)
+	run.Count(result, r.call.req.Bounds)
 	run.RM, run.Job, run.Began, run.Seconds, run.Plan = r.call.req.RM, r.call.req.Job, r.began, time.Since(r.began).Seconds(), r.plan
 }
 

@@ -120,14 +120,13 @@ func (o *ownership) list(ours map[int]*process) (list []job.Orphan) {
 
 // A sampledEvent is all processes that there were at one moment.
 type sampledEvent struct {
-	all   []sample.Process
-	group int64 // what the control group has, if that counts; 0: it does not
-	mem   int64 // what counts for the node's own limit of memory; 0: there is none
+	all []sample.Process
+	mem int64 // what counts for the node's own limit of memory; 0: there is none
 }
 
 // sample looks at all processes again and again, until the session is over (RM-51). most is how much memory this node
 // allows a job; 0: any.
-func (s *session) sample(metric string, every time.Duration, most int64) {
+func (s *session) sample(every time.Duration, most int64) {
 	reader, shares := sample.Reader{Helper: os.Getpid()}, ipc.Shares{}
 	defer reader.Close()
 	began := time.Now()
@@ -138,12 +137,6 @@ func (s *session) sample(metric string, every time.Duration, most int64) {
 			return
 		case <-time.After(sample.Next(began, now, every).Sub(now)):
 			e := sampledEvent{all: reader.Read()}
-			switch metric {
-			case "pss":
-				reader.Proportional(e.all)
-			case "cgroup":
-				e.group, _ = proc.GroupMemory(s.sys.Root)
-			}
 			if most > 0 {
 				e.mem = s.memory(&reader, &shares, e.all, most)
 			}
@@ -180,10 +173,7 @@ func (s *session) sampled(e sampledEvent) {
 	ranks, host := s.book.Take(e.all, sample.Evidence{Helper: os.Getpid(), Roots: roots, Groups: s.owners.groups,
 		Foreign: s.foreign.has, Ask: s.rankOf})
 	limited := host
-	limited.Mem = max(e.mem, e.group)
-	if e.group > 0 {
-		host.Mem = e.group
-	}
+	limited.Mem = e.mem
 	s.confine(ranks, limited)
 	if !s.prepare.Supervision.Samples || s.conn.Backlog() > maxBacklog {
 		return

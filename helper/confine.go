@@ -13,7 +13,6 @@ import (
 	"remshell/helper/sample"
 	"remshell/job"
 	"remshell/limit"
-	"remshell/proc"
 	"remshell/wire"
 )
 
@@ -32,17 +31,8 @@ type confined struct {
 	over  bool         // mpiexec was told
 }
 
-// counted reports whether a control group counts what memory we have.
-func (s *session) counted() bool {
-	_, counted := proc.GroupMemory(s.sys.Root)
-	return counted
-}
-
 // restrict reads what is allowed here, and has a group that is to be prepared keep to it.
 func (s *session) restrict(m *wire.Prepare) *rank.Error {
-	if m.Supervision.Metric == "cgroup" && !s.counted() {
-		return &rank.Error{Code: job.ExitInternal, Reason: "--mem-metric cgroup: no control group counts the memory of this node's helper", Hint: "use rss or pss"}
-	}
 	read := s.sys.Limits
 	if read == nil {
 		read = func() (limit.Bounds, error) { return probe.Limits(config.LimitsFile) }

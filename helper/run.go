@@ -93,7 +93,7 @@ func (s *session) fork(a life.Fork) {
 	if (s.prepare.Supervision.Samples || len(s.own) > 0) && s.book == nil {
 		s.book = new(sample.Book)
 		of := s.prepare.Supervision
-		go s.sample(of.Metric, job.SampleEvery(of.Metric, of.Often || len(s.own) > 0), s.own[limit.HostMem])
+		go s.sample(job.SampleEvery(of.Often || len(s.own) > 0), s.own[limit.HostMem])
 	}
 	batch := forkBatch{ranks: g.ranks, binder: s.newBinder(g), soft: rank.Without(s.prepare.Process.Soft, s.prepare.Process.Bounds), cannot: unstaged}
 	batch.limits = batch.soft.Lend(s.sys.Guard != nil)

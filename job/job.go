@@ -293,7 +293,6 @@ type Ends struct {
 	CleanIPC   string // whose shared memory is freed after its end: of ranks that "failed" (also ""), "always", "no" (PD-16)
 	Codes      bool   // tell every exit code
 	Usage      string // tell what the job consumed: "hosts", "rank", "lines" or "application"; empty: do not
-	Metric     string // what counts as memory: rss, pss, cgroup; empty: rss
 	Samples    bool   // look at all processes now and then: somebody wants to know (RM-51)
 	Batch      bool   // a batch system has granted the hosts
 	Peaks      bool   // look for the memory of small processes, too: somebody wants to know

@@ -38,13 +38,9 @@ type RankSample struct {
 	Sample
 }
 
-// SampleEvery is the longest time between two samples: a second where there is a limit to be kept, but
-// where memory is counted in parts (pss) half a minute, since that takes long to find out (RM-51).
-func SampleEvery(metric string, limited bool) time.Duration {
-	switch {
-	case metric == "pss":
-		return 30 * time.Second
-	case limited:
+// SampleEvery is the longest time between two samples: a second where there is a limit to be kept (RM-51).
+func SampleEvery(limited bool) time.Duration {
+	if limited {
 		return time.Second
 	}
 	return 5 * time.Second

@@ -108,18 +108,6 @@ func count(text, word string) int {
 	return -1
 }
 
-// GroupMemory reads what our control group has, in bytes; false: none counts it, as the root group does not.
-func GroupMemory(root fs.FS) (bytes int64, counted bool) {
-	own := ownGroup(root, "memory")
-	for dir, text := range own.files("memory.current", "memory.usage_in_bytes") {
-		if dir != own.path || dir == "/" {
-			break // that of others, too
-		}
-		return number(text)
-	}
-	return 0, false
-}
-
 // GroupLimits are how much memory, in bytes, and how many processes and threads our control group and those above it may have. -1
 // means that there is no limit.
 func GroupLimits(root fs.FS) (memory, processes int64) {

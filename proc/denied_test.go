@@ -67,24 +67,3 @@ func TestOutOf(t *testing.T) {
 		}
 	}
 }
-
-// A group counts what its own processes have, and no group above it.
-func TestGroupMemory(t *testing.T) {
-	for name, test := range map[string]struct {
-		root    fstest.MapFS
-		want    int64
-		counted bool
-	}{
-		"version 2":      {fstest.MapFS{"proc/self/cgroup": file("0::/user/job\n"), "sys/fs/cgroup/user/job/memory.current": file("4096\n")}, 4096, true},
-		"version 1":      {fstest.MapFS{"proc/self/cgroup": file("5:memory:/job\n1:name=systemd:/\n"), "sys/fs/cgroup/memory/job/memory.usage_in_bytes": file("8192\n")}, 8192, true},
-		"the root group": {fstest.MapFS{"proc/self/cgroup": file("5:memory:/\n0::/\n"), "sys/fs/cgroup/memory/memory.usage_in_bytes": file("1\n")}, 0, false},
-		"another group":  {fstest.MapFS{"proc/self/cgroup": file("3:cpu:/job\n"), "sys/fs/cgroup/job/memory.current": file("1\n")}, 0, false},
-		"junk":           {fstest.MapFS{"proc/self/cgroup": file("0::/job\n"), "sys/fs/cgroup/job/memory.current": file("-1\n")}, 0, false},
-		"a group above":  {fstest.MapFS{"proc/self/cgroup": file("0::/user/job\n"), "sys/fs/cgroup/user/memory.current": file("1\n")}, 0, false},
-		"none":           {fstest.MapFS{}, 0, false},
-	} {
-		if got, counted := GroupMemory(test.root); got != test.want || counted != test.counted {
-			t.Errorf("%s: %d, %v", name, got, counted)
-		}
-	}
-}

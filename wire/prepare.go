@@ -169,7 +169,6 @@ type Supervision struct {
 	Peaks    bool          // the memory of small ranks is looked for, too
 	Samples  bool          // Sampled is wanted
 	Often    bool          // and as often as may be: there is a limit
-	Metric   string        // what counts as memory: rss (or empty), pss, cgroup
 	Leader   bool          // Signal goes to the ranks alone, not to their process groups
 	KeepAll  bool          // nothing that happens to a rank ends the others (job.Ends)
 	Children bool          // what ranks leave behind may stay
@@ -186,7 +185,6 @@ func (s *Supervision) fields(c *codec) {
 	c.flag(&s.Peaks)
 	c.flag(&s.Samples)
 	c.flag(&s.Often)
-	c.word(&s.Metric, "metric")
 	c.flag(&s.Leader)
 	c.flag(&s.KeepAll)
 	c.flag(&s.Children)

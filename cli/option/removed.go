@@ -8,6 +8,7 @@ import (
 // use instead. A row stays for one release.
 var removed = map[string]string{
 	"enforce-rm":      "use --limit hmem=SIZE, with what the batch system gave on each host",
+	"mem-metric":      "leave it out: the memory of processes is their resident sets",
 	"rm-kill-delay":   "use --batch-option kill-delay=TIME",
 	"rm-lsf-rankfile": "use -hostfile $LSB_DJOB_RANKFILE",
 	"rm-margin":       "use --batch-option margin=TIME",

@@ -10,7 +10,6 @@ It writes nothing itself.
 package record
 
 import (
-	"cmp"
 	"encoding/json"
 	"io"
 	"time"
@@ -153,11 +152,10 @@ type Used struct {
 // All is that of the job.
 type All struct {
 	Used
-	Sampled bool                   `json:"sampled"`    // on all hosts
-	Reason  *string                `json:"reason"`     // of the end, in a word
-	Metric  string                 `json:"mem_metric"` // what is counted as memory
-	Limits  map[limit.Resource]any `json:"limits"`     // bytes, seconds, counts
-	Every   float64                `json:"interval"`   // at most, between two samples, in seconds
+	Sampled bool                   `json:"sampled"`  // on all hosts
+	Reason  *string                `json:"reason"`   // of the end, in a word
+	Limits  map[limit.Resource]any `json:"limits"`   // bytes, seconds, counts
+	Every   float64                `json:"interval"` // at most, between two samples, in seconds
 }
 
 func usedOf(u job.Used) Used {
@@ -175,7 +173,7 @@ func usedOf(u job.Used) Used {
 func thousandths(d time.Duration) float64 { return d.Round(time.Millisecond).Seconds() }
 
 // Count adds what a job has used to its record, and what it was allowed.
-func (r *Run) Count(result job.Result, bounds limit.Bounds, metric string) {
+func (r *Run) Count(result job.Result, bounds limit.Bounds) {
 	if len(result.Used.Nodes) == 0 {
 		return
 	}
@@ -187,7 +185,7 @@ func (r *Run) Count(result job.Result, bounds limit.Bounds, metric string) {
 		u := usedOf(result.Used.Nodes[i])
 		r.Usage[i].Used = &u
 	}
-	r.All = &All{usedOf(result.Used.All), result.Used.All.Sampled, nil, cmp.Or(metric, "rss"), bounds.Figures(), job.SampleEvery(metric, bounds.Any(limit.Resource.Sampled)).Seconds()}
+	r.All = &All{usedOf(result.Used.All), result.Used.All.Sampled, nil, bounds.Figures(), job.SampleEvery(bounds.Any(limit.Resource.Sampled)).Seconds()}
 	if r.End != nil {
 		r.All.Reason = &result.Reason
 	}

@@ -212,7 +212,6 @@ func ends(j option.Job) job.Ends {
 		Usage:      j.Consumed,
 		Peaks:      consumption(j),
 		Samples:    consumption(j),
-		Metric:     j.MemMetric,
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"remshell/cli/option"
 	"remshell/fault"
 	"remshell/job"
 	"remshell/launch/restart"
@@ -269,10 +270,11 @@ func TestASavedJobWithARemovedOption(t *testing.T) {
 	for _, test := range [][4]string{
 		{`"request": {`, `"request": {"Preemptible": "suspend", `, "preemptible", "Preemptible"},
 		{`"Nodes": [{`, `"Nodes": [{"Bytes": 1024, `, "enforce-rm", "Bytes"},
+		{`"request": {`, `"request": {"Ends": {"Metric": "pss"}, `, "mem-metric", "Metric"},
 	} {
 		old := strings.Replace(strings.Replace(string(text), "\"Nodes\": [\n   {", "\"Nodes\": [{", 1), test[0], test[1], 1)
 		_, err = Read("job.json", []byte(old))
-		if err == nil || err.Error() != "saved job job.json: --"+test[2]+" was removed" || !strings.HasPrefix(fault.Hint(err), "use ") ||
+		if err == nil || err.Error() != "saved job job.json: --"+test[2]+" was removed" || !strings.HasPrefix(fault.Hint(err), fault.Hint(option.Removed(test[2]))) ||
 			!strings.HasSuffix(fault.Hint(err), `; without "`+test[3]+`" in its "request" it can be resumed`) {
 			t.Errorf("%s: %v; %s", test[2], err, fault.Hint(err))
 		}

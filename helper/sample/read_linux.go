@@ -174,16 +174,6 @@ func (r *Reader) stat(pid int, s *sight) []byte {
 	return r.buf[:max(n, 0)]
 }
 
-// Proportional puts into the place of resident sets what counts of them if memory that is shared counts in
-// parts, as far as the kernel tells (/proc/PID/smaps_rollup).
-func (r *Reader) Proportional(all []Process) {
-	for i := range all {
-		if size, _, told := r.rollup(all[i].PID); told {
-			all[i].Mem = size
-		}
-	}
-}
-
 // Below are the processes below the helper.
 func (r *Reader) Below(all []Process) (below []Process) {
 	parents := make(map[int]int, len(all))

@@ -97,24 +97,14 @@ func TestIsStrange(t *testing.T) {
 	}
 }
 
-// Memory that two processes share counts for both in their resident sets, and in parts otherwise.
-func TestProportional(t *testing.T) {
+// A size of smaps_rollup is read, or there is none.
+func TestPart(t *testing.T) {
 	for text, want := range map[string]int64{
 		"55a-7ff ---p 0 00:00 0 [rollup]\nRss:                 900 kB\nPss:                 100 kB\nPss_Anon: 3 kB\n": 100 << 10,
 		"": -1, "[rollup]\nPss:  kB\n": -1, "[rollup]\nPss: x kB\n": -1, "[rollup]\nRss: 7 kB\n": -1,
 	} {
 		if got, told := part([]byte(text), "Pss"); told != (want >= 0) || told && got != want {
 			t.Errorf("%q: %d, %v", text, got, told)
-		}
-	}
-	r := Reader{Helper: os.Getpid()}
-	defer r.Close()
-	all := r.Read()
-	resident := slices.Clone(all)
-	r.Proportional(all)
-	for i := range all {
-		if all[i].PID == os.Getpid() && (all[i].Mem <= 0 || all[i].Mem > 2*resident[i].Mem) {
-			t.Errorf("%d of %d resident bytes", all[i].Mem, resident[i].Mem)
 		}
 	}
 }

@@ -162,7 +162,7 @@ func NewState(p job.Plan, rules Rules, now time.Time) State {
 		s.due.run = since.Add(wall + 1) // it may take that long, and not longer
 	}
 	s.due.warn = s.warnAt()
-	s.Tally.old = 3 * int64(job.SampleEvery(rules.Ends.Metric, false).Seconds())
+	s.Tally.old = 3 * int64(job.SampleEvery(false).Seconds())
 	return s
 }
 
