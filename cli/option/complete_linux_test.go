@@ -21,8 +21,11 @@ func TestCompletionInAnInteractiveBash(t *testing.T) {
 	if err := os.WriteFile(file, []byte(script+"\nPS1='READY> '\nbind 'set enable-bracketed-paste off'\nbind 'set bell-style none'\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	dir := t.TempDir()
+	inFolder(t, dir)
 	master, slave := ptytest.Open(t)
 	cmd := exec.CommandContext(t.Context(), "bash", "--noprofile", "--rcfile", file, "-i")
+	cmd.Dir = dir
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
 	cmd.Env = append(os.Environ(), "TERM=dumb", "HOME="+t.TempDir(), "INPUTRC=/dev/null")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
@@ -40,6 +43,7 @@ func TestCompletionInAnInteractiveBash(t *testing.T) {
 		{"mpiexec --end 1\t", "mpiexec --end 17-a "},
 		{"mpiexec -host n1,loc\t", "mpiexec -host n1,localhost "},
 		{"mpiexec --acc\t", "mpiexec --accept-new-host-keys "},
+		{"bin/mpiexec --acc\t", "bin/mpiexec --accept-new-host-keys "}, // as make leaves it
 	} {
 		fmt.Fprint(master, test.typed+"END")
 		screen.until(t, test.becomes+"END")

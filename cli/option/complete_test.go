@@ -1,8 +1,10 @@
 package option
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -146,6 +148,7 @@ func TestEveryListedWordIsOffered(t *testing.T) {
 // completions are beginnings of lines, and words that must, or must not, be offered for
 // the last of them.
 var completions = []struct{ line, has, not string }{
+	{"bin/mpiexec --accept-new-ho", "--accept-new-host-keys", ""},
 	{"mpiexec -hostf", "-hostfile", "-host"},
 	{"mpiexec --hostf", "--hostfile", "-hostfile"},
 	{"mpiexec --", "--fanout", ""},
@@ -186,6 +189,18 @@ func programs(t *testing.T, shell string) (script string) {
 	}
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	return Mpiexec(signals).Completion(shell)
+}
+
+// inFolder makes bin/mpiexec in a directory, which is not in the PATH: "make" does so.
+func inFolder(t *testing.T, dir string) {
+	t.Helper()
+	self, err := exec.LookPath("mpiexec")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "bin"), 0o755), os.Symlink(self, filepath.Join(dir, "bin/mpiexec"))); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestCompletionBash(t *testing.T) {
@@ -274,6 +289,7 @@ func checkCompletion(t *testing.T, complete func(dir, lines string) string) {
 			t.Fatal(err)
 		}
 	}
+	inFolder(t, dir)
 	var lines strings.Builder
 	for _, c := range completions {
 		lines.WriteString(c.line + "\n")
