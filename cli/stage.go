@@ -75,7 +75,7 @@ func programFile(s option.Section, j option.Job, here request.Localhost, path st
 	if strings.Contains(s.Program, "/") {
 		return s.Program
 	}
-	for _, list := range []string{s.Path, j.GPath, path} {
+	for _, list := range []string{s.Path, path} {
 		for _, dir := range filepath.SplitList(list) {
 			file := filepath.Join(dir, s.Program)
 			if !filepath.IsAbs(file) {

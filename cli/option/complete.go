@@ -144,8 +144,12 @@ func (t *Table) spelled(word string) (offers [][2]string) {
 			continue
 		}
 		for _, s := range append([]Spelling{{Dashed: o.Dashed}}, o.Also...) {
-			if name := strings.TrimLeft(s.Dashed, "-"); strings.HasPrefix(name, begin) {
+			name := strings.TrimLeft(s.Dashed, "-")
+			if strings.HasPrefix(name, begin) {
 				offers = append(offers, [2]string{dashes + name, o.Help()})
+			}
+			if m, is := t.lookup(normalize("g" + name)); len(begin) > 1 && strings.HasPrefix("g"+name, begin) && is && m.global {
+				offers = append(offers, [2]string{dashes + "g" + name, o.Help()})
 			}
 		}
 	}

@@ -45,7 +45,7 @@ func (t *Table) topicWords() []string {
 // HelpOn is the help text about a topic, all of them, or an option.
 func (t *Table) HelpOn(word string) (string, error) {
 	wanted, ok := t.topicOf(word)
-	if _, option := t.names[normalize(word)]; !ok && word != "all" {
+	if _, option := t.lookup(normalize(word)); !ok && word != "all" {
 		if option || strings.HasPrefix(word, "-") {
 			return t.Explain(word)
 		}
@@ -136,7 +136,7 @@ func (o *Option) argument() string {
 // Explain is the help text of one option, given in any spelling, with dashes
 // or without.
 func (t *Table) Explain(name string) (string, error) {
-	m, ok := t.names[normalize(name)]
+	m, ok := t.lookup(normalize(name))
 	if !ok {
 		s := scanner{Table: t, words: words{args: []string{name}}}
 		s.unknown(name, true)

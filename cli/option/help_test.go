@@ -87,7 +87,7 @@ func TestRefusals(t *testing.T) {
 			if seen[name] || name != normalize(name) {
 				t.Errorf("-%s stands twice in the table, or is not normalized", name)
 			}
-			if _, ours := table.names[name]; ours != slices.Contains(single, name) {
+			if _, ours := table.lookup(name); ours != slices.Contains(single, name) {
 				t.Errorf("-%s is refused, and ours: %v", name, ours)
 			}
 			seen[name] = true

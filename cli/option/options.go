@@ -53,6 +53,9 @@ func Mpiexec(signals Signals) *Table {
 //	help     one line
 //	hint     what to do about a bad value
 
+// An option NAME of the first two structs has a global form -gNAME, which holds in every section that does not give the option
+// itself: -gwdir, -gn, -gmca (CLI-13).
+
 // Own belong to the section they stand in (scope S).
 type Own struct {
 	N        int      `name:"-n" rival:"count" also:"-np --ntasks" arg:"N" zero:"skip" topic:"Where ranks run" help:"number of ranks"`
@@ -75,9 +78,9 @@ type Own struct {
 type Shared struct {
 	Host      []HostExpr `name:"-host" mca:"orte_default_dash_host prte_default_dash_host" rival:"hosts" env:"I_MPI_HYDRA_HOSTS_GROUP" also:"-hosts -H --nodelist -hosts-group" arg:"LIST" topic:"Where ranks run" help:"hosts: n1,n2:4,user@node[01-16]"`
 	HostFile  string     `name:"-hostfile" mca:"orte_default_hostfile prte_default_hostfile" rival:"hosts" env:"HYDRA_HOST_FILE I_MPI_HYDRA_HOST_FILE WCOLL" also:"-f -machinefile -machine --machine-file --hosts-file" arg:"FILE" topic:"Where ranks run" help:"file with hosts; - is standard input"`
-	PPN       int        `name:"-ppn" env:"I_MPI_PERHOST" also:"-gppn -N -perhost -grr -npernode --ntasks-per-node -pernode=1" arg:"K" topic:"Where ranks run" help:"at most K ranks on each host, in blocks" least:"0" hint:"it counts ranks on each host; hosts are named with -host"`
-	TPP       string     `name:"--tpp" mca:"rmaps_base_cpus_per_rank rmaps_base_cpus_per_proc" read:"PSI_TPP OMP_NUM_THREADS" default:"1" also:"-gtpp --threads-per-process --cpus-per-proc --cpus-per-rank --cpus-per-task --depth" arg:"T" topic:"Where ranks run" help:"CPUs for each rank"`
-	NodeType  string     `name:"--nodetype" read:"PSI_HW_TYPE" also:"-gnodetype --node-type" arg:"LIST" topic:"" help:"nodes with all these features only"`
+	PPN       int        `name:"-ppn" env:"I_MPI_PERHOST" also:"-N -perhost -grr -npernode --ntasks-per-node -pernode=1" arg:"K" topic:"Where ranks run" help:"at most K ranks on each host, in blocks" least:"0" hint:"it counts ranks on each host; hosts are named with -host"`
+	TPP       string     `name:"--tpp" mca:"rmaps_base_cpus_per_rank rmaps_base_cpus_per_proc" read:"PSI_TPP OMP_NUM_THREADS" default:"1" also:"--threads-per-process --cpus-per-proc --cpus-per-rank --cpus-per-task --depth" arg:"T" topic:"Where ranks run" help:"CPUs for each rank"`
+	NodeType  string     `name:"--nodetype" read:"PSI_HW_TYPE" also:"--node-type" arg:"LIST" topic:"" help:"nodes with all these features only"`
 	PMI       Offer      `name:"--pmi" also:"--mpi -pmix=pmix" arg:"WHAT" topic:"" under:"Life cycle" default:"auto" help:"how ranks find us: auto, pmi1, pmi2, pmix, both, none"`
 	MCA       []MCAParam `name:"--mca" also:"--prtemca" arg:"KEY VALUE" takes:"pair" topic:"" under:"Environment" help:"a parameter of Open MPI: OMPI_MCA_KEY"`
 	PMIxMCA   []MCAParam `name:"--pmixmca" arg:"KEY VALUE" takes:"pair" topic:"" under:"Environment" help:"a parameter of its PMIx library: PMIX_MCA_KEY"`
@@ -173,17 +176,12 @@ type Job struct {
 	RMFile       string        `name:"--rm-file" rival:"hosts" arg:"FILE[:FORM]" topic:"" under:"Where ranks run" help:"an allocation in a file; FORM: nodes, counts or pe"`
 	AllowOutside bool          `name:"--allow-outside" topic:"" under:"Where ranks run" help:"hosts that are not those of the batch system's job, too"`
 	Iface        Iface         `name:"-iface" env:"HYDRA_IFACE I_MPI_HYDRA_IFACE" arg:"NAME|CIDR" topic:"" under:"Reaching hosts" help:"whose address ranks are told to use: ib0, 10.1.0.0/16"`
-	GN           int           `name:"-gn" also:"-gnp" arg:"N" topic:"" under:"Where ranks run" help:"number of ranks of each section without -n"`
-	GArch        Arch          `name:"-garch" arg:"NAME" topic:"" under:"Where ranks run" help:"-arch of the sections without it"`
 
-	GPath     string     `name:"-gpath" arg:"DIR[:DIR]" topic:"" under:"Environment" help:"-path of the sections without it"`
-	Export    Export     `name:"--export" rival:"environment" arg:"LIST" topic:"" under:"Environment" help:"srun's: ALL, NONE, A,B=V or ALL,A=V"`
-	Places    string     `name:"--omp-places" arg:"WHAT" words:"cpu,depth" topic:"" under:"Environment" help:"OpenMP's threads: cpu, each on its own; depth, on all"`
-	EnvCompat []Compat   `name:"--env-compat" arg:"LIST" topic:"Environment" help:"variables as of torch, ompi, slurm, mvapich"`
-	GWdir     string     `name:"-gwdir" under:"Environment" arg:"DIR" topic:"" help:"working directory of the sections without -wdir"`
-	GEnv      []EnvVar   `name:"-genv" arg:"NAME VALUE" takes:"pair" topic:"Environment" help:"set a variable for all ranks; or NAME=VALUE"`
-	GMCA      []MCAParam `name:"-gmca" arg:"KEY VALUE" takes:"pair" topic:"" under:"Environment" help:"--mca for all ranks"`
-	GEnvList  EnvTake    `name:"-genvlist" rival:"environment" default:"*" env:"HYDRA_ENV" also:"-genvall=* -genvnone=" arg:"A,B,PRE_*" topic:"Environment" help:"variables to take from here (-genvall, -genvnone)"`
+	Export    Export   `name:"--export" rival:"environment" arg:"LIST" topic:"" under:"Environment" help:"srun's: ALL, NONE, A,B=V or ALL,A=V"`
+	Places    string   `name:"--omp-places" arg:"WHAT" words:"cpu,depth" topic:"" under:"Environment" help:"OpenMP's threads: cpu, each on its own; depth, on all"`
+	EnvCompat []Compat `name:"--env-compat" arg:"LIST" topic:"Environment" help:"variables as of torch, ompi, slurm, mvapich"`
+	GEnv      []EnvVar `name:"-genv" arg:"NAME VALUE" takes:"pair" topic:"Environment" help:"set a variable for all ranks; or NAME=VALUE"`
+	GEnvList  EnvTake  `name:"-genvlist" rival:"environment" default:"*" env:"HYDRA_ENV" also:"-genvall=* -genvnone=" arg:"A,B,PRE_*" topic:"Environment" help:"variables to take from here (-genvall, -genvnone)"`
 
 	Label      string       `name:"-label" mca:"orte_tag_output prte_tag_output" read:"PSI_SOURCEPRINTF MPIEXEC_PREFIX_DEFAULT MPIEXEC_PREFIX_STDOUT MPIEXEC_PREFIX_STDERR" also:"-l -prepend-rank --label-io -sourceprintf --tag-output=tag" implied:"rank" words:"rank,tag" topic:"Output and input" help:"begin each line with the rank; files: --output"`
 	Pattern    LabelPattern `name:"-prepend-pattern" arg:"PATTERN" topic:"" help:"begin each line with what PATTERN makes"`

@@ -33,7 +33,7 @@ func parameterKey(variable string) string {
 func (t *Table) byParameter(key string) (meaning, bool) {
 	for _, o := range t.options {
 		if slices.Contains(o.mca, key) {
-			return meaning{o, Spelling{Dashed: o.Dashed}}, true
+			return meaning{Option: o, Spelling: Spelling{Dashed: o.Dashed}}, true
 		}
 	}
 	return meaning{}, false
@@ -104,7 +104,7 @@ func affectsRanks(key string) bool {
 // parameter is what an option comes to that gives a parameter of Open MPI: itself if that is one of the library, the
 // option that one of the launcher means, or nothing. note is not empty if it has to be reported.
 func (t *Table) parameter(g Given) (as Given, there bool, note string) {
-	if g.Name != "mca" && g.Name != "gmca" {
+	if g.Name != "mca" {
 		return g, true, ""
 	}
 	key, value, _ := strings.Cut(g.Value, "=")

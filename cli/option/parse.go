@@ -1,7 +1,6 @@
 package option
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -116,7 +115,7 @@ func mpiexecLine(t *Table, sections []scanned, from Sources) (Line, error) {
 	errs = append(unread, errs...)
 	job, each, contradictions := inherit(sections, rest.given)
 	errs = append(errs, contradictions...)
-	errs = append(errs, counts(sections, each, job)...)
+	errs = append(errs, counts(sections, each)...)
 	if len(errs) > 0 {
 		return Line{}, atMostTen(errs)
 	}
@@ -154,22 +153,17 @@ func (l *Line) fill(sections []scanned, each [][]Given) {
 			s.Program, s.Args = sections[i].program[0], sections[i].program[1:]
 		}
 		fill(given, map[Scope]any{PerSection: &s.Own, Inherited: &s.Shared})
-		s.general(l.Job)
+		s.locateHosts()
 		if _, ok := s.Origin("n"); !ok || s.N > 0 || planning(sections) {
 			l.Sections = append(l.Sections, s)
 		}
 	}
 }
 
-// general takes what is said of all sections that say nothing themselves (-gn).
-func (s *Section) general(j Job) {
-	if s.Soft.Members == nil {
-		s.N = cmp.Or(s.N, j.GN)
-	}
-	s.Path = cmp.Or(s.Path, j.GPath)
-	s.Arch = cmp.Or(s.Arch, j.GArch)
+// locateHosts has messages about hosts name the variable that gave them.
+func (s *Section) locateHosts() {
 	g, ok := s.Origin("host")
-	for i := range s.Host { // messages name what said so
+	for i := range s.Host {
 		for k := range s.Host[i] {
 			if ok && g.level == environment {
 				s.Host[i][k].File = g.from
@@ -266,7 +260,7 @@ func noProgram(sections int, file string) *fault.Error {
 }
 
 // inherit applies CLI-13, CLI-8 and CLI-12: it returns what is said of the job, and of
-// each section including what comes from the first one and from the rest.
+// each section including what comes from the first one, from global forms of options and from the rest.
 func inherit(sections []scanned, rest []Given) (job []Given, each [][]Given, errs []error) {
 	take := func(into, given []Given) []Given {
 		for _, g := range given {
@@ -278,25 +272,34 @@ func inherit(sections []scanned, rest []Given) (job []Given, each [][]Given, err
 		return into
 	}
 	each = make([][]Given, len(sections))
-	var all []Given // of the job
+	var all, global []Given // of the job; of all sections
 	for i, s := range sections {
 		jobs, own := byScope(s.given)
 		all = append(all, jobs...)
-		each[i] = take(nil, byLevel(own))
-		if i == 0 {
-			continue
+		each[i] = byLevel(own)
+		k := slices.IndexFunc(own, func(g Given) bool { return g.level >= globalOnLine })
+		if k >= 0 {
+			each[i], global = own[:k:k], append(global, own[k:]...)
 		}
+	}
+	global = take(nil, byLevel(global))
+	for i, own := range each {
+		each[i] = take(nil, own)
 		for _, g := range each[0] {
-			if _, has := origin(own, g.Name); g.Scope == Inherited && !has {
+			_, has := origin(own, g.Name)
+			_, general := origin(global, g.Name)
+			if i > 0 && g.Scope == Inherited && !has && (!general || g.sums()) {
 				each[i] = append(each[i], g)
 			}
 		}
 	}
-	jobs, general := byScope(rest)
+	jobs, lower := byScope(rest)
 	job = take(nil, byLevel(append(all, jobs...)))
 	for i := range each {
-		here := each[i]
-		each[i] = take(here, slices.DeleteFunc(slices.Clone(general), func(g Given) bool { return g.hidden(here) }))
+		for _, general := range [][]Given{global, lower} {
+			here := each[i]
+			each[i] = take(here, slices.DeleteFunc(slices.Clone(general), func(g Given) bool { return g.hidden(here) }))
+		}
 	}
 	return job, each, errs
 }
@@ -355,10 +358,9 @@ func (o *Option) sums() bool {
 
 // counts checks -n where it depends on the number of sections (CLI-7, PLACE-1).
 // A section with other faults is passed over.
-func counts(sections []scanned, each [][]Given, job []Given) []error {
+func counts(sections []scanned, each [][]Given) []error {
 	var errs []error
 	skipped := 0
-	_, all := origin(job, "gn")
 	for i, given := range each {
 		if len(sections[i].errs) > 0 || len(sections[i].program) == 0 {
 			continue
@@ -373,7 +375,7 @@ func counts(sections []scanned, each [][]Given, job []Given) []error {
 			errs = append(errs, &fault.Error{Text: fmt.Sprintf("%s: 0 is too small; at least 1", g.Spelled)})
 		case zero:
 			skipped++
-		case !ok && !choice && !grouped && !all && len(each) > 1:
+		case !ok && !choice && !grouped && len(each) > 1:
 			errs = append(errs, &fault.Error{Text: fmt.Sprintf("section %d: -n is missing", i+1),
 				Remedy: "with several sections each must say how many ranks it has"})
 		}

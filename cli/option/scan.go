@@ -180,6 +180,9 @@ func (s *scanner) option() {
 		s.pos++
 	default:
 		g := Given{Option: m.Option, Spelled: name, Value: m.implied, Section: s.number, Word: s.first + at, preset: m.Preset, level: s.level, from: s.words.from}
+		if m.global && g.level < globalOnLine {
+			g.level += globalOnLine
+		}
 		s.valued(m, g, value, attached)
 	}
 }
@@ -288,7 +291,7 @@ func (s *scanner) fail(text, remedy string) {
 func (s *scanner) askHelp(value string, attached bool) {
 	if !attached && s.pos < len(s.args) {
 		word, _, _ := strings.Cut(s.args[s.pos], "=")
-		_, known := s.names[normalize(word)]
+		_, known := s.lookup(normalize(word))
 		_, topic := s.topicOf(word)
 		searched := strings.Trim(word, letters+"_-") == "" && len(word) > 2
 		if known || topic || searched || strings.HasPrefix(word, "-") {

@@ -14,8 +14,8 @@ import (
 // This file joins what is said in several places (CLI-12). What a higher place says hides
 // what lower ones say of the same; assignments of variables add up.
 //
-//	command line  >  -configfile  >  environment  >  configuration  >  built-in
-//	  scan.go          here          variables.go    config.go         where it is used
+//	command line  >  -configfile  >  -gNAME of both  >  environment  >  configuration  >  built-in
+//	  scan.go          here           scan.go, here     variables.go    config.go         where it is used
 
 // A level is a place where options are given; lower ones are stronger.
 type level int
@@ -23,6 +23,8 @@ type level int
 const (
 	commandLine level = iota
 	configFile
+	globalOnLine // the global form of an option of an app context: -gwdir
+	globalInFile
 	environment
 	userConfig
 )

@@ -130,6 +130,7 @@ type Table struct {
 type meaning struct {
 	*Option
 	Spelling
+	global bool // the name is that of the global form: -gwdir
 }
 
 // newTable is a table without options; texts say more of them than their lines of help.
@@ -146,9 +147,9 @@ func (t *Table) add(of reflect.Type, scope Scope) {
 		o := option(of.Field(i), scope)
 		o.table = t
 		t.options = append(t.options, o)
-		t.names[o.Name] = meaning{o, Spelling{Dashed: o.Dashed}}
+		t.names[o.Name] = meaning{Option: o, Spelling: Spelling{Dashed: o.Dashed}}
 		for _, s := range o.Also {
-			t.names[normalize(s.Dashed)] = meaning{o, s}
+			t.names[normalize(s.Dashed)] = meaning{Option: o, Spelling: s}
 		}
 	}
 }
@@ -263,6 +264,17 @@ func normalize(dashed string) string {
 // find looks a word such as "-np" or "--hostFile" up.
 func (t *Table) find(dashed string) (meaning, bool) {
 	name := normalize(dashed)
-	m, ok := t.names[name]
+	m, ok := t.lookup(name)
 	return m, ok && strings.HasPrefix(dashed, "-") && (strings.HasPrefix(dashed, "--") || !slices.Contains(single, name))
+}
+
+// lookup finds a normalized name. One that begins with g and is not in the table is the global form of an option of an app context.
+func (t *Table) lookup(name string) (m meaning, ok bool) {
+	if m, ok = t.names[name]; ok {
+		return m, true
+	}
+	local, is := strings.CutPrefix(name, "g")
+	m, ok = t.names[local]
+	m.global = true
+	return m, is && ok && m.Scope != PerJob && m.Name != "configfile"
 }

@@ -156,7 +156,7 @@ func (b *defaults) readOwn(own []variable) {
 	inside := slices.ContainsFunc(own, func(v variable) bool { return v.name == "MPIEXEC_JOBID" })
 	for _, v := range own {
 		name := strings.TrimPrefix(v.name, "MPIEXEC_")
-		m, known := b.names[normalize(name)]
+		m, known := b.lookup(normalize(name))
 		switch {
 		case len(name) < 2 || name != strings.ToUpper(name) || b.isPeer(v.name):
 		case slices.Contains(show.Told, v.name): // what a rank is told of itself
@@ -207,7 +207,7 @@ func (b *defaults) readPeers(peers []variable) {
 			case text == "" && (parameterKey(name) != "" || strings.HasPrefix(name, "I_MPI_PIN")):
 				continue // it says nothing, and others may
 			}
-			b.take(meaning{o, Spelling{Dashed: o.Dashed}}, peers[i], text)
+			b.take(meaning{Option: o, Spelling: Spelling{Dashed: o.Dashed}}, peers[i], text)
 			b.speak(o.Name)
 			break
 		}

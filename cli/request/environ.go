@@ -41,7 +41,6 @@ func baseEnv(environ []string, j option.Job) (env job.Env, given []string, err e
 	var on job.Env
 	if err == nil {
 		err = assign(&on, environ, "--export", j.Export.Vars)
-		on.Set = append(on.Set, parameters("OMPI_MCA_", j.GMCA)...)
 	}
 	if err == nil {
 		err = assign(&on, environ, "-genv", j.GEnv)

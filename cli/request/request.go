@@ -271,11 +271,7 @@ func newApp(s option.Section, j option.Job, environ []string, here Localhost) (j
 	if j.HybridHosts {
 		app.Dir = ""
 	}
-	for _, dir := range []string{j.GWdir, s.Wdir} {
-		if dir != "" {
-			app.Dir = dir
-		}
-	}
+	app.Dir = cmp.Or(s.Wdir, app.Dir)
 	if err != nil || filepath.IsAbs(app.Dir) || j.HybridHosts { // there, or begins in a home
 		return app, err
 	}

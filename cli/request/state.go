@@ -25,10 +25,7 @@ func (w World) FromState(line option.Line) whatif.Outcome {
 	if err != nil {
 		return whatif.Unreadable(err)
 	}
-	np, given := line.Sections[0].Origin("n")
-	if !given {
-		np, _ = line.Origin("gn")
-	}
+	np, _ := line.Sections[0].Origin("n")
 	in := s.Input(np.Value, flags(line.Job, line.Sections[0]), w.env, read)
 	told, err := newRankPlacement(line, stream(in.Open))
 	if err != nil {
