@@ -58,7 +58,7 @@ func (c *call) plan(ctx context.Context) error {
 	return err
 }
 
-// topology draws the hosts as they are now (--display-topo without a program).
+// topology draws the hosts as they are now (--display topo without a program).
 func (c *call) topology(ctx context.Context) error {
 	snap, err := reserve.Survey(ctx, c.req, c.env.Env)
 	if err != nil {
@@ -170,13 +170,10 @@ func showPlan(line option.Line, sys System, o whatif.Outcome, route func(job.Nod
 type pictures struct{ topo, hosts, byNode, byRank, choice bool }
 
 func wanted(j option.Job) pictures {
-	asked := func(word string) bool {
-		return slices.ContainsFunc(j.Display, func(p option.Picture) bool { return slices.Contains(p, word) })
-	}
-	mapped := j.DisplayMap != "" || asked("map") || asked("map-devel")
-	full := j.DisplayMap == "full" || asked("map-devel") || j.Verbosity > 1
+	mapped := j.Displays("map", "map-devel")
+	full := j.Displays("map-devel") || j.Verbosity > 1
 	return pictures{
-		topo: j.DisplayTopo || asked("topo"), hosts: j.DisplayAlloc || asked("allocation") || asked("alloc"),
+		topo: j.Displays("topo"), hosts: j.Displays("allocation", "alloc"),
 		byNode: mapped && !full, byRank: mapped && full,
 	}
 }

@@ -175,7 +175,7 @@ func (c *call) perform(ctx context.Context, out, errs *stdio.Printer) (code int,
 		return job.ExitOK, c.dryRun()
 	case j.Plan || j.DryRun:
 		return job.ExitOK, c.plan(ctx)
-	case j.DisplayTopo && j.Resume == "" && c.line.Sections[0].Program == "":
+	case j.Displays("topo") && j.Resume == "" && c.line.Sections[0].Program == "":
 		return job.ExitOK, c.topology(ctx)
 	}
 	go parcels.read(c.req.Nodes)

@@ -92,7 +92,7 @@ var cases = []struct {
 	{"a speed of another machine", func(c *job.Checkup) {
 		c.Said.Attributes = nodeset.Attributes{nodeset.ProcSpeed: {Number: nodeset.Whole(3000)}}
 		c.Exam.Traits = job.Traits{Speed: 2000, Quality: job.Nominal}
-	}, "warning label: the cluster file says procspeed 3000, the node tells 2000", "--display-topo"},
+	}, "warning label: the cluster file says procspeed 3000, the node tells 2000", "--display topo"},
 	{"a speed that was measured proves nothing", func(c *job.Checkup) {
 		c.Said.Attributes = nodeset.Attributes{nodeset.ProcSpeed: {Number: nodeset.Whole(3000)}}
 		c.Exam.Traits = job.Traits{Speed: 2000, Quality: job.Measured}

@@ -13,7 +13,7 @@ import (
 // the former, so what is written of another machine puts ranks on the wrong one.
 func labelled(c job.Checkup) (found []Finding) {
 	warn := func(key, said, tells string) {
-		found = append(found, of(c, Warning, "label", fmt.Sprintf("the cluster file says %s %s, the node tells %s", key, said, tells), "see which is right: mpiexec --display-topo; correct "+key+" in the cluster file"))
+		found = append(found, of(c, Warning, "label", fmt.Sprintf("the cluster file says %s %s, the node tells %s", key, said, tells), "see which is right: mpiexec --display topo; correct "+key+" in the cluster file"))
 	}
 	if speed := whole(c.Said.Attributes[nodeset.ProcSpeed]); speed > 0 && c.Exam.Traits.Quality == job.Nominal && apart(speed, c.Exam.Traits.Speed) {
 		warn("procspeed", fmt.Sprint(speed), fmt.Sprint(c.Exam.Traits.Speed))

@@ -153,7 +153,7 @@ func (s *layoutMerger) binding() {
 	case b.Text != "" && j.Pin == "no":
 		s.clash(by, s.spelled("pin"))
 	}
-	j.ReportBindings = j.ReportBindings || b.Report || slices.ContainsFunc(j.Display, func(p Picture) bool { return slices.Contains(p, "bind") })
+	j.ReportBindings = j.ReportBindings || b.Report || j.Displays("bind")
 	if b.Level == pin.ByThread && b.Width > 0 {
 		j.Threads = true // they are counted
 	}

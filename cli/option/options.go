@@ -40,7 +40,7 @@ func Mpiexec(signals Signals) *Table {
 //	words    the only values allowed
 //	least    smallest number allowed (default 1; durations: default above 0)
 //	zero     "skip": 0 is allowed too, to leave a section out
-//	repeat   "last": may be given again, and the last one holds
+//	repeat   "last": may be given again, and the last one holds; "sum": values of several places add up
 //	topic    where help lists it; "" only in -help TOPIC, with what stands before it
 //	under    the topic of such an option, if it is another
 //	env      variables of other launchers that mean the same; "-": not even ours does
@@ -60,10 +60,10 @@ func Mpiexec(signals Signals) *Table {
 type Own struct {
 	N        int      `name:"-n" rival:"count" also:"-np --ntasks" arg:"N" zero:"skip" topic:"Where ranks run" help:"number of ranks"`
 	Wdir     string   `name:"-wdir" also:"-wd -dir --chdir -D" arg:"DIR" topic:"Environment" help:"working directory on the hosts"`
-	Env      []EnvVar `name:"-env" arg:"NAME VALUE" takes:"pair" topic:"Environment" help:"set a variable for this section"`
-	X        []EnvVar `name:"-x" arg:"NAME[=VALUE]" topic:"Environment" help:"set, or take along, a variable"`
+	Env      []EnvVar `name:"-env" repeat:"sum" arg:"NAME VALUE" takes:"pair" topic:"Environment" help:"set a variable for this section"`
+	X        []EnvVar `name:"-x" repeat:"sum" arg:"NAME[=VALUE]" topic:"Environment" help:"set, or take along, a variable"`
 	EnvList  EnvTake  `name:"-envlist" also:"-exports -envall=* -envnone=" env:"PSI_EXPORTS" arg:"A,B,PRE_*" topic:"" help:"variables this section takes from here; -envall, -envnone"`
-	UnsetEnv []string `name:"--unset-env" arg:"NAME" topic:"" help:"take a variable away (PRE_* several)"`
+	UnsetEnv []string `name:"--unset-env" repeat:"sum" arg:"NAME" topic:"" help:"take a variable away (PRE_* several)"`
 	Path     string   `name:"-path" arg:"DIR[:DIR]" topic:"" help:"look for the program there first, on the hosts"`
 	Soft     Soft     `name:"-soft" rival:"count" arg:"SPEC" topic:"" under:"Where ranks run" help:"as many ranks of SPEC as there is room for"`
 	Arch     Arch     `name:"-arch" arg:"NAME" topic:"" under:"Where ranks run" help:"hosts of this architecture only, such as amd64"`
@@ -82,8 +82,8 @@ type Shared struct {
 	TPP       string     `name:"--tpp" mca:"rmaps_base_cpus_per_rank rmaps_base_cpus_per_proc" read:"PSI_TPP OMP_NUM_THREADS" default:"1" also:"--threads-per-process --cpus-per-proc --cpus-per-rank --cpus-per-task --depth" arg:"T" topic:"Where ranks run" help:"CPUs for each rank"`
 	NodeType  string     `name:"--nodetype" read:"PSI_HW_TYPE" also:"--node-type" arg:"LIST" topic:"" help:"nodes with all these features only"`
 	PMI       Offer      `name:"--pmi" also:"--mpi -pmix=pmix" arg:"WHAT" topic:"" under:"Life cycle" default:"auto" help:"how ranks find us: auto, pmi1, pmi2, pmix, both, none"`
-	MCA       []MCAParam `name:"--mca" also:"--prtemca" arg:"KEY VALUE" takes:"pair" topic:"" under:"Environment" help:"a parameter of Open MPI: OMPI_MCA_KEY"`
-	PMIxMCA   []MCAParam `name:"--pmixmca" arg:"KEY VALUE" takes:"pair" topic:"" under:"Environment" help:"a parameter of its PMIx library: PMIX_MCA_KEY"`
+	MCA       []MCAParam `name:"--mca" repeat:"sum" also:"--prtemca" arg:"KEY VALUE" takes:"pair" topic:"" under:"Environment" help:"a parameter of Open MPI: OMPI_MCA_KEY"`
+	PMIxMCA   []MCAParam `name:"--pmixmca" repeat:"sum" arg:"KEY VALUE" takes:"pair" topic:"" under:"Environment" help:"a parameter of its PMIx library: PMIX_MCA_KEY"`
 	Shape     string     `name:"--shape" arg:"N" topic:"" under:"Where ranks run" help:"exactly N ranks on each host that is used"`
 	EachNUMA  string     `name:"--per-numa" arg:"K" topic:"" under:"Where ranks run" help:"at most K ranks in each NUMA node"`
 	NUMANodes string     `name:"--numa-nodes" arg:"K" topic:"" under:"Where ranks run" help:"only the K lowest NUMA nodes of each host"`
@@ -143,10 +143,7 @@ type Job struct {
 	SaveState      string `name:"--save-cluster-state" arg:"FILE" topic:"" help:"write what the hosts are like to FILE"`
 	ReportBindings bool   `name:"--report-bindings" mca:"hwloc_base_report_bindings" env:"HYDRA_TOPO_DEBUG" topic:"Telling" help:"tell the CPUs of each rank, as the kernel has them"`
 
-	DisplayMap   string    `name:"--display-map" mca:"rmaps_base_display_map" also:"--display-devel-map=full -print-rank-map" takes:"attached" arg:"full" implied:"yes" words:"yes,full" topic:"Telling" help:"which ranks run where; also --display-topo"`
-	DisplayTopo  bool      `name:"--display-topo" topic:"" help:"draw each kind of node before the start, or alone"`
-	DisplayAlloc bool      `name:"--display-allocation" mca:"ras_base_display_alloc" topic:"" help:"tell hosts, slots and where they were named"`
-	Display      []Picture `name:"--display" arg:"LIST" topic:"" help:"map, map-devel, topo, allocation, bind: see --display-map"`
+	Display []Picture `name:"--display" mca:"rmaps_base_display_map ras_base_display_alloc" also:"--display-map=map --display-devel-map=map-devel -print-rank-map=map --display-topo=topo --display-allocation=allocation" arg:"LIST" repeat:"sum" topic:"Telling" help:"before the start: map, map-devel, topo, allocation"`
 
 	PS        bool      `name:"--ps" asks:"hosts" env:"-" topic:"Telling" help:"list live jobs; --queue: those that wait"`
 	ShowQueue bool      `name:"--queue" asks:"hosts" env:"-" topic:"" help:"list the requests that wait, first come first"`
@@ -180,7 +177,7 @@ type Job struct {
 	Export    Export   `name:"--export" rival:"environment" arg:"LIST" topic:"" under:"Environment" help:"srun's: ALL, NONE, A,B=V or ALL,A=V"`
 	Places    string   `name:"--omp-places" arg:"WHAT" words:"cpu,depth" topic:"" under:"Environment" help:"OpenMP's threads: cpu, each on its own; depth, on all"`
 	EnvCompat []Compat `name:"--env-compat" arg:"LIST" topic:"Environment" help:"variables as of torch, ompi, slurm, mvapich"`
-	GEnv      []EnvVar `name:"-genv" arg:"NAME VALUE" takes:"pair" topic:"Environment" help:"set a variable for all ranks; or NAME=VALUE"`
+	GEnv      []EnvVar `name:"-genv" repeat:"sum" arg:"NAME VALUE" takes:"pair" topic:"Environment" help:"set a variable for all ranks; or NAME=VALUE"`
 	GEnvList  EnvTake  `name:"-genvlist" rival:"environment" default:"*" env:"HYDRA_ENV" also:"-genvall=* -genvnone=" arg:"A,B,PRE_*" topic:"Environment" help:"variables to take from here (-genvall, -genvnone)"`
 
 	Label      string       `name:"-label" mca:"orte_tag_output prte_tag_output" read:"PSI_SOURCEPRINTF MPIEXEC_PREFIX_DEFAULT MPIEXEC_PREFIX_STDOUT MPIEXEC_PREFIX_STDERR" also:"-l -prepend-rank --label-io -sourceprintf --tag-output=tag" implied:"rank" words:"rank,tag" topic:"Output and input" help:"begin each line with the rank; files: --output"`
@@ -206,7 +203,7 @@ type Job struct {
 	SpawnHosts SpawnHosts `name:"--spawn-hosts" also:"--no-spawn=none" default:"candidates" arg:"LIST" topic:"" under:"Life cycle" help:"hosts for MPI_Comm_spawn: candidates, job, LIST, any, none"`
 
 	Timeout       Seconds     `name:"-timeout" env:"I_MPI_JOB_TIMEOUT PSI_MAXTIME" also:"-maxtime" arg:"TIME" topic:"Life cycle" help:"end the job after TIME: 90, 1h30m, 01:30:00"`
-	Limit         []LimitList `name:"--limit" arg:"NAME=VALUE" topic:"" under:"Life cycle" help:"what the job may use at most: mem=2gb,walltime=1:30:00"`
+	Limit         []LimitList `name:"--limit" repeat:"sum" arg:"NAME=VALUE" topic:"" under:"Life cycle" help:"what the job may use at most: mem=2gb,walltime=1:30:00"`
 	Class         string      `name:"--class" read:"PSI_CLASS" arg:"NAME" topic:"" under:"Life cycle" help:"a class of jobs in the cluster file: limits, node sets"`
 	Warn          Warning     `name:"--warn" arg:"SIG@TIME" topic:"" under:"Life cycle" help:"send SIG to all ranks TIME before the job has to end: USR1@60"`
 	StartTimeout  Seconds     `name:"--start-timeout" also:"--spawn-timeout" arg:"TIME" topic:"Life cycle" help:"give up if not all ranks run by then"`

@@ -3,7 +3,6 @@ package option
 import (
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -222,8 +221,7 @@ func mistakes(sections []scanned, rest defaults) (all []error, line Line) {
 			}
 			note(place, err)
 		}
-		_, topo := origin(s.given, "display-topo")
-		alone := topo && len(sections) == 1 // the hosts are drawn, and nothing is started
+		alone := drawsTopology(s.given) && len(sections) == 1 // the hosts are drawn, and nothing is started
 		if len(s.program) == 0 && !s.lost && !planning(sections) && !alone {
 			note(place, noProgram(len(sections), s.from))
 		} else if !s.lost && len(s.program) > 0 && s.program[0] == "" {
@@ -234,6 +232,13 @@ func mistakes(sections []scanned, rest defaults) (all []error, line Line) {
 		note("", err)
 	}
 	return all, line
+}
+
+// drawsTopology reports whether --display topo is given.
+func drawsTopology(given []Given) bool {
+	return slices.ContainsFunc(given, func(g Given) bool {
+		return g.Name == "display" && slices.Contains(g.decoded.Interface().(Picture), "topo")
+	})
 }
 
 // given reports whether a switch of the job is given anywhere.
@@ -288,7 +293,7 @@ func inherit(sections []scanned, rest []Given) (job []Given, each [][]Given, err
 		for _, g := range each[0] {
 			_, has := origin(own, g.Name)
 			_, general := origin(global, g.Name)
-			if i > 0 && g.Scope == Inherited && !has && (!general || g.sums()) {
+			if i > 0 && g.Scope == Inherited && !has && (!general || g.sums) {
 				each[i] = append(each[i], g)
 			}
 		}
@@ -331,7 +336,7 @@ func combine(given []Given, g Given) ([]Given, error) {
 		switch {
 		case before.Option != g.Option, before.level == g.level && g.list:
 			continue
-		case before.level < g.level && g.sums():
+		case before.level < g.level && g.sums:
 			return slices.Insert(given, i, g), nil // the last assignment holds
 		case before.level < g.level:
 			return given, nil
@@ -348,12 +353,6 @@ func combine(given []Given, g Given) ([]Given, error) {
 		return given, nil
 	}
 	return append(given, g), nil
-}
-
-// sums reports whether what several places say of an option adds up: assignments of
-// variables do, and of limits the smallest counts.
-func (o *Option) sums() bool {
-	return o.field.Type == reflect.TypeFor[[]EnvVar]() || o.field.Type == reflect.TypeFor[[]MCAParam]() || o.Name == "unset-env" || o.Name == "limit"
 }
 
 // counts checks -n where it depends on the number of sections (CLI-7, PLACE-1).

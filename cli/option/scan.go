@@ -191,6 +191,10 @@ func (s *scanner) option() {
 func (s *scanner) valued(m meaning, g Given, value string, attached bool) {
 	switch {
 	case attached && (m.Preset || m.takes == "none"):
+		if err := Removed(normalize(g.Spelled) + "=" + value); err != nil {
+			s.errs = append(s.errs, err)
+			return
+		}
 		s.fail(g.Spelled+" takes no value", "")
 		return
 	case attached:

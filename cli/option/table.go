@@ -91,6 +91,7 @@ type Option struct {
 	zero    bool
 	list    bool // accumulates (CLI-8)
 	last    bool
+	sums    bool // what several places say adds up
 	field   reflect.StructField
 }
 
@@ -219,7 +220,7 @@ func option(f reflect.StructField, scope Scope) *Option {
 		case "zero":
 			o.zero = true
 		case "repeat":
-			o.last = value == "last"
+			o.last, o.sums = value == "last", value == "sum"
 		}
 	}
 	if o.Arg == "" {

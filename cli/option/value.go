@@ -217,6 +217,11 @@ func (e *EnvTake) UnmarshalText(text []byte) error {
 // A Picture names some of what can be told before the start, with commas between.
 type Picture []string
 
+// Displays reports whether --display has one of some words.
+func (j Job) Displays(words ...string) bool {
+	return slices.ContainsFunc(slices.Concat(j.Display...), func(word string) bool { return slices.Contains(words, word) })
+}
+
 // Choices are its words.
 func (Picture) Choices() []string { return pictures }
 

@@ -63,7 +63,7 @@ func spoken(sections []scanned) map[string]bool {
 				continue // the others may want it
 			}
 			if g.Scope != PerSection || len(sections) == 1 {
-				said[g.Name] = !g.sums()
+				said[g.Name] = !g.sums
 			}
 			for _, rival := range g.rivals() {
 				said[rival.Name] = said[rival.Name] || said[g.Name]
@@ -186,7 +186,7 @@ func (b *defaults) isPeer(name string) bool {
 	return slices.ContainsFunc(b.options, func(o *Option) bool { return slices.Contains(strings.Fields(o.peers), name) })
 }
 
-// readPeers reads the variables of other launchers, the first of each option.
+// readPeers reads the variables of other launchers: of each option the first, or all if they add up.
 func (b *defaults) readPeers(peers []variable) {
 	for _, o := range b.options {
 		if o.peers == "" && o.mca == nil || o.peers == "-" || b.said[o.Name] {
@@ -209,7 +209,9 @@ func (b *defaults) readPeers(peers []variable) {
 			}
 			b.take(meaning{Option: o, Spelling: Spelling{Dashed: o.Dashed}}, peers[i], text)
 			b.speak(o.Name)
-			break
+			if !o.sums {
+				break
+			}
 		}
 	}
 }
@@ -273,6 +275,10 @@ func (b *defaults) take(m meaning, v variable, text string) {
 		return
 	}
 	if m.Preset || m.field.Type.Kind() == reflect.Bool {
+		if err := Removed(normalize(m.Spelling.Dashed) + "=" + text); err != nil {
+			b.errs = append(b.errs, located(v.name, err))
+			return
+		}
 		if on, _ := truth(text); !on {
 			b.errs = append(b.errs, &fault.Error{Text: fmt.Sprintf("%s: %q is neither 1 nor 0", v.name, text)})
 			return
