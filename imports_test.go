@@ -43,7 +43,7 @@ var lower = map[string][]string{
 	"proc":                 {},
 	"deadline":             {},
 	"nsswitch":             {"subprocess"},
-	"sshx":                 {"deadline", "nsswitch", "subprocess"},
+	"sshx":                 {"deadline", "nsswitch", "subprocess", "text"},
 	"limit":                {},
 	"plan/nodeset":         {"hostlist"},
 	"plan/line":            {},

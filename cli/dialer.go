@@ -28,6 +28,7 @@ type dialer struct {
 	build  string       // that helpers have to be; empty: ours, since nothing else is started
 	client *sshx.Dialer // nil: another way
 	local  *sshx.Local  // what client and its configuration ask this machine
+	warn   func(string) // told of a line of that configuration which is passed over
 }
 
 var _ node.Dialer = (*dialer)(nil)
@@ -85,7 +86,7 @@ func (d *dialer) choose(j option.Job, sys System, program []string, self reach.S
 			Pacer: pacer, AcceptNew: j.AcceptNewKeys, Ask: asker()}
 		d.local = sshx.NewLocal(cmp.Or(sys.getenv("SHELL"), "/bin/sh"), j.Fanout)
 		d.client.System = d.local.Addresses
-		d.There = &reach.SSH{Self: self, Dialer: d.client, Shell: shellTimeout(j), Resolve: resolver(j, sys, d.local), Logins: logins}
+		d.There = &reach.SSH{Self: self, Dialer: d.client, Shell: shellTimeout(j), Resolve: resolver(j, sys, d.local, func(text string) { d.warn(text) }), Logins: logins}
 	}
 	return nil
 }

@@ -81,6 +81,23 @@ func TestSSHConfig(t *testing.T) {
 	}
 }
 
+// A line that is passed over is reported once, however many hosts there are; a misspelt one ends the connection.
+func TestUnknownKeywordOfSSH(t *testing.T) {
+	p := newPeer(t, func(p *peer, c net.Conn) {
+		p.login(c, true, func(ch ssh.NewChannel) { ch.Reject(ssh.Prohibited, "none today") })
+	})
+	p.write("config", fmt.Sprintf("Host other\nQuantumLevel 3\nHost *\nHostName 127.0.0.1\nPort %d\n", p.port))
+	said, _ := p.visit("--retries", "1", "-n", "2", "-host", "n1,n2", "true")
+	if want := "warning: " + filepath.Join(p.home, ".ssh/config") + ":2: QuantumLevel is passed over: "; strings.Count(said, want) != 1 || !strings.Contains(said, "session: ") {
+		t.Errorf("%q is not said once: %s", want, said)
+	}
+	p.write("config", "Host other\nPrt 3\n")
+	said, code := p.visit("--retries", "1", "-n", "1", "-host", "n1", "true")
+	if want := "config:2: Prt: there is no such keyword (did you mean Port?)\n  hint: correct it: ssh stops there, too"; code != 125 || !strings.Contains(said, want) {
+		t.Errorf("exit %d: %s, want %q", code, said, want)
+	}
+}
+
 // --ssh-option beats ~/.ssh/config for the built-in ssh, and stands before our own
 // arguments of a program of that name.
 func TestSSHOption(t *testing.T) {
@@ -97,6 +114,7 @@ func TestSSHOption(t *testing.T) {
 	for option, says := range map[string]string{
 		"Port=none":        `--ssh-option:1: Port: "none" is not a number`,
 		"Colour=blue":      "--ssh-option:1: Colour: the built-in client does not know it\n  hint: use -launcher-exec ssh",
+		"Prt=7":            "--ssh-option:1: Prt: there is no such keyword (did you mean Port?)",
 		"Include=~/.other": "--ssh-option:1: Include: only for a file",
 		"Host=n1":          "--ssh-option:1: Host and Match are only for a file",
 		"Port":             "not KEY=VALUE",

@@ -241,6 +241,7 @@ func (c *call) withDialer() (hangUp func(), err error) {
 		return nil, err
 	}
 	if d.client != nil {
+		d.warn = func(text string) { c.env.Say(text) }
 		d.client.Recorded = func(file string) { c.env.Say("new host keys are recorded in " + file) }
 	}
 	c.env.Dialer, c.env.Build, c.env.Release = d, d.build, Version

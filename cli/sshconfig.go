@@ -17,13 +17,14 @@ import (
 )
 
 // resolver looks hosts up in the user's configuration, which is read when the first one needs
-// it, once. Options win over it (CLI-12).
-func resolver(j option.Job, sys System, local *sshx.Local) func(ctx context.Context, alias string) (sshx.Target, error) {
+// it, once. Options win over it (CLI-12). warn is called once for each line that is passed over.
+func resolver(j option.Job, sys System, local *sshx.Local, warn func(text string)) func(ctx context.Context, alias string) (sshx.Target, error) {
 	account := accountOf(sys, local)
 	var once sync.Once
 	var me sshx.User
 	var config *sshx.Config
 	var failed error
+	var warned sync.Map // of sshx.Unknown
 	return func(ctx context.Context, alias string) (sshx.Target, error) {
 		who, err := account(ctx)
 		if err != nil {
@@ -41,6 +42,12 @@ func resolver(j option.Job, sys System, local *sshx.Local) func(ctx context.Cont
 			return sshx.Target{}, failed
 		}
 		t, err := config.Resolve(ctx, alias, me, local)
+		for _, u := range t.Unknown {
+			if _, before := warned.LoadOrStore(u, true); !before {
+				warn(fmt.Sprintf("warning: %s:%d: %s is passed over: it is no keyword of ssh up to OpenSSH %s. To silence this, write above it: IgnoreUnknown %[3]s",
+					u.File, u.Line, u.Keyword, sshx.KeywordsOf))
+			}
+		}
 		if err == nil && j.ConnectTimeout > 0 {
 			t.ConnectTimeout = 0
 		}

@@ -36,6 +36,7 @@ type configBlock struct {
 	hosts    []string // patterns of Host
 	criteria []string // words of Match
 	settings []setting
+	unknown  bool // there is a keyword among settings, or in a file they include, that we do not know
 }
 
 // A setting is one line below Host or Match. An Include keeps its files, since
@@ -45,7 +46,13 @@ type setting struct {
 	line    int
 	keyword string // as written
 	text    string // value as written, with quotes
+	unknown bool   // no ssh that we know has the keyword
 	include []*configFile
+}
+
+// hasUnknown reports whether a line of the file, or of one that it includes, has a keyword that we do not know.
+func (f *configFile) hasUnknown() bool {
+	return slices.ContainsFunc(f.blocks, func(b configBlock) bool { return b.unknown })
 }
 
 func (s setting) where() string { return fmt.Sprintf("%s:%d", s.file, s.line) }
@@ -99,6 +106,8 @@ func (c *Config) With(origin string, options []string) (*Config, error) {
 		switch key := strings.ToLower(s.keyword); {
 		case key == "include":
 			return nil, s.fail("only for a file")
+		case s.unknown && s.misspelt() != nil:
+			return nil, s.misspelt()
 		case !slices.Contains(effective, key) && !slices.Contains(idle, key):
 			return nil, s.fail("the built-in client does not know it").hint(useSSH)
 		}
@@ -112,8 +121,8 @@ var (
 	effective = strings.Fields(`addressfamily bindaddress canonicaldomains canonicalizefallbacklocal canonicalizehostname canonicalizemaxdots
 		canonicalizepermittedcnames casignaturealgorithms certificatefile ciphers connectionattempts
 		connecttimeout globalknownhostsfile hashknownhosts hostkeyalgorithms hostkeyalias hostname identitiesonly identityagent identityfile
-		kexalgorithms knownhostscommand macs nohostauthenticationforlocalhost pkcs11provider port preferredauthentications proxycommand
-		proxyjump proxyusefdpass pubkeyacceptedalgorithms pubkeyacceptedkeytypes pubkeyauthentication revokedhostkeys serveralivecountmax
+		ignoreunknown kexalgorithms knownhostscommand macs nohostauthenticationforlocalhost pkcs11provider port preferredauthentications proxycommand
+		proxyjump proxyusefdpass pubkeyacceptedalgorithms pubkeyacceptedkeytypes pubkeyauthentication refuseconnection revokedhostkeys serveralivecountmax
 		serveraliveinterval stricthostkeychecking tag user userknownhostsfile verifyhostkeydns`)
 	idle = strings.Fields(`batchmode checkhostip clearallforwardings controlmaster controlpath controlpersist forwardagent forwardx11
 		forwardx11trusted gssapiauthentication kbdinteractiveauthentication loglevel numberofpasswordprompts passwordauthentication requesttty
@@ -199,6 +208,7 @@ func (r configReader) parse(name string, data []byte, depth int) (*configFile, e
 				return nil, err
 			}
 			b.settings = append(b.settings, s)
+			b.unknown = b.unknown || s.unknown || slices.ContainsFunc(s.include, (*configFile).hasUnknown)
 		}
 		file.blocks = append(file.blocks, b)
 	}
@@ -287,7 +297,7 @@ func newMatch(name string, line int, text string) (configBlock, error) {
 func (r configReader) setting(name string, lines []string, kv *ssh_config.KV, depth int) (setting, error) {
 	line := kv.Pos().Line
 	keyword, text := splitKeyword(lines[line-1])
-	s := setting{file: name, line: line, keyword: keyword, text: text}
+	s := setting{file: name, line: line, keyword: keyword, text: text, unknown: !isKeyword(keyword)}
 	args, ok := splitArgs(text)
 	if !ok && !rawValue(keyword) {
 		return s, s.fail("unbalanced quote")

@@ -24,6 +24,8 @@ type scope struct {
 
 	first map[string]setting   // lower-case keyword -> setting
 	lists map[string][]setting // the same, for keywords that add up
+
+	unknown []Unknown // lines that were passed over, of blocks that apply and of others
 }
 
 // adds names the keywords whose values add up instead of the first one winning.
@@ -48,27 +50,38 @@ func (c *Config) evaluate(s *scope) (hostName string, err error) {
 
 func (s *scope) pass(c *Config) error {
 	for _, f := range c.files {
-		if err := s.walk(f); err != nil {
+		if err := s.walk(f, true); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *scope) walk(f *configFile) error {
+// walk takes what a file says. If it does not apply, it is only looked at for keywords that ssh does not know.
+func (s *scope) walk(f *configFile, applies bool) error {
 	for i := range f.blocks {
 		b := &f.blocks[i]
-		active, err := s.active(b)
-		if err != nil {
-			return err
+		active := false
+		if applies {
+			var err error
+			if active, err = s.active(b); err != nil {
+				return err
+			}
 		}
-		if !active {
+		if !active && !b.unknown {
 			continue
 		}
 		for _, set := range b.settings {
-			s.take(set)
+			if set.unknown && !s.ignores(set) {
+				if err := s.stranger(set); err != nil {
+					return err
+				}
+			}
+			if active {
+				s.take(set)
+			}
 			for _, f := range set.include {
-				if err := s.walk(f); err != nil {
+				if err := s.walk(f, active); err != nil {
 					return err
 				}
 			}

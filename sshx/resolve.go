@@ -75,7 +75,7 @@ func (c *Config) resolve(s scope, spec hopSpec, seen []string) (Target, error) {
 	}
 	r := resolver{scope: &s, seen: append(slices.Clip(seen), spec.host)}
 	r.refuse()
-	r.t = Target{Alias: spec.host, HostName: hostName, Home: s.me.Home, Tilde: s.me.tilde(), ConfigFile: c.userFile, User: s.username()}
+	r.t = Target{Alias: spec.host, HostName: hostName, Home: s.me.Home, Tilde: s.me.tilde(), ConfigFile: c.userFile, User: s.username(), Unknown: s.unknown}
 	r.t.Port = spec.port
 	if r.t.Port == 0 {
 		r.t.Port = r.number("port", 22, 1, math.MaxUint16)
@@ -118,6 +118,9 @@ func (r *resolver) unsupported(set setting, format string, args ...any) {
 // refuse stops at keywords that decide whether the login works and that we
 // cannot honour.
 func (r *resolver) refuse() {
+	if set, ok := r.first["refuseconnection"]; ok && r.err == nil {
+		r.err = set.fail("%s", r.word("refuseconnection")).hint("the file refuses connections to this host")
+	}
 	if set := r.first["pkcs11provider"]; !none(set.text) {
 		r.unsupported(set, "not supported by the built-in client")
 	}

@@ -114,6 +114,8 @@ type Target struct {
 	PubkeyAlgorithms  []string
 	CAAlgorithms      []string // CASignatureAlgorithms: with which authorities may sign
 
+	Unknown []Unknown // lines that were passed over, also of what is said of other hosts
+
 	Watch Watch
 }
 
