@@ -277,7 +277,7 @@ func (c *call) journal() (ended func(job.Result, error) error, err error) {
 		}
 		w = file
 	}
-	j := newJournal(w, c.line.Job.JSONOutput)
+	j := newJournal(w, c.line.Job.Outputs().JSON)
 	began := time.Now()
 	c.whenPlanned(func(snap job.Snapshot, p job.Plan) {
 		var b bytes.Buffer

@@ -177,8 +177,8 @@ func oneQuestion(line option.Line) error {
 		return &fault.Error{Text: "--save-cluster-state needs a look at the hosts", Remedy: "leave --cluster-state and --no-probe out"}
 	case j.JSON != "" && j.Plan && !j.DryRun:
 		return &fault.Error{Text: "--json has no meaning with --plan, which writes JSON as it is", Remedy: "leave it out"}
-	case j.JSONOutput && (j.JSON == "" || !starts(j)):
-		return &fault.Error{Text: "--json-output has a meaning only with --json and a run", Remedy: "add --json, or leave it out"}
+	case j.Outputs().JSON && (j.JSON == "" || !starts(j)):
+		return &fault.Error{Text: "--output json has a meaning only with --json and a run", Remedy: "add --json, or leave it out"}
 	case j.Doctor && (j.Plan || j.DryRun || asksOfJobs(j)):
 		return &fault.Error{Text: "--doctor is a question of its own", Remedy: "ask one at a time"}
 	case j.SelfTest && (j.Plan || j.DryRun || j.Doctor || asksOfJobs(j) || j.Resume != "" || j.JSON != ""):

@@ -159,6 +159,9 @@ func (t *Table) spelled(word string) (offers [][2]string) {
 // complete is what the value of an option may be; before stands in front of it in the same word, and second is the value's second word.
 func (m meaning) complete(before, typed string, second bool, lists Lists) Completion {
 	words := m.choices()
+	if m.Form != "" {
+		words = nil
+	}
 	switch {
 	case m.Arg == "JOB" || m.Arg == "SIG JOB" && second:
 		words = append(lists.Jobs(), words...)

@@ -153,7 +153,7 @@ func (t *Table) Explain(name string) (string, error) {
 		fmt.Fprintf(&b, "\n%s", wrap("Also written: "+strings.Join(same, " "), 78))
 	}
 	for _, s := range preset {
-		fmt.Fprintf(&b, "%s means %s\n", s.Dashed, o.set(s.Value))
+		fmt.Fprintf(&b, "%s%s means %s\n", s.Dashed, s.argument(), o.set(s.Value))
 	}
 	if len(o.Words) > 0 && o.Arg != "" {
 		b.WriteString(wrap("Values: "+strings.Join(o.Words, ", "), 78))
@@ -193,7 +193,7 @@ func (o *Option) variables() []string {
 func ownVariable(o *Option) string {
 	for _, s := range append([]Spelling{{Dashed: o.Dashed}}, o.Also...) {
 		name := "MPIEXEC_" + strings.ReplaceAll(strings.ToUpper(normalize(s.Dashed)), "-", "_")
-		if len(normalize(s.Dashed)) > 1 && !s.Preset && !slices.Contains(show.Told, name) {
+		if len(normalize(s.Dashed)) > 1 && !s.Preset && s.Form == "" && !slices.Contains(show.Told, name) {
 			return name
 		}
 	}
@@ -203,7 +203,10 @@ func ownVariable(o *Option) string {
 // spellings divides the other names into plain ones and those with a value.
 func (o *Option) spellings() (same []string, preset []Spelling) {
 	for _, s := range o.Also {
-		if s.Preset && o.takes != "none" || s.Preset && s.Value != o.implied {
+		if s.Form != "" {
+			s.Value = s.value("VALUE")
+			preset = append(preset, s)
+		} else if s.Preset && o.takes != "none" || s.Preset && s.Value != o.implied {
 			preset = append(preset, s)
 		} else {
 			same = append(same, s.Dashed)

@@ -59,20 +59,6 @@ func (s *layoutMerger) spelled(option string) string {
 // aliases are words of other launchers.
 func (s *layoutMerger) aliases() {
 	j := &s.line.Job
-	for _, per := range []struct {
-		ranks          int
-		object, option string
-	}{{j.PerSocket, "socket", "npersocket"}, {j.PerNUMA, "numa", "npernuma"}} {
-		if per.ranks == 0 {
-			continue
-		}
-		text := fmt.Sprintf("ppr:%d:%s", per.ranks, per.object)
-		if j.MapBy.Text != "" && j.MapBy.Text != text {
-			s.clash(s.spelled(per.option), "--map-by "+j.MapBy.Text)
-			continue
-		}
-		j.MapBy.UnmarshalText([]byte(text)) // it is well formed
-	}
 	if order := map[string]string{"up": "slots", "down": "-slots"}[j.OrderNodes]; order != "" {
 		s.say(&j.Sort, order, "sort", s.spelled("order-nodes"))
 	}

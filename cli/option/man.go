@@ -55,7 +55,7 @@ func (o *Option) man(b *strings.Builder) {
 		fmt.Fprintf(b, "%s\n", roff(o.More()))
 	}
 	for _, s := range preset {
-		fmt.Fprintf(b, "\\fB%s\\fR means \\fB%s\\fR.\n", roff(s.Dashed), roff(o.set(s.Value)))
+		fmt.Fprintf(b, "\\fB%s\\fR%s means \\fB%s\\fR.\n", roff(s.Dashed), s.argument(), roff(o.set(s.Value)))
 	}
 	if len(o.Words) > 0 && o.Arg != "" {
 		fmt.Fprintf(b, "Values: %s.\n", roff(strings.Join(o.Words, ", ")))

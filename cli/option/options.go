@@ -32,7 +32,8 @@ func Mpiexec(signals Signals) *Table {
 // Tags:
 //
 //	name     our spelling, with the dashes we write it with
-//	also     other spellings; "-vv=2" is a switch that means -verbose=2
+//	also     other spellings; "-vv=2" is a switch that means -verbose=2, and "-npernuma=ppr:%:numa" takes a value, which
+//	         stands for the % in what it means
 //	arg      what the value is called; switches have none
 //	takes    "pair": NAME VALUE or NAME=VALUE; "attached": only after "="; "any": the next
 //	         word, even if it is an option
@@ -83,7 +84,6 @@ type Shared struct {
 	NodeType  string     `name:"--nodetype" read:"PSI_HW_TYPE" also:"--node-type" arg:"LIST" topic:"" help:"nodes with all these features only"`
 	PMI       Offer      `name:"--pmi" also:"--mpi -pmix=pmix" arg:"WHAT" topic:"" under:"Life cycle" default:"auto" help:"how ranks find us: auto, pmi1, pmi2, pmix, both, none"`
 	MCA       []MCAParam `name:"--mca" repeat:"sum" also:"--prtemca" arg:"KEY VALUE" takes:"pair" topic:"" under:"Environment" help:"a parameter of Open MPI: OMPI_MCA_KEY"`
-	PMIxMCA   []MCAParam `name:"--pmixmca" repeat:"sum" arg:"KEY VALUE" takes:"pair" topic:"" under:"Environment" help:"a parameter of its PMIx library: PMIX_MCA_KEY"`
 	Shape     string     `name:"--shape" arg:"N" topic:"" under:"Where ranks run" help:"exactly N ranks on each host that is used"`
 	EachNUMA  string     `name:"--per-numa" arg:"K" topic:"" under:"Where ranks run" help:"at most K ranks in each NUMA node"`
 	NUMANodes string     `name:"--numa-nodes" arg:"K" topic:"" under:"Where ranks run" help:"only the K lowest NUMA nodes of each host"`
@@ -112,15 +112,13 @@ type Job struct {
 	RankMap     string `name:"-rankmap" rival:"mapping" arg:"LIST" topic:"" help:"the node of each rank: 0,0,1,1 or (start,nodes,ranks)"`
 	Cluster     string `name:"--cluster" read:"MPIEXEC_CLUSTER" arg:"FILE" topic:"Where ranks run" help:"cluster file: nodes and their attributes"`
 
-	MapBy     pin.Mapping `name:"--map-by" mca:"rmaps rmaps_base_mapping_policy rmaps_default_mapping_policy" rival:"mapping" default:"slot" env:"HYDRA_MAPPING" also:"--mapby -byslot=slot -bysocket=socket -bycore=core" arg:"POLICY" topic:"Where ranks run" help:"deal ranks to node, socket, numa, core, or seq"`
-	RankBy    pin.Ranking `name:"--rank-by" mca:"rmaps_base_ranking_policy rmaps_default_ranking_policy" also:"--rankby" arg:"ORDER" topic:"" help:"number ranks by slot, node, fill, span or object"`
-	BindTo    pin.Binding `name:"--bind-to" mca:"hwloc_base_binding_policy hwloc_default_binding_policy" rival:"binding" env:"HYDRA_BINDING I_MPI_PIN_DOMAIN I_MPI_PIN_PROCESSOR_LIST" also:"--bindto -binding -bind-to-core=core -bind-to-socket=socket -bind-to-none=none" arg:"POLICY" topic:"Where ranks run" help:"bind ranks to core, socket, numa, none or more"`
-	Memory    pin.Memory  `name:"-membind" rival:"memory" env:"HYDRA_MEMBIND" arg:"POLICY" topic:"" help:"memory: none, local, interleave or bind:LIST"`
-	CPUBind   string      `name:"--cpu-bind" rival:"binding" arg:"WHAT" words:"threads,cores,sockets,none" topic:"" help:"srun's word for --bind-to"`
-	PerSocket int         `name:"-npersocket" rival:"mapping" also:"--ntasks-per-socket" arg:"K" topic:"" help:"K ranks on each socket: --map-by ppr:K:socket"`
-	PerNUMA   int         `name:"-npernuma" rival:"mapping" arg:"K" topic:"" help:"K ranks on each NUMA node: --map-by ppr:K:numa"`
-	Threads   bool        `name:"-use-hwthread-cpus" mca:"hwloc_base_use_hwthreads_as_cpus hwloc_use_hwthreads_as_cpus" topic:"" help:"hardware threads count as CPUs: --map-by :hwtcpus"`
-	NoLocal   bool        `name:"-nolocal" mca:"rmaps_base_no_schedule_local" also:"-skip-launch-node" topic:"" help:"do not use the host that runs mpiexec"`
+	MapBy   pin.Mapping `name:"--map-by" mca:"rmaps rmaps_base_mapping_policy rmaps_default_mapping_policy" rival:"mapping" default:"slot" env:"HYDRA_MAPPING" also:"--mapby -byslot=slot -bysocket=socket -bycore=core -npersocket=ppr:%:socket --ntasks-per-socket=ppr:%:socket -npernuma=ppr:%:numa" arg:"POLICY" topic:"Where ranks run" help:"deal ranks to node, socket, numa, core, or seq"`
+	RankBy  pin.Ranking `name:"--rank-by" mca:"rmaps_base_ranking_policy rmaps_default_ranking_policy" also:"--rankby" arg:"ORDER" topic:"" help:"number ranks by slot, node, fill, span or object"`
+	BindTo  pin.Binding `name:"--bind-to" mca:"hwloc_base_binding_policy hwloc_default_binding_policy" rival:"binding" env:"HYDRA_BINDING I_MPI_PIN_DOMAIN I_MPI_PIN_PROCESSOR_LIST" also:"--bindto -binding -bind-to-core=core -bind-to-socket=socket -bind-to-none=none" arg:"POLICY" topic:"Where ranks run" help:"bind ranks to core, socket, numa, none or more"`
+	Memory  pin.Memory  `name:"-membind" rival:"memory" env:"HYDRA_MEMBIND" arg:"POLICY" topic:"" help:"memory: none, local, interleave or bind:LIST"`
+	CPUBind string      `name:"--cpu-bind" rival:"binding" arg:"WHAT" words:"threads,cores,sockets,none" topic:"" help:"srun's word for --bind-to"`
+	Threads bool        `name:"-use-hwthread-cpus" mca:"hwloc_base_use_hwthreads_as_cpus hwloc_use_hwthreads_as_cpus" topic:"" help:"hardware threads count as CPUs: --map-by :hwtcpus"`
+	NoLocal bool        `name:"-nolocal" mca:"rmaps_base_no_schedule_local" also:"-skip-launch-node" topic:"" help:"do not use the host that runs mpiexec"`
 
 	NodeSet      string `name:"--node-set" read:"PSI_NODESET" also:"--nodeset --no-node-set=none" arg:"SPEC" topic:"" under:"Where ranks run" help:"hosts that are alike: ONEOF:FEATURE, ONEOF:PROCSPEED"`
 	SetOptional  string `name:"--node-set-optional" read:"PSI_NODESET_OPTIONAL" arg:"YES" topic:"" under:"Where ranks run" help:"without such a set: any hosts, yes or no"`
@@ -138,7 +136,6 @@ type Job struct {
 	DryRun         bool   `name:"--dry-run" asks:"yes" also:"--do-not-launch -show --test-only" topic:"Telling" help:"explain where ranks would run; start nothing"`
 	Probe          string `name:"--probe" env:"-" also:"--no-probe=no" default:"yes" implied:"yes" words:"yes,no" topic:"" help:"for --dry-run: look at the hosts (default; --no-probe)"`
 	JSON           string `name:"--json" arg:"FILE" takes:"attached" implied:"-" topic:"" help:"events of a run, or what --dry-run, --ps, ... tell, as JSON"`
-	JSONOutput     bool   `name:"--json-output" topic:"" help:"with --json: what the ranks write, too"`
 	ClusterState   string `name:"--cluster-state" arg:"FILE" topic:"" help:"for --plan, --dry-run: the cluster in FILE"`
 	SaveState      string `name:"--save-cluster-state" arg:"FILE" topic:"" help:"write what the hosts are like to FILE"`
 	ReportBindings bool   `name:"--report-bindings" mca:"hwloc_base_report_bindings" env:"HYDRA_TOPO_DEBUG" topic:"Telling" help:"tell the CPUs of each rank, as the kernel has them"`
@@ -177,21 +174,18 @@ type Job struct {
 	Export    Export   `name:"--export" rival:"environment" arg:"LIST" topic:"" under:"Environment" help:"srun's: ALL, NONE, A,B=V or ALL,A=V"`
 	Places    string   `name:"--omp-places" arg:"WHAT" words:"cpu,depth" topic:"" under:"Environment" help:"OpenMP's threads: cpu, each on its own; depth, on all"`
 	EnvCompat []Compat `name:"--env-compat" arg:"LIST" topic:"Environment" help:"variables as of torch, ompi, slurm, mvapich"`
-	GEnv      []EnvVar `name:"-genv" repeat:"sum" arg:"NAME VALUE" takes:"pair" topic:"Environment" help:"set a variable for all ranks; or NAME=VALUE"`
+	GEnv      []EnvVar `name:"-genv" repeat:"sum" also:"--pmixmca=PMIX_MCA_%" arg:"NAME VALUE" takes:"pair" topic:"Environment" help:"set a variable for all ranks; or NAME=VALUE"`
 	GEnvList  EnvTake  `name:"-genvlist" rival:"environment" default:"*" env:"HYDRA_ENV" also:"-genvall=* -genvnone=" arg:"A,B,PRE_*" topic:"Environment" help:"variables to take from here (-genvall, -genvnone)"`
 
 	Label      string       `name:"-label" mca:"orte_tag_output prte_tag_output" read:"PSI_SOURCEPRINTF MPIEXEC_PREFIX_DEFAULT MPIEXEC_PREFIX_STDOUT MPIEXEC_PREFIX_STDERR" also:"-l -prepend-rank --label-io -sourceprintf --tag-output=tag" implied:"rank" words:"rank,tag" topic:"Output and input" help:"begin each line with the rank; files: --output"`
 	Pattern    LabelPattern `name:"-prepend-pattern" arg:"PATTERN" topic:"" help:"begin each line with what PATTERN makes"`
-	Timestamp  bool         `name:"--timestamp-output" mca:"orte_timestamp_output prte_timestamp_output" also:"-T" topic:"" help:"begin each line with the time, before any label"`
 	OutFile    FilePattern  `name:"-outfile-pattern" also:"-outfile" arg:"PATTERN" topic:"" help:"standard output to files: out.%r"`
 	ErrFile    FilePattern  `name:"-errfile-pattern" also:"-errfile" arg:"PATTERN" topic:"" help:"standard error to files; see -outfile-pattern"`
 	OutputDir  string       `name:"--output-filename" mca:"orte_output_filename" arg:"DIR[:nocopy]" topic:"" help:"output also to DIR/1/rank.N/stdout and stderr"`
-	Output     []Output     `name:"--output" arg:"LIST" topic:"" help:"tag, tag-detailed, timestamp, merge, dir=D, file=F"`
+	Output     []Output     `name:"--output" mca:"orte_timestamp_output prte_timestamp_output" also:"--timestamp-output=timestamp -T=timestamp --merge-stderr-to-stdout=merge --unbuffered=raw -u=raw --json-output=json" repeat:"sum" arg:"LIST" topic:"" help:"tag, timestamp, merge, raw, json, dir=D, file=F"`
 	OutputFrom Ranks        `name:"-output-from" arg:"RANKS" topic:"" help:"show the output of these ranks only: 0,3-5"`
 	Ordered    bool         `name:"-ordered-output" topic:"" help:"all output of rank 0, then all of rank 1, and so on"`
 	Collapse   bool         `name:"--collapse" read:"PSI_MERGEOUTPUT" also:"-merge" topic:"" help:"equal lines of several ranks once: [0-3,7] text"`
-	MergeErr   bool         `name:"--merge-stderr-to-stdout" topic:"" help:"the ranks write both streams to standard output"`
-	Unbuffered bool         `name:"--unbuffered" also:"-u" topic:"" help:"pass bytes on as they come, not line by line"`
 	PTY        Ranks        `name:"--pty" also:"--interactive=0" arg:"RANKS" takes:"attached" implied:"0" topic:"" help:"a pseudo-terminal for rank 0, or for these ranks"`
 	Stdin      StdinTo      `name:"-stdin" read:"MPIEXEC_STDIN_DEST PSI_INPUTDEST" default:"0" also:"-s -inputdest" arg:"WHO" topic:"Output and input" help:"who reads input: 0, 1,3-5, all, none, file=F" hint:"to copy the program (Open MPI's -s), do so before"`
 

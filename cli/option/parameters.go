@@ -82,7 +82,7 @@ func parameterValue(key, value string) (string, error) {
 
 // parameterWords are what switches among the parameters mean if they are on.
 var parameterWords = map[string]string{
-	"rmaps_base_oversubscribe": "share", "rmaps_base_no_oversubscribe": "no", "orte_tag_output": "tag", "prte_tag_output": "tag",
+	"rmaps_base_oversubscribe": "share", "rmaps_base_no_oversubscribe": "no", "orte_timestamp_output": "timestamp", "prte_timestamp_output": "timestamp", "orte_tag_output": "tag", "prte_tag_output": "tag",
 	"rmaps_base_display_map": "map", "ras_base_display_alloc": "allocation", "orte_enable_recovery": "yes", "prte_enable_recovery": "yes",
 }
 

@@ -53,7 +53,7 @@ func (o *Option) reference(b *strings.Builder) {
 		fmt.Fprintf(b, "Also `%s`.\n", strings.Join(same, "`, `"))
 	}
 	for _, s := range preset {
-		fmt.Fprintf(b, "`%s` is `%s`.\n", s.Dashed, o.set(s.Value))
+		fmt.Fprintf(b, "`%s%s` is `%s`.\n", s.Dashed, s.argument(), o.set(s.Value))
 	}
 	if len(o.Words) > 0 && o.Arg != "" {
 		fmt.Fprintf(b, "Values: `%s`.\n", strings.Join(o.Words, "`, `"))

@@ -25,6 +25,7 @@ type Given struct {
 	Word    int // place on the line, from 1
 	decoded reflect.Value
 	preset  bool
+	typed   string // the value as it stood, if Value is made of it
 	level   level
 	from    string // where it was said: "F:3", "HYDRA_IFACE"; empty: on the line
 }
@@ -34,7 +35,7 @@ func (g Given) OnLine() bool { return g.from == "" }
 
 func (g Given) String() string {
 	if g.level == environment {
-		return g.from + "=" + Quote(g.Value)
+		return g.from + "=" + Quote(cmp.Or(g.typed, g.Value))
 	}
 	if g.preset || g.takes == "none" {
 		return g.Spelled
@@ -42,7 +43,7 @@ func (g Given) String() string {
 	if g.takes == "attached" {
 		return g.Spelled + "=" + Quote(g.Value)
 	}
-	return g.Spelled + " " + Quote(g.Value)
+	return g.Spelled + " " + Quote(cmp.Or(g.typed, g.Value))
 }
 
 // Variable is the variable of the environment that gave the option; empty: none did.
@@ -214,11 +215,11 @@ func (s *scanner) valued(m meaning, g Given, value string, attached bool) {
 		}
 		g.Value = next
 	}
-	s.pair(g)
+	s.pair(m, g)
 }
 
 // pair completes NAME VALUE of an option that takes both, and keeps it.
-func (s *scanner) pair(g Given) {
+func (s *scanner) pair(m meaning, g Given) {
 	if g.takes == "pair" && !strings.Contains(g.Value, "=") {
 		if s.pos == len(s.args) {
 			s.fail(fmt.Sprintf("%s %s needs a value", g.Spelled, g.Value), fmt.Sprintf("write %s %s=VALUE", g.Spelled, g.Value))
@@ -227,6 +228,9 @@ func (s *scanner) pair(g Given) {
 		}
 		g.Value += "=" + s.args[s.pos]
 		s.pos++
+	}
+	if m.Form != "" {
+		g.typed, g.Value = g.Value, m.value(g.Value)
 	}
 	s.keep(g)
 }

@@ -119,7 +119,7 @@ type Output struct {
 	Text           string // as it was given
 	Tag, Dir, File string
 
-	Timestamp, Merge, NoCopy, Raw bool
+	Timestamp, Merge, NoCopy, Raw, JSON bool
 }
 
 func (o Output) String() string { return o.Text }
@@ -128,13 +128,21 @@ func (o Output) String() string { return o.Text }
 func (o Output) And(more Output) Output {
 	return Output{
 		Tag: cmp.Or(more.Tag, o.Tag), Dir: cmp.Or(more.Dir, o.Dir), File: cmp.Or(more.File, o.File),
-		Timestamp: o.Timestamp || more.Timestamp, Merge: o.Merge || more.Merge, NoCopy: o.NoCopy || more.NoCopy, Raw: o.Raw || more.Raw,
+		Timestamp: o.Timestamp || more.Timestamp, Merge: o.Merge || more.Merge, NoCopy: o.NoCopy || more.NoCopy, Raw: o.Raw || more.Raw, JSON: o.JSON || more.JSON,
 	}
 }
 
 // Choices are its words.
 func (Output) Choices() []string {
-	return []string{"tag", "tag-detailed", "timestamp", "merge", "dir=DIR", "file=FILE"}
+	return []string{"tag", "tag-detailed", "timestamp", "merge", "raw", "json", "dir=DIR", "file=FILE"}
+}
+
+// Outputs is what all --output say together.
+func (j Job) Outputs() (all Output) {
+	for _, more := range j.Output {
+		all = all.And(more)
+	}
+	return all
 }
 
 // UnmarshalText reads words with commas between, the last of which may be followed by
@@ -154,13 +162,17 @@ func (o *Output) UnmarshalText(text []byte) error {
 			o.Timestamp = true
 		case "merge", "merge-stderr-to-stdout":
 			o.Merge = true
+		case "json":
+			o.JSON = true
+		case "raw":
+			o.Raw = true
 		case "dir", "directory":
 			o.Dir = value
 		case "file", "filename":
 			o.File = value
 		case "":
 		default:
-			return fmt.Errorf("%q is not one of tag, tag-detailed, timestamp, merge, dir=D, file=F", word)
+			return fmt.Errorf("%q is not one of tag, tag-detailed, timestamp, merge, raw, json, dir=D, file=F", word)
 		}
 		if strings.HasPrefix(name, "dir") || strings.HasPrefix(name, "file") {
 			if value == "" {

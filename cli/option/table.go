@@ -110,6 +110,23 @@ type Spelling struct {
 	Dashed string
 	Preset bool   // the value is fixed and none may be given
 	Value  string // if Preset
+	Form   string // what a value comes to that is given, in the place of the %; empty: to itself
+}
+
+// argument is how help writes the value that the spelling takes.
+func (s Spelling) argument() string {
+	if s.Form == "" {
+		return ""
+	}
+	return " VALUE"
+}
+
+// value is what a text that is given with this spelling comes to.
+func (s Spelling) value(text string) string {
+	if s.Form == "" {
+		return text
+	}
+	return strings.Replace(s.Form, "%", text, 1)
 }
 
 // A Table is the options of a personality of this program, by any spelling, and what makes
@@ -195,7 +212,11 @@ func option(f reflect.StructField, scope Scope) *Option {
 		case "also":
 			for word := range strings.FieldsSeq(value) {
 				name, value, preset := strings.Cut(word, "=")
-				o.Also = append(o.Also, Spelling{name, preset, value})
+				s := Spelling{name, preset, value, ""}
+				if strings.Contains(value, "%") {
+					s = Spelling{Dashed: name, Form: value}
+				}
+				o.Also = append(o.Also, s)
 			}
 		case "arg":
 			o.Arg = value

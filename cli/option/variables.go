@@ -189,7 +189,7 @@ func (b *defaults) isPeer(name string) bool {
 // readPeers reads the variables of other launchers: of each option the first, or all if they add up.
 func (b *defaults) readPeers(peers []variable) {
 	for _, o := range b.options {
-		if o.peers == "" && o.mca == nil || o.peers == "-" || b.said[o.Name] {
+		if o.peers == "" && o.mca == nil || o.peers == "-" || b.said[o.Name] && !o.sums {
 			continue
 		}
 		for _, name := range o.peerNames() {
@@ -288,6 +288,9 @@ func (b *defaults) take(m meaning, v variable, text string) {
 	if g.takes == "pair" && !strings.Contains(value, "=") {
 		b.errs = append(b.errs, &fault.Error{Text: fmt.Sprintf("%s: %q is not NAME=VALUE", v.name, value)})
 		return
+	}
+	if m.Form != "" {
+		g.typed, g.Value = value, m.value(value)
 	}
 	b.keep(g)
 }

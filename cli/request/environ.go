@@ -65,7 +65,7 @@ func HelperEnv(environ []string) []string {
 // sectionEnv is what a section says on top of that (4).
 func sectionEnv(environ []string, s option.Section) (job.Env, error) {
 	env, err := taken(environ, s.EnvList, false)
-	env.Set = slices.Concat(env.Set, parameters("OMPI_MCA_", s.MCA), parameters("PMIX_MCA_", s.PMIxMCA))
+	env.Set = slices.Concat(env.Set, parameters("OMPI_MCA_", s.MCA))
 	if err == nil {
 		err = assign(&env, environ, "-env", s.Env)
 	}

@@ -18,11 +18,11 @@ import (
 var restartable = []string{"restart", "restart-on", "restart-delay", "restart-args", "restart-fence", "spares", "min-nodes", "min-ranks", "soft", "timeout", "wait"}
 
 // outputs are those of where output goes, which all go together.
-var outputs = []string{"label", "prepend-pattern", "timestamp-output", "outfile-pattern", "errfile-pattern", "output-filename", "output",
-	"output-from", "ordered-output", "collapse", "merge-stderr-to-stdout", "unbuffered"}
+var outputs = []string{"label", "prepend-pattern", "outfile-pattern", "errfile-pattern", "output-filename", "output",
+	"output-from", "ordered-output", "collapse"}
 
 // telling are those of what mpiexec tells, and of how hosts are found and reached.
-var telling = []string{"resume", "again", "save-job", "plan", "dry-run", "probe", "json", "json-output", "report", "report-every", "trace", "trace-svg", "verbose", "color", "progress",
+var telling = []string{"resume", "again", "save-job", "plan", "dry-run", "probe", "json", "report", "report-every", "trace", "trace-svg", "verbose", "color", "progress",
 	"host", "hostfile", "nodes", "cluster", "rmk", "rm-file", "batch-option"}
 
 // Changeable reports what of a line of --resume cannot be said there (SV-21); nil: nothing.

@@ -21,13 +21,10 @@ var labels = map[string]string{
 
 // streams says where the ranks' streams come from and go to. Faults are told together.
 func (w World) streams(j option.Job) (s job.Streams, err error) {
-	var words option.Output
-	for _, more := range j.Output {
-		words = words.And(more)
-	}
+	words := j.Outputs()
 	s = job.Streams{
 		Show: j.OutputFrom.List, PTY: j.PTY.List, Ordered: j.Ordered,
-		Merge: j.MergeErr || words.Merge, Raw: j.Unbuffered || words.Raw || j.PTY.List != nil, Collapse: j.Collapse,
+		Merge: words.Merge, Raw: words.Raw || j.PTY.List != nil, Collapse: j.Collapse,
 	}
 	if _, defined := w.env("PSI_MERGEOUTPUT"); defined && !j.Ordered {
 		s.Collapse = true
@@ -80,7 +77,7 @@ func label(s *job.Streams, j option.Job, words option.Output, env func(string) (
 			return err
 		}
 	}
-	if j.Timestamp || words.Timestamp {
+	if words.Timestamp {
 		s.Out.Label, s.Err.Label = "%T "+s.Out.Label, "%T "+s.Err.Label
 	}
 	return nil
