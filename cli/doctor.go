@@ -35,7 +35,7 @@ func (c *call) doctor(ctx context.Context) (int, error) {
 	}
 	report := doctor.Judge(checkups, c.login(ctx, checkups), c.defects(ctx)...).WithRefusal(refused)
 	report.Next = c.next(report.Worst() == doctor.Failure)
-	text := report.Text()
+	text := report.Text(widthOf(c.sys.Out))
 	if c.line.Job.JSON != "" {
 		text = report.JSON()
 	}

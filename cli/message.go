@@ -4,12 +4,12 @@ import (
 	"io"
 	"os"
 	"strings"
-	"unicode/utf8"
 
 	"golang.org/x/term"
 
 	"remshell/cli/option"
 	"remshell/show"
+	"remshell/text"
 )
 
 // A message is what mpiexec tells a person at one time: what happened, and below it reasons, what to do, and what else is known.
@@ -36,9 +36,6 @@ func kindOf(text string) kind {
 	return note
 }
 
-// leastWidth is the width below which a terminal is not taken for one that folded lines are read on.
-const leastWidth = 20
-
 /*
 render is a message as it is printed: lines that are longer than width are folded at blanks, and the first is bold, in
 the colour of its kind. Without a width nothing is folded.
@@ -49,58 +46,25 @@ the colour of its kind. Without a width nothing is folded.
 	    out --nooversubscribe
 */
 func (m message) render(width int, colour bool) string {
-	if width < leastWidth {
-		width = 0
-	}
+	const indent = 4 // of what goes on
 	begin, end := "", ""
 	if colour {
 		begin, end = [...]string{note: "\x1b[1m", warning: "\x1b[1;33m", failure: "\x1b[1;31m"}[m.kind], "\x1b[0m"
 	}
 	first, source, shows := strings.Cut(m.text, "\n")
 	var b strings.Builder
-	for _, line := range fold("mpiexec: "+first, width) {
+	for _, line := range text.Fold("mpiexec: "+first, width, indent) {
 		b.WriteString(begin + line + end + "\n")
 	}
 	if shows {
 		b.WriteString(source + "\n")
 	}
-	for _, text := range m.below {
-		for _, line := range fold(text, width) {
+	for _, below := range m.below {
+		for _, line := range text.Fold(below, width, indent) {
 			b.WriteString(line + "\n")
 		}
 	}
 	return b.String()
-}
-
-// fold breaks a line at blanks into lines that are no longer than width, as far as words are not. Without a width it is left as
-// it is.
-func fold(line string, width int) (lines []string) {
-	const indent = "    " // of what goes on
-	for width > 0 && utf8.RuneCountInString(line) > width {
-		at := breakOf(line, width)
-		if at < 0 {
-			break
-		}
-		lines = append(lines, strings.TrimRight(line[:at], " "))
-		line = indent + strings.TrimLeft(line[at:], " ")
-	}
-	return append(lines, line)
-}
-
-// breakOf is the index of the blank at which a line is folded: the last one by which what is before it has the width, else the
-// first one; -1: there is none, but for those before the first word and behind the last.
-func breakOf(line string, width int) int {
-	at, letters, begun := -1, 0, false
-	for i, r := range strings.TrimRight(line, " ") {
-		switch {
-		case r != ' ':
-			begun = true
-		case begun && (letters <= width || at < 0):
-			at = i
-		}
-		letters++
-	}
-	return at
 }
 
 // A screen is where messages go, to standard error in the end.
@@ -121,11 +85,16 @@ func (s System) screen(w io.Writer, j option.Job) screen {
 
 // print writes a message, in one piece. The width of a terminal may have changed.
 func (s screen) print(m message) {
-	width := 0
-	if s.terminal != nil {
-		width, _, _ = term.GetSize(int(s.terminal.Fd()))
+	io.WriteString(s, m.render(widthOf(s.terminal), s.colour))
+}
+
+// widthOf is that of a terminal; 0: w is none.
+func widthOf(w any) int {
+	if file, ok := w.(*os.File); ok && file != nil {
+		width, _, _ := term.GetSize(int(file.Fd()))
+		return width
 	}
-	io.WriteString(s, m.render(width, s.colour))
+	return 0
 }
 
 // say writes a line about a job that runs.

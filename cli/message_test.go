@@ -2,10 +2,7 @@ package cli
 
 import (
 	"errors"
-	"slices"
-	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"remshell/fault"
 	"remshell/hostlist"
@@ -61,23 +58,3 @@ type hinted struct{ error }
 
 func (h *hinted) Unwrap() error { return h.error }
 func (h *hinted) Hint() string  { return "mend it" }
-
-// A folded line has all words of the whole one, in their order, and no line is longer than it must be.
-func FuzzFold(f *testing.F) {
-	f.Add("mpiexec: three ranks do not fit", 20)
-	f.Add("  hint      start  fewer ranks ", 12)
-	f.Fuzz(func(t *testing.T, line string, width int) {
-		if !utf8.ValidString(line) || strings.ContainsAny(line, "\n\t\r\v\f\u0085\u00a0") || width < 0 || width > 1000 || len(line) > 10_000 {
-			return
-		}
-		lines := fold(line, width)
-		if got, want := strings.Fields(strings.Join(lines, "\n")), strings.Fields(line); !slices.Equal(got, want) {
-			t.Errorf("%q in %d: %q", line, width, lines)
-		}
-		for _, l := range lines {
-			if words := strings.Fields(l); width > 0 && utf8.RuneCountInString(strings.TrimRight(l, " ")) > width && len(words) > 1 {
-				t.Errorf("%q in %d: %q could be shorter", line, width, l)
-			}
-		}
-	})
-}

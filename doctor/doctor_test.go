@@ -181,8 +181,33 @@ func TestJudgeOfThisMachine(t *testing.T) {
 	for _, f := range r.Findings {
 		codes = append(codes, f.Level.String()+" "+f.Code)
 	}
-	if want := []string{"note noexec", "note mpich-spawn"}; !slices.Equal(codes, want) || r.Code(125) != 0 || r.Worst() != Fine || !strings.HasSuffix(r.Text(), "\n1 host: all fine\n") {
-		t.Errorf("found %q, want %q; code %d\n%s", codes, want, r.Code(125), r.Text())
+	if want := []string{"note noexec", "note mpich-spawn"}; !slices.Equal(codes, want) || r.Code(125) != 0 || r.Worst() != Fine || !strings.HasSuffix(r.Text(0), "\n1 host: all fine\n") {
+		t.Errorf("found %q, want %q; code %d\n%s", codes, want, r.Code(125), r.Text(0))
+	}
+}
+
+// The report was lines of any length: at a terminal they are folded, and what goes on stands below what it belongs to. The command to
+// type next stays in one piece.
+func TestReportFoldsAtTheWidth(t *testing.T) {
+	c := healthy("n1")
+	c.Exam.Folders[0].NoExec = true
+	r := Judge([]job.Checkup{c, healthy("n2")}, nil)
+	r.Next = "mpiexec -hosts n1,n2 -n 4 ./a/program/with/a/long/name and its arguments"
+	const width = 50
+	lines := strings.Split(r.Text(width), "\n")
+	for i, line := range lines {
+		if len(line) > width && !strings.HasPrefix(line, "Next: ") && strings.Contains(strings.TrimSpace(line), " ") {
+			t.Errorf("line %d has %d letters: %q", i, len(line), line)
+		}
+	}
+	if !slices.Contains(lines, "Next: "+r.Next) {
+		t.Errorf("the command is folded")
+	}
+	if got, want := strings.Fields(r.Text(width)), strings.Fields(r.Text(0)); !slices.Equal(got, want) {
+		t.Errorf("words %q, want %q", got, want)
+	}
+	if t.Failed() {
+		t.Log(r.Text(width))
 	}
 }
 
@@ -206,8 +231,8 @@ warning  this machine: no agent
 1 host, 1 reached: 0 failures, 3 warnings
 Next: mpiexec
 `
-	if !strings.HasSuffix(r.Text(), want) || !strings.Contains(r.JSON(), `"hosts":[],"text":"no agent"`) || !strings.Contains(r.JSON(), `"next":"mpiexec"`) {
-		t.Errorf("%s\n%s", r.Text(), r.JSON())
+	if !strings.HasSuffix(r.Text(0), want) || !strings.Contains(r.JSON(), `"hosts":[],"text":"no agent"`) || !strings.Contains(r.JSON(), `"next":"mpiexec"`) {
+		t.Errorf("%s\n%s", r.Text(0), r.JSON())
 	}
 }
 
@@ -228,8 +253,8 @@ func TestText(t *testing.T) {
 	hosts := []job.Checkup{healthy("n1"), healthy("n2"), healthy("n3"), {Node: "n4", Failure: job.Defect{Code: "refused", Text: "connect: refused"}}}
 	hosts[0].Exam.Online, hosts[1].Exam.Online, hosts[2].Login = 64, 64, time.Second/2
 	r := Judge(hosts, nil)
-	if r.Text() != wholeReport {
-		t.Errorf("got\n%s\nwant\n%s", r.Text(), wholeReport)
+	if r.Text(0) != wholeReport {
+		t.Errorf("got\n%s\nwant\n%s", r.Text(0), wholeReport)
 	}
 	var parsed struct {
 		Verdict  string
@@ -258,7 +283,7 @@ func TestARefusedJobIsAFailure(t *testing.T) {
 	}
 	refused := &plan.Error{Code: plan.NotEnough, Text: "6 ranks do not fit", Way: "start fewer", Rejected: []job.Note{{Node: "a", Code: "cpus-full", Text: "all in use"}}}
 	r := fine.WithRefusal(refused)
-	if text := r.Text(); r.Worst() != Failure || r.Findings[0].Code != plan.NotEnough || !strings.Contains(text, "\nfailure  the job: 6 ranks do not fit\n           ") || !strings.Contains(text, "\n         start fewer\n") {
+	if text := r.Text(0); r.Worst() != Failure || r.Findings[0].Code != plan.NotEnough || !strings.Contains(text, "\nfailure  the job: 6 ranks do not fit\n           ") || !strings.Contains(text, "\n         start fewer\n") {
 		t.Errorf("%v\n%s", r.Worst(), text)
 	}
 	waits := *refused
@@ -275,8 +300,8 @@ func TestNextIsACommandForPrograms(t *testing.T) {
 	fine.Next = "mpiexec -host a true"
 	failed := fine.WithRefusal(errors.New("no room"))
 	for text, r := range map[string]Report{"\nNext: mpiexec -host a true\n": fine, "\nWhen that is mended, ask again: mpiexec -host a true\n": failed} {
-		if !strings.HasSuffix(r.Text(), text) || !strings.Contains(r.JSON(), `"next":"mpiexec -host a true"`) {
-			t.Errorf("no %q in\n%s%s", text, r.Text(), r.JSON())
+		if !strings.HasSuffix(r.Text(0), text) || !strings.Contains(r.JSON(), `"next":"mpiexec -host a true"`) {
+			t.Errorf("no %q in\n%s%s", text, r.Text(0), r.JSON())
 		}
 	}
 }
@@ -285,7 +310,7 @@ func TestNextIsACommandForPrograms(t *testing.T) {
 func TestNoPlaceOfClaimsThatCannotBeMade(t *testing.T) {
 	c := healthy("a")
 	c.Page.Where = "/var/tmp/remshell-1"
-	if text := Judge([]job.Checkup{c}, nil).Text(); !strings.Contains(text, ", claims in /var/tmp") {
+	if text := Judge([]job.Checkup{c}, nil).Text(0); !strings.Contains(text, ", claims in /var/tmp") {
 		t.Errorf("no place of the claims:\n%s", text)
 	}
 	for _, ill := range []func(*job.Checkup){
@@ -294,7 +319,7 @@ func TestNoPlaceOfClaimsThatCannotBeMade(t *testing.T) {
 	} {
 		c := c
 		ill(&c)
-		if text := Judge([]job.Checkup{c}, nil).Text(); strings.Contains(text, ", claims in") {
+		if text := Judge([]job.Checkup{c}, nil).Text(0); strings.Contains(text, ", claims in") {
 			t.Errorf("the place of claims that are refused:\n%s", text)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"remshell/job"
 	"remshell/show"
@@ -14,22 +15,32 @@ import (
 )
 
 // Text is the report for people: the hosts, alike ones in one line, then what was found,
-// then the sum of it.
-func (r Report) Text() string {
+// then the sum of it. Lines are folded at a width, but for the command to type next; 0: they are not.
+func (r Report) Text(width int) string {
 	var b strings.Builder
+	line := func(indent int, line string) {
+		b.WriteString(strings.Join(text.Fold(line, width, indent), "\n") + "\n")
+	}
 	rows := r.rows()
 	var table [][]string
+	column := 0 // in which what is known of hosts begins
 	for _, row := range rows {
-		table = append(table, []string{hosts(row.hosts), row.what + row.login()})
+		names := hosts(row.hosts)
+		table = append(table, []string{names, row.what + row.login()})
+		column = max(column, utf8.RuneCountInString(names)+2)
 	}
-	b.WriteString(text.Columns("", table))
+	for row := range strings.Lines(text.Columns("", table)) {
+		line(column, strings.TrimSuffix(row, "\n"))
+	}
+	const indent = 9 // of what is said of a finding
 	for _, f := range r.Findings {
-		fmt.Fprintf(&b, "\n%-7s  %s: %s\n", f.Level, f.where(), show.Clean(f.Text+f.detail.String()))
+		b.WriteByte('\n')
+		line(indent+2, fmt.Sprintf("%-7s  %s: %s", f.Level, f.where(), show.Clean(f.Text+f.detail.String())))
 		for _, reason := range f.Reasons {
-			fmt.Fprintf(&b, "           %s\n", show.Clean(reason))
+			line(indent+4, strings.Repeat(" ", indent+2)+show.Clean(reason))
 		}
 		if f.Remedy != "" {
-			fmt.Fprintf(&b, "         %s\n", show.Clean(f.Remedy))
+			line(indent+2, strings.Repeat(" ", indent)+show.Clean(f.Remedy))
 		}
 	}
 	if len(rows) > 0 {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 )
 
 // Count writes a number with its noun: "1 node", "2 nodes", "2 processes".
@@ -130,6 +131,43 @@ func indented(indent, lines string) string {
 		b.WriteString(strings.TrimRight(indent+line, " \n") + "\n")
 	}
 	return b.String()
+}
+
+// leastWidth is the width below which a terminal is not taken for one that folded lines are read on.
+const leastWidth = 20
+
+// Fold breaks a line at blanks into lines that are no longer than width, as far as words are not. What goes on is indented. Without
+// a width the line is left as it is.
+func Fold(line string, width, indent int) (lines []string) {
+	if width < leastWidth {
+		return []string{line}
+	}
+	indent = min(indent, width/2)
+	for utf8.RuneCountInString(line) > width {
+		at := breakOf(line, width)
+		if at < 0 {
+			break
+		}
+		lines = append(lines, strings.TrimRight(line[:at], " "))
+		line = strings.Repeat(" ", indent) + strings.TrimLeft(line[at:], " ")
+	}
+	return append(lines, line)
+}
+
+// breakOf is the index of the blank at which a line is folded: the last one by which what is before it has the width, else the
+// first one; -1: there is none, but for those before the first word and behind the last.
+func breakOf(line string, width int) int {
+	at, letters, begun := -1, 0, false
+	for i, r := range strings.TrimRight(line, " ") {
+		switch {
+		case r != ' ':
+			begun = true
+		case begun && (letters <= width || at < 0):
+			at = i
+		}
+		letters++
+	}
+	return at
 }
 
 // Size writes a size in the largest unit of which there is one, without a rest: "3 GiB", "1 byte".

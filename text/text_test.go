@@ -2,7 +2,9 @@ package text
 
 import (
 	"slices"
+	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 func TestDistance(t *testing.T) {
@@ -48,4 +50,24 @@ func TestColumns(t *testing.T) {
 	if got := Columns("", nil); got != "" {
 		t.Errorf("no rows: %q", got)
 	}
+}
+
+// A folded line has all words of the whole one, in their order, and no line is longer than it must be.
+func FuzzFold(f *testing.F) {
+	f.Add("mpiexec: three ranks do not fit", 20, 4)
+	f.Add("  hint      start  fewer ranks ", 25, 9)
+	f.Fuzz(func(t *testing.T, line string, width, indent int) {
+		if !utf8.ValidString(line) || strings.ContainsAny(line, "\n\t\r\v\f\u0085\u00a0") || width > 1000 || indent < 0 || indent > 1000 || len(line) > 10_000 {
+			return
+		}
+		lines := Fold(line, width, indent)
+		if got, want := strings.Fields(strings.Join(lines, "\n")), strings.Fields(line); !slices.Equal(got, want) {
+			t.Errorf("%q in %d: %q", line, width, lines)
+		}
+		for _, l := range lines {
+			if words := strings.Fields(l); width >= leastWidth && utf8.RuneCountInString(strings.TrimRight(l, " ")) > width && len(words) > 1 {
+				t.Errorf("%q in %d: %q could be shorter", line, width, l)
+			}
+		}
+	})
 }
