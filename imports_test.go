@@ -14,7 +14,7 @@ import (
 )
 
 // pure packages turn values into values; they may not reach the world, nor what reaches it.
-var pure = []string{"helper/life", "timeline", "limit", "fault", "hostlist", "idset", "batch", "text", "gpu", "pin", "job", "sort", "psi", "plan", "plan/line", "plan/nodeset", "plan/region", "whatif", "config", "show", "mpifault", "doctor", "cli/aprun", "cli/option", "cli/record", "cli/request", "cli/saved", "launch/stdio/pattern", "launch/supervise", "launch/checkpoint", "launch/restart", "launch/words", "reach/starter", "pmiserver/pmix/bfrops", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message"}
+var pure = []string{"helper/life", "timeline", "limit", "fault", "hostlist", "idset", "batch", "text", "gpu", "pin", "job", "sort", "psi", "plan", "plan/line", "plan/nodeset", "plan/region", "whatif", "config", "show", "mpifault", "doctor", "cli/aprun", "cli/option", "cli/record", "cli/request", "cli/saved", "launch/stdio/pattern", "launch/supervise", "launch/checkpoint", "launch/restart", "launch/words", "pmiserver/pmix/bfrops", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message"}
 
 var world = []string{"os", "net", "os/exec", "syscall", "log", "golang.org/x/sys/unix"}
 
@@ -49,7 +49,7 @@ var lower = map[string][]string{
 	"plan/line":            {},
 	"plan/region":          {"job", "text"},
 	"mpifault":             {"job"},
-	"job":                  {"gpu", "idset", "limit", "pin", "plan/nodeset"},
+	"job":                  {"batch", "gpu", "idset", "limit", "pin", "plan/nodeset"},
 	"ledger":               {"job"},
 	"sort":                 {"hostlist", "job"},
 	"psi":                  {"hostlist", "idset", "job", "pin", "plan/nodeset", "sort"},
@@ -60,17 +60,16 @@ var lower = map[string][]string{
 	"doctor":               {"fault", "hostlist", "idset", "job", "mpifault", "pin", "plan", "plan/nodeset", "show", "text"},
 	"batch":                {"fault", "pin", "text"},
 	"wire":                 {"gpu", "job", "pin", "pipe", "pmiserver/spawn"},
-	"reach":                {"deadline", "proc", "reach/callback", "reach/starter", "sshx"},
+	"reach":                {"batch", "deadline", "proc", "reach/callback", "sshx"},
 	"reach/callback":       {},
-	"reach/starter":        {},
-	"helper":               {"config", "helper/checkup", "helper/claims", "helper/ipc", "helper/keeper", "helper/life", "helper/offer", "helper/probe", "helper/rank", "helper/sample", "helper/scratch", "helper/stage", "helper/status", "helper/uplink", "idset", "job", "ledger", "limit", "mpifault", "pin", "pipe", "pmiserver", "pmiserver/fence", "pmiserver/pmix", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message", "pmiserver/transcript", "proc", "wire"},
+	"helper":               {"batch", "config", "helper/checkup", "helper/claims", "helper/ipc", "helper/keeper", "helper/life", "helper/offer", "helper/probe", "helper/rank", "helper/sample", "helper/scratch", "helper/stage", "helper/status", "helper/uplink", "idset", "job", "ledger", "limit", "mpifault", "pin", "pipe", "pmiserver", "pmiserver/fence", "pmiserver/pmix", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message", "pmiserver/transcript", "proc", "wire"},
 	"helper/checkup":       {"config", "helper/offer", "helper/probe", "helper/rank", "job", "ledger", "nsswitch", "pin", "proc", "wire"},
 	"helper/claims":        {"config", "gpu", "helper/probe", "helper/rank", "helper/status", "idset", "job", "ledger", "proc", "wire"},
 	"helper/ipc":           {"job"},
 	"helper/keeper":        {},
 	"helper/life":          {"job"},
 	"helper/offer":         {"job"},
-	"helper/probe":         {"config", "gpu", "idset", "job", "limit", "nsswitch", "pin", "plan/nodeset", "proc"},
+	"helper/probe":         {"batch", "config", "gpu", "idset", "job", "limit", "nsswitch", "pin", "plan/nodeset", "proc"},
 	"helper/sample":        {"job"},
 	"helper/owndir":        {},
 	"helper/scratch":       {"helper/owndir", "job"},
@@ -86,15 +85,15 @@ var lower = map[string][]string{
 	"launch/restart":       {"gpu", "hostlist", "job", "pin", "plan"},
 	"launch/stdio":         {"fault", "idset", "job", "launch/stdio/pattern", "pipe", "userfile", "wire"},
 	"launch/stdio/pattern": {},
-	"launch/supervise":     {"hostlist", "idset", "job", "limit", "mpifault", "show", "text"},
+	"launch/supervise":     {"batch", "hostlist", "idset", "job", "limit", "mpifault", "show", "text"},
 	"launch/words":         {"idset", "job", "launch/supervise", "pin", "show", "text"},
-	"launch":               {"fault", "gpu", "hostlist", "idset", "job", "launch/checkpoint", "launch/info", "launch/node", "launch/reserve", "launch/restart", "launch/stdio", "launch/supervise", "launch/words", "pin", "plan", "pmiserver", "pmiserver/fence", "pmiserver/spawn", "pmiserver/transcript", "show", "text", "timeline", "wire"},
-	"cli/option":           {"fault", "gpu", "hostlist", "job", "limit", "launch/stdio/pattern", "pin", "show", "text"},
-	"cli/request":          {"batch", "cli/option", "config", "fault", "gpu", "hostlist", "idset", "job", "launch/stdio/pattern", "limit", "pin", "plan", "plan/nodeset", "psi", "reach/starter", "sort", "text", "whatif"},
+	"launch":               {"batch", "fault", "gpu", "hostlist", "idset", "job", "launch/checkpoint", "launch/info", "launch/node", "launch/reserve", "launch/restart", "launch/stdio", "launch/supervise", "launch/words", "pin", "plan", "pmiserver", "pmiserver/fence", "pmiserver/spawn", "pmiserver/transcript", "show", "text", "timeline", "wire"},
+	"cli/option":           {"batch", "fault", "gpu", "hostlist", "job", "launch/stdio/pattern", "limit", "pin", "show", "text"},
+	"cli/request":          {"batch", "cli/option", "config", "fault", "gpu", "hostlist", "idset", "job", "launch/stdio/pattern", "limit", "pin", "plan", "plan/nodeset", "psi", "sort", "text", "whatif"},
 	"cli/record":           {"hostlist", "job", "limit"},
 	"cli/saved":            {"cli/option", "fault", "job", "launch/restart"},
 	"cli/aprun":            {"fault"},
-	"cli":                  {"batch", "cli/aprun", "cli/option", "cli/record", "cli/request", "cli/saved", "config", "doctor", "fault", "helper", "helper/checkup", "helper/keeper", "helper/offer", "helper/probe", "helper/rank", "hostlist", "job", "launch", "launch/node", "launch/reserve", "launch/restart", "launch/stdio", "limit", "nsswitch", "plan", "pmiserver", "psi", "reach", "reach/callback", "reach/starter", "selftest", "show", "sshx", "subprocess", "text", "timeline", "userfile", "whatif"},
+	"cli":                  {"batch", "cli/aprun", "cli/option", "cli/record", "cli/request", "cli/saved", "config", "doctor", "fault", "helper", "helper/checkup", "helper/keeper", "helper/offer", "helper/probe", "helper/rank", "hostlist", "job", "launch", "launch/node", "launch/reserve", "launch/restart", "launch/stdio", "limit", "nsswitch", "plan", "pmiserver", "psi", "reach", "reach/callback", "selftest", "show", "sshx", "subprocess", "text", "timeline", "userfile", "whatif"},
 	"selftest":             {"pmiserver/client", "text"},
 	".":                    {"cli"},
 

@@ -1,14 +1,3 @@
-/*
-Package batch knows what a batch system has given to the job in which mpiexec was started
-(HOST-10; rm-integration.md 1 and 2). It reads the batch system's variables, the files that they
-name, and what its own programs print, which it is handed.
-
-	variables --Inside--> the name of a system --Of--> Allocation
-	                                             '---> why it must not be used: M1 to M6
-
-Each system has a file of its own, with its row of the table below; what their lists have in
-common is in names.go (host lists, counts) and lines.go (files, hosts that are named again).
-*/
 package batch
 
 import (
@@ -17,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"remshell/fault"
@@ -28,9 +18,7 @@ type World struct {
 	Env  func(name string) (value string, defined bool)
 	Open func(name string) (io.ReadCloser, error) // for the files that variables name
 
-	// Run is what a program prints, within the time that it has (RM-4). An error says why it
-	// has not, in one line. Nil: no program is run.
-	Run func(name string, args ...string) (string, error)
+	Run Run // within the time that the program has (RM-4); nil: no program is run
 }
 
 // A Wish is what the user has said about an allocation.
@@ -102,67 +90,34 @@ func (a Allocation) CPUs() (n int) {
 	return n
 }
 
-// A manager is a batch system.
-type manager struct {
-	name   string
-	needs  string // the variable without which we are not inside, for messages
-	inside func(w World) bool
-	job    func(w World) string
-	read   func(w World, wish Wish) (Allocation, error)
-	// How often it has started us, in words; empty: once. by is the program that may have.
-	copies func(w World) (times, by string)
-}
-
-// managers are those we know, in the order in which one may run inside of another (RM-1).
-var managers = []*manager{&flux, &slurm, &lsf, &sge, &cobalt, &pbs, &loadLeveler, &condor, &alps}
-
-func named(system string) *manager {
-	i := slices.IndexFunc(managers, func(m *manager) bool { return m.name == system })
-	if i < 0 {
-		return nil
-	}
-	return managers[i]
-}
-
-// Known reports whether a batch system is called so.
-func Known(system string) bool { return named(system) != nil || system == fileSystem }
-
-// Inside finds the batch system in whose job we are, and its number of the job; an empty system:
-// none.
-func Inside(w World) (system, job string) {
-	for _, m := range managers {
-		if m.inside(w) {
-			return m.name, m.job(w)
-		}
-	}
-	return "", ""
-}
+// Known reports whether -rmk NAME means a list of hosts: that of a system, or a file.
+func Known(name string) bool { return Named(name) != nil || name == fileSystem }
 
 // elsewhere is how to go on where the list of a batch system is of no use (RM-3).
 const elsewhere = "name hosts with -host, or run here with -rmk none"
 
-// Of is what the batch system of that name, which is Known, has given us.
-func Of(system string, w World, wish Wish) (Allocation, error) {
+// Read returns what the batch system of that name, which is Known, has given to the job.
+func Read(system string, w World, wish Wish) (Allocation, error) {
 	if system == fileSystem {
 		return ofFile(w, wish)
 	}
-	m := named(system)
+	s := Named(system)
 	switch {
-	case wish.Groups != nil && m != &slurm:
-		return Allocation{}, &fault.Error{Text: fmt.Sprintf("--het-group is for Slurm's heterogeneous jobs, and the hosts are those of %s", system), Remedy: "leave it out"}
-	case !m.inside(w):
+	case wish.Groups != nil && !s.Groups:
+		return Allocation{}, noGroups(system)
+	case !s.Inside(w):
 		return Allocation{}, &fault.Error{
-			Text:   fmt.Sprintf("-rmk %s: %s is not set", system, m.needs),
+			Text:   fmt.Sprintf("-rmk %s: %s is not set", system, s.Variable),
 			Remedy: "run inside an allocation, or name hosts with -host",
 		}
 	}
-	if err := m.once(w); err != nil {
+	if err := s.once(w); err != nil {
 		return Allocation{}, err
 	}
-	a, err := m.read(w, wish)
+	a, err := s.Hosts(w, wish)
 	var why unreadError
 	if errors.As(err, &why) {
-		err = &fault.Error{Text: fmt.Sprintf("inside %s, but its hosts cannot be read: %s", spoken(m.name, m.job(w)), why.text), Remedy: cmp.Or(why.remedy, elsewhere)}
+		err = &fault.Error{Text: fmt.Sprintf("inside %s, but its hosts cannot be read: %s", spoken(s.Name, s.Job(w)), why.text), Remedy: cmp.Or(why.remedy, elsewhere)}
 	}
 	if err != nil && fault.Hint(err) == "" { // what the list says is wrong
 		err = &fault.Error{Text: err.Error(), Remedy: elsewhere}
@@ -170,21 +125,21 @@ func Of(system string, w World, wish Wish) (Allocation, error) {
 	if err != nil {
 		return a, err
 	}
-	a.System, a.Job, a.Width = m.name, m.job(w), max(1, a.Width)
+	a.System, a.Job, a.Width = s.Name, s.Job(w), max(1, a.Width)
 	for i := range a.Hosts {
 		a.Hosts[i].CPUs = max(a.Hosts[i].CPUs, a.Hosts[i].Tasks*a.Width)
 	}
-	a.Beside = m.beside(w, a)
+	a.Beside = s.beside(w, a)
 	return a, nil
 }
 
 // once refuses that the batch system has started several of us, each of which would start the
 // whole job (RM-10, M5).
-func (m *manager) once(w World) error {
-	if m.copies == nil {
+func (s *System) once(w World) error {
+	if s.Copies == nil {
 		return nil
 	}
-	times, by := m.copies(w)
+	times, by := s.Copies(w)
 	if times == "" {
 		return nil
 	}
@@ -194,18 +149,28 @@ func (m *manager) once(w World) error {
 	}
 }
 
-// beside names a system that we are inside of, too, and that names other hosts (RM-3). Flux is
-// meant to be inside of another.
-func (m *manager) beside(w World, a Allocation) string {
-	if m == &flux {
+// noGroups refuses --het-group for hosts that are those of somebody else.
+func noGroups(whose string) error {
+	var have []string
+	for _, s := range Systems {
+		if s.Groups {
+			have = append(have, s.Title+"'s")
+		}
+	}
+	return &fault.Error{Text: fmt.Sprintf("--het-group is for %s heterogeneous jobs, and the hosts are those of %s", strings.Join(have, " and "), whose), Remedy: "leave it out"}
+}
+
+// beside names a system that we are inside of, too, and that names other hosts (RM-3).
+func (s *System) beside(w World, a Allocation) string {
+	if s.Nested {
 		return ""
 	}
-	for _, other := range managers[slices.Index(managers, m)+1:] {
-		if !other.inside(w) {
+	for _, other := range Systems[slices.Index(Systems, s)+1:] {
+		if !other.Inside(w) {
 			continue
 		}
-		if b, err := other.read(w, Wish{}); err == nil && !sameHosts(a.Hosts, b.Hosts) {
-			return other.name
+		if b, err := other.Hosts(w, Wish{}); err == nil && !sameHosts(a.Hosts, b.Hosts) {
+			return other.Name
 		}
 	}
 	return ""

@@ -163,7 +163,7 @@ func TestNoHostIsAnOption(t *testing.T) {
 		}
 	}
 	for file, form := range map[string]string{"dash": FormNodes, "dashpe": FormCounts} {
-		if _, err := Of("file", world(""), Wish{File: file, Form: form}); err == nil || !strings.Contains(err.Error(), `: "-`) {
+		if _, err := Read("file", world(""), Wish{File: file, Form: form}); err == nil || !strings.Contains(err.Error(), `: "-`) {
 			t.Errorf("--rm-file %s:%s: %v", file, form, err)
 		}
 	}
@@ -189,7 +189,7 @@ func TestWishes(t *testing.T) {
 		{"no file", "file", "", Wish{}, "-rmk file needs a file"},
 		{"a file that is gone", "file", "", Wish{File: "gone"}, "--rm-file: open gone: file does not exist"},
 	} {
-		a, err := Of(test.system, world(test.env), test.wish)
+		a, err := Read(test.system, world(test.env), test.wish)
 		if got := words(a, err); got != test.want {
 			t.Errorf("%s: %s\nwant %s", test.name, got, test.want)
 		}
@@ -207,10 +207,10 @@ func TestForm(t *testing.T) {
 // told puts what is found into words.
 func told(t *testing.T, w World) string {
 	system, _ := Inside(w)
-	if system == "" {
+	if system == nil {
 		return "none"
 	}
-	a, err := Of(system, w, Wish{Job: w.value("SCOPE") == "job"})
+	a, err := Read(system.Name, w, Wish{Job: w.value("SCOPE") == "job"})
 	if err != nil && fault.Hint(err) == "" {
 		t.Errorf("no way out of %v", err)
 	}

@@ -4,12 +4,14 @@ import "remshell/fault"
 
 // ALPS has no list: its hosts are those of a batch system around it, which comes before it in the
 // table (RM-1).
-var alps = manager{
-	name:   "alps",
-	needs:  "ALPS_APP_ID",
-	inside: func(w World) bool { return w.set("ALPS_APP_ID") || w.set("BASIL_RESERVATION_ID") },
-	job:    func(World) string { return "" },
-	read: func(World, Wish) (Allocation, error) {
+var alps = System{
+	Name: "alps", Title: "ALPS",
+
+	Variable: "ALPS_APP_ID",
+	Inside:   func(w World) bool { return w.set("ALPS_APP_ID") || w.set("BASIL_RESERVATION_ID") },
+	Job:      func(World) string { return "" },
+	Hosts: func(World, Wish) (Allocation, error) {
 		return Allocation{}, &fault.Error{Text: "inside alps, which has no host list", Remedy: elsewhere}
 	},
+	OfRank: []string{"ALPS_*"},
 }

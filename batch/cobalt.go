@@ -6,16 +6,17 @@ import (
 )
 
 // Cobalt writes a file with words, or names a part of a Cray (rm-integration.md 2.6).
-var cobalt = manager{
-	name:   "cobalt",
-	needs:  "COBALT_JOBID",
-	inside: func(w World) bool { return w.set("COBALT_JOBID") },
-	job:    func(w World) string { return w.value("COBALT_JOBID") },
-	read:   cobaltRead,
+var cobalt = System{
+	Name: "cobalt", Title: "Cobalt",
+
+	Variable: "COBALT_JOBID",
+	Inside:   func(w World) bool { return w.set("COBALT_JOBID") },
+	Job:      func(w World) string { return w.value("COBALT_JOBID") },
+	Hosts:    cobaltHosts,
 }
 
-// cobaltRead counts tasks by repeated names. If none repeats, hosts have all of their CPUs.
-func cobaltRead(w World, _ Wish) (Allocation, error) {
+// cobaltHosts counts tasks by repeated names. If none repeats, hosts have all of their CPUs.
+func cobaltHosts(w World, _ Wish) (Allocation, error) {
 	source, text := w.first("COBALT_NODEFILE", "COBALT_PARTNAME")
 	a := Allocation{Source: source, End: w.end("COBALT_ENDTIME")}
 	var l list

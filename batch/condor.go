@@ -10,24 +10,26 @@ import (
 	"remshell/text"
 )
 
-// Condor is what HTCondor is called here.
-const Condor = "condor"
-
 // HTCondor starts a job of its parallel universe once for each of its nodes. HTCondor's sshd.sh, which the job's script calls,
 // starts an SSH server on each node, and writes where they are into a file on the first. A job of any other universe has one
 // host (rm-integration.md 2.8).
-var condor = manager{
-	name:  Condor,
-	needs: "_CONDOR_PROCNO",
-	inside: func(w World) bool {
+var condor = System{
+	Name: "condor", Title: "HTCondor",
+
+	Variable: "_CONDOR_PROCNO",
+	Inside: func(w World) bool {
 		return w.set("_CONDOR_PROCNO") && w.set("_CONDOR_NPROCS") || w.set("_CONDOR_JOB_AD")
 	},
-	job:  condorJob,
-	read: condorRead,
+	Job:     condorJob,
+	Hosts:   condorHosts,
+	AnyHost: true,
+	Threads: condorThreads,
+
+	Logins: true,
 }
 
-// condorRead reads on the first node what HTCondor has given to the job. The other nodes have nothing to do.
-func condorRead(w World, _ Wish) (Allocation, error) {
+// condorHosts reads on the first node what HTCondor has given to the job. The other nodes have nothing to do.
+func condorHosts(w World, _ Wish) (Allocation, error) {
 	nodes := 1
 	if w.set("_CONDOR_PROCNO") {
 		nodes = w.count("_CONDOR_NPROCS")
@@ -59,11 +61,8 @@ func condorHere(w World) (Allocation, error) {
 	return Allocation{Source: source, Hosts: []Host{{Name: "localhost", Tasks: cpus}}}, nil
 }
 
-// SlotCPUs is how many CPUs HTCondor has given to its job on this host; 0: it is not known, or this is no job of HTCondor's.
-func SlotCPUs(w World) int {
-	if !condor.inside(w) {
-		return 0
-	}
+// condorThreads is OMP_NUM_THREADS as HTCondor sets it: the CPUs of the slot.
+func condorThreads(w World) int {
 	cpus, _, _ := condorSlot(w)
 	return cpus
 }

@@ -26,7 +26,7 @@ func ofFile(w World, wish Wish) (Allocation, error) {
 	case wish.File == "":
 		return a, &fault.Error{Text: "-rmk file needs a file", Remedy: "name it with --rm-file FILE"}
 	case wish.Groups != nil:
-		return a, &fault.Error{Text: "--het-group is for Slurm's heterogeneous jobs, and the hosts are those of --rm-file", Remedy: "leave it out"}
+		return a, noGroups("--rm-file")
 	}
 	var l list
 	missing, wrong := w.lines("--rm-file", wish.File, l.form(wish.Form))

@@ -3,6 +3,8 @@ package batch
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -11,28 +13,51 @@ import (
 )
 
 // Flux tells of its hosts by a program, which asks its broker (rm-integration.md 2.5).
-var flux = manager{
-	name:  "flux",
-	needs: "FLUX_JOB_ID",
-	inside: func(w World) bool {
+//
+// Its broker on each host but this one starts a helper (from Flux's manuals; never tried live):
+//
+//	mpiexec --- flux exec ...... flux-broker --- /bin/sh --- keeper --- helper --- ranks
+//	         '- helper --- ranks                 here: below the broker or the shell of the script
+//
+// Brokers obey the owner of their instance only: it is for scripts of flux batch and shells of flux
+// alloc, which have an instance of their own. What is started so ends with the instance.
+var flux = System{
+	Name: "flux", Title: "Flux", Within: "call mpiexec in a script of flux batch, or by flux alloc", Untried: true,
+
+	Variable: "FLUX_JOB_ID",
+	Inside: func(w World) bool {
 		return w.set("FLUX_JOB_ID") || w.set("FLUX_URI") && w.set("FLUX_ENCLOSING_ID")
 	},
-	job: func(w World) string {
+	Job: func(w World) string {
 		_, id := w.first("FLUX_JOB_ID", "FLUX_ENCLOSING_ID")
 		return id
 	},
-	copies: func(w World) (times, by string) {
+	Copies: func(w World) (times, by string) {
 		n := w.count("FLUX_JOB_SIZE")
 		if !w.set("FLUX_TASK_RANK") || n < 2 {
 			return "", ""
 		}
 		return fmt.Sprintf("%d times", n), fmt.Sprintf("flux run -n %d", n)
 	},
-	read: fluxRead,
+	Nested: true,
+	Hosts:  fluxHosts,
+
+	Starter: &Starter{
+		Program: "flux",
+		Argv:    fluxExec,
+		Fanout:  16, Patience: 30 * time.Second,
+		Grace: 700 * time.Millisecond, Asked: true,
+		Remedy: "does flux exec -r RANK true work here? or use -launcher ssh",
+		Line:   func(stderr string) string { return lastOf(stderr, nil, []string{"flux-exec: ", "Error: "}) },
+	},
+
+	KillDelay: 5 * time.Second,
+	Holder:    Holder{Processes: []string{"flux-shell", "flux-broker"}, Variables: []string{"FLUX_JOB_ID", "FLUX_URI"}},
+	OfRank:    []string{"FLUX_TASK_*", "FLUX_JOB_ID", "FLUX_PMI_LIBRARY_PATH"},
 }
 
-// fluxRead asks for the resources of the job, or if we are in none, of the instance.
-func fluxRead(w World, _ Wish) (Allocation, error) {
+// fluxHosts asks for the resources of the job, or if we are in none, of the instance.
+func fluxHosts(w World, _ Wish) (Allocation, error) {
 	args, source := []string{"resource", "R"}, "flux resource R"
 	if id := w.value("FLUX_JOB_ID"); id != "" {
 		if strings.HasPrefix(id, "-") {
@@ -127,4 +152,9 @@ func (r *resources) hosts(names []string) ([]Host, error) {
 		return nil, fmt.Errorf("no host has cores")
 	}
 	return l.all(), nil
+}
+
+// fluxExec names a host by the rank of its broker (RM-30).
+func fluxExec(c Call) []string {
+	return slices.Concat([]string{c.Program, "exec", "-r", strconv.Itoa(c.Rank)}, c.More, []string{Shell})
 }

@@ -50,7 +50,7 @@ func check(t *testing.T, system string, env map[string]string, files map[string]
 	}
 	var a Allocation
 	var err error
-	spent := allocated(func() { a, err = Of(system, w, Wish{File: "f", Form: answer}) })
+	spent := allocated(func() { a, err = Read(system, w, Wish{File: "f", Form: answer}) })
 	most := uint64(1<<20 + given*byteCost)
 	if system == "slurm" || system == "flux" || system == "cobalt" { // they fold names
 		most += maxHosts * hostCost

@@ -1,31 +1,65 @@
 package batch
 
 import (
+	"encoding/xml"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"remshell/pin"
 )
 
 // Grid Engine writes a file for the master task of a parallel environment. A JOB_ID need not be
 // its own (rm-integration.md 2.4).
-var sge = manager{
-	name:  "sge",
-	needs: "JOB_ID",
-	inside: func(w World) bool {
+//
+// It starts a task of its job on each host but this one (tried with Grid Engine 8.1.9):
+//
+//	mpiexec --- qrsh ...... sge_execd --- sge_shepherd --- qrsh_starter --- a shell --- /bin/sh --- keeper --- helper --- ranks
+//	 |  |    '- qrsh ...... sge_execd --- sge_shepherd --- ...                                                       |
+//	 |  '================================================ TLS ======================================================='
+//	 '- helper --- ranks                               here: below the sge_shepherd of the script
+//
+// The helpers call us (package callback); where one cannot, qrsh carries its streams as they are. One that is sent more than 64 KiB before its shell has
+// spoken hangs for good, and asking it to end does nothing; once the shell has spoken, any number of
+// bytes passes in both directions. The delivery script is what is sent before (RM-36).
+//
+// That Grid Engine ends the job is not its own word to tell: it does so by SIGKILL of everything, mpiexec
+// too, and also because it saw that a task was killed, which is then the cause.
+var gridEngine = System{
+	Name: "sge", Title: "Grid Engine", Within: "call mpiexec in a script of qsub -pe",
+
+	Variable: "JOB_ID",
+	Inside: func(w World) bool {
 		return w.set("JOB_ID") && (w.set("PE_HOSTFILE") || w.set("SGE_TASK_ID") || w.set("SGE_ROOT"))
 	},
-	job: func(w World) string {
+	Job: func(w World) string {
 		if task := w.value("SGE_TASK_ID"); task != "" && task != "undefined" {
 			return w.value("JOB_ID") + "." + task
 		}
 		return w.value("JOB_ID")
 	},
-	read: sgeRead,
+	Hosts: sgeHosts,
+	State: sgeState,
+
+	Starter: &Starter{
+		Program: "qrsh", Folder: "SGE_BINARY_PATH",
+		Argv: qrsh, Back: true,
+		Fanout: 16, Patience: 60 * time.Second,
+		Grace: 700 * time.Millisecond,
+		Sayings: []Saying{
+			{Text: "didn't accept task", Busy: true, Why: "no slot for another task", Remedy: "has the parallel environment control_slaves TRUE? or use -launcher ssh"},
+		},
+		Remedy: "does qrsh -inherit HOST true work here? or use -launcher ssh",
+		Line:   qrshLine,
+	},
+
+	Holder: Holder{Processes: []string{"sge_shepherd"}, Variables: []string{"JOB_ID"}},
+	Memory: "-l h_vmem=1G",
 }
 
-// sgeRead has this host alone where there is no parallel environment.
-func sgeRead(w World, _ Wish) (Allocation, error) {
+// sgeHosts has this host alone where there is no parallel environment.
+func sgeHosts(w World, _ Wish) (Allocation, error) {
 	if !w.set("PE_HOSTFILE") {
 		n := max(1, w.count("NSLOTS"))
 		if n > maxCount {
@@ -67,4 +101,50 @@ func (l *list) peLine(line int, words []string) error {
 	l.lists.add(at, words[3])
 	h.By = pin.SocketCores
 	return nil
+}
+
+// qrsh is told that the task is to be one of the job around us (RM-30), on a host as PE_HOSTFILE
+// spells it.
+func qrsh(c Call) []string {
+	return slices.Concat([]string{c.Program, "-inherit"}, c.More, []string{c.Host, Shell})
+}
+
+// qrshLine is the last line, without what stands before each of qrsh's own.
+func qrshLine(stderr string) string {
+	line := lastOf(stderr, nil, []string{"error: "})
+	if rest, own := strings.CutPrefix(line, "executing task of job "); own {
+		_, why, _ := strings.Cut(rest, " failed: ")
+		return why
+	}
+	return line
+}
+
+// jobsOfSGE is what qstat -xml prints: the user's own jobs that run.
+type jobsOfSGE struct {
+	Running []struct {
+		Number string `xml:"JB_job_number"`
+		State  string `xml:"state"`
+		Task   string `xml:"tasks"` // of an array
+	} `xml:"queue_info>job_list"`
+}
+
+// sgeState reads the letters of a job: r runs, t is being started, d is being ended; S, s and T are ways
+// to be suspended.
+func sgeState(run Run, job string) State {
+	text, err := run("qstat", "-xml")
+	var jobs jobsOfSGE
+	if err != nil || xml.Unmarshal([]byte(text), &jobs) != nil {
+		return Unknown
+	}
+	number, task, _ := strings.Cut(job, ".")
+	for _, j := range jobs.Running {
+		switch {
+		case j.Number != number || task != "" && task != j.Task, strings.Contains(j.State, "d"):
+		case strings.ContainsAny(j.State, "sST"):
+			return Suspended
+		case strings.ContainsAny(j.State, "rt"):
+			return Runs
+		}
+	}
+	return Unknown
 }

@@ -4,15 +4,18 @@ import "strings"
 
 // LoadLeveler writes a file with a host for each task, or names them in a variable
 // (rm-integration.md 2.7).
-var loadLeveler = manager{
-	name:   "ll",
-	needs:  "LOADL_STEP_ID",
-	inside: func(w World) bool { return w.set("LOADL_STEP_ID") },
-	job:    func(w World) string { return w.value("LOADL_STEP_ID") },
-	read:   loadLevelerRead,
+var loadLeveler = System{
+	Name: "ll", Title: "LoadLeveler",
+
+	Variable: "LOADL_STEP_ID",
+	Inside:   func(w World) bool { return w.set("LOADL_STEP_ID") },
+	Job:      func(w World) string { return w.value("LOADL_STEP_ID") },
+	Hosts:    loadLevelerHosts,
+
+	NoInput: []string{"llspawn"},
 }
 
-func loadLevelerRead(w World, _ Wish) (Allocation, error) {
+func loadLevelerHosts(w World, _ Wish) (Allocation, error) {
 	source, text := w.first("LOADL_HOSTFILE", "LOADL_PROCESSOR_LIST")
 	a := Allocation{Source: source}
 	var l list

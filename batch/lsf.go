@@ -3,27 +3,51 @@ package batch
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"remshell/text"
 )
 
 // LSF tells of its hosts in several ways, of which the first counts that is there
 // (rm-integration.md 2.3).
-var lsf = manager{
-	name:   "lsf",
-	needs:  "LSB_JOBID",
-	inside: func(w World) bool { return w.set("LSB_JOBID") },
-	job: func(w World) string {
+//
+// It starts a task of its job on each host but this one (from LSF's manuals; never tried live):
+//
+//	mpiexec --- blaunch ...... sbatchd, res --- /bin/sh --- keeper --- helper --- ranks
+//	         '- helper --- ranks                here: below the res of the script
+//
+// blaunch carries the streams, and passes signals and the exit status on.
+var lsf = System{
+	Name: "lsf", Title: "LSF", Within: "call mpiexec in a script of bsub -n", Untried: true,
+
+	Variable: "LSB_JOBID",
+	Inside:   func(w World) bool { return w.set("LSB_JOBID") },
+	Job: func(w World) string {
 		if n := w.count("LSB_JOBINDEX"); n > 0 {
 			return fmt.Sprintf("%s[%d]", w.value("LSB_JOBID"), n)
 		}
 		return w.value("LSB_JOBID")
 	},
-	read: lsfRead,
+	Hosts: lsfHosts,
+	State: lsfState,
+
+	Starter: &Starter{
+		Program: "blaunch",
+		Argv:    blaunch,
+		Fanout:  16, Patience: 30 * time.Second,
+		Grace: 700 * time.Millisecond, Asked: true,
+		Remedy: "does blaunch HOST true work here? or use -launcher ssh",
+		Line:   func(stderr string) string { return lastOf(stderr, nil, []string{"blaunch: "}) },
+	},
+	OpenMPI: "lsf",
+
+	KillDelay: 10 * time.Second,
+	Holder:    Holder{Processes: []string{"res"}, Variables: []string{"LSB_JOBID"}},
 }
 
-func lsfRead(w World, wish Wish) (Allocation, error) {
+func lsfHosts(w World, wish Wish) (Allocation, error) {
 	var l list
 	source, err := l.lsf(w)
 	a := Allocation{Source: source, Hosts: l.all()}
@@ -105,4 +129,24 @@ func (w World) counted(variable, source string, slots int) []string {
 		return []string{fmt.Sprintf("warning: %s is %d but %s lists %s; using %d", variable, n, source, text.Count(slots, "slot"), slots)}
 	}
 	return nil
+}
+
+// blaunch needs to be told the host alone (RM-30).
+func blaunch(c Call) []string {
+	return slices.Concat([]string{c.Program}, c.More, []string{c.Host, Shell})
+}
+
+// lsfState reads the one word that is asked for.
+func lsfState(run Run, job string) State {
+	text, err := run("bjobs", "-noheader", "-o", "stat", job)
+	switch state := strings.TrimSpace(text); {
+	case err != nil:
+	case state == "RUN":
+		return Runs
+	case slices.Contains([]string{"USUSP", "SSUSP", "PSUSP"}, state):
+		return Suspended
+	case slices.Contains([]string{"EXIT", "DONE", "ZOMBI"}, state):
+		return Over
+	}
+	return Unknown
 }

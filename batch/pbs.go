@@ -4,27 +4,42 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // PBS writes a file with a line for each slot: OpenPBS, PBS Professional and Torque
 // (rm-integration.md 2.1).
-var pbs = manager{
-	name:   "pbs",
-	needs:  "PBS_JOBID",
-	inside: func(w World) bool { return w.set("PBS_JOBID") },
-	job:    func(w World) string { return w.value("PBS_JOBID") },
-	copies: func(w World) (times, by string) {
+//
+// It gives no program of its job an input, so hosts are reached by ssh, and the shell there asks for its session to be one of the
+// job's (from OpenPBS's manuals; never tried live):
+//
+//	mpiexec --- sshd --- /bin/sh - pbs_attach -j JOB -p PID    exec: keeper --- helper --- ranks, all of that session
+var pbs = System{
+	Name: "pbs", Title: "PBS", Within: "call mpiexec in a script of qsub", Untried: true,
+
+	Variable: "PBS_JOBID",
+	Inside:   func(w World) bool { return w.set("PBS_JOBID") },
+	Job:      func(w World) string { return w.value("PBS_JOBID") },
+	Copies: func(w World) (times, by string) {
 		if w.count("PBS_TASKNUM") > 1 {
 			return "more than once", "pbsdsh"
 		}
 		return "", ""
 	},
-	read: pbsRead,
+	Hosts: pbsHosts,
+
+	Attach:  &Attach{Program: "pbs_attach", JobFlag: "-j", ProcessFlag: "-p", Variable: "PBS_JOBID"},
+	NoInput: []string{"pbsdsh", "pbs_tmrsh"},
+	OpenMPI: "tm",
+
+	KillDelay: 10 * time.Second,
+	Holder:    Holder{Processes: []string{"pbs_mom"}, Variables: []string{"PBS_JOBID"}},
+	Sessions:  true,
 }
 
-// pbsRead takes a line for a CPU where Torque says how many there are, else for a process of a
+// pbsHosts takes a line for a CPU where Torque says how many there are, else for a process of a
 // chunk, which may have several.
-func pbsRead(w World, _ Wish) (Allocation, error) {
+func pbsHosts(w World, _ Wish) (Allocation, error) {
 	a := Allocation{Source: "PBS_NODEFILE", Width: 1}
 	l, err := w.file(a.Source, FormNodes)
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"remshell/batch"
 	"remshell/cli/aprun"
 	"remshell/cli/option"
 	"remshell/cli/request"
@@ -48,8 +47,8 @@ func asAprun(args []string, table *option.Table, sys System) (words []string, do
 		return nil, true, completeAprun(words, sys)
 	}
 	w := world(sys)
-	system, _ := batch.Inside(batch.World{Env: func(name string) (string, bool) { return job.Lookup(sys.Environ, name) }, Open: w.Open})
-	line, err := aprun.Translate(args, aprun.World{Read: request.Texts(w.Open), Takes: table.Takes, Granted: system != ""})
+	system, _ := w.Inside()
+	line, err := aprun.Translate(args, aprun.World{Read: request.Texts(w.Open), Takes: table.Takes, Granted: system != nil})
 	if err != nil {
 		return nil, false, err
 	}

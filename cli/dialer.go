@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/term"
 
+	"remshell/batch"
 	"remshell/cli/option"
 	"remshell/cli/request"
 	"remshell/fault"
@@ -39,7 +40,7 @@ type logins func(host string) (reach.Login, bool)
 // newDialer chooses the ways of a command line; starter makes that of a batch system, with the others at hand; nil: none
 // is used. With a guard there is one node, this one,
 // and nothing else is made ready: half of such a job's time is our own start.
-func newDialer(j option.Job, sys System, guard []string, starter func(reach.Self, reach.Ways) reach.Way, logins logins, joined *joiner, steps *timeline.Recorder, log zerolog.Logger) (*dialer, error) {
+func newDialer(j option.Job, sys System, guard []string, starter func(reach.Self, reach.Ways) reach.Way, logins logins, attached *attacher, steps *timeline.Recorder, log zerolog.Logger) (*dialer, error) {
 	program, err := remoteShell(j, starter != nil)
 	if err != nil {
 		return nil, err
@@ -53,8 +54,8 @@ func newDialer(j option.Job, sys System, guard []string, starter func(reach.Self
 		return nil, err
 	}
 	d := &dialer{build: self.Build}
-	d.Here = &reach.Child{Self: self, Env: request.HelperEnv(sys.Environ), Stay: sys.getenv("PBS_JOBID") != "" && !hasTerminal()}
-	self = joined.join(self.Ship(j.ShipHelper)).Watched(watching(steps)).LoginShell(sys.getenv("SHELL"))
+	d.Here = &reach.Child{Self: self, Env: request.HelperEnv(sys.Environ), Stay: batch.BySessions(batch.World{Env: job.Variables(sys.Environ)}) != nil && !hasTerminal()}
+	self = attached.attach(self.Ship(j.ShipHelper)).Watched(watching(steps)).LoginShell(sys.getenv("SHELL"))
 	if starter == nil || j.Fallback != "" {
 		err = d.choose(j, sys, program, self, logins, log)
 	}

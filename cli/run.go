@@ -41,7 +41,7 @@ type call struct {
 	starter  request.Starter
 	program  string        // the starter's, by its path; empty: hosts are not reached by one
 	options  func() string // what that tells of its options
-	joined   *joiner       // nil: nodes are not to join a job of PBS's
+	attached *attacher     // nil: the shells on nodes are not to attach themselves to a batch system's job
 	args     []string      // the words of the line
 	kept     *keptJob      // nil: the job is not saved, and was not
 	asking   timeline.Step // until it is known what is asked for
@@ -236,7 +236,7 @@ func (c *call) withDialer() (hangUp func(), err error) {
 	if guard != nil && (c.env.Former != nil || c.needsProcess()) {
 		guard = nil // there is another node to look at, or the ranks need a session that is not ours
 	}
-	d, err := newDialer(c.line.Job, c.sys, guard, starter, c.logins(), c.joined, c.env.Timeline, c.env.Log)
+	d, err := newDialer(c.line.Job, c.sys, guard, starter, c.logins(), c.attached, c.env.Timeline, c.env.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -289,7 +289,7 @@ func (c *call) run(ctx context.Context) (code int, err error) {
 	display(c.line, c.req, &c.env)
 	c.remark()
 	c.unseen()
-	c.unjoined()
+	c.unattached()
 	recorded, err := c.record()
 	if err != nil {
 		return 0, err

@@ -13,63 +13,70 @@ import (
 	"syscall"
 	"time"
 
+	"remshell/batch"
 	"remshell/fault"
 	"remshell/hostlist"
 	"remshell/job"
 	"remshell/reach"
 	"remshell/reach/callback"
-	"remshell/reach/starter"
 	"remshell/sshx"
 	"remshell/text"
 )
 
 // This file chooses between a batch system's own starter, by which it sees all ranks, counts what
 // they consume and ends them, and ssh, by which it sees those of this machine alone. Which starters
-// there are, and how each is called, is package starter's.
+// there are, and how each is called, is package batch's.
 
 // useStarter finds the starter of the batch system, if this job's hosts are reached by one.
 func (c *call) useStarter() error {
-	if c.line.Job.Launcher == starter.PBS {
-		return c.usePBS()
-	}
 	s, err := c.world.Starter(c.line.WithoutRemoteShell())
-	if err != nil || s.Starter == nil {
+	if err != nil || s.System == nil {
 		return err
 	}
+	if s.System.Attach != nil {
+		c.useAttach(s)
+		return nil
+	}
+	by := s.System.Starter
 	far := slices.ContainsFunc(c.req.Nodes, func(n job.NodeDef) bool { return !n.Local })
 	if len(c.req.Nodes) == 1 && !far || c.line.Job.Simulate > 0 {
 		return nil
 	}
-	path, err := c.programOf(s.Starter)
+	path, err := c.programOf(by)
 	switch {
 	case err == nil:
 	case s.Asked && c.line.Job.Fallback == "":
-		return &fault.Error{Text: fmt.Sprintf("-launcher %s: %s not found in the PATH", c.line.Job.Launcher, s.Program), Remedy: "put it there, or use -launcher ssh"}
+		return &fault.Error{Text: fmt.Sprintf("-launcher %s: %s not found in the PATH", c.line.Job.Launcher, by.Program), Remedy: "put it there, or use -launcher ssh"}
 	default:
-		c.warnings = append(c.warnings, job.Note{Text: fmt.Sprintf("warning: %s not found, using ssh: %s will not account for ranks on %s", s.Program, s.System, foldNodes(c.req.Nodes))})
+		c.warnings = append(c.warnings, job.Note{Text: fmt.Sprintf("warning: %s not found, using ssh: %s will not account for ranks on %s", by.Program, s.System.Name, foldNodes(c.req.Nodes))})
 		return nil
 	}
-	if s.Untried {
-		c.env.Log.Info().Msgf("%s is called as the manuals of %s have it; nobody has told that it works", s.Program, s.Name)
-	}
-	s.Together = s.Starter.Together(c.line.Job.Launcher, len(c.req.Nodes), c.req.Skip)
+	c.tellUntried(by.Program, s.System)
+	s.Together = s.System.Together(c.line.Job.Launcher, len(c.req.Nodes), c.req.Skip)
 	s.Reaches(&c.req)
 	c.starter, c.program = s, path
 	c.options = sync.OnceValue(func() string {
-		if s.Help == "" {
+		if by.Help == "" {
 			return ""
 		}
-		text, _ := exec.Command(path, s.Help).Output() // one that says nothing has no options we need
+		text, _ := exec.Command(path, by.Help).Output() // one that says nothing has no options we need
 		return string(text)
 	})
 	if starts(c.line.Job) {
 		go c.options() // it takes as long as all that is done here until it is wanted
 	}
-	c.env.Greet = max(c.env.Greet, s.Patience)
-	if s.State != nil {
-		c.env.RMState = func() job.RMState { return s.Standing(c.ask) }
+	c.env.Greet = max(c.env.Greet, by.Patience)
+	if s.System.State != nil {
+		c.env.RMState = func() batch.State { return s.System.State(c.ask, s.Job) }
 	}
 	return nil
+}
+
+// tellUntried tells that a program of a batch system's is called which nobody has seen work.
+func (c *call) tellUntried(program string, s *batch.System) {
+	if s.Untried {
+		c.env.Log.Info().Msgf("%s is called as the manuals of %s have it; nobody has told that it works", program, s.Title)
+	}
 }
 
 // logins are those of the batch system's job.
@@ -86,7 +93,7 @@ func (c *call) logins() logins {
 
 // programOf finds the program of a starter: where the batch system says that its own are, and else in the PATH. What a
 // site has in the PATH may be a script that finds that out anew for each call: that of Debian's Grid Engine runs a compiler.
-func (c *call) programOf(s *starter.Starter) (path string, err error) {
+func (c *call) programOf(s *batch.Starter) (path string, err error) {
 	if folder := c.sys.getenv(s.Folder); filepath.IsAbs(folder) {
 		if path, err = exec.LookPath(filepath.Join(folder, s.Program)); err == nil {
 			return path, nil
@@ -134,29 +141,30 @@ func (c *call) fellBack(host reach.Host, err error) {
 		why = e.Why
 	}
 	c.req.RM.Starter, c.req.RM.Grade = c.line.Job.Fallback, job.Loose
-	c.env.Say(fmt.Sprintf("warning: %s failed on %s (%s), using ssh for all hosts: %s will not account for them", c.starter.Program, host.Name, why, c.starter.System))
+	c.env.Say(fmt.Sprintf("warning: %s failed on %s (%s), using ssh for all hosts: %s will not account for them", c.starter.System.Starter.Program, host.Name, why, c.starter.System.Name))
 }
 
 // starterOnly is the way by the batch system's starter alone.
 func (c *call) starterOnly(self reach.Self) reach.Way {
 	j, s := c.line.Job, c.starter
-	fanout := min(j.Fanout, s.Fanout)
+	by := s.System.Starter
+	fanout := min(j.Fanout, by.Fanout)
 	if _, given := c.line.Origin("fanout"); given {
 		fanout = j.Fanout
 	}
 	each := &reach.ByStarter{
-		Self: self, Starter: s.Starter, Program: c.program, Args: c.line.WithoutRemoteShell().LauncherArgs, Env: c.sys.Environ,
+		Self: self, System: s.System, Program: c.program, Args: c.line.WithoutRemoteShell().LauncherArgs, Env: c.sys.Environ,
 		Help: c.options,
-		Find: func(host reach.Host) (call starter.Call, err error) {
+		Find: func(host reach.Host) (call batch.Call, err error) {
 			for _, name := range []string{host.Name, host.Alias} {
 				if call, held := s.Find(name); held {
 					return call, nil
 				}
 			}
-			return call, reach.NotInJob(host.Name, s.System, s.Job)
+			return call, reach.NotInJob(host.Name, s.System.Name, s.Job)
 		},
-		Timeout: max(connectTimeout(j), s.Patience), Shell: max(shellTimeout(j), s.Patience), Retries: j.Retries, Pacer: &sshx.Pacer{Fanout: fanout}, Log: c.env.Log,
-		Calls: s.Starter.Calls(j.Launcher), Ports: callback.Ports(j.PortRange), Warn: c.env.Say,
+		Timeout: max(connectTimeout(j), by.Patience), Shell: max(shellTimeout(j), by.Patience), Retries: j.Retries, Pacer: &sshx.Pacer{Fanout: fanout}, Log: c.env.Log,
+		Calls: s.System.Calls(j.Launcher), Ports: callback.Ports(j.PortRange), Warn: c.env.Say,
 	}
 	if !s.Together {
 		return each
@@ -253,7 +261,7 @@ func (c *call) unseen() {
 	c.whenPlanned(func(snap job.Snapshot, p job.Plan) {
 		if !rm.Holds() {
 			c.tellLoose(p)
-		} else if lost := unheld(rm, snap, p); len(lost) > 0 && c.starter.Starter != nil && !c.starter.Untried {
+		} else if lost := unheld(rm, snap, p); len(lost) > 0 && c.starter.System != nil && !c.starter.System.Untried {
 			c.env.Say(fmt.Sprintf("warning: %s does not hold the ranks on %s (no %s above them)", rm.Name, hostlist.Fold(lost), rm.Holder()))
 		}
 	})

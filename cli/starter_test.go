@@ -9,17 +9,17 @@ import (
 	"strings"
 	"testing"
 
-	"remshell/reach/starter"
+	"remshell/batch"
 )
 
 // Each starter of the table is chosen by its words of -launcher, and refused outside of a job of
 // its batch system's.
 func TestLauncherWords(t *testing.T) {
 	p := newPeer(t, nil)
-	for _, s := range starter.Table {
-		for _, word := range []string{s.System, s.Program} {
+	for _, s := range batch.Systems {
+		for _, word := range s.LauncherWords() {
 			printed, code := p.visit("-launcher", word, "-n", "1", "-host", "n1", "true")
-			if want := fmt.Sprintf("mpiexec: -launcher %s: this is no job of %s's\n  hint: %s", word, s.Name, s.Within); !strings.HasPrefix(printed, want) || code != 125 {
+			if want := fmt.Sprintf("mpiexec: -launcher %s: this is no job of %s's\n  hint: %s", word, s.Title, s.Within); !strings.HasPrefix(printed, want) || code != 125 {
 				t.Errorf("exit %d: %s\nwant 125: %s", code, printed, want)
 			}
 		}

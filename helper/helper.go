@@ -42,6 +42,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"remshell/batch"
 	"remshell/helper/probe"
 	"remshell/idset"
 	"remshell/job"
@@ -87,10 +88,15 @@ func (sys System) death() syscall.Signal {
 
 // apart reports whether each rank leads a session. The kernel shares a CPU among sessions
 // first (sched_autogroup): ranks that have one together get together as much of it as one busy
-// process of somebody else. But PBS finds the processes of a job by their session; there ranks
+// process of somebody else. But a batch system may find the processes of a job by their session; there ranks
 // leave it only where they would be stopped for touching its terminal.
 func (sys System) apart() bool {
-	return sys.Terminal || job.Value(sys.Environ, "PBS_JOBID") == ""
+	return sys.Terminal || sys.sessions() == nil
+}
+
+// sessions is the batch system in whose job we are that finds the processes of a job by their session; nil: there is none.
+func (sys System) sessions() *batch.System {
+	return batch.BySessions(batch.World{Env: job.Variables(sys.Environ)})
 }
 
 // together reports whether a rank stays in the helper's session. Open MPI's ranks call sched_yield while they

@@ -63,7 +63,8 @@ func (s *session) begin(m *wire.Prepare) {
 	}
 	s.countDenied(false)
 	if !s.apart {
-		s.log.inform("ranks stay in the session that mpiexec has here, by which PBS finds them (PBS_JOBID)")
+		by := s.sys.sessions()
+		s.log.inform("ranks stay in the session that mpiexec has here, by which %s finds them (%s)", by.Title, by.Variable)
 	}
 	rank.Without(m.Process.Soft, m.Process.Bounds).Adopt(func(text string) { s.log.inform("%s", text) })
 	if m.Process.Umask >= 0 {

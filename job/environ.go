@@ -5,18 +5,19 @@ import (
 	"hash/crc32"
 	"slices"
 	"strings"
+
+	"remshell/batch"
 )
 
 // Outer lists the variables by which launchers tell a process that it is a rank of
 // theirs. A rank of ours that saw another's would believe it belongs there (cli.md
 // ENV-2, PMIX-8); a trailing * stands for any rest.
-var Outer = []string{
+var Outer = append(batch.RankVariables(),
 	"PMI_*", "PMI2_*", "PMIX_*", "HYDI_*", "MPI_LOCAL*", "MPIEXEC_*", "OMPI_COMM_WORLD_*", "OMPI_MCA_orte_*",
 	"OMPI_MCA_ess*", "OMPI_MCA_pmix", "OMPI_MCA_num_procs", "OMPI_MCA_initial_wdir", "OMPI_FILE_LOCATION", "OMPI_PARENT_PORT",
 	"OMPI_APP_CTX_NUM_PROCS", "OMPI_FIRST_RANKS", "OMPI_NUM_APP_CTX", "OMPI_UNIVERSE_SIZE", "OMPI_WORLD_*", "JSM_*",
-	"PRTE_*", "PALS_*", "ALPS_*", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_TASK_PID",
-	"FLUX_TASK_*", "FLUX_JOB_ID", "FLUX_PMI_LIBRARY_PATH", "PSID_CPU_PINNING", "__PINNING__",
-}
+	"PRTE_*", "PALS_*", "PSID_CPU_PINNING", "__PINNING__",
+)
 
 // Suggested is the variable in which a rank of ours finds what we have suggested to it, beside what
 // Outer lists: variables that a user might have set as well.
@@ -72,6 +73,11 @@ func Lookup(environ []string, name string) (value string, defined bool) {
 		}
 	}
 	return "", false
+}
+
+// Variables looks variables of an environment up, as Lookup does.
+func Variables(environ []string) func(name string) (value string, defined bool) {
+	return func(name string) (string, bool) { return Lookup(environ, name) }
 }
 
 // DefaultPath is the PATH of a process whose environment has none, as sshd(8) sets it for a login.

@@ -11,7 +11,6 @@ command line between two colons, and the helper our own process on a node.
 package job
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -87,80 +86,6 @@ type Request struct {
 	Restart  Restart
 	Attempt  int // of the job, from 0
 	Ckpt     Checkpoint
-}
-
-// An RM is a batch system (resource manager) that has granted the hosts of a job (RM-5).
-type RM struct {
-	Name, Job   string    // Job is its number there; empty: it has none
-	Step        string    // the part of the job whose hosts these are; empty: all of it
-	Hosts       int       // of the allocation
-	Tasks, CPUs int       // of all of them; 0: not said
-	End         time.Time // of the allocation; zero: unknown
-	Starter     string    // what reaches the hosts: ssh, fork, srun
-	Grade       Grade
-}
-
-// A Grade is what a batch system sees of the ranks.
-type Grade string
-
-const (
-	Tight Grade = "tight" // all of them: its own starter starts our helpers
-	Loose Grade = "loose" // those of the launching host
-)
-
-// An RMState is how a job of a batch system stands, as that says.
-type RMState int
-
-const (
-	RMUnknown   RMState = iota // it could not be found out
-	RMRuns                     // it runs
-	RMSuspended                // it is stopped, and may go on
-	RMOver                     // it is being ended, or has ended
-)
-
-// MarshalJSON is how plan and report tell it: seconds since 1970 for the end, null for what is not
-// known.
-func (r RM) MarshalJSON() ([]byte, error) {
-	var end *int64
-	if !r.End.IsZero() {
-		end = new(int64)
-		*end = r.End.Unix()
-	}
-	return json.Marshal(struct {
-		Name    string `json:"name"`
-		Job     string `json:"job"`
-		Hosts   int    `json:"hosts"`
-		Tasks   int    `json:"tasks"`
-		CPUs    int    `json:"cpus"`
-		End     *int64 `json:"end"`
-		Starter string `json:"starter"`
-		Grade   Grade  `json:"grade"`
-	}{r.Name, r.Job, r.Hosts, r.Tasks, r.CPUs, end, r.Starter, r.Grade})
-}
-
-// Holds reports whether the batch system has started the helpers on all nodes, so that what it
-// does to their processes it does to the ranks alike.
-func (r *RM) Holds() bool { return r != nil && r.Grade == Tight && r.Starter != "fork" }
-
-// TellsRanks reports whether a signal of the batch system's to what its starter has started goes to the ranks
-// as well. Slurm signals every process of a step; of the others it is known that they signal the process
-// group of the task (Grid Engine, but for SIGKILL), or nobody has seen it. A rank is in a group of its own.
-func (r *RM) TellsRanks() bool { return r.Holds() && r.Name == "slurm" }
-
-// ID tells what batch systems have granted apart, "slurm 4711" or "slurm 4711.2" for a step, in at
-// most 100 printable bytes; empty: nothing does.
-func (r *RM) ID() string {
-	if r == nil || r.Job == "" {
-		return ""
-	}
-	id := r.Name + " " + r.Job
-	if r.Step != "" {
-		id += "." + r.Step
-	}
-	if len(id) > 100 || strings.ContainsFunc(id, func(c rune) bool { return c < ' ' || c > '~' }) {
-		return ""
-	}
-	return id
 }
 
 // SpawnHosts says to which hosts ranks may spawn others (TRUST-9); the zero value: to the

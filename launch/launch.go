@@ -27,6 +27,7 @@ import (
 	"strings"
 	"time"
 
+	"remshell/batch"
 	"remshell/job"
 	"remshell/launch/node"
 	"remshell/launch/reserve"
@@ -75,7 +76,7 @@ type Env struct {
 	Fail        func([]string)     // a message about what has failed, line by line, also where Say says nothing; nil: it is written to Err as it is
 	Trace       io.Writer          // takes a transcript of what ranks say on PMI; nil: nobody wants it
 	Resized     <-chan os.Signal   // the size of our terminal has changed
-	RMState     func() job.RMState // asks the batch system how its job stands; nil: nobody can
+	RMState     func() batch.State // asks the batch system how its job stands; nil: nobody can
 	Watch       Watcher            // is told what happens; nil: nobody wants to know
 	Interim     func(job.Result)   // is told each Every what has come of the job so far; it must not wait, nor keep what it is told; nil: nobody is
 	Every       time.Duration

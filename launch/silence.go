@@ -4,7 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"remshell/job"
+	"remshell/batch"
 	"remshell/launch/node"
 	"remshell/launch/supervise"
 )
@@ -21,7 +21,7 @@ A host that a batch system's starter has reached may go without a word (RM-40):
 type lookAround struct{}
 
 // rmSaid is how the batch system's job stands.
-type rmSaid struct{ state job.RMState }
+type rmSaid struct{ state batch.State }
 
 // watchSilences begins to look for nodes that fall silent, if those of this job give signs of life, and
 // returns what ends that.

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"remshell/batch"
 	"remshell/fault"
 	"remshell/job"
 	"remshell/launch/node"
@@ -64,7 +65,7 @@ func (f *fleet) supervise(ctx context.Context, startBy time.Time) (job.Result, e
 	}
 	f.showStates()
 	f.sayAll(f.repeats.Rest())
-	if state.AskRM() && f.env.RMState != nil && f.env.RMState() == job.RMOver {
+	if state.AskRM() && f.env.RMState != nil && f.env.RMState() == batch.Over {
 		state.BlameRM(time.Now())
 	}
 	unread := f.streams.GiveBack()

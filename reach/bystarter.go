@@ -17,26 +17,26 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"remshell/batch"
 	"remshell/reach/callback"
-	"remshell/reach/starter"
 	"remshell/sshx"
 )
 
 // A ByStarter reaches the hosts of a batch system's job by its own starter, a call for each; which
-// there are, and what they are told, is package starter's. Its fields must not change after the
+// there are, and what they are told, is package batch's. Its fields must not change after the
 // first Dial.
 type ByStarter struct {
 	Self    Self
-	Starter *starter.Starter
-	Program string                           // its path
-	Args    []string                         // -launcher-args, already split
-	Env     []string                         // ours; the starter does not get all of it
-	Help    func() string                    // what it tells of its options; called when the first host is dialled
-	Find    func(Host) (starter.Call, error) // a host in the words of the batch system; or why it is not the job's
-	Timeout time.Duration                    // for a login, which the starter does not tell of; 0: 10 s
-	Shell   time.Duration                    // for each step from the login on; 0: 60 s
-	Retries int                              // attempts where the batch system is busy; 0: 4
-	Pacer   *sshx.Pacer                      // says how many may be in the set-up phase at once
+	System  *batch.System                  // it has a Starter
+	Program string                         // its path
+	Args    []string                       // -launcher-args, already split
+	Env     []string                       // ours; the starter does not get all of it
+	Help    func() string                  // what it tells of its options; called when the first host is dialled
+	Find    func(Host) (batch.Call, error) // a host in the words of the batch system; or why it is not the job's
+	Timeout time.Duration                  // for a login, which the starter does not tell of; 0: 10 s
+	Shell   time.Duration                  // for each step from the login on; 0: 60 s
+	Retries int                            // attempts where the batch system is busy; 0: 4
+	Pacer   *sshx.Pacer                    // says how many may be in the set-up phase at once
 	Log     zerolog.Logger
 	Calls   bool           // the helpers call us, if they can
 	Ports   callback.Ports // that may be opened for helpers that call; the zero value: any
@@ -64,7 +64,7 @@ func (s *ByStarter) Route(host Host) (string, error) {
 }
 
 // call is the call for a host by itself.
-func (s *ByStarter) call(host Host) (starter.Call, error) {
+func (s *ByStarter) call(host Host) (batch.Call, error) {
 	call, err := s.Find(host)
 	if err == nil {
 		call.Program, call.Help, call.More = s.Program, s.Help(), s.Args
@@ -77,7 +77,7 @@ func (s *ByStarter) argv(host Host) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.Starter.Argv(call), nil
+	return s.System.Starter.Argv(call), nil
 }
 
 // dial starts the program for a host whose helper speaks over its streams.
@@ -91,8 +91,8 @@ func (s *ByStarter) dialTo(ctx context.Context, host Host, c *callers) (io.ReadW
 	if err != nil {
 		return nil, err
 	}
-	argv := s.Starter.Argv(call)
-	r := remoteShell{self: s.Self, env: s.Starter.Environ(s.Env), times: programTimes(s.Timeout, s.Shell), retries: s.Retries,
+	argv := s.System.Starter.Argv(call)
+	r := remoteShell{self: s.Self, env: s.System.Starter.Environ(s.Env), times: programTimes(s.Timeout, s.Shell), retries: s.Retries,
 		pacer: s.Pacer, log: s.Log, missing: "use -launcher ssh", stop: s.end, words: lastWordsOf{s.verdict, s.why}, back: c.take(call.Host)}
 	conn, err := r.dial(ctx, host, argv)
 	r.back.excuse()
@@ -105,10 +105,10 @@ func (s *ByStarter) dialTo(ctx context.Context, host Host, c *callers) (io.ReadW
 // explained adds what the starter alone may know: why nothing has come in time.
 func (s *ByStarter) explained(err error) error {
 	var e *Error
-	if s.Starter.Silent == nil || !errors.As(err, &e) || e.Kind != KindReach || e.Step != "connect" {
+	if s.System.Starter.Silent == nil || !errors.As(err, &e) || e.Kind != KindReach || e.Step != "connect" {
 		return err
 	}
-	if why, remedy := s.Starter.Silent(s.Help()); why != "" {
+	if why, remedy := s.System.Starter.Silent(s.Help()); why != "" {
 		e.Why, e.Remedy = why, remedy
 	}
 	return err
@@ -118,10 +118,10 @@ func (s *ByStarter) explained(err error) error {
 // the starter, if it were asked, would have them killed. Killed itself, it takes no part in that
 // any more.
 func (s *ByStarter) end(p *localCommand, spoken bool) {
-	if !spoken && s.Starter.Asked {
+	if !spoken && s.System.Starter.Asked {
 		p.strike(syscall.SIGTERM)
 	}
-	if p.within(s.Starter.Grace) {
+	if p.within(s.System.Starter.Grace) {
 		return
 	}
 	p.strike(syscall.SIGKILL)
@@ -130,17 +130,17 @@ func (s *ByStarter) end(p *localCommand, spoken bool) {
 
 // verdict says what it means that the program has ended before the helper spoke.
 func (s *ByStarter) verdict(stderr string, exit int) Verdict {
-	v := s.Starter.Verdict(stderr, exit)
+	v := s.System.Starter.Verdict(stderr, exit)
 	kind := KindOther
 	if v.Busy {
 		kind = KindBusy
 	}
-	return Verdict{Kind: kind, Step: s.Starter.Program, Why: v.Why, Hint: v.Remedy}
+	return Verdict{Kind: kind, Step: s.System.Starter.Program, Why: v.Why, Hint: v.Remedy}
 }
 
 // why says that after that.
 func (s *ByStarter) why(status error, stderr string) string {
-	return s.Starter.Program + ": " + cmp.Or(s.Starter.Line(stderr), howItEnded(status))
+	return s.System.Starter.Program + ": " + cmp.Or(s.System.Starter.Line(stderr), howItEnded(status))
 }
 
 // NotInJob is why a host is not reached by a batch system's starter (M7).
@@ -186,7 +186,7 @@ func (s *ByStarter) expect(hosts []Host) *callers {
 	}
 	desk, err := callback.Open(names, s.Ports, c.strangers.tell)
 	if err != nil {
-		s.Warn(fmt.Sprintf("warning: helpers cannot call this host (%v): their streams go through %s", err, s.Starter.Program))
+		s.Warn(fmt.Sprintf("warning: helpers cannot call this host (%v): their streams go through %s", err, s.System.Starter.Program))
 		return c
 	}
 	for _, name := range names {
@@ -242,9 +242,9 @@ type callBack struct {
 // stays tells that the helper cannot call: of the first of them, and in the log of all.
 func (b *callBack) stays(why string) {
 	s := b.from.way
-	text := fmt.Sprintf("%s cannot connect to this host on port %d (%s): its streams go through %s", b.host, b.from.desk.Port(), why, s.Starter.Program)
+	text := fmt.Sprintf("%s cannot connect to this host on port %d (%s): its streams go through %s", b.host, b.from.desk.Port(), why, s.System.Starter.Program)
 	if b.from.unable.CompareAndSwap(false, true) {
-		s.Warn("warning: " + text + "; --port-range LOW:HIGH names ports that are open, -launcher " + s.Starter.Streams() + " opens none")
+		s.Warn("warning: " + text + "; --port-range LOW:HIGH names ports that are open, -launcher " + s.System.StreamsWord() + " opens none")
 		return
 	}
 	s.Log.Info().Msg(text)
@@ -254,7 +254,7 @@ func (b *callBack) stays(why string) {
 func (b *callBack) sends(size int64) {
 	s := b.from.way
 	s.Log.Info().Msgf("%s has no copy of the program: %d MB go through %s, once, since a shell cannot call; a path that all hosts share saves that",
-		b.host, (size+1<<20-1)>>20, s.Starter.Program)
+		b.host, (size+1<<20-1)>>20, s.System.Starter.Program)
 }
 
 // excuse says that the helper has called, or does not. One that comes too late finds nobody.
@@ -274,5 +274,5 @@ func (b *callBack) excuse() {
 func (b *callBack) link(conn net.Conn, p *localCommand) link {
 	line := &common{p: p}
 	line.users.Store(1)
-	return &stepLink{Conn: conn, line: line, program: b.from.way.Starter.Program, why: func(string) string { return "" }}
+	return &stepLink{Conn: conn, line: line, program: b.from.way.System.Starter.Program, why: func(string) string { return "" }}
 }

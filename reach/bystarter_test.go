@@ -18,17 +18,17 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"remshell/batch"
 	"remshell/reach/callback"
-	"remshell/reach/starter"
 	"remshell/sshx"
 )
 
 // testStarter is a way by a program of ours in the place of srun.
 func testStarter(t *testing.T, text string) *ByStarter {
 	t.Helper()
-	return &ByStarter{Self: self(t), Starter: starter.Of("slurm"), Program: program(t, text), Env: os.Environ(), Pacer: new(sshx.Pacer),
+	return &ByStarter{Self: self(t), System: batch.Named("slurm"), Program: program(t, text), Env: os.Environ(), Pacer: new(sshx.Pacer),
 		Help: func() string { return "  --overlap  Allow other steps to overlap this step" },
-		Find: func(h Host) (starter.Call, error) { return starter.Call{Host: h.Name, Part: -1}, nil }}
+		Find: func(h Host) (batch.Call, error) { return batch.Call{Host: h.Name, Part: -1}, nil }}
 }
 
 // afterOptions lets a program in the place of srun do what srun does: run its last word.
@@ -81,7 +81,7 @@ func TestByStarterRefused(t *testing.T) {
 	check(t, err)
 	rw.Close()
 	s = testStarter(t, "exit 1\n")
-	s.Find = func(h Host) (starter.Call, error) { return starter.Call{}, NotInJob(h.Name, "slurm", "12") }
+	s.Find = func(h Host) (batch.Call, error) { return batch.Call{}, NotInJob(h.Name, "slurm", "12") }
 	if _, err := dial(t, s, "n9"); err == nil || err.Error() != "n9: config: not part of slurm job 12" {
 		t.Errorf("a host of somebody else: %v", err)
 	}
@@ -103,7 +103,7 @@ func TestByStarterSilent(t *testing.T) {
 func testCallers(t *testing.T, text string) *ByStarter {
 	t.Helper()
 	s := testStarter(t, "HOME="+t.TempDir()+"\n"+text+"\n"+afterOptions)
-	s.Starter, s.Calls, s.Warn = starter.Of("sge"), true, func(text string) { t.Error(text) }
+	s.System, s.Calls, s.Warn = batch.Named("sge"), true, func(text string) { t.Error(text) }
 	return s
 }
 
@@ -113,7 +113,7 @@ func TestCallers(t *testing.T) {
 	s := testCallers(t, "")
 	var told bytes.Buffer
 	s.Log = zerolog.New(zerolog.SyncWriter(&told))
-	s.Find = func(h Host) (starter.Call, error) { return starter.Call{Host: h.Name[:2], Part: -1}, nil }
+	s.Find = func(h Host) (batch.Call, error) { return batch.Call{Host: h.Name[:2], Part: -1}, nil }
 	results := reached(t, s, Host{Name: "n1"}, Host{Name: "n2"}, Host{Name: "n2.domain"})
 	called := 0
 	for _, r := range results {

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"remshell/batch"
 	"remshell/deadline"
 )
 
@@ -127,9 +128,9 @@ func (d *delivery) converse() error {
 			if err := d.send(); err != nil {
 				return err
 			}
-		case verb == "apart" && d.self.joins != nil: // else nobody asked, or it has been said
-			d.self.joins(d.host, text)
-			d.self.joins = nil
+		case verb == "apart" && d.self.attach != nil: // else nobody asked, or it has been said
+			d.self.attach.apart(d.host, text)
+			d.self.attach = nil
 		case verb == "run" && slices.Contains(sources, text):
 			d.source = text
 			d.next("helper")
@@ -331,7 +332,7 @@ func (d *delivery) refused(line string) error {
 	case code == "space":
 		kib, _ := strconv.Atoi(text)
 		e := d.fail("start", KindOther, "address space is limited to %d MB, the helper needs %d MB", kib>>10, addressSpace>>10)
-		e.Remedy = "raise ulimit -v there, or ask the batch system for more (Grid Engine: -l h_vmem=1G)"
+		e.Remedy = "raise ulimit -v there, or ask the batch system for more (" + batch.MemoryOptions() + ")"
 		return e
 	case code == "store" && strings.Contains(text, "noexec"):
 		e := d.fail("deliver", KindNoexec, "no folder of the node lets a program be executed: %s", text)

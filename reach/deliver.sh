@@ -211,11 +211,11 @@ _rs_find() {
 # A batch system that knows the processes of its job by their session is told of this one.
 # Nothing of it may read what is behind the script.
 _rs_join() {
-	if ! command -v pbs_attach >/dev/null 2>&1; then
+	if ! command -v @ATTACH@ >/dev/null 2>&1; then
 		_rs_say apart missing
-	elif pbs_attach -j @JOB@ -p $$ </dev/null >/dev/null 2>&1; then
-		PBS_JOBID=@JOB@
-		export PBS_JOBID
+	elif @ATTACH@ @JOBFLAG@ @JOB@ @PROCESSFLAG@ $$ </dev/null >/dev/null 2>&1; then
+		@VARIABLE@=@JOB@
+		export @VARIABLE@
 	else
 		_rs_say apart failed
 	fi

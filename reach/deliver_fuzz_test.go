@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"remshell/batch"
 )
 
 // A talker is a link to a host that says a text and takes whatever comes.
@@ -37,7 +39,7 @@ func FuzzDeliver(f *testing.F) {
 	}
 	const size = 1000
 	s := Self{Build: "build", Size: size, Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(make([]byte, size))), nil }}
-	s = s.Joining("1.x", func(string, string) {})
+	s = s.Attaching(batch.Named("pbs").Attach, "1.x", func(string, string) {})
 	f.Fuzz(func(t *testing.T, text []byte) {
 		link := &talker{said: bytes.NewReader(text)}
 		conn, err := s.deliverIn(context.Background(), link, time.Hour)

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"remshell/batch"
 	"remshell/deadline"
 )
 
@@ -750,10 +751,10 @@ func TestEndlessChatter(t *testing.T) {
 }
 
 // The shell asks for its session to be one of PBS's job; where nobody can do that it is said once, and the helper starts all the same.
-func TestJoining(t *testing.T) {
+func TestAttaching(t *testing.T) {
 	n := newNode(t, "/bin/sh")
 	var told []string
-	s := self(t).Joining("12[3].it's", func(host, why string) { told = append(told, why) })
+	s := self(t).Attaching(batch.Named("pbs").Attach, "12[3].it's", func(host, why string) { told = append(told, why) })
 	n.reach(t, s, "sent").Close()
 	if len(told) != 1 || told[0] != "missing" {
 		t.Errorf("%q", told)

@@ -106,7 +106,7 @@ func (s Self) For(uname string) (Self, error) {
 		if err != nil {
 			return Self{}, err
 		}
-		other.goos, other.goarch, other.folders, other.told, other.ship, other.job, other.joins = goos, goarch, s.folders, s.told, s.ship, s.job, s.joins
+		other.goos, other.goarch, other.folders, other.told, other.ship, other.attach = goos, goarch, s.folders, s.told, s.ship, s.attach
 		other.watch, other.invited = s.watch, s.invited
 		return other, nil
 	}

@@ -17,9 +17,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"remshell/batch"
 	"remshell/deadline"
 	"remshell/reach/callback"
-	"remshell/reach/starter"
 	"remshell/sshx"
 )
 
@@ -59,14 +59,14 @@ func (o *OneStep) Route(host Host) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return "by one step, " + strings.Join(o.Each.Starter.Step.Argv([]starter.Call{call}), " "), nil
+	return "by one step, " + strings.Join(o.Each.System.Starter.Step.Argv([]batch.Call{call}), " "), nil
 }
 
 // A mate is one host of a step.
 type mate struct {
 	at   int // of the set
 	host Host
-	call starter.Call
+	call batch.Call
 }
 
 // Dial reaches the hosts of a set.
@@ -105,7 +105,7 @@ func (o *OneStep) deal(hosts []Host, results chan<- Result) (steps [][]mate, sin
 			results <- Result{At: at, Err: err}
 		case host.Helper != "" || o.Each.Self.ship == "always":
 			single = append(single, m)
-		case !known || len(steps[i]) == starter.MaxStep:
+		case !known || len(steps[i]) == batch.MaxStep:
 			parts[call.Part] = len(steps)
 			steps = append(steps, []mate{m})
 		default:
@@ -138,7 +138,7 @@ type step struct {
 }
 
 func newStep(o *OneStep, members []mate, results chan<- Result, alone func(mate)) *step {
-	how := o.Each.Starter.Step
+	how := o.Each.System.Starter.Step
 	s := &step{OneStep: o, self: o.Each.Self.InStep(how.Host, how.Near), times: o.times(len(members)), results: results, alone: alone,
 		pending: make(map[string]mate), ready: make(map[string]bool)}
 	for _, m := range members {
@@ -226,18 +226,18 @@ func (s *step) attempt(ctx context.Context) (busy *Verdict) {
 }
 
 // each is the word of -launcher by which every host is reached by itself.
-func (s *step) each() string { return s.Each.Starter.System + "-each" }
+func (s *step) each() string { return s.Each.System.EachWord() }
 
 // start runs the starter, and sends the script.
 func (s *step) start(hosts []string) (*localCommand, error) {
-	var calls []starter.Call
+	var calls []batch.Call
 	for _, host := range hosts {
 		calls = append(calls, s.pending[host].call)
 	}
-	argv := s.Each.Starter.Step.Argv(calls)
+	argv := s.Each.System.Starter.Step.Argv(calls)
 	s.Each.Log.Debug().Strs("argv", argv).Msg("starting")
 	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Env = s.Each.Starter.Environ(s.Each.Env)
+	cmd.Env = s.Each.System.Starter.Environ(s.Each.Env)
 	p, err := startProcess(cmd, func(p *localCommand) { s.Each.end(p, s.reached.Load() > 0) }, endStragglers)
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be started: %w", argv[0], cause(err))
@@ -291,7 +291,7 @@ func (s *step) arrived(a callback.Arrival, line *common) {
 	s.forget(a.Host)
 	s.reached.Add(1)
 	line.users.Add(1)
-	conn := newConn(&stepLink{Conn: a.Stream, line: line, why: func(stderr string) string { return s.Each.Starter.Step.Line(stderr, a.Host) }, program: s.Each.Starter.Program})
+	conn := newConn(&stepLink{Conn: a.Stream, line: line, why: func(stderr string) string { return s.Each.System.Starter.Step.Line(stderr, a.Host) }, program: s.Each.System.Starter.Program})
 	conn.build, conn.source = s.self.Build, "found"
 	s.results <- Result{At: m.at, Stream: conn}
 }
@@ -345,7 +345,7 @@ func (s *step) over(p *localCommand) (busy *Verdict) {
 		return &v
 	}
 	s.fail(func(m mate) error {
-		return hostError(m, v.Step, v.Kind, cmp.Or(s.Each.Starter.Step.Line(p.stderr(), m.call.Host), v.Why), v.Hint)
+		return hostError(m, v.Step, v.Kind, cmp.Or(s.Each.System.Starter.Step.Line(p.stderr(), m.call.Host), v.Why), v.Hint)
 	})
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"remshell/reach/starter"
+	"remshell/batch"
 	"remshell/sshx"
 )
 
@@ -153,7 +153,7 @@ func TestOneStepFails(t *testing.T) {
 		check(t, r.Err)
 	}
 	find := o.Each.Find
-	o.Each.Find = func(h Host) (call starter.Call, err error) {
+	o.Each.Find = func(h Host) (call batch.Call, err error) {
 		if h.Name == "n9" {
 			return call, NotInJob(h.Name, "slurm", "12")
 		}
@@ -212,7 +212,7 @@ func TestOneStepIsKilled(t *testing.T) {
 func TestStepsOfASet(t *testing.T) {
 	o, _ := testStep(t)
 	part := map[string]int{"a1": 0, "a2": 0, "b1": 1, "c1": 2, "c2": 2, "c3": 2}
-	o.Each.Find = func(h Host) (call starter.Call, err error) { call.Host, call.Part = h.Name, part[h.Name]; return }
+	o.Each.Find = func(h Host) (call batch.Call, err error) { call.Host, call.Part = h.Name, part[h.Name]; return }
 	deal := func() string {
 		var hosts []Host
 		for _, name := range []string{"a1", "b1", "c1", "a2", "c2", "c3"} {

@@ -27,13 +27,7 @@ func (s Self) script(tag string) string {
 	if s.told != "" {
 		find = "_rs_told"
 	}
-	join := ":"
-	if s.joins != nil {
-		join = "_rs_join"
-	}
-	fill := strings.NewReplacer(
-		"@JOIN@", join,
-		"@JOB@", quote(s.job),
+	fill := strings.NewReplacer(append(s.attach.fill(),
 		"@FIND@", find,
 		"@SHIP@", cmp.Or(s.ship, "auto"),
 		"@WHO@", s.step.who(),
@@ -51,7 +45,7 @@ func (s Self) script(tag string) string {
 		"@SYSTEM@", quoteAll(folders),
 		"@MACHINE@", machines(s.system()),
 		"@SPACE@", strconv.Itoa(addressSpace),
-	)
+	)...)
 	return fill.Replace(withoutComments(deliverScript))
 }
 

@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"syscall"
 
+	"remshell/batch"
 	"remshell/sshx"
 )
 
@@ -31,10 +32,9 @@ type Self struct {
 	ship         string   // always: it is sent; never: it is not; else: if it is not there
 	step         *stepNames
 	invited      *invited // to call us; nil: it is not, or by a step
-	job          string   // of PBS, that the sessions on nodes are to be of
-	joins        func(host, why string)
-	watch        Watch  // of the way there
-	login        string // the user's login shell here; empty: unknown
+	attach       *attach  // the sessions on nodes to a job; nil: they are not
+	watch        Watch    // of the way there
+	login        string   // the user's login shell here; empty: unknown
 }
 
 // A Watch is told that a step toward a host begins, from any goroutine, and returns who is to be told of
@@ -93,11 +93,27 @@ func (s Self) Ship(when string) Self {
 	return s
 }
 
-// Joining has the shell on each node make its session one of a job of PBS's, by its pbs_attach, before it starts the helper. apart is
+// An attach is how the shell on each node makes its session one of a batch system's job, before it starts the helper.
+type attach struct {
+	*batch.Attach
+	job   string
+	apart func(host, why string) // is told of nodes where that was not done
+}
+
+// Attaching has the shell on each node make its session one of a batch system's job before it starts the helper. apart is
 // told of a node, from any goroutine, where it is not one, and why: missing, failed, or whatever the node says.
-func (s Self) Joining(job string, apart func(host, why string)) Self {
-	s.job, s.joins = job, apart
+func (s Self) Attaching(by *batch.Attach, job string, apart func(host, why string)) Self {
+	s.attach = &attach{by, job, apart}
 	return s
+}
+
+// fill lists what stands in the script for the words of the call, and for the variable.
+func (a *attach) fill() []string {
+	if a == nil {
+		return []string{"@JOIN@", ":", "@ATTACH@", ":", "@JOBFLAG@", "", "@JOB@", "''", "@PROCESSFLAG@", "", "@VARIABLE@", "_rs_x"}
+	}
+	return []string{"@JOIN@", "_rs_join", "@ATTACH@", quote(a.Program), "@JOBFLAG@", quote(a.JobFlag), "@JOB@", quote(a.job),
+		"@PROCESSFLAG@", quote(a.ProcessFlag), "@VARIABLE@", a.Variable}
 }
 
 // At is the program for a node where the user has named its path; empty: he has not.

@@ -95,13 +95,15 @@ func (w World) system(line option.Line, named bool) string {
 	if inside, _ := w.env("MPIEXEC_JOBID"); !named && (inside != "" || line.NamesHosts() || w.listsNodes()) {
 		return ""
 	}
-	system, _ := batch.Inside(w.batch())
-	return system
+	if s, _ := batch.Inside(w.batch()); s != nil {
+		return s.Name
+	}
+	return ""
 }
 
 // grant asks a batch system for what it has given us.
 func (w *World) grant(system string, wish batch.Wish) error {
-	a, err := batch.Of(system, w.batch(), wish)
+	a, err := batch.Read(system, w.batch(), wish)
 	if err == nil {
 		w.Grant = &a
 	}
@@ -232,7 +234,7 @@ func (w World) grouped(app *job.App, line option.Line, s option.Section) error {
 	if err != nil {
 		return err
 	}
-	a, err := batch.Of(w.Grant.System, w.batch(), wish)
+	a, err := batch.Read(w.Grant.System, w.batch(), wish)
 	if err != nil {
 		return err
 	}

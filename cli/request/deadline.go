@@ -2,9 +2,8 @@ package request
 
 import (
 	"fmt"
-	"strings"
-	"time"
 
+	"remshell/batch"
 	"remshell/cli/option"
 	"remshell/fault"
 	"remshell/job"
@@ -18,9 +17,11 @@ func (w World) deadline(req *job.Request, j option.Job) error {
 	if req.Limits.Warn.Signal == 0 && req.Limits.Margin == 0 && req.Ckpt.Before == 0 {
 		return nil
 	}
-	if req.RM != nil && req.RM.End.IsZero() && req.RM.Name == "slurm" && w.Run != nil {
-		req.RM.End = w.endOfSlurmJob(req.RM.Job)
-		w.Grant.End = req.RM.End // it need not be asked again
+	if req.RM != nil && req.RM.End.IsZero() && w.Run != nil {
+		if s := batch.Named(req.RM.Name); s != nil && s.End != nil {
+			req.RM.End = s.End(w.Run, req.RM.Job)
+			w.Grant.End = req.RM.End // it need not be asked again
+		}
 	}
 	ends := req.RM != nil && !req.RM.End.IsZero()
 	switch _, limited := req.Bounds[limit.WallTime]; {
@@ -34,14 +35,4 @@ func (w World) deadline(req *job.Request, j option.Job) error {
 		return &fault.Error{Text: "--warn: when this job ends is not known", Remedy: "use --limit walltime="}
 	}
 	return nil
-}
-
-// endOfSlurmJob is what Slurm says of the end of a job, if anything; older versions tell it nowhere else.
-func (w World) endOfSlurmJob(id string) time.Time {
-	text, err := w.Run("squeue", "-h", "-j", id, "-o", "%e")
-	end, junk := time.ParseInLocation("2006-01-02T15:04:05", strings.TrimSpace(text), time.Local)
-	if err != nil || junk != nil {
-		return time.Time{} // "N/A", of a job without a limit
-	}
-	return end
 }

@@ -13,20 +13,20 @@ import (
 )
 
 // Outside refuses candidates that are not hosts of the batch system's job in which we are, where ssh would reach them
-// all the same: the job was not given them. This machine is no such host, and in a rank or with -rmk none nobody looks. HTCondor's jobs
-// have slots on hosts, whose list is read only to start the job. A list that cannot be read refuses nobody.
+// all the same: the job was not given them. This machine is no such host, and in a rank or with -rmk none nobody looks. A list that
+// cannot be read refuses nobody.
 func (w World) Outside(req job.Request, j option.Job) error {
 	outer, _ := w.env("MPIEXEC_JOBID")
 	if j.AllowOutside || j.RMK == "none" || j.RMK == "user" || outer != "" {
 		return nil
 	}
 	system, number := batch.Inside(w.batch())
-	if system == "" || system == batch.Condor {
+	if system == nil || system.AnyHost {
 		return nil
 	}
 	given := w.Grant
-	if given == nil || given.System != system {
-		whole, err := batch.Of(system, w.batch(), batch.Wish{Job: true})
+	if given == nil || given.System != system.Name {
+		whole, err := batch.Read(system.Name, w.batch(), batch.Wish{Job: true})
 		if err != nil {
 			return nil
 		}
@@ -40,7 +40,7 @@ func (w World) Outside(req job.Request, j option.Job) error {
 	if len(names) > 1 {
 		are = "are not hosts"
 	}
-	whose := system
+	whose := system.Name
 	if number != "" {
 		whose += " job " + number
 	}

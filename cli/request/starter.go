@@ -11,54 +11,61 @@ import (
 	"remshell/fault"
 	"remshell/job"
 	"remshell/pin"
-	"remshell/reach/starter"
 )
 
 // A Starter is a batch system that starts our helpers on the nodes of its job (RM-30).
 type Starter struct {
-	*starter.Starter               // nil: there is none, and hosts are reached by ssh or as the user said
-	Job              string        // its number
-	Asked            bool          // by name: then there is no other way
-	Most             time.Duration // between SIGTERM and SIGKILL, before the batch system kills; 0: as wanted
-	Together         bool          // it is called once for all hosts, or as many as go together
-	given            *batch.Allocation
+	System   *batch.System // nil: hosts are reached by ssh or as the user said
+	Job      string        // its number
+	Asked    bool          // by name: then there is no other way
+	Most     time.Duration // between SIGTERM and SIGKILL, before the batch system kills; 0: as wanted
+	Together bool          // it is called once for all hosts, or as many as go together
+	given    *batch.Allocation
 }
 
 // Starter is that of the batch system in whose job we are, if it has one that we know and the user
 // wants no other. One that nobody has tried has to be asked for. A launch from inside of a rank does not look (RM-2).
 func (w World) Starter(j option.Job) (Starter, error) {
-	asked := starter.Named(j.Launcher)
+	asked := batch.ByLauncher(j.Launcher)
 	outer, _ := w.env("MPIEXEC_JOBID")
 	if asked == nil && (j.Launcher != "" && j.Launcher != "auto" || len(j.LauncherExec) > 0 || j.RMK == "none" || j.RMK == "user" || outer != "") {
 		return Starter{}, nil
 	}
 	system, number := batch.Inside(w.batch())
-	switch have := starter.Of(system); {
-	case asked != nil && asked != have:
-		return Starter{}, &fault.Error{Text: fmt.Sprintf("-launcher %s: this is no job of %s's", j.Launcher, asked.Name), Remedy: asked.Within + "; or use -launcher ssh"}
-	case have == nil, have.Untried && asked == nil:
+	switch {
+	case asked != nil && asked != system, asked != nil && asked.Attach != nil && !attachable(number):
+		return Starter{}, &fault.Error{Text: fmt.Sprintf("-launcher %s: this is no job of %s's", j.Launcher, asked.Title), Remedy: asked.Within + "; or use -launcher ssh"}
+	case asked != nil && asked.Attach != nil:
+		return Starter{System: asked, Job: number, Asked: true}, nil
+	case system == nil, system.Starter == nil, system.Untried && asked == nil:
 		return Starter{}, nil
 	}
 	given := w.Grant
-	if given == nil || given.System != system { // the user names hosts
-		whole, err := batch.Of(system, w.batch(), batch.Wish{})
+	if given == nil || given.System != system.Name { // the user names hosts
+		whole, err := batch.Read(system.Name, w.batch(), batch.Wish{})
 		if err != nil {
 			return Starter{}, err
 		}
 		given = &whole
 	}
-	return Starter{Starter: starter.Of(system), Job: number, Asked: asked != nil, given: given}, nil
+	return Starter{System: system, Job: number, Asked: asked != nil, given: given}, nil
 }
 
-// Inside finds the batch system in whose job we are, and its number of the job; empty: none.
-func (w World) Inside() (system, number string) { return batch.Inside(w.batch()) }
+// attachable reports whether the number of a job may be sent to each host, for the program there that attaches processes to it.
+func attachable(number string) bool {
+	const most = 256
+	return number != "" && len(number) <= most && number[0] != '-'
+}
+
+// Inside finds the batch system in whose job we are, and its number of the job; nil: we are in none.
+func (w World) Inside() (system *batch.System, number string) { return batch.Inside(w.batch()) }
 
 // Reaches makes a request one whose hosts are reached by the starter, if there is one.
 func (s Starter) Reaches(req *job.Request) {
-	if s.Starter == nil {
+	if s.System == nil {
 		return
 	}
-	if s.Here {
+	if s.System.Starter.Here {
 		everywhere(req)
 	}
 	for i := range req.Nodes { // what the batch system starts, it has confined
@@ -69,7 +76,7 @@ func (s Starter) Reaches(req *job.Request) {
 	if req.RM == nil { // the user has named hosts of it
 		req.RM = told(s.given)
 	}
-	req.RM.Starter, req.RM.Grade = s.Program, job.Tight
+	req.RM.Starter, req.RM.Grade = s.System.Starter.Program, job.Tight
 	if s.Most > 0 {
 		req.Limits.Grace = min(req.Limits.Grace, s.Most)
 	}
@@ -82,13 +89,10 @@ const (
 	lastMoments = 3 * time.Second
 )
 
-// killDelays are the times between SIGTERM and SIGKILL of batch systems that cannot be asked, by their manuals.
-var killDelays = map[string]time.Duration{"pbs": 10 * time.Second, "lsf": 10 * time.Second, "flux": 5 * time.Second}
-
 // Hasten gives the ranks of a job of a batch system no longer to end than that leaves them before it kills, and us
 // with them: as the user says (--batch-option kill-delay=; 0: nothing), as it answers, or by its manual. It is asked only if a request gives
 // them long; run runs one of its programs. What comes of it is returned; 0: they have what was wanted.
-func Hasten(req *job.Request, told time.Duration, run func(name string, args ...string) (string, error)) (time.Duration, error) {
+func Hasten(req *job.Request, told time.Duration, run batch.Run) (time.Duration, error) {
 	wait := told
 	switch {
 	case req.RM == nil && told > 0:
@@ -97,10 +101,7 @@ func Hasten(req *job.Request, told time.Duration, run func(name string, args ...
 		return 0, nil
 	case told > 0:
 	default:
-		wait = killDelays[req.RM.Name]
-		if s := starter.Of(req.RM.Name); s != nil && s.KillWait != nil && req.Limits.Grace > usualGrace {
-			wait = s.KillWait(run)
-		}
+		wait = killDelay(batch.Named(req.RM.Name), req.Limits.Grace, run)
 	}
 	if wait == 0 {
 		return 0, nil
@@ -110,14 +111,16 @@ func Hasten(req *job.Request, told time.Duration, run func(name string, args ...
 	return most, nil
 }
 
-// standings is what we make of a batch system's word.
-var standings = map[starter.State]job.RMState{
-	starter.Unknown: job.RMUnknown, starter.Runs: job.RMRuns, starter.Suspended: job.RMSuspended, starter.Over: job.RMOver,
-}
-
-// Standing asks how the batch system's job stands; run runs one of its programs.
-func (s Starter) Standing(run func(name string, args ...string) (string, error)) job.RMState {
-	return standings[s.State(run, s.Job)]
+// killDelay is the time that a batch system gives between SIGTERM and SIGKILL, which it is asked for if more than the usual is wanted;
+// 0: unknown.
+func killDelay(s *batch.System, wanted time.Duration, run batch.Run) time.Duration {
+	switch {
+	case s == nil: // the list is in a file
+		return 0
+	case s.KillWait != nil && wanted > usualGrace:
+		return s.KillWait(run)
+	}
+	return s.KillDelay
 }
 
 // everywhere has this machine reached like all others.
@@ -133,9 +136,9 @@ func everywhere(req *job.Request) {
 }
 
 // Find finds a host in the job: how the batch system spells it, and what it is in the job.
-func (s Starter) Find(host string) (call starter.Call, held bool) {
+func (s Starter) Find(host string) (call batch.Call, held bool) {
 	found, held := find(s.given, host)
-	call = starter.Call{Host: found.Name, Part: -1, Rank: found.Rank}
+	call = batch.Call{Host: found.Name, Part: -1, Rank: found.Rank}
 	if slices.ContainsFunc(s.given.Hosts, func(h batch.Host) bool { return h.Group > 0 }) {
 		call.Part = found.Group
 	}
@@ -174,10 +177,10 @@ func (w World) contacts(rmk string) *batch.Allocation {
 	if given == nil {
 		system, _ := batch.Inside(w.batch())
 		outer, _ := w.env("MPIEXEC_JOBID")
-		if system != batch.Condor || outer != "" || rmk == "none" || rmk == "user" {
+		if system == nil || !system.Logins || outer != "" || rmk == "none" || rmk == "user" {
 			return nil
 		}
-		all, err := batch.Of(system, w.batch(), batch.Wish{})
+		all, err := batch.Read(system.Name, w.batch(), batch.Wish{})
 		if err != nil {
 			return nil
 		}

@@ -59,11 +59,11 @@ func (w World) userEnv(name string) (value string, defined bool) {
 
 const ompThreads = "OMP_NUM_THREADS"
 
-// slotThreads is the assignment of OMP_NUM_THREADS, if it is that of HTCondor: the CPUs of the slot, which is what all ranks
-// have together here, and not the width of each. Empty: it is not.
+// slotThreads is the assignment of OMP_NUM_THREADS, if a batch system has made it: the CPUs of its slot, which is what all ranks
+// have together here, and not the width of each. Empty: none has.
 func (w World) slotThreads() string {
 	value, _ := w.env(ompThreads)
-	if n := batch.SlotCPUs(w.batch()); n == 0 || value != strconv.Itoa(n) {
+	if n := batch.Threads(w.batch()); n == 0 || value != strconv.Itoa(n) {
 		return ""
 	}
 	return ompThreads + "=" + value

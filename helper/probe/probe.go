@@ -20,6 +20,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"remshell/batch"
 	"remshell/gpu"
 	"remshell/idset"
 	"remshell/job"
@@ -65,12 +66,9 @@ func Node(root fs.FS, environ []string) (job.Probe, error) {
 	}, nil
 }
 
-// batchJobs are the variables by which batch systems tell that something is their job's.
-var batchJobs = []string{"SLURM_JOB_ID", "JOB_ID", "LSB_JOBID", "PBS_JOBID", "FLUX_JOB_ID", "FLUX_URI"}
-
 // holder finds the process of a batch system's above one (RM-45). Nobody looks where nothing tells of a batch system.
 func holder(root fs.FS, environ []string, pid int) string {
-	if !slices.ContainsFunc(batchJobs, func(name string) bool { return job.Value(environ, name) != "" }) {
+	if !batch.MayHold(batch.World{Env: job.Variables(environ)}) {
 		return ""
 	}
 	const most = 64 // ancestors
@@ -80,7 +78,7 @@ func holder(root fs.FS, environ []string, pid int) string {
 		if open < 0 || shut < open {
 			return ""
 		}
-		if name := stat[open+1 : shut]; job.IsHolder(name) {
+		if name := stat[open+1 : shut]; batch.Holds(name) {
 			return name
 		}
 		fields := strings.Fields(stat[shut+1:])
@@ -106,7 +104,7 @@ func gpus(root fs.FS, environ []string) (usable []gpu.GPU, barred int) {
 	// open(2) would.
 	mayOpen := func(name string) bool { return unix.Access("/"+name, unix.R_OK|unix.W_OK) == nil }
 	found := gpu.Read(root, mayOpen)
-	usable = gpu.Allowed(found.GPUs, func(name string) (string, bool) { return job.Lookup(environ, name) },
+	usable = gpu.Allowed(found.GPUs, job.Variables(environ),
 		func(g gpu.GPU) string { return gpu.UUID(root, g) })
 	return usable, found.Barred + len(found.GPUs) - len(usable)
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"remshell/job"
+	"remshell/batch"
 )
 
 // Times of nodes that fall silent (RM-40). A node that is silent for askAfter is doubted: the batch
@@ -81,9 +81,9 @@ func (n silence) due(now time.Time) bool {
 }
 
 // Told takes what the batch system has said, of system, and returns what has come of it.
-func (s *Silences) Told(said job.RMState, system string, now time.Time) (news []Event) {
+func (s *Silences) Told(said batch.State, system string, now time.Time) (news []Event) {
 	s.asking = false
-	if said == job.RMOver {
+	if said == batch.Over {
 		s.nodes = nil
 		return []Event{Failed{Kind: RMEnds}}
 	}
@@ -91,7 +91,7 @@ func (s *Silences) Told(said job.RMState, system string, now time.Time) (news []
 		n := s.nodes[node]
 		switch {
 		case !n.due(now):
-		case said != job.RMRuns:
+		case said != batch.Runs:
 			n.runs, n.next = false, now.Add(askAfter)
 		case n.runs:
 			why := fmt.Sprintf("silent for %v; %s says the job runs", now.Sub(n.since).Round(time.Second), system)

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"remshell/job"
+	"remshell/batch"
 )
 
 // RM-40: who is silent is lost when the batch system has said twice that the job runs; only time in
@@ -13,31 +13,31 @@ import (
 func TestSilences(t *testing.T) {
 	lost := NodeLost{1, "silent for 45s; slurm says the job runs"}
 	for name, test := range map[string]struct {
-		said  func(second int) job.RMState // what the batch system says then
+		said  func(second int) batch.State // what the batch system says then
 		beats func(second int) bool        // node 1 is heard; node 0 always is
 		stop  int                          // in that second we stop, for a minute
 		until int
 		want  []Event
 		asks  []int
 	}{
-		"it beats":   {said: constantly(job.RMRuns), beats: func(s int) bool { return s%10 == 0 }, until: 600},
-		"it is lost": {said: constantly(job.RMRuns), beats: func(s int) bool { return s == 0 }, until: 50, want: []Event{lost}, asks: []int{30, 45}},
-		"it is suspended, and goes on": {said: func(s int) job.RMState {
+		"it beats":   {said: constantly(batch.Runs), beats: func(s int) bool { return s%10 == 0 }, until: 600},
+		"it is lost": {said: constantly(batch.Runs), beats: func(s int) bool { return s == 0 }, until: 50, want: []Event{lost}, asks: []int{30, 45}},
+		"it is suspended, and goes on": {said: func(s int) batch.State {
 			if s < 100 {
-				return job.RMSuspended
+				return batch.Suspended
 			}
-			return job.RMRuns
+			return batch.Runs
 		}, beats: func(s int) bool { return s == 0 || s >= 101 }, until: 300, asks: []int{30, 60, 90}},
-		"it is suspended, and dies": {said: func(s int) job.RMState {
+		"it is suspended, and dies": {said: func(s int) batch.State {
 			if s < 70 {
-				return job.RMSuspended
+				return batch.Suspended
 			}
-			return job.RMRuns
+			return batch.Runs
 		}, beats: func(s int) bool { return s == 0 }, until: 96, want: []Event{NodeLost{1, "silent for 1m35s; slurm says the job runs"}}, asks: []int{30, 60, 90, 95}},
-		"nobody can say":   {said: constantly(job.RMUnknown), beats: func(s int) bool { return s == 0 }, until: 121, asks: []int{30, 60, 90, 120}},
-		"the job is ended": {said: constantly(job.RMOver), beats: func(s int) bool { return s == 0 }, until: 31, want: []Event{Failed{Kind: RMEnds}}, asks: []int{30}},
-		"we were stopped":  {said: constantly(job.RMRuns), beats: func(s int) bool { return s == 0 }, stop: 20, until: 105},
-		"it was slow":      {said: constantly(job.RMRuns), beats: func(s int) bool { return s == 0 || s == 44 }, until: 70, asks: []int{30}},
+		"nobody can say":   {said: constantly(batch.Unknown), beats: func(s int) bool { return s == 0 }, until: 121, asks: []int{30, 60, 90, 120}},
+		"the job is ended": {said: constantly(batch.Over), beats: func(s int) bool { return s == 0 }, until: 31, want: []Event{Failed{Kind: RMEnds}}, asks: []int{30}},
+		"we were stopped":  {said: constantly(batch.Runs), beats: func(s int) bool { return s == 0 }, stop: 20, until: 105},
+		"it was slow":      {said: constantly(batch.Runs), beats: func(s int) bool { return s == 0 || s == 44 }, until: 70, asks: []int{30}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var s Silences
@@ -66,7 +66,7 @@ func TestSilences(t *testing.T) {
 	}
 }
 
-func constantly(said job.RMState) func(int) job.RMState { return func(int) job.RMState { return said } }
+func constantly(said batch.State) func(int) batch.State { return func(int) batch.State { return said } }
 
 // Nobody is asked while an answer is on its way.
 func TestSilencesAskOnce(t *testing.T) {

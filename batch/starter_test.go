@@ -1,4 +1,4 @@
-package starter
+package batch
 
 import (
 	"slices"
@@ -23,7 +23,7 @@ func TestArgv(t *testing.T) {
 		{"flux", Call{Part: -1, Rank: 3}, "P exec -r 3 /bin/sh"},
 	} {
 		test.call.Program, test.call.Host = "P", "n1"
-		if got := strings.Join(Of(test.system).Argv(test.call), " "); got != test.want {
+		if got := strings.Join(Named(test.system).Starter.Argv(test.call), " "); got != test.want {
 			t.Errorf("%s, %+v:\n%s\nwant\n%s", test.system, test.call, got, test.want)
 		}
 	}
@@ -38,7 +38,7 @@ func TestStepArgv(t *testing.T) {
 		"P -N 2 -n 2 --ntasks-per-node=1 -w n1,n7 --overlap --mpi=none --cpu-bind=none --export=ALL --input=all --kill-on-bad-exit=0 --mem=0 --wait=0 -J mpiexec --qos high /bin/sh":            {call("n1", -1), call("n7", -1)},
 		"P -N 1 -n 1 --ntasks-per-node=1 -w n1 --het-group=2 --overlap --mpi=none --cpu-bind=none --export=ALL --input=all --kill-on-bad-exit=0 --mem=0 --wait=0 -J mpiexec --qos high /bin/sh": {call("n1", 2)},
 	} {
-		if got := strings.Join(Of("slurm").Step.Argv(calls), " "); got != want {
+		if got := strings.Join(Named("slurm").Starter.Step.Argv(calls), " "); got != want {
 			t.Errorf("%+v:\n%s\nwant\n%s", calls, got, want)
 		}
 	}
@@ -62,11 +62,11 @@ func TestTogether(t *testing.T) {
 		{"slurm", "slurm-each", 1000, false, false},
 		{"sge", "auto", 1000, false, false},
 	} {
-		if got := Of(test.system).Together(test.word, test.hosts, test.someMayMiss); got != test.want {
+		if got := Named(test.system).Together(test.word, test.hosts, test.someMayMiss); got != test.want {
 			t.Errorf("%+v: %t", test, got)
 		}
 	}
-	if Named("slurm-one") != Of("slurm") || Named("slurm-each") != Of("slurm") || Named("sge-one") != nil {
+	if ByLauncher("slurm-one") != Named("slurm") || ByLauncher("slurm-each") != Named("slurm") || ByLauncher("sge-one") != nil {
 		t.Error("a word means another starter than its own")
 	}
 }
@@ -74,14 +74,14 @@ func TestTogether(t *testing.T) {
 // By which words helpers call back (RM-36).
 func TestCalls(t *testing.T) {
 	for word, want := range map[string]bool{"": true, "auto": true, "sge": true, "qrsh": true, "sge-streams": false} {
-		if got := Of("sge").Calls(word); got != want {
+		if got := Named("sge").Calls(word); got != want {
 			t.Errorf("%q: %t", word, got)
 		}
-		if Of("slurm").Calls(word) {
+		if Named("slurm").Calls(word) {
 			t.Errorf("slurm, %q: those of a step for each host call", word)
 		}
 	}
-	if Named("sge-streams") != Of("sge") || Named("slurm-streams") != nil {
+	if ByLauncher("sge-streams") != Named("sge") || ByLauncher("slurm-streams") != nil {
 		t.Error("a word means another starter than its own")
 	}
 }
@@ -90,7 +90,7 @@ func TestCalls(t *testing.T) {
 func TestStepLine(t *testing.T) {
 	const said = "srun: error: n1: task 0: Killed\nsrun: error: n12: task 1: Exited with exit code 137\nsrun: error: n2: task 2: Killed"
 	for host, want := range map[string]string{"n1": "n1: task 0: Killed", "n12": "n12: task 1: Exited with exit code 137", "n2": "n2: task 2: Killed", "n": ""} {
-		if got := Of("slurm").Step.Line(said, host); got != want {
+		if got := Named("slurm").Starter.Step.Line(said, host); got != want {
 			t.Errorf("%s: %q, want %q", host, got, want)
 		}
 	}
@@ -103,7 +103,7 @@ func TestEnviron(t *testing.T) {
 		"slurm": {"PATH=/bin", "SLURM_JOB_ID=7"},
 		"sge":   around, // qrsh reads none of them
 	} {
-		if got := Of(system).Environ(around); !slices.Equal(got, want) {
+		if got := Named(system).Starter.Environ(around); !slices.Equal(got, want) {
 			t.Errorf("%s has %q, want %q", system, got, want)
 		}
 	}
@@ -129,7 +129,7 @@ func TestLine(t *testing.T) {
 		{"lsf", "blaunch: n2: task 0 exited\n", "n2: task 0 exited"},
 		{"flux", "flux-exec: Error: rank 3: /bin/sh: No such file or directory\n", "rank 3: /bin/sh: No such file or directory"},
 	} {
-		if got := Of(test.system).Line(test.said); got != test.want {
+		if got := Named(test.system).Starter.Line(test.said); got != test.want {
 			t.Errorf("%s: the line of %q is %q, want %q", test.system, test.said, got, test.want)
 		}
 	}
@@ -147,7 +147,7 @@ func TestVerdict(t *testing.T) {
 		{"sge", "error: executing task of job 8 failed: execution daemon on host \"n2\" didn't accept task\n", "no slot for another task", true},
 		{"sge", "error: executing task of job 8 failed: failed sending task to execd@n9: can't resolve host name\n", "failed sending task to execd@n9: can't resolve host name", false},
 	} {
-		got := Of(test.system).Verdict(test.said, 1)
+		got := Named(test.system).Starter.Verdict(test.said, 1)
 		if got.Why != test.why || got.Busy != test.busy || got.Remedy == "" {
 			t.Errorf("%s said %q: %+v, want %q, busy %t and what to do", test.system, test.said, got, test.why, test.busy)
 		}
@@ -179,7 +179,7 @@ func TestState(t *testing.T) {
 		{"sge", sgeJob("7", "r", ""), errNothing, Unknown},
 	} {
 		run := func(string, ...string) (string, error) { return test.answer, test.failed }
-		if got := Of(test.system).State(run, "7"); got != test.want {
+		if got := Named(test.system).State(run, "7"); got != test.want {
 			t.Errorf("%s answers %q, %v: %v, want %v", test.system, test.answer, test.failed, got, test.want)
 		}
 	}
@@ -194,7 +194,7 @@ func sgeJob(number, state, task string) string {
 // A task of an array is a job of its own.
 func TestStateInAnArray(t *testing.T) {
 	run := func(string, ...string) (string, error) { return sgeJob("7", "r", "2"), nil }
-	if state := Of("sge").State; state(run, "7.2") != Runs || state(run, "7.1") != Unknown {
+	if state := Named("sge").State; state(run, "7.2") != Runs || state(run, "7.1") != Unknown {
 		t.Error("one task of an array is taken for another")
 	}
 }
@@ -211,11 +211,11 @@ func TestKillWait(t *testing.T) {
 		"":                                      0,
 	} {
 		run := func(string, ...string) (string, error) { return answer, nil }
-		if got := Of("slurm").KillWait(run); got != want {
+		if got := Named("slurm").KillWait(run); got != want {
 			t.Errorf("%q: %v, want %v", answer, got, want)
 		}
 	}
-	if got := Of("slurm").KillWait(func(string, ...string) (string, error) { return "KillWait = 30 sec", errNothing }); got != 0 {
+	if got := Named("slurm").KillWait(func(string, ...string) (string, error) { return "KillWait = 30 sec", errNothing }); got != 0 {
 		t.Errorf("a program that fails: %v", got)
 	}
 }
@@ -225,20 +225,3 @@ type nothing string
 func (n nothing) Error() string { return string(n) }
 
 const errNothing = nothing("squeue: no such job")
-
-// A row that lacks something is found here, and not by whoever is in that batch system first.
-func TestTable(t *testing.T) {
-	for _, s := range Table {
-		if s.System == "" || s.Program == "" || s.Name == "" || s.Within == "" || s.Argv == nil || s.Line == nil || s.Remedy == "" || s.Fanout < 1 || s.Patience <= 0 || s.Grace <= 0 {
-			t.Errorf("%s lacks something: %+v", s.System, s)
-		}
-		for _, other := range Table {
-			if s != other && (other.System == s.System || other.Program == s.Program) {
-				t.Errorf("%s stands there twice", s.System)
-			}
-		}
-	}
-	if Of("none") != nil || Named("ssh") != nil || Named("") != nil || Named("srun") != Of("slurm") {
-		t.Error("a name means another than its own")
-	}
-}

@@ -1,18 +1,4 @@
-/*
-Package starter is the table of programs by which batch systems start something on a host of
-their job (rm-integration.md 3). What such a program starts the batch system watches, with all
-that descends from it: so it sees all ranks, counts what they consume, and ends them when the
-job ends.
-
-	batch.Inside --system--> Of --Starter--> Argv, Environ      package reach runs it (reach.ByStarter),
-	                                         Verdict, Line      and asks what its last words mean
-
-All of it are values and functions of values; nothing is run here.
-
-To add one: a file like slurm.go with its row, its line in Table, its rows in the tests of the
-package, and its words of -launcher in cli/option/options.go, without which a test fails.
-*/
-package starter
+package batch
 
 import (
 	"fmt"
@@ -21,20 +7,14 @@ import (
 	"time"
 )
 
-// Table is the starters that we know, one for a batch system.
-var Table = []*Starter{&slurm, &sge, &lsf, &flux}
-
 // Shell is what every starter is to start: it reads the delivery script from its input (RM-31).
 const Shell = "/bin/sh"
 
-// A Starter is a row: how one batch system is told to start Shell on one host.
+// A Starter is the program by which a batch system starts Shell on one host of the job (rm-integration.md 3). What it starts the batch
+// system watches, with all that descends from it: so it sees all ranks, counts what they consume, and ends them with the job.
 type Starter struct {
-	System  string // as package batch calls it; a word of -launcher
 	Program string // looked for in Folder, then in the PATH; another word of -launcher
 	Folder  string // variable by which the batch system tells its job where its own programs are; empty: none
-	Name    string // of the batch system, for people
-	Within  string // how one comes into a job of it
-	Untried bool   // nobody has seen it work, it is made from manuals: only who asks for it by name has it
 
 	Argv func(Call) []string // its program with all arguments, which end in Shell
 	Step *Step               // how it is called once for many hosts; nil: it cannot be
@@ -56,14 +36,6 @@ type Starter struct {
 	Remedy  string                                 // of all others: how to find out whether it works
 	Silent  func(help string) (why, remedy string) // why nothing came in time; nil or empty: nobody knows
 	Line    func(stderr string) string             // why it has ended, in its own words; empty: there are none (RM-42)
-
-	// State asks how the batch system's job stands (RM-40, RM-61); run runs one of its programs. Nil:
-	// nobody can tell.
-	State func(run func(name string, args ...string) (string, error), job string) State
-
-	// KillWait asks how long the batch system waits between telling a job to end and killing it (RM-62);
-	// zero: it could not be found out. Nil: nobody can tell.
-	KillWait func(run func(name string, args ...string) (string, error)) time.Duration
 }
 
 // A Step is how a starter is told to start Shell on many hosts by one call. Input goes to all of them, unchanged,
@@ -90,33 +62,26 @@ const (
 	streams = "-streams"
 )
 
-// Calls reports whether the helpers that a starter has started call us, by the word of -launcher that was given.
-func (s *Starter) Calls(word string) bool { return s.Back && word != s.Streams() }
+// Calls reports whether the helpers that the starter has started call us, by the word of -launcher that was given.
+func (s *System) Calls(word string) bool { return s.Starter.Back && word != s.StreamsWord() }
 
-// Streams is the word of -launcher by which nobody calls back.
-func (s *Starter) Streams() string { return s.System + streams }
+// StreamsWord is the word of -launcher by which nobody calls back.
+func (s *System) StreamsWord() string { return s.Name + streams }
 
-// Together reports whether a starter is to be called once for so many hosts, by the word of -launcher that was
+// EachWord is the word of -launcher by which each host has a call of its own.
+func (s *System) EachWord() string { return s.Name + each }
+
+// Together reports whether the starter is to be called once for so many hosts, by the word of -launcher that was
 // given. A step starts on all of its hosts or on none: where some may be missing each has one of its own.
-func (s *Starter) Together(word string, hosts int, someMayMiss bool) bool {
+func (s *System) Together(word string, hosts int, someMayMiss bool) bool {
 	switch {
-	case s.Step == nil || strings.HasSuffix(word, each):
+	case s.Starter.Step == nil || word == s.EachWord():
 		return false
-	case strings.HasSuffix(word, one):
+	case word == s.Name+one:
 		return true
 	}
 	return hosts >= StepFrom && !someMayMiss
 }
-
-// A State is how a job stands, as its batch system says.
-type State int
-
-const (
-	Unknown   State = iota // it could not be found out
-	Runs                   // it runs
-	Suspended              // it is stopped, and may go on
-	Over                   // it is being ended, or has ended
-)
 
 // A Call is one call of a starter.
 type Call struct {
@@ -139,26 +104,6 @@ type Saying struct {
 	Busy   bool   // the batch system has too much to do: worth another try
 	Why    string // one clause; empty: its own line
 	Remedy string
-}
-
-// Of is the starter of a batch system; nil: we know none.
-func Of(system string) *Starter {
-	return find(func(s *Starter) bool { return s.System == system })
-}
-
-// Named is the one that a word of -launcher means; nil: it means none.
-func Named(word string) *Starter {
-	return find(func(s *Starter) bool {
-		return s.System == word || s.Program == word || s.Step != nil && (s.System+one == word || s.System+each == word) ||
-			s.Back && s.Streams() == word
-	})
-}
-
-func find(is func(*Starter) bool) *Starter {
-	if i := slices.IndexFunc(Table, is); i >= 0 {
-		return Table[i]
-	}
-	return nil
 }
 
 // Environ is what the program gets of an environment.
@@ -194,8 +139,8 @@ func (s *Starter) Verdict(stderr string, exit int) Saying {
 	return v
 }
 
-// maxLine is how much is shown of a line.
-const maxLine = 200
+// maxShown is how much is shown of a line.
+const maxShown = 200
 
 // lastOf is the last line of what a program has said that is none of its chatter, without what
 // stands before each of them.
@@ -214,8 +159,8 @@ func lastOf(stderr string, chatter, prefixes []string) string {
 }
 
 func shortened(line string) string {
-	if len(line) > maxLine {
-		line = line[:maxLine] + "..."
+	if len(line) > maxShown {
+		line = line[:maxShown] + "..."
 	}
 	return line
 }

@@ -1,0 +1,23 @@
+package cli
+
+import (
+	"testing"
+
+	"remshell/batch"
+	"remshell/job"
+	"remshell/reach"
+)
+
+// Which nodes are not of the batch system's job is told once, and only of nodes that ranks are on.
+func TestWhoIsNotAttached(t *testing.T) {
+	a := &attacher{system: batch.Named("pbs"), job: "7", left: map[string]string{"n1": "missing", "n2": "missing", "n3": "failed", "n9": "missing"}}
+	nodes := []job.NodePlan{{Name: "n0"}, {Name: "n1"}, {Name: "n2"}, {Name: "n3"}}
+	if got, want := a.warning(nodes), "warning: pbs_attach failed on n3, pbs_attach not found on n[1-2]: pbs will not account for ranks there"; got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+	if got := a.warning(nodes[:1]); got != "" {
+		t.Error(got)
+	}
+	var none *attacher
+	none.attach(reach.Self{}) // none attaches itself, and nothing is asked
+}
