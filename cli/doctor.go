@@ -29,7 +29,7 @@ func hostsToCheck(line option.Line) (option.Line, error) {
 // doctor reports on the hosts. The exit code is 0 if all is fine, 1 if there are
 // warnings, and that of our failures otherwise.
 func (c *call) doctor(ctx context.Context) (int, error) {
-	checkups, refused, err := reserve.Examine(ctx, c.req, c.env.Env, needs(c.req, c.sys))
+	checkups, refused, err := reserve.Examine(ctx, c.req, c.env.Env)
 	if err != nil {
 		return 0, err
 	}
@@ -126,13 +126,4 @@ func typed(args []string) string {
 		line += " " + option.Quote(word)
 	}
 	return line
-}
-
-// needs is what the job of the first section would look for on the hosts.
-func needs(req job.Request, sys System) reserve.Wanted {
-	if len(req.Apps) == 0 || len(req.Apps[0].Argv) == 0 {
-		return reserve.Wanted{}
-	}
-	app := req.Apps[0]
-	return reserve.Wanted{Dir: app.Dir, Program: app.Argv[0], Path: sys.getenv("PATH"), Libraries: sys.getenv("LD_LIBRARY_PATH")}
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,18 +45,28 @@ func (c *call) dryRun() error {
 	return err
 }
 
-// plan plans for the hosts as they are now, and starts nothing.
+// plan plans for the hosts as they are now, and starts nothing. A dry run looks for the program, too.
 func (c *call) plan(ctx context.Context) error {
-	snap, err := reserve.Survey(ctx, c.req, c.env.Env)
-	if err != nil && !(c.req.Skip && errors.As(err, new(*reserve.HostsError))) {
+	var o whatif.Outcome
+	decide := func(snap job.Snapshot) job.Plan {
+		o = whatif.Decide(c.req, snap, c.warnings)
+		if !c.line.Job.DryRun {
+			return job.Plan{}
+		}
+		return o.Plan
+	}
+	refused, err := reserve.Rehearse(ctx, c.req, c.env.Env, decide)
+	if err != nil {
+		if !c.req.Skip || !errors.As(err, new(*reserve.HostsError)) {
+			return err
+		}
+		decide(job.Snapshot{}) // that none of many nodes is up is a plan's own answer: no-candidates, with reasons
+	}
+	if err := cmp.Or(showPlan(c.line, c.sys, o, routeOf(c.env.Dialer)), refused); err != nil {
 		return err
 	}
-	// That none of many nodes is up is a plan's own answer: no-candidates, with reasons.
-	err = showPlan(c.line, c.sys, whatif.Decide(c.req, snap, c.warnings), routeOf(c.env.Dialer))
-	if err == nil {
-		flush(c.env.Err)
-	}
-	return err
+	flush(c.env.Err)
+	return nil
 }
 
 // topology draws the hosts as they are now (--display topo without a program).

@@ -494,7 +494,7 @@ var conversations = []struct {
 		r := s.cast(newRun(1, "true", "a", "b"))
 		own := ownAddress(s.T)
 		s.rec.environ = []string{"SSH_CONNECTION=" + own + " 50000 " + own + " 22"} // as a node has it that is reached by ssh
-		if _, _, err := reserve.Examine(s.Context(), r.req, r.env().Env, reserve.Wanted{Program: "true"}); err != nil {
+		if _, _, err := reserve.Examine(s.Context(), r.req, r.env().Env); err != nil {
 			s.Error(err)
 		}
 	}},

@@ -15,8 +15,9 @@ import (
 // of node "fast" has a clock of its own (TestMain), since no namespace has one.
 func TestExamineTellsAClockThatIsOff(t *testing.T) {
 	r := newRun(1, "true", "fast", "nowhere", "n1")
+	r.req.Apps[0].Argv = []string{"no-such-program"}
 	r.req.Queue.Ledger = t.TempDir()
-	checkups, _, err := reserve.Examine(t.Context(), r.req, r.env().Env, reserve.Wanted{Program: "no-such-program"})
+	checkups, _, err := reserve.Examine(t.Context(), r.req, r.env().Env)
 	if err != nil || len(checkups) != 3 {
 		t.Fatalf("%d checkups, %v", len(checkups), err)
 	}
@@ -39,10 +40,11 @@ func TestExamineTellsAClockThatIsOff(t *testing.T) {
 func TestExamineLooksAtListedHostsOnly(t *testing.T) {
 	for _, program := range []string{"", "true"} {
 		r := newRun(1, "true", "n1", "n2", "n3")
+		r.req.Apps[0].Argv = []string{program}
 		r.req.Queue.Ledger, r.req.Turns = t.TempDir(), []int{2}
 		width := job.AutoWidth
 		r.req.Regions = []job.Region{{Name: "open", Nodes: []string{"n1", "n3"}}, {Name: "large", Nodes: []string{"n2"}, Gate: job.Gate{Width: &width}}}
-		checkups, refused, err := reserve.Examine(t.Context(), r.req, r.env().Env, reserve.Wanted{Program: program})
+		checkups, refused, err := reserve.Examine(t.Context(), r.req, r.env().Env)
 		if err != nil || refused != nil || len(checkups) != 1 || checkups[0].Node != "n3" || checkups[0].Failure.Text != "" {
 			t.Errorf("%q: %+v, %v, %v", program, checkups, refused, err)
 		}

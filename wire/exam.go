@@ -29,6 +29,7 @@ type Examine struct {
 	Libraries          string // LD_LIBRARY_PATH of ranks
 	Address            string // of the node, for its peers; empty: the helper knows
 	Ledger             string // the directory of claims; empty: the default
+	Brief              bool   // look at nothing but Dir, Program and the rules of the administrator
 }
 
 func (m *Examine) fields(c *codec) {
@@ -38,6 +39,7 @@ func (m *Examine) fields(c *codec) {
 	c.text(&m.Libraries, anyText)
 	c.word(&m.Address, "address")
 	c.text(&m.Ledger, aPath)
+	c.flag(&m.Brief)
 }
 
 // Examined answers Examine.

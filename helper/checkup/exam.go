@@ -94,6 +94,11 @@ func (n Node) examine(ctx context.Context, m *wire.Examine) job.Exam {
 	if now == nil {
 		now = time.Now
 	}
+	if m.Brief {
+		exam := job.Exam{Clock: now(), Rules: probe.RulesOf(config.NodeFile, config.LimitsFile)}
+		inspect(&exam, n.Environ, m)
+		return exam
+	}
 	exam := job.Exam{
 		Clock: now(), Address: m.Address, Online: onlineCPUs(n.Root), Limits: limits(ctx), Group: controlGroup(n.Root),
 		Shared: space("/dev/shm"), Fabric: fabric(n.Root), Traits: probe.Traits(n.Root, n.Environ),
@@ -125,9 +130,10 @@ func Login(ctx context.Context, environ []string) job.Exam {
 // inspect looks for the working directory and the program of a job.
 func inspect(exam *job.Exam, environ []string, m *wire.Examine) {
 	exam.DirName = m.Dir
-	if m.Dir == "" {
-		exam.DirName = job.Value(environ, "HOME")
-	} else if failed := rank.Enterable(m.Dir); failed != nil {
+	if !filepath.IsAbs(m.Dir) {
+		exam.DirName = filepath.Join(job.Value(environ, "HOME"), m.Dir)
+	}
+	if failed := rank.Enterable(exam.DirName); m.Dir != "" && failed != nil {
 		exam.Dir = job.Defect{Code: "directory", Text: failed.Reason, Remedy: failed.Hint}
 	}
 	if m.Program == "" {

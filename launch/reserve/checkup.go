@@ -1,6 +1,7 @@
 package reserve
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"remshell/fault"
@@ -17,19 +19,17 @@ import (
 	"remshell/wire"
 )
 
-// A Wanted is what a job would need on every host; empty: not known.
-type Wanted struct{ Dir, Program, Path, Libraries string }
-
 // Examine looks at all hosts of a request as --doctor does (DIAG-5): each one by itself, and each
-// from some others. Those that cannot be reached are part of the answer. If a program is wanted,
+// from some others. Those that cannot be reached are part of the answer. If the request has a program,
 // refused is why a start would refuse the job now; it is nil if a host that is needed cannot be used.
-func Examine(ctx context.Context, req job.Request, env Env, wanted Wanted) (checkups []job.Checkup, refused, err error) {
+func Examine(ctx context.Context, req job.Request, env Env) (checkups []job.Checkup, refused, err error) {
 	ctx, r, done := newVisit(ctx, req, env)
 	defer done()
 	listed := req.Listed()
 	needed := func(job.NodeDef) bool { return false }
 	var keepers []job.NodeDef
-	if wanted.Program != "" {
+	program := hasProgram(req, 0)
+	if program {
 		needed = plan.Worthy(req)
 		keepers = req.Queue.Keepers()
 	}
@@ -38,8 +38,8 @@ func Examine(ctx context.Context, req job.Request, env Env, wanted Wanted) (chec
 	r.connectAll(ctx, nodes, keepers)
 	c := &checkup{reservation: r, byHost: make(map[*host]*job.Checkup)}
 	checkups = c.begin(listed)
-	err = errors.Join(c.examine(ctx, wanted), c.probePeers(ctx))
-	if err == nil && wanted.Program != "" {
+	err = errors.Join(c.examine(ctx), c.probePeers(ctx))
+	if err == nil && program {
 		refused = c.refusal(ctx)
 	}
 	if ctx.Err() != nil {
@@ -113,13 +113,13 @@ func defect(err error) job.Defect {
 }
 
 // examine lets every helper look at its machine, and asks it for its ledger.
-func (c *checkup) examine(ctx context.Context, wanted Wanted) error {
+func (c *checkup) examine(ctx context.Context) error {
 	local := c.localAddress(c.examined)
 	asked := make(map[*host]time.Time)
 	err := c.ask(ctx, lookTime, c.examined, func(n *host) wire.Message {
 		asked[n] = time.Now()
-		in := n.def.Folder
-		m := &wire.Examine{Dir: in.Rename(wanted.Dir), Program: in.Rename(wanted.Program), Path: in.Rename(wanted.Path), Libraries: in.Rename(wanted.Libraries), Ledger: c.req.Queue.Ledger}
+		m := lookFor(c.req, 0, n.def)
+		m.Ledger = c.req.Queue.Ledger
 		if n.def.Local {
 			m.Address = local
 		}
@@ -146,6 +146,30 @@ func (c *checkup) examine(ctx context.Context, wanted Wanted) error {
 			}
 			return ok
 		})
+}
+
+// hasProgram reports whether a request says which program the ranks of an app are.
+func hasProgram(req job.Request, app int) bool {
+	return app < len(req.Apps) && len(req.Apps[app].Argv) > 0 && req.Apps[app].Argv[0] != ""
+}
+
+// lookFor asks whether a host has the working directory and the program of an app. A program that comes along (--stage) is not
+// looked for.
+func lookFor(req job.Request, app int, def job.NodeDef) *wire.Examine {
+	m := new(wire.Examine)
+	if app >= len(req.Apps) || len(req.Apps[app].Argv) == 0 {
+		return m
+	}
+	of := programs(req.Apps, make([]int, len(req.Apps)), def)[app]
+	environ := slices.Concat(base(req, def, nil).Set, of.Env.Set)
+	m.Dir, m.Path, m.Libraries = of.Dir, job.Value(environ, "PATH"), job.Value(environ, "LD_LIBRARY_PATH")
+	if len(of.Path)+len(of.Behind) > 0 {
+		m.Path = strings.Join(slices.Concat(of.Path, []string{cmp.Or(m.Path, job.DefaultPath)}, of.Behind), ":")
+	}
+	if of.Staged == "" {
+		m.Program = of.Argv[0]
+	}
+	return m
 }
 
 // skew is by how much a clock that was read between two moments is ahead of ours, and how

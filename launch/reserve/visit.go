@@ -1,8 +1,10 @@
 package reserve
 
 import (
+	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"remshell/fault"
@@ -14,6 +16,14 @@ import (
 // Survey connects to the candidates as Reserve does, takes in what their helpers found, and
 // lets them go. The options that only tell use it.
 func Survey(ctx context.Context, req job.Request, env Env) (snap job.Snapshot, err error) {
+	_, err = Rehearse(ctx, req, env, func(seen job.Snapshot) job.Plan { snap = seen; return job.Plan{} })
+	return snap, err
+}
+
+// Rehearse does what Survey does, has decide make a plan of what was seen, and asks the hosts of the plan for the directories and
+// programs of their ranks, and for what their administrators allow. refused says on which hosts a start would fail; it is nil if on none.
+func Rehearse(ctx context.Context, req job.Request, env Env, decide func(job.Snapshot) job.Plan) (refused, err error) {
+	var snap job.Snapshot
 	err = visit(ctx, req, env, func(ctx context.Context, r *reservation) error {
 		defer r.tellNotices()
 		if err := r.survey(ctx); err != nil {
@@ -23,12 +33,53 @@ func Survey(ctx context.Context, req job.Request, env Env) (snap job.Snapshot, e
 		r.snap.Ahead = ahead
 		snap = r.snap
 		r.saySkipped()
+		if err == nil {
+			refused, err = r.rehearse(ctx, decide(snap))
+		}
 		return err
 	})
 	if err == nil && env.Seen != nil {
 		env.Seen(snap)
 	}
-	return snap, err
+	return refused, err
+}
+
+// rehearse asks the hosts of a plan for what its ranks need there.
+func (r *reservation) rehearse(ctx context.Context, p job.Plan) (refused, err error) {
+	var failed []job.Failure
+	for app := range r.req.Apps {
+		var nodes []*host
+		for _, np := range p.Nodes {
+			if hasProgram(r.req, app) && slices.ContainsFunc(np.Ranks, func(rank job.RankPlan) bool { return rank.App == app }) {
+				nodes = append(nodes, r.seen[np.Node])
+			}
+		}
+		err := r.ask(ctx, lookTime, nodes, func(n *host) wire.Message {
+			m := lookFor(r.req, app, n.def)
+			m.Brief = true
+			return m
+		}, func(n *host, m wire.Message) bool {
+			answer, ok := m.(*wire.Examined)
+			if ok {
+				d := cmp.Or(answer.Exam.Dir, answer.Exam.Program)
+				if text := answer.Exam.Rules.Barred; text != "" {
+					d = job.Defect{Text: text, Remedy: "ask its administrator, or name other hosts"}
+				}
+				if d.Text != "" {
+					failed = append(failed, job.Failure{Node: n.def.Name, Err: &fault.Error{Text: d.Text, Remedy: d.Remedy}})
+				}
+			}
+			return ok
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if failed == nil {
+		return nil, nil
+	}
+	slices.SortStableFunc(failed, func(x, y job.Failure) int { return strings.Compare(x.Node, y.Node) })
+	return &HostsError{Failed: failed}, nil
 }
 
 // Pages reads the ledgers of all candidates, in their order. Those that cannot be reached
