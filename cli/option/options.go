@@ -206,7 +206,7 @@ type Job struct {
 	KeepAll       string      `name:"-disable-auto-cleanup" mca:"orte_enable_recovery prte_enable_recovery" also:"--enable-recovery -enable-auto-cleanup=no --disable-recovery=no" implied:"yes" words:"yes,no" topic:"" under:"Life cycle" help:"let the others go on when a rank ends, but for MPI_Abort"`
 	ExitStatus    string      `name:"--exit-status" default:"first" arg:"RULE" words:"first,max,rank0,or" topic:"Life cycle" help:"our exit code: first (default), max, rank0, or"`
 	PrintCodes    bool        `name:"-print-all-exitcodes" topic:"" help:"tell at the end which ranks left with which code"`
-	OnTimeout     string      `name:"--on-timeout" arg:"WHAT" words:"kill,stacks" topic:"" help:"when -timeout strikes: kill, or stacks before it"`
+	OnTimeout     string      `name:"--on-timeout" also:"--get-stack-traces=stacks" arg:"WHAT" words:"kill,stacks" topic:"" help:"when -timeout strikes: kill, or stacks before it"`
 	Children      bool        `name:"--leave-children" topic:"" help:"what ranks leave behind goes on after the job"`
 	KeepSession   bool        `name:"--keep-session" topic:"" help:"the directories in which Open MPI keeps its files stay"`
 

@@ -321,6 +321,9 @@ func (s *scanner) unknown(dashed string, attached bool) {
 	} else if r, ok := s.refused(dashed); ok {
 		values = r.values
 		s.refuse(dashed, r)
+	} else if apart := s.apart(dashed); apart != "" {
+		values = 0
+		s.fail("unknown option "+Quote(dashed), "write "+apart)
 	} else {
 		s.fail("unknown option "+Quote(dashed)+s.near(name), s.name+" --help lists what there is")
 	}
@@ -333,6 +336,16 @@ func (s *scanner) unknown(dashed string, attached bool) {
 	case s.pos == len(s.args):
 		s.lost = true
 	}
+}
+
+// apart writes an option whose number stands at it, -n4 as with srun, as the two words that it is; empty: it is none.
+func (t *Table) apart(dashed string) string {
+	name := strings.TrimRight(dashed, "0123456789")
+	m, known := t.find(name)
+	if name == dashed || !known || m.Preset || len(m.Arg) != 1 {
+		return ""
+	}
+	return name + " " + dashed[len(name):]
 }
 
 // An ignorable fault is only worth a warning with --lenient.

@@ -3,6 +3,7 @@
 package rank
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -61,7 +62,11 @@ func Locate(program, dir string, first []string, path string, last ...string) (s
 		if !filepath.IsAbs(file) {
 			file = filepath.Join(dir, file)
 		}
-		return file, runnable(file, program)
+		refused := runnable(file, program)
+		if refused != nil && refused.Hint == "" {
+			refused.Hint = blankHint(program)
+		}
+		return file, refused
 	}
 	var denied *Error
 	for _, folder := range slices.Concat(first, filepath.SplitList(path), last) {
@@ -90,10 +95,39 @@ func Locate(program, dir string, first []string, path string, last ...string) (s
 		where += " and in " + strings.Join(last, ":")
 	}
 	missing := &Error{job.ExitNotFound, fmt.Sprintf("program %s: not found in %s", program, where), ""}
-	if runnable(filepath.Join(dir, program), "") == nil {
+	here := filepath.Join(dir, program)
+	if info, err := os.Stat(here); runnable(here, "") == nil {
 		missing.Hint = "did you mean ./" + program + "?"
+	} else if err == nil && info.Mode().IsRegular() {
+		missing.Hint = sourceHint(program)
+	} else {
+		missing.Hint = blankHint(program)
 	}
 	return "", missing
+}
+
+// blankHint is for a command line that stands in quotes.
+func blankHint(program string) string {
+	if strings.Contains(program, " ") {
+		return "its name has a blank; a program and its arguments are words of their own, without quotes around all of them"
+	}
+	return ""
+}
+
+// compilers are those of MPI libraries, by the ends of names of source files.
+var compilers = map[string]string{".c": "mpicc", ".cc": "mpicxx", ".cpp": "mpicxx", ".cxx": "mpicxx", ".C": "mpicxx",
+	".f": "mpifort", ".F": "mpifort", ".for": "mpifort", ".f90": "mpifort", ".F90": "mpifort", ".f95": "mpifort", ".f03": "mpifort", ".f08": "mpifort"}
+
+// sourceHint is what to do with a file that is source code; empty: it is none that we know.
+func sourceHint(program string) string {
+	kind := filepath.Ext(program)
+	switch {
+	case compilers[kind] != "":
+		return fmt.Sprintf("it is source code: compile it, %s -o %s %s", compilers[kind], strings.TrimSuffix(program, kind), program)
+	case kind == ".py":
+		return "write its interpreter as the program: python3 " + program
+	}
+	return ""
 }
 
 // runnable checks a file; the message calls it by the name given.
@@ -116,7 +150,7 @@ func runnable(file, name string) *Error {
 				"put it on another one, or bring it along: --stage " + name}
 		}
 		return &Error{job.ExitCannotRun, fmt.Sprintf("program %s: permission denied", name),
-			"make it executable: chmod +x " + name}
+			cmp.Or(sourceHint(name), "make it executable: chmod +x "+name)}
 	}
 	return nil
 }

@@ -77,3 +77,30 @@ func TestLocate(t *testing.T) {
 		t.Errorf("a program in the working directory: %+v", err)
 	}
 }
+
+// A command line in quotes was "not found", and the advice on a source file was chmod +x.
+func TestHintsOnWhatIsNoProgram(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"a.c", "b.f90", "c.cpp", "d.py", "e.txt"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const quoted = "its name has a blank; a program and its arguments are words of their own, without quotes around all of them"
+	for program, want := range map[string]string{
+		"ls -l":   quoted,
+		"./a -x":  quoted,
+		"a.c":     "it is source code: compile it, mpicc -o a a.c",
+		"./a.c":   "it is source code: compile it, mpicc -o ./a ./a.c",
+		"./b.f90": "it is source code: compile it, mpifort -o ./b ./b.f90",
+		"./c.cpp": "it is source code: compile it, mpicxx -o ./c ./c.cpp",
+		"./d.py":  "write its interpreter as the program: python3 ./d.py",
+		"d.py":    "write its interpreter as the program: python3 d.py",
+		"./e.txt": "make it executable: chmod +x ./e.txt",
+		"x.c":     "",
+	} {
+		if _, err := Locate(program, dir, nil, "/usr/bin"); err == nil || err.Hint != want {
+			t.Errorf("%q: %+v, want the hint %q", program, err, want)
+		}
+	}
+}
