@@ -86,12 +86,10 @@ func TestTimersOfRanksThatShareCPUs(t *testing.T) {
 	cpus := usable(t)
 	for _, test := range []struct {
 		offer job.Offer
-		hints bool
 		share bool
 		want  string
 	}{
-		{job.OfferBoth, true, true, "150000\n"}, {job.OfferPMIx, true, true, "150000\n"},
-		{job.OfferPMI1, true, true, "50000\n"}, {job.OfferBoth, false, true, "50000\n"}, {job.OfferBoth, true, false, "50000\n"},
+		{job.OfferBoth, true, "150000\n"}, {job.OfferPMIx, true, "150000\n"}, {job.OfferPMI1, true, "50000\n"}, {job.OfferBoth, false, "50000\n"},
 	} {
 		k := newTalk(t)
 		scripts := []string{look, look, look}
@@ -99,7 +97,6 @@ func TestTimersOfRanksThatShareCPUs(t *testing.T) {
 			scripts = scripts[:1]
 		}
 		k.prepareAs(func(m *wire.Prepare) {
-			m.PMI.Hints = test.hints
 			for i := range m.Ranks {
 				m.Ranks[i].CPUs, m.Apps[i].PMI = cpus[:1], test.offer
 			}

@@ -99,12 +99,9 @@ func (s *session) admitPMIx(g *group) {
 func (s *session) describePMIx(g *group) *rank.PMIx {
 	m := g.prepare
 	p := &rank.PMIx{Namespace: namespaceOf(m), Server: s.pmix.name + ".0;" + s.pmix.uri, Dir: s.pmix.dir.Path, Secret: m.PMI.Token,
-		Universe: cmp.Or(m.PMI.Universe, m.PMI.Slots), PerCPU: s.perCPU(g), Exact: !m.PMI.Hints, Apart: m.Node.Apart}
+		Universe: cmp.Or(m.PMI.Universe, m.PMI.Slots), PerCPU: s.perCPU(g), Iface: m.Node.Iface, NoFabric: m.PMI.NoFabric, Apart: m.Node.Apart}
 	for _, app := range m.Apps {
 		p.Sections = append(p.Sections, app.N)
-	}
-	if m.PMI.Hints {
-		p.Iface, p.NoFabric = m.Node.Iface, m.PMI.NoFabric
 	}
 	return p
 }

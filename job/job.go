@@ -63,7 +63,6 @@ type Request struct {
 	AllHosts bool   // no -n, and the user named the hosts: each gets ranks, unless Skip is set
 	Skip     bool   // --skip-unreachable: go on without lost candidates
 	Least    int    // --min-nodes: as long as so many nodes are left
-	NoHints  bool   // --no-mpi-hints: Open MPI is told nothing of networks, and its timers stay exact
 	Port     bool   // -pmi-port: ranks connect to their PMI server by TCP
 	Universe int    // processes that MPI programs are told would fit; 0: nothing, SystemSize: all slots
 	Queue    Queue

@@ -141,7 +141,6 @@ type PMISetup struct {
 	Mapping  string       // which rank is on which node
 	Universe int          // processes that would fit; 0: unknown
 	Slots    int          // of all hosts that ranks of the job may be on
-	Hints    bool         // Open MPI is told of networks, and has slow timers where it shares CPUs
 	NoFabric bool         // that no node with which the job began has a fast one, nor a GPU
 	Told     bool         // why a section is offered what it is
 	Preputs  []spawn.Pair // that the group finds in its key-value space
@@ -154,7 +153,6 @@ func (p *PMISetup) fields(c *codec) {
 	c.text(&p.Mapping, anyText)
 	c.num(&p.Universe, aSize)
 	c.num(&p.Slots, aSize)
-	c.flag(&p.Hints)
 	c.flag(&p.NoFabric)
 	c.flag(&p.Told)
 	list(c, &p.Preputs, length{"preputs", many}, (*codec).pair)

@@ -191,7 +191,6 @@ type Job struct {
 
 	PMIPort  bool     `name:"-pmi-port" topic:"" under:"Life cycle" help:"ranks reach their PMI server by TCP"`
 	PMITrace string   `name:"--pmi-trace" arg:"FILE" topic:"" under:"Telling" help:"write what ranks and their PMI servers say to FILE"`
-	NoHints  bool     `name:"--no-mpi-hints" topic:"" under:"Life cycle" help:"no hints of the network, and exact timers, for Open MPI"`
 	Universe Universe `name:"-usize" env:"MPIEXEC_UNIVERSE_SIZE" default:"INFINITE" arg:"N" topic:"" under:"Life cycle" help:"MPI_UNIVERSE_SIZE: a number, SYSTEM or INFINITE"`
 
 	SpawnHosts SpawnHosts `name:"--spawn-hosts" also:"--no-spawn=none" default:"candidates" arg:"LIST" topic:"" under:"Life cycle" help:"hosts for MPI_Comm_spawn: candidates, job, LIST, any, none"`

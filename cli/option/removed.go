@@ -10,6 +10,7 @@ var removed = map[string]string{
 	"display-map=full": "use --display map-devel",
 	"enforce-rm":       "use --limit hmem=SIZE, with what the batch system gave on each host",
 	"mem-metric":       "leave it out: the memory of processes is their resident sets",
+	"no-mpi-hints":     "choose Open MPI's network yourself, as with --mca pml ucx, and it gets no hint of one",
 	"rm-kill-delay":    "use --batch-option kill-delay=TIME",
 	"rm-lsf-rankfile":  "use -hostfile $LSB_DJOB_RANKFILE",
 	"rm-margin":        "use --batch-option margin=TIME",

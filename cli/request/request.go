@@ -82,7 +82,7 @@ func (w World) begun(j option.Job) (job.Request, error) {
 		Limits: job.Limits{
 			Run: j.Timeout.Duration(), Start: j.StartTimeout.Duration(), Wait: j.Wait.Most, Grace: defaultGrace,
 		},
-		Universe: j.Universe.Size, Port: j.PMIPort, NoHints: j.NoHints,
+		Universe: j.Universe.Size, Port: j.PMIPort,
 	}
 	if j.KillGrace != nil {
 		req.Limits.Grace = j.KillGrace.Duration()

@@ -271,6 +271,7 @@ func TestASavedJobWithARemovedOption(t *testing.T) {
 		{`"request": {`, `"request": {"Preemptible": "suspend", `, "preemptible", "Preemptible"},
 		{`"Nodes": [{`, `"Nodes": [{"Bytes": 1024, `, "enforce-rm", "Bytes"},
 		{`"request": {`, `"request": {"Ends": {"Metric": "pss"}, `, "mem-metric", "Metric"},
+		{`"request": {`, `"request": {"NoHints": true, `, "no-mpi-hints", "NoHints"},
 	} {
 		old := strings.Replace(strings.Replace(string(text), "\"Nodes\": [\n   {", "\"Nodes\": [{", 1), test[0], test[1], 1)
 		_, err = Read("job.json", []byte(old))

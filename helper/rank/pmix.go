@@ -27,19 +27,13 @@ type PMIx struct {
 	Iface     string // whose network Open MPI is to use: a name or a prefix; empty: as it finds
 	Apart     bool   // the machine plays other nodes, too
 	NoFabric  bool   // it need look for no fast network (PMIX-13)
-	Exact     bool   // its timers are as exact as ever, whoever shares CPUs (PMIX-70)
 }
 
 // Crowded reports whether the node has fewer CPUs for the job than ranks.
 func (p *PMIx) Crowded() bool { return p.PerCPU > 1 }
 
 // Slack is the timer slack of the ranks that are offered PMIx.
-func (p *PMIx) Slack() time.Duration {
-	if p.Exact {
-		return 0
-	}
-	return SlackOf(p.PerCPU)
-}
+func (p *PMIx) Slack() time.Duration { return SlackOf(p.PerCPU) }
 
 // SectionEnv is the environment of a section with what its ranks are told in common of how they
 // are reached: below what the user has said, but where that must not be (PMIX-7).

@@ -94,7 +94,7 @@ func (r *reservation) preparation(i int, local string) *wire.Prepare {
 			Bound: terms.Pin || asksToBind(req, n.def), Loose: !terms.Pin && leavesBinding(req, n.def)},
 		Streams: wire.Streams{Window: terms.Window(p.Size), Merge: req.Streams.Merge},
 		PMI: wire.PMISetup{Mapping: p.Mapping, Universe: universe(req, r.outset), Port: req.Port, Trace: terms.Traced, Token: terms.Token,
-			Slots: r.outset.Slots, Hints: !req.NoHints, NoFabric: !r.outset.Fabric, Told: terms.Explain},
+			Slots: r.outset.Slots, NoFabric: !r.outset.Fabric, Told: terms.Explain},
 		Supervision: wire.Supervision{Report: terms.Report, Peaks: req.Ends.Peaks, Samples: req.Ends.Samples, Often: req.Bounds.Any(limit.Resource.Sampled), Leader: req.Signals.Leader,
 			KeepAll: req.Ends.KeepAll, Children: req.Ends.Children, Sessions: req.Ends.Sessions, CleanIPC: req.Ends.CleanIPC, Held: req.RM.Holds(), Twice: req.RM.TellsRanks(), Grace: req.Limits.Grace, Silence: n.Silence(r.env.Silence)},
 		Claim: wire.Claim{Entry: claimOf(req, p, n), Ledger: req.Queue.Ledger, Noted: req.Queue.Noted, Most: -1, Shares: r.shares(), Lasts: Lasts(req) && r.spawn == nil},
