@@ -94,6 +94,6 @@ func selfTestLine(args []string, table *option.Table, sys System) (option.Line, 
 	j, s := &line.Job, &line.Sections[0]
 	s.Program, s.Args = "/proc/self/exe", []string{selfTestArg} // of the helper that starts it
 	s.PMI, j.PMIPort = option.Offer(job.OfferPMI1), false       // by a descriptor
-	j.ForwardSignals, j.LeaderOnly, j.StatusSignal = option.SignalList{}, false, false
+	j.ForwardSignals, j.LeaderOnly = option.SignalList{}, false
 	return line, nil
 }

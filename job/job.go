@@ -227,7 +227,6 @@ type Ends struct {
 type Signals struct {
 	Forward []int // those passed on to the ranks; nil: the usual ones, empty: none
 	Leader  bool  // to the rank alone, and not to its process group
-	Status  bool  // SIGUSR1 asks what the ranks are doing
 }
 
 // A Warning is a signal to all ranks, by its number on this machine, so long before the job has to end

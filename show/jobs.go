@@ -375,7 +375,7 @@ func (l Ledger) Status(ref job.Ref) (string, bool) {
 	return strings.Join(texts, "\n"), len(texts) > 0
 }
 
-// doing is the table of what each rank is doing, as SIGUSR1 prints it with --status-signal.
+// doing is the table of what each rank is doing, as -timeout prints it.
 func (l Ledger) doing() string {
 	var t table
 	t.add("rank", "node", "pid", "state", "CPU", "waits in")

@@ -232,7 +232,6 @@ type Job struct {
 
 	ForwardSignals SignalList `name:"--forward-signals" default:"QUIT,USR1,USR2,ALRM,CONT,WINCH,XCPU" arg:"LIST" topic:"" help:"signals that ranks get as mpiexec gets them, or none"`
 	LeaderOnly     bool       `name:"--signal-leader-only" topic:"" help:"signals go to ranks, not to their process groups"`
-	StatusSignal   bool       `name:"--status-signal" topic:"" help:"SIGUSR1 tells what each rank is doing"`
 	Propagate      string     `name:"--propagate" arg:"WHAT" words:"all,none" topic:"" help:"soft resource limits to take to the hosts: all, none"`
 	Consumed       string     `name:"--usage" takes:"attached" arg:"WHAT" implied:"hosts" words:"hosts,rank,lines,application" topic:"" help:"tell at the end what the job consumed on each host"`
 	UsageFile      string     `name:"--usage-file" arg:"FILE" topic:"" help:"write the lines of --usage=lines to FILE"`

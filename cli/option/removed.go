@@ -15,6 +15,7 @@ var removed = map[string]string{
 	"rm-lsf-rankfile":  "use -hostfile $LSB_DJOB_RANKFILE",
 	"rm-margin":        "use --batch-option margin=TIME",
 	"rm-scope":         "use --batch-option scope=job",
+	"status-signal":    "use mpiexec --status JOB",
 	"suspend=free":     "use --suspend, which keeps the CPUs, or --migrate, which frees hosts",
 	"preemptible":      "use --suspend and --resume-job, --checkpoint, or --migrate",
 }

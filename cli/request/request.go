@@ -78,7 +78,7 @@ func (w World) begun(j option.Job) (job.Request, error) {
 		Iface:   string(j.Iface),
 		Compat:  launchers(j.EnvCompat),
 		Places:  job.Places(j.Places),
-		Signals: job.Signals{Forward: j.ForwardSignals.Numbers, Leader: j.LeaderOnly, Status: j.StatusSignal},
+		Signals: job.Signals{Forward: j.ForwardSignals.Numbers, Leader: j.LeaderOnly},
 		Limits: job.Limits{
 			Run: j.Timeout.Duration(), Start: j.StartTimeout.Duration(), Wait: j.Wait.Most, Grace: defaultGrace,
 		},

@@ -204,7 +204,7 @@ func parse(content []byte) (j Job, err error) {
 
 // removedFields are fields of a request that an older version may have saved, and the options that set them, which were removed
 // since.
-var removedFields = [][2]string{{"Preemptible", "preemptible"}, {"Nodes.Bytes", "enforce-rm"}, {"Ends.Metric", "mem-metric"}, {"NoHints", "no-mpi-hints"}}
+var removedFields = [][2]string{{"Preemptible", "preemptible"}, {"Nodes.Bytes", "enforce-rm"}, {"Ends.Metric", "mem-metric"}, {"NoHints", "no-mpi-hints"}, {"Signals.Status", "status-signal"}}
 
 // removed returns the error of a request that has one of removedFields; nil: it has none.
 func removed(request any) error {

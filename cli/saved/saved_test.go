@@ -272,6 +272,7 @@ func TestASavedJobWithARemovedOption(t *testing.T) {
 		{`"Nodes": [{`, `"Nodes": [{"Bytes": 1024, `, "enforce-rm", "Bytes"},
 		{`"request": {`, `"request": {"Ends": {"Metric": "pss"}, `, "mem-metric", "Metric"},
 		{`"request": {`, `"request": {"NoHints": true, `, "no-mpi-hints", "NoHints"},
+		{`"Signals": {`, `"Signals": {"Status": true,`, "status-signal", "Status"},
 	} {
 		old := strings.Replace(strings.Replace(string(text), "\"Nodes\": [\n   {", "\"Nodes\": [{", 1), test[0], test[1], 1)
 		_, err = Read("job.json", []byte(old))

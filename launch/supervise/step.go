@@ -445,8 +445,6 @@ func (s *State) signaled(number job.Signal, now time.Time) []Action {
 		return []Action{Suspend{}}
 	}
 	switch {
-	case number == job.SIGUSR1 && s.rules.Signals.Status:
-		return []Action{Inspect{}}
 	case s.Held() && number == job.SIGCONT: // --resume-job does that
 	case slices.Contains(s.rules.forward(), int(number)):
 		return []Action{SignalAll{number}}

@@ -234,7 +234,6 @@ var steps = []struct {
 	{"SIGCHLD is not", Rules{}, sequence(sig(job.SignalNamed("SIGCHLD"))), "", 0, ""},
 	{"--forward-signals none", Rules{Signals: job.Signals{Forward: []int{}}}, sequence(sig(job.SIGUSR1), sig(job.SIGQUIT)), "", 0, ""},
 	{"--forward-signals URG", Rules{Signals: job.Signals{Forward: []int{int(job.SignalNamed("SIGURG"))}}}, sequence(sig(job.SignalNamed("SIGURG")), sig(job.SIGUSR1)), "SIGURG", 0, ""},
-	{"--status-signal", Rules{Signals: job.Signals{Status: true}}, sequence(sig(job.SIGUSR1), sig(job.SIGUSR2)), "states SIGUSR2", 0, ""},
 	{"^Z", Rules{}, sequence(sig(job.SIGTSTP)), "suspend", 0, ""},
 	{"nobody reads our stdout", Rules{}, sequence(nobodyReads, dies(0, 15), dies(1, 13), dies(2, 15), dies(3, 15), drained), "end(10s) finish", 141, ""},
 	{"processes that cannot be killed", Rules{}, sequence(dies(1, 11), after(21*time.Second), Tick{}), "end(10s) say finish", 139, "signal 11"},

@@ -64,7 +64,6 @@ var happenings = []struct {
 	{"SIGHUP", Rules{}, []any{sig(job.SIGHUP)}},
 	{"^Z", Rules{}, []any{sig(job.SIGTSTP)}},
 	{"SIGUSR1", Rules{}, []any{sig(job.SIGUSR1)}},
-	{"the same with `--status-signal`", Rules{Signals: job.Signals{Status: true}}, []any{sig(job.SIGUSR1)}},
 	{"nobody reads our stdout", Rules{}, []any{nobodyReads}},
 	{"our stdin cannot be read", Rules{}, []any{badInput}},
 	{"our stdout is full", Rules{}, []any{diskFull}},

@@ -154,7 +154,7 @@ func TestStatesOfSpawnedPMIxRanks(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, testbed.Options{Hosts: 2})
 	trace := filepath.Join(t.TempDir(), "trace")
-	r := b.start(t, job{args: []string{"--status-signal", "--pmi-trace", trace, "-hosts", "n1:2,n2:3", "-n", "2", mpi(t, "family"), "wait", "3"}})
+	r := b.start(t, job{args: []string{"--pmi-trace", trace, "-hosts", "n1:2,n2:3", "-n", "2", mpi(t, "family"), "wait", "3"}})
 	id := b.jobID(t)
 	states := []string{`\n *(1:0|2) +n2 +(\d+ +)?waits for key card of rank 2 `, `\n *(1:1|3) +n2 +(\d+ +)?waits for name sea `, `\n *(1:2|4) +n2 +(\d+ +)?in fence 1 \(1 of 3 there\) `}
 	all := func(text string) bool {
@@ -165,12 +165,6 @@ func TestStatesOfSpawnedPMIxRanks(t *testing.T) {
 		out, _, _ = b.call(t, binary, append([]string{"--status", id}, b.hosts()...)...)
 		return all("\n" + out)
 	}, &out)
-	r.cmd.Process.Signal(syscall.SIGUSR1)
-	var told string
-	b.await(t, "the table of a signal", func() bool {
-		told = r.err.String()
-		return all("\n" + told)
-	}, &told)
 	r.cmd.Process.Signal(os.Interrupt)
 	r.wait(t)
 	text, err := os.ReadFile(trace)

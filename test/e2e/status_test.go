@@ -19,8 +19,7 @@ import (
 // A barrier is a rank 0 that waits in one, beside others that sleep.
 const barrier = `[ $PMI_RANK != 0 ] || printf 'cmd=init pmi_version=1 pmi_subversion=1\ncmd=barrier_in\n' >&$PMI_FD; exec sleep 600`
 
-// --status tells from any shell what each rank of a job is doing: what SIGUSR1 prints with
-// --status-signal.
+// --status tells from any shell what each rank of a job is doing: what -timeout prints.
 func TestStatusOfRanks(t *testing.T) {
 	b := newBed(t, testbed.Options{Hosts: 2})
 	r := b.start(t, job{args: []string{"-host", spread(b, 2), "-ppn", "2", "-n", "4", "sh", "-c", barrier}})
