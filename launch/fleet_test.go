@@ -403,7 +403,7 @@ func TestFirstFailureNamesTheRankAndEndsTheOthers(t *testing.T) {
 		exec sleep 600`, "a:2", "b:2")
 	result, err := r.do(t)
 	if err != nil || result.Code != 3 || !strings.HasPrefix(r.report(), "rank 2 on b exited with code 3\n") ||
-		!strings.Contains(r.report(), "stopped 3 other ranks") {
+		!strings.Contains(r.report(), "mpiexec ended 3 other ranks") {
 		t.Errorf("code %d, %v, report %q", result.Code, err, r.report())
 	}
 }

@@ -54,7 +54,14 @@ func (p problem) inUse(failed *Error, rejected []job.Note) *Error {
 	failed.alone = true
 	failed.Text = fmt.Sprintf("%s: all %s are in use by jobs of %s (since %s%s)", s.Name, text.Count(s.Size(), "CPU"),
 		s.Who, s.Since.Format(time.TimeOnly), idle)
-	failed.Way = fmt.Sprintf("ask %s or an administrator (mpiexec --evict %s %s)", s.Who, s.WhoJob, s.Name)
+	switch {
+	case s.Who != p.req.User.Name:
+		failed.Way = fmt.Sprintf("ask %s or an administrator (mpiexec --evict %s %s)", s.Who, s.WhoJob, s.Name)
+	case s.Idle:
+		failed.Way = fmt.Sprintf("end what holds them: mpiexec --evict %s %s", s.WhoJob, s.Name)
+	default:
+		failed.Way = fmt.Sprintf("end a job of yours: mpiexec --end %s %s", s.WhoJob, s.Name)
+	}
 	if !p.req.Wait {
 		failed.Way += ", or wait with --wait"
 	}

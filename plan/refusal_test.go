@@ -84,3 +84,27 @@ func TestAHostThatWasNotAskedIsNotUnreachable(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// Users were told to ask themselves, or an administrator, for CPUs that their own jobs hold.
+func TestWhomToAskForCPUsInUse(t *testing.T) {
+	def := job.NodeDef{Name: "a", Slots: 1}
+	n := job.Node{NodeDef: def, Probe: job.Probe{Topology: pin.Topology{Cores: []pin.Core{{CPUs: []int{0}}}}}}
+	req := job.Request{Nodes: []job.NodeDef{def}, Apps: []job.App{{N: 1}}, User: job.User{Name: "ann"}}
+	for _, test := range []struct {
+		who  string
+		idle bool
+		way  string
+	}{
+		{"eve", false, "ask eve or an administrator (mpiexec --evict j1 a), or wait with --wait"},
+		{"eve", true, "ask eve or an administrator (mpiexec --evict j1 a), or wait with --wait"},
+		{"ann", false, "end a job of yours: mpiexec --end j1 a, or wait with --wait"},
+		{"ann", true, "end what holds them: mpiexec --evict j1 a, or wait with --wait"},
+	} {
+		n.Use = job.Use{Procs: 1, Busy: []int{0}, Who: test.who, WhoJob: "j1", Idle: test.idle}
+		_, err := Make(req, job.Snapshot{Nodes: []job.Node{n}})
+		var failed *Error
+		if !errors.As(err, &failed) || failed.Way != test.way {
+			t.Errorf("%s, idle %v: %+v, want %q", test.who, test.idle, err, test.way)
+		}
+	}
+}

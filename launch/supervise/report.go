@@ -32,7 +32,7 @@ the code. It is empty when all went well, or when its end is nothing to tell of.
 	  program   ./solver -i case7   pid 40213   ran 00:03:12
 	  bound to  package 1 cores 8-11   last stderr "ERROR: negative volume in cell 41"
 	  also      ranks 6-7 exited with code 3
-	  then      stopped 13 other ranks on 2 nodes (12 by SIGTERM, 1 by SIGKILL)
+	  then      mpiexec ended 13 other ranks on 2 nodes: 1 with SIGKILL, 12 with SIGTERM
 	  exit code 139
 
 Of an attempt that another follows, which one that is takes the place of the code.
@@ -162,17 +162,21 @@ func (s *State) then() string {
 	var how []string
 	for _, signal := range slices.Sorted(maps.Keys(ways)) {
 		if signal != 0 {
-			how = append(how, fmt.Sprintf("%d by %s", ways[signal], job.Signal(signal)))
+			how = append(how, fmt.Sprintf("%d with %s", ways[signal], job.Signal(signal)))
 		}
 	}
 	if ways[0] > 0 {
-		how = append(how, fmt.Sprintf("%d by exit", ways[0]))
+		how = append(how, fmt.Sprintf("%d exited when told to", ways[0]))
 	}
 	ranks := "other rank"
 	if s.Cause.rule().blames == nobody {
 		ranks = "rank"
 	}
-	return fmt.Sprintf("stopped %s on %s (%s)", text.Count(len(s.stopped), ranks), text.Count(len(nodes), "node"), strings.Join(how, ", "))
+	what := fmt.Sprintf("mpiexec ended %s on %s", text.Count(len(s.stopped), ranks), text.Count(len(nodes), "node"))
+	if first := s.stopped[0].Signal; len(ways) == 1 && first != 0 {
+		return what + " with " + job.Signal(first).String()
+	}
+	return what + ": " + strings.Join(how, ", ")
 }
 
 // ExitCodes tells each distinct exit code and who had it, a line each.

@@ -32,14 +32,14 @@ var reports = []struct {
 rank 2 on b died: Segmentation fault (signal 11), core dumped
   program   ./solver -i case7   pid 40213   ran 00:03:12
   bound to  package 1 core 8-11   last stderr "ERROR: negative volume in cell 41"
-  then      stopped 3 other ranks on 2 nodes (1 by SIGKILL, 2 by SIGTERM)
+  then      mpiexec ended 3 other ranks on 2 nodes: 1 with SIGKILL, 2 with SIGTERM
   exit code 139`},
 	{"not bound, silent", Rules{}, sequence(ran(exits(1, 3)), after(time.Second), Exited{&job.Exit{Rank: 0, Asked: true}}, asked(2, 15), asked(3, 15), drained),
 		Profile{Program: "./a.out", PID: 7}, `
 rank 1 on a exited with code 3
   program   ./a.out   pid 7   ran 00:03:12
   bound to  no CPUs
-  then      stopped 3 other ranks on 2 nodes (2 by SIGTERM, 1 by exit)
+  then      mpiexec ended 3 other ranks on 2 nodes: 2 with SIGTERM, 1 exited when told to
   exit code 3`},
 	{"terminal codes", Rules{}, sequence(aborts(2, 3, "\x1b[2J\nmpiexec: all is well\u202e")), Profile{Program: "./a\nb", PID: 7, LastWords: "\x1b]0;me\a", Hint: "\x9b"}, `
 rank 2 on b called MPI_Abort with code 3: \x1b[2J mpiexec: all is well\u202e
@@ -64,11 +64,11 @@ rank 3 on b: program ./x: permission denied
   exit code 126`},
 	{"a lost node", Rules{}, sequence(after(729*time.Second), NodeLost{1, "ssh: Connection reset by peer"}, asked(0, 15), asked(1, 15), NodeDrained{Node: 0}), Profile{}, `
 lost contact with b (ssh: Connection reset by peer) after 00:12:09, where ranks 2-3 ran
-  then      stopped 2 other ranks on 1 node (2 by SIGTERM)
+  then      mpiexec ended 2 other ranks on 1 node with SIGTERM
   exit code 125`},
 	{"nobody's fault", Rules{Timeout: time.Minute}, sequence(after(time.Minute), Tick{}, asked(0, 15), asked(1, 15), asked(2, 15), asked(3, 9)), Profile{}, `
 the job ran longer than -timeout 1m0s
-  then      stopped 4 ranks on 2 nodes (1 by SIGKILL, 3 by SIGTERM)
+  then      mpiexec ended 4 ranks on 2 nodes: 1 with SIGKILL, 3 with SIGTERM
   exit code 124`},
 	{"a step that the batch system has killed", Rules{RM: slurmJob}, sequence(dies(2, 9), dies(0, 9), NodeLost{1, "srun: STEP 4711.0 ON a CANCELLED"}, NodeLost{0, "srun: STEP 4711.0 ON a CANCELLED"}), Profile{}, `
 lost contact with b (srun: STEP 4711.0 ON a CANCELLED) after 00:00:00, where ranks 2-3 ran

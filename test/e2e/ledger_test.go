@@ -108,7 +108,7 @@ func TestEvict(t *testing.T) {
 	mine.cpus(t)
 	id := b.listing(t, "localhost").Jobs[0].Job
 	r := b.run(t, "-host", "localhost", "-n", "1", "--nooversubscribe", "true")
-	if want := "are in use by jobs of root (since "; r.code != 125 || !strings.Contains(r.err, want) || !strings.Contains(r.err, "(mpiexec --evict "+id+" localhost), or wait with --wait") {
+	if want := "are in use by jobs of root (since "; r.code != 125 || !strings.Contains(r.err, want) || !strings.Contains(r.err, "end a job of yours: mpiexec --end "+id+" localhost, or wait with --wait") {
 		t.Errorf("exit %d, %q; want %q", r.code, r.err, want)
 	}
 	his := b.start(t, job{args: []string{"--evict", id, "localhost"}, env: []string{"HOME=/", "USER=somebody"}, uid: 12345}).wait(t)
