@@ -17,28 +17,12 @@ import (
 	"remshell/cli/record"
 	"remshell/fault"
 	"remshell/job"
-	"remshell/show"
 	"remshell/userfile"
 	"remshell/whatif"
 )
 
-// This file writes what came of a run where somebody wants to have it: --report, --usage-file, and the
-// accounts of the cluster.
-
-// usageFile writes what the job used to a file of its own (--usage-file).
-func (c *call) usageFile(result job.Result, err error) {
-	name := c.line.Job.UsageFile
-	if name == "" || err != nil {
-		return
-	}
-	write := func(w io.Writer) error {
-		_, err := io.WriteString(w, show.Resources(result.Used.All))
-		return err
-	}
-	if failed := writeFile(name, write); failed != nil {
-		c.sys.screen(c.sys.Err, c.line.Job).report(fmt.Errorf("--usage-file: %w", failed))
-	}
-}
+// This file writes what came of a run where somebody wants to have it: --report, and the accounts of
+// the cluster.
 
 // A recorder makes the record of a run.
 type recorder struct {
@@ -54,18 +38,10 @@ func (c *call) record() (ended func(job.Result, error), err error) {
 	r := &recorder{call: c, began: time.Now()}
 	j := c.line.Job
 	every := j.ReportEvery.Duration()
-	for _, f := range []struct {
-		option, name string
-		replaced     bool
-	}{{"--report", j.ReportFile, every > 0}, {"--usage-file", j.UsageFile, false}} {
-		if f.name == "" {
-			continue
-		}
-		if err := mayBeWritten(f.name, f.replaced); err != nil {
-			return nil, &fault.Error{Text: fmt.Sprintf("%s: %v", f.option, err), Remedy: cmp.Or(fault.Hint(err), "name a file that can be written")}
-		}
-	}
 	if j.ReportFile != "" {
+		if err := mayBeWritten(j.ReportFile, every > 0); err != nil {
+			return nil, &fault.Error{Text: fmt.Sprintf("--report: %v", err), Remedy: cmp.Or(fault.Hint(err), "name a file that can be written")}
+		}
 		c.whenPlanned(func(snap job.Snapshot, p job.Plan) {
 			var b bytes.Buffer
 			if whatif.Write(&b, whatif.Planned(c.req, snap, p, c.warnings)) == nil {

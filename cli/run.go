@@ -316,7 +316,6 @@ func (c *call) run(ctx context.Context) (code int, err error) {
 	result, err := launch.Run(ctx, c.req, c.env)
 	kept(result, err)
 	recorded(result, err)
-	c.usageFile(result, err)
 	if failed := journalled(result, err); err == nil && result.Code == job.ExitOK {
 		err = failed
 	}

@@ -234,7 +234,6 @@ type Job struct {
 	LeaderOnly     bool       `name:"--signal-leader-only" topic:"" help:"signals go to ranks, not to their process groups"`
 	Propagate      string     `name:"--propagate" arg:"WHAT" words:"all,none" topic:"" help:"soft resource limits to take to the hosts: all, none"`
 	Consumed       string     `name:"--usage" takes:"attached" arg:"WHAT" implied:"hosts" words:"hosts,rank,lines,application" topic:"" help:"tell at the end what the job consumed on each host"`
-	UsageFile      string     `name:"--usage-file" arg:"FILE" topic:"" help:"write the lines of --usage=lines to FILE"`
 	ReportFile     string     `name:"--report" arg:"FILE" topic:"" help:"write plan, connects, starts, exits and usage to FILE"`
 	ReportEvery    Seconds    `name:"--report-every" arg:"TIME" topic:"" help:"write it also while the job runs, each TIME"`
 	TraceFile      string     `name:"--trace" arg:"FILE" topic:"" under:"Telling" help:"write what took how long, for ui.perfetto.dev"`

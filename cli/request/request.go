@@ -217,7 +217,7 @@ func ends(j option.Job) job.Ends {
 
 // consumption reports whether somebody wants to know what the job consumes.
 func consumption(j option.Job) bool {
-	return j.Consumed != "" || j.UsageFile != "" || j.ReportFile != ""
+	return j.Consumed != "" || j.ReportFile != ""
 }
 
 // launchers are those of all --env-compat, each once.

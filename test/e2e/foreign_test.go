@@ -22,7 +22,6 @@ func TestWritingWhereOthersHaveLinks(t *testing.T) {
 	for what, args := range map[string][]string{
 		"--report":                   {"--report", "FILE"},
 		"--report-every":             {"--report", "FILE", "--report-every", "1"},
-		"--usage-file":               {"--usage-file", "FILE"},
 		"--trace":                    {"--trace", "FILE"},
 		"--trace-svg":                {"--trace-svg", "FILE"},
 		"--json":                     {"--json=FILE"},
