@@ -56,7 +56,7 @@ func newDialer(j option.Job, sys System, guard []string, starter func(reach.Self
 	d := &dialer{build: self.Build}
 	d.Here = &reach.Child{Self: self, Env: request.HelperEnv(sys.Environ), Stay: batch.BySessions(batch.World{Env: job.Variables(sys.Environ)}) != nil && !hasTerminal()}
 	self = attached.attach(self.Ship(j.ShipHelper)).Watched(watching(steps)).LoginShell(sys.getenv("SHELL"))
-	if starter == nil || j.Fallback != "" {
+	if starter == nil || j.BatchOption().Fallback {
 		err = d.choose(j, sys, program, self, logins, log)
 	}
 	if starter != nil {

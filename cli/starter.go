@@ -45,7 +45,7 @@ func (c *call) useStarter() error {
 	path, err := c.programOf(by)
 	switch {
 	case err == nil:
-	case s.Asked && c.line.Job.Fallback == "":
+	case s.Asked && !c.line.Job.BatchOption().Fallback:
 		return &fault.Error{Text: fmt.Sprintf("-launcher %s: %s not found in the PATH", c.line.Job.Launcher, by.Program), Remedy: "put it there, or use -launcher ssh"}
 	default:
 		c.warnings = append(c.warnings, job.Note{Text: fmt.Sprintf("warning: %s not found, using ssh: %s will not account for ranks on %s", by.Program, s.System.Name, foldNodes(c.req.Nodes))})
@@ -123,7 +123,7 @@ func foldNodes(nodes []job.NodeDef) string {
 // byStarter is the way by the batch system's starter, and by others if that fails and the user allows it.
 func (c *call) byStarter(self reach.Self, others reach.Ways) reach.Way {
 	way := c.starterOnly(self)
-	if c.line.Job.Fallback == "" {
+	if !c.line.Job.BatchOption().Fallback {
 		return way
 	}
 	here := func(host reach.Host) bool {
@@ -140,7 +140,7 @@ func (c *call) fellBack(host reach.Host, err error) {
 	if errors.As(err, &e) {
 		why = e.Why
 	}
-	c.req.RM.Starter, c.req.RM.Grade = c.line.Job.Fallback, job.Loose
+	c.req.RM.Starter, c.req.RM.Grade = "ssh", job.Loose
 	c.env.Say(fmt.Sprintf("warning: %s failed on %s (%s), using ssh for all hosts: %s will not account for them", c.starter.System.Starter.Program, host.Name, why, c.starter.System.Name))
 }
 

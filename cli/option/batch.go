@@ -11,11 +11,14 @@ type BatchOption struct {
 	Text      string        // as it was given
 	WholeJob  bool          // scope=job: inside a step of Slurm, use all of the job
 	Margin    time.Duration // margin=TIME: end the job so long before the batch system does
+	Fallback  bool          // fallback=ssh: reach all hosts by ssh if the batch system's starter fails on one
 	KillDelay time.Duration // kill-delay=TIME: what the batch system leaves between SIGTERM and SIGKILL
 }
 
 // Choices are what it may begin with.
-func (BatchOption) Choices() []string { return []string{"scope=job", "margin=TIME", "kill-delay=TIME"} }
+func (BatchOption) Choices() []string {
+	return []string{"scope=job", "margin=TIME", "kill-delay=TIME", "fallback=ssh"}
+}
 
 func (b *BatchOption) UnmarshalText(text []byte) (err error) {
 	*b = BatchOption{Text: string(text)}
@@ -25,12 +28,16 @@ func (b *BatchOption) UnmarshalText(text []byte) (err error) {
 		if b.WholeJob = value == "job"; !b.WholeJob && value != "step" {
 			err = fmt.Errorf("scope: %q is not one of step, job", value)
 		}
+	case "fallback":
+		if b.Fallback = value == "ssh"; !b.Fallback {
+			err = fmt.Errorf("fallback: %q is not ssh", value)
+		}
 	case "margin":
 		b.Margin, err = batchTime(key, value)
 	case "kill-delay":
 		b.KillDelay, err = batchTime(key, value)
 	default:
-		err = fmt.Errorf("%q is not one of scope=, margin=, kill-delay=", b.Text)
+		err = fmt.Errorf("%q is not one of scope=, margin=, kill-delay=, fallback=", b.Text)
 	}
 	return err
 }
@@ -53,6 +60,8 @@ func (j Job) BatchOption() (all BatchOption) {
 		switch all.Text = one.Text; key {
 		case "scope":
 			all.WholeJob = one.WholeJob
+		case "fallback":
+			all.Fallback = one.Fallback
 		case "margin":
 			all.Margin = one.Margin
 		default:

@@ -8,17 +8,18 @@ import (
 
 // Of several --batch-option each key counts, and the last value of one.
 func TestBatchOption(t *testing.T) {
-	line, err := Mpiexec(signals).Parse([]string{"--batch-option", "margin=60", "--batch-option=scope=job", "--batch-option", "KILL-DELAY=1:00:00", "--batch-option", "margin=1m30s", "a"}, Sources{})
+	line, err := Mpiexec(signals).Parse([]string{"--batch-option", "margin=60", "--batch-option=scope=job", "--batch-option", "KILL-DELAY=1:00:00", "--batch-option", "fallback=ssh", "--batch-option", "margin=1m30s", "a"}, Sources{})
 	got := line.Job.BatchOption()
-	if got.Text = ""; err != nil || got != (BatchOption{WholeJob: true, Margin: 90 * time.Second, KillDelay: time.Hour}) {
+	if got.Text = ""; err != nil || got != (BatchOption{WholeJob: true, Fallback: true, Margin: 90 * time.Second, KillDelay: time.Hour}) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for value, want := range map[string]string{
 		"scope=all":    `--batch-option: scope: "all" is not one of step, job`,
 		"margin=soon":  `--batch-option: margin: "soon" is not a time such as 90, 1h30m or 01:30:00`,
+		"fallback=rsh": `--batch-option: fallback: "rsh" is not ssh`,
 		"margin=0":     `--batch-option: margin: "0" is too short; more than 0`,
 		"kill-delay":   `--batch-option: kill-delay: "" is not a time such as 90, 1h30m or 01:30:00`,
-		"rankfile=yes": `--batch-option: "rankfile=yes" is not one of scope=, margin=, kill-delay=`,
+		"rankfile=yes": `--batch-option: "rankfile=yes" is not one of scope=, margin=, kill-delay=, fallback=`,
 	} {
 		if _, err := Mpiexec(signals).Parse([]string{"--batch-option", value, "a"}, Sources{}); err == nil || err.Error() != want {
 			t.Errorf("%s: %v\nwant %s", value, err, want)

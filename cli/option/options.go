@@ -166,7 +166,7 @@ type Job struct {
 	HybridHosts  bool          `name:"-hybrid-hosts" topic:"" under:"Where ranks run" help:"the hosts share no folders"`
 	Simulate     int           `name:"--simulate-nodes" rival:"hosts" arg:"K" topic:"" under:"Where ranks run" help:"this machine plays K nodes: sim0, sim1 and so on"`
 	RMK          string        `name:"-rmk" rival:"hosts" arg:"NAME" also:"--rm --no-rm=none" words:"auto,none,user,flux,slurm,lsf,sge,cobalt,pbs,ll,condor,alps,file" topic:"" under:"Where ranks run" default:"auto" help:"take the hosts that a batch system gave"`
-	Batch        []BatchOption `name:"--batch-option" arg:"KEY=VALUE" topic:"" under:"Where ranks run" help:"for batch systems: scope=job, margin=T, kill-delay=T"`
+	Batch        []BatchOption `name:"--batch-option" arg:"KEY=VALUE" topic:"" under:"Where ranks run" help:"what only jobs of batch systems have: margin=60"`
 	RMFile       string        `name:"--rm-file" rival:"hosts" arg:"FILE[:FORM]" topic:"" under:"Where ranks run" help:"an allocation in a file; FORM: nodes, counts or pe"`
 	AllowOutside bool          `name:"--allow-outside" topic:"" under:"Where ranks run" help:"hosts that are not those of the batch system's job, too"`
 	Iface        Iface         `name:"-iface" env:"HYDRA_IFACE I_MPI_HYDRA_IFACE" arg:"NAME|CIDR" topic:"" under:"Reaching hosts" help:"whose address ranks are told to use: ib0, 10.1.0.0/16"`
@@ -242,7 +242,6 @@ type Job struct {
 	Launcher        string      `name:"-launcher" mca:"plm" default:"auto" env:"HYDRA_LAUNCHER HYDRA_BOOTSTRAP I_MPI_HYDRA_BOOTSTRAP" also:"-bootstrap" arg:"NAME" words:"auto,ssh,slurm,srun,slurm-one,slurm-each,sge,qrsh,sge-streams,lsf,blaunch,flux,pbs,rsh,fork,exec" topic:"Reaching hosts" help:"ssh (ours), slurm, sge, lsf, flux, pbs, fork, exec" hint:"for the hosts of a batch system use -rmk, for other ways -launcher exec with -launcher-exec 'COMMAND %h'"`
 	LauncherExec    Words       `name:"-launcher-exec" mca:"plm_rsh_agent plm_ssh_agent" env:"HYDRA_LAUNCHER_EXEC HYDRA_BOOTSTRAP_EXEC I_MPI_HYDRA_BOOTSTRAP_EXEC" also:"-bootstrap-exec" arg:"COMMAND" topic:"Reaching hosts" help:"program instead of ssh, or 'kubectl exec -i %h --'"`
 	LauncherArgs    Words       `name:"-launcher-args" mca:"plm_rsh_args plm_ssh_args" takes:"any" env:"HYDRA_LAUNCHER_EXTRA_ARGS I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS HYDRA_LAUNCH_EXTRA_ARGS" also:"-bootstrap-exec-args" arg:"WORDS" topic:"" help:"further arguments for that program"`
-	Fallback        string      `name:"--launcher-fallback" arg:"WAY" words:"ssh" topic:"" under:"Reaching hosts" help:"ssh: for all hosts, if a batch system's starter fails"`
 	SSHConfig       string      `name:"--ssh-config" arg:"FILE" topic:"" help:"ssh_config to read instead of ~/.ssh/config; none: none"`
 	SSHOptions      []SSHOption `name:"--ssh-option" arg:"KEY=VALUE" topic:"" help:"an option of ssh_config for all hosts; may be repeated"`
 	ShipHelper      string      `name:"--ship-helper" default:"auto" arg:"WHEN" takes:"attached" implied:"always" words:"auto,always,never" topic:"" help:"send our program to the hosts: auto, always, never"`

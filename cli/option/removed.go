@@ -7,18 +7,19 @@ import (
 // removed are options that an earlier version had, by name, and values of options that we have, as name=value, each with what to
 // use instead. A row stays for one release.
 var removed = map[string]string{
-	"display-map=full": "use --display map-devel",
-	"enforce-rm":       "use --limit hmem=SIZE, with what the batch system gave on each host",
-	"mem-metric":       "leave it out: the memory of processes is their resident sets",
-	"no-mpi-hints":     "choose Open MPI's network yourself, as with --mca pml ucx, and it gets no hint of one",
-	"rm-kill-delay":    "use --batch-option kill-delay=TIME",
-	"rm-lsf-rankfile":  "use -hostfile $LSB_DJOB_RANKFILE",
-	"rm-margin":        "use --batch-option margin=TIME",
-	"rm-scope":         "use --batch-option scope=job",
-	"status-signal":    "use mpiexec --status JOB",
-	"usage-file":       "use --usage=lines, which prints them on standard error, or --report FILE",
-	"suspend=free":     "use --suspend, which keeps the CPUs, or --migrate, which frees hosts",
-	"preemptible":      "use --suspend and --resume-job, --checkpoint, or --migrate",
+	"display-map=full":  "use --display map-devel",
+	"enforce-rm":        "use --limit hmem=SIZE, with what the batch system gave on each host",
+	"launcher-fallback": "use --batch-option fallback=ssh",
+	"mem-metric":        "leave it out: the memory of processes is their resident sets",
+	"no-mpi-hints":      "choose Open MPI's network yourself, as with --mca pml ucx, and it gets no hint of one",
+	"rm-kill-delay":     "use --batch-option kill-delay=TIME",
+	"rm-lsf-rankfile":   "use -hostfile $LSB_DJOB_RANKFILE",
+	"rm-margin":         "use --batch-option margin=TIME",
+	"rm-scope":          "use --batch-option scope=job",
+	"status-signal":     "use mpiexec --status JOB",
+	"usage-file":        "use --usage=lines, which prints them on standard error, or --report FILE",
+	"suspend=free":      "use --suspend, which keeps the CPUs, or --migrate, which frees hosts",
+	"preemptible":       "use --suspend and --resume-job, --checkpoint, or --migrate",
 }
 
 // Removed returns the error of whoever uses an option that an earlier version had, or a value of one (name=value); nil: it

@@ -110,7 +110,7 @@ func fallsBack(t *testing.T, b *bed) {
 		t.Errorf("exit %d: %s%s", res.code, res.out, res.err)
 	}
 	report := filepath.Join(t.TempDir(), "report")
-	res := b.start(t, job{env: env, args: []string{"-v", "-launcher", "lsf", "--launcher-fallback", "ssh", "--report", report, "hostname"}}).wait(t)
+	res := b.start(t, job{env: env, args: []string{"-v", "-launcher", "lsf", "--batch-option", "fallback=ssh", "--report", report, "hostname"}}).wait(t)
 	for text, want := range map[string]int{
 		"mpiexec: warning: blaunch failed on n2 (n2 is drained), using ssh for all hosts: lsf will not account for them\n": 1,
 		"ranks on 2 hosts are not visible to lsf (started by ssh)\n":                                                       1,
