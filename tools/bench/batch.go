@@ -31,26 +31,18 @@ const (
 	andArg    = "--and"
 )
 
-// A batchSystem is one of those that a field may have. Home is shared, as on most clusters: so hosts reach each other by ssh.
+// A batchSystem is one that a field may have. Home is shared, as on most clusters: so hosts reach each other by ssh.
 type batchSystem struct {
-	name    string
 	missing func() error // why this machine cannot have it
-	options testbed.Options
+	bed     testbed.Options
 	// submit hands in a script and waits for its end; it gets hosts with a task each.
 	submit func(hosts int, out, errs, script string) []string
-	cases  func(dir string) []batchCase
 }
 
-// A batchCase is run inside of a job on so many hosts. floor, if there is one, is a whole command.
-type batchCase struct {
-	testCase
-	hosts int
-}
-
-var batchSystems = []batchSystem{
-	{"Slurm", testbed.NoSlurm, testbed.Options{Hosts: 32, SharedHome: true, Slurm: true}, sbatch, slurmCases},
-	{"Grid Engine", testbed.NoSGE, testbed.Options{Hosts: 8, SharedHome: true, SGE: true}, qsub, sgeCases},
-}
+var (
+	slurm      = batchSystem{testbed.NoSlurm, testbed.Options{Hosts: 32, SharedHome: true, Slurm: true}, sbatch}
+	gridEngine = batchSystem{testbed.NoSGE, testbed.Options{Hosts: 8, SharedHome: true, SGE: true}, qsub}
+)
 
 func sbatch(hosts int, out, errs, script string) []string {
 	return []string{"sbatch", "-W", "-Q", "-N" + strconv.Itoa(hosts), "--ntasks-per-node=1", "-t", "60", "-o", out, "-e", errs, script}
@@ -63,107 +55,31 @@ func qsub(hosts int, out, errs, script string) []string {
 // inJob are the rounds of these cases: the median of five.
 var inJob = rounds{least: 5, most: 5}
 
-// one is a rank on each of so many hosts, in turns with Hydra by the same starter.
-func one(name, starter string, hosts int) batchCase {
-	words := []string{"-launcher", starter, "-n", strconv.Itoa(hosts), "/bin/true"}
-	hydras := slices.Clone(words)
-	hydras[1], _, _ = strings.Cut(starter, "-") // which knows one way only
-	return batchCase{testCase{name: name + ", " + strconv.Itoa(hosts) + " hosts", rival: hydra, rounds: inJob,
-		ours: append([]string{"--no-pin"}, words...), theirs: hydras}, hosts}
+// slurmCases start a rank on each of 32 hosts, by one srun beside Hydra, and by a srun for each host beside ssh, by which
+// the batch system does not see the ranks.
+func (b *bench) slurmCases(dir string) []testCase {
+	const hosts = 32
+	ours := func(starter string) []string {
+		return []string{filepath.Join(dir, "mpiexec"), "--no-pin", "-launcher", starter, "-n", strconv.Itoa(hosts), "/bin/true"}
+	}
+	return []testCase{
+		{name: "one srun, 32 hosts", hosts: hosts, figures: within(1.3), rounds: inJob, ours: ours("slurm-one"),
+			theirs: b.hydras("-launcher", "slurm", "-n", strconv.Itoa(hosts), "/bin/true"),
+			floor:  []string{"srun", "-N32", "-n32", "--overlap", "--mpi=none", "/bin/true"}},
+		{name: "a srun for each of 32 hosts, beside ssh", hosts: hosts, figures: within(1.5), rounds: inJob, ours: ours("slurm-each"), theirs: ours("ssh")},
+	}
 }
 
-// toSSH is the same of ours, in turns with ssh, by which the batch system does not see the ranks.
-func toSSH(name, starter string, hosts int) batchCase {
-	c := one(name, starter, hosts)
-	c.name, c.rival, c.theirs = c.name+", to ssh", ourselves, slices.Clone(c.ours)
-	c.theirs[slices.Index(c.theirs, starter)] = "ssh"
-	return c
+// sgeCases start a rank on each of 8 hosts by qrsh, beside Hydra.
+func (b *bench) sgeCases(dir string) []testCase {
+	words := []string{"-launcher", "sge", "-n", "8", "/bin/true"}
+	return []testCase{{name: "qrsh, 8 hosts", hosts: 8, figures: within(1.1), rounds: inJob,
+		ours: append([]string{filepath.Join(dir, "mpiexec"), "--no-pin"}, words...), theirs: b.hydras(words...)}}
 }
 
-// bulk is how much a rank of another host writes.
-const bulk = 64 << 20
-
-func slurmCases(dir string) []batchCase {
-	var list []batchCase
-	for _, n := range []int{8, 32} {
-		once := one("one srun", "slurm-one", n)
-		c := one("srun", "slurm-each", n)
-		c.floor = []string{"srun", "-N" + strconv.Itoa(n), "-n" + strconv.Itoa(n), "--overlap", "--mpi=none", "/bin/true"}
-		once.floor = c.floor
-		list = append(list, c, once, toSSH("srun", "slurm-each", n))
-	}
-	file := filepath.Join(dir, "bulk")
-	return append(list,
-		batchCase{testCase{name: "srun, output to srun's", rival: ourselves, rounds: inJob,
-			ours:   []string{"--no-pin", "-launcher", "slurm", "-hosts", "n2", "-n", "1", "cat", file},
-			theirs: []string{"srun", "-N1", "-n1", "-w", "n2", "--overlap", "--mpi=none", "cat", file}}, 2},
-		batchCase{testCase{name: "1 host in a job of Slurm's, to outside", rival: ourselves, rounds: rounds{least: 15, most: 15},
-			ours: []string{"-n", "1", "/bin/true"}, theirs: []string{"-rmk", "none", "-n", "1", "/bin/true"}}, 1})
-}
-
-func sgeCases(dir string) []batchCase {
-	calls, streams := one("qrsh", "sge", 8), one("qrsh", "sge-streams", 8)
-	return []batchCase{calls, toSSH("qrsh", "sge", 8),
-		{testCase{name: "qrsh, 8 hosts, to its streams", rival: ourselves, rounds: inJob, ours: calls.ours, theirs: streams.ours}, 8},
-		{testCase{name: "qrsh, output to its streams", rival: ourselves, rounds: inJob,
-			ours:   []string{"--no-pin", "-launcher", "sge", "-n", "2", "-ppn", "1", "cat", filepath.Join(dir, "bulk")},
-			theirs: []string{"--no-pin", "-launcher", "sge-streams", "-n", "2", "-ppn", "1", "cat", filepath.Join(dir, "bulk")}}, 2}}
-}
-
-// batches measures the cases inside of batch systems whose names contain only. Each system has a field
-// of its own, so that its daemons disturb nothing else.
-func (b *bench) batches(ctx context.Context, only string) error {
-	for _, system := range batchSystems {
-		if !slices.ContainsFunc(system.cases(""), func(c batchCase) bool { return strings.Contains(c.name, only) }) {
-			continue
-		}
-		if err := system.missing(); err != nil {
-			fmt.Printf("\nNothing was measured inside of %s: %v\n", system.name, err)
-			continue
-		}
-		rows, err := b.inside(ctx, system, only)
-		if err != nil {
-			return fmt.Errorf("%s: %w", system.name, err)
-		}
-		fmt.Printf("\nInside of a job of %s; load average behind: %s\n\n%s\n%s", system.name, load(), table(rows), verdicts(rows))
-	}
-	return nil
-}
-
-// inside measures a system's cases, each in a job.
-func (b *bench) inside(ctx context.Context, system batchSystem, only string) (rows []row, err error) {
-	if err := find(&b.hydra); err != nil {
-		return nil, err
-	}
-	dir, err := os.MkdirTemp("build", "batch-") // the hosts of a field see build, but not bin
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	if dir, err = filepath.Abs(dir); err != nil {
-		return nil, err
-	}
-	ours := filepath.Join(dir, "mpiexec")
-	if err := errors.Join(copyFile(b.ours, ours), copyFile(b.self, filepath.Join(dir, "bench")), os.WriteFile(filepath.Join(dir, "bulk"), make([]byte, bulk), 0o644)); err != nil {
-		return nil, err
-	}
-	field, err := testbed.Up(ctx, system.options)
-	if err != nil {
-		return nil, err
-	}
-	defer field.Down()
-	for _, c := range system.cases(dir) {
-		if !strings.Contains(c.name, only) {
-			continue
-		}
-		fmt.Fprintf(os.Stderr, "bench: %s\n", c.name)
-		r, err := b.batched(ctx, field, system, c, dir)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", c.name, err)
-		}
-		rows = append(rows, r)
-	}
-	return rows, nil
+// copyTo copies our program and this one to a folder that the hosts see.
+func (b *bench) copyTo(dir string) error {
+	return errors.Join(copyFile(b.ours, filepath.Join(dir, "mpiexec")), copyFile(b.self, filepath.Join(dir, "bench")))
 }
 
 func copyFile(from, to string) error {
@@ -174,54 +90,34 @@ func copyFile(from, to string) error {
 	return os.WriteFile(to, program, 0o755)
 }
 
-// words are the commands of a case, in the order of the sides of a row. What is compared with ours and is
-// no launcher is named with all its words.
-func (c batchCase) words(ours, theirs string) [][]string {
-	sides := [][]string{append([]string{ours}, c.ours...), c.theirs}
-	if strings.HasPrefix(c.theirs[0], "-") {
-		sides[1] = append([]string{theirs}, c.theirs...)
-	}
-	if c.floor != nil {
-		sides = append(sides, c.floor)
-	}
-	return sides
-}
-
 // batched runs all rounds of a case in one job.
-func (b *bench) batched(ctx context.Context, field *testbed.Field, system batchSystem, c batchCase, dir string) (row, error) {
+func (b *bench) batched(ctx context.Context, system *batchSystem, c testCase, dir string) (sides [3][]sample, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Minute)
 	defer cancel()
-	r := row{name: c.name, rival: c.rival}
-	ours := filepath.Join(dir, "mpiexec")
-	theirs := map[rival]string{hydra: b.hydra, ourselves: ours}[c.rival]
-	words := []string{filepath.Join(dir, "bench"), roundsArg, strconv.Itoa(c.rounds.least)}
-	for i, side := range c.words(ours, theirs) {
-		if i > 0 {
-			words = append(words, andArg)
-		}
-		words = append(words, side...)
+	words := slices.Concat([]string{filepath.Join(dir, "bench"), roundsArg, strconv.Itoa(c.rounds.least)}, c.ours, []string{andArg}, c.theirs)
+	if c.floor != nil {
+		words = slices.Concat(words, []string{andArg}, c.floor)
 	}
 	out, errs, script := filepath.Join(dir, "out"), filepath.Join(dir, "errors"), filepath.Join(dir, "script")
 	os.Remove(out) // Grid Engine adds to what is there
 	os.Remove(errs)
 	if err := os.WriteFile(script, []byte("#!/bin/sh\nexec "+quote(words)+"\n"), 0o755); err != nil {
-		return r, err
+		return sides, err
 	}
 	submit := system.submit(c.hosts, out, errs, script)
-	cmd := field.Command(ctx, nil, submit[0], submit[1:]...)
-	said, err := cmd.CombinedOutput()
+	said, err := b.field.Command(ctx, nil, submit[0], submit[1:]...).CombinedOutput()
 	told, _ := os.ReadFile(out)
 	failed, _ := os.ReadFile(errs)
 	if err == nil {
-		r.sides, err = parseRounds(string(told))
+		sides, err = parseRounds(string(told))
 	}
-	if err == nil && len(r.sides[0]) != c.rounds.least {
-		err = fmt.Errorf("%d rounds of %d are there", len(r.sides[0]), c.rounds.least)
+	if err == nil && len(sides[0]) != c.rounds.least {
+		err = fmt.Errorf("%d rounds of %d are there", len(sides[0]), c.rounds.least)
 	}
 	if err != nil {
-		return r, fmt.Errorf("%w\n%s%s%s", err, said, told, failed)
+		return sides, fmt.Errorf("%w\n%s%s%s", err, said, told, failed)
 	}
-	return r, nil
+	return sides, nil
 }
 
 // quote makes one command of a shell's of words that have no quotes.

@@ -4,42 +4,35 @@ package main
 
 import (
 	"context"
-	"fmt"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"remshell/text"
+	"remshell/tools/testbed"
 )
 
-const manyHosts = 64
-
-// hello is an MPI program of MPICH 3.4.1, which works over TCP (testdata/mpich341.sh).
-const hello = "build/programs/hello"
-
-// A rival is what ours is compared with.
-type rival string
-
+// MPI programs of testdata/programs.sh. The first is of MPICH 3.4.1, which works over TCP.
 const (
-	hydra     rival = "Hydra"
-	mpirun    rival = "mpirun" // Open MPI's
-	ourselves rival = "ours"   // with other options: what a part of it costs
+	hello     = "build/programs/hello"
+	openHello = "build/programs/hello.openmpi"
 )
 
-// A testCase is one comparison. The lists of words follow the name of each program.
+// A testCase is a command of ours, in turns with what it is compared with.
 type testCase struct {
-	name   string
-	onHead bool // on the head of the field; else on this machine
-	rival  rival
-	theirs []string
-	ours   []string
-	feed   int64    // bytes of standard input; the words of theirs are then a whole command
-	floor  []string // arguments of our floor; nil: there is none
-	busy   int      // so many loops of ours want the CPUs meanwhile
-	warm   bool     // cases before it have filled all caches
-	fresh  []string // hosts that lose what a run has left there before the next
-	rate   int64    // of the links to these, in bits per second; 0: as fast as they are
-	rounds rounds
+	name    string
+	ours    []string
+	theirs  []string // the same work by a peer; nil: there is none
+	floor   []string // the least that could do it; nil: there is none
+	figures []figure
+	rounds  rounds
+	hosts   int      // in the job of a batch system in which it runs
+	busy    int      // so many loops of ours want the CPUs meanwhile
+	fresh   []string // hosts that lose what a run has left there before the next
+	ranks   int      // of an exchange, which tells its time itself; 0: it is none
 }
 
 // rounds say how often a case is run: until time is up, but within bounds.
@@ -48,133 +41,163 @@ type rounds struct {
 	time        time.Duration
 }
 
-// cases are all comparisons on hosts of that list, the most important ones with the
-// most time. Together they take some five minutes on two cores, and those of exchange.go five.
-func cases(ours, self, names string) []testCase {
-	all := strings.Split(names, ",")
+// A figure is a value of each run. If there is a peer, the goal is the greatest ratio to the peer's value, else
+// the greatest value.
+type figure struct {
+	unit string
+	of   func(sample) float64
+	goal float64 // 0: there is none
+}
+
+func wall(s sample) float64   { return float64(s.wall) / float64(time.Millisecond) }
+func cpu(s sample) float64    { return float64(s.cpu) / float64(time.Millisecond) }
+func memory(s sample) float64 { return float64(s.peak) / (1 << 20) }
+
+// within is the wall time, with its goal.
+func within(goal float64) []figure { return []figure{{"ms", wall, goal}} }
+
+// A group is cases that share a field.
+type group struct {
+	bed   testbed.Options // of no hosts: the cases run on this machine
+	batch *batchSystem    // the cases run in its jobs; nil: in none
+	cases []testCase
+}
+
+// groups are all cases. dir is a folder of the bench that all hosts see.
+func (b *bench) groups(dir string) []group {
+	return []group{
+		{cases: slices.Concat(b.localCases(), b.waitingCases(), b.streamCases(), b.exchangeCases(0, 512, 256), b.largeCases(dir))},
+		{bed: testbed.Options{Hosts: 64}, cases: slices.Concat(b.hostCases(), b.exchangeCases(8, 128, 32), b.deliveryCases())},
+		{bed: testbed.Options{Hosts: 1000}, cases: b.scaleCases(1000)},
+		{bed: slurm.bed, batch: &slurm, cases: b.slurmCases(dir)},
+		{bed: gridEngine.bed, batch: &gridEngine, cases: b.sgeCases(dir)},
+	}
+}
+
+// localCases start ranks on this machine, without SSH.
+func (b *bench) localCases() []testCase {
+	one := []string{"-n", "1", "/bin/true"}
+	many := []string{"-hosts", "localhost:256", "-n", "256", "/bin/true"}
+	busy := []string{"-hosts", "localhost:8", "-n", "8", hello}
+	open := []string{"-n", "16", openHello}
+	return []testCase{
+		{name: "true, 1 local rank", figures: within(0.8), rounds: rounds{20, 100, 5 * time.Second},
+			ours: b.own(one...), theirs: b.hydras(one...), floor: []string{b.self, floorArg, "fork", "/bin/true", "1"}},
+		{name: "true, 256 local ranks", figures: within(0.9), rounds: rounds{7, 20, 12 * time.Second},
+			ours: b.own(many...), theirs: b.hydras(many...), floor: []string{b.self, floorArg, "fork", "/bin/true", "256"}},
+		{name: "MPICH hello, 8 local ranks, a busy loop on each CPU", figures: within(1.25), rounds: rounds{5, 15, 20 * time.Second},
+			ours: b.own(busy...), theirs: b.hydras(busy...), busy: runtime.NumCPU()},
+		{name: "Open MPI hello, 16 local ranks", figures: within(0.5), rounds: rounds{5, 5, 0},
+			ours: b.own(slices.Concat(oursYields, []string{"-host", "localhost:16"}, open)...), theirs: b.mpiruns(slices.Concat(mpirunYields, open)...)},
+	}
+}
+
+// hostCases start a rank on each host, over SSH. Ours are not bound: all hosts are this machine, so that the first
+// core of each is the same one. Hydra binds nothing by itself.
+func (b *bench) hostCases() []testCase {
 	var list []testCase
-	for _, n := range []int{1, 8, manyHosts} {
-		list = append(list, onHosts("true", "/bin/true", all[:n], rounds{5, 20, 8 * time.Second}))
+	for _, n := range []int{1, 8, 64} {
+		words := []string{"-hosts", hostNames(n), "-n", strconv.Itoa(n), "/bin/true"}
+		list = append(list, testCase{name: "true, " + text.Count(n, "host"), figures: within(0), rounds: rounds{5, 20, 8 * time.Second},
+			ours: b.own(append([]string{"--no-pin"}, words...)...), theirs: b.hydras(append([]string{"-launcher", "ssh"}, words...)...),
+			floor: []string{b.self, floorArg, "ssh", "/bin/true", hostNames(n)}})
 	}
-	list[2].rounds = rounds{5, 8, 30 * time.Second}
-	for _, n := range []int{1, 8, manyHosts} {
-		c := onHosts("hello", hello, all[:n], rounds{3, 20, 6 * time.Second})
-		c.floor = nil // nobody would answer the ranks' PMI
-		list = append(list, c)
+	all := &list[len(list)-1]
+	all.figures, all.rounds = []figure{{"ms", wall, 0.3}, {"ms of CPU", cpu, 0.033}}, rounds{5, 8, 30 * time.Second}
+	open := []string{"-host", hostNames(8), "-n", "8", openHello}
+	return append(list, testCase{name: "Open MPI hello, 8 hosts", figures: []figure{{"ms", wall, 0.5}, {"ms of CPU", cpu, 0.2}}, rounds: rounds{5, 5, 0},
+		ours: b.own(slices.Concat(oursYields, []string{"--no-pin"}, open)...), theirs: b.mpiruns(slices.Concat(mpirunYields, open)...)})
+}
+
+// scaleCases start a rank on each of so many hosts. All share this machine: a login may take longer than on a machine of
+// its own.
+func (b *bench) scaleCases(n int) []testCase {
+	return []testCase{{name: "true, " + text.Count(n, "host"), figures: []figure{{"ms", wall, 0}, {"ms of CPU", cpu, 0}, {"MiB", memory, 0}}, rounds: rounds{2, 2, 0},
+		ours: b.own("--no-pin", "--connect-timeout", "300", "-hosts", hostNames(n), "-n", strconv.Itoa(n), "/bin/true")}}
+}
+
+// waitingCases are MPI programs whose ranks wait for each other all the time, with two ranks for each CPU: each library
+// under its own launcher and under ours. How ranks wait decides here: Open MPI's yield, MPICH's spin.
+func (b *bench) waitingCases() []testCase {
+	n := strconv.Itoa(2 * runtime.NumCPU())
+	here := []string{"-host", "localhost:" + n}
+	open := []string{"-n", n, "build/programs/reduce.openmpi", "20000"}
+	mpich := []string{"-n", n, "build/programs/reduce.mpich4", "200"}
+	r := rounds{5, 10, 20 * time.Second}
+	return []testCase{
+		{name: "Open MPI allreduce, two ranks for each CPU", figures: within(1.3), rounds: r, ours: b.own(slices.Concat(here, open)...), theirs: b.mpiruns(slices.Concat(mpirunOptions, open)...)},
+		{name: "MPICH allreduce, two ranks for each CPU", figures: within(1.3), rounds: r, ours: b.own(slices.Concat(here, mpich)...), theirs: b.hydras(mpich...)},
 	}
-	claims := list[2]
-	claims.name, claims.rival, claims.warm, claims.floor = "claims, 64 hosts, to none", ourselves, true, nil
-	claims.theirs = append([]string{"-q", "--ledger", "/dev/null"}, claims.ours...)
-	claims.rounds = rounds{7, 15, 40 * time.Second}
-	list = append(list, claims)
-	// As many ranks that wait by spinning take 20 s on two cores, whoever starts them.
-	list[5].warm, list[5].rounds = true, rounds{1, 1, 0}
-	list = append(list,
-		here("true", "/bin/true", 1, rounds{20, 100, 5 * time.Second}),
-		here("true", "/bin/true", 256, rounds{7, 20, 12 * time.Second}),
-		here("hello", hello, 8, rounds{5, 20, 10 * time.Second}),
-		besideLoops(here("hello", hello, 8, rounds{5, 15, 20 * time.Second})))
-	return slices.Concat(list, deliveryCases(ours, all), streamCases(self, names), openMPICases(all), waitingCases())
 }
 
-// onHosts is one rank on each host, over SSH. Ours are not bound: all hosts are this
-// machine, so the first core of each is the same one. Hydra binds nothing by itself.
-func onHosts(what, program string, hosts []string, r rounds) testCase {
-	n, list := strconv.Itoa(len(hosts)), strings.Join(hosts, ",")
-	words := []string{"-hosts", list, "-n", n, program}
-	name := what + ", " + n + " hosts"
-	if len(hosts) == 1 {
-		name = what + ", 1 host"
+// largeCases are a launch on 10,000 hosts that this program plays itself, and a plan of a million ranks.
+func (b *bench) largeCases(dir string) []testCase {
+	file := filepath.Join(dir, "state.json")
+	return []testCase{
+		{name: "true, 10000 hosts played in one process", figures: []figure{{"ms", wall, 5000}, {"MiB", memory, 1024}}, rounds: rounds{5, 5, 0},
+			ours: []string{b.self, crowdArg, "10000"}},
+		{name: "plan of 1,000,000 ranks", figures: []figure{{"ms", wall, 2000}, {"MiB", memory, 2048}}, rounds: rounds{5, 5, 0},
+			ours: b.own("--plan", "--cluster-state", file, "-n", "1000000")},
 	}
-	return testCase{name: name, onHead: true, rival: hydra, rounds: r,
-		ours:   append([]string{"--no-pin"}, words...),
-		theirs: append([]string{"-launcher", "ssh"}, words...),
-		floor:  []string{"ssh", program, list}}
 }
 
-// here is n ranks on this machine, without SSH.
-func here(what, program string, n int, r rounds) testCase {
-	words := []string{"-hosts", "localhost:" + strconv.Itoa(n), "-n", strconv.Itoa(n), program}
-	name := what + ", local, " + strconv.Itoa(n) + " ranks"
-	if n == 1 {
-		name, words = what+", local, 1 rank", words[2:]
+func (b *bench) own(words ...string) []string     { return append([]string{b.ours}, words...) }
+func (b *bench) hydras(words ...string) []string  { return append([]string{b.hydra}, words...) }
+func (b *bench) mpiruns(words ...string) []string { return append([]string{b.mpirun}, words...) }
+
+// mpirunOptions let Open MPI's launcher do what ours and Hydra do unasked: run for root, and run more ranks than there
+// are CPUs. Hosts of a field share their CPUs, which no launcher can know; so ranks that wait let others run, under both.
+var (
+	mpirunOptions = []string{"--allow-run-as-root", "--oversubscribe"}
+	mpirunYields  = slices.Concat(mpirunOptions, []string{"-x", "OMPI_MCA_mpi_yield_when_idle=1"})
+	oursYields    = []string{"-genv", "OMPI_MCA_mpi_yield_when_idle", "1"}
+)
+
+// hostNames lists the first n hosts of a field, with a suffix each.
+func hostNames(n int, suffix ...string) string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = "n" + strconv.Itoa(i+1) + strings.Join(suffix, "")
 	}
-	c := testCase{name: name, rival: hydra, rounds: r, ours: words, theirs: words}
-	if program != hello {
-		c.floor = []string{"fork", program, strconv.Itoa(n)}
-	}
-	return c
+	return strings.Join(names, ",")
 }
 
-// besideLoops is a case on a machine on which somebody else wants each CPU.
-func besideLoops(c testCase) testCase {
-	c.busy = runtime.NumCPU()
-	c.name += ", busy machine"
-	return c
-}
-
-// program is what a rival is called here.
-func (b *bench) program(r rival) string {
-	return map[rival]string{hydra: b.hydra, mpirun: b.mpirun, ourselves: b.ours, copies: "/bin/sh"}[r]
-}
-
-// A rivalError is a rival that failed, or did not end. Its case has no figures then, and the others
-// still have theirs: Open MPI's launcher with 256 ranks on two CPUs sometimes takes minutes.
-type rivalError struct {
-	rival rival
-	err   error
-}
-
-func (e *rivalError) Error() string { return fmt.Sprintf("%s failed: %v", e.rival, e.err) }
-func (e *rivalError) Unwrap() error { return e.err }
-
-// measure runs a case: one round that is not counted, unless all is warm, and then the
-// counted ones.
-func (b *bench) measure(ctx context.Context, c testCase) (row, error) {
-	r := row{name: c.name, rival: c.rival}
+// measure runs a case: one round that is not counted, since it fills caches, and then the counted ones.
+func (b *bench) measure(ctx context.Context, c testCase) (sides [3][]sample, err error) {
 	quiet, err := b.makeBusy(c.busy)
 	if err != nil {
-		return r, err
+		return sides, err
 	}
 	defer quiet()
-	defer b.shape(c, 0)
-	if err := b.shape(c, c.rate); err != nil {
-		return r, err
-	}
-	sides := [][]string{
-		append([]string{b.ours}, c.ours...),
-		append([]string{b.program(c.rival)}, c.theirs...),
-		append([]string{b.self, floorArg}, c.floor...),
-	}
-	if c.feed > 0 {
-		c.fed(b.self, sides)
-	}
-	if c.floor == nil {
-		sides = sides[:2]
-	}
-	began, first := time.Now(), -1
-	if c.warm {
-		first = 0
-	}
-	for n := first; n < c.rounds.least || n < c.rounds.most && time.Since(began) < c.rounds.time; n++ {
-		for i, words := range sides {
-			if err := b.forget(c); err != nil {
-				return r, err
+	began := time.Now()
+	for n := -1; n < c.rounds.least || n < c.rounds.most && time.Since(began) < c.rounds.time; n++ {
+		for i, words := range [][]string{c.ours, c.theirs, c.floor} {
+			if words == nil {
+				continue
 			}
-			s, err := b.metered(ctx, run{words: words, onHead: c.onHead})
-			if err != nil && i == 1 && c.rival != ourselves && ctx.Err() == nil {
-				return r, &rivalError{rival: c.rival, err: err}
-			}
+			s, err := b.once(ctx, c, words)
 			if err != nil {
-				return r, err
+				return sides, err
 			}
 			if n >= 0 {
-				r.sides[i] = append(r.sides[i], s)
+				sides[i] = append(sides[i], s)
 			}
 		}
 		if n < 0 {
 			began = time.Now()
 		}
 	}
-	return r, nil
+	return sides, nil
+}
+
+// once runs one command of a case.
+func (b *bench) once(ctx context.Context, c testCase, words []string) (sample, error) {
+	if err := b.forget(c.fresh); err != nil {
+		return sample{}, err
+	}
+	s, err := b.metered(ctx, run{words: words, onHead: b.field != nil, heard: c.ranks > 0})
+	if err == nil && c.ranks > 0 {
+		s.wall, err = exchangeTime(s.said, c.ranks)
+	}
+	return s, err
 }

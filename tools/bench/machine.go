@@ -10,17 +10,15 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"remshell/tools/testbed"
 )
 
 // machine says on what the figures were taken.
-func machine(kind testbed.Kind) string {
+func machine() string {
 	var u unix.Utsname
 	unix.Uname(&u)
-	return fmt.Sprintf("%s; %d CPUs; Linux %s; %s; %s; %s; hosts: %s.\nLoad average before: %s\n",
+	return fmt.Sprintf("%s; %d CPUs; Linux %s; %s; %s; %s.\nLoad average before: %s\n",
 		model(), runtime.NumCPU(), unix.ByteSliceToString(u.Release[:]),
-		firstLine("ssh", "-V"), "Hydra "+hydraVersion(), firstLine("mpirun.openmpi", "--version"), kind, load())
+		firstLine("ssh", "-V"), "Hydra "+hydraVersion(), firstLine("mpirun.openmpi", "--version"), load())
 }
 
 func model() string {

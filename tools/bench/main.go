@@ -1,30 +1,28 @@
 //go:build linux
 
 /*
-Bench measures how long mpiexec plans large jobs for a cluster in a file, what a launch costs
-on 10,000 hosts that it plays itself, and compares its launches with those of Hydra, the launcher of MPICH,
-and, for programs of Open MPI, with those of its mpirun, on the hosts of a field.
+Bench measures what launches cost: beside Hydra, the launcher of MPICH, beside mpirun of Open MPI, beside scp where our
+program is delivered first, and against fixed goals where nobody else does the same.
 
 	           one round                         next round
-	ours ----- Hydra ----- floor        ours ----- Hydra ----- floor  ...
+	ours ----- peer ------ floor        ours ----- peer ------ floor  ...
 	      |
 	      '-- this program again, as a meter: starts the launcher, is subreaper of
-	          all it leaves behind, and tells wall time, CPU and exit code
+	          all it leaves behind, and tells wall time, CPU, memory and exit code
 
 Both start the same ranks on the same hosts, in turns, so that whatever else the
 machine does meets both. A round before the first is not counted: it fills the page
 cache and, with ours, the hosts' program cache. The floor is the least that could do
 the work: over SSH, our client without anything above it; on this machine, a loop of
-forks. Where our program is delivered first, it is compared with scp (delivery.go), the floor then sends it, too.
+forks; in a job of Slurm, srun.
 
 What is counted is the launching side: the launcher and every process it has started
 where it runs, its children and theirs. Hydra's ssh processes count; sshd and what
-it starts on the hosts do not. Only the exchange of exchange.go is timed by the ranks
-themselves, with the servers' CPU time. Inside of a batch system's job (batch.go) the floor is srun.
+it starts on the hosts do not. Only an exchange (exchange.go) is timed by its ranks.
 
-	go run ./bench [-mpiexec PROGRAM] [-hydra PROGRAM] [-mpirun PROGRAM] [-only TEXT]
+	build/bench [-list] [-mpiexec PROGRAM] [-hydra PROGRAM] [-mpirun PROGRAM] [-only TEXT]
 
-It asserts nothing: figures depend on the machine, and what else that does.
+The table that it prints has the rows of doc/performance.md.
 */
 package main
 
@@ -36,6 +34,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -67,10 +66,11 @@ func main() {
 	flag.StringVar(&b.hydra, "hydra", "mpiexec.hydra", "Hydra's `program`")
 	flag.StringVar(&b.mpirun, "mpirun", "mpirun.openmpi", "Open MPI's `program`")
 	only := flag.String("only", "", "run cases with this `text` in their names")
+	list := flag.Bool("list", false, "print the names of the cases, and run none")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	if err := b.run(ctx, *only); err != nil {
+	if err := b.run(ctx, *only, *list); err != nil {
 		fmt.Fprintf(os.Stderr, "bench: %v\n", err)
 		os.Exit(1)
 	}
@@ -79,96 +79,96 @@ func main() {
 // A bench is the programs that are compared and where they are run.
 type bench struct {
 	ours, hydra, mpirun string
-	self                string // this program
-	field               *testbed.Field
+	self                string         // this program
+	field               *testbed.Field // nil: the cases run on this machine
 }
 
-// run measures the cases whose names contain only, and prints the tables.
-func (b *bench) run(ctx context.Context, only string) error {
+// run measures the cases whose names contain only, and prints a table. A case that fails costs its own row.
+func (b *bench) run(ctx context.Context, only string, list bool) error {
 	root, err := testbed.Repo()
 	if err != nil {
 		return err
 	}
-	if err := os.Chdir(root); err != nil {
+	self, err := os.Executable()
+	if err := errors.Join(err, os.Chdir(root), find(&b.ours)); err != nil {
 		return err
 	}
-	if err := find(&b.ours); err != nil {
-		return err
+	b.self = self
+	for _, peer := range []*string{&b.hydra, &b.mpirun} {
+		if err := find(peer); err != nil && !list {
+			fmt.Fprintf(os.Stderr, "bench: %v\n", err) // other rows need it not
+		}
 	}
-	if b.self, err = os.Executable(); err != nil {
-		return err
-	}
-	chosen := slices.DeleteFunc(slices.Clone(planCases), func(c planCase) bool { return !strings.Contains(c.name, only) })
-	rows, err := b.plans(ctx, chosen)
+	dir, err := os.MkdirTemp("build", "bench-") // the hosts of a batch system see build, but not bin
 	if err != nil {
 		return err
 	}
-	fmt.Print(planTable(rows))
-	crowds, err := b.crowds(ctx, only)
-	if err != nil {
+	defer os.RemoveAll(dir)
+	if dir, err = filepath.Abs(dir); err != nil {
 		return err
 	}
-	fmt.Print(crowdTable(crowds))
-	scales, err := b.scales(ctx, only)
-	if err != nil {
-		return err
-	}
-	fmt.Print(scaleTable(scales))
-	launches := slices.ContainsFunc(cases(b.ours, b.self, strings.Repeat("n,", manyHosts)), func(c testCase) bool { return strings.Contains(c.name, only) })
-	swaps := slices.ContainsFunc(exchangeCases, func(c exchangeCase) bool { return strings.Contains(c.name(), only) })
-	if launches || swaps {
-		if err := b.compare(ctx, only); err != nil {
+	if !list {
+		if err := writeState(filepath.Join(dir, "state.json")); err != nil {
 			return err
 		}
+		fmt.Print(machine(), "\n", tableHead)
 	}
-	return b.batches(ctx, only)
+	var errs []error
+	for _, g := range b.groups(dir) {
+		g.cases = slices.DeleteFunc(g.cases, func(c testCase) bool { return !strings.Contains(c.name, only) })
+		switch {
+		case list:
+			for _, c := range g.cases {
+				fmt.Println(c.name)
+			}
+		case len(g.cases) > 0:
+			errs = append(errs, b.measureGroup(ctx, g, dir))
+		}
+	}
+	if !list {
+		fmt.Print("\nLoad average behind: ", load(), "\n")
+	}
+	return errors.Join(errs...)
 }
 
-// compare measures our launches and those of its rivals on the hosts of a field.
-func (b *bench) compare(ctx context.Context, only string) error {
-	err := errors.Join(find(&b.hydra), find(&b.mpirun))
-	if err != nil {
-		return err
+// measureGroup measures cases on a field of their own, so that nothing else disturbs them.
+func (b *bench) measureGroup(ctx context.Context, g group, dir string) error {
+	var err error
+	if g.batch != nil {
+		err = errors.Join(g.batch.missing(), b.copyTo(dir))
 	}
-	b.field, err = testbed.Up(ctx, testbed.Options{Hosts: manyHosts})
-	if err != nil {
-		return err
+	if err == nil && g.bed.Hosts > 0 {
+		b.field, err = testbed.Up(ctx, g.bed)
 	}
-	defer b.field.Down()
-	fmt.Print("\n", machine(b.field.Kind), "\n")
-	var rows []row
-	var unmeasured []string
-	for _, c := range cases(b.ours, b.self, b.field.Names()) {
-		if !strings.Contains(c.name, only) {
-			continue
-		}
+	if err != nil {
+		return fmt.Errorf("not measured: %s and what follows on %d hosts: %w", g.cases[0].name, g.bed.Hosts, err)
+	}
+	if b.field != nil {
+		defer func() { b.field.Down(); b.field = nil }()
+	}
+	var errs []error
+	for _, c := range g.cases {
 		fmt.Fprintf(os.Stderr, "bench: %s\n", c.name)
-		r, err := b.measure(ctx, c)
-		if failed := (*rivalError)(nil); errors.As(err, &failed) {
-			unmeasured = append(unmeasured, fmt.Sprintf("- %s: not measured: %v\n", c.name, failed))
+		measure := b.measure
+		if g.batch != nil {
+			measure = func(ctx context.Context, c testCase) ([3][]sample, error) { return b.batched(ctx, g.batch, c, dir) }
+		}
+		sides, err := measure(ctx, c)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("not measured: %s: %w", c.name, err))
 			continue
 		}
-		if err != nil {
-			return err
-		}
-		rows = append(rows, r)
+		fmt.Print(lines(c, sides))
 	}
-	if len(rows) > 0 {
-		fmt.Print(table(rows), "\n", verdicts(rows))
-	}
-	fmt.Print(strings.Join(unmeasured, ""))
-	swaps, err := b.exchanges(ctx, only)
-	if err != nil {
-		return err
-	}
-	fmt.Print(exchangeTable(swaps), "\nLoad average behind: ", load(), "\n")
-	return nil
+	return errors.Join(errs...)
 }
 
-// find finds a program, before anything is built up.
-func find(program *string) (err error) {
-	if *program, err = exec.LookPath(*program); err != nil {
+// find finds a program.
+func find(program *string) error {
+	path, err := exec.LookPath(*program)
+	if err != nil {
 		return fmt.Errorf("%w; make bench as root on Debian installs and builds all that is needed", err)
 	}
+	*program = path
 	return nil
 }

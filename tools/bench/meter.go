@@ -74,20 +74,6 @@ func (b *bench) metered(ctx context.Context, r run) (sample, error) {
 	return s, nil
 }
 
-// repeated meters a run so many times, after one that fills caches and does not count.
-func (b *bench) repeated(ctx context.Context, rounds int, r run) (samples []sample, err error) {
-	for n := range rounds + 1 {
-		s, err := b.metered(ctx, r)
-		if err != nil {
-			return nil, err
-		}
-		if n > 0 {
-			samples = append(samples, s)
-		}
-	}
-	return samples, nil
-}
-
 // meter runs a command and prints its wall time until it ended, the CPU time of it
 // and of all its descendants, also of those that nobody but we waited for, the memory of
 // the largest of them, and its exit code; and what it wrote, if heard.

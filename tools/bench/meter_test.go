@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -82,20 +81,20 @@ func TestMeterHears(t *testing.T) {
 	}
 }
 
-// A rival that fails costs its own case and no other; that ours fails is an error of the whole.
-func TestARivalThatFails(t *testing.T) {
+// A case of which a command fails has no row, and the others have theirs.
+func TestACaseThatFails(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := testCase{name: "true", rival: mpirun, rounds: rounds{1, 1, 0}}
-	var failed *rivalError
-	b := bench{ours: "/bin/true", mpirun: "/bin/false", self: self}
-	if _, err := b.measure(context.Background(), c); !errors.As(err, &failed) || failed.rival != mpirun {
-		t.Errorf("a rival that fails: got %v", err)
+	good := testCase{name: "good", figures: within(0), rounds: rounds{1, 1, 0}, ours: []string{"/bin/true"}, theirs: []string{"/bin/true"}}
+	bad := good
+	bad.name, bad.theirs = "bad", []string{"/bin/false"}
+	b := bench{self: self}
+	if err := b.measureGroup(context.Background(), group{cases: []testCase{bad, good}}, ""); err == nil || !strings.Contains(err.Error(), "not measured: bad: /bin/false: exit code 1") {
+		t.Errorf("got %v", err)
 	}
-	b = bench{ours: "/bin/false", mpirun: "/bin/true", self: self}
-	if _, err := b.measure(context.Background(), c); err == nil || errors.As(err, &failed) {
-		t.Errorf("ours fails: got %v", err)
+	if sides, err := b.measure(context.Background(), good); err != nil || len(sides[0]) != 1 || len(sides[1]) != 1 || sides[2] != nil {
+		t.Errorf("got %v, %v", sides, err)
 	}
 }

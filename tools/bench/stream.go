@@ -9,8 +9,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -23,46 +23,19 @@ const (
 	feedArg  = "--feed"
 )
 
-// streamCases are those about output and input. self is this program. Hydra 4.0.2 gives up
-// ("assert (!closed)") when its input comes faster than a rank reads, so that input is
-// compared with the same bytes to the same program without a launcher.
-func streamCases(self, names string) []testCase {
+// streamCases are those about output and input. Hydra 4.0.2 gives up ("assert (!closed)") when its input comes faster
+// than a rank reads, so that input is compared with the same bytes to the same program without a launcher.
+func (b *bench) streamCases() []testCase {
 	r := rounds{5, 15, 12 * time.Second}
-	output := func(name string, hosts string, options ...string) testCase {
-		lines, n := "1000000", "4"
-		if hosts != "" {
-			options = append(options, "-hosts", hosts)
-			lines, n = "250000", "8"
-		}
-		words := append(options, "-n", n, self, linesArg, lines)
-		c := testCase{name: name, rival: hydra, rounds: r, theirs: words, ours: append([]string{"-q", "--no-pin"}, words...)}
-		if hosts != "" {
-			c.onHead, c.theirs = true, append([]string{"-launcher", "ssh"}, words...)
-		}
-		return c
-	}
-	input := func(name string, options ...string) testCase {
-		return testCase{name: name, rounds: r, rival: ourselves, feed: 200_000_000,
-			ours: append(append([]string{"-q", "--no-pin"}, options...), "wc", "-c"), theirs: []string{"wc", "-c"}}
-	}
-	eight := strings.Join(strings.Split(names, ",")[:8], ",")
-	far := input("input to all of 32 on 8 hosts, to wc", "-stdin", "all", "-hosts", strings.ReplaceAll(eight, ",", ":4,")+":4", "-n", "32")
-	far.onHead, far.feed = true, 20_000_000
+	lines := []string{"-n", "4", b.self, linesArg, "1000000"}
+	labelled := append([]string{"-l"}, lines...)
+	fed := []string{b.self, feedArg, "200000000"}
 	return []testCase{
-		output("output, 4 local ranks", ""),
-		output("output -l, 4 local ranks", "", "-l"),
-		output("output -l, 8 hosts", eight, "-l"),
-		input("input to 1 rank, to wc", "-n", "1"),
-		input("input to all of 4, to wc", "-stdin", "all", "-n", "4"),
-		far,
+		{name: "1,000,000 lines of each of 4 ranks", figures: within(0.6), rounds: r, ours: b.own(append([]string{"-q", "--no-pin"}, lines...)...), theirs: b.hydras(lines...)},
+		{name: "the same lines with labels", figures: within(0.3), rounds: r, ours: b.own(append([]string{"-q", "--no-pin"}, labelled...)...), theirs: b.hydras(labelled...)},
+		{name: "200 MB of input, beside wc alone", figures: within(1.5), rounds: r,
+			ours: append(slices.Clone(fed), b.own("-q", "--no-pin", "-n", "1", "wc", "-c")...), theirs: append(slices.Clone(fed), "wc", "-c")},
 	}
-}
-
-// fed puts the feeding of a case before both programs.
-func (c testCase) fed(self string, sides [][]string) {
-	bytes := strconv.FormatInt(c.feed, 10)
-	sides[0] = append([]string{self, feedArg, bytes}, sides[0]...)
-	sides[1] = append([]string{self, feedArg, bytes}, c.theirs...)
 }
 
 // writeLines is the rank.

@@ -26,53 +26,44 @@ func TestMedian(t *testing.T) {
 func samples(wall ...int) (list []sample) {
 	for _, n := range wall {
 		d := time.Duration(n) * time.Millisecond
-		list = append(list, sample{wall: d, cpu: d / 10})
+		list = append(list, sample{wall: d, cpu: d / 10, peak: 20 << 20})
 	}
 	return list
 }
 
-// A round in which the machine was busy makes both sides slow, and no ratio wrong.
-func TestRatioIsOfRounds(t *testing.T) {
-	r := row{sides: [3][]sample{samples(10, 100, 100), samples(20, 200, 200)}}
-	if got := r.ratio(wall); got != 0.5 {
-		t.Errorf("got %v, want 0.5", got)
-	}
-}
-
-func TestTable(t *testing.T) {
-	rows := []row{
-		{"true, 64 hosts", hydra, [3][]sample{samples(1200, 1000), samples(4000, 4000), samples(700, 900)}},
-		{"hello, 8 hosts", hydra, [3][]sample{samples(50), samples(40), nil}},
-		{"first start, 8 hosts", copies, [3][]sample{samples(90), samples(100), samples(80)}},
-		{"Open MPI hello, 8 hosts", mpirun, [3][]sample{samples(50), samples(200), nil}},
-	}
-	got := table(rows) + verdicts(rows)
-	for _, want := range []string{
-		"| true, 64 hosts | 2 | 1100 (1000) | 4000 (4000) | 0.275 | 800 (700) | 110 (100) | 400 (400) | 0.275 | 80.0 (70.0) |\n",
-		"| hello, 8 hosts | 1 | 50.0 (50.0) | 40.0 (40.0) | 1.250 | - | 5.0 (5.0) | 4.0 (4.0) | 1.250 | - |\n",
-		"| ms, medians | rounds | wall: ours | mpirun | ratio | floor | CPU: ours | mpirun | ratio | floor |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n| Open MPI hello, 8 hosts | 1 | 50.0 (50.0) | 200 (200) | 0.250 | - |",
-		"| ms, medians | rounds | wall: ours | scp | ratio | floor | CPU: ours | scp | ratio | floor |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n| first start, 8 hosts | 1 | 90.0 (90.0) | 100 (100) | 0.900 |",
-		"- first start, 8 hosts, wall: 0.900 of the other's; goal at most 1.300: reached\n",
-		"- true, 64 hosts, CPU: 0.275 of the other's; goal at most 0.033: MISSED\n",
-		"- true, 64 hosts, wall: 0.275 of the other's; goal at most 0.300: reached\n",
+// A ratio is that of rounds: in one in which the machine was busy both sides are slow, and it makes no ratio wrong. A row
+// without a peer has its own value as the goal.
+func TestRows(t *testing.T) {
+	peer := []string{"peer"}
+	for _, test := range []struct {
+		c     testCase
+		sides [3][]sample
+		want  string
+	}{
+		{testCase{name: "true, 64 hosts", theirs: peer, figures: []figure{{"ms", wall, 0.3}, {"ms of CPU", cpu, 0.033}}}, [3][]sample{samples(1200, 1000), samples(4000, 4000), samples(700, 900)},
+			"| true, 64 hosts, ms | 2 | 1100 (1000) | 4000 (4000) | 800 (700) | 0.275 | 0.3 | reached |\n" +
+				"| true, 64 hosts, ms of CPU | 2 | 110 (100) | 400 (400) | 80.0 (70.0) | 0.275 | 0.033 | MISSED |\n"},
+		{testCase{name: "a busy round", theirs: peer, figures: within(0)}, [3][]sample{samples(10, 100, 100), samples(20, 200, 200)},
+			"| a busy round, ms | 3 | 100 (10.0) | 200 (20.0) |  | 0.500 |  | |\n"},
+		{testCase{name: "plan", figures: []figure{{"ms", wall, 2000}, {"MiB", memory, 16}}}, [3][]sample{samples(2000)},
+			"| plan, ms | 1 | 2000 (2000) |  |  |  | 2000 | reached |\n| plan, MiB | 1 | 20.0 (20.0) |  |  |  | 16 | MISSED |\n"},
 	} {
-		if !strings.Contains(got, want) {
-			t.Errorf("no line\n%sin\n%s", want, got)
+		if got := lines(test.c, test.sides); got != test.want {
+			t.Errorf("got\n%swant\n%s", got, test.want)
 		}
 	}
 }
 
-// Memory is that of mpiexec alone, so it is divided by the hosts; the median of the rounds counts.
-func TestScaleTable(t *testing.T) {
-	r := scaleRow{scaleCase: scaleCase{hosts: 100}, samples: samples(1000, 3000, 2000)}
-	for i, peak := range []int64{20 << 20, 90 << 20, 25 << 20} {
-		r.samples[i].peak = peak
-	}
-	want := "| scale, 100 hosts | 2000 (1000) | 200 (100) | 25.0 | 2.00 | 256 |\n"
-	if got := scaleTable([]scaleRow{r}); !strings.HasSuffix(got, want) {
-		t.Errorf("got %s want %s", got, want)
-	}
-	if got := scaleTable(nil); got != "" {
-		t.Errorf("no rows: %q", got)
+// All cases have names of their own, commands and figures, and the commands of a batch system's jobs pass a shell.
+func TestCases(t *testing.T) {
+	names := make(map[string]bool)
+	b := bench{ours: "/ours", hydra: "/hydra", mpirun: "/mpirun", self: "/self"}
+	for _, g := range b.groups("/dir") {
+		for _, c := range g.cases {
+			if names[c.name] || len(c.ours) < 2 || c.figures == nil || c.rounds.least == 0 || g.batch != nil && strings.Contains(strings.Join(append(c.ours, c.theirs...), " "), "'") {
+				t.Errorf("%+v", c)
+			}
+			names[c.name] = true
+		}
 	}
 }
