@@ -24,7 +24,7 @@
 // which cannot be had per namespace and are raised for large fields. A field goes away
 // with the process that made it, unless it is to be kept.
 //
-// It does not simulate: no delays, no losses, no clocks of its own. A link may be slow (Rate). The one thing that a
+// It does not simulate: no delays, no losses, no clocks of its own. The one thing that a
 // host may have of a kernel of its own is a load average (load.go).
 package testbed
 

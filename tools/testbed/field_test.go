@@ -250,31 +250,6 @@ func TestLink(t *testing.T) {
 	}
 }
 
-// The kernel is asked, and no clock: how fast bytes pass depends on the machine.
-func TestRate(t *testing.T) {
-	needNamespaces(t)
-	f := New(t, Options{Hosts: 2})
-	shaped := func() string {
-		return output(t, f.Command(limited(t), nil, "tc", "qdisc", "show", "dev", "n1"))
-	}
-	if err := f.Rate("n1", 100_000_000); err != nil {
-		t.Fatal(err)
-	}
-	if got := shaped(); !strings.Contains(got, "tbf") || !strings.Contains(got, "rate 100Mbit") {
-		t.Errorf("a limited link is %q", got)
-	}
-	output(t, f.Command(limited(t), nil, "ssh", "n1", "true"))
-	if err := f.Rate("n1", 0); err != nil {
-		t.Fatal(err)
-	}
-	if got := shaped(); strings.Contains(got, "tbf") {
-		t.Errorf("a link without a limit is %q", got)
-	}
-	if err := f.Rate("n3", 1); err == nil {
-		t.Error("the link of a host that is not there has a rate")
-	}
-}
-
 func TestFirewall(t *testing.T) {
 	needNamespaces(t)
 	f := New(t, Options{Hosts: 1})

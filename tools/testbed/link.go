@@ -27,22 +27,6 @@ func (f *Field) Link(host string, up bool) error {
 	return f.tool(Head, "", "ip", "link", "set", host, state)
 }
 
-// Rate limits what goes to a host to so many bits per second, by the kernel's token bucket at the head's end
-// of its link, which has room for 50 ms. 0 takes the limit away.
-func (f *Field) Rate(host string, bits int64) error {
-	if f.Kind != Namespaces {
-		return f.unsupported("rate of " + host)
-	}
-	if _, err := f.Host(host); err != nil {
-		return err
-	}
-	if bits == 0 {
-		return f.tool(Head, "", "tc", "qdisc", "delete", "dev", host, "root")
-	}
-	return f.tool(Head, "", "tc", "qdisc", "replace", "dev", host, "root", "tbf",
-		"rate", fmt.Sprintf("%dbit", bits), "burst", "64kb", "latency", "50ms")
-}
-
 // Block has the host's firewall drop what comes in, except over its loopback. With open
 // ports, connections to these and answers to the host's own pass. Without, nothing
 // does, established connections included: a black hole.
