@@ -71,7 +71,7 @@ type Request struct {
 	Limits   Limits
 	Streams  Streams
 	Iface    string   // whose address ranks are told: a name or a prefix; empty: no matter
-	Compat   []string // torch, ompi, slurm, mvapich: ranks get variables as those would set
+	Compat   []string // launchers, as --env-compat names them: ranks get variables as those would set
 	Places   Places
 	Base     Env      // for every rank: the launcher's environment
 	Given    []string // NAME=VALUE for every rank, on top of Base and of what its node's entry says: -genv

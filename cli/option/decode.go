@@ -43,15 +43,12 @@ func (t *Table) mapper(of reflect.Type) kong.Mapper {
 	return t.mappers.ForType(of)
 }
 
-// muteStarters are words of -launcher for programs by which nothing can be sent, and those to use in their place.
-var muteStarters = map[string]string{"pbsdsh": "pbs", "pbs_tmrsh": "pbs", "llspawn": "ssh"}
-
 // decode reads a value of an option. It has the type of the field or, where values
 // accumulate, of an element of it.
 func (t *Table) decode(o *Option, text string) (reflect.Value, error) {
 	if o.Words != nil {
 		if !o.allows(text) {
-			if other, mute := muteStarters[text]; mute && o.Name == "launcher" {
+			if other := inPlaceOf(text); other != "" && o.Name == "launcher" {
 				return reflect.Value{}, fmt.Errorf("%s gives its programs no input; use -launcher %s", text, other)
 			}
 			return reflect.Value{}, fmt.Errorf("%q is not one of %s", text, strings.Join(o.Words, ", "))

@@ -193,7 +193,7 @@ func (p *MCAParam) UnmarshalText(text []byte) error {
 type Compat []string
 
 // compatible are the launchers whose variables we know.
-var compatible = []string{"torch", "ompi", "slurm", "mvapich"}
+var compatible = slices.Concat([]string{"torch", "ompi"}, identities(), []string{"mvapich"})
 
 // Choices are its words.
 func (Compat) Choices() []string { return compatible }

@@ -53,6 +53,8 @@ func Mpiexec(signals Signals) *Table {
 //	default  what holds if nobody says anything (--info)
 //	help     one line
 //	hint     what to do about a bad value
+//
+// In words and help, and in texts/options.txt, a name in braces stands for words of the batch systems; see systems.go.
 
 // An option NAME of the first two structs has a global form -gNAME, which holds in every section that does not give the option
 // itself: -gwdir, -gn, -gmca (CLI-13).
@@ -69,7 +71,7 @@ type Own struct {
 	Soft     Soft     `name:"-soft" rival:"count" arg:"SPEC" topic:"" under:"Where ranks run" help:"as many ranks of SPEC as there is room for"`
 	Arch     Arch     `name:"-arch" arg:"NAME" topic:"" under:"Where ranks run" help:"hosts of this architecture only, such as amd64"`
 
-	HetGroup string `name:"--het-group" also:"--pack-group" arg:"LIST" env:"-" topic:"" under:"Where ranks run" help:"hosts of these groups of Slurm's heterogeneous job"`
+	HetGroup string `name:"--het-group" also:"--pack-group" arg:"LIST" env:"-" topic:"" under:"Where ranks run" help:"hosts of these groups of {groups} heterogeneous job"`
 
 	ConfigFile string `name:"-configfile" also:"--app -file" arg:"FILE" env:"-" topic:"" under:"Where ranks run" help:"read sections from FILE, one on each line"`
 }
@@ -165,7 +167,7 @@ type Job struct {
 	LocalHost    string        `name:"-localhost" arg:"NAME" topic:"" under:"Where ranks run" help:"the name of this host in hosts and messages"`
 	HybridHosts  bool          `name:"-hybrid-hosts" topic:"" under:"Where ranks run" help:"the hosts share no folders"`
 	Simulate     int           `name:"--simulate-nodes" rival:"hosts" arg:"K" topic:"" under:"Where ranks run" help:"this machine plays K nodes: sim0, sim1 and so on"`
-	RMK          string        `name:"-rmk" rival:"hosts" arg:"NAME" also:"--rm --no-rm=none" words:"auto,none,user,flux,slurm,lsf,sge,cobalt,pbs,ll,condor,alps,file" topic:"" under:"Where ranks run" default:"auto" help:"take the hosts that a batch system gave"`
+	RMK          string        `name:"-rmk" rival:"hosts" arg:"NAME" also:"--rm --no-rm=none" words:"auto,none,user,{systems},file" topic:"" under:"Where ranks run" default:"auto" help:"take the hosts that a batch system gave"`
 	Batch        []BatchOption `name:"--batch-option" arg:"KEY=VALUE" topic:"" under:"Where ranks run" help:"what only jobs of batch systems have: margin=60"`
 	RMFile       string        `name:"--rm-file" rival:"hosts" arg:"FILE[:FORM]" topic:"" under:"Where ranks run" help:"an allocation in a file; FORM: nodes, counts or pe"`
 	AllowOutside bool          `name:"--allow-outside" topic:"" under:"Where ranks run" help:"hosts that are not those of the batch system's job, too"`
@@ -173,7 +175,7 @@ type Job struct {
 
 	Export    Export   `name:"--export" rival:"environment" arg:"LIST" topic:"" under:"Environment" help:"srun's: ALL, NONE, A,B=V or ALL,A=V"`
 	Places    string   `name:"--omp-places" arg:"WHAT" words:"cpu,depth" topic:"" under:"Environment" help:"OpenMP's threads: cpu, each on its own; depth, on all"`
-	EnvCompat []Compat `name:"--env-compat" arg:"LIST" topic:"Environment" help:"variables as of torch, ompi, slurm, mvapich"`
+	EnvCompat []Compat `name:"--env-compat" arg:"LIST" topic:"Environment" help:"variables as of torch, ompi, {identities}, mvapich"`
 	GEnv      []EnvVar `name:"-genv" repeat:"sum" also:"--pmixmca=PMIX_MCA_%" arg:"NAME VALUE" takes:"pair" topic:"Environment" help:"set a variable for all ranks; or NAME=VALUE"`
 	GEnvList  EnvTake  `name:"-genvlist" rival:"environment" default:"*" env:"HYDRA_ENV" also:"-genvall=* -genvnone=" arg:"A,B,PRE_*" topic:"Environment" help:"variables to take from here (-genvall, -genvnone)"`
 
@@ -239,13 +241,13 @@ type Job struct {
 	TraceFile      string     `name:"--trace" arg:"FILE" topic:"" under:"Telling" help:"write what took how long, for ui.perfetto.dev"`
 	TracePicture   string     `name:"--trace-svg" arg:"FILE" topic:"" under:"Telling" help:"write a picture of what took how long"`
 
-	Launcher        string      `name:"-launcher" mca:"plm" default:"auto" env:"HYDRA_LAUNCHER HYDRA_BOOTSTRAP I_MPI_HYDRA_BOOTSTRAP" also:"-bootstrap" arg:"NAME" words:"auto,ssh,slurm,srun,slurm-one,slurm-each,sge,qrsh,sge-streams,lsf,blaunch,flux,pbs,rsh,fork,exec" topic:"Reaching hosts" help:"ssh (ours), slurm, sge, lsf, flux, pbs, fork, exec" hint:"for the hosts of a batch system use -rmk, for other ways -launcher exec with -launcher-exec 'COMMAND %h'"`
+	Launcher        string      `name:"-launcher" mca:"plm" default:"auto" env:"HYDRA_LAUNCHER HYDRA_BOOTSTRAP I_MPI_HYDRA_BOOTSTRAP" also:"-bootstrap" arg:"NAME" words:"auto,ssh,{launchers},rsh,fork,exec" topic:"Reaching hosts" help:"ssh (ours), {starters}, fork, exec" hint:"for the hosts of a batch system use -rmk, for other ways -launcher exec with -launcher-exec 'COMMAND %h'"`
 	LauncherExec    Words       `name:"-launcher-exec" mca:"plm_rsh_agent plm_ssh_agent" env:"HYDRA_LAUNCHER_EXEC HYDRA_BOOTSTRAP_EXEC I_MPI_HYDRA_BOOTSTRAP_EXEC" also:"-bootstrap-exec" arg:"COMMAND" topic:"Reaching hosts" help:"program instead of ssh, or 'kubectl exec -i %h --'"`
 	LauncherArgs    Words       `name:"-launcher-args" mca:"plm_rsh_args plm_ssh_args" takes:"any" env:"HYDRA_LAUNCHER_EXTRA_ARGS I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS HYDRA_LAUNCH_EXTRA_ARGS" also:"-bootstrap-exec-args" arg:"WORDS" topic:"" help:"further arguments for that program"`
 	SSHConfig       string      `name:"--ssh-config" arg:"FILE" topic:"" help:"ssh_config to read instead of ~/.ssh/config; none: none"`
 	SSHOptions      []SSHOption `name:"--ssh-option" arg:"KEY=VALUE" topic:"" help:"an option of ssh_config for all hosts; may be repeated"`
 	ShipHelper      string      `name:"--ship-helper" default:"auto" arg:"WHEN" takes:"attached" implied:"always" words:"auto,always,never" topic:"" help:"send our program to the hosts: auto, always, never"`
-	PortRange       PortRange   `name:"--port-range" env:"MPICH_PORT_RANGE" arg:"LOW:HIGH" topic:"" help:"ports that slurm-one and sge may open (default any)"`
+	PortRange       PortRange   `name:"--port-range" env:"MPICH_PORT_RANGE" arg:"LOW:HIGH" topic:"" help:"ports that {callers} may open (default any)"`
 	ConnectTimeout  Seconds     `name:"--connect-timeout" default:"10" arg:"TIME" topic:"" help:"time to connect and log in to a host (default 10)"`
 	ShellTimeout    Seconds     `name:"--shell-timeout" default:"60" arg:"TIME" topic:"" help:"time for each step from the login on (default 60)"`
 	Retries         int         `name:"--retries" default:"4" arg:"N" topic:"" help:"attempts for each host (default 4)"`

@@ -1,6 +1,7 @@
 package option
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strconv"
@@ -39,8 +40,8 @@ func (t *Table) byParameter(key string) (meaning, bool) {
 	return meaning{}, false
 }
 
-// starters are our words for the components by which Open MPI's launcher starts its daemons.
-var starters = map[string]string{"rsh": "ssh", "ssh": "ssh", "slurm": "slurm", "lsf": "lsf", "tm": "pbs", "isolated": "fork"}
+// starters are our words for the components by which Open MPI's launcher starts its daemons; those of batch systems come beside them.
+var starters = map[string]string{"rsh": "ssh", "ssh": "ssh", "isolated": "fork"}
 
 // parameterValue is the value of a parameter as its option has it; empty: it says nothing.
 func parameterValue(key, value string) (string, error) {
@@ -55,7 +56,7 @@ func parameterValue(key, value string) (string, error) {
 		first, _, _ := strings.Cut(value, ":")
 		return strings.TrimSpace(first), nil
 	case "plm":
-		if word, known := starters[value]; known {
+		if word := cmp.Or(starters[value], ofComponent(value)); word != "" {
 			return word, nil
 		}
 		return "", errNoEquivalent

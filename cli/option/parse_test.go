@@ -26,6 +26,7 @@ func TestLines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	ofSystems := strings.NewReplacer(strings.ReplaceAll(withSystems("{launchers}"), ",", ", "), "{launchers}", strings.ReplaceAll(withSystems("{systems}"), ",", ", "), "{systems}")
 	count := 0
 	var out []string
 	lines := strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
@@ -46,7 +47,7 @@ func TestLines(t *testing.T) {
 			t.Fatalf("%q: %v", line, err)
 		}
 		count++
-		got := outcome(variablesFirst(line[0] == '$', args))
+		got := ofSystems.Replace(outcome(variablesFirst(line[0] == '$', args))) // a new batch system changes no line
 		out = append(out, got)
 		if got != strings.Join(want, "\n") && !*update {
 			t.Errorf("%s\ngot:\n%s\nwant:\n%s", line, got, strings.Join(want, "\n"))

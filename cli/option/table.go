@@ -98,8 +98,8 @@ type Option struct {
 // What only help and messages need is read when they do.
 
 func (o *Option) Topic() string { return o.field.Tag.Get("topic") }
-func (o *Option) Help() string  { return o.field.Tag.Get("help") }
-func (o *Option) More() string  { return o.table.texts()[o.Dashed] }
+func (o *Option) Help() string  { return withSystems(o.field.Tag.Get("help")) }
+func (o *Option) More() string  { return withSystems(o.table.texts()[o.Dashed]) }
 func (o *Option) Hint() string  { return o.field.Tag.Get("hint") }
 
 // BuiltIn is what holds if nobody says anything; empty: nothing.
@@ -235,7 +235,7 @@ func option(f reflect.StructField, scope Scope) *Option {
 		case "implied":
 			o.implied = value
 		case "words":
-			o.Words = strings.Split(value, ",")
+			o.Words = strings.Split(withSystems(value), ",")
 		case "least":
 			o.least, _ = strconv.Atoi(value)
 		case "zero":

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"remshell/batch"
 	"remshell/gpu"
 	"remshell/idset"
 	"remshell/job"
@@ -209,16 +210,18 @@ func (id Identity) compatible() (vars []string) {
 			tell("OMPI_COMM_WORLD_LOCAL_RANK", id.Local)
 			tell("OMPI_COMM_WORLD_LOCAL_SIZE", id.Locals)
 			tell("OMPI_COMM_WORLD_NODE_RANK", id.Earlier+id.Local) // among ranks of the node: so in Open MPI
-		case "slurm":
-			tell("SLURM_PROCID", id.Rank)
-			tell("SLURM_NTASKS", id.Size)
-			tell("SLURM_LOCALID", id.Local)
-			tell("SLURM_NODEID", id.Node)
 		case "mvapich":
 			tell("MV2_COMM_WORLD_RANK", id.Rank)
 			tell("MV2_COMM_WORLD_SIZE", id.Size)
 			tell("MV2_COMM_WORLD_LOCAL_RANK", id.Local)
 			tell("MV2_COMM_WORLD_LOCAL_SIZE", id.Locals)
+		default:
+			if s := batch.Named(launcher); s != nil && s.Identity.Rank != "" {
+				tell(s.Identity.Rank, id.Rank)
+				tell(s.Identity.Size, id.Size)
+				tell(s.Identity.Local, id.Local)
+				tell(s.Identity.Node, id.Node)
+			}
 		}
 	}
 	return vars

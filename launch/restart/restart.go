@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"remshell/batch"
 	"remshell/job"
 )
 
@@ -188,12 +189,23 @@ func sections(first job.Request) []job.App {
 	return apps
 }
 
+// restartCount is the variable in which a launcher tells ranks how often the job was started again; empty: there is none.
+func restartCount(launcher string) string {
+	if launcher == "torch" {
+		return "TORCHELASTIC_RESTART_COUNT"
+	}
+	if s := batch.Named(launcher); s != nil {
+		return s.Identity.Restarts
+	}
+	return ""
+}
+
 // environment is what ranks are told of attempts (SV-10).
 func environment(first job.Request, attempts []job.Attempt) []string {
 	number := strconv.Itoa(len(attempts))
 	env := []string{"MPIEXEC_ATTEMPT=" + number, "MPIEXEC_RESTARTS_LEFT=" + Left(first.Restart, attempts)}
-	for word, name := range map[string]string{"torch": "TORCHELASTIC_RESTART_COUNT", "slurm": "SLURM_RESTART_COUNT"} {
-		if slices.Contains(first.Compat, word) {
+	for _, launcher := range first.Compat {
+		if name := restartCount(launcher); name != "" {
 			env = append(env, name+"="+number)
 		}
 	}

@@ -1,0 +1,79 @@
+package option
+
+import (
+	"slices"
+	"strings"
+	"sync"
+
+	"remshell/batch"
+)
+
+// This file makes of the rows of the batch systems what options say of them.
+
+// withSystems puts words of the batch systems in the place of names in braces.
+func withSystems(text string) string {
+	if !strings.Contains(text, "{") {
+		return text
+	}
+	return systemWords().Replace(text)
+}
+
+var systemWords = sync.OnceValue(func() *strings.Replacer {
+	var systems, titles, launchers, starters, callers, groups []string
+	for _, s := range batch.Systems {
+		systems, titles = append(systems, s.Name), append(titles, s.Title)
+		launchers = append(launchers, s.LauncherWords()...)
+		if s.LauncherWords() != nil {
+			starters = append(starters, s.Name)
+		}
+		if word := s.CallingWord(); word != "" {
+			callers = append(callers, word)
+		}
+		if s.Groups {
+			groups = append(groups, s.Title+"'s")
+		}
+	}
+	return strings.NewReplacer(
+		"{systems}", strings.Join(systems, ","), // words of -rmk
+		"{titles}", strings.Join(titles, ", "),
+		"{launchers}", strings.Join(launchers, ","), // words of -launcher
+		"{starters}", strings.Join(starters, ", "), // the first of them for each system
+		"{callers}", strings.Join(callers, " and "), // those by which helpers call us
+		"{groups}", strings.Join(groups, " or "), // whose jobs --het-group is for
+		"{identities}", strings.Join(identities(), ", "), // words of --env-compat
+	)
+})
+
+// identities lists the systems whose variables --env-compat sets.
+func identities() (names []string) {
+	for _, s := range batch.Systems {
+		if s.Identity != (batch.Identity{}) {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+// inPlaceOf is the word of -launcher to use in the place of a program that gives what it starts no input; empty: it is no such program.
+func inPlaceOf(program string) string {
+	for _, s := range batch.Systems {
+		switch {
+		case !slices.Contains(s.NoInput, program):
+		case s.LauncherWords() != nil:
+			return s.Name
+		default:
+			return "ssh"
+		}
+	}
+	return ""
+}
+
+// ofComponent is the word of -launcher for a component of Open MPI's that starts daemons; empty: there is none.
+func ofComponent(plm string) string {
+	for _, s := range batch.Systems {
+		if s.OpenMPI != "" && s.OpenMPI == plm {
+			return s.Name
+		}
+	}
+	return ""
+}

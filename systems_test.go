@@ -1,0 +1,160 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode"
+
+	"remshell/batch"
+)
+
+// mayName lists what may name a batch system outside of package batch, by file, and why.
+var mayName = map[string]string{
+	"cli/option/refused.go": "tells users of srun what its options are here; srun stands for a launcher there, as aprun and mpirun do",
+	"cli/option/options.go": "--cpu-bind and --export are options of srun, which we take over",
+	"cli/option/mpi.go":     "reads the words of srun's --mpi and --export, likewise",
+	"cli/option/removed.go": "tells who gives --rm-lsf-rankfile, which is gone, what to use in its place",
+	"cli/run.go":            "tells users of srun that -N counts ranks here",
+	"hostlist/dialect.go":   "a form of host files, which Grid Engine's PE_HOSTFILE has; users give such files everywhere",
+}
+
+// Nothing outside of package batch names a batch system, in identifiers or strings: what is known of one is in its row, and adding one
+// is adding a row. Comments may tell what was seen with which. The tools and tests of the project run real systems.
+func TestBatchSystemsAreNamedInTheirRowsOnly(t *testing.T) {
+	files, err := sources(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(names()) < 20 {
+		t.Fatalf("only %q are looked for", names())
+	}
+	unused := make(map[string]bool)
+	for file := range mayName {
+		unused[file] = true
+	}
+	for _, file := range files {
+		dir := filepath.Dir(file)
+		if strings.HasSuffix(file, "_test.go") || dir == "batch" || house(dir) {
+			continue
+		}
+		found := named(t, file)
+		delete(unused, file)
+		if _, may := mayName[file]; may != (found != nil) {
+			t.Errorf("%s names %q; who may: %q", file, found, mayName[file])
+		}
+	}
+	for file := range unused {
+		t.Errorf("%s may name batch systems, and is not there", file)
+	}
+}
+
+// A name is found in any spelling that a program may have, and not in words that look like one.
+func TestNamesOfBatchSystemsAreFound(t *testing.T) {
+	for _, text := range []string{"slurm", "Slurm", "endOfSlurmJob", "SLURM_JOB_ID", "usePBS", "PBS_JOBID", "srunOffers", "Grid Engine", "isGridEngine", "sge-streams", "qrsh -inherit", "HTCondor", "_CONDOR_PROCNO", "LSB_JOBID", "JOB_ID", "loadLeveler", "pbs_attach"} {
+		if namesOne(text) == "" {
+			t.Errorf("%q names a batch system", text)
+		}
+	}
+	for _, text := range []string{"othersRun", "influx", "all", "MPIEXEC_JOBID", "strings.ContainsRune", "job id", "a grid", "engine", "ALL"} {
+		if name := namesOne(text); name != "" {
+			t.Errorf("%q does not name %s", text, name)
+		}
+	}
+}
+
+// named lists the identifiers and strings of a file that name a batch system; nil: none does.
+func named(t *testing.T, file string) (found []string) {
+	f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		text := ""
+		switch n := n.(type) {
+		case *ast.ImportSpec:
+			return false
+		case *ast.Ident:
+			text = n.Name
+		case *ast.BasicLit:
+			if text = n.Value; n.Kind == token.STRING {
+				text, _ = strconv.Unquote(n.Value)
+			}
+		}
+		if namesOne(text) != "" {
+			found = append(found, text)
+		}
+		return true
+	})
+	return found
+}
+
+// namesOne is the name of a batch system in a text; empty: there is none. Names are told from other words by case, dashes, blanks.
+func namesOne(text string) string {
+	if slices.ContainsFunc(batch.Systems, func(s *batch.System) bool { return s.Variable == text }) {
+		return text
+	}
+	words := " " + strings.Join(wordsOf(text), " ") + " "
+	for _, name := range names() {
+		if strings.Contains(words, " "+name+" ") {
+			return name
+		}
+	}
+	return ""
+}
+
+// wordsOf takes a text or an identifier apart: "endOfSlurmJob" is end of slurm job.
+func wordsOf(text string) (words []string) {
+	runes := []rune(text)
+	from := 0
+	for i, r := range runes {
+		letter := unicode.IsLetter(r)
+		hump := i > 0 && unicode.IsUpper(r) && (unicode.IsLower(runes[i-1]) || i+1 < len(runes) && unicode.IsUpper(runes[i-1]) && unicode.IsLower(runes[i+1]))
+		if (!letter || hump) && from < i {
+			words = append(words, strings.ToLower(string(runes[from:i])))
+		}
+		switch {
+		case !letter:
+			from = i + 1
+		case hump:
+			from = i
+		}
+	}
+	if from < len(runes) {
+		words = append(words, strings.ToLower(string(runes[from:])))
+	}
+	return words
+}
+
+// names are what batch systems and their programs are called, and how their variables begin, in lower-case words.
+var names = func() func() []string {
+	var all []string
+	add := func(texts ...string) {
+		for _, text := range texts {
+			if words := strings.Join(wordsOf(text), " "); words != "" && !slices.Contains(all, words) {
+				all = append(all, words)
+			}
+		}
+	}
+	for _, s := range batch.Systems {
+		title := strings.ToLower(s.Title) // LoadLeveler is one word, too
+		add(s.Name, s.Title, title, strings.ReplaceAll(title, " ", ""))
+		if prefix, _, _ := strings.Cut(strings.TrimPrefix(s.Variable, "_"), "_"); prefix != "JOB" { // Grid Engine's JOB_ID is none in words
+			add(prefix)
+		}
+		add(s.NoInput...)
+		if s.Starter != nil {
+			add(s.Starter.Program)
+		}
+		if s.Attach != nil {
+			add(s.Attach.Program)
+		}
+	}
+	add("torque", "squeue", "scontrol", "qstat", "bjobs")
+	return func() []string { return all }
+}()
