@@ -461,18 +461,6 @@ func wantClaims(t *testing.T, b *Dir, want ...string) {
 	}
 }
 
-// eventually waits for what nobody tells of.
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(5 * time.Minute)
-	for !is() {
-		if time.Now().After(deadline) {
-			t.Fatal("never: " + what)
-		}
-		sleep(t.Context(), time.Millisecond)
-	}
-}
-
 // files are those of a kind that lie there, alive or not.
 func files(t *testing.T, b *Dir, kind string) []string {
 	t.Helper()
