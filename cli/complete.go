@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"remshell/cli/aprun"
@@ -39,15 +38,14 @@ func completeAprun(words []string, sys System) error {
 	return err
 }
 
-// hostNames lists the hosts that ssh knows by name here.
+// hostNames lists the hosts that ssh knows by name here, by the files of the account.
 func hostNames(sys System) []string {
-	home := sys.getenv("HOME")
+	me := userOf(sys, account(sys))
 	names := []string{"localhost"}
-	config, err := sshx.ReadConfig(home+"/.ssh/config", "/etc/ssh/ssh_config", sshx.User{Home: home, UID: syscall.Getuid(), Getenv: sys.getenv})
-	if err == nil {
+	if config, err := readConfig(me, option.Job{}); err == nil {
 		names = append(names, config.Names()...)
 	}
-	for _, file := range []string{home + "/.ssh/known_hosts", home + "/.ssh/known_hosts2", "/etc/ssh/ssh_known_hosts"} {
+	for _, file := range []string{me.Home + "/.ssh/known_hosts", me.Home + "/.ssh/known_hosts2", "/etc/ssh/ssh_known_hosts"} {
 		names = append(names, sshx.KnownNames(file)...)
 	}
 	names = slices.DeleteFunc(names, unfit)

@@ -10,7 +10,8 @@ import (
 	"remshell/cli/option"
 )
 
-// A shell asks by one option, under each name of the program, and is told the hosts that ssh knows.
+// A shell asks by one option, under each name of the program, and is told the hosts that ssh knows: by the files of the account, as for
+// ssh, whatever HOME is.
 func TestCompletionRequest(t *testing.T) {
 	home := t.TempDir()
 	if err := os.Mkdir(filepath.Join(home, ".ssh"), 0o700); err != nil {
@@ -35,7 +36,7 @@ func TestCompletionRequest(t *testing.T) {
 		{"aprun --__complete -n 2 ./a : he", "program 0\n"},
 	} {
 		var out, errs bytes.Buffer
-		code := Main(t.Context(), Personality(strings.Fields(test.line)), System{In: strings.NewReader(""), Out: &out, Err: &errs, Getwd: os.Getwd, FS: os.DirFS("/"), Environ: []string{"HOME=" + home, "USER=me"}})
+		code := Main(t.Context(), Personality(strings.Fields(test.line)), System{In: strings.NewReader(""), Out: &out, Err: &errs, Getwd: os.Getwd, FS: withAccount(home), Environ: []string{"HOME=" + t.TempDir(), "USER=me"}})
 		if code != 0 || out.String() != test.want || errs.Len() > 0 {
 			t.Errorf("%s: exit %d: %q %s; want %q", test.line, code, out.String(), errs.String(), test.want)
 		}

@@ -13,13 +13,11 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
-	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -90,21 +88,6 @@ func (p *peer) newKey(name string) ssh.Signer {
 	}
 	p.write(name, string(pem.EncodeToMemory(block)))
 	return signer
-}
-
-// withAccount is the disk, with an /etc/passwd in which our account is "me" and has a home of the test.
-func withAccount(home string) fs.FS {
-	line := fmt.Sprintf("me:x:%d:%d::%s:/bin/sh\n", os.Getuid(), os.Getgid(), home)
-	return accountFS{os.DirFS("/"), fstest.MapFS{"etc/passwd": {Data: []byte(line)}}}
-}
-
-type accountFS struct{ disk, passwd fs.FS }
-
-func (f accountFS) Open(name string) (fs.File, error) {
-	if name == "etc/passwd" {
-		return f.passwd.Open(name)
-	}
-	return f.disk.Open(name)
 }
 
 // visit runs mpiexec on n1, and returns all that it said and its exit code.
