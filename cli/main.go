@@ -163,14 +163,13 @@ func tell(table *option.Table, line option.Line, sys System) (done bool, err err
 // oneQuestion refuses what cannot be asked together, and what has no meaning for what is asked.
 func oneQuestion(line option.Line) error {
 	j := line.Job
-	file, several, first := j.ClusterState != "", len(line.Sections) > 1, line.Sections[0]
+	file, several := j.ClusterState != "", len(line.Sections) > 1
+	if err := line.Misplaced(starts(j)); err != nil {
+		return err
+	}
 	switch {
-	case file && !j.Plan && !j.DryRun:
-		return &fault.Error{Text: "--cluster-state has a meaning only with --plan or --dry-run", Remedy: "add one of them, or leave it out"}
-	case file && j.NoLocal:
+	case file && j.NoLocal: // by --map-by, too
 		return &fault.Error{Text: "-nolocal has no meaning with --cluster-state, which does not tell where mpiexec runs", Remedy: "leave it out"}
-	case file && (j.Exclude != nil || j.Simulate > 0 || j.RMK != "" || j.RMFile != "" || first.HetGroup != "" || first.Soft.Members != nil || first.Arch != ""):
-		return &fault.Error{Text: "-exclude, -rmk, -soft, -arch and --simulate-nodes have no meaning with --cluster-state", Remedy: "leave them out, and name nodes with --nodes"}
 	case file && several, j.SaveState != "" && several:
 		return &fault.Error{Text: "a cluster state covers a single executable", Remedy: "take each section on its own"}
 	case j.SaveState != "" && (file || j.Probe == "no"):
@@ -185,22 +184,10 @@ func oneQuestion(line option.Line) error {
 		return &fault.Error{Text: "--selftest is a question of its own", Remedy: "ask one at a time"}
 	case len(questions(j)) > 1:
 		return &fault.Error{Text: strings.Join(questions(j), " and ") + " cannot be asked together", Remedy: "ask one at a time"}
-	case j.ReportEvery > 0 && j.ReportFile == "":
-		return &fault.Error{Text: "--report-every has a meaning only with --report", Remedy: "add --report FILE, or leave it out"}
-	case (j.TraceFile != "" || j.TracePicture != "") && !starts(j):
-		return &fault.Error{Text: "--trace and --trace-svg have a meaning only with a run", Remedy: "leave them out"}
-	case j.SaveJob != "" && !starts(j):
-		return &fault.Error{Text: "--save-job has a meaning only with a run", Remedy: "leave it out"}
-	case (j.From != nil || j.To != nil) && j.Migrate == "":
-		return &fault.Error{Text: "--from and --to have a meaning only with --migrate JOB", Remedy: "leave them out; -host names hosts, -exclude leaves some out"}
 	case asksOfJobs(j) && onLine(line, "wait"):
 		return &fault.Error{Text: "--wait has no meaning beside what is asked of jobs", Remedy: "leave it out"}
-	case j.Again && j.Resume == "":
-		return &fault.Error{Text: "--again has a meaning only with --resume", Remedy: "leave it out"}
 	case j.Resume != "" && (asksOfJobs(j) || j.Doctor || file):
 		return &fault.Error{Text: "--resume takes up a job, and the other option asks of something else", Remedy: "leave one of them out"}
-	case j.Probe != "" && !j.DryRun:
-		return &fault.Error{Text: "--probe and --no-probe have a meaning only with --dry-run", Remedy: "leave them out"}
 	}
 	return nil
 }

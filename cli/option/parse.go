@@ -79,6 +79,45 @@ func (l Line) NamesProgram() bool {
 		slash(first.Program) || slices.ContainsFunc(first.Args, slash)
 }
 
+// Misplaced is the error of an option that is given without one that it needs, or beside one that it excludes; nil: all may stand
+// together. starts says whether the line starts ranks.
+func (l Line) Misplaced(starts bool) error {
+	all := l.given
+	for _, s := range l.Sections {
+		all = append(all[:len(all):len(all)], s.given...)
+	}
+	for _, g := range all {
+		there := func(name string) bool {
+			_, is := origin(all, name)
+			return is || name == "run" && starts
+		}
+		needs, excludes := strings.Fields(g.field.Tag.Get("needs")), strings.Fields(g.field.Tag.Get("excludes"))
+		if len(needs) > 0 && !slices.ContainsFunc(needs, there) {
+			return g.misplaced(needs)
+		}
+		if i := slices.IndexFunc(excludes, there); i >= 0 {
+			return &fault.Error{Text: fmt.Sprintf("%s contradicts %s", g.Spelled, g.table.names[excludes[i]].Option.Dashed), Remedy: "keep one"}
+		}
+	}
+	return nil
+}
+
+// misplaced is the error of an option that is given without any that it needs.
+func (g Given) misplaced(needs []string) error {
+	if needs[0] == "run" {
+		return &fault.Error{Text: g.Spelled + " has a meaning only with a run", Remedy: "leave it out"}
+	}
+	var names []string
+	for _, name := range needs {
+		names = append(names, g.table.names[name].Option.Dashed)
+	}
+	remedy := "add one of them, or leave it out"
+	if only := g.table.names[needs[0]].Option; len(needs) == 1 {
+		remedy = fmt.Sprintf("add %s%s, or leave it out", only.Dashed, only.argument())
+	}
+	return &fault.Error{Text: fmt.Sprintf("%s has a meaning only with %s", g.Spelled, strings.Join(names, " or ")), Remedy: remedy}
+}
+
 // hasGiven reports whether the line, or its -configfile, has such an option.
 func (l Line) hasGiven(is func(Given) bool) bool {
 	given := l.given

@@ -35,8 +35,6 @@ func (w World) streams(j option.Job) (s job.Streams, err error) {
 // mixable refuses ways to put lines together that exclude each other.
 func mixable(s job.Streams) error {
 	switch {
-	case s.Collapse && s.Ordered:
-		return &fault.Error{Text: "--collapse contradicts -ordered-output", Remedy: "keep one"}
 	case s.Collapse && s.Raw:
 		return &fault.Error{Text: "--collapse compares lines, and --unbuffered makes none", Remedy: "keep one"}
 	case s.Collapse && s.Out.Label+s.Err.Label != "" && s.Out.Label != labels["rank"]:
