@@ -28,16 +28,16 @@ type rules struct {
 
 // setRules are a default of node sets. Of a class, it may also be one text.
 type setRules struct {
-	Policy    *string           `json:"policy,omitempty"`
-	Attribute *string           `json:"attribute,omitempty"`
-	List      []json.RawMessage `json:"list,omitempty"`
-	Optional  json.RawMessage   `json:"optional,omitempty"`
-	Tolerance json.RawMessage   `json:"tolerance,omitempty"`
-	Priority  json.RawMessage   `json:"priority,omitempty"`
-	Plus      json.RawMessage   `json:"plus,omitempty"`
-	Delay     json.RawMessage   `json:"delay,omitempty"`
-	MaxDelay  json.RawMessage   `json:"max_delay,omitempty"`
-	PerJob    json.RawMessage   `json:"per_job,omitempty"`
+	Policy    *string `json:"policy,omitempty"`
+	Attribute *string `json:"attribute,omitempty"`
+	List      []word  `json:"list,omitempty"`
+	Optional  *answer `json:"optional,omitempty"`
+	Tolerance *answer `json:"tolerance,omitempty"`
+	Priority  *answer `json:"priority,omitempty"`
+	Plus      words   `json:"plus,omitempty"`
+	Delay     *answer `json:"delay,omitempty"`
+	MaxDelay  *word   `json:"max_delay,omitempty"`
+	PerJob    *answer `json:"per_job,omitempty"`
 }
 
 type classRules struct {
@@ -57,34 +57,34 @@ type affinityRule struct {
 }
 
 type regionRules struct {
-	Name      string          `json:"name"`
-	Signature string          `json:"signature,omitempty"`
-	Nodes     []string        `json:"nodes,omitzero"`
-	Width     json.RawMessage `json:"gate_width,omitempty"`
-	Users     []int           `json:"gate_users,omitzero"`
-	Groups    []int           `json:"gate_groups,omitzero"`
-	Classes   []string        `json:"gate_classes,omitzero"`
+	Name      string   `json:"name"`
+	Signature string   `json:"signature,omitempty"`
+	Nodes     []string `json:"nodes,omitzero"`
+	Width     *word    `json:"gate_width,omitempty"`
+	Users     []int    `json:"gate_users,omitzero"`
+	Groups    []int    `json:"gate_groups,omitzero"`
+	Classes   []string `json:"gate_classes,omitzero"`
 }
 
 // choosing are the options of a job.
 type choosing struct {
-	Set        *string         `json:"node_set,omitempty"`
-	Optional   json.RawMessage `json:"node_set_optional,omitempty"`
-	Tolerance  json.RawMessage `json:"node_set_tolerance,omitempty"`
-	Priority   *string         `json:"node_set_priority,omitempty"`
-	Plus       *string         `json:"node_set_plus,omitempty"`
-	Delay      json.RawMessage `json:"node_set_delay,omitempty"`
-	Class      *string         `json:"class,omitempty"`
-	NodeAlloc  *string         `json:"node_alloc,omitempty"`
-	Shape      json.RawMessage `json:"shape,omitempty"`
-	PerNUMA    json.RawMessage `json:"per_numa,omitempty"`
-	NUMANodes  json.RawMessage `json:"numa_nodes,omitempty"`
-	NUMAList   json.RawMessage `json:"numa_list,omitempty"`
-	StrictMem  *bool           `json:"strict_mem,omitempty"`
-	HWThreads  json.RawMessage `json:"hw_threads,omitempty"`
-	Reserve    json.RawMessage `json:"reserve_cpus,omitempty"`
-	MemPerRank json.RawMessage `json:"mem_per_rank,omitempty"`
-	Contiguous *string         `json:"contiguous,omitempty"`
+	Set        *string `json:"node_set,omitempty"`
+	Optional   *answer `json:"node_set_optional,omitempty"`
+	Tolerance  *answer `json:"node_set_tolerance,omitempty"`
+	Priority   *string `json:"node_set_priority,omitempty"`
+	Plus       *string `json:"node_set_plus,omitempty"`
+	Delay      *answer `json:"node_set_delay,omitempty"`
+	Class      *string `json:"class,omitempty"`
+	NodeAlloc  *string `json:"node_alloc,omitempty"`
+	Shape      *word   `json:"shape,omitempty"`
+	PerNUMA    *word   `json:"per_numa,omitempty"`
+	NUMANodes  *word   `json:"numa_nodes,omitempty"`
+	NUMAList   *word   `json:"numa_list,omitempty"`
+	StrictMem  *bool   `json:"strict_mem,omitempty"`
+	HWThreads  *word   `json:"hw_threads,omitempty"`
+	Reserve    *word   `json:"reserve_cpus,omitempty"`
+	MemPerRank *word   `json:"mem_per_rank,omitempty"`
+	Contiguous *string `json:"contiguous,omitempty"`
 }
 
 // readChoosing reads the options, the rules, and how long the job has waited.
@@ -93,73 +93,38 @@ func (s *State) readChoosing(f *stateFile) error {
 		return bad("waited is no time")
 	}
 	s.Waited = time.Duration(math.Ceil(f.Waited * float64(time.Second)))
-	if err := f.Options.choosing.read(&s.Flags.Choosing); err != nil {
-		return err
-	}
+	s.Flags.Choosing = f.Options.choosing.flags()
 	return f.Config.rules.read(&s.Rules)
 }
 
-// read reads the options of a job.
-func (o *choosing) read(flags *psi.Choosing) (err error) {
-	flags.Sets = nodeset.Level{Spec: o.Set, Said: make(map[string]string)}
-	for key, value := range map[string]*string{nodeset.KeyPriority: o.Priority, nodeset.KeyPlus: o.Plus} {
-		if value != nil {
-			flags.Sets.Said[key] = *value
-		}
+// flags are the options of a job.
+func (o *choosing) flags() psi.Choosing {
+	said := make(map[string]string)
+	say(said, nodeset.KeyPriority, (*answer)(o.Priority))
+	say(said, nodeset.KeyPlus, (*answer)(o.Plus))
+	say(said, nodeset.KeyOptional, o.Optional)
+	say(said, nodeset.KeyTolerance, o.Tolerance)
+	say(said, nodeset.KeyDelay, o.Delay)
+	return psi.Choosing{
+		Sets: nodeset.Level{Spec: o.Set, Said: said}, Class: o.Class, NodeAlloc: o.NodeAlloc, StrictMem: o.StrictMem, Contiguous: o.Contiguous,
+		Shape: (*string)(o.Shape), PerNUMA: (*string)(o.PerNUMA), NUMANodes: (*string)(o.NUMANodes), NUMAList: (*string)(o.NUMAList),
+		HWThreads: (*string)(o.HWThreads), ReserveCPUs: (*string)(o.Reserve), MemPerRank: (*string)(o.MemPerRank),
 	}
-	for _, f := range []struct {
-		key   string
-		value json.RawMessage
-	}{{nodeset.KeyOptional, o.Optional}, {nodeset.KeyTolerance, o.Tolerance}, {nodeset.KeyDelay, o.Delay}} {
-		if err := say(flags.Sets.Said, f.key, "options.node_set_"+f.key, f.value); err != nil {
-			return err
-		}
-	}
-	flags.Class, flags.NodeAlloc, flags.StrictMem, flags.Contiguous = o.Class, o.NodeAlloc, o.StrictMem, o.Contiguous
-	for _, f := range []struct {
-		name  string
-		value json.RawMessage
-		into  **string
-	}{
-		{"shape", o.Shape, &flags.Shape}, {"per_numa", o.PerNUMA, &flags.PerNUMA}, {"numa_nodes", o.NUMANodes, &flags.NUMANodes},
-		{"numa_list", o.NUMAList, &flags.NUMAList}, {"hw_threads", o.HWThreads, &flags.HWThreads},
-		{"reserve_cpus", o.Reserve, &flags.ReserveCPUs}, {"mem_per_rank", o.MemPerRank, &flags.MemPerRank},
-	} {
-		if *f.into, err = scalar("options."+f.name, f.value); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
-// say notes a text, number or truth under a key, if there is one.
-func say(said map[string]string, key, name string, raw json.RawMessage) error {
-	if text, truth := map[string]string{"true": "yes", "false": "no"}[string(raw)]; truth {
-		said[key] = text
-		return nil
+// say notes an answer under a key, if there is one.
+func say(said map[string]string, key string, a *answer) {
+	if a != nil {
+		said[key] = string(*a)
 	}
-	text, err := scalar(name, raw)
-	if text != nil {
-		said[key] = *text
-	}
-	return err
 }
 
 // read reads the rules of a cluster.
 func (r *rules) read(into *job.Rules) (err error) {
 	into.Domain, into.NodeAlloc = r.Domain, r.NodeAlloc
 	if r.Set != nil {
-		if into.Sets, err = r.Set.level("config.nodeset"); err != nil {
-			return err
-		}
-		if into.MaxDelay, err = scalar("config.nodeset.max_delay", r.Set.MaxDelay); err != nil {
-			return err
-		}
-		said := make(map[string]string)
-		if err := say(said, "", "config.nodeset.per_job", r.Set.PerJob); err != nil {
-			return err
-		}
-		into.Closed = strings.EqualFold(said[""], "no")
+		into.Sets, into.MaxDelay = r.Set.level(), (*string)(r.Set.MaxDelay)
+		into.Closed = r.Set.PerJob != nil && strings.EqualFold(string(*r.Set.PerJob), "no")
 	}
 	for _, c := range r.Classes {
 		class := job.Class{Name: c.Name, Access: job.Access{Users: c.Users, Groups: c.Groups}}
@@ -190,15 +155,12 @@ func (r *rules) readRegions(into *job.Rules) error {
 		}
 		known[region.Name] = true
 		gate := job.Gate{Access: job.Access{Users: region.Users, Groups: region.Groups}, Classes: region.Classes}
-		width, err := scalar("config.regions.gate_width", region.Width)
-		if err != nil {
-			return err
-		}
-		if width != nil {
-			gate.Width = new(int)
-			if *gate.Width, err = gateWidth(*width); err != nil {
+		if region.Width != nil {
+			width, err := gateWidth(string(*region.Width))
+			if err != nil {
 				return err
 			}
+			gate.Width = &width
 		}
 		into.Regions = append(into.Regions, job.Region{Name: region.Name, Nodes: region.Nodes, Signature: region.Signature, Gate: gate})
 	}
@@ -234,41 +196,29 @@ func levelOf(name string, raw json.RawMessage) (l nodeset.Level, err error) {
 	if err := json.Unmarshal(raw, &set); err != nil {
 		return l, bad(name + ": " + err.Error())
 	}
-	return set.level(name)
+	return set.level(), nil
 }
 
-// level reads one default.
-func (r *setRules) level(name string) (nodeset.Level, error) {
+// level is one default.
+func (r *setRules) level() nodeset.Level {
 	l := nodeset.Level{Said: make(map[string]string)}
 	if r.Policy != nil {
 		l.Pieces = &nodeset.Pieces{Policy: *r.Policy}
 		if r.Attribute != nil {
 			l.Pieces.Attribute = *r.Attribute
 		}
-		for _, raw := range r.List {
-			word, err := scalar(name+".list", raw)
-			if err != nil || word == nil {
-				return l, bad(name + ".list: neither a text nor a number")
-			}
-			l.Pieces.List = append(l.Pieces.List, *word)
+		for _, item := range r.List {
+			l.Pieces.List = append(l.Pieces.List, string(item))
 		}
 	}
-	plus := r.Plus
-	if words := []string(nil); json.Unmarshal(plus, &words) == nil && words != nil {
-		plus, _ = json.Marshal(strings.Join(words, ","))
+	say(l.Said, nodeset.KeyOptional, r.Optional)
+	say(l.Said, nodeset.KeyTolerance, r.Tolerance)
+	say(l.Said, nodeset.KeyPriority, r.Priority)
+	say(l.Said, nodeset.KeyDelay, r.Delay)
+	if r.Plus != nil {
+		l.Said[nodeset.KeyPlus] = strings.Join(r.Plus, ",")
 	}
-	for _, f := range []struct {
-		key   string
-		value json.RawMessage
-	}{
-		{nodeset.KeyOptional, r.Optional}, {nodeset.KeyTolerance, r.Tolerance}, {nodeset.KeyPriority, r.Priority},
-		{nodeset.KeyPlus, plus}, {nodeset.KeyDelay, r.Delay},
-	} {
-		if err := say(l.Said, f.key, name+"."+f.key, f.value); err != nil {
-			return l, err
-		}
-	}
-	return l, nil
+	return l
 }
 
 // readAttributes reads those of a node: a number, a text, or a list of texts each.

@@ -3,6 +3,7 @@ package whatif
 import (
 	"encoding"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -22,7 +23,7 @@ type stateFile struct {
 	Env     map[string]*string `json:"env"`
 	Options options            `json:"options"`
 	Files   map[string]string  `json:"files,omitempty"`
-	NP      json.RawMessage    `json:"np,omitempty"`
+	NP      *word              `json:"np,omitempty"`
 	UID     int                `json:"uid"`
 	GID     int                `json:"gid"`
 	GIDs    []int              `json:"gids"`
@@ -50,20 +51,20 @@ type config struct {
 }
 
 type options struct {
-	Nodes     *string         `json:"nodes"`
-	Sort      *string         `json:"sort"`
-	Nodetype  *string         `json:"nodetype"`
-	Map       *string         `json:"cpu_map"`
-	TPP       json.RawMessage `json:"tpp"`
-	PPN       json.RawMessage `json:"ppn"`
-	Unique    *bool           `json:"hosts_unique"`
-	Exclusive *bool           `json:"exclusive"`
-	Overbook  *bool           `json:"overbook"`
-	Share     bool            `json:"oversubscribe,omitempty"`
-	Loop      *bool           `json:"loop_nodes_first"`
-	Wait      *bool           `json:"wait"`
-	Pin       *bool           `json:"pin"`
-	MemBind   *bool           `json:"mem_bind"`
+	Nodes     *string `json:"nodes"`
+	Sort      *string `json:"sort"`
+	Nodetype  *string `json:"nodetype"`
+	Map       *string `json:"cpu_map"`
+	TPP       *word   `json:"tpp"`
+	PPN       *word   `json:"ppn"`
+	Unique    *bool   `json:"hosts_unique"`
+	Exclusive *bool   `json:"exclusive"`
+	Overbook  *bool   `json:"overbook"`
+	Share     bool    `json:"oversubscribe,omitempty"`
+	Loop      *bool   `json:"loop_nodes_first"`
+	Wait      *bool   `json:"wait"`
+	Pin       *bool   `json:"pin"`
+	MemBind   *bool   `json:"mem_bind"`
 	choosing
 }
 
@@ -132,7 +133,7 @@ type hugePages struct {
 func Parse(data []byte) (*State, error) {
 	var f stateFile
 	if err := json.Unmarshal(data, &f); err != nil {
-		return nil, bad(err.Error())
+		return nil, wrongJSON(err)
 	}
 	if f.Version != nil && *f.Version != 1 {
 		return nil, bad(fmt.Sprintf("version %d; this program knows version 1", *f.Version))
@@ -160,9 +161,7 @@ func Parse(data []byte) (*State, error) {
 	if f.Ahead < 0 {
 		return nil, bad("queue_ahead is negative")
 	}
-	if err := s.readNumbers(&f); err != nil {
-		return nil, err
-	}
+	s.readOptions(&f)
 	if err := s.readChoosing(&f); err != nil {
 		return nil, err
 	}
@@ -190,6 +189,16 @@ func Parse(data []byte) (*State, error) {
 	return s, nil
 }
 
+// wrongJSON names the key whose value cannot be read, without the names of embedded structs.
+func wrongJSON(err error) error {
+	wrong, known := errors.AsType[*json.UnmarshalTypeError](err)
+	if !known || wrong.Field == "" {
+		return bad(err.Error())
+	}
+	key := strings.NewReplacer(".choosing", "", ".rules", "").Replace(wrong.Field)
+	return bad(fmt.Sprintf("%s cannot be %s", key, wrong.Value))
+}
+
 // readSpots finds the nodes of the spots, which are sorted by now.
 func (s *State) readSpots(spots []spot) error {
 	index := make(map[int]int, len(s.Nodes))
@@ -213,42 +222,17 @@ func (s *State) readSpots(spots []spot) error {
 	return nil
 }
 
-// readNumbers reads what may be a bad number of the user, and is then no fault of
-// the file.
-func (s *State) readNumbers(f *stateFile) error {
+// readOptions reads what the job asks for, but for what choosing has.
+func (s *State) readOptions(f *stateFile) {
 	o := f.Options
 	s.Flags = psi.Flags{
 		Nodes: o.Nodes, Sort: o.Sort, Types: o.Nodetype, Map: o.Map, Unique: o.Unique, Exclusive: o.Exclusive,
 		Overbook: o.Overbook, Share: o.Share, Loop: o.Loop, Wait: o.Wait, Pin: o.Pin, MemBind: o.MemBind,
+		TPP: (*string)(o.TPP), PPN: (*string)(o.PPN),
 	}
-	np, err := scalar("np", f.NP)
-	if err != nil {
-		return err
+	if f.NP != nil {
+		s.NP = string(*f.NP)
 	}
-	if np != nil {
-		s.NP = *np
-	}
-	if s.Flags.TPP, err = scalar("options.tpp", o.TPP); err != nil {
-		return err
-	}
-	s.Flags.PPN, err = scalar("options.ppn", o.PPN)
-	return err
-}
-
-// scalar is the text of a number or string; nil for none.
-func scalar(name string, raw json.RawMessage) (*string, error) {
-	text := strings.TrimSpace(string(raw))
-	switch {
-	case text == "" || text == "null":
-		return nil, nil
-	case text[0] == '"':
-		var inner string
-		err := json.Unmarshal(raw, &inner)
-		return &inner, err
-	case strings.ContainsAny(text[:1], "-0123456789"):
-		return &text, nil
-	}
-	return nil, bad(fmt.Sprintf("%s is no number", name))
 }
 
 // readNodes reads the nodes; IDs are unique, and names and aliases, ignoring case.

@@ -26,7 +26,7 @@ func Save(w io.Writer, req job.Request, snap job.Snapshot) error {
 	jobOptions(req.Choosing, &f.Options.choosing)
 	sectionOptions(req.Apps[0].Share, &f.Options.choosing)
 	if n := req.Apps[0].N; n > 0 {
-		f.NP = text(n)
+		f.NP = number[word](n)
 	}
 	seen := make(map[int]job.Node)
 	for _, n := range snap.Nodes {
@@ -59,13 +59,17 @@ func picked(picks []pin.Pick) string {
 	return strings.Join(items, ";")
 }
 
-func text(n int) json.RawMessage { return json.RawMessage(strconv.Itoa(n)) }
+// number is a number as a word.
+func number[T word | answer](n int) *T {
+	w := T(strconv.Itoa(n))
+	return &w
+}
 
 // optionsOf says as flags what a request says.
 func optionsOf(req job.Request) options {
 	pin, bind, app := !req.NoPin, !req.NoMemBind, req.Apps[0]
 	o := options{
-		TPP: text(max(1, app.Threads)), PPN: text(app.PerNode), Exclusive: &req.Exclusive, Overbook: &req.Overbook,
+		TPP: number[word](max(1, app.Threads)), PPN: number[word](app.PerNode), Exclusive: &req.Exclusive, Overbook: &req.Overbook,
 		Share: req.Oversubscribe,
 		Loop:  &req.Loop, Wait: &req.Wait, Pin: &pin, MemBind: &bind,
 	}

@@ -16,7 +16,7 @@ import (
 func sectionOptions(s job.Share, o *choosing) {
 	o.Shape, o.PerNUMA, o.NUMANodes = unlessNone(s.Shape), unlessNone(s.NUMA.Each), unlessNone(s.NUMA.Lowest)
 	if s.NUMA.List != nil {
-		o.NUMAList, _ = json.Marshal(idset.Text(s.NUMA.List))
+		o.NUMAList = unlessZero(word(idset.Text(s.NUMA.List)))
 	}
 	if s.NUMA.Strict {
 		o.StrictMem = &s.NUMA.Strict
@@ -24,9 +24,9 @@ func sectionOptions(s job.Share, o *choosing) {
 	switch s.HWThreads {
 	case 0:
 	case job.AllThreads:
-		o.HWThreads = text(0)
+		o.HWThreads = number[word](0)
 	default:
-		o.HWThreads = text(s.HWThreads)
+		o.HWThreads = number[word](s.HWThreads)
 	}
 }
 
@@ -41,15 +41,15 @@ func jobOptions(c job.Choosing, o *choosing) {
 	}
 	if s := c.Set; s.Policy != "" {
 		o.Set, o.Priority = unlessZero(s.Request.String()), unlessZero(string(s.Priority))
-		o.Optional, _ = json.Marshal(map[bool]string{true: "yes", false: "no"}[s.Optional])
-		o.Tolerance, _ = json.Marshal(s.Tolerance.String())
-		o.Delay = text(int((s.Delay + time.Second - 1) / time.Second))
+		o.Optional = unlessZero(map[bool]answer{true: "yes", false: "no"}[s.Optional])
+		o.Tolerance = unlessZero(answer(s.Tolerance.String()))
+		o.Delay = number[answer](int((s.Delay + time.Second - 1) / time.Second))
 		words := s.Plus.String()
 		o.Plus = &words
 	}
 	o.Class, o.Contiguous, o.Reserve = unlessZero(c.Class), unlessZero(string(c.Contiguous)), unlessNone(c.Reserve)
 	if c.Memory > 0 {
-		o.MemPerRank, _ = json.Marshal(strconv.FormatInt(c.Memory>>10, 10) + "K" + hugeWords[c.Huge])
+		o.MemPerRank = unlessZero(word(strconv.FormatInt(c.Memory>>10, 10) + "K" + hugeWords[c.Huge]))
 	}
 }
 
@@ -60,7 +60,7 @@ func rulesOf(c job.Choosing) (r rules) {
 		r.Classes = []classRules{{Name: c.Class}}
 	}
 	if c.Set.Policy != "" {
-		r.Set = &setRules{MaxDelay: text(int(c.Set.Delay/time.Second) + 1)} // it was cut already
+		r.Set = &setRules{MaxDelay: number[word](int(c.Set.Delay/time.Second) + 1)} // it was cut already
 	}
 	for _, a := range c.Affinity {
 		r.Affinity = append(r.Affinity, affinityRule{Nodes: a.Nodes, Feature: a.Feature, Value: a.Value})
@@ -70,9 +70,9 @@ func rulesOf(c job.Choosing) (r rules) {
 		rule := regionRules{Name: region.Name, Signature: region.Signature, Nodes: region.Nodes,
 			Users: region.Gate.Users, Groups: region.Gate.Groups, Classes: region.Gate.Classes}
 		if width := region.Gate.Width; width != nil && *width == job.AutoWidth {
-			rule.Width = json.RawMessage(`"auto"`)
+			rule.Width = unlessZero[word]("auto")
 		} else if width != nil {
-			rule.Width = text(*width)
+			rule.Width = number[word](*width)
 		}
 		r.Regions = append(r.Regions, rule)
 	}
@@ -106,9 +106,9 @@ func attributesOf(n *job.Node) (all map[string]json.RawMessage) {
 }
 
 // unlessNone is a number, if it is one.
-func unlessNone(n int) json.RawMessage {
+func unlessNone(n int) *word {
 	if n == 0 {
 		return nil
 	}
-	return text(n)
+	return number[word](n)
 }
