@@ -139,7 +139,9 @@ func (t *Table) Explain(name string) (string, error) {
 	m, ok := t.lookup(normalize(name))
 	if !ok {
 		s := scanner{Table: t, words: words{args: []string{name}}}
-		s.unknown(name, true)
+		if s.unknown(name, true); len(s.errs) == 0 { // another launcher's option, which is not needed here
+			return wrap(strings.Join(s.notes, "\n"), 78), nil
+		}
 		return "", s.errs[0]
 	}
 	var b strings.Builder

@@ -2,6 +2,7 @@ package option
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -145,6 +146,14 @@ func TestExplain(t *testing.T) {
 		for line := range strings.Lines(text) {
 			if len(line) > 81 {
 				t.Errorf("%s: %d columns: %s", o.Dashed, len(line), line)
+			}
+		}
+	}
+	for _, r := range refusals {
+		for name := range strings.FieldsSeq(r.names) {
+			text, err := Mpiexec(signals).Explain("--" + name)
+			if says := strings.ReplaceAll(text, "\n", " ") + fmt.Sprint(err); !strings.Contains(says, r.answer) {
+				t.Errorf("Explain(%s) = %q, %v", name, text, err)
 			}
 		}
 	}
