@@ -178,17 +178,17 @@ func noJob(ref job.Ref) error {
 func remedyOf(verb job.Verb, asked reserve.Asked, ref job.Ref) string {
 	text := asked.Answer.Text
 	switch {
-	case strings.HasPrefix(text, "suspended: "):
+	case strings.HasPrefix(text, job.SuspendedText):
 		return fmt.Sprintf("mpiexec --resume-job %s lets it go on", ref)
 	case asked.Keeps:
 		return fmt.Sprintf("as root, or as its user: mpiexec --evict %s %s", ref, asked.Node)
-	case strings.HasPrefix(text, "not allowed"):
+	case strings.HasPrefix(text, job.NotAllowedText):
 		return fmt.Sprintf("root and the administrators of %s may", asked.Node)
-	case strings.HasPrefix(text, "no answer"):
+	case strings.HasPrefix(text, job.NoAnswerText):
 		return fmt.Sprintf("it is being started, or its mpiexec is stopped or hangs; ask again later, or end its ranks there: mpiexec --signal KILL %s %s", ref, asked.Node)
 	case strings.HasPrefix(text, job.StoppedText):
 		return fmt.Sprintf("fg in its shell lets it go on; or end its ranks there: mpiexec --signal KILL %s %s", ref, asked.Node)
-	case text == "its ranks do not all run yet":
+	case text == job.StartingText:
 		return "ask again in a moment"
 	}
 	return ""

@@ -111,8 +111,14 @@ func (s PlacedState) Bounded() PlacedState {
 	return PlacedState{bounded(s.Node), s.RankState.Bounded()}
 }
 
-// StoppedText begins the answer of a job whose mpiexec is stopped.
-const StoppedText = "its mpiexec is stopped"
+// How answers begin by which the one who asked is told what to do.
+const (
+	StoppedText    = "its mpiexec is stopped"
+	SuspendedText  = "suspended: " // and cannot do what it was asked for
+	NotAllowedText = "not allowed: "
+	NoAnswerText   = "no answer from job "
+	StartingText   = "its ranks do not all run yet"
+)
 
 // A Hold is a reason why the ranks of a job stand still. They run when there is none (survive.md SV-28).
 type Hold string

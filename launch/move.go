@@ -49,7 +49,7 @@ func (f *fleet) migrate(by supervise.Asked) {
 	case why != "":
 		refuse(why)
 	case !f.state.Runs():
-		refuse("its ranks do not all run yet")
+		refuse(job.StartingText)
 	case f.moving != nil:
 		refuse("it is being moved already")
 	default:

@@ -94,7 +94,7 @@ func (w *Worker) asked(a ledger.FoundAsk) {
 		return // other users ask faster than answers go
 	}
 	if !obeyed {
-		w.say(&heard{FoundAsk: a}, job.Answer{State: job.AskRefused, Text: "not allowed: job " + string(a.Job) + " is of " + w.ledger.UserName(os.Geteuid())})
+		w.say(&heard{FoundAsk: a}, job.Answer{State: job.AskRefused, Text: job.NotAllowedText + "job " + string(a.Job) + " is of " + w.ledger.UserName(os.Geteuid())})
 		return
 	}
 	if w.asks.stopped {
@@ -233,7 +233,7 @@ func awaitAnswer(ctx context.Context, dir *ledger.Dir, a job.Ask) *wire.Answer {
 		case last.State != "", look%4 == 3 && !dir.Claimed(of):
 			return ended(a, last)
 		case time.Now().After(patience):
-			return refused(fmt.Sprintf("no answer from job %s for %v", a.Job, answerTime))
+			return refused(fmt.Sprintf("%s%s for %v", job.NoAnswerText, a.Job, answerTime))
 		}
 		select {
 		case <-ctx.Done():

@@ -27,7 +27,7 @@ func (s *State) asked(e Asked, now time.Time) []Action {
 		return s.resume(e, now)
 	case job.AskCheckpoint, job.AskMigrate:
 		if s.Held() {
-			return []Action{Reply{To: e, State: job.AskRefused, Text: "suspended: its ranks cannot write a checkpoint"}}
+			return []Action{Reply{To: e, State: job.AskRefused, Text: job.SuspendedText + "its ranks cannot write a checkpoint"}}
 		}
 		if e.Verb == job.AskMigrate {
 			return []Action{Move{e}}
