@@ -151,6 +151,9 @@ func TestExplain(t *testing.T) {
 	}
 	for _, r := range refusals {
 		for name := range strings.FieldsSeq(r.names) {
+			if _, ours := Mpiexec(signals).find(name); ours { // in another spelling: --trace is ours, and -trace is not
+				continue
+			}
 			text, err := Mpiexec(signals).Explain("--" + name)
 			if says := strings.ReplaceAll(text, "\n", " ") + fmt.Sprint(err); !strings.Contains(says, r.answer) {
 				t.Errorf("Explain(%s) = %q, %v", name, text, err)
