@@ -55,7 +55,6 @@ type Host struct {
 	By    pin.GrantBy // how these words count
 	Bare  bool        // of some of its tasks the CPUs are not told, so List is not all of them
 	GPUs  string      // likewise, their indices
-	Bytes int64       // of memory; 0: not said
 	Line  int         // of the file that names it first, from 1; 0: no file does
 	Group int         // of a heterogeneous job, from 0
 	Rank  int         // of the broker there (Flux), from 0

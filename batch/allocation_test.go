@@ -69,11 +69,6 @@ func TestAllocations(t *testing.T) {
 		{"5 slurm, open", "SLURM_JOB_ID=7 SLURM_JOB_NODELIST=x[1", `SLURM_JOB_NODELIST: missing "]"`},
 		{"5 slurm, nested", "SLURM_JOB_ID=7 SLURM_JOB_NODELIST=x[1-2[3]]", `SLURM_JOB_NODELIST: nested "["`},
 		{"6 slurm", "SLURM_JOB_ID=7 SLURM_JOB_NODELIST=n[1-3] SLURM_NTASKS=11 SLURM_TASKS_PER_NODE=4(x2),3 SLURM_JOB_CPUS_PER_NODE=16(x3) SLURM_CPUS_PER_TASK=4", "slurm 7 by SLURM_JOB_NODELIST: n1:4/16 n2:4/16 n3:3/16, 4 wide by SLURM_CPUS_PER_TASK"},
-		{"slurm, memory of a host", "SLURM_JOB_ID=7 SLURM_JOB_NODELIST=n[1-2] SLURM_TASKS_PER_NODE=2 SLURM_MEM_PER_NODE=512 SLURM_MEM_PER_CPU=9", "slurm 7 by SLURM_JOB_NODELIST: n1:2/2(512 MB) n2:2/2(512 MB)"},
-		{"slurm, memory of CPUs", "SLURM_JOB_ID=7 SLURM_JOB_NODELIST=n[1-2] SLURM_JOB_CPUS_PER_NODE=4,2 SLURM_MEM_PER_NODE=0 SLURM_MEM_PER_CPU=100", "slurm 7 by SLURM_JOB_NODELIST: n1:4/4(400 MB) n2:2/2(200 MB)"},
-		{"slurm, memory of a step", "SLURM_MEM_PER_CPU=100 " + step, "slurm 7 by SLURM_STEP_NODELIST: n1:1/4(400 MB)"},
-		{"slurm, memory of groups", "SLURM_MEM_PER_CPU_HET_GROUP_0=7 SLURM_MEM_PER_NODE_HET_GROUP_1=50 " + het, "slurm 7 by SLURM_JOB_NODELIST_HET_GROUP_0: n1:1/1(7 MB) n2:3/3(50 MB) n3:1/1(50 MB)"},
-		{"slurm, no such memory", "SLURM_JOB_ID=7 SLURM_JOB_NODELIST=n1 SLURM_JOB_CPUS_PER_NODE=1000 SLURM_MEM_PER_CPU=1099511627775", "slurm 7 by SLURM_JOB_NODELIST: n1:1000/1000"},
 		{"7 slurm, counts of others", "SLURM_JOB_ID=7 SLURM_JOB_NODELIST=n[1-3] SLURM_NTASKS=8 SLURM_TASKS_PER_NODE=4(x2)", "SLURM_TASKS_PER_NODE has 2 entries for 3 hosts"},
 		{"slurm, one count for all", "SLURM_JOB_ID=7 SLURM_JOB_NODELIST=n[1-3] SLURM_NTASKS=6 SLURM_TASKS_PER_NODE=2", "slurm 7 by SLURM_JOB_NODELIST: n1:2/2 n2:2/2 n3:2/2"},
 		{"slurm, no count", "SLURM_JOB_ID=7 SLURM_JOB_NODELIST=n1 SLURM_NTASKS=6 SLURM_TASKS_PER_NODE=2(x0)", `SLURM_TASKS_PER_NODE: "2(x0)" is not a count such as 2 or 2(x3)`},
@@ -235,9 +230,6 @@ func words(a Allocation, err error) string {
 		}
 		if h.Login != (Login{}) {
 			text += fmt.Sprintf("(%s %d %s in %s)", h.Login.User, h.Login.Port, h.Login.Key, h.Folder)
-		}
-		if h.Bytes > 0 {
-			text += fmt.Sprintf("(%d MB)", h.Bytes>>20)
 		}
 	}
 	if a.Width > 1 {

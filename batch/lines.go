@@ -77,7 +77,7 @@ func (l *list) add(h Host) error {
 	}
 	if i, known := l.at[key(h.Name)]; known {
 		mine := &l.hosts[i]
-		mine.Tasks, mine.CPUs, mine.Bytes = mine.Tasks+h.Tasks, mine.CPUs+h.CPUs, mine.Bytes+h.Bytes
+		mine.Tasks, mine.CPUs = mine.Tasks+h.Tasks, mine.CPUs+h.CPUs
 		l.lists.add(i, h.List)
 		l.gpus.add(i, h.GPUs)
 		mine.Bare = mine.Bare || h.Bare

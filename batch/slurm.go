@@ -150,8 +150,8 @@ func (w World) slurmGPUs(a *Allocation) {
 	}
 }
 
-// A slurmNames says which variables tell of hosts. Tasks or cpus may be empty; group is what those that tell of memory end in.
-type slurmNames struct{ hosts, tasks, cpus, width, group string }
+// A slurmNames says which variables tell of hosts. Tasks or cpus may be empty.
+type slurmNames struct{ hosts, tasks, cpus, width string }
 
 // slurmStep is what srun has given to one step.
 func slurmStep(w World) (Allocation, error) {
@@ -159,7 +159,6 @@ func slurmStep(w World) (Allocation, error) {
 	a.Step = w.value("SLURM_STEP_ID")
 	if err == nil && len(a.Hosts) == 1 {
 		a.Hosts[0].CPUs = max(a.Hosts[0].CPUs, w.count("SLURM_CPUS_ON_NODE"))
-		a.Hosts[0].Bytes = w.slurmBytes(a.Hosts[0].CPUs, "")
 	}
 	return a, err
 }
@@ -219,7 +218,7 @@ func groupNames(w World, group int) slurmNames {
 	if old := "_PACK_GROUP_" + strconv.Itoa(group); !w.set("SLURM_JOB_NODELIST"+end) && w.set("SLURM_JOB_NODELIST"+old) {
 		end = old
 	}
-	return slurmNames{"SLURM_JOB_NODELIST" + end, "SLURM_TASKS_PER_NODE" + end, "SLURM_JOB_CPUS_PER_NODE" + end, "SLURM_CPUS_PER_TASK" + end, end}
+	return slurmNames{"SLURM_JOB_NODELIST" + end, "SLURM_TASKS_PER_NODE" + end, "SLURM_JOB_CPUS_PER_NODE" + end, "SLURM_CPUS_PER_TASK" + end}
 }
 
 // slurm reads hosts, with their tasks and CPUs. What has no tasks has as many as CPUs for them.
@@ -259,28 +258,9 @@ func (w World) slurm(names slurmNames) (a Allocation, err error) {
 			return a, wrong(names.hosts, err)
 		}
 	}
-	for i := range l.hosts {
-		h := &l.hosts[i]
-		h.Bytes = w.slurmBytes(max(h.CPUs, h.Tasks*a.Width), names.group)
-	}
 	a.Hosts = l.all()
 	return a, nil
 }
-
-// slurmBytes is the memory of a host with so many CPUs, which Slurm tells in MB; 0, as Slurm says itself: all there is.
-func (w World) slurmBytes(cpus int, group string) int64 {
-	mb, times := w.count("SLURM_MEM_PER_NODE"+group), 1
-	if mb <= 0 {
-		mb, times = w.count("SLURM_MEM_PER_CPU"+group), cpus
-	}
-	if mb <= 0 || times < 1 || mb > most>>20/times {
-		return 0
-	}
-	return int64(mb*times) << 20
-}
-
-// most is more bytes than any host has.
-const most = 1 << 60
 
 // counts reads a variable with a number for each host; nil: it is not set.
 func (w World) counts(variable string, hosts int) ([]int, error) {
