@@ -151,7 +151,7 @@ func TestExplain(t *testing.T) {
 	}
 	for _, r := range refusals {
 		for name := range strings.FieldsSeq(r.names) {
-			if _, ours := Mpiexec(signals).find(name); ours { // in another spelling: --trace is ours, and -trace is not
+			if _, ours := Mpiexec(signals).lookup(normalize(name)); ours { // in another spelling: --trace is ours, and -trace is not
 				continue
 			}
 			text, err := Mpiexec(signals).Explain("--" + name)
