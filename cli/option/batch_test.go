@@ -1,7 +1,6 @@
 package option
 
 import (
-	"strings"
 	"testing"
 	"time"
 )
@@ -23,36 +22,6 @@ func TestBatchOption(t *testing.T) {
 	} {
 		if _, err := Mpiexec(signals).Parse([]string{"--batch-option", value, "a"}, Sources{}); err == nil || err.Error() != want {
 			t.Errorf("%s: %v\nwant %s", value, err, want)
-		}
-	}
-}
-
-// An option that was removed said "unknown option", or what was written in the environment had no effect.
-func TestRemovedOptionSaysWhatToUse(t *testing.T) {
-	table := Mpiexec(signals)
-	for name := range removed {
-		want := Removed(name).Error()
-		if option, value, is := strings.Cut(name, "="); is {
-			if _, known := table.find("--" + option); !known {
-				t.Errorf("%s: no such option", name)
-			}
-			_, err := table.Parse([]string{"--" + option + "=" + value, "a"}, Sources{})
-			if err == nil || err.Error() != want {
-				t.Errorf("--%s: %v\nwant %s", name, err, want)
-			}
-			continue
-		}
-		if _, known := table.find("--" + name); known {
-			t.Errorf("%s is known", name)
-		}
-		for _, args := range [][]string{{"--" + name, "a"}, {"--" + name + "=1", "a"}, {"-" + name, "1", "a"}} {
-			if _, err := table.Parse(args, Sources{}); err == nil || err.Error() != want {
-				t.Errorf("%q: %v\nwant %s", args, err, want)
-			}
-		}
-		variable := ownVariable(&Option{Dashed: name})
-		if _, err := table.Parse([]string{"a"}, Sources{Environ: []string{variable + "=1"}}); err == nil || err.Error() != variable+": "+want {
-			t.Errorf("%s: %v", variable, err)
 		}
 	}
 }

@@ -17,7 +17,7 @@ var removed = map[string]string{
 	"rm-margin":         "use --batch-option margin=TIME",
 	"rm-scope":          "use --batch-option scope=job",
 	"status-signal":     "use mpiexec --status JOB",
-	"usage-file":        "use --usage=lines, which prints them on standard error, or --report FILE",
+	"usage-file":        "use --usage=lines, which prints the lines on standard error, or --report FILE",
 	"suspend=free":      "use --suspend, which keeps the CPUs, or --migrate, which frees hosts",
 	"preemptible":       "use --suspend and --resume-job, --checkpoint, or --migrate",
 }
