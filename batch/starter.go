@@ -68,19 +68,6 @@ func (s *System) Calls(word string) bool { return s.Starter.Back && word != s.St
 // StreamsWord is the word of -launcher by which nobody calls back.
 func (s *System) StreamsWord() string { return s.Name + streams }
 
-// CallingWord is the word of -launcher by which helpers call us; empty: by none they do.
-func (s *System) CallingWord() string {
-	switch {
-	case s.Starter == nil:
-		return ""
-	case s.Starter.Back:
-		return s.Name
-	case s.Starter.Step != nil:
-		return s.Name + one
-	}
-	return ""
-}
-
 // EachWord is the word of -launcher by which each host has a call of its own.
 func (s *System) EachWord() string { return s.Name + each }
 

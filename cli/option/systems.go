@@ -19,16 +19,10 @@ func withSystems(text string) string {
 }
 
 var systemWords = sync.OnceValue(func() *strings.Replacer {
-	var systems, titles, launchers, starters, callers, groups []string
+	var systems, titles, launchers, groups []string
 	for _, s := range batch.Systems {
 		systems, titles = append(systems, s.Name), append(titles, s.Title)
 		launchers = append(launchers, s.LauncherWords()...)
-		if s.LauncherWords() != nil {
-			starters = append(starters, s.Name)
-		}
-		if word := s.CallingWord(); word != "" {
-			callers = append(callers, word)
-		}
 		if s.Groups {
 			groups = append(groups, s.Title+"'s")
 		}
@@ -37,8 +31,6 @@ var systemWords = sync.OnceValue(func() *strings.Replacer {
 		"{systems}", strings.Join(systems, ","), // words of -rmk
 		"{titles}", strings.Join(titles, ", "),
 		"{launchers}", strings.Join(launchers, ","), // words of -launcher
-		"{starters}", strings.Join(starters, ", "), // the first of them for each system
-		"{callers}", strings.Join(callers, " and "), // those by which helpers call us
 		"{groups}", strings.Join(groups, " or "), // whose jobs --het-group is for
 		"{identities}", strings.Join(identities(), ", "), // words of --env-compat
 	)
