@@ -106,9 +106,9 @@ func (s Self) For(uname string) (Self, error) {
 		if err != nil {
 			return Self{}, err
 		}
-		other.goos, other.goarch, other.folders, other.told, other.ship, other.attach = goos, goarch, s.folders, s.told, s.ship, s.attach
-		other.watch, other.invited = s.watch, s.invited
-		return other, nil
+		s.Path, s.Build, s.Size, s.Open, s.line, s.same = other.Path, other.Build, other.Size, other.Open, other.line, other.same
+		s.goos, s.goarch = goos, goarch
+		return s, nil // with all that was said of ours
 	}
 	return Self{}, missing
 }

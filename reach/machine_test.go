@@ -108,6 +108,14 @@ func TestProgramOfAnotherKindIsSentAsSaid(t *testing.T) {
 	}
 }
 
+// A hint about the start-up files of the login shell names those of the user's shell on machines of another kind, too.
+func TestProgramOfAnotherKindKeepsTheLoginShell(t *testing.T) {
+	uname := strings.ReplaceAll(strings.Split(machines(runtime.GOOS, runtime.GOARCH), "|")[0], `\`, "")
+	if other, err := foreign(t, "libexec/remshell").LoginShell("/bin/zsh").For(uname); err != nil || other.login != "/bin/zsh" {
+		t.Errorf("the login shell is %q, %v", other.login, err)
+	}
+}
+
 // Without it, the message names the file that was looked for.
 func TestNodeOfAnotherKindWithoutItsProgram(t *testing.T) {
 	s := foreign(t, "")
