@@ -66,7 +66,7 @@ type Own struct {
 	N        int      `name:"-n" rival:"count" also:"-np --ntasks" arg:"N" zero:"skip" topic:"Where ranks run" help:"number of ranks"`
 	Wdir     string   `name:"-wdir" also:"-wd -dir --chdir -D" arg:"DIR" topic:"Environment" help:"working directory on the hosts"`
 	Env      []EnvVar `name:"-env" repeat:"sum" arg:"NAME VALUE" takes:"pair" topic:"Environment" help:"set a variable for this section"`
-	X        []EnvVar `name:"-x" repeat:"sum" arg:"NAME[=VALUE]" topic:"Environment" help:"set, or take along, a variable"`
+	X        []EnvVar `name:"-x" repeat:"sum" arg:"NAME[=VALUE]" topic:"Environment" help:"set a variable, or pass one on from here"`
 	EnvList  EnvTake  `name:"-envlist" also:"-exports -envall=* -envnone=" env:"PSI_EXPORTS" arg:"A,B,PRE_*" topic:"" help:"variables this section takes from here; -envall, -envnone"`
 	UnsetEnv []string `name:"--unset-env" repeat:"sum" arg:"NAME" topic:"" help:"take a variable away (PRE_* several)"`
 	Path     string   `name:"-path" arg:"DIR[:DIR]" topic:"" help:"look for the program there first, on the hosts"`
@@ -116,7 +116,7 @@ type Job struct {
 	RankMap     string `name:"-rankmap" rival:"mapping" arg:"LIST" topic:"" help:"the node of each rank: 0,0,1,1 or (start,nodes,ranks)"`
 	Cluster     string `name:"--cluster" read:"MPIEXEC_CLUSTER" arg:"FILE" topic:"Where ranks run" help:"cluster file: nodes and their attributes"`
 
-	MapBy   pin.Mapping `name:"--map-by" mca:"rmaps rmaps_base_mapping_policy rmaps_default_mapping_policy" rival:"mapping" default:"slot" env:"HYDRA_MAPPING" also:"--mapby -byslot=slot -bysocket=socket -bycore=core -npersocket=ppr:%:socket --ntasks-per-socket=ppr:%:socket -npernuma=ppr:%:numa" arg:"POLICY" topic:"Where ranks run" help:"deal ranks to node, socket, numa, core, or seq"`
+	MapBy   pin.Mapping `name:"--map-by" mca:"rmaps rmaps_base_mapping_policy rmaps_default_mapping_policy" rival:"mapping" default:"slot" env:"HYDRA_MAPPING" also:"--mapby -byslot=slot -bysocket=socket -bycore=core -npersocket=ppr:%:socket --ntasks-per-socket=ppr:%:socket -npernuma=ppr:%:numa" arg:"POLICY" topic:"Where ranks run" help:"place ranks by node, socket, numa, core, or seq"`
 	RankBy  pin.Ranking `name:"--rank-by" mca:"rmaps_base_ranking_policy rmaps_default_ranking_policy" also:"--rankby" arg:"ORDER" topic:"" help:"number ranks by slot, node, fill, span or object"`
 	BindTo  pin.Binding `name:"--bind-to" mca:"hwloc_base_binding_policy hwloc_default_binding_policy" rival:"binding" env:"HYDRA_BINDING I_MPI_PIN_DOMAIN I_MPI_PIN_PROCESSOR_LIST" also:"--bindto -binding -bind-to-core=core -bind-to-socket=socket -bind-to-none=none" arg:"POLICY" topic:"Where ranks run" help:"bind ranks to core, socket, numa, none or more"`
 	Memory  pin.Memory  `name:"-membind" rival:"memory" env:"HYDRA_MEMBIND" arg:"POLICY" topic:"" help:"memory: none, local, interleave or bind:LIST"`
@@ -136,19 +136,19 @@ type Job struct {
 	MemPerRank   string `name:"--mem-per-rank" arg:"SIZE" topic:"" under:"Where ranks run" help:"as many ranks as have memory: 3G each; 3Ghs in huge pages"`
 	Contiguous   string `name:"--contiguous" takes:"attached" arg:"first|best" implied:"first" words:"first,best" topic:"" under:"Where ranks run" help:"hosts with neighbouring IDs"`
 
-	Plan           bool   `name:"--plan" asks:"yes" topic:"" help:"tell where ranks would run, as JSON; start nothing"`
+	Plan           bool   `name:"--plan" asks:"yes" topic:"" help:"print where ranks would run, as JSON; start nothing"`
 	DryRun         bool   `name:"--dry-run" asks:"yes" also:"--do-not-launch -show --test-only" topic:"Telling" help:"explain where ranks would run; start nothing"`
 	Probe          string `name:"--probe" needs:"dry-run" env:"-" also:"--no-probe=no" default:"yes" implied:"yes" words:"yes,no" topic:"" help:"for --dry-run: look at the hosts (default; --no-probe)"`
-	JSON           string `name:"--json" arg:"FILE" takes:"attached" implied:"-" topic:"" help:"events of a run, or what --dry-run, --ps, ... tell, as JSON"`
+	JSON           string `name:"--json" arg:"FILE" takes:"attached" implied:"-" topic:"" help:"events of a run, or the answer of --dry-run, --ps, ..., as JSON"`
 	ClusterState   string `name:"--cluster-state" needs:"plan dry-run" arg:"FILE" topic:"" help:"for --plan, --dry-run: the cluster in FILE"`
 	SaveState      string `name:"--save-cluster-state" arg:"FILE" topic:"" help:"write what the hosts are like to FILE"`
-	ReportBindings bool   `name:"--report-bindings" mca:"hwloc_base_report_bindings" env:"HYDRA_TOPO_DEBUG" topic:"Telling" help:"tell the CPUs of each rank, as the kernel has them"`
+	ReportBindings bool   `name:"--report-bindings" mca:"hwloc_base_report_bindings" env:"HYDRA_TOPO_DEBUG" topic:"Telling" help:"print the CPUs of each rank, read from the kernel"`
 
 	Display []Picture `name:"--display" mca:"rmaps_base_display_map ras_base_display_alloc" also:"--display-map=map --display-devel-map=map-devel -print-rank-map=map --display-topo=topo --display-allocation=allocation" arg:"LIST" repeat:"sum" topic:"Telling" help:"before the start: map, map-devel, topo, allocation"`
 
 	PS        bool      `name:"--ps" asks:"hosts" env:"-" topic:"Telling" help:"list live jobs; --queue: those that wait"`
 	ShowQueue bool      `name:"--queue" asks:"hosts" env:"-" topic:"" help:"list the requests that wait, first come first"`
-	Status    string    `name:"--status" asks:"hosts" env:"-" arg:"JOB" topic:"" help:"tell all of a job, be it running or waiting"`
+	Status    string    `name:"--status" asks:"hosts" env:"-" arg:"JOB" topic:"" help:"print all about a job that runs or waits"`
 	End       string    `name:"--end" asks:"hosts" env:"-" arg:"JOB" topic:"" help:"end a job that runs, wherever its mpiexec is"`
 	Suspend   string    `name:"--suspend" asks:"hosts" env:"-" arg:"JOB" topic:"" help:"have all ranks of a job stand still"`
 	ResumeJob string    `name:"--resume-job" asks:"hosts" env:"-" arg:"JOB" topic:"" help:"let a suspended job go on"`
@@ -173,7 +173,7 @@ type Job struct {
 	Batch        []BatchOption `name:"--batch-option" arg:"KEY=VALUE" topic:"" under:"Where ranks run" help:"what only jobs of batch systems have: margin=60"`
 	RMFile       string        `name:"--rm-file" excludes:"cluster-state" rival:"hosts" arg:"FILE[:FORM]" topic:"" under:"Where ranks run" help:"an allocation in a file; FORM: nodes, counts or pe"`
 	AllowOutside bool          `name:"--allow-outside" topic:"" under:"Where ranks run" help:"hosts that are not those of the batch system's job, too"`
-	Iface        Iface         `name:"-iface" env:"HYDRA_IFACE I_MPI_HYDRA_IFACE" arg:"NAME|CIDR" topic:"" under:"Reaching hosts" help:"whose address ranks are told to use: ib0, 10.1.0.0/16"`
+	Iface        Iface         `name:"-iface" env:"HYDRA_IFACE I_MPI_HYDRA_IFACE" arg:"NAME|CIDR" topic:"" under:"Reaching hosts" help:"network whose addresses ranks use: ib0, 10.1.0.0/16"`
 
 	Export    Export   `name:"--export" rival:"environment" arg:"LIST" topic:"" under:"Environment" help:"srun's: ALL, NONE, A,B=V or ALL,A=V"`
 	Places    string   `name:"--omp-places" arg:"WHAT" words:"cpu,depth" topic:"" under:"Environment" help:"OpenMP's threads: cpu, each on its own; depth, on all"`
@@ -208,7 +208,7 @@ type Job struct {
 	KillOnBadExit string      `name:"--kill-on-bad-exit" mca:"orte_abort_on_non_zero_status prte_abort_on_non_zero_status" default:"1" also:"-K -K0=0 -K1=1" arg:"0|1" takes:"attached" implied:"1" words:"0,1" topic:"Life cycle" help:"a rank that fails ends the job; -K0: it does not"`
 	KeepAll       string      `name:"-disable-auto-cleanup" mca:"orte_enable_recovery prte_enable_recovery" also:"--enable-recovery -enable-auto-cleanup=no --disable-recovery=no" implied:"yes" words:"yes,no" topic:"" under:"Life cycle" help:"let the others go on when a rank ends, but for MPI_Abort"`
 	ExitStatus    string      `name:"--exit-status" default:"first" arg:"RULE" words:"first,max,rank0,or" topic:"Life cycle" help:"our exit code: first (default), max, rank0, or"`
-	PrintCodes    bool        `name:"-print-all-exitcodes" topic:"" help:"tell at the end which ranks left with which code"`
+	PrintCodes    bool        `name:"-print-all-exitcodes" topic:"" help:"print at the end which ranks exited with which code"`
 	OnTimeout     string      `name:"--on-timeout" also:"--get-stack-traces=stacks" arg:"WHAT" words:"kill,stacks" topic:"" help:"when -timeout strikes: kill, or stacks before it"`
 	Children      bool        `name:"--leave-children" topic:"" help:"what ranks leave behind goes on after the job"`
 	KeepSession   bool        `name:"--keep-session" topic:"" help:"the directories in which Open MPI keeps its files stay"`
@@ -223,21 +223,21 @@ type Job struct {
 	SaveJob      string       `name:"--save-job" needs:"run" env:"-" arg:"FILE" topic:"" under:"Life cycle" help:"write to FILE what another mpiexec needs to go on with the job"`
 	Resume       string       `name:"--resume" asks:"job" env:"-" arg:"FILE" topic:"" under:"Life cycle" help:"go on with the job that --save-job has written to FILE"`
 	Again        bool         `name:"--again" needs:"resume" env:"-" topic:"" under:"Life cycle" help:"for --resume: also if the job has ended well"`
-	CkptSignal   NodeSignal   `name:"--ckpt-signal" env:"-" arg:"SIG" topic:"" under:"Life cycle" default:"USR1 beside --ckpt-every and --ckpt-before" help:"tells the ranks to write a checkpoint"`
+	CkptSignal   NodeSignal   `name:"--ckpt-signal" env:"-" arg:"SIG" topic:"" under:"Life cycle" default:"USR1 beside --ckpt-every and --ckpt-before" help:"signal that asks the ranks for a checkpoint"`
 	CkptCmd      string       `name:"--ckpt-cmd" takes:"any" arg:"CMD" topic:"" under:"Life cycle" help:"has them do so instead: a command for a shell, here, once"`
 	CkptEvery    Seconds      `name:"--ckpt-every" arg:"TIME" topic:"" under:"Life cycle" help:"ask for a checkpoint each TIME that the job runs"`
 	CkptBefore   Seconds      `name:"--ckpt-before" arg:"TIME" topic:"" under:"Life cycle" help:"ask for one TIME before the job has to end"`
 	CkptDone     string       `name:"--ckpt-done" arg:"FILE" topic:"" under:"Life cycle" help:"one is complete when FILE, here, is newer than the request"`
 	CkptGrace    Seconds      `name:"--ckpt-grace" default:"5min" arg:"TIME" topic:"" under:"Life cycle" help:"how long one may take"`
 	CkptRequired bool         `name:"--ckpt-required" topic:"" under:"Life cycle" help:"what needs one first, as --migrate, is refused without"`
-	CkptDir      string       `name:"--ckpt-dir" env:"-" arg:"DIR" topic:"" under:"Life cycle" help:"where checkpoints go, as ranks are told; made here"`
+	CkptDir      string       `name:"--ckpt-dir" env:"-" arg:"DIR" topic:"" under:"Life cycle" help:"folder for checkpoints; mpiexec makes it"`
 	Spares       int          `name:"--spares" arg:"K" topic:"" under:"Life cycle" help:"claim K more nodes, for a restart"`
 	MinRanks     int          `name:"--min-ranks" arg:"R" topic:"" under:"Life cycle" help:"start again with fewer ranks of the last section, R at least"`
 
 	ForwardSignals SignalList `name:"--forward-signals" default:"QUIT,USR1,USR2,ALRM,CONT,WINCH,XCPU" arg:"LIST" topic:"" help:"signals that ranks get as mpiexec gets them, or none"`
 	LeaderOnly     bool       `name:"--signal-leader-only" topic:"" help:"signals go to ranks, not to their process groups"`
 	Propagate      string     `name:"--propagate" arg:"WHAT" words:"all,none" topic:"" help:"soft resource limits to take to the hosts: all, none"`
-	Consumed       string     `name:"--usage" takes:"attached" arg:"WHAT" implied:"hosts" words:"hosts,rank,lines,application" topic:"" help:"tell at the end what the job consumed on each host"`
+	Consumed       string     `name:"--usage" takes:"attached" arg:"WHAT" implied:"hosts" words:"hosts,rank,lines,application" topic:"" help:"print at the end what the job used on each host"`
 	ReportFile     string     `name:"--report" arg:"FILE" topic:"" help:"write plan, connects, starts, exits and usage to FILE"`
 	ReportEvery    Seconds    `name:"--report-every" needs:"report" arg:"TIME" topic:"" help:"write it also while the job runs, each TIME"`
 	TraceFile      string     `name:"--trace" needs:"run" arg:"FILE" topic:"" under:"Telling" help:"write what took how long, for ui.perfetto.dev"`
@@ -261,7 +261,7 @@ type Job struct {
 	Progress        bool        `name:"--progress" also:"--show-progress" topic:"" under:"Telling" help:"show how far the start has come, on a terminal"`
 	Color           string      `name:"--color" arg:"WHEN" words:"auto,always,never" default:"auto" topic:"" under:"Telling" help:"color labels: auto, always, never"`
 	Lenient         bool        `name:"--lenient" topic:"" under:"Telling" help:"only warn of options that can be left out here"`
-	Info            bool        `name:"--info" asks:"yes" topic:"" under:"Telling" env:"-" help:"tell what each option comes to, and who said so"`
+	Info            bool        `name:"--info" asks:"yes" topic:"" under:"Telling" env:"-" help:"print the value of each option, and where it was set"`
 	AllowRoot       bool        `name:"--allow-run-as-root" topic:"" help:"no effect: root is never refused"`
 	Verbosity       int         `name:"-verbose" default:"0" env:"HYDRA_DEBUG I_MPI_HYDRA_DEBUG" also:"-v -vv=2 -q=-1 -quiet=-1" implied:"1" least:"-1" repeat:"last" topic:"Telling" help:"say more; -vv still more; -q only errors"`
 	Help            bool        `name:"-help" env:"-" also:"-h" topic:"Telling" help:"this text; -help -OPTION explains one option"`
