@@ -21,6 +21,6 @@ func (l Login) onto(t sshx.Target) sshx.Target {
 	t.Identities, t.Certificates, t.IdentitiesOnly = []string{l.Key}, nil, true
 	t.UserKnownHosts, t.GlobalKnownHosts = []string{filepath.Join(filepath.Dir(l.Key), "known_hosts")}, nil
 	t.KnownHostsCommand, t.VerifyDNS = sshx.HostsCommand{}, ""
-	t.Strict, t.HostKeyAlias, t.HashKnownHosts, t.TrustLoopback = "accept-new", "", false, false
+	t.Strict, t.HostKeyAlias, t.HashKnownHosts, t.TrustLoopback, t.OfJob = "accept-new", "", false, false, true
 	return t
 }

@@ -26,7 +26,8 @@ func TestLoginToAServerOfThisJob(t *testing.T) {
 	s.Logins = func(name string) (Login, bool) { return login, name == "n1" }
 	reached := func(host Host) error {
 		t.Helper()
-		dialer := &sshx.Dialer{Timeout: time.Minute, Retries: 1} // reads known_hosts again
+		dialer := &sshx.Dialer{Timeout: time.Minute, Retries: 1, // reads known_hosts again
+			Recorded: func(file string) { t.Errorf("the user is told of %s, which goes with the job", file) }}
 		defer dialer.Close()
 		conn, err := dialHost(t, &SSH{Self: s.Self, Dialer: dialer, Resolve: s.Resolve, Logins: s.Logins}, host)
 		if err == nil {

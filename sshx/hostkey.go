@@ -356,7 +356,7 @@ func (h *hostKeys) record(key ssh.PublicKey) error {
 	f.add(line, 0)
 	f.mu.Unlock()
 	h.d.Log.Info().Str("host", h.t.Alias).Str("key", ssh.FingerprintSHA256(key)).Str("file", path).Msg("recorded a new host key")
-	if h.d.Recorded != nil && !h.d.added[path] {
+	if h.d.Recorded != nil && !h.t.OfJob && !h.d.added[path] {
 		if h.d.added == nil {
 			h.d.added = make(map[string]bool)
 		}

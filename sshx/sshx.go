@@ -96,6 +96,7 @@ type Target struct {
 	Strict         string // yes, ask (refuses too), accept-new, no; empty: ask
 	HashKnownHosts bool
 	TrustLoopback  bool // NoHostAuthenticationForLocalhost
+	OfJob          bool // the server and its known_hosts file go with the job, so Recorded is not called
 
 	ConnectTimeout time.Duration // zero: the Dialer's
 	Attempts       int           // ConnectionAttempts; zero: 1
