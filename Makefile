@@ -30,7 +30,7 @@ CGO   = CGO_ENABLED=$(if $(RACE),1,0)
 
 # What decides, and has no second goroutine, is tested without it: it would find nothing there, and
 # takes four times as long.
-PURE  := ./hostlist ./plan ./whatif
+PURE  := ./hostlist ./plan ./simulate
 RACED  = $$(go list ./... | grep -vxF "$$(go list $(PURE))")
 
 # Formatting, vet, and every test that needs neither root nor packages nor network, but for those with the largest claims of files,

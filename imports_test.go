@@ -13,27 +13,27 @@ import (
 	"testing"
 )
 
-// pure packages turn values into values; they may not reach the world, nor what reaches it.
-var pure = []string{"helper/life", "timeline", "limit", "fault", "hostlist", "idset", "batch", "text", "gpu", "pin", "job", "sort", "psi", "plan", "plan/line", "plan/nodeset", "plan/region", "whatif", "config", "show", "mpifault", "doctor", "cli/aprun", "cli/option", "cli/record", "cli/request", "cli/saved", "launch/stdio/pattern", "launch/supervise", "launch/checkpoint", "launch/restart", "launch/words", "pmiserver/pmix/bfrops", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message"}
+// purePackages packages turn values into values; they may not reach the world, nor what reaches it.
+var purePackages = []string{"helper/lifecycle", "trace", "limits", "usererr", "hostlist", "idset", "batch", "text", "gpu", "pin", "job", "sort", "psi", "plan", "plan/line", "plan/nodeset", "plan/region", "simulate", "config", "format", "mpifault", "doctor", "cli/aprun", "cli/option", "cli/record", "cli/request", "cli/saved", "launch/stdio/pattern", "launch/supervise", "launch/checkpoint", "launch/restart", "launch/words", "pmiserver/pmix/bfrops", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message"}
 
-var world = []string{"os", "net", "os/exec", "syscall", "log", "golang.org/x/sys/unix"}
+var impureImports = []string{"os", "net", "os/exec", "syscall", "log", "golang.org/x/sys/unix"}
 
-// lower lists, for each package, the packages of this module it may import. The
+// allowedImports lists, for each package, the packages of this module it may import. The
 // layers are drawn in doc/design.md.
-var lower = map[string][]string{
-	"fault":                {},
+var allowedImports = map[string][]string{
+	"usererr":              {},
 	"userfile":             {"nsswitch"},
 	"subprocess":           {},
 	"hostlist":             {"text"},
 	"text":                 {},
-	"timeline":             {},
+	"trace":                {},
 	"gpu":                  {},
 	"idset":                {},
 	"pin":                  {"idset"},
-	"pmiserver":            {"pmiserver/dialect", "pmiserver/fence", "pmiserver/kvs", "pmiserver/pmi1", "pmiserver/pmi2", "pmiserver/spawn", "pmiserver/transcript"},
-	"pmiserver/pmi1":       {"pmiserver/dialect", "pmiserver/kvs", "pmiserver/spawn", "pmiserver/transcript"},
-	"pmiserver/pmi2":       {"pmiserver/dialect", "pmiserver/kvs", "pmiserver/spawn"},
-	"pmiserver/dialect":    {"pmiserver/kvs", "pmiserver/spawn", "pmiserver/transcript"},
+	"pmiserver":            {"pmiserver/pmiversion", "pmiserver/fence", "pmiserver/kvs", "pmiserver/pmi1", "pmiserver/pmi2", "pmiserver/spawn", "pmiserver/transcript"},
+	"pmiserver/pmi1":       {"pmiserver/pmiversion", "pmiserver/kvs", "pmiserver/spawn", "pmiserver/transcript"},
+	"pmiserver/pmi2":       {"pmiserver/pmiversion", "pmiserver/kvs", "pmiserver/spawn"},
+	"pmiserver/pmiversion": {"pmiserver/kvs", "pmiserver/spawn", "pmiserver/transcript"},
 	"pmiserver/spawn":      {"pmiserver/kvs", "pmiserver/transcript"},
 	"pmiserver/kvs":        {},
 	"pmiserver/client":     {},
@@ -44,56 +44,56 @@ var lower = map[string][]string{
 	"deadline":             {},
 	"nsswitch":             {"subprocess"},
 	"sshx":                 {"deadline", "nsswitch", "subprocess", "text"},
-	"limit":                {},
+	"limits":               {},
 	"plan/nodeset":         {"hostlist"},
 	"plan/line":            {},
 	"plan/region":          {"job", "text"},
 	"mpifault":             {"job"},
-	"job":                  {"batch", "gpu", "idset", "limit", "pin", "plan/nodeset"},
+	"job":                  {"batch", "gpu", "idset", "limits", "pin", "plan/nodeset"},
 	"ledger":               {"job"},
 	"sort":                 {"hostlist", "job"},
 	"psi":                  {"hostlist", "idset", "job", "pin", "plan/nodeset", "sort"},
-	"whatif":               {"gpu", "idset", "job", "pin", "plan", "plan/nodeset", "psi"},
-	"config":               {"hostlist", "job", "limit", "plan/nodeset", "sort", "text"},
-	"plan":                 {"fault", "gpu", "hostlist", "idset", "job", "pin", "plan/line", "plan/nodeset", "plan/region", "sort", "text"},
-	"show":                 {"fault", "gpu", "hostlist", "idset", "job", "pin", "plan", "plan/nodeset", "sort", "text"},
-	"doctor":               {"fault", "hostlist", "idset", "job", "mpifault", "pin", "plan", "plan/nodeset", "show", "text"},
-	"batch":                {"fault", "pin", "text"},
+	"simulate":             {"gpu", "idset", "job", "pin", "plan", "plan/nodeset", "psi"},
+	"config":               {"hostlist", "job", "limits", "plan/nodeset", "sort", "text"},
+	"plan":                 {"usererr", "gpu", "hostlist", "idset", "job", "pin", "plan/line", "plan/nodeset", "plan/region", "sort", "text"},
+	"format":               {"usererr", "gpu", "hostlist", "idset", "job", "pin", "plan", "plan/nodeset", "sort", "text"},
+	"doctor":               {"usererr", "hostlist", "idset", "job", "mpifault", "pin", "plan", "plan/nodeset", "format", "text"},
+	"batch":                {"usererr", "pin", "text"},
 	"wire":                 {"gpu", "job", "pin", "pipe", "pmiserver/spawn"},
-	"reach":                {"batch", "deadline", "proc", "reach/callback", "sshx"},
-	"reach/callback":       {},
-	"helper":               {"batch", "config", "helper/checkup", "helper/claims", "helper/ipc", "helper/keeper", "helper/life", "helper/offer", "helper/probe", "helper/rank", "helper/sample", "helper/scratch", "helper/stage", "helper/status", "helper/uplink", "idset", "job", "ledger", "limit", "mpifault", "pin", "pipe", "pmiserver", "pmiserver/fence", "pmiserver/pmix", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message", "pmiserver/transcript", "proc", "wire"},
-	"helper/checkup":       {"config", "helper/offer", "helper/probe", "helper/rank", "job", "ledger", "nsswitch", "pin", "proc", "wire"},
+	"transport":            {"batch", "deadline", "proc", "transport/dialback", "sshx"},
+	"transport/dialback":   {},
+	"helper":               {"batch", "config", "helper/diagnose", "helper/claims", "helper/sysvipc", "helper/reaper", "helper/lifecycle", "helper/pmidetect", "helper/probe", "helper/rank", "helper/usage", "helper/sessiondir", "helper/stage", "helper/status", "helper/rpc", "idset", "job", "ledger", "limits", "mpifault", "pin", "pipe", "pmiserver", "pmiserver/fence", "pmiserver/pmix", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message", "pmiserver/transcript", "proc", "wire"},
+	"helper/diagnose":      {"config", "helper/pmidetect", "helper/probe", "helper/rank", "job", "ledger", "nsswitch", "pin", "proc", "wire"},
 	"helper/claims":        {"config", "gpu", "helper/probe", "helper/rank", "helper/status", "idset", "job", "ledger", "proc", "wire"},
-	"helper/ipc":           {"job"},
-	"helper/keeper":        {},
-	"helper/life":          {"job"},
-	"helper/offer":         {"job"},
-	"helper/probe":         {"batch", "config", "gpu", "idset", "job", "limit", "nsswitch", "pin", "plan/nodeset", "proc"},
-	"helper/sample":        {"job"},
+	"helper/sysvipc":       {"job"},
+	"helper/reaper":        {},
+	"helper/lifecycle":     {"job"},
+	"helper/pmidetect":     {"job"},
+	"helper/probe":         {"batch", "config", "gpu", "idset", "job", "limits", "nsswitch", "pin", "plan/nodeset", "proc"},
+	"helper/usage":         {"job"},
 	"helper/owndir":        {},
-	"helper/scratch":       {"helper/owndir", "job"},
-	"helper/uplink":        {"helper/rank", "hostlist", "job", "pmiserver/fence", "pmiserver/pmix", "pmiserver/pmix/message", "pmiserver/spawn", "wire"},
+	"helper/sessiondir":    {"helper/owndir", "job"},
+	"helper/rpc":           {"helper/rank", "hostlist", "job", "pmiserver/fence", "pmiserver/pmix", "pmiserver/pmix/message", "pmiserver/spawn", "wire"},
 	"helper/stage":         {"helper/owndir", "helper/rank", "job", "wire"},
 	"helper/status":        {"helper/owndir", "job", "proc"},
-	"helper/rank":          {"batch", "gpu", "idset", "job", "limit", "pin", "proc"},
-	"launch/node":          {"deadline", "fault", "job", "limit", "pin", "pmiserver/fence", "reach", "timeline", "wire"},
-	"launch/reserve":       {"deadline", "fault", "gpu", "hostlist", "idset", "job", "launch/info", "launch/node", "launch/queue", "launch/restart", "limit", "pin", "plan", "plan/nodeset", "pmiserver/spawn", "text", "timeline", "wire"},
+	"helper/rank":          {"batch", "gpu", "idset", "job", "limits", "pin", "proc"},
+	"launch/node":          {"deadline", "usererr", "job", "limits", "pin", "pmiserver/fence", "transport", "trace", "wire"},
+	"launch/reserve":       {"deadline", "usererr", "gpu", "hostlist", "idset", "job", "launch/info", "launch/node", "launch/queue", "launch/restart", "limits", "pin", "plan", "plan/nodeset", "pmiserver/spawn", "text", "trace", "wire"},
 	"launch/info":          {"hostlist", "job", "pin", "plan/nodeset", "pmiserver/spawn"},
-	"launch/queue":         {"fault", "hostlist", "job", "launch/node", "plan", "text", "wire"},
+	"launch/queue":         {"usererr", "hostlist", "job", "launch/node", "plan", "text", "wire"},
 	"launch/checkpoint":    {"job", "text"},
 	"launch/restart":       {"batch", "gpu", "hostlist", "job", "pin", "plan"},
-	"launch/stdio":         {"fault", "idset", "job", "launch/stdio/pattern", "pipe", "userfile", "wire"},
+	"launch/stdio":         {"usererr", "idset", "job", "launch/stdio/pattern", "pipe", "userfile", "wire"},
 	"launch/stdio/pattern": {},
-	"launch/supervise":     {"batch", "hostlist", "idset", "job", "limit", "mpifault", "show", "text"},
-	"launch/words":         {"idset", "job", "launch/supervise", "pin", "show", "text"},
-	"launch":               {"batch", "fault", "gpu", "hostlist", "idset", "job", "launch/checkpoint", "launch/info", "launch/node", "launch/reserve", "launch/restart", "launch/stdio", "launch/supervise", "launch/words", "pin", "plan", "pmiserver", "pmiserver/fence", "pmiserver/spawn", "pmiserver/transcript", "show", "text", "timeline", "wire"},
-	"cli/option":           {"batch", "fault", "gpu", "hostlist", "job", "launch/stdio/pattern", "limit", "pin", "show", "text"},
-	"cli/request":          {"batch", "cli/option", "config", "fault", "gpu", "hostlist", "idset", "job", "launch/stdio/pattern", "limit", "pin", "plan", "plan/nodeset", "psi", "sort", "text", "whatif"},
-	"cli/record":           {"hostlist", "job", "limit"},
-	"cli/saved":            {"cli/option", "fault", "job", "launch/restart"},
-	"cli/aprun":            {"fault"},
-	"cli":                  {"batch", "cli/aprun", "cli/option", "cli/record", "cli/request", "cli/saved", "config", "doctor", "fault", "helper", "helper/checkup", "helper/keeper", "helper/offer", "helper/probe", "helper/rank", "hostlist", "job", "launch", "launch/node", "launch/reserve", "launch/restart", "launch/stdio", "limit", "nsswitch", "plan", "pmiserver", "psi", "reach", "reach/callback", "selftest", "show", "sshx", "subprocess", "text", "timeline", "userfile", "whatif"},
+	"launch/supervise":     {"batch", "hostlist", "idset", "job", "limits", "mpifault", "format", "text"},
+	"launch/words":         {"idset", "job", "launch/supervise", "pin", "format", "text"},
+	"launch":               {"batch", "usererr", "gpu", "hostlist", "idset", "job", "launch/checkpoint", "launch/info", "launch/node", "launch/reserve", "launch/restart", "launch/stdio", "launch/supervise", "launch/words", "pin", "plan", "pmiserver", "pmiserver/fence", "pmiserver/spawn", "pmiserver/transcript", "format", "text", "trace", "wire"},
+	"cli/option":           {"batch", "usererr", "gpu", "hostlist", "job", "launch/stdio/pattern", "limits", "pin", "format", "text"},
+	"cli/request":          {"batch", "cli/option", "config", "usererr", "gpu", "hostlist", "idset", "job", "launch/stdio/pattern", "limits", "pin", "plan", "plan/nodeset", "psi", "sort", "text", "simulate"},
+	"cli/record":           {"hostlist", "job", "limits"},
+	"cli/saved":            {"cli/option", "usererr", "job", "launch/restart"},
+	"cli/aprun":            {"usererr"},
+	"cli":                  {"batch", "cli/aprun", "cli/option", "cli/record", "cli/request", "cli/saved", "config", "doctor", "usererr", "helper", "helper/diagnose", "helper/reaper", "helper/pmidetect", "helper/probe", "helper/rank", "hostlist", "job", "launch", "launch/node", "launch/reserve", "launch/restart", "launch/stdio", "limits", "nsswitch", "plan", "pmiserver", "psi", "transport", "transport/dialback", "selftest", "format", "sshx", "subprocess", "text", "trace", "userfile", "simulate"},
 	"selftest":             {"pmiserver/client", "text"},
 	".":                    {"cli"},
 
@@ -104,7 +104,7 @@ var lower = map[string][]string{
 }
 
 func TestImports(t *testing.T) {
-	files, err := sources(".")
+	files, err := sourceFiles(".")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,29 +117,29 @@ func TestImports(t *testing.T) {
 		for _, spec := range f.Imports {
 			path, _ := strconv.Unquote(spec.Path.Value)
 			own, inside := strings.CutPrefix(path, "remshell/")
-			allowed, ranked := lower[pkg]
+			allowed, ranked := allowedImports[pkg]
 			switch {
 			case path == "sort":
 				t.Errorf("%s imports the standard sort; here sort means ours, use slices", file)
 			case strings.HasSuffix(file, "_test.go"):
-			case inside && ranked && house(own):
+			case inside && ranked && isTestOnly(own):
 				t.Errorf("%s: nothing of the product imports %s", file, own)
 			case inside && ranked && !slices.Contains(allowed, own):
 				t.Errorf("%s: package %s may not import %s", file, pkg, own)
-			case slices.Contains(pure, pkg) && (slices.Contains(world, path) || inside && !slices.Contains(pure, own)):
+			case slices.Contains(purePackages, pkg) && (slices.Contains(impureImports, path) || inside && !slices.Contains(purePackages, own)):
 				t.Errorf("%s: package %s is pure and may not import %s", file, pkg, path)
 			}
 		}
 	}
 }
 
-// house reports whether a package is no room of the product: tools, and what tests use.
-func house(pkg string) bool {
+// isTestOnly reports whether a package is no room of the product: tools, and what tests use.
+func isTestOnly(pkg string) bool {
 	return strings.HasPrefix(pkg, "tools/") || strings.HasPrefix(pkg, "test/")
 }
 
-// sources are the Go files below a folder, without what is built or only read by tests.
-func sources(top string) (files []string, err error) {
+// sourceFiles are the Go files below a folder, without what is built or only read by tests.
+func sourceFiles(top string) (files []string, err error) {
 	err = filepath.WalkDir(top, func(path string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -162,7 +162,7 @@ func TestEveryPackageIsRanked(t *testing.T) {
 	}
 	for path := range strings.FieldsSeq(string(out)) {
 		own, inside := strings.CutPrefix(path, "remshell/")
-		if _, ranked := lower[own]; inside && !ranked {
+		if _, ranked := allowedImports[own]; inside && !ranked {
 			t.Errorf("package %s has no place in the layers", own)
 		}
 	}

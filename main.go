@@ -16,36 +16,36 @@ import (
 	"remshell/cli"
 )
 
-// stop is how ^Z stops this process. A test takes another way, to see what happens when that
+// stopProcess is how ^Z stops this process. A test takes another way, to see what happens when that
 // never comes back.
-var stop = suspend
+var stopProcess = suspend
 
 func main() {
 	environ := os.Environ()
 	cli.SetPath()
 	if len(os.Args) > 1 && cli.IsHelper(os.Args[1]) {
-		os.Exit(cli.Helper(os.Args[1:]))
+		os.Exit(cli.HelperMain(os.Args[1:]))
 	}
-	resort := new(resort)
-	caught, signals, pause := make(chan os.Signal, 16), make(chan os.Signal, 16), new(pause)
+	resort := new(hardExit)
+	caught, signals, pause := make(chan os.Signal, 16), make(chan os.Signal, 16), new(stopState)
 	// Go has a thread of its own enable each signal: two dozen changes of threads, which take as long as it
 	// takes to read the command line, and so go on beside that.
 	catching := make(chan struct{})
 	go func() {
 		defer close(catching)
-		resort.begin()
-		for _, s := range cli.Signals {
+		resort.start()
+		for _, s := range cli.HandledSignals {
 			if s != syscall.SIGHUP || !signal.Ignored(s) { // nohup stays in force (SIG-3)
 				signal.Notify(caught, s)
 			}
 		}
 		go pause.relay(caught, signals)
 	}()
-	os.Exit(cli.Main(context.Background(), cli.Personality(os.Args), cli.System{
+	os.Exit(cli.Main(context.Background(), cli.FrontEndArgs(os.Args), cli.System{
 		In: os.Stdin, Out: cli.Stdout(), Err: os.Stderr, Signals: signals,
-		Catch:   func(s os.Signal) { signal.Notify(caught, s) },
-		Ready:   func() { <-catching },
-		Lent:    resort.lend,
-		Suspend: func() { pause.during(stop) }, Environ: cli.Environ(os.Args, environ), Getwd: os.Getwd, FS: os.DirFS("/"),
+		CatchSignal:  func(s os.Signal) { signal.Notify(caught, s) },
+		AwaitSignals: func() { <-catching },
+		TerminalLent: resort.setRestoreTerminal,
+		Suspend:      func() { pause.stopUnlessContinued(stopProcess) }, Environ: cli.FrontEndEnv(os.Args, environ), Getwd: os.Getwd, FS: os.DirFS("/"),
 	}))
 }

@@ -16,7 +16,7 @@ import (
 // TestMain is mpiexec itself in the scripts of testdata/script, and its helper.
 func TestMain(m *testing.M) {
 	if os.Getenv("MPIEXEC_TEST_STOP") == "never" {
-		stop = func() { // ^Z hangs the supervising loop
+		stopProcess = func() { // ^Z hangs the supervising loop
 			fmt.Println("the loop hangs")
 			select {}
 		}
@@ -24,16 +24,16 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && cli.IsHelper(os.Args[1]) || os.Getenv("MPIEXEC_TEST_MAIN") != "" {
 		main()
 	}
-	hear()
-	testscript.Main(m, commands)
+	catchIgnoredSignals()
+	testscript.Main(m, scriptCommands)
 }
 
-// commands are the programs of the scripts.
-var commands = map[string]func(){"mpiexec": main}
+// scriptCommands are the programs of the scripts.
+var scriptCommands = map[string]func(){"mpiexec": main}
 
-// hear keeps mpiexec from ignoring what we were started to ignore, by nohup: what is caught is
+// catchIgnoredSignals keeps mpiexec from ignoring what we were started to ignore, by nohup: what is caught is
 // no more ignored behind an exec.
-func hear() {
+func catchIgnoredSignals() {
 	if signal.Ignored(syscall.SIGHUP) {
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// threeDays is the chapter of the manual on jobs that survive.
-func threeDays(t *testing.T) string {
-	_, rest, found := strings.Cut(read(t, "doc/manual.md"), "\n## A run of three days\n")
+// survivalChapter is the chapter of the manual on jobs that survive.
+func survivalChapter(t *testing.T) string {
+	_, rest, found := strings.Cut(readText(t, "doc/manual.md"), "\n## A run of three days\n")
 	chapter, _, _ := strings.Cut(rest, "\n## ")
 	if !found || len(chapter) < 1000 {
 		t.Fatal("the manual has no chapter on a run of three days")
@@ -22,18 +22,18 @@ func threeDays(t *testing.T) string {
 func TestWordsOfThreeDays(t *testing.T) {
 	var patterns []*regexp.Regexp
 	for _, name := range []string{"restart", "resume", "checkpoint"} {
-		for _, m := range regexp.MustCompile(`(?m)^(?:stderr|grep) (?:-count=\d+ )?'(.{20,})'(?: \w+)?$`).FindAllStringSubmatch(read(t, "testdata/script/"+name+".txtar"), -1) {
+		for _, m := range regexp.MustCompile(`(?m)^(?:stderr|grep) (?:-count=\d+ )?'(.{20,})'(?: \w+)?$`).FindAllStringSubmatch(readText(t, "testdata/script/"+name+".txtar"), -1) {
 			patterns = append(patterns, regexp.MustCompile("(?m)"+m[1]))
 		}
 	}
 	texts, _ := filepath.Glob("test/e2e/re*_test.go")
 	for _, file := range append(texts, "launch/restart/restart.go", "launch/restart/move.go", "test/e2e/migrate_test.go") {
-		for _, m := range regexp.MustCompile(`"((?:[^"\\\n]|\\.){20,})"`).FindAllStringSubmatch(read(t, file), -1) {
+		for _, m := range regexp.MustCompile(`"((?:[^"\\\n]|\\.){20,})"`).FindAllStringSubmatch(readText(t, file), -1) {
 			patterns = append(patterns, regexp.MustCompile(regexp.QuoteMeta(m[1])))
 		}
 	}
 	shown := 0
-	chapter := strings.ReplaceAll(threeDays(t), "\n      hint: ", "\\n  hint: ") // one line, as a pattern writes it
+	chapter := strings.ReplaceAll(survivalChapter(t), "\n      hint: ", "\\n  hint: ") // one line, as a pattern writes it
 	for line := range strings.Lines(chapter) {
 		words, indented := strings.CutPrefix(strings.TrimRight(line, "\n"), "    ")
 		if !indented || !strings.HasPrefix(words, "mpiexec: ") {
@@ -56,7 +56,7 @@ func TestWordsOfThreeDays(t *testing.T) {
 
 // The program in C that the chapter shows is the one that the tests run.
 func TestProgramOfThreeDays(t *testing.T) {
-	if !strings.Contains(threeDays(t), "cat > steps.c <<'END'\n"+read(t, "testdata/mpi/steps.c")+"END\n") {
+	if !strings.Contains(survivalChapter(t), "cat > steps.c <<'END'\n"+readText(t, "testdata/mpi/steps.c")+"END\n") {
 		t.Error("the manual shows another program than testdata/mpi/steps.c")
 	}
 }

@@ -39,7 +39,7 @@ func hasTest(name string) error {
 	}
 	pkg, test, _ := strings.Cut(name, ".")
 	test, row, _ := strings.Cut(test, "/")
-	files, err := sources(".")
+	files, err := sourceFiles(".")
 	if err != nil {
 		return err
 	}

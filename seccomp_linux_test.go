@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// without executes the words behind the name of this command with a seccomp filter, as a container has one: sched_setaffinity is denied.
-func without() {
+// runWithoutAffinity executes the words behind the name of this command with a seccomp filter, as a container has one: sched_setaffinity is denied.
+func runWithoutAffinity() {
 	runtime.LockOSThread() // a filter is a thread's, and that of the thread that executes stays
 	const number = 0       // offset of the call's number in struct seccomp_data
 	filter := []unix.SockFilter{
@@ -37,4 +37,4 @@ func without() {
 	os.Exit(1)
 }
 
-func init() { commands["without-affinity"] = without }
+func init() { scriptCommands["without-affinity"] = runWithoutAffinity }

@@ -17,15 +17,15 @@ func suspend() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var byDefault, before [4]uint64 // struct sigaction of the kernel; all zero is SIG_DFL
-	if !action(&byDefault, &before) {
+	if !setStopAction(&byDefault, &before) {
 		return
 	}
 	syscall.Tgkill(syscall.Getpid(), syscall.Gettid(), syscall.SIGTSTP)
-	action(&before, &byDefault)
+	setStopAction(&before, &byDefault)
 }
 
-// action sets what SIGTSTP does and tells what it did before.
-func action(set, before *[4]uint64) bool {
+// setStopAction sets what SIGTSTP does and tells what it did before.
+func setStopAction(set, before *[4]uint64) bool {
 	const setSize = 8 // of the kernel's signal set, in bytes
 	_, _, err := syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(syscall.SIGTSTP),
 		uintptr(unsafe.Pointer(set)), uintptr(unsafe.Pointer(before)), setSize, 0, 0)

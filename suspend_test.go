@@ -72,7 +72,7 @@ func TestSuspendWithoutAShell(t *testing.T) {
 
 // Who was told to go on before he could stop does not stop; the next time he does.
 func TestAPauseThatIsOver(t *testing.T) {
-	p, stops := new(pause), 0
+	p, stops := new(stopState), 0
 	for i, test := range []struct {
 		signals []os.Signal
 		want    int
@@ -83,9 +83,9 @@ func TestAPauseThatIsOver(t *testing.T) {
 		{[]os.Signal{syscall.SIGTSTP, syscall.SIGCONT, syscall.SIGTSTP}, 3},
 	} {
 		for _, s := range test.signals {
-			p.note(s)
+			p.noteSignal(s)
 		}
-		if p.during(func() { stops++ }); stops != test.want {
+		if p.stopUnlessContinued(func() { stops++ }); stops != test.want {
 			t.Errorf("%d: after %v stopped %d times, want %d", i, test.signals, stops, test.want)
 		}
 	}

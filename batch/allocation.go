@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"remshell/fault"
 	"remshell/pin"
+	"remshell/usererr"
 )
 
 // A World is where an allocation is looked for.
@@ -49,16 +49,16 @@ type Allocation struct {
 // A Host is one of an allocation.
 type Host struct {
 	Name  string
-	Tasks int         // 0: not said
-	CPUs  int         // at least Tasks x Width; 0: not said
-	List  string      // the CPUs themselves, as far as they are told, in the words of the list
-	By    pin.GrantBy // how these words count
-	Bare  bool        // of some of its tasks the CPUs are not told, so List is not all of them
-	GPUs  string      // likewise, their indices
-	Line  int         // of the file that names it first, from 1; 0: no file does
-	Group int         // of a heterogeneous job, from 0
-	Rank  int         // of the broker there (Flux), from 0
-	Login Login       // of the SSH server that was started there for this job (HTCondor)
+	Tasks int                // 0: not said
+	CPUs  int                // at least Tasks x Width; 0: not said
+	List  string             // the CPUs themselves, as far as they are told, in the words of the list
+	By    pin.GrantNumbering // how these words count
+	Bare  bool               // of some of its tasks the CPUs are not told, so List is not all of them
+	GPUs  string             // likewise, their indices
+	Line  int                // of the file that names it first, from 1; 0: no file does
+	Group int                // of a heterogeneous job, from 0
+	Rank  int                // of the broker there (Flux), from 0
+	Login Login              // of the SSH server that was started there for this job (HTCondor)
 
 	Folder string // of the job there, which has different names on the hosts (HTCondor); empty: there is none
 }
@@ -105,7 +105,7 @@ func Read(system string, w World, wish Wish) (Allocation, error) {
 	case wish.Groups != nil && !s.Groups:
 		return Allocation{}, noGroups(system)
 	case !s.Inside(w):
-		return Allocation{}, &fault.Error{
+		return Allocation{}, &usererr.Error{
 			Text:   fmt.Sprintf("-rmk %s: %s is not set", system, s.Variable),
 			Remedy: "run inside an allocation, or name hosts with -host",
 		}
@@ -116,10 +116,10 @@ func Read(system string, w World, wish Wish) (Allocation, error) {
 	a, err := s.Hosts(w, wish)
 	var why unreadError
 	if errors.As(err, &why) {
-		err = &fault.Error{Text: fmt.Sprintf("inside %s, but its hosts cannot be read: %s", spoken(s.Name, s.Job(w)), why.text), Remedy: cmp.Or(why.remedy, elsewhere)}
+		err = &usererr.Error{Text: fmt.Sprintf("inside %s, but its hosts cannot be read: %s", spoken(s.Name, s.Job(w)), why.text), Remedy: cmp.Or(why.remedy, elsewhere)}
 	}
-	if err != nil && fault.Hint(err) == "" { // what the list says is wrong
-		err = &fault.Error{Text: err.Error(), Remedy: elsewhere}
+	if err != nil && usererr.Hint(err) == "" { // what the list says is wrong
+		err = &usererr.Error{Text: err.Error(), Remedy: elsewhere}
 	}
 	if err != nil {
 		return a, err
@@ -142,7 +142,7 @@ func (s *System) once(w World) error {
 	if times == "" {
 		return nil
 	}
-	return &fault.Error{
+	return &usererr.Error{
 		Text:   fmt.Sprintf("started %s by the batch system (%s?), and each would start the whole job", times, by),
 		Remedy: "start it once, or let each use its own host with -rmk none",
 	}
@@ -156,7 +156,7 @@ func noGroups(whose string) error {
 			have = append(have, s.Title+"'s")
 		}
 	}
-	return &fault.Error{Text: fmt.Sprintf("--het-group is for %s heterogeneous jobs, and the hosts are those of %s", strings.Join(have, " and "), whose), Remedy: "leave it out"}
+	return &usererr.Error{Text: fmt.Sprintf("--het-group is for %s heterogeneous jobs, and the hosts are those of %s", strings.Join(have, " and "), whose), Remedy: "leave it out"}
 }
 
 // beside names a system that we are inside of, too, and that names other hosts (RM-3).

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"remshell/fault"
 	"remshell/pin"
+	"remshell/usererr"
 )
 
 // files are those that the variables of the tests name.
@@ -206,7 +206,7 @@ func told(t *testing.T, w World) string {
 		return "none"
 	}
 	a, err := Read(system.Name, w, Wish{Job: w.value("SCOPE") == "job"})
-	if err != nil && fault.Hint(err) == "" {
+	if err != nil && usererr.Hint(err) == "" {
 		t.Errorf("no way out of %v", err)
 	}
 	return words(a, err)
@@ -223,7 +223,7 @@ func words(a Allocation, err error) string {
 	for _, h := range a.Hosts {
 		text += fmt.Sprintf(" %s:%d/%d", h.Name, h.Tasks, h.CPUs)
 		if h.List != "" {
-			text += "[" + h.List + map[pin.GrantBy]string{pin.CoreNumbers: " cores", pin.SocketCores: " in sockets"}[h.By] + map[bool]string{true: " of some"}[h.Bare] + "]"
+			text += "[" + h.List + map[pin.GrantNumbering]string{pin.CoreNumbers: " cores", pin.SocketCores: " in sockets"}[h.By] + map[bool]string{true: " of some"}[h.Bare] + "]"
 		}
 		if h.GPUs != "" {
 			text += "(gpu " + h.GPUs + ")"

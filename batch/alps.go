@@ -1,6 +1,6 @@
 package batch
 
-import "remshell/fault"
+import "remshell/usererr"
 
 // ALPS has no list: its hosts are those of a batch system around it, which comes before it in the
 // table (RM-1).
@@ -11,7 +11,7 @@ var alps = System{
 	Inside:   func(w World) bool { return w.set("ALPS_APP_ID") || w.set("BASIL_RESERVATION_ID") },
 	Job:      func(World) string { return "" },
 	Hosts: func(World, Wish) (Allocation, error) {
-		return Allocation{}, &fault.Error{Text: "inside alps, which has no host list", Remedy: elsewhere}
+		return Allocation{}, &usererr.Error{Text: "inside alps, which has no host list", Remedy: elsewhere}
 	},
 	OfRank: []string{"ALPS_*"},
 }

@@ -5,7 +5,7 @@ file of its own; Systems lists them. Nothing else in the program names one.
 	environment --Inside--> System --Read--> Allocation: the hosts of the job
 	                          |              '---> why it must not be used: M1 to M6
 	                          |
-	                          '--> Starter: how package reach starts helpers there, or Attach
+	                          '--> Starter: how package transport starts helpers there, or Attach
 
 The functions of a row are pure: they are handed the environment, a function that opens files, and one that runs the batch system's own
 programs. What the rows' host lists have in common is in names.go (host lists, counts) and lines.go (files, hosts that are named again).

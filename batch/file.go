@@ -3,7 +3,7 @@ package batch
 import (
 	"strings"
 
-	"remshell/fault"
+	"remshell/usererr"
 )
 
 // fileSystem is the batch system that is none: a list that the user has in a file (--rm-file).
@@ -24,14 +24,14 @@ func ofFile(w World, wish Wish) (Allocation, error) {
 	a := Allocation{System: fileSystem, Source: wish.File, Width: 1}
 	switch {
 	case wish.File == "":
-		return a, &fault.Error{Text: "-rmk file needs a file", Remedy: "name it with --rm-file FILE"}
+		return a, &usererr.Error{Text: "-rmk file needs a file", Remedy: "name it with --rm-file FILE"}
 	case wish.Groups != nil:
 		return a, noGroups("--rm-file")
 	}
 	var l list
 	missing, wrong := w.lines("--rm-file", wish.File, l.form(wish.Form))
 	if missing != nil {
-		return a, &fault.Error{Text: missing.Error()}
+		return a, &usererr.Error{Text: missing.Error()}
 	}
 	a.Hosts = l.all()
 	for i := range a.Hosts {

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"remshell/fault"
 	"remshell/pin"
+	"remshell/usererr"
 )
 
 // Flux tells of its hosts by a program, which asks its broker (rm-integration.md 2.5).
@@ -74,7 +74,7 @@ func fluxHosts(w World, _ Wish) (Allocation, error) {
 	}
 	a, err := fluxResources(text)
 	if a.Source = source; err != nil {
-		return a, &fault.Error{Text: fmt.Sprintf("%s: %v", source, err)}
+		return a, &usererr.Error{Text: fmt.Sprintf("%s: %v", source, err)}
 	}
 	return a, nil
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"remshell/fault"
+	"remshell/usererr"
 )
 
 // Slurm folds the names of its nodes, and counts their tasks and CPUs beside them
@@ -118,7 +118,7 @@ func slurmHosts(w World, wish Wish) (Allocation, error) {
 	case groups > 1:
 		a, err = slurmGroups(w, wish.Groups, groups)
 	case wish.Groups != nil:
-		return a, &fault.Error{Text: fmt.Sprintf("--het-group: slurm job %s has no groups", slurmNumber(w)), Remedy: "leave it out"}
+		return a, &usererr.Error{Text: fmt.Sprintf("--het-group: slurm job %s has no groups", slurmNumber(w)), Remedy: "leave it out"}
 	default:
 		a, err = slurmJob(w, inStep(w))
 	}
@@ -181,7 +181,7 @@ func slurmJob(w World, step bool) (Allocation, error) {
 // slurmGroups are some groups of a heterogeneous job, one after the other; nil: all.
 func slurmGroups(w World, which []int, groups int) (all Allocation, err error) {
 	if groups > maxHosts {
-		return all, &fault.Error{Text: fmt.Sprintf("SLURM_HET_SIZE: %d groups are too many", groups)}
+		return all, &usererr.Error{Text: fmt.Sprintf("SLURM_HET_SIZE: %d groups are too many", groups)}
 	}
 	var hosts list
 	all.Source = groupNames(w, 0).hosts
@@ -205,7 +205,7 @@ func slurmGroups(w World, which []int, groups int) (all Allocation, err error) {
 	}
 	for _, group := range which {
 		if group >= groups {
-			return all, &fault.Error{Text: fmt.Sprintf("--het-group %d: slurm job %s has %d groups, which count from 0", group, slurmNumber(w), groups), Remedy: "leave it out for all of them"}
+			return all, &usererr.Error{Text: fmt.Sprintf("--het-group %d: slurm job %s has %d groups, which count from 0", group, slurmNumber(w), groups), Remedy: "leave it out for all of them"}
 		}
 	}
 	all.Hosts = hosts.hosts
@@ -269,14 +269,14 @@ func (w World) counts(variable string, hosts int) ([]int, error) {
 	}
 	all, err := counts(variable, w.value(variable), hosts)
 	if err != nil {
-		return nil, &fault.Error{Text: err.Error()}
+		return nil, &usererr.Error{Text: err.Error()}
 	}
 	return all, nil
 }
 
 // wrong is M3 for a list that is no file, and M20.
 func wrong(variable string, err error) error {
-	return &fault.Error{Text: fmt.Sprintf("%s: %v", variable, err)}
+	return &usererr.Error{Text: fmt.Sprintf("%s: %v", variable, err)}
 }
 
 // srun has the options of the 22.05 that it was tried with; what older ones do not know is left

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// evenNodes is a state of free nodes with so many CPUs each, in two NUMA nodes.
-func evenNodes(t *testing.T, letter string, nodes, cpus int, busy map[int]int) string {
+// twoNUMAState is a state of free nodes with so many CPUs each, in two NUMA nodes.
+func twoNUMAState(t *testing.T, letter string, nodes, cpus int, busy map[int]int) string {
 	t.Helper()
 	var list []map[string]any
 	for id := range nodes {
@@ -38,8 +38,8 @@ func evenNodes(t *testing.T, letter string, nodes, cpus int, busy map[int]int) s
 	return name
 }
 
-// placed is a plan in short: NODE{CPUS} by rank, or the code of its error.
-func placed(t *testing.T, args ...string) string {
+// shortPlan is a plan in short: NODE{CPUS} by rank, or the code of its error.
+func shortPlan(t *testing.T, args ...string) string {
 	t.Helper()
 	var out, errs bytes.Buffer
 	Main(context.Background(), args, System{Out: &out, Err: &errs})
@@ -65,8 +65,8 @@ func placed(t *testing.T, args ...string) string {
 
 // The examples of aprun.md 5 with one segment, by their numbers, through the command.
 func TestAprunExamples(t *testing.T) {
-	n, m := evenNodes(t, "n", 6, 8, nil), evenNodes(t, "m", 4, 16, nil)
-	busy := evenNodes(t, "b", 4, 8, map[int]int{1: 5})
+	n, m := twoNUMAState(t, "n", 6, 8, nil), twoNUMAState(t, "m", 4, 16, nil)
+	busy := twoNUMAState(t, "b", 4, 8, map[int]int{1: 5})
 	full := func(node string, cpus int) string {
 		var words []string
 		for cpu := range cpus {
@@ -102,7 +102,7 @@ func TestAprunExamples(t *testing.T) {
 		{17, n, "-L 77 a", "unknown-node"},
 		{18, n, "-n 4 : b", "mpiexec: empty segment before \":\"\n  hint: each segment has a program"},
 	} {
-		if got := placed(t, append([]string{"--aprun", "--plan", "--cluster-state", test.state}, strings.Fields(test.line)...)...); got != test.want {
+		if got := shortPlan(t, append([]string{"--aprun", "--plan", "--cluster-state", test.state}, strings.Fields(test.line)...)...); got != test.want {
 			t.Errorf("%d: %s:\n got %s\nwant %s", test.number, test.line, got, test.want)
 		}
 	}
@@ -117,7 +117,7 @@ func TestAprunThreads(t *testing.T) {
 		t.Fatal(err)
 	}
 	for threads, want := range map[string]string{"2": "t0[0,4] t0[1,5]", "1": "t0[0,1,4,5] t0[2,3,6,7]"} {
-		if got := placed(t, "--aprun", "--plan", "--cluster-state", name, "-n", "2", "-d", "2", "-j", threads, "a"); got != want {
+		if got := shortPlan(t, "--aprun", "--plan", "--cluster-state", name, "-n", "2", "-d", "2", "-j", threads, "a"); got != want {
 			t.Errorf("-j %s: %s, want %s", threads, got, want)
 		}
 	}
@@ -138,7 +138,7 @@ func TestEveryAttributeMakesSets(t *testing.T) {
 	}
 	for _, request := range []string{"FEATURE:y", "PROCSPEED:2GHz", "MEMORY:8G", "NETWORK:VIA", "CLASS:big", "ARCH:aarch64", "CPUMODEL:M2", "NETSPEED:1G", "CPUS:4",
 		"GPUS:1", "GPUMODEL:g2", "rack:r2", "weight:2.5", "Weight:2-3", "PROCSPEED:1500-3000", "cpus:3-8"} {
-		if got := placed(t, "--plan", "--cluster-state", name, "--class", "big", "--node-set", "ONEOF:"+request, "--no-pin", "-n", "1", "x"); !strings.HasPrefix(got, "b") {
+		if got := shortPlan(t, "--plan", "--cluster-state", name, "--class", "big", "--node-set", "ONEOF:"+request, "--no-pin", "-n", "1", "x"); !strings.HasPrefix(got, "b") {
 			t.Errorf("ONEOF:%s: %s", request, got)
 		}
 	}
@@ -149,7 +149,7 @@ func TestPersonality(t *testing.T) {
 	for line, want := range map[string]string{
 		"/usr/bin/aprun -n 2 a": "--aprun -n 2 a", "mpiexec -n 2 a": "-n 2 a", "aprun": "--aprun", "mpiexec": "", "": "", "/opt/aprun/mpiexec a": "a",
 	} {
-		if got := strings.Join(Personality(strings.Fields(line)), " "); got != want {
+		if got := strings.Join(FrontEndArgs(strings.Fields(line)), " "); got != want {
 			t.Errorf("%s: %q, want %q", line, got, want)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"remshell/cli/request"
 	"remshell/hostlist"
 	"remshell/job"
-	"remshell/reach"
+	"remshell/transport"
 )
 
 // An attacher has the shells that ssh starts on nodes attach themselves to the job of a batch system (RM-30), and knows of which that
@@ -24,17 +24,17 @@ type attacher struct {
 }
 
 // useAttach has the nodes' shells attach themselves to the job: hosts are reached by ssh all the same.
-func (c *call) useAttach(s request.Starter) {
+func (c *invocation) useAttach(s request.Starter) {
 	by := s.System.Attach.Program
 	c.attached = &attacher{system: s.System, job: s.Job, left: make(map[string]string)}
 	if c.req.RM != nil {
-		c.req.RM.Starter, c.req.RM.Grade = by, job.Tight
+		c.req.RM.Starter, c.req.RM.Integration = by, job.TightIntegration
 	}
 	c.tellUntried(by, s.System)
 }
 
 // attach makes the program one whose shells attach themselves; nil: none do.
-func (a *attacher) attach(self reach.Self) reach.Self {
+func (a *attacher) attach(self transport.HelperBinary) transport.HelperBinary {
 	if a == nil {
 		return self
 	}
@@ -70,18 +70,18 @@ func (a *attacher) warning(nodes []job.NodePlan) string {
 }
 
 // unattached has it told, once, where ranks of a plan are outside of the batch system's job; such a job is loose.
-func (c *call) unattached() {
+func (c *invocation) unattached() {
 	if c.attached == nil {
 		return
 	}
-	c.whenPlanned(func(_ job.Snapshot, p job.Plan) {
+	c.onPlan(func(_ job.Snapshot, p job.Plan) {
 		text := c.attached.warning(p.Nodes)
 		if text == "" {
 			return
 		}
 		if rm := c.req.RM; rm != nil {
-			rm.Grade = job.Loose
+			rm.Integration = job.LooseIntegration
 		}
-		c.env.Say(text)
+		c.env.Report(text)
 	})
 }

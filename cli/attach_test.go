@@ -5,7 +5,7 @@ import (
 
 	"remshell/batch"
 	"remshell/job"
-	"remshell/reach"
+	"remshell/transport"
 )
 
 // Which nodes are not of the batch system's job is told once, and only of nodes that ranks are on.
@@ -19,5 +19,5 @@ func TestWhoIsNotAttached(t *testing.T) {
 		t.Error(got)
 	}
 	var none *attacher
-	none.attach(reach.Self{}) // none attaches itself, and nothing is asked
+	none.attach(transport.HelperBinary{}) // none attaches itself, and nothing is asked
 }

@@ -10,23 +10,23 @@ import (
 	"slices"
 	"time"
 
-	"remshell/fault"
 	"remshell/subprocess"
+	"remshell/usererr"
 	"remshell/userfile"
 )
 
-// A ckptWorld is what checkpoints need of this machine (launch.Checkpointer).
-type ckptWorld struct {
+// A checkpointEnv is what checkpoints need of this machine (launch.CheckpointRunner).
+type checkpointEnv struct {
 	environ []string
 	out     io.Writer // takes what the command says
 }
 
 // Run runs a command by subprocess.Run in a process group of its own.
-func (w ckptWorld) Run(ctx context.Context, command string, vars []string) (why string) {
+func (w checkpointEnv) Run(ctx context.Context, command string, vars []string) (why string) {
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", command)
 	cmd.Env = slices.Concat(w.environ, vars)
 	cmd.Stdout, cmd.Stderr = w.out, w.out
-	err := subprocess.Run(cmd, subprocess.Group())
+	err := subprocess.Run(cmd, subprocess.GroupAttr())
 	var exit *exec.ExitError
 	switch {
 	case err == nil:
@@ -39,8 +39,8 @@ func (w ckptWorld) Run(ctx context.Context, command string, vars []string) (why 
 
 // Written reports whether a file has a time at or after another, to the second. A file of another user in a directory such as /tmp does
 // not count.
-func (w ckptWorld) Written(file string, since time.Time) bool {
-	path, err := userfile.Target(file)
+func (w checkpointEnv) Written(file string, since time.Time) bool {
+	path, err := userfile.ResolveForWriting(file)
 	if err != nil {
 		return false
 	}
@@ -48,21 +48,21 @@ func (w ckptWorld) Written(file string, since time.Time) bool {
 	return err == nil && !info.ModTime().Truncate(time.Second).Before(since.Truncate(time.Second))
 }
 
-// checkpointed makes the directory that ranks are told of, if it is missing here, and refuses a --ckpt-done that would not count.
-func (c *call) checkpointed() error {
-	c.env.Checkpoints = ckptWorld{c.sys.Environ, c.env.Err}
-	if _, err := userfile.Target(c.req.Ckpt.Done); err != nil {
-		return &fault.Error{Text: fmt.Sprintf("--ckpt-done: %v", err), Remedy: fault.Hint(err)}
+// prepareCheckpoints makes the directory that ranks are told of, if it is missing here, and refuses a --ckpt-done that would not count.
+func (c *invocation) prepareCheckpoints() error {
+	c.env.CheckpointRunner = checkpointEnv{c.sys.Environ, c.env.Err}
+	if _, err := userfile.ResolveForWriting(c.req.Checkpoint.DoneFile); err != nil {
+		return &usererr.Error{Text: fmt.Sprintf("--ckpt-done: %v", err), Remedy: usererr.Hint(err)}
 	}
-	if c.req.Ckpt.Dir == "" {
+	if c.req.Checkpoint.Dir == "" {
 		return nil
 	}
-	dir, err := userfile.Resolve(c.req.Ckpt.Dir)
+	dir, err := userfile.Resolve(c.req.Checkpoint.Dir)
 	if err == nil {
 		err = os.MkdirAll(dir, 0o777)
 	}
 	if err != nil {
-		return &fault.Error{Text: fmt.Sprintf("--ckpt-dir: %v", err), Remedy: fault.Hint(err)}
+		return &usererr.Error{Text: fmt.Sprintf("--ckpt-dir: %v", err), Remedy: usererr.Hint(err)}
 	}
 	return nil
 }

@@ -19,15 +19,15 @@ func TestAFileOfAnotherUserIsNoCheckpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	begin := func() error {
-		return (&call{req: job.Request{Ckpt: job.Checkpoint{Done: file}}}).checkpointed()
+		return (&invocation{req: job.Request{Checkpoint: job.CheckpointPolicy{DoneFile: file}}}).prepareCheckpoints()
 	}
-	if err := begin(); !(ckptWorld{}).Written(file, began) || err != nil {
+	if err := begin(); !(checkpointEnv{}).Written(file, began) || err != nil {
 		t.Errorf("our own does not count: %v", err)
 	}
 	if os.Lchown(file, 12345, 12345) != nil {
 		t.Skip("only root gives files away")
 	}
-	if err := begin(); (ckptWorld{}).Written(file, began) || err == nil || !strings.HasPrefix(err.Error(), "--ckpt-done: "+file+" belongs to uid 12345") {
+	if err := begin(); (checkpointEnv{}).Written(file, began) || err == nil || !strings.HasPrefix(err.Error(), "--ckpt-done: "+file+" belongs to uid 12345") {
 		t.Errorf("another user's counts: %v", err)
 	}
 }

@@ -13,19 +13,19 @@ import (
 	"remshell/cli/option"
 	"remshell/cli/request"
 	"remshell/config"
+	"remshell/format"
 	"remshell/job"
 	"remshell/nsswitch"
-	"remshell/show"
 )
 
-// cluster reads the cluster file: the one that was named, else the user's, else the
+// findCluster reads the cluster file: the one that was named, else the user's, else the
 // site's; nil if there is none.
-func cluster(j option.Job, getenv func(string) string, read func(string) (string, error), trust func(string) error) (*config.Cluster, error) {
+func findCluster(j option.JobOptions, getenv func(string) string, read func(string) (string, error), trust func(string) error) (*config.Cluster, error) {
 	load := func(file, text string) (*config.Cluster, error) {
 		if err := trust(file); err != nil { // it is code (TRUST-27)
-			return nil, option.Untrusted(err, "what is in it", " with --cluster")
+			return nil, option.UntrustedError(err, "what is in it", " with --cluster")
 		}
-		return config.Load(file, text, accounts())
+		return config.Load(file, text, userIDs())
 	}
 	for _, named := range []struct{ by, file string }{
 		{"--cluster", j.Cluster}, {"MPIEXEC_CLUSTER", getenv("MPIEXEC_CLUSTER")},
@@ -57,31 +57,31 @@ func cluster(j option.Job, getenv func(string) string, read func(string) (string
 }
 
 // readCluster reads the cluster file from the disk.
-func readCluster(j option.Job, sys System) (*config.Cluster, error) {
+func readCluster(j option.JobOptions, sys System) (*config.Cluster, error) {
 	files := newUserFiles(sys)
-	return cluster(j, sys.getenv, request.Texts(files.open), files.trust)
+	return findCluster(j, sys.getenv, request.ReadTexts(files.open), files.checkTrust)
 }
 
 // directoryTime is how long a directory service may take, in all, to find users and groups that a file names, or our own account.
 const directoryTime = 5 * time.Second
 
-// accounts knows the users and groups of this machine, for one reading of a file.
-func accounts() config.IDs {
-	user, group := nsswitch.Finders(directoryTime)
+// userIDs knows the users and groups of this machine, for one reading of a file.
+func userIDs() config.IDs {
+	user, group := nsswitch.IDFinders(directoryTime)
 	return config.IDs{User: user, Group: group}
 }
 
-// setsInfo is what --info tells of node sets, of which the cluster file may say as much as options do
+// nodeSetInfo is what --info tells of node sets, of which the cluster file may say as much as options do
 // (which-hosts.md 15). What cannot be used keeps nobody from the rest of --info.
-func setsInfo(line option.Line, sys System) string {
-	c := call{line: line, sys: sys}
-	_, err := c.locate()
+func nodeSetInfo(line option.Line, sys System) string {
+	c := invocation{line: line, sys: sys}
+	_, err := c.locateHosts()
 	if err == nil {
-		c.req.Set, err = c.world.Sets(c.line)
+		c.req.NodeSet, err = c.inputs.NodeSets(c.line)
 	}
-	text := show.Sets(c.req.Set)
+	text := format.NodeSetRequest(c.req.NodeSet)
 	if err != nil {
-		text = show.CleanLines(err.Error())
+		text = format.EscapeLines(err.Error())
 	}
 	if text == "" {
 		return ""
@@ -93,15 +93,15 @@ func setsInfo(line option.Line, sys System) string {
 // once. Only the cluster file is looked at again, before each attempt (placement.md 6.1,
 // 6.5).
 
-// reread returns what reserve.Env.Reread wants; nil for a request that does not wait, or
+// newReread returns what reserve.Env.RereadRequest wants; nil for a request that does not wait, or
 // knows no cluster file.
-func reread(line option.Line, sys System, w request.World, starter request.Starter, first job.Request) func() (job.Request, bool, error) {
+func newReread(line option.Line, sys System, w request.Inputs, starter request.Starter, first job.Request) func() (job.Request, bool, error) {
 	if w.Cluster == nil || !first.Wait {
 		return nil
 	}
-	read := modified(w.Cluster.File)
+	read := modTime(w.Cluster.File)
 	return func() (job.Request, bool, error) {
-		now := modified(w.Cluster.File)
+		now := modTime(w.Cluster.File)
 		if now.Equal(read) {
 			return first, false, nil
 		}
@@ -115,18 +115,18 @@ func reread(line option.Line, sys System, w request.World, starter request.Start
 		if err != nil {
 			return first, false, err
 		}
-		starter.Reaches(&req)
-		req.Job, req.Soft, req.Streams, req.Parcels = first.Job, first.Soft, first.Streams, first.Parcels
-		req.Ends.Ours, req.Traits = first.Ends.Ours, req.Traits || first.Traits
+		starter.Use(&req)
+		req.Job, req.SoftLimits, req.Streams, req.StagedFiles = first.Job, first.SoftLimits, first.Streams, first.StagedFiles
+		req.EndPolicy.ErrorCode, req.WantAttributes = first.EndPolicy.ErrorCode, req.WantAttributes || first.WantAttributes
 		for i := range req.Apps {
-			req.Apps[i].Staged = first.Apps[i].Staged
+			req.Apps[i].StagedFile = first.Apps[i].StagedFile
 		}
 		return req, true, nil
 	}
 }
 
-// modified is when a file was changed; the zero time if it is not there.
-func modified(file string) time.Time {
+// modTime is when a file was changed; the zero time if it is not there.
+func modTime(file string) time.Time {
 	info, err := os.Stat(file)
 	if err != nil {
 		return time.Time{}

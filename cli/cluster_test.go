@@ -52,7 +52,7 @@ func TestClusterPlaces(t *testing.T) {
 		getenv := func(name string) string {
 			return map[string]string{"HOME": test.home, "MPIEXEC_CLUSTER": test.variable}[name]
 		}
-		site, err := cluster(option.Job{Cluster: test.flag}, getenv, read, func(string) error { return nil })
+		site, err := findCluster(option.JobOptions{Cluster: test.flag}, getenv, read, func(string) error { return nil })
 		got := ""
 		switch {
 		case err != nil:
@@ -77,26 +77,26 @@ func TestARequestThatIsReadAgain(t *testing.T) {
 	}
 	write("[[node]]\nname = \"a\"\n")
 	sys := System{Environ: []string{"HOME=/nowhere", "USER=me"}, Getwd: os.Getwd, FS: os.DirFS("/")}
-	line, err := option.Mpiexec(signalNumber).Parse([]string{"--cluster", file, "--wait", "-n", "1", "true"}, sources(sys))
+	line, err := option.Mpiexec(signalNumber).Parse([]string{"--cluster", file, "--wait", "-n", "1", "true"}, optionSources(sys))
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := call{sys: sys, line: line, ours: 77}
-	if _, err := c.locate(); err != nil {
+	c := invocation{sys: sys, line: line, ownErrorCode: 77}
+	if _, err := c.locateHosts(); err != nil {
 		t.Fatal(err)
 	}
-	if c.req, _, err = request.Make(c.line, c.world); err != nil {
+	if c.req, _, err = request.Make(c.line, c.inputs); err != nil {
 		t.Fatal(err)
 	}
-	c.prepare()
+	c.completeRequest()
 	if err := os.Chtimes(file, time.Time{}, time.Unix(1, 0)); err != nil {
 		t.Fatal(err)
 	}
-	again, changed, err := c.env.Reread()
+	again, changed, err := c.env.RereadRequest()
 	if err != nil || !changed {
 		t.Fatalf("changed %v, %v", changed, err)
 	}
-	if again.Ends.Ours != 77 || len(again.Soft) == 0 || !reflect.DeepEqual(again.Soft, c.req.Soft) {
-		t.Errorf("code %d, %d soft limits; want 77 and %d", again.Ends.Ours, len(again.Soft), len(c.req.Soft))
+	if again.EndPolicy.ErrorCode != 77 || len(again.SoftLimits) == 0 || !reflect.DeepEqual(again.SoftLimits, c.req.SoftLimits) {
+		t.Errorf("code %d, %d soft limits; want 77 and %d", again.EndPolicy.ErrorCode, len(again.SoftLimits), len(c.req.SoftLimits))
 	}
 }

@@ -23,7 +23,7 @@ func TestColoured(t *testing.T) {
 		{"always", map[string]string{"NO_COLOR": "1", "CLICOLOR_FORCE": "1"}, true, false},
 		{"", map[string]string{"NO_COLOR": ""}, true, true},
 	} {
-		got := coloured(test.when, func(name string) string { return test.env[name] }, test.terminal)
+		got := useColor(test.when, func(name string) string { return test.env[name] }, test.terminal)
 		if got != test.want {
 			t.Errorf("%q, %v, terminal %v: %v", test.when, test.env, test.terminal, got)
 		}

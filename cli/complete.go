@@ -16,52 +16,52 @@ import (
 
 // This file answers a shell that completes a command line of ours (package option).
 
-// completing is the words that a shell asks about, if args are its request.
-func completing(args []string) (words []string, asked bool) {
-	if len(args) < 2 || args[0] != option.CompleteRequest {
+// completionWords is the words that a shell asks about, if args are its request.
+func completionWords(args []string) (words []string, asked bool) {
+	if len(args) < 2 || args[0] != option.CompletionOption {
 		return nil, false
 	}
 	return args[1:], true
 }
 
-// complete answers with what may stand in the place of the last word.
-func complete(ctx context.Context, words []string, table *option.Table, sys System) error {
-	lists := option.Lists{Hosts: func() []string { return hostNames(sys) }, Jobs: func() []string { return jobsHere(ctx, sys) }}
+// printCompletion answers with what may stand in the place of the last word.
+func printCompletion(ctx context.Context, words []string, table *option.Table, sys System) error {
+	lists := option.CompletionLists{Hosts: func() []string { return hostNames(sys) }, Jobs: func() []string { return localJobs(ctx, sys) }}
 	_, err := io.WriteString(sys.Out, table.Complete(words, lists).String())
 	return err
 }
 
-// completeAprun is complete for a line of aprun's.
-func completeAprun(words []string, sys System) error {
+// printAprunCompletion is complete for a line of aprun's.
+func printAprunCompletion(words []string, sys System) error {
 	kind, from, offers := aprun.Complete(words)
-	_, err := io.WriteString(sys.Out, option.Completion{Kind: option.Kind(kind), From: from, Offers: offers}.String())
+	_, err := io.WriteString(sys.Out, option.Completion{Kind: option.CompletionKind(kind), Start: from, Candidates: offers}.String())
 	return err
 }
 
 // hostNames lists the hosts that ssh knows by name here, by the files of the account.
 func hostNames(sys System) []string {
-	me := userOf(sys, account(sys))
+	me := sshUser(sys, ownAccount(sys))
 	names := []string{"localhost"}
-	if config, err := readConfig(me, option.Job{}); err == nil {
+	if config, err := readSSHConfig(me, option.JobOptions{}); err == nil {
 		names = append(names, config.Names()...)
 	}
 	for _, file := range []string{me.Home + "/.ssh/known_hosts", me.Home + "/.ssh/known_hosts2", "/etc/ssh/ssh_known_hosts"} {
 		names = append(names, sshx.KnownNames(file)...)
 	}
-	names = slices.DeleteFunc(names, unfit)
+	names = slices.DeleteFunc(names, hasShellChars)
 	slices.Sort(names)
 	return slices.Compact(names)
 }
 
-// unfit reports whether a name has letters that mean something to a shell.
-func unfit(name string) bool {
+// hasShellChars reports whether a name has letters that mean something to a shell.
+func hasShellChars(name string) bool {
 	return name == "" || strings.HasPrefix(name, "-") || strings.ContainsFunc(name, func(r rune) bool {
 		return r > 0x7e || !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-:@", r)
 	})
 }
 
-// jobsHere lists the jobs on this machine, as --ps tells them; "last" is the user's last one.
-func jobsHere(ctx context.Context, sys System) (jobs []string) {
+// localJobs lists the jobs on this machine, as --ps tells them; "last" is the user's last one.
+func localJobs(ctx context.Context, sys System) (jobs []string) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	var text bytes.Buffer
@@ -76,5 +76,5 @@ func jobsHere(ctx context.Context, sys System) (jobs []string) {
 	for _, j := range page.Jobs {
 		jobs = append(jobs, j.Job)
 	}
-	return slices.DeleteFunc(append(jobs, "last"), unfit)
+	return slices.DeleteFunc(append(jobs, "last"), hasShellChars)
 }

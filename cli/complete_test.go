@@ -36,12 +36,12 @@ func TestCompletionRequest(t *testing.T) {
 		{"aprun --__complete -n 2 ./a : he", "program 0\n"},
 	} {
 		var out, errs bytes.Buffer
-		code := Main(t.Context(), Personality(strings.Fields(test.line)), System{In: strings.NewReader(""), Out: &out, Err: &errs, Getwd: os.Getwd, FS: withAccount(home), Environ: []string{"HOME=" + t.TempDir(), "USER=me"}})
+		code := Main(t.Context(), FrontEndArgs(strings.Fields(test.line)), System{In: strings.NewReader(""), Out: &out, Err: &errs, Getwd: os.Getwd, FS: withAccount(home), Environ: []string{"HOME=" + t.TempDir(), "USER=me"}})
 		if code != 0 || out.String() != test.want || errs.Len() > 0 {
 			t.Errorf("%s: exit %d: %q %s; want %q", test.line, code, out.String(), errs.String(), test.want)
 		}
 	}
-	if text := option.Mpiexec(signalNumber).Completion("bash"); !strings.Contains(text, option.CompleteRequest) || strings.Contains(text, "--hostfile") {
+	if text := option.Mpiexec(signalNumber).CompletionScript("bash"); !strings.Contains(text, option.CompletionOption) || strings.Contains(text, "--hostfile") {
 		t.Error("the script does not ask, or knows options itself")
 	}
 }

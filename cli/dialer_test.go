@@ -15,16 +15,16 @@ import (
 
 // ssh's files are those of the account, as for ssh, whatever HOME is, and messages name those that were read.
 func TestHomeOfTheAccount(t *testing.T) {
-	p := newPeer(t, func(p *peer, c net.Conn) {
-		p.login(c, false, nil)
+	p := newFakeServer(t, func(p *fakeServer, c net.Conn) {
+		p.acceptLogin(c, false, nil)
 	})
 	home := t.TempDir()
 	run := func(env []string, args ...string) (string, int) {
-		return p.visitAs(append([]string{"USER=other"}, env...), args...)
+		return p.runMpiexecWithEnv(append([]string{"USER=other"}, env...), args...)
 	}
 	config, known := filepath.Join(p.home, ".ssh/config"), filepath.Join(p.home, ".ssh/known_hosts")
 	job := []string{"-n", "1", "-host", "n1", "true"}
-	p.write("config", fmt.Sprintf("Host n1\nHostName 127.0.0.1\nPort %d\nGlobalKnownHostsFile none\n", p.port))
+	p.writeFile("config", fmt.Sprintf("Host n1\nHostName 127.0.0.1\nPort %d\nGlobalKnownHostsFile none\n", p.port))
 
 	if said, code := run([]string{"HOME=" + home}, job...); code != 125 || !strings.Contains(said, "login refused for user me; tried "+p.home+"/.ssh/") {
 		t.Errorf("exit %d, %s", code, said)
@@ -32,14 +32,14 @@ func TestHomeOfTheAccount(t *testing.T) {
 	if said, _ := run([]string{"HOME=" + p.home}, job...); !strings.Contains(said, "login refused for user me; tried ~/.ssh/") {
 		t.Error(said)
 	}
-	p.write("known_hosts", "")
+	p.writeFile("known_hosts", "")
 	if said, _ := run([]string{"HOME=" + home}, job...); !strings.Contains(said, "not in "+known) {
 		t.Error(said)
 	}
 	if said, _ := run([]string{"HOME=" + home}, "-n", "1", "-host", "none.invalid", "true"); !strings.Contains(said, " HostName in "+config) {
 		t.Error(said)
 	}
-	p.write("config", "Host n1\nHostName\n")
+	p.writeFile("config", "Host n1\nHostName\n")
 	if said, _ := run([]string{"HOME=" + home}, job...); !strings.Contains(said, config+":2: HostName: ") {
 		t.Error(said)
 	}
@@ -47,8 +47,8 @@ func TestHomeOfTheAccount(t *testing.T) {
 
 // --ssh-config is ssh's -F.
 func TestSSHConfig(t *testing.T) {
-	p := newPeer(t, func(p *peer, c net.Conn) {
-		p.login(c, true, func(ch ssh.NewChannel) { ch.Reject(ssh.Prohibited, "none today") })
+	p := newFakeServer(t, func(p *fakeServer, c net.Conn) {
+		p.acceptLogin(c, true, func(ch ssh.NewChannel) { ch.Reject(ssh.Prohibited, "none today") })
 	})
 	other := filepath.Join(t.TempDir(), "config")
 	if err := os.WriteFile(other, fmt.Appendf(nil, "Host far\nHostName 127.0.0.1\nPort %d\n", p.port), 0o644); err != nil {
@@ -60,7 +60,7 @@ func TestSSHConfig(t *testing.T) {
 		{"none", "n1.invalid", "n1.invalid: resolve: "},
 		{"/no/such/file", "far", "--ssh-config /no/such/file: no such file or directory\n  hint: correct the path"},
 	} {
-		said, code := p.visit("--ssh-config", test.config, "--retries", "1", "-n", "1", "-host", test.host, "true")
+		said, code := p.runMpiexec("--ssh-config", test.config, "--retries", "1", "-n", "1", "-host", test.host, "true")
 		if code != 125 || !strings.Contains(said, test.says) {
 			t.Errorf("%s, %s: exit %d, %s", test.config, test.host, code, said)
 		}
@@ -69,30 +69,30 @@ func TestSSHConfig(t *testing.T) {
 	if err := os.WriteFile(program, []byte("#!/bin/sh\necho \"called $*\" >&2\nexit 1\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	said, _ := p.visit("-launcher-exec", program, "--ssh-config", other, "--ssh-option", "Port=7", "-n", "1", "-host", "n1", "true")
+	said, _ := p.runMpiexec("-launcher-exec", program, "--ssh-config", other, "--ssh-option", "Port=7", "-n", "1", "-host", "n1", "true")
 	if !strings.Contains(said, "called -F "+other+" -o Port=7 -x -T") {
 		t.Errorf("the program was not called so: %s", said)
 	}
 	if err := os.Rename(program, program+"2"); err != nil {
 		t.Fatal(err)
 	}
-	if said, _ := p.visit("-launcher-exec", program+"2", "--ssh-config", other, "-n", "1", "-host", "n1", "true"); !strings.Contains(said, "called n1 ") {
+	if said, _ := p.runMpiexec("-launcher-exec", program+"2", "--ssh-config", other, "-n", "1", "-host", "n1", "true"); !strings.Contains(said, "called n1 ") {
 		t.Errorf("a program that is not ssh was not called so: %s", said)
 	}
 }
 
 // A line that is passed over is reported once, however many hosts there are; a misspelt one ends the connection.
 func TestUnknownKeywordOfSSH(t *testing.T) {
-	p := newPeer(t, func(p *peer, c net.Conn) {
-		p.login(c, true, func(ch ssh.NewChannel) { ch.Reject(ssh.Prohibited, "none today") })
+	p := newFakeServer(t, func(p *fakeServer, c net.Conn) {
+		p.acceptLogin(c, true, func(ch ssh.NewChannel) { ch.Reject(ssh.Prohibited, "none today") })
 	})
-	p.write("config", fmt.Sprintf("Host other\nQuantumLevel 3\nHost *\nHostName 127.0.0.1\nPort %d\n", p.port))
-	said, _ := p.visit("--retries", "1", "-n", "2", "-host", "n1,n2", "true")
+	p.writeFile("config", fmt.Sprintf("Host other\nQuantumLevel 3\nHost *\nHostName 127.0.0.1\nPort %d\n", p.port))
+	said, _ := p.runMpiexec("--retries", "1", "-n", "2", "-host", "n1,n2", "true")
 	if want := "warning: " + filepath.Join(p.home, ".ssh/config") + ":2: QuantumLevel is passed over: "; strings.Count(said, want) != 1 || !strings.Contains(said, "session: ") {
 		t.Errorf("%q is not said once: %s", want, said)
 	}
-	p.write("config", "Host other\nPrt 3\n")
-	said, code := p.visit("--retries", "1", "-n", "1", "-host", "n1", "true")
+	p.writeFile("config", "Host other\nPrt 3\n")
+	said, code := p.runMpiexec("--retries", "1", "-n", "1", "-host", "n1", "true")
 	if want := "config:2: Prt: there is no such keyword (did you mean Port?)\n  hint: correct it: ssh stops there, too"; code != 125 || !strings.Contains(said, want) {
 		t.Errorf("exit %d: %s, want %q", code, said, want)
 	}
@@ -102,12 +102,12 @@ func TestUnknownKeywordOfSSH(t *testing.T) {
 // arguments of a program of that name.
 func TestSSHOption(t *testing.T) {
 	visited := make(chan struct{}, 8)
-	p := newPeer(t, func(p *peer, c net.Conn) {
+	p := newFakeServer(t, func(p *fakeServer, c net.Conn) {
 		visited <- struct{}{}
-		p.login(c, true, func(ch ssh.NewChannel) { ch.Reject(ssh.Prohibited, "none today") })
+		p.acceptLogin(c, true, func(ch ssh.NewChannel) { ch.Reject(ssh.Prohibited, "none today") })
 	})
-	p.write("config", "Host n1\nHostName 127.0.0.1\nPort 1\nUser somebody\n")
-	printed, _ := p.visit("--ssh-option", fmt.Sprint("Port=", p.port), "--ssh-option", "User=me", "--retries", "1", "-n", "1", "-host", "n1", "true")
+	p.writeFile("config", "Host n1\nHostName 127.0.0.1\nPort 1\nUser somebody\n")
+	printed, _ := p.runMpiexec("--ssh-option", fmt.Sprint("Port=", p.port), "--ssh-option", "User=me", "--retries", "1", "-n", "1", "-host", "n1", "true")
 	if !strings.Contains(printed, "none today") || len(visited) == 0 {
 		t.Errorf("not reached at the port of the option: %s", printed)
 	}
@@ -120,7 +120,7 @@ func TestSSHOption(t *testing.T) {
 		"Port":             "not KEY=VALUE",
 		"-oPort=1":         "not KEY=VALUE",
 	} {
-		if printed, code := p.visit("--ssh-option", option, "-n", "1", "-host", "n1", "true"); !strings.Contains(printed, says) || code != 125 {
+		if printed, code := p.runMpiexec("--ssh-option", option, "-n", "1", "-host", "n1", "true"); !strings.Contains(printed, says) || code != 125 {
 			t.Errorf("%s: code %d, %s", option, code, printed)
 		}
 	}
@@ -128,11 +128,11 @@ func TestSSHOption(t *testing.T) {
 	if err := os.WriteFile(program, []byte("#!/bin/sh\necho \"called $*\" >&2\nexit 1\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	printed, _ = p.visit("-launcher-exec", program, "-launcher-args", "-4", "--ssh-option", "Port=7", "-n", "1", "-host", "n1", "true")
+	printed, _ = p.runMpiexec("-launcher-exec", program, "-launcher-args", "-4", "--ssh-option", "Port=7", "-n", "1", "-host", "n1", "true")
 	if !strings.Contains(printed, "called -4 -o Port=7 -x -T") {
 		t.Errorf("the program was not called so: %s", printed)
 	}
-	if printed, code := p.visit("-launcher-exec", "kubectl exec %h --", "--ssh-option", "Port=7", "-n", "1", "-host", "n1", "true"); code != 125 || !strings.Contains(printed, "--ssh-option is for ssh") {
+	if printed, code := p.runMpiexec("-launcher-exec", "kubectl exec %h --", "--ssh-option", "Port=7", "-n", "1", "-host", "n1", "true"); code != 125 || !strings.Contains(printed, "--ssh-option is for ssh") {
 		t.Errorf("code %d, %s", code, printed)
 	}
 }

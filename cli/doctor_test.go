@@ -39,7 +39,7 @@ func TestNextLine(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := nextLine(args, line, test.failed)
+		got := nextCommandFor(args, line, test.failed)
 		if got != test.want {
 			t.Errorf("%s: %s, want %s", test.args, got, test.want)
 		}
@@ -62,14 +62,14 @@ func TestWordsBehindDoctor(t *testing.T) {
 	} {
 		line, err := option.Mpiexec(signalNumber).Parse(strings.Fields(args), option.Sources{})
 		if err == nil {
-			line, err = hostsToCheck(line)
+			line, err = doctorHosts(line)
 		}
 		if err != nil {
 			t.Errorf("%s: %v", args, err)
 			continue
 		}
-		got := line.Sections[0].Program + " on"
-		for _, host := range line.Sections[0].Host {
+		got := line.Apps[0].Program + " on"
+		for _, host := range line.Apps[0].Host {
 			for _, entry := range host {
 				got += " " + entry.Host
 			}
@@ -84,7 +84,7 @@ func TestWordsBehindDoctor(t *testing.T) {
 func TestUnappendable(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
-	if err := unappendable(file); err != nil {
+	if err := checkAppendable(file); err != nil {
 		t.Errorf("a file that a job can make: %v", err)
 	}
 	if _, err := os.Lstat(file); err == nil {
@@ -93,11 +93,11 @@ func TestUnappendable(t *testing.T) {
 	if err := os.WriteFile(file, []byte("a\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := unappendable(file); err != nil {
+	if err := checkAppendable(file); err != nil {
 		t.Error(err)
 	}
 	for _, name := range []string{filepath.Join(dir, "none", "file"), dir, filepath.Join(file, "below"), "/dev/null"} {
-		if err := unappendable(name); err == nil || appendLine(name, nil) == nil {
+		if err := checkAppendable(name); err == nil || appendLine(name, nil) == nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

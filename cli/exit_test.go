@@ -10,13 +10,13 @@ import (
 	"syscall"
 	"testing"
 
-	"remshell/fault"
 	"remshell/launch/reserve"
+	"remshell/usererr"
 )
 
 // Whoever asks is told the same code, whatever it is for (EXIT-5, TRUST-33).
 func TestExitCode(t *testing.T) {
-	missing := &fault.Error{Text: "no such program", Code: 127}
+	missing := &usererr.Error{Text: "no such program", Code: 127}
 	for _, test := range []struct {
 		name       string
 		code       int
@@ -32,9 +32,9 @@ func TestExitCode(t *testing.T) {
 		{"an error beats what was found", 1, errors.New("x"), 77, 77},
 		{"of a program that is not there", 0, missing, 77, 127},
 		{"among others", 0, errors.Join(errors.New("x"), fmt.Errorf("n1: %w", missing)), 77, 127},
-		{"of a fault that is ours", 0, &fault.Error{Text: "x", Code: 125}, 77, 77},
-		{"cancelled", 0, &reserve.Cancelled{Signal: syscall.SIGTERM}, 77, 143},
-		{"told before", 0, told{missing}, 77, 127},
+		{"of a fault that is ours", 0, &usererr.Error{Text: "x", Code: 125}, 77, 77},
+		{"cancelled", 0, &reserve.SignalError{Signal: syscall.SIGTERM}, 77, 143},
+		{"told before", 0, reportedError{missing}, 77, 127},
 	} {
 		if got := exitCode(test.code, test.err, test.ours); got != test.want {
 			t.Errorf("%s: %d, want %d", test.name, got, test.want)
@@ -57,7 +57,7 @@ func TestAPanicIsAFailure(t *testing.T) {
 		var out, errs bytes.Buffer
 		code := Main(t.Context(), test.args, System{
 			In: strings.NewReader(""), Out: &out, Err: &errs, Environ: test.environ, FS: fs.FS(os.DirFS("/")),
-			Getwd: func() (string, error) { panic("nobody is anywhere") }, Suspend: func() {}, Catch: func(os.Signal) {},
+			Getwd: func() (string, error) { panic("nobody is anywhere") }, Suspend: func() {}, CatchSignal: func(os.Signal) {},
 		})
 		said := errs.String()
 		if code != test.code || !strings.Contains(said, "mpiexec: internal error: nobody is anywhere\n  hint: please report it, with what -v says\n") {

@@ -13,9 +13,9 @@ import (
 
 	"remshell/cli/option"
 	"remshell/cli/request"
-	"remshell/fault"
 	"remshell/job"
 	"remshell/nsswitch"
+	"remshell/usererr"
 	"remshell/userfile"
 )
 
@@ -26,10 +26,10 @@ import (
 // maxLinks is how many links in a row are followed, as by the kernel.
 const maxLinks = 40
 
-// openToAll reports whether everybody can write to a file, or to a folder above it, or what
+// isWorldWritable reports whether everybody can write to a file, or to a folder above it, or what
 // a link on the way leads to, and so put another file in its place. In a folder with the
 // sticky bit nobody can.
-func openToAll(name string, links int) bool {
+func isWorldWritable(name string, links int) bool {
 	at, err := filepath.Abs(name)
 	if err != nil || links > maxLinks {
 		return false
@@ -43,7 +43,7 @@ func openToAll(name string, links int) bool {
 			if !filepath.IsAbs(target) {
 				target = filepath.Join(filepath.Dir(at), target)
 			}
-			if openToAll(target, links+1) {
+			if isWorldWritable(target, links+1) {
 				return true
 			}
 		case info.Mode().Perm()&0o002 != 0 && !(info.IsDir() && info.Mode()&fs.ModeSticky != 0):
@@ -57,19 +57,19 @@ func openToAll(name string, links int) bool {
 	}
 }
 
-// maxText is how long a file of the user's may be that is read as a whole, in bytes: far more
+// maxTextFile is how long a file of the user's may be that is read as a whole, in bytes: far more
 // than a cluster of 10,000 nodes takes.
-const maxText = 128 << 20
+const maxTextFile = 128 << 20
 
 // userFiles opens files that the user names, and judges each as it is opened: a name may lead elsewhere later.
 type userFiles struct {
-	in      io.Reader        // standard input, which has the name "-"
-	environ []string         // says where a copy of a file would be the user's own
-	faults  map[string]error // by name, why what a file says may not be obeyed as code; nil: it may
+	in        io.Reader        // standard input, which has the name "-"
+	environ   []string         // says where a copy of a file would be the user's own
+	untrusted map[string]error // by name, why what a file says may not be obeyed as code; nil: it may
 }
 
 func newUserFiles(sys System) *userFiles {
-	return &userFiles{in: sys.In, environ: sys.Environ, faults: make(map[string]error)}
+	return &userFiles{in: sys.In, environ: sys.Environ, untrusted: make(map[string]error)}
 }
 
 // open opens a file. What has no end, as /dev/zero, is not read for ever.
@@ -77,10 +77,10 @@ func (u *userFiles) open(name string) (io.ReadCloser, error) {
 	if name == "-" {
 		if file, is := u.in.(*os.File); is {
 			if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
-				u.faults[name] = u.judge(name, info)
+				u.untrusted[name] = u.checkOwner(name, info)
 			}
 		}
-		return io.NopCloser(&limited{in: u.in, room: maxText}), nil
+		return io.NopCloser(&limitedReader{in: u.in, left: maxTextFile}), nil
 	}
 	f, err := os.Open(name)
 	if err != nil {
@@ -91,39 +91,39 @@ func (u *userFiles) open(name string) (io.ReadCloser, error) {
 		f.Close()
 		return nil, err
 	}
-	u.faults[name] = u.judge(name, info)
+	u.untrusted[name] = u.checkOwner(name, info)
 	return struct {
 		io.Reader
 		io.Closer
-	}{&limited{in: f, room: maxText}, f}, nil
+	}{&limitedReader{in: f, left: maxTextFile}, f}, nil
 }
 
-// trust says why what a file says that was opened may not be obeyed as code; nil: it may.
-func (u *userFiles) trust(name string) error { return u.faults[name] }
+// checkTrust says why what a file says that was opened may not be obeyed as code; nil: it may.
+func (u *userFiles) checkTrust(name string) error { return u.untrusted[name] }
 
-// judge says who else decides what is in a file that was opened; nil: nobody does.
-func (u *userFiles) judge(name string, info os.FileInfo) error {
-	foreign := new(userfile.ForeignError)
+// checkOwner says who else decides what is in a file that was opened; nil: nobody does.
+func (u *userFiles) checkOwner(name string, info os.FileInfo) error {
+	foreign := new(userfile.OtherUserError)
 	text := ""
 	switch _, err := userfile.Resolve(name); {
 	case userfile.Owner(info) != os.Geteuid() && userfile.Owner(info) != 0:
-		text = fmt.Sprintf("%s belongs to %s", name, nsswitch.User(userfile.Owner(info)))
+		text = fmt.Sprintf("%s belongs to %s", name, nsswitch.UserText(userfile.Owner(info)))
 	case errors.As(err, &foreign):
-		text = fmt.Sprintf("%s is a link of %s", foreign.Path, nsswitch.User(foreign.UID))
+		text = fmt.Sprintf("%s is a link of %s", foreign.Path, nsswitch.UserText(foreign.UID))
 	case info.Mode()&fs.ModeDevice != 0: // /dev/null
 		return nil
-	case name != "-" && openToAll(name, 0) || name == "-" && info.Mode().Perm()&0o002 != 0:
+	case name != "-" && isWorldWritable(name, 0) || name == "-" && info.Mode().Perm()&0o002 != 0:
 		text = name + " can be written by everybody"
 	default:
 		return nil
 	}
-	return &fault.Error{Text: text, Remedy: u.copyOf(name, info)}
+	return &usererr.Error{Text: text, Remedy: u.copyAdvice(name, info)}
 }
 
-// copyOf is how the user gets a copy of a file that is his own.
-func (u *userFiles) copyOf(name string, info os.FileInfo) string {
-	dir := job.Value(u.environ, "HOME")
-	if !filepath.IsAbs(dir) || openToAll(dir, 0) || name == "-" {
+// copyAdvice is how the user gets a copy of a file that is his own.
+func (u *userFiles) copyAdvice(name string, info os.FileInfo) string {
+	dir := job.EnvValue(u.environ, "HOME")
+	if !filepath.IsAbs(dir) || isWorldWritable(dir, 0) || name == "-" {
 		return "copy it to a directory that only you can write to, and name the copy"
 	}
 	file := filepath.Join(dir, filepath.Base(name))
@@ -136,48 +136,48 @@ func (u *userFiles) copyOf(name string, info os.FileInfo) string {
 	if strings.HasPrefix(name, "-") {
 		name = "./" + name
 	}
-	words := "cp " + option.Quote(name) + " " + option.Quote(file)
-	if info.Mode().Perm()&^os.FileMode(umask())&0o002 != 0 {
-		words += " && chmod 600 " + option.Quote(file)
+	words := "cp " + option.ShellQuote(name) + " " + option.ShellQuote(file)
+	if info.Mode().Perm()&^os.FileMode(readUmask())&0o002 != 0 {
+		words += " && chmod 600 " + option.ShellQuote(file)
 	}
 	return fmt.Sprintf("read it, and if it is right: %s, and name the copy", words)
 }
 
-// A limited reads so many bytes, and fails where there are more.
-type limited struct {
+// A limitedReader reads so many bytes, and fails where there are more.
+type limitedReader struct {
 	in   io.Reader
-	room int
+	left int
 }
 
-func (l *limited) Read(p []byte) (int, error) {
-	n, err := l.in.Read(p[:min(len(p), l.room+1)])
-	if l.room -= n; l.room < 0 {
-		return 0, fmt.Errorf("more than %d MiB", maxText>>20)
+func (l *limitedReader) Read(p []byte) (int, error) {
+	n, err := l.in.Read(p[:min(len(p), l.left+1)])
+	if l.left -= n; l.left < 0 {
+		return 0, fmt.Errorf("more than %d MiB", maxTextFile>>20)
 	}
 	return n, err
 }
 
-// sources are where options may stand beside the command line.
-func sources(sys System) option.Sources {
+// optionSources are where options may stand beside the command line.
+func optionSources(sys System) option.Sources {
 	files := newUserFiles(sys)
-	read := request.Texts(files.open)
-	return option.Sources{Environ: sys.Environ, Trust: files.trust, Read: func(name string) (string, error) {
+	read := request.ReadTexts(files.open)
+	return option.Sources{Environ: sys.Environ, CheckTrust: files.checkTrust, Read: func(name string) (string, error) {
 		text, err := read(name)
 		if errors.Is(err, syscall.ENOTDIR) { // HOME=/dev/null
-			err = absent{err}
+			err = notExist{err}
 		}
 		return text, err
 	}}
 }
 
-// An absent file cannot be there, since what should be its folder is none.
-type absent struct{ error }
+// A notExist file cannot be there, since what should be its folder is none.
+type notExist struct{ error }
 
-func (absent) Is(target error) bool { return target == fs.ErrNotExist }
-func (e absent) Unwrap() error      { return e.error }
+func (notExist) Is(target error) bool { return target == fs.ErrNotExist }
+func (e notExist) Unwrap() error      { return e.error }
 
-// remembering opens each file once, and what it held then again later.
-func remembering(open func(string) (io.ReadCloser, error)) func(string) (io.ReadCloser, error) {
+// openCached opens each file once, and what it held then again later.
+func openCached(open func(string) (io.ReadCloser, error)) func(string) (io.ReadCloser, error) {
 	texts := make(map[string][]byte)
 	return func(name string) (io.ReadCloser, error) {
 		text, known := texts[name]

@@ -55,7 +55,7 @@ func TestCodeThatEverybodyCanWrite(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, name := range []string{file, link, including} {
-				said, code := rehearsed("-hostfile", name)
+				said, code := dryRun("-hostfile", name)
 				if name == including {
 					name = file
 				}
@@ -66,7 +66,7 @@ func TestCodeThatEverybodyCanWrite(t *testing.T) {
 			}
 			write("[[node]]\nname = \"n1\"\n")
 			for _, name := range []string{file, link} {
-				said, code := rehearsed("--cluster", name)
+				said, code := dryRun("--cluster", name)
 				refused := fmt.Sprintf("mpiexec: not started: %s can be written by everybody, and what is in it could run any program as you\n  hint: ", name)
 				if open := test.file&0o002 != 0 || test.folder == 0o777; open != (strings.HasPrefix(said, refused) && code == 125) {
 					t.Errorf("cluster file %s: code %d, %q", name, code, said)
@@ -86,15 +86,15 @@ func TestCodeOfAnotherUser(t *testing.T) {
 		spoil              func(file string) (named string, err error)
 		want               string // FILE stands for what is named; empty: it is used
 	}{
-		{"names of hosts", "-hostfile", names, 0o644, foreignFile, ""},
-		{"a host file", "-hostfile", code, 0o644, foreignFile, "FILE belongs to uid 12345, and path= in it could run any program as you\n  hint: "},
-		{"a cluster file", "--cluster", cluster, 0o644, foreignFile, "FILE belongs to uid 12345, and what is in it could run any program as you\n  hint: "},
+		{"names of hosts", "-hostfile", names, 0o644, otherUsersFile, ""},
+		{"a host file", "-hostfile", code, 0o644, otherUsersFile, "FILE belongs to uid 12345, and path= in it could run any program as you\n  hint: "},
+		{"a cluster file", "--cluster", cluster, 0o644, otherUsersFile, "FILE belongs to uid 12345, and what is in it could run any program as you\n  hint: "},
 		{"an included file", "-hostfile", code, 0o644, func(file string) (string, error) {
 			including := file + ".all"
 			return including, errors.Join(os.Chown(file, stranger, -1), os.WriteFile(including, []byte("!include "+file+"\n"), 0o600))
 		}, "FILE belongs to uid 12345, and path= in it could run any program as you\n  hint: "},
-		{"a link", "-hostfile", code, 0o644, foreignLink, "FILE.link is a link of uid 12345, and path= in it could run any program as you\n  hint: "},
-		{"a link to a cluster file", "--cluster", cluster, 0o644, foreignLink, "FILE.link is a link of uid 12345, and what is in it could run any program as you\n  hint: "},
+		{"a link", "-hostfile", code, 0o644, otherUsersLink, "FILE.link is a link of uid 12345, and path= in it could run any program as you\n  hint: "},
+		{"a link to a cluster file", "--cluster", cluster, 0o644, otherUsersLink, "FILE.link is a link of uid 12345, and what is in it could run any program as you\n  hint: "},
 		{"one that everybody can write", "--cluster", cluster, 0o666, func(file string) (string, error) { return file, nil }, "FILE can be written by everybody, and what is in it could run any program as you\n  hint: "},
 		{"of a name that a shell has to have quoted", "-hostfile", code, 0o644, func(file string) (string, error) {
 			odd := file + " $(odd)'s"
@@ -117,7 +117,7 @@ func TestCodeOfAnotherUser(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			said, exit := rehearsedAt(home, test.option, named)
+			said, exit := dryRunWithHome(home, test.option, named)
 			want := ""
 			if test.want != "" {
 				want = "mpiexec: not started: " + strings.ReplaceAll(test.want, "FILE", file) + "read it, and if it is right: "
@@ -136,16 +136,16 @@ func TestCodeOfAnotherUser(t *testing.T) {
 			if text, _ := os.ReadFile(filepath.Join(home, "file")); len(copies) != 1 || string(text) != "kept" {
 				t.Fatalf("%s: copies are %q, and what was there is %q", command, copies, text)
 			}
-			if said, exit := rehearsedAt(home, test.option, copies[0]); exit != 0 {
+			if said, exit := dryRunWithHome(home, test.option, copies[0]); exit != 0 {
 				t.Errorf("the copy: exit %d, %q", exit, said)
 			}
 		})
 	}
 }
 
-func foreignFile(file string) (string, error) { return file, os.Chown(file, 12345, -1) }
+func otherUsersFile(file string) (string, error) { return file, os.Chown(file, 12345, -1) }
 
-func foreignLink(file string) (string, error) {
+func otherUsersLink(file string) (string, error) {
 	link := file + ".link"
 	return link, errors.Join(os.Symlink(file, link), os.Lchown(link, 12345, -1))
 }
@@ -159,12 +159,12 @@ func TestConfigurationOfAnotherUser(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if said, exit := rehearsedAt(home, "-host", "n1"); exit != 0 {
+	if said, exit := dryRunWithHome(home, "-host", "n1"); exit != 0 {
 		t.Fatalf("control: exit %d, %q", exit, said)
 	}
 	none := newUserFiles(System{})
-	if f, err := none.open("/dev/null"); err != nil || none.trust("/dev/null") != nil {
-		t.Errorf("no configuration: %v, %v", err, none.trust("/dev/null"))
+	if f, err := none.open("/dev/null"); err != nil || none.checkTrust("/dev/null") != nil {
+		t.Errorf("no configuration: %v, %v", err, none.checkTrust("/dev/null"))
 	} else {
 		f.Close()
 	}
@@ -172,7 +172,7 @@ func TestConfigurationOfAnotherUser(t *testing.T) {
 		t.Skip("only root gives files away")
 	}
 	want := "mpiexec: not started: " + file + " belongs to uid 12345, and what is in it could run any program as you\n  hint: read it, and if it is right: cp " + file + " " + home + "/config, and name the copy with MPIEXEC_CONFIG\n"
-	said, exit := rehearsedAt(home, "-host", "n1")
+	said, exit := dryRunWithHome(home, "-host", "n1")
 	if exit != 125 || said != want {
 		t.Errorf("exit %d, %q, want %q", exit, said, want)
 	}
@@ -198,16 +198,16 @@ func TestFilesAreJudgedAsTheyAreOpened(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if files.trust(file) == nil {
+	if files.checkTrust(file) == nil {
 		t.Error("what another user wrote is obeyed, since the name leads to a file of ours now")
 	}
 }
 
-// rehearsed runs --dry-run --no-probe and returns what it said on standard error, and its exit code.
-func rehearsed(args ...string) (string, int) { return rehearsedAt("/nowhere", args...) }
+// dryRun runs --dry-run --no-probe and returns what it said on standard error, and its exit code.
+func dryRun(args ...string) (string, int) { return dryRunWithHome("/nowhere", args...) }
 
-// rehearsedAt is rehearsed with a home.
-func rehearsedAt(home string, args ...string) (string, int) {
+// dryRunWithHome is rehearsed with a home.
+func dryRunWithHome(home string, args ...string) (string, int) {
 	var out, errs bytes.Buffer
 	args = append(append([]string{"--dry-run", "--no-probe", "-n", "1"}, args...), "true")
 	code := Main(context.Background(), args, System{In: strings.NewReader(""), Out: &out, Err: &errs, Getwd: os.Getwd, FS: os.DirFS("/"), Environ: []string{"HOME=" + home, "USER=me"}})
@@ -217,7 +217,7 @@ func rehearsedAt(home string, args ...string) (string, int) {
 // What a host file says when it is read first holds, also if the request waits for days.
 func TestHostFilesAreReadOnce(t *testing.T) {
 	text := "a b"
-	open := remembering(func(string) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil })
+	open := openCached(func(string) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil })
 	for range 2 {
 		f, err := open("hosts")
 		if err != nil {

@@ -19,7 +19,7 @@ func TestMpirunIsLenient(t *testing.T) {
 		{"mpirun", []string{"MPIEXEC_LENIENT=0"}, []string{"MPIEXEC_LENIENT=0"}},
 		{"mpiexec", []string{"A=1"}, []string{"A=1"}},
 	} {
-		environ := Environ([]string{test.called, "-n", "1", "a"}, test.environ)
+		environ := FrontEndEnv([]string{test.called, "-n", "1", "a"}, test.environ)
 		if !slices.Equal(environ, test.want) {
 			t.Errorf("%s %q: %q", test.called, test.environ, environ)
 		}
@@ -36,7 +36,7 @@ func TestDisplayKnowsOpenMPIsWords(t *testing.T) {
 	if err == nil {
 		err = line.MergeLayout()
 	}
-	if p := wanted(line.Job); err != nil || !p.byRank || !p.hosts || !line.Job.ReportBindings {
+	if p := wantedDisplays(line.Job); err != nil || !p.byRank || !p.hosts || !line.Job.ReportBindings {
 		t.Errorf("%+v, bindings %v, %v", p, line.Job.ReportBindings, err)
 	}
 }

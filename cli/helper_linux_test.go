@@ -12,7 +12,7 @@ import (
 func TestLastWordsAfterTheStep(t *testing.T) {
 	here, there := net.Pipe()
 	step, over := context.WithCancel(t.Context())
-	endWith(step, here, time.Hour)
+	closeAfter(step, here, time.Hour)
 	over()
 	go there.Write([]byte("bye"))
 	said := make([]byte, 3)
@@ -25,7 +25,7 @@ func TestLastWordsAfterTheStep(t *testing.T) {
 func TestTheConnectionEndsAfterTheStep(t *testing.T) {
 	here, there := net.Pipe()
 	step, over := context.WithCancel(t.Context())
-	endWith(step, here, time.Millisecond)
+	closeAfter(step, here, time.Millisecond)
 	over()
 	there.SetDeadline(time.Now().Add(5 * time.Minute))
 	if _, err := there.Read(make([]byte, 1)); err != io.EOF {

@@ -15,33 +15,33 @@ import (
 	"remshell/job"
 )
 
-// A story is a host file of testdata/hostlist, and what comes of it.
-type story struct{ title, file, want string }
+// A hostFileCase is a host file of testdata/hostlist, and what comes of it.
+type hostFileCase struct{ title, file, want string }
 
-// stories reads them, and goes to a folder where F is the host file and others are those
+// readHostFileCases reads them, and goes to a folder where F is the host file and others are those
 // it includes.
-func stories(t *testing.T, name string) []story {
+func readHostFileCases(t *testing.T, name string) []hostFileCase {
 	t.Helper()
 	text, err := os.ReadFile("../testdata/hostlist/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var all []story
+	var all []hostFileCase
 	for _, part := range strings.Split(string(text), "\n--- ")[1:] {
 		title, rest, _ := strings.Cut(part, "\n")
 		file, want, ok := strings.Cut(rest, "\n=>\n")
 		if !ok {
 			t.Fatalf("%s: %q has no =>", name, title)
 		}
-		all = append(all, story{title, file + "\n", strings.TrimSuffix(want, "\n")})
+		all = append(all, hostFileCase{title, file + "\n", strings.TrimSuffix(want, "\n")})
 	}
 	t.Chdir(t.TempDir())
-	write(t, "other.hosts", "other1\nother2:4\n")
-	write(t, "loop.hosts", "!include F\n")
+	writeTestFile(t, "other.hosts", "other1\nother2:4\n")
+	writeTestFile(t, "loop.hosts", "!include F\n")
 	return all
 }
 
-func write(t *testing.T, name, text string) {
+func writeTestFile(t *testing.T, name, text string) {
 	t.Helper()
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -52,8 +52,8 @@ func write(t *testing.T, name, text string) {
 // it has slots, in the order of the file, and there is room for no more.
 func TestHostFileStyles(t *testing.T) {
 	const cores = 6
-	for _, s := range stories(t, "styles.txt") {
-		slots, order := offered(s.want, cores)
+	for _, s := range readHostFileCases(t, "styles.txt") {
+		slots, order := parseMentions(s.want, cores)
 		var nodes []string
 		var want []string
 		for i, name := range order {
@@ -61,23 +61,23 @@ func TestHostFileStyles(t *testing.T) {
 			want = append(want, slices.Repeat([]string{name}, slots[name])...)
 		}
 		state := []byte(`{"env": {}, "nodes": [` + strings.Join(nodes, ",") + "]}")
-		write(t, "F", s.file)
+		writeTestFile(t, "F", s.file)
 		for _, option := range []string{"-hostfile", "-f", "-machinefile"} {
 			object, code, _ := planOf(t, state, option, "F", "-n", strconv.Itoa(len(want)))
 			if got := hostsOf(object); code != 0 || !slices.Equal(got, want) || !slices.Equal(texts(object["order"]), order) {
-				t.Errorf("%s:\n%sexit %d, ranks on %q\nwant %q\nin %s", s.title, s.file, code, got, want, shown(object))
+				t.Errorf("%s:\n%sexit %d, ranks on %q\nwant %q\nin %s", s.title, s.file, code, got, want, jsonText(object))
 			}
 		}
 		object, code, _ := planOf(t, state, "-f", "F", "-n", strconv.Itoa(len(want)+1))
 		if failed, _ := object["error"].(map[string]any); code != job.ExitInternal || failed["code"] != "not-enough-cpus" || failed["permanent"] != true {
-			t.Errorf("%s, a rank more: exit %d, %s", s.title, code, shown(object))
+			t.Errorf("%s, a rank more: exit %d, %s", s.title, code, jsonText(object))
 		}
 	}
 }
 
-// offered reads what the vectors say of each mention: slots add up, mentions without
+// parseMentions reads what the vectors say of each mention: slots add up, mentions without
 // count are one slot if there are several, and all CPUs if there is one (HOST-3, HOST-4).
-func offered(mentions string, cores int) (slots map[string]int, order []string) {
+func parseMentions(mentions string, cores int) (slots map[string]int, order []string) {
 	slots, seen := make(map[string]int), make(map[string]int)
 	for line := range strings.SplitSeq(mentions, "\n") {
 		words := strings.Fields(line)
@@ -131,12 +131,12 @@ func texts(list any) (all []string) {
 // Broken host files, through the command: every fault with file, line, column and caret
 // on standard error, nothing is started, exit 125; a plan tells the same in its object.
 func TestBrokenHostFiles(t *testing.T) {
-	all := stories(t, "broken.txt")
+	all := readHostFileCases(t, "broken.txt")
 	if len(all) < 10 {
 		t.Errorf("%d broken files; at least ten are wanted", len(all))
 	}
 	for _, s := range all {
-		write(t, "F", s.file)
+		writeTestFile(t, "F", s.file)
 		// The vectors are read from memory, whose reason has other words.
 		faults := strings.ReplaceAll(s.want, fs.ErrNotExist.Error(), "no such file or directory")
 		var out, errs bytes.Buffer
@@ -184,7 +184,7 @@ func TestPlanNamesOfOneNode(t *testing.T) {
 func TestPlanUnique(t *testing.T) {
 	const nodes = `{"env": {%s}, "nodes": [{"id": 0, "name": "n0", "cpus": 4}, {"id": 1, "name": "n1", "cpus": 4}]}`
 	t.Chdir(t.TempDir())
-	write(t, "F", "n0\nn0\nn1\nn0\n")
+	writeTestFile(t, "F", "n0\nn0\nn1\nn0\n")
 	for _, test := range []struct {
 		env, option, want string
 		of                []string

@@ -10,27 +10,27 @@ import (
 	"time"
 
 	"remshell/cli/option"
-	"remshell/fault"
+	"remshell/format"
 	"remshell/job"
 	"remshell/launch"
 	"remshell/launch/reserve"
 	"remshell/launch/restart"
-	"remshell/show"
+	"remshell/usererr"
 )
 
 // This file answers what people ask about jobs that run or wait: --ps, --queue,
 // --status JOB, --end JOB and its like, --signal SIG JOB and --evict JOB. Each reads the ledgers of the hosts.
 
-func asksOfJobs(j option.Job) bool {
-	return j.PS || j.ShowQueue || len(questions(j)) > 0
+func isJobQuery(j option.JobOptions) bool {
+	return j.PS || j.ShowQueue || len(oneJobOptions(j)) > 0
 }
 
-// hostsForProgram takes the words where a program would stand for hosts: mpiexec --ps n1 n2.
+// programAsHosts takes the words where a program would stand for hosts: mpiexec --ps n1 n2.
 // They beat those of variables and of the user's configuration.
-func hostsForProgram(line option.Line) (option.Line, error) {
-	section := &line.Sections[0]
-	if len(line.Sections) > 1 {
-		return line, &fault.Error{Text: "--ps, --queue, --status, --end, --suspend, --resume-job, --checkpoint, --migrate, --signal and --evict start nothing: a lone : has no meaning", Remedy: "name hosts only"}
+func programAsHosts(line option.Line) (option.Line, error) {
+	section := &line.Apps[0]
+	if len(line.Apps) > 1 {
+		return line, &usererr.Error{Text: "--ps, --queue, --status, --end, --suspend, --resume-job, --checkpoint, --migrate, --signal and --evict start nothing: a lone : has no meaning", Remedy: "name hosts only"}
 	}
 	if section.Program != "" && !line.NamesHosts() {
 		section.Host, section.HostFile = nil, ""
@@ -50,18 +50,18 @@ func hostsForProgram(line option.Line) (option.Line, error) {
 	return line, nil
 }
 
-// jobs reads the ledgers and tells, or signals a job.
-func (c *call) jobs(ctx context.Context) (code int, err error) {
+// answerJobQuery reads the ledgers and tells, or signals a job.
+func (c *invocation) answerJobQuery(ctx context.Context) (code int, err error) {
 	j, req, env := c.line.Job, c.req, c.env
-	req.Skip, req.Queue.Required = true, false // those that answer are worth telling
-	ref, verb, err := jobRequest(j)
+	req.SkipUnreachable, req.Queue.Required = true, false // those that answer are worth telling
+	ref, verb, err := parseControlRequest(j)
 	if err != nil {
 		return 0, err
 	}
 	if j.Signal.Number != 0 {
 		err := signalJob(ctx, req, env, ref, j.Signal.Number)
 		if err == nil {
-			flush(env.Err)
+			flushPrinter(env.Err)
 		}
 		return job.ExitOK, err
 	}
@@ -69,13 +69,13 @@ func (c *call) jobs(ctx context.Context) (code int, err error) {
 		return job.ExitOK, evictJob(ctx, req, env, ref)
 	}
 	if verb != "" {
-		ask := job.Ask{Verb: verb}
-		if ask.Args, err = (restart.Move{From: j.From, To: j.To}).Words(); err != nil {
-			return 0, &fault.Error{Text: err.Error(), Remedy: "name fewer hosts, or move the job twice"}
+		ask := job.ControlRequest{Verb: verb}
+		if ask.Args, err = (restart.Move{From: j.From, To: j.To}).Args(); err != nil {
+			return 0, &usererr.Error{Text: err.Error(), Remedy: "name fewer hosts, or move the job twice"}
 		}
-		return job.ExitOK, haveAWord(ctx, req, env, ref, ask)
+		return job.ExitOK, sendControlRequest(ctx, req, env, ref, ask)
 	}
-	pages, err := c.pages(ctx, req, &ref)
+	pages, err := c.readLedgers(ctx, req, &ref)
 	if err != nil {
 		return 0, err
 	}
@@ -83,40 +83,40 @@ func (c *call) jobs(ctx context.Context) (code int, err error) {
 	for _, p := range pages {
 		if p.Err != "" {
 			unread++
-			env.Say(fmt.Sprintf("%s: %s", p.Node, p.Err))
+			env.Report(fmt.Sprintf("%s: %s", p.Node, p.Err))
 		}
 	}
 	if unread > 0 && unread == len(pages) { // "no jobs" would be a guess
-		return 0, told{errors.New("no ledger was read")}
+		return 0, reportedError{errors.New("no ledger was read")}
 	}
-	text, err := jobsText(show.NewLedger(pages, time.Now()), j, ref)
+	text, err := formatJobs(format.NewLedger(pages, time.Now()), j, ref)
 	if err == nil {
 		_, err = io.WriteString(c.sys.Out, text)
 	}
 	if err == nil {
-		flush(env.Err)
+		flushPrinter(env.Err)
 	}
 	return job.ExitOK, err
 }
 
-// pages reads the ledgers. Of one job each rank tells what it is doing, if the job obeys us (SV-27); where
+// readLedgers reads the ledgers. Of one job each rank tells what it is doing, if the job obeys us (SV-27); where
 // it does not, that is said, and what the ledger has is told all the same.
-func (c *call) pages(ctx context.Context, req job.Request, ref *job.Ref) ([]job.Page, error) {
+func (c *invocation) readLedgers(ctx context.Context, req job.Request, ref *job.JobRef) ([]job.LedgerListing, error) {
 	if ref.Job == "" {
-		return reserve.Pages(ctx, req, c.env.Env)
+		return reserve.Ledgers(ctx, req, c.env.Env)
 	}
 	pages, asked, err := reserve.Status(ctx, req, c.env.Env, *ref)
 	if err == nil && asked.Job != "" {
 		ref.Job = asked.Job
 	}
-	if err == nil && asked.Answer.Text != "" {
-		c.env.Say(fmt.Sprintf("%s: %s", asked.Node, asked.Answer.Text))
+	if err == nil && asked.Reply.Text != "" {
+		c.env.Report(fmt.Sprintf("%s: %s", asked.Node, asked.Reply.Text))
 	}
 	return pages, err
 }
 
-// questions are the options of a line of which each is about one job.
-func questions(j option.Job) (options []string) {
+// oneJobOptions are the options of a line of which each is about one job.
+func oneJobOptions(j option.JobOptions) (options []string) {
 	for _, q := range []struct {
 		option string
 		given  bool
@@ -129,17 +129,17 @@ func questions(j option.Job) (options []string) {
 	return options
 }
 
-// jobRequest is the job that a request is about, and what it is asked for; empty: nothing.
-func jobRequest(j option.Job) (ref job.Ref, verb job.Verb, err error) {
+// parseControlRequest is the job that a request is about, and what it is asked for; empty: nothing.
+func parseControlRequest(j option.JobOptions) (ref job.JobRef, verb job.Verb, err error) {
 	for _, one := range []struct {
 		job  string
 		verb job.Verb
-	}{{j.End, job.AskEnd}, {j.Suspend, job.AskSuspend}, {j.ResumeJob, job.AskResume}, {j.CkptJob, job.AskCheckpoint}, {j.Migrate, job.AskMigrate},
+	}{{j.End, job.VerbEnd}, {j.Suspend, job.VerbSuspend}, {j.ResumeJob, job.VerbResume}, {j.CkptJob, job.VerbCheckpoint}, {j.Migrate, job.VerbMigrate},
 		{j.Status, ""}, {j.Evict, ""}, {j.Signal.Job, ""}} {
 		if one.job != "" {
 			ref, err = job.ParseRef(one.job)
 			if err != nil {
-				err = &fault.Error{Text: err.Error(), Remedy: "mpiexec --ps lists jobs and users"}
+				err = &usererr.Error{Text: err.Error(), Remedy: "mpiexec --ps lists jobs and users"}
 			}
 			return ref, one.verb, err
 		}
@@ -147,46 +147,46 @@ func jobRequest(j option.Job) (ref job.Ref, verb job.Verb, err error) {
 	return ref, "", nil
 }
 
-// haveAWord asks a job for something (survive.md 7), and fails if that is not done.
-func haveAWord(ctx context.Context, req job.Request, env launch.Env, ref job.Ref, ask job.Ask) error {
-	asked, err := reserve.Ask(ctx, req, env.Env, ref, ask)
+// sendControlRequest asks a job for something (survive.md 7), and fails if that is not done.
+func sendControlRequest(ctx context.Context, req job.Request, env launch.Env, ref job.JobRef, ask job.ControlRequest) error {
+	asked, err := reserve.Control(ctx, req, env.Env, ref, ask)
 	switch {
 	case err != nil:
 		return err
 	case asked.Node == "":
-		return noJob(ref)
-	case asked.Answer.State != job.AskDone:
-		return &fault.Error{Text: fmt.Sprintf("%s: %s", asked.Node, asked.Answer.Text), Remedy: remedyOf(ask.Verb, asked, job.Ref{Job: asked.Job, User: ref.User})}
+		return noJobError(ref)
+	case asked.Reply.State != job.ReplyDone:
+		return &usererr.Error{Text: fmt.Sprintf("%s: %s", asked.Node, asked.Reply.Text), Remedy: controlRequestRemedy(ask.Verb, asked, job.JobRef{Job: asked.Job, User: ref.User})}
 	}
-	if asked.Answer.Text != "" {
-		env.Say(fmt.Sprintf("job %s: %s", asked.Job, asked.Answer.Text))
+	if asked.Reply.Text != "" {
+		env.Report(fmt.Sprintf("job %s: %s", asked.Job, asked.Reply.Text))
 	}
-	flush(env.Err)
+	flushPrinter(env.Err)
 	return nil
 }
 
-// noJob is the error that nobody knows a job.
-func noJob(ref job.Ref) error {
+// noJobError is the error that nobody knows a job.
+func noJobError(ref job.JobRef) error {
 	text := fmt.Sprintf("there is no job %s", ref)
-	if ref == (job.Ref{Job: job.LastJob}) {
+	if ref == (job.JobRef{Job: job.NewestJob}) {
 		text = "no job of yours runs on these hosts"
 	}
-	return &fault.Error{Text: text, Remedy: "mpiexec --ps and --queue list the jobs; name a host of the job"}
+	return &usererr.Error{Text: text, Remedy: "mpiexec --ps and --queue list the jobs; name a host of the job"}
 }
 
-// remedyOf is what to do about a job that does not do what it was asked for.
-func remedyOf(verb job.Verb, asked reserve.Asked, ref job.Ref) string {
-	text := asked.Answer.Text
+// controlRequestRemedy is what to do about a job that does not do what it was asked for.
+func controlRequestRemedy(verb job.Verb, asked reserve.ControlResult, ref job.JobRef) string {
+	text := asked.Reply.Text
 	switch {
 	case strings.HasPrefix(text, job.SuspendedText):
 		return fmt.Sprintf("mpiexec --resume-job %s lets it go on", ref)
-	case asked.Keeps:
+	case asked.StillHasClaim:
 		return fmt.Sprintf("as root, or as its user: mpiexec --evict %s %s", ref, asked.Node)
 	case strings.HasPrefix(text, job.NotAllowedText):
 		return fmt.Sprintf("root and the administrators of %s may", asked.Node)
 	case strings.HasPrefix(text, job.NoAnswerText):
 		return fmt.Sprintf("it is being started, or its mpiexec is stopped or hangs; ask again later, or end its ranks there: mpiexec --signal KILL %s %s", ref, asked.Node)
-	case strings.HasPrefix(text, job.StoppedText):
+	case strings.HasPrefix(text, job.LauncherStoppedText):
 		return fmt.Sprintf("fg in its shell lets it go on; or end its ranks there: mpiexec --signal KILL %s %s", ref, asked.Node)
 	case text == job.StartingText:
 		return "ask again in a moment"
@@ -194,29 +194,29 @@ func remedyOf(verb job.Verb, asked reserve.Asked, ref job.Ref) string {
 	return ""
 }
 
-func jobsText(l show.Ledger, j option.Job, ref job.Ref) (string, error) {
-	status, found := l.Status(ref)
+func formatJobs(l format.Ledger, j option.JobOptions, ref job.JobRef) (string, error) {
+	status, found := l.FormatStatus(ref)
 	switch {
 	case j.Status != "" && !found:
-		return "", noJob(ref)
+		return "", noJobError(ref)
 	case j.JSON != "":
-		return l.JSON(ref), nil
+		return l.FormatJSON(ref), nil
 	case j.Status != "":
 		return status, nil
 	case j.ShowQueue:
-		return l.Queue(), nil
+		return l.FormatQueue(), nil
 	}
-	return l.Jobs(), nil
+	return l.FormatJobs(), nil
 }
 
 // signalJob sends a signal to all ranks of a job; it fails if none got it.
-func signalJob(ctx context.Context, req job.Request, env launch.Env, ref job.Ref, number int) error {
-	results, err := reserve.Alert(ctx, req, env.Env, ref, number)
+func signalJob(ctx context.Context, req job.Request, env launch.Env, ref job.JobRef, number int) error {
+	results, err := reserve.SignalJob(ctx, req, env.Env, ref, number)
 	if err != nil {
 		return err
 	}
 	if len(results) == 0 {
-		return noJob(ref)
+		return noJobError(ref)
 	}
 	ranks := 0
 	var errs []error
@@ -227,13 +227,13 @@ func signalJob(ctx context.Context, req job.Request, env launch.Env, ref job.Ref
 		}
 	}
 	if ranks == 0 && len(errs) == 0 {
-		errs = append(errs, &fault.Error{Text: fmt.Sprintf("no rank of job %s was found", ref), Remedy: "mpiexec --ps lists the jobs; name its hosts"})
+		errs = append(errs, &usererr.Error{Text: fmt.Sprintf("no rank of job %s was found", ref), Remedy: "mpiexec --ps lists the jobs; name its hosts"})
 	}
 	return errors.Join(errs...)
 }
 
 // evictJob ends who holds a job's entries, and says what it did (TRUST-19).
-func evictJob(ctx context.Context, req job.Request, env launch.Env, ref job.Ref) error {
+func evictJob(ctx context.Context, req job.Request, env launch.Env, ref job.JobRef) error {
 	results, err := reserve.Evict(ctx, req, env.Env, ref)
 	if err != nil {
 		return err
@@ -242,21 +242,21 @@ func evictJob(ctx context.Context, req job.Request, env launch.Env, ref job.Ref)
 	for _, r := range results {
 		for _, text := range r.Done {
 			done = true
-			env.Say(fmt.Sprintf("%s: %s", r.Node, text))
+			env.Report(fmt.Sprintf("%s: %s", r.Node, text))
 		}
 		if r.Err != "" {
-			env.Say(fmt.Sprintf("%s: %s", r.Node, r.Err))
+			env.Report(fmt.Sprintf("%s: %s", r.Node, r.Err))
 		}
-		if r.Err != "" || r.Left {
+		if r.Err != "" || r.StillHeld {
 			left = true
 		}
 	}
 	if !done && !left {
-		return noJob(ref)
+		return noJobError(ref)
 	}
 	if left {
-		return told{errors.New("something is left")}
+		return reportedError{errors.New("something is left")}
 	}
-	flush(env.Err)
+	flushPrinter(env.Err)
 	return nil
 }

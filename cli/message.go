@@ -8,32 +8,32 @@ import (
 	"golang.org/x/term"
 
 	"remshell/cli/option"
-	"remshell/show"
+	"remshell/format"
 	"remshell/text"
 )
 
 // A message is what mpiexec tells a person at one time: what happened, and below it reasons, what to do, and what else is known.
 type message struct {
-	kind
-	text  string   // behind "mpiexec: "; lines of a file that it shows follow as they are
-	below []string // lines, with their indent
+	messageKind
+	text    string   // behind "mpiexec: "; lines of a file that it shows follow as they are
+	details []string // lines, with their indent
 }
 
-// A kind says how much a message matters.
-type kind int
+// A messageKind says how much a message matters.
+type messageKind int
 
 const (
-	note kind = iota
-	warning
-	failure
+	noteMessage messageKind = iota
+	warningMessage
+	failureMessage
 )
 
-// kindOf is the kind of what is said while a job runs, which says itself that it is a warning.
-func kindOf(text string) kind {
+// messageKindOf is the kind of what is said while a job runs, which says itself that it is a warning.
+func messageKindOf(text string) messageKind {
 	if strings.HasPrefix(text, "warning:") {
-		return warning
+		return warningMessage
 	}
-	return note
+	return noteMessage
 }
 
 /*
@@ -49,42 +49,42 @@ func (m message) render(width int, colour bool) string {
 	const indent = 4 // of what goes on
 	begin, end := "", ""
 	if colour {
-		begin, end = [...]string{note: "\x1b[1m", warning: "\x1b[1;33m", failure: "\x1b[1;31m"}[m.kind], "\x1b[0m"
+		begin, end = [...]string{noteMessage: "\x1b[1m", warningMessage: "\x1b[1;33m", failureMessage: "\x1b[1;31m"}[m.messageKind], "\x1b[0m"
 	}
 	first, source, shows := strings.Cut(m.text, "\n")
 	var b strings.Builder
-	for _, line := range text.Fold("mpiexec: "+first, width, indent) {
+	for _, line := range text.WrapLine("mpiexec: "+first, width, indent) {
 		b.WriteString(begin + line + end + "\n")
 	}
 	if shows {
 		b.WriteString(source + "\n")
 	}
-	for _, below := range m.below {
-		for _, line := range text.Fold(below, width, indent) {
+	for _, below := range m.details {
+		for _, line := range text.WrapLine(below, width, indent) {
 			b.WriteString(line + "\n")
 		}
 	}
 	return b.String()
 }
 
-// A screen is where messages go, to standard error in the end.
-type screen struct {
+// A messagePrinter is where messages go, to standard error in the end.
+type messagePrinter struct {
 	io.Writer
 	terminal *os.File // where standard error is one; nil: it is none
 	colour   bool
 }
 
-// screen is the one of this program; w leads to standard error.
-func (s System) screen(w io.Writer, j option.Job) screen {
-	to := screen{Writer: w, colour: coloured(j.Color, s.getenv, isTerminal(s.Err))}
+// newMessagePrinter is the one of this program; w leads to standard error.
+func (s System) newMessagePrinter(w io.Writer, j option.JobOptions) messagePrinter {
+	to := messagePrinter{Writer: w, colour: useColor(j.Color, s.getenv, isTerminal(s.Err))}
 	if isTerminal(s.Err) {
 		to.terminal = s.Err.(*os.File)
 	}
 	return to
 }
 
-// print writes a message, in one piece. The width of a terminal may have changed.
-func (s screen) print(m message) {
+// printMessage writes a message, in one piece. The width of a terminal may have changed.
+func (s messagePrinter) printMessage(m message) {
 	io.WriteString(s, m.render(widthOf(s.terminal), s.colour))
 }
 
@@ -97,13 +97,15 @@ func widthOf(w any) int {
 	return 0
 }
 
-// say writes a line about a job that runs.
-func (s screen) say(text string) { s.print(message{kind: kindOf(text), text: show.Clean(text)}) }
+// printLine writes a line about a job that runs.
+func (s messagePrinter) printLine(text string) {
+	s.printMessage(message{messageKind: messageKindOf(text), text: format.EscapeSentence(text)})
+}
 
-// fail writes what ended a job, or did not happen that a rank wanted, and what is known of that, line by line.
-func (s screen) fail(lines []string) {
+// printFailure writes what ended a job, or did not happen that a rank wanted, and what is known of that, line by line.
+func (s messagePrinter) printFailure(lines []string) {
 	for i, line := range lines {
-		lines[i] = show.Clean(line)
+		lines[i] = format.EscapeSentence(line)
 	}
-	s.print(message{kind: failure, text: lines[0], below: lines[1:]})
+	s.printMessage(message{messageKind: failureMessage, text: lines[0], details: lines[1:]})
 }

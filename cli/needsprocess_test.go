@@ -10,7 +10,7 @@ import (
 // Ranks that share CPUs and may be of Open MPI need a session in common, which is not that of a terminal. At a terminal
 // they had one only if -n or slots alone were more than the CPUs.
 func TestOnlyRanksThatMayShareCPUsNeedAHelperProcess(t *testing.T) {
-	ppn := func(n int) job.App { return job.App{Share: job.Share{PerNode: n}} }
+	ppn := func(n int) job.App { return job.App{RankNeeds: job.RankNeeds{PerNode: n}} }
 	for _, row := range []struct {
 		name            string
 		apps            []job.App
@@ -27,24 +27,24 @@ func TestOnlyRanksThatMayShareCPUsNeedAHelperProcess(t *testing.T) {
 		{"-ppn 3", []job.App{ppn(3)}, 0, nil, true, true},
 		{"-ppn 1", []job.App{ppn(1)}, 0, nil, false, false},
 		{"all CPUs", []job.App{{}}, 0, nil, false, true},
-		{"a rank file", []job.App{{N: 2}}, 0, func(r *job.Request) { r.RankFile = []job.Spot{{}, {}} }, false, true},
+		{"a rank file", []job.App{{N: 2}}, 0, func(r *job.Request) { r.FixedPlacements = []job.FixedPlacement{{}, {}} }, false, true},
 		{"one rank", []job.App{{N: 1}}, 0, nil, false, false},
 		{"one rank of Open MPI", []job.App{{N: 1, Argv: []string{"openmpi"}}}, 0, nil, false, true},
-		{"one that may not spawn", []job.App{{N: 1, Argv: []string{"openmpi"}}}, 0, func(r *job.Request) { r.Spawn.None = true }, false, false},
-		{"as the program is linked", []job.App{{N: 3, PMI: job.OfferAuto}}, 0, nil, true, true},
-		{"--pmi pmi1", []job.App{{N: 3, PMI: job.OfferPMI1}}, 0, nil, false, false},
-		{"--pmi pmi2", []job.App{{N: 3, PMI: job.OfferPMI2}}, 0, nil, false, false},
-		{"--pmi none", []job.App{{N: 3, PMI: job.OfferNone}}, 0, nil, false, false},
-		{"--pmi both for one context", []job.App{{N: 2, PMI: job.OfferPMI1}, {N: 1, PMI: job.OfferBoth}}, 0, nil, true, true},
+		{"one that may not spawn", []job.App{{N: 1, Argv: []string{"openmpi"}}}, 0, func(r *job.Request) { r.SpawnHosts.None = true }, false, false},
+		{"as the program is linked", []job.App{{N: 3, PMIOffer: job.PMIOfferAuto}}, 0, nil, true, true},
+		{"--pmi pmi1", []job.App{{N: 3, PMIOffer: job.PMIOfferPMI1}}, 0, nil, false, false},
+		{"--pmi pmi2", []job.App{{N: 3, PMIOffer: job.PMIOfferPMI2}}, 0, nil, false, false},
+		{"--pmi none", []job.App{{N: 3, PMIOffer: job.PMIOfferNone}}, 0, nil, false, false},
+		{"--pmi both for one context", []job.App{{N: 2, PMIOffer: job.PMIOfferPMI1}, {N: 1, PMIOffer: job.PMIOfferBoth}}, 0, nil, true, true},
 	} {
 		req := job.Request{Apps: row.apps, Nodes: []job.NodeDef{{Slots: row.slots}}}
 		if row.change != nil {
 			row.change(&req)
 		}
-		found := func(app job.App) job.Offer {
-			return map[string]job.Offer{"openmpi": job.OfferPMIx, "mpich": job.OfferPMI1, "": job.OfferBoth}[strings.Join(app.Argv, "")]
+		found := func(app job.App) job.PMIOffer {
+			return map[string]job.PMIOffer{"openmpi": job.PMIOfferPMIx, "mpich": job.PMIOfferPMI1, "": job.PMIOfferBoth}[strings.Join(app.Argv, "")]
 		}
-		if piped, terminal := needsProcess(req, 2, false, found), needsProcess(req, 2, true, found); piped != row.piped || terminal != row.terminal {
+		if piped, terminal := needsHelperProcess(req, 2, false, found), needsHelperProcess(req, 2, true, found); piped != row.piped || terminal != row.terminal {
 			t.Errorf("%s: %v at a pipe and %v at a terminal, want %v and %v", row.name, piped, terminal, row.piped, row.terminal)
 		}
 	}

@@ -11,45 +11,45 @@ import (
 
 	"remshell/cli/option"
 	"remshell/cli/request"
+	"remshell/format"
 	"remshell/hostlist"
 	"remshell/job"
 	"remshell/launch"
 	"remshell/launch/node"
 	"remshell/launch/reserve"
 	"remshell/psi"
-	"remshell/reach"
-	"remshell/show"
-	"remshell/whatif"
+	"remshell/simulate"
+	"remshell/transport"
 )
 
 // This file answers --plan and --dry-run, and draws what a run shows of its plan.
 
-// planFile answers --plan or --dry-run with --cluster-state FILE (placement.md 9).
+// planFromState answers --plan or --dry-run with --cluster-state FILE (placement.md 9).
 // Nobody is reached. The code is 0 if ranks were placed.
-func planFile(line option.Line, sys System) error {
-	return showPlan(line, sys, world(sys).FromState(line), nil)
+func planFromState(line option.Line, sys System) error {
+	return printPlan(line, sys, newInputs(sys).PlanFromState(line), nil)
 }
 
-// dryRun plans with what was written down of the hosts (--no-probe).
-func (c *call) dryRun() error {
-	local := func() (p job.Probe, t job.Traits, err error) {
-		if p, err = probeHere(c.sys); err == nil && c.req.Traits {
-			t = traitsHere(c.sys)
+// planOffline plans with what was written down of the hosts (--no-probe).
+func (c *invocation) planOffline() error {
+	local := func() (p job.Probe, t job.Attributes, err error) {
+		if p, err = probeLocal(c.sys); err == nil && c.req.WantAttributes {
+			t = localAttributes(c.sys)
 		}
 		return p, t, err
 	}
-	err := showPlan(c.line, c.sys, request.Offline(c.req, c.warnings, local), routeOf(c.env.Dialer))
+	err := printPlan(c.line, c.sys, request.PlanOffline(c.req, c.warnings, local), routeOf(c.env.Dialer))
 	if err == nil {
-		flush(c.env.Err)
+		flushPrinter(c.env.Err)
 	}
 	return err
 }
 
-// plan plans for the hosts as they are now, and starts nothing. A dry run looks for the program, too.
-func (c *call) plan(ctx context.Context) error {
-	var o whatif.Outcome
+// planOnly plans for the hosts as they are now, and starts nothing. A dry run looks for the program, too.
+func (c *invocation) planOnly(ctx context.Context) error {
+	var o simulate.Outcome
 	decide := func(snap job.Snapshot) job.Plan {
-		o = whatif.Decide(c.req, snap, c.warnings)
+		o = simulate.Decide(c.req, snap, c.warnings)
 		if !c.line.Job.DryRun {
 			return job.Plan{}
 		}
@@ -57,69 +57,69 @@ func (c *call) plan(ctx context.Context) error {
 	}
 	refused, err := reserve.Rehearse(ctx, c.req, c.env.Env, decide)
 	if err != nil {
-		if !c.req.Skip || !errors.As(err, new(*reserve.HostsError)) {
+		if !c.req.SkipUnreachable || !errors.As(err, new(*reserve.HostsError)) {
 			return err
 		}
 		decide(job.Snapshot{}) // that none of many nodes is up is a plan's own answer: no-candidates, with reasons
 	}
-	if err := cmp.Or(showPlan(c.line, c.sys, o, routeOf(c.env.Dialer)), refused); err != nil {
+	if err := cmp.Or(printPlan(c.line, c.sys, o, routeOf(c.env.Dialer)), refused); err != nil {
 		return err
 	}
-	flush(c.env.Err)
+	flushPrinter(c.env.Err)
 	return nil
 }
 
-// topology draws the hosts as they are now (--display topo without a program).
-func (c *call) topology(ctx context.Context) error {
+// drawTopology draws the hosts as they are now (--display topo without a program).
+func (c *invocation) drawTopology(ctx context.Context) error {
 	snap, err := reserve.Survey(ctx, c.req, c.env.Env)
 	if err != nil {
 		return err
 	}
-	_, err = io.WriteString(c.sys.Out, wanted(c.line.Job).seen(show.View{Request: c.req, Snapshot: snap}))
+	_, err = io.WriteString(c.sys.Out, wantedDisplays(c.line.Job).formatProbed(format.JobView{Request: c.req, Snapshot: snap}))
 	if err == nil {
-		flush(c.env.Err)
+		flushPrinter(c.env.Err)
 	}
 	return err
 }
 
 // routeOf tells how a dialer would reach a node, as far as it tells (DIAG-1).
-func routeOf(d node.Dialer) func(job.NodeDef) string {
-	way, tells := d.(reach.Way)
+func routeOf(d node.HelperDialer) func(job.NodeDef) string {
+	way, tells := d.(transport.Transport)
 	return func(def job.NodeDef) string {
 		if !tells {
 			return ""
 		}
-		text, err := way.Route(node.HostOf(def))
+		text, err := way.Route(node.ToHost(def))
 		if err != nil {
-			return inOneLine(err)
+			return oneLineError(err)
 		}
 		return text
 	}
 }
 
-// planError reports whether an error is one that a plan can tell.
-func planError(err error) bool { return errors.As(err, new(*psi.Error)) }
+// isPlanError reports whether an error is one that a plan can tell.
+func isPlanError(err error) bool { return errors.As(err, new(*psi.Error)) }
 
-// save writes what the hosts are like into a file.
-func save(name string, req job.Request, snap job.Snapshot, fail func(error)) {
-	if err := writeFile(name, func(w io.Writer) error { return whatif.Save(w, req, snap) }); err != nil {
+// saveState writes what the hosts are like into a file.
+func saveState(name string, req job.Request, snap job.Snapshot, fail func(error)) {
+	if err := writeFile(name, func(w io.Writer) error { return simulate.Save(w, req, snap) }); err != nil {
 		fail(fmt.Errorf("--save-cluster-state: %w", err))
 	}
 }
 
-// viewOf is what there is to tell of a plan. route tells how a host would be reached; nil:
+// jobViewOf is what there is to tell of a plan. route tells how a host would be reached; nil:
 // none would, since the cluster is in a file.
-func viewOf(o whatif.Outcome, environ []string, route func(job.NodeDef) string) show.View {
-	v := show.View{Request: o.Request, Snapshot: o.Snapshot, Plan: o.Plan, Err: o.Err, Warnings: o.Warnings}
+func jobViewOf(o simulate.Outcome, environ []string, route func(job.NodeDef) string) format.JobView {
+	v := format.JobView{Request: o.Request, Snapshot: o.Snapshot, Plan: o.Plan, Err: o.Err, Warnings: o.Warnings}
 	if route != nil {
-		v.Route, v.Environ, v.Offers = route, environ, offers(o, environ)
+		v.RouteOf, v.Environ, v.PMIOffers = route, environ, pmiOffers(o, environ)
 	}
 	return v
 }
 
-// offers tells by what the ranks of each section find their helper (PMIX-6): on this machine it is
+// pmiOffers tells by what the ranks of each section find their helper (PMIX-6): on this machine it is
 // looked at, on others their helpers will.
-func offers(o whatif.Outcome, environ []string) (lines []string) {
+func pmiOffers(o simulate.Outcome, environ []string) (lines []string) {
 	for i, app := range o.Request.Apps {
 		var elsewhere []string
 		here := ""
@@ -127,7 +127,7 @@ func offers(o whatif.Outcome, environ []string) (lines []string) {
 			switch {
 			case !slices.ContainsFunc(n.Ranks, func(r job.RankPlan) bool { return r.App == i }):
 			case n.Node >= 0 && n.Node < len(o.Snapshot.Nodes) && o.Snapshot.Nodes[n.Node].Local:
-				here = offerHere(app, environ)
+				here = detectLocalPMI(app, environ)
 			default:
 				elsewhere = append(elsewhere, n.Name)
 			}
@@ -137,8 +137,8 @@ func offers(o whatif.Outcome, environ []string) (lines []string) {
 			section = fmt.Sprintf("section %d: ", i+1)
 		}
 		switch {
-		case app.PMI != "" && app.PMI != job.OfferAuto:
-			lines = append(lines, fmt.Sprintf("%s%s (--pmi)", section, app.PMI))
+		case app.PMIOffer != "" && app.PMIOffer != job.PMIOfferAuto:
+			lines = append(lines, fmt.Sprintf("%s%s (--pmi)", section, app.PMIOffer))
 			continue
 		case here != "":
 			lines = append(lines, section+here)
@@ -150,95 +150,95 @@ func offers(o whatif.Outcome, environ []string) (lines []string) {
 	return lines
 }
 
-// showPlan writes a plan in the form that was asked for: one JSON object, which also
+// printPlan writes a plan in the form that was asked for: one JSON object, which also
 // tells what is wrong, or a text. Pictures go where they do not mix with JSON.
-func showPlan(line option.Line, sys System, o whatif.Outcome, route func(job.NodeDef) string) error {
-	v := viewOf(o, sys.Environ, route)
-	pictures := wanted(line.Job).all(v)
+func printPlan(line option.Line, sys System, o simulate.Outcome, route func(job.NodeDef) string) error {
+	v := jobViewOf(o, sys.Environ, route)
+	pictures := wantedDisplays(line.Job).formatAll(v)
 	var err error
 	switch file := line.Job.JSON; {
 	case line.Job.Plan, file == "-":
 		io.WriteString(sys.Err, pictures)
 		var b bytes.Buffer
-		if err = whatif.Write(&b, o); err == nil {
-			_, err = sys.Out.Write(show.JSON(b.Bytes()))
+		if err = simulate.Write(&b, o); err == nil {
+			_, err = sys.Out.Write(format.EscapeJSON(b.Bytes()))
 		}
 	case file != "":
 		_, err = io.WriteString(sys.Out, pictures)
 		if err == nil {
-			err = writeFile(file, func(w io.Writer) error { return whatif.Write(w, o) })
+			err = writeFile(file, func(w io.Writer) error { return simulate.Write(w, o) })
 		}
 	default:
-		_, err = io.WriteString(sys.Out, pictures+show.DryRun(v))
+		_, err = io.WriteString(sys.Out, pictures+format.DryRun(v))
 	}
-	if err == nil && !o.Placed() {
-		err = told{o.Err}
+	if err == nil && !o.HasPlan() {
+		err = reportedError{o.Err}
 	}
 	return err
 }
 
-// A pictures says what is to be told of a job before it starts (DIAG-2, DIAG-4).
-type pictures struct{ topo, hosts, byNode, byRank, choice bool }
+// A displays says what is to be told of a job before it starts (DIAG-2, DIAG-4).
+type displays struct{ topo, hosts, byNode, byRank, choice bool }
 
-func wanted(j option.Job) pictures {
+func wantedDisplays(j option.JobOptions) displays {
 	mapped := j.Displays("map", "map-devel")
 	full := j.Displays("map-devel") || j.Verbosity > 1
-	return pictures{
+	return displays{
 		topo: j.Displays("topo"), hosts: j.Displays("allocation", "alloc"),
 		byNode: mapped && !full, byRank: mapped && full,
 	}
 }
 
-// seen draws what is known when the hosts have been looked at.
-func (p pictures) seen(v show.View) (text string) {
+// formatProbed draws what is known when the hosts have been looked at.
+func (p displays) formatProbed(v format.JobView) (text string) {
 	if p.hosts {
-		text += "hosts:\n" + show.Hosts(v)
+		text += "hosts:\n" + format.Hosts(v)
 	}
 	if p.topo {
-		text += show.Topology(v.Snapshot.Nodes)
+		text += format.Topology(v.Snapshot.Nodes)
 	}
 	return text
 }
 
-// planned draws what is known when the ranks have their places.
-func (p pictures) planned(v show.View) (text string) {
+// formatPlanned draws what is known when the ranks have their places.
+func (p displays) formatPlanned(v format.JobView) (text string) {
 	if p.choice {
-		text += show.Choice(v)
+		text += format.NodeChoice(v)
 	}
 	if p.byNode || p.byRank {
 		text += "ranks:\n"
 	}
 	if p.byNode {
-		text += show.Map(v)
+		text += format.Map(v)
 	}
 	if p.byRank {
-		text += show.Ranks(v)
+		text += format.Ranks(v)
 	}
 	return text
 }
 
-// all draws both.
-func (p pictures) all(v show.View) string {
+// formatAll draws both.
+func (p displays) formatAll(v format.JobView) string {
 	if v.Err != nil {
-		return p.seen(v)
+		return p.formatProbed(v)
 	}
-	return p.seen(v) + p.planned(v)
+	return p.formatProbed(v) + p.formatPlanned(v)
 }
 
-// display has the pictures drawn in a run, each as soon as it can be.
-func display(line option.Line, req job.Request, env *launch.Env) {
-	p, save := wanted(line.Job), env.Seen
+// setDisplays has the pictures drawn in a run, each as soon as it can be.
+func setDisplays(line option.Line, req job.Request, env *launch.Env) {
+	p, save := wantedDisplays(line.Job), env.OnSnapshot
 	p.choice = line.Job.Verbosity > 0
-	if p == (pictures{}) {
+	if p == (displays{}) {
 		return
 	}
-	env.Seen = func(snap job.Snapshot) {
+	env.OnSnapshot = func(snap job.Snapshot) {
 		if save != nil {
 			save(snap)
 		}
-		io.WriteString(env.Err, p.seen(show.View{Request: req, Snapshot: snap}))
+		io.WriteString(env.Err, p.formatProbed(format.JobView{Request: req, Snapshot: snap}))
 	}
-	env.Planned = func(snap job.Snapshot, planned job.Plan) {
-		io.WriteString(env.Err, p.planned(show.View{Request: req, Snapshot: snap, Plan: planned}))
+	env.OnPlan = func(snap job.Snapshot, planned job.Plan) {
+		io.WriteString(env.Err, p.formatPlanned(format.JobView{Request: req, Snapshot: snap, Plan: planned}))
 	}
 }

@@ -51,9 +51,9 @@ func TestPlacementExamples(t *testing.T) {
 	}
 	for _, e := range all.Examples {
 		got, code, _ := planOf(t, e.State)
-		want := wordless(e.Plan)
-		if got := wordless(got); !reflect.DeepEqual(got, want) {
-			t.Errorf("%d, %s:\n got %v\nwant %v", e.Number, e.Case, shown(got), shown(want))
+		want := withoutTexts(e.Plan)
+		if got := withoutTexts(got); !reflect.DeepEqual(got, want) {
+			t.Errorf("%d, %s:\n got %v\nwant %v", e.Number, e.Case, jsonText(got), jsonText(want))
 		}
 		if _, placed := e.Plan["ranks"]; placed != (code == 0) {
 			t.Errorf("%d, %s: exit code %d", e.Number, e.Case, code)
@@ -61,28 +61,28 @@ func TestPlacementExamples(t *testing.T) {
 	}
 }
 
-// wordless drops the texts that may be worded freely (9.2).
-func wordless(value any) any {
+// withoutTexts drops the texts that may be worded freely (9.2).
+func withoutTexts(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
 		m := make(map[string]any)
 		for key, inner := range v {
 			if key != "message" && key != "detail" {
-				m[key] = wordless(inner)
+				m[key] = withoutTexts(inner)
 			}
 		}
 		return m
 	case []any:
 		list := make([]any, len(v))
 		for i := range v {
-			list[i] = wordless(v[i])
+			list[i] = withoutTexts(v[i])
 		}
 		return list
 	}
 	return value
 }
 
-func shown(value any) string {
+func jsonText(value any) string {
 	text, _ := json.Marshal(value)
 	return string(text)
 }

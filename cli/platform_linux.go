@@ -12,29 +12,29 @@ import (
 	"golang.org/x/sys/unix"
 
 	"remshell/cli/request"
-	"remshell/fault"
 	"remshell/helper"
-	"remshell/helper/checkup"
-	"remshell/helper/keeper"
-	"remshell/helper/offer"
+	"remshell/helper/diagnose"
+	"remshell/helper/pmidetect"
 	"remshell/helper/probe"
 	"remshell/helper/rank"
+	"remshell/helper/reaper"
 	"remshell/job"
+	"remshell/usererr"
 )
 
 // This file has what only Linux can do for a launcher.
 
-// newInside starts the helper of a job on this machine alone, in this process.
-func newInside(environ, guard []string, probed func() (job.Probe, error)) io.ReadWriteCloser {
-	return helper.NewInside(helper.System{
-		Root: probe.Disk(""), Environ: environ, Guard: guard, Probed: probed, Terminal: hasTerminal(),
+// newInProcessHelper starts the helper of a job on this machine alone, in this process.
+func newInProcessHelper(environ, guard []string, probed func() (job.Probe, error)) io.ReadWriteCloser {
+	return helper.NewInProcess(helper.System{
+		Root: probe.RootFS(""), Environ: environ, Guard: guard, AwaitProbe: probed, Terminal: hasTerminal(),
 	})
 }
 
 // Stdout is our standard output, or what fails in its place if it was closed before we began. Go's runtime
 // would have us write to /dev/null then.
 func Stdout() io.Writer {
-	if keeper.StdoutClosed() {
+	if reaper.StdoutClosed() {
 		return closedStdout{}
 	}
 	return os.Stdout
@@ -44,13 +44,13 @@ func Stdout() io.Writer {
 type closedStdout struct{}
 
 func (closedStdout) Write([]byte) (int, error) {
-	return 0, &fault.Error{Text: "write /dev/stdout: it is closed", Remedy: ">/dev/null throws output away"}
+	return 0, &usererr.Error{Text: "write /dev/stdout: it is closed", Remedy: ">/dev/null throws output away"}
 }
 
-// lookAhead begins to look at this machine as the helper of a job here alone will ask for it. What was seen
+// startLocalProbe begins to look at this machine as the helper of a job here alone will ask for it. What was seen
 // is told once: each later life of the job has a helper of its own, for which it may be days old.
-func lookAhead(environ []string) func() (job.Probe, error) {
-	look := func() (job.Probe, error) { return probe.Node(probe.Disk(""), request.HelperEnv(environ)) }
+func startLocalProbe(environ []string) func() (job.Probe, error) {
+	look := func() (job.Probe, error) { return probe.Node(probe.RootFS(""), request.HelperEnv(environ)) }
 	type seen struct {
 		probe job.Probe
 		err   error
@@ -69,25 +69,25 @@ func lookAhead(environ []string) func() (job.Probe, error) {
 	}
 }
 
-// probeHere looks at this machine.
-func probeHere(sys System) (job.Probe, error) { return probe.Node(sys.FS, sys.Environ) }
+// probeLocal looks at this machine.
+func probeLocal(sys System) (job.Probe, error) { return probe.Node(sys.FS, sys.Environ) }
 
-// traitsHere reads what sets of nodes are made by.
-func traitsHere(sys System) job.Traits { return probe.Traits(sys.FS, sys.Environ) }
+// localAttributes reads what sets of nodes are made by.
+func localAttributes(sys System) job.Attributes { return probe.Attributes(sys.FS, sys.Environ) }
 
-// loginHere looks at the login from which jobs are launched.
-func loginHere(ctx context.Context, sys System) *job.Exam {
-	exam := checkup.Login(ctx, sys.Environ)
+// examineLocalLogin looks at the login from which jobs are launched.
+func examineLocalLogin(ctx context.Context, sys System) *job.NodeDiagnosis {
+	exam := diagnose.ExamineLogin(ctx, sys.Environ)
 	return &exam
 }
 
-// offerHere is what a program would be offered on this machine, and why; empty: it is not found.
-func offerHere(app job.App, environ []string) string {
-	path, missing := rank.Locate(app.Argv[0], app.Dir, app.Path, rank.SearchPath(environ))
+// detectLocalPMI is what a program would be offered on this machine, and why; empty: it is not found.
+func detectLocalPMI(app job.App, environ []string) string {
+	path, missing := rank.FindProgram(app.Argv[0], app.Dir, app.SearchBefore, rank.SearchPath(environ))
 	if missing != nil {
 		return ""
 	}
-	return offer.NewJudge(offer.Disk{}).Verdict(path, offer.SearchOf(environ, app.Dir)).String()
+	return pmidetect.NewJudge(pmidetect.Disk{}).Verdict(path, pmidetect.SearchOf(environ, app.Dir)).String()
 }
 
 // lockFile locks a file against all others, until it is closed everywhere; EAGAIN or EACCES: another has it.
@@ -104,15 +104,15 @@ func keepNewlines(fd int) {
 	}
 }
 
-// propagated are the limits that a shell sets by ulimit and that matter to a program on
+// propagatedLimits are the limits that a shell sets by ulimit and that matter to a program on
 // another host (ENV-8). The number of processes is not among them: it counts those of
 // the user on that host, of which we know nothing here.
-var propagated = []int{unix.RLIMIT_AS, unix.RLIMIT_CORE, unix.RLIMIT_CPU, unix.RLIMIT_DATA, unix.RLIMIT_FSIZE,
+var propagatedLimits = []int{unix.RLIMIT_AS, unix.RLIMIT_CORE, unix.RLIMIT_CPU, unix.RLIMIT_DATA, unix.RLIMIT_FSIZE,
 	unix.RLIMIT_MEMLOCK, unix.RLIMIT_NOFILE, unix.RLIMIT_STACK}
 
 // softLimits are those limits as this process found them.
 func softLimits() (limits []job.SoftLimit) {
-	for _, resource := range propagated {
+	for _, resource := range propagatedLimits {
 		var l unix.Rlimit
 		if unix.Getrlimit(resource, &l) != nil {
 			continue
@@ -123,7 +123,7 @@ func softLimits() (limits []job.SoftLimit) {
 		}
 		if resource == unix.RLIMIT_NOFILE {
 			var known bool
-			if soft, known = openFiles(); !known {
+			if soft, known = openFileLimit(); !known {
 				continue
 			}
 		}
@@ -132,10 +132,10 @@ func softLimits() (limits []job.SoftLimit) {
 	return limits
 }
 
-// openFiles is the limit of open files. Go raises ours before anything of this program
+// openFileLimit is the limit of open files. Go raises ours before anything of this program
 // runs (package syscall, rlimit.go) and gives what it found to children only, so a child
 // has to tell.
-func openFiles() (int64, bool) {
+func openFileLimit() (int64, bool) {
 	out, err := exec.Command("/bin/sh", "-c", "ulimit -Sn").Output()
 	text := strings.TrimSpace(string(out))
 	if text == "unlimited" {

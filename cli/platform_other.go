@@ -15,32 +15,32 @@ import (
 
 // This file says where ranks cannot run what this build cannot do.
 
-// Helper says that this build cannot be one.
-func Helper([]string) int {
+// HelperMain says that this build cannot be one.
+func HelperMain([]string) int {
 	fmt.Fprintln(os.Stderr, "mpiexec helper: ranks run on Linux only")
 	return job.ExitInternal
 }
 
-// newInside would start ranks here, which only Linux can.
-func newInside([]string, []string, func() (job.Probe, error)) io.ReadWriteCloser { return nil }
+// newInProcessHelper would start ranks here, which only Linux can.
+func newInProcessHelper([]string, []string, func() (job.Probe, error)) io.ReadWriteCloser { return nil }
 
 // Stdout is our standard output.
 func Stdout() io.Writer { return os.Stdout }
 
-// lookAhead does not look.
-func lookAhead([]string) func() (job.Probe, error) { return nil }
+// startLocalProbe does not look.
+func startLocalProbe([]string) func() (job.Probe, error) { return nil }
 
-// probeHere says that this build cannot look at its machine: no rank can run here.
-func probeHere(System) (job.Probe, error) { return job.Probe{}, errors.New("ranks run on Linux only") }
+// probeLocal says that this build cannot look at its machine: no rank can run here.
+func probeLocal(System) (job.Probe, error) { return job.Probe{}, errors.New("ranks run on Linux only") }
 
-// traitsHere knows nothing of this machine.
-func traitsHere(System) job.Traits { return job.Traits{} }
+// localAttributes knows nothing of this machine.
+func localAttributes(System) job.Attributes { return job.Attributes{} }
 
-// loginHere knows nothing of this login.
-func loginHere(context.Context, System) *job.Exam { return nil }
+// examineLocalLogin knows nothing of this login.
+func examineLocalLogin(context.Context, System) *job.NodeDiagnosis { return nil }
 
-// offerHere knows nothing of programs: no rank can run here.
-func offerHere(job.App, []string) string { return "" }
+// detectLocalPMI knows nothing of programs: no rank can run here.
+func detectLocalPMI(job.App, []string) string { return "" }
 
 // lockFile locks a file against all others, until it is closed everywhere; EAGAIN: another has it.
 func lockFile(f *os.File) error {

@@ -21,7 +21,7 @@ func TestRunProgram(t *testing.T) {
 	for name, want := range map[string]string{
 		"well": "a b\n", "fails": "fails: no such job", "silent": "silent: exit status 4", "gone": "gone: command not found",
 	} {
-		out, err := runProgram(name, "a", "b")
+		out, err := runBatchProgram(name, "a", "b")
 		if err != nil {
 			out = err.Error()
 		}
@@ -29,9 +29,9 @@ func TestRunProgram(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, out, want)
 		}
 	}
-	b := &bounded{most: 5}
+	b := &boundedBuffer{limit: 5}
 	b.Write([]byte("abc"))
-	if n, err := b.Write([]byte(strings.Repeat("d", 9))); n != 9 || err != nil || b.String() != "abcdd" || !b.full {
-		t.Errorf("%d, %v, %q, full %v", n, err, b.String(), b.full)
+	if n, err := b.Write([]byte(strings.Repeat("d", 9))); n != 9 || err != nil || b.String() != "abcdd" || !b.truncated {
+		t.Errorf("%d, %v, %q, full %v", n, err, b.String(), b.truncated)
 	}
 }

@@ -24,7 +24,7 @@ func TestSignalsAreCaughtBeforeAWordIsSaid(t *testing.T) {
 			return len(p), nil
 		})
 		Main(context.Background(), args, System{
-			In: strings.NewReader(""), Out: out, Err: out, Ready: func() { ready = true },
+			In: strings.NewReader(""), Out: out, Err: out, AwaitSignals: func() { ready = true },
 			Getwd: os.Getwd, FS: fstest.MapFS{},
 		})
 		if !ready {

@@ -15,67 +15,67 @@ import (
 	"time"
 
 	"remshell/cli/record"
-	"remshell/fault"
 	"remshell/job"
+	"remshell/simulate"
+	"remshell/usererr"
 	"remshell/userfile"
-	"remshell/whatif"
 )
 
 // This file writes what came of a run where somebody wants to have it: --report, and the accounts of
 // the cluster.
 
-// A recorder makes the record of a run.
-type recorder struct {
-	call  *call
-	began time.Time
-	plan  json.RawMessage
-	now   interim
+// A runRecorder makes the record of a run.
+type runRecorder struct {
+	invocation *invocation
+	began      time.Time
+	plan       json.RawMessage
+	interim    interimWriter
 }
 
-// record has the plan of a run kept for its record, and returns who writes that when
+// startRecord has the plan of a run kept for its record, and returns who writes that when
 // the run is over (--report, accounting_file).
-func (c *call) record() (ended func(job.Result, error), err error) {
-	r := &recorder{call: c, began: time.Now()}
+func (c *invocation) startRecord() (ended func(job.Result, error), err error) {
+	r := &runRecorder{invocation: c, began: time.Now()}
 	j := c.line.Job
 	every := j.ReportEvery.Duration()
 	if j.ReportFile != "" {
-		if err := mayBeWritten(j.ReportFile, every > 0); err != nil {
-			return nil, &fault.Error{Text: fmt.Sprintf("--report: %v", err), Remedy: cmp.Or(fault.Hint(err), "name a file that can be written")}
+		if err := checkWritable(j.ReportFile, every > 0); err != nil {
+			return nil, &usererr.Error{Text: fmt.Sprintf("--report: %v", err), Remedy: cmp.Or(usererr.Hint(err), "name a file that can be written")}
 		}
-		c.whenPlanned(func(snap job.Snapshot, p job.Plan) {
+		c.onPlan(func(snap job.Snapshot, p job.Plan) {
 			var b bytes.Buffer
-			if whatif.Write(&b, whatif.Planned(c.req, snap, p, c.warnings)) == nil {
+			if simulate.Write(&b, simulate.OutcomeOf(c.req, snap, p, c.warnings)) == nil {
 				r.plan = b.Bytes()
 			}
 		})
 	}
 	if every > 0 {
 		if info, err := os.Stat(j.ReportFile); err == nil && !info.Mode().IsRegular() {
-			return nil, &fault.Error{Text: "--report-every: " + j.ReportFile + " is no plain file", Remedy: "it is replaced by a new one each time; name a file, or leave --report-every out"}
+			return nil, &usererr.Error{Text: "--report-every: " + j.ReportFile + " is no plain file", Remedy: "it is replaced by a new one each time; name a file, or leave --report-every out"}
 		}
-		c.env.Interim, c.env.Every = r.underway, every
+		c.env.InterimResult, c.env.InterimEvery = r.writeInterim, every
 	}
-	return r.ended, nil
+	return r.writeFinal, nil
 }
 
-// complete adds what a record has beside the result.
-func (r *recorder) complete(run *record.Run, result job.Result) {
-	run.Count(result, r.call.req.Bounds)
-	run.RM, run.Job, run.Began, run.Seconds, run.Plan = r.call.req.RM, r.call.req.Job, r.began, time.Since(r.began).Seconds(), r.plan
+// addToRecord adds what a record has beside the result.
+func (r *runRecorder) addToRecord(run *record.Run, result job.Result) {
+	run.AddUsage(result, r.invocation.req.ResourceLimits)
+	run.RM, run.Job, run.Began, run.Seconds, run.Plan = r.invocation.req.RM, r.invocation.req.Job, r.began, time.Since(r.began).Seconds(), r.plan
 }
 
-// underway writes what a run has come to so far. It does not wait for the disk.
-func (r *recorder) underway(result job.Result) {
-	run := record.Underway(result)
-	r.complete(&run, result)
-	r.now.begin(func() error { return replaceFile(r.call.line.Job.ReportFile, run.Write) })
+// writeInterim writes what a run has come to so far. It does not wait for the disk.
+func (r *runRecorder) writeInterim(result job.Result) {
+	run := record.NewInterim(result)
+	r.addToRecord(&run, result)
+	r.interim.startWrite(func() error { return replaceFile(r.invocation.line.Job.ReportFile, run.Write) })
 }
 
-// ended writes the record of a run that is over.
-func (r *recorder) ended(result job.Result, err error) {
-	c, failed := r.call, r.now.wait()
-	run := record.New(result, err, exitCode(result.Code, err, c.ours))
-	r.complete(&run, result)
+// writeFinal writes the record of a run that is over.
+func (r *runRecorder) writeFinal(result job.Result, err error) {
+	c, failed := r.invocation, r.interim.awaitWrite()
+	run := record.NewRun(result, err, exitCode(result.Code, err, c.ownErrorCode))
+	r.addToRecord(&run, result)
 	switch file := c.line.Job.ReportFile; {
 	case file == "":
 	case c.line.Job.ReportEvery > 0:
@@ -84,43 +84,43 @@ func (r *recorder) ended(result job.Result, err error) {
 		failed = writeFile(file, run.Write)
 	}
 	if failed != nil {
-		c.sys.screen(c.sys.Err, c.line.Job).report(fmt.Errorf("--report: %w", failed)) // the run's own printer is closed by now
+		c.sys.newMessagePrinter(c.sys.Err, c.line.Job).printError(fmt.Errorf("--report: %w", failed)) // the run's own printer is closed by now
 	}
-	if site := c.world.Cluster; site != nil && site.Accounts != "" {
-		if line, ran := run.Line(c.req, c.line.Job.Class); ran {
-			if err := appendLine(site.Accounts, line); err != nil {
-				c.sys.screen(c.sys.Err, c.line.Job).report(fmt.Errorf("%s: accounting_file: %w", site.File, err))
+	if site := c.inputs.Cluster; site != nil && site.AccountingFile != "" {
+		if line, ran := run.AccountingLine(c.req, c.line.Job.Class); ran {
+			if err := appendLine(site.AccountingFile, line); err != nil {
+				c.sys.newMessagePrinter(c.sys.Err, c.line.Job).printError(fmt.Errorf("%s: accounting_file: %w", site.File, err))
 			}
 		}
 	}
 }
 
-// An interim writes one thing at a time, beside the run.
-type interim struct {
+// An interimWriter writes one thing at a time, beside the run.
+type interimWriter struct {
 	writing sync.Mutex // held by who writes
-	last    error      // why the last one could not be written
+	lastErr error      // why the last one could not be written
 }
 
-// begin writes, unless the last one is still being written.
-func (i *interim) begin(write func() error) {
+// startWrite writes, unless the last one is still being written.
+func (i *interimWriter) startWrite(write func() error) {
 	if i.writing.TryLock() {
 		go func() {
 			defer i.writing.Unlock()
-			i.last = write()
+			i.lastErr = write()
 		}()
 	}
 }
 
-// wait waits for the last one, and returns why it failed.
-func (i *interim) wait() error {
+// awaitWrite waits for the last one, and returns why it failed.
+func (i *interimWriter) awaitWrite() error {
 	i.writing.Lock()
 	defer i.writing.Unlock()
-	return i.last
+	return i.lastErr
 }
 
 // replaceFile puts a new file into the place of one, so that who reads it has the one or the other.
 func replaceFile(name string, write func(io.Writer) error) error {
-	name, err := userfile.Target(name)
+	name, err := userfile.ResolveForWriting(name)
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func replaceFile(name string, write func(io.Writer) error) error {
 	}
 	defer os.Remove(f.Name()) // unless it has the other name by then
 	if err = write(f); err == nil {
-		err = f.Chmod(0o666 &^ os.FileMode(umask()))
+		err = f.Chmod(0o666 &^ os.FileMode(readUmask()))
 	}
 	if closed := f.Close(); err == nil {
 		err = closed
@@ -141,13 +141,13 @@ func replaceFile(name string, write func(io.Writer) error) error {
 	return err
 }
 
-// lockPatience is how long we wait for others that write to the accounts: whoever may write there could
+// accountsLockTimeout is how long we wait for others that write to the accounts: whoever may write there could
 // keep the lock for ever. It is for file systems on which what is appended may be torn; elsewhere one
 // write is whole without it.
-const lockPatience = 2 * time.Second
+const accountsLockTimeout = 2 * time.Second
 
-// unappendable returns why appendLine could add no line to a file. It writes nothing, and makes no file.
-func unappendable(name string) error {
+// checkAppendable returns why appendLine could add no line to a file. It writes nothing, and makes no file.
+func checkAppendable(name string) error {
 	f, err := userfile.OpenFile(name, os.O_WRONLY|os.O_APPEND|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		const writeAndSearch = 2 | 1
@@ -176,7 +176,7 @@ func appendLine(name string, line []byte) error {
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 		return fmt.Errorf("%s is no plain file", name)
 	}
-	for until := time.Now().Add(lockPatience); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
+	for until := time.Now().Add(accountsLockTimeout); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
 		if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != syscall.EWOULDBLOCK {
 			break // ours, or there are no locks here
 		}

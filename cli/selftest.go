@@ -9,11 +9,11 @@ import (
 	"syscall"
 
 	"remshell/cli/option"
-	"remshell/fault"
+	"remshell/format"
 	"remshell/hostlist"
 	"remshell/job"
 	"remshell/selftest"
-	"remshell/show"
+	"remshell/usererr"
 )
 
 // This file answers --selftest: a job whose ranks are our own program (package selftest), so that a first try needs no MPI.
@@ -21,8 +21,8 @@ import (
 // selfTestArg is the word by which such a rank is started, as those of main.go.
 const selfTestArg = "--helper-selftest"
 
-// selfTest runs that job on the hosts of a line, and tells what came of it.
-func selfTest(ctx context.Context, args []string, table *option.Table, sys System, ours int) (code int, err error) {
+// runSelfTest runs that job on the hosts of a line, and tells what came of it.
+func runSelfTest(ctx context.Context, args []string, table *option.Table, sys System, ours int) (code int, err error) {
 	line, err := selfTestLine(args, table, sys)
 	if err != nil {
 		return 0, err
@@ -31,10 +31,10 @@ func selfTest(ctx context.Context, args []string, table *option.Table, sys Syste
 	out, signals, over, ended := sys.Out, make(chan os.Signal, 16), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		passSignals(sys.Signals, results.Linked(), signals, over)
+		forwardSignals(sys.Signals, results.Linked(), signals, over)
 	}()
 	sys.In, sys.Out, sys.Signals = strings.NewReader(selftest.Input+"\n"), results, signals
-	code, err = withHosts(ctx, args, line, sys, ours)
+	code, err = runWithHosts(ctx, args, line, sys, ours)
 	close(over)
 	<-ended
 	if code != job.ExitOK || err != nil {
@@ -43,12 +43,12 @@ func selfTest(ctx context.Context, args []string, table *option.Table, sys Syste
 	if err := results.Err(); err != nil {
 		return 0, err
 	}
-	_, err = io.WriteString(out, results.Text(show.Clean(hostlist.Fold(results.Hosts()))))
+	_, err = io.WriteString(out, results.Text(format.EscapeSentence(hostlist.Fold(results.Hosts()))))
 	return job.ExitOK, err
 }
 
-// passSignals passes our own signals on to a job, and lets its ranks go on when they have reached each other, or end.
-func passSignals(ours <-chan os.Signal, linked <-chan bool, to chan<- os.Signal, over <-chan struct{}) {
+// forwardSignals passes our own signals on to a job, and lets its ranks go on when they have reached each other, or end.
+func forwardSignals(ours <-chan os.Signal, linked <-chan bool, to chan<- os.Signal, over <-chan struct{}) {
 	for {
 		var s os.Signal
 		select {
@@ -74,26 +74,26 @@ var selfTestDefaults = []string{"MPIEXEC_PPN=2", "MPIEXEC_OVERBOOK=share", "MPIE
 // selfTestLine is the command line of that job: what is said of hosts and of how they are reached holds, not what is said of output and signals.
 func selfTestLine(args []string, table *option.Table, sys System) (option.Line, error) {
 	sys.Environ = slices.Concat(selfTestDefaults, sys.Environ)
-	line, err := table.Parse(args, sources(sys))
+	line, err := table.Parse(args, optionSources(sys))
 	if err != nil {
 		return line, err
 	}
-	line = line.Without("Output and input")
+	line = line.WithoutTopic("Output and input")
 	if err := line.MergeLayout(); err != nil {
 		return line, err
 	}
-	if err := oneQuestion(line); err != nil {
+	if err := checkQueries(line); err != nil {
 		return line, err
 	}
-	if program := line.Sections[0].Program; line.NamesHosts() && program != "" {
-		return line, &fault.Error{Text: "--selftest starts a program of its own, not " + program, Remedy: "name hosts only"}
+	if program := line.Apps[0].Program; line.NamesHosts() && program != "" {
+		return line, &usererr.Error{Text: "--selftest starts a program of its own, not " + program, Remedy: "name hosts only"}
 	}
-	if line, err = hostsForProgram(line); err != nil {
+	if line, err = programAsHosts(line); err != nil {
 		return line, err
 	}
-	j, s := &line.Job, &line.Sections[0]
+	j, s := &line.Job, &line.Apps[0]
 	s.Program, s.Args = "/proc/self/exe", []string{selfTestArg} // of the helper that starts it
-	s.PMI, j.PMIPort = option.Offer(job.OfferPMI1), false       // by a descriptor
+	s.PMI, j.PMIPort = option.PMIOffer(job.PMIOfferPMI1), false // by a descriptor
 	j.ForwardSignals, j.LeaderOnly = option.SignalList{}, false
 	return line, nil
 }

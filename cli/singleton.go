@@ -42,20 +42,20 @@ func singletonPort(args []string) (port string, called bool) {
 	return args[i+1], true
 }
 
-// singleton runs the job of a program that has called. If nothing comes of it the program
+// runSingleton runs the job of a program that has called. If nothing comes of it the program
 // is told: it would wait for ever.
-func singleton(ctx context.Context, port string, sys System, ours int) error {
+func runSingleton(ctx context.Context, port string, sys System, ours int) error {
 	line, err := singletonLine(port, sys)
 	if err == nil {
-		code, failed := withHosts(ctx, nil, line, sys, ours)
+		code, failed := runWithHosts(ctx, nil, line, sys, ours)
 		if exitCode(code, failed, ours) == job.ExitOK {
 			return nil
 		}
-		err = told{errors.New("the job failed")} // whatever the program's own end is to be, this is ours
+		err = reportedError{errors.New("the job failed")} // whatever the program's own end is to be, this is ours
 	}
-	sys.screen(sys.Err, option.Job{}).report(err)
+	sys.newMessagePrinter(sys.Err, option.JobOptions{}).printError(err)
 	launch.RefuseSingleton(port)
-	return told{err}
+	return reportedError{err}
 }
 
 // singletonLine is the command line of that job. What variables and the user's file say
@@ -65,17 +65,17 @@ func singletonLine(port string, sys System) (option.Line, error) {
 	if err != nil {
 		return option.Line{}, err
 	}
-	line, err := option.Mpiexec(signalNumber).Parse([]string{"-host", "localhost", "-n", "1", "-stdin", "none", self, relayArg, port}, sources(sys))
+	line, err := option.Mpiexec(signalNumber).Parse([]string{"-host", "localhost", "-n", "1", "-stdin", "none", self, relayArg, port}, optionSources(sys))
 	if err != nil {
 		return line, err
 	}
-	line.Job.PMIPort, line.Sections[0].PMI = false, option.Offer(job.OfferPMI1) // the relay has a descriptor
+	line.Job.PMIPort, line.Apps[0].PMI = false, option.PMIOffer(job.PMIOfferPMI1) // the relay has a descriptor
 	err = line.MergeLayout()
 	return line, err
 }
 
-// relay is the rank of that job: it goes to the program, and passes on what is said.
-func relay(args []string) error {
+// relayPMI is the rank of that job: it goes to the program, and passes on what is said.
+func relayPMI(args []string) error {
 	fd, err := strconv.Atoi(os.Getenv("PMI_FD"))
 	if err != nil {
 		return fmt.Errorf("PMI_FD: %w", err)
@@ -84,5 +84,5 @@ func relay(args []string) error {
 	if err != nil {
 		return err
 	}
-	return pmiserver.Relay(conn, os.NewFile(uintptr(fd), "PMI_FD"), os.Getenv("MPIEXEC_JOBID"))
+	return pmiserver.RelaySingleton(conn, os.NewFile(uintptr(fd), "PMI_FD"), os.Getenv("MPIEXEC_JOBID"))
 }

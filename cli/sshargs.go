@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"remshell/cli/option"
-	"remshell/fault"
+	"remshell/usererr"
 )
 
 // sshOptions reads -launcher-args, which are written for ssh's program, as options of ssh_config for our own client.
@@ -15,7 +15,7 @@ func sshOptions(args []string) (options []option.SSHOption, err error) {
 		word := args[0]
 		args = args[1:]
 		if len(word) < 2 || word[0] != '-' {
-			return nil, notForUs(word)
+			return nil, unsupportedSSHFlag(word)
 		}
 		flag, value := word[:2], word[2:]
 		keyword, valued := sshFlags[flag]
@@ -29,9 +29,9 @@ func sshOptions(args []string) (options []option.SSHOption, err error) {
 			options = append(options, "AddressFamily=inet6")
 			continue
 		case !valued:
-			return nil, notForUs(word)
+			return nil, unsupportedSSHFlag(word)
 		case value == "" && len(args) == 0:
-			return nil, &fault.Error{Text: fmt.Sprintf("-launcher-args: %s needs a value", flag)}
+			return nil, &usererr.Error{Text: fmt.Sprintf("-launcher-args: %s needs a value", flag)}
 		case value == "":
 			value, args = args[0], args[1:]
 		}
@@ -42,7 +42,7 @@ func sshOptions(args []string) (options []option.SSHOption, err error) {
 		}
 		var one option.SSHOption
 		if err := one.UnmarshalText([]byte(value)); err != nil {
-			return nil, &fault.Error{Text: fmt.Sprintf("-launcher-args: %s %s: %v", flag, value, err)}
+			return nil, &usererr.Error{Text: fmt.Sprintf("-launcher-args: %s %s: %v", flag, value, err)}
 		}
 		options = append(options, one)
 	}
@@ -52,6 +52,6 @@ func sshOptions(args []string) (options []option.SSHOption, err error) {
 // sshFlags are the flags of ssh with a value that our client knows, and their keywords in ssh_config.
 var sshFlags = map[string]string{"-o": "", "-p": "Port", "-l": "User", "-i": "IdentityFile", "-J": "ProxyJump"}
 
-func notForUs(word string) error {
-	return &fault.Error{Text: fmt.Sprintf("-launcher-args: %s is not for the built-in ssh", option.Quote(word)), Remedy: "use --ssh-option or --ssh-config, or -launcher-exec ssh"}
+func unsupportedSSHFlag(word string) error {
+	return &usererr.Error{Text: fmt.Sprintf("-launcher-args: %s is not for the built-in ssh", option.ShellQuote(word)), Remedy: "use --ssh-option or --ssh-config, or -launcher-exec ssh"}
 }

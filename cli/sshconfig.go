@@ -11,15 +11,15 @@ import (
 	"syscall"
 
 	"remshell/cli/option"
-	"remshell/fault"
 	"remshell/nsswitch"
 	"remshell/sshx"
+	"remshell/usererr"
 )
 
-// resolver looks hosts up in the user's configuration, which is read when the first one needs
+// newSSHResolver looks hosts up in the user's configuration, which is read when the first one needs
 // it, once. Options win over it (CLI-12). warn is called once for each line that is passed over.
-func resolver(j option.Job, sys System, local *sshx.Local, warn func(text string)) func(ctx context.Context, alias string) (sshx.Target, error) {
-	account := accountOf(sys, local)
+func newSSHResolver(j option.JobOptions, sys System, local *sshx.LocalMachine, warn func(text string)) func(ctx context.Context, alias string) (sshx.Target, error) {
+	account := newAccountLookup(sys, local)
 	var once sync.Once
 	var me sshx.User
 	var config *sshx.Config
@@ -31,12 +31,12 @@ func resolver(j option.Job, sys System, local *sshx.Local, warn func(text string
 			return sshx.Target{}, &sshx.DialError{Host: alias, Step: "config", Kind: sshx.KindCanceled, Why: "given up: " + err.Error(), Err: err}
 		}
 		once.Do(func() {
-			me = userOf(sys, who)
+			me = sshUser(sys, who)
 			me.HomeOf = func(user string) string {
 				home, _ := local.HomeOf(ctx, user)
 				return home
 			}
-			config, failed = readConfig(me, j)
+			config, failed = readSSHConfig(me, j)
 		})
 		if failed != nil {
 			return sshx.Target{}, failed
@@ -55,8 +55,8 @@ func resolver(j option.Job, sys System, local *sshx.Local, warn func(text string
 	}
 }
 
-// readConfig reads the files that ssh would read, or the one that the user names as with its -F.
-func readConfig(me sshx.User, j option.Job) (*sshx.Config, error) {
+// readSSHConfig reads the files that ssh would read, or the one that the user names as with its -F.
+func readSSHConfig(me sshx.User, j option.JobOptions) (*sshx.Config, error) {
 	user, system := me.Home+"/.ssh/config", "/etc/ssh/ssh_config"
 	switch j.SSHConfig {
 	case "":
@@ -66,7 +66,7 @@ func readConfig(me sshx.User, j option.Job) (*sshx.Config, error) {
 		user, system = j.SSHConfig, ""
 		var at *fs.PathError
 		if _, err := os.Stat(user); errors.As(err, &at) {
-			return nil, &fault.Error{Text: fmt.Sprintf("--ssh-config %s: %v", user, at.Err), Remedy: "correct the path"}
+			return nil, &usererr.Error{Text: fmt.Sprintf("--ssh-config %s: %v", user, at.Err), Remedy: "correct the path"}
 		}
 	}
 	config, err := sshx.ReadConfig(user, system, me)
@@ -80,9 +80,9 @@ func readConfig(me sshx.User, j option.Job) (*sshx.Config, error) {
 	return config.With("--ssh-option", options)
 }
 
-// userOf is who connects: an account, as ssh takes it, whatever the environment says. In a container HOME may be another
+// sshUser is who connects: an account, as ssh takes it, whatever the environment says. In a container HOME may be another
 // folder than that of the account. The environment counts if there is no such account.
-func userOf(sys System, account nsswitch.Account) sshx.User {
+func sshUser(sys System, account nsswitch.Account) sshx.User {
 	host, _ := os.Hostname()
 	return sshx.User{
 		Name: cmp.Or(account.Name, sys.getenv("USER"), sys.getenv("LOGNAME")),
@@ -91,9 +91,9 @@ func userOf(sys System, account nsswitch.Account) sshx.User {
 	}
 }
 
-// accountOf returns what finds our account: in /etc/passwd, or else, once, where nsswitch.conf says. The account is empty if
+// newAccountLookup returns what finds our account: in /etc/passwd, or else, once, where nsswitch.conf says. The account is empty if
 // nobody knows it. The error is that of the context.
-func accountOf(sys System, local *sshx.Local) func(context.Context) (nsswitch.Account, error) {
+func newAccountLookup(sys System, local *sshx.LocalMachine) func(context.Context) (nsswitch.Account, error) {
 	inFile := sync.OnceValue(func() nsswitch.Account { return accountInFile(sys) })
 	return func(ctx context.Context) (nsswitch.Account, error) {
 		if a := inFile(); a != (nsswitch.Account{}) {
@@ -103,16 +103,16 @@ func accountOf(sys System, local *sshx.Local) func(context.Context) (nsswitch.Ac
 	}
 }
 
-// account is our account: that of accountOf, for who has nothing else to wait for.
-func account(sys System) nsswitch.Account {
+// ownAccount is our account: that of accountOf, for who has nothing else to wait for.
+func ownAccount(sys System) nsswitch.Account {
 	if a := accountInFile(sys); a != (nsswitch.Account{}) {
 		return a
 	}
-	return nsswitch.Lookup(context.Background(), directoryTime, syscall.Getuid())
+	return nsswitch.LookupAccount(context.Background(), directoryTime, syscall.Getuid())
 }
 
 // accountInFile is our account, as far as /etc/passwd has it.
 func accountInFile(sys System) nsswitch.Account {
 	text, _ := fs.ReadFile(sys.FS, "etc/passwd")
-	return nsswitch.AccountOf(string(text), syscall.Getuid())
+	return nsswitch.ParseAccount(string(text), syscall.Getuid())
 }

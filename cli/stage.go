@@ -17,53 +17,53 @@ import (
 
 	"remshell/cli/option"
 	"remshell/cli/request"
-	"remshell/fault"
 	"remshell/job"
 	"remshell/launch"
 	"remshell/launch/reserve"
+	"remshell/usererr"
 )
 
-// A hold is the files that a job stages, opened: what is sent is what was looked at, also
+// A stagedFileSet is the files that a job stages, opened: what is sent is what was looked at, also
 // if another file takes the name.
-type hold struct {
-	parcels []job.Parcel
-	cargo   []reserve.Cargo
-	files   []*os.File
+type stagedFileSet struct {
+	staged   []job.StagedFile
+	contents []reserve.FileContent
+	files    []*os.File
 }
 
-func (h *hold) close() {
+func (h *stagedFileSet) closeAll() {
 	for _, f := range h.files {
 		f.Close()
 	}
 }
 
-// stowed opens the files that a line stages. All faults are told at once.
-func stowed(line option.Line, here request.Localhost, path string) (*hold, error) {
-	h := &hold{}
+// openStagedFiles opens the files that a line stages. All faults are told at once.
+func openStagedFiles(line option.Line, here request.Localhost, path string) (*stagedFileSet, error) {
+	h := &stagedFileSet{}
 	var faults []error
-	for _, name := range stagedFiles(line, here, path) {
-		if err := h.add(name, here.Dir); err != nil {
+	for _, name := range stagedFileNames(line, here, path) {
+		if err := h.addFile(name, here.Dir); err != nil {
 			faults = append(faults, err)
 		}
 	}
-	if len(h.parcels) > job.MaxParcels {
-		faults = append(faults, &fault.Error{Text: fmt.Sprintf("--stage: %d files; at most %d", len(h.parcels), job.MaxParcels), Remedy: "pack them into one, with tar"})
+	if len(h.staged) > job.MaxStagedFiles {
+		faults = append(faults, &usererr.Error{Text: fmt.Sprintf("--stage: %d files; at most %d", len(h.staged), job.MaxStagedFiles), Remedy: "pack them into one, with tar"})
 	}
 	if len(faults) > 0 {
-		h.close()
+		h.closeAll()
 		return nil, errors.Join(faults...)
 	}
 	return h, nil
 }
 
-// stagedFiles are the files that the options of a line name.
-func stagedFiles(line option.Line, here request.Localhost, path string) []string {
+// stagedFileNames are the files that the options of a line name.
+func stagedFileNames(line option.Line, here request.Localhost, path string) []string {
 	names := line.Job.Stage
 	for _, list := range line.Job.StageFiles {
 		names = append(names, strings.Split(list, ",")...)
 	}
 	if line.Job.StageProg {
-		for _, s := range line.Sections {
+		for _, s := range line.Apps {
 			names = append(names, programFile(s, line.Job, here, path))
 		}
 	}
@@ -71,7 +71,7 @@ func stagedFiles(line option.Line, here request.Localhost, path string) []string
 }
 
 // programFile is where the program of a section is on this machine.
-func programFile(s option.Section, j option.Job, here request.Localhost, path string) string {
+func programFile(s option.AppContext, j option.JobOptions, here request.Localhost, path string) string {
 	if strings.Contains(s.Program, "/") {
 		return s.Program
 	}
@@ -89,45 +89,45 @@ func programFile(s option.Section, j option.Job, here request.Localhost, path st
 	return s.Program
 }
 
-// add opens a file, unless it was named before. A pipe is not waited for.
-func (h *hold) add(name, dir string) error {
+// addFile opens a file, unless it was named before. A pipe is not waited for.
+func (h *stagedFileSet) addFile(name, dir string) error {
 	path := name
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(dir, path)
 	}
 	path = filepath.Clean(path)
-	for _, p := range h.parcels {
+	for _, p := range h.staged {
 		if p.Path == path {
 			return nil
 		}
 		if p.Name == filepath.Base(path) {
-			return &fault.Error{Text: fmt.Sprintf("--stage %s: %s has the same name, and both go to one folder", name, p.Path), Remedy: "rename one"}
+			return &usererr.Error{Text: fmt.Sprintf("--stage %s: %s has the same name, and both go to one folder", name, p.Path), Remedy: "rename one"}
 		}
 	}
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return fmt.Errorf("--stage %s: %w", name, pathless(err))
+		return fmt.Errorf("--stage %s: %w", name, withoutPath(err))
 	}
 	info, err := f.Stat()
 	switch {
 	case err != nil:
 	case info.IsDir():
-		err = &fault.Error{Text: fmt.Sprintf("--stage %s: is a directory", name), Remedy: "name its files, or pack it with tar"}
+		err = &usererr.Error{Text: fmt.Sprintf("--stage %s: is a directory", name), Remedy: "name its files, or pack it with tar"}
 	case !info.Mode().IsRegular():
-		err = &fault.Error{Text: fmt.Sprintf("--stage %s: is no plain file", name)}
+		err = &usererr.Error{Text: fmt.Sprintf("--stage %s: is no plain file", name)}
 	}
 	if err != nil {
 		f.Close()
 		return err
 	}
 	h.files = append(h.files, f)
-	h.parcels = append(h.parcels, job.Parcel{Name: filepath.Base(path), Path: path, Size: info.Size(), Mode: int(info.Mode().Perm())&0o700 | 0o400})
-	h.cargo = append(h.cargo, cargo{f, sync.OnceValues(func() (string, error) { return sum(f, info.Size()) })})
+	h.staged = append(h.staged, job.StagedFile{Name: filepath.Base(path), Path: path, Size: info.Size(), Mode: int(info.Mode().Perm())&0o700 | 0o400})
+	h.contents = append(h.contents, hashedFile{f, sync.OnceValues(func() (string, error) { return hashFile(f, info.Size()) })})
 	return nil
 }
 
-// pathless is what the system says of a file that the message names.
-func pathless(err error) error {
+// withoutPath is what the system says of a file that the message names.
+func withoutPath(err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {
 		return path.Err
@@ -135,72 +135,72 @@ func pathless(err error) error {
 	return err
 }
 
-// A cargo is an open file and its hash, which is made once.
-type cargo struct {
+// A hashedFile is an open file and its hash, which is made once.
+type hashedFile struct {
 	*os.File
-	sum func() (string, error)
+	hash func() (string, error)
 }
 
-func (c cargo) Sum() (string, error) { return c.sum() }
+func (c hashedFile) Checksum() (string, error) { return c.hash() }
 
-// sum reads a file to its end, which must be where it was.
-func sum(f *os.File, size int64) (string, error) {
+// hashFile reads a file to its end, which must be where it was.
+func hashFile(f *os.File, size int64) (string, error) {
 	h := sha256.New()
 	n, err := io.Copy(h, io.NewSectionReader(f, 0, size+1))
 	switch {
 	case err != nil:
-		return "", pathless(err)
+		return "", withoutPath(err)
 	case n != size:
 		return "", fmt.Errorf("it was %d bytes, and is not; somebody writes to it", size)
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// ship lets a request have the files. A program that is one of them must be executable.
-func (h *hold) ship(req *job.Request, dir string) error {
-	req.Parcels = h.parcels
+// attachTo lets a request have the files. A program that is one of them must be executable.
+func (h *stagedFileSet) attachTo(req *job.Request, dir string) error {
+	req.StagedFiles = h.staged
 	for i := range req.Apps {
 		app := &req.Apps[i]
-		p, ok := job.StagedAs(app.Argv[0], h.parcels, dir, app.Dir)
-		if ok && !p.Runnable() {
-			return &fault.Error{Text: fmt.Sprintf("program %s: permission denied", p.Path),
-				Remedy: "make it executable: chmod +x " + option.Quote(p.Path), Code: job.ExitCannotRun}
+		p, ok := job.FindStagedFile(app.Argv[0], h.staged, dir, app.Dir)
+		if ok && !p.IsExecutable() {
+			return &usererr.Error{Text: fmt.Sprintf("program %s: permission denied", p.Path),
+				Remedy: "make it executable: chmod +x " + option.ShellQuote(p.Path), Code: job.ExitCannotRun}
 		}
-		app.Staged = p.Name
+		app.StagedFile = p.Name
 	}
 	return nil
 }
 
-// shipping lets the request have the files that its line stages, or the saved job did.
-func (c *call) shipping() (*hold, error) {
+// attachFiles lets the request have the files that its line stages, or the saved job did.
+func (c *invocation) attachFiles() (*stagedFileSet, error) {
 	if c.line.Job.Resume != "" {
-		return c.reship()
+		return c.openSavedFiles()
 	}
-	return shipping(c.line, c.world.Local, c.sys, &c.req, &c.env)
+	return attachStagedFiles(c.line, c.inputs.Local, c.sys, &c.req, &c.env)
 }
 
-// shipping lets a request have the files that its line stages.
-func shipping(line option.Line, here request.Localhost, sys System, req *job.Request, env *launch.Env) (*hold, error) {
+// attachStagedFiles lets a request have the files that its line stages.
+func attachStagedFiles(line option.Line, here request.Localhost, sys System, req *job.Request, env *launch.Env) (*stagedFileSet, error) {
 	if len(line.Job.Stage) == 0 && len(line.Job.StageFiles) == 0 && !line.Job.StageProg {
-		return &hold{}, nil
+		return &stagedFileSet{}, nil
 	}
-	h, err := stowed(line, here, cmp.Or(sys.getenv("PATH"), job.DefaultPath))
+	h, err := openStagedFiles(line, here, cmp.Or(sys.getenv("PATH"), job.DefaultPath))
 	if err != nil {
 		return nil, err
 	}
-	env.Cargo = h.cargo
-	if err := h.ship(req, here.Dir); err != nil {
-		h.close()
+	env.FileContents = h.contents
+	if err := h.attachTo(req, here.Dir); err != nil {
+		h.closeAll()
 		return nil, err
 	}
 	return h, nil
 }
 
-// read makes the hashes while hosts are reached, if anything will be sent to one.
-func (h *hold) read(nodes []job.NodeDef) {
+// startHashing makes the hashes while hosts are reached, if anything will be sent to one.
+func (h *stagedFileSet) startHashing(nodes []job.NodeDef) {
 	if slices.ContainsFunc(nodes, func(n job.NodeDef) bool { return !n.Local }) {
-		for _, c := range h.cargo {
-			c.Sum()
+		for _, c := range h.contents {
+			c.Checksum()
 		}
 	}
 }

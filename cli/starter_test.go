@@ -15,10 +15,10 @@ import (
 // Each starter of the table is chosen by its words of -launcher, and refused outside of a job of
 // its batch system's.
 func TestLauncherWords(t *testing.T) {
-	p := newPeer(t, nil)
+	p := newFakeServer(t, nil)
 	for _, s := range batch.Systems {
 		for _, word := range s.LauncherWords() {
-			printed, code := p.visit("-launcher", word, "-n", "1", "-host", "n1", "true")
+			printed, code := p.runMpiexec("-launcher", word, "-n", "1", "-host", "n1", "true")
 			if want := fmt.Sprintf("mpiexec: -launcher %s: this is no job of %s's\n  hint: %s", word, s.Title, s.Within); !strings.HasPrefix(printed, want) || code != 125 {
 				t.Errorf("exit %d: %s\nwant 125: %s", code, printed, want)
 			}
@@ -36,9 +36,9 @@ func TestAProgramThatASignalEndsIsAskedAgain(t *testing.T) {
 		if err := os.WriteFile(program, []byte(script), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		text, err := runProgram(program)
+		text, err := runBatchProgram(program)
 		calls, _ := os.ReadFile(filepath.Join(dir, "calls"))
-		if text != want || (err != nil) != (want == "") || len(calls) != min(kills+1, askTries) {
+		if text != want || (err != nil) != (want == "") || len(calls) != min(kills+1, batchToolTries) {
 			t.Errorf("killed %d times: %q, %v, after %d calls; want %q", kills, text, err, len(calls), want)
 		}
 	}

@@ -22,9 +22,9 @@ import (
 func TestMain(m *testing.M) {
 	switch os.Getenv("CLI_TEST_PART") {
 	case "shell":
-		shellPart()
+		runShellPart()
 	case "reader":
-		readerPart()
+		runReaderPart()
 	default:
 		os.Exit(m.Run())
 	}
@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 // (IO-5).
 func TestBackgroundReadDoesNotStop(t *testing.T) {
 	master, slave := ptytest.Open(t)
-	cmd := partOf("shell", slave, os.Stderr)
+	cmd := partCommand("shell", slave, os.Stderr)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	said, err := cmd.StdoutPipe()
 	if err != nil {
@@ -57,13 +57,13 @@ func TestBackgroundReadDoesNotStop(t *testing.T) {
 	}
 }
 
-// shellPart is a shell whose user presses ^Z and types bg, again and again, and fg in
+// runShellPart is a shell whose user presses ^Z and types bg, again and again, and fg in
 // the end.
-func shellPart() {
+func runShellPart() {
 	signal.Ignore(syscall.SIGTTOU) // as shells do: they hand the terminal on from its background
 	in, out, err := os.Pipe()
 	must(err)
-	job := partOf("reader", os.Stdin, os.Stderr)
+	job := partCommand("reader", os.Stdin, os.Stderr)
 	job.Stdout = out
 	job.SysProcAttr = &syscall.SysProcAttr{Foreground: true}
 	must(job.Start())
@@ -77,7 +77,7 @@ func shellPart() {
 		close(said)
 	}()
 	go func() {
-		for status := unix.WaitStatus(0x7f); status.Stopped(); news <- describe(status) {
+		for status := unix.WaitStatus(0x7f); status.Stopped(); news <- describeStatus(status) {
 			unix.Wait4(pid, &status, unix.WUNTRACED, nil)
 			if status.Exited() {
 				<-said
@@ -105,15 +105,15 @@ func shellPart() {
 	expect("exit 0")
 }
 
-func describe(status unix.WaitStatus) string {
+func describeStatus(status unix.WaitStatus) string {
 	if status.Stopped() {
 		return status.StopSignal().String()
 	}
 	return fmt.Sprint("exit ", status.ExitStatus())
 }
 
-// readerPart reads two lines as mpiexec does, and tells of each, and of SIGCONT.
-func readerPart() {
+// runReaderPart reads two lines as mpiexec does, and tells of each, and of SIGCONT.
+func runReaderPart() {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGCONT)
 	go func() {
@@ -121,14 +121,14 @@ func readerPart() {
 			fmt.Println("continued")
 		}
 	}()
-	lines := bufio.NewScanner(foreground(os.Stdin))
+	lines := bufio.NewScanner(newForegroundReader(os.Stdin))
 	for range 2 {
 		lines.Scan()
 		fmt.Println(lines.Text())
 	}
 }
 
-func partOf(part string, stdin, stderr *os.File) *exec.Cmd {
+func partCommand(part string, stdin, stderr *os.File) *exec.Cmd {
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), "CLI_TEST_PART="+part, "GORACE=atexit_sleep_ms=0")
 	cmd.Stdin, cmd.Stderr = stdin, stderr
@@ -160,17 +160,17 @@ func TestTheTerminalIsLent(t *testing.T) {
 	if lent.Lflag&(unix.ICANON|unix.ECHO|unix.ISIG) != 0 || lent.Oflag&unix.ONLCR == 0 {
 		t.Errorf("flags are %#x and %#x", lent.Lflag, lent.Oflag)
 	}
-	if rows, cols := env.Size(); rows != 33 || cols != 77 {
+	if rows, cols := env.TerminalSize(); rows != 33 || cols != 77 {
 		t.Errorf("size %d by %d", rows, cols)
 	}
 	syscall.Kill(syscall.Getpid(), syscall.SIGWINCH)
-	<-env.Resized
+	<-env.TerminalResized
 	restore()
 	if after, _ := unix.IoctlGetTermios(fd, unix.TCGETS); *after != *before {
 		t.Errorf("given back as %+v, was %+v", after, before)
 	}
 	env = launch.Env{In: strings.NewReader("")}
-	if restore, err := lendTerminal(System{In: env.In}, &env); err != nil || env.Size != nil {
+	if restore, err := lendTerminal(System{In: env.In}, &env); err != nil || env.TerminalSize != nil {
 		t.Errorf("without a terminal: %v", err)
 	} else {
 		restore()

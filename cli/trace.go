@@ -11,47 +11,47 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"remshell/fault"
-	"remshell/show"
-	"remshell/timeline"
+	"remshell/format"
+	"remshell/trace"
+	"remshell/usererr"
 	"remshell/userfile"
 )
 
 // This file writes what a run did when: --trace and --trace-svg.
 
-// trace begins the timeline of a run, if there is one, and returns who writes it when the run is over, also where it
+// startTrace begins the timeline of a run, if there is one, and returns who writes it when the run is over, also where it
 // has failed before it began.
-func (c *call) trace() (ended func(error), err error) {
+func (c *invocation) startTrace() (ended func(error), err error) {
 	j := c.line.Job
 	for _, f := range []struct{ option, name string }{{"--trace", j.TraceFile}, {"--trace-svg", j.TracePicture}} {
 		if f.name == "" {
 			continue
 		}
-		if err := mayBeWritten(f.name, true); err != nil {
-			return nil, &fault.Error{Text: fmt.Sprintf("%s: %v", f.option, err), Remedy: cmp.Or(fault.Hint(err), "name a file that can be written")}
+		if err := checkWritable(f.name, true); err != nil {
+			return nil, &usererr.Error{Text: fmt.Sprintf("%s: %v", f.option, err), Remedy: cmp.Or(usererr.Hint(err), "name a file that can be written")}
 		}
 	}
-	if err := twice(j.TraceFile, "--trace", j.TracePicture, "--trace-svg", j.ReportFile, "--report", j.SaveJob, "--save-job", j.JSON, "--json"); err != nil {
+	if err := checkDistinctFiles(j.TraceFile, "--trace", j.TracePicture, "--trace-svg", j.ReportFile, "--report", j.SaveJob, "--save-job", j.JSON, "--json"); err != nil {
 		return nil, err
 	}
-	c.asking = c.env.Timeline.Begin(timeline.Row{}, timeline.Request)
+	c.requestStep = c.env.Trace.Begin(trace.Row{}, trace.Request)
 	return func(err error) {
-		c.asking.End(err)
+		c.requestStep.End(err)
 		if j.TraceFile == "" && j.TracePicture == "" {
 			return
 		}
-		t := c.env.Timeline.Trace()
+		t := c.env.Trace.Trace()
 		t.Title = c.req.Command()
-		c.writeTimeline("--trace", j.TraceFile, t, func(w io.Writer, t timeline.Trace) error {
-			return timeline.Chrome(w, t, show.JSON)
+		c.writeTraceFile("--trace", j.TraceFile, t, func(w io.Writer, t trace.Trace) error {
+			return trace.Chrome(w, t, format.EscapeJSON)
 		})
-		c.writeTimeline("--trace-svg", j.TracePicture, t, timeline.SVG)
+		c.writeTraceFile("--trace-svg", j.TracePicture, t, trace.SVG)
 	}, nil
 }
 
-// twice refuses files that two options would write, of which one would replace what the other has written. It takes files
+// checkDistinctFiles refuses files that two options would write, of which one would replace what the other has written. It takes files
 // and their options in turns.
-func twice(words ...string) error {
+func checkDistinctFiles(words ...string) error {
 	of := make(map[string]string)
 	for pair := range slices.Chunk(words, 2) {
 		name, option := pair[0], pair[1]
@@ -69,27 +69,27 @@ func twice(words ...string) error {
 			return err
 		}
 		if other := of[name]; other != "" {
-			return &fault.Error{Text: fmt.Sprintf("%s and %s would both write %s", other, option, pair[0]), Remedy: "give each a file of its own"}
+			return &usererr.Error{Text: fmt.Sprintf("%s and %s would both write %s", other, option, pair[0]), Remedy: "give each a file of its own"}
 		}
 		of[name] = option
 	}
 	return nil
 }
 
-// writeTimeline writes a trace to a file of its own, and says what cannot be written: the run's own printer is closed
+// writeTraceFile writes a trace to a file of its own, and says what cannot be written: the run's own printer is closed
 // by now.
-func (c *call) writeTimeline(option, name string, t timeline.Trace, write func(io.Writer, timeline.Trace) error) {
+func (c *invocation) writeTraceFile(option, name string, t trace.Trace, write func(io.Writer, trace.Trace) error) {
 	if name == "" {
 		return
 	}
-	if err := wholeFile(name, func(w io.Writer) error { return write(w, t) }); err != nil {
-		c.sys.screen(c.sys.Err, c.line.Job).report(fmt.Errorf("%s: %w", option, err))
+	if err := writeWholeFile(name, func(w io.Writer) error { return write(w, t) }); err != nil {
+		c.sys.newMessagePrinter(c.sys.Err, c.line.Job).printError(fmt.Errorf("%s: %w", option, err))
 	}
 }
 
-// mayBeWritten says why a file could not be written later, or replaced by another one; nil: it looks as if it could.
-func mayBeWritten(name string, replaced bool) error {
-	path, err := userfile.Target(name)
+// checkWritable says why a file could not be written later, or replaced by another one; nil: it looks as if it could.
+func checkWritable(name string, replaced bool) error {
+	path, err := userfile.ResolveForWriting(name)
 	if err != nil {
 		return err
 	}
@@ -108,8 +108,8 @@ func mayBeWritten(name string, replaced bool) error {
 	return nil
 }
 
-// wholeFile writes a file that who reads it has whole or not at all; what is no plain file is written as it is.
-func wholeFile(name string, write func(io.Writer) error) error {
+// writeWholeFile writes a file that who reads it has whole or not at all; what is no plain file is written as it is.
+func writeWholeFile(name string, write func(io.Writer) error) error {
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
 		return writeFile(name, write)
 	}

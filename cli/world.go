@@ -18,21 +18,21 @@ import (
 	"remshell/job"
 )
 
-// world is what a request may know, beside this machine and its cluster.
-func world(sys System) request.World {
+// newInputs is what a request may know, beside this machine and its cluster.
+func newInputs(sys System) request.Inputs {
 	files := newUserFiles(sys)
-	return request.World{Environ: sys.Environ, Open: remembering(files.open), Trust: files.trust, Stat: os.Stat, Run: runProgram}
+	return request.Inputs{Environ: sys.Environ, OpenFile: openCached(files.open), CheckTrust: files.checkTrust, Stat: os.Stat, RunTool: runBatchProgram}
 }
 
-// thisMachine finds out under which names and addresses hosts of a list may mean
+// findLocalhost finds out under which names and addresses hosts of a list may mean
 // this machine, without asking any name server. The working directory may be gone.
-func thisMachine(sys System) request.Localhost {
+func findLocalhost(sys System) request.Localhost {
 	here := request.Localhost{User: job.User{Name: userName(sys), UID: os.Getuid(), GID: os.Getgid()}}
 	here.User.GIDs, _ = os.Getgroups()
-	here.Dir, here.NoDir = sys.Getwd()
+	here.Dir, here.DirErr = sys.Getwd()
 	var call *os.SyscallError
-	if errors.As(here.NoDir, &call) {
-		here.NoDir = call.Err // the name of the call tells nobody anything
+	if errors.As(here.DirErr, &call) {
+		here.DirErr = call.Err // the name of the call tells nobody anything
 	}
 	name, err := os.Hostname()
 	if err != nil || name == "" {
@@ -46,8 +46,8 @@ func thisMachine(sys System) request.Localhost {
 	return here
 }
 
-// named gives this machine one more name (-localhost).
-func named(name string, here request.Localhost) request.Localhost {
+// withName gives this machine one more name (-localhost).
+func withName(name string, here request.Localhost) request.Localhost {
 	if name != "" {
 		here.Names = append([]string{name}, here.Names...)
 	}
@@ -69,7 +69,7 @@ func userName(sys System) string {
 	if name != "" || sys.FS == nil {
 		return name
 	}
-	return cmp.Or(account(sys).Name, strconv.Itoa(os.Getuid()))
+	return cmp.Or(ownAccount(sys).Name, strconv.Itoa(os.Getuid()))
 }
 
 func interfaceAddrs() (addrs []netip.Addr) {

@@ -28,23 +28,23 @@ import (
 	"github.com/pelletier/go-toml/v2"
 
 	"remshell/job"
-	"remshell/limit"
+	"remshell/limits"
 	"remshell/sort"
 )
 
 // A Cluster is what a cluster file says.
 type Cluster struct {
-	File     string
-	Nodes    []job.NodeDef // ascending by ID
-	Sort     string        // PSINodesSort; empty: not said
-	Queues   []string      // names of the nodes that keep the queue, the first that is there; none: those with the lowest IDs
-	Optional bool          // jobs may start without the queue host: queueRequired is no
-	Strict   bool          // jobs may not start where they are not kept apart: queueRequired is said to be yes
-	Ledger   string        // directory of claims and tickets on every node; empty: the default
-	Accounts string        // accounting_file: gets a line for each job that ran; empty: there is none
-	Limits   limit.Bounds  // of every job
-	Classes  map[string]Class
-	Rules    job.Rules // of which nodes a job gets
+	File           string
+	Nodes          []job.NodeDef // ascending by ID
+	Sort           string        // PSINodesSort; empty: not said
+	QueueHosts     []string      // names of the nodes that keep the queue, the first that is there; none: those with the lowest IDs
+	QueueOptional  bool          // jobs may start without the queue host: queueRequired is no
+	QueueRequired  bool          // jobs may not start where they are not kept apart: queueRequired is said to be yes
+	Ledger         string        // directory of claims and tickets on every node; empty: the default
+	AccountingFile string        // accounting_file: gets a line for each job that ran; empty: there is none
+	Limits         limits.Map    // of every job
+	Classes        map[string]Class
+	Rules          job.SelectionRules // of which nodes a job gets
 
 	Administrators []string // users who may have a word with jobs of others, by name or number
 
@@ -67,10 +67,10 @@ type Error struct {
 	Text string
 }
 
-func (e *Error) Error() string { return where(e.File, e.Line) + ": " + e.Text }
+func (e *Error) Error() string { return fileLine(e.File, e.Line) + ": " + e.Text }
 
-// where is "FILE:LINE"; 0 is a line that is not known.
-func where(file string, line int) string {
+// fileLine is "FILE:LINE"; 0 is a line that is not known.
+func fileLine(file string, line int) string {
 	if line == 0 {
 		return file
 	}
@@ -100,23 +100,23 @@ type clusterFile struct {
 // Load reads a cluster file. The error joins an *Error for each fault.
 func Load(name, text string, ids IDs) (*Cluster, error) {
 	text = strings.TrimPrefix(text, "\ufeff")
-	r := &reader{name: name, ids: ids, lines: scan(text), text: text, cluster: &Cluster{File: name}}
+	r := &reader{name: name, ids: ids, lines: scanKeyLines(text), text: text, cluster: &Cluster{File: name}}
 	var f clusterFile
 	decoder := toml.NewDecoder(strings.NewReader(text)).DisallowUnknownFields()
 	if err := decoder.Decode(&f); err != nil {
-		return nil, r.syntax(err)
+		return nil, r.syntaxError(err)
 	}
 	r.entries = make(map[string]int)
 	for i := range f.Node {
-		r.entry(i, &f.Node[i])
+		r.readNodeEntry(i, &f.Node[i])
 	}
-	r.defaults(&f)
-	r.choosing(&f)
+	r.readDefaults(&f)
+	r.readSelectionRules(&f)
 	slices.SortStableFunc(r.errs, byLine)
 	if len(r.errs) > 0 {
 		return nil, errors.Join(r.errs...)
 	}
-	r.cluster.Warnings = r.warned()
+	r.cluster.Warnings = r.sortedWarnings()
 	slices.SortFunc(r.cluster.Nodes, func(a, b job.NodeDef) int { return cmp.Compare(a.ID, b.ID) })
 	return r.cluster, nil
 }
@@ -137,24 +137,24 @@ type reader struct {
 	lines   keyLines
 	keys    []string // all that there are, of a file without [[node]]; nil: another file
 	cluster *Cluster
-	next    int            // the ID of the next node, if it does not say
+	nextID  int            // the ID of the next node, if it does not say
 	byID    map[int]string // names
 	byName  map[string]bool
 	errs    []error
 
 	warnings map[string]*Error // the first of each text
 
-	text      string         // of the file
-	entries   map[string]int // the entry of each node, by its name
-	classSaid []classSets
+	text        string         // of the file
+	entries     map[string]int // the entry of each node, by its name
+	pendingSets []pendingClassSets
 }
 
-func (r *reader) fault(line int, format string, args ...any) {
+func (r *reader) addFault(line int, format string, args ...any) {
 	r.errs = append(r.errs, &Error{r.name, line, fmt.Sprintf(format, args...)})
 }
 
-// warn notes a warning. Of several with the same text the one that stands first in the file counts.
-func (r *reader) warn(line int, format string, args ...any) {
+// addWarning notes a warning. Of several with the same text the one that stands first in the file counts.
+func (r *reader) addWarning(line int, format string, args ...any) {
 	w := &Error{r.name, line, fmt.Sprintf(format, args...)}
 	if first := r.warnings[w.Text]; first != nil && first.Line <= line {
 		return
@@ -165,8 +165,8 @@ func (r *reader) warn(line int, format string, args ...any) {
 	r.warnings[w.Text] = w
 }
 
-// warned returns the warnings in the order of the file.
-func (r *reader) warned() (all []error) {
+// sortedWarnings returns the warnings in the order of the file.
+func (r *reader) sortedWarnings() (all []error) {
 	for _, text := range slices.Sorted(maps.Keys(r.warnings)) {
 		all = append(all, r.warnings[text])
 	}
@@ -174,8 +174,8 @@ func (r *reader) warned() (all []error) {
 	return all
 }
 
-// syntax tells what is no TOML, or no key of ours.
-func (r *reader) syntax(err error) error {
+// syntaxError tells what is no TOML, or no key of ours.
+func (r *reader) syntaxError(err error) error {
 	var unknown *toml.StrictMissingError
 	var wrong *toml.DecodeError
 	switch {
@@ -183,31 +183,31 @@ func (r *reader) syntax(err error) error {
 		for i := range unknown.Errors {
 			e := &unknown.Errors[i]
 			line, _ := e.Position()
-			r.unknownKey(line, e.Key())
+			r.unknownKeyText(line, e.Key())
 		}
 	case errors.As(err, &wrong):
 		line, _ := wrong.Position()
 		if name, is := schedulerClass(r.text, line); is {
-			r.fault(line, "CLASSCFG: write [[class]] with name = %q", name)
+			r.addFault(line, "CLASSCFG: write [[class]] with name = %q", name)
 			break
 		}
-		r.fault(line, "%s", untangled(strings.TrimPrefix(wrong.Error(), "toml: ")))
+		r.addFault(line, "%s", plainTypeError(strings.TrimPrefix(wrong.Error(), "toml: ")))
 	default:
-		r.fault(0, "%s", strings.TrimPrefix(err.Error(), "toml: "))
+		r.addFault(0, "%s", strings.TrimPrefix(err.Error(), "toml: "))
 	}
 	return errors.Join(r.errs...)
 }
 
-// untangled says in the words of the file that a value is of the wrong type; the TOML
+// plainTypeError says in the words of the file that a value is of the wrong type; the TOML
 // reader speaks of our structs.
-func untangled(text string) string {
+func plainTypeError(text string) string {
 	kind, rest, _ := strings.Cut(strings.TrimPrefix(text, "cannot decode TOML "), " into struct field config.")
 	field, typ, ok := strings.Cut(rest, " of type ")
 	if !ok {
 		return text
 	}
 	_, key, _ := strings.Cut(field, ".")
-	if near := nearest(key, slices.Concat(globalKeys, nodeKeys)); strings.EqualFold(near, key) {
+	if near := suggest(key, slices.Concat(globalKeys, nodeKeys)); strings.EqualFold(near, key) {
 		key = near
 	}
 	if key == "queueHost" && kind == "array" {
@@ -224,8 +224,8 @@ func untangled(text string) string {
 	return fmt.Sprintf("%s: cannot be a TOML %s; write %s", key, kind, wanted)
 }
 
-// unknownKey names the key that was probably meant, or where a known one belongs.
-func (r *reader) unknownKey(line int, path []string) {
+// unknownKeyText names the key that was probably meant, or where a known one belongs.
+func (r *reader) unknownKeyText(line int, path []string) {
 	key := path[len(path)-1]
 	known, others, place := globalKeys, nodeKeys, "it belongs below a [[node]]"
 	if len(path) > 1 {
@@ -236,7 +236,7 @@ func (r *reader) unknownKey(line int, path []string) {
 	}
 	same := func(other string) bool { return strings.EqualFold(key, other) }
 	text := fmt.Sprintf("unknown key %q", key)
-	near := nearest(key, known)
+	near := suggest(key, known)
 	switch {
 	case len(path) > 1 && !strings.EqualFold(path[0], "node"):
 	case slices.ContainsFunc(others, same):
@@ -244,74 +244,74 @@ func (r *reader) unknownKey(line int, path []string) {
 	case near != "":
 		text += fmt.Sprintf(" (did you mean %q?)", near)
 	}
-	r.fault(line, "%s", text)
+	r.addFault(line, "%s", text)
 }
 
-// defaults reads what holds for the cluster as a whole.
-func (r *reader) defaults(f *clusterFile) {
+// readDefaults reads what holds for the cluster as a whole.
+func (r *reader) readDefaults(f *clusterFile) {
 	r.cluster.Sort, r.cluster.Ledger = strings.TrimSpace(f.PSINodesSort), f.Ledger
-	r.queues(f)
-	required, ok := truth(f.QueueRequired, true)
-	if r.cluster.Optional = !required; !ok {
-		r.fault(r.lines.global["queuerequired"], "queueRequired: %s is not yes or no", shown(f.QueueRequired))
+	r.readQueueHosts(f)
+	required, ok := parseYesNo(f.QueueRequired, true)
+	if r.cluster.QueueOptional = !required; !ok {
+		r.addFault(r.lines.global["queuerequired"], "queueRequired: %s is not yes or no", valueText(f.QueueRequired))
 	}
-	r.cluster.Limits = r.limits("limits", f.Limits)
-	r.classes(f.Class)
-	if r.cluster.Accounts = f.Accounts; f.Accounts != "" && !strings.HasPrefix(f.Accounts, "/") {
-		r.fault(r.lines.global["accounting_file"], "accounting_file: %q is no absolute path", f.Accounts)
+	r.cluster.Limits = r.readLimits("limits", f.Limits)
+	r.readClasses(f.Class)
+	if r.cluster.AccountingFile = f.Accounts; f.Accounts != "" && !strings.HasPrefix(f.Accounts, "/") {
+		r.addFault(r.lines.global["accounting_file"], "accounting_file: %q is no absolute path", f.Accounts)
 	}
 	r.cluster.Administrators = f.Administrators
 	for _, name := range f.Administrators { // for the warning: each node looks them up itself
-		r.members(r.lines.global["administrators"], "administrators", []any{name}, r.ids.User)
+		r.readMembers(r.lines.global["administrators"], "administrators", []any{name}, r.ids.User)
 	}
-	r.cluster.Strict = required && f.QueueRequired != nil
+	r.cluster.QueueRequired = required && f.QueueRequired != nil
 	if f.Ledger != "" && !strings.HasPrefix(f.Ledger, "/") {
-		r.fault(r.lines.global["ledger"], "ledger: %q is no absolute path", f.Ledger)
+		r.addFault(r.lines.global["ledger"], "ledger: %q is no absolute path", f.Ledger)
 	}
 	if f.PSINodesSort != "" {
 		if _, err := sort.Parse(r.cluster.Sort, false); err != nil {
-			r.fault(r.lines.global["psinodessort"], "PSINodesSort: %v; allowed: %s", err, strings.Join(sort.Words(false), ", "))
+			r.addFault(r.lines.global["psinodessort"], "PSINodesSort: %v; allowed: %s", err, strings.Join(sort.KeyWords(false), ", "))
 		}
 	}
 	if len(f.Node) == 0 {
-		r.fault(0, "no node; write [[node]] and name = \"NAME\"")
+		r.addFault(0, "no node; write [[node]] and name = \"NAME\"")
 	}
 }
 
-// limits reads a table of limits, each a text or a number.
-func (r *reader) limits(table string, entries map[string]any) limit.Bounds {
-	bounds := make(limit.Bounds)
+// readLimits reads a table of limits, each a text or a number.
+func (r *reader) readLimits(table string, entries map[string]any) limits.Map {
+	bounds := make(limits.Map)
 	for _, name := range slices.Sorted(maps.Keys(entries)) {
 		text, value := strings.ToLower(name), entries[name]
 		switch value.(type) {
 		case string, int64:
 		default:
-			r.fault(r.lines.in(table, name), "%s: %s is neither a text nor a number", name, shown(value))
+			r.addFault(r.lines.lineInTable(table, name), "%s: %s is neither a text nor a number", name, valueText(value))
 			continue
 		}
-		most, err := limit.Value(limit.Resource(text), fmt.Sprint(value))
+		most, err := limits.Value(limits.Resource(text), fmt.Sprint(value))
 		if err != nil {
-			r.fault(r.lines.in(table, name), "%v", err)
+			r.addFault(r.lines.lineInTable(table, name), "%v", err)
 			continue
 		}
-		bounds[limit.Resource(text)] = most
+		bounds[limits.Resource(text)] = most
 	}
 	return bounds
 }
 
-// queues reads which nodes keep the queue.
-func (r *reader) queues(f *clusterFile) {
+// readQueueHosts reads which nodes keep the queue.
+func (r *reader) readQueueHosts(f *clusterFile) {
 	key, names := "queueHosts", f.QueueHosts
 	if f.QueueHost != "" {
 		if len(names) > 0 {
-			r.fault(r.lines.global["queuehosts"], "queueHost and queueHosts mean the same; keep one")
+			r.addFault(r.lines.global["queuehosts"], "queueHost and queueHosts mean the same; keep one")
 		}
 		key, names = "queueHost", []string{f.QueueHost}
 	}
 	for _, name := range names {
 		if !r.byName[strings.ToLower(name)] {
-			r.fault(r.lines.global[strings.ToLower(key)], "%s: there is no node %q", key, name)
+			r.addFault(r.lines.global[strings.ToLower(key)], "%s: there is no node %q", key, name)
 		}
 	}
-	r.cluster.Queues = names
+	r.cluster.QueueHosts = names
 }

@@ -9,11 +9,11 @@ import (
 )
 
 var nobody = IDs{
-	User:  func(name string) (int, error) { return find(name, map[string]int{"alice": 2000}) },
-	Group: func(name string) (int, error) { return find(name, map[string]int{"chem": 300}) },
+	User:  func(name string) (int, error) { return findID(name, map[string]int{"alice": 2000}) },
+	Group: func(name string) (int, error) { return findID(name, map[string]int{"chem": 300}) },
 }
 
-func find(name string, known map[string]int) (int, error) {
+func findID(name string, known map[string]int) (int, error) {
 	if id, ok := known[name]; ok {
 		return id, nil
 	}
@@ -30,8 +30,8 @@ func TestExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(c.Nodes) != 1005 || c.Sort != "PROC" || len(c.Queues) != 2 || c.Queues[0] != "front" {
-		t.Errorf("%d nodes, sorted by %q, queue at %q", len(c.Nodes), c.Sort, c.Queues)
+	if len(c.Nodes) != 1005 || c.Sort != "PROC" || len(c.QueueHosts) != 2 || c.QueueHosts[0] != "front" {
+		t.Errorf("%d nodes, sorted by %q, queue at %q", len(c.Nodes), c.Sort, c.QueueHosts)
 	}
 	front, last, fat := c.Nodes[0], c.Nodes[1000], c.Nodes[1004]
 	if !front.NoJobs || front.Address != "192.0.2.1" || len(front.Aliases) != 2 {
@@ -151,11 +151,11 @@ groups = ["chem", "physics"]
 	if got := fmt.Sprint(c.Warnings); got != want {
 		t.Errorf("warnings %s, want %s", got, want)
 	}
-	r, err := LoadNode("f", "# x\nusers = [\"bob\"]\n", nobody)
+	r, err := LoadAdminRules("f", "# x\nusers = [\"bob\"]\n", nobody)
 	if err != nil || fmt.Sprint(r.Warnings) != "[f:2: users: nobody is called \"bob\", so the name matches nobody]" {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	if why := r.Forbid(5, nil); why != "is reserved for other users (f:2: users: nobody is called \"bob\", so the name matches nobody)" || r.Forbid(0, nil) != "" {
+	if why := r.ForbidReason(5, nil); why != "is reserved for other users (f:2: users: nobody is called \"bob\", so the name matches nobody)" || r.ForbidReason(0, nil) != "" {
 		t.Errorf("why: %q", why)
 	}
 }
@@ -175,7 +175,7 @@ func TestNoMessageShowsAValueOfGo(t *testing.T) {
 		}
 	}
 	tables := []string{"", "[limits]\n", "[class]\n", "[class.a]\n", "[class.a.limits]\n", "[class.a.nodeset]\n", "[[class]]\nname = \"a\"\n", "[nodeset]\n", "[[affinity]]\n", "[[region]]\n", "[[node]]\n", "[[node]]\nname = \"b\"\n", "[node.attributes]\n"}
-	keys := slices.Concat(globalKeys, nodeKeys, classKeys, setKeys, affinityKeys, regionKeys, []string{"mem", "hmem", "walltime", "nofile", "rack"})
+	keys := slices.Concat(globalKeys, nodeKeys, classKeys, nodeSetKeys, affinityKeys, regionKeys, []string{"mem", "hmem", "walltime", "nofile", "rack"})
 	for _, key := range keys {
 		for _, value := range values {
 			for _, table := range tables {
@@ -184,7 +184,7 @@ func TestNoMessageShowsAValueOfGo(t *testing.T) {
 				judge(text, err)
 			}
 			text := key + " = " + value + "\n"
-			_, err := LoadNode("f", text, nobody)
+			_, err := LoadAdminRules("f", text, nobody)
 			judge(text, err)
 			_, err = LoadLimits("f", text)
 			judge(text, err)
@@ -193,7 +193,7 @@ func TestNoMessageShowsAValueOfGo(t *testing.T) {
 	for _, text := range []string{"[limits]\nwalltime = 2\n", "[[limits]]\nwalltime = 2\n", "[a.b]\nc = 1\n"} {
 		_, err := LoadLimits("f", text)
 		judge(text, err)
-		_, err = LoadNode("f", text, nobody)
+		_, err = LoadAdminRules("f", text, nobody)
 		judge(text, err)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"remshell/limit"
+	"remshell/limits"
 )
 
 func TestLimits(t *testing.T) {
@@ -14,7 +14,7 @@ func TestLimits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !maps.Equal(c.Limits, limit.Bounds{limit.Mem: 2 << 30, limit.NoFile: 64}) || !maps.Equal(c.Classes["long"].Limits, limit.Bounds{limit.VMem: 1024}) || len(c.Classes) != 2 {
+	if !maps.Equal(c.Limits, limits.Map{limits.Mem: 2 << 30, limits.NoFile: 64}) || !maps.Equal(c.Classes["long"].Limits, limits.Map{limits.VMem: 1024}) || len(c.Classes) != 2 {
 		t.Errorf("%v, %v", c.Limits, c.Classes)
 	}
 	for text, want := range map[string]string{
@@ -43,7 +43,7 @@ func TestClasses(t *testing.T) {
 		if fmt.Sprint(a.Limits, a.Sort, a.Users, a.Groups) != "map[mem:1073741824 walltime:50000000000]load[2000] [300]" || fmt.Sprint(b.Limits, b.Sort) != "map[walltime:7000000000]" || b.Users != nil || b.Groups != nil {
 			t.Errorf("%s: %v, %v", text, a, b)
 		}
-		if a.Open(7, []int{300}) || a.Open(2000, []int{7}) || !a.Open(2000, []int{7, 300}) || !a.Open(0, nil) || !b.Open(7, nil) || c.Accounts != "/a" {
+		if a.Admits(7, []int{300}) || a.Admits(2000, []int{7}) || !a.Admits(2000, []int{7, 300}) || !a.Admits(0, nil) || !b.Admits(7, nil) || c.AccountingFile != "/a" {
 			t.Errorf("%s: open to the wrong ones", text)
 		}
 	}

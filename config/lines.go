@@ -21,8 +21,8 @@ type keyLines struct {
 	count  map[string]int            // how many there are of those
 }
 
-// scan finds the keys of a file, up to the first fault of syntax.
-func scan(file string) keyLines {
+// scanKeyLines finds the keys of a file, up to the first fault of syntax.
+func scanKeyLines(file string) keyLines {
 	l := keyLines{global: make(map[string]int), tables: make(map[string]map[string]int), count: make(map[string]int)}
 	here, at := l.global, lineCount{text: file}
 	var p unstable.Parser
@@ -30,7 +30,7 @@ func scan(file string) keyLines {
 	for p.NextExpression() {
 		e := p.Expression()
 		key, offset := keyOf(e)
-		line := at.line(offset)
+		line := at.lineAt(offset)
 		switch {
 		case e.Kind == unstable.KeyValue:
 			here[key] = cmp.Or(here[key], line)
@@ -39,14 +39,14 @@ func scan(file string) keyLines {
 			l.nodes = append(l.nodes, here)
 		default: // another table
 			here = map[string]int{"": line}
-			l.tables[l.name(key, e.Kind == unstable.ArrayTable)] = here
+			l.tables[l.tableName(key, e.Kind == unstable.ArrayTable)] = here
 		}
 	}
 	return l
 }
 
-// name is that of a table that begins here: of one of several, and what is below it, with its number.
-func (l *keyLines) name(key string, several bool) string {
+// tableName is that of a table that begins here: of one of several, and what is below it, with its number.
+func (l *keyLines) tableName(key string, several bool) string {
 	first, below, _ := strings.Cut(key, ".")
 	if several && below == "" {
 		l.count[key]++
@@ -72,43 +72,43 @@ func keyOf(e *unstable.Node) (key string, offset int) {
 
 // A lineCount counts lines from the beginning of a text on, each byte once.
 type lineCount struct {
-	text      string
-	at, ended int // bytes that were looked at, and lines that end in them
+	text          string
+	offset, lines int // bytes that were looked at, and lines that end in them
 }
 
-// line is that of an offset which is behind all before, from 1.
-func (c *lineCount) line(offset int) int {
-	c.ended += strings.Count(c.text[c.at:offset], "\n")
-	c.at = offset
-	return c.ended + 1
+// lineAt is that of an offset which is behind all before, from 1.
+func (c *lineCount) lineAt(offset int) int {
+	c.lines += strings.Count(c.text[c.offset:offset], "\n")
+	c.offset = offset
+	return c.lines + 1
 }
 
-// of is the line of a key in the i-th node, else that of the node; 0: unknown.
-func (l keyLines) of(i int, key string) int {
+// lineInNode is the line of a key in the i-th node, else that of the node; 0: unknown.
+func (l keyLines) lineInNode(i int, key string) int {
 	if i >= len(l.nodes) {
 		return 0
 	}
 	return cmp.Or(l.nodes[i][strings.ToLower(key)], l.nodes[i][""])
 }
 
-// in is the line of a key in a table, else that of the table; 0: unknown.
-func (l keyLines) in(table, key string) int {
+// lineInTable is the line of a key in a table, else that of the table; 0: unknown.
+func (l keyLines) lineInTable(table, key string) int {
 	lines := l.tables[strings.ToLower(table)]
 	return cmp.Or(lines[strings.ToLower(key)], lines[""])
 }
 
-// A badMember is neither a name nor a number.
-type badMember struct{ item any }
+// A memberError is neither a name nor a number.
+type memberError struct{ item any }
 
-func (e *badMember) Error() string {
-	return shown(e.item) + " is neither a name nor a number"
+func (e *memberError) Error() string {
+	return valueText(e.item) + " is neither a name nor a number"
 }
 
-// nearest is the known word that differs least from a word, if it is near at all. Case
+// suggest is the known word that differs least from a word, if it is near at all. Case
 // does not count.
-func nearest(word string, known []string) string {
+func suggest(word string, known []string) string {
 	word = strings.ToLower(word)
-	far := func(other string) int { return text.Distance(word, strings.ToLower(other)) }
+	far := func(other string) int { return text.EditDistance(word, strings.ToLower(other)) }
 	best := slices.MinFunc(known, func(a, b string) int { return cmp.Compare(far(a), far(b)) })
 	if far(best) > max(1, len(word)/3) {
 		return ""

@@ -4,7 +4,7 @@ import "testing"
 
 // A key is where TOML says it is, and not where a text or a comment looks like one.
 func TestLinesOfKeys(t *testing.T) {
-	l := scan(`# ledger = "/no"
+	l := scanKeyLines(`# ledger = "/no"
 queueHosts = [
   "a", # overbook = 1
   "b",
@@ -28,11 +28,11 @@ name = "n[2-3]"
 		}
 	}
 	for key, want := range map[string][2]int{"name": {12, 16}, "id": {11, 17}, "maxproc": {11, 15}} {
-		if got := [2]int{l.of(0, key), l.of(1, key)}; got != want {
+		if got := [2]int{l.lineInNode(0, key), l.lineInNode(1, key)}; got != want {
 			t.Errorf("%s of the nodes is in lines %v, want %v", key, got, want)
 		}
 	}
-	if len(l.nodes) != 2 || l.of(2, "name") != 0 {
+	if len(l.nodes) != 2 || l.lineInNode(2, "name") != 0 {
 		t.Errorf("nodes %v", l.nodes)
 	}
 }

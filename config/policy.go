@@ -10,37 +10,37 @@ import (
 	"remshell/job"
 )
 
-// policy reads the attributes of placement.md 1.8.
-func (r *reader) policy(i int, e *nodeEntry) job.Policy {
-	p := job.Policy{
-		NoJobs: !r.yes(i, "runJobs", e.RunJobs, true), Features: append(e.Features, e.HWType...),
-		NoExclusive: !r.yes(i, "exclusive", e.Exclusive, true),
-		UserMap:     r.yes(i, "allowUserMap", e.AllowUserMap, false),
-		NoPin:       !r.yes(i, "pinProcs", e.PinProcs, true), NoMemBind: !r.yes(i, "bindMem", e.BindMem, true),
-		CountThreads: r.yes(i, "countThreads", e.CountThreads, false),
+// readPolicy reads the attributes of placement.md 1.8.
+func (r *reader) readPolicy(i int, e *nodeEntry) job.NodePolicy {
+	p := job.NodePolicy{
+		NoJobs: !r.readYesNo(i, "runJobs", e.RunJobs, true), Features: append(e.Features, e.HWType...),
+		NoExclusive: !r.readYesNo(i, "exclusive", e.Exclusive, true),
+		UserCPUMap:  r.readYesNo(i, "allowUserMap", e.AllowUserMap, false),
+		NoPin:       !r.readYesNo(i, "pinProcs", e.PinProcs, true), NoMemBind: !r.readYesNo(i, "bindMem", e.BindMem, true),
+		CountThreads: r.readYesNo(i, "countThreads", e.CountThreads, false),
 		CPUMap:       e.CPUMap,
 	}
 	if text, _ := e.Overbook.(string); !strings.EqualFold(text, "auto") {
-		p.NoOverbook = !r.yes(i, "overbook", e.Overbook, true)
+		p.NoOverbook = !r.readYesNo(i, "overbook", e.Overbook, true)
 	}
-	key, value := r.either(i, "users", e.Users, "user", e.User)
-	p.Users = r.members(r.lines.of(i, key), key, value, r.ids.User)
-	key, value = r.either(i, "groups", e.Groups, "group", e.Group)
-	p.Groups = r.members(r.lines.of(i, key), key, value, r.ids.Group)
-	key, value = r.either(i, "maxproc", e.MaxProc, "processes", e.Processes)
-	p.MaxProcs = r.limit(i, key, value)
+	key, value := r.oneOfTwoKeys(i, "users", e.Users, "user", e.User)
+	p.Users = r.readMembers(r.lines.lineInNode(i, key), key, value, r.ids.User)
+	key, value = r.oneOfTwoKeys(i, "groups", e.Groups, "group", e.Group)
+	p.Groups = r.readMembers(r.lines.lineInNode(i, key), key, value, r.ids.Group)
+	key, value = r.oneOfTwoKeys(i, "maxproc", e.MaxProc, "processes", e.Processes)
+	p.MaxProcs = r.readLimit(i, key, value)
 	for _, number := range e.CPUMap {
 		if number < 0 || number > 65535 {
-			r.fault(r.lines.of(i, "cpumap"), "CPUmap: there is no core %d", number)
+			r.addFault(r.lines.lineInNode(i, "cpumap"), "CPUmap: there is no core %d", number)
 		}
 	}
 	return p
 }
 
-// either takes the one of two names for a thing that was used.
-func (r *reader) either(i int, a string, va any, b string, vb any) (string, any) {
+// oneOfTwoKeys takes the one of two names for a thing that was used.
+func (r *reader) oneOfTwoKeys(i int, a string, va any, b string, vb any) (string, any) {
 	if va != nil && vb != nil {
-		r.fault(r.lines.of(i, b), "%s and %s mean the same; keep one", a, b)
+		r.addFault(r.lines.lineInNode(i, b), "%s and %s mean the same; keep one", a, b)
 	}
 	if vb != nil {
 		return b, vb
@@ -48,21 +48,21 @@ func (r *reader) either(i int, a string, va any, b string, vb any) (string, any)
 	return a, va
 }
 
-// yes reads yes, no, true or false.
-func (r *reader) yes(i int, key string, value any, otherwise bool) bool {
-	if v, ok := truth(value, otherwise); ok {
+// readYesNo reads yes, no, true or false.
+func (r *reader) readYesNo(i int, key string, value any, otherwise bool) bool {
+	if v, ok := parseYesNo(value, otherwise); ok {
 		return v
 	}
 	allowed := "yes or no"
 	if key == "overbook" {
 		allowed = "yes, no or auto"
 	}
-	r.fault(r.lines.of(i, key), "%s: %s is not %s", key, shown(value), allowed)
+	r.addFault(r.lines.lineInNode(i, key), "%s: %s is not %s", key, valueText(value), allowed)
 	return otherwise
 }
 
-// shown is a value as it stands in the file, or what kind of value it is.
-func shown(value any) string {
+// valueText is a value as it stands in the file, or what kind of value it is.
+func valueText(value any) string {
 	switch value := value.(type) {
 	case string:
 		return strconv.Quote(value)
@@ -76,8 +76,8 @@ func shown(value any) string {
 	return "a date"
 }
 
-// truth is what yes, no, true or false say, or what holds when nothing was said.
-func truth(value any, otherwise bool) (v, ok bool) {
+// parseYesNo is what yes, no, true or false say, or what holds when nothing was said.
+func parseYesNo(value any, otherwise bool) (v, ok bool) {
 	switch v := value.(type) {
 	case nil:
 		return otherwise, true
@@ -89,8 +89,8 @@ func truth(value any, otherwise bool) (v, ok bool) {
 	return otherwise, false
 }
 
-// limit reads a number or "any"; nil is any.
-func (r *reader) limit(i int, key string, value any) *int {
+// readLimit reads a number or "any"; nil is any.
+func (r *reader) readLimit(i int, key string, value any) *int {
 	switch v := value.(type) {
 	case nil:
 		return nil
@@ -103,13 +103,13 @@ func (r *reader) limit(i int, key string, value any) *int {
 			return nil
 		}
 	}
-	r.fault(r.lines.of(i, key), "%s: %s is neither a number nor \"any\"", key, shown(value))
+	r.addFault(r.lines.lineInNode(i, key), "%s: %s is neither a number nor \"any\"", key, valueText(value))
 	return nil
 }
 
-// members reads a list of names and numbers, or "any"; nil is any. A name that nobody has matches nobody: in a list with no other
+// readMembers reads a list of names and numbers, or "any"; nil is any. A name that nobody has matches nobody: in a list with no other
 // name there is nobody then, and not anybody.
-func (r *reader) members(line int, key string, value any, find func(string) (int, error)) []int {
+func (r *reader) readMembers(line int, key string, value any, find func(string) (int, error)) []int {
 	if text, ok := value.(string); ok && strings.EqualFold(text, "any") || value == nil {
 		return nil
 	}
@@ -119,20 +119,20 @@ func (r *reader) members(line int, key string, value any, find func(string) (int
 	}
 	members := make([]int, 0, len(list))
 	for _, item := range list {
-		switch id, err := member(item, find); {
+		switch id, err := parseMember(item, find); {
 		case err == nil:
 			members = append(members, id)
-		case errors.As(err, new(*badMember)):
-			r.fault(line, "%s: %v", key, err)
+		case errors.As(err, new(*memberError)):
+			r.addFault(line, "%s: %v", key, err)
 		default:
-			r.warn(line, "%s: %v, so the name matches nobody", key, err)
+			r.addWarning(line, "%s: %v, so the name matches nobody", key, err)
 		}
 	}
 	slices.Sort(members)
 	return members
 }
 
-func member(item any, find func(string) (int, error)) (int, error) {
+func parseMember(item any, find func(string) (int, error)) (int, error) {
 	switch v := item.(type) {
 	case int64:
 		if v >= 0 {
@@ -144,5 +144,5 @@ func member(item any, find func(string) (int, error)) (int, error) {
 		}
 		return find(v)
 	}
-	return 0, &badMember{item}
+	return 0, &memberError{item}
 }

@@ -21,11 +21,11 @@ import (
 	"time"
 )
 
-// Rate is how many bytes per second a host has to take of what is delivered to it.
-const Rate = 10_000
+// MinRate is how many bytes per second a host has to take of what is delivered to it.
+const MinRate = 10_000
 
 // TimeFor is how long a host may need to take n bytes.
-func TimeFor(n int) time.Duration { return time.Duration(n) * (time.Second / Rate) }
+func TimeFor(n int) time.Duration { return time.Duration(n) * (time.Second / MinRate) }
 
 // A Deadline ends a context when a step has taken too long.
 type Deadline struct {
@@ -62,22 +62,22 @@ func New(parent context.Context, limit time.Duration, cause error, stopped func(
 func (d *Deadline) check() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if left := d.remaining(); left > 0 || d.paused > 0 {
-		d.run(left)
+	if left := d.updateLeft(); left > 0 || d.paused > 0 {
+		d.setTimer(left)
 		return
 	}
 	d.cancel(d.cause)
 }
 
-// run sets the timer, unless the deadline is paused. d.mu is held.
-func (d *Deadline) run(left time.Duration) {
+// setTimer sets the timer, unless the deadline is paused. d.mu is held.
+func (d *Deadline) setTimer(left time.Duration) {
 	if d.paused == 0 && d.ctx.Err() == nil {
 		d.timer.Reset(max(left, 0))
 	}
 }
 
-// remaining brings left up to date. d.mu is held.
-func (d *Deadline) remaining() time.Duration {
+// updateLeft brings left up to date. d.mu is held.
+func (d *Deadline) updateLeft() time.Duration {
 	now, slept := time.Now(), d.stopped()
 	if d.paused == 0 {
 		d.left -= now.Sub(d.since) - (slept - d.slept)
@@ -89,36 +89,36 @@ func (d *Deadline) remaining() time.Duration {
 // Context ends with the deadline, or with the context that New was given.
 func (d *Deadline) Context() context.Context { return d.ctx }
 
-// Next begins the next step, which may take limit.
-func (d *Deadline) Next(limit time.Duration) {
+// BeginStep begins the next step, which may take limit.
+func (d *Deadline) BeginStep(limit time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.remaining()
+	d.updateLeft()
 	d.limit, d.left = limit, limit
-	d.run(limit)
+	d.setTimer(limit)
 }
 
-// Took gives back the time for n bytes that the host has taken, but there is never more of it than when the step began:
+// CountTaken gives back the time for n bytes that the host has taken, but there is never more of it than when the step began:
 // a host that takes no more bytes has that time from then on.
-func (d *Deadline) Took(n int) {
+func (d *Deadline) CountTaken(n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.left = min(d.remaining()+TimeFor(n), d.limit)
+	d.left = min(d.updateLeft()+TimeFor(n), d.limit)
 }
 
 // Pause lets no time pass until resume is called. Pauses may overlap.
 func (d *Deadline) Pause() (resume func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.remaining()
+	d.updateLeft()
 	d.paused++
 	d.timer.Stop()
 	return func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		left := d.remaining()
+		left := d.updateLeft()
 		d.paused--
-		d.run(left)
+		d.setTimer(left)
 	}
 }
 
@@ -126,7 +126,7 @@ func (d *Deadline) Pause() (resume func()) {
 func (d *Deadline) Left() time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.remaining()
+	return d.updateLeft()
 }
 
 // Stop ends the context at once. It must be called when nobody waits any more.

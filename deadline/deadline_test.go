@@ -18,17 +18,21 @@ var steps = []struct {
 	want time.Duration
 }{
 	{"nothing", func(*Deadline, func(time.Duration)) {}, 10 * time.Second},
-	{"bytes are taken", func(d *Deadline, _ func(time.Duration)) { wait(5); d.Took(5 * Rate) }, 15 * time.Second},
+	{"bytes are taken", func(d *Deadline, _ func(time.Duration)) { wait(5); d.CountTaken(5 * MinRate) }, 15 * time.Second},
 	{"bytes are taken at the last moment, one by one", func(d *Deadline, _ func(time.Duration)) {
 		wait(9)
-		for range Rate {
-			d.Took(1)
+		for range MinRate {
+			d.CountTaken(1)
 		}
 	}, 11 * time.Second},
-	{"more bytes are taken than there was time for", func(d *Deadline, _ func(time.Duration)) { wait(5); d.Took(100 * Rate) }, 15 * time.Second},
-	{"a longer step follows", func(d *Deadline, _ func(time.Duration)) { wait(5); d.Next(20 * time.Second) }, 25 * time.Second},
-	{"a shorter step follows", func(d *Deadline, _ func(time.Duration)) { wait(5); d.Next(time.Second) }, 6 * time.Second},
-	{"bytes of the step before", func(d *Deadline, _ func(time.Duration)) { d.Took(100 * Rate); wait(5); d.Next(time.Second) }, 6 * time.Second},
+	{"more bytes are taken than there was time for", func(d *Deadline, _ func(time.Duration)) { wait(5); d.CountTaken(100 * MinRate) }, 15 * time.Second},
+	{"a longer step follows", func(d *Deadline, _ func(time.Duration)) { wait(5); d.BeginStep(20 * time.Second) }, 25 * time.Second},
+	{"a shorter step follows", func(d *Deadline, _ func(time.Duration)) { wait(5); d.BeginStep(time.Second) }, 6 * time.Second},
+	{"bytes of the step before", func(d *Deadline, _ func(time.Duration)) {
+		d.CountTaken(100 * MinRate)
+		wait(5)
+		d.BeginStep(time.Second)
+	}, 6 * time.Second},
 	{"a pause", func(d *Deadline, _ func(time.Duration)) {
 		wait(5)
 		resume := d.Pause()
@@ -46,14 +50,14 @@ var steps = []struct {
 	}, 13 * time.Second},
 	{"a step that begins in a pause", func(d *Deadline, _ func(time.Duration)) {
 		resume := d.Pause()
-		d.Next(3 * time.Second)
+		d.BeginStep(3 * time.Second)
 		wait(100)
 		resume()
 	}, 103 * time.Second},
 	{"bytes in a pause", func(d *Deadline, _ func(time.Duration)) {
 		resume := d.Pause()
 		wait(20)
-		d.Took(Rate)
+		d.CountTaken(MinRate)
 		resume()
 	}, 30 * time.Second},
 	{"this process is stopped", func(_ *Deadline, stop func(time.Duration)) { wait(1); stop(60 * time.Second) }, 70 * time.Second},
@@ -64,7 +68,7 @@ var steps = []struct {
 	}, 70 * time.Second},
 	{"this process was stopped before the step", func(d *Deadline, stop func(time.Duration)) {
 		stop(60 * time.Second)
-		d.Next(10 * time.Second)
+		d.BeginStep(10 * time.Second)
 	}, 70 * time.Second},
 }
 

@@ -6,7 +6,7 @@ there, and what to do about it (DIAG-5).
 	                                   |--> Text, JSON, Code
 
 A failure means that a job cannot use the host as it is, a warning that it may go wrong, a note that some jobs do.
-The package reads nothing but its arguments; what to look for, package helper/checkup
+The package reads nothing but its arguments; what to look for, package helper/diagnose
 knows, and whom to ask, package launch/reserve.
 */
 package doctor
@@ -17,32 +17,32 @@ import (
 	"fmt"
 	"slices"
 
-	"remshell/fault"
 	"remshell/hostlist"
 	"remshell/job"
 	"remshell/plan"
+	"remshell/usererr"
 )
 
-// A Level says how bad a finding is.
-type Level int
+// A Severity says how bad a finding is.
+type Severity int
 
 // The levels.
 const (
-	Fine Level = iota
+	Fine Severity = iota
 	Note
 	Warning
 	Failure
 )
 
-func (l Level) String() string { return [...]string{"fine", "note", "warning", "failure"}[l] }
+func (l Severity) String() string { return [...]string{"fine", "note", "warning", "failure"}[l] }
 
 // MarshalText is the level's word.
-func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
+func (l Severity) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
 // A Finding is something that is not as it should be. The code is for programs and does
 // not change.
 type Finding struct {
-	Level  Level    `json:"level"`
+	Level  Severity `json:"level"`
 	Code   string   `json:"code"`
 	Hosts  []string `json:"hosts"` // none: the machine from which jobs are launched, or the job
 	Text   string   `json:"text"`
@@ -51,25 +51,25 @@ type Finding struct {
 	// Reasons are lines below the text, if the job would be refused.
 	Reasons []string `json:"reasons,omitempty"`
 
-	ofJob  bool          // it is about the job as a whole
-	detail fault.Details // what the text leaves out, as it differs between the hosts
+	aboutJob bool            // it is about the job as a whole
+	detail   usererr.Details // what the text leaves out, as it differs between the hosts
 }
 
 // A Report is all there is to say.
 type Report struct {
 	Findings []Finding // failures first, then warnings and notes, each in the order of the hosts
-	Hosts    []job.Checkup
+	Hosts    []job.HostDiagnosis
 	Next     string // the command to type next, which asks again if there are failures; empty: nothing
 }
 
-// Judge finds what is wrong. here is of the machine from which jobs are launched: its own look at its login, and other defects that
+// Diagnose finds what is wrong. here is of the machine from which jobs are launched: its own look at its login, and other defects that
 // were found there. If that machine is one of the hosts, the look is nil.
-func Judge(checkups []job.Checkup, here *job.Exam, defects ...job.Defect) Report {
-	found := launching(here, defects)
+func Diagnose(checkups []job.HostDiagnosis, here *job.NodeDiagnosis, defects ...job.Defect) Report {
+	found := checkLaunchingHost(here, defects)
 	for _, c := range checkups {
 		if c.Failure.Text != "" {
 			f := c.Failure
-			failure := of(c, Failure, f.Code, f.Text, cmp.Or(f.Remedy, remedies[f.Code], otherwise))
+			failure := newFinding(c, Failure, f.Code, f.Text, cmp.Or(f.Remedy, remedies[f.Code], defaultRemedy))
 			failure.detail.Add(c.Node, c.Detail)
 			found = append(found, failure)
 			continue
@@ -78,18 +78,18 @@ func Judge(checkups []job.Checkup, here *job.Exam, defects ...job.Defect) Report
 			found = append(found, check(c)...)
 		}
 		if len(checkups) > 1 {
-			found = append(found, names(c)...)
+			found = append(found, checkHostName(c)...)
 		}
 		if len(checkups) > 1 || !c.Local { // here jobs share CPUs
-			found = append(found, claimed(c)...)
+			found = append(found, checkClaimed(c)...)
 		}
-		found = append(found, library(c, len(checkups) > 1)...)
+		found = append(found, checkMPILibrary(c, len(checkups) > 1)...)
 	}
-	found = append(found, together(checkups)...)
-	return Report{Findings: byLevel(fold(found)), Hosts: checkups}
+	found = append(found, compareHosts(checkups)...)
+	return Report{Findings: sortBySeverity(mergeEqual(found)), Hosts: checkups}
 }
 
-func byLevel(found []Finding) []Finding {
+func sortBySeverity(found []Finding) []Finding {
 	slices.SortStableFunc(found, func(a, b Finding) int { return int(b.Level) - int(a.Level) })
 	return found
 }
@@ -99,19 +99,19 @@ func (r Report) WithRefusal(err error) Report {
 	if err == nil {
 		return r
 	}
-	f := Finding{Level: Failure, Code: "plan", Hosts: []string{}, Text: err.Error(), Remedy: fault.Hint(err), Reasons: fault.Reasons(err), ofJob: true}
+	f := Finding{Level: Failure, Code: "plan", Hosts: []string{}, Text: err.Error(), Remedy: usererr.Hint(err), Reasons: usererr.Reasons(err), aboutJob: true}
 	var failed *plan.Error
 	if errors.As(err, &failed) {
 		f.Code = failed.Code
-		if failed.Position > 0 {
-			f.Level, f.Text = Warning, fmt.Sprintf("waits at position %d of the queue: %s", failed.Position, f.Text)
+		if failed.QueuePosition > 0 {
+			f.Level, f.Text = Warning, fmt.Sprintf("waits at position %d of the queue: %s", failed.QueuePosition, f.Text)
 		}
 	}
-	r.Findings = byLevel(append(r.Findings, f))
+	r.Findings = sortBySeverity(append(r.Findings, f))
 	return r
 }
 
-// remedies are for failures that bring none, by the codes of packages reach and sshx.
+// remedies are for failures that bring none, by the codes of packages transport and sshx.
 var remedies = map[string]string{
 	"unknown-name": "check the spelling, or give it a HostName in the configuration of ssh, or a line in /etc/hosts",
 	"unreachable":  "is it switched on? see ping and ip route, and whether a firewall drops what goes to its ssh port",
@@ -124,16 +124,16 @@ var remedies = map[string]string{
 	"missing":      "install it there, or name it by its full path",
 }
 
-// otherwise is what to do about everything else.
-const otherwise = "see with -vv how far it came"
+// defaultRemedy is what to do about everything else.
+const defaultRemedy = "see with -vv how far it came"
 
-// of is a finding of one host.
-func of(c job.Checkup, level Level, code, text, remedy string) Finding {
+// newFinding is a finding of one host.
+func newFinding(c job.HostDiagnosis, level Severity, code, text, remedy string) Finding {
 	return Finding{Level: level, Code: code, Hosts: []string{c.Node}, Text: text, Remedy: remedy}
 }
 
-// fold says equal things once. The remedy is that of the first host.
-func fold(found []Finding) []Finding {
+// mergeEqual says equal things once. The remedy is that of the first host.
+func mergeEqual(found []Finding) []Finding {
 	var folded []Finding
 	for _, f := range found {
 		i := slices.IndexFunc(folded, func(o Finding) bool { return o.Level == f.Level && o.Code == f.Code && o.Text == f.Text })
@@ -152,8 +152,8 @@ func fold(found []Finding) []Finding {
 	return folded
 }
 
-// Worst is the worst level of all findings; Fine, if there are only notes.
-func (r Report) Worst() Level {
+// WorstLevel is the worst level of all findings; Fine, if there are only notes.
+func (r Report) WorstLevel() Severity {
 	worst := Fine
 	for _, f := range r.Findings {
 		worst = max(worst, f.Level)
@@ -164,9 +164,9 @@ func (r Report) Worst() Level {
 	return worst
 }
 
-// Code is the exit code: 0 all is fine, 1 there are warnings, failure there are failures.
-func (r Report) Code(failure int) int {
-	switch r.Worst() {
+// ExitCode is the exit code: 0 all is fine, 1 there are warnings, failure there are failures.
+func (r Report) ExitCode(failure int) int {
+	switch r.WorstLevel() {
 	case Failure:
 		return failure
 	case Warning:
@@ -175,5 +175,5 @@ func (r Report) Code(failure int) int {
 	return 0
 }
 
-// hosts folds names: n[1-3].
-func hosts(names []string) string { return hostlist.Fold(names) }
+// foldHosts folds names: n[1-3].
+func foldHosts(names []string) string { return hostlist.Fold(names) }

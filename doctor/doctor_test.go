@@ -16,21 +16,21 @@ import (
 )
 
 // healthy is a host without a defect.
-func healthy(name string) job.Checkup {
-	c := job.Checkup{Node: name, Login: 120 * time.Millisecond, Skew: 40 * time.Millisecond, Blur: time.Millisecond}
+func healthy(name string) job.HostDiagnosis {
+	c := job.HostDiagnosis{Node: name, Login: 120 * time.Millisecond, Skew: 40 * time.Millisecond, SkewError: time.Millisecond}
 	c.Probe = job.Probe{Hostname: name, Arch: "amd64", Memory: job.Memory{Total: 64 << 30}}
 	for cpu := range 4 {
 		c.Probe.Topology.Cores = append(c.Probe.Topology.Cores, pin.Core{CPUs: []int{cpu, cpu + 4}})
 	}
-	c.Exam = job.Exam{
-		Address: "10.0.0.1", Interface: "eth0", MTU: 1500, OwnName: []string{"10.0.0.1"}, Online: 8,
-		Limits: []job.Limit{{Name: "open files", Flag: "n", Soft: 1024, Hard: 1024}, {Name: "processes", Flag: "u", Soft: -1, Hard: -1},
+	c.Diagnosis = job.NodeDiagnosis{
+		Address: "10.0.0.1", Interface: "eth0", MTU: 1500, OwnAddresses: []string{"10.0.0.1"}, Online: 8,
+		Limits: []job.Rlimit{{Name: "open files", Flag: "n", Soft: 1024, Hard: 1024}, {Name: "processes", Flag: "u", Soft: -1, Hard: -1},
 			{Name: "locked memory", Flag: "l", Soft: 64 << 10, Hard: 64 << 10}, {Name: "stack", Flag: "s", Soft: 8 << 20, Hard: 8 << 20},
 			{Name: "virtual memory", Flag: "v", Soft: -1, Hard: -1}},
-		Group:  job.Group{Memory: -1, Processes: -1},
-		Shared: job.Space{Path: "/dev/shm", Total: 32 << 30, Free: 32 << 30}, MaxStartups: 10,
-		Folders: []job.Space{{Path: "/tmp", Total: 1 << 40, Free: 1 << 39}},
-		Rules:   job.NodeRules{Most: -1}, Ledger: job.Space{Path: "/var/tmp", Total: 1 << 40, Free: 1 << 39},
+		Cgroup: job.CgroupLimits{Memory: -1, Processes: -1},
+		DevShm: job.FileSystem{Path: "/dev/shm", Total: 32 << 30, Free: 32 << 30}, MaxStartups: 10,
+		TempDirs: []job.FileSystem{{Path: "/tmp", Total: 1 << 40, Free: 1 << 39}},
+		Rules:    job.AdminRules{MaxRanks: -1}, Ledger: job.FileSystem{Path: "/var/tmp", Total: 1 << 40, Free: 1 << 39},
 	}
 	return c
 }
@@ -39,108 +39,116 @@ func healthy(name string) job.Checkup {
 // hint a part of the remedy.
 var cases = []struct {
 	name       string
-	ill        func(*job.Checkup)
+	ill        func(*job.HostDiagnosis)
 	want, hint string
 }{
-	{"host key", func(c *job.Checkup) {
+	{"host key", func(c *job.HostDiagnosis) {
 		c.Failure = job.Defect{Code: "unknown-key", Text: "host key: unknown", Remedy: "check it"}
 	}, "failure unknown-key: host key: unknown", "check it"},
-	{"no remedy of its own", func(c *job.Checkup) { c.Failure = job.Defect{Code: "refused", Text: "connect: refused"} }, "failure refused: connect: refused", "start sshd"},
-	{"slow login", func(c *job.Checkup) { c.Login = 4 * time.Second }, "warning slow-login: the login takes longer than 3s", "UseDNS"},
-	{"slow shell", func(c *job.Checkup) { c.Shell = 12 * time.Second }, "warning slow-shell: the login shell takes longer than 3s to run a command", "ssh b true"},
-	{"noise", func(c *job.Checkup) { c.Noise = "\nhello\nyou\n" }, `warning login-noise: the login shell prints text ("hello"); mpiexec drops it, scp and rsync fail`, "$-"},
-	{"long noise", func(c *job.Checkup) { c.Noise = strings.Repeat("é", 100) }, `warning login-noise: the login shell prints text ("` + strings.Repeat("é", 30) + `..."); mpiexec drops it, scp and rsync fail`, ""},
-	{"a typo in node.toml", func(c *job.Checkup) {
-		c.Exam.Rules = job.NodeRules{Barred: "runs no jobs, since what its administrator allows is not clear: /etc/remshell/node.toml:1: bad", Faulty: true}
+	{"no remedy of its own", func(c *job.HostDiagnosis) { c.Failure = job.Defect{Code: "refused", Text: "connect: refused"} }, "failure refused: connect: refused", "start sshd"},
+	{"slow login", func(c *job.HostDiagnosis) { c.Login = 4 * time.Second }, "warning slow-login: the login takes longer than 3s", "UseDNS"},
+	{"slow shell", func(c *job.HostDiagnosis) { c.Shell = 12 * time.Second }, "warning slow-shell: the login shell takes longer than 3s to run a command", "ssh b true"},
+	{"noise", func(c *job.HostDiagnosis) { c.Noise = "\nhello\nyou\n" }, `warning login-noise: the login shell prints text ("hello"); mpiexec drops it, scp and rsync fail`, "$-"},
+	{"long noise", func(c *job.HostDiagnosis) { c.Noise = strings.Repeat("é", 100) }, `warning login-noise: the login shell prints text ("` + strings.Repeat("é", 30) + `..."); mpiexec drops it, scp and rsync fail`, ""},
+	{"a typo in node.toml", func(c *job.HostDiagnosis) {
+		c.Diagnosis.Rules = job.AdminRules{Forbidden: "runs no jobs, since what its administrator allows is not clear: /etc/remshell/node.toml:1: bad", FileFault: true}
 	}, "failure node-file: runs no jobs, since what its administrator allows is not clear: /etc/remshell/node.toml:1: bad", "ask the administrator"},
-	{"a typo where the cluster file runs no jobs", func(c *job.Checkup) {
-		c.Said.NoJobs, c.Exam.Rules = true, job.NodeRules{Barred: "runs no jobs, bad", Faulty: true}
+	{"a typo where the cluster file runs no jobs", func(c *job.HostDiagnosis) {
+		c.ClusterPolicy.NoJobs, c.Diagnosis.Rules = true, job.AdminRules{Forbidden: "runs no jobs, bad", FileFault: true}
 	}, "failure node-file: runs no jobs, bad", "root's"},
-	{"reserved for others", func(c *job.Checkup) { c.Exam.Rules.Barred = "is reserved for other users (f)" }, "failure barred: is reserved for other users (f)", "leave it out"},
-	{"a front end", func(c *job.Checkup) { c.Exam.Rules.Barred, c.Said.NoJobs = "runs no jobs (f)", true }, "", ""},
-	{"a name that nobody has", func(c *job.Checkup) { c.Exam.Rules.Warnings = []string{"f:3: users: no user"} }, "warning node-file: f:3: users: no user", "number"},
-	{"no account", func(c *job.Checkup) { c.Exam.Account = job.Defect{Code: "account", Text: "none", Remedy: "getent"} }, "warning account: none", "getent"},
-	{"no home", func(c *job.Checkup) { c.Exam.Home = job.Defect{Code: "home", Text: "none", Remedy: "mount it"} }, "warning home: none", "mount it"},
-	{"all is claimed", func(c *job.Checkup) {
-		c.Page.Claims = []job.Claim{{Job: "j1", User: "ann", Ranks: []job.ClaimedRank{{CPUs: []int{0, 1}}}}, {Job: "j2", UID: 7, Ranks: []job.ClaimedRank{{CPUs: []int{6}}, {CPUs: []int{3, 7}}}}}
-	}, "warning claimed: other jobs have all of it: job j1 of ann and 1 more", "--ps b"},
-	{"half is claimed", func(c *job.Checkup) {
-		c.Page.Claims = []job.Claim{{Job: "j1", User: "ann", Ranks: []job.ClaimedRank{{CPUs: []int{0, 1, 4, 5, 2}}}}}
+	{"reserved for others", func(c *job.HostDiagnosis) { c.Diagnosis.Rules.Forbidden = "is reserved for other users (f)" }, "failure barred: is reserved for other users (f)", "leave it out"},
+	{"a front end", func(c *job.HostDiagnosis) {
+		c.Diagnosis.Rules.Forbidden, c.ClusterPolicy.NoJobs = "runs no jobs (f)", true
 	}, "", ""},
-	{"claimed for one job alone", func(c *job.Checkup) {
-		c.Page.Claims = []job.Claim{{Job: "j1", UID: 7, Exclusive: true}}
+	{"a name that nobody has", func(c *job.HostDiagnosis) { c.Diagnosis.Rules.Warnings = []string{"f:3: users: no user"} }, "warning node-file: f:3: users: no user", "number"},
+	{"no account", func(c *job.HostDiagnosis) {
+		c.Diagnosis.Account = job.Defect{Code: "account", Text: "none", Remedy: "getent"}
+	}, "warning account: none", "getent"},
+	{"no home", func(c *job.HostDiagnosis) {
+		c.Diagnosis.Home = job.Defect{Code: "home", Text: "none", Remedy: "mount it"}
+	}, "warning home: none", "mount it"},
+	{"all is claimed", func(c *job.HostDiagnosis) {
+		c.Ledger.Claims = []job.Claim{{Job: "j1", User: "ann", Ranks: []job.ClaimedRank{{CPUs: []int{0, 1}}}}, {Job: "j2", UID: 7, Ranks: []job.ClaimedRank{{CPUs: []int{6}}, {CPUs: []int{3, 7}}}}}
+	}, "warning claimed: other jobs have all of it: job j1 of ann and 1 more", "--ps b"},
+	{"half is claimed", func(c *job.HostDiagnosis) {
+		c.Ledger.Claims = []job.Claim{{Job: "j1", User: "ann", Ranks: []job.ClaimedRank{{CPUs: []int{0, 1, 4, 5, 2}}}}}
+	}, "", ""},
+	{"claimed for one job alone", func(c *job.HostDiagnosis) {
+		c.Ledger.Claims = []job.Claim{{Job: "j1", UID: 7, Exclusive: true}}
 	}, "warning claimed: other jobs have all of it: job j1 of uid 7", "--wait"},
-	{"claims cannot be made", func(c *job.Checkup) { c.Exam.Ledger.Err = "read-only file system" }, "warning ledger: not kept apart from other jobs: claims in /var/tmp: read-only file system", "--ledger"},
-	{"no room for claims", func(c *job.Checkup) { c.Exam.Ledger.Free = 1 << 20 }, "warning disk-full: /var/tmp has 1 MiB left", "room"},
-	{"an MPI that hangs across hosts", func(c *job.Checkup) {
-		c.Exam.Library = job.Library{Family: "MPICH", File: "libmpich.so.12.2.2", UCX: true}
+	{"claims cannot be made", func(c *job.HostDiagnosis) { c.Diagnosis.Ledger.Err = "read-only file system" }, "warning ledger: not kept apart from other jobs: claims in /var/tmp: read-only file system", "--ledger"},
+	{"no room for claims", func(c *job.HostDiagnosis) { c.Diagnosis.Ledger.Free = 1 << 20 }, "warning disk-full: /var/tmp has 1 MiB left", "room"},
+	{"an MPI that hangs across hosts", func(c *job.HostDiagnosis) {
+		c.Diagnosis.MPILibrary = job.MPILibrary{Family: "MPICH", File: "libmpich.so.12.2.2", UCX: true}
 	},
 		"warning mpich-finalize: the program is linked with MPICH 4.0 with UCX (Debian 12); if its ranks are on several hosts, MPI_Finalize hangs at times, since one rank waits for another that has ended its part" +
 			"note mpich-spawn: the program is linked with MPICH 4.0 to 4.2 with UCX (Debian 12 and 13); if it calls MPI_Comm_spawn or MPI_Open_port, that fails", "another MPI"},
-	{"clock ahead", func(c *job.Checkup) { c.Skew = 90*time.Second + 300*time.Millisecond }, "warning clock: its clock is 1m30s ahead of ours", "NTP"},
-	{"clock behind", func(c *job.Checkup) { c.Skew = -5 * time.Second }, "warning clock: its clock is 5s behind ours", "NTP"},
-	{"clock, but nobody knows", func(c *job.Checkup) { c.Skew, c.Blur = 5*time.Second, 4*time.Second }, "", ""},
-	{"directory", func(c *job.Checkup) { c.Exam.Dir = job.Defect{Code: "directory", Text: "no /w", Remedy: "-wdir"} }, "failure directory: no /w", "-wdir"},
-	{"program", func(c *job.Checkup) { c.Exam.Program = job.Defect{Code: "program", Text: "no x"} }, "failure program: no x", "copy it there"},
-	{"open files", func(c *job.Checkup) { c.Exam.Limits[0].Hard = 256 }, "warning limit: a login may have only 256 of open files (ulimit -Hn)", "at least 1024"},
-	{"open files here", func(c *job.Checkup) { c.Local, c.Exam.Limits[0].Soft = true, 256 }, "warning limit: a login may have only 256 of open files (ulimit -n)", "at least 1024"},
-	{"few open files, but more may be had", func(c *job.Checkup) { c.Exam.Limits[0].Soft = 256 }, "", ""},
-	{"processes", func(c *job.Checkup) { c.Exam.Limits[1].Soft = 100 }, "warning limit: a login may have only 100 of processes (ulimit -u)", "at least 512"},
-	{"stack", func(c *job.Checkup) { c.Exam.Limits[3].Hard = 512 << 10 }, "warning limit: a login may have only 512 KiB of stack (ulimit -Hs)", "at least 1024"},
-	{"virtual memory", func(c *job.Checkup) { c.Exam.Limits[4].Hard = 1 << 30 }, "warning limit: a login may have only 1048576 KiB of virtual memory (ulimit -Hv)", "unlimited"},
-	{"locked memory", func(c *job.Checkup) { c.Exam.Fabric = "mlx5_0" }, "warning limit: a login may have only 64 KiB of locked memory (ulimit -Hl)", "mlx5_0"},
-	{"a speed of another machine", func(c *job.Checkup) {
-		c.Said.Attributes = nodeset.Attributes{nodeset.ProcSpeed: {Number: nodeset.Whole(3000)}}
-		c.Exam.Traits = job.Traits{Speed: 2000, Quality: job.Nominal}
+	{"clock ahead", func(c *job.HostDiagnosis) { c.Skew = 90*time.Second + 300*time.Millisecond }, "warning clock: its clock is 1m30s ahead of ours", "NTP"},
+	{"clock behind", func(c *job.HostDiagnosis) { c.Skew = -5 * time.Second }, "warning clock: its clock is 5s behind ours", "NTP"},
+	{"clock, but nobody knows", func(c *job.HostDiagnosis) { c.Skew, c.SkewError = 5*time.Second, 4*time.Second }, "", ""},
+	{"directory", func(c *job.HostDiagnosis) {
+		c.Diagnosis.Dir = job.Defect{Code: "directory", Text: "no /w", Remedy: "-wdir"}
+	}, "failure directory: no /w", "-wdir"},
+	{"program", func(c *job.HostDiagnosis) { c.Diagnosis.Program = job.Defect{Code: "program", Text: "no x"} }, "failure program: no x", "copy it there"},
+	{"open files", func(c *job.HostDiagnosis) { c.Diagnosis.Limits[0].Hard = 256 }, "warning limit: a login may have only 256 of open files (ulimit -Hn)", "at least 1024"},
+	{"open files here", func(c *job.HostDiagnosis) { c.Local, c.Diagnosis.Limits[0].Soft = true, 256 }, "warning limit: a login may have only 256 of open files (ulimit -n)", "at least 1024"},
+	{"few open files, but more may be had", func(c *job.HostDiagnosis) { c.Diagnosis.Limits[0].Soft = 256 }, "", ""},
+	{"processes", func(c *job.HostDiagnosis) { c.Diagnosis.Limits[1].Soft = 100 }, "warning limit: a login may have only 100 of processes (ulimit -u)", "at least 512"},
+	{"stack", func(c *job.HostDiagnosis) { c.Diagnosis.Limits[3].Hard = 512 << 10 }, "warning limit: a login may have only 512 KiB of stack (ulimit -Hs)", "at least 1024"},
+	{"virtual memory", func(c *job.HostDiagnosis) { c.Diagnosis.Limits[4].Hard = 1 << 30 }, "warning limit: a login may have only 1048576 KiB of virtual memory (ulimit -Hv)", "unlimited"},
+	{"locked memory", func(c *job.HostDiagnosis) { c.Diagnosis.Fabric = "mlx5_0" }, "warning limit: a login may have only 64 KiB of locked memory (ulimit -Hl)", "mlx5_0"},
+	{"a speed of another machine", func(c *job.HostDiagnosis) {
+		c.ClusterPolicy.Attributes = nodeset.Attributes{nodeset.ProcSpeed: {Number: nodeset.FromInt(3000)}}
+		c.Diagnosis.Attributes = job.Attributes{Speed: 2000, SpeedQuality: job.SpeedNominal}
 	}, "warning label: the cluster file says procspeed 3000, the node tells 2000", "--display topo"},
-	{"a speed that was measured proves nothing", func(c *job.Checkup) {
-		c.Said.Attributes = nodeset.Attributes{nodeset.ProcSpeed: {Number: nodeset.Whole(3000)}}
-		c.Exam.Traits = job.Traits{Speed: 2000, Quality: job.Measured}
+	{"a speed that was measured proves nothing", func(c *job.HostDiagnosis) {
+		c.ClusterPolicy.Attributes = nodeset.Attributes{nodeset.ProcSpeed: {Number: nodeset.FromInt(3000)}}
+		c.Diagnosis.Attributes = job.Attributes{Speed: 2000, SpeedQuality: job.SpeedMeasured}
 	}, "", ""},
-	{"memory of another machine", func(c *job.Checkup) {
-		c.Said.Attributes = nodeset.Attributes{nodeset.Memory: {Number: nodeset.Whole(131072)}}
+	{"memory of another machine", func(c *job.HostDiagnosis) {
+		c.ClusterPolicy.Attributes = nodeset.Attributes{nodeset.Memory: {Number: nodeset.FromInt(131072)}}
 	}, "warning label: the cluster file says memory 131072, the node tells 65536", "correct memory"},
-	{"about as much memory", func(c *job.Checkup) {
-		c.Said.Attributes = nodeset.Attributes{nodeset.Memory: {Number: nodeset.Whole(64000)}}
+	{"about as much memory", func(c *job.HostDiagnosis) {
+		c.ClusterPolicy.Attributes = nodeset.Attributes{nodeset.Memory: {Number: nodeset.FromInt(64000)}}
 	}, "", ""},
-	{"a network that is not there to be taken away", func(c *job.Checkup) {
-		c.Said.Networks, c.Exam.Traits.Networks = []string{"via", "-ib"}, []string{"ethernet"}
+	{"a network that is not there to be taken away", func(c *job.HostDiagnosis) {
+		c.ClusterPolicy.Networks, c.Diagnosis.Attributes.Networks = []string{"via", "-ib"}, []string{"ethernet"}
 	}, "warning label: the cluster file says networks -ib, the node tells ethernet", "networks"},
-	{"pids", func(c *job.Checkup) { c.Exam.Group.Processes = 100 }, "warning cgroup: its control group allows 100 processes only (pids.max)", "TasksMax"},
-	{"quota", func(c *job.Checkup) { c.Probe.Quota = 1 }, "warning cpu-quota: its control group may use 1 of 4 cores at a time (cpu.max); so many slots count", "--cpus"},
-	{"memory", func(c *job.Checkup) { c.Exam.Group.Memory = 300 << 20 }, "warning cgroup: its control group allows 300 MiB of memory only (memory.max)", "MemoryMax"},
-	{"shm of a container", func(c *job.Checkup) { c.Exam.Shared.Total, c.Exam.Shared.Free = 64<<20, 64<<20 }, "warning dev-shm: /dev/shm has 64 MiB in all; ranks of one node talk through it", "--shm-size"},
-	{"shm full", func(c *job.Checkup) { c.Exam.Shared.Free = 1 << 20 }, "warning dev-shm: /dev/shm has 1 MiB left", "ls -l /dev/shm"},
-	{"no shm", func(c *job.Checkup) { c.Exam.Shared = job.Space{Err: "not there"} }, "failure dev-shm: /dev/shm: not there", "mount"},
-	{"full disk", func(c *job.Checkup) { c.Exam.Folders[0].Free = 0 }, "warning disk-full: /tmp has 0 bytes left", "room"},
-	{"mask", func(c *job.Checkup) { c.Exam.Online = 64 }, "warning cpu-mask: a login may use 8 of 64 CPUs", "taskset"},
-	{"MaxStartups", func(c *job.Checkup) { c.Exam.MaxStartups = 1 }, "warning max-startups: its sshd drops logins when 1 are under way (MaxStartups)", "raise MaxStartups"},
-	{"MaxSessions", func(c *job.Checkup) { c.Exam.MaxSessions = 1 }, "warning max-sessions: its sshd allows 1 session in a connection (MaxSessions)", "ControlMaster"},
-	{"ledger", func(c *job.Checkup) { c.Page.Err = "not sticky" }, "warning ledger: not kept apart from other jobs: not sticky", "--ledger"},
-	{"a user's ledger is full", func(c *job.Checkup) { c.Page.Notice = "not all jobs are listed: too much" }, "warning ledger: not all jobs are listed: too much", "ask its user"},
-	{"own name", func(c *job.Checkup) { c.Exam.OwnName = []string{"127.0.1.1", "::1"} }, "warning own-name: its own name leads to 127.0.1.1 there; some MPI libraries tell that to their peers", "10.0.0.1 b"},
-	{"own name, among others", func(c *job.Checkup) { c.Exam.OwnName = []string{"127.0.1.1", "10.0.0.1"} }, "", ""},
-	{"no own name", func(c *job.Checkup) { c.Exam.OwnName, c.Exam.NameErr = nil, "nowhere" }, "warning own-name: its own name leads nowhere there: nowhere", "10.0.0.1 b"},
-	{"own name, reached at the loopback", func(c *job.Checkup) {
-		c.Local, c.Exam.Address, c.Exam.OwnName = true, "127.0.0.1", []string{"127.0.1.1"}
+	{"pids", func(c *job.HostDiagnosis) { c.Diagnosis.Cgroup.Processes = 100 }, "warning cgroup: its control group allows 100 processes only (pids.max)", "TasksMax"},
+	{"quota", func(c *job.HostDiagnosis) { c.Probe.CPUQuota = 1 }, "warning cpu-quota: its control group may use 1 of 4 cores at a time (cpu.max); so many slots count", "--cpus"},
+	{"memory", func(c *job.HostDiagnosis) { c.Diagnosis.Cgroup.Memory = 300 << 20 }, "warning cgroup: its control group allows 300 MiB of memory only (memory.max)", "MemoryMax"},
+	{"shm of a container", func(c *job.HostDiagnosis) { c.Diagnosis.DevShm.Total, c.Diagnosis.DevShm.Free = 64<<20, 64<<20 }, "warning dev-shm: /dev/shm has 64 MiB in all; ranks of one node talk through it", "--shm-size"},
+	{"shm full", func(c *job.HostDiagnosis) { c.Diagnosis.DevShm.Free = 1 << 20 }, "warning dev-shm: /dev/shm has 1 MiB left", "ls -l /dev/shm"},
+	{"no shm", func(c *job.HostDiagnosis) { c.Diagnosis.DevShm = job.FileSystem{Err: "not there"} }, "failure dev-shm: /dev/shm: not there", "mount"},
+	{"full disk", func(c *job.HostDiagnosis) { c.Diagnosis.TempDirs[0].Free = 0 }, "warning disk-full: /tmp has 0 bytes left", "room"},
+	{"mask", func(c *job.HostDiagnosis) { c.Diagnosis.Online = 64 }, "warning cpu-mask: a login may use 8 of 64 CPUs", "taskset"},
+	{"MaxStartups", func(c *job.HostDiagnosis) { c.Diagnosis.MaxStartups = 1 }, "warning max-startups: its sshd drops logins when 1 are under way (MaxStartups)", "raise MaxStartups"},
+	{"MaxSessions", func(c *job.HostDiagnosis) { c.Diagnosis.MaxSessions = 1 }, "warning max-sessions: its sshd allows 1 session in a connection (MaxSessions)", "ControlMaster"},
+	{"ledger", func(c *job.HostDiagnosis) { c.Ledger.Err = "not sticky" }, "warning ledger: not kept apart from other jobs: not sticky", "--ledger"},
+	{"a user's ledger is full", func(c *job.HostDiagnosis) { c.Ledger.Notice = "not all jobs are listed: too much" }, "warning ledger: not all jobs are listed: too much", "ask its user"},
+	{"own name", func(c *job.HostDiagnosis) { c.Diagnosis.OwnAddresses = []string{"127.0.1.1", "::1"} }, "warning own-name: its own name leads to 127.0.1.1 there; some MPI libraries tell that to their peers", "10.0.0.1 b"},
+	{"own name, among others", func(c *job.HostDiagnosis) { c.Diagnosis.OwnAddresses = []string{"127.0.1.1", "10.0.0.1"} }, "", ""},
+	{"no own name", func(c *job.HostDiagnosis) { c.Diagnosis.OwnAddresses, c.Diagnosis.OwnNameErr = nil, "nowhere" }, "warning own-name: its own name leads nowhere there: nowhere", "10.0.0.1 b"},
+	{"own name, reached at the loopback", func(c *job.HostDiagnosis) {
+		c.Local, c.Diagnosis.Address, c.Diagnosis.OwnAddresses = true, "127.0.0.1", []string{"127.0.1.1"}
 	},
 		"warning own-name: its own name leads to 127.0.1.1 there; some MPI libraries tell that to their peers", "give its name its address on the network"},
-	{"reached at the loopback", func(c *job.Checkup) { c.Exam.Address = "127.0.1.1" }, "warning loopback: the name leads to the loopback address 127.0.1.1 here, which other hosts do not reach", "HostName"},
-	{"MTU", func(c *job.Checkup) { c.Exam.MTU = 9000 }, "warning mtu: the MTU of eth0 is 9000, that of most hosts 1500", "ip link set eth0 mtu 1500"},
-	{"no route", func(c *job.Checkup) {
-		c.PeerProbes = []job.PeerProbe{{At: "a", Stage: "connect", Err: "no"}, {At: "c", Stage: "connect", Err: "no"}}
+	{"reached at the loopback", func(c *job.HostDiagnosis) { c.Diagnosis.Address = "127.0.1.1" }, "warning loopback: the name leads to the loopback address 127.0.1.1 here, which other hosts do not reach", "HostName"},
+	{"MTU", func(c *job.HostDiagnosis) { c.Diagnosis.MTU = 9000 }, "warning mtu: the MTU of eth0 is 9000, that of most hosts 1500", "ip link set eth0 mtu 1500"},
+	{"no route", func(c *job.HostDiagnosis) {
+		c.PeerProbes = []job.PeerProbe{{Peer: "a", Stage: "connect", Err: "no"}, {Peer: "c", Stage: "connect", Err: "no"}}
 	}, "failure no-route: cannot reach a,c on a high port: no", "firewalls"},
-	{"swallowed", func(c *job.Checkup) {
-		c.PeerProbes = []job.PeerProbe{{At: "a", Stage: "large", Err: "no"}, {At: "c", Stage: "", Err: ""}}
+	{"swallowed", func(c *job.HostDiagnosis) {
+		c.PeerProbes = []job.PeerProbe{{Peer: "a", Stage: "large", Err: "no"}, {Peer: "c", Stage: "", Err: ""}}
 	}, "failure mtu: small packets to a arrive, full ones do not: no", "mtu 1500"},
 }
 
 func TestJudge(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			hosts := []job.Checkup{healthy("a"), healthy("b"), healthy("c")}
+			hosts := []job.HostDiagnosis{healthy("a"), healthy("b"), healthy("c")}
 			c.ill(&hosts[1])
-			r := Judge(hosts, nil)
+			r := Diagnose(hosts, nil)
 			got, hint := "", ""
 			for _, f := range r.Findings {
 				got += fmt.Sprintf("%v %s: %s", f.Level, f.Code, f.Text)
@@ -152,8 +160,8 @@ func TestJudge(t *testing.T) {
 			if got != c.want || !strings.Contains(hint, c.hint) {
 				t.Errorf("found %q (%q)\nwant %q (%q)", got, hint, c.want, c.hint)
 			}
-			if want := map[string]int{"": 0, "w": 1, "f": 125}[c.want[:min(1, len(c.want))]]; r.Code(125) != want {
-				t.Errorf("code %d, want %d", r.Code(125), want)
+			if want := map[string]int{"": 0, "w": 1, "f": 125}[c.want[:min(1, len(c.want))]]; r.ExitCode(125) != want {
+				t.Errorf("code %d, want %d", r.ExitCode(125), want)
 			}
 		})
 	}
@@ -162,8 +170,8 @@ func TestJudge(t *testing.T) {
 // Alone, a host has nobody to whom its name and address matter.
 func TestJudgeOfOneHost(t *testing.T) {
 	c := healthy("a")
-	c.Exam.Address, c.Exam.OwnName, c.Exam.NameErr = "127.0.0.1", nil, "none"
-	if r := Judge([]job.Checkup{c}, nil); len(r.Findings) > 0 {
+	c.Diagnosis.Address, c.Diagnosis.OwnAddresses, c.Diagnosis.OwnNameErr = "127.0.0.1", nil, "none"
+	if r := Diagnose([]job.HostDiagnosis{c}, nil); len(r.Findings) > 0 {
 		t.Errorf("found %v", r.Findings)
 	}
 }
@@ -173,16 +181,16 @@ func TestJudgeOfOneHost(t *testing.T) {
 func TestJudgeOfThisMachine(t *testing.T) {
 	c := healthy("localhost")
 	c.Local = true
-	c.Page.Claims = []job.Claim{{Job: "j1", Exclusive: true}}
-	c.Exam.Library = job.Library{Family: "MPICH", File: "libmpich.so.12.2.2", UCX: true}
-	c.Exam.Folders[0].NoExec = true
-	r := Judge([]job.Checkup{c}, nil)
+	c.Ledger.Claims = []job.Claim{{Job: "j1", Exclusive: true}}
+	c.Diagnosis.MPILibrary = job.MPILibrary{Family: "MPICH", File: "libmpich.so.12.2.2", UCX: true}
+	c.Diagnosis.TempDirs[0].NoExec = true
+	r := Diagnose([]job.HostDiagnosis{c}, nil)
 	var codes []string
 	for _, f := range r.Findings {
 		codes = append(codes, f.Level.String()+" "+f.Code)
 	}
-	if want := []string{"note noexec", "note mpich-spawn"}; !slices.Equal(codes, want) || r.Code(125) != 0 || r.Worst() != Fine || !strings.HasSuffix(r.Text(0), "\n1 host: all fine\n") {
-		t.Errorf("found %q, want %q; code %d\n%s", codes, want, r.Code(125), r.Text(0))
+	if want := []string{"note noexec", "note mpich-spawn"}; !slices.Equal(codes, want) || r.ExitCode(125) != 0 || r.WorstLevel() != Fine || !strings.HasSuffix(r.Text(0), "\n1 host: all fine\n") {
+		t.Errorf("found %q, want %q; code %d\n%s", codes, want, r.ExitCode(125), r.Text(0))
 	}
 }
 
@@ -190,8 +198,8 @@ func TestJudgeOfThisMachine(t *testing.T) {
 // type next stays in one piece.
 func TestReportFoldsAtTheWidth(t *testing.T) {
 	c := healthy("n1")
-	c.Exam.Folders[0].NoExec = true
-	r := Judge([]job.Checkup{c, healthy("n2")}, nil)
+	c.Diagnosis.TempDirs[0].NoExec = true
+	r := Diagnose([]job.HostDiagnosis{c, healthy("n2")}, nil)
 	r.Next = "mpiexec -hosts n1,n2 -n 4 ./a/program/with/a/long/name and its arguments"
 	const width = 50
 	lines := strings.Split(r.Text(width), "\n")
@@ -213,10 +221,10 @@ func TestReportFoldsAtTheWidth(t *testing.T) {
 
 // What is wrong where jobs are launched is said of this machine.
 func TestJudgeOfTheLaunchingMachine(t *testing.T) {
-	here := healthy("").Exam
+	here := healthy("").Diagnosis
 	here.Limits[4].Soft, here.Limits[0].Soft = 1<<30, -1
 	here.Home = job.Defect{Code: "home", Text: "HOME is not set", Remedy: "set it"}
-	r := Judge([]job.Checkup{healthy("a")}, &here, job.Defect{Code: "ssh-file", Text: "no agent", Remedy: "start one"})
+	r := Diagnose([]job.HostDiagnosis{healthy("a")}, &here, job.Defect{Code: "ssh-file", Text: "no agent", Remedy: "start one"})
 	r.Next = "mpiexec"
 	const want = `
 warning  this machine: HOME is not set
@@ -250,9 +258,9 @@ warning  n[1-2]: a login may use 8 of 64 CPUs
 
 // Equal findings are said once, failures first.
 func TestText(t *testing.T) {
-	hosts := []job.Checkup{healthy("n1"), healthy("n2"), healthy("n3"), {Node: "n4", Failure: job.Defect{Code: "refused", Text: "connect: refused"}}}
-	hosts[0].Exam.Online, hosts[1].Exam.Online, hosts[2].Login = 64, 64, time.Second/2
-	r := Judge(hosts, nil)
+	hosts := []job.HostDiagnosis{healthy("n1"), healthy("n2"), healthy("n3"), {Node: "n4", Failure: job.Defect{Code: "refused", Text: "connect: refused"}}}
+	hosts[0].Diagnosis.Online, hosts[1].Diagnosis.Online, hosts[2].Login = 64, 64, time.Second/2
+	r := Diagnose(hosts, nil)
 	if r.Text(0) != wholeReport {
 		t.Errorf("got\n%s\nwant\n%s", r.Text(0), wholeReport)
 	}
@@ -269,34 +277,34 @@ func TestText(t *testing.T) {
 
 // Every failure has a remedy, also one of a kind that nobody foresaw.
 func TestEveryFailureHasARemedy(t *testing.T) {
-	ill := job.Checkup{Node: "a", Failure: job.Defect{Code: "moonshine", Text: "too bright"}}
-	if r := Judge([]job.Checkup{ill}, nil); len(r.Findings) != 1 || r.Findings[0].Remedy == "" {
+	ill := job.HostDiagnosis{Node: "a", Failure: job.Defect{Code: "moonshine", Text: "too bright"}}
+	if r := Diagnose([]job.HostDiagnosis{ill}, nil); len(r.Findings) != 1 || r.Findings[0].Remedy == "" {
 		t.Errorf("found %+v", r.Findings)
 	}
 }
 
 // A job that would be refused fails the report, one that would wait is a warning.
 func TestARefusedJobIsAFailure(t *testing.T) {
-	fine := Judge([]job.Checkup{healthy("a")}, nil)
-	if r := fine.WithRefusal(nil); r.Worst() != Fine {
+	fine := Diagnose([]job.HostDiagnosis{healthy("a")}, nil)
+	if r := fine.WithRefusal(nil); r.WorstLevel() != Fine {
 		t.Errorf("%+v", r.Findings)
 	}
-	refused := &plan.Error{Code: plan.NotEnough, Text: "6 ranks do not fit", Way: "start fewer", Rejected: []job.Note{{Node: "a", Code: "cpus-full", Text: "all in use"}}}
+	refused := &plan.Error{Code: plan.CodeNotEnough, Text: "6 ranks do not fit", Remedy: "start fewer", Rejected: []job.Note{{Node: "a", Code: "cpus-full", Text: "all in use"}}}
 	r := fine.WithRefusal(refused)
-	if text := r.Text(0); r.Worst() != Failure || r.Findings[0].Code != plan.NotEnough || !strings.Contains(text, "\nfailure  the job: 6 ranks do not fit\n           ") || !strings.Contains(text, "\n         start fewer\n") {
-		t.Errorf("%v\n%s", r.Worst(), text)
+	if text := r.Text(0); r.WorstLevel() != Failure || r.Findings[0].Code != plan.CodeNotEnough || !strings.Contains(text, "\nfailure  the job: 6 ranks do not fit\n           ") || !strings.Contains(text, "\n         start fewer\n") {
+		t.Errorf("%v\n%s", r.WorstLevel(), text)
 	}
 	waits := *refused
-	waits.Position = 2
+	waits.QueuePosition = 2
 	r = fine.WithRefusal(&waits)
-	if r.Worst() != Warning || r.Findings[0].Text != "waits at position 2 of the queue: 6 ranks do not fit" {
+	if r.WorstLevel() != Warning || r.Findings[0].Text != "waits at position 2 of the queue: 6 ranks do not fit" {
 		t.Errorf("%+v", r.Findings)
 	}
 }
 
 // Programs get the next command as it is to be run, people with what it is for.
 func TestNextIsACommandForPrograms(t *testing.T) {
-	fine := Judge([]job.Checkup{healthy("a")}, nil)
+	fine := Diagnose([]job.HostDiagnosis{healthy("a")}, nil)
 	fine.Next = "mpiexec -host a true"
 	failed := fine.WithRefusal(errors.New("no room"))
 	for text, r := range map[string]Report{"\nNext: mpiexec -host a true\n": fine, "\nWhen that is mended, ask again: mpiexec -host a true\n": failed} {
@@ -309,17 +317,17 @@ func TestNextIsACommandForPrograms(t *testing.T) {
 // Of a host where no claims can be made the report does not say where they are.
 func TestNoPlaceOfClaimsThatCannotBeMade(t *testing.T) {
 	c := healthy("a")
-	c.Page.Where = "/var/tmp/remshell-1"
-	if text := Judge([]job.Checkup{c}, nil).Text(0); !strings.Contains(text, ", claims in /var/tmp") {
+	c.Ledger.Path = "/var/tmp/remshell-1"
+	if text := Diagnose([]job.HostDiagnosis{c}, nil).Text(0); !strings.Contains(text, ", claims in /var/tmp") {
 		t.Errorf("no place of the claims:\n%s", text)
 	}
-	for _, ill := range []func(*job.Checkup){
-		func(c *job.Checkup) { c.Page.Err = "not sticky" },
-		func(c *job.Checkup) { c.Exam.Ledger.Err = "read-only file system" },
+	for _, ill := range []func(*job.HostDiagnosis){
+		func(c *job.HostDiagnosis) { c.Ledger.Err = "not sticky" },
+		func(c *job.HostDiagnosis) { c.Diagnosis.Ledger.Err = "read-only file system" },
 	} {
 		c := c
 		ill(&c)
-		if text := Judge([]job.Checkup{c}, nil).Text(0); strings.Contains(text, ", claims in") {
+		if text := Diagnose([]job.HostDiagnosis{c}, nil).Text(0); strings.Contains(text, ", claims in") {
 			t.Errorf("the place of claims that are refused:\n%s", text)
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"remshell/format"
 	"remshell/job"
-	"remshell/show"
 	"remshell/text"
 )
 
@@ -19,14 +19,14 @@ import (
 func (r Report) Text(width int) string {
 	var b strings.Builder
 	line := func(indent int, line string) {
-		b.WriteString(strings.Join(text.Fold(line, width, indent), "\n") + "\n")
+		b.WriteString(strings.Join(text.WrapLine(line, width, indent), "\n") + "\n")
 	}
-	rows := r.rows()
+	rows := r.hostRows()
 	var table [][]string
 	column := 0 // in which what is known of hosts begins
 	for _, row := range rows {
-		names := hosts(row.hosts)
-		table = append(table, []string{names, row.what + row.login()})
+		names := foldHosts(row.hosts)
+		table = append(table, []string{names, row.text + row.loginText()})
 		column = max(column, utf8.RuneCountInString(names)+2)
 	}
 	for row := range strings.Lines(text.Columns("", table)) {
@@ -35,21 +35,21 @@ func (r Report) Text(width int) string {
 	const indent = 9 // of what is said of a finding
 	for _, f := range r.Findings {
 		b.WriteByte('\n')
-		line(indent+2, fmt.Sprintf("%-7s  %s: %s", f.Level, f.where(), show.Clean(f.Text+f.detail.String())))
+		line(indent+2, fmt.Sprintf("%-7s  %s: %s", f.Level, f.hostsText(), format.EscapeSentence(f.Text+f.detail.String())))
 		for _, reason := range f.Reasons {
-			line(indent+4, strings.Repeat(" ", indent+2)+show.Clean(reason))
+			line(indent+4, strings.Repeat(" ", indent+2)+format.EscapeSentence(reason))
 		}
 		if f.Remedy != "" {
-			line(indent+2, strings.Repeat(" ", indent)+show.Clean(f.Remedy))
+			line(indent+2, strings.Repeat(" ", indent)+format.EscapeSentence(f.Remedy))
 		}
 	}
 	if len(rows) > 0 {
 		b.WriteByte('\n')
 	}
-	b.WriteString(r.sum() + "\n")
+	b.WriteString(r.summaryLine() + "\n")
 	switch {
 	case r.Next == "":
-	case r.Worst() == Failure:
+	case r.WorstLevel() == Failure:
 		b.WriteString("When that is mended, ask again: " + r.Next + "\n")
 	default:
 		b.WriteString("Next: " + r.Next + "\n")
@@ -57,45 +57,45 @@ func (r Report) Text(width int) string {
 	return b.String()
 }
 
-// where names the hosts of a finding.
-func (f Finding) where() string {
-	if f.ofJob {
+// hostsText names the hosts of a finding.
+func (f Finding) hostsText() string {
+	if f.aboutJob {
 		return "the job"
 	}
 	if len(f.Hosts) == 0 {
 		return "this machine"
 	}
-	return hosts(f.Hosts)
+	return foldHosts(f.Hosts)
 }
 
-// A row is hosts of which there is the same to tell.
-type row struct {
-	what     string
-	hosts    []string
-	from, to time.Duration // of their logins; 0: there was none
+// A hostRow is hosts of which there is the same to tell.
+type hostRow struct {
+	text               string
+	hosts              []string
+	minLogin, maxLogin time.Duration // of their logins; 0: there was none
 }
 
-// rows puts hosts that are alike together, in the order of the first of each.
-func (r Report) rows() []row {
-	var rows []row
+// hostRows puts hosts that are alike together, in the order of the first of each.
+func (r Report) hostRows() []hostRow {
+	var rows []hostRow
 	for _, c := range r.Hosts {
-		what := about(c)
-		i := slices.IndexFunc(rows, func(r row) bool { return r.what == what })
+		what := describeHost(c)
+		i := slices.IndexFunc(rows, func(r hostRow) bool { return r.text == what })
 		if i < 0 {
 			i = len(rows)
-			rows = append(rows, row{what: what, from: c.Login, to: c.Login})
+			rows = append(rows, hostRow{text: what, minLogin: c.Login, maxLogin: c.Login})
 		}
 		rows[i].hosts = append(rows[i].hosts, c.Node)
-		rows[i].from, rows[i].to = min(rows[i].from, c.Login), max(rows[i].to, c.Login)
+		rows[i].minLogin, rows[i].maxLogin = min(rows[i].minLogin, c.Login), max(rows[i].maxLogin, c.Login)
 	}
 	return rows
 }
 
-// login tells how long logins took.
-func (r row) login() string {
-	from, to := fmt.Sprintf("%.2f", r.from.Seconds()), fmt.Sprintf("%.2f", r.to.Seconds())
+// loginText tells how long logins took.
+func (r hostRow) loginText() string {
+	from, to := fmt.Sprintf("%.2f", r.minLogin.Seconds()), fmt.Sprintf("%.2f", r.maxLogin.Seconds())
 	switch {
-	case r.to == 0:
+	case r.maxLogin == 0:
 		return ""
 	case from == to:
 		return ", login in " + to + " s"
@@ -103,47 +103,47 @@ func (r row) login() string {
 	return ", login in " + from + " to " + to + " s"
 }
 
-// about is what there is to know of a host that is no defect.
-func about(c job.Checkup) string {
+// describeHost is what there is to know of a host that is no defect.
+func describeHost(c job.HostDiagnosis) string {
 	if c.Failure.Text != "" {
 		return "cannot be used"
 	}
-	parts := []string{cpus(c)}
+	parts := []string{describeCPUs(c)}
 	if c.Probe.Memory.Total > 0 {
-		parts = append(parts, text.Size(c.Probe.Memory.Total)+" of memory")
+		parts = append(parts, text.FormatBytes(c.Probe.Memory.Total)+" of memory")
 	}
 	// A speed that was measured is another one each time, and hosts that are alike are told together.
-	if t := c.Exam.Traits; t.Speed > 0 && t.Quality != job.Measured {
-		parts = append(parts, fmt.Sprintf("%d MHz (%s)", t.Speed, t.Quality))
+	if t := c.Diagnosis.Attributes; t.Speed > 0 && t.SpeedQuality != job.SpeedMeasured {
+		parts = append(parts, fmt.Sprintf("%d MHz (%s)", t.Speed, t.SpeedQuality))
 	}
-	if t := c.Exam.Traits; t.Networks != nil {
-		parts = append(parts, "networks "+show.Clean(strings.Join(t.Networks, " ")))
+	if t := c.Diagnosis.Attributes; t.Networks != nil {
+		parts = append(parts, "networks "+format.EscapeSentence(strings.Join(t.Networks, " ")))
 	}
-	if c.Exam.Shared.Total > 0 {
-		parts = append(parts, text.Size(c.Exam.Shared.Total)+" in /dev/shm")
+	if c.Diagnosis.DevShm.Total > 0 {
+		parts = append(parts, text.FormatBytes(c.Diagnosis.DevShm.Total)+" in /dev/shm")
 	}
-	if c.Exam.Offer != "" {
-		offer, why, _ := strings.Cut(c.Exam.Offer, " ")
-		parts = append(parts, "the program is offered "+job.Offer(offer).Words()+" "+show.Clean(why))
+	if c.Diagnosis.PMIOffer != "" {
+		offer, why, _ := strings.Cut(c.Diagnosis.PMIOffer, " ")
+		parts = append(parts, "the program is offered "+job.PMIOffer(offer).Description()+" "+format.EscapeSentence(why))
 	}
 	if c.Local {
 		parts = append(parts, "this machine")
 	}
-	if jobs := len(c.Page.Claims); jobs > 0 {
+	if jobs := len(c.Ledger.Claims); jobs > 0 {
 		parts = append(parts, text.Count(jobs, "job")+" on it")
 	}
-	if most := c.Exam.Rules.Most; c.Exam.Rules.Barred == "" && most >= 0 && most < len(c.Probe.Topology.Cores) {
+	if most := c.Diagnosis.Rules.MaxRanks; c.Diagnosis.Rules.Forbidden == "" && most >= 0 && most < len(c.Probe.Topology.Cores) {
 		parts = append(parts, "at most "+text.Count(most, "rank")+" at a time (its administrator's maxproc)")
 	}
-	if c.Page.Where != "" && c.Page.Err == "" && c.Exam.Ledger.Err == "" { // else a finding says why there are no claims
+	if c.Ledger.Path != "" && c.Ledger.Err == "" && c.Diagnosis.Ledger.Err == "" { // else a finding says why there are no claims
 		// The name behind it has the machine's identity in it, and hosts that are alike are told together.
-		parts = append(parts, "claims in "+show.Word(path.Dir(c.Page.Where)))
+		parts = append(parts, "claims in "+format.EscapeField(path.Dir(c.Ledger.Path)))
 	}
 	return strings.Join(parts, ", ")
 }
 
-// cpus tells cores, and threads if there are more of them.
-func cpus(c job.Checkup) string {
+// describeCPUs tells cores, and threads if there are more of them.
+func describeCPUs(c job.HostDiagnosis) string {
 	cores, threads := len(c.Probe.Topology.Cores), 0
 	for _, core := range c.Probe.Topology.Cores {
 		threads += len(core.CPUs)
@@ -155,8 +155,8 @@ func cpus(c job.Checkup) string {
 	return words
 }
 
-// sum is the last line.
-func (r Report) sum() string {
+// summaryLine is the last line.
+func (r Report) summaryLine() string {
 	failures, warnings, down := 0, 0, 0
 	for _, f := range r.Findings {
 		switch f.Level {
@@ -178,8 +178,8 @@ func (r Report) sum() string {
 		text.Count(failures, "failure"), text.Count(warnings, "warning"))
 }
 
-// A host is one of the report, as programs read it.
-type host struct {
+// A jsonHost is one of the report, as programs read it.
+type jsonHost struct {
 	Host       string   `json:"host"`
 	Reached    bool     `json:"reached"`
 	Hostname   string   `json:"hostname,omitempty"`
@@ -203,26 +203,26 @@ type host struct {
 
 // JSON is the report for programs, on one line.
 func (r Report) JSON() string {
-	list := []host{}
+	list := []jsonHost{}
 	for _, c := range r.Hosts {
-		t := c.Exam.Traits
-		list = append(list, host{
-			Speed: t.Speed, Quality: string(t.Quality), Networks: t.Networks, NetSpeed: t.NetSpeed, CPUModel: t.CPUModel, GPUModels: t.GPUModels,
+		t := c.Diagnosis.Attributes
+		list = append(list, jsonHost{
+			Speed: t.Speed, Quality: string(t.SpeedQuality), Networks: t.Networks, NetSpeed: t.NetSpeed, CPUModel: t.CPUModel, GPUModels: t.GPUModels,
 			Host: c.Node, Reached: c.Failure.Text == "", Hostname: c.Probe.Hostname, Arch: c.Probe.Arch,
-			Address: c.Exam.Address, MTU: c.Exam.MTU, Cores: len(c.Probe.Topology.Cores),
-			Memory: c.Probe.Memory.Total, Shared: c.Exam.Shared.Total,
-			Login: c.Login.Seconds(), ClockAhead: c.Skew.Seconds(), Jobs: len(c.Page.Claims), Ledger: c.Page.Where,
+			Address: c.Diagnosis.Address, MTU: c.Diagnosis.MTU, Cores: len(c.Probe.Topology.Cores),
+			Memory: c.Probe.Memory.Total, Shared: c.Diagnosis.DevShm.Total,
+			Login: c.Login.Seconds(), ClockAhead: c.Skew.Seconds(), Jobs: len(c.Ledger.Claims), Ledger: c.Ledger.Path,
 		})
 	}
 	text, err := json.Marshal(struct {
-		Version  int       `json:"version"`
-		Verdict  Level     `json:"verdict"`
-		Hosts    []host    `json:"hosts"`
-		Findings []Finding `json:"findings"`
-		Next     string    `json:"next,omitempty"`
-	}{1, r.Worst(), list, append([]Finding{}, r.Findings...), r.Next})
+		Version  int        `json:"version"`
+		Verdict  Severity   `json:"verdict"`
+		Hosts    []jsonHost `json:"hosts"`
+		Findings []Finding  `json:"findings"`
+		Next     string     `json:"next,omitempty"`
+	}{1, r.WorstLevel(), list, append([]Finding{}, r.Findings...), r.Next})
 	if err != nil { // there is nothing in it that could fail
 		panic(err)
 	}
-	return string(show.JSON(text)) + "\n"
+	return string(format.EscapeJSON(text)) + "\n"
 }

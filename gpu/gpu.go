@@ -45,24 +45,24 @@ type GPU struct {
 	Driver  string `json:"driver,omitempty"`
 }
 
-// Offered are the GPUs that ranks can get: those of the vendor of which there are most. A
+// OfBestVendor are the GPUs that ranks can get: those of the vendor of which there are most. A
 // program is built for one vendor, and the other GPU of such a node is mostly there for
 // its screen.
-func Offered(all []GPU) []GPU {
+func OfBestVendor(all []GPU) []GPU {
 	var most []GPU
 	for _, v := range vendors {
-		if mine := of(v, all); len(mine) > len(most) {
+		if mine := ofVendor(v, all); len(mine) > len(most) {
 			most = mine
 		}
 	}
 	return most
 }
 
-func of(v Vendor, all []GPU) []GPU {
-	return keep(all, func(g GPU) bool { return g.Vendor == v })
+func ofVendor(v Vendor, all []GPU) []GPU {
+	return filterGPUs(all, func(g GPU) bool { return g.Vendor == v })
 }
 
-func keep(all []GPU, which func(GPU) bool) []GPU {
+func filterGPUs(all []GPU, which func(GPU) bool) []GPU {
 	var kept []GPU
 	for _, g := range all {
 		if which(g) {
@@ -72,17 +72,17 @@ func keep(all []GPU, which func(GPU) bool) []GPU {
 	return kept
 }
 
-// Without drops those that have one of these addresses.
-func Without(all []GPU, addresses []string) []GPU {
-	return keep(all, func(g GPU) bool { return !slices.Contains(addresses, g.Address) })
+// WithoutAddresses drops those that have one of these addresses.
+func WithoutAddresses(all []GPU, addresses []string) []GPU {
+	return filterGPUs(all, func(g GPU) bool { return !slices.Contains(addresses, g.Address) })
 }
 
-// Numbered keeps those GPUs whose index is in a list of numbers such as "0,2-3"; an empty list keeps all.
-func Numbered(all []GPU, list string) []GPU {
+// WithIndices keeps those GPUs whose index is in a list of numbers such as "0,2-3"; an empty list keeps all.
+func WithIndices(all []GPU, list string) []GPU {
 	if list == "" {
 		return all
 	}
-	return keep(all, func(g GPU) bool {
+	return filterGPUs(all, func(g GPU) bool {
 		return slices.ContainsFunc(strings.Split(list, ","), func(part string) bool {
 			low, high, isRange := strings.Cut(part, "-")
 			if !isRange {
@@ -104,10 +104,10 @@ func Addresses(gpus []GPU) []string {
 	return addresses
 }
 
-// Pick chooses n GPUs for a rank whose CPUs are not chosen yet: the first, in their own
+// ChooseForRank chooses n GPUs for a rank whose CPUs are not chosen yet: the first, in their own
 // order, beside which there is room for it, and if there is none the first; then such as
 // are attached to the same memory. There are n at least.
-func Pick(free []GPU, n int, room func(numa int) bool) []GPU {
+func ChooseForRank(free []GPU, n int, room func(numa int) bool) []GPU {
 	first := max(0, slices.IndexFunc(free, func(g GPU) bool { return room(g.NUMA) }))
 	picked := []GPU{free[first]}
 	for _, near := range []bool{true, false} {
@@ -117,19 +117,19 @@ func Pick(free []GPU, n int, room func(numa int) bool) []GPU {
 			}
 		}
 	}
-	return ordered(picked)
+	return sortByRuntimeOrder(picked)
 }
 
-// A Want is what a rank whose CPUs are chosen wants: so many GPUs, near these memory
+// A Demand is what a rank whose CPUs are chosen wants: so many GPUs, near these memory
 // nodes.
-type Want struct {
+type Demand struct {
 	N    int
 	NUMA []int
 }
 
-// Near deals GPUs to the ranks of a node, in their order: to each first those that are near
+// AssignNear deals GPUs to the ranks of a node, in their order: to each first those that are near
 // its CPUs, and when all have these, the rest. There are as many as are wanted, at least.
-func Near(free []GPU, wants []Want) [][]GPU {
+func AssignNear(free []GPU, wants []Demand) [][]GPU {
 	dealt := make([][]GPU, len(wants))
 	left := slices.Clone(free)
 	for _, near := range []bool{true, false} {
@@ -144,19 +144,19 @@ func Near(free []GPU, wants []Want) [][]GPU {
 		}
 	}
 	for i := range dealt {
-		dealt[i] = ordered(dealt[i])
+		dealt[i] = sortByRuntimeOrder(dealt[i])
 	}
 	return dealt
 }
 
-// ordered sorts GPUs of one vendor as their runtime counts them.
-func ordered(gpus []GPU) []GPU {
+// sortByRuntimeOrder sorts GPUs of one vendor as their runtime counts them.
+func sortByRuntimeOrder(gpus []GPU) []GPU {
 	slices.SortFunc(gpus, func(a, b GPU) int { return cmp.Compare(a.Index, b.Index) })
 	return gpus
 }
 
-// Text names GPUs of one vendor for people: "0,2 (nvidia)"; empty: none.
-func Text(gpus []GPU) string {
+// FormatGPUs names GPUs of one vendor for people: "0,2 (nvidia)"; empty: none.
+func FormatGPUs(gpus []GPU) string {
 	if len(gpus) == 0 {
 		return ""
 	}
@@ -164,10 +164,10 @@ func Text(gpus []GPU) string {
 	for _, g := range gpus {
 		numbers = append(numbers, g.Index)
 	}
-	return list(numbers) + " (" + string(gpus[0].Vendor) + ")"
+	return joinNumbers(numbers) + " (" + string(gpus[0].Vendor) + ")"
 }
 
-func list(numbers []int) string {
+func joinNumbers(numbers []int) string {
 	words := make([]string, len(numbers))
 	for i, n := range numbers {
 		words[i] = strconv.Itoa(n)

@@ -10,17 +10,17 @@ import (
 	"remshell/test/pintest"
 )
 
-// everything lets every device be opened.
-func everything(string) bool { return true }
+// mayOpenAll lets every device be opened.
+func mayOpenAll(string) bool { return true }
 
-// all reads the GPUs of a captured node.
-func all(t *testing.T, name string) []gpu.GPU {
+// capturedGPUs reads the GPUs of a captured node.
+func capturedGPUs(t *testing.T, name string) []gpu.GPU {
 	t.Helper()
-	return gpu.Read(pintest.Root(t, "../testdata/nodes", name), everything).GPUs
+	return gpu.Read(pintest.CapturedRoot(t, "../testdata/nodes", name), mayOpenAll).GPUs
 }
 
-// told writes GPUs as "nvidia 0 1b:00.0 numa 0", with tiles.
-func told(gpus []gpu.GPU) string {
+// describeGPUs writes GPUs as "nvidia 0 1b:00.0 numa 0", with tiles.
+func describeGPUs(gpus []gpu.GPU) string {
 	var lines []string
 	for _, g := range gpus {
 		line := fmt.Sprintf("%s %d %s numa %d %s", g.Vendor, g.Index, g.Address, g.NUMA, g.Driver)
@@ -69,7 +69,7 @@ nvidia 1 0000:65:00.0 numa 0 nvidia
 nvidia 2 10000:01:00.0 numa 1 nvidia
 amd 0 0000:0a:00.0 numa 0 amdgpu`},
 	} {
-		if got := told(all(t, test.name)); got != strings.TrimPrefix(test.want, "\n") {
+		if got := describeGPUs(capturedGPUs(t, test.name)); got != strings.TrimPrefix(test.want, "\n") {
 			t.Errorf("%s:\n%s\nwant%s", test.name, got, test.want)
 		}
 	}
@@ -87,27 +87,27 @@ func TestBarredDevices(t *testing.T) {
 		{"gpu-arc", "dev/dri/renderD129", "", 1},
 		{"gpu-max-3", "dev/dri/renderD128", "2a=0 8a=1", 1},
 	} {
-		found := gpu.Read(pintest.Root(t, "../testdata/nodes", test.name), func(name string) bool {
+		found := gpu.Read(pintest.CapturedRoot(t, "../testdata/nodes", test.name), func(name string) bool {
 			return !slices.Contains(strings.Fields(test.barred), name)
 		})
 		var got []string
 		for _, g := range found.GPUs {
 			got = append(got, fmt.Sprintf("%s=%d", g.Address[5:7], g.Index))
 		}
-		if text := strings.Join(got, " "); text != test.want || found.Barred != test.left {
-			t.Errorf("%s without %s: %s, %d barred; want %s, %d", test.name, test.barred, text, found.Barred, test.want, test.left)
+		if text := strings.Join(got, " "); text != test.want || found.Withheld != test.left {
+			t.Errorf("%s without %s: %s, %d barred; want %s, %d", test.name, test.barred, text, found.Withheld, test.want, test.left)
 		}
 	}
 }
 
 func TestOffered(t *testing.T) {
 	for name, want := range map[string]string{"gpu-mixed": "0,1,2 (nvidia)", "gpu-arc": "1 (intel)", "gpu-amd-4": "0,1,3,4 (amd)", "vm-2": ""} {
-		if got := gpu.Text(gpu.Offered(all(t, name))); got != want {
+		if got := gpu.FormatGPUs(gpu.OfBestVendor(capturedGPUs(t, name))); got != want {
 			t.Errorf("%s: %s; want %s", name, got, want)
 		}
 	}
-	two := append(all(t, "gpu-arc"), all(t, "gpu-vm-2")[:1]...)
-	if got := gpu.Text(gpu.Offered(two)); got != "0 (nvidia)" {
+	two := append(capturedGPUs(t, "gpu-arc"), capturedGPUs(t, "gpu-vm-2")[:1]...)
+	if got := gpu.FormatGPUs(gpu.OfBestVendor(two)); got != "0 (nvidia)" {
 		t.Errorf("one of each: %s", got)
 	}
 }
@@ -125,17 +125,17 @@ func TestVisible(t *testing.T) {
 		{"gpu-max-3", "COMPOSITE", "ZE_AFFINITY_MASK=1,2 ZE_ENABLE_PCI_ID_DEVICE_ORDER=1", []int{1, 2}},
 		{"gpu-dgx-8", "", "", nil},
 	} {
-		have := all(t, test.name)
+		have := capturedGPUs(t, test.name)
 		var mine []gpu.GPU
 		for _, i := range test.take {
 			mine = append(mine, have[i])
 		}
-		got := strings.Join(gpu.Visible(mine, func(string) string { return test.env }), " ")
+		got := strings.Join(gpu.VisibleEnv(mine, func(string) string { return test.env }), " ")
 		if got != test.want {
 			t.Errorf("%s %v: %s; want %s", test.name, test.take, got, test.want)
 		}
 	}
-	for _, assignment := range gpu.Hidden() {
+	for _, assignment := range gpu.HiddenEnv() {
 		if name, _, _ := strings.Cut(assignment, "="); !slices.Contains(gpu.Variables, name) {
 			t.Errorf("%s is not among those that a rank has from nowhere else", name)
 		}
@@ -168,7 +168,7 @@ func TestAllowed(t *testing.T) {
 		{"gpu-max-3", "ZE_AFFINITY_MASK=-1", ""},
 		{"gpu-mixed", "CUDA_VISIBLE_DEVICES=", "0 (amd)"},
 	} {
-		root := pintest.Root(t, "../testdata/nodes", test.name)
+		root := pintest.CapturedRoot(t, "../testdata/nodes", test.name)
 		value := func(name string) (string, bool) {
 			rest, there := " "+test.env, false
 			if _, rest, there = strings.Cut(rest, " "+name+"="); !there {
@@ -179,15 +179,15 @@ func TestAllowed(t *testing.T) {
 			}
 			return rest, true
 		}
-		left := gpu.Allowed(gpu.Read(root, everything).GPUs, value, func(g gpu.GPU) string { return gpu.UUID(root, g) })
-		if got := gpu.Text(left); got != test.want {
+		left := gpu.AllowedByEnv(gpu.Read(root, mayOpenAll).GPUs, value, func(g gpu.GPU) string { return gpu.UUID(root, g) })
+		if got := gpu.FormatGPUs(left); got != test.want {
 			t.Errorf("%s with %s: %s; want %s", test.name, test.env, got, test.want)
 		}
 	}
 }
 
 func TestPick(t *testing.T) {
-	dgx, vm := all(t, "gpu-dgx-8"), all(t, "gpu-vm-2")
+	dgx, vm := capturedGPUs(t, "gpu-dgx-8"), capturedGPUs(t, "gpu-vm-2")
 	on := func(nodes ...int) func(int) bool { return func(n int) bool { return slices.Contains(nodes, n) } }
 	woven := []gpu.GPU{dgx[0], dgx[4], dgx[1], dgx[5]}
 	for _, test := range []struct {
@@ -205,30 +205,30 @@ func TestPick(t *testing.T) {
 		{woven, 3, on(0, 1), "0,1,4"},
 		{vm, 2, on(), "0,1"},
 	} {
-		if got, _, _ := strings.Cut(gpu.Text(gpu.Pick(test.free, test.n, test.room)), " "); got != test.want {
-			t.Errorf("%d of %s: %s; want %s", test.n, gpu.Text(test.free), got, test.want)
+		if got, _, _ := strings.Cut(gpu.FormatGPUs(gpu.ChooseForRank(test.free, test.n, test.room)), " "); got != test.want {
+			t.Errorf("%d of %s: %s; want %s", test.n, gpu.FormatGPUs(test.free), got, test.want)
 		}
 	}
 }
 
 func TestNear(t *testing.T) {
-	dgx, vm := all(t, "gpu-dgx-8"), all(t, "gpu-vm-2")
+	dgx, vm := capturedGPUs(t, "gpu-dgx-8"), capturedGPUs(t, "gpu-vm-2")
 	for _, test := range []struct {
 		free  []gpu.GPU
-		wants []gpu.Want
+		wants []gpu.Demand
 		want  string
 	}{
-		{dgx, []gpu.Want{{N: 1, NUMA: []int{0}}, {N: 1, NUMA: []int{1}}, {N: 1, NUMA: []int{0}}}, "0 | 4 | 1"},
-		{dgx, []gpu.Want{{N: 2, NUMA: []int{1}}, {}, {N: 2, NUMA: []int{0, 1}}}, "4,5 |  | 0,1"},
+		{dgx, []gpu.Demand{{N: 1, NUMA: []int{0}}, {N: 1, NUMA: []int{1}}, {N: 1, NUMA: []int{0}}}, "0 | 4 | 1"},
+		{dgx, []gpu.Demand{{N: 2, NUMA: []int{1}}, {}, {N: 2, NUMA: []int{0, 1}}}, "4,5 |  | 0,1"},
 		// Who has nothing near him does not take what is near the next.
-		{dgx[3:5], []gpu.Want{{N: 1}, {N: 1, NUMA: []int{0}}}, "4 | 3"},
-		{dgx[3:], []gpu.Want{{N: 2, NUMA: []int{0}}, {N: 1, NUMA: []int{1}}}, "3,5 | 4"},
-		{vm, []gpu.Want{{N: 1, NUMA: []int{0}}, {N: 1}}, "0 | 1"},
+		{dgx[3:5], []gpu.Demand{{N: 1}, {N: 1, NUMA: []int{0}}}, "4 | 3"},
+		{dgx[3:], []gpu.Demand{{N: 2, NUMA: []int{0}}, {N: 1, NUMA: []int{1}}}, "3,5 | 4"},
+		{vm, []gpu.Demand{{N: 1, NUMA: []int{0}}, {N: 1}}, "0 | 1"},
 	} {
 		var got []string
 		seen := make(map[string]bool)
-		for _, gpus := range gpu.Near(test.free, test.wants) {
-			text, _, _ := strings.Cut(gpu.Text(gpus), " ")
+		for _, gpus := range gpu.AssignNear(test.free, test.wants) {
+			text, _, _ := strings.Cut(gpu.FormatGPUs(gpus), " ")
 			got = append(got, text)
 			for _, address := range gpu.Addresses(gpus) {
 				if seen[address] {
@@ -247,7 +247,7 @@ func TestNear(t *testing.T) {
 func TestNumbered(t *testing.T) {
 	all := []gpu.GPU{{Vendor: gpu.NVIDIA, Index: 0}, {Vendor: gpu.NVIDIA, Index: 1}, {Vendor: gpu.NVIDIA, Index: 2}, {Vendor: gpu.NVIDIA, Index: 10}}
 	for list, want := range map[string]string{"": "0,1,2,10 (nvidia)", "1": "1 (nvidia)", "10,0-1": "0,1,10 (nvidia)", "3-9": "", "2-1": "", "x": ""} {
-		if got := gpu.Text(gpu.Numbered(all, list)); got != want {
+		if got := gpu.FormatGPUs(gpu.WithIndices(all, list)); got != want {
 			t.Errorf("%q: %s; want %s", list, got, want)
 		}
 	}

@@ -14,26 +14,26 @@ import (
 // waits for this, and most nodes have no GPU: so the folders of the few drivers are asked
 // who is bound to them, and not each of hundreds of devices for its driver.
 
-// A Finding is what Read has found.
-type Finding struct {
-	GPUs   []GPU // that may be used, vendor by vendor
-	Barred int   // those beside them whose device this process may not open
+// A Detection is what Read has found.
+type Detection struct {
+	GPUs     []GPU // that may be used, vendor by vendor
+	Withheld int   // those beside them whose device this process may not open
 }
 
 // Read finds the GPUs below root, "/" of a node. mayOpen says of a device file, "dev/nvidia0",
 // whether this process may open it: what a container or control group withholds, and what
 // belongs to a group that the user is not in, is neither seen nor counted by a runtime.
-func Read(root fs.FS, mayOpen func(name string) bool) Finding {
-	t := busTree{root, mayOpen}
-	var f Finding
-	for _, of := range []func() Finding{t.nvidia, t.amd, t.intel} {
+func Read(root fs.FS, mayOpen func(name string) bool) Detection {
+	t := sysfsTree{root, mayOpen}
+	var f Detection
+	for _, of := range []func() Detection{t.readNVIDIA, t.readAMD, t.readIntel} {
 		part := of()
-		f.GPUs, f.Barred = append(f.GPUs, part.GPUs...), f.Barred+part.Barred
+		f.GPUs, f.Withheld = append(f.GPUs, part.GPUs...), f.Withheld+part.Withheld
 	}
 	return f
 }
 
-type busTree struct {
+type sysfsTree struct {
 	fs.FS
 	mayOpen func(name string) bool
 }
@@ -47,8 +47,8 @@ type device struct {
 	numa    int
 }
 
-// bound lists the devices of a driver, by address.
-func (t busTree) bound(driver string) []device {
+// devicesOf lists the devices of a driver, by address.
+func (t sysfsTree) devicesOf(driver string) []device {
 	folder := path.Join("sys/bus/pci/drivers", driver)
 	entries, _ := fs.ReadDir(t.FS, folder)
 	var devices []device
@@ -57,12 +57,12 @@ func (t busTree) bound(driver string) []device {
 			continue // module, bind, new_id
 		}
 		dir := path.Join(folder, e.Name())
-		d := device{dir: dir, address: e.Name(), driver: driver, class: t.line(dir + "/class"), numa: -1}
+		d := device{dir: dir, address: e.Name(), driver: driver, class: t.firstLine(dir + "/class"), numa: -1}
 		d.class = d.class[:min(len(d.class), len("0x0302"))]
-		if n, err := strconv.Atoi(t.line(dir + "/numa_node")); err == nil {
+		if n, err := strconv.Atoi(t.firstLine(dir + "/numa_node")); err == nil {
 			d.numa = max(-1, n)
 		}
-		if computes(d.class) {
+		if isGPUClass(d.class) {
 			devices = append(devices, d)
 		}
 	}
@@ -70,9 +70,9 @@ func (t busTree) bound(driver string) []device {
 	return devices
 }
 
-// computes reports whether a class is that of GPUs. The driver tells them from the sound
+// isGPUClass reports whether a class is that of GPUs. The driver tells them from the sound
 // and USB functions of the same card.
-func computes(class string) bool {
+func isGPUClass(class string) bool {
 	return slices.Contains([]string{"0x0300", "0x0302", "0x0380", "0x1200"}, class)
 }
 
@@ -84,33 +84,33 @@ func compareAddress(a, b string) int {
 	return cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(a, b))
 }
 
-// line is the first line of a file, "" if there is none.
-func (t busTree) line(name string) string {
+// firstLine is the first line of a file, "" if there is none.
+func (t sysfsTree) firstLine(name string) string {
 	text, _ := fs.ReadFile(t.FS, name)
 	line, _, _ := strings.Cut(string(text), "\n")
 	return strings.TrimSpace(line)
 }
 
-func (d device) gpu(v Vendor, index int) GPU {
+func (d device) toGPU(v Vendor, index int) GPU {
 	return GPU{Vendor: v, Index: index, Address: d.address, NUMA: d.numa, Driver: d.driver}
 }
 
-// nvidia counts by the order on the bus. The driver tells which device file a GPU has.
-func (t busTree) nvidia() (f Finding) {
-	devices := t.bound("nvidia")
+// readNVIDIA counts by the order on the bus. The driver tells which device file a GPU has.
+func (t sysfsTree) readNVIDIA() (f Detection) {
+	devices := t.devicesOf("nvidia")
 	if len(devices) == 0 {
 		return f
 	}
 	_, err := fs.Stat(t.FS, nvidiaFolder)
 	for _, d := range devices {
 		if err == nil {
-			minor := field(t.text(nvidiaFolder+"/"+d.address+"/information"), "Device Minor:")
+			minor := fieldAfter(t.readText(nvidiaFolder+"/"+d.address+"/information"), "Device Minor:")
 			if minor == "" || !t.mayOpen("dev/nvidia"+minor) {
-				f.Barred++
+				f.Withheld++
 				continue
 			}
 		}
-		f.GPUs = append(f.GPUs, d.gpu(NVIDIA, len(f.GPUs)))
+		f.GPUs = append(f.GPUs, d.toGPU(NVIDIA, len(f.GPUs)))
 	}
 	return f
 }
@@ -120,15 +120,15 @@ const nvidiaFolder = "proc/driver/nvidia/gpus"
 // UUID is the name of a GPU that does not depend on any order, as its vendor's variable takes
 // it; "" if unknown.
 func UUID(root fs.FS, g GPU) string {
-	t := busTree{FS: root}
+	t := sysfsTree{FS: root}
 	switch g.Vendor {
 	case NVIDIA:
-		return field(t.text(nvidiaFolder+"/"+g.Address+"/information"), "GPU UUID:")
+		return fieldAfter(t.readText(nvidiaFolder+"/"+g.Address+"/information"), "GPU UUID:")
 	case AMD:
-		nodes := t.kfd()
+		nodes := t.kfdNodes()
 		i := slices.IndexFunc(nodes, func(n kfdNode) bool { return n.address == g.Address })
-		if i >= 0 && nodes[i].unique != 0 {
-			return fmt.Sprintf("GPU-%016X", nodes[i].unique)
+		if i >= 0 && nodes[i].uniqueID != 0 {
+			return fmt.Sprintf("GPU-%016X", nodes[i].uniqueID)
 		}
 	}
 	return ""
@@ -137,8 +137,8 @@ func UUID(root fs.FS, g GPU) string {
 // Model names the model of a GPU: as the driver of NVIDIA does, else by the numbers of the PCI function,
 // "pci-1002-74a1" (which-hosts.md 2.1); "" if unknown.
 func Model(root fs.FS, g GPU) string {
-	t := busTree{FS: root}
-	if name := field(t.text(nvidiaFolder+"/"+g.Address+"/information"), "Model:"); g.Vendor == NVIDIA && name != "" {
+	t := sysfsTree{FS: root}
+	if name := fieldAfter(t.readText(nvidiaFolder+"/"+g.Address+"/information"), "Model:"); g.Vendor == NVIDIA && name != "" {
 		return name
 	}
 	addresses := []string{g.Address}
@@ -147,7 +147,7 @@ func Model(root fs.FS, g GPU) string {
 	}
 	for _, address := range addresses {
 		dir := "sys/bus/pci/devices/" + address
-		vendor, device := strings.TrimPrefix(t.line(dir+"/vendor"), "0x"), strings.TrimPrefix(t.line(dir+"/device"), "0x")
+		vendor, device := strings.TrimPrefix(t.firstLine(dir+"/vendor"), "0x"), strings.TrimPrefix(t.firstLine(dir+"/device"), "0x")
 		if vendor != "" && device != "" {
 			return "pci-" + vendor + "-" + device
 		}
@@ -155,13 +155,13 @@ func Model(root fs.FS, g GPU) string {
 	return ""
 }
 
-func (t busTree) text(name string) string {
+func (t sysfsTree) readText(name string) string {
 	text, _ := fs.ReadFile(t.FS, name)
 	return string(text)
 }
 
-// field is what stands behind a word at the beginning of a line.
-func field(text, name string) string {
+// fieldAfter is what stands behind a word at the beginning of a line.
+func fieldAfter(text, name string) string {
 	for line := range strings.Lines(text) {
 		if value, ok := strings.CutPrefix(line, name); ok {
 			return strings.TrimSpace(value)
@@ -170,23 +170,23 @@ func field(text, name string) string {
 	return ""
 }
 
-// little is less memory, in bytes, than any GPU for computing has of its own. What firmware
+// minDeviceMemory is less memory, in bytes, than any GPU for computing has of its own. What firmware
 // sets aside for the graphics of a processor is mostly 512 MiB.
-const little = 2 << 30
+const minDeviceMemory = 2 << 30
 
-// amd counts as ROCm does: by the nodes of the kernel's KFD, in which order bus addresses may
+// readAMD counts as ROCm does: by the nodes of the kernel's KFD, in which order bus addresses may
 // well descend, without those that cannot be opened (libhsakmt, topology.c). Without KFD no
 // program can use them; then they are counted by the order on the bus.
-func (t busTree) amd() (f Finding) {
-	devices := t.bound("amdgpu")
+func (t sysfsTree) readAMD() (f Detection) {
+	devices := t.devicesOf("amdgpu")
 	if len(devices) == 0 {
 		return f
 	}
-	nodes := t.kfd()
+	nodes := t.kfdNodes()
 	if nodes == nil {
 		for i, d := range devices {
-			if !t.forScreens(d) {
-				f.GPUs = append(f.GPUs, d.gpu(AMD, i))
+			if !t.isIntegrated(d) {
+				f.GPUs = append(f.GPUs, d.toGPU(AMD, i))
 			}
 		}
 		return f
@@ -198,34 +198,34 @@ func (t busTree) amd() (f Finding) {
 			card := n.address[:len(n.address)-1] + "0"
 			i = slices.IndexFunc(devices, func(d device) bool { return d.address == card })
 		}
-		if n.render != "" && !t.mayOpen("dev/dri/renderD"+n.render) {
-			f.Barred++
+		if n.renderNode != "" && !t.mayOpen("dev/dri/renderD"+n.renderNode) {
+			f.Withheld++
 			continue
 		}
-		if i >= 0 && !t.forScreens(devices[i]) {
+		if i >= 0 && !t.isIntegrated(devices[i]) {
 			d := devices[i]
 			d.address = n.address
-			f.GPUs = append(f.GPUs, d.gpu(AMD, index))
+			f.GPUs = append(f.GPUs, d.toGPU(AMD, index))
 		}
 		index++
 	}
 	return f
 }
 
-// forScreens reports whether a GPU is one that comes with a processor.
-func (t busTree) forScreens(d device) bool {
-	own, err := strconv.ParseInt(t.line(d.dir+"/mem_info_vram_total"), 10, 64)
-	return d.class != "0x1200" && err == nil && own < little
+// isIntegrated reports whether a GPU is one that comes with a processor.
+func (t sysfsTree) isIntegrated(d device) bool {
+	own, err := strconv.ParseInt(t.firstLine(d.dir+"/mem_info_vram_total"), 10, 64)
+	return d.class != "0x1200" && err == nil && own < minDeviceMemory
 }
 
 // A kfdNode is a GPU among the nodes of KFD.
 type kfdNode struct {
-	address, render string
-	unique          uint64 // 0: unknown
+	address, renderNode string
+	uniqueID            uint64 // 0: unknown
 }
 
-// kfd lists the GPUs among the nodes, in their order; nil: there is no KFD.
-func (t busTree) kfd() []kfdNode {
+// kfdNodes lists the GPUs among the nodes, in their order; nil: there is no KFD.
+func (t sysfsTree) kfdNodes() []kfdNode {
 	const folder = "sys/class/kfd/kfd/topology/nodes"
 	entries, err := fs.ReadDir(t.FS, folder)
 	if err != nil {
@@ -240,41 +240,41 @@ func (t busTree) kfd() []kfdNode {
 	slices.Sort(numbers)
 	nodes := []kfdNode{}
 	for _, n := range numbers {
-		text := t.text(fmt.Sprintf("%s/%d/properties", folder, n)) // not to be read where a control group withholds it
+		text := t.readText(fmt.Sprintf("%s/%d/properties", folder, n)) // not to be read where a control group withholds it
 		number := func(name string) int {
-			value, _ := strconv.Atoi(field(text, name+" "))
+			value, _ := strconv.Atoi(fieldAfter(text, name+" "))
 			return value
 		}
 		if number("simd_count") == 0 {
 			continue // processors
 		}
 		place := number("location_id")
-		unique, _ := strconv.ParseUint(field(text, "unique_id "), 10, 64)
+		unique, _ := strconv.ParseUint(fieldAfter(text, "unique_id "), 10, 64)
 		nodes = append(nodes, kfdNode{
-			address: fmt.Sprintf("%04x:%02x:%02x.%x", number("domain"), place>>8&0xff, place>>3&0x1f, place&7),
-			render:  field(text, "drm_render_minor "),
-			unique:  unique,
+			address:    fmt.Sprintf("%04x:%02x:%02x.%x", number("domain"), place>>8&0xff, place>>3&0x1f, place&7),
+			renderNode: fieldAfter(text, "drm_render_minor "),
+			uniqueID:   unique,
 		})
 	}
 	return nodes
 }
 
-// intel counts by the order on the bus: all of them, also those on bus 0, which come with a
+// readIntel counts by the order on the bus: all of them, also those on bus 0, which come with a
 // processor and are not for ranks.
-func (t busTree) intel() (f Finding) {
-	devices := append(t.bound("i915"), t.bound("xe")...)
+func (t sysfsTree) readIntel() (f Detection) {
+	devices := append(t.devicesOf("i915"), t.devicesOf("xe")...)
 	slices.SortFunc(devices, func(a, b device) int { return compareAddress(a.address, b.address) })
 	index, tile, several := 0, 0, false
 	for _, d := range devices {
 		inside := strings.Contains(d.address, ":00:")
-		if render := t.render(d); render != "" && !t.mayOpen("dev/dri/"+render) {
+		if render := t.renderNode(d); render != "" && !t.mayOpen("dev/dri/"+render) {
 			if !inside {
-				f.Barred++
+				f.Withheld++
 			}
 			continue
 		}
-		g := d.gpu(Intel, index)
-		tiles := t.tiles(d, inside)
+		g := d.toGPU(Intel, index)
+		tiles := t.countTiles(d, inside)
 		for range tiles {
 			g.Tiles = append(g.Tiles, tile)
 			tile++
@@ -293,8 +293,8 @@ func (t busTree) intel() (f Finding) {
 	return f
 }
 
-// render is the device file through which programs compute, renderD128; "": unknown.
-func (t busTree) render(d device) string {
+// renderNode is the device file through which programs compute, renderD128; "": unknown.
+func (t sysfsTree) renderNode(d device) string {
 	entries, _ := fs.ReadDir(t.FS, d.dir+"/drm")
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), "renderD") {
@@ -304,9 +304,9 @@ func (t busTree) render(d device) string {
 	return ""
 }
 
-// tiles counts the tiles of a card: driver xe has a folder for each, i915 one for each GT,
+// countTiles counts the tiles of a card: driver xe has a folder for each, i915 one for each GT,
 // which is the same on cards that are not inside of a processor.
-func (t busTree) tiles(d device, inside bool) int {
+func (t sysfsTree) countTiles(d device, inside bool) int {
 	folder, word := d.dir, "tile"
 	if d.driver == "i915" {
 		cards, _ := fs.ReadDir(t.FS, d.dir+"/drm")

@@ -25,12 +25,12 @@ var Variables = []string{
 	"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK",
 }
 
-// hierarchy says whether Intel's tiles are devices of their own.
-const hierarchy = "ZE_FLAT_DEVICE_HIERARCHY"
+// levelZeroHierarchy says whether Intel's tiles are devices of their own.
+const levelZeroHierarchy = "ZE_FLAT_DEVICE_HIERARCHY"
 
-// Visible lists the assignments that show a process these GPUs, of one vendor, and no others
+// VisibleEnv lists the assignments that show a process these GPUs, of one vendor, and no others
 // of it. value looks up what the process has in its environment; "" is nothing.
-func Visible(gpus []GPU, value func(name string) string) []string {
+func VisibleEnv(gpus []GPU, value func(name string) string) []string {
 	if len(gpus) == 0 {
 		return nil
 	}
@@ -40,48 +40,48 @@ func Visible(gpus []GPU, value func(name string) string) []string {
 	}
 	switch gpus[0].Vendor {
 	case NVIDIA:
-		return []string{"CUDA_VISIBLE_DEVICES=" + list(numbers), "CUDA_DEVICE_ORDER=PCI_BUS_ID"}
+		return []string{"CUDA_VISIBLE_DEVICES=" + joinNumbers(numbers), "CUDA_DEVICE_ORDER=PCI_BUS_ID"}
 	case AMD:
-		return []string{"ROCR_VISIBLE_DEVICES=" + list(numbers)}
+		return []string{"ROCR_VISIBLE_DEVICES=" + joinNumbers(numbers)}
 	}
 	order := "ZE_ENABLE_PCI_ID_DEVICE_ORDER=1"
-	if tiles == nil || strings.EqualFold(value(hierarchy), "COMPOSITE") {
-		return []string{"ZE_AFFINITY_MASK=" + list(numbers), order}
+	if tiles == nil || strings.EqualFold(value(levelZeroHierarchy), "COMPOSITE") {
+		return []string{"ZE_AFFINITY_MASK=" + joinNumbers(numbers), order}
 	}
-	vars := []string{"ZE_AFFINITY_MASK=" + list(tiles), order}
-	if value(hierarchy) == "" { // older runtimes take another for granted
-		vars = append(vars, hierarchy+"=FLAT")
+	vars := []string{"ZE_AFFINITY_MASK=" + joinNumbers(tiles), order}
+	if value(levelZeroHierarchy) == "" { // older runtimes take another for granted
+		vars = append(vars, levelZeroHierarchy+"=FLAT")
 	}
 	return vars
 }
 
-// Hidden are the assignments that show a process no GPU of any vendor. No runtime has a
+// HiddenEnv are the assignments that show a process no GPU of any vendor. No runtime has a
 // device of this number; an empty value would mean all of them to Level Zero.
-func Hidden() []string {
+func HiddenEnv() []string {
 	return []string{"CUDA_VISIBLE_DEVICES=-1", "ROCR_VISIBLE_DEVICES=-1", "ZE_AFFINITY_MASK=-1"}
 }
 
-// Allowed are those of a node's GPUs that the variables of our own environment let us see:
+// AllowedByEnv are those of a node's GPUs that the variables of our own environment let us see:
 // what a batch system, or the launch of which we are a rank, has given us. uuid finds the
 // name of a GPU that NVIDIA's and AMD's variables take as well, or the beginning of it; "" if
 // unknown. A word that means nothing ends a list, as CUDA and ROCm have it.
-func Allowed(all []GPU, value func(name string) (string, bool), uuid func(GPU) string) []GPU {
+func AllowedByEnv(all []GPU, value func(name string) (string, bool), uuid func(GPU) string) []GPU {
 	named := func(g GPU, _ int, word string) bool {
 		return word == strconv.Itoa(g.Index) || len(word) > len("GPU-") && strings.HasPrefix(uuid(g), word)
 	}
 	if text, set := value("CUDA_VISIBLE_DEVICES"); set {
-		all = limit(all, NVIDIA, text, named)
+		all = limitByList(all, NVIDIA, text, named)
 	}
 	if text, set := value("ROCR_VISIBLE_DEVICES"); set {
-		all = limit(all, AMD, strings.ToUpper(text), named)
+		all = limitByList(all, AMD, strings.ToUpper(text), named)
 	}
 	if text, set := value("HIP_VISIBLE_DEVICES"); set { // counts what is left
-		all = limit(all, AMD, text, func(_ GPU, at int, word string) bool { return word == strconv.Itoa(at) })
+		all = limitByList(all, AMD, text, func(_ GPU, at int, word string) bool { return word == strconv.Itoa(at) })
 	}
 	if text, _ := value("ZE_AFFINITY_MASK"); text != "" && text != "default" {
-		mode, _ := value(hierarchy)
+		mode, _ := value(levelZeroHierarchy)
 		flat := !strings.EqualFold(mode, "COMPOSITE")
-		all = limit(all, Intel, text, func(g GPU, _ int, word string) bool {
+		all = limitByList(all, Intel, text, func(g GPU, _ int, word string) bool {
 			word, _, _ = strings.Cut(word, ".") // a card of which a tile is left
 			number, err := strconv.Atoi(word)
 			if flat && g.Tiles != nil {
@@ -93,9 +93,9 @@ func Allowed(all []GPU, value func(name string) (string, bool), uuid func(GPU) s
 	return all
 }
 
-// limit keeps those GPUs of a vendor that a list means.
-func limit(all []GPU, v Vendor, text string, means func(g GPU, at int, word string) bool) []GPU {
-	mine := of(v, all)
+// limitByList keeps those GPUs of a vendor that a list means.
+func limitByList(all []GPU, v Vendor, text string, means func(g GPU, at int, word string) bool) []GPU {
+	mine := ofVendor(v, all)
 	shown := make(map[string]bool)
 	for word := range strings.SplitSeq(text, ",") {
 		word = strings.TrimSpace(word)
@@ -109,5 +109,5 @@ func limit(all []GPU, v Vendor, text string, means func(g GPU, at int, word stri
 			break
 		}
 	}
-	return keep(all, func(g GPU) bool { return g.Vendor != v || shown[g.Address] })
+	return filterGPUs(all, func(g GPU) bool { return g.Vendor != v || shown[g.Address] })
 }

@@ -26,8 +26,8 @@ func usable(t *testing.T) []int {
 	return cpus
 }
 
-// looks prints the mask and the policy of a rank, of a child of it, and its variables.
-const looks = `grep Cpus_allowed_list /proc/self/status
+// affinityScript prints the mask and the policy of a rank, of a child of it, and its variables.
+const affinityScript = `grep Cpus_allowed_list /proc/self/status
 (sh -c 'grep Cpus_allowed_list /proc/$$/status'; exit)
 cut -d " " -f 2 /proc/self/numa_maps | sort -u
 echo "$PSID_CPU_PINNING $__PINNING__ $MPIEXEC_BINDING"`
@@ -36,18 +36,18 @@ echo "$PSID_CPU_PINNING $__PINNING__ $MPIEXEC_BINDING"`
 func TestRanksAreBound(t *testing.T) {
 	cpus := usable(t)
 	first, last := cpus[:1], cpus[len(cpus)-1:]
-	k := newTalk(t)
+	k := newTestHelper(t)
 	k.prepareAs(func(m *wire.Prepare) {
-		m.Supervision.Report, m.Node.Slots = true, 2
+		m.Supervision.ReportBindings, m.Node.Slots = true, 2
 		m.Ranks[0].Slots, m.Ranks[0].CPUs, m.Ranks[0].Mems = []int{0}, first, []int{0}
 		m.Ranks[1].Slots, m.Ranks[1].Mems = []int{1}, []int{0}
 		m.Ranks[2].Slots, m.Ranks[2].CPUs = []int{1}, last
-	}, looks, looks, looks)
+	}, affinityScript, affinityScript, affinityScript)
 	before := threadMasks(t)
 	k.conn.Send(&wire.Start{})
 	var exits int
 	for started := 0; started < 3 || exits < 3; {
-		switch m := k.next().(type) {
+		switch m := k.nextMessage().(type) {
 		case *wire.Started:
 			started++
 			want := [][]int{first, nil, last}[m.Rank]
@@ -85,25 +85,25 @@ func TestTimersOfRanksThatShareCPUs(t *testing.T) {
 	const look = "cat /proc/self/timerslack_ns"
 	cpus := usable(t)
 	for _, test := range []struct {
-		offer job.Offer
+		offer job.PMIOffer
 		share bool
 		want  string
 	}{
-		{job.OfferBoth, true, "150000\n"}, {job.OfferPMIx, true, "150000\n"}, {job.OfferPMI1, true, "50000\n"}, {job.OfferBoth, false, "50000\n"},
+		{job.PMIOfferBoth, true, "150000\n"}, {job.PMIOfferPMIx, true, "150000\n"}, {job.PMIOfferPMI1, true, "50000\n"}, {job.PMIOfferBoth, false, "50000\n"},
 	} {
-		k := newTalk(t)
+		k := newTestHelper(t)
 		scripts := []string{look, look, look}
 		if !test.share {
 			scripts = scripts[:1]
 		}
 		k.prepareAs(func(m *wire.Prepare) {
 			for i := range m.Ranks {
-				m.Ranks[i].CPUs, m.Apps[i].PMI = cpus[:1], test.offer
+				m.Ranks[i].CPUs, m.Apps[i].PMIOffer = cpus[:1], test.offer
 			}
 		}, scripts...)
 		k.conn.Send(&wire.Start{})
 		for range scripts {
-			hear[*wire.Exited](k)
+			receive[*wire.Exited](k)
 		}
 		for rank := range scripts {
 			if k.out[rank] != test.want {
@@ -136,17 +136,17 @@ func threadMasks(t *testing.T) string {
 
 // A rank that cannot have its CPUs does not start (placement.md 7.7); the others may.
 func TestARankWithoutItsCPUsDoesNotStart(t *testing.T) {
-	k := newTalk(t)
+	k := newTestHelper(t)
 	k.prepareAs(func(m *wire.Prepare) {
 		m.Ranks[0].CPUs = []int{60000, 60001}
 		m.Ranks[1].CPUs = append(usable(t)[:1:1], 60000) // the kernel passes over what it does not know
 	}, "exit 1", "grep Cpus_allowed_list /proc/self/status")
 	k.conn.Send(&wire.Start{})
-	m := hear[*wire.Started](k)
+	m := receive[*wire.Started](k)
 	if m.Rank != 0 || m.Code != job.ExitInternal || m.Err != "cannot be bound to CPUs 60000-60001: invalid argument" || !strings.Contains(m.Hint, "--no-pin") {
 		t.Errorf("%+v", m)
 	}
-	if exit := hear[*wire.Exited](k).Exit; exit.Rank != 1 || exit.Code != 0 {
+	if exit := receive[*wire.Exited](k).Exit; exit.Rank != 1 || exit.Code != 0 {
 		t.Errorf("%+v", exit)
 	}
 	if want := fmt.Sprintf("Cpus_allowed_list:\t%d\n", usable(t)[0]); k.out[1] != want {
@@ -162,13 +162,13 @@ func TestAScriptIsBound(t *testing.T) {
 		t.Fatal(err)
 	}
 	cpu := usable(t)[0]
-	k := newTalk(t)
+	k := newTestHelper(t)
 	k.prepareAs(func(m *wire.Prepare) {
 		m.Apps[0].Argv = []string{script}
 		m.Ranks[0].CPUs = []int{cpu}
 	}, "")
 	k.conn.Send(&wire.Start{})
-	hear[*wire.Exited](k)
+	receive[*wire.Exited](k)
 	if want := fmt.Sprintf("Cpus_allowed_list:\t%d\n", cpu); k.out[0] != want {
 		t.Errorf("%q, want %q", k.out[0], want)
 	}

@@ -19,16 +19,16 @@ func liveHeap() int64 {
 	return int64(memory.HeapAlloc + memory.StackInuse)
 }
 
-// runGroup runs one group of one rank, which is over at once, to its end.
-func (k *talk) runGroup(ledger string, rank int) {
+// runRankGroup runs one group of one rank, which is over at once, to its end.
+func (k *testHelper) runRankGroup(ledger string, rank int) {
 	k.t.Helper()
 	name := fmt.Sprint("test.", rank)
-	k.conn.Send(&wire.Prepare{Job: "test", Group: wire.Group{Name: name, First: rank, Size: 1, Nodes: 1}, Node: wire.Member{Name: "here"},
-		Process: wire.Process{Umask: -1}, Claim: wire.Claim{Ledger: ledger, Most: -1},
+	k.conn.Send(&wire.Prepare{Job: "test", Group: wire.Group{Name: name, First: rank, Size: 1, NodeCount: 1}, Node: wire.GroupNode{Name: "here"},
+		Process: wire.Process{Umask: -1}, Claim: wire.Claim{Ledger: ledger, MaxProcs: -1},
 		Apps: []job.App{{Argv: []string{"/bin/true"}, Dir: "/"}}, Ranks: []job.RankPlan{{}}})
-	hear[*wire.Prepared](k)
+	receive[*wire.Prepared](k)
 	k.conn.Send(&wire.Start{Group: name})
-	if exit := hear[*wire.Exited](k).Exit; exit.Rank != rank || exit.Code != 0 {
+	if exit := receive[*wire.Exited](k).Exit; exit.Rank != rank || exit.Code != 0 {
 		k.t.Fatalf("rank %d: %+v", rank, exit)
 	}
 }
@@ -38,11 +38,11 @@ func (k *talk) runGroup(ledger string, rank int) {
 func TestGroupsWithoutEnd(t *testing.T) {
 	const groups, step = 600, 200
 	const most = 1 << 10 // bytes of each
-	k, ledger := newTalk(t), t.TempDir()
+	k, ledger := newTestHelper(t), t.TempDir()
 	k.start("exec sleep 1000")
 	var live []int64
 	for rank := 1; rank <= groups; rank++ {
-		k.runGroup(ledger, rank)
+		k.runRankGroup(ledger, rank)
 		if rank%step == 0 {
 			live = append(live, liveHeap())
 		}
@@ -50,10 +50,10 @@ func TestGroupsWithoutEnd(t *testing.T) {
 	if each := (live[len(live)-1] - live[0]) / (groups - step); each > most {
 		t.Errorf("%d bytes stay of each group; the heap after each third: %d", each, live)
 	}
-	k.conn.Send(&wire.Inspect{})
-	states := hear[*wire.States](k).Ranks
+	k.conn.Send(&wire.InspectRanks{})
+	states := receive[*wire.RankStates](k).Ranks
 	for rank, s := range states {
-		if over := s.Life == "over"; s.Rank != rank || over != (rank > 0) {
+		if over := s.Phase == "over"; s.Rank != rank || over != (rank > 0) {
 			t.Fatalf("state %d is %+v", rank, s)
 		}
 	}
@@ -67,11 +67,11 @@ func TestGroupsWithoutEnd(t *testing.T) {
 func TestOutputWithoutEnd(t *testing.T) {
 	const total, step = 64 << 20, 16 << 20 // bytes
 	const most = 4 << 20                   // bytes that the heap may grow by: more than a window, and less than a tenth
-	k := newTalk(t)
+	k := newTestHelper(t)
 	k.start(fmt.Sprintf("yes | head -c %d", total))
 	var live []int64
 	for taken := 0; taken < total; {
-		d := hear[*wire.Data](k)
+		d := receive[*wire.Data](k)
 		before := taken
 		taken += len(d.Bytes)
 		k.conn.Send(&wire.Credit{Rank: 0, Stream: wire.Stdout, Bytes: len(d.Bytes)})
@@ -81,7 +81,7 @@ func TestOutputWithoutEnd(t *testing.T) {
 			live = append(live, liveHeap())
 		}
 	}
-	if exit := hear[*wire.Exited](k).Exit; exit.Code != 0 {
+	if exit := receive[*wire.Exited](k).Exit; exit.Code != 0 {
 		t.Errorf("exit %+v", exit)
 	}
 	if grown := live[len(live)-1] - live[0]; grown > most {

@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 
 	"remshell/helper/rank"
-	"remshell/helper/uplink"
+	"remshell/helper/rpc"
 	"remshell/job"
 	"remshell/pmiserver"
 	"remshell/pmiserver/fence"
@@ -23,21 +23,21 @@ import (
 // A group is the ranks of this node that have one MPI_COMM_WORLD: those of the command
 // line, or those of one spawn.
 type group struct {
-	prepare *wire.Prepare
-	ranks   []*process
-	pmi     *pmiserver.Server
-	offers  map[int]*offering // by section
-	pmix    *rank.PMIx        // nil: no rank is offered it
-	pruned  atomic.Bool       // they are killed, since one of them could not be started
-	waits   [2]atomic.Bool    // mpiexec was told that one of them waits for all by PMI, or by PMIx
+	prepare           *wire.Prepare
+	ranks             []*rankProcess
+	pmi               *pmiserver.Server
+	pmiOffers         map[int]*pmiOffer // by section
+	pmix              *rank.PMIx        // nil: no rank is offered it
+	canceled          atomic.Bool       // they are killed, since one of them could not be started
+	fenceWaitReported [2]atomic.Bool    // mpiexec was told that one of them waits for all by PMI, or by PMIx
 
-	address    string   // that Member.Iface means, or what else peers reach the node by; empty: unknown
-	rendezvous string   // address and port where torch's ranks can meet; empty: nobody asked
-	reserved   *os.File // keeps that port free until the ranks start; nil: none
+	address          string   // that Member.Iface means, or what else peers reach the node by; empty: unknown
+	rendezvous       string   // address and port where torch's ranks can meet; empty: nobody asked
+	rendezvousSocket *os.File // keeps that port free until the ranks start; nil: none
 }
 
-// window is how many bytes of an output stream of a rank may be under way.
-func (g *group) window() int {
+// streamWindow is how many bytes of an output stream of a rank may be under way.
+func (g *group) streamWindow() int {
 	if g.prepare.Streams.Window > 0 {
 		return g.prepare.Streams.Window
 	}
@@ -46,23 +46,23 @@ func (g *group) window() int {
 
 // newGroup makes ready what Prepare asks for.
 func (s *session) newGroup(m *wire.Prepare) (*group, *rank.Error) {
-	g := &group{prepare: m, address: s.address(m), offers: make(map[int]*offering)}
-	confined, refused := rank.Confine(m.Process.Bounds)
+	g := &group{prepare: m, address: s.peerAddress(m), pmiOffers: make(map[int]*pmiOffer)}
+	confined, refused := rank.NewKernelLimits(m.Process.KernelLimits)
 	if refused != nil {
 		return nil, refused
 	}
 	for _, plan := range m.Ranks {
 		app := m.Apps[plan.App]
-		r := &process{group: g, number: m.Group.First + plan.Rank, plan: plan, command: rank.Command{Argv: app.Argv, Dir: app.Dir, Confined: confined}, born: make(chan struct{})}
+		r := &rankProcess{group: g, number: m.Group.First + plan.Rank, plan: plan, command: rank.Command{Argv: app.Argv, Dir: app.Dir, KernelLimits: confined}, announced: make(chan struct{})}
 		if slices.Contains(m.Streams.Stdin, plan.Rank) {
-			r.in = newStdinWriter(r.number, s.conn.Send)
+			r.stdin = newStdinWriter(r.number, s.conn.Send)
 		}
-		if r.command.Terminal = slices.Contains(m.Streams.PTY, plan.Rank); r.command.Terminal && r.in != nil {
-			r.in.last = rank.EndOfInput
+		if r.command.Terminal = slices.Contains(m.Streams.PTY, plan.Rank); r.command.Terminal && r.stdin != nil {
+			r.stdin.eofText = rank.EndOfInput
 		}
-		refused := s.locate(g, r, m.Process.Base, app)
-		if refused == nil && r.staged == "" {
-			refused = s.offer(g, r)
+		refused := s.locateProgram(g, r, m.Process.BaseEnv, app)
+		if refused == nil && r.stagedProgram == "" {
+			refused = s.detectPMI(g, r)
 		}
 		if refused != nil {
 			return nil, refused
@@ -74,7 +74,7 @@ func (s *session) newGroup(m *wire.Prepare) (*group, *rank.Error) {
 	}
 	g.pmi = s.newPMI(g)
 	if m.PMI.Port {
-		if refused := s.expect(g); refused != nil {
+		if refused := s.expectByPort(g); refused != nil {
 			return nil, refused
 		}
 	}
@@ -82,43 +82,43 @@ func (s *session) newGroup(m *wire.Prepare) (*group, *rank.Error) {
 	return g, nil
 }
 
-// locate finds the rank's directory, environment and program; the ranks of an app
+// locateProgram finds the rank's directory, environment and program; the ranks of an app
 // share them.
-func (s *session) locate(g *group, r *process, base job.Env, app job.App) *rank.Error {
+func (s *session) locateProgram(g *group, r *rankProcess, base job.Env, app job.App) *rank.Error {
 	for _, other := range g.ranks {
 		if other.plan.App == r.plan.App {
-			r.staged, r.command.Path, r.command.Dir, r.command.Env = other.staged, other.command.Path, other.command.Dir, other.command.Env
+			r.stagedProgram, r.command.Path, r.command.Dir, r.command.Env = other.stagedProgram, other.command.Path, other.command.Dir, other.command.Env
 			return nil
 		}
 	}
 	if !filepath.IsAbs(r.command.Dir) { // the login directory, as with the remote shells of old
-		r.command.Dir = filepath.Join(job.Value(s.sys.Environ, "HOME"), r.command.Dir)
+		r.command.Dir = filepath.Join(job.EnvValue(s.sys.Environ, "HOME"), r.command.Dir)
 	}
-	if refused := rank.Enterable(r.command.Dir); refused != nil {
+	if refused := rank.CheckWorkingDir(r.command.Dir); refused != nil {
 		return refused
 	}
 	tell := func(text string) { s.log.inform("%s", text) }
-	r.command.Env = rank.AppEnv(s.sys.Environ, rank.Existing(base, tell), rank.Existing(app.Env, tell), r.command.Dir)
-	if r.staged = app.Staged; r.staged != "" {
+	r.command.Env = rank.AppEnv(s.sys.Environ, rank.WithExistingDirs(base, tell), rank.WithExistingDirs(app.Env, tell), r.command.Dir)
+	if r.stagedProgram = app.StagedFile; r.stagedProgram != "" {
 		return nil // it is looked for when it has come
 	}
-	path, refused := rank.Locate(r.command.Argv[0], r.command.Dir, app.Path, rank.SearchPath(r.command.Env), app.Behind...)
+	path, refused := rank.FindProgram(r.command.Argv[0], r.command.Dir, app.SearchBefore, rank.SearchPath(r.command.Env), app.SearchAfter...)
 	r.command.Path = path
 	return refused
 }
 
-// add takes in the ranks of a group that starts; life numbers them from first.
-func (s *session) add(g *group, first int) {
+// addRanks takes in the ranks of a group that starts; life numbers them from first.
+func (s *session) addRanks(g *group, first int) {
 	for i, r := range g.ranks {
-		r.index = first + i
-		s.ranks[r.index], s.byRank[r.number] = r, r
+		r.lifecycleIndex = first + i
+		s.ranks[r.lifecycleIndex], s.byRank[r.number] = r, r
 	}
 }
 
 // endGroup notes that all ranks of a group are over. What a spawned group has claimed is free for
 // others then, such as the next one; the job's own claim stays until nothing of it is left here.
 func (s *session) endGroup(g *group) {
-	s.unexpect(g)
+	s.stopExpectingByPort(g)
 	s.removePMIx(g)
 	if g.prepare.Group.First > 0 {
 		s.claims.Release(g.prepare.Group.Name, func() {})
@@ -127,32 +127,32 @@ func (s *session) endGroup(g *group) {
 		delete(s.groups, g.prepare.Group.Name)
 	}
 	for _, r := range g.ranks {
-		r.awaitSilence(func() { s.tell(silentEvent{r}) })
+		r.awaitPipesClosed(func() { s.postEvent(pipesClosedEvent{r}) })
 	}
 }
 
-// retire keeps no more than a row of a rank that is over and whose pipes have ended, since a job
+// retireRank keeps no more than a row of a rank that is over and whose pipes have ended, since a job
 // may spawn for days. What ranks leave behind may write to their pipes until then.
-func (s *session) retire(r *process) {
-	delete(s.ranks, r.index)
+func (s *session) retireRank(r *rankProcess) {
+	delete(s.ranks, r.lifecycleIndex)
 	if s.byRank[r.number] == r {
 		s.byRank[r.number] = nil
 	}
 	if s.port != nil {
-		s.port.forget(r.group.pmi, r.plan.Rank)
+		s.port.removeRank(r.group.pmi, r.plan.Rank)
 	}
-	s.silent = append(s.silent, r.state(nil))
+	s.endedStates = append(s.endedStates, r.state(nil))
 }
 
-// prune lets no further rank of a group come up, and leads none to a happy end.
-func (s *session) prune(g *group) {
-	g.pruned.Store(true)
-	s.unexpect(g)
+// cancelGroup lets no further rank of a group come up, and leads none to a happy end.
+func (s *session) cancelGroup(g *group) {
+	g.canceled.Store(true)
+	s.stopExpectingByPort(g)
 	g.pmi.Freeze()
 }
 
-// errPruned is why a rank was not even tried.
-var errPruned = rank.Internal("another one of its group could not be started", "")
+// errGroupCanceled is why a rank was not even tried.
+var errGroupCanceled = rank.InternalError("another one of its group could not be started", "")
 
 // newPMI makes the server that answers a group's ranks on this node.
 func (s *session) newPMI(g *group) *pmiserver.Server {
@@ -162,45 +162,45 @@ func (s *session) newPMI(g *group) *pmiserver.Server {
 	for _, r := range m.Ranks {
 		info.Ranks = append(info.Ranks, r.Rank)
 	}
-	of := make(map[int]*process, len(g.ranks))
+	of := make(map[int]*rankProcess, len(g.ranks))
 	for _, r := range g.ranks {
 		of[r.plan.Rank] = r
 	}
 	info.AppNum = func(rank int) int { return of[rank].plan.App }
 	var others fence.Exchanger // nil: there is no other node
-	if m.Group.Nodes > 1 {
+	if m.Group.NodeCount > 1 {
 		others = s.fences
 	}
 	server := pmiserver.New(info, others)
 	server.Hosts = func(ctx context.Context) ([]string, []int, error) {
-		where, err := s.asked.Peers(ctx, m)
+		where, err := s.requests.Peers(ctx, m)
 		if err != nil {
 			return nil, nil, err
 		}
-		return where.Nodes, where.Of, nil
+		return where.Nodes, where.NodeOfRank, nil
 	}
 	if m.PMI.Trace {
-		server.Trace = func(rank int, line string) { s.trace(of[rank], line) }
+		server.Trace = func(rank int, line string) { s.tracePMI(of[rank], line) }
 	}
-	server.Names, server.Spawner = uplink.Names{Questions: s.asked}, uplink.Spawner{Questions: s.asked, Dir: func(rank int) string { return of[rank].command.Dir }}
+	server.Names, server.Spawner = rpc.Names{Requests: s.requests}, rpc.Spawner{Requests: s.requests, Dir: func(rank int) string { return of[rank].command.Dir }}
 	server.Abort = func(rank, code int, message string) {
-		s.trace(of[rank], strings.TrimRight(fmt.Sprintf("> KILL(%d) %s", code, transcript.Escape([]byte(message))), " "))
-		s.say(of[rank], &wire.PMI{Rank: m.Group.First + rank, Event: wire.PMIAborted, Code: code, Text: message})
+		s.tracePMI(of[rank], strings.TrimRight(fmt.Sprintf("> KILL(%d) %s", code, transcript.Escape([]byte(message))), " "))
+		s.sendPMI(of[rank], &wire.PMIReport{Rank: m.Group.First + rank, Event: wire.PMIAborted, Code: code, Text: message})
 	}
 	server.Broken = func(err error) {
 		text := err.Error()
 		if m.Group.First > 0 {
 			text = "spawned ranks: " + text
 		}
-		s.conn.Send(&wire.PMI{Rank: -1, Event: wire.PMIBroken, Text: text})
+		s.conn.Send(&wire.PMIReport{Rank: -1, Event: wire.PMIBarrierBroken, Text: text})
 	}
-	server.Entering = func(rank int) { s.waits(of[rank], byPMI) }
-	server.Aborting = func(rank int) { of[rank].pmiState.Store(int32(job.PMIAborted)) }
-	server.Changed = func(rank int, _, to pmiserver.State) {
+	server.BarrierEntered = func(rank int) { s.reportFenceWait(of[rank], protocolPMI) }
+	server.AbortRequested = func(rank int) { of[rank].pmiState.Store(int32(job.PMIAborted)) }
+	server.StateChanged = func(rank int, _, to pmiserver.State) {
 		switch to {
 		case pmiserver.Inited:
 			of[rank].pmiState.Store(int32(job.PMIOpen))
-			of[rank].spoken[byPMI].Store(true)
+			of[rank].initedBy[protocolPMI].Store(true)
 		case pmiserver.Finalized:
 			of[rank].pmiState.Store(int32(job.PMIFinalized))
 		}

@@ -45,15 +45,15 @@ type guard struct {
 // its own. Without it, one rank of /bin/true takes a twentieth longer (adr 7).
 const guardDelay = 2 * time.Millisecond
 
-// guardAgain is how often a look is taken at what ranks have left.
-const guardAgain = 100 * time.Millisecond
+// guardRecheck is how often a look is taken at what ranks have left.
+const guardRecheck = 100 * time.Millisecond
 
 // guardName is what a guard is called for ps, and for whoever kills all that is called mpiexec.
 const guardName = "remshell"
 
 // startGuard starts a guard, in a session of its own if ranks have one. It keeps a claim, if there is one, as long as it
 // lives.
-func (s *session) startGuard(held *ledger.Held) (guard, error) {
+func (s *session) startGuard(held *ledger.HeldClaim) (guard, error) {
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
 		return guard{}, err
@@ -68,97 +68,97 @@ func (s *session) startGuard(held *ledger.Held) (guard, error) {
 	defer unix.Close(null)
 	files := []uintptr{uintptr(fds[0]), uintptr(null), uintptr(null)}
 	if held != nil {
-		if claim, err := held.Dup(); err == nil { // else it was released meanwhile
+		if claim, err := held.DupFile(); err == nil { // else it was released meanwhile
 			defer unix.Close(claim)
 			files = append(files, uintptr(claim))
 		}
 	}
 	pid, err := syscall.ForkExec("/proc/self/exe", append([]string{guardName}, s.sys.Guard...), &syscall.ProcAttr{
-		Env: stage.Environ(), Files: files, Sys: &syscall.SysProcAttr{Setsid: s.apart, Setpgid: !s.apart},
+		Env: stage.GuardEnviron(), Files: files, Sys: &syscall.SysProcAttr{Setsid: s.leadSessions, Setpgid: !s.leadSessions},
 	})
 	if err != nil {
 		unix.Close(fds[1])
 		return guard{}, err
 	}
-	s.foreign.add(pid)
+	s.nonJob.addPID(pid)
 	return guard{pid, fds[1]}, nil
 }
 
-// release ends the guard: there is nothing left to guard.
-func (g *guard) release() {
+// kill ends the guard: there is nothing left to guard.
+func (g *guard) kill() {
 	if g.pid != 0 {
 		unix.Kill(g.pid, unix.SIGKILL)
-		g.forget()
+		g.closePipe()
 	}
 }
 
-// forget lets go of a guard that has ended. Its number may be that of another process then.
-func (g *guard) forget() {
+// closePipe lets go of a guard that has ended. Its number may be that of another process then.
+func (g *guard) closePipe() {
 	unix.Close(g.pipe)
 	*g = guard{}
 }
 
-// mindGuard starts the guard of a helper inside mpiexec if something of the job lives, and lets it go if nothing does: it
+// updateGuard starts the guard of a helper inside mpiexec if something of the job lives, and lets it go if nothing does: it
 // is a child of ours, and the job is over only when there is none.
-func (s *session) mindGuard() {
+func (s *session) updateGuard() {
 	switch {
 	case s.sys.Guard == nil:
-	case s.life.MayLive():
-		s.newGuard()
-	case s.life.Busy() && s.orphaned():
-		s.newGuard()
-		s.mindGuardIn(guardAgain) // the end of a child may be told to nobody but who has started it
+	case s.life.RankMayLive():
+		s.ensureGuard()
+	case s.life.Busy() && s.hasOrphans():
+		s.ensureGuard()
+		s.updateGuardAfter(guardRecheck) // the end of a child may be told to nobody but who has started it
 	default:
 		s.staging.Unlink()
-		s.guard.release()
+		s.guard.kill()
 	}
 }
 
-// mindGuardIn has it looked after in a while.
-func (s *session) mindGuardIn(while time.Duration) {
-	if s.minding == nil {
-		s.minding = time.AfterFunc(while, func() { s.tell(guardDue{}) })
+// updateGuardAfter has it looked after in a while.
+func (s *session) updateGuardAfter(while time.Duration) {
+	if s.guardTimer == nil {
+		s.guardTimer = time.AfterFunc(while, func() { s.postEvent(guardCheckDue{}) })
 		return
 	}
-	s.minding.Reset(while)
+	s.guardTimer.Reset(while)
 }
 
-// orphaned reports whether ranks have left processes.
-func (s *session) orphaned() bool {
-	return slices.ContainsFunc(proc.Orphans(), func(pid int) bool { return !s.foreign.has(pid) })
+// hasOrphans reports whether ranks have left processes.
+func (s *session) hasOrphans() bool {
+	return slices.ContainsFunc(proc.Orphans(), func(pid int) bool { return !s.nonJob.hasPID(pid) })
 }
 
-// newGuard starts a guard if there is none.
-func (s *session) newGuard() {
+// ensureGuard starts a guard if there is none.
+func (s *session) ensureGuard() {
 	if s.guard.pid != 0 {
 		return
 	}
 	var err error
-	if s.guard, err = s.startGuard(s.held); err != nil {
+	if s.guard, err = s.startGuard(s.heldClaim); err != nil {
 		s.log.warn("no guard: if mpiexec is killed, ranks may survive it: %v", err)
 	}
-	s.guard.tell(s.living()...)
+	s.guard.sendRanks(s.runningRanks()...)
 }
 
-// An ofRank tells the guard of a rank: that it runs, or when it has ended.
-type ofRank struct {
+// A rankRecord tells the guard of a rank: that it runs, or when it has ended.
+type rankRecord struct {
 	PID   uint32
-	Ended uint64 // a proc.Birth; 0: it runs
+	Ended uint64 // a proc.StartTicks; 0: it runs
 }
 
-// ofRankSize is that of one in the pipe, and atOnce how many the kernel writes as one (PIPE_BUF of pipe(7)): there is no
+// rankRecordSize is that of one in the pipe, and atOnce how many the kernel writes as one (PIPE_BUF of pipe(7)): there is no
 // part of one.
 const (
-	ofRankSize = 12
-	atOnce     = 4096 / ofRankSize
+	rankRecordSize  = 12
+	recordsPerWrite = 4096 / rankRecordSize
 )
 
-// tell writes to the pipe, which the guard reads when it has ended; false: it is full.
-func (g *guard) tell(ranks ...ofRank) bool {
+// sendRanks writes to the pipe, which the guard reads when it has ended; false: it is full.
+func (g *guard) sendRanks(ranks ...rankRecord) bool {
 	if g.pid == 0 {
 		return true
 	}
-	for some := range slices.Chunk(ranks, atOnce) {
+	for some := range slices.Chunk(ranks, recordsPerWrite) {
 		text, _ := binary.Append(nil, binary.NativeEndian, some)
 		if _, err := unix.Write(g.pipe, text); err != nil {
 			return false
@@ -167,20 +167,20 @@ func (g *guard) tell(ranks ...ofRank) bool {
 	return true
 }
 
-// tellGuard tells the guard of a rank. One whose pipe is full is replaced by one that is told of those that live.
-func (s *session) tellGuard(of ofRank) {
-	if !s.guard.tell(of) {
+// reportToGuard tells the guard of a rank. One whose pipe is full is replaced by one that is told of those that live.
+func (s *session) reportToGuard(of rankRecord) {
+	if !s.guard.sendRanks(of) {
 		old := s.guard
 		s.guard = guard{}
-		s.newGuard()
-		old.release()
+		s.ensureGuard()
+		old.kill()
 	}
 }
 
-// living are the ranks that run.
-func (s *session) living() (list []ofRank) {
-	for pid := range s.roots() {
-		list = append(list, ofRank{PID: uint32(pid)})
+// runningRanks are the ranks that run.
+func (s *session) runningRanks() (list []rankRecord) {
+	for pid := range s.rankByPID() {
+		list = append(list, rankRecord{PID: uint32(pid)})
 	}
 	return list
 }

@@ -46,7 +46,7 @@ import (
 	"remshell/helper/probe"
 	"remshell/idset"
 	"remshell/job"
-	"remshell/limit"
+	"remshell/limits"
 	"remshell/proc"
 	"remshell/wire"
 )
@@ -63,9 +63,9 @@ type System struct {
 	Guard []string
 	// Limits are what this node's administrator lets a job use at most (RM-55); nil: those of
 	// config.LimitsFile.
-	Limits func() (limit.Bounds, error)
-	// Probed waits for a look at this machine that has begun already; nil: there is none.
-	Probed func() (job.Probe, error)
+	Limits func() (limits.Map, error)
+	// AwaitProbe waits for a look at this machine that has begun already; nil: there is none.
+	AwaitProbe func() (job.Probe, error)
 	// Now is the clock of --doctor; nil: time.Now.
 	Now func() time.Time
 	// Signals are those that this process catches (caught.go); nil: none.
@@ -77,52 +77,52 @@ type System struct {
 	Terminal bool
 }
 
-// death is the signal that a rank gets when the helper dies. Without a keeper it only
+// deathSignal is the signal that a rank gets when the helper dies. Without a keeper it only
 // asks; the guard does the rest.
-func (sys System) death() syscall.Signal {
+func (sys System) deathSignal() syscall.Signal {
 	if sys.Guard != nil {
 		return syscall.SIGTERM
 	}
 	return syscall.SIGKILL
 }
 
-// apart reports whether each rank leads a session. The kernel shares a CPU among sessions
+// ranksLeadSessions reports whether each rank leads a session. The kernel shares a CPU among sessions
 // first (sched_autogroup): ranks that have one together get together as much of it as one busy
 // process of somebody else. But a batch system may find the processes of a job by their session; there ranks
 // leave it only where they would be stopped for touching its terminal.
-func (sys System) apart() bool {
-	return sys.Terminal || sys.sessions() == nil
+func (sys System) ranksLeadSessions() bool {
+	return sys.Terminal || sys.sessionBatchSystem() == nil
 }
 
-// sessions is the batch system in whose job we are that finds the processes of a job by their session; nil: there is none.
-func (sys System) sessions() *batch.System {
+// sessionBatchSystem is the batch system in whose job we are that finds the processes of a job by their session; nil: there is none.
+func (sys System) sessionBatchSystem() *batch.System {
 	return batch.BySessions(batch.World{Env: job.Variables(sys.Environ)})
 }
 
-// together reports whether a rank stays in the helper's session. Open MPI's ranks call sched_yield while they
+// sharesHelperSession reports whether a rank stays in the helper's session. Open MPI's ranks call sched_yield while they
 // wait, if they share CPUs, and with sched_autogroup the kernel then gives the CPU only to processes of the same
 // session: in sessions of their own they are 100 times slower. MPICH's ranks do not yield, and each session gets
 // its part of a CPU. A program that may be built with either stays: that costs MPICH a third of its speed and
 // saves Open MPI much more. No rank may touch the terminal of mpiexec: there such a job has a helper of its own
 // session (cli).
-func (s *session) together(r *process) bool {
-	return !s.sys.Terminal && r.group.pmix != nil && r.offered().PMIx() && r.group.pmix.Crowded()
+func (s *session) sharesHelperSession(r *rankProcess) bool {
+	return !s.sys.Terminal && r.group.pmix != nil && r.pmiOffered().OffersPMIx() && r.group.pmix.Oversubscribed()
 }
 
-// loosen lets ranks of Open MPI that share CPUs run on all CPUs of their group, unless somebody has said how they are
+// shareGroupCPUs lets ranks of Open MPI that share CPUs run on all CPUs of their group, unless somebody has said how they are
 // bound. Its own launcher does not bind such ranks either. Bound to one CPU, a rank waits for whatever else runs there,
 // and all others wait for it. All other ranks, also those of programs whose library is not known, keep the CPUs that
 // placement.md 7.2 gives them.
-func (s *session) loosen(g *group) {
-	if !g.prepare.Process.Loose || g.pmix == nil || !g.pmix.Crowded() {
+func (s *session) shareGroupCPUs(g *group) {
+	if !g.prepare.Process.BindingUnspecified || g.pmix == nil || !g.pmix.Oversubscribed() {
 		return
 	}
-	common := commonCPUs(g.prepare.Ranks, s.topology.Usable())
+	common := commonCPUs(g.prepare.Ranks, s.topology.UsableCPUs())
 	for _, r := range g.ranks {
-		if r.plan.CPUs != nil && r.offered() == job.OfferPMIx {
-			portion := *r.plan.Portion
+		if r.plan.CPUs != nil && r.pmiOffered() == job.PMIOfferPMIx {
+			portion := *r.plan.RankResources
 			portion.CPUs, portion.Mems = common, nil
-			r.plan.Portion, r.loosened = &portion, true
+			r.plan.RankResources, r.onGroupCPUs = &portion, true
 		}
 	}
 }
@@ -133,44 +133,44 @@ func commonCPUs(ranks []job.RankPlan, usable []int) []int {
 	for _, r := range ranks {
 		all = append(all, r.CPUs...)
 	}
-	if all = idset.Of(all...); slices.Equal(all, usable) {
+	if all = idset.New(all...); slices.Equal(all, usable) {
 		return nil
 	}
 	return all
 }
 
-// ErrStay is the end of a session whose ranks may leave processes behind. A helper with a
+// ErrLeaveProcesses is the end of a session whose ranks may leave processes behind. A helper with a
 // keeper then exits with StayCode, or the keeper would end them.
-var ErrStay = errors.New("what ranks left behind may stay")
+var ErrLeaveProcesses = errors.New("what ranks left behind may stay")
 
-// StayCode is an exit code that no other end of a helper has.
-const StayCode = 64
+// LeaveProcessesCode is an exit code that no other end of a helper has.
+const LeaveProcessesCode = 64
 
 // Serve speaks on conn until the job is over or the other end is gone, and leaves
 // no process behind. Each attempt of a job (survive.md SV-2) has a session of its own. The error says why it was not over in the regular way.
 func Serve(ctx context.Context, conn io.ReadWriteCloser, sys System) error {
-	if err := proc.Adopt(); err != nil {
+	if err := proc.BecomeSubreaper(); err != nil {
 		return fmt.Errorf("become a subreaper: %w", err)
 	}
 	// Whoever started us may have left descriptors open; no rank may see them (IO-15).
 	unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
 	host, _ := os.Hostname()
 	c := wire.NewConn(conn, wire.Helper)
-	if err := c.Announce(&wire.Hello{Version: wire.Version, Build: sys.Build, Release: sys.Release, Host: host, PID: os.Getpid()}); err != nil {
+	if err := c.SendHello(&wire.Hello{Version: wire.Version, Build: sys.Build, Release: sys.Release, Host: host, PID: os.Getpid()}); err != nil {
 		return err
 	}
 	s := newSession(c, sys, nil)
-	s.probe()
+	s.reportProbe()
 	for {
 		err := s.serve(ctx)
-		if s.life.Anew() {
-			s = s.renew()
+		if s.life.HasNextAttempt() {
+			s = s.nextAttempt()
 			continue
 		}
-		s.rested.Release()
+		s.carriedClaims.Release()
 		s.conn.Close()
-		if err == nil && s.life.MayStay() {
-			err = ErrStay
+		if err == nil && s.life.LeavesProcesses() {
+			err = ErrLeaveProcesses
 		}
 		return err
 	}
@@ -178,35 +178,35 @@ func Serve(ctx context.Context, conn io.ReadWriteCloser, sys System) error {
 
 // serve is one session from its first event to its last, with all that it has begun.
 func (s *session) serve(ctx context.Context) error {
-	go s.read()
+	go s.readFrames()
 	err := s.run(ctx)
-	s.takeLeft().free() // if mpiexec is gone, and so was not told that nothing is left
-	s.starter.Close()
+	s.takeLeftIPC().freeObjects() // if mpiexec is gone, and so was not told that nothing is left
+	s.forkThread.Close()
 	s.claims.Close()
 	s.staging.Close()
 	if s.port != nil {
-		s.port.socket.Close()
+		s.port.tcp.Close()
 	}
 	s.closePMIx()
-	s.closing.Wait()
+	s.pmixClosing.Wait()
 	s.examiner.Close()
 	s.socket.Close()
-	s.marks.Remove()
-	s.guard.release()
+	s.markerFiles.Remove()
+	s.guard.kill()
 	return err
 }
 
-// probe tells what this machine is.
-func (s *session) probe() {
-	look := s.sys.Probed
+// reportProbe tells what this machine is.
+func (s *session) reportProbe() {
+	look := s.sys.AwaitProbe
 	if look == nil {
 		look = func() (job.Probe, error) { return probe.Node(s.sys.Root, s.sys.Environ) }
 	}
 	node, err := look()
-	node.Clock = time.Now() // what it is compared with is when the answer comes
-	s.cpus, s.topology = node.Topology.Numbers(), node.Topology
-	s.claims.On(node.Identity)
-	answer := &wire.Node{Probe: node}
+	node.NodeTime = time.Now() // what it is compared with is when the answer comes
+	s.cpus, s.topology = node.Topology.CPUNumberLimit(), node.Topology
+	s.claims.SetMachineID(node.Identity)
+	answer := &wire.NodeInfo{Probe: node}
 	if err != nil {
 		answer.Err = err.Error()
 	}
@@ -224,18 +224,18 @@ func (l logger) inform(format string, args ...any) {
 	l.conn.Send(&wire.Log{Text: fmt.Sprintf(format, args...)})
 }
 
-// Inside is the helper of a job on this machine alone, in the process of its mpiexec:
+// InProcess is the helper of a job on this machine alone, in the process of its mpiexec:
 // the start of another Go program would take longer than all the rest (doc/adr/0007).
 // Close waits until it has ended what is left.
-type Inside struct {
+type InProcess struct {
 	*wire.InProcess
 	done chan struct{} // closed when the helper has left
 }
 
-// NewInside starts one.
-func NewInside(sys System) Inside {
+// NewInProcess starts one.
+func NewInProcess(sys System) InProcess {
 	near, far := wire.NewInProcess()
-	i := Inside{near, make(chan struct{})}
+	i := InProcess{near, make(chan struct{})}
 	go func() {
 		defer close(i.done)
 		if err := Serve(context.Background(), far, sys); err != nil {
@@ -246,11 +246,11 @@ func NewInside(sys System) Inside {
 }
 
 // Close ends the conversation.
-func (i Inside) Close() error {
+func (i InProcess) Close() error {
 	err := i.InProcess.Close()
 	<-i.done
 	return err
 }
 
-// Source is that of package reach.
-func (i Inside) Source() string { return "inside" }
+// Source is that of package transport.
+func (i InProcess) Source() string { return "inside" }

@@ -18,28 +18,28 @@ import (
 	"remshell/wire"
 )
 
-// A whim is a launcher that says what the bytes of a fuzzer mean, whether it fits or not.
-type whim struct {
+// A fuzzInput is a launcher that says what the bytes of a fuzzer mean, whether it fits or not.
+type fuzzInput struct {
 	bytes []byte
 	dir   string // of the ledger, and of all files
 }
 
 // next is the next byte; 0 when there is none any more.
-func (w *whim) next() (b byte) {
+func (w *fuzzInput) next() (b byte) {
 	if len(w.bytes) > 0 {
 		b, w.bytes = w.bytes[0], w.bytes[1:]
 	}
 	return b
 }
 
-func (w *whim) word(of ...string) string { return of[int(w.next())%len(of)] }
+func (w *fuzzInput) word(of ...string) string { return of[int(w.next())%len(of)] }
 
-func (w *whim) rank() int { return []int{0, 1, 2, 7, 1 << 20}[w.next()%5] }
+func (w *fuzzInput) rank() int { return []int{0, 1, 2, 7, 1 << 20}[w.next()%5] }
 
-func (w *whim) group() string { return w.word("g", "g", "g", "h", "") }
+func (w *fuzzInput) group() string { return w.word("g", "g", "g", "h", "") }
 
 // message is one that a launcher may send at some time, and here does at any.
-func (w *whim) message() wire.Message {
+func (w *fuzzInput) message() wire.Message {
 	switch w.next() % 32 {
 	case 0, 1:
 		return w.prepare()
@@ -54,57 +54,57 @@ func (w *whim) message() wire.Message {
 	case 7:
 		return &wire.Signal{Number: int(w.next() % 66)}
 	case 8:
-		return &wire.End{Linger: time.Duration(w.next()) * time.Millisecond, Grace: time.Duration(w.next()) * time.Millisecond}
+		return &wire.EndJob{Linger: time.Duration(w.next()) * time.Millisecond, Grace: time.Duration(w.next()) * time.Millisecond}
 	case 9:
-		return &wire.Prune{Group: w.group()}
+		return &wire.KillGroup{Group: w.group()}
 	case 10:
-		return &wire.Release{Group: w.group()}
+		return &wire.CancelPrepare{Group: w.group()}
 	case 11:
-		return &wire.Stage{Parcels: []job.Parcel{{Name: w.word("a", "../a", "", "b/c"), Size: int64(w.next())}}, Sums: []string{strings.Repeat("0f", 32)}}
+		return &wire.StageFiles{Files: []job.StagedFile{{Name: w.word("a", "../a", "", "b/c"), Size: int64(w.next())}}, Sums: []string{strings.Repeat("0f", 32)}}
 	case 12:
-		return &wire.Piece{Parcel: int(w.next()%3) - 1, Size: int(w.next()%2) << 18, Bytes: w.bytes[:len(w.bytes)/2]}
+		return &wire.FileChunk{File: int(w.next()%3) - 1, Size: int(w.next()%2) << 18, Bytes: w.bytes[:len(w.bytes)/2]}
 	case 13:
-		return &wire.Named{ID: int(w.next() % 4), Yes: true}
+		return &wire.NameReply{ID: int(w.next() % 4), OK: true}
 	case 14:
 		return &wire.Spawned{ID: int(w.next() % 4), Group: w.group(), Codes: []int{0}}
 	case 15:
-		return &wire.Peered{ID: int(w.next() % 4), Nodes: []string{"here"}, Of: []int{0, int(w.next())}}
+		return &wire.RankMap{ID: int(w.next() % 4), Nodes: []string{"here"}, NodeOfRank: []int{0, int(w.next())}}
 	case 16:
-		return &wire.Resize{Rows: int(w.next()), Cols: 1 << 15}
+		return &wire.ResizeTerminal{Rows: int(w.next()), Cols: 1 << 15}
 	case 17:
-		return &wire.Inspect{}
+		return &wire.InspectRanks{}
 	case 18:
 		return &wire.Enqueue{Ledger: w.dir, Ticket: job.Ticket{Job: "j"}}
 	case 19:
-		return &wire.Pass{UID: os.Getuid(), Number: int64(w.next())}
+		return &wire.Overtake{UID: os.Getuid(), Number: int64(w.next())}
 	case 20:
-		return &wire.Lay{Tag: w.word("fuzz", "/", ""), Word: w.word("a", "../a", "")}
+		return &wire.WriteMark{Tag: w.word("fuzz", "/", ""), Mark: w.word("a", "../a", "")}
 	case 21:
 		return &wire.ProbePeers{Ports: []wire.ProbePort{{Node: "n", Address: w.word("127.0.0.1:1", "", "[::1", "127.0.0.1:99999")}}}
 	case 23:
-		return &wire.Fetch{ID: int(w.next()), Group: w.group(), Rank: w.rank(), Key: w.word("a", ""), Patience: int(w.next() % 2)}
+		return &wire.Fetch{ID: int(w.next()), Group: w.group(), Rank: w.rank(), Key: w.word("a", ""), Timeout: int(w.next() % 2)}
 	case 24:
 		return &wire.Fetched{ID: int(w.next() % 4), Found: w.next()%2 == 0, Data: w.bytes[:len(w.bytes)/2], Err: w.word("", "no")}
 	case 25:
 		return &wire.Notify{Group: w.group(), Rank: w.rank(), Code: -int(w.next()), To: w.word("", "k0", "k0[", "k0[0-2]"), Infos: w.bytes[:len(w.bytes)/2]}
 	case 31:
-		return &wire.Dead{Group: w.group(), Ranks: []int{w.rank(), w.rank()}}
+		return &wire.FailedRanks{Group: w.group(), Ranks: []int{w.rank(), w.rank()}}
 	case 26:
 		return &wire.Notified{ID: int(w.next() % 4)}
 	case 27:
-		return &wire.Uttered{ID: int(w.next() % 4), Known: w.next()%2 == 0}
+		return &wire.ShowHelpReply{ID: int(w.next() % 4), AlreadyShown: w.next()%2 == 0}
 	case 28:
 		return &wire.Hold{Why: job.Hold(w.word("suspend", "stopped", "", "x")), On: w.next()%3 > 0}
 	case 30:
-		return &wire.Feed{Ranks: []int{w.rank(), w.rank(), w.rank()}, Bytes: w.bytes[:min(len(w.bytes), int(w.next()%4))]}
+		return &wire.StdinBroadcast{Ranks: []int{w.rank(), w.rank(), w.rank()}, Bytes: w.bytes[:min(len(w.bytes), int(w.next()%4))]}
 	case 22:
-		return &wire.Listen{Address: w.word("127.0.0.1", "", "x")}
+		return &wire.OpenProbePort{Address: w.word("127.0.0.1", "", "x")}
 	}
 	return w.blank()
 }
 
 // blank is an empty message of any kind, also of those that only a helper sends.
-func (w *whim) blank() wire.Message {
+func (w *fuzzInput) blank() wire.Message {
 	kinds := wire.Kinds()
 	m := kinds[int(w.next())%len(kinds)].New()
 	if v := reflect.ValueOf(m).Elem().FieldByName("Ledger"); v.IsValid() {
@@ -114,17 +114,17 @@ func (w *whim) blank() wire.Message {
 }
 
 // prepare is for some ranks that fit together, or not.
-func (w *whim) prepare() *wire.Prepare {
+func (w *fuzzInput) prepare() *wire.Prepare {
 	m := &wire.Prepare{
 		Job:     "j",
-		Group:   wire.Group{Name: w.group(), First: int(w.next()%2) * w.rank(), Size: 3, Nodes: 1 + int(w.next()%2)},
-		Node:    wire.Member{Name: "here"},
+		Group:   wire.Group{Name: w.group(), First: int(w.next()%2) * w.rank(), Size: 3, NodeCount: 1 + int(w.next()%2)},
+		Node:    wire.GroupNode{Name: "here"},
 		Process: wire.Process{Umask: -1},
-		Streams: wire.Streams{Window: int(w.next()), Stdin: []int{int(w.next() % 3)}, Merge: w.next()%4 == 0},
+		Streams: wire.Streams{Window: int(w.next()), Stdin: []int{int(w.next() % 3)}, MergeStderr: w.next()%4 == 0},
 		PMI:     wire.PMISetup{Trace: w.next()%4 == 0, Port: w.next()%4 == 0},
 
-		Supervision: wire.Supervision{Grace: 10 * time.Millisecond, Report: w.next()%2 == 0},
-		Claim:       wire.Claim{Ledger: w.dir, Most: -1},
+		Supervision: wire.Supervision{Grace: 10 * time.Millisecond, ReportBindings: w.next()%2 == 0},
+		Claim:       wire.Claim{Ledger: w.dir, MaxProcs: -1},
 	}
 	for range w.next() % 4 {
 		script := w.word("exit 0", "exit 3", "echo $PMI_SIZE; cat", "kill -9 $$", "exec sleep 1000",
@@ -139,7 +139,7 @@ func (w *whim) prepare() *wire.Prepare {
 
 // say says all, and then hangs up. At times it waits for an answer, or sends junk in the midst
 // of the stream.
-func (w *whim) say(stream io.Writer, conn *wire.Conn, said <-chan wire.Message) {
+func (w *fuzzInput) say(stream io.Writer, conn *wire.Conn, said <-chan wire.Message) {
 	for len(w.bytes) > 0 {
 		if w.next() > 250 {
 			stream.Write(w.bytes)
@@ -174,12 +174,12 @@ func FuzzHelper(f *testing.F) {
 	f.Fuzz(func(t *testing.T, bytes []byte) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		serveWhim(t, bytes)
+		serveFuzzInput(t, bytes)
 		runtime.ReadMemStats(&after)
 		if took := after.TotalAlloc - before.TotalAlloc; took > 64<<20 {
 			t.Errorf("%d MiB of memory", took>>20)
 		}
-		if left := proc.Below(os.Getpid()); len(left) > 0 {
+		if left := proc.Descendants(os.Getpid()); len(left) > 0 {
 			t.Errorf("processes %v are left", left)
 		}
 		if resting == 0 {
@@ -194,15 +194,15 @@ func FuzzHelper(f *testing.F) {
 	})
 }
 
-// serveWhim is one session, from its greeting to its end.
-func serveWhim(t *testing.T, bytes []byte) {
+// serveFuzzInput is one session, from its greeting to its end.
+func serveFuzzInput(t *testing.T, bytes []byte) {
 	dir := t.TempDir()
 	here, there := net.Pipe()
 	conn := wire.NewConn(here, wire.Launcher)
 	sys := System{Build: "test", Root: os.DirFS("/"), Environ: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + dir}}
 	over := make(chan error, 1)
 	go func() { over <- Serve(context.Background(), there, sys) }()
-	if _, _, err := conn.Greet(); err != nil {
+	if _, _, err := conn.ReceiveHello(); err != nil {
 		t.Fatal(err)
 	}
 	said := make(chan wire.Message)
@@ -219,12 +219,12 @@ func serveWhim(t *testing.T, bytes []byte) {
 			}
 		}
 	}()
-	w := &whim{bytes, dir}
+	w := &fuzzInput{bytes, dir}
 	w.say(here, conn, said)
 	select {
 	case <-over:
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		stacks := make([]byte, 256<<10)
-		t.Fatalf("it is not over after %v:\n%s", patience, stacks[:runtime.Stack(stacks, true)])
+		t.Fatalf("it is not over after %v:\n%s", testTimeout, stacks[:runtime.Stack(stacks, true)])
 	}
 }

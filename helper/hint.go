@@ -11,33 +11,33 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"remshell/helper/keeper"
 	"remshell/helper/probe"
+	"remshell/helper/reaper"
 	"remshell/job"
 	"remshell/proc"
 )
 
-// hint says what the node knows about the end of a rank, if there is evidence (REP-3).
-func (s *session) hint(exit *job.Exit) string {
+// exitHint says what the node knows about the end of a rank, if there is evidence (REP-3).
+func (s *session) exitHint(exit *job.Exit) string {
 	killer := killedBy(exit)
 	switch {
 	case killer == unix.SIGBUS:
 		return probe.FullShm("/dev/shm")
-	case exit.Asked || exit.Status() == 0:
+	case exit.ToldToEnd || exit.Status() == 0:
 		return ""
 	case exit.Hint != "":
 		return exit.Hint // its limits
 	}
 	if killer == unix.SIGKILL {
-		if why := s.denied.OutOfMemory(s.sys.Root); why != "" {
+		if why := s.kernelDenials.OutOfMemory(s.sys.Root); why != "" {
 			return why
 		}
 	}
 	if killer == unix.SIGKILL || killer == unix.SIGTERM {
-		return memoryDaemon(s.sys.Root, exit.Usage.MaxRSS*int64(len(s.byRank)))
+		return memoryDaemonHint(s.sys.Root, exit.Usage.MaxRSS*int64(len(s.byRank)))
 	}
 	if exit.Signal == 0 || killer == unix.SIGABRT {
-		return s.denied.OutOfProcesses(s.sys.Root)
+		return s.kernelDenials.OutOfProcesses(s.sys.Root)
 	}
 	return ""
 }
@@ -54,8 +54,8 @@ func killedBy(exit *job.Exit) unix.Signal {
 // memoryDaemons are programs that end other ones when memory is short, before the kernel does. earlyoom sends SIGTERM first.
 var memoryDaemons = []string{"earlyoom", "nohang", "oomd", "systemd-oomd"}
 
-// memoryDaemon returns a hint if such a program runs here, and the ranks had at least half of the memory: had, in bytes. Else it is empty.
-func memoryDaemon(root fs.FS, had int64) string {
+// memoryDaemonHint returns a hint if such a program runs here, and the ranks had at least half of the memory: had, in bytes. Else it is empty.
+func memoryDaemonHint(root fs.FS, had int64) string {
 	total := probe.TotalMemory(root)
 	if total == 0 || had < total/2 {
 		return ""
@@ -76,8 +76,8 @@ func memoryDaemon(root fs.FS, had int64) string {
 // A rankLimits is what a process may use (getrlimit(2)), as the kernel ends it by a signal if it uses more.
 type rankLimits struct{ cpu, file unix.Rlimit }
 
-// limitsOf asks for the limits of a process that has ended and was not waited for.
-func limitsOf(pid int) rankLimits {
+// rlimitsOf asks for the limits of a process that has ended and was not waited for.
+func rlimitsOf(pid int) rankLimits {
 	none := unix.Rlimit{Cur: math.MaxUint64, Max: math.MaxUint64}
 	l := rankLimits{none, none}
 	unix.Prlimit(pid, unix.RLIMIT_CPU, nil, &l.cpu)
@@ -110,15 +110,15 @@ func (l rankLimits) exceeded(exit job.Exit) string {
 	return ""
 }
 
-// countDenied notes what the kernel has denied here before the ranks run. That of the whole machine takes 0.1 ms to count, which a start is
+// countDenials notes what the kernel has denied here before the ranks run. That of the whole machine takes 0.1 ms to count, which a start is
 // spared: it is counted when they have run for a second. A killed helper cannot tell why it was killed, so its keeper gets the counts as
 // well.
-func (s *session) countDenied(running bool) {
+func (s *session) countDenials(running bool) {
 	switch {
 	case !running:
-		s.denied = proc.GroupDenied(s.sys.Root)
-	case s.denied.Machine < 0:
-		s.denied.Machine = proc.MachineKills(s.sys.Root)
+		s.kernelDenials = proc.CountCgroupDenials(s.sys.Root)
+	case s.kernelDenials.MachineKills < 0:
+		s.kernelDenials.MachineKills = proc.CountMachineKills(s.sys.Root)
 	}
-	keeper.Note(keeper.Counts{Group: int64(s.denied.Group), Machine: int64(s.denied.Machine)})
+	reaper.NoteCounts(reaper.Counts{Group: int64(s.kernelDenials.CgroupKills), Machine: int64(s.kernelDenials.MachineKills)})
 }

@@ -26,8 +26,8 @@ func TestHints(t *testing.T) {
 		processes = "out of processes: no process or thread more was started in its control group, which may have 20 (pids.max, TasksMax of systemd)"
 		daemon    = "the ranks had up to 4 of 8 MiB there, and earlyoom ends processes when memory is short: see its log"
 	)
-	before, unknown := proc.Denials{Group: 2, Machine: -1, Forks: 2}, proc.Denials{Group: -1, Machine: -1, Forks: -1}
-	now := proc.Denials{Group: 3, Machine: -1, Forks: 3}
+	before, unknown := proc.Denials{CgroupKills: 2, MachineKills: -1, Forks: 2}, proc.Denials{CgroupKills: -1, MachineKills: -1, Forks: -1}
+	now := proc.Denials{CgroupKills: 3, MachineKills: -1, Forks: 3}
 	for _, test := range []struct {
 		name   string
 		before proc.Denials
@@ -38,7 +38,7 @@ func TestHints(t *testing.T) {
 		{"a shell reports it", before, job.Exit{Code: 137}, memory},
 		{"not raised", now, job.Exit{Signal: 9}, ""},
 		{"unknown", unknown, job.Exit{Signal: 9}, ""},
-		{"killed by us", before, job.Exit{Signal: 9, Asked: true}, ""},
+		{"killed by us", before, job.Exit{Signal: 9, ToldToEnd: true}, ""},
 		{"another signal", before, job.Exit{Signal: 11}, ""},
 		{"no fork", before, job.Exit{Code: 1}, processes},
 		{"no thread", before, job.Exit{Signal: 6}, processes},
@@ -49,8 +49,8 @@ func TestHints(t *testing.T) {
 		{"told to end, with much memory", before, job.Exit{Signal: 15, Usage: job.Usage{MaxRSS: 2 << 20}}, daemon},
 		{"a shell reports that", before, job.Exit{Code: 143, Usage: job.Usage{MaxRSS: 2 << 20}}, daemon},
 	} {
-		s := &session{sys: System{Root: root}, accounts: accounts{denied: test.before}, byRank: map[int]*process{0: nil, 1: nil}}
-		if got := s.hint(&test.exit); got != test.want {
+		s := &session{sys: System{Root: root}, rankUsage: rankUsage{kernelDenials: test.before}, byRank: map[int]*rankProcess{0: nil, 1: nil}}
+		if got := s.exitHint(&test.exit); got != test.want {
 			t.Errorf("%s: %q, want %q", test.name, got, test.want)
 		}
 	}
@@ -66,8 +66,8 @@ func TestTheMachineIsCountedOnce(t *testing.T) {
 		want    int
 	}{{false, "3", -1}, {true, "3", 3}, {true, "4", 3}} {
 		root["proc/vmstat"].Data = []byte("oom_kill " + test.kills + "\n")
-		if s.countDenied(test.running); s.denied.Machine != test.want {
-			t.Errorf("running %v: %d, want %d", test.running, s.denied.Machine, test.want)
+		if s.countDenials(test.running); s.kernelDenials.MachineKills != test.want {
+			t.Errorf("running %v: %d, want %d", test.running, s.kernelDenials.MachineKills, test.want)
 		}
 	}
 }
@@ -109,7 +109,7 @@ func TestLimitsOfAProcessThatHasEnded(t *testing.T) {
 	if err := unix.Waitid(unix.P_PID, cmd.Process.Pid, &info, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := limitsOf(cmd.Process.Pid), (rankLimits{unix.Rlimit{Cur: 7, Max: 7}, unix.Rlimit{Cur: 1024, Max: 1024}}); got != want {
+	if got, want := rlimitsOf(cmd.Process.Pid), (rankLimits{unix.Rlimit{Cur: 7, Max: 7}, unix.Rlimit{Cur: 1024, Max: 1024}}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"remshell/job"
-	"remshell/limit"
+	"remshell/limits"
 	"remshell/wire"
 )
 
@@ -24,14 +24,14 @@ func TestPeaksAreTheRanksOwn(t *testing.T) {
 	for i := 0; i < len(large); i += 4096 {
 		large[i] = 1
 	}
-	k := newTalk(t)
-	k.prepareAs(func(m *wire.Prepare) { m.Streams.Stdin, m.Supervision.Peaks = nil, true }, "exec /bin/true", "exec sleep 0.1",
+	k := newTestHelper(t)
+	k.prepareAs(func(m *wire.Prepare) { m.Streams.Stdin, m.Supervision.SampleSmallRanks = nil, true }, "exec /bin/true", "exec sleep 0.1",
 		"exec dd if=/dev/zero of=/dev/null bs=100M count=1 2>/dev/null")
 	k.conn.Send(&wire.Start{})
 	most := []int64{16 << 20, 16 << 20, 160 << 20}
 	least := []int64{0, 100 << 10, 10 << 20} // the last, as far as it was seen: we have had more
 	for range most {
-		exit := hear[*wire.Exited](k).Exit
+		exit := receive[*wire.Exited](k).Exit
 		if got := exit.Usage.MaxRSS; got > most[exit.Rank] || got < least[exit.Rank] {
 			t.Errorf("rank %d: %d bytes, want %d to %d", exit.Rank, got, least[exit.Rank], most[exit.Rank])
 		}
@@ -48,16 +48,16 @@ func TestARankIsBornWithItsLimits(t *testing.T) {
 	for i := range before {
 		unix.Getrlimit(i, &before[i])
 	}
-	k := newTalk(t)
+	k := newTestHelper(t)
 	k.prepareAs(func(m *wire.Prepare) {
 		m.Streams.Stdin = nil
-		m.Process.Soft = []job.SoftLimit{{Resource: unix.RLIMIT_NOFILE, Soft: 321}, {Resource: unix.RLIMIT_FSIZE, Soft: 1 << 20},
+		m.Process.SoftLimits = []job.SoftLimit{{Resource: unix.RLIMIT_NOFILE, Soft: 321}, {Resource: unix.RLIMIT_FSIZE, Soft: 1 << 20},
 			{Resource: unix.RLIMIT_MEMLOCK, Soft: 32 << 10}, {Resource: unix.RLIMIT_CPU, Soft: 7777},
 			{Resource: unix.RLIMIT_AS, Soft: 1 << 40}, {Resource: unix.RLIMIT_STACK, Soft: 4000 << 10}}
 	}, slices.Repeat([]string{script}, 30)...)
 	k.conn.Send(&wire.Start{})
 	for range 30 {
-		exit := hear[*wire.Exited](k).Exit
+		exit := receive[*wire.Exited](k).Exit
 		if got := k.out[exit.Rank]; got != want {
 			t.Errorf("rank %d: %q, want %q", exit.Rank, got, want)
 		}
@@ -74,13 +74,13 @@ func TestARankIsBornWithItsLimits(t *testing.T) {
 
 // What the node's own administrator allows holds against an mpiexec that wants more.
 func TestLimitsOfTheNode(t *testing.T) {
-	k := newTalkUnder(t, limit.Bounds{limit.NoFile: 50, limit.Core: 0})
+	k := newLimitedTestHelper(t, limits.Map{limits.NoFile: 50, limits.Core: 0})
 	k.prepareAs(func(m *wire.Prepare) {
 		m.Streams.Stdin = nil
-		m.Process.Bounds = []job.Bound{{Resource: limit.NoFile, Most: 60}, {Resource: limit.Stack, Most: 4 << 20}}
+		m.Process.KernelLimits = []job.KernelLimit{{Resource: limits.NoFile, Max: 60}, {Resource: limits.Stack, Max: 4 << 20}}
 	}, "ulimit -n; ulimit -Hn; ulimit -c; ulimit -s")
 	k.conn.Send(&wire.Start{})
-	if exit := hear[*wire.Exited](k).Exit; exit.Status() != 0 || k.out[0] != "50\n50\n0\n4096\n" {
+	if exit := receive[*wire.Exited](k).Exit; exit.Status() != 0 || k.out[0] != "50\n50\n0\n4096\n" {
 		t.Errorf("%+v, %q", exit, k.out[0])
 	}
 	k.bye()
@@ -88,22 +88,22 @@ func TestLimitsOfTheNode(t *testing.T) {
 
 // And it holds against one that does nothing about what it is told: the ranks are ended all the same.
 func TestExcessOnTheNode(t *testing.T) {
-	k := newTalkUnder(t, limit.Bounds{limit.WallTime: int64(time.Millisecond)})
-	k.prepareAs(func(m *wire.Prepare) { m.Streams.Stdin, m.Supervision.Grace = nil, patience }, "exec sleep 600")
+	k := newLimitedTestHelper(t, limits.Map{limits.WallTime: int64(time.Millisecond)})
+	k.prepareAs(func(m *wire.Prepare) { m.Streams.Stdin, m.Supervision.Grace = nil, testTimeout }, "exec sleep 600")
 	k.conn.Send(&wire.Start{})
-	told := hear[*wire.Exceeded](k)
-	if told.Rank != -1 || told.Bound != (job.Bound{Resource: limit.WallTime, Most: int64(time.Millisecond)}) || told.Used <= told.Bound.Most {
+	told := receive[*wire.LimitExceeded](k)
+	if told.Rank != -1 || told.Limit != (job.KernelLimit{Resource: limits.WallTime, Max: int64(time.Millisecond)}) || told.Used <= told.Limit.Max {
 		t.Errorf("%+v", told)
 	}
-	hear[*wire.Drained](k)
+	receive[*wire.Drained](k)
 	k.conn.Send(&wire.Bye{})
-	if err := k.end(); err != nil {
+	if err := k.endJob(); err != nil {
 		t.Errorf("Serve: %v", err)
 	}
 }
 
-// hog builds a program that takes memory in ways that a limit can miss.
-func hog(t *testing.T) string {
+// memoryHog builds a program that takes memory in ways that a limit can miss.
+func memoryHog(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "hog")
 	if out, err := exec.Command("go", "build", "-o", program, "./testdata/hog").CombinedOutput(); err != nil {
@@ -115,15 +115,15 @@ func hog(t *testing.T) string {
 // What stays when the helper is gone nobody holds to the node's own limits: nothing may.
 func TestNothingStaysUnderLimitsOfTheNode(t *testing.T) {
 	for _, test := range []struct {
-		most    limit.Bounds
+		most    limits.Map
 		refused bool
-	}{{limit.Bounds{limit.HostMem: 1 << 30}, true}, {limit.Bounds{limit.NoFile: 50}, false}, {nil, false}} {
-		k := newTalkUnder(t, test.most)
-		k.conn.Send(&wire.Prepare{Job: "test", Group: wire.Group{Size: 1, Nodes: 1}, Node: wire.Member{Name: "here"}, Process: wire.Process{Umask: -1},
-			Supervision: wire.Supervision{Children: true}, Claim: wire.Claim{Ledger: t.TempDir(), Most: -1},
-			Apps: []job.App{{Argv: []string{"/bin/true"}, Dir: "/"}}, Ranks: []job.RankPlan{{Portion: new(job.Portion)}}})
+	}{{limits.Map{limits.HostMem: 1 << 30}, true}, {limits.Map{limits.NoFile: 50}, false}, {nil, false}} {
+		k := newLimitedTestHelper(t, test.most)
+		k.conn.Send(&wire.Prepare{Job: "test", Group: wire.Group{Size: 1, NodeCount: 1}, Node: wire.GroupNode{Name: "here"}, Process: wire.Process{Umask: -1},
+			Supervision: wire.Supervision{LeaveChildren: true}, Claim: wire.Claim{Ledger: t.TempDir(), MaxProcs: -1},
+			Apps: []job.App{{Argv: []string{"/bin/true"}, Dir: "/"}}, Ranks: []job.RankPlan{{RankResources: new(job.RankResources)}}})
 		for {
-			m := k.next()
+			m := k.nextMessage()
 			refused, is := m.(*wire.Refused)
 			if _, prepared := m.(*wire.Prepared); !is && !prepared {
 				continue
@@ -134,18 +134,18 @@ func TestNothingStaysUnderLimitsOfTheNode(t *testing.T) {
 			break
 		}
 		k.conn.Abandon()
-		<-k.over
+		<-k.served
 	}
 }
 
 // excess waits for what is exceeded; nil: nothing is, in some samples after so many processes have said "ready".
-func (k *talk) excess(ready int) *wire.Exceeded {
+func (k *testHelper) excess(ready int) *wire.LimitExceeded {
 	k.t.Helper()
 	for samples := 0; samples < 4; {
-		switch m := k.next().(type) {
-		case *wire.Exceeded:
+		switch m := k.nextMessage().(type) {
+		case *wire.LimitExceeded:
 			return m
-		case *wire.Sampled:
+		case *wire.SampledUsage:
 			said := 0
 			for _, text := range k.out {
 				said += strings.Count(text, "ready\n")
@@ -163,46 +163,46 @@ func (k *talk) excess(ready int) *wire.Exceeded {
 // What a node's administrator allows holds for memory in files of memory, mapped or not, and for what no rank is known to have
 // started; memory that several processes share counts once.
 func TestLimitsOfMemory(t *testing.T) {
-	program := hog(t)
-	const limits = 96 << 20
+	program := memoryHog(t)
+	const most = 96 << 20
 	for _, test := range []struct {
 		name  string
-		what  limit.Resource
+		what  limits.Resource
 		ranks []string // what the program does in each
 		ready int      // processes that say so
 		over  bool
 		rank  int // that exceeds
 	}{
-		{"memory of its own", limit.HostMem, []string{"heap 128"}, 1, true, -1},
-		{"a memfd", limit.HostMem, []string{"memfd 128"}, 1, true, -1},
-		{"a file of shared memory that nobody has open", limit.HostMem, []string{"shm 128"}, 1, true, -1},
-		{"half each", limit.HostMem, []string{"heap 64", "memfd 64"}, 2, true, -1},
-		{"shared by four processes", limit.HostMem, []string{"window 64 4"}, 4, false, 0},
-		{"shared by four processes, too much", limit.HostMem, []string{"window 128 4"}, 4, true, -1},
-		{"a rank", limit.RankMem, []string{"heap 128", "heap 1"}, 2, true, 0},
-		{"a daemon of the only rank", limit.RankMem, []string{"daemon 128; exec sleep 1000"}, 1, true, 0},
-		{"a daemon that takes what its rank has left", limit.RankMem, []string{"daemon 64; exec PROGRAM heap 64"}, 2, true, 0},
-		{"a daemon of one of two ranks", limit.RankMem, []string{"daemon 128; exec PROGRAM heap 1", "heap 1"}, 3, true, -1},
-		{"small daemons", limit.RankMem, []string{"daemon 8; exec PROGRAM heap 1", "heap 1"}, 3, false, 0},
+		{"memory of its own", limits.HostMem, []string{"heap 128"}, 1, true, -1},
+		{"a memfd", limits.HostMem, []string{"memfd 128"}, 1, true, -1},
+		{"a file of shared memory that nobody has open", limits.HostMem, []string{"shm 128"}, 1, true, -1},
+		{"half each", limits.HostMem, []string{"heap 64", "memfd 64"}, 2, true, -1},
+		{"shared by four processes", limits.HostMem, []string{"window 64 4"}, 4, false, 0},
+		{"shared by four processes, too much", limits.HostMem, []string{"window 128 4"}, 4, true, -1},
+		{"a rank", limits.RankMem, []string{"heap 128", "heap 1"}, 2, true, 0},
+		{"a daemon of the only rank", limits.RankMem, []string{"daemon 128; exec sleep 1000"}, 1, true, 0},
+		{"a daemon that takes what its rank has left", limits.RankMem, []string{"daemon 64; exec PROGRAM heap 64"}, 2, true, 0},
+		{"a daemon of one of two ranks", limits.RankMem, []string{"daemon 128; exec PROGRAM heap 1", "heap 1"}, 3, true, -1},
+		{"small daemons", limits.RankMem, []string{"daemon 8; exec PROGRAM heap 1", "heap 1"}, 3, false, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			k := newTalkUnder(t, limit.Bounds{test.what: limits})
+			k := newLimitedTestHelper(t, limits.Map{test.what: most})
 			scripts := make([]string, len(test.ranks))
 			for i, does := range test.ranks {
 				scripts[i] = strings.ReplaceAll("PROGRAM "+does, "PROGRAM", program)
 			}
 			k.prepareAs(func(m *wire.Prepare) {
-				m.Streams.Stdin, m.Supervision.Samples, m.Supervision.Grace = nil, true, patience
+				m.Streams.Stdin, m.Supervision.SampleUsage, m.Supervision.Grace = nil, true, testTimeout
 			}, scripts...)
 			k.conn.Send(&wire.Start{})
 			told := k.excess(test.ready)
-			if (told != nil) != test.over || told != nil && (told.Rank != test.rank || told.Bound != (job.Bound{Resource: test.what, Most: limits}) || told.Used <= limits) {
+			if (told != nil) != test.over || told != nil && (told.Rank != test.rank || told.Limit != (job.KernelLimit{Resource: test.what, Max: most}) || told.Used <= most) {
 				t.Errorf("%+v", told)
 			}
-			k.conn.Send(&wire.End{})
-			hear[*wire.Drained](k)
+			k.conn.Send(&wire.EndJob{})
+			receive[*wire.Drained](k)
 			k.conn.Send(&wire.Bye{})
-			if err := k.end(); err != nil {
+			if err := k.endJob(); err != nil {
 				t.Errorf("Serve: %v", err)
 			}
 		})

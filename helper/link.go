@@ -24,12 +24,12 @@ stopped process. So the helper does not ask mpiexec, it asks its own kernel:
 Which connection is ours, sshd has told in SSH_CONNECTION. With another way of
 starting us there is none, and that way has to keep the link (cli.md SIG-7).
 */
-type watch struct {
-	root    fs.FS
-	local   netip.AddrPort
-	remote  netip.AddrPort
-	silence time.Duration
-	heard   time.Time // when the other end was last known to answer
+type linkWatch struct {
+	root         fs.FS
+	local        netip.AddrPort
+	remote       netip.AddrPort
+	maxSilence   time.Duration
+	lastAnswered time.Time // when the other end was last known to answer
 }
 
 // A Link is the two ends of a connection; the zero value: none.
@@ -48,19 +48,19 @@ func LinkOf(conn net.Conn) Link {
 	return Link{plain(local.AddrPort()), plain(remote.AddrPort())}
 }
 
-func (l Link) known() bool { return l.Local.IsValid() && l.Remote.IsValid() }
+func (l Link) isKnown() bool { return l.Local.IsValid() && l.Remote.IsValid() }
 
 // watchLink watches the link of a session for as long as the session lasts. It
 // returns nil when there is nothing to watch.
-func watchLink(sys System, silence time.Duration, s *session) *watch {
+func watchLink(sys System, silence time.Duration, s *session) *linkWatch {
 	link := sys.Link
-	if !link.known() {
+	if !link.isKnown() {
 		link.Local, link.Remote, _ = probe.SSHConnection(sys.Environ)
 	}
-	if !link.known() || silence <= 0 {
+	if !link.isKnown() || silence <= 0 {
 		return nil
 	}
-	w := &watch{root: sys.Root, local: link.Local, remote: link.Remote, silence: silence, heard: time.Now()}
+	w := &linkWatch{root: sys.Root, local: link.Local, remote: link.Remote, maxSilence: silence, lastAnswered: time.Now()}
 	go func() {
 		tick := time.NewTicker(max(silence/3, 100*time.Millisecond))
 		defer tick.Stop()
@@ -70,8 +70,8 @@ func watchLink(sys System, silence time.Duration, s *session) *watch {
 				return
 			case now := <-tick.C:
 				s.conn.Send(&wire.Ping{})
-				if silent := w.judge(w.look(), now); silent >= silence {
-					s.tell(linkDead{silent.Round(time.Second)})
+				if silent := w.silentFor(w.isRetransmitting(), now); silent >= silence {
+					s.postEvent(linkDeadEvent{silent.Round(time.Second)})
 					return
 				}
 			}
@@ -80,10 +80,10 @@ func watchLink(sys System, silence time.Duration, s *session) *watch {
 	return w
 }
 
-// beat gives mpiexec signs of life as long as the session lasts. Where a batch system's starter carries
+// sendHeartbeats gives mpiexec signs of life as long as the session lasts. Where a batch system's starter carries
 // the stream nobody else would notice that it leads nowhere (RM-40).
-func (s *session) beat() {
-	tick := time.NewTicker(wire.BeatEvery)
+func (s *session) sendHeartbeats() {
+	tick := time.NewTicker(wire.HeartbeatEvery)
 	defer tick.Stop()
 	for {
 		select {
@@ -95,19 +95,19 @@ func (s *session) beat() {
 	}
 }
 
-// judge returns how long the other end has been silent, as far as is known.
-func (w *watch) judge(unanswered bool, now time.Time) time.Duration {
+// silentFor returns how long the other end has been silent, as far as is known.
+func (w *linkWatch) silentFor(unanswered bool, now time.Time) time.Duration {
 	if !unanswered {
-		w.heard = now
+		w.lastAnswered = now
 	}
-	return now.Sub(w.heard)
+	return now.Sub(w.lastAnswered)
 }
 
-// look reports whether the kernel is repeating segments of our connection.
-func (w *watch) look() bool {
+// isRetransmitting reports whether the kernel is repeating segments of our connection.
+func (w *linkWatch) isRetransmitting() bool {
 	for _, table := range []string{"proc/net/tcp", "proc/net/tcp6"} {
 		text, err := fs.ReadFile(w.root, table)
-		if err == nil && probe.Unanswered(string(text), w.local, w.remote) {
+		if err == nil && probe.IsRetransmitting(string(text), w.local, w.remote) {
 			return true
 		}
 	}

@@ -13,7 +13,7 @@ import (
 func TestJudge(t *testing.T) {
 	start := time.Unix(1_000_000, 0)
 	at := func(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
-	w := &watch{heard: start}
+	w := &linkWatch{lastAnswered: start}
 	for _, step := range []struct {
 		at         int
 		unanswered bool
@@ -27,7 +27,7 @@ func TestJudge(t *testing.T) {
 		{90, true, 30 * time.Second},
 		{105, true, 45 * time.Second},
 	} {
-		if got := w.judge(step.unanswered, at(step.at)); got != step.silent {
+		if got := w.silentFor(step.unanswered, at(step.at)); got != step.silent {
 			t.Errorf("at %d: silent for %v, want %v", step.at, got, step.silent)
 		}
 	}

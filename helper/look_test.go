@@ -18,8 +18,8 @@ func TestALookThatHasBegunIsTaken(t *testing.T) {
 	defer near.Close()
 	began := time.Now()
 	old := began.Add(-time.Hour)
-	go Serve(context.Background(), far, System{Root: fstest.MapFS{}, Probed: func() (job.Probe, error) {
-		return job.Probe{Hostname: "seen", Clock: old}, nil
+	go Serve(context.Background(), far, System{Root: fstest.MapFS{}, AwaitProbe: func() (job.Probe, error) {
+		return job.Probe{Hostname: "seen", NodeTime: old}, nil
 	}})
 	conn := wire.NewConn(near, wire.Launcher)
 	for {
@@ -27,12 +27,12 @@ func TestALookThatHasBegunIsTaken(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		node, ok := m.(*wire.Node)
+		node, ok := m.(*wire.NodeInfo)
 		if !ok {
 			continue
 		}
-		if node.Probe.Hostname != "seen" || node.Probe.Clock.Before(began) {
-			t.Errorf("the helper tells of %q at %v, not of what was seen, now", node.Probe.Hostname, node.Probe.Clock)
+		if node.Probe.Hostname != "seen" || node.Probe.NodeTime.Before(began) {
+			t.Errorf("the helper tells of %q at %v, not of what was seen, now", node.Probe.Hostname, node.Probe.NodeTime)
 		}
 		return
 	}

@@ -22,7 +22,7 @@ func TestCommonCPUs(t *testing.T) {
 	} {
 		var ranks []job.RankPlan
 		for _, cpus := range test.ranks {
-			ranks = append(ranks, job.RankPlan{Portion: &job.Portion{CPUs: cpus}})
+			ranks = append(ranks, job.RankPlan{RankResources: &job.RankResources{CPUs: cpus}})
 		}
 		if got := commonCPUs(ranks, test.usable); !slices.Equal(got, test.want) || (got == nil) != (test.want == nil) {
 			t.Errorf("%s: %v, want %v", name, got, test.want)

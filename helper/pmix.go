@@ -18,8 +18,8 @@ import (
 	"sync"
 
 	"remshell/helper/probe"
-	"remshell/helper/scratch"
-	"remshell/helper/uplink"
+	"remshell/helper/rpc"
+	"remshell/helper/sessiondir"
 	"remshell/idset"
 	"remshell/job"
 	"remshell/pmiserver"
@@ -31,15 +31,15 @@ import (
 	"remshell/wire"
 )
 
-// A pmixLink is the PMIx server of this node, and what belongs to it. It is there only while a
+// A pmixService is the PMIx server of this node, and what belongs to it. It is there only while a
 // rank is that was offered PMIx (PMIX-15).
-type pmixLink struct {
-	server pmix.Server
-	uri    string // how ranks find the server
-	name   string // of the server, as ranks know it
-	dir    *scratch.Dir
-	left   scratch.Leftovers
-	stays  *staying
+type pmixService struct {
+	server    pmix.Server
+	uri       string // how ranks find the server
+	name      string // of the server, as ranks know it
+	dir       *sessiondir.Dir
+	leftFiles sessiondir.Leftovers
+	keptDirs  *keptSessionDirs
 }
 
 // servePMIx makes the server ready for a group, if it is not.
@@ -47,16 +47,16 @@ func (s *session) servePMIx(g *group) error {
 	if s.pmix != nil {
 		return nil
 	}
-	link := &pmixLink{dir: scratch.NewDir(s.sys.Environ), stays: &s.stays, name: "srv-" + g.prepare.PMI.Token}
-	link.dir.Stays = g.prepare.Supervision.Sessions
+	link := &pmixService{dir: sessiondir.NewDir(s.sys.Environ), keptDirs: &s.keptDirs, name: "srv-" + g.prepare.PMI.Token}
+	link.dir.Keep = g.prepare.Supervision.KeepSessions
 	link.server.UID = uint32(os.Geteuid())
-	link.server.Owner = func(conn net.Conn) (uint32, error) { return ownerOf(s.sys.Root, conn) }
-	link.server.Far, link.server.Notifier = s.fetches, s.notices
-	link.server.Elsewhere = &elsewhere{asked: s.asked, of: g.prepare, server: link.name}
-	link.server.Others, link.server.Names = s.fences, uplink.PMIxNames{Names: uplink.Names{Questions: s.asked}}
-	link.server.Lenient = g.prepare.Supervision.KeepAll
+	link.server.SocketOwner = func(conn net.Conn) (uint32, error) { return connOwner(s.sys.Root, conn) }
+	link.server.Fetcher, link.server.Notifier = s.fetches, s.notices
+	link.server.GroupFinder = &remoteGroups{requests: s.requests, prepare: g.prepare, server: link.name}
+	link.server.OtherNodes, link.server.Names = s.fences, rpc.PMIxNames{Names: rpc.Names{Requests: s.requests}}
+	link.server.GiveUpStuck = g.prepare.Supervision.KeepAll
 	link.server.Broken = func(err error) {
-		s.conn.Send(&wire.PMI{Rank: -1, Event: wire.PMIBroken, Text: err.Error()})
+		s.conn.Send(&wire.PMIReport{Rank: -1, Event: wire.PMIBarrierBroken, Text: err.Error()})
 	}
 	link.server.Note = func(text string) { s.log.inform("%s", text) }
 	uri, err := link.server.Listen()
@@ -74,9 +74,9 @@ func (s *session) removePMIx(g *group) {
 	if s.pmix == nil {
 		return
 	}
-	s.pmix.server.Remove(g.prepare.Group.Name)
+	s.pmix.server.RemoveGroup(g.prepare.Group.Name)
 	if link := s.pmix; g.pmix != nil {
-		s.closing.Go(func() { link.clear(g, s.log) })
+		s.pmixClosing.Go(func() { link.removeGroupFiles(g, s.log) })
 	}
 	s.closeUnwantedPMIx(g)
 }
@@ -96,33 +96,33 @@ func (s *session) closeUnwantedPMIx(but *group) {
 // Drained waits for it.
 func (s *session) closePMIx() {
 	if link := s.pmix; link != nil {
-		s.closing.Go(func() { link.close(s.log) })
+		s.pmixClosing.Go(func() { link.close(s.log) })
 		s.pmix = nil
 	}
 }
 
-func (l *pmixLink) close(log logger) {
+func (l *pmixService) close(log logger) {
 	l.server.Close()
-	if n := l.server.Refused(); n > 0 {
+	if n := l.server.RefusedConns(); n > 0 {
 		log.inform("pmix: %d connections refused", n)
 	}
-	for _, err := range l.left.RemoveAll() {
+	for _, err := range l.leftFiles.RemoveAll() {
 		log.inform("a file of PMIx stays: %v", err)
 	}
 	left, err := l.dir.Remove()
 	if err != nil {
 		log.inform("the session directory of PMIx stays: %v", err)
 	}
-	l.stays.add(left)
+	l.keptDirs.addDir(left)
 }
 
-// A staying is the directories of Open MPI's files that stay, of which mpiexec was not told yet (PMIX-56).
-type staying struct {
+// A keptSessionDirs is the directories of Open MPI's files that stay, of which mpiexec was not told yet (PMIX-56).
+type keptSessionDirs struct {
 	mu   sync.Mutex
 	dirs []string
 }
 
-func (s *staying) add(dir string) {
+func (s *keptSessionDirs) addDir(dir string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if dir != "" && len(s.dirs) < wire.MaxSessions {
@@ -130,30 +130,30 @@ func (s *staying) add(dir string) {
 	}
 }
 
-func (s *staying) take() (dirs []string) {
+func (s *keptSessionDirs) takeDirs() (dirs []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	dirs, s.dirs = s.dirs, nil
 	return dirs
 }
 
-// keep takes down what files a rank leaves, also for who has to remove them in our place.
-func (l *pmixLink) keep(rank int, files []string, log logger) (refused []string) {
-	refused = l.left.Add(rank, files)
+// registerFiles takes down what files a rank leaves, also for who has to remove them in our place.
+func (l *pmixService) registerFiles(rank int, files []string, log logger) (refused []string) {
+	refused = l.leftFiles.AddFiles(rank, files)
 	kept := slices.DeleteFunc(slices.Clone(files), func(file string) bool { return slices.Contains(refused, file) })
-	if err := l.dir.Note(kept); err != nil {
+	if err := l.dir.AppendCleanup(kept); err != nil {
 		log.inform("files of rank %d stay if the helper is killed: %v", rank, err)
 	}
 	return refused
 }
 
-// clear removes what a group has left that is over: others may be spawned for days.
-func (l *pmixLink) clear(g *group, log logger) {
+// removeGroupFiles removes what a group has left that is over: others may be spawned for days.
+func (l *pmixService) removeGroupFiles(g *group, log logger) {
 	var ranks []int
 	for _, r := range g.ranks {
 		ranks = append(ranks, r.number)
 	}
-	errs := append(l.left.Remove(ranks), l.dir.RemoveSpace(namespaceOf(g.prepare)), l.dir.List(l.left.All()))
+	errs := append(l.leftFiles.Remove(ranks), l.dir.RemoveNamespace(namespaceOf(g.prepare)), l.dir.WriteCleanup(l.leftFiles.ListAll()))
 	for _, err := range errs {
 		if err != nil {
 			log.inform("a file of PMIx stays: %v", err)
@@ -162,52 +162,52 @@ func (l *pmixLink) clear(g *group, log logger) {
 }
 
 // namespaceOf is by what ranks know a group; it has the secret of the job (PMIX-19).
-func namespaceOf(m *wire.Prepare) string { return spaceOf(m, m.Group.Name) }
+func namespaceOf(m *wire.Prepare) string { return groupNamespace(m, m.Group.Name) }
 
-// spaceOf is the namespace of any group of a job, of which m is about one. Behind the @ stands the number of the group, since Open MPI 5.0
+// groupNamespace is the namespace of any group of a job, of which m is about one. Behind the @ stands the number of the group, since Open MPI 5.0
 // makes a hash of 16 bits of the rest, which all groups share.
-func spaceOf(m *wire.Prepare, group string) string {
+func groupNamespace(m *wire.Prepare, group string) string {
 	return "rs-" + m.PMI.Token + "@" + strconv.Itoa(m.Job.GroupNumber(group))
 }
 
 // addPMIx lets the ranks of a group come to the PMIx server.
 func (s *session) addPMIx(g *group) {
 	m, link := g.prepare, s.pmix
-	added := pmix.Group{Name: m.Group.Name, Namespace: namespaceOf(m), Size: m.Group.Size, Ranks: g.numbers(),
+	added := pmix.Group{Name: m.Group.Name, Namespace: namespaceOf(m), Size: m.Group.Size, Ranks: g.rankNumbers(),
 		Job:     func(ctx context.Context) (jobinfo.Job, error) { return link.jobInfo(ctx, s, g) },
 		Spawner: s.pmixSpawner(g), Events: s.pmixEvents(g)}
 	if m.Group.PMIx {
-		added.Parent, added.Asker = spaceOf(m, m.Group.Parent), m.Group.Asker
+		added.Parent, added.ParentRank = groupNamespace(m, m.Group.Parent), m.Group.ParentRank
 	}
-	link.server.Add(added)
+	link.server.AddGroup(added)
 }
 
-// giveUp ends a fence that another node has given up.
-func (s *session) giveUp(m *wire.Fenced) {
+// giveUpFence ends a fence that another node has given up.
+func (s *session) giveUpFence(m *wire.Fenced) {
 	id, err := fence.ParseID(m.ID)
 	if err == nil && (s.pmix == nil || !s.pmix.server.GiveUp(id)) {
 		s.fences.GiveUp(id, false)
 	}
 }
 
-// tellEvent tells our ranks of an event of another node's.
-func (s *session) tellEvent(m *wire.Notify) {
+// deliverEvent tells our ranks of an event of another node's.
+func (s *session) deliverEvent(m *wire.Notify) {
 	if s.pmix != nil {
-		s.pmix.server.Tell(pmix.Event{Group: m.Group, Rank: m.Rank, Code: int32(m.Code), To: fence.Members(m.To), Infos: m.Infos})
+		s.pmix.server.DeliverEvent(pmix.Event{Group: m.Group, Rank: m.Rank, Code: int32(m.Code), Targets: fence.Members(m.To), Infos: m.Infos})
 	}
 }
 
-// supply answers what a rank of another node wants of one of ours; without a server nobody commits.
-func (s *session) supply(w pmix.Want, answer func(data []byte, status message.Status)) {
+// serveFetch answers what a rank of another node wants of one of ours; without a server nobody commits.
+func (s *session) serveFetch(w pmix.FetchRequest, answer func(data []byte, status message.Status)) {
 	if s.pmix == nil {
 		answer(nil, message.NotFound)
 		return
 	}
-	s.pmix.server.Supply(w, answer)
+	s.pmix.server.ServeFetch(w, answer)
 }
 
-// numbers are those of its ranks, in the group.
-func (g *group) numbers() []int {
+// rankNumbers are those of its ranks, in the group.
+func (g *group) rankNumbers() []int {
 	numbers := make([]int, len(g.ranks))
 	for i, r := range g.ranks {
 		numbers[i] = r.plan.Rank
@@ -217,14 +217,14 @@ func (g *group) numbers() []int {
 
 // jobInfo is what the ranks of a group are told of it: where they are, mpiexec knows. It is not the
 // session's goroutine that asks.
-func (l *pmixLink) jobInfo(ctx context.Context, s *session, g *group) (jobinfo.Job, error) {
+func (l *pmixService) jobInfo(ctx context.Context, s *session, g *group) (jobinfo.Job, error) {
 	m := g.prepare
-	where, err := s.asked.Peers(ctx, m)
+	where, err := s.requests.Peers(ctx, m)
 	if err != nil {
 		return jobinfo.Job{}, err
 	}
-	info := jobinfo.Job{Namespace: namespaceOf(m), Server: l.name, Of: where.Of, Apps: g.pmix.Sections, Universe: g.pmix.Universe,
-		Here: m.Node.Index, Crowded: g.pmix.Crowded(), Bound: make(map[int]jobinfo.Binding), Full: jobinfo.FullRanks}
+	info := jobinfo.Job{Namespace: namespaceOf(m), Server: l.name, NodeOf: where.NodeOfRank, Apps: g.pmix.AppSizes, Universe: g.pmix.Universe,
+		HereNode: m.Node.Index, Oversubscribed: g.pmix.Oversubscribed(), Bound: make(map[int]jobinfo.Binding), FullUpTo: jobinfo.FullRanks}
 	info.Nodes = nodesOf(where)
 	for _, r := range g.ranks {
 		if r.plan.CPUs != nil {
@@ -232,7 +232,7 @@ func (l *pmixLink) jobInfo(ctx context.Context, s *session, g *group) (jobinfo.J
 		}
 	}
 	info.Dir = l.dir.Path
-	if err := l.dir.Add(info.Namespace, g.numbers()); err != nil {
+	if err := l.dir.AddNamespace(info.Namespace, g.rankNumbers()); err != nil {
 		info.Dir = ""
 		s.log.warn("no session directory on %s (%v): Open MPI uses /tmp", m.Node.Name, err)
 	}
@@ -241,44 +241,44 @@ func (l *pmixLink) jobInfo(ctx context.Context, s *session, g *group) (jobinfo.J
 
 // pmixEvents pass on what the ranks of a group do.
 func (s *session) pmixEvents(g *group) pmix.Events {
-	of := make(map[int]*process, len(g.ranks))
+	of := make(map[int]*rankProcess, len(g.ranks))
 	for _, r := range g.ranks {
 		of[r.plan.Rank] = r
 	}
 	first, link := g.prepare.Group.First, s.pmix
 	tell := func(rank int, event wire.PMIEvent, why error) {
-		s.say(of[rank], &wire.PMI{Rank: first + rank, Event: event, Text: why.Error()})
+		s.sendPMI(of[rank], &wire.PMIReport{Rank: first + rank, Event: event, Text: why.Error()})
 	}
 	events := pmix.Events{
 		Abort: func(rank, code int, message string) bool {
 			of[rank].pmiState.Store(int32(job.PMIAborted))
-			return s.say(of[rank], &wire.PMI{Rank: first + rank, Event: wire.PMIAborted, Code: pmiserver.ExitCode(code), Text: pmiserver.AbortText(code, message)})
+			return s.sendPMI(of[rank], &wire.PMIReport{Rank: first + rank, Event: wire.PMIAborted, Code: pmiserver.AbortExitCode(code), Text: pmiserver.AbortText(code, message)})
 		},
-		Changed: func(rank int, to pmix.State) {
+		StateChanged: func(rank int, to pmix.State) {
 			switch to {
 			case pmix.Initialized:
 				of[rank].pmiState.Store(int32(job.PMIOpen))
-				of[rank].spoken[byPMIx].Store(true)
+				of[rank].initedBy[protocolPMIx].Store(true)
 			case pmix.Finalized:
 				of[rank].pmiState.Store(int32(job.PMIFinalized))
 			}
 		},
-		Fencing: func(rank int) { s.waits(of[rank], byPMIx) },
-		Lost:    func(rank int, why error) { tell(rank, wire.PMILost, why) },
-		Junk:    func(rank int, why error) { tell(rank, wire.PMIJunk, why) },
-		Note:    func(rank int, text string) { s.log.inform("rank %d: %s", first+rank, text) },
-		Leaves:  func(rank int, files []string) []string { return link.keep(first+rank, files, s.log) },
-		Print:   func(ctx context.Context, rank int, text message.LogText) { s.utter(ctx, of[rank], text) },
+		FenceEntered: func(rank int) { s.reportFenceWait(of[rank], protocolPMIx) },
+		Lost:         func(rank int, why error) { tell(rank, wire.PMIDisconnected, why) },
+		Junk:         func(rank int, why error) { tell(rank, wire.PMIMalformed, why) },
+		Note:         func(rank int, text string) { s.log.inform("rank %d: %s", first+rank, text) },
+		Cleanup:      func(rank int, files []string) []string { return link.registerFiles(first+rank, files, s.log) },
+		Print:        func(ctx context.Context, rank int, text message.LogText) { s.printHelpText(ctx, of[rank], text) },
 	}
 	if g.prepare.PMI.Trace {
-		events.Trace = func(rank int, line string) { s.trace(of[rank], line) }
+		events.Trace = func(rank int, line string) { s.tracePMI(of[rank], line) }
 	}
 	return events
 }
 
-// ownerOf asks the kernel whose the process at the other end of a connection is. Where it answers
+// connOwner asks the kernel whose the process at the other end of a connection is. Where it answers
 // no questions about sockets, its table of them has to do (PMIX-18).
-func ownerOf(root fs.FS, conn net.Conn) (uid uint32, err error) {
+func connOwner(root fs.FS, conn net.Conn) (uid uint32, err error) {
 	here, err := netip.ParseAddrPort(conn.LocalAddr().String())
 	if err != nil {
 		return 0, err
@@ -292,7 +292,7 @@ func ownerOf(root fs.FS, conn net.Conn) (uid uint32, err error) {
 	case err == nil:
 		return uint32(n), nil
 	case errors.Is(err, proc.ErrNoSocket):
-		return 0, pmix.ErrNobody
+		return 0, pmix.ErrNoOwner
 	}
 	table, tableErr := fs.ReadFile(root, "proc/net/tcp")
 	if tableErr != nil {
@@ -300,82 +300,82 @@ func ownerOf(root fs.FS, conn net.Conn) (uid uint32, err error) {
 	}
 	n, known := probe.SocketOwner(string(table), there, here)
 	if !known {
-		return 0, pmix.ErrNobody
+		return 0, pmix.ErrNoOwner
 	}
 	return uint32(n), nil
 }
 
 // pmixSpawner starts what ranks of a group ask for by PMIx.
-func (s *session) pmixSpawner(g *group) uplink.PMIxSpawner {
-	of := make(map[int]*process, len(g.ranks))
+func (s *session) pmixSpawner(g *group) rpc.PMIxSpawner {
+	of := make(map[int]*rankProcess, len(g.ranks))
 	for _, r := range g.ranks {
 		of[r.plan.Rank] = r
 	}
-	return uplink.PMIxSpawner{
-		Spawner: uplink.Spawner{Questions: s.asked, Dir: func(rank int) string { return of[rank].command.Dir }},
+	return rpc.PMIxSpawner{
+		Spawner: rpc.Spawner{Requests: s.requests, Dir: func(rank int) string { return of[rank].command.Dir }},
 		Environ: func(rank int) []string {
-			if !s.awaitBirth(of[rank]) { // or its environment may not be there yet
+			if !s.awaitStarted(of[rank]) { // or its environment may not be there yet
 				return nil
 			}
-			return g.offers[of[rank].plan.App].env
+			return g.pmiOffers[of[rank].plan.App].env
 		},
 	}
 }
 
-// elsewhere are the groups of the job that have no ranks on this node, as their PMIx server sees them:
+// remoteGroups are the groups of the job that have no ranks on this node, as their PMIx server sees them:
 // mpiexec knows them (PMIX-45).
-type elsewhere struct {
-	asked  *uplink.Questions
-	of     *wire.Prepare // of any group of the job
-	server string        // the name of the server
+type remoteGroups struct {
+	requests *rpc.Requests
+	prepare  *wire.Prepare // of any group of the job
+	server   string        // the name of the server
 }
 
-// Space is that of pmix.Elsewhere.
-func (e *elsewhere) Space(group string) string { return spaceOf(e.of, group) }
+// Namespace is that of pmix.GroupFinder.
+func (e *remoteGroups) Namespace(group string) string { return groupNamespace(e.prepare, group) }
 
 var errNoGroup = errors.New("there is no such group in the job")
 
-// Find is that of pmix.Elsewhere. Nobody is asked for what is no namespace of the job.
-func (e *elsewhere) Find(ctx context.Context, namespace string) (pmix.Group, error) {
+// FindGroup is that of pmix.GroupFinder. Nobody is asked for what is no namespace of the job.
+func (e *remoteGroups) FindGroup(ctx context.Context, namespace string) (pmix.Group, error) {
 	digits := namespace[strings.LastIndexByte(namespace, '@')+1:]
 	number, err := strconv.Atoi(digits)
 	if err != nil || number < 0 {
 		return pmix.Group{}, errNoGroup
 	}
-	name := e.of.Job.Group(number)
-	if subtle.ConstantTimeCompare([]byte(e.Space(name)), []byte(namespace)) == 0 {
+	name := e.prepare.Job.GroupName(number)
+	if subtle.ConstantTimeCompare([]byte(e.Namespace(name)), []byte(namespace)) == 0 {
 		return pmix.Group{}, errNoGroup
 	}
-	where, err := e.asked.PeersOf(ctx, name)
+	where, err := e.requests.PeersOfGroup(ctx, name)
 	if err != nil {
 		return pmix.Group{}, err
 	}
-	info, err := e.describe(namespace, where)
+	info, err := e.jobInfo(namespace, where)
 	if err != nil {
 		return pmix.Group{}, err
 	}
 	job := func(context.Context) (jobinfo.Job, error) { return info, nil }
-	return pmix.Group{Name: name, Namespace: namespace, Size: len(where.Of), Job: job}, nil
+	return pmix.Group{Name: name, Namespace: namespace, Size: len(where.NodeOfRank), Job: job}, nil
 }
 
-// describe is what such a group is told of itself, as far as it is of any use here.
-func (e *elsewhere) describe(namespace string, where *wire.Peered) (jobinfo.Job, error) {
+// jobInfo is what such a group is told of itself, as far as it is of any use here.
+func (e *remoteGroups) jobInfo(namespace string, where *wire.RankMap) (jobinfo.Job, error) {
 	ranks := 0
-	for _, n := range where.Apps {
+	for _, n := range where.AppSizes {
 		ranks += n
 	}
 	ranked := make([]bool, len(where.Nodes))
-	for _, node := range where.Of {
+	for _, node := range where.NodeOfRank {
 		if node >= len(where.Nodes) {
 			return jobinfo.Job{}, errNoGroup
 		}
 		ranked[node] = true
 	}
-	if len(where.Of) == 0 || ranks != len(where.Of) {
+	if len(where.NodeOfRank) == 0 || ranks != len(where.NodeOfRank) {
 		return jobinfo.Job{}, errNoGroup
 	}
-	info := jobinfo.Job{Namespace: namespace, Server: e.server, Of: where.Of, Apps: where.Apps, Here: -1,
-		Universe: cmp.Or(e.of.PMI.Universe, e.of.PMI.Slots), Full: jobinfo.FullRanks}
+	info := jobinfo.Job{Namespace: namespace, Server: e.server, NodeOf: where.NodeOfRank, Apps: where.AppSizes, HereNode: -1,
+		Universe: cmp.Or(e.prepare.PMI.Universe, e.prepare.PMI.Slots), FullUpTo: jobinfo.FullRanks}
 	if slices.Contains(ranked, false) {
 		return jobinfo.Job{}, errNoGroup
 	}
@@ -384,12 +384,12 @@ func (e *elsewhere) describe(namespace string, where *wire.Peered) (jobinfo.Job,
 }
 
 // nodesOf are the nodes of a group, as its ranks are told of them.
-func nodesOf(where *wire.Peered) []jobinfo.Node {
+func nodesOf(where *wire.RankMap) []jobinfo.Node {
 	nodes := make([]jobinfo.Node, len(where.Nodes))
 	for i, name := range where.Nodes {
 		nodes[i].Name = name
-		if i < len(where.Earlier) {
-			nodes[i].Earlier = where.Earlier[i]
+		if i < len(where.EarlierRanks) {
+			nodes[i].EarlierRanks = where.EarlierRanks[i]
 		}
 	}
 	return nodes

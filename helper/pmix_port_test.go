@@ -14,14 +14,14 @@ import (
 // The port of PMIx is there as long as a rank is, is no descriptor of a rank, and goes with the last one
 // (PMIX-17).
 func TestPMIxPortGoesWithTheRanks(t *testing.T) {
-	k := newTalk(t)
+	k := newTestHelper(t)
 	const script = `echo "at $PMIX_SERVER_URI3"; ls -l /proc/self/fd | grep -c socket: ; echo said; read go`
 	k.prepareAs(func(m *wire.Prepare) {
 		m.Group.Name, m.PMI.Token = "test", "0123456789abcdef"
-		m.Apps[0].PMI = job.OfferPMIx
+		m.Apps[0].PMIOffer = job.PMIOfferPMIx
 	}, script)
 	k.conn.Send(&wire.Start{Group: "test"})
-	k.await(0, "said\n")
+	k.awaitOutput(0, "said\n")
 	_, at, _ := strings.Cut(strings.SplitN(k.out[0], "\n", 2)[0], "tcp4://")
 	conn, err := net.Dial("tcp", at)
 	if err != nil {
@@ -32,7 +32,7 @@ func TestPMIxPortGoesWithTheRanks(t *testing.T) {
 		t.Errorf("the rank has a socket: %q", k.out[0])
 	}
 	k.conn.Send(&wire.Data{Rank: 0, Stream: wire.Stdin, Bytes: []byte("go\n")})
-	hear[*wire.Exited](k)
+	receive[*wire.Exited](k)
 	k.bye() // Drained has come
 	if conn, err := net.Dial("tcp", at); err == nil {
 		conn.Close()

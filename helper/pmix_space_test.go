@@ -34,7 +34,7 @@ func TestNamespacesOfAJobHaveNumbersOfTheirOwn(t *testing.T) {
 	m := &wire.Prepare{Job: "j", PMI: wire.PMISetup{Token: "0123456789abcdef"}}
 	of := make(map[uint32]string)
 	for group := range 1 << 10 {
-		space := spaceOf(m, job.ID("j").Group(group))
+		space := groupNamespace(m, job.ID("j").GroupName(group))
 		if other := of[number(space)]; other != "" {
 			t.Fatalf("%s and %s are both %#x", other, space, number(space))
 		}

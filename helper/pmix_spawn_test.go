@@ -5,7 +5,7 @@ package helper
 import (
 	"testing"
 
-	"remshell/helper/offer"
+	"remshell/helper/pmidetect"
 	"remshell/job"
 	"remshell/wire"
 )
@@ -14,21 +14,21 @@ import (
 func TestStrangersAreNotSpawned(t *testing.T) {
 	for _, test := range []struct {
 		group wire.Group
-		built job.Offer
+		built job.PMIOffer
 		want  bool
 	}{
-		{wire.Group{}, job.OfferPMI1, false},
-		{wire.Group{}, job.OfferPMIx, false},
-		{wire.Group{Parent: "k", PMIx: true}, job.OfferPMI1, true},
-		{wire.Group{Parent: "k", PMIx: true}, job.OfferPMIx, false},
-		{wire.Group{Parent: "k", PMIx: true}, job.OfferBoth, false},
-		{wire.Group{Parent: "k"}, job.OfferPMIx, true},
-		{wire.Group{Parent: "k"}, job.OfferPMI1, false},
-		{wire.Group{Parent: "k"}, job.OfferBoth, false},
+		{wire.Group{}, job.PMIOfferPMI1, false},
+		{wire.Group{}, job.PMIOfferPMIx, false},
+		{wire.Group{Parent: "k", PMIx: true}, job.PMIOfferPMI1, true},
+		{wire.Group{Parent: "k", PMIx: true}, job.PMIOfferPMIx, false},
+		{wire.Group{Parent: "k", PMIx: true}, job.PMIOfferBoth, false},
+		{wire.Group{Parent: "k"}, job.PMIOfferPMIx, true},
+		{wire.Group{Parent: "k"}, job.PMIOfferPMI1, false},
+		{wire.Group{Parent: "k"}, job.PMIOfferBoth, false},
 	} {
-		r := &process{}
+		r := &rankProcess{}
 		r.command.Argv = []string{"./b"}
-		refused := stranger(&group{prepare: &wire.Prepare{Group: test.group}}, r, offer.Verdict{Offer: test.built, Family: "MPICH"})
+		refused := checkSpawnedLibrary(&group{prepare: &wire.Prepare{Group: test.group}}, r, pmidetect.Verdict{Offer: test.built, Family: "MPICH"})
 		if (refused != nil) != test.want {
 			t.Errorf("%+v, built for %s: %v", test.group, test.built, refused)
 		}

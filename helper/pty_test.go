@@ -10,12 +10,12 @@ import (
 
 // A rank with a terminal knows its size, also when that changes.
 func TestATerminalHasASize(t *testing.T) {
-	k := newTalk(t)
+	k := newTestHelper(t)
 	k.prepareAs(func(m *wire.Prepare) { m.Streams.PTY, m.Streams.Rows, m.Streams.Cols = []int{0}, 33, 77 },
 		`trap 'stty size; exit' WINCH; stty size; while :; do sleep 0.01; done`)
 	k.conn.Send(&wire.Start{})
-	k.await(0, "33 77\r\n")
-	k.conn.Send(&wire.Resize{Rows: 44, Cols: 88})
-	k.await(0, "44 88\r\n")
+	k.awaitOutput(0, "33 77\r\n")
+	k.conn.Send(&wire.ResizeTerminal{Rows: 44, Cols: 88})
+	k.awaitOutput(0, "44 88\r\n")
 	k.bye()
 }

@@ -21,8 +21,8 @@ import (
 // which torch's ranks can meet: its port stays taken until the ranks start.
 func (g *group) openRendezvous() (refused *rank.Error) {
 	m := g.prepare
-	if m.Node.Iface != "" {
-		if g.address, refused = ifaceAddress(m.Node.Iface); refused != nil {
+	if m.Node.Interface != "" {
+		if g.address, refused = ifaceAddress(m.Node.Interface); refused != nil {
 			return refused
 		}
 	}
@@ -32,23 +32,23 @@ func (g *group) openRendezvous() (refused *rank.Error) {
 	}
 	host := g.address
 	switch {
-	case host == "" && m.Group.Nodes > 1:
+	case host == "" && m.Group.NodeCount > 1:
 		host = m.Node.Name
 	case host == "":
 		host = "127.0.0.1"
 	}
-	reserved, port, err := reserve(host)
+	reserved, port, err := reservePort(host)
 	if err != nil {
-		return rank.Internal(fmt.Sprintf("no port at which ranks could meet: %v", err), "see ulimit -n there")
+		return rank.InternalError(fmt.Sprintf("no port at which ranks could meet: %v", err), "see ulimit -n there")
 	}
-	g.reserved, g.rendezvous = reserved, net.JoinHostPort(host, strconv.Itoa(port))
+	g.rendezvousSocket, g.rendezvous = reserved, net.JoinHostPort(host, strconv.Itoa(port))
 	return nil
 }
 
-// reserve takes a free port of an address of this node, for who listens there later. The
+// reservePort takes a free port of an address of this node, for who listens there later. The
 // socket is bound and never listens itself, so nobody gets in meanwhile (TRUST-26). An
 // address under which only others know the node has a port of all.
-func reserve(host string) (*os.File, int, error) {
+func reservePort(host string) (*os.File, int, error) {
 	family, own, all := unix.AF_INET, unix.Sockaddr(&unix.SockaddrInet4{}), unix.Sockaddr(&unix.SockaddrInet4{})
 	if at, err := net.ResolveTCPAddr("tcp", net.JoinHostPort(host, "0")); err == nil {
 		if v4 := at.IP.To4(); v4 != nil {
@@ -85,9 +85,9 @@ func portOf(a unix.Sockaddr) int {
 
 // freeRendezvous frees the port.
 func (g *group) freeRendezvous() {
-	if g.reserved != nil {
-		g.reserved.Close()
-		g.reserved = nil
+	if g.rendezvousSocket != nil {
+		g.rendezvousSocket.Close()
+		g.rendezvousSocket = nil
 	}
 }
 
@@ -116,6 +116,6 @@ func ifaceAddress(wanted string) (string, *rank.Error) {
 	if found.IsValid() {
 		return found.String(), nil
 	}
-	return "", rank.Internal(fmt.Sprintf("-iface %s: no interface has such a name or address", wanted),
+	return "", rank.InternalError(fmt.Sprintf("-iface %s: no interface has such a name or address", wanted),
 		"there are "+strings.Join(names, ", "))
 }

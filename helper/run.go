@@ -7,38 +7,38 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"remshell/helper/ipc"
-	"remshell/helper/life"
+	"remshell/helper/lifecycle"
 	"remshell/helper/probe"
 	"remshell/helper/rank"
-	"remshell/helper/sample"
 	"remshell/helper/status"
+	"remshell/helper/sysvipc"
+	"remshell/helper/usage"
 	"remshell/job"
-	"remshell/limit"
+	"remshell/limits"
 	"remshell/mpifault"
 	"remshell/proc"
 	"remshell/wire"
 )
 
-// refuse tells mpiexec why a group is not prepared.
-func (s *session) refuse(e claimedEvent) {
+// reportRefused tells mpiexec why a group is not prepared.
+func (s *session) reportRefused(e claimedEvent) {
 	if e.Taken != "" {
-		s.conn.Send(&wire.Taken{Group: e.m.Group.Name, Reason: e.Taken})
+		s.conn.Send(&wire.ClaimConflict{Group: e.m.Group.Name, Reason: e.Taken})
 		return
 	}
 	s.conn.Send(&wire.Refused{Group: e.m.Group.Name, Code: job.ExitInternal, Reason: "this node " + e.Barred, Hint: "ask its administrator, or name other hosts"})
 }
 
-// accept prepares what can fail before anything starts: working directories,
+// prepareGroup prepares what can fail before anything starts: working directories,
 // programs, environments. The answer is Prepared or Refused.
-func (s *session) accept(a life.Accept) {
-	e := a.Answer.(claimedEvent)
-	if s.held == nil {
-		s.held = e.Held
+func (s *session) prepareGroup(a lifecycle.PrepareGroup) {
+	e := a.Payload.(claimedEvent)
+	if s.heldClaim == nil {
+		s.heldClaim = e.Held
 	}
-	refused := s.restrict(e.m)
+	refused := s.applyNodeLimits(e.m)
 	if a.First {
-		s.begin(e.m)
+		s.beginJob(e.m)
 	}
 	var g *group
 	if refused == nil {
@@ -50,71 +50,71 @@ func (s *session) accept(a life.Accept) {
 		return
 	}
 	s.groups[a.Group] = g
-	s.decide(life.Ready{Group: a.Group, Ranks: len(g.ranks)})
-	s.watchOver(&e.m.Supervision)
-	s.conn.Send(&wire.Prepared{Group: a.Group, Notice: e.Notice, Meet: g.rendezvous})
+	s.stepLifecycle(lifecycle.Ready{Group: a.Group, Ranks: len(g.ranks)})
+	s.startLinkWatch(&e.m.Supervision)
+	s.conn.Send(&wire.Prepared{Group: a.Group, Notice: e.Notice, Rendezvous: g.rendezvous})
 }
 
-// begin takes in what the first Prepare says of the whole job.
-func (s *session) begin(m *wire.Prepare) {
+// beginJob takes in what the first Prepare says of the whole job.
+func (s *session) beginJob(m *wire.Prepare) {
 	s.prepare = m
-	if when := m.Supervision.CleanIPC; when != "no" && s.left == nil {
-		s.left = ipc.NewBook(when == "always")
+	if when := m.Supervision.CleanIPC; when != "no" && s.ipcTracker == nil {
+		s.ipcTracker = sysvipc.NewTracker(when == "always")
 	}
-	s.countDenied(false)
-	if !s.apart {
-		by := s.sys.sessions()
+	s.countDenials(false)
+	if !s.leadSessions {
+		by := s.sys.sessionBatchSystem()
 		s.log.inform("ranks stay in the session that mpiexec has here, by which %s finds them (%s)", by.Title, by.Variable)
 	}
-	rank.Without(m.Process.Soft, m.Process.Bounds).Adopt(func(text string) { s.log.inform("%s", text) })
+	rank.WithoutBounded(m.Process.SoftLimits, m.Process.KernelLimits).SetInherited(func(text string) { s.log.inform("%s", text) })
 	if m.Process.Umask >= 0 {
 		unix.Umask(m.Process.Umask)
 	}
 }
 
-// fork lets the starter fork all ranks of a group, in order, on its own thread.
-func (s *session) fork(a life.Fork) {
+// forkGroup lets the starter fork all ranks of a group, in order, on its own thread.
+func (s *session) forkGroup(a lifecycle.Fork) {
 	g := s.groups[a.Group]
 	g.rendezvous = a.Rendezvous
 	g.freeRendezvous()
-	s.add(g, a.First)
-	unstaged := s.settleStage(g)
+	s.addRanks(g, a.First)
+	unstaged := s.linkStagedFiles(g)
 	if unstaged == nil {
-		s.loosen(g)
+		s.shareGroupCPUs(g)
 		for _, r := range g.ranks {
-			s.complete(r)
+			s.completeCommand(r)
 		}
 	}
-	if s.prepare.Supervision.Peaks {
-		s.peaks.Begin(s.done)
+	if s.prepare.Supervision.SampleSmallRanks {
+		s.peaks.Start(s.done)
 	}
-	if s.began.IsZero() {
-		s.began = time.Now()
+	if s.firstStart.IsZero() {
+		s.firstStart = time.Now()
 	}
-	if (s.prepare.Supervision.Samples || len(s.own) > 0) && s.book == nil {
-		s.book = new(sample.Book)
+	if (s.prepare.Supervision.SampleUsage || len(s.sampledLimits) > 0) && s.usageTracker == nil {
+		s.usageTracker = new(usage.Tracker)
 		of := s.prepare.Supervision
-		go s.sample(job.SampleEvery(of.Often || len(s.own) > 0), s.own[limit.HostMem])
+		go s.sampleUsage(job.SampleInterval(of.SampleOften || len(s.sampledLimits) > 0), s.sampledLimits[limits.HostMem])
 	}
-	batch := forkBatch{ranks: g.ranks, binder: s.newBinder(g), soft: rank.Without(s.prepare.Process.Soft, s.prepare.Process.Bounds), cannot: unstaged}
-	batch.limits = batch.soft.Lend(s.sys.Guard != nil)
+	batch := forkBatch{ranks: g.ranks, binder: s.newBinder(g), soft: rank.WithoutBounded(s.prepare.Process.SoftLimits, s.prepare.Process.KernelLimits), failed: unstaged}
+	batch.limits = batch.soft.ForFork(s.sys.Guard != nil)
 	go func() {
-		s.starter.Do(func() { s.forkAll(batch) })
-		s.tell(life.ForkingEnded{})
+		s.forkThread.Do(func() { s.forkAll(batch) })
+		s.postEvent(lifecycle.ForkingEnded{})
 	}()
-	time.AfterFunc(status.Delay, func() { s.tell(socketDue{}) })
+	time.AfterFunc(status.OpenDelay, func() { s.postEvent(statusSocketDue{}) })
 	if s.sys.Guard != nil {
-		s.mindGuardIn(guardDelay)
+		s.updateGuardAfter(guardDelay)
 	}
 }
 
 // A forkBatch is what the starter needs to fork the ranks of a group.
 type forkBatch struct {
-	ranks  []*process
+	ranks  []*rankProcess
 	binder *rank.Binder
 	soft   rank.SoftLimits
-	limits []rank.Lent
-	cannot *rank.Error // why none of them can start; nil: they can
+	limits []rank.ForkLimit
+	failed *rank.Error // why none of them can start; nil: they can
 }
 
 // forkAll forks on the starter's thread. Between two ranks it looks whether they are to be
@@ -125,35 +125,35 @@ func (s *session) forkAll(b forkBatch) {
 		if s.stopForking.Load() {
 			return
 		}
-		failed := b.cannot
-		if r.group.pruned.Load() {
-			failed = errPruned
+		failed := b.failed
+		if r.group.canceled.Load() {
+			failed = errGroupCanceled
 		}
 		if failed != nil {
-			s.tell(forkedEvent{r: r, failed: failed})
+			s.postEvent(forkedEvent{r: r, failed: failed})
 			continue
 		}
 		at := time.Now()
 		born, failed := r.command.Start(b.binder, b.limits)
 		if failed == nil {
-			b.soft.Give(born.PID)
-			s.peaks.Watch(born.PID, born.Floor)
+			b.soft.ApplyTo(born.PID)
+			s.peaks.Watch(born.PID, born.MemoryFloor)
 		}
-		s.tell(forkedEvent{r, born, at, failed})
+		s.postEvent(forkedEvent{r, born, at, failed})
 	}
 }
 
 // newBinder makes what binds the ranks of a group.
 func (s *session) newBinder(g *group) *rank.Binder {
-	return rank.NewBinder(g.prepare.Process.Bound, func(text string) { s.log.warn("%s", text) },
+	return rank.NewBinder(g.prepare.Process.BindingRequired, func(text string) { s.log.warn("%s", text) },
 		func() []int { return probe.AllowedMemory(s.sys.Root) })
 }
 
-// address is where peers on other nodes reach this one: what mpiexec says, else the
+// peerAddress is where peers on other nodes reach this one: what mpiexec says, else the
 // address at which sshd was reached. A host's own name often leads to 127.0.1.1, and the
 // user's name for it may exist in an ssh configuration only.
-func (s *session) address(m *wire.Prepare) string {
-	if m.Node.Address != "" || m.Node.Alone {
+func (s *session) peerAddress(m *wire.Prepare) string {
+	if m.Node.Address != "" || m.Node.OnlyNode {
 		return m.Node.Address
 	}
 	local, _, ok := probe.SSHConnection(s.sys.Environ)
@@ -163,75 +163,75 @@ func (s *session) address(m *wire.Prepare) string {
 	return local.Addr().String()
 }
 
-// identity is what a rank is told of itself.
-func (s *session) identity(r *process) rank.Identity {
+// rankIdentity is what a rank is told of itself.
+func (s *session) rankIdentity(r *rankProcess) rank.Identity {
 	m := r.group.prepare
 	id := rank.Identity{
-		Job: m.Job, Size: m.Group.Size, Nodes: m.Group.Nodes, Node: m.Node.Index, Host: m.Node.Name, Address: r.group.address, Spawned: m.Group.First > 0,
-		Iface: m.Node.Iface, Compat: m.Process.Compat, Rendezvous: r.group.rendezvous, Ledger: m.Claim.Ledger, Stage: s.staging.Dir(),
-		Rank: r.plan.Rank, Local: r.plan.Local, Locals: len(m.Ranks), App: r.plan.App, Earlier: m.Node.Earlier,
-		Slots: r.plan.Slots, AllSlots: m.Node.Slots, AllCPUs: s.cpus,
-		Offer: r.offered(), PMIx: r.group.pmix, GPUs: r.plan.GPUs, NoGPUs: m.Apps[r.plan.App].GPUs == job.NoGPUs,
-		Places: m.Process.Places,
+		Job: m.Job, Size: m.Group.Size, Nodes: m.Group.NodeCount, Node: m.Node.Index, Host: m.Node.Name, Address: r.group.address, Spawned: m.Group.First > 0,
+		Iface: m.Node.Interface, Compat: m.Process.Compat, Rendezvous: r.group.rendezvous, Ledger: m.Claim.Ledger, StageDir: s.staging.Dir(),
+		Rank: r.plan.Rank, LocalRank: r.plan.Local, LocalSize: len(m.Ranks), App: r.plan.App, EarlierRanks: m.Node.EarlierRanks,
+		Slots: r.plan.Slots, NodeSlots: m.Node.Slots, NodeCPUs: s.cpus,
+		Offer: r.pmiOffered(), PMIx: r.group.pmix, GPUs: r.plan.GPUs, NoGPUs: m.Apps[r.plan.App].GPUs == job.NoGPUs,
+		Places: m.Process.OMPPlaces,
 	}
 	if r.tcp != nil {
-		id.Port, id.ID = s.port.socket.Addr().String(), r.id
+		id.PMIPort, id.PMIID = s.port.tcp.Addr().String(), r.pmiID
 	}
 	return id
 }
 
-// complete adds to a rank's command what is known when it starts.
-func (s *session) complete(r *process) {
+// completeCommand adds to a rank's command what is known when it starts.
+func (s *session) completeCommand(r *rankProcess) {
 	m, c := r.group.prepare, &r.command
-	c.Identity = s.identity(r)
-	c.Env = s.compose(r)
+	c.Identity = s.rankIdentity(r)
+	c.Env = s.composeAppEnv(r)
 	c.CPUs, c.Mems, c.MemMode = r.plan.CPUs, r.plan.Mems, r.plan.MemMode
-	c.Stdin, c.Merge, c.NoPMI = r.in != nil, m.Streams.Merge, r.tcp != nil || !r.offered().PMI()
-	c.Window = unix.Winsize{Row: uint16(m.Streams.Rows), Col: uint16(m.Streams.Cols)}
-	if r.offered().PMIx() {
-		c.Slack = r.group.pmix.Slack()
+	c.Stdin, c.MergeStderr, c.NoPMI = r.stdin != nil, m.Streams.MergeStderr, r.tcp != nil || !r.pmiOffered().OffersPMI()
+	c.WindowSize = unix.Winsize{Row: uint16(m.Streams.Rows), Col: uint16(m.Streams.Cols)}
+	if r.pmiOffered().OffersPMIx() {
+		c.TimerSlack = r.group.pmix.TimerSlack()
 	}
-	c.Session, c.Death = s.apart && !s.together(r), s.sys.death()
+	c.LeadSession, c.DeathSignal = s.leadSessions && !s.sharesHelperSession(r), s.sys.deathSignal()
 }
 
-// forked takes in what came of a fork.
-func (s *session) forked(e forkedEvent) {
+// handleForked takes in what came of a fork.
+func (s *session) handleForked(e forkedEvent) {
 	r := e.r
 	if e.failed != nil {
-		s.decide(life.NotForked{Rank: r.index})
+		s.stepLifecycle(lifecycle.NotForked{Rank: r.lifecycleIndex})
 		s.conn.Send(&wire.Started{Rank: r.number, Code: e.failed.Code, Err: e.failed.Reason, Hint: e.failed.Hint})
 		return
 	}
-	r.begun, r.started = e.Process, e.at
-	s.decide(life.Forked{Rank: r.index, PID: e.PID, At: e.at})
+	r.child, r.started = e.Process, e.at
+	s.stepLifecycle(lifecycle.Forked{Rank: r.lifecycleIndex, PID: e.PID, At: e.at})
 }
 
-// announce tells mpiexec that a rank runs, and carries its streams.
-func (s *session) announce(r *process) {
-	s.owners.groups[r.begun.PID] = r.number
-	s.tellGuard(ofRank{PID: uint32(r.begun.PID)})
-	news := wire.Started{Rank: r.number, PID: r.begun.PID, Loosened: r.loosened}
-	if s.prepare.Supervision.Report {
-		news.CPUs, news.Mems = r.begun.CPUs, r.begun.Mems
+// reportStarted tells mpiexec that a rank runs, and carries its streams.
+func (s *session) reportStarted(r *rankProcess) {
+	s.orphans.rankByGroup[r.child.PID] = r.number
+	s.reportToGuard(rankRecord{PID: uint32(r.child.PID)})
+	news := wire.Started{Rank: r.number, PID: r.child.PID, Unbound: r.onGroupCPUs}
+	if s.prepare.Supervision.ReportBindings {
+		news.CPUs, news.Mems = r.child.CPUs, r.child.Mems
 	}
 	s.conn.Send(&news)
-	r.attach(r.group.window(), s.pipes, s.conn.Send)
-	close(r.born)
+	r.attachStreams(r.group.streamWindow(), s.pipeSizes, s.conn.Send)
+	close(r.announced)
 	if conn, ok := r.pmi.(*pmiConn); ok {
 		go s.servePMI(r, conn)
 	}
 }
 
-// reap waits for children until none is left, first ranks, in the end orphans. It
+// reapLoop waits for children until none is left, first ranks, in the end orphans. It
 // is the only one that waits, so it sees each end exactly once.
-func (s *session) reap() {
+func (s *session) reapLoop() {
 	for {
 		e, err := reapOne()
 		switch {
 		case err == nil:
-			s.tell(e)
+			s.postEvent(e)
 		case err == unix.ECHILD:
-			s.tell(life.NoChildren{})
+			s.postEvent(lifecycle.NoChildren{})
 			select {
 			case <-s.done:
 				return
@@ -245,20 +245,20 @@ func (s *session) reap() {
 }
 
 // reapOne waits for the end of a child.
-func reapOne() (e life.Reaped, err error) {
-	pid, err := proc.AwaitEnd()
+func reapOne() (e lifecycle.ChildEnded, err error) {
+	pid, err := proc.AwaitChildEnd()
 	if err != nil {
 		return e, err
 	}
 	e.At = time.Now()
-	look, _ := proc.LookAt(pid)
-	limits := limitsOf(pid)
+	look, _ := proc.ReadInfo(pid)
+	limits := rlimitsOf(pid)
 	var status unix.WaitStatus
 	var used unix.Rusage
 	if e.PID, err = unix.Wait4(pid, &status, 0, &used); err == unix.ECHILD {
 		return e, unix.EINTR // the starter has reaped what could not exec
 	}
-	e.Group, e.Began, e.Exit.Usage = look.Group, look.Born.Time(), usageOf(&used)
+	e.Group, e.Started, e.Exit.Usage = look.Group, look.StartTime.Time(), rusageOf(&used)
 	if status.Signaled() {
 		e.Exit.Signal, e.Exit.Core = int(status.Signal()), status.CoreDump()
 	} else {
@@ -268,62 +268,62 @@ func reapOne() (e life.Reaped, err error) {
 	return e, err
 }
 
-// note takes down how a rank has ended, and waits for its last words.
-func (s *session) note(a life.Note) {
+// handleExit takes down how a rank has ended, and waits for its last words.
+func (s *session) handleExit(a lifecycle.NoteExit) {
 	r := s.ranks[a.Rank]
-	r.note(a.Exit, s.peaks.Forget(r.begun.PID), a.At)
-	s.tellGuard(ofRank{PID: uint32(r.begun.PID), Ended: uint64(proc.Now())})
-	s.book.Reaped(r.begun.PID, r.number, r.exit.Usage.CPU())
-	s.left.Ended(ipc.Process{PID: r.begun.PID, Rank: r.number, Began: a.Began, Leader: true}, a.At)
+	r.noteExit(a.Exit, s.peaks.StopWatching(r.child.PID), a.At)
+	s.reportToGuard(rankRecord{PID: uint32(r.child.PID), Ended: uint64(proc.CurrentTicks())})
+	s.usageTracker.NoteReaped(r.child.PID, r.number, r.exit.Usage.CPU())
+	s.ipcTracker.NoteEnded(sysvipc.Process{PID: r.child.PID, Rank: r.number, Started: a.Started, Leader: true}, a.At)
 	if r.exit.Status() != 0 {
-		s.left.Look(s.members)
+		s.ipcTracker.Scan(s.jobProcesses)
 	}
-	r.exit.Asked = a.Asked && !r.dying
-	r.exit.Hint = s.hint(r.exit)
-	r.lastWords(s.hurry, func() { s.tell(life.LastWords{Rank: a.Rank}) })
+	r.exit.ToldToEnd = a.WasTerminated && !r.dying
+	r.exit.Hint = s.exitHint(r.exit)
+	r.awaitOutput(s.jobEnding, func() { s.postEvent(lifecycle.OutputSent{Rank: a.Rank}) })
 }
 
-// report ends a rank, and tells mpiexec if it is to hear of it.
-func (s *session) report(r *process, tell bool) {
+// reportExit ends a rank, and tells mpiexec if it is to hear of it.
+func (s *session) reportExit(r *rankProcess, tell bool) {
 	r.exit.PMI = job.PMIState(r.pmiState.Load())
-	if r.in != nil {
-		r.exit.Input = r.in.consumed()
+	if r.stdin != nil {
+		r.exit.StdinRead = r.stdin.consumedBytes()
 	}
-	if r.exit.PMI == job.PMINever && r.plan.Rank == 0 && r.group.prepare.Group.Size > 1 {
-		r.exit.Built, r.exit.Offer = s.builtFor(r), r.offered()
+	if r.exit.PMI == job.PMIUnused && r.plan.Rank == 0 && r.group.prepare.Group.Size > 1 {
+		r.exit.MPILibrary, r.exit.PMIOffer = s.builtForLibrary(r), r.pmiOffered()
 	}
-	r.exit.Barrier, r.exit.Fault = s.waited(r)
-	s.left.Judged(r.number, r.exit.Status() == 0 && !r.exit.Asked && r.exit.PMI != job.PMIOpen && r.exit.PMI != job.PMIAborted)
+	r.exit.FinalizeBarrier, r.exit.LibraryFault = s.barrierFault(r)
+	s.ipcTracker.NoteRankEnd(r.number, r.exit.Status() == 0 && !r.exit.ToldToEnd && r.exit.PMI != job.PMIOpen && r.exit.PMI != job.PMIAborted)
 	r.group.pmi.Exited(r.plan.Rank)
 	if s.pmix != nil {
-		s.pmix.server.Exited(r.group.prepare.Group.Name, r.plan.Rank)
+		s.pmix.server.RankExited(r.group.prepare.Group.Name, r.plan.Rank)
 	}
-	r.talk.Lock()
-	r.ended = true
+	r.reportMu.Lock()
+	r.exitReported = true
 	if tell {
 		s.conn.Send(&wire.Exited{Exit: *r.exit})
 	}
-	r.talk.Unlock()
+	r.reportMu.Unlock()
 }
 
 // noteBarrier notes in which barrier a rank waits, before a signal ends it.
-func (r *process) noteBarrier() {
+func (r *rankProcess) noteBarrier() {
 	if r.exit == nil {
 		r.barrier = max(r.barrier, r.group.pmi.Barrier(r.plan.Rank))
 	}
 }
 
-// waited says of a rank that was ended in a barrier which fault of its library may have held it there.
-func (s *session) waited(r *process) (barrier int, fault string) {
-	o := r.group.offers[r.plan.App]
+// barrierFault says of a rank that was ended in a barrier which fault of its library may have held it there.
+func (s *session) barrierFault(r *rankProcess) (barrier int, fault string) {
+	o := r.group.pmiOffers[r.plan.App]
 	if r.barrier == 0 || r.exit.Status() == 0 || r.exit.PMI != job.PMIOpen || o == nil {
 		return 0, ""
 	}
 	library := o.MPI
 	if library.Family == "" { // --pmi said what is offered
-		library = s.judgeProgram(r).MPI
+		library = s.detectLibrary(r).MPI
 	}
-	for _, f := range mpifault.Of(library) {
+	for _, f := range mpifault.FaultsOf(library) {
 		if f.Code == mpifault.Finalize {
 			fault = f.Code
 		}
@@ -331,12 +331,12 @@ func (s *session) waited(r *process) (barrier int, fault string) {
 	return r.barrier, fault
 }
 
-// pass sends a signal of the user to a rank: to its process group, or to the rank alone (SIG-6).
-func (s *session) pass(r *process, number unix.Signal) {
+// passSignal sends a signal of the user to a rank: to its process group, or to the rank alone (SIG-6).
+func (s *session) passSignal(r *rankProcess, number unix.Signal) {
 	r.noteBarrier()
-	target := -r.begun.PID
-	if s.prepare.Supervision.Leader {
-		target = r.begun.PID
+	target := -r.child.PID
+	if s.prepare.Supervision.ProcessOnly {
+		target = r.child.PID
 	}
 	if err := unix.Kill(target, number); err != nil && err != unix.ESRCH {
 		s.log.warn("rank %d: signal %d: %v", r.number, number, err)

@@ -15,82 +15,82 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"remshell/helper/offer"
+	"remshell/helper/pmidetect"
 	"remshell/job"
-	"remshell/limit"
+	"remshell/limits"
 	"remshell/proc"
 	"remshell/wire"
 )
 
-// A talk is a conversation with a helper that is served by this process. Its ranks are
+// A testHelper is a conversation with a helper that is served by this process. Its ranks are
 // our children, so tests of this kind run one after the other.
-type talk struct {
-	t    *testing.T
-	conn *wire.Conn
-	said chan wire.Message // all it says; closed at the end
-	over chan error        // what Serve returned
-	stop context.CancelFunc
-	hits chan os.Signal // signals to the helper itself
-	out  map[int]string // stdout so far, by rank; every byte of it was credited
+type testHelper struct {
+	t        *testing.T
+	conn     *wire.Conn
+	received chan wire.Message // all it says; closed at the end
+	served   chan error        // what Serve returned
+	stop     context.CancelFunc
+	signals  chan os.Signal // signals to the helper itself
+	out      map[int]string // stdout so far, by rank; every byte of it was credited
 }
 
-// patience is for what has no reason to take long.
-const patience = 5 * time.Minute
+// testTimeout is for what has no reason to take long.
+const testTimeout = 5 * time.Minute
 
-func newTalk(t *testing.T) *talk {
+func newTestHelper(t *testing.T) *testHelper {
 	t.Helper()
-	return newTalkUnder(t, nil)
+	return newLimitedTestHelper(t, nil)
 }
 
-// newTalkUnder is one with a helper whose node allows no more than some limits.
-func newTalkUnder(t *testing.T, most limit.Bounds) *talk {
+// newLimitedTestHelper is one with a helper whose node allows no more than some limits.
+func newLimitedTestHelper(t *testing.T, most limits.Map) *testHelper {
 	t.Helper()
 	here, there := net.Pipe()
-	k := &talk{t: t, conn: wire.NewConn(here, wire.Launcher), said: make(chan wire.Message, 1024), over: make(chan error, 1), hits: make(chan os.Signal), out: map[int]string{}}
-	sys := System{Build: "test", Root: os.DirFS("/"), Environ: []string{"PATH=" + os.Getenv("PATH"), "HOME=/"}, Signals: k.hits,
-		Limits: func() (limit.Bounds, error) { return most, nil }}
+	k := &testHelper{t: t, conn: wire.NewConn(here, wire.Launcher), received: make(chan wire.Message, 1024), served: make(chan error, 1), signals: make(chan os.Signal), out: map[int]string{}}
+	sys := System{Build: "test", Root: os.DirFS("/"), Environ: []string{"PATH=" + os.Getenv("PATH"), "HOME=/"}, Signals: k.signals,
+		Limits: func() (limits.Map, error) { return most, nil }}
 	var ctx context.Context
 	ctx, k.stop = context.WithCancel(context.Background())
 	t.Cleanup(k.stop)
-	go func() { k.over <- Serve(ctx, there, sys) }()
-	if _, _, err := k.conn.Greet(); err != nil {
+	go func() { k.served <- Serve(ctx, there, sys) }()
+	if _, _, err := k.conn.ReceiveHello(); err != nil {
 		t.Fatal(err)
 	}
 	go func() {
-		defer close(k.said)
+		defer close(k.received)
 		for {
 			m, err := k.conn.Recv()
 			if err != nil {
 				return
 			}
-			k.said <- m
+			k.received <- m
 		}
 	}()
-	hear[*wire.Node](k)
+	receive[*wire.NodeInfo](k)
 	t.Cleanup(func() { k.conn.Abandon() })
 	return k
 }
 
-// next returns what the helper says next, nil at the end.
-func (k *talk) next() wire.Message {
+// nextMessage returns what the helper says next, nil at the end.
+func (k *testHelper) nextMessage() wire.Message {
 	k.t.Helper()
 	select {
-	case m := <-k.said:
+	case m := <-k.received:
 		if d, ok := m.(*wire.Data); ok && d.Stream == wire.Stdout {
 			k.out[d.Rank] += string(d.Bytes)
 		}
 		return m
-	case <-time.After(patience):
-		k.t.Fatalf("the helper says nothing for %v", patience)
+	case <-time.After(testTimeout):
+		k.t.Fatalf("the helper says nothing for %v", testTimeout)
 	}
 	return nil
 }
 
-// hear returns the next message of a type; what comes before it is passed over.
-func hear[M wire.Message](k *talk) M {
+// receive returns the next message of a type; what comes before it is passed over.
+func receive[M wire.Message](k *testHelper) M {
 	k.t.Helper()
 	for {
-		switch m := k.next().(type) {
+		switch m := k.nextMessage().(type) {
 		case M:
 			return m
 		case nil:
@@ -100,74 +100,74 @@ func hear[M wire.Message](k *talk) M {
 }
 
 // prepare has one rank for each script of sh, and waits until they are ready.
-func (k *talk) prepare(scripts ...string) {
+func (k *testHelper) prepare(scripts ...string) {
 	k.t.Helper()
 	k.prepareAs(func(*wire.Prepare) {}, scripts...)
 }
 
 // prepareAs is prepare with further wishes.
-func (k *talk) prepareAs(change func(*wire.Prepare), scripts ...string) {
+func (k *testHelper) prepareAs(change func(*wire.Prepare), scripts ...string) {
 	k.t.Helper()
-	m := &wire.Prepare{Job: "test", Group: wire.Group{Size: len(scripts), Nodes: 1}, Node: wire.Member{Name: "here"}, Process: wire.Process{Umask: -1}, Supervision: wire.Supervision{Grace: 100 * time.Millisecond}, Streams: wire.Streams{Stdin: []int{0}},
-		Claim: wire.Claim{Ledger: k.t.TempDir(), Most: -1}}
+	m := &wire.Prepare{Job: "test", Group: wire.Group{Size: len(scripts), NodeCount: 1}, Node: wire.GroupNode{Name: "here"}, Process: wire.Process{Umask: -1}, Supervision: wire.Supervision{Grace: 100 * time.Millisecond}, Streams: wire.Streams{Stdin: []int{0}},
+		Claim: wire.Claim{Ledger: k.t.TempDir(), MaxProcs: -1}}
 	for i, script := range scripts {
 		m.Apps = append(m.Apps, job.App{Argv: []string{"/bin/sh", "-c", script}, Dir: "/"})
-		m.Ranks = append(m.Ranks, job.RankPlan{Rank: i, Local: i, App: i, Portion: new(job.Portion)})
+		m.Ranks = append(m.Ranks, job.RankPlan{Rank: i, Local: i, App: i, RankResources: new(job.RankResources)})
 	}
 	change(m)
 	k.conn.Send(m)
-	hear[*wire.Prepared](k)
+	receive[*wire.Prepared](k)
 }
 
-func (k *talk) start(scripts ...string) {
+func (k *testHelper) start(scripts ...string) {
 	k.t.Helper()
 	k.prepare(scripts...)
 	k.conn.Send(&wire.Start{})
 }
 
-// await waits until a rank has said a text.
-func (k *talk) await(rank int, text string) {
+// awaitOutput waits until a rank has said a text.
+func (k *testHelper) awaitOutput(rank int, text string) {
 	k.t.Helper()
 	for !strings.Contains(k.out[rank], text) {
-		if k.next() == nil {
+		if k.nextMessage() == nil {
 			k.t.Fatalf("rank %d never said %q", rank, text)
 		}
 	}
 }
 
-// end waits for Serve, and asserts that it has left no process.
-func (k *talk) end() error {
+// endJob waits for Serve, and asserts that it has left no process.
+func (k *testHelper) endJob() error {
 	k.t.Helper()
 	select {
-	case err := <-k.over:
-		if left := proc.Below(os.Getpid()); len(left) > 0 {
+	case err := <-k.served:
+		if left := proc.Descendants(os.Getpid()); len(left) > 0 {
 			k.t.Errorf("the helper left processes behind: %v", left)
 		}
 		return err
-	case <-time.After(patience):
-		k.t.Fatalf("the helper is not over after %v", patience)
+	case <-time.After(testTimeout):
+		k.t.Fatalf("the helper is not over after %v", testTimeout)
 	}
 	return nil
 }
 
 // bye takes the regular way out: the last ranks are over, so end, drained, bye.
-func (k *talk) bye() {
+func (k *testHelper) bye() {
 	k.t.Helper()
-	k.conn.Send(&wire.End{Linger: 0, Grace: 0})
-	hear[*wire.Drained](k)
+	k.conn.Send(&wire.EndJob{Linger: 0, Grace: 0})
+	receive[*wire.Drained](k)
 	k.conn.Send(&wire.Bye{})
-	if err := k.end(); err != nil {
+	if err := k.endJob(); err != nil {
 		k.t.Errorf("Serve: %v", err)
 	}
 }
 
 func TestAJobFromPrepareToBye(t *testing.T) {
-	k := newTalk(t)
+	k := newTestHelper(t)
 	k.start(`echo "$MPIEXEC_RANK of $PMI_SIZE in $PWD"; exit 3`)
-	if pid := hear[*wire.Started](k).PID; pid <= 0 {
+	if pid := receive[*wire.Started](k).PID; pid <= 0 {
 		t.Errorf("Started with pid %d", pid)
 	}
-	exit := hear[*wire.Exited](k).Exit
+	exit := receive[*wire.Exited](k).Exit
 	if exit.Code != 3 || k.out[0] != "0 of 1 in /\n" {
 		t.Errorf("exit %+v, output %q", exit, k.out[0])
 	}
@@ -185,12 +185,12 @@ func TestTheEndOfTheConversationEndsAllProcesses(t *testing.T) {
 		"one that waits for its input": `echo up; exec cat`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			k := newTalk(t)
+			k := newTestHelper(t)
 			k.start(script, script)
-			k.await(0, "up")
-			k.await(1, "up")
+			k.awaitOutput(0, "up")
+			k.awaitOutput(1, "up")
 			k.conn.Abandon()
-			if err := k.end(); err == nil {
+			if err := k.endJob(); err == nil {
 				t.Error("Serve returned no error, though mpiexec was gone before Bye")
 			}
 		})
@@ -200,41 +200,41 @@ func TestTheEndOfTheConversationEndsAllProcesses(t *testing.T) {
 // A helper that is told to end, as by its keeper's death, ends its ranks. What they
 // then die of is no news: the node is lost, and mpiexec hears that at once.
 func TestAHelperThatIsEndedHangsUpFirst(t *testing.T) {
-	k := newTalk(t)
+	k := newTestHelper(t)
 	k.start(`trap "" TERM; echo up; while :; do sleep 1000; done`, `echo up; exec sleep 1000`)
-	k.await(0, "up")
-	k.await(1, "up")
+	k.awaitOutput(0, "up")
+	k.awaitOutput(1, "up")
 	k.stop()
-	for m := k.next(); m != nil; m = k.next() {
+	for m := k.nextMessage(); m != nil; m = k.nextMessage() {
 		if _, told := m.(*wire.Exited); told {
 			t.Errorf("it said %+v", m)
 		}
 	}
-	if err := k.end(); err == nil {
+	if err := k.endJob(); err == nil {
 		t.Error("Serve returned no error")
 	}
 }
 
 func TestByeBeforeStartLeaves(t *testing.T) {
-	k := newTalk(t)
+	k := newTestHelper(t)
 	k.prepare("exec sleep 1000")
 	k.conn.Send(&wire.Bye{})
-	if err := k.end(); err != nil {
+	if err := k.endJob(); err != nil {
 		t.Errorf("Serve: %v", err)
 	}
 }
 
 func TestByeWhileRanksAreForked(t *testing.T) {
-	k := newTalk(t)
+	k := newTestHelper(t)
 	k.start(slices.Repeat([]string{"exec sleep 1000"}, 50)...)
 	k.conn.Send(&wire.Bye{})
-	if err := k.end(); err != nil {
+	if err := k.endJob(); err != nil {
 		t.Errorf("Serve: %v", err)
 	}
 }
 
 func TestEndWhileRanksAreForkedIsDrained(t *testing.T) {
-	k := newTalk(t)
+	k := newTestHelper(t)
 	k.start(slices.Repeat([]string{"exec sleep 1000"}, 50)...)
 	k.bye()
 }
@@ -242,13 +242,13 @@ func TestEndWhileRanksAreForkedIsDrained(t *testing.T) {
 // A rank that fails because another did must not be reported before it, also when
 // the other has more to say.
 func TestFailuresAreReportedInTheOrderOfTheEnds(t *testing.T) {
-	k := newTalk(t)
+	k := newTestHelper(t)
 	pid := filepath.Join(t.TempDir(), "pid")
 	k.start(
 		`echo $$ >`+pid+`.new; mv `+pid+`.new `+pid+`; head -c 100000 /dev/zero; exit 3`, // more than a window
 		`until [ -f `+pid+` ]; do :; done; while kill -0 $(cat `+pid+`) 2>/dev/null; do :; done; exit 4`,
 	)
-	first, second := hear[*wire.Exited](k).Exit, hear[*wire.Exited](k).Exit
+	first, second := receive[*wire.Exited](k).Exit, receive[*wire.Exited](k).Exit
 	if first.Rank != 0 || first.Code != 3 || second.Rank != 1 || second.Code != 4 {
 		t.Errorf("first %+v, then %+v; rank 0 ended first", first, second)
 	}
@@ -256,17 +256,17 @@ func TestFailuresAreReportedInTheOrderOfTheEnds(t *testing.T) {
 }
 
 func TestAnExitSaysWhetherTheRankWasAskedToEnd(t *testing.T) {
-	k := newTalk(t)
+	k := newTestHelper(t)
 	k.start(`read _; kill -SEGV $$`, `exec sleep 1000`)
 	for range 2 { // a rank that has not started by the end never does
-		hear[*wire.Started](k)
+		receive[*wire.Started](k)
 	}
 	k.conn.Send(&wire.Data{Rank: 0, Stream: wire.Stdin}) // read ends
-	if exit := hear[*wire.Exited](k).Exit; exit.Signal != int(unix.SIGSEGV) || exit.Asked {
+	if exit := receive[*wire.Exited](k).Exit; exit.Signal != int(unix.SIGSEGV) || exit.ToldToEnd {
 		t.Errorf("exit %+v, want one by SIGSEGV and unasked", exit)
 	}
-	k.conn.Send(&wire.End{Linger: 0, Grace: time.Minute})
-	if exit := hear[*wire.Exited](k).Exit; exit.Signal != int(unix.SIGTERM) || !exit.Asked {
+	k.conn.Send(&wire.EndJob{Linger: 0, Grace: time.Minute})
+	if exit := receive[*wire.Exited](k).Exit; exit.Signal != int(unix.SIGTERM) || !exit.ToldToEnd {
 		t.Errorf("exit %+v, want one by SIGTERM and asked", exit)
 	}
 	k.bye()
@@ -275,14 +275,14 @@ func TestAnExitSaysWhetherTheRankWasAskedToEnd(t *testing.T) {
 // Descendants inherit every descriptor of a rank. The rank's end is told without
 // waiting for them.
 func TestALeftoverChildDelaysNoReport(t *testing.T) {
-	k := newTalk(t)
+	k := newTestHelper(t)
 	k.start(`setsid sleep 1000 & echo last words; exit 3`)
-	hear[*wire.Started](k)
+	receive[*wire.Started](k)
 	began := time.Now()
-	if exit := hear[*wire.Exited](k).Exit; exit.Code != 3 || k.out[0] != "last words\n" {
+	if exit := receive[*wire.Exited](k).Exit; exit.Code != 3 || k.out[0] != "last words\n" {
 		t.Errorf("exit %+v, output %q", exit, k.out[0])
 	}
-	if took := time.Since(began); took > lastWords/2 {
+	if took := time.Since(began); took > outputTimeout/2 {
 		t.Errorf("the report took %v", took)
 	}
 	k.bye()
@@ -290,11 +290,11 @@ func TestALeftoverChildDelaysNoReport(t *testing.T) {
 
 // It has said nothing to a PMI server that could be mistaken for an abort.
 func TestPMIOfACrashedRankIsHeardBeforeItsEnd(t *testing.T) {
-	k := newTalk(t)
+	k := newTestHelper(t)
 	k.start(`printf 'cmd=init pmi_version=1 pmi_subversion=1\ncmd=abort exitcode=7\n' >&3; setsid sleep 1000 & kill -9 $$`)
 	for {
-		switch m := k.next().(type) {
-		case *wire.PMI:
+		switch m := k.nextMessage().(type) {
+		case *wire.PMIReport:
 			if m.Event != wire.PMIAborted || m.Code != 7 {
 				t.Errorf("heard %+v, want an abort with 7", m)
 			}
@@ -309,9 +309,9 @@ func TestPMIOfACrashedRankIsHeardBeforeItsEnd(t *testing.T) {
 }
 
 func TestARankThatClosesItsStreams(t *testing.T) {
-	k := newTalk(t)
+	k := newTestHelper(t)
 	k.start(`exec >&- 2>&- <&- 3>&-; exec /bin/sh -c 'exit 5'`)
-	if exit := hear[*wire.Exited](k).Exit; exit.Code != 5 {
+	if exit := receive[*wire.Exited](k).Exit; exit.Code != 5 {
 		t.Errorf("exit %+v, want code 5", exit)
 	}
 	k.bye()
@@ -319,11 +319,11 @@ func TestARankThatClosesItsStreams(t *testing.T) {
 
 func TestAllOutputComesBeforeTheEnd(t *testing.T) {
 	const lines = 100_000
-	k := newTalk(t)
+	k := newTestHelper(t)
 	k.start(`seq 100000`)
 	got := 0
 	for {
-		switch m := k.next().(type) {
+		switch m := k.nextMessage().(type) {
 		case *wire.Data:
 			got += strings.Count(string(m.Bytes), "\n")
 			k.conn.Send(&wire.Credit{Rank: m.Rank, Stream: m.Stream, Bytes: len(m.Bytes)})
@@ -344,33 +344,33 @@ func TestAllOutputComesBeforeTheEnd(t *testing.T) {
 // What a leftover child wrote last may take as long as its reader likes (IO-10). mpiexec,
 // which gives up on processes that cannot be ended, hears that there are none.
 func TestASlowReaderOfALeftoverChild(t *testing.T) {
-	k := newTalk(t)
+	k := newTestHelper(t)
 	k.prepareAs(func(m *wire.Prepare) { m.Streams.Window = 16 },
 		`(trap "head -c 1000 /dev/zero; exit" TERM; echo ready; while :; do sleep 1; done) & read x`)
 	k.conn.Send(&wire.Start{})
-	k.await(0, "ready\n")
+	k.awaitOutput(0, "ready\n")
 	k.conn.Send(&wire.Data{Rank: 0, Stream: wire.Stdin})
-	hear[*wire.Exited](k)
-	k.conn.Send(&wire.End{Linger: time.Millisecond, Grace: patience})
-	hear[*wire.Emptied](k)
+	receive[*wire.Exited](k)
+	k.conn.Send(&wire.EndJob{Linger: time.Millisecond, Grace: testTimeout})
+	receive[*wire.ProcessesGone](k)
 	k.conn.Send(&wire.Credit{Rank: 0, Stream: wire.Stdout, Bytes: 1 << 20})
-	hear[*wire.Drained](k)
+	receive[*wire.Drained](k)
 	if got := strings.Count(k.out[0], "\x00"); got != 1000 {
 		t.Errorf("%d bytes of 1000 came", got)
 	}
 	k.conn.Send(&wire.Bye{})
-	if err := k.end(); err != nil {
+	if err := k.endJob(); err != nil {
 		t.Errorf("Serve: %v", err)
 	}
 }
 
 func TestInputReachesTheRank(t *testing.T) {
-	k := newTalk(t)
+	k := newTestHelper(t)
 	k.start(`cat; echo end`)
 	k.conn.Send(&wire.Data{Rank: 0, Stream: wire.Stdin, Bytes: []byte("one ")})
 	k.conn.Send(&wire.Data{Rank: 0, Stream: wire.Stdin, Bytes: []byte("two ")})
 	k.conn.Send(&wire.Data{Rank: 0, Stream: wire.Stdin})
-	hear[*wire.Exited](k)
+	receive[*wire.Exited](k)
 	if k.out[0] != "one two end\n" {
 		t.Errorf("the rank echoed %q", k.out[0])
 	}
@@ -378,12 +378,12 @@ func TestInputReachesTheRank(t *testing.T) {
 }
 
 func TestARankThatReadsNoInputIsNoObstacle(t *testing.T) {
-	k := newTalk(t)
+	k := newTestHelper(t)
 	k.start(`exec <&-; echo closed; sleep 1000`)
-	k.await(0, "closed")
+	k.awaitOutput(0, "closed")
 	k.conn.Send(&wire.Data{Rank: 0, Stream: wire.Stdin, Bytes: []byte("text")})
 	for {
-		if d, ok := k.next().(*wire.Data); ok && d.Stream == wire.Stdin && len(d.Bytes) == 0 {
+		if d, ok := k.nextMessage().(*wire.Data); ok && d.Stream == wire.Stdin && len(d.Bytes) == 0 {
 			break // it says that nobody reads
 		}
 	}
@@ -391,11 +391,11 @@ func TestARankThatReadsNoInputIsNoObstacle(t *testing.T) {
 }
 
 func TestSignalsReachTheGroup(t *testing.T) {
-	k := newTalk(t)
+	k := newTestHelper(t)
 	k.start(`trap "exit 9" USR1; sh -c 'trap "exit 0" USR1; echo child; while :; do sleep 0.01; done'; while :; do sleep 0.01; done`)
-	k.await(0, "child")
+	k.awaitOutput(0, "child")
 	k.conn.Send(&wire.Signal{Number: int(unix.SIGUSR1)})
-	if exit := hear[*wire.Exited](k).Exit; exit.Code != 9 {
+	if exit := receive[*wire.Exited](k).Exit; exit.Code != 9 {
 		t.Errorf("exit %+v, want 9", exit)
 	}
 	k.bye()
@@ -407,19 +407,19 @@ func TestSignalsReachTheGroup(t *testing.T) {
 func TestASignalToTheHelperTellsRanksOrNot(t *testing.T) {
 	for _, twice := range []bool{false, true} {
 		t.Run(fmt.Sprintf("twice %v", twice), func(t *testing.T) {
-			k := newTalk(t)
-			k.prepareAs(func(m *wire.Prepare) { m.Supervision.Held, m.Supervision.Twice = true, twice },
+			k := newTestHelper(t)
+			k.prepareAs(func(m *wire.Prepare) { m.Supervision.BatchStarted, m.Supervision.BatchSignalsRanks = true, twice },
 				`trap "exit 9" USR2; trap "exit 8" USR1; echo ready; while :; do sleep 0.01; done`)
 			k.conn.Send(&wire.Start{})
-			k.await(0, "ready")
-			k.hits <- unix.SIGUSR2
+			k.awaitOutput(0, "ready")
+			k.signals <- unix.SIGUSR2
 			k.conn.Send(&wire.Signal{Number: int(unix.SIGUSR2)})
 			want := 9
 			if twice {
 				want = 8
 				k.conn.Send(&wire.Signal{Number: int(unix.SIGUSR1)})
 			}
-			if exit := hear[*wire.Exited](k).Exit; exit.Code != want {
+			if exit := receive[*wire.Exited](k).Exit; exit.Code != want {
 				t.Errorf("exit %+v, want %d", exit, want)
 			}
 			k.bye()
@@ -430,12 +430,12 @@ func TestASignalToTheHelperTellsRanksOrNot(t *testing.T) {
 // The starter forks on while the session hears a signal; the ranks of which it has not
 // heard yet must get it too.
 func TestASignalWhileForkingReachesLaterRanks(t *testing.T) {
-	k := newTalk(t)
+	k := newTestHelper(t)
 	k.start(slices.Repeat([]string{"exec sleep 1000"}, 50)...)
 	k.conn.Send(&wire.Signal{Number: int(unix.SIGUSR1)})
 	for range 50 {
 		// sh may not have become sleep yet; the signal ends either.
-		if exit := hear[*wire.Exited](k).Exit; exit.Signal != int(unix.SIGUSR1) {
+		if exit := receive[*wire.Exited](k).Exit; exit.Signal != int(unix.SIGUSR1) {
 			t.Errorf("exit %+v, want the signal", exit)
 		}
 	}
@@ -444,24 +444,24 @@ func TestASignalWhileForkingReachesLaterRanks(t *testing.T) {
 
 // A Release that follows a Prepare at once takes back that one, and not the next.
 func TestAReleaseKeepsItsPlace(t *testing.T) {
-	k := newTalk(t)
-	m := &wire.Prepare{Job: "test", Group: wire.Group{Size: 1, Nodes: 1}, Process: wire.Process{Umask: -1}, Claim: wire.Claim{Ledger: t.TempDir(), Most: -1, Entry: job.Claim{Job: "test"}},
+	k := newTestHelper(t)
+	m := &wire.Prepare{Job: "test", Group: wire.Group{Size: 1, NodeCount: 1}, Process: wire.Process{Umask: -1}, Claim: wire.Claim{Ledger: t.TempDir(), MaxProcs: -1, Entry: job.Claim{Job: "test"}},
 		Apps: []job.App{{Argv: []string{"/bin/true"}, Dir: "/"}}, Ranks: []job.RankPlan{{}}}
 	for range 3 {
 		k.conn.Send(m)
-		k.conn.Send(&wire.Release{})
+		k.conn.Send(&wire.CancelPrepare{})
 	}
 	k.conn.Send(m)
 	for range 4 {
-		hear[*wire.Prepared](k)
+		receive[*wire.Prepared](k)
 	}
-	k.conn.Send(&wire.List{Ledger: m.Claim.Ledger})
-	if claims := hear[*wire.Listed](k).Claims; len(claims) != 1 {
+	k.conn.Send(&wire.ListLedger{Ledger: m.Claim.Ledger})
+	if claims := receive[*wire.LedgerListed](k).Claims; len(claims) != 1 {
 		t.Errorf("claims %+v, want one", claims)
 	}
 	k.conn.Send(&wire.Start{})
-	hear[*wire.Started](k)
-	hear[*wire.Exited](k)
+	receive[*wire.Started](k)
+	receive[*wire.Exited](k)
 	k.bye()
 }
 
@@ -478,14 +478,14 @@ func TestRefusals(t *testing.T) {
 		{"/bin/true", "/no/such/dir", 127, "working directory /no/such/dir: no such file"},
 		{"/bin/true", "/etc/passwd", 127, "not a directory"},
 	} {
-		k := newTalk(t)
-		k.conn.Send(&wire.Prepare{Group: wire.Group{Size: 1}, Process: wire.Process{Umask: -1}, Claim: wire.Claim{Ledger: t.TempDir(), Most: -1}, Apps: []job.App{{Argv: []string{test.argv}, Dir: test.dir}}, Ranks: []job.RankPlan{{}}})
-		refused := hear[*wire.Refused](k)
+		k := newTestHelper(t)
+		k.conn.Send(&wire.Prepare{Group: wire.Group{Size: 1}, Process: wire.Process{Umask: -1}, Claim: wire.Claim{Ledger: t.TempDir(), MaxProcs: -1}, Apps: []job.App{{Argv: []string{test.argv}, Dir: test.dir}}, Ranks: []job.RankPlan{{}}})
+		refused := receive[*wire.Refused](k)
 		if refused.Code != test.code || !strings.Contains(refused.Reason, test.reason) {
 			t.Errorf("%s in %s: refused with %d %q, want %d %q", test.argv, test.dir, refused.Code, refused.Reason, test.code, test.reason)
 		}
 		k.conn.Send(&wire.Bye{})
-		k.end()
+		k.endJob()
 	}
 }
 
@@ -506,11 +506,11 @@ func TestFailedExecs(t *testing.T) {
 		{write("missing-interpreter", "#!/no/such/interpreter\n"), 126, "interpreter or loader is missing"},
 		{write("junk", "\x7fELF\x00junk"), 126, "exec format error"},
 	} {
-		k := newTalk(t)
-		k.conn.Send(&wire.Prepare{Group: wire.Group{Size: 1}, Process: wire.Process{Umask: -1}, Claim: wire.Claim{Ledger: t.TempDir(), Most: -1}, Apps: []job.App{{Argv: []string{test.program}, Dir: "/"}}, Ranks: []job.RankPlan{{}}})
-		hear[*wire.Prepared](k)
+		k := newTestHelper(t)
+		k.conn.Send(&wire.Prepare{Group: wire.Group{Size: 1}, Process: wire.Process{Umask: -1}, Claim: wire.Claim{Ledger: t.TempDir(), MaxProcs: -1}, Apps: []job.App{{Argv: []string{test.program}, Dir: "/"}}, Ranks: []job.RankPlan{{}}})
+		receive[*wire.Prepared](k)
 		k.conn.Send(&wire.Start{})
-		if m := hear[*wire.Started](k); m.Code != test.code || !strings.Contains(m.Err, test.reason) {
+		if m := receive[*wire.Started](k); m.Code != test.code || !strings.Contains(m.Err, test.reason) {
 			t.Errorf("%s: %d %q, want %d %q", test.program, m.Code, m.Err, test.code, test.reason)
 		}
 		k.bye()
@@ -520,13 +520,13 @@ func TestFailedExecs(t *testing.T) {
 // Files that cannot be staged are the failure of the ranks, not of the helper, which does not know
 // by then what those of a staged program are to be offered.
 func TestFailedStagingFailsTheRanks(t *testing.T) {
-	k := newTalk(t)
-	twice := job.Parcel{Name: "sh", Path: "/bin/sh"} // no folder takes two links of one name
-	k.conn.Send(&wire.Stage{Here: true, Parcels: []job.Parcel{twice, twice}})
-	k.prepareAs(func(m *wire.Prepare) { m.Apps[0].Staged = "sh" }, "exit 0", "exit 0")
+	k := newTestHelper(t)
+	twice := job.StagedFile{Name: "sh", Path: "/bin/sh"} // no folder takes two links of one name
+	k.conn.Send(&wire.StageFiles{InPlace: true, Files: []job.StagedFile{twice, twice}})
+	k.prepareAs(func(m *wire.Prepare) { m.Apps[0].StagedFile = "sh" }, "exit 0", "exit 0")
 	k.conn.Send(&wire.Start{})
 	for range 2 {
-		if m := hear[*wire.Started](k); m.Code != job.ExitInternal || !strings.Contains(m.Err, "no folder takes links") {
+		if m := receive[*wire.Started](k); m.Code != job.ExitInternal || !strings.Contains(m.Err, "no folder takes links") {
 			t.Errorf("rank %d: %d %q", m.Rank, m.Code, m.Err)
 		}
 	}
@@ -538,11 +538,11 @@ func TestAScriptWithoutHashBangIsRunByTheShell(t *testing.T) {
 	if err := os.WriteFile(script, []byte("echo ran with $1; exit 6\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	k := newTalk(t)
-	k.conn.Send(&wire.Prepare{Group: wire.Group{Size: 1}, Process: wire.Process{Umask: -1}, Claim: wire.Claim{Ledger: t.TempDir(), Most: -1}, Apps: []job.App{{Argv: []string{script, "x y"}, Dir: "/"}}, Ranks: []job.RankPlan{{}}})
-	hear[*wire.Prepared](k)
+	k := newTestHelper(t)
+	k.conn.Send(&wire.Prepare{Group: wire.Group{Size: 1}, Process: wire.Process{Umask: -1}, Claim: wire.Claim{Ledger: t.TempDir(), MaxProcs: -1}, Apps: []job.App{{Argv: []string{script, "x y"}, Dir: "/"}}, Ranks: []job.RankPlan{{}}})
+	receive[*wire.Prepared](k)
 	k.conn.Send(&wire.Start{})
-	if exit := hear[*wire.Exited](k).Exit; exit.Code != 6 || k.out[0] != "ran with x y\n" {
+	if exit := receive[*wire.Exited](k).Exit; exit.Code != 6 || k.out[0] != "ran with x y\n" {
 		t.Errorf("exit %+v, output %q", exit, k.out[0])
 	}
 	k.bye()
@@ -552,12 +552,12 @@ func TestAScriptWithoutHashBangIsRunByTheShell(t *testing.T) {
 // told theirs.
 func TestMoreArgumentsThanAVariableHolds(t *testing.T) {
 	long := strings.Repeat("x", 70_000)
-	k := newTalk(t)
+	k := newTestHelper(t)
 	k.prepareAs(func(m *wire.Prepare) {
-		m.Apps[0].Argv, m.Apps[0].PMI = append(m.Apps[0].Argv, long, long), job.OfferBoth
+		m.Apps[0].Argv, m.Apps[0].PMIOffer = append(m.Apps[0].Argv, long, long), job.PMIOfferBoth
 	}, "echo $# ${#0} ${#1} $OMPI_COMMAND ${OMPI_ARGV-untold}")
 	k.conn.Send(&wire.Start{})
-	if exit := hear[*wire.Exited](k).Exit; exit.Code != 0 || k.out[0] != "1 70000 70000 /bin/sh untold\n" {
+	if exit := receive[*wire.Exited](k).Exit; exit.Code != 0 || k.out[0] != "1 70000 70000 /bin/sh untold\n" {
 		t.Errorf("exit %+v, output %q", exit, k.out[0])
 	}
 	k.bye()
@@ -566,14 +566,14 @@ func TestMoreArgumentsThanAVariableHolds(t *testing.T) {
 // The ledger worker tells the session what it has done while the session gives it more to do: neither
 // ever waits for the other to take it.
 func TestSessionAndLedgerWorkerDoNotWaitForEachOther(t *testing.T) {
-	k := newTalk(t)
+	k := newTestHelper(t)
 	for range 5000 {
-		k.conn.Send(&wire.Release{Group: "none"})
+		k.conn.Send(&wire.CancelPrepare{Group: "none"})
 	}
-	k.conn.Send(&wire.Inspect{})
-	hear[*wire.States](k)
+	k.conn.Send(&wire.InspectRanks{})
+	receive[*wire.RankStates](k)
 	k.conn.Send(&wire.Bye{})
-	if err := k.end(); err != nil {
+	if err := k.endJob(); err != nil {
 		t.Error(err)
 	}
 }
@@ -581,20 +581,20 @@ func TestSessionAndLedgerWorkerDoNotWaitForEachOther(t *testing.T) {
 // Of a plain program nobody expects that it speaks to its helper: what it is linked with decides, or the user's word.
 func TestWhoIsToConnect(t *testing.T) {
 	for _, test := range []struct {
-		offer.Verdict
+		pmidetect.Verdict
 		want bool
 	}{
-		{offer.Verdict{Offer: job.OfferBoth}, false},
-		{offer.Verdict{Offer: job.OfferBoth, Library: "libmpich.so.12"}, true},
-		{offer.Verdict{Offer: job.OfferPMI1}, true},
-		{offer.Verdict{Offer: job.OfferNone}, false},
+		{pmidetect.Verdict{Offer: job.PMIOfferBoth}, false},
+		{pmidetect.Verdict{Offer: job.PMIOfferBoth, Library: "libmpich.so.12"}, true},
+		{pmidetect.Verdict{Offer: job.PMIOfferPMI1}, true},
+		{pmidetect.Verdict{Offer: job.PMIOfferNone}, false},
 	} {
-		r := &process{group: &group{offers: map[int]*offering{0: {Verdict: test.Verdict}}}}
-		if got := r.speaks(); got != test.want {
+		r := &rankProcess{group: &group{pmiOffers: map[int]*pmiOffer{0: {Verdict: test.Verdict}}}}
+		if got := r.speaksPMI(); got != test.want {
 			t.Errorf("%+v: %v", test.Verdict, got)
 		}
 	}
-	if (&process{group: new(group)}).speaks() {
+	if (&rankProcess{group: new(group)}).speaksPMI() {
 		t.Error("a program that is still to be staged")
 	}
 }

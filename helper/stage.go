@@ -17,56 +17,56 @@ type stagedEvent struct {
 	failed *rank.Error
 }
 
-var errStage = errors.New("mpiexec sent files that nobody asked for")
+var errUnrequestedFiles = errors.New("mpiexec sent files that nobody asked for")
 
-// stage takes in which files there are to be.
-func (s *session) stage(m *wire.Stage) {
-	if s.staging != nil || !stage.Fit(m) {
-		s.lose(errStage)
+// beginStaging takes in which files there are to be.
+func (s *session) beginStaging(m *wire.StageFiles) {
+	if s.staging != nil || !stage.IsValid(m) {
+		s.endDisconnected(errUnrequestedFiles)
 		return
 	}
-	s.staging = stage.New(m, s.sys.Environ, s.conn.Send, func(f *stage.Folder, failed *rank.Error) { s.tell(stagedEvent{f, failed}) })
-	if m.Here {
-		s.conn.Send(&wire.Staged{})
+	s.staging = stage.New(m, s.sys.Environ, s.conn.Send, func(f *stage.Folder, failed *rank.Error) { s.postEvent(stagedEvent{f, failed}) })
+	if m.InPlace {
+		s.conn.Send(&wire.StageResult{})
 	}
 }
 
-// piece takes in a piece of them.
-func (s *session) piece(m *wire.Piece) {
-	if !s.staging.Take(m) {
-		s.lose(errStage)
+// receivePiece takes in a piece of them.
+func (s *session) receivePiece(m *wire.FileChunk) {
+	if !s.staging.TakePiece(m) {
+		s.endDisconnected(errUnrequestedFiles)
 	}
 }
 
-// staged tells mpiexec what came of it.
-func (s *session) staged(e stagedEvent) {
-	answer := wire.Staged{}
+// reportStaged tells mpiexec what came of it.
+func (s *session) reportStaged(e stagedEvent) {
+	answer := wire.StageResult{}
 	if e.failed != nil {
-		answer = wire.Staged{Code: e.failed.Code, Reason: e.failed.Reason, Hint: e.failed.Hint}
+		answer = wire.StageResult{Code: e.failed.Code, Reason: e.failed.Reason, Hint: e.failed.Hint}
 	} else {
-		s.staging.Arrived(e.folder)
+		s.staging.SetFolder(e.folder)
 	}
 	s.conn.Send(&answer)
 }
 
-// settleStage lets ranks that are about to start find the files. A helper inside mpiexec makes
+// linkStagedFiles lets ranks that are about to start find the files. A helper inside mpiexec makes
 // links to them, which its guard removes if it is killed.
-func (s *session) settleStage(g *group) *rank.Error {
+func (s *session) linkStagedFiles(g *group) *rank.Error {
 	if s.staging == nil {
 		return nil
 	}
-	if s.staging.Unlinked() {
+	if s.staging.NeedsLinks() {
 		if s.sys.Guard != nil {
-			s.newGuard()
+			s.ensureGuard()
 		}
 		if err := s.staging.Link(s.sys.Environ); err != nil {
-			return rank.Internal(fmt.Sprintf("no folder takes links to the files to stage: %v", err), "")
+			return rank.InternalError(fmt.Sprintf("no folder takes links to the files to stage: %v", err), "")
 		}
 	}
 	for _, r := range g.ranks {
-		if r.staged != "" {
-			r.command.Path = s.staging.Path(r.staged)
-			if refused := s.offer(g, r); refused != nil {
+		if r.stagedProgram != "" {
+			r.command.Path = s.staging.Path(r.stagedProgram)
+			if refused := s.detectPMI(g, r); refused != nil {
 				return refused
 			}
 		}

@@ -14,78 +14,78 @@ import (
 	"remshell/wire"
 )
 
-// A source carries one output stream of a rank to mpiexec, never more than
+// An outputStream carries one output stream of a rank to mpiexec, never more than
 // a window of bytes ahead of the credit it was given. A rank that writes faster
 // than somebody reads thus waits in its own write, and nobody else does.
-type source struct {
-	rank.Reader
-	number int // of the rank
-	stream wire.Stream
-	send   func(wire.Message) error
-	limit  int        // of the next read; belongs to run
-	data   *wire.Data // what it reads
-	width  width
+type outputStream struct {
+	rank.PipeReader
+	number    int // of the rank
+	stream    wire.Stream
+	send      func(wire.Message) error
+	readLimit int        // of the next read; belongs to run
+	data      *wire.Data // what it reads
+	pipeSize  pipeGrowth
 
-	mu      sync.Mutex // guards the next two
-	credit  int
-	discard bool // nobody listens any more: read and forget
-	more    sync.Cond
+	mu          sync.Mutex // guards the next two
+	credit      int
+	discard     bool // nobody listens any more: read and forget
+	creditAdded sync.Cond
 
-	owner   chan struct{} // closed when the rank was reaped; nil: nobody waits for that
+	reaped  chan struct{} // closed when the rank was reaped; nil: nobody waits for that
 	drained chan struct{} // closed when the rank's last word was sent, or the pipe ended
 	ended   chan struct{} // closed when run returns: the pipe has no writer any more
 }
 
-func newSource(number int, stream wire.Stream, file *os.File, window int, send func(wire.Message) error) *source {
-	s := &source{Reader: rank.Reader{File: file}, number: number, stream: stream, send: send,
+func newOutputStream(number int, stream wire.Stream, file *os.File, window int, send func(wire.Message) error) *outputStream {
+	s := &outputStream{PipeReader: rank.PipeReader{File: file}, number: number, stream: stream, send: send,
 		credit: window, drained: make(chan struct{}), ended: make(chan struct{})}
-	s.more.L = &s.mu
-	s.Room = func(fd int) []byte {
+	s.creditAdded.L = &s.mu
+	s.Buffer = func(fd int) []byte {
 		// Only what has something to say needs room. With nothing there, this asks for the
 		// end, or for what has come in between.
-		s.data = wire.NewData(min(max(rank.Unread(fd), 256), s.limit, wire.Window))
+		s.data = wire.NewData(min(max(rank.BytesAvailable(fd), 256), s.readLimit, wire.Window))
 		return s.data.Bytes
 	}
 	return s
 }
 
-// grant adds credit.
-func (s *source) grant(bytes int) {
+// addCredit adds credit.
+func (s *outputStream) addCredit(bytes int) {
 	s.mu.Lock()
 	s.credit += bytes
 	s.mu.Unlock()
-	s.more.Signal()
+	s.creditAdded.Signal()
 }
 
-// forget lets the rank write on, into nothing.
-func (s *source) forget() {
+// discardRest lets the rank write on, into nothing.
+func (s *outputStream) discardRest() {
 	s.mu.Lock()
 	s.discard = true
 	s.mu.Unlock()
-	s.more.Signal()
+	s.creditAdded.Signal()
 }
 
-// OwnerEnded tells that the rank was reaped, once.
-func (s *source) OwnerEnded() {
-	s.Reader.OwnerEnded()
-	if s.owner != nil {
-		close(s.owner)
+// RankExited tells that the rank was reaped, once.
+func (s *outputStream) RankExited() {
+	s.PipeReader.RankExited()
+	if s.reaped != nil {
+		close(s.reaped)
 	}
 }
 
 // close closes our end. The rank of a terminal, who leads its session, would be hung up by that: he may have closed his
 // streams before he exits.
-func (s *source) close() {
-	if s.owner != nil {
-		<-s.owner
+func (s *outputStream) close() {
+	if s.reaped != nil {
+		<-s.reaped
 	}
 	s.File.Close()
 }
 
 // run reads until the pipe ends. It closes drained at the latest then.
-func (s *source) run() {
+func (s *outputStream) run() {
 	defer close(s.ended)
-	defer s.width.giveBack()
+	defer s.pipeSize.releaseSize()
 	defer s.close()
 	told := false
 	tell := func() {
@@ -96,30 +96,30 @@ func (s *source) run() {
 	}
 	defer tell()
 	for {
-		allowed, discard := s.wait()
-		data, err := s.read(allowed, !told)
+		allowed, discard := s.awaitCredit()
+		data, err := s.readData(allowed, !told)
 		switch {
-		case err == rank.ErrIdle:
+		case err == rank.ErrDrained:
 			tell()
 		case data == nil:
 			return
 		case discard:
 			data.Release()
 		default:
-			s.spend(len(data.Bytes))
-			s.width.passed(s.File, len(data.Bytes))
+			s.useCredit(len(data.Bytes))
+			s.pipeSize.countPassed(s.File, len(data.Bytes))
 			data.Rank, data.Stream = s.number, s.stream
 			s.send(data)
 		}
-		if s.SaidAll() {
+		if s.IsDrained() {
 			tell()
 		}
 	}
 }
 
-// read waits for what there is to read, up to limit bytes. It is nil at the end.
-func (s *source) read(limit int, tellIdle bool) (data *wire.Data, err error) {
-	s.limit = limit
+// readData waits for what there is to read, up to limit bytes. It is nil at the end.
+func (s *outputStream) readData(limit int, tellIdle bool) (data *wire.Data, err error) {
+	s.readLimit = limit
 	n, err := s.ReadOnce(tellIdle)
 	data, s.data = s.data, nil
 	if n <= 0 {
@@ -129,12 +129,12 @@ func (s *source) read(limit int, tellIdle bool) (data *wire.Data, err error) {
 	return data, err
 }
 
-// wait returns how many bytes may be read now, at least one.
-func (s *source) wait() (allowed int, discard bool) {
+// awaitCredit returns how many bytes may be read now, at least one.
+func (s *outputStream) awaitCredit() (allowed int, discard bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for s.credit <= 0 && !s.discard {
-		s.more.Wait()
+		s.creditAdded.Wait()
 	}
 	if s.discard {
 		return wire.Window, true
@@ -142,71 +142,71 @@ func (s *source) wait() (allowed int, discard bool) {
 	return s.credit, false
 }
 
-func (s *source) spend(bytes int) {
+func (s *outputStream) useCredit(bytes int) {
 	s.mu.Lock()
 	s.credit -= bytes
 	s.mu.Unlock()
 }
 
-// A width is how much the pipe of a source is to hold once much flows through it, so that a rank that writes much is
+// A pipeGrowth is how much the pipe of a source is to hold once much flows through it, so that a rank that writes much is
 // not stopped by each piece: as much as may be under way of it. It belongs to run.
-type width struct {
-	pool   *pipe.Pool // nil: pipes stay as they are
-	wanted int        // bytes; 0: it has been asked for
-	flowed int        // bytes, until then
-	taken  int        // of the pool
+type pipeGrowth struct {
+	pool        *pipe.SizePool // nil: pipes stay as they are
+	wanted      int            // bytes; 0: it has been asked for
+	passedBytes int            // bytes, until then
+	taken       int            // of the pool
 }
 
 // Bytes that widen pipes, and that they hold in all.
 const (
-	flowsFrom = 4 * pipe.Ordinary
-	widthAll  = 8 << 20 // the kernel lets a user have 64 MiB in all his pipes
+	growAfter      = 4 * pipe.DefaultSize
+	maxGrowthTotal = 8 << 20 // the kernel lets a user have 64 MiB in all his pipes
 )
 
-// passed notes that so many bytes have come through a pipe.
-func (w *width) passed(file *os.File, bytes int) {
-	if w.pool == nil || w.wanted <= pipe.Ordinary {
+// countPassed notes that so many bytes have come through a pipe.
+func (w *pipeGrowth) countPassed(file *os.File, bytes int) {
+	if w.pool == nil || w.wanted <= pipe.DefaultSize {
 		return
 	}
-	if w.flowed += bytes; w.flowed >= flowsFrom {
-		w.taken, w.wanted = w.pool.Widen(file, w.wanted), 0
+	if w.passedBytes += bytes; w.passedBytes >= growAfter {
+		w.taken, w.wanted = w.pool.GrowPipe(file, w.wanted), 0
 	}
 }
 
-// giveBack leaves to others what the pipe was given.
-func (w *width) giveBack() {
+// releaseSize leaves to others what the pipe was given.
+func (w *pipeGrowth) releaseSize() {
 	if w.taken > 0 {
-		w.pool.Give(w.taken)
+		w.pool.GiveBack(w.taken)
 	}
 }
 
 // A stdinWriter carries Data from mpiexec to the stdin of one rank. It takes what comes
 // from the moment the rank is planned, and passes it on when the rank runs.
 type stdinWriter struct {
-	last string // what a terminal takes for the end; empty: closing it is the end
-	rank int
-	send func(wire.Message) error
+	eofText string // what a terminal takes for the end; empty: closing it is the end
+	rank    int
+	send    func(wire.Message) error
 
 	written int64         // bytes; belongs to run until over is closed, as the next does
-	left    int           // a read end of the pipe, where ours was closed with all written; -1: there is none
+	readEnd int           // a read end of the pipe, where ours was closed with all written; -1: there is none
 	unread  int64         // bytes in the pipe when the rank read no more
-	over    chan struct{} // closed when run returns
+	done    chan struct{} // closed when run returns
 
-	mu    sync.Mutex   // guards the rest
-	file  *os.File     // our end of the pipe; nil: the rank does not run yet
-	queue []*wire.Data // bounded by the credit mpiexec has
-	ended bool         // no more will come
-	more  sync.Cond
+	mu         sync.Mutex   // guards the rest
+	file       *os.File     // our end of the pipe; nil: the rank does not run yet
+	queue      []*wire.Data // bounded by the credit mpiexec has
+	ended      bool         // no more will come
+	pieceAdded sync.Cond
 }
 
 func newStdinWriter(rank int, send func(wire.Message) error) *stdinWriter {
-	s := &stdinWriter{rank: rank, send: send, left: -1, over: make(chan struct{})}
-	s.more.L = &s.mu
+	s := &stdinWriter{rank: rank, send: send, readEnd: -1, done: make(chan struct{})}
+	s.pieceAdded.L = &s.mu
 	return s
 }
 
-// push takes a piece; an empty one is the end of the stream.
-func (s *stdinWriter) push(piece *wire.Data) {
+// addPiece takes a piece; an empty one is the end of the stream.
+func (s *stdinWriter) addPiece(piece *wire.Data) {
 	s.mu.Lock()
 	if piece.Len() == 0 {
 		s.ended = true
@@ -214,31 +214,31 @@ func (s *stdinWriter) push(piece *wire.Data) {
 		s.queue = append(s.queue, piece)
 	}
 	s.mu.Unlock()
-	s.more.Signal()
+	s.pieceAdded.Signal()
 }
 
 // run writes to file what is pushed until the end of the stream, or until the rank
 // reads no more, which it tells mpiexec.
 func (s *stdinWriter) run(file *os.File) {
-	defer close(s.over)
+	defer close(s.done)
 	defer file.Close()
 	s.mu.Lock()
 	s.file = file
 	s.mu.Unlock()
 	for {
-		piece := s.next()
+		piece := s.nextPiece()
 		if piece == nil {
-			file.WriteString(s.last)
-			if s.last == "" {
-				s.left, _ = rank.ReadEnd(file)
+			file.WriteString(s.eofText)
+			if s.eofText == "" {
+				s.readEnd, _ = rank.OpenReadEnd(file)
 			}
 			return
 		}
-		n, err := piece.Pour(file)
+		n, err := piece.WriteToFile(file)
 		s.written += int64(n)
 		if err != nil {
 			s.unread = unreadIn(file)
-			s.push(&wire.Data{})
+			s.addPiece(&wire.Data{})
 			s.send(&wire.Data{Rank: s.rank, Stream: wire.Stdin})
 			return
 		}
@@ -249,34 +249,34 @@ func (s *stdinWriter) run(file *os.File) {
 // unreadIn is how many bytes are in a pipe.
 func unreadIn(file *os.File) (n int64) {
 	if raw, err := file.SyscallConn(); err == nil {
-		raw.Control(func(fd uintptr) { n = int64(rank.Unread(int(fd))) })
+		raw.Control(func(fd uintptr) { n = int64(rank.BytesAvailable(int(fd))) })
 	}
 	return n
 }
 
-// consumed returns, once, how many bytes a rank that is over has read of its input; -1: that is not known.
-func (s *stdinWriter) consumed() int64 {
+// consumedBytes returns, once, how many bytes a rank that is over has read of its input; -1: that is not known.
+func (s *stdinWriter) consumedBytes() int64 {
 	select {
-	case <-s.over:
+	case <-s.done:
 	default:
 		return -1
 	}
 	switch {
-	case s.last != "":
+	case s.eofText != "":
 		return -1 // a terminal does not tell
-	case s.left >= 0:
-		s.unread = int64(rank.Unread(s.left))
-		unix.Close(s.left)
+	case s.readEnd >= 0:
+		s.unread = int64(rank.BytesAvailable(s.readEnd))
+		unix.Close(s.readEnd)
 	}
 	return max(0, s.written-s.unread)
 }
 
-// next waits for a piece; it is nil at the end of the stream.
-func (s *stdinWriter) next() *wire.Data {
+// nextPiece waits for a piece; it is nil at the end of the stream.
+func (s *stdinWriter) nextPiece() *wire.Data {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(s.queue) == 0 && !s.ended {
-		s.more.Wait()
+		s.pieceAdded.Wait()
 	}
 	if len(s.queue) == 0 {
 		return nil
@@ -288,7 +288,7 @@ func (s *stdinWriter) next() *wire.Data {
 
 // close ends the stream at once: a rank that is gone reads nothing more.
 func (s *stdinWriter) close() {
-	s.push(&wire.Data{})
+	s.addPiece(&wire.Data{})
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.queue = nil

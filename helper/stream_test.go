@@ -23,18 +23,18 @@ func newSilentSession() *session {
 	return &session{conn: wire.NewConn(here, wire.Helper), events: make(chan any, 64), done: make(chan struct{})}
 }
 
-// A recorder keeps what is sent.
-type recorder struct {
-	mu    sync.Mutex
-	bytes []byte
-	eof   int // empty Data
-	given int // credit
-	more  chan struct{}
+// A sentMessages keeps what is sent.
+type sentMessages struct {
+	mu       sync.Mutex
+	bytes    []byte
+	eof      int // empty Data
+	credited int // credit
+	more     chan struct{}
 }
 
-func newRecorder() *recorder { return &recorder{more: make(chan struct{}, 1)} }
+func newSentMessages() *sentMessages { return &sentMessages{more: make(chan struct{}, 1)} }
 
-func (r *recorder) send(m wire.Message) error {
+func (r *sentMessages) send(m wire.Message) error {
 	r.mu.Lock()
 	switch m := m.(type) {
 	case *wire.Data:
@@ -43,7 +43,7 @@ func (r *recorder) send(m wire.Message) error {
 			r.eof++
 		}
 	case *wire.Credit:
-		r.given += m.Bytes
+		r.credited += m.Bytes
 	}
 	r.mu.Unlock()
 	select {
@@ -53,16 +53,16 @@ func (r *recorder) send(m wire.Message) error {
 	return nil
 }
 
-func (r *recorder) size() int {
+func (r *sentMessages) size() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.bytes)
 }
 
 // await waits until ok.
-func (r *recorder) await(t *testing.T, what string, ok func() bool) {
+func (r *sentMessages) await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	late := time.After(patience)
+	late := time.After(testTimeout)
 	for {
 		r.mu.Lock()
 		done := ok()
@@ -104,15 +104,15 @@ func awaitClosed(t *testing.T, what string, c <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-c:
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		t.Fatalf("waited in vain for %s", what)
 	}
 }
 
 func TestASourceIsNeverMoreThanAWindowAhead(t *testing.T) {
 	r, w := testPipe(t, 0)
-	rec := newRecorder()
-	s := newSource(0, wire.Stdout, r, wire.Window, rec.send)
+	rec := newSentMessages()
+	s := newOutputStream(0, wire.Stdout, r, wire.Window, rec.send)
 	const total = 5*wire.Window + 12345
 	go func() {
 		w.Write(make([]byte, total))
@@ -122,7 +122,7 @@ func TestASourceIsNeverMoreThanAWindowAhead(t *testing.T) {
 	go func() { s.run(); close(ended) }()
 	leave := wire.Window
 	for _, grant := range []int{0, 1, 10, wire.Window, 3 * wire.Window, wire.Window} {
-		s.grant(grant)
+		s.addCredit(grant)
 		leave += grant
 		want := min(leave, total)
 		rec.await(t, "all it has leave for", func() bool { return len(rec.bytes) >= want })
@@ -140,8 +140,8 @@ func TestASourceIsNeverMoreThanAWindowAhead(t *testing.T) {
 // stops the rank.
 func TestASourceWithoutCreditReadsNothing(t *testing.T) {
 	r, w := testPipe(t, 0)
-	rec := newRecorder()
-	s := newSource(0, wire.Stdout, r, wire.Window, rec.send)
+	rec := newSentMessages()
+	s := newOutputStream(0, wire.Stdout, r, wire.Window, rec.send)
 	go s.run()
 	w.Write(make([]byte, wire.Window))
 	rec.await(t, "the first window", func() bool { return len(rec.bytes) == wire.Window })
@@ -153,31 +153,31 @@ func TestASourceWithoutCreditReadsNothing(t *testing.T) {
 	if waiting != 4 || rec.size() != wire.Window {
 		t.Errorf("%d bytes in the pipe and %d sent, want 4 and %d", waiting, rec.size(), wire.Window)
 	}
-	s.forget()
+	s.discardRest()
 }
 
 // A pipe through which much has flowed holds as much as may be under way of it, as long as there is
 // enough for all, and leaves that to others when it is over.
 func TestAPipeWithMuchOutputHoldsMore(t *testing.T) {
 	const window = 4 * wire.Window
-	pool := pipe.NewPool(window)
+	pool := pipe.NewSizePool(window)
 	for _, c := range []struct {
 		what  string
 		bytes int
 		wide  bool
-	}{{"little", flowsFrom - 2, false}, {"much", flowsFrom, true}, {"much, behind one that is over", flowsFrom, true}} {
+	}{{"little", growAfter - 2, false}, {"much", growAfter, true}, {"much, behind one that is over", growAfter, true}} {
 		r, w := testPipe(t, 0)
-		rec := newRecorder()
-		s := newSource(0, wire.Stdout, r, window, rec.send)
-		s.width = width{pool: pool, wanted: window}
+		rec := newSentMessages()
+		s := newOutputStream(0, wire.Stdout, r, window, rec.send)
+		s.pipeSize = pipeGrowth{pool: pool, wanted: window}
 		go s.run()
 		w.Write(make([]byte, c.bytes))
 		rec.await(t, c.what, func() bool { return len(rec.bytes) == c.bytes })
 		w.Write([]byte("x"))
-		s.grant(window)
+		s.addCredit(window)
 		rec.await(t, c.what, func() bool { return len(rec.bytes) == c.bytes+1 })
-		if holds := pipe.Widen(w, 0); (holds == window) != c.wide {
-			if c.wide && pipe.Widen(w, window) < window {
+		if holds := pipe.GrowPipe(w, 0); (holds == window) != c.wide {
+			if c.wide && pipe.GrowPipe(w, window) < window {
 				t.Skip("this user has as many pages in pipes as he may")
 			}
 			t.Errorf("%s: the pipe holds %d bytes", c.what, holds)
@@ -189,8 +189,8 @@ func TestAPipeWithMuchOutputHoldsMore(t *testing.T) {
 
 func TestTheLastWordDoesNotWaitForALeftoverChild(t *testing.T) {
 	r, w := testPipe(t, 0) // w stays open, as if a child held it
-	rec := newRecorder()
-	s := newSource(0, wire.Stdout, r, wire.Window, rec.send)
+	rec := newSentMessages()
+	s := newOutputStream(0, wire.Stdout, r, wire.Window, rec.send)
 	go s.run()
 	w.Write([]byte("said before"))
 	rec.await(t, "what was said before", func() bool { return len(rec.bytes) == 11 })
@@ -198,7 +198,7 @@ func TestTheLastWordDoesNotWaitForALeftoverChild(t *testing.T) {
 		t.Fatal("drained while the rank lives")
 	}
 	w.Write([]byte(", last word"))
-	s.OwnerEnded()
+	s.RankExited()
 	awaitClosed(t, "the last word", s.drained)
 	if rec.size() != 22 {
 		t.Errorf("drained after %q", rec.bytes)
@@ -209,13 +209,13 @@ func TestTheLastWordDoesNotWaitForALeftoverChild(t *testing.T) {
 
 func TestAForgottenSourceReadsIntoNothing(t *testing.T) {
 	r, w := testPipe(t, 0)
-	rec := newRecorder()
-	s := newSource(0, wire.Stdout, r, wire.Window, rec.send)
+	rec := newSentMessages()
+	s := newOutputStream(0, wire.Stdout, r, wire.Window, rec.send)
 	ended := make(chan struct{})
 	go func() { s.run(); close(ended) }()
 	w.Write(make([]byte, wire.Window))
 	rec.await(t, "the window", func() bool { return len(rec.bytes) == wire.Window })
-	s.forget() // it waits for credit
+	s.discardRest() // it waits for credit
 	w.Write(make([]byte, 10*wire.Window))
 	w.Close()
 	awaitClosed(t, "the end", ended)
@@ -226,39 +226,39 @@ func TestAForgottenSourceReadsIntoNothing(t *testing.T) {
 
 func TestASinkPassesOnWhatCameBeforeTheRank(t *testing.T) {
 	r, w := testPipe(t, 1)
-	rec := newRecorder()
+	rec := newSentMessages()
 	s := newStdinWriter(0, rec.send)
-	s.push(&wire.Data{Bytes: []byte("early ")})
+	s.addPiece(&wire.Data{Bytes: []byte("early ")})
 	go s.run(w)
-	s.push(&wire.Data{Bytes: []byte("late")})
-	s.push(&wire.Data{})
-	s.push(&wire.Data{Bytes: []byte("too late")})
+	s.addPiece(&wire.Data{Bytes: []byte("late")})
+	s.addPiece(&wire.Data{})
+	s.addPiece(&wire.Data{Bytes: []byte("too late")})
 	got, err := io.ReadAll(r)
 	if err != nil || string(got) != "early late" {
 		t.Errorf("the rank read %q, %v", got, err)
 	}
-	rec.await(t, "credit for all", func() bool { return rec.given == 10 })
+	rec.await(t, "credit for all", func() bool { return rec.credited == 10 })
 }
 
 func TestASinkTellsThatNobodyReads(t *testing.T) {
 	r, w := testPipe(t, 1)
-	rec := newRecorder()
+	rec := newSentMessages()
 	s := newStdinWriter(0, rec.send)
 	r.Close()
-	s.push(&wire.Data{Bytes: []byte("text")})
+	s.addPiece(&wire.Data{Bytes: []byte("text")})
 	s.run(w)
-	if rec.eof != 1 || rec.given != 0 {
-		t.Errorf("it sent %d ends and credit for %d bytes, want 1 and 0", rec.eof, rec.given)
+	if rec.eof != 1 || rec.credited != 0 {
+		t.Errorf("it sent %d ends and credit for %d bytes, want 1 and 0", rec.eof, rec.credited)
 	}
 }
 
 func TestASinkOfADeadRankDoesNotWaitForItsChild(t *testing.T) {
 	_, w := testPipe(t, 1) // the read end is held by the child, which does not read
-	s := newStdinWriter(0, newRecorder().send)
+	s := newStdinWriter(0, newSentMessages().send)
 	ended := make(chan struct{})
 	go func() { s.run(w); close(ended) }()
 	for range 4 {
-		s.push(&wire.Data{Bytes: make([]byte, wire.Window)}) // more than a pipe holds
+		s.addPiece(&wire.Data{Bytes: make([]byte, wire.Window)}) // more than a pipe holds
 	}
 	s.close()
 	awaitClosed(t, "the end", ended)
@@ -273,7 +273,7 @@ func TestPMIIsAnsweredWhenTheRankIsGone(t *testing.T) {
 	defer theirs.Close()
 	c := newPMIConn(os.NewFile(uintptr(pair[0]), "ours"))
 	theirs.Write([]byte("cmd=abort\n"))
-	c.OwnerEnded()
+	c.RankExited()
 	buf := make([]byte, 100)
 	if n, err := c.Read(buf); string(buf[:n]) != "cmd=abort\n" || err != nil {
 		t.Fatalf("read %q, %v", buf[:n], err)
@@ -323,32 +323,32 @@ func TestHowMuchARankHasRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sent := newRecorder()
+		sent := newSentMessages()
 		s := newStdinWriter(0, sent.send)
-		s.last = test.terminal
+		s.eofText = test.terminal
 		go s.run(w)
-		s.push(&wire.Data{Stream: wire.Stdin, Bytes: make([]byte, size)})
-		sent.await(t, test.name, func() bool { return sent.given == size })
+		s.addPiece(&wire.Data{Stream: wire.Stdin, Bytes: make([]byte, size)})
+		sent.await(t, test.name, func() bool { return sent.credited == size })
 		if _, err := io.ReadFull(r, make([]byte, test.reads)); err != nil {
 			t.Fatal(err)
 		}
 		if test.early {
 			r.Close()
-			s.push(&wire.Data{Stream: wire.Stdin, Bytes: make([]byte, size)})
-			<-s.over
+			s.addPiece(&wire.Data{Stream: wire.Stdin, Bytes: make([]byte, size)})
+			<-s.done
 		}
 		if test.ends {
-			s.push(&wire.Data{Stream: wire.Stdin})
-			<-s.over
+			s.addPiece(&wire.Data{Stream: wire.Stdin})
+			<-s.done
 		}
 		s.close()
-		<-s.over
-		if got := s.consumed(); got != test.want {
+		<-s.done
+		if got := s.consumedBytes(); got != test.want {
 			t.Errorf("%s: %d, want %d", test.name, got, test.want)
 		}
 		r.Close()
 	}
-	if got := newStdinWriter(0, nil).consumed(); got != -1 {
+	if got := newStdinWriter(0, nil).consumedBytes(); got != -1 {
 		t.Errorf("of a rank that nobody has written to: %d", got)
 	}
 }

@@ -11,27 +11,27 @@ import (
 // An attrKey is what may stand before "=" behind a host, and what its value does. A new one is a row of keys.
 type attrKey struct {
 	names []string // the first is ours
-	set   func(a attr, m *mention) error
+	apply func(a attr, m *hostExpr) error
 }
 
-var keys = []attrKey{
-	{[]string{"slots", "count", "cpu", "cpus", "np", "nprocs"}, func(a attr, m *mention) error { return a.count(&m.Slots, "slot count", maxSlots) }},
-	{[]string{"max_slots", "cpu_max"}, func(a attr, m *mention) error { return a.count(&m.MaxSlots, "slot limit", maxSlots) }},
-	{[]string{"user", "username", "login"}, attr.user},
-	{[]string{"port"}, func(a attr, m *mention) error { return a.count(&m.Port, "port", 65535) }},
-	{[]string{"binding", "bind"}, attr.judged},
-	{[]string{"addr", "address"}, attr.address},
-	{[]string{"iface"}, attr.judged},
-	{[]string{"type"}, attr.judged},
-	{[]string{"alias"}, attr.alias},
-	{[]string{"env"}, attr.env},
-	{[]string{"path"}, attr.path},
+var attrKeys = []attrKey{
+	{[]string{"slots", "count", "cpu", "cpus", "np", "nprocs"}, func(a attr, m *hostExpr) error { return a.setCount(&m.Slots, "slot count", maxSlots) }},
+	{[]string{"max_slots", "cpu_max"}, func(a attr, m *hostExpr) error { return a.setCount(&m.MaxSlots, "slot limit", maxSlots) }},
+	{[]string{"user", "username", "login"}, attr.setUser},
+	{[]string{"port"}, func(a attr, m *hostExpr) error { return a.setCount(&m.Port, "port", 65535) }},
+	{[]string{"binding", "bind"}, attr.setChecked},
+	{[]string{"addr", "address"}, attr.setAddress},
+	{[]string{"iface"}, attr.setChecked},
+	{[]string{"type"}, attr.setChecked},
+	{[]string{"alias"}, attr.setAlias},
+	{[]string{"env"}, attr.setEnv},
+	{[]string{"path"}, attr.setPath},
 }
 
-// keyOf is the row of a key. Case does not count, and "-" is "_".
-func keyOf(key string) (row attrKey, known bool) {
+// attrKeyOf is the row of a key. Case does not count, and "-" is "_".
+func attrKeyOf(key string) (row attrKey, known bool) {
 	key = strings.ReplaceAll(strings.ToLower(key), "-", "_")
-	for _, k := range keys {
+	for _, k := range attrKeys {
 		if slices.Contains(k.names, key) {
 			return k, true
 		}
@@ -39,26 +39,26 @@ func keyOf(key string) (row attrKey, known bool) {
 	return attrKey{}, false
 }
 
-// attribute reads the value after "key=" and gives it to all hosts of the line.
-func (p *parser) attribute(c *cursor, from int, key string, hosts []mention) {
+// parseAttribute reads the value after "key=" and gives it to all hosts of the line.
+func (p *parser) parseAttribute(c *cursor, from int, key string, hosts []hostExpr) {
 	keyEnd := from + len(key)
-	c.blanks()
+	c.skipBlanks()
 	at := c.pos
-	value, err := c.value()
-	row, known := keyOf(key)
+	value, err := c.readValue()
+	row, known := attrKeyOf(key)
 	switch {
 	case err != nil:
-		p.add(err)
+		p.addError(err)
 		c.pos = len(c.text)
 	case !known:
-		p.add(c.fault(from, keyEnd, "unknown key %q%s", key, meant(key)))
+		p.addError(c.errorAt(from, keyEnd, "unknown key %q%s", key, suggestKey(key)))
 	case value == "" || c.pos > at && strings.ContainsAny(c.text[keyEnd:at], " \t") && strings.Contains(value, "="):
-		p.add(c.fault(from, keyEnd, "the value of %q is missing", key))
+		p.addError(c.errorAt(from, keyEnd, "the value of %q is missing", key))
 	default:
-		a := attr{key: row.names[0], value: value, cursor: c, from: at, to: c.pos, judge: p.judge}
+		a := attr{key: row.names[0], value: value, cursor: c, from: at, to: c.pos, check: p.checkAttr}
 		for i := range hosts {
-			if err := a.give(&hosts[i], row.set); err != nil {
-				p.add(err)
+			if err := a.applyTo(&hosts[i], row.apply); err != nil {
+				p.addError(err)
 				return
 			}
 		}
@@ -70,63 +70,63 @@ type attr struct {
 	key, value string
 	*cursor
 	from, to int
-	judge    Judge
+	check    AttrCheck
 }
 
-// give lets a host have it.
-func (a attr) give(m *mention, set func(attr, *mention) error) error {
+// applyTo lets a host have it.
+func (a attr) applyTo(m *hostExpr, set func(attr, *hostExpr) error) error {
 	if m.Exclude {
-		return a.fault(a.from, a.to, "an excluded host takes no attributes")
+		return a.errorAt(a.from, a.to, "an excluded host takes no attributes")
 	}
 	return set(a, m)
 }
 
-// user keeps a login name.
-func (a attr) user(m *mention) error {
-	if err := a.login(a.from, a.to, a.value); err != nil {
+// setUser keeps a login name.
+func (a attr) setUser(m *hostExpr) error {
+	if err := a.checkUser(a.from, a.to, a.value); err != nil {
 		return err
 	}
-	return a.text(&m.User, a.value)
+	return a.setText(&m.User, a.value)
 }
 
-// address keeps what is to be connected to.
-func (a attr) address(m *mention) error {
-	address, err := a.cursor.address(a.from, a.to, a.value)
+// setAddress keeps what is to be connected to.
+func (a attr) setAddress(m *hostExpr) error {
+	address, err := a.cursor.checkAddress(a.from, a.to, a.value)
 	if err != nil {
 		return err
 	}
-	return a.text(&m.Address, address)
+	return a.setText(&m.Address, address)
 }
 
-// alias keeps another name of the one host.
-func (a attr) alias(m *mention) error {
+// setAlias keeps another name of the one host.
+func (a attr) setAlias(m *hostExpr) error {
 	if _, bad := badName(a.value); bad != "" {
-		return a.fault(a.from, a.to, "%q is not a host name", a.value)
+		return a.errorAt(a.from, a.to, "%q is not a host name", a.value)
 	}
 	if len(m.names) > 1 {
-		return a.fault(a.from, a.to, "one alias cannot name %d hosts", len(m.names))
+		return a.errorAt(a.from, a.to, "one alias cannot name %d hosts", len(m.names))
 	}
-	return a.text(&m.Alias, a.value)
+	return a.setText(&m.Alias, a.value)
 }
 
-// path keeps the name of a file.
-func (a attr) path(m *mention) error {
+// setPath keeps the name of a file.
+func (a attr) setPath(m *hostExpr) error {
 	first := m.Attrs[a.key] == ""
 	if first && (a.value[0] != '/' || strings.ContainsFunc(a.value, func(r rune) bool { return r < ' ' })) {
-		return a.fault(a.from, a.to, "%q is not a path from the root, like /opt/remshell/bin/mpiexec", a.value)
+		return a.errorAt(a.from, a.to, "%q is not a path from the root, like /opt/remshell/bin/mpiexec", a.value)
 	}
-	return a.judged(m)
+	return a.setChecked(m)
 }
 
-// judged keeps in Attrs what only the caller can judge.
-func (a attr) judged(m *mention) error {
+// setChecked keeps in Attrs what only the caller can judge.
+func (a attr) setChecked(m *hostExpr) error {
 	value := m.Attrs[a.key]
-	if err := a.text(&value, a.value); err != nil {
+	if err := a.setText(&value, a.value); err != nil {
 		return err
 	}
-	if a.judge != nil {
-		if err := a.judge(a.key, value); err != nil {
-			return a.fault(a.from, a.to, "%s: %v", a.key, err)
+	if a.check != nil {
+		if err := a.check(a.key, value); err != nil {
+			return a.errorAt(a.from, a.to, "%s: %v", a.key, err)
 		}
 	}
 	if m.Attrs == nil {
@@ -136,63 +136,63 @@ func (a attr) judged(m *mention) error {
 	return nil
 }
 
-// count keeps a number unless another was given before.
-func (a attr) count(n *int, what string, most int) error {
-	value, err := a.number(a.from, a.to, a.value, what, most)
+// setCount keeps a number unless another was given before.
+func (a attr) setCount(n *int, what string, most int) error {
+	value, err := a.readNumber(a.from, a.to, a.value, what, most)
 	switch {
 	case err != nil:
 		return err
 	case *n != 0 && *n != value:
-		return a.fault(a.from, a.to, "the %s is given twice: %d and %d", what, *n, value)
+		return a.errorAt(a.from, a.to, "the %s is given twice: %d and %d", what, *n, value)
 	}
 	*n = value
 	return nil
 }
 
-// text keeps a word unless another was given before.
-func (a attr) text(s *string, value string) error {
+// setText keeps a word unless another was given before.
+func (a attr) setText(s *string, value string) error {
 	if *s != "" && *s != value {
-		return a.fault(a.from, a.to, "%s is given twice: %q and %q", a.key, *s, value)
+		return a.errorAt(a.from, a.to, "%s is given twice: %q and %q", a.key, *s, value)
 	}
 	*s = value
 	return nil
 }
 
-// env keeps a variable, written NAME:VALUE.
-func (a attr) env(m *mention) error {
+// setEnv keeps a variable, written NAME:VALUE.
+func (a attr) setEnv(m *hostExpr) error {
 	name, value, ok := strings.Cut(a.value, ":")
 	if !ok || name == "" || strings.ContainsAny(name, "= \t") {
-		return a.fault(a.from, a.to, "%q is not NAME:VALUE", a.value)
+		return a.errorAt(a.from, a.to, "%q is not NAME:VALUE", a.value)
 	}
 	m.Env = append(m.Env, name+"="+value)
 	return nil
 }
 
-// number reads a count from 1 to most.
-func (c *cursor) number(from, to int, word, what string, most int) (int, error) {
+// readNumber reads a count from 1 to most.
+func (c *cursor) readNumber(from, to int, word, what string, most int) (int, error) {
 	switch {
 	case word == "":
-		return 0, c.fault(from, to, "the %s is missing", what)
-	case !digits(word):
-		return 0, c.fault(from, to, "%s %q is not a number", what, word)
+		return 0, c.errorAt(from, to, "the %s is missing", what)
+	case !allDigits(word):
+		return 0, c.errorAt(from, to, "%s %q is not a number", what, word)
 	}
 	n, err := strconv.Atoi(word)
 	switch {
 	case err != nil || n > most:
-		return 0, c.fault(from, to, "%s %s is too large; at most %d", what, word, most)
+		return 0, c.errorAt(from, to, "%s %s is too large; at most %d", what, word, most)
 	case n == 0:
-		return 0, c.fault(from, to, "%s 0 is too small; at least 1", what)
+		return 0, c.errorAt(from, to, "%s 0 is too small; at least 1", what)
 	}
 	return n, nil
 }
 
-// meant names the known key that a wrong one resembles most.
-func meant(key string) string {
+// suggestKey names the known key that a wrong one resembles most.
+func suggestKey(key string) string {
 	key = strings.ReplaceAll(strings.ToLower(key), "-", "_")
 	best, nearest := 3, ""
-	for _, k := range keys {
+	for _, k := range attrKeys {
 		for _, name := range k.names {
-			if d := text.Distance(key, name); d < best && d < len(key) {
+			if d := text.EditDistance(key, name); d < best && d < len(key) {
 				best, nearest = d, name
 			}
 		}

@@ -24,13 +24,13 @@ type SyntaxError struct {
 // Where is "FILE:LINE:COL", or "-host:COL" for a list.
 func (e *SyntaxError) Where() string {
 	if e.Line == 0 {
-		return fmt.Sprintf("%s:%d", printable(e.File), e.Col)
+		return fmt.Sprintf("%s:%d", quoteUnprintable(e.File), e.Col)
 	}
-	return fmt.Sprintf("%s:%d:%d", printable(e.File), e.Line, e.Col)
+	return fmt.Sprintf("%s:%d:%d", quoteUnprintable(e.File), e.Line, e.Col)
 }
 
-// printable quotes a file's name if a terminal would not print it as it is.
-func printable(name string) string {
+// quoteUnprintable quotes a file's name if a terminal would not print it as it is.
+func quoteUnprintable(name string) string {
 	if strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return strconv.Quote(name)
 	}
@@ -90,13 +90,13 @@ func (e Errors) Error() string {
 
 func (e Errors) Unwrap() []error { return e }
 
-// faults gathers errors. The zero value is ready.
-type faults struct {
+// errorList gathers errors. The zero value is ready.
+type errorList struct {
 	first Errors
 	more  int
 }
 
-func (f *faults) add(err error) {
+func (f *errorList) addError(err error) {
 	if len(f.first) == maxErrors {
 		f.more++
 		return
@@ -104,12 +104,12 @@ func (f *faults) add(err error) {
 	f.first = append(f.first, err)
 }
 
-func (f *faults) none() bool { return len(f.first) == 0 }
+func (f *errorList) isEmpty() bool { return len(f.first) == 0 }
 
-// err returns the faults as one error, or nil when there are none.
-func (f *faults) err() error {
+// asError returns the faults as one error, or nil when there are none.
+func (f *errorList) asError() error {
 	switch {
-	case f.none():
+	case f.isEmpty():
 		return nil
 	case f.more == 0:
 		return f.first
@@ -117,15 +117,15 @@ func (f *faults) err() error {
 	return append(f.first, fmt.Errorf("and %d more", f.more))
 }
 
-// An inclusion is one line of a file, or a list, and where it comes from.
-type inclusion struct {
+// A sourceLine is one line of a file, or a list, and where it comes from.
+type sourceLine struct {
 	file string
 	line int // 0: a list
 	text string
 }
 
-// fault is an error about the bytes [from, to) of the source.
-func (s inclusion) fault(from, to int, format string, args ...any) *SyntaxError {
+// errorAt is an error about the bytes [from, to) of the source.
+func (s sourceLine) errorAt(from, to int, format string, args ...any) *SyntaxError {
 	from = min(from, len(s.text))
 	to = min(max(from, to), len(s.text))
 	return &SyntaxError{
@@ -136,8 +136,8 @@ func (s inclusion) fault(from, to int, format string, args ...any) *SyntaxError 
 	}
 }
 
-// fault is an error about the whole mention.
-func (e Entry) fault(format string, args ...any) *SyntaxError {
+// errorAt is an error about the whole mention.
+func (e Entry) errorAt(format string, args ...any) *SyntaxError {
 	return &SyntaxError{
 		File: e.File, Line: e.Line, Col: e.Col, Width: max(1, e.width),
 		Source: e.text, Reason: fmt.Sprintf(format, args...),

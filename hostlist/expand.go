@@ -19,7 +19,7 @@ const maxName = 255
 // The first group varies slowest. Ranges keep leading zeros (HOST-1).
 func (c *cursor) expand(from, to int) ([]string, error) {
 	if to == from {
-		return nil, c.fault(from, to, "the host name is missing")
+		return nil, c.errorAt(from, to, "the host name is missing")
 	}
 	names := []string{""}
 	for pos := from; pos < to; {
@@ -33,10 +33,10 @@ func (c *cursor) expand(from, to int) ([]string, error) {
 				open = len(word)
 			}
 			if open > maxName {
-				return nil, c.fault(from, to, "the name is too long; at most %d letters", maxName)
+				return nil, c.errorAt(from, to, "the name is too long; at most %d letters", maxName)
 			}
 			if at, bad := badLetter(word[:open]); bad != "" {
-				return nil, c.fault(pos+at, pos+at+len(bad), "%q cannot be part of a host name", bad)
+				return nil, c.errorAt(pos+at, pos+at+len(bad), "%q cannot be part of a host name", bad)
 			}
 			for i := range names {
 				names[i] += word[:open]
@@ -46,39 +46,39 @@ func (c *cursor) expand(from, to int) ([]string, error) {
 		}
 		size := strings.IndexByte(word, ']')
 		if size < 0 {
-			return nil, c.fault(pos, to, "the bracket is not closed")
+			return nil, c.errorAt(pos, to, "the bracket is not closed")
 		}
-		choices, err := c.group(pos+1, pos+size)
+		choices, err := c.expandGroup(pos+1, pos+size)
 		if err != nil {
 			return nil, err
 		}
 		if len(names)*len(choices) > maxEntry {
-			return nil, c.fault(from, to, "more than %d names", maxEntry)
+			return nil, c.errorAt(from, to, "more than %d names", maxEntry)
 		}
 		names = text.Product(names, choices)
 		pos += size + 1
 	}
 	if names[0][0] == '-' {
-		return nil, c.fault(from, to, "a host name cannot begin with a dash")
+		return nil, c.errorAt(from, to, "a host name cannot begin with a dash")
 	}
 	if len(names[len(names)-1]) > maxName {
-		return nil, c.fault(from, to, "the name is too long; at most %d letters", maxName)
+		return nil, c.errorAt(from, to, "the name is too long; at most %d letters", maxName)
 	}
 	return names, nil
 }
 
-// group returns what the inside of a pair of brackets stands for.
-func (c *cursor) group(from, to int) ([]string, error) {
+// expandGroup returns what the inside of a pair of brackets stands for.
+func (c *cursor) expandGroup(from, to int) ([]string, error) {
 	var all []string
 	for from <= to {
 		item, _, _ := strings.Cut(c.text[from:to], ",")
 		end := from + len(item)
-		choices, err := c.item(from, end)
+		choices, err := c.expandItem(from, end)
 		if err != nil {
 			return nil, err
 		}
 		if len(all)+len(choices) > maxEntry {
-			return nil, c.fault(from, end, "more than %d names", maxEntry)
+			return nil, c.errorAt(from, end, "more than %d names", maxEntry)
 		}
 		all = append(all, choices...)
 		from = end + 1
@@ -86,16 +86,16 @@ func (c *cursor) group(from, to int) ([]string, error) {
 	return all, nil
 }
 
-// item reads one number, word, or range with an optional step: 20, a, 0-10/2.
-func (c *cursor) item(from, to int) ([]string, error) {
+// expandItem reads one number, word, or range with an optional step: 20, a, 0-10/2.
+func (c *cursor) expandItem(from, to int) ([]string, error) {
 	word := c.text[from:to]
 	low, rest, isRange := strings.Cut(word, "-")
 	if !isRange {
 		if at, bad := badLetter(word); bad != "" {
-			return nil, c.fault(from+at, from+at+len(bad), "%q cannot be part of a host name", bad)
+			return nil, c.errorAt(from+at, from+at+len(bad), "%q cannot be part of a host name", bad)
 		}
 		if word == "" || len(word) > maxName {
-			return nil, c.fault(from, to, "a number or word is missing in the brackets, or too long")
+			return nil, c.errorAt(from, to, "a number or word is missing in the brackets, or too long")
 		}
 		return []string{word}, nil
 	}
@@ -103,42 +103,42 @@ func (c *cursor) item(from, to int) ([]string, error) {
 	step := 1
 	if hasStep {
 		var err error
-		if step, err = c.number(to-len(stepWord), to, stepWord, "step", maxEntry); err != nil {
+		if step, err = c.readNumber(to-len(stepWord), to, stepWord, "step", maxEntry); err != nil {
 			return nil, err
 		}
 	}
 	switch {
-	case !digits(low) || !digits(high):
-		return nil, c.fault(from, to, "%q is not a range of numbers", word)
+	case !allDigits(low) || !allDigits(high):
+		return nil, c.errorAt(from, to, "%q is not a range of numbers", word)
 	case high[0] == '0' && len(high) != len(low):
-		return nil, c.fault(from, to, "the ends of %q have different widths", word)
+		return nil, c.errorAt(from, to, "the ends of %q have different widths", word)
 	}
-	return c.numbers(from, to, low, high, step)
+	return c.expandRange(from, to, low, high, step)
 }
 
-// numbers writes the range out, as wide as its first number.
-func (c *cursor) numbers(from, to int, low, high string, step int) ([]string, error) {
+// expandRange writes the range out, as wide as its first number.
+func (c *cursor) expandRange(from, to int, low, high string, step int) ([]string, error) {
 	first, err1 := strconv.ParseInt(low, 10, 64)
 	last, err2 := strconv.ParseInt(high, 10, 64)
 	word := c.text[from:to]
 	switch {
 	case err1 != nil || err2 != nil:
-		return nil, c.fault(from, to, "the numbers of %q are too large", word)
+		return nil, c.errorAt(from, to, "the numbers of %q are too large", word)
 	case last < first:
-		return nil, c.fault(from, to, "the range %q runs backwards", word)
+		return nil, c.errorAt(from, to, "the range %q runs backwards", word)
 	case (last-first)/int64(step) >= maxEntry:
-		return nil, c.fault(from, to, "the range %q has more than %d numbers", word, maxEntry)
+		return nil, c.errorAt(from, to, "the range %q has more than %d numbers", word, maxEntry)
 	}
 	count := (last-first)/int64(step) + 1
 	all := make([]string, 0, count)
 	for i := range count {
-		all = append(all, pad(first+i*int64(step), len(low)))
+		all = append(all, padNumber(first+i*int64(step), len(low)))
 	}
 	return all, nil
 }
 
-// pad writes n with at least width digits.
-func pad(n int64, width int) string {
+// padNumber writes n with at least width digits.
+func padNumber(n int64, width int) string {
 	s := strconv.FormatInt(n, 10)
 	if missing := width - len(s); missing > 0 {
 		s = strings.Repeat("0", missing) + s
@@ -146,7 +146,7 @@ func pad(n int64, width int) string {
 	return s
 }
 
-func digits(s string) bool {
+func allDigits(s string) bool {
 	for i := range len(s) {
 		if s[i] < '0' || s[i] > '9' {
 			return false
@@ -183,7 +183,7 @@ func badName(s string) (int, string) {
 // IsName reports whether a word may be used as a host: one name or address, without
 // brackets, user or slots, which no shell and no ssh takes for anything else.
 func IsName(word string) bool {
-	if _, is := ipv6(word); is {
+	if _, is := parseIPv6(word); is {
 		return true
 	}
 	_, bad := badName(word)

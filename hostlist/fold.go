@@ -11,7 +11,7 @@ import (
 // before node10), each name once, numbers folded, as in "login,node[03-17,20]".
 // The same set gives the same text. Expand returns the set.
 func Fold(names []string) string {
-	sorted := slices.SortedFunc(slices.Values(names), natural)
+	sorted := slices.SortedFunc(slices.Values(names), compareNatural)
 	return FoldList(slices.Compact(sorted))
 }
 
@@ -19,7 +19,7 @@ func Fold(names []string) string {
 func FoldList(names []string) string {
 	items := make([][]string, len(names))
 	for i, name := range names {
-		items[i] = pieces(name)
+		items[i] = splitDigits(name)
 	}
 	// The first pass folds the number that differs between neighbours; the
 	// groups it makes are plain text to the next, which may fold another:
@@ -38,20 +38,20 @@ func FoldList(names []string) string {
 	return strings.Join(words, ",")
 }
 
-// MostTold is how many entries of a list of hosts a message has (which-hosts.md 12).
-const MostTold = 12
+// MaxListed is how many entries of a list of hosts a message has (which-hosts.md 12).
+const MaxListed = 12
 
-// Brief is Fold for a message: of a list that is longer than MostTold, the first names, and how many more
+// FoldBrief is Fold for a message: of a list that is longer than MostTold, the first names, and how many more
 // there are.
-func Brief(names []string) string {
+func FoldBrief(names []string) string {
 	all := Fold(names)
-	if entries(all) <= MostTold {
+	if countEntries(all) <= MaxListed {
 		return all
 	}
-	sorted := slices.Compact(slices.SortedFunc(slices.Values(names), natural))
+	sorted := slices.Compact(slices.SortedFunc(slices.Values(names), compareNatural))
 	told, most := 0, len(sorted)
 	for told < most {
-		if middle := (told + most + 1) / 2; entries(FoldList(sorted[:middle])) <= MostTold {
+		if middle := (told + most + 1) / 2; countEntries(FoldList(sorted[:middle])) <= MaxListed {
 			told = middle
 		} else {
 			most = middle - 1
@@ -60,13 +60,13 @@ func Brief(names []string) string {
 	return fmt.Sprintf("%s and %d more", FoldList(sorted[:told]), len(sorted)-told)
 }
 
-// entries is how many names and ranges a folded list has.
-func entries(folded string) int { return 1 + strings.Count(folded, ",") }
+// countEntries is how many names and ranges a folded list has.
+func countEntries(folded string) int { return 1 + strings.Count(folded, ",") }
 
-// pieces cuts a name into runs of digits and what is between them. A name that
+// splitDigits cuts a name into runs of digits and what is between them. A name that
 // brackets could not stand in, such as an IPv6 address, is one piece, and so
 // are numbers beyond eighteen digits.
-func pieces(name string) []string {
+func splitDigits(name string) []string {
 	if _, bad := badName(name); bad != "" {
 		return []string{name}
 	}
@@ -84,19 +84,19 @@ func pieces(name string) []string {
 
 func isDigit(b byte) bool { return b >= '0' && b <= '9' }
 
-func isNumber(piece string) bool { return digits(piece) && len(piece) <= 18 }
+func isNumber(piece string) bool { return allDigits(piece) && len(piece) <= 18 }
 
 // Compare orders names the way people count: node2 before node10.
-func Compare(a, b string) int { return natural(a, b) }
+func Compare(a, b string) int { return compareNatural(a, b) }
 
-// natural compares names the way people count. Numbers of equal value are
+// compareNatural compares names the way people count. Numbers of equal value are
 // ordered by width, so that only equal names compare equal.
-func natural(a, b string) int {
-	as, bs := pieces(a), pieces(b)
+func compareNatural(a, b string) int {
+	as, bs := splitDigits(a), splitDigits(b)
 	for i := range min(len(as), len(bs)) {
 		order := strings.Compare(as[i], bs[i])
 		if isNumber(as[i]) && isNumber(bs[i]) {
-			order = cmp.Or(cmp.Compare(value(as[i]), value(bs[i])), cmp.Compare(len(as[i]), len(bs[i])))
+			order = cmp.Or(cmp.Compare(numberValue(as[i]), numberValue(bs[i])), cmp.Compare(len(as[i]), len(bs[i])))
 		}
 		if order != 0 {
 			return order
@@ -105,8 +105,8 @@ func natural(a, b string) int {
 	return cmp.Or(cmp.Compare(len(as), len(bs)), strings.Compare(a, b))
 }
 
-// value is the number that at most eighteen digits stand for.
-func value(number string) int64 {
+// numberValue is the number that at most eighteen digits stand for.
+func numberValue(number string) int64 {
 	n := int64(0)
 	for i := range len(number) {
 		n = n*10 + int64(number[i]-'0')
@@ -114,11 +114,11 @@ func value(number string) int64 {
 	return n
 }
 
-// A run is a row of names that differ in one number.
-type run struct {
-	pieces []string
-	at     int // index of the piece that varies; -1: only one name so far
-	ranges []numberRange
+// A nameRun is a row of names that differ in one number.
+type nameRun struct {
+	pieces       []string
+	varyingPiece int // index of the piece that varies; -1: only one name so far
+	ranges       []numberRange
 }
 
 type numberRange struct{ low, high string }
@@ -126,31 +126,31 @@ type numberRange struct{ low, high string }
 // foldOnce joins neighbours that differ in one number.
 func foldOnce(items [][]string) [][]string {
 	var all [][]string
-	var r run
+	var r nameRun
 	for i, item := range items {
 		if i > 0 && r.extend(item) {
 			continue
 		}
 		if i > 0 {
-			all = append(all, r.fold())
+			all = append(all, r.folded())
 		}
-		r = run{pieces: item, at: -1}
+		r = nameRun{pieces: item, varyingPiece: -1}
 	}
 	if len(items) > 0 {
-		all = append(all, r.fold())
+		all = append(all, r.folded())
 	}
 	return all
 }
 
 // extend takes one more name into the run, if it fits.
-func (r *run) extend(item []string) bool {
+func (r *nameRun) extend(item []string) bool {
 	if len(item) != len(r.pieces) {
 		return false
 	}
-	at := r.at
+	at := r.varyingPiece
 	for i := range item {
 		switch {
-		case item[i] == r.pieces[i] || i == r.at:
+		case item[i] == r.pieces[i] || i == r.varyingPiece:
 		case at < 0:
 			at = i
 		default:
@@ -160,12 +160,12 @@ func (r *run) extend(item []string) bool {
 	if at < 0 || !isNumber(item[at]) || !isNumber(r.pieces[at]) {
 		return false
 	}
-	if r.at < 0 {
-		r.at = at
+	if r.varyingPiece < 0 {
+		r.varyingPiece = at
 		r.ranges = []numberRange{{r.pieces[at], r.pieces[at]}}
 	}
 	last := &r.ranges[len(r.ranges)-1]
-	if pad(value(last.high)+1, len(last.low)) == item[at] {
+	if padNumber(numberValue(last.high)+1, len(last.low)) == item[at] {
 		last.high = item[at]
 	} else {
 		r.ranges = append(r.ranges, numberRange{item[at], item[at]})
@@ -173,9 +173,9 @@ func (r *run) extend(item []string) bool {
 	return true
 }
 
-// fold returns the run as one item.
-func (r run) fold() []string {
-	if r.at < 0 {
+// folded returns the run as one item.
+func (r nameRun) folded() []string {
+	if r.varyingPiece < 0 {
 		return r.pieces
 	}
 	words := make([]string, len(r.ranges))
@@ -186,6 +186,6 @@ func (r run) fold() []string {
 		}
 	}
 	folded := slices.Clone(r.pieces)
-	folded[r.at] = "[" + strings.Join(words, ",") + "]"
+	folded[r.varyingPiece] = "[" + strings.Join(words, ",") + "]"
 	return folded
 }

@@ -66,8 +66,8 @@ type Entry struct {
 	width int    // characters of the mention in it
 }
 
-// A Judge says why the value of an attribute means nothing; nil: it does.
-type Judge func(key, value string) error
+// An AttrCheck says why the value of an attribute means nothing; nil: it does.
+type AttrCheck func(key, value string) error
 
 // Label is the name the entry goes by: its alias, else its host.
 func (e Entry) Label() string {
@@ -81,14 +81,14 @@ func (e Entry) Label() string {
 // commas. Errors are SyntaxErrors that give origin for the file and count
 // characters of expr; see Errors. A list without a host is an error.
 func Parse(origin, expr string) ([]Entry, error) {
-	return parse(cursor{inclusion: inclusion{file: origin, text: expr}, list: true}, maxNames)
+	return parse(cursor{sourceLine: sourceLine{file: origin, text: expr}, isList: true}, maxNames)
 }
 
 func parse(c cursor, most int) ([]Entry, error) {
-	p := &parser{most: most}
-	p.hosts(c)
-	if len(p.entries) == 0 && p.none() {
-		p.add(errors.New(c.file + ": no host is named"))
+	p := &parser{maxNames: most}
+	p.parseHosts(c)
+	if len(p.entries) == 0 && p.isEmpty() {
+		p.addError(errors.New(c.file + ": no host is named"))
 	}
 	return p.result()
 }
@@ -98,15 +98,15 @@ func parse(c cursor, most int) ([]Entry, error) {
 // the file that includes them. All errors of all files are returned together,
 // ten at most; see Errors (HOST-12). A file without hosts is an error (HOST-7). The
 // attributes that go into Attrs are shown to judge, unless it is nil.
-func ReadFile(name string, open func(name string) (io.ReadCloser, error), judge Judge) ([]Entry, error) {
-	p := &parser{open: open, judge: judge, dialects: dialects(), most: maxNames}
-	text, err := p.read(name)
+func ReadFile(name string, open func(name string) (io.ReadCloser, error), judge AttrCheck) ([]Entry, error) {
+	p := &parser{open: open, checkAttr: judge, formats: lineFormats(), maxNames: maxNames}
+	text, err := p.readFile(name)
 	if err != nil {
-		return nil, errors.New("host file " + name + ": " + reason(err))
+		return nil, errors.New("host file " + name + ": " + openReason(err))
 	}
-	p.file(name, text, []string{filepath.Clean(name)})
-	if p.none() && !hasHost(p.entries) {
-		p.add(errors.New("no hosts in " + name))
+	p.parseFile(name, text, []string{filepath.Clean(name)})
+	if p.isEmpty() && !hasHost(p.entries) {
+		p.addError(errors.New("no hosts in " + name))
 	}
 	return p.result()
 }
@@ -118,14 +118,14 @@ func Expand(expr string) ([]string, error) { return ExpandUpTo(maxNames, expr) }
 
 // ExpandUpTo is Expand for so many names at most: a few bytes of somebody else may stand for a million.
 func ExpandUpTo(most int, expr string) ([]string, error) {
-	entries, err := parse(cursor{inclusion: inclusion{file: "host list", text: expr}, list: true}, most)
+	entries, err := parse(cursor{sourceLine: sourceLine{file: "host list", text: expr}, isList: true}, most)
 	if err != nil {
 		return nil, err
 	}
 	names := make([]string, len(entries))
 	for i, e := range entries {
 		if e.Slots != 0 || e.User != "" || e.Exclude {
-			return nil, e.fault("only names may stand here")
+			return nil, e.errorAt("only names may stand here")
 		}
 		names[i] = e.Host
 	}
@@ -134,36 +134,36 @@ func ExpandUpTo(most int, expr string) ([]string, error) {
 
 // A parser gathers entries and faults of a list, or of a file and its includes.
 type parser struct {
-	faults
-	entries  []Entry
-	open     func(string) (io.ReadCloser, error)
-	judge    Judge
-	dialects []dialect
-	includes int
-	names    int // counted before they are kept: one line may name them all
-	most     int // of these
+	errorList
+	entries   []Entry
+	open      func(string) (io.ReadCloser, error)
+	checkAttr AttrCheck
+	formats   []lineFormat
+	includes  int
+	names     int // counted before they are kept: one line may name them all
+	maxNames  int // of these
 }
 
 func (p *parser) result() ([]Entry, error) {
-	if err := p.err(); err != nil {
+	if err := p.asError(); err != nil {
 		return nil, err
 	}
 	return p.entries, nil
 }
 
-// file reads the lines of a file; chain names the files that led here, itself
+// parseFile reads the lines of a file; chain names the files that led here, itself
 // last.
-func (p *parser) file(name, text string, chain []string) {
+func (p *parser) parseFile(name, text string, chain []string) {
 	number := 0
 	for line := range strings.Lines(text) {
 		number++
 		line = strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r")
-		p.line(cursor{inclusion: inclusion{file: name, line: number, text: line}, chain: chain})
+		p.parseLine(cursor{sourceLine: sourceLine{file: name, line: number, text: line}, chain: chain})
 	}
 }
 
-// include reads the named file, relative to the one that includes it.
-func (p *parser) include(c cursor, to int, name string) {
+// parseInclude reads the named file, relative to the one that includes it.
+func (p *parser) parseInclude(c cursor, to int, name string) {
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(filepath.Dir(c.file), name)
 	}
@@ -171,25 +171,25 @@ func (p *parser) include(c cursor, to int, name string) {
 	for i, above := range c.chain {
 		if above == name {
 			loop := strings.Join(append(c.chain[i:len(c.chain):len(c.chain)], name), " -> ")
-			p.add(c.fault(c.pos, to, "the files include one another: %s", printable(loop)))
+			p.addError(c.errorAt(c.pos, to, "the files include one another: %s", quoteUnprintable(loop)))
 			return
 		}
 	}
 	p.includes++
 	if len(c.chain) > maxDepth || p.includes > maxIncludes {
-		p.add(c.fault(c.pos, to, "too many included files; at most %d, %d deep", maxIncludes, maxDepth))
+		p.addError(c.errorAt(c.pos, to, "too many included files; at most %d, %d deep", maxIncludes, maxDepth))
 		return
 	}
-	text, err := p.read(name)
+	text, err := p.readFile(name)
 	if err != nil {
-		p.add(c.fault(c.pos, to, "cannot include %s: %s", printable(name), reason(err)))
+		p.addError(c.errorAt(c.pos, to, "cannot include %s: %s", quoteUnprintable(name), openReason(err)))
 		return
 	}
-	p.file(name, text, append(c.chain[:len(c.chain):len(c.chain)], name))
+	p.parseFile(name, text, append(c.chain[:len(c.chain):len(c.chain)], name))
 }
 
-// read returns a file's text without its byte order mark.
-func (p *parser) read(name string) (string, error) {
+// readFile returns a file's text without its byte order mark.
+func (p *parser) readFile(name string) (string, error) {
 	f, err := p.open(name)
 	if err != nil {
 		return "", err
@@ -209,9 +209,9 @@ func (p *parser) read(name string) (string, error) {
 	return strings.TrimPrefix(text, "\ufeff"), nil
 }
 
-// reason is what went wrong with a file, without its name, which our own
+// openReason is what went wrong with a file, without its name, which our own
 // messages give.
-func reason(err error) string {
+func openReason(err error) string {
 	var path *fs.PathError
 	if errors.As(err, &path) {
 		err = path.Err

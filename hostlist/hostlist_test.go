@@ -40,19 +40,19 @@ func vectors(t *testing.T, name string, fields int) [][]string {
 	return rows
 }
 
-type story struct{ title, file, want string }
+type fileCase struct{ title, file, want string }
 
-// stories reads a file of titles, host files and what comes of them.
-func stories(t *testing.T, name string) []story {
+// readFileCases reads a file of titles, host files and what comes of them.
+func readFileCases(t *testing.T, name string) []fileCase {
 	t.Helper()
-	var all []story
+	var all []fileCase
 	for _, part := range strings.Split(load(t, name), "\n--- ")[1:] {
 		title, rest, _ := strings.Cut(part, "\n")
 		file, want, ok := strings.Cut(rest, "\n=>\n")
 		if !ok {
 			t.Fatalf("%s: %q has no =>", name, title)
 		}
-		all = append(all, story{title, file + "\n", strings.TrimSuffix(want, "\n")})
+		all = append(all, fileCase{title, file + "\n", strings.TrimSuffix(want, "\n")})
 	}
 	return all
 }
@@ -66,8 +66,8 @@ func load(t *testing.T, name string) string {
 	return string(data)
 }
 
-// folder is an open function over files in memory.
-func folder(files map[string]string) func(string) (io.ReadCloser, error) {
+// openMap is an open function over files in memory.
+func openMap(files map[string]string) func(string) (io.ReadCloser, error) {
 	fsys := fstest.MapFS{}
 	for name, text := range files {
 		fsys[name] = &fstest.MapFile{Data: []byte(text)}
@@ -76,15 +76,15 @@ func folder(files map[string]string) func(string) (io.ReadCloser, error) {
 }
 
 func readText(text string) ([]Entry, error) {
-	return ReadFile("F", folder(map[string]string{
+	return ReadFile("F", openMap(map[string]string{
 		"F":           text,
 		"other.hosts": "other1\r\nother2:4\r\n",
 		"loop.hosts":  "!include F\n",
 	}), nil)
 }
 
-// show writes an entry the way the vectors do.
-func show(e Entry) string {
+// entryText writes an entry the way the vectors do.
+func entryText(e Entry) string {
 	var b strings.Builder
 	if e.Exclude {
 		b.WriteString("^")
@@ -120,18 +120,18 @@ func show(e Entry) string {
 	return b.String()
 }
 
-func showAll(entries []Entry, sep string) string {
+func entriesText(entries []Entry, sep string) string {
 	lines := make([]string, len(entries))
 	for i, e := range entries {
-		lines[i] = show(e)
+		lines[i] = entryText(e)
 	}
 	return strings.Join(lines, sep)
 }
 
 func TestStyles(t *testing.T) {
-	for _, s := range stories(t, "styles.txt") {
+	for _, s := range readFileCases(t, "styles.txt") {
 		entries, err := readText(s.file)
-		got := showAll(entries, "\n")
+		got := entriesText(entries, "\n")
 		if err != nil {
 			got = err.Error()
 		}
@@ -145,7 +145,7 @@ func TestStyles(t *testing.T) {
 			strings.TrimSuffix(s.file, "\n"),
 		} {
 			entries, err := readText(variant)
-			if got := showAll(entries, "\n"); err != nil || got != s.want {
+			if got := entriesText(entries, "\n"); err != nil || got != s.want {
 				t.Errorf("%s, as %q:\ngot:\n%s %v\nwant:\n%s", s.title, variant, got, err, s.want)
 			}
 		}
@@ -153,7 +153,7 @@ func TestStyles(t *testing.T) {
 }
 
 func TestBrokenFiles(t *testing.T) {
-	for _, s := range stories(t, "broken.txt") {
+	for _, s := range readFileCases(t, "broken.txt") {
 		entries, err := readText(s.file)
 		if err == nil {
 			_, err = Join(entries)
@@ -205,7 +205,7 @@ func TestBrief(t *testing.T) {
 		{[]string{"b", "a", "b"}, "a,b"},
 		{nil, ""},
 	} {
-		if got := Brief(test.names); got != test.want {
+		if got := FoldBrief(test.names); got != test.want {
 			t.Errorf("%d names: %s, want %s", len(test.names), got, test.want)
 		}
 	}
@@ -222,7 +222,7 @@ func TestFold(t *testing.T) {
 	}
 }
 
-func brief(entries []Entry) string {
+func hostSlots(entries []Entry) string {
 	words := make([]string, len(entries))
 	for i, e := range entries {
 		words[i] = e.Host
@@ -239,7 +239,7 @@ func TestJoin(t *testing.T) {
 		if err == nil {
 			entries, err = Join(entries)
 		}
-		got := brief(entries)
+		got := hostSlots(entries)
 		if err != nil {
 			got = firstLine(err)
 		}
@@ -257,7 +257,7 @@ func TestUnique(t *testing.T) {
 		if err == nil {
 			entries, err = Join(Unique(entries))
 		}
-		if got := brief(entries); err != nil || got != want {
+		if got := hostSlots(entries); err != nil || got != want {
 			t.Errorf("%s: %s, %v; want %s", list, got, err, want)
 		}
 	}
@@ -274,7 +274,7 @@ func TestFilter(t *testing.T) {
 			t.Fatal(err, err2)
 		}
 		left, err := Filter(hosts, list)
-		got := brief(left)
+		got := hostSlots(left)
 		if err != nil {
 			got = firstLine(err)
 		}
@@ -294,13 +294,13 @@ func TestJoinAttributes(t *testing.T) {
 	}
 	hosts, err := Join(entries)
 	want := `localhost slots=1 alias=b; n1 slots=2 user=u port=22 type=x env="A=1" env="B=2"`
-	if got := showAll(hosts, "; "); err != nil || got != want {
+	if got := entriesText(hosts, "; "); err != nil || got != want {
 		t.Errorf("got  %s %v\nwant %s", got, err, want)
 	}
 }
 
 func TestMissingFile(t *testing.T) {
-	_, err := ReadFile("cluster.hosts", folder(nil), nil)
+	_, err := ReadFile("cluster.hosts", openMap(nil), nil)
 	if want := "host file cluster.hosts: file does not exist"; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
@@ -312,7 +312,7 @@ func TestMissingFile(t *testing.T) {
 
 // A relative include is relative to the file that includes it.
 func TestIncludeFolders(t *testing.T) {
-	open := folder(map[string]string{
+	open := openMap(map[string]string{
 		"site/all":        "!include racks/one\n!include 'racks/t wo' # both\n",
 		"site/racks/one":  "a\n!include ../spare\n",
 		"site/racks/t wo": "b\n",
@@ -340,7 +340,7 @@ func TestBounds(t *testing.T) {
 		files[fmt.Sprint(i)] = strings.Repeat(fmt.Sprintf("!include %d\n", i+1), 10)
 	}
 	files["12"] = "a\n"
-	if _, err := ReadFile("F", folder(files), nil); err == nil || !strings.Contains(err.Error(), "too many included files") {
+	if _, err := ReadFile("F", openMap(files), nil); err == nil || !strings.Contains(err.Error(), "too many included files") {
 		t.Errorf("ten to the twelfth includes: %.200v", err)
 	}
 	list := strings.Repeat("n[1-65536],", 1000) + "a"
@@ -373,7 +373,7 @@ func TestErrorWindow(t *testing.T) {
 
 // The names of files reach a terminal only as it can print them (found by FuzzReadFile).
 func TestUnprintableNames(t *testing.T) {
-	open := folder(map[string]string{"F": "!include \r0\n!include \"\x1b[2J\"\n", "\x1b[2J": "a:x\n!include F\n"})
+	open := openMap(map[string]string{"F": "!include \r0\n!include \"\x1b[2J\"\n", "\x1b[2J": "a:x\n!include F\n"})
 	_, err := ReadFile("F", open, nil)
 	want := []string{`F:1:10: cannot include "\r0": file does not exist`, `"\x1b[2J":1:3: slot count "x" is not a number`,
 		`"\x1b[2J":2:10: the files include one another: "F -> \x1b[2J -> F"`}

@@ -13,39 +13,39 @@ import (
 // it gets one slot for each; counts add up. Counts here and none there, or
 // attributes that contradict each other, are errors.
 func Join(entries []Entry) ([]Entry, error) {
-	var bad faults
+	var bad errorList
 	index := make(map[string]int)
-	var hosts []joined
-	out := excluded(entries)
+	var hosts []joinedHost
+	out := excludedHosts(entries)
 	for _, e := range entries {
-		if e.Relative() {
-			bad.add(e.fault("%q counts the nodes of a batch allocation, and there is none here", e.Host))
+		if e.IsRelative() {
+			bad.addError(e.errorAt("%q counts the nodes of a batch allocation, and there is none here", e.Host))
 			continue
 		}
-		if e.Exclude || out[key(e.Host)] || out[key(e.Label())] {
+		if e.Exclude || out[nameKey(e.Host)] || out[nameKey(e.Label())] {
 			continue
 		}
-		i, seen := index[key(e.Label())]
+		i, seen := index[nameKey(e.Label())]
 		if !seen {
-			index[key(e.Label())] = len(hosts)
-			hosts = append(hosts, joined{Entry: e, first: e, mentions: 1})
+			index[nameKey(e.Label())] = len(hosts)
+			hosts = append(hosts, joinedHost{Entry: e, firstMention: e, mentions: 1})
 			continue
 		}
-		if err := hosts[i].add(e); err != nil {
-			bad.add(err)
+		if err := hosts[i].addMention(e); err != nil {
+			bad.addError(err)
 		}
 	}
 	all := make([]Entry, len(hosts))
 	for i, h := range hosts {
 		all[i] = h.Entry
 		if h.MaxSlots != 0 && h.MaxSlots < h.Slots {
-			bad.add(h.limit.or(h.first).fault("the slot limit %d is below the %d slots", h.MaxSlots, h.Slots))
+			bad.addError(h.maxSlotsEntry.orElse(h.firstMention).errorAt("the slot limit %d is below the %d slots", h.MaxSlots, h.Slots))
 		}
 	}
 	if len(all) == 0 && len(entries) > 0 {
-		bad.add(entries[0].fault("every host is excluded"))
+		bad.addError(entries[0].errorAt("every host is excluded"))
 	}
-	return all, bad.err()
+	return all, bad.asError()
 }
 
 // Unique keeps the first mention of each host, with its slots, and every exclusion.
@@ -53,61 +53,61 @@ func Unique(entries []Entry) []Entry {
 	seen := make(map[string]bool)
 	var first []Entry
 	for _, e := range entries {
-		if e.Exclude || !seen[key(e.Label())] {
+		if e.Exclude || !seen[nameKey(e.Label())] {
 			first = append(first, e)
 		}
-		seen[key(e.Label())] = seen[key(e.Label())] || !e.Exclude
+		seen[nameKey(e.Label())] = seen[nameKey(e.Label())] || !e.Exclude
 	}
 	return first
 }
 
-// Both is one host of two lists, which agree: all that either says of it, but the slots of
+// MergeEntries is one host of two lists, which agree: all that either says of it, but the slots of
 // the first.
-func Both(e, other Entry) (Entry, error) {
-	h := joined{Entry: e, first: e}
-	err := h.merge(other)
+func MergeEntries(e, other Entry) (Entry, error) {
+	h := joinedHost{Entry: e, firstMention: e}
+	err := h.mergeFields(other)
 	return h.Entry, err
 }
 
-// key makes names comparable: DNS does not know upper and lower case.
-func key(name string) string { return strings.ToLower(name) }
+// nameKey makes names comparable: DNS does not know upper and lower case.
+func nameKey(name string) string { return strings.ToLower(name) }
 
-func excluded(entries []Entry) map[string]bool {
+func excludedHosts(entries []Entry) map[string]bool {
 	out := make(map[string]bool)
 	for _, e := range entries {
 		if e.Exclude {
-			out[key(e.Host)] = true
+			out[nameKey(e.Host)] = true
 		}
 	}
 	return out
 }
 
-// joined is a host on the way through Join.
-type joined struct {
+// joinedHost is a host on the way through Join.
+type joinedHost struct {
 	Entry
-	first    Entry
-	limit    place // of the mention that gave max_slots, if not the first
-	mentions int
+	firstMention  Entry
+	maxSlotsEntry optionalEntry // of the mention that gave max_slots, if not the first
+	mentions      int
 }
 
-// place is a mention that may be absent.
-type place struct{ *Entry }
+// optionalEntry is a mention that may be absent.
+type optionalEntry struct{ *Entry }
 
-func (p place) or(e Entry) Entry {
+func (p optionalEntry) orElse(e Entry) Entry {
 	if p.Entry != nil {
 		return *p.Entry
 	}
 	return e
 }
 
-// add takes in another mention.
-func (h *joined) add(e Entry) error {
-	counted, before := e.Slots != 0, h.first.Slots != 0
+// addMention takes in another mention.
+func (h *joinedHost) addMention(e Entry) error {
+	counted, before := e.Slots != 0, h.firstMention.Slots != 0
 	switch {
 	case counted && !before:
-		return e.fault("host %q has a slot count here and none %s; use one way", e.Label(), at(h.first, e))
+		return e.errorAt("host %q has a slot count here and none %s; use one way", e.Label(), seenFrom(h.firstMention, e))
 	case before && !counted:
-		return e.fault("host %q has no slot count here and one %s; use one way", e.Label(), at(h.first, e))
+		return e.errorAt("host %q has no slot count here and one %s; use one way", e.Label(), seenFrom(h.firstMention, e))
 	case counted:
 		h.Slots += e.Slots
 	default:
@@ -115,19 +115,19 @@ func (h *joined) add(e Entry) error {
 		h.Slots = h.mentions
 	}
 	if h.MaxSlots == 0 && e.MaxSlots != 0 {
-		h.limit = place{&e}
+		h.maxSlotsEntry = optionalEntry{&e}
 	}
-	return h.merge(e)
+	return h.mergeFields(e)
 }
 
-// merge takes over what a mention says beside slots.
-func (h *joined) merge(e Entry) error {
+// mergeFields takes over what a mention says beside slots.
+func (h *joinedHost) mergeFields(e Entry) error {
 	for _, pair := range []struct {
 		what string
 		have *string
 		new  string
 	}{{"user", &h.User, e.User}, {"addr", &h.Address, e.Address}} {
-		if err := h.settle(e, pair.what, pair.have, pair.new); err != nil {
+		if err := h.setOnce(e, pair.what, pair.have, pair.new); err != nil {
 			return err
 		}
 	}
@@ -137,14 +137,14 @@ func (h *joined) merge(e Entry) error {
 		new  int
 	}{{"port", &h.Port, e.Port}, {"max_slots", &h.MaxSlots, e.MaxSlots}} {
 		if *pair.have != 0 && pair.new != 0 && *pair.have != pair.new {
-			return h.contradiction(e, pair.what, fmt.Sprint(pair.new), fmt.Sprint(*pair.have))
+			return h.conflictError(e, pair.what, fmt.Sprint(pair.new), fmt.Sprint(*pair.have))
 		}
 		*pair.have = max(*pair.have, pair.new)
 	}
 	h.Attrs = maps.Clone(h.Attrs)
 	for _, name := range slices.Sorted(maps.Keys(e.Attrs)) {
 		value := h.Attrs[name]
-		if err := h.settle(e, name, &value, e.Attrs[name]); err != nil {
+		if err := h.setOnce(e, name, &value, e.Attrs[name]); err != nil {
 			return err
 		}
 		if h.Attrs == nil {
@@ -156,9 +156,9 @@ func (h *joined) merge(e Entry) error {
 	return nil
 }
 
-func (h *joined) settle(e Entry, what string, have *string, value string) error {
+func (h *joinedHost) setOnce(e Entry, what string, have *string, value string) error {
 	if *have != "" && value != "" && *have != value {
-		return h.contradiction(e, what, value, *have)
+		return h.conflictError(e, what, value, *have)
 	}
 	if value != "" {
 		*have = value
@@ -166,16 +166,16 @@ func (h *joined) settle(e Entry, what string, have *string, value string) error 
 	return nil
 }
 
-func (h *joined) contradiction(e Entry, what, here, there string) error {
-	return e.fault("host %q has %s=%s here and %s=%s %s; with alias= they would be two nodes",
-		e.Label(), what, here, what, there, at(h.first, e))
+func (h *joinedHost) conflictError(e Entry, what, here, there string) error {
+	return e.errorAt("host %q has %s=%s here and %s=%s %s; with alias= they would be two nodes",
+		e.Label(), what, here, what, there, seenFrom(h.firstMention, e))
 }
 
-// at says where a mention is, seen from another.
-func at(e, from Entry) string {
+// seenFrom says where a mention is, seen from another.
+func seenFrom(e, from Entry) string {
 	switch {
 	case e.File != from.File:
-		return "at " + e.fault("").Where()
+		return "at " + e.errorAt("").Where()
 	case e.Line == 0:
 		return fmt.Sprintf("at offset %d", e.Col)
 	}
@@ -196,26 +196,26 @@ func Filter(hosts, list []Entry) ([]Entry, error) {
 	}
 	index := make(map[string]int)
 	for i, h := range slices.Backward(hosts) {
-		index[key(h.Host)] = i
+		index[nameKey(h.Host)] = i
 	}
 	for i, h := range hosts {
-		index[key(h.Label())] = i
+		index[nameKey(h.Label())] = i
 	}
-	var bad faults
+	var bad errorList
 	all := make([]Entry, 0, len(wanted))
 	for _, w := range wanted {
-		i, ok := index[key(w.Label())]
+		i, ok := index[nameKey(w.Label())]
 		if !ok {
-			bad.add(w.fault("host %q is not in the host file %s", w.Label(), fileOf(hosts)))
+			bad.addError(w.errorAt("host %q is not in the host file %s", w.Label(), fileOf(hosts)))
 			continue
 		}
-		all = append(all, overlay(hosts[i], w))
+		all = append(all, withListEntry(hosts[i], w))
 	}
-	return all, bad.err()
+	return all, bad.asError()
 }
 
-// overlay is the host with what the list says about it.
-func overlay(h, w Entry) Entry {
+// withListEntry is the host with what the list says about it.
+func withListEntry(h, w Entry) Entry {
 	if w.Slots != 0 {
 		h.Slots = w.Slots
 	}

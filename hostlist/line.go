@@ -9,29 +9,29 @@ import (
 // A cursor reads one source from left to right. In a list there are neither
 // comments nor attributes.
 type cursor struct {
-	inclusion
-	list     bool
-	relative bool     // hosts may be named by their place in another list
-	chain    []string // the files that led to this one, itself last
-	pos      int
+	sourceLine
+	isList         bool
+	allowsRelative bool     // hosts may be named by their place in another list
+	chain          []string // the files that led to this one, itself last
+	pos            int
 }
 
 func (c *cursor) rest() string { return c.text[c.pos:] }
 
-func (c *cursor) blanks() {
+func (c *cursor) skipBlanks() {
 	c.pos = len(c.text) - len(strings.TrimLeft(c.rest(), " \t"))
 }
 
-// end says whether nothing follows but, in a file, a comment.
-func (c *cursor) end() bool {
-	return c.pos == len(c.text) || c.text[c.pos] == '#' && !c.list
+// atEnd says whether nothing follows but, in a file, a comment.
+func (c *cursor) atEnd() bool {
+	return c.pos == len(c.text) || c.text[c.pos] == '#' && !c.isList
 }
 
-// word reads up to a blank, a comma, an equals sign or a comment. Commas in
+// readWord reads up to a blank, a comma, an equals sign or a comment. Commas in
 // brackets belong to the word.
-func (c *cursor) word() string {
+func (c *cursor) readWord() string {
 	from, depth := c.pos, 0
-	for ; !c.end(); c.pos++ {
+	for ; !c.atEnd(); c.pos++ {
 		switch b := c.text[c.pos]; {
 		case b == '[':
 			depth++
@@ -46,10 +46,10 @@ func (c *cursor) word() string {
 	return c.text[from:c.pos]
 }
 
-// take steps over the byte b, with blanks before it, if it comes next.
-func (c *cursor) take(b byte) bool {
+// skipByte steps over the byte b, with blanks before it, if it comes next.
+func (c *cursor) skipByte(b byte) bool {
 	ahead := *c
-	ahead.blanks()
+	ahead.skipBlanks()
 	if ahead.pos == len(c.text) || ahead.text[ahead.pos] != b {
 		return false
 	}
@@ -57,11 +57,11 @@ func (c *cursor) take(b byte) bool {
 	return true
 }
 
-// value reads up to a blank or comment. Quotes of either kind may enclose any
+// readValue reads up to a blank or comment. Quotes of either kind may enclose any
 // part; there is no escape character, as the other kind is there for that.
-func (c *cursor) value() (string, error) {
+func (c *cursor) readValue() (string, error) {
 	var out strings.Builder
-	for !c.end() {
+	for !c.atEnd() {
 		b := c.text[c.pos]
 		switch b {
 		case ' ', '\t':
@@ -69,7 +69,7 @@ func (c *cursor) value() (string, error) {
 		case '"', '\'':
 			inside, _, closed := strings.Cut(c.text[c.pos+1:], string(b))
 			if !closed {
-				return "", c.fault(c.pos, len(c.text), "the quote is not closed")
+				return "", c.errorAt(c.pos, len(c.text), "the quote is not closed")
 			}
 			out.WriteString(inside)
 			c.pos += len(inside) + 2
@@ -81,16 +81,16 @@ func (c *cursor) value() (string, error) {
 	return out.String(), nil
 }
 
-// A mention is what one word says: a bracket expression with its trimmings,
+// A hostExpr is what one word says: a bracket expression with its trimmings,
 // before it becomes one entry for each name.
-type mention struct {
+type hostExpr struct {
 	Entry
 	names    []string
 	from, to int
 }
 
-// keep appends the entries of a line.
-func (p *parser) keep(hosts []mention) {
+// addEntries appends the entries of a line.
+func (p *parser) addEntries(hosts []hostExpr) {
 	for _, m := range hosts {
 		for _, name := range m.names {
 			m.Host = name
@@ -99,12 +99,12 @@ func (p *parser) keep(hosts []mention) {
 	}
 }
 
-// mention reads one word:
+// readHostExpr reads one word:
 //
 //	["^"] [ user "@" ] hostexpr [ ":" slots [ ":" user [ ":" address ] ] ]
-func (c *cursor) mention(from, to int) (mention, error) {
-	at := c.fault(from, to, "")
-	m := mention{from: from, to: to, Entry: Entry{
+func (c *cursor) readHostExpr(from, to int) (hostExpr, error) {
+	at := c.errorAt(from, to, "")
+	m := hostExpr{from: from, to: to, Entry: Entry{
 		File: c.file, Line: c.line, Col: at.Col, text: c.text, width: at.Width,
 	}}
 	if strings.HasPrefix(c.text[from:to], "^") {
@@ -112,56 +112,56 @@ func (c *cursor) mention(from, to int) (mention, error) {
 		from++
 	}
 	if i := strings.LastIndexByte(c.text[from:to], '@'); i >= 0 {
-		if err := c.user(&m, from, from+i); err != nil {
+		if err := c.readUser(&m, from, from+i); err != nil {
 			return m, err
 		}
 		from += i + 1
 	}
-	end, err := c.name(&m, from, to)
+	end, err := c.readName(&m, from, to)
 	if err != nil {
 		return m, err
 	}
 	if end < to {
-		if err := c.trimmings(&m, end+1, to); err != nil {
+		if err := c.readSlotsAndUser(&m, end+1, to); err != nil {
 			return m, err
 		}
 	}
 	if m.Exclude && (m.Slots != 0 || m.User != "") {
-		return m, c.fault(m.from, m.to, "an excluded host takes neither slots nor a user")
+		return m, c.errorAt(m.from, m.to, "an excluded host takes neither slots nor a user")
 	}
 	return m, nil
 }
 
-// name reads the host expression and returns where it ends: at to, or at a
+// readName reads the host expression and returns where it ends: at to, or at a
 // colon. A bare word that is an IPv6 address is one, colons and all (HOST-2).
-func (c *cursor) name(m *mention, from, to int) (int, error) {
+func (c *cursor) readName(m *hostExpr, from, to int) (int, error) {
 	word := c.text[from:to]
 	switch {
 	case word == "":
-		return 0, c.fault(from, to, "the host name is missing")
+		return 0, c.errorAt(from, to, "the host name is missing")
 	case word[0] == '+':
-		return c.relativeName(m, from, to)
+		return c.readRelativeName(m, from, to)
 	}
-	if a, ok := ipv6(word); ok {
+	if a, ok := parseIPv6(word); ok {
 		m.names = []string{a}
 		return to, nil
 	}
 	if word[0] == '[' {
 		if inside, after, ok := strings.Cut(word[1:], "]"); ok && strings.Contains(inside, ":") {
-			a, ok := ipv6(inside)
+			a, ok := parseIPv6(inside)
 			if !ok {
-				return 0, c.fault(from+1, from+1+len(inside), "%q is not an IPv6 address", inside)
+				return 0, c.errorAt(from+1, from+1+len(inside), "%q is not an IPv6 address", inside)
 			}
 			m.names = []string{a}
 			end := to - len(after)
 			if after != "" && after[0] != ':' {
-				return 0, c.fault(end, to, `":SLOTS" or nothing may follow an address`)
+				return 0, c.errorAt(end, to, `":SLOTS" or nothing may follow an address`)
 			}
 			return end, nil
 		}
 	}
 	end := to
-	if i := colon(word); i >= 0 {
+	if i := firstColon(word); i >= 0 {
 		end = from + i
 	}
 	names, err := c.expand(from, end)
@@ -169,9 +169,9 @@ func (c *cursor) name(m *mention, from, to int) (int, error) {
 	return end, err
 }
 
-// ipv6 reads an address as RFC 5952 writes it. Its zone, which netip lets be
+// parseIPv6 reads an address as RFC 5952 writes it. Its zone, which netip lets be
 // anything, must be the name of an interface that no shell stumbles over.
-func ipv6(word string) (string, bool) {
+func parseIPv6(word string) (string, bool) {
 	a, err := netip.ParseAddr(word)
 	if err != nil || !a.Is6() {
 		return "", false
@@ -180,8 +180,8 @@ func ipv6(word string) (string, bool) {
 	return a.String(), bad == ""
 }
 
-// colon finds the first colon outside brackets, or -1.
-func colon(word string) int {
+// firstColon finds the first colon outside brackets, or -1.
+func firstColon(word string) int {
 	depth := 0
 	for i := range len(word) {
 		switch word[i] {
@@ -198,66 +198,66 @@ func colon(word string) int {
 	return -1
 }
 
-// trimmings reads what follows the first colon: SLOTS[:USER[:ADDRESS]]. The
+// readSlotsAndUser reads what follows the first colon: SLOTS[:USER[:ADDRESS]]. The
 // address comes last because it may be IPv6 and hold colons of its own.
-func (c *cursor) trimmings(m *mention, from, to int) error {
+func (c *cursor) readSlotsAndUser(m *hostExpr, from, to int) error {
 	slots, rest, more := strings.Cut(c.text[from:to], ":")
 	var err error
-	if m.Slots, err = c.number(from, from+len(slots), slots, "slot count", maxSlots); err != nil || !more {
+	if m.Slots, err = c.readNumber(from, from+len(slots), slots, "slot count", maxSlots); err != nil || !more {
 		return err
 	}
 	from += len(slots) + 1
 	user, address, more := strings.Cut(rest, ":")
 	if user != "" || !more {
 		if m.User != "" && m.User != user {
-			return c.fault(from, from+len(user), "the user is given twice")
+			return c.errorAt(from, from+len(user), "the user is given twice")
 		}
-		if err := c.user(m, from, from+len(user)); err != nil {
+		if err := c.readUser(m, from, from+len(user)); err != nil {
 			return err
 		}
 	}
 	if more {
 		from += len(user) + 1
-		m.Address, err = c.address(from, to, address)
+		m.Address, err = c.checkAddress(from, to, address)
 	}
 	return err
 }
 
-// user checks and keeps a login name.
-func (c *cursor) user(m *mention, from, to int) error {
+// readUser checks and keeps a login name.
+func (c *cursor) readUser(m *hostExpr, from, to int) error {
 	name := c.text[from:to]
 	if name == "" {
-		return c.fault(from, to, "the user name is missing")
+		return c.errorAt(from, to, "the user name is missing")
 	}
-	if err := c.login(from, to, name); err != nil {
+	if err := c.checkUser(from, to, name); err != nil {
 		return err
 	}
 	m.User = name
 	return nil
 }
 
-// login refuses user names that could be read as something else on the way to
+// checkUser refuses user names that could be read as something else on the way to
 // a remote shell's command line.
-func (c *cursor) login(from, to int, name string) error {
+func (c *cursor) checkUser(from, to int, name string) error {
 	if name == "" || name[0] == '-' || strings.ContainsAny(name, ":/'\"\\`$;&|<>()*?!#{}[]~^") ||
 		strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r == 0x7f || r == utf8.RuneError }) {
-		return c.fault(from, to, "%q is not a user name", name)
+		return c.errorAt(from, to, "%q is not a user name", name)
 	}
 	return nil
 }
 
-// address checks a name or address to connect to, which may stand in brackets
+// checkAddress checks a name or address to connect to, which may stand in brackets
 // if it is IPv6.
-func (c *cursor) address(from, to int, value string) (string, error) {
+func (c *cursor) checkAddress(from, to int, value string) (string, error) {
 	bare := strings.TrimSuffix(strings.TrimPrefix(value, "["), "]")
-	if a, ok := ipv6(bare); ok {
+	if a, ok := parseIPv6(bare); ok {
 		return a, nil
 	}
 	if value == "" {
-		return "", c.fault(from, to, "the address is missing")
+		return "", c.errorAt(from, to, "the address is missing")
 	}
 	if _, bad := badName(value); bad != "" {
-		return "", c.fault(from, to, "%q is not an address or name", value)
+		return "", c.errorAt(from, to, "%q is not an address or name", value)
 	}
 	return value, nil
 }

@@ -11,7 +11,7 @@ import (
 
 // slotsOf is the check that the command line uses.
 func slotsOf(slots string) (from, to int, err error) {
-	_, err = pin.ParsePicks(slots)
+	_, err = pin.ParseCPURanges(slots)
 	var at *pin.SpanError
 	if errors.As(err, &at) {
 		return at.From, at.To, err
@@ -20,7 +20,7 @@ func slotsOf(slots string) (from, to int, err error) {
 }
 
 func readRanks(text string) ([]RankLine, error) {
-	return ReadRanks("F", folder(map[string]string{"F": text}), slotsOf)
+	return ReadRanks("F", openMap(map[string]string{"F": text}), slotsOf)
 }
 
 func showRanks(lines []RankLine) string {
@@ -36,7 +36,7 @@ func showRanks(lines []RankLine) string {
 }
 
 func TestRankFiles(t *testing.T) {
-	for _, s := range stories(t, "ranks.txt") {
+	for _, s := range readFileCases(t, "ranks.txt") {
 		lines, err := readRanks(s.file)
 		got := showRanks(lines)
 		if err != nil {
@@ -58,7 +58,7 @@ func TestMissing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n, want := range map[int]string{0: "", 1: "0", 3: "0", 6: "0,3-4", 9: "0,3-4,6-8"} {
-		if got := Missing(lines, n); got != want {
+		if got := UnplacedRanks(lines, n); got != want {
 			t.Errorf("Missing(%d) = %q; want %q", n, got, want)
 		}
 	}

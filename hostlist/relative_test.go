@@ -43,13 +43,13 @@ func TestResolve(t *testing.T) {
 		if err == nil {
 			entries, err = hostlist.Resolve(entries, allocation)
 		}
-		if got := words(entries, err); got != want && (err == nil || !strings.Contains(got, want)) {
+		if got := entriesText(entries, err); got != want && (err == nil || !strings.Contains(got, want)) {
 			t.Errorf("%s: %s\nwant %s", list, got, want)
 		}
 	}
 }
 
-func words(entries []hostlist.Entry, err error) string {
+func entriesText(entries []hostlist.Entry, err error) string {
 	if err != nil {
 		return err.Error()
 	}
@@ -74,9 +74,9 @@ func TestRelativeNamesAreNoHosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, err := range map[string]error{
-		"joined":                second(hostlist.Join(entries)),
-		"outside an allocation": second(hostlist.Resolve(entries, nil)),
-		"elsewhere":             second(hostlist.Parse("PSI_HOSTS", "+n0")),
+		"joined":                errOf(hostlist.Join(entries)),
+		"outside an allocation": errOf(hostlist.Resolve(entries, nil)),
+		"elsewhere":             errOf(hostlist.Parse("PSI_HOSTS", "+n0")),
 	} {
 		if err == nil || !strings.Contains(err.Error(), `"+n0" counts the nodes of a batch allocation, and there is none here`) {
 			t.Errorf("%s: %v", what, err)
@@ -84,4 +84,4 @@ func TestRelativeNamesAreNoHosts(t *testing.T) {
 	}
 }
 
-func second(_ []hostlist.Entry, err error) error { return err }
+func errOf(_ []hostlist.Entry, err error) error { return err }

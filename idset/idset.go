@@ -19,8 +19,8 @@ import (
 // A Set has numbers in ascending order, each once. The nil Set is empty.
 type Set []int
 
-// Of is the set of some numbers, in any order, which stay as they are; nil if there are none.
-func Of(numbers ...int) Set {
+// New is the set of some numbers, in any order, which stay as they are; nil if there are none.
+func New(numbers ...int) Set {
 	return Set(slices.Compact(slices.Sorted(slices.Values(numbers))))
 }
 

@@ -38,7 +38,7 @@ func TestSets(t *testing.T) {
 			numbers[i] = r.IntN(10)
 			in[numbers[i]] = true
 		}
-		s := Of(numbers...)
+		s := New(numbers...)
 		if len(s) != len(in) || !s.HasAll(numbers) || !slices.IsSorted(s) {
 			t.Fatalf("Of(%v) = %v", numbers, s)
 		}
@@ -51,7 +51,7 @@ func TestSets(t *testing.T) {
 }
 
 func TestJSON(t *testing.T) {
-	for want, s := range map[string]Set{"null": nil, "[]": {}, "[0,1,8]": Of(8, 0, 1)} {
+	for want, s := range map[string]Set{"null": nil, "[]": {}, "[0,1,8]": New(8, 0, 1)} {
 		text, err := json.Marshal(s)
 		var back Set
 		if err != nil || string(text) != want || json.Unmarshal(text, &back) != nil || !slices.Equal(back, s) {
@@ -70,7 +70,7 @@ func FuzzParse(f *testing.F) {
 				t.Errorf("Parse(%q) = %v, %v", text, list, err)
 			}
 		}
-		s := Of(list...)
+		s := New(list...)
 		if back, err := Parse(s.String(), 1000); err != nil || !slices.Equal(back, s) {
 			t.Errorf("%v is %q, and that is %v, %v", s, s, back, err)
 		}

@@ -11,14 +11,14 @@ func (r *Request) KeepNodes(keep func(NodeDef) bool) {
 		}
 	}
 	r.Nodes = nodes
-	if r.Turns != nil {
+	if r.HostEntries != nil {
 		turns := []int{}
-		for _, i := range r.Turns {
+		for _, i := range r.HostEntries {
 			if at[i] >= 0 {
 				turns = append(turns, at[i])
 			}
 		}
-		r.Turns = turns
+		r.HostEntries = turns
 	}
 }
 
@@ -30,8 +30,8 @@ func (r *Request) AddNode(def NodeDef) int {
 		def.ID = max(def.ID, n.ID+1)
 	}
 	r.Nodes = append(r.Nodes, def)
-	if r.Turns != nil {
-		r.Turns = append(r.Turns, i)
+	if r.HostEntries != nil {
+		r.HostEntries = append(r.HostEntries, i)
 	}
 	return i
 }

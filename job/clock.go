@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Clock writes a duration, which is not negative, as hours, minutes and seconds, rounded.
-func Clock(d time.Duration) string {
+// FormatClock writes a duration, which is not negative, as hours, minutes and seconds, rounded.
+func FormatClock(d time.Duration) string {
 	seconds := int(d.Round(time.Second) / time.Second)
 	return fmt.Sprintf("%02d:%02d:%02d", seconds/3600, seconds/60%60, seconds%60)
 }

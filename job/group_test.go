@@ -6,7 +6,7 @@ import "testing"
 func TestGroupNames(t *testing.T) {
 	id := ID("6b03c2a3-24557-c45e0c27")
 	for _, number := range []int{0, 1, 42} {
-		if name := id.Group(number); id.GroupNumber(name) != number {
+		if name := id.GroupName(number); id.GroupNumber(name) != number {
 			t.Errorf("group %d is %s, which is read as %d", number, name, id.GroupNumber(name))
 		}
 	}

@@ -16,15 +16,15 @@ type RM struct {
 	Tasks, CPUs int       // of all of them; 0: not said
 	End         time.Time // of the allocation; zero: unknown
 	Starter     string    // what reaches the hosts: ssh, fork, srun
-	Grade       Grade
+	Integration Integration
 }
 
-// A Grade is what a batch system sees of the ranks.
-type Grade string
+// An Integration is what a batch system sees of the ranks.
+type Integration string
 
 const (
-	Tight Grade = "tight" // all of them: its own starter starts our helpers
-	Loose Grade = "loose" // those of the launching host
+	TightIntegration Integration = "tight" // all of them: its own starter starts our helpers
+	LooseIntegration Integration = "loose" // those of the launching host
 )
 
 // MarshalJSON is how plan and report tell it: seconds since 1970 for the end, null for what is not
@@ -36,25 +36,27 @@ func (r RM) MarshalJSON() ([]byte, error) {
 		*end = r.End.Unix()
 	}
 	return json.Marshal(struct {
-		Name    string `json:"name"`
-		Job     string `json:"job"`
-		Hosts   int    `json:"hosts"`
-		Tasks   int    `json:"tasks"`
-		CPUs    int    `json:"cpus"`
-		End     *int64 `json:"end"`
-		Starter string `json:"starter"`
-		Grade   Grade  `json:"grade"`
-	}{r.Name, r.Job, r.Hosts, r.Tasks, r.CPUs, end, r.Starter, r.Grade})
+		Name    string      `json:"name"`
+		Job     string      `json:"job"`
+		Hosts   int         `json:"hosts"`
+		Tasks   int         `json:"tasks"`
+		CPUs    int         `json:"cpus"`
+		End     *int64      `json:"end"`
+		Starter string      `json:"starter"`
+		Grade   Integration `json:"grade"`
+	}{r.Name, r.Job, r.Hosts, r.Tasks, r.CPUs, end, r.Starter, r.Integration})
 }
 
-// Holds reports whether the batch system has started the helpers on all nodes, so that what it
+// ControlsHelpers reports whether the batch system has started the helpers on all nodes, so that what it
 // does to their processes it does to the ranks alike.
-func (r *RM) Holds() bool { return r != nil && r.Grade == Tight && r.Starter != "fork" }
+func (r *RM) ControlsHelpers() bool {
+	return r != nil && r.Integration == TightIntegration && r.Starter != "fork"
+}
 
-// TellsRanks reports whether a signal of the batch system's to what its starter has started goes to the ranks
+// SignalsRanks reports whether a signal of the batch system's to what its starter has started goes to the ranks
 // as well. Of others it is known that they signal the process group of the task, or nobody has seen it. A rank is in a group of its own.
-func (r *RM) TellsRanks() bool {
-	if !r.Holds() {
+func (r *RM) SignalsRanks() bool {
+	if !r.ControlsHelpers() {
 		return false
 	}
 	s := batch.Named(r.Name)

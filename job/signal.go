@@ -57,26 +57,26 @@ var signals = [...]struct{ name, text string }{
 	31: {"SIGSYS", "Bad system call"},
 }
 
-func (s Signal) named() bool { return s > 0 && int(s) < len(signals) }
+func (s Signal) hasName() bool { return s > 0 && int(s) < len(signals) }
 
 // String is the name that kill(1) knows: "SIGTERM"; "signal 34" if it has none.
 func (s Signal) String() string {
-	if s.named() {
+	if s.hasName() {
 		return signals[s].name
 	}
 	return fmt.Sprint("signal ", int(s))
 }
 
-// Text is what a signal means: "Segmentation fault"; "Signal 34" if it has no name.
-func (s Signal) Text() string {
-	if s.named() {
+// Description is what a signal means: "Segmentation fault"; "Signal 34" if it has no name.
+func (s Signal) Description() string {
+	if s.hasName() {
 		return signals[s].text
 	}
 	return fmt.Sprint("Signal ", int(s))
 }
 
-// SignalNamed is the signal of a name with its SIG; 0: there is none.
-func SignalNamed(name string) Signal {
+// SignalByName is the signal of a name with its SIG; 0: there is none.
+func SignalByName(name string) Signal {
 	for i, s := range signals {
 		if i > 0 && s.name == name {
 			return Signal(i)

@@ -15,12 +15,12 @@ func TestSignals(t *testing.T) {
 	for number := range 65 {
 		s, here := Signal(number), syscall.Signal(number)
 		text := here.String()
-		if text = strings.ToUpper(text[:1]) + text[1:]; s.Text() != text {
-			t.Errorf("%d means %q, want %q", number, s.Text(), text)
+		if text = strings.ToUpper(text[:1]) + text[1:]; s.Description() != text {
+			t.Errorf("%d means %q, want %q", number, s.Description(), text)
 		}
 		name := unix.SignalName(here)
-		if name != "" && (s.String() != name || SignalNamed(name) != s) {
-			t.Errorf("%d is %s, want %s, which is %d", number, s, name, SignalNamed(name))
+		if name != "" && (s.String() != name || SignalByName(name) != s) {
+			t.Errorf("%d is %s, want %s, which is %d", number, s, name, SignalByName(name))
 		}
 		if name == "" && s.String() != here.String() {
 			t.Errorf("%d is %s", number, s)
@@ -33,7 +33,7 @@ func TestSignals(t *testing.T) {
 			t.Errorf("%s is %d, want %d", want, s, want)
 		}
 	}
-	if s := SignalNamed(""); s != 0 {
+	if s := SignalByName(""); s != 0 {
 		t.Errorf("no name is %s", s)
 	}
 }

@@ -6,46 +6,46 @@ import "math"
 // section 6). The zero value is the default: rank 0 reads our standard input, and all
 // write to our own streams, without labels.
 type Streams struct {
-	Stdin    Ranks  // who reads our standard input; nil: rank 0, empty: nobody
-	From     string // the file that is read instead; empty: none
-	Out, Err Output
-	Show     Ranks // whose output goes to our own streams; nil: all
-	Merge    bool  // the ranks have one stream for both, that is stdout
-	Raw      bool  // bytes go on as they come, not line by line
-	Collapse bool  // equal lines once, with the ranks that wrote them
-	Ordered  bool  // all of rank 0, then all of rank 1, ...
-	PTY      Ranks // who has a pseudo-terminal
+	Stdin       RankSet // who reads our standard input; nil: rank 0, empty: nobody
+	StdinFile   string  // the file that is read instead; empty: none
+	Out, Err    Output
+	ShownRanks  RankSet // whose output goes to our own streams; nil: all
+	MergeStderr bool    // the ranks have one stream for both, that is stdout
+	Raw         bool    // bytes go on as they come, not line by line
+	Collapse    bool    // equal lines once, with the ranks that wrote them
+	Ordered     bool    // all of rank 0, then all of rank 1, ...
+	PTY         RankSet // who has a pseudo-terminal
 }
 
-// Reads reports whether a rank gets our standard input.
-func (s Streams) Reads(rank int) bool {
+// ReadsStdin reports whether a rank gets our standard input.
+func (s Streams) ReadsStdin(rank int) bool {
 	if s.Stdin == nil {
 		return rank == 0
 	}
-	return s.Stdin.Has(rank)
+	return s.Stdin.Contains(rank)
 }
 
 // An Output is what becomes of one output stream of every rank. Patterns are those of
 // stdio.ParseLabel and stdio.ParseFile.
 type Output struct {
-	Label  string // pattern of what each line begins with
-	Color  bool   // labels have the color of their rank
-	File   string // pattern of the names of files, whose folders are made; empty: none
-	Append bool   // to what the files hold
-	Quiet  bool   // the files alone, and not our own stream
+	Label    string // pattern of what each line begins with
+	Color    bool   // labels have the color of their rank
+	File     string // pattern of the names of files, whose folders are made; empty: none
+	Append   bool   // to what the files hold
+	FileOnly bool   // the files alone, and not our own stream
 }
 
-// Ranks are some of the ranks of a job.
-type Ranks []Span
+// RankSet are some of the ranks of a job.
+type RankSet []RankRange
 
-// A Span is the ranks from First to Last.
-type Span struct{ First, Last int }
+// A RankRange is the ranks from First to Last.
+type RankRange struct{ First, Last int }
 
 // AllRanks are all that there are.
-var AllRanks = Ranks{{0, math.MaxInt}}
+var AllRanks = RankSet{{0, math.MaxInt}}
 
-// Has reports whether a rank is one of them.
-func (r Ranks) Has(rank int) bool {
+// Contains reports whether a rank is one of them.
+func (r RankSet) Contains(rank int) bool {
 	for _, s := range r {
 		if s.First <= rank && rank <= s.Last {
 			return true
@@ -54,8 +54,8 @@ func (r Ranks) Has(rank int) bool {
 	return false
 }
 
-// Last is the highest rank that is named by number; -1: there is none.
-func (r Ranks) Last() int {
+// LastRank is the highest rank that is named by number; -1: there is none.
+func (r RankSet) LastRank() int {
 	last := -1
 	for _, s := range r {
 		if s.Last != math.MaxInt {

@@ -10,35 +10,35 @@ import (
 
 // Bindings gather where the kernel has put each rank, and tell it in the order of the
 // ranks as soon as that is known of all (DIAG-3). A nil one gathers nothing.
-type bindings struct {
-	told  func(text string) // takes all lines, once; nil: it has
-	group int
-	lines []string // by rank; empty: nothing was heard
-	left  int      // ranks of which nothing was heard
+type bindingReport struct {
+	report  func(text string) // takes all lines, once; nil: it has
+	group   int
+	lines   []string // by rank; empty: nothing was heard
+	missing int      // ranks of which nothing was heard
 }
 
-func newBindings(told func(text string), group, ranks int) *bindings {
-	return &bindings{told, group, make([]string, ranks), ranks}
+func newBindingReport(told func(text string), group, ranks int) *bindingReport {
+	return &bindingReport{told, group, make([]string, ranks), ranks}
 }
 
-// note takes the news that a rank of the group runs, or cannot.
-func (b *bindings) note(n *member, rank int, m *wire.Started) {
+// addRank takes the news that a rank of the group runs, or cannot.
+func (b *bindingReport) addRank(n *jobNode, rank int, m *wire.Started) {
 	if b == nil || rank >= len(b.lines) {
 		return
 	}
 	if m.Err == "" {
-		b.lines[rank] = words.Binding(supervise.Numbered(b.group, rank), n.Name(), n.Probe.Topology, m.CPUs, m.Mems)
+		b.lines[rank] = words.FormatBinding(supervise.FormatRank(b.group, rank), n.Name(), n.Probe.Topology, m.CPUs, m.Mems)
 	}
-	if b.left--; b.left == 0 {
-		b.tell()
+	if b.missing--; b.missing == 0 {
+		b.reportNow()
 	}
 }
 
-// tell writes what was heard, once.
-func (b *bindings) tell() {
-	if b == nil || b.told == nil {
+// reportNow writes what was heard, once.
+func (b *bindingReport) reportNow() {
+	if b == nil || b.report == nil {
 		return
 	}
-	b.told(strings.Join(b.lines, ""))
-	b.told, b.lines = nil, nil
+	b.report(strings.Join(b.lines, ""))
+	b.report, b.lines = nil, nil
 }

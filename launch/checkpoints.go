@@ -11,8 +11,8 @@ import (
 	"remshell/launch/supervise"
 )
 
-// A Checkpointer is the world of a job's checkpoints, on this machine (survive.md 4).
-type Checkpointer interface {
+// A CheckpointRunner is the world of a job's checkpoints, on this machine (survive.md 4).
+type CheckpointRunner interface {
 	// Run runs the user's command with variables (NAME=VALUE) beside our own until it or ctx ends, and
 	// says why it has failed; empty: it has not. It may be called from any goroutine.
 	Run(ctx context.Context, command string, vars []string) (why string)
@@ -25,116 +25,116 @@ Checkpoints are those of one attempt: the goroutine that owns the job has them a
 
 	supervise --Runs, Saved--> turn --events--> checkpoint.State --actions--> ranks, command, file, user
 */
-type checkpoints struct {
-	fleet   *fleet
+type checkpointer struct {
+	fleet   *runningJob
 	state   checkpoint.State
 	began   bool
 	command int // that runs, or was the last to run: the news of another is old
 	cancel  context.CancelFunc
-	answers []func(why string) // of those who have asked
-	stop    func()             // the job, as somebody wanted it to be behind its checkpoint
+	replies []func(why string) // of those who have asked
+	stopJob func()             // the job, as somebody wanted it to be behind its checkpoint
 }
 
-func (f *fleet) newCheckpoints() *checkpoints {
-	return &checkpoints{fleet: f, state: checkpoint.New(f.req.Ckpt)}
+func (f *runningJob) newCheckpointer() *checkpointer {
+	return &checkpointer{fleet: f, state: checkpoint.New(f.req.Checkpoint)}
 }
 
-// commandOver is the news that a command has ended.
-type commandOver struct {
+// commandEnded is the news that a command has ended.
+type commandEnded struct {
 	number int
 	why    string
 }
 
 // Ask asks for a checkpoint, for somebody who is told what came of it: empty, or why there is none. With stop the
 // job is stopped by it then, whatever came of the checkpoint. The owner of the job calls it.
-func (c *checkpoints) ask(answer func(why string), stop func()) {
-	c.answers = append(c.answers, answer)
+func (c *checkpointer) request(answer func(why string), stop func()) {
+	c.replies = append(c.replies, answer)
 	if stop != nil {
-		c.stop = stop
+		c.stopJob = stop
 	}
-	c.step(checkpoint.Ask{Stop: stop != nil}, time.Now())
+	c.handleEvent(checkpoint.CheckpointWanted{StopAfter: stop != nil}, time.Now())
 }
 
-// askToStop is ask for who wants the attempt to end behind its checkpoint: stop ends it, or it goes on, and stays is told why.
-func (c *checkpoints) askToStop(stop func(), stays func(why string)) {
-	c.ask(func(why string) {
+// requestAndStop is ask for who wants the attempt to end behind its checkpoint: stop ends it, or it goes on, and stays is told why.
+func (c *checkpointer) requestAndStop(stop func(), stays func(why string)) {
+	c.request(func(why string) {
 		if c.state.Phase != checkpoint.Stopping { // no end of the attempt follows
 			stays(why)
 		}
 	}, stop)
 }
 
-// turn looks whether there is news of the job, or it is time for something.
-func (c *checkpoints) turn(now time.Time) {
+// update looks whether there is news of the job, or it is time for something.
+func (c *checkpointer) update(now time.Time) {
 	life := c.fleet.state
-	switch due := c.next(); {
+	switch due := c.nextTime(); {
 	case c.state.Phase == checkpoint.Over:
-	case life.Saved():
-		c.step(checkpoint.Fulfilled{}, now)
-		c.step(checkpoint.Ended{}, now)
+	case life.AllCheckpointed():
+		c.handleEvent(checkpoint.Written{}, now)
+		c.handleEvent(checkpoint.AttemptEnded{}, now)
 	case life.Phase != supervise.Running:
-		c.step(checkpoint.Ended{}, now)
-	case !c.began && life.Runs():
+		c.handleEvent(checkpoint.AttemptEnded{}, now)
+	case !c.began && life.IsRunning():
 		c.began = true
-		c.step(checkpoint.Began{End: life.End()}, now)
+		c.handleEvent(checkpoint.JobRunning{End: life.End()}, now)
 	case !due.IsZero() && !now.Before(due):
-		c.step(checkpoint.Tick{}, now)
+		c.handleEvent(checkpoint.Tick{}, now)
 	}
 }
 
-// next is when there is something to do; the zero time: never. It stands still with the ranks.
-func (c *checkpoints) next() time.Time {
-	if c.fleet.state.Held() {
+// nextTime is when there is something to do; the zero time: never. It stands still with the ranks.
+func (c *checkpointer) nextTime() time.Time {
+	if c.fleet.state.IsSuspended() {
 		return time.Time{}
 	}
 	return c.state.Next()
 }
 
-// over takes the end of a command.
-func (c *checkpoints) over(e commandOver) {
+// commandEnded takes the end of a command.
+func (c *checkpointer) commandEnded(e commandEnded) {
 	switch {
 	case e.number != c.command:
 	case e.why != "":
-		c.step(checkpoint.Failed{Why: e.why}, time.Now())
+		c.handleEvent(checkpoint.CommandFailed{Why: e.why}, time.Now())
 	default:
-		c.step(checkpoint.Fulfilled{}, time.Now())
+		c.handleEvent(checkpoint.Written{}, time.Now())
 	}
 }
 
-// step carries out what comes of an event.
-func (c *checkpoints) step(event checkpoint.Event, now time.Time) {
+// handleEvent carries out what comes of an event.
+func (c *checkpointer) handleEvent(event checkpoint.Event, now time.Time) {
 	for _, action := range c.state.Step(event, now) {
 		switch a := action.(type) {
-		case checkpoint.Request:
-			c.request(now)
-		case checkpoint.Look:
-			if c.fleet.env.Checkpoints.Written(c.fleet.req.Ckpt.Done, c.state.Since) {
-				c.step(checkpoint.Fulfilled{}, now)
+		case checkpoint.RequestCheckpoint:
+			c.startCheckpoint(now)
+		case checkpoint.CheckFile:
+			if c.fleet.env.CheckpointRunner.Written(c.fleet.req.Checkpoint.DoneFile, c.state.RequestedAt) {
+				c.handleEvent(checkpoint.Written{}, now)
 			}
-		case checkpoint.Tell:
-			c.fleet.env.watcher().Again(job.Again{Event: "checkpoint", State: a.State, Seconds: a.After.Round(time.Millisecond).Seconds()})
-		case checkpoint.Say:
-			c.fleet.env.Say(a.Text)
-		case checkpoint.Answer:
-			for _, answer := range c.answers {
+		case checkpoint.ReportEvent:
+			c.fleet.env.observer().AttemptEvent(job.AttemptEvent{Event: "checkpoint", State: a.State, Seconds: a.After.Round(time.Millisecond).Seconds()})
+		case checkpoint.ReportLine:
+			c.fleet.env.Report(a.Text)
+		case checkpoint.ReplyAll:
+			for _, answer := range c.replies {
 				answer(a.Err)
 			}
-			c.answers = nil
-		case checkpoint.Stop:
-			c.stop()
+			c.replies = nil
+		case checkpoint.StopJob:
+			c.stopJob()
 		}
 	}
-	if c.state.Phase != checkpoint.Asked {
+	if c.state.Phase != checkpoint.InProgress {
 		c.close()
 	}
 }
 
-// request asks the ranks, or has the command do so.
-func (c *checkpoints) request(now time.Time) {
-	f, policy := c.fleet, c.fleet.req.Ckpt
-	f.state.Step(supervise.Saving{Until: now.Add(policy.Grace)}, now)
+// startCheckpoint asks the ranks, or has the command do so.
+func (c *checkpointer) startCheckpoint(now time.Time) {
+	f, policy := c.fleet, c.fleet.req.Checkpoint
+	f.state.Step(supervise.CheckpointRequested{Until: now.Add(policy.Grace)}, now)
 	if policy.Command == "" {
-		f.act(f.state, []supervise.Action{supervise.SignalAll{Signal: policy.Signal}})
+		f.carryOut(f.state, []supervise.Action{supervise.SignalAllRanks{Signal: policy.Signal}})
 		return
 	}
 	c.close()
@@ -142,16 +142,16 @@ func (c *checkpoints) request(now time.Time) {
 	c.command, c.cancel = c.command+1, cancel
 	number, vars := c.command, []string{"MPIEXEC_JOBID=" + string(f.req.Job), "MPIEXEC_CKPT_DIR=" + policy.Dir, "MPIEXEC_ATTEMPT=" + strconv.Itoa(f.req.Attempt)}
 	go func() {
-		why := f.env.Checkpoints.Run(ctx, policy.Command, vars)
+		why := f.env.CheckpointRunner.Run(ctx, policy.Command, vars)
 		if why != "" {
 			why = fmt.Sprintf("--ckpt-cmd %s", why)
 		}
-		f.events.Put(commandOver{number, why})
+		f.events.Put(commandEnded{number, why})
 	}()
 }
 
 // close ends the command, if one runs: nobody waits for it any more.
-func (c *checkpoints) close() {
+func (c *checkpointer) close() {
 	if c.cancel != nil {
 		c.cancel()
 		c.cancel = nil

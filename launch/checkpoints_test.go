@@ -34,22 +34,22 @@ func (c slowCommand) Run(ctx context.Context, command string, vars []string) str
 func (c slowCommand) Written(string, time.Time) bool { return false }
 
 // asking is a job of one rank that can be asked for checkpoints.
-func asking(t *testing.T) (f *fleet, world slowCommand, said *[]string) {
+func asking(t *testing.T) (f *runningJob, world slowCommand, said *[]string) {
 	said = new([]string)
 	world = slowCommand{make(chan string, 9), make(chan string)}
-	f = &fleet{events: node.NewInbox(), env: Env{Checkpoints: world, Env: reserve.Env{Say: func(text string) { *said = append(*said, text) }}},
-		req: job.Request{Job: "j", Attempt: 2, Ckpt: job.Checkpoint{Command: "save", Dir: "/d", Grace: time.Hour}}}
-	state := supervise.NewState(job.Plan{Size: 1, Nodes: []job.NodePlan{{Name: "n1", Ranks: []job.RankPlan{{}}}}}, supervise.Rules{}, time.Now())
+	f = &runningJob{events: node.NewInbox(), env: Env{CheckpointRunner: world, Env: reserve.Env{Report: func(text string) { *said = append(*said, text) }}},
+		req: job.Request{Job: "j", Attempt: 2, Checkpoint: job.CheckpointPolicy{Command: "save", Dir: "/d", Grace: time.Hour}}}
+	state := supervise.NewState(job.Plan{Size: 1, Nodes: []job.NodePlan{{Name: "n1", Ranks: []job.RankPlan{{}}}}}, supervise.Policy{}, time.Now())
 	f.state = &state
-	f.saves = f.newCheckpoints()
-	t.Cleanup(f.saves.close)
-	state.Step(supervise.Started{Rank: 0}, time.Now())
-	f.saves.turn(time.Now())
+	f.checkpoints = f.newCheckpointer()
+	t.Cleanup(f.checkpoints.close)
+	state.Step(supervise.RankStarted{Rank: 0}, time.Now())
+	f.checkpoints.update(time.Now())
 	return f, world, said
 }
 
 // hear takes in what has come to a job.
-func hear(t *testing.T, f *fleet) {
+func hear(t *testing.T, f *runningJob) {
 	t.Helper()
 	events := f.events.Take(t.Context(), time.Time{})
 	for _, event := range events {
@@ -69,8 +69,8 @@ func TestAsksForCheckpoints(t *testing.T) {
 			var answers []string
 			stopped := 0
 			answer := func(why string) { answers = append(answers, why) }
-			f.saves.ask(answer, nil)
-			f.saves.ask(answer, func() { stopped++ })
+			f.checkpoints.request(answer, nil)
+			f.checkpoints.request(answer, func() { stopped++ })
 			if got, want := <-world.began, "save MPIEXEC_JOBID=j MPIEXEC_CKPT_DIR=/d MPIEXEC_ATTEMPT=2"; got != want {
 				t.Errorf("it is called as %q, want %q", got, want)
 			}
@@ -87,12 +87,12 @@ func TestAsksForCheckpoints(t *testing.T) {
 func TestAskOfAJobThatEnds(t *testing.T) {
 	f, world, _ := asking(t)
 	var answers []string
-	f.saves.ask(func(why string) { answers = append(answers, why) }, func() { t.Error("a job that ends is stopped") })
+	f.checkpoints.request(func(why string) { answers = append(answers, why) }, func() { t.Error("a job that ends is stopped") })
 	<-world.began
-	f.state.Step(supervise.Exited{Exit: &job.Exit{Rank: 0, Code: 3}}, time.Now())
-	f.saves.turn(time.Now())
+	f.state.Step(supervise.RankEnded{Exit: &job.Exit{Rank: 0, Code: 3}}, time.Now())
+	f.checkpoints.update(time.Now())
 	hear(t, f) // the command was killed
-	f.saves.ask(func(why string) { answers = append(answers, why) }, nil)
+	f.checkpoints.request(func(why string) { answers = append(answers, why) }, nil)
 	if want := []string{"the job ended before", "the job ends"}; !slices.Equal(answers, want) {
 		t.Errorf("answers %q, want %q", answers, want)
 	}
@@ -101,18 +101,18 @@ func TestAskOfAJobThatEnds(t *testing.T) {
 // A job is not suspended in the midst of a checkpoint, but behind it, whatever came of it. Where none is under way, or nothing
 // can tell when it is complete, that is done at once.
 func TestASuspensionWaitsForTheCheckpoint(t *testing.T) {
-	suspend := supervise.Asked{Verb: job.AskSuspend, User: "ann"}
+	suspend := supervise.ControlRequested{Verb: job.VerbSuspend, User: "ann"}
 	f, world, _ := asking(t)
-	if f.standsBehind(suspend) {
+	if f.waitsForCheckpoint(suspend) {
 		t.Error("there is no checkpoint to wait for")
 	}
 	var order []string
-	f.saves.ask(func(why string) { order = append(order, "answered "+why) }, nil)
+	f.checkpoints.request(func(why string) { order = append(order, "answered "+why) }, nil)
 	<-world.began
-	if f.standsBehind(supervise.Asked{Verb: job.AskEnd}) || f.standsBehind(supervise.Asked{Verb: job.AskStatus}) {
+	if f.waitsForCheckpoint(supervise.ControlRequested{Verb: job.VerbEnd}) || f.waitsForCheckpoint(supervise.ControlRequested{Verb: job.VerbStatus}) {
 		t.Error("an end, or a question, waits for a checkpoint")
 	}
-	if !f.standsBehind(suspend) || f.state.Held() {
+	if !f.waitsForCheckpoint(suspend) || f.state.IsSuspended() {
 		t.Error("it does not wait for the checkpoint")
 	}
 	world.ends <- "failed"
@@ -120,16 +120,16 @@ func TestASuspensionWaitsForTheCheckpoint(t *testing.T) {
 	for _, event := range f.events.Take(t.Context(), time.Time{}) {
 		for _, e := range f.translate(event) {
 			f.state.Step(e, time.Now())
-			order = append(order, fmt.Sprintf("%s %v", e.(supervise.Asked).Verb, f.state.Held()))
+			order = append(order, fmt.Sprintf("%s %v", e.(supervise.ControlRequested).Verb, f.state.IsSuspended()))
 		}
 	}
 	if want := []string{"answered --ckpt-cmd failed", "suspend true"}; !slices.Equal(order, want) {
 		t.Errorf("%q, want %q", order, want)
 	}
-	f.req.Ckpt = job.Checkpoint{Signal: job.SIGUSR1, Grace: time.Hour}
-	f.saves.state = checkpoint.New(f.req.Ckpt)
-	f.saves.state.Step(checkpoint.Ask{}, time.Now())
-	if f.standsBehind(suspend) {
+	f.req.Checkpoint = job.CheckpointPolicy{Signal: job.SIGUSR1, Grace: time.Hour}
+	f.checkpoints.state = checkpoint.New(f.req.Checkpoint)
+	f.checkpoints.state.Step(checkpoint.CheckpointWanted{}, time.Now())
+	if f.waitsForCheckpoint(suspend) {
 		t.Error("it waits for what nobody can tell")
 	}
 }

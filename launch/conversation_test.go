@@ -29,8 +29,8 @@ import (
 	"remshell/launch/stdio"
 	"remshell/pmiserver/pmix/bfrops"
 	"remshell/pmiserver/pmix/message"
-	"remshell/reach"
 	"remshell/test/pmixtest"
+	"remshell/transport"
 	"remshell/wire"
 )
 
@@ -45,11 +45,11 @@ type recorder struct {
 	reached  atomic.Int32
 }
 
-func (r *recorder) Dial(ctx context.Context, hosts []reach.Host) <-chan reach.Result {
-	return reach.Each(ctx, hosts, r.dial)
+func (r *recorder) Dial(ctx context.Context, hosts []transport.Host) <-chan transport.Result {
+	return transport.DialEach(ctx, hosts, r.dial)
 }
 
-func (r *recorder) dial(ctx context.Context, host reach.Host) (io.ReadWriteCloser, error) {
+func (r *recorder) dial(ctx context.Context, host transport.Host) (io.ReadWriteCloser, error) {
 	if host.Name == r.once && r.reached.Add(1) > 1 {
 		return nil, errors.New("connection refused")
 	}
@@ -82,7 +82,7 @@ func (r *recorder) listen(prefix string, side wire.Side) io.WriteCloser {
 		defer conn.Abandon()
 		defer io.Copy(io.Discard, out) // who speaks shall not wait for us
 		if side == wire.Launcher {
-			hello, _, err := conn.Greet()
+			hello, _, err := conn.ReceiveHello()
 			if err != nil {
 				return
 			}
@@ -128,7 +128,7 @@ type stage struct {
 
 // cast sets a job upon the stage.
 func (s stage) cast(r *run) *run {
-	r.over, r.req.Queue.Ledger = s.rec, s.ledger
+	r.over, r.req.Queue.LedgerDir = s.rec, s.ledger
 	return r
 }
 
@@ -144,13 +144,13 @@ func (s stage) must(r *run, code int) {
 // other is an mpiexec of somebody else at a helper on a node, which is not recorded.
 func (s stage) other(node string) *wire.Conn {
 	s.Helper()
-	stream, err := s.rec.local.dial(s.Context(), reach.Host{Name: node})
+	stream, err := s.rec.local.dial(s.Context(), transport.Host{Name: node})
 	if err != nil {
 		s.Fatal(err)
 	}
 	conn := wire.NewConn(stream, wire.Launcher)
 	s.Cleanup(func() { conn.Close() })
-	if _, _, err := conn.Greet(); err != nil {
+	if _, _, err := conn.ReceiveHello(); err != nil {
 		s.Fatal(err)
 	}
 	return conn
@@ -180,9 +180,9 @@ func (s stage) occupies(node string) *wire.Conn {
 func (s stage) claims(node string, claim job.Claim, cpus ...int) *wire.Conn {
 	s.Helper()
 	conn := s.other(node)
-	conn.Send(&wire.Prepare{Job: claim.Job, Group: wire.Group{Name: string(claim.Job), Size: 1, Nodes: 1}, Process: wire.Process{Umask: -1},
-		Claim: wire.Claim{Entry: claim, Ledger: s.ledger, Most: -1},
-		Apps:  []job.App{{Argv: []string{"/bin/true"}, Dir: "/"}}, Ranks: []job.RankPlan{{Portion: &job.Portion{Held: cpus}}}})
+	conn.Send(&wire.Prepare{Job: claim.Job, Group: wire.Group{Name: string(claim.Job), Size: 1, NodeCount: 1}, Process: wire.Process{Umask: -1},
+		Claim: wire.Claim{Entry: claim, Ledger: s.ledger, MaxProcs: -1},
+		Apps:  []job.App{{Argv: []string{"/bin/true"}, Dir: "/"}}, Ranks: []job.RankPlan{{RankResources: &job.RankResources{ClaimedCPUs: cpus}}}})
 	s.hears(conn, "Prepared")
 	return conn
 }
@@ -214,13 +214,13 @@ var conversations = []struct {
 	says string // among else
 	play func(stage)
 }{
-	{"a job that is accounted for", "Sampled", func(s stage) {
+	{"a job that is accounted for", "SampledUsage", func(s stage) {
 		seen := filepath.Join(s.TempDir(), "seen")
 		r := newRun(1, "until test -e "+seen+"; do sleep 0.05; done", "a")
-		r.req.Ends.Samples = true
+		r.req.EndPolicy.SampleUsage = true
 		over := make(chan struct{})
 		go func() {
-			for !strings.Contains(s.rec.tape.String(), "< Sampled") {
+			for !strings.Contains(s.rec.tape.String(), "< SampledUsage") {
 				select {
 				case <-over:
 					return
@@ -232,52 +232,52 @@ var conversations = []struct {
 		s.must(r, 0)
 		close(over)
 	}},
-	{"ranks that talk", "Hello Node Gate Gated Ungate Survey Surveyed Prepare Prepared Start Started Data Credit Fence Fenced Name Named Peers Peered Trace Exited End Drained Bye", func(s stage) {
+	{"ranks that talk", "Hello NodeInfo LockDecision DecisionLocked UnlockDecision Survey Surveyed Prepare Prepared Start Started Data Credit Fence Fenced NameRequest NameReply RankMapRequest RankMap PMITrace Exited EndJob Drained Bye", func(s stage) {
 		r := newTalk(2, "barrier; 0: publish svc p; hosts; say done", nil, "a", "b")
 		r.in, r.trace = strings.NewReader("input\n"), io.Discard
 		s.must(r, 0)
 	}},
-	{"ranks of one node that read", "Feed Credit", func(s stage) {
+	{"ranks of one node that read", "StdinBroadcast Credit", func(s stage) {
 		r := newRun(2, "read line; test $line = input", "a:2")
 		r.req.Streams.Stdin, r.in = job.AllRanks, strings.NewReader("input\n")
 		s.must(r, 0)
 	}},
-	{"two names of one machine", "Lay Laid Seek Sought", func(s stage) { s.must(newRun(2, "true", "c~1", "c~2"), 0) }},
+	{"two names of one machine", "WriteMark MarkWritten ReadMarks MarksRead", func(s stage) { s.must(newRun(2, "true", "c~1", "c~2"), 0) }},
 	{"a variable whose directory is not there", "Log", func(s stage) {
 		r := newRun(1, "true", "a")
-		r.req.Base.Dirs = []string{"LIBRARIES=/no/such/directory"}
+		r.req.BaseEnv.DirVars = []string{"LIBRARIES=/no/such/directory"}
 		s.must(r, 0)
 	}},
-	{"a program that one node lacks", "Refused Release", func(s stage) {
+	{"a program that one node lacks", "Refused CancelPrepare", func(s stage) {
 		r := newRun(1, "true", "a", "b")
 		r.req.Apps = append(r.req.Apps, job.App{N: 1, Argv: []string{"no-such-program"}, Dir: "/"})
 		s.must(r, -1)
 	}},
-	{"another job is faster", "Taken", func(s stage) {
+	{"another job is faster", "ClaimConflict", func(s stage) {
 		r := newRun(1, "true", "a")
 		s.rec.prepares = sync.OnceFunc(func() { s.occupies("a") })
 		s.must(r, -1)
 	}},
-	{"files to stage", "Stage Wanted Piece Took Staged", func(s stage) {
+	{"files to stage", "StageFiles MissingFiles FileChunk FileCredit StageResult", func(s stage) {
 		r := newRun(1, "true", "a")
 		r.newBale("large", bytes.Repeat([]byte("words and words "), wire.StageWindow/8))
 		s.must(r, 0)
 	}},
-	{"ranks that spawn", "Spawn Spawned Prune", func(s stage) {
+	{"ranks that spawn", "Spawn Spawned KillGroup", func(s stage) {
 		broken := filepath.Join(s.TempDir(), "broken")
 		if err := os.WriteFile(broken, []byte("#!/no/such/interpreter\n"), 0o755); err != nil {
 			s.Fatal(err)
 		}
 		s.must(newTalk(1, "spawn 1 leaf; spawn 1 leaf + 2 leaf program="+broken, map[string]string{"leaf": "say leaf"}, "a:4"), 0)
 	}},
-	{"a name that a rank waits for", "Posted", func(s stage) {
+	{"a name that a rank waits for", "NamePublished", func(s stage) {
 		r := newRun(1, "", "a", "b")
-		r.req.Apps = []job.App{{N: 1, Argv: []string{"/proc/self/exe"}, Dir: "/", PMI: job.OfferPMIx}, {N: 1, Argv: []string{"/proc/self/exe",
-			asked(&message.Lookup{Keys: []string{"svc"}, Options: message.Options{{Key: "pmix.wait", Value: bfrops.FlagOf(true)}}})}, Dir: "/", PMI: job.OfferPMIx}}
-		r.req.Base.Set = []string{guestMark + "=1"}
+		r.req.Apps = []job.App{{N: 1, Argv: []string{"/proc/self/exe"}, Dir: "/", PMIOffer: job.PMIOfferPMIx}, {N: 1, Argv: []string{"/proc/self/exe",
+			asked(&message.Lookup{Keys: []string{"svc"}, Options: message.Options{{Key: "pmix.wait", Value: bfrops.FlagOf(true)}}})}, Dir: "/", PMIOffer: job.PMIOfferPMIx}}
+		r.req.BaseEnv.Set = []string{guestMark + "=1"}
 		input, publisher := io.Pipe()
 		r.in = input
-		waiting := s.rec.tape.shows("b < Name\n")
+		waiting := s.rec.tape.shows("b < NameRequest\n")
 		go func() {
 			<-waiting
 			io.WriteString(publisher, asked(&message.Publish{Infos: message.Options{{Key: "svc", Value: bfrops.TextOf("port")}}}))
@@ -288,23 +288,23 @@ var conversations = []struct {
 	{"a rank that wants what one of another node has not", "Fetch Fetched", func(s stage) {
 		r := newRun(1, "", "a", "b")
 		wants := asked(&message.Get{Namespace: pmixtest.Namespace, Rank: 1, Key: "card"})
-		r.req.Apps = []job.App{{N: 1, Argv: []string{"/proc/self/exe", wants}, Dir: "/", PMI: job.OfferPMIx},
-			{N: 1, Argv: []string{"/proc/self/exe", ""}, Dir: "/", PMI: job.OfferPMIx}}
-		r.req.Base.Set = []string{guestMark + "=1"}
+		r.req.Apps = []job.App{{N: 1, Argv: []string{"/proc/self/exe", wants}, Dir: "/", PMIOffer: job.PMIOfferPMIx},
+			{N: 1, Argv: []string{"/proc/self/exe", ""}, Dir: "/", PMIOffer: job.PMIOfferPMIx}}
+		r.req.BaseEnv.Set = []string{guestMark + "=1"}
 		s.must(r, 0)
 		if r.out.String() != "status -46\n" {
 			s.Errorf("it is answered by %q", r.out.String())
 		}
 	}},
-	{"ranks that ask for those of a group on another node", "Over", func(s stage) {
+	{"ranks that ask for those of a group on another node", "GroupEnded", func(s stage) {
 		r, enough := newRun(1, "", "a", "b"), filepath.Join(s.TempDir(), "enough")
 		child := bfrops.Program{Command: "sh", Args: []string{"sh", "-c", `until test -e "$0"; do sleep 0.01; done`, enough}, Ranks: 1,
 			Options: message.Options{{Key: "pmix.host", Value: bfrops.TextOf("b")}}}
 		spawns := asked(&message.Spawn{Programs: []bfrops.Program{child}})
 		wants := asked(&message.Get{Namespace: strings.TrimSuffix(pmixtest.Namespace, "0") + "1", Rank: bfrops.Wildcard, Key: "pmix.job.size"})
-		r.req.Apps = []job.App{{N: 1, Argv: []string{"/proc/self/exe", spawns + wants}, Dir: "/", PMI: job.OfferPMIx}}
-		r.req.Base.Set = []string{guestMark + "=1"}
-		told := s.rec.tape.shows("a > Peered\n")
+		r.req.Apps = []job.App{{N: 1, Argv: []string{"/proc/self/exe", spawns + wants}, Dir: "/", PMIOffer: job.PMIOfferPMIx}}
+		r.req.BaseEnv.Set = []string{guestMark + "=1"}
+		told := s.rec.tape.shows("a > RankMap\n")
 		go func() {
 			<-told
 			os.WriteFile(enough, nil, 0o600)
@@ -317,33 +317,33 @@ var conversations = []struct {
 	{"a rank that tells others of an event", "Notify Notified", func(s stage) {
 		r := newRun(1, "", "a", "b")
 		tells := asked(&message.Notify{Event: -3001, Range: message.InJob})
-		r.req.Apps = []job.App{{N: 1, Argv: []string{"/proc/self/exe", tells}, Dir: "/", PMI: job.OfferPMIx},
-			{N: 1, Argv: []string{"/proc/self/exe", ""}, Dir: "/", PMI: job.OfferPMIx}}
-		r.req.Base.Set = []string{guestMark + "=1"}
+		r.req.Apps = []job.App{{N: 1, Argv: []string{"/proc/self/exe", tells}, Dir: "/", PMIOffer: job.PMIOfferPMIx},
+			{N: 1, Argv: []string{"/proc/self/exe", ""}, Dir: "/", PMIOffer: job.PMIOfferPMIx}}
+		r.req.BaseEnv.Set = []string{guestMark + "=1"}
 		s.must(r, 0)
 		if r.out.String() != "status 0\n" {
 			s.Errorf("it is answered by %q", r.out.String())
 		}
 	}},
-	{"ranks whose libraries have the same to say", "Utter Uttered", func(s stage) {
+	{"ranks whose libraries have the same to say", "ShowHelp ShowHelpReply", func(s stage) {
 		r := newRun(1, "", "a", "b")
 		says := asked(&message.Log{Data: message.Options{{Key: "pmix.log.stderr", Value: bfrops.TextOf("it is broken\n")}},
 			Directives: message.Options{{Key: "pmix.log.key", Value: bfrops.TextOf("help.txt")}, {Key: "pmix.log.val", Value: bfrops.TextOf("broken")}}})
-		r.req.Apps = slices.Repeat([]job.App{{N: 1, Argv: []string{"/proc/self/exe", says}, Dir: "/", PMI: job.OfferPMIx}}, 2)
-		r.req.Base.Set = []string{guestMark + "=1"}
+		r.req.Apps = slices.Repeat([]job.App{{N: 1, Argv: []string{"/proc/self/exe", says}, Dir: "/", PMIOffer: job.PMIOfferPMIx}}, 2)
+		r.req.BaseEnv.Set = []string{guestMark + "=1"}
 		s.must(r, 0)
 		if said := r.err.String(); strings.Count(said, "it is broken\n") != 1 || !strings.Contains(said, "(broken: the same from 1 more rank)") {
 			s.Errorf("stderr %q", said)
 		}
 	}},
-	{"ranks that outlive one", "Dead", func(s stage) { s.must(outliving("a:2", "b"), 5) }},
-	{"an abort", "PMI", func(s stage) { s.must(newTalk(1, "abort 5", nil, "a"), 5) }},
-	{"a signal, and a terminal of another size", "Signal Resize", func(s stage) {
+	{"ranks that outlive one", "FailedRanks", func(s stage) { s.must(outliving("a:2", "b"), 5) }},
+	{"an abort", "PMIReport", func(s stage) { s.must(newTalk(1, "abort 5", nil, "a"), 5) }},
+	{"a signal, and a terminal of another size", "Signal ResizeTerminal", func(s stage) {
 		r := s.cast(newRun(1, "trap 'exit 3' USR1; echo ready; while :; do sleep 0.01; done", "a"))
 		resized := make(chan os.Signal, 1)
 		env := r.env()
-		env.Resized, env.Size = resized, func() (rows, cols int) { return 24, 80 }
-		ready, told := r.out.shows("ready"), s.rec.tape.shows(" Resize\n")
+		env.TerminalResized, env.TerminalSize = resized, func() (rows, cols int) { return 24, 80 }
+		ready, told := r.out.shows("ready"), s.rec.tape.shows(" ResizeTerminal\n")
 		go func() {
 			<-ready
 			resized <- syscall.SIGWINCH
@@ -354,26 +354,26 @@ var conversations = []struct {
 			s.Errorf("code %d, %v", result.Code, err)
 		}
 	}},
-	{"a limit of the node's own", "Exceeded", func(s stage) {
+	{"a limit of the node's own", "LimitExceeded", func(s stage) {
 		r := newRun(1, "exec sleep 600", "narrow")
 		s.must(r, 124)
 		if said := r.err.String(); !strings.Contains(said, "=>> mpiexec: job killed: vmem ") || !strings.Contains(said, " exceeded limit 4096 on host narrow\n") {
 			s.Errorf("stderr %q", said)
 		}
 	}},
-	{"a batch system that ends a step", "Caught", func(s stage) {
+	{"a batch system that ends a step", "HelperSignaled", func(s stage) {
 		// The rank does in the batch system's place what that does to all processes of its step.
 		// It dies when its helper has told, which else could come after its end.
-		told, caught := filepath.Join(s.TempDir(), "told"), s.rec.tape.shows(" Caught\n")
+		told, caught := filepath.Join(s.TempDir(), "told"), s.rec.tape.shows(" HelperSignaled\n")
 		go func() {
 			<-caught
 			os.WriteFile(told, nil, 0o600)
 		}()
 		r := newRun(1, "trap '' TERM; kill -TERM $PPID; until test -e "+told+"; do sleep 0.05; done; kill -9 $$; sleep 600", "a")
-		r.req.RM = &job.RM{Name: "slurm", Job: "4711", Starter: "srun", Grade: job.Tight}
+		r.req.RM = &job.RM{Name: "slurm", Job: "4711", Starter: "srun", Integration: job.TightIntegration}
 		s.must(r, 143)
 	}},
-	{"a rank that leaves shared memory", "Cleaned", func(s stage) {
+	{"a rank that leaves shared memory", "IPCCleaned", func(s stage) {
 		if _, err := exec.LookPath("perl"); err != nil {
 			s.Skip(err)
 		}
@@ -384,23 +384,23 @@ var conversations = []struct {
 			s.Errorf("it is still there: %q", r.out.String())
 		}
 	}},
-	{"-timeout", "Inspect States", func(s stage) {
+	{"-timeout", "InspectRanks RankStates", func(s stage) {
 		r := newRun(1, "exec sleep 600", "a")
-		r.req.Limits.Run = 200 * time.Millisecond
+		r.req.TimeLimits.Run = 200 * time.Millisecond
 		s.must(r, 124)
 	}},
-	{"a reader who pauses at the end", "Emptied", func(s stage) {
+	{"a reader who pauses at the end", "ProcessesGone", func(s stage) {
 		// What is more than a window waits in the pipe of a rank that has ended.
-		r, terminal := newRun(1, fmt.Sprintf("head -c %d /dev/zero", stdio.Window(1)+1000), "a"), newStuckWriter()
+		r, terminal := newRun(1, fmt.Sprintf("head -c %d /dev/zero", stdio.WindowSize(1)+1000), "a"), newStuckWriter()
 		r.stuck = terminal
-		waiting := s.rec.tape.shows(" Emptied\n")
+		waiting := s.rec.tape.shows(" ProcessesGone\n")
 		go func() {
 			<-waiting
 			close(terminal.letGo)
 		}()
 		s.must(r, 0)
 	}},
-	{"a request that waits for a node", "Enqueue Queued Watch Changed Ping Dequeue", func(s stage) {
+	{"a request that waits for a node", "Enqueue QueuePosition WatchClaims ClaimsChanged Ping Dequeue", func(s stage) {
 		job, r := s.occupies("a"), newRun(1, "true", "a")
 		r.req.Wait = true
 		waiting := s.rec.tape.shows("a > Ping\n")
@@ -410,91 +410,91 @@ var conversations = []struct {
 		}()
 		s.must(r, 0)
 	}},
-	{"a request that waits behind one that never fits", "Pass", func(s stage) {
+	{"a request that waits behind one that never fits", "Overtake", func(s stage) {
 		greedy := s.other("a")
 		greedy.Send(&wire.Enqueue{Ledger: s.ledger, Ticket: job.Ticket{Job: "greedy", User: "greedy", Size: 1 << 20}})
-		s.hears(greedy, "Queued")
+		s.hears(greedy, "QueuePosition")
 		r := newRun(1, "true", "a")
 		r.req.Wait = true
 		s.must(r, 0)
 	}},
-	{"a job that is started again", "Renew Renewed", func(s stage) {
+	{"a job that is started again", "NextAttempt AttemptReady", func(s stage) {
 		r := newRun(2, `echo "attempt $MPIEXEC_ATTEMPT"; [ "$MPIEXEC_ATTEMPT" = 2 ]`, "a", "b")
-		r.req.Restart = job.Restart{Most: 2, On: []job.EndKind{job.ByCode}, Delay: time.Millisecond}
+		r.req.Restart = job.RestartPolicy{MaxRestarts: 2, On: []job.EndKind{job.EndByExitCode}, Delay: time.Millisecond}
 		s.must(r, 0)
-		if tape := s.rec.tape.String(); strings.Count(tape, "Hello") != 2 || strings.Count(tape, "> Renew\n") != 4 || strings.Count(tape, "> Bye") != 2 {
+		if tape := s.rec.tape.String(); strings.Count(tape, "Hello") != 2 || strings.Count(tape, "> NextAttempt\n") != 4 || strings.Count(tape, "> Bye") != 2 {
 			s.Errorf("it has not kept its two helpers:\n%s", tape)
 		}
 		if out := r.out.String(); strings.Count(out, "attempt 2\n") != 2 {
 			s.Errorf("stdout %q", out)
 		}
 	}},
-	{"a job with a spare", "Renew Renewed", func(s stage) {
+	{"a job with a spare", "NextAttempt AttemptReady", func(s stage) {
 		r := newRun(2, `echo "$MPIEXEC_ATTEMPT on $MPIEXEC_HOST"; [ $MPIEXEC_ATTEMPT = 1 ] || { [ $MPIEXEC_HOST = a ] || kill -9 $PPID; exec sleep 600; }`, "a", "b", "c", "d")
-		r.req.Restart = job.Restart{Most: 1, On: []job.EndKind{job.ByNode}, Delay: time.Millisecond, Spares: 2}
+		r.req.Restart = job.RestartPolicy{MaxRestarts: 1, On: []job.EndKind{job.EndByNodeLoss}, Delay: time.Millisecond, StandbyNodes: 2}
 		s.must(r, 0)
 		tape := s.rec.tape.String()
-		if out := r.out.String(); !strings.Contains(out, "1 on a\n") || !strings.Contains(out, "1 on c\n") || strings.Count(tape, "c < Hello") != 1 || !strings.Contains(tape, "c > Renew") || !strings.Contains(tape, "d > Renew") {
+		if out := r.out.String(); !strings.Contains(out, "1 on a\n") || !strings.Contains(out, "1 on c\n") || strings.Count(tape, "c < Hello") != 1 || !strings.Contains(tape, "c > NextAttempt") || !strings.Contains(tape, "d > NextAttempt") {
 			s.Errorf("its spare c was not used, or not kept: stdout %q, stderr %q\n%s", out, r.err.String(), tape)
 		}
 	}},
-	{"a job that finds no room to be started again, and waits", "Yield", func(s stage) {
+	{"a job that finds no room to be started again, and waits", "ReleaseClaims", func(s stage) {
 		r := newRun(2, `[ $MPIEXEC_HOST = a ] || kill -9 $PPID; exec sleep 600`, "a", "b")
-		r.req.Restart, r.req.Wait = job.Restart{Most: 1, On: []job.EndKind{job.ByNode}, Delay: time.Millisecond}, true
+		r.req.Restart, r.req.Wait = job.RestartPolicy{MaxRestarts: 1, On: []job.EndKind{job.EndByNodeLoss}, Delay: time.Millisecond}, true
 		s.rec.once = "b"
-		yields := s.rec.tape.shows("a > Yield\n")
+		yields := s.rec.tape.shows("a > ReleaseClaims\n")
 		go func() {
 			<-yields
 			r.signals <- syscall.SIGINT
 		}()
 		s.must(r, -1)
 	}},
-	{"jobs are listed, signalled and ended", "List Listed Alert Alerted Evict Evicted", func(s stage) {
+	{"jobs are listed, signalled and ended", "ListLedger LedgerListed SignalJob JobSignaled Evict Evicted", func(s stage) {
 		r := s.cast(newRun(1, "true", "a"))
 		s.occupies("a")
-		_, listed := reserve.Pages(s.Context(), r.req, r.env().Env)
-		_, alerted := reserve.Alert(s.Context(), r.req, r.env().Env, job.Ref{Job: "other"}, int(syscall.SIGUSR1))
-		_, evicted := reserve.Evict(s.Context(), r.req, r.env().Env, job.Ref{Job: "other"})
+		_, listed := reserve.Ledgers(s.Context(), r.req, r.env().Env)
+		_, alerted := reserve.SignalJob(s.Context(), r.req, r.env().Env, job.JobRef{Job: "other"}, int(syscall.SIGUSR1))
+		_, evicted := reserve.Evict(s.Context(), r.req, r.env().Env, job.JobRef{Job: "other"})
 		if err := errors.Join(listed, alerted, evicted); err != nil {
 			s.Error(err)
 		}
 	}},
-	{"somebody suspends a job, and ends it", "Ask Answer Inspect States Hold End", func(s stage) {
+	{"somebody suspends a job, and ends it", "ControlRequest ControlReply InspectRanks RankStates Hold EndJob", func(s stage) {
 		r := newRun(2, "echo up; exec sleep 600", "a", "b")
 		up := s.rec.tape.shows("Started")
 		go func() {
 			<-up
 			r := s.cast(newRun(1, "true", "b"))
-			ask := func(verb job.Verb) (asked reserve.Asked, err error) {
+			ask := func(verb job.Verb) (asked reserve.ControlResult, err error) {
 				for range 20 { // a slow machine has not answered in 10 s yet
-					asked, err = reserve.Ask(s.Context(), r.req, r.env().Env, job.Ref{Job: job.LastJob}, job.Ask{Verb: verb})
-					if !strings.HasPrefix(asked.Answer.Text, "no answer") {
+					asked, err = reserve.Control(s.Context(), r.req, r.env().Env, job.JobRef{Job: job.NewestJob}, job.ControlRequest{Verb: verb})
+					if !strings.HasPrefix(asked.Reply.Text, "no answer") {
 						break
 					}
 				}
 				return asked, err
 			}
-			asked, err := ask(job.AskStatus)
-			if n := len(asked.Answer.Ranks); err != nil || n != 2 {
+			asked, err := ask(job.VerbStatus)
+			if n := len(asked.Reply.Ranks); err != nil || n != 2 {
 				s.Errorf("%d of 2 ranks are told, %+v, %v", n, asked, err)
 			}
-			for _, verb := range []job.Verb{job.AskSuspend, job.AskResume, job.AskSuspend} {
-				if asked, err = ask(verb); err != nil || asked.Answer.State != job.AskDone {
+			for _, verb := range []job.Verb{job.VerbSuspend, job.VerbResume, job.VerbSuspend} {
+				if asked, err = ask(verb); err != nil || asked.Reply.State != job.ReplyDone {
 					s.Errorf("%s: %+v, %v", verb, asked, err)
 				}
 			}
-			asked, err = ask(job.AskEnd)
-			if err != nil || asked.Answer.State != job.AskDone {
+			asked, err = ask(job.VerbEnd)
+			if err != nil || asked.Reply.State != job.ReplyDone {
 				s.Errorf("%+v, %v", asked, err)
 			}
 		}()
 		s.must(r, 143)
 	}},
-	{"--doctor", "Examine Examined Listen Listening ProbePeers PeersProbed", func(s stage) {
+	{"--doctor", "Diagnose Diagnosed OpenProbePort ProbePortOpened ProbePeers PeersProbed", func(s stage) {
 		r := s.cast(newRun(1, "true", "a", "b"))
 		own := ownAddress(s.T)
 		s.rec.environ = []string{"SSH_CONNECTION=" + own + " 50000 " + own + " 22"} // as a node has it that is reached by ssh
-		if _, _, err := reserve.Examine(s.Context(), r.req, r.env().Env); err != nil {
+		if _, _, err := reserve.Diagnose(s.Context(), r.req, r.env().Env); err != nil {
 			s.Error(err)
 		}
 	}},

@@ -12,7 +12,7 @@ import (
 // A panic in the goroutine that serves one node ends the job as any other loss of the node
 // does (TRUST-35).
 func TestAPanicIsALostNode(t *testing.T) {
-	s := supervise.NewState(job.Plan{Size: 1, Nodes: []job.NodePlan{{Name: "a", Ranks: []job.RankPlan{{}}}}}, supervise.Rules{}, time.Now())
+	s := supervise.NewState(job.Plan{Size: 1, Nodes: []job.NodePlan{{Name: "a", Ranks: []job.RankPlan{{}}}}}, supervise.Policy{}, time.Now())
 	s.Step(supervise.NodeLost{Node: 0, Why: "internal error: nil map"}, time.Now())
 	if s.Cause == nil || !strings.HasPrefix(s.Cause.Text, "lost contact with a (internal error: ") || s.ExitCode() != job.ExitInternal {
 		t.Errorf("%+v", s.Cause)

@@ -16,23 +16,23 @@ import (
 func TestExamineTellsAClockThatIsOff(t *testing.T) {
 	r := newRun(1, "true", "fast", "nowhere", "n1")
 	r.req.Apps[0].Argv = []string{"no-such-program"}
-	r.req.Queue.Ledger = t.TempDir()
-	checkups, _, err := reserve.Examine(t.Context(), r.req, r.env().Env)
+	r.req.Queue.LedgerDir = t.TempDir()
+	checkups, _, err := reserve.Diagnose(t.Context(), r.req, r.env().Env)
 	if err != nil || len(checkups) != 3 {
 		t.Fatalf("%d checkups, %v", len(checkups), err)
 	}
 	fast, nowhere, n1 := checkups[0], checkups[1], checkups[2]
-	if off := fast.Skew - fastClock; off > fast.Blur+time.Second || -off > fast.Blur+time.Second {
-		t.Errorf("clock is %v ahead (±%v), want %v", fast.Skew, fast.Blur, fastClock)
+	if off := fast.Skew - fastClock; off > fast.SkewError+time.Second || -off > fast.SkewError+time.Second {
+		t.Errorf("clock is %v ahead (±%v), want %v", fast.Skew, fast.SkewError, fastClock)
 	}
-	if n1.Skew > n1.Blur+time.Second || -n1.Skew > n1.Blur+time.Second {
-		t.Errorf("the clock of n1 is %v ahead (±%v), want none of it", n1.Skew, n1.Blur)
+	if n1.Skew > n1.SkewError+time.Second || -n1.Skew > n1.SkewError+time.Second {
+		t.Errorf("the clock of n1 is %v ahead (±%v), want none of it", n1.Skew, n1.SkewError)
 	}
 	if nowhere.Failure.Text != "no such host" || nowhere.Failure.Code != "unusable" || n1.Failure.Text != "" {
 		t.Errorf("nowhere: %+v, n1: %+v", nowhere.Failure, n1.Failure)
 	}
-	if n1.Exam.Program.Code != "program" || !strings.Contains(n1.Exam.Program.Text, "no-such-program") {
-		t.Errorf("program: %+v", n1.Exam.Program)
+	if n1.Diagnosis.Program.Code != "program" || !strings.Contains(n1.Diagnosis.Program.Text, "no-such-program") {
+		t.Errorf("program: %+v", n1.Diagnosis.Program)
 	}
 }
 
@@ -41,10 +41,10 @@ func TestExamineLooksAtListedHostsOnly(t *testing.T) {
 	for _, program := range []string{"", "true"} {
 		r := newRun(1, "true", "n1", "n2", "n3")
 		r.req.Apps[0].Argv = []string{program}
-		r.req.Queue.Ledger, r.req.Turns = t.TempDir(), []int{2}
+		r.req.Queue.LedgerDir, r.req.HostEntries = t.TempDir(), []int{2}
 		width := job.AutoWidth
 		r.req.Regions = []job.Region{{Name: "open", Nodes: []string{"n1", "n3"}}, {Name: "large", Nodes: []string{"n2"}, Gate: job.Gate{Width: &width}}}
-		checkups, refused, err := reserve.Examine(t.Context(), r.req, r.env().Env)
+		checkups, refused, err := reserve.Diagnose(t.Context(), r.req, r.env().Env)
 		if err != nil || refused != nil || len(checkups) != 1 || checkups[0].Node != "n3" || checkups[0].Failure.Text != "" {
 			t.Errorf("%q: %+v, %v, %v", program, checkups, refused, err)
 		}

@@ -41,7 +41,7 @@ esac`, nodes...)
 		t.Errorf("ranks have read %v", got)
 	}
 	tape := s.rec.tape.String()
-	if data, feeds := strings.Count(tape, "a > Data\n"), strings.Count(tape, "a > Feed\n"); data > 0 || feeds < size>>16 {
-		t.Errorf("the input of 4 ranks came to node a as %d Data and %d Feed", data, feeds)
+	if data, feeds := strings.Count(tape, "a > Data\n"), strings.Count(tape, "a > StdinBroadcast\n"); data > 0 || feeds < size>>16 {
+		t.Errorf("the input of 4 ranks came to node a as %d Data and %d StdinBroadcast", data, feeds)
 	}
 }

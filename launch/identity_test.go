@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"remshell/fault"
+	"remshell/usererr"
 	"remshell/wire"
 )
 
@@ -45,11 +45,11 @@ func TestMachinesThatAreNot(t *testing.T) {
 				mu.Lock()
 				defer mu.Unlock()
 				switch m := m.(type) {
-				case *wire.Lay:
-					words[name] = m.Word // before all answers are there nobody seeks
-					c.Send(&wire.Laid{})
-				case *wire.Seek:
-					c.Send(&wire.Sought{Words: []string{words[name], words[test.finds[name]], "junk"}})
+				case *wire.WriteMark:
+					words[name] = m.Mark // before all answers are there nobody seeks
+					c.Send(&wire.MarkWritten{})
+				case *wire.ReadMarks:
+					c.Send(&wire.MarksRead{Marks: []string{words[name], words[test.finds[name]], "junk"}})
 				default:
 					return false
 				}
@@ -59,12 +59,12 @@ func TestMachinesThatAreNot(t *testing.T) {
 		r := newRun(2, `echo started`, "x", "z")
 		r.dialer.fakes = map[string]func(*wire.Conn){"x": twin("x"), "z": twin("z")}
 		_, err := r.do(t)
-		var failed *fault.Error
+		var failed *usererr.Error
 		if want := "x and z both say that they are machine same, and are not; " + test.want; !errors.As(err, &failed) || failed.Text != want || failed.Code != 125 {
 			t.Errorf("%s: %v, want %q", test.name, err, want)
 		}
 		r = newRun(1, `echo $MPIEXEC_HOST`, "x", "z", "a")
-		r.req.Skip, r.req.Nodes[2].Slots = true, 2
+		r.req.SkipUnreachable, r.req.Nodes[2].Slots = true, 2
 		r.req.Apps[0].Hosts = []string{"a"}
 		r.dialer.fakes = map[string]func(*wire.Conn){"x": twin("x"), "z": twin("z")}
 		if result, err := r.do(t); err != nil || result.Code != 0 || r.out.String() != "a\n" || !strings.Contains(r.err.String(), test.want+"\n") {

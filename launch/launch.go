@@ -35,65 +35,65 @@ import (
 	"remshell/launch/supervise"
 )
 
-// A Watcher is told what happens in a run. Output, which no data ends, is told by the printers
+// An Observer is told what happens in a run. Output, which no data ends, is told by the printers
 // and may wait as they do; the others must not. Any of them may be called from any goroutine.
-type Watcher interface {
-	Connected(job.Connect)
-	Started(job.Start)
+type Observer interface {
+	Connected(job.ConnectResult)
+	Started(job.RankStart)
 	Output(rank int, stream string, data []byte)
 	Exited(node string, exit job.Exit)
-	Again(job.Again)
-	Cleaned(job.Remnant)
-	Asked(job.Heard)
+	AttemptEvent(job.AttemptEvent)
+	LeftoverFreed(job.Leftover)
+	Controlled(job.ControlEvent)
 }
 
-// nobody is the Watcher of who wants to know nothing.
-type nobody struct{}
+// noObserver is the Watcher of who wants to know nothing.
+type noObserver struct{}
 
-func (nobody) Connected(job.Connect)      {}
-func (nobody) Started(job.Start)          {}
-func (nobody) Output(int, string, []byte) {}
-func (nobody) Exited(string, job.Exit)    {}
-func (nobody) Again(job.Again)            {}
-func (nobody) Cleaned(job.Remnant)        {}
-func (nobody) Asked(job.Heard)            {}
+func (noObserver) Connected(job.ConnectResult)   {}
+func (noObserver) Started(job.RankStart)         {}
+func (noObserver) Output(int, string, []byte)    {}
+func (noObserver) Exited(string, job.Exit)       {}
+func (noObserver) AttemptEvent(job.AttemptEvent) {}
+func (noObserver) LeftoverFreed(job.Leftover)    {}
+func (noObserver) Controlled(job.ControlEvent)   {}
 
-// watcher is never nil.
-func (e Env) watcher() Watcher {
-	if e.Watch == nil {
-		return nobody{}
+// observer is never nil.
+func (e Env) observer() Observer {
+	if e.Observer == nil {
+		return noObserver{}
 	}
-	return e.Watch
+	return e.Observer
 }
 
 // An Env is the world of a launch.
 type Env struct {
-	reserve.Env                    // its inbox and listener are the launch's own
-	In          io.Reader          // of rank 0; nil: it has none
-	Out         *stdio.Printer     // closed when the job is over
-	Err         *stdio.Printer     // also, unless there is an error: the caller has that to say
-	Unread      func(bytes int64)  // is told at the end of input that was taken, and of which no rank has read any; nil: nobody wants to know
-	Fail        func([]string)     // a message about what has failed, line by line, also where Say says nothing; nil: it is written to Err as it is
-	Trace       io.Writer          // takes a transcript of what ranks say on PMI; nil: nobody wants it
-	Resized     <-chan os.Signal   // the size of our terminal has changed
-	RMState     func() batch.State // asks the batch system how its job stands; nil: nobody can
-	Watch       Watcher            // is told what happens; nil: nobody wants to know
-	Interim     func(job.Result)   // is told each Every what has come of the job so far; it must not wait, nor keep what it is told; nil: nobody is
-	Every       time.Duration
+	reserve.Env                        // its inbox and listener are the launch's own
+	In              io.Reader          // of rank 0; nil: it has none
+	Out             *stdio.Printer     // closed when the job is over
+	Err             *stdio.Printer     // also, unless there is an error: the caller has that to say
+	UnreadInput     func(bytes int64)  // is told at the end of input that was taken, and of which no rank has read any; nil: nobody wants to know
+	ReportFailure   func([]string)     // a message about what has failed, line by line, also where Say says nothing; nil: it is written to Err as it is
+	Transcript      io.Writer          // takes a transcript of what ranks say on PMI; nil: nobody wants it
+	TerminalResized <-chan os.Signal   // the size of our terminal has changed
+	BatchState      func() batch.State // asks the batch system how its job stands; nil: nobody can
+	Observer        Observer           // is told what happens; nil: nobody wants to know
+	InterimResult   func(job.Result)   // is told each Every what has come of the job so far; it must not wait, nor keep what it is told; nil: nobody is
+	InterimEvery    time.Duration
 
-	Checkpoints Checkpointer // of this machine, where a job may be asked for one
+	CheckpointRunner CheckpointRunner // of this machine, where a job may be asked for one
 
 	// Of a job that goes on by another mpiexec, or may have to (survive.md 6):
-	Past    []job.Attempt                             // that are over already
-	Remains []string                                  // nodes on which the last of them may have left ranks
-	Former  []job.NodeDef                             // those of them that are no candidates any more
-	Began   func(past []job.Attempt, now job.Attempt) // is told of each attempt before its ranks are let go; may be nil
+	PastAttempts  []job.Attempt                             // that are over already
+	LeftoverNodes []string                                  // nodes on which the last of them may have left ranks
+	FormerNodes   []job.NodeDef                             // those of them that are no candidates any more
+	AttemptBegan  func(past []job.Attempt, now job.Attempt) // is told of each attempt before its ranks are let go; may be nil
 }
 
-// fail tells what has failed.
-func (e Env) fail(lines ...string) {
-	if e.Fail != nil {
-		e.Fail(lines)
+// reportFailure tells what has failed.
+func (e Env) reportFailure(lines ...string) {
+	if e.ReportFailure != nil {
+		e.ReportFailure(lines)
 	} else {
 		fmt.Fprintf(e.Err, "mpiexec: %s\n", strings.Join(lines, "\n"))
 	}
@@ -106,8 +106,8 @@ func Run(ctx context.Context, req job.Request, env Env) (job.Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer env.Out.Close()
-	env.Pauses, env.Topologies = new(node.Pauses), new(node.Topologies)
-	l := &lives{first: req, env: env, signals: reserve.WatchSignals(env.Env, cancel), attempts: slices.Clone(env.Past), past: len(env.Past), paces: make(supervise.Paces)}
+	env.StopTimes, env.Topologies = new(node.StopTimes), new(node.Topologies)
+	l := &attemptLoop{request: req, env: env, signals: reserve.WatchSignals(env.Env, cancel), attempts: slices.Clone(env.PastAttempts), pastAttempts: len(env.PastAttempts), rateLimits: make(supervise.RateLimits)}
 	result, err := l.run(ctx)
 	if err != nil { // or it was said before the end of what we say
 		env.tellSlowest()

@@ -18,14 +18,14 @@ type waiting struct {
 
 // waits notes a rank that waits for all of its group by PMI or by PMIx. If ranks wait by both, it is news that neither are ever
 // released (PMIX-4).
-func (f *fleet) waits(n *member, m *wire.PMI) []supervise.Event {
+func (f *runningJob) waits(n *jobNode, m *wire.PMIReport) []supervise.Event {
 	g, number := f.groupOf(m.Rank)
 	by := m.Event - wire.PMIWaits
-	if g == nil || g.pruned || g.waiting[by] != nil {
+	if g == nil || g.killed || g.waiting[by] != nil {
 		return nil
 	}
 	section := sectionOf(g.plan, number)
-	g.waiting[by] = &waiting{f.state.Who(m.Rank), n.Name(), section, g.apps[section].Argv[0]}
+	g.waiting[by] = &waiting{f.state.RankOnNode(m.Rank), n.Name(), section, g.apps[section].Argv[0]}
 	pmi, pmix := g.waiting[0], g.waiting[1]
 	if pmi == nil || pmix == nil {
 		return nil
@@ -47,7 +47,7 @@ func sectionOf(p job.Plan, rank int) int {
 
 // twoLibraries is the news that ranks of a group of so many sections wait for each other: MPI libraries that speak PMI cannot meet those
 // that speak PMIx.
-func twoLibraries(pmi, pmix waiting, sections int) supervise.Failed {
+func twoLibraries(pmi, pmix waiting, sections int) supervise.Failure {
 	name := func(w waiting) string {
 		if sections > 1 {
 			return fmt.Sprintf("%s (section %d: %s)", w.who, w.section+1, w.program)
@@ -61,6 +61,6 @@ func twoLibraries(pmi, pmix waiting, sections int) supervise.Failed {
 	case pmi.host != pmix.host:
 		hint = fmt.Sprintf("all hosts need the same MPI library: that on %s speaks PMI, that on %s PMIx", pmi.host, pmix.host)
 	}
-	return supervise.Failed{Kind: supervise.PMIBroken, Hint: hint,
+	return supervise.Failure{Kind: supervise.PMIBarrierBroken, Hint: hint,
 		Text: fmt.Sprintf("%s speaks PMI, as MPICH does, and %s speaks PMIx, as Open MPI does: they cannot be in one MPI_COMM_WORLD", name(pmi), name(pmix))}
 }

@@ -28,7 +28,7 @@ func TestTwoLibraries(t *testing.T) {
 			"let all ranks that ./run runs use the same MPI library"},
 	} {
 		got := twoLibraries(test.pmi, test.pmix, test.sections)
-		if got.Kind != supervise.PMIBroken || got.Text != test.text || got.Hint != test.hint {
+		if got.Kind != supervise.PMIBarrierBroken || got.Text != test.text || got.Hint != test.hint {
 			t.Errorf("%s: %+v", test.name, got)
 		}
 	}

@@ -25,12 +25,12 @@ func TestClosedNodeIsNotContacted(t *testing.T) {
 // Look finds what Run would find, starts nothing, and leaves no helper behind.
 func TestLook(t *testing.T) {
 	r := newRun(1, "echo never", "a", "b")
-	r.req.Queue.Ledger = t.TempDir()
+	r.req.Queue.LedgerDir = t.TempDir()
 	var seen job.Snapshot
-	env := reserve.Env{Connector: node.Connector{Dialer: &r.dialer, Greet: 10 * time.Second}, Signals: r.signals,
-		Say: func(string) {}, Seen: func(s job.Snapshot) { seen = s }}
+	env := reserve.Env{Connector: node.Connector{Dialer: &r.dialer, GreetTimeout: 10 * time.Second}, Signals: r.signals,
+		Report: func(string) {}, OnSnapshot: func(s job.Snapshot) { seen = s }}
 	snap, err := reserve.Survey(t.Context(), r.req, env)
-	if err != nil || len(snap.Nodes) != 2 || snap.Nodes[1].Name != "b" || snap.Nodes[0].Topology.Units() == 0 {
+	if err != nil || len(snap.Nodes) != 2 || snap.Nodes[1].Name != "b" || snap.Nodes[0].Topology.CountUsableCores() == 0 {
 		t.Errorf("%+v, %v", snap, err)
 	}
 	if len(seen.Nodes) != 2 || r.out.String() != "" {

@@ -19,21 +19,21 @@ import (
 	"remshell/launch/reserve"
 	"remshell/launch/stdio"
 	"remshell/test/actors"
-	"remshell/timeline"
+	"remshell/trace"
 	"remshell/wire"
 )
 
 // A removal is a job that somebody wants to have elsewhere, on helpers that are played. It has a rank on n0 and one on n1;
 // there is n2 besides. Who has asked and is refused has the ranks end well.
 type removal struct {
-	*actors.Cast
+	*actors.FakeHelpers
 	args   []string // of the ask
 	on     string   // "claim", "checkpoint", "look", "unanswered look" or "end": when trouble comes
 	strike func(s *removal, c *wire.Conn, group string)
 	fails  string // why the checkpoint fails
 
 	signals chan os.Signal // that mpiexec gets
-	times   *timeline.Recorder
+	times   *trace.Recorder
 
 	mu    sync.Mutex // guards the rest
 	conns map[string]*wire.Conn
@@ -68,7 +68,7 @@ func (s *removal) play(c *wire.Conn, node string, m wire.Message) bool {
 			return silent
 		}
 	case *wire.Prepare:
-		if m.Claim.Entry.Resting != "" {
+		if m.Claim.Entry.IdleReason != "" {
 			s.note("%s claims %d of %s", node, len(m.Ranks), m.Group.Name)
 			if s.on == "claim" {
 				s.strike(s, c, m.Group.Name)
@@ -78,7 +78,7 @@ func (s *removal) play(c *wire.Conn, node string, m wire.Message) bool {
 			return true
 		}
 		s.ranks[node] = m.Ranks[0].Rank
-		for _, assignment := range m.Process.Base.Set {
+		for _, assignment := range m.Process.BaseEnv.Set {
 			s.next[node] = s.next[node] || assignment == "MPIEXEC_RESTART_REASON=move"
 		}
 	case *wire.Start:
@@ -89,23 +89,23 @@ func (s *removal) play(c *wire.Conn, node string, m wire.Message) bool {
 			break
 		}
 		if s.begun++; s.begun == 2 {
-			ask := &wire.Ask{ID: "1", Right: job.Owner, Ask: job.Ask{Job: "j", User: "alice", Verb: job.AskMigrate, Args: s.args, Since: time.Now()}}
+			ask := &wire.ControlRequest{ID: "1", Role: job.RoleOwner, Request: job.ControlRequest{Job: "j", User: "alice", Verb: job.VerbMigrate, Args: s.args, Since: time.Now()}}
 			n0 := s.conns["n0"]
 			time.AfterFunc(time.Second, func() { n0.Send(ask) }) // when all run
 		}
-	case *wire.Answer:
+	case *wire.ControlReply:
 		s.note("%s: %s", m.State, m.Text)
-		if m.State == job.AskRefused {
+		if m.State == job.ReplyRefused {
 			s.ends("n0", job.Exit{})
 			s.ends("n1", job.Exit{})
 		}
-	case *wire.End:
+	case *wire.EndJob:
 		if s.on == "end" && s.ranks[node] < 0 {
 			break // once more, in a hurry
 		}
 		if m.Linger == 0 {
 			s.note("%s ends", node)
-			s.ends(node, job.Exit{Signal: 15, Asked: true})
+			s.ends(node, job.Exit{Signal: 15, ToldToEnd: true})
 		}
 		if s.on == "end" {
 			s.strike(s, nil, "")
@@ -115,9 +115,9 @@ func (s *removal) play(c *wire.Conn, node string, m wire.Message) bool {
 		c.Send(&wire.Drained{})
 	case *wire.Hold:
 		s.note("%s %s", node, map[bool]string{true: "stands", false: "goes on"}[m.On])
-	case *wire.Renew:
-		c.Send(&wire.Renewed{})
-	case *wire.Release:
+	case *wire.NextAttempt:
+		c.Send(&wire.AttemptReady{})
+	case *wire.CancelPrepare:
 		s.note("%s releases %s", node, m.Group)
 	}
 	return false
@@ -143,9 +143,9 @@ func (s *removal) Written(string, time.Time) bool { return false }
 // run is the job: its code, and what the user read.
 func (s *removal) run(t *testing.T, change func(*job.Request)) (code int, said string) {
 	t.Helper()
-	s.Cast, s.conns, s.ranks, s.next = actors.New(s.play), make(map[string]*wire.Conn), make(map[string]int), make(map[string]bool)
-	req := job.Request{Job: "j", Apps: []job.App{{N: 2, Argv: []string{"x"}, Share: job.Share{PerNode: 1}}}, Limits: job.Limits{Grace: time.Second},
-		Restart: job.Restart{Most: 1, On: []job.EndKind{job.ByNode}}, Ckpt: job.Checkpoint{Command: "save", Grace: time.Hour}}
+	s.FakeHelpers, s.conns, s.ranks, s.next = actors.New(s.play), make(map[string]*wire.Conn), make(map[string]int), make(map[string]bool)
+	req := job.Request{Job: "j", Apps: []job.App{{N: 2, Argv: []string{"x"}, RankNeeds: job.RankNeeds{PerNode: 1}}}, TimeLimits: job.TimeLimits{Grace: time.Second},
+		Restart: job.RestartPolicy{MaxRestarts: 1, On: []job.EndKind{job.EndByNodeLoss}}, Checkpoint: job.CheckpointPolicy{Command: "save", Grace: time.Hour}}
 	for i := range 3 {
 		name := fmt.Sprint("n", i)
 		req.Nodes = append(req.Nodes, job.NodeDef{ID: i, Name: name, Host: name, Slots: 1})
@@ -155,9 +155,9 @@ func (s *removal) run(t *testing.T, change func(*job.Request)) (code int, said s
 	defer close(s.signals)
 	var text strings.Builder
 	errs := stdio.Stderr(&text)
-	env := Env{Out: stdio.Stdout(&strings.Builder{}), Err: errs, Checkpoints: s}
-	env.Env = reserve.Env{Connector: node.Connector{Dialer: s, Greet: 10 * time.Second, Log: zerolog.Nop(), Timeline: s.times},
-		Terms: reserve.Terms{Umask: -1}, Signals: s.signals, Say: func(line string) { fmt.Fprintln(errs, line) }, Suspend: func() {}}
+	env := Env{Out: stdio.Stdout(&strings.Builder{}), Err: errs, CheckpointRunner: s}
+	env.Env = reserve.Env{Connector: node.Connector{Dialer: s, GreetTimeout: 10 * time.Second, Log: zerolog.Nop(), Trace: s.times},
+		RankOptions: reserve.RankOptions{Umask: -1}, Signals: s.signals, Report: func(line string) { fmt.Fprintln(errs, line) }, Suspend: func() {}}
 	result, err := Run(t.Context(), req, env)
 	if err != nil {
 		t.Errorf("%v", err)
@@ -176,7 +176,7 @@ func TestMoves(t *testing.T) {
 	lose := func(s *removal, _ *wire.Conn, _ string) { s.conns["n2"].Abandon() }
 	asks := func(verb job.Verb) func(s *removal, _ *wire.Conn, _ string) {
 		return func(s *removal, _ *wire.Conn, _ string) {
-			s.conns["n0"].Send(&wire.Ask{ID: "2", Right: job.Owner, Ask: job.Ask{Job: "j", User: "alice", Verb: verb, Since: time.Now()}})
+			s.conns["n0"].Send(&wire.ControlRequest{ID: "2", Role: job.RoleOwner, Request: job.ControlRequest{Job: "j", User: "alice", Verb: verb, Since: time.Now()}})
 		}
 	}
 	for _, test := range []struct {
@@ -191,10 +191,10 @@ func TestMoves(t *testing.T) {
 			"taken: a place is looked for|n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|done: it moves to n[0,2]|n0 ends|n1 ends|n0 starts|n2 starts", "attempt 1: 2 ranks on n[0,2] (was n[0-1])"},
 		{"its checkpoint fails", &removal{args: []string{"from=n1"}, fails: "failed with exit code 2"}, nil, 0,
 			"taken: a place is looked for|n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|done: it moves to n[0,2]|n0 ends|n1 ends|n0 starts|n2 starts", "--ckpt-cmd failed with exit code 2"},
-		{"its checkpoint fails, and is required", &removal{args: []string{"from=n1"}, fails: "failed with exit code 2"}, func(req *job.Request) { req.Ckpt.Required = true }, 0,
+		{"its checkpoint fails, and is required", &removal{args: []string{"from=n1"}, fails: "failed with exit code 2"}, func(req *job.Request) { req.Checkpoint.Required = true }, 0,
 			"taken: a place is looked for|n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|n2 releases move|refused: --ckpt-cmd failed with exit code 2", "--ckpt-cmd failed with exit code 2"},
 		{"others are faster", &removal{args: []string{"from=n1"}, on: "claim", strike: func(_ *removal, c *wire.Conn, group string) {
-			c.Send(&wire.Taken{Group: group, Reason: "CPU 0 was taken"})
+			c.Send(&wire.ClaimConflict{Group: group, Reason: "CPU 0 was taken"})
 		}}, nil, 0,
 			"taken: a place is looked for|" + strings.Repeat("n2 claims 1 of move|n2 releases move|", 5) + "refused: n2: CPU 0 was taken; others were faster 5 times", ""},
 		{"the node refuses", &removal{args: []string{"from=n1"}, on: "claim", strike: func(_ *removal, c *wire.Conn, group string) {
@@ -206,12 +206,12 @@ func TestMoves(t *testing.T) {
 		{"a rank fails while it saves", &removal{args: []string{"from=n1"}, on: "checkpoint", strike: func(s *removal, _ *wire.Conn, _ string) {
 			s.ends("n1", job.Exit{Code: 7})
 		}}, nil, 7, "taken: a place is looked for|n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|n2 releases move|refused: the job ended before|n0 ends|n1 ends", "exited with code 7"},
-		{"suspended while it is looked for", &removal{args: []string{"from=n1"}, on: "look", strike: asks(job.AskSuspend)}, nil, 0,
+		{"suspended while it is looked for", &removal{args: []string{"from=n1"}, on: "look", strike: asks(job.VerbSuspend)}, nil, 0,
 			"taken: a place is looked for|n0 stands|n1 stands|done: suspended|n2 claims 1 of move|n2 releases move|refused: suspended meanwhile: its ranks cannot write a checkpoint|n0 goes on|n1 goes on", "n0 says: suspended by alice (--suspend)"},
-		{"suspended while it saves", &removal{args: []string{"from=n1"}, on: "checkpoint", strike: asks(job.AskSuspend)}, nil, 0, "taken: a place is looked for|n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|taken: a checkpoint is being written; suspended then|done: it moves to n[0,2]|n0 ends|n1 ends|refused: the job ends|n0 starts|n2 starts", "attempt 1: 2 ranks on n[0,2] (was n[0-1])"},
+		{"suspended while it saves", &removal{args: []string{"from=n1"}, on: "checkpoint", strike: asks(job.VerbSuspend)}, nil, 0, "taken: a place is looked for|n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|taken: a checkpoint is being written; suspended then|done: it moves to n[0,2]|n0 ends|n1 ends|refused: the job ends|n0 starts|n2 starts", "attempt 1: 2 ranks on n[0,2] (was n[0-1])"},
 		{"^C while it ends", &removal{args: []string{"from=n1"}, on: "end", strike: func(s *removal, _ *wire.Conn, _ string) { s.signals <- syscall.SIGINT }}, nil, 130,
 			"taken: a place is looked for|n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|done: it moves to n[0,2]|n0 ends|n1 ends", ""},
-		{"not with --restart", &removal{}, func(req *job.Request) { req.Restart = job.Restart{} }, 0, "refused: cannot be moved: it was started without --restart", ""},
+		{"not with --restart", &removal{}, func(req *job.Request) { req.Restart = job.RestartPolicy{} }, 0, "refused: cannot be moved: it was started without --restart", ""},
 		{"junk", &removal{args: []string{"home"}}, nil, 0, `refused: "home" is no word of a move`, ""},
 		{"nowhere", &removal{args: []string{"to=n1"}}, nil, 0, "taken: a place is looked for|refused: cannot be moved: 2 ranks do not fit: there are free slots for 1 on 1 node (n1); n[0,2]: it is not among those of --to", ""},
 		{"not at all", &removal{}, nil, 0, "taken: a place is looked for|refused: cannot be moved: what is free now is no other place than the one that it has", ""},
@@ -252,13 +252,13 @@ func tells(diary []string, want string) bool {
 // In a timeline an attempt that was moved has not failed: where it went is a note.
 func TestTimesOfAMove(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &removal{args: []string{"from=n1"}, times: timeline.New(time.Now)}
+		s := &removal{args: []string{"from=n1"}, times: trace.New(time.Now)}
 		if code, said := s.run(t, func(*job.Request) {}); code != 0 {
 			t.Fatalf("code %d\n%s", code, said)
 		}
 		attempts := 0
 		for _, span := range s.times.Trace().Spans {
-			if !strings.HasPrefix(span.Step, timeline.Attempt) {
+			if !strings.HasPrefix(span.Step, trace.Attempt) {
 				continue
 			}
 			if attempts++; span.Why != "" || span.Open {

@@ -11,29 +11,29 @@ import (
 // published once (PMIX-40, PMIX-41).
 func TestNamesThatAreAwaited(t *testing.T) {
 	var s nameService
-	one, two := new(member), new(member)
+	one, two := new(jobNode), new(jobNode)
 	for _, step := range []struct {
-		from *member
-		m    wire.Name
+		from *jobNode
+		m    wire.NameRequest
 		want string // the answer, and how many are told
 	}{
-		{one, wire.Name{Op: wire.Await, Service: "x"}, "false 0"},
-		{one, wire.Name{Op: wire.Await, Service: "x"}, "false 0"},
-		{two, wire.Name{Op: wire.Await, Service: "x"}, "false 0"},
-		{two, wire.Name{Op: wire.Publish, Service: "y", Value: []byte("v")}, "true 0"},
-		{two, wire.Name{Op: wire.Publish, Service: "x", Port: "p", Value: []byte("v"), Once: true}, "true 2"},
-		{one, wire.Name{Op: wire.Publish, Service: "x", Value: []byte("other")}, "false 0"},
-		{one, wire.Name{Op: wire.Await, Service: "x"}, "true p v 0"},
-		{two, wire.Name{Op: wire.Await, Service: "x"}, "false 0"},
-		{one, wire.Name{Op: wire.Lookup, Service: "x"}, "false 0"},
-		{one, wire.Name{Op: wire.Publish, Service: "x", Port: "q"}, "true 1"},
-		{two, wire.Name{Op: wire.Lookup, Service: "x"}, "true q 0"},
-		{two, wire.Name{Op: wire.Lookup, Service: "x"}, "true q 0"},
-		{two, wire.Name{Op: wire.Unpublish, Service: "x"}, "true 0"},
-		{one, wire.Name{Op: wire.Lookup, Service: "x"}, "false 0"},
+		{one, wire.NameRequest{Op: wire.LookupWait, Service: "x"}, "false 0"},
+		{one, wire.NameRequest{Op: wire.LookupWait, Service: "x"}, "false 0"},
+		{two, wire.NameRequest{Op: wire.LookupWait, Service: "x"}, "false 0"},
+		{two, wire.NameRequest{Op: wire.Publish, Service: "y", Value: []byte("v")}, "true 0"},
+		{two, wire.NameRequest{Op: wire.Publish, Service: "x", Port: "p", Value: []byte("v"), FirstReadOnly: true}, "true 2"},
+		{one, wire.NameRequest{Op: wire.Publish, Service: "x", Value: []byte("other")}, "false 0"},
+		{one, wire.NameRequest{Op: wire.LookupWait, Service: "x"}, "true p v 0"},
+		{two, wire.NameRequest{Op: wire.LookupWait, Service: "x"}, "false 0"},
+		{one, wire.NameRequest{Op: wire.Lookup, Service: "x"}, "false 0"},
+		{one, wire.NameRequest{Op: wire.Publish, Service: "x", Port: "q"}, "true 1"},
+		{two, wire.NameRequest{Op: wire.Lookup, Service: "x"}, "true q 0"},
+		{two, wire.NameRequest{Op: wire.Lookup, Service: "x"}, "true q 0"},
+		{two, wire.NameRequest{Op: wire.Unpublish, Service: "x"}, "true 0"},
+		{one, wire.NameRequest{Op: wire.Lookup, Service: "x"}, "false 0"},
 	} {
-		answer, news := s.answer(step.from, &step.m)
-		got := fmt.Sprint(answer.Yes)
+		answer, news := s.reply(step.from, &step.m)
+		got := fmt.Sprint(answer.OK)
 		for _, text := range []string{answer.Port, string(answer.Value), fmt.Sprint(len(news))} {
 			if text != "" {
 				got += " " + text
@@ -48,19 +48,19 @@ func TestNamesThatAreAwaited(t *testing.T) {
 // A node cannot fill our memory with names that it waits for.
 func TestAwaitedNamesAreBounded(t *testing.T) {
 	var s nameService
-	greedy, modest := new(member), new(member)
-	for i := range maxAwaited {
-		if answer, _ := s.answer(greedy, &wire.Name{Op: wire.Await, Service: fmt.Sprint(i)}); answer.Err != "" {
+	greedy, modest := new(jobNode), new(jobNode)
+	for i := range maxNameWaits {
+		if answer, _ := s.reply(greedy, &wire.NameRequest{Op: wire.LookupWait, Service: fmt.Sprint(i)}); answer.Err != "" {
 			t.Fatal(answer.Err)
 		}
 	}
-	for n, want := range map[*member]string{greedy: errAwaited.Error(), modest: ""} {
-		if answer, _ := s.answer(n, &wire.Name{Op: wire.Await, Service: "more"}); answer.Err != want {
+	for n, want := range map[*jobNode]string{greedy: errNameWaits.Error(), modest: ""} {
+		if answer, _ := s.reply(n, &wire.NameRequest{Op: wire.LookupWait, Service: "more"}); answer.Err != want {
 			t.Errorf("%q, want %q", answer.Err, want)
 		}
 	}
-	s.answer(modest, &wire.Name{Op: wire.Publish, Service: "7", Port: "p"})
-	if answer, _ := s.answer(greedy, &wire.Name{Op: wire.Await, Service: "more"}); answer.Err != "" {
+	s.reply(modest, &wire.NameRequest{Op: wire.Publish, Service: "7", Port: "p"})
+	if answer, _ := s.reply(greedy, &wire.NameRequest{Op: wire.LookupWait, Service: "more"}); answer.Err != "" {
 		t.Errorf("behind one that was published: %q", answer.Err)
 	}
 }

@@ -21,7 +21,7 @@ echo "first $line"
 until [ "$line" = 'cmd=get_result rc=0 value=1' ]; do sleep 0.01; ask 'cmd=get key=PMI_dead_processes'; done
 until [ $PMI_RANK != 0 ] || [ "$told" ]; do sleep 0.01; done
 echo alive; ask 'cmd=finalize'`, nodes...)
-	r.req.Ends.KeepAll = true
+	r.req.EndPolicy.KeepAll = true
 	return r
 }
 

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"remshell/reach"
+	"remshell/transport"
 )
 
 // A stopping dialer has mpiexec stopped by ^Z at one moment of a start, for longer than any of
@@ -40,11 +40,11 @@ func (s *stopping) at(stage string) bool {
 	return true
 }
 
-func (s *stopping) Dial(ctx context.Context, hosts []reach.Host) <-chan reach.Result {
-	return reach.Each(ctx, hosts, s.dial)
+func (s *stopping) Dial(ctx context.Context, hosts []transport.Host) <-chan transport.Result {
+	return transport.DialEach(ctx, hosts, s.dial)
 }
 
-func (s *stopping) dial(ctx context.Context, host reach.Host) (io.ReadWriteCloser, error) {
+func (s *stopping) dial(ctx context.Context, host transport.Host) (io.ReadWriteCloser, error) {
 	if s.at("dial") {
 		return nil, errors.New("the connection was given up meanwhile")
 	}
@@ -81,7 +81,7 @@ func TestStoppedAtEachStageOfAStart(t *testing.T) {
 			s := &stopping{r: r, stage: stage}
 			r.over, r.planned = s, func() { s.at("planned") }
 			r.limit = 12 * time.Second
-			r.req.Limits.Start = 12 * time.Second
+			r.req.TimeLimits.Start = 12 * time.Second
 			result, err := r.do(t)
 			if err != nil || result.Code != 0 || r.out.String() != "hello\nhello\n" {
 				t.Errorf("code %d, %v, stdout %q, stderr %q", result.Code, err, r.out.String(), r.err.String())
@@ -106,8 +106,8 @@ func TestALateStart(t *testing.T) {
 // A silent host is connected, and says nothing.
 type silent struct{}
 
-func (silent) Dial(ctx context.Context, hosts []reach.Host) <-chan reach.Result {
-	return reach.Each(ctx, hosts, func(context.Context, reach.Host) (io.ReadWriteCloser, error) {
+func (silent) Dial(ctx context.Context, hosts []transport.Host) <-chan transport.Result {
+	return transport.DialEach(ctx, hosts, func(context.Context, transport.Host) (io.ReadWriteCloser, error) {
 		near, _ := net.Pipe()
 		return near, nil
 	})

@@ -18,49 +18,49 @@ Nodes go from one attempt of a job to the next, with their connections, helpers 
 	                                                    '--> after restart.Keep: letGo
 */
 
-// renew keeps the nodes that live for the next attempt, or says Bye to all.
-func (f *fleet) renew(again bool) {
-	cpus := make(map[*member]int, len(f.nodes)) // of the ranks of the command line
+// endConversations keeps the nodes that live for the next attempt, or says Bye to all.
+func (f *runningJob) endConversations(again bool) {
+	cpus := make(map[*jobNode]int, len(f.nodes)) // of the ranks of the command line
 	for i, n := range f.groups[0].nodes {
 		cpus[n] = f.groups[0].plan.Nodes[i].CPUs()
 	}
-	along := f.takenAlong()
+	along := f.claimedForMove()
 	for _, n := range f.nodes {
-		if again && n.lost == nil && n.over {
-			f.kept = append(f.kept, reserve.Kept{Node: n.Renew(), CPUs: max(cpus[n], along[n.Name()])})
+		if again && n.lost == nil && n.drained {
+			f.keptNodes = append(f.keptNodes, reserve.KeptNode{Node: n.Successor(), ClaimedCPUs: max(cpus[n], along[n.Name()])})
 			continue
 		}
 		n.Send(&wire.Bye{})
 	}
-	for _, s := range f.spares {
+	for _, s := range f.standby {
 		if again {
-			f.kept = append(f.kept, reserve.Kept{Node: s.Renew(), CPUs: max(s.CPUs, along[s.Name()])})
+			f.keptNodes = append(f.keptNodes, reserve.KeptNode{Node: s.Successor(), ClaimedCPUs: max(s.ClaimedCPUs, along[s.Name()])})
 			continue
 		}
 		s.Send(&wire.Bye{})
 	}
 	if !again {
-		f.awaitLeave()
+		f.waitForHelpers()
 	}
 }
 
-// leavePatience is how long helpers may take to leave.
-const leavePatience = time.Second
+// leaveTimeout is how long helpers may take to leave.
+const leaveTimeout = time.Second
 
-// awaitLeave waits until the helpers have left, and with them what the job claims: the next job shall
+// waitForHelpers waits until the helpers have left, and with them what the job claims: the next job shall
 // find the CPUs free. What comes of other things meanwhile is not lost.
-func (f *fleet) awaitLeave() {
+func (f *runningJob) waitForHelpers() {
 	staying := make(map[*node.Node]bool)
 	for _, n := range f.nodes {
 		if n.lost == nil {
 			staying[n.Node.Node] = true
 		}
 	}
-	for _, s := range f.spares {
+	for _, s := range f.standby {
 		staying[s.Node] = true
 	}
 	var later []any
-	for deadline := time.Now().Add(leavePatience); len(staying) > 0; {
+	for deadline := time.Now().Add(leaveTimeout); len(staying) > 0; {
 		events := f.events.Take(context.Background(), deadline)
 		if len(events) == 0 {
 			break
@@ -78,30 +78,30 @@ func (f *fleet) awaitLeave() {
 	}
 }
 
-// takeOver takes nodes over from the attempt before, and begins to listen to them.
-func (f *fleet) takeOver(kept []reserve.Kept) {
-	f.kept = kept
+// takeOverNodes takes nodes over from the attempt before, and begins to listen to them.
+func (f *runningJob) takeOverNodes(kept []reserve.KeptNode) {
+	f.keptNodes = kept
 	for _, k := range kept {
 		go f.env.Listener.Listen(k.Node)
 	}
 }
 
-// stillKept sees which of them are left, at the moment: one that was lost since is a candidate like any.
-func (f *fleet) stillKept() []reserve.Kept {
+// remainingKept sees which of them are left, at the moment: one that was lost since is a candidate like any.
+func (f *runningJob) remainingKept() []reserve.KeptNode {
 	for _, event := range f.events.Take(context.Background(), time.Now()) {
 		if e, lost := event.(node.Disconnected); lost {
-			f.kept = slices.DeleteFunc(f.kept, func(k reserve.Kept) bool { return k.Node == e.From })
+			f.keptNodes = slices.DeleteFunc(f.keptNodes, func(k reserve.KeptNode) bool { return k.Node == e.From })
 			go e.From.Close()
 		}
 	}
-	return f.kept
+	return f.keptNodes
 }
 
-// letGo gives them up, with all that they claim.
-func (f *fleet) letGo() {
-	for _, k := range f.kept {
+// releaseKept gives them up, with all that they claim.
+func (f *runningJob) releaseKept() {
+	for _, k := range f.keptNodes {
 		k.Send(&wire.Bye{})
 		k.Close()
 	}
-	f.kept = nil
+	f.keptNodes = nil
 }

@@ -25,7 +25,7 @@ import (
 // A revival is a job whose first attempt fails, on helpers that are played, in time that does not
 // pass by itself.
 type revival struct {
-	*actors.Cast
+	*actors.FakeHelpers
 	ahead int            // who wait in the queue when the next attempt comes
 	loses string         // a node that is lost with the first attempt; empty: rank 0 fails
 	stuck string         // a node that cannot get rid of its rank then; empty: none
@@ -46,15 +46,15 @@ func (s *revival) play(c *wire.Conn, node string, m wire.Message) bool {
 		c.Send(&wire.Exited{Exit: exit})
 	}
 	switch m := m.(type) {
-	case *wire.Gate:
-		gated := &wire.Gated{}
+	case *wire.LockDecision:
+		gated := &wire.DecisionLocked{}
 		if len(s.ranks) > 0 {
 			gated.Ahead = s.ahead
 		}
 		c.Send(gated)
 		return true
 	case *wire.Prepare:
-		s.again, s.ranks[node] = slices.Contains(m.Process.Base.Set, "MPIEXEC_ATTEMPT=1"), m.Ranks[0].Rank
+		s.again, s.ranks[node] = slices.Contains(m.Process.BaseEnv.Set, "MPIEXEC_ATTEMPT=1"), m.Ranks[0].Rank
 	case *wire.Start:
 		s.note(node, "Start")
 		if node == s.loses {
@@ -68,19 +68,19 @@ func (s *revival) play(c *wire.Conn, node string, m wire.Message) bool {
 		case s.ranks[node] == 0:
 			ends(job.Exit{Code: 7})
 		}
-	case *wire.End:
+	case *wire.EndJob:
 		if !s.again && node == s.stuck {
 			return true
 		}
 		if !s.again && s.ranks[node] == 1 {
-			ends(job.Exit{Signal: 15, Asked: true})
+			ends(job.Exit{Signal: 15, ToldToEnd: true})
 		}
 		c.Send(&wire.Drained{})
 	case *wire.Evict:
-		c.Send(&wire.Evicted{Left: time.Since(s.began) < 5*time.Minute})
-	case *wire.Renew:
-		s.note(node, "Renew")
-		c.Send(&wire.Renewed{})
+		c.Send(&wire.Evicted{Incomplete: time.Since(s.began) < 5*time.Minute})
+	case *wire.NextAttempt:
+		s.note(node, "NextAttempt")
+		c.Send(&wire.AttemptReady{})
 	case *wire.Bye:
 		s.note(node, "Bye")
 	}
@@ -104,10 +104,10 @@ func (s *revival) note(node, what string) {
 }
 
 // run is the job, of two ranks on two nodes of three: what it came to, and what the user read.
-func (s *revival) run(t *testing.T, policy job.Restart) (code int, said string) {
+func (s *revival) run(t *testing.T, policy job.RestartPolicy) (code int, said string) {
 	t.Helper()
-	s.Cast, s.began, s.ranks = actors.New(s.play), time.Now(), make(map[string]int)
-	req := job.Request{Job: "j", Apps: []job.App{{N: 2, Argv: []string{"x"}, Share: job.Share{PerNode: 1}}}, Limits: job.Limits{Grace: time.Second}, Restart: policy}
+	s.FakeHelpers, s.began, s.ranks = actors.New(s.play), time.Now(), make(map[string]int)
+	req := job.Request{Job: "j", Apps: []job.App{{N: 2, Argv: []string{"x"}, RankNeeds: job.RankNeeds{PerNode: 1}}}, TimeLimits: job.TimeLimits{Grace: time.Second}, Restart: policy}
 	for i := range 3 {
 		name := fmt.Sprint("n", i)
 		req.Nodes = append(req.Nodes, job.NodeDef{ID: i, Name: name, Host: name, Slots: 1})
@@ -118,10 +118,10 @@ func (s *revival) run(t *testing.T, policy job.Restart) (code int, said string) 
 	errs := stdio.Stderr(&text)
 	env := Env{Out: stdio.Stdout(&strings.Builder{}), Err: errs}
 	if s.late != 0 {
-		env.Trace = &afterwards{signals: signals, number: s.late}
+		env.Transcript = &afterwards{signals: signals, number: s.late}
 	}
-	env.Env = reserve.Env{Connector: node.Connector{Dialer: s, Greet: 10 * time.Second, Log: zerolog.Nop()},
-		Terms: reserve.Terms{Umask: -1}, Signals: signals, Say: func(line string) { fmt.Fprintln(errs, line) }, Suspend: func() {}}
+	env.Env = reserve.Env{Connector: node.Connector{Dialer: s, GreetTimeout: 10 * time.Second, Log: zerolog.Nop()},
+		RankOptions: reserve.RankOptions{Umask: -1}, Signals: signals, Report: func(line string) { fmt.Fprintln(errs, line) }, Suspend: func() {}}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	result, err := Run(ctx, req, env)
@@ -159,7 +159,7 @@ func (a *afterwards) Write(p []byte) (int, error) {
 func TestASignalBehindAnAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &revival{late: syscall.SIGINT}
-		code, said := s.run(t, job.Restart{Most: 1, On: []job.EndKind{job.ByCode}, Delay: time.Hour})
+		code, said := s.run(t, job.RestartPolicy{MaxRestarts: 1, On: []job.EndKind{job.EndByExitCode}, Delay: time.Hour})
 		if took := time.Since(s.began); code != -1 || !strings.Contains(said, "cancelled by SIGINT") || took >= time.Hour {
 			t.Errorf("code %d after %v: %s", code, took, said)
 		}
@@ -168,26 +168,26 @@ func TestASignalBehindAnAttempt(t *testing.T) {
 
 // What is kept of an attempt, for how long, and who goes before the next (survive.md SV-2, SV-5).
 func TestWhatIsKept(t *testing.T) {
-	byCode, byNode := []job.EndKind{job.ByCode}, []job.EndKind{job.ByNode}
+	byCode, byNode := []job.EndKind{job.EndByExitCode}, []job.EndKind{job.EndByNodeLoss}
 	for _, test := range []struct {
 		name   string
-		policy job.Restart
+		policy job.RestartPolicy
 		job    *revival
 		code   int
 		diary  string
 	}{
-		{"a pause", job.Restart{Most: 1, On: byCode, Delay: 8 * time.Minute}, &revival{}, 0,
-			"n0 Bye later, n0 Renew at once, n0 Start at once, n0 Start later, n1 Bye later, n1 Renew at once, n1 Start at once, n1 Start later, n2 Bye at once, n2 Bye later"},
-		{"a long one", job.Restart{Most: 1, On: byCode, Delay: time.Hour}, &revival{}, 0,
-			"n0 Bye after 10 min, n0 Bye later, n0 Renew at once, n0 Start at once, n0 Start later, n1 Bye after 10 min, n1 Bye later, n1 Renew at once, n1 Start at once, n1 Start later, n2 Bye at once, n2 Bye later"},
-		{"others wait, perhaps for what it has", job.Restart{Most: 1, On: byCode, Delay: time.Minute}, &revival{ahead: 1}, 0,
-			"n0 Bye soon, n0 Renew at once, n0 Start at once, n0 Start soon, n1 Bye soon, n1 Renew at once, n1 Start at once, n1 Start soon, n2 Bye at once, n2 Bye soon"},
-		{"a node is lost", job.Restart{Most: 1, On: byNode, Delay: time.Minute}, &revival{loses: "n1"}, 0,
-			"n0 Bye soon, n0 Renew at once, n0 Start at once, n0 Start soon, n1 Bye soon, n1 Start at once, n2 Bye at once, n2 Bye soon, n2 Start soon"},
-		{"a node with what cannot be killed", job.Restart{Most: 1, On: byCode, Delay: time.Second, Fence: time.Hour}, &revival{stuck: "n1"}, 0,
-			"n0 Bye later, n0 Renew soon, n0 Start at once, n0 Start later, n1 Bye later, n1 Bye soon, n1 Start at once, n2 Bye at once, n2 Bye later, n2 Start later"},
-		{"a node is lost, and others wait for the next", job.Restart{Most: 1, On: byNode, Delay: 4 * time.Minute}, &revival{loses: "n1", ahead: 1}, -1,
-			"n0 Bye after 10 min, n0 Renew at once, n0 Start at once, n1 Start at once, n2 Bye at once"},
+		{"a pause", job.RestartPolicy{MaxRestarts: 1, On: byCode, Delay: 8 * time.Minute}, &revival{}, 0,
+			"n0 Bye later, n0 NextAttempt at once, n0 Start at once, n0 Start later, n1 Bye later, n1 NextAttempt at once, n1 Start at once, n1 Start later, n2 Bye at once, n2 Bye later"},
+		{"a long one", job.RestartPolicy{MaxRestarts: 1, On: byCode, Delay: time.Hour}, &revival{}, 0,
+			"n0 Bye after 10 min, n0 Bye later, n0 NextAttempt at once, n0 Start at once, n0 Start later, n1 Bye after 10 min, n1 Bye later, n1 NextAttempt at once, n1 Start at once, n1 Start later, n2 Bye at once, n2 Bye later"},
+		{"others wait, perhaps for what it has", job.RestartPolicy{MaxRestarts: 1, On: byCode, Delay: time.Minute}, &revival{ahead: 1}, 0,
+			"n0 Bye soon, n0 NextAttempt at once, n0 Start at once, n0 Start soon, n1 Bye soon, n1 NextAttempt at once, n1 Start at once, n1 Start soon, n2 Bye at once, n2 Bye soon"},
+		{"a node is lost", job.RestartPolicy{MaxRestarts: 1, On: byNode, Delay: time.Minute}, &revival{loses: "n1"}, 0,
+			"n0 Bye soon, n0 NextAttempt at once, n0 Start at once, n0 Start soon, n1 Bye soon, n1 Start at once, n2 Bye at once, n2 Bye soon, n2 Start soon"},
+		{"a node with what cannot be killed", job.RestartPolicy{MaxRestarts: 1, On: byCode, Delay: time.Second, MaxFence: time.Hour}, &revival{stuck: "n1"}, 0,
+			"n0 Bye later, n0 NextAttempt soon, n0 Start at once, n0 Start later, n1 Bye later, n1 Bye soon, n1 Start at once, n2 Bye at once, n2 Bye later, n2 Start later"},
+		{"a node is lost, and others wait for the next", job.RestartPolicy{MaxRestarts: 1, On: byNode, Delay: 4 * time.Minute}, &revival{loses: "n1", ahead: 1}, -1,
+			"n0 Bye after 10 min, n0 NextAttempt at once, n0 Start at once, n1 Start at once, n2 Bye at once"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

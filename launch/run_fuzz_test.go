@@ -24,7 +24,7 @@ import (
 // A spiteful cast is three helpers that do what they should, or say anything instead, as the
 // bytes of a fuzzer will.
 type spiteful struct {
-	*actors.Cast
+	*actors.FakeHelpers
 	mu      sync.Mutex // guards the rest
 	bytes   []byte
 	endings map[int]int // codes of ranks whose end was told by who has them, in order
@@ -48,7 +48,7 @@ func (s *spiteful) act(c *wire.Conn, node string, m wire.Message) bool {
 		if m := all[int(b)%len(all)].New(); b%3 == 0 {
 			c.Send(m)
 		} else {
-			c.Send(actors.Sayings[int(b)%len(actors.Sayings)].Make(int(s.next()%5) - 1))
+			c.Send(actors.HelperMessages[int(b)%len(actors.HelperMessages)].Make(int(s.next()%5) - 1))
 		}
 	}
 	switch m := m.(type) {
@@ -66,7 +66,7 @@ func (s *spiteful) act(c *wire.Conn, node string, m wire.Message) bool {
 			s.endings[rank] = code
 			c.Send(&wire.Exited{Exit: job.Exit{Rank: rank, Code: code, PMI: job.PMIFinalized}})
 		}
-	case *wire.End:
+	case *wire.EndJob:
 		c.Send(&wire.Drained{})
 	}
 	return false
@@ -82,9 +82,9 @@ func FuzzRun(f *testing.F) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		synctest.Test(t, func(t *testing.T) {
-			s := &spiteful{Cast: actors.New(nil), bytes: bytes, endings: make(map[int]int), ranks: make(map[string][]int)}
-			s.Play = s.act
-			req := job.Request{Job: "j", Apps: []job.App{{N: 3, Argv: []string{"x"}, Share: job.Share{PerNode: 1}}}, Limits: job.Limits{Grace: time.Second, Run: time.Minute}}
+			s := &spiteful{FakeHelpers: actors.New(nil), bytes: bytes, endings: make(map[int]int), ranks: make(map[string][]int)}
+			s.Answer = s.act
+			req := job.Request{Job: "j", Apps: []job.App{{N: 3, Argv: []string{"x"}, RankNeeds: job.RankNeeds{PerNode: 1}}}, TimeLimits: job.TimeLimits{Grace: time.Second, Run: time.Minute}}
 			for i := range 3 {
 				name := fmt.Sprint("n", i)
 				req.Nodes = append(req.Nodes, job.NodeDef{ID: i, Name: name, Host: name, Slots: 4})
@@ -93,8 +93,8 @@ func FuzzRun(f *testing.F) {
 			defer close(signals)
 			errs := stdio.Stderr(io.Discard)
 			env := Env{Out: stdio.Stdout(io.Discard), Err: errs}
-			env.Env = reserve.Env{Connector: node.Connector{Dialer: s, Greet: 10 * time.Second, Log: zerolog.Nop()},
-				Terms: reserve.Terms{Umask: -1}, Signals: signals, Say: func(string) {}, Suspend: func() {}}
+			env.Env = reserve.Env{Connector: node.Connector{Dialer: s, GreetTimeout: 10 * time.Second, Log: zerolog.Nop()},
+				RankOptions: reserve.RankOptions{Umask: -1}, Signals: signals, Report: func(string) {}, Suspend: func() {}}
 			began := time.Now()
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()

@@ -15,14 +15,14 @@ import (
 	"remshell/pmiserver/transcript"
 )
 
-// newTalk asks for n ranks that say a script (pmitest.Talk) to their PMI server. The
+// newTalk asks for n ranks that say a script (pmitest.RunScript) to their PMI server. The
 // scripts of those that they spawn are given by name.
 func newTalk(n int, script string, scripts map[string]string, nodes ...string) *run {
 	r := newRun(n, "", nodes...)
 	r.req.Apps[0].Argv = []string{"/proc/self/exe", script}
-	r.req.Base.Set = []string{rankMark + "=1", "TALK=/proc/self/exe"}
+	r.req.BaseEnv.Set = []string{rankMark + "=1", "TALK=/proc/self/exe"}
 	for name, script := range scripts {
-		r.req.Base.Set = append(r.req.Base.Set, "TALK_"+name+"="+script)
+		r.req.BaseEnv.Set = append(r.req.BaseEnv.Set, "TALK_"+name+"="+script)
 	}
 	return r
 }
@@ -210,16 +210,16 @@ func TestSpawnAtTheEnd(t *testing.T) {
 func TestPort(t *testing.T) {
 	r := newTalk(2, "0: put k v; barrier; 1: get k; 0: spawn 2 child", map[string]string{"child": "get parent; env PMI_FD; barrier"}, "a:2", "b:2")
 	r.req.Apps[0].PerNode = 1
-	r.req.Port = true
+	r.req.PMIPort = true
 	r.says(t, "get k: v", "spawn", "get parent: test", "get parent: test", "env PMI_FD: unset", "env PMI_FD: unset")
 
 	r = newTalk(2, "1: abort 7 enough; hang", nil, "a", "b")
-	r.req.Port = true
+	r.req.PMIPort = true
 	if result, err := r.do(t); err != nil || result.Code != 7 || !strings.Contains(r.err.String(), "code 7: enough") {
 		t.Errorf("abort: code %d, %v: %s", result.Code, err, r.err.String())
 	}
 	r = newTalk(2, "1: exit 3; hang", nil, "a", "b")
-	r.req.Port = true
+	r.req.PMIPort = true
 	if result, err := r.do(t); err != nil || result.Code != 3 {
 		t.Errorf("exit: code %d, %v: %s", result.Code, err, r.err.String())
 	}

@@ -17,25 +17,25 @@ A host that a batch system's starter has reached may go without a word (RM-40):
 	                               <------ it runs, ... --------
 */
 
-// lookAround is the time to see who is silent.
-type lookAround struct{}
+// silenceCheckDue is the time to see who is silent.
+type silenceCheckDue struct{}
 
-// rmSaid is how the batch system's job stands.
-type rmSaid struct{ state batch.State }
+// batchStateRead is how the batch system's job stands.
+type batchStateRead struct{ state batch.State }
 
-// watchSilences begins to look for nodes that fall silent, if those of this job give signs of life, and
+// watchSilentNodes begins to look for nodes that fall silent, if those of this job give signs of life, and
 // returns what ends that.
-func (f *fleet) watchSilences() (stop func()) {
-	if !f.req.RM.Holds() || f.env.RMState == nil {
+func (f *runningJob) watchSilentNodes() (stop func()) {
+	if !f.req.RM.ControlsHelpers() || f.env.BatchState == nil {
 		return func() {}
 	}
-	ticks, done, ended := time.NewTicker(supervise.SilenceLook), make(chan struct{}), make(chan struct{})
+	ticks, done, ended := time.NewTicker(supervise.SilenceCheckEvery), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
 		for {
 			select {
 			case <-ticks.C:
-				f.events.Put(lookAround{})
+				f.events.Put(silenceCheckDue{})
 			case <-done:
 				return
 			}
@@ -48,22 +48,22 @@ func (f *fleet) watchSilences() (stop func()) {
 	}
 }
 
-// lookAround sees who is silent, and asks the batch system about it: beside us, as it may take its time.
-func (f *fleet) lookAround(now time.Time) {
+// checkSilentNodes sees who is silent, and asks the batch system about it: beside us, as it may take its time.
+func (f *runningJob) checkSilentNodes(now time.Time) {
 	heard := make(map[int]time.Time, len(f.nodes))
 	for _, n := range f.nodes {
 		if n.lost == nil {
-			heard[n.key] = n.Heard()
+			heard[n.key] = n.LastHeard()
 		}
 	}
-	if f.silences.Look(heard, now) {
-		go func() { f.events.Put(rmSaid{f.env.RMState()}) }() // asking has a limit of its own (RM-4)
+	if f.silentNodes.Check(heard, now) {
+		go func() { f.events.Put(batchStateRead{f.env.BatchState()}) }() // asking has a limit of its own (RM-4)
 	}
 }
 
-// rmSaid takes the answer. A node that is given up is treated as if its connection had ended.
-func (f *fleet) rmSaid(said rmSaid, now time.Time) (events []supervise.Event) {
-	for _, news := range f.silences.Told(said.state, f.req.RM.Name, now) {
+// batchStateRead takes the answer. A node that is given up is treated as if its connection had ended.
+func (f *runningJob) batchStateRead(said batchStateRead, now time.Time) (events []supervise.Event) {
+	for _, news := range f.silentNodes.BatchReplied(said.state, f.req.RM.Name, now) {
 		lost, ok := news.(supervise.NodeLost)
 		if !ok {
 			events = append(events, news)

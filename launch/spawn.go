@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"remshell/fault"
+	"remshell/format"
 	"remshell/gpu"
 	"remshell/job"
 	"remshell/launch/info"
@@ -15,7 +15,7 @@ import (
 	"remshell/launch/stdio"
 	"remshell/launch/supervise"
 	"remshell/pmiserver/spawn"
-	"remshell/show"
+	"remshell/usererr"
 	"remshell/wire"
 )
 
@@ -44,99 +44,99 @@ exclusive without it.
 
 Who may ask for how much, and where it may go, is said by TRUST-9 to TRUST-12.
 */
-type spawning struct {
-	from   *member // whose rank asks
-	m      *wire.Spawn
-	parent *group // of that rank; nil: there is no such group
-	rank   int    // that asks, in the job
-	name   string // of the group that is to be, once a place is looked for
+type spawnRequest struct {
+	fromNode *jobNode // whose rank asks
+	message  *wire.Spawn
+	parent   *group // of that rank; nil: there is no such group
+	rank     int    // that asks, in the job
+	name     string // of the group that is to be, once a place is looked for
 }
 
-// spawns are those that have been asked for.
-type spawns struct {
-	queue   []*spawning
-	count   int  // of those that began, for their names
-	refused int  // of those that were, as far as the user has been told
-	crowded bool // he was told that ranks share CPUs
+// spawnQueue are those that have been asked for.
+type spawnQueue struct {
+	waiting         []*spawnRequest
+	begun           int  // of those that began, for their names
+	refusedReported int  // of those that were, as far as the user has been told
+	sharingReported bool // he was told that ranks share CPUs
 
 }
 
 // Bounds of TRUST-12.
 const (
-	mostWaiting  = 64  // spawns in turn
-	mostRefusals = 100 // told to the user
+	maxWaitingSpawns    = 64  // spawns in turn
+	maxReportedRefusals = 100 // told to the user
 )
 
-// spawnPlaced is the end of looking for the place of a spawn.
-type spawnPlaced struct {
-	s     *spawning
-	place *reserve.Reservation
-	grown *stdio.Growth // nil with an error
-	err   error
+// spawnPlaceFound is the end of looking for the place of a spawn.
+type spawnPlaceFound struct {
+	spawn  *spawnRequest
+	place  *reserve.Reservation
+	output *stdio.GroupOutput // nil with an error
+	err    error
 }
 
-// errEnding is the answer to a spawn, and to all fences, when the job is at its end.
-var errEnding = errors.New("the job is ending")
+// errJobEnding is the answer to a spawn, and to all fences, when the job is at its end.
+var errJobEnding = errors.New("the job is ending")
 
-// spawn takes a request of a rank.
-func (f *fleet) spawn(n *member, m *wire.Spawn) {
-	s := &spawning{from: n, m: m, rank: -1}
-	f.recordSpawn(&m.Request, "> SPAWN "+m.Request.String())
+// handleSpawn takes a request of a rank.
+func (f *runningJob) handleSpawn(n *jobNode, m *wire.Spawn) {
+	s := &spawnRequest{fromNode: n, message: m, rank: -1}
+	f.recordSpawnLine(&m.Request, "> SPAWN "+m.Request.String())
 	if s.parent = f.groupNamed(m.Request.Group); s.parent != nil { // the validator has seen that it is the node's own rank
 		s.rank = s.parent.first + m.Request.Rank
 	}
-	if err := f.mayAsk(s); err != nil {
-		f.refuse(s, err)
+	if err := f.checkMaySpawn(s); err != nil {
+		f.refuseSpawn(s, err)
 		return
 	}
-	f.spawns.queue = append(f.spawns.queue, s)
+	f.spawnQueue.waiting = append(f.spawnQueue.waiting, s)
 }
 
-// mayAsk says why a rank may not spawn now, or not at all.
-func (f *fleet) mayAsk(s *spawning) error {
+// checkMaySpawn says why a rank may not spawn now, or not at all.
+func (f *runningJob) checkMaySpawn(s *spawnRequest) error {
 	switch {
-	case !f.state.Open(s.rank):
-		return errEnding
-	case f.req.Spawn.None:
-		return &info.NotDone{Text: fmt.Sprintf("wants to spawn; not done (%s)", f.req.Spawn.Text)}
-	case len(s.parent.nodes) > 1 && !s.parent.fenced: // a node alone could say so of them all
-		return &info.NotDone{Text: "wants to spawn before the group's first barrier; not done"}
-	case s.m.Fault != "":
-		return errors.New(s.m.Fault)
-	case len(f.spawns.queue) >= mostWaiting:
+	case !f.state.MaySpawn(s.rank):
+		return errJobEnding
+	case f.req.SpawnHosts.None:
+		return &info.ForbiddenError{Text: fmt.Sprintf("wants to spawn; not done (%s)", f.req.SpawnHosts.Option)}
+	case len(s.parent.nodes) > 1 && !s.parent.firstFenceDone: // a node alone could say so of them all
+		return &info.ForbiddenError{Text: "wants to spawn before the group's first barrier; not done"}
+	case s.message.Fault != "":
+		return errors.New(s.message.Fault)
+	case len(f.spawnQueue.waiting) >= maxWaitingSpawns:
 		return errors.New("too many spawns at once")
 	}
 	return nil
 }
 
 // nextSpawn begins with the next request, if none is under way.
-func (f *fleet) nextSpawn() {
-	q := &f.spawns
-	if f.moving != nil { // a Start gives up all that rests
+func (f *runningJob) nextSpawn() {
+	q := &f.spawnQueue
+	if f.move != nil { // a Start gives up all that rests
 		return
 	}
-	for f.seeking == nil && len(q.queue) > 0 {
-		s := q.queue[0]
-		q.queue = q.queue[1:]
-		if !f.state.Open(s.rank) {
-			f.refuse(s, errEnding)
+	for f.search == nil && len(q.waiting) > 0 {
+		s := q.waiting[0]
+		q.waiting = q.waiting[1:]
+		if !f.state.MaySpawn(s.rank) {
+			f.refuseSpawn(s, errJobEnding)
 			continue
 		}
-		f.begin(s)
+		f.startSpawn(s)
 	}
 }
 
-// begin has a place looked for. What new nodes say is looked for in the job's inbox first.
-func (f *fleet) begin(s *spawning) {
-	f.spawns.count++
-	s.name = f.req.Job.Group(f.spawns.count)
+// startSpawn has a place looked for. What new nodes say is looked for in the job's inbox first.
+func (f *runningJob) startSpawn(s *spawnRequest) {
+	f.spawnQueue.begun++
+	s.name = f.req.Job.GroupName(f.spawnQueue.begun)
 	_, _, app := f.rankPlan(s.rank)
-	wanted := reserve.Spawn{Request: s.m.Request, App: app, From: s.from.Node.Node, Group: s.name, Number: f.spawns.count, First: f.size, Outset: f.outset, Own: f.own()}
-	req, group, began := f.withoutSpares(), len(f.firsts), f.state.Began()
-	f.seek(s.name, groupRow(group), func(ctx context.Context, env reserve.Env) (any, func()) {
-		done := spawnPlaced{s: s}
-		if done.place, done.err = reserve.ForSpawn(ctx, req, env, wanted); done.err == nil {
-			done.grown, done.err = f.streams.Prepare(done.place.Request.Streams, stdio.Everybody(done.place.Plan, f.req.Attempt, group, wanted.First, began))
+	wanted := reserve.SpawnRequest{Request: s.message.Request, ParentApp: app, FromNode: s.fromNode.Node.Node, Group: s.name, Number: f.spawnQueue.begun, FirstRank: f.size, Baseline: f.baseline, OwnNodes: f.ownNodes()}
+	req, group, began := f.requestWithoutStandby(), len(f.groupFirsts), f.state.Began()
+	f.startSearch(s.name, groupRow(group), func(ctx context.Context, env reserve.Env) (any, func()) {
+		done := spawnPlaceFound{spawn: s}
+		if done.place, done.err = reserve.ReserveSpawn(ctx, req, env, wanted); done.err == nil {
+			done.output, done.err = f.streams.PrepareGroup(done.place.Request.Streams, stdio.RanksOfPlan(done.place.Plan, f.req.Attempt, group, wanted.FirstRank, began))
 			if done.err != nil {
 				done.place.Abandon()
 			}
@@ -146,57 +146,57 @@ func (f *fleet) begin(s *spawning) {
 }
 
 // abandon gives up what was found.
-func (e spawnPlaced) abandon() {
+func (e spawnPlaceFound) abandon() {
 	e.place.Abandon()
-	if e.grown != nil {
-		e.grown.Close()
+	if e.output != nil {
+		e.output.Close()
 	}
 }
 
-// own are the nodes of the job that are not lost, with what it has of them.
-func (f *fleet) own() (all []reserve.Own) {
-	uses := make(map[*member]*job.Use)
+// ownNodes are the nodes of the job that are not lost, with what it has of them.
+func (f *runningJob) ownNodes() (all []reserve.OwnNode) {
+	uses := make(map[*jobNode]*job.Occupancy)
 	for _, n := range f.nodes {
-		uses[n] = new(job.Use)
+		uses[n] = new(job.Occupancy)
 	}
 	for _, g := range f.groups {
 		for i, n := range g.nodes {
-			if g.alive[n] > 0 {
-				addUse(uses[n], g.plan.Nodes[i].Ranks)
+			if g.ranksAlive[n] > 0 {
+				addOccupancy(uses[n], g.plan.Nodes[i].Ranks)
 			}
 		}
 	}
 	for _, n := range f.nodes {
 		if n.lost == nil {
-			all = append(all, reserve.Own{Node: n.Node, Use: *uses[n], Had: n.had})
+			all = append(all, reserve.OwnNode{Node: n.Node, Occupancy: *uses[n], TotalRanks: n.totalRanks})
 		}
 	}
 	return all
 }
 
-// addUse counts ranks in.
-func addUse(u *job.Use, ranks []job.RankPlan) {
+// addOccupancy counts ranks in.
+func addOccupancy(u *job.Occupancy, ranks []job.RankPlan) {
 	for _, r := range ranks {
-		u.Procs++
-		u.Own++
-		if len(r.Held) > 0 {
-			u.Seated++
+		u.Ranks++
+		u.OwnRanks++
+		if len(r.ClaimedCPUs) > 0 {
+			u.BoundRanks++
 		}
-		u.Busy = append(u.Busy, r.Held...)
+		u.BusyCPUs = append(u.BusyCPUs, r.ClaimedCPUs...)
 		u.BusyGPUs = append(u.BusyGPUs, gpu.Addresses(r.GPUs)...)
 	}
 }
 
-// spawnPlaced takes in a spawn that a place was found for, and lets it go.
-func (f *fleet) spawnPlaced(e spawnPlaced) []supervise.Event {
-	s, place := e.s, e.place
-	gone := f.found().gone
-	f.connects = append(f.connects, place.Connects...)
+// spawnPlaceFound takes in a spawn that a place was found for, and lets it go.
+func (f *runningJob) spawnPlaceFound(e spawnPlaceFound) []supervise.Event {
+	s, place := e.spawn, e.place
+	gone := f.finishedSearch().lostNodes
+	f.connections = append(f.connections, place.Connections...)
 	err := e.err
 	if err == nil {
-		switch lost := f.lostSince(place, gone); {
-		case !f.state.Open(s.rank):
-			err = errEnding
+		switch lost := f.lostSinceReserved(place, gone); {
+		case !f.state.MaySpawn(s.rank):
+			err = errJobEnding
 		case lost != "":
 			err = fmt.Errorf("%s: lost contact before the start", lost)
 		}
@@ -205,28 +205,28 @@ func (f *fleet) spawnPlaced(e spawnPlaced) []supervise.Event {
 		}
 	}
 	if err != nil {
-		f.refuse(s, err)
+		f.refuseSpawn(s, err)
 		return nil
 	}
-	f.streams.Grow(e.grown)
-	grown := supervise.Grown{Nodes: make([]int, place.Plan.Size)}
-	nodes := f.adopt(s, place, &grown)
+	f.streams.AddGroup(e.output)
+	grown := supervise.GroupSpawned{Nodes: make([]int, place.Plan.Size)}
+	nodes := f.addSpawnNodes(s, place, &grown)
 	for i, n := range nodes {
 		np := place.Plan.Nodes[i]
 		for _, r := range np.Ranks {
 			grown.Nodes[r.Rank] = n.key
 		}
-		f.env.Log.Info().Str("node", n.Name()).Str("group", s.name).Msg("spawned " + reserve.RanksOf(np))
+		f.env.Log.Info().Str("node", n.Name()).Str("group", s.name).Msg("spawned " + reserve.FormatRanksOf(np))
 	}
-	f.tellCrowded(s, place)
+	f.reportSharing(s, place)
 	g := f.addGroup(s.name, place.Plan, place.Request.Apps, nodes)
-	g.waits = s
-	f.release(g, place.Meet)
+	g.spawnWaiting = s
+	f.releaseGroup(g, place.Rendezvous)
 	return []supervise.Event{grown}
 }
 
-// lostSince is a node that was lost after its reservation had last looked, gone if the job has it not; empty: none was.
-func (f *fleet) lostSince(place *reserve.Reservation, gone map[*node.Node]bool) (name string) {
+// lostSinceReserved is a node that was lost after its reservation had last looked, gone if the job has it not; empty: none was.
+func (f *runningJob) lostSinceReserved(place *reserve.Reservation, gone map[*node.Node]bool) (name string) {
 	for _, n := range place.Nodes {
 		if m := f.members[n.Node]; m != nil && m.lost != nil || gone[n.Node] {
 			return n.Name()
@@ -235,98 +235,98 @@ func (f *fleet) lostSince(place *reserve.Reservation, gone map[*node.Node]bool) 
 	return ""
 }
 
-// adopt returns the nodes of a spawn: those that the job had, and new ones, which it has from
+// addSpawnNodes returns the nodes of a spawn: those that the job had, and new ones, which it has from
 // now on.
-func (f *fleet) adopt(s *spawning, place *reserve.Reservation, grown *supervise.Grown) (nodes []*member) {
+func (f *runningJob) addSpawnNodes(s *spawnRequest, place *reserve.Reservation, grown *supervise.GroupSpawned) (nodes []*jobNode) {
 	for _, n := range place.Nodes {
 		m := f.members[n.Node]
 		if m == nil {
-			m = f.join(n)
+			m = f.addNode(n)
 			grown.NewNodes = append(grown.NewNodes, n.Name())
-			f.welcome(s, *n.Def)
+			f.addSpawnHost(s, *n.Def)
 		}
 		nodes = append(nodes, m)
 	}
 	return nodes
 }
 
-// welcome makes a host a candidate that was none, and says so.
-func (f *fleet) welcome(s *spawning, def job.NodeDef) {
-	if slices.ContainsFunc(f.req.Nodes, def.Same) {
+// addSpawnHost makes a host a candidate that was none, and says so.
+func (f *runningJob) addSpawnHost(s *spawnRequest, def job.NodeDef) {
+	if slices.ContainsFunc(f.req.Nodes, def.IsSameNode) {
 		return
 	}
 	f.req.AddNode(def)
-	f.env.Say(fmt.Sprintf("%s joins the job, as %s asks (%s)", def.Name, f.state.Who(s.rank), f.req.Spawn.Text))
+	f.env.Report(fmt.Sprintf("%s joins the job, as %s asks (%s)", def.Name, f.state.RankOnNode(s.rank), f.req.SpawnHosts.Option))
 }
 
-// tellCrowded says, once, that spawned ranks share CPUs: those of their own job, or, where no
+// reportSharing says, once, that spawned ranks share CPUs: those of their own job, or, where no
 // count of slots was given for this machine alone, all of it.
-func (f *fleet) tellCrowded(s *spawning, place *reserve.Reservation) {
+func (f *runningJob) reportSharing(s *spawnRequest, place *reserve.Reservation) {
 	whose := "the job"
 	switch {
-	case f.spawns.crowded:
+	case f.spawnQueue.sharingReported:
 		return
-	case place.Request.Home && place.Plan.Overbooked:
+	case place.Request.LocalOnly && place.Plan.Overbooked:
 		whose = "this machine"
-	case !place.Request.Crowd:
+	case !place.Request.ShareOwnCPUs:
 		return
 	}
-	f.spawns.crowded = true
-	f.env.Say(f.state.Who(s.rank) + " spawns ranks that find no free CPU; they share those of " + whose + " (--nooversubscribe refuses that)")
+	f.spawnQueue.sharingReported = true
+	f.env.Report(f.state.RankOnNode(s.rank) + " spawns ranks that find no free CPU; they share those of " + whose + " (--nooversubscribe refuses that)")
 }
 
-// answerSpawn tells the rank that asked for a group that it runs.
-func (f *fleet) answerSpawn(g *group) {
-	s := g.waits
-	g.waits = nil
-	f.recordSpawn(&s.m.Request, "< STARTED")
-	s.from.Send(&wire.Spawned{ID: s.m.ID, Group: g.name, Codes: codes(s.m.Request, g.apps)})
+// replySpawn tells the rank that asked for a group that it runs.
+func (f *runningJob) replySpawn(g *group) {
+	s := g.spawnWaiting
+	g.spawnWaiting = nil
+	f.recordSpawnLine(&s.message.Request, "< STARTED")
+	s.fromNode.Send(&wire.Spawned{ID: s.message.ID, Group: g.name, Codes: spawnCodes(s.message.Request, g.apps)})
 }
 
-// refuse tells the rank that asked why nothing was started; and the user, since MPI tells
+// refuseSpawn tells the rank that asked why nothing was started; and the user, since MPI tells
 // no reasons.
-func (f *fleet) refuse(s *spawning, err error) {
-	if err != errEnding {
-		f.tellRefused(s, err)
+func (f *runningJob) refuseSpawn(s *spawnRequest, err error) {
+	if err != errJobEnding {
+		f.reportRefusal(s, err)
 	}
-	f.recordSpawn(&s.m.Request, "< FAILED "+fault.Reason(err))
-	s.from.Send(&wire.Spawned{ID: s.m.ID, Err: fault.Reason(err), Full: reserve.LacksRoom(err)})
+	f.recordSpawnLine(&s.message.Request, "< FAILED "+usererr.Reason(err))
+	s.fromNode.Send(&wire.Spawned{ID: s.message.ID, Err: usererr.Reason(err), Full: reserve.LacksCapacity(err)})
 }
 
-// tellRefused tells the user, --quiet or not: what his program wanted is not done. A node
+// reportRefusal tells the user, --quiet or not: what his program wanted is not done. A node
 // may ask without end, and what it asks for may be as long as a frame.
-func (f *fleet) tellRefused(s *spawning, err error) {
-	lines := append([]string{fmt.Sprintf("%s: spawn %s: %s", f.state.Who(s.rank), s.m.Request, err)}, below(err)...)
-	var no *info.NotDone
+func (f *runningJob) reportRefusal(s *spawnRequest, err error) {
+	lines := append([]string{fmt.Sprintf("%s: spawn %s: %s", f.state.RankOnNode(s.rank), s.message.Request, err)}, hintLines(err)...)
+	var no *info.ForbiddenError
 	if errors.As(err, &no) {
-		lines = []string{f.state.Who(s.rank) + " " + no.Text}
+		lines = []string{f.state.RankOnNode(s.rank) + " " + no.Text}
 	}
-	switch f.spawns.refused++; {
-	case f.spawns.refused > mostRefusals:
+	switch f.spawnQueue.refusedReported++; {
+	case f.spawnQueue.refusedReported > maxReportedRefusals:
 		return
-	case f.spawns.refused == mostRefusals:
+	case f.spawnQueue.refusedReported == maxReportedRefusals:
 		lines = []string{"further spawns that are refused are not told"}
 	}
 	for i, line := range lines {
-		lines[i] = show.Clean(line)
+		lines[i] = format.EscapeSentence(line)
 	}
-	f.env.fail(lines...)
+	f.env.reportFailure(lines...)
 }
 
-// below is what stands below an error: of a plan why nodes were not used, else what is to be done about it.
-func below(err error) (lines []string) {
-	for _, reason := range fault.Reasons(err) {
+// hintLines is what stands below an error: of a plan why nodes were not used, else what is to be done about it.
+func hintLines(err error) (lines []string) {
+	for _, reason := range usererr.Reasons(err) {
 		lines = append(lines, "  "+reason)
 	}
-	if hint := fault.Hint(err); hint != "" && lines == nil {
+	if hint := usererr.Hint(err); hint != "" && lines == nil {
 		lines = append(lines, "  hint: "+hint)
 	}
 	return lines
 }
 
-// codes are those of a spawn: 0 for each process that runs, 1 for one that was left out;
+// spawnCodes are those of a spawn: 0 for each process that runs, 1 for one that was left out;
 // nil: all run.
-func codes(r spawn.Request, apps []job.App) (list []int) {
+func spawnCodes(r spawn.Request, apps []job.App) (list []int) {
 	missing := false
 	for i, c := range r.Commands {
 		for n := range c.Count {

@@ -22,9 +22,9 @@ import (
 // does itself, and says so.
 func fake(identity string, play func(c *wire.Conn, m wire.Message) bool) func(*wire.Conn) {
 	return func(c *wire.Conn) {
-		c.Announce(&wire.Hello{Version: wire.Version})
+		c.SendHello(&wire.Hello{Version: wire.Version})
 		cores := []pin.Core{{CPUs: []int{0}}, {CPUs: []int{1}}}
-		c.Send(&wire.Node{Probe: job.Probe{Identity: identity, Hostname: identity, Topology: pin.Topology{Cores: cores}}})
+		c.Send(&wire.NodeInfo{Probe: job.Probe{Identity: identity, Hostname: identity, Topology: pin.Topology{Cores: cores}}})
 		var prepared []*wire.Prepare
 		for {
 			m, err := c.Recv()
@@ -35,8 +35,8 @@ func fake(identity string, play func(c *wire.Conn, m wire.Message) bool) func(*w
 				continue
 			}
 			switch m := m.(type) {
-			case *wire.Gate:
-				c.Send(&wire.Gated{})
+			case *wire.LockDecision:
+				c.Send(&wire.DecisionLocked{})
 			case *wire.Survey:
 				c.Send(&wire.Surveyed{})
 			case *wire.Prepare:
@@ -49,7 +49,7 @@ func fake(identity string, play func(c *wire.Conn, m wire.Message) bool) func(*w
 					}
 				}
 				prepared = nil
-			case *wire.End:
+			case *wire.EndJob:
 				c.Send(&wire.Drained{})
 			case *wire.Bye:
 				return
@@ -60,7 +60,7 @@ func fake(identity string, play func(c *wire.Conn, m wire.Message) bool) func(*w
 
 // beyond lets a job spawn everywhere but here.
 func (r *run) beyond() *run {
-	r.req.Spawn = job.SpawnHosts{Any: true, Text: "--spawn-hosts any"}
+	r.req.SpawnHosts = job.SpawnHosts{Any: true, Option: "--spawn-hosts any"}
 	return r
 }
 
@@ -137,7 +137,7 @@ func TestSpawnHosts(t *testing.T) {
 	host := func(name string) []job.NodeDef {
 		return []job.NodeDef{{Name: name, Host: name, Slots: 2, Local: name == "here"}}
 	}
-	any := job.SpawnHosts{Any: true, Text: "--spawn-hosts any"}
+	any := job.SpawnHosts{Any: true, Option: "--spawn-hosts any"}
 	for _, test := range []struct {
 		allow job.SpawnHosts
 		key   string
@@ -151,22 +151,22 @@ func TestSpawnHosts(t *testing.T) {
 		{job.SpawnHosts{}, "host=here", "wants to spawn on here, which the job does not have; not done (--spawn-hosts here allows it)"},
 		{job.SpawnHosts{Job: true}, "host=b", "wants to spawn on b, which the job does not have; not done (--spawn-hosts candidates allows it)"},
 		{job.SpawnHosts{Job: true}, "host=a", ""},
-		{job.SpawnHosts{List: host("c"), Text: "--spawn-hosts c"}, "host=c", "c joins the job, as rank 0 on a asks (--spawn-hosts c)"},
-		{job.SpawnHosts{List: host("c"), Text: "--spawn-hosts c"}, "host=d", "wants to spawn on d, which the job does not have; not done"},
+		{job.SpawnHosts{List: host("c"), Option: "--spawn-hosts c"}, "host=c", "c joins the job, as rank 0 on a asks (--spawn-hosts c)"},
+		{job.SpawnHosts{List: host("c"), Option: "--spawn-hosts c"}, "host=d", "wants to spawn on d, which the job does not have; not done"},
 		{any, "host=c", "c joins the job, as rank 0 on a asks (--spawn-hosts any)"},
 		{any, "host=here", "wants to spawn on here, which the job does not have; not done (--spawn-hosts any,localhost allows it)"},
 		{any, "host=alias", "wants to spawn on alias, which the job does not have; not done (--spawn-hosts any,localhost allows it)"},
-		{job.SpawnHosts{Any: true, List: host("here"), Text: "--spawn-hosts any,localhost"}, "host=here", "here joins the job"},
-		{job.SpawnHosts{None: true, Text: "--no-spawn"}, "host=a", "rank 0 on a wants to spawn; not done (--no-spawn)"},
-		{job.SpawnHosts{None: true, Text: "--no-spawn"}, "", "rank 0 on a wants to spawn; not done (--no-spawn)"},
+		{job.SpawnHosts{Any: true, List: host("here"), Option: "--spawn-hosts any,localhost"}, "host=here", "here joins the job"},
+		{job.SpawnHosts{None: true, Option: "--no-spawn"}, "host=a", "rank 0 on a wants to spawn; not done (--no-spawn)"},
+		{job.SpawnHosts{None: true, Option: "--no-spawn"}, "", "rank 0 on a wants to spawn; not done (--no-spawn)"},
 	} {
 		r := newTalk(1, "spawn 1 leaf "+test.key+"; say on", map[string]string{"leaf": "say leaf"}, "a:3", "b:3")
-		r.req.Spawn, r.here = test.allow, "alias"
+		r.req.SpawnHosts, r.here = test.allow, "alias"
 		result, err := r.do(t)
 		refused := strings.Contains(test.want, "not done")
 		if err != nil || result.Code != 0 || !strings.Contains(r.out.String(), "on\n") || strings.Contains(r.out.String(), "leaf\n") == refused ||
 			!strings.Contains(r.err.String(), test.want) || test.want == "" && r.err.String() != "" {
-			t.Errorf("%s %q: code %d, %v, stdout %q, stderr %q", test.allow.Text, test.key, result.Code, err, r.out.String(), r.err.String())
+			t.Errorf("%s %q: code %d, %v, stdout %q, stderr %q", test.allow.Option, test.key, result.Code, err, r.out.String(), r.err.String())
 		}
 	}
 }
@@ -181,7 +181,7 @@ func TestSpawnedRanksShare(t *testing.T) {
 		t.Errorf("code %d, %v, stdout %q, stderr %q", result.Code, err, r.out.String(), r.err.String())
 	}
 	r = newTalk(1, "spawn 2 leaf; say on; spawn 1 leaf", map[string]string{"leaf": "say leaf"}, "a:2")
-	r.req.Forbid = true
+	r.req.NoOversubscribe = true
 	r.goesOn(t, "2 ranks do not fit: there are free slots for 1 on 1 node (a)")
 }
 

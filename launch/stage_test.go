@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"remshell/fault"
 	"remshell/job"
+	"remshell/usererr"
 	"remshell/wire"
 )
 
@@ -24,13 +24,13 @@ type bale struct {
 	err error
 }
 
-func (b bale) Sum() (string, error) { return b.sum, b.err }
+func (b bale) Checksum() (string, error) { return b.sum, b.err }
 
 // newBale is a parcel of a job.
 func (r *run) newBale(name string, text []byte) *bale {
 	sum := sha256.Sum256(text)
 	b := &bale{ReaderAt: bytes.NewReader(text), sum: hex.EncodeToString(sum[:])}
-	r.req.Parcels = append(r.req.Parcels, job.Parcel{Name: name, Path: "/no/where/" + name, Size: int64(len(text)), Mode: 0o700})
+	r.req.StagedFiles = append(r.req.StagedFiles, job.StagedFile{Name: name, Path: "/no/where/" + name, Size: int64(len(text)), Mode: 0o700})
 	r.cargo = append(r.cargo, b)
 	return b
 }
@@ -40,11 +40,11 @@ func (r *run) newBale(name string, text []byte) *bale {
 func TestParcelsArrive(t *testing.T) {
 	for _, nodes := range [][]string{{"a"}, {"a", "b", "c", "d"}} {
 		r := newRun(len(nodes), "", nodes...)
-		noise := make([]byte, 3*wire.PieceSize+1)
+		noise := make([]byte, 3*wire.FileChunkSize+1)
 		rand.Read(noise)
 		want := ""
 		for name, text := range map[string][]byte{
-			"noise": noise, "empty": nil, "one": []byte("x"), "piece": noise[:wire.PieceSize],
+			"noise": noise, "empty": nil, "one": []byte("x"), "piece": noise[:wire.FileChunkSize],
 			"window": bytes.Repeat([]byte("words and words "), wire.StageWindow/8),
 		} {
 			b := r.newBale(name, text)
@@ -52,7 +52,7 @@ func TestParcelsArrive(t *testing.T) {
 		}
 		r.newBale("program", []byte("#!/bin/sh\ncd $MPIEXEC_STAGE_DIR && sha256sum -c --quiet sums && echo as they are\n"))
 		r.newBale("sums", []byte(want))
-		r.req.Apps[0].Argv, r.req.Apps[0].Staged = []string{"./program"}, "program"
+		r.req.Apps[0].Argv, r.req.Apps[0].StagedFile = []string{"./program"}, "program"
 		result, err := r.do(t)
 		if err != nil || result.Code != 0 || r.err.String() != "" || r.out.String() != strings.Repeat("as they are\n", len(nodes)) {
 			t.Errorf("code %d, %v, stdout %q, stderr %q", result.Code, err, r.out.String(), r.err.String())
@@ -70,7 +70,7 @@ func TestParcelsThatChange(t *testing.T) {
 		r := newRun(2, "echo it runs", "a", "b")
 		spoil(r.newBale("file", []byte("known")))
 		result, err := r.do(t)
-		var start *fault.Error
+		var start *usererr.Error
 		if !errors.As(err, &start) || start.Code != job.ExitInternal || !strings.Contains(err.Error(), what) || r.out.String() != "" {
 			t.Errorf("%s: code %d, %v, stdout %q", what, result.Code, err, r.out.String())
 		}

@@ -7,12 +7,12 @@ import (
 	"strconv"
 	"time"
 
-	"remshell/fault"
 	"remshell/job"
 	"remshell/launch/reserve"
 	"remshell/launch/supervise"
 	"remshell/text"
-	"remshell/timeline"
+	"remshell/trace"
+	"remshell/usererr"
 )
 
 /*
@@ -25,68 +25,68 @@ What a fleet's own part of a timeline is (--trace): how its ranks start, meet, r
 All of it is by our clock, when we hear of it. Above mostRows the ranks of a host have one row.
 */
 
-// mostRows is how many ranks of a job have rows of their own in its timeline.
-const mostRows = 4096
+// maxRankRows is how many ranks of a job have rows of their own in its timeline.
+const maxRankRows = 4096
 
-// A groupTimes is the part of one group.
-type groupTimes struct {
-	rec   *timeline.Recorder
-	row   timeline.Row // of mpiexec
-	run   timeline.Step
-	start timeline.Step
-	left  int       // ranks that have not started yet
-	ran   time.Time // when the last had; zero: not yet
-	met   bool      // all its hosts have, once
-	over  func()    // is told that its last rank has ended
-	hosts map[*member]*hostTimes
-	ranks map[int]timeline.Step // of those that run and have a row, by their numbers in the job
-	rows  bool                  // they have
+// A groupTrace is the part of one group.
+type groupTrace struct {
+	rec            *trace.Recorder
+	row            trace.Row // of mpiexec
+	run            trace.Step
+	start          trace.Step
+	unstarted      int       // ranks that have not started yet
+	allStarted     time.Time // when the last had; zero: not yet
+	firstFenceDone bool      // all its hosts have, once
+	groupEnded     func()    // is told that its last rank has ended
+	hosts          map[*jobNode]*hostTrace
+	ranks          map[int]trace.Step // of those that run and have a row, by their numbers in the job
+	rankRows       bool               // they have
 }
 
-// A hostTimes is that of one host.
-type hostTimes struct {
-	start  timeline.Step
-	left   int // ranks that have not started yet
-	alive  int
-	ran    time.Time     // when the last had started; zero: not yet
-	came   bool          // to the first fence
-	folded timeline.Step // of all its ranks, where they have no rows
+// A hostTrace is that of one host.
+type hostTrace struct {
+	start             trace.Step
+	unstarted         int // ranks that have not started yet
+	alive             int
+	allStarted        time.Time  // when the last had started; zero: not yet
+	firstFenceReached bool       // to the first fence
+	allRanks          trace.Step // of all its ranks, where they have no rows
 }
 
 // groupRow is where mpiexec's own steps for a spawned group are: number counts from 1; 0 is that of the command line.
-func groupRow(number int) timeline.Row {
+func groupRow(number int) trace.Row {
 	if number == 0 {
-		return timeline.Row{}
+		return trace.Row{}
 	}
-	return timeline.Row{Part: fmt.Sprintf("group %d", number), Order: number}
+	return trace.Row{Part: fmt.Sprintf("group %d", number), Order: number}
 }
 
-// live begins the times of a group whose ranks are being let go; nil: nobody wants to know.
-func (f *fleet) live(g *group) *groupTimes {
-	rec := f.env.Timeline
+// newGroupTrace begins the times of a group whose ranks are being let go; nil: nobody wants to know.
+func (f *runningJob) newGroupTrace(g *group) *groupTrace {
+	rec := f.env.Trace
 	if rec == nil {
 		return nil
 	}
-	number, _ := supervise.Split(f.firsts, g.first)
-	l := &groupTimes{rec: rec, row: groupRow(number), left: g.plan.Size, rows: f.size <= mostRows,
-		over: func() { f.quiet = time.Now() }, hosts: make(map[*member]*hostTimes), ranks: make(map[int]timeline.Step)}
-	l.run = rec.Begin(l.row, timeline.Run)
-	l.start = rec.Begin(l.row, timeline.Start)
+	number, _ := supervise.GroupOf(f.groupFirsts, g.first)
+	l := &groupTrace{rec: rec, row: groupRow(number), unstarted: g.plan.Size, rankRows: f.size <= maxRankRows,
+		groupEnded: func() { f.groupEnded = time.Now() }, hosts: make(map[*jobNode]*hostTrace), ranks: make(map[int]trace.Step)}
+	l.run = rec.Begin(l.row, trace.Run)
+	l.start = rec.Begin(l.row, trace.Start)
 	l.start.Note(text.Count(g.plan.Size, "rank") + " on " + text.Count(len(g.nodes), "host"))
-	if !l.rows {
-		rec.Remark(fmt.Sprintf("ranks behind the first %d have one row for each host", mostRows))
+	if !l.rankRows {
+		rec.Remark(fmt.Sprintf("ranks behind the first %d have one row for each host", maxRankRows))
 	}
 	for i, n := range g.nodes {
-		h := &hostTimes{left: len(g.plan.Nodes[i].Ranks), alive: len(g.plan.Nodes[i].Ranks)}
-		h.start = rec.Begin(timeline.Row{Host: n.Name()}, timeline.Start)
-		h.start.Note(reserve.RanksOf(g.plan.Nodes[i]))
+		h := &hostTrace{unstarted: len(g.plan.Nodes[i].Ranks), alive: len(g.plan.Nodes[i].Ranks)}
+		h.start = rec.Begin(trace.Row{Host: n.Name()}, trace.Start)
+		h.start.Note(reserve.FormatRanksOf(g.plan.Nodes[i]))
 		l.hosts[n] = h
 	}
 	return l
 }
 
 // started takes the news that a rank runs, or why it does not.
-func (l *groupTimes) started(n *member, rank int, name string, err string) {
+func (l *groupTrace) started(n *jobNode, rank int, name string, err string) {
 	if l == nil || l.hosts[n] == nil {
 		return
 	}
@@ -97,24 +97,24 @@ func (l *groupTimes) started(n *member, rank int, name string, err string) {
 		return
 	}
 	switch {
-	case l.rows:
-		l.ranks[rank] = l.rec.Begin(timeline.Row{Host: n.Name(), Part: "rank " + name, Order: 1 + rank}, timeline.Run)
-	case h.folded == timeline.Step{}:
-		h.folded = l.rec.Begin(timeline.Row{Host: n.Name(), Part: "ranks", Order: math.MaxInt}, timeline.Run)
-		h.folded.Note(text.Count(h.alive, "rank") + ", as one")
+	case l.rankRows:
+		l.ranks[rank] = l.rec.Begin(trace.Row{Host: n.Name(), Part: "rank " + name, Order: 1 + rank}, trace.Run)
+	case h.allRanks == trace.Step{}:
+		h.allRanks = l.rec.Begin(trace.Row{Host: n.Name(), Part: "ranks", Order: math.MaxInt}, trace.Run)
+		h.allRanks.Note(text.Count(h.alive, "rank") + ", as one")
 	}
-	if h.left--; h.left == 0 {
+	if h.unstarted--; h.unstarted == 0 {
 		h.start.End(nil)
-		h.ran = time.Now()
+		h.allStarted = time.Now()
 	}
-	if l.left--; l.left == 0 {
+	if l.unstarted--; l.unstarted == 0 {
 		l.start.End(nil)
-		l.ran = time.Now()
+		l.allStarted = time.Now()
 	}
 }
 
 // exited takes the news that a rank has ended.
-func (l *groupTimes) exited(n *member, exit job.Exit) {
+func (l *groupTrace) exited(n *jobNode, exit job.Exit) {
 	if l == nil || l.hosts[n] == nil {
 		return
 	}
@@ -124,7 +124,7 @@ func (l *groupTimes) exited(n *member, exit job.Exit) {
 	if h.alive--; h.alive > 0 {
 		return
 	}
-	h.folded.End(nil)
+	h.allRanks.End(nil)
 	n.ended = time.Now()
 }
 
@@ -139,28 +139,28 @@ func endOf(exit job.Exit) error {
 	return nil
 }
 
-// arrived takes the news that a host has come to a fence of its whole group; all is whether it was the last.
-func (l *groupTimes) arrived(n *member, all bool) {
+// fenceReached takes the news that a host has come to a fence of its whole group; all is whether it was the last.
+func (l *groupTrace) fenceReached(n *jobNode, all bool) {
 	if l == nil {
 		return
 	}
-	if h := l.hosts[n]; h != nil && !h.came && !h.ran.IsZero() {
-		h.came = true
-		l.rec.Add(timeline.Row{Host: n.Name()}, timeline.FirstFence, h.ran)
+	if h := l.hosts[n]; h != nil && !h.firstFenceReached && !h.allStarted.IsZero() {
+		h.firstFenceReached = true
+		l.rec.Add(trace.Row{Host: n.Name()}, trace.FirstFence, h.allStarted)
 	}
-	if all && !l.met && !l.ran.IsZero() {
-		l.met = true
-		l.rec.Add(l.row, timeline.FirstFence, l.ran)
+	if all && !l.firstFenceDone && !l.allStarted.IsZero() {
+		l.firstFenceDone = true
+		l.rec.Add(l.row, trace.FirstFence, l.allStarted)
 	}
 }
 
-// end ends the times of a group of which no rank is left, or none that we know of, and then why.
-func (l *groupTimes) end(why error) {
+// endAll ends the times of a group of which no rank is left, or none that we know of, and then why.
+func (l *groupTrace) endAll(why error) {
 	if l == nil {
 		return
 	}
 	if why == nil {
-		defer l.over()
+		defer l.groupEnded()
 	}
 	for _, rank := range l.ranks {
 		rank.End(why)
@@ -168,71 +168,71 @@ func (l *groupTimes) end(why error) {
 	clear(l.ranks)
 	for _, h := range l.hosts {
 		h.start.End(why)
-		h.folded.End(why)
+		h.allRanks.End(why)
 	}
 	l.start.End(why)
 	l.run.End(nil)
 }
 
-// cut ends what is known of a host that was lost.
-func (f *fleet) cut(n *member) {
+// endHostSteps ends what is known of a host that was lost.
+func (f *runningJob) endHostSteps(n *jobNode) {
 	for _, g := range f.groups {
-		h := g.life.host(n)
+		h := g.times.host(n)
 		if h == nil {
 			continue
 		}
-		why := errors.New(fault.Reason(n.lost))
+		why := errors.New(usererr.Reason(n.lost))
 		h.start.End(why)
-		h.folded.End(why)
-		if h.left > 0 {
-			g.life.start.End(fmt.Errorf("%s: %w", n.Name(), why))
+		h.allRanks.End(why)
+		if h.unstarted > 0 {
+			g.times.start.End(fmt.Errorf("%s: %w", n.Name(), why))
 		}
-		for rank, step := range g.life.ranks {
-			if g.home[rank-g.first] == n.key {
+		for rank, step := range g.times.ranks {
+			if g.nodeOfRank[rank-g.first] == n.key {
 				step.End(why)
-				delete(g.life.ranks, rank)
+				delete(g.times.ranks, rank)
 			}
 		}
 	}
 }
 
-func (l *groupTimes) host(n *member) *hostTimes {
+func (l *groupTrace) host(n *jobNode) *hostTrace {
 	if l == nil {
 		return nil
 	}
 	return l.hosts[n]
 }
 
-// settleTimes ends what is still open in the timeline when a fleet's job is over, and notes how long it took from the
+// endOpenSteps ends what is still open in the timeline when a fleet's job is over, and notes how long it took from the
 // last rank's end to the end of all.
-func (f *fleet) settleTimes() {
-	if f.env.Timeline == nil {
+func (f *runningJob) endOpenSteps() {
+	if f.env.Trace == nil {
 		return
 	}
 	for _, g := range f.groups {
-		g.life.end(errUnknownEnd)
+		g.times.endAll(errUnknownEnd)
 	}
-	if !f.quiet.IsZero() {
-		f.env.Timeline.Add(timeline.Row{}, timeline.End, f.quiet)
+	if !f.groupEnded.IsZero() {
+		f.env.Trace.Add(trace.Row{}, trace.End, f.groupEnded)
 	}
 }
 
-// errPruned is what a timeline has of a spawned group of which one rank could not be started.
-var errPruned = errors.New("a rank of the group could not be started")
+// errGroupKilled is what a timeline has of a spawned group of which one rank could not be started.
+var errGroupKilled = errors.New("a rank of the group could not be started")
 
 // errUnknownEnd is what a timeline has of ranks whose end nobody has told of.
 var errUnknownEnd = errors.New("its end is not known")
 
-// life is the step of mpiexec around an attempt of a job, or all of one that has no others.
-func (l *lives) life() timeline.Step {
-	if !l.first.Restart.Several() {
-		return l.env.Timeline.Begin(timeline.Row{}, timeline.Job)
+// traceStep is the step of mpiexec around an attempt of a job, or all of one that has no others.
+func (l *attemptLoop) traceStep() trace.Step {
+	if !l.request.Restart.AllowsSeveral() {
+		return l.env.Trace.Begin(trace.Row{}, trace.Job)
 	}
-	return l.env.Timeline.Begin(timeline.Row{}, fmt.Sprintf("%s %d", timeline.Attempt, len(l.attempts)))
+	return l.env.Trace.Begin(trace.Row{}, fmt.Sprintf("%s %d", trace.Attempt, len(l.attempts)))
 }
 
-// endLife ends the step of an attempt, and tells why it has ended if it was not well. A move is no failure.
-func endLife(life timeline.Step, f *fleet, err error) {
+// endTraceStep ends the step of an attempt, and tells why it has ended if it was not well. A move is no failure.
+func endTraceStep(life trace.Step, f *runningJob, err error) {
 	if err == nil && f.state != nil && f.state.Cause != nil {
 		if err = errors.New(f.state.Cause.Text); f.state.IsMoved() {
 			life.Note(f.state.Cause.Text)
@@ -245,17 +245,17 @@ func endLife(life timeline.Step, f *fleet, err error) {
 // tellSlowest says, for -v, which hosts took longest to start.
 func (e Env) tellSlowest() {
 	if said := e.Log.Info(); said.Enabled() {
-		if line := slowest(e.Timeline.Trace()); line != "" {
+		if line := slowestLine(e.Trace.Trace()); line != "" {
 			said.Msg(line)
 		}
 	}
 }
 
-// slowest is the line that -v ends with: which hosts took longest to start, and what of it; empty where that
+// slowestLine is the line that -v ends with: which hosts took longest to start, and what of it; empty where that
 // would be all of them.
-func slowest(t timeline.Trace) string {
+func slowestLine(t trace.Trace) string {
 	const named = 3
-	slow, hosts := timeline.Slowest(t, named)
+	slow, hosts := trace.Slowest(t, named)
 	if hosts <= named {
 		return ""
 	}
@@ -264,7 +264,7 @@ func slowest(t timeline.Trace) string {
 		if i > 0 {
 			words += ", "
 		}
-		words += fmt.Sprintf("%s %s (%s %s", s.Host, brieftime(s.Took), s.Step.Step, brieftime(s.Step.Took()))
+		words += fmt.Sprintf("%s %s (%s %s", s.Host, formatDuration(s.Took), s.Step.Step, formatDuration(s.Step.Took()))
 		if s.Step.Why != "" {
 			words += ", failed"
 		}
@@ -273,5 +273,5 @@ func slowest(t timeline.Trace) string {
 	return "slowest hosts: " + words
 }
 
-// brieftime writes a time as the log does: 1.234s, 12ms.
-func brieftime(d time.Duration) string { return d.Round(time.Millisecond).String() }
+// formatDuration writes a time as the log does: 1.234s, 12ms.
+func formatDuration(d time.Duration) string { return d.Round(time.Millisecond).String() }

@@ -118,9 +118,9 @@ func act(dir string) {
 
 type stage struct {
 	b     *Dir
-	held  *Held
+	held  *HeldClaim
 	place *QueuePlace
-	gate  *Gate
+	gate  *DecisionLock
 	keep  []int // descriptors
 }
 
@@ -134,7 +134,7 @@ func (s *stage) play(what string, args []string) any {
 		if len(args) > 2 {
 			c.User = args[2]
 		}
-		s.held, err = s.b.Take(ctx, c, apart(numbers(args[1])))
+		s.held, err = s.b.TakeClaim(ctx, c, apart(numbers(args[1])))
 		if err == nil {
 			err = s.held.Warning
 		}
@@ -161,38 +161,38 @@ func (s *stage) play(what string, args []string) any {
 		}
 		return s.place.Ticket.Number
 	case "join": // JOB, behind the gate, as mpiexec does
-		g, err := s.b.Gate(ctx)
+		g, err := s.b.LockDecision(ctx)
 		if err != nil {
 			return err
 		}
-		defer g.Open()
+		defer g.Unlock()
 		return s.play("enqueue", args)
 	case "turn": // says how many are ahead on every change, and "turn"
-		err := s.place.Turn(ctx, func(n int) { fmt.Println("ahead", n) })
+		err := s.place.WaitForTurn(ctx, func(n int) { fmt.Println("ahead", n) })
 		if err != nil {
 			return err
 		}
 		return "turn"
 	case "gate":
 		var err error
-		s.b.TurnWait = 50 * time.Millisecond
-		s.gate, err = s.b.Gate(ctx)
+		s.b.HolderWait = 50 * time.Millisecond
+		s.gate, err = s.b.LockDecision(ctx)
 		return outcome(err)
 	case "open":
-		s.gate.Open()
+		s.gate.Unlock()
 		return "ok"
 	case "gates": // TIMES UMPIRE
 		times, _ := strconv.Atoi(args[0])
 		return outcome(s.gates(times, args[1]))
 	case "slip": // at the gate, for ever
-		l, err := s.b.blank()
+		l, err := s.b.newUnnamed()
 		if err == nil {
-			name := kindGate + random()
-			err = l.present(name, append(opening(name), '}'))
+			name := kindLock + randomName()
+			err = l.writeAndShow(name, append(fileStart(name), '}'))
 		}
 		return outcome(err)
 	case "shelf": // says where it is
-		fd, own, err := s.b.ours()
+		fd, own, err := s.b.openOwnDir()
 		if err != nil {
 			return err
 		}
@@ -205,7 +205,7 @@ func (s *stage) play(what string, args []string) any {
 		}
 		return child.Process.Pid
 	case "heir": // a child that is deaf and has the claim, too; says its PID
-		fd, err := s.held.Dup()
+		fd, err := s.held.DupFile()
 		if err != nil {
 			return err
 		}
@@ -216,7 +216,7 @@ func (s *stage) play(what string, args []string) any {
 		}
 		return child.Process.Pid
 	case "evict": // JOB UID
-		_, err := s.b.Evict(ctx, job.Whose{Job: job.ID(args[0]), UID: numbers(args[1])[0]})
+		_, err := s.b.Evict(ctx, job.Key{Job: job.ID(args[0]), UID: numbers(args[1])[0]})
 		return outcome(err)
 	case "evict-child": // JOB: of a process of our own user
 		a := exec.Command("/proc/self/exe")
@@ -228,7 +228,7 @@ func (s *stage) play(what string, args []string) any {
 		}
 		fmt.Fprintln(to, "take", args[0], "5")
 		bufio.NewReader(from).ReadString('\n')
-		done, err := s.b.Evict(ctx, job.Whose{Job: job.ID(args[0]), UID: os.Geteuid()})
+		done, err := s.b.Evict(ctx, job.Key{Job: job.ID(args[0]), UID: os.Geteuid()})
 		if err == nil && (len(done) != 1 || !slices.Equal(done[0].PIDs, []int{a.Process.Pid})) {
 			err = fmt.Errorf("%+v", done)
 		}
@@ -244,7 +244,7 @@ func (s *stage) play(what string, args []string) any {
 func (s *stage) contend(cpus []int, times int, umpire string) any {
 	wins := 0
 	for range times {
-		h, err := s.b.Take(context.Background(), claimOf("j", cpus...), apart(cpus))
+		h, err := s.b.TakeClaim(context.Background(), claimOf("j", cpus...), apart(cpus))
 		if err == errTaken {
 			continue
 		} else if err != nil {
@@ -262,17 +262,17 @@ func (s *stage) contend(cpus []int, times int, umpire string) any {
 // gates goes through the gate many times. As long as it is shut a file exists.
 func (s *stage) gates(times int, umpire string) error {
 	for range times {
-		g, err := s.b.Gate(context.Background())
+		g, err := s.b.LockDecision(context.Background())
 		if err != nil {
 			return err
 		}
 		if g.Warning != nil {
-			g.Open()
+			g.Unlock()
 			return g.Warning
 		}
 		f, err := os.OpenFile(umpire, os.O_CREATE|os.O_EXCL, 0o600)
 		err = errors.Join(err, f.Close(), os.Remove(umpire))
-		g.Open()
+		g.Unlock()
 		if err != nil {
 			return err
 		}
@@ -302,10 +302,10 @@ func (s *stage) evil(what string, args []string) error {
 			}
 		}
 	case "hide": // the processes of others
-		s.b.proc = "/nonexistent"
+		s.b.procDir = "/nonexistent"
 		return nil
 	case "others":
-		_, err := s.b.Others(nil)
+		_, err := s.b.ReadOthers(nil)
 		return err
 	case "remove":
 		return os.Remove(args[0])
@@ -386,7 +386,7 @@ func numbers(list string) (n []int) {
 
 // claimOf is a claim of this process, with a rank on each CPU.
 func claimOf(id string, cpus ...int) Claim {
-	c := Claim{Job: job.ID(id), UID: os.Geteuid(), User: "me", From: "here", Node: "n1", Nodes: 1,
+	c := Claim{Job: job.ID(id), UID: os.Geteuid(), User: "me", LauncherHost: "here", Node: "n1", Nodes: 1,
 		Size: len(cpus), Since: time.Now(), Command: "./program"}
 	for rank, cpu := range cpus {
 		c.Ranks = append(c.Ranks, job.ClaimedRank{Rank: rank, CPUs: []int{cpu}})
@@ -395,17 +395,17 @@ func claimOf(id string, cpus ...int) Claim {
 }
 
 func ticketOf(id string) Ticket {
-	return Ticket{Job: job.ID(id), UID: os.Geteuid(), User: "me", From: "here", Size: 4, Since: time.Now(), Summary: "4 ranks"}
+	return Ticket{Job: job.ID(id), UID: os.Geteuid(), User: "me", LauncherHost: "here", Size: 4, Since: time.Now(), Summary: "4 ranks"}
 }
 
 var errTaken = errors.New("taken")
 
 // apart fits when none of the CPUs is used.
-func apart(cpus []int) func(Others) error {
-	return func(others Others) error {
-		u := others.Use()
+func apart(cpus []int) func(OtherClaims) error {
+	return func(others OtherClaims) error {
+		u := others.Occupancy()
 		for _, cpu := range cpus {
-			if u.Taken || slices.Contains(u.Busy, cpu) {
+			if u.ExclusivelyHeld || slices.Contains(u.BusyCPUs, cpu) {
 				return errTaken
 			}
 		}
@@ -413,7 +413,7 @@ func apart(cpus []int) func(Others) error {
 	}
 }
 
-func always(Others) error { return nil }
+func always(OtherClaims) error { return nil }
 
 func jobs(claims []Claim) []string {
 	var ids []string

@@ -17,10 +17,10 @@ import (
 func TestTakeAndRelease(t *testing.T) {
 	for _, lacks := range []struct{ tmpfile, links, inotify bool }{{}, {tmpfile: true}, {tmpfile: true, links: true}} {
 		b := open(t, shared(t))
-		b.without = lacks
+		b.testWithout = lacks
 		want := claimOf("j1", 0, 1)
 		want.Exclusive = true
-		h, err := b.Take(t.Context(), want, always)
+		h, err := b.TakeClaim(t.Context(), want, always)
 		if err != nil || h.Warning != nil {
 			t.Fatal(err, h.Warning)
 		}
@@ -60,18 +60,18 @@ func TestTakeAndRelease(t *testing.T) {
 // Of two that want the same CPU the second is refused, and leaves nothing.
 func TestTakeRefused(t *testing.T) {
 	b := open(t, shared(t))
-	h, err := b.Take(t.Context(), claimOf("j1", 0), apart([]int{0}))
+	h, err := b.TakeClaim(t.Context(), claimOf("j1", 0), apart([]int{0}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Take(t.Context(), claimOf("j2", 0), apart([]int{0})); err != errTaken {
+	if _, err := b.TakeClaim(t.Context(), claimOf("j2", 0), apart([]int{0})); err != errTaken {
 		t.Errorf("got %v, want %v", err, errTaken)
 	}
 	wantClaims(t, b, "j1")
 	if err := h.Release(); err != nil {
 		t.Fatal(err)
 	}
-	if h, err = b.Take(t.Context(), claimOf("j2", 0), apart([]int{0})); err != nil {
+	if h, err = b.TakeClaim(t.Context(), claimOf("j2", 0), apart([]int{0})); err != nil {
 		t.Fatal(err)
 	}
 	h.Release()
@@ -81,11 +81,11 @@ func TestTakeRefused(t *testing.T) {
 // seen ours.
 func TestTakeLooksAgain(t *testing.T) {
 	b := open(t, shared(t))
-	var inner *Held
+	var inner *HeldClaim
 	looks := 0
-	_, err := b.Take(t.Context(), claimOf("outer", 0), func(others Others) (err error) {
+	_, err := b.TakeClaim(t.Context(), claimOf("outer", 0), func(others OtherClaims) (err error) {
 		if looks++; looks == 1 {
-			inner, err = b.Take(context.Background(), claimOf("inner", 0), apart([]int{0}))
+			inner, err = b.TakeClaim(context.Background(), claimOf("inner", 0), apart([]int{0}))
 			return err
 		}
 		return apart([]int{0})(others)
@@ -139,7 +139,7 @@ func TestKilledClaimant(t *testing.T) {
 		}
 		a.kill()
 		wantClaims(t, b)
-		h, err := b.Take(t.Context(), claimOf("mine", 3), apart([]int{3}))
+		h, err := b.TakeClaim(t.Context(), claimOf("mine", 3), apart([]int{3}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -198,7 +198,7 @@ func TestContention(t *testing.T) {
 // Hard links are not believed, and neither are copies.
 func TestOtherNames(t *testing.T) {
 	b := open(t, shared(t))
-	h, err := b.Take(t.Context(), claimOf("j1", 0), always)
+	h, err := b.TakeClaim(t.Context(), claimOf("j1", 0), always)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +215,7 @@ func TestOtherNames(t *testing.T) {
 // shown, and what is none of ours, stays.
 func TestOldLeftovers(t *testing.T) {
 	b := open(t, shared(t))
-	dir, own, err := b.ours()
+	dir, own, err := b.openOwnDir()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +225,7 @@ func TestOldLeftovers(t *testing.T) {
 		kindNew + "1":          true,
 		kindNew + "2-young":    false,
 		kindClaim + "dead":     true,
-		kindGate + "dead":      false, // the next request removes that
+		kindLock + "dead":      false, // the next request removes that
 		"something-else":       false,
 		kindTicket + "of-mine": false,
 	} {
@@ -236,7 +236,7 @@ func TestOldLeftovers(t *testing.T) {
 		if !strings.Contains(name, "young") {
 			os.Chtimes(path, old, old)
 		}
-		h, err := b.Take(t.Context(), claimOf("j", 0), always)
+		h, err := b.TakeClaim(t.Context(), claimOf("j", 0), always)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -250,7 +250,7 @@ func TestOldLeftovers(t *testing.T) {
 // The holder of a file keeps it young.
 func TestTouch(t *testing.T) {
 	b := open(t, shared(t))
-	h, err := b.Take(t.Context(), claimOf("j", 0), always)
+	h, err := b.TakeClaim(t.Context(), claimOf("j", 0), always)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +260,7 @@ func TestTouch(t *testing.T) {
 	if err := os.Chtimes(name, old, old); err != nil {
 		t.Fatal(err)
 	}
-	h.file.keep()
+	h.file.touchFile()
 	st, err := os.Stat(name)
 	if err != nil || time.Since(st.ModTime()) > time.Minute {
 		t.Errorf("last touched %v, %v", st.ModTime(), err)
@@ -308,7 +308,7 @@ func TestCheckDir(t *testing.T) {
 func TestLongClaim(t *testing.T) {
 	b := open(t, shared(t))
 	want := claimOf("j", make([]int, 5_000)...)
-	h, err := b.Take(t.Context(), want, always)
+	h, err := b.TakeClaim(t.Context(), want, always)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -318,7 +318,7 @@ func TestLongClaim(t *testing.T) {
 	}
 	h.Release()
 	want.Command = strings.Repeat("x", maxText)
-	if _, err := b.Take(t.Context(), want, always); err == nil {
+	if _, err := b.TakeClaim(t.Context(), want, always); err == nil {
 		t.Error("wrote what nobody reads")
 	}
 	wantClaims(t, b)
@@ -381,7 +381,7 @@ func TestWatch(t *testing.T) {
 func BenchmarkTakeRelease(b *testing.B) {
 	book := open(b, shared(b))
 	for b.Loop() {
-		h, err := book.Take(b.Context(), claimOf("j1", 0, 1, 2, 3), always)
+		h, err := book.TakeClaim(b.Context(), claimOf("j1", 0, 1, 2, 3), always)
 		if err != nil {
 			b.Fatal(err)
 		}

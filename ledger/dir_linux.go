@@ -16,9 +16,9 @@ import (
 
 // A Dir is the ledger of one node. Its methods may be called from any goroutine.
 type Dir struct {
-	// GateWait is how long to wait for the gate before going on without, and TurnWait for
+	// LockWait is how long to wait for the gate before going on without, and TurnWait for
 	// one who has it. Honest holders have it for a round of probes.
-	GateWait, TurnWait time.Duration
+	LockWait, HolderWait time.Duration
 
 	// ReadTime is how long the entries of all may take to read (TRUST-13).
 	ReadTime time.Duration
@@ -27,18 +27,18 @@ type Dir struct {
 	dir    int    // descriptor of the directory
 	prefix string // of the names of all shelves
 
-	etc  string // where the database of users is
-	proc string // where the processes are
+	etcDir  string // where the database of users is
+	procDir string // where the processes are
 
-	database func() database // of users, read once
-	cpus     func() int      // how many CPUs there may be, asked once
+	users func() userDB // of users, read once
+	cpus  func() int    // how many CPUs there may be, asked once
 
-	mu  sync.Mutex // guards own
-	own string     // the name of our shelf; empty: there is none yet
+	mu     sync.Mutex // guards own
+	ownDir string     // the name of our shelf; empty: there is none yet
 
-	plain   atomic.Bool                            // the kernel has no openat2(2), or forbids it
-	slow    atomic.Bool                            // reading took too long once: it shall not do so again
-	without struct{ tmpfile, links, inotify bool } // what tests take away
+	noOpenat2   atomic.Bool                            // the kernel has no openat2(2), or forbids it
+	slowRead    atomic.Bool                            // reading took too long once: it shall not do so again
+	testWithout struct{ tmpfile, links, inotify bool } // what tests take away
 }
 
 // Open opens the ledger of the node with this identity (job.Probe.Identity) in a
@@ -54,16 +54,16 @@ func Open(dir, identity string) (*Dir, error) {
 		return nil, &UnusableError{dir, err}
 	}
 	d := &Dir{
-		GateWait: 30 * time.Second,
-		TurnWait: 20 * time.Second,
-		ReadTime: time.Second,
-		path:     dir,
-		dir:      fd,
-		prefix:   prefix(identity),
-		etc:      "/etc",
-		proc:     "/proc",
+		LockWait:   30 * time.Second,
+		HolderWait: 20 * time.Second,
+		ReadTime:   time.Second,
+		path:       dir,
+		dir:        fd,
+		prefix:     namePrefix(identity),
+		etcDir:     "/etc",
+		procDir:    "/proc",
 	}
-	d.database = sync.OnceValue(func() database { return readDatabase(d.etc) })
+	d.users = sync.OnceValue(func() userDB { return readDatabase(d.etcDir) })
 	d.cpus = sync.OnceValue(possibleCPUs)
 	return d, nil
 }
@@ -71,8 +71,8 @@ func Open(dir, identity string) (*Dir, error) {
 // Close closes the directory. Nothing held or waited for may be left.
 func (d *Dir) Close() error { return unix.Close(d.dir) }
 
-// Where is the directory, and what our node's entries in it begin with.
-func (d *Dir) Where() string { return d.path + "/" + strings.TrimSuffix(d.prefix, "-") }
+// Path is the directory, and what our node's entries in it begin with.
+func (d *Dir) Path() string { return d.path + "/" + strings.TrimSuffix(d.prefix, "-") }
 
 func openDir(dir string) (int, error) {
 	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC
@@ -134,18 +134,18 @@ func possibleCPUs() int {
 	return min(n+1, maxCPU)
 }
 
-// open opens what a directory has under a name, not through a link, and not on another
+// openBelow opens what a directory has under a name, not through a link, and not on another
 // file system: that of a user could keep us waiting for ever.
-func (d *Dir) open(dir int, name string, flags int) (int, error) {
+func (d *Dir) openBelow(dir int, name string, flags int) (int, error) {
 	flags |= unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
 	how := unix.OpenHow{Flags: uint64(flags), Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_XDEV | unix.RESOLVE_NO_SYMLINKS}
-	for !d.plain.Load() {
+	for !d.noOpenat2.Load() {
 		fd, err := unix.Openat2(dir, name, &how)
 		switch err {
 		case unix.EINTR, unix.EAGAIN:
 			continue
 		case unix.ENOSYS, unix.EPERM:
-			d.plain.Store(true)
+			d.noOpenat2.Store(true)
 		default:
 			return fd, err
 		}

@@ -15,9 +15,9 @@ import (
 // Leftovers that nobody lists any more: of a crash before a file was shown, and of
 // ledgers of other boots or machines. The holder of a file touches it daily.
 const (
-	newAge     = time.Minute
-	foreignAge = 30 * 24 * time.Hour // systemd-tmpfiles' for /var/tmp
-	touchEvery = 24 * time.Hour
+	staleNewAge     = time.Minute
+	staleForeignAge = 30 * 24 * time.Hour // systemd-tmpfiles' for /var/tmp
+	touchEvery      = 24 * time.Hour
 )
 
 // An inode is a file, whatever it is called.
@@ -27,100 +27,100 @@ func inodeOf(st *unix.Stat_t) inode { return inode{uint64(st.Dev), uint64(st.Ino
 
 // An entry is a file of a claim, a ticket or the gate as it was found on a shelf.
 type entry struct {
-	shelf
-	base  string // its name on the shelf
-	file  inode
-	born  int64 // ns of Unix time, 0: unknown; numbers of inodes come again
-	since int64 // ns of Unix time of the last change of the inode: when it was shown
-	text  []byte
+	userDir
+	base      string // its name on the shelf
+	file      inode
+	createdAt int64 // ns of Unix time, 0: unknown; numbers of inodes come again
+	shownAt   int64 // ns of Unix time of the last change of the inode: when it was shown
+	text      []byte
 }
 
 // path is where it is in the directory.
 func (s entry) path() string { return s.name + "/" + s.base }
 
-// same reports whether two entries are of one file.
-func (s entry) same(t entry) bool { return s.file == t.file && s.born == t.born }
+// sameFile reports whether two entries are of one file.
+func (s entry) sameFile(t entry) bool { return s.file == t.file && s.createdAt == t.createdAt }
 
 var (
-	errDead    = errors.New("nobody holds its lock")
-	errForeign = errors.New("not an entry of a ledger")
+	errUnlocked = errors.New("nobody holds its lock")
+	errForeign  = errors.New("not an entry of a ledger")
 )
 
-// A look is one reading of what all users have put there, within the bounds of TRUST-13
+// A reader is one reading of what all users have put there, within the bounds of TRUST-13
 // to TRUST-15.
-type look struct {
-	d        *Dir
-	deadline time.Time
-	let      *limits
-	known    map[string]bool // paths that need not be read again; nil: none
-	notes    bool            // known is to have what is read, too
-	lowest   string          // the first of the paths that were read, by name
-	only     int             // the user whose entries are read; -1: all users
-	shelves  func(shelf)     // is told of each shelf before it is read; nil: nobody is
-	most     int             // of a kind that are opened of one user; 0: all
-	still    map[string]bool // gets those of known that are there; nil: nobody asks
-	each     time.Duration   // for one other user
-	spent    map[int]time.Duration
-	dead     []entry  // leftovers
-	own      []string // all names on our shelf
-	fault    error    // why not all was read; nil: all was
+type reader struct {
+	d           *Dir
+	deadline    time.Time
+	limits      *userLimits
+	skip        map[string]bool // paths that need not be read again; nil: none
+	noteRead    bool            // known is to have what is read, too
+	lowest      string          // the first of the paths that were read, by name
+	onlyUser    int             // the user whose entries are read; -1: all users
+	onUserDir   func(userDir)   // is told of each shelf before it is read; nil: nobody is
+	maxPerUser  int             // of a kind that are opened of one user; 0: all
+	stillThere  map[string]bool // gets those of known that are there; nil: nobody asks
+	timePerUser time.Duration   // for one other user
+	timeSpent   map[int]time.Duration
+	stale       []entry  // leftovers
+	ownNames    []string // all names on our shelf
+	readError   error    // why not all was read; nil: all was
 }
 
-func (d *Dir) look(known map[string]bool) *look {
+func (d *Dir) newReader(known map[string]bool) *reader {
 	limit := d.ReadTime
-	if d.slow.Load() {
+	if d.slowRead.Load() {
 		limit /= 10
 	}
-	return &look{d: d, only: -1, deadline: time.Now().Add(limit), each: limit / 4, spent: make(map[int]time.Duration), let: d.limits(), known: known}
+	return &reader{d: d, onlyUser: -1, deadline: time.Now().Add(limit), timePerUser: limit / 4, timeSpent: make(map[int]time.Duration), limits: d.newUserLimits(), skip: known}
 }
 
-// read hands all believable entries of a kind to use. What cannot be believed is passed
+// readKind hands all believable entries of a kind to use. What cannot be believed is passed
 // over without a word: anybody may put anything there. The error says that the
 // directory cannot be used.
-func (l *look) read(kind string, use func(entry)) error {
-	shelves, err := l.d.shelves(l.deadline)
+func (l *reader) readKind(kind string, use func(entry)) error {
+	shelves, err := l.d.listUserDirs(l.deadline)
 	var unusable *UnusableError
 	if errors.As(err, &unusable) {
 		return err
 	}
-	l.fail(err)
+	l.noteError(err)
 	if len(shelves) > maxUsers { // of whom most may be no users
-		l.let.ask()
+		l.limits.readUsers()
 	}
 	users := make(map[int]bool)
 	for _, s := range shelves {
-		if l.only >= 0 && s.uid != l.only {
+		if l.onlyUser >= 0 && s.uid != l.onlyUser {
 			continue
 		}
-		users[l.let.whose(s.uid)] = true
+		users[l.limits.userOf(s.uid)] = true
 		switch {
 		case len(users) > maxUsers:
-			l.fail(&LimitError{l.d.path, "", fmt.Sprintf("directories of more than %s users", thousands(maxUsers))})
+			l.noteError(&LimitError{l.d.path, "", fmt.Sprintf("directories of more than %s users", thousands(maxUsers))})
 			return nil
 		case time.Now().After(l.deadline):
-			l.d.slow.Store(true)
-			l.fail(&LimitError{l.d.path, "", fmt.Sprintf("more than can be read in %v", l.d.ReadTime)})
+			l.d.slowRead.Store(true)
+			l.noteError(&LimitError{l.d.path, "", fmt.Sprintf("more than can be read in %v", l.d.ReadTime)})
 			return nil
 		}
-		if l.shelves != nil {
-			l.shelves(s)
+		if l.onUserDir != nil {
+			l.onUserDir(s)
 		}
-		l.shelf(s, kind, use)
+		l.readUserDir(s, kind, use)
 	}
 	return nil
 }
 
-// fail notes the first reason why not all was read.
-func (l *look) fail(err error) {
-	if l.fault == nil {
-		l.fault = err
+// noteError notes the first reason why not all was read.
+func (l *reader) noteError(err error) {
+	if l.readError == nil {
+		l.readError = err
 	}
 }
 
-// shelf reads what one user has. All that lies there counts against him, before it is
+// readUserDir reads what one user has. All that lies there counts against him, before it is
 // opened: who has too much has nothing that counts.
-func (l *look) shelf(s shelf, kind string, use func(entry)) {
-	fd, err := l.d.openShelf(s)
+func (l *reader) readUserDir(s userDir, kind string, use func(entry)) {
+	fd, err := l.d.openUserDir(s)
 	if err != nil {
 		return
 	}
@@ -130,101 +130,101 @@ func (l *look) shelf(s shelf, kind string, use func(entry)) {
 		return
 	}
 	if s.uid == os.Geteuid() {
-		l.own = append(l.own, names...)
+		l.ownNames = append(l.ownNames, names...)
 	}
-	if !l.let.pass(s.uid, load{names: int64(len(names)) + 1}) || !whole {
-		l.fail(&LimitError{l.d.path, l.d.userName(s.uid), fmt.Sprintf("more than %s files", thousands(maxFiles))})
+	if !l.limits.countUser(s.uid, userLoad{names: int64(len(names)) + 1}) || !whole {
+		l.noteError(&LimitError{l.d.path, l.d.userName(s.uid), fmt.Sprintf("more than %s files", thousands(maxFiles))})
 		return
 	}
-	opened, user, began := 0, l.let.whose(s.uid), time.Now()
-	defer func() { l.spent[user] += time.Since(began) }()
+	opened, user, began := 0, l.limits.userOf(s.uid), time.Now()
+	defer func() { l.timeSpent[user] += time.Since(began) }()
 	for _, name := range names {
 		path := s.name + "/" + name
-		if !strings.HasPrefix(name, kind) || l.known[path] {
-			if l.still != nil && l.known[path] {
-				l.still[path] = true
+		if !strings.HasPrefix(name, kind) || l.skip[path] {
+			if l.stillThere != nil && l.skip[path] {
+				l.stillThere[path] = true
 			}
 			continue
 		}
-		if opened++; l.most > 0 && opened > l.most {
+		if opened++; l.maxPerUser > 0 && opened > l.maxPerUser {
 			return
 		}
-		found, err := l.d.readEntry(fd, s, name, l.let)
+		found, err := l.d.readEntry(fd, s, name, l.limits)
 		switch err {
 		case nil:
-			l.note(found.path())
+			l.noteName(found.path())
 			use(found)
-		case errDead:
-			l.dead = append(l.dead, found)
-		case errTooMuch:
-			l.fail(&LimitError{l.d.path, l.d.userName(s.uid), fmt.Sprintf("more than %d MiB", maxBytes>>20)})
+		case errUnlocked:
+			l.stale = append(l.stale, found)
+		case errUserLimit:
+			l.noteError(&LimitError{l.d.path, l.d.userName(s.uid), fmt.Sprintf("more than %d MiB", maxBytes>>20)})
 			return
 		}
 		switch now := time.Now(); {
 		case now.After(l.deadline):
 			return // the next shelf tells
-		case s.uid != os.Geteuid() && l.spent[user]+now.Sub(began) > l.each:
-			l.fail(&LimitError{l.d.path, l.d.userName(s.uid), fmt.Sprintf("more than can be read in %v", l.each)})
+		case s.uid != os.Geteuid() && l.timeSpent[user]+now.Sub(began) > l.timePerUser:
+			l.noteError(&LimitError{l.d.path, l.d.userName(s.uid), fmt.Sprintf("more than can be read in %v", l.timePerUser)})
 			return
 		}
 	}
 }
 
-func (l *look) note(path string) {
+func (l *reader) noteName(path string) {
 	if l.lowest == "" || path < l.lowest {
 		l.lowest = path
 	}
-	if l.notes {
-		l.known[path] = true
+	if l.noteRead {
+		l.skip[path] = true
 	}
 }
 
-var errTooMuch = errors.New("more than a user may have")
+var errUserLimit = errors.New("more than a user may have")
 
 // readEntry opens a file of a shelf, looks whether it may be believed, and reads it. It
 // follows no link, waits for no other end of a pipe, and makes no file. With errDead the
 // entry tells whose leftover it is.
-func (d *Dir) readEntry(dir int, of shelf, name string, let *limits) (entry, error) {
+func (d *Dir) readEntry(dir int, of userDir, name string, let *userLimits) (entry, error) {
 	fd, st, err := d.openFile(dir, name)
 	if err != nil {
 		return entry{}, err
 	}
 	defer unix.Close(fd)
-	s := entry{shelf: of, base: name, file: inodeOf(&st), since: st.Ctim.Nano()}
-	if let != nil && !let.pass(of.uid, load{bytes: st.Size}) {
-		return s, errTooMuch
+	s := entry{userDir: of, base: name, file: inodeOf(&st), shownAt: st.Ctim.Nano()}
+	if let != nil && !let.countUser(of.uid, userLoad{bytes: st.Size}) {
+		return s, errUserLimit
 	}
 	if live, err := isLocked(fd); err != nil || !live {
-		return s, cmp.Or(err, errDead)
+		return s, cmp.Or(err, errUnlocked)
 	}
-	s.born = born(fd)
+	s.createdAt = createdAt(fd)
 	// Mode 0644 exactly: all see the same, and nobody but the owner can hold its lock.
-	if int(st.Uid) != of.uid || st.Mode&0o7777 != 0o644 || st.Size > d.longest(of.uid, name) {
+	if int(st.Uid) != of.uid || st.Mode&0o7777 != 0o644 || st.Size > d.maxEntrySize(of.uid, name) {
 		return s, errForeign
 	}
-	return s, s.load(fd, int(st.Size))
+	return s, s.readText(fd, int(st.Size))
 }
 
-// longest is how long an entry may be: what we write ourselves is less.
-func (d *Dir) longest(uid int, name string) int64 {
+// maxEntrySize is how long an entry may be: what we write ourselves is less.
+func (d *Dir) maxEntrySize(uid int, name string) int64 {
 	switch {
-	case strings.HasPrefix(name, kindAsk):
-		return maxAsk
-	case uid == os.Geteuid() || strings.HasPrefix(name, kindAnswer): // of whom we have asked
+	case strings.HasPrefix(name, kindRequest):
+		return maxRequestBytes
+	case uid == os.Geteuid() || strings.HasPrefix(name, kindReply): // of whom we have asked
 		return maxText
 	}
-	return min(maxText, longest(d.mostRanks()))
+	return min(maxText, maxClaimSize(d.maxForeignRanks()))
 }
 
-// mostRanks is how many ranks a claim of another user may tell of: as many as
+// maxForeignRanks is how many ranks a claim of another user may tell of: as many as
 // TRUST-12 lets start here.
-func (d *Dir) mostRanks() int { return 16*d.cpus() + 4096 }
+func (d *Dir) maxForeignRanks() int { return 16*d.cpus() + 4096 }
 
-// load reads the text, if it begins as an entry of that name does.
-func (s *entry) load(fd, size int) error {
+// readText reads the text, if it begins as an entry of that name does.
+func (s *entry) readText(fd, size int) error {
 	text := make([]byte, size)
 	first := text[:min(size, 4096)]
-	if n, err := unix.Pread(fd, first, 0); err != nil || n < len(first) || !bytes.HasPrefix(first, opening(s.base)) {
+	if n, err := unix.Pread(fd, first, 0); err != nil || n < len(first) || !bytes.HasPrefix(first, fileStart(s.base)) {
 		return errForeign
 	}
 	if rest := text[len(first):]; len(rest) > 0 {
@@ -238,7 +238,7 @@ func (s *entry) load(fd, size int) error {
 
 // openFile opens a plain file of a directory for reading.
 func (d *Dir) openFile(dir int, name string) (fd int, st unix.Stat_t, err error) {
-	fd, err = d.open(dir, name, unix.O_RDONLY)
+	fd, err = d.openBelow(dir, name, unix.O_RDONLY)
 	if err != nil {
 		return -1, st, err
 	}
@@ -259,15 +259,15 @@ func isLocked(fd int) (bool, error) {
 	return l.Type != unix.F_UNLCK, err
 }
 
-// lives reports whether the entry is still there, with its holder.
-func (d *Dir) lives(s entry) bool {
-	_, lives := d.find(s)
+// isAlive reports whether the entry is still there, with its holder.
+func (d *Dir) isAlive(s entry) bool {
+	_, lives := d.recheck(s)
 	return lives
 }
 
-// find looks at an entry again; false: it is gone, or its holder is.
-func (d *Dir) find(s entry) (now entry, lives bool) {
-	dir, err := d.openShelf(s.shelf)
+// recheck looks at an entry again; false: it is gone, or its holder is.
+func (d *Dir) recheck(s entry) (now entry, lives bool) {
+	dir, err := d.openUserDir(s.userDir)
 	if err != nil {
 		return s, false
 	}
@@ -278,12 +278,12 @@ func (d *Dir) find(s entry) (now entry, lives bool) {
 	}
 	defer unix.Close(fd)
 	live, err := isLocked(fd)
-	now = entry{shelf: s.shelf, base: s.base, file: inodeOf(&st), born: born(fd), since: st.Ctim.Nano()}
-	return now, live && err == nil && s.same(now)
+	now = entry{userDir: s.userDir, base: s.base, file: inodeOf(&st), createdAt: createdAt(fd), shownAt: st.Ctim.Nano()}
+	return now, live && err == nil && s.sameFile(now)
 }
 
-// born is when a file was made, where the file system knows.
-func born(fd int) int64 {
+// createdAt is when a file was made, where the file system knows.
+func createdAt(fd int) int64 {
 	var st unix.Statx_t
 	err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BTIME, &st)
 	if err != nil || st.Mask&unix.STATX_BTIME == 0 {
@@ -292,24 +292,24 @@ func born(fd int) int64 {
 	return st.Btime.Sec*1e9 + int64(st.Btime.Nsec)
 }
 
-// sweep removes our leftovers, or as root anybody's. No name comes twice, so that what was
+// removeStale removes our leftovers, or as root anybody's. No name comes twice, so that what was
 // a leftover once is one for ever. A removal that fails is nothing.
-func (l *look) sweep(now time.Time) {
-	for _, s := range l.dead {
-		if mine(s.uid) {
-			l.d.discard(s)
+func (l *reader) removeStale(now time.Time) {
+	for _, s := range l.stale {
+		if mayRemove(s.uid) {
+			l.d.removeEntry(s)
 		}
 	}
-	for _, name := range l.own {
+	for _, name := range l.ownNames {
 		if strings.HasPrefix(name, kindNew) {
-			l.sweepNew(name, now.Add(-newAge))
+			l.removeUnshown(name, now.Add(-staleNewAge))
 		}
 	}
 }
 
-// sweepNew removes a file of ours that was never shown.
-func (l *look) sweepNew(name string, before time.Time) {
-	dir, s, err := l.d.ours()
+// removeUnshown removes a file of ours that was never shown.
+func (l *reader) removeUnshown(name string, before time.Time) {
+	dir, s, err := l.d.openOwnDir()
 	if err != nil {
 		return
 	}
@@ -318,17 +318,17 @@ func (l *look) sweepNew(name string, before time.Time) {
 	if unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || time.Unix(st.Mtim.Unix()).After(before) {
 		return
 	}
-	if left, err := l.d.readEntry(dir, s, name, nil); err == errDead {
-		l.d.discard(left)
+	if left, err := l.d.readEntry(dir, s, name, nil); err == errUnlocked {
+		l.d.removeEntry(left)
 	}
 }
 
-// mine tells whose leftovers we may remove.
-func mine(owner int) bool { return owner == os.Geteuid() || os.Geteuid() == 0 }
+// mayRemove tells whose leftovers we may remove.
+func mayRemove(owner int) bool { return owner == os.Geteuid() || os.Geteuid() == 0 }
 
-// discard removes an entry if it still is that file.
-func (d *Dir) discard(s entry) error {
-	dir, err := d.openShelf(s.shelf)
+// removeEntry removes an entry if it still is that file.
+func (d *Dir) removeEntry(s entry) error {
+	dir, err := d.openUserDir(s.userDir)
 	if err != nil {
 		return err
 	}
@@ -338,14 +338,14 @@ func (d *Dir) discard(s entry) error {
 
 // remove removes a name if it still is that file.
 func remove(dir int, name string, file inode) error {
-	if !is(dir, name, file) {
+	if !isFile(dir, name, file) {
 		return nil
 	}
 	return unix.Unlinkat(dir, name, 0)
 }
 
-// is reports whether a name is that file.
-func is(dir int, name string, file inode) bool {
+// isFile reports whether a name is that file.
+func isFile(dir int, name string, file inode) bool {
 	var st unix.Stat_t
 	return unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && inodeOf(&st) == file
 }

@@ -38,26 +38,26 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("%s has too much of %s (%s); an administrator can remove it", e.Dir, theUser(e.User), e.Many)
 }
 
-// A BlockedError says that the gate could not be had and things went on without it. It is
+// A LockTimeoutError says that the gate could not be had and things went on without it. It is
 // a warning: no claim is less safe for it, but two jobs may turn each other away.
-type BlockedError struct {
+type LockTimeoutError struct {
 	User string // who has it; empty: nobody, Err says what is wrong
 	Err  error
 }
 
-var errHeld = errors.New("kept for too long")
+var errHeldTooLong = errors.New("kept for too long")
 
-func (e *BlockedError) Error() string {
+func (e *LockTimeoutError) Error() string {
 	if e.User == "" {
 		return fmt.Sprintf("the gate of the queue: %v", e.Err)
 	}
 	return fmt.Sprintf("the gate of the queue: %v by %s", e.Err, theUser(e.User))
 }
 
-func (e *BlockedError) Unwrap() error { return e.Err }
+func (e *LockTimeoutError) Unwrap() error { return e.Err }
 
 // Hint is whom to ask.
-func (e *BlockedError) Hint() string {
+func (e *LockTimeoutError) Hint() string {
 	if e.User != "" {
 		return "end that process, or ask its user to"
 	}

@@ -16,12 +16,12 @@ import (
 	"remshell/job"
 )
 
-// An Eviction is what was done about one entry of a job (TRUST-19).
-type Eviction struct {
-	Kind string // "claim" or "ticket"
-	User string // whose it was
-	PIDs []int  // the processes that held it, and were ended
-	Left bool   // it is still held
+// An EvictionResult is what was done about one entry of a job (TRUST-19).
+type EvictionResult struct {
+	Kind      string // "claim" or "ticket"
+	User      string // whose it was
+	PIDs      []int  // the processes that held it, and were ended
+	StillHeld bool   // it is still held
 }
 
 // evictGrace is how long a holder has to end itself after SIGTERM, and evictTime how long all of a job have.
@@ -42,25 +42,25 @@ func (e *OwnerError) Error() string {
 
 // Evict ends the holders of the claims and tickets of a user's job, and removes those. Root may do so
 // with all, others with their own; it says *OwnerError if there are some of another user.
-func (d *Dir) Evict(ctx context.Context, of job.Whose) (done []Eviction, err error) {
+func (d *Dir) Evict(ctx context.Context, of job.Key) (done []EvictionResult, err error) {
 	var found []entry
 	collect := func(id job.ID, s entry) {
 		switch {
-		case of != job.Whose{Job: id, UID: s.uid}:
-		case mine(s.uid):
+		case of != job.Key{Job: id, UID: s.uid}:
+		case mayRemove(s.uid):
 			s.text = nil
 			found = append(found, s)
 		default:
 			err = &OwnerError{d.userName(s.uid)}
 		}
 	}
-	l := d.look(nil)
-	err1 := l.read(kindClaim, func(s entry) {
+	l := d.newReader(nil)
+	err1 := l.readKind(kindClaim, func(s entry) {
 		if c, err := decodeClaim(s.base, s.uid, s.text); err == nil {
 			collect(c.Job, s)
 		}
 	})
-	err2 := d.look(nil).read(kindTicket, func(s entry) {
+	err2 := d.newReader(nil).readKind(kindTicket, func(s entry) {
 		if t, err := decodeTicket(s.base, s.uid, s.text); err == nil {
 			collect(t.Job, s)
 		}
@@ -72,13 +72,13 @@ func (d *Dir) Evict(ctx context.Context, of job.Whose) (done []Eviction, err err
 	defer stop()
 	if len(found) > 0 {
 		us := os.Geteuid()
-		note, err := d.Ask(job.Ask{Job: of.Job, Owner: of.UID, UID: us, User: d.userName(us), Verb: job.AskEvict, Since: time.Now()})
+		note, err := d.PostRequest(job.ControlRequest{Job: of.Job, Owner: of.UID, UID: us, User: d.userName(us), Verb: job.VerbEvict, Since: time.Now()})
 		if err == nil { // else the holders do not learn who ends them
 			defer note.Drop()
 		}
 	}
 	for _, s := range found {
-		done = append(done, d.evict(ctx, s))
+		done = append(done, d.evictEntry(ctx, s))
 	}
 	if len(done) > 0 {
 		return done, nil
@@ -88,42 +88,42 @@ func (d *Dir) Evict(ctx context.Context, of job.Whose) (done []Eviction, err err
 
 // EvictedBy returns the name of the user who is evicting a job of our user now; empty: nobody is. Only root and our user can.
 func (d *Dir) EvictedBy(id job.ID) (user string) {
-	d.look(nil).read(askName(id), func(s entry) {
-		a, _, err := decodeAsk(s.base, s.uid, s.text)
-		if err == nil && a.Job == id && a.Verb == job.AskEvict && a.Owner == os.Geteuid() && (s.uid == 0 || s.uid == os.Geteuid()) {
+	d.newReader(nil).readKind(requestNamePrefix(id), func(s entry) {
+		a, _, err := decodeRequest(s.base, s.uid, s.text)
+		if err == nil && a.Job == id && a.Verb == job.VerbEvict && a.Owner == os.Geteuid() && (s.uid == 0 || s.uid == os.Geteuid()) {
 			user = d.userName(s.uid)
 		}
 	})
 	return user
 }
 
-// evict ends the holders of an entry until nobody has it any more.
-func (d *Dir) evict(ctx context.Context, s entry) Eviction {
+// evictEntry ends the holders of an entry until nobody has it any more.
+func (d *Dir) evictEntry(ctx context.Context, s entry) EvictionResult {
 	kind, _, _ := strings.Cut(s.base, "-")
-	e := Eviction{Kind: kind, User: d.userName(s.uid), Left: true}
+	e := EvictionResult{Kind: kind, User: d.userName(s.uid), StillHeld: true}
 	signal, harder := unix.SIGTERM, time.Now().Add(evictGrace)
 	told := make(map[int]bool)
-	for end := harder.Add(evictGrace); e.Left && ctx.Err() == nil && time.Now().Before(end); {
+	for end := harder.Add(evictGrace); e.StillHeld && ctx.Err() == nil && time.Now().Before(end); {
 		if time.Now().After(harder) && signal != unix.SIGKILL {
 			signal = unix.SIGKILL
 			clear(told)
 		}
-		for _, pid := range d.holders(s, end) {
-			if !told[pid] && d.strike(pid, s, signal, end) {
+		for _, pid := range d.findHolders(s, end) {
+			if !told[pid] && d.signalHolder(pid, s, signal, end) {
 				told[pid] = true
-				e.note(pid)
+				e.addPID(pid)
 			}
 		}
 		sleep(ctx, 10*time.Millisecond)
-		e.Left = d.lives(s)
+		e.StillHeld = d.isAlive(s)
 	}
-	if !e.Left {
-		d.discard(s)
+	if !e.StillHeld {
+		d.removeEntry(s)
 	}
 	return e
 }
 
-func (e *Eviction) note(pid int) {
+func (e *EvictionResult) addPID(pid int) {
 	for _, known := range e.PIDs {
 		if known == pid {
 			return
@@ -132,9 +132,9 @@ func (e *Eviction) note(pid int) {
 	e.PIDs = append(e.PIDs, pid)
 }
 
-// strike signals a process by a descriptor of it, if that still holds the entry: a bare
+// signalHolder signals a process by a descriptor of it, if that still holds the entry: a bare
 // number may be another process's by now.
-func (d *Dir) strike(pid int, s entry, signal unix.Signal, end time.Time) bool {
+func (d *Dir) signalHolder(pid int, s entry, signal unix.Signal, end time.Time) bool {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return false
@@ -142,26 +142,26 @@ func (d *Dir) strike(pid int, s entry, signal unix.Signal, end time.Time) bool {
 	defer unix.Close(fd)
 	// Whoever the descriptor is of was there before we looked, and is there after: then it
 	// is him whom we looked at.
-	return d.holds(pid, s, end) && unix.PidfdSendSignal(fd, signal, nil, 0) == nil
+	return d.holdsLock(pid, s, end) && unix.PidfdSendSignal(fd, signal, nil, 0) == nil
 }
 
-// holders are the processes of the entry's owner that hold its lock, as far as they are found in time.
-func (d *Dir) holders(s entry, end time.Time) (pids []int) {
-	names, _ := os.ReadDir(d.proc)
+// findHolders are the processes of the entry's owner that hold its lock, as far as they are found in time.
+func (d *Dir) findHolders(s entry, end time.Time) (pids []int) {
+	names, _ := os.ReadDir(d.procDir)
 	for _, name := range names {
 		pid, err := strconv.Atoi(name.Name())
-		if err == nil && pid != os.Getpid() && d.holds(pid, s, end) {
+		if err == nil && pid != os.Getpid() && d.holdsLock(pid, s, end) {
 			pids = append(pids, pid)
 		}
 	}
 	return pids
 }
 
-// holds reports whether a process is of the entry's owner and has a descriptor by which its
+// holdsLock reports whether a process is of the entry's owner and has a descriptor by which its
 // lock is held. A process may have a million descriptors, and its user a thousand such processes: nothing is found at the end.
-func (d *Dir) holds(pid int, s entry, end time.Time) bool {
+func (d *Dir) holdsLock(pid int, s entry, end time.Time) bool {
 	var st unix.Stat_t
-	root := filepath.Join(d.proc, strconv.Itoa(pid))
+	root := filepath.Join(d.procDir, strconv.Itoa(pid))
 	if unix.Stat(root, &st) != nil || int(st.Uid) != s.uid {
 		return false
 	}
@@ -176,7 +176,7 @@ func (d *Dir) holds(pid int, s entry, end time.Time) bool {
 			return false
 		}
 		for _, fd := range fds {
-			if locksBy(root+"/fdinfo/"+fd) && opened(root+"/fd/"+fd) == s.file {
+			if holdsWriteLock(root+"/fdinfo/"+fd) && inodeOfFD(root+"/fd/"+fd) == s.file {
 				return true
 			}
 		}
@@ -184,9 +184,9 @@ func (d *Dir) holds(pid int, s entry, end time.Time) bool {
 	return false
 }
 
-// opened is the file that a descriptor is of. The file system is not asked again what it has told before: one of a user's own
+// inodeOfFD is the file that a descriptor is of. The file system is not asked again what it has told before: one of a user's own
 // could keep us waiting for ever.
-func opened(fd string) inode {
+func inodeOfFD(fd string) inode {
 	var st unix.Statx_t
 	if unix.Statx(unix.AT_FDCWD, fd, unix.AT_STATX_DONT_SYNC, unix.STATX_INO, &st) != nil {
 		return inode{}
@@ -194,11 +194,11 @@ func opened(fd string) inode {
 	return inode{unix.Mkdev(st.Dev_major, st.Dev_minor), st.Ino}
 }
 
-// locksBy reports whether a descriptor holds a write lock of an open file
+// holdsWriteLock reports whether a descriptor holds a write lock of an open file
 // (proc_pid_fdinfo(5)).
 //
 //	lock:   1: OFDLCK ADVISORY  WRITE -1 fe:00:1234 0 EOF
-func locksBy(fdinfo string) bool {
+func holdsWriteLock(fdinfo string) bool {
 	f, err := os.Open(fdinfo)
 	if err != nil {
 		return false

@@ -52,14 +52,14 @@ func flood(prefix string, count int) error {
 // fill makes the largest claims that are believed until a user has no more to give. It keeps
 // them locked.
 func (s *stage) fill() error {
-	fd, _, err := s.b.ours()
+	fd, _, err := s.b.openOwnDir()
 	if err != nil {
 		return err
 	}
 	unix.Close(fd)
 	for size := 0; size < maxBytes; {
 		c := claimOf("big")
-		for rank := range s.b.mostRanks() {
+		for rank := range s.b.maxForeignRanks() {
 			c.Ranks = append(c.Ranks, job.ClaimedRank{Rank: rank})
 		}
 		big, err := s.b.showClaim(c)
@@ -105,7 +105,7 @@ func TestFlood(t *testing.T) {
 	}
 	dir := sea(t, "nr_inodes=0,mode=1777")
 	b := open(t, dir)
-	b.etc = etc(t, fmt.Sprintf("evil:x:%d:5::/:/bin/sh\nann:x:%d:5::/:/bin/sh\nben:x:%d:5::/:/bin/sh\n", stranger, stranger+1, stranger+2), "", "")
+	b.etcDir = etc(t, fmt.Sprintf("evil:x:%d:5::/:/bin/sh\nann:x:%d:5::/:/bin/sh\nben:x:%d:5::/:/bin/sh\n", stranger, stranger+1, stranger+2), "", "")
 	honest, other, evil := newActor(t, dir, stranger+1), newActor(t, dir, stranger+2), newActor(t, dir, stranger)
 	honest.want("ok", "take", "honest", "1")
 	evil.want("ok", "take", "evil", "2")
@@ -126,13 +126,13 @@ func TestFlood(t *testing.T) {
 	shelf := evil.ask("shelf")
 	evil.want("ok", "flood", filepath.Join(shelf, kindClaim), 300_000)
 	for try := range 2 {
-		o, err := b.Others(nil)
+		o, err := b.ReadOthers(nil)
 		var limit *LimitError
 		if !errors.As(err, &limit) || limit.Error() != dir+" has too much of user evil (more than 10,000 files); an administrator can remove it" {
 			t.Errorf("try %d: %v", try, err)
 		}
-		if o.Jobs != 2 {
-			t.Errorf("try %d: %d jobs, want those of two others", try, o.Jobs)
+		if o.OtherUsersClaims != 2 {
+			t.Errorf("try %d: %d jobs, want those of two others", try, o.OtherUsersClaims)
 		}
 	}
 	if got := evil.ask("take", "more", "5"); !strings.Contains(got, "too much") {
@@ -141,8 +141,8 @@ func TestFlood(t *testing.T) {
 	if got := evil.ask("unflood", filepath.Join(shelf, kindClaim)); got != "ok" {
 		t.Fatal(got)
 	}
-	if o, err := b.Others(nil); err != nil || o.Jobs != 4 {
-		t.Errorf("removed again: %d jobs, %v", o.Jobs, err)
+	if o, err := b.ReadOthers(nil); err != nil || o.OtherUsersClaims != 4 {
+		t.Errorf("removed again: %d jobs, %v", o.OtherUsersClaims, err)
 	}
 }
 
@@ -169,16 +169,16 @@ func TestLargestClaims(t *testing.T) {
 	dir := shared(t)
 	needRoot(t)
 	b := open(t, dir)
-	b.etc = etc(t, "root:x:0:0::/:/bin/sh\n", "ann:60000:1000\n", "passwd: files\n")
+	b.etcDir = etc(t, "root:x:0:0::/:/bin/sh\n", "ann:60000:1000\n", "passwd: files\n")
 	reader := newActor(t, dir, 0)
 	for i := range 6 {
 		newActor(t, dir, stranger+uint32(i)).want("ok", "fill")
 	}
 	honest := newActor(t, dir, 0)
 	honest.ask("take", "honest", "1")
-	var o Others
+	var o OtherClaims
 	var err error
-	took := cost(t, func() { o, err = b.Others(nil) })
+	took := cost(t, func() { o, err = b.ReadOthers(nil) })
 	if len(o.Mine) != 1 {
 		t.Errorf("%d claims of ours", len(o.Mine))
 	}
@@ -209,7 +209,7 @@ func TestEntriesThatTakeLongToRead(t *testing.T) {
 	if err := errors.Join(os.Mkdir(theirs, 0o755), os.Chown(theirs, stranger, stranger)); err != nil {
 		t.Fatal(err)
 	}
-	size := int(longest(b.mostRanks())) - 100
+	size := int(maxClaimSize(b.maxForeignRanks())) - 100
 	for i := range (maxBytes - 1<<20) / size {
 		name := fmt.Sprintf("%s%d-evil", kindClaim, i)
 		text := fmt.Sprintf(`{"file":%q,"job":"evil","uid":%d,"ranks":[`, name, stranger)
@@ -223,7 +223,7 @@ func TestEntriesThatTakeLongToRead(t *testing.T) {
 	var claims []Claim
 	var err error
 	for range 20 { // a machine that is busy may need more than a second for anything
-		b.slow.Store(false)
+		b.slowRead.Store(false)
 		if claims, err = b.Claims(); len(claims) == 1 {
 			break
 		}
@@ -257,16 +257,16 @@ func TestFullFileSystem(t *testing.T) {
 			evil.want("ok", "take", "there", "1")
 			evil.ask("fillup", filepath.Join(dir, "junk"))
 			wantClaims(t, b, "there")
-			_, err := b.Take(t.Context(), claimOf("mine", 0), always)
+			_, err := b.TakeClaim(t.Context(), claimOf("mine", 0), always)
 			var unusable *UnusableError
 			if !errors.As(err, &unusable) {
 				t.Errorf("%v", err)
 			}
-			g, err := b.Gate(t.Context())
+			g, err := b.LockDecision(t.Context())
 			if err != nil || g.Warning == nil {
 				t.Errorf("%+v, %v", g, err)
 			}
-			g.Open()
+			g.Unlock()
 		})
 	}
 }

@@ -25,7 +25,7 @@ func TestStrangerCannotTouch(t *testing.T) {
 	needRoot(t)
 	dir := shared(t)
 	b := open(t, dir)
-	h, err := b.Take(t.Context(), claimOf("j1", 0), always)
+	h, err := b.TakeClaim(t.Context(), claimOf("j1", 0), always)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,11 +77,11 @@ func TestStrangerCannotHoldTheDead(t *testing.T) {
 	for range names {
 		evil.want("ok")
 	}
-	if err := p.Turn(t.Context(), nil); err != nil {
+	if err := p.WaitForTurn(t.Context(), nil); err != nil {
 		t.Error(err)
 	}
 	wantClaims(t, b)
-	h, err := b.Take(t.Context(), claimOf("j2", 0), apart([]int{0}))
+	h, err := b.TakeClaim(t.Context(), claimOf("j2", 0), apart([]int{0}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestStrangerCannotForge(t *testing.T) {
 	}
 	other := claimOf("other", 0)
 	other.UID = stranger
-	if _, err := b.Take(t.Context(), other, always); !errors.Is(err, unix.EPERM) {
+	if _, err := b.TakeClaim(t.Context(), other, always); !errors.Is(err, unix.EPERM) {
 		t.Error(err)
 	}
 }
@@ -134,7 +134,7 @@ func TestNobodyTakesTheNameOfAnother(t *testing.T) {
 	needRoot(t)
 	dir := shared(t)
 	b := open(t, dir)
-	b.etc = etc(t, fmt.Sprintf("root:x:0:0::/:/bin/sh\nevil:x:%d:5::/:/bin/sh\n", stranger), "", "")
+	b.etcDir = etc(t, fmt.Sprintf("root:x:0:0::/:/bin/sh\nevil:x:%d:5::/:/bin/sh\n", stranger), "", "")
 	for uid, name := range map[uint32]string{stranger: "evil", stranger + 1: ""} {
 		evil := newActor(t, dir, uid)
 		evil.want("ok", "take", "root", "0", "root") // as a job of that name, and as that user
@@ -147,8 +147,8 @@ func TestNobodyTakesTheNameOfAnother(t *testing.T) {
 		if err != nil || len(tickets) != 1 || tickets[0].User != name {
 			t.Errorf("%+v, %v", tickets, err)
 		}
-		if o, err := b.Others(nil); err != nil || o.Rest.Who != nameOr(name, int(uid)) {
-			t.Errorf("in the way is %q, %v", o.Rest.Who, err)
+		if o, err := b.ReadOthers(nil); err != nil || o.OtherUsers.TopUser != nameOrUID(name, int(uid)) {
+			t.Errorf("in the way is %q, %v", o.OtherUsers.TopUser, err)
 		}
 		evil.kill()
 	}
@@ -160,23 +160,23 @@ func TestStrangerHoldsLocks(t *testing.T) {
 	needRoot(t)
 	dir := shared(t)
 	b := open(t, dir)
-	h, err := b.Take(t.Context(), claimOf("first", 1), always)
+	h, err := b.TakeClaim(t.Context(), claimOf("first", 1), always)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer h.Release()
-	g, err := b.Gate(t.Context())
+	g, err := b.LockDecision(t.Context())
 	if err != nil || g.Warning != nil {
 		t.Fatal(err, g.Warning)
 	}
 	evil := newActor(t, dir, stranger)
 	evil.want("ok", "flock", dir)
-	for _, name := range []string{filepath.Dir(files(t, b, kindGate)[0]), files(t, b, kindGate)[0], files(t, b, kindClaim)[0]} {
+	for _, name := range []string{filepath.Dir(files(t, b, kindLock)[0]), files(t, b, kindLock)[0], files(t, b, kindClaim)[0]} {
 		evil.want("ok", "flock", name)
 		evil.tell("readlock", name)
 		evil.hear()
 	}
-	g.Open()
+	g.Unlock()
 	wantQuick(t, b)
 }
 
@@ -191,15 +191,15 @@ func wantQuick(t *testing.T, b *Dir) {
 // start does all that a start does.
 func start(t *testing.T, b *Dir) {
 	t.Helper()
-	g, err := b.Gate(t.Context())
+	g, err := b.LockDecision(t.Context())
 	if err != nil || g.Warning != nil {
 		t.Fatal(err, g.Warning)
 	}
-	defer g.Open()
-	if _, err := b.Others(nil); err != nil {
+	defer g.Unlock()
+	if _, err := b.ReadOthers(nil); err != nil {
 		t.Error(err)
 	}
-	h, err := b.Take(t.Context(), claimOf("quick", 0), apart([]int{0}))
+	h, err := b.TakeClaim(t.Context(), claimOf("quick", 0), apart([]int{0}))
 	if err != nil || h.Warning != nil {
 		t.Fatal(err, h.Warning)
 	}
@@ -221,35 +221,35 @@ func TestWhoKeepsTheGate(t *testing.T) {
 	needRoot(t)
 	dir := shared(t)
 	b := open(t, dir)
-	b.TurnWait = 2 * time.Second
+	b.HolderWait = 2 * time.Second
 	evil := newActor(t, dir, stranger)
 	for range 5 {
 		evil.want("ok", "slip")
 	}
 	for try := range 2 {
 		began := time.Now()
-		g, err := b.Gate(t.Context())
+		g, err := b.LockDecision(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		g.Open()
-		var e *BlockedError
-		if !errors.As(g.Warning, &e) || !strings.Contains(e.Error(), fmt.Sprint(stranger)) || !errors.Is(e, errHeld) {
+		g.Unlock()
+		var e *LockTimeoutError
+		if !errors.As(g.Warning, &e) || !strings.Contains(e.Error(), fmt.Sprint(stranger)) || !errors.Is(e, errHeldTooLong) {
 			t.Errorf("warning %v", g.Warning)
 		}
 		took := time.Since(began)
-		if waited := took >= b.TurnWait; waited != (try == 0) {
+		if waited := took >= b.HolderWait; waited != (try == 0) {
 			t.Errorf("try %d took %v", try, took)
 		}
 	}
 	honest := newActor(t, dir, stranger+1)
-	b.TurnWait = 20 * time.Second
+	b.HolderWait = 20 * time.Second
 	honest.want("ok", "gate") // he waits for nobody but evil, whom he does not know yet
 	got := make(chan error)
 	go func() {
-		g, err := b.Gate(t.Context())
+		g, err := b.LockDecision(t.Context())
 		if g != nil {
-			g.Open()
+			g.Unlock()
 		}
 		got <- err
 	}()
@@ -340,7 +340,7 @@ func TestOpenShelf(t *testing.T) {
 func TestJunk(t *testing.T) {
 	dir := shared(t)
 	b := open(t, dir)
-	fd, own, err := b.ours()
+	fd, own, err := b.openOwnDir()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -351,11 +351,11 @@ func TestJunk(t *testing.T) {
 		return string(text)
 	}
 	huge := strings.Repeat(" ", maxText) + "{}"
-	for _, kind := range []string{kindClaim, kindTicket + "0000000000000000000", kindGate} {
+	for _, kind := range []string{kindClaim, kindTicket + "0000000000000000000", kindLock} {
 		path := filepath.Join(dir, own.name, kind)
 		for i, text := range []string{"{", "null", "[]", "{}", strings.Repeat("[", 100_000), huge, "\x00\xff",
 			`{"file":"` + kind + `a","job":"../x"}`, strings.Replace(valid(kind+"8"), `"job":"j"`, `"job":"a/b"`, 1)} {
-			if kind == kindGate && i == 8 {
+			if kind == kindLock && i == 8 {
 				continue // that is all there is to a slip
 			}
 			if err := s.evil("write", []string{fmt.Sprint(path, i), text}); err != nil {
@@ -404,7 +404,7 @@ func TestWhoSweeps(t *testing.T) {
 	if left := files(t, b, kindClaim); len(left) != 3 {
 		t.Errorf("left: %q, want one of each user", left)
 	}
-	h, err := b.Take(t.Context(), claimOf("mine", 0), apart([]int{0}))
+	h, err := b.TakeClaim(t.Context(), claimOf("mine", 0), apart([]int{0}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -421,7 +421,7 @@ func TestTwoUsers(t *testing.T) {
 	b := open(t, dir)
 	other := newActor(t, dir, stranger)
 	other.want("ok", "take", "theirs", "0")
-	if _, err := b.Take(t.Context(), claimOf("mine", 0), apart([]int{0})); err != errTaken {
+	if _, err := b.TakeClaim(t.Context(), claimOf("mine", 0), apart([]int{0})); err != errTaken {
 		t.Error(err)
 	}
 	claims, err := b.Claims()
@@ -441,21 +441,21 @@ func TestTwoUsers(t *testing.T) {
 // have the limits of one; others are not affected.
 func TestLimits(t *testing.T) {
 	b := open(t, shared(t))
-	b.etc = etc(t, "ann:x:5:5::/:/bin/sh\n", "ann:100000:65536\n", "passwd: files")
-	l := b.limits()
+	b.etcDir = etc(t, "ann:x:5:5::/:/bin/sh\n", "ann:100000:65536\n", "passwd: files")
+	l := b.newUserLimits()
 	for range maxBytes / maxText {
-		if !l.pass(5, load{bytes: maxText}) {
+		if !l.countUser(5, userLoad{bytes: maxText}) {
 			t.Fatal("refused too early")
 		}
 	}
-	if l.pass(5, load{bytes: 1}) || !l.pass(6, load{bytes: 1}) {
+	if l.countUser(5, userLoad{bytes: 1}) || !l.countUser(6, userLoad{bytes: 1}) {
 		t.Error("more than allowed, or others affected")
 	}
-	l = b.limits()
+	l = b.newUserLimits()
 	for uid := range maxFiles {
-		l.pass(100_000+uid, load{names: 1})
+		l.countUser(100_000+uid, userLoad{names: 1})
 	}
-	if !l.pass(5, load{names: maxFiles}) || l.pass(200_000, load{names: 1}) || !l.pass(os.Geteuid(), load{names: 1}) {
+	if !l.countUser(5, userLoad{names: maxFiles}) || l.countUser(200_000, userLoad{names: 1}) || !l.countUser(os.Geteuid(), userLoad{names: 1}) {
 		t.Error("a named user is affected by those without, or those are not counted together")
 	}
 }
@@ -478,10 +478,10 @@ func TestDatabase(t *testing.T) {
 	for sources, remote := range map[string]bool{"files": false, "files systemd": false, "compat # sss": false,
 		"files sss": true, "sss files": true, "files [SUCCESS=merge] ldap": true} {
 		d := readDatabase(etc(t, "root:x:0:0::/:/bin/sh\nann:x:1000:1000::/:/bin/sh\n", "ann:100000:65536\n", "group: ldap\npasswd: "+sources+"\n"))
-		if d.whose(0) != 0 || d.whose(1000) != 1000 || d.whose(100_000) != nobody || d.whose(165_535) != nobody {
+		if d.userOf(0) != 0 || d.userOf(1000) != 1000 || d.userOf(100_000) != noUser || d.userOf(165_535) != noUser {
 			t.Errorf("%s: %+v", sources, d)
 		}
-		if got := d.whose(165_536) == 165_536; got != remote {
+		if got := d.userOf(165_536) == 165_536; got != remote {
 			t.Errorf("%s: a number without a name counts as a user: %v", sources, got)
 		}
 	}
@@ -498,11 +498,11 @@ func TestManyClaimsKeepNoWatcherBusy(t *testing.T) {
 		evil.want("ok", "take", "evil", fmt.Sprint(i))
 	}
 	var all []entry
-	if err := b.look(nil).read(kindClaim, func(s entry) { all = append(all, s) }); err != nil || len(all) != many {
+	if err := b.newReader(nil).readKind(kindClaim, func(s entry) { all = append(all, s) }); err != nil || len(all) != many {
 		t.Fatal(len(all), err)
 	}
 	began := time.Now()
-	b.settle(t.Context(), all)
+	b.waitUnlocked(t.Context(), all)
 	if took := time.Since(began); took > 20*time.Second { // it was a second for each
 		t.Errorf("%d claims that stay locked were waited for %v", many, took)
 	}

@@ -48,78 +48,78 @@ type (
 	Ticket = job.Ticket
 )
 
-// Others is what living claims hold of a node: those of our own user one by one, as we may
+// OtherClaims is what living claims hold of a node: those of our own user one by one, as we may
 // be inside of one of his jobs, and of all other users what they hold together and never a
 // list of what was read (TRUST-15).
-type Others struct {
-	Mine []Claim // oldest first
-	Rest job.Use
-	Jobs int    // claims of other users
-	One  job.ID // of them
+type OtherClaims struct {
+	Mine             []Claim // oldest first
+	OtherUsers       job.Occupancy
+	OtherUsersClaims int    // claims of other users
+	OtherJob         job.ID // of them
 }
 
-// Use is what all of them hold together.
-func (o Others) Use() job.Use { return Use(o.Mine, nil).And(o.Rest) }
+// Occupancy is what all of them hold together.
+func (o OtherClaims) Occupancy() job.Occupancy { return OccupancyOf(o.Mine, nil).Union(o.OtherUsers) }
 
-// Use adds up what claims hold of a node, but for those that without is true of.
-func Use(claims []Claim, without func(Claim) bool) job.Use {
-	var t tally
+// OccupancyOf adds up what claims hold of a node, but for those that without is true of.
+func OccupancyOf(claims []Claim, without func(Claim) bool) job.Occupancy {
+	var t claimSum
 	for _, c := range claims {
 		if without == nil || !without(c) {
-			t.add(c)
+			t.addClaim(c)
 		}
 	}
-	return t.use()
+	return t.occupancy()
 }
 
-// A tally adds up claims: sets, which grow no further than a node has CPUs and GPUs.
-type tally struct {
-	procs, bound int
-	taken        bool
-	busy         []uint64 // a bit for each CPU
-	alone        []uint64 // likewise, of jobs that do not share
-	gpus         map[string]bool
-	holders      map[int]holder // who holds how much, by uid
+// A claimSum adds up claims: sets, which grow no further than a node has CPUs and GPUs.
+type claimSum struct {
+	ranks, boundRanks int
+	exclusive         bool
+	busyCPUs          []uint64 // a bit for each CPU
+	unsharedCPUs      []uint64 // likewise, of jobs that do not share
+	gpus              map[string]bool
+	holders           map[int]userCPUs // who holds how much, by uid
 }
 
-// A holder is what one user holds of a node.
-type holder struct {
-	cpus  int
-	first Claim // the oldest of his claims, without its ranks
+// A userCPUs is what one user holds of a node.
+type userCPUs struct {
+	cpus   int
+	oldest Claim // the oldest of his claims, without its ranks
 }
 
-func (t *tally) add(c Claim) {
-	t.procs += len(c.Ranks)
-	t.taken = t.taken || c.Exclusive
+func (t *claimSum) addClaim(c Claim) {
+	t.ranks += len(c.Ranks)
+	t.exclusive = t.exclusive || c.Exclusive
 	cpus := 0
 	for _, rank := range c.Ranks {
 		if len(rank.CPUs) > 0 {
-			t.bound++
+			t.boundRanks++
 		}
 		for _, cpu := range rank.CPUs {
-			cpus += mark(&t.busy, cpu)
+			cpus += setBit(&t.busyCPUs, cpu)
 			if !c.Shares {
-				mark(&t.alone, cpu)
+				setBit(&t.unsharedCPUs, cpu)
 			}
 		}
 		for _, address := range rank.GPUs {
-			t.gpu(address)
+			t.addGPU(address)
 		}
 	}
 	h, known := t.holders[c.UID]
 	if t.holders == nil {
-		t.holders = make(map[int]holder)
+		t.holders = make(map[int]userCPUs)
 	}
-	if !known || oldest(c, h.first) < 0 {
-		h.first = c
-		h.first.User, h.first.Ranks = nameOr(c.User, c.UID), nil
+	if !known || compareAge(c, h.oldest) < 0 {
+		h.oldest = c
+		h.oldest.User, h.oldest.Ranks = nameOrUID(c.User, c.UID), nil
 	}
 	h.cpus += cpus
 	t.holders[c.UID] = h
 }
 
-// mark sets the bit of a CPU, and returns 1 if it was not set before.
-func mark(bits *[]uint64, cpu int) int {
+// setBit sets the bit of a CPU, and returns 1 if it was not set before.
+func setBit(bits *[]uint64, cpu int) int {
 	word, bit := cpu/64, uint64(1)<<(cpu%64)
 	if word >= len(*bits) {
 		*bits = append(*bits, make([]uint64, word+1-len(*bits))...)
@@ -141,7 +141,7 @@ func bitNumbers(bits []uint64) (set []int) {
 	return set
 }
 
-func (t *tally) gpu(address string) {
+func (t *claimSum) addGPU(address string) {
 	if t.gpus == nil {
 		t.gpus = make(map[string]bool)
 	}
@@ -150,34 +150,34 @@ func (t *tally) gpu(address string) {
 	}
 }
 
-func (t *tally) use() job.Use {
-	u := job.Use{Procs: t.procs, Seated: t.bound, Taken: t.taken}
-	u.Busy = bitNumbers(t.busy)
-	shared := slices.Clone(t.busy)
-	for word, held := range t.alone {
+func (t *claimSum) occupancy() job.Occupancy {
+	u := job.Occupancy{Ranks: t.ranks, BoundRanks: t.boundRanks, ExclusivelyHeld: t.exclusive}
+	u.BusyCPUs = bitNumbers(t.busyCPUs)
+	shared := slices.Clone(t.busyCPUs)
+	for word, held := range t.unsharedCPUs {
 		shared[word] &^= held
 	}
-	u.Shared = bitNumbers(shared)
+	u.SharedCPUs = bitNumbers(shared)
 	for address := range t.gpus {
 		u.BusyGPUs = append(u.BusyGPUs, address)
 	}
 	slices.Sort(u.BusyGPUs)
-	most := holder{cpus: -1}
+	most := userCPUs{cpus: -1}
 	for _, h := range t.holders {
-		if order := cmp.Or(cmp.Compare(h.cpus, most.cpus), oldest(most.first, h.first)); order > 0 {
+		if order := cmp.Or(cmp.Compare(h.cpus, most.cpus), compareAge(most.oldest, h.oldest)); order > 0 {
 			most = h
 		}
 	}
-	first := most.first
-	u.Who, u.WhoUID, u.WhoJob, u.WhoPID, u.Since = first.User, first.UID, first.Job, first.PID, first.Since
+	first := most.oldest
+	u.TopUser, u.TopUID, u.TopJob, u.TopPID, u.Since = first.User, first.UID, first.Job, first.PID, first.Since
 	u.Movable = first.Movable
 	return u
 }
 
-// nameOr is what to call a user whose name may not be known.
-func nameOr(name string, uid int) string { return cmp.Or(name, fmt.Sprint("uid ", uid)) }
+// nameOrUID is what to call a user whose name may not be known.
+func nameOrUID(name string, uid int) string { return cmp.Or(name, fmt.Sprint("uid ", uid)) }
 
-// oldest sorts claims by age, and equally old ones by name.
-func oldest(a, d Claim) int {
+// compareAge sorts claims by age, and equally old ones by name.
+func compareAge(a, d Claim) int {
 	return cmp.Or(a.Since.Compare(d.Since), cmp.Compare(a.Job, d.Job))
 }

@@ -19,11 +19,11 @@ import (
 //	write, lock, mode 0644
 //	show: link to its name     fails if there is such a name
 type ownFile struct {
-	d     *Dir
-	dir   int // descriptor of the shelf
-	shelf shelf
-	file  inode
-	size  int // of the text
+	d       *Dir
+	dir     int // descriptor of the shelf
+	userDir userDir
+	file    inode
+	size    int // of the text
 
 	mu    sync.Mutex // guards what follows
 	fd    int        // -1: dropped
@@ -31,13 +31,13 @@ type ownFile struct {
 	touch *time.Timer
 }
 
-// blank makes a file of ours that nobody sees.
-func (d *Dir) blank() (*ownFile, error) {
-	dir, own, err := d.ours()
+// newUnnamed makes a file of ours that nobody sees.
+func (d *Dir) newUnnamed() (*ownFile, error) {
+	dir, own, err := d.openOwnDir()
 	if err != nil {
 		return nil, err
 	}
-	s := &ownFile{d: d, dir: dir, shelf: own, fd: -1}
+	s := &ownFile{d: d, dir: dir, userDir: own, fd: -1}
 	if err := s.create(); err != nil {
 		unix.Close(dir)
 		return nil, &UnusableError{d.path, err}
@@ -49,14 +49,14 @@ func (d *Dir) blank() (*ownFile, error) {
 	}
 	s.file = inodeOf(&st)
 	if err != nil {
-		s.drop()
+		s.remove()
 		return nil, &UnusableError{d.path, err}
 	}
 	return s, nil
 }
 
 func (s *ownFile) create() (err error) {
-	if !s.d.without.tmpfile {
+	if !s.d.testWithout.tmpfile {
 		s.fd, err = openat(s.dir, ".", unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
 		switch err {
 		case unix.EOPNOTSUPP, unix.EISDIR, unix.ENOENT, unix.EINVAL: // not this file system
@@ -64,7 +64,7 @@ func (s *ownFile) create() (err error) {
 			return err
 		}
 	}
-	name := kindNew + random()
+	name := kindNew + randomName()
 	s.fd, err = openat(s.dir, name, unix.O_CREAT|unix.O_EXCL|unix.O_RDWR|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err == nil {
 		s.name = name
@@ -114,7 +114,7 @@ func (s *ownFile) show(name string) error {
 	switch err {
 	case nil:
 		s.name = name
-		s.touch = time.AfterFunc(touchEvery, s.keep)
+		s.touch = time.AfterFunc(touchEvery, s.touchFile)
 		return nil
 	case unix.EEXIST:
 		return err
@@ -129,7 +129,7 @@ func (s *ownFile) link(name string) error {
 		return unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", s.fd), s.dir, name, unix.AT_SYMLINK_FOLLOW)
 	}
 	err := error(unix.EOPNOTSUPP)
-	if !s.d.without.links {
+	if !s.d.testWithout.links {
 		err = unix.Linkat(s.dir, s.name, s.dir, name, 0)
 	}
 	switch err {
@@ -146,7 +146,7 @@ func (s *ownFile) replace(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.name == "" {
-		hidden := kindNew + random()
+		hidden := kindNew + randomName()
 		if err := s.link(hidden); err != nil {
 			return &UnusableError{s.d.path, err}
 		}
@@ -156,12 +156,12 @@ func (s *ownFile) replace(name string) error {
 		return &UnusableError{s.d.path, err}
 	}
 	s.name = name
-	s.touch = time.AfterFunc(touchEvery, s.keep)
+	s.touch = time.AfterFunc(touchEvery, s.touchFile)
 	return nil
 }
 
-// keep touches the file, or systemd-tmpfiles would take it for abandoned after a month.
-func (s *ownFile) keep() {
+// touchFile touches the file, or systemd-tmpfiles would take it for abandoned after a month.
+func (s *ownFile) touchFile() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fd < 0 {
@@ -172,9 +172,9 @@ func (s *ownFile) keep() {
 	s.touch.Reset(touchEvery)
 }
 
-// drop removes the file and then unlocks it, so that nobody finds a leftover. It may be
+// remove removes the file and then unlocks it, so that nobody finds a leftover. It may be
 // called again.
-func (s *ownFile) drop() error {
+func (s *ownFile) remove() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fd < 0 {
@@ -192,8 +192,8 @@ func (s *ownFile) drop() error {
 	return err
 }
 
-// present writes, locks and shows the file, and drops it if that fails.
-func (s *ownFile) present(name string, text []byte) error {
+// writeAndShow writes, locks and shows the file, and drops it if that fails.
+func (s *ownFile) writeAndShow(name string, text []byte) error {
 	err := s.write(text)
 	if err == nil {
 		err = s.lock()
@@ -202,26 +202,26 @@ func (s *ownFile) present(name string, text []byte) error {
 		err = s.show(name)
 	}
 	if err != nil {
-		s.drop()
+		s.remove()
 	}
 	return err
 }
 
-// shown is when the file was shown, by the kernel's clock.
-func (s *ownFile) shown() (int64, error) {
+// shownAt is when the file was shown, by the kernel's clock.
+func (s *ownFile) shownAt() (int64, error) {
 	var st unix.Stat_t
 	err := unix.Fstat(s.fd, &st)
 	return st.Ctim.Nano(), err
 }
 
-// renew shows the file anew, as if it had come only now.
-func (s *ownFile) renew() error { return unix.Fchmod(s.fd, 0o644) }
+// showAgain shows the file anew, as if it had come only now.
+func (s *ownFile) showAgain() error { return unix.Fchmod(s.fd, 0o644) }
 
 // path is where the file is in the directory.
-func (s *ownFile) path() string { return s.shelf.name + "/" + s.name }
+func (s *ownFile) path() string { return s.userDir.name + "/" + s.name }
 
-// random is part of a name that nobody can have taken on purpose.
-func random() string {
+// randomName is part of a name that nobody can have taken on purpose.
+func randomName() string {
 	var raw [8]byte
 	rand.Read(raw[:]) // never fails
 	return hex.EncodeToString(raw[:])

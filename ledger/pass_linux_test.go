@@ -41,25 +41,25 @@ func TestPass(t *testing.T) {
 	if head, _ := p.Head(); head.UID != stranger || head.Number != 1 {
 		t.Errorf("head %+v", head)
 	}
-	p.Pass(stranger, 1)
+	p.Overtake(stranger, 1)
 	ahead(p, 100)
-	p.Pass(stranger, 0)
+	p.Overtake(stranger, 0)
 	ahead(p, 1)
 	if head, _ := p.Head(); head.UID != stranger+1 {
 		t.Errorf("head %+v", head)
 	}
-	if n, head, err := b.Before(); n != 2 || head.Job != "honest" || err != nil { // and ours
+	if n, head, err := b.CountWaiting(); n != 2 || head.Job != "honest" || err != nil { // and ours
 		t.Errorf("%d before a new request, %+v, %v", n, head, err)
 	}
 	evil.want("103", "enqueue", "late")
-	if n, _, _ := b.Before(); n != 3 {
+	if n, _, _ := b.CountWaiting(); n != 3 {
 		t.Errorf("%d before a new request, with one that came after the pass", n)
 	}
 	other.want("104", "enqueue", "j")
 	other.want("ahead 103", "turn")
-	n := b.recall()
-	if !n.passes(Ticket{UID: stranger, Number: 5}, time.Now().Add(noteTime-time.Minute)) || n.passes(Ticket{UID: stranger, Number: 5}, time.Now().Add(noteTime)) ||
-		n.passes(Ticket{UID: stranger + 1, Number: 5}, time.Now()) || n.passes(Ticket{UID: stranger, Number: 103}, time.Now()) {
+	n := b.readNotes()
+	if !n.isOvertaken(Ticket{UID: stranger, Number: 5}, time.Now().Add(rememberTime-time.Minute)) || n.isOvertaken(Ticket{UID: stranger, Number: 5}, time.Now().Add(rememberTime)) ||
+		n.isOvertaken(Ticket{UID: stranger + 1, Number: 5}, time.Now()) || n.isOvertaken(Ticket{UID: stranger, Number: 103}, time.Now()) {
 		t.Errorf("notes %+v", n)
 	}
 }
@@ -69,16 +69,16 @@ func TestNotes(t *testing.T) {
 	needRoot(t)
 	dir := shared(t)
 	b := open(t, dir)
-	b.remember(func(n *notes) { n.noteVain(5, time.Now()) })
-	b.remember(func(n *notes) { n.noteVain(6, time.Now()); n.noteVain(6, time.Now()) })
-	if n := b.recall(); len(n.Vain) != 2 || !n.vain(time.Now())[5] || n.vain(time.Now().Add(noteTime))[5] {
+	b.writeNotes(func(n *rememberedUsers) { n.noteUnresponsive(5, time.Now()) })
+	b.writeNotes(func(n *rememberedUsers) { n.noteUnresponsive(6, time.Now()); n.noteUnresponsive(6, time.Now()) })
+	if n := b.readNotes(); len(n.Unresponsive) != 2 || !n.unresponsiveUsers(time.Now())[5] || n.unresponsiveUsers(time.Now().Add(rememberTime))[5] {
 		t.Errorf("%+v", n)
 	}
 	if left := files(t, b, kindNew); len(left) > 0 {
 		t.Errorf("left behind: %q", left)
 	}
 	evil := newActor(t, dir, stranger)
-	file := filepath.Join(filepath.Dir(files(t, b, noteFile)[0]), noteFile)
+	file := filepath.Join(filepath.Dir(files(t, b, notesFile)[0]), notesFile)
 	if got := evil.ask("write", file, "{}"); got == "ok" {
 		t.Error("others can write our notes")
 	}
@@ -86,7 +86,7 @@ func TestNotes(t *testing.T) {
 		if err := os.WriteFile(file, []byte(junk), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if n := b.recall(); len(n.Vain) > 0 {
+		if n := b.readNotes(); len(n.Unresponsive) > 0 {
 			t.Errorf("%.20q: %+v", junk, n)
 		}
 	}
@@ -108,14 +108,14 @@ func TestEvict(t *testing.T) {
 	wantClaims(t, b, "j", "k")
 	bystander := newActor(t, dir, stranger) // of the same user, which has the file open without its lock
 	bystander.want("ok", "keep", files(t, b, kindClaim)[0])
-	done, err := b.Evict(t.Context(), job.Whose{Job: "j", UID: stranger})
+	done, err := b.Evict(t.Context(), job.Key{Job: "j", UID: stranger})
 	if err != nil || len(done) != 2 {
 		t.Fatalf("%+v, %v", done, err)
 	}
 	var pids []int
 	for _, e := range done {
 		pids = append(pids, e.PIDs...)
-		if e.Left {
+		if e.StillHeld {
 			t.Errorf("%+v", e)
 		}
 	}
@@ -128,7 +128,7 @@ func TestEvict(t *testing.T) {
 	if left := append(files(t, b, kindTicket), files(t, b, kindClaim)...); len(left) != 1 {
 		t.Errorf("left: %q", left)
 	}
-	if done, err := b.Evict(t.Context(), job.Whose{Job: "j", UID: stranger + 1}); err != nil || done != nil {
+	if done, err := b.Evict(t.Context(), job.Key{Job: "j", UID: stranger + 1}); err != nil || done != nil {
 		t.Errorf("%+v, %v", done, err)
 	}
 	other.want("ok", "evict-child", "k2")
@@ -142,15 +142,15 @@ func TestEvictStrikesNoStranger(t *testing.T) {
 	holder, innocent := newActor(t, dir, stranger), newActor(t, dir, stranger)
 	holder.want("ok", "take", "j", "1")
 	var s entry
-	if err := b.look(nil).read(kindClaim, func(found entry) { s = found }); err != nil {
+	if err := b.newReader(nil).readKind(kindClaim, func(found entry) { s = found }); err != nil {
 		t.Fatal(err)
 	}
-	if b.strike(innocent.cmd.Process.Pid, s, unix.SIGKILL, time.Now().Add(time.Minute)) {
+	if b.signalHolder(innocent.cmd.Process.Pid, s, unix.SIGKILL, time.Now().Add(time.Minute)) {
 		t.Error("a process that holds nothing was signalled")
 	}
 	holder.kill()
 	for _, pid := range []int{holder.cmd.Process.Pid, innocent.cmd.Process.Pid, 1 << 22} {
-		if b.strike(pid, s, unix.SIGKILL, time.Now().Add(time.Minute)) {
+		if b.signalHolder(pid, s, unix.SIGKILL, time.Now().Add(time.Minute)) {
 			t.Errorf("%d was signalled", pid)
 		}
 	}
@@ -168,8 +168,8 @@ func TestEvictTheDeaf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	done, err := b.Evict(t.Context(), job.Whose{Job: "j", UID: stranger})
-	if err != nil || len(done) != 1 || done[0].Left || !slices.Contains(done[0].PIDs, child) || done[0].PIDs[0] != holder.cmd.Process.Pid {
+	done, err := b.Evict(t.Context(), job.Key{Job: "j", UID: stranger})
+	if err != nil || len(done) != 1 || done[0].StillHeld || !slices.Contains(done[0].PIDs, child) || done[0].PIDs[0] != holder.cmd.Process.Pid {
 		t.Errorf("%+v, %v; the heir is %d", done, err, child)
 	}
 	wantClaims(t, b)

@@ -159,7 +159,7 @@ func TestTurnEndsWithContext(t *testing.T) {
 		t.Fatal(err1, err2)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	if err := second.Turn(ctx, func(int) { cancel() }); err != context.Canceled {
+	if err := second.WaitForTurn(ctx, func(int) { cancel() }); err != context.Canceled {
 		t.Error(err)
 	}
 	second.Leave()
@@ -173,7 +173,7 @@ func TestTurnEndsWithContext(t *testing.T) {
 func TestBlindTurn(t *testing.T) {
 	dir := shared(t)
 	b := open(t, dir)
-	b.without.inotify = true
+	b.testWithout.inotify = true
 	a := newActor(t, dir, 0)
 	a.want("1", "enqueue", "j1")
 	p, err := b.Enqueue(ticketOf("j2"))
@@ -182,7 +182,7 @@ func TestBlindTurn(t *testing.T) {
 	}
 	defer p.Leave()
 	var ahead []int
-	err = p.Turn(t.Context(), func(n int) {
+	err = p.WaitForTurn(t.Context(), func(n int) {
 		if ahead = append(ahead, n); n == 1 {
 			a.kill()
 		}
@@ -201,7 +201,7 @@ func TestFarNumbers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.drop()
+	defer s.remove()
 	p, err := b.Enqueue(ticketOf("j"))
 	if err != nil {
 		t.Fatal(err)
@@ -225,11 +225,11 @@ func TestGateOfKilled(t *testing.T) {
 		a := newActor(t, dir, 0)
 		a.want("ok", "gate")
 		time.AfterFunc(time.Millisecond, func() { a.cmd.Process.Kill() })
-		g, err := b.Gate(t.Context())
+		g, err := b.LockDecision(t.Context())
 		if err != nil || g.Warning != nil {
 			t.Fatal(err, g.Warning)
 		}
-		g.Open()
+		g.Unlock()
 	}
 }
 
@@ -248,7 +248,7 @@ func TestPushedIn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.drop()
+	defer s.remove()
 	tickets, _ := b.Tickets()
 	if !slices.EqualFunc(tickets, []int64{1, 2}, func(t Ticket, n int64) bool { return t.Number == n }) {
 		t.Fatal(tickets)
@@ -262,18 +262,18 @@ func TestPushedIn(t *testing.T) {
 // One has the gate at a time, and the next gets it when the first opens it or dies.
 func TestGate(t *testing.T) {
 	b := open(t, shared(t))
-	g, err := b.Gate(t.Context())
+	g, err := b.LockDecision(t.Context())
 	if err != nil || g.Warning != nil {
 		t.Fatal(err, g.Warning)
 	}
-	got := make(chan *Gate)
+	got := make(chan *DecisionLock)
 	go func() {
-		g, _ := b.Gate(context.Background())
+		g, _ := b.LockDecision(context.Background())
 		got <- g
 	}()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	if _, err := b.Gate(ctx); err != context.DeadlineExceeded {
+	if _, err := b.LockDecision(ctx); err != context.DeadlineExceeded {
 		t.Error(err)
 	}
 	select {
@@ -281,11 +281,11 @@ func TestGate(t *testing.T) {
 		t.Fatal("two have the gate")
 	default:
 	}
-	g.Open()
-	g.Open()
+	g.Unlock()
+	g.Unlock()
 	second := <-got
 	if second.Warning != nil {
 		t.Error(second.Warning)
 	}
-	second.Open()
+	second.Unlock()
 }

@@ -25,35 +25,35 @@ const (
 
 // Bounds of what is believed. A claim of 100,000 ranks is some 3 MiB.
 const (
-	maxText    = 4 << 20   // bytes of a file
-	maxGPUs    = 256       // of a claim, and of a node
-	maxCount   = 1<<31 - 1 // ranks and nodes of a job
-	maxCPU     = 1 << 16   // number of a CPU
-	maxNumber  = 1 << 62   // number of a ticket
-	maxAddress = 16        // bytes of an address on the PCI bus
-	maxLine    = 4096      // bytes of a command or summary
-	maxArgs    = 64        // words of an ask
-	maxAsk     = 16 << 10  // bytes of an ask
-	maxGap     = 1e9       // between numbers of tickets that came about honestly
-	maxFirst   = 1e15      // of the head of an honest queue
+	maxText         = 4 << 20   // bytes of a file
+	maxGPUs         = 256       // of a claim, and of a node
+	maxCount        = 1<<31 - 1 // ranks and nodes of a job
+	maxCPU          = 1 << 16   // number of a CPU
+	maxNumber       = 1 << 62   // number of a ticket
+	maxAddress      = 16        // bytes of an address on the PCI bus
+	maxLine         = 4096      // bytes of a command or summary
+	maxRequestArgs  = 64        // words of an ask
+	maxRequestBytes = 16 << 10  // bytes of an ask
+	maxTicketGap    = 1e9       // between numbers of tickets that came about honestly
+	maxFirstTicket  = 1e15      // of the head of an honest queue
 )
 
 // The kinds of files, and how their names go on after the prefix.
 const (
-	kindClaim  = "claim-"
-	kindTicket = "ticket-"
-	kindGate   = "gate-" // who decides upon a request
-	kindAsk    = "ask-"  // a word with a job (SV-24)
-	kindAnswer = "answer-"
-	kindNew    = "new-" // not shown yet
-	anyBook    = "remshell-"
+	kindClaim   = "claim-"
+	kindTicket  = "ticket-"
+	kindLock    = "gate-" // who decides upon a request
+	kindRequest = "ask-"  // a word with a job (SV-24)
+	kindReply   = "answer-"
+	kindNew     = "new-" // not shown yet
+	anyLedger   = "remshell-"
 )
 
-// prefix is how the names of all shelves of one node begin. The identity is hashed so that hosts which
+// namePrefix is how the names of all shelves of one node begin. The identity is hashed so that hosts which
 // share a file system do not mix, and nobody reads it from there.
-func prefix(identity string) string {
+func namePrefix(identity string) string {
 	sum := sha256.Sum256([]byte(identity))
-	return anyBook + hex.EncodeToString(sum[:8]) + "-"
+	return anyLedger + hex.EncodeToString(sum[:8]) + "-"
 }
 
 // ticketName has the digits of the largest number, so that names sort as numbers do.
@@ -61,8 +61,8 @@ func ticketName(number int64, random string) string {
 	return fmt.Sprintf("%s%020d-%s", kindTicket, number, random)
 }
 
-// longest is how long the claim of so many ranks may be (TRUST-15).
-func longest(ranks int) int64 { return 64<<10 + 64*int64(ranks) }
+// maxClaimSize is how long the claim of so many ranks may be (TRUST-15).
+func maxClaimSize(ranks int) int64 { return 64<<10 + 64*int64(ranks) }
 
 // A file says first which name it goes by: under any other, which a hard link can give it,
 // it is not believed. So no file counts twice, and no ticket under a better number.
@@ -75,23 +75,23 @@ type (
 		File string `json:"file"`
 		Ticket
 	}
-	askText struct {
+	requestText struct {
 		File string `json:"file"`
-		job.Ask
+		job.ControlRequest
 	}
-	answerText struct {
+	replyText struct {
 		File string `json:"file"`
-		job.Answer
-		Ranks states `json:"data,omitempty"`
+		job.ControlReply
+		Ranks replyStates `json:"data,omitempty"`
 	}
 )
 
-// states are those of an answer. They are read one after the other, as many as an honest answer has: a list that fills a file
+// replyStates are those of an answer. They are read one after the other, as many as an honest answer has: a list that fills a file
 // would take fifty times the memory of the file.
-type states []job.PlacedState
+type replyStates []job.NodeRankState
 
-func (s *states) UnmarshalJSON(text []byte) error {
-	if len(*s) == job.MaxStates {
+func (s *replyStates) UnmarshalJSON(text []byte) error {
+	if len(*s) == job.MaxRankStates {
 		return nil
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -100,8 +100,8 @@ func (s *states) UnmarshalJSON(text []byte) error {
 	} else if start != json.Delim('[') {
 		return errors.New("states that are no list")
 	}
-	for one := new(job.PlacedState); len(*s) < job.MaxStates && d.More(); *s = append(*s, one.Bounded()) {
-		*one = job.PlacedState{}
+	for one := new(job.NodeRankState); len(*s) < job.MaxRankStates && d.More(); *s = append(*s, one.Truncated()) {
+		*one = job.NodeRankState{}
 		if err := d.Decode(one); err != nil {
 			return err
 		}
@@ -109,12 +109,12 @@ func (s *states) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// opening is how a file of this name begins, in all versions.
-func opening(name string) []byte { return []byte(`{"file":"` + name + `"`) }
+// fileStart is how a file of this name begins, in all versions.
+func fileStart(name string) []byte { return []byte(`{"file":"` + name + `"`) }
 
-// WarmUp has encoding/json look at what a claim is made of. It does that once for a type, for a fifth of a millisecond,
+// WarmUpJSON has encoding/json look at what a claim is made of. It does that once for a type, for a fifth of a millisecond,
 // and shall do it while nobody waits for a claim.
-func WarmUp() { encode(claimText{}) }
+func WarmUpJSON() { encode(claimText{}) }
 
 func encode(v any) ([]byte, error) {
 	text, err := json.Marshal(v)
@@ -134,11 +134,11 @@ func decodeClaim(name string, owner int, text []byte) (Claim, error) {
 	if err := checkClaim(c.Claim); err != nil {
 		return Claim{}, err
 	}
-	for _, p := range []*string{&c.User, &c.From, &c.Node, &c.Command, &c.RM, &c.Class, &c.NodeSet} {
-		*p = short(*p)
+	for _, p := range []*string{&c.User, &c.LauncherHost, &c.Node, &c.Command, &c.RM, &c.Class, &c.NodeSet} {
+		*p = truncate(*p)
 	}
-	if !c.Resting.Known() {
-		c.Resting = ""
+	if !c.IdleReason.IsKnown() {
+		c.IdleReason = ""
 	}
 	return c.Claim, nil
 }
@@ -155,8 +155,8 @@ func decodeTicket(name string, owner int, text []byte) (Ticket, error) {
 	if t.Number < 1 || t.Number > maxNumber || !strings.HasPrefix(name, ticketName(t.Number, "")) {
 		return Ticket{}, fmt.Errorf("number %d", t.Number)
 	}
-	for _, p := range []*string{&t.User, &t.From, &t.Summary, &t.Nodes, &t.NodeSet} {
-		*p = short(*p)
+	for _, p := range []*string{&t.User, &t.LauncherHost, &t.Summary, &t.Nodes, &t.NodeSet} {
+		*p = truncate(*p)
 	}
 	return t.Ticket, nil
 }
@@ -172,8 +172,8 @@ func decodeAs(name string, owner int, text []byte, t any, says func() (file stri
 	return nil
 }
 
-// checkAsk refuses what no asker of ours writes.
-func checkAsk(a job.Ask) error {
+// checkRequest refuses what no asker of ours writes.
+func checkRequest(a job.ControlRequest) error {
 	if !slices.Contains(job.Verbs, a.Verb) {
 		return fmt.Errorf("verb %.60q", a.Verb)
 	}
@@ -181,15 +181,15 @@ func checkAsk(a job.Ask) error {
 	for _, word := range a.Args {
 		size += len(word)
 	}
-	if len(a.Args) > maxArgs || size > maxLine {
+	if len(a.Args) > maxRequestArgs || size > maxLine {
 		return fmt.Errorf("%d words of %d bytes", len(a.Args), size)
 	}
 	return errors.Join(checkID(a.Job), checkTime(a.Since))
 }
 
-// checkAnswer refuses what no helper of ours writes.
-func checkAnswer(a job.Answer) error {
-	if !a.State.Known() {
+// checkReply refuses what no helper of ours writes.
+func checkReply(a job.ControlReply) error {
+	if !a.State.IsKnown() {
 		return fmt.Errorf("state %.60q", a.State)
 	}
 	return checkID(a.Job)
@@ -205,11 +205,11 @@ func checkRandom(s string) error {
 
 // checkClaim refuses claims no plan can have made.
 func checkClaim(c Claim) error {
-	if err := errors.Join(checkID(c.Job), checkCount("nodes", c.Nodes), checkCount("size", c.Size), checkCount("PID", c.PID), checkCount("PID of mpiexec", c.Launcher), checkCount("depth", c.Depth), checkCount("shape", c.Shape), checkTime(c.Since)); err != nil {
+	if err := errors.Join(checkID(c.Job), checkCount("nodes", c.Nodes), checkCount("size", c.Size), checkCount("PID", c.PID), checkCount("PID of mpiexec", c.LauncherPID), checkCount("depth", c.CPUsPerRank), checkCount("shape", c.ExactPerNode), checkTime(c.Since)); err != nil {
 		return err
 	}
-	if c.Inside != "" {
-		if err := checkID(c.Inside); err != nil {
+	if c.ParentJob != "" {
+		if err := checkID(c.ParentJob); err != nil {
 			return err
 		}
 	}
@@ -233,13 +233,13 @@ func checkClaim(c Claim) error {
 
 // checkTicket judges what the ticket says, not of its number.
 func checkTicket(t Ticket) error {
-	return errors.Join(checkID(t.Job), checkCount("size", t.Size), checkCount("CPUs", t.CPUs), checkCount("PID", t.PID), checkCount("shape", t.Shape), checkCount("ranks on a node", t.PerNode), checkCount("delay", t.Delay), checkTime(t.Since), checkTime(t.Until))
+	return errors.Join(checkID(t.Job), checkCount("size", t.Size), checkCount("CPUs", t.CPUs), checkCount("PID", t.PID), checkCount("shape", t.ExactPerNode), checkCount("ranks on a node", t.PerNode), checkCount("delay", t.MaxSetDelay), checkTime(t.Since), checkTime(t.SetDelayEnd))
 }
 
-// checkSense refuses a claim of another user that says more than can be true of a node with
+// checkPlausible refuses a claim of another user that says more than can be true of a node with
 // so many CPUs, or says it twice (TRUST-15).
-func checkSense(c Claim, size, cpus, ranks int) error {
-	if n := len(c.Ranks); n > ranks || int64(size) > longest(n) {
+func checkPlausible(c Claim, size, cpus, ranks int) error {
+	if n := len(c.Ranks); n > ranks || int64(size) > maxClaimSize(n) {
 		return fmt.Errorf("%d ranks in %d bytes", n, size)
 	}
 	seen, gpus := make(map[int]bool, len(c.Ranks)), make(map[string]bool)
@@ -293,9 +293,9 @@ func checkTime(t time.Time) error {
 	return nil
 }
 
-// short bounds text of somebody else. It stays as it is: show.Clean makes it harmless where
+// truncate bounds text of somebody else. It stays as it is: format.EscapeSentence makes it harmless where
 // it is printed (TRUST-28).
-func short(s string) string {
+func truncate(s string) string {
 	if len(s) > maxLine {
 		s = s[:maxLine]
 	}
@@ -308,11 +308,11 @@ func short(s string) string {
 // queue for all: who takes a number far off now has others come in before him.
 func nextNumber(first int64, present []int64) int64 {
 	last := first
-	if first > maxFirst {
+	if first > maxFirstTicket {
 		last = 0
 	}
 	for _, n := range present {
-		if n > last && n-last <= maxGap {
+		if n > last && n-last <= maxTicketGap {
 			last = n
 		}
 	}

@@ -16,7 +16,7 @@ import (
 var when = time.Date(2026, 11, 20, 12, 0, 0, 5, time.UTC)
 
 func sample() Claim {
-	return Claim{Job: "j-1.a_B", Inside: "outer", UID: 1000, User: "ann", From: "front", Node: "n1", Nodes: 2, Size: 4,
+	return Claim{Job: "j-1.a_B", ParentJob: "outer", UID: 1000, User: "ann", LauncherHost: "front", Node: "n1", Nodes: 2, Size: 4,
 		Ranks: []job.ClaimedRank{{Rank: 0, CPUs: []int{0, 4}}, {Rank: 2, CPUs: []int{1, 5}}}, Exclusive: true, Since: when, Command: "./a.out -x"}
 }
 
@@ -39,13 +39,13 @@ func TestClaimsWithAndWithoutGPUs(t *testing.T) {
 	if strings.Contains(string(text), "gpu") {
 		t.Errorf("%s", text)
 	}
-	if got, err := decodeClaim("name", 1000, text); err != nil || Use([]Claim{got}, nil).BusyGPUs != nil {
+	if got, err := decodeClaim("name", 1000, text); err != nil || OccupancyOf([]Claim{got}, nil).BusyGPUs != nil {
 		t.Errorf("%+v, %v", got, err)
 	}
 	want.Ranks[1].GPUs = []string{"0000:c7:00.0", "10000:01:00.0"}
 	text, _ = encode(claimText{"name", want})
 	got, err := decodeClaim("name", 1000, text)
-	if use := Use([]Claim{got}, nil); err != nil || !reflect.DeepEqual(use.BusyGPUs, want.Ranks[1].GPUs) {
+	if use := OccupancyOf([]Claim{got}, nil); err != nil || !reflect.DeepEqual(use.BusyGPUs, want.Ranks[1].GPUs) {
 		t.Errorf("%+v, %v", use, err)
 	}
 }
@@ -54,16 +54,16 @@ func TestClaimsWithAndWithoutGPUs(t *testing.T) {
 // says beside them is passed over.
 func TestEntriesOfOtherReleases(t *testing.T) {
 	want, name := sample(), ticketName(17, "x")
-	wanted := Ticket{Number: 17, Job: "j", UID: 1, User: "u", From: "f", Size: 3, Since: when, Summary: "s"}
+	wanted := Ticket{Number: 17, Job: "j", UID: 1, User: "u", LauncherHost: "f", Size: 3, Since: when, Summary: "s"}
 	for _, further := range []string{`}`, `,"depth":3,"shape":4,"node_set":"a+b"}`, `,"later":{"width":[1]}}`} {
 		text, _ := encode(claimText{"name", want})
 		got, err := decodeClaim("name", 1000, []byte(strings.TrimSuffix(string(text), "}")+further))
-		if said := strings.Contains(further, "depth"); err != nil || got.Job != want.Job || (got.Depth == 3 && got.Shape == 4 && got.NodeSet == "a+b") != said || strings.Contains(string(text), "depth") {
+		if said := strings.Contains(further, "depth"); err != nil || got.Job != want.Job || (got.CPUsPerRank == 3 && got.ExactPerNode == 4 && got.NodeSet == "a+b") != said || strings.Contains(string(text), "depth") {
 			t.Errorf("claim with %s: %+v, %v", further, got, err)
 		}
 		text, _ = encode(ticketText{name, wanted})
 		ticket, err := decodeTicket(name, 1, []byte(strings.TrimSuffix(string(text), "}")+further))
-		if said := strings.Contains(further, "depth"); err != nil || (ticket.Shape == 4 && ticket.NodeSet == "a+b") != said || !said && ticket != wanted {
+		if said := strings.Contains(further, "depth"); err != nil || (ticket.ExactPerNode == 4 && ticket.NodeSet == "a+b") != said || !said && ticket != wanted {
 			t.Errorf("ticket with %s: %+v, %v", further, ticket, err)
 		}
 	}
@@ -77,10 +77,10 @@ func TestClaimRefused(t *testing.T) {
 		"no job":   func(c *claimText) { c.Job = "" },
 		"long job": func(c *claimText) { c.Job = job.ID(strings.Repeat("j", 41)) },
 		"path":     func(c *claimText) { c.Job = "../j" },
-		"inside":   func(c *claimText) { c.Inside = "a b" },
+		"inside":   func(c *claimText) { c.ParentJob = "a b" },
 		"size":     func(c *claimText) { c.Size = -1 },
-		"depth":    func(c *claimText) { c.Depth = -1 },
-		"shape":    func(c *claimText) { c.Shape = maxCount + 1 },
+		"depth":    func(c *claimText) { c.CPUsPerRank = -1 },
+		"shape":    func(c *claimText) { c.ExactPerNode = maxCount + 1 },
 		"nodes":    func(c *claimText) { c.Nodes = -1 },
 		"rank":     func(c *claimText) { c.Ranks[0].Rank = -1 },
 		"CPU":      func(c *claimText) { c.Ranks[1].CPUs[1] = -1 },
@@ -101,7 +101,7 @@ func TestClaimRefused(t *testing.T) {
 }
 
 func TestTicketText(t *testing.T) {
-	want := Ticket{Number: 17, Job: "j", UID: 1, User: "u", From: "f", Size: 3, Since: when, Summary: "s"}
+	want := Ticket{Number: 17, Job: "j", UID: 1, User: "u", LauncherHost: "f", Size: 3, Since: when, Summary: "s"}
 	name := ticketName(17, "x")
 	text, err := encode(ticketText{name, want})
 	if err != nil {
@@ -112,7 +112,7 @@ func TestTicketText(t *testing.T) {
 	}
 	for _, shape := range []int{-1, maxCount + 1} {
 		spoilt := want
-		spoilt.Shape = shape
+		spoilt.ExactPerNode = shape
 		text, _ := encode(ticketText{name, spoilt})
 		if got, err := decodeTicket(name, 1, text); err == nil {
 			t.Errorf("believed %+v", got)
@@ -130,18 +130,18 @@ func TestUse(t *testing.T) {
 	a.Exclusive, b.Exclusive = false, false
 	b.Job, b.Ranks = "b", []job.ClaimedRank{{Rank: 0}, {Rank: 1, CPUs: []int{4, 2}}}
 	c.Job = "c"
-	got := Use([]Claim{a, b, c}, func(c Claim) bool { return c.Job == "c" })
-	if want := (job.Use{Procs: 4, Seated: 3, Busy: []int{0, 1, 2, 4, 5}, Who: "ann", WhoUID: 1000, WhoJob: "b", Since: when}); !reflect.DeepEqual(got, want) {
+	got := OccupancyOf([]Claim{a, b, c}, func(c Claim) bool { return c.Job == "c" })
+	if want := (job.Occupancy{Ranks: 4, BoundRanks: 3, BusyCPUs: []int{0, 1, 2, 4, 5}, TopUser: "ann", TopUID: 1000, TopJob: "b", Since: when}); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	b.Shares = true
-	if got := Use([]Claim{a, b}, nil); !slices.Equal(got.Shared, []int{2}) {
-		t.Errorf("shared are %v of %v", got.Shared, got.Busy)
+	if got := OccupancyOf([]Claim{a, b}, nil); !slices.Equal(got.SharedCPUs, []int{2}) {
+		t.Errorf("shared are %v of %v", got.SharedCPUs, got.BusyCPUs)
 	}
-	if got := Use([]Claim{b}, nil).And(job.Use{Busy: []int{4, 9}, Shared: []int{9}}); !slices.Equal(got.Shared, []int{2, 9}) {
-		t.Errorf("together, shared are %v of %v", got.Shared, got.Busy)
+	if got := OccupancyOf([]Claim{b}, nil).Union(job.Occupancy{BusyCPUs: []int{4, 9}, SharedCPUs: []int{9}}); !slices.Equal(got.SharedCPUs, []int{2, 9}) {
+		t.Errorf("together, shared are %v of %v", got.SharedCPUs, got.BusyCPUs)
 	}
-	if !Use([]Claim{a, c}, nil).Taken {
+	if !OccupancyOf([]Claim{a, c}, nil).ExclusivelyHeld {
 		t.Error("an exclusive claim does not count")
 	}
 }
@@ -154,7 +154,7 @@ func TestAClaimOfAnOlderVersion(t *testing.T) {
 	if err != nil || c.Job != "j" || c.UID != 5 || len(c.Ranks) != 1 {
 		t.Fatalf("%+v, %v", c, err)
 	}
-	if use := Use([]Claim{c}, nil); use.Procs != 1 || !slices.Equal(use.BusyGPUs, []string{"0000:c7:00.0"}) {
+	if use := OccupancyOf([]Claim{c}, nil); use.Ranks != 1 || !slices.Equal(use.BusyGPUs, []string{"0000:c7:00.0"}) {
 		t.Errorf("it holds %+v", use)
 	}
 }
@@ -168,14 +168,14 @@ func TestShort(t *testing.T) {
 		strings.Repeat("x", 2*maxLine): strings.Repeat("x", maxLine),
 		strings.Repeat("x", maxLine-1) + "üüü": strings.Repeat("x", maxLine-1),
 	} {
-		if got := short(in); got != want {
+		if got := truncate(in); got != want {
 			t.Errorf("%.40q: got %.40q, want %.40q", in, got, want)
 		}
 	}
 }
 
 func TestPrefix(t *testing.T) {
-	if a, b := prefix("one"), prefix("two"); a == b || len(a) != len(anyBook)+17 {
+	if a, b := namePrefix("one"), namePrefix("two"); a == b || len(a) != len(anyLedger)+17 {
 		t.Error(a, b)
 	}
 }
@@ -186,8 +186,8 @@ func TestErrors(t *testing.T) {
 		Hint() string
 	}{
 		&UnusableError{"/d", os.ErrNotExist},
-		&BlockedError{"/d", errHeld},
-		&BlockedError{"", &UnusableError{"/d", os.ErrPermission}},
+		&LockTimeoutError{"/d", errHeldTooLong},
+		&LockTimeoutError{"", &UnusableError{"/d", os.ErrPermission}},
 	} {
 		if !strings.Contains(e.Error(), "/d") || e.Hint() == "" || strings.Contains(e.Error(), "-1") {
 			t.Error(e, e.Hint())
@@ -212,19 +212,19 @@ func FuzzDecode(f *testing.F) {
 			if err != nil || !back.Since.Equal(c.Since) || back.Job != c.Job || len(back.Ranks) != len(c.Ranks) {
 				t.Fatalf("%+v came back as %+v, %v", c, back, err)
 			}
-			sane(t, c.User, c.From, c.Node, c.Command, c.Class, c.NodeSet)
-			if min(c.Depth, c.Shape) < 0 || max(c.Depth, c.Shape) > maxCount {
+			sane(t, c.User, c.LauncherHost, c.Node, c.Command, c.Class, c.NodeSet)
+			if min(c.CPUsPerRank, c.ExactPerNode) < 0 || max(c.CPUsPerRank, c.ExactPerNode) > maxCount {
 				t.Fatalf("%+v", c)
 			}
-			if u := Use([]Claim{c}, nil); u.Procs != len(c.Ranks) || slices.ContainsFunc(u.Busy, func(cpu int) bool { return cpu < 0 || cpu >= maxCPU }) {
+			if u := OccupancyOf([]Claim{c}, nil); u.Ranks != len(c.Ranks) || slices.ContainsFunc(u.BusyCPUs, func(cpu int) bool { return cpu < 0 || cpu >= maxCPU }) {
 				t.Fatalf("%+v", u)
 			}
 		}
 		if k, err := decodeTicket(ticketName(1, "x"), 1000, text); err == nil {
-			if k.Number != 1 || k.UID != 1000 || checkID(k.Job) != nil || k.Shape < 0 || k.Shape > maxCount {
+			if k.Number != 1 || k.UID != 1000 || checkID(k.Job) != nil || k.ExactPerNode < 0 || k.ExactPerNode > maxCount {
 				t.Fatalf("%+v", k)
 			}
-			sane(t, k.User, k.From, k.Summary, k.Nodes, k.NodeSet)
+			sane(t, k.User, k.LauncherHost, k.Summary, k.Nodes, k.NodeSet)
 		}
 	})
 }
@@ -232,24 +232,24 @@ func FuzzDecode(f *testing.F) {
 // FuzzAsk is FuzzDecode for what is asked of jobs, and answered.
 func FuzzAsk(f *testing.F) {
 	const id = "00112233aabbccdd"
-	ask, answer := askName("j")+id, kindAnswer+id
-	a, _ := encode(askText{ask, job.Ask{Job: "j", UID: 1000, User: "u", Verb: job.AskEnd, Args: []string{"x"}, Since: when}})
-	b, _ := encode(answerText{answer, job.Answer{Job: "j", UID: 1000, State: job.AskDone, Text: "t"}, states{{Node: "n"}}})
+	ask, answer := requestNamePrefix("j")+id, kindReply+id
+	a, _ := encode(requestText{ask, job.ControlRequest{Job: "j", UID: 1000, User: "u", Verb: job.VerbEnd, Args: []string{"x"}, Since: when}})
+	b, _ := encode(replyText{answer, job.ControlReply{Job: "j", UID: 1000, State: job.ReplyDone, Text: "t"}, replyStates{{Node: "n"}}})
 	for _, text := range []string{string(a), string(b), "", "{}", "null", `{"verb":"end","args":["` + strings.Repeat("x", maxLine) + `"]}`,
 		`{"file":"` + answer + `","uid":1000,"job":"j","state":"done","data":[{},{"Rank":1,"Stack":"x"},null],"data":null,"data":[{}]}`} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if a, random, err := decodeAsk(ask, 1000, text); err == nil {
-			if a.UID != 1000 || a.Job != "j" || random != id || !slices.Contains(job.Verbs, a.Verb) || len(a.Args) > maxArgs {
+		if a, random, err := decodeRequest(ask, 1000, text); err == nil {
+			if a.UID != 1000 || a.Job != "j" || random != id || !slices.Contains(job.Verbs, a.Verb) || len(a.Args) > maxRequestArgs {
 				t.Fatalf("%+v, %s", a, random)
 			}
-			again, err := encode(askText{ask, a})
-			if back, _, err2 := decodeAsk(ask, 1000, again); err != nil || err2 != nil || back.Verb != a.Verb || !slices.Equal(back.Args, a.Args) {
+			again, err := encode(requestText{ask, a})
+			if back, _, err2 := decodeRequest(ask, 1000, again); err != nil || err2 != nil || back.Verb != a.Verb || !slices.Equal(back.Args, a.Args) {
 				t.Fatalf("%+v came back as %+v, %v, %v", a, back, err, err2)
 			}
 		}
-		if a, err := decodeAnswer(answer, 1000, text); err == nil && (a.UID != 1000 || !a.State.Known() || len(a.Text) > maxLine || len(a.Ranks) > job.MaxStates) {
+		if a, err := decodeReply(answer, 1000, text); err == nil && (a.UID != 1000 || !a.State.IsKnown() || len(a.Text) > maxLine || len(a.Ranks) > job.MaxRankStates) {
 			t.Fatalf("%+v", a)
 		}
 	})
@@ -257,7 +257,7 @@ func FuzzAsk(f *testing.F) {
 
 // An answer that fills a file with states takes no more memory than the file, and tells of no more ranks than an honest one.
 func TestAnswerOfAnEnemyIsBounded(t *testing.T) {
-	name := kindAnswer + "00112233aabbccdd"
+	name := kindReply + "00112233aabbccdd"
 	for _, list := range []string{`"data":[` + strings.Repeat("{},", 1_390_000) + `{}]`, strings.Repeat(`"data":[{},{}],`, 270_000) + `"later":false`,
 		`"data":[` + strings.Repeat(`{"Waits":"`+strings.Repeat("x", 1<<10)+`"},`, 4000) + `{}]`} {
 		text := []byte(`{"file":"` + name + `","job":"j","uid":1000,"state":"done","text":"",` + list + "}")
@@ -266,9 +266,9 @@ func TestAnswerOfAnEnemyIsBounded(t *testing.T) {
 		}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		a, err := decodeAnswer(name, 1000, text)
+		a, err := decodeReply(name, 1000, text)
 		runtime.ReadMemStats(&after)
-		if took := after.TotalAlloc - before.TotalAlloc; err != nil || len(a.Ranks) > job.MaxStates || took > 64<<20 {
+		if took := after.TotalAlloc - before.TotalAlloc; err != nil || len(a.Ranks) > job.MaxRankStates || took > 64<<20 {
 			t.Errorf("%.80s: %d states, %v, %d MiB were allocated", list, len(a.Ranks), err, took>>20)
 		}
 	}

@@ -14,20 +14,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nap is how often to look where the kernel does not tell: it has 128 inotify instances
+// pollInterval is how often to look where the kernel does not tell: it has 128 inotify instances
 // for a user by default.
-const nap = 250 * time.Millisecond
+const pollInterval = 250 * time.Millisecond
 
-// breath is the least time between two looks; after one that took long there are restsFor times as much. A user who has much to
+// minLookInterval is the least time between two looks; after one that took long there are restsFor times as much. A user who has much to
 // read, and changes it all the time, does not have a CPU for himself by that.
 const (
-	breath   = 2 * time.Millisecond
-	restsFor = 4
+	minLookInterval = 2 * time.Millisecond
+	lookPauseFactor = 4
 )
 
-// mostWatched is how many claims of a user are watched one by one: a user may watch only some thousands of files himself
+// maxWatchedPerUser is how many claims of a user are watched one by one: a user may watch only some thousands of files himself
 // (fs.inotify.max_user_watches). The end of others is seen when their names go, or at the next look.
-const mostWatched = 256
+const maxWatchedPerUser = 256
 
 // fileEvents come when a file's holder ends: its only descriptor that may write is closed,
 // or its last name and descriptor go. dirEvents come when names do.
@@ -39,16 +39,16 @@ const (
 // A watcher learns from the kernel when holders of files end. Without inotify it looks at
 // everything now and then.
 type watcher struct {
-	d     *Dir
-	fd    int
-	queue *os.File // of inotify; nil: we are blind
-	names map[int32]string
-	kind  string        // of the names that matter
-	took  time.Duration // the last look at all claims
+	d            *Dir
+	fd           int
+	queue        *os.File // of inotify; nil: we are blind
+	names        map[int32]string
+	kind         string        // of the names that matter
+	lastLookTook time.Duration // the last look at all claims
 }
 
-// news is what has happened.
-type news struct {
+// changes is what has happened.
+type changes struct {
 	files   map[string]bool // files whose holders may have ended
 	names   bool            // such came, or went, as matter
 	unknown bool            // anything may have
@@ -56,7 +56,7 @@ type news struct {
 
 func newWatcher(d *Dir) *watcher {
 	w := &watcher{d: d, names: make(map[int32]string), kind: kindClaim}
-	if d.without.inotify {
+	if d.testWithout.inotify {
 		return w
 	}
 	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
@@ -73,31 +73,31 @@ func (w *watcher) close() {
 	}
 }
 
-// file watches one entry. It watches the file itself and not its directory, which may
+// watchEntry watches one entry. It watches the file itself and not its directory, which may
 // know it by another name or by none if it began as one without.
-func (w *watcher) file(s entry) {
-	if dir, err := w.d.openShelf(s.shelf); err == nil {
-		w.add(dir, "/"+s.base, s.path(), fileEvents)
+func (w *watcher) watchEntry(s entry) {
+	if dir, err := w.d.openUserDir(s.userDir); err == nil {
+		w.addWatch(dir, "/"+s.base, s.path(), fileEvents)
 		unix.Close(dir)
 	}
 }
 
-// dir watches the directory for new shelves.
-func (w *watcher) dir() { w.add(w.d.dir, "/.", "", dirEvents) }
+// watchDir watches the directory for new shelves.
+func (w *watcher) watchDir() { w.addWatch(w.d.dir, "/.", "", dirEvents) }
 
-// shelf watches a shelf for new entries; false: it was watched before, or cannot be.
-func (w *watcher) shelf(s shelf) bool {
-	dir, err := w.d.openShelf(s)
+// watchUserDir watches a shelf for new entries; false: it was watched before, or cannot be.
+func (w *watcher) watchUserDir(s userDir) bool {
+	dir, err := w.d.openUserDir(s)
 	if err != nil {
 		return false
 	}
 	defer unix.Close(dir)
 	n := len(w.names)
-	w.add(dir, "/.", s.name+"/", dirEvents)
+	w.addWatch(dir, "/.", s.name+"/", dirEvents)
 	return len(w.names) > n
 }
 
-func (w *watcher) add(dir int, path, name string, events uint32) {
+func (w *watcher) addWatch(dir int, path, name string, events uint32) {
 	if w.queue == nil {
 		return
 	}
@@ -112,14 +112,14 @@ func (w *watcher) add(dir int, path, name string, events uint32) {
 }
 
 // wait blocks until something happens, at most for a while. It fails only if ctx ends.
-func (w *watcher) wait(ctx context.Context, atMost time.Duration) (news, error) {
+func (w *watcher) wait(ctx context.Context, atMost time.Duration) (changes, error) {
 	if w.queue == nil {
-		return news{unknown: true}, sleep(ctx, min(nap, atMost))
+		return changes{unknown: true}, sleep(ctx, min(pollInterval, atMost))
 	}
 	queue := w.queue
 	if err := queue.SetReadDeadline(time.Now().Add(atMost)); err != nil {
 		w.close()
-		return news{unknown: true}, ctx.Err()
+		return changes{unknown: true}, ctx.Err()
 	}
 	stop := context.AfterFunc(ctx, func() { queue.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
@@ -127,20 +127,20 @@ func (w *watcher) wait(ctx context.Context, atMost time.Duration) (news, error) 
 	n, err := queue.Read(buf)
 	switch {
 	case ctx.Err() != nil:
-		return news{}, ctx.Err()
+		return changes{}, ctx.Err()
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return news{}, nil
+		return changes{}, nil
 	case err != nil:
 		w.close()
-		return news{unknown: true}, nil
+		return changes{unknown: true}, nil
 	}
 	return w.parse(buf[:n]), nil
 }
 
 // parse reads events as inotify(7) has them: watch, mask, cookie, length of the name, and
 // the name with zeros up to that length.
-func (w *watcher) parse(buf []byte) news {
-	n := news{files: make(map[string]bool)}
+func (w *watcher) parse(buf []byte) changes {
+	n := changes{files: make(map[string]bool)}
 	for len(buf) >= unix.SizeofInotifyEvent {
 		wd := int32(binary.NativeEndian.Uint32(buf))
 		mask := binary.NativeEndian.Uint32(buf[4:])
@@ -167,12 +167,12 @@ func (w *watcher) parse(buf []byte) news {
 	return n
 }
 
-// settle waits until files whose holders have closed them are unlocked too. The kernel tells
+// waitUnlocked waits until files whose holders have closed them are unlocked too. The kernel tells
 // of the close a little before it drops the lock (__fput in fs/file_table.c). What stays
 // locked, somebody else has closed. All files together have a second: one user can close a thousand.
-func (d *Dir) settle(ctx context.Context, all []entry) {
+func (d *Dir) waitUnlocked(ctx context.Context, all []entry) {
 	for pause := 20 * time.Microsecond; pause < time.Second; pause *= 2 {
-		all = slices.DeleteFunc(all, func(s entry) bool { return !d.lives(s) })
+		all = slices.DeleteFunc(all, func(s entry) bool { return !d.isAlive(s) })
 		if len(all) == 0 || sleep(ctx, pause) != nil {
 			return
 		}
@@ -185,18 +185,18 @@ func (d *Dir) settle(ctx context.Context, all []entry) {
 func (d *Dir) Watch(ctx context.Context, changed func()) error {
 	w := newWatcher(d)
 	defer w.close()
-	w.dir()
+	w.watchDir()
 	var known map[string]entry
 	for {
 		now, err := d.watchAll(w, known)
 		if err != nil {
 			return err
 		}
-		if known == nil || !maps.EqualFunc(known, now, entry.same) {
+		if known == nil || !maps.EqualFunc(known, now, entry.sameFile) {
 			changed()
 		}
 		known = now
-		if err := w.next(ctx, known); err != nil {
+		if err := w.waitForClaims(ctx, known); err != nil {
 			return err
 		}
 	}
@@ -206,16 +206,16 @@ func (d *Dir) Watch(ctx context.Context, changed func()) error {
 func (d *Dir) watchAll(w *watcher, watched map[string]entry) (map[string]entry, error) {
 	for began := time.Now(); ; {
 		found, fresh, each := make(map[string]entry), false, make(map[int]int)
-		l := d.look(nil)
-		l.shelves = func(s shelf) { fresh = w.shelf(s) || fresh }
-		err := l.read(kindClaim, func(s entry) {
+		l := d.newReader(nil)
+		l.onUserDir = func(s userDir) { fresh = w.watchUserDir(s) || fresh }
+		err := l.readKind(kindClaim, func(s entry) {
 			if _, err := decodeClaim(s.base, s.uid, s.text); err != nil {
 				return
 			}
 			s.text = nil
 			found[s.path()] = s
-			if each[s.uid]++; !s.same(watched[s.path()]) && each[s.uid] <= mostWatched {
-				w.file(s)
+			if each[s.uid]++; !s.sameFile(watched[s.path()]) && each[s.uid] <= maxWatchedPerUser {
+				w.watchEntry(s)
 				fresh = true
 			}
 		})
@@ -223,17 +223,17 @@ func (d *Dir) watchAll(w *watcher, watched map[string]entry) (map[string]entry, 
 			return nil, err
 		}
 		if !fresh {
-			w.took = time.Since(began)
+			w.lastLookTook = time.Since(began)
 			return found, nil
 		}
 		watched = found // one may have ended before it was watched: look once more
 	}
 }
 
-// next waits for something that concerns claims.
-func (w *watcher) next(ctx context.Context, known map[string]entry) error {
+// waitForClaims waits for something that concerns claims.
+func (w *watcher) waitForClaims(ctx context.Context, known map[string]entry) error {
 	for {
-		n, err := w.wait(ctx, lookAgain)
+		n, err := w.wait(ctx, recheckEvery)
 		if err != nil {
 			return err
 		}
@@ -243,9 +243,9 @@ func (w *watcher) next(ctx context.Context, known map[string]entry) error {
 				closed = append(closed, s)
 			}
 		}
-		w.d.settle(ctx, closed)
+		w.d.waitUnlocked(ctx, closed)
 		// Who fills the directory does not keep us busy.
-		if err := sleep(ctx, max(breath, restsFor*w.took)); err != nil {
+		if err := sleep(ctx, max(minLookInterval, lookPauseFactor*w.lastLookTook)); err != nil {
 			return err
 		}
 		if n.unknown || n.names || len(n.files) > 0 || n.files == nil {

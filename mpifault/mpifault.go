@@ -16,7 +16,7 @@ type Fault struct {
 	Code    string // for programs; it does not change
 	Library string // and its versions, as people call them
 	When    When
-	Happens string // what happens then
+	Effect  string // what happens then
 	Remedy  string // what to do about it
 
 	family     string
@@ -40,21 +40,21 @@ const Finalize = "mpich-finalize"
 // table is all that is known. The interface 12.2 is that of MPICH 4.0, 12.3 of 4.1, 12.4 of 4.2; 40.30 is that of Open MPI 4.1.
 var table = []Fault{
 	{Code: Finalize, Library: "MPICH 4.0 with UCX (Debian 12)", When: AcrossHosts,
-		Happens: "MPI_Finalize hangs at times, since one rank waits for another that has ended its part",
-		Remedy:  "build the program with another MPI (mpicc.openmpi, MPICH 3.4 or 4.2), or run it on one host",
-		family:  "MPICH", interfaces: []string{"12.2"}, ucx: true},
+		Effect: "MPI_Finalize hangs at times, since one rank waits for another that has ended its part",
+		Remedy: "build the program with another MPI (mpicc.openmpi, MPICH 3.4 or 4.2), or run it on one host",
+		family: "MPICH", interfaces: []string{"12.2"}, ucx: true},
 	{Code: "mpich-spawn", Library: "MPICH 4.0 to 4.2 with UCX (Debian 12 and 13)", When: Spawning,
-		Happens: "that fails",
-		Remedy:  "build the program with another MPI (mpicc.openmpi, or MPICH 3.4)",
-		family:  "MPICH", interfaces: []string{"12.2", "12.3", "12.4"}, ucx: true},
+		Effect: "that fails",
+		Remedy: "build the program with another MPI (mpicc.openmpi, or MPICH 3.4)",
+		family: "MPICH", interfaces: []string{"12.2", "12.3", "12.4"}, ucx: true},
 	{Code: "openmpi-onesided", Library: "Open MPI 4.1", When: OneSided,
-		Happens: "that fails where no network has RDMA",
-		Remedy:  "add: --mca osc pt2pt",
-		family:  "Open MPI", interfaces: []string{"40.30"}},
+		Effect: "that fails where no network has RDMA",
+		Remedy: "add: --mca osc pt2pt",
+		family: "Open MPI", interfaces: []string{"40.30"}},
 }
 
-// Of returns the known faults of a library.
-func Of(l job.Library) (faults []Fault) {
+// FaultsOf returns the known faults of a library.
+func FaultsOf(l job.MPILibrary) (faults []Fault) {
 	_, version, _ := strings.Cut(l.File, ".so.")
 	for _, f := range table {
 		is := func(number string) bool { return strings.HasPrefix(version, number+".") }
@@ -77,5 +77,5 @@ func ByCode(code string) (f Fault, found bool) {
 
 // Text says what happens when, in words that follow the program's name.
 func (f Fault) Text() string {
-	return "is linked with " + f.Library + "; if " + string(f.When) + ", " + f.Happens
+	return "is linked with " + f.Library + "; if " + string(f.When) + ", " + f.Effect
 }

@@ -10,22 +10,22 @@ import (
 // Each library has the faults of its version, and no others.
 func TestOf(t *testing.T) {
 	for _, test := range []struct {
-		library job.Library
+		library job.MPILibrary
 		want    []string
 	}{
-		{job.Library{Family: "MPICH", File: "libmpich.so.12.2.2", UCX: true}, []string{Finalize, "mpich-spawn"}},
-		{job.Library{Family: "MPICH", File: "libmpi.so.12.2.0", UCX: true}, []string{Finalize, "mpich-spawn"}},
-		{job.Library{Family: "MPICH", File: "libmpich.so.12.2.2"}, nil}, // built for libfabric
-		{job.Library{Family: "MPICH", File: "libmpich.so.12.1.10", UCX: true}, nil},
-		{job.Library{Family: "MPICH", File: "libmpich.so.12.4.1", UCX: true}, []string{"mpich-spawn"}},
-		{job.Library{Family: "MPICH", File: "libmpich.so.12.20.1", UCX: true}, nil},
-		{job.Library{Family: "Open MPI", File: "libmpi.so.40.30.4", UCX: true}, []string{"openmpi-onesided"}},
-		{job.Library{Family: "Open MPI", File: "libmpi.so.40.40.7"}, nil},
-		{job.Library{Family: "MPICH"}, nil}, // not found
-		{job.Library{}, nil},
+		{job.MPILibrary{Family: "MPICH", File: "libmpich.so.12.2.2", UCX: true}, []string{Finalize, "mpich-spawn"}},
+		{job.MPILibrary{Family: "MPICH", File: "libmpi.so.12.2.0", UCX: true}, []string{Finalize, "mpich-spawn"}},
+		{job.MPILibrary{Family: "MPICH", File: "libmpich.so.12.2.2"}, nil}, // built for libfabric
+		{job.MPILibrary{Family: "MPICH", File: "libmpich.so.12.1.10", UCX: true}, nil},
+		{job.MPILibrary{Family: "MPICH", File: "libmpich.so.12.4.1", UCX: true}, []string{"mpich-spawn"}},
+		{job.MPILibrary{Family: "MPICH", File: "libmpich.so.12.20.1", UCX: true}, nil},
+		{job.MPILibrary{Family: "Open MPI", File: "libmpi.so.40.30.4", UCX: true}, []string{"openmpi-onesided"}},
+		{job.MPILibrary{Family: "Open MPI", File: "libmpi.so.40.40.7"}, nil},
+		{job.MPILibrary{Family: "MPICH"}, nil}, // not found
+		{job.MPILibrary{}, nil},
 	} {
 		var got []string
-		for _, f := range Of(test.library) {
+		for _, f := range FaultsOf(test.library) {
 			got = append(got, f.Code)
 		}
 		if !slices.Equal(got, test.want) {
@@ -38,7 +38,7 @@ func TestOf(t *testing.T) {
 func TestByCode(t *testing.T) {
 	for i, f := range table {
 		got, found := ByCode(f.Code)
-		if !found || got.Text() != table[i].Text() || f.Remedy == "" || f.Happens == "" || f.When == "" {
+		if !found || got.Text() != table[i].Text() || f.Remedy == "" || f.Effect == "" || f.When == "" {
 			t.Errorf("%+v", f)
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	"remshell/subprocess"
 )
 
-// answerMost is how long an answer of getent may be, in bytes.
-const answerMost = 1 << 20
+// maxAnswer is how long an answer of getent may be, in bytes.
+const maxAnswer = 1 << 20
 
 /*
 Getent asks the C library, which knows all of nsswitch.conf, for entries of a database. Keys without an entry are not in the
@@ -29,12 +29,12 @@ func Getent(ctx context.Context, limit time.Duration, database string, keys ...s
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer of getent in %v", limit))
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, append([]string{database}, keys...)...)
-	var out capture
+	var out limitedOutput
 	cmd.Stdout = &out
-	err = subprocess.Run(cmd, subprocess.Session())
+	err = subprocess.Run(cmd, subprocess.SessionAttr())
 	switch {
 	case out.cut:
-		err = errLong
+		err = errAnswerTooLong
 	case ctx.Err() != nil:
 		err = context.Cause(ctx)
 	case cmd.Process != nil: // it ran; the exit code says only whether all keys were found
@@ -43,47 +43,47 @@ func Getent(ctx context.Context, limit time.Duration, database string, keys ...s
 	return out.String(), err
 }
 
-// A capture keeps what a command prints, up to answerMost bytes.
-type capture struct {
+// A limitedOutput keeps what a command prints, up to answerMost bytes.
+type limitedOutput struct {
 	strings.Builder
 	cut bool // there was more
 }
 
-var errLong = fmt.Errorf("getent answers with more than %d KiB", answerMost>>10)
+var errAnswerTooLong = fmt.Errorf("getent answers with more than %d KiB", maxAnswer>>10)
 
-func (c *capture) Write(p []byte) (int, error) {
-	kept := p[:min(len(p), answerMost-c.Len())]
+func (c *limitedOutput) Write(p []byte) (int, error) {
+	kept := p[:min(len(p), maxAnswer-c.Len())]
 	c.Builder.Write(kept)
 	if c.cut = len(kept) < len(p); c.cut {
-		return len(kept), errLong // which ends the command by SIGPIPE
+		return len(kept), errAnswerTooLong // which ends the command by SIGPIPE
 	}
 	return len(p), nil
 }
 
-// nameTime is how long the name of a user may be looked up for a message.
-const nameTime = 3 * time.Second
+// nameTimeout is how long the name of a user may be looked up for a message.
+const nameTimeout = 3 * time.Second
 
-// User is how messages name a user: "user alice", or "uid 1007" if this machine has no name for him.
-func User(uid int) string {
-	if a := Lookup(context.Background(), nameTime, uid); a.Name != "" {
+// UserText is how messages name a user: "user alice", or "uid 1007" if this machine has no name for him.
+func UserText(uid int) string {
+	if a := LookupAccount(context.Background(), nameTimeout, uid); a.Name != "" {
 		return "user " + a.Name
 	}
 	return "uid " + strconv.Itoa(uid)
 }
 
-// Lookup finds the account of a user: in /etc/passwd, or else as nsswitch.conf says. It is empty if there is none, or no answer in
+// LookupAccount finds the account of a user: in /etc/passwd, or else as nsswitch.conf says. It is empty if there is none, or no answer in
 // time.
-func Lookup(ctx context.Context, limit time.Duration, uid int) Account {
+func LookupAccount(ctx context.Context, limit time.Duration, uid int) Account {
 	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
 		return Account{u.Username, u.HomeDir}
 	}
 	answer, _ := Getent(ctx, limit, "passwd", strconv.Itoa(uid))
-	return AccountOf(answer, uid)
+	return ParseAccount(answer, uid)
 }
 
-// Finders return functions that find the number of a user and of a group by the name: in /etc/passwd and /etc/group, or else
+// IDFinders return functions that find the number of a user and of a group by the name: in /etc/passwd and /etc/group, or else
 // as nsswitch.conf says. Look-ups by it may take limit, all together. The functions are for one goroutine.
-func Finders(limit time.Duration) (userID, groupID func(name string) (int, error)) {
+func IDFinders(limit time.Duration) (userID, groupID func(name string) (int, error)) {
 	left := limit
 	ask := func(kind, database, name string) (int, error) {
 		if strings.HasPrefix(name, "-") { // to getent it would be an option

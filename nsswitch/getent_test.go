@@ -30,7 +30,7 @@ esac`
 // Users and groups that only a directory service knows are found, too, and others are not.
 func TestFinders(t *testing.T) {
 	getent(t, directory)
-	user, group := Finders(time.Minute)
+	user, group := IDFinders(time.Minute)
 	for _, test := range []struct {
 		find       func(string) (int, error)
 		name, want string
@@ -57,7 +57,7 @@ func TestFinders(t *testing.T) {
 // A directory service that hangs is waited for once, and not for each name of a file.
 func TestFindersOfADirectoryThatHangs(t *testing.T) {
 	getent(t, "exec sleep 1000")
-	user, group := Finders(100 * time.Millisecond)
+	user, group := IDFinders(100 * time.Millisecond)
 	began := time.Now()
 	for range 1000 {
 		_, err := user("ann")
@@ -74,7 +74,7 @@ func TestFindersOfADirectoryThatHangs(t *testing.T) {
 func TestUser(t *testing.T) {
 	getent(t, directory)
 	for uid, want := range map[int]string{0: "user root", 70001: "user ann", 70003: "uid 70003"} {
-		if got := User(uid); got != want {
+		if got := UserText(uid); got != want {
 			t.Errorf("%d: %s, want %s", uid, got, want)
 		}
 	}
@@ -83,7 +83,7 @@ func TestUser(t *testing.T) {
 // What has no end is cut, and what hangs is killed with all that it has started.
 func TestGetent(t *testing.T) {
 	getent(t, "while :; do echo ann:x:8:8::/:; done")
-	if answer, err := Getent(t.Context(), 10*time.Minute, "passwd", "ann"); len(answer) != answerMost || !errors.Is(err, errLong) {
+	if answer, err := Getent(t.Context(), 10*time.Minute, "passwd", "ann"); len(answer) != maxAnswer || !errors.Is(err, errAnswerTooLong) {
 		t.Errorf("%d bytes, %v", len(answer), err)
 	}
 	getent(t, "echo ann; sleep 1000")

@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// Hosts reads the answer of "getent ahosts": an address in each line, and behind the first one the canonical name. Each
+// ParseHosts reads the answer of "getent ahosts": an address in each line, and behind the first one the canonical name. Each
 // address is returned once. An address of IPv4 in the form of IPv6, as ahostsv6 has them, stands for none of IPv6 and is left
 // out.
-func Hosts(text string) (addrs []netip.Addr, canonical string) {
+func ParseHosts(text string) (addrs []netip.Addr, canonical string) {
 	for line := range strings.Lines(text) {
 		words := strings.Fields(line)
 		if len(words) > 2 && canonical == "" {
@@ -32,8 +32,8 @@ func Hosts(text string) (addrs []netip.Addr, canonical string) {
 // An Account is what passwd(5) says of a user. It is empty if there is no such user.
 type Account struct{ Name, Home string }
 
-// AccountOf finds the first account with a user ID in a passwd file, or in the answer of "getent passwd".
-func AccountOf(passwd string, uid int) Account {
+// ParseAccount finds the first account with a user ID in a passwd file, or in the answer of "getent passwd".
+func ParseAccount(passwd string, uid int) Account {
 	for line := range strings.Lines(passwd) {
 		fields := strings.Split(strings.TrimSpace(line), ":")
 		if len(fields) > 5 && !strings.HasPrefix(fields[0], "#") && fields[2] == strconv.Itoa(uid) {

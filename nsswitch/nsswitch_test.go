@@ -14,7 +14,7 @@ func TestHosts(t *testing.T) {
 		"::ffff:10.0.0.1 STREAM n1.example\n":                               "[] n1.example",
 		"what? no address\n\n":                                              "[] address",
 	} {
-		addrs, canonical := Hosts(text)
+		addrs, canonical := ParseHosts(text)
 		if got := fmt.Sprint(addrs, " ", canonical); got != want {
 			t.Errorf("%q: %s, want %s", text, got, want)
 		}
@@ -24,7 +24,7 @@ func TestHosts(t *testing.T) {
 func TestAccountOf(t *testing.T) {
 	const passwd = "root:x:0:0:root:/root:/bin/bash\ntoor:x:0:0::/toor:/bin/sh\n# nobody:x:1:1::/:\nshort:x:5\nali:*:1000:1000:Ali,,:/home/ali:/bin/zsh"
 	for uid, want := range map[int]string{0: "{root /root}", 1000: "{ali /home/ali}", 1: "{ }", 5: "{ }", -1: "{ }"} {
-		if got := fmt.Sprint(AccountOf(passwd, uid)); got != want {
+		if got := fmt.Sprint(ParseAccount(passwd, uid)); got != want {
 			t.Errorf("%d: %s, want %s", uid, got, want)
 		}
 	}
@@ -35,7 +35,7 @@ func FuzzHosts(f *testing.F) {
 	f.Add("10.0.0.1  STREAM n1.example\n10.0.0.1  DGRAM  \n")
 	f.Add("::ffff:10.0.0.1 STREAM n1\n\xff")
 	f.Fuzz(func(t *testing.T, text string) {
-		addrs, canonical := Hosts(text)
+		addrs, canonical := ParseHosts(text)
 		if strings.ContainsAny(canonical, " \n\t") || len(addrs) > 0 && !strings.ContainsAny(text, ".:") {
 			t.Errorf("%q: %q %v", text, canonical, addrs)
 		}

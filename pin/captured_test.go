@@ -24,10 +24,10 @@ func TestCapturedNodes(t *testing.T) {
 		{"power-256", "256 64 0 8 64 64 0"},
 		{"hybrid-22", "22 16 1 1 1 9 10"},
 	} {
-		cores := pintest.Topology(t, "../testdata/nodes", test.name, "").Cores
+		cores := pintest.CapturedTopology(t, "../testdata/nodes", test.name, "").Cores
 		cpus, efficient := 0, 0
 		for _, c := range cores {
-			cpus += len(c.CPUs) + len(c.Shut)
+			cpus += len(c.CPUs) + len(c.Unusable)
 			if c.Kind == pin.Efficiency {
 				efficient++
 			}

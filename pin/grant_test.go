@@ -8,54 +8,54 @@ import (
 	"remshell/idset"
 )
 
-// scattered has two packages of two cores each, whose CPUs the kernel numbers in turns, as many
+// interleavedPackages has two packages of two cores each, whose CPUs the kernel numbers in turns, as many
 // machines do: cores 0 and 2 are in package 0.
-func scattered() Topology {
+func interleavedPackages() Topology {
 	return Topology{Cores: []Core{
-		{CPUs: []int{0, 4}, Place: Place{NUMA: 0, Package: 0, L3: 0, L2: 0}},
-		{CPUs: []int{1, 5}, Place: Place{NUMA: 1, Package: 1, L3: 1, L2: 1}},
-		{CPUs: []int{2, 6}, Place: Place{NUMA: 0, Package: 0, L3: 0, L2: 2}},
-		{CPUs: []int{3, 7}, Place: Place{NUMA: 1, Package: 1, L3: 1, L2: 3}},
+		{CPUs: []int{0, 4}, CoreLocation: CoreLocation{NUMA: 0, Package: 0, L3: 0, L2: 0}},
+		{CPUs: []int{1, 5}, CoreLocation: CoreLocation{NUMA: 1, Package: 1, L3: 1, L2: 1}},
+		{CPUs: []int{2, 6}, CoreLocation: CoreLocation{NUMA: 0, Package: 0, L3: 0, L2: 2}},
+		{CPUs: []int{3, 7}, CoreLocation: CoreLocation{NUMA: 1, Package: 1, L3: 1, L2: 3}},
 	}}
 }
 
 // What a list of a batch system leaves of a node, counted as that system counts.
 func TestWithin(t *testing.T) {
-	half := scattered() // a mask has the first two cores alone
+	half := interleavedPackages() // a mask has the first two cores alone
 	for i := range half.Cores[2:] {
 		c := &half.Cores[2+i]
-		c.CPUs, c.Shut = nil, c.CPUs
+		c.CPUs, c.Unusable = nil, c.CPUs
 	}
 	tests := []struct {
 		name string
 		of   Topology
-		Grant
+		CPUGrant
 		want string
 	}{
-		{"nothing is said", scattered(), Grant{}, "0-7"},
-		{"CPUs", scattered(), Grant{CPUNumbers, "4-5,7", "L"}, "4-5,7"},
-		{"tasks that share CPUs, in any order", scattered(), Grant{CPUNumbers, "7,0-1,1,0", "L"}, "0-1,7"},
-		{"some that are not there", scattered(), Grant{CPUNumbers, "6-900", "L"}, "6-7"},
-		{"some that the mask has not", half, Grant{CPUNumbers, "1-2", "L"}, "1"},
-		{"none that is there", scattered(), Grant{CPUNumbers, "8-9", "L"}, "L grants 8-9, and of these CPUs none may be used there"},
-		{"none that the mask has", half, Grant{CPUNumbers, "2,6", "L"}, "L grants 2,6, and of these CPUs none may be used there"},
-		{"more than any node has", scattered(), Grant{CPUNumbers, "5-1048575,6-1048575", "L"}, "5-7"},
-		{"no list", scattered(), Grant{CPUNumbers, "x", "L"}, `L: "x" is not a list of numbers`},
-		{"cores, package by package", scattered(), Grant{CoreNumbers, "1", "F"}, "2,6"},
-		{"cores of the other package", scattered(), Grant{CoreNumbers, "2-3", "F"}, "1,3,5,7"},
-		{"cores that are all there are", half, Grant{CoreNumbers, "2-3", "F"}, "0-1,4-5"},
-		{"no such core", scattered(), Grant{CoreNumbers, "9", "F"}, "F grants 9, and of these CPUs none may be used there"},
-		{"a core in a socket", scattered(), Grant{SocketCores, "1,0", "P"}, "1,5"},
-		{"several", scattered(), Grant{SocketCores, "0,1:1,1", "P"}, "2-3,6-7"},
-		{"of several lines", scattered(), Grant{SocketCores, "0,0:0,1,1,0", "P"}, "0-2,4-6"},
-		{"no such socket", scattered(), Grant{SocketCores, "2,0:0,2", "P"}, "P grants 2,0:0,2, and of these CPUs none may be used there"},
-		{"no pairs", scattered(), Grant{SocketCores, "0,0:1", "P"}, `P: "0,0:1" is no list of SOCKET,CORE`},
-		{"nobody has looked", Topology{}, Grant{CPUNumbers, "3", "L"}, ""},
+		{"nothing is said", interleavedPackages(), CPUGrant{}, "0-7"},
+		{"CPUs", interleavedPackages(), CPUGrant{CPUNumbers, "4-5,7", "L"}, "4-5,7"},
+		{"tasks that share CPUs, in any order", interleavedPackages(), CPUGrant{CPUNumbers, "7,0-1,1,0", "L"}, "0-1,7"},
+		{"some that are not there", interleavedPackages(), CPUGrant{CPUNumbers, "6-900", "L"}, "6-7"},
+		{"some that the mask has not", half, CPUGrant{CPUNumbers, "1-2", "L"}, "1"},
+		{"none that is there", interleavedPackages(), CPUGrant{CPUNumbers, "8-9", "L"}, "L grants 8-9, and of these CPUs none may be used there"},
+		{"none that the mask has", half, CPUGrant{CPUNumbers, "2,6", "L"}, "L grants 2,6, and of these CPUs none may be used there"},
+		{"more than any node has", interleavedPackages(), CPUGrant{CPUNumbers, "5-1048575,6-1048575", "L"}, "5-7"},
+		{"no list", interleavedPackages(), CPUGrant{CPUNumbers, "x", "L"}, `L: "x" is not a list of numbers`},
+		{"cores, package by package", interleavedPackages(), CPUGrant{CoreNumbers, "1", "F"}, "2,6"},
+		{"cores of the other package", interleavedPackages(), CPUGrant{CoreNumbers, "2-3", "F"}, "1,3,5,7"},
+		{"cores that are all there are", half, CPUGrant{CoreNumbers, "2-3", "F"}, "0-1,4-5"},
+		{"no such core", interleavedPackages(), CPUGrant{CoreNumbers, "9", "F"}, "F grants 9, and of these CPUs none may be used there"},
+		{"a core in a socket", interleavedPackages(), CPUGrant{SocketCores, "1,0", "P"}, "1,5"},
+		{"several", interleavedPackages(), CPUGrant{SocketCores, "0,1:1,1", "P"}, "2-3,6-7"},
+		{"of several lines", interleavedPackages(), CPUGrant{SocketCores, "0,0:0,1,1,0", "P"}, "0-2,4-6"},
+		{"no such socket", interleavedPackages(), CPUGrant{SocketCores, "2,0:0,2", "P"}, "P grants 2,0:0,2, and of these CPUs none may be used there"},
+		{"no pairs", interleavedPackages(), CPUGrant{SocketCores, "0,0:1", "P"}, `P: "0,0:1" is no list of SOCKET,CORE`},
+		{"nobody has looked", Topology{}, CPUGrant{CPUNumbers, "3", "L"}, ""},
 	}
 	for _, test := range tests {
 		before := slices.Clone(test.of.Cores)
-		left, err := test.of.Within(test.Grant)
-		got := idset.Text(left.Usable())
+		left, err := test.of.RestrictTo(test.CPUGrant)
+		got := idset.Text(left.UsableCPUs())
 		if err != nil {
 			got = err.Error()
 		}
@@ -66,19 +66,19 @@ func TestWithin(t *testing.T) {
 			t.Errorf("%s: what others share was changed", test.name)
 		}
 		for i, c := range left.Cores {
-			if !slices.Equal(c.All(), before[i].All()) || c.Place != before[i].Place {
+			if !slices.Equal(c.AllCPUs(), before[i].AllCPUs()) || c.CoreLocation != before[i].CoreLocation {
 				t.Errorf("%s: core %d is %v now; what is not granted is shut", test.name, i, c)
 			}
 		}
-		if again, err2 := left.Within(test.Grant); err == nil && (err2 != nil || !again.Equal(left)) {
-			t.Errorf("%s: the second time it leaves %v, %v", test.name, again.Usable(), err2)
+		if again, err2 := left.RestrictTo(test.CPUGrant); err == nil && (err2 != nil || !again.Equal(left)) {
+			t.Errorf("%s: the second time it leaves %v, %v", test.name, again.UsableCPUs(), err2)
 		}
 	}
 }
 
 // A list of any length makes a message that can be read.
 func TestWithinLongLists(t *testing.T) {
-	_, err := scattered().Within(Grant{CPUNumbers, strings.Repeat("9,", 1000) + "9", "L"})
+	_, err := interleavedPackages().RestrictTo(CPUGrant{CPUNumbers, strings.Repeat("9,", 1000) + "9", "L"})
 	if err == nil || len(err.Error()) > 200 {
 		t.Errorf("%v", err)
 	}
@@ -92,10 +92,10 @@ func FuzzWithin(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, list string, by int) {
-		whole := scattered()
-		left, err := whole.Within(Grant{GrantBy(by), list, "L"})
-		cpus := left.Usable()
-		if len(cpus) == 0 || !idset.Set(whole.Usable()).HasAll(cpus) {
+		whole := interleavedPackages()
+		left, err := whole.RestrictTo(CPUGrant{GrantNumbering(by), list, "L"})
+		cpus := left.UsableCPUs()
+		if len(cpus) == 0 || !idset.Set(whole.UsableCPUs()).HasAll(cpus) {
 			t.Errorf("%q leaves %v, %v", list, cpus, err)
 		}
 	})

@@ -23,9 +23,9 @@ const (
 	ByThread
 )
 
-// levels lists the words for levels (cli.md section 2). A socket is a package, always;
+// levelWords lists the words for levels (cli.md section 2). A socket is a package, always;
 // the L1 cache is that of the core.
-var levels = []struct {
+var levelWords = []struct {
 	word string
 	Level
 }{
@@ -35,7 +35,7 @@ var levels = []struct {
 
 // String is our word for a level.
 func (l Level) String() string {
-	for _, known := range slices.Backward(levels[:len(levels)-1]) {
+	for _, known := range slices.Backward(levelWords[:len(levelWords)-1]) {
 		if known.Level == l && known.word != "l1cache" && known.word != "machine" {
 			return known.word
 		}
@@ -43,8 +43,8 @@ func (l Level) String() string {
 	return "slot"
 }
 
-func levelOf(word string) Level {
-	for _, known := range levels {
+func parseLevel(word string) Level {
+	for _, known := range levelWords {
 		if known.word == word {
 			return known.Level
 		}
@@ -52,8 +52,8 @@ func levelOf(word string) Level {
 	return BySlot
 }
 
-// choose finds the one of some words that a text begins or is. Case does not matter.
-func choose(text string, words []string) (string, error) {
+// matchWord finds the one of some words that a text begins or is. Case does not matter.
+func matchWord(text string, words []string) (string, error) {
 	lower := strings.ToLower(text)
 	var found []string
 	for _, w := range words {
@@ -73,9 +73,9 @@ func choose(text string, words []string) (string, error) {
 	return "", fmt.Errorf("%q may be %s", text, strings.Join(found, " or "))
 }
 
-// at is the number of the thing of a level that core i lies in; -1: unknown, or there
+// objectOfCore is the number of the thing of a level that core i lies in; -1: unknown, or there
 // is none.
-func (t Topology) at(i int, l Level) int {
+func (t Topology) objectOfCore(i int, l Level) int {
 	switch c := &t.Cores[i]; l {
 	case ByPackage:
 		return c.Package
@@ -91,40 +91,40 @@ func (t Topology) at(i int, l Level) int {
 	return 0
 }
 
-// Of is the number of the thing of a level in which a usable CPU lies; -1: none.
-func (t Topology) Of(cpu int, l Level) int {
+// ObjectOf is the number of the thing of a level in which a usable CPU lies; -1: none.
+func (t Topology) ObjectOf(cpu int, l Level) int {
 	for i := range t.Cores {
 		if slices.Contains(t.Cores[i].CPUs, cpu) {
 			if l == ByThread {
 				return cpu
 			}
-			return t.at(i, l)
+			return t.objectOfCore(i, l)
 		}
 	}
 	return -1
 }
 
-// Knows reports whether the node tells where its things of a level are.
-func (t Topology) Knows(l Level) bool {
+// KnowsLevel reports whether the node tells where its things of a level are.
+func (t Topology) KnowsLevel(l Level) bool {
 	for i := range t.Cores {
-		if t.at(i, l) >= 0 {
+		if t.objectOfCore(i, l) >= 0 {
 			return true
 		}
 	}
 	return len(t.Cores) == 0
 }
 
-// things lists the numbers of all things of a level, ascending. count makes so many
+// objects lists the numbers of all things of a level, ascending. count makes so many
 // neighbours one; the result is then the first of each group, and group finds the one
 // a number is in.
-func (t Topology) things(l Level, count int) (firsts []int, group map[int]int) {
+func (t Topology) objects(l Level, count int) (firsts []int, group map[int]int) {
 	var numbers []int
 	for i := range t.Cores {
-		if n := t.at(i, l); n >= 0 {
+		if n := t.objectOfCore(i, l); n >= 0 {
 			numbers = append(numbers, n)
 		}
 	}
-	numbers = idset.Of(numbers...)
+	numbers = idset.New(numbers...)
 	group = make(map[int]int, len(numbers))
 	for k, n := range numbers {
 		if k%max(1, count) == 0 {
@@ -135,8 +135,8 @@ func (t Topology) things(l Level, count int) (firsts []int, group map[int]int) {
 	return firsts, group
 }
 
-// coreOf finds the core of every usable CPU, by the CPU's number; -1: none.
-func (t Topology) coreOf() []int {
+// coreOfCPU finds the core of every usable CPU, by the CPU's number; -1: none.
+func (t Topology) coreOfCPU() []int {
 	var of []int
 	for i := range t.Cores {
 		for _, cpu := range t.Cores[i].CPUs {

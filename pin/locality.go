@@ -16,31 +16,31 @@ import (
 // hwloc has for what the CPUs touch. A level of which the node does not tell is left out. The
 // L1 cache is that of the core.
 func (t Topology) Locality(cpus []int) string {
-	order := t.logical()
+	order := t.logicalOrder()
 	words := make([]string, 0, 7)
 	for _, level := range []struct {
 		word string
 		Level
 	}{{"SK", ByPackage}, {"L3", ByL3}, {"L2", ByL2}, {"L1", ByCore}, {"CR", ByCore}, {"HT", ByThread}, {"NM", ByNUMA}} {
-		if touched := t.touched(cpus, order, level.Level); len(touched) > 0 {
+		if touched := t.touchedObjects(cpus, order, level.Level); len(touched) > 0 {
 			words = append(words, level.word+idset.Text(touched))
 		}
 	}
 	return strings.Join(words, ":")
 }
 
-// logical orders cores as a walk through the node does, from outer things to inner ones. Of two
+// logicalOrder orders cores as a walk through the node does, from outer things to inner ones. Of two
 // things, one inside of the other, the outer has the lower first CPU: so a core's path is the
 // first CPUs of all that it lies in, ascending, whatever lies in what on this machine.
-func (t Topology) logical() []int {
+func (t Topology) logicalOrder() []int {
 	paths, order := make([][]int, len(t.Cores)), make([]int, len(t.Cores))
 	firsts := make(map[[2]int]int) // by level and number: the first CPU of a thing
 	for i := range t.Cores {
 		order[i] = i
-		for _, l := range containers {
-			if key := [2]int{int(l), t.at(i, l)}; key[1] >= 0 {
+		for _, l := range outerLevels {
+			if key := [2]int{int(l), t.objectOfCore(i, l)}; key[1] >= 0 {
 				if _, known := firsts[key]; !known {
-					firsts[key] = t.Cores[i].first()
+					firsts[key] = t.Cores[i].lowestCPU()
 				}
 				paths[i] = append(paths[i], firsts[key])
 			}
@@ -53,16 +53,16 @@ func (t Topology) logical() []int {
 	return order
 }
 
-// containers are the levels of what a core lies in.
-var containers = []Level{ByPackage, ByNUMA, ByL3, ByL2}
+// outerLevels are the levels of what a core lies in.
+var outerLevels = []Level{ByPackage, ByNUMA, ByL3, ByL2}
 
-// touched lists the logical indexes of the things of a level in which some CPUs are, ascending.
-func (t Topology) touched(cpus, order []int, l Level) []int {
+// touchedObjects lists the logical indexes of the things of a level in which some CPUs are, ascending.
+func (t Topology) touchedObjects(cpus, order []int, l Level) []int {
 	var indexes []int
 	index := make(map[int]int) // of a thing, by its number
 	for _, i := range order {
-		for _, cpu := range t.Cores[i].All() {
-			n := t.at(i, l)
+		for _, cpu := range t.Cores[i].AllCPUs() {
+			n := t.objectOfCore(i, l)
 			if l == ByThread {
 				n = cpu
 			}
@@ -77,5 +77,5 @@ func (t Topology) touched(cpus, order []int, l Level) []int {
 			}
 		}
 	}
-	return idset.Of(indexes...)
+	return idset.New(indexes...)
 }

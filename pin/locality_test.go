@@ -26,7 +26,7 @@ func TestLocality(t *testing.T) {
 		{"hybrid-22", []int{17}, "SK0:L30:L27:L111:CR11:HT17:NM0"},
 		{"vm-2", nil, ""},
 	} {
-		if got := pintest.Topology(t, "../testdata/nodes", test.node, "").Locality(test.cpus); got != test.want {
+		if got := pintest.CapturedTopology(t, "../testdata/nodes", test.node, "").Locality(test.cpus); got != test.want {
 			t.Errorf("%s, CPUs %v: %s, want %s", test.node, test.cpus, got, test.want)
 		}
 	}
@@ -37,7 +37,7 @@ func TestLocality(t *testing.T) {
 func TestLocalityOfInterleavedPackages(t *testing.T) {
 	var top pin.Topology
 	for cpu := range 4 {
-		top.Cores = append(top.Cores, pin.Core{CPUs: []int{cpu}, Place: pin.Place{Package: cpu % 2, NUMA: 1 - cpu%2, L3: -1, L2: -1}})
+		top.Cores = append(top.Cores, pin.Core{CPUs: []int{cpu}, CoreLocation: pin.CoreLocation{Package: cpu % 2, NUMA: 1 - cpu%2, L3: -1, L2: -1}})
 	}
 	for cpu, want := range []string{"SK0:L10:CR0:HT0:NM0", "SK1:L12:CR2:HT2:NM1", "SK0:L11:CR1:HT1:NM0", "SK1:L13:CR3:HT3:NM1"} {
 		if got := top.Locality([]int{cpu}); got != want {

@@ -18,12 +18,12 @@ type Layout struct {
 	Mem  Memory
 }
 
-// Deals reports whether package plan has to sort slots by what they lie in. Where it need
+// NeedsPool reports whether package plan has to sort slots by what they lie in. Where it need
 // not, ranks get the next slots, as placement.md says.
-func (l Layout) Deals() bool {
+func (l Layout) NeedsPool() bool {
 	m, b := l.Map, l.Bind
-	return m.Level > ByNode || m.Each > 0 || m.Only != nil || m.Span || l.Rank.Text != "" ||
-		b.Level > BySlot || b.Sets != nil || b.Only != nil || b.RoundRobin
+	return m.Level > ByNode || m.PerObject > 0 || m.PEList != nil || m.Span || l.Rank.Text != "" ||
+		b.Level > BySlot || b.Sets != nil || b.CPUList != nil || b.RoundRobin
 }
 
 // A Mapping says what ranks are dealt to (--map-by):
@@ -31,24 +31,24 @@ func (l Layout) Deals() bool {
 //	object [":" count] {":" qualifier} | "ppr:" N ":" object {":" qualifier}
 //	"seq" [":file=" PATH] | "rankfile:file=" PATH | "pe-list=" CPULIST [":ordered"]
 type Mapping struct {
-	Text    string // as written; empty: not given
-	Level   Level
-	Count   int    // neighbours that count as one, or ranks that stay on a node; 0: 1
-	Each    int    // ppr: ranks for each thing; 0: no limit
-	Only    []Pick // pe-list; nil: all
-	Ordered bool   // of these, one after the other to each rank; else all to all
-	Span    bool   // the things of all nodes are dealt to as if of one
-	Seq     bool   // each line of a host file is a rank
-	File    string // of seq, or the rank file
+	Text          string // as written; empty: not given
+	Level         Level
+	Count         int        // neighbours that count as one, or ranks that stay on a node; 0: 1
+	PerObject     int        // ppr: ranks for each thing; 0: no limit
+	PEList        []CPURange // pe-list; nil: all
+	PEListOrdered bool       // of these, one after the other to each rank; else all to all
+	Span          bool       // the things of all nodes are dealt to as if of one
+	Seq           bool       // each line of a host file is a rank
+	File          string     // of seq, or the rank file
 	Qualifiers
 }
 
 // Qualifiers are what is said with a mapping of other options' matters.
 type Qualifiers struct {
-	Width             int  // pe=N: CPUs for each rank; 0: not given
-	Share, NoShare    bool // oversubscribe, nooversubscribe
-	NoLocal           bool
-	Threads, NoThread bool // hwtcpus, corecpus: what counts as CPU
+	Width                          int  // pe=N: CPUs for each rank; 0: not given
+	Oversubscribe, NoOversubscribe bool // oversubscribe, nooversubscribe
+	NoLocal                        bool
+	Threads, NoThread              bool // hwtcpus, corecpus: what counts as CPU
 }
 
 // mapWords are the words a mapping may begin with.
@@ -67,9 +67,9 @@ func (m *Mapping) UnmarshalText(text []byte) error {
 	_, file, hasFile := strings.Cut(rest, "=")
 	switch {
 	case strings.HasPrefix(lower, "pe-list="):
-		return m.peList(value[len("pe-list="):])
+		return m.parsePEList(value[len("pe-list="):])
 	case strings.EqualFold(head, "ppr"):
-		return m.perResource(rest)
+		return m.parsePerResource(rest)
 	case strings.EqualFold(head, "seq"), strings.EqualFold(head, "rankfile"):
 		m.Seq, m.File = strings.EqualFold(head, "seq"), file
 		named := hasFile && strings.HasPrefix(strings.ToLower(rest), "file=") && file != ""
@@ -78,30 +78,30 @@ func (m *Mapping) UnmarshalText(text []byte) error {
 		}
 		return fmt.Errorf("%q: write %s:file=FILE", value, strings.ToLower(head))
 	}
-	return m.object(value)
+	return m.parseObject(value)
 }
 
-// peList reads what stands behind "pe-list=".
-func (m *Mapping) peList(list string) error {
+// parsePEList reads what stands behind "pe-list=".
+func (m *Mapping) parsePEList(list string) error {
 	if at := len(list) - len(":ordered"); at >= 0 && strings.EqualFold(list[at:], ":ordered") {
-		list, m.Ordered = list[:at], true
+		list, m.PEListOrdered = list[:at], true
 	}
 	var err error
-	m.Only, err = ParsePicks(list)
+	m.PEList, err = ParseCPURanges(list)
 	return err
 }
 
-// perResource reads "N:object{:qualifier}".
-func (m *Mapping) perResource(rest string) error {
+// parsePerResource reads "N:object{:qualifier}".
+func (m *Mapping) parsePerResource(rest string) error {
 	number, object, _ := strings.Cut(rest, ":")
-	n, ok := count(number)
+	n, ok := parseCount(number)
 	if !ok {
 		return fmt.Errorf("ppr: %q is not a number of ranks: write ppr:N:OBJECT", number)
 	}
 	if thing, qualifiers, _ := strings.Cut(object, ":"); strings.EqualFold(thing, "n") { // Open MPI's own library writes node so
 		object = strings.TrimSuffix("node:"+qualifiers, ":")
 	}
-	if err := m.object(object); err != nil {
+	if err := m.parseObject(object); err != nil {
 		return fmt.Errorf("ppr: %w", err)
 	}
 	if m.Level == BySlot {
@@ -110,26 +110,26 @@ func (m *Mapping) perResource(rest string) error {
 	if m.Count > 0 {
 		return fmt.Errorf("ppr: a count behind %s has no meaning", m.Level)
 	}
-	m.Each = n
+	m.PerObject = n
 	return nil
 }
 
-// object reads "object[:count]{:qualifier}". An empty object is a slot, as Open MPI has
+// parseObject reads "object[:count]{:qualifier}". An empty object is a slot, as Open MPI has
 // it: ":oversubscribe".
-func (m *Mapping) object(value string) error {
+func (m *Mapping) parseObject(value string) error {
 	parts := strings.Split(value, ":")
 	if parts[0] != "" || len(parts) == 1 {
-		word, err := choose(parts[0], mapWords[:11])
+		word, err := matchWord(parts[0], mapWords[:11])
 		if err != nil {
 			if m.Text == value {
-				_, err = choose(parts[0], mapWords)
+				_, err = matchWord(parts[0], mapWords)
 			}
 			return err
 		}
-		m.Level = levelOf(word)
+		m.Level = parseLevel(word)
 	}
 	if len(parts) > 1 {
-		if n, ok := count(parts[1]); ok {
+		if n, ok := parseCount(parts[1]); ok {
 			if m.Count = n; m.Level == BySlot {
 				return errors.New("a count behind slot has no meaning; for CPUs of each rank write slot:pe=N")
 			}
@@ -137,27 +137,27 @@ func (m *Mapping) object(value string) error {
 		}
 	}
 	for _, q := range parts[1:] {
-		if err := m.qualifier(q); err != nil {
+		if err := m.parseQualifier(q); err != nil {
 			return err
 		}
 	}
-	if m.Share && m.NoShare || m.Threads && m.NoThread {
+	if m.Oversubscribe && m.NoOversubscribe || m.Threads && m.NoThread {
 		return fmt.Errorf("%q contradicts itself", value)
 	}
 	m.Threads = m.Threads || m.Level == ByThread
 	return nil
 }
 
-func (m *Mapping) qualifier(text string) error {
+func (m *Mapping) parseQualifier(text string) error {
 	name, value, valued := strings.Cut(text, "=")
 	if valued && strings.EqualFold(name, "pe") {
-		n, ok := count(value)
+		n, ok := parseCount(value)
 		if m.Width = n; !ok {
 			return fmt.Errorf("pe: %q is not a number of CPUs", value)
 		}
 		return nil
 	}
-	word, err := choose(text, []string{"pe=N", "span", "oversubscribe", "nooversubscribe", "nolocal", "hwtcpus", "corecpus"})
+	word, err := matchWord(text, []string{"pe=N", "span", "oversubscribe", "nooversubscribe", "nolocal", "hwtcpus", "corecpus"})
 	if err != nil {
 		return err
 	}
@@ -167,9 +167,9 @@ func (m *Mapping) qualifier(text string) error {
 	case "span":
 		m.Span = true
 	case "oversubscribe":
-		m.Share = true
+		m.Oversubscribe = true
 	case "nooversubscribe":
-		m.NoShare = true
+		m.NoOversubscribe = true
 	case "nolocal":
 		m.NoLocal = true
 	case "hwtcpus":
@@ -180,8 +180,8 @@ func (m *Mapping) qualifier(text string) error {
 	return nil
 }
 
-// count reads a number from 1 to maxCPU.
-func count(text string) (int, bool) {
+// parseCount reads a number from 1 to maxCPU.
+func parseCount(text string) (int, bool) {
 	n, err := strconv.Atoi(text)
 	return n, err == nil && n >= 1 && n <= maxCPU && text[0] != '+'
 }
@@ -204,12 +204,12 @@ func (Ranking) Choices() []string { return append([]string{"fill", "span"}, mapW
 
 // UnmarshalText reads the value of --rank-by.
 func (r *Ranking) UnmarshalText(text []byte) error {
-	word, err := choose(string(text), r.Choices())
+	word, err := matchWord(string(text), r.Choices())
 	*r = Ranking{Text: string(text), Order: word}
 	if err != nil {
 		return err
 	}
-	switch r.Level = levelOf(word); {
+	switch r.Level = parseLevel(word); {
 	case word == "machine":
 		r.Order = "node"
 	case r.Level > ByNode:
@@ -225,12 +225,12 @@ func (r *Ranking) UnmarshalText(text []byte) error {
 type Binding struct {
 	Text       string // as written; empty: its own slots
 	None       bool
-	Level      Level   // the thing of this kind in which its slots are; BySlot: another way
-	Count      int     // neighbours that count as one; 0: 1
-	Width      int     // cores or threads for each rank; 0: not given
-	Sets       [][]int // user: the kernel's CPUs of the first rank of each node, the second, ...; an empty one: it is not bound
-	Only       []Pick  // cpu-list: these CPUs to all
-	RoundRobin bool    // one CPU for each rank, in the kernel's order
+	Level      Level      // the thing of this kind in which its slots are; BySlot: another way
+	Count      int        // neighbours that count as one; 0: 1
+	Width      int        // cores or threads for each rank; 0: not given
+	Sets       [][]int    // user: the kernel's CPUs of the first rank of each node, the second, ...; an empty one: it is not bound
+	CPUList    []CPURange // cpu-list: these CPUs to all
+	RoundRobin bool       // one CPU for each rank, in the kernel's order
 
 	Overload    bool // ranks may have the same CPUs
 	IfSupported bool // a node that does not tell its things binds to slots
@@ -268,12 +268,12 @@ func (m *Memory) UnmarshalText(text []byte) error {
 	*m = Memory{Text: value}
 	if head, list, _ := strings.Cut(value, ":"); strings.EqualFold(head, "bind") {
 		nodes, err := ParseCPUs(list)
-		if m.Nodes = idset.Of(nodes...); err != nil || len(nodes) == 0 {
+		if m.Nodes = idset.New(nodes...); err != nil || len(nodes) == 0 {
 			return fmt.Errorf("%q is not a list of NUMA nodes such as 0-1,3", list)
 		}
 		return nil
 	}
-	word, err := choose(value, m.Choices())
+	word, err := matchWord(value, m.Choices())
 	switch word {
 	case "bind:LIST":
 		err = fmt.Errorf("%q: write bind:LIST", value)
@@ -297,15 +297,15 @@ func (b *Binding) UnmarshalText(text []byte) (err error) {
 	head, rest, _ := strings.Cut(value, ":")
 	switch name, list, _ := strings.Cut(value, "="); {
 	case strings.EqualFold(head, "user"):
-		return b.sets(rest)
+		return b.parseSets(rest)
 	case strings.EqualFold(name, "cpu-list"):
-		b.Only, err = ParsePicks(list)
+		b.CPUList, err = ParseCPURanges(list)
 		return err
 	case strings.EqualFold(value, "rr"):
 		b.RoundRobin = true
 		return nil
 	}
-	word, err := choose(head, bindWords)
+	word, err := matchWord(head, bindWords)
 	if err != nil {
 		return err
 	}
@@ -313,17 +313,17 @@ func (b *Binding) UnmarshalText(text []byte) (err error) {
 		return fmt.Errorf("%q: write %s", value, word)
 	}
 	b.None = word == "none"
-	b.Level = levelOf(word)
-	return b.qualifiers(rest, value)
+	b.Level = parseLevel(word)
+	return b.parseQualifiers(rest, value)
 }
 
-// qualifiers reads "[count]{:qualifier}".
-func (b *Binding) qualifiers(rest, value string) error {
+// parseQualifiers reads "[count]{:qualifier}".
+func (b *Binding) parseQualifiers(rest, value string) error {
 	if rest == "" {
 		return nil
 	}
 	parts := strings.Split(rest, ":")
-	if n, ok := count(parts[0]); ok {
+	if n, ok := parseCount(parts[0]); ok {
 		if parts = parts[1:]; b.Level >= ByCore {
 			b.Width = n
 		} else {
@@ -331,7 +331,7 @@ func (b *Binding) qualifiers(rest, value string) error {
 		}
 	}
 	for _, q := range parts {
-		word, err := choose(q, []string{"overload-allowed", "if-supported", "report"})
+		word, err := matchWord(q, []string{"overload-allowed", "if-supported", "report"})
 		if err != nil {
 			return err
 		}
@@ -345,8 +345,8 @@ func (b *Binding) qualifiers(rest, value string) error {
 	return nil
 }
 
-// sets reads Hydra's "0+2,1+4,3-5": the kernel's CPUs of each rank of a node; none, which is ours, is a rank that is not bound.
-func (b *Binding) sets(text string) error {
+// parseSets reads Hydra's "0+2,1+4,3-5": the kernel's CPUs of each rank of a node; none, which is ours, is a rank that is not bound.
+func (b *Binding) parseSets(text string) error {
 	for set := range strings.SplitSeq(text, ",") {
 		if set == "none" {
 			b.Sets = append(b.Sets, nil)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// brief writes what a policy says, without the fields that say nothing.
-func brief(policy any) string {
+// policyText writes what a policy says, without the fields that say nothing.
+func policyText(policy any) string {
 	var said []string
 	value := reflect.Indirect(reflect.ValueOf(policy))
 	for _, f := range reflect.VisibleFields(value.Type()) {
@@ -36,18 +36,18 @@ func TestPolicies(t *testing.T) {
 		{&Mapping{}, "L3", "Level:l3cache"},
 		{&Mapping{}, "l1cache", "Level:core"},
 		{&Mapping{}, "core:2", "Level:core Count:2"},
-		{&Mapping{}, "socket:pe=4:span:oversub", "Level:package Span:true Width:4 Share:true"},
-		{&Mapping{}, ":nooversubscribe:nolocal", "NoShare:true NoLocal:true"},
+		{&Mapping{}, "socket:pe=4:span:oversub", "Level:package Span:true Width:4 Oversubscribe:true"},
+		{&Mapping{}, ":nooversubscribe:nolocal", "NoOversubscribe:true NoLocal:true"},
 		{&Mapping{}, "core:corecpus", "Level:core NoThread:true"},
 		{&Mapping{}, "hwthread", "Level:hwthread Threads:true"},
-		{&Mapping{}, "ppr:2:socket:pe=3", "Level:package Each:2 Width:3"},
-		{&Mapping{}, "ppr:2:N", "Level:node Each:2"},
-		{&Mapping{}, "ppr:2:n:pe=3", "Level:node Each:2 Width:3"},
+		{&Mapping{}, "ppr:2:socket:pe=3", "Level:package PerObject:2 Width:3"},
+		{&Mapping{}, "ppr:2:N", "Level:node PerObject:2"},
+		{&Mapping{}, "ppr:2:n:pe=3", "Level:node PerObject:2 Width:3"},
 		{&Mapping{}, "seq", "Seq:true"},
 		{&Mapping{}, "seq:file=Hosts", "Seq:true File:Hosts"},
 		{&Mapping{}, "rankfile:file=a:b=c", "File:a:b=c"},
-		{&Mapping{}, "pe-list=0:*,p4:ordered", "Only:[0:* p4-4] Ordered:true"},
-		{&Mapping{}, "pe-list=4:ordered", "Only:[4-4] Ordered:true"},
+		{&Mapping{}, "pe-list=0:*,p4:ordered", "PEList:[0:* p4-4] PEListOrdered:true"},
+		{&Mapping{}, "pe-list=4:ordered", "PEList:[4-4] PEListOrdered:true"},
 		{&Mapping{}, "l", `"l" may be l3cache or l2cache or l1cache`},
 		{&Mapping{}, "bogus", `"bogus" is not one of ` + objects + ", ppr:N:OBJECT, seq, rankfile:file=FILE, pe-list=LIST"},
 		{&Mapping{}, "", `"" is not one of ` + objects + ", ppr:N:OBJECT, seq, rankfile:file=FILE, pe-list=LIST"},
@@ -101,7 +101,7 @@ func TestPolicies(t *testing.T) {
 	}
 	for _, test := range tests {
 		err := test.into.UnmarshalText([]byte(test.text))
-		got := brief(test.into)
+		got := policyText(test.into)
 		if err != nil {
 			got = err.Error()
 		}
@@ -116,9 +116,9 @@ func FuzzPolicies(f *testing.F) {
 		"numa:2:overload-allowed", "user:0+2,1-3", "cpu-list=p4", "fill", "rr", ":", "seq:"} {
 		f.Add(seed)
 	}
-	t := two()
-	slots := t.List(false)
-	free := Free(slots, nil)
+	t := twoPackages()
+	slots := t.ListUnits(false)
+	free := FreeSlots(slots, nil)
 	f.Fuzz(func(fail *testing.T, text string) {
 		var l Layout
 		for _, policy := range []encoding.TextUnmarshaler{&l.Map, &l.Rank, &l.Bind} {
@@ -126,16 +126,16 @@ func FuzzPolicies(f *testing.F) {
 				fail.Fatal("an error without a word")
 			}
 		}
-		if t.Lacks(slots, nil, l, false) != nil {
+		if t.CheckLayout(slots, nil, l, false) != nil {
 			return
 		}
-		pool, extent := NewPool(t, slots, free, l, 1, false), NewExtent(t, slots, free, l, false)
+		pool, extent := NewPool(t, slots, free, l, 1, false), NewBinder(t, slots, free, l, false)
 		for k := range 20 {
-			take, ok := pool.Take(1, 1)
+			take, ok := pool.TakeSlots(1, 1)
 			if !ok {
-				take = pool.Share(1)
+				take = pool.ShareSlots(1)
 			}
-			for _, cpu := range extent.Seat(k, take.Slots).CPUs {
+			for _, cpu := range extent.Bind(k, take.Slots).CPUs {
 				if cpu == 7 || cpu == 12 || cpu == 15 {
 					fail.Fatalf("%q: CPU %d", text, cpu)
 				}

@@ -16,8 +16,8 @@ import (
 // job waits for this. So a list that names the CPUs of a group is read once for the
 // whole group, and what must be alike in all cores is asked of one.
 
-// A cpuTree is a sysfs and its CPUs.
-type cpuTree struct {
+// A sysfsTree is a sysfs and its CPUs.
+type sysfsTree struct {
 	fs.FS
 	online []int // ascending
 }
@@ -26,33 +26,33 @@ type cpuTree struct {
 // are those that may be used. A CPU without topology files, as in some containers,
 // is a core of its own.
 func ReadTopology(sys fs.FS, allowed []int) (Topology, error) {
-	t := cpuTree{FS: sys}
-	t.online = idset.Of(append(t.cpus("devices/system/cpu/online"), allowed...)...)
-	cores, err := t.cores(allowed)
+	t := sysfsTree{FS: sys}
+	t.online = idset.New(append(t.readCPUs("devices/system/cpu/online"), allowed...)...)
+	cores, err := t.readCores(allowed)
 	if err != nil || len(cores) == 0 {
 		return Topology{}, err
 	}
-	memory, err := t.memory()
+	memory, err := t.readNUMANodes()
 	if err != nil {
 		return Topology{}, err
 	}
-	kinds := t.kinds(cores)
-	packages := t.packages()
-	level2, level3 := t.caches(cores, kinds)
+	kinds := t.coreKinds(cores)
+	packages := t.readPackages()
+	level2, level3 := t.readCaches(cores, kinds)
 	for i := range cores {
-		first := cores[i].first()
-		cores[i].Place = Place{memory.of(first), packages.of(first), level3.of(first), level2.of(first), kinds[first]}
+		first := cores[i].lowestCPU()
+		cores[i].CoreLocation = CoreLocation{memory.groupOf(first), packages.groupOf(first), level3.groupOf(first), level2.groupOf(first), kinds[first]}
 	}
 	return Topology{Cores: cores}, nil
 }
 
-// cores finds the cores, ordered by lowest CPU.
-func (t cpuTree) cores(allowed []int) ([]Core, error) {
-	usable, seen := make(groups), make(groups)
-	usable.put(0, allowed)
+// readCores finds the cores, ordered by lowest CPU.
+func (t sysfsTree) readCores(allowed []int) ([]Core, error) {
+	usable, seen := make(groupNumbers), make(groupNumbers)
+	usable.setGroup(0, allowed)
 	var cores []Core
 	for _, cpu := range t.online {
-		if seen.of(cpu) >= 0 {
+		if seen.groupOf(cpu) >= 0 {
 			continue
 		}
 		siblings, err := t.siblings(cpu)
@@ -61,29 +61,29 @@ func (t cpuTree) cores(allowed []int) ([]Core, error) {
 		}
 		var core Core
 		for _, s := range siblings {
-			if _, there := slices.BinarySearch(t.online, s); there && seen.of(s) < 0 {
-				core.add(s, usable.of(s) >= 0)
+			if _, there := slices.BinarySearch(t.online, s); there && seen.groupOf(s) < 0 {
+				core.addCPU(s, usable.groupOf(s) >= 0)
 			}
 		}
-		seen.put(len(cores), siblings)
+		seen.setGroup(len(cores), siblings)
 		cores = append(cores, core)
 	}
-	slices.SortFunc(cores, func(a, b Core) int { return cmp.Compare(a.first(), b.first()) })
+	slices.SortFunc(cores, func(a, b Core) int { return cmp.Compare(a.lowestCPU(), b.lowestCPU()) })
 	return cores, nil
 }
 
-func (c *Core) add(cpu int, usable bool) {
+func (c *Core) addCPU(cpu int, usable bool) {
 	if usable {
 		c.CPUs = append(c.CPUs, cpu)
 	} else {
-		c.Shut = append(c.Shut, cpu)
+		c.Unusable = append(c.Unusable, cpu)
 	}
 }
 
 // siblings lists the hardware threads of cpu's core, ascending, cpu itself included.
-func (t cpuTree) siblings(cpu int) ([]int, error) {
-	name := ofCPU(cpu, "topology/thread_siblings_list")
-	text, there := t.text(name)
+func (t sysfsTree) siblings(cpu int) ([]int, error) {
+	name := cpuFile(cpu, "topology/thread_siblings_list")
+	text, there := t.readLine(name)
 	siblings, err := ParseCPUs(text)
 	if err != nil {
 		return nil, fmt.Errorf("/sys/%s: %w", name, err)
@@ -95,90 +95,90 @@ func (t cpuTree) siblings(cpu int) ([]int, error) {
 	return siblings, nil
 }
 
-// memory finds the NUMA nodes; a kernel without NUMA has none.
-func (t cpuTree) memory() (groups, error) {
-	nodes := make(groups)
-	for _, node := range t.cpus("devices/system/node/online") { // the same notation
+// readNUMANodes finds the NUMA nodes; a kernel without NUMA has none.
+func (t sysfsTree) readNUMANodes() (groupNumbers, error) {
+	nodes := make(groupNumbers)
+	for _, node := range t.readCPUs("devices/system/node/online") { // the same notation
 		name := fmt.Sprintf("devices/system/node/node%d/cpulist", node)
-		text, _ := t.text(name)
+		text, _ := t.readLine(name)
 		cpus, err := ParseCPUs(text)
 		if err != nil {
 			return nil, fmt.Errorf("/sys/%s: %w", name, err)
 		}
-		nodes.put(node, cpus)
+		nodes.setGroup(node, cpus)
 	}
 	return nodes, nil
 }
 
-// packages finds the sockets. Some virtual machines and ARM firmware number them all
+// readPackages finds the sockets. Some virtual machines and ARM firmware number them all
 // -1, which is unknown.
-func (t cpuTree) packages() groups {
-	packages := make(groups)
+func (t sysfsTree) readPackages() groupNumbers {
+	packages := make(groupNumbers)
 	for _, cpu := range t.online {
 		if _, seen := packages[cpu]; seen {
 			continue
 		}
-		number := t.number(ofCPU(cpu, "topology/physical_package_id"))
-		packages.put(number, t.cpus(ofCPU(cpu, "topology/core_siblings_list")))
-		packages.put(number, []int{cpu})
+		number := t.readNumber(cpuFile(cpu, "topology/physical_package_id"))
+		packages.setGroup(number, t.readCPUs(cpuFile(cpu, "topology/core_siblings_list")))
+		packages.setGroup(number, []int{cpu})
 	}
 	return packages
 }
 
-// caches finds which CPUs share an L2, and which an L3.
-func (t cpuTree) caches(cores []Core, kinds map[int]Kind) (level2, level3 groups) {
-	folders := make(map[Kind][4]string)
+// readCaches finds which CPUs share an L2, and which an L3.
+func (t sysfsTree) readCaches(cores []Core, kinds map[int]CoreKind) (level2, level3 groupNumbers) {
+	folders := make(map[CoreKind][4]string)
 	for _, core := range cores {
-		kind := kinds[core.first()]
+		kind := kinds[core.lowestCPU()]
 		if _, known := folders[kind]; !known {
-			folders[kind] = t.levels(core.first())
+			folders[kind] = t.cacheFolders(core.lowestCPU())
 		}
 	}
-	level3 = t.sharing(func(cpu int) string { return folders[kinds[cpu]][3] })
-	if own := t.sharers(cores[0].first(), folders[""][2]); len(folders) == 1 && slices.Equal(own, cores[0].All()) {
-		level2 = make(groups)
+	level3 = t.groupByCache(func(cpu int) string { return folders[kinds[cpu]][3] })
+	if own := t.cpusOfCache(cores[0].lowestCPU(), folders[""][2]); len(folders) == 1 && slices.Equal(own, cores[0].AllCPUs()) {
+		level2 = make(groupNumbers)
 		for i, core := range cores { // all have one of their own, as the first has
-			level2.put(i, core.All())
+			level2.setGroup(i, core.AllCPUs())
 		}
 		return level2, level3
 	}
-	return t.sharing(func(cpu int) string { return folders[kinds[cpu]][2] }), level3
+	return t.groupByCache(func(cpu int) string { return folders[kinds[cpu]][2] }), level3
 }
 
-// sharing groups the CPUs by a cache, given by its folder; "": the CPU has none.
-func (t cpuTree) sharing(folder func(cpu int) string) groups {
-	caches, next := make(groups), 0
+// groupByCache groups the CPUs by a cache, given by its folder; "": the CPU has none.
+func (t sysfsTree) groupByCache(folder func(cpu int) string) groupNumbers {
+	caches, next := make(groupNumbers), 0
 	for _, cpu := range t.online {
-		if caches.of(cpu) >= 0 {
+		if caches.groupOf(cpu) >= 0 {
 			continue
 		}
-		if cpus := t.sharers(cpu, folder(cpu)); cpus != nil {
-			caches.put(next, cpus)
+		if cpus := t.cpusOfCache(cpu, folder(cpu)); cpus != nil {
+			caches.setGroup(next, cpus)
 			next++
 		}
 	}
 	return caches
 }
 
-// sharers lists the CPUs that use a cache of a CPU; nil: unknown, or there is none.
-func (t cpuTree) sharers(cpu int, folder string) []int {
+// cpusOfCache lists the CPUs that use a cache of a CPU; nil: unknown, or there is none.
+func (t sysfsTree) cpusOfCache(cpu int, folder string) []int {
 	if folder == "" {
 		return nil
 	}
-	return t.cpus(ofCPU(cpu, folder+"/shared_cpu_list"))
+	return t.readCPUs(cpuFile(cpu, folder+"/shared_cpu_list"))
 }
 
-// levels tells in which folder of a CPU the data cache of each level is described.
+// cacheFolders tells in which folder of a CPU the data cache of each level is described.
 // Cores of a kind have the same ones.
-func (t cpuTree) levels(cpu int) (folders [4]string) {
+func (t sysfsTree) cacheFolders(cpu int) (folders [4]string) {
 	for i := range 8 {
 		folder := fmt.Sprintf("cache/index%d", i)
-		level := t.number(ofCPU(cpu, folder+"/level"))
+		level := t.readNumber(cpuFile(cpu, folder+"/level"))
 		if level < 0 {
 			break
 		}
 		if level >= 2 && level < len(folders) {
-			if kind, _ := t.text(ofCPU(cpu, folder+"/type")); kind != "Instruction" {
+			if kind, _ := t.readLine(cpuFile(cpu, folder+"/type")); kind != "Instruction" {
 				folders[level] = folder
 			}
 		}
@@ -186,27 +186,27 @@ func (t cpuTree) levels(cpu int) (folders [4]string) {
 	return folders
 }
 
-// kinds tells the cores of a hybrid processor apart, by CPU; nil: all are alike. Intel's
+// coreKinds tells the cores of a hybrid processor apart, by CPU; nil: all are alike. Intel's
 // have a performance counter for each kind. Elsewhere the kernel tells how much work a
 // CPU does in a given time. Cores of a server differ in that by some percent and are no
 // kinds for that; an efficient core does less than three quarters.
-func (t cpuTree) kinds(cores []Core) map[int]Kind {
-	kinds := make(map[int]Kind)
-	mark := func(kind Kind, cpus []int) {
+func (t sysfsTree) coreKinds(cores []Core) map[int]CoreKind {
+	kinds := make(map[int]CoreKind)
+	mark := func(kind CoreKind, cpus []int) {
 		for _, cpu := range cpus {
 			kinds[cpu] = kind
 		}
 	}
-	if fast := t.cpus("devices/cpu_core/cpus"); len(fast) > 0 {
+	if fast := t.readCPUs("devices/cpu_core/cpus"); len(fast) > 0 {
 		mark(Performance, fast)
-		mark(Efficiency, t.cpus("devices/cpu_atom/cpus"))
-		mark(Efficiency, t.cpus("devices/cpu_lowpower/cpus"))
+		mark(Efficiency, t.readCPUs("devices/cpu_atom/cpus"))
+		mark(Efficiency, t.readCPUs("devices/cpu_lowpower/cpus"))
 	} else {
-		able := t.capacities(cores)
+		able := t.coreCapacities(cores)
 		for i, c := range able {
-			mark(Performance, cores[i].All())
+			mark(Performance, cores[i].AllCPUs())
 			if 4*c < 3*slices.Max(able) {
-				mark(Efficiency, cores[i].All())
+				mark(Efficiency, cores[i].AllCPUs())
 			}
 		}
 	}
@@ -218,14 +218,14 @@ func (t cpuTree) kinds(cores []Core) map[int]Kind {
 	return nil
 }
 
-// capacities are those of all cores, 1024 for the best; nil: unknown. Machines with SMT
+// coreCapacities are those of all cores, 1024 for the best; nil: unknown. Machines with SMT
 // are not asked: no kernel tells kinds apart in this way there.
-func (t cpuTree) capacities(cores []Core) (able []int) {
-	if slices.ContainsFunc(cores, func(c Core) bool { return len(c.CPUs)+len(c.Shut) > 1 }) {
+func (t sysfsTree) coreCapacities(cores []Core) (able []int) {
+	if slices.ContainsFunc(cores, func(c Core) bool { return len(c.CPUs)+len(c.Unusable) > 1 }) {
 		return nil
 	}
 	for _, core := range cores {
-		c := t.number(ofCPU(core.first(), "cpu_capacity"))
+		c := t.readNumber(cpuFile(core.lowestCPU(), "cpu_capacity"))
 		if c < 0 {
 			return nil
 		}
@@ -234,38 +234,38 @@ func (t cpuTree) capacities(cores []Core) (able []int) {
 	return able
 }
 
-// groups numbers the groups of CPUs: the value is the number of the group a CPU is in.
-type groups map[int]int
+// groupNumbers numbers the groups of CPUs: the value is the number of the group a CPU is in.
+type groupNumbers map[int]int
 
-func (g groups) put(number int, cpus []int) {
+func (g groupNumbers) setGroup(number int, cpus []int) {
 	for _, cpu := range cpus {
 		g[cpu] = number
 	}
 }
 
-// of is the number of the group of a CPU; -1: it is in none.
-func (g groups) of(cpu int) int {
+// groupOf is the number of the group of a CPU; -1: it is in none.
+func (g groupNumbers) groupOf(cpu int) int {
 	if number, in := g[cpu]; in {
 		return number
 	}
 	return -1
 }
 
-func ofCPU(cpu int, file string) string {
+func cpuFile(cpu int, file string) string {
 	return "devices/system/cpu/cpu" + strconv.Itoa(cpu) + "/" + file
 }
 
-// text is the line of a file, without its end. Some kernels (5.15, seen on ARM) write a
+// readLine is the line of a file, without its end. Some kernels (5.15, seen on ARM) write a
 // NUL behind a list's line.
-func (t cpuTree) text(name string) (text string, there bool) {
+func (t sysfsTree) readLine(name string) (text string, there bool) {
 	data, err := fs.ReadFile(t.FS, name)
 	line, _, _ := strings.Cut(string(data), "\n")
 	return strings.TrimSpace(line), err == nil
 }
 
-// number is what a file says if that is a number; -1: it is none, or there is no file.
-func (t cpuTree) number(name string) int {
-	text, _ := t.text(name)
+// readNumber is what a file says if that is a number; -1: it is none, or there is no file.
+func (t sysfsTree) readNumber(name string) int {
+	text, _ := t.readLine(name)
 	n, err := strconv.Atoi(text)
 	if err != nil {
 		return -1
@@ -273,9 +273,9 @@ func (t cpuTree) number(name string) int {
 	return n
 }
 
-// cpus is what a file says if that is a list of CPUs; nil: it is none.
-func (t cpuTree) cpus(name string) []int {
-	text, _ := t.text(name)
+// readCPUs is what a file says if that is a list of CPUs; nil: it is none.
+func (t sysfsTree) readCPUs(name string) []int {
+	text, _ := t.readLine(name)
 	cpus, _ := ParseCPUs(text)
 	return cpus
 }

@@ -21,43 +21,43 @@ import (
 
 // A Core is a physical core with its hardware threads, by their kernel numbers.
 type Core struct {
-	CPUs []int // those that may be used, ascending; may be empty
-	Shut []int // those outside of the helper's mask or cpuset, ascending
-	Place
+	CPUs     []int // those that may be used, ascending; may be empty
+	Unusable []int // those outside of the helper's mask or cpuset, ascending
+	CoreLocation
 }
 
-// A Place is where in its node a core is. A number is -1 where it is unknown, or
+// A CoreLocation is where in its node a core is. A number is -1 where it is unknown, or
 // where there is no such thing: some cores have no L3.
-type Place struct {
+type CoreLocation struct {
 	NUMA    int // the memory node, as the kernel numbers them
 	Package int // the socket, as the kernel numbers them
 	L3, L2  int // the cache; caches count from 0 in the order of their lowest CPU
-	Kind    Kind
+	Kind    CoreKind
 }
 
-// Nowhere is the place of a core of which nobody said where it is.
-var Nowhere = Place{NUMA: -1, Package: -1, L3: -1, L2: -1}
+// UnknownLocation is the place of a core of which nobody said where it is.
+var UnknownLocation = CoreLocation{NUMA: -1, Package: -1, L3: -1, L2: -1}
 
-// A Kind tells the cores of a hybrid processor apart; empty: all are alike, or it is
+// A CoreKind tells the cores of a hybrid processor apart; empty: all are alike, or it is
 // unknown.
-type Kind string
+type CoreKind string
 
 // The kinds.
 const (
-	Performance Kind = "performance"
-	Efficiency  Kind = "efficiency"
+	Performance CoreKind = "performance"
+	Efficiency  CoreKind = "efficiency"
 )
 
-// first is the lowest CPU of the core, usable or not.
-func (c Core) first() int {
-	if len(c.CPUs) == 0 || len(c.Shut) > 0 && c.Shut[0] < c.CPUs[0] {
-		return c.Shut[0]
+// lowestCPU is the lowest CPU of the core, usable or not.
+func (c Core) lowestCPU() int {
+	if len(c.CPUs) == 0 || len(c.Unusable) > 0 && c.Unusable[0] < c.CPUs[0] {
+		return c.Unusable[0]
 	}
 	return c.CPUs[0]
 }
 
-// All lists the CPUs of the core, usable or not, ascending.
-func (c Core) All() []int { return slices.Sorted(slices.Values(slices.Concat(c.CPUs, c.Shut))) }
+// AllCPUs lists the CPUs of the core, usable or not, ascending.
+func (c Core) AllCPUs() []int { return slices.Sorted(slices.Values(slices.Concat(c.CPUs, c.Unusable))) }
 
 // A Topology is what a node has. The zero value is a node nobody has looked at.
 type Topology struct {
@@ -67,18 +67,18 @@ type Topology struct {
 // Equal reports whether two nodes have the same.
 func (t Topology) Equal(other Topology) bool {
 	return slices.EqualFunc(t.Cores, other.Cores, func(a, b Core) bool {
-		return a.Place == b.Place && slices.Equal(a.CPUs, b.CPUs) && slices.Equal(a.Shut, b.Shut)
+		return a.CoreLocation == b.CoreLocation && slices.Equal(a.CPUs, b.CPUs) && slices.Equal(a.Unusable, b.Unusable)
 	})
 }
 
-// Whole is the topology of the same node with all its CPUs usable.
-func (t Topology) Whole() Topology {
-	if !slices.ContainsFunc(t.Cores, func(c Core) bool { return len(c.Shut) > 0 }) {
+// AllUsable is the topology of the same node with all its CPUs usable.
+func (t Topology) AllUsable() Topology {
+	if !slices.ContainsFunc(t.Cores, func(c Core) bool { return len(c.Unusable) > 0 }) {
 		return t
 	}
 	whole := Topology{Cores: slices.Clone(t.Cores)}
 	for i, c := range t.Cores {
-		whole.Cores[i].CPUs, whole.Cores[i].Shut = c.All(), nil
+		whole.Cores[i].CPUs, whole.Cores[i].Unusable = c.AllCPUs(), nil
 	}
 	return whole
 }

@@ -24,16 +24,16 @@ func sysfs(lines ...string) fstest.MapFS {
 	return fsys
 }
 
-// tell writes a core: CPUs, those that are shut, memory node, package, L3, L2 and kind.
-func tell(cores []Core) string {
+// coresText writes a core: CPUs, those that are shut, memory node, package, L3, L2 and kind.
+func coresText(cores []Core) string {
 	var b strings.Builder
 	for _, c := range cores {
-		fmt.Fprintf(&b, "%v%v n%d p%d %d %d %.1s; ", c.CPUs, c.Shut, c.NUMA, c.Package, c.L3, c.L2, c.Kind)
+		fmt.Fprintf(&b, "%v%v n%d p%d %d %d %.1s; ", c.CPUs, c.Unusable, c.NUMA, c.Package, c.L3, c.L2, c.Kind)
 	}
 	return strings.TrimSuffix(b.String(), "; ")
 }
 
-func join(lists ...[]string) []string { return slices.Concat(lists...) }
+func concat(lists ...[]string) []string { return slices.Concat(lists...) }
 
 var (
 	smt = []string{
@@ -63,28 +63,28 @@ func TestReadTopology(t *testing.T) {
 		{"one thread of a core allowed", smt, []int{1, 2, 3}, "[1 3][] n-1 p-1 -1 -1 ; [2][] n-1 p-1 -1 -1 "},
 		{"a NUL behind each line", []string{"cpu/online 0-1\n\x00", "cpu/cpu*/topology/thread_siblings_list 0-1\n\x00"}, []int{0, 1}, "[0 1][] n-1 p-1 -1 -1 "},
 		{"no topology files", nil, []int{4, 7}, "[4][] n-1 p-1 -1 -1 ; [7][] n-1 p-1 -1 -1 "},
-		{"a core outside of the cpuset", join(smt, online, numa), []int{3, 1}, "[][0 2] n0 p-1 -1 -1 ; [1 3][] n8 p-1 -1 -1 "},
+		{"a core outside of the cpuset", concat(smt, online, numa), []int{3, 1}, "[][0 2] n0 p-1 -1 -1 ; [1 3][] n8 p-1 -1 -1 "},
 		{"nothing allowed", smt, nil, ""},
-		{"two packages", join(smt, online, sockets), []int{0, 1, 2, 3}, "[0 2][] n-1 p4 -1 -1 ; [1 3][] n-1 p0 -1 -1 "},
-		{"packages by number alone", join(smt, online, []string{"cpu/cpu*/topology/physical_package_id *"}), []int{0, 1, 2, 3},
+		{"two packages", concat(smt, online, sockets), []int{0, 1, 2, 3}, "[0 2][] n-1 p4 -1 -1 ; [1 3][] n-1 p0 -1 -1 "},
+		{"packages by number alone", concat(smt, online, []string{"cpu/cpu*/topology/physical_package_id *"}), []int{0, 1, 2, 3},
 			"[0 2][] n-1 p0 -1 -1 ; [1 3][] n-1 p1 -1 -1 "},
-		{"packages that the firmware does not tell", join(smt, online, []string{"cpu/cpu*/topology/physical_package_id -1"}), []int{0, 1, 2, 3},
+		{"packages that the firmware does not tell", concat(smt, online, []string{"cpu/cpu*/topology/physical_package_id -1"}), []int{0, 1, 2, 3},
 			"[0 2][] n-1 p-1 -1 -1 ; [1 3][] n-1 p-1 -1 -1 "},
-		{"one L3, each core its own L2", join(smt, online, caches, []string{"cpu/cpu0/cache/index2/shared_cpu_list 0,2", "cpu/cpu0/cache/index3/shared_cpu_list 0-3"}),
+		{"one L3, each core its own L2", concat(smt, online, caches, []string{"cpu/cpu0/cache/index2/shared_cpu_list 0,2", "cpu/cpu0/cache/index3/shared_cpu_list 0-3"}),
 			[]int{0, 1, 2, 3}, "[0 2][] n-1 p-1 0 0 ; [1 3][] n-1 p-1 0 1 "},
-		{"one L2 of two cores, no L3", join(online, caches[:5], []string{"cpu/cpu0/cache/index2/shared_cpu_list 0-1", "cpu/cpu2/cache/index2/shared_cpu_list 2-3"}),
+		{"one L2 of two cores, no L3", concat(online, caches[:5], []string{"cpu/cpu0/cache/index2/shared_cpu_list 0-1", "cpu/cpu2/cache/index2/shared_cpu_list 2-3"}),
 			[]int{0, 1, 2, 3}, "[0][] n-1 p-1 -1 0 ; [1][] n-1 p-1 -1 0 ; [2][] n-1 p-1 -1 1 ; [3][] n-1 p-1 -1 1 "},
-		{"a broken list of sharers", join(online, caches, []string{"cpu/cpu*/cache/index3/shared_cpu_list 0-x"}), []int{0, 1},
+		{"a broken list of sharers", concat(online, caches, []string{"cpu/cpu*/cache/index3/shared_cpu_list 0-x"}), []int{0, 1},
 			"[0][] n-1 p-1 -1 -1 ; [1][] n-1 p-1 -1 -1 ; [][2] n-1 p-1 -1 -1 ; [][3] n-1 p-1 -1 -1 "},
-		{"capacities that differ by little", join(online, []string{"cpu/cpu*/cpu_capacity 102*"}), []int{0, 1},
+		{"capacities that differ by little", concat(online, []string{"cpu/cpu*/cpu_capacity 102*"}), []int{0, 1},
 			"[0][] n-1 p-1 -1 -1 ; [1][] n-1 p-1 -1 -1 ; [][2] n-1 p-1 -1 -1 ; [][3] n-1 p-1 -1 -1 "},
-		{"big and little", join(online, []string{"cpu/cpu*/cpu_capacity 446", "cpu/cpu3/cpu_capacity 1024", "cpu/cpu2/cpu_capacity 871"}), []int{0, 1, 2, 3},
+		{"big and little", concat(online, []string{"cpu/cpu*/cpu_capacity 446", "cpu/cpu3/cpu_capacity 1024", "cpu/cpu2/cpu_capacity 871"}), []int{0, 1, 2, 3},
 			"[0][] n-1 p-1 -1 -1 e; [1][] n-1 p-1 -1 -1 e; [2][] n-1 p-1 -1 -1 p; [3][] n-1 p-1 -1 -1 p"},
 	}
 	for _, test := range tests {
 		got, err := ReadTopology(sysfs(test.lines...), test.allowed)
-		if err != nil || tell(got.Cores) != test.want {
-			t.Errorf("%s: ReadTopology(%v) =\n%s, %v; want\n%s", test.name, test.allowed, tell(got.Cores), err, test.want)
+		if err != nil || coresText(got.Cores) != test.want {
+			t.Errorf("%s: ReadTopology(%v) =\n%s, %v; want\n%s", test.name, test.allowed, coresText(got.Cores), err, test.want)
 		}
 	}
 	for _, broken := range []string{"cpu/cpu0/topology/thread_siblings_list 0-x", "node/node0/cpulist 1-0"} {
@@ -109,8 +109,8 @@ func TestReadHybrid(t *testing.T) {
 	got, err := ReadTopology(fsys, []int{0, 1, 2, 3, 4, 5, 6, 7})
 	const want = "[0 1][] n-1 p-1 0 0 p; [2][] n-1 p-1 0 1 e; [3][] n-1 p-1 0 1 e; [4][] n-1 p-1 0 1 e; " +
 		"[5][] n-1 p-1 0 1 e; [6][] n-1 p-1 -1 2 e; [7][] n-1 p-1 -1 2 e"
-	if err != nil || tell(got.Cores) != want {
-		t.Errorf("got  %s, %v\nwant %s", tell(got.Cores), err, want)
+	if err != nil || coresText(got.Cores) != want {
+		t.Errorf("got  %s, %v\nwant %s", coresText(got.Cores), err, want)
 	}
 }
 

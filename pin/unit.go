@@ -9,9 +9,9 @@ type Unit struct {
 	NUMA   int   // -1: unknown
 }
 
-// Count is the number of units: the CPU count S of the node (section 0). threads
+// CountUnits is the number of units: the CPU count S of the node (section 0). threads
 // says that hardware threads are CPUs.
-func (t Topology) Count(threads bool) int {
+func (t Topology) CountUnits(threads bool) int {
 	n := 0
 	for i := range t.Cores {
 		switch usable := len(t.Cores[i].CPUs); {
@@ -24,45 +24,45 @@ func (t Topology) Count(threads bool) int {
 	return n
 }
 
-// Units is the number of cores with a usable CPU.
-func (t Topology) Units() int { return t.Count(false) }
+// CountUsableCores is the number of cores with a usable CPU.
+func (t Topology) CountUsableCores() int { return t.CountUnits(false) }
 
-// CountOf is how many units there are if the first k threads of each core are units, as Threads has
+// CountUnitsPerCore is how many units there are if the first k threads of each core are units, as Threads has
 // it; k below 0: all threads.
-func (t Topology) CountOf(k int) int {
+func (t Topology) CountUnitsPerCore(k int) int {
 	n := 0
 	for i := range t.Cores {
-		n += firstOf(len(t.Cores[i].CPUs), k)
+		n += unitsOfThreads(len(t.Cores[i].CPUs), k)
 	}
 	return n
 }
 
-// firstOf is how many of some threads are units.
-func firstOf(threads, k int) int {
+// unitsOfThreads is how many of some threads are units.
+func unitsOfThreads(threads, k int) int {
 	if k < 0 {
 		return threads
 	}
 	return min(threads, k)
 }
 
-// Threads makes units of the first k threads of each core, core by core in the order of the units,
+// ThreadUnits makes units of the first k threads of each core, core by core in the order of the units,
 // which are cores (which-hosts.md 9.4); k below 0: of all threads. Their numbers are those of their
 // CPUs.
-func Threads(cores []Unit, k int) []Unit {
+func ThreadUnits(cores []Unit, k int) []Unit {
 	threads := make([]Unit, 0, len(cores)*max(1, k))
 	for _, core := range cores {
-		for i := range firstOf(len(core.CPUs), k) {
+		for i := range unitsOfThreads(len(core.CPUs), k) {
 			threads = append(threads, Unit{core.CPUs[i], core.CPUs[i : i+1 : i+1], core.NUMA})
 		}
 	}
 	return threads
 }
 
-// Numbers is one more than the highest number of a CPU of the node, usable or not.
-func (t Topology) Numbers() int {
+// CPUNumberLimit is one more than the highest number of a CPU of the node, usable or not.
+func (t Topology) CPUNumberLimit() int {
 	n := 0
 	for i := range t.Cores {
-		for _, cpus := range [][]int{t.Cores[i].CPUs, t.Cores[i].Shut} {
+		for _, cpus := range [][]int{t.Cores[i].CPUs, t.Cores[i].Unusable} {
 			if len(cpus) > 0 {
 				n = max(n, cpus[len(cpus)-1]+1)
 			}
@@ -71,8 +71,8 @@ func (t Topology) Numbers() int {
 	return n
 }
 
-// List lists the units of a node, ascending by number.
-func (t Topology) List(threads bool) []Unit {
+// ListUnits lists the units of a node, ascending by number.
+func (t Topology) ListUnits(threads bool) []Unit {
 	units := make([]Unit, 0, len(t.Cores))
 	for number, core := range t.Cores {
 		if !threads && len(core.CPUs) > 0 {
@@ -90,20 +90,20 @@ func (t Topology) List(threads bool) []Unit {
 	return units
 }
 
-// Has reports whether the node has a core, or a CPU where threads count, of this
+// HasUnit reports whether the node has a core, or a CPU where threads count, of this
 // number, be it usable or not.
-func (t Topology) Has(number int, threads bool) bool {
+func (t Topology) HasUnit(number int, threads bool) bool {
 	if !threads {
 		return 0 <= number && number < len(t.Cores)
 	}
 	return slices.ContainsFunc(t.Cores, func(c Core) bool {
-		return slices.Contains(c.CPUs, number) || slices.Contains(c.Shut, number)
+		return slices.Contains(c.CPUs, number) || slices.Contains(c.Unusable, number)
 	})
 }
 
-// Slots returns the units in slot order (7.2): those of the map in its order, each
+// OrderByMap returns the units in slot order (7.2): those of the map in its order, each
 // once, then the others. Numbers that are no units are passed over.
-func Slots(units []Unit, cpuMap []int) []Unit {
+func OrderByMap(units []Unit, cpuMap []int) []Unit {
 	if len(cpuMap) == 0 {
 		return units
 	}

@@ -12,5 +12,5 @@ Only Linux does so. Elsewhere New fails with errors.ErrUnsupported.
 */
 package pipe
 
-// Ordinary is how many bytes a pipe holds unless it is said otherwise.
-const Ordinary = 64 << 10
+// DefaultSize is how many bytes a pipe holds unless it is said otherwise.
+const DefaultSize = 64 << 10

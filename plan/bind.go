@@ -9,9 +9,9 @@ import (
 	"remshell/pin"
 )
 
-// bind gives every rank its slots, CPUs and memory (section 7), and warns of nodes
+// bindRanks gives every rank its slots, CPUs and memory (section 7), and warns of nodes
 // that do not take the user's map.
-func (s *placement) bind(plans []job.NodePlan) (notes []job.Note, failed *Error) {
+func (s *placement) bindRanks(plans []job.NodePlan) (notes []job.Note, failed *Error) {
 	for k := range plans {
 		note, failed := s.bindNode(s.assigned[plans[k].Ranks[0].Rank].candidate, plans[k].Ranks)
 		if note.Code != "" {
@@ -20,23 +20,23 @@ func (s *placement) bind(plans []job.NodePlan) (notes []job.Note, failed *Error)
 		if failed != nil {
 			return notes, failed
 		}
-		s.fence(&s.candidates[s.assigned[plans[k].Ranks[0].Rank].candidate], plans[k].Ranks)
+		s.confineUnboundRanks(&s.candidates[s.assigned[plans[k].Ranks[0].Rank].candidate], plans[k].Ranks)
 	}
 	return notes, nil
 }
 
-// fence keeps ranks that are not bound on the CPUs of a list that a batch system gave (RM-6): what
+// confineUnboundRanks keeps ranks that are not bound on the CPUs of a list that a batch system gave (RM-6): what
 // their helper may use is more.
-func (s *placement) fence(n *candidate, ranks []job.RankPlan) {
-	if !n.Fenced {
+func (s *placement) confineUnboundRanks(n *candidate, ranks []job.RankPlan) {
+	if !n.Confined {
 		return
 	}
-	usable := n.Topology.Usable()
+	usable := n.Topology.UsableCPUs()
 	for i := range ranks {
 		if r := &ranks[i]; r.CPUs == nil {
-			p := *r.Portion
+			p := *r.RankResources
 			p.CPUs = usable
-			r.Portion = s.portions.common(p)
+			r.RankResources = s.portionCache.intern(p)
 		}
 	}
 }
@@ -44,92 +44,92 @@ func (s *placement) fence(n *candidate, ranks []job.RankPlan) {
 // bindNode does so on one node.
 func (s *placement) bindNode(i int, ranks []job.RankPlan) (note job.Note, failed *Error) {
 	n := &s.candidates[i]
-	if s.picked() {
-		s.bindPicked(i, ranks)
-		s.equip(n, ranks)
+	if s.hasFixedCPUs() {
+		s.bindFixedCPUs(i, ranks)
+		s.assignGPUs(n, ranks)
 		return note, nil
 	}
-	cpuMap, note := s.mapOf(n)
-	if s.layer != nil {
-		failed = s.bindTakes(i, ranks)
-		if n.loose && note.Code == "" {
-			note = n.claimed()
+	cpuMap, note := s.cpuMapFor(n)
+	if s.layout != nil {
+		failed = s.bindMappedRanks(i, ranks)
+		if n.unboundByClaims && note.Code == "" {
+			note = n.claimedNote()
 		}
-		s.equip(n, ranks)
+		s.assignGPUs(n, ranks)
 		return note, failed
 	}
-	slots := n.slots(cpuMap)
-	n.busy = n.keepOff(slots, n.busy, s.demand(ranks))
-	if n.loose && note.Code == "" {
-		note = n.claimed()
+	slots := n.slotsInMapOrder(cpuMap)
+	n.busy = n.avoidClaimedCPUs(slots, n.busy, s.slotDemand(ranks))
+	if n.unboundByClaims && note.Code == "" {
+		note = n.claimedNote()
 	}
-	mapped := len(s.req.Map) > 0 && (note.Code == "" || note.Code == Claimed) // by the user, who means this order
-	shared := s.over || s.demand(ranks) > len(pin.Free(slots, n.busy))
-	widths := s.widths(n, ranks, slots)
-	if s.demandGPUs(ranks) > 0 && !mapped && !shared {
-		s.bindNear(n, ranks, slots, widths)
+	mapped := len(s.req.CPUMap) > 0 && (note.Code == "" || note.Code == CodeClaimed) // by the user, who means this order
+	shared := s.sharesCPUs || s.slotDemand(ranks) > len(pin.FreeSlots(slots, n.busy))
+	widths := s.slotsPerRank(n, ranks, slots)
+	if s.gpuDemand(ranks) > 0 && !mapped && !shared {
+		s.bindNearGPUs(n, ranks, slots, widths)
 		return note, nil
 	}
-	s.bindRound(n, ranks, slots, widths)
-	s.equip(n, ranks)
+	s.bindRoundRobin(n, ranks, slots, widths)
+	s.assignGPUs(n, ranks)
 	return note, nil
 }
 
-// keepOff keeps ranks off the CPUs that jobs outside of our batch system's job claim, if enough are
+// avoidClaimedCPUs keeps ranks off the CPUs that jobs outside of our batch system's job claim, if enough are
 // left without; else the ranks of the node share CPUs with those jobs, and are not bound (RM-20).
-func (n *candidate) keepOff(slots []pin.Unit, busy pin.Busy, demand int) pin.Busy {
-	claimed := n.taken(n.Beyond.Busy, 0, 0)
+func (n *candidate) avoidClaimedCPUs(slots []pin.Unit, busy pin.BusyUnits, demand int) pin.BusyUnits {
+	claimed := n.busyUnits(n.OutsideOccupancy.BusyCPUs, 0, 0)
 	if len(claimed) == 0 {
 		return busy
 	}
 	both := maps.Clone(claimed)
 	maps.Copy(both, busy)
-	if demand <= len(pin.Free(slots, both)) {
+	if demand <= len(pin.FreeSlots(slots, both)) {
 		return both
 	}
-	n.loose = true
+	n.unboundByClaims = true
 	return busy
 }
 
-// claimed tells whose claims these are.
-func (n *candidate) claimed() job.Note {
-	units := len(n.taken(n.Beyond.Busy, 0, 0))
-	return job.Note{Code: Claimed, Node: n.Name, ID: n.ID,
+// claimedNote tells whose claims these are.
+func (n *candidate) claimedNote() job.Note {
+	units := len(n.busyUnits(n.OutsideOccupancy.BusyCPUs, 0, 0))
+	return job.Note{Code: CodeClaimed, Node: n.Name, ID: n.ID,
 		Text: fmt.Sprintf("%s: %d of %d granted CPUs are claimed by job %s of %s; ranks there are not bound",
-			n.Name, units, max(n.Slots, units), n.Beyond.WhoJob, n.Beyond.Who)}
+			n.Name, units, max(n.Slots, units), n.OutsideOccupancy.TopJob, n.OutsideOccupancy.TopUser)}
 }
 
-// mapOf is the CPU map that holds on a node: the user's if it applies (7.3).
-func (s *placement) mapOf(n *candidate) (cpuMap []int, note job.Note) {
-	if len(s.req.Map) == 0 {
+// cpuMapFor is the CPU map that holds on a node: the user's if it applies (7.3).
+func (s *placement) cpuMapFor(n *candidate) (cpuMap []int, note job.Note) {
+	if len(s.req.CPUMap) == 0 {
 		return n.CPUMap, note
 	}
 	note = job.Note{Node: n.Name, ID: n.ID}
-	if !n.UserMap {
-		note.Code = MapDenied
-		note.Text = fmt.Sprintf("%s ignored on %s: allowUserMap is no", s.req.MapFrom, n.Name)
+	if !n.UserCPUMap {
+		note.Code = CodeMapDenied
+		note.Text = fmt.Sprintf("%s ignored on %s: allowUserMap is no", s.req.CPUMapOrigin, n.Name)
 		return n.CPUMap, note
 	}
-	for _, number := range s.req.Map {
-		if !n.Topology.Has(number, n.CountThreads) {
-			note.Code = MapTooLarge
-			note.Text = fmt.Sprintf("%s ignored on %s: the node has no core %d", s.req.MapFrom, n.Name, number)
+	for _, number := range s.req.CPUMap {
+		if !n.Topology.HasUnit(number, n.CountThreads) {
+			note.Code = CodeMapTooLarge
+			note.Text = fmt.Sprintf("%s ignored on %s: the node has no core %d", s.req.CPUMapOrigin, n.Name, number)
 			return n.CPUMap, note
 		}
 	}
-	return s.req.Map, job.Note{}
+	return s.req.CPUMap, job.Note{}
 }
 
-// bindRound hands out the free slots of a node in rank order. Ranks that share hand
+// bindRoundRobin hands out the free slots of a node in rank order. Ranks that share hand
 // round the slots again and again (7.2); so do those for which more slots were
 // written down than the node has. widths are those of the ranks, in slots.
-func (s *placement) bindRound(n *candidate, ranks []job.RankPlan, slots []pin.Unit, widths []int) {
-	free := n.unsharedFirst(slots, pin.Free(slots, n.busy))
+func (s *placement) bindRoundRobin(n *candidate, ranks []job.RankPlan, slots []pin.Unit, widths []int) {
+	free := n.sortUnsharedFirst(slots, pin.FreeSlots(slots, n.busy))
 	if len(free) == 0 {
 		return
 	}
-	shared := s.over || s.demand(ranks) > len(free)
-	made := make(map[[2]int]pin.Seat) // by first slot and width, if shared
+	shared := s.sharesCPUs || s.slotDemand(ranks) > len(free)
+	made := make(map[[2]int]pin.Assignment) // by first slot and width, if shared
 	next := 0
 	for i := range ranks {
 		r := &ranks[i]
@@ -141,39 +141,39 @@ func (s *placement) bindRound(n *candidate, ranks []job.RankPlan, slots []pin.Un
 		if !known {
 			mine := free[next : next+width : next+width]
 			slices.Sort(mine)
-			assigned = pin.NewSeat(slots, mine)
+			assigned = pin.NewAssignment(slots, mine)
 			if shared {
 				made[[2]int{next, width}] = assigned
 			}
 		}
 		next += width
-		s.give(n, r, assigned)
+		s.bindRank(n, r, assigned)
 	}
 }
 
-// unsharedFirst puts those free slots first that the job itself does not hold either.
-func (s *candidate) unsharedFirst(slots []pin.Unit, free []int) []int {
-	if !s.crowded {
+// sortUnsharedFirst puts those free slots first that the job itself does not hold either.
+func (s *candidate) sortUnsharedFirst(slots []pin.Unit, free []int) []int {
+	if !s.sharesOwnCPUs {
 		return free
 	}
-	mine := s.taken(s.Mine, 0, 0)
+	mine := s.busyUnits(s.ShareableCPUs, 0, 0)
 	return slices.Concat(
 		slices.DeleteFunc(slices.Clone(free), func(slot int) bool { return mine[slots[slot].Number] }),
 		slices.DeleteFunc(slices.Clone(free), func(slot int) bool { return !mine[slots[slot].Number] }))
 }
 
-// give lets a rank have its assigned, as far as it is to be bound (7.4, 7.5).
-func (s *placement) give(n *candidate, r *job.RankPlan, assigned pin.Seat) {
-	p := job.Portion{Slots: assigned.Slots, Held: assigned.CPUs}
-	if n.loose {
-		r.Portion = s.portions.common(p)
+// bindRank lets a rank have its assigned, as far as it is to be bound (7.4, 7.5).
+func (s *placement) bindRank(n *candidate, r *job.RankPlan, assigned pin.Assignment) {
+	p := job.RankResources{Slots: assigned.Slots, ClaimedCPUs: assigned.CPUs}
+	if n.unboundByClaims {
+		r.RankResources = s.portionCache.intern(p)
 		return
 	}
-	if s.pins(n) && !assigned.Loose {
+	if s.bindsRanksOn(n) && !assigned.Unbound {
 		p.CPUs = assigned.CPUs
 	}
 	switch mem := s.req.Layout.Mem; {
-	case s.req.Apps[r.App].NUMA.Strict:
+	case s.req.Apps[r.App].NUMA.StrictMemory:
 		p.Mems = assigned.Mems
 	case s.req.NoMemBind || n.NoMemBind:
 	case mem.Text == "":
@@ -185,12 +185,12 @@ func (s *placement) give(n *candidate, r *job.RankPlan, assigned pin.Seat) {
 			p.Mems = n.Topology.NUMANodes()
 		}
 	}
-	r.Portion = s.portions.common(p)
+	r.RankResources = s.portionCache.intern(p)
 }
 
-// pins reports whether the ranks of a candidate are bound to CPUs. What the administrator says
+// bindsRanksOn reports whether the ranks of a candidate are bound to CPUs. What the administrator says
 // comes first, then what the entry of the host says.
-func (s *placement) pins(n *candidate) bool {
+func (s *placement) bindsRanksOn(n *candidate) bool {
 	none := s.req.NoPin
 	if n.Bind != nil {
 		none = n.Bind.None
@@ -198,50 +198,50 @@ func (s *placement) pins(n *candidate) bool {
 	return !none && !n.NoPin
 }
 
-func (s *placement) threads(r *job.RankPlan) int { return max(1, s.req.Apps[r.App].Threads) }
+func (s *placement) threadsPerRank(r *job.RankPlan) int { return max(1, s.req.Apps[r.App].CPUsPerRank) }
 
-// demand is how many slots the ranks of a node want.
-func (s *placement) demand(ranks []job.RankPlan) int {
+// slotDemand is how many slots the ranks of a node want.
+func (s *placement) slotDemand(ranks []job.RankPlan) int {
 	total := 0
 	for i := range ranks {
-		total += s.threads(&ranks[i])
+		total += s.threadsPerRank(&ranks[i])
 	}
 	return total
 }
 
-// portions are those that ranks of the plan have, each once: a plan of a million ranks on nodes that
+// portionSet are those that ranks of the plan have, each once: a plan of a million ranks on nodes that
 // are alike has as many as one node.
-type portions map[portionKey][]*job.Portion
+type portionSet map[portionKey][]*job.RankResources
 
 // A portionKey tells most of them apart.
 type portionKey struct{ slot, slots, cpu, cpus int }
 
-// alikeMost is how many portions of one key are compared with a new one. Where there are more, the
+// maxPortionsPerKey is how many portions of one key are compared with a new one. Where there are more, the
 // nodes are not alike, and each rank has its own.
-const alikeMost = 8
+const maxPortionsPerKey = 8
 
-// common is the portion that equals p.
-func (known portions) common(p job.Portion) *job.Portion {
-	key := portionKey{lowest(p.Slots), len(p.Slots), lowest(p.Held), len(p.Held)}
+// intern is the portion that equals p.
+func (known portionSet) intern(p job.RankResources) *job.RankResources {
+	key := portionKey{firstOrNone(p.Slots), len(p.Slots), firstOrNone(p.ClaimedCPUs), len(p.ClaimedCPUs)}
 	for _, other := range known[key] {
-		if other.MemMode == p.MemMode && same(other.Slots, p.Slots) && same(other.Held, p.Held) &&
-			same(other.CPUs, p.CPUs) && same(other.Mems, p.Mems) {
+		if other.MemMode == p.MemMode && equalNumbers(other.Slots, p.Slots) && equalNumbers(other.ClaimedCPUs, p.ClaimedCPUs) &&
+			equalNumbers(other.CPUs, p.CPUs) && equalNumbers(other.Mems, p.Mems) {
 			return other
 		}
 	}
-	fresh := new(job.Portion)
+	fresh := new(job.RankResources)
 	*fresh = p
-	if len(known[key]) < alikeMost {
+	if len(known[key]) < maxPortionsPerKey {
 		known[key] = append(known[key], fresh)
 	}
 	return fresh
 }
 
-// same reports whether two lists are the same, of which none and an empty one are not.
-func same(a, b []int) bool { return (a == nil) == (b == nil) && slices.Equal(a, b) }
+// equalNumbers reports whether two lists are the same, of which none and an empty one are not.
+func equalNumbers(a, b []int) bool { return (a == nil) == (b == nil) && slices.Equal(a, b) }
 
-// lowest is the first number of an ascending list; -1: it has none.
-func lowest(numbers []int) int {
+// firstOrNone is the first number of an ascending list; -1: it has none.
+func firstOrNone(numbers []int) int {
 	if len(numbers) == 0 {
 		return -1
 	}

@@ -20,112 +20,114 @@ import (
 //	    no request, or optional             -> all candidates, if they fit
 //	nothing: refused
 
-// A lot is nodes that were chosen together, and the ranks that go there.
-type lot struct {
-	set   string // the node set; empty: none
-	turns []int  // in list order
-	ranks int    // 0: all of the job
+// A placementGroup is nodes that were chosen together, and the ranks that go there.
+type placementGroup struct {
+	nodeSet string // the node set; empty: none
+	entries []int  // in list order
+	ranks   int    // 0: all of the job
 
-	inLine bool // the turns are in the order in which they are filled
+	inFillOrder bool // the turns are in the order in which they are filled
 }
 
-// A chooser chooses for one problem.
-type chooser struct {
+// A nodeChooser chooses for one problem.
+type nodeChooser struct {
 	problem
-	usable [][]bool
-	turns  []int // that some part of the job may use
-	nodes  []int // the candidates of these, each once
-	sets   *nodeset.Chooser
+	usable  [][]bool
+	entries []int // that some part of the job may use
+	nodes   []int // the candidates of these, each once
+	sets    *nodeset.Chooser
 }
 
-// choose finds nodes that hold the job, and places its ranks there.
-func (p problem) choose(found *solution) *Error {
-	c := &chooser{problem: p, usable: found.usable}
-	c.turns = slices.DeleteFunc(slices.Clone(p.turns), func(turn int) bool {
+// chooseNodes finds nodes that hold the job, and places its ranks there.
+func (p problem) chooseNodes(found *solution) *Error {
+	c := &nodeChooser{problem: p, usable: found.usable}
+	c.entries = slices.DeleteFunc(slices.Clone(p.entries), func(turn int) bool {
 		return !slices.ContainsFunc(found.usable, func(may []bool) bool { return may[turn] })
 	})
-	if !p.choosy() || len(c.turns) == 0 {
-		return c.all(found)
+	if !p.restrictsNodes() || len(c.entries) == 0 {
+		return c.useAllNodes(found)
 	}
-	c.survey()
-	found.sets = c.sets
-	waiting := c.waits()
-	if c.passes(found, waiting) {
+	c.collectNodes()
+	found.setChooser = c.sets
+	waiting := c.waitsForSet()
+	if c.chooseInPasses(found, waiting) {
 		return nil
 	}
-	if failed := c.all(found); failed != nil {
+	if failed := c.useAllNodes(found); failed != nil {
 		return failed
 	}
 	found.placement = nil
 	return c.refuseSets(waiting)
 }
 
-// all tries all nodes; why neighbours do not hold the job is told if others do.
-func (c *chooser) all(found *solution) *Error {
-	lots := []lot{{turns: c.turns}}
-	if !contiguous(c.req) {
-		return c.try(found, lots, false)
+// useAllNodes tries all nodes; why neighbours do not hold the job is told if others do.
+func (c *nodeChooser) useAllNodes(found *solution) *Error {
+	lots := []placementGroup{{entries: c.entries}}
+	if !isContiguous(c.req) {
+		return c.tryGroups(found, lots, false)
 	}
-	if failed := c.fill(new(solution), lots, false); failed != nil {
+	if failed := c.placeOnGroups(new(solution), lots, false); failed != nil {
 		return failed
 	}
-	return c.try(found, lots, false)
+	return c.tryGroups(found, lots, false)
 }
 
-// choosy reports whether something was said of which nodes are to be chosen.
-func (p problem) choosy() bool {
-	return p.req.RankFile == nil && (p.req.Set.Policy != "" || p.req.Balance)
+// restrictsNodes reports whether something was said of which nodes are to be chosen.
+func (p problem) restrictsNodes() bool {
+	return p.req.FixedPlacements == nil && (p.req.NodeSet.Policy != "" || p.req.Balance)
 }
 
-// passes tries what may be chosen, first without sharing CPUs, then, if that is welcome, with it.
-func (c *chooser) passes(found *solution, waiting bool) bool {
-	if lots := c.bySet(waiting); lots != nil && c.try(found, lots, true) == nil {
+// chooseInPasses tries what may be chosen, first without sharing CPUs, then, if that is welcome, with it.
+func (c *nodeChooser) chooseInPasses(found *solution, waiting bool) bool {
+	if lots := c.chooseBySet(waiting); lots != nil && c.tryGroups(found, lots, true) == nil {
 		return true
 	}
 	if waiting {
 		return false
 	}
-	if lots := c.span(); lots != nil && c.try(found, lots, true) == nil {
+	if lots := c.spanSets(); lots != nil && c.tryGroups(found, lots, true) == nil {
 		return true
 	}
-	if c.mayLeave() {
-		found.left = c.req.Set.Policy != ""
-		if lots := []lot{c.lot("", c.balanced(c.sets.All(), c.sets.Ranks), 0)}; c.try(found, lots, true) == nil {
+	if c.mayUseNodesOutsideSets() {
+		found.withoutSet = c.req.NodeSet.Policy != ""
+		if lots := []placementGroup{c.newGroup("", c.balanceBySpeed(c.sets.AllNodes(), c.sets.Ranks), 0)}; c.tryGroups(found, lots, true) == nil {
 			return true
 		}
 	}
-	found.left = false
+	found.withoutSet = false
 	if !c.mayShareCPUs() {
 		return false
 	}
-	for _, lots := range c.bySetShared() {
-		if c.try(found, lots, false) == nil {
+	for _, lots := range c.chooseBySetSharingCPUs() {
+		if c.tryGroups(found, lots, false) == nil {
 			return true
 		}
 	}
-	found.left = c.mayLeave() && c.req.Set.Policy != ""
-	return c.mayLeave() && c.try(found, []lot{{turns: c.turns}}, false) == nil
+	found.withoutSet = c.mayUseNodesOutsideSets() && c.req.NodeSet.Policy != ""
+	return c.mayUseNodesOutsideSets() && c.tryGroups(found, []placementGroup{{entries: c.entries}}, false) == nil
 }
 
-// mayLeave reports whether the job may use nodes that are in no set.
-func (c *chooser) mayLeave() bool { return c.req.Set.Policy == "" || c.req.Set.Optional }
+// mayUseNodesOutsideSets reports whether the job may use nodes that are in no set.
+func (c *nodeChooser) mayUseNodesOutsideSets() bool {
+	return c.req.NodeSet.Policy == "" || c.req.NodeSet.Optional
+}
 
 // mayShareCPUs reports whether ranks may share CPUs, if need be.
-func (c *chooser) mayShareCPUs() bool {
-	return !c.req.Forbid && (c.req.Overbook || c.req.Crowd || c.req.Home)
+func (c *nodeChooser) mayShareCPUs() bool {
+	return !c.req.NoOversubscribe && (c.req.Overbook || c.req.ShareOwnCPUs || c.req.LocalOnly)
 }
 
-// survey gathers what there is to choose from.
-func (c *chooser) survey() {
-	c.nodes = distinct(c.turns, len(c.candidates))
-	empty := newPlacement(c.req, c.candidates, c.of, c.turns)
+// collectNodes gathers what there is to choose from.
+func (c *nodeChooser) collectNodes() {
+	c.nodes = distinctCandidates(c.entries, len(c.candidates))
+	empty := newPlacement(c.req, c.candidates, c.candidateOf, c.entries)
 	rooms := make([]int, len(c.candidates)) // of the section that finds most
 	ranks := 0
 	counted := true
 	for a, app := range c.req.Apps {
-		empty.confine(app.NUMA)
-		for i, room := range empty.eligible(app, c.usable[a]).room {
-			rooms[i] = max(rooms[i], inShape(app, room))
+		empty.confineApp(app.NUMA)
+		for i, room := range empty.eligibleFor(app, c.usable[a]).capacity {
+			rooms[i] = max(rooms[i], ranksInShape(app, room))
 		}
 		ranks += app.N
 		counted = counted && app.N > 0
@@ -134,22 +136,22 @@ func (c *chooser) survey() {
 		ranks = 0
 	}
 	nodes := make([]nodeset.Node, len(c.nodes))
-	welcome := c.welcome()
+	welcome := c.affinityOf()
 	for k, i := range c.nodes {
 		n := &c.candidates[i]
-		nodes[k] = nodeset.Node{Value: n.Attribute(c.req.Set.Attribute), Global: n.Global, Room: rooms[i], Size: n.Size(),
+		nodes[k] = nodeset.Node{Value: n.Attribute(c.req.NodeSet.Attribute), Global: n.InAllSets, Capacity: rooms[i], Size: n.SlotCount(),
 			Speed: n.Attribute(nodeset.ProcSpeed).Number, Affinity: welcome(&n.Node)}
 	}
-	holds := c.holds
-	if counted && len(c.req.Apps) == 1 && empty.layer == nil && c.req.Apps[0].Shape == 0 && !contiguous(c.req) {
+	holds := c.nodesHoldRanks
+	if counted && len(c.req.Apps) == 1 && empty.layout == nil && c.req.Apps[0].ExactPerNode == 0 && !isContiguous(c.req) {
 		holds = nil // the sum of the rooms decides
 	}
-	c.sets = nodeset.NewChooser(c.req.Set, nodes, ranks, holds)
+	c.sets = nodeset.NewChooser(c.req.NodeSet, nodes, ranks, holds)
 }
 
-// welcome tells the affinity of a node: by the first entry of the cluster's that is for it.
-func (c *chooser) welcome() func(*job.Node) int {
-	if c.req.Set.Priority != nodeset.Affine {
+// affinityOf tells the affinity of a node: by the first entry of the cluster's that is for it.
+func (c *nodeChooser) affinityOf() func(*job.Node) int {
+	if c.req.NodeSet.Priority != nodeset.ByAffinity {
 		return func(*job.Node) int { return 0 }
 	}
 	named := make([]map[string]bool, len(c.req.Affinity))
@@ -169,144 +171,144 @@ func (c *chooser) welcome() func(*job.Node) int {
 	}
 }
 
-// holds runs order and place on some nodes alone, for so many ranks or, where it is 0, all of the job.
-func (c *chooser) holds(members []int, ranks int) bool {
+// nodesHoldRanks runs order and place on some nodes alone, for so many ranks or, where it is 0, all of the job.
+func (c *nodeChooser) nodesHoldRanks(members []int, ranks int) bool {
 	if len(members) == 0 {
 		return false
 	}
 	if ranks == c.sets.Ranks {
 		ranks = 0
 	}
-	return c.try(new(solution), []lot{c.lot("", members, ranks)}, true) == nil
+	return c.tryGroups(new(solution), []placementGroup{c.newGroup("", members, ranks)}, true) == nil
 }
 
-// lot is a lot of some of the nodes.
-func (c *chooser) lot(set string, members []int, ranks int) lot {
+// newGroup is a lot of some of the nodes.
+func (c *nodeChooser) newGroup(set string, members []int, ranks int) placementGroup {
 	in := make([]bool, len(c.candidates))
 	for _, k := range members {
 		in[c.nodes[k]] = true
 	}
-	return lot{set: set, turns: slices.DeleteFunc(slices.Clone(c.turns), func(turn int) bool { return !in[turn] }), ranks: ranks}
+	return placementGroup{nodeSet: set, entries: slices.DeleteFunc(slices.Clone(c.entries), func(turn int) bool { return !in[turn] }), ranks: ranks}
 }
 
-// balanced are those of some members that differ least in speed, if that was asked for.
-func (c *chooser) balanced(members []int, ranks int) []int {
-	if !c.req.Balance || contiguous(c.req) {
+// balanceBySpeed are those of some members that differ least in speed, if that was asked for.
+func (c *nodeChooser) balanceBySpeed(members []int, ranks int) []int {
+	if !c.req.Balance || isContiguous(c.req) {
 		return members
 	}
 	return c.sets.Balance(members, ranks)
 }
 
-// bySet is what the policy chooses where no CPU is shared; nil: nothing fits. Who waits for the best
+// chooseBySet is what the policy chooses where no CPU is shared; nil: nothing fits. Who waits for the best
 // set takes no other.
-func (c *chooser) bySet(waiting bool) []lot {
-	s := c.req.Set
+func (c *nodeChooser) chooseBySet(waiting bool) []placementGroup {
+	s := c.req.NodeSet
 	switch {
 	case s.Policy == "":
 		return nil
 	case s.Policy == nodeset.AnyOf:
-		members := c.sets.Union()
-		if !c.sets.Hold(members, c.sets.Ranks) {
+		members := c.sets.UnionMembers()
+		if !c.sets.HoldsRanks(members, c.sets.Ranks) {
 			return nil
 		}
-		return []lot{c.lot(c.sets.Name(), c.balanced(members, c.sets.Ranks), 0)}
+		return []placementGroup{c.newGroup(c.sets.UnionName(), c.balanceBySpeed(members, c.sets.Ranks), 0)}
 	case waiting && s.Plus.Delay:
-		set, members := c.sets.Take(c.best())
+		set, members := c.sets.ChooseNamed(c.bestSetWhenIdle())
 		if set < 0 {
 			return nil
 		}
-		return []lot{c.lot(c.sets.Sets[set].Name, c.balanced(members, c.sets.Ranks), 0)}
+		return []placementGroup{c.newGroup(c.sets.Sets[set].Name, c.balanceBySpeed(members, c.sets.Ranks), 0)}
 	}
-	set, members := c.sets.One()
+	set, members := c.sets.ChooseOne()
 	if set < 0 {
 		return nil
 	}
-	return []lot{c.lot(c.sets.Sets[set].Name, c.balanced(members, c.sets.Ranks), 0)}
+	return []placementGroup{c.newGroup(c.sets.Sets[set].Name, c.balanceBySpeed(members, c.sets.Ranks), 0)}
 }
 
-// bySetShared are what the policy would choose where CPUs are shared, in the order in which it is tried.
-func (c *chooser) bySetShared() (choices [][]lot) {
-	switch c.req.Set.Policy {
+// chooseBySetSharingCPUs are what the policy would choose where CPUs are shared, in the order in which it is tried.
+func (c *nodeChooser) chooseBySetSharingCPUs() (choices [][]placementGroup) {
+	switch c.req.NodeSet.Policy {
 	case "":
 	case nodeset.AnyOf:
-		choices = append(choices, []lot{c.lot(c.sets.Name(), c.sets.Union(), 0)})
+		choices = append(choices, []placementGroup{c.newGroup(c.sets.UnionName(), c.sets.UnionMembers(), 0)})
 	default:
-		for _, set := range c.sets.Largest() {
-			choices = append(choices, []lot{c.lot(c.sets.Sets[set].Name, c.sets.Sets[set].Members, 0)})
+		for _, set := range c.sets.BySize() {
+			choices = append(choices, []placementGroup{c.newGroup(c.sets.Sets[set].Name, c.sets.Sets[set].Members, 0)})
 		}
 	}
 	return choices
 }
 
-// span is an even span over several sets, if that was asked for and there is one.
-func (c *chooser) span() (lots []lot) {
-	s := c.req.Set
-	if !s.Plus.SpanEvenly || s.Policy == nodeset.AnyOf || s.Policy == "" || len(c.req.Apps) > 1 || contiguous(c.req) {
+// spanSets is an even span over several sets, if that was asked for and there is one.
+func (c *nodeChooser) spanSets() (lots []placementGroup) {
+	s := c.req.NodeSet
+	if !s.Plus.SpanEvenly || s.Policy == nodeset.AnyOf || s.Policy == "" || len(c.req.Apps) > 1 || isContiguous(c.req) {
 		return nil
 	}
 	for _, part := range c.sets.Span() {
-		lots = append(lots, c.lot(c.sets.Sets[part.Set].Name, c.balanced(part.Members, part.Ranks), part.Ranks))
+		lots = append(lots, c.newGroup(c.sets.Sets[part.Set].Name, c.balanceBySpeed(part.Members, part.Ranks), part.Ranks))
 	}
 	return lots
 }
 
-// waits reports whether the job still insists on one set: an idle cluster would hold it there.
-func (c *chooser) waits() bool {
-	if c.req.Set.Policy == "" || c.req.Set.Delay <= c.waited {
+// waitsForSet reports whether the job still insists on one set: an idle cluster would hold it there.
+func (c *nodeChooser) waitsForSet() bool {
+	if c.req.NodeSet.Policy == "" || c.req.NodeSet.Delay <= c.waited {
 		return false
 	}
-	return c.deserted().bySet(false) != nil
+	return c.whenIdle().chooseBySet(false) != nil
 }
 
-// best is the name of the set that would be chosen on an idle cluster.
-func (c *chooser) best() string {
-	if lots := c.deserted().bySet(false); lots != nil {
-		return lots[0].set
+// bestSetWhenIdle is the name of the set that would be chosen on an idle cluster.
+func (c *nodeChooser) bestSetWhenIdle() string {
+	if lots := c.whenIdle().chooseBySet(false); lots != nil {
+		return lots[0].nodeSet
 	}
 	return ""
 }
 
-// deserted is the problem as it would be if nobody used the nodes that are up.
-func (c *chooser) deserted() *chooser {
+// whenIdle is the problem as it would be if nobody used the nodes that are up.
+func (c *nodeChooser) whenIdle() *nodeChooser {
 	p := c.problem
 	p.candidates = slices.Clone(p.candidates)
 	for i := range p.candidates {
 		down := p.candidates[i].Down
-		p.candidates[i] = p.candidates[i].ideal()
+		p.candidates[i] = p.candidates[i].whenIdle()
 		p.candidates[i].Down = down
 	}
-	idle := &chooser{problem: p}
-	idle.usable, _ = judge(p.req, p.candidates, p.turns)
-	idle.turns = slices.DeleteFunc(slices.Clone(p.turns), func(turn int) bool {
+	idle := &nodeChooser{problem: p}
+	idle.usable, _ = selectCandidates(p.req, p.candidates, p.entries)
+	idle.entries = slices.DeleteFunc(slices.Clone(p.entries), func(turn int) bool {
 		return !slices.ContainsFunc(idle.usable, func(may []bool) bool { return may[turn] })
 	})
-	idle.survey()
+	idle.collectNodes()
 	return idle
 }
 
-// try places the ranks on lots or, if they are to be neighbours, on parts of them. With unshared no
+// tryGroups places the ranks on lots or, if they are to be neighbours, on parts of them. With unshared no
 // CPU is shared.
-func (c *chooser) try(found *solution, lots []lot, unshared bool) *Error {
-	if contiguous(c.req) {
+func (c *nodeChooser) tryGroups(found *solution, lots []placementGroup, unshared bool) *Error {
+	if isContiguous(c.req) {
 		var failed *Error
-		if lots, failed = c.windows(lots); failed != nil {
+		if lots, failed = c.contiguousWindows(lots); failed != nil {
 			return failed
 		}
 	}
-	return c.fill(found, lots, unshared)
+	return c.placeOnGroups(found, lots, unshared)
 }
 
-// fill places the ranks on lots, each in the order of its nodes.
-func (c *chooser) fill(found *solution, lots []lot, unshared bool) *Error {
+// placeOnGroups places the ranks on lots, each in the order of its nodes.
+func (c *nodeChooser) placeOnGroups(found *solution, lots []placementGroup, unshared bool) *Error {
 	var turns []int
 	for _, l := range lots {
-		turns = append(turns, l.turns...)
+		turns = append(turns, l.entries...)
 	}
-	s := newPlacement(c.req, c.candidates, c.of, turns)
-	s.unshared = unshared
-	if failed := s.place(lots, c.usable, c.mode); failed != nil {
+	s := newPlacement(c.req, c.candidates, c.candidateOf, turns)
+	s.mustNotShare = unshared
+	if failed := s.placeGroups(lots, c.usable, c.sortMode); failed != nil {
 		return failed
 	}
-	found.placement, found.lots = s, lots
+	found.placement, found.groups = s, lots
 	return nil
 }

@@ -18,37 +18,37 @@ import (
 func wideCluster(busy func(set, place int) int) (job.Request, job.Snapshot) {
 	topology := pin.Topology{Cores: make([]pin.Core, 64)}
 	for i := range topology.Cores {
-		topology.Cores[i] = pin.Core{CPUs: []int{i}, Place: pin.Nowhere}
+		topology.Cores[i] = pin.Core{CPUs: []int{i}, CoreLocation: pin.UnknownLocation}
 	}
-	req := job.Request{Apps: []job.App{{N: 3000}}, Placing: job.Placing{Sort: "PROC"}}
+	req := job.Request{Apps: []job.App{{N: 3000}}, Placement: job.Placement{Sort: "PROC"}}
 	var snap job.Snapshot
-	for i := range wide {
+	for i := range wideClusters {
 		set := i / 50
-		def := job.NodeDef{ID: i, Name: fmt.Sprintf("n%05d", i), Policy: job.Policy{Features: []string{fmt.Sprintf("s%03d", set)},
-			Attributes: nodeset.Attributes{nodeset.ProcSpeed: {Number: nodeset.Whole(int64(2000 + 5*set))}}}}
+		def := job.NodeDef{ID: i, Name: fmt.Sprintf("n%05d", i), NodePolicy: job.NodePolicy{Features: []string{fmt.Sprintf("s%03d", set)},
+			Attributes: nodeset.Attributes{nodeset.ProcSpeed: {Number: nodeset.FromInt(int64(2000 + 5*set))}}}}
 		n := job.Node{NodeDef: def, Probe: job.Probe{Topology: topology}}
-		n.Procs = busy(set, i)
+		n.Ranks = busy(set, i)
 		req.Nodes, snap.Nodes = append(req.Nodes, def), append(snap.Nodes, n)
 	}
 	return req, snap
 }
 
-const wide = 10_000
+const wideClusters = 10_000
 
 // Who uses the cluster: nobody; of all sets but the last all CPUs but one; every second node wholly, and one CPU of the
 // others but the last, so that there are 5,000 runs of neighbours of which only the last holds 64 ranks.
-func idle(int, int) int { return 0 }
+func nobodyBusy(int, int) int { return 0 }
 
-func tight(set, _ int) int {
+func mostlyBusy(set, _ int) int {
 	if set < 199 {
 		return 63
 	}
 	return 0
 }
 
-func striped(_, place int) int {
+func alternatelyBusy(_, place int) int {
 	switch {
-	case place == wide-1:
+	case place == wideClusters-1:
 		return 0
 	case place%2 == 0:
 		return 64
@@ -66,33 +66,36 @@ func request(t testing.TB, text string) nodeset.Setting {
 	return s
 }
 
-// choosings are jobs that say which nodes they want.
-var choosings = []struct {
+// nodeChoices are jobs that say which nodes they want.
+var nodeChoices = []struct {
 	name  string
 	busy  func(set, place int) int
 	ranks int
 	say   func(testing.TB, *job.Request)
 }{
-	{"bestfit", idle, 3000, func(t testing.TB, r *job.Request) {
-		r.Set = request(t, "ONEOF:FEATURE")
-		r.Set.Priority = nodeset.BestFit
+	{"bestfit", nobodyBusy, 3000, func(t testing.TB, r *job.Request) {
+		r.NodeSet = request(t, "ONEOF:FEATURE")
+		r.NodeSet.Priority = nodeset.BestFit
 	}},
-	{"firstof-last", tight, 3000, func(t testing.TB, r *job.Request) { r.Set = request(t, "FIRSTOF:FEATURE") }},
-	{"span", idle, 320_000, func(t testing.TB, r *job.Request) { r.Set = request(t, "ONEOF:FEATURE"); r.Set.Plus.SpanEvenly = true }},
-	{"minloss", idle, 3000, func(t testing.TB, r *job.Request) {
-		r.Set = request(t, "ONEOF:PROCSPEED")
-		r.Set.Tolerance, r.Set.Priority = 500_000, nodeset.MinLoss
+	{"firstof-last", mostlyBusy, 3000, func(t testing.TB, r *job.Request) { r.NodeSet = request(t, "FIRSTOF:FEATURE") }},
+	{"span", nobodyBusy, 320_000, func(t testing.TB, r *job.Request) {
+		r.NodeSet = request(t, "ONEOF:FEATURE")
+		r.NodeSet.Plus.SpanEvenly = true
 	}},
-	{"maxbalance", idle, 3000, func(_ testing.TB, r *job.Request) { r.Balance = true }},
-	{"contiguous", striped, 64, func(_ testing.TB, r *job.Request) { r.Contiguous = job.ContiguousFirst }},
-	{"contiguous-best", striped, 64, func(_ testing.TB, r *job.Request) { r.Contiguous = job.ContiguousBest }},
+	{"minloss", nobodyBusy, 3000, func(t testing.TB, r *job.Request) {
+		r.NodeSet = request(t, "ONEOF:PROCSPEED")
+		r.NodeSet.Tolerance, r.NodeSet.Priority = 500_000, nodeset.MinLoss
+	}},
+	{"maxbalance", nobodyBusy, 3000, func(_ testing.TB, r *job.Request) { r.Balance = true }},
+	{"contiguous", alternatelyBusy, 64, func(_ testing.TB, r *job.Request) { r.Contiguous = job.ContiguousFirst }},
+	{"contiguous-best", alternatelyBusy, 64, func(_ testing.TB, r *job.Request) { r.Contiguous = job.ContiguousBest }},
 }
 
 // The goal is at most 1.2 times what a plan costs without a word about nodes, in time and in memory: medians of 21 plans,
 // made in turns with those of the same job without. One time is enough: -benchtime 1x.
 func BenchmarkChoose(b *testing.B) {
 	const plans = 21
-	for _, c := range choosings {
+	for _, c := range nodeChoices {
 		b.Run(c.name, func(b *testing.B) {
 			plain, snap := wideCluster(c.busy)
 			plain.Apps[0].N = c.ranks

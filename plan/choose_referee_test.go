@@ -17,12 +17,12 @@ import (
 
 // A refNode is a node of a random cluster; its speed is in MHz, 0: unknown.
 type refNode struct {
-	id, cpus, procs, speed, likes int
-	features                      []string
-	global                        bool
+	id, cpus, procs, speed, affinity int
+	features                         []string
+	global                           bool
 }
 
-func (n refNode) room() int { return max(0, n.cpus-n.procs) }
+func (n refNode) freeCPUs() int { return max(0, n.cpus-n.procs) }
 
 // A refCase is a cluster, and what is asked of it.
 type refCase struct {
@@ -44,24 +44,24 @@ type refSet struct {
 	nodes []refNode
 }
 
-func room(nodes []refNode) (sum int) {
+func freeCPUsOf(nodes []refNode) (sum int) {
 	for _, n := range nodes {
-		sum += n.room()
+		sum += n.freeCPUs()
 	}
 	return sum
 }
 
-// referee says what has to come out: lines of "set: node*ranks ..." for each part, or a code.
+// expected says what has to come out: lines of "set: node*ranks ..." for each part, or a code.
 // It is written by the page alone, for one section and CPUs that nobody shares, by trying everything.
-func (c refCase) referee() string {
+func (c refCase) expected() string {
 	var able []refNode
 	for _, n := range c.nodes {
-		if n.room() > 0 {
+		if n.freeCPUs() > 0 {
 			able = append(able, n)
 		}
 	}
 	if len(able) == 0 {
-		return NoNodes
+		return CodeNoNodes
 	}
 	sets := c.sets(able)
 	waiting := false
@@ -71,15 +71,15 @@ func (c refCase) referee() string {
 			n.procs = 0
 			idle = append(idle, n)
 		}
-		waiting = c.one(c.sets(idle), c.np) != nil
+		waiting = c.chosenSet(c.sets(idle), c.np) != nil
 	}
 	if c.policy != "" {
-		chosen := c.one(sets, c.np)
+		chosen := c.chosenSet(sets, c.np)
 		if waiting && c.best && c.policy != "ANYOF" {
 			chosen = nil
 			for _, s := range sets {
-				if s.name == c.one(c.sets(idle), c.np).name && room(s.nodes) >= c.np {
-					chosen = c.narrow(&s)
+				if s.name == c.chosenSet(c.sets(idle), c.np).name && freeCPUsOf(s.nodes) >= c.np {
+					chosen = c.narrowByPriority(&s)
 				}
 			}
 		}
@@ -87,20 +87,20 @@ func (c refCase) referee() string {
 			return c.fill(chosen.name, c.balance(chosen.nodes, c.np), c.np)
 		}
 		if !waiting && c.span && c.policy != "ANYOF" {
-			if text := c.spans(sets); text != "" {
+			if text := c.evenSpan(sets); text != "" {
 				return text
 			}
 		}
 	}
 	switch {
-	case room(able) < c.np:
-		return NotEnough
+	case freeCPUsOf(able) < c.np:
+		return CodeNotEnough
 	case waiting:
-		return Delayed
+		return CodeDelayed
 	case c.policy == "" || c.optional:
 		return c.fill("", c.balance(able, c.np), c.np)
 	}
-	return NoSet
+	return CodeNoSet
 }
 
 // sets are the sets of some nodes.
@@ -115,13 +115,13 @@ func (c refCase) sets(nodes []refNode) (sets []refSet) {
 				return !slices.ContainsFunc(nodes, func(n refNode) bool { return fmt.Sprint(n.speed) == name })
 			})
 		} else if c.policy == "ANYOF" {
-			return c.distinct([]refSet{{name: "range", nodes: keep(nodes, func(n refNode) bool {
-				low, high := slices.MinFunc(names, numerically), slices.MaxFunc(names, numerically)
+			return c.distinct([]refSet{{name: "range", nodes: filterNodes(nodes, func(n refNode) bool {
+				low, high := slices.MinFunc(names, compareNumbers), slices.MaxFunc(names, compareNumbers)
 				return n.speed > 0 && n.speed >= number(low) && c.tolerates(number(high), n.speed)
 			})}})
 		}
 		for _, name := range names {
-			sets = append(sets, refSet{name: name, nodes: keep(nodes, func(n refNode) bool {
+			sets = append(sets, refSet{name: name, nodes: filterNodes(nodes, func(n refNode) bool {
 				return n.speed > 0 && n.speed >= number(name) && c.tolerates(number(name), n.speed)
 			})})
 		}
@@ -133,8 +133,8 @@ func (c refCase) sets(nodes []refNode) (sets []refSet) {
 		}
 	}
 	for _, name := range names {
-		if s := keep(nodes, func(n refNode) bool { return slices.Contains(n.features, name) && !n.global }); len(s) > 0 {
-			sets = append(sets, refSet{name: name, nodes: keep(nodes, func(n refNode) bool { return slices.Contains(n.features, name) || n.global })})
+		if s := filterNodes(nodes, func(n refNode) bool { return slices.Contains(n.features, name) && !n.global }); len(s) > 0 {
+			sets = append(sets, refSet{name: name, nodes: filterNodes(nodes, func(n refNode) bool { return slices.Contains(n.features, name) || n.global })})
 		}
 	}
 	return c.distinct(sets)
@@ -157,8 +157,8 @@ func (c refCase) distinct(sets []refSet) (all []refSet) {
 	return all
 }
 
-// one is what the policy takes; nil: nothing fits.
-func (c refCase) one(sets []refSet, np int) *refSet {
+// chosenSet is what the policy takes; nil: nothing fits.
+func (c refCase) chosenSet(sets []refSet, np int) *refSet {
 	if c.policy == "ANYOF" {
 		var union refSet
 		for _, s := range sets {
@@ -168,12 +168,12 @@ func (c refCase) one(sets []refSet, np int) *refSet {
 				}
 			}
 		}
-		if union.name = "*"; room(union.nodes) < np {
+		if union.name = "*"; freeCPUsOf(union.nodes) < np {
 			return nil
 		}
 		return &union
 	}
-	fit := slices.DeleteFunc(slices.Clone(sets), func(s refSet) bool { return room(s.nodes) < np })
+	fit := slices.DeleteFunc(slices.Clone(sets), func(s refSet) bool { return freeCPUsOf(s.nodes) < np })
 	if len(fit) == 0 {
 		return nil
 	}
@@ -181,14 +181,14 @@ func (c refCase) one(sets []refSet, np int) *refSet {
 		return &fit[0]
 	}
 	best := slices.MinFunc(fit, func(a, b refSet) int { return slices.Compare(c.key(a), c.key(b)) })
-	return c.narrow(&best)
+	return c.narrowByPriority(&best)
 }
 
 func number(text string) (n int) { fmt.Sscan(text, &n); return n }
 
-func numerically(a, b string) int { return number(a) - number(b) }
+func compareNumbers(a, b string) int { return number(a) - number(b) }
 
-func keep(nodes []refNode, which func(refNode) bool) (kept []refNode) {
+func filterNodes(nodes []refNode, which func(refNode) bool) (kept []refNode) {
 	for _, n := range nodes {
 		if which(n) {
 			kept = append(kept, n)
@@ -209,21 +209,21 @@ func ids(nodes []refNode) (ids []int) {
 func (c refCase) key(s refSet) []int {
 	switch c.priority {
 	case "BESTFIT":
-		return []int{room(s.nodes), s.index}
+		return []int{freeCPUsOf(s.nodes), s.index}
 	case "WORSTFIT":
-		return []int{-room(s.nodes), s.index}
+		return []int{-freeCPUsOf(s.nodes), s.index}
 	case "BESTRESOURCE":
 		slowest := slices.MinFunc(s.nodes, func(a, b refNode) int { return a.speed - b.speed })
-		return []int{-slowest.speed, room(s.nodes), s.index}
+		return []int{-slowest.speed, freeCPUsOf(s.nodes), s.index}
 	case "MINLOSS":
-		lost, first, _, known := c.lost(s)
+		lost, first, _, known := c.speedLoss(s)
 		if !known {
-			return []int{1 << 60, 0, room(s.nodes), s.index}
+			return []int{1 << 60, 0, freeCPUsOf(s.nodes), s.index}
 		}
-		return []int{lost, -first, room(s.nodes), s.index}
+		return []int{lost, -first, freeCPUsOf(s.nodes), s.index}
 	case "AFFINITY":
-		shunned, favoured := 1, room(keep(s.nodes, func(n refNode) bool { return n.likes > 0 }))
-		if room(keep(s.nodes, func(n refNode) bool { return n.likes >= 0 })) >= c.np {
+		shunned, favoured := 1, freeCPUsOf(filterNodes(s.nodes, func(n refNode) bool { return n.affinity > 0 }))
+		if freeCPUsOf(filterNodes(s.nodes, func(n refNode) bool { return n.affinity >= 0 })) >= c.np {
 			shunned = 0
 		}
 		return []int{shunned, -min(c.np, favoured), s.index}
@@ -231,14 +231,14 @@ func (c refCase) key(s refSet) []int {
 	return []int{s.index}
 }
 
-// lost counts rank by rank what is lost where all run as fast as the first.
-func (c refCase) lost(s refSet) (lost, first, last int, known bool) {
+// speedLoss counts rank by rank what is lost where all run as fast as the first.
+func (c refCase) speedLoss(s refSet) (lost, first, last int, known bool) {
 	by := slices.Clone(s.nodes)
 	slices.SortFunc(by, func(a, b refNode) int { return cmp.Or(a.speed-b.speed, a.id-b.id) })
 	first = by[0].speed
 	rank := 0
 	for _, n := range by {
-		for range n.room() {
+		for range n.freeCPUs() {
 			if rank++; rank <= c.np {
 				lost, last = lost+n.speed-first, n.speed
 			}
@@ -247,21 +247,21 @@ func (c refCase) lost(s refSet) (lost, first, last int, known bool) {
 	return lost, first, last, first > 0
 }
 
-// narrow leaves out the members that do not go on.
-func (c refCase) narrow(s *refSet) *refSet {
+// narrowByPriority leaves out the members that do not go on.
+func (c refCase) narrowByPriority(s *refSet) *refSet {
 	if c.policy != "ONEOF" {
 		return s
 	}
 	fewer := s.nodes
 	switch c.priority {
 	case "MINLOSS":
-		if _, _, last, known := c.lost(*s); known {
-			fewer = keep(s.nodes, func(n refNode) bool { return n.speed <= last })
+		if _, _, last, known := c.speedLoss(*s); known {
+			fewer = filterNodes(s.nodes, func(n refNode) bool { return n.speed <= last })
 		}
 	case "AFFINITY":
-		fewer = keep(s.nodes, func(n refNode) bool { return n.likes >= 0 })
+		fewer = filterNodes(s.nodes, func(n refNode) bool { return n.affinity >= 0 })
 	}
-	if room(fewer) < c.np {
+	if freeCPUsOf(fewer) < c.np {
 		return s
 	}
 	return &refSet{s.name, s.index, fewer}
@@ -275,8 +275,8 @@ func (c refCase) balance(nodes []refNode, np int) []refNode {
 	best, from, width := nodes, 0, 1<<60
 	for _, a := range nodes {
 		for _, b := range nodes {
-			in := keep(nodes, func(n refNode) bool { return n.speed > 0 && n.speed >= a.speed && n.speed <= b.speed })
-			if a.speed == 0 || b.speed < a.speed || room(in) < np {
+			in := filterNodes(nodes, func(n refNode) bool { return n.speed > 0 && n.speed >= a.speed && n.speed <= b.speed })
+			if a.speed == 0 || b.speed < a.speed || freeCPUsOf(in) < np {
 				continue
 			}
 			if w := b.speed - a.speed; w < width || w == width && a.speed > from {
@@ -287,8 +287,8 @@ func (c refCase) balance(nodes []refNode, np int) []refNode {
 	return best
 }
 
-// spans is the first even span, as the page words it.
-func (c refCase) spans(sets []refSet) string {
+// evenSpan is the first even span, as the page words it.
+func (c refCase) evenSpan(sets []refSet) string {
 	line := slices.Clone(sets)
 	if c.policy == "ONEOF" && slices.Contains([]string{"BESTFIT", "WORSTFIT", "BESTRESOURCE"}, c.priority) {
 		slices.SortFunc(line, func(a, b refSet) int { return slices.Compare(c.key(a), c.key(b)) })
@@ -302,8 +302,8 @@ func (c refCase) spans(sets []refSet) string {
 				quota++
 			}
 			for _, s := range line {
-				left := keep(s.nodes, func(n refNode) bool { return !slices.Contains(taken, n.id) && !(n.global && c.attribute == "FEATURE") })
-				if slices.Contains(used, s.index) || room(left) < quota {
+				left := filterNodes(s.nodes, func(n refNode) bool { return !slices.Contains(taken, n.id) && !(n.global && c.attribute == "FEATURE") })
+				if slices.Contains(used, s.index) || freeCPUsOf(left) < quota {
 					continue
 				}
 				parts = append(parts, c.fill(s.name, c.balance(left, quota), quota))
@@ -331,7 +331,7 @@ func (c refCase) fill(set string, nodes []refNode, np int) string {
 	}
 	b.WriteString(set + ":")
 	for _, n := range by {
-		if take := min(n.room(), np); take > 0 {
+		if take := min(n.freeCPUs(), np); take > 0 {
 			fmt.Fprintf(&b, " n%d*%d", n.id, take)
 			np -= take
 		}
@@ -339,50 +339,50 @@ func (c refCase) fill(set string, nodes []refNode, np int) string {
 	return b.String()
 }
 
-// made is what Make says of the case, in the words of the referee.
-func (c refCase) made(t *testing.T) string {
-	req := job.Request{Apps: []job.App{{N: c.np}}, Placing: job.Placing{Sort: "PROC"}}
-	req.Set = nodeset.Setting{Priority: nodeset.Priority(c.priority), Optional: c.optional, Plus: nodeset.Plus{SpanEvenly: c.span, Delay: c.best},
+// actual is what Make says of the case, in the words of the referee.
+func (c refCase) actual(t *testing.T) string {
+	req := job.Request{Apps: []job.App{{N: c.np}}, Placement: job.Placement{Sort: "PROC"}}
+	req.NodeSet = nodeset.Setting{Priority: nodeset.Priority(c.priority), Optional: c.optional, Plus: nodeset.Plus{SpanEvenly: c.span, Delay: c.best},
 		Tolerance: nodeset.Tolerance(c.tolerance * 10_000), Delay: time.Duration(c.delay) * time.Second}
 	req.Balance = c.balanced
 	if c.policy != "" {
 		kinds, _ := nodeset.KindsOf(0, nil)
 		var err error
-		if req.Set.Request, err = nodeset.Compose(c.policy, c.attribute, c.list, kinds); err != nil {
+		if req.NodeSet.Request, err = nodeset.ParseParts(c.policy, c.attribute, c.list, kinds); err != nil {
 			t.Fatal(err)
 		}
 	}
 	snap := job.Snapshot{Waited: time.Duration(c.waited) * time.Second}
 	for value := -1; value <= 1; value++ {
 		a := job.Affinity{Value: value, Nodes: []string{}}
-		for _, n := range keep(c.nodes, func(n refNode) bool { return n.likes == value }) {
+		for _, n := range filterNodes(c.nodes, func(n refNode) bool { return n.affinity == value }) {
 			a.Nodes = append(a.Nodes, fmt.Sprint("N", n.id))
 		}
 		req.Affinity = append(req.Affinity, a)
 	}
 	for _, n := range c.nodes {
-		def := job.NodeDef{ID: n.id, Name: fmt.Sprint("n", n.id), Policy: job.Policy{Features: n.features, Global: n.global,
-			Attributes: nodeset.Attributes{nodeset.ProcSpeed: {Number: nodeset.Whole(int64(n.speed))}}}}
+		def := job.NodeDef{ID: n.id, Name: fmt.Sprint("n", n.id), NodePolicy: job.NodePolicy{Features: n.features, InAllSets: n.global,
+			Attributes: nodeset.Attributes{nodeset.ProcSpeed: {Number: nodeset.FromInt(int64(n.speed))}}}}
 		var topology pin.Topology
 		for cpu := range n.cpus {
-			topology.Cores = append(topology.Cores, pin.Core{CPUs: []int{cpu}, Place: pin.Nowhere})
+			topology.Cores = append(topology.Cores, pin.Core{CPUs: []int{cpu}, CoreLocation: pin.UnknownLocation})
 		}
 		req.Nodes = append(req.Nodes, def)
-		snap.Nodes = append(snap.Nodes, job.Node{NodeDef: def, Probe: job.Probe{Topology: topology}, Use: job.Use{Procs: n.procs}})
+		snap.Nodes = append(snap.Nodes, job.Node{NodeDef: def, Probe: job.Probe{Topology: topology}, Occupancy: job.Occupancy{Ranks: n.procs}})
 	}
 	p, err := Make(req, snap)
 	if err != nil {
 		return err.(*Error).Code
 	}
 	if p.Choice == nil {
-		p.Choice = &job.Choice{Parts: []job.ChosenPart{{Ranks: p.Size, Nodes: namesByRank(p)}}}
+		p.Choice = &job.NodeChoice{Groups: []job.ChosenGroup{{Ranks: p.Size, Nodes: namesByRank(p)}}}
 	}
 	counts := make(map[string]int)
 	for _, n := range p.Nodes {
 		counts[n.Name] = len(n.Ranks)
 	}
 	var parts []string
-	for _, part := range p.Choice.Parts {
+	for _, part := range p.Choice.Groups {
 		set := part.Set
 		if c.policy == "ANYOF" && set != "" {
 			set = "*"
@@ -412,7 +412,7 @@ func random(r *rand.Rand) refCase {
 		c.delay, c.waited = 60, r.IntN(3)*30
 	}
 	for id := range 1 + r.IntN(9) {
-		n := refNode{id: id, cpus: 1 + r.IntN(6), speed: r.IntN(6) * 500, likes: r.IntN(3) - 1, global: r.IntN(12) == 0}
+		n := refNode{id: id, cpus: 1 + r.IntN(6), speed: r.IntN(6) * 500, affinity: r.IntN(3) - 1, global: r.IntN(12) == 0}
 		if n.procs = 0; r.IntN(2) == 0 {
 			n.procs = r.IntN(n.cpus + 1)
 		}
@@ -444,7 +444,7 @@ func TestChoiceAgainstAReferee(t *testing.T) {
 	kinds := make(map[string]int)
 	for i := range 4_000 {
 		c := random(r)
-		want, got := c.referee(), c.made(t)
+		want, got := c.expected(), c.actual(t)
 		if got != want {
 			t.Fatalf("case %d, %+v:\n got %s\nwant %s", i, c, got, want)
 		}
@@ -457,7 +457,7 @@ func TestChoiceAgainstAReferee(t *testing.T) {
 			kinds[want]++
 		}
 	}
-	for _, kind := range []string{"span", "placed", NoNodes, NotEnough, NoSet, Delayed} {
+	for _, kind := range []string{"span", "placed", CodeNoNodes, CodeNotEnough, CodeNoSet, CodeDelayed} {
 		if kinds[kind] < 20 {
 			t.Errorf("only %d cases of %s: the cases are too much alike", kinds[kind], kind)
 		}

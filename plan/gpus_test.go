@@ -14,10 +14,10 @@ import (
 	"remshell/pin"
 )
 
-// equipped makes nodes of "n1:8/2+0011 n2:4": names, cores, NUMA nodes that share them in
+// nodesWithGPUs makes nodes of "n1:8/2+0011 n2:4": names, cores, NUMA nodes that share them in
 // blocks, and behind the plus the NUMA node of each NVIDIA GPU, x for unknown; behind a minus
 // the GPUs that other jobs have.
-func equipped(text string) job.Snapshot {
+func nodesWithGPUs(text string) job.Snapshot {
 	var snap job.Snapshot
 	for i, word := range strings.Fields(text) {
 		word, held, _ := strings.Cut(word, "-")
@@ -30,7 +30,7 @@ func equipped(text string) job.Snapshot {
 			numa = 1
 		}
 		for cpu := range cores {
-			n.Topology.Cores = append(n.Topology.Cores, pin.Core{CPUs: []int{cpu}, Place: pin.Place{NUMA: cpu * numa / cores, Package: cpu * numa / cores}})
+			n.Topology.Cores = append(n.Topology.Cores, pin.Core{CPUs: []int{cpu}, CoreLocation: pin.CoreLocation{NUMA: cpu * numa / cores, Package: cpu * numa / cores}})
 		}
 		for k, at := range gpus {
 			n.GPUs = append(n.GPUs, gpu.GPU{Vendor: gpu.NVIDIA, Index: k, Address: fmt.Sprintf("0000:%02x:00.0", k+16), NUMA: int(at - '0')})
@@ -46,53 +46,53 @@ func equipped(text string) job.Snapshot {
 	return snap
 }
 
-// told writes the ranks of a plan as "n1:cpus/gpus", in their order.
-func told(p job.Plan) string {
+// cpusAndGPUs writes the ranks of a plan as "n1:cpus/gpus", in their order.
+func cpusAndGPUs(p job.Plan) string {
 	ranks := make([]string, p.Size)
 	for _, n := range p.Nodes {
 		for _, r := range n.Ranks {
-			numbers, _, _ := strings.Cut(gpu.Text(r.GPUs), " ")
+			numbers, _, _ := strings.Cut(gpu.FormatGPUs(r.GPUs), " ")
 			ranks[r.Rank] = fmt.Sprintf("%s:%s/%s", n.Name, idset.Text(r.CPUs), numbers)
 		}
 	}
 	return strings.Join(ranks, " ")
 }
 
-// each asks for ranks with GPUs.
-func each(ranks, gpus int) []job.App {
-	return []job.App{{N: ranks, Argv: []string{"a"}, Share: job.Share{GPUs: gpus}}}
+// appsWithGPUs asks for ranks with GPUs.
+func appsWithGPUs(ranks, gpus int) []job.App {
+	return []job.App{{N: ranks, Argv: []string{"a"}, RankNeeds: job.RankNeeds{GPUs: gpus}}}
 }
 
 func TestGPUs(t *testing.T) {
-	thick := each(2, 2)
-	thick[0].Threads = 3
-	both := append(each(2, 0), each(2, 1)...)
+	thick := appsWithGPUs(2, 2)
+	thick[0].CPUsPerRank = 3
+	both := append(appsWithGPUs(2, 0), appsWithGPUs(2, 1)...)
 	for _, test := range []struct {
 		name, nodes string
 		req         job.Request
 		want        string
 	}{
-		{"not asked for", "n1:4/2+0011", job.Request{Apps: each(2, 0)}, "n1:0/ n1:1/"},
-		{"none to be seen", "n1:4", job.Request{Apps: each(2, job.NoGPUs)}, "n1:0/ n1:1/"},
-		{"cores near each", "n1:4/2+0011", job.Request{Apps: each(4, 1)}, "n1:0/0 n1:1/1 n1:2/2 n1:3/3"},
-		{"woven", "n1:4/2+1010", job.Request{Apps: each(4, 1)}, "n1:2/0 n1:0/1 n1:3/2 n1:1/3"},
-		{"two each, of one memory node", "n1:4/2+0101", job.Request{Apps: each(2, 2)}, "n1:0/0,2 n1:2/1,3"},
+		{"not asked for", "n1:4/2+0011", job.Request{Apps: appsWithGPUs(2, 0)}, "n1:0/ n1:1/"},
+		{"none to be seen", "n1:4", job.Request{Apps: appsWithGPUs(2, job.NoGPUs)}, "n1:0/ n1:1/"},
+		{"cores near each", "n1:4/2+0011", job.Request{Apps: appsWithGPUs(4, 1)}, "n1:0/0 n1:1/1 n1:2/2 n1:3/3"},
+		{"woven", "n1:4/2+1010", job.Request{Apps: appsWithGPUs(4, 1)}, "n1:2/0 n1:0/1 n1:3/2 n1:1/3"},
+		{"two each, of one memory node", "n1:4/2+0101", job.Request{Apps: appsWithGPUs(2, 2)}, "n1:0/0,2 n1:2/1,3"},
 		{"wide ranks", "n1:8/2+0101", job.Request{Apps: thick}, "n1:0-2/0,2 n1:4-6/1,3"},
-		{"the count bounds a node", "n1:8+0000 n2:8+0000", job.Request{Apps: each(8, 1)},
+		{"the count bounds a node", "n1:8+0000 n2:8+0000", job.Request{Apps: appsWithGPUs(8, 1)},
 			"n1:0/0 n1:1/1 n1:2/2 n1:3/3 n2:0/0 n2:1/1 n2:2/2 n2:3/3"},
-		{"no number: all that GPUs allow", "n1:8+00 n2:8+0", job.Request{Apps: each(0, 1)}, "n1:0/0 n1:1/1 n2:0/0"},
-		{"nodes without are passed over", "n1:8 n2:8+00", job.Request{Apps: each(2, 1)}, "n2:0/0 n2:1/1"},
-		{"others' are not free", "n1:8+0000-02 n2:8+00", job.Request{Apps: each(3, 1)}, "n1:0/1 n1:1/3 n2:0/0"},
-		{"in turn", "n1:8+0 n2:8+00", job.Request{Apps: each(3, 1), Placing: job.Placing{Loop: true}}, "n1:0/0 n2:0/0 n2:1/1"},
-		{"virtual machine", "n1:4+xx", job.Request{Apps: each(2, 1)}, "n1:0/0 n1:1/1"},
+		{"no number: all that GPUs allow", "n1:8+00 n2:8+0", job.Request{Apps: appsWithGPUs(0, 1)}, "n1:0/0 n1:1/1 n2:0/0"},
+		{"nodes without are passed over", "n1:8 n2:8+00", job.Request{Apps: appsWithGPUs(2, 1)}, "n2:0/0 n2:1/1"},
+		{"others' are not free", "n1:8+0000-02 n2:8+00", job.Request{Apps: appsWithGPUs(3, 1)}, "n1:0/1 n1:1/3 n2:0/0"},
+		{"in turn", "n1:8+0 n2:8+00", job.Request{Apps: appsWithGPUs(3, 1), Placement: job.Placement{RoundRobin: true}}, "n1:0/0 n2:0/0 n2:1/1"},
+		{"virtual machine", "n1:4+xx", job.Request{Apps: appsWithGPUs(2, 1)}, "n1:0/0 n1:1/1"},
 		{"some sections only", "n1:4/2+11", job.Request{Apps: both}, "n1:0/ n1:1/ n1:2/0 n1:3/1"},
-		{"no room near", "n1:4/2+111", job.Request{Apps: each(3, 1)}, "n1:2/0 n1:3/1 n1:0/2"},
-		{"cores are short near the first", "n1:4/2+01", job.Request{Apps: append(each(1, 0), each(1, 1)...)}, "n1:1/ n1:0/0"},
-		{"shared CPUs, own GPUs", "n1:1+00", job.Request{Apps: each(2, 1), Placing: job.Placing{Overbook: true}}, "n1:0/0 n1:0/1"},
-		{"not bound", "n1:4/2+10", job.Request{Apps: each(2, 1), Placing: job.Placing{NoPin: true}}, "n1:/0 n1:/1"},
+		{"no room near", "n1:4/2+111", job.Request{Apps: appsWithGPUs(3, 1)}, "n1:2/0 n1:3/1 n1:0/2"},
+		{"cores are short near the first", "n1:4/2+01", job.Request{Apps: append(appsWithGPUs(1, 0), appsWithGPUs(1, 1)...)}, "n1:1/ n1:0/0"},
+		{"shared CPUs, own GPUs", "n1:1+00", job.Request{Apps: appsWithGPUs(2, 1), Placement: job.Placement{Overbook: true}}, "n1:0/0 n1:0/1"},
+		{"not bound", "n1:4/2+10", job.Request{Apps: appsWithGPUs(2, 1), Placement: job.Placement{NoPin: true}}, "n1:/0 n1:/1"},
 	} {
-		p, err := Make(on(test.req, equipped(test.nodes)))
-		if got := told(p); err != nil || got != test.want {
+		p, err := Make(requestFor(test.req, nodesWithGPUs(test.nodes)))
+		if got := cpusAndGPUs(p); err != nil || got != test.want {
 			t.Errorf("%s: %s, %v; want %s", test.name, got, err, test.want)
 		}
 	}
@@ -104,37 +104,37 @@ func TestGPUsNearCPUsThatWereWrittenDown(t *testing.T) {
 	if err := bySocket.Map.UnmarshalText([]byte("socket")); err != nil {
 		t.Fatal(err)
 	}
-	req, snap := on(job.Request{Apps: each(2, 1), Placing: job.Placing{Layout: bySocket}}, equipped("n1:4/2+0011"))
-	if p, err := Make(req, snap); err != nil || told(p) != "n1:0/0 n1:2/2" {
-		t.Errorf("--map-by socket: %s, %v", told(p), err)
+	req, snap := requestFor(job.Request{Apps: appsWithGPUs(2, 1), Placement: job.Placement{Layout: bySocket}}, nodesWithGPUs("n1:4/2+0011"))
+	if p, err := Make(req, snap); err != nil || cpusAndGPUs(p) != "n1:0/0 n1:2/2" {
+		t.Errorf("--map-by socket: %s, %v", cpusAndGPUs(p), err)
 	}
-	req, snap = on(job.Request{Apps: each(2, 1), Placing: job.Placing{Map: []int{3, 0, 1, 2}}}, equipped("n1:4/2+0011"))
-	req.Nodes[0].UserMap = true
-	if p, err := Make(req, snap); err != nil || told(p) != "n1:3/2 n1:0/0" {
-		t.Errorf("--cpu-map: %s, %v", told(p), err)
+	req, snap = requestFor(job.Request{Apps: appsWithGPUs(2, 1), Placement: job.Placement{CPUMap: []int{3, 0, 1, 2}}}, nodesWithGPUs("n1:4/2+0011"))
+	req.Nodes[0].UserCPUMap = true
+	if p, err := Make(req, snap); err != nil || cpusAndGPUs(p) != "n1:3/2 n1:0/0" {
+		t.Errorf("--cpu-map: %s, %v", cpusAndGPUs(p), err)
 	}
-	picks := func(text string) []pin.Pick {
-		list, err := pin.ParsePicks(text)
+	picks := func(text string) []pin.CPURange {
+		list, err := pin.ParseCPURanges(text)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return list
 	}
-	req, snap = on(job.Request{Apps: each(2, 1), RankFile: []job.Spot{{Picks: picks("2")}, {Picks: picks("0")}}}, equipped("n1:4/2+0011"))
-	if p, err := Make(req, snap); err != nil || told(p) != "n1:2/2 n1:0/0" {
-		t.Errorf("rank file: %s, %v", told(p), err)
+	req, snap = requestFor(job.Request{Apps: appsWithGPUs(2, 1), FixedPlacements: []job.FixedPlacement{{Picks: picks("2")}, {Picks: picks("0")}}}, nodesWithGPUs("n1:4/2+0011"))
+	if p, err := Make(req, snap); err != nil || cpusAndGPUs(p) != "n1:2/2 n1:0/0" {
+		t.Errorf("rank file: %s, %v", cpusAndGPUs(p), err)
 	}
-	req.Apps = each(2, 3)
+	req.Apps = appsWithGPUs(2, 3)
 	if _, err := Make(req, snap); err == nil || !strings.Contains(err.Error(), "rank 1 is one too many on n1: -gpus-per-proc 3 allows 1 there") {
 		t.Errorf("rank file and too few: %v", err)
 	}
 }
 
 func TestTooFewGPUs(t *testing.T) {
-	barred := equipped("n1:8 n2:8")
-	barred.Nodes[0].Barred, barred.Nodes[1].Barred = 2, 2
-	few := equipped("n1:2+0000")
-	unlisted := job.Request{Apps: each(1, 1), Turns: []int{1, 1}}
+	barred := nodesWithGPUs("n1:8 n2:8")
+	barred.Nodes[0].WithheldGPUs, barred.Nodes[1].WithheldGPUs = 2, 2
+	few := nodesWithGPUs("n1:2+0000")
+	unlisted := job.Request{Apps: appsWithGPUs(1, 1), HostEntries: []int{1, 1}}
 	for _, test := range []struct {
 		name      string
 		snap      job.Snapshot
@@ -142,56 +142,56 @@ func TestTooFewGPUs(t *testing.T) {
 		want, way string
 		permanent bool
 	}{
-		{"none anywhere", equipped("n1:8 n2:8"), job.Request{Apps: each(2, 1)},
+		{"none anywhere", nodesWithGPUs("n1:8 n2:8"), job.Request{Apps: appsWithGPUs(2, 1)},
 			"n[1-2]: -gpus-per-proc 1: no GPU there", "name hosts with GPUs, or leave the option out", true},
-		{"none on the list", equipped("n1:8+00 n2:8"), unlisted,
+		{"none on the list", nodesWithGPUs("n1:8+00 n2:8"), unlisted,
 			"n2: -gpus-per-proc 1: no GPU there", "name hosts with GPUs, or leave the option out", true},
-		{"none that may be used", barred, job.Request{Apps: each(2, 1)},
+		{"none that may be used", barred, job.Request{Apps: appsWithGPUs(2, 1)},
 			"n[1-2]: -gpus-per-proc 1: none of its 2 GPUs may be used", "name hosts with GPUs", true},
-		{"fewer than a rank needs", equipped("n1:8+00"), job.Request{Apps: each(1, 4)},
+		{"fewer than a rank needs", nodesWithGPUs("n1:8+00"), job.Request{Apps: appsWithGPUs(1, 4)},
 			"n1: -gpus-per-proc 4: it has 2 GPUs, a process needs 4", "name hosts with GPUs", true},
-		{"too many ranks", equipped("n1:8+00 n2:8+000"), job.Request{Apps: each(5, 2)},
+		{"too many ranks", nodesWithGPUs("n1:8+00 n2:8+000"), job.Request{Apps: appsWithGPUs(5, 2)},
 			"5 ranks do not fit by -gpus-per-proc 2: there are 5 free GPUs for 2 ranks on 2 nodes (n[1-2])",
 			"start fewer ranks or name more hosts; without the option ranks share what they see", true},
-		{"--overbook does not help", equipped("n1:8+0"), job.Request{Apps: each(2, 1), Placing: job.Placing{Overbook: true}},
+		{"--overbook does not help", nodesWithGPUs("n1:8+0"), job.Request{Apps: appsWithGPUs(2, 1), Placement: job.Placement{Overbook: true}},
 			"2 ranks do not fit by -gpus-per-proc 1: there is 1 free GPU for 1 rank on 1 node (n1)",
 			"start fewer ranks or name more hosts; without the option ranks share what they see", true},
-		{"a try-out neither", equipped("n1:8+0"), job.Request{Apps: each(2, 1), Home: true},
+		{"a try-out neither", nodesWithGPUs("n1:8+0"), job.Request{Apps: appsWithGPUs(2, 1), LocalOnly: true},
 			"2 ranks do not fit by -gpus-per-proc 1: there is 1 free GPU for 1 rank on 1 node (n1)",
 			"start fewer ranks or name more hosts; without the option ranks share what they see", true},
-		{"others have some", equipped("n1:8+0000-012"), job.Request{Apps: each(2, 1)},
+		{"others have some", nodesWithGPUs("n1:8+0000-012"), job.Request{Apps: appsWithGPUs(2, 1)},
 			"2 ranks do not fit by -gpus-per-proc 1: there is 1 free GPU for 1 rank on 1 node (n1); 3 in use",
 			"start fewer ranks or name more hosts; waiting could help: --wait", false},
-		{"others have all", equipped("n1:8+00-01"), job.Request{Apps: each(1, 1)},
+		{"others have all", nodesWithGPUs("n1:8+00-01"), job.Request{Apps: appsWithGPUs(1, 1)},
 			"no host can take this job now", "name other hosts, or ask less of them; waiting could help: --wait", false},
-		{"CPUs are what is short", few, job.Request{Apps: each(4, 1)},
+		{"CPUs are what is short", few, job.Request{Apps: appsWithGPUs(4, 1)},
 			"4 ranks do not fit: there are free slots for 2 on 1 node (n1)", "start fewer ranks, name more hosts, give slots (HOST:N), or share CPUs with --oversubscribe", true},
 	} {
-		_, err := Make(on(test.req, test.snap))
+		_, err := Make(requestFor(test.req, test.snap))
 		var failed *Error
 		if !errors.As(err, &failed) {
 			t.Errorf("%s: %v", test.name, err)
 			continue
 		}
-		if failed.Text != test.want || failed.Way != test.way || failed.Permanent != test.permanent {
-			t.Errorf("%s: %s; %s; permanent %v\nwant %s; %s; %v", test.name, failed.Text, failed.Way, failed.Permanent, test.want, test.way, test.permanent)
+		if failed.Text != test.want || failed.Remedy != test.way || failed.Permanent != test.permanent {
+			t.Errorf("%s: %s; %s; permanent %v\nwant %s; %s; %v", test.name, failed.Text, failed.Remedy, failed.Permanent, test.want, test.way, test.permanent)
 		}
 	}
 }
 
 // The parts of a machine that plays several nodes have no GPU together.
 func TestApartGPUs(t *testing.T) {
-	snap := equipped("m:8+0000")
+	snap := nodesWithGPUs("m:8+0000")
 	nodes := []job.Node{snap.Nodes[0], snap.Nodes[0], snap.Nodes[0]}
 	for i := range nodes {
-		nodes[i].ID, nodes[i].Name, nodes[i].Apart = i, fmt.Sprint("sim", i), true
+		nodes[i].ID, nodes[i].Name, nodes[i].SeparateNode = i, fmt.Sprint("sim", i), true
 	}
 	for range 2 {
 		Partition(nodes)
 	}
 	var got []string
 	for _, n := range nodes {
-		got = append(got, gpu.Text(n.GPUs))
+		got = append(got, gpu.FormatGPUs(n.GPUs))
 	}
 	if text := strings.Join(got, " | "); text != "0 (nvidia) | 1 (nvidia) | 2,3 (nvidia)" {
 		t.Error(text)
@@ -218,15 +218,15 @@ func TestGPUProperties(t *testing.T) {
 			}
 			words = append(words, word)
 		}
-		req := job.Request{Placing: job.Placing{Loop: r.IntN(3) == 0, Overbook: r.IntN(4) == 0}}
+		req := job.Request{Placement: job.Placement{RoundRobin: r.IntN(3) == 0, Overbook: r.IntN(4) == 0}}
 		for range 1 + r.IntN(2) {
-			app := each(r.IntN(6), r.IntN(3))[0]
+			app := appsWithGPUs(r.IntN(6), r.IntN(3))[0]
 			app.N = max(1, app.N)
-			app.Threads = r.IntN(3)
+			app.CPUsPerRank = r.IntN(3)
 			req.Apps = append(req.Apps, app)
 		}
-		snap := equipped(strings.Join(words, " "))
-		p, err := Make(on(req, snap))
+		snap := nodesWithGPUs(strings.Join(words, " "))
+		p, err := Make(requestFor(req, snap))
 		if err != nil {
 			continue
 		}
@@ -249,7 +249,7 @@ func TestGPUProperties(t *testing.T) {
 					}
 					cpus[cpu] = true
 				}
-				if len(rank.CPUs) != max(1, req.Apps[rank.App].Threads) && !p.Overbooked || !slices.IsSorted(rank.Slots) {
+				if len(rank.CPUs) != max(1, req.Apps[rank.App].CPUsPerRank) && !p.Overbooked || !slices.IsSorted(rank.Slots) {
 					t.Fatalf("%v %+v: rank %d: slots %v, CPUs %v", words, req.Apps, rank.Rank, rank.Slots, rank.CPUs)
 				}
 			}
@@ -266,7 +266,7 @@ func TestUnseenNodesMayHaveGPUs(t *testing.T) {
 		slots, ranks, gpus int
 		permanent          bool
 	}{"slots": {4, 2, 1, false}, "no slots": {0, 2, 1, false}, "too few slots": {4, 9, 0, true}} {
-		req := job.Request{Nodes: []job.NodeDef{{Name: "n1", Slots: test.slots}}, Apps: each(test.ranks, test.gpus)}
+		req := job.Request{Nodes: []job.NodeDef{{Name: "n1", Slots: test.slots}}, Apps: appsWithGPUs(test.ranks, test.gpus)}
 		_, err := Make(req, job.Snapshot{Failed: []job.Failure{{Node: "n1", Err: errors.New("no answer")}}})
 		var failed *Error
 		if !errors.As(err, &failed) || failed.Permanent != test.permanent {
@@ -277,12 +277,12 @@ func TestUnseenNodesMayHaveGPUs(t *testing.T) {
 
 // Jobs without GPUs pay nothing for those of others.
 func TestNoGPUsCostNothing(t *testing.T) {
-	snap := equipped("n1:64/2+0011")
+	snap := nodesWithGPUs("n1:64/2+0011")
 	n := candidate{Node: snap.Nodes[0]}
-	n.count()
-	s := &placement{req: job.Request{Apps: each(8, 0)}}
+	n.countFree()
+	s := &placement{req: job.Request{Apps: appsWithGPUs(8, 0)}}
 	ranks := make([]job.RankPlan, 8)
-	if cost := testing.AllocsPerRun(10, func() { s.equip(&n, ranks) }); cost > 0 {
+	if cost := testing.AllocsPerRun(10, func() { s.assignGPUs(&n, ranks) }); cost > 0 {
 		t.Errorf("%v allocations", cost)
 	}
 }

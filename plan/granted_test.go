@@ -29,7 +29,7 @@ func TestGranted(t *testing.T) {
 		for i := range snap.Nodes {
 			snap.Nodes[i].Tasks = test.tasks[i]
 		}
-		p, err := Make(on(job.Request{Apps: []job.App{{N: test.ranks}}, RM: &job.RM{Name: "slurm", Job: "7"}}, snap))
+		p, err := Make(requestFor(job.Request{Apps: []job.App{{N: test.ranks}}, RM: &job.RM{Name: "slurm", Job: "7"}}, snap))
 		got := ""
 		for i, n := range p.Nodes {
 			if i > 0 {
@@ -62,21 +62,21 @@ func TestGrantedAndClaimed(t *testing.T) {
 		{"all but one", "a:4/4", []int{0, 1}, nil, 3, "", "- - -", told},
 		{"all of them", "a:4/4", []int{0, 1, 2, 3}, nil, 4, "", "- - - -", "a: 4 of 4 granted CPUs are claimed by job J of alice; ranks there are not bound"},
 		{"beside a launch of the same job", "a:4/4", []int{0}, []int{1}, 2, "", "2 3", ""},
-		{"a launch of the same job has all", "a:4/4", nil, []int{0, 1, 2, 3}, 1, "", NoNodes, ""},
+		{"a launch of the same job has all", "a:4/4", nil, []int{0, 1, 2, 3}, 1, "", CodeNoNodes, ""},
 		{"the node has more than was granted", "a:4/2", []int{0, 1}, nil, 2, "", "2 3", ""},
 		{"by a layout", "a:4/2", []int{0, 1}, nil, 2, "core", "2 3", ""},
 		{"by a layout, not enough", "a:4/4", []int{0, 1}, nil, 4, "core", "- - - -", told},
 	} {
 		snap := cluster(test.cluster)
-		snap.Nodes[0].Beyond = job.Use{Busy: test.beyond, Procs: len(test.beyond), Seated: len(test.beyond), Who: "alice", WhoJob: "J"}
-		snap.Nodes[0].Busy, snap.Nodes[0].Procs, snap.Nodes[0].Seated = test.same, len(test.same), len(test.same)
+		snap.Nodes[0].OutsideOccupancy = job.Occupancy{BusyCPUs: test.beyond, Ranks: len(test.beyond), BoundRanks: len(test.beyond), TopUser: "alice", TopJob: "J"}
+		snap.Nodes[0].BusyCPUs, snap.Nodes[0].Ranks, snap.Nodes[0].BoundRanks = test.same, len(test.same), len(test.same)
 		req := job.Request{Apps: []job.App{{N: test.ranks}}, RM: &job.RM{Name: "slurm", Job: "7"}}
 		if test.layout != "" {
 			if err := req.Layout.Map.UnmarshalText([]byte(test.layout)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		p, err := Make(on(req, snap))
+		p, err := Make(requestFor(req, snap))
 		got, text := cpusOf(p), ""
 		var failed *Error
 		if errors.As(err, &failed) {
@@ -100,16 +100,16 @@ func TestFenced(t *testing.T) {
 		want   string
 	}{
 		{"bound", true, job.Request{Apps: []job.App{{N: 2}}}, "[0] [1]"},
-		{"not bound", true, job.Request{Apps: []job.App{{N: 2}}, Placing: job.Placing{NoPin: true}}, "[0 1] [0 1]"},
-		{"no list", false, job.Request{Apps: []job.App{{N: 2}}, Placing: job.Placing{NoPin: true}}, "[] []"},
+		{"not bound", true, job.Request{Apps: []job.App{{N: 2}}, Placement: job.Placement{NoPin: true}}, "[0 1] [0 1]"},
+		{"no list", false, job.Request{Apps: []job.App{{N: 2}}, Placement: job.Placement{NoPin: true}}, "[] []"},
 	} {
 		snap := cluster("a:4/4")
-		left, err := snap.Nodes[0].Topology.Within(pin.Grant{List: "0-1", From: "L"})
+		left, err := snap.Nodes[0].Topology.RestrictTo(pin.CPUGrant{List: "0-1", From: "L"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		snap.Nodes[0].Topology, snap.Nodes[0].Fenced = left, test.fenced
-		p, err := Make(on(test.req, snap))
+		snap.Nodes[0].Topology, snap.Nodes[0].Confined = left, test.fenced
+		p, err := Make(requestFor(test.req, snap))
 		if err != nil || len(p.Nodes) != 1 {
 			t.Errorf("%s: %v, %v", test.name, p.Nodes, err)
 			continue

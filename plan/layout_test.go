@@ -18,9 +18,9 @@ import (
 	"remshell/test/pintest"
 )
 
-// captured makes a cluster of captured nodes: "xeon-32 power-256@0-15 vm-2!0 vm-2~none". What
+// capturedNodes makes a cluster of captured nodes: "xeon-32 power-256@0-15 vm-2!0 vm-2~none". What
 // is behind @ may be used, what is behind ! another job has, and ~ is a binding of its own.
-func captured(t *testing.T, words string) job.Snapshot {
+func capturedNodes(t *testing.T, words string) job.Snapshot {
 	t.Helper()
 	var snap job.Snapshot
 	for i, word := range strings.Fields(words) {
@@ -28,7 +28,7 @@ func captured(t *testing.T, words string) job.Snapshot {
 		word, busy, _ := strings.Cut(word, "!")
 		name, allowed, _ := strings.Cut(word, "@")
 		n := job.Node{NodeDef: job.NodeDef{ID: i, Name: fmt.Sprintf("%c", 'a'+i)}}
-		n.Topology = pintest.Topology(t, "../testdata/nodes", name, allowed)
+		n.Topology = pintest.CapturedTopology(t, "../testdata/nodes", name, allowed)
 		n.Identity = n.Name
 		if bound {
 			n.Bind = new(pin.Binding)
@@ -37,17 +37,17 @@ func captured(t *testing.T, words string) job.Snapshot {
 			}
 		}
 		if busy != "" {
-			n.Busy, _ = pin.ParseCPUs(busy)
-			n.Procs = 1
+			n.BusyCPUs, _ = pin.ParseCPUs(busy)
+			n.Ranks = 1
 		}
 		snap.Nodes = append(snap.Nodes, n)
 	}
 	return snap
 }
 
-// wanting makes the request that the three options mean; the command line turns what they
+// layoutRequest makes the request that the three options mean; the command line turns what they
 // say of other matters into these fields.
-func wanting(t *testing.T, n int, mapBy, rankBy, bindTo string) job.Request {
+func layoutRequest(t *testing.T, n int, mapBy, rankBy, bindTo string) job.Request {
 	t.Helper()
 	var l pin.Layout
 	for _, policy := range []struct {
@@ -61,13 +61,13 @@ func wanting(t *testing.T, n int, mapBy, rankBy, bindTo string) job.Request {
 			t.Fatalf("%s: %v", policy.text, err)
 		}
 	}
-	app := job.App{N: n, Share: job.Share{Threads: max(l.Map.Width, l.Bind.Width)}}
-	return job.Request{Apps: []job.App{app}, Placing: job.Placing{
-		Layout: l, Loop: l.Map.Level == pin.ByNode && l.Map.Each == 0, Overbook: l.Map.Share, NoPin: l.Bind.None}}
+	app := job.App{N: n, RankNeeds: job.RankNeeds{CPUsPerRank: max(l.Map.Width, l.Bind.Width)}}
+	return job.Request{Apps: []job.App{app}, Placement: job.Placement{
+		Layout: l, RoundRobin: l.Map.Level == pin.ByNode && l.Map.PerObject == 0, Overbook: l.Map.Oversubscribe, NoPin: l.Bind.None}}
 }
 
-// seen writes the node and CPUs of each rank; neighbours on one node are joined.
-func seen(p job.Plan) string {
+// nodesAndCPUs writes the node and CPUs of each rank; neighbours on one node are joined.
+func nodesAndCPUs(p job.Plan) string {
 	ranks := make([]string, p.Size)
 	nodes := make([]string, p.Size)
 	for _, n := range p.Nodes {
@@ -85,8 +85,8 @@ func seen(p job.Plan) string {
 	return strings.TrimSpace(b.String())
 }
 
-// table gives the rows of a file of vectors, with their fields.
-func table(t *testing.T, name string, fields int) iter.Seq2[string, []string] {
+// vectorRows gives the rows of a file of vectors, with their fields.
+func vectorRows(t *testing.T, name string, fields int) iter.Seq2[string, []string] {
 	t.Helper()
 	data, err := os.ReadFile("../testdata/placement/" + name)
 	if err != nil {
@@ -115,15 +115,15 @@ func table(t *testing.T, name string, fields int) iter.Seq2[string, []string] {
 // The policies on captured nodes, as the manual shows them.
 func TestLayouts(t *testing.T) {
 	rows := 0
-	for line, f := range table(t, "layouts.txt", 6) {
+	for line, f := range vectorRows(t, "layouts.txt", 6) {
 		n, _ := strconv.Atoi(f[1])
-		snap := captured(t, f[0])
-		req, snap := on(wanting(t, n, f[2], f[3], f[4]), snap)
+		snap := capturedNodes(t, f[0])
+		req, snap := requestFor(layoutRequest(t, n, f[2], f[3], f[4]), snap)
 		for i := range req.Nodes {
 			req.Nodes[i].CountThreads = req.Layout.Map.Threads
 		}
 		p, err := Make(req, snap)
-		got := seen(p)
+		got := nodesAndCPUs(p)
 		var failed *Error
 		if errors.As(err, &failed) {
 			got = "error: " + failed.Text
@@ -158,7 +158,7 @@ func TestLayoutProperties(t *testing.T) {
 		bindTo := pick("", "", "core", "hwthread", "l2", "l3:if-supported", "numa", "socket", "machine", "none", "numa:2:if-supported")
 		n := 1 + r.IntN(20)
 		what := fmt.Sprint(cluster, " ", n, " map ", mapBy, " rank ", rankBy, " bind ", bindTo)
-		req, snap := on(wanting(t, n, mapBy, rankBy, bindTo), captured(t, cluster))
+		req, snap := requestFor(layoutRequest(t, n, mapBy, rankBy, bindTo), capturedNodes(t, cluster))
 		for i := range req.Nodes {
 			req.Nodes[i].CountThreads = req.Layout.Map.Threads
 		}
@@ -167,7 +167,7 @@ func TestLayoutProperties(t *testing.T) {
 			continue
 		}
 		placed++
-		honest(t, what, req, snap, p)
+		checkPlan(t, what, req, snap, p)
 		if t.Failed() {
 			return
 		}
@@ -177,13 +177,13 @@ func TestLayoutProperties(t *testing.T) {
 	}
 }
 
-// honest checks a plan.
-func honest(t *testing.T, what string, req job.Request, snap job.Snapshot, p job.Plan) {
+// checkPlan checks a plan.
+func checkPlan(t *testing.T, what string, req job.Request, snap job.Snapshot, p job.Plan) {
 	t.Helper()
 	ranks := make(map[int]bool)
 	for _, n := range p.Nodes {
 		node := snap.Nodes[n.Node]
-		usable := node.Topology.Usable()
+		usable := node.Topology.UsableCPUs()
 		owner := make(map[int]int)
 		for local, r := range n.Ranks {
 			if ranks[r.Rank] || r.Local != local {
@@ -194,7 +194,7 @@ func honest(t *testing.T, what string, req job.Request, snap job.Snapshot, p job
 				t.Errorf("%s: rank %d has slots %v, CPUs %v", what, r.Rank, r.Slots, r.CPUs)
 			}
 			for _, cpu := range r.CPUs {
-				if !slices.Contains(usable, cpu) || slices.Contains(node.Busy, cpu) {
+				if !slices.Contains(usable, cpu) || slices.Contains(node.BusyCPUs, cpu) {
 					t.Errorf("%s: rank %d has CPU %d", what, r.Rank, cpu)
 				}
 			}
@@ -208,7 +208,7 @@ func honest(t *testing.T, what string, req job.Request, snap job.Snapshot, p job
 				}
 				owner[slot] = r.Rank
 			}
-			if want := max(1, req.Apps[0].Threads); len(r.Slots) != want {
+			if want := max(1, req.Apps[0].CPUsPerRank); len(r.Slots) != want {
 				t.Errorf("%s: rank %d has %d slots, not %d", what, r.Rank, len(r.Slots), want)
 			}
 		}
@@ -220,11 +220,11 @@ func honest(t *testing.T, what string, req job.Request, snap job.Snapshot, p job
 
 // Ranks that were told their node are dealt and bound there as ever.
 func TestLayoutOfSpots(t *testing.T) {
-	req := wanting(t, 3, "socket", "", "l3")
-	req.RankFile = spots(t, "b a b")
-	req, snap := on(req, captured(t, "xeon-32 xeon-32"))
+	req := layoutRequest(t, 3, "socket", "", "l3")
+	req.FixedPlacements = parseFixedPlacements(t, "b a b")
+	req, snap := requestFor(req, capturedNodes(t, "xeon-32 xeon-32"))
 	p, err := Make(req, snap)
-	if got, want := seen(p), "b: 0-7,16-23 a: 0-7,16-23 b: 8-15,24-31"; err != nil || got != want {
+	if got, want := nodesAndCPUs(p), "b: 0-7,16-23 a: 0-7,16-23 b: 8-15,24-31"; err != nil || got != want {
 		t.Errorf("%s, %v; want %s", got, err, want)
 	}
 }
@@ -246,7 +246,7 @@ func TestMemory(t *testing.T) {
 		{"local", true, "its bindMem is no"},
 		{"none", true, " [] []"},
 	} {
-		req, snap := on(wanting(t, 2, "", "", ""), captured(t, "xeon-32"))
+		req, snap := requestFor(layoutRequest(t, 2, "", "", ""), capturedNodes(t, "xeon-32"))
 		if test.text != "" {
 			if err := req.Layout.Mem.UnmarshalText([]byte(test.text)); err != nil {
 				t.Fatal(err)
@@ -285,10 +285,10 @@ func TestOverload(t *testing.T) {
 		{"user:0,1,0-1", true, "a: 0 1 0-1"},
 		{"none", false, "a: none none none"},
 	} {
-		req, snap := on(wanting(t, 3, "", "", test.bindTo), captured(t, "vm-2"))
+		req, snap := requestFor(layoutRequest(t, 3, "", "", test.bindTo), capturedNodes(t, "vm-2"))
 		req.Nodes[0].Slots, req.Overbook = 4, test.over
 		p, err := Make(req, snap)
-		got := seen(p)
+		got := nodesAndCPUs(p)
 		var failed *Error
 		if errors.As(err, &failed) {
 			got = "error: " + failed.Text

@@ -9,7 +9,7 @@ const mappingLimit = 673
 
 // A mappingBlock of a mapping: ranks go, per of them each, to the nodes start,
 // start+1, ... start+nodes-1.
-type mappingBlock struct{ start, nodes, per int }
+type mappingBlock struct{ start, nodes, ranksPerNode int }
 
 // Mapping returns the PMI_process_mapping of a group: which ranks share a node.
 // node holds the node of every rank, in any labels; only equality counts. The
@@ -22,13 +22,13 @@ func Mapping(node []int) string {
 		return ""
 	}
 	labels := renumber(node)
-	whole := format(blocks(labels))
+	whole := formatMapping(blocks(labels))
 	if len(whole) <= mappingLimit {
 		return whole
 	}
 	// A client that runs out of blocks starts again at the first one of node 0,
 	// which is the first of all here: one period stands for many.
-	once := format(blocks(labels[:period(labels)]))
+	once := formatMapping(blocks(labels[:shortestPeriod(labels)]))
 	if len(once) <= mappingLimit {
 		return once
 	}
@@ -60,7 +60,7 @@ func blocks(labels []int) []mappingBlock {
 		for end < len(labels) && labels[end] == labels[r] {
 			end++
 		}
-		if n := len(bs); n > 0 && bs[n-1].per == end-r && labels[r] == bs[n-1].start+bs[n-1].nodes {
+		if n := len(bs); n > 0 && bs[n-1].ranksPerNode == end-r && labels[r] == bs[n-1].start+bs[n-1].nodes {
 			bs[n-1].nodes++
 		} else {
 			bs = append(bs, mappingBlock{labels[r], 1, end - r})
@@ -70,10 +70,10 @@ func blocks(labels []int) []mappingBlock {
 	return bs
 }
 
-// period returns the smallest p with labels[r] == labels[r mod p] for all r:
+// shortestPeriod returns the smallest p with labels[r] == labels[r mod p] for all r:
 // the length without its longest border (the failure function of Knuth, Morris
 // and Pratt).
-func period(labels []int) int {
+func shortestPeriod(labels []int) int {
 	border := make([]int, len(labels))
 	for i := 1; i < len(labels); i++ {
 		k := border[i-1]
@@ -88,7 +88,7 @@ func period(labels []int) int {
 	return len(labels) - border[len(labels)-1]
 }
 
-func format(bs []mappingBlock) string {
+func formatMapping(bs []mappingBlock) string {
 	b := []byte("(vector")
 	for _, v := range bs {
 		b = append(b, ",("...)
@@ -96,7 +96,7 @@ func format(bs []mappingBlock) string {
 		b = append(b, ',')
 		b = strconv.AppendInt(b, int64(v.nodes), 10)
 		b = append(b, ',')
-		b = strconv.AppendInt(b, int64(v.per), 10)
+		b = strconv.AppendInt(b, int64(v.ranksPerNode), 10)
 		b = append(b, ')')
 	}
 	return string(append(b, ')'))

@@ -153,7 +153,7 @@ func decode(t *testing.T, mapping string, ranks int) []int {
 			i = again
 		}
 		for n := range bs[i].nodes {
-			for range bs[i].per {
+			for range bs[i].ranksPerNode {
 				node = append(node, bs[i].start+n)
 			}
 		}

@@ -21,18 +21,18 @@ func TestNamedHostsAllRun(t *testing.T) {
 		want   string
 	}{
 		"no -n":           {job.App{}, func(*job.Request) {}, refusal},
-		"-ppn 1":          {job.App{Share: job.Share{PerNode: 1}}, func(*job.Request) {}, refusal},
+		"-ppn 1":          {job.App{RankNeeds: job.RankNeeds{PerNode: 1}}, func(*job.Request) {}, refusal},
 		"-n 2":            {job.App{N: 2}, func(*job.Request) {}, "a0 a1"},
 		"candidates":      {job.App{}, func(r *job.Request) { r.AllHosts = false }, "a0 a1"},
-		"skip":            {job.App{}, func(r *job.Request) { r.Skip = true }, "a0 a1"},
+		"skip":            {job.App{}, func(r *job.Request) { r.SkipUnreachable = true }, "a0 a1"},
 		"waits":           {job.App{}, func(r *job.Request) { r.Wait = true }, refusal},
-		"--oversubscribe": {job.App{Share: job.Share{PerNode: 1}}, func(r *job.Request) { r.Oversubscribe = true }, "a0 b0"},
+		"--oversubscribe": {job.App{RankNeeds: job.RankNeeds{PerNode: 1}}, func(r *job.Request) { r.Oversubscribe = true }, "a0 b0"},
 	} {
-		req, snap := on(job.Request{Apps: []job.App{test.app}, AllHosts: true}, cluster("a:2 b:2"))
+		req, snap := requestFor(job.Request{Apps: []job.App{test.app}, AllHosts: true}, cluster("a:2 b:2"))
 		test.change(&req)
-		snap.Nodes[1].Use = job.Use{Procs: 2, Seated: 2, Busy: []int{0, 1}, Shared: []int{0, 1}}
+		snap.Nodes[1].Occupancy = job.Occupancy{Ranks: 2, BoundRanks: 2, BusyCPUs: []int{0, 1}, SharedCPUs: []int{0, 1}}
 		p, err := Make(req, snap)
-		got := held(p)
+		got := placedCPUs(p)
 		var failed *Error
 		if errors.As(err, &failed) {
 			got = failed.Text
@@ -67,11 +67,11 @@ func TestOversubscribe(t *testing.T) {
 		"another node's free CPUs":  {"a:2 b:2", nil, []int{0, 1}, 2, "b0 b1"},
 		"evenly over all the nodes": {"a:2 b:2", nil, []int{0, 1}, 4, "a0 a1 b0 b1"},
 	} {
-		req, snap := on(job.Request{Apps: []job.App{{N: test.ranks}}, Placing: job.Placing{Oversubscribe: true}}, cluster(test.nodes))
-		held0 := idset.Of(append(append([]int(nil), test.alone...), test.shared...)...)
-		snap.Nodes[0].Use = job.Use{Procs: len(held0), Seated: len(held0), Busy: held0, Shared: test.shared}
+		req, snap := requestFor(job.Request{Apps: []job.App{{N: test.ranks}}, Placement: job.Placement{Oversubscribe: true}}, cluster(test.nodes))
+		held0 := idset.New(append(append([]int(nil), test.alone...), test.shared...)...)
+		snap.Nodes[0].Occupancy = job.Occupancy{Ranks: len(held0), BoundRanks: len(held0), BusyCPUs: held0, SharedCPUs: test.shared}
 		p, err := Make(req, snap)
-		got := held(p)
+		got := placedCPUs(p)
 		if err != nil {
 			got = err.Error()
 		}
@@ -89,9 +89,9 @@ func TestNamedHostsAreLeftOutOnRequestOnly(t *testing.T) {
 		change func(*job.Request, *job.Node)
 		runs   bool
 	}{
-		"--exclude":     {func(_ *job.Request, n *job.Node) { n.Out = "excluded" }, true},
-		"--nodetype":    {func(r *job.Request, _ *job.Node) { r.Apps[0].Types = []string{"fast"} }, true},
-		"administrator": {func(_ *job.Request, n *job.Node) { n.Policy.Closed = "closed" }, false},
+		"--exclude":     {func(_ *job.Request, n *job.Node) { n.ExcludedWhy = "excluded" }, true},
+		"--nodetype":    {func(r *job.Request, _ *job.Node) { r.Apps[0].Features = []string{"fast"} }, true},
+		"administrator": {func(_ *job.Request, n *job.Node) { n.NodePolicy.ClosedWhy = "closed" }, false},
 		"runJobs":       {func(_ *job.Request, n *job.Node) { n.NoJobs = true }, false},
 		"users":         {func(_ *job.Request, n *job.Node) { n.Users = []int{7} }, false},
 		"groups":        {func(_ *job.Request, n *job.Node) { n.Groups = []int{7} }, false},
@@ -107,14 +107,14 @@ func TestNamedHostsAreLeftOutOnRequestOnly(t *testing.T) {
 		snap.Nodes[0].Features, snap.Nodes[0].GPUs = []string{"fast"}, []gpu.GPU{{Vendor: gpu.NVIDIA, Address: "1"}, {Vendor: gpu.NVIDIA, Address: "2"}}
 		req := job.Request{User: job.User{UID: 1}, Apps: []job.App{{}}, AllHosts: true}
 		test.change(&req, &snap.Nodes[1])
-		req, snap = on(req, snap)
+		req, snap = requestFor(req, snap)
 		p, err := Make(req, snap)
 		var failed *Error
 		switch errors.As(err, &failed); {
-		case test.runs && (err != nil || held(p) != "a0 a1"):
-			t.Errorf("%s: %v: %s", name, err, held(p))
+		case test.runs && (err != nil || placedCPUs(p) != "a0 a1"):
+			t.Errorf("%s: %v: %s", name, err, placedCPUs(p))
 		case !test.runs && (failed == nil || !strings.Contains(failed.Text, "; b can take none") || len(failed.Rejected) != 1):
-			t.Errorf("%s: runs on %q: %+v", name, held(p), failed)
+			t.Errorf("%s: runs on %q: %+v", name, placedCPUs(p), failed)
 		}
 	}
 }
@@ -129,19 +129,19 @@ func TestWrittenSlotsAllRun(t *testing.T) {
 	}{
 		"busy":            {"a:2/2 b:2/2", func(*job.Request) {}, "4 ranks do not fit: there are free slots for 3 on 2 nodes (a,b)"},
 		"--oversubscribe": {"a:2/2 b:2/2", func(r *job.Request) { r.Oversubscribe = true }, "a1 a0 b0 b1"},
-		"--skip":          {"a:2/2 b:2/2", func(r *job.Request) { r.Skip = true }, "a1 b0 b1"},
+		"--skip":          {"a:2/2 b:2/2", func(r *job.Request) { r.SkipUnreachable = true }, "a1 b0 b1"},
 		"candidates":      {"a:2/2 b:2/2", func(r *job.Request) { r.AllHosts = false }, "a1 b0 b1"},
 		"no slots":        {"a:2 b:2", func(*job.Request) {}, "a1 b0 b1"},
 		"max_slots":       {"a:2/2 b:2/2", func(r *job.Request) { r.Nodes[1].MaxSlots = 1 }, "3 ranks do not fit: there are free slots for 2 on 2 nodes (a,b), where max_slots of the host file allows 1 on b"},
-		"this machine":    {"a:2/4", func(r *job.Request) { r.AllHosts, r.Home = false, true }, "a1 a1 a1 a1"},
-		"--wait here":     {"a:2/2", func(r *job.Request) { r.AllHosts, r.Home, r.Wait = false, true, true }, "2 ranks do not fit: there are free slots for 1 on 1 node (a)"},
+		"this machine":    {"a:2/4", func(r *job.Request) { r.AllHosts, r.LocalOnly = false, true }, "a1 a1 a1 a1"},
+		"--wait here":     {"a:2/2", func(r *job.Request) { r.AllHosts, r.LocalOnly, r.Wait = false, true, true }, "2 ranks do not fit: there are free slots for 1 on 1 node (a)"},
 	} {
 		snap := cluster(test.nodes)
-		snap.Nodes[0].Use = job.Use{Procs: 1, Seated: 1, Busy: []int{0}, Shared: []int{0}}
-		req, snap := on(job.Request{Apps: []job.App{{}}, AllHosts: true}, snap)
+		snap.Nodes[0].Occupancy = job.Occupancy{Ranks: 1, BoundRanks: 1, BusyCPUs: []int{0}, SharedCPUs: []int{0}}
+		req, snap := requestFor(job.Request{Apps: []job.App{{}}, AllHosts: true}, snap)
 		test.change(&req)
 		p, err := Make(req, snap)
-		got := held(p)
+		got := placedCPUs(p)
 		if err != nil {
 			got = err.Error()
 		}
@@ -155,39 +155,39 @@ func TestWrittenSlotsAllRun(t *testing.T) {
 func TestAdviceToShareHelps(t *testing.T) {
 	full := func(req job.Request, shared ...int) *Error {
 		snap := cluster("a:2 b:2")
-		snap.Nodes[1].Use = job.Use{Procs: 2, Seated: 2, Busy: []int{0, 1}, Shared: shared}
+		snap.Nodes[1].Occupancy = job.Occupancy{Ranks: 2, BoundRanks: 2, BusyCPUs: []int{0, 1}, SharedCPUs: shared}
 		req.Apps, req.AllHosts = []job.App{{}}, true
-		req, snap = on(req, snap)
+		req, snap = requestFor(req, snap)
 		_, err := Make(req, snap)
 		var failed *Error
 		errors.As(err, &failed)
 		return failed
 	}
-	share := job.Request{Placing: job.Placing{Oversubscribe: true}}
-	if failed := full(job.Request{}, 0, 1); failed == nil || !strings.Contains(failed.Way, "--oversubscribe") {
+	share := job.Request{Placement: job.Placement{Oversubscribe: true}}
+	if failed := full(job.Request{}, 0, 1); failed == nil || !strings.Contains(failed.Remedy, "--oversubscribe") {
 		t.Errorf("it helps: %+v", failed)
 	}
 	for name, failed := range map[string]*Error{"it does not help": full(job.Request{}), "it was given": full(share)} {
-		if failed == nil || strings.Contains(failed.Way, "--oversubscribe") {
+		if failed == nil || strings.Contains(failed.Remedy, "--oversubscribe") {
 			t.Errorf("%s: %+v", name, failed)
 		}
 	}
 	share.Apps, share.Layout.Bind = []job.App{{N: 2}}, pin.Binding{Text: "user:0", Sets: [][]int{{0}}}
-	req, snap := on(share, cluster("a:2"))
-	if p, err := Make(req, snap); err != nil || held(p) != "a0 a0" {
-		t.Errorf("--bind-to user:0 --oversubscribe: %v, %s", err, held(p))
+	req, snap := requestFor(share, cluster("a:2"))
+	if p, err := Make(req, snap); err != nil || placedCPUs(p) != "a0 a0" {
+		t.Errorf("--bind-to user:0 --oversubscribe: %v, %s", err, placedCPUs(p))
 	}
 }
 
 // A spawn of a job with --oversubscribe looks for free CPUs on all hosts before it shares any.
 func TestSpawnsTakeFreeCPUsFirst(t *testing.T) {
-	req, snap := on(job.Request{Apps: []job.App{{N: 2}}, Placing: job.Placing{Oversubscribe: true, FreeFirst: true}}, cluster("a:1"))
-	snap.Nodes[0].Use = job.Use{Procs: 1, Seated: 1, Own: 1, Busy: []int{0}, Shared: []int{0}}
+	req, snap := requestFor(job.Request{Apps: []job.App{{N: 2}}, Placement: job.Placement{Oversubscribe: true, FreeCPUsFirst: true}}, cluster("a:1"))
+	snap.Nodes[0].Occupancy = job.Occupancy{Ranks: 1, BoundRanks: 1, OwnRanks: 1, BusyCPUs: []int{0}, SharedCPUs: []int{0}}
 	if p, err := Make(req, snap); err == nil {
-		t.Errorf("at first: %s", held(p))
+		t.Errorf("at first: %s", placedCPUs(p))
 	}
-	req.FreeFirst = false
-	if p, err := Make(req, snap); err != nil || held(p) != "a0 a0" {
-		t.Errorf("at last: %v, %s", err, held(p))
+	req.FreeCPUsFirst = false
+	if p, err := Make(req, snap); err != nil || placedCPUs(p) != "a0 a0" {
+		t.Errorf("at last: %v, %s", err, placedCPUs(p))
 	}
 }

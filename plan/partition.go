@@ -18,24 +18,24 @@ func Partition(nodes []job.Node) {
 		machines[n.Identity] = append(machines[n.Identity], i)
 	}
 	for i := range nodes {
-		if same := machines[nodes[i].Identity]; nodes[i].Apart && len(same) > 1 && nodes[i].Identity != "" {
+		if same := machines[nodes[i].Identity]; nodes[i].SeparateNode && len(same) > 1 && nodes[i].Identity != "" {
 			machines[nodes[i].Identity] = nil
-			divide(nodes, same)
+			divideMachine(nodes, same)
 		}
 	}
 }
 
-// divide gives the nodes of one machine their parts.
-func divide(nodes []job.Node, same []int) {
+// divideMachine gives the nodes of one machine their parts.
+func divideMachine(nodes []job.Node, same []int) {
 	parts, joined := 0, -1 // joined is the part of the names that are not apart
 	part := make([]int, len(same))
 	for k, i := range same {
-		if !nodes[i].Apart && joined >= 0 {
+		if !nodes[i].SeparateNode && joined >= 0 {
 			part[k] = joined
 			continue
 		}
 		part[k] = parts
-		if !nodes[i].Apart {
+		if !nodes[i].SeparateNode {
 			joined = parts
 		}
 		parts++
@@ -43,7 +43,7 @@ func divide(nodes []job.Node, same []int) {
 	cores, gpus := nodes[same[0]].Topology.Cores, nodes[same[0]].GPUs
 	for k, i := range same {
 		n := &nodes[i]
-		if n.Apart {
+		if n.SeparateNode {
 			n.Identity += "/" + n.Name
 		}
 		if len(cores) >= parts {

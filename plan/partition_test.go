@@ -25,7 +25,7 @@ func TestApart(t *testing.T) {
 		var nodes []job.Node
 		for word := range strings.FieldsSeq(test.nodes) {
 			name, machine, _ := strings.Cut(word, "@")
-			n := job.Node{NodeDef: job.NodeDef{Name: strings.TrimPrefix(name, "!"), Apart: name[0] == '!'}}
+			n := job.Node{NodeDef: job.NodeDef{Name: strings.TrimPrefix(name, "!"), SeparateNode: name[0] == '!'}}
 			n.Identity = machine
 			for cpu := range 4 {
 				n.Topology.Cores = append(n.Topology.Cores, pin.Core{CPUs: []int{cpu}})

@@ -12,26 +12,26 @@ import (
 // Several executables on one state (5.7): what earlier parts took is gone, the walk
 // goes on where the last part stopped, and one that does not fit fails all.
 func TestParts(t *testing.T) {
-	part := func(n int, share job.Share, hosts ...string) job.App {
-		return job.App{N: n, Share: share, Hosts: hosts}
+	part := func(n int, share job.RankNeeds, hosts ...string) job.App {
+		return job.App{N: n, RankNeeds: share, Hosts: hosts}
 	}
-	one, two, fast := job.Share{}, job.Share{Threads: 2}, job.Share{Types: []string{"ib"}}
-	loop, over := job.Placing{Loop: true}, job.Placing{Overbook: true}
-	both := job.Placing{Loop: true, Overbook: true}
+	one, two, fast := job.RankNeeds{}, job.RankNeeds{CPUsPerRank: 2}, job.RankNeeds{Features: []string{"ib"}}
+	loop, over := job.Placement{RoundRobin: true}, job.Placement{Overbook: true}
+	both := job.Placement{RoundRobin: true, Overbook: true}
 	tests := []struct {
 		name, cluster string
-		placing       job.Placing
+		placing       job.Placement
 		apps          []job.App
 		want          string
 	}{
-		{"the walk goes on", "a:3 b:3", job.Placing{}, []job.App{part(2, one), part(2, one)}, "a a a b"},
+		{"the walk goes on", "a:3 b:3", job.Placement{}, []job.App{part(2, one), part(2, one)}, "a a a b"},
 		{"also in turns", "a:3 b:3 c:3", loop, []job.App{part(2, one), part(3, one)}, "a b c a b"},
-		{"each its own width", "a:4 b:4", job.Placing{}, []job.App{part(1, one), part(2, two)}, "a a b"},
-		{"what wide ones leave is taken at last", "a:3 b:3", job.Placing{}, []job.App{part(2, two), part(2, one)}, "a b b a"},
-		{"each its own hardware", "a:2 b:2+ib", job.Placing{}, []job.App{part(1, fast), part(2, one)}, "b b a"},
-		{"each its own limit", "a:4 b:4", job.Placing{}, []job.App{part(2, job.Share{PerNode: 1}), part(4, one)}, "a b b b b a"},
-		{"one that does not fit", "a:2 b:2", job.Placing{}, []job.App{part(2, one), part(3, one)}, "error not-enough-cpus"},
-		{"one without a node", "a:2 b:2", job.Placing{}, []job.App{part(1, one), part(1, job.Share{Threads: 3})}, "error no-candidates"},
+		{"each its own width", "a:4 b:4", job.Placement{}, []job.App{part(1, one), part(2, two)}, "a a b"},
+		{"what wide ones leave is taken at last", "a:3 b:3", job.Placement{}, []job.App{part(2, two), part(2, one)}, "a b b a"},
+		{"each its own hardware", "a:2 b:2+ib", job.Placement{}, []job.App{part(1, fast), part(2, one)}, "b b a"},
+		{"each its own limit", "a:4 b:4", job.Placement{}, []job.App{part(2, job.RankNeeds{PerNode: 1}), part(4, one)}, "a b b b b a"},
+		{"one that does not fit", "a:2 b:2", job.Placement{}, []job.App{part(2, one), part(3, one)}, "error not-enough-cpus"},
+		{"one without a node", "a:2 b:2", job.Placement{}, []job.App{part(1, one), part(1, job.RankNeeds{CPUsPerRank: 3})}, "error no-candidates"},
 		{"overbooked, evenly over all parts", "a:2 b:2", over, []job.App{part(3, one), part(3, one)}, "a a b b b a"},
 		{"overbooked, one after it is full", "a:1 b:1", over, []job.App{part(2, one), part(2, one), part(1, one)}, "a b b a a"},
 		{"overbooked where it is confined to", "a:2 b:2", over, []job.App{part(4, one, "b"), part(4, one)}, "b b b b a a a a"},
@@ -39,14 +39,14 @@ func TestParts(t *testing.T) {
 	}
 	for _, test := range tests {
 		text := strings.ReplaceAll(test.cluster, "+ib", "")
-		req, snap := on(job.Request{Apps: test.apps, Placing: test.placing}, cluster(text))
+		req, snap := requestFor(job.Request{Apps: test.apps, Placement: test.placing}, cluster(text))
 		for i, word := range strings.Fields(test.cluster) {
 			if strings.HasSuffix(word, "+ib") {
 				req.Nodes[i].Features = []string{"ib"}
 			}
 		}
 		p, err := Make(req, snap)
-		got := shown(p)
+		got := nodesByRank(p)
 		var failed *Error
 		if errors.As(err, &failed) {
 			got = "error " + failed.Code
@@ -79,23 +79,23 @@ func disjoint(t *testing.T, name string, p job.Plan) {
 // A node that was not reached is dropped with the reason, and so is one that need not
 // be asked; neither keeps the job from the others.
 func TestUnreached(t *testing.T) {
-	req, snap := on(job.Request{Apps: []job.App{{N: 2}}}, cluster("a:2 b:2 c:2 d:2"))
+	req, snap := requestFor(job.Request{Apps: []job.App{{N: 2}}}, cluster("a:2 b:2 c:2 d:2"))
 	req.Nodes[0].NoJobs = true
 	snap.Nodes = snap.Nodes[2:]
 	snap.Failed = []job.Failure{{Node: "b", Err: errors.New("connection refused")}}
 	p, err := Make(req, snap)
 	want := "[{runjobs-off a runJobs is no 0} {unreachable b connection refused 1}]"
-	if got := fmt.Sprint(p.Rejected); err != nil || got != want || shown(p) != "c c" || p.Nodes[0].Node != 0 {
-		t.Errorf("%s, rejected %s, %v; want c c, %s", shown(p), got, err, want)
+	if got := fmt.Sprint(p.Rejected); err != nil || got != want || nodesByRank(p) != "c c" || p.Nodes[0].Node != 0 {
+		t.Errorf("%s, rejected %s, %v; want c c, %s", nodesByRank(p), got, err, want)
 	}
-	if worthy := Worthy(req); worthy(req.Nodes[0]) || !worthy(req.Nodes[1]) {
+	if worthy := ProbeFilter(req); worthy(req.Nodes[0]) || !worthy(req.Nodes[1]) {
 		t.Error("Worth: a node without jobs need not be looked at, others must")
 	}
 }
 
 // More slots than CPUs were written down: nobody is refused, and slots go round.
 func TestSlotsBeyondCPUs(t *testing.T) {
-	p, err := Make(on(job.Request{Apps: []job.App{{N: 5}}}, cluster("a:2/5")))
+	p, err := Make(requestFor(job.Request{Apps: []job.App{{N: 5}}}, cluster("a:2/5")))
 	if err != nil || p.Overbooked {
 		t.Fatalf("overbooked %v, %v", p.Overbooked, err)
 	}
@@ -121,8 +121,8 @@ func TestTryOutBesideOtherJobs(t *testing.T) {
 		{1, []int{0}, ""},
 	} {
 		snap := cluster("a:2")
-		snap.Nodes[0].Busy, snap.Nodes[0].Procs, snap.Nodes[0].Seated = test.busy, len(test.busy), len(test.busy)
-		p, err := Make(on(job.Request{Apps: []job.App{{N: test.ranks}}, Home: true}, snap))
+		snap.Nodes[0].BusyCPUs, snap.Nodes[0].Ranks, snap.Nodes[0].BoundRanks = test.busy, len(test.busy), len(test.busy)
+		p, err := Make(requestFor(job.Request{Apps: []job.App{{N: test.ranks}}, LocalOnly: true}, snap))
 		got := ""
 		if len(p.Notes) > 0 {
 			got = p.Notes[0].Text
@@ -136,19 +136,19 @@ func TestTryOutBesideOtherJobs(t *testing.T) {
 // Where other jobs have the CPUs, nothing helps that is about our own.
 func TestShortfallBesideOtherJobs(t *testing.T) {
 	snap := cluster("a:2")
-	snap.Nodes[0].Busy, snap.Nodes[0].Procs, snap.Nodes[0].Seated = []int{0}, 1, 1
-	_, err := Make(on(job.Request{Apps: []job.App{{N: 2}}}, snap))
+	snap.Nodes[0].BusyCPUs, snap.Nodes[0].Ranks, snap.Nodes[0].BoundRanks = []int{0}, 1, 1
+	_, err := Make(requestFor(job.Request{Apps: []job.App{{N: 2}}}, snap))
 	var failed *Error
-	if want := "start fewer ranks or name more hosts; waiting could help: --wait"; !errors.As(err, &failed) || failed.Way != want {
-		t.Errorf("%v, %q; want %q", err, failed.Way, want)
+	if want := "start fewer ranks or name more hosts; waiting could help: --wait"; !errors.As(err, &failed) || failed.Remedy != want {
+		t.Errorf("%v, %q; want %q", err, failed.Remedy, want)
 	}
 }
 
 // A try-out is never refused for CPUs, however many threads each rank may have.
 func TestTryOutWithThreads(t *testing.T) {
-	app := job.App{N: 3, Share: job.Share{Threads: 8, ThreadsFrom: "OMP_NUM_THREADS"}}
-	p, err := Make(on(job.Request{Apps: []job.App{app}, Home: true}, cluster("a:2")))
-	if err != nil || shown(p) != "a a a" || fmt.Sprint(p.Nodes[0].Ranks[2].CPUs) != "[0 1]" {
-		t.Errorf("%s, %v", shown(p), err)
+	app := job.App{N: 3, RankNeeds: job.RankNeeds{CPUsPerRank: 8, CPUsPerRankOrigin: "OMP_NUM_THREADS"}}
+	p, err := Make(requestFor(job.Request{Apps: []job.App{app}, LocalOnly: true}, cluster("a:2")))
+	if err != nil || nodesByRank(p) != "a a a" || fmt.Sprint(p.Nodes[0].Ranks[2].CPUs) != "[0 1]" {
+		t.Errorf("%s, %v", nodesByRank(p), err)
 	}
 }

@@ -16,19 +16,19 @@ import (
 func pinning(t *testing.T, n int, words string, snap job.Snapshot) (job.Request, job.Snapshot) {
 	t.Helper()
 	app := job.App{N: n}
-	var placing job.Placing
-	def := job.NodeDef{Policy: job.Policy{UserMap: true}}
+	var placing job.Placement
+	def := job.NodeDef{NodePolicy: job.NodePolicy{UserCPUMap: true}}
 	for _, word := range strings.Fields(words) {
 		name, value, _ := strings.Cut(word, "=")
 		switch name {
 		case "tpp":
-			app.Threads, _ = strconv.Atoi(value)
+			app.CPUsPerRank, _ = strconv.Atoi(value)
 		case "map":
-			placing.Map, placing.MapFrom = mapping(t, value), "--cpu-map"
+			placing.CPUMap, placing.CPUMapOrigin = mapping(t, value), "--cpu-map"
 		case "nodemap":
 			def.CPUMap = mapping(t, value)
 		case "nousermap":
-			def.UserMap = false
+			def.UserCPUMap = false
 		case "threads":
 			def.CountThreads = true
 		case "overbook":
@@ -46,20 +46,20 @@ func pinning(t *testing.T, n int, words string, snap job.Snapshot) (job.Request,
 		def.ID, def.Name = node.ID, node.Name
 		node.NodeDef = def
 	}
-	return on(job.Request{Apps: []job.App{app}, Placing: placing}, snap)
+	return requestFor(job.Request{Apps: []job.App{app}, Placement: placing}, snap)
 }
 
 func mapping(t *testing.T, list string) []int {
 	t.Helper()
-	numbers, bad, ok := psi.ParseMap(list)
+	numbers, bad, ok := psi.ParseCPUMap(list)
 	if !ok {
 		t.Fatalf("%q: %q", list, bad)
 	}
 	return numbers
 }
 
-// seats writes what each rank of the first node is bound to, and the codes of notes.
-func seats(p job.Plan) string {
+// boundCPUs writes what each rank of the first node is bound to, and the codes of notes.
+func boundCPUs(p job.Plan) string {
 	var parts []string
 	for _, r := range p.Nodes[0].Ranks {
 		parts = append(parts, fmt.Sprintf("%s/%s/%s", cmp.Or(idset.Text(r.Slots), "-"), cmp.Or(idset.Text(r.CPUs), "-"), cmp.Or(idset.Text(r.Mems), "-")))
@@ -73,16 +73,16 @@ func seats(p job.Plan) string {
 // What ranks are bound to without any option of layout, on captured nodes.
 func TestPinning(t *testing.T) {
 	rows := 0
-	for line, f := range table(t, "pinning.txt", 4) {
+	for line, f := range vectorRows(t, "pinning.txt", 4) {
 		n, err := strconv.Atoi(f[1])
 		if err != nil {
 			t.Fatal(err)
 		}
 		got := ""
-		if p, err := Make(pinning(t, n, f[2], captured(t, f[0]))); err != nil {
+		if p, err := Make(pinning(t, n, f[2], capturedNodes(t, f[0]))); err != nil {
 			got = "error: " + err.Error()
 		} else {
-			got = seats(p)
+			got = boundCPUs(p)
 		}
 		if rows++; got != f[3] {
 			t.Errorf("%s\n got %s", line, got)

@@ -14,77 +14,77 @@ type assignment struct{ candidate, app int }
 
 // A placement is the ranks of a job that have been placed so far.
 type placement struct {
-	req        job.Request
-	candidates []candidate
-	of         []int // candidate of a node of the request
-	order      []int // turns in filling order; candidates may repeat
-	widest     int   // the largest TPP of the job (5.7)
+	req         job.Request
+	candidates  []candidate
+	candidateOf []int // candidate of a node of the request
+	entries     []int // turns in filling order; candidates may repeat
+	maxThreads  int   // the largest TPP of the job (5.7)
 
-	at       int          // the turn at which the walk goes on
-	free     []int        // slots left, by candidate
-	gpus     []int        // GPUs left, by candidate
-	mine     []int        // ranks of this job, by candidate
-	assigned []assignment // by rank
-	over     bool         // ranks share CPUs
-	unshared bool         // they must not
-	ranks    int          // of the lot that is being filled; 0: all of the job
+	nextEntry    int          // the turn at which the walk goes on
+	freeSlots    []int        // slots left, by candidate
+	freeGPUs     []int        // GPUs left, by candidate
+	ranksOn      []int        // ranks of this job, by candidate
+	assigned     []assignment // by rank
+	sharesCPUs   bool         // ranks share CPUs
+	mustNotShare bool         // they must not
+	groupRanks   int          // of the lot that is being filled; 0: all of the job
 
-	layer    *dealing // nil: there is no layout to follow
-	portions portions
+	layout       *layoutState // nil: there is no layout to follow
+	portionCache portionSet
 
-	books map[int]*book  // by candidate, of ranks that were told where to go
-	held  map[int][]int  // the CPUs of a rank that was told
-	each  map[[2]int]int // their number, by app and candidate
+	owners       map[int]*cpuOwners // by candidate, of ranks that were told where to go
+	fixedCPUs    map[int][]int      // the CPUs of a rank that was told
+	fixedRanksOn map[[2]int]int     // their number, by app and candidate
 }
 
 func newPlacement(req job.Request, candidates []candidate, of, order []int) *placement {
-	s := &placement{req: req, candidates: candidates, of: of, order: order, free: make([]int, len(candidates)), gpus: make([]int, len(candidates)), mine: make([]int, len(candidates)), portions: make(portions)}
+	s := &placement{req: req, candidates: candidates, candidateOf: of, entries: order, freeSlots: make([]int, len(candidates)), freeGPUs: make([]int, len(candidates)), ranksOn: make([]int, len(candidates)), portionCache: make(portionSet)}
 	for i := range candidates {
-		s.free[i], s.gpus[i] = candidates[i].free, len(candidates[i].gpus)
+		s.freeSlots[i], s.freeGPUs[i] = candidates[i].free, len(candidates[i].gpus)
 	}
 	for _, app := range req.Apps {
-		s.widest = max(s.widest, app.Threads, 1)
+		s.maxThreads = max(s.maxThreads, app.CPUsPerRank, 1)
 	}
-	if !s.picked() && s.deals() {
-		s.layer = newLayer(s)
+	if !s.hasFixedCPUs() && s.followsLayout() {
+		s.layout = newLayoutState(s)
 	}
 	return s
 }
 
-// place places the ranks on the lots, one after the other, each in the order of its nodes: all or
+// placeGroups places the ranks on the lots, one after the other, each in the order of its nodes: all or
 // nothing. Lots share no node.
-func (s *placement) place(lots []lot, usable [][]bool, mode sort.Mode) *Error {
+func (s *placement) placeGroups(lots []placementGroup, usable [][]bool, mode sort.Mode) *Error {
 	var order []int
 	for _, l := range lots {
-		s.order, s.at, s.ranks = l.turns, 0, l.ranks
-		if !l.inLine {
-			s.order = ordered(s.candidates, l.turns, mode)
+		s.entries, s.nextEntry, s.groupRanks = l.entries, 0, l.ranks
+		if !l.inFillOrder {
+			s.entries = fillOrder(s.candidates, l.entries, mode)
 		}
-		if failed := s.all(usable); failed != nil {
+		if failed := s.placeApps(usable); failed != nil {
 			return failed
 		}
-		order = append(order, s.order...)
+		order = append(order, s.entries...)
 	}
-	s.order = order
+	s.entries = order
 	return nil
 }
 
-// all places every part of the job, in order, on one state (5.7): all or nothing.
-func (s *placement) all(usable [][]bool) *Error {
-	if s.req.RankFile != nil {
-		return s.byRankFile(usable)
+// placeApps places every part of the job, in order, on one state (5.7): all or nothing.
+func (s *placement) placeApps(usable [][]bool) *Error {
+	if s.req.FixedPlacements != nil {
+		return s.placeByRankFile(usable)
 	}
 	for a := range s.req.Apps {
-		if err := s.part(a, s.apart(usable[a])); err != nil {
+		if err := s.placeApp(a, s.excludeUsedNodes(usable[a])); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// apart are the candidates that a section may use where none shares a node with another.
-func (s *placement) apart(usable []bool) []bool {
-	if !s.req.Separate || len(s.assigned) == 0 {
+// excludeUsedNodes are the candidates that a section may use where none shares a node with another.
+func (s *placement) excludeUsedNodes(usable []bool) []bool {
+	if !s.req.NoSharedHosts || len(s.assigned) == 0 {
 		return usable
 	}
 	usable = slices.Clone(usable)
@@ -94,135 +94,135 @@ func (s *placement) apart(usable []bool) []bool {
 	return usable
 }
 
-// part places the ranks of one app on the candidates it may use.
-func (s *placement) part(a int, usable []bool) *Error {
-	s.confine(s.req.Apps[a].NUMA)
+// placeApp places the ranks of one app on the candidates it may use.
+func (s *placement) placeApp(a int, usable []bool) *Error {
+	s.confineApp(s.req.Apps[a].NUMA)
 	app := s.req.Apps[a]
-	if s.ranks > 0 {
-		app.N = s.ranks
+	if s.groupRanks > 0 {
+		app.N = s.groupRanks
 	}
-	area := s.eligible(app, usable)
+	area := s.eligibleFor(app, usable)
 	if len(area.candidates) == 0 {
-		if failed := s.without(app); failed != nil {
+		if failed := s.refuseNoGPUs(app); failed != nil {
 			return failed
 		}
-		return nowhere(app, len(s.req.Apps) == 1)
+		return refuseNoNode(app, len(s.req.Apps) == 1)
 	}
-	n := s.wanted(area)
+	n := s.rankCount(area)
 	if n == 0 {
-		return s.noMember(area)
+		return s.refuseSoft(area)
 	}
-	s.refill(area, n)
+	s.allowMoreRounds(area, n)
 	first := len(s.assigned)
-	if err := s.distribute(area, a, n); err != nil {
+	if err := s.placeRanks(area, a, n); err != nil {
 		return err
 	}
-	s.rerank(first)
-	return s.overloaded()
+	s.renumberRanks(first)
+	return s.refuseOverload()
 }
 
-// distribute places n ranks of an app.
-func (s *placement) distribute(area *eligible, a, n int) *Error {
-	if area.app.Shape > 0 {
-		return s.shaped(area, a, n)
+// placeRanks places n ranks of an app.
+func (s *placement) placeRanks(area *eligibleNodes, a, n int) *Error {
+	if area.app.ExactPerNode > 0 {
+		return s.placeShaped(area, a, n)
 	}
-	quota, err := s.quota(area, n)
+	quota, err := s.quotas(area, n)
 	if err == nil {
-		s.walk(area, a, n, quota)
+		s.placeByQuota(area, a, n, quota)
 	}
 	return err
 }
 
-// walk puts n ranks of an app on candidates, none more than its quota.
-func (s *placement) walk(area *eligible, a, n int, quota []int) {
+// placeByQuota puts n ranks of an app on candidates, none more than its quota.
+func (s *placement) placeByQuota(area *eligibleNodes, a, n int, quota []int) {
 	switch {
-	case s.req.Loop:
-		s.cyclic(a, n, quota)
+	case s.req.RoundRobin:
+		s.placeCyclic(a, n, quota)
 	case s.req.Layout.Map.Span:
-		s.span(area, a, n, quota)
+		s.placeAcrossNodes(area, a, n, quota)
 	default:
-		s.fill(a, n, quota)
+		s.fillNodes(a, n, quota)
 	}
 }
 
-// quota is the most ranks each candidate takes of n: its room while nobody has to share
+// quotas is the most ranks each candidate takes of n: its room while nobody has to share
 // a CPU (5.2), else its share of them all or, in turns, its bound (5.4, 5.5).
-func (s *placement) quota(a *eligible, n int) ([]int, *Error) {
-	if n <= a.unused() {
-		return a.room, nil
+func (s *placement) quotas(a *eligibleNodes, n int) ([]int, *Error) {
+	if n <= a.freeCapacity() {
+		return a.capacity, nil
 	}
-	if failed := s.fewGPUs(a, n); failed != nil {
+	if failed := s.refuseFewGPUs(a, n); failed != nil {
 		return nil, failed
 	}
-	if !s.mayShare(a, n) {
-		return nil, s.mapped(a, n, s.shortfall(a, n))
+	if !s.mayShareCPUs(a, n) {
+		return nil, s.refuseByPolicy(a, n, s.refuseTooFewSlots(a, n))
 	}
-	s.over = true
-	bounds := s.bounds(a, n)
+	s.sharesCPUs = true
+	bounds := s.rankBounds(a, n)
 	if sum(bounds) < n {
-		return nil, s.limited(a, n, sum(bounds))
+		return nil, s.refuseByLimits(a, n, sum(bounds))
 	}
-	if s.req.Loop {
+	if s.req.RoundRobin {
 		return bounds, nil
 	}
-	return s.shares(a, n, bounds), nil
+	return s.proportionalShares(a, n, bounds), nil
 }
 
-// An eligible is the candidates that one app may use, and the room there is.
-type eligible struct {
+// An eligibleNodes is the candidates that one app may use, and the room there is.
+type eligibleNodes struct {
 	app        job.App
 	candidates []int // in filling order, each once
 	names      []string
-	size       int      // slots of all of them, free or not
-	limit      []int    // most ranks, by candidate, for other reasons than CPUs
-	by         []string // what that limit is called
-	room       []int    // most ranks, by candidate, that share no CPU
+	slots      int      // slots of all of them, free or not
+	limits     []int    // most ranks, by candidate, for other reasons than CPUs
+	limitNames []string // what that limit is called
+	capacity   []int    // most ranks, by candidate, that share no CPU
 }
 
-func (s *placement) eligible(app job.App, usable []bool) *eligible {
-	a := &eligible{app: app, limit: make([]int, len(s.candidates)), by: make([]string, len(s.candidates)), room: make([]int, len(s.candidates))}
-	for _, i := range distinct(s.order, len(s.candidates)) {
+func (s *placement) eligibleFor(app job.App, usable []bool) *eligibleNodes {
+	a := &eligibleNodes{app: app, limits: make([]int, len(s.candidates)), limitNames: make([]string, len(s.candidates)), capacity: make([]int, len(s.candidates))}
+	for _, i := range distinctCandidates(s.entries, len(s.candidates)) {
 		if !usable[i] {
 			continue
 		}
 		a.candidates = append(a.candidates, i)
 		a.names = append(a.names, s.candidates[i].Name)
-		a.size += s.candidates[i].Size()
-		a.limit[i], a.by[i] = s.limit(i, app)
-		a.room[i] = s.roomIn(i, a)
+		a.slots += s.candidates[i].SlotCount()
+		a.limits[i], a.limitNames[i] = s.rankLimit(i, app)
+		a.capacity[i] = s.capacityOf(i, a)
 	}
-	if s.granted(app) {
+	if s.followsTaskGrant(app) {
 		for _, i := range a.candidates {
-			a.room[i] = min(a.room[i], max(0, s.candidates[i].Tasks-s.mine[i]))
+			a.capacity[i] = min(a.capacity[i], max(0, s.candidates[i].Tasks-s.ranksOn[i]))
 		}
 	}
 	return a
 }
 
-// granted reports whether an app goes where a batch system meant its tasks to: nobody has said
+// followsTaskGrant reports whether an app goes where a batch system meant its tasks to: nobody has said
 // otherwise, and it has counted them (RM-6).
-func (s *placement) granted(app job.App) bool {
-	return app.N == 0 && app.Soft == nil && app.PerNode == 0 && s.req.Layout.Map.Each == 0 &&
+func (s *placement) followsTaskGrant(app job.App) bool {
+	return app.N == 0 && app.Soft == nil && app.PerNode == 0 && s.req.Layout.Map.PerObject == 0 &&
 		slices.ContainsFunc(s.candidates, func(c candidate) bool { return c.Tasks > 0 })
 }
 
-// roomIn is how many ranks of an app find free slots on a candidate.
-func (s *placement) roomIn(i int, a *eligible) int {
-	width := max(1, a.app.Threads)
-	room := min(s.ranksIn(i, s.free[i], width), a.limit[i])
-	switch l := s.layer; {
+// capacityOf is how many ranks of an app find free slots on a candidate.
+func (s *placement) capacityOf(i int, a *eligibleNodes) int {
+	width := max(1, a.app.CPUsPerRank)
+	room := min(s.ranksInSlots(i, s.freeSlots[i], width), a.limits[i])
+	switch l := s.layout; {
 	case l == nil:
 	case s.candidates[i].Slots == 0:
-		room = min(room, l.pools[i].Room(width, l.rounds))
-	case l.Map.Each > 0:
-		room = min(room, l.pools[i].Left(l.rounds))
+		room = min(room, l.slotPools[i].Capacity(width, l.pprRounds))
+	case l.Map.PerObject > 0:
+		room = min(room, l.slotPools[i].CapacityByLimit(l.pprRounds))
 	}
 	return room
 }
 
-// limit is what maxproc, max_slots, ppn and GPUs leave of a candidate, min(M-P, ppn) in 5.1,
+// rankLimit is what maxproc, max_slots, ppn and GPUs leave of a candidate, min(M-P, ppn) in 5.1,
 // and which of them that is.
-func (s *placement) limit(i int, app job.App) (limit int, by string) {
+func (s *placement) rankLimit(i int, app job.App) (limit int, by string) {
 	n, limit := &s.candidates[i], math.MaxInt
 	tighten := func(most int, name string) {
 		if most < limit {
@@ -231,68 +231,68 @@ func (s *placement) limit(i int, app job.App) (limit int, by string) {
 	}
 	if n.MaxProcs != nil {
 		name := "maxproc of the cluster file"
-		if n.ownMost {
+		if n.maxProcsFromNode {
 			name = "maxproc of its node.toml"
 		}
-		tighten(*n.MaxProcs-n.Procs-s.mine[i], name)
+		tighten(*n.MaxProcs-n.Ranks-s.ranksOn[i], name)
 	}
 	if n.MaxSlots > 0 {
-		tighten(n.MaxSlots-s.mine[i], "max_slots of the host file")
+		tighten(n.MaxSlots-s.ranksOn[i], "max_slots of the host file")
 	}
 	if size := s.req.Memory; size > 0 && n.Memory.Available > 0 {
-		tighten(int(n.Memory.Available/size)-s.mine[i], "--mem-per-rank")
+		tighten(int(n.Memory.Available/size)-s.ranksOn[i], "--mem-per-rank")
 	}
-	if s.req.Huge == job.HugeNeeded && n.Memory.Huge.Known {
-		tighten(int(n.Memory.Huge.Room(s.req.Memory))-s.mine[i], "--mem-per-rank, in huge pages,")
+	if s.req.HugePages == job.HugePagesRequired && n.Memory.HugePages.Probed {
+		tighten(int(n.Memory.HugePages.Capacity(s.req.Memory))-s.ranksOn[i], "--mem-per-rank, in huge pages,")
 	}
-	if app.NUMA.Confines() && s.layer != nil && s.layer.pools[i] != nil {
-		tighten(s.layer.pools[i].Room(max(1, app.Threads), 1), app.NUMA.Option())
+	if app.NUMA.IsSet() && s.layout != nil && s.layout.slotPools[i] != nil {
+		tighten(s.layout.slotPools[i].Capacity(max(1, app.CPUsPerRank), 1), app.NUMA.Option())
 	}
 	if app.PerNode > 0 {
 		tighten(app.PerNode, "-ppn")
 	}
-	if want := wantedGPUs(app); want > 0 {
-		tighten(s.gpus[i]/want, option(want))
+	if want := gpusPerRank(app); want > 0 {
+		tighten(s.freeGPUs[i]/want, gpuOption(want))
 	}
 	return limit, by
 }
 
-// ranksIn is how many ranks of so many threads a number of slots holds.
-func (s *placement) ranksIn(i, slots, threads int) int {
-	if s.req.Home && s.candidates[i].Slots == 0 {
-		threads = min(threads, max(1, s.candidates[i].Size()))
+// ranksInSlots is how many ranks of so many threads a number of slots holds.
+func (s *placement) ranksInSlots(i, slots, threads int) int {
+	if s.req.LocalOnly && s.candidates[i].Slots == 0 {
+		threads = min(threads, max(1, s.candidates[i].SlotCount()))
 	}
 	return max(0, slots) / threads
 }
 
-// unused is U of 5.1.
-func (a *eligible) unused() int { return sum(a.room) }
+// freeCapacity is U of 5.1.
+func (a *eligibleNodes) freeCapacity() int { return sum(a.capacity) }
 
-// wanted is the number of ranks; when the user gave none (PLACE-1), the limit on
+// rankCount is the number of ranks; when the user gave none (PLACE-1), the limit on
 // every node, else every slot that is left. It is 0 if there is a choice, and all of it
 // too large.
-func (s *placement) wanted(a *eligible) int {
+func (s *placement) rankCount(a *eligibleNodes) int {
 	if a.app.N > 0 {
 		return a.app.N
 	}
 	if a.app.Soft != nil {
-		room := a.unused()
+		room := a.freeCapacity()
 		i := slices.IndexFunc(a.app.Soft, func(n int) bool { return n <= room })
 		switch {
-		case i < 0 && s.mayShare(a, a.app.Soft[len(a.app.Soft)-1]):
+		case i < 0 && s.mayShareCPUs(a, a.app.Soft[len(a.app.Soft)-1]):
 			i = len(a.app.Soft) - 1 // sharing CPUs is welcome
 		case i < 0:
 			return 0
 		}
 		return a.app.Soft[i]
 	}
-	if a.app.Shape > 0 {
-		return max(a.app.Shape, a.shapeRoom())
+	if a.app.ExactPerNode > 0 {
+		return max(a.app.ExactPerNode, a.shapeCapacity())
 	}
-	if each := s.req.Layout.Map.Each; each > 0 {
+	if each := s.req.Layout.Map.PerObject; each > 0 {
 		n := 0
 		for _, i := range a.candidates {
-			n += each * s.layer.pools[i].Things()
+			n += each * s.layout.slotPools[i].CountObjects()
 		}
 		return n
 	}
@@ -301,69 +301,71 @@ func (s *placement) wanted(a *eligible) int {
 	}
 	n := 0
 	for _, i := range a.candidates {
-		n += max(a.room[i], s.written(i, a))
+		n += max(a.capacity[i], s.ranksInWrittenSlots(i, a))
 	}
 	return max(1, n)
 }
 
-// written is how many ranks the slots hold that the user wrote down for a host (HOST:N), whoever has its CPUs now. It
+// ranksInWrittenSlots is how many ranks the slots hold that the user wrote down for a host (HOST:N), whoever has its CPUs now. It
 // is 0 for a mere candidate, which may have fewer.
-func (s *placement) written(i int, a *eligible) int {
-	if !s.req.Home && (!s.req.AllHosts || s.req.Skip) {
+func (s *placement) ranksInWrittenSlots(i int, a *eligibleNodes) int {
+	if !s.req.LocalOnly && (!s.req.AllHosts || s.req.SkipUnreachable) {
 		return 0
 	}
-	return min(a.limit[i], s.ranksIn(i, s.candidates[i].Slots, max(1, a.app.Threads)))
+	return min(a.limits[i], s.ranksInSlots(i, s.candidates[i].Slots, max(1, a.app.CPUsPerRank)))
 }
 
-// fill walks the turns and fills one node after the other.
-func (s *placement) fill(app, n int, quota []int) {
+// fillNodes walks the turns and fills one node after the other.
+func (s *placement) fillNodes(app, n int, quota []int) {
 	for {
-		i := s.order[s.at]
+		i := s.entries[s.nextEntry]
 		take := min(quota[i], n)
-		s.put(app, i, take)
+		s.putRanks(app, i, take)
 		quota[i] -= take
 		if n -= take; n == 0 {
 			return
 		}
-		s.at = (s.at + 1) % len(s.order)
+		s.nextEntry = (s.nextEntry + 1) % len(s.entries)
 	}
 }
 
-// cyclic walks the turns of one region after the other again and again, one rank at each; where CPUs
+// placeCyclic walks the turns of one region after the other again and again, one rank at each; where CPUs
 // are shared, regions are one (which-hosts.md 10).
-func (s *placement) cyclic(app, n int, quota []int) {
+func (s *placement) placeCyclic(app, n int, quota []int) {
 	for n > 0 {
-		from, to := s.stretch()
+		from, to := s.regionEntries()
 		room := 0
-		for _, i := range distinct(s.order[from:to], len(s.candidates)) {
+		for _, i := range distinctCandidates(s.entries[from:to], len(s.candidates)) {
 			room += quota[i]
 		}
 		take := min(n, room)
-		s.circle(app, take, quota, from, to)
+		s.cycleEntries(app, take, quota, from, to)
 		if n -= take; n > 0 {
-			s.at = to % len(s.order)
+			s.nextEntry = to % len(s.entries)
 		}
 	}
 }
 
-// stretch is the turns of the region at which the walk goes on.
-func (s *placement) stretch() (from, to int) {
-	if s.over || contiguous(s.req) {
-		return 0, len(s.order)
+// regionEntries is the turns of the region at which the walk goes on.
+func (s *placement) regionEntries() (from, to int) {
+	if s.sharesCPUs || isContiguous(s.req) {
+		return 0, len(s.entries)
 	}
-	same := func(t int) bool { return s.candidates[s.order[t]].region == s.candidates[s.order[s.at]].region }
-	for from = s.at; from > 0 && same(from-1); {
+	same := func(t int) bool {
+		return s.candidates[s.entries[t]].regionNumber == s.candidates[s.entries[s.nextEntry]].regionNumber
+	}
+	for from = s.nextEntry; from > 0 && same(from-1); {
 		from--
 	}
-	for to = s.at + 1; to < len(s.order) && same(to); {
+	for to = s.nextEntry + 1; to < len(s.entries) && same(to); {
 		to++
 	}
 	return from, to
 }
 
-// circle walks a stretch of turns again and again. Turns of full nodes are taken out of the ring, so
+// cycleEntries walks a stretch of turns again and again. Turns of full nodes are taken out of the ring, so
 // that a walk costs no more than its ranks and turns.
-func (s *placement) circle(app, n int, quota []int, from, to int) {
+func (s *placement) cycleEntries(app, n int, quota []int, from, to int) {
 	turns := to - from
 	next := make([]int, turns)
 	for t := range next {
@@ -373,47 +375,47 @@ func (s *placement) circle(app, n int, quota []int, from, to int) {
 	if m := s.req.Layout.Map; m.Level == pin.ByNode {
 		stride = max(1, m.Count)
 	}
-	t := s.at - from
+	t := s.nextEntry - from
 	last := (t + turns - 1) % turns
 	for n > 0 {
-		i := s.order[from+t]
+		i := s.entries[from+t]
 		if quota[i] == 0 {
 			next[last] = next[t]
 			t = next[t]
 			continue
 		}
 		stay := min(stride, quota[i], n)
-		s.put(app, i, stay)
+		s.putRanks(app, i, stay)
 		quota[i] -= stay
 		n -= stay
-		s.at = from + (t+1)%turns
+		s.nextEntry = from + (t+1)%turns
 		last, t = t, next[t]
 	}
 }
 
-// put places ranks of an app on a candidate.
-func (s *placement) put(app, i, ranks int) {
+// putRanks places ranks of an app on a candidate.
+func (s *placement) putRanks(app, i, ranks int) {
 	for range ranks {
-		if s.layer != nil {
-			s.layer.take(i, max(1, s.req.Apps[app].Threads))
+		if s.layout != nil {
+			s.layout.takeSlots(i, max(1, s.req.Apps[app].CPUsPerRank))
 		}
 		s.assigned = append(s.assigned, assignment{i, app})
 	}
-	s.mine[i] += ranks
-	s.free[i] -= ranks * max(1, s.req.Apps[app].Threads)
-	s.gpus[i] -= ranks * wantedGPUs(s.req.Apps[app])
+	s.ranksOn[i] += ranks
+	s.freeSlots[i] -= ranks * max(1, s.req.Apps[app].CPUsPerRank)
+	s.freeGPUs[i] -= ranks * gpusPerRank(s.req.Apps[app])
 }
 
-// sit places one rank, which has its slots.
-func (s *placement) sit(app, i int) {
+// putRank places one rank, which has its slots.
+func (s *placement) putRank(app, i int) {
 	s.assigned = append(s.assigned, assignment{i, app})
-	s.mine[i]++
-	s.free[i] -= max(1, s.req.Apps[app].Threads)
-	s.gpus[i] -= wantedGPUs(s.req.Apps[app])
+	s.ranksOn[i]++
+	s.freeSlots[i] -= max(1, s.req.Apps[app].CPUsPerRank)
+	s.freeGPUs[i] -= gpusPerRank(s.req.Apps[app])
 }
 
-// places is the candidate of every rank.
-func (s *placement) places() []int {
+// candidateOfRank is the candidate of every rank.
+func (s *placement) candidateOfRank() []int {
 	candidates := make([]int, len(s.assigned))
 	for i, assigned := range s.assigned {
 		candidates[i] = assigned.candidate
@@ -421,22 +423,22 @@ func (s *placement) places() []int {
 	return candidates
 }
 
-// unbound is the portion of ranks until they get one, and of those on a node without any slot.
-var unbound = new(job.Portion)
+// unboundPortion is the portion of ranks until they get one, and of those on a node without any slot.
+var unboundPortion = new(job.RankResources)
 
-// assign gathers the ranks by node, in the order in which the nodes were filled.
-func (s *placement) assign() []job.NodePlan {
+// nodePlans gathers the ranks by node, in the order in which the nodes were filled.
+func (s *placement) nodePlans() []job.NodePlan {
 	var plans []job.NodePlan
 	at := make([]int, len(s.candidates)) // index in plans, from 1
 	for rank, assigned := range s.assigned {
 		if at[assigned.candidate] == 0 {
 			n := &s.candidates[assigned.candidate]
-			ranks := make([]job.RankPlan, 0, s.mine[assigned.candidate])
-			plans = append(plans, job.NodePlan{Node: n.source, Name: n.Name, ID: n.ID, Ranks: ranks})
+			ranks := make([]job.RankPlan, 0, s.ranksOn[assigned.candidate])
+			plans = append(plans, job.NodePlan{Node: n.snapshotIndex, Name: n.Name, ID: n.ID, Ranks: ranks})
 			at[assigned.candidate] = len(plans)
 		}
 		p := &plans[at[assigned.candidate]-1]
-		p.Ranks = append(p.Ranks, job.RankPlan{Rank: rank, Local: len(p.Ranks), App: assigned.app, Portion: unbound})
+		p.Ranks = append(p.Ranks, job.RankPlan{Rank: rank, Local: len(p.Ranks), App: assigned.app, RankResources: unboundPortion})
 	}
 	return plans
 }

@@ -26,63 +26,63 @@ import (
 // Make turns what was asked and what was seen into what will be done. The error is
 // an *Error; the plan then tells the rejected nodes and the notes alone.
 func Make(req job.Request, snap job.Snapshot) (job.Plan, error) {
-	mode, err := orderOf(req)
+	mode, err := sortModeOf(req)
 	if err != nil {
 		return job.Plan{}, err
 	}
-	here, notes := join(req, snap)
-	here.mode = mode
-	here.straighten()
-	notes = append(notes, here.unused()...)
+	here, notes := joinNames(req, snap)
+	here.sortMode = mode
+	here.makeContiguous()
+	notes = append(notes, here.unusedValueNotes()...)
 	found, failed := here.solve()
-	if failed != nil && here.req.Oversubscribe && !here.req.Forbid && !here.req.FreeFirst {
-		here = here.sharing()
+	if failed != nil && here.req.Oversubscribe && !here.req.NoOversubscribe && !here.req.FreeCPUsFirst {
+		here = here.withSharedCPUs()
 		found, failed = here.solve()
 	}
-	notes = append(notes, here.mixedSpeeds(found.usable)...)
-	p := job.Plan{Job: req.Job, Sort: string(here.mode), Exclusive: exclusive(req), Rejected: found.rejected, Notes: notes}
-	failed = decide(req, snap, here.inUse(failed, found.rejected), func() bool { return !here.idle().mayEverFit() })
+	notes = append(notes, here.mixedSpeedNotes(found.usable)...)
+	p := job.Plan{Job: req.Job, Sort: string(here.sortMode), Exclusive: isExclusive(req), Rejected: found.rejected, Notes: notes}
+	failed = chooseRefusal(req, snap, here.refuseClaimedHost(failed, found.rejected), func() bool { return !here.withIdleNodes().mayFitWhenIdle() })
 	if failed != nil {
-		if !failed.alone {
+		if !failed.textNamesRejected {
 			failed.Rejected = found.rejected
 		}
 		return p, failed
 	}
 	s := found.placement
 	p.Size = len(s.assigned)
-	for _, turn := range s.order {
-		p.Order = append(p.Order, here.candidates[turn].Name)
+	for _, turn := range s.entries {
+		p.FillOrder = append(p.FillOrder, here.candidates[turn].Name)
 	}
 	if req.RM != nil {
-		p.Notes = append(p.Notes, s.overgranted()...)
+		p.Notes = append(p.Notes, s.overgrantedNotes()...)
 	}
-	if note, there := s.unranked(); there {
+	if note, there := s.unrankedHostsNote(); there {
 		p.Notes = append(p.Notes, note)
 	}
-	p.Nodes = s.assign()
-	more, failed := s.bind(p.Nodes)
+	p.Nodes = s.nodePlans()
+	more, failed := s.bindRanks(p.Nodes)
 	if p.Notes = append(p.Notes, more...); failed != nil {
 		return job.Plan{Rejected: found.rejected, Notes: p.Notes}, failed
 	}
 	if req.Attempt == 0 {
-		p.Notes = append(p.Notes, s.evenParts(p.Nodes)...)
+		p.Notes = append(p.Notes, s.evenPartNotes(p.Nodes)...)
 	}
-	if p.Overbooked = s.over; s.over && req.Home {
-		if note := s.shared(); note.Code != "" {
+	if p.Overbooked = s.sharesCPUs; s.sharesCPUs && req.LocalOnly {
+		if note := s.sharedCPUsNote(); note.Code != "" {
 			p.Notes = append(p.Notes, note)
 		}
 	}
-	p.Mapping = Mapping(s.places())
-	p.Choice = here.told(&found)
+	p.Mapping = Mapping(s.candidateOfRank())
+	p.Choice = here.choiceFor(&found)
 	return p, nil
 }
 
-// overgranted tells of hosts on which a batch system has granted more slots than there are CPUs:
+// overgrantedNotes tells of hosts on which a batch system has granted more slots than there are CPUs:
 // what is beyond them is overbooked, as if the slots were written down (rm-integration.md RM-20).
-func (s *placement) overgranted() (notes []job.Note) {
+func (s *placement) overgrantedNotes() (notes []job.Note) {
 	for i := range s.candidates {
 		n := &s.candidates[i]
-		if cpus := n.CPUs(); s.mine[i] > 0 && len(n.Topology.Cores) > 0 && n.Slots > cpus {
+		if cpus := n.CPUs(); s.ranksOn[i] > 0 && len(n.Topology.Cores) > 0 && n.Slots > cpus {
 			notes = append(notes, job.Note{Code: "granted", Node: n.Name, ID: n.ID,
 				Text: fmt.Sprintf("warning: %s: %s granted but only %s usable", n.Name, text.Count(n.Slots, "slot"), text.Count(cpus, "CPU"))})
 		}
@@ -90,30 +90,30 @@ func (s *placement) overgranted() (notes []job.Note) {
 	return notes
 }
 
-// orderOf is the key by which the turns are sorted; none was given: NONE.
-func orderOf(req job.Request) (sort.Mode, error) {
+// sortModeOf is the key by which the turns are sorted; none was given: NONE.
+func sortModeOf(req job.Request) (sort.Mode, error) {
 	if req.Sort == "" {
 		return sort.None, nil
 	}
 	mode, err := sort.Parse(req.Sort, true)
 	if err != nil {
-		return mode, &Error{Code: BadSort, Text: err.Error(), Permanent: true}
+		return mode, &Error{Code: CodeBadSort, Text: err.Error(), Permanent: true}
 	}
 	return mode, nil
 }
 
-// exclusive reports whether the job wants idle nodes for itself (1.3). Overbooking this
+// isExclusive reports whether the job wants idle nodes for itself (1.3). Overbooking this
 // machine alone keeps nobody away.
-func exclusive(req job.Request) bool { return req.Exclusive || req.Overbook && !req.Home }
+func isExclusive(req job.Request) bool { return req.Exclusive || req.Overbook && !req.LocalOnly }
 
-// shared is the one notice of PLACE-4: whose CPUs ranks share on this machine.
-func (s *placement) shared() job.Note {
+// sharedCPUsNote is the one notice of PLACE-4: whose CPUs ranks share on this machine.
+func (s *placement) sharedCPUsNote() job.Note {
 	here, ranks := s.candidates[0], len(s.assigned)
 	n := text.Count(ranks, "rank") + " share"
 	if ranks == 1 {
 		n += "s"
 	}
-	why := confined(here.Node, s.req.Reserve)
+	why := describeConfinement(here.Node, s.req.Reserve)
 	if why != "" {
 		why = " (" + why + ")"
 	}
@@ -127,12 +127,12 @@ func (s *placement) shared() job.Note {
 		notice = fmt.Sprintf("%s the CPUs of this machine, which plays %d nodes", n, len(s.candidates))
 	case len(here.busy) == 0 && !s.req.Overbook:
 		silence := fmt.Sprintf("-host localhost:%d", ranks)
-		if each := s.widest; each > 1 { // as many slots would not do
+		if each := s.maxThreads; each > 1 { // as many slots would not do
 			why, silence = fmt.Sprintf("%s; each wants %d", why, each), "--oversubscribe"
 		}
 		notice = fmt.Sprintf("%s %s%s. To silence this: %s", n, text.Count(cpus, "CPU"), why, silence)
 	case len(here.busy) == 0:
-	case s.picked() || s.req.Layout.Names():
+	case s.hasFixedCPUs() || s.req.Layout.NamesCPUs():
 		notice += " with other jobs"
 	case left == 0:
 		notice = fmt.Sprintf("%s %s%s with other jobs; no CPU is free", n, text.Count(cpus, "CPU"), why)
@@ -142,5 +142,5 @@ func (s *placement) shared() job.Note {
 	if s.req.Overbook {
 		notice += "; overbooking keeps no other job away here"
 	}
-	return job.Note{Code: Overbook, Text: notice}
+	return job.Note{Code: CodeOverbook, Text: notice}
 }

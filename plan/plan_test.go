@@ -29,7 +29,7 @@ func cluster(text string) job.Snapshot {
 		}
 		outside, _ := strconv.Atoi(shut)
 		for cpu := range outside {
-			n.Topology.Cores = append(n.Topology.Cores, pin.Core{Shut: []int{cores + cpu}})
+			n.Topology.Cores = append(n.Topology.Cores, pin.Core{Unusable: []int{cores + cpu}})
 		}
 		n.Identity = identity
 		if identity == "" {
@@ -40,16 +40,16 @@ func cluster(text string) job.Snapshot {
 	return snap
 }
 
-// on asks for a cluster's nodes.
-func on(req job.Request, snap job.Snapshot) (job.Request, job.Snapshot) {
+// requestFor asks for a cluster's nodes.
+func requestFor(req job.Request, snap job.Snapshot) (job.Request, job.Snapshot) {
 	for _, n := range snap.Nodes {
 		req.Nodes = append(req.Nodes, n.NodeDef)
 	}
 	return req, snap
 }
 
-// shown writes the node of each rank: "a a b".
-func shown(p job.Plan) string {
+// nodesByRank writes the node of each rank: "a a b".
+func nodesByRank(p job.Plan) string {
 	names := make([]string, p.Size)
 	for _, n := range p.Nodes {
 		for _, r := range n.Ranks {
@@ -60,14 +60,14 @@ func shown(p job.Plan) string {
 }
 
 func TestMake(t *testing.T) {
-	over := job.Placing{Overbook: true}
+	over := job.Placement{Overbook: true}
 	apps := func(numbers ...int) (apps []job.App) {
 		for _, n := range numbers {
 			apps = append(apps, job.App{N: n})
 		}
 		return apps
 	}
-	ppn := func(most, n int) []job.App { return []job.App{{N: n, Share: job.Share{PerNode: most}}} }
+	ppn := func(most, n int) []job.App { return []job.App{{N: n, RankNeeds: job.RankNeeds{PerNode: most}}} }
 	tests := []struct {
 		name, cluster string
 		req           job.Request
@@ -83,17 +83,17 @@ func TestMake(t *testing.T) {
 		{"too many", "a:2 b:2", job.Request{Apps: apps(5)}, "error not-enough-cpus", "5 ranks do not fit: there are free slots for 4 on 2 nodes (a,b)"},
 		{"a mask leaves too little", "a:1-3 b:2 c:1-3", job.Request{Apps: apps(5)}, "error not-enough-cpus",
 			"slots for 4 on 3 nodes (a,b,c); on a,c the CPU mask or cpuset leaves 1 of 4 cores"},
-		{"a mask leaves too few for one", "a:1-3", job.Request{Apps: []job.App{{N: 1, Share: job.Share{Threads: 2}}}}, "error no-candidates", ""},
+		{"a mask leaves too few for one", "a:1-3", job.Request{Apps: []job.App{{N: 1, RankNeeds: job.RankNeeds{CPUsPerRank: 2}}}}, "error no-candidates", ""},
 		{"a mask does not matter to slots written down", "a:1-3/2", job.Request{Apps: apps(3)}, "error not-enough-cpus", "2 on 1 node (a)"},
-		{"a try-out under a mask", "a:1-1", job.Request{Apps: apps(2), Home: true}, "a a",
+		{"a try-out under a mask", "a:1-1", job.Request{Apps: apps(2), LocalOnly: true}, "a a",
 			"2 ranks share 1 CPU (the CPU mask or cpuset leaves 1 of 2 cores). To silence"},
 		{"-ppn is too small", "a:4 b:4", job.Request{Apps: ppn(2, 5)}, "error not-enough-cpus", "-ppn 2 leaves room for 4"},
-		{"overbooked by slots", "a:4 b:2", job.Request{Apps: apps(9), Placing: over}, "a a a a a a b b b", ""},
-		{"largest remainder", "a:4 b:2", job.Request{Apps: apps(7), Placing: over}, "a a a a a b b", ""},
-		{"overbooked within -ppn", "a:1 b:4", job.Request{Apps: ppn(4, 6), Placing: over}, "a a b b b b", ""},
-		{"overbooked beyond -ppn", "a:1 b:4", job.Request{Apps: ppn(4, 9), Placing: over}, "error limit-reached", ""},
-		{"nothing named is a try-out", "a:2", job.Request{Apps: apps(3), Home: true}, "a a a", "3 ranks share 2 CPUs"},
-		{"unless that is forbidden", "a:2", job.Request{Apps: apps(3), Home: true, Placing: job.Placing{Forbid: true}}, "error not-enough-cpus", ""},
+		{"overbooked by slots", "a:4 b:2", job.Request{Apps: apps(9), Placement: over}, "a a a a a a b b b", ""},
+		{"largest remainder", "a:4 b:2", job.Request{Apps: apps(7), Placement: over}, "a a a a a b b", ""},
+		{"overbooked within -ppn", "a:1 b:4", job.Request{Apps: ppn(4, 6), Placement: over}, "a a b b b b", ""},
+		{"overbooked beyond -ppn", "a:1 b:4", job.Request{Apps: ppn(4, 9), Placement: over}, "error limit-reached", ""},
+		{"nothing named is a try-out", "a:2", job.Request{Apps: apps(3), LocalOnly: true}, "a a a", "3 ranks share 2 CPUs"},
+		{"unless that is forbidden", "a:2", job.Request{Apps: apps(3), LocalOnly: true, Placement: job.Placement{NoOversubscribe: true}}, "error not-enough-cpus", ""},
 		{"two sections", "a:2 b:2", job.Request{Apps: apps(1, 2)}, "a a b", ""},
 		{"sections with hosts of their own", "a:2 b:2", job.Request{Apps: []job.App{{N: 1, Hosts: []string{"b"}}, {N: 2, Hosts: []string{"a"}}}}, "b a a", ""},
 		{"two names of one machine", "a:2=m b:2=m c:2", job.Request{Apps: apps(3)}, "a a c", "a and b are one machine"},
@@ -103,13 +103,13 @@ func TestMake(t *testing.T) {
 		{"a section whose hosts were not reached", "a:2", job.Request{Apps: []job.App{{N: 1, Hosts: []string{"a"}},
 			{N: 2, Argv: []string{"./sim"}, Hosts: []string{"b", "c"}}}}, "error no-candidates", "./sim: it is to run on b,c only"},
 		{"their slots add up", "a:2/1=m b:2/2=m", job.Request{Apps: apps(3)}, "a a a", ""},
-		{"by load", "a:2 b:2", job.Request{Apps: apps(2), Placing: job.Placing{Sort: "LOAD"}}, "a a", ""},
-		{"unknown order", "a:2", job.Request{Apps: apps(1), Placing: job.Placing{Sort: "COLOUR"}}, "error bad-sort", "unknown sort criterion"},
+		{"by load", "a:2 b:2", job.Request{Apps: apps(2), Placement: job.Placement{Sort: "LOAD"}}, "a a", ""},
+		{"unknown order", "a:2", job.Request{Apps: apps(1), Placement: job.Placement{Sort: "COLOUR"}}, "error bad-sort", "unknown sort criterion"},
 		{"no node", "", job.Request{Apps: apps(1)}, "error no-candidates", ""},
 	}
 	for _, test := range tests {
-		p, err := Make(on(test.req, cluster(test.cluster)))
-		got, text := shown(p), ""
+		p, err := Make(requestFor(test.req, cluster(test.cluster)))
+		got, text := nodesByRank(p), ""
 		var failed *Error
 		if errors.As(err, &failed) {
 			got, text = "error "+failed.Code, failed.Text
@@ -126,8 +126,8 @@ func TestMake(t *testing.T) {
 func TestMaxSlotsHoldWhenOverbooked(t *testing.T) {
 	snap := cluster("a:2 b:2")
 	snap.Nodes[0].MaxSlots = 3
-	p, err := Make(on(job.Request{Apps: []job.App{{N: 10}}, Placing: job.Placing{Overbook: true}}, snap))
-	if got := strings.Count(shown(p), "a"); err != nil || got != 3 {
+	p, err := Make(requestFor(job.Request{Apps: []job.App{{N: 10}}, Placement: job.Placement{Overbook: true}}, snap))
+	if got := strings.Count(nodesByRank(p), "a"); err != nil || got != 3 {
 		t.Errorf("%d ranks on a, %v; want 3", got, err)
 	}
 }
@@ -147,7 +147,7 @@ func TestPlacementProperties(t *testing.T) {
 			total += cpus
 		}
 		n := 1 + r.IntN(2*total)
-		p, err := Make(on(job.Request{Apps: []job.App{{N: n}}, Placing: job.Placing{Overbook: true}}, cluster(text)))
+		p, err := Make(requestFor(job.Request{Apps: []job.App{{N: n}}, Placement: job.Placement{Overbook: true}}, cluster(text)))
 		if err != nil {
 			t.Fatalf("%s -n %d: %v", text, n, err)
 		}
@@ -172,7 +172,7 @@ func TestPlacementProperties(t *testing.T) {
 func TestRefusalsNameTheCause(t *testing.T) {
 	two := 2
 	nodes := func() job.Request {
-		return job.Request{Nodes: []job.NodeDef{{ID: 0, Name: "a"}, {ID: 1, Name: "b", Policy: job.Policy{MaxProcs: &two}}}}
+		return job.Request{Nodes: []job.NodeDef{{ID: 0, Name: "a"}, {ID: 1, Name: "b", NodePolicy: job.NodePolicy{MaxProcs: &two}}}}
 	}
 	tests := []struct {
 		name   string
@@ -183,12 +183,12 @@ func TestRefusalsNameTheCause(t *testing.T) {
 			"7 ranks do not fit: there are free slots for 6 on 2 nodes (a,b), where maxproc of the cluster file allows 2 on b; start fewer ranks, name more hosts, give slots (HOST:N), or share CPUs with --oversubscribe"},
 		{"overbooking against a limit", func(r *job.Request) { r.Overbook, r.Nodes = true, r.Nodes[1:] },
 			"7 ranks do not fit: maxproc of the cluster file allows 2 on 1 node (b); raise the limit or name more hosts"},
-		{"overbooking forbidden", func(r *job.Request) { r.Forbid, r.Nodes = true, r.Nodes[:1] },
+		{"overbooking forbidden", func(r *job.Request) { r.NoOversubscribe, r.Nodes = true, r.Nodes[:1] },
 			"7 ranks do not fit: there are free slots for 4 on 1 node (a); start fewer ranks, name more hosts, give slots (HOST:N), or take --oversubscribe in place of --nooversubscribe"},
 		{"slots that were written down", func(r *job.Request) { r.Nodes = r.Nodes[:1]; r.Nodes[0].Slots = 3 },
 			"7 ranks do not fit: there are free slots for 3 on 1 node (a); start fewer ranks, name more hosts, write more slots down (HOST:N), or share CPUs with --oversubscribe"},
 		{"the second of two sections", func(r *job.Request) {
-			r.Apps = append([]job.App{{N: 1, Argv: []string{"x"}}}, job.App{N: 1, Argv: []string{"./y"}, Share: job.Share{Threads: 4, ThreadsFrom: "--tpp"}})
+			r.Apps = append([]job.App{{N: 1, Argv: []string{"x"}}}, job.App{N: 1, Argv: []string{"./y"}, RankNeeds: job.RankNeeds{CPUsPerRank: 4, CPUsPerRankOrigin: "--tpp"}})
 			r.Nodes = r.Nodes[:1]
 		}, "1 rank (./y) of 4 CPUs each (--tpp) does not fit: there are free slots for 0 on 1 node (a); start fewer ranks, name more hosts, give slots (HOST:N), or share CPUs with --oversubscribe"},
 	}
@@ -206,7 +206,7 @@ func TestRefusalsNameTheCause(t *testing.T) {
 		}
 		_, err := Make(req, snap)
 		var failed *Error
-		if !errors.As(err, &failed) || failed.Text+"; "+failed.Way != test.want {
+		if !errors.As(err, &failed) || failed.Text+"; "+failed.Remedy != test.want {
 			t.Errorf("%s: %v; want %s", test.name, err, test.want)
 		}
 	}

@@ -11,35 +11,35 @@ import (
 // Ranks that have the same have one portion; those that differ in anything do not, however many
 // there are of one key.
 func TestPortionsAreCommonIfAllIsTheSame(t *testing.T) {
-	base := func() job.Portion {
-		return job.Portion{Slots: []int{1, 2}, Held: []int{1, 2}, CPUs: []int{1, 2}, Mems: []int{0}}
+	base := func() job.RankResources {
+		return job.RankResources{Slots: []int{1, 2}, ClaimedCPUs: []int{1, 2}, CPUs: []int{1, 2}, Mems: []int{0}}
 	}
-	different := []job.Portion{base()}
-	for _, change := range []func(*job.Portion){
-		func(p *job.Portion) { p.Slots = []int{1, 3} }, func(p *job.Portion) { p.Held = []int{1, 3} },
-		func(p *job.Portion) { p.CPUs = nil }, func(p *job.Portion) { p.CPUs = []int{} },
-		func(p *job.Portion) { p.Mems = nil }, func(p *job.Portion) { p.MemMode = pin.Interleave },
+	different := []job.RankResources{base()}
+	for _, change := range []func(*job.RankResources){
+		func(p *job.RankResources) { p.Slots = []int{1, 3} }, func(p *job.RankResources) { p.ClaimedCPUs = []int{1, 3} },
+		func(p *job.RankResources) { p.CPUs = nil }, func(p *job.RankResources) { p.CPUs = []int{} },
+		func(p *job.RankResources) { p.Mems = nil }, func(p *job.RankResources) { p.MemMode = pin.Interleave },
 	} {
 		p := base()
 		change(&p)
 		different = append(different, p)
 	}
-	for i := range 2 * alikeMost {
+	for i := range 2 * maxPortionsPerKey {
 		p := base()
 		p.Mems = []int{i + 1}
 		different = append(different, p)
 	}
-	known := make(portions)
-	first := make(map[*job.Portion]int)
+	known := make(portionSet)
+	first := make(map[*job.RankResources]int)
 	for i, p := range different {
-		common := known.common(p)
+		common := known.intern(p)
 		if other, twice := first[common]; twice || fmt.Sprint(*common) != fmt.Sprint(p) {
 			t.Errorf("portion %d, %v, is that of %d: %v", i, p, other, *common)
 		}
 		first[common] = i
 	}
-	for i, p := range different[:alikeMost] {
-		if first[known.common(p)] != i {
+	for i, p := range different[:maxPortionsPerKey] {
+		if first[known.intern(p)] != i {
 			t.Errorf("portion %d is not known again", i)
 		}
 	}

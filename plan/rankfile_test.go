@@ -12,16 +12,16 @@ import (
 	"remshell/pin"
 )
 
-// spots reads "a/0-1 b/p4 a": nodes are a, b, c in the order of the cluster.
-func spots(t *testing.T, text string) []job.Spot {
+// parseFixedPlacements reads "a/0-1 b/p4 a": nodes are a, b, c in the order of the cluster.
+func parseFixedPlacements(t *testing.T, text string) []job.FixedPlacement {
 	t.Helper()
-	var all []job.Spot
+	var all []job.FixedPlacement
 	for _, word := range strings.Fields(text) {
 		node, cpus, told := strings.Cut(word, "/")
-		spot := job.Spot{Node: int(node[0] - 'a'), At: job.Mark{File: "ranks", Line: len(all) + 1, Col: 1, Source: word}}
+		spot := job.FixedPlacement{Node: int(node[0] - 'a'), Position: job.SourcePosition{File: "ranks", Line: len(all) + 1, Col: 1, Source: word}}
 		if told {
 			var err error
-			if spot.Picks, err = pin.ParsePicks(cpus); err != nil {
+			if spot.Picks, err = pin.ParseCPURanges(cpus); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -32,38 +32,38 @@ func spots(t *testing.T, text string) []job.Spot {
 
 // Ranks that were told where to go are there, or there is no plan.
 func TestFixed(t *testing.T) {
-	over := job.Placing{Overbook: true}
+	over := job.Placement{Overbook: true}
 	tests := []struct {
 		name, cluster, spots string
-		placing              job.Placing
+		placing              job.Placement
 		apps                 []job.App
 		want                 string
 	}{
-		{"as written", "a:4 b:2", "a/3 b/0-1 a/0", job.Placing{}, nil, "a:3 b:0,1 a:0"},
-		{"nodes alone", "a:2 b:2", "b a b", job.Placing{}, nil, "b:0 a:0 b:1"},
-		{"several programs", "a:4 b:2", "a/3 b/0 b/1", job.Placing{}, []job.App{{N: 1}, {N: 2}}, "a:3 b:0 b:1"},
-		{"the others run elsewhere", "a:4 b:2", "a/3 b/0", job.Placing{}, []job.App{{N: 1}, {N: 1, Hosts: []string{"a"}}},
+		{"as written", "a:4 b:2", "a/3 b/0-1 a/0", job.Placement{}, nil, "a:3 b:0,1 a:0"},
+		{"nodes alone", "a:2 b:2", "b a b", job.Placement{}, nil, "b:0 a:0 b:1"},
+		{"several programs", "a:4 b:2", "a/3 b/0 b/1", job.Placement{}, []job.App{{N: 1}, {N: 2}}, "a:3 b:0 b:1"},
+		{"the others run elsewhere", "a:4 b:2", "a/3 b/0", job.Placement{}, []job.App{{N: 1}, {N: 1, Hosts: []string{"a"}}},
 			"ranks:2:1: rank 1 runs another program than b is for: that is to run on a only"},
-		{"wide ones", "a:4", "a a", job.Placing{}, []job.App{{N: 2, Share: job.Share{Threads: 2}}}, "a:0,1 a:2,3"},
-		{"too wide", "a:4", "a a", job.Placing{}, []job.App{{N: 2, Share: job.Share{Threads: 3}}},
+		{"wide ones", "a:4", "a a", job.Placement{}, []job.App{{N: 2, RankNeeds: job.RankNeeds{CPUsPerRank: 2}}}, "a:0,1 a:2,3"},
+		{"too wide", "a:4", "a a", job.Placement{}, []job.App{{N: 2, RankNeeds: job.RankNeeds{CPUsPerRank: 3}}},
 			"ranks:2:1: rank 1 finds no free slot on a, which has 4"},
-		{"a CPU that is not there", "a:4 b:2", "a/0 b/2", job.Placing{}, nil, "ranks:2:1: rank 1: b has no slot 2: it has 0-1"},
-		{"the same CPU", "a:4", "a/0-1 a/1", job.Placing{}, nil, "ranks:2:1: ranks 0 and 1 are both to have CPU 1 of a"},
+		{"a CPU that is not there", "a:4 b:2", "a/0 b/2", job.Placement{}, nil, "ranks:2:1: rank 1: b has no slot 2: it has 0-1"},
+		{"the same CPU", "a:4", "a/0-1 a/1", job.Placement{}, nil, "ranks:2:1: ranks 0 and 1 are both to have CPU 1 of a"},
 		{"the same CPU, and it is welcome", "a:4", "a/0-1 a/1", over, nil, "a:0,1 a:1"},
-		{"a full node", "a:1 b:1", "a a", job.Placing{}, nil, "ranks:2:1: rank 1 finds no free slot on a, which has 1"},
+		{"a full node", "a:1 b:1", "a a", job.Placement{}, nil, "ranks:2:1: rank 1 finds no free slot on a, which has 1"},
 		{"a full node, and it is welcome", "a:1 b:1", "a a", over, nil, "a:0 a:0"},
-		{"a limit", "a:4 b:4", "a/0 b/0 a/1", job.Placing{}, []job.App{{N: 3, Share: job.Share{PerNode: 1}}},
+		{"a limit", "a:4 b:4", "a/0 b/0 a/1", job.Placement{}, []job.App{{N: 3, RankNeeds: job.RankNeeds{PerNode: 1}}},
 			"ranks:3:1: rank 2 is one too many on a: -ppn allows 1 there"},
-		{"without a place", "a:4", "a/0", job.Placing{}, []job.App{{N: 2}}, "nobody says where rank 1 is to go"},
+		{"without a place", "a:4", "a/0", job.Placement{}, []job.App{{N: 2}}, "nobody says where rank 1 is to go"},
 	}
 	for _, test := range tests {
 		apps := test.apps
 		if apps == nil {
 			apps = []job.App{{N: len(strings.Fields(test.spots))}}
 		}
-		req, snap := on(job.Request{Apps: apps, Placing: test.placing, RankFile: spots(t, test.spots)}, cluster(test.cluster))
+		req, snap := requestFor(job.Request{Apps: apps, Placement: test.placing, FixedPlacements: parseFixedPlacements(t, test.spots)}, cluster(test.cluster))
 		p, err := Make(req, snap)
-		got := bound(p)
+		got := boundRanks(p)
 		var failed *Error
 		if errors.As(err, &failed) {
 			got = failed.Text
@@ -77,8 +77,8 @@ func TestFixed(t *testing.T) {
 	}
 }
 
-// bound is the node and CPUs of every rank, in order.
-func bound(p job.Plan) string {
+// boundRanks is the node and CPUs of every rank, in order.
+func boundRanks(p job.Plan) string {
 	ranks := make([]string, p.Size)
 	for _, n := range p.Nodes {
 		for _, r := range n.Ranks {
@@ -98,10 +98,10 @@ func TestFixedUnavailable(t *testing.T) {
 		"c/0": "ranks:1:1: rank 0 cannot run on c: used exclusively by another job",
 		"c":   "ranks:1:1: rank 0 cannot run on c: used exclusively by another job",
 	} {
-		req, snap := on(job.Request{Apps: []job.App{{N: 1}}, RankFile: spots(t, spot)}, cluster("a:2 b:2 c:2"))
-		snap.Nodes[0].Use = job.Use{Procs: 1, Busy: []int{1}}
+		req, snap := requestFor(job.Request{Apps: []job.App{{N: 1}}, FixedPlacements: parseFixedPlacements(t, spot)}, cluster("a:2 b:2 c:2"))
+		snap.Nodes[0].Occupancy = job.Occupancy{Ranks: 1, BusyCPUs: []int{1}}
 		snap.Nodes[1].Down = "no answer"
-		snap.Nodes[2].Taken = true
+		snap.Nodes[2].ExclusivelyHeld = true
 		_, err := Make(req, snap)
 		var failed *Error
 		if !errors.As(err, &failed) || failed.Text != want || failed.Permanent || !strings.Contains(err.Error(), "\n  1 | "+spot) || failed.Hint() != "waiting could help: --wait" {
@@ -120,8 +120,8 @@ func TestFixedProperties(t *testing.T) {
 			words = append(words, fmt.Sprintf("%c/%d", 'a'+rune(r.IntN(3)), r.IntN(4)))
 		}
 		req.Overbook = r.IntN(4) == 0
-		req.Apps, req.RankFile = []job.App{{N: len(words)}}, spots(t, strings.Join(words, " "))
-		req, snap := on(req, nodes)
+		req.Apps, req.FixedPlacements = []job.App{{N: len(words)}}, parseFixedPlacements(t, strings.Join(words, " "))
+		req, snap := requestFor(req, nodes)
 		p, err := Make(req, snap)
 		distinct := slices.Compact(slices.Sorted(slices.Values(words)))
 		fits := !slices.ContainsFunc(words, func(w string) bool {
@@ -135,7 +135,7 @@ func TestFixedProperties(t *testing.T) {
 			continue
 		}
 		placed++
-		if got := strings.ReplaceAll(bound(p), ":", "/"); got != strings.Join(words, " ") {
+		if got := strings.ReplaceAll(boundRanks(p), ":", "/"); got != strings.Join(words, " ") {
 			t.Fatalf("%v became %s", words, got)
 		}
 		if p.Overbooked != (len(distinct) < len(words)) {

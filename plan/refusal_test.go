@@ -14,13 +14,13 @@ import (
 func TestTooFewNodesThatAreInUse(t *testing.T) {
 	def := job.NodeDef{Name: "a", Slots: 1}
 	n := job.Node{NodeDef: def, Probe: job.Probe{Topology: pin.Topology{Cores: []pin.Core{{CPUs: []int{0}}}}}}
-	n.Use = job.Use{Procs: 1, Busy: []int{0}, Who: "eve", WhoJob: "eve-1"}
+	n.Occupancy = job.Occupancy{Ranks: 1, BusyCPUs: []int{0}, TopUser: "eve", TopJob: "eve-1"}
 	req := job.Request{Nodes: []job.NodeDef{def}, Apps: []job.App{{N: 1}}}
 	for least, want := range map[int]string{
 		0: "a: all 1 CPU are in use by jobs of eve",
 		2: "1 node can be reached, and --min-nodes wants 2",
 	} {
-		req.Least = least
+		req.MinNodes = least
 		if _, err := Make(req, job.Snapshot{Nodes: []job.Node{n}}); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("--min-nodes %d: %v, want %q", least, err, want)
 		}
@@ -38,25 +38,25 @@ func TestNobodyWaitsForASetThatCannotBe(t *testing.T) {
 		"in use":      {2000, true, false},
 	} {
 		req := job.Request{Apps: []job.App{{N: 2}}}
-		req.Set = request(t, "ONEOF:PROCSPEED")
+		req.NodeSet = request(t, "ONEOF:PROCSPEED")
 		var snap job.Snapshot
 		for i, speed := range []int64{2000, test.speed, 1000, 500} {
 			def := job.NodeDef{ID: i, Name: string(rune('a' + i))}
-			def.Attributes = nodeset.Attributes{nodeset.ProcSpeed: {Number: nodeset.Whole(speed)}}
-			n := job.Node{NodeDef: def, Probe: job.Probe{Topology: pin.Topology{Cores: []pin.Core{{CPUs: []int{0}, Place: pin.Nowhere}}}}}
+			def.Attributes = nodeset.Attributes{nodeset.ProcSpeed: {Number: nodeset.FromInt(speed)}}
+			n := job.Node{NodeDef: def, Probe: job.Probe{Topology: pin.Topology{Cores: []pin.Core{{CPUs: []int{0}, CoreLocation: pin.UnknownLocation}}}}}
 			if test.busy && i == 0 {
-				n.Use = job.Use{Procs: 1, Busy: []int{0}}
+				n.Occupancy = job.Occupancy{Ranks: 1, BusyCPUs: []int{0}}
 			}
 			req.Nodes, snap.Nodes = append(req.Nodes, def), append(snap.Nodes, n)
 		}
 		_, err := Make(req, snap)
 		var failed *Error
-		if !errors.As(err, &failed) || failed.Code != NoSet || failed.Permanent != test.permanent {
+		if !errors.As(err, &failed) || failed.Code != CodeNoSet || failed.Permanent != test.permanent {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if strings.Contains(failed.Way, "--wait") == test.permanent || !strings.Contains(failed.Way, "--node-set-plus SPANEVENLY spreads, --node-set-optional yes") {
-			t.Errorf("%s: %s; %s", name, failed.Text, failed.Way)
+		if strings.Contains(failed.Remedy, "--wait") == test.permanent || !strings.Contains(failed.Remedy, "--node-set-plus SPANEVENLY spreads, --node-set-optional yes") {
+			t.Errorf("%s: %s; %s", name, failed.Text, failed.Remedy)
 		}
 	}
 }
@@ -65,10 +65,10 @@ func TestNobodyWaitsForASetThatCannotBe(t *testing.T) {
 func TestTheCommandToEvictNamesTheHost(t *testing.T) {
 	def := job.NodeDef{Name: "a", Slots: 1}
 	n := job.Node{NodeDef: def, Probe: job.Probe{Topology: pin.Topology{Cores: []pin.Core{{CPUs: []int{0}}}}}}
-	n.Use = job.Use{Procs: 1, Busy: []int{0}, Who: "eve", WhoJob: "eve-1"}
+	n.Occupancy = job.Occupancy{Ranks: 1, BusyCPUs: []int{0}, TopUser: "eve", TopJob: "eve-1"}
 	_, err := Make(job.Request{Nodes: []job.NodeDef{def}, Apps: []job.App{{N: 1}}}, job.Snapshot{Nodes: []job.Node{n}})
 	var failed *Error
-	if !errors.As(err, &failed) || !strings.Contains(failed.Way, "(mpiexec --evict eve-1 a)") {
+	if !errors.As(err, &failed) || !strings.Contains(failed.Remedy, "(mpiexec --evict eve-1 a)") {
 		t.Errorf("%v", err)
 	}
 }
@@ -80,7 +80,7 @@ func TestAHostThatWasNotAskedIsNotUnreachable(t *testing.T) {
 	if !errors.As(err, &failed) || len(failed.Rejected) != 1 {
 		t.Fatalf("%v", err)
 	}
-	if got := Folded(failed.Rejected); got[0] != "a: it was not asked" {
+	if got := FoldReasons(failed.Rejected); got[0] != "a: it was not asked" {
 		t.Errorf("%q", got)
 	}
 }
@@ -100,10 +100,10 @@ func TestWhomToAskForCPUsInUse(t *testing.T) {
 		{"ann", false, "end a job of yours: mpiexec --end j1 a, or wait with --wait"},
 		{"ann", true, "end what holds them: mpiexec --evict j1 a, or wait with --wait"},
 	} {
-		n.Use = job.Use{Procs: 1, Busy: []int{0}, Who: test.who, WhoJob: "j1", Idle: test.idle}
+		n.Occupancy = job.Occupancy{Ranks: 1, BusyCPUs: []int{0}, TopUser: test.who, TopJob: "j1", Idle: test.idle}
 		_, err := Make(req, job.Snapshot{Nodes: []job.Node{n}})
 		var failed *Error
-		if !errors.As(err, &failed) || failed.Way != test.way {
+		if !errors.As(err, &failed) || failed.Remedy != test.way {
 			t.Errorf("%s, idle %v: %+v, want %q", test.who, test.idle, err, test.way)
 		}
 	}

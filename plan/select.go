@@ -12,54 +12,54 @@ import (
 
 // A requirement is what one part of the job asks of every node.
 type requirement struct {
-	user      job.User
-	types     []string
-	arch      string
-	threads   int
-	from      string // the flag or variable that said so
-	exclusive bool
-	home      bool // on this machine no CPU is missed (PLACE-4)
-	others    bool // nor is one that other jobs have
-	layout    pin.Layout
-	gpus      int // for each rank
-	class     string
-	numa      pin.Confinement
-	memory    int64 // bytes for each rank
-	huge      bool  // in huge pages
-	reserve   int   // CPUs that the job leaves free on each node
+	user            job.User
+	features        []string
+	arch            string
+	threads         int
+	threadsSource   string // the flag or variable that said so
+	exclusive       bool
+	localOnly       bool // on this machine no CPU is missed (PLACE-4)
+	ignoreOtherJobs bool // nor is one that other jobs have
+	layout          pin.Layout
+	gpusPerRank     int // for each rank
+	class           string
+	numa            pin.Confinement
+	memoryPerRank   int64 // bytes for each rank
+	hugePages       bool  // in huge pages
+	reservedCPUs    int   // CPUs that the job leaves free on each node
 }
 
-func wishOf(req job.Request, app job.App) requirement {
-	if len(req.RankFile) > 0 && req.RankFile[0].Picks != nil {
-		app.Threads = 1 // the CPUs that were written down count
+func requirementOf(req job.Request, app job.App) requirement {
+	if len(req.FixedPlacements) > 0 && req.FixedPlacements[0].Picks != nil {
+		app.CPUsPerRank = 1 // the CPUs that were written down count
 	}
-	home := req.Home && !req.Forbid
-	return requirement{req.User, app.Types, app.Arch, max(1, app.Threads), app.ThreadsFrom, exclusive(req), home, home && !req.Wait, req.Layout, wantedGPUs(app), req.Class, app.NUMA, req.Memory, req.Huge == job.HugeNeeded, req.Reserve}
+	home := req.LocalOnly && !req.NoOversubscribe
+	return requirement{req.User, app.Features, app.Arch, max(1, app.CPUsPerRank), app.CPUsPerRankOrigin, isExclusive(req), home, home && !req.Wait, req.Layout, gpusPerRank(app), req.Class, app.NUMA, req.Memory, req.HugePages == job.HugePagesRequired, req.Reserve}
 }
 
-// A check returns why a node is dropped, in words, or nothing.
-type check struct {
-	code string
-	why  func(s *candidate, w *requirement) string
+// A nodeCheck returns why a node is dropped, in words, or nothing.
+type nodeCheck struct {
+	code   string
+	reason func(s *candidate, w *requirement) string
 }
 
-// asked are the checks that need no connection (section 3, 1 to 5), in order.
-var asked = []check{
-	{"out", func(s *candidate, w *requirement) string { return s.Out }},
-	{"administrator", func(s *candidate, w *requirement) string { return s.Closed }},
+// staticChecks are the checks that need no connection (section 3, 1 to 5), in order.
+var staticChecks = []nodeCheck{
+	{"out", func(s *candidate, w *requirement) string { return s.ExcludedWhy }},
+	{"administrator", func(s *candidate, w *requirement) string { return s.ClosedWhy }},
 	{"runjobs-off", func(s *candidate, w *requirement) string {
-		return unless(!s.NoJobs, "runJobs is no")
+		return reasonUnless(!s.NoJobs, "runJobs is no")
 	}},
 	{"user", func(s *candidate, w *requirement) string {
 		mine := s.Users == nil || w.user.UID == 0 || slices.Contains(s.Users, w.user.UID)
-		return unless(mine, "reserved for other users")
+		return reasonUnless(mine, "reserved for other users")
 	}},
 	{"group", func(s *candidate, w *requirement) string {
-		mine := s.Groups == nil || w.user.UID == 0 || slices.ContainsFunc(s.Groups, w.user.In)
-		return unless(mine, "reserved for other groups")
+		mine := s.Groups == nil || w.user.UID == 0 || slices.ContainsFunc(s.Groups, w.user.InGroup)
+		return reasonUnless(mine, "reserved for other groups")
 	}},
 	{"hardware", func(s *candidate, w *requirement) string {
-		for _, t := range w.types {
+		for _, t := range w.features {
 			if !slices.Contains(s.Features, t) {
 				return "it has no " + t
 			}
@@ -67,80 +67,80 @@ var asked = []check{
 		return ""
 	}},
 	{"exclusive-denied", func(s *candidate, w *requirement) string {
-		return unless(!w.exclusive || !s.NoExclusive, "it may not be used exclusively")
+		return reasonUnless(!w.exclusive || !s.NoExclusive, "it may not be used exclusively")
 	}},
-	flavorFit,
+	flavorCheck,
 	{"class", func(s *candidate, w *requirement) string {
-		return unless(s.Classes == nil || slices.Contains(s.Classes, w.class), "reserved for jobs of class "+strings.Join(s.Classes, ", "))
+		return reasonUnless(s.Classes == nil || slices.Contains(s.Classes, w.class), "reserved for jobs of class "+strings.Join(s.Classes, ", "))
 	}},
-	regionFit,
+	regionCheck,
 }
 
-// probed are those that need a probe (6) and the registry of live jobs (7 to 11).
-var probed = []check{
+// probeChecks are those that need a probe (6) and the registry of live jobs (7 to 11).
+var probeChecks = []nodeCheck{
 	{"unreachable", func(s *candidate, w *requirement) string { return s.Down }},
 	{"architecture", func(s *candidate, w *requirement) string {
 		same := w.arch == "" || s.Arch == "" || s.Arch == w.arch
-		return unless(same, "its architecture is "+s.Arch)
+		return reasonUnless(same, "its architecture is "+s.Arch)
 	}},
-	wantsGPUs,
+	gpuCheck,
 	{"exclusive-by-other", func(s *candidate, w *requirement) string {
-		return unless(!s.Taken, "used exclusively by another job")
+		return reasonUnless(!s.ExclusivelyHeld, "used exclusively by another job")
 	}},
 	{"not-idle", func(s *candidate, w *requirement) string {
-		idle := s.Procs == s.Own && (s.Own > 0 || len(s.busy) == 0)
-		return unless(!w.exclusive || idle, fmt.Sprintf("%s running, %s busy", text.Count(s.Procs, "process"), text.Count(len(s.busy), "CPU")))
+		idle := s.Ranks == s.OwnRanks && (s.OwnRanks > 0 || len(s.busy) == 0)
+		return reasonUnless(!w.exclusive || idle, fmt.Sprintf("%s running, %s busy", text.Count(s.Ranks, "process"), text.Count(len(s.busy), "CPU")))
 	}},
-	{"layout", func(s *candidate, w *requirement) string { return lacks(s, w) }},
+	{"layout", func(s *candidate, w *requirement) string { return missingForLayout(s, w) }},
 	{"maxproc", func(s *candidate, w *requirement) string {
-		if s.MaxProcs == nil || s.Procs < *s.MaxProcs {
+		if s.MaxProcs == nil || s.Ranks < *s.MaxProcs {
 			return ""
 		}
-		return fmt.Sprintf("%d of at most %d processes running", s.Procs, *s.MaxProcs)
+		return fmt.Sprintf("%d of at most %d processes running", s.Ranks, *s.MaxProcs)
 	}},
 	{"cpus-full", func(s *candidate, w *requirement) string {
-		if s.free >= 1 || w.others {
+		if s.free >= 1 || w.ignoreOtherJobs {
 			return ""
 		}
-		switch s.Size() {
+		switch s.SlotCount() {
 		case 0:
-			return confined(s.Node, w.reserve)
+			return describeConfinement(s.Node, w.reservedCPUs)
 		case 1:
 			return "its CPU is in use"
 		}
-		return fmt.Sprintf("all %s are in use", text.Count(s.Size(), "CPU"))
+		return fmt.Sprintf("all %s are in use", text.Count(s.SlotCount(), "CPU"))
 	}},
 	{"tpp-fit", func(s *candidate, w *requirement) string {
-		if s.free >= w.threads || w.others || w.home && s.Slots == 0 && w.threads > s.Size() {
+		if s.free >= w.threads || w.ignoreOtherJobs || w.localOnly && s.Slots == 0 && w.threads > s.SlotCount() {
 			return ""
 		}
-		detail := fmt.Sprintf("%d of %s free, a process needs %d", s.free, text.Count(s.Size(), "CPU"), w.threads)
-		if w.from != "" {
-			detail += " by " + w.from
+		detail := fmt.Sprintf("%d of %s free, a process needs %d", s.free, text.Count(s.SlotCount(), "CPU"), w.threads)
+		if w.threadsSource != "" {
+			detail += " by " + w.threadsSource
 		}
-		if why := confined(s.Node, w.reserve); why != "" {
+		if why := describeConfinement(s.Node, w.reservedCPUs); why != "" {
 			detail += "; " + why
 		}
 		return detail
 	}},
-	numaFit,
-	memoryFit,
-	findsGPUs,
+	numaCheck,
+	memoryCheck,
+	freeGPUCheck,
 }
 
-// unless returns a reason that holds when all is not well.
-func unless(well bool, reason string) string {
+// reasonUnless returns a reason that holds when all is not well.
+func reasonUnless(well bool, reason string) string {
 	if well {
 		return ""
 	}
 	return reason
 }
 
-// dropped returns why a part of the job cannot use a candidate; code is empty if it can.
-func dropped(s *candidate, w *requirement) (code, detail string) {
-	for _, checks := range [][]check{asked, probed} {
+// dropReason returns why a part of the job cannot use a candidate; code is empty if it can.
+func dropReason(s *candidate, w *requirement) (code, detail string) {
+	for _, checks := range [][]nodeCheck{staticChecks, probeChecks} {
 		for _, c := range checks {
-			if detail := c.why(s, w); detail != "" {
+			if detail := c.reason(s, w); detail != "" {
 				return c.code, detail
 			}
 		}
@@ -148,24 +148,24 @@ func dropped(s *candidate, w *requirement) (code, detail string) {
 	return "", ""
 }
 
-// Forbids reports whether the code of a note on a rejected node says that the job may never use it, whoever else runs there and
+// IsPermanentReason reports whether the code of a note on a rejected node says that the job may never use it, whoever else runs there and
 // whatever program it starts.
-func Forbids(code string) bool {
-	return code != "hardware" && slices.ContainsFunc(asked, func(c check) bool { return c.code == code })
+func IsPermanentReason(code string) bool {
+	return code != "hardware" && slices.ContainsFunc(staticChecks, func(c nodeCheck) bool { return c.code == code })
 }
 
-// allowed reports whether nothing that is known without a connection excludes a candidate from
+// mayBeUsed reports whether nothing that is known without a connection excludes a candidate from
 // every part of the job.
-func allowed(req job.Request, s *candidate) bool {
+func mayBeUsed(req job.Request, s *candidate) bool {
 	return slices.ContainsFunc(req.Apps, func(app job.App) bool {
-		w := wishOf(req, app)
-		return !slices.ContainsFunc(asked, func(c check) bool { return c.why(s, &w) != "" })
+		w := requirementOf(req, app)
+		return !slices.ContainsFunc(staticChecks, func(c nodeCheck) bool { return c.reason(s, &w) != "" })
 	})
 }
 
-// setOf makes a list of names quick to ask: 10,000 nodes may be judged by a list of as
+// nameSet makes a list of names quick to ask: 10,000 nodes may be judged by a list of as
 // many. The set of no list is nil.
-func setOf(names []string) map[string]bool {
+func nameSet(names []string) map[string]bool {
 	if names == nil {
 		return nil
 	}
@@ -176,22 +176,22 @@ func setOf(names []string) map[string]bool {
 	return set
 }
 
-// judge tells which candidates each part of the job may use (section 3), and which candidates
+// selectCandidates tells which candidates each part of the job may use (section 3), and which candidates
 // none may, once each, in list order, with the reason.
-func judge(req job.Request, candidates []candidate, turns []int) (usable [][]bool, rejected []job.Note) {
-	once := distinct(turns, len(candidates))
+func selectCandidates(req job.Request, candidates []candidate, turns []int) (usable [][]bool, rejected []job.Note) {
+	once := distinctCandidates(turns, len(candidates))
 	notes := make([]job.Note, len(candidates))
 	good := make([]bool, len(candidates))
 	for _, app := range req.Apps {
-		w := wishOf(req, app)
-		among := setOf(app.Hosts)
+		w := requirementOf(req, app)
+		among := nameSet(app.Hosts)
 		may := make([]bool, len(candidates))
 		for _, i := range once {
 			s := &candidates[i]
-			if !s.isOne(among) {
+			if !s.isNamedIn(among) {
 				continue
 			}
-			code, detail := dropped(s, &w)
+			code, detail := dropReason(s, &w)
 			may[i] = code == ""
 			good[i] = good[i] || may[i]
 			if notes[i].Code == "" {

@@ -9,113 +9,113 @@ import (
 	"remshell/text"
 )
 
-// A formation is the nodes that hold a section in a shape, and how many ranks each (which-hosts.md
+// A shapePlacement is the nodes that hold a section in a shape, and how many ranks each (which-hosts.md
 // 9.1):
 //
 //	-n 10 --shape 4    room 8 3 8    a: 4, c: 4, b: 2    what is left goes behind the last that is
 //	                        a b c                        full, else to the first that was passed over
-type formation struct {
-	used []int // candidates in the order of their ranks
-	each []int // ranks, by index in used
-	left int   // ranks for which there is no node
+type shapePlacement struct {
+	nodes    []int // candidates in the order of their ranks
+	ranks    []int // ranks, by index in used
+	unplaced int   // ranks for which there is no node
 }
 
-// form finds the nodes for n ranks among candidates in filling order.
-func form(order []int, room []int, n, shape int) (f formation) {
+// placeInShape finds the nodes for n ranks among candidates in filling order.
+func placeInShape(order []int, room []int, n, shape int) (f shapePlacement) {
 	passed := slices.Clone(order)
 	full, behind := n/shape, 0
 	for k, i := range order {
-		if len(f.used) < full && room[i] >= shape {
-			f.add(i, shape)
+		if len(f.nodes) < full && room[i] >= shape {
+			f.addNode(i, shape)
 			passed[k] = -1
 			behind = k + 1
 		}
 	}
-	if f.left = n - len(f.used)*shape; f.left == 0 || f.left >= shape {
+	if f.unplaced = n - len(f.nodes)*shape; f.unplaced == 0 || f.unplaced >= shape {
 		return f
 	}
 	for _, i := range slices.Concat(passed[behind:], passed[:behind]) {
-		if i >= 0 && room[i] >= f.left {
-			f.add(i, f.left)
-			f.left = 0
+		if i >= 0 && room[i] >= f.unplaced {
+			f.addNode(i, f.unplaced)
+			f.unplaced = 0
 			break
 		}
 	}
 	return f
 }
 
-func (f *formation) add(candidate, ranks int) {
-	f.used, f.each = append(f.used, candidate), append(f.each, ranks)
+func (f *shapePlacement) addNode(candidate, ranks int) {
+	f.nodes, f.ranks = append(f.nodes, candidate), append(f.ranks, ranks)
 }
 
-// inShape is how many ranks a node of a room counts for.
-func inShape(app job.App, room int) int {
-	if app.Shape > 0 {
-		return min(room, app.Shape)
+// ranksInShape is how many ranks a node of a room counts for.
+func ranksInShape(app job.App, room int) int {
+	if app.ExactPerNode > 0 {
+		return min(room, app.ExactPerNode)
 	}
 	return room
 }
 
-// shaped places n ranks of a section in its shape.
-func (s *placement) shaped(area *eligible, a, n int) *Error {
-	if failed := s.fewGPUs(area, n); failed != nil {
+// placeShaped places n ranks of a section in its shape.
+func (s *placement) placeShaped(area *eligibleNodes, a, n int) *Error {
+	if failed := s.refuseFewGPUs(area, n); failed != nil {
 		return failed
 	}
-	order := s.onward(area)
-	f := form(order, area.room, n, area.app.Shape)
-	if f.left > 0 && s.mayShare(area, n) {
-		s.over = true
-		if f = form(order, s.bounds(area, n), n, area.app.Shape); f.left > 0 {
-			return area.misshapen(Limits, f, n)
+	order := s.remainingCandidates(area)
+	f := placeInShape(order, area.capacity, n, area.app.ExactPerNode)
+	if f.unplaced > 0 && s.mayShareCPUs(area, n) {
+		s.sharesCPUs = true
+		if f = placeInShape(order, s.rankBounds(area, n), n, area.app.ExactPerNode); f.unplaced > 0 {
+			return area.refuseShape(CodeLimits, f, n)
 		}
 	}
-	if f.left > 0 {
-		return area.misshapen(NotEnough, f, n)
+	if f.unplaced > 0 {
+		return area.refuseShape(CodeNotEnough, f, n)
 	}
 	quota := make([]int, len(s.candidates))
-	for k, i := range f.used {
-		quota[i] = f.each[k]
+	for k, i := range f.nodes {
+		quota[i] = f.ranks[k]
 	}
-	all := s.order
-	s.order, s.at = f.used, 0
-	s.walk(area, a, n, quota)
-	s.order = all
+	all := s.entries
+	s.entries, s.nextEntry = f.nodes, 0
+	s.placeByQuota(area, a, n, quota)
+	s.entries = all
 	last := s.assigned[len(s.assigned)-1].candidate
-	if s.at = slices.Index(all, last); s.req.Loop {
-		s.at = (s.at + 1) % len(all)
+	if s.nextEntry = slices.Index(all, last); s.req.RoundRobin {
+		s.nextEntry = (s.nextEntry + 1) % len(all)
 	}
 	return nil
 }
 
-// onward lists the candidates of an area in filling order, from where the walk has stopped.
-func (s *placement) onward(area *eligible) []int {
+// remainingCandidates lists the candidates of an area in filling order, from where the walk has stopped.
+func (s *placement) remainingCandidates(area *eligibleNodes) []int {
 	may := make([]bool, len(s.candidates))
 	for _, i := range area.candidates {
 		may[i] = true
 	}
-	order := distinct(slices.Concat(s.order[s.at:], s.order[:s.at]), len(s.candidates))
+	order := distinctCandidates(slices.Concat(s.entries[s.nextEntry:], s.entries[:s.nextEntry]), len(s.candidates))
 	return slices.DeleteFunc(order, func(i int) bool { return !may[i] })
 }
 
-// shapeRoom is how many ranks nodes have room for that are filled in a shape: those that hold it
+// shapeCapacity is how many ranks nodes have room for that are filled in a shape: those that hold it
 // count so many, the others nothing.
-func (a *eligible) shapeRoom() int {
+func (a *eligibleNodes) shapeCapacity() int {
 	room := 0
 	for _, i := range a.candidates {
-		if a.room[i] >= a.app.Shape {
-			room += a.app.Shape
+		if a.capacity[i] >= a.app.ExactPerNode {
+			room += a.app.ExactPerNode
 		}
 	}
 	return room
 }
 
-// misshapen is the refusal when a shape leaves ranks over.
-func (a *eligible) misshapen(code string, f formation, n int) *Error {
+// refuseShape is the refusal when a shape leaves ranks over.
+func (a *eligibleNodes) refuseShape(code string, f shapePlacement, n int) *Error {
 	placed := 0
-	for _, ranks := range f.each {
+	for _, ranks := range f.ranks {
 		placed += ranks
 	}
-	return &Error{Code: code, Wanted: n, Free: placed, Way: "start fewer ranks, name more hosts, or leave out --shape",
-		Text: fmt.Sprintf("%s in a shape of %d: %d placed, %d left over on %s (%s)", text.Count(n, "rank"), a.app.Shape,
-			placed, f.left, text.Count(len(a.candidates), "node"), hostlist.Brief(a.names))}
+	return &Error{Code: code, WantedRanks: n, FreeRanks: placed, Remedy: "start fewer ranks, name more hosts, or leave out --shape",
+		Text: fmt.Sprintf("%s in a shape of %d: %d placed, %d left over on %s (%s)", text.Count(n, "rank"), a.app.ExactPerNode,
+			placed, f.unplaced, text.Count(len(a.candidates), "node"), hostlist.FoldBrief(a.names))}
 }

@@ -14,7 +14,7 @@ import (
 // Several executables, one after the other on one walk
 func TestSectionsInShapes(t *testing.T) {
 	section := func(n, threads, shape int) job.App {
-		return job.App{N: n, Share: job.Share{Threads: threads, Shape: shape}}
+		return job.App{N: n, RankNeeds: job.RankNeeds{CPUsPerRank: threads, ExactPerNode: shape}}
 	}
 	tests := []struct {
 		name, cluster string
@@ -30,8 +30,8 @@ func TestSectionsInShapes(t *testing.T) {
 		{"one that no node holds", "n0:1 n1:1", []job.App{section(0, 1, 2)}, "error"},
 	}
 	for _, test := range tests {
-		p, err := Make(on(job.Request{Apps: test.apps}, cluster(test.cluster)))
-		got := shown(p)
+		p, err := Make(requestFor(job.Request{Apps: test.apps}, cluster(test.cluster)))
+		got := nodesByRank(p)
 		if err != nil {
 			got = test.want // which says where it ends
 			if test.want[len(test.want)-5:] != "error" {
@@ -46,21 +46,21 @@ func TestSectionsInShapes(t *testing.T) {
 
 // What is said when a shape leaves ranks over.
 func TestMisshapen(t *testing.T) {
-	req := job.Request{Apps: []job.App{{N: 12, Share: job.Share{Shape: 4}}}}
-	_, err := Make(on(req, cluster("n0:8 n1:3 n2:8")))
+	req := job.Request{Apps: []job.App{{N: 12, RankNeeds: job.RankNeeds{ExactPerNode: 4}}}}
+	_, err := Make(requestFor(req, cluster("n0:8 n1:3 n2:8")))
 	const want = "12 ranks in a shape of 4: 8 placed, 4 left over on 3 nodes (n[0-2])"
 	var failed *Error
-	if !errors.As(err, &failed) || failed.Code != NotEnough || failed.Text != want || failed.Free != 8 {
+	if !errors.As(err, &failed) || failed.Code != CodeNotEnough || failed.Text != want || failed.FreeRanks != 8 {
 		t.Errorf("%v; want %s", err, want)
 	}
 }
 
-// numa splits the cores of each node in two NUMA nodes.
-func numa(snap job.Snapshot) job.Snapshot {
+// withTwoNUMANodes splits the cores of each node in two NUMA nodes.
+func withTwoNUMANodes(snap job.Snapshot) job.Snapshot {
 	for i := range snap.Nodes {
 		cores := snap.Nodes[i].Topology.Cores
 		for k := range cores {
-			cores[k].Place = pin.Place{NUMA: 2 * k / len(cores)}
+			cores[k].CoreLocation = pin.CoreLocation{NUMA: 2 * k / len(cores)}
 		}
 	}
 	return snap
@@ -80,17 +80,17 @@ func masksOf(p job.Plan) string {
 // Each section says for itself in which NUMA nodes it stays, and all share what is free.
 func TestSectionsInNUMANodes(t *testing.T) {
 	apps := []job.App{
-		{N: 2, Share: job.Share{NUMA: pin.Confinement{Each: 1}}},
-		{N: 1, Share: job.Share{Threads: 4}},
-		{N: 2, Share: job.Share{NUMA: pin.Confinement{List: []int{1}}}},
+		{N: 2, RankNeeds: job.RankNeeds{NUMA: pin.Confinement{PerNUMA: 1}}},
+		{N: 1, RankNeeds: job.RankNeeds{CPUsPerRank: 4}},
+		{N: 2, RankNeeds: job.RankNeeds{NUMA: pin.Confinement{NUMANodes: []int{1}}}},
 	}
-	snap := numa(cluster("n0:8"))
-	p, err := Make(on(job.Request{Apps: apps}, snap))
+	snap := withTwoNUMANodes(cluster("n0:8"))
+	p, err := Make(requestFor(job.Request{Apps: apps}, snap))
 	if got := masksOf(p); err != nil || got != "[[0] [4] [1 2 3 5] [6] [7]]" {
 		t.Errorf("%s, %v", got, err)
 	}
 	apps[2].N = 3
-	if _, err := Make(on(job.Request{Apps: apps}, snap)); err == nil {
+	if _, err := Make(requestFor(job.Request{Apps: apps}, snap)); err == nil {
 		t.Error("a third rank has a place in NUMA node 1")
 	}
 }
@@ -98,8 +98,8 @@ func TestSectionsInNUMANodes(t *testing.T) {
 // --strict-mem keeps the memory of a rank in its NUMA node, whatever else was said of memory.
 func TestStrictMemory(t *testing.T) {
 	for _, strict := range []bool{false, true} {
-		apps := []job.App{{N: 2, Share: job.Share{Threads: 3, NUMA: pin.Confinement{Strict: strict}}}}
-		p, err := Make(on(job.Request{Apps: apps, Placing: job.Placing{NoMemBind: true}}, numa(cluster("n0:8"))))
+		apps := []job.App{{N: 2, RankNeeds: job.RankNeeds{CPUsPerRank: 3, NUMA: pin.Confinement{StrictMemory: strict}}}}
+		p, err := Make(requestFor(job.Request{Apps: apps, Placement: job.Placement{NoMemBind: true}}, withTwoNUMANodes(cluster("n0:8"))))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,10 +112,10 @@ func TestStrictMemory(t *testing.T) {
 			t.Errorf("strict %v: %v; want %s", strict, got, want)
 		}
 	}
-	snap := numa(cluster("n0:8"))
+	snap := withTwoNUMANodes(cluster("n0:8"))
 	snap.Nodes[0].NoMemBind = true
-	apps := []job.App{{N: 1, Share: job.Share{NUMA: pin.Confinement{Strict: true}}}}
-	if p, err := Make(on(job.Request{Apps: apps}, snap)); err == nil || len(p.Rejected) != 1 || p.Rejected[0].Code != "numa-fit" {
+	apps := []job.App{{N: 1, RankNeeds: job.RankNeeds{NUMA: pin.Confinement{StrictMemory: true}}}}
+	if p, err := Make(requestFor(job.Request{Apps: apps}, snap)); err == nil || len(p.Rejected) != 1 || p.Rejected[0].Code != "numa-fit" {
 		t.Errorf("%v, %v: its administrator binds no memory", p.Rejected, err)
 	}
 }
@@ -124,15 +124,15 @@ func TestStrictMemory(t *testing.T) {
 func TestMemoryBoundsTheRanks(t *testing.T) {
 	snap := cluster("n0:4 n1:4")
 	snap.Nodes[0].Memory = job.Memory{Total: 8 << 30, Available: 5 << 30}
-	req := job.Request{Apps: []job.App{{N: 1}, {N: 4}}, Placing: job.Placing{Overbook: true}}
+	req := job.Request{Apps: []job.App{{N: 1}, {N: 4}}, Placement: job.Placement{Overbook: true}}
 	req.Memory = 2 << 30
-	if p, err := Make(on(req, snap)); err != nil || shown(p) != "n0 n0 n1 n1 n1" {
-		t.Errorf("%s, %v", shown(p), err)
+	if p, err := Make(requestFor(req, snap)); err != nil || nodesByRank(p) != "n0 n0 n1 n1 n1" {
+		t.Errorf("%s, %v", nodesByRank(p), err)
 	}
 	snap.Nodes = snap.Nodes[:1]
-	_, err := Make(on(req, snap))
+	_, err := Make(requestFor(req, snap))
 	var failed *Error
-	if !errors.As(err, &failed) || failed.Code != Limits || !failed.Permanent {
+	if !errors.As(err, &failed) || failed.Code != CodeLimits || !failed.Permanent {
 		t.Errorf("%v: 8 GB hold four ranks at most", err)
 	}
 }
@@ -140,29 +140,29 @@ func TestMemoryBoundsTheRanks(t *testing.T) {
 // Memory of huge pages alone is as many ranks as there are pages for, whole ones for each; what is not known is no limit.
 func TestHugePagesBoundTheRanks(t *testing.T) {
 	pages := func(size, total, free int64) job.HugePages {
-		return job.HugePages{Known: true, Size: size, Total: total, Free: free}
+		return job.HugePages{Probed: true, Size: size, Total: total, Free: free}
 	}
 	for _, test := range []struct {
 		name string
 		huge job.HugePages
-		wish job.HugeWish
+		wish job.HugePageRequest
 		want string
 	}{
 		{"not asked for", pages(2<<20, 0, 0), "", "n0 n0 n0 n0"},
-		{"a wish", pages(2<<20, 0, 0), job.HugeWanted, "n0 n0 n0 n0"},
-		{"not known", job.HugePages{}, job.HugeNeeded, "n0 n0 n0 n0"},
-		{"enough", pages(2<<20, 8, 8), job.HugeNeeded, "n0 n0 n0 n0"},
-		{"two pages for each", pages(2<<20, 8, 7), job.HugeNeeded, "n0 n0 n0 n1"},
-		{"a page for each", pages(1<<30, 3, 2), job.HugeNeeded, "n0 n0 n1 n1"},
-		{"one page, and two are needed", pages(2<<20, 8, 1), job.HugeNeeded, "n1 n1 n1 n1; n0 memory 1 huge page of 2048 kB free, a process needs 2"},
-		{"none", pages(2<<20, 0, 0), job.HugeNeeded, "n1 n1 n1 n1; n0 memory 0 huge pages of 2048 kB free"},
-		{"no such kernel", pages(0, 0, 0), job.HugeNeeded, "n1 n1 n1 n1; n0 memory its kernel has no huge pages"},
+		{"a wish", pages(2<<20, 0, 0), job.HugePagesPreferred, "n0 n0 n0 n0"},
+		{"not known", job.HugePages{}, job.HugePagesRequired, "n0 n0 n0 n0"},
+		{"enough", pages(2<<20, 8, 8), job.HugePagesRequired, "n0 n0 n0 n0"},
+		{"two pages for each", pages(2<<20, 8, 7), job.HugePagesRequired, "n0 n0 n0 n1"},
+		{"a page for each", pages(1<<30, 3, 2), job.HugePagesRequired, "n0 n0 n1 n1"},
+		{"one page, and two are needed", pages(2<<20, 8, 1), job.HugePagesRequired, "n1 n1 n1 n1; n0 memory 1 huge page of 2048 kB free, a process needs 2"},
+		{"none", pages(2<<20, 0, 0), job.HugePagesRequired, "n1 n1 n1 n1; n0 memory 0 huge pages of 2048 kB free"},
+		{"no such kernel", pages(0, 0, 0), job.HugePagesRequired, "n1 n1 n1 n1; n0 memory its kernel has no huge pages"},
 	} {
 		snap := cluster("n0:4 n1:4")
-		snap.Nodes[0].Memory.Huge = test.huge
-		req := job.Request{Apps: []job.App{{N: 4}}, Placing: job.Placing{Choosing: job.Choosing{Memory: 3 << 20, Huge: test.wish}}}
-		p, err := Make(on(req, snap))
-		got := shown(p)
+		snap.Nodes[0].Memory.HugePages = test.huge
+		req := job.Request{Apps: []job.App{{N: 4}}, Placement: job.Placement{NodeSelection: job.NodeSelection{Memory: 3 << 20, HugePages: test.wish}}}
+		p, err := Make(requestFor(req, snap))
+		got := nodesByRank(p)
 		for _, note := range p.Rejected {
 			got += fmt.Sprintf("; %s %s %s", note.Node, note.Code, note.Text)
 		}
@@ -176,9 +176,9 @@ func TestHugePagesBoundTheRanks(t *testing.T) {
 func TestHugePagesOfAnIdleNode(t *testing.T) {
 	for total, permanent := range map[int64]bool{8: false, 4: false, 3: true} {
 		snap := cluster("n0:4")
-		snap.Nodes[0].Memory = job.Memory{Total: 1 << 30, Available: 1 << 30, Huge: job.HugePages{Known: true, Size: 2 << 20, Total: total, Free: 3}}
-		req := job.Request{Apps: []job.App{{N: 4}}, Placing: job.Placing{Choosing: job.Choosing{Memory: 2 << 20, Huge: job.HugeNeeded}}}
-		_, err := Make(on(req, snap))
+		snap.Nodes[0].Memory = job.Memory{Total: 1 << 30, Available: 1 << 30, HugePages: job.HugePages{Probed: true, Size: 2 << 20, Total: total, Free: 3}}
+		req := job.Request{Apps: []job.App{{N: 4}}, Placement: job.Placement{NodeSelection: job.NodeSelection{Memory: 2 << 20, HugePages: job.HugePagesRequired}}}
+		_, err := Make(requestFor(req, snap))
 		var failed *Error
 		if !errors.As(err, &failed) || failed.Permanent != permanent || !strings.Contains(failed.Text, "--mem-per-rank, in huge pages, allows 3 on n0") && !permanent {
 			t.Errorf("%d pages in all: %v", total, err)
@@ -189,11 +189,11 @@ func TestHugePagesOfAnIdleNode(t *testing.T) {
 // Worthy nodes are looked at: those that may be used, and those on whose size a gate depends.
 func TestWorthyOfALook(t *testing.T) {
 	auto := job.AutoWidth
-	req := job.Request{Apps: []job.App{{N: 1}}, User: job.User{UID: 1}, Turns: []int{0, 2, 3}, Nodes: []job.NodeDef{
-		{Name: "n0", Policy: job.Policy{Users: []int{2}}}, {Name: "n1"}, {Name: "h0", Policy: job.Policy{Flavors: []string{"os", "ap"}}},
-		{Name: "x0", Policy: job.Policy{Flavors: []string{"su", "ap"}}}, {Name: "n2", Policy: job.Policy{NoJobs: true}}}}
+	req := job.Request{Apps: []job.App{{N: 1}}, User: job.User{UID: 1}, HostEntries: []int{0, 2, 3}, Nodes: []job.NodeDef{
+		{Name: "n0", NodePolicy: job.NodePolicy{Users: []int{2}}}, {Name: "n1"}, {Name: "h0", NodePolicy: job.NodePolicy{Flavors: []string{"os", "ap"}}},
+		{Name: "x0", NodePolicy: job.NodePolicy{Flavors: []string{"su", "ap"}}}, {Name: "n2", NodePolicy: job.NodePolicy{NoJobs: true}}}}
 	req.Regions = []job.Region{{Name: "main", Signature: "ap"}, {Name: "over", Signature: "os ap", Gate: job.Gate{Width: &auto}}}
-	worthy := Worthy(req)
+	worthy := ProbeFilter(req)
 	for i, want := range []bool{true, true, true, false, false} {
 		if got := worthy(req.Nodes[i]); got != want {
 			t.Errorf("%s: %v", req.Nodes[i].Name, got)
@@ -203,17 +203,17 @@ func TestWorthyOfALook(t *testing.T) {
 
 // GPUs are in the room of a shape, and near the NUMA nodes in which ranks stay.
 func TestGPUsInShapes(t *testing.T) {
-	app := job.App{N: 3, Share: job.Share{Shape: 2, GPUs: 2}}
-	nodes := equipped("a:8/2+0011 b:8/2+01 c:8/2")
-	if p, err := Make(on(job.Request{Apps: []job.App{app}}, nodes)); err != nil || shown(p) != "a a b" {
-		t.Errorf("%s, %v", shown(p), err)
+	app := job.App{N: 3, RankNeeds: job.RankNeeds{ExactPerNode: 2, GPUs: 2}}
+	nodes := nodesWithGPUs("a:8/2+0011 b:8/2+01 c:8/2")
+	if p, err := Make(requestFor(job.Request{Apps: []job.App{app}}, nodes)); err != nil || nodesByRank(p) != "a a b" {
+		t.Errorf("%s, %v", nodesByRank(p), err)
 	}
 	app.N = 4
-	if _, err := Make(on(job.Request{Apps: []job.App{app}}, nodes)); err == nil {
+	if _, err := Make(requestFor(job.Request{Apps: []job.App{app}}, nodes)); err == nil {
 		t.Error("there are GPUs for three ranks")
 	}
-	app = job.App{N: 2, Share: job.Share{NUMA: pin.Confinement{Each: 1}, GPUs: 1}}
-	p, err := Make(on(job.Request{Apps: []job.App{app}}, nodes))
+	app = job.App{N: 2, RankNeeds: job.RankNeeds{NUMA: pin.Confinement{PerNUMA: 1}, GPUs: 1}}
+	p, err := Make(requestFor(job.Request{Apps: []job.App{app}}, nodes))
 	if err != nil || masksOf(p) != "[[0] [4]]" {
 		t.Fatalf("%s, %v", masksOf(p), err)
 	}
@@ -228,7 +228,7 @@ func TestGPUsInShapes(t *testing.T) {
 func TestShapesInASpan(t *testing.T) {
 	spec := "ONEOF:FEATURE"
 	kinds, _ := nodeset.KindsOf(0, nil)
-	set, err := nodeset.Levels{Flags: nodeset.Level{Spec: &spec, Source: "--node-set", Said: map[string]string{nodeset.KeyPlus: "SPANEVENLY"}}}.Resolve(kinds)
+	set, err := nodeset.Levels{Flags: nodeset.Level{Spec: &spec, Source: "--node-set", Modifiers: map[string]string{nodeset.KeyPlus: "SPANEVENLY"}}}.Resolve(kinds)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,10 +237,10 @@ func TestShapesInASpan(t *testing.T) {
 		snap.Nodes[i].Features = []string{feature}
 	}
 	for n, want := range map[int]string{8: "a0 a0 a1 a1 b0 b0 b1 b1", 6: "a0 a0 a1 b0 b0 b1", 4: "a0 a0 a1 a1", 9: "error"} {
-		req := job.Request{Apps: []job.App{{N: n, Share: job.Share{Shape: 2}}}}
-		req.Set = set
-		p, err := Make(on(req, snap))
-		got := shown(p)
+		req := job.Request{Apps: []job.App{{N: n, RankNeeds: job.RankNeeds{ExactPerNode: 2}}}}
+		req.NodeSet = set
+		p, err := Make(requestFor(req, snap))
+		got := nodesByRank(p)
 		if err != nil {
 			got = "error"
 		}
@@ -262,7 +262,7 @@ func TestSectionsInSets(t *testing.T) {
 	for i, feature := range []string{"x", "x", "y"} {
 		snap.Nodes[i].Features = []string{feature}
 	}
-	section := func(n, threads int) job.App { return job.App{N: n, Share: job.Share{Threads: threads}} }
+	section := func(n, threads int) job.App { return job.App{N: n, RankNeeds: job.RankNeeds{CPUsPerRank: threads}} }
 	for _, test := range []struct {
 		name string
 		apps []job.App
@@ -273,9 +273,9 @@ func TestSectionsInSets(t *testing.T) {
 		{"M6", []job.App{section(2, 4), section(2, 1)}, "error no-node-set true"},
 	} {
 		req := job.Request{Apps: test.apps}
-		req.Set = set
-		p, err := Make(on(req, snap))
-		got := shown(p)
+		req.NodeSet = set
+		p, err := Make(requestFor(req, snap))
+		got := nodesByRank(p)
 		var failed *Error
 		if errors.As(err, &failed) {
 			got = fmt.Sprint("error ", failed.Code, " ", failed.Permanent)
@@ -288,9 +288,9 @@ func TestSectionsInSets(t *testing.T) {
 
 // A rank file says where each rank goes: shapes and neighbours are not looked for then.
 func TestSpotsBeatTheChoice(t *testing.T) {
-	req := wanted(job.ContiguousFirst, job.App{N: 2, Share: job.Share{Shape: 2}})
-	req.RankFile = []job.Spot{{Node: 2}, {Node: 0}}
-	if p, err := Make(on(req, cluster("a:2 b:2 c:2"))); err != nil || shown(p) != "c a" {
-		t.Errorf("%s, %v", shown(p), err)
+	req := contiguousRequest(job.ContiguousFirst, job.App{N: 2, RankNeeds: job.RankNeeds{ExactPerNode: 2}})
+	req.FixedPlacements = []job.FixedPlacement{{Node: 2}, {Node: 0}}
+	if p, err := Make(requestFor(req, cluster("a:2 b:2 c:2"))); err != nil || nodesByRank(p) != "c a" {
+		t.Errorf("%s, %v", nodesByRank(p), err)
 	}
 }

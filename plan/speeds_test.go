@@ -13,28 +13,28 @@ import (
 // cluster file's are like those that most probes find.
 func TestSpeedsOfMixedQualityAreToldOf(t *testing.T) {
 	speeds := request(t, "ONEOF:PROCSPEED")
-	given := nodeset.Attributes{nodeset.ProcSpeed: {Number: nodeset.Whole(2000)}}
+	given := nodeset.Attributes{nodeset.ProcSpeed: {Number: nodeset.FromInt(2000)}}
 	for name, test := range map[string]struct {
-		qualities []job.Quality // by node; empty: of unknown speed
+		qualities []job.SpeedQuality // by node; empty: of unknown speed
 		say       func(*job.Request)
 		want      string // empty: nothing is told
 	}{
-		"alike":        {[]job.Quality{job.Turbo, job.Turbo}, func(r *job.Request) { r.Set = speeds }, ""},
-		"mixed":        {[]job.Quality{job.Turbo, job.Nominal, job.Measured, job.Turbo}, func(r *job.Request) { r.Set = speeds }, "nominal on b, max on a,d, measured on c"},
-		"given":        {[]job.Quality{job.Given, job.Nominal}, func(r *job.Request) { r.Set = speeds }, ""},
-		"given, max":   {[]job.Quality{job.Given, job.Turbo}, func(r *job.Request) { r.Set = speeds }, "nominal on a, max on b"},
-		"unknown":      {[]job.Quality{job.Turbo, ""}, func(r *job.Request) { r.Set = speeds }, ""},
-		"balance":      {[]job.Quality{job.Turbo, job.Nominal}, func(r *job.Request) { r.Balance = true }, "nominal on b, max on a"},
-		"another set":  {[]job.Quality{job.Turbo, job.Nominal}, func(r *job.Request) { r.Set = request(t, "ONEOF:CPUS") }, ""},
-		"no set":       {[]job.Quality{job.Turbo, job.Nominal}, func(*job.Request) {}, ""},
-		"not usable":   {[]job.Quality{job.Turbo, job.Nominal}, func(r *job.Request) { r.Set = speeds; r.Nodes[1].NoJobs = true }, ""},
-		"not listed":   {[]job.Quality{job.Turbo, job.Nominal}, func(r *job.Request) { r.Set = speeds; r.Turns = []int{0} }, ""},
-		"listed twice": {[]job.Quality{job.Turbo, job.Nominal}, func(r *job.Request) { r.Set = speeds; r.Turns = []int{0, 1, 0} }, "nominal on b, max on a"},
+		"alike":        {[]job.SpeedQuality{job.SpeedTurbo, job.SpeedTurbo}, func(r *job.Request) { r.NodeSet = speeds }, ""},
+		"mixed":        {[]job.SpeedQuality{job.SpeedTurbo, job.SpeedNominal, job.SpeedMeasured, job.SpeedTurbo}, func(r *job.Request) { r.NodeSet = speeds }, "nominal on b, max on a,d, measured on c"},
+		"given":        {[]job.SpeedQuality{job.SpeedGiven, job.SpeedNominal}, func(r *job.Request) { r.NodeSet = speeds }, ""},
+		"given, max":   {[]job.SpeedQuality{job.SpeedGiven, job.SpeedTurbo}, func(r *job.Request) { r.NodeSet = speeds }, "nominal on a, max on b"},
+		"unknown":      {[]job.SpeedQuality{job.SpeedTurbo, ""}, func(r *job.Request) { r.NodeSet = speeds }, ""},
+		"balance":      {[]job.SpeedQuality{job.SpeedTurbo, job.SpeedNominal}, func(r *job.Request) { r.Balance = true }, "nominal on b, max on a"},
+		"another set":  {[]job.SpeedQuality{job.SpeedTurbo, job.SpeedNominal}, func(r *job.Request) { r.NodeSet = request(t, "ONEOF:CPUS") }, ""},
+		"no set":       {[]job.SpeedQuality{job.SpeedTurbo, job.SpeedNominal}, func(*job.Request) {}, ""},
+		"not usable":   {[]job.SpeedQuality{job.SpeedTurbo, job.SpeedNominal}, func(r *job.Request) { r.NodeSet = speeds; r.Nodes[1].NoJobs = true }, ""},
+		"not listed":   {[]job.SpeedQuality{job.SpeedTurbo, job.SpeedNominal}, func(r *job.Request) { r.NodeSet = speeds; r.HostEntries = []int{0} }, ""},
+		"listed twice": {[]job.SpeedQuality{job.SpeedTurbo, job.SpeedNominal}, func(r *job.Request) { r.NodeSet = speeds; r.HostEntries = []int{0, 1, 0} }, "nominal on b, max on a"},
 	} {
 		req := job.Request{Apps: []job.App{{N: 1}}}
 		for i := range test.qualities {
 			def := job.NodeDef{ID: i, Name: string(rune('a' + i))}
-			if test.qualities[i] == job.Given {
+			if test.qualities[i] == job.SpeedGiven {
 				def.Attributes = given
 			}
 			req.Nodes = append(req.Nodes, def)
@@ -42,9 +42,9 @@ func TestSpeedsOfMixedQualityAreToldOf(t *testing.T) {
 		test.say(&req)
 		var snap job.Snapshot
 		for i, quality := range test.qualities {
-			n := job.Node{NodeDef: req.Nodes[i], Probe: job.Probe{Topology: pin.Topology{Cores: []pin.Core{{CPUs: []int{0}, Place: pin.Nowhere}}}}}
+			n := job.Node{NodeDef: req.Nodes[i], Probe: job.Probe{Topology: pin.Topology{Cores: []pin.Core{{CPUs: []int{0}, CoreLocation: pin.UnknownLocation}}}}}
 			if quality != "" {
-				n.Traits = job.Traits{Speed: 2000, Quality: quality}
+				n.ProbedAttributes = job.Attributes{Speed: 2000, SpeedQuality: quality}
 			}
 			snap.Nodes = append(snap.Nodes, n)
 		}

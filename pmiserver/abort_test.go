@@ -19,7 +19,7 @@ func TestAllAbortsAndBarriersAreTold(t *testing.T) {
 		s := pmiserver.New(pmiserver.Info{Name: "k0", Size: 3, Ranks: []int{0, 1, 2}}, nil)
 		var aborted, told []int
 		s.Abort = func(rank, code int, _ string) { told = append(told, rank, code) }
-		s.Aborting = func(rank int) { aborted = append(aborted, rank) }
+		s.AbortRequested = func(rank int) { aborted = append(aborted, rank) }
 		var conns []net.Conn
 		for rank := range 3 {
 			mine, theirs := net.Pipe()

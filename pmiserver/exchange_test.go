@@ -19,7 +19,7 @@ import (
 )
 
 // A job is a set of servers and the clients of all its ranks, joined by pipe.
-type jobOf struct {
+type exchangeJob struct {
 	clients []*pmitest.Client
 	conns   []io.Closer
 	served  sync.WaitGroup
@@ -28,9 +28,9 @@ type jobOf struct {
 }
 
 // startJob starts servers for nodes with per ranks each, block by block.
-func startJob(nodes, per int, pipe func() (a, b io.ReadWriteCloser)) *jobOf {
-	j := &jobOf{}
-	hub := newHub(nodes, per)
+func startJob(nodes, per int, pipe func() (a, b io.ReadWriteCloser)) *exchangeJob {
+	j := &exchangeJob{}
+	hub := newCoordinator(nodes, per)
 	for n := range nodes {
 		info := pmiserver.Info{Name: "k0", Size: nodes * per}
 		for i := range per {
@@ -59,7 +59,7 @@ func startJob(nodes, per int, pipe func() (a, b io.ReadWriteCloser)) *jobOf {
 }
 
 // each runs f for every rank at once, and returns the first error.
-func (j *jobOf) each(f func(rank int, c *pmitest.Client) error) error {
+func (j *exchangeJob) each(f func(rank int, c *pmitest.Client) error) error {
 	errs := make(chan error, len(j.clients))
 	for rank, c := range j.clients {
 		go func() { errs <- f(rank, c) }()
@@ -74,7 +74,7 @@ func (j *jobOf) each(f func(rank int, c *pmitest.Client) error) error {
 }
 
 // end closes all connections and waits for the servers.
-func (j *jobOf) end() {
+func (j *exchangeJob) end() {
 	for _, c := range j.conns {
 		c.Close()
 	}
@@ -100,7 +100,7 @@ func TestExchange(t *testing.T) {
 	}
 }
 
-func exchange(t *testing.T, j *jobOf) {
+func exchange(t *testing.T, j *exchangeJob) {
 	const rounds = 3
 	var mu sync.Mutex
 	want := make(map[string]string)   // of keys that one rank puts
@@ -203,7 +203,7 @@ func TestReconnect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := pmiserver.New(pmiserver.Info{Name: "k0", Size: 1, Ranks: []int{5}}, nil)
 		var steps []string
-		s.Changed = func(rank int, from, to pmiserver.State) {
+		s.StateChanged = func(rank int, from, to pmiserver.State) {
 			steps = append(steps, fmt.Sprint(rank, " ", from, " ", to))
 		}
 		if err := s.Serve(t.Context(), 0, nil); err == nil {
@@ -245,7 +245,7 @@ func TestReconnect(t *testing.T) {
 // that waits for other nodes.
 func TestContextEndsServe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		hub := newHub(2, 1)
+		hub := newCoordinator(2, 1)
 		s := pmiserver.New(pmiserver.Info{Name: "k0", Size: 2, Ranks: []int{0}}, hub.Node(0))
 		s.Broken = func(err error) { t.Errorf("Broken(%v)", err) }
 		ctx, cancel := context.WithCancel(t.Context())

@@ -11,27 +11,27 @@ import (
 	"remshell/test/pmitest"
 )
 
-// newHub returns a hub for group k0 of so many ranks on each of so many nodes.
-func newHub(nodes, per int) *pmitest.Hub {
-	h, list := pmitest.NewHub(), make([]int, nodes)
+// newCoordinator returns a hub for group k0 of so many ranks on each of so many nodes.
+func newCoordinator(nodes, per int) *pmitest.FenceCoordinator {
+	h, list := pmitest.NewFenceCoordinator(), make([]int, nodes)
 	for i := range list {
 		list[i] = i
 	}
-	h.Blocks("k0", per, list...)
+	h.AddBlocks("k0", per, list...)
 	return h
 }
 
 // TestFenceFails: a fence that fails releases nobody, and is told once.
 func TestFenceFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHub(2, 2)
+		h := newCoordinator(2, 2)
 		s := pmiserver.New(pmiserver.Info{Name: "k0", Size: 3, Ranks: []int{0, 1}}, h.Node(0))
 		var broken []error
 		s.Broken = func(err error) { broken = append(broken, err) }
 		var told [2]strings.Builder
 		for rank := range told {
 			in := "cmd=init pmi_version=1\ncmd=barrier_in\n"
-			go s.Serve(t.Context(), rank, &open{script{in: in, out: &told[rank]}, make(chan struct{})})
+			go s.Serve(t.Context(), rank, &blockingConn{script{in: in, out: &told[rank]}, make(chan struct{})})
 		}
 		synctest.Wait()
 		h.Fail(errors.New("node b is lost"))
@@ -50,12 +50,12 @@ func TestFenceFails(t *testing.T) {
 // TestFenceBringsJunk: what cannot be read releases nobody.
 func TestFenceBringsJunk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHub(2, 1)
+		h := newCoordinator(2, 1)
 		s := pmiserver.New(pmiserver.Info{Name: "k0", Size: 2, Ranks: []int{0}}, h.Node(0))
 		var broken error
 		s.Broken = func(err error) { broken = err }
 		var told strings.Builder
-		go s.Serve(t.Context(), 0, &open{script{in: "cmd=init pmi_version=1\ncmd=barrier_in\n", out: &told}, make(chan struct{})})
+		go s.Serve(t.Context(), 0, &blockingConn{script{in: "cmd=init pmi_version=1\ncmd=barrier_in\n", out: &told}, make(chan struct{})})
 		synctest.Wait()
 		h.Join(1, fence.ID{Members: "k0"}, []byte{200})
 		synctest.Wait()
@@ -65,20 +65,20 @@ func TestFenceBringsJunk(t *testing.T) {
 	})
 }
 
-// An open script does not hang up at its end, until it is closed.
-type open struct {
+// A blockingConn script does not hang up at its end, until it is closed.
+type blockingConn struct {
 	script
 	closed chan struct{}
 }
 
-func (o *open) Read(b []byte) (int, error) {
+func (o *blockingConn) Read(b []byte) (int, error) {
 	if o.in == "" {
 		<-o.closed
 	}
 	return o.script.Read(b)
 }
 
-func (o *open) Close() error {
+func (o *blockingConn) Close() error {
 	select {
 	case <-o.closed:
 	default:

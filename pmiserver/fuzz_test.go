@@ -32,13 +32,13 @@ func FuzzFrame(f *testing.F) {
 
 // messages returns what is in a stream that comes in steps of n bytes.
 func messages(stream []byte, n int, two bool) (out []string, err error) {
-	f := frame{two: two}
+	f := messageReader{pmi2: two}
 	for len(stream) > 0 {
-		k := copy(f.room(), stream[:min(n, len(stream))])
+		k := copy(f.readBuffer(), stream[:min(n, len(stream))])
 		stream = stream[k:]
-		f.filled(k)
+		f.addRead(k)
 		for {
-			line, err := f.next()
+			line, err := f.nextMessage()
 			if err != nil {
 				return out, err
 			}
@@ -78,13 +78,13 @@ func said(t testing.TB) (all [][]byte) {
 
 func saidIn(c transcript.Case) (stream []byte) {
 	switch {
-	case c.Job.Two:
+	case c.Job.PMI2:
 		stream = []byte("cmd=init pmi_version=2\n    23cmd=fullinit;pmirank=0;")
-	case !c.Job.Fresh:
+	case !c.Job.Uninitialized:
 		stream = []byte("cmd=init pmi_version=1\n")
 	}
 	for _, step := range c.Steps {
-		if step.Says && step.Word == "" && step.Group == 0 && step.Rank == 0 {
+		if step.FromRank && step.Word == "" && step.Group == 0 && step.Rank == 0 {
 			stream = append(stream, step.Bytes...)
 		}
 	}
@@ -105,7 +105,7 @@ func FuzzServe(f *testing.F) {
 	f.Fuzz(func(t *testing.T, said []byte) {
 		s := New(Info{Name: "k0", Size: 1, Ranks: []int{0}}, nil)
 		s.Hosts = func(context.Context) ([]string, []int, error) { return []string{"n0"}, []int{0}, nil }
-		s.Names, s.Spawner = &NameTable{}, hasty{}
+		s.Names, s.Spawner = &NameTable{}, instantSpawner{}
 		var told bytes.Buffer
 		s.Serve(t.Context(), 0, struct {
 			io.Reader
@@ -120,11 +120,11 @@ func FuzzServe(f *testing.F) {
 	})
 }
 
-// hasty starts everything at once, or nothing.
-type hasty struct{}
+// instantSpawner starts everything at once, or nothing.
+type instantSpawner struct{}
 
-func (hasty) Spawn(_ context.Context, r spawn.Request) (string, []int, error) {
-	if r.Faulty() != "" {
+func (instantSpawner) Spawn(_ context.Context, r spawn.Request) (string, []int, error) {
+	if r.Problem() != "" {
 		panic("handed out: " + r.String())
 	}
 	if len(r.Commands) > 1 {
@@ -144,7 +144,7 @@ func FuzzListener(f *testing.F) {
 	f.Fuzz(func(t *testing.T, said []byte) {
 		s := New(Info{Name: "k0", Size: 1, Ranks: []int{0}}, nil)
 		d := &Listener{NewID: func() int { return id }}
-		d.Expect(s, 0)
+		d.ExpectRank(s, 0)
 		conn := &scripted{Reader: bytes.NewReader(said)}
 		err := d.Serve(t.Context(), conn)
 		if known := bytes.Contains(said, []byte("1234567890")); !known && !errors.Is(err, ErrNoRank) {

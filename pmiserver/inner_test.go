@@ -15,7 +15,7 @@ import (
 
 func TestExitCode(t *testing.T) {
 	for code, want := range map[int]int{0: 0, 1: 1, 9: 9, 255: 255, 256: 1, 257: 1, -1: 255, -256: 1, 470436358: 6} {
-		if got := ExitCode(code); got != want {
+		if got := AbortExitCode(code); got != want {
 			t.Errorf("ExitCode(%d) = %d, want %d", code, got, want)
 		}
 	}
@@ -30,10 +30,10 @@ func TestGetAllocatesNothing(t *testing.T) {
 		"PMI-2":   "cmd=kvs-get;jobid=kvs_1_0;srcid=17;key=card-17;",
 	} {
 		c, request := loaded(t), []byte(line)
-		c.in.framed = name == "PMI-2"
+		c.input.isFrame = name == "PMI-2"
 		got := testing.AllocsPerRun(1000, func() {
-			c.hear(request)
-			c.Answers = c.Answers[:0]
+			c.handleMessage(request)
+			c.Replies = c.Replies[:0]
 		})
 		if got != 0 {
 			t.Errorf("%s: %v allocations", name, got)
@@ -50,15 +50,15 @@ func loadedWith(t testing.TB, size int) *rankSession {
 	for r := range size {
 		blob = kvs.AppendPair(blob, fmt.Append(nil, "card-", r), bytes.Repeat([]byte("x"), 100))
 	}
-	next, err := s.keys.Next([][]byte{blob})
+	next, err := s.store.NextSnapshot([][]byte{blob})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.keys.Show(next)
+	s.store.SetSnapshot(next)
 	c := s.newSession(t.Context(), 0, struct {
 		io.Reader
 		io.Writer
-	}{nil, io.Discard}, arrival{})
+	}{nil, io.Discard}, identifiedConn{})
 	c.Init()
 	return c
 }
@@ -74,8 +74,8 @@ func BenchmarkGet(b *testing.B) {
 			for i := 0; b.Loop(); i = (i + 7919) % size {
 				line = append(line[:0], "cmd=get kvsname=kvs_1_0 key=card-"...)
 				line = append(strconv.AppendInt(line, int64(i), 10), '\n')
-				c.in.filled(copy(c.in.room(), line))
-				if err := c.batch(); err != nil {
+				c.input.addRead(copy(c.input.readBuffer(), line))
+				if err := c.answerMessages(); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -85,9 +85,9 @@ func BenchmarkGet(b *testing.B) {
 
 func TestStoreIsBounded(t *testing.T) {
 	c := loaded(t)
-	c.s.keys.Hold(kvs.MaxStore)
-	c.hear([]byte("cmd=put key=a value=b"))
-	if got, want := string(c.Answers), "cmd=put_result rc=-1 msg=kvs_full\n"; got != want {
+	c.server.store.AddPending(kvs.MaxStore)
+	c.handleMessage([]byte("cmd=put key=a value=b"))
+	if got, want := string(c.Replies), "cmd=put_result rc=-1 msg=kvs_full\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -97,63 +97,63 @@ func TestStoreIsBounded(t *testing.T) {
 func TestPendingBytesAreSettled(t *testing.T) {
 	c := loaded(t)
 	for _, line := range []string{"cmd=put key=a value=long", "cmd=put key=a value=b", "cmd=put key=cc value="} {
-		c.hear([]byte(line))
+		c.handleMessage([]byte(line))
 	}
-	pending(t, c.s.keys, 4+2*kvs.PairCost)
-	c.hear([]byte("cmd=barrier_in"))
-	pending(t, c.s.keys, 0)
-	c.hear([]byte("cmd=put key=a value=b"))
-	c.s.leave(c, nil)
-	pending(t, c.s.keys, 0)
+	pending(t, c.server.store, 4+2*kvs.PairCost)
+	c.handleMessage([]byte("cmd=barrier_in"))
+	pending(t, c.server.store, 0)
+	c.handleMessage([]byte("cmd=put key=a value=b"))
+	c.server.disconnectRank(c, nil)
+	pending(t, c.server.store, 0)
 }
 
 // pending fails if another number of bytes is counted as put.
 func pending(t *testing.T, s *kvs.Store, want int) {
 	t.Helper()
-	if s.Hold(kvs.MaxStore - want + 1) {
+	if s.AddPending(kvs.MaxStore - want + 1) {
 		t.Errorf("less than %d bytes are pending", want)
 	}
-	if !s.Hold(kvs.MaxStore - want) {
+	if !s.AddPending(kvs.MaxStore - want) {
 		t.Errorf("more than %d bytes are pending", want)
 	}
-	s.Free(kvs.MaxStore - want)
+	s.SubtractPending(kvs.MaxStore - want)
 }
 
 // TestLimitsOfARank: what a rank may do at once is bounded.
 func TestLimitsOfARank(t *testing.T) {
 	c := loaded(t)
 	for i := range kvs.MaxKeys {
-		c.hear(fmt.Append(nil, "cmd=put key=", i, " value="))
+		c.handleMessage(fmt.Append(nil, "cmd=put key=", i, " value="))
 	}
-	c.Answers = c.Answers[:0]
-	c.hear([]byte("cmd=put key=a value=b"))
-	c.hear([]byte("cmd=put key=0 value=b"))
-	if got, want := string(c.Answers), "cmd=put_result rc=-1 msg=kvs_full\ncmd=put_result rc=0\n"; got != want {
+	c.Replies = c.Replies[:0]
+	c.handleMessage([]byte("cmd=put key=a value=b"))
+	c.handleMessage([]byte("cmd=put key=0 value=b"))
+	if got, want := string(c.Replies), "cmd=put_result rc=-1 msg=kvs_full\ncmd=put_result rc=0\n"; got != want {
 		t.Errorf("after %d keys: got %q, want %q", kvs.MaxKeys, got, want)
 	}
 
 	ctx, cancel := context.WithCancel(t.Context())
 	c = loaded(t)
 	c.ctx = ctx
-	c.s.Spawner = patient{}
+	c.server.Spawner = waitingSpawner{}
 	for range maxSpawns {
-		c.two.Hear([]byte("cmd=spawn;ncmds=1;subcmd=e;maxprocs=1;"))
+		c.pmi2.HandleFrame([]byte("cmd=spawn;ncmds=1;subcmd=e;maxprocs=1;"))
 	}
-	if len(c.Answers) > 0 {
-		t.Errorf("a spawn is answered before it is done: %q", c.Answers)
+	if len(c.Replies) > 0 {
+		t.Errorf("a spawn is answered before it is done: %q", c.Replies)
 	}
-	c.two.Hear([]byte("cmd=spawn;ncmds=1;subcmd=e;maxprocs=1;"))
-	if got := string(c.Answers); !strings.Contains(got, "errmsg=too_many_spawns;") {
+	c.pmi2.HandleFrame([]byte("cmd=spawn;ncmds=1;subcmd=e;maxprocs=1;"))
+	if got := string(c.Replies); !strings.Contains(got, "errmsg=too_many_spawns;") {
 		t.Errorf("after %d spawns: %q", maxSpawns, got)
 	}
 	cancel()
-	c.late.Wait()
+	c.pending.Wait()
 }
 
-// patient never starts anything.
-type patient struct{}
+// waitingSpawner never starts anything.
+type waitingSpawner struct{}
 
-func (patient) Spawn(ctx context.Context, _ spawn.Request) (string, []int, error) {
+func (waitingSpawner) Spawn(ctx context.Context, _ spawn.Request) (string, []int, error) {
 	<-ctx.Done()
 	return "", nil, ctx.Err()
 }
@@ -178,10 +178,10 @@ func TestDeadRanksAreListedInTheOrderOfTheirDeath(t *testing.T) {
 		{"cmd=get key=PMI_dead_processes", many, "value=999,998,"},
 	} {
 		c := loaded(t)
-		c.in.framed = strings.HasSuffix(test.ask, ";")
-		c.s.SetDead(test.dead)
-		c.hear([]byte(test.ask))
-		got := string(c.Answers)
+		c.input.isFrame = strings.HasSuffix(test.ask, ";")
+		c.server.SetDeadRanks(test.dead)
+		c.handleMessage([]byte(test.ask))
+		got := string(c.Replies)
 		if !strings.Contains(got, test.want) || len(got) > 1023 || strings.Contains(got, ",\n") {
 			t.Errorf("%s of %d dead: %q, want %q, at most 1,023 bytes", test.ask, len(test.dead), got, test.want)
 		}

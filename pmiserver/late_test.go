@@ -16,13 +16,13 @@ import (
 	"remshell/test/pmitest"
 )
 
-// slow is mpiexec a second away: its names, and its spawns.
-type slow struct {
+// slowServices is mpiexec a second away: its names, and its spawns.
+type slowServices struct {
 	pmiserver.NameTable
 	asked []spawn.Request
 }
 
-func (s *slow) Lookup(ctx context.Context, service string) (string, bool, error) {
+func (s *slowServices) Lookup(ctx context.Context, service string) (string, bool, error) {
 	select {
 	case <-time.After(time.Second):
 		return s.NameTable.Lookup(ctx, service)
@@ -31,7 +31,7 @@ func (s *slow) Lookup(ctx context.Context, service string) (string, bool, error)
 	}
 }
 
-func (s *slow) Spawn(ctx context.Context, r spawn.Request) (string, []int, error) {
+func (s *slowServices) Spawn(ctx context.Context, r spawn.Request) (string, []int, error) {
 	s.asked = append(s.asked, r)
 	select {
 	case <-time.After(time.Second):
@@ -45,7 +45,7 @@ func (s *slow) Spawn(ctx context.Context, r spawn.Request) (string, []int, error
 }
 
 // two serves two ranks of one node, whose mpiexec is slow.
-func two(world *slow) (clients [2]*pmitest.Client, conns [2]io.Closer) {
+func two(world *slowServices) (clients [2]*pmitest.Client, conns [2]io.Closer) {
 	s := pmiserver.New(pmiserver.Info{Name: "k0", Size: 2, Ranks: []int{0, 1}}, nil)
 	s.Names, s.Spawner = world, world
 	for rank := range clients {
@@ -72,7 +72,7 @@ func TestLateAnswers(t *testing.T) {
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			clients, conns := two(&slow{})
+			clients, conns := two(&slowServices{})
 			began := time.Now()
 			if err := clients[1].Publish("svc", "p"); err != nil {
 				t.Error(err)
@@ -96,7 +96,7 @@ func TestLateAnswers(t *testing.T) {
 // TestClientSpawns: what the client asks for is what the engine hands out.
 func TestClientSpawns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		world := &slow{}
+		world := &slowServices{}
 		clients, conns := two(world)
 		err := clients[1].Spawn([][2]string{{"port", "tag#0=;$"}},
 			pmitest.Program{Argv: []string{"/x/e", "a b", ""}, Count: 3, Info: [][2]string{{"wdir", "/"}, {"host", "a,b"}}},

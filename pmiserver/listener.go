@@ -11,9 +11,9 @@ import (
 	"sync"
 	"time"
 
-	"remshell/pmiserver/dialect"
 	"remshell/pmiserver/pmi1"
 	"remshell/pmiserver/pmi2"
+	"remshell/pmiserver/pmiversion"
 	"remshell/pmiserver/transcript"
 )
 
@@ -38,49 +38,49 @@ type Listener struct {
 	// NewID returns a PMI_ID, from 1 to 2^31-1; nil: a random one.
 	NewID func() int
 
-	// Begun and Ended are told of the connections of ranks, and Ended how they ended;
+	// Connected and Ended are told of the connections of ranks, and Ended how they ended;
 	// both may be nil.
-	Begun func(s *Server, rank int)
-	Ended func(s *Server, rank int, err error)
+	Connected    func(s *Server, rank int)
+	Disconnected func(s *Server, rank int, err error)
 
-	mu        sync.Mutex        // guards what follows
-	pending   map[int]pendingID // of those that may come no more, without a server
-	newcomers []*Newcomer       // who has not said its ID yet, the oldest first
-	wrong     int               // how often somebody has said an ID that nobody was given
+	mu           sync.Mutex           // guards what follows
+	expected     map[int]expectedRank // of those that may come no more, without a server
+	pendingConns []*PendingConn       // who has not said its ID yet, the oldest first
+	wrongIDs     int                  // how often somebody has said an ID that nobody was given
 }
 
-// A pendingID is the rank to which an ID was given.
-type pendingID struct {
-	s    *Server
-	rank int
+// An expectedRank is the rank to which an ID was given.
+type expectedRank struct {
+	server *Server
+	rank   int
 }
 
-// gone is the rank of an ID that is not good any more: it is no guess.
-var gone pendingID
+// expiredID is the rank of an ID that is not good any more: it is no guess.
+var expiredID expectedRank
 
 // Limits of a connection that has not said who it is (6.4).
 const (
-	maxGreeting  = 4 << 10 // bytes
-	maxSilence   = 30 * time.Second
-	maxNewcomers = 256 // if there are more, the one that waits longest has to go
-	maxWrong     = 16  // IDs that are guessed; then nobody comes in any more (TRUST-25)
+	maxGreetingBytes = 4 << 10 // bytes
+	greetingTimeout  = 30 * time.Second
+	maxPendingConns  = 256 // if there are more, the one that waits longest has to go
+	maxWrongIDs      = 16  // IDs that are guessed; then nobody comes in any more (TRUST-25)
 )
 
 // ErrNoRank is the end of a connection that is no rank's.
 var ErrNoRank = errors.New("pmi: a connection of no rank")
 
-// Expect lets a rank of a server come in, and returns its PMI_ID.
-func (l *Listener) Expect(s *Server, rank int) (id int) {
+// ExpectRank lets a rank of a server come in, and returns its PMI_ID.
+func (l *Listener) ExpectRank(s *Server, rank int) (id int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.pending == nil {
-		l.pending = make(map[int]pendingID)
+	if l.expected == nil {
+		l.expected = make(map[int]expectedRank)
 	}
 	for taken := true; taken; {
 		id = l.newID()
-		_, taken = l.pending[id]
+		_, taken = l.expected[id]
 	}
-	l.pending[id] = pendingID{s, rank}
+	l.expected[id] = expectedRank{s, rank}
 	return id
 }
 
@@ -93,34 +93,34 @@ func (l *Listener) newID() int {
 	return max(1, int(binary.NativeEndian.Uint32(b[:])>>1))
 }
 
-// Forget lets no rank of a server in any more.
-func (l *Listener) Forget(s *Server) {
+// ForgetServer lets no rank of a server in any more.
+func (l *Listener) ForgetServer(s *Server) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for id, p := range l.pending {
-		if p.s == s {
-			l.pending[id] = gone
+	for id, p := range l.expected {
+		if p.server == s {
+			l.expected[id] = expiredID
 		}
 	}
 }
 
 // Serve takes in a connection and serves it, as Take and Newcomer.Serve do.
 func (l *Listener) Serve(ctx context.Context, conn io.ReadWriteCloser) error {
-	return l.Take(conn).Serve(ctx)
+	return l.AddPending(conn).Serve(ctx)
 }
 
-// Take counts a connection among those that have not said who they are, and shows the oldest of
+// AddPending counts a connection among those that have not said who they are, and shows the oldest of
 // them out if there are too many. Which is the oldest is known by the order of these calls: who
 // accepts connections takes them one after the other, before goroutines serve them, which run in
 // any order. Each has to be served, or it counts for ever.
-func (l *Listener) Take(conn io.ReadWriteCloser) *Newcomer {
-	n := &Newcomer{listener: l, conn: conn}
+func (l *Listener) AddPending(conn io.ReadWriteCloser) *PendingConn {
+	n := &PendingConn{listener: l, conn: conn}
 	l.mu.Lock()
-	l.newcomers = append(l.newcomers, n)
-	var oldest *Newcomer
-	if len(l.newcomers) > maxNewcomers {
-		oldest = l.newcomers[0]
-		l.newcomers = slices.Delete(l.newcomers, 0, 1)
+	l.pendingConns = append(l.pendingConns, n)
+	var oldest *PendingConn
+	if len(l.pendingConns) > maxPendingConns {
+		oldest = l.pendingConns[0]
+		l.pendingConns = slices.Delete(l.pendingConns, 0, 1)
 	}
 	l.mu.Unlock()
 	if oldest != nil {
@@ -132,130 +132,130 @@ func (l *Listener) Take(conn io.ReadWriteCloser) *Newcomer {
 // Serve finds out which rank a newcomer is, and serves it as Server.Serve
 // does, which also says how it ended. ErrNoRank is the end of a connection that
 // is no rank's, or of one that has another already. Serve closes the connection.
-func (n *Newcomer) Serve(ctx context.Context) error {
+func (n *PendingConn) Serve(ctx context.Context) error {
 	defer n.conn.Close()
 	stop := context.AfterFunc(ctx, func() { n.conn.Close() })
 	defer stop()
 	l := n.listener
-	at, expected := l.greet(n)
+	at, expected := l.identify(n)
 	if !expected {
-		n.refuse()
+		n.sendRefusal()
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return fmt.Errorf("%w: \"%s\"", ErrNoRank, transcript.Escape(n.in.head()))
+		return fmt.Errorf("%w: \"%s\"", ErrNoRank, transcript.Escape(n.input.firstBytes()))
 	}
 	begun := func() {
-		if l.Begun != nil {
-			l.Begun(at.s, at.rank)
+		if l.Connected != nil {
+			l.Connected(at.server, at.rank)
 		}
 	}
-	err := at.s.serve(ctx, at.rank, n.conn, arrival{in: n.in, id: n.id, begun: begun})
-	if errors.Is(err, ErrTaken) {
-		n.refuse()
+	err := at.server.serve(ctx, at.rank, n.conn, identifiedConn{input: n.input, id: n.id, connected: begun})
+	if errors.Is(err, ErrAlreadyConnected) {
+		n.sendRefusal()
 		return fmt.Errorf("%w: %w", ErrNoRank, err)
 	}
-	if l.Ended != nil {
-		l.Ended(at.s, at.rank, err)
+	if l.Disconnected != nil {
+		l.Disconnected(at.server, at.rank, err)
 	}
 	return err
 }
 
-// greet reads until it is clear who comes, and whether it is expected.
-func (l *Listener) greet(n *Newcomer) (at pendingID, expected bool) {
-	defer l.dismiss(n)
-	impatience := time.AfterFunc(maxSilence, func() { n.conn.Close() })
+// identify reads until it is clear who comes, and whether it is expected.
+func (l *Listener) identify(n *PendingConn) (at expectedRank, expected bool) {
+	defer l.removePending(n)
+	impatience := time.AfterFunc(greetingTimeout, func() { n.conn.Close() })
 	defer impatience.Stop()
 	for {
-		for n.hear() {
+		for n.readGreeting() {
 		}
 		switch {
-		case n.said == named:
-			return l.whose(n.id)
-		case n.said == odd || len(n.in.buf) >= maxGreeting:
-			return pendingID{}, false
+		case n.greeting == greetingHasID:
+			return l.rankOfID(n.id)
+		case n.greeting == greetingInvalid || len(n.input.buf) >= maxGreetingBytes:
+			return expectedRank{}, false
 		}
-		read, err := n.conn.Read(n.in.room())
-		n.in.filled(read)
+		read, err := n.conn.Read(n.input.readBuffer())
+		n.input.addRead(read)
 		if read == 0 && err != nil {
-			return pendingID{}, false
+			return expectedRank{}, false
 		}
 	}
 }
 
-func (l *Listener) whose(id int) (at pendingID, expected bool) {
+func (l *Listener) rankOfID(id int) (at expectedRank, expected bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	at, known := l.pending[id]
+	at, known := l.expected[id]
 	if !known {
-		l.wrong++
+		l.wrongIDs++
 	}
-	return at, at != gone && l.wrong < maxWrong
+	return at, at != expiredID && l.wrongIDs < maxWrongIDs
 }
 
-func (l *Listener) dismiss(n *Newcomer) {
+func (l *Listener) removePending(n *PendingConn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if i := slices.Index(l.newcomers, n); i >= 0 {
-		l.newcomers = slices.Delete(l.newcomers, i, i+1)
+	if i := slices.Index(l.pendingConns, n); i >= 0 {
+		l.pendingConns = slices.Delete(l.pendingConns, i, i+1)
 	}
 }
 
-// A Newcomer is a connection that has not said who it is.
-type Newcomer struct {
+// A PendingConn is a connection that has not said who it is.
+type PendingConn struct {
 	listener *Listener
 
-	conn    io.ReadWriteCloser
-	in      frame
-	said    standing
-	id      int    // if it named itself
-	refusal string // what to answer if it may not come in
+	conn     io.ReadWriteCloser
+	input    messageReader
+	greeting greetingState
+	id       int    // if it named itself
+	refusal  string // what to answer if it may not come in
 }
 
-// refuse answers as the client understands it, if it listens.
-func (n *Newcomer) refuse() {
-	impatience := time.AfterFunc(maxFarewell, func() { n.conn.Close() })
+// sendRefusal answers as the client understands it, if it listens.
+func (n *PendingConn) sendRefusal() {
+	impatience := time.AfterFunc(refusalTimeout, func() { n.conn.Close() })
 	defer impatience.Stop()
 	io.WriteString(n.conn, n.refusal)
 }
 
-// A standing is what is known of a newcomer.
-type standing int
+// A greetingState is what is known of a newcomer.
+type greetingState int
 
 const (
-	unclear standing = iota // it has not said enough
-	named                   // it has said a PMI_ID
-	odd                     // it has said something else
+	greetingIncomplete greetingState = iota // it has not said enough
+	greetingHasID                           // it has said a PMI_ID
+	greetingInvalid                         // it has said something else
 )
 
-// hear looks at the next message, if it is there. One that names a rank is left
+// readGreeting looks at the next message, if it is there. One that names a rank is left
 // for its session to answer. It reports whether there may be another one.
-func (n *Newcomer) hear() bool {
-	after := n.in
-	message, err := after.next()
-	var g dialect.Greeting
+func (n *PendingConn) readGreeting() bool {
+	after := n.input
+	message, err := after.nextMessage()
+	var g pmiversion.Greeting
 	switch {
 	case err != nil:
-		n.said = odd
+		n.greeting = greetingInvalid
 		return false
 	case message == nil:
 		return false
-	case after.framed:
-		g = pmi2.Greet(message)
-	case !n.in.two: // else PMI-2 was agreed on, and a line comes
-		g = pmi1.Greet(message)
+	case after.isFrame:
+		g = pmi2.ParseGreeting(message)
+	case !n.input.pmi2: // else PMI-2 was agreed on, and a line comes
+		g = pmi1.ParseGreeting(message)
 	}
 	switch {
-	case g.Two:
-		n.in = after
-		n.in.two = true
-		io.WriteString(n.conn, g.Answer)
+	case g.WantsPMI2:
+		n.input = after
+		n.input.pmi2 = true
+		io.WriteString(n.conn, g.Reply)
 		return true
-	case g.Named:
-		n.said = named
+	case g.HasID:
+		n.greeting = greetingHasID
 	default:
-		n.said = odd
+		n.greeting = greetingInvalid
 	}
-	n.id, n.refusal = g.ID, g.Answer
+	n.id, n.refusal = g.ID, g.Reply
 	return false
 }

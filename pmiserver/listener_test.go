@@ -35,7 +35,7 @@ func TestPendingIDs(t *testing.T) {
 	ids := make(map[int]bool)
 	high := 0
 	for rank := range 1000 {
-		id := d.Expect(s, rank)
+		id := d.ExpectRank(s, rank)
 		if id < 1 || id > 1<<31-1 || ids[id] {
 			t.Fatalf("ID %d", id)
 		}
@@ -48,8 +48,8 @@ func TestPendingIDs(t *testing.T) {
 		t.Errorf("%d of 1000 random numbers are in the upper half", high)
 	}
 	d.NewID = func() int { return 7 }
-	d.Expect(s, 0)
-	d.Forget(s)
+	d.ExpectRank(s, 0)
+	d.ForgetServer(s)
 	conn, end := through(d)
 	io.WriteString(conn, "cmd=initack pmiid=7\n")
 	if reply, _ := io.ReadAll(conn); string(reply) != "cmd=initack rc=-1\n" {
@@ -64,7 +64,7 @@ func TestPendingIDs(t *testing.T) {
 func TestASilentNewcomerHasToGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &pmiserver.Listener{NewID: func() int { return 7 }}
-		d.Expect(pmiserver.New(pmiserver.Info{Name: "k0", Size: 1, Ranks: []int{0}}, nil), 0)
+		d.ExpectRank(pmiserver.New(pmiserver.Info{Name: "k0", Size: 1, Ranks: []int{0}}, nil), 0)
 		rank, served := through(d)
 		c := pmitest.NewClient(rank)
 		if lines, err := c.Acknowledge(7); err != nil || lines != (pmitest.Place{Rank: 0, Size: 1}) {
@@ -93,7 +93,7 @@ func TestASilentNewcomerHasToGo(t *testing.T) {
 func TestACrowdOfNewcomers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &pmiserver.Listener{NewID: func() int { return 7 }}
-		d.Expect(pmiserver.New(pmiserver.Info{Name: "k0", Size: 1, Ranks: []int{0}}, nil), 0)
+		d.ExpectRank(pmiserver.New(pmiserver.Info{Name: "k0", Size: 1, Ranks: []int{0}}, nil), 0)
 		const crowd = 1000
 		ends := make(chan error, crowd)
 		for range crowd {
@@ -122,14 +122,14 @@ func TestACrowdOfNewcomers(t *testing.T) {
 func TestTheOldestNewcomerGoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &pmiserver.Listener{NewID: func() int { return 7 }}
-		d.Expect(pmiserver.New(pmiserver.Info{Name: "k0", Size: 1, Ranks: []int{0}}, nil), 0)
+		d.ExpectRank(pmiserver.New(pmiserver.Info{Name: "k0", Size: 1, Ranks: []int{0}}, nil), 0)
 		const crowd = 1000
 		ends := make(chan int, crowd+1)
-		come := func() (client net.Conn, n *pmiserver.Newcomer) {
+		come := func() (client net.Conn, n *pmiserver.PendingConn) {
 			client, theirs := net.Pipe()
-			return client, d.Take(theirs)
+			return client, d.AddPending(theirs)
 		}
-		silent := make([]*pmiserver.Newcomer, crowd)
+		silent := make([]*pmiserver.PendingConn, crowd)
 		for i := range silent {
 			_, silent[i] = come()
 		}
@@ -175,7 +175,7 @@ func TestContextEndsAGreeting(t *testing.T) {
 // ranks of two nodes, who come in by the same listeners, exchange what they have.
 func TestJunkFromNewcomers(t *testing.T) {
 	const nodes, per, junk = 2, 4, 10000
-	hub := newHub(nodes, per)
+	hub := newCoordinator(nodes, per)
 	var listeners [nodes]*pmiserver.Listener
 	var ids []int
 	for n := range nodes {
@@ -188,7 +188,7 @@ func TestJunkFromNewcomers(t *testing.T) {
 		s.Abort = func(rank, _ int, _ string) { t.Errorf("rank %d ends the job", rank) }
 		s.Broken = func(err error) { t.Error(err) }
 		for _, r := range info.Ranks {
-			ids = append(ids, listeners[n].Expect(s, r))
+			ids = append(ids, listeners[n].ExpectRank(s, r))
 		}
 	}
 	done := make(chan struct{})
@@ -196,7 +196,7 @@ func TestJunkFromNewcomers(t *testing.T) {
 	for i, id := range ids {
 		ranks.Go(func() {
 			conn, end := through(listeners[i/per])
-			if err := newcomer(conn, id, len(ids), done); err != nil {
+			if err := connectByPort(conn, id, len(ids), done); err != nil {
 				t.Errorf("rank %d: %v", i, err)
 			}
 			conn.Close()
@@ -224,8 +224,8 @@ func TestJunkFromNewcomers(t *testing.T) {
 	ranks.Wait()
 }
 
-// newcomer is a rank that comes, and exchanges cards until done, and once more.
-func newcomer(conn io.ReadWriter, id, size int, done chan struct{}) error {
+// connectByPort is a rank that comes, and exchanges cards until done, and once more.
+func connectByPort(conn io.ReadWriter, id, size int, done chan struct{}) error {
 	c := pmitest.NewClient(conn)
 	place, err := c.Acknowledge(id)
 	if err != nil {
@@ -305,7 +305,7 @@ func TestRefuseSingleton(t *testing.T) {
 func TestGuessesOfIDs(t *testing.T) {
 	server := pmiserver.New(pmiserver.Info{Name: "k0", Size: 2, Ranks: []int{0, 1}}, nil)
 	var d pmiserver.Listener
-	ids := []int{d.Expect(server, 0), d.Expect(server, 1)}
+	ids := []int{d.ExpectRank(server, 0), d.ExpectRank(server, 1)}
 	say := func(id int) string {
 		t.Helper()
 		client, _ := through(&d)

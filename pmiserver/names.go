@@ -18,8 +18,8 @@ type Names interface {
 
 // The limits of a table (TRUST-24): names, and bytes of one with what is published.
 const (
-	maxNames = 1024
-	maxName  = 4 << 10
+	maxNames     = 1024
+	maxNameBytes = 4 << 10
 )
 
 // What a table does not take.
@@ -69,7 +69,7 @@ func (t *NameTable) Add(service string, e Entry) (added bool, err error) {
 		return false, nil
 	case len(t.entries) == maxNames:
 		return false, errNamesFull
-	case len(service)+len(e.Port)+len(e.Value) > maxName:
+	case len(service)+len(e.Port)+len(e.Value) > maxNameBytes:
 		return false, errLongName
 	}
 	if t.entries == nil {

@@ -27,16 +27,16 @@ import (
 
 var record = flag.String("record", "", "write what is said in TestReal to files of this `directory`")
 
-// A troupe runs real programs with servers in this process: a launcher, as far as
+// A testLauncher runs real programs with servers in this process: a launcher, as far as
 // the engine needs one. Ranks are dealt out over "nodes", which are all here.
-type troupe struct {
-	nodes int
-	ports bool // by PMI_PORT, not by PMI_FD
-	names pmiserver.NameTable
-	hub   *pmitest.Hub
-	in    pmiserver.Listener
-	port  string
-	rec   transcript.Recorder
+type testLauncher struct {
+	nodes    int
+	ports    bool // by PMI_PORT, not by PMI_FD
+	names    pmiserver.NameTable
+	hub      *pmitest.FenceCoordinator
+	in       pmiserver.Listener
+	port     string
+	recorder transcript.Recorder
 
 	mu      sync.Mutex // guards what follows
 	groups  []pmiserver.Info
@@ -47,18 +47,18 @@ type troupe struct {
 	all     sync.WaitGroup
 }
 
-// An outlet takes what ranks write: whole lines, for the programs write such.
-type outlet struct{ t *troupe }
+// An outputWriter takes what ranks write: whole lines, for the programs write such.
+type outputWriter struct{ t *testLauncher }
 
-func (o outlet) Write(b []byte) (int, error) {
+func (o outputWriter) Write(b []byte) (int, error) {
 	o.t.mu.Lock()
 	defer o.t.mu.Unlock()
 	return o.t.out.Write(b)
 }
 
 // run starts a first group and waits until all is over.
-func (t *troupe) run(commands ...spawn.Command) (string, error) {
-	t.hub = pmitest.NewHub()
+func (t *testLauncher) run(commands ...spawn.Command) (string, error) {
+	t.hub = pmitest.NewFenceCoordinator()
 	if t.ports {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -82,7 +82,7 @@ func (t *troupe) run(commands ...spawn.Command) (string, error) {
 	return strings.Join(lines, "\n"), nil
 }
 
-func (t *troupe) listen(l net.Listener) {
+func (t *testLauncher) listen(l net.Listener) {
 	for {
 		conn, err := l.Accept()
 		if err != nil {
@@ -93,26 +93,26 @@ func (t *troupe) listen(l net.Listener) {
 }
 
 // Spawn is that of spawn.Spawner.
-func (t *troupe) Spawn(_ context.Context, r spawn.Request) (string, []int, error) {
+func (t *testLauncher) Spawn(_ context.Context, r spawn.Request) (string, []int, error) {
 	at := t.numberOf(r.Group)
-	t.rec.Told(at, r.Rank, "SPAWN "+r.String())
+	t.recorder.AddReply(at, r.Rank, "SPAWN "+r.String())
 	group, err := t.start(r)
 	if err != nil {
-		t.rec.Said(at, r.Rank, "FAILED "+err.Error())
+		t.recorder.AddEvent(at, r.Rank, "FAILED "+err.Error())
 	} else {
-		t.rec.Said(at, r.Rank, "STARTED")
+		t.recorder.AddEvent(at, r.Rank, "STARTED")
 	}
 	return group, nil, err
 }
 
-func (t *troupe) numberOf(group string) int {
+func (t *testLauncher) numberOf(group string) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.IndexFunc(t.groups, func(i pmiserver.Info) bool { return i.Name == group })
 }
 
 // start starts a group, or nothing.
-func (t *troupe) start(r spawn.Request) (string, error) {
+func (t *testLauncher) start(r spawn.Request) (string, error) {
 	for _, c := range r.Commands {
 		if _, err := exec.LookPath(c.Argv[0]); err != nil {
 			return "", err
@@ -133,7 +133,7 @@ func (t *troupe) start(r spawn.Request) (string, error) {
 	t.groups = append(t.groups, info)
 	t.mu.Unlock()
 	used := slices.Compact(slices.Sorted(slices.Values(nodes)))
-	t.hub.Add(info.Name, used, nodes)
+	t.hub.AddGroup(info.Name, used, nodes)
 	for _, n := range used {
 		info.Ranks = ranksOf(nodes, n)
 		s := t.serve(number, n, info)
@@ -147,15 +147,15 @@ func (t *troupe) start(r spawn.Request) (string, error) {
 }
 
 // serve makes the server of a group on a node.
-func (t *troupe) serve(number, node int, info pmiserver.Info) *pmiserver.Server {
+func (t *testLauncher) serve(number, node int, info pmiserver.Info) *pmiserver.Server {
 	s := pmiserver.New(info, t.hub.Node(node))
 	s.Names, s.Spawner = &t.names, t
-	s.Trace = func(rank int, line string) { t.rec.Trace(number, rank, line) }
+	s.Trace = func(rank int, line string) { t.recorder.Trace(number, rank, line) }
 	s.Abort = func(_, code int, message string) { t.end(strings.TrimSpace(fmt.Sprintf("KILL(%d) %s", code, message))) }
 	s.Broken = func(err error) { t.end(err.Error()) }
-	s.Changed = func(rank int, _, to pmiserver.State) {
+	s.StateChanged = func(rank int, _, to pmiserver.State) {
 		if to == pmiserver.Closed || to == pmiserver.Lost {
-			t.hub.Leave(info.Name, node, rank)
+			t.hub.RankLeft(info.Name, node, rank)
 		}
 	}
 	t.mu.Lock()
@@ -165,9 +165,9 @@ func (t *troupe) serve(number, node int, info pmiserver.Info) *pmiserver.Server 
 }
 
 // fork starts one process.
-func (t *troupe) fork(s *pmiserver.Server, info pmiserver.Info, rank, local int, c spawn.Command) error {
+func (t *testLauncher) fork(s *pmiserver.Server, info pmiserver.Info, rank, local int, c spawn.Command) error {
 	cmd := exec.Command(c.Argv[0], c.Argv[1:]...)
-	cmd.Stdout, cmd.Stderr = outlet{t}, outlet{t}
+	cmd.Stdout, cmd.Stderr = outputWriter{t}, outputWriter{t}
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "PMI") })
 	add := func(key string, value any) { cmd.Env = append(cmd.Env, fmt.Sprint(key, "=", value)) }
 	if info.Parent != "" {
@@ -178,7 +178,7 @@ func (t *troupe) fork(s *pmiserver.Server, info pmiserver.Info, rank, local int,
 	add("MPIR_CVAR_CH3_INTERFACE_HOSTNAME", "127.0.0.1")
 	if t.ports {
 		add("PMI_PORT", t.port)
-		add("PMI_ID", t.in.Expect(s, rank))
+		add("PMI_ID", t.in.ExpectRank(s, rank))
 		return t.begin(cmd)
 	}
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
@@ -203,7 +203,7 @@ func (t *troupe) fork(s *pmiserver.Server, info pmiserver.Info, rank, local int,
 	return nil
 }
 
-func (t *troupe) begin(cmd *exec.Cmd) error {
+func (t *testLauncher) begin(cmd *exec.Cmd) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err := cmd.Start(); err != nil {
@@ -219,14 +219,14 @@ func (t *troupe) begin(cmd *exec.Cmd) error {
 }
 
 // ended takes the end of a connection or a process.
-func (t *troupe) ended(err error) {
+func (t *testLauncher) ended(err error) {
 	if err != nil {
 		t.end(err.Error())
 	}
 }
 
 // end ends all; the first reason counts.
-func (t *troupe) end(why string) {
+func (t *testLauncher) end(why string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.ends) == 0 {
@@ -271,7 +271,7 @@ func TestReal(t *testing.T) {
 			t.Run(c.name+"/"+how.name, func(t *testing.T) {
 				argv := strings.Fields(c.line)
 				argv[0] = program(t, argv[0])
-				crew := &troupe{nodes: how.nodes, ports: how.ports}
+				crew := &testLauncher{nodes: how.nodes, ports: how.ports}
 				out, err := crew.run(spawn.Command{Argv: argv, Count: c.n})
 				if got := summary(out); got != c.want && c.want != "" || fmt.Sprint(err) != c.wantErr && (err != nil || c.wantErr != "") {
 					t.Errorf("got\n%s\n%v\nwant\n%s\n%v", got, err, c.want, c.wantErr)
@@ -311,7 +311,7 @@ func summary(out string) string {
 }
 
 // write writes what was said as a transcript.
-func (t *troupe) write(test *testing.T, path, title string) {
+func (t *testLauncher) write(test *testing.T, path, title string) {
 	f, err := os.Create(path)
 	if err != nil {
 		test.Fatal(err)
@@ -328,7 +328,7 @@ func (t *troupe) write(test *testing.T, path, title string) {
 		sizes = append(sizes, g.Size)
 	}
 	job += " spawns=" + letters
-	if err := t.rec.Write(f, "MPICH 3.4.1, "+title, job, sizes); err != nil {
+	if err := t.recorder.Write(f, "MPICH 3.4.1, "+title, job, sizes); err != nil {
 		test.Fatal(err)
 	}
 }

@@ -34,19 +34,19 @@ func TestTranscripts(t *testing.T) {
 		}
 		for _, c := range cases {
 			at := fmt.Sprintf("%s:%d", filepath.Base(name), c.Line)
-			t.Run(at+"/whole", func(t *testing.T) { replay(t, c, at, whole) })
-			t.Run(at+"/bytes", func(t *testing.T) { replay(t, c, at, singly) })
+			t.Run(at+"/whole", func(t *testing.T) { replay(t, c, at, writeWhole) })
+			t.Run(at+"/bytes", func(t *testing.T) { replay(t, c, at, writeBytewise) })
 			merged := c
 			merged.Steps = joined(c.Steps)
-			t.Run(at+"/joined", func(t *testing.T) { replay(t, merged, at, whole) })
+			t.Run(at+"/joined", func(t *testing.T) { replay(t, merged, at, writeWhole) })
 		}
 	}
 }
 
-func whole(w io.Writer, b []byte) { w.Write(b) }
+func writeWhole(w io.Writer, b []byte) { w.Write(b) }
 
-// singly writes byte by byte; what is long only so far.
-func singly(w io.Writer, b []byte) {
+// writeBytewise writes byte by byte; what is long only so far.
+func writeBytewise(w io.Writer, b []byte) {
 	n := min(len(b), 2000)
 	for i := range n {
 		w.Write(b[i : i+1])
@@ -58,7 +58,7 @@ func singly(w io.Writer, b []byte) {
 func joined(steps []transcript.Step) []transcript.Step {
 	var out []transcript.Step
 	for _, s := range steps {
-		if n := len(out); n > 0 && s.Says && out[n-1].Says && s.Word == "" && out[n-1].Word == "" && s.Rank == out[n-1].Rank {
+		if n := len(out); n > 0 && s.FromRank && out[n-1].FromRank && s.Word == "" && out[n-1].Word == "" && s.Rank == out[n-1].Rank {
 			out[n-1].Bytes = slices.Concat(out[n-1].Bytes, s.Bytes)
 			continue
 		}
@@ -71,15 +71,15 @@ func joined(steps []transcript.Step) []transcript.Step {
 // knows when all goroutines wait for us.
 func replay(t *testing.T, c transcript.Case, at string, write func(io.Writer, []byte)) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPlay(c.Job)
+		p := newTestJob(c.Job)
 		defer p.end(t, at)
 		synctest.Wait()
-		if !c.Job.Fresh {
-			p.init(t, c.Job.Two)
+		if !c.Job.Uninitialized {
+			p.init(t, c.Job.PMI2)
 		}
 		for _, s := range c.Steps {
 			where := fmt.Sprintf("%s: line %d", at, s.Line)
-			if s.Says {
+			if s.FromRank {
 				p.silent(t, where)
 				p.says(s, write)
 				synctest.Wait()
@@ -94,7 +94,7 @@ func replay(t *testing.T, c transcript.Case, at string, write func(io.Writer, []
 }
 
 // init takes all ranks to where most cases begin.
-func (p *play) init(t *testing.T, two bool) {
+func (p *testJob) init(t *testing.T, two bool) {
 	for r, pl := range p.groups[0] {
 		says, told := "cmd=init pmi_version=1 pmi_subversion=1\n", "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1\n"
 		if two {
@@ -125,7 +125,7 @@ func ending(err error) string {
 	return err.Error()
 }
 
-func (p *play) says(s transcript.Step, write func(io.Writer, []byte)) {
+func (p *testJob) says(s transcript.Step, write func(io.Writer, []byte)) {
 	pl := p.player(s)
 	switch s.Word {
 	case "EOF":
@@ -142,7 +142,7 @@ func (p *play) says(s transcript.Step, write func(io.Writer, []byte)) {
 }
 
 // told compares one line, or one event.
-func (pl *player) told(s transcript.Step) error {
+func (pl *testRank) told(s transcript.Step) error {
 	switch s.Word {
 	case "":
 		return pl.take(string(s.Bytes))
@@ -165,7 +165,7 @@ func (pl *player) told(s transcript.Step) error {
 	return nil
 }
 
-func (pl *player) take(want string) error {
+func (pl *testRank) take(want string) error {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
 	if len(pl.got) < len(want) || pl.got[:len(want)] != want {
@@ -175,7 +175,7 @@ func (pl *player) take(want string) error {
 	return nil
 }
 
-func (pl *player) nothing() error {
+func (pl *testRank) nothing() error {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
 	if pl.got != "" || len(pl.events) > 0 {
@@ -185,7 +185,7 @@ func (pl *player) nothing() error {
 }
 
 // silent fails if a rank was told what the case does not list.
-func (p *play) silent(t *testing.T, where string) {
+func (p *testJob) silent(t *testing.T, where string) {
 	t.Helper()
 	for g, ranks := range p.groups {
 		for r, pl := range ranks {

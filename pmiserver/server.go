@@ -50,14 +50,14 @@ type Server struct {
 	// From then on the server is frozen.
 	Abort func(rank, code int, message string)
 
-	// Aborting is told of every rank that asks for the end of the job.
-	Aborting func(rank int)
+	// AbortRequested is told of every rank that asks for the end of the job.
+	AbortRequested func(rank int)
 
-	// Changed is told each step a rank takes.
-	Changed func(rank int, from, to State)
+	// StateChanged is told each step a rank takes.
+	StateChanged func(rank int, from, to State)
 
-	// Entering is told of every rank that enters a barrier.
-	Entering func(rank int)
+	// BarrierEntered is told of every rank that enters a barrier.
+	BarrierEntered func(rank int)
 
 	// Broken is called once, when a barrier can never complete: err is a
 	// *fence.StuckError, or says why the fence failed. No barrier is released after.
@@ -77,14 +77,14 @@ type Server struct {
 	// request is refused. It may take its time.
 	Hosts func(ctx context.Context) (nodes []string, of []int, err error)
 
-	info    Info
-	local   map[int]int // index in info.Ranks, by rank
-	mapping []byte      // info.Mapping
-	keys    *kvs.Store
-	attrs   pmi2.Attrs
-	fence   fence.Local            // of the whole group
-	dead    atomic.Pointer[string] // as SetDead said; nil: nothing yet
-	frozen  atomic.Bool            // answer nothing, release nobody
+	info      Info
+	local     map[int]int // index in info.Ranks, by rank
+	mapping   []byte      // info.Mapping
+	store     *kvs.Store
+	nodeAttrs pmi2.NodeAttrs
+	fence     fence.Local            // of the whole group
+	deadRanks atomic.Pointer[string] // as SetDead said; nil: nothing yet
+	frozen    atomic.Bool            // answer nothing, release nobody
 
 	mu      sync.Mutex // guards what follows
 	states  []State    // by local index
@@ -103,24 +103,24 @@ func New(info Info, others fence.Exchanger) *Server {
 		mapping: []byte(info.Mapping),
 		local:   make(map[int]int, len(info.Ranks)),
 		states:  make([]State, len(info.Ranks)),
-		keys:    kvs.New(preputs),
+		store:   kvs.New(preputs),
 	}
 	for i, rank := range info.Ranks {
 		s.local[rank] = i
 	}
-	s.attrs.Store = s.keys
-	s.fence.Members, s.fence.Ranks, s.fence.Others = fence.Whole(info.Name), info.Ranks, others
-	s.fence.Open, s.fence.Broken = s.open, s.broken
+	s.nodeAttrs.Store = s.store
+	s.fence.Members, s.fence.Ranks, s.fence.OtherNodes = fence.WholeGroup(info.Name), info.Ranks, others
+	s.fence.Decode, s.fence.Broken = s.decodeFence, s.reportBroken
 	return s
 }
 
-// open reads what a fence has spread, and returns what makes it visible.
-func (s *Server) open(all [][]byte) (show func(), err error) {
-	next, err := s.keys.Next(all)
-	return func() { s.keys.Show(next) }, err
+// decodeFence reads what a fence has spread, and returns what makes it visible.
+func (s *Server) decodeFence(all [][]byte) (show func(), err error) {
+	next, err := s.store.NextSnapshot(all)
+	return func() { s.store.SetSnapshot(next) }, err
 }
 
-func (s *Server) broken(err error) {
+func (s *Server) reportBroken(err error) {
 	if s.Broken != nil {
 		s.Broken(err)
 	}
@@ -138,26 +138,26 @@ func (s *Server) broken(err error) {
 // A rank's last words may still be under way when its process has ended: wait
 // for Serve before judging the exit, or an abort is taken for a crash.
 func (s *Server) Serve(ctx context.Context, rank int, conn io.ReadWriter) error {
-	return s.serve(ctx, rank, conn, arrival{id: rank})
+	return s.serve(ctx, rank, conn, identifiedConn{id: rank})
 }
 
-// An arrival is how a rank came to its server.
-type arrival struct {
-	in    frame  // what it has said already
-	id    int    // what it may call itself
-	begun func() // told when the connection is the rank's; may be nil
+// An identifiedConn is how a rank came to its server.
+type identifiedConn struct {
+	input     messageReader // what it has said already
+	id        int           // what it may call itself
+	connected func()        // told when the connection is the rank's; may be nil
 }
 
-func (s *Server) serve(ctx context.Context, rank int, conn io.ReadWriter, a arrival) error {
+func (s *Server) serve(ctx context.Context, rank int, conn io.ReadWriter, a identifiedConn) error {
 	local, ours := s.local[rank]
 	if !ours {
 		return fmt.Errorf("pmi: rank %d: not a rank of this node", rank)
 	}
-	if err := s.arrive(local, rank); err != nil {
+	if err := s.connectRank(local, rank); err != nil {
 		return err
 	}
-	if a.begun != nil {
-		a.begun()
+	if a.connected != nil {
+		a.connected()
 	}
 	if closer, ok := conn.(io.Closer); ok {
 		stop := context.AfterFunc(ctx, func() { closer.Close() })
@@ -170,8 +170,8 @@ func (s *Server) serve(ctx context.Context, rank int, conn io.ReadWriter, a arri
 		err = ctx.Err()
 	}
 	end()
-	c.late.Wait()
-	s.leave(c, err)
+	c.pending.Wait()
+	s.disconnectRank(c, err)
 	return err
 }
 
@@ -194,7 +194,7 @@ func (s *Server) Exited(rank int) {
 	if !ours {
 		return
 	}
-	s.fence.Leave(local)
+	s.fence.RankLeft(local)
 }
 
 // Freeze stops the server from answering and from releasing barriers. The
@@ -205,25 +205,25 @@ func (s *Server) Freeze() {
 	s.fence.Close()
 }
 
-// ExitCode returns the exit status that stands for the code of an abort: its low
+// AbortExitCode returns the exit status that stands for the code of an abort: its low
 // byte, but never 0 for a code that is not (pmi-wire.md 6.3).
-func ExitCode(code int) int {
+func AbortExitCode(code int) int {
 	if code != 0 && code&255 == 0 {
 		return 1
 	}
 	return code & 255
 }
 
-// abort ends all talk, and reports the first rank that wants it.
-func (s *Server) abort(rank, code int, message string) {
+// abortJob ends all talk, and reports the first rank that wants it.
+func (s *Server) abortJob(rank, code int, message string) {
 	s.mu.Lock()
 	first := !s.aborted
 	s.aborted = true
 	s.mu.Unlock()
 	s.Freeze()
-	s.aborting(rank)
+	s.reportAborting(rank)
 	if first && s.Abort != nil {
-		s.Abort(rank, ExitCode(code), AbortText(code, message))
+		s.Abort(rank, AbortExitCode(code), AbortText(code, message))
 	}
 }
 
@@ -239,36 +239,36 @@ func AbortText(code int, message string) string {
 	return fmt.Sprintf("the program said %d%s", code, message)
 }
 
-func (s *Server) aborting(rank int) {
-	if s.Aborting != nil {
-		s.Aborting(rank)
+func (s *Server) reportAborting(rank int) {
+	if s.AbortRequested != nil {
+		s.AbortRequested(rank)
 	}
 }
 
-// SetDead says which ranks of the group ended by failing while the others go on, in the order in which they ended.
+// SetDeadRanks says which ranks of the group ended by failing while the others go on, in the order in which they ended.
 // MPICH asks for them as PMI_dead_processes, in MPIX_Comm_get_failed and MPIX_Comm_failure_ack. It takes numbers with
 // commas, no ranges, and its failure_ack goes by their order, as Hydra's does. If not all fit into a line of PMI-1, the
 // first are reported.
-func (s *Server) SetDead(ranks []int) {
+func (s *Server) SetDeadRanks(ranks []int) {
 	var text []byte
 	for _, rank := range ranks {
 		longer := strconv.AppendInt(text, int64(rank), 10)
-		if len(longer) > maxDead {
+		if len(longer) > maxDeadRanksBytes {
 			break
 		}
 		text = append(longer, ',')
 	}
 	dead := strings.TrimSuffix(string(text), ",")
-	s.dead.Store(&dead)
+	s.deadRanks.Store(&dead)
 }
 
-// maxDead is how long the list of dead ranks may be, in bytes. libpmi reads lines of at most 1,024 bytes, of which 64
+// maxDeadRanksBytes is how long the list of dead ranks may be, in bytes. libpmi reads lines of at most 1,024 bytes, of which 64
 // are enough for the rest of the answer.
-const maxDead = pmi1.MaxValue - 64
+const maxDeadRanksBytes = pmi1.MaxValue - 64
 
-// Dead returns the ranks that SetDead was given, with commas: "3,1". It is empty if no rank has failed.
-func (s *Server) Dead() string {
-	if dead := s.dead.Load(); dead != nil {
+// DeadRanks returns the ranks that SetDead was given, with commas: "3,1". It is empty if no rank has failed.
+func (s *Server) DeadRanks() string {
+	if dead := s.deadRanks.Load(); dead != nil {
 		return *dead
 	}
 	return ""
@@ -281,43 +281,43 @@ func (s *Server) Barrier(rank int) int {
 	if !ours {
 		return 0
 	}
-	return s.fence.Waits(local)
+	return s.fence.WaitsIn(local)
 }
 
-// arrive makes room for a new connection of a rank.
-func (s *Server) arrive(local, rank int) error {
+// connectRank makes room for a new connection of a rank.
+func (s *Server) connectRank(local, rank int) error {
 	s.mu.Lock()
 	from := s.states[local]
-	if from.live() || from == Lost {
+	if from.isServed() || from == Lost {
 		s.mu.Unlock()
-		return fmt.Errorf("pmi: rank %d: %w", rank, ErrTaken)
+		return fmt.Errorf("pmi: rank %d: %w", rank, ErrAlreadyConnected)
 	}
 	s.states[local] = Connected
 	s.mu.Unlock()
-	s.fence.Return(local)
-	s.changed(rank, from, Connected)
+	s.fence.RankReturned(local)
+	s.reportState(rank, from, Connected)
 	return nil
 }
 
-// leave notes the end of a connection.
-func (s *Server) leave(c *rankSession, err error) {
+// disconnectRank notes the end of a connection.
+func (s *Server) disconnectRank(c *rankSession, err error) {
 	end := Closed
 	if err != nil {
 		end = Lost
 	}
-	c.become(end)
-	c.Keys.Drop()
-	s.attrs.Forget(c.two)
-	s.fence.Leave(c.local)
+	c.setState(end)
+	c.Keys.DiscardUnsent()
+	s.nodeAttrs.ForgetWaits(c.pmi2)
+	s.fence.RankLeft(c.localIndex)
 }
 
-func (s *Server) changed(rank int, from, to State) {
-	if s.Changed != nil {
-		s.Changed(rank, from, to)
+func (s *Server) reportState(rank int, from, to State) {
+	if s.StateChanged != nil {
+		s.StateChanged(rank, from, to)
 	}
 }
 
-func (s *Server) note(rank int, text string) {
+func (s *Server) reportNote(rank int, text string) {
 	if s.Note != nil {
 		s.Note(rank, text)
 	}

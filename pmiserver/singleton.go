@@ -6,8 +6,8 @@ import (
 	"io"
 	"time"
 
-	"remshell/pmiserver/dialect"
 	"remshell/pmiserver/pmi1"
+	"remshell/pmiserver/pmiversion"
 )
 
 /*
@@ -23,22 +23,22 @@ a relay: it goes there, begins, and passes on what is said.
 	  | response_to_init --> | ------------------------------------------> |
 */
 
-// Relay joins such a process with the connection of a rank to its server, until either
+// RelaySingleton joins such a process with the connection of a rank to its server, until either
 // end is over, and closes both. The group's name may not begin with "singinit-". A process
 // whose version is unknown is told so, and is no error: it goes by itself.
-func Relay(client, server io.ReadWriteCloser, group string) error {
+func RelaySingleton(client, server io.ReadWriteCloser, group string) error {
 	defer client.Close()
 	defer server.Close()
-	version, rest, err := calls(client)
+	version, rest, err := readSingletonInit(client)
 	if err != nil {
 		return err
 	}
 	if version != 1 {
-		answerCall(client, "no", group)
+		answerSingletonInit(client, "no", group)
 		io.Copy(io.Discard, client)
 		return nil
 	}
-	if err := answerCall(client, "yes", group); err != nil {
+	if err := answerSingletonInit(client, "yes", group); err != nil {
 		return err
 	}
 	if _, err := server.Write(rest); err != nil {
@@ -52,57 +52,57 @@ func Relay(client, server io.ReadWriteCloser, group string) error {
 	return err
 }
 
-// errNoCall is the fault of a process that answers as no client does.
-var errNoCall = errors.New("what waits there is no MPI program that has called for mpiexec")
+// errNotSingleton is the fault of a process that answers as no client does.
+var errNotSingleton = errors.New("what waits there is no MPI program that has called for mpiexec")
 
-// calls begins, and hears in which version of PMI the process speaks. rest is what it has
+// readSingletonInit begins, and hears in which version of PMI the process speaks. rest is what it has
 // said already beside that.
-func calls(conn io.ReadWriter) (version int, rest []byte, err error) {
+func readSingletonInit(conn io.ReadWriter) (version int, rest []byte, err error) {
 	if _, err := io.WriteString(conn, "cmd=singinit authtype=none\n"); err != nil {
 		return 0, nil, err
 	}
-	var in frame
+	var in messageReader
 	for {
-		n, err := conn.Read(in.room())
-		in.filled(n)
+		n, err := conn.Read(in.readBuffer())
+		in.addRead(n)
 		if n == 0 && err != nil {
 			return 0, nil, err
 		}
-		line, err := in.next()
+		line, err := in.nextMessage()
 		switch {
 		case err != nil:
 			return 0, nil, err
 		case line == nil:
 			continue
 		case !bytes.HasPrefix(line, []byte("cmd=singinit")):
-			return 0, nil, errNoCall
+			return 0, nil, errNotSingleton
 		}
-		var said dialect.Fields
+		var said pmiversion.Fields
 		pmi1.Parse(&said, line, nil)
 		version, _ = said.Number("pmi_version")
 		return version, in.buf[in.start:], nil
 	}
 }
 
-// answerCall says whether there will be a server. The process's output stays where it is:
+// answerSingletonInit says whether there will be a server. The process's output stays where it is:
 // stdio=yes would oblige us to open three more connections.
-func answerCall(conn io.Writer, ok, group string) error {
+func answerSingletonInit(conn io.Writer, ok, group string) error {
 	_, err := io.WriteString(conn, "cmd=singinit_info versionok="+ok+" stdio=no kvsname="+group+"\n")
 	return err
 }
 
-// maxFarewell is how long a process that is refused may take to go.
-const maxFarewell = time.Second
+// refusalTimeout is how long a process that is refused may take to go.
+const refusalTimeout = time.Second
 
 // RefuseSingleton tells a process that there will be no server for it, in the one
 // way in which no known client hangs or crashes (1.4). It closes conn.
 func RefuseSingleton(conn io.ReadWriteCloser) {
 	defer conn.Close()
-	impatience := time.AfterFunc(maxFarewell, func() { conn.Close() })
+	impatience := time.AfterFunc(refusalTimeout, func() { conn.Close() })
 	defer impatience.Stop()
-	if _, _, err := calls(conn); err != nil {
+	if _, _, err := readSingletonInit(conn); err != nil {
 		return
 	}
-	answerCall(conn, "no", "none")
+	answerSingletonInit(conn, "no", "none")
 	io.Copy(io.Discard, conn) // until it goes
 }

@@ -26,15 +26,15 @@ func (s State) String() string {
 	return [...]string{"absent", "connected", "inited", "finalized", "closed", "lost"}[s]
 }
 
-// live reports whether a connection is being served.
-func (s State) live() bool { return s == Connected || s == Inited || s == Finalized }
+// isServed reports whether a connection is being served.
+func (s State) isServed() bool { return s == Connected || s == Inited || s == Finalized }
 
 // ErrUnfinalized is the end of a connection between init and finalize. Whether
 // it is a crash or a silent exit, the exit status tells (pmi-wire.md 6.2).
 var ErrUnfinalized = errors.New("pmi: the connection ended without finalize")
 
-// ErrTaken refuses a second connection of a rank that has one, or has lost it.
-var ErrTaken = errors.New("is connected already, or was")
+// ErrAlreadyConnected refuses a second connection of a rank that has one, or has lost it.
+var ErrAlreadyConnected = errors.New("is connected already, or was")
 
 // A ProtocolError says what a rank said that no PMI client says.
 type ProtocolError struct {

@@ -72,7 +72,7 @@ func TestEnvironOfAnEnemyIsBounded(t *testing.T) {
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	_, set := Variable(cmd.Process.Pid, "HOME"), false
+	_, set := EnvironVariable(cmd.Process.Pid, "HOME"), false
 	runtime.ReadMemStats(&after)
 	set = false
 	if took := after.TotalAlloc - before.TotalAlloc; set || took > 1<<20 {
@@ -95,11 +95,11 @@ func TestVariableAmongOthers(t *testing.T) {
 	defer to.Close()
 	pid := cmd.Process.Pid
 	for name, want := range map[string]string{"MARK": "a=b", "LAST": "", "END": "z", "NONE": "", "LONG": ""} {
-		if got := Variable(pid, name); got != want {
+		if got := EnvironVariable(pid, name); got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}
-	if !slices.Contains(Marked("MARK=a=b"), pid) || slices.Contains(Marked("MARK=a"), pid) {
+	if !slices.Contains(WithVariable("MARK=a=b"), pid) || slices.Contains(WithVariable("MARK=a"), pid) {
 		t.Error("it is not found by its mark, or by another one")
 	}
 	if false {

@@ -25,8 +25,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Adopt makes this process the one that inherits its descendants' orphans.
-func Adopt() error {
+// BecomeSubreaper makes this process the one that inherits its descendants' orphans.
+func BecomeSubreaper() error {
 	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 }
 
@@ -37,11 +37,11 @@ type Process struct {
 	Zombie bool
 }
 
-// Below lists all descendants of pid, parents before children.
-func Below(pid int) []Process {
+// Descendants lists all descendants of pid, parents before children.
+func Descendants(pid int) []Process {
 	children := make(map[int][]Process)
-	for _, p := range all() {
-		if parent, state, _ := Stat(p); state != 0 {
+	for _, p := range allPIDs() {
+		if parent, state, _ := ParentStateStart(p); state != 0 {
 			children[parent] = append(children[parent], Process{p, state == 'Z'})
 		}
 	}
@@ -53,11 +53,11 @@ func Below(pid int) []Process {
 	return below
 }
 
-// Signal sends sig to every descendant of this process and returns how many
+// SignalDescendants sends sig to every descendant of this process and returns how many
 // living ones it reached.
-func Signal(sig unix.Signal) int {
+func SignalDescendants(sig unix.Signal) int {
 	reached := 0
-	for _, p := range Below(os.Getpid()) {
+	for _, p := range Descendants(os.Getpid()) {
 		if unix.Kill(p.PID, sig) == nil && !p.Zombie {
 			reached++
 		}
@@ -65,30 +65,30 @@ func Signal(sig unix.Signal) int {
 	return reached
 }
 
-// End ends every descendant of this process: SIGTERM, then after grace SIGKILL
+// EndDescendants ends every descendant of this process: SIGTERM, then after grace SIGKILL
 // until none is left. It reaps them too, so nobody else may be waiting for a child.
 // It returns how many it found alive, and gives up on processes that cannot die
 // (in uninterruptible sleep) after patience.
-func End(grace, patience time.Duration) int {
-	if reap(time.Time{}) {
+func EndDescendants(grace, patience time.Duration) int {
+	if reapUntil(time.Time{}) {
 		return 0 // as nearly always; to look through /proc costs milliseconds
 	}
-	found := Signal(unix.SIGTERM)
-	Signal(unix.SIGCONT) // a stopped process takes no SIGTERM
-	if reap(time.Now().Add(grace)) {
+	found := SignalDescendants(unix.SIGTERM)
+	SignalDescendants(unix.SIGCONT) // a stopped process takes no SIGTERM
+	if reapUntil(time.Now().Add(grace)) {
 		return found
 	}
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
-		Signal(unix.SIGKILL)
-		if reap(time.Now().Add(20 * time.Millisecond)) {
+		SignalDescendants(unix.SIGKILL)
+		if reapUntil(time.Now().Add(20 * time.Millisecond)) {
 			break
 		}
 	}
 	return found
 }
 
-// reap waits for children until none is left, which it reports, or the deadline.
-func reap(deadline time.Time) bool {
+// reapUntil waits for children until none is left, which it reports, or the deadline.
+func reapUntil(deadline time.Time) bool {
 	pause := time.Millisecond
 	for {
 		pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
@@ -105,11 +105,11 @@ func reap(deadline time.Time) bool {
 	}
 }
 
-// Exiting reports whether a process has begun to end, or is gone: no signal changes
+// IsExiting reports whether a process has begun to end, or is gone: no signal changes
 // how it ends any more. Its files close, and are seen to, some time before it can be reaped.
-func Exiting(pid int) bool {
+func IsExiting(pid int) bool {
 	const pfExiting, pfDumpcore, pfSignaled = 0x4, 0x200, 0x400 // linux/sched.h
-	fields := stat(pid)
+	fields := readStatFields(pid)
 	if len(fields) < 7 {
 		return true // it was reaped, whether or not that was told already
 	}
@@ -117,11 +117,11 @@ func Exiting(pid int) bool {
 	return fields[0][0] == 'Z' || flags&(pfExiting|pfDumpcore|pfSignaled) != 0
 }
 
-// Marked lists the processes that have an assignment, "NAME=value", in the environment
+// WithVariable lists the processes that have an assignment, "NAME=value", in the environment
 // they were started with, this one left out. It cannot see into those of other users.
-func Marked(assignment string) []int {
+func WithVariable(assignment string) []int {
 	var marked []int
-	for _, pid := range all() {
+	for _, pid := range allPIDs() {
 		if pid != os.Getpid() && hasVariable(pid, assignment) {
 			marked = append(marked, pid)
 		}
@@ -131,7 +131,7 @@ func Marked(assignment string) []int {
 
 func hasVariable(pid int, assignment string) bool {
 	name, want, _ := strings.Cut(assignment, "=")
-	value, set := variable(pid, name)
+	value, set := readEnvironVariable(pid, name)
 	return set && value == want
 }
 
@@ -142,8 +142,8 @@ const (
 	maxVariable = 4 << 10 // bytes of one that we look for
 )
 
-// variable returns the value of a variable in the environment of a process, in bounded memory.
-func variable(pid int, name string) (value string, set bool) {
+// readEnvironVariable returns the value of a variable in the environment of a process, in bounded memory.
+func readEnvironVariable(pid int, name string) (value string, set bool) {
 	f, err := os.Open("/proc/" + strconv.Itoa(pid) + "/environ")
 	if err != nil {
 		return "", false
@@ -164,8 +164,8 @@ func variable(pid int, name string) (value string, set bool) {
 	return "", false
 }
 
-// OwnedBy reports whether a process is a user's, by its real user ID.
-func OwnedBy(pid, uid int) bool {
+// IsOwnedBy reports whether a process is a user's, by its real user ID.
+func IsOwnedBy(pid, uid int) bool {
 	var room [1 << 10]byte
 	text, _ := readSmall("/proc/"+strconv.Itoa(pid)+"/status", room[:])
 	_, rest, _ := bytes.Cut(text, []byte("\nUid:"))
@@ -177,8 +177,8 @@ func OwnedBy(pid, uid int) bool {
 	return err == nil && owner == uid
 }
 
-// all lists the numbers of all processes that /proc shows.
-func all() []int {
+// allPIDs lists the numbers of all processes that /proc shows.
+func allPIDs() []int {
 	dir, err := os.Open("/proc")
 	if err != nil {
 		return nil
@@ -198,13 +198,13 @@ func all() []int {
 // file, since it can be polled and so is registered for that; here it is four, and every rank that ends is
 // looked at.
 func readSmall(name string, room []byte) ([]byte, error) {
-	fd, err := again(func() (int, error) { return unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+	fd, err := retryEINTR(func() (int, error) { return unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
 	if err != nil {
 		return nil, err
 	}
 	defer unix.Close(fd)
 	for size := 0; ; {
-		n, err := again(func() (int, error) { return unix.Read(fd, room[size:]) })
+		n, err := retryEINTR(func() (int, error) { return unix.Read(fd, room[size:]) })
 		if err != nil {
 			return nil, err
 		}
@@ -214,8 +214,8 @@ func readSmall(name string, room []byte) ([]byte, error) {
 	}
 }
 
-// again repeats a system call that a signal interrupted.
-func again(call func() (int, error)) (int, error) {
+// retryEINTR repeats a system call that a signal interrupted.
+func retryEINTR(call func() (int, error)) (int, error) {
 	for {
 		if n, err := call(); err != unix.EINTR {
 			return n, err
@@ -223,10 +223,10 @@ func again(call func() (int, error)) (int, error) {
 	}
 }
 
-// stat reads the fields of a process from its state on; none when it is gone. The
+// readStatFields reads the fields of a process from its state on; none when it is gone. The
 // name, in parentheses, may hold anything, so what counts is read behind the last
 // parenthesis (proc_pid_stat(5)).
-func stat(pid int) [][]byte {
+func readStatFields(pid int) [][]byte {
 	var room [1 << 10]byte // numbers, and a name of at most 64 bytes
 	text, err := readSmall("/proc/"+strconv.Itoa(pid)+"/stat", room[:])
 	if err != nil {
@@ -235,33 +235,33 @@ func stat(pid int) [][]byte {
 	return bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
 }
 
-// A Birth is when a process began, in clock ticks since the boot.
-type Birth uint64
+// A StartTicks is when a process began, in clock ticks since the boot.
+type StartTicks uint64
 
 // Time is when that was by the clock as it is set now, to a hundredth of a second; zero: unknown.
-func (b Birth) Time() time.Time {
+func (b StartTicks) Time() time.Time {
 	var now, up unix.Timespec
 	if b == 0 || unix.ClockGettime(unix.CLOCK_REALTIME, &now) != nil || unix.ClockGettime(unix.CLOCK_BOOTTIME, &up) != nil {
 		return time.Time{}
 	}
-	return time.Unix(now.Unix()).Add(time.Duration(b)*tick - time.Duration(up.Nano()))
+	return time.Unix(now.Unix()).Add(time.Duration(b)*clockTick - time.Duration(up.Nano()))
 }
 
-// Now is the birth of a process that begins now.
-func Now() Birth {
+// CurrentTicks is the birth of a process that begins now.
+func CurrentTicks() StartTicks {
 	var up unix.Timespec
 	unix.ClockGettime(unix.CLOCK_BOOTTIME, &up)
-	return Birth(time.Duration(up.Nano()) / tick)
+	return StartTicks(time.Duration(up.Nano()) / clockTick)
 }
 
-// Stat reads a process's parent, state and birth. The state is 0 when the process is
+// ParentStateStart reads a process's parent, state and birth. The state is 0 when the process is
 // gone (proc_pid_stat(5), fields 3, 4 and 22).
-func Stat(pid int) (parent int, state byte, born Birth) {
-	fields := stat(pid)
+func ParentStateStart(pid int) (parent int, state byte, born StartTicks) {
+	fields := readStatFields(pid)
 	if len(fields) < 20 {
 		return 0, 0, 0
 	}
 	parent, _ = strconv.Atoi(string(fields[1]))
 	ticks, _ := strconv.ParseUint(string(fields[19]), 10, 64)
-	return parent, fields[0][0], Birth(ticks)
+	return parent, fields[0][0], StartTicks(ticks)
 }

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 // parent starts the script, waits until it printed the pids of its processes,
 // passes them on, ends everything below, and reports how many End found.
 func parent(script string) {
-	if err := Adopt(); err != nil {
+	if err := BecomeSubreaper(); err != nil {
 		panic(err)
 	}
 	cmd := exec.Command("/bin/sh", "-c", script)
@@ -38,7 +38,7 @@ func parent(script string) {
 		panic(err)
 	}
 	line, _ := bufio.NewReader(out).ReadString('\n')
-	found := End(200*time.Millisecond, 5*time.Second)
+	found := EndDescendants(200*time.Millisecond, 5*time.Second)
 	os.Stdout.WriteString(strconv.Itoa(found) + " " + line)
 }
 
@@ -86,13 +86,13 @@ func TestBelowSeesTheTree(t *testing.T) {
 	line, _ := bufio.NewReader(out).ReadString('\n')
 	grandchild, _ := strconv.Atoi(strings.TrimSpace(line))
 	below := map[int]bool{}
-	for _, p := range Below(os.Getpid()) {
+	for _, p := range Descendants(os.Getpid()) {
 		below[p.PID] = true
 	}
 	if !below[cmd.Process.Pid] || !below[grandchild] {
 		t.Errorf("Below = %v, want %d and %d in it", below, cmd.Process.Pid, grandchild)
 	}
-	for _, p := range Below(cmd.Process.Pid) {
+	for _, p := range Descendants(cmd.Process.Pid) {
 		if proc, err := os.FindProcess(p.PID); err == nil {
 			proc.Kill()
 		}
@@ -105,17 +105,17 @@ func TestExitingIsSeenBeforeTheEndIsReaped(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if Exiting(cmd.Process.Pid) {
+	if IsExiting(cmd.Process.Pid) {
 		t.Error("exiting while it lives")
 	}
 	cmd.Process.Kill()
-	for end := time.Now().Add(5 * time.Minute); !Exiting(cmd.Process.Pid); {
+	for end := time.Now().Add(5 * time.Minute); !IsExiting(cmd.Process.Pid); {
 		if time.Now().After(end) {
 			t.Fatal("a killed process is not exiting")
 		}
 	}
 	cmd.Wait()
-	if !Exiting(cmd.Process.Pid) {
+	if !IsExiting(cmd.Process.Pid) {
 		t.Error("not exiting though it was reaped")
 	}
 }

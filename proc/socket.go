@@ -29,8 +29,8 @@ func SocketOwner(socket, peer netip.AddrPort) (uid int, err error) {
 	return uid, err
 }
 
-// diagTime is how long the kernel may take to answer.
-const diagTime = time.Second
+// diagTimeout is how long the kernel may take to answer.
+const diagTimeout = time.Second
 
 func askSocketOwner(socket, peer netip.AddrPort) (uid int, err error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
@@ -38,7 +38,7 @@ func askSocketOwner(socket, peer netip.AddrPort) (uid int, err error) {
 		return 0, fmt.Errorf("ask the kernel for sockets: %w", err)
 	}
 	defer unix.Close(fd)
-	patience := unix.NsecToTimeval(diagTime.Nanoseconds())
+	patience := unix.NsecToTimeval(diagTimeout.Nanoseconds())
 	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &patience); err != nil {
 		return 0, fmt.Errorf("ask the kernel for sockets: %w", err)
 	}

@@ -5,46 +5,46 @@ import (
 	"strings"
 )
 
-// cpuMap reads the user's map (7.3).
-func (c *Choice) cpuMap(in Input) error {
-	c.MapFrom = "--cpu-map"
-	value := in.Flags.Map
+// readCPUMap reads the user's map (7.3).
+func (c *Settings) readCPUMap(in Input) error {
+	c.CPUMapOrigin = "--cpu-map"
+	value := in.Flags.CPUMap
 	if value == nil {
-		c.MapFrom = "__PSI_CPUMAP"
-		if text, defined := in.Env(c.MapFrom); defined {
+		c.CPUMapOrigin = "__PSI_CPUMAP"
+		if text, defined := in.Env(c.CPUMapOrigin); defined {
 			value = &text
 		}
 	}
 	if value == nil {
-		c.MapFrom = ""
+		c.CPUMapOrigin = ""
 		return nil
 	}
-	numbers, bad, ok := ParseMap(strip(*value))
+	numbers, bad, ok := ParseCPUMap(trimBlanks(*value))
 	if !ok {
-		return &Error{Code: "bad-cpumap", Source: c.MapFrom, Token: bad, What: "bad element",
+		return &Error{Code: "bad-cpumap", Source: c.CPUMapOrigin, Token: bad, Problem: "bad element",
 			Allowed: []string{"N", "FIRST-LAST (ascending or descending)", "numbers 0-65535, decimal, 0x hexadecimal or 0 octal"}}
 	}
-	c.Map = numbers
+	c.CPUMap = numbers
 	return nil
 }
 
-// maxMap bounds a map's length; 65,536 cores may each be named a few times.
-const maxMap = 1 << 20
+// maxCPUMap bounds a map's length; 65,536 cores may each be named a few times.
+const maxCPUMap = 1 << 20
 
-// ParseMap reads a CPU map such as "0-3,0x8,7-4". Without ok, bad is the item that is
+// ParseCPUMap reads a CPU map such as "0-3,0x8,7-4". Without ok, bad is the item that is
 // malformed, as it was written.
-func ParseMap(text string) (numbers []int, bad string, ok bool) {
+func ParseCPUMap(text string) (numbers []int, bad string, ok bool) {
 	for item := range strings.SplitSeq(text, ",") {
-		if strip(item) == "" {
+		if trimBlanks(item) == "" {
 			continue
 		}
 		low, high, isRange := strings.Cut(item, "-")
-		first, ok := core(low)
+		first, ok := parseCore(low)
 		last := first
 		if ok && isRange {
-			last, ok = core(high)
+			last, ok = parseCore(high)
 		}
-		if !ok || len(numbers) > maxMap {
+		if !ok || len(numbers) > maxCPUMap {
 			return nil, item, false
 		}
 		step := 1
@@ -58,9 +58,9 @@ func ParseMap(text string) (numbers []int, bad string, ok bool) {
 	return numbers, "", true
 }
 
-// core reads "n" of the grammar: blanks may stand before the number, none behind,
+// parseCore reads "n" of the grammar: blanks may stand before the number, none behind,
 // and it may have a plus; C decides on the base.
-func core(text string) (int, bool) {
+func parseCore(text string) (int, bool) {
 	text = strings.TrimPrefix(strings.TrimLeft(text, blanks), "+")
 	base := 10
 	if hex, is := cutHex(text); is {

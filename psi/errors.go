@@ -11,7 +11,7 @@ type Error struct {
 	Code    string
 	Source  string // the flag or variable at fault; empty: none
 	Token   string // what it says
-	What    string // what is wrong with that
+	Problem string // what is wrong with that
 	Reason  string // why, if there is more to say
 	Allowed []string
 }
@@ -22,7 +22,7 @@ func (e *Error) Error() string {
 	if e.Source != "" {
 		b.WriteString(e.Source + ": ")
 	}
-	b.WriteString(e.What)
+	b.WriteString(e.Problem)
 	if e.Source != "" {
 		fmt.Fprintf(&b, " %q", e.Token)
 	}

@@ -7,25 +7,25 @@ import (
 	"strings"
 )
 
-// A line reads the words of one line of a file; at is "FILE line N".
-type line func(words []string, at string) error
+// A lineReader reads the words of one line of a file; at is "FILE line N".
+type lineReader func(words []string, at string) error
 
-// file reads a host file or a PEFILE line by line (1.4). The lines may end with CR
+// readFile reads a host file or a PEFILE line by line (1.4). The lines may end with CR
 // LF; blanks and commas separate; a word with # in front ends the line.
-func (l *listing) file(in Input, each line) error {
-	name := strip(l.value)
+func (l *nodeList) readFile(in Input, each lineReader) error {
+	name := trimBlanks(l.value)
 	if name == "" {
 		return nil // an empty list
 	}
 	text, err := in.Open(name)
 	if err != nil {
-		return &Error{Code: "hostfile-unreadable", Source: l.source, Token: name, What: "cannot read", Reason: reason(err),
+		return &Error{Code: "hostfile-unreadable", Source: l.source, Token: name, Problem: "cannot read", Reason: openReason(err),
 			Allowed: []string{"path of a readable file"}}
 	}
 	number := 0
 	for raw := range strings.SplitSeq(text, "\n") {
 		number++
-		words := uncomment(words(raw))
+		words := dropComments(splitWords(raw))
 		if len(words) == 0 {
 			continue
 		}
@@ -36,8 +36,8 @@ func (l *listing) file(in Input, each line) error {
 	return nil
 }
 
-// reason is why a file cannot be opened, without its name, which is told anyway.
-func reason(err error) string {
+// openReason is why a file cannot be opened, without its name, which is told anyway.
+func openReason(err error) string {
 	var path *fs.PathError
 	if errors.As(err, &path) {
 		err = path.Err
@@ -45,59 +45,59 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// uncomment drops comments, and words that choose a network.
-func uncomment(all []string) []string {
+// dropComments drops comments, and words that choose a network.
+func dropComments(all []string) []string {
 	var kept []string
 	for _, w := range all {
 		if strings.HasPrefix(w, "#") {
 			break
 		}
-		if !network(w) {
+		if !isNetworkWord(w) {
 			kept = append(kept, w)
 		}
 	}
 	return kept
 }
 
-// hostLine reads one name. unique keeps one of neighbours that are equal.
-func (l *listing) hostLine(unique bool) line {
+// hostLineReader reads one name. unique keeps one of neighbours that are equal.
+func (l *nodeList) hostLineReader(unique bool) lineReader {
 	return func(words []string, at string) error {
 		if len(words) > 1 {
-			return l.badFile(words[1], at+": unexpected", "one host name per line")
+			return l.badFileError(words[1], at+": unexpected", "one host name per line")
 		}
-		before := len(l.turns)
-		if err := l.host(words[0], 1); err != nil {
-			return in(at, err)
+		before := len(l.entries)
+		if err := l.addHost(words[0], 1); err != nil {
+			return atLine(at, err)
 		}
-		if unique && before > 0 && l.turns[before] == l.turns[before-1] {
-			l.turns = l.turns[:before]
+		if unique && before > 0 && l.entries[before] == l.entries[before-1] {
+			l.entries = l.entries[:before]
 		}
 		return nil
 	}
 }
 
-// countLine reads "HOST COUNT ...": the host takes that many turns.
-func (l *listing) countLine(words []string, at string) error {
+// readCountLine reads "HOST COUNT ...": the host takes that many turns.
+func (l *nodeList) readCountLine(words []string, at string) error {
 	const allowed = "HOST COUNT with COUNT 0-65535"
 	if len(words) < 2 {
-		return l.badFile(words[0], at+": no count behind", allowed)
+		return l.badFileError(words[0], at+": no count behind", allowed)
 	}
-	count, ok := number(words[1], 0, 65535)
+	count, ok := parseNumber(words[1], 0, 65535)
 	if !ok {
-		return l.badFile(words[1], at+": bad count", allowed)
+		return l.badFileError(words[1], at+": bad count", allowed)
 	}
-	return in(at, l.host(words[0], count))
+	return atLine(at, l.addHost(words[0], count))
 }
 
-// in tells where in a file a fault is.
-func in(at string, err error) error {
+// atLine tells where in a file a fault is.
+func atLine(at string, err error) error {
 	var e *Error
 	if errors.As(err, &e) {
-		e.What = at + ": " + e.What
+		e.Problem = at + ": " + e.Problem
 	}
 	return err
 }
 
-func (l *listing) badFile(token, what, allowed string) error {
-	return &Error{Code: "bad-hostfile", Source: l.source, Token: token, What: what, Allowed: []string{allowed}}
+func (l *nodeList) badFileError(token, what, allowed string) error {
+	return &Error{Code: "bad-hostfile", Source: l.source, Token: token, Problem: what, Allowed: []string{allowed}}
 }

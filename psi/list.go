@@ -12,147 +12,147 @@ import (
 	"remshell/job"
 )
 
-// maxTurns bounds what a list may expand to: far more turns than processes have no
+// maxEntries bounds what a list may expand to: far more turns than processes have no
 // meaning, and a slip must not take all memory.
-const maxTurns = 1 << 24
+const maxEntries = 1 << 24
 
-// A listing is a node list being read. Entries are looked up as they are met, so
+// A nodeList is a node list being read. Entries are looked up as they are met, so
 // that the first fault of the text is told.
-type listing struct {
-	source string // the flag or variable
-	value  string
-	adHoc  bool
-	nodes  []job.NodeDef
-	byID   map[int]int
-	byName map[string]int
-	turns  []int
+type nodeList struct {
+	source   string // the flag or variable
+	value    string
+	noConfig bool
+	nodes    []job.NodeDef
+	byID     map[int]int
+	byName   map[string]int
+	entries  []int
 }
 
-// list takes the one source that counts (1.3, 2): a flag hides all variables, the
+// readNodeList takes the one source that counts (1.3, 2): a flag hides all variables, the
 // first variable that is defined hides the others, and none means every node.
-func (c *Choice) list(in Input) error {
-	if c.Nodes = in.Nodes; in.Listed {
+func (c *Settings) readNodeList(in Input) error {
+	if c.Nodes = in.Nodes; in.HostsNamed {
 		return nil
 	}
-	l := newListing(in)
+	l := newNodeList(in)
 	err := l.read(in)
-	if err == nil && len(l.turns) == 0 && !(in.AdHoc && l.source == "") {
-		err = l.empty()
+	if err == nil && len(l.entries) == 0 && !(in.NoConfig && l.source == "") {
+		err = l.emptyError()
 	}
-	c.Nodes, c.Turns, c.From = l.nodes, l.turns, l.source
+	c.Nodes, c.Entries, c.Source = l.nodes, l.entries, l.source
 	return err
 }
 
-// empty is the fault of a source, or a configuration, without a node.
-func (l *listing) empty() error {
-	err := &Error{Code: "empty-list", Source: l.source, Token: l.value, What: "no node is named by", Allowed: []string{"at least one node"}}
+// emptyError is the fault of a source, or a configuration, without a node.
+func (l *nodeList) emptyError() error {
+	err := &Error{Code: "empty-list", Source: l.source, Token: l.value, Problem: "no node is named by", Allowed: []string{"at least one node"}}
 	if l.source == "" {
-		err.What = "the configuration has no node"
+		err.Problem = "the configuration has no node"
 	}
 	return err
 }
 
-func newListing(in Input) *listing {
-	l := &listing{adHoc: in.AdHoc, nodes: slices.Clip(in.Nodes), byID: make(map[int]int, len(in.Nodes)), byName: make(map[string]int, len(in.Nodes))}
+func newNodeList(in Input) *nodeList {
+	l := &nodeList{noConfig: in.NoConfig, nodes: slices.Clip(in.Nodes), byID: make(map[int]int, len(in.Nodes)), byName: make(map[string]int, len(in.Nodes))}
 	for i, n := range in.Nodes {
 		l.byID[n.ID] = i
-		l.byName[lower(n.Name)] = i
+		l.byName[lowerASCII(n.Name)] = i
 		for _, name := range n.Aliases {
-			l.byName[lower(name)] = i
+			l.byName[lowerASCII(name)] = i
 		}
 	}
 	return l
 }
 
 // read finds the source and has it read.
-func (l *listing) read(in Input) error {
+func (l *nodeList) read(in Input) error {
 	if in.Flags.Nodes != nil {
 		l.source, l.value = "--nodes", *in.Flags.Nodes
-		return l.ids()
+		return l.readIDs()
 	}
 	for _, v := range []struct {
 		name string
 		read func() error
 	}{
-		{"PSI_NODES", l.ids},
-		{"PSI_HOSTS", l.hosts},
-		{"PSI_HOSTFILE", func() error { return l.file(in, l.hostLine(Unique(in))) }},
-		{"PSI_PEFILE", func() error { return l.file(in, l.countLine) }},
+		{"PSI_NODES", l.readIDs},
+		{"PSI_HOSTS", l.readHosts},
+		{"PSI_HOSTFILE", func() error { return l.readFile(in, l.hostLineReader(HostsUnique(in))) }},
+		{"PSI_PEFILE", func() error { return l.readFile(in, l.readCountLine) }},
 	} {
 		if value, defined := in.Env(v.name); defined {
 			l.source, l.value = v.name, value
 			return v.read()
 		}
 	}
-	l.all()
+	l.addAllNodes()
 	return nil
 }
 
-// all makes every configured node a candidate, ascending by ID.
-func (l *listing) all() {
+// addAllNodes makes every configured node a candidate, ascending by ID.
+func (l *nodeList) addAllNodes() {
 	for i := range l.nodes {
-		l.turns = append(l.turns, i)
+		l.entries = append(l.entries, i)
 	}
-	l.ascend()
+	l.sortByID()
 }
 
-// ids reads node IDs and ranges of them (1.4). The flag may have names of nodes among them: then they are taken in the order
+// readIDs reads node IDs and ranges of them (1.4). The flag may have names of nodes among them: then they are taken in the order
 // of their IDs, each once (aprun.md 2).
-func (l *listing) ids() error {
+func (l *nodeList) readIDs() error {
 	named := false
 	for item := range strings.SplitSeq(l.value, ",") {
-		item = strip(item)
+		item = trimBlanks(item)
 		if item == "" {
 			continue
 		}
 		low, high, isRange := strings.Cut(item, "-")
-		first, ok := id(low)
+		first, ok := parseID(low)
 		last := first
 		if ok && isRange {
-			last, ok = id(high)
+			last, ok = parseID(high)
 		}
-		i, known := l.byName[lower(item)]
+		i, known := l.byName[lowerASCII(item)]
 		switch {
 		case !ok && known && l.source == "--nodes":
 			named = true
-			if err := l.add(i, 1, item); err != nil {
+			if err := l.addEntries(i, 1, item); err != nil {
 				return err
 			}
 			continue
-		case !ok && strings.ContainsFunc(item, letter):
-			return l.badNodes(item, "bad element (host names belong in PSI_HOSTS)")
+		case !ok && strings.ContainsFunc(item, isLetter):
+			return l.badNodesError(item, "bad element (host names belong in PSI_HOSTS)")
 		case !ok:
-			return l.badNodes(item, "bad element")
+			return l.badNodesError(item, "bad element")
 		case last < first:
-			return l.badNodes(item, "descending range")
+			return l.badNodesError(item, "descending range")
 		}
 		for n := first; n <= last; n++ {
 			i, known := l.byID[n]
 			if !known {
-				return &Error{Code: "unknown-node", Source: l.source, Token: strconv.Itoa(n), What: "no node with ID", Allowed: l.allowedIDs()}
+				return &Error{Code: "unknown-node", Source: l.source, Token: strconv.Itoa(n), Problem: "no node with ID", Allowed: l.allowedIDs()}
 			}
-			if err := l.add(i, 1, item); err != nil {
+			if err := l.addEntries(i, 1, item); err != nil {
 				return err
 			}
 		}
 	}
 	if named {
-		l.ascend()
-		l.turns = slices.Compact(l.turns)
+		l.sortByID()
+		l.entries = slices.Compact(l.entries)
 	}
 	return nil
 }
 
-// ascend puts the turns in the order of the nodes' IDs.
-func (l *listing) ascend() {
-	slices.SortFunc(l.turns, func(a, b int) int { return cmp.Compare(l.nodes[a].ID, l.nodes[b].ID) })
+// sortByID puts the turns in the order of the nodes' IDs.
+func (l *nodeList) sortByID() {
+	slices.SortFunc(l.entries, func(a, b int) int { return cmp.Compare(l.nodes[a].ID, l.nodes[b].ID) })
 }
 
-func (l *listing) badNodes(item, what string) error {
-	return &Error{Code: "bad-nodes", Source: l.source, Token: item, What: what, Allowed: l.allowedIDs()}
+func (l *nodeList) badNodesError(item, what string) error {
+	return &Error{Code: "bad-nodes", Source: l.source, Token: item, Problem: what, Allowed: l.allowedIDs()}
 }
 
-func (l *listing) allowedIDs() []string {
+func (l *nodeList) allowedIDs() []string {
 	ids := make([]int, len(l.nodes))
 	for i, n := range l.nodes {
 		ids[i] = n.ID
@@ -164,57 +164,57 @@ func (l *listing) allowedIDs() []string {
 	return []string{"ID", "FIRST-LAST with FIRST <= LAST", "configured IDs: " + idset.Text(ids)}
 }
 
-// hosts reads names between blanks or commas (1.4).
-func (l *listing) hosts() error {
-	for _, name := range words(l.value) {
-		if network(name) {
+// readHosts reads names between blanks or commas (1.4).
+func (l *nodeList) readHosts() error {
+	for _, name := range splitWords(l.value) {
+		if isNetworkWord(name) {
 			continue
 		}
-		if err := l.host(name, 1); err != nil {
+		if err := l.addHost(name, 1); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// host adds a node by its name or an alias, some times over.
-func (l *listing) host(name string, times int) error {
-	i, known := l.byName[lower(name)]
-	if !known && l.adHoc {
+// addHost adds a node by its name or an alias, some times over.
+func (l *nodeList) addHost(name string, times int) error {
+	i, known := l.byName[lowerASCII(name)]
+	if !known && l.noConfig {
 		if !hostlist.IsName(name) {
-			return &Error{Code: "unknown-host", Source: l.source, Token: name, What: "cannot be a host name", Allowed: []string{"names and addresses alone"}}
+			return &Error{Code: "unknown-host", Source: l.source, Token: name, Problem: "cannot be a host name", Allowed: []string{"names and addresses alone"}}
 		}
 		i, known = len(l.nodes), true
-		l.byName[lower(name)] = i
+		l.byName[lowerASCII(name)] = i
 		l.nodes = append(l.nodes, job.NodeDef{ID: i, Name: name, Host: name, Origin: l.source})
 	}
 	if !known {
-		return &Error{Code: "unknown-host", Source: l.source, Token: name, What: "no node with host name", Allowed: l.names()}
+		return &Error{Code: "unknown-host", Source: l.source, Token: name, Problem: "no node with host name", Allowed: l.knownNames()}
 	}
-	return l.add(i, times, name)
+	return l.addEntries(i, times, name)
 }
 
-func (l *listing) add(i, times int, token string) error {
-	if len(l.turns)+times > maxTurns {
-		return l.badNodes(token, fmt.Sprintf("more than %d entries at", maxTurns))
+func (l *nodeList) addEntries(i, times int, token string) error {
+	if len(l.entries)+times > maxEntries {
+		return l.badNodesError(token, fmt.Sprintf("more than %d entries at", maxEntries))
 	}
 	for range times {
-		l.turns = append(l.turns, i)
+		l.entries = append(l.entries, i)
 	}
 	return nil
 }
 
-// names lists the known ones, a long list cut.
-func (l *listing) names() []string {
+// knownNames lists the known ones, a long list cut.
+func (l *nodeList) knownNames() []string {
 	names := make([]string, len(l.nodes))
 	for i, n := range l.nodes {
 		names[i] = n.Name
 	}
-	return Cut(names)
+	return ShortenList(names)
 }
 
-// Cut keeps the first of many names that are allowed, and counts the others.
-func Cut(names []string) []string {
+// ShortenList keeps the first of many names that are allowed, and counts the others.
+func ShortenList(names []string) []string {
 	const most = 50
 	if len(names) <= most {
 		return names
@@ -222,22 +222,22 @@ func Cut(names []string) []string {
 	return append(slices.Clone(names[:most]), fmt.Sprintf("and %d more", len(names)-most))
 }
 
-// network reports whether a word chooses a network and not a node.
-func network(word string) bool { return strings.HasPrefix(word, "ifhn=") }
+// isNetworkWord reports whether a word chooses a network and not a node.
+func isNetworkWord(word string) bool { return strings.HasPrefix(word, "ifhn=") }
 
-// id reads one to ten digits between blanks.
-func id(text string) (int, bool) {
-	text = strip(text)
+// parseID reads one to ten digits between blanks.
+func parseID(text string) (int, bool) {
+	text = trimBlanks(text)
 	if len(text) > 10 {
 		return 0, false
 	}
-	return number(text, 0, 1<<62)
+	return parseNumber(text, 0, 1<<62)
 }
 
-func letter(r rune) bool { return 'a' <= r|0x20 && r|0x20 <= 'z' || r > 127 }
+func isLetter(r rune) bool { return 'a' <= r|0x20 && r|0x20 <= 'z' || r > 127 }
 
-// lower folds the case of ASCII letters alone (1.4).
-func lower(name string) string {
+// lowerASCII folds the case of ASCII letters alone (1.4).
+func lowerASCII(name string) string {
 	return strings.Map(func(r rune) rune {
 		if 'A' <= r && r <= 'Z' {
 			r += 'a' - 'A'

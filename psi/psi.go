@@ -24,31 +24,31 @@ import (
 
 // An Input is all that can be said about a placement.
 type Input struct {
-	NP     string        // number of processes, of -n; empty: not given
-	Nodes  []job.NodeDef // the configured cluster, ascending by ID
-	AdHoc  bool          // there is no configuration: the names of a list make the cluster
-	Sort   string        // PSINodesSort of the configuration
-	Listed bool          // -host or -hostfile name the nodes
-	Types  []string      // features of these, as they name them
-	Env    func(name string) (value string, defined bool)
-	Flags  Flags
-	Rules  job.Rules // of the cluster, about which nodes a job gets
-	User   job.User  // who asks
-	Placed bool      // each rank has its place by a rank file, or map
-	Open   func(name string) (text string, err error)
+	NP           string        // number of processes, of -n; empty: not given
+	Nodes        []job.NodeDef // the configured cluster, ascending by ID
+	NoConfig     bool          // there is no configuration: the names of a list make the cluster
+	Sort         string        // PSINodesSort of the configuration
+	HostsNamed   bool          // -host or -hostfile name the nodes
+	HostFeatures []string      // features of these, as they name them
+	Env          func(name string) (value string, defined bool)
+	Flags        Flags
+	Rules        job.SelectionRules // of the cluster, about which nodes a job gets
+	User         job.User           // who asks
+	RanksPlaced  bool               // each rank has its place by a rank file, or map
+	Open         func(name string) (text string, err error)
 }
 
 // Flags are options of the command line; nil means not given.
 type Flags struct {
-	Nodes, Sort, Types, Map, TPP, PPN                     *string
-	Unique, Exclusive, Overbook, Loop, Wait, Pin, MemBind *bool
-	Share                                                 bool // --oversubscribe; it wins over PSI_OVERBOOK
+	Nodes, Sort, Features, CPUMap, TPP, PPN                    *string
+	HostsUnique, Exclusive, Overbook, Loop, Wait, Pin, MemBind *bool
+	Oversubscribe                                              bool // --oversubscribe; it wins over PSI_OVERBOOK
 
-	Choosing
+	SelectionFlags
 }
 
-// Choosing are the flags about which nodes a job gets.
-type Choosing struct {
+// SelectionFlags are the flags about which nodes a job gets.
+type SelectionFlags struct {
 	Sets                                           nodeset.Level // --node-set, --node-set-*
 	Class, NodeAlloc, ReserveCPUs, MemPerRank      *string
 	Contiguous                                     *string // first, best
@@ -56,51 +56,51 @@ type Choosing struct {
 	StrictMem                                      *bool   // of a section
 }
 
-// A Choice is what was said, with all defaults filled in.
-type Choice struct {
-	Nodes []job.NodeDef // the cluster, or what the list made
-	Turns []int         // indices into Nodes, in list order with repeats; nil if Listed
-	From  string        // the source of the list; empty: all nodes
-	job.Placing
-	job.Share
+// A Settings is what was said, with all defaults filled in.
+type Settings struct {
+	Nodes   []job.NodeDef // the cluster, or what the list made
+	Entries []int         // indices into Nodes, in list order with repeats; nil if Listed
+	Source  string        // the source of the list; empty: all nodes
+	job.Placement
+	job.RankNeeds
 	Warnings []job.Note
 }
 
 // Read judges everything. With an error, which is an *Error, the choice holds only
 // the warnings until then.
-func Read(in Input) (Choice, error) {
-	var c Choice
-	c.switches(in)
-	for _, step := range []func(*Choice, Input) error{
-		(*Choice).processes, (*Choice).list, (*Choice).sorting, (*Choice).share, (*Choice).cpuMap,
-		(*Choice).class, (*Choice).sets, (*Choice).shape, (*Choice).numa, (*Choice).hwThreads, (*Choice).reserve, (*Choice).memory,
-		(*Choice).contiguous, (*Choice).nodeAlloc, (*Choice).affinity, (*Choice).regions,
+func Read(in Input) (Settings, error) {
+	var c Settings
+	c.readToggles(in)
+	for _, step := range []func(*Settings, Input) error{
+		(*Settings).readProcessCount, (*Settings).readNodeList, (*Settings).readSortKey, (*Settings).readRankNeeds, (*Settings).readCPUMap,
+		(*Settings).readClass, (*Settings).readNodeSets, (*Settings).readShape, (*Settings).readNUMA, (*Settings).readHWThreads, (*Settings).readReserve, (*Settings).readMemory,
+		(*Settings).readContiguous, (*Settings).readNodeAlloc, (*Settings).readAffinity, (*Settings).readRegions,
 	} {
 		if err := step(&c, in); err != nil {
-			return Choice{Warnings: c.Warnings}, err
+			return Settings{Warnings: c.Warnings}, err
 		}
 	}
 	return c, nil
 }
 
-// Part reads what one more section of a command line may say for itself (5.7).
-func Part(in Input) (job.Share, error) {
-	var c Choice
-	for _, step := range []func(*Choice, Input) error{(*Choice).share, (*Choice).shape, (*Choice).numa, (*Choice).hwThreads} {
+// ReadApp reads what one more section of a command line may say for itself (5.7).
+func ReadApp(in Input) (job.RankNeeds, error) {
+	var c Settings
+	for _, step := range []func(*Settings, Input) error{(*Settings).readRankNeeds, (*Settings).readShape, (*Settings).readNUMA, (*Settings).readHWThreads} {
 		if err := step(&c, in); err != nil {
-			return c.Share, err
+			return c.RankNeeds, err
 		}
 	}
-	return c.Share, nil
+	return c.RankNeeds, nil
 }
 
-// processes checks the number of processes.
-func (c *Choice) processes(in Input) error {
+// readProcessCount checks the number of processes.
+func (c *Settings) readProcessCount(in Input) error {
 	if in.NP == "" {
 		return nil
 	}
-	if _, ok := number(in.NP, 1, maxRanks); !ok {
-		return &Error{Code: "bad-np", Source: "-n", Token: in.NP, What: "bad number of processes", Allowed: []string{"1-1048576"}}
+	if _, ok := parseNumber(in.NP, 1, maxRanks); !ok {
+		return &Error{Code: "bad-np", Source: "-n", Token: in.NP, Problem: "bad number of processes", Allowed: []string{"1-1048576"}}
 	}
 	return nil
 }
@@ -108,9 +108,9 @@ func (c *Choice) processes(in Input) error {
 // maxRanks bounds the number of processes (1.5).
 const maxRanks = 1 << 20
 
-// sorting finds the sort key (4.1). The configured one is checked also when another
+// readSortKey finds the sort key (4.1). The configured one is checked also when another
 // is used: it is a mistake of the configuration all the same.
-func (c *Choice) sorting(in Input) error {
+func (c *Settings) readSortKey(in Input) error {
 	mode := sort.Proc
 	if in.Sort != "" {
 		var err error
@@ -123,7 +123,7 @@ func (c *Choice) sorting(in Input) error {
 	switch {
 	case in.Flags.Sort != nil:
 		mode, err = sortKey("--sort", *in.Flags.Sort, true)
-	case in.Listed:
+	case in.HostsNamed:
 		mode = sort.None
 	case defined:
 		mode, err = sortKey("PSI_NODES_SORT", value, false)
@@ -133,10 +133,10 @@ func (c *Choice) sorting(in Input) error {
 }
 
 func sortKey(source, value string, flag bool) (sort.Mode, error) {
-	value = strip(value)
+	value = trimBlanks(value)
 	mode, err := sort.Parse(value, flag)
 	if err != nil {
-		return "", &Error{Code: "bad-sort", Source: source, Token: value, What: "unknown sort criterion", Allowed: sort.Words(flag)}
+		return "", &Error{Code: "bad-sort", Source: source, Token: value, Problem: "unknown sort criterion", Allowed: sort.KeyWords(flag)}
 	}
 	return mode, nil
 }
@@ -144,4 +144,4 @@ func sortKey(source, value string, flag bool) (sort.Mode, error) {
 // blanks are what may stand around a value (1.1).
 const blanks = " \t\n\r\f\v"
 
-func strip(value string) string { return strings.Trim(value, blanks) }
+func trimBlanks(value string) string { return strings.Trim(value, blanks) }

@@ -10,8 +10,8 @@ import (
 	"remshell/job"
 )
 
-// five is a cluster: n0 to n4, the IDs 0 to 3 and 10.
-func five() []job.NodeDef {
+// fiveNodes is a cluster: n0 to n4, the IDs 0 to 3 and 10.
+func fiveNodes() []job.NodeDef {
 	var nodes []job.NodeDef
 	for i, id := range []int{0, 1, 2, 3, 10} {
 		nodes = append(nodes, job.NodeDef{ID: id, Name: fmt.Sprint("n", i), Aliases: []string{fmt.Sprintf("n%d.example.org", i)}})
@@ -20,10 +20,10 @@ func five() []job.NodeDef {
 	return nodes
 }
 
-// input makes an Input of "NAME=VALUE" assignments.
-func input(environ ...string) Input {
+// inputOf makes an Input of "NAME=VALUE" assignments.
+func inputOf(environ ...string) Input {
 	return Input{
-		Nodes: five(),
+		Nodes: fiveNodes(),
 		Env: func(name string) (string, bool) {
 			for _, e := range environ {
 				if value, ok := strings.CutPrefix(e, name+"="); ok {
@@ -89,16 +89,16 @@ func TestLists(t *testing.T) {
 		{"PSI_PEFILE=pe5", "empty-list pe5"},
 	}
 	for _, test := range tests {
-		if got := turns(input(test.assignment)); got != test.want {
+		if got := readEntries(inputOf(test.assignment)); got != test.want {
 			t.Errorf("%s: %s; want %s", test.assignment, got, test.want)
 		}
 	}
-	if got := turns(input("PSI_HOSTFILE=hosts", "PSI_HOSTS_UNIQUE=")); got != "n1 n0" {
+	if got := readEntries(inputOf("PSI_HOSTFILE=hosts", "PSI_HOSTS_UNIQUE=")); got != "n1 n0" {
 		t.Errorf("unique: %s", got)
 	}
-	empty := input()
+	empty := inputOf()
 	empty.Nodes = nil
-	if got := turns(empty); got != "empty-list " {
+	if got := readEntries(empty); got != "empty-list " {
 		t.Errorf("no nodes: %s", got)
 	}
 }
@@ -108,15 +108,15 @@ func TestNamesAmongNumbers(t *testing.T) {
 	for list, want := range map[string]string{
 		"3,N1,0": "n0 n1 n3", "n2,1-3,n2": "n1 n2 n3", "n2": "n2", "3,1": "n3 n1", "1,n9": "bad-nodes n9", "n1-n2": "bad-nodes n1-n2",
 	} {
-		in := input()
+		in := inputOf()
 		in.Flags.Nodes = &list
-		if got := turns(in); got != want {
+		if got := readEntries(in); got != want {
 			t.Errorf("--nodes %s: %s; want %s", list, got, want)
 		}
 	}
 }
 
-func turns(in Input) string {
+func readEntries(in Input) string {
 	c, err := Read(in)
 	var bad *Error
 	if errors.As(err, &bad) {
@@ -126,7 +126,7 @@ func turns(in Input) string {
 		return bad.Code + " " + bad.Token
 	}
 	var names []string
-	for _, i := range c.Turns {
+	for _, i := range c.Entries {
 		names = append(names, c.Nodes[i].Name)
 	}
 	return strings.Join(names, " ")
@@ -134,27 +134,27 @@ func turns(in Input) string {
 
 // Without a cluster file the names of a list make the cluster (2).
 func TestAdHoc(t *testing.T) {
-	in := input("PSI_HOSTS=b a B c")
-	in.Nodes, in.AdHoc = nil, true
-	if got := turns(in); got != "b a b c" {
+	in := inputOf("PSI_HOSTS=b a B c")
+	in.Nodes, in.NoConfig = nil, true
+	if got := readEntries(in); got != "b a b c" {
 		t.Errorf("hosts: %s", got)
 	}
-	in = input("PSI_NODES=0")
-	in.Nodes, in.AdHoc = nil, true
-	if got := turns(in); got != "unknown-node 0" {
+	in = inputOf("PSI_NODES=0")
+	in.Nodes, in.NoConfig = nil, true
+	if got := readEntries(in); got != "unknown-node 0" {
 		t.Errorf("nodes: %s", got)
 	}
 	// What ssh would take for an option, or a shell for a command, is no name: with
 	// -launcher-exec ssh this one ran a program.
 	for _, name := range []string{"-oProxyCommand=touch${IFS}x", "a;b", "n[1-2]", "alice@n1", "n1:2"} {
-		in = input("PSI_HOSTS=b " + name)
-		in.Nodes, in.AdHoc = nil, true
-		if got := turns(in); got != "unknown-host "+name {
+		in = inputOf("PSI_HOSTS=b " + name)
+		in.Nodes, in.NoConfig = nil, true
+		if got := readEntries(in); got != "unknown-host "+name {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
-	in = input()
-	in.Nodes, in.AdHoc = nil, true
+	in = inputOf()
+	in.Nodes, in.NoConfig = nil, true
 	if c, err := Read(in); err != nil || len(c.Nodes) != 0 {
 		t.Errorf("nothing: %v, %v", c.Nodes, err)
 	}
@@ -169,7 +169,7 @@ func TestFileLines(t *testing.T) {
 		"PSI_PEFILE=pe3":     `PSI_PEFILE: pe3 line 1: bad count "65536"; allowed: HOST COUNT with COUNT 0-65535`,
 		"PSI_HOSTFILE=gone":  `PSI_HOSTFILE: cannot read "gone": file does not exist; allowed: path of a readable file`,
 	} {
-		if _, err := Read(input(assignment)); err == nil || err.Error() != want {
+		if _, err := Read(inputOf(assignment)); err == nil || err.Error() != want {
 			t.Errorf("%s: %v\nwant %s", assignment, err, want)
 		}
 	}
@@ -183,7 +183,7 @@ func TestMaps(t *testing.T) {
 		{"0x", `bad "0x"`}, {"0,a", `bad "a"`}, {"++1", `bad "++1"`}, {"1_0", `bad "1_0"`}, {"0, 1 2", `bad " 1 2"`},
 	}
 	for _, test := range tests {
-		numbers, bad, ok := ParseMap(test.text)
+		numbers, bad, ok := ParseCPUMap(test.text)
 		got := fmt.Sprint(numbers)
 		if !ok {
 			got = fmt.Sprintf("bad %q", bad)
@@ -218,31 +218,31 @@ func TestPrecedence(t *testing.T) {
 		{"more words after the flag", nil, Flags{Sort: text("-slots")}, "-SLOTS 1() []"},
 	}
 	for _, test := range tests {
-		in := input(test.environ...)
+		in := inputOf(test.environ...)
 		in.Flags = test.flags
 		c, err := Read(in)
-		if got := shown(c); err != nil || got != test.want {
+		if got := settingsText(c); err != nil || got != test.want {
 			t.Errorf("%s: %s, %v; want %s", test.name, got, err, test.want)
 		}
 	}
-	in := input("PSI_NODES_SORT=slots")
+	in := inputOf("PSI_NODES_SORT=slots")
 	if _, err := Read(in); err == nil {
 		t.Error("the variable takes a word of the flag")
 	}
-	in = input("PSI_NODES_SORT=load", "PSI_NODES=?")
-	in.Listed = true
+	in = inputOf("PSI_NODES_SORT=load", "PSI_NODES=?")
+	in.HostsNamed = true
 	if c, err := Read(in); err != nil || c.Sort != "NONE" {
 		t.Errorf("with -host: sorted by %q, %v", c.Sort, err)
 	}
 }
 
-func shown(c Choice) string {
+func settingsText(c Settings) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %d(%s)", c.Sort, c.Threads, c.ThreadsFrom)
+	fmt.Fprintf(&b, "%s %d(%s)", c.Sort, c.CPUsPerRank, c.CPUsPerRankOrigin)
 	for _, s := range []struct {
 		on   bool
 		name string
-	}{{c.Overbook, "over"}, {c.Forbid, "forbid"}, {c.Exclusive, "excl"}, {c.Loop, "loop"}, {c.Wait, "wait"}, {c.NoPin, "nopin"}, {c.NoMemBind, "nomem"}} {
+	}{{c.Overbook, "over"}, {c.NoOversubscribe, "forbid"}, {c.Exclusive, "excl"}, {c.RoundRobin, "loop"}, {c.Wait, "wait"}, {c.NoPin, "nopin"}, {c.NoMemBind, "nomem"}} {
 		if s.on {
 			b.WriteString(" " + s.name)
 		}
@@ -266,14 +266,14 @@ func FuzzRead(f *testing.F) {
 	f.Add("OMP_NUM_THREADS", "4,2", "")
 	f.Add("PSI_HW_TYPE", "ib, eth", "")
 	f.Fuzz(func(t *testing.T, name, value, file string) {
-		in := input(name + "=" + value)
+		in := inputOf(name + "=" + value)
 		in.Open = func(string) (string, error) { return file, nil }
 		c, err := Read(in)
 		var bad *Error
 		if err != nil && (!errors.As(err, &bad) || bad.Code == "" || bad.Source == "") {
 			t.Errorf("%s=%q: %v", name, value, err)
 		}
-		for _, i := range c.Turns {
+		for _, i := range c.Entries {
 			if i < 0 || i >= len(c.Nodes) {
 				t.Errorf("%s=%q: turn %d of %d nodes", name, value, i, len(c.Nodes))
 			}

@@ -7,24 +7,24 @@ import (
 	"strings"
 )
 
-// share reads what each process needs of a node: CPUs, room, hardware.
-func (c *Choice) share(in Input) error {
-	if err := c.threads(in); err != nil {
+// readRankNeeds reads what each process needs of a node: CPUs, room, hardware.
+func (c *Settings) readRankNeeds(in Input) error {
+	if err := c.readThreads(in); err != nil {
 		return err
 	}
 	if ppn := in.Flags.PPN; ppn != nil {
-		n, ok := number(strip(*ppn), 0, 1<<31-1)
+		n, ok := parseNumber(trimBlanks(*ppn), 0, 1<<31-1)
 		if !ok {
-			return &Error{Code: "bad-ppn", Source: "--ppn", Token: *ppn, What: "bad value", Allowed: []string{"a number of at least 0"}}
+			return &Error{Code: "bad-ppn", Source: "--ppn", Token: *ppn, Problem: "bad value", Allowed: []string{"a number of at least 0"}}
 		}
 		c.PerNode = n
 	}
-	return c.types(in)
+	return c.readFeatures(in)
 }
 
-// threads finds the CPUs per process. A bad value of OpenMP's variable is only worth
+// readThreads finds the CPUs per process. A bad value of OpenMP's variable is only worth
 // a warning, since the variable is not ours (10.2).
-func (c *Choice) threads(in Input) error {
+func (c *Settings) readThreads(in Input) error {
 	source, value, defined := "--tpp", "", in.Flags.TPP != nil
 	if defined {
 		value = *in.Flags.TPP
@@ -33,13 +33,13 @@ func (c *Choice) threads(in Input) error {
 		value, defined = in.Env(source)
 	}
 	const allowed = "1-65535"
-	c.Threads = 1
+	c.CPUsPerRank = 1
 	if defined {
-		n, ok := number(strip(value), 1, 65535)
+		n, ok := parseNumber(trimBlanks(value), 1, 65535)
 		if !ok {
-			return &Error{Code: "bad-tpp", Source: source, Token: strip(value), What: "bad value", Allowed: []string{allowed}}
+			return &Error{Code: "bad-tpp", Source: source, Token: trimBlanks(value), Problem: "bad value", Allowed: []string{allowed}}
 		}
-		c.Threads, c.ThreadsFrom = n, source
+		c.CPUsPerRank, c.CPUsPerRankOrigin = n, source
 		return nil
 	}
 	source = "OMP_NUM_THREADS"
@@ -47,30 +47,30 @@ func (c *Choice) threads(in Input) error {
 		return nil
 	}
 	first, _, _ := strings.Cut(value, ",")
-	if n, ok := number(strip(first), 1, 65535); ok {
-		c.Threads, c.ThreadsFrom = n, source
+	if n, ok := parseNumber(trimBlanks(first), 1, 65535); ok {
+		c.CPUsPerRank, c.CPUsPerRankOrigin = n, source
 		return nil
 	}
-	c.warn("bad-omp-num-threads", "%s: bad value %q, using 1 CPU per process (allowed: %s)", source, value, allowed)
+	c.addWarning("bad-omp-num-threads", "%s: bad value %q, using 1 CPU per process (allowed: %s)", source, value, allowed)
 	return nil
 }
 
-// types reads the features every node must have. One that no node of the cluster
+// readFeatures reads the features every node must have. One that no node of the cluster
 // has is a slip of the pen.
-func (c *Choice) types(in Input) error {
+func (c *Settings) readFeatures(in Input) error {
 	source, value := "--nodetype", ""
-	if in.Flags.Types != nil {
-		value = *in.Flags.Types
+	if in.Flags.Features != nil {
+		value = *in.Flags.Features
 	} else {
 		source = "PSI_HW_TYPE"
 		value, _ = in.Env(source)
 	}
-	wanted := words(value)
+	wanted := splitWords(value)
 	if len(wanted) == 0 {
 		return nil
 	}
 	known := make(map[string]bool)
-	for _, f := range in.Types {
+	for _, f := range in.HostFeatures {
 		known[f] = true
 	}
 	for _, n := range in.Nodes {
@@ -80,21 +80,21 @@ func (c *Choice) types(in Input) error {
 	}
 	for _, w := range wanted {
 		if !known[w] {
-			return &Error{Code: "unknown-hwtype", Source: source, Token: w, What: "no node has the feature",
+			return &Error{Code: "unknown-hwtype", Source: source, Token: w, Problem: "no node has the feature",
 				Allowed: slices.Sorted(maps.Keys(known))}
 		}
 	}
-	c.Types = wanted
+	c.Features = wanted
 	return nil
 }
 
-// words are what stands between blanks and commas.
-func words(text string) []string {
+// splitWords are what stands between blanks and commas.
+func splitWords(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || strings.ContainsRune(blanks, r) })
 }
 
-// number reads plain decimal digits within bounds.
-func number(text string, least, most int) (int, bool) {
+// parseNumber reads plain decimal digits within bounds.
+func parseNumber(text string, least, most int) (int, bool) {
 	if text == "" || strings.Trim(text, "0123456789") != "" {
 		return 0, false
 	}

@@ -39,14 +39,14 @@ import (
 )
 
 const (
-	dialTime = 10 * time.Second // for each step of a connection to the next rank
-	ringTime = 2 * time.Minute  // for the token to come
-	bulk     = 64 << 10         // bytes, more than a network lets through in one packet
+	dialTimeout = 10 * time.Second // for each step of a connection to the next rank
+	ringTimeout = 2 * time.Minute  // for the token to come
+	largeSize   = 64 << 10         // bytes, more than a network lets through in one packet
 )
 
 // Run is the program of a rank. signals has SIGUSR1 and SIGUSR2. getenv is that of package os.
 func Run(getenv func(string) string, pmi io.ReadWriter, in io.Reader, out io.Writer, signals <-chan os.Signal) error {
-	me := member{client: client.New(pmi), out: out, host: getenv("MPIEXEC_HOST"), address: getenv("PMI_HOSTNAME")}
+	me := ringRank{client: client.New(pmi), out: out, host: getenv("MPIEXEC_HOST"), address: getenv("PMI_HOSTNAME")}
 	var err error
 	if me.rank, err = strconv.Atoi(getenv("PMI_RANK")); err == nil {
 		me.size, err = strconv.Atoi(getenv("PMI_SIZE"))
@@ -67,8 +67,8 @@ func Run(getenv func(string) string, pmi io.ReadWriter, in io.Reader, out io.Wri
 	return me.run(strings.TrimSuffix(input, "\n"), signals)
 }
 
-// A member is one rank of the ring.
-type member struct {
+// A ringRank is one rank of the ring.
+type ringRank struct {
 	client     *client.Client
 	out        io.Writer
 	rank, size int
@@ -76,13 +76,13 @@ type member struct {
 	address    string // at which it listens
 }
 
-func (m *member) run(input string, signals <-chan os.Signal) error {
+func (m *ringRank) run(input string, signals <-chan os.Signal) error {
 	if err := m.client.Init(); err != nil {
 		return err
 	}
 	secret := newSecret()
 	ln, failed := net.Listen("tcp", net.JoinHostPort(m.address, "0"))
-	mine := card{Host: m.host, Secret: secret}
+	mine := rankAddress{Host: m.host, Secret: secret}
 	if failed == nil {
 		defer ln.Close()
 		mine.Address = ln.Addr().String()
@@ -95,12 +95,12 @@ func (m *member) run(input string, signals <-chan os.Signal) error {
 		return err
 	}
 	prev := make(chan net.Conn, 1)
-	link := Report{Step: Linked, Address: m.address, Err: wordsOf(bare(failed))} // it cannot listen
+	link := Report{Step: Linked, Address: m.address, Err: errText(netErrWithoutAddress(failed))} // it cannot listen
 	var conn net.Conn
 	if failed == nil {
-		go admit(ln, secret, prev)
+		go acceptPrevious(ln, secret, prev)
 		conn, err = dial(next)
-		link = Report{Step: Linked, Peer: next.Host, Address: next.Address, Err: wordsOf(err)}
+		link = Report{Step: Linked, Peer: next.Host, Address: next.Address, Err: errText(err)}
 	}
 	if err := m.report(link); err != nil {
 		return err
@@ -109,8 +109,8 @@ func (m *member) run(input string, signals <-chan os.Signal) error {
 		defer conn.Close()
 	}
 	if <-signals == syscall.SIGUSR1 && conn != nil {
-		took, err := m.ring(conn, prev)
-		if err := m.report(Report{Step: Done, Took: took, Err: wordsOf(err)}); err != nil {
+		took, err := m.passToken(conn, prev)
+		if err := m.report(Report{Step: Done, Took: took, Err: errText(err)}); err != nil {
 			return err
 		}
 	}
@@ -123,7 +123,7 @@ func newSecret() string {
 	return hex.EncodeToString(b)
 }
 
-func wordsOf(err error) string {
+func errText(err error) string {
 	if err == nil {
 		return ""
 	}
@@ -131,24 +131,24 @@ func wordsOf(err error) string {
 }
 
 // report writes a line to standard output.
-func (m *member) report(r Report) error {
+func (m *ringRank) report(r Report) error {
 	r.Rank, r.Size, r.Host = m.rank, m.size, m.host
 	line, err := json.Marshal(r)
 	if err == nil {
-		_, err = fmt.Fprintf(m.out, "%s%s\n", mark, line)
+		_, err = fmt.Fprintf(m.out, "%s%s\n", reportPrefix, line)
 	}
 	return err
 }
 
-// A card is what a rank tells all others by PMI.
-type card struct {
+// A rankAddress is what a rank tells all others by PMI.
+type rankAddress struct {
 	Address string // empty: it does not listen
 	Secret  string // without which it talks to nobody
 	Host    string
 }
 
 // exchange gets the card of the next rank, and tells how long that took from the fence on.
-func (m *member) exchange(mine card) (next card, took time.Duration, err error) {
+func (m *ringRank) exchange(mine rankAddress) (next rankAddress, took time.Duration, err error) {
 	key := func(rank int) string { return fmt.Sprintf("selftest-%d", rank%m.size) }
 	value, err := json.Marshal(mine)
 	if err == nil {
@@ -176,24 +176,24 @@ func (m *member) exchange(mine card) (next card, took time.Duration, err error) 
 }
 
 // dial connects to the next rank and shows its secret.
-func dial(next card) (net.Conn, error) {
+func dial(next rankAddress) (net.Conn, error) {
 	if next.Address == "" {
 		return nil, errors.New("it does not listen")
 	}
-	conn, err := net.DialTimeout("tcp", next.Address, dialTime)
+	conn, err := net.DialTimeout("tcp", next.Address, dialTimeout)
 	if err != nil {
-		return nil, bare(err)
+		return nil, netErrWithoutAddress(err)
 	}
 	answered := func(data []byte) error {
-		conn.SetDeadline(time.Now().Add(dialTime))
+		conn.SetDeadline(time.Now().Add(dialTimeout))
 		_, err := conn.Write(data)
 		if err == nil {
 			_, err = io.ReadFull(conn, make([]byte, 1))
 		}
-		return bare(err)
+		return netErrWithoutAddress(err)
 	}
 	if err = answered([]byte(next.Secret)); err == nil {
-		if err = answered(make([]byte, bulk)); err != nil {
+		if err = answered(make([]byte, largeSize)); err != nil {
 			err = fmt.Errorf("small packets arrive, large ones do not: %w", err)
 		}
 	}
@@ -204,29 +204,29 @@ func dial(next card) (net.Conn, error) {
 	return conn, nil
 }
 
-// bare is an error of package net without addresses.
-func bare(err error) error {
+// netErrWithoutAddress is an error of package net without addresses.
+func netErrWithoutAddress(err error) error {
 	var no syscall.Errno
 	var timeout net.Error
 	switch {
 	case errors.As(err, &no):
 		return no
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return fmt.Errorf("no answer in %v", dialTime)
+		return fmt.Errorf("no answer in %v", dialTimeout)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return errors.New("the other end closed the connection")
 	}
 	return err
 }
 
-// admit sends the connection of the first caller who knows the secret, until the listener is closed.
-func admit(ln net.Listener, secret string, to chan<- net.Conn) {
+// acceptPrevious sends the connection of the first caller who knows the secret, until the listener is closed.
+func acceptPrevious(ln net.Listener, secret string, to chan<- net.Conn) {
 	for {
 		conn, err := ln.Accept()
 		if err != nil {
 			return
 		}
-		if welcome(conn, secret) == nil {
+		if checkSecret(conn, secret) == nil {
 			to <- conn
 			return
 		}
@@ -234,9 +234,9 @@ func admit(ln net.Listener, secret string, to chan<- net.Conn) {
 	}
 }
 
-// welcome is the other end of dial.
-func welcome(conn net.Conn, secret string) error {
-	conn.SetDeadline(time.Now().Add(2 * dialTime))
+// checkSecret is the other end of dial.
+func checkSecret(conn net.Conn, secret string) error {
+	conn.SetDeadline(time.Now().Add(2 * dialTimeout))
 	said := make([]byte, len(secret))
 	if _, err := io.ReadFull(conn, said); err != nil || string(said) != secret {
 		return errors.New("a stranger")
@@ -244,24 +244,24 @@ func welcome(conn net.Conn, secret string) error {
 	if _, err := conn.Write([]byte{1}); err != nil {
 		return err
 	}
-	if _, err := io.CopyN(io.Discard, conn, bulk); err != nil {
+	if _, err := io.CopyN(io.Discard, conn, largeSize); err != nil {
 		return err
 	}
 	_, err := conn.Write([]byte{1})
 	return err
 }
 
-// ring passes a token on, to which each rank adds one. Rank 0 begins it, and tells how long it took to come back.
-func (m *member) ring(next net.Conn, from <-chan net.Conn) (time.Duration, error) {
+// passToken passes a token on, to which each rank adds one. Rank 0 begins it, and tells how long it took to come back.
+func (m *ringRank) passToken(next net.Conn, from <-chan net.Conn) (time.Duration, error) {
 	var prev net.Conn
 	select {
 	case prev = <-from:
-	case <-time.After(ringTime):
+	case <-time.After(ringTimeout):
 		return 0, errors.New("nobody has connected")
 	}
 	defer prev.Close()
 	for _, conn := range []net.Conn{next, prev} {
-		conn.SetDeadline(time.Now().Add(ringTime))
+		conn.SetDeadline(time.Now().Add(ringTimeout))
 	}
 	began := time.Now()
 	token := make([]byte, 8)
@@ -271,11 +271,11 @@ func (m *member) ring(next net.Conn, from <-chan net.Conn) (time.Duration, error
 	}
 	if m.rank == 0 {
 		if err := send(0); err != nil {
-			return 0, bare(err)
+			return 0, netErrWithoutAddress(err)
 		}
 	}
 	if _, err := io.ReadFull(prev, token); err != nil {
-		return 0, bare(err)
+		return 0, netErrWithoutAddress(err)
 	}
 	n := binary.BigEndian.Uint64(token)
 	switch {

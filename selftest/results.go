@@ -32,33 +32,33 @@ type Report struct {
 	Took       time.Duration `json:",omitempty"` // of rank 0: the exchange by PMI, the ring
 }
 
-// mark begins the line of a report, behind any label.
-const mark = "mpiexec-selftest "
+// reportPrefix begins the line of a report, behind any label.
+const reportPrefix = "mpiexec-selftest "
 
 // Input is what rank 0 has to read.
 const Input = "selftest"
 
-// maxLine bounds a line of a report; mostRanks, the ranks of which reports are kept.
+// maxReportBytes bounds a line of a report; mostRanks, the ranks of which reports are kept.
 const (
-	maxLine   = 4 << 10
-	mostRanks = 1 << 20
+	maxReportBytes = 4 << 10
+	maxRanks       = 1 << 20
 )
 
 // Results are what the ranks have reported. They read standard output of the job.
 type Results struct {
 	linked chan bool
 
-	mu    sync.Mutex // guards what follows
-	line  []byte
-	began time.Time
-	up    time.Duration // until the last rank had started
-	size  int
-	by    map[Step]map[int]Report
+	mu        sync.Mutex // guards what follows
+	line      []byte
+	began     time.Time
+	startTime time.Duration // until the last rank had started
+	size      int
+	reports   map[Step]map[int]Report
 }
 
 // NewResults returns those of a job that begins now.
 func NewResults() *Results {
-	return &Results{linked: make(chan bool, 1), began: time.Now(), by: map[Step]map[int]Report{Started: {}, Linked: {}, Done: {}}}
+	return &Results{linked: make(chan bool, 1), began: time.Now(), reports: map[Step]map[int]Report{Started: {}, Linked: {}, Done: {}}}
 }
 
 // Linked sends once, when each rank has tried to reach the next one: true if all could.
@@ -70,24 +70,24 @@ func (r *Results) Write(p []byte) (int, error) {
 	defer r.mu.Unlock()
 	for rest := p; len(rest) > 0; {
 		piece, after, ended := bytes.Cut(rest, []byte("\n"))
-		r.line = append(r.line, piece[:min(len(piece), maxLine-len(r.line))]...)
+		r.line = append(r.line, piece[:min(len(piece), maxReportBytes-len(r.line))]...)
 		if rest = after; ended {
-			r.read(string(r.line))
+			r.readReport(string(r.line))
 			r.line = r.line[:0]
 		}
 	}
 	return len(p), nil
 }
 
-// read takes in a line, if it is a report.
-func (r *Results) read(line string) {
-	_, value, marked := strings.Cut(line, mark)
+// readReport takes in a line, if it is a report.
+func (r *Results) readReport(line string) {
+	_, value, marked := strings.Cut(line, reportPrefix)
 	var report Report
 	if !marked || json.Unmarshal([]byte(value), &report) != nil {
 		return
 	}
-	known := r.by[report.Step]
-	if known == nil || report.Rank < 0 || report.Rank >= report.Size || report.Size > mostRanks || r.size > 0 && report.Size != r.size {
+	known := r.reports[report.Step]
+	if known == nil || report.Rank < 0 || report.Rank >= report.Size || report.Size > maxRanks || r.size > 0 && report.Size != r.size {
 		return
 	}
 	r.size = report.Size
@@ -98,7 +98,7 @@ func (r *Results) read(line string) {
 	switch {
 	case len(known) < r.size:
 	case report.Step == Started:
-		r.up = time.Since(r.began)
+		r.startTime = time.Since(r.began)
 	case report.Step == Linked:
 		r.linked <- len(r.failures()) == 0
 	}
@@ -107,7 +107,7 @@ func (r *Results) read(line string) {
 // failures lists, a line each, the ranks that did not reach the next one.
 func (r *Results) failures() (lines []string) {
 	for rank := range r.size {
-		report, there := r.by[Linked][rank]
+		report, there := r.reports[Linked][rank]
 		at := ""
 		if report.Address != "" {
 			at = " at " + report.Address
@@ -133,15 +133,15 @@ func (e *Error) Error() string     { return e.Text }
 func (e *Error) Hint() string      { return e.Remedy }
 func (e *Error) Reasons() []string { return e.Lines }
 
-// mostLines is how many failures are listed.
-const mostLines = 20
+// maxFailureLines is how many failures are listed.
+const maxFailureLines = 20
 
 // Err is nil if all went well.
 func (r *Results) Err() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if failed := r.failures(); len(failed) > 0 {
-		lines := failed[:min(len(failed), mostLines)]
+		lines := failed[:min(len(failed), maxFailureLines)]
 		if more := len(failed) - len(lines); more > 0 {
 			lines = append(lines, fmt.Sprintf("and %d more", more))
 		}
@@ -149,15 +149,15 @@ func (r *Results) Err() error {
 			Remedy: "MPI needs that: open the ports between the hosts in their firewalls, or name another network with -iface; mpiexec --doctor HOSTS looks closer", Lines: lines}
 	}
 	for rank := range r.size {
-		if report := r.by[Done][rank]; report.Err != "" {
+		if report := r.reports[Done][rank]; report.Err != "" {
 			return &Error{Text: fmt.Sprintf("selftest: %s: rank %d: the token: %s", report.Host, rank, report.Err), Remedy: "try again; mpiexec --doctor HOSTS looks at the network"}
 		}
 	}
-	if got := r.by[Started][0].Input; r.size > 0 && got != Input {
+	if got := r.reports[Started][0].Input; r.size > 0 && got != Input {
 		return &Error{Text: fmt.Sprintf("selftest: rank 0 read %q from its standard input, not %q", got, Input)}
 	}
-	if r.size == 0 || len(r.by[Done]) < r.size {
-		return &Error{Text: fmt.Sprintf("selftest: the output of ranks did not come: %d of %d have reported their end", len(r.by[Done]), r.size)}
+	if r.size == 0 || len(r.reports[Done]) < r.size {
+		return &Error{Text: fmt.Sprintf("selftest: the output of ranks did not come: %d of %d have reported their end", len(r.reports[Done]), r.size)}
 	}
 	return nil
 }
@@ -168,7 +168,7 @@ func (r *Results) Hosts() (hosts []string) {
 	defer r.mu.Unlock()
 	seen := make(map[string]bool)
 	for rank := range r.size {
-		if host := r.by[Started][rank].Host; !seen[host] {
+		if host := r.reports[Started][rank].Host; !seen[host] {
 			seen[host] = true
 			hosts = append(hosts, host)
 		}
@@ -181,11 +181,11 @@ func (r *Results) Text(on string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return fmt.Sprintf("selftest passed: %s on %s\n  start %s, PMI exchange %s, ring over TCP %s; standard input, output and signals work\n",
-		text.Count(r.size, "rank"), on, short(r.up), short(r.by[Started][0].Took), short(r.by[Done][0].Took))
+		text.Count(r.size, "rank"), on, durationText(r.startTime), durationText(r.reports[Started][0].Took), durationText(r.reports[Done][0].Took))
 }
 
-// short is a time in milliseconds, or in seconds from one on.
-func short(d time.Duration) string {
+// durationText is a time in milliseconds, or in seconds from one on.
+func durationText(d time.Duration) string {
 	if d >= time.Second {
 		return fmt.Sprintf("%.1f s", d.Seconds())
 	}

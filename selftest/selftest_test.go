@@ -15,8 +15,8 @@ import (
 	"remshell/pmiserver"
 )
 
-// ring runs ranks in this process, with a PMI server, and returns their reports.
-func ring(t *testing.T, size int, address func(rank int) string) *Results {
+// runRing runs ranks in this process, with a PMI server, and returns their reports.
+func runRing(t *testing.T, size int, address func(rank int) string) *Results {
 	t.Helper()
 	info := pmiserver.Info{Name: "selftest", Size: size}
 	for rank := range size {
@@ -55,7 +55,7 @@ func ring(t *testing.T, size int, address func(rank int) string) *Results {
 // Ranks of a healthy network go round, also a single one.
 func TestTheTokenGoesRound(t *testing.T) {
 	for _, size := range []int{1, 2, 5} {
-		results := ring(t, size, func(int) string { return "127.0.0.1" })
+		results := runRing(t, size, func(int) string { return "127.0.0.1" })
 		if err := results.Err(); err != nil {
 			t.Errorf("%d ranks: %v", size, err)
 		}
@@ -70,7 +70,7 @@ func TestTheTokenGoesRound(t *testing.T) {
 
 // A rank that cannot listen, and the rank before it, are reported, and nobody waits for them.
 func TestRanksThatCannotReachEachOther(t *testing.T) {
-	results := ring(t, 3, func(rank int) string {
+	results := runRing(t, 3, func(rank int) string {
 		if rank == 1 {
 			return "192.0.2.1" // of no machine
 		}
@@ -91,7 +91,7 @@ func TestAStrangerIsNoRank(t *testing.T) {
 	}
 	defer ln.Close()
 	secret, from := newSecret(), make(chan net.Conn, 1)
-	go admit(ln, secret, from)
+	go acceptPrevious(ln, secret, from)
 	stranger, err := net.Dial("tcp", ln.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -101,7 +101,7 @@ func TestAStrangerIsNoRank(t *testing.T) {
 	if n, err := stranger.Read(make([]byte, 1)); err == nil {
 		t.Errorf("a stranger was answered with %d bytes", n)
 	}
-	next, err := dial(card{Address: ln.Addr().String(), Secret: secret, Host: "n1"})
+	next, err := dial(rankAddress{Address: ln.Addr().String(), Secret: secret, Host: "n1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func TestAStrangerIsNoRank(t *testing.T) {
 // What reports mean, whatever else the ranks write.
 func TestResults(t *testing.T) {
 	line := func(step Step, rank int, more string) string {
-		return fmt.Sprintf("%s{\"Step\":%q,\"Rank\":%d,\"Size\":2,\"Host\":\"n%d\"%s}\n", mark, step, rank, rank+1, more)
+		return fmt.Sprintf("%s{\"Step\":%q,\"Rank\":%d,\"Size\":2,\"Host\":\"n%d\"%s}\n", reportPrefix, step, rank, rank+1, more)
 	}
 	started := line(Started, 0, `,"Input":"selftest"`) + line(Started, 1, "")
 	linked := line(Linked, 0, "") + line(Linked, 1, "")
@@ -126,7 +126,7 @@ func TestResults(t *testing.T) {
 		{"no input", line(Started, 0, "") + line(Started, 1, "") + linked + done, `selftest: rank 0 read "" from its standard input, not "selftest"`},
 		{"a lost token", started + linked + line(Done, 0, `,"Err":"timeout"`), "selftest: n1: rank 0: the token: timeout"},
 		{"not connected", started + line(Linked, 0, "") + line(Linked, 1, `,"Err":"no route to host","Peer":"n1","Address":"10.0.0.1:7"`), "selftest: ranks cannot connect to each other by TCP"},
-		{"ranks that there are not", mark + `{"Step":"done","Rank":7,"Size":2}` + "\n" + mark + `{"Step":"done","Rank":-1,"Size":2}` + "\n", "selftest: the output of ranks did not come: 0 of 0 have reported their end"},
+		{"ranks that there are not", reportPrefix + `{"Step":"done","Rank":7,"Size":2}` + "\n" + reportPrefix + `{"Step":"done","Rank":-1,"Size":2}` + "\n", "selftest: the output of ranks did not come: 0 of 0 have reported their end"},
 	} {
 		for _, piece := range []int{1, 7, 1 << 20} {
 			r := NewResults()
@@ -148,8 +148,8 @@ func TestResults(t *testing.T) {
 
 // Whatever comes, results are bounded and there is an answer.
 func FuzzResults(f *testing.F) {
-	f.Add([]byte(mark + `{"Step":"linked","Rank":0,"Size":1,"Host":"n1"}` + "\n"))
-	f.Add([]byte(strings.Repeat("x", 3*maxLine) + "\n"))
+	f.Add([]byte(reportPrefix + `{"Step":"linked","Rank":0,"Size":1,"Host":"n1"}` + "\n"))
+	f.Add([]byte(strings.Repeat("x", 3*maxReportBytes) + "\n"))
 	f.Fuzz(func(t *testing.T, output []byte) {
 		r := NewResults()
 		r.Write(output)
@@ -157,7 +157,7 @@ func FuzzResults(f *testing.F) {
 		if r.Err() == nil && len(r.Hosts()) == 0 {
 			t.Error("passed without a host")
 		}
-		if len(r.line) > maxLine {
+		if len(r.line) > maxReportBytes {
 			t.Errorf("%d bytes of a line", len(r.line))
 		}
 	})

@@ -30,75 +30,75 @@ const (
 	Proc Mode = "PROC"
 )
 
-// A criterion is one key: what may be written for it, what it reads of a node, and how people are
+// A sortKey is one key: what may be written for it, what it reads of a node, and how people are
 // told of that.
-type criterion struct {
-	mode  Mode
-	words []string // what may be written, in the order of messages
-	flag  bool     // only --sort knows it (cli.md --sort)
+type sortKey struct {
+	mode     Mode
+	words    []string // what may be written, in the order of messages
+	flagOnly bool     // only --sort knows it (cli.md --sort)
 
-	read func(*job.Node) reading   // nil: the order of the list stays
-	tell func(rating int64) string // nil: it is nothing that was measured
+	read   func(*job.Node) keyValue  // nil: the order of the list stays
+	format func(rating int64) string // nil: it is nothing that was measured
 }
 
-// A reading is what a criterion has read of a node. The lesser one comes first.
-type reading struct {
-	rating int64
-	name   string // decides where ratings are equal, if names do
+// A keyValue is what a criterion has read of a node. The lesser one comes first.
+type keyValue struct {
+	value int64
+	name  string // decides where ratings are equal, if names do
 }
 
-// unknown is the rating of what could not be read: it comes after all that could (4.3).
-const unknown = math.MaxInt64
+// unknownValue is the rating of what could not be read: it comes after all that could (4.3).
+const unknownValue = math.MaxInt64
 
-// criteria are all keys, in the order of messages.
-var criteria = []criterion{
-	{mode: Proc, words: []string{"PROC"}, tell: whole,
-		read: func(n *job.Node) reading { return reading{rating: int64(n.Procs)} }},
-	{mode: "LOAD_1", words: []string{"LOAD", "LOAD1", "LOAD_1"}, tell: hundredths, read: load(0)},
-	{mode: "LOAD_5", words: []string{"LOAD5", "LOAD_5"}, tell: hundredths, read: load(1)},
-	{mode: "LOAD_15", words: []string{"LOAD15", "LOAD_15"}, tell: hundredths, read: load(2)},
-	{mode: "PROC+LOAD", words: []string{"PROC+LOAD"}, tell: hundredths, read: procsAndLoad},
+// sortKeys are all keys, in the order of messages.
+var sortKeys = []sortKey{
+	{mode: Proc, words: []string{"PROC"}, format: formatInt,
+		read: func(n *job.Node) keyValue { return keyValue{value: int64(n.Ranks)} }},
+	{mode: "LOAD_1", words: []string{"LOAD", "LOAD1", "LOAD_1"}, format: formatHundredths, read: readLoad(0)},
+	{mode: "LOAD_5", words: []string{"LOAD5", "LOAD_5"}, format: formatHundredths, read: readLoad(1)},
+	{mode: "LOAD_15", words: []string{"LOAD15", "LOAD_15"}, format: formatHundredths, read: readLoad(2)},
+	{mode: "PROC+LOAD", words: []string{"PROC+LOAD"}, format: formatHundredths, read: procsAndLoad},
 	{mode: None, words: []string{"NONE"}},
-	{mode: "SLOTS", words: []string{"SLOTS"}, flag: true,
-		read: func(n *job.Node) reading { return reading{rating: int64(n.Size())} }},
-	{mode: "-SLOTS", words: []string{"-SLOTS"}, flag: true,
-		read: func(n *job.Node) reading { return reading{rating: -int64(n.Size())} }},
-	{mode: "NAME", words: []string{"NAME"}, flag: true,
-		read: func(n *job.Node) reading { return reading{name: n.Name} }},
+	{mode: "SLOTS", words: []string{"SLOTS"}, flagOnly: true,
+		read: func(n *job.Node) keyValue { return keyValue{value: int64(n.SlotCount())} }},
+	{mode: "-SLOTS", words: []string{"-SLOTS"}, flagOnly: true,
+		read: func(n *job.Node) keyValue { return keyValue{value: -int64(n.SlotCount())} }},
+	{mode: "NAME", words: []string{"NAME"}, flagOnly: true,
+		read: func(n *job.Node) keyValue { return keyValue{name: n.Name} }},
 }
 
-// load reads one of a node's loads in whole hundredths, so that equal texts in /proc/loadavg are
+// readLoad reads one of a node's loads in whole hundredths, so that equal texts in /proc/loadavg are
 // equal (4.3).
-func load(which int) func(*job.Node) reading {
-	return func(n *job.Node) reading {
+func readLoad(which int) func(*job.Node) keyValue {
+	return func(n *job.Node) keyValue {
 		if n.Load[which] < 0 {
-			return reading{rating: unknown}
+			return keyValue{value: unknownValue}
 		}
-		return reading{rating: int64(math.Floor(float64(n.Load[which]*100) + 0.5))}
+		return keyValue{value: int64(math.Floor(float64(n.Load[which]*100) + 0.5))}
 	}
 }
 
 // procsAndLoad counts one process as a load of exactly 1.00.
-func procsAndLoad(n *job.Node) reading {
-	sum := load(0)(n)
-	if sum.rating != unknown {
-		sum.rating += 100 * int64(n.Procs)
+func procsAndLoad(n *job.Node) keyValue {
+	sum := readLoad(0)(n)
+	if sum.value != unknownValue {
+		sum.value += 100 * int64(n.Ranks)
 	}
 	return sum
 }
 
-func whole(rating int64) string { return strconv.FormatInt(rating, 10) }
+func formatInt(rating int64) string { return strconv.FormatInt(rating, 10) }
 
-func hundredths(rating int64) string {
-	if rating == unknown {
+func formatHundredths(rating int64) string {
+	if rating == unknownValue {
 		return "unknown"
 	}
 	return fmt.Sprintf("%.2f", float64(rating)/100)
 }
 
-// criterion is the row of a key. A Mode that Parse has not made is None.
-func (m Mode) criterion() (row criterion) {
-	for _, c := range criteria {
+// sortKey is the row of a key. A Mode that Parse has not made is None.
+func (m Mode) sortKey() (row sortKey) {
+	for _, c := range sortKeys {
 		if c.mode == m {
 			row = c
 		}
@@ -106,12 +106,12 @@ func (m Mode) criterion() (row criterion) {
 	return row
 }
 
-// Words lists what may be written: in a variable or the cluster file (4.1), or
+// KeyWords lists what may be written: in a variable or the cluster file (4.1), or
 // after the flag, which knows more.
-func Words(flag bool) []string {
+func KeyWords(flag bool) []string {
 	var words []string
-	for _, c := range criteria {
-		if flag || !c.flag {
+	for _, c := range sortKeys {
+		if flag || !c.flagOnly {
 			words = append(words, c.words...)
 		}
 	}
@@ -121,40 +121,40 @@ func Words(flag bool) []string {
 // Parse reads a key in any case; flag says that it stands after the flag. What
 // could have been written is told by Words.
 func Parse(text string, flag bool) (Mode, error) {
-	for _, c := range criteria {
+	for _, c := range sortKeys {
 		written := func(word string) bool { return strings.EqualFold(word, text) }
-		if (flag || !c.flag) && slices.ContainsFunc(c.words, written) {
+		if (flag || !c.flagOnly) && slices.ContainsFunc(c.words, written) {
 			return c.mode, nil
 		}
 	}
 	return "", fmt.Errorf("unknown sort criterion %q", text)
 }
 
-// Turns returns turns, indices into nodes, in the order in which they are to be
+// OrderEntries returns turns, indices into nodes, in the order in which they are to be
 // filled: by key, then larger nodes first, then by ID, then as in the list (4.2).
 // The argument is kept.
-func Turns(nodes []job.Node, turns []int, by Mode) []int {
+func OrderEntries(nodes []job.Node, turns []int, by Mode) []int {
 	sorted := slices.Clone(turns)
-	read := by.criterion().read
+	read := by.sortKey().read
 	if read == nil {
 		return sorted
 	}
-	keys := make([]key, len(nodes))
+	keys := make([]entryKey, len(nodes))
 	for i := range nodes {
-		keys[i] = key{read(&nodes[i]), nodes[i].Size(), nodes[i].ID}
+		keys[i] = entryKey{read(&nodes[i]), nodes[i].SlotCount(), nodes[i].ID}
 	}
 	slices.SortStableFunc(sorted, func(a, b int) int { return keys[a].compare(&keys[b]) })
 	return sorted
 }
 
-// A key is all that an order depends on.
-type key struct {
-	reading
+// An entryKey is all that an order depends on.
+type entryKey struct {
+	keyValue
 	size, id int
 }
 
-func (a *key) compare(b *key) int {
-	if order := cmp.Compare(a.rating, b.rating); order != 0 {
+func (a *entryKey) compare(b *entryKey) int {
+	if order := cmp.Compare(a.value, b.value); order != 0 {
 		return order
 	}
 	if a.name != b.name {
@@ -163,12 +163,12 @@ func (a *key) compare(b *key) int {
 	return cmp.Or(cmp.Compare(b.size, a.size), cmp.Compare(a.id, b.id))
 }
 
-// Value is the key of a node by a measured mode, for people: its load or its processes.
+// MeasuredValue is the key of a node by a measured mode, for people: its load or its processes.
 // It is empty for the other modes.
-func Value(n *job.Node, by Mode) string {
-	c := by.criterion()
-	if c.tell == nil {
+func MeasuredValue(n *job.Node, by Mode) string {
+	c := by.sortKey()
+	if c.format == nil {
 		return ""
 	}
-	return c.tell(c.read(n).rating)
+	return c.format(c.read(n).value)
 }

@@ -12,8 +12,8 @@ import (
 	"remshell/pin"
 )
 
-// nodes reads "NAME:CPUS/PROCS/LOAD1/LOAD5/LOAD15"; a load of ? is unknown.
-func nodes(text string) []job.Node {
+// parseNodes reads "NAME:CPUS/PROCS/LOAD1/LOAD5/LOAD15"; a load of ? is unknown.
+func parseNodes(text string) []job.Node {
 	var all []job.Node
 	for id, word := range strings.Fields(text) {
 		name, rest, _ := strings.Cut(word, ":")
@@ -27,7 +27,7 @@ func nodes(text string) []job.Node {
 					n.Topology.Cores[cpu].CPUs = []int{cpu}
 				}
 			case i == 1:
-				n.Procs = int(value)
+				n.Ranks = int(value)
 			case err != nil:
 				n.Load[i-2] = -1
 			default:
@@ -57,7 +57,7 @@ func TestTurns(t *testing.T) {
 		{"-SLOTS", nil, "a c b d"},             //
 		{"NAME", []int{0, 1, 2, 3}, "a b c d"}, //
 	}
-	all := nodes(cluster)
+	all := parseNodes(cluster)
 	for _, test := range tests {
 		turns := test.turns
 		if turns == nil {
@@ -65,7 +65,7 @@ func TestTurns(t *testing.T) {
 		}
 		before := fmt.Sprint(turns)
 		var names []string
-		for _, i := range Turns(all, turns, test.by) {
+		for _, i := range OrderEntries(all, turns, test.by) {
 			names = append(names, all[i].Name)
 		}
 		if got := strings.Join(names, " "); got != test.want || fmt.Sprint(turns) != before {
@@ -76,21 +76,21 @@ func TestTurns(t *testing.T) {
 
 // Names count like people do, and a load is what its text says (4.3).
 func TestKeys(t *testing.T) {
-	all := nodes("n10:1 n9:1 n1:1")
-	if got := fmt.Sprint(Turns(all, []int{0, 1, 2}, "NAME")); got != "[2 1 0]" {
+	all := parseNodes("n10:1 n9:1 n1:1")
+	if got := fmt.Sprint(OrderEntries(all, []int{0, 1, 2}, "NAME")); got != "[2 1 0]" {
 		t.Errorf("by name: %s", got)
 	}
 	for text, want := range map[string]int64{"0.29": 29, "0.57": 57, "1.13": 113, "1.15": 115, "0.00": 0, "1024.99": 102499} {
 		value, _ := strconv.ParseFloat(text, 64)
 		n := job.Node{Probe: job.Probe{Load: [3]float64{value}}}
-		if got := load(0)(&n).rating; got != want {
+		if got := readLoad(0)(&n).value; got != want {
 			t.Errorf("load %s is %d hundredths; want %d", text, got, want)
 		}
 	}
 }
 
 func TestParse(t *testing.T) {
-	for _, word := range Words(false) {
+	for _, word := range KeyWords(false) {
 		if _, err := Parse(strings.ToLower(word), false); err != nil {
 			t.Errorf("%s: %v", word, err)
 		}
@@ -106,9 +106,9 @@ func TestParse(t *testing.T) {
 }
 
 func TestValue(t *testing.T) {
-	n := job.Node{Use: job.Use{Procs: 2}, Probe: job.Probe{Load: [3]float64{0.5, 1.256, -1}}}
+	n := job.Node{Occupancy: job.Occupancy{Ranks: 2}, Probe: job.Probe{Load: [3]float64{0.5, 1.256, -1}}}
 	for by, want := range map[Mode]string{Proc: "2", "LOAD_1": "0.50", "LOAD_5": "1.26", "LOAD_15": "unknown", "PROC+LOAD": "2.50", None: "", "NAME": "", "-SLOTS": ""} {
-		if got := Value(&n, by); got != want {
+		if got := MeasuredValue(&n, by); got != want {
 			t.Errorf("Value by %s: %q, want %q", by, got, want)
 		}
 	}
@@ -136,7 +136,7 @@ func TestKeysAreThoseOfTheirPage(t *testing.T) {
 			}
 		}
 	}
-	if known := Words(false); !slices.Equal(written, known) {
+	if known := KeyWords(false); !slices.Equal(written, known) {
 		t.Errorf("the page has %q, the table %q", written, known)
 	}
 }

@@ -19,71 +19,71 @@ const agentTimeout = 30 * time.Second
 // connections. Its turn channel holds one token; who has it may use conn.
 type keyAgent struct {
 	socket string
-	turn   chan struct{}
+	token  chan struct{}
 
 	// owned by who has the turn
-	wire   *agentWire // nil: not connected
+	conn   *agentConn // nil: not connected
 	client agent.ExtendedAgent
 	listed bool
 	keys   []*agent.Key
 }
 
 func newKeyAgent(socket string) *keyAgent {
-	a := &keyAgent{socket: socket, turn: make(chan struct{}, 1)}
-	a.turn <- struct{}{}
+	a := &keyAgent{socket: socket, token: make(chan struct{}, 1)}
+	a.token <- struct{}{}
 	return a
 }
 
-// use runs f when it is its turn, with the connection open and bounded by ctx.
+// withConnection runs f when it is its turn, with the connection open and bounded by ctx.
 // A connection on which something went wrong is not used again, since request
 // and reply may have lost step.
-func (a *keyAgent) use(ctx context.Context, f func() error) error {
+func (a *keyAgent) withConnection(ctx context.Context, f func() error) error {
 	select {
-	case <-a.turn:
+	case <-a.token:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	defer func() { a.turn <- struct{}{} }()
-	if a.wire == nil {
+	defer func() { a.token <- struct{}{} }()
+	if a.conn == nil {
 		conn, err := net.DialTimeout("unix", a.socket, agentTimeout)
 		if err != nil {
 			return err
 		}
-		a.wire = &agentWire{conn: conn}
-		a.client = agent.NewClient(a.wire)
+		a.conn = &agentConn{conn: conn}
+		a.client = agent.NewClient(a.conn)
 	}
-	w := a.wire
+	w := a.conn
 	w.conn.SetDeadline(time.Now().Add(agentTimeout))
 	stop := context.AfterFunc(ctx, func() { w.conn.SetDeadline(time.Now()) })
 	err := f()
 	if !stop() || w.err != nil {
-		a.drop()
+		a.disconnect()
 	}
 	return err
 }
 
-func (a *keyAgent) drop() {
-	if a.wire != nil {
-		a.wire.conn.Close()
-		a.wire = nil
+func (a *keyAgent) disconnect() {
+	if a.conn != nil {
+		a.conn.conn.Close()
+		a.conn = nil
 	}
 }
 
-// An agentWire notes that the connection failed, which the library's errors do
+// An agentConn notes that the connection failed, which the library's errors do
 // not tell from a refusal. It has no Close, so that the library keeps request
 // and reply in step and starts no goroutine that reads without end.
-type agentWire struct {
+type agentConn struct {
 	conn net.Conn
 	err  error
 }
 
-func (w *agentWire) Read(p []byte) (int, error) {
+func (w *agentConn) Read(p []byte) (int, error) {
 	n, err := w.conn.Read(p)
 	w.err = cmp.Or(w.err, err)
 	return n, err
 }
 
-func (w *agentWire) Write(p []byte) (int, error) {
+func (w *agentConn) Write(p []byte) (int, error) {
 	n, err := w.conn.Write(p)
 	w.err = cmp.Or(w.err, err)
 	return n, err
@@ -91,7 +91,7 @@ func (w *agentWire) Write(p []byte) (int, error) {
 
 // list returns the agent's keys, asked for once per Dialer.
 func (a *keyAgent) list(ctx context.Context) (keys []*agent.Key, err error) {
-	err = a.use(ctx, func() error {
+	err = a.withConnection(ctx, func() error {
 		if !a.listed {
 			if a.keys, err = a.client.List(); err != nil {
 				return err
@@ -108,9 +108,9 @@ func (a *keyAgent) list(ctx context.Context) (keys []*agent.Key, err error) {
 }
 
 func (a *keyAgent) close() {
-	<-a.turn
-	a.drop()
-	a.turn <- struct{}{}
+	<-a.token
+	a.disconnect()
+	a.token <- struct{}{}
 }
 
 // sign has the agent sign with one of its keys.
@@ -122,7 +122,7 @@ func (a *keyAgent) sign(ctx context.Context, key ssh.PublicKey, data []byte, alg
 	case ssh.KeyAlgoRSASHA512:
 		flags = agent.SignatureFlagRsaSha512
 	}
-	err = a.use(ctx, func() error {
+	err = a.withConnection(ctx, func() error {
 		sig, err = a.client.SignWithFlags(key, data, flags)
 		return err
 	})

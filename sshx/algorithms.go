@@ -48,7 +48,7 @@ func chooseAlgos(list string, defaults, known []string) []string {
 	var chosen []string
 	for _, n := range names {
 		for _, a := range known {
-			if wildcard(n, a) || n == oldName(a) {
+			if matchWildcard(n, a) || n == preStandardName(a) {
 				chosen = append(chosen, a)
 			}
 		}
@@ -62,8 +62,8 @@ func chooseAlgos(list string, defaults, known []string) []string {
 	return unique(chosen)
 }
 
-// oldName is the name an algorithm had before it was standardised.
-func oldName(algo string) string {
+// preStandardName is the name an algorithm had before it was standardised.
+func preStandardName(algo string) string {
 	if algo == ssh.KeyExchangeCurve25519 {
 		return "curve25519-sha256@libssh.org"
 	}

@@ -21,74 +21,74 @@ type authKey struct {
 	pub  ssh.PublicKey
 	// sign is called when the server would accept the key. It has no part in
 	// the deadline where it waits for the user (waits true).
-	sign  func(ctx context.Context, data []byte, algorithm string) (*ssh.Signature, error)
-	waits bool
+	sign     func(ctx context.Context, data []byte, algorithm string) (*ssh.Signature, error)
+	asksUser bool
 	// unlock finds out the public key where the file does not tell it.
 	unlock func() (ssh.PublicKey, error)
 }
 
-// keys is all that may be offered to one target.
-type keys struct {
-	files  []*keyFile
-	certs  []*ssh.Certificate // from CertificateFile
-	agent  *keyAgent          // nil: none
-	listed []*agent.Key
-	only   bool // IdentitiesOnly
-	home   string
-	ask    func(string) ([]byte, error)
-	now    time.Time
+// keyOffer is all that may be offered to one target.
+type keyOffer struct {
+	files          []*keyFile
+	certs          []*ssh.Certificate // from CertificateFile
+	agent          *keyAgent          // nil: none
+	listed         []*agent.Key
+	identitiesOnly bool // IdentitiesOnly
+	home           string
+	ask            func(string) ([]byte, error)
+	now            time.Time
 }
 
 // candidates puts the keys in OpenSSH's order (sshconnect2.c, pubkey_prepare):
 // certificates, then agent keys that are configured, other agent keys, and keys
 // that are only in files. Keys that need an unknown passphrase before they can
 // even be offered come last.
-func (k *keys) candidates() []authKey {
+func (k *keyOffer) candidates() []authKey {
 	var certs, both, files, late []authKey
 	inFiles := func(pub ssh.PublicKey) bool {
 		return slices.ContainsFunc(k.files, func(f *keyFile) bool { return samePublic(f.pub, pub) })
 	}
 	for _, cert := range k.certs {
-		certs = append(certs, k.certified(cert)...)
+		certs = append(certs, k.withCertificate(cert)...)
 	}
 	for _, f := range k.files {
 		if f.cert != nil {
-			certs = append(certs, k.certified(f.cert)...)
+			certs = append(certs, k.withCertificate(f.cert)...)
 		}
-		a := k.inAgent(f.pub)
+		a := k.findInAgent(f.pub)
 		switch {
 		case a != nil:
-			both = append(both, k.fromAgent(a))
+			both = append(both, k.agentKey(a))
 		case f.err != nil:
 		case f.pub == nil:
-			late = append(late, k.fromFile(f))
+			late = append(late, k.fileKey(f))
 		default:
-			files = append(files, k.fromFile(f))
+			files = append(files, k.fileKey(f))
 		}
 	}
 	var others []authKey
 	for _, a := range k.listed {
-		if pub := agentPublic(a); pub != nil && !k.only && !inFiles(pub) {
-			others = append(others, k.fromAgent(a))
+		if pub := agentPublic(a); pub != nil && !k.identitiesOnly && !inFiles(pub) {
+			others = append(others, k.agentKey(a))
 		}
 	}
-	return distinct(slices.Concat(certs, both, others, files, late))
+	return uniqueKeys(slices.Concat(certs, both, others, files, late))
 }
 
-// certified pairs a certificate with the private key it is for.
-func (k *keys) certified(cert *ssh.Certificate) []authKey {
+// withCertificate pairs a certificate with the private key it is for.
+func (k *keyOffer) withCertificate(cert *ssh.Certificate) []authKey {
 	if cert.CertType != ssh.UserCert || !validAt(cert, k.now) {
 		return nil
 	}
 	c := authKey{}
-	if a := k.inAgent(cert.Key); a != nil {
-		c = k.fromAgent(a)
+	if a := k.findInAgent(cert.Key); a != nil {
+		c = k.agentKey(a)
 	} else {
 		i := slices.IndexFunc(k.files, func(f *keyFile) bool { return f.err == nil && samePublic(f.pub, cert.Key) })
 		if i < 0 {
 			return nil
 		}
-		c = k.fromFile(k.files[i])
+		c = k.fileKey(k.files[i])
 	}
 	c.name, c.pub = "certificate "+cert.KeyId+" of "+c.name, cert
 	return []authKey{c}
@@ -99,7 +99,7 @@ func validAt(cert *ssh.Certificate, now time.Time) bool {
 	return at >= cert.ValidAfter && (at < cert.ValidBefore || cert.ValidBefore == ssh.CertTimeInfinity)
 }
 
-func (k *keys) inAgent(pub ssh.PublicKey) *agent.Key {
+func (k *keyOffer) findInAgent(pub ssh.PublicKey) *agent.Key {
 	i := slices.IndexFunc(k.listed, func(a *agent.Key) bool { return pub != nil && bytes.Equal(a.Blob, pub.Marshal()) })
 	if i < 0 {
 		return nil
@@ -107,7 +107,7 @@ func (k *keys) inAgent(pub ssh.PublicKey) *agent.Key {
 	return k.listed[i]
 }
 
-func (k *keys) fromAgent(a *agent.Key) authKey {
+func (k *keyOffer) agentKey(a *agent.Key) authKey {
 	pub := agentPublic(a)
 	return authKey{
 		name: "agent's " + a.Comment,
@@ -126,9 +126,9 @@ func agentPublic(a *agent.Key) ssh.PublicKey {
 	return pub
 }
 
-func (k *keys) fromFile(f *keyFile) authKey {
-	name := tilde(k.home, f.path)
-	c := authKey{name: name, pub: f.pub, waits: f.locked}
+func (k *keyOffer) fileKey(f *keyFile) authKey {
+	name := shortenHome(k.home, f.path)
+	c := authKey{name: name, pub: f.pub, asksUser: f.locked}
 	c.sign = func(_ context.Context, data []byte, algorithm string) (*ssh.Signature, error) {
 		signer, err := f.unlock(k.ask, name)
 		if err != nil {
@@ -157,8 +157,8 @@ func samePublic(a, b ssh.PublicKey) bool {
 	return a != nil && b != nil && bytes.Equal(a.Marshal(), b.Marshal())
 }
 
-// distinct drops a key that is to be tried already.
-func distinct(list []authKey) []authKey {
+// uniqueKeys drops a key that is to be tried already.
+func uniqueKeys(list []authKey) []authKey {
 	var out []authKey
 	for _, c := range list {
 		if !slices.ContainsFunc(out, func(o authKey) bool { return samePublic(o.pub, c.pub) }) {
@@ -168,46 +168,46 @@ func distinct(list []authKey) []authKey {
 	return out
 }
 
-// unusable says, for the message after a refused login, why configured keys
+// unusableKeys says, for the message after a refused login, why configured keys
 // were not even tried. That a default key does not exist is no news.
-func (k *keys) unusable(configured bool) []string {
+func (k *keyOffer) unusableKeys(configured bool) []string {
 	var notes []string
 	for _, f := range k.files {
-		if f.err == nil || k.inAgent(f.pub) != nil || !configured && errors.Is(f.err, fs.ErrNotExist) {
+		if f.err == nil || k.findInAgent(f.pub) != nil || !configured && errors.Is(f.err, fs.ErrNotExist) {
 			continue
 		}
-		notes = append(notes, fmt.Sprintf("%s: %v", tilde(k.home, f.path), f.err))
+		notes = append(notes, fmt.Sprintf("%s: %v", shortenHome(k.home, f.path), f.err))
 	}
 	return notes
 }
 
-// A login goes through the candidates of one connection, one per request of
+// A loginAttempt goes through the candidates of one connection, one per request of
 // the library, so that a key that cannot sign is no reason to give up.
-type login struct {
-	ctx     context.Context
-	pause   func() (resume func()) // stops the deadline while the user types
-	todo    []authKey
-	allowed []string // algorithms the configuration accepts; nil: all
+type loginAttempt struct {
+	ctx       context.Context
+	pause     func() (resume func()) // stops the deadline while the user types
+	remaining []authKey
+	allowed   []string // algorithms the configuration accepts; nil: all
 
-	tried   []string
-	methods []string // what the server would accept
-	partly  bool     // a key was accepted, but the server wants more
-	failed  error    // the last key that could not sign
+	tried          []string
+	methods        []string // what the server would accept
+	partialSuccess bool     // a key was accepted, but the server wants more
+	failed         error    // the last key that could not sign
 }
 
-// next is an ssh.ClientAuthCallback.
-func (l *login) next(c *ssh.ClientAuthContext) (ssh.AuthMethod, error) {
+// nextKey is an ssh.ClientAuthCallback.
+func (l *loginAttempt) nextKey(c *ssh.ClientAuthContext) (ssh.AuthMethod, error) {
 	l.methods = c.AllowedMethods
-	l.partly = len(c.PartialSuccessMethods) > 0
+	l.partialSuccess = len(c.PartialSuccessMethods) > 0
 	if err := context.Cause(l.ctx); err != nil {
 		return nil, err
 	}
 	if !slices.Contains(c.AllowedMethods, "publickey") {
 		return nil, errNoMoreKeys
 	}
-	for len(l.todo) > 0 {
-		cand := l.todo[0]
-		l.todo = l.todo[1:]
+	for len(l.remaining) > 0 {
+		cand := l.remaining[0]
+		l.remaining = l.remaining[1:]
 		if signer := l.signer(cand); signer != nil {
 			l.tried = append(l.tried, cand.name)
 			return ssh.PublicKeys(signer), nil
@@ -219,7 +219,7 @@ func (l *login) next(c *ssh.ClientAuthContext) (ssh.AuthMethod, error) {
 var errNoMoreKeys = errors.New("no more keys to try")
 
 // signer makes a candidate an ssh.Signer; nil if it is of no use here.
-func (l *login) signer(c authKey) ssh.Signer {
+func (l *loginAttempt) signer(c authKey) ssh.Signer {
 	if c.pub == nil {
 		resume := l.pause()
 		c.pub, l.failed = c.unlock()
@@ -228,7 +228,7 @@ func (l *login) signer(c authKey) ssh.Signer {
 			return nil
 		}
 	}
-	s := &loginSigner{authKey: c, login: l}
+	s := &loginSigner{authKey: c, attempt: l}
 	if l.allowed == nil {
 		return s
 	}
@@ -247,7 +247,7 @@ func (l *login) signer(c authKey) ssh.Signer {
 // A loginSigner signs within the deadline of its connection.
 type loginSigner struct {
 	authKey
-	login *login
+	attempt *loginAttempt
 }
 
 var _ ssh.AlgorithmSigner = (*loginSigner)(nil)
@@ -259,12 +259,12 @@ func (s *loginSigner) Sign(rand io.Reader, data []byte) (*ssh.Signature, error) 
 }
 
 func (s *loginSigner) SignWithAlgorithm(_ io.Reader, data []byte, algorithm string) (*ssh.Signature, error) {
-	if s.waits {
-		defer s.login.pause()()
+	if s.asksUser {
+		defer s.attempt.pause()()
 	}
-	sig, err := s.sign(s.login.ctx, data, algorithm)
+	sig, err := s.sign(s.attempt.ctx, data, algorithm)
 	if err != nil {
-		s.login.failed = err
+		s.attempt.failed = err
 	}
 	return sig, err
 }

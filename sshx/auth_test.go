@@ -22,7 +22,7 @@ func TestEncryptedKeyWithoutTerminal(t *testing.T) {
 	noLeak(t)
 	p := newPlace(t)
 	key := p.lockedKey("locked")
-	target := p.target(p.server(sshtest.Options{Authorized: []ssh.PublicKey{key}}).Addr())
+	target := p.target(p.server(sshtest.Options{AuthorizedKeys: []ssh.PublicKey{key}}).Addr())
 	target.Identities = []string{p.home + "/.ssh/id_locked"}
 	p.want(p.refusal(target), KindLogin, "~/.ssh/id_locked is encrypted and there is no terminal", "ssh-add ~/.ssh/id_locked")
 }
@@ -44,7 +44,7 @@ func TestPassphraseIsAskedForOnce(t *testing.T) {
 			noLeak(t)
 			p := newPlace(t)
 			key := p.lockedKey(tt.key)
-			target := p.target(p.server(sshtest.Options{Authorized: []ssh.PublicKey{key}}).Addr())
+			target := p.target(p.server(sshtest.Options{AuthorizedKeys: []ssh.PublicKey{key}}).Addr())
 			target.Identities = []string{p.home + "/.ssh/id_locked"}
 			var asked atomic.Int32
 			p.d.Ask = func(prompt string) ([]byte, error) {
@@ -78,7 +78,7 @@ func TestNextKeyAfterOneThatCannotSign(t *testing.T) {
 	noLeak(t)
 	p := newPlace(t)
 	locked := p.lockedKey("locked")
-	target := p.target(p.server(sshtest.Options{Authorized: []ssh.PublicKey{locked, p.key}}).Addr())
+	target := p.target(p.server(sshtest.Options{AuthorizedKeys: []ssh.PublicKey{locked, p.key}}).Addr())
 	target.Identities = []string{p.home + "/.ssh/id_locked", p.home + "/.ssh/id_ed25519"}
 	p.dial(target)
 }
@@ -94,7 +94,7 @@ func TestRSASignsWithSHA2(t *testing.T) {
 	noLeak(t)
 	p := newPlace(t)
 	pub := p.addKey("id_rsa", newRSA(t))
-	s := p.server(sshtest.Options{Authorized: []ssh.PublicKey{pub}, Config: func(c *ssh.ServerConfig) {
+	s := p.server(sshtest.Options{AuthorizedKeys: []ssh.PublicKey{pub}, Config: func(c *ssh.ServerConfig) {
 		c.PublicKeyAuthAlgorithms = []string{ssh.KeyAlgoRSASHA512}
 	}})
 	target := p.target(s.Addr())
@@ -152,7 +152,7 @@ func TestAgentIsSharedByAllConnections(t *testing.T) {
 	p := newPlace(t)
 	key := newEd25519(t)
 	socket, conns := memoryAgent(t, newRSA(t), key)
-	s := p.server(sshtest.Options{Authorized: []ssh.PublicKey{signer(t, key).PublicKey()}})
+	s := p.server(sshtest.Options{AuthorizedKeys: []ssh.PublicKey{signer(t, key).PublicKey()}})
 	target := p.target(s.Addr())
 	target.Agent, target.Identities = socket, []string{}
 	defer p.d.Close()
@@ -226,22 +226,22 @@ func TestCandidateOrder(t *testing.T) {
 	certified.cert = cert
 	tests := []struct {
 		name string
-		keys keys
+		keys keyOffer
 		want string
 	}{
-		{"agent first, of these the configured", keys{files: []*keyFile{file(3), file(1)}, listed: []*agent.Key{held(0), held(1)}},
+		{"agent first, of these the configured", keyOffer{files: []*keyFile{file(3), file(1)}, listed: []*agent.Key{held(0), held(1)}},
 			"agent's B, agent's A, fD"},
-		{"only configured ones", keys{files: []*keyFile{file(3), file(1)}, listed: []*agent.Key{held(0), held(1)}, only: true},
+		{"only configured ones", keyOffer{files: []*keyFile{file(3), file(1)}, listed: []*agent.Key{held(0), held(1)}, identitiesOnly: true},
 			"agent's B, fD"},
-		{"public half only", keys{files: []*keyFile{unreadable}, listed: []*agent.Key{held(4)}, only: true}, "agent's E"},
-		{"public half, not in the agent", keys{files: []*keyFile{unreadable}}, ""},
-		{"certificate before all", keys{files: []*keyFile{file(0), certified}, listed: []*agent.Key{held(5)}},
+		{"public half only", keyOffer{files: []*keyFile{unreadable}, listed: []*agent.Key{held(4)}, identitiesOnly: true}, "agent's E"},
+		{"public half, not in the agent", keyOffer{files: []*keyFile{unreadable}}, ""},
+		{"certificate before all", keyOffer{files: []*keyFile{file(0), certified}, listed: []*agent.Key{held(5)}},
 			"certificate id of fC, agent's F, fA, fC"},
-		{"certificate of a key in the agent", keys{certs: []*ssh.Certificate{cert}, listed: []*agent.Key{held(2)}},
+		{"certificate of a key in the agent", keyOffer{certs: []*ssh.Certificate{cert}, listed: []*agent.Key{held(2)}},
 			"certificate id of agent's C, agent's C"},
-		{"expired, or without key", keys{certs: []*ssh.Certificate{expired, cert}, files: []*keyFile{file(1)}}, "fB"},
-		{"locked, of unknown type, last", keys{files: []*keyFile{{path: "pem", locked: true}, file(0)}}, "fA, pem"},
-		{"no key twice", keys{files: []*keyFile{file(0), file(0)}}, "fA"},
+		{"expired, or without key", keyOffer{certs: []*ssh.Certificate{expired, cert}, files: []*keyFile{file(1)}}, "fB"},
+		{"locked, of unknown type, last", keyOffer{files: []*keyFile{{path: "pem", locked: true}, file(0)}}, "fA, pem"},
+		{"no key twice", keyOffer{files: []*keyFile{file(0), file(0)}}, "fA"},
 	}
 	for _, tt := range tests {
 		tt.keys.now = time.Now()

@@ -51,7 +51,7 @@ func proxyMain(addr string) {
 // serverMain serves whoever has the key, given as in authorized_keys, until its
 // input ends. It prints what known_hosts needs.
 func serverMain(authorized string) {
-	s, err := sshtest.New(sshtest.Options{Authorized: []ssh.PublicKey{parsePublic([]byte(authorized))}})
+	s, err := sshtest.New(sshtest.Options{AuthorizedKeys: []ssh.PublicKey{parsePublic([]byte(authorized))}})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -242,22 +242,22 @@ func BenchmarkPacer(b *testing.B) {
 		b.Run(fmt.Sprintf("servers=%d", servers), func(b *testing.B) {
 			for b.Loop() {
 				p := Pacer{Fanout: 1}
-				first, err := p.Enter(b.Context(), "0")
+				first, err := p.Acquire(b.Context(), "0")
 				check(b, err)
 				entered := make(chan struct{}, hosts)
 				var all sync.WaitGroup
 				for i := range hosts {
 					all.Go(func() {
 						entered <- struct{}{}
-						w, err := p.Enter(b.Context(), fmt.Sprint(i%servers))
+						w, err := p.Acquire(b.Context(), fmt.Sprint(i%servers))
 						check(b, err)
-						w.Leave(LoggedIn, nil)
+						w.Release(LoggedIn, nil)
 					})
 				}
 				for range hosts {
 					<-entered
 				}
-				first.Leave(LoggedIn, nil)
+				first.Release(LoggedIn, nil)
 				all.Wait()
 			}
 		})

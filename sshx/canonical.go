@@ -9,9 +9,9 @@ import (
 // canonical returns the name to connect to, as it is known after the first pass: HostName or the alias, an address in its
 // usual form, or the name that was looked up where CanonicalizeHostname says so (ssh.c, main and resolve_canonicalize).
 // again is true if the files are read a second time for it.
-func (s *scope) canonical() (name string, again bool, err error) {
+func (s *hostScope) canonical() (name string, again bool, err error) {
 	name = s.hostname()
-	when := strings.ToLower(s.word("canonicalizehostname"))
+	when := strings.ToLower(s.firstWord("canonicalizehostname"))
 	switch when {
 	case "yes", "true", "always":
 		again = true
@@ -28,28 +28,28 @@ func (s *scope) canonical() (name string, again bool, err error) {
 		return name, again, nil
 	}
 	name = strings.ToLower(name)
-	if again && (when == "always" || s.direct()) {
-		name, err = s.inDomains(name)
+	if again && (when == "always" || s.isDirect()) {
+		name, err = s.lookupInDomains(name)
 	}
 	return name, again, err
 }
 
-func (s *scope) family() string { return strings.ToLower(s.word("addressfamily")) }
+func (s *hostScope) family() string { return strings.ToLower(s.firstWord("addressfamily")) }
 
-// direct reports whether neither a program nor another host takes the connection to the host.
-func (s *scope) direct() bool {
-	return none(s.first["proxycommand"].text) && none(s.word("proxyjump"))
+// isDirect reports whether neither a program nor another host takes the connection to the host.
+func (s *hostScope) isDirect() bool {
+	return isNone(s.first["proxycommand"].text) && isNone(s.firstWord("proxyjump"))
 }
 
-// none reports whether a value is not set, or set to none.
-func none(value string) bool {
+// isNone reports whether a value is not set, or set to none.
+func isNone(value string) bool {
 	value = strings.TrimSpace(value)
 	return value == "" || strings.EqualFold(value, "none")
 }
 
-// inDomains returns the name of a host in the first of CanonicalDomains that has it.
-func (s *scope) inDomains(name string) (string, error) {
-	full, err := s.fullNames(name)
+// lookupInDomains returns the name of a host in the first of CanonicalDomains that has it.
+func (s *hostScope) lookupInDomains(name string) (string, error) {
+	full, err := s.candidateNames(name)
 	if err != nil {
 		return "", err
 	}
@@ -59,33 +59,33 @@ func (s *scope) inDomains(name string) (string, error) {
 			return "", err
 		}
 		if found {
-			return s.follow(strings.TrimSuffix(f, "."), target)
+			return s.followCNAME(strings.TrimSuffix(f, "."), target)
 		}
 	}
-	local := strings.ToLower(s.word("canonicalizefallbacklocal"))
+	local := strings.ToLower(s.firstWord("canonicalizefallbacklocal"))
 	if full != nil && (local == "no" || local == "false") {
 		return "", s.first["canonicalizefallbacklocal"].fail("the host has no address in CanonicalDomains, and is not to be looked up as it stands")
 	}
-	if none(s.word("canonicalizepermittedcnames")) {
+	if isNone(s.firstWord("canonicalizepermittedcnames")) {
 		return name, nil
 	}
 	target, _, err := s.lookup(name)
 	if err != nil {
 		return "", err
 	}
-	return s.follow(name, target)
+	return s.followCNAME(name, target)
 }
 
-// fullNames are the names to look up, each of which ends in a dot, so that it is looked up as it stands. A name with more
+// candidateNames are the names to look up, each of which ends in a dot, so that it is looked up as it stands. A name with more
 // than CanonicalizeMaxDots is not looked up: nil.
-func (s *scope) fullNames(name string) (names []string, err error) {
+func (s *hostScope) candidateNames(name string) (names []string, err error) {
 	if strings.HasSuffix(name, ".") {
 		return []string{name}, nil
 	}
 	most := 1
 	if set, ok := s.first["canonicalizemaxdots"]; ok {
-		if most, err = strconv.Atoi(s.word("canonicalizemaxdots")); err != nil {
-			return nil, set.fail("%q is not a number", s.word("canonicalizemaxdots"))
+		if most, err = strconv.Atoi(s.firstWord("canonicalizemaxdots")); err != nil {
+			return nil, set.fail("%q is not a number", s.firstWord("canonicalizemaxdots"))
 		}
 	}
 	if strings.Count(name, ".") > most {
@@ -94,7 +94,7 @@ func (s *scope) fullNames(name string) (names []string, err error) {
 	domains, _ := splitArgs(s.first["canonicaldomains"].text)
 	names = []string{}
 	for _, domain := range domains {
-		if !none(domain) {
+		if !isNone(domain) {
 			names = append(names, name+"."+strings.ToLower(strings.TrimSuffix(domain, "."))+".")
 		}
 	}
@@ -102,7 +102,7 @@ func (s *scope) fullNames(name string) (names []string, err error) {
 }
 
 // lookup finds a name, and what it is an alias of, if it is one.
-func (s *scope) lookup(name string) (target string, found bool, err error) {
+func (s *hostScope) lookup(name string) (target string, found bool, err error) {
 	if err := checkName(name); err != nil {
 		return "", false, err
 	}
@@ -113,8 +113,8 @@ func (s *scope) lookup(name string) (target string, found bool, err error) {
 	return target, found, err
 }
 
-// follow returns target in place of name if a rule of CanonicalizePermittedCNAMEs allows it (ssh.c, check_follow_cname).
-func (s *scope) follow(name, target string) (string, error) {
+// followCNAME returns target in place of name if a rule of CanonicalizePermittedCNAMEs allows it (ssh.c, check_follow_cname).
+func (s *hostScope) followCNAME(name, target string) (string, error) {
 	set := s.first["canonicalizepermittedcnames"]
 	rules, _ := splitArgs(set.text)
 	if target == "" || target == name || !validDomain(target) {
@@ -125,7 +125,7 @@ func (s *scope) follow(name, target string) (string, error) {
 		switch {
 		case rule == "*":
 			to = "*"
-		case none(rule):
+		case isNone(rule):
 			continue
 		case !ok || to == "":
 			return "", set.fail("%q is no pair of patterns with a colon between them", rule)

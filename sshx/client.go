@@ -14,10 +14,10 @@ import (
 // A Client is a connection that is logged in. One goroutine serves it and ends
 // with it.
 type Client struct {
-	target Target
-	conn   ssh.Conn
-	wire   *wire
-	way    *hop // nil: none
+	target    Target
+	conn      ssh.Conn
+	transport *sshConn
+	jump      *jumpHost // nil: none
 
 	done chan struct{} // closed when the connection has ended
 
@@ -28,8 +28,8 @@ type Client struct {
 // errClosed is the error of a client that was closed by its user.
 var errClosed = errors.New("sshx: the connection was closed")
 
-func newClient(d *Dialer, t Target, conn ssh.Conn, w *wire, chans <-chan ssh.NewChannel, reqs <-chan *ssh.Request, way *hop) *Client {
-	c := &Client{target: t, conn: conn, wire: w, way: way, done: make(chan struct{})}
+func newClient(d *Dialer, t Target, conn ssh.Conn, w *sshConn, chans <-chan ssh.NewChannel, reqs <-chan *ssh.Request, way *jumpHost) *Client {
+	c := &Client{target: t, conn: conn, transport: w, jump: way, done: make(chan struct{})}
 	d.Log.Debug().Str("host", t.Alias).Str("server", string(conn.ServerVersion())).Msg("logged in")
 	go c.serve(chans, reqs)
 	return c
@@ -52,8 +52,8 @@ func (c *Client) Err() error {
 	return c.err
 }
 
-// end notes the reason; the first one counts.
-func (c *Client) end(err error) {
+// setError notes the reason; the first one counts.
+func (c *Client) setError(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err == nil {
@@ -64,7 +64,7 @@ func (c *Client) end(err error) {
 // Close ends the connection and all its sessions, and waits until its
 // goroutine has ended.
 func (c *Client) Close() error {
-	c.end(errClosed)
+	c.setError(errClosed)
 	err := c.conn.Close()
 	<-c.done
 	return err
@@ -74,7 +74,7 @@ func (c *Client) Close() error {
 // connection until it has ended.
 func (c *Client) serve(chans <-chan ssh.NewChannel, reqs <-chan *ssh.Request) {
 	defer close(c.done)
-	defer c.way.release()
+	defer c.jump.release()
 	interval := c.target.AliveInterval
 	timer, due := time.NewTimer(interval), time.Now().Add(interval)
 	defer timer.Stop()
@@ -96,36 +96,36 @@ func (c *Client) serve(chans <-chan ssh.NewChannel, reqs <-chan *ssh.Request) {
 		case <-timer.C:
 			now := time.Now() // what the channel brings is when it should have been
 			if now.Sub(due) > interval {
-				c.wire.excuse() // it is we who were stopped
+				c.transport.resetSilence() // it is we who were stopped
 			}
-			next := c.watch(asked)
+			next := c.checkAlive(asked)
 			timer.Reset(next)
 			due = now.Add(next)
 		}
 	}
 	err := c.conn.Wait()
-	c.end(c.lost("the connection broke").because(err))
-	c.wire.Close()
+	c.setError(c.lost("the connection broke").withCause(err))
+	c.transport.Close()
 }
 
-// watch looks after a silent peer: after AliveInterval it is asked for a sign
+// checkAlive looks after a silent peer: after AliveInterval it is asked for a sign
 // of life, and it is lost if AliveCountMax such intervals more bring none
 // (OpenSSH clientloop.c, server_alive_check). It says when to look again.
-func (c *Client) watch(asked chan struct{}) (next time.Duration) {
-	interval, quiet := c.target.AliveInterval, c.wire.quiet()
+func (c *Client) checkAlive(asked chan struct{}) (next time.Duration) {
+	interval, quiet := c.target.AliveInterval, c.transport.silentFor()
 	switch n := int(quiet / interval); {
 	case n > c.target.AliveCountMax:
-		c.end(c.lost("no sign of life for %s", short(quiet.Round(time.Second))))
+		c.setError(c.lost("no sign of life for %s", formatDuration(quiet.Round(time.Second))))
 		// Not conn.Close: it would wait for a write that is stuck.
-		c.wire.Close()
+		c.transport.Close()
 	case n > 0:
-		c.ask(asked)
+		c.sendKeepAlive(asked)
 	}
 	return interval - quiet%interval
 }
 
-// ask sends a keep-alive. Any answer is heard by the wire, also a refusal.
-func (c *Client) ask(asked chan struct{}) {
+// sendKeepAlive sends a keep-alive. Any answer is heard by the wire, also a refusal.
+func (c *Client) sendKeepAlive(asked chan struct{}) {
 	select {
 	case asked <- struct{}{}:
 	default:
@@ -138,7 +138,7 @@ func (c *Client) ask(asked chan struct{}) {
 }
 
 func (c *Client) lost(format string, args ...any) *DialError {
-	return fail(c.target, "connection", KindLost, format, args...).at("%s", c.target.addr())
+	return newDialError(c.target, "connection", KindLost, format, args...).withDetails("%s", c.target.addr())
 }
 
 // Start runs a command with the user's login shell. The context bounds the
@@ -162,7 +162,7 @@ func (c *Client) Start(ctx context.Context, command string) (*Session, error) {
 				r.s.Close()
 			}
 		}()
-		return nil, fail(c.target, "session", KindCanceled, "canceled").because(context.Cause(ctx))
+		return nil, newDialError(c.target, "session", KindCanceled, "canceled").withCause(context.Cause(ctx))
 	}
 }
 
@@ -171,10 +171,10 @@ func (c *Client) start(command string) (*Session, error) {
 	if err != nil {
 		var open *ssh.OpenChannelError
 		if errors.As(err, &open) {
-			return nil, fail(c.target, "session", KindSession, "the server opens no session: %s", open.Message).
-				because(err).hint("MaxSessions in its sshd_config may be too low")
+			return nil, newDialError(c.target, "session", KindSession, "the server opens no session: %s", open.Message).
+				withCause(err).withHint("MaxSessions in its sshd_config may be too low")
 		}
-		return nil, c.broken(err)
+		return nil, c.connectionError(err)
 	}
 	s := newSession(c, ch, reqs)
 	ok, err := ch.SendRequest("exec", true, ssh.Marshal(struct{ Command string }{command}))
@@ -183,16 +183,16 @@ func (c *Client) start(command string) (*Session, error) {
 	}
 	s.Close()
 	if err != nil {
-		return nil, c.broken(err)
+		return nil, c.connectionError(err)
 	}
-	return nil, fail(c.target, "session", KindSession, "the server runs no command").
-		hint("is it limited to sftp, or by a forced command?")
+	return nil, newDialError(c.target, "session", KindSession, "the server runs no command").
+		withHint("is it limited to sftp, or by a forced command?")
 }
 
-// broken is the error of a step that failed because the connection did.
-func (c *Client) broken(err error) error {
+// connectionError is the error of a step that failed because the connection did.
+func (c *Client) connectionError(err error) error {
 	if e := c.Err(); e != nil {
 		return e
 	}
-	return fail(c.target, "session", KindLost, "the connection broke").because(fmt.Errorf("start: %w", err))
+	return newDialError(c.target, "session", KindLost, "the connection broke").withCause(fmt.Errorf("start: %w", err))
 }

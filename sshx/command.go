@@ -21,8 +21,8 @@ const commandLimit = 10 * time.Second
 // runCommand runs a command to its end, without input, by subprocess.Run in a session of its own. It is killed when ctx ends or the limit
 // is over.
 // A command that does not exit with 0 is an *ExitError, with what it said last. If out is nil, the output is dropped.
-func runCommand(ctx context.Context, limit time.Duration, out *capture, words ...string) error {
-	late := fmt.Errorf("no answer in %s", short(limit))
+func runCommand(ctx context.Context, limit time.Duration, out *boundedOutput, words ...string) error {
+	late := fmt.Errorf("no answer in %s", formatDuration(limit))
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, late)
 	defer cancel()
 	var stderr Tail
@@ -31,7 +31,7 @@ func runCommand(ctx context.Context, limit time.Duration, out *capture, words ..
 	if out != nil {
 		cmd.Stdout = out
 	}
-	err := subprocess.Run(cmd, subprocess.Session())
+	err := subprocess.Run(cmd, subprocess.SessionAttr())
 	var exit *exec.ExitError
 	switch {
 	case err == nil:
@@ -39,7 +39,7 @@ func runCommand(ctx context.Context, limit time.Duration, out *capture, words ..
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case !errors.As(err, &exit):
-		return fmt.Errorf("%s cannot be started: %w", words[0], cause(err))
+		return fmt.Errorf("%s cannot be started: %w", words[0], innermost(err))
 	}
 	failed := &ExitError{Code: max(exit.ExitCode(), 0), Message: stderr.Line()}
 	if status := exit.Sys().(syscall.WaitStatus); status.Signaled() {
@@ -60,17 +60,17 @@ func quoted(words []string) string {
 	return strings.Join(list, " ")
 }
 
-// A capture keeps what a command prints, up to captureMax bytes.
-type capture struct {
+// A boundedOutput keeps what a command prints, up to captureMax bytes.
+type boundedOutput struct {
 	strings.Builder
-	cut bool // there was more
+	truncated bool // there was more
 }
 
 const captureMax = 1 << 20
 
-func (c *capture) Write(p []byte) (int, error) {
+func (c *boundedOutput) Write(p []byte) (int, error) {
 	kept := p[:min(len(p), captureMax-c.Len())]
-	c.cut = c.cut || len(kept) < len(p)
+	c.truncated = c.truncated || len(kept) < len(p)
 	c.Builder.Write(kept)
 	return len(p), nil
 }

@@ -55,7 +55,7 @@ func (f *configFile) hasUnknown() bool {
 	return slices.ContainsFunc(f.blocks, func(b configBlock) bool { return b.unknown })
 }
 
-func (s setting) where() string { return fmt.Sprintf("%s:%d", s.file, s.line) }
+func (s setting) location() string { return fmt.Sprintf("%s:%d", s.file, s.line) }
 
 func (s setting) fail(format string, args ...any) *ConfigError {
 	return &ConfigError{File: s.file, Line: s.line, Keyword: s.keyword, Why: fmt.Sprintf(format, args...)}
@@ -108,23 +108,23 @@ func (c *Config) With(origin string, options []string) (*Config, error) {
 			return nil, s.fail("only for a file")
 		case s.unknown && s.misspelt() != nil:
 			return nil, s.misspelt()
-		case !slices.Contains(effective, key) && !slices.Contains(idle, key):
-			return nil, s.fail("the built-in client does not know it").hint(useSSH)
+		case !slices.Contains(supportedKeywords, key) && !slices.Contains(ignoredKeywords, key):
+			return nil, s.fail("the built-in client does not know it").withHint(useSSH)
 		}
 	}
 	return &Config{files: append([]*configFile{file}, c.files...), final: c.final, userFile: c.userFile}, nil
 }
 
-// effective are the keywords that Resolve looks at, and idle those that change nothing here,
+// supportedKeywords are the keywords that Resolve looks at, and idle those that change nothing here,
 // as what they say holds anyway or is never done.
 var (
-	effective = strings.Fields(`addressfamily bindaddress canonicaldomains canonicalizefallbacklocal canonicalizehostname canonicalizemaxdots
+	supportedKeywords = strings.Fields(`addressfamily bindaddress canonicaldomains canonicalizefallbacklocal canonicalizehostname canonicalizemaxdots
 		canonicalizepermittedcnames casignaturealgorithms certificatefile ciphers connectionattempts
 		connecttimeout globalknownhostsfile hashknownhosts hostkeyalgorithms hostkeyalias hostname identitiesonly identityagent identityfile
 		ignoreunknown kexalgorithms knownhostscommand macs nohostauthenticationforlocalhost pkcs11provider port preferredauthentications proxycommand
 		proxyjump proxyusefdpass pubkeyacceptedalgorithms pubkeyacceptedkeytypes pubkeyauthentication refuseconnection revokedhostkeys serveralivecountmax
 		serveraliveinterval stricthostkeychecking tag user userknownhostsfile verifyhostkeydns`)
-	idle = strings.Fields(`batchmode checkhostip clearallforwardings controlmaster controlpath controlpersist forwardagent forwardx11
+	ignoredKeywords = strings.Fields(`batchmode checkhostip clearallforwardings controlmaster controlpath controlpersist forwardagent forwardx11
 		forwardx11trusted gssapiauthentication kbdinteractiveauthentication loglevel numberofpasswordprompts passwordauthentication requesttty
 		tcpkeepalive updatehostkeys visualhostkey`)
 )
@@ -174,10 +174,10 @@ func (r configReader) checkOwner(f *os.File) error {
 	switch wrong := (&ConfigError{File: f.Name()}); {
 	case foreign:
 		wrong.Why = "it belongs to another user, who could run programs as you by it"
-		return wrong.hint("have it belong to you or to root")
+		return wrong.withHint("have it belong to you or to root")
 	case info.Mode().Perm()&writable != 0:
 		wrong.Why = "others can write it, and so run programs as you"
-		return wrong.hint("run: chmod go-w %s", f.Name())
+		return wrong.withHint("run: chmod go-w %s", f.Name())
 	}
 	return nil
 }

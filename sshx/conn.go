@@ -17,79 +17,79 @@ import (
 	"remshell/deadline"
 )
 
-// A wire is the connection below SSH. It reads ahead, because the library
+// A sshConn is the connection below SSH. It reads ahead, because the library
 // takes the server's version byte by byte; it remembers how the conversation
 // began, because what is no SSH server often says so in plain text; and it
 // knows when the peer was last heard of and how reading ended.
-type wire struct {
+type sshConn struct {
 	net.Conn
-	r     *bufio.Reader
-	born  time.Time
-	heard atomic.Int64          // when the peer was last heard of, in ns since born
-	ended atomic.Pointer[error] // what Read failed with first
+	r         *bufio.Reader
+	createdAt time.Time
+	lastHeard atomic.Int64          // when the peer was last heard of, in ns since born
+	readError atomic.Pointer[error] // what Read failed with first
 
-	trusted atomic.Bool // the peer's key was accepted
-	strange int         // bytes read before that; for the one who reads
+	trusted        atomic.Bool // the peer's key was accepted
+	untrustedBytes int         // bytes read before that; for the one who reads
 
-	mu    sync.Mutex // guards greet
-	greet []byte     // first bytes read, until the library has its version
+	mu       sync.Mutex // guards greet
+	greeting []byte     // first bytes read, until the library has its version
 }
 
-// versionBuffer is how much is read ahead, in bytes, while the library takes the version. From then on it asks for
+// versionBufferSize is how much is read ahead, in bytes, while the library takes the version. From then on it asks for
 // more than that at once, which passes by this buffer.
-const versionBuffer = 512
+const versionBufferSize = 512
 
-func newWire(c net.Conn) *wire {
-	return &wire{Conn: c, r: bufio.NewReaderSize(c, versionBuffer), born: time.Now()}
+func newSSHConn(c net.Conn) *sshConn {
+	return &sshConn{Conn: c, r: bufio.NewReaderSize(c, versionBufferSize), createdAt: time.Now()}
 }
 
-const greetMax = 256
+const maxGreeting = 256
 
-// strangerMax is how much a peer may send before its key is accepted, in bytes: a key
+// maxUntrusted is how much a peer may send before its key is accepted, in bytes: a key
 // exchange takes a few thousand (TRUST-22).
-const strangerMax = 64 << 10
+const maxUntrusted = 64 << 10
 
-var errTooMuch = errors.New("sshx: too much was sent before the key")
+var errTooMuchUntrusted = errors.New("sshx: too much was sent before the key")
 
-func (w *wire) Read(p []byte) (int, error) {
+func (w *sshConn) Read(p []byte) (int, error) {
 	n, err := w.r.Read(p)
 	if !w.trusted.Load() {
-		if w.strange += n; w.strange > strangerMax {
-			return 0, errTooMuch
+		if w.untrustedBytes += n; w.untrustedBytes > maxUntrusted {
+			return 0, errTooMuchUntrusted
 		}
 	}
 	if n > 0 {
-		w.heard.Store(int64(time.Since(w.born)))
+		w.lastHeard.Store(int64(time.Since(w.createdAt)))
 		if n == 1 { // the library reads its version so, and nothing else
 			w.mu.Lock()
-			if len(w.greet) < greetMax {
-				w.greet = append(w.greet, p[0])
+			if len(w.greeting) < maxGreeting {
+				w.greeting = append(w.greeting, p[0])
 			}
 			w.mu.Unlock()
 		}
 	}
 	if err != nil {
-		w.ended.CompareAndSwap(nil, &err)
+		w.readError.CompareAndSwap(nil, &err)
 	}
 	return n, err
 }
 
-// await returns when the peer has said something, or never will. A server speaks first (RFC 4253, 4.2).
-func (w *wire) await() { w.r.Peek(1) }
+// waitFirstByte returns when the peer has said something, or never will. A server speaks first (RFC 4253, 4.2).
+func (w *sshConn) waitFirstByte() { w.r.Peek(1) }
 
-// quiet is for how long nothing has been heard.
-func (w *wire) quiet() time.Duration {
-	return time.Since(w.born) - time.Duration(w.heard.Load())
+// silentFor is for how long nothing has been heard.
+func (w *sshConn) silentFor() time.Duration {
+	return time.Since(w.createdAt) - time.Duration(w.lastHeard.Load())
 }
 
-// excuse lets the silence begin now.
-func (w *wire) excuse() { w.heard.Store(int64(time.Since(w.born))) }
+// resetSilence lets the silence begin now.
+func (w *sshConn) resetSilence() { w.lastHeard.Store(int64(time.Since(w.createdAt))) }
 
-// greeting is what the peer said first; it may be incomplete.
-func (w *wire) greeting() string {
+// peerGreeting is what the peer said first; it may be incomplete.
+func (w *sshConn) peerGreeting() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return strings.TrimSpace(string(w.greet))
+	return strings.TrimSpace(string(w.greeting))
 }
 
 // connect tries the addresses one after the other, as ssh does, each with its
@@ -99,7 +99,7 @@ func (d *Dialer) connect(b *deadline.Deadline, t Target, addrs []netip.Addr) (ne
 	if t.BindAddress != "" {
 		a, err := netip.ParseAddr(t.BindAddress)
 		if err != nil {
-			return nil, fail(t, "config", KindConfig, "BindAddress %s is not an address", t.BindAddress)
+			return nil, newDialError(t, "config", KindConfig, "BindAddress %s is not an address", t.BindAddress)
 		}
 		dialer.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(a, 0))
 	}
@@ -131,17 +131,17 @@ func (d *Dialer) unreachable(ctx context.Context, t Target, a netip.Addr, err er
 	case late:
 		e = d.timeout(ctx, t, "connect", "cannot reach port "+port)
 	case errors.Is(err, syscall.ECONNREFUSED):
-		e = fail(t, "connect", KindRefused, "connection refused: no ssh server on port %s", port)
+		e = newDialError(t, "connect", KindRefused, "connection refused: no ssh server on port %s", port)
 	case errors.Is(err, syscall.ECONNRESET):
-		e = fail(t, "connect", KindClosed, "the server closed the connection at once")
+		e = newDialError(t, "connect", KindClosed, "the server closed the connection at once")
 	default:
-		e = fail(t, "connect", KindReach, "cannot reach port %s: %v", port, cause(err))
+		e = newDialError(t, "connect", KindNoRoute, "cannot reach port %s: %v", port, innermost(err))
 	}
-	return e.at("%s", net.JoinHostPort(a.Unmap().String(), port)).because(err)
+	return e.withDetails("%s", net.JoinHostPort(a.Unmap().String(), port)).withCause(err)
 }
 
-// cause is the system's own word, without the addresses around it.
-func cause(err error) error {
+// innermost is the system's own word, without the addresses around it.
+func innermost(err error) error {
 	var no syscall.Errno
 	if errors.As(err, &no) {
 		return no

@@ -36,8 +36,8 @@ type Dialer struct {
 	// is one call at a time, and one for each key.
 	Ask func(prompt string) ([]byte, error)
 
-	// System looks a name up that Lookup does not find or is slow to find; nil: nothing does. Its family is inet, inet6 or any.
-	System func(ctx context.Context, family, host string) ([]netip.Addr, error)
+	// LookupSystem looks a name up that Lookup does not find or is slow to find; nil: nothing does. Its family is inet, inet6 or any.
+	LookupSystem func(ctx context.Context, family, host string) ([]netip.Addr, error)
 
 	// Lookup and Connect replace the resolver and TCP in tests.
 	Lookup  func(ctx context.Context, network, host string) ([]netip.Addr, error)
@@ -47,12 +47,12 @@ type Dialer struct {
 	added     map[string]bool // the files that keys have been added to
 	asking    sync.Mutex      // held while the user is asked
 
-	mu     sync.Mutex // guards what follows; nothing that waits happens under it
-	pacer  *Pacer
-	known  map[string]func() *knownFile
-	keys   map[string]func() *keyFile
-	agents map[string]*keyAgent
-	hops   map[string]*hop
+	mu        sync.Mutex // guards what follows; nothing that waits happens under it
+	pacer     *Pacer
+	known     map[string]func() *knownFile
+	keys      map[string]func() *keyFile
+	agents    map[string]*keyAgent
+	jumpHosts map[string]*jumpHost
 
 	commandLimit time.Duration // of KnownHostsCommand; 0: the usual
 }
@@ -71,7 +71,7 @@ var errDeadline = errors.New("no answer in time")
 func (d *Dialer) Dial(ctx context.Context, t Target) (*Client, error) {
 	t = t.withDefaults()
 	if err := t.checkNames(); err != nil {
-		return nil, fail(t, "config", KindConfig, "%v", err).because(err)
+		return nil, newDialError(t, "config", KindConfig, "%v", err).withCause(err)
 	}
 	retries := d.Retries
 	if retries <= 0 {
@@ -83,14 +83,14 @@ func (d *Dialer) Dial(ctx context.Context, t Target) (*Client, error) {
 			return c, nil
 		}
 		d.Log.Debug().Str("host", t.Alias).Int("attempt", n).Err(err).AnErr("raw", err.Err).Msg("connect")
-		again := err.Retryable() && n < retries || unanswered(err) && n < t.Attempts
+		again := err.IsRetryable() && n < retries || isUnanswered(err) && n < t.Attempts
 		if !again {
-			if n > 1 && err.Kind.Dropped() {
+			if n > 1 && err.Kind.IsDropped() {
 				err.Why += fmt.Sprintf(", %d attempts", n)
 			}
 			return nil, err
 		}
-		paused := t.Watch.begin("pause")
+		paused := t.Tracer.begin("pause")
 		select {
 		case <-time.After(Backoff(n, rand.Float64())):
 			paused(nil)
@@ -102,14 +102,14 @@ func (d *Dialer) Dial(ctx context.Context, t Target) (*Client, error) {
 	}
 }
 
-// unanswered is what ConnectionAttempts is about.
-func unanswered(e *DialError) bool {
-	return (e.Kind == KindReach || e.Kind == KindRefused) && e.Step == "connect"
+// isUnanswered is what ConnectionAttempts is about.
+func isUnanswered(e *DialError) bool {
+	return (e.Kind == KindNoRoute || e.Kind == KindRefused) && e.Step == "connect"
 }
 
 // attempt goes through the steps once: way, name, place, connection, login.
 func (d *Dialer) attempt(ctx context.Context, t Target) (*Client, *DialError) {
-	way, err := d.way(ctx, t)
+	way, err := d.jumpHost(ctx, t)
 	if err != nil {
 		return nil, err
 	}
@@ -123,14 +123,14 @@ func (d *Dialer) attempt(ctx context.Context, t Target) (*Client, *DialError) {
 		}
 		server = netip.AddrPortFrom(addrs[0], uint16(t.Port)).String()
 	}
-	pass, err := d.place(ctx, b, t, server)
+	pass, err := d.waitForPlace(ctx, b, t, server)
 	if err != nil {
 		way.release()
 		return nil, err
 	}
-	c, err := d.setUp(b, t, way, addrs)
+	c, err := d.connectAndLogIn(b, t, way, addrs)
 	direct := way == nil && t.ProxyCommand == ""
-	pass.Leave(conclusion(err, direct), asError(err))
+	pass.Release(outcomeOf(err, direct), asError(err))
 	if err != nil {
 		way.release()
 		return nil, err
@@ -148,17 +148,17 @@ func asError(e *DialError) error {
 // proxyKey names what stands between us and the target.
 func (t Target) proxyKey() string {
 	if len(t.Via) > 0 {
-		return t.hop().key()
+		return t.lastJump().shareKey()
 	}
 	return t.ProxyCommand
 }
 
-// place waits for the pacer, off the clock.
-func (d *Dialer) place(ctx context.Context, b *deadline.Deadline, t Target, server string) (*Pass, *DialError) {
+// waitForPlace waits for the pacer, off the clock.
+func (d *Dialer) waitForPlace(ctx context.Context, b *deadline.Deadline, t Target, server string) (*Permit, *DialError) {
 	resume := b.Pause()
 	defer resume()
-	entered := t.Watch.begin("turn")
-	pass, err := d.thePacer().Enter(ctx, server)
+	entered := t.Tracer.begin("turn")
+	pass, err := d.usePacer().Acquire(ctx, server)
 	entered(err)
 	var other *DialError
 	switch {
@@ -172,7 +172,7 @@ func (d *Dialer) place(ctx context.Context, b *deadline.Deadline, t Target, serv
 	return nil, d.timeout(ctx, t, "connect", "")
 }
 
-func (d *Dialer) thePacer() *Pacer {
+func (d *Dialer) usePacer() *Pacer {
 	if d.Pacer != nil {
 		return d.Pacer
 	}
@@ -184,66 +184,66 @@ func (d *Dialer) thePacer() *Pacer {
 	return d.pacer
 }
 
-// conclusion is what an attempt says about the server it was paced for. Behind
+// outcomeOf is what an attempt says about the server it was paced for. Behind
 // a jump host or a proxy command there are many, and one says nothing about the
 // others.
-func conclusion(err *DialError, direct bool) Outcome {
+func outcomeOf(err *DialError, direct bool) Outcome {
 	switch {
 	case err == nil:
 		return LoggedIn
-	case err.Kind.Dropped():
+	case err.Kind.IsDropped():
 		return Dropped
-	case direct && err.Step == "connect" && (err.Kind == KindReach || err.Kind == KindRefused),
-		direct && err.Step == "handshake" && err.Kind == KindReach:
+	case direct && err.Step == "connect" && (err.Kind == KindNoRoute || err.Kind == KindRefused),
+		direct && err.Step == "handshake" && err.Kind == KindNoRoute:
 		return Dead
 	}
-	return Unclear
+	return OwnFailure
 }
 
-// setUp makes the connection and logs in, within the budget.
-func (d *Dialer) setUp(b *deadline.Deadline, t Target, way *hop, addrs []netip.Addr) (*Client, *DialError) {
-	connected := t.Watch.begin("connect")
-	conn, err := d.open(b, t, way, addrs)
+// connectAndLogIn makes the connection and logs in, within the budget.
+func (d *Dialer) connectAndLogIn(b *deadline.Deadline, t Target, way *jumpHost, addrs []netip.Addr) (*Client, *DialError) {
+	connected := t.Tracer.begin("connect")
+	conn, err := d.openTransport(b, t, way, addrs)
 	connected(asError(err))
 	if err != nil {
 		return nil, err
 	}
-	w := newWire(conn)
+	w := newSSHConn(conn)
 	// Closing is what unblocks every step of the handshake, on any transport.
 	unhook := context.AfterFunc(b.Context(), func() { conn.Close() })
-	s := &setup{d: d, b: b, t: t, wire: w, step: "handshake", ended: t.Watch.begin("key exchange")}
-	c, chans, reqs, fault := s.handshake()
+	s := &connSetup{d: d, b: b, t: t, conn: w, step: "handshake", endStep: t.Tracer.begin("key exchange")}
+	c, chans, reqs, fault := s.runHandshake()
 	if !unhook() && fault == nil { // out of time just as it was done
 		c.Close()
 		fault = context.Cause(b.Context())
 	}
 	if fault != nil {
 		err := s.explain(fault)
-		if p, ok := conn.(*proxyConn); ok && err.Kind.Dropped() {
-			err = p.explain(t, err)
+		if p, ok := conn.(*proxyConn); ok && err.Kind.IsDropped() {
+			err = p.explainError(t, err)
 		}
 		conn.Close()
-		s.ended(err)
+		s.endStep(err)
 		return nil, err
 	}
-	s.ended(nil)
+	s.endStep(nil)
 	return newClient(d, t, c, w, chans, reqs, way), nil
 }
 
-// open makes the transport: through the last jump host, a proxy command, or
+// openTransport makes the transport: through the last jump host, a proxy command, or
 // TCP.
-func (d *Dialer) open(b *deadline.Deadline, t Target, way *hop, addrs []netip.Addr) (net.Conn, *DialError) {
+func (d *Dialer) openTransport(b *deadline.Deadline, t Target, way *jumpHost, addrs []netip.Addr) (net.Conn, *DialError) {
 	switch {
 	case way != nil:
 		return way.open(b.Context(), d, t)
 	case t.ProxyCommand != "":
 		command, err := t.proxyCommand()
 		if err != nil {
-			return nil, fail(t, "config", KindConfig, "ProxyCommand: %v", err)
+			return nil, newDialError(t, "config", KindConfig, "ProxyCommand: %v", err)
 		}
 		p, err := startProxy(command)
 		if err != nil {
-			return nil, fail(t, "connect", KindOther, "ProxyCommand cannot be started: %v", cause(err)).because(err)
+			return nil, newDialError(t, "connect", KindOther, "ProxyCommand cannot be started: %v", innermost(err)).withCause(err)
 		}
 		return p, nil
 	}
@@ -254,12 +254,12 @@ func (d *Dialer) open(b *deadline.Deadline, t Target, way *hop, addrs []netip.Ad
 // caller did not want it any more.
 func (d *Dialer) timeout(ctx context.Context, t Target, step, why string) *DialError {
 	if end := context.Cause(ctx); ctx.Err() != nil && !errors.Is(end, errDeadline) {
-		return fail(t, step, KindCanceled, "given up: %v", end).because(end)
+		return newDialError(t, step, KindCanceled, "given up: %v", end).withCause(end)
 	}
-	return fail(t, step, KindReach, "%s in %s", why, short(d.timeoutOf(t))).because(errDeadline)
+	return newDialError(t, step, KindNoRoute, "%s in %s", why, formatDuration(d.timeoutOf(t))).withCause(errDeadline)
 }
 
-func (d *Dialer) limit() time.Duration { return cmp.Or(d.commandLimit, commandLimit) }
+func (d *Dialer) commandTimeout() time.Duration { return cmp.Or(d.commandLimit, commandLimit) }
 
 func (d *Dialer) timeoutOf(t Target) time.Duration {
 	switch {
@@ -271,8 +271,8 @@ func (d *Dialer) timeoutOf(t Target) time.Duration {
 	return defaultTimeout
 }
 
-// short writes 10 s, 1.5 s or 200 ms.
-func short(d time.Duration) string {
+// formatDuration writes 10 s, 1.5 s or 200 ms.
+func formatDuration(d time.Duration) string {
 	if d < time.Second {
 		return fmt.Sprintf("%d ms", d.Milliseconds())
 	}
@@ -304,8 +304,8 @@ func (d *Dialer) knownFile(path string) *knownFile {
 	})
 }
 
-// forget has a known_hosts file read again by whoever needs it next.
-func (d *Dialer) forget(path string) {
+// forgetKnownFile has a known_hosts file read again by whoever needs it next.
+func (d *Dialer) forgetKnownFile(path string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.known, path)
@@ -315,8 +315,8 @@ func (d *Dialer) keyFile(path string) *keyFile {
 	return cached(d, &d.keys, path, func() *keyFile { return loadKey(path) })
 }
 
-// asker is Ask, for one goroutine at a time; nil if there is nobody to ask.
-func (d *Dialer) asker() func(string) ([]byte, error) {
+// askUser is Ask, for one goroutine at a time; nil if there is nobody to ask.
+func (d *Dialer) askUser() func(string) ([]byte, error) {
 	if d.Ask == nil {
 		return nil
 	}
@@ -327,7 +327,7 @@ func (d *Dialer) asker() func(string) ([]byte, error) {
 	}
 }
 
-func (d *Dialer) agent(socket string) *keyAgent {
+func (d *Dialer) keyAgent(socket string) *keyAgent {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.agents == nil {
@@ -351,4 +351,4 @@ func (d *Dialer) Close() error {
 	return nil
 }
 
-var _ ssh.HostKeyCallback = (*hostKeys)(nil).check
+var _ ssh.HostKeyCallback = (*hostKeyChecker)(nil).checkHostKey

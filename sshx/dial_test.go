@@ -16,7 +16,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"remshell/test/sshtest"
-	"remshell/timeline"
+	"remshell/trace"
 )
 
 func TestDialRunsACommand(t *testing.T) {
@@ -90,7 +90,7 @@ func TestServerHangsUp(t *testing.T) {
 	c := p.dial(p.target(s.Addr()))
 	ses, err := c.Start(context.Background(), "cat")
 	check(t, err)
-	s.Hangup()
+	s.CloseConnections()
 	_, err = ses.Read(make([]byte, 1))
 	var e *DialError
 	if !errors.As(err, &e) || e.Kind != KindLost {
@@ -274,13 +274,13 @@ func TestUnreachable(t *testing.T) {
 		}}}
 		target := p.target("127.0.0.1:22")
 		target.ConnectTimeout = 100 * time.Millisecond
-		p.want(p.refusal(target), KindReach, "n1: connect: cannot reach port 22 in 100 ms (127.0.0.1:22)", "")
+		p.want(p.refusal(target), KindNoRoute, "n1: connect: cannot reach port 22 in 100 ms (127.0.0.1:22)", "")
 	})
 	t.Run("no route", func(t *testing.T) {
 		p := &place{t: t, home: p.home, d: &Dialer{Connect: func(context.Context, string, string) (net.Conn, error) {
 			return nil, &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.EHOSTUNREACH)}
 		}}}
-		p.want(p.refusal(p.target("127.0.0.1:22")), KindReach, "n1: connect: cannot reach port 22: no route to host (127.0.0.1:22)", "")
+		p.want(p.refusal(p.target("127.0.0.1:22")), KindNoRoute, "n1: connect: cannot reach port 22: no route to host (127.0.0.1:22)", "")
 	})
 	t.Run("second address", func(t *testing.T) {
 		p := newPlace(t)
@@ -307,18 +307,18 @@ func TestUnreachable(t *testing.T) {
 	})
 	p = newPlace(t) // known_hosts is read once by each Dialer
 	for name, opts := range map[string]sshtest.Options{
-		"silent":               {Silent: sshtest.BeforeVersion},
-		"silent after version": {Silent: sshtest.AfterVersion},
+		"silent":               {SilentFrom: sshtest.BeforeVersion},
+		"silent after version": {SilentFrom: sshtest.AfterVersion},
 	} {
 		t.Run(name, func(t *testing.T) {
 			target := p.target(p.stranger(opts).Addr())
 			target.ConnectTimeout = 50 * time.Millisecond
-			p.want(p.refusal(target), KindReach, "in 50 ms", "")
+			p.want(p.refusal(target), KindNoRoute, "in 50 ms", "")
 		})
 	}
 	t.Run("canceled", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
-		s := p.stranger(sshtest.Options{Silent: sshtest.BeforeVersion})
+		s := p.stranger(sshtest.Options{SilentFrom: sshtest.BeforeVersion})
 		go func() {
 			eventually(t, "connected", func() bool { return s.Stats().Accepted > 0 })
 			cancel()
@@ -366,14 +366,14 @@ func TestManyAliasesOfOneServer(t *testing.T) {
 }
 
 // taped is a watch, and what it was told: the steps with their errors, in the order in which they ended.
-func taped(t *testing.T) (watch Watch, steps func() string) {
+func taped(t *testing.T) (watch StepTracer, steps func() string) {
 	var mu sync.Mutex
 	var all []string
 	under := 0
 	watch = func(step string) func(error) {
 		mu.Lock()
 		defer mu.Unlock()
-		if !timeline.Knows(step) {
+		if !trace.IsKnownStep(step) {
 			t.Errorf("no timeline knows %s", step)
 		}
 		if under++; under > 1 {
@@ -417,7 +417,7 @@ func TestWatch(t *testing.T) {
 		p := newPlace(t)
 		target := p.target(p.server(test.opts).Addr())
 		watch, steps := taped(t)
-		target.Watch = watch
+		target.Tracer = watch
 		test.edit(&target)
 		if c, err := p.d.Dial(t.Context(), target); err == nil {
 			c.Close()
@@ -436,7 +436,7 @@ func TestWatchBehindAJumpHost(t *testing.T) {
 	target := p.target(p.server(sshtest.Options{}).Addr())
 	target.Via = []Target{hop}
 	watch, steps := taped(t)
-	target.Watch = watch
+	target.Tracer = watch
 	c, err := p.d.Dial(t.Context(), target)
 	check(t, err)
 	c.Close()

@@ -13,7 +13,7 @@ type Kind string
 const (
 	KindConfig     Kind = "config"        // the configuration asks for what we cannot do, or is wrong
 	KindName       Kind = "unknown-name"  // the host name has no address
-	KindReach      Kind = "unreachable"   // no answer in time, no route
+	KindNoRoute    Kind = "unreachable"   // no answer in time, no route
 	KindRefused    Kind = "refused"       // nothing listens on the port
 	KindUnknownKey Kind = "unknown-key"   // the host key is not in known_hosts
 	KindChangedKey Kind = "changed-key"   // known_hosts has another key for the host
@@ -32,24 +32,24 @@ const (
 
 // A DialError says which step toward which host failed.
 type DialError struct {
-	Host string // the alias the user wrote
-	Step string // config, jump, resolve, connect, handshake, host key, login, session
-	Kind Kind
-	Why  string // one clause, the same for all hosts that fail alike
-	At   string // what differs between such hosts: address, fingerprint
-	Err  error  // what the system or the library said; may be nil
+	Host    string // the alias the user wrote
+	Step    string // config, jump, resolve, connect, handshake, host key, login, session
+	Kind    Kind
+	Why     string // one clause, the same for all hosts that fail alike
+	Details string // what differs between such hosts: address, fingerprint
+	Err     error  // what the system or the library said; may be nil
 
-	remedy  string
-	command string // the end of remedy that is for this host alone
-	config  string // the configuration file, for hints
-	whole   bool   // Why is a sentence that needs no step in front
+	remedy     string
+	command    string // the end of remedy that is for this host alone
+	config     string // the configuration file, for hints
+	isSentence bool   // Why is a sentence that needs no step in front
 }
 
 // Error is host, step, reason and detail on one line.
 func (e *DialError) Error() string {
 	s := e.Host + ": " + e.Reason()
-	if e.At != "" {
-		s += " (" + e.At + ")"
+	if e.Details != "" {
+		s += " (" + e.Details + ")"
 	}
 	return s
 }
@@ -57,14 +57,14 @@ func (e *DialError) Error() string {
 // Reason is the message without the host's name and address, so that hosts
 // that fail alike can be folded into one line.
 func (e *DialError) Reason() string {
-	if e.whole {
+	if e.isSentence {
 		return e.Why
 	}
 	return e.Step + ": " + e.Why
 }
 
 // Detail is what differs between hosts that fail alike; it may be empty.
-func (e *DialError) Detail() string { return e.At }
+func (e *DialError) Detail() string { return e.Details }
 
 // Command is what the hint has the user type for this host alone; empty: nothing.
 func (e *DialError) Command() string { return e.command }
@@ -74,11 +74,11 @@ func (e *DialError) Code() string { return string(e.Kind) }
 
 func (e *DialError) Unwrap() error { return e.Err }
 
-// Dropped reports whether the server ended the connection before the login, as one does that has too many.
-func (k Kind) Dropped() bool { return k == KindBusy || k == KindClosed }
+// IsDropped reports whether the server ended the connection before the login, as one does that has too many.
+func (k Kind) IsDropped() bool { return k == KindBusy || k == KindClosed }
 
-// Retryable says that the same attempt may succeed a moment later.
-func (e *DialError) Retryable() bool { return e.Kind.Dropped() && e.Step != "jump" }
+// IsRetryable says that the same attempt may succeed a moment later.
+func (e *DialError) IsRetryable() bool { return e.Kind.IsDropped() && e.Step != "jump" }
 
 // Hint is what the user can do about it; empty when there is nothing to say.
 func (e *DialError) Hint() string {
@@ -108,22 +108,22 @@ func (e *DialError) Hint() string {
 	return ""
 }
 
-// fail makes an error of t without cause.
-func fail(t Target, step string, kind Kind, why string, args ...any) *DialError {
+// newDialError makes an error of t without cause.
+func newDialError(t Target, step string, kind Kind, why string, args ...any) *DialError {
 	return &DialError{Host: t.Alias, Step: step, Kind: kind, Why: fmt.Sprintf(why, args...), config: t.configName()}
 }
 
-func (e *DialError) at(format string, args ...any) *DialError {
-	e.At = fmt.Sprintf(format, args...)
+func (e *DialError) withDetails(format string, args ...any) *DialError {
+	e.Details = fmt.Sprintf(format, args...)
 	return e
 }
 
-func (e *DialError) because(err error) *DialError {
+func (e *DialError) withCause(err error) *DialError {
 	e.Err = err
 	return e
 }
 
-func (e *DialError) hint(format string, args ...any) *DialError {
+func (e *DialError) withHint(format string, args ...any) *DialError {
 	e.remedy = fmt.Sprintf(format, args...)
 	return e
 }
@@ -156,13 +156,13 @@ const useSSH = "use -launcher-exec ssh"
 // Hint is what the user can do about it; empty when there is nothing to say.
 func (e *ConfigError) Hint() string { return e.remedy }
 
-func (e *ConfigError) hint(format string, args ...any) *ConfigError {
+func (e *ConfigError) withHint(format string, args ...any) *ConfigError {
 	e.remedy = fmt.Sprintf(format, args...)
 	return e
 }
 
-// tilde shortens a path below home for a message.
-func tilde(home, path string) string {
+// shortenHome shortens a path below home for a message.
+func shortenHome(home, path string) string {
 	if rest, ok := strings.CutPrefix(path, home+string(filepath.Separator)); ok && home != "" {
 		return "~/" + rest
 	}

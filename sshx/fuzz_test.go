@@ -42,7 +42,7 @@ func FuzzResolve(f *testing.F) {
 			t.Error(err)
 		}
 		for i, word := range target.KnownHostsCommand.words("ORDER", target.knownName(), nil) {
-			if i > 0 && strings.Contains(word, late) {
+			if i > 0 && strings.Contains(word, laterToken) {
 				t.Errorf("%q has a token left", word)
 			}
 		}
@@ -57,7 +57,7 @@ func FuzzKnownLines(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		file := newKnownFile("output", strings.ReplaceAll(text, "KEY", keyText(key)))
-		v := judge(lookup([]*knownFile{file}, "n1"), nil, "n1", key, time.Now())
+		v := judgeHostKey(lookUpKnown([]*knownFile{file}, "n1"), nil, "n1", key, time.Now())
 		if v.kind == "" && !strings.Contains(text, "KEY") {
 			t.Errorf("a key that is in no line is good by %+v", v.line)
 		}

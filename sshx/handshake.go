@@ -17,23 +17,23 @@ import (
 	"remshell/deadline"
 )
 
-// A setup is one connection on its way to being logged in.
-type setup struct {
-	d     *Dialer
-	b     *deadline.Deadline
-	t     Target
-	wire  *wire
-	step  string      // handshake, host key, login; how far it came
-	ended func(error) // of the step, as the target's Watch has it
-	login *login
-	keys  *keys
-	said  Tail // the server's banner
+// A connSetup is one connection on its way to being logged in.
+type connSetup struct {
+	d       *Dialer
+	b       *deadline.Deadline
+	t       Target
+	conn    *sshConn
+	step    string      // handshake, host key, login; how far it came
+	endStep func(error) // of the step, as the target's Watch has it
+	login   *loginAttempt
+	keys    *keyOffer
+	banner  Tail // the server's banner
 }
 
-// handshake runs the library's client to the end of the login.
-func (s *setup) handshake() (ssh.Conn, <-chan ssh.NewChannel, <-chan *ssh.Request, error) {
+// runHandshake runs the library's client to the end of the login.
+func (s *connSetup) runHandshake() (ssh.Conn, <-chan ssh.NewChannel, <-chan *ssh.Request, error) {
 	if s.t.ProxyCommand != "" {
-		s.wire.await() // what the command writes to known_hosts it has written when it is connected
+		s.conn.waitFirstByte() // what the command writes to known_hosts it has written when it is connected
 	}
 	hk := s.d.hostKeys(s.t, s.b)
 	algorithms, err := hk.algorithms()
@@ -50,38 +50,38 @@ func (s *setup) handshake() (ssh.Conn, <-chan ssh.NewChannel, <-chan *ssh.Reques
 		HostKeyAlgorithms: algorithms,
 		HostKeyCallback: func(name string, remote net.Addr, key ssh.PublicKey) error {
 			s.step = "host key"
-			if err := hk.check(name, remote, key); err != nil {
+			if err := hk.checkHostKey(name, remote, key); err != nil {
 				return err
 			}
 			s.step = "login"
-			if !s.wire.trusted.Swap(true) { // or keys are exchanged anew, as they are after some data
-				s.ended(nil)
-				s.ended = s.t.Watch.begin("authentication")
+			if !s.conn.trusted.Swap(true) { // or keys are exchanged anew, as they are after some data
+				s.endStep(nil)
+				s.endStep = s.t.Tracer.begin("authentication")
 			}
 			return nil
 		},
 		BannerCallback: func(message string) error {
-			s.said.Write([]byte(message))
+			s.banner.Write([]byte(message))
 			return nil
 		},
 		AuthCallback: func(c *ssh.ClientAuthContext) (ssh.AuthMethod, error) {
 			if s.login == nil {
 				s.prepareLogin()
 			}
-			return s.login.next(c)
+			return s.login.nextKey(c)
 		},
 	}
-	return ssh.NewClientConn(s.wire, s.t.addr(), config)
+	return ssh.NewClientConn(s.conn, s.t.addr(), config)
 }
 
 // prepareLogin gathers the keys, once the server has said that it wants some.
-func (s *setup) prepareLogin() {
+func (s *connSetup) prepareLogin() {
 	t := s.t
 	names := t.Identities
 	if names == nil {
 		names = defaultIdentities(t.Home)
 	}
-	k := &keys{only: t.IdentitiesOnly, home: t.Tilde, ask: s.d.asker(), now: time.Now()}
+	k := &keyOffer{identitiesOnly: t.IdentitiesOnly, home: t.Tilde, ask: s.d.askUser(), now: time.Now()}
 	for _, name := range names {
 		k.files = append(k.files, s.d.keyFile(name))
 	}
@@ -90,9 +90,9 @@ func (s *setup) prepareLogin() {
 			k.certs = append(k.certs, cert)
 		}
 	}
-	s.login = &login{ctx: s.b.Context(), pause: s.b.Pause, allowed: t.PubkeyAlgorithms}
+	s.login = &loginAttempt{ctx: s.b.Context(), pause: s.b.Pause, allowed: t.PubkeyAlgorithms}
 	if t.Agent != "" {
-		k.agent = s.d.agent(t.Agent)
+		k.agent = s.d.keyAgent(t.Agent)
 		var err error
 		if k.listed, err = k.agent.list(s.b.Context()); err != nil {
 			s.d.Log.Debug().Err(err).Str("socket", t.Agent).Msg("agent")
@@ -100,43 +100,43 @@ func (s *setup) prepareLogin() {
 		}
 	}
 	s.keys = k
-	s.login.todo = k.candidates()
+	s.login.remaining = k.candidates()
 }
 
 // explain finds out from an error, from how far we came and from what the
 // server said, what happened.
-func (s *setup) explain(err error) *DialError {
+func (s *connSetup) explain(err error) *DialError {
 	var own *DialError
 	var algos *ssh.AlgorithmNegotiationError
 	switch text := err.Error(); {
 	case errors.As(err, &own): // the host key check's
 		return own
 	case s.b.Context().Err() != nil:
-		return s.late()
+		return s.timeoutError()
 	case errors.As(err, &algos):
-		return fail(s.t, "handshake", KindMismatch, "%s: accepted are %s; it says %s", unmatched(algos.What),
-			strings.Join(realAlgos(algos.SupportedAlgorithms), ","), quoteStranger(strings.Join(realAlgos(algos.RequestedAlgorithms), ","))).
-			because(err).hint("%s", adviceFor(algos, s.t.configName()))
+		return newDialError(s.t, "handshake", KindMismatch, "%s: accepted are %s; it says %s", algorithmName(algos.What),
+			strings.Join(realAlgos(algos.SupportedAlgorithms), ","), quoteUntrusted(strings.Join(realAlgos(algos.RequestedAlgorithms), ","))).
+			withCause(err).withHint("%s", adviceFor(algos, s.t.configName()))
 	case strings.Contains(strings.ToLower(text), "too many authentication"): // failures, or our library's 64 attempts
-		return fail(s.t, "login", KindTooMany, "too many authentication failures%s", s.tried()).because(err)
+		return newDialError(s.t, "login", KindTooMany, "too many authentication failures%s", s.triedKeys()).withCause(err)
 	case errors.Is(err, errNoMoreKeys):
-		return s.refused(err)
-	case errors.Is(err, errTooMuch):
-		return fail(s.t, s.step, KindMismatch, "it sends more than %d KiB before its key is known", strangerMax>>10).because(err)
-	case broken(err) || strings.Contains(text, disconnected):
-		return s.broken(err)
-	case s.step == "handshake" && !strings.HasPrefix(s.wire.greeting(), "SSH-"):
-		return noServer(s.wire.greeting(), s.t).at("%s", s.t.addr()).because(err)
+		return s.loginError(err)
+	case errors.Is(err, errTooMuchUntrusted):
+		return newDialError(s.t, s.step, KindMismatch, "it sends more than %d KiB before its key is known", maxUntrusted>>10).withCause(err)
+	case isBroken(err) || strings.Contains(text, disconnected):
+		return s.brokenError(err)
+	case s.step == "handshake" && !strings.HasPrefix(s.conn.peerGreeting(), "SSH-"):
+		return noServerError(s.conn.peerGreeting(), s.t).withDetails("%s", s.t.addr()).withCause(err)
 	}
-	return fail(s.t, s.step, KindMismatch, "%s", strings.TrimPrefix(err.Error(), "ssh: handshake failed: ")).because(err)
+	return newDialError(s.t, s.step, KindMismatch, "%s", strings.TrimPrefix(err.Error(), "ssh: handshake failed: ")).withCause(err)
 }
 
 // disconnected is how the library tells a message of type SSH_MSG_DISCONNECT,
 // for which it has no public type.
 const disconnected = "ssh: disconnect, reason "
 
-// unmatched says what the library's name of a choice without a common algorithm means.
-func unmatched(what string) string {
+// algorithmName says what the library's name of a choice without a common algorithm means.
+func algorithmName(what string) string {
 	if what == "host key" {
 		return "the server has no host key of an accepted type"
 	}
@@ -152,7 +152,7 @@ func realAlgos(names []string) []string {
 
 // adviceFor names the line of ssh_config by which the client takes an algorithm that the server has, if it knows one.
 func adviceFor(e *ssh.AlgorithmNegotiationError, config string) string {
-	keyword, known := choice(e.What)
+	keyword, known := algorithmKeyword(e.What)
 	for _, name := range e.RequestedAlgorithms {
 		if slices.Contains(known, name) {
 			return fmt.Sprintf("update the server, or set for this host in %s: %s +%s", config, keyword, name)
@@ -161,8 +161,8 @@ func adviceFor(e *ssh.AlgorithmNegotiationError, config string) string {
 	return "update the server, or use -launcher-exec ssh"
 }
 
-// choice is the keyword of ssh_config for what the library negotiates, and all algorithms that it knows for it.
-func choice(what string) (keyword string, known []string) {
+// algorithmKeyword is the keyword of ssh_config for what the library negotiates, and all algorithms that it knows for it.
+func algorithmKeyword(what string) (keyword string, known []string) {
 	good, old := ssh.SupportedAlgorithms(), ssh.InsecureAlgorithms()
 	switch {
 	case strings.Contains(what, "key exchange"):
@@ -175,28 +175,28 @@ func choice(what string) (keyword string, known []string) {
 	return "MACs", slices.Concat(good.MACs, old.MACs)
 }
 
-// broken says that the connection ended under us.
-func broken(err error) bool {
+// isBroken says that the connection ended under us.
+func isBroken(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, io.ErrClosedPipe) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-func (s *setup) late() *DialError {
+func (s *connSetup) timeoutError() *DialError {
 	why := "the server accepts connections but does not speak"
 	switch {
 	case s.step == "login":
 		why = "the login was not finished"
-	case s.wire.greeting() != "":
+	case s.conn.peerGreeting() != "":
 		why = "the key exchange was not finished"
 	}
-	return s.d.timeout(s.b.Context(), s.t, s.step, why).at("%s", s.t.addr()).
-		hint("see how far it comes: ssh -v %s true; the host may be overloaded, or wait for PAM or a user database", s.t.Alias)
+	return s.d.timeout(s.b.Context(), s.t, s.step, why).withDetails("%s", s.t.addr()).
+		withHint("see how far it comes: ssh -v %s true; the host may be overloaded, or wait for PAM or a user database", s.t.Alias)
 }
 
-// broken explains a connection that the server has ended. If it has too many, OpenSSH says so instead of its version
+// brokenError explains a connection that the server has ended. If it has too many, OpenSSH says so instead of its version
 // ("Exceeded MaxStartups", and "Not allowed at this time" under PerSourcePenalties), or closes it in silence. One that
 // closes it behind its version has another reason, such as no host key that it may use.
-func (s *setup) broken(err error) *DialError {
+func (s *connSetup) brokenError(err error) *DialError {
 	_, word, found := strings.Cut(err.Error(), disconnected)
 	if found { // 2: "text"
 		_, word, _ = strings.Cut(word, ": ")
@@ -204,45 +204,45 @@ func (s *setup) broken(err error) *DialError {
 			word = text
 		}
 	}
-	said := s.wire.greeting()
+	said := s.conn.peerGreeting()
 	switch {
 	case s.login != nil:
 		why := "the server ended the connection during the login"
 		if word != "" {
 			why += ": " + word
 		}
-		return fail(s.t, "login", KindLogin, "%s%s", why, s.tried()).at("%s", s.said.Line()).because(err)
+		return newDialError(s.t, "login", KindLogin, "%s%s", why, s.triedKeys()).withDetails("%s", s.banner.Line()).withCause(err)
 	case word != "":
-		return fail(s.t, s.step, KindMismatch, "the server refuses: it says %s", quoteStranger(word)).because(err)
+		return newDialError(s.t, s.step, KindMismatch, "the server refuses: it says %s", quoteUntrusted(word)).withCause(err)
 	}
-	return closed(said, s.t, s.step).at("%s", s.t.addr()).because(err)
+	return closedError(said, s.t, s.step).withDetails("%s", s.t.addr()).withCause(err)
 }
 
-// closed is the error of a connection that the server has ended before it asked for a key, by what it had said.
-func closed(said string, t Target, step string) *DialError {
+// closedError is the error of a connection that the server has ended before it asked for a key, by what it had said.
+func closedError(said string, t Target, step string) *DialError {
 	switch {
 	case said == "":
-		return fail(t, step, KindClosed, "the server closed the connection before the login")
+		return newDialError(t, step, KindClosed, "the server closed the connection before the login")
 	case strings.HasPrefix(said, "SSH-"):
-		return fail(t, step, KindClosed, "the server closed the connection during the key exchange").
-			hint("the log of its sshd says why; has it a host key that its HostKeyAlgorithms allow?")
+		return newDialError(t, step, KindClosed, "the server closed the connection during the key exchange").
+			withHint("the log of its sshd says why; has it a host key that its HostKeyAlgorithms allow?")
 	case strings.Contains(said, "MaxStartups"):
-		return fail(t, step, KindBusy, "the server is busy: too many connections are not logged in (MaxStartups)")
+		return newDialError(t, step, KindBusy, "the server is busy: too many connections are not logged in (MaxStartups)")
 	case strings.Contains(said, "Not allowed at this time"):
-		return fail(t, step, KindBusy, "the server takes no connections from here for some time (PerSourcePenalties)").
-			hint("wait a minute; how long it takes stands in PerSourcePenalties of its sshd_config")
+		return newDialError(t, step, KindBusy, "the server takes no connections from here for some time (PerSourcePenalties)").
+			withHint("wait a minute; how long it takes stands in PerSourcePenalties of its sshd_config")
 	}
-	return noServer(said, t)
+	return noServerError(said, t)
 }
 
-func noServer(said string, t Target) *DialError {
+func noServerError(said string, t Target) *DialError {
 	said, _, _ = strings.Cut(said, "\n")
-	return fail(t, "handshake", KindMismatch, "not an ssh server: it says %s", quoteStranger(strings.TrimSpace(said)))
+	return newDialError(t, "handshake", KindMismatch, "not an ssh server: it says %s", quoteUntrusted(strings.TrimSpace(said)))
 }
 
-// quoteStranger quotes what a peer has said whose key was not accepted, which may be anybody
+// quoteUntrusted quotes what a peer has said whose key was not accepted, which may be anybody
 // (TRUST-22).
-func quoteStranger(text string) string {
+func quoteUntrusted(text string) string {
 	const most = 256
 	if len(text) > most {
 		text = text[:most] + "..."
@@ -250,19 +250,19 @@ func quoteStranger(text string) string {
 	return fmt.Sprintf("%q (not authenticated)", text)
 }
 
-// refused explains that no key was good enough.
-func (s *setup) refused(err error) *DialError {
+// loginError explains that no key was good enough.
+func (s *connSetup) loginError(err error) *DialError {
 	why := "login refused for user " + s.t.User
 	offers := strings.Join(s.login.methods, ", ")
 	switch {
-	case s.login.partly:
+	case s.login.partialSuccess:
 		why = "the server wants more than a key: " + offers
 	case !strings.Contains(offers, "publickey"):
 		why += ": the server takes no keys, only " + offers
 	}
-	e := fail(s.t, "login", KindLogin, "%s%s", why, s.tried()).because(errors.Join(s.login.failed, err))
-	if said := s.said.Line(); said != "" {
-		e.at("%s", said)
+	e := newDialError(s.t, "login", KindLogin, "%s%s", why, s.triedKeys()).withCause(errors.Join(s.login.failed, err))
+	if said := s.banner.Line(); said != "" {
+		e.withDetails("%s", said)
 	}
 	var h interface{ Hint() string }
 	if errors.As(s.login.failed, &h) {
@@ -271,8 +271,8 @@ func (s *setup) refused(err error) *DialError {
 	return e
 }
 
-// tried lists the keys that were offered and what was wrong with others.
-func (s *setup) tried() string {
+// triedKeys lists the keys that were offered and what was wrong with others.
+func (s *connSetup) triedKeys() string {
 	if s.login == nil {
 		return ""
 	}
@@ -280,7 +280,7 @@ func (s *setup) tried() string {
 	if len(s.login.tried) > 0 {
 		text = "; tried " + strings.Join(s.login.tried, ", ")
 	}
-	for _, note := range s.keys.unusable(s.t.Identities != nil) {
+	for _, note := range s.keys.unusableKeys(s.t.Identities != nil) {
 		text += "; " + note
 	}
 	if s.login.failed != nil && !errors.Is(s.login.failed, context.Canceled) {

@@ -123,8 +123,8 @@ func (p *place) server(opts sshtest.Options) *sshtest.Server {
 // stranger is a server that is not in known_hosts.
 func (p *place) stranger(opts sshtest.Options) *sshtest.Server {
 	p.t.Helper()
-	if opts.Authorized == nil && opts.UserCAs == nil {
-		opts.Authorized = []ssh.PublicKey{p.key}
+	if opts.AuthorizedKeys == nil && opts.UserCAs == nil {
+		opts.AuthorizedKeys = []ssh.PublicKey{p.key}
 	}
 	s, err := sshtest.New(opts)
 	check(p.t, err)

@@ -27,32 +27,32 @@ type keyVerdict struct {
 	err  error      // why the certificate does not count, of a key that is unknown without it
 }
 
-// judge decides about a key. name is the host's name in known_hosts, fallback
+// judgeHostKey decides about a key. name is the host's name in known_hosts, fallback
 // what else may be there (empty: nothing), principal the name a certificate
 // must be made out to. It follows OpenSSH sshconnect.c, check_host_key, but
 // for two things: a line that revokes counts under both names, whatever else is known;
 // and a host that is known by other types of keys only counts as changed, since we have
 // asked for those types first and the server has none of them any more.
-func judge(k, fallback *knownKeys, principal string, key ssh.PublicKey, now time.Time) keyVerdict {
-	if l := revocation(k.files, []string{k.name, principal}, key); l != nil {
+func judgeHostKey(k, fallback *knownKeys, principal string, key ssh.PublicKey, now time.Time) keyVerdict {
+	if l := findRevocation(k.files, []string{k.name, principal}, key); l != nil {
 		return keyVerdict{kind: KindRevokedKey, line: l}
 	}
-	v := judgeUnder(k, principal, key, now)
+	v := judgeWithHashed(k, principal, key, now)
 	if v.kind != KindUnknownKey || fallback == nil {
 		return v
 	}
 	// A key recorded without port is good for the other ports too, but it
 	// never makes one look changed.
-	if w := judgeUnder(fallback, principal, key, now); w.kind != KindUnknownKey && w.kind != KindChangedKey {
+	if w := judgeWithHashed(fallback, principal, key, now); w.kind != KindUnknownKey && w.kind != KindChangedKey {
 		return w
 	}
 	return v
 }
 
-func judgeUnder(k *knownKeys, principal string, key ssh.PublicKey, now time.Time) keyVerdict {
+func judgeWithHashed(k *knownKeys, principal string, key ssh.PublicKey, now time.Time) keyVerdict {
 	for {
 		v := judgeLines(k, principal, key, now)
-		if v.kind != KindUnknownKey && v.kind != KindChangedKey || !k.deepen() {
+		if v.kind != KindUnknownKey && v.kind != KindChangedKey || !k.includeHashed() {
 			return v
 		}
 	}
@@ -105,49 +105,49 @@ func checkHostCert(cert *ssh.Certificate, principal string, now time.Time) error
 	return checker.CheckCert(principal, cert)
 }
 
-// hostKeys answers for one connection which host keys to ask for and whether
+// hostKeyChecker answers for one connection which host keys to ask for and whether
 // the one shown is good.
-type hostKeys struct {
-	d        *Dialer
-	t        Target
-	clock    *deadline.Deadline
-	files    []*knownFile
-	answer   hostsAnswer // of KnownHostsCommand
-	missing  string      // why that was not run
-	known    *knownKeys
-	fallback *knownKeys // nil: none
+type hostKeyChecker struct {
+	d              *Dialer
+	t              Target
+	clock          *deadline.Deadline
+	files          []*knownFile
+	answer         hostsOutput // of KnownHostsCommand
+	commandMissing string      // why that was not run
+	known          *knownKeys
+	fallback       *knownKeys // nil: none
 }
 
-func (d *Dialer) hostKeys(t Target, clock *deadline.Deadline) *hostKeys {
-	h := &hostKeys{d: d, t: t, clock: clock}
+func (d *Dialer) hostKeys(t Target, clock *deadline.Deadline) *hostKeyChecker {
+	h := &hostKeyChecker{d: d, t: t, clock: clock}
 	for _, path := range slices.Concat(t.UserKnownHosts, t.GlobalKnownHosts) {
 		f := d.knownFile(path)
-		if t.ProxyCommand != "" && f.changed() { // by the command, as sss_ssh_knownhostsproxy does
-			d.forget(path)
+		if t.ProxyCommand != "" && f.hasChanged() { // by the command, as sss_ssh_knownhostsproxy does
+			d.forgetKnownFile(path)
 			f = d.knownFile(path)
 		}
 		h.files = append(h.files, f)
 	}
-	h.look()
+	h.lookUpHost()
 	return h
 }
 
-// look looks the host up in all lines. What KnownHostsCommand prints comes last. The name without port is looked up in the
+// lookUpHost looks the host up in all lines. What KnownHostsCommand prints comes last. The name without port is looked up in the
 // files alone.
-func (h *hostKeys) look() {
+func (h *hostKeyChecker) lookUpHost() {
 	files := h.files
 	if h.answer.file != nil {
 		files = append(slices.Clip(files), h.answer.file)
 	}
-	h.known = lookup(files, h.t.knownName())
+	h.known = lookUpKnown(files, h.t.knownName())
 	h.fallback = nil
-	if h.t.HostKeyAlias == "" && h.t.Port != 22 && !h.known.any("") && !h.known.any(markerAuthority) {
-		h.fallback = lookup(h.files, h.t.certName())
+	if h.t.HostKeyAlias == "" && h.t.Port != 22 && !h.known.hasMarker("") && !h.known.hasMarker(markerAuthority) {
+		h.fallback = lookUpKnown(h.files, h.t.certName())
 	}
 }
 
 // algorithms is the list to offer, in the order that fits what is known.
-func (h *hostKeys) algorithms() ([]string, error) {
+func (h *hostKeyChecker) algorithms() ([]string, error) {
 	algos := h.t.HostKeyAlgorithms
 	if len(algos) == 0 {
 		algos = defaultHostKeyAlgos()
@@ -155,19 +155,19 @@ func (h *hostKeys) algorithms() ([]string, error) {
 	if h.t.HostKeyOrderFixed {
 		return algos, nil
 	}
-	if err := h.ask("ORDER", nil); err != nil {
+	if err := h.runHostsCommand("ORDER", nil); err != nil {
 		return nil, err
 	}
 	k := h.known
 	if h.fallback != nil {
 		k = h.fallback
 	}
-	return orderHostKeyAlgos(algos, k.hasType, k.any(markerAuthority)), nil
+	return orderHostKeyAlgos(algos, k.hasType, k.hasMarker(markerAuthority)), nil
 }
 
-// check is an ssh.HostKeyCallback. What is revoked is refused also where no key is asked
+// checkHostKey is an ssh.HostKeyCallback. What is revoked is refused also where no key is asked
 // for (TRUST-21).
-func (h *hostKeys) check(_ string, remote net.Addr, key ssh.PublicKey) error {
+func (h *hostKeyChecker) checkHostKey(_ string, remote net.Addr, key ssh.PublicKey) error {
 	for _, path := range h.t.RevokedKeys {
 		if err := h.checkRevokedFile(path, key); err != nil {
 			return err
@@ -175,11 +175,11 @@ func (h *hostKeys) check(_ string, remote net.Addr, key ssh.PublicKey) error {
 	}
 	loopback := h.t.TrustLoopback && isLoopback(remote)
 	if !loopback {
-		if err := h.ask("HOSTNAME", key); err != nil {
+		if err := h.runHostsCommand("HOSTNAME", key); err != nil {
 			return err
 		}
 	}
-	v := judge(h.known, h.fallback, h.t.certName(), key, time.Now())
+	v := judgeHostKey(h.known, h.fallback, h.t.certName(), key, time.Now())
 	if v.kind != KindRevokedKey {
 		if err := h.checkSignature(key); err != nil {
 			return err
@@ -189,26 +189,26 @@ func (h *hostKeys) check(_ string, remote net.Addr, key ssh.PublicKey) error {
 	case v.kind != KindRevokedKey && loopback:
 		return nil
 	case v.kind == KindUnknownKey && (h.d.AcceptNew || h.t.Strict == "accept-new" || h.t.Strict == "no"):
-		return h.record(key)
+		return h.recordKey(key)
 	case v.kind == KindChangedKey && h.t.Strict == "no":
-		h.d.Log.Warn().Str("host", h.t.Alias).Str("line", v.line.where()).Msg("host key has changed; StrictHostKeyChecking no")
+		h.d.Log.Warn().Str("host", h.t.Alias).Str("line", v.line.location()).Msg("host key has changed; StrictHostKeyChecking no")
 		return nil
 	case v.kind == "":
 		return nil
 	}
-	return h.refusal(v, key)
+	return h.refusalError(v, key)
 }
 
 // checkSignature refuses a certificate that was signed in a way which is not allowed: by
 // SHA-1, if CASignatureAlgorithms does not name it. That none is signed by a certificate
 // the library sees to.
-func (h *hostKeys) checkSignature(key ssh.PublicKey) error {
+func (h *hostKeyChecker) checkSignature(key ssh.PublicKey) error {
 	cert, ok := key.(*ssh.Certificate)
 	if !ok || slices.Contains(h.t.CAAlgorithms, cert.Signature.Format) {
 		return nil
 	}
-	return fail(h.t, "host key", KindHostCert, "the host's certificate is signed with %s, which CASignatureAlgorithms does not name", cert.Signature.Format).
-		at("authority %s", ssh.FingerprintSHA256(cert.SignatureKey))
+	return newDialError(h.t, "host key", KindHostCert, "the host's certificate is signed with %s, which CASignatureAlgorithms does not name", cert.Signature.Format).
+		withDetails("authority %s", ssh.FingerprintSHA256(cert.SignatureKey))
 }
 
 func isLoopback(a net.Addr) bool {
@@ -216,55 +216,55 @@ func isLoopback(a net.Addr) bool {
 	return ok && tcp.IP.IsLoopback()
 }
 
-func (l *knownLine) where() string { return fmt.Sprintf("%s:%d", l.file, l.line) }
+func (l *knownLine) location() string { return fmt.Sprintf("%s:%d", l.file, l.line) }
 
-func (h *hostKeys) refusal(v keyVerdict, key ssh.PublicKey) error {
+func (h *hostKeyChecker) refusalError(v keyVerdict, key ssh.PublicKey) error {
 	where := "no file to look in"
 	if len(h.t.UserKnownHosts) > 0 {
-		where = "not in " + tilde(h.t.Tilde, h.t.UserKnownHosts[0])
+		where = "not in " + shortenHome(h.t.Tilde, h.t.UserKnownHosts[0])
 	}
 	if v.line != nil {
-		where = tilde(h.t.Tilde, v.line.where())
+		where = shortenHome(h.t.Tilde, v.line.location())
 	}
 	shown := ssh.FingerprintSHA256(plainKey(key))
 	switch v.kind {
 	case KindChangedKey:
-		e := fail(h.t, "host key", v.kind, "the host key has changed: this may be an attack, or the host was installed anew").
-			at("%s of %s, another one at %s", shown, h.t.knownName(), where)
+		e := newDialError(h.t, "host key", v.kind, "the host key has changed: this may be an attack, or the host was installed anew").
+			withDetails("%s of %s, another one at %s", shown, h.t.knownName(), where)
 		if h.answer.file != nil && v.line.file == h.answer.file.path {
-			return e.hint("ask who keeps the keys that KnownHostsCommand prints (%s)", tilde(h.t.Tilde, h.t.KnownHostsCommand.Origin))
+			return e.withHint("ask who keeps the keys that KnownHostsCommand prints (%s)", shortenHome(h.t.Tilde, h.t.KnownHostsCommand.Origin))
 		}
-		e.command = h.forget(v.line)
-		return e.hint("if you know why, forget the old key with: %s", e.command)
+		e.command = h.forgetCommand(v.line)
+		return e.withHint("if you know why, forget the old key with: %s", e.command)
 	case KindRevokedKey:
-		return h.revoked(where)
+		return h.revokedError(where)
 	}
 	if v.err != nil {
-		e := fail(h.t, "host key", KindHostCert, "the host's certificate is not valid, and its key is unknown: %s", strings.TrimPrefix(v.err.Error(), "ssh: ")).
-			at("authority at %s", where).because(v.err)
+		e := newDialError(h.t, "host key", KindHostCert, "the host's certificate is not valid, and its key is unknown: %s", strings.TrimPrefix(v.err.Error(), "ssh: ")).
+			withDetails("authority at %s", where).withCause(v.err)
 		if errors.Is(v.err, errNoPrincipals) {
-			e.hint("have it signed with the host's names (ssh-keygen -h -n NAMES), or record its key with --accept-new-host-keys")
+			e.withHint("have it signed with the host's names (ssh-keygen -h -n NAMES), or record its key with --accept-new-host-keys")
 		}
 		return e
 	}
-	return h.unknownKey().at("%s %s of %s, %s", plainKey(key).Type(), shown, h.t.knownName(), where)
+	return h.unknownKey().withDetails("%s %s of %s, %s", plainKey(key).Type(), shown, h.t.knownName(), where)
 }
 
 // unknownKey is the error of a key that is in no line, with what was not asked.
-func (h *hostKeys) unknownKey() *DialError {
-	e := fail(h.t, "host key", KindUnknownKey, "the host key is unknown")
+func (h *hostKeyChecker) unknownKey() *DialError {
+	e := newDialError(h.t, "host key", KindUnknownKey, "the host key is unknown")
 	switch {
-	case h.missing != "":
-		e.Why += fmt.Sprintf("; KnownHostsCommand of %s was not run: %s", tilde(h.t.Tilde, h.t.KnownHostsCommand.Origin), h.missing)
+	case h.commandMissing != "":
+		e.Why += fmt.Sprintf("; KnownHostsCommand of %s was not run: %s", shortenHome(h.t.Tilde, h.t.KnownHostsCommand.Origin), h.commandMissing)
 	case h.t.VerifyDNS != "":
-		e.hint("use -launcher-exec ssh, which looks for keys in DNS (VerifyHostKeyDNS at %s), or record unknown keys with --accept-new-host-keys",
-			tilde(h.t.Tilde, h.t.VerifyDNS))
+		e.withHint("use -launcher-exec ssh, which looks for keys in DNS (VerifyHostKeyDNS at %s), or record unknown keys with --accept-new-host-keys",
+			shortenHome(h.t.Tilde, h.t.VerifyDNS))
 	}
 	return e
 }
 
-// forget is the command that takes a host out of the file with a line.
-func (h *hostKeys) forget(l *knownLine) string {
+// forgetCommand is the command that takes a host out of the file with a line.
+func (h *hostKeyChecker) forgetCommand(l *knownLine) string {
 	words := []string{"ssh-keygen", "-R", h.t.knownName()}
 	if l.file != filepath.Join(h.t.Home, ".ssh/known_hosts") { // the usual one
 		words = slices.Insert(words, 1, "-f", l.file)
@@ -272,10 +272,10 @@ func (h *hostKeys) forget(l *knownLine) string {
 	return quoted(words)
 }
 
-// revoked is the error of a key that the file and line says never to accept.
-func (h *hostKeys) revoked(where string) error {
-	e := fail(h.t, "host key", KindRevokedKey, "its host key is revoked (%s)", where)
-	e.whole = true
+// revokedError is the error of a key that the file and line says never to accept.
+func (h *hostKeyChecker) revokedError(where string) error {
+	e := newDialError(h.t, "host key", KindRevokedKey, "its host key is revoked (%s)", where)
+	e.isSentence = true
 	return e
 }
 
@@ -289,15 +289,15 @@ func plainKey(key ssh.PublicKey) ssh.PublicKey {
 // checkRevokedFile looks a key, and the authority that signed it, up in RevokedHostKeys, a
 // list of public keys. The binary kind (KRL) is not read: then no host can be trusted, nor
 // where a line is no key.
-func (h *hostKeys) checkRevokedFile(path string, key ssh.PublicKey) error {
-	name := tilde(h.t.Tilde, path)
+func (h *hostKeyChecker) checkRevokedFile(path string, key ssh.PublicKey) error {
+	name := shortenHome(h.t.Tilde, path)
 	unusable := func(err error) error {
-		return fail(h.t, "host key", KindConfig, "RevokedHostKeys %s: %v", name, err).because(err).hint("use -launcher-exec ssh")
+		return newDialError(h.t, "host key", KindConfig, "RevokedHostKeys %s: %v", name, err).withCause(err).withHint("use -launcher-exec ssh")
 	}
 	data, err := os.ReadFile(path)
 	switch {
 	case err != nil:
-		return unusable(cause(err))
+		return unusable(innermost(err))
 	case bytes.HasPrefix(data, []byte("SSHKRL\n\x00")):
 		return unusable(errors.New("a KRL, which the built-in client cannot read"))
 	}
@@ -311,8 +311,8 @@ func (h *hostKeys) checkRevokedFile(path string, key ssh.PublicKey) error {
 		case l.typ == "" || l.typ[0] == '#':
 		case err != nil || l.key == "":
 			return unusable(fmt.Errorf("line %d is no key", n))
-		case l.has(plainKey(key)), signedBy(key, &l):
-			return h.revoked(l.where())
+		case l.hasKey(plainKey(key)), signedBy(key, &l):
+			return h.revokedError(l.location())
 		}
 	}
 	return nil
@@ -321,21 +321,21 @@ func (h *hostKeys) checkRevokedFile(path string, key ssh.PublicKey) error {
 // signedBy reports whether a key is a certificate of the authority in a line.
 func signedBy(key ssh.PublicKey, l *knownLine) bool {
 	cert, ok := key.(*ssh.Certificate)
-	return ok && l.has(cert.SignatureKey)
+	return ok && l.hasKey(cert.SignatureKey)
 }
 
-// record adds an unknown key to the user's first known_hosts file, unless
+// recordKey adds an unknown key to the user's first known_hosts file, unless
 // another connection to the same host has just done so. A file that cannot be
 // written is reported and does not stop the connection, as with OpenSSH.
-func (h *hostKeys) record(key ssh.PublicKey) error {
+func (h *hostKeyChecker) recordKey(key ssh.PublicKey) error {
 	h.d.recording.Lock()
 	defer h.d.recording.Unlock()
-	h.look()
-	switch v := judge(h.known, h.fallback, h.t.certName(), key, time.Now()); {
+	h.lookUpHost()
+	switch v := judgeHostKey(h.known, h.fallback, h.t.certName(), key, time.Now()); {
 	case v.kind == "":
 		return nil
 	case v.kind != KindUnknownKey && !(v.kind == KindChangedKey && h.t.Strict == "no"):
-		return h.refusal(v, key)
+		return h.refusalError(v, key)
 	}
 	if len(h.t.UserKnownHosts) == 0 {
 		return nil
@@ -353,7 +353,7 @@ func (h *hostKeys) record(key ssh.PublicKey) error {
 	}
 	f := h.d.knownFile(path)
 	f.mu.Lock()
-	f.add(line, 0)
+	f.addLine(line, 0)
 	f.mu.Unlock()
 	h.d.Log.Info().Str("host", h.t.Alias).Str("key", ssh.FingerprintSHA256(key)).Str("file", path).Msg("recorded a new host key")
 	if h.d.Recorded != nil && !h.t.OfJob && !h.d.added[path] {
@@ -361,7 +361,7 @@ func (h *hostKeys) record(key ssh.PublicKey) error {
 			h.d.added = make(map[string]bool)
 		}
 		h.d.added[path] = true
-		h.d.Recorded(tilde(h.t.Tilde, path))
+		h.d.Recorded(shortenHome(h.t.Tilde, path))
 	}
 	return nil
 }

@@ -19,26 +19,26 @@ type HostsCommand struct {
 	Origin string // FILE:LINE
 }
 
-// late is what no argument of a program can contain.
-const late = "\x00"
+// laterToken is what no argument of a program can contain.
+const laterToken = "\x00"
 
 // hostsCommand splits the value into words, and replaces all tokens that are known already.
 func (r *resolver) hostsCommand(set setting) (c HostsCommand) {
-	if none(set.text) {
+	if isNone(set.text) {
 		return c
 	}
 	words, ok := splitWords(set.text, false)
-	if !ok || strings.Contains(set.text, late) {
+	if !ok || strings.Contains(set.text, laterToken) {
 		r.fail(set, "unbalanced quote, or a NUL")
 		return c
 	}
-	known := r.tokens(r.t)
+	known := r.tokensFor(r.t)
 	for i, word := range words {
 		if i > 0 {
 			var err error
 			words[i], err = expandTokens(word, r.me.getenv, func(token byte) (string, bool) {
 				if strings.IndexByte("HIKft", token) >= 0 {
-					return late + string(token), true
+					return laterToken + string(token), true
 				}
 				return known(token)
 			})
@@ -47,7 +47,7 @@ func (r *resolver) hostsCommand(set setting) (c HostsCommand) {
 			}
 		}
 	}
-	return HostsCommand{Words: words, Origin: set.where()}
+	return HostsCommand{Words: words, Origin: set.location()}
 }
 
 // words are those to run: reason is ORDER or HOSTNAME, key what the server has shown, if it has.
@@ -56,7 +56,7 @@ func (c HostsCommand) words(reason, name string, key ssh.PublicKey) []string {
 	if key != nil {
 		kind, print, text = key.Type(), ssh.FingerprintSHA256(plainKey(key)), keyText(key)
 	}
-	tokens := strings.NewReplacer(late+"H", name, late+"I", reason, late+"K", text, late+"f", print, late+"t", kind)
+	tokens := strings.NewReplacer(laterToken+"H", name, laterToken+"I", reason, laterToken+"K", text, laterToken+"f", print, laterToken+"t", kind)
 	words := slices.Clone(c.Words)
 	for i := range words {
 		words[i] = tokens.Replace(words[i])
@@ -64,15 +64,15 @@ func (c HostsCommand) words(reason, name string, key ssh.PublicKey) []string {
 	return words
 }
 
-// A hostsAnswer is what a HostsCommand has printed.
-type hostsAnswer struct {
+// A hostsOutput is what a HostsCommand has printed.
+type hostsOutput struct {
 	words []string // that were run
 	file  *knownFile
 }
 
-// ask runs the HostsCommand of the target, unless it has answered the same question already, and looks the host up once
+// runHostsCommand runs the HostsCommand of the target, unless it has answered the same question already, and looks the host up once
 // more. A command that is not there is passed over, as ssh does (sshconnect.c, load_hostkeys_command).
-func (h *hostKeys) ask(reason string, key ssh.PublicKey) error {
+func (h *hostKeyChecker) runHostsCommand(reason string, key ssh.PublicKey) error {
 	c := h.t.KnownHostsCommand
 	if c.Words == nil {
 		return nil
@@ -81,45 +81,45 @@ func (h *hostKeys) ask(reason string, key ssh.PublicKey) error {
 	if slices.Equal(h.answer.words, words) {
 		return nil
 	}
-	if h.missing = missing(words[0]); h.missing != "" {
+	if h.commandMissing = whyMissing(words[0]); h.commandMissing != "" {
 		return nil
 	}
 	defer h.clock.Pause()() // it has a time of its own
-	var out capture
-	err := runCommand(h.clock.Context(), h.d.limit(), &out, words...)
-	if err == nil && out.cut {
+	var out boundedOutput
+	err := runCommand(h.clock.Context(), h.d.commandTimeout(), &out, words...)
+	if err == nil && out.truncated {
 		err = fmt.Errorf("it prints more than %d KiB", captureMax>>10)
 	}
 	if err != nil {
 		return h.commandFailed(words, err)
 	}
-	h.answer = hostsAnswer{words, newKnownFile("output of "+words[0], out.String())}
-	h.look()
+	h.answer = hostsOutput{words, newKnownFile("output of "+words[0], out.String())}
+	h.lookUpHost()
 	return nil
 }
 
-// missing says why a program cannot be run; it is empty if it can.
-func missing(program string) string {
+// whyMissing says why a program cannot be run; it is empty if it can.
+func whyMissing(program string) string {
 	if !filepath.IsAbs(program) {
 		return program + " is not an absolute path"
 	}
 	if _, err := os.Stat(program); err != nil {
-		return program + ": " + cause(err).Error()
+		return program + ": " + innermost(err).Error()
 	}
 	return ""
 }
 
 // commandFailed ends the connection, as ssh does.
-func (h *hostKeys) commandFailed(words []string, err error) error {
+func (h *hostKeyChecker) commandFailed(words []string, err error) error {
 	ctx := h.clock.Context()
 	if ctx.Err() != nil {
 		return h.d.timeout(ctx, h.t, "host key", "")
 	}
-	e := fail(h.t, "host key", KindConfig, "KnownHostsCommand of %s failed: %v", tilde(h.t.Tilde, h.t.KnownHostsCommand.Origin), err).because(err).
-		hint("run it by hand: %s; to do without it: --ssh-option KnownHostsCommand=none", quoted(words))
+	e := newDialError(h.t, "host key", KindConfig, "KnownHostsCommand of %s failed: %v", shortenHome(h.t.Tilde, h.t.KnownHostsCommand.Origin), err).withCause(err).
+		withHint("run it by hand: %s; to do without it: --ssh-option KnownHostsCommand=none", quoted(words))
 	var exit *ExitError
 	if errors.As(err, &exit) {
-		e.at("%s", exit.Message)
+		e.withDetails("%s", exit.Message)
 	}
 	return e
 }

@@ -40,14 +40,14 @@ type keyFile struct {
 	failed error // the user could not unlock it
 }
 
-// errLocked says that a key needs a passphrase nobody can be asked for.
-type errLocked struct{ path string }
+// lockedKeyError says that a key needs a passphrase nobody can be asked for.
+type lockedKeyError struct{ path string }
 
-func (e *errLocked) Error() string {
+func (e *lockedKeyError) Error() string {
 	return fmt.Sprintf("%s is encrypted and there is no terminal to ask on", e.path)
 }
 
-func (e *errLocked) Hint() string { return "run: ssh-add " + e.path }
+func (e *lockedKeyError) Hint() string { return "run: ssh-add " + e.path }
 
 func loadKey(path string) *keyFile {
 	k := &keyFile{path: path}
@@ -128,7 +128,7 @@ func (k *keyFile) unlock(ask func(prompt string) ([]byte, error), name string) (
 		return k.signer, k.failed
 	}
 	if ask == nil {
-		k.failed = &errLocked{name}
+		k.failed = &lockedKeyError{name}
 		return nil, k.failed
 	}
 	for range passphraseTries {

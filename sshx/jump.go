@@ -9,9 +9,9 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// A hop is a jump host that several connections go through. It is connected to
+// A jumpHost is a jump host that several connections go through. It is connected to
 // once, for the first who needs it, and closed after the last.
-type hop struct {
+type jumpHost struct {
 	d      *Dialer
 	key    string
 	target Target
@@ -23,14 +23,14 @@ type hop struct {
 	users int // guarded by d.mu
 }
 
-// way returns the last jump host of t, ready to be used; nil if t needs none.
+// jumpHost returns the last jump host of t, ready to be used; nil if t needs none.
 // The caller must release it, or hand it to a Client that does.
-func (d *Dialer) way(ctx context.Context, t Target) (*hop, *DialError) {
+func (d *Dialer) jumpHost(ctx context.Context, t Target) (*jumpHost, *DialError) {
 	if len(t.Via) == 0 {
 		return nil, nil
 	}
-	h := d.share(t.hop())
-	jumped := t.Watch.begin("jump")
+	h := d.shareJumpHost(t.lastJump())
+	jumped := t.Tracer.begin("jump")
 	select {
 	case <-h.ready:
 		jumped(h.err)
@@ -46,29 +46,29 @@ func (d *Dialer) way(ctx context.Context, t Target) (*hop, *DialError) {
 	defer h.release()
 	var inner *DialError
 	if !errors.As(h.err, &inner) {
-		return nil, fail(t, "jump", KindOther, "%v", h.err).because(h.err)
+		return nil, newDialError(t, "jump", KindOther, "%v", h.err).withCause(h.err)
 	}
-	e := fail(t, "jump", inner.Kind, "%s: %s", inner.Host, inner.Reason()).because(inner)
-	e.At, e.remedy = inner.At, inner.Hint()
+	e := newDialError(t, "jump", inner.Kind, "%s: %s", inner.Host, inner.Reason()).withCause(inner)
+	e.Details, e.remedy = inner.Details, inner.Hint()
 	return nil, e
 }
 
-// share finds the hop to a jump host, or begins to connect to it.
-func (d *Dialer) share(t Target) *hop {
-	key := t.key()
+// shareJumpHost finds the hop to a jump host, or begins to connect to it.
+func (d *Dialer) shareJumpHost(t Target) *jumpHost {
+	key := t.shareKey()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if h := d.hops[key]; h != nil && !h.gone() {
+	if h := d.jumpHosts[key]; h != nil && !h.isGone() {
 		h.users++
 		return h
 	}
-	if d.hops == nil {
-		d.hops = map[string]*hop{}
+	if d.jumpHosts == nil {
+		d.jumpHosts = map[string]*jumpHost{}
 	}
 	// The first who comes must not take the connection along when it gives up.
 	ctx, cancel := context.WithCancel(context.Background())
-	h := &hop{d: d, key: key, target: t, cancel: cancel, ready: make(chan struct{}), users: 1}
-	d.hops[key] = h
+	h := &jumpHost{d: d, key: key, target: t, cancel: cancel, ready: make(chan struct{}), users: 1}
+	d.jumpHosts[key] = h
 	go func() {
 		h.client, h.err = d.Dial(ctx, t)
 		close(h.ready)
@@ -76,8 +76,8 @@ func (d *Dialer) share(t Target) *hop {
 	return h
 }
 
-// gone says that a hop is of no use to newcomers.
-func (h *hop) gone() bool {
+// isGone says that a hop is of no use to newcomers.
+func (h *jumpHost) isGone() bool {
 	select {
 	case <-h.ready:
 		return h.err != nil || h.client.Err() != nil
@@ -87,15 +87,15 @@ func (h *hop) gone() bool {
 }
 
 // release may be called on a nil hop.
-func (h *hop) release() {
+func (h *jumpHost) release() {
 	if h == nil {
 		return
 	}
 	h.d.mu.Lock()
 	h.users--
 	last := h.users == 0
-	if last && h.d.hops[h.key] == h {
-		delete(h.d.hops, h.key)
+	if last && h.d.jumpHosts[h.key] == h {
+		delete(h.d.jumpHosts, h.key)
 	}
 	h.d.mu.Unlock()
 	if last {
@@ -110,7 +110,7 @@ func (h *hop) release() {
 }
 
 // open asks the jump host for a connection to t (RFC 4254 section 7.2).
-func (h *hop) open(ctx context.Context, d *Dialer, t Target) (net.Conn, *DialError) {
+func (h *jumpHost) open(ctx context.Context, d *Dialer, t Target) (net.Conn, *DialError) {
 	request := struct {
 		Host       string
 		Port       uint32
@@ -137,34 +137,34 @@ func (h *hop) open(ctx context.Context, d *Dialer, t Target) (net.Conn, *DialErr
 				o.ch.Close()
 			}
 		}()
-		return nil, d.timeout(ctx, t, "connect", h.target.Alias+" has not reached it").at("%s", t.addr())
+		return nil, d.timeout(ctx, t, "connect", h.target.Alias+" has not reached it").withDetails("%s", t.addr())
 	}
 	if o.err != nil {
-		return nil, h.explain(t, o.err)
+		return nil, h.explainError(t, o.err)
 	}
 	go ssh.DiscardRequests(o.reqs)
-	return piped(o.ch), nil
+	return channelConn(o.ch), nil
 }
 
-func (h *hop) explain(t Target, err error) *DialError {
+func (h *jumpHost) explainError(t Target, err error) *DialError {
 	var open *ssh.OpenChannelError
 	switch {
 	case !errors.As(err, &open):
-		return fail(t, "jump", KindLost, "the connection to %s broke", h.target.Alias).because(err)
+		return newDialError(t, "jump", KindLost, "the connection to %s broke", h.target.Alias).withCause(err)
 	case open.Reason == ssh.Prohibited:
-		return fail(t, "connect", KindReach, "%s forwards no connections: %s", h.target.Alias, open.Message).because(err).
-			hint("set AllowTcpForwarding yes in its sshd_config")
+		return newDialError(t, "connect", KindNoRoute, "%s forwards no connections: %s", h.target.Alias, open.Message).withCause(err).
+			withHint("set AllowTcpForwarding yes in its sshd_config")
 	}
-	return fail(t, "connect", KindReach, "%s cannot reach it: %s", h.target.Alias, open.Message).at("%s", t.addr()).because(err)
+	return newDialError(t, "connect", KindNoRoute, "%s cannot reach it: %s", h.target.Alias, open.Message).withDetails("%s", t.addr()).withCause(err)
 }
 
 // pipeBuffer is how much of a forwarded connection is copied at once, in each direction.
 const pipeBuffer = 16 << 10
 
-// piped makes a forwarded channel a net.Conn. Closing it ends reads and writes at once, also where the jump host takes nothing
+// channelConn makes a forwarded channel a net.Conn. Closing it ends reads and writes at once, also where the jump host takes nothing
 // any more and answers nothing; what copies then waits on for the end of the connection to the jump host. A channel alone
 // ends when the other side has agreed.
-func piped(ch ssh.Channel) net.Conn {
+func channelConn(ch ssh.Channel) net.Conn {
 	near, far := net.Pipe()
 	go func() {
 		io.CopyBuffer(far, ch, make([]byte, pipeBuffer))

@@ -56,7 +56,7 @@ func TestJumpHostIsSharedAndClosed(t *testing.T) {
 	eventually(t, "jump hosts are left with the last connection", func() bool {
 		p.d.mu.Lock()
 		defer p.d.mu.Unlock()
-		return len(p.d.hops) == 0
+		return len(p.d.jumpHosts) == 0
 	})
 }
 
@@ -69,7 +69,7 @@ func TestJumpHostBreaks(t *testing.T) {
 	hop.Alias = "gate"
 	target.Via = []Target{hop}
 	c := p.dial(target)
-	gate.Hangup()
+	gate.CloseConnections()
 	<-c.Done()
 	var e *DialError
 	if err := c.Err(); !errors.As(err, &e) || e.Kind != KindLost {
@@ -130,7 +130,7 @@ func TestJumpHostThatFreezes(t *testing.T) {
 	c, other := p.dial(target), p.dial(target)
 	defer func() {
 		other.Close()
-		gate.Hangup()
+		gate.CloseConnections()
 	}()
 	s, err := c.Start(t.Context(), "cat >/dev/null")
 	check(t, err)
@@ -177,9 +177,9 @@ func TestJumpFailures(t *testing.T) {
 		kind Kind
 		part string
 	}{
-		{"no forwarding", sshtest.Options{}, KindReach, "n1: connect: gate forwards no connections"},
+		{"no forwarding", sshtest.Options{}, KindNoRoute, "n1: connect: gate forwards no connections"},
 		{"login refused", sshtest.Options{RefuseAll: true}, KindLogin, "n1: jump: gate: login: login refused for user alice"},
-		{"silent", sshtest.Options{Silent: sshtest.BeforeVersion}, KindReach, "n1: jump: gate: "},
+		{"silent", sshtest.Options{SilentFrom: sshtest.BeforeVersion}, KindNoRoute, "n1: jump: gate: "},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -194,10 +194,10 @@ func TestJumpFailures(t *testing.T) {
 	}
 	t.Run("behind it all is silent", func(t *testing.T) {
 		p := &place{t: t, home: p.home, key: p.key, d: &Dialer{}}
-		target := p.target(p.server(sshtest.Options{Silent: sshtest.BeforeVersion}).Addr())
+		target := p.target(p.server(sshtest.Options{SilentFrom: sshtest.BeforeVersion}).Addr())
 		target.ConnectTimeout = 100 * time.Millisecond
 		target.Via = []Target{p.target(p.server(sshtest.Options{Forward: true}).Addr())}
-		p.want(p.refusal(target), KindReach, "in 100 ms", "")
+		p.want(p.refusal(target), KindNoRoute, "in 100 ms", "")
 	})
 }
 
@@ -248,11 +248,11 @@ func TestProxyCommand(t *testing.T) {
 		kind          Kind
 		part          string
 	}{
-		{"says why", "sh -c 'echo cannot open the door >&2; exit 1'", KindReach, "n1: connect: ProxyCommand failed: cannot open the door"},
-		{"not found", "/nonexistent/proxy", KindReach, "ProxyCommand failed: "},
-		{"killed", "sh -c 'kill -9 $$'", KindReach, "ProxyCommand failed: signal: killed"},
+		{"says why", "sh -c 'echo cannot open the door >&2; exit 1'", KindNoRoute, "n1: connect: ProxyCommand failed: cannot open the door"},
+		{"not found", "/nonexistent/proxy", KindNoRoute, "ProxyCommand failed: "},
+		{"killed", "sh -c 'kill -9 $$'", KindNoRoute, "ProxyCommand failed: signal: killed"},
 		{"ends in silence", "true", KindClosed, "the server closed the connection before the login"},
-		{"never speaks, and does not end", "sh -c 'trap \"\" TERM; exec sleep 1000'", KindReach, "does not speak in 300 ms"},
+		{"never speaks, and does not end", "sh -c 'trap \"\" TERM; exec sleep 1000'", KindNoRoute, "does not speak in 300 ms"},
 		{"bad token", "nc %Z", KindConfig, "unknown token %Z"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

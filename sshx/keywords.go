@@ -47,7 +47,7 @@ func isKeyword(word string) bool { return known()[strings.ToLower(word)] }
 func meant(word string) (keyword string) {
 	best := min(2, len(word)/3) + 1
 	for _, k := range keywords {
-		if d := text.Distance(strings.ToLower(word), strings.ToLower(k)); d < best {
+		if d := text.EditDistance(strings.ToLower(word), strings.ToLower(k)); d < best {
 			best, keyword = d, k
 		}
 	}
@@ -67,7 +67,7 @@ stranger judges a line whose keyword no ssh of our time knows, and that IgnoreUn
 ssh stops at such a line, wherever it stands. So do we if it is a misspelt keyword. If it resembles none, it may be one of an ssh that is
 newer than this program: nearly every release of OpenSSH brings some, and so do patches. Then the line is noted and passed over.
 */
-func (s *scope) stranger(set setting) error {
+func (s *hostScope) stranger(set setting) error {
 	if err := set.misspelt(); err != nil {
 		return err
 	}
@@ -83,10 +83,10 @@ func (set setting) misspelt() error {
 	if keyword == "" {
 		return nil
 	}
-	return set.fail("there is no such keyword (did you mean %s?)", keyword).hint("correct it: ssh stops there, too")
+	return set.fail("there is no such keyword (did you mean %s?)", keyword).withHint("correct it: ssh stops there, too")
 }
 
 // ignores reports whether IgnoreUnknown, as far as the files were read, names a keyword.
-func (s *scope) ignores(set setting) bool {
-	return matchHost(s.word("ignoreunknown"), set.keyword)
+func (s *hostScope) ignores(set setting) bool {
+	return matchHost(s.firstWord("ignoreunknown"), set.keyword)
 }

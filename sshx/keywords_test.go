@@ -49,7 +49,7 @@ func TestUnknownKeywordsAsOpenSSH(t *testing.T) {
 		me := User{Name: "me", Home: dir, UID: os.Getuid()}
 		config, err := ReadConfig(path, "", me)
 		check(t, err)
-		target, err := config.Resolve(context.Background(), "h", me, NewLocal("/bin/sh", 1))
+		target, err := config.Resolve(context.Background(), "h", me, NewLocalMachine("/bin/sh", 1))
 		var ours []string
 		for _, u := range target.Unknown {
 			ours = append(ours, strconv.Itoa(u.Line))

@@ -64,8 +64,8 @@ func newKnownFile(path, text string) *knownFile {
 	return f
 }
 
-// changed reports whether the file is another one than when it was read.
-func (f *knownFile) changed() bool {
+// hasChanged reports whether the file is another one than when it was read.
+func (f *knownFile) hasChanged() bool {
 	now, _ := os.Stat(f.path)
 	if now == nil || f.info == nil {
 		return now != f.info
@@ -77,13 +77,13 @@ func (f *knownFile) parse(data string) {
 	for n := 1; data != ""; n++ {
 		var text string
 		text, data, _ = strings.Cut(data, "\n")
-		f.add(text, n)
+		f.addLine(text, n)
 	}
 }
 
-// add takes one line. What is not understood is passed over, as OpenSSH does:
+// addLine takes one line. What is not understood is passed over, as OpenSSH does:
 // the file may have key types of other programs in it.
-func (f *knownFile) add(text string, n int) {
+func (f *knownFile) addLine(text string, n int) {
 	l := knownLine{file: f.path, line: n}
 	word, rest := nextField(text)
 	if strings.HasPrefix(word, "@") {
@@ -103,11 +103,11 @@ func (f *knownFile) add(text string, n int) {
 			}
 		}
 	default:
-		f.index(word, &l)
+		f.indexLine(word, &l)
 	}
 }
 
-func (f *knownFile) index(hosts string, l *knownLine) {
+func (f *knownFile) indexLine(hosts string, l *knownLine) {
 	l.hosts = strings.Split(strings.ToLower(hosts), ",")
 	if strings.ContainsAny(hosts, "*?!") {
 		f.patterns = append(f.patterns, l)
@@ -152,9 +152,9 @@ func hashName(salt []byte, name string) []byte {
 	return h.Sum(nil)
 }
 
-// plain returns the lines whose name is written openly. The names map is asked
+// openLines returns the lines whose name is written openly. The names map is asked
 // first; patterns are tried one by one.
-func (f *knownFile) plain(name string) []*knownLine {
+func (f *knownFile) openLines(name string) []*knownLine {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	lines := f.names[name]
@@ -167,8 +167,8 @@ func (f *knownFile) plain(name string) []*knownLine {
 	return found
 }
 
-// hidden returns the lines whose name is hashed.
-func (f *knownFile) hidden(name string) []*knownLine {
+// hashedLines returns the lines whose name is hashed.
+func (f *knownFile) hashedLines(name string) []*knownLine {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	var found []*knownLine
@@ -180,16 +180,16 @@ func (f *knownFile) hidden(name string) []*knownLine {
 	return found
 }
 
-// revocation finds the line of any file that revokes a key, or the authority that signed
+// findRevocation finds the line of any file that revokes a key, or the authority that signed
 // it, under one of these names (TRUST-21).
-func revocation(files []*knownFile, names []string, key ssh.PublicKey) *knownLine {
+func findRevocation(files []*knownFile, names []string, key ssh.PublicKey) *knownLine {
 	keys := []ssh.PublicKey{plainKey(key)}
 	if cert, ok := key.(*ssh.Certificate); ok {
 		keys = append(keys, cert.SignatureKey)
 	}
 	for _, f := range files {
-		for _, l := range f.revoking(names) {
-			if slices.ContainsFunc(keys, l.has) {
+		for _, l := range f.revokingLines(names) {
+			if slices.ContainsFunc(keys, l.hasKey) {
 				return l
 			}
 		}
@@ -197,10 +197,10 @@ func revocation(files []*knownFile, names []string, key ssh.PublicKey) *knownLin
 	return nil
 }
 
-// revoking returns the lines that revoke keys under one of these names.
-func (f *knownFile) revoking(names []string) (found []*knownLine) {
+// revokingLines returns the lines that revoke keys under one of these names.
+func (f *knownFile) revokingLines(names []string) (found []*knownLine) {
 	for _, name := range names {
-		for _, l := range f.plain(name) {
+		for _, l := range f.openLines(name) {
 			if l.marker == markerRevoked {
 				found = append(found, l)
 			}
@@ -216,8 +216,8 @@ func (f *knownFile) revoking(names []string) (found []*knownLine) {
 	return found
 }
 
-// has compares with what the line's base64 means, however it was written.
-func (l *knownLine) has(key ssh.PublicKey) bool {
+// hasKey compares with what the line's base64 means, however it was written.
+func (l *knownLine) hasKey(key ssh.PublicKey) bool {
 	blob, err := base64.StdEncoding.DecodeString(l.key)
 	return err == nil && bytes.Equal(blob, key.Marshal())
 }
@@ -225,39 +225,39 @@ func (l *knownLine) has(key ssh.PublicKey) bool {
 // knownKeys is what some files say about one name. Hashed lines cost a
 // thousand times what the others do, and are looked at only if needed.
 type knownKeys struct {
-	files []*knownFile
-	name  string
-	lines []*knownLine
-	deep  bool // hashed lines are in
+	files          []*knownFile
+	name           string
+	lines          []*knownLine
+	hashedIncluded bool // hashed lines are in
 }
 
-// lookup collects the lines for a name, the hashed ones only where no open line
+// lookUpKnown collects the lines for a name, the hashed ones only where no open line
 // has a key of the host itself.
-func lookup(files []*knownFile, name string) *knownKeys {
+func lookUpKnown(files []*knownFile, name string) *knownKeys {
 	k := &knownKeys{files: files, name: name}
 	for _, f := range files {
-		k.lines = append(k.lines, f.plain(name)...)
+		k.lines = append(k.lines, f.openLines(name)...)
 	}
-	if !k.any("") {
-		k.deepen()
+	if !k.hasMarker("") {
+		k.includeHashed()
 	}
 	return k
 }
 
-// deepen adds the hashed lines; it says whether that was still to do.
-func (k *knownKeys) deepen() bool {
-	if k.deep {
+// includeHashed adds the hashed lines; it says whether that was still to do.
+func (k *knownKeys) includeHashed() bool {
+	if k.hashedIncluded {
 		return false
 	}
-	k.deep = true
+	k.hashedIncluded = true
 	for _, f := range k.files {
-		k.lines = append(k.lines, f.hidden(k.name)...)
+		k.lines = append(k.lines, f.hashedLines(k.name)...)
 	}
 	return true
 }
 
-// any says whether there is a line with this marker.
-func (k *knownKeys) any(marker string) bool {
+// hasMarker says whether there is a line with this marker.
+func (k *knownKeys) hasMarker(marker string) bool {
 	return k.find(marker, func(*knownLine) bool { return true }) != nil
 }
 

@@ -69,10 +69,10 @@ func TestJudge(t *testing.T) {
 			key = keys[tt.key-1]
 		}
 		var fallback *knownKeys
-		if k := lookup(files, tt.host); tt.fallback != "" && !k.any("") {
-			fallback = lookup(files, tt.fallback)
+		if k := lookUpKnown(files, tt.host); tt.fallback != "" && !k.hasMarker("") {
+			fallback = lookUpKnown(files, tt.fallback)
 		}
-		if v := judge(lookup(files, tt.host), fallback, "n1", key, time.Now()); v.kind != tt.want {
+		if v := judgeHostKey(lookUpKnown(files, tt.host), fallback, "n1", key, time.Now()); v.kind != tt.want {
 			t.Errorf("%s: %q, want %q", tt.name, v.kind, tt.want)
 		}
 	}
@@ -194,7 +194,7 @@ func BenchmarkKnownHosts(b *testing.B) {
 		f := newKnownFile("", text)
 		b.Run(fmt.Sprintf("lookup/hashed=%v", hashed), func(b *testing.B) {
 			for b.Loop() {
-				if !lookup([]*knownFile{f}, "node09999").any("") {
+				if !lookUpKnown([]*knownFile{f}, "node09999").hasMarker("") {
 					b.Fatal("not found")
 				}
 			}

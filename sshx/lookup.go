@@ -15,35 +15,35 @@ import (
 
 // lookup finds the addresses of a name. A literal address is its own.
 func (d *Dialer) lookup(b *deadline.Deadline, t Target) (addrs []netip.Addr, failed *DialError) {
-	resolved := t.Watch.begin("resolve")
+	resolved := t.Tracer.begin("resolve")
 	defer func() { resolved(asError(failed)) }()
 	if a, err := netip.ParseAddr(t.HostName); err == nil {
 		return []netip.Addr{a}, nil
 	}
 	ctx := b.Context()
-	addrs, err := d.find(ctx, b.Left()/2, t)
+	addrs, err := d.lookupAddresses(ctx, b.Left()/2, t)
 	switch {
 	case err == nil:
 		return addrs, nil
 	case ctx.Err() != nil && !errors.Is(context.Cause(ctx), errDeadline):
 		return nil, d.timeout(ctx, t, "resolve", "")
 	}
-	return nil, notFound(t, err, ctx.Err() != nil)
+	return nil, notFoundError(t, err, ctx.Err() != nil)
 }
 
-// found is what a look-up has given.
-type found struct {
+// lookupResult is what a look-up has given.
+type lookupResult struct {
 	addrs []netip.Addr
 	err   error // not nil if there are none
 }
 
-// find looks a name up as Go does, by files and name servers. The system is asked if these do not know it, and beside them if
+// lookupAddresses looks a name up as Go does, by files and name servers. The system is asked if these do not know it, and beside them if
 // they have not answered in time, since name servers may be silent about names that are not theirs, as *.local. The first who
 // knows the name is believed. The error is that of Go's look-up.
-func (d *Dialer) find(ctx context.Context, patience time.Duration, t Target) ([]netip.Addr, error) {
-	own, system := make(chan found, 1), make(chan found, 1)
-	go func() { own <- d.findOurselves(ctx, t) }()
-	ask := sync.OnceFunc(func() { go func() { system <- d.askSystem(ctx, t) }() })
+func (d *Dialer) lookupAddresses(ctx context.Context, patience time.Duration, t Target) ([]netip.Addr, error) {
+	own, system := make(chan lookupResult, 1), make(chan lookupResult, 1)
+	go func() { own <- d.lookupInGo(ctx, t) }()
+	ask := sync.OnceFunc(func() { go func() { system <- d.lookupInSystem(ctx, t) }() })
 	late := time.AfterFunc(patience, ask)
 	defer late.Stop()
 	var failed error
@@ -64,41 +64,41 @@ func (d *Dialer) find(ctx context.Context, patience time.Duration, t Target) ([]
 	return nil, failed
 }
 
-// findOurselves looks a name up as Go does.
-func (d *Dialer) findOurselves(ctx context.Context, t Target) found {
+// lookupInGo looks a name up as Go does.
+func (d *Dialer) lookupInGo(ctx context.Context, t Target) lookupResult {
 	network := map[string]string{"inet": "ip4", "inet6": "ip6"}[t.AddressFamily]
 	find := d.Lookup
 	if find == nil {
 		find = net.DefaultResolver.LookupNetIP
 	}
-	return orNone(find(ctx, cmp.Or(network, "ip"), t.HostName))
+	return resultOf(find(ctx, cmp.Or(network, "ip"), t.HostName))
 }
 
-// askSystem looks a name up as the C library does.
-func (d *Dialer) askSystem(ctx context.Context, t Target) found {
-	if d.System == nil {
-		return found{err: errNone}
+// lookupInSystem looks a name up as the C library does.
+func (d *Dialer) lookupInSystem(ctx context.Context, t Target) lookupResult {
+	if d.LookupSystem == nil {
+		return lookupResult{err: errNoAddress}
 	}
-	return orNone(d.System(ctx, t.AddressFamily, t.HostName))
+	return resultOf(d.LookupSystem(ctx, t.AddressFamily, t.HostName))
 }
 
-var errNone = errors.New("no address")
+var errNoAddress = errors.New("no address")
 
-func orNone(addrs []netip.Addr, err error) found {
+func resultOf(addrs []netip.Addr, err error) lookupResult {
 	if err == nil && len(addrs) == 0 {
-		err = errNone
+		err = errNoAddress
 	}
-	return found{addrs, err}
+	return lookupResult{addrs, err}
 }
 
-// notFound is the error of a name without an address, from that of Go's look-up. If no name server can be asked, all hosts
+// notFoundError is the error of a name without an address, from that of Go's look-up. If no name server can be asked, all hosts
 // have the same reason.
-func notFound(t Target, err error, late bool) *DialError {
+func notFoundError(t Target, err error, late bool) *DialError {
 	var dns *net.DNSError
-	if errors.As(err, &dns) && dns.IsNotFound || errors.Is(err, errNone) {
-		e := fail(t, "resolve", KindName, "host name unknown").because(err)
+	if errors.As(err, &dns) && dns.IsNotFound || errors.Is(err, errNoAddress) {
+		e := newDialError(t, "resolve", KindName, "host name unknown").withCause(err)
 		if t.HostName != t.Alias {
-			e.At = t.HostName
+			e.Details = t.HostName
 		}
 		return e
 	}
@@ -107,10 +107,10 @@ func notFound(t Target, err error, late bool) *DialError {
 		// The text of the library names the ports of a connection, if there was one, and they differ.
 		why = strings.TrimSpace(dns.Err[strings.LastIndex(dns.Err, ": ")+1:])
 	}
-	e := fail(t, "resolve", KindName, "names cannot be looked up: %s", why).because(err).
-		hint("see /etc/resolv.conf; a host with an address as HostName in %s needs no name server", t.configName())
+	e := newDialError(t, "resolve", KindName, "names cannot be looked up: %s", why).withCause(err).
+		withHint("see /etc/resolv.conf; a host with an address as HostName in %s needs no name server", t.configName())
 	if dns != nil && dns.Server != "" {
-		e.At = "name server " + dns.Server
+		e.Details = "name server " + dns.Server
 	}
 	return e
 }

@@ -54,7 +54,7 @@ func TestLookup(t *testing.T) {
 		{silent, "", "no answer", true},
 	} {
 		var asked atomic.Bool
-		d := &Dialer{Lookup: one(test.own, func() {}), System: one(test.system, func() { asked.Store(true) })}
+		d := &Dialer{Lookup: one(test.own, func() {}), LookupSystem: one(test.system, func() { asked.Store(true) })}
 		limit := time.Minute
 		if test.own == silent || test.system == silent {
 			limit = 200 * time.Millisecond

@@ -27,57 +27,57 @@ type Machine interface {
 	HomeOf(ctx context.Context, user string) (string, error)
 }
 
-// Local is the Machine on which this process runs. It runs each command, and looks each name up, once, or again after an
+// LocalMachine is the Machine on which this process runs. It runs each command, and looks each name up, once, or again after an
 // error.
-type Local struct {
+type LocalMachine struct {
 	shell string
 	limit time.Duration // for one command
 	slots chan struct{} // one for each of those that may run at a time
 	names chan struct{} // the same of look-ups of addresses
 
-	ctx    context.Context // ends with Close
-	cancel context.CancelFunc
-	asking sync.WaitGroup // those that run
+	ctx     context.Context // ends with Close
+	cancel  context.CancelFunc
+	running sync.WaitGroup // those that run
 
 	mu      sync.Mutex // guards answers, and that nothing begins after Close
-	answers map[string]*answer
+	answers map[string]*cachedAnswer
 }
 
-var _ Machine = (*Local)(nil)
+var _ Machine = (*LocalMachine)(nil)
 
 // lookupLimit is how long the C library may look for a name. It tries silent name servers for ten seconds or more, and ssh
 // then takes the name for unknown.
 const lookupLimit = time.Minute
 
-// An answer is what a command or a look-up has given.
-type answer struct {
+// A cachedAnswer is what a command or a look-up has given.
+type cachedAnswer struct {
 	done chan struct{} // closed when what follows is set
 	text string
 	ok   bool
 	err  error
 }
 
-// maxNames is how many addresses are looked up at a time. Behind the C library there may be a daemon for all.
-const maxNames = 8
+// maxLookups is how many addresses are looked up at a time. Behind the C library there may be a daemon for all.
+const maxLookups = 8
 
-// NewLocal makes a Local that runs commands with a shell, at most so many at a time.
-func NewLocal(shell string, most int) *Local {
-	l := &Local{shell: shell, limit: commandLimit, slots: make(chan struct{}, max(most, 1)), names: make(chan struct{}, maxNames), answers: map[string]*answer{}}
+// NewLocalMachine makes a Local that runs commands with a shell, at most so many at a time.
+func NewLocalMachine(shell string, most int) *LocalMachine {
+	l := &LocalMachine{shell: shell, limit: commandLimit, slots: make(chan struct{}, max(most, 1)), names: make(chan struct{}, maxLookups), answers: map[string]*cachedAnswer{}}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	return l
 }
 
 // Close ends the commands that still run, and waits for their end.
-func (l *Local) Close() {
+func (l *LocalMachine) Close() {
 	l.mu.Lock()
 	l.cancel()
 	l.mu.Unlock()
-	l.asking.Wait()
+	l.running.Wait()
 }
 
 // Exec is that of Machine.
-func (l *Local) Exec(ctx context.Context, command string) (bool, error) {
-	_, ok, err := l.ask(ctx, l.slots, "exec "+command, func(ctx context.Context) (string, bool, error) {
+func (l *LocalMachine) Exec(ctx context.Context, command string) (bool, error) {
+	_, ok, err := l.lookUpOnce(ctx, l.slots, "exec "+command, func(ctx context.Context) (string, bool, error) {
 		err := runCommand(ctx, l.limit, nil, l.shell, "-c", command)
 		var exit *ExitError
 		if errors.As(err, &exit) && exit.Signal == "" {
@@ -90,25 +90,25 @@ func (l *Local) Exec(ctx context.Context, command string) (bool, error) {
 
 // Canonical is that of Machine. The C library is asked, as ssh does: it knows more than /etc/hosts and name servers, and
 // looks for no name in /etc/hosts that ends in a dot.
-func (l *Local) Canonical(ctx context.Context, family, host string) (canonical string, found bool, err error) {
-	return l.ask(ctx, l.slots, "host "+family+" "+host, func(ctx context.Context) (string, bool, error) {
+func (l *LocalMachine) Canonical(ctx context.Context, family, host string) (canonical string, found bool, err error) {
+	return l.lookUpOnce(ctx, l.slots, "host "+family+" "+host, func(ctx context.Context) (string, bool, error) {
 		text, err := nsswitch.Getent(ctx, lookupLimit, hostDatabase(family), host)
 		if errors.Is(err, exec.ErrNotFound) {
 			return lookupCanonical(ctx, family, host)
 		}
-		addrs, canonical := nsswitch.Hosts(text)
+		addrs, canonical := nsswitch.ParseHosts(text)
 		return canonical, len(addrs) > 0, err
 	})
 }
 
 // Addresses looks a host up as getaddrinfo(3) does, for addresses of a family (inet, inet6, else any). There are none on a
 // machine without getent, as macOS, where Go itself asks the C library.
-func (l *Local) Addresses(ctx context.Context, family, host string) ([]netip.Addr, error) {
-	text, _, err := l.ask(ctx, l.names, "addresses "+family+" "+host, func(ctx context.Context) (string, bool, error) {
+func (l *LocalMachine) Addresses(ctx context.Context, family, host string) ([]netip.Addr, error) {
+	text, _, err := l.lookUpOnce(ctx, l.names, "addresses "+family+" "+host, func(ctx context.Context) (string, bool, error) {
 		text, err := nsswitch.Getent(ctx, lookupLimit, hostDatabase(family), host)
 		return text, text != "", err
 	})
-	addrs, _ := nsswitch.Hosts(text)
+	addrs, _ := nsswitch.ParseHosts(text)
 	return addrs, err
 }
 
@@ -134,11 +134,11 @@ func lookupCanonical(ctx context.Context, family, host string) (canonical string
 }
 
 // HomeOf is that of Machine.
-func (l *Local) HomeOf(ctx context.Context, name string) (string, error) {
+func (l *LocalMachine) HomeOf(ctx context.Context, name string) (string, error) {
 	if u, err := user.Lookup(name); err == nil {
 		return u.HomeDir, nil
 	}
-	home, found, err := l.ask(ctx, l.slots, "user "+name, func(ctx context.Context) (string, bool, error) {
+	home, found, err := l.lookUpOnce(ctx, l.slots, "user "+name, func(ctx context.Context) (string, bool, error) {
 		text, err := nsswitch.Getent(ctx, lookupLimit, "passwd", name)
 		if fields := strings.Split(text, ":"); len(fields) > 5 {
 			return fields[5], true, err
@@ -152,17 +152,17 @@ func (l *Local) HomeOf(ctx context.Context, name string) (string, error) {
 }
 
 // Account finds the account of a user ID. It is empty if there is none. The error is that of ctx.
-func (l *Local) Account(ctx context.Context, uid int) (nsswitch.Account, error) {
-	text, _, _ := l.ask(ctx, l.slots, "account "+strconv.Itoa(uid), func(ctx context.Context) (string, bool, error) {
+func (l *LocalMachine) Account(ctx context.Context, uid int) (nsswitch.Account, error) {
+	text, _, _ := l.lookUpOnce(ctx, l.slots, "account "+strconv.Itoa(uid), func(ctx context.Context) (string, bool, error) {
 		text, err := nsswitch.Getent(ctx, lookupLimit, "passwd", strconv.Itoa(uid))
 		return text, text != "", err
 	})
-	return nsswitch.AccountOf(text, uid), context.Cause(ctx)
+	return nsswitch.ParseAccount(text, uid), context.Cause(ctx)
 }
 
-// ask finds an answer once, when there is a slot, and waits for it.
-func (l *Local) ask(ctx context.Context, slots chan struct{}, what string, find func(context.Context) (string, bool, error)) (string, bool, error) {
-	a, err := l.answer(slots, what, find)
+// lookUpOnce finds an answer once, when there is a slot, and waits for it.
+func (l *LocalMachine) lookUpOnce(ctx context.Context, slots chan struct{}, what string, find func(context.Context) (string, bool, error)) (string, bool, error) {
+	a, err := l.startLookup(slots, what, find)
 	if err != nil {
 		return "", false, err
 	}
@@ -174,7 +174,7 @@ func (l *Local) ask(ctx context.Context, slots chan struct{}, what string, find 
 	}
 }
 
-func (l *Local) answer(slots chan struct{}, what string, find func(context.Context) (string, bool, error)) (*answer, error) {
+func (l *LocalMachine) startLookup(slots chan struct{}, what string, find func(context.Context) (string, bool, error)) (*cachedAnswer, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if a := l.answers[what]; a != nil {
@@ -183,9 +183,9 @@ func (l *Local) answer(slots chan struct{}, what string, find func(context.Conte
 	if err := l.ctx.Err(); err != nil {
 		return nil, err
 	}
-	a := &answer{done: make(chan struct{})}
+	a := &cachedAnswer{done: make(chan struct{})}
 	l.answers[what] = a
-	l.asking.Go(func() {
+	l.running.Go(func() {
 		defer close(a.done)
 		select {
 		case slots <- struct{}{}:

@@ -96,8 +96,8 @@ func TestResolveAsks(t *testing.T) {
 }
 
 // local is a Local whose commands may take a time of the test's own.
-func local(t *testing.T, most int, limit time.Duration) *Local {
-	l := NewLocal("/bin/sh", most)
+func local(t *testing.T, most int, limit time.Duration) *LocalMachine {
+	l := NewLocalMachine("/bin/sh", most)
 	l.limit = limit
 	t.Cleanup(l.Close)
 	return l
@@ -155,7 +155,7 @@ func TestLocalExec(t *testing.T) {
 			t.Errorf("%s: %s, want %s", command, got, want)
 		}
 	}
-	none := NewLocal("/no/such/shell", 1)
+	none := NewLocalMachine("/no/such/shell", 1)
 	defer none.Close()
 	if _, err := none.Exec(context.Background(), "true"); err == nil || !strings.Contains(err.Error(), "/no/such/shell cannot be started: no such file") {
 		t.Error(err)

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// A scope collects what applies to one host: the first value of each keyword,
+// A hostScope collects what applies to one host: the first value of each keyword,
 // in the order of the files (ssh_config(5)).
-type scope struct {
+type hostScope struct {
 	ctx     context.Context
 	machine Machine
 	alias   string // as given on the command line, without user
@@ -28,16 +28,16 @@ type scope struct {
 	unknown []Unknown // lines that were passed over, of blocks that apply and of others
 }
 
-// adds names the keywords whose values add up instead of the first one winning.
-func adds(keyword string) bool {
+// accumulates names the keywords whose values add up instead of the first one winning.
+func accumulates(keyword string) bool {
 	return keyword == "identityfile" || keyword == "certificatefile"
 }
 
-// evaluate walks through all files once, and once more, with the canonical name of the host, if that was looked for or
+// collect walks through all files once, and once more, with the canonical name of the host, if that was looked for or
 // if a Match line asks for it (ssh.c, main).
-func (c *Config) evaluate(s *scope) (hostName string, err error) {
+func (c *Config) collect(s *hostScope) (hostName string, err error) {
 	s.first, s.lists = map[string]setting{}, map[string][]setting{}
-	if err := s.pass(c); err != nil {
+	if err := s.readAll(c); err != nil {
 		return "", err
 	}
 	hostName, again, err := s.canonical()
@@ -45,26 +45,26 @@ func (c *Config) evaluate(s *scope) (hostName string, err error) {
 		return hostName, err
 	}
 	s.final = hostName
-	return hostName, s.pass(c)
+	return hostName, s.readAll(c)
 }
 
-func (s *scope) pass(c *Config) error {
+func (s *hostScope) readAll(c *Config) error {
 	for _, f := range c.files {
-		if err := s.walk(f, true); err != nil {
+		if err := s.readFile(f, true); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// walk takes what a file says. If it does not apply, it is only looked at for keywords that ssh does not know.
-func (s *scope) walk(f *configFile, applies bool) error {
+// readFile takes what a file says. If it does not apply, it is only looked at for keywords that ssh does not know.
+func (s *hostScope) readFile(f *configFile, applies bool) error {
 	for i := range f.blocks {
 		b := &f.blocks[i]
 		active := false
 		if applies {
 			var err error
-			if active, err = s.active(b); err != nil {
+			if active, err = s.applies(b); err != nil {
 				return err
 			}
 		}
@@ -78,10 +78,10 @@ func (s *scope) walk(f *configFile, applies bool) error {
 				}
 			}
 			if active {
-				s.take(set)
+				s.applySetting(set)
 			}
 			for _, f := range set.include {
-				if err := s.walk(f, active); err != nil {
+				if err := s.readFile(f, active); err != nil {
 					return err
 				}
 			}
@@ -90,9 +90,9 @@ func (s *scope) walk(f *configFile, applies bool) error {
 	return nil
 }
 
-func (s *scope) take(set setting) {
+func (s *hostScope) applySetting(set setting) {
 	key := strings.ToLower(set.keyword)
-	if adds(key) {
+	if accumulates(key) {
 		same := func(o setting) bool { return o.text == set.text }
 		if !slices.ContainsFunc(s.lists[key], same) {
 			s.lists[key] = append(s.lists[key], set)
@@ -100,7 +100,7 @@ func (s *scope) take(set setting) {
 		return
 	}
 	// Jump host and proxy command shut each other out: the first one counts.
-	switch jump := s.word("proxyjump"); {
+	switch jump := s.firstWord("proxyjump"); {
 	case key == "proxycommand" && jump != "" && !strings.EqualFold(jump, "none"):
 		return
 	case key == "proxyjump":
@@ -113,8 +113,8 @@ func (s *scope) take(set setting) {
 	}
 }
 
-// word is the first word of a keyword's value; empty if it is not set.
-func (s *scope) word(key string) string {
+// firstWord is the first word of a keyword's value; empty if it is not set.
+func (s *hostScope) firstWord(key string) string {
 	args, _ := splitArgs(s.first[key].text)
 	if len(args) == 0 {
 		return ""
@@ -123,28 +123,28 @@ func (s *scope) word(key string) string {
 }
 
 // hostname is the name as far as it is known while the files are read.
-func (s *scope) hostname() string {
+func (s *hostScope) hostname() string {
 	if s.final != "" {
 		return s.final
 	}
-	if name := s.word("hostname"); name != "" {
+	if name := s.firstWord("hostname"); name != "" {
 		return strings.NewReplacer("%%", "%", "%h", s.alias).Replace(name)
 	}
 	return s.alias
 }
 
-func (s *scope) username() string {
+func (s *hostScope) username() string {
 	if s.user != "" {
 		return s.user
 	}
-	if name := s.word("user"); name != "" {
+	if name := s.firstWord("user"); name != "" {
 		return name
 	}
 	return s.me.Name
 }
 
-// active reports whether the settings of a block apply. Of a block without settings nothing is asked.
-func (s *scope) active(b *configBlock) (bool, error) {
+// applies reports whether the settings of a block apply. Of a block without settings nothing is asked.
+func (s *hostScope) applies(b *configBlock) (bool, error) {
 	switch {
 	case b.always:
 		return true, nil
@@ -159,13 +159,13 @@ func (s *scope) active(b *configBlock) (bool, error) {
 // matches takes the criteria of a Match line from left to right and stops at
 // the first one that does not hold, so that no command is run, and what we cannot do
 // matters, only for hosts it would decide about.
-func (s *scope) matches(b *configBlock) (bool, error) {
-	criteria, err := b.parsed()
+func (s *hostScope) matches(b *configBlock) (bool, error) {
+	criteria, err := b.parseCriteria()
 	if err != nil {
 		return false, err
 	}
 	for _, c := range criteria {
-		holds, err := s.holds(b, c)
+		holds, err := s.criterionHolds(b, c)
 		if err != nil || holds == c.negated {
 			return false, err
 		}
@@ -179,7 +179,7 @@ type criterion struct {
 	negated   bool
 }
 
-func (b *configBlock) parsed() (list []criterion, err error) {
+func (b *configBlock) parseCriteria() (list []criterion, err error) {
 	for i := 0; i < len(b.criteria); i++ {
 		word, arg, joined := strings.Cut(b.criteria[i], "=")
 		c := criterion{arg: arg}
@@ -204,13 +204,13 @@ func takesValue(criterion string) bool {
 // wherever it stands, also where it cannot apply (readconf.c, match_cfg_line).
 func (f *configFile) wantsFinal() bool {
 	return slices.ContainsFunc(f.blocks, func(b configBlock) bool {
-		criteria, _ := b.parsed() // what is wrong with them is told where they matter
+		criteria, _ := b.parseCriteria() // what is wrong with them is told where they matter
 		return slices.ContainsFunc(criteria, func(c criterion) bool { return c.name == "final" }) ||
 			slices.ContainsFunc(b.settings, func(set setting) bool { return slices.ContainsFunc(set.include, (*configFile).wantsFinal) })
 	})
 }
 
-func (s *scope) holds(b *configBlock, c criterion) (bool, error) {
+func (s *hostScope) criterionHolds(b *configBlock, c criterion) (bool, error) {
 	switch c.name {
 	case "all":
 		return true, nil
@@ -225,31 +225,31 @@ func (s *scope) holds(b *configBlock, c criterion) (bool, error) {
 	case "localuser":
 		return matchList(c.arg, s.me.Name), nil
 	case "tagged":
-		return matchList(c.arg, s.word("tag")), nil
+		return matchList(c.arg, s.firstWord("tag")), nil
 	case "exec":
 		return s.exec(b, c.arg)
 	case "localnetwork", "command", "sessiontype", "version":
-		return false, b.fail("Match %s is not supported by the built-in client", c.name).hint(useSSH)
+		return false, b.fail("Match %s is not supported by the built-in client", c.name).withHint(useSSH)
 	}
 	return false, b.fail("unknown criterion %q; known: all canonical final exec host originalhost user localuser tagged", c.name)
 }
 
 // exec runs a command of Match exec, with the tokens as far as they are known (readconf.c, match_cfg_line).
-func (s *scope) exec(b *configBlock, template string) (bool, error) {
-	t := Target{Alias: s.alias, HostName: s.hostname(), User: s.username(), HostKeyAlias: cmp.Or(s.word("hostkeyalias"), s.hostname())}
+func (s *hostScope) exec(b *configBlock, template string) (bool, error) {
+	t := Target{Alias: s.alias, HostName: s.hostname(), User: s.username(), HostKeyAlias: cmp.Or(s.firstWord("hostkeyalias"), s.hostname())}
 	if t.Port = s.port; t.Port == 0 {
-		t.Port, _ = strconv.Atoi(cmp.Or(s.word("port"), "22"))
+		t.Port, _ = strconv.Atoi(cmp.Or(s.firstWord("port"), "22"))
 	}
 	if err := t.checkNames(); err != nil {
 		return false, b.fail("Match exec: %v", err)
 	}
-	command, err := expandTokens(template, nil, s.tokens(t))
+	command, err := expandTokens(template, nil, s.tokensFor(t))
 	if err != nil {
 		return false, b.fail("Match exec: %v", err)
 	}
 	ok, err := s.machine.Exec(s.ctx, command)
 	if err != nil {
-		return false, b.fail("Match exec: %q: %v", template, err).hint("run it by hand: %s", command)
+		return false, b.fail("Match exec: %q: %v", template, err).withHint("run it by hand: %s", command)
 	}
 	return ok, nil
 }

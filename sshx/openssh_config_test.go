@@ -28,7 +28,7 @@ func TestResolveAsOpenSSH(t *testing.T) {
 	host, err := os.Hostname()
 	check(t, err)
 	me := User{Name: account.Username, Home: account.HomeDir, UID: os.Getuid(), Host: host, Getenv: os.Getenv}
-	local := NewLocal("/bin/sh", 4)
+	local := NewLocalMachine("/bin/sh", 4)
 	defer local.Close()
 	files, _ := filepath.Glob("testdata/config/*.conf")
 	if len(files) < 17 {
@@ -95,7 +95,7 @@ func compare(t *testing.T, what string, got Target, want map[string][]string, me
 		"userknownhostsfile":               strings.Join(got.UserKnownHosts, " "),
 		"globalknownhostsfile":             strings.Join(got.GlobalKnownHosts, " "),
 		"revokedhostkeys":                  strings.Join(got.RevokedKeys, " "),
-		"knownhostscommand":                strings.ReplaceAll(strings.Join(got.KnownHostsCommand.Words, " "), late, "%"),
+		"knownhostscommand":                strings.ReplaceAll(strings.Join(got.KnownHostsCommand.Words, " "), laterToken, "%"),
 	}
 	if got.ConnectTimeout > 0 {
 		ours["connecttimeout"] = fmt.Sprint(int(got.ConnectTimeout / time.Second))

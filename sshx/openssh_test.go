@@ -444,7 +444,7 @@ func TestOpenSSHProxyJump(t *testing.T) {
 		p.t = t
 		target := target
 		target.Port = 1
-		p.want(p.refusal(target), KindReach, "n1: connect: bastion cannot reach it", "")
+		p.want(p.refusal(target), KindNoRoute, "n1: connect: bastion cannot reach it", "")
 	})
 	t.Run("jump host refuses", func(t *testing.T) {
 		p.t = t

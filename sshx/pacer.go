@@ -22,11 +22,11 @@ type Pacer struct {
 	Fanout    int // connections in set-up at once; 0: 64
 	PerServer int // of these to one server or through one jump host; 0: 8
 
-	mu      sync.Mutex // guards what follows
-	busy    int
-	arrived int // how many have entered
-	servers map[string]*pacedServer
-	ready   byArrival // servers that somebody waits for and that have room
+	mu       sync.Mutex // guards what follows
+	busy     int
+	arrivals int // how many have entered
+	servers  map[string]*pacedServer
+	ready    serverQueue // servers that somebody waits for and that have room
 }
 
 const (
@@ -42,39 +42,39 @@ const UnknownServer = ""
 type Outcome int
 
 const (
-	LoggedIn Outcome = iota
-	Dropped          // closed before the login: too many at once
-	Unclear          // failed for reasons of its own
-	Dead             // no answer at all: the same will happen to those who wait
+	LoggedIn   Outcome = iota
+	Dropped            // closed before the login: too many at once
+	OwnFailure         // failed for reasons of its own
+	Dead               // no answer at all: the same will happen to those who wait
 )
 
 type pacedServer struct {
-	most, limit, busy int
-	good              int     // logins since the limit last changed
-	halved            int     // how often the limit was halved
-	waiting           []*Pass // in the order of arrival
-	listed            bool    // among those that are ready
-	first             int     // who waited first when it was listed, by arrival
+	maxOpen, limit, busy int
+	logins               int       // logins since the limit last changed
+	halved               int       // how often the limit was halved
+	waiting              []*Permit // in the order of arrival
+	isReady              bool      // among those that are ready
+	firstArrival         int       // who waited first when it was listed, by arrival
 }
 
-func (s *pacedServer) wanted() bool { return s.busy < s.limit && len(s.waiting) > 0 }
+func (s *pacedServer) isWanted() bool { return s.busy < s.limit && len(s.waiting) > 0 }
 
-// byArrival is a heap of servers: the one that was waited for first is on top.
-type byArrival []*pacedServer
+// serverQueue is a heap of servers: the one that was waited for first is on top.
+type serverQueue []*pacedServer
 
-func (q byArrival) Len() int           { return len(q) }
-func (q byArrival) Less(i, j int) bool { return q[i].first < q[j].first }
-func (q byArrival) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
-func (q *byArrival) Push(s any)        { *q = append(*q, s.(*pacedServer)) }
-func (q *byArrival) Pop() any {
+func (q serverQueue) Len() int           { return len(q) }
+func (q serverQueue) Less(i, j int) bool { return q[i].firstArrival < q[j].firstArrival }
+func (q serverQueue) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
+func (q *serverQueue) Push(s any)        { *q = append(*q, s.(*pacedServer)) }
+func (q *serverQueue) Pop() any {
 	last := len(*q) - 1
 	s := (*q)[last]
 	*q = (*q)[:last]
 	return s
 }
 
-// A Pass is the right to have one connection in set-up.
-type Pass struct {
+// A Permit is the right to have one connection in set-up.
+type Permit struct {
 	p      *Pacer
 	server *pacedServer
 	number int           // in the order of arrival
@@ -84,20 +84,20 @@ type Pass struct {
 	err    error
 }
 
-// Crowded reports whether more were let in together than any one server is sure to bear: a
+// IsCrowded reports whether more were let in together than any one server is sure to bear: a
 // drop tells about the crowd then, and not about this attempt.
-func (w *Pass) Crowded() bool { return w.limit > w.p.perServer() }
+func (w *Permit) IsCrowded() bool { return w.limit > w.p.perServer() }
 
-// Enter waits for a place toward a server, which any string may name. The
+// Acquire waits for a place toward a server, which any string may name. The
 // error is the context's, or the one with which another connection has found
 // the server dead meanwhile.
-func (p *Pacer) Enter(ctx context.Context, server string) (*Pass, error) {
-	w := &Pass{p: p, ready: make(chan struct{})}
+func (p *Pacer) Acquire(ctx context.Context, server string) (*Permit, error) {
+	w := &Permit{p: p, ready: make(chan struct{})}
 	p.mu.Lock()
-	p.arrived++
-	w.number, w.server = p.arrived, p.server(server)
+	p.arrivals++
+	w.number, w.server = p.arrivals, p.server(server)
 	w.server.waiting = append(w.server.waiting, w)
-	p.admit(w.server)
+	p.grantPermits(w.server)
 	p.mu.Unlock()
 	select {
 	case <-w.ready:
@@ -111,18 +111,18 @@ func (p *Pacer) Enter(ctx context.Context, server string) (*Pass, error) {
 	}
 	p.mu.Unlock()
 	if i < 0 && w.err == nil { // let in at that very moment
-		w.Leave(Unclear, nil)
+		w.Release(OwnFailure, nil)
 	}
 	return nil, context.Cause(ctx)
 }
 
-// admit lets in whoever has a place, now that something has changed for a server; p.mu is held.
-func (p *Pacer) admit(changed *pacedServer) {
-	p.list(changed)
+// grantPermits lets in whoever has a place, now that something has changed for a server; p.mu is held.
+func (p *Pacer) grantPermits(changed *pacedServer) {
+	p.markReady(changed)
 	for len(p.ready) > 0 && p.busy < p.fanout() {
 		s := heap.Pop(&p.ready).(*pacedServer)
-		s.listed = false
-		if !s.wanted() { // any more
+		s.isReady = false
+		if !s.isWanted() { // any more
 			continue
 		}
 		w := s.waiting[0]
@@ -131,14 +131,14 @@ func (p *Pacer) admit(changed *pacedServer) {
 		s.busy++
 		w.limit, w.halved = s.limit, s.halved
 		close(w.ready)
-		p.list(s)
+		p.markReady(s)
 	}
 }
 
-// list notes that a server is ready, if it is; p.mu is held.
-func (p *Pacer) list(s *pacedServer) {
-	if s.wanted() && !s.listed {
-		s.listed, s.first = true, s.waiting[0].number
+// markReady notes that a server is ready, if it is; p.mu is held.
+func (p *Pacer) markReady(s *pacedServer) {
+	if s.isWanted() && !s.isReady {
+		s.isReady, s.firstArrival = true, s.waiting[0].number
 		heap.Push(&p.ready, s)
 	}
 }
@@ -146,11 +146,11 @@ func (p *Pacer) list(s *pacedServer) {
 func (p *Pacer) server(name string) *pacedServer {
 	s := p.servers[name]
 	if s == nil {
-		s = &pacedServer{most: p.perServer()}
+		s = &pacedServer{maxOpen: p.perServer()}
 		if name == UnknownServer {
-			s.most = p.fanout()
+			s.maxOpen = p.fanout()
 		}
-		s.limit = s.most
+		s.limit = s.maxOpen
 		if p.servers == nil {
 			p.servers = map[string]*pacedServer{}
 		}
@@ -173,9 +173,9 @@ func (p *Pacer) perServer() int {
 	return defaultPerServer
 }
 
-// Leave gives the place back. With Dead, err is what those get who still wait
+// Release gives the place back. With Dead, err is what those get who still wait
 // for the same server.
-func (w *Pass) Leave(o Outcome, err error) {
+func (w *Permit) Release(o Outcome, err error) {
 	p, s := w.p, w.server
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -183,13 +183,13 @@ func (w *Pass) Leave(o Outcome, err error) {
 	s.busy--
 	switch o {
 	case LoggedIn:
-		if s.good++; s.good >= s.limit && s.limit < s.most {
-			s.limit, s.good = s.limit+1, 0
+		if s.logins++; s.logins >= s.limit && s.limit < s.maxOpen {
+			s.limit, s.logins = s.limit+1, 0
 		}
 	case Dropped:
 		// Of a burst that was let in together, the first drop says it all.
 		if w.halved == s.halved {
-			s.limit, s.good = max(1, s.limit/2), 0
+			s.limit, s.logins = max(1, s.limit/2), 0
 			s.halved++
 		}
 	case Dead:
@@ -199,7 +199,7 @@ func (w *Pass) Leave(o Outcome, err error) {
 		}
 		s.waiting = nil
 	}
-	p.admit(s)
+	p.grantPermits(s)
 }
 
 // Backoff is how long to wait before attempt n+1, n counting from 1: 0.2, 0.5,

@@ -38,7 +38,7 @@ func TestPacerLimits(t *testing.T) {
 				if i >= 40 {
 					server = fmt.Sprint("own", i)
 				}
-				pass, err := pacer.Enter(t.Context(), server)
+				pass, err := pacer.Acquire(t.Context(), server)
 				if err != nil {
 					t.Error(err)
 					return
@@ -48,7 +48,7 @@ func TestPacerLimits(t *testing.T) {
 				time.Sleep(time.Second)
 				count.add("all", -1)
 				count.add(server, -1)
-				pass.Leave(LoggedIn, nil)
+				pass.Release(LoggedIn, nil)
 			})
 		}
 		wg.Wait()
@@ -64,9 +64,9 @@ func TestPacerLimits(t *testing.T) {
 
 func TestPacerHalvesAndRecovers(t *testing.T) {
 	var p Pacer
-	enter := func(n int) (passes []*Pass) {
+	enter := func(n int) (passes []*Permit) {
 		for range n {
-			w, err := p.Enter(context.Background(), "s")
+			w, err := p.Acquire(context.Background(), "s")
 			check(t, err)
 			passes = append(passes, w)
 		}
@@ -79,21 +79,21 @@ func TestPacerHalvesAndRecovers(t *testing.T) {
 		}
 	}
 	burst := enter(8)
-	burst[0].Leave(Dropped, nil)
+	burst[0].Release(Dropped, nil)
 	limit(4, "after a drop")
-	burst[1].Leave(Dropped, nil)
+	burst[1].Release(Dropped, nil)
 	limit(4, "after another drop of the same burst")
-	burst[2].Leave(Unclear, nil)
+	burst[2].Release(OwnFailure, nil)
 	for _, w := range burst[3:] {
-		w.Leave(LoggedIn, nil)
+		w.Release(LoggedIn, nil)
 	}
 	limit(5, "after as many logins as places")
-	enter(1)[0].Leave(Dropped, nil)
-	enter(1)[0].Leave(Dropped, nil)
-	enter(1)[0].Leave(Dropped, nil)
+	enter(1)[0].Release(Dropped, nil)
+	enter(1)[0].Release(Dropped, nil)
+	enter(1)[0].Release(Dropped, nil)
 	limit(1, "never less than one")
 	for range 100 {
-		enter(1)[0].Leave(LoggedIn, nil)
+		enter(1)[0].Release(LoggedIn, nil)
 	}
 	limit(8, "in the end")
 }
@@ -103,9 +103,9 @@ func TestPacerHalvesAndRecovers(t *testing.T) {
 func TestPacerOfUnknownServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &Pacer{Fanout: 32}
-		enter := func(n int) (passes []*Pass) {
+		enter := func(n int) (passes []*Permit) {
 			for range n {
-				w, err := p.Enter(t.Context(), UnknownServer)
+				w, err := p.Acquire(t.Context(), UnknownServer)
 				check(t, err)
 				passes = append(passes, w)
 			}
@@ -117,19 +117,19 @@ func TestPacerOfUnknownServers(t *testing.T) {
 		}{{32, true}, {16, true}, {8, false}, {4, false}} {
 			burst := enter(want.limit)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			if _, err := p.Enter(ctx, UnknownServer); err == nil {
+			if _, err := p.Acquire(ctx, UnknownServer); err == nil {
 				t.Errorf("more than %d were let in", want.limit)
 			}
 			cancel()
-			if burst[0].Crowded() != want.crowded {
-				t.Errorf("of %d: crowded %v", want.limit, burst[0].Crowded())
+			if burst[0].IsCrowded() != want.crowded {
+				t.Errorf("of %d: crowded %v", want.limit, burst[0].IsCrowded())
 			}
 			for _, w := range burst {
-				w.Leave(Dropped, nil)
+				w.Release(Dropped, nil)
 			}
 		}
 		for range 200 {
-			enter(1)[0].Leave(LoggedIn, nil)
+			enter(1)[0].Release(LoggedIn, nil)
 		}
 		enter(16)
 	})
@@ -139,8 +139,8 @@ func TestPacerOfUnknownServers(t *testing.T) {
 func TestPacerOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &Pacer{Fanout: 2, PerServer: 1}
-		enter := func(server string) *Pass {
-			w, err := p.Enter(t.Context(), server)
+		enter := func(server string) *Permit {
+			w, err := p.Acquire(t.Context(), server)
 			check(t, err)
 			return w
 		}
@@ -151,11 +151,11 @@ func TestPacerOrder(t *testing.T) {
 			all.Go(func() {
 				w := enter(server)
 				order += server // one at a time: x and one other have the places
-				w.Leave(LoggedIn, nil)
+				w.Release(LoggedIn, nil)
 			})
 			synctest.Wait() // it waits now
 		}
-		a.Leave(LoggedIn, nil)
+		a.Release(LoggedIn, nil)
 		all.Wait()
 		if order != "aabcba" {
 			t.Errorf("order %s", order)
@@ -166,16 +166,16 @@ func TestPacerOrder(t *testing.T) {
 			all.Go(func() {
 				w := enter(server)
 				order += server
-				w.Leave(LoggedIn, nil)
+				w.Release(LoggedIn, nil)
 			})
 			synctest.Wait()
 		}
-		x.Leave(LoggedIn, nil)
+		x.Release(LoggedIn, nil)
 		synctest.Wait()
 		if order != "b" {
 			t.Errorf("while a has no room: order %s", order)
 		}
-		a.Leave(LoggedIn, nil)
+		a.Release(LoggedIn, nil)
 		all.Wait()
 	})
 }
@@ -183,32 +183,32 @@ func TestPacerOrder(t *testing.T) {
 func TestPacerLetsGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &Pacer{PerServer: 1}
-		first, err := p.Enter(t.Context(), "s")
+		first, err := p.Acquire(t.Context(), "s")
 		check(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := p.Enter(ctx, "s"); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := p.Acquire(ctx, "s"); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("enter: %v", err)
 		}
 		gone := errors.New("gone")
 		errs := make(chan error, 3)
 		for range 3 {
 			go func() {
-				_, err := p.Enter(t.Context(), "s")
+				_, err := p.Acquire(t.Context(), "s")
 				errs <- err
 			}()
 		}
 		synctest.Wait()
-		first.Leave(Dead, gone)
+		first.Release(Dead, gone)
 		for range 3 {
 			if err := <-errs; err != gone {
 				t.Errorf("who waited got %v", err)
 			}
 		}
-		if next, err := p.Enter(t.Context(), "s"); err != nil { // it may be back by now
+		if next, err := p.Acquire(t.Context(), "s"); err != nil { // it may be back by now
 			t.Error(err)
 		} else {
-			next.Leave(LoggedIn, nil)
+			next.Release(LoggedIn, nil)
 		}
 		if p.busy != 0 || len(p.ready) != 0 || p.servers["s"].busy != 0 {
 			t.Errorf("busy %d, ready %d, server %+v", p.busy, len(p.ready), p.servers["s"])

@@ -2,9 +2,9 @@ package sshx
 
 import "strings"
 
-// wildcard says whether s matches a pattern of * and ? (ssh_config(5),
+// matchWildcard says whether s matches a pattern of * and ? (ssh_config(5),
 // PATTERNS). It takes time in the order of len(pattern)*len(s) at worst.
-func wildcard(pattern, s string) bool {
+func matchWildcard(pattern, s string) bool {
 	star, mark := -1, 0
 	p, i := 0, 0
 	for i < len(s) {
@@ -31,7 +31,7 @@ func matchPatterns(patterns []string, s string) bool {
 	found := false
 	for _, p := range patterns {
 		p, negated := strings.CutPrefix(p, "!")
-		if !wildcard(p, s) {
+		if !matchWildcard(p, s) {
 			continue
 		}
 		if negated {
@@ -66,7 +66,7 @@ func splitWords(s string, comments bool) (args []string, ok bool) {
 		if comments && s[i] == '#' {
 			break
 		}
-		word, n, closed := oneArg(s[i:])
+		word, n, closed := firstQuotedArg(s[i:])
 		if !closed {
 			return nil, false
 		}
@@ -76,8 +76,8 @@ func splitWords(s string, comments bool) (args []string, ok bool) {
 	return args, true
 }
 
-// oneArg takes the first word of s and says how many bytes it had.
-func oneArg(s string) (word string, n int, closed bool) {
+// firstQuotedArg takes the first word of s and says how many bytes it had.
+func firstQuotedArg(s string) (word string, n int, closed bool) {
 	var b strings.Builder
 	quote := byte(0)
 	for n < len(s) {

@@ -96,10 +96,10 @@ func (p *proxyConn) SetDeadline(t time.Time) error {
 	return errors.Join(p.SetReadDeadline(t), p.SetWriteDeadline(t))
 }
 
-// explain gives the word to a command that has failed, where the server seemed
+// explainError gives the word to a command that has failed, where the server seemed
 // to have closed the connection. ssh as a proxy command tells when the host it
 // goes through was busy.
-func (p *proxyConn) explain(t Target, e *DialError) *DialError {
+func (p *proxyConn) explainError(t Target, e *DialError) *DialError {
 	select {
 	case <-p.done:
 	case <-time.After(proxyGrace):
@@ -112,7 +112,7 @@ func (p *proxyConn) explain(t Target, e *DialError) *DialError {
 	case said == "":
 		said = p.cmd.ProcessState.String()
 	}
-	return fail(t, "connect", KindReach, "ProxyCommand failed: %s", said).at("%s", t.ProxyCommand).because(e.Err)
+	return newDialError(t, "connect", KindNoRoute, "ProxyCommand failed: %s", said).withDetails("%s", t.ProxyCommand).withCause(e.Err)
 }
 
 var _ net.Conn = (*proxyConn)(nil)

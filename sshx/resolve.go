@@ -18,24 +18,24 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// maxHops bounds a chain of jump hosts, as a loop would have no end.
-const maxHops = 16
+// maxJumps bounds a chain of jump hosts, as a loop would have no end.
+const maxJumps = 16
 
 // Resolve finds out how to connect to alias, which may be user@host. The same configuration, user
 // and answers of the machine give the same Target. What the
 // built-in client cannot do is a *DialError of KindConfig that wraps a
 // *ConfigError with file, line and keyword.
 func (c *Config) Resolve(ctx context.Context, alias string, me User, machine Machine) (Target, error) {
-	t, err := c.resolve(scope{ctx: ctx, machine: machine, me: me}, hopSpec{host: alias, own: true}.splitUser(), nil)
+	t, err := c.resolve(hostScope{ctx: ctx, machine: machine, me: me}, jumpSpec{host: alias, useOwnProxyJump: true}.splitUser(), nil)
 	switch {
 	case err == nil && slices.ContainsFunc(append(t.Via[:len(t.Via):len(t.Via)], t), func(hop Target) bool { return hop.User == "" }):
-		return Target{}, fail(t, "config", KindConfig, "no user name to log in with: user ID %d has no account here", me.UID).
-			hint("write USER@HOST in the host list, or User NAME for the host in %s", t.configName())
+		return Target{}, newDialError(t, "config", KindConfig, "no user name to log in with: user ID %d has no account here", me.UID).
+			withHint("write USER@HOST in the host list, or User NAME for the host in %s", t.configName())
 	case err == nil:
 		return t, nil
 	case ctx.Err() != nil:
 		end := context.Cause(ctx)
-		return Target{}, fail(Target{Alias: alias}, "config", KindCanceled, "given up: %v", end).because(end)
+		return Target{}, newDialError(Target{Alias: alias}, "config", KindCanceled, "given up: %v", end).withCause(end)
 	}
 	return Target{}, configFailure(alias, err)
 }
@@ -49,14 +49,14 @@ func configFailure(alias string, err error) *DialError {
 	return e
 }
 
-// A hopSpec is a host as it may be written in ProxyJump.
-type hopSpec struct {
-	user, host string
-	port       int
-	own        bool // its own ProxyJump counts
+// A jumpSpec is a host as it may be written in ProxyJump.
+type jumpSpec struct {
+	user, host      string
+	port            int
+	useOwnProxyJump bool // its own ProxyJump counts
 }
 
-func (h hopSpec) splitUser() hopSpec {
+func (h jumpSpec) splitUser() jumpSpec {
 	if i := strings.LastIndexByte(h.host, '@'); i > 0 {
 		h.user, h.host = h.host[:i], h.host[i+1:]
 	}
@@ -64,23 +64,23 @@ func (h hopSpec) splitUser() hopSpec {
 }
 
 // resolve finds out about one host; s says who asks.
-func (c *Config) resolve(s scope, spec hopSpec, seen []string) (Target, error) {
+func (c *Config) resolve(s hostScope, spec jumpSpec, seen []string) (Target, error) {
 	if err := (Target{Alias: spec.host, User: spec.user}).checkNames(); err != nil {
 		return Target{}, err
 	}
 	s.alias, s.user, s.port = spec.host, spec.user, spec.port
-	hostName, err := c.evaluate(&s)
+	hostName, err := c.collect(&s)
 	if err != nil {
 		return Target{}, err
 	}
-	r := resolver{scope: &s, seen: append(slices.Clip(seen), spec.host)}
-	r.refuse()
+	r := resolver{hostScope: &s, seen: append(slices.Clip(seen), spec.host)}
+	r.refuseUnsupported()
 	r.t = Target{Alias: spec.host, HostName: hostName, Home: s.me.Home, Tilde: s.me.tilde(), ConfigFile: c.userFile, User: s.username(), Unknown: s.unknown}
 	r.t.Port = spec.port
 	if r.t.Port == 0 {
 		r.t.Port = r.number("port", 22, 1, math.MaxUint16)
 	}
-	r.t.HostKeyAlias = strings.ToLower(r.word("hostkeyalias"))
+	r.t.HostKeyAlias = strings.ToLower(r.firstWord("hostkeyalias"))
 	if r.err == nil {
 		r.err = r.t.checkNames()
 	}
@@ -88,7 +88,7 @@ func (c *Config) resolve(s scope, spec hopSpec, seen []string) (Target, error) {
 	r.identities()
 	r.hostKeys()
 	r.algorithms()
-	if spec.own {
+	if spec.useOwnProxyJump {
 		r.proxy(c)
 	}
 	return r.t, r.err
@@ -97,7 +97,7 @@ func (c *Config) resolve(s scope, spec hopSpec, seen []string) (Target, error) {
 // A resolver turns what a scope has collected into a Target and keeps the
 // first error, so that the steps read as a list.
 type resolver struct {
-	*scope
+	*hostScope
 	t    Target
 	seen []string // aliases on the way here
 	err  error
@@ -111,27 +111,27 @@ func (r *resolver) fail(set setting, format string, args ...any) {
 
 func (r *resolver) unsupported(set setting, format string, args ...any) {
 	if r.err == nil {
-		r.err = set.fail(format, args...).hint(useSSH)
+		r.err = set.fail(format, args...).withHint(useSSH)
 	}
 }
 
-// refuse stops at keywords that decide whether the login works and that we
+// refuseUnsupported stops at keywords that decide whether the login works and that we
 // cannot honour.
-func (r *resolver) refuse() {
+func (r *resolver) refuseUnsupported() {
 	if set, ok := r.first["refuseconnection"]; ok && r.err == nil {
-		r.err = set.fail("%s", r.word("refuseconnection")).hint("the file refuses connections to this host")
+		r.err = set.fail("%s", r.firstWord("refuseconnection")).withHint("the file refuses connections to this host")
 	}
-	if set := r.first["pkcs11provider"]; !none(set.text) {
+	if set := r.first["pkcs11provider"]; !isNone(set.text) {
 		r.unsupported(set, "not supported by the built-in client")
 	}
-	if set, ok := r.first["proxyusefdpass"]; ok && !strings.EqualFold(r.word("proxyusefdpass"), "no") {
+	if set, ok := r.first["proxyusefdpass"]; ok && !strings.EqualFold(r.firstWord("proxyusefdpass"), "no") {
 		r.unsupported(set, "not supported by the built-in client")
 	}
-	if set, ok := r.first["pubkeyauthentication"]; ok && strings.EqualFold(r.word("pubkeyauthentication"), "no") {
+	if set, ok := r.first["pubkeyauthentication"]; ok && strings.EqualFold(r.firstWord("pubkeyauthentication"), "no") {
 		r.unsupported(set, "the built-in client logs in with keys only, and they are switched off")
 	}
 	if set, ok := r.first["preferredauthentications"]; ok {
-		if methods := strings.Split(r.word("preferredauthentications"), ","); !slices.Contains(methods, "publickey") {
+		if methods := strings.Split(r.firstWord("preferredauthentications"), ","); !slices.Contains(methods, "publickey") {
 			r.unsupported(set, "the built-in client logs in with publickey only, which is not in the list")
 		}
 	}
@@ -142,12 +142,12 @@ func (r *resolver) connection() {
 	r.t.Attempts = r.number("connectionattempts", 1, 1, 1000)
 	r.t.AliveInterval = r.duration("serveraliveinterval")
 	r.t.AliveCountMax = r.number("serveralivecountmax", 3, 1, math.MaxInt32)
-	r.t.BindAddress = r.word("bindaddress")
+	r.t.BindAddress = r.firstWord("bindaddress")
 	r.t.AddressFamily = r.choice("addressfamily", "any", "inet", "inet6")
 }
 
 func (r *resolver) identities() {
-	r.t.IdentitiesOnly = r.flag("identitiesonly")
+	r.t.IdentitiesOnly = r.yesNo("identitiesonly")
 	for _, set := range r.lists["identityfile"] {
 		if name := r.path(set, firstArg(set.text)); name != "" {
 			r.t.Identities = append(r.t.Identities, name)
@@ -162,7 +162,7 @@ func (r *resolver) identities() {
 	}
 	r.t.Agent = r.me.getenv("SSH_AUTH_SOCK")
 	set, ok := r.first["identityagent"]
-	switch word := r.word("identityagent"); {
+	switch word := r.firstWord("identityagent"); {
 	case !ok || word == "SSH_AUTH_SOCK":
 	case strings.HasPrefix(word, "$") && !strings.HasPrefix(word, "${"):
 		r.t.Agent = r.me.getenv(word[1:])
@@ -177,10 +177,10 @@ func (r *resolver) hostKeys() {
 	r.t.RevokedKeys = r.paths("revokedhostkeys")
 	r.t.KnownHostsCommand = r.hostsCommand(r.first["knownhostscommand"])
 	if r.choice("verifyhostkeydns", "no", "false", "yes", "true", "ask") == "yes" {
-		r.t.VerifyDNS = r.first["verifyhostkeydns"].where()
+		r.t.VerifyDNS = r.first["verifyhostkeydns"].location()
 	}
-	r.t.HashKnownHosts = r.flag("hashknownhosts")
-	r.t.TrustLoopback = r.flag("nohostauthenticationforlocalhost")
+	r.t.HashKnownHosts = r.yesNo("hashknownhosts")
+	r.t.TrustLoopback = r.yesNo("nohostauthenticationforlocalhost")
 	switch strict := r.choice("stricthostkeychecking", "ask", "yes", "true", "no", "false", "off", "accept-new"); strict {
 	case "true":
 		r.t.Strict = "yes"
@@ -193,26 +193,26 @@ func (r *resolver) hostKeys() {
 
 func (r *resolver) algorithms() {
 	known, insecure := ssh.SupportedAlgorithms(), ssh.InsecureAlgorithms()
-	r.t.Kex = r.algos("kexalgorithms", defaultKex(), slices.Concat(known.KeyExchanges, insecure.KeyExchanges))
-	r.t.Ciphers = r.algos("ciphers", known.Ciphers, insecure.Ciphers)
-	r.t.MACs = r.algos("macs", defaultMACs(), slices.Concat(known.MACs, insecure.MACs))
-	r.t.HostKeyAlgorithms = r.algos("hostkeyalgorithms", defaultHostKeyAlgos(), insecure.HostKeys)
-	first := r.word("hostkeyalgorithms")
+	r.t.Kex = r.algorithmList("kexalgorithms", defaultKex(), slices.Concat(known.KeyExchanges, insecure.KeyExchanges))
+	r.t.Ciphers = r.algorithmList("ciphers", known.Ciphers, insecure.Ciphers)
+	r.t.MACs = r.algorithmList("macs", defaultMACs(), slices.Concat(known.MACs, insecure.MACs))
+	r.t.HostKeyAlgorithms = r.algorithmList("hostkeyalgorithms", defaultHostKeyAlgos(), insecure.HostKeys)
+	first := r.firstWord("hostkeyalgorithms")
 	r.t.HostKeyOrderFixed = first != "" && !strings.ContainsAny(first[:1], "+-^")
 	key := "pubkeyacceptedalgorithms"
 	if _, ok := r.first[key]; !ok {
 		key = "pubkeyacceptedkeytypes" // its name before OpenSSH 8.5
 	}
-	r.t.PubkeyAlgorithms = r.algos(key, defaultPubkeyAlgos(), withCertAlgos(insecure.PublicKeyAuths))
-	r.t.CAAlgorithms = r.algos("casignaturealgorithms", defaultCAAlgos(), insecure.PublicKeyAuths)
+	r.t.PubkeyAlgorithms = r.algorithmList(key, defaultPubkeyAlgos(), withCertAlgos(insecure.PublicKeyAuths))
+	r.t.CAAlgorithms = r.algorithmList("casignaturealgorithms", defaultCAAlgos(), insecure.PublicKeyAuths)
 }
 
-func (r *resolver) algos(key string, defaults, more []string) []string {
+func (r *resolver) algorithmList(key string, defaults, more []string) []string {
 	set, ok := r.first[key]
 	if !ok {
 		return nil
 	}
-	list := chooseAlgos(r.word(key), defaults, slices.Concat(defaults, more))
+	list := chooseAlgos(r.firstWord(key), defaults, slices.Concat(defaults, more))
 	if len(list) == 0 {
 		r.unsupported(set, "the built-in client knows none of these; it knows %s", strings.Join(defaults, ","))
 	}
@@ -230,29 +230,29 @@ func (r *resolver) proxy(c *Config) {
 		return
 	}
 	set, ok := r.first["proxyjump"]
-	if !ok || strings.EqualFold(r.word("proxyjump"), "none") {
+	if !ok || strings.EqualFold(r.firstWord("proxyjump"), "none") {
 		return
 	}
-	jumps, err := expandTokens(r.word("proxyjump"), nil, r.t.token)
+	jumps, err := expandTokens(r.firstWord("proxyjump"), nil, r.t.token)
 	if err != nil {
 		r.fail(set, "%v", err)
 		return
 	}
 	for i, text := range strings.Split(jumps, ",") {
-		spec, err := parseHop(strings.TrimSpace(text))
+		spec, err := parseJump(strings.TrimSpace(text))
 		if err != nil {
 			r.fail(set, "%v", err)
 			return
 		}
-		spec.own = i == 0 // the later ones are reached through the first
+		spec.useOwnProxyJump = i == 0 // the later ones are reached through the first
 		if spec.host == r.t.Alias {
 			return // "Host *" gives the jump host to itself, too
 		}
-		if slices.Contains(r.seen, spec.host) || len(r.seen) > maxHops {
+		if slices.Contains(r.seen, spec.host) || len(r.seen) > maxJumps {
 			r.fail(set, "jump hosts in a circle: %s", strings.Join(append(r.seen, spec.host), " > "))
 			return
 		}
-		hop, err := c.resolve(scope{ctx: r.ctx, machine: r.machine, me: r.me}, spec, r.seen)
+		hop, err := c.resolve(hostScope{ctx: r.ctx, machine: r.machine, me: r.me}, spec, r.seen)
 		if err != nil {
 			if r.err == nil {
 				r.err = err
@@ -265,9 +265,9 @@ func (r *resolver) proxy(c *Config) {
 	}
 }
 
-// parseHop reads [user@]host[:port] or ssh://[user@]host[:port].
-func parseHop(text string) (hopSpec, error) {
-	h := hopSpec{host: strings.TrimSuffix(strings.TrimPrefix(text, "ssh://"), "/")}.splitUser()
+// parseJump reads [user@]host[:port] or ssh://[user@]host[:port].
+func parseJump(text string) (jumpSpec, error) {
+	h := jumpSpec{host: strings.TrimSuffix(strings.TrimPrefix(text, "ssh://"), "/")}.splitUser()
 	if host, port, err := net.SplitHostPort(h.host); err == nil {
 		n, err := strconv.Atoi(port)
 		if err != nil || n < 1 || n > math.MaxUint16 {
@@ -296,16 +296,16 @@ func (r *resolver) number(key string, def, lo, hi int) int {
 	if !ok {
 		return def
 	}
-	n, err := strconv.Atoi(r.word(key))
+	n, err := strconv.Atoi(r.firstWord(key))
 	if err != nil || n < 0 || n > hi {
-		r.fail(set, "%q is not a number from %d to %d", r.word(key), lo, hi)
+		r.fail(set, "%q is not a number from %d to %d", r.firstWord(key), lo, hi)
 		return def
 	}
 	return max(n, lo)
 }
 
-func (r *resolver) flag(key string) bool {
-	return r.choice(key, "no", "yes", "true", "false") == "yes" || r.word(key) == "true"
+func (r *resolver) yesNo(key string) bool {
+	return r.choice(key, "no", "yes", "true", "false") == "yes" || r.firstWord(key) == "true"
 }
 
 // choice reads a word that must be the default or one of the others.
@@ -314,9 +314,9 @@ func (r *resolver) choice(key, def string, others ...string) string {
 	if !ok {
 		return def
 	}
-	word := strings.ToLower(r.word(key))
+	word := strings.ToLower(r.firstWord(key))
 	if word != def && !slices.Contains(others, word) {
-		r.fail(set, "%q is none of %s", r.word(key), strings.Join(append([]string{def}, others...), " "))
+		r.fail(set, "%q is none of %s", r.firstWord(key), strings.Join(append([]string{def}, others...), " "))
 	}
 	return word
 }
@@ -324,7 +324,7 @@ func (r *resolver) choice(key, def string, others ...string) string {
 // duration reads a time in OpenSSH's format (sshd_config(5), TIME FORMATS).
 func (r *resolver) duration(key string) time.Duration {
 	set, ok := r.first[key]
-	word := r.word(key)
+	word := r.firstWord(key)
 	if !ok || strings.EqualFold(word, "none") {
 		return 0
 	}
@@ -406,17 +406,17 @@ func (r *resolver) homeOf(set setting, user string) string {
 
 // expand replaces tokens, and ${NAME}.
 func (r *resolver) expand(set setting, text string) string {
-	out, err := expandTokens(text, r.me.getenv, r.tokens(r.t))
+	out, err := expandTokens(text, r.me.getenv, r.tokensFor(r.t))
 	if err != nil {
 		r.fail(set, "%v", err)
 	}
 	return out
 }
 
-// tokens tells what each token stands for on the way to t (ssh_config(5), TOKENS).
-func (s *scope) tokens(t Target) func(c byte) (text string, ok bool) {
+// tokensFor tells what each token stands for on the way to t (ssh_config(5), TOKENS).
+func (s *hostScope) tokensFor(t Target) func(c byte) (text string, ok bool) {
 	short, _, _ := strings.Cut(s.me.Host, ".")
-	jump := s.word("proxyjump")
+	jump := s.firstWord("proxyjump")
 	return func(c byte) (string, bool) {
 		switch c {
 		case 'C':

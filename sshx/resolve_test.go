@@ -295,12 +295,12 @@ func TestWildcard(t *testing.T) {
 		{"*", "", true}, {"?", "", false}, {"n?", "n1", true}, {"n?", "n", false}, {"n*1", "n2221", true},
 		{"*a*b*", "xxaxxbxx", true}, {"*a*b*", "xxbxxaxx", false}, {"n.1", "nx1", false}, {"", "", true}, {"a*", "b", false},
 	} {
-		if got := wildcard(tt.pattern, tt.s); got != tt.want {
+		if got := matchWildcard(tt.pattern, tt.s); got != tt.want {
 			t.Errorf("wildcard(%q, %q) = %v", tt.pattern, tt.s, got)
 		}
 	}
 	// The naive way takes time exponential in the number of stars.
-	if wildcard(strings.Repeat("a*", 30)+"b", strings.Repeat("a", 200)) {
+	if matchWildcard(strings.Repeat("a*", 30)+"b", strings.Repeat("a", 200)) {
 		t.Error("matched")
 	}
 }

@@ -93,7 +93,7 @@ func (s *Session) watch(reqs <-chan *ssh.Request, stderr func()) {
 // connection that broke is an error.
 func (s *Session) Read(p []byte) (int, error) {
 	n, err := s.ch.Read(p)
-	if err == io.EOF && s.client.wire.ended.Load() != nil {
+	if err == io.EOF && s.client.transport.readError.Load() != nil {
 		if e := s.Wait(); errors.Is(e, ErrNoStatus) {
 			<-s.client.done
 			return n, s.client.Err()

@@ -117,15 +117,15 @@ type Target struct {
 
 	Unknown []Unknown // lines that were passed over, also of what is said of other hosts
 
-	Watch Watch
+	Tracer StepTracer
 }
 
-// A Watch is told that a step toward a host begins, from any goroutine, and returns who is to be told
+// A StepTracer is told that a step toward a host begins, from any goroutine, and returns who is to be told
 // of its end: nil, or what went wrong. Steps come one after the other: jump, resolve, turn, connect,
 // key exchange, authentication; pause between two attempts. A nil Watch is nobody.
-type Watch func(step string) (end func(error))
+type StepTracer func(step string) (end func(error))
 
-func (w Watch) begin(step string) (end func(error)) {
+func (w StepTracer) begin(step string) (end func(error)) {
 	if w == nil {
 		return func(error) {}
 	}
@@ -134,7 +134,7 @@ func (w Watch) begin(step string) (end func(error)) {
 
 // configName is how messages call the configuration file.
 func (t Target) configName() string {
-	return cmp.Or(tilde(t.Tilde, t.ConfigFile), "~/.ssh/config")
+	return cmp.Or(shortenHome(t.Tilde, t.ConfigFile), "~/.ssh/config")
 }
 
 // addr is what is dialled and shown: host:port.
@@ -163,15 +163,15 @@ func (t Target) certName() string {
 	return strings.ToLower(t.HostName)
 }
 
-// key tells connections apart that may be shared: two targets with equal keys
+// shareKey tells connections apart that may be shared: two targets with equal keys
 // reach the same account of the same server on the same way.
-func (t Target) key() string {
+func (t Target) shareKey() string {
 	return fmt.Sprintf("%#v", t) // tells nil from empty
 }
 
-// hop is the target of the last jump host, with the ones before it as its own
+// lastJump is the target of the last jump host, with the ones before it as its own
 // way there. It must not be called when Via is empty.
-func (t Target) hop() Target {
+func (t Target) lastJump() Target {
 	last := t.Via[len(t.Via)-1]
 	last.Via = t.Via[:len(t.Via)-1]
 	return last
@@ -197,12 +197,12 @@ func (t Target) withDefaults() Target {
 	if t.AliveCountMax <= 0 {
 		t.AliveCountMax = 3
 	}
-	t.modern()
+	t.applyModernDefaults()
 	return t
 }
 
-// modern chooses the algorithms that the user did not: none of them needs SHA-1 (TRUST-21).
-func (t *Target) modern() {
+// applyModernDefaults chooses the algorithms that the user did not: none of them needs SHA-1 (TRUST-21).
+func (t *Target) applyModernDefaults() {
 	for list, defaults := range map[*[]string]func() []string{
 		&t.Kex: defaultKex, &t.MACs: defaultMACs, &t.PubkeyAlgorithms: defaultPubkeyAlgos, &t.CAAlgorithms: defaultCAAlgos,
 	} {

@@ -76,7 +76,7 @@ func TestKeepAlive(t *testing.T) {
 		{"not answered", true, 80 * time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			opts := sshtest.Options{Authorized: []ssh.PublicKey{p.key}, NoAnswer: tt.silent}
+			opts := sshtest.Options{AuthorizedKeys: []ssh.PublicKey{p.key}, IgnoreKeepAlives: tt.silent}
 			bubble(t, p, opts, func(t *testing.T, d *Dialer, target Target, s *sshtest.Server) {
 				target.AliveInterval = 20 * time.Second
 				c, err := d.Dial(t.Context(), target)
@@ -127,15 +127,15 @@ func TestDeadlineOfEachStep(t *testing.T) {
 		opts sshtest.Options
 		want string
 	}{
-		{sshtest.Options{Silent: sshtest.BeforeVersion}, "n1: handshake: the server accepts connections but does not speak in 10 s (127.0.0.1:22)"},
-		{sshtest.Options{Silent: sshtest.AfterVersion}, "n1: handshake: the key exchange was not finished in 10 s (127.0.0.1:22)"},
-		{sshtest.Options{LoginDelay: time.Minute, Authorized: keys}, "n1: login: the login was not finished in 10 s (127.0.0.1:22)"},
+		{sshtest.Options{SilentFrom: sshtest.BeforeVersion}, "n1: handshake: the server accepts connections but does not speak in 10 s (127.0.0.1:22)"},
+		{sshtest.Options{SilentFrom: sshtest.AfterVersion}, "n1: handshake: the key exchange was not finished in 10 s (127.0.0.1:22)"},
+		{sshtest.Options{LoginDelay: time.Minute, AuthorizedKeys: keys}, "n1: login: the login was not finished in 10 s (127.0.0.1:22)"},
 	} {
 		bubble(t, p, tt.opts, func(t *testing.T, d *Dialer, target Target, _ *sshtest.Server) {
 			start := time.Now()
 			_, err := d.Dial(t.Context(), target)
 			var e *DialError
-			if !errors.As(err, &e) || e.Kind != KindReach || e.Error() != tt.want || time.Since(start) != 10*time.Second {
+			if !errors.As(err, &e) || e.Kind != KindNoRoute || e.Error() != tt.want || time.Since(start) != 10*time.Second {
 				t.Errorf("after %v: %v; want %s", time.Since(start), err, tt.want)
 			}
 		})
@@ -146,7 +146,7 @@ func TestDeadlineOfEachStep(t *testing.T) {
 func TestTypingStopsTheClock(t *testing.T) {
 	p := newPlace(t)
 	key := p.lockedKey("locked")
-	bubble(t, p, sshtest.Options{Authorized: []ssh.PublicKey{key}}, func(t *testing.T, d *Dialer, target Target, _ *sshtest.Server) {
+	bubble(t, p, sshtest.Options{AuthorizedKeys: []ssh.PublicKey{key}}, func(t *testing.T, d *Dialer, target Target, _ *sshtest.Server) {
 		target.Identities = []string{p.home + "/.ssh/id_locked"}
 		d.Ask = func(string) ([]byte, error) {
 			time.Sleep(time.Minute)
@@ -162,7 +162,7 @@ func TestTypingStopsTheClock(t *testing.T) {
 // again.
 func TestDeadServerIsFoundDeadOnce(t *testing.T) {
 	p := newPlace(t)
-	bubble(t, p, sshtest.Options{Silent: sshtest.BeforeVersion}, func(t *testing.T, d *Dialer, target Target, s *sshtest.Server) {
+	bubble(t, p, sshtest.Options{SilentFrom: sshtest.BeforeVersion}, func(t *testing.T, d *Dialer, target Target, s *sshtest.Server) {
 		start := time.Now()
 		var wg sync.WaitGroup
 		for i := range 48 {
@@ -171,7 +171,7 @@ func TestDeadServerIsFoundDeadOnce(t *testing.T) {
 				target.Alias = fmt.Sprintf("n%d", i)
 				_, err := d.Dial(t.Context(), target)
 				var e *DialError
-				if !errors.As(err, &e) || e.Kind != KindReach || e.Host != target.Alias {
+				if !errors.As(err, &e) || e.Kind != KindNoRoute || e.Host != target.Alias {
 					t.Errorf("%s: %v", target.Alias, err)
 				}
 			})
@@ -199,12 +199,12 @@ func TestDeadlineInMemory(t *testing.T) {
 		}}
 		target := p.target("127.0.0.1:22")
 		start := time.Now()
-		place, err := d.Pacer.Enter(t.Context(), "127.0.0.1:22")
+		place, err := d.Pacer.Acquire(t.Context(), "127.0.0.1:22")
 		check(t, err)
-		time.AfterFunc(time.Minute, func() { place.Leave(LoggedIn, nil) })
+		time.AfterFunc(time.Minute, func() { place.Release(LoggedIn, nil) })
 		_, err = d.Dial(t.Context(), target)
 		var e *DialError
-		if !errors.As(err, &e) || e.Kind != KindReach || time.Since(start) != 70*time.Second {
+		if !errors.As(err, &e) || e.Kind != KindNoRoute || time.Since(start) != 70*time.Second {
 			t.Errorf("%v after %v, want unreachable after 70 s", err, time.Since(start))
 		}
 	})

@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// outputTime is how long a child that goes on may keep the output of a command that has ended.
-const outputTime = time.Second
+// outputTimeout is how long a child that goes on may keep the output of a command that has ended.
+const outputTimeout = time.Second
 
 // Run runs a command that exec.CommandContext has made, with Session or Group. When the context ends, the command is killed with all that
 // it has started in its process group. When this process is killed, the command alone gets a signal.
 func Run(cmd *exec.Cmd, attr *syscall.SysProcAttr) error {
 	cmd.SysProcAttr = attr
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = outputTime
+	cmd.WaitDelay = outputTimeout
 	runtime.LockOSThread() // that signal comes when the thread ends that has started the command
 	defer runtime.UnlockOSThread()
 	err := cmd.Run()

@@ -12,7 +12,7 @@ import (
 
 // When the context ends, what a command has started ends with it: all hold the pipe that is read here.
 func TestAllEndsWithTheContext(t *testing.T) {
-	for name, attr := range map[string]func() *syscall.SysProcAttr{"session": Session, "group": Group} {
+	for name, attr := range map[string]func() *syscall.SysProcAttr{"session": SessionAttr, "group": GroupAttr} {
 		r, w, err := os.Pipe()
 		if err != nil {
 			t.Fatal(err)
@@ -43,7 +43,7 @@ func TestWhatIsLeftHasTheOutput(t *testing.T) {
 	go io.Copy(io.Discard, r)
 	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", "sleep 100000 & echo $!")
 	cmd.Stdout = w
-	if err := Run(cmd, Group()); err != nil {
+	if err := Run(cmd, GroupAttr()); err != nil {
 		t.Error(err)
 	}
 	syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)

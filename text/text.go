@@ -38,8 +38,8 @@ func Product(heads, tails []string) []string {
 	return all
 }
 
-// Span writes a time in whole units, from 1 s on: "55 s", "10 min", "1 h 5 min".
-func Span(d time.Duration) string {
+// FormatDuration writes a time in whole units, from 1 s on: "55 s", "10 min", "1 h 5 min".
+func FormatDuration(d time.Duration) string {
 	seconds := int(max(d.Round(time.Second), time.Second) / time.Second)
 	var words []string
 	for _, unit := range []struct {
@@ -54,9 +54,9 @@ func Span(d time.Duration) string {
 	return strings.Join(words, " ")
 }
 
-// Distance counts the letters to insert, delete, replace or swap with their
+// EditDistance counts the letters to insert, delete, replace or swap with their
 // neighbour to make b of a (the optimal string alignment distance, in bytes).
-func Distance(a, b string) int {
+func EditDistance(a, b string) int {
 	before, above := make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range above {
 		above[j] = j
@@ -121,11 +121,11 @@ func Columns(indent string, rows [][]string) string {
 		w.Write([]byte(strings.Join(row, end) + strings.Repeat(end, most-len(row)+1) + "\n"))
 	}
 	w.Flush()
-	return indented(indent, b.String())
+	return indentLines(indent, b.String())
 }
 
-// indented sets an indent before each line, and leaves out the blanks at its end.
-func indented(indent, lines string) string {
+// indentLines sets an indent before each line, and leaves out the blanks at its end.
+func indentLines(indent, lines string) string {
 	var b strings.Builder
 	for line := range strings.Lines(lines) {
 		b.WriteString(strings.TrimRight(indent+line, " \n") + "\n")
@@ -136,15 +136,15 @@ func indented(indent, lines string) string {
 // leastWidth is the width below which a terminal is not taken for one that folded lines are read on.
 const leastWidth = 20
 
-// Fold breaks a line at blanks into lines that are no longer than width, as far as words are not. What goes on is indented. Without
+// WrapLine breaks a line at blanks into lines that are no longer than width, as far as words are not. What goes on is indented. Without
 // a width the line is left as it is.
-func Fold(line string, width, indent int) (lines []string) {
+func WrapLine(line string, width, indent int) (lines []string) {
 	if width < leastWidth {
 		return []string{line}
 	}
 	indent = min(indent, width/2)
 	for utf8.RuneCountInString(line) > width {
-		at := breakOf(line, width)
+		at := wrapPoint(line, width)
 		if at < 0 {
 			break
 		}
@@ -154,9 +154,9 @@ func Fold(line string, width, indent int) (lines []string) {
 	return append(lines, line)
 }
 
-// breakOf is the index of the blank at which a line is folded: the last one by which what is before it has the width, else the
+// wrapPoint is the index of the blank at which a line is folded: the last one by which what is before it has the width, else the
 // first one; -1: there is none, but for those before the first word and behind the last.
-func breakOf(line string, width int) int {
+func wrapPoint(line string, width int) int {
 	at, letters, begun := -1, 0, false
 	for i, r := range strings.TrimRight(line, " ") {
 		switch {
@@ -170,8 +170,8 @@ func breakOf(line string, width int) int {
 	return at
 }
 
-// Size writes a size in the largest unit of which there is one, without a rest: "3 GiB", "1 byte".
-func Size(bytes int64) string {
+// FormatBytes writes a size in the largest unit of which there is one, without a rest: "3 GiB", "1 byte".
+func FormatBytes(bytes int64) string {
 	for _, unit := range []struct {
 		name  string
 		shift int

@@ -12,7 +12,7 @@ func TestDistance(t *testing.T) {
 		a, b string
 		want int
 	}{{"", "", 0}, {"a", "", 1}, {"slotz", "slots", 1}, {"solts", "slots", 1}, {"host", "hots", 1}, {"ppn", "np", 2}, {"abc", "xyz", 3}} {
-		if got := Distance(c.a, c.b); got != c.want || Distance(c.b, c.a) != c.want {
+		if got := EditDistance(c.a, c.b); got != c.want || EditDistance(c.b, c.a) != c.want {
 			t.Errorf("Distance(%q, %q) = %d, want %d", c.a, c.b, got, c.want)
 		}
 	}
@@ -60,7 +60,7 @@ func FuzzFold(f *testing.F) {
 		if !utf8.ValidString(line) || strings.ContainsAny(line, "\n\t\r\v\f\u0085\u00a0") || width > 1000 || indent < 0 || indent > 1000 || len(line) > 10_000 {
 			return
 		}
-		lines := Fold(line, width, indent)
+		lines := WrapLine(line, width, indent)
 		if got, want := strings.Fields(strings.Join(lines, "\n")), strings.Fields(line); !slices.Equal(got, want) {
 			t.Errorf("%q in %d: %q", line, width, lines)
 		}

@@ -21,23 +21,23 @@ import (
 	"remshell/nsswitch"
 )
 
-// A ForeignError is returned when a name leads to what another user has made in a directory that everybody may
+// An OtherUserError is returned when a name leads to what another user has made in a directory that everybody may
 // write to.
-type ForeignError struct {
+type OtherUserError struct {
 	Path string // the link or file
 	Link bool
 	UID  int // whose it is
 }
 
-func (e *ForeignError) Error() string {
+func (e *OtherUserError) Error() string {
 	if e.Link {
-		return fmt.Sprintf("%s is a link of %s, and is not followed", e.Path, nsswitch.User(e.UID))
+		return fmt.Sprintf("%s is a link of %s, and is not followed", e.Path, nsswitch.UserText(e.UID))
 	}
-	return fmt.Sprintf("%s belongs to %s, and is not written", e.Path, nsswitch.User(e.UID))
+	return fmt.Sprintf("%s belongs to %s, and is not written", e.Path, nsswitch.UserText(e.UID))
 }
 
 // Hint is what to do about it.
-func (e *ForeignError) Hint() string { return "name a file in a directory of your own" }
+func (e *OtherUserError) Hint() string { return "name a file in a directory of your own" }
 
 // maxLinks is how many links are followed, as by the kernel.
 const maxLinks = 40
@@ -61,8 +61,8 @@ func Resolve(name string) (string, error) {
 			at = next
 		case links == maxLinks:
 			return "", &os.PathError{Op: "open", Path: name, Err: syscall.ELOOP}
-		case foreign(at, info):
-			return "", &ForeignError{Path: next, Link: true, UID: Owner(info)}
+		case madeByOtherUser(at, info):
+			return "", &OtherUserError{Path: next, Link: true, UID: Owner(info)}
 		default:
 			target, err := os.Readlink(next)
 			if err != nil {
@@ -80,9 +80,9 @@ func Resolve(name string) (string, error) {
 // inProc reports whether a path is one of /proc, whose links are no names of files: /dev/stdout leads there.
 func inProc(path string) bool { return strings.HasPrefix(path, "/proc/") }
 
-// foreign reports whether something in a directory was put there by another user, as everybody can. The owner of the
+// madeByOtherUser reports whether something in a directory was put there by another user, as everybody can. The owner of the
 // directory is trusted.
-func foreign(dir string, info os.FileInfo) bool {
+func madeByOtherUser(dir string, info os.FileInfo) bool {
 	if dir == "" {
 		dir = "."
 	}
@@ -97,8 +97,8 @@ func foreign(dir string, info os.FileInfo) bool {
 // Owner is the user to whom a file belongs.
 func Owner(info os.FileInfo) int { return int(info.Sys().(*syscall.Stat_t).Uid) }
 
-// Target is the name without links of a file that is to be written, or replaced, under a name.
-func Target(name string) (string, error) {
+// ResolveForWriting is the name without links of a file that is to be written, or replaced, under a name.
+func ResolveForWriting(name string) (string, error) {
 	path, err := Resolve(name)
 	if err != nil {
 		return "", err
@@ -107,13 +107,13 @@ func Target(name string) (string, error) {
 	if err != nil {
 		return path, nil // it is to be made
 	}
-	return path, writable(path, info)
+	return path, checkWritable(path, info)
 }
 
-// writable says why a file is not written; nil: it is.
-func writable(path string, info os.FileInfo) error {
-	if !info.IsDir() && foreign(filepath.Dir(path), info) {
-		return &ForeignError{Path: path, UID: Owner(info)}
+// checkWritable says why a file is not written; nil: it is.
+func checkWritable(path string, info os.FileInfo) error {
+	if !info.IsDir() && madeByOtherUser(filepath.Dir(path), info) {
+		return &OtherUserError{Path: path, UID: Owner(info)}
 	}
 	return nil
 }
@@ -125,17 +125,17 @@ func Create(name string) (*os.File, error) {
 
 // OpenFile opens a file to write as os.OpenFile does, but follows no link of another user, and writes to no file of one.
 func OpenFile(name string, flag int, perm os.FileMode) (*os.File, error) {
-	path, err := Target(name) // before a pipe is waited for, and a file is emptied
+	path, err := ResolveForWriting(name) // before a pipe is waited for, and a file is emptied
 	if err != nil {
 		return nil, err
 	}
-	f, err := open(name, path, flag, perm)
+	f, err := openResolved(name, path, flag, perm)
 	if err != nil {
 		return nil, err
 	}
 	info, err := f.Stat() // it may have been made since
 	if err == nil {
-		err = writable(path, info)
+		err = checkWritable(path, info)
 	}
 	if err != nil {
 		f.Close()
@@ -150,11 +150,11 @@ func Open(name string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return open(name, path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	return openResolved(name, path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 }
 
-// open opens what a name leads to.
-func open(name, path string, flag int, perm os.FileMode) (*os.File, error) {
+// openResolved opens what a name leads to.
+func openResolved(name, path string, flag int, perm os.FileMode) (*os.File, error) {
 	if !inProc(path) {
 		flag |= syscall.O_NOFOLLOW
 	}

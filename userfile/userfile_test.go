@@ -11,11 +11,11 @@ import (
 	"testing"
 )
 
-// stranger is another user.
-const stranger = 12345
+// otherUID is another user.
+const otherUID = 12345
 
-// sticky makes a directory as /tmp is.
-func sticky(t *testing.T) string {
+// stickyDir makes a directory as /tmp is.
+func stickyDir(t *testing.T) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -28,10 +28,10 @@ func sticky(t *testing.T) string {
 	return dir
 }
 
-// give makes what has a name another user's, if we may.
-func give(t *testing.T, name string) {
+// chownToOther makes what has a name another user's, if we may.
+func chownToOther(t *testing.T, name string) {
 	t.Helper()
-	if err := os.Lchown(name, stranger, stranger); err != nil {
+	if err := os.Lchown(name, otherUID, otherUID); err != nil {
 		t.Skip("only root gives files away")
 	}
 }
@@ -39,7 +39,7 @@ func give(t *testing.T, name string) {
 // A link that another user has put into a directory for everybody is not followed, wherever on the way it is, and all
 // others are.
 func TestLinksOfOthers(t *testing.T) {
-	dir := sticky(t)
+	dir := stickyDir(t)
 	t.Chdir(dir)
 	victim := filepath.Join(t.TempDir(), "victim")
 	for _, err := range []error{
@@ -51,10 +51,10 @@ func TestLinksOfOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	give(t, "link")
-	give(t, "folder")
-	give(t, "theirs")
-	give(t, "theirs/link")
+	chownToOther(t, "link")
+	chownToOther(t, "folder")
+	chownToOther(t, "theirs")
+	chownToOther(t, "theirs/link")
 	for name, foreign := range map[string]string{
 		"link": "link", dir + "/link": dir + "/link", "own/tolink": "link", "folder/new": "folder", "./mine/../folder/victim": "folder",
 		"mine/new": "", "mine/below/../other": "", "dangling": "", "theirs/link": "", "/dev/null": "", "own/below/x": "",
@@ -63,8 +63,8 @@ func TestLinksOfOthers(t *testing.T) {
 		if err == nil {
 			f.Close()
 		}
-		var wrong *ForeignError
-		if errors.As(err, &wrong); (wrong != nil) != (foreign != "") || wrong != nil && (wrong.Path != foreign || wrong.UID != stranger || !wrong.Link) || wrong == nil && err != nil {
+		var wrong *OtherUserError
+		if errors.As(err, &wrong); (wrong != nil) != (foreign != "") || wrong != nil && (wrong.Path != foreign || wrong.UID != otherUID || !wrong.Link) || wrong == nil && err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -84,20 +84,20 @@ func TestLinksOfOthers(t *testing.T) {
 
 // A file or a pipe that another user has made in a directory for everybody is not written, and the pipe not waited for.
 func TestFilesOfOthers(t *testing.T) {
-	dir := sticky(t)
+	dir := stickyDir(t)
 	file, pipe, own := filepath.Join(dir, "file"), filepath.Join(dir, "pipe"), filepath.Join(dir, "own")
 	for _, err := range []error{os.WriteFile(file, []byte("theirs"), 0o666), syscall.Mkfifo(pipe, 0o666), os.WriteFile(own, []byte("ours"), 0o666)} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	give(t, file)
-	give(t, pipe)
+	chownToOther(t, file)
+	chownToOther(t, pipe)
 	for _, name := range []string{file, pipe} {
-		if path, err := Target(name); err == nil {
+		if path, err := ResolveForWriting(name); err == nil {
 			t.Errorf("%s would be replaced", path)
 		}
-		var wrong *ForeignError
+		var wrong *OtherUserError
 		if _, err := Create(name); !errors.As(err, &wrong) || wrong.Path != name || wrong.Link || wrong.Hint() == "" {
 			t.Errorf("%s: %v", name, err)
 		}

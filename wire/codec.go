@@ -13,9 +13,9 @@ import (
 // What is wrong with a body that is none, or with a value that cannot be.
 var errShort = errors.New("message ends early")
 
-type impossible string
+type valueError string
 
-func (i impossible) Error() string { return string(i) }
+func (i valueError) Error() string { return string(i) }
 
 // A codec walks the fields of a message in their order and either writes each
 // to buf or reads it from there. One list of fields per message thus serves both
@@ -26,7 +26,7 @@ type codec struct {
 	reading bool
 	err     error // errShort or impossible
 
-	seats, held int // in the claims so far, and the CPUs of these
+	claimedRanks, claimedCPUs int // in the claims so far, and the CPUs of these
 }
 
 // codecs are those that nobody uses now: a message of a few bytes shall not cost as much for one.
@@ -51,8 +51,8 @@ func (c *codec) fail(err error) {
 	c.buf = nil
 }
 
-// sure refuses what was read, unless it can be.
-func (c *codec) sure(can bool, format string, numbers ...int) {
+// require refuses what was read, unless it can be.
+func (c *codec) require(can bool, format string, numbers ...int) {
 	if can || !c.reading {
 		return
 	}
@@ -60,7 +60,7 @@ func (c *codec) sure(can bool, format string, numbers ...int) {
 	for i, n := range numbers {
 		args[i] = n
 	}
-	c.fail(impossible(fmt.Sprintf(format, args...)))
+	c.fail(valueError(fmt.Sprintf(format, args...)))
 }
 
 func (c *codec) num(p *int, s valueRange) {
@@ -71,8 +71,8 @@ func (c *codec) num(p *int, s valueRange) {
 	}
 }
 
-// small is a num whose values all fit.
-func (c *codec) small(p *int8, s valueRange) {
+// num8 is a num whose values all fit.
+func (c *codec) num8(p *int8, s valueRange) {
 	n := int64(*p)
 	c.num64(&n, s)
 	if c.reading {
@@ -82,8 +82,8 @@ func (c *codec) small(p *int8, s valueRange) {
 
 func (c *codec) num64(p *int64, s valueRange) {
 	c.varint(p)
-	if c.reading && c.err == nil && !s.has(*p) {
-		c.fail(s.beyond(*p))
+	if c.reading && c.err == nil && !s.contains(*p) {
+		c.fail(s.errorFor(*p))
 	}
 }
 
@@ -119,8 +119,8 @@ func (c *codec) bytes(p *[]byte, l length) {
 		c.buf = append(c.buf, *p...)
 		return
 	}
-	if n > l.most {
-		c.fail(l.beyond(n))
+	if n > l.max {
+		c.fail(l.errorFor(n))
 	}
 	if c.err == nil {
 		*p, c.buf = c.buf[:n:n], c.buf[n:]
@@ -128,7 +128,7 @@ func (c *codec) bytes(p *[]byte, l length) {
 }
 
 // blob is as large as the frame may be.
-func (c *codec) blob(p *[]byte) { c.bytes(p, length{"blob", vast}) }
+func (c *codec) blob(p *[]byte) { c.bytes(p, length{"blob", maxUnbounded}) }
 
 // text is what programs read, and so comes whole or not at all.
 func (c *codec) text(p *string, l length) {
@@ -137,31 +137,31 @@ func (c *codec) text(p *string, l length) {
 		c.buf = append(c.buf, *p...)
 		return
 	}
-	if n > l.most {
-		c.fail(l.beyond(n))
+	if n > l.max {
+		c.fail(l.errorFor(n))
 	}
 	if c.err == nil {
 		*p, c.buf = string(c.buf[:n]), c.buf[n:]
 	}
 }
 
-// prose is what people read: UTF-8, and no more than they would.
-func (c *codec) prose(p *string, l length) {
+// humanText is what people read: UTF-8, and no more than they would.
+func (c *codec) humanText(p *string, l length) {
 	if !c.reading {
-		fit := l.cut(*p)
+		fit := l.truncate(*p)
 		c.text(&fit, l)
 		return
 	}
 	c.text(p, l)
 	if !utf8.ValidString(*p) {
-		c.fail(impossible(l.name + " that is no text"))
+		c.fail(valueError(l.name + " that is no text"))
 	}
 }
 
-func (c *codec) word(p *string, name string)     { c.prose(p, length{name, maxWord}) }
-func (c *codec) sentence(p *string, name string) { c.prose(p, length{name, maxSentence}) }
+func (c *codec) word(p *string, name string)     { c.humanText(p, length{name, maxWord}) }
+func (c *codec) sentence(p *string, name string) { c.humanText(p, length{name, maxSentence}) }
 
-func (c *codec) flag(p *bool) {
+func (c *codec) boolean(p *bool) {
 	n := 0
 	if *p {
 		n = 1
@@ -172,12 +172,12 @@ func (c *codec) flag(p *bool) {
 	}
 }
 
-func (c *codec) time(p *time.Duration, name string) {
+func (c *codec) duration(p *time.Duration, name string) {
 	c.num64((*int64)(p), valueRange{name, 0, maxTime})
 }
 
-// moment walks a time to the nanosecond, without its zone; the zero time stays so.
-func (c *codec) moment(p *time.Time, name string) {
+// timestamp walks a time to the nanosecond, without its zone; the zero time stays so.
+func (c *codec) timestamp(p *time.Time, name string) {
 	n := int64(0)
 	if !p.IsZero() {
 		n = p.UnixNano()
@@ -198,11 +198,11 @@ func list[T any](c *codec, p *[]T, most length, each func(*codec, *T)) {
 		}
 		return
 	}
-	if n > most.most {
-		c.fail(impossible(fmt.Sprintf("%d %s", n, most.name)))
+	if n > most.max {
+		c.fail(valueError(fmt.Sprintf("%d %s", n, most.name)))
 	}
 	if n > 0 && c.err == nil {
-		*p = make([]T, 0, min(n, firstRoom))
+		*p = make([]T, 0, min(n, initialCapacity))
 	}
 	for i := 0; i < n && c.err == nil; i++ {
 		*p = append(*p, *new(T))
@@ -220,18 +220,18 @@ func (c *codec) texts(p *[]string, most length, each length) {
 
 // cpus are numbers of CPUs, each once.
 func (c *codec) cpus(p *[]int) {
-	c.nums(p, length{"CPUs", maxCPUs}, aCPU)
+	c.nums(p, length{"CPUs", maxCPUs}, cpuRange)
 	if c.reading && len(*p) > 1 {
 		var seen cpuSet
-		c.once(&seen, *p)
+		c.requireUnique(&seen, *p)
 	}
 }
 
-// once refuses CPUs that were seen before.
-func (c *codec) once(seen *cpuSet, cpus []int) {
+// requireUnique refuses CPUs that were seen before.
+func (c *codec) requireUnique(seen *cpuSet, cpus []int) {
 	for _, cpu := range cpus {
 		if c.err == nil && !seen.add(cpu) {
-			c.fail(impossible(fmt.Sprintf("CPU %d twice", cpu)))
+			c.fail(valueError(fmt.Sprintf("CPU %d twice", cpu)))
 		}
 	}
 }

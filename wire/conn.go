@@ -21,70 +21,70 @@ const maxNoise = 1 << 20
 // ErrClosed is what Send returns after Close.
 var ErrClosed = errors.New("connection closed")
 
-// A GreetError says that no helper answered. Noise is what came instead.
-type GreetError struct {
+// A HelloError says that no helper answered. Noise is what came instead.
+type HelloError struct {
 	Noise []byte
 	Err   error
 }
 
-func (e *GreetError) Error() string { return fmt.Sprintf("no helper answered: %v", e.Err) }
-func (e *GreetError) Unwrap() error { return e.Err }
+func (e *HelloError) Error() string { return fmt.Sprintf("no helper answered: %v", e.Err) }
+func (e *HelloError) Unwrap() error { return e.Err }
 
 // A Conn carries messages over a byte stream. Any goroutine may Send; Send never
 // waits for the other end, since what is unbounded is bounded by Credit. One
 // goroutine calls Recv. There is a writer as long as there is something to write: of
 // the connections of a large job nearly all are idle.
 type Conn struct {
-	*carrier
-	renewed bool // what goes on is another Conn's; guarded by carrier.mu
+	*connState
+	replaced bool // what goes on is another Conn's; guarded by carrier.mu
 }
 
-// A carrier is the stream of a Conn, and of those that go on with it (Renew).
-type carrier struct {
+// A connState is the stream of a Conn, and of those that go on with it (Renew).
+type connState struct {
 	rw        io.ReadWriteCloser
-	self      Side
+	side      Side
 	in        *input
 	inProcess *inProcessReader // over one, which needs neither in nor what follows; else nil
 
-	mu     sync.Mutex    // guards the rest
-	first  [][]byte      // encoded, not yet written: frames that others have, too, and what was before them
-	out    []byte        // what comes behind them
-	spare  []byte        // for what comes when out is being written
-	taken  int           // bytes that the writer has taken and not yet written
-	writer chan struct{} // closes when the writer ends; nil: there is none
-	closed bool
-	err    error // of a failed write; every later Send returns it
+	mu       sync.Mutex    // guards the rest
+	frames   [][]byte      // encoded, not yet written: frames that others have, too, and what was before them
+	outBuf   []byte        // what comes behind them
+	spareBuf []byte        // for what comes when out is being written
+	writing  int           // bytes that the writer has taken and not yet written
+	writer   chan struct{} // closes when the writer ends; nil: there is none
+	closed   bool
+	err      error // of a failed write; every later Send returns it
 }
 
 // NewConn starts a Conn over rw, which it owns from now on. It is that of the side given, and
 // takes only what the other one may say.
 func NewConn(rw io.ReadWriteCloser, self Side) *Conn {
 	if j, ok := rw.(interface{ inProcess() *InProcess }); ok {
-		return &Conn{carrier: &carrier{rw: rw, self: self, inProcess: &inProcessReader{InProcess: j.inProcess(), self: self}}}
+		return &Conn{connState: &connState{rw: rw, side: self, inProcess: &inProcessReader{InProcess: j.inProcess(), self: self}}}
 	}
-	return &Conn{carrier: &carrier{rw: rw, self: self, in: newInput(rw)}}
+	return &Conn{connState: &connState{rw: rw, side: self, in: newInput(rw)}}
 }
 
-// Renew returns a Conn that goes on with the stream of c, which sends nothing more, nor closes it:
+// Successor returns a Conn that goes on with the stream of c, which sends nothing more, nor closes it:
 // who still has c is of a conversation that is over. What c was sent goes out before what the new
 // one is. One goroutine calls Recv, of either.
-func (c *Conn) Renew() *Conn {
+func (c *Conn) Successor() *Conn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.renewed = true
-	return &Conn{carrier: c.carrier}
+	c.replaced = true
+	return &Conn{connState: c.connState}
 }
 
 // Send encodes m and leaves it to the writer. The error is that of an earlier
 // write; what was sent last may be lost without one. What NewData gave is gone then.
 func (c *Conn) Send(m Message) error {
 	if c.inProcess != nil {
-		return c.handOver(func() error { return c.inProcess.send(m) })
+		return c.sendInProcess(func() error { return c.inProcess.post(m) })
 	}
-	if data, ok := m.(*Data); ok && data.tank != nil {
-		return errTank // without its bytes it would say that the stream has ended
+	if data, ok := m.(*Data); ok && data.splice != nil {
+		return errSpliced // without its bytes it would say that the stream has ended
 	}
-	err := c.put(func(buf []byte) []byte { return appendFrame(buf, m) })
+	err := c.appendFrame(func(buf []byte) []byte { return appendFrame(buf, m) })
 	if data, ok := m.(*Data); ok {
 		data.Release()
 	}
@@ -99,89 +99,89 @@ func Encode(m Message) Frame { return appendFrame(nil, m) }
 
 // TooLarge reports whether a message is larger than its kind may be, whatever number it gets.
 func TooLarge(m Message) bool {
-	return len(Encode(m)) > kindOf(m).Most-2*binary.MaxVarintLen64
+	return len(Encode(m)) > kindOf(m).MaxBody-2*binary.MaxVarintLen64
 }
 
-// sharedFrom is the size from which a Frame is not copied: what a fence of 1,000 nodes
+// shareFrameFrom is the size from which a Frame is not copied: what a fence of 1,000 nodes
 // spreads is some MiB, and would be there a thousand times.
-const sharedFrom = 16 << 10
+const shareFrameFrom = 16 << 10
 
 // SendFrame is Send for an encoded message, which nobody may change any more.
 func (c *Conn) SendFrame(f Frame) error {
 	if c.inProcess != nil {
-		return c.handOver(func() error { return c.inProcess.out.put(f) })
+		return c.sendInProcess(func() error { return c.inProcess.out.post(f) })
 	}
-	if len(f) < sharedFrom {
-		return c.put(func(buf []byte) []byte { return append(buf, f...) })
+	if len(f) < shareFrameFrom {
+		return c.appendFrame(func(buf []byte) []byte { return append(buf, f...) })
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.open(); err != nil {
+	if err := c.sendError(); err != nil {
 		return err
 	}
-	if len(c.out) > 0 {
-		c.first = append(c.first, c.out)
-		c.out = nil
+	if len(c.outBuf) > 0 {
+		c.frames = append(c.frames, c.outBuf)
+		c.outBuf = nil
 	}
-	c.first = append(c.first, f)
-	c.begin()
+	c.frames = append(c.frames, f)
+	c.startWriter()
 	return nil
 }
 
 // InProcess reports whether the other end is inside of this process.
 func (c *Conn) InProcess() bool { return c.inProcess != nil }
 
-// handOver sends inside of one process, unless nothing is sent any more.
-func (c *Conn) handOver(send func() error) error {
+// sendInProcess sends inside of one process, unless nothing is sent any more.
+func (c *Conn) sendInProcess(send func() error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.renewed {
+	if c.replaced {
 		return ErrClosed
 	}
 	return send()
 }
 
-// open returns why nothing can be sent any more, or nil. It needs c.mu.
-func (c *Conn) open() error {
-	if c.err == nil && (c.closed || c.renewed) {
+// sendError returns why nothing can be sent any more, or nil. It needs c.mu.
+func (c *Conn) sendError() error {
+	if c.err == nil && (c.closed || c.replaced) {
 		return ErrClosed
 	}
 	return c.err
 }
 
-// put lets add put a frame behind what waits to be written.
-func (c *Conn) put(add func(buf []byte) []byte) error {
+// appendFrame lets add put a frame behind what waits to be written.
+func (c *Conn) appendFrame(add func(buf []byte) []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.open(); err != nil {
+	if err := c.sendError(); err != nil {
 		return err
 	}
-	if c.out == nil {
-		c.out = make([]byte, 0, batchLeast)
+	if c.outBuf == nil {
+		c.outBuf = make([]byte, 0, minBatch)
 	}
-	c.out = add(c.out)
-	c.begin()
+	c.outBuf = add(c.outBuf)
+	c.startWriter()
 	return nil
 }
 
 // unwritten reports whether something waits to be written. It needs c.mu.
-func (c *Conn) unwritten() bool { return len(c.out) > 0 || len(c.first) > 0 }
+func (c *Conn) unwritten() bool { return len(c.outBuf) > 0 || len(c.frames) > 0 }
 
-// begin sees to it that there is a writer. It needs c.mu.
-func (c *Conn) begin() {
+// startWriter sees to it that there is a writer. It needs c.mu.
+func (c *Conn) startWriter() {
 	if c.writer == nil {
 		c.writer = make(chan struct{})
-		go c.write(c.spare)
-		c.spare = nil
+		go c.runWriter(c.spareBuf)
+		c.spareBuf = nil
 	}
 }
 
-// write is the one writer: it takes all that has gathered and writes it at once, until nothing
+// runWriter is the one writer: it takes all that has gathered and writes it at once, until nothing
 // has.
-func (c *Conn) write(spare []byte) {
+func (c *Conn) runWriter(spare []byte) {
 	var err error
 	for {
-		pieces := c.next(spare, err)
+		pieces := c.takePending(spare, err)
 		if pieces == nil {
 			return
 		}
@@ -190,31 +190,31 @@ func (c *Conn) write(spare []byte) {
 	}
 }
 
-// next takes what has gathered, of which the last piece is the writer's; none is its end, as is
+// takePending takes what has gathered, of which the last piece is the writer's; none is its end, as is
 // an error of its last write. What comes meanwhile goes into spare.
-func (c *Conn) next(spare []byte, err error) (pieces [][]byte) {
+func (c *Conn) takePending(spare []byte, err error) (pieces [][]byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if cap(spare) > batchMost {
+	if cap(spare) > maxBatch {
 		spare = nil
 	}
 	if err == nil && c.unwritten() {
-		pieces = append(c.first, c.out)
-		c.first, c.out = nil, spare[:0]
-		c.taken = total(pieces)
+		pieces = append(c.frames, c.outBuf)
+		c.frames, c.outBuf = nil, spare[:0]
+		c.writing = totalLength(pieces)
 		return pieces
 	}
-	c.taken = 0
+	c.writing = 0
 	if c.err = err; err != nil {
-		c.first, c.out = nil, nil
+		c.frames, c.outBuf = nil, nil
 	}
-	c.out, c.spare = kept(c.out), kept(spare)
+	c.outBuf, c.spareBuf = reusable(c.outBuf), reusable(spare)
 	close(c.writer)
 	c.writer = nil
 	return nil
 }
 
-func total(pieces [][]byte) (n int) {
+func totalLength(pieces [][]byte) (n int) {
 	for _, p := range pieces {
 		n += len(p)
 	}
@@ -226,19 +226,19 @@ func total(pieces [][]byte) (n int) {
 func (c *Conn) Backlog() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.taken + total(c.first) + len(c.out)
+	return c.writing + totalLength(c.frames) + len(c.outBuf)
 }
 
 // Sizes of a buffer for what is written, in bytes.
 const (
-	batchLeast = 128
-	batchFlows = 32 << 10 // output flows through it: it is kept when there is nothing to write
-	batchMost  = 1 << 20  // one large message shall not hold its memory for ever
+	minBatch  = 128
+	flowBatch = 32 << 10 // output flows through it: it is kept when there is nothing to write
+	maxBatch  = 1 << 20  // one large message shall not hold its memory for ever
 )
 
-// kept is a buffer that is worth to be kept, or nil.
-func kept(batch []byte) []byte {
-	if cap(batch) < batchFlows {
+// reusable is a buffer that is worth to be kept, or nil.
+func reusable(batch []byte) []byte {
+	if cap(batch) < flowBatch {
 		return nil
 	}
 	return batch[:0]
@@ -273,37 +273,37 @@ func (c *Conn) Recv() (Message, error) {
 	if err != nil {
 		return nil, unexpected(err)
 	}
-	k, err := admissible(kind, size, c.self)
+	k, err := checkHeader(kind, size, c.side)
 	if err != nil {
 		return nil, err
 	}
 	m := k.New()
-	body, err := c.body(m, int(size))
+	body, err := c.readBody(m, int(size))
 	if err != nil {
 		return nil, unexpected(err)
 	}
 	return m, decode(m, body)
 }
 
-// body reads what m is to be decoded from.
-func (c *Conn) body(m Message, size int) ([]byte, error) {
+// readBody reads what m is to be decoded from.
+func (c *Conn) readBody(m Message, size int) ([]byte, error) {
 	data, pooled := m.(*Data)
-	if _, shared := m.(*Feed); pooled || shared {
-		c.in.flows()
+	if _, shared := m.(*StdinBroadcast); pooled || shared {
+		c.in.growForOutput()
 	}
-	if pooled && size >= poolFrom {
-		data.pooled = buffers.Get().(*buffer)
+	if pooled && size >= pooledFrom {
+		data.pooled = buffers.Get().(*dataBuffer)
 		_, err := io.ReadFull(c.in, data.pooled[:size])
 		return data.pooled[:size], err
 	}
-	return readBy(c.in, size)
+	return readGrowing(c.in, size)
 }
 
 // readStep is how much is read before it is believed that more will come.
 const readStep = 64 << 10
 
-// readBy reads size bytes, into memory that at most doubles with what has come (TRUST-31).
-func readBy(r io.Reader, size int) ([]byte, error) {
+// readGrowing reads size bytes, into memory that at most doubles with what has come (TRUST-31).
+func readGrowing(r io.Reader, size int) ([]byte, error) {
 	buf := make([]byte, min(size, readStep))
 	for n := 0; ; {
 		if _, err := io.ReadFull(r, buf[n:]); err != nil {
@@ -320,7 +320,7 @@ func readBy(r io.Reader, size int) ([]byte, error) {
 // decodeFrame is the message in a whole frame.
 func decodeFrame(f Frame, self Side) (Message, error) {
 	size, n := binary.Uvarint(f[1:])
-	k, err := admissible(f[0], size, self)
+	k, err := checkHeader(f[0], size, self)
 	if err != nil {
 		return nil, err
 	}
@@ -328,31 +328,31 @@ func decodeFrame(f Frame, self Side) (Message, error) {
 	return m, decode(m, f[1+n:])
 }
 
-// Announce is the first word of a helper.
-func (c *Conn) Announce(h *Hello) error {
+// SendHello is the first word of a helper.
+func (c *Conn) SendHello(h *Hello) error {
 	if c.inProcess != nil {
 		return c.Send(h)
 	}
 	c.mu.Lock()
-	c.out = append(c.out, Magic...)
+	c.outBuf = append(c.outBuf, Magic...)
 	c.mu.Unlock()
 	return c.Send(h)
 }
 
-// Greet waits for a helper's Announce and returns its Hello and what came before
+// ReceiveHello waits for a helper's Announce and returns its Hello and what came before
 // it. The error is a *GreetError.
-func (c *Conn) Greet() (*Hello, []byte, error) {
+func (c *Conn) ReceiveHello() (*Hello, []byte, error) {
 	noise, err := c.skipNoise()
 	if err != nil {
-		return nil, noise, &GreetError{noise, unexpected(err)}
+		return nil, noise, &HelloError{noise, unexpected(err)}
 	}
 	m, err := c.Recv()
 	if err != nil {
-		return nil, noise, &GreetError{noise, unexpected(err)}
+		return nil, noise, &HelloError{noise, unexpected(err)}
 	}
 	h, ok := m.(*Hello)
 	if !ok {
-		return nil, noise, &GreetError{noise, fmt.Errorf("%T came first", m)}
+		return nil, noise, &HelloError{noise, fmt.Errorf("%T came first", m)}
 	}
 	return h, noise, nil
 }
@@ -378,44 +378,44 @@ func (c *Conn) skipNoise() ([]byte, error) {
 
 // Flush waits until what was sent has been written, or cannot be.
 func (c *Conn) Flush() {
-	if writer := c.atWork(); writer != nil {
+	if writer := c.writerDone(); writer != nil {
 		<-writer
 	}
 }
 
-// atWork is closed when the writer ends; nil: there is none.
-func (c *Conn) atWork() chan struct{} {
+// writerDone is closed when the writer ends; nil: there is none.
+func (c *Conn) writerDone() chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.writer
 }
 
-// end lets nothing more be sent, and drops what is to be dropped; false: the stream is another
+// stopSending lets nothing more be sent, and drops what is to be dropped; false: the stream is another
 // Conn's by now.
-func (c *Conn) end(drop func()) bool {
+func (c *Conn) stopSending(drop func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.renewed {
+	if !c.replaced {
 		c.closed = true
 		drop()
 	}
-	return !c.renewed
+	return !c.replaced
 }
 
-// closePatience is how long Close waits for an end that takes nothing any more.
-const closePatience = 2 * time.Second
+// closeTimeout is how long Close waits for an end that takes nothing any more.
+const closeTimeout = 2 * time.Second
 
 // Close lets the writer finish what was sent, if the other end takes it, and closes
 // the stream.
 func (c *Conn) Close() error {
-	if !c.end(func() {}) {
+	if !c.stopSending(func() {}) {
 		return nil
 	}
 	if c.inProcess != nil {
 		return c.rw.Close()
 	}
-	if writer := c.atWork(); writer != nil {
-		late := time.NewTimer(closePatience)
+	if writer := c.writerDone(); writer != nil {
+		late := time.NewTimer(closeTimeout)
 		defer late.Stop()
 		select {
 		case <-writer:
@@ -427,7 +427,7 @@ func (c *Conn) Close() error {
 
 // Abandon closes the stream without waiting for anything that was sent.
 func (c *Conn) Abandon() error {
-	if !c.end(func() { c.first, c.out = nil, nil }) {
+	if !c.stopSending(func() { c.frames, c.outBuf = nil, nil }) {
 		return nil
 	}
 	if c.inProcess != nil {
@@ -459,7 +459,7 @@ func decode(m Message, body []byte) error {
 	case c.err == nil && len(c.buf) == 0:
 		return nil
 	case c.err == nil || c.err == errShort:
-		return notAMessage(numberOf(m))
+		return unknownKind(numberOf(m))
 	}
 	return Violation(fmt.Sprintf("%s that cannot be: %v", article(NameOf(m)), c.err))
 }

@@ -14,10 +14,10 @@ import (
 // there are nodes: 3 ns of encrypting for each byte, and 8 ns on a link of 1 Gbit/s. Cards of
 // MPI libraries shrink to 0.12 to 0.42.
 const (
-	deflateFrom  = 64 << 10 // bytes of all blobs; what is smaller takes no time
-	deflateNodes = 16
-	deflateProbe = 64 << 10 // bytes that are tried first
-	deflateGain  = 4        // the saving that is worth it, as a part of the whole: 1/deflateGain
+	deflateFrom   = 64 << 10 // bytes of all blobs; what is smaller takes no time
+	deflateNodes  = 16
+	deflateSample = 64 << 10 // bytes that are tried first
+	deflateGain   = 4        // the saving that is worth it, as a part of the whole: 1/deflateGain
 )
 
 // maxInflation is how many bytes one of deflate can stand for: 258 for a length and a
@@ -49,18 +49,18 @@ func (m *Fenced) FrameFor(nodes int) Frame {
 func (m *Fenced) deflated() *Fenced {
 	c := codec{}
 	list(&c, &m.Blobs, length{"blobs", maxBlobs}, (*codec).blob)
-	probe := c.buf[:min(len(c.buf), deflateProbe)]
-	if !shrinks(len(probe), len(deflate(probe))) {
+	probe := c.buf[:min(len(c.buf), deflateSample)]
+	if !worthDeflating(len(probe), len(deflate(probe))) {
 		return m
 	}
 	deflated := deflate(c.buf)
-	if !shrinks(len(c.buf), len(deflated)) {
+	if !worthDeflating(len(c.buf), len(deflated)) {
 		return m
 	}
 	return &Fenced{ID: m.ID, Err: m.Err, Size: len(c.buf), Deflated: deflated}
 }
 
-func shrinks(from, to int) bool { return to < from-from/deflateGain }
+func worthDeflating(from, to int) bool { return to < from-from/deflateGain }
 
 func deflate(b []byte) []byte {
 	var out bytes.Buffer
@@ -79,14 +79,14 @@ func (m *Fenced) Inflate() error {
 	if len(m.Deflated) == 0 {
 		return nil
 	}
-	if m.Size < 0 || m.Size > min(vast, maxInflation*len(m.Deflated)) || len(m.Blobs) > 0 {
+	if m.Size < 0 || m.Size > min(maxUnbounded, maxInflation*len(m.Deflated)) || len(m.Blobs) > 0 {
 		return fmt.Errorf("%w: %d bytes of %d", errInflate, m.Size, len(m.Deflated))
 	}
 	buf, err := inflate(m.Deflated, m.Size)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errInflate, err)
 	}
-	if m.Blobs, err = unlist(buf); err != nil {
+	if m.Blobs, err = decodeBlobs(buf); err != nil {
 		return fmt.Errorf("%w: %w", errInflate, err)
 	}
 	m.Deflated, m.Size = nil, 0
@@ -96,7 +96,7 @@ func (m *Fenced) Inflate() error {
 // inflate returns the size bytes that deflated stands for.
 func inflate(deflated []byte, size int) ([]byte, error) {
 	r := flate.NewReader(bytes.NewReader(deflated))
-	buf, err := readBy(r, size)
+	buf, err := readGrowing(r, size)
 	if err != nil {
 		return nil, fmt.Errorf("%d bytes: %w", size, err)
 	}
@@ -106,8 +106,8 @@ func inflate(deflated []byte, size int) ([]byte, error) {
 	return buf, nil
 }
 
-// unlist reads a list of blobs and nothing else.
-func unlist(b []byte) (blobs [][]byte, err error) {
+// decodeBlobs reads a list of blobs and nothing else.
+func decodeBlobs(b []byte) (blobs [][]byte, err error) {
 	if n, _ := binary.Varint(b); n > maxBlobs {
 		return nil, fmt.Errorf("%d blobs", n)
 	}

@@ -47,7 +47,7 @@ func TestFencedArrivesAsSentPackedOrNot(t *testing.T) {
 		{"many", cards(100), deflateNodes, true},
 		{"some empty", append(cards(20), nil, []byte{}), 1000, true},
 		{"noise", [][]byte{noise(100_000)}, 1000, false},
-		{"noise at first", append([][]byte{noise(2 * deflateProbe)}, cards(100)...), 1000, false},
+		{"noise at first", append([][]byte{noise(2 * deflateSample)}, cards(100)...), 1000, false},
 		{"noise behind", append(cards(15), noise(1<<20)), 1000, false},
 	}
 	for _, test := range tests {
@@ -91,7 +91,7 @@ func TestUnpackRefusesJunkAndBombs(t *testing.T) {
 		"negative":        {Size: -1, Deflated: good.Deflated},
 		"blobs besides":   {Size: good.Size, Deflated: good.Deflated, Blobs: [][]byte{{1}}},
 		"a size too much": {Size: 1 << 30, Deflated: []byte("hello")},
-		"a frame more":    {Size: vast + 1, Deflated: make([]byte, 2<<20)},
+		"a frame more":    {Size: maxUnbounded + 1, Deflated: make([]byte, 2<<20)},
 		"no list":         {Size: 1 << 20, Deflated: zeros},
 		"too many blobs":  {Size: 4 + 1<<20, Deflated: deflate(append(binary.AppendVarint(nil, 1<<20), make([]byte, 1<<20)...))},
 		"a longer list":   {Size: 2, Deflated: deflate([]byte{100, 0})},
@@ -112,9 +112,9 @@ func TestUnpackRefusesJunkAndBombs(t *testing.T) {
 func TestMemoryOfUnpack(t *testing.T) {
 	part := deflate(make([]byte, 1<<20))
 	for name, m := range map[string]*Fenced{
-		"no deflate":    {Size: vast, Deflated: make([]byte, 2<<20)},
-		"ends early":    {Size: vast, Deflated: append(part, make([]byte, 2<<20)...)},
-		"cut in a half": {Size: vast, Deflated: append(part[:len(part)-10:len(part)-10], bytes.Repeat([]byte{0xff}, 2<<20)...)},
+		"no deflate":    {Size: maxUnbounded, Deflated: make([]byte, 2<<20)},
+		"ends early":    {Size: maxUnbounded, Deflated: append(part, make([]byte, 2<<20)...)},
+		"cut in a half": {Size: maxUnbounded, Deflated: append(part[:len(part)-10:len(part)-10], bytes.Repeat([]byte{0xff}, 2<<20)...)},
 	} {
 		took, err := unpacking(m)
 		if err == nil || took > 5<<20 {

@@ -17,12 +17,12 @@ func hostileFrames(most int) (frames [][]byte) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for _, m := range messages(r) {
 		kind := kindOf(m)
-		if kind.From != Helper || kind.Most == vast {
+		if kind.Sender != Helper || kind.MaxBody == maxUnbounded {
 			continue
 		}
 		leaves(reflect.ValueOf(m).Elem(), func(_ string, v reflect.Value) {
 			if v.Kind() == reflect.Slice && v.Type().Elem().Kind() != reflect.Uint8 {
-				frames = append(frames, crowd(m, v, min(most, kind.Most)))
+				frames = append(frames, crowd(m, v, min(most, kind.MaxBody)))
 			}
 		})
 	}
@@ -73,7 +73,7 @@ func TestMemoryOfHostileFrames(t *testing.T) {
 		t.Skip("needs 1.1 GB; make test runs it")
 	}
 	worst := uint64(0)
-	for _, frame := range hostileFrames(vast) {
+	for _, frame := range hostileFrames(maxUnbounded) {
 		most := uint64(4<<20 + 8*len(frame))
 		m, err, took := receive(frame, Launcher)
 		if took > most {
@@ -91,11 +91,11 @@ func TestMemoryOfAnnouncedFrames(t *testing.T) {
 			continue
 		}
 		for _, came := range []int{0, 100, 1 << 20} {
-			frame := binary.AppendUvarint([]byte{byte(number)}, uint64(k.Most))
-			frame = append(frame, make([]byte, min(came, max(k.Most-1, 0)))...)
+			frame := binary.AppendUvarint([]byte{byte(number)}, uint64(k.MaxBody))
+			frame = append(frame, make([]byte, min(came, max(k.MaxBody-1, 0)))...)
 			_, err, took := receive(frame, anySide)
 			if most := uint64(256<<10 + 4*came); took > most {
-				t.Errorf("%d bytes of %s of %d took %d: %v", came, k.Name, k.Most, took, err)
+				t.Errorf("%d bytes of %s of %d took %d: %v", came, k.Name, k.MaxBody, took, err)
 			}
 		}
 	}
@@ -116,7 +116,7 @@ func TestWhatIsTooLargeIsNotRead(t *testing.T) {
 	var rest endless
 	c := NewConn(&memory{r: io.MultiReader(bytes.NewReader(frame), &rest)}, Launcher)
 	defer c.Abandon()
-	if _, err := c.Recv(); err != Violation("a Listed of 33554432 bytes") || rest > 0 {
+	if _, err := c.Recv(); err != Violation("a LedgerListed of 33554432 bytes") || rest > 0 {
 		t.Errorf("%v, after %d bytes of the body", err, rest)
 	}
 }

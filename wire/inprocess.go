@@ -64,7 +64,7 @@ func (b *mailbox) close(why error) {
 	b.filled.Broadcast()
 }
 
-func (b *mailbox) put(x any) error {
+func (b *mailbox) post(x any) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.ended != nil {
@@ -75,8 +75,8 @@ func (b *mailbox) put(x any) error {
 	return nil
 }
 
-// take waits for all that has gathered; the error is why nothing more can come.
-func (b *mailbox) take(into []any) ([]any, error) {
+// takeAll waits for all that has gathered; the error is why nothing more can come.
+func (b *mailbox) takeAll(into []any) ([]any, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for len(b.queue) == 0 && b.ended == nil {
@@ -90,19 +90,19 @@ func (b *mailbox) take(into []any) ([]any, error) {
 	return taken, nil
 }
 
-// send puts a message into the other end's hands.
-func (j *InProcess) send(m Message) error {
+// post puts a message into the other end's hands.
+func (j *InProcess) post(m Message) error {
 	data, ok := m.(*Data)
 	if !ok {
-		return j.out.put(Encode(m))
+		return j.out.post(Encode(m))
 	}
-	if data.pooled == nil && data.tank == nil { // the sender may use its bytes again
+	if data.pooled == nil && data.splice == nil { // the sender may use its bytes again
 		own := NewData(len(data.Bytes))
 		own.Rank, own.Stream = data.Rank, data.Stream
 		copy(own.Bytes, data.Bytes)
 		data = own
 	}
-	return j.out.put(data)
+	return j.out.post(data)
 }
 
 // An inProcessReader hands out what has arrived, one by one.
@@ -116,7 +116,7 @@ type inProcessReader struct {
 func (r *inProcessReader) recv() (Message, error) {
 	if r.next == len(r.batch) {
 		clear(r.batch)
-		batch, err := r.in.take(r.batch)
+		batch, err := r.in.takeAll(r.batch)
 		if err != nil {
 			return nil, err
 		}

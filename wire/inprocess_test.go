@@ -18,8 +18,8 @@ func TestEveryMessageArrivesThroughAJoint(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	near, far := NewInProcess()
 	left, right := NewConn(inside{near}, Helper), NewConn(far, anySide)
-	left.Announce(&Hello{Version: Version})
-	if hello, noise, err := right.Greet(); err != nil || hello.Version != Version || len(noise) > 0 {
+	left.SendHello(&Hello{Version: Version})
+	if hello, noise, err := right.ReceiveHello(); err != nil || hello.Version != Version || len(noise) > 0 {
 		t.Fatalf("greeted with %+v, %q, %v", hello, noise, err)
 	}
 	sent := messages(r)
@@ -89,7 +89,7 @@ func TestAJointTellsWhyItEnded(t *testing.T) {
 	near, far := NewInProcess()
 	far.Fail(why)
 	far.Close()
-	if _, _, err := NewConn(near, Launcher).Greet(); !errors.Is(err, why) {
+	if _, _, err := NewConn(near, Launcher).ReceiveHello(); !errors.Is(err, why) {
 		t.Errorf("greeted with %v", err)
 	}
 }
@@ -98,7 +98,7 @@ func TestAJointTellsWhyItEnded(t *testing.T) {
 func TestATankStaysInItsProcess(t *testing.T) {
 	near, far := NewInProcess()
 	left, right := NewConn(near, Launcher), NewConn(far, Helper)
-	if err := left.Send(InTank(1, new(pipe.Tank), 5)); err != nil {
+	if err := left.Send(SplicedData(1, new(pipe.SpliceBuffer), 5)); err != nil {
 		t.Fatal(err)
 	}
 	if m, err := right.Recv(); err != nil || m.(*Data).Len() != 5 || m.(*Data).Rank != 1 {
@@ -110,7 +110,7 @@ func TestATankStaysInItsProcess(t *testing.T) {
 		io.Writer
 		io.Closer
 	}{nil, &out, io.NopCloser(nil)}, Launcher)
-	err := other.Send(InTank(1, new(pipe.Tank), 5))
+	err := other.Send(SplicedData(1, new(pipe.SpliceBuffer), 5))
 	other.Flush()
 	if err == nil || out.Len() > 0 {
 		t.Errorf("%v, and %d bytes were sent", err, out.Len())

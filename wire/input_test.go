@@ -14,7 +14,7 @@ func TestOnlyOutputTakesALargeBuffer(t *testing.T) {
 		piece  int
 		output bool
 		size   int
-	}{{100, true, inputMost}, {1000, true, inputMost}, {30_000, true, inputMost}, {30_000, false, inputLeast}} {
+	}{{100, true, maxInputBuffer}, {1000, true, maxInputBuffer}, {30_000, true, maxInputBuffer}, {30_000, false, minInputBuffer}} {
 		a, b := net.Pipe()
 		from, to := NewConn(a, Helper), NewConn(b, Launcher)
 		const pieces = 300

@@ -12,14 +12,14 @@ What the PMI servers of the nodes need of each other, and of mpiexec.
 	mpiexec                                      helper
 	   | <----------------------------------- Fence   what the local ranks put
 	   | Fenced ---------------------------------->   what all ranks put
-	   | <------------------------------------ Name   a rank publishes, or looks up
-	   | Named ----------------------------------->
-	   | Posted ---------------------------------->   a name is there that was awaited
+	   | <----------------------------- NameRequest   a rank publishes, or looks up
+	   | NameReply ------------------------------->
+	   | NamePublished --------------------------->   a name is there that was awaited
 	   | <----------------------------------- Spawn   a rank wants more ranks
 	   | Spawned --------------------------------->
-	   | <----------------------------------- Peers   a rank asks which are where
-	   | Peered ---------------------------------->
-	   | Over ------------------------------------>   a group of others, of which it was told
+	   | <-------------------------- RankMapRequest   a rank asks which are where
+	   | RankMap --------------------------------->
+	   | GroupEnded ------------------------------>   a group of others, of which it was told
 	   | <----------------------------------- Fetch   a rank wants what one of another node has committed
 	   | Fetch ----------------------------------->   one of another node wants it of a rank there
 	   | <--------------------------------- Fetched
@@ -27,10 +27,10 @@ What the PMI servers of the nodes need of each other, and of mpiexec.
 	   | <---------------------------------- Notify   a rank tells others of an event
 	   | Notify ---------------------------------->   one of another node does
 	   | Notified -------------------------------->
-	   | Dead ------------------------------------>   ranks of a group ended by failing, and the others go on
-	   | <----------------------------------- Utter   a rank's library has something to say
-	   | Uttered --------------------------------->   whether another rank has said it
-	   | <------------------------------------- PMI   a rank aborts, or breaks off
+	   | FailedRanks ----------------------------->   ranks of a group ended by failing, and the others go on
+	   | <-------------------------------- ShowHelp   a rank's library has something to say
+	   | ShowHelpReply --------------------------->   whether another rank has said it
+	   | <------------------------------- PMIReport   a rank aborts, or breaks off
 
 Fences and questions are few, and need no credit: a node has one barrier of a group open, and so
 many fences of PMIx and questions as TRUST-4 says.
@@ -41,37 +41,37 @@ type PMIEvent int
 
 // The events.
 const (
-	PMIAborted PMIEvent = iota + 1 // the rank asked for the end of the job
-	PMIBroken                      // a barrier can never complete
-	PMIJunk                        // the rank said what no client says
-	PMILost                        // the rank's connection ended before finalize
-	PMIWaits                       // the rank is the first of its group on the node to wait for the whole group by PMI without having spoken PMIx
-	PMIxWaits                      // or by PMIx without having spoken PMI
+	PMIAborted       PMIEvent = iota + 1 // the rank asked for the end of the job
+	PMIBarrierBroken                     // a barrier can never complete
+	PMIMalformed                         // the rank said what no client says
+	PMIDisconnected                      // the rank's connection ended before finalize
+	PMIWaits                             // the rank is the first of its group on the node to wait for the whole group by PMI without having spoken PMIx
+	PMIxWaits                            // or by PMIx without having spoken PMI
 )
 
-// A NameOp is what is to be done with a name.
-type NameOp int
+// A NameOperation is what is to be done with a name.
+type NameOperation int
 
 // The operations.
 const (
-	Publish NameOp = iota + 1
+	Publish NameOperation = iota + 1
 	Lookup
 	Unpublish
-	Await // as Lookup; if the name is not there, Posted will tell when it is
+	LookupWait // as Lookup; if the name is not there, Posted will tell when it is
 )
 
-// PMI is news about a rank that the PMI server noticed.
-type PMI struct {
+// PMIReport is news about a rank that the PMI server noticed.
+type PMIReport struct {
 	Rank  int
 	Event PMIEvent
 	Code  int    // of an abort, 0 to 255
 	Text  string // for people
 }
 
-func (m *PMI) fields(c *codec) {
-	c.num(&m.Rank, orNone)
+func (m *PMIReport) fields(c *codec) {
+	c.num(&m.Rank, rankOrNone)
 	c.num((*int)(&m.Event), valueRange{"event", int64(PMIAborted), int64(PMIxWaits)})
-	c.num(&m.Code, aCode)
+	c.num(&m.Code, codeRange)
 	c.sentence(&m.Text, "text")
 }
 
@@ -87,10 +87,10 @@ type Fence struct {
 }
 
 func (m *Fence) fields(c *codec) {
-	c.text(&m.ID, aFence)
+	c.text(&m.ID, fenceIDLength)
 	c.blob(&m.Blob)
-	c.flag(&m.Late)
-	c.flag(&m.Joined)
+	c.boolean(&m.Late)
+	c.boolean(&m.Joined)
 }
 
 // Fenced answers Fence with what each node brought, or says that the fence was given up (Late), also to
@@ -106,59 +106,59 @@ type Fenced struct {
 }
 
 func (m *Fenced) fields(c *codec) {
-	c.text(&m.ID, aFence)
+	c.text(&m.ID, fenceIDLength)
 	list(c, &m.Blobs, length{"blobs", maxBlobs}, (*codec).blob)
 	c.sentence(&m.Err, "error")
-	c.num(&m.Size, valueRange{"bytes", 0, vast})
+	c.num(&m.Size, valueRange{"bytes", 0, maxUnbounded})
 	c.blob(&m.Deflated)
-	c.flag(&m.Late)
+	c.boolean(&m.Late)
 }
 
-// Name is a rank's request to the table of published names, of which a job has one.
+// NameRequest is a rank's request to the table of published names, of which a job has one.
 // ID is the helper's, for the answer. What is published is told to ranks that speak PMI as Port,
 // and to those that speak PMIx as Value, which has its publisher in it; Once, if the first who
 // looks it up shall be the last.
-type Name struct {
+type NameRequest struct {
 	ID            int
-	Op            NameOp
+	Op            NameOperation
 	Service, Port string
 	Value         []byte
-	Once          bool
+	FirstReadOnly bool
 }
 
-func (m *Name) fields(c *codec) {
-	c.num(&m.ID, aQuestion)
-	c.num((*int)(&m.Op), valueRange{"operation", int64(Publish), int64(Await)})
-	c.text(&m.Service, aName)
-	c.text(&m.Port, aName)
-	c.bytes(&m.Value, aValue)
-	c.flag(&m.Once)
+func (m *NameRequest) fields(c *codec) {
+	c.num(&m.ID, requestIDRange)
+	c.num((*int)(&m.Op), valueRange{"operation", int64(Publish), int64(LookupWait)})
+	c.text(&m.Service, nameLength)
+	c.text(&m.Port, nameLength)
+	c.bytes(&m.Value, valueLength)
+	c.boolean(&m.FirstReadOnly)
 }
 
-// Named answers Name: whether it was published, found or withdrawn, and what was found. With Once it is not
+// NameReply answers Name: whether it was published, found or withdrawn, and what was found. With Once it is not
 // in the table any more: who cannot make use of it publishes it again.
-type Named struct {
-	ID        int
-	Yes       bool
-	Port, Err string
-	Value     []byte
-	Once      bool
+type NameReply struct {
+	ID            int
+	OK            bool
+	Port, Err     string
+	Value         []byte
+	FirstReadOnly bool
 }
 
-func (m *Named) fields(c *codec) {
-	c.num(&m.ID, aQuestion)
-	c.flag(&m.Yes)
-	c.text(&m.Port, aName)
+func (m *NameReply) fields(c *codec) {
+	c.num(&m.ID, requestIDRange)
+	c.boolean(&m.OK)
+	c.text(&m.Port, nameLength)
 	c.sentence(&m.Err, "error")
-	c.bytes(&m.Value, aValue)
-	c.flag(&m.Once)
+	c.bytes(&m.Value, valueLength)
+	c.boolean(&m.FirstReadOnly)
 }
 
-// Posted tells that a name has been published for which the node has asked in vain; somebody
+// NamePublished tells that a name has been published for which the node has asked in vain; somebody
 // else may take it first.
-type Posted struct{ Service string }
+type NamePublished struct{ Service string }
 
-func (m *Posted) fields(c *codec) { c.text(&m.Service, aName) }
+func (m *NamePublished) fields(c *codec) { c.text(&m.Service, nameLength) }
 
 // Spawn asks for more ranks, on behalf of one of the node's. ID is the helper's, for
 // the answer. Fault is why it cannot be done: a file that the request names, and that
@@ -170,10 +170,10 @@ type Spawn struct {
 }
 
 func (m *Spawn) fields(c *codec) {
-	c.num(&m.ID, aQuestion)
+	c.num(&m.ID, requestIDRange)
 	c.word(&m.Request.Group, "group")
-	c.num(&m.Request.Rank, aRank)
-	c.flag(&m.Request.PMIx)
+	c.num(&m.Request.Rank, rankRange)
+	c.boolean(&m.Request.PMIx)
 	list(c, &m.Request.Commands, length{"commands", maxPairs}, (*codec).command)
 	list(c, &m.Request.Preputs, length{"preputs", maxPairs}, (*codec).pair)
 	c.sentence(&m.Fault, "fault")
@@ -190,51 +190,51 @@ type Spawned struct {
 }
 
 func (m *Spawned) fields(c *codec) {
-	c.num(&m.ID, aQuestion)
+	c.num(&m.ID, requestIDRange)
 	c.word(&m.Group, "group")
-	c.nums(&m.Codes, length{"codes", many}, valueRange{"code", math.MinInt32, math.MaxInt32})
+	c.nums(&m.Codes, length{"codes", maxFromLauncher}, valueRange{"code", math.MinInt32, math.MaxInt32})
 	c.sentence(&m.Err, "error")
-	c.flag(&m.Full)
+	c.boolean(&m.Full)
 }
 
-// Peers asks which ranks of a group of the job are where: for PMIx once for each group and node that
+// RankMapRequest asks which ranks of a group of the job are where: for PMIx once for each group and node that
 // has clients which want to know, and else on behalf of a rank, as only old clients ask. ID is the
 // helper's, for the answer.
-type Peers struct {
+type RankMapRequest struct {
 	ID    int
 	Group string
 }
 
-func (m *Peers) fields(c *codec) {
-	c.num(&m.ID, aQuestion)
+func (m *RankMapRequest) fields(c *codec) {
+	c.num(&m.ID, requestIDRange)
 	c.word(&m.Group, "group")
 }
 
-// Peered answers Peers: the nodes of the group, as the user wrote them, of each rank the number
+// RankMap answers Peers: the nodes of the group, as the user wrote them, of each rank the number
 // of its node among them, how many ranks each section has, and how many each node has had of the groups
 // with lower numbers. There are none of a group that is over.
-type Peered struct {
-	ID      int
-	Group   string
-	Nodes   []string
-	Of      []int
-	Apps    []int
-	Earlier []int
+type RankMap struct {
+	ID           int
+	Group        string
+	Nodes        []string
+	NodeOfRank   []int
+	AppSizes     []int
+	EarlierRanks []int
 }
 
-func (m *Peered) fields(c *codec) {
-	c.num(&m.ID, aQuestion)
+func (m *RankMap) fields(c *codec) {
+	c.num(&m.ID, requestIDRange)
 	c.word(&m.Group, "group")
-	c.texts(&m.Nodes, length{"names", many}, aName)
-	c.nums(&m.Of, length{"sizes", many}, aSize)
-	c.nums(&m.Apps, length{"sections", many}, aSize)
-	c.nums(&m.Earlier, length{"nodes", many}, aRank)
+	c.texts(&m.Nodes, length{"names", maxFromLauncher}, nameLength)
+	c.nums(&m.NodeOfRank, length{"sizes", maxFromLauncher}, sizeRange)
+	c.nums(&m.AppSizes, length{"sections", maxFromLauncher}, sizeRange)
+	c.nums(&m.EarlierRanks, length{"nodes", maxFromLauncher}, rankRange)
 }
 
-// Over tells that nothing is left of a group which has no ranks on the node, and of which it has asked.
-type Over struct{ Group string }
+// GroupEnded tells that nothing is left of a group which has no ranks on the node, and of which it has asked.
+type GroupEnded struct{ Group string }
 
-func (m *Over) fields(c *codec) { c.word(&m.Group, "group") }
+func (m *GroupEnded) fields(c *codec) { c.word(&m.Group, "group") }
 
 // MaxFetched is how many bytes a rank may have committed for others.
 const MaxFetched = 16 << 20
@@ -243,19 +243,19 @@ const MaxFetched = 16 << 20
 // for the answer; mpiexec keeps nothing of what goes through it. Patience is for how
 // many seconds the answer is waited for at most; 0: as PMIX-33 has it if nothing is said.
 type Fetch struct {
-	ID       int
-	Group    string
-	Rank     int    // in its group
-	Key      string // empty: any
-	Patience int
+	ID      int
+	Group   string
+	Rank    int    // in its group
+	Key     string // empty: any
+	Timeout int
 }
 
 func (m *Fetch) fields(c *codec) {
-	c.num(&m.ID, aQuestion)
+	c.num(&m.ID, requestIDRange)
 	c.word(&m.Group, "group")
-	c.num(&m.Rank, aRank)
-	c.text(&m.Key, aKey)
-	c.num(&m.Patience, valueRange{"patience", 0, math.MaxInt32})
+	c.num(&m.Rank, rankRange)
+	c.text(&m.Key, keyLength)
+	c.num(&m.Timeout, valueRange{"patience", 0, math.MaxInt32})
 }
 
 // Fetched answers Fetch. Without Found the rank has no such key, and will have none in the time
@@ -268,8 +268,8 @@ type Fetched struct {
 }
 
 func (m *Fetched) fields(c *codec) {
-	c.num(&m.ID, aQuestion)
-	c.flag(&m.Found)
+	c.num(&m.ID, requestIDRange)
+	c.boolean(&m.Found)
 	c.bytes(&m.Data, length{"data", MaxFetched})
 	c.sentence(&m.Err, "error")
 }
@@ -287,56 +287,56 @@ type Notify struct {
 }
 
 func (m *Notify) fields(c *codec) {
-	c.num(&m.ID, aQuestion)
+	c.num(&m.ID, requestIDRange)
 	c.word(&m.Group, "group")
-	c.num(&m.Rank, aRank)
+	c.num(&m.Rank, rankRange)
 	c.num(&m.Code, valueRange{"code", math.MinInt32, math.MaxInt32})
 	c.text(&m.To, length{"members", 128 << 10})
 	c.bytes(&m.Infos, length{"infos", 64 << 10})
 }
 
-// Dead has all ranks of a group that ended by failing so far, while the others go on (job.Ends.KeepAll).
-type Dead struct {
+// FailedRanks has all ranks of a group that ended by failing so far, while the others go on (job.EndPolicy.KeepAll).
+type FailedRanks struct {
 	Group string
 	Ranks []int // in the group, in the order in which they ended
 }
 
-func (m *Dead) fields(c *codec) {
+func (m *FailedRanks) fields(c *codec) {
 	c.word(&m.Group, "group")
-	c.nums(&m.Ranks, length{"ranks", many}, aRank)
+	c.nums(&m.Ranks, length{"ranks", maxFromLauncher}, rankRange)
 }
 
 // Notified answers Notify.
 type Notified struct{ ID int }
 
-func (m *Notified) fields(c *codec) { c.num(&m.ID, aQuestion) }
+func (m *Notified) fields(c *codec) { c.num(&m.ID, requestIDRange) }
 
-// MaxTopic is how long the name of a text, and that of its file, may be to be asked about.
-const MaxTopic = 511
+// MaxHelpTopic is how long the name of a text, and that of its file, may be to be asked about.
+const MaxHelpTopic = 511
 
-// Utter asks about a text that the library of a rank wants printed, by the file that the text is from and
+// ShowHelp asks about a text that the library of a rank wants printed, by the file that the text is from and
 // its name there: of all ranks of the job that have it to say, one says it (PMIX-48). ID is the helper's, for
 // the answer.
-type Utter struct {
-	ID         int
-	Rank       int
-	File, Name string
+type ShowHelp struct {
+	ID          int
+	Rank        int
+	File, Topic string
 }
 
-func (m *Utter) fields(c *codec) {
-	c.num(&m.ID, aQuestion)
-	c.num(&m.Rank, aRank)
-	c.text(&m.File, length{"file", MaxTopic})
-	c.text(&m.Name, length{"name", MaxTopic})
+func (m *ShowHelp) fields(c *codec) {
+	c.num(&m.ID, requestIDRange)
+	c.num(&m.Rank, rankRange)
+	c.text(&m.File, length{"file", MaxHelpTopic})
+	c.text(&m.Topic, length{"name", MaxHelpTopic})
 }
 
-// Uttered answers Utter: Known, if the text was said, and need not be again; that it came again is counted.
-type Uttered struct {
-	ID    int
-	Known bool
+// ShowHelpReply answers Utter: Known, if the text was said, and need not be again; that it came again is counted.
+type ShowHelpReply struct {
+	ID           int
+	AlreadyShown bool
 }
 
-func (m *Uttered) fields(c *codec) {
-	c.num(&m.ID, aQuestion)
-	c.flag(&m.Known)
+func (m *ShowHelpReply) fields(c *codec) {
+	c.num(&m.ID, requestIDRange)
+	c.boolean(&m.AlreadyShown)
 }

@@ -13,27 +13,27 @@ Ranks that run, and their end.
 	mpiexec                                      helper
 	   | Start ----------------------------------->
 	   | <--------------------------------- Started   per rank: its pid, or why exec failed
-	   | Prune ----------------------------------->   one could not be started
+	   | KillGroup ------------------------------->   one could not be started
 	   | <----------------- Data ----------------->   stdin; stdout, stderr
-	   | Feed ------------------------------------>   stdin of several ranks at once
+	   | StdinBroadcast -------------------------->   stdin of several ranks at once
 	   | <---------------- Credit ---------------->   leave for more
-	   | Resize ---------------------------------->   of the terminal
+	   | ResizeTerminal -------------------------->   of the terminal
 	   | Signal ---------------------------------->
 	   | Hold ------------------------------------>   the ranks stand still, or one reason for that is gone
-	   | <---------------------------------- Caught   a signal that was not mpiexec's
-	   | Inspect --------------------------------->
-	   | <---------------------------------- States   what each rank is doing
-	   | <--------------------------------- Sampled   what all processes have now, if it is wanted
-	   | <-------------------------------- Exceeded   a limit of the node's own
+	   | <-------------------------- HelperSignaled   a signal that was not mpiexec's
+	   | InspectRanks ---------------------------->
+	   | <------------------------------ RankStates   what each rank is doing
+	   | <---------------------------- SampledUsage   what all processes have now, if it is wanted
+	   | <--------------------------- LimitExceeded   a limit of the node's own
 	   | <---------------------------------- Exited   per rank
-	   | <----------------------------------- Trace   if it is wanted
+	   | <-------------------------------- PMITrace   if it is wanted
 	   | <------------------------------------- Log   at any time
-	   | End ------------------------------------->   all ranks are over, or shall be
-	   | <--------------------------------- Emptied   after a second: output alone is left
-	   | <--------------------------------- Cleaned   if ranks have left shared memory
+	   | EndJob ---------------------------------->   all ranks are over, or shall be
+	   | <--------------------------- ProcessesGone   after a second: output alone is left
+	   | <------------------------------ IPCCleaned   if ranks have left shared memory
 	   | <--------------------------------- Drained   nothing of ours is left
-	   | Renew ----------------------------------->   another attempt follows, or
-	   | <--------------------------------- Renewed   all begins anew, but for Hello and Node
+	   | NextAttempt ----------------------------->   another attempt follows, or
+	   | <---------------------------- AttemptReady   all begins anew, but for Hello and Node
 	   | Bye ------------------------------------->
 
 Data and Feed are the only messages that flow without bound, so they alone need leave: a sender may have
@@ -46,8 +46,8 @@ the stream's direction, the news that nobody reads it any more.
 // Window is how many bytes of one stream may be under way without Credit.
 const Window = 64 << 10
 
-// StacksTime is how long a helper may take to find out where its ranks are.
-const StacksTime = 4 * time.Second
+// StackDumpTime is how long a helper may take to find out where its ranks are.
+const StackDumpTime = 4 * time.Second
 
 // A Stream is one of the three standard streams of a rank.
 type Stream int
@@ -60,17 +60,17 @@ const (
 )
 
 // Start lets the prepared ranks of a group go. Meet is that of Prepared.
-type Start struct{ Group, Meet string }
+type Start struct{ Group, Rendezvous string }
 
 func (m *Start) fields(c *codec) {
 	c.word(&m.Group, "group")
-	c.word(&m.Meet, "meeting point")
+	c.word(&m.Rendezvous, "meeting point")
 }
 
-// Prune kills the ranks of a group of which one could not be started.
-type Prune struct{ Group string }
+// KillGroup kills the ranks of a group of which one could not be started.
+type KillGroup struct{ Group string }
 
-func (m *Prune) fields(c *codec) { c.word(&m.Group, "group") }
+func (m *KillGroup) fields(c *codec) { c.word(&m.Group, "group") }
 
 // Started tells of one rank. With Err the exec failed; Code is then 126 or 127, or
 // 125 if it could not be bound. CPUs and Mems are those to which the kernel says it
@@ -79,19 +79,19 @@ type Started struct {
 	Rank, PID, Code int
 	Err, Hint       string
 	CPUs, Mems      []int
-	Loosened        bool // it is bound to no CPU of its own, whatever the plan says
+	Unbound         bool // it is bound to no CPU of its own, whatever the plan says
 }
 
 func (m *Started) fields(c *codec) {
-	c.num(&m.Rank, aRank)
-	c.num(&m.PID, aPID)
-	c.num(&m.Code, aCode)
+	c.num(&m.Rank, rankRange)
+	c.num(&m.PID, pidRange)
+	c.num(&m.Code, codeRange)
 	c.sentence(&m.Err, "error")
 	c.sentence(&m.Hint, "hint")
 	c.cpus(&m.CPUs)
-	c.nums(&m.Mems, length{"NUMA nodes", maxCPUs}, aMem)
-	c.flag(&m.Loosened)
-	c.sure(m.Err != "" || m.PID > 0, "pid %d", m.PID)
+	c.nums(&m.Mems, length{"NUMA nodes", maxCPUs}, numaNodeRange)
+	c.boolean(&m.Unbound)
+	c.require(m.Err != "" || m.PID > 0, "pid %d", m.PID)
 }
 
 // Data is a piece of a stream, at most Window bytes. See NewData.
@@ -99,27 +99,27 @@ type Data struct {
 	Rank   int
 	Stream Stream
 	Bytes  []byte
-	pooled *buffer // where Bytes are, if that is to be used again
+	pooled *dataBuffer // where Bytes are, if that is to be used again
 
-	tank *pipe.Tank // holds the piece in the place of Bytes, so many; see InTank
-	held int
+	splice  *pipe.SpliceBuffer // holds the piece in the place of Bytes, so many; see InTank
+	spliced int
 }
 
 func (m *Data) fields(c *codec) {
-	c.num(&m.Rank, aRank)
-	c.num((*int)(&m.Stream), aStream)
+	c.num(&m.Rank, rankRange)
+	c.num((*int)(&m.Stream), streamRange)
 	c.bytes(&m.Bytes, length{"data", Window})
 }
 
-// Feed is a piece of our standard input for several ranks of the node, at most Window bytes: what
+// StdinBroadcast is a piece of our standard input for several ranks of the node, at most Window bytes: what
 // as many Data would say, once. An empty one is the end of the input.
-type Feed struct {
+type StdinBroadcast struct {
 	Ranks []int
 	Bytes []byte
 }
 
-func (m *Feed) fields(c *codec) {
-	c.nums(&m.Ranks, length{"ranks", maxOnNode}, aRank)
+func (m *StdinBroadcast) fields(c *codec) {
+	c.nums(&m.Ranks, length{"ranks", maxOnNode}, rankRange)
 	c.bytes(&m.Bytes, length{"data", Window})
 }
 
@@ -131,23 +131,23 @@ type Credit struct {
 }
 
 func (m *Credit) fields(c *codec) {
-	c.num(&m.Rank, aRank)
-	c.num((*int)(&m.Stream), aStream)
-	c.num(&m.Bytes, aMemory)
+	c.num(&m.Rank, rankRange)
+	c.num((*int)(&m.Stream), streamRange)
+	c.num(&m.Bytes, bytesRange)
 }
 
-// Resize says how large the terminal is now.
-type Resize struct{ Rows, Cols int }
+// ResizeTerminal says how large the terminal is now.
+type ResizeTerminal struct{ Rows, Cols int }
 
-func (m *Resize) fields(c *codec) {
-	c.num(&m.Rows, aLine)
-	c.num(&m.Cols, aLine)
+func (m *ResizeTerminal) fields(c *codec) {
+	c.num(&m.Rows, terminalSizeRange)
+	c.num(&m.Cols, terminalSizeRange)
 }
 
 // Signal sends a signal to the process groups of all ranks of the node.
 type Signal struct{ Number int }
 
-func (m *Signal) fields(c *codec) { c.num(&m.Number, aSignal) }
+func (m *Signal) fields(c *codec) { c.num(&m.Number, signalRange) }
 
 // Hold gives a reason why no rank of the node is to run, also none that is started later, or takes it back. They
 // run when there is none, and when the job is ended.
@@ -158,43 +158,45 @@ type Hold struct {
 
 func (m *Hold) fields(c *codec) {
 	c.word((*string)(&m.Why), "reason")
-	c.flag(&m.On)
+	c.boolean(&m.On)
 }
 
-// Inspect asks what each rank of the node is doing, with Stacks also where it is; then the
+// InspectRanks asks what each rank of the node is doing, with Stacks also where it is; then the
 // answer may take StacksTime longer.
-type Inspect struct{ Stacks bool }
+type InspectRanks struct{ Stacks bool }
 
-func (m *Inspect) fields(c *codec) { c.flag(&m.Stacks) }
+func (m *InspectRanks) fields(c *codec) { c.boolean(&m.Stacks) }
 
-// States answers Inspect.
-type States struct{ Ranks []job.RankState }
+// RankStates answers Inspect.
+type RankStates struct{ Ranks []job.RankState }
 
-func (m *States) fields(c *codec) { list(c, &m.Ranks, length{"ranks", maxOnNode}, (*codec).rankState) }
+func (m *RankStates) fields(c *codec) {
+	list(c, &m.Ranks, length{"ranks", maxOnNode}, (*codec).rankState)
+}
 
-// Sampled tells what all processes of the job on the node, and those of each rank that has or had
+// SampledUsage tells what all processes of the job on the node, and those of each rank that has or had
 // some, have at this moment (RM-51).
-type Sampled struct {
-	Host  job.Sample
-	Ranks []job.RankSample
+type SampledUsage struct {
+	Host  job.UsageSample
+	Ranks []job.RankUsageSample
 }
 
-func (m *Sampled) fields(c *codec) {
-	c.sample(&m.Host)
-	list(c, &m.Ranks, length{"ranks", maxOnNode}, (*codec).rankSample)
+func (m *SampledUsage) fields(c *codec) {
+	c.usageSample(&m.Host)
+	list(c, &m.Ranks, length{"ranks", maxOnNode}, (*codec).rankUsageSample)
 }
 
-// Exceeded says that a rank, or all that is on the node (Rank -1; of pmem: all that belongs to no rank), has used more than the node's own
+// LimitExceeded says that a rank, or all that is on the node (Rank -1; of pmem: all that belongs to no rank), has used more than the node's own
 // administrator allows, and that the helper ends its ranks therefore (RM-55).
-type Exceeded struct {
+type LimitExceeded struct {
 	Rank  int
-	Bound job.Bound
+	Limit job.KernelLimit
 	Used  int64 // bytes or ns
 }
 
-func (m *Exceeded) fields(c *codec) {
-	c.num(&m.Rank, orNone)
-	c.bound(&m.Bound)
+func (m *LimitExceeded) fields(c *codec) {
+	c.num(&m.Rank, rankOrNone)
+	c.kernelLimit(&m.Limit)
 	c.num64(&m.Used, valueRange{"use", 0, maxBound})
 }
 
@@ -203,16 +205,16 @@ type Exited struct{ Exit job.Exit }
 
 func (m *Exited) fields(c *codec) { c.exit(&m.Exit) }
 
-// Trace is a line of what a rank and its PMI server say, as pmiserver.Server.Trace has
+// PMITrace is a line of what a rank and its PMI server say, as pmiserver.Server.Trace has
 // it, or a word that a transcript has.
-type Trace struct {
+type PMITrace struct {
 	Rank int
 	Line string
 }
 
-func (m *Trace) fields(c *codec) {
-	c.num(&m.Rank, aRank)
-	c.prose(&m.Line, aLogLine)
+func (m *PMITrace) fields(c *codec) {
+	c.num(&m.Rank, rankRange)
+	c.humanText(&m.Line, logLineLength)
 }
 
 // Log is a line of the helper's log: a warning, or what only some want to know.
@@ -222,47 +224,47 @@ type Log struct {
 }
 
 func (m *Log) fields(c *codec) {
-	c.flag(&m.Warning)
-	c.prose(&m.Text, aLogLine)
+	c.boolean(&m.Warning)
+	c.humanText(&m.Text, logLineLength)
 }
 
-// End ends what is left of the job on the node: leave for Linger to end by
+// EndJob ends what is left of the job on the node: leave for Linger to end by
 // itself, then SIGTERM, then after Grace SIGKILL.
-type End struct{ Linger, Grace time.Duration }
+type EndJob struct{ Linger, Grace time.Duration }
 
-func (m *End) fields(c *codec) {
-	c.time(&m.Linger, "time to linger")
-	c.time(&m.Grace, "grace")
+func (m *EndJob) fields(c *codec) {
+	c.duration(&m.Linger, "time to linger")
+	c.duration(&m.Grace, "grace")
 }
 
-// Caught says that something on the node has told the helper to end, by SIGTERM or its like, and why, if the node knows. It may be the
+// HelperSignaled says that something on the node has told the helper to end, by SIGTERM or its like, and why, if the node knows. It may be the
 // batch system, systemd or a person, and may have told the ranks as well (RM-60). The helper goes on.
-type Caught struct {
+type HelperSignaled struct {
 	Signal int
 	Why    string
 }
 
-func (m *Caught) fields(c *codec) {
-	c.num(&m.Signal, aSignal)
+func (m *HelperSignaled) fields(c *codec) {
+	c.num(&m.Signal, signalRange)
 	c.sentence(&m.Why, "reason")
 }
 
-// Emptied says that no process of the job is left on the node, where Drained waits for
+// ProcessesGone says that no process of the job is left on the node, where Drained waits for
 // somebody to take what they last wrote.
-type Emptied struct{}
+type ProcessesGone struct{}
 
-func (m *Emptied) fields(*codec) {}
+func (m *ProcessesGone) fields(*codec) {}
 
-// Cleaned says what shared memory ranks have left that did not end well, and how many sets of
+// IPCCleaned says what shared memory ranks have left that did not end well, and how many sets of
 // semaphores the user has on the node that were made meanwhile: those stay (PD-18).
-type Cleaned struct {
-	Remnants   []job.Remnant
+type IPCCleaned struct {
+	Leftovers  []job.Leftover
 	Semaphores int
 }
 
-func (m *Cleaned) fields(c *codec) {
-	list(c, &m.Remnants, length{"remnants", maxRemnants}, (*codec).remnant)
-	c.num(&m.Semaphores, aCount)
+func (m *IPCCleaned) fields(c *codec) {
+	list(c, &m.Leftovers, length{"remnants", maxLeftovers}, (*codec).leftover)
+	c.num(&m.Semaphores, countRange)
 }
 
 // MaxSessions is how many directories of Open MPI's files a helper tells of.
@@ -271,27 +273,27 @@ const MaxSessions = 64
 // Drained says that no process of the job is left on the node, what those
 // consumed that outlived their ranks, and which directories of Open MPI's files stay, if they are to.
 type Drained struct {
-	Orphans  []job.Orphan
-	Sessions []string
+	Orphans      []job.OrphanUsage
+	KeptSessions []string
 }
 
 func (m *Drained) fields(c *codec) {
 	list(c, &m.Orphans, length{"orphans", maxOnNode}, (*codec).orphan)
-	c.texts(&m.Sessions, length{"directories", MaxSessions}, aPath)
+	c.texts(&m.KeptSessions, length{"directories", MaxSessions}, pathLength)
 }
 
-// Renew ends the conversation of an attempt behind which another one follows (survive.md SV-2). The
+// NextAttempt ends the conversation of an attempt behind which another one follows (survive.md SV-2). The
 // helper, which has said Drained, forgets all of it but what it claims, which it goes on to hold for
 // no rank, until it hears Start or Yield.
-type Renew struct{}
+type NextAttempt struct{}
 
-func (m *Renew) fields(*codec) {}
+func (m *NextAttempt) fields(*codec) {}
 
-// Renewed answers Renew. What is said behind them belongs to the next attempt: no message of
+// AttemptReady answers Renew. What is said behind them belongs to the next attempt: no message of
 // either side refers to anything before.
-type Renewed struct{}
+type AttemptReady struct{}
 
-func (m *Renewed) fields(*codec) {}
+func (m *AttemptReady) fields(*codec) {}
 
 // Bye ends the conversation; the helper leaves.
 type Bye struct{}

@@ -28,140 +28,140 @@ type Phase int
 
 // The phases, in the order of a job's life. A spawn begins again at Reserving, while others run.
 const (
-	Greeting  Phase = iota + 1 // before all else
-	Queueing                   // before a plan, and between two: of the queue's host, or all
-	Reserving                  // until Start
-	Staging                    // before the first Start
-	Running                    // from Start on
-	Ending                     // from End on; for Bye, and what it leaves behind, always
-	Listing                    // after Greeting, of helpers that get no ranks
-	Examining                  // likewise
-	Always                     // after Greeting
+	Greeting   Phase = iota + 1 // before all else
+	Queueing                    // before a plan, and between two: of the queue's host, or all
+	Reserving                   // until Start
+	Staging                     // before the first Start
+	Running                     // from Start on
+	Ending                      // from End on; for Bye, and what it leaves behind, always
+	Listing                     // after Greeting, of helpers that get no ranks
+	Diagnosing                  // likewise
+	Always                      // after Greeting
 )
 
 // A Kind is a row of the table of messages (TRUST-4): its name, who sends it, when, how large
 // a body may be, and an empty one.
 type Kind struct {
-	Name string
-	From Side
-	When Phase
-	Most int
-	New  func() Message
+	Name    string
+	Sender  Side
+	Phase   Phase
+	MaxBody int
+	New     func() Message
 }
 
-// vast bounds what has no other measure: what a fence of 1,000 nodes with 64 business cards
+// maxUnbounded bounds what has no other measure: what a fence of 1,000 nodes with 64 business cards
 // each spreads is some 64 MiB.
-const vast = 1 << 30
+const maxUnbounded = 1 << 30
 
 // table has the row of each kind at its number. The numbers are the protocol: they never
 // change their meaning within a Version. A message also has a struct, a place in a drawing, and
-// whoever judges and takes it: of a helper launch/node.validator and launch.translateMessage, of mpiexec helper.session.frame.
+// whoever judges and takes it: of a helper launch/node.validator and launch.translateMessage, of mpiexec helper.session.handleFrame.
 var table = [...]Kind{
-	1: {"Hello", Helper, Greeting, 4 << 10, blank[Hello]},
-	2: {"Node", Helper, Greeting, 1 << 20, blank[Node]},
+	1: {"Hello", Helper, Greeting, 4 << 10, newMessage[Hello]},
+	2: {"NodeInfo", Helper, Greeting, 1 << 20, newMessage[NodeInfo]},
 
-	22: {"Gate", Launcher, Queueing, 8 << 10, blank[Gate]},
-	23: {"Gated", Helper, Queueing, 4 << 10, blank[Gated]},
-	24: {"Ungate", Launcher, Queueing, 0, blank[Ungate]},
-	27: {"Enqueue", Launcher, Queueing, 1 << 20, blank[Enqueue]},
-	28: {"Queued", Helper, Queueing, 128 << 10, blank[Queued]},
-	47: {"Pass", Launcher, Queueing, 64, blank[Pass]},
-	30: {"Watch", Launcher, Queueing, 8 << 10, blank[Watch]},
-	31: {"Changed", Helper, Queueing, 0, blank[Changed]},
-	29: {"Dequeue", Launcher, Queueing, 0, blank[Dequeue]},
+	22: {"LockDecision", Launcher, Queueing, 8 << 10, newMessage[LockDecision]},
+	23: {"DecisionLocked", Helper, Queueing, 4 << 10, newMessage[DecisionLocked]},
+	24: {"UnlockDecision", Launcher, Queueing, 0, newMessage[UnlockDecision]},
+	27: {"Enqueue", Launcher, Queueing, 1 << 20, newMessage[Enqueue]},
+	28: {"QueuePosition", Helper, Queueing, 128 << 10, newMessage[QueuePosition]},
+	47: {"Overtake", Launcher, Queueing, 64, newMessage[Overtake]},
+	30: {"WatchClaims", Launcher, Queueing, 8 << 10, newMessage[WatchClaims]},
+	31: {"ClaimsChanged", Helper, Queueing, 0, newMessage[ClaimsChanged]},
+	29: {"Dequeue", Launcher, Queueing, 0, newMessage[Dequeue]},
 
-	53: {"Lay", Launcher, Reserving, 256, blank[Lay]},
-	54: {"Laid", Helper, Reserving, 8 << 10, blank[Laid]},
-	55: {"Seek", Launcher, Reserving, 256, blank[Seek]},
-	56: {"Sought", Helper, Reserving, 8 << 10, blank[Sought]},
-	25: {"Survey", Launcher, Reserving, 8 << 10, blank[Survey]},
-	26: {"Surveyed", Helper, Reserving, 1 << 20, blank[Surveyed]},
-	3:  {"Prepare", Launcher, Reserving, vast, blank[Prepare]},
-	4:  {"Prepared", Helper, Reserving, 16 << 10, blank[Prepared]},
-	5:  {"Refused", Helper, Reserving, 16 << 10, blank[Refused]},
-	20: {"Taken", Helper, Reserving, 16 << 10, blank[Taken]},
-	21: {"Release", Launcher, Reserving, 4 << 10, blank[Release]},
+	53: {"WriteMark", Launcher, Reserving, 256, newMessage[WriteMark]},
+	54: {"MarkWritten", Helper, Reserving, 8 << 10, newMessage[MarkWritten]},
+	55: {"ReadMarks", Launcher, Reserving, 256, newMessage[ReadMarks]},
+	56: {"MarksRead", Helper, Reserving, 8 << 10, newMessage[MarksRead]},
+	25: {"Survey", Launcher, Reserving, 8 << 10, newMessage[Survey]},
+	26: {"Surveyed", Helper, Reserving, 1 << 20, newMessage[Surveyed]},
+	3:  {"Prepare", Launcher, Reserving, maxUnbounded, newMessage[Prepare]},
+	4:  {"Prepared", Helper, Reserving, 16 << 10, newMessage[Prepared]},
+	5:  {"Refused", Helper, Reserving, 16 << 10, newMessage[Refused]},
+	20: {"ClaimConflict", Helper, Reserving, 16 << 10, newMessage[ClaimConflict]},
+	21: {"CancelPrepare", Launcher, Reserving, 4 << 10, newMessage[CancelPrepare]},
 
-	70: {"Stage", Launcher, Staging, 8 << 20, blank[Stage]},
-	71: {"Wanted", Helper, Staging, 16 << 10, blank[Wanted]},
-	72: {"Piece", Launcher, Staging, PieceSize + 64, blank[Piece]},
-	73: {"Took", Helper, Staging, 16, blank[Took]},
-	74: {"Staged", Helper, Staging, 16 << 10, blank[Staged]},
+	70: {"StageFiles", Launcher, Staging, 8 << 20, newMessage[StageFiles]},
+	71: {"MissingFiles", Helper, Staging, 16 << 10, newMessage[MissingFiles]},
+	72: {"FileChunk", Launcher, Staging, FileChunkSize + 64, newMessage[FileChunk]},
+	73: {"FileCredit", Helper, Staging, 16, newMessage[FileCredit]},
+	74: {"StageResult", Helper, Staging, 16 << 10, newMessage[StageResult]},
 
-	6:  {"Start", Launcher, Running, 4 << 10, blank[Start]},
-	7:  {"Started", Helper, Running, 256 << 10, blank[Started]},
-	40: {"Prune", Launcher, Running, 4 << 10, blank[Prune]},
-	8:  {"Data", Either, Running, len(buffer{}), blank[Data]},
-	88: {"Feed", Launcher, Running, 1 << 20, blank[Feed]},
-	9:  {"Credit", Either, Running, 64, blank[Credit]},
-	10: {"Fence", Helper, Running, vast, blank[Fence]},
-	11: {"Fenced", Launcher, Running, vast, blank[Fenced]},
-	36: {"Name", Helper, Running, 256 << 10, blank[Name]},
-	37: {"Named", Launcher, Running, 128 << 10, blank[Named]},
-	45: {"Posted", Launcher, Running, 8 << 10, blank[Posted]},
-	38: {"Spawn", Helper, Running, 256 << 10, blank[Spawn]},
-	39: {"Spawned", Launcher, Running, 16 << 20, blank[Spawned]},
-	43: {"Peers", Helper, Running, 4 << 10, blank[Peers]},
-	44: {"Peered", Launcher, Running, vast, blank[Peered]},
-	67: {"Over", Launcher, Running, 4 << 10, blank[Over]},
-	91: {"Fetch", Either, Running, 4 << 10, blank[Fetch]},
-	93: {"Notify", Either, Running, 200 << 10, blank[Notify]},
-	97: {"Dead", Launcher, Running, vast, blank[Dead]},
-	94: {"Notified", Launcher, Running, 64, blank[Notified]},
-	95: {"Utter", Helper, Running, 2 << 10, blank[Utter]},
-	96: {"Uttered", Launcher, Running, 64, blank[Uttered]},
-	92: {"Fetched", Either, Running, MaxFetched + 8<<10, blank[Fetched]},
-	41: {"Resize", Launcher, Running, 64, blank[Resize]},
-	12: {"Signal", Launcher, Running, 16, blank[Signal]},
-	82: {"Hold", Launcher, Running, 256, blank[Hold]},
-	50: {"Inspect", Launcher, Running, 64, blank[Inspect]},
-	51: {"States", Helper, Running, 8 << 20, blank[States]},
-	14: {"PMI", Helper, Running, 8 << 10, blank[PMI]},
-	15: {"Exited", Helper, Running, 16 << 10, blank[Exited]},
-	80: {"Sampled", Helper, Running, 2 << 20, blank[Sampled]},
-	81: {"Exceeded", Helper, Running, 512, blank[Exceeded]},
-	85: {"Caught", Helper, Running, 8 << 10, blank[Caught]},
-	42: {"Trace", Helper, Running, 64 << 10, blank[Trace]},
+	6:  {"Start", Launcher, Running, 4 << 10, newMessage[Start]},
+	7:  {"Started", Helper, Running, 256 << 10, newMessage[Started]},
+	40: {"KillGroup", Launcher, Running, 4 << 10, newMessage[KillGroup]},
+	8:  {"Data", Either, Running, len(dataBuffer{}), newMessage[Data]},
+	88: {"StdinBroadcast", Launcher, Running, 1 << 20, newMessage[StdinBroadcast]},
+	9:  {"Credit", Either, Running, 64, newMessage[Credit]},
+	10: {"Fence", Helper, Running, maxUnbounded, newMessage[Fence]},
+	11: {"Fenced", Launcher, Running, maxUnbounded, newMessage[Fenced]},
+	36: {"NameRequest", Helper, Running, 256 << 10, newMessage[NameRequest]},
+	37: {"NameReply", Launcher, Running, 128 << 10, newMessage[NameReply]},
+	45: {"NamePublished", Launcher, Running, 8 << 10, newMessage[NamePublished]},
+	38: {"Spawn", Helper, Running, 256 << 10, newMessage[Spawn]},
+	39: {"Spawned", Launcher, Running, 16 << 20, newMessage[Spawned]},
+	43: {"RankMapRequest", Helper, Running, 4 << 10, newMessage[RankMapRequest]},
+	44: {"RankMap", Launcher, Running, maxUnbounded, newMessage[RankMap]},
+	67: {"GroupEnded", Launcher, Running, 4 << 10, newMessage[GroupEnded]},
+	91: {"Fetch", Either, Running, 4 << 10, newMessage[Fetch]},
+	93: {"Notify", Either, Running, 200 << 10, newMessage[Notify]},
+	97: {"FailedRanks", Launcher, Running, maxUnbounded, newMessage[FailedRanks]},
+	94: {"Notified", Launcher, Running, 64, newMessage[Notified]},
+	95: {"ShowHelp", Helper, Running, 2 << 10, newMessage[ShowHelp]},
+	96: {"ShowHelpReply", Launcher, Running, 64, newMessage[ShowHelpReply]},
+	92: {"Fetched", Either, Running, MaxFetched + 8<<10, newMessage[Fetched]},
+	41: {"ResizeTerminal", Launcher, Running, 64, newMessage[ResizeTerminal]},
+	12: {"Signal", Launcher, Running, 16, newMessage[Signal]},
+	82: {"Hold", Launcher, Running, 256, newMessage[Hold]},
+	50: {"InspectRanks", Launcher, Running, 64, newMessage[InspectRanks]},
+	51: {"RankStates", Helper, Running, 8 << 20, newMessage[RankStates]},
+	14: {"PMIReport", Helper, Running, 8 << 10, newMessage[PMIReport]},
+	15: {"Exited", Helper, Running, 16 << 10, newMessage[Exited]},
+	80: {"SampledUsage", Helper, Running, 2 << 20, newMessage[SampledUsage]},
+	81: {"LimitExceeded", Helper, Running, 512, newMessage[LimitExceeded]},
+	85: {"HelperSignaled", Helper, Running, 8 << 10, newMessage[HelperSignaled]},
+	42: {"PMITrace", Helper, Running, 64 << 10, newMessage[PMITrace]},
 
-	13:  {"End", Launcher, Ending, 64, blank[End]},
-	52:  {"Emptied", Helper, Ending, 0, blank[Emptied]},
-	100: {"Cleaned", Helper, Ending, 2 << 20, blank[Cleaned]},
-	16:  {"Drained", Helper, Ending, 4 << 20, blank[Drained]},
-	57:  {"Renew", Launcher, Ending, 0, blank[Renew]},
-	58:  {"Renewed", Helper, Ending, 0, blank[Renewed]},
-	59:  {"Yield", Launcher, Reserving, 0, blank[Yield]},
-	19:  {"Bye", Launcher, Ending, 0, blank[Bye]},
+	13:  {"EndJob", Launcher, Ending, 64, newMessage[EndJob]},
+	52:  {"ProcessesGone", Helper, Ending, 0, newMessage[ProcessesGone]},
+	100: {"IPCCleaned", Helper, Ending, 2 << 20, newMessage[IPCCleaned]},
+	16:  {"Drained", Helper, Ending, 4 << 20, newMessage[Drained]},
+	57:  {"NextAttempt", Launcher, Ending, 0, newMessage[NextAttempt]},
+	58:  {"AttemptReady", Helper, Ending, 0, newMessage[AttemptReady]},
+	59:  {"ReleaseClaims", Launcher, Reserving, 0, newMessage[ReleaseClaims]},
+	19:  {"Bye", Launcher, Ending, 0, newMessage[Bye]},
 
-	32: {"List", Launcher, Listing, 8 << 10, blank[List]},
-	33: {"Listed", Helper, Listing, 4 << 20, blank[Listed]},
-	34: {"Alert", Launcher, Listing, 8 << 10, blank[Alert]},
-	35: {"Alerted", Helper, Listing, 4 << 10, blank[Alerted]},
-	48: {"Evict", Launcher, Listing, 8 << 10, blank[Evict]},
-	49: {"Evicted", Helper, Listing, 1 << 20, blank[Evicted]},
+	32: {"ListLedger", Launcher, Listing, 8 << 10, newMessage[ListLedger]},
+	33: {"LedgerListed", Helper, Listing, 4 << 20, newMessage[LedgerListed]},
+	34: {"SignalJob", Launcher, Listing, 8 << 10, newMessage[SignalJob]},
+	35: {"JobSignaled", Helper, Listing, 4 << 10, newMessage[JobSignaled]},
+	48: {"Evict", Launcher, Listing, 8 << 10, newMessage[Evict]},
+	49: {"Evicted", Helper, Listing, 1 << 20, newMessage[Evicted]},
 
-	60: {"Examine", Launcher, Examining, 1 << 20, blank[Examine]},
-	61: {"Examined", Helper, Examining, 128 << 10, blank[Examined]},
-	62: {"Listen", Launcher, Examining, 8 << 10, blank[Listen]},
-	63: {"Listening", Helper, Examining, 8 << 10, blank[Listening]},
-	64: {"ProbePeers", Launcher, Examining, 1 << 20, blank[ProbePeers]},
-	65: {"PeersProbed", Helper, Examining, 1 << 20, blank[PeersProbed]},
+	60: {"Diagnose", Launcher, Diagnosing, 1 << 20, newMessage[Diagnose]},
+	61: {"Diagnosed", Helper, Diagnosing, 128 << 10, newMessage[Diagnosed]},
+	62: {"OpenProbePort", Launcher, Diagnosing, 8 << 10, newMessage[OpenProbePort]},
+	63: {"ProbePortOpened", Helper, Diagnosing, 8 << 10, newMessage[ProbePortOpened]},
+	64: {"ProbePeers", Launcher, Diagnosing, 1 << 20, newMessage[ProbePeers]},
+	65: {"PeersProbed", Helper, Diagnosing, 1 << 20, newMessage[PeersProbed]},
 
-	76: {"Ask", Either, Always, 8 << 10, blank[Ask]},
-	77: {"Answer", Either, Always, 1 << 20, blank[Answer]},
+	76: {"ControlRequest", Either, Always, 8 << 10, newMessage[ControlRequest]},
+	77: {"ControlReply", Either, Always, 1 << 20, newMessage[ControlReply]},
 
-	18: {"Ping", Either, Always, 0, blank[Ping]},
-	17: {"Log", Helper, Always, 64 << 10, blank[Log]},
+	18: {"Ping", Either, Always, 0, newMessage[Ping]},
+	17: {"Log", Helper, Always, 64 << 10, newMessage[Log]},
 }
 
-func blank[M any, P interface {
+func newMessage[M any, P interface {
 	*M
 	Message
 }]() Message {
 	return P(new(M))
 }
 
-// numbers has the number of each kind by the type of its messages.
-var numbers = func() map[reflect.Type]byte {
+// kindNumbers has the number of each kind by the type of its messages.
+var kindNumbers = func() map[reflect.Type]byte {
 	all := make(map[reflect.Type]byte, len(table))
 	for number, k := range table {
 		if k.New != nil {
@@ -172,13 +172,13 @@ var numbers = func() map[reflect.Type]byte {
 }()
 
 // numberOf returns the number of a message's kind, which has a row in the table.
-func numberOf(m Message) byte { return numbers[reflect.TypeOf(m)] }
+func numberOf(m Message) byte { return kindNumbers[reflect.TypeOf(m)] }
 
 // kindOf returns the row of a message.
 func kindOf(m Message) *Kind { return &table[numberOf(m)] }
 
-// row returns the row of a number, nil if it has none.
-func row(number byte) *Kind {
+// kindByNumber returns the row of a number, nil if it has none.
+func kindByNumber(number byte) *Kind {
 	if int(number) >= len(table) || table[number].New == nil {
 		return nil
 	}
@@ -205,20 +205,20 @@ type Violation string
 
 func (v Violation) Error() string { return string(v) }
 
-func notAMessage(kind byte) Violation {
+func unknownKind(kind byte) Violation {
 	return Violation(fmt.Sprintf("not a message: kind %d", kind))
 }
 
-// admissible returns the row of a frame that may be read on this side, before a byte of its
+// checkHeader returns the row of a frame that may be read on this side, before a byte of its
 // body is (TRUST-31).
-func admissible(kind byte, size uint64, self Side) (*Kind, error) {
-	k := row(kind)
+func checkHeader(kind byte, size uint64, self Side) (*Kind, error) {
+	k := kindByNumber(kind)
 	switch {
 	case k == nil:
-		return nil, notAMessage(kind)
-	case k.From == self:
-		return nil, Violation(fmt.Sprintf("it sent %s, which only %v sends", k.Name, k.From))
-	case size > uint64(k.Most):
+		return nil, unknownKind(kind)
+	case k.Sender == self:
+		return nil, Violation(fmt.Sprintf("it sent %s, which only %v sends", k.Name, k.Sender))
+	case size > uint64(k.MaxBody):
 		return nil, Violation(fmt.Sprintf("%s of %d bytes", article(k.Name), size))
 	}
 	return k, nil

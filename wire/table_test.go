@@ -21,14 +21,14 @@ func TestTheTableOfKinds(t *testing.T) {
 		if int(numberOf(m)) != number || NameOf(m) != k.Name || reflect.TypeOf(m).Elem().Name() != k.Name {
 			t.Errorf("row %d, %s, makes %T of kind %d", number, k.Name, m, numberOf(m))
 		}
-		if k.From < Launcher || k.From > Either {
+		if k.Sender < Launcher || k.Sender > Either {
 			t.Errorf("%s comes from nobody", k.Name)
 		}
-		if k.When < Greeting || k.When > Always {
+		if k.Phase < Greeting || k.Phase > Always {
 			t.Errorf("%s comes at no time", k.Name)
 		}
-		if empty := reflect.TypeOf(m).Elem().NumField() == 0; empty != (k.Most == 0) {
-			t.Errorf("%s has no bound, or needs none: %d", k.Name, k.Most)
+		if empty := reflect.TypeOf(m).Elem().NumField() == 0; empty != (k.MaxBody == 0) {
+			t.Errorf("%s has no bound, or needs none: %d", k.Name, k.MaxBody)
 		}
 	}
 }
@@ -53,8 +53,8 @@ func TestEveryKindIsDrawn(t *testing.T) {
 		}
 	}
 	for _, k := range Kinds() {
-		if drawn[k.Name] != k.From {
-			t.Errorf("%s is from %d, and drawn from %d", k.Name, k.From, drawn[k.Name])
+		if drawn[k.Name] != k.Sender {
+			t.Errorf("%s is from %d, and drawn from %d", k.Name, k.Sender, drawn[k.Name])
 		}
 		delete(drawn, k.Name)
 	}

@@ -5,19 +5,19 @@ The two ends are joined by one ordered byte stream: the stdin and stdout of the
 helper, inside an SSH session or, on the local host, a pair of pipes.
 
 	mpiexec                                      helper
-	   | <--------------------------- magic, Hello, Node   version, build; CPUs, load
-	   | Gate ------------------------------------------>  queue host only
-	   | <---------------------------------------- Gated   who waits before us
+	   | <----------------------- magic, Hello, NodeInfo   version, build; CPUs, load
+	   | LockDecision ---------------------------------->  queue host only
+	   | <------------------------------- DecisionLocked   who waits before us
 	   | Survey ---------------------------------------->
 	   | <------------------------------------- Surveyed   what live jobs hold, load, speed
 	   | Prepare --------------------------------------->  ranks, environment, claim
-	   | <------------------- Prepared | Refused | Taken   ready | why not | by whom
-	   | Release | Ungate ------------------------------>  plan again | let others decide
+	   | <----------- Prepared | Refused | ClaimConflict   ready | why not | by whom
+	   | CancelPrepare | UnlockDecision ---------------->  plan again | let others decide
 	   | Start ----------------------------------------->
 	   | <--------------------------- Started, per rank    pid, or why exec failed
 	   | <--------------------- Data -------------------->  stdin, stdout, stderr
-	   | <---------------------------------- PMI, Exited   per rank
-	   | End ------------------------------------------->  all ranks are over, or shall be
+	   | <---------------------------- PMIReport, Exited   per rank
+	   | EndJob ---------------------------------------->  all ranks are over, or shall be
 	   | <-------------------------------------- Drained   nothing of ours is left
 	   | Bye ------------------------------------------->
 

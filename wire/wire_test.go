@@ -35,11 +35,11 @@ func messages(r *rand.Rand) []Message {
 				p.Ranks[i].App = 0
 			}
 			for i, sent := range p.Apps { // the other fields stay with mpiexec
-				p.Apps[i] = job.App{Argv: sent.Argv, Dir: sent.Dir, Path: sent.Path, Env: sent.Env, Share: job.Share{GPUs: sent.GPUs}}
+				p.Apps[i] = job.App{Argv: sent.Argv, Dir: sent.Dir, SearchBefore: sent.SearchBefore, Env: sent.Env, RankNeeds: job.RankNeeds{GPUs: sent.GPUs}}
 			}
 		}
 		if s, ok := m.(*Surveyed); ok {
-			s.Use.Own, s.Beyond.Own = 0, 0 // so do these
+			s.Occupancy.OwnRanks, s.OutsideOccupancy.OwnRanks = 0, 0 // so do these
 		}
 		all = append(all, m)
 	}
@@ -62,14 +62,14 @@ func fill(r *rand.Rand, v reflect.Value) {
 	case *pin.Core:
 		*p = pin.Core{CPUs: []int{int(serial.Add(1)) % maxCPUs}}
 		return
-	case *job.Traits:
-		*p = job.Traits{Speed: 2400, Quality: job.Nominal, Networks: []string{"ethernet", "ib-hdr"}, NetSpeed: 1000, CPUModel: "m", GPUModels: []string{"g"}}
+	case *job.Attributes:
+		*p = job.Attributes{Speed: 2400, SpeedQuality: job.SpeedNominal, Networks: []string{"ethernet", "ib-hdr"}, NetSpeed: 1000, CPUModel: "m", GPUModels: []string{"g"}}
 		return
-	case *job.Remnant: // of its node mpiexec knows itself
-		*p = job.Remnant{Kind: job.SysVShm, ID: "32769", Bytes: 4096, Rank: r.IntN(100), Err: "e"}
+	case *job.Leftover: // of its node mpiexec knows itself
+		*p = job.Leftover{Kind: job.LeftoverSysVShm, ID: "32769", Bytes: 4096, Rank: r.IntN(100), Err: "e"}
 		return
 	case *job.Exit:
-		*p = job.Exit{Rank: r.IntN(100), Code: 1 + r.IntN(255), Core: true, PMI: job.PMIAborted, Usage: job.Usage{Wall: 1, User: 2, System: 3, MaxRSS: 4, InBlocks: 5, OutBlocks: 6}, Hint: "h", Built: "b", Input: 7}
+		*p = job.Exit{Rank: r.IntN(100), Code: 1 + r.IntN(255), Core: true, PMI: job.PMIAborted, Usage: job.Usage{Wall: 1, User: 2, System: 3, MaxRSS: 4, InBlocks: 5, OutBlocks: 6}, Hint: "h", MPILibrary: "b", StdinRead: 7}
 		return
 	}
 	switch v.Kind() {
@@ -137,9 +137,9 @@ func TestGreetSkipsWhatLoginShellsPrint(t *testing.T) {
 		var stream bytes.Buffer
 		stream.WriteString(noise)
 		helper := NewConn(&memory{w: &stream}, Helper)
-		helper.Announce(&Hello{Version: Version, Host: "n1"})
+		helper.SendHello(&Hello{Version: Version, Host: "n1"})
 		helper.Close()
-		hello, before, err := NewConn(&memory{r: &stream}, Launcher).Greet()
+		hello, before, err := NewConn(&memory{r: &stream}, Launcher).ReceiveHello()
 		if err != nil || hello.Host != "n1" || string(before) != noise {
 			t.Errorf("after %.20q: hello %+v, noise %.20q, %v", noise, hello, before, err)
 		}
@@ -148,8 +148,8 @@ func TestGreetSkipsWhatLoginShellsPrint(t *testing.T) {
 
 func TestGreetTellsWhatCameInsteadOfAHelper(t *testing.T) {
 	for _, text := range []string{"", "sh: not found\n", Magic, Magic + "\x02\x01\x02", Magic + "\x01\x7f"} {
-		_, _, err := NewConn(&memory{r: strings.NewReader(text)}, Launcher).Greet()
-		var greet *GreetError
+		_, _, err := NewConn(&memory{r: strings.NewReader(text)}, Launcher).ReceiveHello()
+		var greet *HelloError
 		if !errors.As(err, &greet) {
 			t.Fatalf("%q: error %v, want a GreetError", text, err)
 		}
@@ -158,7 +158,7 @@ func TestGreetTellsWhatCameInsteadOfAHelper(t *testing.T) {
 		}
 	}
 	endless := io.MultiReader(strings.NewReader(strings.Repeat("y\n", maxNoise)))
-	if _, _, err := NewConn(&memory{r: endless}, Launcher).Greet(); err == nil {
+	if _, _, err := NewConn(&memory{r: endless}, Launcher).ReceiveHello(); err == nil {
 		t.Error("endless noise: no error")
 	}
 }
@@ -178,8 +178,8 @@ func TestRecvTellsAViolation(t *testing.T) {
 		{Launcher, frame(255, 1<<62), "not a message: kind 255"},
 		{Launcher, frame(3, 10), "it sent Prepare, which only mpiexec sends"},
 		{Helper, frame(15, 10), "it sent Exited, which only a helper sends"},
-		{Launcher, frame(33, 32<<20), "a Listed of 33554432 bytes"},
-		{Launcher, frame(31, 1), "a Changed of 1 bytes"},
+		{Launcher, frame(33, 32<<20), "a LedgerListed of 33554432 bytes"},
+		{Launcher, frame(31, 1), "a ClaimsChanged of 1 bytes"},
 		{Launcher, frame(1, 1, 2), "not a message: kind 1"},
 		{Launcher, frame(16, 3, 0, 0, 0), "not a message: kind 16"},
 		{Launcher, frame(10, 3, 2, 'x', 0x7e), "not a message: kind 10"},
@@ -198,11 +198,11 @@ func TestAFrameIsBoundedByItsKind(t *testing.T) {
 		if k.New == nil {
 			continue
 		}
-		if _, err := admissible(byte(number), uint64(k.Most), anySide); err != nil {
-			t.Errorf("%s of %d bytes: %v", k.Name, k.Most, err)
+		if _, err := checkHeader(byte(number), uint64(k.MaxBody), anySide); err != nil {
+			t.Errorf("%s of %d bytes: %v", k.Name, k.MaxBody, err)
 		}
-		want := fmt.Sprintf("%s of %d bytes", article(k.Name), k.Most+1)
-		if _, err := admissible(byte(number), uint64(k.Most)+1, anySide); err != Violation(want) {
+		want := fmt.Sprintf("%s of %d bytes", article(k.Name), k.MaxBody+1)
+		if _, err := checkHeader(byte(number), uint64(k.MaxBody)+1, anySide); err != Violation(want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
@@ -281,9 +281,9 @@ func FuzzRecv(f *testing.F) {
 }
 
 func BenchmarkPrepare(b *testing.B) {
-	m := &Prepare{Job: "job", Apps: []job.App{{Argv: []string{"/bin/true"}}}, Process: Process{Base: job.Env{Set: make([]string, 60)}}}
-	for i := range m.Process.Base.Set {
-		m.Process.Base.Set[i] = fmt.Sprintf("VARIABLE_%d=%s", i, strings.Repeat("v", 40))
+	m := &Prepare{Job: "job", Apps: []job.App{{Argv: []string{"/bin/true"}}}, Process: Process{BaseEnv: job.Env{Set: make([]string, 60)}}}
+	for i := range m.Process.BaseEnv.Set {
+		m.Process.BaseEnv.Set[i] = fmt.Sprintf("VARIABLE_%d=%s", i, strings.Repeat("v", 40))
 	}
 	var buf []byte
 	for b.Loop() {
@@ -347,7 +347,7 @@ func TestAConnThatHasNothingToWriteHoldsNothing(t *testing.T) {
 	for _, test := range []struct {
 		bytes int
 		keeps bool
-	}{{1, false}, {batchFlows, true}, {batchMost / 4, true}, {2 * batchMost, false}} {
+	}{{1, false}, {flowBatch, true}, {maxBatch / 4, true}, {2 * maxBatch, false}} {
 		a, b := net.Pipe()
 		near, far := NewConn(a, Helper), NewConn(b, Launcher)
 		for range 3 {
@@ -364,7 +364,7 @@ func TestAConnThatHasNothingToWriteHoldsNothing(t *testing.T) {
 			if near.writer != nil {
 				t.Error("there is a writer, and nothing to write")
 			}
-			if held := cap(near.out) + cap(near.spare); held > 0 != test.keeps {
+			if held := cap(near.outBuf) + cap(near.spareBuf); held > 0 != test.keeps {
 				t.Errorf("after messages of %d bytes buffers of %d are kept", test.bytes, held)
 			}
 			near.mu.Unlock()

@@ -14,14 +14,14 @@ import (
 	"strconv"
 	"strings"
 
-	"remshell/fault"
+	"remshell/usererr"
 )
 
-// A World is what a line may need beside itself.
-type World struct {
-	Read    func(name string) (string, error) // a file as a whole
-	Takes   func(args []string) int           // how many words a long option of mpiexec takes, itself included
-	Granted bool                              // a batch system has given us hosts
+// An Env is what a line may need beside itself.
+type Env struct {
+	Read         func(name string) (string, error) // a file as a whole
+	OptionWords  func(args []string) int           // how many words a long option of mpiexec takes, itself included
+	InAllocation bool                              // a batch system has given us hosts
 }
 
 // A Line is what a command line comes to.
@@ -32,27 +32,27 @@ type Line struct {
 }
 
 // Translate makes a line of mpiexec of one of aprun.
-func Translate(args []string, w World) (Line, error) {
-	t := translator{World: w, separator: separator(args)}
-	segments, err := w.split(args)
+func Translate(args []string, w Env) (Line, error) {
+	t := translator{Env: w, separator: separator(args)}
+	segments, err := w.splitSegments(args)
 	if err != nil {
 		return Line{}, err
 	}
 	for i, words := range segments {
 		s := segment{translator: &t, words: words}
-		if err := s.read(); err != nil {
+		if err := s.readOptions(); err != nil {
 			return Line{}, err
 		}
 		if i > 0 {
 			t.segments = append(t.segments, t.separator)
 		}
-		t.segments = append(t.segments, s.translated()...)
+		t.segments = append(t.segments, s.mpiexecWords()...)
 	}
-	return t.line(), t.clash()
+	return t.assembleLine(), t.checkBatchSized()
 }
 
-// split cuts a line at lone colons; behind -- there are none.
-func (w World) split(args []string) (segments [][]string, err error) {
+// splitSegments cuts a line at lone colons; behind -- there are none.
+func (w Env) splitSegments(args []string) (segments [][]string, err error) {
 	from := 0
 	for i, word := range args {
 		if word == "--" {
@@ -69,14 +69,14 @@ func (w World) split(args []string) (segments [][]string, err error) {
 			if i == len(segments)-1 {
 				where = "behind"
 			}
-			return nil, &fault.Error{Text: fmt.Sprintf("empty segment %s \":\"", where), Remedy: "each segment has a program"}
+			return nil, &usererr.Error{Text: fmt.Sprintf("empty segment %s \":\"", where), Remedy: "each segment has a program"}
 		}
 	}
 	return segments, nil
 }
 
 // hasProgram reports whether a segment names one, behind its options.
-func (w World) hasProgram(words []string) bool {
+func (w Env) hasProgram(words []string) bool {
 	for i := 0; i < len(words); i++ {
 		word := words[i]
 		if word == "--" {
@@ -86,8 +86,8 @@ func (w World) hasProgram(words []string) bool {
 			return true
 		}
 		if strings.HasPrefix(word, "--") {
-			i += max(1, w.Takes(words[i:])) - 1
-		} else if r, joined := find(word); r != nil && r.arg != "" && joined == "" {
+			i += max(1, w.OptionWords(words[i:])) - 1
+		} else if r, joined := findLetter(word); r != nil && r.arg != "" && joined == "" {
 			i++
 		}
 	}
@@ -105,55 +105,55 @@ func separator(args []string) string {
 
 // A translator is a line on its way.
 type translator struct {
-	World
-	separator string
-	job       []string // options of the whole job
-	segments  []string
-	warnings  []string
-	help      bool
-	bound     bool            // -cc or -cp was given
-	said      map[string]bool // long options that were given
-	depth     int             // of the first segment; 0: not said
-	batch     bool            // -B was said
-	sized     string          // the first of the letters that -B stands for; empty: none was said
+	Env
+	separator    string
+	job          []string // options of the whole job
+	segments     []string
+	warnings     []string
+	help         bool
+	bindingGiven bool            // -cc or -cp was given
+	given        map[string]bool // long options that were given
+	depth        int             // of the first segment; 0: not said
+	batchSized   bool            // -B was said
+	sizeLetter   string          // the first of the letters that -B stands for; empty: none was said
 }
 
-// granted are those letters: n, d, N and m are the allocation's.
-var granted = []string{"n", "d", "N", "m"}
+// allocationLetters are those letters: n, d, N and m are the allocation's.
+var allocationLetters = []string{"n", "d", "N", "m"}
 
-// clash is the refusal of a line that says what -B leaves to the batch system.
-func (t *translator) clash() error {
-	if !t.batch || t.sized == "" {
+// checkBatchSized is the refusal of a line that says what -B leaves to the batch system.
+func (t *translator) checkBatchSized() error {
+	if !t.batchSized || t.sizeLetter == "" {
 		return nil
 	}
-	return &fault.Error{Text: fmt.Sprintf("-B: -%s beside it, which the batch system has said", t.sized), Remedy: "leave one of them out"}
+	return &usererr.Error{Text: fmt.Sprintf("-B: -%s beside it, which the batch system has said", t.sizeLetter), Remedy: "leave one of them out"}
 }
 
-// line puts the whole together. What aprun does by default and mpiexec does not is said, unless the line does.
-func (t *translator) line() Line {
+// assembleLine puts the whole together. What aprun does by default and mpiexec does not is said, unless the line does.
+func (t *translator) assembleLine() Line {
 	var args []string
 	if t.separator != ":" {
 		args = append(args, "-separator", t.separator)
 	}
-	if !t.said["--sort"] {
+	if !t.given["--sort"] {
 		args = append(args, "--sort", "none")
 	}
-	if !t.said["--share-hosts"] {
+	if !t.given["--share-hosts"] {
 		args = append(args, "--no-share-hosts")
 	}
-	if !t.said["--quiet"] && !slices.Contains(t.job, "--quiet") && !t.said["--usage"] {
+	if !t.given["--quiet"] && !slices.Contains(t.job, "--quiet") && !t.given["--usage"] {
 		args = append(args, "--usage=application")
 	}
-	if t.ownCPUs() {
+	if t.needsDefaultBinding() {
 		args = append(args, "--omp-places", "cpu")
 	}
 	return Line{Args: slices.Concat(args, t.job, t.segments), Warnings: t.warnings, Help: t.help}
 }
 
-// ownCPUs reports whether nothing was said of binding: ranks have the CPUs of their seats, and threads one each.
-func (t *translator) ownCPUs() bool {
-	says := func(name string) bool { return t.said[name] }
-	return !t.bound && !slices.ContainsFunc([]string{"--omp-places", "--bind-to", "--cpu-bind", "--pin", "--no-pin"}, says)
+// needsDefaultBinding reports whether nothing was said of binding: ranks have the CPUs of their seats, and threads one each.
+func (t *translator) needsDefaultBinding() bool {
+	says := func(name string) bool { return t.given[name] }
+	return !t.bindingGiven && !slices.ContainsFunc([]string{"--omp-places", "--bind-to", "--cpu-bind", "--pin", "--no-pin"}, says)
 }
 
 // A segment is one of them on its way.
@@ -164,13 +164,13 @@ type segment struct {
 	args    []string // of mpiexec
 	program []string
 
-	counted, strict, memory bool // -n, -ss, a policy of memory were said
-	depth                   int
-	binding                 string // of -cc
+	countGiven, strictGiven, memoryGiven bool // -n, -ss, a policy of memory were said
+	depth                                int
+	binding                              string // of -cc
 }
 
-// read reads the options up to the program.
-func (s *segment) read() error {
+// readOptions reads the options up to the program.
+func (s *segment) readOptions() error {
 	for s.pos < len(s.words) && strings.HasPrefix(s.words[s.pos], "-") {
 		word := s.words[s.pos]
 		if word == "--" {
@@ -179,54 +179,54 @@ func (s *segment) read() error {
 		}
 		var err error
 		if strings.HasPrefix(word, "--") {
-			err = s.long(word)
+			err = s.passLongOption(word)
 		} else {
-			err = s.letter(word)
+			err = s.readLetter(word)
 		}
 		if err != nil {
 			return err
 		}
 	}
 	s.program = s.words[min(s.pos, len(s.words)):]
-	return s.bind()
+	return s.translateBinding()
 }
 
-// long passes an option of mpiexec on, with its value.
-func (s *segment) long(word string) error {
+// passLongOption passes an option of mpiexec on, with its value.
+func (s *segment) passLongOption(word string) error {
 	name, _, _ := strings.Cut(word, "=")
-	if s.said == nil {
-		s.said = make(map[string]bool)
+	if s.given == nil {
+		s.given = make(map[string]bool)
 	}
-	s.said[strings.Replace(name, "--no-share-hosts", "--share-hosts", 1)] = true
+	s.given[strings.Replace(name, "--no-share-hosts", "--share-hosts", 1)] = true
 	switch name {
 	case "--help", "-help":
 		s.help = true
 	case "--ntasks", "--np":
-		s.counted = true
+		s.countGiven = true
 	case "--strict-mem", "--membind", "--mem-bind", "--no-mem-bind":
-		s.memory = true
+		s.memoryGiven = true
 	}
-	end := min(s.pos+max(1, s.Takes(s.words[s.pos:])), len(s.words))
+	end := min(s.pos+max(1, s.OptionWords(s.words[s.pos:])), len(s.words))
 	s.args = append(s.args, s.words[s.pos:end]...)
 	s.pos = end
 	return nil
 }
 
-// letter reads one option of aprun's, whose value may be joined to a single letter.
-func (s *segment) letter(word string) error {
-	r, value := find(word)
+// readLetter reads one option of aprun's, whose value may be joined to a single letter.
+func (s *segment) readLetter(word string) error {
+	r, value := findLetter(word)
 	if r == nil {
-		return &fault.Error{Text: "unknown option " + strconv.Quote(word), Remedy: "aprun --help lists the letters; options of mpiexec have two dashes here"}
+		return &usererr.Error{Text: "unknown option " + strconv.Quote(word), Remedy: "aprun --help lists the letters; options of mpiexec have two dashes here"}
 	}
 	if s.pos++; r.arg != "" && value == "" {
 		if s.pos == len(s.words) {
-			return &fault.Error{Text: fmt.Sprintf("-%s needs a value", r.letters), Remedy: fmt.Sprintf("write -%s %s", r.letters, r.arg)}
+			return &usererr.Error{Text: fmt.Sprintf("-%s needs a value", r.letters), Remedy: fmt.Sprintf("write -%s %s", r.letters, r.arg)}
 		}
 		value = s.words[s.pos]
 		s.pos++
 	}
-	if s.sized == "" && slices.Contains(granted, r.letters) {
-		s.sized = r.letters
+	if s.sizeLetter == "" && slices.Contains(allocationLetters, r.letters) {
+		s.sizeLetter = r.letters
 	}
 	if err := r.translate(s, value); err != nil {
 		return fmt.Errorf("-%s: %w", r.letters, err)
@@ -234,30 +234,30 @@ func (s *segment) letter(word string) error {
 	return nil
 }
 
-// find is the row of a word, and the value that is joined to it.
-func find(word string) (r *letterRow, joined string) {
+// findLetter is the row of a word, and the value that is joined to it.
+func findLetter(word string) (r *letterRow, joined string) {
 	name := strings.TrimPrefix(word, "-")
-	for i := range rows {
-		if rows[i].letters == name {
-			return &rows[i], ""
+	for i := range letterRows {
+		if letterRows[i].letters == name {
+			return &letterRows[i], ""
 		}
 	}
-	for i := range rows {
-		rest, is := strings.CutPrefix(name, rows[i].letters)
-		if len(rows[i].letters) == 1 && rows[i].arg != "" && is && rest != "" && rest[0] >= '0' && rest[0] <= '9' {
-			return &rows[i], rest
+	for i := range letterRows {
+		rest, is := strings.CutPrefix(name, letterRows[i].letters)
+		if len(letterRows[i].letters) == 1 && letterRows[i].arg != "" && is && rest != "" && rest[0] >= '0' && rest[0] <= '9' {
+			return &letterRows[i], rest
 		}
 	}
 	return nil, ""
 }
 
-// translated is the segment in mpiexec's words, with the defaults of aprun.
-func (s *segment) translated() []string {
+// mpiexecWords is the segment in mpiexec's words, with the defaults of aprun.
+func (s *segment) mpiexecWords() []string {
 	args := s.args
-	if !s.counted && !s.batch && len(s.program) > 0 {
+	if !s.countGiven && !s.batchSized && len(s.program) > 0 {
 		args = append(args, "-n", "1")
 	}
-	if !s.strict && !s.memory && !s.said["--membind"] {
+	if !s.strictGiven && !s.memoryGiven && !s.given["--membind"] {
 		s.job = addOnce(s.job, "-membind", "local")
 	}
 	if len(s.program) > 0 {
@@ -276,8 +276,8 @@ func addOnce(job []string, words ...string) []string {
 	return append(job, words...)
 }
 
-// bind says what -cc means, which depends on the depth of the segment: that of the first, if it says none itself.
-func (s *segment) bind() error {
+// translateBinding says what -cc means, which depends on the depth of the segment: that of the first, if it says none itself.
+func (s *segment) translateBinding() error {
 	if s.translator.segments == nil {
 		s.translator.depth = s.depth
 	}
@@ -287,7 +287,7 @@ func (s *segment) bind() error {
 	if s.binding == "" {
 		return nil
 	}
-	s.bound = true
+	s.bindingGiven = true
 	if s.binding == "cpu" || s.binding == "depth" { // their own, as they have them anyway
 		s.job = addOnce(s.job, "--omp-places", s.binding)
 		return nil

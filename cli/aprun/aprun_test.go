@@ -13,15 +13,15 @@ var files = map[string]string{
 	"hosts": "5\n1-2\n1\n",
 }
 
-// world knows three long options.
-var world = World{
+// testEnv knows three long options.
+var testEnv = Env{
 	Read: func(name string) (string, error) {
 		if text, there := files[name]; there {
 			return text, nil
 		}
 		return "", errors.New("no such file")
 	},
-	Takes: func(args []string) int {
+	OptionWords: func(args []string) int {
 		return map[string]int{"--sort": 2, "--class": 2, "--contiguous": 1, "--share-hosts": 1, "--membind": 2, "--bind-to": 2, "--no-pin": 1, "--omp-places": 2}[args[0]]
 	},
 }
@@ -74,7 +74,7 @@ func TestTranslate(t *testing.T) {
 		if !strings.Contains(want, "--sort ") && !strings.Contains(want, "--share-hosts") {
 			want = "--sort none --no-share-hosts " + want
 		}
-		got, err := Translate(strings.Fields(line), world)
+		got, err := Translate(strings.Fields(line), testEnv)
 		if i := slices.Index(got.Args, "--omp-places"); i >= 0 && got.Args[i+1] == "cpu" && !strings.Contains(line, "-cc") { // what nobody said
 			got.Args = slices.Delete(got.Args, i, i+2)
 		}
@@ -91,7 +91,7 @@ func TestPlaces(t *testing.T) {
 		"a": "cpu", "-n 2 -d 2 a : b": "cpu", "-cc cpu a": "cpu", "-cc depth a": "depth", "-cc depth a : b": "depth",
 		"-cc none a": "", "-cc numa_node a": "", "-cc 0,4 a": "", "-cp cpus a": "", "--bind-to core a": "", "--no-pin a": "", "--omp-places depth a": "depth",
 	} {
-		got, err := Translate(strings.Fields(line), world)
+		got, err := Translate(strings.Fields(line), testEnv)
 		said, times := "", 0
 		for i, word := range got.Args {
 			if word == "--omp-places" {
@@ -124,16 +124,16 @@ func TestTranslateFaults(t *testing.T) {
 		"-B a":          "-B: no batch system has given us hosts",
 		"-D much a":     `-D: "much" is not a number`,
 	} {
-		if got, err := Translate(strings.Fields(line), world); err == nil || !strings.Contains(err.Error(), want) {
+		if got, err := Translate(strings.Fields(line), testEnv); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, %v; want %s", line, got.Args, err, want)
 		}
 	}
-	got, err := Translate(strings.Fields("-C -R 2 -p x -P y a"), world)
+	got, err := Translate(strings.Fields("-C -R 2 -p x -P y a"), testEnv)
 	if err != nil || len(got.Warnings) != 4 || !strings.HasPrefix(got.Warnings[0], "-C has no counterpart") {
 		t.Errorf("%v, %v", got.Warnings, err)
 	}
-	granted := world
-	granted.Granted = true
+	granted := testEnv
+	granted.InAllocation = true
 	if got, err := Translate([]string{"-B", "a"}, granted); err != nil || strings.Contains(strings.Join(got.Args, " "), "-n ") {
 		t.Errorf("-B: %v, %v", got.Args, err)
 	}
@@ -142,7 +142,7 @@ func TestTranslateFaults(t *testing.T) {
 			t.Errorf("%s: %v, %v", line, got.Args, err)
 		}
 	}
-	if got, err := Translate([]string{"--help"}, world); err != nil || !got.Help {
+	if got, err := Translate([]string{"--help"}, testEnv); err != nil || !got.Help {
 		t.Errorf("--help: %+v, %v", got, err)
 	}
 }
@@ -173,7 +173,7 @@ func TestMasks(t *testing.T) {
 // Help and manual page have every letter.
 func TestHelp(t *testing.T) {
 	help, page := Help(), Man("1-2")
-	for _, r := range rows {
+	for _, r := range letterRows {
 		if !strings.Contains(help, "  -"+r.letters+" ") || !strings.Contains(page, `\-`+r.letters) {
 			t.Errorf("-%s is not told of", r.letters)
 		}
@@ -192,7 +192,7 @@ func FuzzTranslate(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, line string) {
 		words := strings.Fields(line)
-		got, err := Translate(append(words, "--", "program", "last"), world)
+		got, err := Translate(append(words, "--", "program", "last"), testEnv)
 		if err == nil && !got.Help && (len(got.Args) < 2 || strings.Join(got.Args[len(got.Args)-2:], " ") != "program last" && len(words) == 0) {
 			t.Errorf("%q: %q", line, got.Args)
 		}

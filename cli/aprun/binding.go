@@ -23,15 +23,15 @@ const (
 	maxCPUs = 65536
 )
 
-// unbound is the set of a rank that is not bound.
-const unbound = "x"
+// unboundSet is the set of a rank that is not bound.
+const unboundSet = "x"
 
 // Binding is a spec but for cpu and depth as --bind-to has it, for ranks of so many CPUs.
 func Binding(spec string, depth int) (string, error) {
 	switch spec {
 	case "numa_node":
 		return "numa", nil
-	case "none", unbound:
+	case "none", unboundSet:
 		return "none", nil
 	}
 	masks, err := Masks(spec, depth)
@@ -62,7 +62,7 @@ func Masks(list string, depth int) (masks [][]int, err error) {
 	}
 	if len(sets) > 1 {
 		for _, set := range sets {
-			masks = append(masks, sorted(set))
+			masks = append(masks, sortedUnique(set))
 		}
 		return masks, nil
 	}
@@ -77,13 +77,13 @@ func Masks(list string, depth int) (masks [][]int, err error) {
 		for i := range min(depth, k) {
 			mask = append(mask, only[(first+i)%k])
 		}
-		masks = append(masks, sorted(mask))
+		masks = append(masks, sortedUnique(mask))
 	}
 	return masks, nil
 }
 
-// sorted are CPUs, each once, ascending.
-func sorted(cpus []int) []int {
+// sortedUnique are CPUs, each once, ascending.
+func sortedUnique(cpus []int) []int {
 	cpus = slices.Clone(cpus)
 	slices.Sort(cpus)
 	return slices.Compact(cpus)
@@ -91,7 +91,7 @@ func sorted(cpus []int) []int {
 
 // parseSet reads the CPUs of one set, in the order in which they stand; none: x.
 func parseSet(text string) (cpus []int, err error) {
-	if text == unbound {
+	if text == unboundSet {
 		return nil, nil
 	}
 	for item := range strings.SplitSeq(text, ",") {

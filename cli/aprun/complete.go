@@ -29,7 +29,7 @@ func Complete(words []string) (kind string, from int, offers [][2]string) {
 	if !strings.HasPrefix(words[last], "-") {
 		return "program", 0, nil
 	}
-	for _, r := range rows {
+	for _, r := range letterRows {
 		if strings.HasPrefix("-"+r.letters, words[last]) {
 			offers = append(offers, [2]string{"-" + r.letters, r.help})
 		}
@@ -39,7 +39,7 @@ func Complete(words []string) (kind string, from int, offers [][2]string) {
 
 // rowOf finds the letter of a word such as -n. In -n4 the value stands in the same word.
 func rowOf(word string) (letterRow, bool) {
-	for _, r := range rows {
+	for _, r := range letterRows {
 		if word == "-"+r.letters {
 			return r, true
 		}

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// folded are numbers as ranges, ascending.
-func folded(there map[int]bool) string {
+// foldNumbers are numbers as ranges, ascending.
+func foldNumbers(there map[int]bool) string {
 	var parts []string
 	ids := slices.Sorted(maps.Keys(there))
 	for i := 0; i < len(ids); {
@@ -26,8 +26,8 @@ func folded(there map[int]bool) string {
 	return strings.Join(parts, ",")
 }
 
-// once are words without those that were there before, in their order.
-func once(words []string) (left []string) {
+// withoutRepeats are words without those that were there before, in their order.
+func withoutRepeats(words []string) (left []string) {
 	for _, word := range words {
 		if !slices.Contains(left, word) {
 			left = append(left, word)
@@ -40,7 +40,7 @@ func once(words []string) (left []string) {
 func Help() string {
 	var b strings.Builder
 	b.WriteString("aprun [options] program [args] [ : [options] program [args] ]...\n\n")
-	for _, r := range rows {
+	for _, r := range letterRows {
 		name := "-" + r.letters
 		if r.arg != "" {
 			name += " " + r.arg
@@ -64,7 +64,7 @@ func Man(version string) string {
 	b.WriteString("Called as aprun, by a link of that name, or with \\-\\-aprun as its first argument, mpiexec understands the letters below.\n" +
 		"Each is another word for an option of\n.BR mpiexec (1),\nwhich says more of it. A number may follow its letter at once. Hosts are used in the order of their\n" +
 		"numbers, a segment begins on a host that none before it uses, and a segment without \\-n has one rank.\n.SH OPTIONS\n")
-	for _, r := range rows {
+	for _, r := range letterRows {
 		fmt.Fprintf(&b, ".TP\n.B %s\n", escape(strings.TrimSpace("-"+r.letters+" "+r.arg)))
 		text := strings.ToUpper(r.help[:1]) + r.help[1:] + "."
 		if r.long != "" {

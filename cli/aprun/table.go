@@ -15,38 +15,38 @@ type letterRow struct {
 	translate    func(s *segment, value string) error
 }
 
-// rows are all of them, in the order of help.
-var rows = []letterRow{
-	{"n", "N", "-n N", "number of ranks (width); 1 by default", func(s *segment, v string) error { s.counted = true; return s.own(v, "-n") }},
+// letterRows are all of them, in the order of help.
+var letterRows = []letterRow{
+	{"n", "N", "-n N", "number of ranks (width); 1 by default", func(s *segment, v string) error { s.countGiven = true; return s.addOption(v, "-n") }},
 	{"d", "D", "--depth D", "CPUs of each rank", func(s *segment, v string) (err error) {
 		if s.depth, err = strconv.Atoi(v); err != nil || s.depth < 1 {
 			return fmt.Errorf("%q is not a number of CPUs", v)
 		}
-		return s.own(v, "--depth")
+		return s.addOption(v, "--depth")
 	}},
-	{"N", "K", "--shape K", "exactly K ranks on each host that is used", long("--shape")},
-	{"S", "K", "--per-numa K", "at most K ranks in each NUMA node", long("--per-numa")},
-	{"sn", "K", "--numa-nodes K", "only the K lowest NUMA nodes", long("--numa-nodes")},
-	{"sl", "LIST", "--numa-list LIST", "only these NUMA nodes", long("--numa-list")},
-	{"ss", "", "--strict-mem", "memory of the own NUMA node only", func(s *segment, _ string) error { s.strict = true; return s.own("", "--strict-mem") }},
+	{"N", "K", "--shape K", "exactly K ranks on each host that is used", segmentOption("--shape")},
+	{"S", "K", "--per-numa K", "at most K ranks in each NUMA node", segmentOption("--per-numa")},
+	{"sn", "K", "--numa-nodes K", "only the K lowest NUMA nodes", segmentOption("--numa-nodes")},
+	{"sl", "LIST", "--numa-list LIST", "only these NUMA nodes", segmentOption("--numa-list")},
+	{"ss", "", "--strict-mem", "memory of the own NUMA node only", func(s *segment, _ string) error { s.strictGiven = true; return s.addOption("", "--strict-mem") }},
 	{"cc", "SPEC", "--bind-to", "binding: cpu, depth, numa_node, none, or CPUs: 0,4 or 0-1:x", func(s *segment, v string) error { s.binding = v; return nil }},
 	{"cp", "FILE", "--bind-to", "-cc with the text of FILE", func(s *segment, v string) error {
 		text, err := s.Read(v)
 		s.binding = withoutComments(text)
 		return err
 	}},
-	{"L", "LIST", "--nodes, -host", "hosts: 3,7-12,node40 or names, in the order of their numbers", (*segment).hosts},
+	{"L", "LIST", "--nodes, -host", "hosts: 3,7-12,node40 or names, in the order of their numbers", (*segment).readHosts},
 	{"l", "FILE", "--nodes, -host", "the same from a file, one on each line", func(s *segment, v string) error {
 		text, err := s.Read(v)
 		if err != nil {
 			return err
 		}
-		return s.hosts(strings.Join(strings.Fields(text), ","))
+		return s.readHosts(strings.Join(strings.Fields(text), ","))
 	}},
-	{"j", "K", "--hw-threads K", "hardware threads of each core; 1 by default", long("--hw-threads")},
-	{"r", "C", "--reserve-cpus C", "the last C CPUs of each host stay free", whole("--reserve-cpus")},
-	{"m", "SIZE[h|hs]", "--mem-per-rank SIZE", "memory of each rank; h wishes for huge pages, hs needs them", whole("--mem-per-rank")},
-	{"a", "ARCH", "-arch ARCH", "hosts of this architecture", func(s *segment, v string) error { return s.own(v, "-arch") }},
+	{"j", "K", "--hw-threads K", "hardware threads of each core; 1 by default", segmentOption("--hw-threads")},
+	{"r", "C", "--reserve-cpus C", "the last C CPUs of each host stay free", jobOption("--reserve-cpus")},
+	{"m", "SIZE[h|hs]", "--mem-per-rank SIZE", "memory of each rank; h wishes for huge pages, hs needs them", jobOption("--mem-per-rank")},
+	{"a", "ARCH", "-arch ARCH", "hosts of this architecture", func(s *segment, v string) error { return s.addOption(v, "-arch") }},
 	{"F", "WORD", "--exclusive", "exclusive or share", func(s *segment, v string) error {
 		word := map[string]string{"exclusive": "--exclusive", "share": "--no-exclusive"}[v]
 		if word == "" {
@@ -62,7 +62,7 @@ var rows = []letterRow{
 		s.job = append(s.job, "--limit", "pcput="+v)
 		return nil
 	}},
-	{"T", "", "", "whole lines, as always here", ignore("")},
+	{"T", "", "", "whole lines, as always here", ignoredLetter("")},
 	{"q", "", "--quiet", "say less", func(s *segment, _ string) error { s.job = append(s.job, "--quiet"); return nil }},
 	{"e", "NAME=VALUE", "-genv NAME=VALUE", "set a variable; again for more", func(s *segment, v string) error {
 		if !strings.Contains(v, "=") {
@@ -71,8 +71,8 @@ var rows = []letterRow{
 		s.job = append(s.job, "-genv", v)
 		return nil
 	}},
-	{"B", "", "", "ranks and hosts as the batch system gave them", (*segment).ofBatch},
-	{"b", "", "", "nothing: programs are not copied without --stage", ignore("")},
+	{"B", "", "", "ranks and hosts as the batch system gave them", (*segment).useBatchSize},
+	{"b", "", "", "nothing: programs are not copied without --stage", ignoredLetter("")},
 	{"D", "LEVEL", "-v, -vv", "say more", func(s *segment, v string) error {
 		n, err := strconv.Atoi(v)
 		if err != nil || n < 0 {
@@ -83,27 +83,27 @@ var rows = []letterRow{
 		}
 		return nil
 	}},
-	{"C", "", "", "no counterpart", ignore("-C")},
-	{"R", "K", "", "no counterpart", ignore("-R")},
-	{"p", "X", "", "no counterpart", ignore("-p")},
-	{"P", "X", "", "no counterpart", ignore("-P")},
+	{"C", "", "", "no counterpart", ignoredLetter("-C")},
+	{"R", "K", "", "no counterpart", ignoredLetter("-R")},
+	{"p", "X", "", "no counterpart", ignoredLetter("-p")},
+	{"P", "X", "", "no counterpart", ignoredLetter("-P")},
 }
 
-// long is an option of segments that another one of mpiexec means.
-func long(name string) func(*segment, string) error {
-	return func(s *segment, value string) error { return s.own(value, name) }
+// segmentOption is an option of segments that another one of mpiexec means.
+func segmentOption(name string) func(*segment, string) error {
+	return func(s *segment, value string) error { return s.addOption(value, name) }
 }
 
-// whole is one of the job.
-func whole(name string) func(*segment, string) error {
+// jobOption is one of the job.
+func jobOption(name string) func(*segment, string) error {
 	return func(s *segment, value string) error {
 		s.job = addOnce(s.job, name, value)
 		return nil
 	}
 }
 
-// ignore takes a letter that means nothing here, with a warning if it is to have one.
-func ignore(name string) func(*segment, string) error {
+// ignoredLetter takes a letter that means nothing here, with a warning if it is to have one.
+func ignoredLetter(name string) func(*segment, string) error {
 	return func(s *segment, _ string) error {
 		if name != "" {
 			s.warnings = append(s.warnings, name+" has no counterpart here, and is ignored")
@@ -112,16 +112,16 @@ func ignore(name string) func(*segment, string) error {
 	}
 }
 
-// own adds an option to the segment.
-func (s *segment) own(value string, name string) error {
+// addOption adds an option to the segment.
+func (s *segment) addOption(value string, name string) error {
 	if s.args = append(s.args, name); value != "" {
 		s.args = append(s.args, value)
 	}
 	return nil
 }
 
-// hosts reads numbers of nodes, or names of hosts.
-func (s *segment) hosts(list string) error {
+// readHosts reads numbers of nodes, or names of hosts.
+func (s *segment) readHosts(list string) error {
 	items := strings.FieldsFunc(list, func(c rune) bool { return c == ',' })
 	if len(items) == 0 {
 		return errors.New("no host is named")
@@ -134,18 +134,18 @@ func (s *segment) hosts(list string) error {
 	}
 	switch {
 	case named == 0:
-		s.job = addOnce(s.job, "--nodes", ascending(items))
+		s.job = addOnce(s.job, "--nodes", sortRanges(items))
 	case named == len(items):
-		return s.own(strings.Join(once(items), ","), "-host")
+		return s.addOption(strings.Join(withoutRepeats(items), ","), "-host")
 	default: // names of the cluster file
-		s.job = addOnce(s.job, "--nodes", strings.Join(once(items), ","))
+		s.job = addOnce(s.job, "--nodes", strings.Join(withoutRepeats(items), ","))
 	}
 	return nil
 }
 
-// ascending are ranges of numbers in their order, each node once; as they stand, where one of them is none: it is told of
+// sortRanges are ranges of numbers in their order, each node once; as they stand, where one of them is none: it is told of
 // where it is read.
-func ascending(items []string) string {
+func sortRanges(items []string) string {
 	const most = 1 << 16
 	there := make(map[int]bool)
 	for _, item := range items {
@@ -162,14 +162,14 @@ func ascending(items []string) string {
 			there[id] = true
 		}
 	}
-	return folded(there)
+	return foldNumbers(there)
 }
 
-// ofBatch leaves to the allocation how many ranks there are, and on which hosts.
-func (s *segment) ofBatch(string) error {
-	if !s.Granted {
+// useBatchSize leaves to the allocation how many ranks there are, and on which hosts.
+func (s *segment) useBatchSize(string) error {
+	if !s.InAllocation {
 		return errors.New("no batch system has given us hosts; write -n")
 	}
-	s.batch = true
+	s.batchSized = true
 	return nil
 }

@@ -54,7 +54,7 @@ func batchTime(key, value string) (time.Duration, error) {
 }
 
 // BatchOption is what all --batch-option say together: of each key the last one.
-func (j Job) BatchOption() (all BatchOption) {
+func (j JobOptions) BatchOption() (all BatchOption) {
 	for _, one := range j.Batch {
 		key, _, _ := strings.Cut(strings.ToLower(one.Text), "=")
 		switch all.Text = one.Text; key {

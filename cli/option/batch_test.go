@@ -7,7 +7,7 @@ import (
 
 // Of several --batch-option each key counts, and the last value of one.
 func TestBatchOption(t *testing.T) {
-	line, err := Mpiexec(signals).Parse([]string{"--batch-option", "margin=60", "--batch-option=scope=job", "--batch-option", "KILL-DELAY=1:00:00", "--batch-option", "fallback=ssh", "--batch-option", "margin=1m30s", "a"}, Sources{})
+	line, err := Mpiexec(linuxSignals).Parse([]string{"--batch-option", "margin=60", "--batch-option=scope=job", "--batch-option", "KILL-DELAY=1:00:00", "--batch-option", "fallback=ssh", "--batch-option", "margin=1m30s", "a"}, Sources{})
 	got := line.Job.BatchOption()
 	if got.Text = ""; err != nil || got != (BatchOption{WholeJob: true, Fallback: true, Margin: 90 * time.Second, KillDelay: time.Hour}) {
 		t.Errorf("%+v, %v", got, err)
@@ -20,7 +20,7 @@ func TestBatchOption(t *testing.T) {
 		"kill-delay":   `--batch-option: kill-delay: "" is not a time such as 90, 1h30m or 01:30:00`,
 		"rankfile=yes": `--batch-option: "rankfile=yes" is not one of scope=, margin=, kill-delay=, fallback=`,
 	} {
-		if _, err := Mpiexec(signals).Parse([]string{"--batch-option", value, "a"}, Sources{}); err == nil || err.Error() != want {
+		if _, err := Mpiexec(linuxSignals).Parse([]string{"--batch-option", value, "a"}, Sources{}); err == nil || err.Error() != want {
 			t.Errorf("%s: %v\nwant %s", value, err, want)
 		}
 	}

@@ -20,29 +20,29 @@ A shell asks us what may stand where the cursor is. The scripts that it has of u
 An option, and no word, asks: a foreign mpirun refuses it, and does not try to start it.
 */
 
-// CompleteRequest is the option by which a shell asks.
-const CompleteRequest = "--__complete"
+// CompletionOption is the option by which a shell asks.
+const CompletionOption = "--__complete"
 
 // A Completion is what may stand at the end of a line.
 type Completion struct {
-	Kind   Kind
-	From   int         // Files, Folders: where in the last word the name begins; Arguments: which word is the program
-	Offers [][2]string // words, and what they mean
+	Kind       CompletionKind
+	Start      int         // Files, Folders: where in the last word the name begins; Arguments: which word is the program
+	Candidates [][2]string // words, and what they mean
 }
 
-// A Kind says what the shell itself has to offer.
-type Kind string
+// A CompletionKind says what the shell itself has to offer.
+type CompletionKind string
 
 const (
-	OnlyWords Kind = "words"     // nothing
-	Files     Kind = "files"     // files
-	Folders   Kind = "folders"   // folders
-	Program   Kind = "program"   // commands, files that can be executed
-	Arguments Kind = "arguments" // what the program at From takes
+	CompleteWords     CompletionKind = "words"     // nothing
+	CompleteFiles     CompletionKind = "files"     // files
+	CompleteFolders   CompletionKind = "folders"   // folders
+	CompleteProgram   CompletionKind = "program"   // commands, files that can be executed
+	CompleteArguments CompletionKind = "arguments" // what the program at From takes
 )
 
-// Lists are what only this machine knows.
-type Lists struct{ Hosts, Jobs func() []string }
+// CompletionLists are what only this machine knows.
+type CompletionLists struct{ Hosts, Jobs func() []string }
 
 // The scripts, which need the names of this program.
 var (
@@ -54,86 +54,86 @@ var (
 	fishScript string
 )
 
-// Completion is what makes a shell complete our command lines.
-func (t *Table) Completion(shell string) string {
+// CompletionScript is what makes a shell complete our command lines.
+func (t *Table) CompletionScript(shell string) string {
 	return map[string]string{"bash": bashScript, "zsh": zshScript, "fish": fishScript}[shell]
 }
 
 // String is the answer to a shell.
 func (c Completion) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %d\n", c.Kind, c.From)
-	for _, o := range c.Offers {
+	fmt.Fprintf(&b, "%s %d\n", c.Kind, c.Start)
+	for _, o := range c.Candidates {
 		fmt.Fprintf(&b, "%s\t%s\n", o[0], o[1])
 	}
 	return b.String()
 }
 
 // Complete says what may stand in the place of the last of some words, which are those of a command line up to the cursor.
-func (t *Table) Complete(words []string, lists Lists) Completion {
+func (t *Table) Complete(words []string, lists CompletionLists) Completion {
 	last := len(words) - 1
 	hosts, doctor, named := false, false, false // words that are no options are hosts: always, or if no option names some or is of a job
 	for i := 0; i < last; i++ {
 		name, _, attached := strings.Cut(words[i], "=")
-		m, known := t.find(name)
+		m, known := t.lookUp(name)
 		switch {
 		case words[i] == ":":
 			hosts, doctor, named = false, false, false
 		case words[i] == "--" && i+1 == last:
-			return Completion{Kind: Program}
+			return Completion{Kind: CompleteProgram}
 		case words[i] == "--" || !strings.HasPrefix(words[i], "-") && !hosts && (!doctor || named || strings.Contains(words[i], "/")):
 			program := i
 			if words[i] == "--" {
 				program++
 			}
-			if i = colon(words, program); i >= last {
-				return Completion{Kind: Arguments, From: program}
+			if i = indexColon(words, program); i >= last {
+				return Completion{Kind: CompleteArguments, Start: program}
 			}
 		case known:
-			hosts, doctor, named = hosts || m.asks == "hosts" || m.Name == "evict", doctor || m.Name == "doctor", named || m.rival == "hosts" || m.ofJob()
-			for range m.follow(attached, words[i+1:]) {
+			hosts, doctor, named = hosts || m.query == "hosts" || m.Name == "evict", doctor || m.Name == "doctor", named || m.rivalGroup == "hosts" || m.concernsRun()
+			for range m.countValueWords(attached, words[i+1:]) {
 				if i++; i == last {
-					return m.complete("", words[last], !strings.HasPrefix(words[i-1], "-"), lists)
+					return m.completeValue("", words[last], !strings.HasPrefix(words[i-1], "-"), lists)
 				}
 			}
 		}
 	}
 	word := words[last]
 	name, _, attached := strings.Cut(word, "=")
-	switch m, known := t.find(name); {
+	switch m, known := t.lookUp(name); {
 	case attached && known && !m.Preset && m.Arg != "":
-		return m.complete(name+"=", word[len(name)+1:], false, lists)
+		return m.completeValue(name+"=", word[len(name)+1:], false, lists)
 	case strings.HasPrefix(word, "-"):
-		return Completion{Kind: OnlyWords, Offers: t.spelled(word)}
+		return Completion{Kind: CompleteWords, Candidates: t.optionsWithPrefix(word)}
 	case hosts || doctor && !named:
-		return Completion{Kind: OnlyWords, Offers: listed("", word, lists.Hosts())}
+		return Completion{Kind: CompleteWords, Candidates: wordsWithPrefix("", word, lists.Hosts())}
 	}
-	return Completion{Kind: Program}
+	return Completion{Kind: CompleteProgram}
 }
 
-// colon finds the lone colon that ends the words of a program, or the end.
-func colon(words []string, from int) int {
+// indexColon finds the lone colon that ends the words of a program, or the end.
+func indexColon(words []string, from int) int {
 	if i := slices.Index(words[from:], ":"); i >= 0 {
 		return from + i
 	}
 	return len(words)
 }
 
-// follow is how many of the next words belong to an option.
-func (m meaning) follow(attached bool, next []string) int {
+// countValueWords is how many of the next words belong to an option.
+func (m namedOption) countValueWords(attached bool, next []string) int {
 	switch {
 	case m.Name == "help" && !attached:
 		return 1
-	case attached, m.Preset, m.Arg == "", m.takes == "attached":
+	case attached, m.Preset, m.Arg == "", m.valueForm == "attached":
 		return 0
-	case m.takes == "pair" && (len(next) == 0 || !strings.Contains(next[0], "=")):
+	case m.valueForm == "pair" && (len(next) == 0 || !strings.Contains(next[0], "=")):
 		return 2
 	}
 	return 1
 }
 
-// spelled lists the options that begin so, with the dashes that were typed, or, where there are only dashes, as we write them.
-func (t *Table) spelled(word string) (offers [][2]string) {
+// optionsWithPrefix lists the options that begin so, with the dashes that were typed, or, where there are only dashes, as we write them.
+func (t *Table) optionsWithPrefix(word string) (offers [][2]string) {
 	begin := strings.TrimLeft(word, "-")
 	dashes := word[:len(word)-len(begin)]
 	for _, o := range t.options {
@@ -143,7 +143,7 @@ func (t *Table) spelled(word string) (offers [][2]string) {
 			}
 			continue
 		}
-		for _, s := range append([]Spelling{{Dashed: o.Dashed}}, o.Also...) {
+		for _, s := range append([]Spelling{{Dashed: o.Dashed}}, o.OtherSpellings...) {
 			name := strings.TrimLeft(s.Dashed, "-")
 			if strings.HasPrefix(name, begin) {
 				offers = append(offers, [2]string{dashes + name, o.Help()})
@@ -156,8 +156,8 @@ func (t *Table) spelled(word string) (offers [][2]string) {
 	return offers
 }
 
-// complete is what the value of an option may be; before stands in front of it in the same word, and second is the value's second word.
-func (m meaning) complete(before, typed string, second bool, lists Lists) Completion {
+// completeValue is what the value of an option may be; before stands in front of it in the same word, and second is the value's second word.
+func (m namedOption) completeValue(before, typed string, second bool, lists CompletionLists) Completion {
 	words := m.choices()
 	if m.Form != "" {
 		words = nil
@@ -173,15 +173,15 @@ func (m meaning) complete(before, typed string, second bool, lists Lists) Comple
 	case m.takesHosts():
 		words = append(lists.Hosts(), words...)
 	case strings.HasPrefix(m.Arg, "FILE"):
-		return Completion{Kind: Files, From: len(before)}
+		return Completion{Kind: CompleteFiles, Start: len(before)}
 	case strings.HasPrefix(m.Arg, "DIR"):
-		return Completion{Kind: Folders, From: len(before)}
+		return Completion{Kind: CompleteFolders, Start: len(before)}
 	}
-	return Completion{Kind: OnlyWords, Offers: listed(before, typed, words)}
+	return Completion{Kind: CompleteWords, Candidates: wordsWithPrefix(before, typed, words)}
 }
 
-// listed are the words that begin as what was typed, behind its last comma if words stand in front of that.
-func listed(before, typed string, words []string) (offers [][2]string) {
+// wordsWithPrefix are the words that begin as what was typed, behind its last comma if words stand in front of that.
+func wordsWithPrefix(before, typed string, words []string) (offers [][2]string) {
 	used := strings.Split(typed, ",")
 	used, begin := used[:len(used)-1], used[len(used)-1]
 	for _, word := range used {
@@ -207,7 +207,7 @@ func (o *Option) choices() (words []string) {
 		return o.Words
 	}
 	of := o.field.Type
-	if o.list || of.Kind() == reflect.Pointer {
+	if o.accumulates || of.Kind() == reflect.Pointer {
 		of = of.Elem()
 	}
 	c, has := reflect.Zero(of).Interface().(interface{ Choices() []string })

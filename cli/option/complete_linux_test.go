@@ -16,7 +16,7 @@ import (
 
 // A user types the beginning of a word and a tab, and reads the whole word: also where bash itself ends a word, at = and :.
 func TestCompletionInAnInteractiveBash(t *testing.T) {
-	script := programs(t, "bash")
+	script := installTestPrograms(t, "bash")
 	file := filepath.Join(t.TempDir(), "rc")
 	if err := os.WriteFile(file, []byte(script+"\nPS1='READY> '\nbind 'set enable-bracketed-paste off'\nbind 'set bell-style none'\n"), 0o644); err != nil {
 		t.Fatal(err)
@@ -33,7 +33,7 @@ func TestCompletionInAnInteractiveBash(t *testing.T) {
 		t.Fatal(err)
 	}
 	slave.Close()
-	screen := newScreen(master)
+	screen := newTerminalReader(master)
 	screen.until(t, "READY> ")
 	for _, test := range []struct{ typed, becomes string }{
 		{"mpiexec --bind-to hw\t", "mpiexec --bind-to hwthread "},
@@ -54,14 +54,14 @@ func TestCompletionInAnInteractiveBash(t *testing.T) {
 	cmd.Wait()
 }
 
-// A screen is what a terminal shows, as it comes.
-type screen struct {
+// A terminalReader is what a terminal shows, as it comes.
+type terminalReader struct {
 	pieces chan string
 	text   string
 }
 
-func newScreen(from io.Reader) *screen {
-	s := &screen{pieces: make(chan string, 64)}
+func newTerminalReader(from io.Reader) *terminalReader {
+	s := &terminalReader{pieces: make(chan string, 64)}
 	go func() {
 		defer close(s.pieces)
 		for buffer := make([]byte, 4096); ; {
@@ -76,7 +76,7 @@ func newScreen(from io.Reader) *screen {
 }
 
 // until waits for a text, and forgets what was shown up to its end.
-func (s *screen) until(t *testing.T, text string) {
+func (s *terminalReader) until(t *testing.T, text string) {
 	t.Helper()
 	late := time.After(5 * time.Minute)
 	for {

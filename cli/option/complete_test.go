@@ -13,15 +13,15 @@ import (
 
 // TestMain is the program that shells ask, in the tests below.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == CompleteRequest {
-		fmt.Print(Mpiexec(signals).Complete(os.Args[2:], known))
+	if len(os.Args) > 1 && os.Args[1] == CompletionOption {
+		fmt.Print(Mpiexec(linuxSignals).Complete(os.Args[2:], knownNames))
 		return
 	}
 	os.Exit(m.Run())
 }
 
-// known are the hosts and jobs of these tests.
-var known = Lists{
+// knownNames are the hosts and jobs of these tests.
+var knownNames = CompletionLists{
 	Hosts: func() []string { return []string{"localhost", "n1", "n2"} },
 	Jobs:  func() []string { return []string{"17-a", "last"} },
 }
@@ -30,65 +30,65 @@ var known = Lists{
 func TestComplete(t *testing.T) {
 	for _, test := range []struct {
 		words []string
-		kind  Kind
+		kind  CompletionKind
 		from  int
 		has   string // words that are offered, among others
 		not   string
 	}{
-		{[]string{""}, Program, 0, "", "-n"},
-		{[]string{"hel"}, Program, 0, "", ""},
-		{[]string{"--bind-to", "co"}, OnlyWords, 0, "core", "socket none"},
-		{[]string{"--bind-to", ""}, OnlyWords, 0, "core none user: cpu-list= rr", "user:SET"},
-		{[]string{"--bind-to=nu"}, OnlyWords, 0, "--bind-to=numa", "numa"},
-		{[]string{"--bindto", "CO"}, OnlyWords, 0, "core", ""},
-		{[]string{"--map-by", "pp"}, OnlyWords, 0, "ppr:", "slot"},
-		{[]string{"--rank-by", ""}, OnlyWords, 0, "fill span slot", ""},
-		{[]string{"-membind", ""}, OnlyWords, 0, "local interleave bind:", ""},
-		{[]string{"-launcher", "s"}, OnlyWords, 0, "ssh slurm", "fork"},
-		{[]string{"--env-compat", "torch,"}, OnlyWords, 0, "torch,ompi", "torch,torch ompi"},
-		{[]string{"--pmi", "pmi"}, OnlyWords, 0, "pmi1 pmi2 pmix", "both"},
-		{[]string{"-usize", ""}, OnlyWords, 0, "SYSTEM INFINITE", ""},
-		{[]string{"--output", "tag,time"}, OnlyWords, 0, "tag,timestamp", ""},
-		{[]string{"-hostfile", "ho"}, Files, 0, "", ""},
-		{[]string{"-hostfile=ho"}, Files, 10, "", ""},
-		{[]string{"-wdir", ""}, Folders, 0, "", ""},
-		{[]string{"-host", "n"}, OnlyWords, 0, "n1 n2", "localhost"},
-		{[]string{"-host", "n1,"}, OnlyWords, 0, "n1,n2 n1,localhost", "n1,n1 n2"},
-		{[]string{"--spawn-hosts", ""}, OnlyWords, 0, "n1 none candidates", ""},
-		{[]string{"--ps", "n"}, OnlyWords, 0, "n1 n2", ""},
-		{[]string{"--selftest", "n1", "n"}, OnlyWords, 0, "n2", ""},
-		{[]string{"--doctor", "n"}, OnlyWords, 0, "n1", ""},
-		{[]string{"--doctor", "-host", "n1", "hel"}, Program, 0, "", ""},
-		{[]string{"--doctor", "-n", "4", "hel"}, Program, 0, "", ""},
-		{[]string{"--doctor", "./hello", "inp"}, Arguments, 1, "", ""},
-		{[]string{"--doctor", "--cluster", "f", "n"}, OnlyWords, 0, "n1", ""},
-		{[]string{"--end", ""}, OnlyWords, 0, "17-a last", "n1"},
-		{[]string{"--end", "17-a", ""}, OnlyWords, 0, "n1", "17-a"},
-		{[]string{"--end=1"}, OnlyWords, 0, "--end=17-a", ""},
-		{[]string{"--evict", "17-a", ""}, OnlyWords, 0, "n1", ""},
-		{[]string{"--signal", ""}, OnlyWords, 0, "USR1 TERM KILL", "17-a"},
-		{[]string{"--signal", "TERM", ""}, OnlyWords, 0, "17-a last", "n1"},
-		{[]string{"--signal", "TERM", "last", "n"}, OnlyWords, 0, "n1", ""},
-		{[]string{"-genv", "A=1", "hel"}, Program, 0, "", ""},
-		{[]string{"-genv", "A", "1", "hel"}, Program, 0, "", ""},
-		{[]string{"--display", ""}, OnlyWords, 0, "map topo bind", ""},
-		{[]string{"-help", "rea"}, OnlyWords, 0, "reaching", ""},
-		{[]string{"-help", "-hostf"}, OnlyWords, 0, "-hostfile", ""},
-		{[]string{"-"}, OnlyWords, 0, "-n --fanout -host", ""},
-		{[]string{"--"}, OnlyWords, 0, "--fanout", "-host"},
-		{[]string{"--hostf"}, OnlyWords, 0, "--hostfile", "-hostfile"},
-		{[]string{"-n", "2", "./a", "-n"}, Arguments, 2, "", "-np"},
-		{[]string{"-n", "2", "--", "./a", "x"}, Arguments, 3, "", ""},
-		{[]string{"-n", "2", "--", "./a"}, Program, 0, "", ""},
-		{[]string{"-n", "1", "./a", "-x", ":", "-perh"}, OnlyWords, 0, "-perhost", ""},
-		{[]string{"-n", "1", "./a", ":", "-n", "1", "./b", "x"}, Arguments, 6, "", ""},
-		{[]string{"--unknown", "x"}, Program, 0, "", ""},
-		{[]string{"-npernode", ""}, OnlyWords, 0, "", "n1"},
-		{[]string{"--no-such=va"}, OnlyWords, 0, "", ""},
+		{[]string{""}, CompleteProgram, 0, "", "-n"},
+		{[]string{"hel"}, CompleteProgram, 0, "", ""},
+		{[]string{"--bind-to", "co"}, CompleteWords, 0, "core", "socket none"},
+		{[]string{"--bind-to", ""}, CompleteWords, 0, "core none user: cpu-list= rr", "user:SET"},
+		{[]string{"--bind-to=nu"}, CompleteWords, 0, "--bind-to=numa", "numa"},
+		{[]string{"--bindto", "CO"}, CompleteWords, 0, "core", ""},
+		{[]string{"--map-by", "pp"}, CompleteWords, 0, "ppr:", "slot"},
+		{[]string{"--rank-by", ""}, CompleteWords, 0, "fill span slot", ""},
+		{[]string{"-membind", ""}, CompleteWords, 0, "local interleave bind:", ""},
+		{[]string{"-launcher", "s"}, CompleteWords, 0, "ssh slurm", "fork"},
+		{[]string{"--env-compat", "torch,"}, CompleteWords, 0, "torch,ompi", "torch,torch ompi"},
+		{[]string{"--pmi", "pmi"}, CompleteWords, 0, "pmi1 pmi2 pmix", "both"},
+		{[]string{"-usize", ""}, CompleteWords, 0, "SYSTEM INFINITE", ""},
+		{[]string{"--output", "tag,time"}, CompleteWords, 0, "tag,timestamp", ""},
+		{[]string{"-hostfile", "ho"}, CompleteFiles, 0, "", ""},
+		{[]string{"-hostfile=ho"}, CompleteFiles, 10, "", ""},
+		{[]string{"-wdir", ""}, CompleteFolders, 0, "", ""},
+		{[]string{"-host", "n"}, CompleteWords, 0, "n1 n2", "localhost"},
+		{[]string{"-host", "n1,"}, CompleteWords, 0, "n1,n2 n1,localhost", "n1,n1 n2"},
+		{[]string{"--spawn-hosts", ""}, CompleteWords, 0, "n1 none candidates", ""},
+		{[]string{"--ps", "n"}, CompleteWords, 0, "n1 n2", ""},
+		{[]string{"--selftest", "n1", "n"}, CompleteWords, 0, "n2", ""},
+		{[]string{"--doctor", "n"}, CompleteWords, 0, "n1", ""},
+		{[]string{"--doctor", "-host", "n1", "hel"}, CompleteProgram, 0, "", ""},
+		{[]string{"--doctor", "-n", "4", "hel"}, CompleteProgram, 0, "", ""},
+		{[]string{"--doctor", "./hello", "inp"}, CompleteArguments, 1, "", ""},
+		{[]string{"--doctor", "--cluster", "f", "n"}, CompleteWords, 0, "n1", ""},
+		{[]string{"--end", ""}, CompleteWords, 0, "17-a last", "n1"},
+		{[]string{"--end", "17-a", ""}, CompleteWords, 0, "n1", "17-a"},
+		{[]string{"--end=1"}, CompleteWords, 0, "--end=17-a", ""},
+		{[]string{"--evict", "17-a", ""}, CompleteWords, 0, "n1", ""},
+		{[]string{"--signal", ""}, CompleteWords, 0, "USR1 TERM KILL", "17-a"},
+		{[]string{"--signal", "TERM", ""}, CompleteWords, 0, "17-a last", "n1"},
+		{[]string{"--signal", "TERM", "last", "n"}, CompleteWords, 0, "n1", ""},
+		{[]string{"-genv", "A=1", "hel"}, CompleteProgram, 0, "", ""},
+		{[]string{"-genv", "A", "1", "hel"}, CompleteProgram, 0, "", ""},
+		{[]string{"--display", ""}, CompleteWords, 0, "map topo bind", ""},
+		{[]string{"-help", "rea"}, CompleteWords, 0, "reaching", ""},
+		{[]string{"-help", "-hostf"}, CompleteWords, 0, "-hostfile", ""},
+		{[]string{"-"}, CompleteWords, 0, "-n --fanout -host", ""},
+		{[]string{"--"}, CompleteWords, 0, "--fanout", "-host"},
+		{[]string{"--hostf"}, CompleteWords, 0, "--hostfile", "-hostfile"},
+		{[]string{"-n", "2", "./a", "-n"}, CompleteArguments, 2, "", "-np"},
+		{[]string{"-n", "2", "--", "./a", "x"}, CompleteArguments, 3, "", ""},
+		{[]string{"-n", "2", "--", "./a"}, CompleteProgram, 0, "", ""},
+		{[]string{"-n", "1", "./a", "-x", ":", "-perh"}, CompleteWords, 0, "-perhost", ""},
+		{[]string{"-n", "1", "./a", ":", "-n", "1", "./b", "x"}, CompleteArguments, 6, "", ""},
+		{[]string{"--unknown", "x"}, CompleteProgram, 0, "", ""},
+		{[]string{"-npernode", ""}, CompleteWords, 0, "", "n1"},
+		{[]string{"--no-such=va"}, CompleteWords, 0, "", ""},
 	} {
-		got := Mpiexec(signals).Complete(test.words, known)
+		got := Mpiexec(linuxSignals).Complete(test.words, knownNames)
 		var offered []string
-		for _, o := range got.Offers {
+		for _, o := range got.Candidates {
 			offered = append(offered, o[0])
 		}
 		for _, word := range strings.Fields(test.has) {
@@ -101,15 +101,15 @@ func TestComplete(t *testing.T) {
 				t.Errorf("%q: %q is offered", test.words, word)
 			}
 		}
-		if got.Kind != test.kind || got.From != test.from {
-			t.Errorf("%q: %s from %d, want %s from %d", test.words, got.Kind, got.From, test.kind, test.from)
+		if got.Kind != test.kind || got.Start != test.from {
+			t.Errorf("%q: %s from %d, want %s from %d", test.words, got.Kind, got.Start, test.kind, test.from)
 		}
 	}
 }
 
 // Every option with a fixed list of words offers it, and each word that a type names is one that it reads.
 func TestEveryListedWordIsOffered(t *testing.T) {
-	table, lists := Mpiexec(signals), 0
+	table, lists := Mpiexec(linuxSignals), 0
 	for _, o := range table.options {
 		words := o.choices()
 		if words == nil {
@@ -117,13 +117,13 @@ func TestEveryListedWordIsOffered(t *testing.T) {
 		}
 		lists++
 		before := []string{o.Dashed, ""}
-		if o.takes == "attached" || o.Arg == "" {
+		if o.valueForm == "attached" || o.Arg == "" {
 			if o.Arg == "" {
 				continue // its other spellings say them
 			}
 			before = []string{o.Dashed + "="}
 		}
-		got := table.Complete(before, known).String()
+		got := table.Complete(before, knownNames).String()
 		for _, word := range words {
 			if !strings.Contains(got, strings.TrimPrefix(before[len(before)-1]+word, " ")+"\t") {
 				t.Errorf("%s: %q is not offered: %q", o.Dashed, word, got)
@@ -173,10 +173,10 @@ var completions = []struct{ line, has, not string }{
 	{"mpiexec -n 2 rmd", "rmdir", ""},
 }
 
-// programs makes a folder with this test by the names of the program, puts it into the PATH, and returns the script of a shell.
-func programs(t *testing.T, shell string) (script string) {
+// installTestPrograms makes a folder with this test by the names of the program, puts it into the PATH, and returns the script of a shell.
+func installTestPrograms(t *testing.T, shell string) (script string) {
 	t.Helper()
-	requires(t, shell)
+	requireProgram(t, shell)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -188,7 +188,7 @@ func programs(t *testing.T, shell string) (script string) {
 		}
 	}
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
-	return Mpiexec(signals).Completion(shell)
+	return Mpiexec(linuxSignals).CompletionScript(shell)
 }
 
 // inFolder makes bin/mpiexec in a directory, which is not in the PATH: "make" does so.
@@ -204,7 +204,7 @@ func inFolder(t *testing.T, dir string) {
 }
 
 func TestCompletionBash(t *testing.T) {
-	script := programs(t, "bash") + `
+	script := installTestPrograms(t, "bash") + `
 cd "$1"
 while IFS= read -r line; do
 	COMP_LINE=$line COMP_POINT=${#line}
@@ -219,10 +219,10 @@ while IFS= read -r line; do
 done
 `
 	checkCompletion(t, func(dir, lines string) string {
-		out, _ := runs(t, lines, "bash", "--norc", "-c", script, "bash", dir)
+		out, _ := runCommand(t, lines, "bash", "--norc", "-c", script, "bash", dir)
 		return out
 	})
-	registered, _ := runs(t, "", "bash", "--norc", "-c", Mpiexec(signals).Completion("bash")+"complete -p mpiexec mpirun aprun")
+	registered, _ := runCommand(t, "", "bash", "--norc", "-c", Mpiexec(linuxSignals).CompletionScript("bash")+"complete -p mpiexec mpirun aprun")
 	if registered != "complete -F _mpiexec mpiexec\ncomplete -F _mpiexec mpirun\ncomplete -F _mpiexec aprun\n" {
 		t.Errorf("bash says %q", registered)
 	}
@@ -230,7 +230,7 @@ done
 
 // fish completes on demand.
 func TestCompletionFish(t *testing.T) {
-	script := programs(t, "fish")
+	script := installTestPrograms(t, "fish")
 	file := filepath.Join(t.TempDir(), "mpiexec.fish")
 	if err := os.WriteFile(file, []byte(script), 0o644); err != nil {
 		t.Fatal(err)
@@ -240,7 +240,7 @@ while read -l line
     echo (complete -C "$line" | string replace -r '\t.*' '')
 end`
 	checkCompletion(t, func(dir, lines string) string {
-		out, problems := runs(t, lines, "fish", "--no-config", "-c", ask, file, dir)
+		out, problems := runCommand(t, lines, "fish", "--no-config", "-c", ask, file, dir)
 		if problems != "" {
 			t.Errorf("fish: %s", problems)
 		}
@@ -251,7 +251,7 @@ end`
 // zsh completes only for somebody at a terminal: it makes one itself. What it would offer
 // is caught where it offers it.
 func TestCompletionZsh(t *testing.T) {
-	completion := programs(t, "zsh")
+	completion := installTestPrograms(t, "zsh")
 	home := t.TempDir()
 	file := filepath.Join(home, "mpiexec.zsh")
 	if err := os.WriteFile(file, []byte(completion), 0o644); err != nil {
@@ -270,7 +270,7 @@ while IFS= read -r line; do
 done
 cat $1/all`
 	checkCompletion(t, func(dir, lines string) string {
-		out, _ := runs(t, lines, "zsh", "-f", "-c", script, "zsh", home, file, dir)
+		out, _ := runCommand(t, lines, "zsh", "-f", "-c", script, "zsh", home, file, dir)
 		return out
 	})
 }

@@ -19,7 +19,7 @@ import (
 func newMappers() *kong.Registry {
 	return kong.NewRegistry().RegisterDefaults().
 		RegisterKind(reflect.Int, kong.MapperFunc(func(ctx *kong.DecodeContext, target reflect.Value) error {
-			n, err := number(ctx.Scan.Pop().String())
+			n, err := parseNumber(ctx.Scan.Pop().String())
 			target.SetInt(int64(n))
 			return err
 		})).
@@ -29,16 +29,16 @@ func newMappers() *kong.Registry {
 		}))
 }
 
-// verbatim has a type read its text byte for byte (ENV-7). What kong has for that goes by
+// decodeVerbatim has a type read its text byte for byte (ENV-7). What kong has for that goes by
 // way of JSON, which puts U+FFFD in the place of each byte that is no UTF-8.
-func verbatim(ctx *kong.DecodeContext, target reflect.Value) error {
+func decodeVerbatim(ctx *kong.DecodeContext, target reflect.Value) error {
 	return target.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(ctx.Scan.Pop().String()))
 }
 
-// mapper is the one for a type.
-func (t *Table) mapper(of reflect.Type) kong.Mapper {
+// mapperFor is the one for a type.
+func (t *Table) mapperFor(of reflect.Type) kong.Mapper {
 	if reflect.PointerTo(of).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
-		return kong.MapperFunc(verbatim)
+		return kong.MapperFunc(decodeVerbatim)
 	}
 	return t.mappers.ForType(of)
 }
@@ -47,24 +47,24 @@ func (t *Table) mapper(of reflect.Type) kong.Mapper {
 // accumulate, of an element of it.
 func (t *Table) decode(o *Option, text string) (reflect.Value, error) {
 	if o.Words != nil {
-		if !o.allows(text) {
-			if other := inPlaceOf(text); other != "" && o.Name == "launcher" {
+		if !o.allowsWord(text) {
+			if other := launcherInsteadOf(text); other != "" && o.Name == "launcher" {
 				return reflect.Value{}, fmt.Errorf("%s gives its programs no input; use -launcher %s", text, other)
 			}
 			return reflect.Value{}, fmt.Errorf("%q is not one of %s", text, strings.Join(o.Words, ", "))
 		}
-		text = o.canonical(text)
+		text = o.canonicalValue(text)
 	}
 	of := o.field.Type
 	pointer := of.Kind() == reflect.Pointer
-	if o.list || pointer {
+	if o.accumulates || pointer {
 		of = of.Elem()
 	}
 	value := reflect.New(of)
 	word := kong.Token{Value: text, Type: kong.FlagValueToken}
-	err := t.mapper(of).Decode(&kong.DecodeContext{Scan: kong.ScanFromTokens(word)}, value.Elem())
+	err := t.mapperFor(of).Decode(&kong.DecodeContext{Scan: kong.ScanFromTokens(word)}, value.Elem())
 	if err == nil {
-		err = o.bounded(value.Elem(), text)
+		err = o.checkBounds(value.Elem(), text)
 	}
 	if pointer {
 		return value, err
@@ -72,16 +72,16 @@ func (t *Table) decode(o *Option, text string) (reflect.Value, error) {
 	return value.Elem(), err
 }
 
-// bounded refuses values that are too small, and those that are nothing.
-func (o *Option) bounded(value reflect.Value, text string) error {
+// checkBounds refuses values that are too small, and those that are nothing.
+func (o *Option) checkBounds(value reflect.Value, text string) error {
 	switch v := value.Interface().(type) {
 	case int:
-		if o.zero && isZero(text) {
+		if o.zeroAllowed && isZeroNumber(text) {
 			return nil
 		}
-		return atLeast(o.least, v)
+		return atLeast(o.minimum, v)
 	case Seconds:
-		if v == 0 && o.least > 0 {
+		if v == 0 && o.minimum > 0 {
 			return fmt.Errorf("%q is too short; more than 0", text)
 		}
 	}
@@ -91,14 +91,14 @@ func (o *Option) bounded(value reflect.Value, text string) error {
 	return nil
 }
 
-// allows reports whether a text is one of the option's words.
-func (o *Option) allows(text string) bool {
+// allowsWord reports whether a text is one of the option's words.
+func (o *Option) allowsWord(text string) bool {
 	return slices.ContainsFunc(o.Words, func(word string) bool { return strings.EqualFold(word, text) })
 }
 
-// canonical is a text as it compares with others that mean the same: 010 is 10, and case
+// canonicalValue is a text as it compares with others that mean the same: 010 is 10, and case
 // does not matter in words.
-func (o *Option) canonical(text string) string {
+func (o *Option) canonicalValue(text string) string {
 	if n, err := strconv.Atoi(text); err == nil && o.field.Type.Kind() == reflect.Int {
 		return strconv.Itoa(n)
 	}
@@ -110,11 +110,11 @@ func (o *Option) canonical(text string) string {
 	return text
 }
 
-// fill puts the values of options into the structs they are declared in.
-func fill(given []Given, targets map[Scope]any) {
+// setFields puts the values of options into the structs they are declared in.
+func setFields(given []GivenOption, targets map[Scope]any) {
 	for _, g := range given {
 		field := reflect.ValueOf(targets[g.Scope]).Elem().FieldByIndex(g.field.Index)
-		if g.list {
+		if g.accumulates {
 			field.Set(reflect.Append(field, g.decoded))
 		} else {
 			field.Set(g.decoded)

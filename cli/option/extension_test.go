@@ -8,7 +8,7 @@ import (
 
 // The scheduler's -l is told from the one that labels lines (which-hosts.md 4.1).
 func TestSchedulerExtension(t *testing.T) {
-	of := func(j Job) string {
+	of := func(j JobOptions) string {
 		return strings.TrimSpace(fmt.Sprintln(j.NodeSet, j.SetOptional, j.SetTolerance, j.SetPriority, j.SetPlus, j.SetDelay, j.Label))
 	}
 	for line, want := range map[string]string{
@@ -19,7 +19,7 @@ func TestSchedulerExtension(t *testing.T) {
 		"-l a":                 "rank",
 		"-l nodesetdelay=5m a": "5m",
 	} {
-		l, err := Mpiexec(signals).Parse(strings.Fields(line), Sources{})
+		l, err := Mpiexec(linuxSignals).Parse(strings.Fields(line), Sources{})
 		if err != nil || strings.Join(strings.Fields(of(l.Job)), " ") != strings.Join(strings.Fields(want), " ") {
 			t.Errorf("%s: %s, %v; want %s", line, of(l.Job), err, want)
 		}
@@ -29,7 +29,7 @@ func TestSchedulerExtension(t *testing.T) {
 		"-l nodeset=ONEOF:FEATURE --node-set ONEOF:ARCH a": "--node-set ONEOF:ARCH contradicts -l nodeset ONEOF:FEATURE",
 		"-l nodeset= a": "-l nodeset: the value is empty",
 	} {
-		if _, err := Mpiexec(signals).Parse(strings.Fields(line), Sources{}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Mpiexec(linuxSignals).Parse(strings.Fields(line), Sources{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", line, err, want)
 		}
 	}

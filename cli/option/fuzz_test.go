@@ -17,10 +17,10 @@ func FuzzScan(f *testing.F) {
 	} {
 		f.Add(seed)
 	}
-	t0 := Mpiexec(signals)
+	t0 := Mpiexec(linuxSignals)
 	f.Fuzz(func(t *testing.T, text string) {
 		args := strings.Split(text, "\n")
-		sections, err := split(args)
+		sections, err := splitApps(args)
 		if err != nil {
 			return
 		}
@@ -35,23 +35,23 @@ func FuzzScan(f *testing.F) {
 	})
 }
 
-func checkScan(t *testing.T, table *Table, w words) {
+func checkScan(t *testing.T, table *Table, w appWords) {
 	s := table.scan(w)
 	if n := len(s.program); !slices.Equal(s.program, w.args[len(w.args)-n:]) {
 		t.Fatalf("%q: the program is %q", w.args, s.program)
 	}
-	if s.lost && len(s.errs) == 0 {
+	if s.unparsable && len(s.errs) == 0 {
 		t.Fatalf("%q: lost without an error", w.args)
 	}
 	for _, g := range s.given {
-		if i := g.Word - w.first; i < 0 || i >= len(w.args) || !strings.HasPrefix(w.args[i], g.Spelled) {
-			t.Fatalf("%q: %v is said to be word %d", w.args, g, g.Word)
+		if i := g.Position - w.position; i < 0 || i >= len(w.args) || !strings.HasPrefix(w.args[i], g.Spelled) {
+			t.Fatalf("%q: %v is said to be word %d", w.args, g, g.Position)
 		}
 	}
 	if len(s.errs) > 0 || s.help != nil || s.version {
 		return
 	}
-	again := table.scan(words{number: w.number, first: w.first, args: canonicalWords(s)})
+	again := table.scan(appWords{number: w.number, position: w.position, args: canonicalWords(s)})
 	if len(again.errs) > 0 || !slices.Equal(again.program, s.program) || len(again.given) != len(s.given) {
 		t.Fatalf("%q: canonical %q is read as %v %q %v", w.args, canonicalWords(s), again.given, again.program, again.errs)
 	}
@@ -63,13 +63,13 @@ func checkScan(t *testing.T, table *Table, w words) {
 }
 
 // canonicalWords writes a section with one spelling for each option.
-func canonicalWords(s scanned) []string {
+func canonicalWords(s scannedApp) []string {
 	var args []string
 	for _, g := range s.given {
 		switch {
 		case g.preset:
 			args = append(args, g.Spelled)
-		case g.takes == "none":
+		case g.valueForm == "none":
 			args = append(args, "--"+g.Name)
 		default:
 			args = append(args, "--"+g.Name+"="+g.Value)

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"remshell/fault"
-	"remshell/show"
+	"remshell/format"
 	"remshell/text"
+	"remshell/usererr"
 )
 
 // helpColumn is where the explanations of the help text begin.
@@ -23,7 +23,7 @@ func (t *Table) Usage() string {
 		fmt.Fprintf(&b, "\n%s\n", topic)
 		for _, o := range t.options {
 			if o.Topic() == topic {
-				b.WriteString(o.line())
+				b.WriteString(o.helpLine())
 			}
 		}
 	}
@@ -49,7 +49,7 @@ func (t *Table) HelpOn(word string) (string, error) {
 		if option || strings.HasPrefix(word, "-") {
 			return t.Explain(word)
 		}
-		return t.search(word)
+		return t.searchHelp(word)
 	}
 	var b strings.Builder
 	under := t.byTopic()
@@ -62,23 +62,23 @@ func (t *Table) HelpOn(word string) (string, error) {
 		}
 		fmt.Fprintf(&b, "%s\n", topic)
 		for _, o := range under[topic] {
-			b.WriteString(o.line())
+			b.WriteString(o.helpLine())
 		}
 	}
 	return b.String(), nil
 }
 
-// search lists the options whose names, texts or variables have a word in them.
-func (t *Table) search(word string) (string, error) {
+// searchHelp lists the options whose names, texts or variables have a word in them.
+func (t *Table) searchHelp(word string) (string, error) {
 	var b strings.Builder
 	nearest, best := []string(nil), min(2, len(word)/2)+1
 	for _, o := range t.options {
-		all := strings.ToLower(strings.Join(append(o.variables(), o.everything()), " "))
+		all := strings.ToLower(strings.Join(append(o.variables(), o.searchText()), " "))
 		if strings.Contains(all, strings.ToLower(word)) {
-			b.WriteString(o.line())
+			b.WriteString(o.helpLine())
 		}
 		for _, other := range strings.FieldsFunc(all, func(r rune) bool { return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz0123456789_", r) }) {
-			switch d := text.Distance(strings.ToLower(word), other); {
+			switch d := text.EditDistance(strings.ToLower(word), other); {
 			case len(other) < 3 || d > best || slices.Contains(nearest, other):
 			case d < best:
 				nearest, best = []string{other}, d
@@ -94,40 +94,40 @@ func (t *Table) search(word string) (string, error) {
 	if nearest != nil {
 		remedy = t.name + " -help " + strings.Join(nearest[:min(3, len(nearest))], ", or -help ")
 	}
-	return "", &fault.Error{Text: fmt.Sprintf("no option's help has %q", word), Remedy: remedy}
+	return "", &usererr.Error{Text: fmt.Sprintf("no option's help has %q", word), Remedy: remedy}
 }
 
-// everything is all that help has of an option but its variables.
-func (o *Option) everything() string {
-	words := append([]string{o.Dashed, o.Help(), o.More(), o.Arg}, o.mca...)
-	for _, s := range o.Also {
+// searchText is all that help has of an option but its variables.
+func (o *Option) searchText() string {
+	words := append([]string{o.Dashed, o.Help(), o.LongHelp(), o.Arg}, o.mcaParameters...)
+	for _, s := range o.OtherSpellings {
 		words = append(words, s.Dashed)
 	}
 	return strings.Join(append(words, o.Words...), " ")
 }
 
-// line is an option's line in the help text: its name, its one-letter ones, and
+// helpLine is an option's line in the help text: its name, its one-letter ones, and
 // what it does.
-func (o *Option) line() string {
+func (o *Option) helpLine() string {
 	names := []string{o.Dashed}
-	for _, s := range o.Also {
+	for _, s := range o.OtherSpellings {
 		if len(s.Dashed) == 2 || s.Dashed == "-np" || s.Dashed == "-vv" {
 			names = append(names, s.Dashed)
 		}
 	}
 	left := strings.Join(names, ", ")
-	if o.takes != "attached" {
-		left += o.argument()
+	if o.valueForm != "attached" {
+		left += o.argumentText()
 	}
 	return fmt.Sprintf("  %-*s%s\n", helpColumn-2, left, o.Help())
 }
 
-// argument is what follows the option's name in help.
-func (o *Option) argument() string {
+// argumentText is what follows the option's name in help.
+func (o *Option) argumentText() string {
 	switch {
 	case o.Arg == "":
 		return ""
-	case o.takes == "attached":
+	case o.valueForm == "attached":
 		return "[=" + o.Arg + "]"
 	}
 	return " " + o.Arg
@@ -138,51 +138,51 @@ func (o *Option) argument() string {
 func (t *Table) Explain(name string) (string, error) {
 	m, ok := t.lookup(normalize(name))
 	if !ok {
-		s := scanner{Table: t, words: words{args: []string{name}}}
-		if s.unknown(name, true); len(s.errs) == 0 { // another launcher's option, which is not needed here
-			return wrap(strings.Join(s.notes, "\n"), 78), nil
+		s := scanner{Table: t, appWords: appWords{args: []string{name}}}
+		if s.refuseUnknown(name, true); len(s.errs) == 0 { // another launcher's option, which is not needed here
+			return wrapText(strings.Join(s.notes, "\n"), 78), nil
 		}
 		return "", s.errs[0]
 	}
 	var b strings.Builder
 	o := m.Option
-	fmt.Fprintf(&b, "%s%s   %s\n", o.Dashed, o.argument(), o.Help())
-	if o.More() != "" {
-		fmt.Fprintf(&b, "\n%s", wrap(o.More(), 78))
+	fmt.Fprintf(&b, "%s%s   %s\n", o.Dashed, o.argumentText(), o.Help())
+	if o.LongHelp() != "" {
+		fmt.Fprintf(&b, "\n%s", wrapText(o.LongHelp(), 78))
 	}
 	same, preset := o.spellings()
 	if len(same) > 0 {
-		fmt.Fprintf(&b, "\n%s", wrap("Also written: "+strings.Join(same, " "), 78))
+		fmt.Fprintf(&b, "\n%s", wrapText("Also written: "+strings.Join(same, " "), 78))
 	}
 	for _, s := range preset {
-		fmt.Fprintf(&b, "%s%s means %s\n", s.Dashed, s.argument(), o.set(s.Value))
+		fmt.Fprintf(&b, "%s%s means %s\n", s.Dashed, s.argument(), o.settingText(s.Value))
 	}
 	if len(o.Words) > 0 && o.Arg != "" {
-		b.WriteString(wrap("Values: "+strings.Join(o.Words, ", "), 78))
+		b.WriteString(wrapText("Values: "+strings.Join(o.Words, ", "), 78))
 	}
-	fmt.Fprintf(&b, "%s\n", o.reach())
+	fmt.Fprintf(&b, "%s\n", o.scopeText())
 	if variables := o.variables(); len(variables) > 0 {
-		b.WriteString(wrap("Variables: "+strings.Join(variables, " "), 78))
+		b.WriteString(wrapText("Variables: "+strings.Join(variables, " "), 78))
 	}
-	if o.mca != nil {
-		b.WriteString(wrap("Parameters of Open MPI's launcher: "+strings.Join(o.mca, " "), 78))
+	if o.mcaParameters != nil {
+		b.WriteString(wrapText("Parameters of Open MPI's launcher: "+strings.Join(o.mcaParameters, " "), 78))
 	}
-	if o.BuiltIn() != "" {
-		fmt.Fprintf(&b, "Built in: %s\n", o.BuiltIn())
+	if o.Default() != "" {
+		fmt.Fprintf(&b, "Built in: %s\n", o.Default())
 	}
 	return b.String(), nil
 }
 
 // variables lists those that may give the option, ours first.
 func (o *Option) variables() []string {
-	if o.peers == "-" {
+	if o.foreignVariables == "-" {
 		return nil
 	}
 	var names []string
 	if name := ownVariable(o); name != "" {
 		names = append(names, name)
 	}
-	for _, name := range append(slices.Clone(o.read), strings.Fields(o.peers)...) {
+	for _, name := range append(slices.Clone(o.readVariables), strings.Fields(o.foreignVariables)...) {
 		if !slices.Contains(names, name) {
 			names = append(names, name)
 		}
@@ -193,9 +193,9 @@ func (o *Option) variables() []string {
 // ownVariable is MPIEXEC_NAME, by the first of the option's long names that is not that
 // of something else: ranks are told MPIEXEC_HOST.
 func ownVariable(o *Option) string {
-	for _, s := range append([]Spelling{{Dashed: o.Dashed}}, o.Also...) {
+	for _, s := range append([]Spelling{{Dashed: o.Dashed}}, o.OtherSpellings...) {
 		name := "MPIEXEC_" + strings.ReplaceAll(strings.ToUpper(normalize(s.Dashed)), "-", "_")
-		if len(normalize(s.Dashed)) > 1 && !s.Preset && s.Form == "" && !slices.Contains(show.Told, name) {
+		if len(normalize(s.Dashed)) > 1 && !s.Preset && s.Form == "" && !slices.Contains(format.RankVariables, name) {
 			return name
 		}
 	}
@@ -204,11 +204,11 @@ func ownVariable(o *Option) string {
 
 // spellings divides the other names into plain ones and those with a value.
 func (o *Option) spellings() (same []string, preset []Spelling) {
-	for _, s := range o.Also {
+	for _, s := range o.OtherSpellings {
 		if s.Form != "" {
 			s.Value = s.value("VALUE")
 			preset = append(preset, s)
-		} else if s.Preset && o.takes != "none" || s.Preset && s.Value != o.implied {
+		} else if s.Preset && o.valueForm != "none" || s.Preset && s.Value != o.impliedValue {
 			preset = append(preset, s)
 		} else {
 			same = append(same, s.Dashed)
@@ -217,30 +217,30 @@ func (o *Option) spellings() (same []string, preset []Spelling) {
 	return same, preset
 }
 
-// set writes how to give the option a value: as an option or, since a switch takes none, as a variable.
-func (o *Option) set(value string) string {
+// settingText writes how to give the option a value: as an option or, since a switch takes none, as a variable.
+func (o *Option) settingText(value string) string {
 	name := o.Dashed
-	if variable := ownVariable(o); o.takes == "none" && variable != "" && o.peers != "-" {
+	if variable := ownVariable(o); o.valueForm == "none" && variable != "" && o.foreignVariables != "-" {
 		name = variable
 	}
 	return name + "=" + cmp.Or(value, `""`)
 }
 
-// reach says in words how far the option holds.
-func (o *Option) reach() string {
+// scopeText says in words how far the option holds.
+func (o *Option) scopeText() string {
 	text := map[Scope]string{
-		PerSection: "Holds for the section it stands in",
-		Inherited:  "In the first section it holds for all sections without their own",
-		PerJob:     "Holds for the whole job",
+		PerApp:    "Holds for the section it stands in",
+		Inherited: "In the first section it holds for all sections without their own",
+		PerJob:    "Holds for the whole job",
 	}[o.Scope]
-	if o.list {
+	if o.accumulates {
 		text += ". May be given several times"
 	}
-	return strings.TrimSuffix(wrap(text+".", 78), "\n")
+	return strings.TrimSuffix(wrapText(text+".", 78), "\n")
 }
 
-// wrap breaks a text into lines of at most width letters.
-func wrap(text string, width int) string {
+// wrapText breaks a text into lines of at most width letters.
+func wrapText(text string, width int) string {
 	var lines []string
 	line := ""
 	for word := range strings.FieldsSeq(text) {

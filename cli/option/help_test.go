@@ -7,21 +7,21 @@ import (
 	"strings"
 	"testing"
 
-	"remshell/fault"
+	"remshell/usererr"
 )
 
 // Every option of the table has what the parser, help and the manual need.
 func TestOptionTable(t *testing.T) {
-	table := Mpiexec(signals)
+	table := Mpiexec(linuxSignals)
 	spellings := make(map[string]*Option)
 	for name := range table.texts() {
-		if m, found := table.find(name); !found || m.Option.Dashed != name {
+		if m, found := table.lookUp(name); !found || m.Option.Dashed != name {
 			t.Errorf("texts/options.txt tells of %s, which is no option so written", name)
 		}
 	}
 	known := []string{"name", "also", "arg", "takes", "implied", "words", "least", "zero", "repeat", "topic", "under", "env", "mca", "read", "rival", "needs", "excludes", "asks", "default", "help", "hint"}
 	for _, o := range table.options {
-		for key, value := range pairs(o.field.Tag) {
+		for key, value := range tagPairs(o.field.Tag) {
 			if !slices.Contains(known, key) || value != o.field.Tag.Get(key) || strings.Contains(value, `\`) {
 				t.Errorf("%s: tag %s:%q", o.Dashed, key, value)
 			}
@@ -32,20 +32,20 @@ func TestOptionTable(t *testing.T) {
 		if o.Topic() != "" && !slices.Contains(table.topics, o.Topic()) {
 			t.Errorf("%s: no such topic as %q", o.Dashed, o.Topic())
 		}
-		for _, s := range append([]Spelling{{Dashed: o.Dashed}}, o.Also...) {
+		for _, s := range append([]Spelling{{Dashed: o.Dashed}}, o.OtherSpellings...) {
 			name := normalize(s.Dashed)
 			if other, taken := spellings[name]; taken {
 				t.Errorf("%s and %s are both written %s", o.Dashed, other.Dashed, s.Dashed)
 			}
 			spellings[name] = o
-			if _, no := table.refused(s.Dashed); no {
+			if _, no := table.refusalOf(s.Dashed); no {
 				t.Errorf("%s is an option and refused", s.Dashed)
 			}
 			if _, err := table.decode(o, s.Value); s.Preset && err != nil {
 				t.Errorf("%s: %v", s.Dashed, err)
 			}
 		}
-		if _, err := table.decode(o, o.implied); o.implied != "" && err != nil {
+		if _, err := table.decode(o, o.impliedValue); o.impliedValue != "" && err != nil {
 			t.Errorf("%s: implied value: %v", o.Dashed, err)
 		}
 	}
@@ -53,7 +53,7 @@ func TestOptionTable(t *testing.T) {
 
 // The variable that help names for an option gives it, and no other does.
 func TestOptionVariables(t *testing.T) {
-	table := Mpiexec(signals)
+	table := Mpiexec(linuxSignals)
 	seen := make(map[string]string)
 	for _, o := range table.options {
 		for _, name := range o.variables() {
@@ -63,12 +63,12 @@ func TestOptionVariables(t *testing.T) {
 			seen[name] = o.Dashed
 		}
 		own := ownVariable(o)
-		if o.peers == "-" || own == "" || slices.Contains(o.read, own) {
+		if o.foreignVariables == "-" || own == "" || slices.Contains(o.readVariables, own) {
 			continue
 		}
-		b := table.defaults([]scanned{{}}, Sources{Environ: []string{own + "=\x01"}})
-		g, given := origin(b.given, o.Name)
-		if !given && len(b.errs) == 0 || given && g.from != own || len(b.warnings) > 0 {
+		b := table.readDefaults([]scannedApp{{}}, Sources{Environ: []string{own + "=\x01"}})
+		g, given := originOf(b.given, o.Name)
+		if !given && len(b.errs) == 0 || given && g.source != own || len(b.warnings) > 0 {
 			t.Errorf("%s for %s: %v, %v, %v", own, o.Dashed, b.given, b.errs, b.warnings)
 		}
 	}
@@ -76,19 +76,19 @@ func TestOptionVariables(t *testing.T) {
 
 // What is refused is refused once, and the answers name only what there is.
 func TestRefusals(t *testing.T) {
-	table := Mpiexec(signals)
+	table := Mpiexec(linuxSignals)
 	seen := make(map[string]bool)
 	var answers []string
-	for _, r := range refusals {
-		answers = append(answers, r.answer)
-		if r.grade != refused && r.values < 0 {
+	for _, r := range foreignOptions {
+		answers = append(answers, r.advice)
+		if r.grade != gradeError && r.valueWords < 0 {
 			t.Errorf("-%s can be left out, and nobody knows where the program begins then", r.names)
 		}
 		for name := range strings.FieldsSeq(r.names) {
 			if seen[name] || name != normalize(name) {
 				t.Errorf("-%s stands twice in the table, or is not normalized", name)
 			}
-			if _, ours := table.lookup(name); ours != slices.Contains(single, name) {
+			if _, ours := table.lookup(name); ours != slices.Contains(singleDashRefusals, name) {
 				t.Errorf("-%s is refused, and ours: %v", name, ours)
 			}
 			seen[name] = true
@@ -97,7 +97,7 @@ func TestRefusals(t *testing.T) {
 	for _, answer := range answers {
 		for word := range strings.FieldsSeq(answer) {
 			word = strings.Trim(word, ".,;:()'")
-			if _, ok := table.find(word); strings.HasPrefix(word, "-") && !ok {
+			if _, ok := table.lookUp(word); strings.HasPrefix(word, "-") && !ok {
 				t.Errorf("%q names %s, which there is not", answer, word)
 			}
 		}
@@ -106,7 +106,7 @@ func TestRefusals(t *testing.T) {
 
 // DIAG-10: the help fits a screen of today, and lists every option once.
 func TestUsage(t *testing.T) {
-	text := Mpiexec(signals).Usage()
+	text := Mpiexec(linuxSignals).Usage()
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	if len(lines) > 56 {
 		t.Errorf("%d lines", len(lines))
@@ -119,7 +119,7 @@ func TestUsage(t *testing.T) {
 			t.Errorf("no room before the explanation: %s", line)
 		}
 	}
-	for _, o := range Mpiexec(signals).options {
+	for _, o := range Mpiexec(linuxSignals).options {
 		rest := strings.SplitAfterN(text, "\n  "+o.Dashed, 2)[1:]
 		if got := len(rest) > 0 && !strings.HasPrefix(rest[0], "-"); got != (o.Topic() != "") {
 			t.Errorf("%s in the help: %v; its topic is %q", o.Dashed, got, o.Topic())
@@ -129,17 +129,17 @@ func TestUsage(t *testing.T) {
 
 func TestExplain(t *testing.T) {
 	for _, name := range []string{"-host", "--host", "hosts", "-H", "HOST"} {
-		text, err := Mpiexec(signals).Explain(name)
+		text, err := Mpiexec(linuxSignals).Explain(name)
 		if err != nil || !strings.HasPrefix(text, "-host LIST   hosts: ") || !strings.Contains(text, "Also written: -hosts -H --nodelist -hosts-group\n") {
 			t.Errorf("Explain(%q) = %q, %v", name, text, err)
 		}
 	}
-	text, err := Mpiexec(signals).Explain("--nooversubscribe")
+	text, err := Mpiexec(linuxSignals).Explain("--nooversubscribe")
 	if err != nil || !strings.Contains(text, "--nooversubscribe means MPIEXEC_OVERBOOK=no") {
 		t.Errorf("got %q, %v", text, err)
 	}
-	for _, o := range Mpiexec(signals).options {
-		text, err := Mpiexec(signals).Explain(o.Dashed)
+	for _, o := range Mpiexec(linuxSignals).options {
+		text, err := Mpiexec(linuxSignals).Explain(o.Dashed)
 		if err != nil || !strings.HasPrefix(text, o.Dashed) {
 			t.Errorf("Explain(%s) = %q, %v", o.Dashed, text, err)
 		}
@@ -149,19 +149,19 @@ func TestExplain(t *testing.T) {
 			}
 		}
 	}
-	for _, r := range refusals {
+	for _, r := range foreignOptions {
 		for name := range strings.FieldsSeq(r.names) {
-			if _, ours := Mpiexec(signals).lookup(normalize(name)); ours { // in another spelling: --trace is ours, and -trace is not
+			if _, ours := Mpiexec(linuxSignals).lookup(normalize(name)); ours { // in another spelling: --trace is ours, and -trace is not
 				continue
 			}
-			text, err := Mpiexec(signals).Explain("--" + name)
-			if says := strings.ReplaceAll(text, "\n", " ") + fmt.Sprint(err); !strings.Contains(says, r.answer) {
+			text, err := Mpiexec(linuxSignals).Explain("--" + name)
+			if says := strings.ReplaceAll(text, "\n", " ") + fmt.Sprint(err); !strings.Contains(says, r.advice) {
 				t.Errorf("Explain(%s) = %q, %v", name, text, err)
 			}
 		}
 	}
-	_, err = Mpiexec(signals).Explain("-hostz")
-	var usage *fault.Error
+	_, err = Mpiexec(linuxSignals).Explain("-hostz")
+	var usage *usererr.Error
 	if !errors.As(err, &usage) || !strings.Contains(err.Error(), "did you mean -host") {
 		t.Errorf("got %v", err)
 	}
@@ -169,7 +169,7 @@ func TestExplain(t *testing.T) {
 
 // -help torch printed the whole help, as if nothing had been asked.
 func TestHelpSearches(t *testing.T) {
-	table := Mpiexec(signals)
+	table := Mpiexec(linuxSignals)
 	for word, option := range map[string]string{"torch": "--env-compat", "MASTER_ADDR": "--env-compat", "gpu": "-gpus-per-proc", "orte_default_hostfile": "-hostfile", "WCOLL": "-hostfile"} {
 		text, err := table.HelpOn(word)
 		if err != nil || !strings.Contains(text, "  "+option) || strings.Count(text, "\n") > 12 {
@@ -177,11 +177,11 @@ func TestHelpSearches(t *testing.T) {
 		}
 	}
 	_, err := table.HelpOn("checkpiont")
-	if want := "no option's help has \"checkpiont\""; err == nil || err.Error() != want || !strings.Contains(fault.Hint(err), "-help checkpoint") {
-		t.Errorf("%v; %s", err, fault.Hint(err))
+	if want := "no option's help has \"checkpiont\""; err == nil || err.Error() != want || !strings.Contains(usererr.Hint(err), "-help checkpoint") {
+		t.Errorf("%v; %s", err, usererr.Hint(err))
 	}
-	if _, err := table.HelpOn("qqqqqqqqq"); fault.Hint(err) != "mpiexec -help all lists the options" {
-		t.Errorf("%v; %s", err, fault.Hint(err))
+	if _, err := table.HelpOn("qqqqqqqqq"); usererr.Hint(err) != "mpiexec -help all lists the options" {
+		t.Errorf("%v; %s", err, usererr.Hint(err))
 	}
 }
 
@@ -225,26 +225,26 @@ func TestShellSplit(t *testing.T) {
 
 // Where a value comes from is known to later messages.
 func TestOrigin(t *testing.T) {
-	line, err := Mpiexec(signals).Parse(strings.Fields("-timeout 5 -hosts a,b -np 2 x : -n 1 -ppn=1 y"), Sources{})
+	line, err := Mpiexec(linuxSignals).Parse(strings.Fields("-timeout 5 -hosts a,b -np 2 x : -n 1 -ppn=1 y"), Sources{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		origin        func(string) (Given, bool)
+		origin        func(string) (GivenOption, bool)
 		name, want    string
 		section, word int
 	}{
 		{line.Origin, "timeout", "-timeout 5", 1, 1},
-		{line.Sections[0].Origin, "n", "-np 2", 1, 5},
-		{line.Sections[1].Origin, "n", "-n 1", 2, 9},
-		{line.Sections[1].Origin, "host", "-hosts a,b", 1, 3},
-		{line.Sections[1].Origin, "ppn", "-ppn 1", 2, 11},
+		{line.Apps[0].Origin, "n", "-np 2", 1, 5},
+		{line.Apps[1].Origin, "n", "-n 1", 2, 9},
+		{line.Apps[1].Origin, "host", "-hosts a,b", 1, 3},
+		{line.Apps[1].Origin, "ppn", "-ppn 1", 2, 11},
 	} {
-		if g, ok := c.origin(c.name); !ok || g.String() != c.want || g.Section != c.section || g.Word != c.word {
-			t.Errorf("%s: %v in section %d, word %d; want %v", c.name, g, g.Section, g.Word, c)
+		if g, ok := c.origin(c.name); !ok || g.String() != c.want || g.AppNumber != c.section || g.Position != c.word {
+			t.Errorf("%s: %v in section %d, word %d; want %v", c.name, g, g.AppNumber, g.Position, c)
 		}
 	}
-	if g, ok := line.Sections[0].Origin("ppn"); ok {
+	if g, ok := line.Apps[0].Origin("ppn"); ok {
 		t.Errorf("section 1 has %v", g)
 	}
 }

@@ -43,47 +43,47 @@ func (l Line) info(o *Option, environ []string) (rows [][2]string) {
 	}
 	for _, g := range l.given {
 		if g.Name == o.Name {
-			rows = append(rows, [2]string{visible(g), g.origin(1)})
+			rows = append(rows, [2]string{hideSecret(g), g.originText(1)})
 		}
 	}
-	for _, s := range l.Sections {
+	for _, s := range l.Apps {
 		for _, g := range s.given {
-			row := [2]string{visible(g), g.origin(len(l.Sections))}
+			row := [2]string{hideSecret(g), g.originText(len(l.Apps))}
 			if g.Name == o.Name && !slices.Contains(rows, row) {
 				rows = append(rows, row)
 			}
 		}
 	}
-	for _, name := range o.read {
-		if value, defined := job.Lookup(environ, name); defined && len(rows) == 0 {
-			rows = append(rows, [2]string{Quote(value), name})
+	for _, name := range o.readVariables {
+		if value, defined := job.LookupEnv(environ, name); defined && len(rows) == 0 {
+			rows = append(rows, [2]string{ShellQuote(value), name})
 		}
 	}
-	if len(rows) == 0 && o.BuiltIn() != "" {
-		rows = append(rows, [2]string{o.BuiltIn(), "built in"})
+	if len(rows) == 0 && o.Default() != "" {
+		rows = append(rows, [2]string{o.Default(), "built in"})
 	}
 	return rows
 }
 
-// origin says where an option was given.
-func (g Given) origin(sections int) string {
+// originText says where an option was given.
+func (g GivenOption) originText(sections int) string {
 	switch {
-	case g.from != "":
-		return g.from
+	case g.source != "":
+		return g.source
 	case sections > 1:
-		return fmt.Sprintf("command line, section %d", g.Section)
+		return fmt.Sprintf("command line, section %d", g.AppNumber)
 	}
 	return "command line"
 }
 
-// secret are parts of the names of variables whose values are nobody's business (ENV-9).
-var secret = []string{"TOKEN", "SECRET", "PASSW", "KEY", "CREDENTIAL"}
+// secretNameParts are parts of the names of variables whose values are nobody's business (ENV-9).
+var secretNameParts = []string{"TOKEN", "SECRET", "PASSW", "KEY", "CREDENTIAL"}
 
-// visible is a value for people's eyes.
-func visible(g Given) string {
+// hideSecret is a value for people's eyes.
+func hideSecret(g GivenOption) string {
 	name, _, assignment := strings.Cut(g.Value, "=")
-	if assignment && slices.ContainsFunc(secret, func(part string) bool { return strings.Contains(strings.ToUpper(name), part) }) {
+	if assignment && slices.ContainsFunc(secretNameParts, func(part string) bool { return strings.Contains(strings.ToUpper(name), part) }) {
 		return name + "=..."
 	}
-	return Quote(g.Value)
+	return ShellQuote(g.Value)
 }

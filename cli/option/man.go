@@ -19,61 +19,61 @@ var (
 // Man is the manual page, made of the option table.
 func (t *Table) Man(version string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, ".TH MPIEXEC 1 \"\" \"Remshell %s\" \"User commands\"\n", roff(version))
+	fmt.Fprintf(&b, ".TH MPIEXEC 1 \"\" \"Remshell %s\" \"User commands\"\n", escapeRoff(version))
 	b.WriteString(".nh\n.ad l\n" + manHead)
 	under := t.byTopic()
 	for _, topic := range t.topics {
-		fmt.Fprintf(&b, ".SS %s\n", roff(topic))
+		fmt.Fprintf(&b, ".SS %s\n", escapeRoff(topic))
 		for _, o := range under[topic] {
-			o.man(&b)
+			o.writeMan(&b)
 		}
 	}
 	b.WriteString(".SH ENVIRONMENT\n" + manEnvironment)
 	for _, o := range t.options {
 		if names := o.variables(); len(names) > 1 {
-			fmt.Fprintf(&b, ".TP\n.B %s\n%s\n", roff(o.Dashed), roff(strings.Join(names[1:], ", ")))
+			fmt.Fprintf(&b, ".TP\n.B %s\n%s\n", escapeRoff(o.Dashed), escapeRoff(strings.Join(names[1:], ", ")))
 		}
 	}
 	b.WriteString(manTail)
 	return b.String()
 }
 
-// man writes the paragraph of an option.
-func (o *Option) man(b *strings.Builder) {
+// writeMan writes the paragraph of an option.
+func (o *Option) writeMan(b *strings.Builder) {
 	names := []string{o.Dashed}
 	same, preset := o.spellings()
 	names = append(names, same...)
 	for i, name := range names {
-		names[i] = `\fB` + roff(name) + `\fR`
+		names[i] = `\fB` + escapeRoff(name) + `\fR`
 	}
 	head := strings.Join(names, ", ")
 	if o.Arg != "" {
-		head += strings.NewReplacer(`\ `, " ").Replace(italic(o.argument()))
+		head += strings.NewReplacer(`\ `, " ").Replace(italic(o.argumentText()))
 	}
-	fmt.Fprintf(b, ".TP\n%s\n%s.\n", head, roff(capital(o.Help())))
-	if o.More() != "" {
-		fmt.Fprintf(b, "%s\n", roff(o.More()))
+	fmt.Fprintf(b, ".TP\n%s\n%s.\n", head, escapeRoff(capitalize(o.Help())))
+	if o.LongHelp() != "" {
+		fmt.Fprintf(b, "%s\n", escapeRoff(o.LongHelp()))
 	}
 	for _, s := range preset {
-		fmt.Fprintf(b, "\\fB%s\\fR%s means \\fB%s\\fR.\n", roff(s.Dashed), s.argument(), roff(o.set(s.Value)))
+		fmt.Fprintf(b, "\\fB%s\\fR%s means \\fB%s\\fR.\n", escapeRoff(s.Dashed), s.argument(), escapeRoff(o.settingText(s.Value)))
 	}
 	if len(o.Words) > 0 && o.Arg != "" {
-		fmt.Fprintf(b, "Values: %s.\n", roff(strings.Join(o.Words, ", ")))
+		fmt.Fprintf(b, "Values: %s.\n", escapeRoff(strings.Join(o.Words, ", ")))
 	}
-	fmt.Fprintf(b, "%s\n", roff(strings.ReplaceAll(o.reach(), "\n", " ")))
+	fmt.Fprintf(b, "%s\n", escapeRoff(strings.ReplaceAll(o.scopeText(), "\n", " ")))
 }
 
-func italic(text string) string { return `\fI` + roff(text) + `\fR` }
+func italic(text string) string { return `\fI` + escapeRoff(text) + `\fR` }
 
-func capital(text string) string {
+func capitalize(text string) string {
 	if text == "" || text[0] == '-' {
 		return text
 	}
 	return strings.ToUpper(text[:1]) + text[1:]
 }
 
-// roff writes a text so that troff prints just that.
-func roff(text string) string {
+// escapeRoff writes a text so that troff prints just that.
+func escapeRoff(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`, "^", `\(ha`, "~", `\(ti`, "`", `\(ga`, "'", `\(aq`).Replace(text)
 	if strings.HasPrefix(text, ".") {
 		text = `\&` + text

@@ -30,7 +30,7 @@ func TestManualsTables(t *testing.T) {
 				continue
 			}
 			seen++
-			if err := understood(args); err != nil {
+			if err := parsePiece(args); err != nil {
 				t.Errorf("%s: %s: %v", coming, m[1], err)
 			}
 		}
@@ -40,13 +40,13 @@ func TestManualsTables(t *testing.T) {
 	}
 }
 
-// understood parses a piece of a command line. One option alone may lack its value.
-func understood(args []string) error {
+// parsePiece parses a piece of a command line. One option alone may lack its value.
+func parsePiece(args []string) error {
 	if len(args) == 1 && !strings.Contains(args[0], "=") {
-		if _, ok := Mpiexec(signals).find(args[0]); ok {
+		if _, ok := Mpiexec(linuxSignals).lookUp(args[0]); ok {
 			return nil
 		}
 	}
-	_, err := Mpiexec(signals).Parse(append(args, "program"), Sources{})
+	_, err := Mpiexec(linuxSignals).Parse(append(args, "program"), Sources{})
 	return err
 }

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"remshell/fault"
+	"remshell/usererr"
 )
 
 // Options that need others, or exclude them, were refused by code of each; the table says it now.
@@ -24,13 +24,13 @@ func TestMisplacedOption(t *testing.T) {
 		{[]string{"-merge", "-ordered-output", "a"}, true, "-merge contradicts -ordered-output; keep one"},
 		{[]string{"--no-probe", "a"}, true, "--no-probe has a meaning only with --dry-run; add --dry-run, or leave it out"},
 	} {
-		line, err := Mpiexec(signals).Parse(test.args, Sources{})
+		line, err := Mpiexec(linuxSignals).Parse(test.args, Sources{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		got := ""
 		if err := line.Misplaced(test.run); err != nil {
-			got = err.Error() + "; " + fault.Hint(err)
+			got = err.Error() + "; " + usererr.Hint(err)
 		}
 		if got != test.want {
 			t.Errorf("%q: %s\nwant %s", test.args, got, test.want)
@@ -40,7 +40,7 @@ func TestMisplacedOption(t *testing.T) {
 
 // What an option needs or excludes is an option of the table.
 func TestNeedsAndExcludesAreOptions(t *testing.T) {
-	table := Mpiexec(signals)
+	table := Mpiexec(linuxSignals)
 	for _, o := range table.options {
 		for _, name := range strings.Fields(o.field.Tag.Get("needs") + " " + o.field.Tag.Get("excludes")) {
 			if m, known := table.names[name]; name != "run" && (!known || m.Name != name) {

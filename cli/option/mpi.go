@@ -88,8 +88,8 @@ var archWords = map[string]string{
 	"i686": "386", "x86": "386", "armv6l": "arm", "armv7l": "arm", "armhf": "arm", "loongarch64": "loong64", "ppc64el": "ppc64le",
 }
 
-// archs are those a helper may report.
-var archs = []string{"386", "amd64", "arm", "arm64", "loong64", "mips64", "mips64le", "ppc64", "ppc64le", "riscv64", "s390x"}
+// goArchs are those a helper may report.
+var goArchs = []string{"386", "amd64", "arm", "arm64", "loong64", "mips64", "mips64le", "ppc64", "ppc64le", "riscv64", "s390x"}
 
 func (a *Arch) UnmarshalText(text []byte) error {
 	word := strings.ToLower(string(text))
@@ -97,8 +97,8 @@ func (a *Arch) UnmarshalText(text []byte) error {
 		word = known
 	}
 	*a = Arch(word)
-	if !slices.Contains(archs, word) {
-		return fmt.Errorf("%q is not one of %s", text, strings.Join(archs, ", "))
+	if !slices.Contains(goArchs, word) {
+		return fmt.Errorf("%q is not one of %s", text, strings.Join(goArchs, ", "))
 	}
 	return nil
 }
@@ -151,32 +151,32 @@ func (i *Iface) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Offer is how ranks find their helper, in the words of job.Offer; empty: it was not said.
-type Offer job.Offer
+// PMIOffer is how ranks find their helper, in the words of job.PMIOffer; empty: it was not said.
+type PMIOffer job.PMIOffer
 
-// offers are its words, as --mpi=list prints them.
-var offers = []string{"auto", "pmi1", "pmi2", "pmix", "both", "none"}
+// pmiOffers are its words, as --mpi=list prints them.
+var pmiOffers = []string{"auto", "pmi1", "pmi2", "pmix", "both", "none"}
 
-// srunOffers are srun's words for some of them.
-var srunOffers = map[string]string{"pmi": "pmi1", "pmix_v3": "pmix", "pmix_v4": "pmix"}
+// srunPMIOffers are srun's words for some of them.
+var srunPMIOffers = map[string]string{"pmi": "pmi1", "pmix_v3": "pmix", "pmix_v4": "pmix"}
 
 // Choices are its words.
-func (Offer) Choices() []string { return append(offers[:len(offers):len(offers)], "list") }
+func (PMIOffer) Choices() []string { return append(pmiOffers[:len(pmiOffers):len(pmiOffers)], "list") }
 
-func (o *Offer) UnmarshalText(text []byte) error {
+func (o *PMIOffer) UnmarshalText(text []byte) error {
 	word := strings.ToLower(string(text))
-	if ours, known := srunOffers[word]; known {
+	if ours, known := srunPMIOffers[word]; known {
 		word = ours
 	}
-	*o = Offer(word)
-	if !slices.Contains(offers, word) {
-		return fmt.Errorf("%q is none of %s", text, strings.Join(offers, ", "))
+	*o = PMIOffer(word)
+	if !slices.Contains(pmiOffers, word) {
+		return fmt.Errorf("%q is none of %s", text, strings.Join(pmiOffers, ", "))
 	}
 	return nil
 }
 
-// OffersText lists the words of --pmi, a line each.
-func OffersText() string { return strings.Join(offers, "\n") + "\n" }
+// PMIOffersText lists the words of --pmi, a line each.
+func PMIOffersText() string { return strings.Join(pmiOffers, "\n") + "\n" }
 
 // An MCAParam is a parameter of Open MPI's library, which it reads as a variable of the environment.
 type MCAParam struct{ Name, Value string }
@@ -192,17 +192,17 @@ func (p *MCAParam) UnmarshalText(text []byte) error {
 // Compat names launchers, with commas between.
 type Compat []string
 
-// compatible are the launchers whose variables we know.
-var compatible = slices.Concat([]string{"torch", "ompi"}, identities(), []string{"mvapich"})
+// compatLaunchers are the launchers whose variables we know.
+var compatLaunchers = slices.Concat([]string{"torch", "ompi"}, compatSystems(), []string{"mvapich"})
 
 // Choices are its words.
-func (Compat) Choices() []string { return compatible }
+func (Compat) Choices() []string { return compatLaunchers }
 
 func (c *Compat) UnmarshalText(text []byte) error {
 	*c = strings.Split(strings.ToLower(string(text)), ",")
 	for _, word := range *c {
-		if !slices.Contains(compatible, word) {
-			return fmt.Errorf("%q is not one of %s", word, strings.Join(compatible, ", "))
+		if !slices.Contains(compatLaunchers, word) {
+			return fmt.Errorf("%q is not one of %s", word, strings.Join(compatLaunchers, ", "))
 		}
 	}
 	return nil

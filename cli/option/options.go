@@ -11,15 +11,15 @@ import (
 var mpiexecTexts string
 
 // Mpiexec is the table of mpiexec's options, on a system with such signals.
-func Mpiexec(signals Signals) *Table {
+func Mpiexec(signals SignalNumbers) *Table {
 	t := newTable("mpiexec", mpiexecTexts)
-	signals.mappers(t.mappers)
+	signals.registerMappers(t.mappers)
 	t.topics = []string{"Where ranks run", "Environment", "Output and input", "Life cycle", "Reaching hosts", "Telling"}
-	t.refusals = refusals
-	t.line = mpiexecLine
-	t.add(reflect.TypeFor[Own](), PerSection)
-	t.add(reflect.TypeFor[Shared](), Inherited)
-	t.add(reflect.TypeFor[Job](), PerJob)
+	t.refusals = foreignOptions
+	t.makeLine = mpiexecLine
+	t.addOptions(reflect.TypeFor[AppOptions](), PerApp)
+	t.addOptions(reflect.TypeFor[InheritedOptions](), Inherited)
+	t.addOptions(reflect.TypeFor[JobOptions](), PerJob)
 	return t
 }
 
@@ -61,32 +61,32 @@ func Mpiexec(signals Signals) *Table {
 // An option NAME of the first two structs has a global form -gNAME, which holds in every section that does not give the option
 // itself: -gwdir, -gn, -gmca (CLI-13).
 
-// Own belong to the section they stand in (scope S).
-type Own struct {
-	N        int      `name:"-n" rival:"count" also:"-np --ntasks" arg:"N" zero:"skip" topic:"Where ranks run" help:"number of ranks"`
-	Wdir     string   `name:"-wdir" also:"-wd -dir --chdir -D" arg:"DIR" topic:"Environment" help:"working directory on the hosts"`
-	Env      []EnvVar `name:"-env" repeat:"sum" arg:"NAME VALUE" takes:"pair" topic:"Environment" help:"set a variable for this section"`
-	X        []EnvVar `name:"-x" repeat:"sum" arg:"NAME[=VALUE]" topic:"Environment" help:"set a variable, or pass one on from here"`
-	EnvList  EnvTake  `name:"-envlist" also:"-exports -envall=* -envnone=" env:"PSI_EXPORTS" arg:"A,B,PRE_*" topic:"" help:"variables this section takes from here; -envall, -envnone"`
-	UnsetEnv []string `name:"--unset-env" repeat:"sum" arg:"NAME" topic:"" help:"take a variable away (PRE_* several)"`
-	Path     string   `name:"-path" arg:"DIR[:DIR]" topic:"" help:"look for the program there first, on the hosts"`
-	Soft     Soft     `name:"-soft" excludes:"cluster-state" rival:"count" arg:"SPEC" topic:"" under:"Where ranks run" help:"as many ranks of SPEC as there is room for"`
-	Arch     Arch     `name:"-arch" excludes:"cluster-state" arg:"NAME" topic:"" under:"Where ranks run" help:"hosts of this architecture only, such as amd64"`
+// AppOptions belong to the section they stand in (scope S).
+type AppOptions struct {
+	N        int       `name:"-n" rival:"count" also:"-np --ntasks" arg:"N" zero:"skip" topic:"Where ranks run" help:"number of ranks"`
+	Wdir     string    `name:"-wdir" also:"-wd -dir --chdir -D" arg:"DIR" topic:"Environment" help:"working directory on the hosts"`
+	Env      []EnvVar  `name:"-env" repeat:"sum" arg:"NAME VALUE" takes:"pair" topic:"Environment" help:"set a variable for this section"`
+	X        []EnvVar  `name:"-x" repeat:"sum" arg:"NAME[=VALUE]" topic:"Environment" help:"set a variable, or pass one on from here"`
+	EnvList  EnvImport `name:"-envlist" also:"-exports -envall=* -envnone=" env:"PSI_EXPORTS" arg:"A,B,PRE_*" topic:"" help:"variables this section takes from here; -envall, -envnone"`
+	UnsetEnv []string  `name:"--unset-env" repeat:"sum" arg:"NAME" topic:"" help:"take a variable away (PRE_* several)"`
+	Path     string    `name:"-path" arg:"DIR[:DIR]" topic:"" help:"look for the program there first, on the hosts"`
+	Soft     Soft      `name:"-soft" excludes:"cluster-state" rival:"count" arg:"SPEC" topic:"" under:"Where ranks run" help:"as many ranks of SPEC as there is room for"`
+	Arch     Arch      `name:"-arch" excludes:"cluster-state" arg:"NAME" topic:"" under:"Where ranks run" help:"hosts of this architecture only, such as amd64"`
 
 	HetGroup string `name:"--het-group" excludes:"cluster-state" also:"--pack-group" arg:"LIST" env:"-" topic:"" under:"Where ranks run" help:"hosts of these groups of {groups} heterogeneous job"`
 
 	ConfigFile string `name:"-configfile" also:"--app -file" arg:"FILE" env:"-" topic:"" under:"Where ranks run" help:"read sections from FILE, one on each line"`
 }
 
-// Shared of the first section hold in every section that does not give
+// InheritedOptions of the first section hold in every section that does not give
 // the option itself (scope F).
-type Shared struct {
+type InheritedOptions struct {
 	Host      []HostExpr `name:"-host" mca:"orte_default_dash_host prte_default_dash_host" rival:"hosts" env:"I_MPI_HYDRA_HOSTS_GROUP" also:"-hosts -H --nodelist -hosts-group" arg:"LIST" topic:"Where ranks run" help:"hosts: n1,n2:4,user@node[01-16]"`
 	HostFile  string     `name:"-hostfile" mca:"orte_default_hostfile prte_default_hostfile" rival:"hosts" env:"HYDRA_HOST_FILE I_MPI_HYDRA_HOST_FILE WCOLL" also:"-f -machinefile -machine --machine-file --hosts-file" arg:"FILE" topic:"Where ranks run" help:"file with hosts; - is standard input"`
 	PPN       int        `name:"-ppn" env:"I_MPI_PERHOST" also:"-N -perhost -grr -npernode --ntasks-per-node -pernode=1" arg:"K" topic:"Where ranks run" help:"at most K ranks on each host, in blocks" least:"0" hint:"it counts ranks on each host; hosts are named with -host"`
 	TPP       string     `name:"--tpp" mca:"rmaps_base_cpus_per_rank rmaps_base_cpus_per_proc" read:"PSI_TPP OMP_NUM_THREADS" default:"1" also:"--threads-per-process --cpus-per-proc --cpus-per-rank --cpus-per-task --depth" arg:"T" topic:"Where ranks run" help:"CPUs for each rank"`
 	NodeType  string     `name:"--nodetype" read:"PSI_HW_TYPE" also:"--node-type" arg:"LIST" topic:"" help:"nodes with all these features only"`
-	PMI       Offer      `name:"--pmi" also:"--mpi -pmix=pmix" arg:"WHAT" topic:"" under:"Life cycle" default:"auto" help:"how ranks find us: auto, pmi1, pmi2, pmix, both, none"`
+	PMI       PMIOffer   `name:"--pmi" also:"--mpi -pmix=pmix" arg:"WHAT" topic:"" under:"Life cycle" default:"auto" help:"how ranks find us: auto, pmi1, pmi2, pmix, both, none"`
 	MCA       []MCAParam `name:"--mca" repeat:"sum" also:"--prtemca" arg:"KEY VALUE" takes:"pair" topic:"" under:"Environment" help:"a parameter of Open MPI: OMPI_MCA_KEY"`
 	Shape     string     `name:"--shape" arg:"N" topic:"" under:"Where ranks run" help:"exactly N ranks on each host that is used"`
 	EachNUMA  string     `name:"--per-numa" arg:"K" topic:"" under:"Where ranks run" help:"at most K ranks in each NUMA node"`
@@ -97,24 +97,24 @@ type Shared struct {
 	GPUs      GPUCount   `name:"-gpus-per-proc" also:"-g --gpus-per-task" arg:"N" topic:"" least:"0" help:"GPUs for each rank, its own; 0 hides them all" hint:"write how many GPUs a rank gets; kinds of them have no names here"`
 }
 
-// Job speak of the whole job wherever they stand (scope J).
-type Job struct {
-	Nodes       string `name:"--nodes" read:"PSI_NODES PSI_HOSTS PSI_HOSTFILE PSI_PEFILE" rival:"hosts" arg:"LIST" topic:"Where ranks run" help:"nodes of the cluster file by ID: 0-3,7"`
-	Sort        string `name:"--sort" read:"PSI_NODES_SORT" default:"proc; none for -host and -hostfile" also:"-S" arg:"KEY" topic:"Where ranks run" help:"fill first by proc, load, none, or other keys"`
-	OrderNodes  string `name:"-order-nodes" arg:"UP|DOWN" words:"up,down" topic:"" help:"Hydra's: hosts with few, or many, slots first"`
-	Overbook    string `name:"--overbook" mca:"rmaps_base_oversubscribe rmaps_base_no_oversubscribe" read:"PSI_OVERBOOK" default:"no" also:"--oversubscribe=share --overcommit=share --nooversubscribe=no --no-overbook=no" implied:"yes" words:"yes,no,share" topic:"Where ranks run" help:"allow more ranks than slots (--oversubscribe)"`
-	Exclusive   string `name:"--exclusive" read:"PSI_EXCLUSIVE" default:"no" also:"--no-exclusive=no" implied:"yes" words:"yes,no" topic:"Where ranks run" help:"idle nodes only, and nobody else on them"`
-	Loop        string `name:"--loop-nodes-first" read:"PSI_LOOP_NODES_FIRST" rival:"mapping" also:"-rr -bynode -loopnodesfirst -F --no-loop-nodes-first=no" implied:"yes" words:"yes,no" topic:"Where ranks run" help:"consecutive ranks on different nodes (-rr)"`
-	Wait        Wait   `name:"--wait" read:"PSI_WAIT" default:"no" also:"--no-wait=no" arg:"TIME" takes:"attached" implied:"yes" topic:"Where ranks run" help:"queue for nodes that are busy; --wait=TIME at most"`
-	Ledger      string `name:"--ledger" read:"MPIEXEC_LEDGER" arg:"DIR" topic:"" help:"directory in which jobs on a node learn of one another"`
-	CPUMap      string `name:"--cpu-map" read:"__PSI_CPUMAP" arg:"LIST" topic:"" help:"cores in the order of slots: 0-3,7-4"`
-	Pin         string `name:"--pin" env:"I_MPI_PIN" read:"__PSI_NO_PINPROC" rival:"binding" default:"yes" also:"--no-pin=no" implied:"yes" words:"yes,no" topic:"Where ranks run" help:"bind each rank to its CPUs (default; --no-pin)"`
-	MemBind     string `name:"--mem-bind" read:"__PSI_NO_BINDMEM __PSI_NO_MEMBIND" rival:"memory" default:"yes" also:"--no-mem-bind=no" implied:"yes" words:"yes,no" topic:"" help:"memory of its NUMA nodes only (--no-mem-bind)"`
-	HostsUnique string `name:"--hosts-unique" read:"PSI_HOSTS_UNIQUE" also:"--no-hosts-unique=no" implied:"yes" words:"yes,no" topic:"" help:"a host named again in a host list or file is not another slot"`
-	Slots       int    `name:"--default-slots" mca:"orte_set_default_slots prte_set_default_slots" arg:"N" topic:"" help:"slots of each host for which none were counted"`
-	RankFile    string `name:"-rankfile" mca:"orte_rankfile prte_rankfile rmaps_rank_file_path" rival:"mapping" also:"-rf" arg:"FILE" topic:"" help:"file with the host and CPUs of each rank"`
-	RankMap     string `name:"-rankmap" rival:"mapping" arg:"LIST" topic:"" help:"the node of each rank: 0,0,1,1 or (start,nodes,ranks)"`
-	Cluster     string `name:"--cluster" read:"MPIEXEC_CLUSTER" arg:"FILE" topic:"Where ranks run" help:"cluster file: nodes and their attributes"`
+// JobOptions speak of the whole job wherever they stand (scope J).
+type JobOptions struct {
+	Nodes       string    `name:"--nodes" read:"PSI_NODES PSI_HOSTS PSI_HOSTFILE PSI_PEFILE" rival:"hosts" arg:"LIST" topic:"Where ranks run" help:"nodes of the cluster file by ID: 0-3,7"`
+	Sort        string    `name:"--sort" read:"PSI_NODES_SORT" default:"proc; none for -host and -hostfile" also:"-S" arg:"KEY" topic:"Where ranks run" help:"fill first by proc, load, none, or other keys"`
+	OrderNodes  string    `name:"-order-nodes" arg:"UP|DOWN" words:"up,down" topic:"" help:"Hydra's: hosts with few, or many, slots first"`
+	Overbook    string    `name:"--overbook" mca:"rmaps_base_oversubscribe rmaps_base_no_oversubscribe" read:"PSI_OVERBOOK" default:"no" also:"--oversubscribe=share --overcommit=share --nooversubscribe=no --no-overbook=no" implied:"yes" words:"yes,no,share" topic:"Where ranks run" help:"allow more ranks than slots (--oversubscribe)"`
+	Exclusive   string    `name:"--exclusive" read:"PSI_EXCLUSIVE" default:"no" also:"--no-exclusive=no" implied:"yes" words:"yes,no" topic:"Where ranks run" help:"idle nodes only, and nobody else on them"`
+	Loop        string    `name:"--loop-nodes-first" read:"PSI_LOOP_NODES_FIRST" rival:"mapping" also:"-rr -bynode -loopnodesfirst -F --no-loop-nodes-first=no" implied:"yes" words:"yes,no" topic:"Where ranks run" help:"consecutive ranks on different nodes (-rr)"`
+	Wait        QueueWait `name:"--wait" read:"PSI_WAIT" default:"no" also:"--no-wait=no" arg:"TIME" takes:"attached" implied:"yes" topic:"Where ranks run" help:"queue for nodes that are busy; --wait=TIME at most"`
+	Ledger      string    `name:"--ledger" read:"MPIEXEC_LEDGER" arg:"DIR" topic:"" help:"directory in which jobs on a node learn of one another"`
+	CPUMap      string    `name:"--cpu-map" read:"__PSI_CPUMAP" arg:"LIST" topic:"" help:"cores in the order of slots: 0-3,7-4"`
+	Pin         string    `name:"--pin" env:"I_MPI_PIN" read:"__PSI_NO_PINPROC" rival:"binding" default:"yes" also:"--no-pin=no" implied:"yes" words:"yes,no" topic:"Where ranks run" help:"bind each rank to its CPUs (default; --no-pin)"`
+	MemBind     string    `name:"--mem-bind" read:"__PSI_NO_BINDMEM __PSI_NO_MEMBIND" rival:"memory" default:"yes" also:"--no-mem-bind=no" implied:"yes" words:"yes,no" topic:"" help:"memory of its NUMA nodes only (--no-mem-bind)"`
+	HostsUnique string    `name:"--hosts-unique" read:"PSI_HOSTS_UNIQUE" also:"--no-hosts-unique=no" implied:"yes" words:"yes,no" topic:"" help:"a host named again in a host list or file is not another slot"`
+	Slots       int       `name:"--default-slots" mca:"orte_set_default_slots prte_set_default_slots" arg:"N" topic:"" help:"slots of each host for which none were counted"`
+	RankFile    string    `name:"-rankfile" mca:"orte_rankfile prte_rankfile rmaps_rank_file_path" rival:"mapping" also:"-rf" arg:"FILE" topic:"" help:"file with the host and CPUs of each rank"`
+	RankMap     string    `name:"-rankmap" rival:"mapping" arg:"LIST" topic:"" help:"the node of each rank: 0,0,1,1 or (start,nodes,ranks)"`
+	Cluster     string    `name:"--cluster" read:"MPIEXEC_CLUSTER" arg:"FILE" topic:"Where ranks run" help:"cluster file: nodes and their attributes"`
 
 	MapBy   pin.Mapping `name:"--map-by" mca:"rmaps rmaps_base_mapping_policy rmaps_default_mapping_policy" rival:"mapping" default:"slot" env:"HYDRA_MAPPING" also:"--mapby -byslot=slot -bysocket=socket -bycore=core -npersocket=ppr:%:socket --ntasks-per-socket=ppr:%:socket -npernuma=ppr:%:numa" arg:"POLICY" topic:"Where ranks run" help:"place ranks by node, socket, numa, core, or seq"`
 	RankBy  pin.Ranking `name:"--rank-by" mca:"rmaps_base_ranking_policy rmaps_default_ranking_policy" also:"--rankby" arg:"ORDER" topic:"" help:"number ranks by slot, node, fill, span or object"`
@@ -144,7 +144,7 @@ type Job struct {
 	SaveState      string `name:"--save-cluster-state" arg:"FILE" topic:"" help:"write what the hosts are like to FILE"`
 	ReportBindings bool   `name:"--report-bindings" mca:"hwloc_base_report_bindings" env:"HYDRA_TOPO_DEBUG" topic:"Telling" help:"print the CPUs of each rank, read from the kernel"`
 
-	Display []Picture `name:"--display" mca:"rmaps_base_display_map ras_base_display_alloc" also:"--display-map=map --display-devel-map=map-devel -print-rank-map=map --display-topo=topo --display-allocation=allocation" arg:"LIST" repeat:"sum" topic:"Telling" help:"before the start: map, map-devel, topo, allocation"`
+	Display []DisplayList `name:"--display" mca:"rmaps_base_display_map ras_base_display_alloc" also:"--display-map=map --display-devel-map=map-devel -print-rank-map=map --display-topo=topo --display-allocation=allocation" arg:"LIST" repeat:"sum" topic:"Telling" help:"before the start: map, map-devel, topo, allocation"`
 
 	PS        bool      `name:"--ps" asks:"hosts" env:"-" topic:"Telling" help:"list live jobs; --queue: those that wait"`
 	ShowQueue bool      `name:"--queue" asks:"hosts" env:"-" topic:"" help:"list the requests that wait, first come first"`
@@ -156,7 +156,7 @@ type Job struct {
 	Migrate   string    `name:"--migrate" asks:"hosts" env:"-" arg:"JOB" topic:"" help:"have a job go on elsewhere, behind a checkpoint"`
 	From      HostNames `name:"--from" needs:"migrate" env:"-" arg:"HOSTS" topic:"" help:"for --migrate: the job leaves these for good"`
 	To        HostNames `name:"--to" needs:"migrate" env:"-" arg:"HOSTS" topic:"" help:"for --migrate: it goes to some of these"`
-	Signal    SignalJob `name:"--signal" asks:"hosts" env:"-" arg:"SIG JOB" takes:"pair" topic:"" help:"send a signal to the ranks of one of your jobs"`
+	Signal    JobSignal `name:"--signal" asks:"hosts" env:"-" arg:"SIG JOB" takes:"pair" topic:"" help:"send a signal to the ranks of one of your jobs"`
 	Evict     string    `name:"--evict" asks:"yes" env:"-" arg:"JOB" topic:"" help:"end who holds a job's claims and tickets, as root"`
 
 	Doctor   bool `name:"--doctor" asks:"yes" env:"-" topic:"Telling" help:"find what is wrong with hosts; or try --selftest"`
@@ -175,11 +175,11 @@ type Job struct {
 	AllowOutside bool          `name:"--allow-outside" topic:"" under:"Where ranks run" help:"hosts that are not those of the batch system's job, too"`
 	Iface        Iface         `name:"-iface" env:"HYDRA_IFACE I_MPI_HYDRA_IFACE" arg:"NAME|CIDR" topic:"" under:"Reaching hosts" help:"network whose addresses ranks use: ib0, 10.1.0.0/16"`
 
-	Export    Export   `name:"--export" rival:"environment" arg:"LIST" topic:"" under:"Environment" help:"srun's: ALL, NONE, A,B=V or ALL,A=V"`
-	Places    string   `name:"--omp-places" arg:"WHAT" words:"cpu,depth" topic:"" under:"Environment" help:"OpenMP's threads: cpu, each on its own; depth, on all"`
-	EnvCompat []Compat `name:"--env-compat" arg:"LIST" topic:"Environment" help:"variables as of torch, ompi, {identities}, mvapich"`
-	GEnv      []EnvVar `name:"-genv" repeat:"sum" also:"--pmixmca=PMIX_MCA_%" arg:"NAME VALUE" takes:"pair" topic:"Environment" help:"set a variable for all ranks; or NAME=VALUE"`
-	GEnvList  EnvTake  `name:"-genvlist" rival:"environment" default:"*" env:"HYDRA_ENV" also:"-genvall=* -genvnone=" arg:"A,B,PRE_*" topic:"Environment" help:"variables to take from here (-genvall, -genvnone)"`
+	Export    Export    `name:"--export" rival:"environment" arg:"LIST" topic:"" under:"Environment" help:"srun's: ALL, NONE, A,B=V or ALL,A=V"`
+	Places    string    `name:"--omp-places" arg:"WHAT" words:"cpu,depth" topic:"" under:"Environment" help:"OpenMP's threads: cpu, each on its own; depth, on all"`
+	EnvCompat []Compat  `name:"--env-compat" arg:"LIST" topic:"Environment" help:"variables as of torch, ompi, {identities}, mvapich"`
+	GEnv      []EnvVar  `name:"-genv" repeat:"sum" also:"--pmixmca=PMIX_MCA_%" arg:"NAME VALUE" takes:"pair" topic:"Environment" help:"set a variable for all ranks; or NAME=VALUE"`
+	GEnvList  EnvImport `name:"-genvlist" rival:"environment" default:"*" env:"HYDRA_ENV" also:"-genvall=* -genvnone=" arg:"A,B,PRE_*" topic:"Environment" help:"variables to take from here (-genvall, -genvnone)"`
 
 	Label      string       `name:"-label" mca:"orte_tag_output prte_tag_output" read:"PSI_SOURCEPRINTF MPIEXEC_PREFIX_DEFAULT MPIEXEC_PREFIX_STDOUT MPIEXEC_PREFIX_STDERR" also:"-l -prepend-rank --label-io -sourceprintf --tag-output=tag" implied:"rank" words:"rank,tag" topic:"Output and input" help:"begin each line with the rank; files: --output"`
 	Pattern    LabelPattern `name:"-prepend-pattern" arg:"PATTERN" topic:"" help:"begin each line with what PATTERN makes"`
@@ -202,7 +202,7 @@ type Job struct {
 	Timeout       Seconds     `name:"-timeout" env:"I_MPI_JOB_TIMEOUT PSI_MAXTIME" also:"-maxtime" arg:"TIME" topic:"Life cycle" help:"end the job after TIME: 90, 1h30m, 01:30:00"`
 	Limit         []LimitList `name:"--limit" repeat:"sum" arg:"NAME=VALUE" topic:"" under:"Life cycle" help:"what the job may use at most: mem=2gb,walltime=1:30:00"`
 	Class         string      `name:"--class" read:"PSI_CLASS" arg:"NAME" topic:"" under:"Life cycle" help:"a class of jobs in the cluster file: limits, node sets"`
-	Warn          Warning     `name:"--warn" arg:"SIG@TIME" topic:"" under:"Life cycle" help:"send SIG to all ranks TIME before the job has to end: USR1@60"`
+	Warn          EndWarning  `name:"--warn" arg:"SIG@TIME" topic:"" under:"Life cycle" help:"send SIG to all ranks TIME before the job has to end: USR1@60"`
 	StartTimeout  Seconds     `name:"--start-timeout" also:"--spawn-timeout" arg:"TIME" topic:"Life cycle" help:"give up if not all ranks run by then"`
 	KillGrace     *Seconds    `name:"--kill-grace" default:"10" arg:"TIME" least:"0" topic:"Life cycle" help:"time between SIGTERM and SIGKILL (default 10)"`
 	KillOnBadExit string      `name:"--kill-on-bad-exit" mca:"orte_abort_on_non_zero_status prte_abort_on_non_zero_status" default:"1" also:"-K -K0=0 -K1=1" arg:"0|1" takes:"attached" implied:"1" words:"0,1" topic:"Life cycle" help:"a rank that fails ends the job; -K0: it does not"`
@@ -218,7 +218,7 @@ type Job struct {
 	Restart      RestartCount `name:"--restart" arg:"N" default:"no" topic:"" under:"Life cycle" help:"start the job again, N times or always, if a node is lost"`
 	RestartOn    RestartEnds  `name:"--restart-on" arg:"LIST" default:"node" topic:"" under:"Life cycle" help:"ends that count: node, signal, abort, code:LIST, start, any"`
 	RestartDelay *Seconds     `name:"--restart-delay" arg:"TIME" default:"5" topic:"" under:"Life cycle" help:"the first pause before a restart; it doubles up to 5 min"`
-	RestartArgs  Words        `name:"--restart-args" takes:"any" arg:"WORDS" topic:"" under:"Life cycle" help:"further arguments of the programs after a restart"`
+	RestartArgs  ShellWords   `name:"--restart-args" takes:"any" arg:"WORDS" topic:"" under:"Life cycle" help:"further arguments of the programs after a restart"`
 	RestartFence RestartFence `name:"--restart-fence" arg:"TIME" default:"50 and --kill-grace" topic:"" under:"Life cycle" help:"longest wait for what may be left on lost nodes, or no"`
 	SaveJob      string       `name:"--save-job" needs:"run" env:"-" arg:"FILE" topic:"" under:"Life cycle" help:"write to FILE what another mpiexec needs to go on with the job"`
 	Resume       string       `name:"--resume" asks:"job" env:"-" arg:"FILE" topic:"" under:"Life cycle" help:"go on with the job that --save-job has written to FILE"`
@@ -244,8 +244,8 @@ type Job struct {
 	TracePicture   string     `name:"--trace-svg" needs:"run" arg:"FILE" topic:"" under:"Telling" help:"write a picture of what took how long"`
 
 	Launcher        string      `name:"-launcher" mca:"plm" default:"auto" env:"HYDRA_LAUNCHER HYDRA_BOOTSTRAP I_MPI_HYDRA_BOOTSTRAP" also:"-bootstrap" arg:"NAME" words:"auto,ssh,{launchers},rsh,fork,exec" topic:"Reaching hosts" help:"ssh (ours), fork, exec, a batch system's starter" hint:"for the hosts of a batch system use -rmk, for other ways -launcher exec with -launcher-exec 'COMMAND %h'"`
-	LauncherExec    Words       `name:"-launcher-exec" mca:"plm_rsh_agent plm_ssh_agent" env:"HYDRA_LAUNCHER_EXEC HYDRA_BOOTSTRAP_EXEC I_MPI_HYDRA_BOOTSTRAP_EXEC" also:"-bootstrap-exec" arg:"COMMAND" topic:"Reaching hosts" help:"program instead of ssh, or 'kubectl exec -i %h --'"`
-	LauncherArgs    Words       `name:"-launcher-args" mca:"plm_rsh_args plm_ssh_args" takes:"any" env:"HYDRA_LAUNCHER_EXTRA_ARGS I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS HYDRA_LAUNCH_EXTRA_ARGS" also:"-bootstrap-exec-args" arg:"WORDS" topic:"" help:"further arguments for that program"`
+	LauncherExec    ShellWords  `name:"-launcher-exec" mca:"plm_rsh_agent plm_ssh_agent" env:"HYDRA_LAUNCHER_EXEC HYDRA_BOOTSTRAP_EXEC I_MPI_HYDRA_BOOTSTRAP_EXEC" also:"-bootstrap-exec" arg:"COMMAND" topic:"Reaching hosts" help:"program instead of ssh, or 'kubectl exec -i %h --'"`
+	LauncherArgs    ShellWords  `name:"-launcher-args" mca:"plm_rsh_args plm_ssh_args" takes:"any" env:"HYDRA_LAUNCHER_EXTRA_ARGS I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS HYDRA_LAUNCH_EXTRA_ARGS" also:"-bootstrap-exec-args" arg:"WORDS" topic:"" help:"further arguments for that program"`
 	SSHConfig       string      `name:"--ssh-config" arg:"FILE" topic:"" help:"ssh_config to read instead of ~/.ssh/config; none: none"`
 	SSHOptions      []SSHOption `name:"--ssh-option" arg:"KEY=VALUE" topic:"" help:"an option of ssh_config for all hosts; may be repeated"`
 	ShipHelper      string      `name:"--ship-helper" default:"auto" arg:"WHEN" takes:"attached" implied:"always" words:"auto,always,never" topic:"" help:"send our program to the hosts: auto, always, never"`

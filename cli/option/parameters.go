@@ -30,23 +30,23 @@ func parameterKey(variable string) string {
 	return ""
 }
 
-// byParameter finds the option that a parameter means.
-func (t *Table) byParameter(key string) (meaning, bool) {
+// optionForParameter finds the option that a parameter means.
+func (t *Table) optionForParameter(key string) (namedOption, bool) {
 	for _, o := range t.options {
-		if slices.Contains(o.mca, key) {
-			return meaning{Option: o, Spelling: Spelling{Dashed: o.Dashed}}, true
+		if slices.Contains(o.mcaParameters, key) {
+			return namedOption{Option: o, Spelling: Spelling{Dashed: o.Dashed}}, true
 		}
 	}
-	return meaning{}, false
+	return namedOption{}, false
 }
 
-// starters are our words for the components by which Open MPI's launcher starts its daemons; those of batch systems come beside them.
-var starters = map[string]string{"rsh": "ssh", "ssh": "ssh", "isolated": "fork"}
+// componentLaunchers are our words for the components by which Open MPI's launcher starts its daemons; those of batch systems come beside them.
+var componentLaunchers = map[string]string{"rsh": "ssh", "ssh": "ssh", "isolated": "fork"}
 
 // parameterValue is the value of a parameter as its option has it; empty: it says nothing.
 func parameterValue(key, value string) (string, error) {
 	if word, is := parameterWords[key]; is {
-		if on, _ := truth(value); on {
+		if on, _ := parseSwitch(value); on {
 			return word, nil
 		}
 		return "", nil
@@ -56,7 +56,7 @@ func parameterValue(key, value string) (string, error) {
 		first, _, _ := strings.Cut(value, ":")
 		return strings.TrimSpace(first), nil
 	case "plm":
-		if word := cmp.Or(starters[value], ofComponent(value)); word != "" {
+		if word := cmp.Or(componentLaunchers[value], launcherForComponent(value)); word != "" {
 			return word, nil
 		}
 		return "", errNoEquivalent
@@ -69,7 +69,7 @@ func parameterValue(key, value string) (string, error) {
 		}
 		return "", errNoEquivalent
 	case "orte_abort_on_non_zero_status", "prte_abort_on_non_zero_status":
-		if on, known := truth(value); known && !on {
+		if on, known := parseSwitch(value); known && !on {
 			return "0", nil
 		}
 		return "1", nil
@@ -102,15 +102,15 @@ func affectsRanks(key string) bool {
 	return key == "plm" || hasOne(strings.HasPrefix, "rmaps_", "ras_", "plm_", "hwloc_base_", "hwloc_default_")
 }
 
-// parameter is what an option comes to that gives a parameter of Open MPI: itself if that is one of the library, the
+// translateParameter is what an option comes to that gives a parameter of Open MPI: itself if that is one of the library, the
 // option that one of the launcher means, or nothing. note is not empty if it has to be reported.
-func (t *Table) parameter(g Given) (as Given, there bool, note string) {
+func (t *Table) translateParameter(g GivenOption) (as GivenOption, there bool, note string) {
 	if g.Name != "mca" {
 		return g, true, ""
 	}
 	key, value, _ := strings.Cut(g.Value, "=")
 	ofLauncher := strings.HasSuffix(g.Spelled, "prtemca")
-	m, known := t.byParameter(key)
+	m, known := t.optionForParameter(key)
 	if !known {
 		if affectsRanks(key) {
 			note = noEquivalent([]string{g.Spelled + " " + key + " " + value})
@@ -122,16 +122,16 @@ func (t *Table) parameter(g Given) (as Given, there bool, note string) {
 		return g, false, noEquivalent([]string{g.Spelled + " " + key + " " + value})
 	}
 	on := text != ""
-	if on && m.implied != "" {
-		text, on = m.switched(text)
+	if on && m.impliedValue != "" {
+		text, on = m.switchValue(text)
 	}
-	as = Given{Option: m.Option, Spelled: g.Spelled + " " + key, Value: text, Section: g.Section, Word: g.Word, level: g.level, from: g.from}
+	as = GivenOption{Option: m.Option, Spelled: g.Spelled + " " + key, Value: text, AppNumber: g.AppNumber, Position: g.Position, precedence: g.precedence, source: g.source}
 	return as, on, ""
 }
 
 // WithoutRemoteShell is the job as the starter of a batch system has it: what Open MPI's plm_rsh_agent and plm_rsh_args
 // say is for ssh alone.
-func (l Line) WithoutRemoteShell() Job {
+func (l Line) WithoutRemoteShell() JobOptions {
 	j := l.Job
 	ofShell := func(name string) bool {
 		g, given := l.Origin(name)
@@ -162,7 +162,7 @@ func pinValue(name, value string) (string, error) {
 	word := strings.ToLower(value)
 	switch name {
 	case "I_MPI_PIN":
-		if on, known := truth(value); known && !on {
+		if on, known := parseSwitch(value); known && !on {
 			return "no", nil
 		}
 		return "", nil // it is the default

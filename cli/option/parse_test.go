@@ -47,7 +47,7 @@ func TestLines(t *testing.T) {
 			t.Fatalf("%q: %v", line, err)
 		}
 		count++
-		got := ofSystems.Replace(outcome(variablesFirst(line[0] == '$', args))) // a new batch system changes no line
+		got := ofSystems.Replace(lineOutcome(variablesFirst(line[0] == '$', args))) // a new batch system changes no line
 		out = append(out, got)
 		if got != strings.Join(want, "\n") && !*update {
 			t.Errorf("%s\ngot:\n%s\nwant:\n%s", line, got, strings.Join(want, "\n"))
@@ -78,9 +78,9 @@ func variablesFirst(there bool, words []string) (Sources, []string) {
 	return from, words
 }
 
-// outcome is the result of a command line as lines.txt writes it.
-func outcome(from Sources, args []string) string {
-	line, err := Mpiexec(signals).Parse(args, from)
+// lineOutcome is the result of a command line as lines.txt writes it.
+func lineOutcome(from Sources, args []string) string {
+	line, err := Mpiexec(linuxSignals).Parse(args, from)
 	var lines []string
 	add := func(format string, args ...any) {
 		text := strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "\n    ")
@@ -99,29 +99,29 @@ func outcome(from Sources, args []string) string {
 	for _, text := range line.Warnings {
 		add("warning: %s", text)
 	}
-	switch job := fields(line.Job); {
+	switch job := nonZeroFields(line.Job); {
 	case line.Help != nil:
 		add("help %s", line.Help.Option)
 	case line.Version:
 		add("version")
-	case line.Offers:
+	case line.ListPMI:
 		add("offers")
 	case job != "":
 		add("job: %s", job)
 	}
-	for _, s := range line.Sections {
+	for _, s := range line.Apps {
 		words := make([]string, len(s.Args))
 		for i, arg := range s.Args {
-			words[i] = " " + Quote(arg)
+			words[i] = " " + ShellQuote(arg)
 		}
-		options := strings.TrimSpace(fields(s.Own) + " " + fields(s.Shared))
-		add("%d: %s | %s%s", s.Number, options, Quote(s.Program), strings.Join(words, ""))
+		options := strings.TrimSpace(nonZeroFields(s.AppOptions) + " " + nonZeroFields(s.InheritedOptions))
+		add("%d: %s | %s%s", s.Number, options, ShellQuote(s.Program), strings.Join(words, ""))
 	}
 	return strings.Join(lines, "\n")
 }
 
-// fields writes the fields of a struct that are not zero.
-func fields(of any) string {
+// nonZeroFields writes the fields of a struct that are not zero.
+func nonZeroFields(of any) string {
 	var words []string
 	v := reflect.ValueOf(of)
 	for i := range v.NumField() {
@@ -146,12 +146,12 @@ func lineText(value any) string {
 			}
 		}
 		return hostlist.FoldList(names)
-	case EnvTake:
+	case EnvImport:
 		return fmt.Sprintf("%q", value.Names)
 	case []EnvVar:
 		var words []string
 		for _, v := range value {
-			if v.Copy {
+			if v.Inherited {
 				words = append(words, v.Name)
 			} else {
 				words = append(words, v.Name+"="+v.Value)
@@ -174,13 +174,13 @@ func lineText(value any) string {
 		return value.Text
 	case pin.Memory:
 		return value.Text
-	case Words, []string:
+	case ShellWords, []string:
 		return fmt.Sprintf("%q", value)
 	}
 	return fmt.Sprint(value)
 }
 
-// signals are those of Linux that the vectors name.
-func signals(name string) int {
+// linuxSignals are those of Linux that the vectors name.
+func linuxSignals(name string) int {
 	return map[string]int{"SIGHUP": 1, "SIGINT": 2, "SIGQUIT": 3, "SIGKILL": 9, "SIGUSR1": 10, "SIGUSR2": 12, "SIGALRM": 14, "SIGTERM": 15, "SIGCONT": 18, "SIGSTOP": 19, "SIGURG": 23, "SIGXCPU": 24, "SIGWINCH": 28}[name]
 }

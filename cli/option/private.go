@@ -1,9 +1,9 @@
 package option
 
-// Private lists variables that belong to this host, session or terminal; a rank
+// PrivateVariables lists variables that belong to this host, session or terminal; a rank
 // keeps its own node's values, if there are any (cli.md ENV-4). The PSI_* switches are
 // for this job, not for those that its ranks may start (placement.md 7.6).
-var Private = []string{
+var PrivateVariables = []string{
 	"SSH_*", "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR", "XDG_SESSION_*", "XDG_VTNR",
 	"XDG_SEAT", "DBUS_SESSION_BUS_ADDRESS", "HOSTNAME", "HOST", "HOSTTYPE", "MACHTYPE", "MAIL", "LOGNAME",
 	"USER", "HOME", "SHELL", "PWD", "OLDPWD", "SHLVL", "_", "TTY", "GPG_TTY", "WINDOWID", "STY", "TMUX*",

@@ -19,58 +19,58 @@ func (t *Table) Reference() string {
 	for _, topic := range t.topics {
 		fmt.Fprintf(&b, "\n## %s\n", topic)
 		for _, o := range under[topic] {
-			o.reference(&b)
+			o.writeReference(&b)
 		}
 	}
 	fmt.Fprintf(&b, "\n## Variables that are not taken along\n\n`-genvall`, the default, takes all variables of mpiexec along, and exported "+
 		"shell functions, but not these, of which a rank keeps the values of its own host: `%s`. What another launcher has set for mpiexec, such as `PMI_*`, "+
 		"is not taken along either, and `TMPDIR` only to hosts that have that folder. A name that `-genvlist`, `-genv`, `-env` or `-x` gives is "+
-		"taken along all the same.\n", strings.Join(Private, "`, `"))
+		"taken along all the same.\n", strings.Join(PrivateVariables, "`, `"))
 	b.WriteString("\n## Options of other launchers\n\nThese are refused with our word for them; with `--lenient` those marked * are only warned of. Those marked + are not needed, and only noted.\n\n")
 	for _, r := range t.refusals {
 		star := ""
 		switch r.grade {
-		case lenient:
+		case gradeLenient:
 			star = "\\*"
-		case unneeded:
+		case gradeUnneeded:
 			star = " +"
 		}
 		names := strings.Fields(r.names)
 		slices.Sort(names)
-		fmt.Fprintf(&b, "- `-%s`%s %s\n", strings.Join(names, "`, `-"), star, markdown(r.answer))
+		fmt.Fprintf(&b, "- `-%s`%s %s\n", strings.Join(names, "`, `-"), star, escapeMarkdown(r.advice))
 	}
 	return b.String()
 }
 
-// reference writes the paragraph of an option.
-func (o *Option) reference(b *strings.Builder) {
-	fmt.Fprintf(b, "\n**`%s%s`** %s.\n", o.Dashed, o.argument(), markdown(o.Help()))
-	if o.More() != "" {
-		fmt.Fprintf(b, "%s\n", markdown(o.More()))
+// writeReference writes the paragraph of an option.
+func (o *Option) writeReference(b *strings.Builder) {
+	fmt.Fprintf(b, "\n**`%s%s`** %s.\n", o.Dashed, o.argumentText(), escapeMarkdown(o.Help()))
+	if o.LongHelp() != "" {
+		fmt.Fprintf(b, "%s\n", escapeMarkdown(o.LongHelp()))
 	}
 	same, preset := o.spellings()
 	if len(same) > 0 {
 		fmt.Fprintf(b, "Also `%s`.\n", strings.Join(same, "`, `"))
 	}
 	for _, s := range preset {
-		fmt.Fprintf(b, "`%s%s` is `%s`.\n", s.Dashed, s.argument(), o.set(s.Value))
+		fmt.Fprintf(b, "`%s%s` is `%s`.\n", s.Dashed, s.argument(), o.settingText(s.Value))
 	}
 	if len(o.Words) > 0 && o.Arg != "" {
 		fmt.Fprintf(b, "Values: `%s`.\n", strings.Join(o.Words, "`, `"))
 	}
-	fmt.Fprintf(b, "%s", wrap(o.reach(), 1000))
+	fmt.Fprintf(b, "%s", wrapText(o.scopeText(), 1000))
 	if names := o.variables(); len(names) > 1 {
 		fmt.Fprintf(b, "Variables: `%s`.\n", strings.Join(names[1:], "`, `"))
 	}
-	if o.mca != nil {
-		fmt.Fprintf(b, "Parameters of Open MPI's launcher: `%s`.\n", strings.Join(o.mca, "`, `"))
+	if o.mcaParameters != nil {
+		fmt.Fprintf(b, "Parameters of Open MPI's launcher: `%s`.\n", strings.Join(o.mcaParameters, "`, `"))
 	}
-	if o.BuiltIn() != "" {
-		fmt.Fprintf(b, "Built in: %s.\n", markdown(o.BuiltIn()))
+	if o.Default() != "" {
+		fmt.Fprintf(b, "Built in: %s.\n", escapeMarkdown(o.Default()))
 	}
 }
 
-// markdown keeps what it takes for marks as they are.
-func markdown(text string) string {
+// escapeMarkdown keeps what it takes for marks as they are.
+func escapeMarkdown(text string) string {
 	return strings.NewReplacer("*", `\*`, "_", `\_`, "<", `\<`, "[", `\[`, "|", `\|`).Replace(text)
 }

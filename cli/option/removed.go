@@ -1,12 +1,12 @@
 package option
 
 import (
-	"remshell/fault"
+	"remshell/usererr"
 )
 
-// removed are options that an earlier version had, by name, and values of options that we have, as name=value, each with what to
+// removedOptions are options that an earlier version had, by name, and values of options that we have, as name=value, each with what to
 // use instead. A row stays for one release.
-var removed = map[string]string{
+var removedOptions = map[string]string{
 	"display-map=full":  "use --display map-devel",
 	"enforce-rm":        "use --limit hmem=SIZE, with what the batch system gave on each host",
 	"launcher-fallback": "use --batch-option fallback=ssh",
@@ -22,12 +22,12 @@ var removed = map[string]string{
 	"preemptible":       "use --suspend and --resume-job, --checkpoint, or --migrate",
 }
 
-// Removed returns the error of whoever uses an option that an earlier version had, or a value of one (name=value); nil: it
+// RemovedError returns the error of whoever uses an option that an earlier version had, or a value of one (name=value); nil: it
 // is not in the table of these.
-func Removed(option string) error {
-	instead, is := removed[option]
+func RemovedError(option string) error {
+	instead, is := removedOptions[option]
 	if !is {
 		return nil
 	}
-	return &fault.Error{Text: "--" + option + " was removed", Remedy: instead}
+	return &usererr.Error{Text: "--" + option + " was removed", Remedy: instead}
 }

@@ -7,11 +7,11 @@ import (
 
 // An option that was removed said "unknown option", or what was written in the environment had no effect.
 func TestRemovedOptionSaysWhatToUse(t *testing.T) {
-	table := Mpiexec(signals)
-	for name := range removed {
-		want := Removed(name).Error()
+	table := Mpiexec(linuxSignals)
+	for name := range removedOptions {
+		want := RemovedError(name).Error()
 		if option, value, is := strings.Cut(name, "="); is {
-			if _, known := table.find("--" + option); !known {
+			if _, known := table.lookUp("--" + option); !known {
 				t.Errorf("%s: no such option", name)
 			}
 			_, err := table.Parse([]string{"--" + option + "=" + value, "a"}, Sources{})
@@ -20,7 +20,7 @@ func TestRemovedOptionSaysWhatToUse(t *testing.T) {
 			}
 			continue
 		}
-		if _, known := table.find("--" + name); known {
+		if _, known := table.lookUp("--" + name); known {
 			t.Errorf("%s is known", name)
 		}
 		for _, args := range [][]string{{"--" + name, "a"}, {"--" + name + "=1", "a"}, {"-" + name, "1", "a"}} {

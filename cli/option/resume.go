@@ -4,17 +4,17 @@ import "slices"
 
 // This file is what the line of --resume FILE has to do with that of the job in FILE.
 
-// Reaching are the options that say how hosts are reached, by their canonical names: no request has
+// TransportOptions are the options that say how hosts are reached, by their canonical names: no request has
 // them, so a saved job has their words.
-var Reaching = []string{"launcher", "launcher-exec", "launcher-args", "ssh-config", "ssh-option", "ship-helper", "connect-timeout", "shell-timeout", "retries",
+var TransportOptions = []string{"launcher", "launcher-exec", "launcher-args", "ssh-config", "ssh-option", "ship-helper", "connect-timeout", "shell-timeout", "retries",
 	"fanout", "accept-new-host-keys", "no-autofork", "propagate", "localhost", "lenient"}
 
-// Words are the options of the job, of these, that are in effect, whoever said them, as Parse reads them.
-func (l Line) Words(names []string) (words []string) {
+// OptionWords are the options of the job, of these, that are in effect, whoever said them, as Parse reads them.
+func (l Line) OptionWords(names []string) (words []string) {
 	for _, g := range l.given {
 		switch {
 		case !slices.Contains(names, g.Name):
-		case g.takes == "none" && !g.preset:
+		case g.valueForm == "none" && !g.preset:
 			words = append(words, g.Dashed)
 		default:
 			words = append(words, g.Dashed+"="+g.Value)
@@ -23,17 +23,17 @@ func (l Line) Words(names []string) (words []string) {
 	return words
 }
 
-// Said are the options that the line gives, or its -configfile: not what variables and the user's configuration
+// OptionsOnLine are the options that the line gives, or its -configfile: not what variables and the user's configuration
 // say.
-func (l Line) Said() (all []Given) {
+func (l Line) OptionsOnLine() (all []GivenOption) {
 	for _, g := range l.given {
-		if g.level < environment {
+		if g.precedence < fromEnvironment {
 			all = append(all, g)
 		}
 	}
-	for _, s := range l.Sections {
+	for _, s := range l.Apps {
 		for _, g := range s.given {
-			if g.level < environment && g.Section == s.Number {
+			if g.precedence < fromEnvironment && g.AppNumber == s.Number {
 				all = append(all, g)
 			}
 		}
@@ -41,29 +41,29 @@ func (l Line) Said() (all []Given) {
 	return all
 }
 
-// Without is the line without the options of the job under a heading of help.
-func (l Line) Without(topic string) Line {
-	l.given = slices.DeleteFunc(slices.Clone(l.given), func(g Given) bool { return slices.Contains(g.table.byTopic()[topic], g.Option) })
-	l.Job = Job{}
-	fill(l.given, map[Scope]any{PerJob: &l.Job})
+// WithoutTopic is the line without the options of the job under a heading of help.
+func (l Line) WithoutTopic(topic string) Line {
+	l.given = slices.DeleteFunc(slices.Clone(l.given), func(g GivenOption) bool { return slices.Contains(g.table.byTopic()[topic], g.Option) })
+	l.Job = JobOptions{}
+	setFields(l.given, map[Scope]any{PerJob: &l.Job})
 	return l
 }
 
-// Over is the line with the options of the job that another one has and it does not say itself. What variables
+// WithSaved is the line with the options of the job that another one has and it does not say itself. What variables
 // and the user's configuration say now counts for neither.
-func (l Line) Over(saved Line) Line {
-	var given []Given
+func (l Line) WithSaved(saved Line) Line {
+	var given []GivenOption
 	for _, g := range l.given {
-		if g.level < environment {
+		if g.precedence < fromEnvironment {
 			given = append(given, g)
 		}
 	}
 	for _, g := range saved.given {
-		if _, said := origin(l.Said(), g.Name); !said {
+		if _, said := originOf(l.OptionsOnLine(), g.Name); !said {
 			given = append(given, g)
 		}
 	}
-	l.given, l.Job = given, Job{}
-	fill(l.given, map[Scope]any{PerJob: &l.Job})
+	l.given, l.Job = given, JobOptions{}
+	setFields(l.given, map[Scope]any{PerJob: &l.Job})
 	return l
 }

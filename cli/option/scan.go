@@ -8,48 +8,48 @@ import (
 	"slices"
 	"strings"
 
-	"remshell/fault"
 	"remshell/hostlist"
 	"remshell/text"
+	"remshell/usererr"
 )
 
 // This file reads the spellings of the command line, which kong does not know:
 // one dash, "-np", two words for one option, sections.
 
-// A Given is one option as it stands on the line.
-type Given struct {
+// A GivenOption is one option as it stands on the line.
+type GivenOption struct {
 	*Option
-	Spelled string // "-np", as typed
-	Value   string
-	Section int // from 1; 0: none, it is a default of all
-	Word    int // place on the line, from 1
-	decoded reflect.Value
-	preset  bool
-	typed   string // the value as it stood, if Value is made of it
-	level   level
-	from    string // where it was said: "F:3", "HYDRA_IFACE"; empty: on the line
+	Spelled    string // "-np", as typed
+	Value      string
+	AppNumber  int // from 1; 0: none, it is a default of all
+	Position   int // place on the line, from 1
+	decoded    reflect.Value
+	preset     bool
+	typed      string // the value as it stood, if Value is made of it
+	precedence precedence
+	source     string // where it was said: "F:3", "HYDRA_IFACE"; empty: on the line
 }
 
 // OnLine reports whether it was said by a word of the command line itself, and so for this run alone.
-func (g Given) OnLine() bool { return g.from == "" }
+func (g GivenOption) OnLine() bool { return g.source == "" }
 
-func (g Given) String() string {
-	if g.level == environment {
-		return g.from + "=" + Quote(cmp.Or(g.typed, g.Value))
+func (g GivenOption) String() string {
+	if g.precedence == fromEnvironment {
+		return g.source + "=" + ShellQuote(cmp.Or(g.typed, g.Value))
 	}
-	if g.preset || g.takes == "none" {
+	if g.preset || g.valueForm == "none" {
 		return g.Spelled
 	}
-	if g.takes == "attached" {
-		return g.Spelled + "=" + Quote(g.Value)
+	if g.valueForm == "attached" {
+		return g.Spelled + "=" + ShellQuote(g.Value)
 	}
-	return g.Spelled + " " + Quote(cmp.Or(g.typed, g.Value))
+	return g.Spelled + " " + ShellQuote(cmp.Or(g.typed, g.Value))
 }
 
 // Variable is the variable of the environment that gave the option; empty: none did.
-func (g Given) Variable() string {
-	if g.level == environment {
-		return g.from
+func (g GivenOption) Variable() string {
+	if g.precedence == fromEnvironment {
+		return g.source
 	}
 	return ""
 }
@@ -61,17 +61,17 @@ type UsageErrors []error
 func (e UsageErrors) Error() string   { return errors.Join(e...).Error() }
 func (e UsageErrors) Unwrap() []error { return e }
 
-// words are the words of one section.
-type words struct {
-	number int // from 1
-	first  int // place of the first one on the line, from 1
-	args   []string
-	level  level
-	from   string // "F:3"; empty: the command line
+// appWords are the words of one section.
+type appWords struct {
+	number     int // from 1
+	position   int // place of the first one on the line, from 1
+	args       []string
+	precedence precedence
+	from       string // "F:3"; empty: the command line
 }
 
-// split cuts the line at lone colons, or at what -separator says (CLI-5).
-func split(args []string) ([]words, error) {
+// splitApps cuts the line at lone colons, or at what -separator says (CLI-5).
+func splitApps(args []string) ([]appWords, error) {
 	separator, offset := ":", 0
 	if len(args) > 0 {
 		name, value, attached := strings.Cut(args[0], "=")
@@ -81,149 +81,149 @@ func split(args []string) ([]words, error) {
 				offset, value = 2, args[1]
 			}
 			if value == "" {
-				return nil, &fault.Error{Text: name + " needs a value", Remedy: "write " + name + " STR"}
+				return nil, &usererr.Error{Text: name + " needs a value", Remedy: "write " + name + " STR"}
 			}
 			separator = value
 		}
 	}
-	var sections []words
+	var sections []appWords
 	for from := offset; ; {
 		end := slices.Index(args[from:], separator)
 		if end < 0 {
-			return append(sections, words{number: len(sections) + 1, first: from + 1, args: args[from:]}), nil
+			return append(sections, appWords{number: len(sections) + 1, position: from + 1, args: args[from:]}), nil
 		}
-		sections = append(sections, words{number: len(sections) + 1, first: from + 1, args: args[from : from+end]})
+		sections = append(sections, appWords{number: len(sections) + 1, position: from + 1, args: args[from : from+end]})
 		from += end + 1
 	}
 }
 
-// scanned is what one section says.
-type scanned struct {
-	given   []Given
-	program []string
-	lost    bool // what is a value, what the program? After an unknown option, and where the last word lacks its value
-	version bool
-	offers  bool // --mpi=list
-	help    *Topic
-	errs    []error
-	notes   []string // of what was said and has no effect
-	from    string   // "F:3"; empty: the command line
+// scannedApp is what one section says.
+type scannedApp struct {
+	given      []GivenOption
+	program    []string
+	unparsable bool // what is a value, what the program? After an unknown option, and where the last word lacks its value
+	version    bool
+	listPMI    bool // --mpi=list
+	help       *HelpTopic
+	errs       []error
+	notes      []string // of what was said and has no effect
+	from       string   // "F:3"; empty: the command line
 }
 
-// A Topic is what help was asked about: an option, a heading, or "" for neither.
-type Topic struct{ Option string }
+// A HelpTopic is what help was asked about: an option, a heading, or "" for neither.
+type HelpTopic struct{ Option string }
 
 // A scanner reads the options of one section.
 type scanner struct {
 	*Table
-	words
+	appWords
 	pos int
-	scanned
+	scannedApp
 }
 
 // scan reads a section's options up to the program (CLI-4). Where there is none, since the
 // words are hosts, options may stand behind them as well.
-func (t *Table) scan(w words) scanned {
-	s := scanner{Table: t, words: w, scanned: scanned{from: w.from}}
-	s.options()
-	for !s.lost && s.asksOfHosts() && s.pos < len(w.args) {
+func (t *Table) scan(w appWords) scannedApp {
+	s := scanner{Table: t, appWords: w, scannedApp: scannedApp{from: w.from}}
+	s.scanOptions()
+	for !s.unparsable && s.namesHostsOnly() && s.pos < len(w.args) {
 		s.program = append(s.program, w.args[s.pos])
 		s.pos++
-		s.options()
+		s.scanOptions()
 	}
-	if !s.lost {
+	if !s.unparsable {
 		s.program = append(s.program, w.args[min(s.pos, len(w.args)):]...)
 	}
-	return s.scanned
+	return s.scannedApp
 }
 
-// options reads those that stand here.
-func (s *scanner) options() {
+// scanOptions reads those that stand here.
+func (s *scanner) scanOptions() {
 	for s.pos < len(s.args) && strings.HasPrefix(s.args[s.pos], "-") {
 		if s.args[s.pos] == "--" {
 			s.pos++
 			return
 		}
-		s.option()
+		s.scanOption()
 	}
 }
 
-// asksOfHosts reports whether the words that are no options are hosts, as far as the line was
+// namesHostsOnly reports whether the words that are no options are hosts, as far as the line was
 // read: those of --doctor may be a program if hosts are named otherwise.
-func (s *scanner) asksOfHosts() bool {
-	return slices.ContainsFunc(s.given, func(g Given) bool {
-		return g.asks == "hosts"
+func (s *scanner) namesHostsOnly() bool {
+	return slices.ContainsFunc(s.given, func(g GivenOption) bool {
+		return g.query == "hosts"
 	})
 }
 
-// option reads one option with its value.
-func (s *scanner) option() {
+// scanOption reads one option with its value.
+func (s *scanner) scanOption() {
 	at := s.pos
 	s.pos++
 	name, value, attached := strings.Cut(s.args[at], "=")
-	if s.extension(s.args[at]) {
+	if s.scanSchedulerOption(s.args[at]) {
 		return
 	}
-	m, known := s.find(name)
+	m, known := s.lookUp(name)
 	if !known {
-		s.unknown(name, attached)
+		s.refuseUnknown(name, attached)
 		return
 	}
 	switch m.Name {
 	case "help":
-		s.askHelp(value, attached)
+		s.scanHelp(value, attached)
 	case "version":
 		if s.version = true; attached {
-			s.fail(name+" takes no value", "")
+			s.addError(name+" takes no value", "")
 		}
 	case "separator":
-		s.fail(name+" is not the first option of the line", "")
+		s.addError(name+" is not the first option of the line", "")
 		s.pos++
 	default:
-		g := Given{Option: m.Option, Spelled: name, Value: m.implied, Section: s.number, Word: s.first + at, preset: m.Preset, level: s.level, from: s.words.from}
-		if m.global && g.level < globalOnLine {
-			g.level += globalOnLine
+		g := GivenOption{Option: m.Option, Spelled: name, Value: m.impliedValue, AppNumber: s.number, Position: s.position + at, preset: m.Preset, precedence: s.precedence, source: s.appWords.from}
+		if m.global && g.precedence < globalOnLine {
+			g.precedence += globalOnLine
 		}
-		s.valued(m, g, value, attached)
+		s.scanValue(m, g, value, attached)
 	}
 }
 
-// valued finds the value of an option: implied, attached, or the next word.
-func (s *scanner) valued(m meaning, g Given, value string, attached bool) {
+// scanValue finds the value of an option: implied, attached, or the next word.
+func (s *scanner) scanValue(m namedOption, g GivenOption, value string, attached bool) {
 	switch {
-	case attached && (m.Preset || m.takes == "none"):
-		if err := Removed(normalize(g.Spelled) + "=" + value); err != nil {
+	case attached && (m.Preset || m.valueForm == "none"):
+		if err := RemovedError(normalize(g.Spelled) + "=" + value); err != nil {
 			s.errs = append(s.errs, err)
 			return
 		}
-		s.fail(g.Spelled+" takes no value", "")
+		s.addError(g.Spelled+" takes no value", "")
 		return
 	case attached:
 		g.Value = value
 	case m.Preset:
 		g.Value = m.Value
-	case m.takes == "attached":
+	case m.valueForm == "attached":
 		if s.pos < len(s.args) && slices.Contains(m.Words, s.args[s.pos]) {
-			s.fail(g.Spelled+" takes its value without a blank", "write "+g.Spelled+"="+s.args[s.pos])
+			s.addError(g.Spelled+" takes its value without a blank", "write "+g.Spelled+"="+s.args[s.pos])
 			s.pos++
 			return
 		}
-	case m.takes != "none":
-		next, ok := s.next(m, g.Spelled)
+	case m.valueForm != "none":
+		next, ok := s.nextValue(m, g.Spelled)
 		if !ok {
 			return
 		}
 		g.Value = next
 	}
-	s.pair(m, g)
+	s.scanPair(m, g)
 }
 
-// pair completes NAME VALUE of an option that takes both, and keeps it.
-func (s *scanner) pair(m meaning, g Given) {
-	if g.takes == "pair" && !strings.Contains(g.Value, "=") {
+// scanPair completes NAME VALUE of an option that takes both, and keeps it.
+func (s *scanner) scanPair(m namedOption, g GivenOption) {
+	if g.valueForm == "pair" && !strings.Contains(g.Value, "=") {
 		if s.pos == len(s.args) {
-			s.fail(fmt.Sprintf("%s %s needs a value", g.Spelled, g.Value), fmt.Sprintf("write %s %s=VALUE", g.Spelled, g.Value))
-			s.lost = true
+			s.addError(fmt.Sprintf("%s %s needs a value", g.Spelled, g.Value), fmt.Sprintf("write %s %s=VALUE", g.Spelled, g.Value))
+			s.unparsable = true
 			return
 		}
 		g.Value += "=" + s.args[s.pos]
@@ -232,27 +232,27 @@ func (s *scanner) pair(m meaning, g Given) {
 	if m.Form != "" {
 		g.typed, g.Value = g.Value, m.value(g.Value)
 	}
-	s.keep(g)
+	s.keepOption(g)
 }
 
-// next takes the next word as value of an option. A word that is itself an
+// nextValue takes the next word as value of an option. A word that is itself an
 // option is not taken for one, except where words of other programs belong.
-func (s *scanner) next(m meaning, name string) (string, bool) {
+func (s *scanner) nextValue(m namedOption, name string) (string, bool) {
 	form := fmt.Sprintf("write %s %s", name, m.Arg)
 	if s.pos == len(s.args) {
-		s.fail(name+" needs a value", form)
-		s.lost = true // no program can follow
+		s.addError(name+" needs a value", form)
+		s.unparsable = true // no program can follow
 		return "", false
 	}
 	word := s.args[s.pos]
 	if word == "-help" || word == "--help" {
-		s.help = &Topic{name}
+		s.help = &HelpTopic{name}
 		s.pos++
 		return "", false
 	}
-	if option, _, _ := strings.Cut(word, "="); m.takes != "any" {
-		if _, known := s.find(option); known {
-			s.fail(fmt.Sprintf("%s needs a value, but the option %s follows", name, option), cmp.Or(m.Hint(), form))
+	if option, _, _ := strings.Cut(word, "="); m.valueForm != "any" {
+		if _, known := s.lookUp(option); known {
+			s.addError(fmt.Sprintf("%s needs a value, but the option %s follows", name, option), cmp.Or(m.Hint(), form))
 			return "", false
 		}
 	}
@@ -260,17 +260,17 @@ func (s *scanner) next(m meaning, name string) (string, bool) {
 	return word, true
 }
 
-// keep reads an option's value and keeps it.
-func (s *scanner) keep(g Given) {
+// keepOption reads an option's value and keeps it.
+func (s *scanner) keepOption(g GivenOption) {
 	if g.Name == "pmi" && g.Value == "list" { // srun's way to ask what there is
-		s.offers = true
+		s.listPMI = true
 		return
 	}
-	if err := Removed(g.Name + "=" + g.Value); err != nil {
+	if err := RemovedError(g.Name + "=" + g.Value); err != nil {
 		s.errs = append(s.errs, err)
 		return
 	}
-	g, there, note := s.parameter(g)
+	g, there, note := s.translateParameter(g)
 	if note != "" {
 		s.notes = append(s.notes, note)
 	}
@@ -286,17 +286,17 @@ func (s *scanner) keep(g Given) {
 	case errors.As(err, &hosts):
 		s.errs = append(s.errs, hosts...)
 	default:
-		s.fail(fmt.Sprintf("%s: %v", g.Spelled, err), g.Hint())
+		s.addError(fmt.Sprintf("%s: %v", g.Spelled, err), g.Hint())
 	}
 }
 
-func (s *scanner) fail(text, remedy string) {
-	s.errs = append(s.errs, &fault.Error{Text: text, Remedy: remedy})
+func (s *scanner) addError(text, remedy string) {
+	s.errs = append(s.errs, &usererr.Error{Text: text, Remedy: remedy})
 }
 
-// askHelp reads "-help", "-help -OPTION" and "-help=OPTION" (DIAG-10). A bare
+// scanHelp reads "-help", "-help -OPTION" and "-help=OPTION" (DIAG-10). A bare
 // word after it counts if it names an option, or can be searched for.
-func (s *scanner) askHelp(value string, attached bool) {
+func (s *scanner) scanHelp(value string, attached bool) {
 	if !attached && s.pos < len(s.args) {
 		word, _, _ := strings.Cut(s.args[s.pos], "=")
 		_, known := s.lookup(normalize(word))
@@ -307,74 +307,74 @@ func (s *scanner) askHelp(value string, attached bool) {
 			s.pos++
 		}
 	}
-	s.help = &Topic{value}
+	s.help = &HelpTopic{value}
 }
 
-// unknown reports an option that there is not (CLI-9), or not any more, or our word for it
+// refuseUnknown reports an option that there is not (CLI-9), or not any more, or our word for it
 // (CLI-15), and finds out where to go on reading.
-func (s *scanner) unknown(dashed string, attached bool) {
+func (s *scanner) refuseUnknown(dashed string, attached bool) {
 	name := normalize(dashed)
 	values := -1
-	if err := Removed(name); err != nil {
+	if err := RemovedError(name); err != nil {
 		values = 0
 		s.errs = append(s.errs, err)
-	} else if r, ok := s.refused(dashed); ok {
-		values = r.values
-		s.refuse(dashed, r)
+	} else if r, ok := s.refusalOf(dashed); ok {
+		values = r.valueWords
+		s.refuseForeign(dashed, r)
 	} else if apart := s.apart(dashed); apart != "" {
 		values = 0
-		s.fail("unknown option "+Quote(dashed), "write "+apart)
+		s.addError("unknown option "+ShellQuote(dashed), "write "+apart)
 	} else {
-		s.fail("unknown option "+Quote(dashed)+s.near(name), s.name+" --help lists what there is")
+		s.addError("unknown option "+ShellQuote(dashed)+s.suggest(name), s.name+" --help lists what there is")
 	}
 	switch {
 	case attached:
 	case values >= 0:
 		s.pos = min(s.pos+values, len(s.args))
 	case s.pos < len(s.args) && !strings.HasPrefix(s.args[s.pos], "-"):
-		s.pos, s.lost = len(s.args), true
+		s.pos, s.unparsable = len(s.args), true
 	case s.pos == len(s.args):
-		s.lost = true
+		s.unparsable = true
 	}
 }
 
 // apart writes an option whose number stands at it, -n4 as with srun, as the two words that it is; empty: it is none.
 func (t *Table) apart(dashed string) string {
 	name := strings.TrimRight(dashed, "0123456789")
-	m, known := t.find(name)
+	m, known := t.lookUp(name)
 	if name == dashed || !known || m.Preset || len(m.Arg) != 1 {
 		return ""
 	}
 	return name + " " + dashed[len(name):]
 }
 
-// An ignorable fault is only worth a warning with --lenient.
-type ignorable struct{ of *fault.Error }
+// A lenientError fault is only worth a warning with --lenient.
+type lenientError struct{ err *usererr.Error }
 
-func (e ignorable) Error() string { return e.of.Error() }
+func (e lenientError) Error() string { return e.err.Error() }
 
-// refuse answers an option of another launcher.
-func (s *scanner) refuse(dashed string, r refusal) {
-	answer := dashed + " " + r.answer
+// refuseForeign answers an option of another launcher.
+func (s *scanner) refuseForeign(dashed string, r refusal) {
+	answer := dashed + " " + r.advice
 	switch r.grade {
-	case refused:
-		s.fail(answer, "")
-	case lenient:
-		s.errs = append(s.errs, ignorable{&fault.Error{Text: answer, Remedy: "leave it out, or add --lenient"}})
-	case unneeded:
+	case gradeError:
+		s.addError(answer, "")
+	case gradeLenient:
+		s.errs = append(s.errs, lenientError{&usererr.Error{Text: answer, Remedy: "leave it out, or add --lenient"}})
+	case gradeUnneeded:
 		s.notes = append(s.notes, answer+"; not needed")
 	}
 }
 
-// near names the options a wrong one resembles: those at the smallest edit
+// suggest names the options a wrong one resembles: those at the smallest edit
 // distance, two at most, and less for short names.
-func (t *Table) near(name string) string {
+func (t *Table) suggest(name string) string {
 	best := min(2, len(name)/2)
 	var found []string
 	for _, o := range t.options {
-		for _, sp := range append([]Spelling{{Dashed: o.Dashed}}, o.Also...) {
+		for _, sp := range append([]Spelling{{Dashed: o.Dashed}}, o.OtherSpellings...) {
 			known := normalize(sp.Dashed)
-			d := text.Distance(name, known)
+			d := text.EditDistance(name, known)
 			if d > best || d >= len(known) && d > 0 && len(known) > 1 {
 				continue
 			}
@@ -396,10 +396,10 @@ func (t *Table) near(name string) string {
 	return fmt.Sprintf(" (did you mean %s?)", strings.Join(found, " or "))
 }
 
-// Takes is how many words the option at the beginning of args takes, itself included.
-func (t *Table) Takes(args []string) int {
-	s := scanner{Table: t, words: words{number: 1, first: 1, args: args}}
-	s.option()
+// CountWords is how many words the option at the beginning of args takes, itself included.
+func (t *Table) CountWords(args []string) int {
+	s := scanner{Table: t, appWords: appWords{number: 1, position: 1, args: args}}
+	s.scanOption()
 	return s.pos
 }
 
@@ -409,9 +409,9 @@ var schedulerKeys = [][2]string{
 	{"nodesetprioritytype", "node-set-priority"}, {"nodesetplus", "node-set-plus"}, {"nodesetdelay", "node-set-delay"},
 }
 
-// extension reads -l nodeset=SPEC[,nodesetdelay=T]... (which-hosts.md 4.1), where it stands: -l alone labels
+// scanSchedulerOption reads -l nodeset=SPEC[,nodesetdelay=T]... (which-hosts.md 4.1), where it stands: -l alone labels
 // lines, so the next word has to begin with nodeset and to have a value.
-func (s *scanner) extension(name string) bool {
+func (s *scanner) scanSchedulerOption(name string) bool {
 	if name != "-l" || s.pos == len(s.args) || len(s.args[s.pos]) < len("nodeset") ||
 		!strings.EqualFold(s.args[s.pos][:len("nodeset")], "nodeset") || !strings.Contains(s.args[s.pos], "=") {
 		return false
@@ -421,11 +421,11 @@ func (s *scanner) extension(name string) bool {
 	for _, pair := range schedulerPairs(s.args[at]) {
 		i := slices.IndexFunc(schedulerKeys, func(k [2]string) bool { return strings.EqualFold(k[0], pair[0]) })
 		if i < 0 {
-			s.fail(fmt.Sprintf("-l: unknown word %q", pair[0]), "of the scheduler's words there are nodeset, nodesetisoptional, nodesettolerance, nodesetprioritytype, nodesetplus and nodesetdelay")
+			s.addError(fmt.Sprintf("-l: unknown word %q", pair[0]), "of the scheduler's words there are nodeset, nodesetisoptional, nodesettolerance, nodesetprioritytype, nodesetplus and nodesetdelay")
 			continue
 		}
 		m := s.names[schedulerKeys[i][1]]
-		s.keep(Given{Option: m.Option, Spelled: "-l " + pair[0], Value: pair[1], Section: s.number, Word: s.first + at, level: s.level, from: s.words.from})
+		s.keepOption(GivenOption{Option: m.Option, Spelled: "-l " + pair[0], Value: pair[1], AppNumber: s.number, Position: s.position + at, precedence: s.precedence, source: s.appWords.from})
 	}
 	return true
 }

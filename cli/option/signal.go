@@ -13,8 +13,8 @@ import (
 	"remshell/job"
 )
 
-// A SignalJob is a signal and the job that is to get it.
-type SignalJob struct {
+// A JobSignal is a signal and the job that is to get it.
+type JobSignal struct {
 	Number int // 0: not given
 	Job    string
 }
@@ -26,71 +26,75 @@ type SignalList struct {
 	Numbers []int
 }
 
-// A Warning is a signal, and how long before the end it is to come. The zero value was not given.
-type Warning struct {
-	Number int
-	Before time.Duration
+// An EndWarning is a signal, and how long before the end it is to come. The zero value was not given.
+type EndWarning struct {
+	Number     int
+	TimeBefore time.Duration
 }
 
-// caught are the signals that programs handle as they please.
-var caught = []string{"USR1", "USR2", "TERM", "INT", "HUP", "QUIT", "ALRM", "CONT", "XCPU", "WINCH"}
+// catchableSignals are the signals that programs handle as they please.
+var catchableSignals = []string{"USR1", "USR2", "TERM", "INT", "HUP", "QUIT", "ALRM", "CONT", "XCPU", "WINCH"}
 
 // Choices are the names of signals that one may want to send.
-func (SignalJob) Choices() []string { return append(caught[:len(caught):len(caught)], "KILL", "STOP") }
+func (JobSignal) Choices() []string {
+	return append(catchableSignals[:len(catchableSignals):len(catchableSignals)], "KILL", "STOP")
+}
 
 // Choices are those that can be passed on.
-func (SignalList) Choices() []string { return append(caught[:len(caught):len(caught)], "none") }
+func (SignalList) Choices() []string {
+	return append(catchableSignals[:len(catchableSignals):len(catchableSignals)], "none")
+}
 
 // Choices are those that may be sent in time.
-func (Warning) Choices() (words []string) {
-	for _, name := range caught {
+func (EndWarning) Choices() (words []string) {
+	for _, name := range catchableSignals {
 		words = append(words, name+"@")
 	}
 	return words
 }
 
 // Choices are those that may tell ranks to write a checkpoint.
-func (NodeSignal) Choices() []string { return caught }
+func (NodeSignal) Choices() []string { return catchableSignals }
 
-// Signals tells the number of a signal, which differs between systems, by its full name; 0:
+// SignalNumbers tells the number of a signal, which differs between systems, by its full name; 0:
 // there is none of that name.
-type Signals func(name string) int
+type SignalNumbers func(name string) int
 
-// mappers has values that name signals be read.
-func (number Signals) mappers(into *kong.Registry) {
-	into.RegisterType(reflect.TypeFor[SignalJob](), kong.MapperFunc(func(ctx *kong.DecodeContext, target reflect.Value) error {
-		s, err := number.job(ctx.Scan.Pop().String())
+// registerMappers has values that name signals be read.
+func (number SignalNumbers) registerMappers(into *kong.Registry) {
+	into.RegisterType(reflect.TypeFor[JobSignal](), kong.MapperFunc(func(ctx *kong.DecodeContext, target reflect.Value) error {
+		s, err := number.parseJobSignal(ctx.Scan.Pop().String())
 		target.Set(reflect.ValueOf(s))
 		return err
 	}))
-	into.RegisterType(reflect.TypeFor[Warning](), kong.MapperFunc(func(ctx *kong.DecodeContext, target reflect.Value) error {
-		w, err := number.warning(ctx.Scan.Pop().String())
+	into.RegisterType(reflect.TypeFor[EndWarning](), kong.MapperFunc(func(ctx *kong.DecodeContext, target reflect.Value) error {
+		w, err := number.parseEndWarning(ctx.Scan.Pop().String())
 		target.Set(reflect.ValueOf(w))
 		return err
 	}))
 	into.RegisterType(reflect.TypeFor[SignalList](), kong.MapperFunc(func(ctx *kong.DecodeContext, target reflect.Value) error {
-		l, err := number.list(ctx.Scan.Pop().String())
+		l, err := number.parseSignalList(ctx.Scan.Pop().String())
 		target.Set(reflect.ValueOf(l))
 		return err
 	}))
 }
 
-func (number Signals) job(text string) (s SignalJob, err error) {
+func (number SignalNumbers) parseJobSignal(text string) (s JobSignal, err error) {
 	name, id, _ := strings.Cut(text, "=")
 	s.Job = id
-	if s.Number, err = number.one(name); err == nil && id == "" {
+	if s.Number, err = number.parseSignal(name); err == nil && id == "" {
 		err = errors.New("no job is named; mpiexec --ps lists them")
 	}
 	return s, err
 }
 
-func (number Signals) list(text string) (SignalList, error) {
+func (number SignalNumbers) parseSignalList(text string) (SignalList, error) {
 	l := SignalList{Set: true, Numbers: []int{}}
 	if strings.EqualFold(text, "none") {
 		return l, nil
 	}
 	for name := range strings.SplitSeq(text, ",") {
-		n, err := number.one(name)
+		n, err := number.parseSignal(name)
 		if err != nil {
 			return l, err
 		}
@@ -102,19 +106,19 @@ func (number Signals) list(text string) (SignalList, error) {
 	return l, nil
 }
 
-func (number Signals) warning(text string) (w Warning, err error) {
+func (number SignalNumbers) parseEndWarning(text string) (w EndWarning, err error) {
 	name, before, given := strings.Cut(text, "@")
 	if !given {
 		return w, fmt.Errorf("%q is not SIGNAL@TIME, as USR1@60", text)
 	}
-	if w.Number, err = number.one(name); err == nil {
-		w.Before, err = parseSeconds(before)
+	if w.Number, err = number.parseSignal(name); err == nil {
+		w.TimeBefore, err = parseSeconds(before)
 	}
 	return w, err
 }
 
-// one reads a signal: USR1, SIGTERM or 10.
-func (number Signals) one(name string) (int, error) {
+// parseSignal reads a signal: USR1, SIGTERM or 10.
+func (number SignalNumbers) parseSignal(name string) (int, error) {
 	n, err := strconv.Atoi(name)
 	if err != nil {
 		n = number("SIG" + strings.TrimPrefix(strings.ToUpper(name), "SIG"))
@@ -131,7 +135,7 @@ type NodeSignal job.Signal
 func (s *NodeSignal) UnmarshalText(text []byte) error {
 	number, err := strconv.Atoi(string(text))
 	if err != nil {
-		number = int(job.SignalNamed("SIG" + strings.TrimPrefix(strings.ToUpper(string(text)), "SIG")))
+		number = int(job.SignalByName("SIG" + strings.TrimPrefix(strings.ToUpper(string(text)), "SIG")))
 	}
 	*s = NodeSignal(number)
 	switch {

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"remshell/fault"
 	"remshell/hostlist"
+	"remshell/usererr"
 )
 
 // This file joins what is said in several places (CLI-12). What a higher place says hides
@@ -17,90 +17,90 @@ import (
 //	command line  >  -configfile  >  -gNAME of both  >  environment  >  configuration  >  built-in
 //	  scan.go          here           scan.go, here     variables.go    config.go         where it is used
 
-// A level is a place where options are given; lower ones are stronger.
-type level int
+// A precedence is a place where options are given; lower ones are stronger.
+type precedence int
 
 const (
-	commandLine level = iota
-	configFile
+	fromCommandLine precedence = iota
+	fromConfigFile
 	globalOnLine // the global form of an option of an app context: -gwdir
 	globalInFile
-	environment
-	userConfig
+	fromEnvironment
+	fromUserConfig
 )
 
 // Sources are where options may stand beside the command line. The zero value has none.
 type Sources struct {
-	Environ []string
-	Read    func(name string) (string, error) // a file as a whole; fs.ErrNotExist: there is none
-	Trust   func(name string) error           // why a file that was read may not be obeyed without being named on the line; nil: all may
+	Environ    []string
+	Read       func(name string) (string, error) // a file as a whole; fs.ErrNotExist: there is none
+	CheckTrust func(name string) error           // why a file that was read may not be obeyed without being named on the line; nil: all may
 }
 
-// expand puts the lines of a -configfile in the place of the section that names it. What
+// expandConfigFiles puts the lines of a -configfile in the place of the section that names it. What
 // the section says beside that belongs to the first line, and beats it.
-func (t *Table) expand(sections []scanned, read func(string) (string, error)) (all []scanned, errs []error) {
+func (t *Table) expandConfigFiles(sections []scannedApp, read func(string) (string, error)) (all []scannedApp, errs []error) {
 	for _, s := range sections {
-		i := slices.IndexFunc(s.given, func(g Given) bool { return g.Name == "configfile" })
+		i := slices.IndexFunc(s.given, func(g GivenOption) bool { return g.Name == "configfile" })
 		if i < 0 {
 			all = append(all, s)
 			continue
 		}
 		g := s.given[i]
-		lines, err := t.sectionsOf(g, len(all)+1, read)
+		lines, err := t.readConfigFile(g, len(all)+1, read)
 		if err == nil && len(s.program) > 0 {
-			err = &fault.Error{Text: fmt.Sprintf("%s, and the program %s", g, Quote(s.program[0])), Remedy: "the file names the programs"}
+			err = &usererr.Error{Text: fmt.Sprintf("%s, and the program %s", g, ShellQuote(s.program[0])), Remedy: "the file names the programs"}
 		}
 		if err != nil {
-			s.lost = true
+			s.unparsable = true
 			all, errs = append(all, s), append(errs, err)
 			continue
 		}
-		s.given = slices.DeleteFunc(s.given, func(g Given) bool { return g.Name == "configfile" })
+		s.given = slices.DeleteFunc(s.given, func(g GivenOption) bool { return g.Name == "configfile" })
 		lines[0].given = append(s.given, lines[0].given...)
 		lines[0].errs = append(s.errs, lines[0].errs...)
 		all = append(all, lines...)
 	}
 	for i := range all { // sections after a file have moved
 		for k := range all[i].given {
-			all[i].given[k].Section = i + 1
+			all[i].given[k].AppNumber = i + 1
 		}
 	}
 	return all, errs
 }
 
-// sectionsOf reads the file that g names; number is that of its first section.
-func (t *Table) sectionsOf(g Given, number int, read func(string) (string, error)) (sections []scanned, err error) {
+// readConfigFile reads the file that g names; number is that of its first section.
+func (t *Table) readConfigFile(g GivenOption, number int, read func(string) (string, error)) (sections []scannedApp, err error) {
 	if read == nil {
-		return nil, &fault.Error{Text: g.Spelled + " cannot be read here"}
+		return nil, &usererr.Error{Text: g.Spelled + " cannot be read here"}
 	}
 	text, err := read(g.Value)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", g.Spelled, err)
 	}
 	for line, faulty := range logicalLines(text) {
-		w := words{number: number + len(sections), level: configFile, from: fmt.Sprintf("%s:%d", g.Value, line.number), args: line.words}
-		s := scanned{from: w.from, lost: true}
+		w := appWords{number: number + len(sections), precedence: fromConfigFile, from: fmt.Sprintf("%s:%d", g.Value, line.number), args: line.words}
+		s := scannedApp{from: w.from, unparsable: true}
 		if faulty != nil {
-			s.errs = []error{&fault.Error{Text: faulty.Error()}}
+			s.errs = []error{&usererr.Error{Text: faulty.Error()}}
 		} else {
 			s = t.scan(w)
-			s.forbid("help", s.help != nil)
-			s.forbid("version", s.version)
-			_, nested := origin(s.given, "configfile")
-			s.forbid("configfile", nested)
+			s.refuseOption("help", s.help != nil)
+			s.refuseOption("version", s.version)
+			_, nested := originOf(s.given, "configfile")
+			s.refuseOption("configfile", nested)
 		}
 		sections = append(sections, s)
 	}
 	if len(sections) == 0 {
-		return nil, &fault.Error{Text: fmt.Sprintf("%s has no section in it", g), Remedy: "write options, program and arguments, a section on each line"}
+		return nil, &usererr.Error{Text: fmt.Sprintf("%s has no section in it", g), Remedy: "write options, program and arguments, a section on each line"}
 	}
 	return sections, nil
 }
 
-// forbid notes that an option stands where it has no meaning.
-func (s *scanned) forbid(option string, there bool) {
+// refuseOption notes that an option stands where it has no meaning.
+func (s *scannedApp) refuseOption(option string, there bool) {
 	if there {
-		s.errs = append(s.errs, &fault.Error{Text: "-" + option + " has no meaning in a file", Remedy: "give it on the command line"})
+		s.errs = append(s.errs, &usererr.Error{Text: "-" + option + " has no meaning in a file", Remedy: "give it on the command line"})
 	}
 }
 
@@ -144,17 +144,17 @@ func yieldLine(number int, text string, yield func(logicalLine, error) bool) boo
 	return yield(logicalLine{number, split}, err)
 }
 
-// located says in an error where it was found, if not on the command line.
-func located(from string, err error) error {
+// withSource says in an error where it was found, if not on the command line.
+func withSource(from string, err error) error {
 	var syntax *hostlist.SyntaxError
-	harmless, ok := err.(ignorable)
+	harmless, ok := err.(lenientError)
 	if ok {
-		return ignorable{&fault.Error{Text: from + ": " + harmless.of.Text, Remedy: harmless.of.Remedy}}
+		return lenientError{&usererr.Error{Text: from + ": " + harmless.err.Text, Remedy: harmless.err.Remedy}}
 	}
-	switch usage, ok := err.(*fault.Error); {
+	switch usage, ok := err.(*usererr.Error); {
 	case from == "":
 	case ok:
-		return &fault.Error{Text: from + ": " + usage.Text, Remedy: usage.Remedy}
+		return &usererr.Error{Text: from + ": " + usage.Text, Remedy: usage.Remedy}
 	case errors.As(err, &syntax):
 		syntax.File = from + ": " + syntax.File
 	default:
@@ -163,8 +163,8 @@ func located(from string, err error) error {
 	return err
 }
 
-// byLevel puts what is said in a higher place first.
-func byLevel(given []Given) []Given {
-	slices.SortStableFunc(given, func(a, b Given) int { return cmp.Compare(a.level, b.level) })
+// sortByPrecedence puts what is said in a higher place first.
+func sortByPrecedence(given []GivenOption) []GivenOption {
+	slices.SortStableFunc(given, func(a, b GivenOption) int { return cmp.Compare(a.precedence, b.precedence) })
 	return given
 }

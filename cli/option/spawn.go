@@ -27,7 +27,7 @@ func (u *Universe) UnmarshalText(text []byte) error {
 	case "INFINITE":
 		return nil
 	}
-	n, err := number(string(text))
+	n, err := parseNumber(string(text))
 	if err == nil {
 		err = atLeast(1, n)
 	}

@@ -45,8 +45,8 @@ func (p FilePattern) String() string {
 
 // Ranks is a list of ranks, "0,3-5", or "all".
 type Ranks struct {
-	Text string    // as it was given; empty: it was not
-	List job.Ranks // nil: it was not given
+	Text string      // as it was given; empty: it was not
+	List job.RankSet // nil: it was not given
 }
 
 func (r *Ranks) UnmarshalText(text []byte) (err error) {
@@ -57,7 +57,7 @@ func (r *Ranks) UnmarshalText(text []byte) (err error) {
 
 func (r Ranks) String() string { return r.Text }
 
-func parseRanks(text string) (ranks job.Ranks, err error) {
+func parseRanks(text string) (ranks job.RankSet, err error) {
 	if strings.EqualFold(text, "all") {
 		return job.AllRanks, nil
 	}
@@ -71,7 +71,7 @@ func parseRanks(text string) (ranks job.Ranks, err error) {
 		if !ok || last < first {
 			return nil, fmt.Errorf("%q is not a list of ranks such as 0,3-5", text)
 		}
-		ranks = append(ranks, job.Span{First: first, Last: last})
+		ranks = append(ranks, job.RankRange{First: first, Last: last})
 	}
 	return ranks, nil
 }
@@ -84,9 +84,9 @@ func rankNumber(text string) (int, bool) {
 
 // StdinTo is the value of -stdin.
 type StdinTo struct {
-	Text  string    // as it was given; empty: it was not
-	Ranks job.Ranks // who reads; nil: rank 0, empty: nobody
-	File  string    // what is read instead of our standard input; may be empty
+	Text  string      // as it was given; empty: it was not
+	Ranks job.RankSet // who reads; nil: rank 0, empty: nobody
+	File  string      // what is read instead of our standard input; may be empty
 }
 
 // Choices are the words that it may be.
@@ -97,7 +97,7 @@ func (s *StdinTo) UnmarshalText(text []byte) error {
 	file, is := strings.CutPrefix(s.Text, "file=")
 	switch {
 	case strings.EqualFold(s.Text, "none"):
-		s.Ranks = job.Ranks{}
+		s.Ranks = job.RankSet{}
 		return nil
 	case is && file == "":
 		return errors.New("the name of the file is empty")
@@ -124,8 +124,8 @@ type Output struct {
 
 func (o Output) String() string { return o.Text }
 
-// And is what two values say together: names of the second hold.
-func (o Output) And(more Output) Output {
+// Combine is what two values say together: names of the second hold.
+func (o Output) Combine(more Output) Output {
 	return Output{
 		Tag: cmp.Or(more.Tag, o.Tag), Dir: cmp.Or(more.Dir, o.Dir), File: cmp.Or(more.File, o.File),
 		Timestamp: o.Timestamp || more.Timestamp, Merge: o.Merge || more.Merge, NoCopy: o.NoCopy || more.NoCopy, Raw: o.Raw || more.Raw, JSON: o.JSON || more.JSON,
@@ -138,9 +138,9 @@ func (Output) Choices() []string {
 }
 
 // Outputs is what all --output say together.
-func (j Job) Outputs() (all Output) {
+func (j JobOptions) Outputs() (all Output) {
 	for _, more := range j.Output {
-		all = all.And(more)
+		all = all.Combine(more)
 	}
 	return all
 }
@@ -181,14 +181,14 @@ func (o *Output) UnmarshalText(text []byte) error {
 		} else if value != "" {
 			return fmt.Errorf("%q: %s takes no value", word, name)
 		}
-		if err := o.qualify(qualifiers); err != nil {
+		if err := o.parseQualifier(qualifiers); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (o *Output) qualify(text string) error {
+func (o *Output) parseQualifier(text string) error {
 	for word := range strings.SplitSeq(text, ":") {
 		switch strings.ToLower(word) {
 		case "", "copy":

@@ -32,12 +32,12 @@ var systemWords = sync.OnceValue(func() *strings.Replacer {
 		"{titles}", strings.Join(titles, ", "),
 		"{launchers}", strings.Join(launchers, ","), // words of -launcher
 		"{groups}", strings.Join(groups, " or "), // whose jobs --het-group is for
-		"{identities}", strings.Join(identities(), ", "), // words of --env-compat
+		"{identities}", strings.Join(compatSystems(), ", "), // words of --env-compat
 	)
 })
 
-// identities lists the systems whose variables --env-compat sets.
-func identities() (names []string) {
+// compatSystems lists the systems whose variables --env-compat sets.
+func compatSystems() (names []string) {
 	for _, s := range batch.Systems {
 		if s.Identity != (batch.Identity{}) {
 			names = append(names, s.Name)
@@ -46,8 +46,8 @@ func identities() (names []string) {
 	return names
 }
 
-// inPlaceOf is the word of -launcher to use in the place of a program that gives what it starts no input; empty: it is no such program.
-func inPlaceOf(program string) string {
+// launcherInsteadOf is the word of -launcher to use in the place of a program that gives what it starts no input; empty: it is no such program.
+func launcherInsteadOf(program string) string {
 	for _, s := range batch.Systems {
 		switch {
 		case !slices.Contains(s.NoInput, program):
@@ -60,8 +60,8 @@ func inPlaceOf(program string) string {
 	return ""
 }
 
-// ofComponent is the word of -launcher for a component of Open MPI's that starts daemons; empty: there is none.
-func ofComponent(plm string) string {
+// launcherForComponent is the word of -launcher for a component of Open MPI's that starts daemons; empty: there is none.
+func launcherForComponent(plm string) string {
 	for _, s := range batch.Systems {
 		if s.OpenMPI != "" && s.OpenMPI == plm {
 			return s.Name

@@ -28,9 +28,9 @@ import (
 type Scope int
 
 const (
-	PerSection Scope = iota // S: its section
-	Inherited               // F: the first section's is everybody's default
-	PerJob                  // J: the job, wherever it stands
+	PerApp    Scope = iota // S: its section
+	Inherited              // F: the first section's is everybody's default
+	PerJob                 // J: the job, wherever it stands
 )
 
 // topicOf finds the heading that -help TOPIC means.
@@ -56,9 +56,9 @@ func (t *Table) byTopic() map[string][]*Option {
 	return under
 }
 
-// ofJob reports whether an option says how a program is to be run. Others tell something, or say which cluster it is and how
+// concernsRun reports whether an option says how a program is to be run. Others tell something, or say which cluster it is and how
 // hosts are reached.
-func (o *Option) ofJob() bool {
+func (o *Option) concernsRun() bool {
 	if slices.Contains([]string{"cluster", "ledger", "exclude", "localhost", "rmk", "batch-option", "allow-outside", "separator"}, o.Name) {
 		return false
 	}
@@ -72,38 +72,38 @@ func (o *Option) ofJob() bool {
 
 // An Option is one row of the table.
 type Option struct {
-	Name   string // canonical: lower case unless one letter, no dashes
-	Dashed string // as we write it: "-host", "--fanout"
-	Also   []Spelling
-	Arg    string // "": a switch
-	Words  []string
-	Scope  Scope
+	Name           string // canonical: lower case unless one letter, no dashes
+	Dashed         string // as we write it: "-host", "--fanout"
+	OtherSpellings []Spelling
+	Arg            string // "": a switch
+	Words          []string
+	Scope          Scope
 
-	table   *Table
-	takes   string   // "", "none", "pair", "attached", "any"
-	read    []string // variables that are read where they are used
-	rival   string   // what it says, if others may say it too
-	asks    string   // "", "yes", "hosts", "job"
-	peers   string   // variables of other launchers, between blanks
-	mca     []string // parameters of Open MPI's launcher
-	implied string
-	least   int
-	zero    bool
-	list    bool // accumulates (CLI-8)
-	last    bool
-	sums    bool // what several places say adds up
-	field   reflect.StructField
+	table            *Table
+	valueForm        string   // "", "none", "pair", "attached", "any"
+	readVariables    []string // variables that are read where they are used
+	rivalGroup       string   // what it says, if others may say it too
+	query            string   // "", "yes", "hosts", "job"
+	foreignVariables string   // variables of other launchers, between blanks
+	mcaParameters    []string // parameters of Open MPI's launcher
+	impliedValue     string
+	minimum          int
+	zeroAllowed      bool
+	accumulates      bool // accumulates (CLI-8)
+	lastWins         bool
+	addsUp           bool // what several places say adds up
+	field            reflect.StructField
 }
 
 // What only help and messages need is read when they do.
 
-func (o *Option) Topic() string { return o.field.Tag.Get("topic") }
-func (o *Option) Help() string  { return withSystems(o.field.Tag.Get("help")) }
-func (o *Option) More() string  { return withSystems(o.table.texts()[o.Dashed]) }
-func (o *Option) Hint() string  { return o.field.Tag.Get("hint") }
+func (o *Option) Topic() string    { return o.field.Tag.Get("topic") }
+func (o *Option) Help() string     { return withSystems(o.field.Tag.Get("help")) }
+func (o *Option) LongHelp() string { return withSystems(o.table.texts()[o.Dashed]) }
+func (o *Option) Hint() string     { return o.field.Tag.Get("hint") }
 
-// BuiltIn is what holds if nobody says anything; empty: nothing.
-func (o *Option) BuiltIn() string { return o.field.Tag.Get("default") }
+// Default is what holds if nobody says anything; empty: nothing.
+func (o *Option) Default() string { return o.field.Tag.Get("default") }
 
 // A Spelling is another way to write an option.
 type Spelling struct {
@@ -136,16 +136,16 @@ type Table struct {
 	name     string   // as the user calls it
 	topics   []string // the headings of help, in its order; -help calls them by their first words
 	refusals []refusal
-	line     func(t *Table, sections []scanned, from Sources) (Line, error)
+	makeLine func(t *Table, sections []scannedApp, from Sources) (Line, error)
 
 	options []*Option
-	names   map[string]meaning
+	names   map[string]namedOption
 	texts   func() map[string]string // by the option as we write it
 	mappers *kong.Registry
 }
 
-// meaning is what a normalized name stands for.
-type meaning struct {
+// namedOption is what a normalized name stands for.
+type namedOption struct {
 	*Option
 	Spelling
 	global bool // the name is that of the global form: -gwdir
@@ -154,26 +154,26 @@ type meaning struct {
 // newTable is a table without options; texts say more of them than their lines of help.
 func newTable(name, texts string) *Table {
 	return &Table{
-		name: name, mappers: newMappers(), names: make(map[string]meaning, 256),
-		texts: sync.OnceValue(func() map[string]string { return paragraphs(texts) }),
+		name: name, mappers: newMappers(), names: make(map[string]namedOption, 256),
+		texts: sync.OnceValue(func() map[string]string { return parseParagraphs(texts) }),
 	}
 }
 
-// add reads a struct of options: reflection once in a run, some 60 µs for all of mpiexec's.
-func (t *Table) add(of reflect.Type, scope Scope) {
+// addOptions reads a struct of options: reflection once in a run, some 60 µs for all of mpiexec's.
+func (t *Table) addOptions(of reflect.Type, scope Scope) {
 	for i := range of.NumField() {
-		o := option(of.Field(i), scope)
+		o := optionOf(of.Field(i), scope)
 		o.table = t
 		t.options = append(t.options, o)
-		t.names[o.Name] = meaning{Option: o, Spelling: Spelling{Dashed: o.Dashed}}
-		for _, s := range o.Also {
-			t.names[normalize(s.Dashed)] = meaning{Option: o, Spelling: s}
+		t.names[o.Name] = namedOption{Option: o, Spelling: Spelling{Dashed: o.Dashed}}
+		for _, s := range o.OtherSpellings {
+			t.names[normalize(s.Dashed)] = namedOption{Option: o, Spelling: s}
 		}
 	}
 }
 
-// paragraphs reads texts: a name on a line of its own, and below it, indented, what it means.
-func paragraphs(text string) map[string]string {
+// parseParagraphs reads texts: a name on a line of its own, and below it, indented, what it means.
+func parseParagraphs(text string) map[string]string {
 	found := make(map[string]string)
 	name := ""
 	for line := range strings.Lines(text) {
@@ -193,19 +193,19 @@ func paragraphs(text string) map[string]string {
 // hides the others of lower levels; on one level they may contradict one another.
 func (o *Option) rivals() (rivals []*Option) {
 	for _, other := range o.table.options {
-		if o.rival != "" && other.rival == o.rival && other != o {
+		if o.rivalGroup != "" && other.rivalGroup == o.rivalGroup && other != o {
 			rivals = append(rivals, other)
 		}
 	}
 	return rivals
 }
 
-func option(f reflect.StructField, scope Scope) *Option {
+func optionOf(f reflect.StructField, scope Scope) *Option {
 	o := &Option{
-		Scope: scope, field: f, least: 1,
-		list: f.Type.Kind() == reflect.Slice && f.Type != reflect.TypeFor[Words](),
+		Scope: scope, field: f, minimum: 1,
+		accumulates: f.Type.Kind() == reflect.Slice && f.Type != reflect.TypeFor[ShellWords](),
 	}
-	for key, value := range pairs(f.Tag) {
+	for key, value := range tagPairs(f.Tag) {
 		switch key {
 		case "name":
 			o.Dashed, o.Name = value, normalize(value)
@@ -216,47 +216,47 @@ func option(f reflect.StructField, scope Scope) *Option {
 				if strings.Contains(value, "%") {
 					s = Spelling{Dashed: name, Form: value}
 				}
-				o.Also = append(o.Also, s)
+				o.OtherSpellings = append(o.OtherSpellings, s)
 			}
 		case "arg":
 			o.Arg = value
 		case "takes":
-			o.takes = value
+			o.valueForm = value
 		case "env":
-			o.peers = value
+			o.foreignVariables = value
 		case "mca":
-			o.mca = strings.Fields(value)
+			o.mcaParameters = strings.Fields(value)
 		case "read":
-			o.read = strings.Fields(value)
+			o.readVariables = strings.Fields(value)
 		case "rival":
-			o.rival = value
+			o.rivalGroup = value
 		case "asks":
-			o.asks = value
+			o.query = value
 		case "implied":
-			o.implied = value
+			o.impliedValue = value
 		case "words":
 			o.Words = strings.Split(withSystems(value), ",")
 		case "least":
-			o.least, _ = strconv.Atoi(value)
+			o.minimum, _ = strconv.Atoi(value)
 		case "zero":
-			o.zero = true
+			o.zeroAllowed = true
 		case "repeat":
-			o.last, o.sums = value == "last", value == "sum"
+			o.lastWins, o.addsUp = value == "last", value == "sum"
 		}
 	}
 	if o.Arg == "" {
-		o.takes = "none"
+		o.valueForm = "none"
 		if f.Type.Kind() == reflect.Bool {
-			o.implied = "true"
+			o.impliedValue = "true"
 		}
 	}
 	return o
 }
 
-// pairs yields the key:"value" pairs of a tag in one pass. StructTag.Get would
+// tagPairs yields the key:"value" pairs of a tag in one pass. StructTag.Get would
 // go through the whole help text for each key that is not there. Our tags have
 // no escapes in them; a test sees to that.
-func pairs(tag reflect.StructTag) iter.Seq2[string, string] {
+func tagPairs(tag reflect.StructTag) iter.Seq2[string, string] {
 	return func(yield func(key, value string) bool) {
 		rest := string(tag)
 		for {
@@ -283,15 +283,15 @@ func normalize(dashed string) string {
 	return strings.ReplaceAll(strings.ToLower(name), "_", "-")
 }
 
-// find looks a word such as "-np" or "--hostFile" up.
-func (t *Table) find(dashed string) (meaning, bool) {
+// lookUp looks a word such as "-np" or "--hostFile" up.
+func (t *Table) lookUp(dashed string) (namedOption, bool) {
 	name := normalize(dashed)
 	m, ok := t.lookup(name)
-	return m, ok && strings.HasPrefix(dashed, "-") && (strings.HasPrefix(dashed, "--") || !slices.Contains(single, name))
+	return m, ok && strings.HasPrefix(dashed, "-") && (strings.HasPrefix(dashed, "--") || !slices.Contains(singleDashRefusals, name))
 }
 
 // lookup finds a normalized name. One that begins with g and is not in the table is the global form of an option of an app context.
-func (t *Table) lookup(name string) (m meaning, ok bool) {
+func (t *Table) lookup(name string) (m namedOption, ok bool) {
 	if m, ok = t.names[name]; ok {
 		return m, true
 	}

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// little is what a personality with two options of its own says of a section.
-type little struct {
+// smallTableOptions is what a personality with two options of its own says of a section.
+type smallTableOptions struct {
 	Ranks int `name:"-n" also:"--pes" arg:"PES" topic:"All" help:"number of ranks"`
 	Depth int `name:"-d" also:"--cpus-per-pe" arg:"D" topic:"All" help:"CPUs for each rank"`
 }
@@ -18,16 +18,16 @@ type little struct {
 func TestPersonality(t *testing.T) {
 	table := newTable("little", "-d\n  As often as there is work.\n")
 	table.topics = []string{"All"}
-	table.add(reflect.TypeFor[little](), PerSection)
-	table.line = func(_ *Table, sections []scanned, _ Sources) (line Line, err error) {
+	table.addOptions(reflect.TypeFor[smallTableOptions](), PerApp)
+	table.makeLine = func(_ *Table, sections []scannedApp, _ Sources) (line Line, err error) {
 		var errs []error
 		for i, s := range sections {
-			if errs = append(errs, s.errs...); s.lost {
+			if errs = append(errs, s.errs...); s.unparsable {
 				continue
 			}
-			var said little
-			fill(s.given, map[Scope]any{PerSection: &said})
-			line.Sections = append(line.Sections, Section{Number: i + 1, Own: Own{N: said.Ranks}, Shared: Shared{TPP: strconv.Itoa(said.Depth)}, Program: s.program[0], Args: s.program[1:]})
+			var said smallTableOptions
+			setFields(s.given, map[Scope]any{PerApp: &said})
+			line.Apps = append(line.Apps, AppContext{Number: i + 1, AppOptions: AppOptions{N: said.Ranks}, InheritedOptions: InheritedOptions{TPP: strconv.Itoa(said.Depth)}, Program: s.program[0], Args: s.program[1:]})
 		}
 		return line, errors.Join(errs...)
 	}
@@ -35,12 +35,12 @@ func TestPersonality(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	theirs, err := Mpiexec(signals).Parse([]string{"-n", "4", "-tpp", "2", "a", "-d", ":", "-n", "1", "-tpp", "8", "b"}, Sources{})
+	theirs, err := Mpiexec(linuxSignals).Parse([]string{"-n", "4", "-tpp", "2", "a", "-d", ":", "-n", "1", "-tpp", "8", "b"}, Sources{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range theirs.Sections {
-		theirs.Sections[i].given = nil
+	for i := range theirs.Apps {
+		theirs.Apps[i].given = nil
 	}
 	if !reflect.DeepEqual(ours, theirs) {
 		t.Errorf("got %+v\nwant %+v", ours, theirs)

@@ -11,14 +11,14 @@ import (
 
 	"remshell/hostlist"
 	"remshell/job"
-	"remshell/limit"
+	"remshell/limits"
 )
 
 // maxNumber bounds all counts; 16 million ranks are more than anybody has.
 const maxNumber = 1 << 24
 
-// number reads a decimal number of at most maxNumber (CLI-7).
-func number(text string) (int, error) {
+// parseNumber reads a decimal number of at most maxNumber (CLI-7).
+func parseNumber(text string) (int, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	switch {
 	case errors.Is(err, strconv.ErrRange) || err == nil && n > maxNumber:
@@ -37,30 +37,30 @@ func atLeast(least, n int) error {
 	return nil
 }
 
-// isZero says whether a value is the number zero, however it is written.
-func isZero(value string) bool {
+// isZeroNumber says whether a value is the number zero, however it is written.
+func isZeroNumber(value string) bool {
 	return value != "" && strings.Trim(value, "0") == ""
 }
 
-// Wait is whether to queue, "yes" or "no", or the longest time to.
-type Wait struct {
-	Text string        // as it was given, in small letters; empty: it was not
-	Most time.Duration // 0: no limit
+// QueueWait is whether to queue, "yes" or "no", or the longest time to.
+type QueueWait struct {
+	Text  string        // as it was given, in small letters; empty: it was not
+	Limit time.Duration // 0: no limit
 }
 
-func (w *Wait) UnmarshalText(text []byte) (err error) {
-	*w = Wait{Text: strings.ToLower(string(text))}
+func (w *QueueWait) UnmarshalText(text []byte) (err error) {
+	*w = QueueWait{Text: strings.ToLower(string(text))}
 	if w.Text == "yes" || w.Text == "no" {
 		return nil
 	}
-	w.Most, err = parseSeconds(string(text))
-	if err == nil && w.Most == 0 {
+	w.Limit, err = parseSeconds(string(text))
+	if err == nil && w.Limit == 0 {
 		err = fmt.Errorf("%q is too short; more than 0", text)
 	}
 	return err
 }
 
-func (w Wait) String() string { return w.Text }
+func (w QueueWait) String() string { return w.Text }
 
 // Seconds is a length of time, written as seconds (90, 0.5), with units
 // (1h30m), or as hours, minutes and seconds (01:30:00).
@@ -115,10 +115,10 @@ func parseSeconds(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// Words is a text split the way a shell would.
-type Words []string
+// ShellWords is a text split the way a shell would.
+type ShellWords []string
 
-func (w *Words) UnmarshalText(text []byte) error {
+func (w *ShellWords) UnmarshalText(text []byte) error {
 	words, err := shellSplit(string(text))
 	if err == nil && len(words) == 0 {
 		err = errors.New("the value is empty")
@@ -178,14 +178,14 @@ func splitWords(text string, comments bool) ([]string, error) {
 // An EnvVar is a variable to set, or to take from our own environment.
 type EnvVar struct {
 	Name, Value string
-	Copy        bool // no value was given: take the one we have; Name may end in "*"
+	Inherited   bool // no value was given: take the one we have; Name may end in "*"
 }
 
 func (v *EnvVar) UnmarshalText(text []byte) error {
 	name, value, given := strings.Cut(string(text), "=")
 	*v = EnvVar{name, value, !given}
 	stem := name
-	if v.Copy {
+	if v.Inherited {
 		stem = strings.TrimSuffix(name, "*")
 	}
 	if name == "" || strings.ContainsAny(stem, "* \t\n") {
@@ -194,14 +194,14 @@ func (v *EnvVar) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// EnvTake says which variables of our own environment are taken along.
-type EnvTake struct {
+// EnvImport says which variables of our own environment are taken along.
+type EnvImport struct {
 	Given bool
 	Names []string // "PRE_*" stands for several, "*" for all; none: nothing is taken
 }
 
-func (e *EnvTake) UnmarshalText(text []byte) error {
-	*e = EnvTake{Given: true}
+func (e *EnvImport) UnmarshalText(text []byte) error {
+	*e = EnvImport{Given: true}
 	if len(text) == 0 {
 		return nil
 	}
@@ -214,29 +214,29 @@ func (e *EnvTake) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// A Picture names some of what can be told before the start, with commas between.
-type Picture []string
+// A DisplayList names some of what can be told before the start, with commas between.
+type DisplayList []string
 
 // Displays reports whether --display has one of some words.
-func (j Job) Displays(words ...string) bool {
+func (j JobOptions) Displays(words ...string) bool {
 	return slices.ContainsFunc(slices.Concat(j.Display...), func(word string) bool { return slices.Contains(words, word) })
 }
 
 // Choices are its words.
-func (Picture) Choices() []string { return pictures }
+func (DisplayList) Choices() []string { return displayWords }
 
-func (p *Picture) UnmarshalText(text []byte) error {
+func (p *DisplayList) UnmarshalText(text []byte) error {
 	*p = strings.Split(strings.ToLower(string(text)), ",")
 	for _, word := range *p {
-		if !slices.Contains(pictures, word) {
-			return fmt.Errorf("%q is not one of %s", word, strings.Join(pictures, ", "))
+		if !slices.Contains(displayWords, word) {
+			return fmt.Errorf("%q is not one of %s", word, strings.Join(displayWords, ", "))
 		}
 	}
 	return nil
 }
 
-// pictures are their words. Open MPI also says alloc, and bind for --report-bindings.
-var pictures = []string{"map", "map-devel", "topo", "allocation", "alloc", "bind"}
+// displayWords are their words. Open MPI also says alloc, and bind for --report-bindings.
+var displayWords = []string{"map", "map-devel", "topo", "allocation", "alloc", "bind"}
 
 // A HostExpr is what one -host names.
 type HostExpr []hostlist.Entry
@@ -270,11 +270,11 @@ func (o *SSHOption) UnmarshalText(text []byte) error {
 
 const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
-// A GPUCount is a number of GPUs as job.Share has it: 0 is not given.
+// A GPUCount is a number of GPUs as job.RankNeeds has it: 0 is not given.
 type GPUCount int
 
 func (c *GPUCount) UnmarshalText(text []byte) error {
-	n, err := number(string(text))
+	n, err := parseNumber(string(text))
 	if err == nil {
 		err = atLeast(0, n)
 	}
@@ -289,12 +289,12 @@ func (c GPUCount) String() string { return strconv.Itoa(max(0, int(c))) }
 // A LimitList is what one --limit says.
 type LimitList struct {
 	Text   string // as it was given
-	Bounds limit.Bounds
+	Bounds limits.Map
 }
 
 func (l *LimitList) UnmarshalText(text []byte) (err error) {
 	l.Text = string(text)
-	l.Bounds, err = limit.Parse(l.Text)
+	l.Bounds, err = limits.Parse(l.Text)
 	return err
 }
 
@@ -302,8 +302,8 @@ func (l LimitList) String() string { return l.Text }
 
 // RestartCount is how often a job is started again: a number, "always" or "no".
 type RestartCount struct {
-	Text string // as it was given; empty: it was not
-	Most int    // job.Always: as often as it takes
+	Text  string // as it was given; empty: it was not
+	Count int    // job.UnlimitedRestarts: as often as it takes
 }
 
 // Choices are the words that it may be.
@@ -314,9 +314,9 @@ func (r *RestartCount) UnmarshalText(text []byte) (err error) {
 	switch r.Text {
 	case "no":
 	case "always":
-		r.Most = job.Always
+		r.Count = job.UnlimitedRestarts
 	default:
-		if r.Most, err = strconv.Atoi(r.Text); err != nil || r.Most < 1 || r.Most > 1<<20 {
+		if r.Count, err = strconv.Atoi(r.Text); err != nil || r.Count < 1 || r.Count > 1<<20 {
 			err = fmt.Errorf("%q is not a number from 1 on, always or no", text)
 		}
 	}
@@ -353,7 +353,7 @@ func (r *RestartEnds) UnmarshalText(text []byte) error {
 		case kind == "any" && !colon:
 			r.Kinds = append(r.Kinds, job.EndKinds...)
 			continue
-		case !slices.Contains(job.EndKinds, job.EndKind(kind)) || colon && kind != string(job.ByCode):
+		case !slices.Contains(job.EndKinds, job.EndKind(kind)) || colon && kind != string(job.EndByExitCode):
 			return fmt.Errorf("%q is not one of node, signal, abort, code, code:LIST, start, any", word)
 		default:
 			r.Kinds = append(r.Kinds, job.EndKind(kind))
@@ -390,8 +390,8 @@ func exitCodes(text string) (codes []int, err error) {
 
 // RestartFence is how long a restart waits at most for what may live on nodes that were lost, or "no".
 type RestartFence struct {
-	Text string // as it was given; empty: it was not
-	Most time.Duration
+	Text  string // as it was given; empty: it was not
+	Limit time.Duration
 }
 
 func (f *RestartFence) UnmarshalText(text []byte) (err error) {
@@ -399,7 +399,7 @@ func (f *RestartFence) UnmarshalText(text []byte) (err error) {
 	if f.Text == "no" {
 		return nil
 	}
-	f.Most, err = parseSeconds(f.Text)
+	f.Limit, err = parseSeconds(f.Text)
 	return err
 }
 

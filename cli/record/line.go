@@ -8,9 +8,9 @@ import (
 	"remshell/job"
 )
 
-// A Line is what the accounts of a cluster keep of a job (accounting_file, RM-53): one line of JSON.
+// An AccountingRecord is what the accounts of a cluster keep of a job (accounting_file, RM-53): one line of JSON.
 // Arguments of programs are left out, since the file may be open to more people than those of a process.
-type Line struct {
+type AccountingRecord struct {
 	Version  int        `json:"version"`
 	Job      job.ID     `json:"job"`
 	User     string     `json:"user"`
@@ -25,16 +25,16 @@ type Line struct {
 	End      *time.Time `json:"end"`
 	Code     *int       `json:"code"`
 	Cause    string     `json:"cause,omitempty"`
-	*All
+	*JobUsage
 }
 
-// Line is what the accounts keep of a run that is over; false: nothing, since no rank was started.
-func (r Run) Line(req job.Request, class string) (line []byte, ran bool) {
-	if r.All == nil {
+// AccountingLine is what the accounts keep of a run that is over; false: nothing, since no rank was started.
+func (r Run) AccountingLine(req job.Request, class string) (line []byte, ran bool) {
+	if r.JobUsage == nil {
 		return nil, false
 	}
-	l := Line{Version: 1, Job: req.Job, User: req.User.Name, UID: req.User.UID, From: req.Queue.From, Class: class, RM: r.RM,
-		Began: r.Began, End: r.End, Code: r.Code, Cause: r.Cause, All: r.All}
+	l := AccountingRecord{Version: 1, Job: req.Job, User: req.User.Name, UID: req.User.UID, From: req.Queue.LauncherHost, Class: class, RM: r.RM,
+		Began: r.Began, End: r.End, Code: r.Code, Cause: r.Cause, JobUsage: r.JobUsage}
 	for _, app := range req.Apps {
 		l.Programs = append(l.Programs, app.Argv[0])
 	}

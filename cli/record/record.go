@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"remshell/job"
-	"remshell/limit"
+	"remshell/limits"
 )
 
 // A Run is what --report writes of a run: one JSON object. Times are in seconds,
@@ -34,15 +34,15 @@ type Run struct {
 	Connects []Connect       `json:"connects"`
 	Starts   []Start         `json:"starts"`
 	Exits    []Exit          `json:"exits"`
-	Usage    []Total         `json:"usage"`
-	All      *All            `json:"all,omitempty"`      // what the job used; a job that did not start has none
-	Cleaned  []Remnant       `json:"cleaned,omitempty"`  // shared memory that killed ranks have left
+	Usage    []NodeTotal     `json:"usage"`
+	JobUsage *JobUsage       `json:"all,omitempty"`      // what the job used; a job that did not start has none
+	Cleaned  []Leftover      `json:"cleaned,omitempty"`  // shared memory that killed ranks have left
 	Attempts []Attempt       `json:"attempts,omitempty"` // with --restart; the rest is about the last
 }
 
-// A Remnant is shared memory that a rank has left which did not end well (PD-17). Why is how it is known to
+// A Leftover is shared memory that a rank has left which did not end well (PD-17). Why is how it is known to
 // have been the rank's: left; nothing else is.
-type Remnant struct {
+type Leftover struct {
 	Node  string `json:"node"`
 	Kind  string `json:"kind"`
 	ID    string `json:"id"`
@@ -52,9 +52,9 @@ type Remnant struct {
 	Error string `json:"error,omitempty"` // it is still there
 }
 
-// NewRemnant puts a remnant into the form of its record.
-func NewRemnant(r job.Remnant) Remnant {
-	record := Remnant{Node: r.Node, Kind: r.Kind, ID: r.ID, Bytes: r.Bytes, Why: "left", Error: r.Err}
+// NewLeftover puts a remnant into the form of its record.
+func NewLeftover(r job.Leftover) Leftover {
+	record := Leftover{Node: r.Node, Kind: r.Kind, ID: r.ID, Bytes: r.Bytes, Why: "left", Error: r.Err}
 	if r.Rank >= 0 {
 		record.Rank = &r.Rank
 	}
@@ -86,8 +86,8 @@ type Connect struct {
 }
 
 // NewConnect puts a connect into the form of its record.
-func NewConnect(c job.Connect) Connect {
-	return Connect{c.Node, c.Host, c.Took.Seconds(), c.Sent, c.Err, c.Accounted}
+func NewConnect(c job.ConnectResult) Connect {
+	return Connect{c.Node, c.Host, c.Took.Seconds(), c.BytesSent, c.Err, c.InBatchAccounting}
 }
 
 // A Start is a rank that runs, or why it does not.
@@ -100,66 +100,68 @@ type Start struct {
 }
 
 // NewStart puts a start into the form of its record.
-func NewStart(s job.Start) Start { return Start{s.Rank, s.Node, s.PID, s.After.Seconds(), s.Err} }
+func NewStart(s job.RankStart) Start {
+	return Start{s.Rank, s.Node, s.PID, s.SinceStart.Seconds(), s.Err}
+}
 
 // An Exit is the end of a rank.
 type Exit struct {
-	Rank   int    `json:"rank"`
-	Code   int    `json:"code"`
-	Signal int    `json:"signal,omitempty"`
-	Core   bool   `json:"core,omitempty"`
-	Asked  bool   `json:"asked,omitempty"` // we had told it to end
-	PMI    string `json:"pmi"`
-	Hint   string `json:"hint,omitempty"`
-	Spent
-	*Used
+	Rank      int    `json:"rank"`
+	Code      int    `json:"code"`
+	Signal    int    `json:"signal,omitempty"`
+	Core      bool   `json:"core,omitempty"`
+	ToldToEnd bool   `json:"asked,omitempty"` // we had told it to end
+	PMI       string `json:"pmi"`
+	Hint      string `json:"hint,omitempty"`
+	WaitUsage
+	*AccountedUsage
 }
 
 // NewExit puts an end into the form of its record.
 func NewExit(e *job.Exit) Exit {
-	return Exit{e.Rank, e.Status(), e.Signal, e.Core, e.Asked, pmiWords[e.PMI], e.Hint, usageOf(e.Usage), nil}
+	return Exit{e.Rank, e.Status(), e.Signal, e.Core, e.ToldToEnd, pmiWords[e.PMI], e.Hint, usageOf(e.Usage), nil}
 }
 
-// A Total is what the ranks of a node have consumed.
-type Total struct {
+// A NodeTotal is what the ranks of a node have consumed.
+type NodeTotal struct {
 	Node  string `json:"node"`
 	Ranks int    `json:"ranks"`
-	Spent
-	*Used
+	WaitUsage
+	*AccountedUsage
 	Sessions []string `json:"sessions,omitempty"` // directories that stay (PMIX-56)
 }
 
-// Spent is what wait4(2) tells.
-type Spent struct {
+// WaitUsage is what wait4(2) tells.
+type WaitUsage struct {
 	Wall   float64 `json:"wall"`
 	User   float64 `json:"user"`
 	System float64 `json:"system"`
 	MaxRSS int64   `json:"max_rss"` // of the largest process
 }
 
-func usageOf(u job.Usage) Spent {
-	return Spent{u.Wall.Seconds(), u.User.Seconds(), u.System.Seconds(), u.MaxRSS}
+func usageOf(u job.Usage) WaitUsage {
+	return WaitUsage{u.Wall.Seconds(), u.User.Seconds(), u.System.Seconds(), u.MaxRSS}
 }
 
-// Used is what accounting tells (RM-53); what is not known is null.
-type Used struct {
+// AccountedUsage is what accounting tells (RM-53); what is not known is null.
+type AccountedUsage struct {
 	CPU  float64 `json:"cput"`
 	Mem  *int64  `json:"mem"`
 	VMem *int64  `json:"vmem"`
 	Wall float64 `json:"walltime"`
 }
 
-// All is that of the job.
-type All struct {
-	Used
-	Sampled bool                   `json:"sampled"`  // on all hosts
-	Reason  *string                `json:"reason"`   // of the end, in a word
-	Limits  map[limit.Resource]any `json:"limits"`   // bytes, seconds, counts
-	Every   float64                `json:"interval"` // at most, between two samples, in seconds
+// JobUsage is that of the job.
+type JobUsage struct {
+	AccountedUsage
+	Sampled bool                    `json:"sampled"`  // on all hosts
+	Reason  *string                 `json:"reason"`   // of the end, in a word
+	Limits  map[limits.Resource]any `json:"limits"`   // bytes, seconds, counts
+	Every   float64                 `json:"interval"` // at most, between two samples, in seconds
 }
 
-func usedOf(u job.Used) Used {
-	r := Used{CPU: thousandths(u.CPU), Wall: thousandths(u.Wall)}
+func accountedUsageOf(u job.UsageTotal) AccountedUsage {
+	r := AccountedUsage{CPU: roundedSeconds(u.CPU), Wall: roundedSeconds(u.Wall)}
 	if u.Mem > 0 {
 		r.Mem = &u.Mem
 	}
@@ -169,35 +171,35 @@ func usedOf(u job.Used) Used {
 	return r
 }
 
-// thousandths are seconds with three decimals.
-func thousandths(d time.Duration) float64 { return d.Round(time.Millisecond).Seconds() }
+// roundedSeconds are seconds with three decimals.
+func roundedSeconds(d time.Duration) float64 { return d.Round(time.Millisecond).Seconds() }
 
-// Count adds what a job has used to its record, and what it was allowed.
-func (r *Run) Count(result job.Result, bounds limit.Bounds) {
-	if len(result.Used.Nodes) == 0 {
+// AddUsage adds what a job has used to its record, and what it was allowed.
+func (r *Run) AddUsage(result job.Result, bounds limits.Map) {
+	if len(result.Usage.Nodes) == 0 {
 		return
 	}
 	for i, e := range result.Exits {
-		u := usedOf(result.Used.Ranks[e.Rank])
-		r.Exits[i].Used = &u
+		u := accountedUsageOf(result.Usage.Ranks[e.Rank])
+		r.Exits[i].AccountedUsage = &u
 	}
-	for i := range result.Hosts {
-		u := usedOf(result.Used.Nodes[i])
-		r.Usage[i].Used = &u
+	for i := range result.NodeTotals {
+		u := accountedUsageOf(result.Usage.Nodes[i])
+		r.Usage[i].AccountedUsage = &u
 	}
-	r.All = &All{usedOf(result.Used.All), result.Used.All.Sampled, nil, bounds.Figures(), job.SampleEvery(bounds.Any(limit.Resource.Sampled)).Seconds()}
+	r.JobUsage = &JobUsage{accountedUsageOf(result.Usage.Job), result.Usage.Job.Sampled, nil, bounds.Numbers(), job.SampleInterval(bounds.AnyMatching(limits.Resource.IsSampled)).Seconds()}
 	if r.End != nil {
-		r.All.Reason = &result.Reason
+		r.JobUsage.Reason = &result.Reason
 	}
 }
 
 var pmiWords = map[job.PMIState]string{
-	job.PMINever: "never", job.PMIOpen: "open", job.PMIFinalized: "finalized", job.PMIAborted: "aborted",
+	job.PMIUnused: "never", job.PMIOpen: "open", job.PMIFinalized: "finalized", job.PMIAborted: "aborted",
 }
 
-// New is the record of a run that is over, with the exit code that mpiexec leaves with.
-func New(result job.Result, err error, code int) Run {
-	r := Underway(result)
+// NewRun is the record of a run that is over, with the exit code that mpiexec leaves with.
+func NewRun(result job.Result, err error, code int) Run {
+	r := NewInterim(result)
 	now := time.Now()
 	if r.End, r.Code, r.Cause = &now, &code, result.Cause; err != nil {
 		r.Cause = err.Error()
@@ -205,10 +207,10 @@ func New(result job.Result, err error, code int) Run {
 	return r
 }
 
-// Underway is the record of a run that goes on.
-func Underway(result job.Result) Run {
-	r := Run{Version: 1, Connects: []Connect{}, Starts: []Start{}, Exits: []Exit{}, Usage: []Total{}}
-	for _, c := range result.Connects {
+// NewInterim is the record of a run that goes on.
+func NewInterim(result job.Result) Run {
+	r := Run{Version: 1, Connects: []Connect{}, Starts: []Start{}, Exits: []Exit{}, Usage: []NodeTotal{}}
+	for _, c := range result.Connections {
 		r.Connects = append(r.Connects, NewConnect(c))
 	}
 	if result.Starts != nil {
@@ -219,14 +221,14 @@ func Underway(result job.Result) Run {
 	for _, e := range result.Exits {
 		r.Exits = append(r.Exits, NewExit(e))
 	}
-	for _, left := range result.Remnants {
-		r.Cleaned = append(r.Cleaned, NewRemnant(left))
+	for _, left := range result.Leftovers {
+		r.Cleaned = append(r.Cleaned, NewLeftover(left))
 	}
 	for _, a := range result.Attempts {
 		r.Attempts = append(r.Attempts, Attempt{a.Number, a.Began, a.Ended, a.Reason, a.Cause, a.Nodes, a.Size, append([]string{}, a.Lost...), a.Exit})
 	}
-	for _, h := range result.Hosts {
-		r.Usage = append(r.Usage, Total{h.Node, h.Ranks, usageOf(h.Usage), nil, h.Sessions})
+	for _, h := range result.NodeTotals {
+		r.Usage = append(r.Usage, NodeTotal{h.Node, h.Ranks, usageOf(h.Usage), nil, h.KeptSessions})
 	}
 	return r
 }

@@ -9,12 +9,12 @@ import (
 
 	"remshell/batch"
 	"remshell/cli/option"
-	"remshell/fault"
 	"remshell/hostlist"
 	"remshell/idset"
 	"remshell/job"
 	"remshell/pin"
 	"remshell/text"
+	"remshell/usererr"
 )
 
 // This file lets a job that runs inside of an allocation of a batch system use its hosts
@@ -22,67 +22,67 @@ import (
 //
 //	hosts of options, words, PSI_*  >  allocation  >  hosts of variables  >  this machine
 
-// batch is where an allocation is looked for.
-func (w World) batch() batch.World {
-	return batch.World{Env: w.env, Open: w.Open, Run: w.Run}
+// allocInputs is where an allocation is looked for.
+func (w Inputs) allocInputs() batch.World {
+	return batch.World{Env: w.lookupEnv, Open: w.OpenFile, Run: w.RunTool}
 }
 
-// Allocated turns to an allocation if nobody has named hosts, and keeps what it grants for Make.
+// UseAllocation turns to an allocation if nobody has named hosts, and keeps what it grants for Make.
 // note tells of it. A launch from inside of a rank stays on its host, as without an allocation:
 // that is the outer job's (RM-2).
-func (w *World) Allocated(line option.Line) (out option.Line, note string, err error) {
-	w.Grant = nil
-	wish, err := wishOf(line, nil)
+func (w *Inputs) UseAllocation(line option.Line) (out option.Line, note string, err error) {
+	w.Allocation = nil
+	wish, err := allocationRequest(line, nil)
 	if err != nil {
 		return line, "", err
 	}
-	named := relative(line)
-	system := w.system(line, named)
-	if asked := asksFor(line); system == "" && asked != "" {
-		return line, "", &fault.Error{Text: asked + " is for the hosts of a batch system, which are not asked here", Remedy: "leave it out"}
+	named := namesRelativeHosts(line)
+	system := w.wantedBatchSystem(line, named)
+	if asked := allocationOption(line); system == "" && asked != "" {
+		return line, "", &usererr.Error{Text: asked + " is for the hosts of a batch system, which are not asked here", Remedy: "leave it out"}
 	}
 	if system != "" {
-		if err := w.grant(system, wish); err != nil {
+		if err := w.readAllocation(system, wish); err != nil {
 			return line, "", err
 		}
 	}
 	auto := line.Job.RMK == "" || line.Job.RMK == "auto"
-	line.Sections = slices.Clone(line.Sections)
+	line.Apps = slices.Clone(line.Apps)
 	switch {
 	case named:
-		line = w.wide(line)
+		line = w.withTaskWidth(line)
 		line.Job.RMK = ""
-		return line, "", resolve(line.Sections, w.granted())
-	case w.Grant != nil:
-		return w.turned(line, system, auto)
+		return line, "", resolveRelative(line.Apps, w.allocatedHosts())
+	case w.Allocation != nil:
+		return w.withAllocatedHosts(line, system, auto)
 	case auto:
 		line.Job.RMK = ""
 	}
 	return line, "", nil
 }
 
-// turned is a line that has the hosts of the allocation; auto: nobody has asked for them by name.
-func (w World) turned(line option.Line, system string, auto bool) (out option.Line, note string, err error) {
+// withAllocatedHosts is a line that has the hosts of the allocation; auto: nobody has asked for them by name.
+func (w Inputs) withAllocatedHosts(line option.Line, system string, auto bool) (out option.Line, note string, err error) {
 	line.Job.RMK = system
 	if auto {
 		line.Job.Nodes, line.Job.Simulate = "", 0
-		for i := range line.Sections { // variables come after the allocation
-			line.Sections[i].Host, line.Sections[i].HostFile = nil, ""
+		for i := range line.Apps { // variables come after the allocation
+			line.Apps[i].Host, line.Apps[i].HostFile = nil, ""
 		}
-		whose := w.Grant.System
-		if w.Grant.Job != "" {
-			whose += " job " + w.Grant.Job
+		whose := w.Allocation.System
+		if w.Allocation.Job != "" {
+			whose += " job " + w.Allocation.Job
 		}
-		note = fmt.Sprintf("the hosts are those of %s (%s); -rmk none does not look at it", whose, w.Grant.Source)
+		note = fmt.Sprintf("the hosts are those of %s (%s); -rmk none does not look at it", whose, w.Allocation.Source)
 	}
-	if slices.ContainsFunc(line.Sections, func(s option.Section) bool { return s.Host != nil || s.HostFile != "" }) {
-		return line, "", &fault.Error{Text: fmt.Sprintf("-rmk %s contradicts -host and -hostfile", system), Remedy: "keep one"}
+	if slices.ContainsFunc(line.Apps, func(s option.AppContext) bool { return s.Host != nil || s.HostFile != "" }) {
+		return line, "", &usererr.Error{Text: fmt.Sprintf("-rmk %s contradicts -host and -hostfile", system), Remedy: "keep one"}
 	}
-	return w.wide(line), note, nil
+	return w.withTaskWidth(line), note, nil
 }
 
-// system is the batch system whose hosts are wanted; empty: none is.
-func (w World) system(line option.Line, named bool) string {
+// wantedBatchSystem is the batch system whose hosts are wanted; empty: none is.
+func (w Inputs) wantedBatchSystem(line option.Line, named bool) string {
 	rmk := line.Job.RMK
 	switch {
 	case batch.Known(rmk):
@@ -92,57 +92,57 @@ func (w World) system(line option.Line, named bool) string {
 	case line.Job.RMFile != "":
 		return "file"
 	}
-	if inside, _ := w.env("MPIEXEC_JOBID"); !named && (inside != "" || line.NamesHosts() || w.listsNodes()) {
+	if inside, _ := w.lookupEnv("MPIEXEC_JOBID"); !named && (inside != "" || line.NamesHosts() || w.hasNodeVariable()) {
 		return ""
 	}
-	if s, _ := batch.Inside(w.batch()); s != nil {
+	if s, _ := batch.Inside(w.allocInputs()); s != nil {
 		return s.Name
 	}
 	return ""
 }
 
-// grant asks a batch system for what it has given us.
-func (w *World) grant(system string, wish batch.Wish) error {
-	a, err := batch.Read(system, w.batch(), wish)
+// readAllocation asks a batch system for what it has given us.
+func (w *Inputs) readAllocation(system string, wish batch.Wish) error {
+	a, err := batch.Read(system, w.allocInputs(), wish)
 	if err == nil {
-		w.Grant = &a
+		w.Allocation = &a
 	}
 	return err
 }
 
-// asksFor is the option that speaks of an allocation, if any does.
-func asksFor(line option.Line) string {
+// allocationOption is the option that speaks of an allocation, if any does.
+func allocationOption(line option.Line) string {
 	switch j := line.Job; {
 	case j.BatchOption().WholeJob:
 		return "--batch-option scope=job"
 	case j.RMFile != "":
 		return "--rm-file"
-	case slices.ContainsFunc(line.Sections, func(s option.Section) bool { return s.HetGroup != "" }):
+	case slices.ContainsFunc(line.Apps, func(s option.AppContext) bool { return s.HetGroup != "" }):
 		return "--het-group"
 	}
 	return ""
 }
 
-// wishOf is what a line says of an allocation: with a section, what that one does of its groups;
+// allocationRequest is what a line says of an allocation: with a section, what that one does of its groups;
 // with nil, all groups that its sections name, if each names some.
-func wishOf(line option.Line, one *option.Section) (wish batch.Wish, err error) {
+func allocationRequest(line option.Line, one *option.AppContext) (wish batch.Wish, err error) {
 	wish.Job = line.Job.BatchOption().WholeJob
 	wish.File, wish.Form = batch.Form(line.Job.RMFile)
-	sections := line.Sections
+	sections := line.Apps
 	if one != nil {
-		sections = []option.Section{*one}
+		sections = []option.AppContext{*one}
 	}
 	silent := false
 	for _, s := range sections {
 		groups, err := idset.Parse(s.HetGroup, maxGroup)
 		if err != nil {
-			return wish, &fault.Error{Text: fmt.Sprintf("--het-group %s is not a list of groups, which count from 0", s.HetGroup), Remedy: "write it like 0,2-3"}
+			return wish, &usererr.Error{Text: fmt.Sprintf("--het-group %s is not a list of groups, which count from 0", s.HetGroup), Remedy: "write it like 0,2-3"}
 		}
 		wish.Groups = append(wish.Groups, groups...)
 		silent = silent || groups == nil
 	}
 	if len(wish.Groups) > maxGroup {
-		return wish, &fault.Error{Text: fmt.Sprintf("--het-group: more than %d groups", maxGroup)}
+		return wish, &usererr.Error{Text: fmt.Sprintf("--het-group: more than %d groups", maxGroup)}
 	}
 	if silent && len(wish.Groups) > 0 {
 		wish.Groups = nil
@@ -153,21 +153,21 @@ func wishOf(line option.Line, one *option.Section) (wish batch.Wish, err error) 
 // maxGroup is more groups than Slurm lets a job have (128).
 const maxGroup = 1023
 
-// relative reports whether any host is named by its place in the allocation.
-func relative(line option.Line) bool {
-	return slices.ContainsFunc(line.Sections, func(s option.Section) bool {
-		return slices.ContainsFunc(s.Host, func(expr option.HostExpr) bool { return slices.ContainsFunc(expr, hostlist.Entry.Relative) })
+// namesRelativeHosts reports whether any host is named by its place in the allocation.
+func namesRelativeHosts(line option.Line) bool {
+	return slices.ContainsFunc(line.Apps, func(s option.AppContext) bool {
+		return slices.ContainsFunc(s.Host, func(expr option.HostExpr) bool { return slices.ContainsFunc(expr, hostlist.Entry.IsRelative) })
 	})
 }
 
-// resolve finds the hosts of each section. One that inherits its list has the same.
-func resolve(sections []option.Section, allocation []hostlist.Entry) error {
+// resolveRelative finds the hosts of each section. One that inherits its list has the same.
+func resolveRelative(sections []option.AppContext, allocation []hostlist.Entry) error {
 	var earlier []hostlist.Entry
 	lists := make(map[int][]option.HostExpr) // by the section that gives it
 	for i := range sections {
 		s := &sections[i]
 		g, given := s.Origin("host")
-		if list, known := lists[g.Section]; known || !given {
+		if list, known := lists[g.AppNumber]; known || !given {
 			s.Host = list
 			continue
 		}
@@ -176,65 +176,65 @@ func resolve(sections []option.Section, allocation []hostlist.Entry) error {
 			return err
 		}
 		s.Host = []option.HostExpr{hosts}
-		lists[g.Section], earlier = s.Host, append(earlier, hosts...)
+		lists[g.AppNumber], earlier = s.Host, append(earlier, hosts...)
 	}
 	return nil
 }
 
-// listsNodes reports whether a variable of ParaStation names nodes.
-func (w World) listsNodes() bool {
+// hasNodeVariable reports whether a variable of ParaStation names nodes.
+func (w Inputs) hasNodeVariable() bool {
 	return slices.ContainsFunc([]string{"PSI_NODES", "PSI_HOSTS", "PSI_HOSTFILE", "PSI_PEFILE"}, func(name string) bool {
-		_, defined := w.env(name)
+		_, defined := w.lookupEnv(name)
 		return defined
 	})
 }
 
-// wide gives each rank the CPUs of a task of the allocation, if nothing was said of them.
-func (w World) wide(line option.Line) option.Line {
-	if w.Grant == nil || w.Grant.Width == 1 || line.WidthFrom != "" {
+// withTaskWidth gives each rank the CPUs of a task of the allocation, if nothing was said of them.
+func (w Inputs) withTaskWidth(line option.Line) option.Line {
+	if w.Allocation == nil || w.Allocation.Width == 1 || line.WidthFrom != "" {
 		return line
 	}
-	if _, told := w.env("PSI_TPP"); told {
+	if _, told := w.lookupEnv("PSI_TPP"); told {
 		return line
 	}
-	for i := range line.Sections {
-		if s := &line.Sections[i]; s.TPP == "" {
-			s.TPP, line.WidthFrom = strconv.Itoa(w.Grant.Width), w.Grant.WidthFrom
+	for i := range line.Apps {
+		if s := &line.Apps[i]; s.TPP == "" {
+			s.TPP, line.WidthFrom = strconv.Itoa(w.Allocation.Width), w.Allocation.WidthFrom
 		}
 	}
 	return line
 }
 
-// granted lists the hosts that a batch system gave us, in its order; nil: none did. A host of an
+// allocatedHosts lists the hosts that a batch system gave us, in its order; nil: none did. A host of an
 // allocation that is not counted has as many slots as CPUs.
-func (w World) granted() (hosts []hostlist.Entry) {
-	if w.Grant == nil {
+func (w Inputs) allocatedHosts() (hosts []hostlist.Entry) {
+	if w.Allocation == nil {
 		return nil
 	}
-	for _, h := range w.Grant.Hosts {
-		e := hostlist.Entry{Host: h.Name, Slots: max(1, h.CPUs), File: w.Grant.Source, Line: h.Line}
-		if w.Grant.Uncounted {
+	for _, h := range w.Allocation.Hosts {
+		e := hostlist.Entry{Host: h.Name, Slots: max(1, h.CPUs), File: w.Allocation.Source, Line: h.Line}
+		if w.Allocation.Uncounted {
 			e.Slots = 0
 		}
-		if h.Line > 0 && w.Grant.System != "file" {
-			e.File, _ = w.env(w.Grant.Source)
+		if h.Line > 0 && w.Allocation.System != "file" {
+			e.File, _ = w.lookupEnv(w.Allocation.Source)
 		}
 		hosts = append(hosts, e)
 	}
 	return hosts
 }
 
-// grouped confines a section to its groups of a heterogeneous job, whose tasks it has if nobody
+// confineToGroups confines a section to its groups of a heterogeneous job, whose tasks it has if nobody
 // says how many.
-func (w World) grouped(app *job.App, line option.Line, s option.Section) error {
-	if s.HetGroup == "" || w.Grant == nil {
+func (w Inputs) confineToGroups(app *job.App, line option.Line, s option.AppContext) error {
+	if s.HetGroup == "" || w.Allocation == nil {
 		return nil
 	}
-	wish, err := wishOf(line, &s)
+	wish, err := allocationRequest(line, &s)
 	if err != nil {
 		return err
 	}
-	a, err := batch.Read(w.Grant.System, w.batch(), wish)
+	a, err := batch.Read(w.Allocation.System, w.allocInputs(), wish)
 	if err != nil {
 		return err
 	}
@@ -247,35 +247,35 @@ func (w World) grouped(app *job.App, line option.Line, s option.Section) error {
 	return nil
 }
 
-// meant tells the candidates of an allocation how many tasks each was granted.
-func (w World) meant(req *job.Request, line option.Line) {
-	if w.Grant == nil || !batch.Known(line.Job.RMK) {
+// setTaskCounts tells the candidates of an allocation how many tasks each was granted.
+func (w Inputs) setTaskCounts(req *job.Request, line option.Line) {
+	if w.Allocation == nil || !batch.Known(line.Job.RMK) {
 		return
 	}
 	granted := make(map[string]batch.Host)
-	for _, h := range w.Grant.Hosts {
+	for _, h := range w.Allocation.Hosts {
 		granted[h.Name] = h
 	}
 	for i := range req.Nodes {
 		req.Nodes[i].Tasks = granted[req.Nodes[i].Name].Tasks
 	}
-	req.RM = told(w.Grant)
-	req.RM.Starter, req.RM.Grade = starterOf(line.Job), job.Loose
+	req.RM = rmOf(w.Allocation)
+	req.RM.Starter, req.RM.Integration = launcherName(line.Job), job.LooseIntegration
 	switch far := slices.DeleteFunc(slices.Clone(req.Nodes), func(n job.NodeDef) bool { return n.Local }); {
 	case len(far) == 0:
-		req.RM.Starter, req.RM.Grade = "fork", job.Tight
+		req.RM.Starter, req.RM.Integration = "fork", job.TightIntegration
 	case req.RM.Starter == "ssh" && !slices.ContainsFunc(far, func(n job.NodeDef) bool { return !granted[n.Name].LetsIn() }):
-		req.RM.Grade = job.Tight // servers of the job, below what watches it there
+		req.RM.Integration = job.TightIntegration // servers of the job, below what watches it there
 	}
 }
 
-// fence tells the candidates of an allocation which CPUs and GPUs each was granted (RM-6).
-func (w World) fence(nodes []job.NodeDef) {
-	if w.Grant == nil {
+// setGrants tells the candidates of an allocation which CPUs and GPUs each was granted (RM-6).
+func (w Inputs) setGrants(nodes []job.NodeDef) {
+	if w.Allocation == nil {
 		return
 	}
 	granted := make(map[string]batch.Host)
-	for _, h := range w.Grant.Hosts {
+	for _, h := range w.Allocation.Hosts {
 		if h.Bare {
 			h.List = ""
 		}
@@ -285,18 +285,18 @@ func (w World) fence(nodes []job.NodeDef) {
 	}
 	for i := range nodes {
 		if h, listed := granted[nodes[i].Name]; listed {
-			nodes[i].Grant, nodes[i].GrantGPU = pin.Grant{By: h.By, List: h.List, From: w.Grant.Source}, h.GPUs
+			nodes[i].GrantedCPUs, nodes[i].GrantedGPUs = pin.CPUGrant{Numbering: h.By, List: h.List, From: w.Allocation.Source}, h.GPUs
 		}
 	}
 }
 
-// told is what plan, report and -v say of an allocation.
-func told(g *batch.Allocation) *job.RM {
+// rmOf is what plan, report and -v say of an allocation.
+func rmOf(g *batch.Allocation) *job.RM {
 	return &job.RM{Name: g.System, Job: g.Job, Step: g.Step, Hosts: len(g.Hosts), Tasks: g.Tasks(), CPUs: g.CPUs(), End: g.End}
 }
 
-// starterOf is what reaches hosts where no batch system's starter does.
-func starterOf(j option.Job) string {
+// launcherName is what reaches hosts where no batch system's starter does.
+func launcherName(j option.JobOptions) string {
 	switch {
 	case len(j.LauncherExec) > 0:
 		return "exec"
@@ -306,24 +306,24 @@ func starterOf(j option.Job) string {
 	return cmp.Or(j.Launcher, "ssh")
 }
 
-// doubts are what does not fit together in an allocation, and what the cluster file says without effect.
-func (w World) doubts() (notes []job.Note) {
+// allocationNotes are what does not fit together in an allocation, and what the cluster file says without effect.
+func (w Inputs) allocationNotes() (notes []job.Note) {
 	if w.Cluster != nil {
 		for _, warning := range w.Cluster.Warnings {
 			notes = append(notes, job.Note{Code: "cluster-file", Text: "warning: " + warning.Error()})
 		}
 	}
-	if w.Grant == nil {
+	if w.Allocation == nil {
 		return notes
 	}
-	for _, warning := range w.Grant.Warnings {
+	for _, warning := range w.Allocation.Warnings {
 		notes = append(notes, job.Note{Code: "allocation", Text: warning})
 	}
 	return notes
 }
 
-// Told is the line of -v about an allocation (RM-5).
-func Told(rm job.RM, g *batch.Allocation) string {
+// AllocationText is the line of -v about an allocation (RM-5).
+func AllocationText(rm job.RM, g *batch.Allocation) string {
 	var t strings.Builder
 	t.WriteString("rm: " + rm.Name)
 	if rm.Job != "" {
@@ -333,7 +333,7 @@ func Told(rm job.RM, g *batch.Allocation) string {
 	if !rm.End.IsZero() {
 		t.WriteString(", ends " + rm.End.Local().Format("15:04:05"))
 	}
-	fmt.Fprintf(&t, ", starter %s (%s)", rm.Starter, rm.Grade)
+	fmt.Fprintf(&t, ", starter %s (%s)", rm.Starter, rm.Integration)
 	if g != nil && g.Beside != "" {
 		t.WriteString("; inside of " + g.Beside + ", too, which names other hosts")
 	}

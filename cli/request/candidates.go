@@ -8,11 +8,11 @@ import (
 
 	"remshell/batch"
 	"remshell/cli/option"
-	"remshell/fault"
 	"remshell/hostlist"
 	"remshell/job"
 	"remshell/plan/nodeset"
 	"remshell/psi"
+	"remshell/usererr"
 )
 
 // This file finds the candidates of a run, and what was said about placing ranks on
@@ -23,77 +23,77 @@ import (
 //	--nodes, PSI_*, none    nodes of the cluster file, or names; some may be down
 //	nothing at all          this machine, as a try-out
 
-// place fills in the candidates and all that concerns placement. named are the hosts
+// addPlacement fills in the candidates and all that concerns placement. named are the hosts
 // of -host and -hostfile.
-func (w World) place(req *job.Request, line option.Line, named []hostlist.Entry) ([]job.Note, error) {
-	in := w.input(line, len(named) > 0)
-	in.Types = featuresOf(named)
+func (w Inputs) addPlacement(req *job.Request, line option.Line, named []hostlist.Entry) ([]job.Note, error) {
+	in := w.psiInput(line, len(named) > 0)
+	in.HostFeatures = featuresOf(named)
 	if line.Job.Simulate > 0 {
-		if in.Listed || in.Flags.Nodes != nil {
-			return nil, &fault.Error{Text: "--simulate-nodes contradicts options that name hosts", Remedy: "keep one; alias= in a host file makes nodes of one host, too"}
+		if in.HostsNamed || in.Flags.Nodes != nil {
+			return nil, &usererr.Error{Text: "--simulate-nodes contradicts options that name hosts", Remedy: "keep one; alias= in a host file makes nodes of one host, too"}
 		}
-		in.Listed = true // no variable names others
+		in.HostsNamed = true // no variable names others
 	}
-	if in.Listed && in.Flags.Nodes != nil {
-		return nil, &fault.Error{Text: "--nodes contradicts -host and -hostfile", Remedy: "keep one"}
+	if in.HostsNamed && in.Flags.Nodes != nil {
+		return nil, &usererr.Error{Text: "--nodes contradicts -host and -hostfile", Remedy: "keep one"}
 	}
 	choice, err := psi.Read(in)
 	if err != nil {
 		return choice.Warnings, err
 	}
-	req.Placing = choice.Placing
-	req.Separate = line.Job.ShareHosts == "no"
-	req.Traits = req.Set.Policy != "" || req.Balance
-	if err := w.shares(req, in, line, choice); err != nil {
+	req.Placement = choice.Placement
+	req.NoSharedHosts = line.Job.ShareHosts == "no"
+	req.WantAttributes = req.NodeSet.Policy != "" || req.Balance
+	if err := w.setShares(req, in, line, choice); err != nil {
 		return choice.Warnings, err
 	}
 	switch {
 	case line.Job.Simulate > 0:
-		req.Home = true
-		req.Nodes = simulated(line.Job.Simulate)
-	case in.Listed:
-		req.Nodes, err = w.listed(named, line.Job)
-		w.meant(req, line)
-		w.fence(req.Nodes)
-		req.Home = w.isHome(req.Nodes, line.Job.RMK)
-		req.AllHosts = !req.Home && req.RM == nil && req.Set.Policy == ""
-	case in.AdHoc && choice.From == "":
-		req.Home = true
+		req.LocalOnly = true
+		req.Nodes = simulatedNodes(line.Job.Simulate)
+	case in.HostsNamed:
+		req.Nodes, err = w.candidatesOf(named, line.Job)
+		w.setTaskCounts(req, line)
+		w.setGrants(req.Nodes)
+		req.LocalOnly = w.isLocalHostOnly(req.Nodes, line.Job.RMK)
+		req.AllHosts = !req.LocalOnly && req.RM == nil && req.NodeSet.Policy == ""
+	case in.NoConfig && choice.Source == "":
+		req.LocalOnly = true
 		req.Nodes = []job.NodeDef{{Name: w.Local.Names[0], Host: "localhost", Local: true, Slots: line.Job.Slots, Origin: "no host named"}}
 	default:
-		req.Skip = true // one that is down is a candidate less, no more (SSH-6)
-		req.Nodes, req.Turns = w.chosen(choice, line.Job)
+		req.SkipUnreachable = true // one that is down is a candidate less, no more (SSH-6)
+		req.Nodes, req.HostEntries = w.nodesOfEntries(choice, line.Job)
 	}
-	if req.Home {
+	if req.LocalOnly {
 		choice.Warnings = slices.DeleteFunc(choice.Warnings, func(n job.Note) bool { return n.Code == "overbook-implies-exclusive" })
 	}
 	return choice.Warnings, err
 }
 
-// Sets tells which request for node sets counts for a command line, and who said what of it (which-hosts.md 15). The line
+// NodeSets tells which request for node sets counts for a command line, and who said what of it (which-hosts.md 15). The line
 // need not have a program.
-func (w World) Sets(line option.Line) (nodeset.Setting, error) {
-	told, err := newRankPlacement(line, w.Open)
+func (w Inputs) NodeSets(line option.Line) (nodeset.Setting, error) {
+	told, err := newRankPlacement(line, w.OpenFile)
 	if err != nil {
 		return nodeset.Setting{}, err
 	}
-	named, err := w.hosts(line.Sections[0], w.Open, false)
+	named, err := w.sectionHosts(line.Apps[0], w.OpenFile, false)
 	if err != nil {
 		return nodeset.Setting{}, err
 	}
-	in := w.input(line, len(named) > 0 || w.Grant != nil && batch.Known(line.Job.RMK) || line.Job.Simulate > 0)
-	in.Placed = in.Placed || told.by != ""
+	in := w.psiInput(line, len(named) > 0 || w.Allocation != nil && batch.Known(line.Job.RMK) || line.Job.Simulate > 0)
+	in.RanksPlaced = in.RanksPlaced || told.option != ""
 	choice, err := psi.Read(in)
-	return choice.Set, err
+	return choice.NodeSet, err
 }
 
-// isHome reports whether hosts that were named are this machine alone, which neither a
+// isLocalHostOnly reports whether hosts that were named are this machine alone, which neither a
 // cluster file nor a batch system has in hand.
-func (w World) isHome(nodes []job.NodeDef, rmk string) bool {
+func (w Inputs) isLocalHostOnly(nodes []job.NodeDef, rmk string) bool {
 	if batch.Known(rmk) {
 		return false
 	}
-	cluster := w.byName()
+	cluster := w.nodesByName()
 	for _, n := range nodes {
 		for _, name := range append([]string{n.Host}, w.Local.Names...) {
 			if _, managed := cluster[strings.ToLower(name)]; managed || !n.Local {
@@ -104,28 +104,28 @@ func (w World) isHome(nodes []job.NodeDef, rmk string) bool {
 	return true
 }
 
-// simulated are so many nodes that this machine plays (HOST-8).
-func simulated(count int) (nodes []job.NodeDef) {
+// simulatedNodes are so many nodes that this machine plays (HOST-8).
+func simulatedNodes(count int) (nodes []job.NodeDef) {
 	for i := range count {
-		nodes = append(nodes, job.NodeDef{ID: i, Name: "sim" + strconv.Itoa(i), Host: "localhost", Local: true, Apart: true, Origin: "--simulate-nodes"})
+		nodes = append(nodes, job.NodeDef{ID: i, Name: "sim" + strconv.Itoa(i), Host: "localhost", Local: true, SeparateNode: true, Origin: "--simulate-nodes"})
 	}
 	return nodes
 }
 
-// input is what package psi judges.
-func (w World) input(line option.Line, listed bool) psi.Input {
+// psiInput is what package psi judges.
+func (w Inputs) psiInput(line option.Line, listed bool) psi.Input {
 	in := psi.Input{
-		AdHoc: w.Cluster == nil, Listed: listed, Flags: flags(line.Job, line.Sections[0]),
-		Env: w.userEnv, Open: Texts(w.Open), User: w.Local.User,
-		Placed: line.Job.RankFile != "" || line.Job.RankMap != "" || line.Job.MapBy.Seq,
+		NoConfig: w.Cluster == nil, HostsNamed: listed, Flags: psiFlags(line.Job, line.Apps[0]),
+		Env: w.lookupUserEnv, Open: ReadTexts(w.OpenFile), User: w.Local.User,
+		RanksPlaced: line.Job.RankFile != "" || line.Job.RankMap != "" || line.Job.MapBy.Seq,
 	}
 	if w.Cluster != nil {
-		class, _ := w.class(line.Job) // one that is refused was told by bounds
+		class, _ := w.jobClass(line.Job) // one that is refused was told by bounds
 		in.Rules = w.Cluster.Rules
 		in.Nodes, in.Sort = w.Cluster.Nodes, cmp.Or(class.Sort, w.Cluster.Sort)
 	}
 	ranks := 0
-	for _, s := range line.Sections {
+	for _, s := range line.Apps {
 		ranks += s.N
 	}
 	if ranks > 0 {
@@ -134,29 +134,29 @@ func (w World) input(line option.Line, listed bool) psi.Input {
 	return in
 }
 
-// shares tells each section what its ranks need of a node (5.7).
-func (w World) shares(req *job.Request, in psi.Input, line option.Line, choice psi.Choice) error {
+// setShares tells each section what its ranks need of a node (5.7).
+func (w Inputs) setShares(req *job.Request, in psi.Input, line option.Line, choice psi.Settings) error {
 	for i := range req.Apps {
 		app := &req.Apps[i]
-		app.Share = choice.Share
-		app.Arch = string(line.Sections[0].Arch)
+		app.RankNeeds = choice.RankNeeds
+		app.Arch = string(line.Apps[0].Arch)
 		if i > 0 {
-			in.Flags = flags(line.Job, line.Sections[i])
+			in.Flags = psiFlags(line.Job, line.Apps[i])
 			var err error
-			if app.Share, err = psi.Part(in); err != nil {
+			if app.RankNeeds, err = psi.ReadApp(in); err != nil {
 				return err
 			}
-			app.Arch = string(line.Sections[i].Arch)
+			app.Arch = string(line.Apps[i].Arch)
 		}
-		app.GPUs = int(line.Sections[i].GPUs)
-		given := app.ThreadsFrom != "" && app.ThreadsFrom != ompThreads
-		tellShare(req, app, given, w.slotThreads())
+		app.GPUs = int(line.Apps[i].GPUs)
+		given := app.CPUsPerRankOrigin != "" && app.CPUsPerRankOrigin != ompThreads
+		addShareVariables(req, app, given, w.batchThreads())
 	}
 	return nil
 }
 
-// byName finds the nodes of the cluster file by names and aliases in lower case.
-func (w World) byName() map[string]int {
+// nodesByName finds the nodes of the cluster file by names and aliases in lower case.
+func (w Inputs) nodesByName() map[string]int {
 	if w.Cluster == nil {
 		return nil
 	}
@@ -169,24 +169,24 @@ func (w World) byName() map[string]int {
 	return index
 }
 
-// configure gives a host of a list what the cluster file says of it: its policy and how
+// applyNodeConfig gives a host of a list what the cluster file says of it: its policy and how
 // it is reached. An address in the list is the user's last word.
-func (w World) configure(def *job.NodeDef, configured job.NodeDef, noFork bool) {
+func (w Inputs) applyNodeConfig(def *job.NodeDef, configured job.NodeDef, noFork bool) {
 	features := def.Features
-	def.Policy = configured.Policy
+	def.NodePolicy = configured.NodePolicy
 	def.Features = slices.Concat(configured.Features, features)
 	if def.Local {
 		return
 	}
 	def.Host, def.Address = configured.Host, cmp.Or(def.Address, configured.Address)
-	def.Local = !noFork && def.User == "" && def.Port == 0 && w.Local.Is(cmp.Or(def.Address, def.Host))
+	def.Local = !noFork && def.User == "" && def.Port == 0 && w.Local.Matches(cmp.Or(def.Address, def.Host))
 }
 
-// chosen are the nodes that the turns of a choice name, and no others; the turns
+// nodesOfEntries are the nodes that the turns of a choice name, and no others; the turns
 // count in them.
-func (w World) chosen(choice psi.Choice, j option.Job) (nodes []job.NodeDef, turns []int) {
+func (w Inputs) nodesOfEntries(choice psi.Settings, j option.JobOptions) (nodes []job.NodeDef, turns []int) {
 	at := make(map[int]int)
-	for _, turn := range choice.Turns {
+	for _, turn := range choice.Entries {
 		i, known := at[turn]
 		if !known {
 			i = len(nodes)
@@ -196,7 +196,7 @@ func (w World) chosen(choice psi.Choice, j option.Job) (nodes []job.NodeDef, tur
 			if def.Address != "" {
 				reach = def.Address
 			}
-			def.Local = !j.NoAutofork && w.Local.Is(reach)
+			def.Local = !j.NoAutofork && w.Local.Matches(reach)
 			nodes = append(nodes, def)
 		}
 		turns = append(turns, i)

@@ -29,7 +29,7 @@ address = "192.0.2.7"
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := World{Cluster: site, Local: Localhost{Names: []string{"head"}, Addrs: func() []netip.Addr { return nil }}}
+	w := Inputs{Cluster: site, Local: Localhost{Names: []string{"head"}, Addrs: func() []netip.Addr { return nil }}}
 	for _, test := range []struct{ list, want string }{
 		{"n1", "n1 to n1 limited"},
 		{"N1.example.org", "N1.example.org to n1 limited"},
@@ -45,7 +45,7 @@ address = "192.0.2.7"
 		if err != nil {
 			t.Fatal(err)
 		}
-		nodes, err := w.listed(entries, option.Job{})
+		nodes, err := w.candidatesOf(entries, option.JobOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

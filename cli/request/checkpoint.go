@@ -5,43 +5,43 @@ import (
 	"strings"
 
 	"remshell/cli/option"
-	"remshell/fault"
 	"remshell/job"
+	"remshell/usererr"
 )
 
-// checkpoints are what a line says of the checkpoints that its program writes (survive.md 2, 4).
-func (w World) checkpoints(j option.Job) (job.Checkpoint, error) {
-	c := job.Checkpoint{Signal: job.Signal(j.CkptSignal), Command: j.CkptCmd, Every: j.CkptEvery.Duration(), Before: j.CkptBefore.Duration(),
-		Done: w.fromHere(j.CkptDone), Grace: job.DefaultCheckpointGrace, Dir: w.fromHere(j.CkptDir), Required: j.CkptRequired}
+// checkpointRequest are what a line says of the checkpoints that its program writes (survive.md 2, 4).
+func (w Inputs) checkpointRequest(j option.JobOptions) (job.CheckpointPolicy, error) {
+	c := job.CheckpointPolicy{Signal: job.Signal(j.CkptSignal), Command: j.CkptCmd, Every: j.CkptEvery.Duration(), BeforeEnd: j.CkptBefore.Duration(),
+		DoneFile: w.absolutePath(j.CkptDone), Grace: job.DefaultCheckpointGrace, Dir: w.absolutePath(j.CkptDir), Required: j.CkptRequired}
 	if j.CkptGrace > 0 {
 		c.Grace = j.CkptGrace.Duration()
 	}
-	timed := c.Every > 0 || c.Before > 0
+	timed := c.Every > 0 || c.BeforeEnd > 0
 	switch {
 	case c.Command != "" && c.Signal != 0:
-		return c, &fault.Error{Text: "--ckpt-cmd contradicts --ckpt-signal: it has the ranks told instead", Remedy: "keep one"}
-	case !c.Asks() && timed: // a signal that kills programs that do not expect it is nobody's default otherwise (SV-13)
+		return c, &usererr.Error{Text: "--ckpt-cmd contradicts --ckpt-signal: it has the ranks told instead", Remedy: "keep one"}
+	case !c.CanRequest() && timed: // a signal that kills programs that do not expect it is nobody's default otherwise (SV-13)
 		c.Signal = job.SIGUSR1
-	case !c.Asks() && c.Done != "":
-		return c, &fault.Error{Text: "--ckpt-done has a meaning only beside --ckpt-signal, --ckpt-cmd, --ckpt-every or --ckpt-before", Remedy: "add one, or leave it out"}
-	case !c.Asks() && c.Required:
-		return c, &fault.Error{Text: "--ckpt-required has a meaning only beside --ckpt-signal, --ckpt-cmd, --ckpt-every or --ckpt-before", Remedy: "add one, or leave it out"}
-	case !c.Asks() && c.Dir == "":
-		return job.Checkpoint{}, nil
+	case !c.CanRequest() && c.DoneFile != "":
+		return c, &usererr.Error{Text: "--ckpt-done has a meaning only beside --ckpt-signal, --ckpt-cmd, --ckpt-every or --ckpt-before", Remedy: "add one, or leave it out"}
+	case !c.CanRequest() && c.Required:
+		return c, &usererr.Error{Text: "--ckpt-required has a meaning only beside --ckpt-signal, --ckpt-cmd, --ckpt-every or --ckpt-before", Remedy: "add one, or leave it out"}
+	case !c.CanRequest() && c.Dir == "":
+		return job.CheckpointPolicy{}, nil
 	}
 	return c, nil
 }
 
-// fromHere is a file as any process may call it.
-func (w World) fromHere(name string) string {
+// absolutePath is a file as any process may call it.
+func (w Inputs) absolutePath(name string) string {
 	if name == "" || filepath.IsAbs(name) {
 		return name
 	}
 	return filepath.Join(w.Local.Dir, name)
 }
 
-// toldOfCheckpoints are the variables by which ranks know of them (SV-10).
-func toldOfCheckpoints(c job.Checkpoint) (vars []string) {
+// checkpointVariables are the variables by which ranks know of them (SV-10).
+func checkpointVariables(c job.CheckpointPolicy) (vars []string) {
 	if c.Dir != "" {
 		vars = append(vars, "MPIEXEC_CKPT_DIR="+c.Dir)
 	}

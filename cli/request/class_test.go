@@ -12,12 +12,12 @@ import (
 
 // Whoever asked for a class of other users read that it is allowed: the list had all classes.
 func TestARefusedClassIsNotListed(t *testing.T) {
-	w := World{Local: Localhost{User: job.User{UID: 1001}}, Cluster: &config.Cluster{Classes: map[string]config.Class{
+	w := Inputs{Local: Localhost{User: job.User{UID: 1001}}, Cluster: &config.Cluster{Classes: map[string]config.Class{
 		"long": {Users: []int{1002}}, "short": {}, "mine": {Users: []int{1001}}}}}
 	for named, what := range map[string]string{"long": "you may not use class", "none": "no class"} {
-		_, err := w.class(option.Job{Class: named})
+		_, err := w.jobClass(option.JobOptions{Class: named})
 		refusal, is := err.(*psi.Error)
-		if !is || refusal.What != what || !slices.Equal(refusal.Allowed, []string{"mine", "short"}) {
+		if !is || refusal.Problem != what || !slices.Equal(refusal.Allowed, []string{"mine", "short"}) {
 			t.Errorf("%s: %v", named, err)
 		}
 	}

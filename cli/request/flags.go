@@ -8,36 +8,36 @@ import (
 	"remshell/psi"
 )
 
-// flags are the placement options of a line as package psi knows them: nil where
+// psiFlags are the placement options of a line as package psi knows them: nil where
 // nothing was said.
-func flags(j option.Job, s option.Section) psi.Flags {
+func psiFlags(j option.JobOptions, s option.AppContext) psi.Flags {
 	f := psi.Flags{
-		Nodes: said(j.Nodes), Sort: said(j.Sort), Map: said(j.CPUMap), TPP: said(s.TPP), Types: said(s.NodeType),
-		Unique: toggled(j.HostsUnique), Exclusive: toggled(j.Exclusive), Overbook: toggled(j.Overbook),
-		Share: j.Overbook == "share",
-		Loop:  toggled(j.Loop), Wait: toggled(j.Wait.Text), Pin: toggled(j.Pin), MemBind: toggled(j.MemBind),
+		Nodes: pointerIfGiven(j.Nodes), Sort: pointerIfGiven(j.Sort), CPUMap: pointerIfGiven(j.CPUMap), TPP: pointerIfGiven(s.TPP), Features: pointerIfGiven(s.NodeType),
+		HostsUnique: parseToggle(j.HostsUnique), Exclusive: parseToggle(j.Exclusive), Overbook: parseToggle(j.Overbook),
+		Oversubscribe: j.Overbook == "share",
+		Loop:          parseToggle(j.Loop), Wait: parseToggle(j.Wait.Text), Pin: parseToggle(j.Pin), MemBind: parseToggle(j.MemBind),
 	}
-	if f.Share {
+	if f.Oversubscribe {
 		f.Overbook = nil
 	}
-	f.Choosing = choosing(j, s)
+	f.SelectionFlags = psiSelectionFlags(j, s)
 	if _, ok := s.Origin("ppn"); ok {
-		f.PPN = said(strconv.Itoa(s.PPN))
+		f.PPN = pointerIfGiven(strconv.Itoa(s.PPN))
 	}
 	return f
 }
 
-// choosing are the options about which nodes a job gets.
-func choosing(j option.Job, s option.Section) psi.Choosing {
-	c := psi.Choosing{
-		Sets:  nodeset.Level{Spec: said(j.NodeSet), Said: make(map[string]string)},
-		Class: said(j.Class), NodeAlloc: said(j.NodeAlloc), ReserveCPUs: said(j.ReserveCPUs), MemPerRank: said(j.MemPerRank), Contiguous: said(j.Contiguous),
-		Shape: said(s.Shape), PerNUMA: said(s.EachNUMA), NUMANodes: said(s.NUMANodes), NUMAList: said(s.NUMAList), HWThreads: said(s.HWThreads),
+// psiSelectionFlags are the options about which nodes a job gets.
+func psiSelectionFlags(j option.JobOptions, s option.AppContext) psi.SelectionFlags {
+	c := psi.SelectionFlags{
+		Sets:  nodeset.Level{Spec: pointerIfGiven(j.NodeSet), Modifiers: make(map[string]string)},
+		Class: pointerIfGiven(j.Class), NodeAlloc: pointerIfGiven(j.NodeAlloc), ReserveCPUs: pointerIfGiven(j.ReserveCPUs), MemPerRank: pointerIfGiven(j.MemPerRank), Contiguous: pointerIfGiven(j.Contiguous),
+		Shape: pointerIfGiven(s.Shape), PerNUMA: pointerIfGiven(s.EachNUMA), NUMANodes: pointerIfGiven(s.NUMANodes), NUMAList: pointerIfGiven(s.NUMAList), HWThreads: pointerIfGiven(s.HWThreads),
 	}
 	for key, value := range map[string]string{nodeset.KeyOptional: j.SetOptional, nodeset.KeyTolerance: j.SetTolerance, nodeset.KeyPriority: j.SetPriority,
 		nodeset.KeyPlus: j.SetPlus, nodeset.KeyDelay: j.SetDelay} {
 		if value != "" {
-			c.Sets.Said[key] = value
+			c.Sets.Modifiers[key] = value
 		}
 	}
 	if s.StrictMem {
@@ -46,16 +46,16 @@ func choosing(j option.Job, s option.Section) psi.Choosing {
 	return c
 }
 
-// said is a value that was given; options have no empty values.
-func said(value string) *string {
+// pointerIfGiven is a value that was given; options have no empty values.
+func pointerIfGiven(value string) *string {
 	if value == "" {
 		return nil
 	}
 	return &value
 }
 
-// toggled is a switch with a --no- form.
-func toggled(value string) *bool {
+// parseToggle is a switch with a --no- form.
+func parseToggle(value string) *bool {
 	if value == "" {
 		return nil
 	}

@@ -8,20 +8,20 @@ import (
 	"strings"
 
 	"remshell/cli/option"
-	"remshell/fault"
 	"remshell/gpu"
 	"remshell/hostlist"
 	"remshell/job"
 	"remshell/pin"
+	"remshell/usererr"
 )
 
 // This file makes candidates of what -host and -hostfile say of hosts (cli.md 4.1):
 //
 //	text --hostlist--> entries --checked--> one for each host --candidate--> job.NodeDef
 
-// hosts lists what a section names: the list, the file, or what the list takes of
+// sectionHosts lists what a section names: the list, the file, or what the list takes of
 // the file (HOST-9). With unique, only the first mention of a host counts (HOST-4).
-func (w World) hosts(s option.Section, open func(string) (io.ReadCloser, error), unique bool) ([]hostlist.Entry, error) {
+func (w Inputs) sectionHosts(s option.AppContext, open func(string) (io.ReadCloser, error), unique bool) ([]hostlist.Entry, error) {
 	join := hostlist.Join
 	if unique {
 		join = func(entries []hostlist.Entry) ([]hostlist.Entry, error) {
@@ -35,7 +35,7 @@ func (w World) hosts(s option.Section, open func(string) (io.ReadCloser, error),
 	if s.HostFile == "" {
 		return join(list)
 	}
-	entries, err := hostlist.ReadFile(s.HostFile, open, meaningless)
+	entries, err := hostlist.ReadFile(s.HostFile, open, checkAttr)
 	if err != nil {
 		g, _ := s.Origin("hostfile")
 		var syntax *hostlist.SyntaxError
@@ -44,7 +44,7 @@ func (w World) hosts(s option.Section, open func(string) (io.ReadCloser, error),
 		}
 		return nil, err
 	}
-	if err := w.trusted(entries); err != nil {
+	if err := w.checkTrustedEntries(entries); err != nil {
 		return nil, err
 	}
 	file, err := join(entries)
@@ -57,9 +57,9 @@ func (w World) hosts(s option.Section, open func(string) (io.ReadCloser, error),
 	return hostlist.Filter(file, list)
 }
 
-// trusted refuses what entries of a host file say of programs and variables if another user may have
+// checkTrustedEntries refuses what entries of a host file say of programs and variables if another user may have
 // written it: that is code (TRUST-27).
-func (w World) trusted(entries []hostlist.Entry) error {
+func (w Inputs) checkTrustedEntries(entries []hostlist.Entry) error {
 	looked := make(map[string]bool) // files that may be obeyed
 	for _, e := range entries {
 		key := ""
@@ -73,28 +73,28 @@ func (w World) trusted(entries []hostlist.Entry) error {
 		if key == "" {
 			continue
 		}
-		if err := w.Trust(e.File); err != nil {
-			return option.Untrusted(err, key+" in it", "")
+		if err := w.CheckTrust(e.File); err != nil {
+			return option.UntrustedError(err, key+" in it", "")
 		}
 		looked[e.File] = true
 	}
 	return nil
 }
 
-// meaningless is the hostlist.Judge of host files.
-func meaningless(key, value string) error {
+// checkAttr is the hostlist.AttrCheck of host files.
+func checkAttr(key, value string) error {
 	switch {
 	case key == "binding":
-		return bindable(value)
-	case key == "type" && len(wordsOf(value)) == 0:
+		return checkBinding(value)
+	case key == "type" && len(splitFeatures(value)) == 0:
 		return errors.New("no feature is named")
 	}
 	return nil
 }
 
-// bindable says why a host cannot bind its ranks so. It can as --bind-to says, but for what
+// checkBinding says why a host cannot bind its ranks so. It can as --bind-to says, but for what
 // concerns the job as a whole.
-func bindable(value string) error {
+func checkBinding(value string) error {
 	var b pin.Binding
 	if err := b.UnmarshalText([]byte(value)); err != nil {
 		return err
@@ -108,24 +108,24 @@ func bindable(value string) error {
 	return nil
 }
 
-// wordsOf are the features of "type=".
-func wordsOf(value string) []string {
+// splitFeatures are the features of "type=".
+func splitFeatures(value string) []string {
 	return strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' })
 }
 
 // featuresOf are those of all entries.
 func featuresOf(named []hostlist.Entry) (features []string) {
 	for _, e := range named {
-		features = append(features, wordsOf(e.Attrs["type"])...)
+		features = append(features, splitFeatures(e.Attrs["type"])...)
 	}
 	slices.Sort(features)
 	return slices.Compact(features)
 }
 
-// listed are the hosts of -host and -hostfile, each once, in the order of first
+// candidatesOf are the hosts of -host and -hostfile, each once, in the order of first
 // mention; what several sections offer of one adds up. What the cluster file says of
 // them holds.
-func (w World) listed(named []hostlist.Entry, j option.Job) ([]job.NodeDef, error) {
+func (w Inputs) candidatesOf(named []hostlist.Entry, j option.JobOptions) ([]job.NodeDef, error) {
 	var all []hostlist.Entry
 	known := make(map[string]int) // index in all, by name
 	for _, e := range named {
@@ -135,18 +135,18 @@ func (w World) listed(named []hostlist.Entry, j option.Job) ([]job.NodeDef, erro
 			all = append(all, e)
 			continue
 		}
-		if err := more(&all[i], e); err != nil {
+		if err := mergeEntry(&all[i], e); err != nil {
 			return nil, err
 		}
 	}
-	cluster := w.byName()
-	given := w.contacts(j.RMK)
+	cluster := w.nodesByName()
+	given := w.sshAllocation(j.RMK)
 	nodes := make([]job.NodeDef, len(all))
 	for i, e := range all {
-		nodes[i] = candidate(i, e, w.Local, j.NoAutofork)
+		nodes[i] = candidateOf(i, e, w.Local, j.NoAutofork)
 		if given != nil && !nodes[i].Local {
-			if host, held := find(given, e.Host); held {
-				nodes[i].Folder = job.Folder{Here: given.Folder, There: host.Folder}
+			if host, held := findAllocated(given, e.Host); held {
+				nodes[i].BatchDir = job.BatchDir{LocalPath: given.Folder, NodePath: host.Folder}
 			}
 		}
 		if e.Slots == 0 && j.Slots > 0 {
@@ -156,34 +156,34 @@ func (w World) listed(named []hostlist.Entry, j option.Job) ([]job.NodeDef, erro
 			}
 		}
 		if k, ok := cluster[strings.ToLower(e.Host)]; ok {
-			w.configure(&nodes[i], w.Cluster.Nodes[k], j.NoAutofork)
+			w.applyNodeConfig(&nodes[i], w.Cluster.Nodes[k], j.NoAutofork)
 		}
 	}
 	return nodes, nil
 }
 
-// more adds what a further section says of a host: counts add up (HOST-4).
-func more(e *hostlist.Entry, other hostlist.Entry) error {
+// mergeEntry adds what a further section says of a host: counts add up (HOST-4).
+func mergeEntry(e *hostlist.Entry, other hostlist.Entry) error {
 	if (e.Slots == 0) != (other.Slots == 0) {
-		return &fault.Error{Text: fmt.Sprintf("host %s has a slot count in one section and none in another", e.Label()), Remedy: "use one way"}
+		return &usererr.Error{Text: fmt.Sprintf("host %s has a slot count in one section and none in another", e.Label()), Remedy: "use one way"}
 	}
-	both, err := hostlist.Both(*e, other)
+	both, err := hostlist.MergeEntries(*e, other)
 	both.Slots = e.Slots + other.Slots
 	*e = both
 	return err
 }
 
-// candidate is a host entry as a node to be reached.
-func candidate(id int, e hostlist.Entry, here Localhost, noFork bool) job.NodeDef {
+// candidateOf is a host entry as a node to be reached.
+func candidateOf(id int, e hostlist.Entry, here Localhost, noFork bool) job.NodeDef {
 	reach := e.Host
 	if e.Address != "" {
 		reach = e.Address
 	}
 	def := job.NodeDef{
 		ID: id, Name: e.Label(), Host: e.Host, Address: e.Address, User: e.User, Port: e.Port,
-		Iface: e.Attrs["iface"], Apart: e.Alias != "", Slots: e.Slots, MaxSlots: e.MaxSlots, Origin: written(e),
-		Local: !noFork && e.User == "" && e.Port == 0 && here.Is(reach),
-		Env:   e.Env, Helper: e.Attrs["path"], Policy: job.Policy{Features: wordsOf(e.Attrs["type"])},
+		Interface: e.Attrs["iface"], SeparateNode: e.Alias != "", Slots: e.Slots, MaxSlots: e.MaxSlots, Origin: entryLocation(e),
+		Local: !noFork && e.User == "" && e.Port == 0 && here.Matches(reach),
+		Env:   e.Env, HelperPath: e.Attrs["path"], NodePolicy: job.NodePolicy{Features: splitFeatures(e.Attrs["type"])},
 	}
 	if text := e.Attrs["binding"]; text != "" {
 		def.Bind = new(pin.Binding)
@@ -192,24 +192,24 @@ func candidate(id int, e hostlist.Entry, here Localhost, noFork bool) job.NodeDe
 	return def
 }
 
-// written says where an entry stands.
-func written(e hostlist.Entry) string {
+// entryLocation says where an entry stands.
+func entryLocation(e hostlist.Entry) string {
 	if e.Line > 0 {
 		return fmt.Sprintf("%s:%d", e.File, e.Line)
 	}
 	return e.File
 }
 
-// entryGPUs refuses, as devices does, an entry of a host file that says which GPUs its ranks
+// checkEntryGPUs refuses, as devices does, an entry of a host file that says which GPUs its ranks
 // see.
-func entryGPUs(req job.Request) error {
+func checkEntryGPUs(req job.Request) error {
 	if !slices.ContainsFunc(req.Apps, func(app job.App) bool { return app.GPUs != 0 }) {
 		return nil
 	}
 	for _, n := range req.Nodes {
 		for _, assignment := range n.Env {
 			if name, _, _ := strings.Cut(assignment, "="); slices.Contains(gpu.Variables, name) {
-				return &fault.Error{Text: fmt.Sprintf("-gpus-per-proc contradicts env=%s of host %s (%s)", name, n.Name, n.Origin), Remedy: "keep one"}
+				return &usererr.Error{Text: fmt.Sprintf("-gpus-per-proc contradicts env=%s of host %s (%s)", name, n.Name, n.Origin), Remedy: "keep one"}
 			}
 		}
 	}

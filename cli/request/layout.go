@@ -6,18 +6,18 @@ import (
 	"strings"
 
 	"remshell/cli/option"
-	"remshell/fault"
 	"remshell/job"
 	"remshell/pin"
 	"remshell/psi"
+	"remshell/usererr"
 )
 
-// lay tells a request the layout, and what it means for the candidates.
-func (w World) lay(req *job.Request, line option.Line) error {
+// setLayout tells a request the layout, and what it means for the candidates.
+func (w Inputs) setLayout(req *job.Request, line option.Line) error {
 	j := line.Job
 	req.Layout = pin.Layout{Map: j.MapBy, Rank: j.RankBy, Bind: j.BindTo, Mem: j.Memory}
-	counted(req, line)
-	if err := excluded(req, j); err != nil || !j.NoLocal {
+	setCPUUnit(req, line)
+	if err := dropExcluded(req, j); err != nil || !j.NoLocal {
 		return err
 	}
 	others := make([]bool, len(req.Nodes))
@@ -27,35 +27,35 @@ func (w World) lay(req *job.Request, line option.Line) error {
 		if n.Address != "" {
 			reach = n.Address
 		}
-		others[i] = !w.Local.Is(reach)
+		others[i] = !w.Local.Matches(reach)
 		left = left || others[i]
 	}
 	if !left {
-		return &fault.Error{Text: "-nolocal leaves no host: every one is this machine", Remedy: "name others with -host or -hostfile"}
+		return &usererr.Error{Text: "-nolocal leaves no host: every one is this machine", Remedy: "name others with -host or -hostfile"}
 	}
-	retain(req, others)
+	retainNodes(req, others)
 	return nil
 }
 
-// clash is the refusal of options that contradict one another about NUMA nodes and threads.
-func clash(req job.Request) error {
-	shares := make([]job.Share, len(req.Apps))
+// checkConflicts is the refusal of options that contradict one another about NUMA nodes and threads.
+func checkConflicts(req job.Request) error {
+	shares := make([]job.RankNeeds, len(req.Apps))
 	for i, app := range req.Apps {
-		shares[i] = app.Share
+		shares[i] = app.RankNeeds
 	}
-	return psi.Clash(shares, req.Layout, req.RankFile != nil)
+	return psi.CheckConflicts(shares, req.Layout, req.FixedPlacements != nil)
 }
 
-// excluded drops the candidates of -exclude, whatever named them.
-func excluded(req *job.Request, j option.Job) error {
+// dropExcluded drops the candidates of -exclude, whatever named them.
+func dropExcluded(req *job.Request, j option.JobOptions) error {
 	if j.Exclude == nil {
 		return nil
 	}
 	out := make(map[string]bool)
 	for _, expr := range j.Exclude {
 		for _, e := range expr {
-			if e.Relative() {
-				return &fault.Error{Text: "-exclude " + e.Host + ": hosts are left out by name here", Remedy: "write -host ^" + e.Host}
+			if e.IsRelative() {
+				return &usererr.Error{Text: "-exclude " + e.Host + ": hosts are left out by name here", Remedy: "write -host ^" + e.Host}
 			}
 			out[strings.ToLower(e.Host)] = true
 		}
@@ -66,21 +66,21 @@ func excluded(req *job.Request, j option.Job) error {
 		keep[i] = !slices.ContainsFunc(names, func(name string) bool { return out[strings.ToLower(name)] })
 	}
 	if !slices.Contains(keep, true) {
-		return &fault.Error{Text: "-exclude leaves no host", Remedy: "name others with -host or -hostfile"}
+		return &usererr.Error{Text: "-exclude leaves no host", Remedy: "name others with -host or -hostfile"}
 	}
-	retain(req, keep)
+	retainNodes(req, keep)
 	return nil
 }
 
-// counted tells a request who said how many CPUs each rank has, and what counts as a CPU
+// setCPUUnit tells a request who said how many CPUs each rank has, and what counts as a CPU
 // on all nodes, if that was said.
-func counted(req *job.Request, line option.Line) {
+func setCPUUnit(req *job.Request, line option.Line) {
 	j := line.Job
-	torch := slices.Contains(launchers(j.EnvCompat), "torch") && !req.NoPin && req.Layout.Bind.Text == ""
+	torch := slices.Contains(compatLaunchers(j.EnvCompat), "torch") && !req.NoPin && req.Layout.Bind.Text == ""
 	for i := range req.Apps {
 		app := &req.Apps[i]
-		app.ThreadsFrom = cmp.Or(line.WidthFrom, app.ThreadsFrom)
-		app.AllCPUs = torch && (app.ThreadsFrom == "" || app.ThreadsFrom == ompThreads) // placement.md 5.8
+		app.CPUsPerRankOrigin = cmp.Or(line.WidthFrom, app.CPUsPerRankOrigin)
+		app.AllCPUs = torch && (app.CPUsPerRankOrigin == "" || app.CPUsPerRankOrigin == ompThreads) // placement.md 5.8
 	}
 	for i := range req.Nodes {
 		if j.Threads {
@@ -92,8 +92,8 @@ func counted(req *job.Request, line option.Line) {
 	}
 }
 
-// retain drops candidates, and their turns. It returns the new index of those that stay.
-func retain(req *job.Request, keep []bool) []int {
+// retainNodes drops candidates, and their turns. It returns the new index of those that stay.
+func retainNodes(req *job.Request, keep []bool) []int {
 	at := make([]int, len(req.Nodes))
 	var nodes []job.NodeDef
 	for i, n := range req.Nodes {
@@ -102,14 +102,14 @@ func retain(req *job.Request, keep []bool) []int {
 			nodes = append(nodes, n)
 		}
 	}
-	if req.Turns != nil {
-		turns := make([]int, 0, len(req.Turns))
-		for _, i := range req.Turns {
+	if req.HostEntries != nil {
+		turns := make([]int, 0, len(req.HostEntries))
+		for _, i := range req.HostEntries {
 			if keep[i] {
 				turns = append(turns, at[i])
 			}
 		}
-		req.Turns = turns
+		req.HostEntries = turns
 	}
 	req.Nodes = nodes
 	return at

@@ -12,32 +12,32 @@ import (
 	"remshell/pin"
 	"remshell/plan"
 	"remshell/plan/nodeset"
+	"remshell/simulate"
 	"remshell/sort"
-	"remshell/whatif"
 )
 
 // This file plans without a look at the hosts (DIAG-1: --dry-run --no-probe). What
 // was written down is known, and this machine, which may be looked at. A host without
 // slots has an unknown size: the plan is told if that makes no difference.
 
-// Offline plans without a look at the hosts. local looks at this machine, if it is a candidate.
-func Offline(req job.Request, warnings []job.Note, local Look) whatif.Outcome {
-	return guess(req, known(req, local), warnings)
+// PlanOffline plans without a look at the hosts. local looks at this machine, if it is a candidate.
+func PlanOffline(req job.Request, warnings []job.Note, local LocalProbe) simulate.Outcome {
+	return planWithGuesses(req, knownNodes(req, local), warnings)
 }
 
-// A Look is a look at this machine. The traits are void unless the request wants them.
-type Look func() (job.Probe, job.Traits, error)
+// A LocalProbe is a look at this machine. The traits are void unless the request wants them.
+type LocalProbe func() (job.Probe, job.Attributes, error)
 
-// known is what can be known of the candidates without any contact.
-func known(req job.Request, local Look) (snap job.Snapshot) {
+// knownNodes is what can be known of the candidates without any contact.
+func knownNodes(req job.Request, local LocalProbe) (snap job.Snapshot) {
 	for _, def := range req.Nodes {
 		n := job.Node{NodeDef: def, Probe: job.Probe{Load: [3]float64{-1, -1, -1}}}
 		if def.Local {
 			if probe, traits, err := local(); err == nil {
-				n.Probe, n.Traits = probe, traits
+				n.Probe, n.ProbedAttributes = probe, traits
 			}
 		}
-		if n.Size() > 0 {
+		if n.SlotCount() > 0 {
 			snap.Nodes = append(snap.Nodes, n)
 		}
 	}
@@ -45,42 +45,42 @@ func known(req job.Request, local Look) (snap job.Snapshot) {
 	return snap
 }
 
-// sizeUnknown is the refusal of a plan that depends on the size of hosts that nobody has
+// sizeUnknownError is the refusal of a plan that depends on the size of hosts that nobody has
 // looked at.
-func sizeUnknown(hosts []string) *plan.Error {
+func sizeUnknownError(hosts []string) *plan.Error {
 	has := "has"
 	if len(hosts) > 1 {
 		has = "have"
 	}
 	return &plan.Error{
 		Code: "unseen", Text: fmt.Sprintf("how many CPUs %s %s is not known without a look", hostlist.Fold(hosts), has),
-		Way: fmt.Sprintf("leave --no-probe out, or write slots down (%s:N)", hosts[0]),
+		Remedy: fmt.Sprintf("leave --no-probe out, or write slots down (%s:N)", hosts[0]),
 	}
 }
 
-// guess plans with what is known. Hosts of unknown size are taken to be as small, and
+// planWithGuesses plans with what is known. Hosts of unknown size are taken to be as small, and
 // then as large, as can matter.
-func guess(req job.Request, snap job.Snapshot, warnings []job.Note) whatif.Outcome {
-	warnings = slices.Concat(warnings, unmeasured(req), unread(req, snap))
-	hosts := unknown(req, snap)
-	if by, dark := blind(req, snap, hosts); dark != nil {
-		failed := sizeUnknown(dark)
-		failed.Text = fmt.Sprintf("%s depends on what %s %s has, which is not known without a look", by, matter(req, by), hostlist.Fold(dark))
-		failed.Way = "leave --no-probe out"
-		return whatif.Outcome{Request: req, Warnings: warnings, Err: failed}
+func planWithGuesses(req job.Request, snap job.Snapshot, warnings []job.Note) simulate.Outcome {
+	warnings = slices.Concat(warnings, unprobedNotes(req), unknownAttributeNotes(req, snap))
+	hosts := candidatesOfUnknownSize(req, snap)
+	if by, dark := candidatesThatMatter(req, snap, hosts); dark != nil {
+		failed := sizeUnknownError(dark)
+		failed.Text = fmt.Sprintf("%s depends on what %s %s has, which is not known without a look", by, neededFact(req, by), hostlist.Fold(dark))
+		failed.Remedy = "leave --no-probe out"
+		return simulate.Outcome{Request: req, Warnings: warnings, Err: failed}
 	}
 	if hosts == nil {
-		return whatif.Decide(req, snap, warnings)
+		return simulate.Decide(req, snap, warnings)
 	}
-	small := whatif.Decide(sized(req, snap, 1))
-	large := whatif.Decide(sized(req, snap, plenty(req)))
+	small := simulate.Decide(withSlots(req, snap, 1))
+	large := simulate.Decide(withSlots(req, snap, enoughSlots(req)))
 	o := small
 	o.Request, o.Warnings = req, append(warnings, small.Warnings...)
 	switch {
 	case large.Err != nil:
 		o.Err, o.Plan = large.Err, large.Plan
 	case small.Err != nil || !reflect.DeepEqual(small.Plan.Nodes, large.Plan.Nodes):
-		o.Err, o.Plan = sizeUnknown(hosts), large.Plan
+		o.Err, o.Plan = sizeUnknownError(hosts), large.Plan
 	}
 	guessed := make(map[string]bool, len(hosts))
 	for _, name := range hosts {
@@ -94,34 +94,34 @@ func guess(req job.Request, snap job.Snapshot, warnings []job.Note) whatif.Outco
 	return o
 }
 
-// matter is what an option needs to know of hosts.
-func matter(req job.Request, by string) string {
+// neededFact is what an option needs to know of hosts.
+func neededFact(req job.Request, by string) string {
 	switch {
 	case by == "-gpus-per-proc":
 		return "GPUs"
-	case by == "--mem-per-rank" && req.Huge == job.HugeNeeded:
+	case by == "--mem-per-rank" && req.HugePages == job.HugePagesRequired:
 		return "memory and huge pages"
 	case by == "--mem-per-rank":
 		return "memory"
-	case slices.ContainsFunc(req.Apps, func(app job.App) bool { return app.NUMA.Confines() && by == app.NUMA.Option() }):
+	case slices.ContainsFunc(req.Apps, func(app job.App) bool { return app.NUMA.IsSet() && by == app.NUMA.Option() }):
 		return "NUMA nodes"
-	case req.Set.Policy != "" && by == req.Set.From:
-		return req.Set.Attribute
+	case req.NodeSet.Policy != "" && by == req.NodeSet.Source:
+		return req.NodeSet.Attribute
 	}
 	return "CPUs"
 }
 
-// blind lists the candidates whose CPUs or GPUs decide about the node of a rank, or were
+// candidatesThatMatter lists the candidates whose CPUs or GPUs decide about the node of a rank, or were
 // written down, and which nobody has seen; by is the option that makes it so.
-func blind(req job.Request, snap job.Snapshot, unknown []string) (by string, hosts []string) {
+func candidatesThatMatter(req job.Request, snap job.Snapshot, unknown []string) (by string, hosts []string) {
 	arch := slices.ContainsFunc(req.Apps, func(app job.App) bool { return app.Arch != "" })
 	gpus := slices.ContainsFunc(req.Apps, func(app job.App) bool { return app.GPUs > 0 })
-	if req.Set.Policy != "" && req.Set.Kind.Probed || req.Balance {
-		if hosts := unlabelled(req, snap); hosts != nil {
-			return cmp.Or(req.Set.From, "--node-alloc"), hosts
+	if req.NodeSet.Policy != "" && req.NodeSet.Kind.Probed || req.Balance {
+		if hosts := candidatesOfUnknownSet(req, snap); hosts != nil {
+			return cmp.Or(req.NodeSet.Source, "--node-alloc"), hosts
 		}
 	}
-	numa := slices.IndexFunc(req.Apps, func(app job.App) bool { return app.NUMA.Confines() })
+	numa := slices.IndexFunc(req.Apps, func(app job.App) bool { return app.NUMA.IsSet() })
 	switch m := req.Layout.Map; {
 	case arch:
 		by = "-arch"
@@ -131,9 +131,9 @@ func blind(req job.Request, snap job.Snapshot, unknown []string) (by string, hos
 		by = "--mem-per-rank"
 	case gpus:
 		by = "-gpus-per-proc"
-	case len(req.RankFile) > 0 && req.RankFile[0].Picks != nil:
+	case len(req.FixedPlacements) > 0 && req.FixedPlacements[0].Picks != nil:
 		by = "the rank file"
-	case m.Span || m.Each > 0 && m.Level > pin.ByNode:
+	case m.Span || m.PerObject > 0 && m.Level > pin.ByNode:
 		by = "--map-by " + m.Text
 	case req.Layout.Rank.Order == "span":
 		by = "--rank-by span"
@@ -149,24 +149,24 @@ func blind(req job.Request, snap job.Snapshot, unknown []string) (by string, hos
 	return by, hosts
 }
 
-// unlabelled lists the candidates of which nobody knows what decides about their set: the cluster file does not
+// candidatesOfUnknownSet lists the candidates of which nobody knows what decides about their set: the cluster file does not
 // say it, and nobody has looked.
-func unlabelled(req job.Request, snap job.Snapshot) (hosts []string) {
-	for _, n := range unseen(req, snap) {
-		if req.Set.Policy != "" && !n.Attribute(req.Set.Attribute).Known() || req.Balance && !n.Attribute(nodeset.ProcSpeed).Known() {
+func candidatesOfUnknownSet(req job.Request, snap job.Snapshot) (hosts []string) {
+	for _, n := range unprobedNodes(req, snap) {
+		if req.NodeSet.Policy != "" && !n.Attribute(req.NodeSet.Attribute).Known() || req.Balance && !n.Attribute(nodeset.ProcSpeed).Known() {
 			hosts = append(hosts, n.Name)
 		}
 	}
 	return hosts
 }
 
-// unseen are the candidates that may be used and that nobody has looked at, with what was written down.
-func unseen(req job.Request, snap job.Snapshot) (nodes []job.Node) {
+// unprobedNodes are the candidates that may be used and that nobody has looked at, with what was written down.
+func unprobedNodes(req job.Request, snap job.Snapshot) (nodes []job.Node) {
 	seen := make(map[int]bool, len(snap.Nodes))
 	for i := range snap.Nodes {
 		seen[snap.Nodes[i].ID] = len(snap.Nodes[i].Topology.Cores) > 0
 	}
-	worthy, listed := plan.Worthy(req), req.Listed()
+	worthy, listed := plan.ProbeFilter(req), req.ListedNodes()
 	for _, def := range req.Nodes {
 		if !seen[def.ID] && listed[def.Name] && worthy(def) {
 			nodes = append(nodes, job.Node{NodeDef: def})
@@ -175,13 +175,13 @@ func unseen(req job.Request, snap job.Snapshot) (nodes []job.Node) {
 	return nodes
 }
 
-// unread tells a job that asks for sets which attributes of which candidates nobody knows (which-hosts.md 15): those that
+// unknownAttributeNotes tells a job that asks for sets which attributes of which candidates nobody knows (which-hosts.md 15): those that
 // are alike in what they lack together, as in "NETSPEED, NETWORK of n[1-2]; MEMORY of n1".
-func unread(req job.Request, snap job.Snapshot) []job.Note {
-	if req.Set.Policy == "" && !req.Balance {
+func unknownAttributeNotes(req job.Request, snap job.Snapshot) []job.Note {
+	if req.NodeSet.Policy == "" && !req.Balance {
 		return nil
 	}
-	nodes := unseen(req, snap)
+	nodes := unprobedNodes(req, snap)
 	lacked := make(map[string][]string) // attributes by those who lack them
 	var groups []string                 // of candidates, in the order of their first attribute
 	kinds, _ := nodeset.KindsOf(0, nil)
@@ -210,13 +210,13 @@ func unread(req job.Request, snap job.Snapshot) []job.Note {
 	return []job.Note{{Code: "unseen", Text: "attributes that are not known without a look: " + strings.Join(groups, "; ")}}
 }
 
-// unknown lists the candidates that may be used and whose size nobody has written down.
-func unknown(req job.Request, snap job.Snapshot) (hosts []string) {
+// candidatesOfUnknownSize lists the candidates that may be used and whose size nobody has written down.
+func candidatesOfUnknownSize(req job.Request, snap job.Snapshot) (hosts []string) {
 	known := make(map[int]bool, len(snap.Nodes))
 	for i := range snap.Nodes {
 		known[snap.Nodes[i].ID] = true
 	}
-	worthy, listed := plan.Worthy(req), req.Listed()
+	worthy, listed := plan.ProbeFilter(req), req.ListedNodes()
 	for _, def := range req.Nodes {
 		if !known[def.ID] && listed[def.Name] && worthy(def) {
 			hosts = append(hosts, def.Name)
@@ -225,9 +225,9 @@ func unknown(req job.Request, snap job.Snapshot) (hosts []string) {
 	return hosts
 }
 
-// sized gives so many slots to the candidates of unknown size.
-func sized(req job.Request, snap job.Snapshot, slots int) (job.Request, job.Snapshot, []job.Note) {
-	hosts := unknown(req, snap)
+// withSlots gives so many slots to the candidates of unknown size.
+func withSlots(req job.Request, snap job.Snapshot, slots int) (job.Request, job.Snapshot, []job.Note) {
+	hosts := candidatesOfUnknownSize(req, snap)
 	req.Nodes = slices.Clone(req.Nodes)
 	seen := snap.Nodes
 	snap.Nodes = nil
@@ -247,27 +247,27 @@ func sized(req job.Request, snap job.Snapshot, slots int) (job.Request, job.Snap
 	return req, snap, nil
 }
 
-// plenty is a number of slots on each host with which nothing is short.
-func plenty(req job.Request) int {
+// enoughSlots is a number of slots on each host with which nothing is short.
+func enoughSlots(req job.Request) int {
 	ranks, threads := 2, 1
 	for _, app := range req.Apps {
 		ranks += max(app.N, app.PerNode)
 		if len(app.Soft) > 0 {
 			ranks += app.Soft[0]
 		}
-		threads = max(threads, app.Threads)
+		threads = max(threads, app.CPUsPerRank)
 	}
 	return ranks * threads
 }
 
-// unmeasured tells what a plan without a look leaves open.
-func unmeasured(req job.Request) []job.Note {
+// unprobedNotes tells what a plan without a look leaves open.
+func unprobedNotes(req job.Request) []job.Note {
 	remote := slices.ContainsFunc(req.Nodes, func(n job.NodeDef) bool { return !n.Local })
 	if !remote {
 		return nil
 	}
 	notes := []job.Note{{Code: "unseen", Text: "no host was contacted: who answers, and which CPUs are there, is not known (--no-probe)"}}
-	if mode, err := sort.Parse(req.Sort, true); err == nil && len(req.Nodes) > 1 && sort.Value(&job.Node{}, mode) != "" {
+	if mode, err := sort.Parse(req.Sort, true); err == nil && len(req.Nodes) > 1 && sort.MeasuredValue(&job.Node{}, mode) != "" {
 		notes = append(notes, job.Note{Code: "unseen", Text: "the order is by " + strings.ToLower(string(mode)) + ", which nobody has measured"})
 	}
 	return notes

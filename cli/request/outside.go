@@ -7,32 +7,32 @@ import (
 
 	"remshell/batch"
 	"remshell/cli/option"
-	"remshell/fault"
 	"remshell/hostlist"
 	"remshell/job"
+	"remshell/usererr"
 )
 
-// Outside refuses candidates that are not hosts of the batch system's job in which we are, where ssh would reach them
+// CheckOutside refuses candidates that are not hosts of the batch system's job in which we are, where ssh would reach them
 // all the same: the job was not given them. This machine is no such host, and in a rank or with -rmk none nobody looks. A list that
 // cannot be read refuses nobody.
-func (w World) Outside(req job.Request, j option.Job) error {
-	outer, _ := w.env("MPIEXEC_JOBID")
+func (w Inputs) CheckOutside(req job.Request, j option.JobOptions) error {
+	outer, _ := w.lookupEnv("MPIEXEC_JOBID")
 	if j.AllowOutside || j.RMK == "none" || j.RMK == "user" || outer != "" {
 		return nil
 	}
-	system, number := batch.Inside(w.batch())
+	system, number := batch.Inside(w.allocInputs())
 	if system == nil || system.AnyHost {
 		return nil
 	}
-	given := w.Grant
+	given := w.Allocation
 	if given == nil || given.System != system.Name {
-		whole, err := batch.Read(system.Name, w.batch(), batch.Wish{Job: true})
+		whole, err := batch.Read(system.Name, w.allocInputs(), batch.Wish{Job: true})
 		if err != nil {
 			return nil
 		}
 		given = &whole
 	}
-	names := outsiders(slices.Concat(req.Nodes, req.Spawn.List), Starter{given: given})
+	names := nodesOutsideJob(slices.Concat(req.Nodes, req.SpawnHosts.List), Starter{allocation: given})
 	if names == nil {
 		return nil
 	}
@@ -44,15 +44,15 @@ func (w World) Outside(req job.Request, j option.Job) error {
 	if number != "" {
 		whose += " job " + number
 	}
-	return &fault.Error{Text: fmt.Sprintf("%s %s of %s", hostlist.Brief(names), are, whose), Remedy: "name hosts of the job, or let it use others with --allow-outside"}
+	return &usererr.Error{Text: fmt.Sprintf("%s %s of %s", hostlist.FoldBrief(names), are, whose), Remedy: "name hosts of the job, or let it use others with --allow-outside"}
 }
 
-// outsiders are the nodes that the job of a batch system does not have, by any of their names. Of one that is known by
+// nodesOutsideJob are the nodes that the job of a batch system does not have, by any of their names. Of one that is known by
 // an address alone nobody can tell.
-func outsiders(nodes []job.NodeDef, s Starter) (names []string) {
+func nodesOutsideJob(nodes []job.NodeDef, s Starter) (names []string) {
 	for _, n := range nodes {
 		known := func(name string) bool {
-			_, held := s.Find(name)
+			_, held := s.FindHost(name)
 			return held
 		}
 		if _, err := netip.ParseAddr(n.Host); err == nil || n.Local || known(n.Name) || known(n.Host) || slices.ContainsFunc(n.Aliases, known) {

@@ -18,23 +18,23 @@ func TestHostsOutsideOfTheJobAreRefused(t *testing.T) {
 	for name, test := range map[string]struct {
 		environ []string
 		hosts   string
-		job     option.Job
+		job     option.JobOptions
 		want    string
 	}{
-		"hosts of PBS":         {pbs, "n1 n2", option.Job{}, "<nil>"},
-		"another of PBS":       {pbs, "n1 n3", option.Job{}, "n3 is not a host of pbs job 12.server"},
-		"two others":           {pbs, "n4 n3", option.Job{}, "n[3-4] are not hosts of pbs job 12.server"},
-		"LSF":                  {lsf, "n3", option.Job{}, "n3 is not a host of lsf job 7"},
-		"with a domain":        {lsf, "n2.example.org", option.Job{}, "<nil>"},
-		"this machine":         {lsf, "here", option.Job{}, "<nil>"},
-		"an address":           {lsf, "10.0.0.3", option.Job{}, "<nil>"},
-		"--allow-outside":      {pbs, "n3", option.Job{AllowOutside: true}, "<nil>"},
-		"-rmk none":            {pbs, "n3", option.Job{RMK: "none"}, "<nil>"},
-		"inside of a rank":     {append(pbs, "MPIEXEC_JOBID=1"), "n3", option.Job{}, "<nil>"},
-		"no batch system":      {nil, "n3", option.Job{}, "<nil>"},
-		"no list that is read": {[]string{"PBS_JOBID=1", "PBS_NODEFILE=/gone"}, "n3", option.Job{}, "<nil>"},
+		"hosts of PBS":         {pbs, "n1 n2", option.JobOptions{}, "<nil>"},
+		"another of PBS":       {pbs, "n1 n3", option.JobOptions{}, "n3 is not a host of pbs job 12.server"},
+		"two others":           {pbs, "n4 n3", option.JobOptions{}, "n[3-4] are not hosts of pbs job 12.server"},
+		"LSF":                  {lsf, "n3", option.JobOptions{}, "n3 is not a host of lsf job 7"},
+		"with a domain":        {lsf, "n2.example.org", option.JobOptions{}, "<nil>"},
+		"this machine":         {lsf, "here", option.JobOptions{}, "<nil>"},
+		"an address":           {lsf, "10.0.0.3", option.JobOptions{}, "<nil>"},
+		"--allow-outside":      {pbs, "n3", option.JobOptions{AllowOutside: true}, "<nil>"},
+		"-rmk none":            {pbs, "n3", option.JobOptions{RMK: "none"}, "<nil>"},
+		"inside of a rank":     {append(pbs, "MPIEXEC_JOBID=1"), "n3", option.JobOptions{}, "<nil>"},
+		"no batch system":      {nil, "n3", option.JobOptions{}, "<nil>"},
+		"no list that is read": {[]string{"PBS_JOBID=1", "PBS_NODEFILE=/gone"}, "n3", option.JobOptions{}, "<nil>"},
 	} {
-		w := World{Environ: test.environ, Open: func(name string) (io.ReadCloser, error) {
+		w := Inputs{Environ: test.environ, OpenFile: func(name string) (io.ReadCloser, error) {
 			if name != "/nodes" {
 				return nil, fs.ErrNotExist
 			}
@@ -44,7 +44,7 @@ func TestHostsOutsideOfTheJobAreRefused(t *testing.T) {
 		for host := range strings.FieldsSeq(test.hosts) {
 			req.Nodes = append(req.Nodes, job.NodeDef{Name: host, Host: host, Local: host == "here"})
 		}
-		if got := fmt.Sprint(w.Outside(req, test.job)); got != test.want {
+		if got := fmt.Sprint(w.CheckOutside(req, test.job)); got != test.want {
 			t.Errorf("%s: %s; want %s", name, got, test.want)
 		}
 	}

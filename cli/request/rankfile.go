@@ -9,20 +9,20 @@ import (
 	"strings"
 
 	"remshell/cli/option"
-	"remshell/fault"
 	"remshell/hostlist"
 	"remshell/job"
 	"remshell/pin"
+	"remshell/usererr"
 )
 
 // A rankPlacement is what the user wrote down about the place of each rank: a rank file
 // (cli.md 4.3), -rankmap or --map-by seq. The zero value says nothing.
 type rankPlacement struct {
-	by    string // the option
-	file  string
-	lines []hostlist.RankLine
-	nodes []hostlist.NodeIndex
-	seq   []hostlist.Entry // --map-by seq: the host of each rank
+	option   string // the option
+	file     string
+	lines    []hostlist.RankLine
+	nodes    []hostlist.NodeIndex
+	sequence []hostlist.Entry // --map-by seq: the host of each rank
 }
 
 // newRankPlacement reads -rankfile or -rankmap.
@@ -41,37 +41,37 @@ func newRankPlacement(line option.Line, open func(string) (io.ReadCloser, error)
 		if given {
 			spelled = g.Spelled
 		}
-		if p.by != "" {
-			return p, &fault.Error{Text: fmt.Sprintf("%s contradicts %s", spelled, p.by), Remedy: "keep one"}
+		if p.option != "" {
+			return p, &usererr.Error{Text: fmt.Sprintf("%s contradicts %s", spelled, p.option), Remedy: "keep one"}
 		}
-		p.by = spelled
+		p.option = spelled
 	}
 	var err error
 	switch {
 	case j.MapBy.Seq:
-		p.seq, p.file, err = sequence(line, open)
+		p.sequence, p.file, err = sequenceHosts(line, open)
 	case j.RankFile != "":
 		p.file = j.RankFile
 		p.lines, err = hostlist.ReadRanks(j.RankFile, open, checkSlots)
 	case j.RankMap != "":
-		p.file = p.by
-		p.nodes, err = hostlist.ParseRankMap(p.by, j.RankMap)
+		p.file = p.option
+		p.nodes, err = hostlist.ParseRankMap(p.option, j.RankMap)
 	}
-	if err != nil || p.by == "" {
+	if err != nil || p.option == "" {
 		return p, err
 	}
-	return p, p.contradicted(line)
+	return p, p.checkConflicts(line)
 }
 
-// sequence lists the hosts of --map-by seq: those of its file, else of -hostfile, else of
+// sequenceHosts lists the hosts of --map-by seq: those of its file, else of -hostfile, else of
 // -host, as often as they are named there.
-func sequence(line option.Line, open func(string) (io.ReadCloser, error)) ([]hostlist.Entry, string, error) {
-	first := line.Sections[0]
+func sequenceHosts(line option.Line, open func(string) (io.ReadCloser, error)) ([]hostlist.Entry, string, error) {
+	first := line.Apps[0]
 	file := cmp.Or(line.Job.MapBy.File, first.HostFile)
 	var all []hostlist.Entry
 	var err error
 	if file != "" {
-		all, err = hostlist.ReadFile(file, open, meaningless)
+		all, err = hostlist.ReadFile(file, open, checkAttr)
 	} else {
 		for _, expr := range first.Host {
 			all = append(all, expr...)
@@ -79,26 +79,26 @@ func sequence(line option.Line, open func(string) (io.ReadCloser, error)) ([]hos
 		file = "-host"
 	}
 	if err == nil && len(all) == 0 {
-		err = &fault.Error{Text: "--map-by seq takes the host of each rank from a list, and there is none", Remedy: "write seq:file=FILE, or name hosts with -hostfile"}
+		err = &usererr.Error{Text: "--map-by seq takes the host of each rank from a list, and there is none", Remedy: "write seq:file=FILE, or name hosts with -hostfile"}
 	}
 	all = slices.DeleteFunc(all, func(e hostlist.Entry) bool { return e.Exclude })
 	return all, file, err
 }
 
-// contradicted refuses what else was said about the place of ranks: nothing is
+// checkConflicts refuses what else was said about the place of ranks: nothing is
 // swallowed silently.
-func (p rankPlacement) contradicted(line option.Line) error {
+func (p rankPlacement) checkConflicts(line option.Line) error {
 	for _, name := range []string{"loop-nodes-first", "sort", "cpu-map"} {
 		if g, given := line.Origin(name); given && g.Value != "no" {
-			return &fault.Error{Text: fmt.Sprintf("%s contradicts %s, which says where each rank goes", g.Spelled, p.by), Remedy: "keep one"}
+			return &usererr.Error{Text: fmt.Sprintf("%s contradicts %s, which says where each rank goes", g.Spelled, p.option), Remedy: "keep one"}
 		}
 	}
-	for _, s := range line.Sections {
+	for _, s := range line.Apps {
 		if g, given := s.Origin("soft"); given {
-			return &fault.Error{Text: fmt.Sprintf("%s contradicts %s, which says what ranks there are", g, p.by), Remedy: "use -n"}
+			return &usererr.Error{Text: fmt.Sprintf("%s contradicts %s, which says what ranks there are", g, p.option), Remedy: "use -n"}
 		}
 		if g, given := s.Origin("tpp"); given && p.lines != nil {
-			return &fault.Error{Text: fmt.Sprintf("%s contradicts %s, which says what CPUs each rank has", g.Spelled, p.by), Remedy: "keep one"}
+			return &usererr.Error{Text: fmt.Sprintf("%s contradicts %s, which says what CPUs each rank has", g.Spelled, p.option), Remedy: "keep one"}
 		}
 	}
 	return nil
@@ -106,7 +106,7 @@ func (p rankPlacement) contradicted(line option.Line) error {
 
 // checkSlots is what a rank file may say of CPUs.
 func checkSlots(slots string) (from, to int, err error) {
-	_, err = pin.ParsePicks(slots)
+	_, err = pin.ParseCPURanges(slots)
 	var at *pin.SpanError
 	if errors.As(err, &at) {
 		from, to = at.From, at.To
@@ -114,19 +114,19 @@ func checkSlots(slots string) (from, to int, err error) {
 	return from, to, err
 }
 
-// ranks is how many ranks were told where to go.
-func (p rankPlacement) ranks() int {
-	n := len(p.nodes) + len(p.seq)
+// countRanks is how many ranks were told where to go.
+func (p rankPlacement) countRanks() int {
+	n := len(p.nodes) + len(p.sequence)
 	for _, l := range p.lines {
 		n = max(n, l.Last+1)
 	}
 	return n
 }
 
-// hosts are those a rank file names, each once, or --map-by seq.
-func (p rankPlacement) hosts() ([]hostlist.Entry, error) {
-	if p.seq != nil {
-		return hostlist.Join(p.seq)
+// namedHosts are those a rank file names, each once, or --map-by seq.
+func (p rankPlacement) namedHosts() ([]hostlist.Entry, error) {
+	if p.sequence != nil {
+		return hostlist.Join(p.sequence)
 	}
 	var hosts []hostlist.Entry
 	seen := make(map[string]bool)
@@ -139,49 +139,49 @@ func (p rankPlacement) hosts() ([]hostlist.Entry, error) {
 	return hosts, nil
 }
 
-// apply tells each rank of a request where to go, and lets go of the candidates that
+// applyTo tells each rank of a request where to go, and lets go of the candidates that
 // none goes to. list is what named them, in words.
-func (p rankPlacement) apply(req *job.Request, list string) error {
-	if p.by == "" {
+func (p rankPlacement) applyTo(req *job.Request, list string) error {
+	if p.option == "" {
 		return nil
 	}
-	n, err := p.number(req)
+	n, err := p.setRankCount(req)
 	if err != nil {
 		return err
 	}
-	if req.RankFile, err = p.spots(req, n, list); err != nil {
+	if req.FixedPlacements, err = p.fixedPlacements(req, n, list); err != nil {
 		return err
 	}
-	keepUsed(req)
-	return p.unbound(req)
+	dropUnusedNodes(req)
+	return p.checkUnbound(req)
 }
 
-// unbound refuses a binding for a host whose ranks have their CPUs written down.
-func (p rankPlacement) unbound(req *job.Request) error {
+// checkUnbound refuses a binding for a host whose ranks have their CPUs written down.
+func (p rankPlacement) checkUnbound(req *job.Request) error {
 	for _, n := range req.Nodes {
 		if p.lines != nil && n.Bind != nil && !n.Bind.None {
-			return &fault.Error{Text: fmt.Sprintf("%s: host %s: binding=%s contradicts %s, which says what CPUs each rank has", n.Origin, n.Name, n.Bind.Text, p.by), Remedy: "keep one"}
+			return &usererr.Error{Text: fmt.Sprintf("%s: host %s: binding=%s contradicts %s, which says what CPUs each rank has", n.Origin, n.Name, n.Bind.Text, p.option), Remedy: "keep one"}
 		}
 	}
 	return nil
 }
 
-// number is the number of ranks, which it fills in where -n is missing. Each must have
+// setRankCount is the number of ranks, which it fills in where -n is missing. Each must have
 // its place; places of further ranks are for other runs.
-func (p rankPlacement) number(req *job.Request) (n int, err error) {
+func (p rankPlacement) setRankCount(req *job.Request) (n int, err error) {
 	for i := range req.Apps {
 		if req.Apps[i].N == 0 {
-			req.Apps[i].N = p.ranks()
+			req.Apps[i].N = p.countRanks()
 		}
 		n += req.Apps[i].N
 	}
 	lines := p.lines
-	if k := len(p.nodes) + len(p.seq); k > 0 {
+	if k := len(p.nodes) + len(p.sequence); k > 0 {
 		lines = []hostlist.RankLine{{First: 0, Last: k - 1}}
 	}
-	missing := hostlist.Missing(lines, n)
+	missing := hostlist.UnplacedRanks(lines, n)
 	if missing != "" {
-		err = &fault.Error{Text: fmt.Sprintf("%s: no place is given for %s", p.file, rankNoun(missing)),
+		err = &usererr.Error{Text: fmt.Sprintf("%s: no place is given for %s", p.file, rankNoun(missing)),
 			Remedy: fmt.Sprintf("-n is %d, and each rank needs one", n)}
 	}
 	return n, err
@@ -194,36 +194,36 @@ func rankNoun(spans string) string {
 	return "rank " + spans
 }
 
-// spots are the places of n ranks.
-func (p rankPlacement) spots(req *job.Request, n int, list string) ([]job.Spot, error) {
-	find := newFinder(req)
-	spots := make([]job.Spot, n)
+// fixedPlacements are the places of n ranks.
+func (p rankPlacement) fixedPlacements(req *job.Request, n int, list string) ([]job.FixedPlacement, error) {
+	find := newNodeFinder(req)
+	spots := make([]job.FixedPlacement, n)
 	var errs []error
 	for rank, node := range p.nodes[:min(n, len(p.nodes))] {
-		i, reason := find.at(node.Node)
+		i, reason := find.findIndex(node.Node)
 		if reason != "" {
-			return nil, node.Fault(fmt.Sprintf("there is no node %d: %s", node.Node, reason))
+			return nil, node.ErrorAt(fmt.Sprintf("there is no node %d: %s", node.Node, reason))
 		}
-		spots[rank] = job.Spot{Node: i, At: markOf(node.Fault(""))}
+		spots[rank] = job.FixedPlacement{Node: i, Position: markOf(node.ErrorAt(""))}
 	}
-	for rank, e := range p.seq[:min(n, len(p.seq))] {
+	for rank, e := range p.sequence[:min(n, len(p.sequence))] {
 		l := hostlist.RankLine{Host: e, Index: -1}
-		i, reason := find.line(l, list)
+		i, reason := find.findLineHost(l, list)
 		if reason != "" && len(errs) < 10 {
-			errs = append(errs, l.HostFault(reason))
+			errs = append(errs, l.HostError(reason))
 		}
-		spots[rank] = job.Spot{Node: i, At: markOf(l.HostFault(""))}
+		spots[rank] = job.FixedPlacement{Node: i, Position: markOf(l.HostError(""))}
 	}
 	for _, l := range p.lines {
 		if l.First >= n {
 			continue
 		}
-		i, reason := find.line(l, list)
+		i, reason := find.findLineHost(l, list)
 		if reason != "" && len(errs) < 10 {
-			errs = append(errs, l.HostFault(reason))
+			errs = append(errs, l.HostError(reason))
 		}
-		picks, _ := pin.ParsePicks(l.Slots) // checked
-		spot := job.Spot{Node: i, Picks: picks, At: markOf(l.Fault(0, len(l.Slots), ""))}
+		picks, _ := pin.ParseCPURanges(l.Slots) // checked
+		spot := job.FixedPlacement{Node: i, Picks: picks, Position: markOf(l.SlotError(0, len(l.Slots), ""))}
 		for rank := l.First; rank <= min(l.Last, n-1); rank++ {
 			spots[rank] = spot
 		}
@@ -231,18 +231,18 @@ func (p rankPlacement) spots(req *job.Request, n int, list string) ([]job.Spot, 
 	return spots, errors.Join(errs...)
 }
 
-func markOf(e *hostlist.SyntaxError) job.Mark {
-	return job.Mark{File: e.File, Line: e.Line, Col: e.Col, Width: e.Width, Source: e.Source}
+func markOf(e *hostlist.SyntaxError) job.SourcePosition {
+	return job.SourcePosition{File: e.File, Line: e.Line, Col: e.Col, Width: e.Width, Source: e.Source}
 }
 
-// A finder finds candidates by name, or by their place in the host list.
-type finder struct {
+// A nodeFinder finds candidates by name, or by their place in the host list.
+type nodeFinder struct {
 	names map[string]int
 	order []int
 }
 
-func newFinder(req *job.Request) finder {
-	f := finder{names: make(map[string]int), order: listOf(req)}
+func newNodeFinder(req *job.Request) nodeFinder {
+	f := nodeFinder{names: make(map[string]int), order: hostList(req)}
 	for _, i := range slices.Backward(f.order) {
 		n := &req.Nodes[i]
 		for _, name := range append([]string{n.Host}, n.Aliases...) {
@@ -255,17 +255,17 @@ func newFinder(req *job.Request) finder {
 	return f
 }
 
-// listOf is the host list: each candidate once, by its first turn.
-func listOf(req *job.Request) []int {
+// hostList is the host list: each candidate once, by its first turn.
+func hostList(req *job.Request) []int {
 	var order []int
-	if req.Turns == nil {
+	if req.HostEntries == nil {
 		for i := range req.Nodes {
 			order = append(order, i)
 		}
 		return order
 	}
 	seen := make([]bool, len(req.Nodes))
-	for _, i := range req.Turns {
+	for _, i := range req.HostEntries {
 		if !seen[i] {
 			seen[i] = true
 			order = append(order, i)
@@ -274,10 +274,10 @@ func listOf(req *job.Request) []int {
 	return order
 }
 
-// line finds the host of a rank file's line, or says why not.
-func (f finder) line(l hostlist.RankLine, list string) (i int, reason string) {
+// findLineHost finds the host of a rank file's line, or says why not.
+func (f nodeFinder) findLineHost(l hostlist.RankLine, list string) (i int, reason string) {
 	if l.Index >= 0 {
-		if i, reason = f.at(l.Index); reason != "" {
+		if i, reason = f.findIndex(l.Index); reason != "" {
 			reason = fmt.Sprintf("+n%d is none of the hosts: %s", l.Index, reason)
 		}
 		return i, reason
@@ -289,8 +289,8 @@ func (f finder) line(l hostlist.RankLine, list string) (i int, reason string) {
 	return i, ""
 }
 
-// at finds the index-th host of the list.
-func (f finder) at(index int) (i int, reason string) {
+// findIndex finds the index-th host of the list.
+func (f nodeFinder) findIndex(index int) (i int, reason string) {
 	switch n := len(f.order); {
 	case index < n:
 		return f.order[index], ""
@@ -301,15 +301,15 @@ func (f finder) at(index int) (i int, reason string) {
 	}
 }
 
-// keepUsed drops the candidates to which no rank goes: nobody need look at them.
-func keepUsed(req *job.Request) {
+// dropUnusedNodes drops the candidates to which no rank goes: nobody need look at them.
+func dropUnusedNodes(req *job.Request) {
 	used := make([]bool, len(req.Nodes))
-	for _, s := range req.RankFile {
+	for _, s := range req.FixedPlacements {
 		used[s.Node] = true
 	}
-	req.Turns = nil
-	at := retain(req, used)
-	for rank := range req.RankFile {
-		req.RankFile[rank].Node = at[req.RankFile[rank].Node]
+	req.HostEntries = nil
+	at := retainNodes(req, used)
+	for rank := range req.FixedPlacements {
+		req.FixedPlacements[rank].Node = at[req.FixedPlacements[rank].Node]
 	}
 }

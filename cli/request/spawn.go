@@ -10,10 +10,10 @@ import (
 	"remshell/job"
 )
 
-// Finder finds hosts that a program names when it spawns others: in the notation of
+// SpawnHostFinder finds hosts that a program names when it spawns others: in the notation of
 // -host, and known to the cluster file or not. This machine is told by whatever name and
 // user it would be reached.
-func (w World) Finder(j option.Job) func(list string) ([]job.NodeDef, error) {
+func (w Inputs) SpawnHostFinder(j option.JobOptions) func(list string) ([]job.NodeDef, error) {
 	return func(list string) ([]job.NodeDef, error) {
 		entries, err := hostlist.Parse("info key host", list)
 		if err == nil && slices.ContainsFunc(entries, func(e hostlist.Entry) bool { return e.Exclude }) {
@@ -25,25 +25,25 @@ func (w World) Finder(j option.Job) func(list string) ([]job.NodeDef, error) {
 		if err != nil {
 			return nil, err
 		}
-		defs, err := w.listed(entries, j)
+		defs, err := w.candidatesOf(entries, j)
 		for i := range defs {
-			defs[i].Local = w.Local.Is(cmp.Or(defs[i].Address, defs[i].Host))
+			defs[i].Local = w.Local.Matches(cmp.Or(defs[i].Address, defs[i].Host))
 		}
 		return defs, err
 	}
 }
 
-// spawnHosts is what a request says of them.
-func (w World) spawnHosts(line option.Line) (allow job.SpawnHosts, err error) {
+// spawnHostsRequest is what a request says of them.
+func (w Inputs) spawnHostsRequest(line option.Line) (allow job.SpawnHosts, err error) {
 	h := line.Job.SpawnHosts
 	g, given := line.Origin("spawn-hosts")
 	if !given {
 		return allow, nil
 	}
-	allow = job.SpawnHosts{None: h.Word == "none", Job: h.Word == "job", Any: h.Any, Text: g.String()}
+	allow = job.SpawnHosts{None: h.Word == "none", Job: h.Word == "job", Any: h.Any, Option: g.String()}
 	entries, err := hostlist.Join(h.Hosts)
 	if err == nil && len(entries) > 0 {
-		allow.List, err = w.listed(entries, line.Job)
+		allow.List, err = w.candidatesOf(entries, line.Job)
 	}
 	return allow, err
 }

@@ -29,17 +29,17 @@ func TestHasten(t *testing.T) {
 		{"sge, which warns of nothing", "sge", 60, 0, "", 0, 60, false},
 		{"hardly any time", "pbs", 10, 2, "", 1, 1, false},
 	} {
-		req := job.Request{Limits: job.Limits{Grace: test.grace * time.Second}}
+		req := job.Request{TimeLimits: job.TimeLimits{Grace: test.grace * time.Second}}
 		if test.system != "" {
 			req.RM = &job.RM{Name: test.system, Job: "7"}
 		}
 		asked := false
-		most, err := Hasten(&req, test.told*time.Second, func(string, ...string) (string, error) { asked = true; return test.answer, nil })
-		if err != nil || most != test.most*time.Second || req.Limits.Grace != test.want*time.Second || asked != test.asked {
-			t.Errorf("%s: %v at most, %v between, asked %v, %v", test.name, most, req.Limits.Grace, asked, err)
+		most, err := LimitGrace(&req, test.told*time.Second, func(string, ...string) (string, error) { asked = true; return test.answer, nil })
+		if err != nil || most != test.most*time.Second || req.TimeLimits.Grace != test.want*time.Second || asked != test.asked {
+			t.Errorf("%s: %v at most, %v between, asked %v, %v", test.name, most, req.TimeLimits.Grace, asked, err)
 		}
 	}
-	if _, err := Hasten(new(job.Request), time.Second, nil); err == nil {
+	if _, err := LimitGrace(new(job.Request), time.Second, nil); err == nil {
 		t.Error("there is no batch system whose time could be told")
 	}
 }

@@ -11,76 +11,76 @@ import (
 	"remshell/job"
 	"remshell/pin"
 	"remshell/psi"
-	"remshell/whatif"
+	"remshell/simulate"
 )
 
-// FromState plans for the cluster that a file describes (placement.md 9). Nobody is reached.
-func (w World) FromState(line option.Line) whatif.Outcome {
-	read := Texts(w.Open)
+// PlanFromState plans for the cluster that a file describes (placement.md 9). Nobody is reached.
+func (w Inputs) PlanFromState(line option.Line) simulate.Outcome {
+	read := ReadTexts(w.OpenFile)
 	text, err := read(line.Job.ClusterState)
 	if err != nil {
-		return whatif.Unreadable(err)
+		return simulate.ReadError(err)
 	}
-	s, err := whatif.Parse([]byte(text))
+	s, err := simulate.Parse([]byte(text))
 	if err != nil {
-		return whatif.Unreadable(err)
+		return simulate.ReadError(err)
 	}
-	np, _ := line.Sections[0].Origin("n")
-	in := s.Input(np.Value, flags(line.Job, line.Sections[0]), w.env, read)
-	told, err := newRankPlacement(line, stream(in.Open))
+	np, _ := line.Apps[0].Origin("n")
+	in := s.PSIInput(np.Value, psiFlags(line.Job, line.Apps[0]), w.lookupEnv, read)
+	told, err := newRankPlacement(line, openTexts(in.Open))
 	if err != nil {
-		return told.bad(err)
+		return told.errorOutcome(err)
 	}
-	if n := told.ranks(); in.NP == "" && n > 0 {
+	if n := told.countRanks(); in.NP == "" && n > 0 {
 		in.NP = strconv.Itoa(n)
 	}
 	if in.NP == "" {
-		return whatif.Unreadable(&psi.Error{Code: "bad-state", What: "np is missing; give -n N"})
+		return simulate.ReadError(&psi.Error{Code: "bad-state", Problem: "np is missing; give -n N"})
 	}
-	named, source, err := w.hostsOrRanks(told, line.Sections[0], in)
+	named, source, err := w.hostsOfState(told, line.Apps[0], in)
 	if err != nil {
-		return whatif.Outcome{Err: err}
+		return simulate.Outcome{Err: err}
 	}
-	in.Listed, in.Types, in.Placed = len(named) > 0, featuresOf(named), in.Placed || told.by != ""
+	in.HostsNamed, in.HostFeatures, in.RanksPlaced = len(named) > 0, featuresOf(named), in.RanksPlaced || told.option != ""
 	req, warnings, err := s.Request(in)
-	if err == nil && in.Listed {
-		err = restrict(&req, named, source)
+	if err == nil && in.HostsNamed {
+		err = restrictToNamed(&req, named, source)
 	}
 	if err != nil {
-		return whatif.Outcome{Warnings: warnings, Err: err, Request: req}
+		return simulate.Outcome{Warnings: warnings, Err: err, Request: req}
 	}
-	layFile(&req, s, line)
-	if err := told.apply(&req, "the list"); err != nil {
-		return told.bad(err)
+	setStateLayout(&req, s, line)
+	if err := told.applyTo(&req, "the list"); err != nil {
+		return told.errorOutcome(err)
 	}
-	if n := line.Sections[0].GPUs; n != 0 {
+	if n := line.Apps[0].GPUs; n != 0 {
 		req.Apps[0].GPUs = int(n)
 	}
-	if program := line.Sections[0].Program; program != "" {
+	if program := line.Apps[0].Program; program != "" {
 		req.Apps[0].Argv = []string{program}
 	}
-	return whatif.Decide(req, s.Snapshot(), warnings)
+	return simulate.Decide(req, s.Snapshot(), warnings)
 }
 
-// hostsOrRanks are the hosts that a section names, or else what says where each rank goes; source
+// hostsOfState are the hosts that a section names, or else what says where each rank goes; source
 // is what named them. The error is a *psi.Error.
-func (w World) hostsOrRanks(told rankPlacement, s option.Section, in psi.Input) (named []hostlist.Entry, source string, err error) {
-	named, err = w.hosts(s, stream(in.Open), psi.Unique(in))
+func (w Inputs) hostsOfState(told rankPlacement, s option.AppContext, in psi.Input) (named []hostlist.Entry, source string, err error) {
+	named, err = w.sectionHosts(s, openTexts(in.Open), psi.HostsUnique(in))
 	if err != nil {
-		return nil, "", &psi.Error{Code: "bad-hostfile", Source: "-hostfile", Token: s.HostFile, What: "cannot use", Reason: err.Error()}
+		return nil, "", &psi.Error{Code: "bad-hostfile", Source: "-hostfile", Token: s.HostFile, Problem: "cannot use", Reason: err.Error()}
 	}
 	if len(named) > 0 || in.Flags.Nodes != nil {
 		return named, "-host", nil
 	}
-	if named, err = told.hosts(); err != nil {
-		return nil, "", told.unusable(err)
+	if named, err = told.namedHosts(); err != nil {
+		return nil, "", told.rankFileError(err)
 	}
-	return named, told.by, nil
+	return named, told.option, nil
 }
 
-// restrict makes the hosts of -host and -hostfile the candidates, in their order, with
+// restrictToNamed makes the hosts of -host and -hostfile the candidates, in their order, with
 // the slots that were written down. Two names of one node offer theirs together (HOST-8).
-func restrict(req *job.Request, named []hostlist.Entry, source string) error {
+func restrictToNamed(req *job.Request, named []hostlist.Entry, source string) error {
 	index := make(map[string]int)
 	var names []string
 	for i, n := range req.Nodes {
@@ -100,23 +100,23 @@ func restrict(req *job.Request, named []hostlist.Entry, source string) error {
 			if source == "-host" && e.Line > 0 {
 				source = "-hostfile"
 			}
-			return &psi.Error{Code: "unknown-host", Source: source, Token: e.Host, What: "no node with host name", Allowed: psi.Cut(names)}
+			return &psi.Error{Code: "unknown-host", Source: source, Token: e.Host, Problem: "no node with host name", Allowed: psi.ShortenList(names)}
 		}
 		req.Nodes[i].Slots += e.Slots
 		req.Nodes[i].MaxSlots += e.MaxSlots
-		said := candidate(i, e, Localhost{}, true)
+		said := candidateOf(i, e, Localhost{}, true)
 		req.Nodes[i].Features = append(req.Nodes[i].Features, said.Features...)
 		req.Nodes[i].Bind = cmp.Or(said.Bind, req.Nodes[i].Bind)
 		if !turn[i] {
-			req.Turns = append(req.Turns, i)
+			req.HostEntries = append(req.HostEntries, i)
 		}
 		turn[i] = true
 	}
 	return nil
 }
 
-// layFile tells a request the layout of the command line, else that of the state.
-func layFile(req *job.Request, s *whatif.State, line option.Line) {
+// setStateLayout tells a request the layout of the command line, else that of the state.
+func setStateLayout(req *job.Request, s *simulate.State, line option.Line) {
 	j := line.Job
 	layout := pin.Layout{Map: j.MapBy, Rank: j.RankBy, Bind: j.BindTo}
 	if layout.Map.Text == "" {
@@ -132,18 +132,20 @@ func layFile(req *job.Request, s *whatif.State, line option.Line) {
 		layout.Mem = s.Layout.Mem
 	}
 	req.Layout = layout
-	counted(req, line)
+	setCPUUnit(req, line)
 }
 
-// bad is the outcome of a rank file, or map, that cannot be used.
-func (p rankPlacement) bad(err error) whatif.Outcome { return whatif.Outcome{Err: p.unusable(err)} }
-
-func (p rankPlacement) unusable(err error) error {
-	return &psi.Error{Code: "bad-rankfile", Source: p.by, Token: p.file, What: "cannot use", Reason: err.Error()}
+// errorOutcome is the outcome of a rank file, or map, that cannot be used.
+func (p rankPlacement) errorOutcome(err error) simulate.Outcome {
+	return simulate.Outcome{Err: p.rankFileError(err)}
 }
 
-// stream opens texts as files.
-func stream(read func(string) (string, error)) func(string) (io.ReadCloser, error) {
+func (p rankPlacement) rankFileError(err error) error {
+	return &psi.Error{Code: "bad-rankfile", Source: p.option, Token: p.file, Problem: "cannot use", Reason: err.Error()}
+}
+
+// openTexts opens texts as files.
+func openTexts(read func(string) (string, error)) func(string) (io.ReadCloser, error) {
 	return func(name string) (io.ReadCloser, error) {
 		text, err := read(name)
 		return io.NopCloser(strings.NewReader(text)), err

@@ -8,22 +8,22 @@ import (
 	"remshell/job"
 )
 
-// surround adds to a request the nodes of its cluster that its list does not name, where they matter
+// addSurroundings adds to a request the nodes of its cluster that its list does not name, where they matter
 // (which-hosts.md 10, 11): the line of a contiguous job has them between others, and the width of a
 // gate counts their CPUs. They have no turn. Then all nodes have the numbers of the cluster file, so
 // that the line is that of the cluster whatever names the nodes.
-func (w World) surround(req *job.Request) {
-	if w.Cluster == nil || req.RankFile != nil || req.Contiguous == "" && !slices.ContainsFunc(req.Regions, func(r job.Region) bool {
+func (w Inputs) addSurroundings(req *job.Request) {
+	if w.Cluster == nil || req.FixedPlacements != nil || req.Contiguous == "" && !slices.ContainsFunc(req.Regions, func(r job.Region) bool {
 		return r.Gate.Width != nil && *r.Gate.Width == job.AutoWidth
 	}) {
 		return
 	}
-	if req.Turns == nil {
+	if req.HostEntries == nil {
 		for i := range req.Nodes {
-			req.Turns = append(req.Turns, i)
+			req.HostEntries = append(req.HostEntries, i)
 		}
 	}
-	cluster := w.byName()
+	cluster := w.nodesByName()
 	at := make([]int, len(w.Cluster.Nodes)) // index in req.Nodes, from 1
 	beyond := 0
 	for _, n := range w.Cluster.Nodes {
@@ -45,7 +45,7 @@ func (w World) surround(req *job.Request) {
 	}
 	for k, n := range w.Cluster.Nodes {
 		if at[k] == 0 {
-			n.Local = w.Local.Is(cmp.Or(n.Address, n.Host))
+			n.Local = w.Local.Matches(cmp.Or(n.Address, n.Host))
 			req.Nodes = append(req.Nodes, n)
 		}
 	}

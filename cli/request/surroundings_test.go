@@ -16,23 +16,23 @@ func TestSurroundings(t *testing.T) {
 	for i, name := range []string{"n0", "n1", "n2"} {
 		cluster.Nodes = append(cluster.Nodes, job.NodeDef{ID: 10 * i, Name: name, Host: name})
 	}
-	w := World{Cluster: &cluster, Local: Localhost{Names: []string{"n0"}}}
+	w := Inputs{Cluster: &cluster, Local: Localhost{Names: []string{"n0"}}}
 	tests := []struct {
 		name   string
-		choose job.Choosing
-		spots  []job.Spot
+		choose job.NodeSelection
+		spots  []job.FixedPlacement
 		want   string
 	}{
-		{"nothing asked for", job.Choosing{}, nil, "[0 n2] [1 other]; []"},
-		{"a width that is written down", job.Choosing{Regions: []job.Region{{Gate: job.Gate{Width: &width}}}}, nil, "[0 n2] [1 other]; []"},
-		{"a width that is counted", job.Choosing{Regions: []job.Region{{}, {Gate: job.Gate{Width: &auto}}}}, nil, "[20 n2] [21 other] [0 n0] [10 n1]; [0 1]"},
-		{"neighbours", job.Choosing{Contiguous: job.ContiguousBest}, nil, "[20 n2] [21 other] [0 n0] [10 n1]; [0 1]"},
-		{"a rank file", job.Choosing{Contiguous: job.ContiguousBest}, []job.Spot{{}}, "[0 n2] [1 other]; []"},
+		{"nothing asked for", job.NodeSelection{}, nil, "[0 n2] [1 other]; []"},
+		{"a width that is written down", job.NodeSelection{Regions: []job.Region{{Gate: job.Gate{Width: &width}}}}, nil, "[0 n2] [1 other]; []"},
+		{"a width that is counted", job.NodeSelection{Regions: []job.Region{{}, {Gate: job.Gate{Width: &auto}}}}, nil, "[20 n2] [21 other] [0 n0] [10 n1]; [0 1]"},
+		{"neighbours", job.NodeSelection{Contiguous: job.ContiguousBest}, nil, "[20 n2] [21 other] [0 n0] [10 n1]; [0 1]"},
+		{"a rank file", job.NodeSelection{Contiguous: job.ContiguousBest}, []job.FixedPlacement{{}}, "[0 n2] [1 other]; []"},
 	}
 	for _, test := range tests {
-		req := job.Request{Nodes: []job.NodeDef{{Name: "N2", Host: "n2"}, {ID: 1, Name: "other", Host: "other"}}, RankFile: test.spots}
-		req.Nodes[0].Name, req.Choosing = "n2", test.choose
-		w.surround(&req)
+		req := job.Request{Nodes: []job.NodeDef{{Name: "N2", Host: "n2"}, {ID: 1, Name: "other", Host: "other"}}, FixedPlacements: test.spots}
+		req.Nodes[0].Name, req.NodeSelection = "n2", test.choose
+		w.addSurroundings(&req)
 		got := ""
 		for _, n := range req.Nodes {
 			got += fmt.Sprint([]any{n.ID, n.Name}, " ")
@@ -40,7 +40,7 @@ func TestSurroundings(t *testing.T) {
 				t.Errorf("%s: %s is here: %v", test.name, n.Name, n.Local)
 			}
 		}
-		if got = fmt.Sprintf("%s; %v", got[:len(got)-1], req.Turns); got != test.want {
+		if got = fmt.Sprintf("%s; %v", got[:len(got)-1], req.HostEntries); got != test.want {
 			t.Errorf("%s: %s; want %s", test.name, got, test.want)
 		}
 	}

@@ -32,38 +32,40 @@ import (
 	"remshell/job"
 )
 
-// A World is what a request is made from, beside its command line.
-type World struct {
-	Job     job.ID // that the request is to have
-	Environ []string
-	Local   Localhost
-	Cluster *config.Cluster // nil: there is no cluster file
-	Open    func(name string) (io.ReadCloser, error)
-	Stat    func(name string) (fs.FileInfo, error)
-	Run     func(name string, args ...string) (string, error) // a batch system's program; nil: none is run
-	Trust   func(name string) error                           // why a file that was opened may not be obeyed as code; nil: it may
+// An Inputs is what a request is made from, beside its command line.
+type Inputs struct {
+	Job        job.ID // that the request is to have
+	Environ    []string
+	Local      Localhost
+	Cluster    *config.Cluster // nil: there is no cluster file
+	OpenFile   func(name string) (io.ReadCloser, error)
+	Stat       func(name string) (fs.FileInfo, error)
+	RunTool    func(name string, args ...string) (string, error) // a batch system's program; nil: none is run
+	CheckTrust func(name string) error                           // why a file that was opened may not be obeyed as code; nil: it may
 
-	Grant *batch.Allocation // what a batch system gave, if its hosts are used; see Allocated
+	Allocation *batch.Allocation // what a batch system gave, if its hosts are used; see Allocated
 }
 
-// env is a variable; it may be defined and empty.
-func (w World) env(name string) (value string, defined bool) { return job.Lookup(w.Environ, name) }
+// lookupEnv is a variable; it may be defined and empty.
+func (w Inputs) lookupEnv(name string) (value string, defined bool) {
+	return job.LookupEnv(w.Environ, name)
+}
 
-// userEnv is env, without what a batch system has set on its own that means something else than if the user had set it.
-func (w World) userEnv(name string) (value string, defined bool) {
-	if name == ompThreads && w.slotThreads() != "" {
+// lookupUserEnv is env, without what a batch system has set on its own that means something else than if the user had set it.
+func (w Inputs) lookupUserEnv(name string) (value string, defined bool) {
+	if name == ompThreads && w.batchThreads() != "" {
 		return "", false
 	}
-	return w.env(name)
+	return w.lookupEnv(name)
 }
 
 const ompThreads = "OMP_NUM_THREADS"
 
-// slotThreads is the assignment of OMP_NUM_THREADS, if a batch system has made it: the CPUs of its slot, which is what all ranks
+// batchThreads is the assignment of OMP_NUM_THREADS, if a batch system has made it: the CPUs of its slot, which is what all ranks
 // have together here, and not the width of each. Empty: none has.
-func (w World) slotThreads() string {
-	value, _ := w.env(ompThreads)
-	if n := batch.Threads(w.batch()); n == 0 || value != strconv.Itoa(n) {
+func (w Inputs) batchThreads() string {
+	value, _ := w.lookupEnv(ompThreads)
+	if n := batch.Threads(w.allocInputs()); n == 0 || value != strconv.Itoa(n) {
 		return ""
 	}
 	return ompThreads + "=" + value
@@ -71,15 +73,15 @@ func (w World) slotThreads() string {
 
 // A Localhost is this machine as a request must know it.
 type Localhost struct {
-	Names []string            // its host names, the first its own word for itself
-	Addrs func() []netip.Addr // asked for only if a host is named by address
-	Dir   string              // working directory, as the user calls it
-	User  job.User
-	NoDir error // why there is none, if it was removed or may not be looked at
+	Names  []string            // its host names, the first its own word for itself
+	Addrs  func() []netip.Addr // asked for only if a host is named by address
+	Dir    string              // working directory, as the user calls it
+	User   job.User
+	DirErr error // why there is none, if it was removed or may not be looked at
 }
 
-// Is reports whether a host expression means this machine (HOST-8).
-func (l Localhost) Is(host string) bool {
+// Matches reports whether a host expression means this machine (HOST-8).
+func (l Localhost) Matches(host string) bool {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return addr.Unmap().IsLoopback() || slices.Contains(l.Addrs(), addr.Unmap())
 	}
@@ -87,8 +89,8 @@ func (l Localhost) Is(host string) bool {
 		slices.ContainsFunc(l.Names, func(n string) bool { return strings.EqualFold(n, host) })
 }
 
-// Texts reads files as a whole by opening them.
-func Texts(open func(string) (io.ReadCloser, error)) func(string) (string, error) {
+// ReadTexts reads files as a whole by opening them.
+func ReadTexts(open func(string) (io.ReadCloser, error)) func(string) (string, error) {
 	return func(name string) (string, error) {
 		f, err := open(name)
 		if err != nil {

@@ -27,27 +27,27 @@ const maxList = 1 << 18
 // timeType has a form of its own.
 var timeType = reflect.TypeFor[time.Time]()
 
-// write appends a value of a type that covers reports to be whole.
-func write(b *bytes.Buffer, v reflect.Value) {
+// appendValue appends a value of a type that covers reports to be whole.
+func appendValue(b *bytes.Buffer, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:
 		if v.Type() == timeType {
-			text(b, v.Interface().(time.Time).Format(time.RFC3339Nano))
+			appendText(b, v.Interface().(time.Time).Format(time.RFC3339Nano))
 			return
 		}
-		writeStruct(b, v)
+		appendStruct(b, v)
 	case reflect.Pointer:
 		if v.IsNil() {
 			b.WriteString("null")
 			return
 		}
-		write(b, v.Elem())
+		appendValue(b, v.Elem())
 	case reflect.Slice:
-		writeSlice(b, v)
+		appendSlice(b, v)
 	case reflect.Map:
-		writeMap(b, v)
+		appendMap(b, v)
 	case reflect.String:
-		text(b, v.String())
+		appendText(b, v.String())
 	case reflect.Bool:
 		b.WriteString(strconv.FormatBool(v.Bool()))
 	case reflect.Float64:
@@ -57,7 +57,7 @@ func write(b *bytes.Buffer, v reflect.Value) {
 	}
 }
 
-func text(b *bytes.Buffer, s string) {
+func appendText(b *bytes.Buffer, s string) {
 	if !utf8.ValidString(s) {
 		b.WriteString(`{"base64":"` + base64.StdEncoding.EncodeToString([]byte(s)) + `"}`)
 		return
@@ -67,7 +67,7 @@ func text(b *bytes.Buffer, s string) {
 	quoted.Encode(s) // a newline follows, which is white space
 }
 
-func writeStruct(b *bytes.Buffer, v reflect.Value) {
+func appendStruct(b *bytes.Buffer, v reflect.Value) {
 	b.WriteByte('{')
 	separator := ""
 	for i := range v.NumField() {
@@ -77,23 +77,23 @@ func writeStruct(b *bytes.Buffer, v reflect.Value) {
 			continue
 		}
 		b.WriteString(separator)
-		text(b, key(field))
+		appendText(b, fieldKey(field))
 		b.WriteByte(':')
-		write(b, v.Field(i))
+		appendValue(b, v.Field(i))
 		separator = ","
 	}
 	b.WriteByte('}')
 }
 
-// key is what a field is called.
-func key(field reflect.StructField) string {
+// fieldKey is what a field is called.
+func fieldKey(field reflect.StructField) string {
 	if name := field.Tag.Get("json"); name != "" {
 		return name
 	}
 	return field.Name
 }
 
-func writeSlice(b *bytes.Buffer, v reflect.Value) {
+func appendSlice(b *bytes.Buffer, v reflect.Value) {
 	if v.IsNil() {
 		b.WriteString("null")
 		return
@@ -103,12 +103,12 @@ func writeSlice(b *bytes.Buffer, v reflect.Value) {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		write(b, v.Index(i))
+		appendValue(b, v.Index(i))
 	}
 	b.WriteByte(']')
 }
 
-func writeMap(b *bytes.Buffer, v reflect.Value) {
+func appendMap(b *bytes.Buffer, v reflect.Value) {
 	if v.IsNil() {
 		b.WriteString("null")
 		return
@@ -122,15 +122,15 @@ func writeMap(b *bytes.Buffer, v reflect.Value) {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		text(b, name)
+		appendText(b, name)
 		b.WriteByte(':')
-		write(b, values[name])
+		appendValue(b, values[name])
 	}
 	b.WriteByte('}')
 }
 
-// read puts what JSON says into a value. at is where it stands, for errors.
-func read(into reflect.Value, said any, at string) error {
+// readValue puts what JSON says into a value. at is where it stands, for errors.
+func readValue(into reflect.Value, said any, at string) error {
 	if said == nil {
 		into.SetZero()
 		return nil
@@ -143,7 +143,7 @@ func read(into reflect.Value, said any, at string) error {
 		return readStruct(into, said, at)
 	case reflect.Pointer:
 		into.Set(reflect.New(into.Type().Elem()))
-		return read(into.Elem(), said, at)
+		return readValue(into.Elem(), said, at)
 	case reflect.Slice:
 		return readSlice(into, said, at)
 	case reflect.Map:
@@ -155,13 +155,13 @@ func read(into reflect.Value, said any, at string) error {
 	case reflect.Bool:
 		yes, ok := said.(bool)
 		into.SetBool(yes)
-		return wanted(ok, at, "true or false")
+		return kindError(ok, at, "true or false")
 	}
 	return readNumber(into, said, at)
 }
 
-// wanted is the error of a value that is of another kind.
-func wanted(ok bool, at, what string) error {
+// kindError is the error of a value that is of another kind.
+func kindError(ok bool, at, what string) error {
 	if ok {
 		return nil
 	}
@@ -171,15 +171,15 @@ func wanted(ok bool, at, what string) error {
 func readStruct(into reflect.Value, said any, at string) error {
 	object, ok := said.(map[string]any)
 	if !ok {
-		return wanted(false, at, "an object")
+		return kindError(false, at, "an object")
 	}
 	for i := range into.NumField() {
 		field := into.Type().Field(i)
-		value, there := object[key(field)]
+		value, there := object[fieldKey(field)]
 		if !there || !field.IsExported() {
 			continue
 		}
-		if err := read(into.Field(i), value, at+"."+key(field)); err != nil {
+		if err := readValue(into.Field(i), value, at+"."+fieldKey(field)); err != nil {
 			return err
 		}
 	}
@@ -189,11 +189,11 @@ func readStruct(into reflect.Value, said any, at string) error {
 func readSlice(into reflect.Value, said any, at string) error {
 	list, ok := said.([]any)
 	if !ok || len(list) > maxList {
-		return wanted(false, at, fmt.Sprintf("a list of at most %d", maxList))
+		return kindError(false, at, fmt.Sprintf("a list of at most %d", maxList))
 	}
 	into.Set(reflect.MakeSlice(into.Type(), len(list), len(list)))
 	for i, value := range list {
-		if err := read(into.Index(i), value, fmt.Sprintf("%s[%d]", at, i)); err != nil {
+		if err := readValue(into.Index(i), value, fmt.Sprintf("%s[%d]", at, i)); err != nil {
 			return err
 		}
 	}
@@ -203,12 +203,12 @@ func readSlice(into reflect.Value, said any, at string) error {
 func readMap(into reflect.Value, said any, at string) error {
 	object, ok := said.(map[string]any)
 	if !ok {
-		return wanted(false, at, "an object")
+		return kindError(false, at, "an object")
 	}
 	into.Set(reflect.MakeMapWithSize(into.Type(), len(object)))
 	for name, value := range object {
 		element := reflect.New(into.Type().Elem()).Elem()
-		if err := read(element, value, at+"."+name); err != nil {
+		if err := readValue(element, value, at+"."+name); err != nil {
 			return err
 		}
 		into.SetMapIndex(reflect.ValueOf(name).Convert(into.Type().Key()), element)
@@ -223,16 +223,16 @@ func readText(said any, at string) (string, error) {
 	case map[string]any:
 		coded, ok := said["base64"].(string)
 		plain, err := base64.StdEncoding.DecodeString(coded)
-		return string(plain), wanted(ok && err == nil, at, "a text, or base64")
+		return string(plain), kindError(ok && err == nil, at, "a text, or base64")
 	}
-	return "", wanted(false, at, "a text")
+	return "", kindError(false, at, "a text")
 }
 
 func readTime(into reflect.Value, said any, at string) error {
 	s, ok := said.(string)
 	when, err := time.Parse(time.RFC3339Nano, s)
 	into.Set(reflect.ValueOf(when))
-	return wanted(ok && err == nil, at, "a time as 2006-01-02T15:04:05Z")
+	return kindError(ok && err == nil, at, "a time as 2006-01-02T15:04:05Z")
 }
 
 func readNumber(into reflect.Value, said any, at string) error {
@@ -240,11 +240,11 @@ func readNumber(into reflect.Value, said any, at string) error {
 	if into.Kind() == reflect.Float64 {
 		x, err := number.Float64()
 		into.SetFloat(x)
-		return wanted(ok && err == nil, at, "a number")
+		return kindError(ok && err == nil, at, "a number")
 	}
 	n, err := strconv.ParseInt(number.String(), 10, 64)
 	if fits := ok && err == nil && !into.OverflowInt(n); !fits {
-		return wanted(false, at, "a whole number")
+		return kindError(false, at, "a whole number")
 	}
 	into.SetInt(n)
 	return nil

@@ -22,13 +22,13 @@ import (
 	"time"
 
 	"remshell/cli/option"
-	"remshell/fault"
 	"remshell/job"
 	"remshell/launch/restart"
+	"remshell/usererr"
 )
 
 // Version is that of the form.
-const Version = 1
+const Version = 2
 
 // MaxSize is how long the text of a saved job may be, in bytes: far more than an environment, and the
 // hosts of a cluster of 10,000 nodes, take.
@@ -46,84 +46,84 @@ const (
 
 // A Job is a saved one.
 type Job struct {
-	Version int          `json:"version"`
-	ID      job.ID       `json:"job"`
-	State   State        `json:"state"`
-	Attempt int          `json:"attempt"`       // that runs, or ran last; -1: none did
-	Left    string       `json:"restarts_left"` // a number, or "unlimited"; for people
-	Reason  job.EndKind  `json:"reason"`        // why that attempt followed another; empty: it is the first
-	Lost    []string     `json:"lost"`          // nodes of the attempt before it
-	Host    string       `json:"host"`          // where its mpiexec runs, or ran
-	PID     int          `json:"pid"`           // of that
-	User    string       `json:"user"`
-	Dir     string       `json:"dir"`   // its working directory
-	Argv    []string     `json:"argv"`  // mpiexec's own words
-	Reach   []string     `json:"reach"` // options by which hosts are reached, wherever they were said
-	Ended   time.Time    `json:"ended"`
-	Exit    int          `json:"exit"`
-	Nodes   []string     `json:"nodes"`   // of the attempt that runs
-	Size    int          `json:"size"`    // its ranks
-	Began   time.Time    `json:"began"`   // when it did
-	History []Attempt    `json:"history"` // that are over
-	Request *job.Request `json:"request"`
-	more    map[string]json.RawMessage
+	Version          int          `json:"version"`
+	ID               job.ID       `json:"job"`
+	State            State        `json:"state"`
+	Attempt          int          `json:"attempt"`       // that runs, or ran last; -1: none did
+	RestartsLeft     string       `json:"restarts_left"` // a number, or "unlimited"; for people
+	Reason           job.EndKind  `json:"reason"`        // why that attempt followed another; empty: it is the first
+	Lost             []string     `json:"lost"`          // nodes of the attempt before it
+	Host             string       `json:"host"`          // where its mpiexec runs, or ran
+	PID              int          `json:"pid"`           // of that
+	User             string       `json:"user"`
+	Dir              string       `json:"dir"`   // its working directory
+	Argv             []string     `json:"argv"`  // mpiexec's own words
+	TransportOptions []string     `json:"reach"` // options by which hosts are reached, wherever they were said
+	Ended            time.Time    `json:"ended"`
+	Exit             int          `json:"exit"`
+	Nodes            []string     `json:"nodes"`   // of the attempt that runs
+	Size             int          `json:"size"`    // its ranks
+	Began            time.Time    `json:"began"`   // when it did
+	History          []Attempt    `json:"history"` // that are over
+	Request          *job.Request `json:"request"`
+	unknownFields    map[string]json.RawMessage
 }
 
 // An Attempt is one that is over (SV-12).
 type Attempt struct {
-	Number int         `json:"attempt"` // the fields are those of job.Attempt
-	Began  time.Time   `json:"began"`
-	Ended  time.Time   `json:"ended"`
-	Kind   job.EndKind `json:"kind"`
-	Reason string      `json:"reason"`
-	Cause  string      `json:"cause"`
-	Nodes  []string    `json:"nodes"`
-	Size   int         `json:"size"`
-	Lost   []string    `json:"lost"`
-	Failed []string    `json:"failed"`
-	Spares []string    `json:"spares"`
-	Exit   int         `json:"exit"`
-	Leaves []string    `json:"leaves"`
-	Goes   []string    `json:"goes"`
+	Number       int         `json:"attempt"` // the fields are those of job.Attempt
+	Began        time.Time   `json:"began"`
+	Ended        time.Time   `json:"ended"`
+	Kind         job.EndKind `json:"kind"`
+	Reason       string      `json:"reason"`
+	Cause        string      `json:"cause"`
+	Nodes        []string    `json:"nodes"`
+	Size         int         `json:"size"`
+	Lost         []string    `json:"lost"`
+	Failed       []string    `json:"failed"`
+	StandbyNodes []string    `json:"spares"`
+	Exit         int         `json:"exit"`
+	LeftNodes    []string    `json:"leaves"`
+	NextNodes    []string    `json:"goes"`
 }
 
 // New is a job that has not started.
 func New(req job.Request, past []job.Attempt) Job {
 	j := Job{Version: Version, ID: req.Job, State: Stopped, Request: &req, User: req.User.Name}
-	return j.history(past, -1)
+	return j.withHistory(past, -1)
 }
 
-// With is the job with what only an older one's file says.
-func (j Job) With(older Job) Job {
-	j.more = older.more
+// WithUnknownFields is the job with what only an older one's file says.
+func (j Job) WithUnknownFields(older Job) Job {
+	j.unknownFields = older.unknownFields
 	return j
 }
 
-// history takes in the attempts that are over; before one that runs, or -1.
-func (j Job) history(past []job.Attempt, running int) Job {
+// withHistory takes in the attempts that are over; before one that runs, or -1.
+func (j Job) withHistory(past []job.Attempt, running int) Job {
 	j.History = []Attempt{}
 	for _, a := range past {
 		j.History = append(j.History, Attempt(a))
 	}
 	j.Attempt = max(running, len(past)-1)
-	j.Left = restart.Left(j.Request.Restart, past[:max(0, min(j.Attempt, len(past)))])
+	j.RestartsLeft = restart.RestartsLeft(j.Request.Restart, past[:max(0, min(j.Attempt, len(past)))])
 	if j.Reason, j.Lost = "", nil; j.Attempt > 0 {
 		j.Reason, j.Lost = past[j.Attempt-1].Kind, past[j.Attempt-1].Lost
 	}
 	return j
 }
 
-// Begun is the job with an attempt that runs.
-func (j Job) Begun(past []job.Attempt, now job.Attempt) Job {
-	j = j.history(past, now.Number)
+// WithRunning is the job with an attempt that runs.
+func (j Job) WithRunning(past []job.Attempt, now job.Attempt) Job {
+	j = j.withHistory(past, now.Number)
 	j.State, j.Nodes, j.Size, j.Began = Running, now.Nodes, now.Size, now.Began
 	return j
 }
 
-// Over is the job when mpiexec leaves, with its exit code. If no attempt of it ran it stays stopped.
-func (j Job) Over(past []job.Attempt, code int, when time.Time) Job {
+// WithEnded is the job when mpiexec leaves, with its exit code. If no attempt of it ran it stays stopped.
+func (j Job) WithEnded(past []job.Attempt, code int, when time.Time) Job {
 	started := j.State == Running || len(past) > len(j.History)
-	j = j.history(past, -1)
+	j = j.withHistory(past, -1)
 	if j.Nodes, j.Size, j.Began = nil, 0, (time.Time{}); started {
 		j.State = Ended
 	}
@@ -131,16 +131,16 @@ func (j Job) Over(past []job.Attempt, code int, when time.Time) Job {
 	return j
 }
 
-// Text is what FILE holds.
-func (j Job) Text() []byte {
+// Encode is what FILE holds.
+func (j Job) Encode() []byte {
 	var b, indented bytes.Buffer
-	write(&b, reflect.ValueOf(j))
+	appendValue(&b, reflect.ValueOf(j))
 	b.Truncate(b.Len() - 1)
-	for _, name := range slices.Sorted(maps.Keys(j.more)) {
+	for _, name := range slices.Sorted(maps.Keys(j.unknownFields)) {
 		b.WriteByte(',')
-		text(&b, name)
+		appendText(&b, name)
 		b.WriteByte(':')
-		b.Write(j.more[name])
+		b.Write(j.unknownFields[name])
 	}
 	b.WriteByte('}')
 	json.Indent(&indented, b.Bytes(), "", " ")
@@ -148,9 +148,9 @@ func (j Job) Text() []byte {
 	return indented.Bytes()
 }
 
-// Read reads what FILE holds. Fields that it does not know are kept, and come back with Text.
-func Read(file string, content []byte) (Job, error) {
-	j, err := parse(content)
+// Decode reads what FILE holds. Fields that it does not know are kept, and come back with Text.
+func Decode(file string, content []byte) (Job, error) {
+	j, err := decodeJob(content)
 	if err == nil {
 		err = j.check()
 	}
@@ -158,28 +158,28 @@ func Read(file string, content []byte) (Job, error) {
 	switch {
 	case errors.As(err, &syntax):
 		line := 1 + bytes.Count(content[:min(int(syntax.Offset), len(content))], []byte("\n"))
-		return Job{}, &fault.Error{Text: fmt.Sprintf("saved job %s:%d: %v", file, line, err), Remedy: "it is no saved job, or was changed by hand"}
-	case fault.Hint(err) != "":
-		return Job{}, &fault.Error{Text: fmt.Sprintf("saved job %s: %v", file, err), Remedy: fault.Hint(err)}
+		return Job{}, &usererr.Error{Text: fmt.Sprintf("saved job %s:%d: %v", file, line, err), Remedy: "it is no saved job, or was changed by hand"}
+	case usererr.Hint(err) != "":
+		return Job{}, &usererr.Error{Text: fmt.Sprintf("saved job %s: %v", file, err), Remedy: usererr.Hint(err)}
 	case err != nil:
-		return Job{}, &fault.Error{Text: fmt.Sprintf("saved job %s: %v", file, err), Remedy: "it is no saved job, or was changed by hand"}
+		return Job{}, &usererr.Error{Text: fmt.Sprintf("saved job %s: %v", file, err), Remedy: "it is no saved job, or was changed by hand"}
 	}
 	return j, nil
 }
 
-func parse(content []byte) (j Job, err error) {
-	if err := json.Unmarshal(content, &j.more); err != nil {
+func decodeJob(content []byte) (j Job, err error) {
+	if err := json.Unmarshal(content, &j.unknownFields); err != nil {
 		return j, err
 	}
 	var version int
-	if json.Unmarshal(j.more["version"], &version) != nil || version != Version {
-		return j, &fault.Error{Text: fmt.Sprintf("version %s is not known here, only %d", cmp.Or(string(j.more["version"]), "none"), Version),
+	if json.Unmarshal(j.unknownFields["version"], &version) != nil || version != Version {
+		return j, &usererr.Error{Text: fmt.Sprintf("version %s is not known here, only %d", cmp.Or(string(j.unknownFields["version"]), "none"), Version),
 			Remedy: "resume it with the mpiexec that has saved it"}
 	}
 	into := reflect.ValueOf(&j).Elem()
 	for i := range into.NumField() {
 		field := into.Type().Field(i)
-		raw, there := j.more[key(field)]
+		raw, there := j.unknownFields[fieldKey(field)]
 		if !there || !field.IsExported() {
 			continue
 		}
@@ -189,15 +189,15 @@ func parse(content []byte) (j Job, err error) {
 		if err := values.Decode(&said); err != nil {
 			return j, err
 		}
-		if err := read(into.Field(i), said, key(field)); err != nil {
+		if err := readValue(into.Field(i), said, fieldKey(field)); err != nil {
 			return j, err
 		}
-		if key(field) == "request" {
-			if err := removed(said); err != nil {
+		if fieldKey(field) == "request" {
+			if err := removedOptionError(said); err != nil {
 				return j, err
 			}
 		}
-		delete(j.more, key(field))
+		delete(j.unknownFields, fieldKey(field))
 	}
 	return j, nil
 }
@@ -206,12 +206,12 @@ func parse(content []byte) (j Job, err error) {
 // since.
 var removedFields = [][2]string{{"Preemptible", "preemptible"}, {"Nodes.Bytes", "enforce-rm"}, {"Ends.Metric", "mem-metric"}, {"NoHints", "no-mpi-hints"}, {"Signals.Status", "status-signal"}}
 
-// removed returns the error of a request that has one of removedFields; nil: it has none.
-func removed(request any) error {
+// removedOptionError returns the error of a request that has one of removedFields; nil: it has none.
+func removedOptionError(request any) error {
 	for _, row := range removedFields {
 		if path := strings.Split(row[0], "."); hasField(request, path) {
-			gone := option.Removed(row[1])
-			return &fault.Error{Text: gone.Error(), Remedy: fmt.Sprintf("%s; without %q in its \"request\" it can be resumed", fault.Hint(gone), path[len(path)-1])}
+			gone := option.RemovedError(row[1])
+			return &usererr.Error{Text: gone.Error(), Remedy: fmt.Sprintf("%s; without %q in its \"request\" it can be resumed", usererr.Hint(gone), path[len(path)-1])}
 		}
 	}
 	return nil
@@ -230,8 +230,8 @@ func hasField(value any, path []string) bool {
 	return field != nil
 }
 
-// most bounds what is counted in a saved job: ranks of a section, attempts.
-const most = 1 << 24
+// maxCount bounds what is counted in a saved job: ranks of a section, attempts.
+const maxCount = 1 << 24
 
 // check sees that what is behind may rely on what a request always has.
 func (j Job) check() error {
@@ -245,9 +245,9 @@ func (j Job) check() error {
 		return errors.New("state: one of stopped, running, ended is wanted")
 	case j.Request == nil || j.Request.Job != j.ID:
 		return errors.New("request: it is not that of the job")
-	case j.Attempt < -1 || j.Attempt > most || j.Attempt+1 < len(j.History) || j.Attempt > len(j.History):
+	case j.Attempt < -1 || j.Attempt > maxCount || j.Attempt+1 < len(j.History) || j.Attempt > len(j.History):
 		return errors.New("attempt: it is not the one that follows the history")
-	case j.Size < 0 || j.Size > most:
+	case j.Size < 0 || j.Size > maxCount:
 		return errors.New("size: a number of ranks is wanted")
 	}
 	return checkRequest(*j.Request)
@@ -258,7 +258,7 @@ func checkRequest(req job.Request) error {
 		return errors.New("request.Apps: there is none")
 	}
 	for i, app := range req.Apps {
-		if len(app.Argv) == 0 || app.N < 0 || app.N > most || slices.ContainsFunc(app.Soft, func(n int) bool { return n < 1 || n > most }) {
+		if len(app.Argv) == 0 || app.N < 0 || app.N > maxCount || slices.ContainsFunc(app.Soft, func(n int) bool { return n < 1 || n > maxCount }) {
 			return fmt.Errorf("request.Apps[%d]: a program and a number of ranks are wanted", i)
 		}
 	}
@@ -271,53 +271,53 @@ func checkRequest(req job.Request) error {
 	}
 	beyond := func(node int) bool { return node < 0 || node >= len(req.Nodes) }
 	switch {
-	case slices.ContainsFunc(req.Turns, beyond):
+	case slices.ContainsFunc(req.HostEntries, beyond):
 		return errors.New("request.Turns: there is no such node")
-	case slices.ContainsFunc(req.RankFile, func(s job.Spot) bool { return beyond(s.Node) }):
+	case slices.ContainsFunc(req.FixedPlacements, func(s job.FixedPlacement) bool { return beyond(s.Node) }):
 		return errors.New("request.RankFile: there is no such node")
-	case req.Restart.Past < 0 || req.Restart.Most < 0:
+	case req.Restart.PastAttempts < 0 || req.Restart.MaxRestarts < 0:
 		return errors.New("request.Restart: it is below 0")
 	}
 	return nil
 }
 
-// A Start is how another mpiexec goes on with a job.
-type Start struct {
-	Request job.Request
-	Past    []job.Attempt
-	Remains []string // nodes on which ranks of the last attempt may live
+// A Resumption is how another mpiexec goes on with a job.
+type Resumption struct {
+	Request    job.Request
+	Past       []job.Attempt
+	MaybeAlive []string // nodes on which ranks of the last attempt may live
 }
 
-// Next is how to go on at a time.
-func (j Job) Next(now time.Time) Start {
-	s := Start{Request: *j.Request}
+// Resume is how to go on at a time.
+func (j Job) Resume(now time.Time) Resumption {
+	s := Resumption{Request: *j.Request}
 	for _, a := range j.History {
 		s.Past = append(s.Past, job.Attempt(a))
 	}
 	if j.State == Running && j.Attempt == len(j.History) {
 		s.Past = append(s.Past, job.Attempt{Number: j.Attempt, Began: j.Began, Ended: now, Reason: "internal", Cause: "its mpiexec was gone",
 			Nodes: j.Nodes, Size: j.Size, Exit: job.ExitInternal})
-		s.Remains = j.Nodes
+		s.MaybeAlive = j.Nodes
 	} else if len(s.Past) > 0 {
-		s.Remains = s.Past[len(s.Past)-1].Lost
+		s.MaybeAlive = s.Past[len(s.Past)-1].Lost
 	}
 	r := &s.Request.Restart
-	if r.Most != job.Always {
-		r.Most = max(0, r.Most-restart.Used(*r, s.Past[:max(0, j.Attempt)]))
+	if r.MaxRestarts != job.UnlimitedRestarts {
+		r.MaxRestarts = max(0, r.MaxRestarts-restart.RestartsUsed(*r, s.Past[:max(0, j.Attempt)]))
 	}
 	if len(s.Past) > 0 {
 		last := &s.Past[len(s.Past)-1]
-		last.Kind, last.Goes = job.ByResume, nil // nobody claims any more where it was to go
+		last.Kind, last.NextNodes = job.EndByResume, nil // nobody claims any more where it was to go
 	}
-	r.Past, r.Kept = len(s.Past), true
+	r.PastAttempts, r.Saved = len(s.Past), true
 	return s
 }
 
-// Refused says why a job cannot be resumed although nothing of it runs; nil: it can. again has it start
+// CheckResumable says why a job cannot be resumed although nothing of it runs; nil: it can. again has it start
 // although it ended well.
-func (j Job) Refused(again bool) error {
+func (j Job) CheckResumable(again bool) error {
 	if j.State == Ended && j.Exit == 0 && !again {
-		return &fault.Error{Text: "ended with 0", Remedy: "--again starts it once more"}
+		return &usererr.Error{Text: "ended with 0", Remedy: "--again starts it once more"}
 	}
 	return nil
 }

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"remshell/cli/option"
-	"remshell/fault"
 	"remshell/job"
 	"remshell/launch/restart"
+	"remshell/usererr"
 )
 
 // fill gives every field a value of its own that is none of the usual ones, and fails where the form has
@@ -64,7 +64,7 @@ func fill(t *testing.T, v reflect.Value, at string, n *int64) {
 // sample is a job that may be saved.
 func sample() job.Request {
 	return job.Request{Job: "j-1", Apps: []job.App{{N: 4, Argv: []string{"./a", "\xff"}}}, Nodes: []job.NodeDef{{Name: "n1"}, {ID: 1, Name: "n2"}},
-		Turns: []int{1, 0}, Restart: job.Restart{Most: 3, On: []job.EndKind{job.ByNode}, Kept: true}, Signals: job.Signals{Forward: []int{}}}
+		HostEntries: []int{1, 0}, Restart: job.RestartPolicy{MaxRestarts: 3, On: []job.EndKind{job.EndByNodeLoss}, Saved: true}, SignalPolicy: job.SignalPolicy{Forward: []int{}}}
 }
 
 // All of a request is saved, whatever it has in it, and comes back as it was (SV-20).
@@ -75,30 +75,30 @@ func TestWholeRequest(t *testing.T) {
 	if n < 200 {
 		t.Errorf("only %d values filled in: this test does it wrongly", n)
 	}
-	text := New(*req, nil).Text()
-	j, err := parse(text)
+	text := New(*req, nil).Encode()
+	j, err := decodeJob(text)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !reflect.DeepEqual(j.Request, req) {
 		t.Errorf("it comes back as\n%+v\nand was\n%+v", j.Request, req)
 	}
-	if again := j.Text(); string(again) != string(text) {
+	if again := j.Encode(); string(again) != string(text) {
 		t.Errorf("it is written otherwise when it was read:\n%s\n%s", again, text)
 	}
 }
 
 // No list, an empty list and a long one are three things; so is a newer field that a later version adds.
 func TestWhatIsKept(t *testing.T) {
-	text := strings.Replace(string(New(sample(), nil).Text()), "{", `{"later": {"b":1,"a":[null]},`, 1)
-	j, err := Read("f", []byte(text))
+	text := strings.Replace(string(New(sample(), nil).Encode()), "{", `{"later": {"b":1,"a":[null]},`, 1)
+	j, err := Decode("f", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := j.Request; r.Signals.Forward == nil || len(r.Signals.Forward) != 0 || r.Streams.Show != nil || r.Apps[0].Argv[1] != "\xff" {
+	if r := j.Request; r.SignalPolicy.Forward == nil || len(r.SignalPolicy.Forward) != 0 || r.Streams.ShownRanks != nil || r.Apps[0].Argv[1] != "\xff" {
 		t.Errorf("it comes back as %+v", *r)
 	}
-	if again, err := Read("f", j.Text()); err != nil || string(again.more["later"]) == "" {
+	if again, err := Decode("f", j.Encode()); err != nil || string(again.unknownFields["later"]) == "" {
 		t.Errorf("a field that is not known was lost (%v)", err)
 	}
 }
@@ -115,28 +115,28 @@ func attempts(kinds ...job.EndKind) (all []job.Attempt) {
 // How another mpiexec goes on with a job, by the state in which the last one has left it (SV-21, SV-22).
 func TestNextOfAJob(t *testing.T) {
 	runs := job.Attempt{Number: 1, Began: time.Unix(100, 0).UTC(), Nodes: []string{"n1"}, Size: 3}
-	fresh, one, two := New(sample(), nil), attempts(job.ByNode), attempts(job.ByNode, job.ByNode)
+	fresh, one, two := New(sample(), nil), attempts(job.EndByNodeLoss), attempts(job.EndByNodeLoss, job.EndByNodeLoss)
 	for _, test := range []struct {
 		name string
 		job  Job
 		want string // state, attempt, what ranks are told, and the nodes that must be clean
 	}{
 		{"it waited", fresh, "stopped -1: attempt 0, 3 left, because of ; clean "},
-		{"^C while it waited", fresh.Over(nil, 130, time.Now()), "stopped -1: attempt 0, 3 left, because of ; clean "},
-		{"killed in the first", fresh.Begun(nil, job.Attempt{Nodes: []string{"n1", "n2"}, Size: 4}), "running 0: attempt 1, 3 left, because of resume; clean n1,n2"},
-		{"killed in the second", fresh.Begun(one, runs), "running 1: attempt 2, 2 left, because of resume; clean n1"},
-		{"given up", fresh.Begun(nil, job.Attempt{}).Over(two, 125, time.Now()), "ended 1: attempt 2, 2 left, because of resume; clean n2"},
+		{"^C while it waited", fresh.WithEnded(nil, 130, time.Now()), "stopped -1: attempt 0, 3 left, because of ; clean "},
+		{"killed in the first", fresh.WithRunning(nil, job.Attempt{Nodes: []string{"n1", "n2"}, Size: 4}), "running 0: attempt 1, 3 left, because of resume; clean n1,n2"},
+		{"killed in the second", fresh.WithRunning(one, runs), "running 1: attempt 2, 2 left, because of resume; clean n1"},
+		{"given up", fresh.WithRunning(nil, job.Attempt{}).WithEnded(two, 125, time.Now()), "ended 1: attempt 2, 2 left, because of resume; clean n2"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			j, err := Read("f", test.job.Text())
+			j, err := Decode("f", test.job.Encode())
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := j.Next(time.Unix(1000, 0))
-			given := restart.Request(s.Request, s.Past).Given
-			value := func(name string) string { return job.Value(given, "MPIEXEC_"+name) }
+			s := j.Resume(time.Unix(1000, 0))
+			given := restart.NextRequest(s.Request, s.Past).GlobalEnv
+			value := func(name string) string { return job.EnvValue(given, "MPIEXEC_"+name) }
 			got := fmt.Sprintf("%s %d: attempt %s, %s left, because of %s; clean %s", j.State, j.Attempt, value("ATTEMPT"), value("RESTARTS_LEFT"),
-				value("RESTART_REASON"), strings.Join(s.Remains, ","))
+				value("RESTART_REASON"), strings.Join(s.MaybeAlive, ","))
 			if got != test.want {
 				t.Errorf("%s\nwant %s", got, test.want)
 			}
@@ -146,16 +146,16 @@ func TestNextOfAJob(t *testing.T) {
 
 // What a resumed job does when it fails again: it has the restarts that were left, and no more.
 func TestRestartsThatAreLeft(t *testing.T) {
-	j := New(sample(), nil).Begun(attempts(job.ByNode), job.Attempt{Number: 1, Nodes: []string{"n1"}, Size: 4})
-	s := j.Next(time.Unix(1000, 0))
+	j := New(sample(), nil).WithRunning(attempts(job.EndByNodeLoss), job.Attempt{Number: 1, Nodes: []string{"n1"}, Size: 4})
+	s := j.Resume(time.Unix(1000, 0))
 	past := s.Past
-	for i, want := range []restart.Decision{{Again: true, Pause: 5 * time.Second}, {Again: true, Pause: 10 * time.Second}, {Why: "no restarts left (2)"}} {
-		past = append(past, job.Attempt{Number: len(past), Kind: job.ByNode, Ended: time.Unix(60, 0), Began: time.Unix(0, 0)})
-		if got := restart.Next(s.Request.Restart, past, 0); got != want {
+	for i, want := range []restart.Decision{{Restarts: true, Pause: 5 * time.Second}, {Restarts: true, Pause: 10 * time.Second}, {Why: "no restarts left (2)"}} {
+		past = append(past, job.Attempt{Number: len(past), Kind: job.EndByNodeLoss, Ended: time.Unix(60, 0), Began: time.Unix(0, 0)})
+		if got := restart.Decide(s.Request.Restart, past, 0); got != want {
 			t.Errorf("after %d attempts: %+v, want %+v", i+1, got, want)
 		}
-		if want.Again && restart.Of(s.Request.Restart, past) != fmt.Sprintf("%d of 2", i+1) {
-			t.Errorf("restart %d is told as %s", i+1, restart.Of(s.Request.Restart, past))
+		if want.Restarts && restart.RestartNumber(s.Request.Restart, past) != fmt.Sprintf("%d of 2", i+1) {
+			t.Errorf("restart %d is told as %s", i+1, restart.RestartNumber(s.Request.Restart, past))
 		}
 	}
 }
@@ -163,16 +163,16 @@ func TestRestartsThatAreLeft(t *testing.T) {
 // A job that was ended between a move and the attempt behind it may go anywhere when it is resumed, but for what it was to
 // leave: nobody has kept its place for it.
 func TestNextOfAMovedJob(t *testing.T) {
-	past := attempts(job.ByMove)
-	past[0].Leaves, past[0].Goes = []string{"n1"}, []string{"n3"}
-	j, err := Read("f", New(sample(), past).Over(past, 130, time.Now()).Text())
+	past := attempts(job.EndByMove)
+	past[0].LeftNodes, past[0].NextNodes = []string{"n1"}, []string{"n3"}
+	j, err := Decode("f", New(sample(), past).WithEnded(past, 130, time.Now()).Encode())
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := j.Next(time.Unix(1000, 0))
-	for _, n := range restart.Request(s.Request, s.Past).Nodes {
-		if want := map[string]string{"n1": "the job was moved away from it"}[n.Name]; n.Out != want {
-			t.Errorf("%s: %q, want %q", n.Name, n.Out, want)
+	s := j.Resume(time.Unix(1000, 0))
+	for _, n := range restart.NextRequest(s.Request, s.Past).Nodes {
+		if want := map[string]string{"n1": "the job was moved away from it"}[n.Name]; n.ExcludedWhy != want {
+			t.Errorf("%s: %q, want %q", n.Name, n.ExcludedWhy, want)
 		}
 	}
 }
@@ -182,39 +182,39 @@ func TestWholeAttempt(t *testing.T) {
 	past := make([]job.Attempt, 1)
 	n := int64(0)
 	fill(t, reflect.ValueOf(&past[0]).Elem(), "attempt", &n)
-	past[0].Number, past[0].Kind, past[0].Goes = 0, job.ByResume, nil
-	j, err := Read("f", New(sample(), past).Text())
+	past[0].Number, past[0].Kind, past[0].NextNodes = 0, job.EndByResume, nil
+	j, err := Decode("f", New(sample(), past).Encode())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := j.Next(time.Unix(1000, 0)).Past; !reflect.DeepEqual(got, past) {
+	if got := j.Resume(time.Unix(1000, 0)).Past; !reflect.DeepEqual(got, past) {
 		t.Errorf("it comes back as\n%+v\nand was\n%+v", got, past)
 	}
 }
 
 func TestEndedWell(t *testing.T) {
-	ended := New(sample(), nil).Begun(nil, job.Attempt{}).Over(attempts(""), 0, time.Now())
-	if err := ended.Refused(false); err == nil || err.Error() != "ended with 0" || fault.Hint(err) != "--again starts it once more" {
-		t.Errorf("%v; %s", err, fault.Hint(err))
+	ended := New(sample(), nil).WithRunning(nil, job.Attempt{}).WithEnded(attempts(""), 0, time.Now())
+	if err := ended.CheckResumable(false); err == nil || err.Error() != "ended with 0" || usererr.Hint(err) != "--again starts it once more" {
+		t.Errorf("%v; %s", err, usererr.Hint(err))
 	}
-	if err := ended.Refused(true); err != nil {
+	if err := ended.CheckResumable(true); err != nil {
 		t.Error(err)
 	}
 	ended.Exit = 3
-	if err := ended.Refused(false); err != nil {
+	if err := ended.CheckResumable(false); err != nil {
 		t.Error(err)
 	}
 }
 
 // What is no saved job is refused with the place that is wrong (SV-23).
 func TestNoSavedJob(t *testing.T) {
-	good := string(New(sample(), nil).Text())
+	good := string(New(sample(), nil).Encode())
 	for _, test := range []struct{ old, new, want string }{
 		{"{", "x", "f:1: invalid character 'x'"},
 		{"\"state\": \"stopped\",", "\"state\" \"stopped\",", "f:4: invalid character"},
-		{`"version": 1`, `"version": 2`, "version 2 is not known here, only 1"},
-		{`"version": 1`, `"version": "1"`, `version "1" is not known here`},
-		{`"version": 1,`, ``, "version none is not known here"},
+		{`"version": 2`, `"version": 1`, "version 1 is not known here, only 2"},
+		{`"version": 2`, `"version": "1"`, `version "1" is not known here`},
+		{`"version": 2,`, ``, "version none is not known here"},
 		{`"state": "stopped"`, `"state": "dead"`, "state: one of stopped, running, ended is wanted"},
 		{`"job": "j-1"`, `"job": "../j"`, "job: a name of at most 40 letters"},
 		{`"job": "j-1"`, `"job": "j-2"`, "request: it is not that of the job"},
@@ -224,14 +224,14 @@ func TestNoSavedJob(t *testing.T) {
 		{`"N": 4`, `"N": -4`, "request.Apps[0]: a program and a number of ranks are wanted"},
 		{`"Name": "n2"`, `"Name": "n1"`, "request.Nodes[1]: a name that no other has is wanted"},
 		{`"Name": "n2"`, `"Name": ["n1"]`, "request.Nodes[1].Name: a text is wanted"},
-		{`"Most": 3`, `"Most": 99999999999999999999`, "request.Restart.Most: a whole number is wanted"},
+		{`"MaxRestarts": 3`, `"MaxRestarts": 99999999999999999999`, "request.Restart.MaxRestarts: a whole number is wanted"},
 		{`"base64": "/w=="`, `"base64": "?"`, "a text, or base64 is wanted"},
 	} {
 		if !strings.Contains(good, test.old) {
 			t.Fatalf("%q is not in\n%s", test.old, good)
 		}
-		_, err := Read("f", []byte(strings.Replace(good, test.old, test.new, 1)))
-		if err == nil || !strings.HasPrefix(err.Error(), "saved job f") || !strings.Contains(err.Error(), test.want) || fault.Hint(err) == "" {
+		_, err := Decode("f", []byte(strings.Replace(good, test.old, test.new, 1)))
+		if err == nil || !strings.HasPrefix(err.Error(), "saved job f") || !strings.Contains(err.Error(), test.want) || usererr.Hint(err) == "" {
 			t.Errorf("%s: %v, want %s", test.new, err, test.want)
 		}
 	}
@@ -239,24 +239,24 @@ func TestNoSavedJob(t *testing.T) {
 
 // Whatever a file holds, it is refused or comes back the same from what is written of it.
 func FuzzRead(f *testing.F) {
-	f.Add(New(sample(), nil).Text())
-	f.Add(New(sample(), nil).Begun(attempts(job.ByNode), job.Attempt{Number: 1, Nodes: []string{"n1"}}).Text())
+	f.Add(New(sample(), nil).Encode())
+	f.Add(New(sample(), nil).WithRunning(attempts(job.EndByNodeLoss), job.Attempt{Number: 1, Nodes: []string{"n1"}}).Encode())
 	if text, err := os.ReadFile("testdata/job.json"); err == nil {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		j, err := Read("f", text)
+		j, err := Decode("f", text)
 		if err != nil {
 			return
 		}
-		s := j.Next(time.Unix(1000, 0))
-		restart.Request(s.Request, s.Past)
-		again, err := Read("f", j.Text())
+		s := j.Resume(time.Unix(1000, 0))
+		restart.NextRequest(s.Request, s.Past)
+		again, err := Decode("f", j.Encode())
 		if err != nil {
-			t.Fatalf("%v:\n%s", err, j.Text())
+			t.Fatalf("%v:\n%s", err, j.Encode())
 		}
-		if again.more, j.more = nil, nil; !slices.Equal(again.Text(), j.Text()) {
-			t.Errorf("%s\nis written as\n%s", j.Text(), again.Text())
+		if again.unknownFields, j.unknownFields = nil, nil; !slices.Equal(again.Encode(), j.Encode()) {
+			t.Errorf("%s\nis written as\n%s", j.Encode(), again.Encode())
 		}
 	})
 }
@@ -272,13 +272,13 @@ func TestASavedJobWithARemovedOption(t *testing.T) {
 		{`"Nodes": [{`, `"Nodes": [{"Bytes": 1024, `, "enforce-rm", "Bytes"},
 		{`"request": {`, `"request": {"Ends": {"Metric": "pss"}, `, "mem-metric", "Metric"},
 		{`"request": {`, `"request": {"NoHints": true, `, "no-mpi-hints", "NoHints"},
-		{`"Signals": {`, `"Signals": {"Status": true,`, "status-signal", "Status"},
+		{`"SignalPolicy": {`, `"Signals": {"Status": true,`, "status-signal", "Status"},
 	} {
 		old := strings.Replace(strings.Replace(string(text), "\"Nodes\": [\n   {", "\"Nodes\": [{", 1), test[0], test[1], 1)
-		_, err = Read("job.json", []byte(old))
-		if err == nil || err.Error() != "saved job job.json: --"+test[2]+" was removed" || !strings.HasPrefix(fault.Hint(err), fault.Hint(option.Removed(test[2]))) ||
-			!strings.HasSuffix(fault.Hint(err), `; without "`+test[3]+`" in its "request" it can be resumed`) {
-			t.Errorf("%s: %v; %s", test[2], err, fault.Hint(err))
+		_, err = Decode("job.json", []byte(old))
+		if err == nil || err.Error() != "saved job job.json: --"+test[2]+" was removed" || !strings.HasPrefix(usererr.Hint(err), usererr.Hint(option.RemovedError(test[2]))) ||
+			!strings.HasSuffix(usererr.Hint(err), `; without "`+test[3]+`" in its "request" it can be resumed`) {
+			t.Errorf("%s: %v; %s", test[2], err, usererr.Hint(err))
 		}
 	}
 }
@@ -289,7 +289,7 @@ func TestOlderFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j, err := Read("testdata/job.json", text)
+	j, err := Decode("testdata/job.json", text)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,21 +16,21 @@ import (
 
 // This file keeps our place in the queue, and the gate.
 
-// gateMost is how long one request may decide: longer than nodes may take to answer, and
+// decisionLockTimeout is how long one request may decide: longer than nodes may take to answer, and
 // shorter than others wait for the gate. An mpiexec that was stopped just then must not
 // keep everybody else waiting, and no claim is less safe without the gate.
-const gateMost = 20 * time.Second
+const decisionLockTimeout = 20 * time.Second
 
-// enter waits for the gate and tells who waits before us. A job of this node alone needs
+// takeDecisionLock waits for the gate and tells who waits before us. A job of this node alone needs
 // no gate: its claim is safe without (TRUST-17).
-func (w *Worker) enter(m *wire.Gate) {
-	answer := &wire.Gated{}
-	dir, err := w.open(m.Ledger)
-	if err == nil && !m.Alone {
-		w.gate, err = dir.Gate(w.ctx)
+func (w *Worker) takeDecisionLock(m *wire.LockDecision) {
+	answer := &wire.DecisionLocked{}
+	dir, err := w.openLedger(m.Ledger)
+	if err == nil && !m.LocalOnly {
+		w.decisionLock, err = dir.LockDecision(w.ctx)
 		if err == nil {
-			w.due = time.AfterFunc(w.gateMost, func() { w.do(w.ungate) })
-			err = w.gate.Warning
+			w.lockTimer = time.AfterFunc(w.lockTimeout, func() { w.runTask(w.releaseDecisionLock) })
+			err = w.decisionLock.Warning
 		}
 	}
 	var unusable *ledger.UnusableError
@@ -41,130 +41,130 @@ func (w *Worker) enter(m *wire.Gate) {
 		answer.Notice = err.Error()
 	}
 	if dir != nil {
-		answer.Ahead, _, _ = w.position()
+		answer.Ahead, _, _ = w.queuePosition()
 	}
 	w.send(answer)
 }
 
-func (w *Worker) ungate() {
-	if w.gate != nil {
-		w.due.Stop()
-		w.gate.Open()
-		w.gate = nil
+func (w *Worker) releaseDecisionLock() {
+	if w.decisionLock != nil {
+		w.lockTimer.Stop()
+		w.decisionLock.Unlock()
+		w.decisionLock = nil
 	}
 }
 
-// position counts the requests ahead of ours, and all that wait. A request without a
+// queuePosition counts the requests ahead of ours, and all that wait. A request without a
 // place has all of them ahead.
-func (w *Worker) position() (ahead, total int, err error) {
-	if w.place == nil {
-		ahead, _, err = w.ledger.Before()
+func (w *Worker) queuePosition() (ahead, total int, err error) {
+	if w.queuePlace == nil {
+		ahead, _, err = w.ledger.CountWaiting()
 		return ahead, ahead, err
 	}
 	tickets, err := w.ledger.Tickets()
 	if err != nil && len(tickets) == 0 {
 		return 0, 0, err
 	}
-	ahead, err = w.place.Ahead()
+	ahead, err = w.queuePlace.Ahead()
 	return ahead, len(tickets), err
 }
 
 // enqueue takes a place in the queue.
 func (w *Worker) enqueue(m *wire.Enqueue) {
 	w.dequeue()
-	dir, err := w.open(m.Ledger)
+	dir, err := w.openLedger(m.Ledger)
 	if err == nil {
 		m.Ticket.UID, m.Ticket.PID = os.Geteuid(), os.Getpid()
-		w.place, err = dir.Enqueue(m.Ticket)
-		w.waits = m.Ticket.Job
+		w.queuePlace, err = dir.Enqueue(m.Ticket)
+		w.queuedJob = m.Ticket.Job
 	}
 	if err != nil {
-		w.send(&wire.Queued{Err: err.Error()})
+		w.send(&wire.QueuePosition{Err: err.Error()})
 		return
 	}
-	w.hear()
-	w.quiet = time.AfterFunc(wire.PingPatience, func() { w.do(w.expire) })
-	w.last = wire.Queued{Ahead: -1}
-	w.tellPosition()
-	w.awaitTurn()
+	w.notePing()
+	w.pingTimer = time.AfterFunc(wire.PingTimeout, func() { w.runTask(w.expirePlace) })
+	w.lastQueued = wire.QueuePosition{Ahead: -1}
+	w.reportPosition()
+	w.watchQueue()
 }
 
-// awaitTurn tells of every change ahead of us.
-func (w *Worker) awaitTurn() {
+// watchQueue tells of every change ahead of us.
+func (w *Worker) watchQueue() {
 	ctx, stop := context.WithCancel(w.ctx)
 	over := make(chan struct{})
-	place := w.place
+	place := w.queuePlace
 	go func() {
 		defer close(over)
-		place.Turn(ctx, func(int) { w.do(w.tellPosition) })
+		place.WaitForTurn(ctx, func(int) { w.runTask(w.reportPosition) })
 	}()
-	w.turn = func() { stop(); <-over }
+	w.stopWatchingQueue = func() { stop(); <-over }
 }
 
-// tellPosition tells mpiexec where it stands, if that is news.
-func (w *Worker) tellPosition() {
-	if w.place == nil {
+// reportPosition tells mpiexec where it stands, if that is news.
+func (w *Worker) reportPosition() {
+	if w.queuePlace == nil {
 		return
 	}
-	var now wire.Queued
+	var now wire.QueuePosition
 	var err error
-	if now.Ahead, now.Total, err = w.position(); err != nil {
+	if now.Ahead, now.Total, err = w.queuePosition(); err != nil {
 		now.Err = err.Error()
 	}
-	now.Head, _ = w.place.Head()
-	now.Fit()
-	if now != w.last {
-		w.last = now
+	now.Head, _ = w.queuePlace.Head()
+	now.Truncate()
+	if now != w.lastQueued {
+		w.lastQueued = now
 		w.send(&now)
 	}
 }
 
-// pass goes ahead of a user, and tells where we stand then.
-func (w *Worker) pass(m *wire.Pass) {
-	if w.place == nil {
-		w.send(&wire.Queued{Err: "there is no place in the queue any more"})
+// passUser goes ahead of a user, and tells where we stand then.
+func (w *Worker) passUser(m *wire.Overtake) {
+	if w.queuePlace == nil {
+		w.send(&wire.QueuePosition{Err: "there is no place in the queue any more"})
 		return
 	}
-	w.place.Pass(m.UID, m.Number)
-	w.last = wire.Queued{Ahead: -1}
-	w.tellPosition()
+	w.queuePlace.Overtake(m.UID, m.Number)
+	w.lastQueued = wire.QueuePosition{Ahead: -1}
+	w.reportPosition()
 }
 
-// hear notes that somebody still waits. The session calls it, since the worker itself may
+// notePing notes that somebody still waits. The session calls it, since the worker itself may
 // be waiting for the gate.
-func (w *Worker) hear() { w.heard.Store(int64(time.Since(w.began))) }
+func (w *Worker) notePing() { w.lastPing.Store(int64(time.Since(w.began))) }
 
-// expire gives a place up for which nobody seems to wait: it stops all others.
-func (w *Worker) expire() {
-	if w.place == nil {
+// expirePlace gives a place up for which nobody seems to wait: it stops all others.
+func (w *Worker) expirePlace() {
+	if w.queuePlace == nil {
 		return
 	}
-	if left := wire.PingPatience - time.Since(w.began.Add(time.Duration(w.heard.Load()))); left > 0 {
-		w.quiet.Reset(left)
+	if left := wire.PingTimeout - time.Since(w.began.Add(time.Duration(w.lastPing.Load()))); left > 0 {
+		w.pingTimer.Reset(left)
 		return
 	}
 	w.dequeue()
-	w.send(&wire.Queued{Err: fmt.Sprintf("no sign of life for %v", wire.PingPatience)})
+	w.send(&wire.QueuePosition{Err: fmt.Sprintf("no sign of life for %v", wire.PingTimeout)})
 }
 
-// evictedTime is how long the worker may take to find out who evicts the job. It may be waiting for a lock, and is killed after 3 s.
-const evictedTime = time.Second
+// evictedTimeout is how long the worker may take to find out who evicts the job. It may be waiting for a lock, and is killed after 3 s.
+const evictedTimeout = time.Second
 
 // EvictedBy calls give with the name of the user who evicts our job, or with nothing if nobody does. If the job waits in the queue,
 // mpiexec is told first that it has lost its place. The job is the one that waits, if id is empty.
 func (w *Worker) EvictedBy(id job.ID, give func(user string)) {
 	found := make(chan string, 1)
-	w.do(func() {
-		user, waits := "", w.place != nil
+	w.runTask(func() {
+		user, waits := "", w.queuePlace != nil
 		if waits {
-			id = w.waits
+			id = w.queuedJob
 		}
 		if w.ledger != nil && id != "" {
 			user = w.ledger.EvictedBy(id)
 		}
 		if waits && user != "" {
 			w.dequeue()
-			w.send(&wire.Queued{Evicted: user})
+			w.send(&wire.QueuePosition{EvictedBy: user})
 		}
 		found <- user
 	})
@@ -172,17 +172,17 @@ func (w *Worker) EvictedBy(id job.ID, give func(user string)) {
 		select {
 		case user := <-found:
 			give(user)
-		case <-time.After(evictedTime):
+		case <-time.After(evictedTimeout):
 			give("")
 		}
 	}()
 }
 
 func (w *Worker) dequeue() {
-	if w.place != nil {
-		w.quiet.Stop()
-		w.turn()
-		w.place.Leave()
-		w.place = nil
+	if w.queuePlace != nil {
+		w.pingTimer.Stop()
+		w.stopWatchingQueue()
+		w.queuePlace.Leave()
+		w.queuePlace = nil
 	}
 }

@@ -35,45 +35,45 @@ type Worker struct {
 	send    func(wire.Message) error
 	ctx     context.Context // ends with the session
 	stop    context.CancelFunc
-	tasks   backlog
+	tasks   taskQueue
 	done    chan struct{} // closed when it has let everything go
 
-	machine string      // empty: not looked up yet
-	ledger  *ledger.Dir // nil: not opened yet
-	gate    *ledger.Gate
-	due     *time.Timer             // when the gate has been shut for too long
-	held    map[string]*ledger.Held // by group
-	noted   map[string]*ledger.Held // the same in the cluster's ledger, where the user names another
-	rested  Rested                  // what an earlier attempt of the job has claimed
-	place   *ledger.QueuePlace
-	turn    func()         // ends the wait for our turn
-	waits   job.ID         // whose place it is
-	quiet   *time.Timer    // runs out when nobody waits any more
-	last    wire.Queued    // what mpiexec was told
-	watches bool           // mpiexec is told of changes of claims
-	names   map[int]string // of users that were looked up; empty: there is none
-	asks    asks
+	machineID         string      // empty: not looked up yet
+	ledger            *ledger.Dir // nil: not opened yet
+	decisionLock      *ledger.DecisionLock
+	lockTimer         *time.Timer                  // when the gate has been shut for too long
+	held              map[string]*ledger.HeldClaim // by group
+	clusterHeld       map[string]*ledger.HeldClaim // the same in the cluster's ledger, where the user names another
+	carried           CarriedClaims                // what an earlier attempt of the job has claimed
+	queuePlace        *ledger.QueuePlace
+	stopWatchingQueue func()             // ends the wait for our turn
+	queuedJob         job.ID             // whose place it is
+	pingTimer         *time.Timer        // runs out when nobody waits any more
+	lastQueued        wire.QueuePosition // what mpiexec was told
+	watchingClaims    bool               // mpiexec is told of changes of claims
+	userNames         map[int]string     // of users that were looked up; empty: there is none
+	requests          jobRequests
 
-	nodeFile string        // of the node's administrator
-	cluster  string        // his cluster file, which names administrators
-	heard    atomic.Int64  // when mpiexec last said that it waits, in ns since began
-	began    time.Time     // of this session
-	gateMost time.Duration // how long the gate may be shut
+	nodeFile    string        // of the node's administrator
+	clusterFile string        // his cluster file, which names administrators
+	lastPing    atomic.Int64  // when mpiexec last said that it waits, in ns since began
+	began       time.Time     // of this session
+	lockTimeout time.Duration // how long the gate may be shut
 }
 
 // New makes one for the session that sends by send; root is "/", and environ our own environment. It
 // holds what the session of an earlier attempt has left.
-func New(root fs.FS, environ []string, send func(wire.Message) error, rested Rested) *Worker {
-	w := &Worker{rested: rested, root: root, environ: environ, send: send, tasks: backlog{some: make(chan struct{}, 1)}, held: make(map[string]*ledger.Held), noted: make(map[string]*ledger.Held), names: make(map[int]string), done: make(chan struct{}), began: time.Now(), gateMost: gateMost, nodeFile: config.NodeFile, cluster: config.ClusterFile}
+func New(root fs.FS, environ []string, send func(wire.Message) error, rested CarriedClaims) *Worker {
+	w := &Worker{carried: rested, root: root, environ: environ, send: send, tasks: taskQueue{added: make(chan struct{}, 1)}, held: make(map[string]*ledger.HeldClaim), clusterHeld: make(map[string]*ledger.HeldClaim), userNames: make(map[int]string), done: make(chan struct{}), began: time.Now(), lockTimeout: decisionLockTimeout, nodeFile: config.NodeFile, clusterFile: config.ClusterFile}
 	w.ctx, w.stop = context.WithCancel(context.Background())
 	go func() {
 		defer close(w.done)
-		defer w.letGo()
-		ledger.WarmUp()
+		defer w.releaseEverything()
+		ledger.WarmUpJSON()
 		for {
 			select {
-			case <-w.tasks.some:
-				for task := w.tasks.next(); task != nil && w.ctx.Err() == nil; task = w.tasks.next() {
+			case <-w.tasks.added:
+				for task := w.tasks.nextTask(); task != nil && w.ctx.Err() == nil; task = w.tasks.nextTask() {
 					task()
 				}
 			case <-w.ctx.Done():
@@ -84,67 +84,67 @@ func New(root fs.FS, environ []string, send func(wire.Message) error, rested Res
 	return w
 }
 
-// Take does what mpiexec asks about the ledger, in its turn.
-func (w *Worker) Take(m wire.Message) {
+// HandleMessage does what mpiexec asks about the ledger, in its turn.
+func (w *Worker) HandleMessage(m wire.Message) {
 	if _, ok := m.(*wire.Ping); ok {
-		w.hear()
+		w.notePing()
 	}
-	w.do(func() {
+	w.runTask(func() {
 		switch m := m.(type) {
-		case *wire.Gate:
-			w.enter(m)
-		case *wire.Ungate:
-			w.ungate()
+		case *wire.LockDecision:
+			w.takeDecisionLock(m)
+		case *wire.UnlockDecision:
+			w.releaseDecisionLock()
 		case *wire.Survey:
-			w.survey(m)
+			w.surveyClaims(m)
 		case *wire.Enqueue:
 			w.enqueue(m)
 		case *wire.Dequeue:
 			w.dequeue()
-		case *wire.Watch:
-			w.watch(m)
-		case *wire.List:
-			w.list(m)
-		case *wire.Alert:
-			w.alert(m)
-		case *wire.Pass:
-			w.pass(m)
+		case *wire.WatchClaims:
+			w.watchClaims(m)
+		case *wire.ListLedger:
+			w.listJobs(m)
+		case *wire.SignalJob:
+			w.signalJob(m)
+		case *wire.Overtake:
+			w.passUser(m)
 		case *wire.Evict:
-			w.evict(m)
-		case *wire.Ask:
-			w.show(m)
-		case *wire.Answer:
-			w.answered(m)
+			w.evictJob(m)
+		case *wire.ControlRequest:
+			w.submitRequest(m)
+		case *wire.ControlReply:
+			w.handleReply(m)
 		case *wire.Ping: // all that wait may have become more
-			w.tellPosition()
+			w.reportPosition()
 		}
 	})
 }
 
-// do has a task done behind those before it, and never waits: it tells the session of
+// runTask has a task done behind those before it, and never waits: it tells the session of
 // what it has done, and both would wait for the other to take it. Tasks that come after close
 // are dropped.
-func (w *Worker) do(task func()) { w.tasks.put(task) }
+func (w *Worker) runTask(task func()) { w.tasks.addTask(task) }
 
-// A backlog is what is to be done. It has no bound: what is in it, mpiexec has sent.
-type backlog struct {
-	mu   sync.Mutex // guards list
-	list []func()
-	some chan struct{} // there may be something
+// A taskQueue is what is to be done. It has no bound: what is in it, mpiexec has sent.
+type taskQueue struct {
+	mu    sync.Mutex // guards list
+	list  []func()
+	added chan struct{} // there may be something
 }
 
-func (b *backlog) put(task func()) {
+func (b *taskQueue) addTask(task func()) {
 	b.mu.Lock()
 	b.list = append(b.list, task)
 	b.mu.Unlock()
 	select {
-	case b.some <- struct{}{}:
+	case b.added <- struct{}{}:
 	default:
 	}
 }
 
-// next takes the oldest; nil: there is none.
-func (b *backlog) next() (task func()) {
+// nextTask takes the oldest; nil: there is none.
+func (b *taskQueue) nextTask() (task func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.list) > 0 {
@@ -164,77 +164,77 @@ func (w *Worker) Close() {
 	<-w.done
 }
 
-func (w *Worker) letGo() {
-	w.releaseAll()
-	w.rested.Release()
-	w.ungate()
+func (w *Worker) releaseEverything() {
+	w.releaseAllClaims()
+	w.carried.Release()
+	w.releaseDecisionLock()
 	w.dequeue()
-	w.awaitSeen()
-	w.dropAsks()
+	w.awaitRepliesSeen()
+	w.removeReplies()
 }
 
-// On tells what machine this is (job.Probe.Identity), ahead of all that needs it; else that is looked up.
-func (w *Worker) On(machine string) { w.do(func() { w.machine = machine }) }
+// SetMachineID tells what machine this is (job.Probe.Identity), ahead of all that needs it; else that is looked up.
+func (w *Worker) SetMachineID(machine string) { w.runTask(func() { w.machineID = machine }) }
 
-// open finds the ledger, once.
-func (w *Worker) open(name string) (*ledger.Dir, error) {
+// openLedger finds the ledger, once.
+func (w *Worker) openLedger(name string) (*ledger.Dir, error) {
 	if w.ledger != nil {
 		return w.ledger, nil
 	}
-	if w.machine == "" {
-		w.machine = probe.Identity(w.root)
+	if w.machineID == "" {
+		w.machineID = probe.Identity(w.root)
 	}
-	dir, err := ledger.Open(name, w.machine)
+	dir, err := ledger.Open(name, w.machineID)
 	w.ledger = dir
 	return dir, err
 }
 
-// survey tells what other jobs hold of the node. What cannot be read is nothing, with a
+// surveyClaims tells what other jobs hold of the node. What cannot be read is nothing, with a
 // notice.
-func (w *Worker) survey(m *wire.Survey) {
+func (w *Worker) surveyClaims(m *wire.Survey) {
 	answer := &wire.Surveyed{Load: probe.Load(w.root)}
-	rules := probe.RulesOf(w.nodeFile, "")
-	answer.Barred, answer.Limited, answer.Most, answer.Warnings = rules.Barred, rules.Most >= 0, max(rules.Most, 0), rules.Warnings
-	others, err := w.others(m.Ledger, func(claim job.Claim) bool { return slices.Contains(m.Without, claim.UID) })
+	rules := probe.NodeRules(w.nodeFile, "")
+	answer.Forbidden, answer.Limited, answer.MaxRanks, answer.Warnings = rules.Forbidden, rules.MaxRanks >= 0, max(rules.MaxRanks, 0), rules.Warnings
+	others, err := w.otherClaims(m.Ledger, func(claim job.Claim) bool { return slices.Contains(m.IgnoredUsers, claim.UID) })
 	if err != nil {
 		answer.Notice = err.Error()
 	}
-	outer, mine := related(others.Mine, m.Inside, os.Geteuid())
-	_, others.Mine = related(mine, m.Own, os.Geteuid())
+	outer, mine := splitEnclosingJobs(others.Mine, m.ParentJob, os.Geteuid())
+	_, others.Mine = splitEnclosingJobs(mine, m.OwnJob, os.Geteuid())
 	if m.RM != "" {
-		var beyond ledger.Others
-		others, beyond = apart(others, m.RM)
-		answer.Beyond = beyond.Use()
+		var beyond ledger.OtherClaims
+		others, beyond = splitByBatchJob(others, m.RM)
+		answer.OutsideOccupancy = beyond.Occupancy()
 	}
-	answer.Use = others.Use()
+	answer.Occupancy = others.Occupancy()
 	cpus, err := rank.Affinity()
 	if err == nil && len(outer) > 0 {
-		answer.Inside = hold(outer, cpus)
+		answer.InParentJob = claimsCover(outer, cpus)
 	}
-	full := err == nil && len(answer.Use.Busy) > 0 && idset.Set(answer.Use.Busy).HasAll(cpus)
+	full := err == nil && len(answer.Occupancy.BusyCPUs) > 0 && idset.Set(answer.Occupancy.BusyCPUs).HasAll(cpus)
 	if full { // then people ask why
-		answer.Use.Idle = probe.Idle(answer.Use.WhoUID, answer.Use.WhoPID, answer.Use.Since)
-		w.nameSurveyed(&answer.Use)
+		answer.Occupancy.Idle = probe.IsIdle(answer.Occupancy.TopUID, answer.Occupancy.TopPID, answer.Occupancy.Since)
+		w.nameSurveyed(&answer.Occupancy)
 	}
-	if m.Traits {
-		answer.Traits = probe.Traits(w.root, w.environ)
+	if m.WantAttributes {
+		answer.Attributes = probe.Attributes(w.root, w.environ)
 	}
-	answer.Fit()
+	answer.Truncate()
 	w.send(answer)
 }
 
-// others is what living claims hold here, but for those that without is true of.
-func (w *Worker) others(name string, without func(job.Claim) bool) (ledger.Others, error) {
-	dir, err := w.open(name)
+// otherClaims is what living claims hold here, but for those that without is true of.
+func (w *Worker) otherClaims(name string, without func(job.Claim) bool) (ledger.OtherClaims, error) {
+	dir, err := w.openLedger(name)
 	if err != nil {
-		return ledger.Others{}, err
+		return ledger.OtherClaims{}, err
 	}
-	return dir.Others(without)
+	return dir.ReadOthers(without)
 }
 
-// claims lists them all.
-func (w *Worker) claims(name string) ([]job.Claim, error) {
-	dir, err := w.open(name)
+// listClaims lists them all.
+func (w *Worker) listClaims(name string) ([]job.Claim, error) {
+	dir, err := w.openLedger(name)
 	if err != nil {
 		return nil, err
 	}

@@ -23,8 +23,8 @@ import (
 
 // A launch from inside a rank may use what the jobs around it hold, and nothing else.
 func TestRelatedClaims(t *testing.T) {
-	claims := []job.Claim{{Job: "outer"}, {Job: "middle", Inside: "outer"}, {Job: "other"}, {Job: "sister", Inside: "outer"},
-		{Job: "loop", Inside: "loop"}, {Job: "his", UID: 1}}
+	claims := []job.Claim{{Job: "outer"}, {Job: "middle", ParentJob: "outer"}, {Job: "other"}, {Job: "sister", ParentJob: "outer"},
+		{Job: "loop", ParentJob: "loop"}, {Job: "his", UID: 1}}
 	for inside, want := range map[job.ID]string{
 		"":       "outer middle other sister loop his",
 		"outer":  "middle other sister loop his",
@@ -34,7 +34,7 @@ func TestRelatedClaims(t *testing.T) {
 		"his":    "outer middle other sister loop his", // as anybody could say
 	} {
 		var left []string
-		_, others := related(claims, inside, 0)
+		_, others := splitEnclosingJobs(claims, inside, 0)
 		for _, c := range others {
 			left = append(left, string(c.Job))
 		}
@@ -57,7 +57,7 @@ func TestHold(t *testing.T) {
 		{[]job.Claim{{}}, []int{0}, false},
 		{[]job.Claim{{Exclusive: true}}, []int{0}, true},
 	} {
-		if got := hold(test.claims, test.cpus); got != test.want {
+		if got := claimsCover(test.claims, test.cpus); got != test.want {
 			t.Errorf("%+v hold %v: %v", test.claims, test.cpus, got)
 		}
 	}
@@ -67,13 +67,13 @@ func TestHold(t *testing.T) {
 // is inside, is told apart (RM-20).
 func TestApart(t *testing.T) {
 	rank := func(cpu int) []job.ClaimedRank { return []job.ClaimedRank{{CPUs: []int{cpu}}} }
-	all := ledger.Others{
-		Mine: []job.Claim{{Job: "a", RM: "slurm 7", Ranks: rank(0)}, {Job: "b", Ranks: rank(1)}, {Job: "c", RM: "slurm 8", Ranks: rank(2)}},
-		Rest: job.Use{Busy: []int{3}, Procs: 1, Seated: 1, Who: "eve"}, Jobs: 1, One: "e",
+	all := ledger.OtherClaims{
+		Mine:       []job.Claim{{Job: "a", RM: "slurm 7", Ranks: rank(0)}, {Job: "b", Ranks: rank(1)}, {Job: "c", RM: "slurm 8", Ranks: rank(2)}},
+		OtherUsers: job.Occupancy{BusyCPUs: []int{3}, Ranks: 1, BoundRanks: 1, TopUser: "eve"}, OtherUsersClaims: 1, OtherJob: "e",
 	}
-	same, beyond := apart(all, "slurm 7")
-	if a, b := same.Use(), beyond.Use(); !slices.Equal(a.Busy, []int{0}) || !slices.Equal(b.Busy, []int{1, 2, 3}) || len(all.Mine) != 3 {
-		t.Errorf("the same: %v, beyond: %v", a.Busy, b.Busy)
+	same, beyond := splitByBatchJob(all, "slurm 7")
+	if a, b := same.Occupancy(), beyond.Occupancy(); !slices.Equal(a.BusyCPUs, []int{0}) || !slices.Equal(b.BusyCPUs, []int{1, 2, 3}) || len(all.Mine) != 3 {
+		t.Errorf("the same: %v, beyond: %v", a.BusyCPUs, b.BusyCPUs)
 	}
 }
 
@@ -86,9 +86,9 @@ func TestTheGateOpensByItself(t *testing.T) {
 	root := os.DirFS("/")
 	w := New(root, nil, wire.NewConn(there, wire.Helper).Send, nil)
 	defer w.Close()
-	w.gateMost = 30 * time.Millisecond
-	w.Take(&wire.Gate{Ledger: dir})
-	if m, err := said.Recv(); err != nil || m.(*wire.Gated).Notice != "" {
+	w.lockTimeout = 30 * time.Millisecond
+	w.HandleMessage(&wire.LockDecision{Ledger: dir})
+	if m, err := said.Recv(); err != nil || m.(*wire.DecisionLocked).Notice != "" {
 		t.Fatalf("%+v, %v", m, err)
 	}
 	other, err := ledger.Open(dir, probe.Identity(root))
@@ -96,14 +96,14 @@ func TestTheGateOpensByItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	gate, err := other.Gate(t.Context())
+	gate, err := other.LockDecision(t.Context())
 	if err != nil || gate.Warning != nil {
 		t.Fatalf("%v, %v", err, gate.Warning)
 	}
-	gate.Open()
-	w.Take(&wire.Ungate{}) // late
-	w.Take(&wire.List{Ledger: dir})
-	if m, err := said.Recv(); err != nil || m.(*wire.Listed).Err != "" {
+	gate.Unlock()
+	w.HandleMessage(&wire.UnlockDecision{}) // late
+	w.HandleMessage(&wire.ListLedger{Ledger: dir})
+	if m, err := said.Recv(); err != nil || m.(*wire.LedgerListed).Err != "" {
 		t.Errorf("%+v, %v", m, err)
 	}
 }
@@ -126,32 +126,32 @@ func TestConflict(t *testing.T) {
 		others []job.Claim
 		want   string
 	}{
-		{"nobody else", wire.Prepare{Claim: wire.Claim{Most: -1}}, job.Claim{Ranks: claimed(0), Exclusive: true}, nil, ""},
-		{"other CPUs", wire.Prepare{Claim: wire.Claim{Most: -1}}, job.Claim{Ranks: claimed(0, 1)}, []job.Claim{two}, ""},
-		{"a CPU of another", wire.Prepare{Claim: wire.Claim{Most: -1}}, job.Claim{Ranks: claimed(1, 2)}, []job.Claim{two}, "CPU 2 was taken by another job"},
-		{"a try-out", wire.Prepare{Claim: wire.Claim{Most: -1, Shares: true}}, job.Claim{Ranks: claimed(1, 2)}, []job.Claim{two}, ""},
-		{"both share", wire.Prepare{Claim: wire.Claim{Most: -1}}, job.Claim{Shares: true, Ranks: claimed(2)}, []job.Claim{{Job: "b", Shares: true, Ranks: claimed(2)}}, ""},
-		{"the other shares", wire.Prepare{Claim: wire.Claim{Most: -1}}, job.Claim{Ranks: claimed(2)}, []job.Claim{{Job: "b", Shares: true, Ranks: claimed(2)}}, "CPU 2 was taken by another job"},
-		{"only this one shares", wire.Prepare{Claim: wire.Claim{Most: -1}}, job.Claim{Shares: true, Ranks: claimed(2)}, []job.Claim{two}, "CPU 2 was taken by another job"},
-		{"one of two others shares", wire.Prepare{Claim: wire.Claim{Most: -1}}, job.Claim{Shares: true, Ranks: claimed(2)}, []job.Claim{two, {Job: "c", Shares: true, Ranks: claimed(2)}}, "CPU 2 was taken by another job"},
-		{"alone", wire.Prepare{Claim: wire.Claim{Most: -1}}, job.Claim{Ranks: claimed(0), Exclusive: true}, []job.Claim{two}, "not idle: job b runs there"},
-		{"another is alone", wire.Prepare{Claim: wire.Claim{Most: -1}}, job.Claim{Ranks: claimed(0)}, []job.Claim{{Job: "b", Exclusive: true}}, "used exclusively by another job"},
-		{"a try-out where another is alone", wire.Prepare{Claim: wire.Claim{Most: -1, Shares: true}}, job.Claim{}, []job.Claim{{Job: "b", Exclusive: true}}, "used exclusively by another job"},
-		{"room below maxproc", wire.Prepare{Claim: wire.Claim{Most: 4}}, job.Claim{Ranks: claimed(0, 1)}, []job.Claim{two}, ""},
-		{"over maxproc", wire.Prepare{Claim: wire.Claim{Most: 3}}, job.Claim{Ranks: claimed(0, 1)}, []job.Claim{two}, "2 of at most 3 processes running"},
-		{"a GPU of another", wire.Prepare{Claim: wire.Claim{Most: -1}}, job.Claim{Ranks: card(0, "0000:07:00.0")}, []job.Claim{{Job: "b", Ranks: card(3, "0000:07:00.0")}},
+		{"nobody else", wire.Prepare{Claim: wire.Claim{MaxProcs: -1}}, job.Claim{Ranks: claimed(0), Exclusive: true}, nil, ""},
+		{"other CPUs", wire.Prepare{Claim: wire.Claim{MaxProcs: -1}}, job.Claim{Ranks: claimed(0, 1)}, []job.Claim{two}, ""},
+		{"a CPU of another", wire.Prepare{Claim: wire.Claim{MaxProcs: -1}}, job.Claim{Ranks: claimed(1, 2)}, []job.Claim{two}, "CPU 2 was taken by another job"},
+		{"a try-out", wire.Prepare{Claim: wire.Claim{MaxProcs: -1, IgnoreOthers: true}}, job.Claim{Ranks: claimed(1, 2)}, []job.Claim{two}, ""},
+		{"both share", wire.Prepare{Claim: wire.Claim{MaxProcs: -1}}, job.Claim{Shares: true, Ranks: claimed(2)}, []job.Claim{{Job: "b", Shares: true, Ranks: claimed(2)}}, ""},
+		{"the other shares", wire.Prepare{Claim: wire.Claim{MaxProcs: -1}}, job.Claim{Ranks: claimed(2)}, []job.Claim{{Job: "b", Shares: true, Ranks: claimed(2)}}, "CPU 2 was taken by another job"},
+		{"only this one shares", wire.Prepare{Claim: wire.Claim{MaxProcs: -1}}, job.Claim{Shares: true, Ranks: claimed(2)}, []job.Claim{two}, "CPU 2 was taken by another job"},
+		{"one of two others shares", wire.Prepare{Claim: wire.Claim{MaxProcs: -1}}, job.Claim{Shares: true, Ranks: claimed(2)}, []job.Claim{two, {Job: "c", Shares: true, Ranks: claimed(2)}}, "CPU 2 was taken by another job"},
+		{"alone", wire.Prepare{Claim: wire.Claim{MaxProcs: -1}}, job.Claim{Ranks: claimed(0), Exclusive: true}, []job.Claim{two}, "not idle: job b runs there"},
+		{"another is alone", wire.Prepare{Claim: wire.Claim{MaxProcs: -1}}, job.Claim{Ranks: claimed(0)}, []job.Claim{{Job: "b", Exclusive: true}}, "used exclusively by another job"},
+		{"a try-out where another is alone", wire.Prepare{Claim: wire.Claim{MaxProcs: -1, IgnoreOthers: true}}, job.Claim{}, []job.Claim{{Job: "b", Exclusive: true}}, "used exclusively by another job"},
+		{"room below maxproc", wire.Prepare{Claim: wire.Claim{MaxProcs: 4}}, job.Claim{Ranks: claimed(0, 1)}, []job.Claim{two}, ""},
+		{"over maxproc", wire.Prepare{Claim: wire.Claim{MaxProcs: 3}}, job.Claim{Ranks: claimed(0, 1)}, []job.Claim{two}, "2 of at most 3 processes running"},
+		{"a GPU of another", wire.Prepare{Claim: wire.Claim{MaxProcs: -1}}, job.Claim{Ranks: card(0, "0000:07:00.0")}, []job.Claim{{Job: "b", Ranks: card(3, "0000:07:00.0")}},
 			"GPU 0000:07:00.0 was taken by another job"},
-		{"other GPUs", wire.Prepare{Claim: wire.Claim{Most: -1}}, job.Claim{Ranks: card(0, "0000:07:00.0")}, []job.Claim{{Job: "b", Ranks: card(3, "0000:0f:00.0")}}, ""},
-		{"a try-out with GPUs", wire.Prepare{Claim: wire.Claim{Most: -1, Shares: true}}, job.Claim{Ranks: card(3, "0000:07:00.0")}, []job.Claim{{Job: "b", Ranks: card(3, "0000:07:00.0")}},
+		{"other GPUs", wire.Prepare{Claim: wire.Claim{MaxProcs: -1}}, job.Claim{Ranks: card(0, "0000:07:00.0")}, []job.Claim{{Job: "b", Ranks: card(3, "0000:0f:00.0")}}, ""},
+		{"a try-out with GPUs", wire.Prepare{Claim: wire.Claim{MaxProcs: -1, IgnoreOthers: true}}, job.Claim{Ranks: card(3, "0000:07:00.0")}, []job.Claim{{Job: "b", Ranks: card(3, "0000:07:00.0")}},
 			"GPU 0000:07:00.0 was taken by another job"},
-		{"granted by a batch system", wire.Prepare{Claim: wire.Claim{Most: -1}}, job.Claim{RM: "slurm 7", Ranks: claimed(2)}, []job.Claim{two, {Job: "c", RM: "slurm 8", Exclusive: true}}, ""},
-		{"granted to both", wire.Prepare{Claim: wire.Claim{Most: -1}}, job.Claim{RM: "slurm 7", Ranks: claimed(2)}, []job.Claim{{Job: "b", RM: "slurm 7", Ranks: claimed(2)}}, "CPU 2 was taken by another job"},
-		{"what it had before", wire.Prepare{Claim: wire.Claim{Most: 2}}, job.Claim{Job: "b", Ranks: claimed(2, 3)}, []job.Claim{{Job: "b", Resting: job.Restarting, Ranks: claimed(2, 3)}}, ""},
-		{"what another had before", wire.Prepare{Claim: wire.Claim{Most: -1}}, job.Claim{Job: "a", Ranks: claimed(2)}, []job.Claim{{Job: "b", Resting: job.Restarting, Ranks: claimed(2, 3)}}, "CPU 2 was taken by another job"},
-		{"its own outer job", wire.Prepare{Claim: wire.Claim{Most: -1}}, job.Claim{Inside: "b", Ranks: claimed(2)}, []job.Claim{two}, ""},
+		{"granted by a batch system", wire.Prepare{Claim: wire.Claim{MaxProcs: -1}}, job.Claim{RM: "slurm 7", Ranks: claimed(2)}, []job.Claim{two, {Job: "c", RM: "slurm 8", Exclusive: true}}, ""},
+		{"granted to both", wire.Prepare{Claim: wire.Claim{MaxProcs: -1}}, job.Claim{RM: "slurm 7", Ranks: claimed(2)}, []job.Claim{{Job: "b", RM: "slurm 7", Ranks: claimed(2)}}, "CPU 2 was taken by another job"},
+		{"what it had before", wire.Prepare{Claim: wire.Claim{MaxProcs: 2}}, job.Claim{Job: "b", Ranks: claimed(2, 3)}, []job.Claim{{Job: "b", IdleReason: job.IdleRestarting, Ranks: claimed(2, 3)}}, ""},
+		{"what another had before", wire.Prepare{Claim: wire.Claim{MaxProcs: -1}}, job.Claim{Job: "a", Ranks: claimed(2)}, []job.Claim{{Job: "b", IdleReason: job.IdleRestarting, Ranks: claimed(2, 3)}}, "CPU 2 was taken by another job"},
+		{"its own outer job", wire.Prepare{Claim: wire.Claim{MaxProcs: -1}}, job.Claim{ParentJob: "b", Ranks: claimed(2)}, []job.Claim{two}, ""},
 	} {
 		got := ""
-		if err := conflict(test.m.Claim, test.mine, ledger.Others{Mine: slices.Clone(test.others)}); err != nil {
+		if err := findConflict(test.m.Claim, test.mine, ledger.OtherClaims{Mine: slices.Clone(test.others)}); err != nil {
 			got = err.Error()
 		}
 		if got != test.want {
@@ -175,18 +175,18 @@ func TestClaimsRest(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, c := range all {
-			claims = append(claims, fmt.Sprintf("%s %s %v", c.Job, c.Resting, c.Ranks))
+			claims = append(claims, fmt.Sprintf("%s %s %v", c.Job, c.IdleReason, c.Ranks))
 		}
 		slices.Sort(claims)
 		return claims
 	}
 	prepare := func(id job.ID, group string, rank, cpu int) *wire.Prepare {
-		return &wire.Prepare{Job: id, Group: wire.Group{Name: group, First: rank}, Ranks: []job.RankPlan{{Portion: &job.Portion{Held: []int{cpu}}}},
-			Claim: wire.Claim{Entry: job.Claim{Job: id, Since: time.Now()}, Ledger: dir, Most: -1}}
+		return &wire.Prepare{Job: id, Group: wire.Group{Name: group, First: rank}, Ranks: []job.RankPlan{{RankResources: &job.RankResources{ClaimedCPUs: []int{cpu}}}},
+			Claim: wire.Claim{Entry: job.Claim{Job: id, Since: time.Now()}, Ledger: dir, MaxProcs: -1}}
 	}
-	claim := func(w *Worker, m *wire.Prepare) Answer {
-		answer := make(chan Answer, 1)
-		w.Claim(m, func(a Answer) { answer <- a })
+	claim := func(w *Worker, m *wire.Prepare) ClaimResult {
+		answer := make(chan ClaimResult, 1)
+		w.Claim(m, func(a ClaimResult) { answer <- a })
 		return <-answer
 	}
 	expect := func(when string, want ...string) {
@@ -201,8 +201,8 @@ func TestClaimsRest(t *testing.T) {
 	claim(first, prepare("j", "j", 0, 3))
 	claim(first, prepare("j", "j.1", 1, 4))
 	expect("two groups run", "j  [{0 [3] []}]", "j  [{1 [4] []}]")
-	resting := make(chan Rested, 1)
-	first.Rest(func(r Rested) { resting <- r })
+	resting := make(chan CarriedClaims, 1)
+	first.CarryOver(func(r CarriedClaims) { resting <- r })
 	rested := <-resting
 	first.Close()
 	both := []string{"j restarting [{0 [3] []}]", "j restarting [{1 [4] []}]"}
@@ -220,29 +220,29 @@ func TestClaimsRest(t *testing.T) {
 	<-released
 	expect("and planned anew", both...)
 	claim(second, prepare("j", "j", 0, 4))
-	second.Yield()
+	second.ReleaseCarried()
 	second.Release("nobody", func() { resting <- nil }) // behind that
 	<-resting
 	expect("it has started", "j  [{0 [4] []}]")
-	second.Rest(func(r Rested) { resting <- r })
+	second.CarryOver(func(r CarriedClaims) { resting <- r })
 	third := New(root, nil, silent, <-resting)
 	second.Close()
 	expect("between the next two", "j restarting [{0 [4] []}]")
 	third.Close()
 	expect("it is over")
 	spare := prepare("j", "spare", 2, 5)
-	spare.Claim.Entry.Resting = job.Spare
+	spare.Claim.Entry.IdleReason = job.IdleStandby
 	fourth := New(root, nil, silent, nil)
 	claim(fourth, spare)
 	expect("a spare", "j spare [{2 [5] []}]")
-	fourth.Rest(func(r Rested) { resting <- r })
+	fourth.CarryOver(func(r CarriedClaims) { resting <- r })
 	fifth := New(root, nil, silent, <-resting)
 	fourth.Close()
 	expect("a spare between two attempts", "j spare [{2 [5] []}]")
 	claim(fifth, spare)
 	expect("a spare once more", "j spare [{2 [5] []}]")
 	claim(fifth, prepare("j", "j", 0, 5))
-	fifth.Yield()
+	fifth.ReleaseCarried()
 	fifth.Release("nobody", func() { resting <- nil })
 	<-resting
 	expect("a spare that is used", "j  [{0 [5] []}]")
@@ -280,13 +280,13 @@ func TestNodeFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := &Worker{nodeFile: file}
-		m := &wire.Prepare{Claim: wire.Claim{Most: -1}, Ranks: make([]job.RankPlan, test.ranks)}
-		barred := c.allow(m)
+		m := &wire.Prepare{Claim: wire.Claim{MaxProcs: -1}, Ranks: make([]job.RankPlan, test.ranks)}
+		barred := c.checkNodeRules(m)
 		if want := strings.ReplaceAll(test.want, "FILE", file); !strings.HasSuffix(barred, want) || (barred == "") != (want == "") {
 			t.Errorf("%s: %q, want %q", test.name, barred, want)
 		}
-		if most := probe.RulesOf(c.nodeFile, "").Most; most != test.most || barred == "" && m.Claim.Most != test.most {
-			t.Errorf("%s: at most %d, in the claim %d; want %d", test.name, most, m.Claim.Most, test.most)
+		if most := probe.NodeRules(c.nodeFile, "").MaxRanks; most != test.most || barred == "" && m.Claim.MaxProcs != test.most {
+			t.Errorf("%s: at most %d, in the claim %d; want %d", test.name, most, m.Claim.MaxProcs, test.most)
 		}
 	}
 }

@@ -16,12 +16,12 @@ import (
 
 // Errors of Check, Open and OpenIn.
 var (
-	ErrForeign  = errors.New("belongs to somebody else")
+	ErrNotOwned = errors.New("belongs to somebody else")
 	ErrWritable = errors.New("others may write there")
 )
 
-// flags open a directory; a link, or what is no directory, is an error, and no device or pipe is waited for.
-const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
+// openFlags open a directory; a link, or what is no directory, is an error, and no device or pipe is waited for.
+const openFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
 
 // Open opens a directory that belongs to our user and that nobody else may write to. What is done by the
 // result is done in that directory, also if somebody moves it or puts another one in its place.
@@ -38,11 +38,11 @@ func OpenIn(above *os.Root, name string) (*os.Root, error) {
 }
 
 func openAt(above int, name string) (*os.Root, error) {
-	dir, err := unix.Openat(above, name, flags, 0)
+	dir, err := unix.Openat(above, name, openFlags, 0)
 	switch err {
 	case nil:
 	case unix.ELOOP, unix.ENOTDIR:
-		return nil, ErrForeign
+		return nil, ErrNotOwned
 	default:
 		return nil, &os.PathError{Op: "open", Path: name, Err: err}
 	}
@@ -61,15 +61,15 @@ func openAt(above int, name string) (*os.Root, error) {
 func Check(is *unix.Stat_t, uid int, denied uint32) error {
 	switch {
 	case is.Mode&unix.S_IFMT != unix.S_IFDIR, int(is.Uid) != uid:
-		return ErrForeign
+		return ErrNotOwned
 	case is.Mode&denied != 0:
 		return ErrWritable
 	}
 	return nil
 }
 
-// Names lists the names in a directory, in no order.
-func Names(dir *os.Root) ([]string, error) {
+// ListNames lists the names in a directory, in no order.
+func ListNames(dir *os.Root) ([]string, error) {
 	f, err := dir.Open(".")
 	if err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func Names(dir *os.Root) ([]string, error) {
 
 // Remove removes a directory that Open has opened by a path, with all that is in it.
 func Remove(dir *os.Root, path string) error {
-	names, err := Names(dir)
+	names, err := ListNames(dir)
 	if err != nil {
 		return err
 	}

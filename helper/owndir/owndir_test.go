@@ -22,12 +22,12 @@ func TestOpen(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := map[string]error{"ours": nil, "ours/below": nil, "link": ErrForeign, "open": ErrWritable, "group": ErrWritable, "file": ErrForeign, "none": os.ErrNotExist}
+	want := map[string]error{"ours": nil, "ours/below": nil, "link": ErrNotOwned, "open": ErrWritable, "group": ErrWritable, "file": ErrNotOwned, "none": os.ErrNotExist}
 	if os.Geteuid() == 0 {
 		if err := os.Chown(at("foreign"), 12345, 12345); err != nil {
 			t.Fatal(err)
 		}
-		want["foreign"] = ErrForeign
+		want["foreign"] = ErrNotOwned
 	}
 	for name, want := range want {
 		dir, err := Open(at(name))
@@ -43,7 +43,7 @@ func TestOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ours.Close()
-	if _, err := OpenIn(ours, "link"); err != ErrForeign {
+	if _, err := OpenIn(ours, "link"); err != ErrNotOwned {
 		t.Errorf("a link in it: %v", err)
 	}
 	below, err := OpenIn(ours, "below")

@@ -16,7 +16,7 @@ import (
 // device files are asked for as well: those of the tree are not there.
 func TestGPUsOnDisk(t *testing.T) {
 	root := t.TempDir()
-	for name, file := range pintest.Root(t, "../../testdata/nodes", "gpu-mixed") {
+	for name, file := range pintest.CapturedRoot(t, "../../testdata/nodes", "gpu-mixed") {
 		path := filepath.Join(root, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
@@ -25,15 +25,15 @@ func TestGPUsOnDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	found, barred := gpus(Disk(root), []string{"CUDA_VISIBLE_DEVICES=0,2"})
-	if text := gpu.Text(gpu.Offered(found)); text != "0,2 (nvidia)" || len(found) != 3 || barred != 1 {
+	found, barred := usableGPUs(RootFS(root), []string{"CUDA_VISIBLE_DEVICES=0,2"})
+	if text := gpu.FormatGPUs(gpu.OfBestVendor(found)); text != "0,2 (nvidia)" || len(found) != 3 || barred != 1 {
 		t.Errorf("%s of %d, %d barred", text, len(found), barred)
 	}
-	dgx := pintest.Root(t, "../../testdata/nodes", "gpu-dgx-8")
+	dgx := pintest.CapturedRoot(t, "../../testdata/nodes", "gpu-dgx-8")
 	for _, file := range dgx { // numbers that no machine has, also one with GPUs
 		file.Data = bytes.Replace(file.Data, []byte("Device Minor:"), []byte("Device Minor: none"), 1)
 	}
-	if found, barred := gpus(dgx, nil); found != nil || barred != 8 {
+	if found, barred := usableGPUs(dgx, nil); found != nil || barred != 8 {
 		t.Errorf("without device files: %v, %d barred", found, barred)
 	}
 }

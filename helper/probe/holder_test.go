@@ -25,7 +25,7 @@ func TestHolder(t *testing.T) {
 		environ []string
 		want    string
 	}{{9, inside, "slurmstepd"}, {9, nil, ""}, {6, inside, "sge_shepherd-4"}, {5, inside, ""}, {4, inside, ""}, {3, inside, ""}, {2, inside, ""}} {
-		if got := holder(root, test.environ, test.pid); got != test.want {
+		if got := batchDaemonAbove(root, test.environ, test.pid); got != test.want {
 			t.Errorf("above %d, %q: %q, want %q", test.pid, test.environ, got, test.want)
 		}
 	}

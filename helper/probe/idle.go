@@ -15,91 +15,91 @@ import (
 	"remshell/proc"
 )
 
-// idleAfter is for how long a claim may be without ranks before that is told: they may not
+// minClaimAge is for how long a claim may be without ranks before that is told: they may not
 // have started yet.
-const idleAfter = 10 * time.Second
+const minClaimAge = 10 * time.Second
 
-// MarkRanks tells of each claim whether none of its ranks lives (TRUST-16), and whether all that live are stopped. What rests
+// MarkIdle tells of each claim whether none of its ranks lives (TRUST-16), and whether all that live are stopped. What rests
 // by its own word is believed at once: nobody gains by saying so.
-func MarkRanks(claims []job.Claim) []job.Claim {
-	var l look
+func MarkIdle(claims []job.Claim) []job.Claim {
+	var l processScan
 	for i := range claims {
 		c := &claims[i]
-		if c.Resting == "" && len(c.Ranks) > 0 {
-			c.Idle, c.Stopped = l.idle(c.UID, c.PID, c.Since), l.ranks(c.UID, c.PID) == stopped
+		if c.IdleReason == "" && len(c.Ranks) > 0 {
+			c.Idle, c.Stopped = l.isIdle(c.UID, c.PID, c.Since), l.ranksOf(c.UID, c.PID) == ranksStopped
 		} else {
-			c.Idle = c.Resting != ""
+			c.Idle = c.IdleReason != ""
 		}
 	}
 	return claims
 }
 
-// Idle reports whether the process that says it has the ranks of a claim has none, or is not
+// IsIdle reports whether the process that says it has the ranks of a claim has none, or is not
 // that user's. Of processes that we cannot see it says nothing.
-func Idle(uid, pid int, since time.Time) bool { return new(look).idle(uid, pid, since) }
+func IsIdle(uid, pid int, since time.Time) bool { return new(processScan).isIdle(uid, pid, since) }
 
-// A look is one at all processes, however many claims there are: another user may have made a thousand.
-type look struct {
-	tree  proc.Tree // nil: nobody has looked yet
-	names map[int]string
-	known map[claimant]ranksSeen
+// A processScan is one at all processes, however many claims there are: another user may have made a thousand.
+type processScan struct {
+	tree   proc.Tree // nil: nobody has looked yet
+	names  map[int]string
+	states map[claimProcess]ranksState
 }
 
-// A claimant is a process that says it has the ranks of a user's claim.
-type claimant struct{ uid, pid int }
+// A claimProcess is a process that says it has the ranks of a user's claim.
+type claimProcess struct{ uid, pid int }
 
-// ranksSeen is what is seen of the ranks that a process has.
-type ranksSeen int
+// ranksState is what is seen of the ranks that a process has.
+type ranksState int
 
 const (
-	noRanks ranksSeen = iota // it has none, or is not the user's
-	running
-	stopped // all of them
+	noRanks ranksState = iota // it has none, or is not the user's
+	ranksRunning
+	ranksStopped // all of them
 )
 
-func (l *look) idle(uid, pid int, since time.Time) bool {
-	return time.Since(since) >= idleAfter && seesAll() && l.ranks(uid, pid) == noRanks
+func (l *processScan) isIdle(uid, pid int, since time.Time) bool {
+	return time.Since(since) >= minClaimAge && seesAllProcesses() && l.ranksOf(uid, pid) == noRanks
 }
 
-func (l *look) ranks(uid, pid int) ranksSeen {
+func (l *processScan) ranksOf(uid, pid int) ranksState {
 	if l.tree == nil {
-		l.tree, l.names, l.known = proc.LookAround(), make(map[int]string), make(map[claimant]ranksSeen)
+		l.tree, l.names, l.states = proc.ReadTree(), make(map[int]string), make(map[claimProcess]ranksState)
 	}
-	of := claimant{uid, pid}
-	seen, known := l.known[of]
+	of := claimProcess{uid, pid}
+	seen, known := l.states[of]
 	if !known {
 		var st unix.Stat_t
 		if pid > 0 && unix.Stat(fmt.Sprintf("/proc/%d", pid), &st) == nil && int(st.Uid) == uid {
-			seen = l.below(pid)
+			seen = l.descendantsState(pid)
 		}
-		l.known[of] = seen
+		l.states[of] = seen
 	}
 	return seen
 }
 
-// below looks at the ranks below pid: a keeper or guard, which is of the program that pid runs, is none. A guard that mpiexec
+// descendantsState looks at the ranks below pid: a keeper or guard, which is of the program that pid runs, is none. A guard that mpiexec
 // has started from /proc/self/exe is called so, and may be a rank of that name where there is no other one.
-func (l *look) below(pid int) ranksSeen {
-	seen, ours, unsure := noRanks, l.name(pid), false
+func (l *processScan) descendantsState(pid int) ranksState {
+	seen, ours, unsure := noRanks, l.commandName(pid), false
 	for below := slices.Clone(l.tree[pid]); len(below) > 0; below = below[1:] {
 		switch p := below[0]; {
-		case p.State == 'Z' || l.name(p.PID) == ours:
+		case p.State == 'Z' || l.commandName(p.PID) == ours:
 			below = append(below, l.tree[p.PID]...)
-		case l.name(p.PID) == "exe":
+		case l.commandName(p.PID) == "exe":
 			unsure = true
 		case p.State != 'T':
-			return running
+			return ranksRunning
 		default:
-			seen = stopped
+			seen = ranksStopped
 		}
 	}
 	if unsure && seen == noRanks {
-		return running
+		return ranksRunning
 	}
 	return seen
 }
 
-func (l *look) name(pid int) string {
+func (l *processScan) commandName(pid int) string {
 	name, known := l.names[pid]
 	if !known {
 		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
@@ -109,8 +109,8 @@ func (l *look) name(pid int) string {
 	return name
 }
 
-// seesAll reports whether the processes of all users are shown to us.
-func seesAll() bool {
+// seesAllProcesses reports whether the processes of all users are shown to us.
+func seesAllProcesses() bool {
 	_, err := os.Stat("/proc/1")
 	return err == nil
 }

@@ -40,7 +40,7 @@ func TestIdleOfManyClaims(t *testing.T) {
 		}
 	}
 	began := time.Now()
-	MarkRanks(claims)
+	MarkIdle(claims)
 	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("%d claims took %v", len(claims), took)
 	}
@@ -74,7 +74,7 @@ func TestStoppedRanksAreTold(t *testing.T) {
 	var ranks []int
 	for guards := 0; len(ranks) < 2 || guards < 1; runtime.Gosched() { // until all are what the shell has forked them for
 		ranks, guards = nil, 0
-		for _, p := range proc.LookAround()[shell.Process.Pid] {
+		for _, p := range proc.ReadTree()[shell.Process.Pid] {
 			switch comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", p.PID)); string(comm) {
 			case "sleep\n":
 				ranks = append(ranks, p.PID)
@@ -86,13 +86,13 @@ func TestStoppedRanksAreTold(t *testing.T) {
 	signal := func(pid int, number syscall.Signal, state string) {
 		t.Helper()
 		syscall.Kill(pid, number)
-		for look, there := proc.LookAt(pid); there && !strings.ContainsRune(state, rune(look.State)); look, there = proc.LookAt(pid) {
+		for look, there := proc.ReadInfo(pid); there && !strings.ContainsRune(state, rune(look.State)); look, there = proc.ReadInfo(pid) {
 			runtime.Gosched()
 		}
 	}
 	expect := func(what string, uid int, want bool) {
 		t.Helper()
-		claims := MarkRanks([]job.Claim{{UID: uid, PID: shell.Process.Pid, Since: time.Now(), Ranks: make([]job.ClaimedRank, 2)}})
+		claims := MarkIdle([]job.Claim{{UID: uid, PID: shell.Process.Pid, Since: time.Now(), Ranks: make([]job.ClaimedRank, 2)}})
 		if claims[0].Stopped != want || claims[0].Idle {
 			t.Errorf("%s: %+v", what, claims[0])
 		}

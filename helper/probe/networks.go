@@ -31,45 +31,45 @@ const (
 // 0: no speed is known.
 func networks(root fs.FS) (names []string, fastest int) {
 	found := make(labelSet)
-	for _, name := range folder(root, "sys/class/net") {
-		fastest = max(fastest, link(root, name, found))
+	for _, name := range listDir(root, "sys/class/net") {
+		fastest = max(fastest, linkLabels(root, name, found))
 	}
-	for _, device := range folder(root, "sys/class/infiniband") {
-		for _, port := range folder(root, "sys/class/infiniband/"+device+"/ports") {
+	for _, device := range listDir(root, "sys/class/infiniband") {
+		for _, port := range listDir(root, "sys/class/infiniband/"+device+"/ports") {
 			fastest = max(fastest, rdmaPort(root, device, port, found))
 		}
 	}
 	return found.sorted(), fastest
 }
 
-// link adds the labels of a network interface, and returns its speed in Mb/s; 0: unknown, or it does not count.
-func link(root fs.FS, name string, found labelSet) (speed int) {
+// linkLabels adds the labels of a network interface, and returns its speed in Mb/s; 0: unknown, or it does not count.
+func linkLabels(root fs.FS, name string, found labelSet) (speed int) {
 	file := func(of string) string { return strings.TrimSpace(ReadLine(root, "sys/class/net/"+name+"/"+of)) }
 	kind := file("type")
 	if kind == loopbackType || !isUp(file) || !isPhysical(root, name, 0) {
 		return 0
 	}
-	if n, ok := decimal(file("speed"), 0); ok && n <= maxMbps { // -1, or no answer: unknown
+	if n, ok := parseDecimal(file("speed"), 0); ok && n <= maxMbps { // -1, or no answer: unknown
 		speed = n
 	}
 	switch kind {
 	case etherType:
-		found.add("ethernet")
+		found.addLabels("ethernet")
 		switch {
 		case speed >= 1000:
-			found.add(fmt.Sprintf("eth%dg", speed/1000))
+			found.addLabels(fmt.Sprintf("eth%dg", speed/1000))
 		case speed >= 100:
-			found.add("eth100")
+			found.addLabels("eth100")
 		}
 	case infinibandType:
-		found.add("ipoib")
+		found.addLabels("ipoib")
 	}
 	driver := driverOf(root, name)
 	if driver == "myri10ge" || driver == "mx" {
-		found.add("myrinet")
+		found.addLabels("myrinet")
 	}
 	if numbered, is := strings.CutPrefix(name, "hsn"); is && isNumber(numbered) || strings.HasPrefix(driver, "cxi") {
-		found.add("slingshot")
+		found.addLabels("slingshot")
 	}
 	return speed
 }
@@ -89,11 +89,11 @@ func isPhysical(root fs.FS, name string, below int) bool {
 		_, err := fs.Stat(root, "sys/class/net/"+name)
 		return err == nil
 	}
-	kind := property(root, "sys/class/net/"+name+"/uevent", "DEVTYPE")
+	kind := ueventValue(root, "sys/class/net/"+name+"/uevent", "DEVTYPE")
 	if below == deepest || kind != "bond" && kind != "vlan" {
 		return false
 	}
-	return slices.ContainsFunc(folder(root, "sys/class/net/"+name), func(entry string) bool {
+	return slices.ContainsFunc(listDir(root, "sys/class/net/"+name), func(entry string) bool {
 		other, is := strings.CutPrefix(entry, "lower_")
 		return is && isPhysical(root, other, below+1)
 	})
@@ -101,7 +101,7 @@ func isPhysical(root fs.FS, name string, below int) bool {
 
 // driverOf is the driver of an interface; empty: unknown.
 func driverOf(root fs.FS, name string) string {
-	return property(root, "sys/class/net/"+name+"/device/uevent", "DRIVER")
+	return ueventValue(root, "sys/class/net/"+name+"/device/uevent", "DRIVER")
 }
 
 // rdmaPort adds the labels of a port, and returns its speed in Mb/s; 0: unknown, or it is not up.
@@ -115,26 +115,26 @@ func rdmaPort(root fs.FS, device, port string, found labelSet) int {
 	rate := file("rate") // "100 Gb/sec (4X EDR)"
 	switch layer := file("link_layer"); {
 	case strings.HasPrefix(device, "hfi1"):
-		found.add("omnipath", "rdma")
+		found.addLabels("omnipath", "rdma")
 	case strings.HasPrefix(device, "efa"):
-		found.add("efa", "rdma")
+		found.addLabels("efa", "rdma")
 	case layer == "InfiniBand":
-		found.add("infiniband", "ib", "rdma")
-		if generation := generationOf(rate); generation != "" {
-			found.add("ib-" + generation)
+		found.addLabels("infiniband", "ib", "rdma")
+		if generation := infinibandGeneration(rate); generation != "" {
+			found.addLabels("ib-" + generation)
 		}
 	case layer == "Ethernet":
-		found.add("roce", "rdma")
+		found.addLabels("roce", "rdma")
 	}
 	number, _, is := strings.Cut(rate, " Gb/sec")
-	if mbps, ok := decimal(number, 3); is && ok && mbps <= maxMbps {
+	if mbps, ok := parseDecimal(number, 3); is && ok && mbps <= maxMbps {
 		return mbps
 	}
 	return 0
 }
 
-// generationOf is the word of letters in the parentheses of a rate; empty: there is none.
-func generationOf(rate string) string {
+// infinibandGeneration is the word of letters in the parentheses of a rate; empty: there is none.
+func infinibandGeneration(rate string) string {
 	_, inside, _ := strings.Cut(rate, "(")
 	inside, _, _ = strings.Cut(inside, ")")
 	words := strings.Fields(inside)
@@ -144,8 +144,8 @@ func generationOf(rate string) string {
 	return words[len(words)-1]
 }
 
-// property is the value of NAME=VALUE in a file of such lines; empty: there is none.
-func property(root fs.FS, name, key string) string {
+// ueventValue is the value of NAME=VALUE in a file of such lines; empty: there is none.
+func ueventValue(root fs.FS, name, key string) string {
 	text, _ := fs.ReadFile(root, name)
 	for line := range strings.Lines(string(text)) {
 		if value, is := strings.CutPrefix(line, key+"="); is {
@@ -155,8 +155,8 @@ func property(root fs.FS, name, key string) string {
 	return ""
 }
 
-// folder lists the names in a folder; none if there is no such.
-func folder(root fs.FS, name string) (names []string) {
+// listDir lists the names in a folder; none if there is no such.
+func listDir(root fs.FS, name string) (names []string) {
 	entries, _ := fs.ReadDir(root, name)
 	for _, e := range entries {
 		names = append(names, e.Name())

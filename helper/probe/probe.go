@@ -47,27 +47,27 @@ func Node(root fs.FS, environ []string) (job.Probe, error) {
 	if err != nil {
 		return job.Probe{}, err
 	}
-	gpus, barred := gpus(root, environ)
+	gpus, barred := usableGPUs(root, environ)
 	return job.Probe{
-		Hostname: host,
-		Arch:     runtime.GOARCH,
-		Kernel:   ReadLine(root, "proc/sys/kernel/osrelease"),
-		Identity: Identity(root),
-		Topology: topology,
-		Load:     Load(root),
-		Memory:   memory(root),
-		Clock:    time.Now(),
-		Model:    model(root),
-		GPUs:     gpus,
-		Barred:   barred,
-		Fabric:   fabric(root),
-		Quota:    quota(root),
-		Holder:   holder(root, environ, os.Getppid()),
+		Hostname:     host,
+		Arch:         runtime.GOARCH,
+		Kernel:       ReadLine(root, "proc/sys/kernel/osrelease"),
+		Identity:     Identity(root),
+		Topology:     topology,
+		Load:         Load(root),
+		Memory:       readMemory(root),
+		NodeTime:     time.Now(),
+		Model:        cpuType(root),
+		GPUs:         gpus,
+		WithheldGPUs: barred,
+		Fabric:       hasFabric(root),
+		CPUQuota:     cpuQuota(root),
+		Holder:       batchDaemonAbove(root, environ, os.Getppid()),
 	}, nil
 }
 
-// holder finds the process of a batch system's above one (RM-45). Nobody looks where nothing tells of a batch system.
-func holder(root fs.FS, environ []string, pid int) string {
+// batchDaemonAbove finds the process of a batch system's above one (RM-45). Nobody looks where nothing tells of a batch system.
+func batchDaemonAbove(root fs.FS, environ []string, pid int) string {
 	if !batch.MayHold(batch.World{Env: job.Variables(environ)}) {
 		return ""
 	}
@@ -90,30 +90,30 @@ func holder(root fs.FS, environ []string, pid int) string {
 	return ""
 }
 
-// fabric reports whether there is a network beside those of IP (PMIX-13).
-func fabric(root fs.FS) bool {
+// hasFabric reports whether there is a network beside those of IP (PMIX-13).
+func hasFabric(root fs.FS) bool {
 	return slices.ContainsFunc([]string{"infiniband", "cxi", "hsn"}, func(class string) bool {
 		entries, _ := fs.ReadDir(root, "sys/class/"+class)
 		return len(entries) > 0
 	})
 }
 
-// gpus finds the GPUs that ranks may use here, and how many they may not.
-func gpus(root fs.FS, environ []string) (usable []gpu.GPU, barred int) {
+// usableGPUs finds the GPUs that ranks may use here, and how many they may not.
+func usableGPUs(root fs.FS, environ []string) (usable []gpu.GPU, barred int) {
 	// access(2) asks the control groups of devices, too, and does not wake a card up as
 	// open(2) would.
 	mayOpen := func(name string) bool { return unix.Access("/"+name, unix.R_OK|unix.W_OK) == nil }
 	found := gpu.Read(root, mayOpen)
-	usable = gpu.Allowed(found.GPUs, job.Variables(environ),
+	usable = gpu.AllowedByEnv(found.GPUs, job.Variables(environ),
 		func(g gpu.GPU) string { return gpu.UUID(root, g) })
-	return usable, found.Barred + len(found.GPUs) - len(usable)
+	return usable, found.Withheld + len(found.GPUs) - len(usable)
 }
 
-// model tells the type of the CPUs and how many features they have, by the name under
+// cpuType tells the type of the CPUs and how many features they have, by the name under
 // which the kernel loads drivers for them: "cpu:type:x86,ven0000fam0006mod008F:feature:,
 // 0000,0001,...". (/proc/cpuinfo would do, but to open it takes 10 ms on some kernels, in
 // which they measure how fast the CPUs run.)
-func model(root fs.FS) string {
+func cpuType(root fs.FS) string {
 	alias := strings.TrimPrefix(ReadLine(root, "sys/devices/system/cpu/modalias"), "cpu:type:")
 	kind, features, _ := strings.Cut(alias, ":feature:")
 	if kind == "" {
@@ -179,10 +179,10 @@ func Identity(root fs.FS) string {
 }
 
 // Load reads the load of the last 1, 5 and 15 minutes; what cannot be read is -1, unknown.
-func Load(root fs.FS) [3]float64 { return loads(ReadLine(root, "proc/loadavg")) }
+func Load(root fs.FS) [3]float64 { return parseLoad(ReadLine(root, "proc/loadavg")) }
 
-// loads reads the line of /proc/loadavg; what cannot be read is -1, unknown.
-func loads(line string) [3]float64 {
+// parseLoad reads the line of /proc/loadavg; what cannot be read is -1, unknown.
+func parseLoad(line string) [3]float64 {
 	result := [3]float64{-1, -1, -1}
 	fields := strings.Fields(line)
 	for i := range min(len(result), len(fields)) {
@@ -193,9 +193,9 @@ func loads(line string) [3]float64 {
 	return result
 }
 
-// memory reads /proc/meminfo; what is not there is 0, unknown. MemAvailable is there since Linux 3.14. A kernel that was built
+// readMemory reads /proc/meminfo; what is not there is 0, unknown. MemAvailable is there since Linux 3.14. A kernel that was built
 // without huge pages has no line of them: it has none.
-func memory(root fs.FS) (m job.Memory) {
+func readMemory(root fs.FS) (m job.Memory) {
 	text, _ := fs.ReadFile(root, "proc/meminfo")
 	for line := range strings.Lines(string(text)) {
 		name, rest, _ := strings.Cut(line, ":")
@@ -206,25 +206,25 @@ func memory(root fs.FS) (m job.Memory) {
 		}
 		switch name + " " + strings.TrimSpace(unit) {
 		case "MemTotal kB":
-			m.Total, m.Huge.Known = n<<10, true
+			m.Total, m.HugePages.Probed = n<<10, true
 		case "MemAvailable kB":
 			m.Available = n << 10
 		case "HugePages_Total ":
-			m.Huge.Total = n
+			m.HugePages.Total = n
 		case "HugePages_Free ":
-			m.Huge.Free = n
+			m.HugePages.Free = n
 		case "Hugepagesize kB":
-			m.Huge.Size = n << 10
+			m.HugePages.Size = n << 10
 		}
 	}
-	if m.Huge.Size == 0 {
-		m.Huge.Total, m.Huge.Free = 0, 0
+	if m.HugePages.Size == 0 {
+		m.HugePages.Total, m.HugePages.Free = 0, 0
 	}
 	return m
 }
 
 // TotalMemory is the memory of this machine, in bytes; 0: unknown.
-func TotalMemory(root fs.FS) int64 { return memory(root).Total }
+func TotalMemory(root fs.FS) int64 { return readMemory(root).Total }
 
 // ReadLine returns the first line of a file, "" when there is none.
 func ReadLine(root fs.FS, name string) string {

@@ -15,13 +15,13 @@ import (
 )
 
 func TestProbeOfThisMachine(t *testing.T) {
-	p, err := Node(Disk(""), nil)
+	p, err := Node(RootFS(""), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	host, _ := os.Hostname()
-	if p.Hostname != host || p.Arch != runtime.GOARCH || p.Kernel == "" || p.Topology.Units() == 0 || p.Load[0] < 0 ||
-		p.Memory.Available <= 0 || p.Memory.Total < p.Memory.Available || time.Since(p.Clock) > time.Minute {
+	if p.Hostname != host || p.Arch != runtime.GOARCH || p.Kernel == "" || p.Topology.CountUsableCores() == 0 || p.Load[0] < 0 ||
+		p.Memory.Available <= 0 || p.Memory.Total < p.Memory.Available || time.Since(p.NodeTime) > time.Minute {
 		t.Errorf("probe %+v", p)
 	}
 	again, err := Node(os.DirFS("/"), nil)
@@ -52,7 +52,7 @@ func TestLoads(t *testing.T) {
 		"x 1 y":                      {-1, 1, -1},
 		"":                           {-1, -1, -1},
 	} {
-		if got := loads(line); got != want {
+		if got := parseLoad(line); got != want {
 			t.Errorf("loads(%q) = %v, want %v", line, got, want)
 		}
 	}
@@ -88,17 +88,17 @@ func TestAllowedCPUs(t *testing.T) {
 }
 
 func TestMemory(t *testing.T) {
-	none := job.HugePages{Known: true} // the kernel has told of itself, and not of huge pages
+	none := job.HugePages{Probed: true} // the kernel has told of itself, and not of huge pages
 	for text, want := range map[string]job.Memory{
-		"MemTotal:       24684092 kB\nMemFree:  5 kB\nMemAvailable:   23774960 kB\n": {Total: 24684092 << 10, Available: 23774960 << 10, Huge: none},
-		"MemTotal: 7 kB\nMemFree: 5 kB\n":                                            {Total: 7 << 10, Huge: none},
+		"MemTotal:       24684092 kB\nMemFree:  5 kB\nMemAvailable:   23774960 kB\n": {Total: 24684092 << 10, Available: 23774960 << 10, HugePages: none},
+		"MemTotal: 7 kB\nMemFree: 5 kB\n":                                            {Total: 7 << 10, HugePages: none},
 		"MemTotal: x kB\nMemAvailable: 7\n":                                          {},
 		"":                                                                           {},
 		"MemTotal: 9 kB\nAnonHugePages: 4 kB\nHugePages_Total:     512\nHugePages_Free:      100\nHugePages_Rsvd:        3\nHugepagesize:       2048 kB\nHugetlb: 1048576 kB\n": {
-			Total: 9 << 10, Huge: job.HugePages{Known: true, Size: 2 << 20, Total: 512, Free: 100}},
-		"MemTotal: 9 kB\nHugePages_Total: 5\nHugePages_Free: 5\nHugepagesize: -1 kB\n": {Total: 9 << 10, Huge: none},
+			Total: 9 << 10, HugePages: job.HugePages{Probed: true, Size: 2 << 20, Total: 512, Free: 100}},
+		"MemTotal: 9 kB\nHugePages_Total: 5\nHugePages_Free: 5\nHugepagesize: -1 kB\n": {Total: 9 << 10, HugePages: none},
 	} {
-		if got := memory(fstest.MapFS{"proc/meminfo": {Data: []byte(text)}}); got != want {
+		if got := readMemory(fstest.MapFS{"proc/meminfo": {Data: []byte(text)}}); got != want {
 			t.Errorf("memory(%q) = %v, want %v", text, got, want)
 		}
 	}
@@ -112,14 +112,14 @@ func TestDisk(t *testing.T) {
 		if err := os.WriteFile(folder+"/file", want, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := Disk(folder).ReadFile("file"); err != nil || string(got) != string(want) {
+		if got, err := RootFS(folder).ReadFile("file"); err != nil || string(got) != string(want) {
 			t.Errorf("%d bytes: %d bytes, %v", size, len(got), err)
 		}
 	}
-	if err := fstest.TestFS(Disk(folder), "file"); err != nil {
+	if err := fstest.TestFS(RootFS(folder), "file"); err != nil {
 		t.Error(err)
 	}
-	if _, err := Disk(folder).ReadFile("none"); !os.IsNotExist(err) {
+	if _, err := RootFS(folder).ReadFile("none"); !os.IsNotExist(err) {
 		t.Errorf("a file that is not there: %v", err)
 	}
 }
@@ -131,7 +131,7 @@ func TestModel(t *testing.T) {
 		"":                                                             "",
 	} {
 		root := fstest.MapFS{"sys/devices/system/cpu/modalias": {Data: []byte(alias)}}
-		if got := model(root); got != want {
+		if got := cpuType(root); got != want {
 			t.Errorf("%q: %q, want %q", alias, got, want)
 		}
 	}

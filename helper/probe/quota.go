@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// quota is how many CPUs our control group and those above it may use at a time, as containers
+// cpuQuota is how many CPUs our control group and those above it may use at a time, as containers
 // and batch systems limit them; 0: as many as there are. A part of a CPU more counts for
 // nothing, but there is always one.
-func quota(root fs.FS) int {
+func cpuQuota(root fs.FS) int {
 	least := 0.0
 	text, _ := fs.ReadFile(root, "proc/self/cgroup")
 	for line := range strings.Lines(string(text)) {
@@ -21,7 +21,7 @@ func quota(root fs.FS) int {
 			continue
 		}
 		for dir := path.Clean("/" + parts[2]); ; dir = path.Dir(dir) {
-			if cpus := quotaOf(root, parts[1], dir); cpus > 0 && (least == 0 || cpus < least) {
+			if cpus := cgroupQuota(root, parts[1], dir); cpus > 0 && (least == 0 || cpus < least) {
 				least = cpus
 			}
 			if dir == "/" {
@@ -35,22 +35,22 @@ func quota(root fs.FS) int {
 	return max(1, int(least))
 }
 
-// quotaOf is the quota of one group, of a hierarchy with these controllers; 0: none.
+// cgroupQuota is the quota of one group, of a hierarchy with these controllers; 0: none.
 // Version 2 of control groups has it in one file, as "200000 100000" or "max 100000", in us;
 // version 1 in two, with -1 for none.
-func quotaOf(root fs.FS, controllers, dir string) float64 {
+func cgroupQuota(root fs.FS, controllers, dir string) float64 {
 	switch {
 	case controllers == "":
 		most, period, _ := strings.Cut(ReadLine(root, path.Join("sys/fs/cgroup", dir, "cpu.max")), " ")
-		return perPeriod(most, period)
+		return parseQuota(most, period)
 	case strings.Contains(","+controllers+",", ",cpu,"):
 		at := path.Join("sys/fs/cgroup/cpu", dir)
-		return perPeriod(ReadLine(root, path.Join(at, "cpu.cfs_quota_us")), ReadLine(root, path.Join(at, "cpu.cfs_period_us")))
+		return parseQuota(ReadLine(root, path.Join(at, "cpu.cfs_quota_us")), ReadLine(root, path.Join(at, "cpu.cfs_period_us")))
 	}
 	return 0
 }
 
-func perPeriod(most, period string) float64 {
+func parseQuota(most, period string) float64 {
 	m, err := strconv.ParseFloat(most, 64)
 	p, bad := strconv.ParseFloat(period, 64)
 	if err != nil || bad != nil || m <= 0 || p <= 0 {

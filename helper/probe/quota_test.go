@@ -31,7 +31,7 @@ func TestQuota(t *testing.T) {
 		for name, text := range test.files {
 			root["sys/fs/cgroup/"+name] = &fstest.MapFile{Data: []byte(text)}
 		}
-		if got := quota(root); got != test.want {
+		if got := cpuQuota(root); got != test.want {
 			t.Errorf("%s: %d, want %d", test.name, got, test.want)
 		}
 	}

@@ -14,36 +14,36 @@ import (
 
 	"remshell/config"
 	"remshell/job"
-	"remshell/limit"
+	"remshell/limits"
 )
 
-// Rules reads from file what the administrator of this node says may run here; nil: nothing. A
+// ReadRules reads from file what the administrator of this node says may run here; nil: nothing. A
 // file that is not root's, or has a fault, is not believed: then nothing runs.
-func Rules(file string) (*config.Rules, error) {
-	text, err := rootsOwn(file)
+func ReadRules(file string) (*config.AdminRules, error) {
+	text, err := readRootFile(file)
 	if text == nil || err != nil {
 		return nil, err
 	}
-	return config.LoadNode(file, *text, accounts())
+	return config.LoadAdminRules(file, *text, userIDs())
 }
 
-// Limits reads from file what the administrator of this node lets a job use at most; the same holds of it.
-func Limits(file string) (limit.Bounds, error) {
-	text, err := rootsOwn(file)
+// ReadLimits reads from file what the administrator of this node lets a job use at most; the same holds of it.
+func ReadLimits(file string) (limits.Map, error) {
+	text, err := readRootFile(file)
 	if text == nil || err != nil {
 		return nil, err
 	}
 	return config.LoadLimits(file, *text)
 }
 
-// Administrators reads from the cluster file of this node, which has to be root's, who may have a word
+// ReadAdministrators reads from the cluster file of this node, which has to be root's, who may have a word
 // with jobs of others (SV-25). A user whom this node does not know is none.
-func Administrators(file string) (uids []int, err error) {
-	text, err := rootsOwn(file)
+func ReadAdministrators(file string) (uids []int, err error) {
+	text, err := readRootFile(file)
 	if text == nil || err != nil {
 		return nil, err
 	}
-	ids := accounts()
+	ids := userIDs()
 	c, err := config.Load(file, *text, ids)
 	if err != nil {
 		return nil, err
@@ -60,8 +60,8 @@ func Administrators(file string) (uids []int, err error) {
 	return uids, nil
 }
 
-// rootsOwn reads a file that nobody but root can have written; nil: it is not there.
-func rootsOwn(file string) (*string, error) {
+// readRootFile reads a file that nobody but root can have written; nil: it is not there.
+func readRootFile(file string) (*string, error) {
 	f, err := os.OpenFile(file, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -87,24 +87,24 @@ func rootsOwn(file string) (*string, error) {
 	return &text, err
 }
 
-// mostRanks is a limit of ranks that is none: it is as many as is told of (package wire).
-const mostRanks = 1e6
+// maxRanks is a limit of ranks that is none: it is as many as is told of (package wire).
+const maxRanks = 1e6
 
-// RulesOf is what the files of this node's administrator say to our user: nodeFile who may run what here, limitsFile what a job may
+// NodeRules is what the files of this node's administrator say to our user: nodeFile who may run what here, limitsFile what a job may
 // use. An empty name stands for a file that is not looked at.
-func RulesOf(nodeFile, limitsFile string) job.NodeRules {
+func NodeRules(nodeFile, limitsFile string) job.AdminRules {
 	const unclear = "runs no jobs, since what its administrator allows is not clear: "
-	said := job.NodeRules{Most: -1}
-	rules, err := Rules(nodeFile)
+	said := job.AdminRules{MaxRanks: -1}
+	rules, err := ReadRules(nodeFile)
 	if err == nil && limitsFile != "" {
-		_, err = Limits(limitsFile)
+		_, err = ReadLimits(limitsFile)
 	}
 	switch {
 	case err != nil:
-		said.Barred, said.Faulty = unclear+err.Error(), true
+		said.Forbidden, said.FileFault = unclear+err.Error(), true
 	case rules != nil:
 		groups, _ := os.Getgroups()
-		said.Barred, said.Most = rules.Forbid(os.Geteuid(), append(groups, os.Getegid())), min(rules.Most(-1), mostRanks)
+		said.Forbidden, said.MaxRanks = rules.ForbidReason(os.Geteuid(), append(groups, os.Getegid())), min(rules.SmallerMaxProcs(-1), maxRanks)
 	}
 	if rules != nil {
 		for _, w := range rules.Warnings[:min(len(rules.Warnings), job.MaxWarnings)] {

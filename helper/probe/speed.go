@@ -15,17 +15,17 @@ import (
 // maxMHz is more than any CPU has.
 const maxMHz = 1_000_000
 
-// speed is PROCSPEED of which-hosts.md 2.1 in MHz: the smallest value over the CPUs, by the first of
+// cpuSpeed is PROCSPEED of which-hosts.md 2.1 in MHz: the smallest value over the CPUs, by the first of
 // its rules 2 to 6 that gives one; rule 1 is the cluster file's. 0: none gives one.
-func speed(root fs.FS, cpus []int, info map[int]cpuText) (mhz int, by job.Quality) {
+func cpuSpeed(root fs.FS, cpus []int, info map[int]cpuInfoFields) (mhz int, by job.SpeedQuality) {
 	for _, rule := range []struct {
-		quality job.Quality
+		quality job.SpeedQuality
 		of      func(cpu int) (mhz int)
 	}{
-		{job.Nominal, func(cpu int) int { return fileMHz(root, cpu, "cpufreq/base_frequency", kHz) }},
-		{job.Nominal, func(cpu int) int { return fileMHz(root, cpu, "acpi_cppc/nominal_freq", wholeMHz) }},
-		{job.Nominal, func(cpu int) int { return namedMHz(info[cpu]["model name"]) }},
-		{job.Turbo, func(cpu int) int { return fileMHz(root, cpu, "cpufreq/cpuinfo_max_freq", kHz) }},
+		{job.SpeedNominal, func(cpu int) int { return fileMHz(root, cpu, "cpufreq/base_frequency", kHz) }},
+		{job.SpeedNominal, func(cpu int) int { return fileMHz(root, cpu, "acpi_cppc/nominal_freq", wholeMHz) }},
+		{job.SpeedNominal, func(cpu int) int { return modelNameMHz(info[cpu]["model name"]) }},
+		{job.SpeedTurbo, func(cpu int) int { return fileMHz(root, cpu, "cpufreq/cpuinfo_max_freq", kHz) }},
 	} {
 		least := 0
 		for i, cpu := range cpus {
@@ -41,8 +41,8 @@ func speed(root fs.FS, cpus []int, info map[int]cpuText) (mhz int, by job.Qualit
 			return least, rule.quality
 		}
 	}
-	if most := measured(cpus, info); most > 0 {
-		return most, job.Measured
+	if most := measuredMHz(cpus, info); most > 0 {
+		return most, job.SpeedMeasured
 	}
 	return 0, ""
 }
@@ -55,7 +55,7 @@ const (
 
 // fileMHz is what a file of a CPU says, rounded half up to MHz; 0: there is no such file, or no speed in it.
 func fileMHz(root fs.FS, cpu int, name string, places int) int {
-	n, ok := decimal(strings.TrimSpace(ReadLine(root, fmt.Sprintf("sys/devices/system/cpu/cpu%d/%s", cpu, name))), 0)
+	n, ok := parseDecimal(strings.TrimSpace(ReadLine(root, fmt.Sprintf("sys/devices/system/cpu/cpu%d/%s", cpu, name))), 0)
 	if !ok {
 		return 0
 	}
@@ -65,27 +65,27 @@ func fileMHz(root fs.FS, cpu int, name string, places int) int {
 	return n
 }
 
-// namedMHz is the speed at the end of the name of a processor, "... CPU E5-2650 v4 @ 2.20GHz"; 0: there is none.
-func namedMHz(name string) int {
+// modelNameMHz is the speed at the end of the name of a processor, "... CPU E5-2650 v4 @ 2.20GHz"; 0: there is none.
+func modelNameMHz(name string) int {
 	i := strings.LastIndex(name, "@")
 	if i < 0 {
 		return 0
 	}
 	number, is := strings.CutSuffix(strings.TrimSpace(name[i+1:]), "GHz")
-	tenths, ok := decimal(strings.TrimSpace(number), 4) // of a MHz
+	tenths, ok := parseDecimal(strings.TrimSpace(number), 4) // of a MHz
 	if !is || !ok {
 		return 0
 	}
 	return (tenths + 5) / 10
 }
 
-// measured is the largest speed at which the kernel saw one of these CPUs run, rounded half up to
+// measuredMHz is the largest speed at which the kernel saw one of these CPUs run, rounded half up to
 // 100 MHz; 0: it tells none.
-func measured(cpus []int, info map[int]cpuText) int {
+func measuredMHz(cpus []int, info map[int]cpuInfoFields) int {
 	most := 0
 	for _, cpu := range append([]int{-1}, cpus...) {
 		text := cmp.Or(info[cpu]["cpu MHz"], strings.TrimSuffix(info[cpu]["clock"], "MHz"))
-		if n, ok := decimal(strings.TrimSpace(text), 3); ok { // kHz
+		if n, ok := parseDecimal(strings.TrimSpace(text), 3); ok { // kHz
 			most = max(most, n)
 		}
 	}
@@ -95,9 +95,9 @@ func measured(cpus []int, info map[int]cpuText) int {
 	return 0
 }
 
-// decimal reads "2.40" as 2400 with three places; what has more of them is cut. Exact, unlike
+// parseDecimal reads "2.40" as 2400 with three places; what has more of them is cut. Exact, unlike
 // floating point: 2.675 GHz are 2675 MHz.
-func decimal(text string, places int) (int, bool) {
+func parseDecimal(text string, places int) (int, bool) {
 	whole, part, _ := strings.Cut(text, ".")
 	if strings.Trim(whole+part, "0123456789") != "" || whole == "" || len(whole) > 9 {
 		return 0, false

@@ -16,7 +16,7 @@ import (
 // SSHConnection is the connection by which sshd has let us in: "client port server port" in
 // SSH_CONNECTION, as sshd(8) sets it.
 func SSHConnection(environ []string) (local, remote netip.AddrPort, ok bool) {
-	f := strings.Fields(job.Value(environ, "SSH_CONNECTION"))
+	f := strings.Fields(job.EnvValue(environ, "SSH_CONNECTION"))
 	if len(f) != 4 {
 		return local, remote, false
 	}
@@ -34,21 +34,21 @@ func addrPort(addr, port string) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(a.Unmap().WithZone(""), uint16(p)), err
 }
 
-// Unanswered reports whether a table in the form of /proc/net/tcp shows segments
+// IsRetransmitting reports whether a table in the form of /proc/net/tcp shows segments
 // of a connection that were repeated, or probes of a closed window that were sent,
 // more than twice without any answer. Both counters fall back to 0 with the first
 // acknowledgement (proc_net_tcp.txt: retrnsmt is icsk_retransmits, timeout is
 // icsk_probes_out).
-func Unanswered(table string, local, remote netip.AddrPort) bool {
+func IsRetransmitting(table string, local, remote netip.AddrPort) bool {
 	for line := range strings.Lines(table) {
 		f := strings.Fields(line)
 		if len(f) < 9 {
 			continue
 		}
-		if l, ok := procAddr(f[1]); !ok || l != local {
+		if l, ok := parseProcAddr(f[1]); !ok || l != local {
 			continue
 		}
-		if r, ok := procAddr(f[2]); !ok || r != remote {
+		if r, ok := parseProcAddr(f[2]); !ok || r != remote {
 			continue
 		}
 		repeats, _ := strconv.ParseUint(f[6], 16, 32)
@@ -58,9 +58,9 @@ func Unanswered(table string, local, remote netip.AddrPort) bool {
 	return false
 }
 
-// procAddr reads ADDRESS:PORT of /proc/net/tcp: hexadecimal, the address as 32-bit
+// parseProcAddr reads ADDRESS:PORT of /proc/net/tcp: hexadecimal, the address as 32-bit
 // words in the order of the machine's bytes, the port as a number.
-func procAddr(text string) (netip.AddrPort, bool) {
+func parseProcAddr(text string) (netip.AddrPort, bool) {
 	addr, port, _ := strings.Cut(text, ":")
 	raw, err := hex.DecodeString(addr)
 	p, perr := strconv.ParseUint(port, 16, 16)
@@ -86,10 +86,10 @@ func SocketOwner(table string, local, remote netip.AddrPort) (uid int, known boo
 		if len(f) <= inodeCell {
 			continue
 		}
-		if l, ok := procAddr(f[1]); !ok || l != local {
+		if l, ok := parseProcAddr(f[1]); !ok || l != local {
 			continue
 		}
-		if r, ok := procAddr(f[2]); !ok || r != remote {
+		if r, ok := parseProcAddr(f[2]); !ok || r != remote {
 			continue
 		}
 		uid, err := strconv.Atoi(f[uidCell])

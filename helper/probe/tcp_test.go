@@ -40,7 +40,7 @@ func TestUnanswered(t *testing.T) {
 	}
 	for _, row := range vectors(t, "tcp.txt") {
 		local, remote, _ := strings.Cut(row[0], " ")
-		got := Unanswered("  sl  local_address rem_address\n   "+row[2]+"\n",
+		got := IsRetransmitting("  sl  local_address rem_address\n   "+row[2]+"\n",
 			netip.MustParseAddrPort(local), netip.MustParseAddrPort(strings.TrimSpace(remote)))
 		if got != (row[1] == "yes") {
 			t.Errorf("%s: unanswered = %v\n%s", row[0], got, row[2])
@@ -66,7 +66,7 @@ func TestProcAddr(t *testing.T) {
 		"0100580A0100580A:0016":                 "",
 		":0016":                                 "",
 	} {
-		got, ok := procAddr(text)
+		got, ok := parseProcAddr(text)
 		if ok != (want != "") || ok && got != netip.MustParseAddrPort(want) {
 			t.Errorf("procAddr(%q) = %v, %v, want %q", text, got, ok, want)
 		}

@@ -15,13 +15,13 @@ import (
 // Limits of what is asked of a directory service: another user may make as many uids appear as he has subordinate ones, and the
 // service may hang.
 const (
-	maxUsers  = 64
-	usersTime = time.Second
+	maxUsers          = 64
+	userLookupTimeout = time.Second
 )
 
-// accounts knows the users and groups of this node, for one reading of a file.
-func accounts() config.IDs {
-	user, group := nsswitch.Finders(usersTime)
+// userIDs knows the users and groups of this node, for one reading of a file.
+func userIDs() config.IDs {
+	user, group := nsswitch.IDFinders(userLookupTimeout)
 	return config.IDs{User: user, Group: group}
 }
 
@@ -37,7 +37,7 @@ func UserNames(ctx context.Context, uids []int) map[int]string {
 	for _, uid := range uids[:min(len(uids), maxUsers)] {
 		keys, asked[uid] = append(keys, strconv.Itoa(uid)), true
 	}
-	answer, _ := nsswitch.Getent(ctx, usersTime, "passwd", keys...)
+	answer, _ := nsswitch.Getent(ctx, userLookupTimeout, "passwd", keys...)
 	for line := range strings.Lines(answer) {
 		fields := strings.Split(line, ":")
 		if len(fields) < 3 {

@@ -14,9 +14,9 @@ import (
 
 const wordBits = bits.UintSize
 
-// setOf is a set of CPUs or NUMA nodes, as long as its largest number asks; nil if there are
+// cpuSetOf is a set of CPUs or NUMA nodes, as long as its largest number asks; nil if there are
 // none.
-func setOf(numbers []int) unix.CPUSetDynamic {
+func cpuSetOf(numbers []int) unix.CPUSetDynamic {
 	if len(numbers) == 0 {
 		return nil
 	}
@@ -27,8 +27,8 @@ func setOf(numbers []int) unix.CPUSetDynamic {
 	return s
 }
 
-// numbersOf lists the members of a set, ascending; nil if there are none.
-func numbersOf(s unix.CPUSetDynamic) (list []int) {
+// cpuNumbers lists the members of a set, ascending; nil if there are none.
+func cpuNumbers(s unix.CPUSetDynamic) (list []int) {
 	for n, left := 0, s.Count(); left > 0; n++ {
 		if s.IsSet(n) {
 			list = append(list, n)
@@ -38,14 +38,14 @@ func numbersOf(s unix.CPUSetDynamic) (list []int) {
 	return list
 }
 
-// A policy is the memory policy of a thread (set_mempolicy(2)).
-type policy struct {
+// A memPolicy is the memory policy of a thread (set_mempolicy(2)).
+type memPolicy struct {
 	mode  int
 	nodes unix.CPUSetDynamic
 }
 
-// modeOf is the kernel's number of a mode.
-func modeOf(mode pin.MemMode) int {
+// mpolOf is the kernel's number of a mode.
+func mpolOf(mode pin.MemMode) int {
 	switch mode {
 	case pin.Interleave:
 		return unix.MPOL_INTERLEAVE
@@ -55,17 +55,17 @@ func modeOf(mode pin.MemMode) int {
 	return unix.MPOL_BIND
 }
 
-// A kernel is what a binder asks of the system, for the calling thread alone.
-type kernel struct {
+// A bindingCalls is what a binder asks of the system, for the calling thread alone.
+type bindingCalls struct {
 	setCPUs   func(unix.CPUSetDynamic) error
 	getCPUs   func() (unix.CPUSetDynamic, error)
-	setPolicy func(policy) error
-	getPolicy func() (policy, error)
+	setPolicy func(memPolicy) error
+	getPolicy func() (memPolicy, error)
 }
 
-// thisKernel is the one we run on.
-func thisKernel() kernel {
-	return kernel{
+// realBindingCalls is the one we run on.
+func realBindingCalls() bindingCalls {
+	return bindingCalls{
 		setCPUs:   func(cpus unix.CPUSetDynamic) error { return unix.SchedSetaffinityDynamic(0, cpus) },
 		getCPUs:   getAffinity,
 		setPolicy: setPolicy,
@@ -76,7 +76,7 @@ func thisKernel() kernel {
 // Affinity lists the CPUs that the calling thread may use.
 func Affinity() ([]int, error) {
 	cpus, err := getAffinity()
-	return numbersOf(cpus), err
+	return cpuNumbers(cpus), err
 }
 
 // getAffinity is sched_getaffinity(2), which refuses a buffer that is too short for all
@@ -93,23 +93,23 @@ func getAffinity() (unix.CPUSetDynamic, error) {
 // setPolicy is set_mempolicy(2), whose last argument is one more than the number of bits.
 // unix.SetMemPolicyDynamic gives the number of bytes there, and the kernel would not see nodes
 // beyond it.
-func setPolicy(p policy) error {
+func setPolicy(p memPolicy) error {
 	_, _, errno := unix.RawSyscall(unix.SYS_SET_MEMPOLICY, uintptr(p.mode),
 		uintptr(unsafe.Pointer(unsafe.SliceData(p.nodes))), uintptr(len(p.nodes)*wordBits+1))
-	return failure(errno)
+	return errnoErr(errno)
 }
 
 // getPolicy is get_mempolicy(2), which package unix does not have. No kernel is built for more
 // than 1,024 NUMA nodes.
-func getPolicy() (policy, error) {
+func getPolicy() (memPolicy, error) {
 	var mode int32
 	nodes := unix.NewCPUSet(1024)
 	_, _, errno := unix.RawSyscall6(unix.SYS_GET_MEMPOLICY, uintptr(unsafe.Pointer(&mode)),
 		uintptr(unsafe.Pointer(unsafe.SliceData(nodes))), uintptr(len(nodes)*wordBits+1), 0, 0, 0)
-	return policy{int(mode), nodes}, failure(errno)
+	return memPolicy{int(mode), nodes}, errnoErr(errno)
 }
 
-func failure(errno unix.Errno) error {
+func errnoErr(errno unix.Errno) error {
 	if errno == 0 {
 		return nil
 	}

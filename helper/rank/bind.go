@@ -25,25 +25,25 @@ starter allocates for the next rank would be taken from there. What a rank is no
 to it has from the helper.
 */
 type Binder struct {
-	kernel
-	required   bool // a rank that cannot be bound does not start
-	warn       func(text string)
-	everywhere func() []int
+	bindingCalls
+	required    bool // a rank that cannot be bound does not start
+	warn        func(text string)
+	allowedMems func() []int
 
-	cpus  []int              // to which the thread is bound; nil: it has its own mask
-	got   []int              // what the kernel made of it
-	own   unix.CPUSetDynamic // the helper's mask, once the thread was bound
-	mems  policy
-	asked bool // mems is the helper's policy
+	cpus         []int              // to which the thread is bound; nil: it has its own mask
+	actualCPUs   []int              // what the kernel made of it
+	helperMask   unix.CPUSetDynamic // the helper's mask, once the thread was bound
+	helperPolicy memPolicy
+	policyKnown  bool // mems is the helper's policy
 
-	denied            bool // no rank is bound: the kernel does not let us, and nobody has asked for it
-	narrowed, unbound bool // was warned of
+	denied                bool // no rank is bound: the kernel does not let us, and nobody has asked for it
+	warnedCPUs, memDenied bool // was warned of
 }
 
 // NewBinder makes one that belongs to a starter. If a binding is required, a kernel that denies it is an error, else a warning. It calls
 // warn at most once for CPUs and once for memory; everywhere lists the NUMA nodes from which this process itself has memory.
 func NewBinder(required bool, warn func(text string), everywhere func() []int) *Binder {
-	return &Binder{kernel: thisKernel(), required: required, warn: warn, everywhere: everywhere}
+	return &Binder{bindingCalls: realBindingCalls(), required: required, warn: warn, allowedMems: everywhere}
 }
 
 // bindCPUs binds the thread to the CPUs of a rank, nil for none, and returns those that
@@ -54,16 +54,16 @@ func (b *Binder) bindCPUs(cpus []int) (got []int, err error) {
 		return nil, nil
 	}
 	if slices.Equal(cpus, b.cpus) {
-		return b.got, nil
+		return b.actualCPUs, nil
 	}
-	if b.own == nil {
-		if b.own, err = b.getCPUs(); err != nil {
+	if b.helperMask == nil {
+		if b.helperMask, err = b.getCPUs(); err != nil {
 			return nil, err
 		}
 	}
-	mask := b.own
+	mask := b.helperMask
 	if len(cpus) > 0 {
-		mask = setOf(cpus)
+		mask = cpuSetOf(cpus)
 	}
 	err = b.setCPUs(mask)
 	if isDenied(err) && !b.required {
@@ -74,20 +74,20 @@ func (b *Binder) bindCPUs(cpus []int) (got []int, err error) {
 	if err != nil {
 		return nil, err // the thread has the mask it had
 	}
-	if b.cpus, b.got = cpus, nil; len(cpus) == 0 {
+	if b.cpus, b.actualCPUs = cpus, nil; len(cpus) == 0 {
 		return nil, nil
 	}
 	now, err := b.getCPUs()
 	if err != nil {
 		return nil, err
 	}
-	b.got = numbersOf(now)
-	if !slices.Equal(b.got, cpus) && !b.narrowed {
-		b.narrowed = true
+	b.actualCPUs = cpuNumbers(now)
+	if !slices.Equal(b.actualCPUs, cpus) && !b.warnedCPUs {
+		b.warnedCPUs = true
 		b.warn(fmt.Sprintf("CPUs %s were to be bound, and the kernel leaves %s: the CPU set was changed meanwhile",
-			idset.Text(cpus), idset.Text(b.got)))
+			idset.Text(cpus), idset.Text(b.actualCPUs)))
 	}
-	return b.got, nil
+	return b.actualCPUs, nil
 }
 
 // isDenied reports whether it is the kind of call that the kernel denies, and not these CPUs: seccomp filters answer so.
@@ -99,26 +99,26 @@ func isDenied(err error) bool {
 // or in another mode, and returns those that the kernel then says it may. A kernel that refuses, as in many
 // containers, is no reason not to start (placement.md 7.7).
 func (b *Binder) bindMemory(mems []int, mode pin.MemMode) []int {
-	if len(mems) == 0 && mode != pin.Local || b.unbound || b.denied {
+	if len(mems) == 0 && mode != pin.Local || b.memDenied || b.denied {
 		return nil
 	}
-	err := b.askPolicy()
+	err := b.readHelperPolicy()
 	if err == nil {
-		err = b.setPolicy(policy{modeOf(mode), setOf(mems)})
+		err = b.setPolicy(memPolicy{mpolOf(mode), cpuSetOf(mems)})
 	}
-	if err != nil && slices.Equal(mems, b.everywhere()) {
+	if err != nil && slices.Equal(mems, b.allowedMems()) {
 		return nil // it makes no difference
 	}
 	if err != nil {
-		b.unbound = true
+		b.memDenied = true
 		b.warn(memoryText(mems, mode) + ": " + err.Error())
 		return nil
 	}
 	now, err := b.getPolicy()
-	if err != nil || now.mode != modeOf(mode) {
+	if err != nil || now.mode != mpolOf(mode) {
 		return nil
 	}
-	return numbersOf(now.nodes)
+	return cpuNumbers(now.nodes)
 }
 
 // memoryText says what a kernel does not do.
@@ -132,25 +132,25 @@ func memoryText(mems []int, mode pin.MemMode) string {
 	return "memory cannot be bound to NUMA node " + idset.Text(mems)
 }
 
-// askPolicy notes the helper's own policy, once.
-func (b *Binder) askPolicy() (err error) {
-	if !b.asked {
-		b.mems, err = b.getPolicy()
-		b.asked = err == nil
+// readHelperPolicy notes the helper's own policy, once.
+func (b *Binder) readHelperPolicy() (err error) {
+	if !b.policyKnown {
+		b.helperPolicy, err = b.getPolicy()
+		b.policyKnown = err == nil
 	}
 	return err
 }
 
 // releaseMemory gives the thread the helper's policy again.
 func (b *Binder) releaseMemory() {
-	if !b.asked {
+	if !b.policyKnown {
 		return
 	}
-	if b.mems.mode == unix.MPOL_DEFAULT {
-		b.setPolicy(policy{}) // it takes no nodes
+	if b.helperPolicy.mode == unix.MPOL_DEFAULT {
+		b.setPolicy(memPolicy{}) // it takes no nodes
 		return
 	}
-	b.setPolicy(b.mems)
+	b.setPolicy(b.helperPolicy)
 }
 
 // Restore gives the thread the helper's mask again.

@@ -25,12 +25,12 @@ func TestSet(t *testing.T) {
 		{nil, 0}, {[]int{0}, 1}, {[]int{63}, 64 / wordBits}, {[]int{64}, 64/wordBits + 1}, {[]int{0, 1, 1023}, 1024 / wordBits},
 		{[]int{1024}, 1024/wordBits + 1}, {[]int{3, 1500, 65535}, 65536 / wordBits},
 	} {
-		s := setOf(test.numbers)
-		if len(s) != test.words || !slices.Equal(numbersOf(s), test.numbers) {
-			t.Errorf("%v: %d words, %v", test.numbers, len(s), numbersOf(s))
+		s := cpuSetOf(test.numbers)
+		if len(s) != test.words || !slices.Equal(cpuNumbers(s), test.numbers) {
+			t.Errorf("%v: %d words, %v", test.numbers, len(s), cpuNumbers(s))
 		}
 	}
-	if s := setOf([]int{1, wordBits}); s[0] != 2 || s[1] != 1 {
+	if s := cpuSetOf([]int{1, wordBits}); s[0] != 2 || s[1] != 1 {
 		t.Errorf("bits %b", s)
 	}
 	r := rand.New(rand.NewPCG(3, 4))
@@ -39,47 +39,47 @@ func TestSet(t *testing.T) {
 		for n := r.IntN(100); n < 9000; n += 1 + r.IntN(400) {
 			numbers = append(numbers, n)
 		}
-		if got := numbersOf(setOf(numbers)); !slices.Equal(got, numbers) {
+		if got := cpuNumbers(cpuSetOf(numbers)); !slices.Equal(got, numbers) {
 			t.Fatalf("%v became %v", numbers, got)
 		}
 	}
 }
 
-// A calls is a kernel that notes what it is asked for, and refuses some CPUs and nodes.
-type calls struct {
+// A fakeCalls is a kernel that notes what it is asked for, and refuses some CPUs and nodes.
+type fakeCalls struct {
 	log  []string
 	cpus unix.CPUSetDynamic
-	mems policy
+	mems memPolicy
 	no   error // of a memory policy
 
 	denied error // of CPUs; nil: they are bound
 }
 
-func (c *calls) kernel() kernel {
+func (c *fakeCalls) kernel() bindingCalls {
 	note := func(format string, args ...any) { c.log = append(c.log, fmt.Sprintf(format, args...)) }
-	return kernel{
+	return bindingCalls{
 		setCPUs: func(s unix.CPUSetDynamic) error {
-			note("cpus %s", idset.Text(numbersOf(s)))
+			note("cpus %s", idset.Text(cpuNumbers(s)))
 			if c.denied != nil {
 				return c.denied
 			}
-			if slices.Contains(numbersOf(s), 99) {
+			if slices.Contains(cpuNumbers(s), 99) {
 				return unix.EINVAL
 			}
 			c.cpus = s
 			return nil
 		},
 		getCPUs: func() (unix.CPUSetDynamic, error) {
-			return setOf(slices.DeleteFunc(numbersOf(c.cpus), func(cpu int) bool { return cpu >= 8 })), nil
+			return cpuSetOf(slices.DeleteFunc(cpuNumbers(c.cpus), func(cpu int) bool { return cpu >= 8 })), nil
 		},
-		setPolicy: func(p policy) error {
-			note("memory %d %s", p.mode, idset.Text(numbersOf(p.nodes)))
+		setPolicy: func(p memPolicy) error {
+			note("memory %d %s", p.mode, idset.Text(cpuNumbers(p.nodes)))
 			if c.no == nil {
 				c.mems = p
 			}
 			return c.no
 		},
-		getPolicy: func() (policy, error) { return c.mems, nil },
+		getPolicy: func() (memPolicy, error) { return c.mems, nil },
 	}
 }
 
@@ -98,8 +98,8 @@ func TestBinderBindsCPUs(t *testing.T) {
 		{"a refused one leaves no trace", [][]int{{1}, {99}, nil}, "cpus 1; cpus 99; cpus 0-7"},
 		{"a refused first one", [][]int{{99}, nil}, "cpus 99"},
 	} {
-		c := &calls{cpus: setOf([]int{0, 1, 2, 3, 4, 5, 6, 7})}
-		b := &Binder{kernel: c.kernel(), warn: func(text string) { t.Errorf("%s: warned: %s", test.name, text) }}
+		c := &fakeCalls{cpus: cpuSetOf([]int{0, 1, 2, 3, 4, 5, 6, 7})}
+		b := &Binder{bindingCalls: c.kernel(), warn: func(text string) { t.Errorf("%s: warned: %s", test.name, text) }}
 		for _, cpus := range test.ranks {
 			got, err := b.bindCPUs(cpus)
 			if refused := slices.Contains(cpus, 99); (err != nil) != refused || !refused && !slices.Equal(got, cpus) {
@@ -125,9 +125,9 @@ func TestBinderIsDenied(t *testing.T) {
 		{unix.EPERM, false, "cpus 1", 1, false}, {unix.EACCES, false, "cpus 1", 1, false}, {unix.ENOSYS, false, "cpus 1", 1, false},
 		{unix.EPERM, true, "cpus 1; cpus 2", 0, true}, {unix.EINVAL, false, "cpus 1; cpus 2", 0, true},
 	} {
-		c := &calls{cpus: setOf([]int{0, 1}), denied: test.err}
+		c := &fakeCalls{cpus: cpuSetOf([]int{0, 1}), denied: test.err}
 		warns := 0
-		b := &Binder{kernel: c.kernel(), required: test.required, warn: func(string) { warns++ }, everywhere: func() []int { return nil }}
+		b := &Binder{bindingCalls: c.kernel(), required: test.required, warn: func(string) { warns++ }, allowedMems: func() []int { return nil }}
 		for _, cpu := range []int{1, 2} {
 			got, err := b.bindCPUs([]int{cpu})
 			if (err != nil) != test.fails || got != nil {
@@ -147,8 +147,8 @@ func TestBinderIsDenied(t *testing.T) {
 // The kernel takes away what lies outside of the CPU set, and says nothing.
 func TestBinderTellsOfANarrowedSet(t *testing.T) {
 	var warnings []string
-	c := &calls{cpus: setOf([]int{0, 7})}
-	b := &Binder{kernel: c.kernel(), warn: func(text string) { warnings = append(warnings, text) }}
+	c := &fakeCalls{cpus: cpuSetOf([]int{0, 7})}
+	b := &Binder{bindingCalls: c.kernel(), warn: func(text string) { warnings = append(warnings, text) }}
 	for _, cpus := range [][]int{{6, 7, 8}, {7, 9}} {
 		if got, err := b.bindCPUs(cpus); err != nil || slices.Max(got) != 7 {
 			t.Errorf("bound to %v, %v", got, err)
@@ -163,23 +163,23 @@ func TestBinderTellsOfANarrowedSet(t *testing.T) {
 func TestBinderBindsMemory(t *testing.T) {
 	for _, test := range []struct {
 		name  string
-		own   policy
+		own   memPolicy
 		no    error
 		here  []int // where the helper has memory
 		ranks [][]int
 		log   string
 		warns int
 	}{
-		{"none", policy{}, nil, nil, [][]int{nil, nil}, "", 0},
-		{"each its own", policy{}, nil, nil, [][]int{{0}, {1, 3}}, "memory 2 0; memory 0 ; memory 2 1,3; memory 0 ", 0},
-		{"the helper has a policy", policy{3, setOf([]int{0, 1})}, nil, nil, [][]int{{0}}, "memory 2 0; memory 3 0-1", 0},
-		{"refused: one warning, no second attempt", policy{}, unix.EPERM, []int{0, 1}, [][]int{{0}, {1}}, "memory 2 0; memory 0 ", 1},
-		{"refused where it makes no difference", policy{}, unix.EPERM, []int{0}, [][]int{{0}}, "memory 2 0; memory 0 ", 0},
+		{"none", memPolicy{}, nil, nil, [][]int{nil, nil}, "", 0},
+		{"each its own", memPolicy{}, nil, nil, [][]int{{0}, {1, 3}}, "memory 2 0; memory 0 ; memory 2 1,3; memory 0 ", 0},
+		{"the helper has a policy", memPolicy{3, cpuSetOf([]int{0, 1})}, nil, nil, [][]int{{0}}, "memory 2 0; memory 3 0-1", 0},
+		{"refused: one warning, no second attempt", memPolicy{}, unix.EPERM, []int{0, 1}, [][]int{{0}, {1}}, "memory 2 0; memory 0 ", 1},
+		{"refused where it makes no difference", memPolicy{}, unix.EPERM, []int{0}, [][]int{{0}}, "memory 2 0; memory 0 ", 0},
 	} {
 		var warnings []string
-		c := &calls{mems: test.own, no: test.no}
-		b := &Binder{kernel: c.kernel(), warn: func(text string) { warnings = append(warnings, text) },
-			everywhere: func() []int { return test.here }}
+		c := &fakeCalls{mems: test.own, no: test.no}
+		b := &Binder{bindingCalls: c.kernel(), warn: func(text string) { warnings = append(warnings, text) },
+			allowedMems: func() []int { return test.here }}
 		for _, mems := range test.ranks {
 			if got := b.bindMemory(mems, ""); test.no == nil && !slices.Equal(got, mems) || test.no != nil && got != nil {
 				t.Errorf("%s: bound to %v, want %v", test.name, got, mems)
@@ -194,8 +194,8 @@ func TestBinderBindsMemory(t *testing.T) {
 
 // Other modes than that of the rank's own NUMA nodes.
 func TestBinderMemoryModes(t *testing.T) {
-	c := &calls{}
-	b := &Binder{kernel: c.kernel(), warn: func(text string) { t.Error(text) }, everywhere: func() []int { return nil }}
+	c := &fakeCalls{}
+	b := &Binder{bindingCalls: c.kernel(), warn: func(text string) { t.Error(text) }, allowedMems: func() []int { return nil }}
 	if got := b.bindMemory([]int{0, 2}, pin.Interleave); !slices.Equal(got, []int{0, 2}) {
 		t.Errorf("interleaved on %v", got)
 	}
@@ -218,8 +218,8 @@ func BenchmarkBind(b *testing.B) {
 	}
 	for name, turns := range map[string][]int{"same": cpus[:1], "other": cpus} {
 		b.Run(name, func(b *testing.B) {
-			NewStarter().Do(func() {
-				bind := &Binder{kernel: thisKernel(), warn: func(text string) { b.Error(text) }, everywhere: func() []int { return nil }}
+			NewForkThread().Do(func() {
+				bind := &Binder{bindingCalls: realBindingCalls(), warn: func(text string) { b.Error(text) }, allowedMems: func() []int { return nil }}
 				i := 0
 				for b.Loop() {
 					i = (i + 1) % len(turns)

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// foreign names the machine that a program is for, if it is not ours; empty: who knows.
-func foreign(program string) string {
+// otherArch names the machine that a program is for, if it is not ours; empty: who knows.
+func otherArch(program string) string {
 	f, err := os.Open(program)
 	if err != nil {
 		return ""

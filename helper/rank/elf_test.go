@@ -18,11 +18,11 @@ func TestForeign(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if got := foreign(file); got != want {
+		if got := otherArch(file); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
-	if got := foreign("/proc/self/exe"); got != "" {
+	if got := otherArch("/proc/self/exe"); got != "" {
 		t.Errorf("this program is for %s", got)
 	}
 }

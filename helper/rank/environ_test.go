@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"remshell/format"
 	"remshell/gpu"
 	"remshell/job"
-	"remshell/show"
 )
 
 func TestAppEnv(t *testing.T) {
@@ -27,8 +27,8 @@ func TestAppEnv(t *testing.T) {
 		{"unset by pattern", []string{"SLURM_A=1", "SLURM=1", "XSLURM_A=1"}, job.Env{Unset: []string{"SLURM_*"}}, job.Env{}, "SLURM=1 XSLURM_A=1"},
 		{"a * inside stands for itself", []string{"A*B=1", "AXB=1"}, job.Env{Unset: []string{"A*B"}}, job.Env{}, "AXB=1"},
 		{"unset is no set to empty", []string{"A=1"}, job.Env{}, job.Env{Unset: []string{"A"}}, ""},
-		{"bare: what ENV-3 lists", node, job.Env{Bare: true}, job.Env{}, "HOME=/h PATH=/bin LANG=C"},
-		{"bare by the section", node, job.Env{Set: []string{"X=1"}}, job.Env{Bare: true, Set: []string{"Y=1"}}, "HOME=/h PATH=/bin LANG=C X=1 Y=1"},
+		{"bare: what ENV-3 lists", node, job.Env{Minimal: true}, job.Env{}, "HOME=/h PATH=/bin LANG=C"},
+		{"bare by the section", node, job.Env{Set: []string{"X=1"}}, job.Env{Minimal: true, Set: []string{"Y=1"}}, "HOME=/h PATH=/bin LANG=C X=1 Y=1"},
 		{"not assignments", []string{"A", "=B", "", "C=1"}, job.Env{Set: []string{"D", "=E"}}, job.Env{}, "C=1"},
 		{"any byte but NUL", []string{"A=\x01\xff\n \t"}, job.Env{}, job.Env{}, "A=\x01\xff\n \t"},
 	} {
@@ -68,8 +68,8 @@ func TestWhatAnOuterLauncherLeftIsRemoved(t *testing.T) {
 }
 
 func TestRankEnv(t *testing.T) {
-	p := Identity{Job: "j1", Size: 8, Nodes: 3, Node: 2, Host: "n3", Rank: 5, Local: 1, Locals: 2, App: 1, PMIFD: 3}
-	env := p.environ([]string{"A=1"})
+	p := Identity{Job: "j1", Size: 8, Nodes: 3, Node: 2, Host: "n3", Rank: 5, LocalRank: 1, LocalSize: 2, App: 1, PMIFD: 3}
+	env := p.rankEnv([]string{"A=1"})
 	for _, want := range []string{"A=1", "PMI_RANK=5", "PMI_SIZE=8", "PMI_FD=3", "MPI_LOCALRANKID=1", "MPI_LOCALNRANKS=2",
 		"MPIEXEC_JOBID=j1", "MPIEXEC_RANK=5", "MPIEXEC_SIZE=8", "MPIEXEC_LOCAL_RANK=1", "MPIEXEC_LOCAL_SIZE=2",
 		"MPIEXEC_NODE_RANK=2", "MPIEXEC_NNODES=3", "MPIEXEC_APPNUM=1", "MPIEXEC_HOST=n3", "GFORTRAN_UNBUFFERED_PRECONNECTED=y"} {
@@ -77,7 +77,7 @@ func TestRankEnv(t *testing.T) {
 			t.Errorf("%s is missing in %q", want, env)
 		}
 	}
-	if job.Value(env, "PMI_HOSTNAME") != "" {
+	if job.EnvValue(env, "PMI_HOSTNAME") != "" {
 		t.Error("PMI_HOSTNAME of an unknown address")
 	}
 }
@@ -87,7 +87,7 @@ func TestRankEnvLeavesWhatTheUserSet(t *testing.T) {
 	env := p.environment("MPIR_CVAR_CH3_INTERFACE_HOSTNAME=mine", "GFORTRAN_UNBUFFERED_PRECONNECTED=n")
 	for name, want := range map[string]string{
 		"MPIR_CVAR_CH3_INTERFACE_HOSTNAME": "mine", "GFORTRAN_UNBUFFERED_PRECONNECTED": "n", "PMI_HOSTNAME": "10.0.0.1"} {
-		if got := job.Value(env, name); got != want {
+		if got := job.EnvValue(env, name); got != want {
 			t.Errorf("%s=%s, want %s", name, got, want)
 		}
 	}
@@ -96,16 +96,16 @@ func TestRankEnvLeavesWhatTheUserSet(t *testing.T) {
 // Ranks of one app share the slice they begin with; one must not see another's identity.
 func TestRankEnvsAreTheirOwn(t *testing.T) {
 	app := slices.Grow([]string{"A=1"}, 100)
-	first := Identity{Rank: 1}.environ(app)
-	Identity{Rank: 2}.environ(app)
-	if got := job.Value(first, "PMI_RANK"); got != "1" {
+	first := Identity{Rank: 1}.rankEnv(app)
+	Identity{Rank: 2}.rankEnv(app)
+	if got := job.EnvValue(first, "PMI_RANK"); got != "1" {
 		t.Errorf("rank 1 sees PMI_RANK=%s", got)
 	}
 }
 
 func TestNoVariableTwice(t *testing.T) {
 	own := []string{"PMI_RANK=9", "MPIEXEC_RANK=9", "PWD=/x", "A=1", "A=2"}
-	env := Identity{Address: "10.0.0.1"}.environ(AppEnv(own, job.Env{Set: []string{"A=3"}}, job.Env{}, "/w"))
+	env := Identity{Address: "10.0.0.1"}.rankEnv(AppEnv(own, job.Env{Set: []string{"A=3"}}, job.Env{}, "/w"))
 	seen := map[string]bool{}
 	for _, assignment := range env {
 		name, _, _ := strings.Cut(assignment, "=")
@@ -134,7 +134,7 @@ func TestRankEnvOfGPUs(t *testing.T) {
 		{Identity{NoGPUs: true}, "CUDA_DEVICE_ORDER=FASTEST_FIRST ZE_FLAT_DEVICE_HIERARCHY=COMPOSITE CUDA_VISIBLE_DEVICES=-1 ROCR_VISIBLE_DEVICES=-1 ZE_AFFINITY_MASK=-1"},
 	} {
 		var got []string
-		for _, assignment := range test.p.environ(app) {
+		for _, assignment := range test.p.rankEnv(app) {
 			for _, part := range []string{"CUDA_", "ROCR_", "HIP_", "ZE_"} {
 				if strings.HasPrefix(assignment, part) {
 					got = append(got, assignment)
@@ -150,13 +150,13 @@ func TestRankEnvOfGPUs(t *testing.T) {
 // A dry run tells people what ranks are told.
 func TestToldVariables(t *testing.T) {
 	var names []string
-	for _, assignment := range (Identity{Address: "10.0.0.1", Slots: []int{0}, CPUs: []int{0}, Offer: job.OfferPMI1}).environment() {
+	for _, assignment := range (Identity{Address: "10.0.0.1", Slots: []int{0}, CPUs: []int{0}, Offer: job.PMIOfferPMI1}).environment() {
 		name, _, _ := strings.Cut(assignment, "=")
 		names = append(names, name)
 	}
-	want := slices.Sorted(slices.Values(show.Told))
+	want := slices.Sorted(slices.Values(format.RankVariables))
 	if slices.Sort(names); !slices.Equal(names, want) {
-		t.Errorf("a rank is told %v; package show says %v", names, want)
+		t.Errorf("a rank is told %v; package format says %v", names, want)
 	}
 }
 
@@ -167,20 +167,20 @@ func TestPinningVariables(t *testing.T) {
 		p    Identity
 		want string
 	}{
-		{"two of eight slots", Identity{Slots: []int{0, 1}, AllSlots: 8, CPUs: []int{0, 1}, AllCPUs: 8},
+		{"two of eight slots", Identity{Slots: []int{0, 1}, NodeSlots: 8, CPUs: []int{0, 1}, NodeCPUs: 8},
 			"PSID_CPU_PINNING=0x0003 __PINNING__=00000011 MPIEXEC_BINDING=0-1"},
-		{"slots are not CPUs", Identity{Slots: []int{2}, AllSlots: 4, CPUs: []int{1, 5}, AllCPUs: 6},
+		{"slots are not CPUs", Identity{Slots: []int{2}, NodeSlots: 4, CPUs: []int{1, 5}, NodeCPUs: 6},
 			"PSID_CPU_PINNING=0x0004 __PINNING__=100010 MPIEXEC_BINDING=1,5"},
-		{"more than a group", Identity{Slots: []int{0, 4, 15, 16}, AllSlots: 17, CPUs: []int{0}, AllCPUs: 2},
+		{"more than a group", Identity{Slots: []int{0, 4, 15, 16}, NodeSlots: 17, CPUs: []int{0}, NodeCPUs: 2},
 			"PSID_CPU_PINNING=0x00018011 __PINNING__=01 MPIEXEC_BINDING=0"},
-		{"room for all slots", Identity{Slots: []int{0}, AllSlots: 33, CPUs: []int{0}, AllCPUs: 1},
+		{"room for all slots", Identity{Slots: []int{0}, NodeSlots: 33, CPUs: []int{0}, NodeCPUs: 1},
 			"PSID_CPU_PINNING=0x000000000001 __PINNING__=1 MPIEXEC_BINDING=0"},
-		{"not pinned", Identity{Slots: []int{1}, AllSlots: 2, AllCPUs: 2}, "PSID_CPU_PINNING=0x0002 MPIEXEC_BINDING=none"},
-		{"numbers beyond what the node told", Identity{Slots: []int{20}, AllSlots: 2, CPUs: []int{3}, AllCPUs: 2},
+		{"not pinned", Identity{Slots: []int{1}, NodeSlots: 2, NodeCPUs: 2}, "PSID_CPU_PINNING=0x0002 MPIEXEC_BINDING=none"},
+		{"numbers beyond what the node told", Identity{Slots: []int{20}, NodeSlots: 2, CPUs: []int{3}, NodeCPUs: 2},
 			"PSID_CPU_PINNING=0x00100000 __PINNING__=1000 MPIEXEC_BINDING=3"},
 		{"no slots", Identity{}, "MPIEXEC_BINDING=none"},
 	} {
-		if got := strings.Join(test.p.pinning(), " "); got != test.want {
+		if got := strings.Join(test.p.pinningVars(), " "); got != test.want {
 			t.Errorf("%s: %s, want %s", test.name, got, test.want)
 		}
 	}
@@ -195,27 +195,27 @@ func TestPlacesOfThreads(t *testing.T) {
 	}
 	for _, test := range []struct {
 		name         string
-		places       job.Places
+		places       job.OMPPlaces
 		cpus         []int
 		app          string
 		where, close string
 	}{
-		{"each its own", job.PlacesOfCPUs, []int{0, 1, 8}, "A=1", "{0},{1},{8}", "close"},
-		{"all one", job.PlaceOfRank, []int{4, 5}, "A=1", "{4,5}", "close"},
-		{"beside others that were suggested", job.PlacesOfCPUs, []int{3}, job.Suggested + "=A=00000000", "{3}", "close"},
+		{"each its own", job.OMPPlacePerCPU, []int{0, 1, 8}, "A=1", "{0},{1},{8}", "close"},
+		{"all one", job.OMPPlacePerRank, []int{4, 5}, "A=1", "{4,5}", "close"},
+		{"beside others that were suggested", job.OMPPlacePerCPU, []int{3}, job.SuggestedVariable + "=A=00000000", "{3}", "close"},
 		{"nothing said", "", []int{0, 1}, "A=1", "", ""},
 		{"a word of another version", "sockets", []int{0, 1}, "A=1", "", ""},
-		{"not bound", job.PlacesOfCPUs, nil, "A=1", "", ""},
-		{"the user's places", job.PlacesOfCPUs, []int{0, 1}, "OMP_PLACES=threads", "threads", "close"},
-		{"the user's binding", job.PlacesOfCPUs, []int{0, 1}, "OMP_PROC_BIND=", "{0},{1}", ""},
-		{"more than a variable takes", job.PlacesOfCPUs, many, "A=1", "", ""},
+		{"not bound", job.OMPPlacePerCPU, nil, "A=1", "", ""},
+		{"the user's places", job.OMPPlacePerCPU, []int{0, 1}, "OMP_PLACES=threads", "threads", "close"},
+		{"the user's binding", job.OMPPlacePerCPU, []int{0, 1}, "OMP_PROC_BIND=", "{0},{1}", ""},
+		{"more than a variable takes", job.OMPPlacePerCPU, many, "A=1", "", ""},
 	} {
 		app := []string{test.app}
-		env := Identity{Places: test.places, CPUs: test.cpus, AllCPUs: 1}.environ(app)
-		if where, by := job.Value(env, "OMP_PLACES"), job.Value(env, "OMP_PROC_BIND"); where != test.where || by != test.close {
+		env := Identity{Places: test.places, CPUs: test.cpus, NodeCPUs: 1}.rankEnv(app)
+		if where, by := job.EnvValue(env, "OMP_PLACES"), job.EnvValue(env, "OMP_PROC_BIND"); where != test.where || by != test.close {
 			t.Errorf("%s: OMP_PLACES=%s OMP_PROC_BIND=%s, want %s and %s", test.name, where, by, test.where, test.close)
 		}
-		outer := job.OuterOf(env)
+		outer := job.OuterFilter(env)
 		for _, assignment := range env {
 			if ours := assignment != test.app && strings.HasPrefix(assignment, "OMP_"); ours != (outer(assignment) && strings.HasPrefix(assignment, "OMP_")) {
 				t.Errorf("%s: a launch from inside the rank takes %s for another's", test.name, assignment)

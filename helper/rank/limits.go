@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"remshell/job"
-	"remshell/limit"
+	"remshell/limits"
 )
 
 // SoftLimits are the soft resource limits of the launcher (ENV-8). Those that do not hurt us
@@ -18,63 +18,63 @@ import (
 // so that it has them from its first instruction. Hard limits stay the node's.
 type SoftLimits []job.SoftLimit
 
-// inherited are the limits that matter when a program is loaded. A helper can live with
+// isInherited are the limits that matter when a program is loaded. A helper can live with
 // any of them: it keeps no large stack and writes no files.
-func inherited(resource int) bool {
+func isInherited(resource int) bool {
 	return resource == unix.RLIMIT_STACK || resource == unix.RLIMIT_CORE
 }
 
-// clip is a soft limit as far as a hard one allows.
-func clip(soft int64, hard uint64) uint64 {
+// clipToHard is a soft limit as far as a hard one allows.
+func clipToHard(soft int64, hard uint64) uint64 {
 	if soft < 0 {
 		return hard
 	}
 	return min(uint64(soft), hard)
 }
 
-// Adopt takes on what ranks shall inherit, and tells what differs from the node's own
+// SetInherited takes on what ranks shall inherit, and tells what differs from the node's own
 // limits or cannot be had.
-func (l SoftLimits) Adopt(tell func(string)) {
+func (l SoftLimits) SetInherited(tell func(string)) {
 	for _, soft := range l {
 		var own unix.Rlimit
 		if unix.Getrlimit(soft.Resource, &own) != nil {
 			continue
 		}
-		cur := clip(soft.Soft, own.Max)
+		cur := clipToHard(soft.Soft, own.Max)
 		if soft.Soft >= 0 && cur < uint64(soft.Soft) || soft.Soft < 0 && own.Max != math.MaxUint64 {
-			tell(fmt.Sprintf("limit %s: %s wanted, %s allowed", limitName(soft.Resource), bound(soft.Resource, uint64(soft.Soft)), bound(soft.Resource, cur)))
+			tell(fmt.Sprintf("limit %s: %s wanted, %s allowed", limitName(soft.Resource), limitText(soft.Resource, uint64(soft.Soft)), limitText(soft.Resource, cur)))
 		}
-		if inherited(soft.Resource) {
+		if isInherited(soft.Resource) {
 			unix.Setrlimit(soft.Resource, &unix.Rlimit{Cur: cur, Max: own.Max})
 		}
 	}
 }
 
-// A Lent limit is one that we have as a rank shall, for the moment in which it is forked.
-type Lent struct {
+// A ForkLimit limit is one that we have as a rank shall, for the moment in which it is forked.
+type ForkLimit struct {
 	resource  int
 	own, rank unix.Rlimit
 }
 
-// Lend lists what differs from our own limits, and can be borne for a moment. Inside of
+// ForFork lists what differs from our own limits, and can be borne for a moment. Inside of
 // mpiexec our files are its files: ranks have that limit from Go, which gives children what
 // the process had at first.
-func (l SoftLimits) Lend(inside bool) (list []Lent) {
+func (l SoftLimits) ForFork(inside bool) (list []ForkLimit) {
 	for _, limit := range l {
 		var own unix.Rlimit
-		if inherited(limit.Resource) || inside && limit.Resource == unix.RLIMIT_NOFILE || unix.Getrlimit(limit.Resource, &own) != nil {
+		if isInherited(limit.Resource) || inside && limit.Resource == unix.RLIMIT_NOFILE || unix.Getrlimit(limit.Resource, &own) != nil {
 			continue
 		}
-		cur := clip(limit.Soft, own.Max)
-		if cur != own.Cur && bearable(limit.Resource, cur) {
-			list = append(list, Lent{limit.Resource, own, unix.Rlimit{Cur: cur, Max: own.Max}})
+		cur := clipToHard(limit.Soft, own.Max)
+		if cur != own.Cur && isBearable(limit.Resource, cur) {
+			list = append(list, ForkLimit{limit.Resource, own, unix.Rlimit{Cur: cur, Max: own.Max}})
 		}
 	}
 	return list
 }
 
-// while runs f with limits that are lent.
-func while(limits []Lent, f func()) {
+// withForkLimits runs f with limits that are lent.
+func withForkLimits(limits []ForkLimit, f func()) {
 	for i := range limits {
 		unix.Prlimit(0, limits[i].resource, &limits[i].rank, nil)
 	}
@@ -87,9 +87,9 @@ func while(limits []Lent, f func()) {
 // headroom is how much memory our other threads shall find meanwhile, in bytes.
 const headroom = 1 << 30
 
-// bearable reports whether we can live with a limit for a moment: Go ends a program that gets
+// isBearable reports whether we can live with a limit for a moment: Go ends a program that gets
 // no memory.
-func bearable(resource int, cur uint64) bool {
+func isBearable(resource int, cur uint64) bool {
 	if resource != unix.RLIMIT_AS && resource != unix.RLIMIT_DATA {
 		return true
 	}
@@ -102,30 +102,30 @@ func bearable(resource int, cur uint64) bool {
 	return n == 6 && cur > size*uint64(os.Getpagesize())+headroom
 }
 
-// Give hands a rank that has just begun what it could not inherit.
-func (l SoftLimits) Give(pid int) {
+// ApplyTo hands a rank that has just begun what it could not inherit.
+func (l SoftLimits) ApplyTo(pid int) {
 	for _, limit := range l {
 		var own unix.Rlimit
-		if inherited(limit.Resource) || unix.Prlimit(pid, limit.Resource, nil, &own) != nil {
+		if isInherited(limit.Resource) || unix.Prlimit(pid, limit.Resource, nil, &own) != nil {
 			continue
 		}
-		if cur := clip(limit.Soft, own.Max); cur != own.Cur {
+		if cur := clipToHard(limit.Soft, own.Max); cur != own.Cur {
 			unix.Prlimit(pid, limit.Resource, &unix.Rlimit{Cur: cur, Max: own.Max}, nil)
 		}
 	}
 }
 
-// bound is a limit for people.
-func bound(resource int, value uint64) string {
+// limitText is a limit for people.
+func limitText(resource int, value uint64) string {
 	switch {
-	case value >= limit.Unlimited:
+	case value >= limits.Unlimited:
 		return "unlimited"
 	case resource == unix.RLIMIT_CPU:
 		return fmt.Sprintf("%d s", value)
 	case resource == unix.RLIMIT_NOFILE, resource == unix.RLIMIT_NPROC:
 		return fmt.Sprint(value)
 	}
-	return limit.Amount(limit.File, int64(value)) // the others are sizes
+	return limits.Amount(limits.File, int64(value)) // the others are sizes
 }
 
 // limitName calls a limit what ulimit(1) and getrlimit(2) do.

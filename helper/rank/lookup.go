@@ -27,11 +27,11 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Reason }
 
-// Internal is an error that is ours, or the node's.
-func Internal(reason, hint string) *Error { return &Error{job.ExitInternal, reason, hint} }
+// InternalError is an error that is ours, or the node's.
+func InternalError(reason, hint string) *Error { return &Error{job.ExitInternal, reason, hint} }
 
-// Enterable checks a working directory.
-func Enterable(dir string) *Error {
+// CheckWorkingDir checks a working directory.
+func CheckWorkingDir(dir string) *Error {
 	info, err := os.Stat(dir)
 	if err == nil && !info.IsDir() {
 		err = syscall.ENOTDIR
@@ -42,27 +42,27 @@ func Enterable(dir string) *Error {
 	if err == nil {
 		return nil
 	}
-	return &Error{job.ExitNotFound, fmt.Sprintf("working directory %s: %v", dir, BareErr(err)),
+	return &Error{job.ExitNotFound, fmt.Sprintf("working directory %s: %v", dir, WithoutPath(err)),
 		"choose another one with -wdir"}
 }
 
 // SearchPath is the PATH of an environment, or the default one.
 func SearchPath(environ []string) string {
-	if path, defined := job.Lookup(environ, "PATH"); defined {
+	if path, defined := job.LookupEnv(environ, "PATH"); defined {
 		return path
 	}
 	return job.DefaultPath
 }
 
-// Locate finds the program on this node: as given if there is a slash in it,
+// FindProgram finds the program on this node: as given if there is a slash in it,
 // relative to dir, else in the folders of -path, then of PATH, and then in the last ones (ARG-2).
-func Locate(program, dir string, first []string, path string, last ...string) (string, *Error) {
+func FindProgram(program, dir string, first []string, path string, last ...string) (string, *Error) {
 	if strings.Contains(program, "/") {
 		file := program
 		if !filepath.IsAbs(file) {
 			file = filepath.Join(dir, file)
 		}
-		refused := runnable(file, program)
+		refused := checkRunnable(file, program)
 		if refused != nil && refused.Hint == "" {
 			refused.Hint = blankHint(program)
 		}
@@ -74,7 +74,7 @@ func Locate(program, dir string, first []string, path string, last ...string) (s
 			folder = filepath.Join(dir, folder)
 		}
 		file := filepath.Join(folder, program)
-		err := runnable(file, file)
+		err := checkRunnable(file, file)
 		if err == nil {
 			return file, nil
 		}
@@ -96,7 +96,7 @@ func Locate(program, dir string, first []string, path string, last ...string) (s
 	}
 	missing := &Error{job.ExitNotFound, fmt.Sprintf("program %s: not found in %s", program, where), ""}
 	here := filepath.Join(dir, program)
-	if info, err := os.Stat(here); runnable(here, "") == nil {
+	if info, err := os.Stat(here); checkRunnable(here, "") == nil {
 		missing.Hint = "did you mean ./" + program + "?"
 	} else if err == nil && info.Mode().IsRegular() {
 		missing.Hint = sourceHint(program)
@@ -130,15 +130,15 @@ func sourceHint(program string) string {
 	return ""
 }
 
-// runnable checks a file; the message calls it by the name given.
-func runnable(file, name string) *Error {
+// checkRunnable checks a file; the message calls it by the name given.
+func checkRunnable(file, name string) *Error {
 	info, err := os.Stat(file)
 	if err != nil {
 		code := job.ExitNotFound
 		if errors.Is(err, syscall.EACCES) {
 			code = job.ExitCannotRun
 		}
-		return &Error{code, fmt.Sprintf("program %s: %v", name, BareErr(err)), ""}
+		return &Error{code, fmt.Sprintf("program %s: %v", name, WithoutPath(err)), ""}
 	}
 	if info.IsDir() {
 		return &Error{job.ExitCannotRun, fmt.Sprintf("program %s: is a directory", name), ""}
@@ -155,21 +155,21 @@ func runnable(file, name string) *Error {
 	return nil
 }
 
-// execFailed explains a failed fork or exec of file, which the user calls path.
-func execFailed(err error, file, path string, argv, env []string) *Error {
-	failed := &Error{job.ExitCannotRun, fmt.Sprintf("program %s: %v", path, BareErr(err)), ""}
+// execError explains a failed fork or exec of file, which the user calls path.
+func execError(err error, file, path string, argv, env []string) *Error {
+	failed := &Error{job.ExitCannotRun, fmt.Sprintf("program %s: %v", path, WithoutPath(err)), ""}
 	switch {
 	case errors.Is(err, syscall.ENOENT):
 		failed.Reason = fmt.Sprintf("program %s: its interpreter or loader is missing", path)
 		failed.Hint = "look at its first line, or at: file " + path
 	case errors.Is(err, syscall.ENOEXEC):
 		failed.Reason = fmt.Sprintf("program %s: not a program for this machine (exec format error)", path)
-		if machine := foreign(file); machine != "" {
+		if machine := otherArch(file); machine != "" {
 			failed.Hint = fmt.Sprintf("it is for %s, this node is %s", machine, runtime.GOARCH)
 		}
 	case errors.Is(err, syscall.E2BIG):
-		failed.Reason = fmt.Sprintf("program %s: arguments and environment are too long (%d bytes)", path, size(argv)+size(env))
-		failed.Hint = "the largest variables are " + strings.Join(largest(env, 3), ", ")
+		failed.Reason = fmt.Sprintf("program %s: arguments and environment are too long (%d bytes)", path, bytesOf(argv)+bytesOf(env))
+		failed.Hint = "the largest variables are " + strings.Join(largestVariables(env, 3), ", ")
 	case errors.Is(err, syscall.EAGAIN):
 		failed.Reason = fmt.Sprintf("program %s: the node allows no more processes", path)
 		failed.Hint = "see ulimit -u there"
@@ -177,7 +177,7 @@ func execFailed(err error, file, path string, argv, env []string) *Error {
 	return failed
 }
 
-func size(texts []string) int {
+func bytesOf(texts []string) int {
 	sum := 0
 	for _, t := range texts {
 		sum += len(t) + 1
@@ -185,8 +185,8 @@ func size(texts []string) int {
 	return sum
 }
 
-// largest names the n longest variables with their sizes, never their values.
-func largest(env []string, n int) []string {
+// largestVariables names the n longest variables with their sizes, never their values.
+func largestVariables(env []string, n int) []string {
 	sorted := slices.Clone(env)
 	slices.SortStableFunc(sorted, func(a, b string) int { return len(b) - len(a) })
 	var names []string
@@ -197,8 +197,8 @@ func largest(env []string, n int) []string {
 	return names
 }
 
-// BareErr strips the path that os puts before the reason, as ours names it.
-func BareErr(err error) error {
+// WithoutPath strips the path that os puts before the reason, as ours names it.
+func WithoutPath(err error) error {
 	var path *os.PathError
 	if errors.As(err, &path) {
 		return path.Err

@@ -47,7 +47,7 @@ func TestLocate(t *testing.T) {
 		for folder := range strings.FieldsSeq(test.path) {
 			path = append(path, filepath.Join(dir, folder))
 		}
-		file, err := Locate(test.program, dir, nil, strings.Join(path, ":"))
+		file, err := FindProgram(test.program, dir, nil, strings.Join(path, ":"))
 		switch {
 		case err == nil && (test.code != 0 || file != filepath.Join(dir, test.want)):
 			t.Errorf("%s in %s: got %s, want %s", test.program, test.path, file, test.want)
@@ -55,25 +55,25 @@ func TestLocate(t *testing.T) {
 			t.Errorf("%s in %s: got %d, %q, want %d, %q", test.program, test.path, err.Code, err.Reason, test.code, test.want)
 		}
 	}
-	file, err := Locate("prog", dir, []string{filepath.Join(dir, "good")}, filepath.Join(dir, "none"))
+	file, err := FindProgram("prog", dir, []string{filepath.Join(dir, "good")}, filepath.Join(dir, "none"))
 	if err != nil || file != filepath.Join(dir, "good/prog") {
 		t.Errorf("-path good: %s, %+v", file, err)
 	}
 	for _, last := range []string{".", dir} {
-		if file, err := Locate("here", filepath.Join(dir, "good"), nil, filepath.Join(dir, "none"), last, dir); err != nil || file != filepath.Join(dir, "here") {
+		if file, err := FindProgram("here", filepath.Join(dir, "good"), nil, filepath.Join(dir, "none"), last, dir); err != nil || file != filepath.Join(dir, "here") {
 			t.Errorf("in the last folders: %s, %+v", file, err)
 		}
 	}
-	if file, err := Locate("prog", dir, nil, filepath.Join(dir, "good"), filepath.Join(dir, "plain")); err != nil || file != filepath.Join(dir, "good/prog") {
+	if file, err := FindProgram("prog", dir, nil, filepath.Join(dir, "good"), filepath.Join(dir, "plain")); err != nil || file != filepath.Join(dir, "good/prog") {
 		t.Errorf("PATH comes before the last folders: %s, %+v", file, err)
 	}
-	if _, err := Locate("x", dir, nil, "", "/a", "/b"); err == nil || !strings.Contains(err.Reason, "not found in PATH and in /a:/b") {
+	if _, err := FindProgram("x", dir, nil, "", "/a", "/b"); err == nil || !strings.Contains(err.Reason, "not found in PATH and in /a:/b") {
 		t.Errorf("in none of the last folders: %+v", err)
 	}
-	if _, err := Locate("x", dir, []string{"good"}, ""); err == nil || !strings.Contains(err.Reason, "not found in good and in PATH") {
+	if _, err := FindProgram("x", dir, []string{"good"}, ""); err == nil || !strings.Contains(err.Reason, "not found in good and in PATH") {
 		t.Errorf("-path without the program: %+v", err)
 	}
-	if _, err := Locate("here", dir, nil, "/usr/bin"); err == nil || err.Hint != "did you mean ./here?" {
+	if _, err := FindProgram("here", dir, nil, "/usr/bin"); err == nil || err.Hint != "did you mean ./here?" {
 		t.Errorf("a program in the working directory: %+v", err)
 	}
 }
@@ -99,7 +99,7 @@ func TestHintsOnWhatIsNoProgram(t *testing.T) {
 		"./e.txt": "make it executable: chmod +x ./e.txt",
 		"x.c":     "",
 	} {
-		if _, err := Locate(program, dir, nil, "/usr/bin"); err == nil || err.Hint != want {
+		if _, err := FindProgram(program, dir, nil, "/usr/bin"); err == nil || err.Hint != want {
 			t.Errorf("%q: %+v, want the hint %q", program, err, want)
 		}
 	}

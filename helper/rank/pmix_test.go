@@ -10,12 +10,12 @@ import (
 	"remshell/job"
 )
 
-// offered is a rank of a spawned group with two sections that is offered something.
-func offered(o job.Offer, change func(*PMIx)) Identity {
-	id := Identity{Job: "j", Size: 6, Host: "n3", Rank: 5, Local: 1, Locals: 2, App: 1, PMIFD: 3, Spawned: true, Offer: o}
-	if o.PMIx() {
-		id.PMIx = &PMIx{Namespace: "rs-0123456789abcdef-2", Server: "srv-0123456789abcdef.0;tcp4://127.0.0.1:4711", Dir: "/tmp/rs-0-x",
-			Secret: "0123456789abcdef", Universe: 8, Sections: []int{2, 4}, PerCPU: 2}
+// identityFor is a rank of a spawned group with two sections that is offered something.
+func identityFor(o job.PMIOffer, change func(*PMIx)) Identity {
+	id := Identity{Job: "j", Size: 6, Host: "n3", Rank: 5, LocalRank: 1, LocalSize: 2, App: 1, PMIFD: 3, Spawned: true, Offer: o}
+	if o.OffersPMIx() {
+		id.PMIx = &PMIx{Namespace: "rs-0123456789abcdef-2", Server: "srv-0123456789abcdef.0;tcp4://127.0.0.1:4711", SessionDir: "/tmp/rs-0-x",
+			Secret: "0123456789abcdef", Universe: 8, AppSizes: []int{2, 4}, RanksPerCPU: 2}
 		if change != nil {
 			change(id.PMIx)
 		}
@@ -25,12 +25,12 @@ func offered(o job.Offer, change func(*PMIx)) Identity {
 
 // environment is all that a rank of a section gets.
 func (id Identity) environment(app ...string) []string {
-	return id.environ(id.SectionEnv(app, []string{"./a.out", "-x", "y z"}, "/w"))
+	return id.rankEnv(id.AppEnv(app, []string{"./a.out", "-x", "y z"}, "/w"))
 }
 
 // The table of pmix-wire.md 2.2, in its order.
 func TestWhatARankIsToldOfPMIx(t *testing.T) {
-	env := offered(job.OfferPMIx, nil).environment()
+	env := identityFor(job.PMIOfferPMIx, nil).environment()
 	const server = "srv-0123456789abcdef.0;tcp4://127.0.0.1:4711"
 	for name, want := range map[string]string{
 		"PMIX_NAMESPACE": "rs-0123456789abcdef-2", "PMIX_RANK": "5", "PMIX_SERVER_URI3": server, "PMIX_SERVER_URI21": server,
@@ -43,11 +43,11 @@ func TestWhatARankIsToldOfPMIx(t *testing.T) {
 		"OMPI_FILE_LOCATION": "/tmp/rs-0-x/rs-0123456789abcdef-2/5", "OMPI_MCA_initial_wdir": "/w", "OMPI_MCA_mpi_oversubscribe": "1",
 		"MPI_LOCALRANKID": "1", "MPIEXEC_RANK": "5",
 	} {
-		if got, ok := job.Lookup(env, name); got != want || !ok {
+		if got, ok := job.LookupEnv(env, name); got != want || !ok {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}
-	key := job.Value(env, "OMPI_MCA_orte_precondition_transports")
+	key := job.EnvValue(env, "OMPI_MCA_orte_precondition_transports")
 	if len(key) != 33 || key[16] != '-' || strings.Trim(key, "0123456789abcdef-") != "" || strings.Contains(key, "0123456789abcdef") {
 		t.Errorf("the key of transports is %q", key)
 	}
@@ -60,7 +60,7 @@ func TestWhatARankIsToldOfPMIx(t *testing.T) {
 		t.Errorf("a variable is there twice: %q", names)
 	}
 	for _, name := range names { // PMIX-10
-		if job.Matches([]string{"PMI_*", "MPIR_CVAR_PMI_VERSION", "OMPI_MCA_orte_launch", "OMPI_MCA_orte_ess_*", "OMPI_MCA_ess_base_*",
+		if job.MatchesPattern([]string{"PMI_*", "MPIR_CVAR_PMI_VERSION", "OMPI_MCA_orte_launch", "OMPI_MCA_orte_ess_*", "OMPI_MCA_ess_base_*",
 			"OMPI_MCA_orte_hnp_uri", "PMIX_ID", "PMIX_DSTORE_*", "PRTE_*", "PMIX_SERVER_URI41", "PMIX_SERVER_URI4", "PMIX_SERVER_URI2", "OMPI_MCA_pml"}, name) {
 			t.Errorf("%s is set", name)
 		}
@@ -70,21 +70,21 @@ func TestWhatARankIsToldOfPMIx(t *testing.T) {
 // PMIX-1: what each word offers, and what it does not.
 func TestOffers(t *testing.T) {
 	for _, test := range []struct {
-		offer     job.Offer
+		offer     job.PMIOffer
 		pmi, pmix bool
 		version   string // of PMI that MPICH is told to speak
 	}{
-		{job.OfferPMI1, true, false, ""}, {job.OfferPMI2, true, false, "2"}, {job.OfferPMIx, false, true, ""},
-		{job.OfferBoth, true, true, "1"}, {job.OfferNone, false, false, ""},
+		{job.PMIOfferPMI1, true, false, ""}, {job.PMIOfferPMI2, true, false, "2"}, {job.PMIOfferPMIx, false, true, ""},
+		{job.PMIOfferBoth, true, true, "1"}, {job.PMIOfferNone, false, false, ""},
 	} {
-		env := offered(test.offer, nil).environment("A=1")
+		env := identityFor(test.offer, nil).environment("A=1")
 		for name, want := range map[string]bool{"PMI_FD": test.pmi, "PMI_SIZE": test.pmi, "PMI_RANK": test.pmi, "PMI_SPAWNED": test.pmi,
 			"PMIX_NAMESPACE": test.pmix, "PMIX_RANK": test.pmix, "OMPI_COMM_WORLD_RANK": test.pmix, "A": true, "MPIEXEC_RANK": true} {
-			if _, got := job.Lookup(env, name); got != want {
+			if _, got := job.LookupEnv(env, name); got != want {
 				t.Errorf("%s: %s is there: %v", test.offer, name, got)
 			}
 		}
-		if got := job.Value(env, "MPIR_CVAR_PMI_VERSION"); got != test.version {
+		if got := job.EnvValue(env, "MPIR_CVAR_PMI_VERSION"); got != test.version {
 			t.Errorf("%s: MPICH is told to speak PMI %q", test.offer, got)
 		}
 	}
@@ -93,10 +93,10 @@ func TestOffers(t *testing.T) {
 // PMIX-7: the user's own word holds, but where nothing else would work.
 func TestTheUsersWordBeatsOurs(t *testing.T) {
 	own := []string{"MPIR_CVAR_PMI_VERSION=x", "OMPI_MCA_mpi_oversubscribe=0", "OMPI_COMM_WORLD_RANK=9", "PMIX_SYSTEM_TMPDIR=/t"}
-	env := offered(job.OfferBoth, nil).environment(append(own, "PMIX_GDS_MODULE=ds21", "PMIX_NAMESPACE=other")...)
+	env := identityFor(job.PMIOfferBoth, nil).environment(append(own, "PMIX_GDS_MODULE=ds21", "PMIX_NAMESPACE=other")...)
 	for _, assignment := range append(own, "PMIX_GDS_MODULE=hash", "PMIX_NAMESPACE=rs-0123456789abcdef-2") {
 		name, want, _ := strings.Cut(assignment, "=")
-		if got := job.Value(env, name); got != want {
+		if got := job.EnvValue(env, name); got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}
@@ -123,8 +123,8 @@ func TestHintsOfTheNetwork(t *testing.T) {
 		{"the user speaks of OFI", func(p *PMIx) { p.NoFabric = true }, "FI_PROVIDER=tcp", "  "},
 		{"the user speaks of a part of the btl", func(p *PMIx) { p.NoFabric = true }, "OMPI_MCA_btl_base_verbose=1", "ob1  "},
 	} {
-		env := offered(job.OfferPMIx, test.change).environment(test.own)
-		got := job.Value(env, "OMPI_MCA_pml") + " " + job.Value(env, "OMPI_MCA_btl_tcp_if_include") + " " + job.Value(env, "OMPI_MCA_oob_tcp_if_include")
+		env := identityFor(job.PMIOfferPMIx, test.change).environment(test.own)
+		got := job.EnvValue(env, "OMPI_MCA_pml") + " " + job.EnvValue(env, "OMPI_MCA_btl_tcp_if_include") + " " + job.EnvValue(env, "OMPI_MCA_oob_tcp_if_include")
 		if got != test.want {
 			t.Errorf("%s: %q, want %q", test.name, got, test.want)
 		}
@@ -133,9 +133,9 @@ func TestHintsOfTheNetwork(t *testing.T) {
 
 // Nodes that one machine plays share its /dev/shm, and nothing in it.
 func TestSimulatedNodesShareNoSegments(t *testing.T) {
-	env := offered(job.OfferPMIx, func(p *PMIx) { p.Apart = true }).environment()
+	env := identityFor(job.PMIOfferPMIx, func(p *PMIx) { p.SharesMachine = true }).environment()
 	for _, name := range []string{"OMPI_MCA_btl_vader_backing_directory", "OMPI_MCA_btl_sm_backing_directory"} {
-		if got, want := job.Value(env, name), "/tmp/rs-0-x/rs-0123456789abcdef-2"; got != want {
+		if got, want := job.EnvValue(env, name), "/tmp/rs-0-x/rs-0123456789abcdef-2"; got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}
@@ -143,7 +143,7 @@ func TestSimulatedNodesShareNoSegments(t *testing.T) {
 
 // --env-compat ompi says what is there already, once.
 func TestCompatibleWithOpenMPIAndPMIx(t *testing.T) {
-	id := offered(job.OfferBoth, nil)
+	id := identityFor(job.PMIOfferBoth, nil)
 	id.Compat = []string{"ompi"}
 	n := 0
 	for _, assignment := range id.environment() {

@@ -25,7 +25,7 @@ func (p *Pipes) openTerminal(stdin bool, size unix.Winsize) error {
 	if err := unix.IoctlSetPointerInt(master, unix.TIOCSPTLCK, 0); err != nil {
 		return fmt.Errorf("unlock the pseudo-terminal: %w", err)
 	}
-	slave, err := otherEnd(uintptr(master), unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC)
+	slave, err := openPTYPeer(uintptr(master), unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC)
 	if err != nil {
 		return fmt.Errorf("open the pseudo-terminal: %w", err)
 	}
@@ -52,9 +52,9 @@ func (p *Pipes) openTerminal(stdin bool, size unix.Winsize) error {
 	return err
 }
 
-// otherEnd opens the rank's end of a pseudo-terminal; not by its name, as /dev/pts need not be that
+// openPTYPeer opens the rank's end of a pseudo-terminal; not by its name, as /dev/pts need not be that
 // of the ptmx.
-func otherEnd(master uintptr, flags int) (fd int, err error) {
+func openPTYPeer(master uintptr, flags int) (fd int, err error) {
 	n, _, errno := unix.Syscall(unix.SYS_IOCTL, master, unix.TIOCGPTPEER, uintptr(flags))
 	if errno != 0 {
 		return -1, errno
@@ -62,8 +62,8 @@ func otherEnd(master uintptr, flags int) (fd int, err error) {
 	return int(n), nil
 }
 
-// Resize tells a terminal, of which file is our end, how large it is.
-func Resize(file *os.File, size unix.Winsize) {
+// ResizeTerminal tells a terminal, of which file is our end, how large it is.
+func ResizeTerminal(file *os.File, size unix.Winsize) {
 	if raw, err := file.SyscallConn(); err == nil {
 		raw.Control(func(fd uintptr) { unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &size) })
 	}

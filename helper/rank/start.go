@@ -44,32 +44,32 @@ type Command struct {
 	Mems    []int // NUMA nodes to which its memory is to be bound
 	MemMode pin.MemMode
 
-	Stdin    bool         // it has a standard input; else that is /dev/null
-	Merge    bool         // stderr goes where stdout goes
-	Terminal bool         // its streams are a terminal of a session of its own
-	Window   unix.Winsize // of the terminal
-	NoPMI    bool         // it comes to its PMI server by a port, and has no descriptor for that
+	Stdin       bool         // it has a standard input; else that is /dev/null
+	MergeStderr bool         // stderr goes where stdout goes
+	Terminal    bool         // its streams are a terminal of a session of its own
+	WindowSize  unix.Winsize // of the terminal
+	NoPMI       bool         // it comes to its PMI server by a port, and has no descriptor for that
 
-	Confined Confinement   // what the kernel enforces
-	Slack    time.Duration // of its timers; 0: as we have it
+	KernelLimits KernelLimits  // what the kernel enforces
+	TimerSlack   time.Duration // of its timers; 0: as we have it
 
-	Session bool           // lead a session of its own, and so lose our terminal, or only a group
-	Death   syscall.Signal // comes when the thread ends that forks it
+	LeadSession bool           // lead a session of its own, and so lose our terminal, or only a group
+	DeathSignal syscall.Signal // comes when the thread ends that forks it
 }
 
 // A Process is what came of a start.
 type Process struct {
-	PID        int
-	Floor      int64 // what the kernel may count as its memory, and was ours, in bytes
-	Pipes      Pipes // our ends
-	CPUs, Mems []int // to which the kernel has bound it; nil: it has what we have
+	PID         int
+	MemoryFloor int64 // what the kernel may count as its memory, and was ours, in bytes
+	Pipes       Pipes // our ends
+	CPUs, Mems  []int // to which the kernel has bound it; nil: it has what we have
 }
 
 // Start forks and execs on the thread of a starter, to which the binder belongs too.
-func (c *Command) Start(b *Binder, limits []Lent) (Process, *Error) {
+func (c *Command) Start(b *Binder, limits []ForkLimit) (Process, *Error) {
 	cpus, err := b.bindCPUs(c.CPUs)
 	if err != nil {
-		return Process{}, unbindable(c.CPUs, err)
+		return Process{}, bindError(c.CPUs, err)
 	}
 	p, err := c.openStreams()
 	if err != nil {
@@ -79,30 +79,30 @@ func (c *Command) Start(b *Binder, limits []Lent) (Process, *Error) {
 	identity.CPUs = cpus
 	if identity.PMIFD = 3; c.NoPMI {
 		identity.PMIFD = 0
-		p.withoutPMI()
+		p.closePMI()
 	}
-	env := identity.environ(c.Env)
+	env := identity.rankEnv(c.Env)
 	mems := b.bindMemory(c.Mems, c.MemMode)
 	var pid int
-	while(limits, func() {
-		withSlack(c.Slack, func() { pid, err = c.exec(env, p.theirs) })
+	withForkLimits(limits, func() {
+		withTimerSlack(c.TimerSlack, func() { pid, err = c.forkExec(env, p.theirs) })
 	})
 	b.releaseMemory()
 	p.close(p.theirs[:])
 	if err != nil {
 		p.Close()
-		return Process{}, execFailed(err, c.Path, c.Argv[0], c.Argv, env)
+		return Process{}, execError(err, c.Path, c.Argv[0], c.Argv, env)
 	}
-	if failed := c.Confined.apply(pid); failed != nil {
+	if failed := c.KernelLimits.applyTo(pid); failed != nil {
 		p.Close()
 		return Process{}, failed
 	}
 	return Process{pid, ownPeak(), p, cpus, mems}, nil
 }
 
-// unbindable is the failure of a rank that would not have its CPUs for itself: to go on
+// bindError is the failure of a rank that would not have its CPUs for itself: to go on
 // would share cores (placement.md 7.7).
-func unbindable(cpus []int, err error) *Error {
+func bindError(cpus []int, err error) *Error {
 	hint := "see that they are online and in the CPU set there, or use --no-pin"
 	if isDenied(err) {
 		hint = "sched_setaffinity is denied there, as by the seccomp filter of a container: allow it, or ask for no binding"
@@ -113,22 +113,22 @@ func unbindable(cpus []int, err error) *Error {
 // openStreams opens the streams and the PMI connection.
 func (c *Command) openStreams() (Pipes, error) {
 	if !c.Terminal {
-		return openPipes(c.Stdin, c.Merge)
+		return openPipes(c.Stdin, c.MergeStderr)
 	}
-	return opened(func(p *Pipes) error { return p.openTerminal(c.Stdin, c.Window) })
+	return openWith(func(p *Pipes) error { return p.openTerminal(c.Stdin, c.WindowSize) })
 }
 
-// exec forks and execs, on the calling thread, with these descriptors for stdin, stdout, stderr
+// forkExec forks and execs, on the calling thread, with these descriptors for stdin, stdout, stderr
 // and PMI. The process leads a session, or at least a process group, of its own (SIG-6) and
 // hears when we die. It uses the system call below os/exec, which would open a pidfd and start
 // goroutines for each process.
-func (c *Command) exec(env []string, files [4]int) (pid int, err error) {
+func (c *Command) forkExec(env []string, files [4]int) (pid int, err error) {
 	attr := &syscall.ProcAttr{Dir: c.Dir, Env: env, Sys: &syscall.SysProcAttr{
-		Setpgid:   !c.Session && !c.Terminal,
-		Setsid:    c.Session || c.Terminal,
+		Setpgid:   !c.LeadSession && !c.Terminal,
+		Setsid:    c.LeadSession || c.Terminal,
 		Setctty:   c.Terminal,
-		Pdeathsig: c.Death,
-		Ptrace:    len(c.Confined) > 0,
+		Pdeathsig: c.DeathSignal,
+		Ptrace:    len(c.KernelLimits) > 0,
 	}}
 	for _, fd := range files {
 		attr.Files = append(attr.Files, uintptr(fd))

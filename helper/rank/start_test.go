@@ -19,11 +19,11 @@ func TestEnterable(t *testing.T) {
 	if err := os.WriteFile(dir+"/file", nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := Enterable(dir); err != nil {
+	if err := CheckWorkingDir(dir); err != nil {
 		t.Errorf("%v", err)
 	}
 	for name, reason := range map[string]string{"/none": "no such file or directory", "/file": "not a directory"} {
-		err := Enterable(dir + name)
+		err := CheckWorkingDir(dir + name)
 		if err == nil || err.Code != job.ExitNotFound || !strings.Contains(err.Reason, dir+name+": "+reason) || err.Hint == "" {
 			t.Errorf("%s: %#v, want 127 %q", name, err, reason)
 		}
@@ -42,7 +42,7 @@ func TestExecFailed(t *testing.T) {
 		{syscall.EAGAIN, "allows no more processes", "ulimit -u"},
 		{&os.PathError{Op: "fork/exec", Path: "/x", Err: syscall.EPERM}, "program ./p: operation not permitted", ""},
 	} {
-		got := execFailed(test.err, "prog", "./p", []string{"./p", "-x", "yy"}, env)
+		got := execError(test.err, "prog", "./p", []string{"./p", "-x", "yy"}, env)
 		if got.Code != job.ExitCannotRun || !strings.Contains(got.Reason, test.reason) || !strings.Contains(got.Hint, test.hint) {
 			t.Errorf("%v: %#v, want %q, %q", test.err, got, test.reason, test.hint)
 		}

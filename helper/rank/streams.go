@@ -17,12 +17,12 @@ type Pipes struct {
 
 // openPipes opens the streams of a rank that has no terminal, and its PMI connection.
 func openPipes(stdin, merge bool) (Pipes, error) {
-	return opened(func(p *Pipes) error { return p.openStreams(stdin, merge) })
+	return openWith(func(p *Pipes) error { return p.openStreams(stdin, merge) })
 }
 
-// opened opens streams and the PMI connection of a rank. Only our ends do not block: that
+// openWith opens streams and the PMI connection of a rank. Only our ends do not block: that
 // flag belongs to the open file, which the child would share.
-func opened(streams func(*Pipes) error) (p Pipes, err error) {
+func openWith(streams func(*Pipes) error) (p Pipes, err error) {
 	p = Pipes{ours: [4]int{-1, -1, -1, -1}, theirs: [4]int{-1, -1, -1, -1}}
 	defer func() {
 		if err != nil {
@@ -71,8 +71,8 @@ func (p *Pipes) openStreams(stdin, merge bool) (err error) {
 	return err
 }
 
-// withoutPMI closes the PMI connection of a rank that comes in by the port.
-func (p *Pipes) withoutPMI() {
+// closePMI closes the PMI connection of a rank that comes in by the port.
+func (p *Pipes) closePMI() {
 	p.close(p.ours[3:])
 	p.close(p.theirs[3:])
 }

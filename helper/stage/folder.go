@@ -22,7 +22,7 @@ import (
 /*
 A Folder is where the files of one job lie on one node (--stage, doc/adr/0009):
 
-	/tmp/remshell-1000/          ours, nobody else may write: as the cache of package reach
+	/tmp/remshell-1000/          ours, nobody else may write: as the cache of package transport
 	  stage/                     0700
 	    HOST.RANDOM.lock         locked as long as the helper lives
 	    HOST.RANDOM/
@@ -34,42 +34,42 @@ Who finds a lock that nobody holds, of a helper on the same host, removes the fo
 next helper that stages, and the keeper of one that was killed.
 */
 type Folder struct {
-	dir   string   // the path of HOST.RANDOM
-	above *os.Root // remshell-1000
-	stage *os.Root // stage in it
-	lock  *os.File
+	dir      string   // the path of HOST.RANDOM
+	parent   *os.Root // remshell-1000
+	stageDir *os.Root // stage in it
+	lock     *os.File
 }
 
-func (f *Folder) name() string { return filepath.Base(f.dir) }
+func (f *Folder) folderName() string { return filepath.Base(f.dir) }
 
-func (f *Folder) files() string { return filepath.Join(f.dir, "files") }
+func (f *Folder) filesDir() string { return filepath.Join(f.dir, "files") }
 
-// sum is the name of a file by what is in it.
-func (f *Folder) sum(sum string) string { return filepath.Join(f.dir, "sha256-"+sum) }
+// sumPath is the name of a file by what is in it.
+func (f *Folder) sumPath(sum string) string { return filepath.Join(f.dir, "sha256-"+sum) }
 
-// rootsOf are the places for such folders, local disks first: a home may be shared by all
+// stagingRoots are the places for such folders, local disks first: a home may be shared by all
 // nodes, each of which needs the files, and has to get rid of them.
-func rootsOf(environ []string) (roots []string) {
+func stagingRoots(environ []string) (roots []string) {
 	own := "remshell-" + strconv.Itoa(os.Geteuid())
-	for _, dir := range []string{job.Value(environ, "TMPDIR"), "/tmp", "/var/tmp"} {
+	for _, dir := range []string{job.EnvValue(environ, "TMPDIR"), "/tmp", "/var/tmp"} {
 		if filepath.IsAbs(dir) {
 			roots = append(roots, filepath.Join(dir, own))
 		}
 	}
-	if dir := job.Value(environ, "XDG_CACHE_HOME"); filepath.IsAbs(dir) {
+	if dir := job.EnvValue(environ, "XDG_CACHE_HOME"); filepath.IsAbs(dir) {
 		roots = append(roots, filepath.Join(dir, "remshell"))
 	}
-	if dir := job.Value(environ, "HOME"); filepath.IsAbs(dir) {
+	if dir := job.EnvValue(environ, "HOME"); filepath.IsAbs(dir) {
 		roots = append(roots, filepath.Join(dir, ".cache", "remshell"))
 	}
 	return append(roots, filepath.Join("/dev/shm", own))
 }
 
-// Sweep removes what killed helpers have left in the folders that an environment names.
-func Sweep(environ []string) { sweep(rootsOf(environ)) }
+// RemoveLeftFolders removes what killed helpers have left in the folders that an environment names.
+func RemoveLeftFolders(environ []string) { removeLeftFolders(stagingRoots(environ)) }
 
-// Environ is what a guard needs of our environment to find such folders.
-func Environ() (environ []string) {
+// GuardEnviron is what a guard needs of our environment to find such folders.
+func GuardEnviron() (environ []string) {
 	for _, name := range []string{"TMPDIR", "XDG_CACHE_HOME", "HOME"} {
 		if value, ok := os.LookupEnv(name); ok {
 			environ = append(environ, name+"="+value)
@@ -78,9 +78,9 @@ func Environ() (environ []string) {
 	return environ
 }
 
-// newName names a folder after this host, whose helpers alone may remove it: the locks
+// newFolderName names a folder after this host, whose helpers alone may remove it: the locks
 // of another host may not be seen here.
-func newName() string { return hostName() + "." + strings.ToLower(rand.Text()[:16]) }
+func newFolderName() string { return hostName() + "." + strings.ToLower(rand.Text()[:16]) }
 
 func hostName() string {
 	name, _ := os.Hostname()
@@ -89,35 +89,35 @@ func hostName() string {
 
 // makeFolder makes a folder in the first root that is safe and takes these files, and
 // makes room for them, so that a disk that is too small is known before anything is sent.
-func makeFolder(roots []string, name string, parcels []job.Parcel) (*Folder, error) {
+func makeFolder(roots []string, name string, parcels []job.StagedFile) (*Folder, error) {
 	var whys []string
 	for _, root := range roots {
-		f, err := makeIn(root, name, parcels)
+		f, err := makeFolderIn(root, name, parcels)
 		if err == nil {
 			return f, nil
 		}
-		whys = append(whys, fmt.Sprintf("%s: %s", root, wordOf(err)))
+		whys = append(whys, fmt.Sprintf("%s: %s", root, folderProblem(err)))
 	}
 	return nil, errors.New(strings.Join(whys, ", "))
 }
 
-// wordOf is what is wrong with a folder.
-func wordOf(err error) string {
+// folderProblem is what is wrong with a folder.
+func folderProblem(err error) string {
 	switch {
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
 		return "no room"
 	case errors.Is(err, unix.EROFS), errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
 		return "cannot be written"
 	}
-	return rank.BareErr(err).Error()
+	return rank.WithoutPath(err).Error()
 }
 
-func makeIn(root, name string, parcels []job.Parcel) (*Folder, error) {
+func makeFolderIn(root, name string, parcels []job.StagedFile) (*Folder, error) {
 	above := filepath.Dir(root)
 	if err := os.MkdirAll(above, 0o700); err != nil {
 		return nil, err
 	}
-	if err := replaceable(above); err != nil {
+	if err := checkReplaceable(above); err != nil {
 		return nil, err
 	}
 	if err := os.Mkdir(root, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
@@ -127,23 +127,23 @@ func makeIn(root, name string, parcels []job.Parcel) (*Folder, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := suitable(root, parcels); err != nil {
+	if err := checkFileSystem(root, parcels); err != nil {
 		own.Close()
 		return nil, err
 	}
-	f := &Folder{dir: filepath.Join(root, "stage", name), above: own}
-	if err = f.make(); err == nil {
-		err = f.makeRoom(parcels)
+	f := &Folder{dir: filepath.Join(root, "stage", name), parent: own}
+	if err = f.create(); err == nil {
+		err = f.allocateFiles(parcels)
 	}
 	if err != nil {
-		f.remove()
+		f.removeAll()
 		return nil, err
 	}
 	return f, nil
 }
 
-// replaceable says why everybody could put another folder in the place of one; nil: nobody can (TRUST-27).
-func replaceable(dir string) error {
+// checkReplaceable says why everybody could put another folder in the place of one; nil: nobody can (TRUST-27).
+func checkReplaceable(dir string) error {
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		return err
@@ -162,8 +162,8 @@ func replaceable(dir string) error {
 	}
 }
 
-// suitable looks whether a file system has room for files, and lets programs run.
-func suitable(dir string, parcels []job.Parcel) error {
+// checkFileSystem looks whether a file system has room for files, and lets programs run.
+func checkFileSystem(dir string, parcels []job.StagedFile) error {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(dir, &fs); err != nil {
 		return err
@@ -171,7 +171,7 @@ func suitable(dir string, parcels []job.Parcel) error {
 	var size int64
 	for _, p := range parcels {
 		size += p.Size
-		if p.Runnable() && fs.Flags&unix.ST_NOEXEC != 0 {
+		if p.IsExecutable() && fs.Flags&unix.ST_NOEXEC != 0 {
 			return errors.New("no program can be run there (noexec)")
 		}
 	}
@@ -181,12 +181,12 @@ func suitable(dir string, parcels []job.Parcel) error {
 	return nil
 }
 
-// make makes the folder with its lock, which comes first: a folder without one is nobody's. Who
+// create makes the folder with its lock, which comes first: a folder without one is nobody's. Who
 // removes an empty one beside us may take away the place for it.
-func (f *Folder) make() (err error) {
+func (f *Folder) create() (err error) {
 	for range 10 {
 		if err = f.makeLock(); err == nil {
-			return f.stage.MkdirAll(filepath.Join(f.name(), "files"), 0o700)
+			return f.stageDir.MkdirAll(filepath.Join(f.folderName(), "files"), 0o700)
 		}
 		f.close()
 	}
@@ -195,16 +195,16 @@ func (f *Folder) make() (err error) {
 
 // makeLock opens the folder around ours, and makes and takes our lock in it.
 func (f *Folder) makeLock() (err error) {
-	if err = f.above.Mkdir("stage", 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+	if err = f.parent.Mkdir("stage", 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
-	if f.stage, err = owndir.OpenIn(f.above, "stage"); err != nil {
+	if f.stageDir, err = owndir.OpenIn(f.parent, "stage"); err != nil {
 		return err
 	}
-	if err = f.stage.Chmod(".", 0o700); err != nil {
+	if err = f.stageDir.Chmod(".", 0o700); err != nil {
 		return err
 	}
-	if f.lock, err = f.stage.OpenFile(f.name()+".lock", os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
+	if f.lock, err = f.stageDir.OpenFile(f.folderName()+".lock", os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
 		return err
 	}
 	if !f.takeLock() {
@@ -222,15 +222,15 @@ func (f *Folder) takeLock() bool {
 	if err != nil {
 		return false
 	}
-	seen, err := f.stage.Lstat(f.name() + ".lock")
+	seen, err := f.stageDir.Lstat(f.folderName() + ".lock")
 	return err == nil && os.SameFile(ours, seen)
 }
 
-// makeRoom makes the files, each as large as it will be. Where the file system cannot
+// allocateFiles makes the files, each as large as it will be. Where the file system cannot
 // promise that, nothing is promised.
-func (f *Folder) makeRoom(parcels []job.Parcel) error {
+func (f *Folder) allocateFiles(parcels []job.StagedFile) error {
 	for _, p := range parcels {
-		file, err := f.stage.OpenFile(filepath.Join(f.name(), "files", p.Name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		file, err := f.stageDir.OpenFile(filepath.Join(f.folderName(), "files", p.Name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if err != nil {
 			return err
 		}
@@ -245,20 +245,20 @@ func (f *Folder) makeRoom(parcels []job.Parcel) error {
 	return nil
 }
 
-// remove removes the folder, and the one around it if that is empty then.
-func (f *Folder) remove() {
-	if f.stage != nil {
-		f.clear()
+// removeAll removes the folder, and the one around it if that is empty then.
+func (f *Folder) removeAll() {
+	if f.stageDir != nil {
+		f.removeFromDisk()
 	}
 	f.close()
-	f.above.Close()
+	f.parent.Close()
 }
 
-// clear removes the folder from the disk. What is above belongs to package reach as well.
-func (f *Folder) clear() {
-	f.stage.RemoveAll(f.name())
-	f.stage.Remove(f.name() + ".lock")
-	f.above.Remove("stage")
+// removeFromDisk removes the folder from the disk. What is above belongs to package transport as well.
+func (f *Folder) removeFromDisk() {
+	f.stageDir.RemoveAll(f.folderName())
+	f.stageDir.Remove(f.folderName() + ".lock")
+	f.parent.Remove("stage")
 }
 
 // close gives up the lock and the folder around ours.
@@ -266,14 +266,14 @@ func (f *Folder) close() {
 	if f.lock != nil {
 		f.lock.Close()
 	}
-	if f.stage != nil {
-		f.stage.Close()
+	if f.stageDir != nil {
+		f.stageDir.Close()
 	}
-	f.lock, f.stage = nil, nil
+	f.lock, f.stageDir = nil, nil
 }
 
-// sweep removes what killed helpers of this host have left.
-func sweep(roots []string) {
+// removeLeftFolders removes what killed helpers of this host have left.
+func removeLeftFolders(roots []string) {
 	for _, root := range roots {
 		eachStaged(root, func(above, stage *os.Root, file string) {
 			name, locked := strings.CutSuffix(file, ".lock")
@@ -285,8 +285,8 @@ func sweep(roots []string) {
 				return
 			}
 			defer lock.Close()
-			if left := (&Folder{dir: name, above: above, stage: stage, lock: lock}); left.takeLock() {
-				left.clear()
+			if left := (&Folder{dir: name, parent: above, stageDir: stage, lock: lock}); left.takeLock() {
+				left.removeFromDisk()
 			}
 		})
 	}
@@ -304,7 +304,7 @@ func eachStaged(root string, do func(above, stage *os.Root, name string)) {
 		return
 	}
 	defer stage.Close()
-	names, _ := owndir.Names(stage)
+	names, _ := owndir.ListNames(stage)
 	for _, name := range names {
 		do(above, stage, name)
 	}

@@ -18,48 +18,50 @@ import (
 
 // A Staging is the files that the ranks of this node are to find. A nil one is none.
 type Staging struct {
-	parcels []job.Parcel
-	here    bool    // they are where they were: this is the launching machine
-	folder  *Folder // nil: not yet
-	stager  *stager // nil: nothing has to come
+	files    []job.StagedFile
+	inPlace  bool      // they are where they were: this is the launching machine
+	folder   *Folder   // nil: not yet
+	receiver *receiver // nil: nothing has to come
 }
 
-// Fit reports whether a Stage can be believed.
-func Fit(m *wire.Stage) bool {
-	bad := slices.ContainsFunc(m.Parcels, func(p job.Parcel) bool {
+// IsValid reports whether a Stage can be believed.
+func IsValid(m *wire.StageFiles) bool {
+	bad := slices.ContainsFunc(m.Files, func(p job.StagedFile) bool {
 		return p.Name != filepath.Base(p.Name) || !filepath.IsLocal(p.Name) || p.Size < 0
 	})
-	return !bad && (m.Here || len(m.Sums) == len(m.Parcels))
+	return !bad && (m.InPlace || len(m.Sums) == len(m.Files))
 }
 
 // New begins to take files to this node, unless they are here; then ready hears of it. environ
 // says which folders there are for them.
-func New(m *wire.Stage, environ []string, send func(wire.Message) error, ready func(*Folder, *rank.Error)) *Staging {
-	t := &Staging{parcels: m.Parcels, here: m.Here}
-	if !m.Here {
-		t.stager = newStager(m, rootsOf(environ), send, ready)
+func New(m *wire.StageFiles, environ []string, send func(wire.Message) error, ready func(*Folder, *rank.Error)) *Staging {
+	t := &Staging{files: m.Files, inPlace: m.InPlace}
+	if !m.InPlace {
+		t.receiver = newReceiver(m, stagingRoots(environ), send, ready)
 	}
 	return t
 }
 
-// Take takes a piece of a file; false if nobody has asked for it.
-func (t *Staging) Take(m *wire.Piece) bool { return t != nil && t.stager != nil && t.stager.take(m) }
+// TakePiece takes a piece of a file; false if nobody has asked for it.
+func (t *Staging) TakePiece(m *wire.FileChunk) bool {
+	return t != nil && t.receiver != nil && t.receiver.takePiece(m)
+}
 
-// Arrived notes where all files are.
-func (t *Staging) Arrived(f *Folder) { t.folder = f }
+// SetFolder notes where all files are.
+func (t *Staging) SetFolder(f *Folder) { t.folder = f }
 
-// Unlinked reports whether the files stay where they are, and nothing leads to them yet.
-func (t *Staging) Unlinked() bool { return t.here && t.folder == nil }
+// NeedsLinks reports whether the files stay where they are, and nothing leads to them yet.
+func (t *Staging) NeedsLinks() bool { return t.inPlace && t.folder == nil }
 
 // Link makes a folder of links to where the files are.
 func (t *Staging) Link(environ []string) (err error) {
-	roots := rootsOf(environ)
-	sweep(roots)
-	if t.folder, err = makeFolder(roots, newName(), nil); err != nil {
+	roots := stagingRoots(environ)
+	removeLeftFolders(roots)
+	if t.folder, err = makeFolder(roots, newFolderName(), nil); err != nil {
 		return err
 	}
-	for _, p := range t.parcels {
-		if err := os.Symlink(p.Path, filepath.Join(t.folder.files(), p.Name)); err != nil {
+	for _, p := range t.files {
+		if err := os.Symlink(p.Path, filepath.Join(t.folder.filesDir(), p.Name)); err != nil {
 			return err
 		}
 	}
@@ -68,12 +70,12 @@ func (t *Staging) Link(environ []string) (err error) {
 
 // Path is where a program is.
 func (t *Staging) Path(name string) string {
-	for _, p := range t.parcels {
-		if p.Name == name && t.here {
+	for _, p := range t.files {
+		if p.Name == name && t.inPlace {
 			return p.Path
 		}
 	}
-	return filepath.Join(t.folder.files(), name)
+	return filepath.Join(t.folder.filesDir(), name)
 }
 
 // Dir is what ranks are told of it; empty: nothing.
@@ -81,15 +83,15 @@ func (t *Staging) Dir() string {
 	if t == nil || t.folder == nil {
 		return ""
 	}
-	return t.folder.files()
+	return t.folder.filesDir()
 }
 
 // Close removes the files.
 func (t *Staging) Close() {
 	switch {
 	case t == nil:
-	case t.stager != nil:
-		t.stager.close()
+	case t.receiver != nil:
+		t.receiver.close()
 	default:
 		t.Unlink()
 	}
@@ -97,8 +99,8 @@ func (t *Staging) Close() {
 
 // Unlink removes the links. They are made again for ranks that start later.
 func (t *Staging) Unlink() {
-	if t != nil && t.here && t.folder != nil {
-		t.folder.remove()
+	if t != nil && t.inPlace && t.folder != nil {
+		t.folder.removeAll()
 		t.folder = nil
 	}
 }

@@ -20,23 +20,23 @@ import (
 	"remshell/job"
 )
 
-const enemyEnv = "STATUS_TEST_ENEMY"
+const otherUserEnv = "STATUS_TEST_ENEMY"
 
-// enemy is a user without a name, as whom this test binary serves status sockets.
-const enemy = 60124
+// otherUID is a user without a name, as whom this test binary serves status sockets.
+const otherUID = 60124
 
 func TestMain(m *testing.M) {
-	if words := strings.Fields(os.Getenv(enemyEnv)); len(words) == 3 {
+	if words := strings.Fields(os.Getenv(otherUserEnv)); len(words) == 3 {
 		var sockets int
 		fmt.Sscan(words[2], &sockets)
-		fmt.Println(serveAsEnemy(job.ID(words[0]), words[1], sockets))
+		fmt.Println(serveAsOtherUser(job.ID(words[0]), words[1], sockets))
 		return
 	}
 	os.Exit(m.Run())
 }
 
-// serveAsEnemy serves so many sockets of a job, as if processes 1, 2, ... were its helpers, until standard input ends.
-func serveAsEnemy(id job.ID, attack string, sockets int) error {
+// serveAsOtherUser serves so many sockets of a job, as if processes 1, 2, ... were its helpers, until standard input ends.
+func serveAsOtherUser(id job.ID, attack string, sockets int) error {
 	dir := socketDirs(os.Geteuid())[1]
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
@@ -53,7 +53,7 @@ func serveAsEnemy(id job.ID, attack string, sockets int) error {
 				if err != nil {
 					return
 				}
-				go harm(conn, attack)
+				go attackConn(conn, attack)
 			}
 		}()
 	}
@@ -62,7 +62,7 @@ func serveAsEnemy(id job.ID, attack string, sockets int) error {
 	return nil
 }
 
-func harm(conn net.Conn, attack string) {
+func attackConn(conn net.Conn, attack string) {
 	var err error
 	write := func(text string) {
 		if err == nil {
@@ -98,16 +98,16 @@ func harm(conn net.Conn, attack string) {
 	}
 }
 
-// startEnemy serves as serveAsEnemy does, as another user.
-func startEnemy(t *testing.T, id job.ID, attack string, sockets int) {
+// startOtherUser serves as serveAsEnemy does, as another user.
+func startOtherUser(t *testing.T, id job.ID, attack string, sockets int) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to be two users")
 	}
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %d", enemyEnv, id, attack, sockets))
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %d", otherUserEnv, id, attack, sockets))
 	cmd.Dir, cmd.Stderr = "/", os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: enemy, Gid: enemy}, Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: otherUID, Gid: otherUID}, Pdeathsig: syscall.SIGKILL}
 	to, err1 := cmd.StdinPipe()
 	from, err2 := cmd.StdoutPipe()
 	if err := errors.Join(err1, err2, cmd.Start()); err != nil {
@@ -116,7 +116,7 @@ func startEnemy(t *testing.T, id job.ID, attack string, sockets int) {
 	t.Cleanup(func() {
 		to.Close()
 		cmd.Wait()
-		os.Remove(socketDirs(enemy)[1])
+		os.Remove(socketDirs(otherUID)[1])
 	})
 	if line, err := bufio.NewReader(from).ReadString('\n'); line != "ready\n" {
 		t.Fatal(line, err)
@@ -143,8 +143,8 @@ func TestSocketsOfAnotherUser(t *testing.T) {
 	}{{"objects", 1}, {"ranks", 5000}, {"repeats", 1}, {"word", 0}, {"depth", 0}, {"silent", 0}, {"drip", 0}} {
 		t.Run(test.attack, func(t *testing.T) {
 			const sockets = 30
-			of := job.Whose{Job: jobOf(t), UID: enemy}
-			startEnemy(t, of.Job, test.attack, sockets)
+			of := job.Key{Job: jobOf(t), UID: otherUID}
+			startOtherUser(t, of.Job, test.attack, sockets)
 			ranks := make([]int, 5000)
 			for i := range ranks {
 				ranks[i] = i
@@ -154,8 +154,8 @@ func TestSocketsOfAnotherUser(t *testing.T) {
 				claims = append(claims, claimsOf(of, pid)...)
 			}
 			var got []job.RankState
-			bytes, took := cost(func() { got = Ask(of, claims) })
-			if len(got) != test.want || bytes > 64<<20 || took > askAll+10*time.Second {
+			bytes, took := cost(func() { got = AskHelpers(of, claims) })
+			if len(got) != test.want || bytes > 64<<20 || took > totalTimeout+10*time.Second {
 				t.Errorf("%d states, want %d; %d MiB were allocated in %v", len(got), test.want, bytes>>20, took)
 			}
 			t.Logf("%d MiB were allocated in %v", bytes>>20, took)
@@ -165,11 +165,11 @@ func TestSocketsOfAnotherUser(t *testing.T) {
 
 // A socket that leads elsewhere is not asked, and nothing of another user is removed.
 func TestSocketsThatLeadElsewhere(t *testing.T) {
-	of := job.Whose{Job: jobOf(t), UID: enemy}
-	startEnemy(t, of.Job, "silent", 0)
+	of := job.Key{Job: jobOf(t), UID: otherUID}
+	startOtherUser(t, of.Job, "silent", 0)
 	asked := false
 	other := opened(t, func() ([]job.RankState, bool) { asked = true; return []job.RankState{{Rank: 1}}, true })
-	dir := socketDirs(enemy)[1]
+	dir := socketDirs(otherUID)[1]
 	name := filepath.Join(dir, socketName(of.Job, "1"))
 	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, socketName(of.Job, "2")), Net: "unix"})
 	if err != nil {
@@ -182,7 +182,7 @@ func TestSocketsThatLeadElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer os.Remove(name)
-	if got := Ask(of, append(claimsOf(of, 1, 1), claimsOf(of, 2, 2)...)); len(got) > 0 || asked {
+	if got := AskHelpers(of, append(claimsOf(of, 1, 1), claimsOf(of, 2, 2)...)); len(got) > 0 || asked {
 		t.Errorf("%+v, the other socket was asked: %v", got, asked)
 	}
 	if _, err := os.Lstat(dead.Addr().String()); err != nil {
@@ -195,20 +195,20 @@ func FuzzStates(f *testing.F) {
 	for _, text := range []string{"", "[", "[]", "null", "{}", `[{"Rank":1,"Life":"running"},{"Rank":1},{"Rank":99}]`, `[{"Rank":1e9}]`, `[{"Rank":2,"Stack":"x","Waits":"` + strings.Repeat("é", 300) + `"}]`} {
 		f.Add(text)
 	}
-	of := job.Whose{Job: "j", UID: 1}
+	of := job.Key{Job: "j", UID: 1}
 	f.Fuzz(func(t *testing.T, text string) {
-		a := newAsker(of, claimsOf(of, 1, 1, 2))
-		before := a.left
-		a.read(strings.NewReader(text))
+		a := newStateCollector(of, claimsOf(of, 1, 1, 2))
+		before := a.bytesLeft
+		a.readStates(strings.NewReader(text))
 		seen := make(map[int]bool)
 		for _, s := range a.states {
-			if seen[s.Rank] || s.Rank != 1 && s.Rank != 2 || max(len(s.Life), len(s.Waits), len(s.Sleep), len(s.Kind)) > 256 || s.Stack != "" {
+			if seen[s.Rank] || s.Rank != 1 && s.Rank != 2 || max(len(s.Phase), len(s.WaitsFor), len(s.WaitChannel), len(s.ProcState)) > 256 || s.Stack != "" {
 				t.Errorf("%+v of %q", s, text)
 			}
 			seen[s.Rank] = true
 		}
-		if a.left > before || a.left < 0 {
-			t.Errorf("%d bytes are left of %d", a.left, before)
+		if a.bytesLeft > before || a.bytesLeft < 0 {
+			t.Errorf("%d bytes are left of %d", a.bytesLeft, before)
 		}
 	})
 }

@@ -39,8 +39,8 @@ type Socket struct {
 }
 
 const (
-	Delay   = time.Second // from the first rank until a socket is worth its while
-	askTime = time.Second // for one socket, at either end
+	OpenDelay     = time.Second // from the first rank until a socket is worth its while
+	socketTimeout = time.Second // for one socket, at either end
 )
 
 // socketDirs are the directories of a user in which a socket may be; the first that can
@@ -50,14 +50,14 @@ func socketDirs(uid int) []string {
 	return []string{"/run/user/" + n + "/remshell", "/tmp/remshell-" + n}
 }
 
-// private reports whether a directory is the user's, and closed to all others.
-func private(dir string, uid int) bool {
+// isPrivateDir reports whether a directory is the user's, and closed to all others.
+func isPrivateDir(dir string, uid int) bool {
 	var is unix.Stat_t
-	return unix.Lstat(dir, &is) == nil && owndir.Check(&is, uid, othersPermissions) == nil
+	return unix.Lstat(dir, &is) == nil && owndir.Check(&is, uid, forbiddenMode) == nil
 }
 
-// othersPermissions are those that nobody but the user may have in a directory of sockets.
-const othersPermissions = 0o077
+// forbiddenMode are those that nobody but the user may have in a directory of sockets.
+const forbiddenMode = 0o077
 
 // socketName is the socket of a job's helper. Others of the job may be on this machine, and
 // containers may share a directory: their processes are not those of here.
@@ -70,15 +70,15 @@ func socketName(id job.ID, helper string) string {
 // Open opens it for a job; states tells what its ranks are doing, unless there is nobody to tell
 // any more. It may be called again: there is one socket.
 func (s *Socket) Open(id job.ID, states func() (states []job.RankState, here bool)) {
-	if s.listener != nil || !plainID(id) {
+	if s.listener != nil || !isPlainID(id) {
 		return
 	}
 	uid := os.Geteuid()
 	for _, dir := range socketDirs(uid) {
-		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) || !private(dir, uid) {
+		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) || !isPrivateDir(dir, uid) {
 			continue
 		}
-		sweep(dir)
+		removeLeftSockets(dir)
 		path := filepath.Join(dir, socketName(id, strconv.Itoa(os.Getpid())))
 		os.Remove(path) // of a process that had our number
 		if l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"}); err == nil {
@@ -89,25 +89,25 @@ func (s *Socket) Open(id job.ID, states func() (states []job.RankState, here boo
 	}
 }
 
-// Sweep takes away the sockets that killed helpers of our user have left.
-func Sweep() {
+// RemoveLeftSockets takes away the sockets that killed helpers of our user have left.
+func RemoveLeftSockets() {
 	uid := os.Geteuid()
 	for _, dir := range socketDirs(uid) {
-		if private(dir, uid) {
-			sweep(dir)
+		if isPrivateDir(dir, uid) {
+			removeLeftSockets(dir)
 		}
 	}
 }
 
-// Forget takes away the socket of a job whose helper was killed, also while the kernel is still about to close it: then
+// RemoveSocket takes away the socket of a job whose helper was killed, also while the kernel is still about to close it: then
 // somebody seems to serve it.
-func Forget(id job.ID) {
-	if !plainID(id) {
+func RemoveSocket(id job.ID) {
+	if !isPlainID(id) {
 		return
 	}
 	uid := os.Geteuid()
 	for _, dir := range socketDirs(uid) {
-		if private(dir, uid) {
+		if isPrivateDir(dir, uid) {
 			files, _ := filepath.Glob(filepath.Join(dir, socketName(id, "*")))
 			for _, file := range files {
 				os.Remove(file)
@@ -116,15 +116,15 @@ func Forget(id job.ID) {
 	}
 }
 
-// sweep takes away what killed helpers have left in a directory.
-func sweep(dir string) {
+// removeLeftSockets takes away what killed helpers have left in a directory.
+func removeLeftSockets(dir string) {
 	files, _ := filepath.Glob(filepath.Join(dir, socketName("*", "*")))
 	for _, file := range files {
 		pid, err := strconv.Atoi(filepath.Ext(file)[1:])
-		if err != nil || lives(pid) {
+		if err != nil || isAlive(pid) {
 			continue
 		}
-		if conn, err := net.DialTimeout("unix", file, askTime); err == nil {
+		if conn, err := net.DialTimeout("unix", file, socketTimeout); err == nil {
 			conn.Close() // of another name space
 		} else if errors.Is(err, syscall.ECONNREFUSED) {
 			os.Remove(file)
@@ -132,14 +132,14 @@ func sweep(dir string) {
 	}
 }
 
-// lives reports whether there is a process that has not ended: one that has keeps its number until its parent looks.
-func lives(pid int) bool {
-	look, seen := proc.LookAt(pid)
+// isAlive reports whether there is a process that has not ended: one that has keeps its number until its parent looks.
+func isAlive(pid int) bool {
+	look, seen := proc.ReadInfo(pid)
 	return unix.Kill(pid, 0) == nil && !(seen && look.State == 'Z')
 }
 
-// plainID reports whether a job's ID can be part of a file's name.
-func plainID(id job.ID) bool {
+// isPlainID reports whether a job's ID can be part of a file's name.
+func isPlainID(id job.ID) bool {
 	return id != "" && len(id) <= 64 && !strings.ContainsAny(string(id), "/.*?[]\\\x00")
 }
 
@@ -150,15 +150,15 @@ func (s *Socket) serve(l *net.UnixListener) {
 		if err != nil {
 			return
 		}
-		s.answer(conn)
+		s.serveStates(conn)
 	}
 }
 
-// answer tells one asker what the ranks are doing.
-func (s *Socket) answer(conn *net.UnixConn) {
+// serveStates tells one asker what the ranks are doing.
+func (s *Socket) serveStates(conn *net.UnixConn) {
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(askTime))
-	if uid, err := peer(conn); err != nil || uid != os.Geteuid() && uid != 0 {
+	conn.SetDeadline(time.Now().Add(socketTimeout))
+	if uid, err := peerUID(conn); err != nil || uid != os.Geteuid() && uid != 0 {
 		return
 	}
 	if states, here := s.states(); here {
@@ -166,8 +166,8 @@ func (s *Socket) answer(conn *net.UnixConn) {
 	}
 }
 
-// peer returns the user at the other end.
-func peer(conn *net.UnixConn) (uid int, err error) {
+// peerUID returns the user at the other end.
+func peerUID(conn *net.UnixConn) (uid int, err error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
 		return 0, err

@@ -36,8 +36,8 @@ or else the kernel:
 	SIGQUIT waits until that is over: it kills who does not catch it.
 */
 const (
-	maxStack  = 16 << 10 // bytes of one rank
-	maxStacks = 1 << 20  // of a node
+	maxStackBytes  = 16 << 10 // bytes of one rank
+	maxStacksBytes = 1 << 20  // of a node
 )
 
 // Stacks are those of ranks that do not catch SIGQUIT, empty for others and for pid 0. Time is
@@ -45,12 +45,12 @@ const (
 func Stacks(pids []int, time time.Duration, environ []string, foreign func(pid int)) []string {
 	ctx, done := context.WithTimeout(context.Background(), time)
 	defer done()
-	tools, tree := debuggers(environ), proc.LookAround()
-	texts, left := make([]string, len(pids)), maxStacks
+	tools, tree := debuggers(environ), proc.ReadTree()
+	texts, left := make([]string, len(pids)), maxStacksBytes
 	for i, pid := range pids {
-		if pid != 0 && !proc.Catches(tree.Worker(pid), unix.SIGQUIT) && left > 0 {
-			text := stackOf(ctx, tree.Worker(pid), tools, foreign)
-			texts[i] = text[:min(len(text), maxStack, left)]
+		if pid != 0 && !proc.Catches(tree.ActiveChild(pid), unix.SIGQUIT) && left > 0 {
+			text := stackOf(ctx, tree.ActiveChild(pid), tools, foreign)
+			texts[i] = text[:min(len(text), maxStackBytes, left)]
 			left -= len(texts[i])
 		}
 	}
@@ -61,7 +61,7 @@ func Stacks(pids []int, time time.Duration, environ []string, foreign func(pid i
 type debugger struct {
 	name, path string
 	args       []string // before the process
-	more       []string // behind it
+	argsAfter  []string // behind it
 }
 
 // debuggers are those that the node has, in the PATH of the helper.
@@ -73,7 +73,7 @@ func debuggers(environ []string) (found []debugger) {
 		}
 	}
 	for _, d := range []debugger{
-		{name: "gdb", args: []string{"-q", "-nx", "-batch", "-iex", "set auto-load off", "-p"}, more: []string{"-ex", "thread apply all backtrace"}},
+		{name: "gdb", args: []string{"-q", "-nx", "-batch", "-iex", "set auto-load off", "-p"}, argsAfter: []string{"-ex", "thread apply all backtrace"}},
 		{name: "eu-stack", args: []string{"-p"}},
 	} {
 		for dir := range strings.SplitSeq(path, ":") {
@@ -91,7 +91,7 @@ func debuggers(environ []string) (found []debugger) {
 func stackOf(ctx context.Context, pid int, tools []debugger, foreign func(pid int)) string {
 	why, told := "neither gdb nor eu-stack is there", kernelStack(pid) // before a debugger stops it
 	for _, d := range tools {
-		text, err := d.ask(ctx, pid, foreign)
+		text, err := d.stackOf(ctx, pid, foreign)
 		if err == nil {
 			return "by " + d.name + "\n" + text
 		}
@@ -100,8 +100,8 @@ func stackOf(ctx context.Context, pid int, tools []debugger, foreign func(pid in
 	return "as the kernel tells (" + why + ")\n" + told
 }
 
-// ask runs a debugger, as long as ctx lasts. What it says counts if there is a frame in it.
-func (d debugger) ask(ctx context.Context, pid int, foreign func(pid int)) (string, error) {
+// stackOf runs a debugger, as long as ctx lasts. What it says counts if there is a frame in it.
+func (d debugger) stackOf(ctx context.Context, pid int, foreign func(pid int)) (string, error) {
 	deadline, _ := ctx.Deadline()
 	if ctx.Err() != nil {
 		return "", errNoTime
@@ -113,15 +113,15 @@ func (d debugger) ask(ctx context.Context, pid int, foreign func(pid int)) (stri
 	defer r.Close()
 	defer unix.Close(child)
 	r.SetReadDeadline(deadline)
-	said, err := io.ReadAll(io.LimitReader(r, maxStack))
+	said, err := io.ReadAll(io.LimitReader(r, maxStackBytes))
 	unix.PidfdSendSignal(child, unix.SIGKILL, nil, 0) // late, or with too much to say
 	switch text := string(said); {
 	case strings.Contains(text, "\n#0 ") || strings.HasPrefix(text, "#0 "):
-		return frames(text), nil
+		return stackFrames(text), nil
 	case err != nil:
 		return "", errNoTime
 	default:
-		return "", errors.New(complaint(text))
+		return "", errors.New(debuggerError(text))
 	}
 }
 
@@ -139,7 +139,7 @@ func (d debugger) start(pid int, foreign func(pid int)) (r *os.File, child int, 
 		return nil, 0, err
 	}
 	defer w.Close()
-	argv := slices.Concat([]string{d.name}, d.args, []string{strconv.Itoa(pid)}, d.more)
+	argv := slices.Concat([]string{d.name}, d.args, []string{strconv.Itoa(pid)}, d.argsAfter)
 	number, err := syscall.ForkExec(d.path, argv, &syscall.ProcAttr{
 		Env:   []string{"PATH=" + job.DefaultPath, "LC_ALL=C", "DEBUGINFOD_URLS="},
 		Files: []uintptr{null.Fd(), w.Fd(), w.Fd()}, Sys: &syscall.SysProcAttr{PidFD: &child, Setpgid: true},
@@ -152,8 +152,8 @@ func (d debugger) start(pid int, foreign func(pid int)) (r *os.File, child int, 
 	return r, child, nil
 }
 
-// frames are the lines of a debugger from the first that tells of a thread or frame.
-func frames(text string) string {
+// stackFrames are the lines of a debugger from the first that tells of a thread or frame.
+func stackFrames(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	for i, line := range lines {
 		if strings.HasPrefix(line, "#") || strings.HasPrefix(line, "Thread ") || strings.HasPrefix(line, "TID ") {
@@ -163,8 +163,8 @@ func frames(text string) string {
 	return text
 }
 
-// complaint is what a debugger says that could not: the line about it, else the last one.
-func complaint(text string) string {
+// debuggerError is what a debugger says that could not: the line about it, else the last one.
+func debuggerError(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	for _, line := range lines {
 		if strings.Contains(line, "not permitted") || strings.Contains(line, "ptrace") {
@@ -180,7 +180,7 @@ func kernelStack(pid int) string {
 	for _, name := range []string{"wchan", "syscall", "stack"} {
 		text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/" + name)
 		if err != nil {
-			text = []byte("not told (" + bareReason(err) + ")")
+			text = []byte("not told (" + errnoText(err) + ")")
 		}
 		for line := range strings.SplitSeq(strings.TrimSpace(string(text)), "\n") {
 			fmt.Fprintf(&b, "%-8s %s\n", name, line)
@@ -190,7 +190,7 @@ func kernelStack(pid int) string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-func bareReason(err error) string {
+func errnoText(err error) string {
 	var errno syscall.Errno
 	if errors.As(err, &errno) {
 		return errno.Error()

@@ -29,7 +29,7 @@ func jobOf(t *testing.T) job.ID {
 }
 
 // claimsOf is the claim of a user's job by a process.
-func claimsOf(of job.Whose, pid int, ranks ...int) []job.Claim {
+func claimsOf(of job.Key, pid int, ranks ...int) []job.Claim {
 	c := job.Claim{Job: of.Job, UID: of.UID, PID: pid}
 	for _, rank := range ranks {
 		c.Ranks = append(c.Ranks, job.ClaimedRank{Rank: rank})
@@ -37,10 +37,10 @@ func claimsOf(of job.Whose, pid int, ranks ...int) []job.Claim {
 	return []job.Claim{c}
 }
 
-// askOurs asks for the states of ranks of our own job, whose helper is this process.
-func askOurs(id job.ID, ranks ...int) []job.RankState {
-	of := job.Whose{Job: id, UID: os.Geteuid()}
-	return Ask(of, claimsOf(of, os.Getpid(), ranks...))
+// askOwnHelpers asks for the states of ranks of our own job, whose helper is this process.
+func askOwnHelpers(id job.ID, ranks ...int) []job.RankState {
+	of := job.Key{Job: id, UID: os.Geteuid()}
+	return AskHelpers(of, claimsOf(of, os.Getpid(), ranks...))
 }
 
 // opened is a socket at which a job's states are told.
@@ -80,21 +80,21 @@ func child(t *testing.T, script string, environ ...string) int {
 
 // What a helper knows is what those hear who ask for its job, and nobody else.
 func TestAsk(t *testing.T) {
-	want := []job.RankState{{Rank: 3, Life: "running", PMI: job.PMIOpen, CPU: time.Second, Barrier: 2, Sleep: "ep_poll", Kind: "S"}, {Rank: 4, Life: "over"}}
+	want := []job.RankState{{Rank: 3, Phase: "running", PMI: job.PMIOpen, CPU: time.Second, Barrier: 2, WaitChannel: "ep_poll", ProcState: "S"}, {Rank: 4, Phase: "over"}}
 	s := opened(t, func() ([]job.RankState, bool) { return want, true })
 	s.Open(jobOf(t), func() ([]job.RankState, bool) { return nil, true }) // it is open already
 	for range 2 {
-		if got := askOurs(jobOf(t), 3, 4); !reflect.DeepEqual(got, want) {
+		if got := askOwnHelpers(jobOf(t), 3, 4); !reflect.DeepEqual(got, want) {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
 	}
 	for _, id := range []job.ID{jobOf(t) + "0", "*", "", "../" + jobOf(t)} {
-		if got := askOurs(id, 3, 4); got != nil {
+		if got := askOwnHelpers(id, 3, 4); got != nil {
 			t.Errorf("job %q: %+v", id, got)
 		}
 	}
 	s.Close()
-	if got := askOurs(jobOf(t), 3, 4); got != nil {
+	if got := askOwnHelpers(jobOf(t), 3, 4); got != nil {
 		t.Errorf("after Close: %+v", got)
 	}
 }
@@ -102,7 +102,7 @@ func TestAsk(t *testing.T) {
 // A helper that is leaving says nothing, and that is no state of a rank.
 func TestAskWhoIsLeaving(t *testing.T) {
 	opened(t, func() ([]job.RankState, bool) { return nil, false })
-	if got := askOurs(jobOf(t), 3, 4); got != nil {
+	if got := askOwnHelpers(jobOf(t), 3, 4); got != nil {
 		t.Errorf("%+v", got)
 	}
 }
@@ -111,8 +111,8 @@ func TestAskWhoIsLeaving(t *testing.T) {
 func TestAskWithoutASocket(t *testing.T) {
 	id := jobOf(t)
 	child(t, "sleep 1000 & echo ready; wait", "MPIEXEC_JOBID="+string(id), "MPIEXEC_RANK=7")
-	got := askOurs(id, 7)
-	if len(got) != 1 || got[0].Rank != 7 || got[0].Life != "alive" || got[0].Kind == "" {
+	got := askOwnHelpers(id, 7)
+	if len(got) != 1 || got[0].Rank != 7 || got[0].Phase != "alive" || got[0].ProcState == "" {
 		t.Errorf("%+v", got)
 	}
 }
@@ -136,9 +136,9 @@ func TestSocketsOfTheDeadAreSwept(t *testing.T) {
 	alive := s.listener.Addr().String()
 	for _, pid := range []int{gone.Process.Pid, unseen.Process.Pid} {
 		dead := strings.TrimSuffix(alive, strconv.Itoa(os.Getpid())) + strconv.Itoa(pid)
-		for _, sweeper := range []func(){func() { sweep(filepath.Dir(alive)) }, func() {
-			of := job.Whose{Job: jobOf(t), UID: os.Geteuid()}
-			Ask(of, claimsOf(of, pid, 1))
+		for _, sweeper := range []func(){func() { removeLeftSockets(filepath.Dir(alive)) }, func() {
+			of := job.Key{Job: jobOf(t), UID: os.Geteuid()}
+			AskHelpers(of, claimsOf(of, pid, 1))
 		}} {
 			l, err := net.ListenUnix("unix", &net.UnixAddr{Name: dead, Net: "unix"})
 			if err != nil {
@@ -162,12 +162,12 @@ func TestSocketsOfTheDeadAreSwept(t *testing.T) {
 func TestForget(t *testing.T) {
 	s := opened(t, func() ([]job.RankState, bool) { return nil, true })
 	name := s.listener.Addr().String()
-	Forget(jobOf(t) + "0")
-	Forget("*")
+	RemoveSocket(jobOf(t) + "0")
+	RemoveSocket("*")
 	if _, err := os.Lstat(name); err != nil {
 		t.Error(err)
 	}
-	Forget(jobOf(t))
+	RemoveSocket(jobOf(t))
 	if _, err := os.Lstat(name); err == nil {
 		t.Errorf("%s is still there", name)
 	}
@@ -187,10 +187,10 @@ func TestPrivate(t *testing.T) {
 		t.Fatal(err)
 	}
 	uid := os.Geteuid()
-	if !private(dir, uid) {
+	if !isPrivateDir(dir, uid) {
 		t.Error("a directory of mode 0700 is not private")
 	}
-	for name, got := range map[string]bool{"another user's": private(dir, uid+1), "a link": private(link, uid), "a file": private(file, uid), "nothing": private(dir+".none", uid)} {
+	for name, got := range map[string]bool{"another user's": isPrivateDir(dir, uid+1), "a link": isPrivateDir(link, uid), "a file": isPrivateDir(file, uid), "nothing": isPrivateDir(dir+".none", uid)} {
 		if got {
 			t.Errorf("%s is private", name)
 		}
@@ -199,7 +199,7 @@ func TestPrivate(t *testing.T) {
 		if err := os.Chmod(dir, mode); err != nil {
 			t.Fatal(err)
 		}
-		if private(dir, uid) {
+		if isPrivateDir(dir, uid) {
 			t.Errorf("mode %v is private", mode)
 		}
 	}
@@ -251,7 +251,7 @@ func TestStacksHaveALimit(t *testing.T) {
 		"exec sleep 1000":                      "as the kernel tells (gdb: no time)\nwchan ",
 	} {
 		got := Stacks([]int{deaf}, time.Second, debuggerIn(t, "gdb", script), func(pid int) { t.Cleanup(func() { unix.Wait4(pid, nil, 0, nil) }) })
-		if !strings.HasPrefix(got[0], want) || len(got[0]) > maxStack {
+		if !strings.HasPrefix(got[0], want) || len(got[0]) > maxStackBytes {
 			t.Errorf("%s: %d bytes, %.200q, want %q", script, len(got[0]), got[0], want)
 		}
 	}

@@ -17,9 +17,9 @@ var zero = time.Unix(1_000_000, 0)
 
 // policies under which the machine is looked at: judged by a file, and asked for by a signal alone.
 var (
-	judged   = job.Checkpoint{Signal: job.SIGUSR1, Every: time.Minute, Before: 5 * time.Minute, Done: "done", Grace: 30 * time.Second}
-	required = job.Checkpoint{Signal: job.SIGUSR1, Every: time.Minute, Before: 5 * time.Minute, Done: "done", Grace: 30 * time.Second, Required: true}
-	unjudged = job.Checkpoint{Signal: job.SIGUSR1, Every: time.Minute, Before: 5 * time.Minute, Grace: 30 * time.Second}
+	judged   = job.CheckpointPolicy{Signal: job.SIGUSR1, Every: time.Minute, BeforeEnd: 5 * time.Minute, DoneFile: "done", Grace: 30 * time.Second}
+	required = job.CheckpointPolicy{Signal: job.SIGUSR1, Every: time.Minute, BeforeEnd: 5 * time.Minute, DoneFile: "done", Grace: 30 * time.Second, Required: true}
+	unjudged = job.CheckpointPolicy{Signal: job.SIGUSR1, Every: time.Minute, BeforeEnd: 5 * time.Minute, Grace: 30 * time.Second}
 )
 
 // play is what comes of events, each at its second.
@@ -39,17 +39,17 @@ func play(s *State, events ...at) (words []string) {
 func say(actions []Action) (words []string) {
 	for _, action := range actions {
 		switch a := action.(type) {
-		case Request:
+		case RequestCheckpoint:
 			words = append(words, "request")
-		case Look:
+		case CheckFile:
 			words = append(words, "look")
-		case Tell:
+		case ReportEvent:
 			words = append(words, a.State)
-		case Say:
+		case ReportLine:
 			words = append(words, "say")
-		case Answer:
+		case ReplyAll:
 			words = append(words, map[bool]string{true: "yes", false: "no"}[a.Err == ""])
-		case Stop:
+		case StopJob:
 			words = append(words, "stop")
 		}
 	}
@@ -59,16 +59,16 @@ func say(actions []Action) (words []string) {
 // phases are those of the table, and what leads there.
 var phases = []struct {
 	name   string
-	policy job.Checkpoint
+	policy job.CheckpointPolicy
 	events []at
 }{
-	{"idle", judged, []at{{0, Began{zero.Add(time.Hour)}}}},
-	{"asked", judged, []at{{0, Began{zero.Add(time.Hour)}}, {60, Tick{}}}},
-	{"asked, to stop", judged, []at{{0, Began{zero.Add(time.Hour)}}, {60, Ask{Stop: true}}}},
-	{"the same, `--ckpt-required`", required, []at{{0, Began{zero.Add(time.Hour)}}, {60, Ask{Stop: true}}}},
-	{"unjudged", unjudged, []at{{0, Began{zero.Add(time.Hour)}}, {60, Tick{}}}},
-	{"stopping", judged, []at{{0, Began{zero.Add(time.Hour)}}, {60, Ask{Stop: true}}, {61, Fulfilled{}}}},
-	{"over", judged, []at{{0, Began{zero.Add(time.Hour)}}, {60, Ended{}}}},
+	{"idle", judged, []at{{0, JobRunning{zero.Add(time.Hour)}}}},
+	{"asked", judged, []at{{0, JobRunning{zero.Add(time.Hour)}}, {60, Tick{}}}},
+	{"asked, to stop", judged, []at{{0, JobRunning{zero.Add(time.Hour)}}, {60, CheckpointWanted{StopAfter: true}}}},
+	{"the same, `--ckpt-required`", required, []at{{0, JobRunning{zero.Add(time.Hour)}}, {60, CheckpointWanted{StopAfter: true}}}},
+	{"unjudged", unjudged, []at{{0, JobRunning{zero.Add(time.Hour)}}, {60, Tick{}}}},
+	{"stopping", judged, []at{{0, JobRunning{zero.Add(time.Hour)}}, {60, CheckpointWanted{StopAfter: true}}, {61, Written{}}}},
+	{"over", judged, []at{{0, JobRunning{zero.Add(time.Hour)}}, {60, AttemptEnded{}}}},
 }
 
 // later are events so many seconds later.
@@ -88,15 +88,15 @@ func TestTableOfCheckpoints(t *testing.T) {
 	}{
 		{"`--ckpt-every` strikes", []at{{60, Tick{}}}},
 		{"`--ckpt-before` strikes", []at{{3300, Tick{}}}},
-		{"somebody asks for one", []at{{2, Ask{}}}},
-		{"two ask for one", []at{{2, Ask{}}, {3, Ask{}}}},
-		{"somebody wants to stop the job behind one", []at{{2, Ask{Stop: true}}}},
+		{"somebody asks for one", []at{{2, CheckpointWanted{}}}},
+		{"two ask for one", []at{{2, CheckpointWanted{}}, {3, CheckpointWanted{}}}},
+		{"somebody wants to stop the job behind one", []at{{2, CheckpointWanted{StopAfter: true}}}},
 		{"a second passes", []at{{1, Tick{}}}},
-		{"the command ends with 0, the file is there, or all ranks left with 0 or 85", []at{{2, Fulfilled{}}}},
-		{"the command fails", []at{{2, Failed{"why"}}}},
+		{"the command ends with 0, the file is there, or all ranks left with 0 or 85", []at{{2, Written{}}}},
+		{"the command fails", []at{{2, CommandFailed{"why"}}}},
 		{"`--ckpt-grace` is over", []at{{30, Tick{}}}},
-		{"it stays after all", []at{{2, Stays{}}}},
-		{"the job fails, or ends otherwise", []at{{2, Ended{}}}},
+		{"it stays after all", []at{{2, StopCancelled{}}}},
+		{"the job fails, or ends otherwise", []at{{2, AttemptEnded{}}}},
 	}
 	var b strings.Builder
 	b.WriteString("| what happens |")
@@ -117,40 +117,40 @@ func TestTableOfCheckpoints(t *testing.T) {
 		}
 		b.WriteString("\n")
 	}
-	doctable.Check(t, "../../doc/supervision.md", "<!-- begin of the table of checkpoints -->\n", "<!-- end of the table of checkpoints -->\n",
+	doctable.CheckTable(t, "../../doc/supervision.md", "<!-- begin of the table of checkpoints -->\n", "<!-- end of the table of checkpoints -->\n",
 		b.String(), *update, "go test ./launch/checkpoint -run TestTableOfCheckpoints -update")
 }
 
 // When checkpoints are asked for, and what is said of them (SV-13 to SV-16).
 func TestCheckpoints(t *testing.T) {
-	only := func(change func(*job.Checkpoint)) job.Checkpoint {
+	only := func(change func(*job.CheckpointPolicy)) job.CheckpointPolicy {
 		p := judged
 		change(&p)
 		return p
 	}
 	for _, test := range []struct {
 		name   string
-		policy job.Checkpoint
+		policy job.CheckpointPolicy
 		events []at
 		want   string
 		next   int // second of the next Tick; 0: none
 	}{
 		{"nothing before all ranks run", judged, []at{{0, Tick{}}}, "", 0},
-		{"each minute", judged, []at{{5, Began{}}}, "", 65},
-		{"one at a time", judged, []at{{0, Began{}}, {60, Tick{}}, {60, Tick{}}}, "request asked", 61},
-		{"looked at each second", judged, []at{{0, Began{}}, {60, Tick{}}, {61, Tick{}}, {62, Tick{}}, {62, Fulfilled{}}}, "request asked look look done", 120},
-		{"late, and the next in its time", judged, []at{{0, Began{}}, {60, Tick{}}, {90, Tick{}}}, "request asked say late", 120},
-		{"news of one that was given up", judged, []at{{0, Began{}}, {60, Tick{}}, {90, Tick{}}, {91, Fulfilled{}}, {92, Failed{"x"}}}, "request asked say late", 120},
-		{"only before the end", only(func(p *job.Checkpoint) { p.Every = 0 }), []at{{0, Began{zero.Add(time.Hour)}}}, "", 3300},
-		{"of an end that nobody knows", only(func(p *job.Checkpoint) { p.Every = 0 }), []at{{0, Began{}}}, "", 0},
-		{"an end that is too near", only(func(p *job.Checkpoint) { p.Every = 0 }), []at{{0, Began{zero.Add(time.Minute)}}, {0, Tick{}}}, "", 0},
-		{"who asks meanwhile shares it", judged, []at{{0, Began{}}, {60, Tick{}}, {61, Ask{}}, {62, Ask{}}, {63, Fulfilled{}}}, "request asked done yes", 120},
-		{"also that it failed", judged, []at{{0, Began{}}, {60, Ask{}}, {61, Failed{"x"}}}, "request asked say failed no", 60},
-		{"a stop goes on with what was saved before", judged, []at{{0, Began{}}, {50, Ask{Stop: true}}, {80, Tick{}}}, "request asked say late no stop", 0},
-		{"a signal alone is asked for, and that is all", unjudged, []at{{0, Began{}}, {10, Ask{}}}, "request asked yes", 40},
-		{"so a stop waits its time", unjudged, []at{{0, Began{}}, {10, Ask{Stop: true}}, {40, Tick{}}}, "request asked yes stop", 0},
-		{"no way to ask", job.Checkpoint{Dir: "d"}, []at{{0, Began{}}, {10, Ask{}}}, "no", 0},
-		{"the failure wins", judged, []at{{0, Began{}}, {50, Ask{Stop: true}}, {51, Ended{}}, {52, Fulfilled{}}, {53, Ask{}}}, "request asked no no", 0},
+		{"each minute", judged, []at{{5, JobRunning{}}}, "", 65},
+		{"one at a time", judged, []at{{0, JobRunning{}}, {60, Tick{}}, {60, Tick{}}}, "request asked", 61},
+		{"looked at each second", judged, []at{{0, JobRunning{}}, {60, Tick{}}, {61, Tick{}}, {62, Tick{}}, {62, Written{}}}, "request asked look look done", 120},
+		{"late, and the next in its time", judged, []at{{0, JobRunning{}}, {60, Tick{}}, {90, Tick{}}}, "request asked say late", 120},
+		{"news of one that was given up", judged, []at{{0, JobRunning{}}, {60, Tick{}}, {90, Tick{}}, {91, Written{}}, {92, CommandFailed{"x"}}}, "request asked say late", 120},
+		{"only before the end", only(func(p *job.CheckpointPolicy) { p.Every = 0 }), []at{{0, JobRunning{zero.Add(time.Hour)}}}, "", 3300},
+		{"of an end that nobody knows", only(func(p *job.CheckpointPolicy) { p.Every = 0 }), []at{{0, JobRunning{}}}, "", 0},
+		{"an end that is too near", only(func(p *job.CheckpointPolicy) { p.Every = 0 }), []at{{0, JobRunning{zero.Add(time.Minute)}}, {0, Tick{}}}, "", 0},
+		{"who asks meanwhile shares it", judged, []at{{0, JobRunning{}}, {60, Tick{}}, {61, CheckpointWanted{}}, {62, CheckpointWanted{}}, {63, Written{}}}, "request asked done yes", 120},
+		{"also that it failed", judged, []at{{0, JobRunning{}}, {60, CheckpointWanted{}}, {61, CommandFailed{"x"}}}, "request asked say failed no", 60},
+		{"a stop goes on with what was saved before", judged, []at{{0, JobRunning{}}, {50, CheckpointWanted{StopAfter: true}}, {80, Tick{}}}, "request asked say late no stop", 0},
+		{"a signal alone is asked for, and that is all", unjudged, []at{{0, JobRunning{}}, {10, CheckpointWanted{}}}, "request asked yes", 40},
+		{"so a stop waits its time", unjudged, []at{{0, JobRunning{}}, {10, CheckpointWanted{StopAfter: true}}, {40, Tick{}}}, "request asked yes stop", 0},
+		{"no way to ask", job.CheckpointPolicy{Dir: "d"}, []at{{0, JobRunning{}}, {10, CheckpointWanted{}}}, "no", 0},
+		{"the failure wins", judged, []at{{0, JobRunning{}}, {50, CheckpointWanted{StopAfter: true}}, {51, AttemptEnded{}}, {52, Written{}}, {53, CheckpointWanted{}}}, "request asked no no", 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := New(test.policy)
@@ -168,7 +168,7 @@ func TestCheckpoints(t *testing.T) {
 // No timer runs while the job is stopped; what comes before its end goes by that.
 func TestStoppedJob(t *testing.T) {
 	s := New(judged)
-	play(&s, at{0, Began{zero.Add(time.Hour)}}, at{60, Tick{}})
+	play(&s, at{0, JobRunning{zero.Add(time.Hour)}}, at{60, Tick{}})
 	s.Shift(time.Hour, zero.Add(90*time.Minute))
 	if got := strings.Join(play(&s, at{3659, Tick{}}), " "); got != "" {
 		t.Errorf("%q before its time", got)
@@ -176,7 +176,7 @@ func TestStoppedJob(t *testing.T) {
 	if got := strings.Join(play(&s, at{3661, Tick{}}, at{3690, Tick{}}), " "); got != "look say late look" && got != "look say late" {
 		t.Errorf("%q behind the stop", got)
 	}
-	if due := s.due.before; !due.Equal(zero.Add(85 * time.Minute)) {
+	if due := s.timers.before; !due.Equal(zero.Add(85 * time.Minute)) {
 		t.Errorf("it is asked %v before the end", zero.Add(90*time.Minute).Sub(due))
 	}
 }
@@ -184,8 +184,8 @@ func TestStoppedJob(t *testing.T) {
 // A job that was to be stopped and goes on has its timers again, and may be stopped later.
 func TestJobThatStays(t *testing.T) {
 	s := New(judged)
-	got := play(&s, at{0, Began{zero.Add(time.Hour)}}, at{10, Ask{Stop: true}}, at{11, Fulfilled{}}, at{12, Stays{}}, at{72, Tick{}}, at{73, Fulfilled{}},
-		at{3300, Tick{}}, at{3301, Fulfilled{}}, at{3310, Ask{Stop: true}}, at{3311, Fulfilled{}})
+	got := play(&s, at{0, JobRunning{zero.Add(time.Hour)}}, at{10, CheckpointWanted{StopAfter: true}}, at{11, Written{}}, at{12, StopCancelled{}}, at{72, Tick{}}, at{73, Written{}},
+		at{3300, Tick{}}, at{3301, Written{}}, at{3310, CheckpointWanted{StopAfter: true}}, at{3311, Written{}})
 	if want := "request asked done yes stop request asked done request asked done request asked done yes stop"; strings.Join(got, " ") != want {
 		t.Errorf("%q", got)
 	}
@@ -193,9 +193,9 @@ func TestJobThatStays(t *testing.T) {
 
 // Timers that strike more often than a checkpoint may take do not keep a job from being stopped.
 func TestTimersBeforeAStop(t *testing.T) {
-	often := job.Checkpoint{Signal: job.SIGUSR1, Every: time.Minute, Grace: 5 * time.Minute}
+	often := job.CheckpointPolicy{Signal: job.SIGUSR1, Every: time.Minute, Grace: 5 * time.Minute}
 	s := New(often)
-	events := []at{{0, Began{}}, {30, Ask{Stop: true}}}
+	events := []at{{0, JobRunning{}}, {30, CheckpointWanted{StopAfter: true}}}
 	for minute := 1; minute <= 6; minute++ {
 		events = append(events, at{60 * minute, Tick{}})
 	}
@@ -208,22 +208,22 @@ func TestTimersBeforeAStop(t *testing.T) {
 // ranks tells of one, behind those.
 func TestRequiredCheckpoint(t *testing.T) {
 	alone := unjudged
-	alone.Required, alone.Every, alone.Before = true, 0, 0
+	alone.Required, alone.Every, alone.BeforeEnd = true, 0, 0
 	for _, test := range []struct {
 		name   string
-		policy job.Checkpoint
+		policy job.CheckpointPolicy
 		events []at
 		want   string
 		phase  Phase
 	}{
-		{"late", required, []at{{1, Ask{Stop: true}}, {31, Tick{}}, {32, Ask{Stop: true}}, {33, Fulfilled{}}}, "request asked say late no request asked done yes stop", Stopping},
-		{"failed", required, []at{{1, Ask{Stop: true}}, {2, Failed{"why"}}}, "request asked say failed no", Idle},
-		{"nothing tells", alone, []at{{1, Ask{Stop: true}}, {31, Tick{}}}, "request asked say late no", Idle},
-		{"the ranks have left", alone, []at{{1, Ask{Stop: true}}, {9, Fulfilled{}}, {9, Ended{}}}, "request asked done yes stop", Over},
-		{"a timed one", alone, []at{{1, Ask{}}, {31, Tick{}}}, "request asked yes", Idle},
+		{"late", required, []at{{1, CheckpointWanted{StopAfter: true}}, {31, Tick{}}, {32, CheckpointWanted{StopAfter: true}}, {33, Written{}}}, "request asked say late no request asked done yes stop", Stopping},
+		{"failed", required, []at{{1, CheckpointWanted{StopAfter: true}}, {2, CommandFailed{"why"}}}, "request asked say failed no", Idle},
+		{"nothing tells", alone, []at{{1, CheckpointWanted{StopAfter: true}}, {31, Tick{}}}, "request asked say late no", Idle},
+		{"the ranks have left", alone, []at{{1, CheckpointWanted{StopAfter: true}}, {9, Written{}}, {9, AttemptEnded{}}}, "request asked done yes stop", Over},
+		{"a timed one", alone, []at{{1, CheckpointWanted{}}, {31, Tick{}}}, "request asked yes", Idle},
 	} {
 		s := New(test.policy)
-		got := strings.Join(play(&s, append([]at{{0, Began{}}}, test.events...)...), " ")
+		got := strings.Join(play(&s, append([]at{{0, JobRunning{}}}, test.events...)...), " ")
 		if got != test.want || s.Phase != test.phase {
 			t.Errorf("%s: %q in phase %d, want %q in %d", test.name, got, s.Phase, test.want, test.phase)
 		}

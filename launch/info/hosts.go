@@ -10,57 +10,57 @@ import (
 	"remshell/job"
 )
 
-// Find makes candidates of hosts that a program names, as -host would; it opens nothing.
+// FindHosts makes candidates of hosts that a program names, as -host would; it opens nothing.
 // Local says of each whether it is the launching machine.
-type Find func(list string) ([]job.NodeDef, error)
+type FindHosts func(list string) ([]job.NodeDef, error)
 
-// A Guide knows the hosts to which a job may spawn (TRUST-9).
-type Guide struct {
-	Find  Find // nil: ranks cannot name hosts
-	Allow job.SpawnHosts
-	Seen  []Seen        // those of the job; programs call them by the names they have for themselves
-	All   []job.NodeDef // its candidates
+// A HostPolicy knows the hosts to which a job may spawn (TRUST-9).
+type HostPolicy struct {
+	FindHosts  FindHosts // nil: ranks cannot name hosts
+	Allowed    job.SpawnHosts
+	Hosts      []KnownHost   // those of the job; programs call them by the names they have for themselves
+	Candidates []job.NodeDef // its candidates
 }
 
-// Seen is a host that the job has, and what it calls itself.
-type Seen struct {
+// KnownHost is a host that the job has, and what it calls itself.
+type KnownHost struct {
 	Def      job.NodeDef
 	Hostname string
 }
 
-// Candidates makes those of a spawn of those of the job. The request is a copy, and so are
+// SetCandidates makes those of a spawn of those of the job. The request is a copy, and so are
 // its lists then.
-func (g *Guide) Candidates(req *job.Request) {
-	req.Nodes, req.Turns = slices.Clone(req.Nodes), slices.Clone(req.Turns)
-	if g.Allow.Job {
-		seen := make(map[string]bool, len(g.Seen))
-		for _, n := range g.Seen {
+func (g *HostPolicy) SetCandidates(req *job.Request) {
+	req.Nodes, req.HostEntries = slices.Clone(req.Nodes), slices.Clone(req.HostEntries)
+	if g.Allowed.Job {
+		seen := make(map[string]bool, len(g.Hosts))
+		for _, n := range g.Hosts {
 			seen[n.Def.Name] = true
 		}
 		req.KeepNodes(func(def job.NodeDef) bool { return seen[def.Name] })
 	}
-	for _, def := range g.Allow.List {
-		if !slices.ContainsFunc(req.Nodes, func(n job.NodeDef) bool { return known(n, def) }) {
+	for _, def := range g.Allowed.List {
+		if !slices.ContainsFunc(req.Nodes, func(n job.NodeDef) bool { return isCandidate(n, def) }) {
 			req.AddNode(def)
 		}
 	}
 }
 
-// name confines the ranks to hosts, each of which must be a candidate, or allowed.
-func (v *values) name(req *job.Request, list string, g *Guide) error {
-	if g.Find == nil {
+// confineToHosts confines the ranks to hosts, each of which must be a candidate, or allowed.
+func (v *infoValues) confineToHosts(req *job.Request, list string, g *HostPolicy) error {
+	if g.FindHosts == nil {
 		return errors.New("hosts cannot be named here")
 	}
-	defs, err := g.Find(list)
+	defs, err := g.FindHosts(list)
 	if err != nil {
 		return err
 	}
 	var strangers []job.NodeDef
 	for _, def := range defs {
-		i := g.index(req, def)
+		i := g.candidateIndex(req, def)
 		switch {
 		case i >= 0:
-		case g.Allow.Any && !def.Local && plain(def):
+		case g.Allowed.Any && !def.Local && isPlainName(def):
 			i = req.AddNode(def)
 		default:
 			strangers = append(strangers, def)
@@ -69,65 +69,65 @@ func (v *values) name(req *job.Request, list string, g *Guide) error {
 		v.hosts = append(v.hosts, req.Nodes[i].Name)
 	}
 	if len(strangers) > 0 {
-		return g.Refusal(strangers)
+		return g.NotAllowedError(strangers)
 	}
 	return nil
 }
 
-// plain reports whether a host is named alone: how it is reached, and as whom, is not for a
+// isPlainName reports whether a host is named alone: how it is reached, and as whom, is not for a
 // rank to say.
-func plain(def job.NodeDef) bool { return def.User == "" && def.Port == 0 && def.Address == "" }
+func isPlainName(def job.NodeDef) bool { return def.User == "" && def.Port == 0 && def.Address == "" }
 
-// index finds the candidate that a rank means; -1: there is none. What the user calls a
+// candidateIndex finds the candidate that a rank means; -1: there is none. What the user calls a
 // host comes before what hosts call themselves.
-func (g *Guide) index(req *job.Request, named job.NodeDef) int {
-	i := slices.IndexFunc(req.Nodes, func(n job.NodeDef) bool { return known(n, named) })
+func (g *HostPolicy) candidateIndex(req *job.Request, named job.NodeDef) int {
+	i := slices.IndexFunc(req.Nodes, func(n job.NodeDef) bool { return isCandidate(n, named) })
 	if i >= 0 {
 		return i
 	}
-	for _, n := range g.Seen {
+	for _, n := range g.Hosts {
 		if own := n.Hostname; own != "" && strings.EqualFold(own, named.Host) {
-			return slices.IndexFunc(req.Nodes, n.Def.Same)
+			return slices.IndexFunc(req.Nodes, n.Def.IsSameNode)
 		}
 	}
 	return -1
 }
 
-// known reports whether a host that is named is a certain candidate.
-func known(n, named job.NodeDef) bool {
+// isCandidate reports whether a host that is named is a certain candidate.
+func isCandidate(n, named job.NodeDef) bool {
 	is := func(name string) bool { return name != "" && strings.EqualFold(name, named.Host) }
-	return n.Same(named) || is(n.Name) || is(n.Host) || slices.ContainsFunc(n.Aliases, is) || n.Local && named.Local
+	return n.IsSameNode(named) || is(n.Name) || is(n.Host) || slices.ContainsFunc(n.Aliases, is) || n.Local && named.Local
 }
 
-// Refusal is the error of hosts that the job does not have, and the option that would do.
-func (g *Guide) Refusal(strangers []job.NodeDef) error {
+// NotAllowedError is the error of hosts that the job does not have, and the option that would do.
+func (g *HostPolicy) NotAllowedError(strangers []job.NodeDef) error {
 	var names []string
 	candidates, here, odd := 0, 0, false
 	for _, def := range strangers {
 		names = append(names, def.Name)
-		if slices.ContainsFunc(g.All, func(n job.NodeDef) bool { return known(n, def) }) {
+		if slices.ContainsFunc(g.Candidates, func(n job.NodeDef) bool { return isCandidate(n, def) }) {
 			candidates++
 		}
 		if def.Local {
 			here++
 		}
-		odd = odd || !plain(def)
+		odd = odd || !isPlainName(def)
 	}
 	who := hostlist.Fold(names)
 	allow := who
 	switch {
-	case g.Allow.Job && candidates == len(names):
+	case g.Allowed.Job && candidates == len(names):
 		allow = "candidates"
-	case g.Allow.Any && odd && here == 0:
-		return &NotDone{fmt.Sprintf("wants to spawn on %s by a user, port or address of its own; not done", who)}
-	case g.Allow.Any:
+	case g.Allowed.Any && odd && here == 0:
+		return &ForbiddenError{fmt.Sprintf("wants to spawn on %s by a user, port or address of its own; not done", who)}
+	case g.Allowed.Any:
 		allow = "any,localhost"
 	}
-	return &NotDone{fmt.Sprintf("wants to spawn on %s, which the job does not have; not done (--spawn-hosts %s allows it)", who, allow)}
+	return &ForbiddenError{fmt.Sprintf("wants to spawn on %s, which the job does not have; not done (--spawn-hosts %s allows it)", who, allow)}
 }
 
-// A NotDone is a spawn that a rule of TRUST-9 or TRUST-10 forbids. The text goes on where
+// A ForbiddenError is a spawn that a rule of TRUST-9 or TRUST-10 forbids. The text goes on where
 // the rank that asks was named.
-type NotDone struct{ Text string }
+type ForbiddenError struct{ Text string }
 
-func (e *NotDone) Error() string { return e.Text }
+func (e *ForbiddenError) Error() string { return e.Text }

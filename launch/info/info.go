@@ -19,67 +19,67 @@ import (
 	"remshell/pmiserver/spawn"
 )
 
-// MostRanks is how many ranks one spawn may have (TRUST-12).
-const MostRanks = 1 << 20
+// MaxRanks is how many ranks one spawn may have (TRUST-12).
+const MaxRanks = 1 << 20
 
-// values are what the info keys of one command of a spawn say that no request has a place
+// infoValues are what the info keys of one command of a spawn say that no request has a place
 // for.
-type values struct {
+type infoValues struct {
 	hosts  []string // names of nodes; nil: all
 	arch   string   // as in GOARCH; empty: any
 	soft   []int    // numbers of ranks that would do, descending; nil: only the one asked for
 	layout layout
 }
 
-// Wishes are what the info keys of a spawn say that no request has a place for, of each of its commands.
-type Wishes []values
+// Constraints are what the info keys of a spawn say that no request has a place for, of each of its commands.
+type Constraints []infoValues
 
-// Read makes a request of a spawn: what the job asked for holds, and what the
+// MakeRequest makes a request of a spawn: what the job asked for holds, and what the
 // section of the rank that asks has, but for what the info keys say (MPI-4.1, 11.8.4).
 // Unknown keys are ignored.
-func Read(req job.Request, parent job.App, r spawn.Request, g *Guide) (job.Request, Wishes, error) {
+func MakeRequest(req job.Request, parent job.App, r spawn.Request, g *HostPolicy) (job.Request, Constraints, error) {
 	if len(r.Commands) == 0 { // a node may say so
 		return req, nil, errors.New("no program to spawn")
 	}
-	req.Apps, req.RankFile, req.Wait = nil, nil, false
-	req.Set, req.Balance, req.Contiguous = nodeset.Setting{}, false, "" // it goes to what the job has chosen
-	g.Candidates(&req)
-	req.Limits.Run = 0
-	var wishes Wishes
+	req.Apps, req.FixedPlacements, req.Wait = nil, nil, false
+	req.NodeSet, req.Balance, req.Contiguous = nodeset.Setting{}, false, "" // it goes to what the job has chosen
+	g.SetCandidates(&req)
+	req.TimeLimits.Run = 0
+	var wishes Constraints
 	for _, c := range r.Commands {
-		app := job.App{N: c.Count, Argv: c.Argv, Dir: parent.Dir, Path: parent.Path, Env: parent.Env, PMI: parent.PMI, Told: parent.Told, Share: parent.Share}
+		app := job.App{N: c.Count, Argv: c.Argv, Dir: parent.Dir, SearchBefore: parent.SearchBefore, Env: parent.Env, PMIOffer: parent.PMIOffer, DefaultEnv: parent.DefaultEnv, RankNeeds: parent.RankNeeds}
 		app.Env.Set = slices.Concat(app.Env.Set, c.Env)
 		if r.PMIx {
-			app.PMI = job.OfferPMIx
+			app.PMIOffer = job.PMIOfferPMIx
 		}
-		v := values{}
+		v := infoValues{}
 		for _, p := range c.Info {
-			if err := v.take(p, c.Count, &app, &req, g); err != nil {
+			if err := v.readKey(p, c.Count, &app, &req, g); err != nil {
 				return req, nil, err
 			}
 		}
-		app.Hosts, app.Behind = v.hosts, programFolders(app.Dir, parent.Dir)
+		app.Hosts, app.SearchAfter = v.hosts, programDirs(app.Dir, parent.Dir)
 		if len(app.Argv) > 0 {
-			staged, _ := job.StagedAs(app.Argv[0], req.Parcels, app.Dir, parent.Dir)
-			app.Staged = staged.Name
+			staged, _ := job.FindStagedFile(app.Argv[0], req.StagedFiles, app.Dir, parent.Dir)
+			app.StagedFile = staged.Name
 		}
 		req.Apps, wishes = append(req.Apps, app), append(wishes, v)
 	}
-	if err := layOut(wishes, &req.Placing); err != nil {
+	if err := applyLayout(wishes, &req.Placement); err != nil {
 		return req, nil, err
 	}
 	if len(wishes) == 1 && wishes[0].hosts != nil { // in the order in which they were named
-		req.Sort, req.Turns = "", nil
+		req.Sort, req.HostEntries = "", nil
 		for _, name := range wishes[0].hosts {
-			req.Turns = append(req.Turns, slices.IndexFunc(req.Nodes, func(n job.NodeDef) bool { return n.Name == name }))
+			req.HostEntries = append(req.HostEntries, slices.IndexFunc(req.Nodes, func(n job.NodeDef) bool { return n.Name == name }))
 		}
 	}
 	return req, wishes, nil
 }
 
-// programFolders are those in which a program without a slash is looked for behind PATH: its working directory, as mpirun does, and
+// programDirs are those in which a program without a slash is looked for behind PATH: its working directory, as mpirun does, and
 // that of the rank that asks. An info key "path" of a program of Open MPI comes no further than its library.
-func programFolders(dirs ...string) (folders []string) {
+func programDirs(dirs ...string) (folders []string) {
 	for _, dir := range dirs {
 		if filepath.IsAbs(dir) && !slices.Contains(folders, dir) { // what begins in a home, only the node knows
 			folders = append(folders, dir)
@@ -88,21 +88,21 @@ func programFolders(dirs ...string) (folders []string) {
 	return folders
 }
 
-// take takes in one info key.
-func (v *values) take(p spawn.Pair, count int, app *job.App, req *job.Request, g *Guide) (err error) {
+// readKey takes in one info key.
+func (v *infoValues) readKey(p spawn.Pair, count int, app *job.App, req *job.Request, g *HostPolicy) (err error) {
 	switch p.Key {
 	case "host", "hosts", "add-host":
-		return v.name(req, p.Value, g)
+		return v.confineToHosts(req, p.Value, g)
 	case "file", "hostfile": // what they say, the helper of the rank says in other keys
 		return fmt.Errorf("info key %s: such files are read where the rank runs, and not here", p.Key)
 	case "wdir":
-		app.Dir = within(app.Dir, p.Value)
+		app.Dir = resolvePath(app.Dir, p.Value)
 	case "path":
-		app.Path = filepath.SplitList(p.Value)
+		app.SearchBefore = filepath.SplitList(p.Value)
 	case "arch":
 		v.arch = archName(p.Value)
 	case "soft":
-		if v.soft, err = soften(p.Value, count); err != nil {
+		if v.soft, err = parseSoft(p.Value, count); err != nil {
 			err = fmt.Errorf("info key soft: %w", err)
 		}
 	default:
@@ -116,8 +116,8 @@ func (v *values) take(p spawn.Pair, count int, app *job.App, req *job.Request, g
 	return err
 }
 
-// within is a path that may be relative to a directory.
-func within(dir, path string) string {
+// resolvePath is a path that may be relative to a directory.
+func resolvePath(dir, path string) string {
 	if filepath.IsAbs(path) {
 		return path
 	}
@@ -135,8 +135,8 @@ func archName(name string) string {
 	return name
 }
 
-// Restrict confines the sections of a spawn to nodes of the architecture they want.
-func (w Wishes) Restrict(req *job.Request, snap job.Snapshot) {
+// RestrictArch confines the sections of a spawn to nodes of the architecture they want.
+func (w Constraints) RestrictArch(req *job.Request, snap job.Snapshot) {
 	for i, v := range w {
 		if v.arch == "" {
 			continue
@@ -150,11 +150,11 @@ func (w Wishes) Restrict(req *job.Request, snap job.Snapshot) {
 	}
 }
 
-// TryFewer lowers the largest number of ranks that may be lower; of a single command at once
+// LowerCounts lowers the largest number of ranks that may be lower; of a single command at once
 // to what there is room for. It reports whether there was one.
-func (w Wishes) TryFewer(apps []job.App, room int) bool {
+func (w Constraints) LowerCounts(apps []job.App, room int) bool {
 	if len(apps) > 1 {
-		room = MostRanks // whose it is, nobody says
+		room = MaxRanks // whose it is, nobody says
 	}
 	best, to := -1, 0
 	for i, v := range w {
@@ -170,32 +170,32 @@ func (w Wishes) TryFewer(apps []job.App, room int) bool {
 	return true
 }
 
-// Name reports whether a spawn names a host.
-func (w Wishes) Name(def job.NodeDef) bool {
-	return slices.ContainsFunc(w, func(v values) bool { return slices.Contains(v.hosts, def.Name) })
+// NamesHost reports whether a spawn names a host.
+func (w Constraints) NamesHost(def job.NodeDef) bool {
+	return slices.ContainsFunc(w, func(v infoValues) bool { return slices.Contains(v.hosts, def.Name) })
 }
 
-// Spread reports whether the ranks of a spawn go to one node after the other, and so to all that there are.
-func (w Wishes) Spread(req job.Request) bool {
+// UsesAllHosts reports whether the ranks of a spawn go to one node after the other, and so to all that there are.
+func (w Constraints) UsesAllHosts(req job.Request) bool {
 	_, said := w[0].layout["map_by"]
-	return said && req.Loop && w[0].hosts == nil
+	return said && req.RoundRobin && w[0].hosts == nil
 }
 
-// Bound bounds the sections of a spawn before it is planned, which may have so many ranks in all: numbers of ranks that
+// BoundSoft bounds the sections of a spawn before it is planned, which may have so many ranks in all: numbers of ranks that
 // will do and are too large are not tried.
-func (w Wishes) Bound(apps []job.App, most int) error {
+func (w Constraints) BoundSoft(apps []job.App, most int) error {
 	for {
 		size := 0
 		for _, app := range apps {
-			if app.N < 1 || app.N > MostRanks {
-				return fmt.Errorf("%d ranks; a spawn has from 1 to %d", app.N, MostRanks)
+			if app.N < 1 || app.N > MaxRanks {
+				return fmt.Errorf("%d ranks; a spawn has from 1 to %d", app.N, MaxRanks)
 			}
 			size += app.N
 		}
 		if size <= most {
 			return nil
 		}
-		if !w.TryFewer(apps, most) {
+		if !w.LowerCounts(apps, most) {
 			return fmt.Errorf("%d ranks do not fit: there may be %d on these hosts", size, most)
 		}
 	}

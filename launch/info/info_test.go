@@ -32,7 +32,7 @@ func FuzzRead(f *testing.F) {
 			return defs, nil
 		}
 		for _, allow := range []job.SpawnHosts{{}, {Any: true}, {Job: true}} {
-			req, wishes, err := Read(own, own.Apps[0], r, &Guide{Find: find, Allow: allow})
+			req, wishes, err := MakeRequest(own, own.Apps[0], r, &HostPolicy{FindHosts: find, Allowed: allow})
 			if err != nil {
 				continue
 			}
@@ -40,13 +40,13 @@ func FuzzRead(f *testing.F) {
 				t.Fatalf("%d sections and %d wishes of %d programs", len(req.Apps), len(wishes), len(r.Commands))
 			}
 			for _, app := range req.Apps {
-				if !slices.Contains(app.Behind, "/home") {
-					t.Fatalf("%q is not looked for where its parent runs, but in %q", text, app.Behind)
+				if !slices.Contains(app.SearchAfter, "/home") {
+					t.Fatalf("%q is not looked for where its parent runs, but in %q", text, app.SearchAfter)
 				}
 			}
-			wishes.Spread(req)
-			if wishes.Bound(req.Apps, 7) == nil {
-				wishes.TryFewer(req.Apps, 3)
+			wishes.UsesAllHosts(req)
+			if wishes.BoundSoft(req.Apps, 7) == nil {
+				wishes.LowerCounts(req.Apps, 3)
 			}
 		}
 	})

@@ -15,11 +15,11 @@ type layout map[string]string
 // layoutKeys are these keys, in the order in which they are read, and what each changes.
 var layoutKeys = []struct {
 	key  string
-	read func(value string, to *job.Placing) (more bool, err error) // more: it says what only a command line can
+	read func(value string, to *job.Placement) (more bool, err error) // more: it says what only a command line can
 }{
 	{"map_by", readMapping},
-	{"ppr", func(value string, to *job.Placing) (bool, error) { return readMapping("ppr:"+value, to) }},
-	{"rank_by", func(value string, to *job.Placing) (bool, error) {
+	{"ppr", func(value string, to *job.Placement) (bool, error) { return readMapping("ppr:"+value, to) }},
+	{"rank_by", func(value string, to *job.Placement) (bool, error) {
 		return false, to.Layout.Rank.UnmarshalText([]byte(value))
 	}},
 	{"bind_to", readBinding},
@@ -36,29 +36,29 @@ func isLayoutKey(key string) bool {
 }
 
 // readMapping takes a mapping. That ranks may share CPUs is so anyway where none is free.
-func readMapping(value string, to *job.Placing) (more bool, err error) {
+func readMapping(value string, to *job.Placement) (more bool, err error) {
 	var m pin.Mapping
 	if err := m.UnmarshalText([]byte(value)); err != nil {
 		return false, err
 	}
-	to.Layout.Map, to.Loop = m, m.Level == pin.ByNode && m.Each == 0
-	to.Forbid = to.Forbid || m.NoShare
-	return m.Seq || m.File != "" || m.Only != nil || m.Width > 0 || m.NoLocal || m.Threads || m.NoThread, nil
+	to.Layout.Map, to.RoundRobin = m, m.Level == pin.ByNode && m.PerObject == 0
+	to.NoOversubscribe = to.NoOversubscribe || m.NoOversubscribe
+	return m.Seq || m.File != "" || m.PEList != nil || m.Width > 0 || m.NoLocal || m.Threads || m.NoThread, nil
 }
 
 // readBinding takes a binding.
-func readBinding(value string, to *job.Placing) (more bool, err error) {
+func readBinding(value string, to *job.Placement) (more bool, err error) {
 	var b pin.Binding
 	if err := b.UnmarshalText([]byte(value)); err != nil {
 		return false, err
 	}
 	to.Layout.Bind, to.NoPin = b, b.None
-	return b.Width > 0 || b.Only != nil || b.Sets != nil || b.RoundRobin || b.Report, nil
+	return b.Width > 0 || b.CPUList != nil || b.Sets != nil || b.RoundRobin || b.Report, nil
 }
 
-// layOut has a spawn placed as its info keys say; what they do not say is as in the job. All programs of
+// applyLayout has a spawn placed as its info keys say; what they do not say is as in the job. All programs of
 // a spawn are one group, and have one layout.
-func layOut(wishes Wishes, to *job.Placing) error {
+func applyLayout(wishes Constraints, to *job.Placement) error {
 	for _, v := range wishes[1:] {
 		if !maps.Equal(v.layout, wishes[0].layout) {
 			return fmt.Errorf("info keys map_by, ppr, rank_by, bind_to: all programs of a spawn have one layout, and these two: %s and %s",

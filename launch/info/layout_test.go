@@ -32,18 +32,18 @@ func TestLayoutOfASpawn(t *testing.T) {
 		}
 		return l
 	}
-	asJob := job.Placing{Layout: layout("", "", "core")}
+	asJob := job.Placement{Layout: layout("", "", "core")}
 	for name, test := range map[string]struct {
 		infos [][]spawn.Pair // of each command
-		want  job.Placing
+		want  job.Placement
 		err   string
 	}{
 		"nothing":           {infos: [][]spawn.Pair{nil}, want: asJob},
-		"by node":           {infos: [][]spawn.Pair{pairs("map_by", "node")}, want: job.Placing{Layout: layout("node", "", "core"), Loop: true}},
-		"so many on a node": {infos: [][]spawn.Pair{pairs("ppr", "2:node", "rank_by", "node")}, want: job.Placing{Layout: layout("ppr:2:node", "node", "core")}},
-		"all is said":       {infos: [][]spawn.Pair{pairs("map_by", "socket:span", "bind_to", "none")}, want: job.Placing{Layout: layout("socket:span", "", "none"), NoPin: true}},
-		"no sharing":        {infos: [][]spawn.Pair{pairs("map_by", "core:nooversubscribe")}, want: job.Placing{Layout: layout("core:nooversubscribe", "", "core"), Forbid: true}},
-		"two programs":      {infos: [][]spawn.Pair{pairs("map_by", "core"), pairs("map_by", "core")}, want: job.Placing{Layout: layout("core", "", "core")}},
+		"by node":           {infos: [][]spawn.Pair{pairs("map_by", "node")}, want: job.Placement{Layout: layout("node", "", "core"), RoundRobin: true}},
+		"so many on a node": {infos: [][]spawn.Pair{pairs("ppr", "2:node", "rank_by", "node")}, want: job.Placement{Layout: layout("ppr:2:node", "node", "core")}},
+		"all is said":       {infos: [][]spawn.Pair{pairs("map_by", "socket:span", "bind_to", "none")}, want: job.Placement{Layout: layout("socket:span", "", "none"), NoPin: true}},
+		"no sharing":        {infos: [][]spawn.Pair{pairs("map_by", "core:nooversubscribe")}, want: job.Placement{Layout: layout("core:nooversubscribe", "", "core"), NoOversubscribe: true}},
+		"two programs":      {infos: [][]spawn.Pair{pairs("map_by", "core"), pairs("map_by", "core")}, want: job.Placement{Layout: layout("core", "", "core")}},
 		"two layouts": {infos: [][]spawn.Pair{pairs("map_by", "core"), nil},
 			err: "info keys map_by, ppr, rank_by, bind_to: all programs of a spawn have one layout, and these two: map_by=core and none"},
 		"a file": {infos: [][]spawn.Pair{pairs("map_by", "rankfile:file=/etc/shadow")},
@@ -56,16 +56,16 @@ func TestLayoutOfASpawn(t *testing.T) {
 		for _, infos := range test.infos {
 			r.Commands = append(r.Commands, spawn.Command{Argv: []string{"a"}, Count: 1, Info: infos})
 		}
-		req, _, err := Read(job.Request{Placing: asJob}, job.App{}, r, &Guide{})
+		req, _, err := MakeRequest(job.Request{Placement: asJob}, job.App{}, r, &HostPolicy{})
 		if test.err != "" || err != nil {
 			if err == nil || err.Error() != test.err {
 				t.Errorf("%s: %v, want %s", name, err, test.err)
 			}
 			continue
 		}
-		got, want := req.Placing, test.want
+		got, want := req.Placement, test.want
 		if got.Layout.Map.Text != want.Layout.Map.Text || got.Layout.Rank != want.Layout.Rank || got.Layout.Bind.Text != want.Layout.Bind.Text ||
-			got.Loop != want.Loop || got.NoPin != want.NoPin || got.Forbid != want.Forbid {
+			got.RoundRobin != want.RoundRobin || got.NoPin != want.NoPin || got.NoOversubscribe != want.NoOversubscribe {
 			t.Errorf("%s: %+v, want %+v", name, got, want)
 		}
 	}

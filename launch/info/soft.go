@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// mostSoft is how many numbers of ranks a spawn may leave to choose from (TRUST-11).
-const mostSoft = 1 << 16
+// maxSoftCounts is how many numbers of ranks a spawn may leave to choose from (TRUST-11).
+const maxSoftCounts = 1 << 16
 
-// soften reads the info key "soft": numbers of ranks that would do, as A, A:B or A:B:STEP
+// parseSoft reads the info key "soft": numbers of ranks that would do, as A, A:B or A:B:STEP
 // with commas between (MPI-4.1, 11.8.2). Those from 1 to most are returned, the largest
 // first.
-func soften(text string, most int) (would []int, err error) {
+func parseSoft(text string, most int) (would []int, err error) {
 	for item := range strings.SplitSeq(text, ",") {
-		first, last, step, ok := softRange(item)
+		first, last, step, ok := parseSoftRange(item)
 		if !ok {
 			return nil, fmt.Errorf("%q is no set of numbers", item)
 		}
@@ -26,8 +26,8 @@ func soften(text string, most int) (would []int, err error) {
 			first, last, step = first-(first-last)/-step*-step, first, -step
 		}
 		for i := first + max(0, (step-first)/step)*step; i <= min(most, last); i += step {
-			if len(would) == mostSoft {
-				return nil, fmt.Errorf("more than %d numbers", mostSoft)
+			if len(would) == maxSoftCounts {
+				return nil, fmt.Errorf("more than %d numbers", maxSoftCounts)
 			}
 			would = append(would, i)
 		}
@@ -38,8 +38,8 @@ func soften(text string, most int) (would []int, err error) {
 	return would, nil
 }
 
-// softRange reads one item of such a set. The numbers have 32 bits.
-func softRange(item string) (first, last, step int, ok bool) {
+// parseSoftRange reads one item of such a set. The numbers have 32 bits.
+func parseSoftRange(item string) (first, last, step int, ok bool) {
 	var n []int
 	for field := range strings.SplitSeq(item, ":") {
 		number, err := strconv.ParseInt(strings.TrimSpace(field), 10, 32)

@@ -26,7 +26,7 @@ func TestSoften(t *testing.T) {
 		"99999999999999": `"99999999999999" is no set of numbers`,
 		strings.Repeat("1:2147483647,", 1<<13) + "1": "more than 65536 numbers",
 	} {
-		numbers, err := soften(text, 10)
+		numbers, err := parseSoft(text, 10)
 		got := fmt.Sprint(numbers)
 		if err != nil {
 			got = err.Error()

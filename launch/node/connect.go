@@ -9,59 +9,59 @@ import (
 	"github.com/rs/zerolog"
 
 	"remshell/job"
-	"remshell/reach"
-	"remshell/timeline"
+	"remshell/trace"
+	"remshell/transport"
 	"remshell/wire"
 )
 
-// A Dialer reaches the helpers of a set of hosts, as reach.Way does: stdin and stdout of each as
+// A HelperDialer reaches the helpers of a set of hosts, as transport.Transport does: stdin and stdout of each as
 // one stream, on which the helper speaks first. If a stream also has a method Why() string, that
 // tells why it ended.
-type Dialer interface {
-	Dial(ctx context.Context, hosts []reach.Host) <-chan reach.Result
+type HelperDialer interface {
+	Dial(ctx context.Context, hosts []transport.Host) <-chan transport.Result
 }
 
 // A Connector connects to helpers.
 type Connector struct {
-	Dialer     Dialer
-	Build      string        // identity of this binary; helpers must be the same
-	Release    string        // its version for people; helpers on other machines must have the same
-	Greet      time.Duration // for a helper's first words, once its host is reached
-	Silence    time.Duration // how long a link may be dead
-	Log        zerolog.Logger
-	Pauses     *Pauses            // when we were stopped
-	Topologies *Topologies        // what nodes have; nil: each its own
-	Timeline   *timeline.Recorder // notes what takes how long; nil: nobody does
+	Dialer       HelperDialer
+	Build        string        // identity of this binary; helpers must be the same
+	Release      string        // its version for people; helpers on other machines must have the same
+	GreetTimeout time.Duration // for a helper's first words, once its host is reached
+	SilenceLimit time.Duration // how long a link may be dead
+	Log          zerolog.Logger
+	StopTimes    *StopTimes      // when we were stopped
+	Topologies   *Topologies     // what nodes have; nil: each its own
+	Trace        *trace.Recorder // notes what takes how long; nil: nobody does
 }
 
-// A Connected is what came of one node of a set.
-type Connected struct {
-	At   int   // of the node in the set, from 0
-	Node *Node // nil with an error
-	Err  error
-	Took time.Duration // since the set was begun
+// A ConnectResult is what came of one node of a set.
+type ConnectResult struct {
+	Index int   // of the node in the set, from 0
+	Node  *Node // nil with an error
+	Err   error
+	Took  time.Duration // since the set was begun
 }
 
 // Connect connects to a set of nodes by one call of the dialer, and sends what came of each as
 // soon as that is known: one Connected for each, and then the channel is closed. It waits for
 // nobody who reads.
-func (c *Connector) Connect(ctx context.Context, defs []job.NodeDef) <-chan Connected {
-	connected := make(chan Connected, len(defs))
-	began, slept := time.Now(), c.Pauses.Sum()
-	reaching := c.reaching(defs)
-	dialled := c.Dialer.Dial(ctx, hostsOf(defs))
+func (c *Connector) Connect(ctx context.Context, defs []job.NodeDef) <-chan ConnectResult {
+	connected := make(chan ConnectResult, len(defs))
+	began, slept := time.Now(), c.StopTimes.Total()
+	reaching := c.beginConnectSteps(defs)
+	dialled := c.Dialer.Dial(ctx, toHosts(defs))
 	go func() {
 		defer close(connected)
 		var greeting sync.WaitGroup
 		for r := range dialled {
 			greeting.Go(func() {
-				def := defs[r.At]
-				n, err := c.greet(ctx, def, r, began)
-				if err != nil && ctx.Err() == nil && c.Pauses.Sum() > slept {
+				def := defs[r.Index]
+				n, err := c.receiveHello(ctx, def, r, began)
+				if err != nil && ctx.Err() == nil && c.StopTimes.Total() > slept {
 					n, err = c.ConnectOne(ctx, def)
 				}
-				reaching[r.At].End(err)
-				connected <- Connected{r.At, n, err, time.Since(began)}
+				reaching[r.Index].End(err)
+				connected <- ConnectResult{r.Index, n, err, time.Since(began)}
 			})
 		}
 		greeting.Wait()
@@ -69,11 +69,11 @@ func (c *Connector) Connect(ctx context.Context, defs []job.NodeDef) <-chan Conn
 	return connected
 }
 
-// reaching notes, of all nodes of a set, that they are being connected to.
-func (c *Connector) reaching(defs []job.NodeDef) []timeline.Step {
-	steps := make([]timeline.Step, len(defs))
+// beginConnectSteps notes, of all nodes of a set, that they are being connected to.
+func (c *Connector) beginConnectSteps(defs []job.NodeDef) []trace.Step {
+	steps := make([]trace.Step, len(defs))
 	for i, def := range defs {
-		steps[i] = c.Timeline.Begin(timeline.Row{Host: def.Name}, timeline.Reach)
+		steps[i] = c.Trace.Begin(trace.Row{Host: def.Name}, trace.Reach)
 	}
 	return steps
 }
@@ -85,42 +85,42 @@ func (c *Connector) ConnectOne(ctx context.Context, def job.NodeDef) (*Node, err
 	return one.Node, one.Err
 }
 
-// hostsOf are candidates as those see them who reach hosts.
-func hostsOf(defs []job.NodeDef) []reach.Host {
-	hosts := make([]reach.Host, len(defs))
+// toHosts are candidates as those see them who reach hosts.
+func toHosts(defs []job.NodeDef) []transport.Host {
+	hosts := make([]transport.Host, len(defs))
 	for i, def := range defs {
-		hosts[i] = HostOf(def)
+		hosts[i] = ToHost(def)
 	}
 	return hosts
 }
 
-// HostOf is all of a candidate that the way there may depend on.
-func HostOf(def job.NodeDef) reach.Host {
-	return reach.Host{Name: def.Name, Alias: def.Host, Address: def.Address, User: def.User, Port: def.Port,
-		Helper: def.Helper, Index: def.ID, Local: def.Local}
+// ToHost is all of a candidate that the way there may depend on.
+func ToHost(def job.NodeDef) transport.Host {
+	return transport.Host{Name: def.Name, Alias: def.Host, Address: def.Address, User: def.User, Port: def.Port,
+		Helper: def.HelperPath, Index: def.ID, Local: def.Local}
 }
 
-// greet takes the first words of a helper, if its host was reached.
-func (c *Connector) greet(ctx context.Context, def job.NodeDef, dialled reach.Result, began time.Time) (n *Node, err error) {
+// receiveHello takes the first words of a helper, if its host was reached.
+func (c *Connector) receiveHello(ctx context.Context, def job.NodeDef, dialled transport.Result, began time.Time) (n *Node, err error) {
 	defer func() {
 		if why := recover(); why != nil {
 			if n != nil {
 				n.Abandon()
 			}
-			n, err = nil, reach.Crashed(why)
+			n, err = nil, transport.NewPanicError(why)
 		}
-		logCrash(c.Log, def.Name, err)
+		logPanic(c.Log, def.Name, err)
 	}()
 	if dialled.Err != nil {
 		return nil, dialled.Err
 	}
-	made := &Node{Def: def, stream: dialled.Stream, conn: wire.NewConn(dialled.Stream, wire.Launcher), validator: newValidator(def, c.Silence)}
+	made := &Node{Def: def, stream: dialled.Stream, conn: wire.NewConn(dialled.Stream, wire.Launcher), validator: newValidator(def, c.SilenceLimit)}
 	n = made // which a return forgets, while what abandons it may still run
-	limit := c.Pauses.Limit(ctx, c.Greet, Silence{c.Greet})
+	limit := c.StopTimes.Limit(ctx, c.GreetTimeout, NoAnswerError{c.GreetTimeout})
 	defer limit.Stop()
 	inTime := context.AfterFunc(limit.Context(), made.Abandon)
 	defer inTime()
-	greeting := c.Timeline.Begin(timeline.Row{Host: def.Name}, timeline.Greeting)
+	greeting := c.Trace.Begin(trace.Row{Host: def.Name}, trace.Greeting)
 	err = n.handshake(c)
 	greeting.End(err)
 	if !inTime() {
@@ -129,15 +129,15 @@ func (c *Connector) greet(ctx context.Context, def job.NodeDef, dialled reach.Re
 	}
 	if err != nil {
 		n.Abandon()
-		return nil, n.unfit(err)
+		return nil, n.violationError(err)
 	}
-	n.describe(c.Log.Info()).Str("took", time.Since(began).Round(time.Millisecond).String()).Msg("reached")
+	n.logConnection(c.Log.Info()).Str("took", time.Since(began).Round(time.Millisecond).String()).Msg("reached")
 	return n, nil
 }
 
 // handshake hears the helper's Hello and Node.
 func (n *Node) handshake(c *Connector) error {
-	hello, noise, err := n.conn.Greet()
+	hello, noise, err := n.conn.ReceiveHello()
 	if err != nil {
 		return err
 	}
@@ -147,19 +147,19 @@ func (n *Node) handshake(c *Connector) error {
 	if err := n.sameVersion(hello, c); err != nil {
 		return err
 	}
-	if _, err := n.validator.admit(hello); err != nil {
+	if _, err := n.validator.checkMessage(hello); err != nil {
 		return err
 	}
 	m, err := n.recv()
 	if err != nil {
 		return err
 	}
-	found := m.(*wire.Node) // nothing else is admitted now
+	found := m.(*wire.NodeInfo) // nothing else is admitted now
 	if found.Err != "" {
 		return fmt.Errorf("helper: probe: %s", found.Err)
 	}
 	n.Probe = found.Probe
-	n.Probe.Topology = c.Topologies.shared(n.Probe.Topology)
+	n.Probe.Topology = c.Topologies.intern(n.Probe.Topology)
 	return nil
 }
 
@@ -179,10 +179,10 @@ func (n *Node) sameVersion(hello *wire.Hello, c *Connector) error {
 	return nil
 }
 
-// describe adds to a line of the log how the node was reached, as far as its stream
+// logConnection adds to a line of the log how the node was reached, as far as its stream
 // tells.
-func (n *Node) describe(line *zerolog.Event) *zerolog.Event {
-	line = line.Str("node", n.Name()).Str("named", n.Def.Origin).Int("CPUs", n.Probe.Topology.Units())
+func (n *Node) logConnection(line *zerolog.Event) *zerolog.Event {
+	line = line.Str("node", n.Name()).Str("named", n.Def.Origin).Int("CPUs", n.Probe.Topology.CountUsableCores())
 	if s, ok := n.stream.(interface{ Source() string }); ok {
 		line = line.Str("program", s.Source())
 	}

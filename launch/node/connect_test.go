@@ -16,16 +16,16 @@ import (
 	"github.com/rs/zerolog"
 
 	"remshell/job"
-	"remshell/reach"
+	"remshell/transport"
 	"remshell/wire"
 )
 
 // A switchboard dials hosts as their names say, and keeps the sets.
-type switchboard struct{ sets [][]reach.Host }
+type switchboard struct{ sets [][]transport.Host }
 
-func (s *switchboard) Dial(ctx context.Context, hosts []reach.Host) <-chan reach.Result {
+func (s *switchboard) Dial(ctx context.Context, hosts []transport.Host) <-chan transport.Result {
 	s.sets = append(s.sets, hosts)
-	return reach.Each(ctx, hosts, func(_ context.Context, host reach.Host) (io.ReadWriteCloser, error) {
+	return transport.DialEach(ctx, hosts, func(_ context.Context, host transport.Host) (io.ReadWriteCloser, error) {
 		switch host.Name {
 		case "down":
 			return nil, errors.New("connection refused")
@@ -37,8 +37,8 @@ func (s *switchboard) Dial(ctx context.Context, hosts []reach.Host) <-chan reach
 			c := wire.NewConn(there, wire.Helper)
 			defer c.Abandon()
 			if host.Name != "mute" {
-				c.Announce(&wire.Hello{Version: wire.Version})
-				c.Send(&wire.Node{Probe: job.Probe{Hostname: host.Name}})
+				c.SendHello(&wire.Hello{Version: wire.Version})
+				c.Send(&wire.NodeInfo{Probe: job.Probe{Hostname: host.Name}})
 			}
 			c.Recv()
 		}()
@@ -52,13 +52,13 @@ func TestConnectASet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		var board switchboard
-		c := &Connector{Dialer: &board, Greet: time.Second, Log: zerolog.New(zerolog.SyncWriter(&log))}
+		c := &Connector{Dialer: &board, GreetTimeout: time.Second, Log: zerolog.New(zerolog.SyncWriter(&log))}
 		defs := []job.NodeDef{{Name: "down"}, {Name: "mute"}, {Name: "crash"},
-			{Name: "well", ID: 7, Host: "alias", Address: "10.0.0.1", User: "u", Port: 2222, Helper: "/opt/mpiexec", Local: true}}
+			{Name: "well", ID: 7, Host: "alias", Address: "10.0.0.1", User: "u", Port: 2222, HelperPath: "/opt/mpiexec", Local: true}}
 		said := make([]string, len(defs))
 		for r := range c.Connect(t.Context(), defs) {
-			if said[r.At] = fmt.Sprint(r.Err); r.Err == nil {
-				said[r.At] = r.Node.Probe.Hostname
+			if said[r.Index] = fmt.Sprint(r.Err); r.Err == nil {
+				said[r.Index] = r.Node.Probe.Hostname
 				r.Node.Abandon()
 			}
 		}
@@ -69,7 +69,7 @@ func TestConnectASet(t *testing.T) {
 		if !strings.Contains(log.String(), "goroutine") || !strings.Contains(log.String(), `"node":"crash"`) {
 			t.Errorf("no stack of the crash in the log: %s", log.String())
 		}
-		host := reach.Host{Name: "well", Alias: "alias", Address: "10.0.0.1", User: "u", Port: 2222, Helper: "/opt/mpiexec", Index: 7, Local: true}
+		host := transport.Host{Name: "well", Alias: "alias", Address: "10.0.0.1", User: "u", Port: 2222, Helper: "/opt/mpiexec", Index: 7, Local: true}
 		if len(board.sets) != 1 || board.sets[0][3] != host {
 			t.Errorf("dialled %+v, want one set with %+v", board.sets, host)
 		}

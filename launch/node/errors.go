@@ -7,43 +7,43 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"remshell/reach"
+	"remshell/transport"
 	"remshell/wire"
 )
 
-// Silence is the error of a host that was asked something and did not answer.
-type Silence struct{ Limit time.Duration }
+// NoAnswerError is the error of a host that was asked something and did not answer.
+type NoAnswerError struct{ Limit time.Duration }
 
-func (s Silence) Error() string {
+func (s NoAnswerError) Error() string {
 	return fmt.Sprintf("connected, and then silent for %g s", s.Limit.Seconds())
 }
 
 // Code is what went wrong, for programs.
-func (s Silence) Code() string { return "silent" }
+func (s NoAnswerError) Code() string { return "silent" }
 
-// Unfit is the error of a host that has said what no helper says, and that before the start.
-type Unfit struct{ wire.Violation }
+// ViolationError is the error of a host that has said what no helper says, and that before the start.
+type ViolationError struct{ wire.Violation }
 
-func (e Unfit) Error() string { return e.Violation.Error() + "; not used" }
+func (e ViolationError) Error() string { return e.Violation.Error() + "; not used" }
 
-func (e Unfit) Unwrap() error { return e.Violation }
+func (e ViolationError) Unwrap() error { return e.Violation }
 
-// unfit is why a node cannot be used.
-func (n *Node) unfit(err error) error {
+// violationError is why a node cannot be used.
+func (n *Node) violationError(err error) error {
 	var v wire.Violation
 	if errors.As(err, &v) {
-		return Unfit{v}
+		return ViolationError{v}
 	}
-	return n.why(err)
+	return n.withReason(err)
 }
 
-// Violates reports whether an error is what a helper may not say.
-func Violates(err error) bool { return err != nil && errors.As(err, new(wire.Violation)) }
+// IsViolation reports whether an error is what a helper may not say.
+func IsViolation(err error) bool { return err != nil && errors.As(err, new(wire.Violation)) }
 
-// logCrash writes where a goroutine that served one node has panicked, if that is what an error
+// logPanic writes where a goroutine that served one node has panicked, if that is what an error
 // is about.
-func logCrash(log zerolog.Logger, node string, err error) {
-	var crash *reach.Crash
+func logPanic(log zerolog.Logger, node string, err error) {
+	var crash *transport.PanicError
 	if errors.As(err, &crash) {
 		log.Error().Str("node", node).Bytes("stack", crash.Stack).Msg("internal error")
 	}

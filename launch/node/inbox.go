@@ -15,9 +15,9 @@ type Inbox struct {
 	spare  []any // what Take gave last; its caller's
 }
 
-// spareMost is how many events the spare list may have room for: a large job ends with half a million
+// maxSpare is how many events the spare list may have room for: a large job ends with half a million
 // of them at once, and shall not keep that.
-const spareMost = 1 << 16
+const maxSpare = 1 << 16
 
 // NewInbox makes an empty one.
 func NewInbox() *Inbox { return &Inbox{filled: make(chan struct{}, 1)} }
@@ -44,7 +44,7 @@ func (b *Inbox) Take(ctx context.Context, deadline time.Time) []any {
 		timeout = timer.C
 	}
 	for {
-		if events := b.swap(); len(events) > 0 {
+		if events := b.takeAll(); len(events) > 0 {
 			return events
 		}
 		select {
@@ -57,9 +57,9 @@ func (b *Inbox) Take(ctx context.Context, deadline time.Time) []any {
 	}
 }
 
-// swap takes what has gathered, and leaves the list of before for what comes.
-func (b *Inbox) swap() []any {
-	if cap(b.spare) > spareMost {
+// takeAll takes what has gathered, and leaves the list of before for what comes.
+func (b *Inbox) takeAll() []any {
+	if cap(b.spare) > maxSpare {
 		b.spare = nil
 	}
 	clear(b.spare)

@@ -41,7 +41,7 @@ type talk struct {
 func (k *talk) one(n int) bool { return k.IntN(n) == 0 }
 
 func (k *talk) tell(m wire.Message) {
-	k.g.tell(m)
+	k.g.noteSent(m)
 	k.down = append(k.down, m)
 }
 
@@ -54,18 +54,18 @@ func (k *talk) launcher() {
 	case 0:
 		k.tell(&wire.Survey{})
 		if k.one(2) {
-			k.g.giveUp(&wire.Survey{})
+			k.g.stopWaitingFor(&wire.Survey{})
 		}
 	case 1:
-		k.tell(&wire.Inspect{})
+		k.tell(&wire.InspectRanks{})
 		if k.one(2) {
-			k.g.giveUp(&wire.Inspect{})
+			k.g.stopWaitingFor(&wire.InspectRanks{})
 		}
 	case 2:
 		if !k.let {
 			k.ready = false
-			k.tell(&wire.Release{Group: "g"})
-			k.tell(&wire.Prepare{Group: wire.Group{Name: "g", Nodes: 2}, Streams: wire.Streams{Window: 10, Stdin: []int{0}}, PMI: wire.PMISetup{Trace: true}, Ranks: []job.RankPlan{{Rank: 0}, {Rank: 2}}})
+			k.tell(&wire.CancelPrepare{Group: "g"})
+			k.tell(&wire.Prepare{Group: wire.Group{Name: "g", NodeCount: 2}, Streams: wire.Streams{Window: 10, Stdin: []int{0}}, PMI: wire.PMISetup{Trace: true}, Ranks: []job.RankPlan{{Rank: 0}, {Rank: 2}}})
 		}
 	case 3:
 		if k.ready && !k.let {
@@ -73,7 +73,7 @@ func (k *talk) launcher() {
 			k.tell(&wire.Start{Group: "g"})
 		}
 	case 4:
-		k.tell(&wire.Watch{})
+		k.tell(&wire.WatchClaims{})
 	case 5:
 		k.tell(&wire.Enqueue{})
 	case 6:
@@ -85,7 +85,7 @@ func (k *talk) launcher() {
 	case 8:
 		if k.let && k.one(8) {
 			k.ending = true
-			k.tell(&wire.End{})
+			k.tell(&wire.EndJob{})
 		}
 	case 9:
 		if k.ending && k.one(8) {
@@ -94,7 +94,7 @@ func (k *talk) launcher() {
 		}
 	case 10:
 		if k.let && k.one(10) {
-			k.tell(&wire.Prune{Group: "g"})
+			k.tell(&wire.KillGroup{Group: "g"})
 		}
 	}
 }
@@ -110,12 +110,12 @@ func (k *talk) hear(m wire.Message) {
 		}
 	case *wire.Fence:
 		if !k.gone {
-			k.g.tellFenced(fence.ID{Members: "g"})
+			k.g.noteFenceResultSent(fence.ID{Members: "g"})
 			k.down = append(k.down, &wire.Fenced{ID: m.ID})
 		}
-	case *wire.Name:
+	case *wire.NameRequest:
 		if !k.gone {
-			k.tell(&wire.Named{ID: m.ID})
+			k.tell(&wire.NameReply{ID: m.ID})
 		}
 	}
 }
@@ -127,12 +127,12 @@ func (k *talk) answer(m wire.Message) {
 	switch m := m.(type) {
 	case *wire.Survey:
 		k.say(&wire.Surveyed{})
-	case *wire.Inspect:
-		k.say(&wire.States{})
+	case *wire.InspectRanks:
+		k.say(&wire.RankStates{})
 	case *wire.Prepare:
 		k.groups++
 		k.say(&wire.Prepared{Group: m.Group.Name})
-	case *wire.Release:
+	case *wire.CancelPrepare:
 		k.groups = 0
 	case *wire.Start:
 		k.run, k.room = true, 10
@@ -140,11 +140,11 @@ func (k *talk) answer(m wire.Message) {
 			k.say(&wire.Started{Rank: rank, PID: 1})
 			k.alive[rank] = true
 		}
-	case *wire.Watch:
+	case *wire.WatchClaims:
 		k.watched = true
 	case *wire.Enqueue:
 		k.queued = true
-		k.say(&wire.Queued{})
+		k.say(&wire.QueuePosition{})
 	case *wire.Dequeue:
 		k.queued = false
 	case *wire.Data:
@@ -153,9 +153,9 @@ func (k *talk) answer(m wire.Message) {
 		k.room += m.Bytes
 	case *wire.Fenced:
 		k.fenced = false
-	case *wire.Named:
+	case *wire.NameReply:
 		k.asked--
-	case *wire.End:
+	case *wire.EndJob:
 		k.end()
 	case *wire.Bye:
 		k.end()
@@ -171,17 +171,17 @@ func (k *talk) end() {
 	}
 	if k.run && !k.drained {
 		k.drained = true
-		k.say(&wire.Drained{Orphans: []job.Orphan{{Rank: -1}}})
+		k.say(&wire.Drained{Orphans: []job.OrphanUsage{{Rank: -1}}})
 	}
 }
 
 // helper says something that no question was put for.
 func (k *talk) helper() {
 	if k.watched && k.one(4) {
-		k.say(&wire.Changed{})
+		k.say(&wire.ClaimsChanged{})
 	}
 	if k.queued && k.one(4) {
-		k.say(&wire.Queued{Ahead: k.IntN(3)})
+		k.say(&wire.QueuePosition{Ahead: k.IntN(3)})
 	}
 	if !k.run || k.bye {
 		return
@@ -200,9 +200,9 @@ func (k *talk) helper() {
 	for rank := range k.alive {
 		switch k.IntN(9) {
 		case 0:
-			k.say(&wire.PMI{Rank: rank, Event: wire.PMILost})
+			k.say(&wire.PMIReport{Rank: rank, Event: wire.PMIDisconnected})
 		case 1:
-			k.say(&wire.Trace{Rank: rank})
+			k.say(&wire.PMITrace{Rank: rank})
 		case 2:
 			if !k.fenced {
 				k.fenced = true
@@ -210,13 +210,13 @@ func (k *talk) helper() {
 				k.fences++
 			}
 		case 3, 4:
-			if k.asked < unanswered {
+			if k.asked < maxUnanswered {
 				k.asked++
 				k.last++
-				k.say(&wire.Name{ID: k.last, Op: wire.Lookup})
+				k.say(&wire.NameRequest{ID: k.last, Op: wire.Lookup})
 			}
 		case 5:
-			if k.asked < unanswered {
+			if k.asked < maxUnanswered {
 				k.asked++
 				k.last++
 				k.say(&wire.Spawn{ID: k.last, Request: spawn.Request{Group: "g", Rank: rank}})
@@ -255,7 +255,7 @@ func TestLateTruth(t *testing.T) {
 				m := k.up[0]
 				k.up = k.up[1:]
 				kinds[wire.NameOf(m)]++
-				admitted, err := g.admit(m)
+				admitted, err := g.checkMessage(m)
 				if err != nil {
 					t.Fatalf("seed %d: %+v: %v", seed, m, err)
 				}
@@ -263,7 +263,7 @@ func TestLateTruth(t *testing.T) {
 			}
 		}
 	}
-	for _, kind := range []string{"Surveyed", "States", "Prepared", "Started", "Data", "Credit", "Exited", "Drained", "Fence", "Name", "Spawn", "Queued", "Changed", "PMI", "Trace"} {
+	for _, kind := range []string{"Surveyed", "RankStates", "Prepared", "Started", "Data", "Credit", "Exited", "Drained", "Fence", "NameRequest", "Spawn", "QueuePosition", "ClaimsChanged", "PMIReport", "PMITrace"} {
 		if kinds[kind] < 50 {
 			t.Errorf("%s: %d only", kind, kinds[kind])
 		}
@@ -282,9 +282,9 @@ func FuzzAdmit(f *testing.F) {
 			if what >= 128 {
 				k.launcher()
 			} else if what%4 == 0 {
-				m = actors.Sayings[int(what)%len(actors.Sayings)].Make(k.IntN(6) - 1)
+				m = actors.HelperMessages[int(what)%len(actors.HelperMessages)].Make(k.IntN(6) - 1)
 			}
-			if _, err := g.admit(m); err != nil && !Violates(err) {
+			if _, err := g.checkMessage(m); err != nil && !IsViolation(err) {
 				t.Errorf("%T: %v", m, err)
 			}
 		}

@@ -36,27 +36,27 @@ type Node struct {
 	conn      *wire.Conn
 	validator *validator
 	heard     atomic.Int64 // when something last came, in nanoseconds after epoch
-	succession
+	predecessor
 }
 
 // Name is what the user calls it.
 func (n *Node) Name() string { return n.Def.Name }
 
-// epoch is when this program began.
-var epoch = time.Now()
+// programStart is when this program began.
+var programStart = time.Now()
 
-// Heard is when the helper last said anything, or this program began. Any goroutine may ask.
-func (n *Node) Heard() time.Time { return epoch.Add(time.Duration(n.heard.Load())) }
+// LastHeard is when the helper last said anything, or this program began. Any goroutine may ask.
+func (n *Node) LastHeard() time.Time { return programStart.Add(time.Duration(n.heard.Load())) }
 
 // Send says something to the helper. The error is that of wire.Conn.Send.
 func (n *Node) Send(m wire.Message) error {
-	n.validator.tell(m)
+	n.validator.noteSent(m)
 	return n.conn.Send(m)
 }
 
 // SendFenced sends the answer to a fence, which is encoded once for all.
 func (n *Node) SendFenced(id fence.ID, frame wire.Frame) {
-	n.validator.tellFenced(id)
+	n.validator.noteFenceResultSent(id)
 	n.conn.SendFrame(frame)
 }
 
@@ -65,16 +65,16 @@ func (n *Node) SendNotice(frame wire.Frame) { n.conn.SendFrame(frame) }
 
 // SendPiece sends a piece of a parcel, so many bytes, which is encoded once for all.
 func (n *Node) SendPiece(bytes int, frame wire.Frame) {
-	n.validator.tellPiece(bytes)
+	n.validator.noteChunkSent(bytes)
 	n.conn.SendFrame(frame)
 }
 
-// GiveUp notes that nobody waits for the answer to a question any more.
-func (n *Node) GiveUp(question wire.Message) { n.validator.giveUp(question) }
+// StopWaitingFor notes that nobody waits for the answer to a question any more.
+func (n *Node) StopWaitingFor(question wire.Message) { n.validator.stopWaitingFor(question) }
 
-// Shift notes that we were stopped for a while: what the helper may be late with is no later
+// ShiftDeadlines notes that we were stopped for a while: what the helper may be late with is no later
 // for that.
-func (n *Node) Shift(by time.Duration) { n.validator.shift(by) }
+func (n *Node) ShiftDeadlines(by time.Duration) { n.validator.shiftTimes(by) }
 
 // Backlog is how many bytes were sent and are not written.
 func (n *Node) Backlog() int { return n.conn.Backlog() }
@@ -150,8 +150,8 @@ func (n *Node) LocalIP() net.IP {
 	return nil
 }
 
-// why adds to an error of the connection what the stream knows of its end.
-func (n *Node) why(err error) error {
+// withReason adds to an error of the connection what the stream knows of its end.
+func (n *Node) withReason(err error) error {
 	if s, ok := n.stream.(interface{ Why() string }); ok {
 		if reason := s.Why(); reason != "" {
 			return errors.New(reason)

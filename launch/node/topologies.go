@@ -15,12 +15,12 @@ type Topologies struct {
 	known []pin.Topology
 }
 
-// maxKnown is how many different ones are held, so that looking for one has an end. A cluster
+// maxTopologies is how many different ones are held, so that looking for one has an end. A cluster
 // has as many as it has types of nodes.
-const maxKnown = 16
+const maxTopologies = 16
 
-// shared is an equal topology that was found before, or this one.
-func (t *Topologies) shared(found pin.Topology) pin.Topology {
+// intern is an equal topology that was found before, or this one.
+func (t *Topologies) intern(found pin.Topology) pin.Topology {
 	if t == nil {
 		return found
 	}
@@ -29,7 +29,7 @@ func (t *Topologies) shared(found pin.Topology) pin.Topology {
 	if i := slices.IndexFunc(t.known, found.Equal); i >= 0 {
 		return t.known[i]
 	}
-	if len(t.known) < maxKnown {
+	if len(t.known) < maxTopologies {
 		t.known = append(t.known, found)
 	}
 	return found

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"remshell/job"
-	"remshell/limit"
+	"remshell/limits"
 	"remshell/wire"
 )
 
@@ -34,237 +34,237 @@ judged without a lock: its ranks are in a table that is replaced and never chang
 is counted by atomic numbers.
 */
 type validator struct {
-	linkClock
+	lateness
 	ranks atomic.Pointer[rankTable] // of the node's ranks; never nil
 
-	mu         sync.Mutex // guards the rest
-	names      []string   // of the node
-	greeted    int        // how many of Hello and Node were heard
-	questions  openQuestions
-	queue      queueAnswers
-	groups     map[string]*localGroup
-	course     course
-	fences     map[string]bool // of PMIx, that are open
-	lateFences map[string]bool // that it was told to give up, and has not
-	naming     int             // bytes of their names
-	requests   rankRequests
-	notices    rankRequests // events, which are counted for themselves
-	texts      rankRequests // and texts of libraries
-	fetches    fetches
-	cargo      *cargoHold // nil: no parcels were told of
-	logs       pace
-	samples    bool // they were asked for
-	sessions   bool // directories are to stay
-	sampling   pace
-	asks       pace
+	mu             sync.Mutex // guards the rest
+	names          []string   // of the node
+	greeted        int        // how many of Hello and Node were heard
+	questions      requestTable
+	queue          queueState
+	groups         map[string]*localGroup
+	progress       nodeProgress
+	fences         map[string]bool // of PMIx, that are open
+	givenUpFences  map[string]bool // that it was told to give up, and has not
+	openFenceBytes int             // bytes of their names
+	requests       rankRequests
+	notices        rankRequests // events, which are counted for themselves
+	helpTexts      rankRequests // and texts of libraries
+	fetches        fetchState
+	staging        *stagingState // nil: no parcels were told of
+	logs           rateLimit
+	samples        bool // they were asked for
+	sessions       bool // directories are to stay
+	sampling       rateLimit
+	controlRate    rateLimit
 }
 
-// A linkClock knows what is late.
-type linkClock struct {
-	now     func() time.Time
-	silence time.Duration // how long what crossed a message of ours may take
+// A lateness knows what is late.
+type lateness struct {
+	now       func() time.Time
+	tolerance time.Duration // how long what crossed a message of ours may take
 }
 
-// A course is how far the job has come on the node.
-type course struct {
-	starts   int // groups that were let go
-	emptied  int
-	drained  int
-	cleaned  int
-	caught   int
-	exceeded int
-	again    bool      // an attempt was before this one
-	asking   bool      // an Ask was let through that was not answered
-	ended    time.Time // when End was said; zero: it was not
-	left     time.Time // when Bye was, or Renew
+// A nodeProgress is how far the job has come on the node.
+type nodeProgress struct {
+	groupsStarted  int // groups that were let go
+	emptied        int
+	drained        int
+	cleaned        int
+	caught         int
+	exceeded       int
+	hasPredecessor bool      // an attempt was before this one
+	controlOpen    bool      // an Ask was let through that was not answered
+	endSent        time.Time // when End was said; zero: it was not
+	byeSent        time.Time // when Bye was, or Renew
 }
 
 // A localGroup is what a node has of a group.
 type localGroup struct {
-	first   int  // number of the group's rank 0 in the job
-	size    int  // ranks of the group, on all nodes
-	meets   bool // the group has other nodes: there are fences
-	root    bool // it has the group's rank 0
-	torch   bool // which is asked where ranks can meet
-	address string
-	trace   bool
-	phase   groupPhase
-	ranks   []*rankRecord
-	fence   int  // number of the next one
-	fencing bool // the one before is open
+	first           int  // number of the group's rank 0 in the job
+	size            int  // ranks of the group, on all nodes
+	hasOtherNodes   bool // the group has other nodes: there are fences
+	hasRankZero     bool // it has the group's rank 0
+	torchRendezvous bool // which is asked where ranks can meet
+	address         string
+	trace           bool
+	phase           groupPhase
+	ranks           []*rankRecord
+	nextFence       int  // number of the next one
+	fenceOpen       bool // the one before is open
 }
 
 type groupPhase int
 
 const (
-	promised groupPhase = iota // Prepare was said
-	prepared                   // and Prepared
-	letGo                      // and Start
-	pruned                     // and Prune
-	gone                       // nothing of it is left: Drained was heard
+	prepareSent      groupPhase = iota // Prepare was said
+	preparedReceived                   // and Prepared
+	startSent                          // and Start
+	killSent                           // and Prune
+	groupDrained                       // nothing of it is left: Drained was heard
 )
 
 // A rankRecord is what is known of a rank of the node. There are as many as a job has ranks, so
 // the fields leave no gaps.
 type rankRecord struct {
-	rank  int
-	group *localGroup
-	room  [2]atomic.Int64 // credit of stdout and stderr, in bytes
-	fed   int             // bytes of its input that were not credited yet
-	life  atomic.Int32    // a life
-	shut  [2]bool         // its output streams that have ended; belongs to admit
-	stdin bool            // it gets ours
-	deaf  bool            // and does not read any more
+	rank            int
+	group           *localGroup
+	credit          [2]atomic.Int64 // credit of stdout and stderr, in bytes
+	stdinUncredited int             // bytes of its input that were not credited yet
+	phase           atomic.Int32    // a life
+	outputEnded     [2]bool         // its output streams that have ended; belongs to admit
+	stdin           bool            // it gets ours
+	stdinClosed     bool            // and does not read any more
 }
 
-type life = int32
+type rankPhase = int32
 
 const (
-	planned life = iota // it is not let go
-	going               // it is
-	running             // Started was heard
-	failed              // that it could not be
-	over                // Exited was heard
+	rankPlanned  rankPhase = iota // it is not let go
+	rankReleased                  // it is
+	rankRunning                   // Started was heard
+	rankFailed                    // that it could not be
+	rankEnded                     // Exited was heard
 )
 
-// lateDefault is how long what crossed a message of ours may take, where nobody knows how
+// defaultTolerance is how long what crossed a message of ours may take, where nobody knows how
 // long the link may be silent.
-const lateDefault = 45 * time.Second
+const defaultTolerance = 45 * time.Second
 
 func newValidator(def job.NodeDef, silence time.Duration) *validator {
-	v := &validator{linkClock: linkClock{time.Now, cmp.Or(silence, lateDefault)}, names: append([]string{def.Name, def.Host, def.Address}, def.Aliases...),
-		questions: make(openQuestions), queue: newQueueAnswers(), groups: make(map[string]*localGroup), fences: make(map[string]bool), lateFences: make(map[string]bool), fetches: fetches{asked: make(map[int]bool)}, logs: pace{most: 200}, sampling: pace{most: 4}, asks: pace{most: maxAsks}}
+	v := &validator{lateness: lateness{time.Now, cmp.Or(silence, defaultTolerance)}, names: append([]string{def.Name, def.Host, def.Address}, def.Aliases...),
+		questions: make(requestTable), queue: newQueueState(), groups: make(map[string]*localGroup), fences: make(map[string]bool), givenUpFences: make(map[string]bool), fetches: fetchState{forOthers: make(map[int]bool)}, logs: rateLimit{perSecond: 200}, sampling: rateLimit{perSecond: 4}, controlRate: rateLimit{perSecond: maxControlRate}}
 	v.ranks.Store(newRankTable(nil))
 	return v
 }
 
-// admit judges what the helper says. Nothing comes back of what is to be dropped; an error
+// checkMessage judges what the helper says. Nothing comes back of what is to be dropped; an error
 // is a wire.Violation.
-func (v *validator) admit(m wire.Message) (wire.Message, error) {
+func (v *validator) checkMessage(m wire.Message) (wire.Message, error) {
 	if data, ok := m.(*wire.Data); ok && data.Stream != wire.Stdin {
-		if err := v.output(data); err != nil {
-			return nil, v.unlessLeft(m, err)
+		if err := v.checkOutput(data); err != nil {
+			return nil, v.unlessByeSent(m, err)
 		}
 		return m, nil
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.greeted < 2 || isGreeting(m) {
-		return passed(m, v.greeting(m))
+		return orViolation(m, v.checkGreeting(m))
 	}
-	if _, renewed := m.(*wire.Renewed); renewed {
-		return v.questions.answer(m, "Renewed")
+	if _, renewed := m.(*wire.AttemptReady); renewed {
+		return v.questions.takeReply(m, "AttemptReady")
 	}
-	if !v.course.left.IsZero() {
-		return nil, v.late(m, v.course.left)
+	if !v.progress.byeSent.IsZero() {
+		return nil, v.checkLate(m, v.progress.byeSent)
 	}
-	return v.judge(m)
+	return v.checkKind(m)
 }
 
-// renew is the validator of a conversation that begins anew: Hello and Node were heard, and nothing else.
-func (v *validator) renew() *validator {
+// forNextAttempt is the validator of a conversation that begins anew: Hello and Node were heard, and nothing else.
+func (v *validator) forNextAttempt() *validator {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	next := newValidator(job.NodeDef{}, v.silence)
-	next.course.again = true
-	next.linkClock, next.names, next.greeted, next.logs = v.linkClock, slices.Clone(v.names), v.greeted, v.logs
+	next := newValidator(job.NodeDef{}, v.tolerance)
+	next.progress.hasPredecessor = true
+	next.lateness, next.names, next.greeted, next.logs = v.lateness, slices.Clone(v.names), v.greeted, v.logs
 	return next
 }
 
-// passed is a message, or the violation that it is.
-func passed(m wire.Message, err error) (wire.Message, error) {
+// orViolation is a message, or the violation that it is.
+func orViolation(m wire.Message, err error) (wire.Message, error) {
 	if err != nil {
 		return nil, err
 	}
 	return m, nil
 }
 
-// unlessLeft is a violation in output, unless we have said Bye: then nothing is noted any more
+// unlessByeSent is a violation in output, unless we have said Bye: then nothing is noted any more
 // of which it may be the consequence.
-func (v *validator) unlessLeft(m wire.Message, violation error) error {
+func (v *validator) unlessByeSent(m wire.Message, violation error) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.course.left.IsZero() {
+	if v.progress.byeSent.IsZero() {
 		return violation
 	}
-	return v.late(m, v.course.left)
+	return v.checkLate(m, v.progress.byeSent)
 }
 
-// judge finds the rule of a kind (TRUST-4).
-func (v *validator) judge(m wire.Message) (wire.Message, error) {
+// checkKind finds the rule of a kind (TRUST-4).
+func (v *validator) checkKind(m wire.Message) (wire.Message, error) {
 	switch m := m.(type) {
 	case *wire.Ping:
 		return m, nil
 	case *wire.Log:
-		return v.logs.pass(v.now(), m), nil
-	case *wire.Gated, *wire.Surveyed, *wire.Listed, *wire.Alerted, *wire.Evicted, *wire.Laid, *wire.Sought, *wire.Examined, *wire.Listening, *wire.PeersProbed:
-		return v.questions.answer(m, wire.NameOf(m))
-	case *wire.Answer:
-		return v.questions.answer(m, answerKey(m.ID))
-	case *wire.Queued:
-		if v.questions["Queued"] != nil {
-			return v.questions.answer(m, "Queued")
+		return v.logs.allow(v.now(), m), nil
+	case *wire.DecisionLocked, *wire.Surveyed, *wire.LedgerListed, *wire.JobSignaled, *wire.Evicted, *wire.MarkWritten, *wire.MarksRead, *wire.Diagnosed, *wire.ProbePortOpened, *wire.PeersProbed:
+		return v.questions.takeReply(m, wire.NameOf(m))
+	case *wire.ControlReply:
+		return v.questions.takeReply(m, controlReplyKey(m.ID))
+	case *wire.QueuePosition:
+		if v.questions["QueuePosition"] != nil {
+			return v.questions.takeReply(m, "QueuePosition")
 		}
-		return v.queue.moved(v.linkClock, m)
-	case *wire.Changed:
-		return v.queue.changed(v.now(), m)
+		return v.queue.checkPosition(v.lateness, m)
+	case *wire.ClaimsChanged:
+		return v.queue.checkChanged(v.now(), m)
 	case *wire.Prepared:
-		return v.prepared(m)
+		return v.checkPrepared(m)
 	case *wire.Refused:
-		m.Code = job.StartCode(m.Code)
-		return v.dropped(m, m.Group)
-	case *wire.Taken:
-		return v.dropped(m, m.Group)
-	case *wire.Wanted:
-		return passed(m, v.cargo.mayWant(m))
-	case *wire.Took:
-		return v.cargo.took(m)
-	case *wire.Staged:
-		return passed(m, v.cargo.staged(m))
-	case *wire.States:
-		return v.states(m)
-	case *wire.Ask:
-		return v.asked(m)
+		m.Code = job.StartFailureCode(m.Code)
+		return v.checkGroupDropped(m, m.Group)
+	case *wire.ClaimConflict:
+		return v.checkGroupDropped(m, m.Group)
+	case *wire.MissingFiles:
+		return orViolation(m, v.staging.checkMissing(m))
+	case *wire.FileCredit:
+		return v.staging.checkCredit(m)
+	case *wire.StageResult:
+		return orViolation(m, v.staging.checkResult(m))
+	case *wire.RankStates:
+		return v.checkStates(m)
+	case *wire.ControlRequest:
+		return v.checkControl(m)
 	case *wire.Data:
-		return v.noInput(m)
+		return v.checkStdinClosed(m)
 	case *wire.Credit:
-		return v.credit(m)
+		return v.checkCredit(m)
 	case *wire.Started:
-		return v.started(m)
-	case *wire.Sampled:
-		return v.sampled(m)
-	case *wire.Exceeded:
-		return passed(m, v.exceeded(m))
+		return v.checkRankStarted(m)
+	case *wire.SampledUsage:
+		return v.checkSampled(m)
+	case *wire.LimitExceeded:
+		return orViolation(m, v.checkExceeded(m))
 	case *wire.Exited:
-		return passed(m, v.exited(m))
-	case *wire.PMI:
-		return v.unlessGone(m, v.pmi(m))
-	case *wire.Trace:
-		return passed(m, v.trace(m))
+		return orViolation(m, v.checkExited(m))
+	case *wire.PMIReport:
+		return v.unlessDrained(m, v.checkPMI(m))
+	case *wire.PMITrace:
+		return orViolation(m, v.checkTrace(m))
 	case *wire.Fence:
-		return v.fence(m)
-	case *wire.Name:
-		return v.request(m, m.ID)
-	case *wire.Peers:
-		return v.request(m, m.ID)
+		return v.checkFence(m)
+	case *wire.NameRequest:
+		return v.checkRequest(m, m.ID)
+	case *wire.RankMapRequest:
+		return v.checkRequest(m, m.ID)
 	case *wire.Spawn:
-		return v.spawn(m)
+		return v.checkSpawn(m)
 	case *wire.Notify:
-		return v.notify(m)
-	case *wire.Utter:
-		return v.utter(m)
+		return v.checkNotify(m)
+	case *wire.ShowHelp:
+		return v.checkShowHelp(m)
 	case *wire.Fetch:
-		return v.fetch(m)
+		return v.checkFetch(m)
 	case *wire.Fetched:
-		return passed(m, v.fetches.answered(m))
-	case *wire.Caught:
-		return passed(m, v.course.over(m, &v.course.caught))
-	case *wire.Emptied:
-		return passed(m, v.course.over(m, &v.course.emptied))
-	case *wire.Cleaned:
-		return passed(m, v.cleaned(m))
+		return orViolation(m, v.fetches.checkFetched(m))
+	case *wire.HelperSignaled:
+		return orViolation(m, v.progress.countEnd(m, &v.progress.caught))
+	case *wire.ProcessesGone:
+		return orViolation(m, v.progress.countEnd(m, &v.progress.emptied))
+	case *wire.IPCCleaned:
+		return orViolation(m, v.checkCleaned(m))
 	case *wire.Drained:
-		return passed(m, v.drain(m))
+		return orViolation(m, v.checkDrained(m))
 	}
 	return nil, violation("it sent %s, which only mpiexec sends", wire.NameOf(m))
 }
@@ -276,12 +276,14 @@ func violation(format string, words ...any) error {
 }
 
 var (
-	errUnasked = wire.Violation("it answered what was not asked")
-	errTooMuch = wire.Violation("it sent more output than it may")
+	errNotAsked = wire.Violation("it answered what was not asked")
+	errTooMuch  = wire.Violation("it sent more output than it may")
 )
 
-func errStranger(rank int) error { return violation("it spoke for rank %d, which is not there", rank) }
-func errEnded(rank int) error    { return violation("it spoke of rank %d, which has ended", rank) }
+func errNotOurRank(rank int) error {
+	return violation("it spoke for rank %d, which is not there", rank)
+}
+func errEnded(rank int) error { return violation("it spoke of rank %d, which has ended", rank) }
 
 func errEarly(m wire.Message) error {
 	return violation("it sent %s before the start", wire.NameOf(m))
@@ -299,39 +301,39 @@ func errValue(m wire.Message, name string, value any) error {
 	return violation("%s %s that cannot be: %s %v", article, wire.NameOf(m), name, value)
 }
 
-// late judges what was right until a moment: it may have been on its way.
-func (c linkClock) late(m wire.Message, since time.Time) error {
-	if c.now().Sub(since) > c.silence {
+// checkLate judges what was right until a moment: it may have been on its way.
+func (c lateness) checkLate(m wire.Message, since time.Time) error {
+	if c.now().Sub(since) > c.tolerance {
 		return errLate(m)
 	}
 	return nil
 }
 
-// shift moves all moments: they do not count while mpiexec is stopped.
-func (v *validator) shift(by time.Duration) {
+// shiftTimes moves all moments: they do not count while mpiexec is stopped.
+func (v *validator) shiftTimes(by time.Duration) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for _, t := range []*time.Time{&v.course.ended, &v.course.left, &v.queue.dequeued} {
+	for _, t := range []*time.Time{&v.progress.endSent, &v.progress.byeSent, &v.queue.dequeued} {
 		if !t.IsZero() {
 			*t = t.Add(by)
 		}
 	}
 }
 
-// begun sees that something of the job was let go here.
-func (c *course) begun(m wire.Message) error {
-	if c.starts == 0 {
+// checkStarted sees that something of the job was let go here.
+func (c *nodeProgress) checkStarted(m wire.Message) error {
+	if c.groupsStarted == 0 {
 		return errEarly(m)
 	}
 	return nil
 }
 
-// over hears what is said once for each time that something was let go here.
-func (c *course) over(m wire.Message, said *int) error {
+// countEnd hears what is said once for each time that something was let go here.
+func (c *nodeProgress) countEnd(m wire.Message, said *int) error {
 	switch {
-	case c.starts == 0:
+	case c.groupsStarted == 0:
 		return errEarly(m)
-	case *said >= c.starts:
+	case *said >= c.groupsStarted:
 		return violation("it sent %s twice", wire.NameOf(m))
 	}
 	*said++
@@ -340,19 +342,19 @@ func (c *course) over(m wire.Message, said *int) error {
 
 func isGreeting(m wire.Message) bool {
 	switch m.(type) {
-	case *wire.Hello, *wire.Node:
+	case *wire.Hello, *wire.NodeInfo:
 		return true
 	}
 	return false
 }
 
-// greeting hears Hello and Node, first and second.
-func (v *validator) greeting(m wire.Message) error {
+// checkGreeting hears Hello and Node, first and second.
+func (v *validator) checkGreeting(m wire.Message) error {
 	want := -1
 	switch m := m.(type) {
 	case *wire.Hello:
 		want = 0
-	case *wire.Node:
+	case *wire.NodeInfo:
 		want = 1
 		v.names = append(v.names, m.Probe.Hostname)
 	}
@@ -368,28 +370,28 @@ func (v *validator) greeting(m wire.Message) error {
 	return errEarly(m)
 }
 
-// prepared hears that a part of a group is ready, and where its ranks can meet (TRUST-3).
-func (v *validator) prepared(m *wire.Prepared) (wire.Message, error) {
-	answer, err := v.questions.answer(m, groupKey(m.Group))
+// checkPrepared hears that a part of a group is ready, and where its ranks can meet (TRUST-3).
+func (v *validator) checkPrepared(m *wire.Prepared) (wire.Message, error) {
+	answer, err := v.questions.takeReply(m, groupKey(m.Group))
 	p := v.groups[m.Group]
 	if err != nil || answer == nil || p == nil {
 		return nil, err
 	}
-	p.phase = prepared
+	p.phase = preparedReceived
 	switch {
-	case m.Meet == "":
-	case !p.root:
-		return nil, errStranger(p.first)
-	case !p.torch:
-		return nil, errUnasked
-	case !v.canMeet(m.Meet, p.address):
-		return nil, errValue(m, "meeting point", strconv.Quote(m.Meet))
+	case m.Rendezvous == "":
+	case !p.hasRankZero:
+		return nil, errNotOurRank(p.first)
+	case !p.torchRendezvous:
+		return nil, errNotAsked
+	case !v.isValidRendezvous(m.Rendezvous, p.address):
+		return nil, errValue(m, "meeting point", strconv.Quote(m.Rendezvous))
 	}
 	return m, nil
 }
 
-// canMeet reports whether an address is one of the node, and has a port.
-func (v *validator) canMeet(meet, address string) bool {
+// isValidRendezvous reports whether an address is one of the node, and has a port.
+func (v *validator) isValidRendezvous(meet, address string) bool {
 	host, port, err := net.SplitHostPort(meet)
 	n, noNumber := strconv.ParseUint(port, 10, 16)
 	if err != nil || noNumber != nil || n == 0 || host == "" {
@@ -399,88 +401,88 @@ func (v *validator) canMeet(meet, address string) bool {
 	return noAddress == nil || host == address || slices.Contains(v.names, host)
 }
 
-// dropped hears that there will be no part of a group here.
-func (v *validator) dropped(m wire.Message, group string) (wire.Message, error) {
-	answer, err := v.questions.answer(m, groupKey(group))
+// checkGroupDropped hears that there will be no part of a group here.
+func (v *validator) checkGroupDropped(m wire.Message, group string) (wire.Message, error) {
+	answer, err := v.questions.takeReply(m, groupKey(group))
 	if answer != nil {
-		v.forget(group)
+		v.forgetGroup(group)
 	}
 	return answer, err
 }
 
-// states hears what ranks are doing, each at most once.
-func (v *validator) states(m *wire.States) (wire.Message, error) {
+// checkStates hears what ranks are doing, each at most once.
+func (v *validator) checkStates(m *wire.RankStates) (wire.Message, error) {
 	seen := make(map[int]bool)
 	for _, r := range m.Ranks {
-		s := v.rank(r.Rank)
+		s := v.findRank(r.Rank)
 		switch {
 		case s == nil:
-			return nil, errStranger(r.Rank)
+			return nil, errNotOurRank(r.Rank)
 		case seen[r.Rank]:
 			return nil, errValue(m, "rank", fmt.Sprint(r.Rank, " twice"))
 		}
 		seen[r.Rank] = true
 	}
-	return v.questions.answer(m, "States")
+	return v.questions.takeReply(m, "RankStates")
 }
 
-// sampled hears what processes have: each rank that was let go at most once, and no more often
+// checkSampled hears what processes have: each rank that was let go at most once, and no more often
 // than there are samples (RM-51).
-func (v *validator) sampled(m *wire.Sampled) (wire.Message, error) {
-	if err := v.course.begun(m); err != nil {
+func (v *validator) checkSampled(m *wire.SampledUsage) (wire.Message, error) {
+	if err := v.progress.checkStarted(m); err != nil {
 		return nil, err
 	}
 	if !v.samples {
-		return nil, errUnasked
+		return nil, errNotAsked
 	}
 	seen := make(map[int]bool, len(m.Ranks))
 	for _, r := range m.Ranks {
-		s := v.rank(r.Rank)
+		s := v.findRank(r.Rank)
 		switch {
 		case s == nil:
-			return nil, errStranger(r.Rank)
-		case s.life.Load() == planned:
+			return nil, errNotOurRank(r.Rank)
+		case s.phase.Load() == rankPlanned:
 			return nil, errEarly(m)
 		case seen[r.Rank]:
 			return nil, errValue(m, "rank", fmt.Sprint(r.Rank, " twice"))
 		}
 		seen[r.Rank] = true
 	}
-	return v.sampling.pass(v.now(), m), nil
+	return v.sampling.allow(v.now(), m), nil
 }
 
-// exceeded hears that more was used than the node allows: of its own ranks, and of what it can know.
-func (v *validator) exceeded(m *wire.Exceeded) error {
-	if err := v.course.over(m, &v.course.exceeded); err != nil {
+// checkExceeded hears that more was used than the node allows: of its own ranks, and of what it can know.
+func (v *validator) checkExceeded(m *wire.LimitExceeded) error {
+	if err := v.progress.countEnd(m, &v.progress.exceeded); err != nil {
 		return err
 	}
-	what, one := m.Bound.Resource, m.Bound.Resource == limit.RankMem
-	switch s := v.rank(m.Rank); {
-	case !what.Host() || what.Kernel():
+	what, one := m.Limit.Resource, m.Limit.Resource == limits.RankMem
+	switch s := v.findRank(m.Rank); {
+	case !what.IsHostLimit() || what.IsKernelLimit():
 		return errValue(m, "limit", string(what))
 	case one && m.Rank == -1: // processes of no rank
 	case one && s == nil:
-		return errStranger(m.Rank)
-	case one && s.life.Load() == planned:
+		return errNotOurRank(m.Rank)
+	case one && s.phase.Load() == rankPlanned:
 		return errEarly(m)
 	case !one && m.Rank != -1:
 		return errValue(m, "rank", fmt.Sprint(m.Rank))
-	case m.Used <= m.Bound.Most:
+	case m.Used <= m.Limit.Max:
 		return errValue(m, "use", fmt.Sprint(m.Used))
 	}
 	return nil
 }
 
-// cleaned hears what ranks that are gone have left: those of the node, and what there is of the kind.
-func (v *validator) cleaned(m *wire.Cleaned) error {
-	if err := v.course.over(m, &v.course.cleaned); err != nil {
+// checkCleaned hears what ranks that are gone have left: those of the node, and what there is of the kind.
+func (v *validator) checkCleaned(m *wire.IPCCleaned) error {
+	if err := v.progress.countEnd(m, &v.progress.cleaned); err != nil {
 		return err
 	}
-	for _, r := range m.Remnants {
+	for _, r := range m.Leftovers {
 		switch {
-		case r.Rank != -1 && v.rank(r.Rank) == nil:
-			return errStranger(r.Rank)
-		case r.Kind != job.SysVShm && r.Kind != job.PosixShm:
+		case r.Rank != -1 && v.findRank(r.Rank) == nil:
+			return errNotOurRank(r.Rank)
+		case r.Kind != job.LeftoverSysVShm && r.Kind != job.LeftoverPosixShm:
 			return errValue(m, "kind", strconv.Quote(r.Kind))
 		}
 	}

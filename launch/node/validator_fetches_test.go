@@ -23,7 +23,7 @@ func TestAdmitFetches(t *testing.T) {
 		"an answer to another one": {&wire.Fetched{ID: 8, Found: true}, "unasked"},
 	} {
 		g, _ := newStage(t, "running")
-		g.tell(&wire.Fetch{ID: 7, Group: "g", Rank: own})
+		g.noteSent(&wire.Fetch{ID: 7, Group: "g", Rank: own})
 		if got := judged(g, test.m); got != test.want {
 			t.Errorf("%s: %s, want %s", what, got, test.want)
 		}
@@ -34,7 +34,7 @@ func TestAdmitFetches(t *testing.T) {
 			t.Fatalf("fetch %d: %s", id, got)
 		}
 	}
-	g.tell(&wire.Fetched{ID: 1})
+	g.noteSent(&wire.Fetched{ID: 1})
 	if got := judged(g, want(maxFetches+1, foreign)); got != "ok" {
 		t.Errorf("one more than is answered: %s", got)
 	}

@@ -8,47 +8,47 @@ import (
 // maxNotices is how many events of its ranks a node may have under way (TRUST-4).
 const maxNotices = 1 << 6
 
-// notify hears of an event that a rank of the node tells others of. One that has ended meanwhile may
+// checkNotify hears of an event that a rank of the node tells others of. One that has ended meanwhile may
 // have said so before.
-func (v *validator) notify(m *wire.Notify) (wire.Message, error) {
+func (v *validator) checkNotify(m *wire.Notify) (wire.Message, error) {
 	p := v.groups[m.Group]
 	switch {
-	case p == nil || m.Rank >= p.size || !v.isOf(p, m.Rank):
-		return nil, errStranger(m.Rank)
-	case p.phase < letGo:
+	case p == nil || m.Rank >= p.size || !v.hasRank(p, m.Rank):
+		return nil, errNotOurRank(m.Rank)
+	case p.phase < startSent:
 		return nil, errEarly(m)
 	case m.ID <= v.notices.lastID:
 		return nil, errValue(m, "ID", m.ID)
-	case v.notices.unheard >= maxNotices:
+	case v.notices.unanswered >= maxNotices:
 		return nil, violation("it sent %d events at once", maxNotices+1)
 	}
-	if _, err := fence.Members(m.To).Finder(); err != nil {
+	if _, err := fence.Members(m.To).Matcher(); err != nil {
 		return nil, errValue(m, "list of members", len(m.To))
 	}
 	v.notices.lastID = m.ID
-	admitted, err := v.unlessGone(v.unlessEnding(m))
+	admitted, err := v.unlessDrained(v.unlessEnding(m))
 	if admitted != nil {
-		v.notices.unheard++
+		v.notices.unanswered++
 	}
 	return admitted, err
 }
 
-// utter hears that the library of a rank has something to say, until nothing is left of it here: most of it
+// checkShowHelp hears that the library of a rank has something to say, until nothing is left of it here: most of it
 // comes when a job ends.
-func (v *validator) utter(m *wire.Utter) (wire.Message, error) {
-	s := v.rank(m.Rank)
+func (v *validator) checkShowHelp(m *wire.ShowHelp) (wire.Message, error) {
+	s := v.findRank(m.Rank)
 	switch {
 	case s == nil:
-		return nil, errStranger(m.Rank)
-	case s.life.Load() == planned:
+		return nil, errNotOurRank(m.Rank)
+	case s.phase.Load() == rankPlanned:
 		return nil, errEarly(m)
 	}
-	if err := v.texts.next(m, m.ID); err != nil {
+	if err := v.helpTexts.checkNext(m, m.ID); err != nil {
 		return nil, err
 	}
-	admitted, err := v.unlessGone(m, nil)
+	admitted, err := v.unlessDrained(m, nil)
 	if admitted != nil {
-		v.texts.unheard++
+		v.helpTexts.unanswered++
 	}
 	return admitted, err
 }

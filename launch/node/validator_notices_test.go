@@ -33,7 +33,7 @@ func TestAdmitNotices(t *testing.T) {
 			t.Fatalf("event %d: %s", id, got)
 		}
 	}
-	g.tell(&wire.Notified{ID: 1})
+	g.noteSent(&wire.Notified{ID: 1})
 	if got := judged(g, tells(maxNotices+1, own, "")); got != "ok" {
 		t.Errorf("one more than is answered: %s", got)
 	}
@@ -45,16 +45,16 @@ func TestAdmitNotices(t *testing.T) {
 // So many texts may be asked about at once, in the order of their numbers.
 func TestAdmitTexts(t *testing.T) {
 	g, _ := newStage(t, "running")
-	for id := range unanswered {
-		if got := judged(g, &wire.Utter{ID: id + 1, Rank: own}); got != "ok" {
+	for id := range maxUnanswered {
+		if got := judged(g, &wire.ShowHelp{ID: id + 1, Rank: own}); got != "ok" {
 			t.Fatalf("text %d: %s", id, got)
 		}
 	}
-	g.tell(&wire.Uttered{ID: 1})
-	if got := judged(g, &wire.Utter{ID: unanswered + 1, Rank: own}); got != "ok" {
+	g.noteSent(&wire.ShowHelpReply{ID: 1})
+	if got := judged(g, &wire.ShowHelp{ID: maxUnanswered + 1, Rank: own}); got != "ok" {
 		t.Errorf("one more than is answered: %s", got)
 	}
-	if got := judged(g, &wire.Utter{ID: unanswered + 2, Rank: own}); got != "it sent 65 requests at once" {
+	if got := judged(g, &wire.ShowHelp{ID: maxUnanswered + 2, Rank: own}); got != "it sent 65 requests at once" {
 		t.Errorf("one too many: %s", got)
 	}
 }
@@ -64,11 +64,11 @@ func TestAdmitDirectoriesThatStay(t *testing.T) {
 	g, _ := newStage(t, "ending")
 	hear := func(m wire.Message) string { return judged(g, m) }
 	hear(&wire.Exited{Exit: job.Exit{Rank: own}})
-	if got := hear(&wire.Drained{Sessions: []string{"/tmp/rs"}}); got != "unasked" {
+	if got := hear(&wire.Drained{KeptSessions: []string{"/tmp/rs"}}); got != "unasked" {
 		t.Error(got)
 	}
 	g.sessions = true // as Prepare says
-	if got := hear(&wire.Drained{Sessions: []string{"/tmp/rs"}}); got == "unasked" {
+	if got := hear(&wire.Drained{KeptSessions: []string{"/tmp/rs"}}); got == "unasked" {
 		t.Error(got)
 	}
 }

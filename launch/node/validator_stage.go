@@ -5,32 +5,32 @@ import (
 	"remshell/wire"
 )
 
-// A cargoHold is what a node may say of the parcels it was told of; nil: there are none.
-type cargoHold struct {
+// A stagingState is what a node may say of the parcels it was told of; nil: there are none.
+type stagingState struct {
 	parcels int  // how many there are
-	here    bool // they are in their places, and none may be wanted
+	inPlace bool // they are in their places, and none may be wanted
 	wanted  bool // it has said which it wants
-	over    bool // and that all are there, or why not
+	done    bool // and that all are there, or why not
 	sent    int  // bytes of them without leave for more
 }
 
-// tellPiece notes that a piece of a parcel goes to the node.
-func (v *validator) tellPiece(bytes int) {
+// noteChunkSent notes that a piece of a parcel goes to the node.
+func (v *validator) noteChunkSent(bytes int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.cargo != nil {
-		v.cargo.sent += bytes
+	if v.staging != nil {
+		v.staging.sent += bytes
 	}
 }
 
-// mayWant hears which parcels a node wants, of those that it was asked for.
-func (c *cargoHold) mayWant(m *wire.Wanted) error {
-	if c == nil || c.here || c.wanted || c.over {
-		return errUnasked
+// checkMissing hears which parcels a node wants, of those that it was asked for.
+func (c *stagingState) checkMissing(m *wire.MissingFiles) error {
+	if c == nil || c.inPlace || c.wanted || c.done {
+		return errNotAsked
 	}
 	c.wanted = true
 	next := 0
-	for _, i := range m.Parcels {
+	for _, i := range m.Files {
 		if i < next || i >= c.parcels {
 			return errValue(m, "Parcels", i)
 		}
@@ -39,11 +39,11 @@ func (c *cargoHold) mayWant(m *wire.Wanted) error {
 	return nil
 }
 
-// took hears that a node has taken what came.
-func (c *cargoHold) took(m *wire.Took) (wire.Message, error) {
+// checkCredit hears that a node has taken what came.
+func (c *stagingState) checkCredit(m *wire.FileCredit) (wire.Message, error) {
 	switch {
-	case c == nil || c.here || c.over:
-		return nil, errUnasked
+	case c == nil || c.inPlace || c.done:
+		return nil, errNotAsked
 	case m.Bytes < 0 || m.Bytes > c.sent:
 		return nil, errValue(m, "Bytes", m.Bytes)
 	}
@@ -51,12 +51,12 @@ func (c *cargoHold) took(m *wire.Took) (wire.Message, error) {
 	return m, nil
 }
 
-// staged hears that all parcels are there, or why not.
-func (c *cargoHold) staged(m *wire.Staged) error {
-	if c == nil || c.over || m.Reason == "" && !c.here && !c.wanted {
-		return errUnasked
+// checkResult hears that all parcels are there, or why not.
+func (c *stagingState) checkResult(m *wire.StageResult) error {
+	if c == nil || c.done || m.Reason == "" && !c.inPlace && !c.wanted {
+		return errNotAsked
 	}
-	c.over = true
-	m.Code = job.StartCode(m.Code)
+	c.done = true
+	m.Code = job.StartFailureCode(m.Code)
 	return nil
 }

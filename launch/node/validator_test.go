@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"remshell/job"
-	"remshell/limit"
+	"remshell/limits"
 	"remshell/pmiserver/fence"
 	"remshell/pmiserver/spawn"
 	"remshell/test/actors"
@@ -32,7 +32,7 @@ func newStage(t *testing.T, stage string) (*validator, *time.Time) {
 	g := newValidator(job.NodeDef{Name: "n1", Host: "n1.example", Aliases: []string{"one"}}, lateTime)
 	g.now = func() time.Time { return clock }
 	hear := func(m wire.Message) {
-		if _, err := g.admit(m); err != nil {
+		if _, err := g.checkMessage(m); err != nil {
 			t.Fatalf("on the way to %q: %T: %v", stage, m, err)
 		}
 	}
@@ -40,16 +40,16 @@ func newStage(t *testing.T, stage string) (*validator, *time.Time) {
 		stage string
 		take  func()
 	}{
-		{"connected", func() { hear(&wire.Hello{}); hear(&wire.Node{}) }},
+		{"connected", func() { hear(&wire.Hello{}); hear(&wire.NodeInfo{}) }},
 		{"greeted", func() {
-			g.tell(&wire.Prepare{Group: wire.Group{Name: "g", Size: 8, Nodes: 2}, Node: wire.Member{Name: "n1"}, Streams: wire.Streams{Window: 100, Stdin: []int{own}}, PMI: wire.PMISetup{Trace: true}, Supervision: wire.Supervision{Samples: true},
+			g.noteSent(&wire.Prepare{Group: wire.Group{Name: "g", Size: 8, NodeCount: 2}, Node: wire.GroupNode{Name: "n1"}, Streams: wire.Streams{Window: 100, Stdin: []int{own}}, PMI: wire.PMISetup{Trace: true}, Supervision: wire.Supervision{SampleUsage: true},
 				Ranks: []job.RankPlan{{Rank: own}, {Rank: later}}})
 		}},
 		{"asked", func() { hear(&wire.Prepared{Group: "g"}) }},
-		{"prepared", func() { g.tell(&wire.Start{Group: "g"}); hear(&wire.Started{Rank: own, PID: 7}) }},
-		{"running", func() { g.tell(&wire.End{}) }},
+		{"prepared", func() { g.noteSent(&wire.Start{Group: "g"}); hear(&wire.Started{Rank: own, PID: 7}) }},
+		{"running", func() { g.noteSent(&wire.EndJob{}) }},
 		{"ending", func() { hear(&wire.Exited{Exit: job.Exit{Rank: own}}); hear(&wire.Drained{}) }},
-		{"over", func() { g.tell(&wire.Bye{}) }},
+		{"over", func() { g.noteSent(&wire.Bye{}) }},
 	} {
 		if step.stage == stage {
 			break
@@ -61,13 +61,13 @@ func newStage(t *testing.T, stage string) (*validator, *time.Time) {
 
 // judged is what a gate makes of a message, as one word where it is a common one.
 func judged(g *validator, m wire.Message) string {
-	admitted, err := g.admit(m)
+	admitted, err := g.checkMessage(m)
 	switch {
 	case err == nil && admitted == nil:
 		return "dropped"
 	case err == nil:
 		return "ok"
-	case !Violates(err):
+	case !IsViolation(err):
 		return fmt.Sprintf("no violation: %v", err)
 	}
 	name := wire.NameOf(m)
@@ -106,24 +106,24 @@ var table = []struct {
 	foreign string // empty: it names no rank
 }{
 	{"Hello", nil, "ok twice twice twice twice twice twice twice", "twice", ""},
-	{"Node", nil, "early twice twice twice twice twice twice twice", "", ""},
-	{"Gated", &wire.Gate{}, "early ok ok ok ok ok ok dropped", "unasked", ""},
+	{"NodeInfo", nil, "early twice twice twice twice twice twice twice", "", ""},
+	{"DecisionLocked", &wire.LockDecision{}, "early ok ok ok ok ok ok dropped", "unasked", ""},
 	{"Surveyed", &wire.Survey{}, "early ok ok ok ok ok ok dropped", "unasked", ""},
-	{"Queued", &wire.Enqueue{}, "early ok ok ok ok ok ok dropped", "ok", ""},
-	{"Listed", &wire.List{}, "early ok ok ok ok ok ok dropped", "unasked", ""},
-	{"Alerted", &wire.Alert{}, "early ok ok ok ok ok ok dropped", "unasked", ""},
+	{"QueuePosition", &wire.Enqueue{}, "early ok ok ok ok ok ok dropped", "ok", ""},
+	{"LedgerListed", &wire.ListLedger{}, "early ok ok ok ok ok ok dropped", "unasked", ""},
+	{"JobSignaled", &wire.SignalJob{}, "early ok ok ok ok ok ok dropped", "unasked", ""},
 	{"Evicted", &wire.Evict{}, "early ok ok ok ok ok ok dropped", "unasked", ""},
-	{"Laid", &wire.Lay{}, "early ok ok ok ok ok ok dropped", "unasked", ""},
-	{"Sought", &wire.Seek{}, "early ok ok ok ok ok ok dropped", "unasked", ""},
-	{"Examined", &wire.Examine{}, "early ok ok ok ok ok ok dropped", "unasked", ""},
-	{"Listening", &wire.Listen{}, "early ok ok ok ok ok ok dropped", "unasked", ""},
+	{"MarkWritten", &wire.WriteMark{}, "early ok ok ok ok ok ok dropped", "unasked", ""},
+	{"MarksRead", &wire.ReadMarks{}, "early ok ok ok ok ok ok dropped", "unasked", ""},
+	{"Diagnosed", &wire.Diagnose{}, "early ok ok ok ok ok ok dropped", "unasked", ""},
+	{"ProbePortOpened", &wire.OpenProbePort{}, "early ok ok ok ok ok ok dropped", "unasked", ""},
 	{"PeersProbed", &wire.ProbePeers{}, "early ok ok ok ok ok ok dropped", "unasked", ""},
-	{"Answer", &wire.Ask{}, "early ok ok ok ok ok ok dropped", "unasked", ""},
-	{"Ask", nil, "early early early early ok dropped dropped dropped", "it sent an Ask before the last one was answered", ""},
-	{"Changed", &wire.Watch{}, "early ok ok ok ok ok ok dropped", "ok", ""},
+	{"ControlReply", &wire.ControlRequest{}, "early ok ok ok ok ok ok dropped", "unasked", ""},
+	{"ControlRequest", nil, "early early early early ok dropped dropped dropped", "it sent a ControlRequest before the last one was answered", ""},
+	{"ClaimsChanged", &wire.WatchClaims{}, "early ok ok ok ok ok ok dropped", "ok", ""},
 	{"Prepared", nil, "early unasked ok unasked unasked unasked unasked dropped", "unasked", ""},
 	{"Refused", nil, "early unasked ok unasked unasked unasked unasked dropped", "unasked", ""},
-	{"Taken", nil, "early unasked ok unasked unasked unasked unasked dropped", "unasked", ""},
+	{"ClaimConflict", nil, "early unasked ok unasked unasked unasked unasked dropped", "unasked", ""},
 	{"Started", nil,
 		"early stranger early early ended ended ended dropped", "", "stranger"},
 	{"Data", nil,
@@ -131,37 +131,37 @@ var table = []struct {
 	{"Credit", nil, "early stranger early early ok ok dropped dropped", "ok", "stranger"},
 	{"Exited", nil,
 		"early stranger early early ok ok ended dropped", "ended", "stranger"},
-	{"Sampled", nil, "early early early early ok ok ok dropped", "ok", "stranger"},
-	{"PMI", nil,
+	{"SampledUsage", nil, "early early early early ok ok ok dropped", "ok", "stranger"},
+	{"PMIReport", nil,
 		"early stranger early early ok ok ended dropped", "ok", "stranger"},
-	{"Trace", nil, "early stranger early early ok ok ok dropped", "ok", "stranger"},
+	{"PMITrace", nil, "early stranger early early ok ok ok dropped", "ok", "stranger"},
 	{"Fence", nil, "early unasked early early ok dropped late dropped", "fences", ""},
-	{"Name", nil, "early early early early ok dropped dropped dropped", "ID 1", ""},
+	{"NameRequest", nil, "early early early early ok dropped dropped dropped", "ID 1", ""},
 	{"Spawn", nil, "early stranger early early ok dropped dropped dropped", "ID 1", "stranger"},
-	{"Peers", nil, "early early early early ok dropped dropped dropped", "ID 1", ""},
+	{"RankMapRequest", nil, "early early early early ok dropped dropped dropped", "ID 1", ""},
 	{"Fetch", nil, "early early early early ok dropped dropped dropped", "ID 1", ""},
 	{"Notify", nil, "early stranger early early ok dropped dropped dropped", "ID 1", "stranger"},
-	{"Utter", nil, "early stranger early early ok ok dropped dropped", "ID 1", "stranger"},
+	{"ShowHelp", nil, "early stranger early early ok ok dropped dropped", "ID 1", "stranger"},
 	{"Fetched", &wire.Fetch{ID: 1}, "early ok ok ok ok ok ok dropped", "unasked", ""},
-	{"States", &wire.Inspect{},
+	{"RankStates", &wire.InspectRanks{},
 		"early stranger ok ok ok ok ok dropped", "unasked", "stranger"},
-	{"Caught", nil, "early early early early ok ok ok dropped", "twice", ""},
-	{"Exceeded", nil, "early early early early ok ok ok dropped", "twice", "stranger"},
-	{"Emptied", nil, "early early early early ok ok ok dropped", "twice", ""},
-	{"Cleaned", nil, "early early early early ok ok ok dropped", "twice", "stranger"},
+	{"HelperSignaled", nil, "early early early early ok ok ok dropped", "twice", ""},
+	{"LimitExceeded", nil, "early early early early ok ok ok dropped", "twice", "stranger"},
+	{"ProcessesGone", nil, "early early early early ok ok ok dropped", "twice", ""},
+	{"IPCCleaned", nil, "early early early early ok ok ok dropped", "twice", "stranger"},
 	{"Drained", nil,
 		"early early early early its its twice dropped", "", "its"},
-	{"Renewed", &wire.Renew{}, "early ok ok ok ok ok ok ok", "unasked", ""},
-	{"Wanted", parcels, "early ok ok ok ok ok ok dropped", "unasked", ""},
-	{"Took", parcels, "early ok ok ok ok ok ok dropped", "ok", ""},
-	{"Staged", parcels, "early ok ok ok ok ok ok dropped", "unasked", ""},
+	{"AttemptReady", &wire.NextAttempt{}, "early ok ok ok ok ok ok ok", "unasked", ""},
+	{"MissingFiles", parcels, "early ok ok ok ok ok ok dropped", "unasked", ""},
+	{"FileCredit", parcels, "early ok ok ok ok ok ok dropped", "ok", ""},
+	{"StageResult", parcels, "early ok ok ok ok ok ok dropped", "unasked", ""},
 	{"Log", nil, "early ok ok ok ok ok ok dropped", "ok", ""},
 	{"Ping", nil, "early ok ok ok ok ok ok dropped", "ok", ""},
 }
 
 // making makes messages of a kind.
 func making(kind string) func(rank int) wire.Message {
-	for _, s := range actors.Sayings {
+	for _, s := range actors.HelperMessages {
 		if s.Kind == kind {
 			return s.Make
 		}
@@ -170,38 +170,38 @@ func making(kind string) func(rank int) wire.Message {
 }
 
 // parcels are those of which the gates of these tests are told.
-var parcels = &wire.Stage{Parcels: []job.Parcel{{Name: "a"}, {Name: "b"}}}
+var parcels = &wire.StageFiles{Files: []job.StagedFile{{Name: "a"}, {Name: "b"}}}
 
 // Of parcels a node may say what it was asked for, once, and take no more than was sent.
 func TestAdmitParcels(t *testing.T) {
-	here := &wire.Stage{Parcels: parcels.Parcels, Here: true}
+	here := &wire.StageFiles{Files: parcels.Files, InPlace: true}
 	for what, test := range map[string]struct {
-		stage *wire.Stage
+		stage *wire.StageFiles
 		says  []wire.Message
 		want  string // of the last
 	}{
-		"both":              {parcels, []wire.Message{&wire.Wanted{Parcels: []int{0, 1}}}, "ok"},
-		"none":              {parcels, []wire.Message{&wire.Wanted{}, &wire.Staged{}}, "ok"},
-		"one that is not":   {parcels, []wire.Message{&wire.Wanted{Parcels: []int{2}}}, "Parcels 2"},
-		"negative":          {parcels, []wire.Message{&wire.Wanted{Parcels: []int{-1}}}, "Parcels -1"},
-		"one twice":         {parcels, []wire.Message{&wire.Wanted{Parcels: []int{1, 1}}}, "Parcels 1"},
-		"backwards":         {parcels, []wire.Message{&wire.Wanted{Parcels: []int{1, 0}}}, "Parcels 0"},
-		"again":             {parcels, []wire.Message{&wire.Wanted{}, &wire.Wanted{}}, "unasked"},
-		"what is here":      {here, []wire.Message{&wire.Wanted{}}, "unasked"},
-		"nothing was told":  {nil, []wire.Message{&wire.Wanted{}}, "unasked"},
-		"all that was sent": {parcels, []wire.Message{&wire.Wanted{}, &wire.Took{Bytes: 100}}, "ok"},
-		"more":              {parcels, []wire.Message{&wire.Wanted{}, &wire.Took{Bytes: 100}, &wire.Took{Bytes: 1}}, "Bytes 1"},
-		"less than none":    {parcels, []wire.Message{&wire.Wanted{}, &wire.Took{Bytes: -1}}, "Bytes -1"},
-		"took, and told":    {nil, []wire.Message{&wire.Took{}}, "unasked"},
-		"there, unasked":    {parcels, []wire.Message{&wire.Staged{}}, "unasked"},
-		"there, here":       {here, []wire.Message{&wire.Staged{}}, "ok"},
-		"there, twice":      {here, []wire.Message{&wire.Staged{}, &wire.Staged{}}, "unasked"},
-		"took after that":   {parcels, []wire.Message{&wire.Wanted{}, &wire.Staged{}, &wire.Took{}}, "unasked"},
+		"both":              {parcels, []wire.Message{&wire.MissingFiles{Files: []int{0, 1}}}, "ok"},
+		"none":              {parcels, []wire.Message{&wire.MissingFiles{}, &wire.StageResult{}}, "ok"},
+		"one that is not":   {parcels, []wire.Message{&wire.MissingFiles{Files: []int{2}}}, "Parcels 2"},
+		"negative":          {parcels, []wire.Message{&wire.MissingFiles{Files: []int{-1}}}, "Parcels -1"},
+		"one twice":         {parcels, []wire.Message{&wire.MissingFiles{Files: []int{1, 1}}}, "Parcels 1"},
+		"backwards":         {parcels, []wire.Message{&wire.MissingFiles{Files: []int{1, 0}}}, "Parcels 0"},
+		"again":             {parcels, []wire.Message{&wire.MissingFiles{}, &wire.MissingFiles{}}, "unasked"},
+		"what is here":      {here, []wire.Message{&wire.MissingFiles{}}, "unasked"},
+		"nothing was told":  {nil, []wire.Message{&wire.MissingFiles{}}, "unasked"},
+		"all that was sent": {parcels, []wire.Message{&wire.MissingFiles{}, &wire.FileCredit{Bytes: 100}}, "ok"},
+		"more":              {parcels, []wire.Message{&wire.MissingFiles{}, &wire.FileCredit{Bytes: 100}, &wire.FileCredit{Bytes: 1}}, "Bytes 1"},
+		"less than none":    {parcels, []wire.Message{&wire.MissingFiles{}, &wire.FileCredit{Bytes: -1}}, "Bytes -1"},
+		"took, and told":    {nil, []wire.Message{&wire.FileCredit{}}, "unasked"},
+		"there, unasked":    {parcels, []wire.Message{&wire.StageResult{}}, "unasked"},
+		"there, here":       {here, []wire.Message{&wire.StageResult{}}, "ok"},
+		"there, twice":      {here, []wire.Message{&wire.StageResult{}, &wire.StageResult{}}, "unasked"},
+		"took after that":   {parcels, []wire.Message{&wire.MissingFiles{}, &wire.StageResult{}, &wire.FileCredit{}}, "unasked"},
 	} {
 		g, _ := newStage(t, "prepared")
 		if test.stage != nil {
-			g.tell(test.stage)
-			g.tellPiece(100)
+			g.noteSent(test.stage)
+			g.noteChunkSent(100)
 		}
 		got := ""
 		for _, m := range test.says {
@@ -212,8 +212,8 @@ func TestAdmitParcels(t *testing.T) {
 		}
 	}
 	g, _ := newStage(t, "prepared")
-	g.tell(parcels)
-	if m, err := g.admit(&wire.Staged{Code: 0, Reason: "r"}); err != nil || m.(*wire.Staged).Code != job.ExitInternal {
+	g.noteSent(parcels)
+	if m, err := g.checkMessage(&wire.StageResult{Code: 0, Reason: "r"}); err != nil || m.(*wire.StageResult).Code != job.ExitInternal {
 		t.Errorf("%+v, %v", m, err)
 	}
 }
@@ -224,7 +224,7 @@ func TestAdmit(t *testing.T) {
 		for i, stage := range standings {
 			check := func(what string, g *validator, rank int, want string) {
 				if row.ask != nil {
-					g.tell(row.ask)
+					g.noteSent(row.ask)
 				}
 				m := making(row.kind)(rank)
 				if got := judged(g, m); strings.Fields(got)[0] != want && got != want && !(want == "its" && strings.Contains(got, "before the end of rank 4")) {
@@ -234,7 +234,7 @@ func TestAdmit(t *testing.T) {
 			g, _ := newStage(t, stage)
 			check("", g, own, wants[i])
 			if wants[i] == "ok" && row.again != "" && stage != "connected" {
-				g.tell(&wire.Ping{}) // says nothing
+				g.noteSent(&wire.Ping{}) // says nothing
 				if got := judged(g, making(row.kind)(own)); got != row.again && stage == "running" {
 					t.Errorf("%s, %s, again: %s, want %s", row.kind, stage, got, row.again)
 				}
@@ -258,7 +258,7 @@ func TestEveryKindHasARow(t *testing.T) {
 		rows[row.kind] = true
 	}
 	for _, k := range wire.Kinds() {
-		if k.From != wire.Launcher {
+		if k.Sender != wire.Launcher {
 			if !rows[k.Name] {
 				t.Errorf("the table has no row for %s", k.Name)
 			}
@@ -280,7 +280,7 @@ func TestAdmitValues(t *testing.T) {
 		return &wire.Exited{Exit: job.Exit{Rank: own, Code: code, Signal: signal}}
 	}
 	abort := func(code int) wire.Message {
-		return &wire.PMI{Rank: own, Event: wire.PMIAborted, Code: code}
+		return &wire.PMIReport{Rank: own, Event: wire.PMIAborted, Code: code}
 	}
 	for _, test := range []struct {
 		m    wire.Message
@@ -290,10 +290,10 @@ func TestAdmitValues(t *testing.T) {
 		{exit(-256, 0), "an Exited that cannot be: code -256"}, {exit(1<<32, 0), "an Exited that cannot be: code 4294967296"},
 		{exit(0, 64), "ok"}, {exit(0, 65), "an Exited that cannot be: signal 65"}, {exit(0, -9), "an Exited that cannot be: signal -9"},
 		{exit(3, 9), "an Exited that cannot be: code 3 and signal 9"},
-		{abort(255), "ok"}, {abort(256), "a PMI that cannot be: code 256"}, {abort(-1), "a PMI that cannot be: code -1"},
-		{&wire.PMI{Rank: own, Event: 7}, "a PMI that cannot be: event 7"},
-		{&wire.PMI{Rank: -1, Event: wire.PMIBroken}, "ok"},
-		{&wire.PMI{Rank: -1, Event: wire.PMIAborted}, "it spoke for rank -1, which is not there"},
+		{abort(255), "ok"}, {abort(256), "a PMIReport that cannot be: code 256"}, {abort(-1), "a PMIReport that cannot be: code -1"},
+		{&wire.PMIReport{Rank: own, Event: 7}, "a PMIReport that cannot be: event 7"},
+		{&wire.PMIReport{Rank: -1, Event: wire.PMIBarrierBroken}, "ok"},
+		{&wire.PMIReport{Rank: -1, Event: wire.PMIAborted}, "it spoke for rank -1, which is not there"},
 		{&wire.Started{Rank: later}, "a Started that cannot be: PID 0"},
 		{&wire.Started{Rank: later, PID: -1}, "a Started that cannot be: PID -1"},
 		{&wire.Started{Rank: later, Err: "none"}, "ok"},
@@ -312,20 +312,20 @@ func TestAdmitValues(t *testing.T) {
 		{&wire.Fence{ID: "g"}, `a Fence that cannot be: ID "g"`}, {&wire.Fence{ID: "h/0"}, "it answered what was not asked"},
 		{&wire.Spawn{ID: 1, Request: spawn.Request{Group: "h", Rank: own}}, "it spoke for rank 4, which is not there"},
 		{&wire.Spawn{ID: 1, Request: spawn.Request{Group: "g", Rank: -5}}, "it spoke for rank -5, which is not there"},
-		{&wire.Name{}, "a Name that cannot be: ID 0"},
-		{samples(own, own), "a Sampled that cannot be: rank 4 twice"}, {samples(own, foreign), "it spoke for rank 0, which is not there"},
-		{exceeded(limit.HostMem, own, 2), "an Exceeded that cannot be: rank 4"}, {exceeded(limit.HostMem, -1, 1), "an Exceeded that cannot be: use 1"},
-		{exceeded(limit.Mem, -1, 2), `an Exceeded that cannot be: limit mem`}, {exceeded(limit.NoFile, -1, 2), "an Exceeded that cannot be: limit nofile"},
-		{exceeded(limit.RankMem, foreign, 2), "it spoke for rank 0, which is not there"}, {exceeded(limit.RankMem, -1, 2), "ok"}, {exceeded(limit.RankMem, 99, 2), "it spoke for rank 99, which is not there"},
-		{exceeded("all is well", -1, 2), "an Exceeded that cannot be: limit all is well"}, {exceeded(limit.WallTime, -1, 2), "ok"},
+		{&wire.NameRequest{}, "a NameRequest that cannot be: ID 0"},
+		{samples(own, own), "a SampledUsage that cannot be: rank 4 twice"}, {samples(own, foreign), "it spoke for rank 0, which is not there"},
+		{exceeded(limits.HostMem, own, 2), "a LimitExceeded that cannot be: rank 4"}, {exceeded(limits.HostMem, -1, 1), "a LimitExceeded that cannot be: use 1"},
+		{exceeded(limits.Mem, -1, 2), `a LimitExceeded that cannot be: limit mem`}, {exceeded(limits.NoFile, -1, 2), "a LimitExceeded that cannot be: limit nofile"},
+		{exceeded(limits.RankMem, foreign, 2), "it spoke for rank 0, which is not there"}, {exceeded(limits.RankMem, -1, 2), "ok"}, {exceeded(limits.RankMem, 99, 2), "it spoke for rank 99, which is not there"},
+		{exceeded("all is well", -1, 2), "a LimitExceeded that cannot be: limit all is well"}, {exceeded(limits.WallTime, -1, 2), "ok"},
 		{samples(own, later), "ok"}, {samples(-1), "it spoke for rank -1, which is not there"},
-		{&wire.Cleaned{Remnants: []job.Remnant{{Kind: job.PosixShm, ID: "/dev/shm/x", Rank: -1}}}, "ok"},
-		{&wire.Cleaned{Remnants: []job.Remnant{{Kind: "tree", Rank: -1}}}, `a Cleaned that cannot be: kind "tree"`},
-		{&wire.Cleaned{Remnants: []job.Remnant{{Kind: job.SysVShm, Rank: foreign}}}, "it spoke for rank 0, which is not there"},
+		{&wire.IPCCleaned{Leftovers: []job.Leftover{{Kind: job.LeftoverPosixShm, ID: "/dev/shm/x", Rank: -1}}}, "ok"},
+		{&wire.IPCCleaned{Leftovers: []job.Leftover{{Kind: "tree", Rank: -1}}}, `an IPCCleaned that cannot be: kind "tree"`},
+		{&wire.IPCCleaned{Leftovers: []job.Leftover{{Kind: job.LeftoverSysVShm, Rank: foreign}}}, "it spoke for rank 0, which is not there"},
 		{&wire.Drained{}, "it sent Drained before the end of rank 4"},
 	} {
 		g, _ := newStage(t, "running")
-		_, err := g.admit(test.m)
+		_, err := g.checkMessage(test.m)
 		if got := fmt.Sprint(err); got != test.want && !(err == nil && test.want == "ok") {
 			t.Errorf("%s %+v: %s, want %s", wire.NameOf(test.m), test.m, got, test.want)
 		}
@@ -333,14 +333,14 @@ func TestAdmitValues(t *testing.T) {
 }
 
 // exceeded says that a rank, or -1, has used so much of what may be 1.
-func exceeded(what limit.Resource, rank int, used int64) wire.Message {
-	return &wire.Exceeded{Rank: rank, Bound: job.Bound{Resource: what, Most: 1}, Used: used}
+func exceeded(what limits.Resource, rank int, used int64) wire.Message {
+	return &wire.LimitExceeded{Rank: rank, Limit: job.KernelLimit{Resource: what, Max: 1}, Used: used}
 }
 
 func samples(ranks ...int) wire.Message {
-	m := new(wire.Sampled)
+	m := new(wire.SampledUsage)
 	for _, rank := range ranks {
-		m.Ranks = append(m.Ranks, job.RankSample{Rank: rank})
+		m.Ranks = append(m.Ranks, job.RankUsageSample{Rank: rank})
 	}
 	return m
 }
@@ -378,7 +378,7 @@ func TestAdmitOutput(t *testing.T) {
 	}
 	g, _ = newStage(t, "running")
 	out(100)
-	g.tell(&wire.Credit{Rank: own, Stream: wire.Stdout, Bytes: 50})
+	g.noteSent(&wire.Credit{Rank: own, Stream: wire.Stdout, Bytes: 50})
 	if got := []string{out(50), out(0), out(0)}; strings.Join(got, " ") != "ok ok much" {
 		t.Errorf("after credit: %q", got)
 	}
@@ -387,7 +387,7 @@ func TestAdmitOutput(t *testing.T) {
 // What is sent to a rank it may say that it has read, and no more; also in small parts.
 func TestAdmitCredit(t *testing.T) {
 	g, _ := newStage(t, "running")
-	g.tell(&wire.Data{Rank: own, Bytes: make([]byte, 10)})
+	g.noteSent(&wire.Data{Rank: own, Bytes: make([]byte, 10)})
 	credit := func(n int) string { return judged(g, &wire.Credit{Rank: own, Bytes: n}) }
 	if got := []string{credit(4), credit(6), credit(1)}; strings.Join(got, ",") != "ok,ok,bytes 1" {
 		t.Errorf("%q", got)
@@ -402,7 +402,7 @@ func TestAdmitCredit(t *testing.T) {
 func TestAdmitMeetingPoints(t *testing.T) {
 	ask := func(root int, compat ...string) *validator {
 		g, _ := newStage(t, "greeted")
-		g.tell(&wire.Prepare{Group: wire.Group{Name: "g", Nodes: 2}, Node: wire.Member{Address: "n1-ib"}, Ranks: []job.RankPlan{{Rank: root}}, Process: wire.Process{Compat: compat}})
+		g.noteSent(&wire.Prepare{Group: wire.Group{Name: "g", NodeCount: 2}, Node: wire.GroupNode{Address: "n1-ib"}, Ranks: []job.RankPlan{{Rank: root}}, Process: wire.Process{Compat: compat}})
 		return g
 	}
 	for meet, want := range map[string]string{
@@ -410,14 +410,14 @@ func TestAdmitMeetingPoints(t *testing.T) {
 		"n2:80": `meeting point "n2:80"`, "n1:0": `meeting point "n1:0"`, "n1:65536": `meeting point "n1:65536"`, "n1": `meeting point "n1"`, ":80": `meeting point ":80"`, "n1:x": `meeting point "n1:x"`,
 		"n1;id:80": `meeting point "n1;id:80"`,
 	} {
-		if got := judged(ask(0, "torch"), &wire.Prepared{Group: "g", Meet: meet}); got != want {
+		if got := judged(ask(0, "torch"), &wire.Prepared{Group: "g", Rendezvous: meet}); got != want {
 			t.Errorf("%q: %s, want %s", meet, got, want)
 		}
 	}
-	if got := judged(ask(1, "torch"), &wire.Prepared{Group: "g", Meet: "n1:80"}); got != "stranger" {
+	if got := judged(ask(1, "torch"), &wire.Prepared{Group: "g", Rendezvous: "n1:80"}); got != "stranger" {
 		t.Errorf("from a node without rank 0: %s", got)
 	}
-	if got := judged(ask(0), &wire.Prepared{Group: "g", Meet: "n1:80"}); got != "unasked" {
+	if got := judged(ask(0), &wire.Prepared{Group: "g", Rendezvous: "n1:80"}); got != "unasked" {
 		t.Errorf("without being asked: %s", got)
 	}
 }
@@ -426,12 +426,12 @@ func TestAdmitMeetingPoints(t *testing.T) {
 func TestStartCodes(t *testing.T) {
 	for code, want := range map[int]int{125: 125, 126: 126, 127: 127, 0: 125, 1: 125, 128: 125, 256: 125, -1: 125, 1 << 32: 125} {
 		g, _ := newStage(t, "asked")
-		m, err := g.admit(&wire.Refused{Group: "g", Code: code})
+		m, err := g.checkMessage(&wire.Refused{Group: "g", Code: code})
 		if err != nil || m.(*wire.Refused).Code != want {
 			t.Errorf("Refused %d: %+v, %v", code, m, err)
 		}
 		g, _ = newStage(t, "running")
-		if m, err = g.admit(&wire.Started{Rank: later, Err: "no", Code: code}); err != nil || m.(*wire.Started).Code != want {
+		if m, err = g.checkMessage(&wire.Started{Rank: later, Err: "no", Code: code}); err != nil || m.(*wire.Started).Code != want {
 			t.Errorf("Started %d: %+v, %v", code, m, err)
 		}
 	}
@@ -444,14 +444,14 @@ func TestAdmitOneFenceAtATimeAndSoManyRequests(t *testing.T) {
 		if got := judged(g, &wire.Fence{ID: fmt.Sprint("g/", i)}); got != "ok" {
 			t.Errorf("fence %d: %s", i, got)
 		}
-		g.tellFenced(fence.ID{Members: "g"})
+		g.noteFenceResultSent(fence.ID{Members: "g"})
 	}
-	for id := range unanswered {
-		if got := judged(g, &wire.Name{ID: id + 1, Op: wire.Lookup}); got != "ok" {
+	for id := range maxUnanswered {
+		if got := judged(g, &wire.NameRequest{ID: id + 1, Op: wire.Lookup}); got != "ok" {
 			t.Fatalf("request %d: %s", id, got)
 		}
 	}
-	g.tell(&wire.Named{ID: 1})
+	g.noteSent(&wire.NameReply{ID: 1})
 	next := func(id int) string {
 		return judged(g, &wire.Spawn{ID: id, Request: spawn.Request{Group: "g", Rank: own}})
 	}
@@ -473,13 +473,13 @@ func TestAdmitFencesOfAnyRanks(t *testing.T) {
 			t.Errorf("%s: %s, want %s", test.id, got, test.want)
 		}
 	}
-	g.tellFenced(fence.ID{Kind: fence.Collective, Members: "g"})
-	for i := 3; i < openFences; i++ { // of those above 3 are still open
+	g.noteFenceResultSent(fence.ID{Kind: fence.PMIxFence, Members: "g"})
+	for i := 3; i < maxOpenFences; i++ { // of those above 3 are still open
 		if got := judged(g, &wire.Fence{ID: fmt.Sprint("fence:g/", i)}); got != "ok" {
 			t.Fatalf("fence %d: %s", i, got)
 		}
 	}
-	if got := judged(g, &wire.Fence{ID: "fence:g/9999"}); got != fmt.Sprintf("it sent %d fences at once", openFences+1) {
+	if got := judged(g, &wire.Fence{ID: "fence:g/9999"}); got != fmt.Sprintf("it sent %d fences at once", maxOpenFences+1) {
 		t.Errorf("one more: %s", got)
 	}
 }
@@ -487,7 +487,7 @@ func TestAdmitFencesOfAnyRanks(t *testing.T) {
 // A fence is given up once: of those that are not open any more nothing is to be heard, and one of which
 // the node was told is said by it once more, in whatever way.
 func TestAdmitLateFences(t *testing.T) {
-	id := fence.ID{Kind: fence.Collective, Members: "g"}
+	id := fence.ID{Kind: fence.PMIxFence, Members: "g"}
 	for what, test := range map[string]struct {
 		says []wire.Message // nil: the answer of mpiexec, which is that it is late
 		want string         // of the last
@@ -507,7 +507,7 @@ func TestAdmitLateFences(t *testing.T) {
 		got := ""
 		for _, m := range test.says {
 			if m == nil {
-				g.tellFenced(id)
+				g.noteFenceResultSent(id)
 				continue
 			}
 			got = judged(g, m)
@@ -515,7 +515,7 @@ func TestAdmitLateFences(t *testing.T) {
 		if got != test.want {
 			t.Errorf("%s: %s, want %s", what, got, test.want)
 		}
-		if test.want == "ok" && len(g.lateFences) > 0 {
+		if test.want == "ok" && len(g.givenUpFences) > 0 {
 			t.Errorf("%s: something is kept", what)
 		}
 	}
@@ -528,7 +528,7 @@ func TestAdmitLongNamesOfFences(t *testing.T) {
 		ranks = strconv.AppendInt(append(ranks, ','), int64(rank), 10)
 	}
 	name := func(number int) fence.ID {
-		return fence.ID{Kind: fence.Collective, Members: fence.Members("g[" + string(ranks[1:]) + "]"), Number: number}
+		return fence.ID{Kind: fence.PMIxFence, Members: fence.Members("g[" + string(ranks[1:]) + "]"), Number: number}
 	}
 	g, _ := newStage(t, "running")
 	for i := range 4 {
@@ -536,7 +536,7 @@ func TestAdmitLongNamesOfFences(t *testing.T) {
 			t.Fatalf("fence %d: %s", i, got)
 		}
 	}
-	g.tellFenced(name(0))
+	g.noteFenceResultSent(name(0))
 	if got := judged(g, &wire.Fence{ID: name(4).String()}); got != "ok" {
 		t.Errorf("one in place of another: %s", got)
 	}
@@ -548,9 +548,9 @@ func TestAdmitLongNamesOfFences(t *testing.T) {
 // Nobody waits for what was given up, and it is no fault to answer it.
 func TestAnswersThatWereGivenUp(t *testing.T) {
 	g, _ := newStage(t, "greeted")
-	g.tell(&wire.Survey{})
-	g.giveUp(&wire.Survey{})
-	g.tell(&wire.Survey{})
+	g.noteSent(&wire.Survey{})
+	g.stopWaitingFor(&wire.Survey{})
+	g.noteSent(&wire.Survey{})
 	var got []string
 	for range 3 {
 		got = append(got, judged(g, &wire.Surveyed{}))
@@ -559,10 +559,10 @@ func TestAnswersThatWereGivenUp(t *testing.T) {
 		t.Errorf("surveys: %q", got)
 	}
 	prepare := &wire.Prepare{Group: wire.Group{Name: "g"}, Ranks: []job.RankPlan{{Rank: own}}}
-	g.tell(prepare)
-	g.tell(&wire.Release{Group: "g"})
-	g.tell(prepare)
-	got = []string{judged(g, &wire.Prepared{Group: "g"}), judged(g, &wire.Taken{Group: "g"}), judged(g, &wire.Prepared{Group: "g"})}
+	g.noteSent(prepare)
+	g.noteSent(&wire.CancelPrepare{Group: "g"})
+	g.noteSent(prepare)
+	got = []string{judged(g, &wire.Prepared{Group: "g"}), judged(g, &wire.ClaimConflict{Group: "g"}), judged(g, &wire.Prepared{Group: "g"})}
 	if strings.Join(got, " ") != "dropped ok unasked" {
 		t.Errorf("groups: %q", got)
 	}
@@ -572,13 +572,13 @@ func TestAnswersThatWereGivenUp(t *testing.T) {
 // the job that is asked now.
 func TestALateAnswerIsOfItsOwnQuestion(t *testing.T) {
 	g, _ := newStage(t, "greeted")
-	slow, next := &wire.Ask{ID: "1"}, &wire.Ask{ID: "2"}
-	g.tell(slow)
-	g.giveUp(slow)
-	g.tell(next)
+	slow, next := &wire.ControlRequest{ID: "1"}, &wire.ControlRequest{ID: "2"}
+	g.noteSent(slow)
+	g.stopWaitingFor(slow)
+	g.noteSent(next)
 	var got []string
 	for _, id := range []string{"1", "2", "2", "1", "3"} {
-		got = append(got, judged(g, &wire.Answer{ID: id, State: job.AskDone}))
+		got = append(got, judged(g, &wire.ControlReply{ID: id, State: job.ReplyDone}))
 	}
 	if want := "dropped ok unasked unasked unasked"; strings.Join(got, " ") != want {
 		t.Errorf("%q, want %s", got, want)
@@ -589,18 +589,18 @@ func TestALateAnswerIsOfItsOwnQuestion(t *testing.T) {
 // were stopped; then it is a violation.
 func TestLateForSoLong(t *testing.T) {
 	g, clock := newStage(t, "running")
-	g.tell(&wire.End{})
+	g.noteSent(&wire.EndJob{})
 	*clock = clock.Add(lateTime)
-	if got := judged(g, &wire.Name{ID: 1}); got != "dropped" {
+	if got := judged(g, &wire.NameRequest{ID: 1}); got != "dropped" {
 		t.Errorf("in time: %s", got)
 	}
 	*clock = clock.Add(time.Hour)
-	g.shift(time.Hour)
-	if got := judged(g, &wire.Name{ID: 2}); got != "dropped" {
+	g.shiftTimes(time.Hour)
+	if got := judged(g, &wire.NameRequest{ID: 2}); got != "dropped" {
 		t.Errorf("after a stop: %s", got)
 	}
 	*clock = clock.Add(1)
-	if got := judged(g, &wire.Name{ID: 3}); got != "late" {
+	if got := judged(g, &wire.NameRequest{ID: 3}); got != "late" {
 		t.Errorf("too late: %s", got)
 	}
 }
@@ -608,35 +608,35 @@ func TestLateForSoLong(t *testing.T) {
 // What comes too often waits for the next second; the last word counts.
 func TestPaces(t *testing.T) {
 	g, clock := newStage(t, "greeted")
-	g.tell(&wire.Enqueue{})
-	g.tell(&wire.Watch{})
-	judged(g, &wire.Queued{Ahead: 9})
+	g.noteSent(&wire.Enqueue{})
+	g.noteSent(&wire.WatchClaims{})
+	judged(g, &wire.QueuePosition{Ahead: 9})
 	for ahead := range 5 {
 		want := "dropped"
 		if ahead == 0 {
 			want = "ok"
 		}
-		if got := judged(g, &wire.Queued{Ahead: 5 - ahead}); got != want {
+		if got := judged(g, &wire.QueuePosition{Ahead: 5 - ahead}); got != want {
 			t.Errorf("%d ahead: %s", 5-ahead, got)
 		}
 	}
-	if !g.postpones() || g.postpones() {
+	if !g.keepForLater() || g.keepForLater() {
 		t.Error("it is waited for not once")
 	}
-	if kept := g.postponed(); len(kept) != 1 || kept[0].(*wire.Queued).Ahead != 1 {
+	if kept := g.takePostponed(); len(kept) != 1 || kept[0].(*wire.QueuePosition).Ahead != 1 {
 		t.Errorf("kept %+v", kept)
 	}
 	*clock = clock.Add(time.Second)
 	changes, lines := 0, 0
 	for range 1000 {
-		if judged(g, &wire.Changed{}) == "ok" {
+		if judged(g, &wire.ClaimsChanged{}) == "ok" {
 			changes++
 		}
 		if judged(g, &wire.Log{}) == "ok" {
 			lines++
 		}
 	}
-	if changes != 10 || lines != 200 || g.unseen() != 800 || g.unseen() != 0 {
+	if changes != 10 || lines != 200 || g.takeDroppedLogs() != 800 || g.takeDroppedLogs() != 0 {
 		t.Errorf("%d changes, %d lines", changes, lines)
 	}
 }
@@ -649,17 +649,17 @@ func BenchmarkAdmit(b *testing.B) {
 	for rank := range 64 {
 		prepare.Ranks = append(prepare.Ranks, job.RankPlan{Rank: 64*7 + rank})
 	}
-	g.tell(prepare)
-	g.admit(&wire.Prepared{Group: "g"})
-	g.tell(&wire.Start{Group: "g"})
+	g.noteSent(prepare)
+	g.checkMessage(&wire.Prepared{Group: "g"})
+	g.noteSent(&wire.Start{Group: "g"})
 	for _, r := range prepare.Ranks {
-		g.admit(&wire.Started{Rank: r.Rank, PID: 1})
+		g.checkMessage(&wire.Started{Rank: r.Rank, PID: 1})
 	}
 	m := &wire.Data{Stream: wire.Stdout, Bytes: []byte("a line of output\n")}
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		m.Rank = 64*7 + i&63
-		if _, err := g.admit(m); err != nil {
+		if _, err := g.checkMessage(m); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -669,13 +669,13 @@ func BenchmarkAdmit(b *testing.B) {
 // ended the job: else a job without that rank would end with 0 (found by FuzzRun).
 func TestAdmitDrainedBeforeAStart(t *testing.T) {
 	g, _ := newStage(t, "prepared")
-	g.tell(&wire.Start{Group: "g"})
+	g.noteSent(&wire.Start{Group: "g"})
 	if got, want := judged(g, &wire.Drained{}), "it sent Drained before the end of rank 4"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	g, _ = newStage(t, "prepared")
-	g.tell(&wire.Start{Group: "g"})
-	g.tell(&wire.End{})
+	g.noteSent(&wire.Start{Group: "g"})
+	g.noteSent(&wire.EndJob{})
 	if got := judged(g, &wire.Drained{}); got != "ok" {
 		t.Errorf("after End: %s", got)
 	}

@@ -18,7 +18,7 @@ func (b built) Build() string { return b.build }
 func TestSameVersion(t *testing.T) {
 	for _, c := range []struct {
 		name                 string
-		sent                 string // by package reach; empty: it started us
+		sent                 string // by package transport; empty: it started us
 		build, release       string // that the helper tells
 		envBuild, envRelease string
 		ok                   bool

@@ -8,10 +8,10 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"remshell/fault"
 	"remshell/job"
 	"remshell/plan"
 	"remshell/text"
+	"remshell/usererr"
 	"remshell/wire"
 )
 
@@ -28,74 +28,74 @@ from inside a rank, on CPUs that its own job has, concerns nobody else; and thos
 wait for the very job that waits for it.
 */
 type position struct {
-	held         bool
+	hasPlace     bool
 	ahead, total int
-	lost         string    // why there is no place any more; empty: there is, or never was
-	evicted      string    // the user who has taken the request out of the queue; empty: nobody has
-	news         bool      // something changed at a node
+	lostWhy      string    // why there is no place any more; empty: there is, or never was
+	evictedBy    string    // the user who has taken the request out of the queue; empty: nobody has
+	changed      bool      // something changed at a node
 	began        time.Time // of waiting; zero: it has not come to that
-	told         string    // the last line the user saw
+	lastReport   string    // the last line the user saw
 
 	elders map[job.ID]bool // those that waited when we came, at any queue host; nil: we did not come to wait
-	moved  *move           // from a queue host that was lost; nil: it is the first one
+	moved  *hostMove       // from a queue host that was lost; nil: it is the first one
 
-	head  job.Ticket // the first of those ahead
-	watch headWatch  // of it
+	head         job.Ticket   // the first of those ahead
+	headObserver headObserver // of it
 }
 
 // Times of waiting (placement.md 6.5, 6.7).
 const (
-	tellAfter   = 2 * time.Second
-	tryAgain    = 100 * time.Millisecond // at the earliest, however much changes
-	tryAnyway   = 10 * time.Second       // however quiet the nodes are
-	tryJitter   = 2 * time.Second
-	rejoinFirst = time.Second // at the queue host, doubling
-	rejoinMost  = 30 * time.Second
+	reportAfter = 2 * time.Second
+	minRetry    = 100 * time.Millisecond // at the earliest, however much changes
+	maxRetry    = 10 * time.Second       // however quiet the nodes are
+	retryJitter = 2 * time.Second
+	minRejoin   = time.Second // at the queue host, doubling
+	maxRejoin   = 30 * time.Second
 )
 
 // ErrWaited is why a request ends that has waited for as long as it may.
 var ErrWaited = errors.New("the longest time to wait has passed")
 
-// Unreachable is the code of a request that waits for hosts its user named.
-const Unreachable = "unreachable"
+// CodeUnreachable is the code of a request that waits for hosts its user named.
+const CodeUnreachable = "unreachable"
 
-// Waits reports whether the request has begun to wait.
-func (q *Queue) Waits() bool { return !q.position.began.IsZero() }
+// IsWaiting reports whether the request has begun to wait.
+func (q *Queue) IsWaiting() bool { return !q.position.began.IsZero() }
 
 // Waited is for how long it has waited.
 func (q *Queue) Waited() time.Duration { return time.Since(q.position.began) }
 
-// Turn is its position, from 1, as far as is known.
-func (q *Queue) Turn() int { return q.position.ahead + 1 }
+// Position is its position, from 1, as far as is known.
+func (q *Queue) Position() int { return q.position.ahead + 1 }
 
-// Begin begins to wait: the context ends when that has been for as long as it may (ErrWaited).
-func (q *Queue) Begin(ctx context.Context) (context.Context, context.CancelFunc) {
+// BeginWait begins to wait: the context ends when that has been for as long as it may (ErrWaited).
+func (q *Queue) BeginWait(ctx context.Context) (context.Context, context.CancelFunc) {
 	q.position.began = time.Now()
-	if limit := q.req.Limits.Wait; limit > 0 {
-		return q.env.Pauses.Within(ctx, limit, ErrWaited)
+	if limit := q.req.TimeLimits.Wait; limit > 0 {
+		return q.env.StopTimes.Within(ctx, limit, ErrWaited)
 	}
 	return context.WithCancel(ctx)
 }
 
-// Wait returns when another attempt is worth while: when the request has come to the
+// WaitForChance returns when another attempt is worth while: when the request has come to the
 // head, and then whenever something has changed. An error ends the request.
-func (q *Queue) Wait(ctx context.Context, failed *plan.Error) error {
+func (q *Queue) WaitForChance(ctx context.Context, failed *plan.Error) error {
 	at := &q.position
 	now := time.Now()
-	retry := now.Add(tryAnyway + rand.N(tryJitter))
-	if over := now.Add(failed.Left); failed.Code == plan.Delayed && over.Before(retry) {
+	retry := now.Add(maxRetry + rand.N(retryJitter))
+	if over := now.Add(failed.DelayLeft); failed.Code == plan.CodeDelayed && over.Before(retry) {
 		retry = over // and then it takes what there is
 	}
-	calm := now.Add(tryAgain)
+	calm := now.Add(minRetry)
 	behind := false
-	q.aside = ""
+	q.avoidedNodes = ""
 	for ctx.Err() == nil {
 		now = time.Now()
-		q.tell(failed, now)
+		q.reportPosition(failed, now)
 		switch {
-		case at.evicted != "":
-			return &fault.Error{Text: q.keeper.Name() + ": taken out of the queue by " + at.evicted, Code: job.ExitInternal}
-		case !q.granted() && (!at.held || q.keeper.Lost() != nil):
+		case at.evictedBy != "":
+			return &usererr.Error{Text: q.host.Name() + ": taken out of the queue by " + at.evictedBy, Code: job.ExitInternal}
+		case !q.isBatchManaged() && (!at.hasPlace || q.host.Lost() != nil):
 			if err := q.rejoin(ctx, failed); err != nil {
 				return err
 			}
@@ -103,121 +103,121 @@ func (q *Queue) Wait(ctx context.Context, failed *plan.Error) error {
 			if err := q.recount(ctx); err != nil {
 				return err
 			}
-		case at.ahead > 0 && !q.Passes:
-			if q.watchHead(ctx, now); q.aside != "" {
+		case at.ahead > 0 && !q.Bypass:
+			if q.observeHeadIfDue(ctx, now); q.avoidedNodes != "" {
 				return nil
 			}
-			if behind = true; at.watch.looks == 0 { // who waits in the middle needs no other host (placement.md 6.5)
-				q.crew.Scatter(q.keeper)
+			if behind = true; at.headObserver.looks == 0 { // who waits in the middle needs no other host (placement.md 6.5)
+				q.helpers.DisconnectAllBut(q.host)
 			}
-		case behind || at.news && !now.Before(calm) || !now.Before(retry):
-			at.news = false
+		case behind || at.changed && !now.Before(calm) || !now.Before(retry):
+			at.changed = false
 			return nil
 		default:
-			q.crew.Watch(ctx, now)
+			q.helpers.WatchClaims(ctx, now)
 		}
-		if at.news {
+		if at.changed {
 			retry = calm
 		}
-		q.crew.Hear(ctx, q.wake(now, retry))
+		q.helpers.ReceiveEvents(ctx, q.nextWake(now, retry))
 	}
 	return context.Cause(ctx)
 }
 
-// wake is when a waiting request has something to do though nothing happened.
-func (q *Queue) wake(now, retry time.Time) time.Time {
-	next := now.Add(tryAnyway)
+// nextWake is when a waiting request has something to do though nothing happened.
+func (q *Queue) nextWake(now, retry time.Time) time.Time {
+	next := now.Add(maxRetry)
 	earlier := func(t time.Time) {
 		if t.Before(next) {
 			next = t
 		}
 	}
-	if q.position.told == "" {
-		earlier(q.position.began.Add(tellAfter))
+	if q.position.lastReport == "" {
+		earlier(q.position.began.Add(reportAfter))
 	}
-	if q.position.ahead > 0 && !q.Passes && q.judgesHead() {
-		earlier(q.position.watch.next)
+	if q.position.ahead > 0 && !q.Bypass && q.hasForeignHead() {
+		earlier(q.position.headObserver.next)
 	}
 	if q.position.moved != nil {
 		earlier(q.position.moved.next)
 	}
-	if q.position.ahead == 0 || q.Passes {
+	if q.position.ahead == 0 || q.Bypass {
 		earlier(retry)
-		for _, again := range q.crew.Redials() {
+		for _, again := range q.helpers.RetryTimes() {
 			earlier(again)
 		}
 	}
 	return next
 }
 
-// tell says where we stand: after a while, and whenever it has changed.
-func (q *Queue) tell(failed *plan.Error, now time.Time) {
+// reportPosition says where we stand: after a while, and whenever it has changed.
+func (q *Queue) reportPosition(failed *plan.Error, now time.Time) {
 	at := &q.position
-	if now.Sub(at.began) < tellAfter || !at.held && !q.granted() {
+	if now.Sub(at.began) < reportAfter || !at.hasPlace && !q.isBatchManaged() {
 		return
 	}
-	why := reason(failed, q.headSince.Add(q.req.Set.Delay))
+	why := waitReason(failed, q.firstAttempt.Add(q.req.NodeSet.Delay))
 	line := fmt.Sprintf("waiting for resources, position %d of %d (%s)", at.ahead+1, max(at.total, at.ahead+1), why)
-	if q.granted() {
+	if q.isBatchManaged() {
 		line = fmt.Sprintf("waiting for other launches in %s (%s)", q.req.RM.ID(), why)
 	}
-	if line != at.told {
-		at.told = line
+	if line != at.lastReport {
+		at.lastReport = line
 		q.env.Say(line)
 	}
 }
 
-// reason says in a few words why a request waits. A better node set is waited for until a time.
-func reason(failed *plan.Error, until time.Time) string {
-	fit := fmt.Sprintf("%d of %s", failed.Free, text.Count(failed.Wanted, "rank"))
+// waitReason says in a few words why a request waits. A better node set is waited for until a time.
+func waitReason(failed *plan.Error, until time.Time) string {
+	fit := fmt.Sprintf("%d of %s", failed.FreeRanks, text.Count(failed.WantedRanks, "rank"))
 	switch code := failed.Code; {
-	case code == plan.Delayed:
+	case code == plan.CodeDelayed:
 		return "for a better node set until " + until.Format(time.TimeOnly)
-	case code == plan.QueueBusy:
+	case code == plan.CodeQueueBusy:
 		return "other requests are first"
-	case failed.Wanted == 0:
-	case code == plan.NotEnough:
+	case failed.WantedRanks == 0:
+	case code == plan.CodeNotEnough:
 		return "free CPUs for " + fit
-	case code == plan.Limits:
+	case code == plan.CodeLimits:
 		return "limits let in " + fit
-	case code == plan.NoGPU:
+	case code == plan.CodeNoGPU:
 		return "free GPUs for " + fit
-	case code == plan.NoSet:
+	case code == plan.CodeNoSet:
 		return "the largest node set has room for " + fit
-	case code == plan.NotContiguous:
+	case code == plan.CodeNotContiguous:
 		return "neighbouring nodes have room for " + fit
 	}
 	return failed.Text
 }
 
-// rest waits, and hears meanwhile what is said.
-func (q *Queue) rest(ctx context.Context, d time.Duration) error {
+// waitAndReceive waits, and hears meanwhile what is said.
+func (q *Queue) waitAndReceive(ctx context.Context, d time.Duration) error {
 	until := time.Now().Add(d)
 	for time.Now().Before(until) && ctx.Err() == nil {
-		q.crew.Hear(ctx, until)
+		q.helpers.ReceiveEvents(ctx, until)
 	}
 	return context.Cause(ctx)
 }
 
-// News is that something has changed on a host: another attempt is worth while.
-func (q *Queue) News() { q.position.news = true }
+// ClaimsChanged is that something has changed on a host: another attempt is worth while.
+func (q *Queue) ClaimsChanged() { q.position.changed = true }
 
-// Queued takes what the host that keeps the queue says of the position.
-func (q *Queue) Queued(m *wire.Queued) {
+// PositionReceived takes what the host that keeps the queue says of the position.
+func (q *Queue) PositionReceived(m *wire.QueuePosition) {
 	at := &q.position
-	at.evicted = cmp.Or(at.evicted, m.Evicted)
-	if at.held, at.lost = m.Err == "" && m.Evicted == "", m.Err; at.moved != nil {
+	at.evictedBy = cmp.Or(at.evictedBy, m.EvictedBy)
+	if at.hasPlace, at.lostWhy = m.Err == "" && m.EvictedBy == "", m.Err; at.moved != nil {
 		at.moved.next = time.Time{} // numbers do not count
 		return
 	}
 	at.ahead, at.total, at.head = m.Ahead, m.Total, m.Head
 }
 
-// answered takes that for an answer.
-func (q *Queue) answered(m wire.Message) bool {
-	queued, ok := m.(*wire.Queued)
+// isReply takes that for an answer.
+func (q *Queue) isReply(m wire.Message) bool {
+	queued, ok := m.(*wire.QueuePosition)
 	if ok {
-		q.Queued(queued)
+		q.PositionReceived(queued)
 	}
 	return ok
 }
@@ -225,15 +225,15 @@ func (q *Queue) answered(m wire.Message) bool {
 // AwaitChange returns when a claim has come or gone on one of the hosts, which tell of it, or when it was quiet for long, and at until
 // at the latest.
 func (q *Queue) AwaitChange(ctx context.Context, until time.Time) error {
-	if err := q.rest(ctx, min(tryAgain, time.Until(until))); err != nil {
+	if err := q.waitAndReceive(ctx, min(minRetry, time.Until(until))); err != nil {
 		return err
 	}
-	if anyway := time.Now().Add(tryAnyway); anyway.Before(until) {
+	if anyway := time.Now().Add(maxRetry); anyway.Before(until) {
 		until = anyway
 	}
-	for !q.position.news && time.Now().Before(until) && ctx.Err() == nil {
-		q.crew.Hear(ctx, until)
+	for !q.position.changed && time.Now().Before(until) && ctx.Err() == nil {
+		q.helpers.ReceiveEvents(ctx, until)
 	}
-	q.position.news = false
+	q.position.changed = false
 	return context.Cause(ctx)
 }

@@ -10,26 +10,26 @@ import (
 // What a spawn may use is what the job could have used: neither nodes that were only counted, nor
 // those behind a gate that was closed to the job.
 func TestSpawnsKeepTheChoice(t *testing.T) {
-	req := job.Request{Turns: []int{0, 2, 3}}
+	req := job.Request{HostEntries: []int{0, 2, 3}}
 	for _, name := range []string{"a", "unlisted", "full", "gated"} {
 		req.Nodes = append(req.Nodes, job.NodeDef{Name: name})
 	}
 	req.Class, req.Contiguous, req.Regions, req.Memory = "wide", job.ContiguousFirst, []job.Region{{Name: "main"}}, 7
-	req.Huge = job.HugeNeeded
+	req.HugePages = job.HugePagesRequired
 	r := &reservation{req: req, plan: job.Plan{Rejected: []job.Note{{Code: "cpus-full", Node: "full"}, {Code: "region", Node: "gated"}}}}
-	r.keepChoice()
+	r.keepSelection()
 	var names []string
-	for _, i := range r.req.Turns {
+	for _, i := range r.req.HostEntries {
 		names = append(names, r.req.Nodes[i].Name)
 	}
 	if got := strings.Join(names, " "); got != "a full" || len(r.req.Nodes) != 2 {
 		t.Errorf("candidates %s of %d nodes", got, len(r.req.Nodes))
 	}
-	if r.req.Class != "wide" || r.req.Memory != 7 || r.req.Huge != job.HugeNeeded || r.req.Contiguous != "" || r.req.Regions != nil {
-		t.Errorf("%+v", r.req.Choosing)
+	if r.req.Class != "wide" || r.req.Memory != 7 || r.req.HugePages != job.HugePagesRequired || r.req.Contiguous != "" || r.req.Regions != nil {
+		t.Errorf("%+v", r.req.NodeSelection)
 	}
-	r.req.RankFile, r.plan.Rejected = []job.Spot{{Node: 1}}, []job.Note{{Code: "region", Node: "full"}}
-	if r.keepChoice(); len(r.req.Nodes) != 2 {
+	r.req.FixedPlacements, r.plan.Rejected = []job.FixedPlacement{{Node: 1}}, []job.Note{{Code: "region", Node: "full"}}
+	if r.keepSelection(); len(r.req.Nodes) != 2 {
 		t.Error("spots of a rank file name nodes by their number")
 	}
 }

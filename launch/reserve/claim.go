@@ -8,79 +8,79 @@ import (
 	"slices"
 	"strings"
 
-	"remshell/fault"
 	"remshell/job"
+	"remshell/usererr"
 	"remshell/wire"
 )
 
-// A claimLost is a node that another job got first.
-type claimLost struct{ node, reason string }
+// A claimConflict is a node that another job got first.
+type claimConflict struct{ node, reason string }
 
-// claim hands every node of a plan its part and waits until all are ready. If one cannot,
+// claimNodes hands every node of a plan its part and waits until all are ready. If one cannot,
 // the others give up what they have claimed.
-func (r *reservation) claim(ctx context.Context, p job.Plan) error {
-	r.choose(p)
-	r.counts = PerSection(p, len(r.req.Apps))
-	if r.spawn != nil {
-		r.outset = r.spawn.Outset
+func (r *reservation) claimNodes(ctx context.Context, p job.Plan) error {
+	r.setPlan(p)
+	r.ranksPerApp = RanksPerApp(p, len(r.req.Apps))
+	if r.spawnGroup != nil {
+		r.baseline = r.spawnGroup.Baseline
 	} else {
-		r.outset = newOutset(slots(r.req, r.snap.Nodes, p), r.chosen)
+		r.baseline = newBaseline(totalSlots(r.req, r.snap.Nodes, p), r.planHosts)
 	}
-	byID := slices.SortedFunc(slices.Values(r.chosen), func(x, y *host) int { return x.def.ID - y.def.ID })
-	err := r.prepare(ctx, byID[:1], byID[1:])
+	byID := slices.SortedFunc(slices.Values(r.planHosts), func(x, y *host) int { return x.def.ID - y.def.ID })
+	err := r.prepareGroups(ctx, byID[:1], byID[1:])
 	if err != nil {
-		r.giveBack()
+		r.cancelClaims()
 	}
 	return err
 }
 
-// choose makes a plan that which is to be carried out.
-func (r *reservation) choose(p job.Plan) {
-	r.plan, r.chosen = p, nil
+// setPlan makes a plan that which is to be carried out.
+func (r *reservation) setPlan(p job.Plan) {
+	r.plan, r.planHosts = p, nil
 	for _, np := range p.Nodes {
-		r.chosen = append(r.chosen, r.seen[np.Node])
+		r.planHosts = append(r.planHosts, r.snapHosts[np.Node])
 	}
 }
 
-// giveBack has the nodes of the plan forget their part.
-func (r *reservation) giveBack() {
-	for _, n := range r.chosen {
-		n.Send(&wire.Release{Group: r.group()})
+// cancelClaims has the nodes of the plan forget their part.
+func (r *reservation) cancelClaims() {
+	for _, n := range r.planHosts {
+		n.Send(&wire.CancelPrepare{Group: r.groupName()})
 	}
-	r.chosen = nil
+	r.planHosts = nil
 }
 
-// prepare tells groups of nodes their part, one group after the other. The error says
+// prepareGroups tells groups of nodes their part, one group after the other. The error says
 // which refuse, or that one is taken; then those behind it are not asked.
-func (r *reservation) prepare(ctx context.Context, groups ...[]*host) error {
-	local := r.localAddress(slices.Concat(r.chosen, r.ownHosts()))
-	part := make(map[*host]int, len(r.chosen)) // of the plan
-	for i, n := range r.chosen {
+func (r *reservation) prepareGroups(ctx context.Context, groups ...[]*host) error {
+	local := r.localAddress(slices.Concat(r.planHosts, r.ownHosts()))
+	part := make(map[*host]int, len(r.planHosts)) // of the plan
+	for i, n := range r.planHosts {
 		part[n] = i
 	}
 	var refused []job.Failure
-	refuse := func(n *host, e *fault.Error) { refused = append(refused, job.Failure{Node: n.def.Name, Err: e}) }
+	refuse := func(n *host, e *usererr.Error) { refused = append(refused, job.Failure{Node: n.def.Name, Err: e}) }
 	for _, nodes := range groups {
-		var taken *claimLost
-		err := r.ask(ctx, r.answerTime(), nodes,
-			func(n *host) wire.Message { return r.preparation(part[n], local) },
+		var taken *claimConflict
+		err := r.requestEach(ctx, r.replyTimeout(), nodes,
+			func(n *host) wire.Message { return r.prepareMessage(part[n], local) },
 			func(n *host, m wire.Message) bool {
 				switch m := m.(type) {
 				case *wire.Prepared:
-					r.notice(n, m.Notice)
-					r.meet = cmp.Or(m.Meet, r.meet)
-				case *wire.Taken:
-					taken = &claimLost{n.def.Name, m.Reason}
+					r.addNotice(n, m.Notice)
+					r.rendezvous = cmp.Or(m.Rendezvous, r.rendezvous)
+				case *wire.ClaimConflict:
+					taken = &claimConflict{n.def.Name, m.Reason}
 				case *wire.Refused:
-					refuse(n, &fault.Error{Text: m.Reason, Remedy: m.Hint, Code: m.Code})
+					refuse(n, &usererr.Error{Text: m.Reason, Remedy: m.Hint, Code: m.Code})
 				default:
 					return false
 				}
 				return true
 			})
-		for _, n := range r.chosen { // those who were asked before, too
+		for _, n := range r.planHosts { // those who were asked before, too
 			if n.lost != nil { // the next survey judges that
-				taken = &claimLost{n.def.Name, "lost contact before the start"}
+				taken = &claimConflict{n.def.Name, "lost contact before the start"}
 			}
 		}
 		switch {
@@ -98,25 +98,25 @@ func (r *reservation) prepare(ctx context.Context, groups ...[]*host) error {
 	return &HostsError{Failed: refused}
 }
 
-// keptApart is the end of a job that wants nobody beside it, or whose administrator does,
+// checkSeparation is the end of a job that wants nobody beside it, or whose administrator does,
 // where that cannot be had (TRUST-13). Others start all the same, and say so.
-func (r *reservation) keptApart() error {
+func (r *reservation) checkSeparation() error {
 	if !r.req.Exclusive && !r.req.Queue.Strict {
 		return nil
 	}
 	for _, text := range slices.Sorted(maps.Keys(r.notices)) {
-		for _, n := range r.chosen {
+		for _, n := range r.planHosts {
 			if r.notices[text].has[n.def.Name] {
-				r.giveBack()
+				r.cancelClaims()
 				clear(r.notices)
 				r.queue.TakeNotice()
-				return &fault.Error{Text: notApart(n.def.Name, text), Code: job.ExitInternal}
+				return &usererr.Error{Text: separationError(n.def.Name, text), Code: job.ExitInternal}
 			}
 		}
 	}
 	return nil
 }
 
-func notApart(where, why string) string {
+func separationError(where, why string) string {
 	return fmt.Sprintf("%s: not kept apart from other jobs: %s", where, why)
 }

@@ -9,39 +9,39 @@ import (
 	"sync"
 	"time"
 
-	"remshell/fault"
 	"remshell/hostlist"
 	"remshell/job"
 	"remshell/launch/node"
 	"remshell/launch/queue"
 	"remshell/plan"
-	"remshell/timeline"
+	"remshell/trace"
+	"remshell/usererr"
 )
 
-// A crew is the helpers that a reservation is connected to.
-type crew struct {
+// A connections is the helpers that a reservation is connected to.
+type connections struct {
 	hosts     []*host // in the order in which they came
 	byNode    map[*node.Node]*host
-	byName    map[string]*host   // the last one of a name
-	errs      map[string]error   // why candidates were not reached, by name; nil: they were
-	connected bool               // the candidates were dialled, and are kept
-	retries   map[string]*redial // candidates that the head of the queue tries to reach again, by name
-	connects  []job.Connect
+	byName    map[string]*host  // the last one of a name
+	errs      map[string]error  // why candidates were not reached, by name; nil: they were
+	connected bool              // the candidates were dialled, and are kept
+	retries   map[string]*retry // candidates that the head of the queue tries to reach again, by name
+	results   []job.ConnectResult
 }
 
-func newCrew() crew {
-	return crew{byNode: make(map[*node.Node]*host), byName: make(map[string]*host),
-		errs: make(map[string]error), retries: make(map[string]*redial)}
+func newConnections() connections {
+	return connections{byNode: make(map[*node.Node]*host), byName: make(map[string]*host),
+		errs: make(map[string]error), retries: make(map[string]*retry)}
 }
 
-// add takes in a host that was connected.
-func (c *crew) add(n *host) {
+// addHost takes in a host that was connected.
+func (c *connections) addHost(n *host) {
 	c.hosts = append(c.hosts, n)
 	c.byNode[n.Node], c.byName[n.def.Name] = n, n
 }
 
-// keep drops all other hosts.
-func (c *crew) keep(kept func(*host) bool) {
+// keepHosts drops all other hosts.
+func (c *connections) keepHosts(kept func(*host) bool) {
 	c.hosts = slices.DeleteFunc(c.hosts, func(n *host) bool {
 		dropped := !kept(n)
 		if dropped && c.byName[n.def.Name] == n {
@@ -51,76 +51,76 @@ func (c *crew) keep(kept func(*host) bool) {
 	})
 }
 
-// find finds the host of a definition; nil: it is not connected.
-func (c *crew) find(def job.NodeDef) *host {
+// findHost finds the host of a definition; nil: it is not connected.
+func (c *connections) findHost(def job.NodeDef) *host {
 	if n := c.byName[def.Name]; n != nil && n.lost == nil {
 		return n
 	}
 	return nil
 }
 
-// has reports whether a node is connected.
-func (c *crew) has(def job.NodeDef) bool { return c.find(def) != nil }
+// hasHost reports whether a node is connected.
+func (c *connections) hasHost(def job.NodeDef) bool { return c.findHost(def) != nil }
 
 // connectCandidates connects to all candidates at once, and to the queue hosts, and takes in
 // what their helpers found. A candidate that cannot be reached fails the job, since the user named it,
 // unless it may be skipped (SSH-6).
 func (r *reservation) connectCandidates(ctx context.Context) error {
 	var wanted []job.NodeDef
-	worthy := plan.Worthy(r.req)
+	worthy := plan.ProbeFilter(r.req)
 	for _, def := range r.req.Nodes {
-		if worthy(def) && !r.has(def) { // else the plan will say why
+		if worthy(def) && !r.hasHost(def) { // else the plan will say why
 			wanted = append(wanted, def)
 		}
 	}
 	var keepers []job.NodeDef
-	for _, host := range r.req.Queue.Keepers() {
-		if !slices.ContainsFunc(slices.Concat(wanted, keepers), host.Same) && !r.has(host) {
+	for _, host := range r.req.Queue.QueueHosts() {
+		if !slices.ContainsFunc(slices.Concat(wanted, keepers), host.IsSameNode) && !r.hasHost(host) {
 			keepers = append(keepers, host)
 		}
 	}
 	r.connectAll(ctx, wanted, keepers)
-	failed := r.failures()
+	failed := r.connectFailures()
 	if ctx.Err() != nil {
-		return whyUnconnected(ctx, failed)
+		return cancelReason(ctx, failed)
 	}
-	if len(failed) > 0 && (!r.req.Skip || len(r.reached()) == 0) {
-		return r.unreached(failed)
+	if len(failed) > 0 && (!r.req.SkipUnreachable || len(r.reachedHosts()) == 0) {
+		return r.unreachedError(failed)
 	}
-	return r.queue.Choose()
+	return r.queue.ChooseHost()
 }
 
-// spareTime is how long a queue host may be silent when another node has answered, where
+// otherHostsWait is how long a queue host may be silent when another node has answered, where
 // there are others to keep the queue (survive.md SV-36).
-const spareTime = 3 * time.Second
+const otherHostsWait = 3 * time.Second
 
-var errSilent = fmt.Errorf("no answer %v after others", spareTime)
+var errNoReply = fmt.Errorf("no answer %v after others", otherHostsWait)
 
 // connectAll connects to nodes, all at once, and begins to listen to those that answer. What
 // came of each is noted by name. Of the queue hosts one that is dead does not keep us waiting
 // if there are others.
 func (r *reservation) connectAll(ctx context.Context, candidates, keepers []job.NodeDef) {
-	defer r.pauseLimit()() // each host has a time of its own for each step
+	defer r.pauseStartLimit()() // each host has a time of its own for each step
 	spare, give := context.WithCancelCause(ctx)
 	defer give(nil)
-	if len(r.req.Queue.Spare) == 0 {
+	if len(r.req.Queue.StandbyHosts) == 0 {
 		spare = ctx
 	}
-	reached := sync.OnceFunc(func() { time.AfterFunc(spareTime, func() { give(errSilent) }) })
+	reached := sync.OnceFunc(func() { time.AfterFunc(otherHostsWait, func() { give(errNoReply) }) })
 	defs := slices.Concat(candidates, keepers)
-	results := make([]node.Connected, len(defs))
+	results := make([]node.ConnectResult, len(defs))
 	answered, shown := watchConnects(r.env, defs)
-	note := func(i int, c node.Connected) {
+	note := func(i int, c node.ConnectResult) {
 		results[i] = c
 		if c.Err == nil {
 			reached()
 		}
-		if r.env.Reached != nil {
-			r.env.Reached(r.connectOf(defs[i], c))
+		if r.env.OnConnect != nil {
+			r.env.OnConnect(r.connectResult(defs[i], c))
 		}
 		answered(i)
 	}
-	connects := r.env.Timeline.Begin(r.env.Row, timeline.Connect)
+	connects := r.env.Trace.Begin(r.env.TraceRow, trace.Connect)
 	var connecting sync.WaitGroup
 	connecting.Go(func() { r.connectSet(ctx, candidates, 0, note) })
 	connecting.Go(func() { r.connectSet(spare, keepers, len(candidates), note) })
@@ -128,62 +128,62 @@ func (r *reservation) connectAll(ctx context.Context, candidates, keepers []job.
 	connects.End(ctx.Err())
 	shown()
 	for i, c := range results {
-		r.connects = append(r.connects, r.connectOf(defs[i], c))
+		r.results = append(r.results, r.connectResult(defs[i], c))
 		if r.errs[defs[i].Name] = c.Err; c.Err == nil {
-			r.take(defs[i], c.Node)
+			r.addConnected(defs[i], c.Node)
 		}
 	}
 }
 
 // connectSet connects to a set of nodes by one call, if there are any, and notes what came of
 // each as it comes. The first of the set is number first of all.
-func (r *reservation) connectSet(ctx context.Context, defs []job.NodeDef, first int, note func(i int, c node.Connected)) {
+func (r *reservation) connectSet(ctx context.Context, defs []job.NodeDef, first int, note func(i int, c node.ConnectResult)) {
 	if len(defs) == 0 {
 		return
 	}
 	for c := range r.env.Connect(ctx, defs) {
-		if c.Err != nil && context.Cause(ctx) == errSilent {
-			c.Err = errSilent
+		if c.Err != nil && context.Cause(ctx) == errNoReply {
+			c.Err = errNoReply
 		}
-		note(first+c.At, c)
+		note(first+c.Index, c)
 	}
 }
 
-// take takes in a node that was connected, and begins to listen to it.
-func (r *reservation) take(def job.NodeDef, n *node.Node) *host {
+// addConnected takes in a node that was connected, and begins to listen to it.
+func (r *reservation) addConnected(def job.NodeDef, n *node.Node) *host {
 	h := &host{Node: n, def: def, probe: n.Probe}
-	r.add(h)
+	r.addHost(h)
 	go r.env.Listener.Listen(n)
 	return h
 }
 
-// saySkipped tells which candidates the job goes without. A job that fails for want of
+// reportSkipped tells which candidates the job goes without. A job that fails for want of
 // nodes tells it as the reason instead.
-func (r *reservation) saySkipped() {
-	for _, failure := range foldFailures(r.failures()) {
-		if errors.Is(failure, errImpostor) {
+func (r *reservation) reportSkipped() {
+	for _, failure := range foldFailures(r.connectFailures()) {
+		if errors.Is(failure, errNotThatMachine) {
 			continue // it was said, with the name of the other one
 		}
 		text := failure.Error()
-		if !node.Violates(failure) { // or it says so itself
+		if !node.IsViolation(failure) { // or it says so itself
 			text += "; skipped"
 		}
-		r.env.Say(text)
+		r.env.Report(text)
 	}
 }
 
-// connectOf tells how a node was reached, or why not.
-func (r *reservation) connectOf(def job.NodeDef, c node.Connected) job.Connect {
+// connectResult tells how a node was reached, or why not.
+func (r *reservation) connectResult(def job.NodeDef, c node.ConnectResult) job.ConnectResult {
 	if c.Err != nil {
-		return job.Connect{Node: def.Name, Took: c.Took, Err: c.Err.Error()}
+		return job.ConnectResult{Node: def.Name, Took: c.Took, Err: c.Err.Error()}
 	}
-	return job.Connect{Node: def.Name, Took: c.Took, Host: c.Node.Probe.Hostname, Sent: c.Node.Sent(),
-		Accounted: r.req.RM.Accounts(c.Node.Probe.Holder)}
+	return job.ConnectResult{Node: def.Name, Took: c.Took, Host: c.Node.Probe.Hostname, BytesSent: c.Node.Sent(),
+		InBatchAccounting: r.req.RM.Accounts(c.Node.Probe.Holder)}
 }
 
-// failures are the candidates that cannot be used, in their order.
-func (r *reservation) failures() (failed []job.Failure) {
-	listed := r.req.Listed()
+// connectFailures are the candidates that cannot be used, in their order.
+func (r *reservation) connectFailures() (failed []job.Failure) {
+	listed := r.req.ListedNodes()
 	for _, def := range r.req.Nodes {
 		if err := r.errs[def.Name]; err != nil && listed[def.Name] {
 			failed = append(failed, job.Failure{Node: def.Name, Origin: def.Origin, Err: err})
@@ -192,21 +192,21 @@ func (r *reservation) failures() (failed []job.Failure) {
 	return failed
 }
 
-// unreached is the end of an attempt that lacks hosts it cannot do without. Who waits
+// unreachedError is the end of an attempt that lacks hosts it cannot do without. Who waits
 // anyway waits for them to come back, too.
-func (r *reservation) unreached(failed []job.Failure) error {
+func (r *reservation) unreachedError(failed []job.Failure) error {
 	hosts := &HostsError{failed, len(r.hosts) > 0}
-	if !r.queue.Waits() {
+	if !r.queue.IsWaiting() {
 		return hosts
 	}
-	return &plan.Error{Code: queue.Unreachable, Text: strings.ReplaceAll(hosts.Error(), "\n", ", "), Position: r.queue.Turn(),
-		Way: "start on the others: --skip-unreachable"}
+	return &plan.Error{Code: queue.CodeUnreachable, Text: strings.ReplaceAll(hosts.Error(), "\n", ", "), QueuePosition: r.queue.Position(),
+		Remedy: "start on the others: --skip-unreachable"}
 }
 
-// reached are the hosts that were reached and may get ranks, as the queue host may not, also
+// reachedHosts are the hosts that were reached and may get ranks, as the queue host may not, also
 // those that are lost by now.
-func (r *reservation) reached() (hosts []*host) {
-	named := r.req.Listed()
+func (r *reservation) reachedHosts() (hosts []*host) {
+	named := r.req.ListedNodes()
 	for _, n := range r.hosts {
 		if named[n.def.Name] {
 			hosts = append(hosts, n)
@@ -215,11 +215,11 @@ func (r *reservation) reached() (hosts []*host) {
 	return hosts
 }
 
-// whyUnconnected is the reason for which ctx ended: a signal, or the time for a start,
+// cancelReason is the reason for which ctx ended: a signal, or the time for a start,
 // and then the hosts that had not answered.
-func whyUnconnected(ctx context.Context, failed []job.Failure) error {
+func cancelReason(ctx context.Context, failed []job.Failure) error {
 	cause := context.Cause(ctx)
-	var late *fault.Error
+	var late *usererr.Error
 	if !errors.As(cause, &late) || len(failed) == 0 {
 		return cause
 	}
@@ -227,30 +227,30 @@ func whyUnconnected(ctx context.Context, failed []job.Failure) error {
 	for _, f := range failed {
 		hosts = append(hosts, f.Node)
 	}
-	return &fault.Error{Text: late.Text + ": no answer yet from " + hostlist.Fold(hosts), Remedy: late.Remedy, Code: late.Code}
+	return &usererr.Error{Text: late.Text + ": no answer yet from " + hostlist.Fold(hosts), Remedy: late.Remedy, Code: late.Code}
 }
 
-// reach connects to those of some hosts that are not connected, at once, and drops those that are lost. The dead cost no more
+// connectTo connects to those of some hosts that are not connected, at once, and drops those that are lost. The dead cost no more
 // than spareTime behind the first that answers (SV-36).
-func (r *reservation) reach(ctx context.Context, hosts []job.NodeDef) {
-	r.keep(func(h *host) bool { return h.lost == nil })
+func (r *reservation) connectTo(ctx context.Context, hosts []job.NodeDef) {
+	r.keepHosts(func(h *host) bool { return h.lost == nil })
 	var wanted []job.NodeDef
 	for _, host := range hosts {
-		if !r.has(host) {
+		if !r.hasHost(host) {
 			wanted = append(wanted, host)
 		}
 	}
 	spare, give := context.WithCancelCause(ctx)
 	defer give(nil)
-	late := func() *time.Timer { return time.AfterFunc(spareTime, func() { give(errSilent) }) }
+	late := func() *time.Timer { return time.AfterFunc(otherHostsWait, func() { give(errNoReply) }) }
 	if len(wanted) < len(hosts) {
 		defer late().Stop()
 	}
-	r.connectSet(spare, wanted, 0, func(i int, c node.Connected) {
+	r.connectSet(spare, wanted, 0, func(i int, c node.ConnectResult) {
 		if r.errs[wanted[i].Name] = c.Err; c.Err == nil {
 			late()
 			delete(r.errs, wanted[i].Name)
-			r.take(wanted[i], c.Node)
+			r.addConnected(wanted[i], c.Node)
 		}
 	})
 }

@@ -6,18 +6,18 @@ import (
 	"slices"
 	"strings"
 
-	"remshell/fault"
 	"remshell/hostlist"
 	"remshell/job"
 	"remshell/launch/node"
 	"remshell/text"
+	"remshell/usererr"
 )
 
 // A HostsError says which hosts could not be used, or could not start their ranks. It
 // unwraps to one error per reason, with the hosts folded and what to do.
 type HostsError struct {
-	Failed []job.Failure
-	Others bool // some hosts were reached, so the job might start without these
+	Failed      []job.Failure
+	SomeReached bool // some hosts were reached, so the job might start without these
 }
 
 func (e *HostsError) Error() string { return errors.Join(e.Unwrap()...).Error() }
@@ -26,8 +26,8 @@ func (e *HostsError) Error() string { return errors.Join(e.Unwrap()...).Error() 
 func (e *HostsError) Unwrap() []error {
 	var reasons []error
 	for _, f := range foldFailures(e.Failed) {
-		if e.Others {
-			f.hint = join(f.hint, "start on the others: --skip-unreachable")
+		if e.SomeReached {
+			f.hint = joinHints(f.hint, "start on the others: --skip-unreachable")
 		}
 		reasons = append(reasons, f)
 	}
@@ -37,13 +37,13 @@ func (e *HostsError) Unwrap() []error {
 // A foldedFailure is one reason and all hosts that have it: equal reasons are said
 // once, with the detail of the first host: "node[03-42]: connect: connection refused (node03: 10.1.0.3:22)".
 type foldedFailure struct {
-	reason string
-	hosts  []string
-	detail fault.Details
-	places []string // where the hosts were named, if in a file
-	hint   string
-	each   []string // the commands that the hint advises, if each host has its own
-	err    error    // of the first of them
+	reason   string
+	hosts    []string
+	detail   usererr.Details
+	places   []string // where the hosts were named, if in a file
+	hint     string
+	commands []string // the commands that the hint advises, if each host has its own
+	err      error    // of the first of them
 }
 
 func (f *foldedFailure) Error() string {
@@ -59,34 +59,34 @@ func (f *foldedFailure) Error() string {
 
 func (f *foldedFailure) Unwrap() error { return f.err }
 
-// mostCommands is how many commands a hint has.
-const mostCommands = 8
+// maxHintCommands is how many commands a hint has.
+const maxHintCommands = 8
 
 // Hint is that of the first host, with the commands for all hosts.
 func (f *foldedFailure) Hint() string {
-	if len(f.each) < 2 {
+	if len(f.commands) < 2 {
 		return f.hint
 	}
-	all := strings.Join(f.each[:min(len(f.each), mostCommands)], "; ")
-	if more := len(f.each) - mostCommands; more > 0 {
+	all := strings.Join(f.commands[:min(len(f.commands), maxHintCommands)], "; ")
+	if more := len(f.commands) - maxHintCommands; more > 0 {
 		all += fmt.Sprintf(" (and likewise for %s)", text.Count(more, "more host"))
 	}
-	return strings.Replace(f.hint, f.each[0], all, 1)
+	return strings.Replace(f.hint, f.commands[0], all, 1)
 }
 
 // add counts a failure in.
 func (f *foldedFailure) add(failure job.Failure) {
 	f.hosts = append(f.hosts, failure.Node)
-	f.detail.Add(failure.Node, fault.Detail(failure.Err))
-	if failure.Origin != "" && !strings.HasPrefix(failure.Origin, "-") && !node.Violates(failure.Err) {
+	f.detail.Add(failure.Node, usererr.Detail(failure.Err))
+	if failure.Origin != "" && !strings.HasPrefix(failure.Origin, "-") && !node.IsViolation(failure.Err) {
 		f.places = append(f.places, failure.Origin)
 	}
 	if f.hint == "" {
-		f.hint = fault.Hint(failure.Err)
+		f.hint = usererr.Hint(failure.Err)
 	}
 	var own interface{ Command() string }
-	if errors.As(failure.Err, &own) && own.Command() != "" && !slices.Contains(f.each, own.Command()) {
-		f.each = append(f.each, own.Command())
+	if errors.As(failure.Err, &own) && own.Command() != "" && !slices.Contains(f.commands, own.Command()) {
+		f.commands = append(f.commands, own.Command())
 	}
 }
 
@@ -95,7 +95,7 @@ func foldFailures(failed []job.Failure) []*foldedFailure {
 	var folded []*foldedFailure
 	byReason := make(map[string]*foldedFailure)
 	for _, failure := range failed {
-		reason := fault.Reason(failure.Err)
+		reason := usererr.Reason(failure.Err)
 		f := byReason[reason]
 		if f == nil {
 			f = &foldedFailure{reason: reason, err: failure.Err}
@@ -107,8 +107,8 @@ func foldFailures(failed []job.Failure) []*foldedFailure {
 	return folded
 }
 
-// join puts two hints into one, of which either helps.
-func join(a, b string) string {
+// joinHints puts two hints into one, of which either helps.
+func joinHints(a, b string) string {
 	if a == "" {
 		return b
 	}

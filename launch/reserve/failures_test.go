@@ -5,19 +5,19 @@ import (
 	"strings"
 	"testing"
 
-	"remshell/fault"
 	"remshell/job"
-	"remshell/reach"
 	"remshell/sshx"
+	"remshell/transport"
+	"remshell/usererr"
 )
 
 // Hosts that fail alike share a line, which has the detail of the first of them.
 func TestFoldedFailures(t *testing.T) {
 	ours := func(host, at string) job.Failure {
-		return job.Failure{Node: host, Err: &sshx.DialError{Host: host, Step: "connect", Why: "refused", At: at}}
+		return job.Failure{Node: host, Err: &sshx.DialError{Host: host, Step: "connect", Why: "refused", Details: at}}
 	}
 	theirs := func(host, at string) job.Failure {
-		return job.Failure{Node: host, Err: &reach.Error{Host: host, Step: "connect", Why: "refused", At: at}}
+		return job.Failure{Node: host, Err: &transport.Error{Host: host, Step: "connect", Why: "refused", Details: at}}
 	}
 	for name, test := range map[string]struct {
 		failed []job.Failure
@@ -41,15 +41,15 @@ func TestEachHostHasItsCommandInTheHint(t *testing.T) {
 	for _, host := range []string{"n1", "n2"} {
 		failed = append(failed, job.Failure{Node: host, Err: changedKey{"ssh-keygen -R " + host}})
 	}
-	hosts := &HostsError{Failed: failed, Others: true}
+	hosts := &HostsError{Failed: failed, SomeReached: true}
 	const want = "forget the old key with: ssh-keygen -R n1; ssh-keygen -R n2; or start on the others: --skip-unreachable"
-	if got := fault.Hint(hosts.Unwrap()[0]); got != want {
+	if got := usererr.Hint(hosts.Unwrap()[0]); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	for i := range 20 {
 		failed = append(failed, job.Failure{Node: "m", Err: changedKey{fmt.Sprint("ssh-keygen -R m", i)}})
 	}
-	if got := fault.Hint((&HostsError{Failed: failed}).Unwrap()[0]); !strings.HasSuffix(got, "ssh-keygen -R m5 (and likewise for 14 more hosts)") {
+	if got := usererr.Hint((&HostsError{Failed: failed}).Unwrap()[0]); !strings.HasSuffix(got, "ssh-keygen -R m5 (and likewise for 14 more hosts)") {
 		t.Errorf("%q", got)
 	}
 }

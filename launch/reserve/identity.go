@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"remshell/fault"
 	"remshell/job"
+	"remshell/usererr"
 	"remshell/wire"
 )
 
@@ -27,45 +27,45 @@ see it, and has to find those of the others.
 	        -----------> n2           -------> n2 : WORD1, WORD2
 */
 
-// identify drops candidates that claim to be another one's machine and do not show it. Where
+// checkIdentities drops candidates that claim to be another one's machine and do not show it. Where
 // none may be dropped that is an error.
-func (r *reservation) identify(ctx context.Context) error {
+func (r *reservation) checkIdentities(ctx context.Context) error {
 	var lines []string
-	claimed := r.claimed()
+	claimed := r.byIdentity()
 	for _, identity := range slices.Sorted(maps.Keys(claimed)) {
 		alike := slices.DeleteFunc(claimed[identity], func(n *host) bool { return n.lost != nil }) // meanwhile
-		if len(alike) < 2 || r.shown(alike) {
+		if len(alike) < 2 || r.alreadyShown(alike) {
 			continue
 		}
-		found, words, err := r.exchangeWords(ctx, alike)
+		found, words, err := r.exchangeMarks(ctx, alike)
 		if err != nil {
 			return err
 		}
 		for i, x := range alike {
 			for _, y := range alike[i+1:] {
-				if line := r.compare(x, y, found[x][words[y]], found[y][words[x]]); line != "" {
+				if line := r.mergeIfSame(x, y, found[x][words[y]], found[y][words[x]]); line != "" {
 					lines = append(lines, line)
 				}
 			}
 		}
 	}
-	r.keep(func(n *host) bool { return n.lost != errImpostor })
+	r.keepHosts(func(n *host) bool { return n.lost != errNotThatMachine })
 	switch {
 	case len(lines) == 0:
 		return nil
-	case !r.req.Skip:
-		return &fault.Error{Text: strings.Join(lines, "\n"), Code: job.ExitInternal}
+	case !r.req.SkipUnreachable:
+		return &usererr.Error{Text: strings.Join(lines, "\n"), Code: job.ExitInternal}
 	}
 	for _, line := range lines {
-		r.sayOnce(line)
+		r.reportOnce(line)
 	}
 	return nil
 }
 
-// claimed are the candidates by the machines that they say to be.
-func (r *reservation) claimed() map[string][]*host {
+// byIdentity are the candidates by the machines that they say to be.
+func (r *reservation) byIdentity() map[string][]*host {
 	by := make(map[string][]*host)
-	for _, n := range r.candidates() {
+	for _, n := range r.connectedCandidates() {
 		if identity := n.Node.Probe.Identity; identity != "" {
 			by[identity] = append(by[identity], n)
 		}
@@ -73,35 +73,35 @@ func (r *reservation) claimed() map[string][]*host {
 	return by
 }
 
-// shown reports whether it is known already that some nodes are one machine.
-func (r *reservation) shown(alike []*host) bool {
+// alreadyShown reports whether it is known already that some nodes are one machine.
+func (r *reservation) alreadyShown(alike []*host) bool {
 	for _, n := range alike {
-		if !n.own && n.twin != alike[0] {
+		if !n.ofJob && n.sameMachine != alike[0] {
 			return false
 		}
 	}
 	return true
 }
 
-// exchangeWords gives each of some nodes a word and returns who has found which.
-func (r *reservation) exchangeWords(ctx context.Context, alike []*host) (found map[*host]map[string]bool, words map[*host]string, err error) {
+// exchangeMarks gives each of some nodes a word and returns who has found which.
+func (r *reservation) exchangeMarks(ctx context.Context, alike []*host) (found map[*host]map[string]bool, words map[*host]string, err error) {
 	tag := rand.Text()
 	found, words = make(map[*host]map[string]bool), make(map[*host]string)
 	for _, n := range alike {
 		found[n], words[n] = make(map[string]bool), rand.Text()
 	}
-	err = r.ask(ctx, r.answerTime(), alike, func(n *host) wire.Message { return &wire.Lay{Tag: tag, Word: words[n]} }, func(n *host, m wire.Message) bool {
-		laid, ok := m.(*wire.Laid)
+	err = r.requestEach(ctx, r.replyTimeout(), alike, func(n *host) wire.Message { return &wire.WriteMark{Tag: tag, Mark: words[n]} }, func(n *host, m wire.Message) bool {
+		laid, ok := m.(*wire.MarkWritten)
 		if ok && laid.Err != "" {
 			r.env.Log.Warn().Str("node", n.Name()).Msg("its word cannot be laid open: " + laid.Err)
 		}
 		return ok
 	})
 	if err == nil {
-		err = r.ask(ctx, r.answerTime(), alike, func(*host) wire.Message { return &wire.Seek{Tag: tag} }, func(n *host, m wire.Message) bool {
-			sought, ok := m.(*wire.Sought)
+		err = r.requestEach(ctx, r.replyTimeout(), alike, func(*host) wire.Message { return &wire.ReadMarks{Tag: tag} }, func(n *host, m wire.Message) bool {
+			sought, ok := m.(*wire.MarksRead)
 			if ok {
-				for _, word := range sought.Words {
+				for _, word := range sought.Marks {
 					found[n][word] = true
 				}
 			}
@@ -111,15 +111,15 @@ func (r *reservation) exchangeWords(ctx context.Context, alike []*host) (found m
 	return found, words, err
 }
 
-// compare takes two nodes for one machine if each has found the word of the other. What it
+// mergeIfSame takes two nodes for one machine if each has found the word of the other. What it
 // returns is what to say if not.
-func (r *reservation) compare(x, y *host, xFound, yFound bool) string {
+func (r *reservation) mergeIfSame(x, y *host, xFound, yFound bool) string {
 	if x.lost != nil || y.lost != nil {
 		return "" // that is told otherwise, or has been
 	}
 	if xFound && yFound {
-		x.twin = cmp.Or(x.twin, x)
-		y.twin = x.twin
+		x.sameMachine = cmp.Or(x.sameMachine, x)
+		y.sameMachine = x.sameMachine
 		return ""
 	}
 	line := fmt.Sprintf("%s and %s both say that they are machine %s, and are not; ", x.Name(), y.Name(), x.Node.Probe.Identity)
@@ -128,12 +128,12 @@ func (r *reservation) compare(x, y *host, xFound, yFound bool) string {
 		*host
 		found bool
 	}{{x, xFound}, {y, yFound}} {
-		if n.found || n.own {
+		if n.found || n.ofJob {
 			continue
 		}
 		unused = append(unused, n.Name())
-		n.lost = errImpostor
-		r.errs[n.Name()] = errImpostor
+		n.lost = errNotThatMachine
+		r.errs[n.Name()] = errNotThatMachine
 		go n.Close()
 	}
 	if len(unused) == 0 {
@@ -145,6 +145,6 @@ func (r *reservation) compare(x, y *host, xFound, yFound bool) string {
 	return line + strings.Join(unused, " and ") + " are not used"
 }
 
-// errImpostor is why a candidate is not used that says to be another one's machine. The user
+// errNotThatMachine is why a candidate is not used that says to be another one's machine. The user
 // has been told.
-var errImpostor = errors.New("it is not the machine that it says to be; not used")
+var errNotThatMachine = errors.New("it is not the machine that it says to be; not used")

@@ -7,11 +7,11 @@ import (
 	"slices"
 	"strings"
 
-	"remshell/fault"
 	"remshell/hostlist"
 	"remshell/job"
 	"remshell/launch/restart"
 	"remshell/plan"
+	"remshell/usererr"
 	"remshell/wire"
 )
 
@@ -32,122 +32,122 @@ The gate is not asked for, as by a spawn: who runs does not wait behind others, 
 // MoveGroup names the claims of a place to which a job is moved: they belong to no group.
 const MoveGroup = "move"
 
-// A Move is what is looked for.
-type Move struct {
-	Request job.Request // of the attempt that it begins
-	Old     job.Plan    // of the one that runs
-	First   int         // number that no rank of the job has, nor any behind it
-	Own     []Own       // nodes of the job
-	Spares  []Kept      // that it has beside them
+// A MoveRequest is what is looked for.
+type MoveRequest struct {
+	Request     job.Request // of the attempt that it begins
+	CurrentPlan job.Plan    // of the one that runs
+	FirstRank   int         // number that no rank of the job has, nor any behind it
+	OwnNodes    []OwnNode   // nodes of the job
+	Standby     []KeptNode  // that it has beside them
 }
 
-// A Goal is a place to which a job can be moved. What is claimed of it is claimed until the next attempt has
+// A MoveTarget is a place to which a job can be moved. What is claimed of it is claimed until the next attempt has
 // taken it over, or Abandon.
-type Goal struct {
-	Plan job.Plan
-	New  []Kept // nodes that the job had not; somebody listens to them
+type MoveTarget struct {
+	Plan     job.Plan
+	NewNodes []KeptNode // nodes that the job had not; somebody listens to them
 
 	r       *reservation
 	claimed []*host
 }
 
-// ForMove looks for another place for a job that runs. The goal is never nil; with an error nothing is claimed, nor connected
+// FindMoveTarget looks for another place for a job that runs. The goal is never nil; with an error nothing is claimed, nor connected
 // that was not before.
-func ForMove(ctx context.Context, env Env, m Move) (*Goal, error) {
+func FindMoveTarget(ctx context.Context, env Env, m MoveRequest) (*MoveTarget, error) {
 	r := newReservation(m.Request, env)
-	ctx, done := r.within(ctx, &fault.Error{Text: fmt.Sprintf("cannot be moved: no place was found within %v", StartLimit(m.Request))})
+	ctx, done := r.withinLimit(ctx, &usererr.Error{Text: fmt.Sprintf("cannot be moved: no place was found within %v", StartTimeout(m.Request))})
 	defer done()
-	r.connected, r.req.Skip = true, true
-	for _, n := range m.Own {
-		r.add(&host{Node: n.Node.Node, def: *n.Def, probe: *n.Probe, own: true})
+	r.connected, r.req.SkipUnreachable = true, true
+	for _, n := range m.OwnNodes {
+		r.addHost(&host{Node: n.Node.Node, def: *n.Def, probe: *n.Probe, ofJob: true})
 	}
-	for _, k := range m.Spares {
+	for _, k := range m.Standby {
 		if i := slices.IndexFunc(r.req.Nodes, func(def job.NodeDef) bool { return def.Name == k.Name() }); i >= 0 {
-			r.add(&host{Node: k.Node, def: r.req.Nodes[i], probe: k.Probe, own: true})
+			r.addHost(&host{Node: k.Node, def: r.req.Nodes[i], probe: k.Probe, ofJob: true})
 		}
 	}
-	g := &Goal{r: r}
-	r.connectAll(ctx, r.untried(func(job.NodeDef) bool { return true }), nil)
-	if err := g.find(ctx, m); err != nil {
+	g := &MoveTarget{r: r}
+	r.connectAll(ctx, r.untriedCandidates(func(job.NodeDef) bool { return true }), nil)
+	if err := g.findTarget(ctx, m); err != nil {
 		g.Abandon()
 		return g, err
 	}
 	r.dismissNew()
 	for _, n := range r.hosts {
-		if i := slices.Index(r.chosen, n); i >= 0 && !n.own {
-			g.New = append(g.New, Kept{n.Node, g.Plan.Nodes[i].CPUs()})
+		if i := slices.Index(r.planHosts, n); i >= 0 && !n.ofJob {
+			g.NewNodes = append(g.NewNodes, KeptNode{n.Node, g.Plan.Nodes[i].CPUs()})
 		}
 	}
 	return g, nil
 }
 
-// find plans and claims until no other job has been faster.
-func (g *Goal) find(ctx context.Context, m Move) error {
+// findTarget plans and claims until no other job has been faster.
+func (g *MoveTarget) findTarget(ctx context.Context, m MoveRequest) error {
 	for try := 1; ; try++ {
-		err := g.findOnce(ctx, m)
-		var taken *claimLost
+		err := g.findTargetOnce(ctx, m)
+		var taken *claimConflict
 		if !errors.As(err, &taken) {
 			return err
 		}
-		g.release()
+		g.releaseClaims()
 		g.r.env.Log.Info().Msg(taken.Error())
-		if try == conflicts {
-			return fmt.Errorf("%v; others were faster %d times", taken, conflicts)
+		if try == maxConflicts {
+			return fmt.Errorf("%v; others were faster %d times", taken, maxConflicts)
 		}
 	}
 }
 
-func (g *Goal) findOnce(ctx context.Context, m Move) error {
+func (g *MoveTarget) findTargetOnce(ctx context.Context, m MoveRequest) error {
 	r := g.r
-	if err := r.survey(ctx); err != nil {
+	if err := r.surveyNodes(ctx); err != nil {
 		return err
 	}
-	p, err := r.planAhead(ctx, r.req)
+	p, err := r.planWithoutQueue(ctx, r.req)
 	if err != nil {
-		return noGoal(err)
+		return noTargetReason(err)
 	}
-	if restart.Stays(m.Old, p) {
+	if restart.IsSamePlan(m.CurrentPlan, p) {
 		return errors.New("cannot be moved: what is free now is no other place than the one that it has")
 	}
 	g.Plan = p
-	r.choose(p)
-	return g.claim(ctx, m)
+	r.setPlan(p)
+	return g.claimTarget(ctx, m)
 }
 
-// noGoal is why there is no plan, in one line: who has asked reads no more.
-func noGoal(err error) error {
+// noTargetReason is why there is no plan, in one line: who has asked reads no more.
+func noTargetReason(err error) error {
 	var failed *plan.Error
 	if !errors.As(err, &failed) {
 		return err
 	}
-	return errors.New(strings.Join(append([]string{"cannot be moved: " + failed.Text}, plan.Folded(failed.Rejected)...), "; "))
+	return errors.New(strings.Join(append([]string{"cannot be moved: " + failed.Text}, plan.FoldReasons(failed.Rejected)...), "; "))
 }
 
-// claim has the nodes of the plan claim what the job does not have there.
-func (g *Goal) claim(ctx context.Context, m Move) error {
+// claimTarget has the nodes of the plan claim what the job does not have there.
+func (g *MoveTarget) claimTarget(ctx context.Context, m MoveRequest) error {
 	r := g.r
-	had := make(map[string]job.NodePlan, len(m.Old.Nodes))
-	for _, np := range m.Old.Nodes {
+	had := make(map[string]job.NodePlan, len(m.CurrentPlan.Nodes))
+	for _, np := range m.CurrentPlan.Nodes {
 		had[np.Name] = np
 	}
-	parts := make(map[*host]job.NodePlan, len(r.chosen))
+	parts := make(map[*host]job.NodePlan, len(r.planHosts))
 	g.claimed = nil
 	for i, np := range r.plan.Nodes {
-		if n := r.chosen[i]; !restart.Covers(had[np.Name], np) {
+		if n := r.planHosts[i]; !restart.IsCovered(had[np.Name], np) {
 			parts[n], g.claimed = np, append(g.claimed, n)
 		}
 	}
 	var lost error
-	err := r.ask(ctx, r.answerTime(), g.claimed,
+	err := r.requestEach(ctx, r.replyTimeout(), g.claimed,
 		func(n *host) wire.Message {
-			return r.restingClaim(n, parts[n], wire.Group{Name: MoveGroup, First: m.First, Size: r.plan.Size, Nodes: 1})
+			return r.idleClaim(n, parts[n], wire.Group{Name: MoveGroup, First: m.FirstRank, Size: r.plan.Size, NodeCount: 1})
 		},
 		func(n *host, answer wire.Message) bool {
 			switch answer := answer.(type) {
 			case *wire.Prepared:
-				r.notice(n, answer.Notice)
-			case *wire.Taken:
-				lost = &claimLost{n.def.Name, answer.Reason}
+				r.addNotice(n, answer.Notice)
+			case *wire.ClaimConflict:
+				lost = &claimConflict{n.def.Name, answer.Reason}
 			case *wire.Refused:
 				lost = fmt.Errorf("cannot be moved: %s: %s", n.def.Name, answer.Reason)
 			default:
@@ -155,47 +155,47 @@ func (g *Goal) claim(ctx context.Context, m Move) error {
 			}
 			return true
 		})
-	for _, n := range r.chosen {
+	for _, n := range r.planHosts {
 		if n.lost != nil && lost == nil {
-			lost = &claimLost{n.def.Name, "lost contact"}
+			lost = &claimConflict{n.def.Name, "lost contact"}
 		}
 	}
 	if err == nil {
 		err = lost
 	}
 	if err == nil {
-		err = g.apart()
+		err = g.checkSeparation()
 	}
 	return err
 }
 
-// apart is keptApart for a goal.
-func (g *Goal) apart() error {
+// checkSeparation is keptApart for a goal.
+func (g *MoveTarget) checkSeparation() error {
 	r := g.r
 	if !r.req.Exclusive && !r.req.Queue.Strict {
 		return nil
 	}
 	for text, names := range r.notices {
-		if i := slices.IndexFunc(r.chosen, func(n *host) bool { return names.has[n.def.Name] }); i >= 0 {
-			return errors.New("cannot be moved: " + notApart(r.chosen[i].def.Name, text))
+		if i := slices.IndexFunc(r.planHosts, func(n *host) bool { return names.has[n.def.Name] }); i >= 0 {
+			return errors.New("cannot be moved: " + separationError(r.planHosts[i].def.Name, text))
 		}
 	}
 	return nil
 }
 
-// release gives back what was claimed.
-func (g *Goal) release() {
+// releaseClaims gives back what was claimed.
+func (g *MoveTarget) releaseClaims() {
 	for _, n := range g.claimed {
-		n.Send(&wire.Release{Group: MoveGroup})
+		n.Send(&wire.CancelPrepare{Group: MoveGroup})
 	}
-	g.claimed, g.r.chosen = nil, nil
+	g.claimed, g.r.planHosts = nil, nil
 }
 
 // Abandon gives up the goal, with the nodes that the job had not.
-func (g *Goal) Abandon() {
-	g.release()
+func (g *MoveTarget) Abandon() {
+	g.releaseClaims()
 	g.r.dismissNew()
 }
 
-// Text is where it is: the nodes of the plan, folded.
-func (g *Goal) Text() string { return hostlist.FoldList(g.Plan.Names()) }
+// NodesText is where it is: the nodes of the plan, folded.
+func (g *MoveTarget) NodesText() string { return hostlist.FoldList(g.Plan.Names()) }

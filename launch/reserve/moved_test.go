@@ -57,19 +57,19 @@ func (s *rush) play(c *wire.Conn, node string, m wire.Message) bool {
 	case *wire.Dequeue:
 		s.tickets[node] = slices.DeleteFunc(s.tickets[node], func(h holding) bool { return h.c == c })
 		s.tell(node, nil)
-	case *wire.List:
+	case *wire.ListLedger:
 		var all []job.Ticket
 		for _, h := range s.tickets[node] {
 			all = append(all, h.Ticket)
 		}
-		c.Send(&wire.Listed{Tickets: all})
-	case *wire.Gate:
+		c.Send(&wire.LedgerListed{Tickets: all})
+	case *wire.LockDecision:
 		if s.gate[node] != nil {
 			s.outside[node] = append(s.outside[node], c)
 			return true
 		}
 		s.open(node, c)
-	case *wire.Ungate:
+	case *wire.UnlockDecision:
 		if s.gate[node] = nil; len(s.outside[node]) > 0 {
 			next := s.outside[node][0]
 			s.outside[node] = s.outside[node][1:]
@@ -102,14 +102,14 @@ func (s *rush) ahead(node string, c *wire.Conn) int {
 
 func (s *rush) open(node string, c *wire.Conn) {
 	s.gate[node] = c
-	c.Send(&wire.Gated{Ahead: s.ahead(node, c)})
+	c.Send(&wire.DecisionLocked{Ahead: s.ahead(node, c)})
 }
 
 // tell tells one who holds a ticket, or all, where they stand.
 func (s *rush) tell(node string, one *wire.Conn) {
 	for i, h := range s.tickets[node] {
 		if one == nil || one == h.c {
-			h.c.Send(&wire.Queued{Ahead: i, Total: len(s.tickets[node]), Head: s.tickets[node][0].Ticket})
+			h.c.Send(&wire.QueuePosition{Ahead: i, Total: len(s.tickets[node]), Head: s.tickets[node][0].Ticket})
 		}
 	}
 }
@@ -136,7 +136,7 @@ func (s *rush) run(t *testing.T, wg *sync.WaitGroup, id string, ctx context.Cont
 		req.Job, req.Wait = job.ID(id), true
 	}, "a")
 	wg.Go(func() {
-		if _, _, err := r.reservation.reserve(ctx); err != nil && ctx.Err() == nil {
+		if _, _, err := r.reservation.findPlace(ctx); err != nil && ctx.Err() == nil {
 			t.Errorf("%s: %v", id, err)
 		}
 		time.Sleep(time.Second)

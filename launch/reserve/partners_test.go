@@ -10,7 +10,7 @@ func TestPartners(t *testing.T) {
 	for _, n := range []int{2, 3, 32, 33, 64, 1000} {
 		probed := make([]int, n)
 		for i := range n {
-			found := partners(i, n)
+			found := probePartners(i, n)
 			if slices.Contains(found, i) || len(found) > 32 {
 				t.Fatalf("%d of %d probes %v", i, n, found)
 			}

@@ -19,12 +19,12 @@ type headed struct {
 	mu     sync.Mutex
 	ahead  int
 	head   job.Ticket
-	passed []wire.Pass
-	use    func(without []int) job.Use // of every node
+	passed []wire.Overtake
+	use    func(without []int) job.Occupancy // of every node
 }
 
 func newHeaded(head job.Ticket) *headed {
-	q := &headed{ahead: 1, head: head, use: func([]int) job.Use { return job.Use{} }}
+	q := &headed{ahead: 1, head: head, use: func([]int) job.Occupancy { return job.Occupancy{} }}
 	q.cast = newCast(q.answer)
 	return q
 }
@@ -33,16 +33,16 @@ func (q *headed) answer(c *wire.Conn, node string, m wire.Message) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch m := m.(type) {
-	case *wire.Gate:
-		c.Send(&wire.Gated{Ahead: q.ahead})
+	case *wire.LockDecision:
+		c.Send(&wire.DecisionLocked{Ahead: q.ahead})
 	case *wire.Survey:
-		c.Send(&wire.Surveyed{Use: q.use(m.Without)})
-	case *wire.Pass:
+		c.Send(&wire.Surveyed{Occupancy: q.use(m.IgnoredUsers)})
+	case *wire.Overtake:
 		q.passed = append(q.passed, *m)
 		q.ahead = 0
-		c.Send(&wire.Queued{Total: 2})
+		c.Send(&wire.QueuePosition{Total: 2})
 	case *wire.Enqueue:
-		c.Send(&wire.Queued{Ahead: q.ahead, Total: 2, Head: q.head})
+		c.Send(&wire.QueuePosition{Ahead: q.ahead, Total: 2, Head: q.head})
 	default:
 		return false
 	}
@@ -53,12 +53,12 @@ func (q *headed) answer(c *wire.Conn, node string, m wire.Message) bool {
 // the node as well, since that is his to give; and never one that has none.
 func TestPassing(t *testing.T) {
 	stale := job.Ticket{Number: 3, Job: "stale", UID: 77, User: "eve", PID: 4711, Size: 2, Nodes: "a"}
-	held := func(by int) func([]int) job.Use {
-		return func(without []int) job.Use {
+	held := func(by int) func([]int) job.Occupancy {
+		return func(without []int) job.Occupancy {
 			if len(without) == 1 && without[0] == by {
-				return job.Use{}
+				return job.Occupancy{}
 			}
-			return busy.Use
+			return busy.Occupancy
 		}
 	}
 	huge := stale
@@ -69,7 +69,7 @@ func TestPassing(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		head   job.Ticket
-		use    func([]int) job.Use
+		use    func([]int) job.Occupancy
 		within time.Duration // it starts, or is passed; 0: never
 		pass   string        // what is asked for
 		said   string

@@ -10,23 +10,23 @@ import (
 
 	"remshell/job"
 	"remshell/launch/restart"
-	"remshell/limit"
+	"remshell/limits"
 	"remshell/wire"
 )
 
-// base is what every rank of a node gets: later ones win (cli.md section 8).
-func base(req job.Request, def job.NodeDef, chosen *job.Choice) job.Env {
-	env := req.Base
-	env.Set = slices.Concat(env.Set, def.Env, req.Given)
+// baseEnv is what every rank of a node gets: later ones win (cli.md section 8).
+func baseEnv(req job.Request, def job.NodeDef, chosen *job.NodeChoice) job.Env {
+	env := req.BaseEnv
+	env.Set = slices.Concat(env.Set, def.Env, req.GlobalEnv)
 	if name := chosen.SetName(); name != "" {
 		env.Set = append(env.Set, "MPIEXEC_NODESET="+name)
 	}
-	return def.Folder.Env(env)
+	return def.BatchDir.TranslateEnv(env)
 }
 
-// memoryTold are the variables that tell the ranks of a node what memory is theirs (aprun.md 4): in MB, what was asked for each or,
+// memoryVariables are the variables that tell the ranks of a node what memory is theirs (aprun.md 4): in MB, what was asked for each or,
 // where nothing was, what the node has by the number of ranks; and what was said of huge pages.
-func memoryTold(req job.Request, total int64, ranks int) (set []string) {
+func memoryVariables(req job.Request, total int64, ranks int) (set []string) {
 	each := req.Memory
 	if each == 0 && ranks > 0 {
 		each = total / int64(ranks)
@@ -34,28 +34,28 @@ func memoryTold(req job.Request, total int64, ranks int) (set []string) {
 	if each > 0 {
 		set = append(set, fmt.Sprintf("MPIEXEC_MEM_PER_RANK=%d", each>>20))
 	}
-	if req.Huge != "" {
-		set = append(set, "MPIEXEC_HUGEPAGES="+string(req.Huge))
+	if req.HugePages != "" {
+		set = append(set, "MPIEXEC_HUGEPAGES="+string(req.HugePages))
 	}
 	return set
 }
 
-// An Outset is what is decided when a job begins, and holds for what it spawns, too.
-type Outset struct {
+// A Baseline is what is decided when a job begins, and holds for what it spawns, too.
+type Baseline struct {
 	Slots  int  // of all hosts that ranks of the job may be on
 	Fabric bool // a host of the command line's ranks has a fast network, or a GPU; worlds that meet must have chosen the same network
 }
 
-func newOutset(slots int, nodes []*host) Outset {
-	o := Outset{Slots: slots}
+func newBaseline(slots int, nodes []*host) Baseline {
+	o := Baseline{Slots: slots}
 	for _, n := range nodes {
-		o.Fabric = o.Fabric || n.probe.Fabric || len(n.probe.GPUs) > 0 || n.probe.Barred > 0
+		o.Fabric = o.Fabric || n.probe.Fabric || len(n.probe.GPUs) > 0 || n.probe.WithheldGPUs > 0
 	}
 	return o
 }
 
-// PerSection counts the ranks of each section of a plan.
-func PerSection(p job.Plan, sections int) []int {
+// RanksPerApp counts the ranks of each section of a plan.
+func RanksPerApp(p job.Plan, sections int) []int {
 	counts := make([]int, sections)
 	for _, n := range p.Nodes {
 		for _, r := range n.Ranks {
@@ -65,115 +65,115 @@ func PerSection(p job.Plan, sections int) []int {
 	return counts
 }
 
-// programs are the apps as they start on a node: with so many ranks in all, and with what ranks
+// appsOnNode are the apps as they start on a node: with so many ranks in all, and with what ranks
 // are told, unless its entry says otherwise.
-func programs(apps []job.App, counts []int, def job.NodeDef) []job.App {
+func appsOnNode(apps []job.App, counts []int, def job.NodeDef) []job.App {
 	apps = slices.Clone(apps)
 	for i := range apps {
 		apps[i].N = counts[i]
-		told := slices.DeleteFunc(slices.Clone(apps[i].Told), func(assignment string) bool {
+		told := slices.DeleteFunc(slices.Clone(apps[i].DefaultEnv), func(assignment string) bool {
 			name, _, _ := strings.Cut(assignment, "=")
 			return slices.ContainsFunc(def.Env, func(a string) bool { return strings.HasPrefix(a, name+"=") })
 		})
 		apps[i].Env.Set = slices.Concat(apps[i].Env.Set, told)
-		apps[i] = def.Folder.App(apps[i])
+		apps[i] = def.BatchDir.TranslateApp(apps[i])
 	}
 	return apps
 }
 
-// preparation is what the i-th node of the plan has to know.
-func (r *reservation) preparation(i int, local string) *wire.Prepare {
-	req, terms, p, np, n := r.req, r.env.Terms, r.plan, r.plan.Nodes[i], r.chosen[i]
+// prepareMessage is what the i-th node of the plan has to know.
+func (r *reservation) prepareMessage(i int, local string) *wire.Prepare {
+	req, terms, p, np, n := r.req, r.env.RankOptions, r.plan, r.plan.Nodes[i], r.planHosts[i]
 	m := &wire.Prepare{
 		Job:   p.Job,
-		Group: wire.Group{Name: string(p.Job), Size: p.Size, Nodes: len(p.Nodes)},
-		Node: wire.Member{Index: i, Alone: len(r.chosen) == 1, Apart: n.def.Apart, Name: np.Name,
-			Iface: cmp.Or(n.def.Iface, req.Iface), Slots: n.size(), Earlier: n.earlier},
-		Apps: programs(req.Apps, r.counts, n.def), Ranks: np.Ranks,
-		Process: wire.Process{Base: base(req, n.def, p.Choice), Compat: req.Compat, Umask: terms.Umask, Places: req.Places,
-			Bound: terms.Pin || asksToBind(req, n.def), Loose: !terms.Pin && leavesBinding(req, n.def)},
-		Streams: wire.Streams{Window: terms.Window(p.Size), Merge: req.Streams.Merge},
-		PMI: wire.PMISetup{Mapping: p.Mapping, Universe: universe(req, r.outset), Port: req.Port, Trace: terms.Traced, Token: terms.Token,
-			Slots: r.outset.Slots, NoFabric: !r.outset.Fabric, Told: terms.Explain},
-		Supervision: wire.Supervision{Report: terms.Report, Peaks: req.Ends.Peaks, Samples: req.Ends.Samples, Often: req.Bounds.Any(limit.Resource.Sampled), Leader: req.Signals.Leader,
-			KeepAll: req.Ends.KeepAll, Children: req.Ends.Children, Sessions: req.Ends.Sessions, CleanIPC: req.Ends.CleanIPC, Held: req.RM.Holds(), Twice: req.RM.TellsRanks(), Grace: req.Limits.Grace, Silence: n.Silence(r.env.Silence)},
-		Claim: wire.Claim{Entry: claimOf(req, p, n), Ledger: req.Queue.Ledger, Noted: req.Queue.Noted, Most: -1, Shares: r.shares(), Lasts: Lasts(req) && r.spawn == nil},
+		Group: wire.Group{Name: string(p.Job), Size: p.Size, NodeCount: len(p.Nodes)},
+		Node: wire.GroupNode{Index: i, OnlyNode: len(r.planHosts) == 1, SharedMachine: n.def.SeparateNode, Name: np.Name,
+			Interface: cmp.Or(n.def.Interface, req.Interface), Slots: n.slotCount(), EarlierRanks: n.earlierRanks},
+		Apps: appsOnNode(req.Apps, r.ranksPerApp, n.def), Ranks: np.Ranks,
+		Process: wire.Process{BaseEnv: baseEnv(req, n.def, p.Choice), Compat: req.Compat, Umask: terms.Umask, OMPPlaces: req.OMPPlaces,
+			BindingRequired: terms.BindingAsked || asksForBinding(req, n.def), BindingUnspecified: !terms.BindingAsked && saysNoBinding(req, n.def)},
+		Streams: wire.Streams{Window: terms.Window(p.Size), MergeStderr: req.Streams.MergeStderr},
+		PMI: wire.PMISetup{Mapping: p.Mapping, Universe: universeSize(req, r.baseline), Port: req.PMIPort, Trace: terms.TracePMI, Token: terms.Token,
+			Slots: r.baseline.Slots, NoFabric: !r.baseline.Fabric, ExplainOffer: terms.ExplainOffer},
+		Supervision: wire.Supervision{ReportBindings: terms.ReportBindings, SampleSmallRanks: req.EndPolicy.SampleSmallRanks, SampleUsage: req.EndPolicy.SampleUsage, SampleOften: req.ResourceLimits.AnyMatching(limits.Resource.IsSampled), ProcessOnly: req.SignalPolicy.ProcessOnly,
+			KeepAll: req.EndPolicy.KeepAll, LeaveChildren: req.EndPolicy.LeaveChildren, KeepSessions: req.EndPolicy.KeepSessions, CleanIPC: req.EndPolicy.CleanIPC, BatchStarted: req.RM.ControlsHelpers(), BatchSignalsRanks: req.RM.SignalsRanks(), Grace: req.TimeLimits.Grace, Silence: n.Silence(r.env.SilenceLimit)},
+		Claim: wire.Claim{Entry: claimOf(req, p, n), Ledger: req.Queue.LedgerDir, ClusterLedger: req.Queue.ClusterLedgerDir, MaxProcs: -1, IgnoreOthers: r.ignoresOthers(), KeepUntilBye: MayHaveNextAttempt(req) && r.spawnGroup == nil},
 	}
-	m.Process.Base.Set = append(m.Process.Base.Set, memoryTold(req, n.probe.Memory.Total, n.earlier+len(np.Ranks))...)
-	m.Process.Bounds = kernelBounds(req.Bounds)
+	m.Process.BaseEnv.Set = append(m.Process.BaseEnv.Set, memoryVariables(req, n.probe.Memory.Total, n.earlierRanks+len(np.Ranks))...)
+	m.Process.KernelLimits = kernelLimits(req.ResourceLimits)
 	if !n.def.Local { // here ranks inherit ours
-		m.Process.Soft = req.Soft
+		m.Process.SoftLimits = req.SoftLimits
 	}
 	if n.def.MaxProcs != nil {
-		m.Claim.Most = *n.def.MaxProcs
+		m.Claim.MaxProcs = *n.def.MaxProcs
 	}
 	for _, rank := range np.Ranks {
-		if terms.Input && req.Streams.Reads(rank.Rank) {
+		if terms.HasInput && req.Streams.ReadsStdin(rank.Rank) {
 			m.Streams.Stdin = append(m.Streams.Stdin, rank.Rank)
 		}
-		if req.Streams.PTY.Has(rank.Rank) {
+		if req.Streams.PTY.Contains(rank.Rank) {
 			m.Streams.PTY = append(m.Streams.PTY, rank.Rank)
 		}
 	}
-	if r.spawn != nil {
-		r.spawn.onto(m, r.chosen)
+	if r.spawnGroup != nil {
+		r.spawnGroup.applyTo(m, r.planHosts)
 	}
-	if n.def.Local && !m.Node.Alone {
+	if n.def.Local && !m.Node.OnlyNode {
 		m.Node.Address = local
 	}
-	if terms.Size != nil {
-		m.Streams.Rows, m.Streams.Cols = terms.Size()
+	if terms.TerminalSize != nil {
+		m.Streams.Rows, m.Streams.Cols = terms.TerminalSize()
 	}
 	return m
 }
 
-// asksToBind reports whether a request, or the entry of a host, says how its ranks are bound.
-func asksToBind(req job.Request, def job.NodeDef) bool {
+// asksForBinding reports whether a request, or the entry of a host, says how its ranks are bound.
+func asksForBinding(req job.Request, def job.NodeDef) bool {
 	bind := req.Layout.Bind
 	if def.Bind != nil {
 		bind = *def.Bind
 	}
-	picked := slices.ContainsFunc(req.RankFile, func(s job.Spot) bool { return s.Picks != nil })
-	return bind.Text != "" && !bind.None && !bind.IfSupported || picked || req.Layout.Map.Only != nil
+	picked := slices.ContainsFunc(req.FixedPlacements, func(s job.FixedPlacement) bool { return s.Picks != nil })
+	return bind.Text != "" && !bind.None && !bind.IfSupported || picked || req.Layout.Map.PEList != nil
 }
 
-// leavesBinding reports whether neither a request nor the entry of a host says anything of how ranks, or their memory, are bound.
-func leavesBinding(req job.Request, def job.NodeDef) bool {
+// saysNoBinding reports whether neither a request nor the entry of a host says anything of how ranks, or their memory, are bound.
+func saysNoBinding(req job.Request, def job.NodeDef) bool {
 	l := req.Layout
-	return l.Bind.Text == "" && def.Bind == nil && l.Mem.Text == "" && l.Map.Only == nil && req.Map == nil &&
-		!slices.ContainsFunc(req.RankFile, func(s job.Spot) bool { return s.Picks != nil }) &&
-		!slices.ContainsFunc(req.Apps, func(app job.App) bool { return app.NUMA.Confines() })
+	return l.Bind.Text == "" && def.Bind == nil && l.Mem.Text == "" && l.Map.PEList == nil && req.CPUMap == nil &&
+		!slices.ContainsFunc(req.FixedPlacements, func(s job.FixedPlacement) bool { return s.Picks != nil }) &&
+		!slices.ContainsFunc(req.Apps, func(app job.App) bool { return app.NUMA.IsSet() })
 }
 
-// Lasts reports whether what a job claims stays until its end is decided upon: another attempt may
+// MayHaveNextAttempt reports whether what a job claims stays until its end is decided upon: another attempt may
 // follow. Where processes may stay that ranks leave behind, all is made anew.
-func Lasts(req job.Request) bool {
-	return req.Restart.Most != 0 && !req.Ends.Children
+func MayHaveNextAttempt(req job.Request) bool {
+	return req.Restart.MaxRestarts != 0 && !req.EndPolicy.LeaveChildren
 }
 
-// shares reports whether CPUs that another job has claimed since the survey are no obstacle:
+// ignoresOthers reports whether CPUs that another job has claimed since the survey are no obstacle:
 // on this machine alone, where ranks share CPUs anyway, or others were faster each time.
-func (r *reservation) shares() bool {
-	return r.req.Home && !r.req.Forbid && !r.req.Wait && (r.plan.Overbooked || r.outran)
+func (r *reservation) ignoresOthers() bool {
+	return r.req.LocalOnly && !r.req.NoOversubscribe && !r.req.Wait && (r.plan.Overbooked || r.claimsConflicted)
 }
 
 // claimOf is what the ledger of a node will say of the job; the helper adds the ranks.
 func claimOf(req job.Request, p job.Plan, n *host) job.Claim {
 	c := job.Claim{
-		Job: p.Job, UID: req.User.UID, User: req.User.Name, From: req.Queue.From, Launcher: os.Getpid(), Node: n.def.Name,
+		Job: p.Job, UID: req.User.UID, User: req.User.Name, LauncherHost: req.Queue.LauncherHost, LauncherPID: os.Getpid(), Node: n.def.Name,
 		Nodes: len(p.Nodes), Size: p.Size, Exclusive: p.Exclusive, Since: time.Now(), Command: req.Command(), RM: req.RM.ID(),
 		Class: req.Class, NodeSet: p.Choice.SetName(), Shares: req.Oversubscribe && !p.Exclusive,
 	}
-	c.Depth, c.Shape = job.Extent(req.Apps)
-	c.Movable = restart.Unmovable(req) == ""
+	c.CPUsPerRank, c.ExactPerNode = job.DepthAndShape(req.Apps)
+	c.Movable = restart.WhyUnmovable(req) == ""
 	if n.def.Local {
-		c.Inside = req.Queue.Inside
+		c.ParentJob = req.Queue.ParentJob
 	}
 	return c
 }
 
-// size is S of placement.md section 0: the slots of the whole node.
-func (n *host) size() int { return job.Node{NodeDef: n.def, Probe: n.probe}.Size() }
+// slotCount is S of placement.md section 0: the slots of the whole node.
+func (n *host) slotCount() int { return job.Node{NodeDef: n.def, Probe: n.probe}.SlotCount() }
 
 // localAddress is the address under which other nodes reach this machine: the one
 // our connections to them come from. If this machine plays all nodes, that is loopback.
@@ -189,11 +189,11 @@ func (r *reservation) localAddress(nodes []*host) string {
 	return ""
 }
 
-// kernelBounds are those that the kernel enforces in each process.
-func kernelBounds(all limit.Bounds) (bounds []job.Bound) {
+// kernelLimits are those that the kernel enforces in each process.
+func kernelLimits(all limits.Map) (bounds []job.KernelLimit) {
 	for _, name := range all.Names() {
-		if name.Kernel() {
-			bounds = append(bounds, job.Bound{Resource: name, Most: all[name]})
+		if name.IsKernelLimit() {
+			bounds = append(bounds, job.KernelLimit{Resource: name, Max: all[name]})
 		}
 	}
 	return bounds

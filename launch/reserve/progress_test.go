@@ -14,7 +14,7 @@ import (
 func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lines []string
-		env := Env{Late: 2 * time.Second, Progress: func(text string) {
+		env := Env{ProgressAfter: 2 * time.Second, Progress: func(text string) {
 			if n := len(lines); n == 0 || lines[n-1] != text {
 				lines = append(lines, text)
 			}

@@ -19,7 +19,7 @@ func keptBy(hosts ...string) func(*job.Request) {
 			if i == 0 {
 				req.Queue.Host = &def
 			} else {
-				req.Queue.Spare = append(req.Queue.Spare, def)
+				req.Queue.StandbyHosts = append(req.Queue.StandbyHosts, def)
 			}
 		}
 	}
@@ -32,10 +32,10 @@ func waits(hosts string) func(c *wire.Conn, node string, m wire.Message) bool {
 			return false
 		}
 		switch m.(type) {
-		case *wire.Gate:
-			c.Send(&wire.Gated{Ahead: 1})
-		case *wire.List:
-			c.Send(&wire.Listed{Tickets: []job.Ticket{{Number: 1, Job: "elder", UID: 7}}})
+		case *wire.LockDecision:
+			c.Send(&wire.DecisionLocked{Ahead: 1})
+		case *wire.ListLedger:
+			c.Send(&wire.LedgerListed{Tickets: []job.Ticket{{Number: 1, Job: "elder", UID: 7}}})
 		default:
 			return false
 		}
@@ -83,11 +83,11 @@ func TestADeadQueueHost(t *testing.T) {
 func TestASilentQueueHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newCast(nil)
-		s.SetMute("q1")
+		s.SetSilent("q1")
 		r := s.request(keptBy("q1", "q2"), "a")
 		began := time.Now()
 		_, err := r.book(t.Context())
-		if took := time.Since(began); err != nil || took < spareTime || took > spareTime+time.Second {
+		if took := time.Since(began); err != nil || took < otherHostsWait || took > otherHostsWait+time.Second {
 			t.Errorf("after %v: %v", took, err)
 		}
 		if want := "the queue host q1 cannot be reached (no answer 3s after others): the queue is that of q2"; r.lines() != want {
@@ -102,8 +102,8 @@ func TestTheQueueHostIsLostAndThereIsAnother(t *testing.T) {
 	for _, wait := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newCast(nil)
-			s.Play = func(c *wire.Conn, node string, m wire.Message) bool {
-				_, gate := m.(*wire.Gate)
+			s.Answer = func(c *wire.Conn, node string, m wire.Message) bool {
+				_, gate := m.(*wire.LockDecision)
 				if gate && node == "q1" {
 					s.SetDown("q1", true)
 					go c.Abandon()
@@ -111,8 +111,8 @@ func TestTheQueueHostIsLostAndThereIsAnother(t *testing.T) {
 				return gate && node == "q1"
 			}
 			r := s.request(func(req *job.Request) { keptBy("q1", "q2")(req); req.Wait = wait }, "a")
-			if _, err := r.book(t.Context()); err != nil || s.Count("q2", "Gate") == 0 {
-				t.Errorf("wait %v: %v, said %q; q2 heard %q", wait, err, r.lines(), s.Heard("q2"))
+			if _, err := r.book(t.Context()); err != nil || s.CountReceived("q2", "LockDecision") == 0 {
+				t.Errorf("wait %v: %v, said %q; q2 heard %q", wait, err, r.lines(), s.Received("q2"))
 			}
 		})
 	}

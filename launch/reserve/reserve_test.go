@@ -11,8 +11,8 @@ import (
 
 // A plan is left when the start is, however long it takes (TRUST-8).
 func TestAPlanIsLeftWithItsContext(t *testing.T) {
-	core := pin.Core{CPUs: []int{0}, Place: pin.Place{L2: -1, L3: -1}}
-	req := job.Request{Apps: []job.App{{N: 1 << 17, Argv: []string{"true"}}}, Placing: job.Placing{Overbook: true}}
+	core := pin.Core{CPUs: []int{0}, CoreLocation: pin.CoreLocation{L2: -1, L3: -1}}
+	req := job.Request{Apps: []job.App{{N: 1 << 17, Argv: []string{"true"}}}, Placement: job.Placement{Overbook: true}}
 	var snap job.Snapshot
 	for id := range 100 {
 		def := job.NodeDef{ID: id, Name: string(rune('a' + id)), Local: id == 0}

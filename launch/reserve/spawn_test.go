@@ -21,17 +21,17 @@ func TestSpawnLooksFurtherWhateverIsShort(t *testing.T) {
 		want        bool
 	}{
 		"CPUs":         {3, 0, "", job.Node{}, true},
-		"no node":      {1, 0, "", job.Node{Use: job.Use{Taken: true}}, true},
+		"no node":      {1, 0, "", job.Node{Occupancy: job.Occupancy{ExclusivelyHeld: true}}, true},
 		"free GPUs":    {2, 1, "", job.Node{Probe: job.Probe{GPUs: []gpu.GPU{card}}}, true},
-		"GPUs in use":  {1, 1, "", job.Node{Probe: job.Probe{GPUs: []gpu.GPU{card}}, Use: job.Use{BusyGPUs: []string{card.Address}}}, true},
+		"GPUs in use":  {1, 1, "", job.Node{Probe: job.Probe{GPUs: []gpu.GPU{card}}, Occupancy: job.Occupancy{BusyGPUs: []string{card.Address}}}, true},
 		"no GPU there": {1, 1, "", job.Node{}, true},
 		"a bad word":   {1, 0, "nonsense", job.Node{}, false},
 	} {
 		test.node.NodeDef, test.node.Topology = job.NodeDef{Name: "a"}, cores
-		req := job.Request{Nodes: []job.NodeDef{test.node.NodeDef}, Apps: []job.App{{N: test.ranks, Share: job.Share{GPUs: test.gpus}}}}
+		req := job.Request{Nodes: []job.NodeDef{test.node.NodeDef}, Apps: []job.App{{N: test.ranks, RankNeeds: job.RankNeeds{GPUs: test.gpus}}}}
 		req.Sort = test.sort
 		_, err := plan.Make(req, job.Snapshot{Nodes: []job.Node{test.node}})
-		if got := LacksRoom(err); err == nil || got != test.want {
+		if got := LacksCapacity(err); err == nil || got != test.want {
 			t.Errorf("%s: %v: narrow: %v, want %v", name, err, got, test.want)
 		}
 	}

@@ -9,69 +9,69 @@ import (
 	"slices"
 	"time"
 
-	"remshell/fault"
 	"remshell/hostlist"
 	"remshell/job"
 	"remshell/launch/node"
 	"remshell/launch/queue"
 	"remshell/plan"
+	"remshell/usererr"
 	"remshell/wire"
 )
 
-// survey asks all nodes what other jobs hold of them, and makes the snapshot. Who does not
+// surveyNodes asks all nodes what other jobs hold of them, and makes the snapshot. Who does not
 // answer is as good as gone.
-func (r *reservation) survey(ctx context.Context) error {
-	candidates := r.reached()
-	silent, err := r.probe(ctx, candidates, r.probeTime())
+func (r *reservation) surveyNodes(ctx context.Context) error {
+	candidates := r.reachedHosts()
+	silent, err := r.surveyWithin(ctx, candidates, r.surveyTimeout())
 	if len(silent) > 0 && err == nil { // or it is we who were stopped meanwhile
-		silent, err = r.probe(ctx, silent, time.Second)
+		silent, err = r.surveyWithin(ctx, silent, time.Second)
 	}
 	for _, n := range silent {
-		n.lost = node.Silence{Limit: r.probeTime()}
-		if !n.own { // the job's own nodes are not ours to give up
+		n.lost = node.NoAnswerError{Limit: r.surveyTimeout()}
+		if !n.ofJob { // the job's own nodes are not ours to give up
 			go n.Close()
 		}
 	}
-	if r.queue.Passes = len(candidates) > 0 && !slices.ContainsFunc(candidates, func(n *host) bool { return !n.inside }); r.queue.Passes {
+	if r.queue.Bypass = len(candidates) > 0 && !slices.ContainsFunc(candidates, func(n *host) bool { return !n.jobHasAll }); r.queue.Bypass {
 		r.snap.Ahead = 0
 	}
 	if err == nil {
-		r.fence()
-		err = r.lostCandidates()
+		r.confineToGrant()
+		err = r.checkLostCandidates()
 	}
 	if err == nil {
-		err = r.identify(ctx)
+		err = r.checkIdentities(ctx)
 	}
 	r.takeSnapshot()
 	return err
 }
 
-// probe asks nodes what other jobs hold of them, and returns those that have not answered in
+// surveyWithin asks nodes what other jobs hold of them, and returns those that have not answered in
 // time.
-func (r *reservation) probe(ctx context.Context, nodes []*host, limit time.Duration) (silent []*host, err error) {
+func (r *reservation) surveyWithin(ctx context.Context, nodes []*host, limit time.Duration) (silent []*host, err error) {
 	answered := make(map[*host]bool)
-	patient, done := r.env.Pauses.Within(ctx, limit, node.Silence{Limit: limit})
+	patient, done := r.env.StopTimes.Within(ctx, limit, node.NoAnswerError{Limit: limit})
 	defer done()
 	question := func(n *host) wire.Message {
-		m := &wire.Survey{Ledger: r.req.Queue.Ledger, Own: r.req.Job, Without: r.without, RM: r.req.RM.ID(), Traits: r.req.Traits}
+		m := &wire.Survey{Ledger: r.req.Queue.LedgerDir, OwnJob: r.req.Job, IgnoredUsers: r.ignoredUsers, RM: r.req.RM.ID(), WantAttributes: r.req.WantAttributes}
 		if n.def.Local {
-			m.Inside = r.req.Queue.Inside
+			m.ParentJob = r.req.Queue.ParentJob
 		}
 		return m
 	}
-	_, err = r.inquire(patient, nodes, question, func(n *host, m wire.Message) bool {
+	_, err = r.requestUntil(patient, nodes, question, func(n *host, m wire.Message) bool {
 		answer, ok := m.(*wire.Surveyed)
 		if ok {
 			answered[n] = true
-			n.beyond, n.traits = answer.Beyond, answer.Traits
-			n.use, n.probe.Load, n.inside = answer.Use, answer.Load, answer.Inside
-			n.barred, n.most = answer.Barred, nil
+			n.outsideOccupancy, n.attributes = answer.OutsideOccupancy, answer.Attributes
+			n.occupancy, n.probe.Load, n.jobHasAll = answer.Occupancy, answer.Load, answer.InParentJob
+			n.forbidden, n.maxRanks = answer.Forbidden, nil
 			if answer.Limited {
-				n.most = &answer.Most
+				n.maxRanks = &answer.MaxRanks
 			}
-			r.notice(n, answer.Notice)
+			r.addNotice(n, answer.Notice)
 			for _, text := range answer.Warnings {
-				noted(r.warnings, text, n)
+				addNoted(r.warnings, text, n)
 			}
 		}
 		return ok
@@ -82,21 +82,21 @@ func (r *reservation) probe(ctx context.Context, nodes []*host, limit time.Durat
 	return slices.DeleteFunc(slices.Clone(nodes), func(n *host) bool { return answered[n] || n.lost != nil }), nil
 }
 
-// probeTime is how long a node may take to tell what others hold of it, while the gate is
+// surveyTimeout is how long a node may take to tell what others hold of it, while the gate is
 // shut for everybody (placement.md 6.4).
-func (r *reservation) probeTime() time.Duration {
-	return cmp.Or(r.env.Probe, min(r.answerTime(), 10*time.Second))
+func (r *reservation) surveyTimeout() time.Duration {
+	return cmp.Or(r.env.ProbeTimeout, min(r.replyTimeout(), 10*time.Second))
 }
 
-// notice notes what is wrong with a node's ledger; empty: nothing.
-func (r *reservation) notice(n *host, text string) {
+// addNotice notes what is wrong with a node's ledger; empty: nothing.
+func (r *reservation) addNotice(n *host, text string) {
 	if text != "" {
-		noted(r.notices, text, n)
+		addNoted(r.notices, text, n)
 	}
 }
 
-// noted notes that a node has told a text.
-func noted(texts map[string]*nameSet, text string, n *host) {
+// addNoted notes that a node has told a text.
+func addNoted(texts map[string]*nameSet, text string, n *host) {
 	if texts[text] == nil {
 		texts[text] = &nameSet{has: make(map[string]bool)}
 	}
@@ -116,85 +116,85 @@ func (s *nameSet) add(name string) {
 	}
 }
 
-// tellNotices says once what is wrong with ledgers and with the files of administrators, equal things of all nodes together.
-func (r *reservation) tellNotices() {
+// reportLedgerNotices says once what is wrong with ledgers and with the files of administrators, equal things of all nodes together.
+func (r *reservation) reportLedgerNotices() {
 	for _, text := range slices.Sorted(maps.Keys(r.warnings)) {
-		r.sayOnce(hostlist.Fold(r.warnings[text].names) + ": warning: " + text)
+		r.reportOnce(hostlist.Fold(r.warnings[text].names) + ": warning: " + text)
 	}
 	clear(r.warnings)
 	for _, text := range slices.Sorted(maps.Keys(r.notices)) {
-		r.sayOnce(notApart(hostlist.Fold(r.notices[text].names), text))
+		r.reportOnce(separationError(hostlist.Fold(r.notices[text].names), text))
 	}
 	keeper, text := r.queue.TakeNotice()
 	if told := r.notices[text]; text != "" && (told == nil || !told.has[keeper]) {
-		r.sayOnce(keeper + ": " + text)
+		r.reportOnce(keeper + ": " + text)
 	}
 	clear(r.notices)
 }
 
-// lostCandidates judges helpers that went away since they were reached.
-func (r *reservation) lostCandidates() error {
+// checkLostCandidates judges helpers that went away since they were reached.
+func (r *reservation) checkLostCandidates() error {
 	for _, n := range r.hosts {
 		if n.lost != nil {
-			r.errs[n.def.Name] = lostEarly(n.lost)
+			r.errs[n.def.Name] = lostBeforeStart(n.lost)
 		}
 	}
-	r.keep(func(n *host) bool { return n.lost == nil })
-	if failed := r.failures(); len(failed) > 0 && !r.req.Skip {
-		return r.unreached(failed)
+	r.keepHosts(func(n *host) bool { return n.lost == nil })
+	if failed := r.connectFailures(); len(failed) > 0 && !r.req.SkipUnreachable {
+		return r.unreachedError(failed)
 	}
 	return nil
 }
 
-// lostEarly is the end of a connection before the start.
-func lostEarly(why error) error {
-	var none notGranted
+// lostBeforeStart is the end of a connection before the start.
+func lostBeforeStart(why error) error {
+	var none nothingGrantedError
 	if errors.As(why, &none) {
 		return none.error
 	}
 	var v wire.Violation
 	if errors.As(why, &v) {
-		return node.Unfit{Violation: v}
+		return node.ViolationError{Violation: v}
 	}
-	if errors.As(why, new(node.Silence)) {
+	if errors.As(why, new(node.NoAnswerError)) {
 		return why
 	}
-	return fmt.Errorf("lost contact before the start (%s)", fault.Reason(why))
+	return fmt.Errorf("lost contact before the start (%s)", usererr.Reason(why))
 }
 
 // takeSnapshot makes the snapshot of what is known now.
 func (r *reservation) takeSnapshot() {
-	r.snap.Nodes, r.seen = nil, nil
-	left := r.queue.Left() // to the head of the queue
+	r.snap.Nodes, r.snapHosts = nil, nil
+	left := r.queue.AvoidedNodes() // to the head of the queue
 	for _, def := range r.req.Nodes {
-		if n := r.find(def); n != nil && !left[queue.HostName(n.probe.Hostname, def)] {
-			r.seen = append(r.seen, n)
-			r.snap.Nodes = append(r.snap.Nodes, job.Node{NodeDef: n.ruled(), Probe: n.probe, Use: n.use.And(n.held), Traits: n.traits, Beyond: n.beyond, Mine: n.held.Busy, Fenced: n.def.Grant.Says()})
+		if n := r.findHost(def); n != nil && !left[queue.HostName(n.probe.Hostname, def)] {
+			r.snapHosts = append(r.snapHosts, n)
+			r.snap.Nodes = append(r.snap.Nodes, job.Node{NodeDef: n.definitionWithRules(), Probe: n.probe, Occupancy: n.occupancy.Union(n.ownOccupancy), ProbedAttributes: n.attributes, OutsideOccupancy: n.outsideOccupancy, ShareableCPUs: n.ownOccupancy.BusyCPUs, Confined: n.def.GrantedCPUs.IsGiven()})
 		}
 	}
 	plan.Partition(r.snap.Nodes)
-	for i, n := range r.seen { // what is told of bindings later counts in the same cores
+	for i, n := range r.snapHosts { // what is told of bindings later counts in the same cores
 		n.probe = r.snap.Nodes[i].Probe
 	}
-	r.snap.Failed = r.failures()
+	r.snap.Failed = r.connectFailures()
 }
 
-// ruled is the node as its cluster file has it, and as its own administrator lets it be used.
-func (n *host) ruled() job.NodeDef {
+// definitionWithRules is the node as its cluster file has it, and as its own administrator lets it be used.
+func (n *host) definitionWithRules() job.NodeDef {
 	def := n.def
-	def.Closed = n.barred
-	if n.most != nil && (def.MaxProcs == nil || *n.most < *def.MaxProcs) {
-		def.MaxProcs = n.most
+	def.ClosedWhy = n.forbidden
+	if n.maxRanks != nil && (def.MaxProcs == nil || *n.maxRanks < *def.MaxProcs) {
+		def.MaxProcs = n.maxRanks
 	}
 	return def
 }
 
-// keepChoice leaves of a request that has its place what holds for spawns: they go to the candidates
+// keepSelection leaves of a request that has its place what holds for spawns: they go to the candidates
 // of the job, of which those are none that its list does not name, or that are closed to it by their
 // flavor, class or region, and nothing is chosen anew.
-func (r *reservation) keepChoice() {
-	if r.req.RankFile == nil {
-		listed, closed := r.req.Listed(), make(map[string]bool)
+func (r *reservation) keepSelection() {
+	if r.req.FixedPlacements == nil {
+		listed, closed := r.req.ListedNodes(), make(map[string]bool)
 		for _, note := range r.plan.Rejected {
 			if slices.Contains([]string{"flavor", "class", "region"}, note.Code) {
 				closed[note.Node] = true
@@ -202,6 +202,6 @@ func (r *reservation) keepChoice() {
 		}
 		r.req.KeepNodes(func(def job.NodeDef) bool { return listed[def.Name] && !closed[def.Name] })
 	}
-	of := r.req.Choosing
-	r.req.Choosing = job.Choosing{Class: of.Class, Reserve: of.Reserve, Memory: of.Memory, Huge: of.Huge}
+	of := r.req.NodeSelection
+	r.req.NodeSelection = job.NodeSelection{Class: of.Class, Reserve: of.Reserve, Memory: of.Memory, HugePages: of.HugePages}
 }

@@ -6,18 +6,18 @@ import (
 	"remshell/plan"
 )
 
-// universe is MPI_UNIVERSE_SIZE as -usize has it; 0: PMI does not tell it.
-func universe(req job.Request, o Outset) int {
+// universeSize is MPI_UNIVERSE_SIZE as -usize has it; 0: PMI does not tell it.
+func universeSize(req job.Request, o Baseline) int {
 	if req.Universe == job.SystemSize {
 		return o.Slots
 	}
 	return req.Universe
 }
 
-// slots is the universe (PMIX-71): the slots of all hosts that ranks of the job may be on, also those that they spawn, whoever
+// totalSlots is the universe (PMIX-71): the slots of all hosts that ranks of the job may be on, also those that they spawn, whoever
 // runs there now. The nodes are those that were reached.
-func slots(req job.Request, nodes []job.Node, p job.Plan) (sum int) {
-	if req.Spawn.None {
+func totalSlots(req job.Request, nodes []job.Node, p job.Plan) (sum int) {
+	if req.SpawnHosts.None {
 		return p.Size
 	}
 	reached, machines := make(map[string]*job.Node, len(nodes)), make(map[string]bool)
@@ -30,7 +30,7 @@ func slots(req job.Request, nodes []job.Node, p job.Plan) (sum int) {
 			sum += max(1, def.Slots)
 			continue
 		}
-		size := n.Size()
+		size := n.SlotCount()
 		if n.MaxProcs != nil {
 			size = min(size, *n.MaxProcs)
 		}
@@ -45,17 +45,17 @@ func slots(req job.Request, nodes []job.Node, p job.Plan) (sum int) {
 // spawnHosts are those that ranks of the job may be on: candidates that were reached and are not closed to it, and those of
 // --spawn-hosts.
 func spawnHosts(req job.Request, reached map[string]*job.Node, p job.Plan) []job.NodeDef {
-	listed := req.Listed()
+	listed := req.ListedNodes()
 	for _, note := range p.Rejected {
-		if plan.Forbids(note.Code) {
+		if plan.IsPermanentReason(note.Code) {
 			delete(listed, note.Node)
 		}
 	}
 	req.KeepNodes(func(def job.NodeDef) bool { return listed[def.Name] && reached[def.Name] != nil })
-	guide := &info.Guide{Allow: req.Spawn}
+	guide := &info.HostPolicy{Allowed: req.SpawnHosts}
 	for _, np := range p.Nodes {
-		guide.Seen = append(guide.Seen, info.Seen{Def: job.NodeDef{Name: np.Name}})
+		guide.Hosts = append(guide.Hosts, info.KnownHost{Def: job.NodeDef{Name: np.Name}})
 	}
-	guide.Candidates(&req)
+	guide.SetCandidates(&req)
 	return req.Nodes
 }

@@ -23,7 +23,7 @@ func TestTheUniverseIsAllHostsThatMaySpawn(t *testing.T) {
 		{NodeDef: job.NodeDef{Name: "b"}, Probe: machine(4, "B")},
 		{NodeDef: job.NodeDef{Name: "alias"}, Probe: machine(4, "B")},
 		{NodeDef: job.NodeDef{Name: "more", Slots: 2}, Probe: machine(4, "B")},
-		{NodeDef: job.NodeDef{Name: "few", Policy: job.Policy{MaxProcs: &most}}, Probe: machine(8, "F")},
+		{NodeDef: job.NodeDef{Name: "few", NodePolicy: job.NodePolicy{MaxProcs: &most}}, Probe: machine(8, "F")},
 	}
 	for name, test := range map[string]struct {
 		names  []string // of the nodes above; one that is not there was not reached
@@ -47,7 +47,7 @@ func TestTheUniverseIsAllHostsThatMaySpawn(t *testing.T) {
 		"hosts for spawns": {names: []string{"a", "b"}, want: 9,
 			spawn: job.SpawnHosts{Any: true, List: []job.NodeDef{{Name: "b"}, {Name: "c", Slots: 3}, {Name: "d"}}}},
 	} {
-		req := job.Request{Spawn: test.spawn, Turns: test.turns}
+		req := job.Request{SpawnHosts: test.spawn, HostEntries: test.turns}
 		var reached []job.Node
 		for _, n := range test.names {
 			def := job.NodeDef{Name: n}
@@ -59,12 +59,12 @@ func TestTheUniverseIsAllHostsThatMaySpawn(t *testing.T) {
 			req.Nodes = append(req.Nodes, def)
 		}
 		p := job.Plan{Size: 3, Nodes: []job.NodePlan{{Name: "a"}}, Rejected: []job.Note{test.reject}}
-		if got := slots(req, reached, p); got != test.want {
+		if got := totalSlots(req, reached, p); got != test.want {
 			t.Errorf("%s: %d, want %d", name, got, test.want)
 		}
 	}
 	for size, want := range map[int]int{0: 0, job.SystemSize: 5, 7: 7} {
-		if got := universe(job.Request{Universe: size}, Outset{Slots: 5}); got != want {
+		if got := universeSize(job.Request{Universe: size}, Baseline{Slots: 5}); got != want {
 			t.Errorf("-usize %d: %d, want %d", size, got, want)
 		}
 	}

@@ -22,13 +22,13 @@ import (
 )
 
 // A cast is helpers that do what a test wants, so that waiting takes no time.
-type cast struct{ *actors.Cast }
+type cast struct{ *actors.FakeHelpers }
 
 func newCast(play func(c *wire.Conn, node string, m wire.Message) bool) *cast {
 	return &cast{actors.New(play)}
 }
 
-var busy = actors.Busy
+var busy = actors.BusyNode
 
 // A try is a request on its way, with what its user reads.
 type try struct {
@@ -46,8 +46,8 @@ func (s *cast) request(change func(*job.Request), nodes ...string) *try {
 	}
 	change(&req)
 	inbox := node.NewInbox()
-	r.reservation = newReservation(req, Env{Connector: node.Connector{Dialer: s, Greet: time.Minute}, Terms: Terms{Window: func(int) int { return 1 }},
-		Inbox: inbox, Listener: node.Listener{Inbox: inbox}, Say: func(text string) {
+	r.reservation = newReservation(req, Env{Connector: node.Connector{Dialer: s, GreetTimeout: time.Minute}, RankOptions: RankOptions{Window: func(int) int { return 1 }},
+		Inbox: inbox, Listener: node.Listener{Inbox: inbox}, Report: func(text string) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			r.said = append(r.said, text)
@@ -57,7 +57,7 @@ func (s *cast) request(change func(*job.Request), nodes ...string) *try {
 
 // book finds the place and lets all helpers go.
 func (r *try) book(ctx context.Context) (job.Plan, error) {
-	p, _, err := r.reservation.reserve(ctx)
+	p, _, err := r.reservation.findPlace(ctx)
 	for _, n := range r.hosts {
 		n.Close()
 	}
@@ -79,11 +79,11 @@ func TestAWaiterIsHeardDuringAnAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gates := 0
 		s := newCast(nil)
-		s.Play = func(c *wire.Conn, _ string, m wire.Message) bool {
+		s.Answer = func(c *wire.Conn, _ string, m wire.Message) bool {
 			switch m.(type) {
-			case *wire.Gate:
+			case *wire.LockDecision:
 				if gates++; gates == 2 { // others have the gate for long
-					time.AfterFunc(40*time.Second, func() { c.Send(&wire.Gated{}) })
+					time.AfterFunc(40*time.Second, func() { c.Send(&wire.DecisionLocked{}) })
 					return true
 				}
 			case *wire.Survey:
@@ -97,7 +97,7 @@ func TestAWaiterIsHeardDuringAnAttempt(t *testing.T) {
 		if _, err := s.request(waiting, "a").book(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if pings := s.Count("a", "Ping"); pings < 8 {
+		if pings := s.CountReceived("a", "Ping"); pings < 8 {
 			t.Errorf("%d Pings in 40 s", pings)
 		}
 	})
@@ -106,7 +106,7 @@ func TestAWaiterIsHeardDuringAnAttempt(t *testing.T) {
 // The longest time to wait holds for all that waiting can be about.
 func TestWaitingEndsInTime(t *testing.T) {
 	const limit = 30 * time.Second
-	limited := func(req *job.Request) { req.Wait, req.Limits.Wait = true, limit }
+	limited := func(req *job.Request) { req.Wait, req.TimeLimits.Wait = true, limit }
 	for _, test := range []struct {
 		name string
 		play func(s *cast, c *wire.Conn, m wire.Message) bool
@@ -123,9 +123,9 @@ func TestWaitingEndsInTime(t *testing.T) {
 			case *wire.Survey:
 				c.Send(busy)
 				return true
-			case *wire.Watch:
+			case *wire.WatchClaims:
 				s.SetDown("a", true)
-				s.Lose("a")
+				s.Disconnect("a")
 			}
 			return false
 		}},
@@ -134,18 +134,18 @@ func TestWaitingEndsInTime(t *testing.T) {
 			case *wire.Survey:
 				c.Send(busy)
 				return true
-			case *wire.Gate:
-				return s.Count("a", "Gate") > 1
+			case *wire.LockDecision:
+				return s.CountReceived("a", "LockDecision") > 1
 			}
 			return false
 		}},
 		{"behind others", func(s *cast, c *wire.Conn, m wire.Message) bool {
 			switch m.(type) {
-			case *wire.Gate:
-				c.Send(&wire.Gated{Ahead: 2})
+			case *wire.LockDecision:
+				c.Send(&wire.DecisionLocked{Ahead: 2})
 				return true
 			case *wire.Enqueue:
-				c.Send(&wire.Queued{Ahead: 2, Total: 3})
+				c.Send(&wire.QueuePosition{Ahead: 2, Total: 3})
 				return true
 			}
 			return false
@@ -153,17 +153,17 @@ func TestWaitingEndsInTime(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newCast(nil)
-			s.Play = func(c *wire.Conn, _ string, m wire.Message) bool { return test.play(s, c, m) }
+			s.Answer = func(c *wire.Conn, _ string, m wire.Message) bool { return test.play(s, c, m) }
 			began := time.Now()
 			_, err := s.request(limited, "a").book(t.Context())
 			var failed *plan.Error
-			if !errors.As(err, &failed) || failed.Position != 0 || !strings.HasSuffix(failed.Text, "; waited 00:00:30") {
+			if !errors.As(err, &failed) || failed.QueuePosition != 0 || !strings.HasSuffix(failed.Text, "; waited 00:00:30") {
 				t.Errorf("%s: %v", test.name, err)
 			}
 			if took := time.Since(began); took < limit || took > limit+3*time.Second {
 				t.Errorf("%s: it waited %v", test.name, took)
 			}
-			if n := s.Dialed("a"); n > 10 {
+			if n := s.CountDials("a"); n > 10 {
 				t.Errorf("%s: dialed %d times", test.name, n)
 			}
 		})
@@ -176,17 +176,17 @@ func TestALostHostIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newCast(nil)
 		var free atomic.Bool
-		s.Play = func(c *wire.Conn, node string, m wire.Message) bool {
+		s.Answer = func(c *wire.Conn, node string, m wire.Message) bool {
 			switch m.(type) {
 			case *wire.Survey:
 				if node == "a" && !free.Load() {
 					c.Send(busy)
 					return true
 				}
-			case *wire.Watch:
-				if node == "b" && s.Dialed("b") == 1 {
+			case *wire.WatchClaims:
+				if node == "b" && s.CountDials("b") == 1 {
 					s.SetDown("b", true)
-					time.AfterFunc(3*time.Second, func() { s.Lose("b") })
+					time.AfterFunc(3*time.Second, func() { s.Disconnect("b") })
 					time.AfterFunc(30*time.Second, func() { free.Store(true) })
 					time.AfterFunc(5*time.Minute, func() { s.SetDown("b", false) })
 				}
@@ -199,7 +199,7 @@ func TestALostHostIsWaitedFor(t *testing.T) {
 		if err != nil || len(p.Nodes) != 2 {
 			t.Fatalf("%v, %+v", err, p.Nodes)
 		}
-		if took := time.Since(began); took < 5*time.Minute || took > 6*time.Minute+redialMost {
+		if took := time.Since(began); took < 5*time.Minute || took > 6*time.Minute+maxRetry {
 			t.Errorf("started after %v, b was back after 5 min", took)
 		}
 		if want := "position 1 of 1 (b: "; !strings.Contains(r.lines(), want) {
@@ -216,18 +216,18 @@ func TestANodeThatAppearsWakesTheHead(t *testing.T) {
 		back := 3 * time.Minute
 		time.AfterFunc(back, func() { s.SetDown("b", false) })
 		began := time.Now()
-		r := s.request(func(req *job.Request) { req.Wait, req.Skip = true, true }, "a", "b")
+		r := s.request(func(req *job.Request) { req.Wait, req.SkipUnreachable = true, true }, "a", "b")
 		p, err := r.book(t.Context())
 		if err != nil || len(p.Nodes) != 2 {
 			t.Fatalf("%v, %+v", err, p.Nodes)
 		}
-		if took := time.Since(began); took < back || took > back+redialMost {
+		if took := time.Since(began); took < back || took > back+maxRetry {
 			t.Errorf("started after %v, b was back after %v", took, back)
 		}
-		if n := s.Dialed("b"); n > 8 {
+		if n := s.CountDials("b"); n > 8 {
 			t.Errorf("b was dialed %d times in %v", n, back)
 		}
-		if n := s.Dialed("a"); n != 1 {
+		if n := s.CountDials("a"); n != 1 {
 			t.Errorf("a was dialed %d times", n)
 		}
 	})
@@ -240,15 +240,15 @@ func TestASetIsDialledAtOnce(t *testing.T) {
 		s := newCast(nil)
 		s.SetDown("b", true)
 		s.SetDown("c", true)
-		time.AfterFunc(redialFirst+time.Second, func() {
+		time.AfterFunc(minRetry+time.Second, func() {
 			s.SetDown("b", false)
 			s.SetDown("c", false)
 		})
-		if _, err := s.request(func(req *job.Request) { req.Wait, req.Skip = true, true }, "a", "b", "c").book(t.Context()); err != nil {
+		if _, err := s.request(func(req *job.Request) { req.Wait, req.SkipUnreachable = true, true }, "a", "b", "c").book(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if want := "[[a b c] [b c] [b c]]"; fmt.Sprint(s.Sets()) != want {
-			t.Errorf("dialled %v, want %s", s.Sets(), want)
+		if want := "[[a b c] [b c] [b c]]"; fmt.Sprint(s.DialSets()) != want {
+			t.Errorf("dialled %v, want %s", s.DialSets(), want)
 		}
 	})
 }
@@ -265,16 +265,16 @@ func TestASilentNodeIsUnreachable(t *testing.T) {
 		if err == nil || err.Error() != "b: connected, and then silent for 10 s" || time.Since(began) > 12*time.Second {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
-		p, err := s.request(func(req *job.Request) { req.Skip, req.Apps[0].N = true, 1 }, "b", "a").book(t.Context())
+		p, err := s.request(func(req *job.Request) { req.SkipUnreachable, req.Apps[0].N = true, 1 }, "b", "a").book(t.Context())
 		if err != nil || p.Nodes[0].Name != "a" {
 			t.Errorf("%v, %+v", err, p.Nodes)
 		}
 	})
 	synctest.Test(t, func(t *testing.T) { // it was late, or we were stopped meanwhile
 		s := newCast(nil)
-		s.Play = func(_ *wire.Conn, _ string, m wire.Message) bool {
+		s.Answer = func(_ *wire.Conn, _ string, m wire.Message) bool {
 			_, survey := m.(*wire.Survey)
-			return survey && s.Count("a", "Survey") == 1
+			return survey && s.CountReceived("a", "Survey") == 1
 		}
 		if _, err := s.request(func(*job.Request) {}, "a").book(t.Context()); err != nil {
 			t.Error(err)
@@ -296,10 +296,10 @@ func TestANodeLostWhileItClaims(t *testing.T) {
 		if _, err := s.request(func(*job.Request) {}, "a", "b").book(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "b: lost contact before the start (") {
 			t.Errorf("%v", err)
 		}
-		if s.Count("a", "Release") == 0 {
+		if s.CountReceived("a", "CancelPrepare") == 0 {
 			t.Error("a was not released")
 		}
-		p, err := s.request(func(req *job.Request) { req.Skip, req.Apps[0].N = true, 1 }, "b", "a").book(t.Context())
+		p, err := s.request(func(req *job.Request) { req.SkipUnreachable, req.Apps[0].N = true, 1 }, "b", "a").book(t.Context())
 		if err != nil || p.Nodes[0].Name != "a" {
 			t.Errorf("%v, %+v", err, p.Nodes)
 		}
@@ -310,10 +310,10 @@ func TestANodeLostWhileItClaims(t *testing.T) {
 func TestTheLowestNodeIsLostWhileOthersClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newCast(nil)
-		s.Play = func(c *wire.Conn, node string, m wire.Message) bool {
+		s.Answer = func(c *wire.Conn, node string, m wire.Message) bool {
 			_, prepare := m.(*wire.Prepare)
 			if prepare && node == "b" {
-				s.Lose("a")
+				s.Disconnect("a")
 				synctest.Wait()
 			}
 			return false
@@ -328,7 +328,7 @@ func TestTheLowestNodeIsLostWhileOthersClaim(t *testing.T) {
 // The queue host may be lost before the gate opens.
 func TestTheQueueHostIsLostAtTheGate(t *testing.T) {
 	lost := func(c *wire.Conn, node string, m wire.Message) bool {
-		_, gate := m.(*wire.Gate)
+		_, gate := m.(*wire.LockDecision)
 		if gate && node == "q" {
 			go c.Abandon()
 		}
@@ -354,10 +354,12 @@ func TestTheQueueHostIsLostAtTheGate(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) { // who waits comes back to it
 		s := newCast(nil)
-		s.Play = func(c *wire.Conn, node string, m wire.Message) bool { return s.Dialed("q") == 1 && lost(c, node, m) }
+		s.Answer = func(c *wire.Conn, node string, m wire.Message) bool {
+			return s.CountDials("q") == 1 && lost(c, node, m)
+		}
 		r := s.request(func(req *job.Request) { req.Queue.Host, req.Wait = host, true }, "a")
-		if _, err := r.book(t.Context()); err != nil || s.Count("q", "Enqueue") != 1 || s.Count("q", "Dequeue") != 1 {
-			t.Errorf("%v, said %q; q heard %q", err, r.lines(), s.Heard("q"))
+		if _, err := r.book(t.Context()); err != nil || s.CountReceived("q", "Enqueue") != 1 || s.CountReceived("q", "Dequeue") != 1 {
+			t.Errorf("%v, said %q; q heard %q", err, r.lines(), s.Received("q"))
 		}
 	})
 }
@@ -377,7 +379,7 @@ func TestTheQueueMoves(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newCast(nil)
 			var free atomic.Bool
-			s.Play = func(c *wire.Conn, node string, m wire.Message) bool {
+			s.Answer = func(c *wire.Conn, node string, m wire.Message) bool {
 				_, survey := m.(*wire.Survey)
 				if survey && !free.Load() {
 					c.Send(busy)
@@ -391,14 +393,14 @@ func TestTheQueueMoves(t *testing.T) {
 			again := r.req
 			again.Queue.Host = &job.NodeDef{ID: 9, Name: "q2"}
 			asked := 0
-			r.env.Reread = func() (job.Request, bool, error) { asked++; return again, asked == 2, nil }
+			r.env.RereadRequest = func() (job.Request, bool, error) { asked++; return again, asked == 2, nil }
 			time.AfterFunc(time.Minute, func() { free.Store(true) })
 			_, err := r.book(t.Context())
 			if got := fmt.Sprint(err); test.want != "" && !strings.HasPrefix(got, test.want) || test.want == "" && err != nil {
 				t.Errorf("%s: %v, want %q", test.name, err, test.want)
 			}
-			if moved := s.Count("q1", "Dequeue") == 1 && s.Count("q2", "Enqueue") == 1; !test.down && !moved {
-				t.Errorf("q1 heard %q, q2 %q", s.Heard("q1"), s.Heard("q2"))
+			if moved := s.CountReceived("q1", "Dequeue") == 1 && s.CountReceived("q2", "Enqueue") == 1; !test.down && !moved {
+				t.Errorf("q1 heard %q, q2 %q", s.Received("q1"), s.Received("q2"))
 			}
 		})
 	}
@@ -410,8 +412,8 @@ func TestOneNoticeOfALedgerThatCannotBeUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newCast(func(c *wire.Conn, node string, m wire.Message) bool {
 			switch m := m.(type) {
-			case *wire.Gate:
-				c.Send(&wire.Gated{Notice: full})
+			case *wire.LockDecision:
+				c.Send(&wire.DecisionLocked{Notice: full})
 			case *wire.Prepare:
 				c.Send(&wire.Prepared{Group: m.Group.Name, Notice: full})
 			default:
@@ -469,14 +471,14 @@ func TestALaunchFromInsidePassesTheQueue(t *testing.T) {
 			time.AfterFunc(time.Minute, func() { free.Store(true) })
 			s := newCast(func(c *wire.Conn, _ string, m wire.Message) bool {
 				switch m := m.(type) {
-				case *wire.Gate:
-					c.Send(&wire.Gated{Ahead: 2})
+				case *wire.LockDecision:
+					c.Send(&wire.DecisionLocked{Ahead: 2})
 				case *wire.Enqueue:
-					c.Send(&wire.Queued{Ahead: 2, Total: 3})
+					c.Send(&wire.QueuePosition{Ahead: 2, Total: 3})
 				case *wire.Survey:
-					answer := &wire.Surveyed{Inside: test.inside && m.Inside == "outer"}
+					answer := &wire.Surveyed{InParentJob: test.inside && m.ParentJob == "outer"}
 					if !free.Load() {
-						answer.Use = busy.Use
+						answer.Occupancy = busy.Occupancy
 					}
 					c.Send(answer)
 				default:
@@ -485,7 +487,7 @@ func TestALaunchFromInsidePassesTheQueue(t *testing.T) {
 				return true
 			})
 			_, err := s.request(func(req *job.Request) {
-				req.Queue.Inside, req.Nodes[0].Local, req.Wait = "outer", true, test.wait
+				req.Queue.ParentJob, req.Nodes[0].Local, req.Wait = "outer", true, test.wait
 			}, "a").book(t.Context())
 			if test.want == "" && err != nil || test.want != "" && (err == nil || err.Error() != test.want) {
 				t.Errorf("%s: %v, want %q", test.name, err, test.want)
@@ -505,13 +507,13 @@ func TestAllocationHasNoQueue(t *testing.T) {
 			var queued atomic.Int32
 			s := newCast(func(c *wire.Conn, _ string, m wire.Message) bool {
 				switch m := m.(type) {
-				case *wire.Gate, *wire.Enqueue:
+				case *wire.LockDecision, *wire.Enqueue:
 					queued.Add(1)
 					return false
 				case *wire.Survey:
-					answer := &wire.Surveyed{Beyond: busy.Use}
+					answer := &wire.Surveyed{OutsideOccupancy: busy.Occupancy}
 					if m.RM != "slurm 7" || !free.Load() {
-						answer.Use = busy.Use
+						answer.Occupancy = busy.Occupancy
 					}
 					c.Send(answer)
 					return true
@@ -551,7 +553,7 @@ func TestWordsWhileTheRequestChanges(t *testing.T) {
 		})
 		r := s.request(func(req *job.Request) { req.Wait = true }, "a")
 		r.env.Listener.Log = zerolog.New(new(bytes.Buffer))
-		r.env.Reread = func() (job.Request, bool, error) { return r.req, true, nil }
+		r.env.RereadRequest = func() (job.Request, bool, error) { return r.req, true, nil }
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		if _, err := r.book(ctx); err != nil || surveys.Load() < 3 {

@@ -22,22 +22,22 @@ type Move struct {
 
 // The words of an ask that wants a move: "from=n1", "to=n[3-4],n7", each once at most.
 const (
-	fromWord = "from="
-	toWord   = "to="
+	fromArg = "from="
+	toArg   = "to="
 )
 
-// longestMove bounds the hosts that an ask may name, folded, in bytes: all words of an ask have room for it.
-const longestMove = 1500
+// maxMoveText bounds the hosts that an ask may name, folded, in bytes: all words of an ask have room for it.
+const maxMoveText = 1500
 
-// Words are what the helper of the job reads; an error: they are too long for an ask.
-func (m Move) Words() (words []string, err error) {
+// Args are what the helper of the job reads; an error: they are too long for an ask.
+func (m Move) Args() (words []string, err error) {
 	for _, list := range []struct {
 		word  string
 		names []string
-	}{{fromWord, m.From}, {toWord, m.To}} {
+	}{{fromArg, m.From}, {toArg, m.To}} {
 		folded := hostlist.FoldList(list.names)
-		if len(folded) > longestMove {
-			return nil, fmt.Errorf("the hosts behind --%s take %d bytes, at most %d can be told to a job", strings.TrimSuffix(list.word, "="), len(folded), longestMove)
+		if len(folded) > maxMoveText {
+			return nil, fmt.Errorf("the hosts behind --%s take %d bytes, at most %d can be told to a job", strings.TrimSuffix(list.word, "="), len(folded), maxMoveText)
 		}
 		if folded != "" {
 			words = append(words, list.word+folded)
@@ -46,20 +46,20 @@ func (m Move) Words() (words []string, err error) {
 	return words, nil
 }
 
-// ReadMove reads the words of an ask, which anybody may have written who is obeyed.
-func ReadMove(words []string) (m Move, err error) {
+// ParseMove reads the words of an ask, which anybody may have written who is obeyed.
+func ParseMove(words []string) (m Move, err error) {
 	for _, word := range words {
 		into, list := &m.From, ""
 		switch {
-		case strings.HasPrefix(word, fromWord):
-			list = word[len(fromWord):]
-		case strings.HasPrefix(word, toWord):
-			into, list = &m.To, word[len(toWord):]
+		case strings.HasPrefix(word, fromArg):
+			list = word[len(fromArg):]
+		case strings.HasPrefix(word, toArg):
+			into, list = &m.To, word[len(toArg):]
 		default:
 			return Move{}, fmt.Errorf("%.60q is no word of a move", word)
 		}
-		if *into != nil || len(list) > longestMove {
-			return Move{}, fmt.Errorf("%.60q: one list of at most %d bytes may stand here", word, longestMove)
+		if *into != nil || len(list) > maxMoveText {
+			return Move{}, fmt.Errorf("%.60q: one list of at most %d bytes may stand here", word, maxMoveText)
 		}
 		if *into, err = hostlist.Expand(list); err != nil {
 			return Move{}, err
@@ -68,41 +68,41 @@ func ReadMove(words []string) (m Move, err error) {
 	return m, nil
 }
 
-// Unmovable says why a job cannot be moved at all, behind its name (T9); empty: it can.
-func Unmovable(req job.Request) string {
+// WhyUnmovable says why a job cannot be moved at all, behind its name (T9); empty: it can.
+func WhyUnmovable(req job.Request) string {
 	switch {
-	case req.Restart.Most == 0:
+	case req.Restart.MaxRestarts == 0:
 		return "cannot be moved: it was started without --restart"
-	case !req.Ckpt.Asks():
+	case !req.Checkpoint.CanRequest():
 		return "cannot be moved: it was started without --ckpt-signal and --ckpt-cmd, and what it has done would be lost"
-	case req.Ends.Children:
+	case req.EndPolicy.LeaveChildren:
 		return "cannot be moved: with --leave-children something of it may stay where it is"
 	}
 	return ""
 }
 
-// Moved is the request for a place to which a job is moved that runs, as its attempt now does, and the nodes that it
+// RequestAfterMove is the request for a place to which a job is moved that runs, as its attempt now does, and the nodes that it
 // leaves. It asks for what the next attempt will ask for. Why: it cannot be moved so.
-func Moved(first job.Request, attempts []job.Attempt, now job.Attempt, m Move) (req job.Request, leaves []string, why string) {
-	from, why := named(first.Nodes, m.From)
-	to, unknown := named(first.Nodes, m.To)
+func RequestAfterMove(first job.Request, attempts []job.Attempt, now job.Attempt, m Move) (req job.Request, leaves []string, why string) {
+	from, why := findNamed(first.Nodes, m.From)
+	to, unknown := findNamed(first.Nodes, m.To)
 	if why == "" {
 		why = unknown
 	}
 	if why != "" {
 		return req, nil, why
 	}
-	now.Kind = job.ByMove
-	req = Request(first, append(slices.Clone(attempts), now))
+	now.Kind = job.EndByMove
+	req = NextRequest(first, append(slices.Clone(attempts), now))
 	req.Wait = false
 	for i := range req.Nodes {
 		n := &req.Nodes[i]
 		switch {
 		case from[n.Name]:
-			n.Out = "the job is to leave it: --from"
+			n.ExcludedWhy = "the job is to leave it: --from"
 			leaves = append(leaves, n.Name)
 		case len(to) > 0 && !to[n.Name]:
-			n.Out = "it is not among those of --to"
+			n.ExcludedWhy = "it is not among those of --to"
 		}
 		if len(from)+len(to) == 0 {
 			n.Tier = 0 // as if it began: what it has had is no better than the rest
@@ -111,8 +111,8 @@ func Moved(first job.Request, attempts []job.Attempt, now job.Attempt, m Move) (
 	return req, leaves, ""
 }
 
-// named are the candidates that somebody calls by names of theirs; or who of them is none.
-func named(nodes []job.NodeDef, names []string) (found map[string]bool, why string) {
+// findNamed are the candidates that somebody calls by names of theirs; or who of them is none.
+func findNamed(nodes []job.NodeDef, names []string) (found map[string]bool, why string) {
 	found = make(map[string]bool, len(names))
 	for _, name := range names {
 		is := func(s string) bool { return strings.EqualFold(s, name) }
@@ -125,8 +125,8 @@ func named(nodes []job.NodeDef, names []string) (found map[string]bool, why stri
 	return found, ""
 }
 
-// Stays reports whether a plan has as many ranks on each node as another: to go there is no move.
-func Stays(old, p job.Plan) bool {
+// IsSamePlan reports whether a plan has as many ranks on each node as another: to go there is no move.
+func IsSamePlan(old, p job.Plan) bool {
 	ranks := make(map[string]int, len(old.Nodes))
 	for _, n := range old.Nodes {
 		ranks[n.Name] += len(n.Ranks)
@@ -142,11 +142,11 @@ func Stays(old, p job.Plan) bool {
 	return true
 }
 
-// Covers reports whether what a node has of one plan is enough for its part of another: then nothing is to be claimed there.
-func Covers(old, part job.NodePlan) bool {
+// IsCovered reports whether what a node has of one plan is enough for its part of another: then nothing is to be claimed there.
+func IsCovered(old, part job.NodePlan) bool {
 	cpus, gpus := make(map[int]bool), make(map[string]bool)
 	for _, r := range old.Ranks {
-		for _, cpu := range r.Held {
+		for _, cpu := range r.ClaimedCPUs {
 			cpus[cpu] = true
 		}
 		for _, address := range gpu.Addresses(r.GPUs) {
@@ -154,18 +154,18 @@ func Covers(old, part job.NodePlan) bool {
 		}
 	}
 	for _, r := range part.Ranks {
-		if slices.ContainsFunc(r.Held, func(cpu int) bool { return !cpus[cpu] }) || slices.ContainsFunc(gpu.Addresses(r.GPUs), func(a string) bool { return !gpus[a] }) {
+		if slices.ContainsFunc(r.ClaimedCPUs, func(cpu int) bool { return !cpus[cpu] }) || slices.ContainsFunc(gpu.Addresses(r.GPUs), func(a string) bool { return !gpus[a] }) {
 			return false
 		}
 	}
 	return len(part.Ranks) <= len(old.Ranks)
 }
 
-// departed are the nodes that a job has been moved away from.
-func departed(attempts []job.Attempt) map[string]bool {
+// leftNodes are the nodes that a job has been moved away from.
+func leftNodes(attempts []job.Attempt) map[string]bool {
 	names := make(map[string]bool)
 	for _, a := range attempts {
-		for _, name := range a.Leaves {
+		for _, name := range a.LeftNodes {
 			names[name] = true
 		}
 	}

@@ -18,7 +18,7 @@ import (
 // said it goes where it would start now (SV-17). Each node has four CPUs; it runs on b and c.
 func TestMoved(t *testing.T) {
 	now := job.Attempt{Nodes: []string{"b", "c"}, Size: 8}
-	away := job.Attempt{Kind: job.ByMove, Nodes: []string{"a", "b"}, Size: 8, Leaves: []string{"a"}, Goes: []string{"b", "c"}}
+	away := job.Attempt{Kind: job.EndByMove, Nodes: []string{"a", "b"}, Size: 8, LeftNodes: []string{"a"}, NextNodes: []string{"b", "c"}}
 	for _, test := range []struct {
 		name     string
 		attempts []job.Attempt
@@ -32,10 +32,10 @@ func TestMoved(t *testing.T) {
 		{"to some of its own", nil, Move{To: []string{"d", "c"}}, "abcd", "c:0-3 d:4-7"},
 		{"anywhere", nil, Move{}, "abcd", "a:0-3 b:4-7"},
 		{"anywhere, and there is nothing else", nil, Move{}, "bc", "b:0-3 c:4-7, where it is"},
-		{"to too few", nil, Move{To: []string{"a"}}, "abcd", plan.NotEnough},
-		{"to who does not answer", nil, Move{To: []string{"a", "d"}}, "abc", plan.NotEnough},
-		{"from all", nil, Move{From: []string{"a", "b", "c", "d"}}, "abcd", plan.NoNodes + ", leaves a,b,c,d"},
-		{"from and to the same", nil, Move{From: []string{"a"}, To: []string{"a"}}, "abcd", plan.NoNodes + ", leaves a"},
+		{"to too few", nil, Move{To: []string{"a"}}, "abcd", plan.CodeNotEnough},
+		{"to who does not answer", nil, Move{To: []string{"a", "d"}}, "abc", plan.CodeNotEnough},
+		{"from all", nil, Move{From: []string{"a", "b", "c", "d"}}, "abcd", plan.CodeNoNodes + ", leaves a,b,c,d"},
+		{"from and to the same", nil, Move{From: []string{"a"}, To: []string{"a"}}, "abcd", plan.CodeNoNodes + ", leaves a"},
 		{"what it has left before stays out", []job.Attempt{away}, Move{}, "abcd", "b:0-3 c:4-7, where it is"},
 		{"by another name, in capitals", nil, Move{From: []string{"B.EXAMPLE"}}, "abcd", "c:0-3 a:4-7, leaves b"},
 		{"from a stranger", nil, Move{From: []string{"b", "x"}}, "abcd", "cannot be moved so: x is not among the hosts that it was started with"},
@@ -44,11 +44,11 @@ func TestMoved(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			first := cluster(eight...)
 			first.Nodes[1].Aliases = []string{"b.example"}
-			req, leaves, got := Moved(first, test.attempts, now, test.move)
+			req, leaves, got := RequestAfterMove(first, test.attempts, now, test.move)
 			if got == "" {
 				got = strings.TrimSpace(planned(req, test.up))
 				old := job.Plan{Nodes: []job.NodePlan{{Name: "b", Ranks: make([]job.RankPlan, 4)}, {Name: "c", Ranks: make([]job.RankPlan, 4)}}}
-				if p, err := plan.Make(req, snapshot(req, test.up)); err == nil && Stays(old, p) {
+				if p, err := plan.Make(req, snapshot(req, test.up)); err == nil && IsSamePlan(old, p) {
 					got += ", where it is"
 				}
 			}
@@ -64,18 +64,18 @@ func TestMoved(t *testing.T) {
 
 // Jobs that cannot be moved, each with the reason that who asks is told (T9).
 func TestUnmovable(t *testing.T) {
-	saves := job.Checkpoint{Command: "save"}
+	saves := job.CheckpointPolicy{Command: "save"}
 	for _, test := range []struct {
 		req  job.Request
 		want string
 	}{
-		{job.Request{Restart: job.Restart{Most: 1}, Ckpt: saves}, ""},
-		{job.Request{Restart: job.Restart{Most: job.Always}, Ckpt: job.Checkpoint{Signal: job.SIGUSR1}}, ""},
-		{job.Request{Ckpt: saves}, "was started without --restart"},
-		{job.Request{Restart: job.Restart{Most: 1}, Ckpt: job.Checkpoint{Done: "f"}}, "was started without --ckpt-signal and --ckpt-cmd"},
-		{job.Request{Restart: job.Restart{Most: 1}, Ckpt: saves, Ends: job.Ends{Children: true}}, "--leave-children"},
+		{job.Request{Restart: job.RestartPolicy{MaxRestarts: 1}, Checkpoint: saves}, ""},
+		{job.Request{Restart: job.RestartPolicy{MaxRestarts: job.UnlimitedRestarts}, Checkpoint: job.CheckpointPolicy{Signal: job.SIGUSR1}}, ""},
+		{job.Request{Checkpoint: saves}, "was started without --restart"},
+		{job.Request{Restart: job.RestartPolicy{MaxRestarts: 1}, Checkpoint: job.CheckpointPolicy{DoneFile: "f"}}, "was started without --ckpt-signal and --ckpt-cmd"},
+		{job.Request{Restart: job.RestartPolicy{MaxRestarts: 1}, Checkpoint: saves, EndPolicy: job.EndPolicy{LeaveChildren: true}}, "--leave-children"},
 	} {
-		if got := Unmovable(test.req); (got == "") != (test.want == "") || !strings.Contains(got, test.want) {
+		if got := WhyUnmovable(test.req); (got == "") != (test.want == "") || !strings.Contains(got, test.want) {
 			t.Errorf("%+v: %q, want %q", test.req, got, test.want)
 		}
 	}
@@ -84,29 +84,29 @@ func TestUnmovable(t *testing.T) {
 // The attempt behind a move begins at once, on the nodes that were claimed for it and on no other; it counts for none of the
 // restarts, and ranks are told so.
 func TestMovesCountForNothing(t *testing.T) {
-	once := job.Restart{Most: 1, On: []job.EndKind{job.ByNode}}
-	attempts := lives(job.ByMove, job.ExitCheckpointed, 2, 2, 2)
-	if got := Next(once, attempts, 1); got != (Decision{Again: true}) {
+	once := job.RestartPolicy{MaxRestarts: 1, On: []job.EndKind{job.EndByNodeLoss}}
+	attempts := lives(job.EndByMove, job.ExitCheckpointed, 2, 2, 2)
+	if got := Decide(once, attempts, 1); got != (Decision{Restarts: true}) {
 		t.Errorf("%+v", got)
 	}
-	failed := append(attempts, lives(job.ByNode, 125, 60)...)
-	if got := Next(once, failed, 0); got != (Decision{Again: true, Pause: 5 * time.Second}) || Left(once, failed) != "0" || Of(once, failed) != "1 of 1" {
-		t.Errorf("%+v, %s left, %s", got, Left(once, failed), Of(once, failed))
+	failed := append(attempts, lives(job.EndByNodeLoss, 125, 60)...)
+	if got := Decide(once, failed, 0); got != (Decision{Restarts: true, Pause: 5 * time.Second}) || RestartsLeft(once, failed) != "0" || RestartNumber(once, failed) != "1 of 1" {
+		t.Errorf("%+v, %s left, %s", got, RestartsLeft(once, failed), RestartNumber(once, failed))
 	}
-	if got := Next(once, append(failed, lives(job.ByNode, 125, 60)...), 0); got.Why != "no restarts left (1)" {
+	if got := Decide(once, append(failed, lives(job.EndByNodeLoss, 125, 60)...), 0); got.Why != "no restarts left (1)" {
 		t.Errorf("%+v", got)
 	}
 	req := cluster(eight...)
-	last := job.Attempt{Kind: job.ByMove, Nodes: []string{"a", "b"}, Size: 8, Leaves: []string{"a"}, Goes: []string{"d", "b"}}
-	next := Request(req, []job.Attempt{last})
+	last := job.Attempt{Kind: job.EndByMove, Nodes: []string{"a", "b"}, Size: 8, LeftNodes: []string{"a"}, NextNodes: []string{"d", "b"}}
+	next := NextRequest(req, []job.Attempt{last})
 	if got := planned(next, "abcd"); got != " d:0-3 b:4-7" {
 		t.Errorf("it goes to%s", got)
 	}
-	if got := job.Value(next.Given, "MPIEXEC_RESTART_REASON") + " " + job.Value(next.Given, "MPIEXEC_RESTARTS_LEFT"); got != "move 3" {
+	if got := job.EnvValue(next.GlobalEnv, "MPIEXEC_RESTART_REASON") + " " + job.EnvValue(next.GlobalEnv, "MPIEXEC_RESTARTS_LEFT"); got != "move 3" {
 		t.Errorf("ranks are told %q", got)
 	}
-	last.Goes = nil // what it was to have was lost
-	if got := planned(Request(req, []job.Attempt{last}), "abcd"); got != " b:0-3 c:4-7" {
+	last.NextNodes = nil // what it was to have was lost
+	if got := planned(NextRequest(req, []job.Attempt{last}), "abcd"); got != " b:0-3 c:4-7" {
 		t.Errorf("it goes to%s", got)
 	}
 }
@@ -115,7 +115,7 @@ func TestMovesCountForNothing(t *testing.T) {
 func TestCovers(t *testing.T) {
 	part := func(gpuAt string, ranks ...[]int) (np job.NodePlan) {
 		for _, cpus := range ranks {
-			np.Ranks = append(np.Ranks, job.RankPlan{Portion: &job.Portion{Held: cpus}})
+			np.Ranks = append(np.Ranks, job.RankPlan{RankResources: &job.RankResources{ClaimedCPUs: cpus}})
 		}
 		if gpuAt != "" {
 			np.Ranks[0].GPUs = []gpu.GPU{{Address: gpuAt}}
@@ -134,7 +134,7 @@ func TestCovers(t *testing.T) {
 		{part("", []int{0}), part("g", []int{0}), false},
 		{job.NodePlan{}, part("", []int{0}), false},
 	} {
-		if got := Covers(test.old, test.part); got != test.want {
+		if got := IsCovered(test.old, test.part); got != test.want {
 			t.Errorf("%d: %v", i, got)
 		}
 	}
@@ -143,19 +143,19 @@ func TestCovers(t *testing.T) {
 // What an asker writes is what the job reads; what else an ask may have is refused.
 func TestWordsOfAMove(t *testing.T) {
 	m := Move{From: []string{"n1", "n2", "n3"}, To: []string{"gpu7"}}
-	words, err := m.Words()
-	if got, err2 := ReadMove(words); err != nil || err2 != nil || !reflect.DeepEqual(got, m) || !slices.Equal(words, []string{"from=n[1-3]", "to=gpu7"}) {
+	words, err := m.Args()
+	if got, err2 := ParseMove(words); err != nil || err2 != nil || !reflect.DeepEqual(got, m) || !slices.Equal(words, []string{"from=n[1-3]", "to=gpu7"}) {
 		t.Errorf("%q, %+v, %v, %v", words, got, err, err2)
 	}
 	many := make(map[string]bool)
 	for i := range 1000 {
 		many[fmt.Sprintf("n%dx%d", i*7919%1000, i)] = true
 	}
-	if _, err := (Move{To: slices.Collect(maps.Keys(many))}).Words(); err == nil || !strings.Contains(err.Error(), "behind --to") {
+	if _, err := (Move{To: slices.Collect(maps.Keys(many))}).Args(); err == nil || !strings.Contains(err.Error(), "behind --to") {
 		t.Errorf("%v", err)
 	}
-	for _, words := range [][]string{{"n1"}, {"from=n1", "from=n2"}, {"to="}, {"to=n1:4"}, {"from=n[1-"}, {"to=" + strings.Repeat("n", longestMove+1)}} {
-		if m, err := ReadMove(words); err == nil {
+	for _, words := range [][]string{{"n1"}, {"from=n1", "from=n2"}, {"to="}, {"to=n1:4"}, {"from=n[1-"}, {"to=" + strings.Repeat("n", maxMoveText+1)}} {
+		if m, err := ParseMove(words); err == nil {
 			t.Errorf("%q is %+v", words, m)
 		}
 	}
@@ -167,8 +167,8 @@ func FuzzReadMove(f *testing.F) {
 	f.Add("to=n[1-9999999]", "")
 	f.Add("from=[a-b]", "x")
 	f.Fuzz(func(t *testing.T, one, two string) {
-		if m, err := ReadMove([]string{one, two}); err == nil {
-			Moved(cluster(eight...), nil, job.Attempt{Nodes: []string{"a", "b"}, Size: 8}, m)
+		if m, err := ParseMove([]string{one, two}); err == nil {
+			RequestAfterMove(cluster(eight...), nil, job.Attempt{Nodes: []string{"a", "b"}, Size: 8}, m)
 		}
 	})
 }

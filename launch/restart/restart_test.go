@@ -23,40 +23,40 @@ func lives(kind job.EndKind, code int, seconds ...int) (attempts []job.Attempt) 
 
 // What counts, how often, and after which pause (SV-1, SV-6).
 func TestNext(t *testing.T) {
-	node := []job.EndKind{job.ByNode}
-	always := job.Restart{Most: job.Always, On: job.EndKinds}
+	node := []job.EndKind{job.EndByNodeLoss}
+	always := job.RestartPolicy{MaxRestarts: job.UnlimitedRestarts, On: job.EndKinds}
 	for _, test := range []struct {
-		policy   job.Restart
+		policy   job.RestartPolicy
 		attempts []job.Attempt
 		luck     float64
 		want     string
 	}{
-		{job.Restart{}, lives(job.ByNode, 125, 60), 0, "over"},
-		{job.Restart{Most: 1, On: node}, lives(job.ByNode, 125, 60), 0, "after 5s"},
-		{job.Restart{Most: 1, On: node}, lives(job.ByNode, 125, 60), 1, "after 6s"},
-		{job.Restart{Most: 1, On: node, Delay: time.Minute}, lives(job.ByNode, 125, 60), 0, "after 1m0s"},
-		{job.Restart{Most: 1, On: node}, lives(job.ByNode, 125, 60, 60), 0, "over: no restarts left (1)"},
-		{job.Restart{Most: 2, On: node}, lives(job.ByCode, 3, 60), 0, "over"},
-		{job.Restart{Most: 2, On: node}, lives("", 130, 60), 0, "over"},
-		{job.Restart{Most: 2, On: []job.EndKind{job.ByCode}}, lives(job.ByCode, 3, 60), 0, "after 5s"},
-		{job.Restart{Most: 2, On: []job.EndKind{job.ByCode}, Codes: []int{85}}, lives(job.ByCode, 85, 60), 0, "after 5s"},
-		{job.Restart{Most: 2, On: []job.EndKind{job.ByCode}, Codes: []int{85}}, lives(job.ByCode, 3, 60), 0, "over"},
-		{job.Restart{Most: 2, On: []job.EndKind{job.ByAbort}}, lives(job.ByAbort, 3, 60), 0, "after 5s"},
+		{job.RestartPolicy{}, lives(job.EndByNodeLoss, 125, 60), 0, "over"},
+		{job.RestartPolicy{MaxRestarts: 1, On: node}, lives(job.EndByNodeLoss, 125, 60), 0, "after 5s"},
+		{job.RestartPolicy{MaxRestarts: 1, On: node}, lives(job.EndByNodeLoss, 125, 60), 1, "after 6s"},
+		{job.RestartPolicy{MaxRestarts: 1, On: node, Delay: time.Minute}, lives(job.EndByNodeLoss, 125, 60), 0, "after 1m0s"},
+		{job.RestartPolicy{MaxRestarts: 1, On: node}, lives(job.EndByNodeLoss, 125, 60, 60), 0, "over: no restarts left (1)"},
+		{job.RestartPolicy{MaxRestarts: 2, On: node}, lives(job.EndByExitCode, 3, 60), 0, "over"},
+		{job.RestartPolicy{MaxRestarts: 2, On: node}, lives("", 130, 60), 0, "over"},
+		{job.RestartPolicy{MaxRestarts: 2, On: []job.EndKind{job.EndByExitCode}}, lives(job.EndByExitCode, 3, 60), 0, "after 5s"},
+		{job.RestartPolicy{MaxRestarts: 2, On: []job.EndKind{job.EndByExitCode}, Codes: []int{85}}, lives(job.EndByExitCode, 85, 60), 0, "after 5s"},
+		{job.RestartPolicy{MaxRestarts: 2, On: []job.EndKind{job.EndByExitCode}, Codes: []int{85}}, lives(job.EndByExitCode, 3, 60), 0, "over"},
+		{job.RestartPolicy{MaxRestarts: 2, On: []job.EndKind{job.EndByAbort}}, lives(job.EndByAbort, 3, 60), 0, "after 5s"},
 		{always, lives("", 0, 60), 0, "over"},
-		{always, lives(job.BySignal, 139, 2), 0, "after 5s"},
-		{always, lives(job.BySignal, 139, 2, 2), 0, "after 10s"},
-		{always, lives(job.BySignal, 139, 2, 2, 2), 0, "after 20s"},
-		{always, lives(job.BySignal, 139, 2, 2, 2, 2), 0, "after 40s"},
-		{always, lives(job.BySignal, 139, 2, 2, 2, 2, 2), 0, "over: five attempts in a row ran less than 10s"},
-		{always, lives(job.BySignal, 139, 2, 2, 2, 11, 2), 0, "after 1m20s"},
-		{always, lives(job.BySignal, 139, 20, 20, 20, 20, 20, 20, 20, 20), 0, "after 5m0s"},
-		{always, lives(job.BySignal, 139, 20, 20, 600), 0, "after 5s"},
-		{always, lives(job.BySignal, 139, 20, 20, 600, 20), 0, "after 10s"},
-		{job.Restart{Most: 9, On: job.EndKinds}, lives(job.BySignal, 139, 2, 2, 2, 2, 2, 2), 0, "after 2m40s"},
+		{always, lives(job.EndBySignal, 139, 2), 0, "after 5s"},
+		{always, lives(job.EndBySignal, 139, 2, 2), 0, "after 10s"},
+		{always, lives(job.EndBySignal, 139, 2, 2, 2), 0, "after 20s"},
+		{always, lives(job.EndBySignal, 139, 2, 2, 2, 2), 0, "after 40s"},
+		{always, lives(job.EndBySignal, 139, 2, 2, 2, 2, 2), 0, "over: five attempts in a row ran less than 10s"},
+		{always, lives(job.EndBySignal, 139, 2, 2, 2, 11, 2), 0, "after 1m20s"},
+		{always, lives(job.EndBySignal, 139, 20, 20, 20, 20, 20, 20, 20, 20), 0, "after 5m0s"},
+		{always, lives(job.EndBySignal, 139, 20, 20, 600), 0, "after 5s"},
+		{always, lives(job.EndBySignal, 139, 20, 20, 600, 20), 0, "after 10s"},
+		{job.RestartPolicy{MaxRestarts: 9, On: job.EndKinds}, lives(job.EndBySignal, 139, 2, 2, 2, 2, 2, 2), 0, "after 2m40s"},
 	} {
-		d := Next(test.policy, test.attempts, test.luck)
+		d := Decide(test.policy, test.attempts, test.luck)
 		got := strings.TrimSuffix("over: "+d.Why, ": ")
-		if d.Again {
+		if d.Restarts {
 			got = fmt.Sprintf("after %v", d.Pause)
 		}
 		if got != test.want {
@@ -67,7 +67,7 @@ func TestNext(t *testing.T) {
 
 // cluster has nodes a to d, of four CPUs each.
 func cluster(apps ...job.App) job.Request {
-	req := job.Request{Job: "j", Apps: apps, Restart: job.Restart{Most: 3, On: job.EndKinds}}
+	req := job.Request{Job: "j", Apps: apps, Restart: job.RestartPolicy{MaxRestarts: 3, On: job.EndKinds}}
 	for i, name := range []string{"a", "b", "c", "d"} {
 		req.Nodes = append(req.Nodes, job.NodeDef{ID: i, Name: name, Host: name})
 	}
@@ -76,7 +76,7 @@ func cluster(apps ...job.App) job.Request {
 
 // Where the next attempt runs, and with how many ranks (SV-4, SV-5), beside the examples of survive.md 12.
 func TestRequestOfTheNext(t *testing.T) {
-	lost := func(names ...string) job.Attempt { return ran(job.ByNode, 125, names...) }
+	lost := func(names ...string) job.Attempt { return ran(job.EndByNodeLoss, 125, names...) }
 	for _, test := range []struct {
 		name     string
 		req      job.Request
@@ -84,19 +84,19 @@ func TestRequestOfTheNext(t *testing.T) {
 		up       string // the nodes that answer
 		want     string
 	}{
-		{"too few", with(cluster(eight...), func(r *job.Restart) { r.Least = 5 }), []job.Attempt{lost("b")}, "a", plan.NotEnough},
-		{"all fit, though fewer would do", with(cluster(eight...), func(r *job.Restart) { r.Least = 4 }), []job.Attempt{lost("b")}, "acd", "a:0-3 c:4-7"},
+		{"too few", with(cluster(eight...), func(r *job.RestartPolicy) { r.MinRanks = 5 }), []job.Attempt{lost("b")}, "a", plan.CodeNotEnough},
+		{"all fit, though fewer would do", with(cluster(eight...), func(r *job.RestartPolicy) { r.MinRanks = 4 }), []job.Attempt{lost("b")}, "acd", "a:0-3 c:4-7"},
 		{"a spare before others", cluster(eight...), []job.Attempt{spared(lost("b"), "d")}, "acd", "a:0-3 d:4-7"},
 		{"spares in their order, before others, and all before those that are back", cluster(eight...), []job.Attempt{spared(lost("a", "b"), "d")}, "abcd", "d:0-3 c:4-7"},
 		{"10, back at once", cluster(eight...), []job.Attempt{lost("b")}, "ab", "a:0-3 b:4-7"},
 		{"10, back, and last", cluster(eight...), []job.Attempt{lost("b")}, "abd", "a:0-3 d:4-7"},
-		{"10, lost twice", cluster(eight...), []job.Attempt{lost("b"), lost("b")}, "ab", plan.NotEnough},
-		{"it kept the first", cluster(eight...), []job.Attempt{{Kind: job.ByNode, Nodes: []string{"d", "b"}, Size: 8, Lost: []string{"b"}}}, "abcd", "d:0-3 a:4-7"},
-		{"failed to start there twice", cluster(eight...), []job.Attempt{{Kind: job.ByStart, Nodes: []string{"a", "b"}, Failed: []string{"a"}},
-			{Kind: job.ByStart, Nodes: []string{"b", "a"}, Failed: []string{"a"}}}, "abcd", "b:0-3 c:4-7"},
+		{"10, lost twice", cluster(eight...), []job.Attempt{lost("b"), lost("b")}, "ab", plan.CodeNotEnough},
+		{"it kept the first", cluster(eight...), []job.Attempt{{Kind: job.EndByNodeLoss, Nodes: []string{"d", "b"}, Size: 8, Lost: []string{"b"}}}, "abcd", "d:0-3 a:4-7"},
+		{"failed to start there twice", cluster(eight...), []job.Attempt{{Kind: job.EndByStartFailure, Nodes: []string{"a", "b"}, Failed: []string{"a"}},
+			{Kind: job.EndByStartFailure, Nodes: []string{"b", "a"}, Failed: []string{"a"}}}, "abcd", "b:0-3 c:4-7"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := planned(Request(test.req, test.attempts), test.up); got != " "+test.want {
+			if got := planned(NextRequest(test.req, test.attempts), test.up); got != " "+test.want {
 				t.Errorf("%s, want %s", got, test.want)
 			}
 		})
@@ -118,21 +118,21 @@ func TestSpares(t *testing.T) {
 		{"two", cluster(six), 2, nil, "c:4 d:4"},
 		{"more than there are", cluster(six), 3, nil, "c:4 d:4"},
 		{"one is too full", cluster(six), 2, map[string]int{"c": 1}, "d:4"},
-		{"as much as the largest part", cluster(job.App{N: 2, Argv: []string{"x"}, Share: job.Share{PerNode: 1, Threads: 2}}), 1, map[string]int{"c": 3}, "d:2"},
-		{"less is enough", cluster(job.App{N: 2, Argv: []string{"x"}, Share: job.Share{PerNode: 1, Threads: 2}}), 2, map[string]int{"c": 2}, "c:2 d:2"},
-		{"ranks that share out their nodes", cluster(job.App{N: 4, Argv: []string{"x"}, Share: job.Share{PerNode: 2, AllCPUs: true}}), 1, map[string]int{"c": 1}, "c:2"},
-		{"of two sections", cluster(job.App{N: 1, Argv: []string{"x"}}, job.App{N: 1, Argv: []string{"y"}, Share: job.Share{Threads: 2}}), 1, nil, "b:3"},
+		{"as much as the largest part", cluster(job.App{N: 2, Argv: []string{"x"}, RankNeeds: job.RankNeeds{PerNode: 1, CPUsPerRank: 2}}), 1, map[string]int{"c": 3}, "d:2"},
+		{"less is enough", cluster(job.App{N: 2, Argv: []string{"x"}, RankNeeds: job.RankNeeds{PerNode: 1, CPUsPerRank: 2}}), 2, map[string]int{"c": 2}, "c:2 d:2"},
+		{"ranks that share out their nodes", cluster(job.App{N: 4, Argv: []string{"x"}, RankNeeds: job.RankNeeds{PerNode: 2, AllCPUs: true}}), 1, map[string]int{"c": 1}, "c:2"},
+		{"of two sections", cluster(job.App{N: 1, Argv: []string{"x"}}, job.App{N: 1, Argv: []string{"y"}, RankNeeds: job.RankNeeds{CPUsPerRank: 2}}), 1, nil, "b:3"},
 		{"where each rank goes is written down", func() job.Request {
 			req := cluster(job.App{N: 1, Argv: []string{"x"}})
-			req.RankFile = []job.Spot{{Node: 0}}
+			req.FixedPlacements = []job.FixedPlacement{{Node: 0}}
 			return req
 		}(), 1, nil, ""},
 	} {
-		req := with(test.req, func(r *job.Restart) { r.Spares = test.spares })
+		req := with(test.req, func(r *job.RestartPolicy) { r.StandbyNodes = test.spares })
 		snap := snapshot(req, "abcd")
 		for i := range snap.Nodes {
 			for cpu := range test.busy[snap.Nodes[i].Name] {
-				snap.Nodes[i].Busy, snap.Nodes[i].Procs, snap.Nodes[i].Seated = append(snap.Nodes[i].Busy, cpu), cpu+1, cpu+1
+				snap.Nodes[i].BusyCPUs, snap.Nodes[i].Ranks, snap.Nodes[i].BoundRanks = append(snap.Nodes[i].BusyCPUs, cpu), cpu+1, cpu+1
 			}
 		}
 		p, err := plan.Make(req, snap)
@@ -140,7 +140,7 @@ func TestSpares(t *testing.T) {
 			t.Fatalf("%s: %v", test.name, err)
 		}
 		got := ""
-		if more, wants := Spares(req, p); wants {
+		if more, wants := StandbyRequest(req, p); wants {
 			p, _ := plan.Make(more, snap)
 			for _, np := range p.Nodes {
 				got += fmt.Sprintf(" %s:%d", np.Name, np.CPUs())
@@ -153,11 +153,11 @@ func TestSpares(t *testing.T) {
 }
 
 func spared(a job.Attempt, spares ...string) job.Attempt {
-	a.Spares = spares
+	a.StandbyNodes = spares
 	return a
 }
 
-func with(req job.Request, change func(*job.Restart)) job.Request {
+func with(req job.Request, change func(*job.RestartPolicy)) job.Request {
 	change(&req.Restart)
 	return req
 }
@@ -185,27 +185,27 @@ func snapshot(req job.Request, up string) job.Snapshot {
 // What ranks are told, and get (SV-10, --restart-args).
 func TestWhatRanksAreTold(t *testing.T) {
 	req := cluster(job.App{N: 1, Argv: []string{"x", "y"}})
-	req.Compat, req.Restart.Args = []string{"slurm"}, []string{"--resume"}
-	first := Request(req, nil)
-	if want := []string{"MPIEXEC_ATTEMPT=0", "MPIEXEC_RESTARTS_LEFT=3", "SLURM_RESTART_COUNT=0"}; !slices.Equal(first.Given, want) {
-		t.Errorf("%q, want %q", first.Given, want)
+	req.Compat, req.Restart.ExtraArgs = []string{"slurm"}, []string{"--resume"}
+	first := NextRequest(req, nil)
+	if want := []string{"MPIEXEC_ATTEMPT=0", "MPIEXEC_RESTARTS_LEFT=3", "SLURM_RESTART_COUNT=0"}; !slices.Equal(first.GlobalEnv, want) {
+		t.Errorf("%q, want %q", first.GlobalEnv, want)
 	}
 	if want := []string{"x", "y"}; !slices.Equal(first.Apps[0].Argv, want) {
 		t.Errorf("%q, want %q", first.Apps[0].Argv, want)
 	}
-	second := Request(req, []job.Attempt{{Kind: job.ByNode, Lost: []string{"b", "c"}, Size: 4}})
+	second := NextRequest(req, []job.Attempt{{Kind: job.EndByNodeLoss, Lost: []string{"b", "c"}, Size: 4}})
 	want := []string{"MPIEXEC_ATTEMPT=1", "MPIEXEC_RESTARTS_LEFT=2", "SLURM_RESTART_COUNT=1",
 		"MPIEXEC_RESTART_REASON=node", "MPIEXEC_LOST_NODES=b,c", "MPIEXEC_PREVIOUS_SIZE=4"}
-	if !slices.Equal(second.Given, want) {
-		t.Errorf("%q, want %q", second.Given, want)
+	if !slices.Equal(second.GlobalEnv, want) {
+		t.Errorf("%q, want %q", second.GlobalEnv, want)
 	}
 	if want := []string{"x", "y", "--resume"}; !slices.Equal(second.Apps[0].Argv, want) {
 		t.Errorf("%q, want %q", second.Apps[0].Argv, want)
 	}
-	if !second.Streams.Out.Append || !second.Skip {
+	if !second.Streams.Out.Append || !second.SkipUnreachable {
 		t.Error("its output is not appended, or it insists on nodes that are lost")
 	}
-	if plain := Request(job.Request{Given: []string{"A=1"}}, nil); len(plain.Given) != 1 {
-		t.Errorf("a job that is not started again is told %q", plain.Given)
+	if plain := NextRequest(job.Request{GlobalEnv: []string{"A=1"}}, nil); len(plain.GlobalEnv) != 1 {
+		t.Errorf("a job that is not started again is told %q", plain.GlobalEnv)
 	}
 }

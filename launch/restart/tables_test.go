@@ -17,26 +17,26 @@ func TestTableOfWhatCounts(t *testing.T) {
 		kind job.EndKind
 		code int
 	}{
-		{"a node is lost", job.ByNode, job.ExitInternal},
-		{"a rank dies by a signal", job.BySignal, 139},
-		{"a rank calls MPI_Abort", job.ByAbort, 3},
-		{"a rank ends with 3", job.ByCode, 3},
-		{"ranks end with 85", job.ByCode, job.ExitCheckpointed},
-		{"a program cannot be executed, or not in time", job.ByStart, job.ExitNotFound},
-		{"somebody moves it with `--migrate`", job.ByMove, job.ExitCheckpointed},
+		{"a node is lost", job.EndByNodeLoss, job.ExitInternal},
+		{"a rank dies by a signal", job.EndBySignal, 139},
+		{"a rank calls MPI_Abort", job.EndByAbort, 3},
+		{"a rank ends with 3", job.EndByExitCode, 3},
+		{"ranks end with 85", job.EndByExitCode, job.ExitCheckpointed},
+		{"a program cannot be executed, or not in time", job.EndByStartFailure, job.ExitNotFound},
+		{"somebody moves it with `--migrate`", job.EndByMove, job.ExitCheckpointed},
 		{"0, ^C, SIGTERM, `--end`, `-timeout`, a limit, our own faults", "", 130},
 	}
 	policies := []struct {
 		name  string
 		used  int
-		which job.Restart
+		which job.RestartPolicy
 	}{
-		{"no `--restart`", 0, job.Restart{}},
-		{"`node`", 0, job.Restart{Most: 1, On: onNode}},
-		{"`code`", 0, job.Restart{Most: 1, On: []job.EndKind{job.ByCode}}},
-		{"`code:85`", 0, job.Restart{Most: 1, On: []job.EndKind{job.ByCode}, Codes: []int{85}}},
-		{"`any`", 0, job.Restart{Most: 1, On: job.EndKinds}},
-		{"`any`, and none is left", 1, job.Restart{Most: 1, On: job.EndKinds}},
+		{"no `--restart`", 0, job.RestartPolicy{}},
+		{"`node`", 0, job.RestartPolicy{MaxRestarts: 1, On: onNode}},
+		{"`code`", 0, job.RestartPolicy{MaxRestarts: 1, On: []job.EndKind{job.EndByExitCode}}},
+		{"`code:85`", 0, job.RestartPolicy{MaxRestarts: 1, On: []job.EndKind{job.EndByExitCode}, Codes: []int{85}}},
+		{"`any`", 0, job.RestartPolicy{MaxRestarts: 1, On: job.EndKinds}},
+		{"`any`, and none is left", 1, job.RestartPolicy{MaxRestarts: 1, On: job.EndKinds}},
 	}
 	var table strings.Builder
 	table.WriteString("| the attempt ends, since |")
@@ -48,10 +48,10 @@ func TestTableOfWhatCounts(t *testing.T) {
 		fmt.Fprintf(&table, "| %s |", end.name)
 		for _, p := range policies {
 			cell := "-" // there is none that could be moved
-			if end.kind != job.ByMove || p.which.Most > 0 {
-				d := Next(p.which, append(lives(job.ByNode, 125, make([]int, p.used)...), lives(end.kind, end.code, 60)...), 0)
+			if end.kind != job.EndByMove || p.which.MaxRestarts > 0 {
+				d := Decide(p.which, append(lives(job.EndByNodeLoss, 125, make([]int, p.used)...), lives(end.kind, end.code, 60)...), 0)
 				cell = strings.TrimSuffix("over: "+d.Why, ": ")
-				if d.Again {
+				if d.Restarts {
 					cell = strings.Replace(fmt.Sprintf("again after %v", d.Pause), "after 0s", "at once", 1)
 				}
 			}
@@ -59,17 +59,17 @@ func TestTableOfWhatCounts(t *testing.T) {
 		}
 		table.WriteString("\n")
 	}
-	doctable.Check(t, "../../doc/supervision.md", "<!-- begin of the table of what counts -->\n", "<!-- end of the table of what counts -->\n", table.String(), *update,
+	doctable.CheckTable(t, "../../doc/supervision.md", "<!-- begin of the table of what counts -->\n", "<!-- end of the table of what counts -->\n", table.String(), *update,
 		"go test ./launch/restart -run TestTableOfWhatCounts -update")
 }
 
 // Where again, and how many (SV-4, SV-5, SV-17): of a job of eight ranks on a and b, where c and d are, too, with four CPUs each.
 // doc/supervision.md has the table that this makes; with -update it is written anew.
 func TestTableOfWhereAgain(t *testing.T) {
-	lost := func(names ...string) job.Attempt { return ran(job.ByNode, 125, names...) }
-	two, away := job.Attempt{Kind: job.ByStart, Nodes: []string{"a", "b"}, Failed: []string{"a"}}, ran(job.ByMove, 85)
-	away.Leaves, away.Goes = []string{"b"}, []string{"d", "a"}
-	back := ran(job.BySignal, 139)
+	lost := func(names ...string) job.Attempt { return ran(job.EndByNodeLoss, 125, names...) }
+	two, away := job.Attempt{Kind: job.EndByStartFailure, Nodes: []string{"a", "b"}, Failed: []string{"a"}}, ran(job.EndByMove, 85)
+	away.LeftNodes, away.NextNodes = []string{"b"}, []string{"d", "a"}
+	back := ran(job.EndBySignal, 139)
 	back.Nodes = []string{"d", "a"}
 	var table strings.Builder
 	table.WriteString("| what was | who answers | the next attempt |\n|---|---|---|\n")
@@ -80,7 +80,7 @@ func TestTableOfWhereAgain(t *testing.T) {
 		apps     []job.App
 		least    int
 	}{
-		{"a rank has failed", []job.Attempt{ran(job.ByCode, 3)}, "abcd", eight, 0},
+		{"a rank has failed", []job.Attempt{ran(job.EndByExitCode, 3)}, "abcd", eight, 0},
 		{"a was lost", []job.Attempt{lost("a")}, "bcd", eight, 0},
 		{"a was lost, and is back", []job.Attempt{lost("a")}, "abcd", eight, 0},
 		{"a was lost, d is a spare", []job.Attempt{spared(lost("a"), "d")}, "bcd", eight, 0},
@@ -95,7 +95,7 @@ func TestTableOfWhereAgain(t *testing.T) {
 		{"and a rank has failed there", []job.Attempt{away, back}, "abcd", eight, 0},
 		{"and d was lost since", []job.Attempt{away, func() job.Attempt { a := back; a.Lost = []string{"d"}; return a }()}, "abc", eight, 0},
 	} {
-		goes := strings.TrimSpace(planned(Request(with(cluster(test.apps...), func(r *job.Restart) { r.Least = test.least }), test.attempts), test.up))
+		goes := strings.TrimSpace(planned(NextRequest(with(cluster(test.apps...), func(r *job.RestartPolicy) { r.MinRanks = test.least }), test.attempts), test.up))
 		if strings.Contains(goes, ":") {
 			goes = strings.ReplaceAll(goes, " ", ", ")
 		} else {
@@ -103,6 +103,6 @@ func TestTableOfWhereAgain(t *testing.T) {
 		}
 		fmt.Fprintf(&table, "| %s | %s | %s |\n", test.name, strings.Join(strings.Split(test.up, ""), ", "), goes)
 	}
-	doctable.Check(t, "../../doc/supervision.md", "<!-- begin of the table of where again -->\n", "<!-- end of the table of where again -->\n", table.String(), *update,
+	doctable.CheckTable(t, "../../doc/supervision.md", "<!-- begin of the table of where again -->\n", "<!-- end of the table of where again -->\n", table.String(), *update,
 		"go test ./launch/restart -run TestTableOfWhereAgain -update")
 }

@@ -9,130 +9,130 @@ import (
 	"remshell/wire"
 )
 
-// A feeder reads our standard input for some ranks, and never more ahead than the
+// A stdinFeeder reads our standard input for some ranks, and never more ahead than the
 // slowest of them has asked for: the rest stays where it is (IO-2, IO-4).
-type feeder struct {
+type stdinFeeder struct {
 	in io.Reader
 
 	ended chan struct{} // closed when run returns; nil: it was not called
 
-	mu      sync.Mutex // guards the rest
-	readers []Reader
-	closed  bool
-	more    sync.Cond
-	taken   int64        // bytes that were read
-	read    int64        // bytes of those that were read by the rank that has read most
-	unknown map[int]bool // ranks that may have read more: they run, or nobody has told
+	mu         sync.Mutex // guards the rest
+	readers    []StdinReader
+	closed     bool
+	changed    sync.Cond
+	bytesTaken int64        // bytes that were read
+	bytesRead  int64        // bytes of those that were read by the rank that has read most
+	uncertain  map[int]bool // ranks that may have read more: they run, or nobody has told
 }
 
-// A Reader is a rank that gets our standard input.
-type Reader struct {
+// A StdinReader is a rank that gets our standard input.
+type StdinReader struct {
 	Rank      int
-	Node      int  // where it is, as its launch counts: those of one node follow each other
-	To        Send // to its helper
-	InProcess bool // where that is
-	unread    int  // bytes that it was sent and has not read
+	Node      int    // where it is, as its launch counts: those of one node follow each other
+	To        Sender // to its helper
+	InProcess bool   // where that is
+	unread    int    // bytes that it was sent and has not read
 }
 
-// An intake reads up to so many bytes of our standard input, and sends them on.
-type intake interface {
-	// bounds are how many bytes may be under way to a reader at most, and how many more at least
+// An inputSource reads up to so many bytes of our standard input, and sends them on.
+type inputSource interface {
+	// limits are how many bytes may be under way to a reader at most, and how many more at least
 	// before any are read.
-	bounds() (most, least int)
-	take(allowed int) error
+	limits() (most, least int)
+	readAndSend(allowed int) error
 }
 
-func newFeeder(in io.Reader) *feeder {
-	f := &feeder{in: in}
-	f.more.L = &f.mu
+func newStdinFeeder(in io.Reader) *stdinFeeder {
+	f := &stdinFeeder{in: in}
+	f.changed.L = &f.mu
 	return f
 }
 
-// let lets ranks read.
-func (f *feeder) let(readers []Reader) {
+// addReaders lets ranks read.
+func (f *stdinFeeder) addReaders(readers []StdinReader) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.readers, f.unknown = readers, make(map[int]bool)
+	f.readers, f.uncertain = readers, make(map[int]bool)
 	for _, r := range readers {
-		f.unknown[r.Rank] = true
+		f.uncertain[r.Rank] = true
 	}
 }
 
 // run reads until the input ends or nobody wants it. A read that is under way when the
 // job ends stays so until the program leaves. failed is told why there is no more to read,
 // unless it is the end.
-func (f *feeder) run(failed func(error)) {
+func (f *stdinFeeder) run(failed func(error)) {
 	defer close(f.ended)
-	from, done := f.intake()
+	from, done := f.chooseSource()
 	defer done()
-	f.feed(from, failed)
+	f.feedFrom(from, failed)
 }
 
-// feed is run from one intake, or from where it says that another one is needed.
-func (f *feeder) feed(from intake, failed func(error)) {
+// feedFrom is run from one intake, or from where it says that another one is needed.
+func (f *stdinFeeder) feedFrom(from inputSource, failed func(error)) {
 	for {
-		allowed := f.wait(from.bounds())
+		allowed := f.waitForCredit(from.limits())
 		if allowed == 0 {
 			return
 		}
-		err := from.take(allowed)
+		err := from.readAndSend(allowed)
 		switch {
 		case err == nil:
-		case err == errNoPassage:
-			from = f.copying()
-		case err != io.EOF && f.wanted():
+		case err == errNoSplice:
+			from = f.newCopySource()
+		case err != io.EOF && f.hasReaders():
 			failed(err) // no rank may take it for the end of its input, and end well
 			return
 		default:
-			f.send(nil)
+			f.sendToAll(nil)
 			return
 		}
 	}
 }
 
-// intake is how our input gets to its readers: without being copied, if it can.
-func (f *feeder) intake() (from intake, done func()) {
-	if p := f.passage(); p != nil {
+// chooseSource is how our input gets to its readers: without being copied, if it can.
+func (f *stdinFeeder) chooseSource() (from inputSource, done func()) {
+	if p := f.newSpliceSource(); p != nil {
 		return p, p.close
 	}
-	return f.copying(), func() {}
+	return f.newCopySource(), func() {}
 }
 
-func (f *feeder) copying() intake { return &copying{f, make([]byte, wire.Window)} }
+func (f *stdinFeeder) newCopySource() inputSource { return &copySource{f, make([]byte, wire.Window)} }
 
-// reading are those who still read.
-func (f *feeder) reading() []Reader {
+// activeReaders are those who still read.
+func (f *stdinFeeder) activeReaders() []StdinReader {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.readers)
 }
 
-// copying is the intake of any input, for readers that may be anywhere.
-type copying struct {
-	f   *feeder
+// copySource is the intake of any input, for readers that may be anywhere.
+type copySource struct {
+	f   *stdinFeeder
 	buf []byte
 }
 
-func (c *copying) bounds() (most, least int) { return len(c.buf), 1 }
+func (c *copySource) limits() (most, least int) { return len(c.buf), 1 }
 
-func (c *copying) take(allowed int) error {
+func (c *copySource) readAndSend(allowed int) error {
 	n, err := c.f.in.Read(c.buf[:allowed])
 	if n > 0 {
-		c.f.send(c.buf[:n])
+		c.f.sendToAll(c.buf[:n])
 	}
 	return err
 }
 
-// wanted reports whether any rank still reads.
-func (f *feeder) wanted() bool {
+// hasReaders reports whether any rank still reads.
+func (f *stdinFeeder) hasReaders() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return !f.closed && len(f.readers) > 0
 }
 
-// wait returns how many bytes may be read, of most that may be under way to each reader: as soon
+// waitForCredit returns how many bytes may be read, of most that may be under way to each reader: as soon
 // as they are at least so many, or 0 when nobody wants more.
-func (f *feeder) wait(most, least int) int {
+func (f *stdinFeeder) waitForCredit(most, least int) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for {
@@ -146,36 +146,36 @@ func (f *feeder) wait(most, least int) int {
 		if most-unread >= least {
 			return most - unread
 		}
-		f.more.Wait()
+		f.changed.Wait()
 	}
 }
 
-// send passes a piece on to all who still read, once to each node; an empty one is the end.
-func (f *feeder) send(piece []byte) {
+// sendToAll passes a piece on to all who still read, once to each node; an empty one is the end.
+func (f *stdinFeeder) sendToAll(piece []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.taken += int64(len(piece))
+	f.bytesTaken += int64(len(piece))
 	for i := range f.readers {
 		f.readers[i].unread += len(piece)
 	}
 	for rest := f.readers; len(rest) > 0; {
-		together := neighbours(rest)
-		rest[0].To(forAll(rest[:together], piece))
+		together := readersOnFirstNode(rest)
+		rest[0].To(stdinMessage(rest[:together], piece))
 		rest = rest[together:]
 	}
 }
 
-// neighbours is how many readers, from the first on, are on the node of the first.
-func neighbours(readers []Reader) int {
-	other := slices.IndexFunc(readers, func(r Reader) bool { return r.Node != readers[0].Node })
+// readersOnFirstNode is how many readers, from the first on, are on the node of the first.
+func readersOnFirstNode(readers []StdinReader) int {
+	other := slices.IndexFunc(readers, func(r StdinReader) bool { return r.Node != readers[0].Node })
 	if other < 0 {
 		return len(readers)
 	}
 	return other
 }
 
-// forAll is the message that gives readers of one node a piece.
-func forAll(readers []Reader, piece []byte) wire.Message {
+// stdinMessage is the message that gives readers of one node a piece.
+func stdinMessage(readers []StdinReader, piece []byte) wire.Message {
 	if len(readers) == 1 {
 		return &wire.Data{Rank: readers[0].Rank, Stream: wire.Stdin, Bytes: piece}
 	}
@@ -183,12 +183,12 @@ func forAll(readers []Reader, piece []byte) wire.Message {
 	for i, r := range readers {
 		ranks[i] = r.Rank
 	}
-	return &wire.Feed{Ranks: ranks, Bytes: piece}
+	return &wire.StdinBroadcast{Ranks: ranks, Bytes: piece}
 }
 
-// grant notes that a rank has read.
-func (f *feeder) grant(rank, n int) {
-	f.change(func() {
+// addCredit notes that a rank has read.
+func (f *stdinFeeder) addCredit(rank, n int) {
+	f.changeLocked(func() {
 		for i := range f.readers {
 			if r := &f.readers[i]; r.Rank == rank {
 				r.unread -= n
@@ -197,29 +197,29 @@ func (f *feeder) grant(rank, n int) {
 	})
 }
 
-// drop notes that a rank reads no more: it has closed its input, or is over. What it has
+// dropReader notes that a rank reads no more: it has closed its input, or is over. What it has
 // not read is lost without an error (IO-3).
-func (f *feeder) drop(rank int) {
-	f.change(func() {
-		f.readers = slices.DeleteFunc(f.readers, func(r Reader) bool { return r.Rank == rank })
+func (f *stdinFeeder) dropReader(rank int) {
+	f.changeLocked(func() {
+		f.readers = slices.DeleteFunc(f.readers, func(r StdinReader) bool { return r.Rank == rank })
 	})
 }
 
-// over notes that a rank is over, which has read so many bytes; below 0: that is not known.
-func (f *feeder) over(rank int, read int64) {
-	f.drop(rank)
+// rankEnded notes that a rank is over, which has read so many bytes; below 0: that is not known.
+func (f *stdinFeeder) rankEnded(rank int, read int64) {
+	f.dropReader(rank)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.unknown[rank] && read >= 0 {
-		delete(f.unknown, rank)
-		f.read = max(f.read, min(read, f.taken))
+	if f.uncertain[rank] && read >= 0 {
+		delete(f.uncertain, rank)
+		f.bytesRead = max(f.bytesRead, min(read, f.bytesTaken))
 	}
 }
 
-// giveBack ends the feeding, and seeks our input back over what no rank has read, if it is a file: whatever reads it
+// seekBack ends the feeding, and seeks our input back over what no rank has read, if it is a file: whatever reads it
 // next finds that there, as behind every program that reads a part of its input (POSIX, XCU 1.4, INPUT FILES). It returns
 // how many bytes are lost, if no rank has read anything at all.
-func (f *feeder) giveBack() (lost int64) {
+func (f *stdinFeeder) seekBack() (lost int64) {
 	f.close()
 	file := f.file()
 	if file != nil && f.ended != nil {
@@ -227,8 +227,8 @@ func (f *feeder) giveBack() (lost int64) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	rest := f.taken - f.read
-	if rest == 0 || len(f.unknown) > 0 {
+	rest := f.bytesTaken - f.bytesRead
+	if rest == 0 || len(f.uncertain) > 0 {
 		return 0
 	}
 	if file != nil {
@@ -236,14 +236,14 @@ func (f *feeder) giveBack() (lost int64) {
 			return 0
 		}
 	}
-	if f.read > 0 {
+	if f.bytesRead > 0 {
 		return 0
 	}
 	return rest
 }
 
 // file is our input, if that is a file in which one can seek.
-func (f *feeder) file() *os.File {
+func (f *stdinFeeder) file() *os.File {
 	if file, ok := f.in.(*os.File); ok {
 		if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
 			return file
@@ -253,11 +253,11 @@ func (f *feeder) file() *os.File {
 }
 
 // close ends the feeding.
-func (f *feeder) close() { f.change(func() { f.closed = true }) }
+func (f *stdinFeeder) close() { f.changeLocked(func() { f.closed = true }) }
 
-func (f *feeder) change(what func()) {
+func (f *stdinFeeder) changeLocked(what func()) {
 	f.mu.Lock()
 	what()
 	f.mu.Unlock()
-	f.more.Signal()
+	f.changed.Signal()
 }

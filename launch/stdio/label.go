@@ -8,50 +8,50 @@ import (
 	"remshell/launch/stdio/pattern"
 )
 
-// labels makes the labels of a pattern. One that does not change is made once.
-type labels struct {
-	pattern pattern.Pattern
-	stream  string
-	moving  bool           // labels change
-	color   bool           // they have the color of their rank
-	who     []pattern.Rank // that of the other stream, too; nil: nobody has a label
-	pids    map[int]int    // of ranks, as far as they are known and wanted
-	made    [][]byte
-	own     []byte
+// labelMaker makes the labels of a pattern. One that does not change is made once.
+type labelMaker struct {
+	pattern  pattern.Pattern
+	stream   string
+	changing bool               // labels change
+	color    bool               // they have the color of their rank
+	ranks    []pattern.RankInfo // that of the other stream, too; nil: nobody has a label
+	pids     map[int]int        // of ranks, as far as they are known and wanted
+	made     [][]byte
+	buf      []byte
 }
 
-func newLabels(text, stream string, who Ranks) (*labels, error) {
+func newLabelMaker(text, stream string, who GroupRanks) (*labelMaker, error) {
 	p, err := pattern.ParseLabel(text)
-	l := &labels{pattern: p, stream: stream, moving: p.Has("tTP"), pids: make(map[int]int)}
-	l.grow(who)
+	l := &labelMaker{pattern: p, stream: stream, changing: p.HasVerb("tTP"), pids: make(map[int]int)}
+	l.addRanks(who)
 	return l, err
 }
 
-// grow takes in further ranks.
-func (l *labels) grow(who Ranks) {
+// addRanks takes in further ranks.
+func (l *labelMaker) addRanks(who GroupRanks) {
 	switch {
 	case len(l.pattern) == 0: // a large job need not keep what it never tells
 		return
-	case l.who == nil:
-		l.who = slices.Clip(who.Who())
+	case l.ranks == nil:
+		l.ranks = slices.Clip(who.PatternRanks())
 	default:
-		l.who = append(l.who, who.Who()...)
+		l.ranks = append(l.ranks, who.PatternRanks()...)
 	}
 	l.made = append(l.made, make([][]byte, who.Size)...)
 }
 
-// of returns what makes the label of a rank; nil: there are none.
-func (l *labels) of() func(rank int) []byte {
+// labelFunc returns what makes the label of a rank; nil: there are none.
+func (l *labelMaker) labelFunc() func(rank int) []byte {
 	if len(l.pattern) == 0 {
 		return nil
 	}
 	return func(rank int) []byte {
-		if l.moving {
-			l.own = l.make(l.own[:0], rank, time.Now())
-			return l.own
+		if l.changing {
+			l.buf = l.appendLabel(l.buf[:0], rank, time.Now())
+			return l.buf
 		}
 		if l.made[rank] == nil {
-			l.made[rank] = l.make(nil, rank, time.Time{})
+			l.made[rank] = l.appendLabel(nil, rank, time.Time{})
 		}
 		return l.made[rank]
 	}
@@ -61,9 +61,9 @@ func (l *labels) of() func(rank int) []byte {
 // what is wrong.
 const colors = 5
 
-// make appends the label of a rank.
-func (l *labels) make(out []byte, rank int, now time.Time) []byte {
-	who := l.who[rank]
+// appendLabel appends the label of a rank.
+func (l *labelMaker) appendLabel(out []byte, rank int, now time.Time) []byte {
+	who := l.ranks[rank]
 	who.Stream, who.PID = l.stream, l.pids[rank]
 	if !l.color {
 		return l.pattern.Append(out, who, now)

@@ -37,23 +37,23 @@ func TestLines(t *testing.T) {
 		{"last line without newline, labels", true, []lineStep{{0, "end", false, false}, {0, "", false, true}, {1, "x\n", false, false}}, "[0] end\n[1] x\n"},
 		{"empty lines have labels", true, []lineStep{{0, "\n\n", false, false}}, "[0] \n[0] \n"},
 		{"binary passes", false, []lineStep{{0, "\x00\xff\n\x80", false, false}, {0, "", false, true}}, "\x00\xff\n\x80"},
-		{"a long line goes in pieces", false, []lineStep{{0, strings.Repeat("x", maxHeld), false, false}}, strings.Repeat("x", maxHeld)},
+		{"a long line goes in pieces", false, []lineStep{{0, strings.Repeat("x", maxUnfinished), false, false}}, strings.Repeat("x", maxUnfinished)},
 		{"an end without output", true, []lineStep{{0, "", false, true}}, ""},
 	}
 	for _, test := range tests {
-		l := newLines(nil)
+		l := newLineAssembler(nil)
 		if test.label {
 			l.Label = rankLabel
 		}
-		var out chunks
+		var out writeBuffer
 		for _, s := range test.steps {
 			switch {
 			case s.flush:
-				l.Flush(&out)
+				l.FlushAll(&out)
 			case s.end:
-				l.End(&out, s.rank)
+				l.RankEnded(&out, s.rank)
 			default:
-				l.Add(&out, s.rank, []byte(s.piece))
+				l.AddOutput(&out, s.rank, []byte(s.piece))
 			}
 		}
 		if got := string(out.bytes()); got != test.want {
@@ -74,15 +74,15 @@ func TestLinesAreNeverTorn(t *testing.T) {
 				left[rank] = fmt.Appendf(left[rank], "%d:%d:%s\n", rank, line, strings.Repeat("y", r.IntN(30)))
 			}
 		}
-		l := newLines(rankLabel)
-		var out chunks
+		l := newLineAssembler(rankLabel)
+		var out writeBuffer
 		for busy := ranks; busy > 0; {
 			rank := r.IntN(ranks)
 			if len(left[rank]) == 0 {
 				continue
 			}
 			n := min(1+r.IntN(40), len(left[rank]))
-			l.Add(&out, rank, left[rank][:n])
+			l.AddOutput(&out, rank, left[rank][:n])
 			if left[rank] = left[rank][n:]; len(left[rank]) == 0 {
 				busy--
 			}
@@ -104,19 +104,19 @@ func TestLinesAreNeverTorn(t *testing.T) {
 
 // IO-8: an unfinished line shows after a while if nobody else wrote, and not before.
 func TestPromptsShow(t *testing.T) {
-	l := newLines(nil)
+	l := newLineAssembler(nil)
 	now := time.Unix(0, 0)
 	tick := func(after time.Duration) (text string, wants bool) {
 		now = now.Add(after)
-		var out chunks
-		next, err := l.Tick(&out, now)
+		var out writeBuffer
+		next, err := l.WriteDue(&out, now)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return string(out.bytes()), !next.IsZero()
 	}
-	var out chunks
-	l.Add(&out, 3, []byte("name? "))
+	var out writeBuffer
+	l.AddOutput(&out, 3, []byte("name? "))
 	for _, step := range []struct {
 		after time.Duration
 		say   string // by rank 4
@@ -124,28 +124,28 @@ func TestPromptsShow(t *testing.T) {
 		wants bool
 	}{
 		{0, "", "", true},
-		{holdTime - 1, "", "", true},
+		{unfinishedDelay - 1, "", "", true},
 		{0, "a line\n", "", true}, // somebody else writes: once more
-		{holdTime - 1, "", "", true},
+		{unfinishedDelay - 1, "", "", true},
 		{1, "", "name? ", false},
 	} {
 		if step.say != "" {
-			l.Add(&out, 4, []byte(step.say))
+			l.AddOutput(&out, 4, []byte(step.say))
 		}
 		if text, wants := tick(step.after); text != step.want || wants != step.wants {
 			t.Errorf("after %v and %q: %q, %v", step.after, step.say, text, wants)
 		}
 	}
-	l.Add(&out, 3, []byte("half"))
-	l.Add(&out, 4, []byte("half"))
+	l.AddOutput(&out, 3, []byte("half"))
+	l.AddOutput(&out, 4, []byte("half"))
 	tick(0)
 	if text, wants := tick(time.Hour); text != "" || wants {
 		t.Errorf("of two unfinished lines %q is shown", text)
 	}
-	l = newLines(nil)
+	l = newLineAssembler(nil)
 	l.Raw = true
-	out = chunks{}
-	if l.Add(&out, 3, []byte("now")); string(out.bytes()) != "now" {
+	out = writeBuffer{}
+	if l.AddOutput(&out, 3, []byte("now")); string(out.bytes()) != "now" {
 		t.Error("--unbuffered waits")
 	}
 }

@@ -8,83 +8,85 @@ import (
 )
 
 const (
-	// spoolMemory is how much of a rank's output waits in memory, in bytes. What is
+	// maxSpoolMemory is how much of a rank's output waits in memory, in bytes. What is
 	// more waits in a file.
-	spoolMemory = 32 << 10
+	maxSpoolMemory = 32 << 10
 
 	// replayStep is how much of it is written at a time, in bytes.
 	replayStep = 1 << 20
 )
 
-// An ordered writes all of rank 0, then all of rank 1, and so on. The ranks do not wait for
+// A rankSequencer writes all of rank 0, then all of rank 1, and so on. The ranks do not wait for
 // each other, which might wait for ever: what comes too early is kept.
-type ordered struct {
-	*lines
-	ranks []int // that come, in their order
-	turn  int   // index in ranks of the one that writes
-	early map[int]*spool
-	ended map[int]bool
-	fault error // of keeping
+type rankSequencer struct {
+	*lineAssembler
+	ranks    []int // that come, in their order
+	current  int   // index in ranks of the one that writes
+	spools   map[int]*spool
+	ended    map[int]bool
+	spoolErr error // of keeping
 }
 
-// newOrdered returns an ordered for some ranks, ascending.
-func newOrdered(of *lines, ranks []int) *ordered {
-	return &ordered{lines: of, ranks: ranks, early: make(map[int]*spool), ended: make(map[int]bool)}
+// newRankSequencer returns an ordered for some ranks, ascending.
+func newRankSequencer(of *lineAssembler, ranks []int) *rankSequencer {
+	return &rankSequencer{lineAssembler: of, ranks: ranks, spools: make(map[int]*spool), ended: make(map[int]bool)}
 }
 
-// waits reports whether it is not yet the turn of a rank.
-func (o *ordered) waits(rank int) bool { return o.turn < len(o.ranks) && rank > o.ranks[o.turn] }
+// mustWait reports whether it is not yet the turn of a rank.
+func (o *rankSequencer) mustWait(rank int) bool {
+	return o.current < len(o.ranks) && rank > o.ranks[o.current]
+}
 
-// Add takes a piece of a rank's output.
-func (o *ordered) Add(out *chunks, rank int, piece []byte) {
-	kept := o.early[rank]
-	if kept == nil && !o.waits(rank) {
-		o.lines.Add(out, rank, piece)
+// AddOutput takes a piece of a rank's output.
+func (o *rankSequencer) AddOutput(out *writeBuffer, rank int, piece []byte) {
+	kept := o.spools[rank]
+	if kept == nil && !o.mustWait(rank) {
+		o.lineAssembler.AddOutput(out, rank, piece)
 		return
 	}
 	if kept == nil {
 		kept = new(spool)
-		o.early[rank] = kept
+		o.spools[rank] = kept
 	}
-	if err := kept.add(piece); err != nil && o.fault == nil {
-		o.fault = fmt.Errorf("cannot keep the output of rank %d until its turn: %w", rank, err)
+	if err := kept.append(piece); err != nil && o.spoolErr == nil {
+		o.spoolErr = fmt.Errorf("cannot keep the output of rank %d until its turn: %w", rank, err)
 	}
 }
 
-// End is the end of a rank.
-func (o *ordered) End(_ *chunks, rank int) { o.ended[rank] = true }
+// RankEnded is the end of a rank.
+func (o *rankSequencer) RankEnded(_ *writeBuffer, rank int) { o.ended[rank] = true }
 
-// Tick goes on to whoever has the turn.
-func (o *ordered) Tick(out *chunks, now time.Time) (time.Time, error) {
-	for o.turn < len(o.ranks) && o.fault == nil {
-		rank := o.ranks[o.turn]
-		if kept := o.early[rank]; kept != nil {
-			piece, err := kept.next(replayStep)
+// WriteDue goes on to whoever has the turn.
+func (o *rankSequencer) WriteDue(out *writeBuffer, now time.Time) (time.Time, error) {
+	for o.current < len(o.ranks) && o.spoolErr == nil {
+		rank := o.ranks[o.current]
+		if kept := o.spools[rank]; kept != nil {
+			piece, err := kept.readNext(replayStep)
 			if err != nil {
-				o.fault = fmt.Errorf("the output of rank %d that was kept: %w", rank, err)
+				o.spoolErr = fmt.Errorf("the output of rank %d that was kept: %w", rank, err)
 				break
 			}
 			if len(piece) > 0 {
-				o.lines.Add(out, rank, piece)
+				o.lineAssembler.AddOutput(out, rank, piece)
 				return now, nil
 			}
 			kept.close()
-			delete(o.early, rank)
+			delete(o.spools, rank)
 		}
 		if !o.ended[rank] {
 			break
 		}
-		o.lines.End(out, rank)
-		o.turn++
+		o.lineAssembler.RankEnded(out, rank)
+		o.current++
 	}
-	if o.fault != nil {
-		return time.Time{}, o.fault
+	if o.spoolErr != nil {
+		return time.Time{}, o.spoolErr
 	}
-	return o.lines.Tick(out, now)
+	return o.lineAssembler.WriteDue(out, now)
 }
 
-// Finish says that all ranks are over. Tick writes what is left.
-func (o *ordered) Finish() {
+// EndAll says that all ranks are over. Tick writes what is left.
+func (o *rankSequencer) EndAll() {
 	for _, rank := range o.ranks {
 		o.ended[rank] = true
 	}
@@ -98,8 +100,8 @@ type spool struct {
 	written int64 // to file
 }
 
-func (s *spool) add(piece []byte) error {
-	if s.file == nil && len(s.memory)+len(piece) <= spoolMemory {
+func (s *spool) append(piece []byte) error {
+	if s.file == nil && len(s.memory)+len(piece) <= maxSpoolMemory {
 		s.memory = append(s.memory, piece...)
 		return nil
 	}
@@ -116,8 +118,8 @@ func (s *spool) add(piece []byte) error {
 	return err
 }
 
-// next returns what follows, up to most bytes; nothing at the end.
-func (s *spool) next(most int) ([]byte, error) {
+// readNext returns what follows, up to most bytes; nothing at the end.
+func (s *spool) readNext(most int) ([]byte, error) {
 	if piece := s.memory; len(piece) > 0 {
 		s.memory = nil
 		return piece, nil

@@ -9,13 +9,13 @@ import (
 )
 
 // drain ticks until an ordered has nothing more to say.
-func drain(t *testing.T, o *ordered) string {
+func drain(t *testing.T, o *rankSequencer) string {
 	t.Helper()
 	var all bytes.Buffer
 	now := time.Unix(0, 0)
 	for {
-		var out chunks
-		next, err := o.Tick(&out, now)
+		var out writeBuffer
+		next, err := o.WriteDue(&out, now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -27,31 +27,31 @@ func drain(t *testing.T, o *ordered) string {
 }
 
 func TestOrdered(t *testing.T) {
-	o := newOrdered(newLines(rankLabel), []int{0, 1, 2})
-	var out chunks
+	o := newRankSequencer(newLineAssembler(rankLabel), []int{0, 1, 2})
+	var out writeBuffer
 	big := strings.Repeat("x", 1000) + "\n"
 	for range 100 {
-		o.Add(&out, 2, []byte(big))
+		o.AddOutput(&out, 2, []byte(big))
 	}
-	o.End(&out, 2)
-	o.Add(&out, 1, []byte("one\nhalf"))
-	if o.early[2].file == nil || len(o.early[2].memory) > spoolMemory {
+	o.RankEnded(&out, 2)
+	o.AddOutput(&out, 1, []byte("one\nhalf"))
+	if o.spools[2].file == nil || len(o.spools[2].memory) > maxSpoolMemory {
 		t.Error("much output is kept in memory")
 	}
-	o.Add(&out, 0, []byte("zero\n"))
+	o.AddOutput(&out, 0, []byte("zero\n"))
 	if got := string(out.bytes()) + drain(t, o); got != "[0] zero\n" {
 		t.Errorf("while rank 0 runs: %q", got)
 	}
-	o.End(&out, 0)
+	o.RankEnded(&out, 0)
 	if got := drain(t, o); got != "[1] one\n" {
 		t.Errorf("while rank 1 runs: %q", got)
 	}
-	o.End(&out, 1)
+	o.RankEnded(&out, 1)
 	if got, want := drain(t, o), "[1] half\n"+strings.Repeat("[2] "+big, 100); got != want {
 		t.Errorf("at the end %d bytes, want %d", len(got), len(want))
 	}
-	out = chunks{}
-	o.Add(&out, 1, []byte("late\n"))
+	out = writeBuffer{}
+	o.AddOutput(&out, 1, []byte("late\n"))
 	if got := string(out.bytes()); got != "[1] late\n" {
 		t.Errorf("a late word of a leftover child: %q", got)
 	}
@@ -59,12 +59,12 @@ func TestOrdered(t *testing.T) {
 
 // A rank that never came holds nobody at the end.
 func TestOrderedFinish(t *testing.T) {
-	o := newOrdered(newLines(nil), []int{0, 1})
-	var out chunks
-	o.Add(&out, 1, []byte("one"))
-	o.Finish()
+	o := newRankSequencer(newLineAssembler(nil), []int{0, 1})
+	var out writeBuffer
+	o.AddOutput(&out, 1, []byte("one"))
+	o.EndAll()
 	got := drain(t, o)
-	o.Flush(&out)
+	o.FlushAll(&out)
 	if got += string(out.bytes()); got != "one" {
 		t.Errorf("got %q", got)
 	}
@@ -72,10 +72,10 @@ func TestOrderedFinish(t *testing.T) {
 
 func TestOrderedTellsThatItCannotKeep(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir()+"/gone")
-	o := newOrdered(newLines(nil), []int{0, 1})
-	var out chunks
-	o.Add(&out, 1, make([]byte, spoolMemory+1))
-	if _, err := o.Tick(&out, time.Now()); !os.IsNotExist(err) && (err == nil || !strings.Contains(err.Error(), "rank 1")) {
+	o := newRankSequencer(newLineAssembler(nil), []int{0, 1})
+	var out writeBuffer
+	o.AddOutput(&out, 1, make([]byte, maxSpoolMemory+1))
+	if _, err := o.WriteDue(&out, time.Now()); !os.IsNotExist(err) && (err == nil || !strings.Contains(err.Error(), "rank 1")) {
 		t.Errorf("error %v", err)
 	}
 }

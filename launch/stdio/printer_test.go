@@ -16,14 +16,14 @@ func TestEndsInARowWaitAsOnePiece(t *testing.T) {
 	const ranks = 1000
 	var all []int
 	for rank := range ranks {
-		p.putEnd(rank)
+		p.enqueueEnd(rank)
 		all = append(all, rank)
 	}
 	data := &wire.Data{Rank: ranks, Bytes: []byte("x")}
-	p.put(piece{rank: ranks, data: data})
-	p.putEnd(ranks)
-	p.putEnd(ranks + 1)
-	want := []piece{{ends: all}, {rank: ranks, data: data}, {ends: []int{ranks, ranks + 1}}}
+	p.enqueue(queueItem{rank: ranks, data: data})
+	p.enqueueEnd(ranks)
+	p.enqueueEnd(ranks + 1)
+	want := []queueItem{{endedRanks: all}, {rank: ranks, data: data}, {endedRanks: []int{ranks, ranks + 1}}}
 	if !reflect.DeepEqual(p.queue, want) {
 		t.Errorf("%d pieces wait: %+v", len(p.queue), p.queue)
 	}
@@ -33,10 +33,10 @@ func TestEndsInARowWaitAsOnePiece(t *testing.T) {
 func TestLabelsAreWrittenPartByPart(t *testing.T) {
 	const label, parts = "2026-11-23 12:00:00.000 ", 4
 	var w longest
-	p := &Printer{busy: make(map[*sink]time.Time), terminal: &sink{w: &w, mix: newLines(func(int) []byte { return []byte(label) })}}
-	p.add(0, bytes.Repeat([]byte("\n"), parts*mixedAtOnce))
-	p.pour(p.terminal)
-	if each := (len(label) + 1) * mixedAtOnce; w.all != parts*each || w.most != each {
+	p := &Printer{dueSinks: make(map[*sink]time.Time), terminal: &sink{w: &w, mixer: newLineAssembler(func(int) []byte { return []byte(label) })}}
+	p.addOutput(0, bytes.Repeat([]byte("\n"), parts*maxMixed))
+	p.writeSink(p.terminal)
+	if each := (len(label) + 1) * maxMixed; w.all != parts*each || w.most != each {
 		t.Errorf("%d bytes at once, of %d; want %d of %d", w.most, w.all, each, parts*each)
 	}
 }

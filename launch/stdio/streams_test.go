@@ -12,24 +12,24 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"remshell/fault"
 	"remshell/job"
 	"remshell/launch/stdio/pattern"
+	"remshell/usererr"
 	"remshell/wire"
 )
 
 // some are as many ranks of one group, the first of which has a number in the job.
-func some(n, group, first int) Ranks {
-	return Ranks{first, n, func() (who []pattern.Rank) {
+func some(n, group, first int) GroupRanks {
+	return GroupRanks{first, n, func() (who []pattern.RankInfo) {
 		for i := range n {
-			who = append(who, pattern.Rank{Number: first + i, Rank: i, Size: n, Group: group, Host: "n"})
+			who = append(who, pattern.RankInfo{Number: first + i, Rank: i, Size: n, Group: group, Host: "n"})
 		}
 		return who
 	}}
 }
 
 // open makes streams of two ranks in a test that has its own time; what they write goes to out.
-func open(t *testing.T, wanted job.Streams, in io.Reader, told Told) (s *Streams, out *bytes.Buffer) {
+func open(t *testing.T, wanted job.Streams, in io.Reader, told Observers) (s *Streams, out *bytes.Buffer) {
 	t.Helper()
 	out = new(bytes.Buffer)
 	s = New(in, Stdout(out), Stderr(io.Discard))
@@ -53,16 +53,16 @@ func (h *taker) send(m wire.Message) error {
 // Whoever hands over a rank's output gets its credit, in large steps, once that is written.
 func TestCreditGoesBackTheSameWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, out := open(t, job.Streams{}, nil, Told{})
+		s, out := open(t, job.Streams{}, nil, Observers{})
 		var a, b taker
-		step := Window(2) / 4
-		s.Take(&wire.Data{Rank: 0, Stream: wire.Stdout, Bytes: bytes.Repeat([]byte("x\n"), step/2-1)}, a.send)
-		s.Take(&wire.Data{Rank: 1, Stream: wire.Stdout, Bytes: []byte("y\n")}, b.send)
+		step := WindowSize(2) / 4
+		s.HandleData(&wire.Data{Rank: 0, Stream: wire.Stdout, Bytes: bytes.Repeat([]byte("x\n"), step/2-1)}, a.send)
+		s.HandleData(&wire.Data{Rank: 1, Stream: wire.Stdout, Bytes: []byte("y\n")}, b.send)
 		synctest.Wait()
 		if len(a.got)+len(b.got) > 0 {
 			t.Errorf("credit in small steps: %v %v", a.got, b.got)
 		}
-		s.Take(&wire.Data{Rank: 0, Stream: wire.Stdout, Bytes: []byte("x\n")}, a.send)
+		s.HandleData(&wire.Data{Rank: 0, Stream: wire.Stdout, Bytes: []byte("x\n")}, a.send)
 		synctest.Wait()
 		if len(a.got) != 1 || *a.got[0].(*wire.Credit) != (wire.Credit{Rank: 0, Stream: wire.Stdout, Bytes: step}) || len(b.got) > 0 {
 			t.Errorf("credit %v and %v", a.got, b.got)
@@ -77,27 +77,27 @@ func TestCreditGoesBackTheSameWay(t *testing.T) {
 func TestInputIsReadAsFastAsTheSlowest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := bytes.NewReader(make([]byte, 3*wire.Window))
-		s, _ := open(t, job.Streams{}, in, Told{})
+		s, _ := open(t, job.Streams{}, in, Observers{})
 		var a, b taker
-		s.LetRead([]Reader{{Rank: 0, To: a.send}, {Rank: 1, Node: 1, To: b.send}})
-		s.Feed(func(err error) { t.Error(err) })
+		s.AddStdinReaders([]StdinReader{{Rank: 0, To: a.send}, {Rank: 1, Node: 1, To: b.send}})
+		s.FeedStdin(func(err error) { t.Error(err) })
 		for _, step := range []struct {
 			what string
 			do   func()
 			left int
 		}{
 			{"at first", func() {}, 2 * wire.Window},
-			{"one has read", func() { s.Read(0, wire.Window) }, 2 * wire.Window},
-			{"the other, a little", func() { s.Read(1, 10) }, 2*wire.Window - 10},
-			{"the other reads no more", func() { s.Take(&wire.Data{Rank: 1, Stream: wire.Stdin}, b.send) }, wire.Window},
-			{"one has read all", func() { s.Read(0, wire.Window) }, 0},
+			{"one has read", func() { s.CreditStdin(0, wire.Window) }, 2 * wire.Window},
+			{"the other, a little", func() { s.CreditStdin(1, 10) }, 2*wire.Window - 10},
+			{"the other reads no more", func() { s.HandleData(&wire.Data{Rank: 1, Stream: wire.Stdin}, b.send) }, wire.Window},
+			{"one has read all", func() { s.CreditStdin(0, wire.Window) }, 0},
 		} {
 			step.do()
 			if synctest.Wait(); in.Len() != step.left {
 				t.Errorf("%s: %d bytes are left, want %d", step.what, in.Len(), step.left)
 			}
 		}
-		s.Read(0, 1)
+		s.CreditStdin(0, 1)
 		synctest.Wait()
 		if last := a.got[len(a.got)-1].(*wire.Data); len(last.Bytes) > 0 {
 			t.Errorf("the end of the input is %d bytes", len(last.Bytes))
@@ -109,21 +109,21 @@ func TestInputIsReadAsFastAsTheSlowest(t *testing.T) {
 // as before.
 func TestInputGoesToANodeOnce(t *testing.T) {
 	var a, b taker
-	f := newFeeder(nil)
-	f.let([]Reader{{Rank: 0, To: a.send}, {Rank: 1, To: a.send}, {Rank: 2, Node: 1, To: b.send}, {Rank: 3, To: b.send, Node: 1}, {Rank: 5, To: b.send, Node: 1}})
-	f.send([]byte("all"))
-	f.drop(0)
-	f.drop(3)
-	f.send([]byte("some"))
-	f.send(nil)
+	f := newStdinFeeder(nil)
+	f.addReaders([]StdinReader{{Rank: 0, To: a.send}, {Rank: 1, To: a.send}, {Rank: 2, Node: 1, To: b.send}, {Rank: 3, To: b.send, Node: 1}, {Rank: 5, To: b.send, Node: 1}})
+	f.sendToAll([]byte("all"))
+	f.dropReader(0)
+	f.dropReader(3)
+	f.sendToAll([]byte("some"))
+	f.sendToAll(nil)
 	want := [][]wire.Message{
-		{&wire.Feed{Ranks: []int{0, 1}, Bytes: []byte("all")}, &wire.Data{Rank: 1, Bytes: []byte("some")}, &wire.Data{Rank: 1}},
-		{&wire.Feed{Ranks: []int{2, 3, 5}, Bytes: []byte("all")}, &wire.Feed{Ranks: []int{2, 5}, Bytes: []byte("some")}, &wire.Feed{Ranks: []int{2, 5}}},
+		{&wire.StdinBroadcast{Ranks: []int{0, 1}, Bytes: []byte("all")}, &wire.Data{Rank: 1, Bytes: []byte("some")}, &wire.Data{Rank: 1}},
+		{&wire.StdinBroadcast{Ranks: []int{2, 3, 5}, Bytes: []byte("all")}, &wire.StdinBroadcast{Ranks: []int{2, 5}, Bytes: []byte("some")}, &wire.StdinBroadcast{Ranks: []int{2, 5}}},
 	}
 	if got := [][]wire.Message{a.got, b.got}; !reflect.DeepEqual(got, want) {
 		t.Errorf("sent %v", got)
 	}
-	for _, r := range f.reading() {
+	for _, r := range f.activeReaders() {
 		if r.unread != 7 {
 			t.Errorf("rank %d has %d bytes to read, want 7", r.Rank, r.unread)
 		}
@@ -135,14 +135,14 @@ func TestInputThatCannotBeRead(t *testing.T) {
 	for _, wanted := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			r, w := io.Pipe()
-			s, _ := open(t, job.Streams{}, r, Told{})
+			s, _ := open(t, job.Streams{}, r, Observers{})
 			var a taker
 			var failed error
-			s.LetRead([]Reader{{Rank: 0, To: a.send}})
-			s.Feed(func(err error) { failed = err })
+			s.AddStdinReaders([]StdinReader{{Rank: 0, To: a.send}})
+			s.FeedStdin(func(err error) { failed = err })
 			synctest.Wait()
 			if !wanted {
-				s.Over(0, -1)
+				s.StdinReaderEnded(0, -1)
 			}
 			w.CloseWithError(errors.New("broken"))
 			if synctest.Wait(); (failed != nil) != wanted || len(a.got) > 0 {
@@ -159,12 +159,12 @@ func TestAFileThatTakesNoMore(t *testing.T) {
 	}
 	full := make(chan error, 1)
 	s, _ := open(t, job.Streams{Err: job.Output{File: "/dev/full"}}, nil,
-		Told{FileFailed: func(err error) { full <- err }, StdoutGone: func(err error) { t.Error(err) }})
-	s.Take(&wire.Data{Rank: 0, Stream: wire.Stderr, Bytes: []byte("x\n")}, new(taker).send)
+		Observers{OnFileFailed: func(err error) { full <- err }, OnStdoutGone: func(err error) { t.Error(err) }})
+	s.HandleData(&wire.Data{Rank: 0, Stream: wire.Stderr, Bytes: []byte("x\n")}, new(taker).send)
 	if err := <-full; !strings.Contains(err.Error(), "/dev/full") {
 		t.Error(err)
 	}
-	if got := s.LastWords(0); got != "x\n" {
+	if got := s.StderrTail(0); got != "x\n" {
 		t.Errorf("last words %q", got)
 	}
 }
@@ -179,13 +179,13 @@ func TestStreamsThatCannotBe(t *testing.T) {
 		wanted     job.Streams
 		text, hint string
 	}{
-		"a rank that is not": {job.Streams{Stdin: job.Ranks{{First: 2, Last: 2}}}, "-stdin: there is no rank 2", "ranks are 0 to 1"},
+		"a rank that is not": {job.Streams{Stdin: job.RankSet{{First: 2, Last: 2}}}, "-stdin: there is no rank 2", "ranks are 0 to 1"},
 		"no folder":          {job.Streams{Out: job.Output{File: file + "/%r/out"}}, "output of rank 0: mkdir " + file + ": not a directory", "name a folder that you can write to"},
 	} {
 		s := New(nil, Stdout(io.Discard), Stderr(io.Discard))
-		err := s.Open(test.wanted, some(2, 0, 0), Told{})
-		if err == nil || err.Error() != test.text || fault.Hint(err) != test.hint {
-			t.Errorf("%s: %v; %s", what, err, fault.Hint(err))
+		err := s.Open(test.wanted, some(2, 0, 0), Observers{})
+		if err == nil || err.Error() != test.text || usererr.Hint(err) != test.hint {
+			t.Errorf("%s: %v; %s", what, err, usererr.Hint(err))
 		}
 		s.err.Close()
 		s.out.Close()
@@ -198,19 +198,19 @@ func TestStreamsThatCannotBe(t *testing.T) {
 func TestGrowth(t *testing.T) {
 	dir := t.TempDir()
 	wanted := job.Streams{Out: job.Output{File: filepath.Join(dir, "%g.%r"), Label: "%r "}}
-	s, _ := open(t, wanted, nil, Told{})
-	never, err := s.Prepare(wanted, some(1, 1, 2))
+	s, _ := open(t, wanted, nil, Observers{})
+	never, err := s.PrepareGroup(wanted, some(1, 1, 2))
 	if err != nil {
 		t.Fatal(err)
 	}
 	never.Close()
-	g, err := s.Prepare(wanted, some(1, 1, 2))
+	g, err := s.PrepareGroup(wanted, some(1, 1, 2))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Grow(g)
-	s.Take(&wire.Data{Rank: 2, Stream: wire.Stdout, Bytes: []byte("hello\n")}, new(taker).send)
-	s.Ended(2)
+	s.AddGroup(g)
+	s.HandleData(&wire.Data{Rank: 2, Stream: wire.Stdout, Bytes: []byte("hello\n")}, new(taker).send)
+	s.RankEnded(2)
 	s.out.Close()
 	<-s.out.Done()
 	if text, err := os.ReadFile(filepath.Join(dir, "1.0")); err != nil || string(text) != "1:0 hello\n" {
@@ -259,31 +259,31 @@ func TestInputThatNoRankReadIsGivenBack(t *testing.T) {
 			} else {
 				in.Seek(0, io.SeekStart)
 			}
-			s, _ := open(t, job.Streams{}, in, Told{})
+			s, _ := open(t, job.Streams{}, in, Observers{})
 			ended := make(chan struct{}, 2)
 			send := func(m wire.Message) error {
-				if m.(*wire.Feed).Bytes == nil {
+				if m.(*wire.StdinBroadcast).Bytes == nil {
 					ended <- struct{}{}
 				}
 				return nil
 			}
-			s.LetRead([]Reader{{Rank: 0, To: send}, {Rank: 1, To: send}})
-			s.Feed(func(err error) { t.Error(err) })
+			s.AddStdinReaders([]StdinReader{{Rank: 0, To: send}, {Rank: 1, To: send}})
+			s.FeedStdin(func(err error) { t.Error(err) })
 			<-ended
 			if test.nobodyElses {
-				s.Take(&wire.Data{Rank: 0, Stream: wire.Stdin}, nil)
+				s.HandleData(&wire.Data{Rank: 0, Stream: wire.Stdin}, nil)
 			}
 			for _, o := range test.over {
-				s.Over(o.rank, o.read)
+				s.StdinReaderEnded(o.rank, o.read)
 			}
-			lost := s.GiveBack()
+			lost := s.SeekStdinBack()
 			if rest, err := io.ReadAll(in); piped && lost != test.lost || !piped && (lost != 0 || int64(len(rest)) != test.left) || err != nil {
 				t.Errorf("%s, a pipe: %v: %d bytes lost, %d left, %v; want %d and %d", test.name, piped, lost, len(rest), err, test.lost, test.left)
 			}
 			in.Close()
 		}
 	}
-	if lost := New(nil, nil, nil).GiveBack(); lost != 0 {
+	if lost := New(nil, nil, nil).SeekStdinBack(); lost != 0 {
 		t.Errorf("of no input %d bytes are lost", lost)
 	}
 }
@@ -294,24 +294,24 @@ func TestReleaseComesBeforeHeldOutput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var both shared
 		s := New(nil, Stdout(&both), Stderr(&both))
-		if err := s.Open(job.Streams{}, some(2, 0, 0), Told{}); err != nil {
+		if err := s.Open(job.Streams{}, some(2, 0, 0), Observers{}); err != nil {
 			t.Fatal(err)
 		}
 		var helper taker
-		s.Hold()
-		s.Hold() // for a spawn
-		s.Take(&wire.Data{Rank: 0, Stream: wire.Stdout, Bytes: []byte("out of 0\n")}, helper.send)
-		s.Ended(0)
+		s.HoldOutput()
+		s.HoldOutput() // for a spawn
+		s.HandleData(&wire.Data{Rank: 0, Stream: wire.Stdout, Bytes: []byte("out of 0\n")}, helper.send)
+		s.RankEnded(0)
 		synctest.Wait()
-		s.Take(&wire.Data{Rank: 1, Stream: wire.Stderr, Bytes: []byte("err of 1\n")}, helper.send)
+		s.HandleData(&wire.Data{Rank: 1, Stream: wire.Stderr, Bytes: []byte("err of 1\n")}, helper.send)
 		s.err.Write([]byte("ours\n"))
 		synctest.Wait()
-		s.Release("rank 0\nrank 1\n")
+		s.ReleaseOutput("rank 0\nrank 1\n")
 		synctest.Wait()
 		if both.String() != "ours\nrank 0\nrank 1\n" {
 			t.Errorf("written before all is known: %q", both.String())
 		}
-		s.Release("rank 1:0\n")
+		s.ReleaseOutput("rank 1:0\n")
 		synctest.Wait()
 		got := both.String()
 		rest, first := strings.CutPrefix(got, "ours\nrank 0\nrank 1\nrank 1:0\n")
@@ -339,11 +339,11 @@ func (s *shared) Write(p []byte) (int, error) {
 // A job that ends before all its ranks run loses nothing of what some wrote.
 func TestHeldOutputIsWrittenAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, out := open(t, job.Streams{}, nil, Told{})
+		s, out := open(t, job.Streams{}, nil, Observers{})
 		var helper taker
-		s.Hold()
-		s.Take(&wire.Data{Rank: 0, Stream: wire.Stdout, Bytes: []byte("out of 0")}, helper.send)
-		s.Ended(0)
+		s.HoldOutput()
+		s.HandleData(&wire.Data{Rank: 0, Stream: wire.Stdout, Bytes: []byte("out of 0")}, helper.send)
+		s.RankEnded(0)
 		s.out.Close()
 		<-s.out.Done()
 		if out.String() != "out of 0" {

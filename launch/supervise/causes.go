@@ -18,12 +18,12 @@ const (
 	RankDied
 	RankNotStarted
 	MPIAbort
-	PMIJunk
-	PMILost
-	PMIBroken
-	NoFinalize
-	LostNode
-	CutNode
+	PMIMalformed
+	PMIDisconnected
+	PMIBarrierBroken
+	NotFinalized
+	NodeConnectionLost
+	NodeViolation
 	StartTimeout
 	RunTimeout
 	OverLimit
@@ -31,14 +31,14 @@ const (
 	OutputFailed
 	StdoutGone
 	BySignal
-	NodeTold
-	RMEnds
-	ByAsk
-	ByMove
+	NodeToldToEnd
+	BatchEndsJob
+	EndedByRequest
+	EndedByMove
 )
 
-// A Failed is news of something that may end the job. Its kind says which of the rest it has.
-type Failed struct {
+// A Failure is news of something that may end the job. Its kind says which of the rest it has.
+type Failure struct {
 	Kind  Kind
 	Rank  int
 	Node  int
@@ -58,33 +58,33 @@ type Cause struct {
 	Node int // where that was; -1: nowhere
 }
 
-// A subject is whose fault a cause is.
-type subject string
+// A blamed is whose fault a cause is.
+type blamed string
 
 const (
-	nobody  subject = "nobody"
-	theRank subject = "the rank"
-	theNode subject = "the node"
+	blameNobody blamed = "nobody"
+	blameRank   blamed = "the rank"
+	blameNode   blamed = "the node"
 )
 
 // A causeRule is all that is particular to a kind of cause.
 type causeRule struct {
-	name   string                                         // in doc/supervision.md
-	reason string                                         // in --report (RM-53)
-	again  job.EndKind                                    // the reason to start again that it may be (SV-1); empty: it is never one
-	text   func(s *State, e Failed, now time.Time) string // of the report; nil: there is none
-	code   func(s *State, e Failed) int                   // exit code; of what others say, any number
-	blames subject                                        // --exit-status asks the ranks if it is one's fault
+	name    string                                          // in doc/supervision.md
+	reason  string                                          // in --report (RM-53)
+	endKind job.EndKind                                     // the reason to start again that it may be (SV-1); empty: it is never one
+	text    func(s *State, e Failure, now time.Time) string // of the report; nil: there is none
+	code    func(s *State, e Failure) int                   // exit code; of what others say, any number
+	blames  blamed                                          // --exit-status asks the ranks if it is one's fault
 
-	chosen bool          // the program has chosen its code: 125 is not ours, and 0 is success
-	waits  time.Duration // for a better cause to show, before it counts
-	yields []Kind        // of what it may be the consequence: if told within causeGrace, they take its place
-	early  bool          // it is told at once, ahead of what was before it on its node
-	late   bool          // it counts also when all ranks are over
-	mild   bool          // with KeepAll the others go on
-	hurry  bool          // it is from outside: who reads the output is not waited for (IO-10)
+	programsCode bool          // the program has chosen its code: 125 is not ours, and 0 is success
+	delay        time.Duration // for a better cause to show, before it counts
+	yieldsTo     []Kind        // of what it may be the consequence: if told within causeGrace, they take its place
+	immediate    bool          // it is told at once, ahead of what was before it on its node
+	afterRanks   bool          // it counts also when all ranks are over
+	tolerable    bool          // with KeepAll the others go on
+	external     bool          // it is from outside: who reads the output is not waited for (IO-10)
 
-	byRM func(Cause) bool // it may come of what a batch system does to hosts, starters and ranks when it ends a job (RM-61); nil: it does not
+	mayBeBatch func(Cause) bool // it may come of what a batch system does to hosts, starters and ranks when it ends a job (RM-61); nil: it does not
 }
 
 /*
@@ -94,34 +94,34 @@ TestCauses, and its line in doc/supervision.md, which that test writes.
 The first cause in time counts (EXIT-2), but for those that it yields to.
 */
 var causes = [...]causeRule{
-	RankExited: {name: "a rank ends with a code", reason: "exit", again: job.ByCode, text: rankDid, code: told, blames: theRank, chosen: true,
-		yields: []Kind{RankDied, LostNode}, byRM: anyhow},
-	RankDied:       {name: "a rank dies by a signal", reason: "signal", again: job.BySignal, text: rankDid, code: told, blames: theRank, chosen: true, byRM: endedBySignal},
-	RankNotStarted: {name: "a program cannot be executed", reason: "start", again: job.ByStart, text: ofRank, code: told, blames: theRank},
-	MPIAbort: {name: "a rank calls MPI_Abort", reason: "exit", again: job.ByAbort, text: aborted, code: abortCode, blames: theRank, chosen: true,
-		yields: []Kind{RankExited, RankDied, LostNode}, early: true, late: true},
-	PMIJunk:      {name: "a rank talks junk on PMI", reason: "exit", again: job.ByCode, text: ofRank, code: always(1), blames: theRank, mild: true},
-	PMILost:      {name: "a rank loses its PMI connection", reason: "exit", again: job.ByCode, text: hungUp, code: always(1), blames: theRank, waits: causeGrace, mild: true},
-	PMIBroken:    {name: "a barrier can never complete", reason: "exit", again: job.ByCode, text: asTold, code: always(1), blames: nobody, waits: causeGrace, mild: true},
-	NoFinalize:   {name: "a rank leaves without finalize", reason: "exit", again: job.ByCode, text: leftOthers, code: always(1), blames: nobody, waits: silentGrace, mild: true},
-	LostNode:     {name: "a node is lost", reason: "host_lost", again: job.ByNode, text: lostContact, code: always(job.ExitInternal), blames: theNode, byRM: anyhow},
-	CutNode:      {name: "a node says what no helper says", reason: "host_lost", again: job.ByNode, text: lostContact, code: always(job.ExitInternal), blames: theNode},
-	StartTimeout: {name: "`--start-timeout` strikes", reason: "start", again: job.ByStart, text: startedTooFew, code: always(job.ExitInternal), blames: nobody},
-	RunTimeout:   {name: "`-timeout` strikes", reason: "limit", text: ranTooLong, code: always(job.ExitTimeout), blames: nobody, hurry: true},
-	OverLimit:    {name: "a limit is exceeded", reason: "limit", text: asTold, code: always(job.ExitTimeout), blames: nobody, hurry: true},
-	StdinFailed:  {name: "our stdin cannot be read", reason: "internal", text: ofStdin, code: always(job.ExitInternal), blames: nobody},
-	OutputFailed: {name: "our stdout or a file is full", reason: "internal", text: asTold, code: always(job.ExitInternal), blames: nobody, late: true},
-	StdoutGone:   {name: "nobody reads our stdout", reason: "user", code: always(job.ExitNoStdout), blames: nobody, late: true, hurry: true},
-	BySignal:     {name: "a signal ends mpiexec", reason: "user", code: told, blames: nobody, late: true, hurry: true, byRM: anyhow},
-	NodeTold:     {name: "a node alone is told to end", reason: "host_lost", again: job.ByNode, text: toldToEnd, code: always(job.ExitInternal), blames: theNode, byRM: anyhow},
-	RMEnds:       {name: "the batch system ends its job", reason: "rm", text: rmEnds, code: always(job.SIGTERM.Status()), blames: nobody, late: true, hurry: true},
-	ByAsk:        {name: "somebody ends it with `--end`", reason: "user", text: asTold, code: always(job.SIGTERM.Status()), blames: nobody, late: true, hurry: true},
-	ByMove:       {name: "somebody moves it with `--migrate`", reason: "move", again: job.ByMove, text: asTold, code: always(job.ExitCheckpointed), blames: nobody},
+	RankExited: {name: "a rank ends with a code", reason: "exit", endKind: job.EndByExitCode, text: rankEndText, code: reportedCode, blames: blameRank, programsCode: true,
+		yieldsTo: []Kind{RankDied, NodeConnectionLost}, mayBeBatch: anyCause},
+	RankDied:       {name: "a rank dies by a signal", reason: "signal", endKind: job.EndBySignal, text: rankEndText, code: reportedCode, blames: blameRank, programsCode: true, mayBeBatch: endedBySignal},
+	RankNotStarted: {name: "a program cannot be executed", reason: "start", endKind: job.EndByStartFailure, text: rankText, code: reportedCode, blames: blameRank},
+	MPIAbort: {name: "a rank calls MPI_Abort", reason: "exit", endKind: job.EndByAbort, text: abortText, code: abortCode, blames: blameRank, programsCode: true,
+		yieldsTo: []Kind{RankExited, RankDied, NodeConnectionLost}, immediate: true, afterRanks: true},
+	PMIMalformed:       {name: "a rank talks junk on PMI", reason: "exit", endKind: job.EndByExitCode, text: rankText, code: fixedCode(1), blames: blameRank, tolerable: true},
+	PMIDisconnected:    {name: "a rank loses its PMI connection", reason: "exit", endKind: job.EndByExitCode, text: disconnectText, code: fixedCode(1), blames: blameRank, delay: causeGrace, tolerable: true},
+	PMIBarrierBroken:   {name: "a barrier can never complete", reason: "exit", endKind: job.EndByExitCode, text: reportedText, code: fixedCode(1), blames: blameNobody, delay: causeGrace, tolerable: true},
+	NotFinalized:       {name: "a rank leaves without finalize", reason: "exit", endKind: job.EndByExitCode, text: notFinalizedText, code: fixedCode(1), blames: blameNobody, delay: silentGrace, tolerable: true},
+	NodeConnectionLost: {name: "a node is lost", reason: "host_lost", endKind: job.EndByNodeLoss, text: lostNodeText, code: fixedCode(job.ExitInternal), blames: blameNode, mayBeBatch: anyCause},
+	NodeViolation:      {name: "a node says what no helper says", reason: "host_lost", endKind: job.EndByNodeLoss, text: lostNodeText, code: fixedCode(job.ExitInternal), blames: blameNode},
+	StartTimeout:       {name: "`--start-timeout` strikes", reason: "start", endKind: job.EndByStartFailure, text: startTimeoutText, code: fixedCode(job.ExitInternal), blames: blameNobody},
+	RunTimeout:         {name: "`-timeout` strikes", reason: "limit", text: runTimeoutText, code: fixedCode(job.ExitTimeout), blames: blameNobody, external: true},
+	OverLimit:          {name: "a limit is exceeded", reason: "limit", text: reportedText, code: fixedCode(job.ExitTimeout), blames: blameNobody, external: true},
+	StdinFailed:        {name: "our stdin cannot be read", reason: "internal", text: stdinText, code: fixedCode(job.ExitInternal), blames: blameNobody},
+	OutputFailed:       {name: "our stdout or a file is full", reason: "internal", text: reportedText, code: fixedCode(job.ExitInternal), blames: blameNobody, afterRanks: true},
+	StdoutGone:         {name: "nobody reads our stdout", reason: "user", code: fixedCode(job.ExitNoStdout), blames: blameNobody, afterRanks: true, external: true},
+	BySignal:           {name: "a signal ends mpiexec", reason: "user", code: reportedCode, blames: blameNobody, afterRanks: true, external: true, mayBeBatch: anyCause},
+	NodeToldToEnd:      {name: "a node alone is told to end", reason: "host_lost", endKind: job.EndByNodeLoss, text: toldToEndText, code: fixedCode(job.ExitInternal), blames: blameNode, mayBeBatch: anyCause},
+	BatchEndsJob:       {name: "the batch system ends its job", reason: "rm", text: batchEndsText, code: fixedCode(job.SIGTERM.Status()), blames: blameNobody, afterRanks: true, external: true},
+	EndedByRequest:     {name: "somebody ends it with `--end`", reason: "user", text: reportedText, code: fixedCode(job.SIGTERM.Status()), blames: blameNobody, afterRanks: true, external: true},
+	EndedByMove:        {name: "somebody moves it with `--migrate`", reason: "move", endKind: job.EndByMove, text: reportedText, code: fixedCode(job.ExitCheckpointed), blames: blameNobody},
 }
 
-// Late reports whether a cause counts also when all ranks are over: output is lost whenever it
+// CountsAfterRanks reports whether a cause counts also when all ranks are over: output is lost whenever it
 // is written.
-func (k Kind) Late() bool { return causes[k].late }
+func (k Kind) CountsAfterRanks() bool { return causes[k].afterRanks }
 
 // Reason is a cause in a word; nil is that of a job that ends well (RM-53).
 func (c *Cause) Reason() string {
@@ -131,12 +131,12 @@ func (c *Cause) Reason() string {
 	return c.rule().reason
 }
 
-// End is a cause as far as a restart depends on it (SV-1); empty: it is never a reason for one.
-func (c *Cause) End() job.EndKind {
+// EndKind is a cause as far as a restart depends on it (SV-1); empty: it is never a reason for one.
+func (c *Cause) EndKind() job.EndKind {
 	if c == nil {
 		return ""
 	}
-	return c.rule().again
+	return c.rule().endKind
 }
 
 func (c Cause) rule() causeRule { return causes[c.Kind] }
@@ -146,44 +146,44 @@ func (c Cause) rule() causeRule { return causes[c.Kind] }
 // before we have heard. Of one node we hear of exits in order, but of an abort at once.
 func (c Cause) yieldsTo(other Cause) bool {
 	rule := c.rule()
-	return other.Rank != c.Rank && slices.Contains(rule.yields, other.Kind) &&
-		(other.Node != c.Node || rule.early && other.Rank >= 0)
+	return other.Rank != c.Rank && slices.Contains(rule.yieldsTo, other.Kind) &&
+		(other.Node != c.Node || rule.immediate && other.Rank >= 0)
 }
 
-// ours reports whether the failure is our own, so that MPIEXEC_ERROR_CODE stands for it.
-func (c Cause) ours() bool { return c.Code == job.ExitInternal && !c.rule().chosen }
+// isInternal reports whether the failure is our own, so that MPIEXEC_ERROR_CODE stands for it.
+func (c Cause) isInternal() bool { return c.Code == job.ExitInternal && !c.rule().programsCode }
 
-// success reports whether the code that the program has chosen is no failure.
-func (c Cause) success() bool { return c.Code == 0 && c.rule().chosen }
+// isSuccess reports whether the code that the program has chosen is no failure.
+func (c Cause) isSuccess() bool { return c.Code == 0 && c.rule().programsCode }
 
-// judge makes a cause of news.
-func (s *State) judge(e Failed, now time.Time) Cause {
+// causeOf makes a cause of news.
+func (s *State) causeOf(e Failure, now time.Time) Cause {
 	rule := causes[e.Kind]
 	c := Cause{Kind: e.Kind, Hint: e.Hint, Code: rule.code(s, e), Rank: -1, Node: -1}
 	if rule.text != nil {
 		c.Text = rule.text(s, e, now)
 	}
 	switch rule.blames {
-	case theRank:
+	case blameRank:
 		c.Rank, c.Node = e.Rank, s.nodeOf(e.Rank)
-	case theNode:
+	case blameNode:
 		c.Node = e.Node
 	}
 	return c
 }
 
-// ended is the news of a rank that failed by itself.
-func ended(exit *job.Exit) Failed {
+// failureOf is the news of a rank that failed by itself.
+func failureOf(exit *job.Exit) Failure {
 	kind := RankExited
 	if exit.Signal != 0 {
 		kind = RankDied
 	}
-	return Failed{Kind: kind, Rank: exit.Rank, Code: exit.Status(), Text: died(exit)}
+	return Failure{Kind: kind, Rank: exit.Rank, Code: exit.Status(), Text: exitText(exit)}
 }
 
 // What a batch system may have done.
 
-func anyhow(Cause) bool { return true }
+func anyCause(Cause) bool { return true }
 
 // endedBySignal is of ranks that died by the signals with which jobs are ended.
 func endedBySignal(c Cause) bool {
@@ -192,13 +192,13 @@ func endedBySignal(c Cause) bool {
 
 // The exit codes of causes.
 
-func always(code int) func(*State, Failed) int { return func(*State, Failed) int { return code } }
+func fixedCode(code int) func(*State, Failure) int { return func(*State, Failure) int { return code } }
 
-func told(_ *State, e Failed) int { return e.Code }
+func reportedCode(_ *State, e Failure) int { return e.Code }
 
 // abortCode is what a rank says to MPI_Abort: but nobody makes a success of a job by killing
 // what others had not finished (TRUST-33).
-func abortCode(s *State, e Failed) int {
+func abortCode(s *State, e Failure) int {
 	if e.Code == 0 && s.othersRun(e.Rank) {
 		return 1
 	}
@@ -207,45 +207,45 @@ func abortCode(s *State, e Failed) int {
 
 // The sentences of causes.
 
-func asTold(_ *State, e Failed, _ time.Time) string { return e.Text }
+func reportedText(_ *State, e Failure, _ time.Time) string { return e.Text }
 
-func rankDid(s *State, e Failed, _ time.Time) string { return s.Who(e.Rank) + " " + e.Text }
+func rankEndText(s *State, e Failure, _ time.Time) string { return s.RankOnNode(e.Rank) + " " + e.Text }
 
-func ofRank(s *State, e Failed, _ time.Time) string { return s.Who(e.Rank) + ": " + e.Text }
+func rankText(s *State, e Failure, _ time.Time) string { return s.RankOnNode(e.Rank) + ": " + e.Text }
 
-func ofStdin(_ *State, e Failed, _ time.Time) string { return "standard input: " + e.Text }
+func stdinText(_ *State, e Failure, _ time.Time) string { return "standard input: " + e.Text }
 
-func aborted(s *State, e Failed, _ time.Time) string {
-	text := fmt.Sprintf("%s called MPI_Abort with code %d", s.Who(e.Rank), e.Code)
+func abortText(s *State, e Failure, _ time.Time) string {
+	text := fmt.Sprintf("%s called MPI_Abort with code %d", s.RankOnNode(e.Rank), e.Code)
 	if e.Text != "" {
 		text += ": " + e.Text
 	}
 	return text
 }
 
-func hungUp(s *State, e Failed, _ time.Time) string {
-	return fmt.Sprintf("rank %s closed its PMI connection without MPI_Finalize", s.Number(e.Rank))
+func disconnectText(s *State, e Failure, _ time.Time) string {
+	return fmt.Sprintf("rank %s closed its PMI connection without MPI_Finalize", s.RankNumber(e.Rank))
 }
 
-func leftOthers(s *State, e Failed, _ time.Time) string {
-	return s.Who(e.Rank) + " ended without calling MPI_Finalize, and the others go on"
+func notFinalizedText(s *State, e Failure, _ time.Time) string {
+	return s.RankOnNode(e.Rank) + " ended without calling MPI_Finalize, and the others go on"
 }
 
-// lostContact also names the ranks that are over by it (REP-6).
-func lostContact(s *State, e Failed, now time.Time) string {
+// lostNodeText also names the ranks that are over by it (REP-6).
+func lostNodeText(s *State, e Failure, now time.Time) string {
 	text := "lost contact with " + s.nodes[e.Node].name
 	if e.Text != "" {
 		text += " (" + e.Text + ")"
 	}
-	text += " after " + job.Clock(now.Sub(s.began))
+	text += " after " + job.FormatClock(now.Sub(s.began))
 	if len(e.ranks) > 0 {
-		text += ", where " + Ranks(e.ranks) + " ran"
+		text += ", where " + FormatRanks(e.ranks) + " ran"
 	}
 	return text
 }
 
-// toldToEnd is of a node whose processes got a signal that was not ours, and no other did.
-func toldToEnd(s *State, e Failed, _ time.Time) string {
+// toldToEndText is of a node whose processes got a signal that was not ours, and no other did.
+func toldToEndText(s *State, e Failure, _ time.Time) string {
 	text := fmt.Sprintf("%s was told to end (%s)", s.nodes[e.Node].name, job.Signal(e.Code))
 	if e.Text != "" {
 		text += ": " + e.Text
@@ -253,15 +253,15 @@ func toldToEnd(s *State, e Failed, _ time.Time) string {
 	return text
 }
 
-// rmEnds says who ends the job. What it does not tell us, since it does not tell anybody, is why.
-func rmEnds(s *State, _ Failed, _ time.Time) string {
-	return fmt.Sprintf("%s ends job %s (time limit, or cancelled)", s.rules.RM.System, s.rules.RM.Job)
+// batchEndsText says who ends the job. What it does not tell us, since it does not tell anybody, is why.
+func batchEndsText(s *State, _ Failure, _ time.Time) string {
+	return fmt.Sprintf("%s ends job %s (time limit, or cancelled)", s.policy.BatchJob.System, s.policy.BatchJob.Job)
 }
 
-func startedTooFew(s *State, _ Failed, _ time.Time) string {
+func startTimeoutText(s *State, _ Failure, _ time.Time) string {
 	return text.Count(s.unstarted, "rank") + " had not started when --start-timeout struck"
 }
 
-func ranTooLong(s *State, _ Failed, _ time.Time) string {
-	return fmt.Sprintf("the job ran longer than -timeout %v", s.rules.Timeout)
+func runTimeoutText(s *State, _ Failure, _ time.Time) string {
+	return fmt.Sprintf("the job ran longer than -timeout %v", s.policy.Timeout)
 }

@@ -7,31 +7,31 @@ func (s *State) ExitCode() int {
 	if s.Cause == nil {
 		return job.ExitOK
 	}
-	code, success := s.code()
-	if s.Cause.ours() {
-		code = job.OurCode(s.rules.Ends.Ours)
+	code, success := s.rawCode()
+	if s.Cause.isInternal() {
+		code = job.InternalErrorCode(s.policy.EndPolicy.ErrorCode)
 	}
-	return job.Clamp(code, success, s.rules.Ends.Ours)
+	return job.ClampExitCode(code, success, s.policy.EndPolicy.ErrorCode)
 }
 
-// code is that of the cause, or what the ranks' own come to.
-func (s *State) code() (code int, success bool) {
+// rawCode is that of the cause, or what the ranks' own come to.
+func (s *State) rawCode() (code int, success bool) {
 	code = s.Cause.Code
 	if s.Cause.Rank >= 0 {
-		switch s.rules.Ends.Status {
+		switch s.policy.EndPolicy.StatusRule {
 		case "rank0":
-			return s.ofRank0()
+			return s.codeOfRank0()
 		case "max":
-			code = s.fold(func(a, b int) int { return max(a, b) })
+			code = s.combineCodes(func(a, b int) int { return max(a, b) })
 		case "or":
-			code = s.fold(func(a, b int) int { return a | b })
+			code = s.combineCodes(func(a, b int) int { return a | b })
 		}
 	}
-	return code, code == 0 && s.Cause.success()
+	return code, code == 0 && s.Cause.isSuccess()
 }
 
-// fold puts the codes of the ranks together that ended by themselves.
-func (s *State) fold(with func(a, b int) int) int {
+// combineCodes puts the codes of the ranks together that ended by themselves.
+func (s *State) combineCodes(with func(a, b int) int) int {
 	code := 0
 	for _, e := range s.Exits {
 		if !s.stoppedByUs(e) {
@@ -44,14 +44,14 @@ func (s *State) fold(with func(a, b int) int) int {
 	return code
 }
 
-// ofRank0 is the code of rank 0, if it has one: who failed without any did not succeed.
-func (s *State) ofRank0() (code int, success bool) {
+// codeOfRank0 is the code of rank 0, if it has one: who failed without any did not succeed.
+func (s *State) codeOfRank0() (code int, success bool) {
 	e := s.Exit(0)
 	if e == nil || e.Status() == 0 && s.Cause.Rank == 0 {
-		return s.Cause.Code, s.Cause.success()
+		return s.Cause.Code, s.Cause.isSuccess()
 	}
 	return e.Status(), e.Status() == 0
 }
 
 // stoppedByUs reports whether a rank ended because we told it to.
-func (s *State) stoppedByUs(e *job.Exit) bool { return e.Asked && e.Rank != s.Cause.Rank }
+func (s *State) stoppedByUs(e *job.Exit) bool { return e.ToldToEnd && e.Rank != s.Cause.Rank }

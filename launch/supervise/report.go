@@ -8,20 +8,20 @@ import (
 	"strings"
 	"time"
 
+	"remshell/format"
 	"remshell/hostlist"
 	"remshell/job"
 	"remshell/mpifault"
-	"remshell/show"
 	"remshell/text"
 )
 
-// A Profile is what is known of a rank beside its end.
-type Profile struct {
-	Program   string // and its arguments, as far as there is room
-	PID       int    // 0: it never ran
-	Bound     string // CPUs; empty: it was not bound
-	LastWords string // the last line it wrote to stderr
-	Hint      string // evidence for a reason (REP-3)
+// A RankProfile is what is known of a rank beside its end.
+type RankProfile struct {
+	Program        string // and its arguments, as far as there is room
+	PID            int    // 0: it never ran
+	BoundCPUs      string // CPUs; empty: it was not bound
+	LastStderrLine string // the last line it wrote to stderr
+	Hint           string // evidence for a reason (REP-3)
 }
 
 /*
@@ -37,85 +37,85 @@ the code. It is empty when all went well, or when its end is nothing to tell of.
 
 Of an attempt that another follows, which one that is takes the place of the code.
 */
-func (s *State) Report(about func(rank int) Profile) string {
+func (s *State) Report(about func(rank int) RankProfile) string {
 	if s.Cause == nil || s.Cause.rule().text == nil {
 		return ""
 	}
-	text := show.Clean(strings.TrimRight(s.Cause.Text, "\n")) + s.Restart.then()
-	if s.Ends != "" {
-		text += "; not starting again: " + show.Clean(s.Ends)
+	text := format.EscapeSentence(strings.TrimRight(s.Cause.Text, "\n")) + s.NextAttempt.sentence()
+	if s.NoRestartReason != "" {
+		text += "; not starting again: " + format.EscapeSentence(s.NoRestartReason)
 	}
-	var p Profile
+	var p RankProfile
 	if s.Cause.Rank >= 0 {
 		p = about(s.Cause.Rank)
 	}
 	below := slices.DeleteFunc([]string{
-		line("program", s.program(p)), line("bound to", bound(p)), line("hint", s.Cause.Hint), line("hint", p.Hint),
-		line("also", s.alsoFailed()), line("then", s.then()), s.ending(),
+		labelledLine("program", s.program(p)), labelledLine("bound to", boundText(p)), labelledLine("hint", s.Cause.Hint), labelledLine("hint", p.Hint),
+		labelledLine("also", s.alsoFailed()), labelledLine("then", s.othersText()), s.endingLine(),
 	}, func(line string) bool { return line == "" })
 	return strings.Join(slices.Concat([]string{text}, below), "\n")
 }
 
-// A Restart is that which follows an attempt.
-type Restart struct {
-	Of      string   // which one it is, "1 of 3"; empty: none that counts, it is moved
-	Without []string // nodes that were lost, and are not used again
-	Last    []string // nodes that were lost, and are used again where there is no room without them
+// A NextAttempt is that which follows an attempt.
+type NextAttempt struct {
+	Number          string   // which one it is, "1 of 3"; empty: none that counts, it is moved
+	ExcludedNodes   []string // nodes that were lost, and are not used again
+	LastResortNodes []string // nodes that were lost, and are used again where there is no room without them
 }
 
-// then is what a restart adds to the cause of the end before it.
-func (r *Restart) then() string {
+// sentence is what a restart adds to the cause of the end before it.
+func (r *NextAttempt) sentence() string {
 	switch {
-	case r == nil, r.Of == "":
+	case r == nil, r.Number == "":
 		return ""
 	}
-	text := fmt.Sprintf("; starting again (%s)", r.Of)
-	if len(r.Without) > 0 {
-		text += " without " + hostlist.Fold(r.Without)
+	text := fmt.Sprintf("; starting again (%s)", r.Number)
+	if len(r.ExcludedNodes) > 0 {
+		text += " without " + hostlist.Fold(r.ExcludedNodes)
 	}
-	if len(r.Last) > 0 {
-		text += ", with " + hostlist.Fold(r.Last) + " as the last choice"
+	if len(r.LastResortNodes) > 0 {
+		text += ", with " + hostlist.Fold(r.LastResortNodes) + " as the last choice"
 	}
 	return text
 }
 
-// ending is the last line of a report.
-func (s *State) ending() string {
-	if s.Restart != nil {
-		return line("restart", s.Restart.Of)
+// endingLine is the last line of a report.
+func (s *State) endingLine() string {
+	if s.NextAttempt != nil {
+		return labelledLine("restart", s.NextAttempt.Number)
 	}
 	return fmt.Sprintf("  exit code %d", s.ExitCode())
 }
 
-// line is a word and what there is to say about it, if anything.
-func line(word, text string) string {
+// labelledLine is a word and what there is to say about it, if anything.
+func labelledLine(word, text string) string {
 	if text == "" {
 		return ""
 	}
-	return fmt.Sprintf("  %-9s %s", word, show.Clean(text))
+	return fmt.Sprintf("  %-9s %s", word, format.EscapeSentence(text))
 }
 
-func (s *State) program(p Profile) string {
+func (s *State) program(p RankProfile) string {
 	if p.PID == 0 {
 		return ""
 	}
 	text := fmt.Sprintf("%s   pid %d", p.Program, p.PID)
 	if exit := s.Exit(s.Cause.Rank); exit != nil {
-		text += "   ran " + job.Clock(exit.Usage.Wall)
+		text += "   ran " + job.FormatClock(exit.Usage.Wall)
 	}
 	return text
 }
 
-func bound(p Profile) string {
+func boundText(p RankProfile) string {
 	if p.PID == 0 {
 		return ""
 	}
-	text := p.Bound
+	text := p.BoundCPUs
 	if text == "" {
 		text = "no CPUs"
 	}
-	if p.LastWords != "" {
-		text += "   last stderr " + strconv.Quote(p.LastWords)
+	if p.LastStderrLine != "" {
+		text += "   last stderr " + strconv.Quote(p.LastStderrLine)
 	}
 	return text
 }
@@ -132,15 +132,15 @@ func (s *State) Exit(rank int) *job.Exit {
 func (s *State) alsoFailed() string {
 	byEnd := make(map[string][]int)
 	var order []string
-	for _, e := range s.also {
-		end := died(e)
+	for _, e := range s.failedWith {
+		end := exitText(e)
 		if byEnd[end] == nil {
 			order = append(order, end)
 		}
 		byEnd[end] = append(byEnd[end], e.Rank)
 	}
 	for i, end := range order {
-		order[i] = Ranks(byEnd[end]) + " " + end
+		order[i] = FormatRanks(byEnd[end]) + " " + end
 	}
 	const most = 4
 	if more := len(order) - most; more > 0 {
@@ -149,13 +149,13 @@ func (s *State) alsoFailed() string {
 	return strings.Join(order, "; ")
 }
 
-// then says what became of the ranks that we ended: others than whose fault it is, if it is anybody's.
-func (s *State) then() string {
-	if len(s.stopped) == 0 {
+// othersText says what became of the ranks that we ended: others than whose fault it is, if it is anybody's.
+func (s *State) othersText() string {
+	if len(s.endedByUs) == 0 {
 		return ""
 	}
 	nodes, ways := make(map[int]bool), make(map[int]int)
-	for _, e := range s.stopped {
+	for _, e := range s.endedByUs {
 		nodes[s.nodeOf(e.Rank)] = true
 		ways[e.Signal]++
 	}
@@ -169,11 +169,11 @@ func (s *State) then() string {
 		how = append(how, fmt.Sprintf("%d exited when told to", ways[0]))
 	}
 	ranks := "other rank"
-	if s.Cause.rule().blames == nobody {
+	if s.Cause.rule().blames == blameNobody {
 		ranks = "rank"
 	}
-	what := fmt.Sprintf("mpiexec ended %s on %s", text.Count(len(s.stopped), ranks), text.Count(len(nodes), "node"))
-	if first := s.stopped[0].Signal; len(ways) == 1 && first != 0 {
+	what := fmt.Sprintf("mpiexec ended %s on %s", text.Count(len(s.endedByUs), ranks), text.Count(len(nodes), "node"))
+	if first := s.endedByUs[0].Signal; len(ways) == 1 && first != 0 {
 		return what + " with " + job.Signal(first).String()
 	}
 	return what + ": " + strings.Join(how, ", ")
@@ -187,7 +187,7 @@ func (s *State) ExitCodes() (lines []string) {
 		told[e.Rank] = true
 	}
 	for _, code := range slices.Sorted(maps.Keys(byCode)) {
-		lines = append(lines, fmt.Sprintf("exit code %d: %s", code, Ranks(byCode[code])))
+		lines = append(lines, fmt.Sprintf("exit code %d: %s", code, FormatRanks(byCode[code])))
 	}
 	var none []int
 	for rank := range s.ranks {
@@ -196,7 +196,7 @@ func (s *State) ExitCodes() (lines []string) {
 		}
 	}
 	if none != nil {
-		lines = append(lines, "no exit code: "+Ranks(none))
+		lines = append(lines, "no exit code: "+FormatRanks(none))
 	}
 	return lines
 }
@@ -205,18 +205,18 @@ func (s *State) ExitCodes() (lines []string) {
 // shell that does not find a command. The MPI program has not begun then.
 const loaderFailed = 127
 
-// Alone is the note about an MPI program none of whose ranks has found us (REP-5, PMIX-6); empty:
+// NotOurMPI is the note about an MPI program none of whose ranks has found us (REP-5, PMIX-6); empty:
 // one has, or it is none. program is that of rank 0.
-func (s *State) Alone(program string) string {
+func (s *State) NotOurMPI(program string) string {
 	if len(s.ranks) < 2 || len(s.Exits) == 0 {
 		return ""
 	}
 	var first *job.Exit // only what rank 0 runs was looked at
 	for _, e := range s.Exits {
-		if e.PMI != job.PMINever || e.Signal == 0 && e.Code == loaderFailed {
+		if e.PMI != job.PMIUnused || e.Signal == 0 && e.Code == loaderFailed {
 			return ""
 		}
-		if e.Built != "" {
+		if e.MPILibrary != "" {
 			first = e
 		}
 	}
@@ -224,18 +224,18 @@ func (s *State) Alone(program string) string {
 		return ""
 	}
 	try := "; try --pmi both"
-	switch first.Offer {
-	case job.OfferBoth:
+	switch first.PMIOffer {
+	case job.PMIOfferBoth:
 		try = ""
-	case job.OfferNone:
+	case job.PMIOfferNone:
 		try = "; try --pmi auto"
 	}
-	return fmt.Sprintf("note: no rank connected to this launcher; it offered %s (%s found in %s)%s", first.Offer.Words(), first.Built, program, try)
+	return fmt.Sprintf("note: no rank connected to this launcher; it offered %s (%s found in %s)%s", first.PMIOffer.Description(), first.MPILibrary, program, try)
 }
 
-// Stuck is the note about ranks that were ended in MPI_Finalize, where a fault of their library is known to hold some for ever;
+// StuckInFinalize is the note about ranks that were ended in MPI_Finalize, where a fault of their library is known to hold some for ever;
 // empty: none was. An MPICH has two barriers of PMI in MPI_Init, and a third where ranks share a node.
-func (s *State) Stuck() string {
+func (s *State) StuckInFinalize() string {
 	onNode := make(map[int]int) // ranks
 	for rank := range s.ranks {
 		onNode[s.nodeOf(rank)]++
@@ -247,7 +247,7 @@ func (s *State) Stuck() string {
 	var ranks []int
 	var known mpifault.Fault
 	for _, e := range s.Exits {
-		if f, found := mpifault.ByCode(e.Fault); found && e.Barrier > inInit && len(onNode) > 1 {
+		if f, found := mpifault.ByCode(e.LibraryFault); found && e.FinalizeBarrier > inInit && len(onNode) > 1 {
 			known, ranks = f, append(ranks, e.Rank)
 		}
 	}
@@ -255,8 +255,8 @@ func (s *State) Stuck() string {
 		return ""
 	}
 	slices.Sort(ranks)
-	return fmt.Sprintf("note: %s waited in MPI_Finalize. The program %s; %s", Ranks(ranks), known.Text(), known.Remedy)
+	return fmt.Sprintf("note: %s waited in MPI_Finalize. The program %s; %s", FormatRanks(ranks), known.Text(), known.Remedy)
 }
 
-// moment is how long after the first failure another one belongs to it (REP-2).
-const moment = 100 * time.Millisecond
+// sameFailureTime is how long after the first failure another one belongs to it (REP-2).
+const sameFailureTime = 100 * time.Millisecond

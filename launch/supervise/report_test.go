@@ -9,11 +9,11 @@ import (
 	"remshell/mpifault"
 )
 
-var solver = Profile{Program: "./solver -i case7", PID: 40213, Bound: "package 1 core 8-11",
-	LastWords: "ERROR: negative volume in cell 41"}
+var solver = RankProfile{Program: "./solver -i case7", PID: 40213, BoundCPUs: "package 1 core 8-11",
+	LastStderrLine: "ERROR: negative volume in cell 41"}
 
 // ran is an exit after three minutes.
-func ran(e Exited) Exited {
+func ran(e RankEnded) RankEnded {
 	e.Usage.Wall = 192 * time.Second
 	return e
 }
@@ -21,60 +21,60 @@ func ran(e Exited) Exited {
 // Each row is a report as the user reads it (REP-1 to REP-6).
 var reports = []struct {
 	name   string
-	rules  Rules
+	rules  Policy
 	events []any
-	about  Profile
+	about  RankProfile
 	want   string
 }{
-	{"all well", Rules{}, sequence(well, drained), Profile{}, ""},
-	{"^C", Rules{}, sequence(sig(2), dies(0, 2), dies(1, 2), dies(2, 2), dies(3, 2), drained), Profile{}, ""},
-	{"a crash", Rules{}, sequence(ran(Exited{&job.Exit{Rank: 2, Signal: 11, Core: true}}), after(time.Second), asked(0, 15), asked(1, 15), asked(3, 9), drained), solver, `
+	{"all well", Policy{}, sequence(well, drained), RankProfile{}, ""},
+	{"^C", Policy{}, sequence(sig(2), dies(0, 2), dies(1, 2), dies(2, 2), dies(3, 2), drained), RankProfile{}, ""},
+	{"a crash", Policy{}, sequence(ran(RankEnded{&job.Exit{Rank: 2, Signal: 11, Core: true}}), after(time.Second), asked(0, 15), asked(1, 15), asked(3, 9), drained), solver, `
 rank 2 on b died: Segmentation fault (signal 11), core dumped
   program   ./solver -i case7   pid 40213   ran 00:03:12
   bound to  package 1 core 8-11   last stderr "ERROR: negative volume in cell 41"
   then      mpiexec ended 3 other ranks on 2 nodes: 1 with SIGKILL, 2 with SIGTERM
   exit code 139`},
-	{"not bound, silent", Rules{}, sequence(ran(exits(1, 3)), after(time.Second), Exited{&job.Exit{Rank: 0, Asked: true}}, asked(2, 15), asked(3, 15), drained),
-		Profile{Program: "./a.out", PID: 7}, `
+	{"not bound, silent", Policy{}, sequence(ran(exits(1, 3)), after(time.Second), RankEnded{&job.Exit{Rank: 0, ToldToEnd: true}}, asked(2, 15), asked(3, 15), drained),
+		RankProfile{Program: "./a.out", PID: 7}, `
 rank 1 on a exited with code 3
   program   ./a.out   pid 7   ran 00:03:12
   bound to  no CPUs
   then      mpiexec ended 3 other ranks on 2 nodes: 2 with SIGTERM, 1 exited when told to
   exit code 3`},
-	{"terminal codes", Rules{}, sequence(aborts(2, 3, "\x1b[2J\nmpiexec: all is well\u202e")), Profile{Program: "./a\nb", PID: 7, LastWords: "\x1b]0;me\a", Hint: "\x9b"}, `
+	{"terminal codes", Policy{}, sequence(aborts(2, 3, "\x1b[2J\nmpiexec: all is well\u202e")), RankProfile{Program: "./a\nb", PID: 7, LastStderrLine: "\x1b]0;me\a", Hint: "\x9b"}, `
 rank 2 on b called MPI_Abort with code 3: \x1b[2J mpiexec: all is well\u202e
   program   ./a b   pid 7
   bound to  no CPUs   last stderr "\x1b]0;me\a"
   hint      \x9b
   exit code 3`},
-	{"several within a moment", Rules{}, sequence(exits(1, 3), dies(0, 11), after(50*time.Millisecond), exits(2, 4), exits(3, 4), drained), Profile{}, `
+	{"several within a moment", Policy{}, sequence(exits(1, 3), dies(0, 11), after(50*time.Millisecond), exits(2, 4), exits(3, 4), drained), RankProfile{}, `
 rank 1 on a exited with code 3
   also      rank 0 died: Segmentation fault (signal 11); ranks 2-3 exited with code 4
   exit code 3`},
-	{"one long after it", Rules{Ends: job.Ends{KeepOnExit: true}}, sequence(exits(1, 3), after(time.Second), exits(0, 4), exits(2, 0), exits(3, 0), drained), Profile{}, `
+	{"one long after it", Policy{EndPolicy: job.EndPolicy{KeepOnExit: true}}, sequence(exits(1, 3), after(time.Second), exits(0, 4), exits(2, 0), exits(3, 0), drained), RankProfile{}, `
 rank 1 on a exited with code 3
   exit code 3`},
-	{"evidence", Rules{}, sequence(dies(0, 9)), Profile{Hint: "out of memory: the kernel has killed a process of its control group"}, `
+	{"evidence", Policy{}, sequence(dies(0, 9)), RankProfile{Hint: "out of memory: the kernel has killed a process of its control group"}, `
 rank 0 on a died: Killed (signal 9)
   hint      out of memory: the kernel has killed a process of its control group
   exit code 137`},
-	{"exec failed", Rules{}, sequence(NotStarted{3, 126, "program ./x: permission denied", "chmod +x ./x"}), Profile{Program: "./x"}, `
+	{"exec failed", Policy{}, sequence(RankStartFailed{3, 126, "program ./x: permission denied", "chmod +x ./x"}), RankProfile{Program: "./x"}, `
 rank 3 on b: program ./x: permission denied
   hint      chmod +x ./x
   exit code 126`},
-	{"a lost node", Rules{}, sequence(after(729*time.Second), NodeLost{1, "ssh: Connection reset by peer"}, asked(0, 15), asked(1, 15), NodeDrained{Node: 0}), Profile{}, `
+	{"a lost node", Policy{}, sequence(after(729*time.Second), NodeLost{1, "ssh: Connection reset by peer"}, asked(0, 15), asked(1, 15), NodeDrained{Node: 0}), RankProfile{}, `
 lost contact with b (ssh: Connection reset by peer) after 00:12:09, where ranks 2-3 ran
   then      mpiexec ended 2 other ranks on 1 node with SIGTERM
   exit code 125`},
-	{"nobody's fault", Rules{Timeout: time.Minute}, sequence(after(time.Minute), Tick{}, asked(0, 15), asked(1, 15), asked(2, 15), asked(3, 9)), Profile{}, `
+	{"nobody's fault", Policy{Timeout: time.Minute}, sequence(after(time.Minute), Tick{}, asked(0, 15), asked(1, 15), asked(2, 15), asked(3, 9)), RankProfile{}, `
 the job ran longer than -timeout 1m0s
   then      mpiexec ended 4 ranks on 2 nodes: 1 with SIGKILL, 3 with SIGTERM
   exit code 124`},
-	{"a step that the batch system has killed", Rules{RM: slurmJob}, sequence(dies(2, 9), dies(0, 9), NodeLost{1, "srun: STEP 4711.0 ON a CANCELLED"}, NodeLost{0, "srun: STEP 4711.0 ON a CANCELLED"}), Profile{}, `
+	{"a step that the batch system has killed", Policy{BatchJob: slurmJob}, sequence(dies(2, 9), dies(0, 9), NodeLost{1, "srun: STEP 4711.0 ON a CANCELLED"}, NodeLost{0, "srun: STEP 4711.0 ON a CANCELLED"}), RankProfile{}, `
 lost contact with b (srun: STEP 4711.0 ON a CANCELLED) after 00:00:00, where ranks 2-3 ran
   also      rank 0 died: Killed (signal 9)
   exit code 125`},
-	{"a long story", Rules{}, sequence(aborts(0, 1, strings.Repeat("line\n", 40)), exits(0, 1)), Profile{Program: "x", PID: 1, Bound: "core 1", Hint: "h"},
+	{"a long story", Policy{}, sequence(aborts(0, 1, strings.Repeat("line\n", 40)), exits(0, 1)), RankProfile{Program: "x", PID: 1, BoundCPUs: "core 1", Hint: "h"},
 		"\nrank 0 on a called MPI_Abort with code 1: " + strings.TrimRight(strings.Repeat("line ", 40), " ") +
 			"\n  program   x   pid 1   ran 00:00:00\n  bound to  core 1\n  hint      h\n  exit code 1"},
 }
@@ -82,7 +82,7 @@ lost contact with b (srun: STEP 4711.0 ON a CANCELLED) after 00:00:00, where ran
 func TestReport(t *testing.T) {
 	for _, test := range reports {
 		state := play(test.rules, test.events)
-		got := state.Report(func(int) Profile { return test.about })
+		got := state.Report(func(int) RankProfile { return test.about })
 		if got != strings.TrimPrefix(test.want, "\n") {
 			t.Errorf("%s:\n%s\nwant:%s", test.name, got, test.want)
 		}
@@ -93,7 +93,7 @@ func TestReport(t *testing.T) {
 }
 
 // play takes a job on two nodes through events.
-func play(rules Rules, events []any) State {
+func play(rules Policy, events []any) State {
 	now := time.Unix(1_000_000, 0)
 	rules.Grace = 10 * time.Second
 	state := NewState(twoNodes, rules, now)
@@ -108,7 +108,7 @@ func play(rules Rules, events []any) State {
 }
 
 func TestExitCodes(t *testing.T) {
-	state := play(Rules{Ends: job.Ends{KeepAll: true}}, sequence(exits(1, 3), dies(0, 9), exits(2, 3), NodeLost{1, ""}))
+	state := play(Policy{EndPolicy: job.EndPolicy{KeepAll: true}}, sequence(exits(1, 3), dies(0, 9), exits(2, 3), NodeLost{1, ""}))
 	if got, want := strings.Join(state.ExitCodes(), "\n"), "exit code 3: ranks 1-2\nexit code 137: rank 0\nno exit code: rank 3"; got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
@@ -116,24 +116,26 @@ func TestExitCodes(t *testing.T) {
 
 // REP-5: the note has to stay silent as soon as one rank has found us.
 func TestAProgramBuiltForAnotherLauncher(t *testing.T) {
-	alone := func(o job.Offer) Exited { return Exited{&job.Exit{Rank: 0, Built: "libmpi.so.40", Offer: o}} }
+	alone := func(o job.PMIOffer) RankEnded {
+		return RankEnded{&job.Exit{Rank: 0, MPILibrary: "libmpi.so.40", PMIOffer: o}}
+	}
 	const note = "note: no rank connected to this launcher; it offered "
 	for _, test := range []struct {
 		name   string
 		events []any
 		want   string
 	}{
-		{"PMI-1", sequence(alone(job.OfferPMI1), well[1:]), note + "PMI-1 (libmpi.so.40 found in ./a.out); try --pmi both"},
-		{"PMI-2", sequence(alone(job.OfferPMI2), well[1:]), note + "PMI-2 (libmpi.so.40 found in ./a.out); try --pmi both"},
-		{"PMIx", sequence(alone(job.OfferPMIx), well[1:]), note + "PMIx (libmpi.so.40 found in ./a.out); try --pmi both"},
-		{"both", sequence(alone(job.OfferBoth), well[1:]), note + "PMI-1 and PMIx (libmpi.so.40 found in ./a.out)"},
-		{"nothing", sequence(alone(job.OfferNone), well[1:]), note + "nothing (libmpi.so.40 found in ./a.out); try --pmi auto"},
-		{"one connected", sequence(alone(job.OfferPMI1), well[1:3], Exited{&job.Exit{Rank: 3, PMI: job.PMIFinalized}}), ""},
+		{"PMI-1", sequence(alone(job.PMIOfferPMI1), well[1:]), note + "PMI-1 (libmpi.so.40 found in ./a.out); try --pmi both"},
+		{"PMI-2", sequence(alone(job.PMIOfferPMI2), well[1:]), note + "PMI-2 (libmpi.so.40 found in ./a.out); try --pmi both"},
+		{"PMIx", sequence(alone(job.PMIOfferPMIx), well[1:]), note + "PMIx (libmpi.so.40 found in ./a.out); try --pmi both"},
+		{"both", sequence(alone(job.PMIOfferBoth), well[1:]), note + "PMI-1 and PMIx (libmpi.so.40 found in ./a.out)"},
+		{"nothing", sequence(alone(job.PMIOfferNone), well[1:]), note + "nothing (libmpi.so.40 found in ./a.out); try --pmi auto"},
+		{"one connected", sequence(alone(job.PMIOfferPMI1), well[1:3], RankEnded{&job.Exit{Rank: 3, PMI: job.PMIFinalized}}), ""},
 		{"no MPI program", well, ""},
-		{"its library is missing", sequence(Exited{&job.Exit{Rank: 0, Code: 127, Built: "libmpi.so.40", Offer: job.OfferPMI1}}, well[1:]), ""},
+		{"its library is missing", sequence(RankEnded{&job.Exit{Rank: 0, Code: 127, MPILibrary: "libmpi.so.40", PMIOffer: job.PMIOfferPMI1}}, well[1:]), ""},
 	} {
-		state := play(Rules{}, test.events)
-		if got := state.Alone("./a.out"); got != test.want {
+		state := play(Policy{}, test.events)
+		if got := state.NotOurMPI("./a.out"); got != test.want {
 			t.Errorf("%s: %q, want %q", test.name, got, test.want)
 		}
 	}
@@ -142,8 +144,8 @@ func TestAProgramBuiltForAnotherLauncher(t *testing.T) {
 // A job that has ended while ranks waited in MPI_Finalize, of a library that is known to hang there, says so; what was not yet so far,
 // or runs on one host, or with another library, does not.
 func TestRanksThatWaitedInFinalize(t *testing.T) {
-	waited := func(rank, barrier int, fault string) Exited {
-		return Exited{&job.Exit{Rank: rank, Signal: 15, Asked: true, PMI: job.PMIOpen, Barrier: barrier, Fault: fault}}
+	waited := func(rank, barrier int, fault string) RankEnded {
+		return RankEnded{&job.Exit{Rank: rank, Signal: 15, ToldToEnd: true, PMI: job.PMIOpen, FinalizeBarrier: barrier, LibraryFault: fault}}
 	}
 	const note = "note: rank 0 waited in MPI_Finalize. The program is linked with MPICH 4.0 with UCX (Debian 12); if its ranks are on several hosts, MPI_Finalize hangs at times"
 	apart := job.Plan{Job: "j", Size: 2, Nodes: []job.NodePlan{{Name: "a", Ranks: []job.RankPlan{{Rank: 0}}}, {Name: "b", Ranks: []job.RankPlan{{Rank: 1}}}}}
@@ -162,11 +164,11 @@ func TestRanksThatWaitedInFinalize(t *testing.T) {
 		{"another library", apart, []any{waited(0, 3, ""), waited(1, 0, "")}, ""},
 		{"a fault that nobody knows", apart, []any{waited(0, 3, "x"), waited(1, 0, "")}, ""},
 	} {
-		state := NewState(test.plan, Rules{}, time.Unix(1, 0))
+		state := NewState(test.plan, Policy{}, time.Unix(1, 0))
 		for _, event := range test.ends {
 			state.Step(event, time.Unix(2, 0))
 		}
-		if got := state.Stuck(); !strings.HasPrefix(got, test.want) || (got == "") != (test.want == "") {
+		if got := state.StuckInFinalize(); !strings.HasPrefix(got, test.want) || (got == "") != (test.want == "") {
 			t.Errorf("%s: %q, want %q", test.name, got, test.want)
 		}
 	}
@@ -175,21 +177,21 @@ func TestRanksThatWaitedInFinalize(t *testing.T) {
 // RM-61: whether the batch system has ended its job is asked where that may be what a cause comes of, and nowhere else.
 func TestAskRM(t *testing.T) {
 	for name, test := range map[string]struct {
-		rm     RM
+		rm     BatchJob
 		events []any
 		want   bool
 	}{
 		"a lost node":                     {slurmJob, []any{NodeLost{1, "reset"}}, true},
 		"a killed rank":                   {slurmJob, []any{dies(2, 9)}, true},
-		"a node that was told to end":     {slurmJob, []any{NodeCaught{1, job.SIGTERM, ""}}, true},
-		"the same, and it is known":       {slurmJob, []any{NodeCaught{1, job.SIGTERM, ""}, NodeCaught{0, job.SIGTERM, ""}}, false},
+		"a node that was told to end":     {slurmJob, []any{HelperSignaled{1, job.SIGTERM, ""}}, true},
+		"the same, and it is known":       {slurmJob, []any{HelperSignaled{1, job.SIGTERM, ""}, HelperSignaled{0, job.SIGTERM, ""}}, false},
 		"a crash":                         {slurmJob, []any{dies(2, 11)}, false},
 		"an exit":                         {slurmJob, []any{exits(2, 3)}, false},
 		"all well":                        {slurmJob, sequence(well, drained), false},
-		"a killed rank and nobody to ask": {RM{}, []any{dies(2, 9)}, false},
+		"a killed rank and nobody to ask": {BatchJob{}, []any{dies(2, 9)}, false},
 	} {
-		state := play(Rules{RM: test.rm}, test.events)
-		if got := state.AskRM(); got != test.want {
+		state := play(Policy{BatchJob: test.rm}, test.events)
+		if got := state.ShouldAskBatch(); got != test.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

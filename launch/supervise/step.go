@@ -17,20 +17,20 @@ import (
 
 	"remshell/hostlist"
 	"remshell/job"
-	"remshell/limit"
+	"remshell/limits"
 	"remshell/text"
 )
 
 // Times of supervision.
 const (
-	linger       = 2 * time.Second        // for leftover children after the last rank (EXIT-6)
-	lingerGrace  = 500 * time.Millisecond // between SIGTERM and SIGKILL for them
-	causeGrace   = time.Second            // for a better cause to show (pmi-wire.md 6.2)
-	lossTold     = 2 * time.Second        // longest between the loss of a node and its event: so long its connection is asked for the reason (reach)
-	silentGrace  = 5 * time.Second        // for the others, when a rank left without finalize
-	interrupt2   = time.Second            // between SIGTERM and SIGKILL after a second ^C
-	stacksGrace  = 2 * time.Second        // for ranks to write what SIGQUIT asks for
-	killPatience = 10 * time.Second       // for a node to get rid of killed processes
+	linger               = 2 * time.Second        // for leftover children after the last rank (EXIT-6)
+	lingerGrace          = 500 * time.Millisecond // between SIGTERM and SIGKILL for them
+	causeGrace           = time.Second            // for a better cause to show (pmi-wire.md 6.2)
+	maxLossDelay         = 2 * time.Second        // longest between the loss of a node and its event: so long its connection is asked for the reason (reach)
+	silentGrace          = 5 * time.Second        // for the others, when a rank left without finalize
+	secondInterruptGrace = time.Second            // between SIGTERM and SIGKILL after a second ^C
+	stacksGrace          = 2 * time.Second        // for ranks to write what SIGQUIT asks for
+	killPatience         = 10 * time.Second       // for a node to get rid of killed processes
 )
 
 /*
@@ -50,432 +50,432 @@ asked them to do not count.
 */
 func (s *State) Step(event Event, now time.Time) []Action {
 	do := s.step(event, now)
-	if s.Held() && s.Phase != Running { // what stands still takes no signal (SV-31)
-		do = append(do, s.lift(now)...)
+	if s.IsSuspended() && s.Phase != Running { // what stands still takes no signal (SV-31)
+		do = append(do, s.resumeRanks(now)...)
 	}
 	return do
 }
 
 func (s *State) step(event Event, now time.Time) []Action {
 	switch e := event.(type) {
-	case Exited:
-		return s.exited(e.Exit, now)
-	case Started:
-		s.oneStarted()
-		s.notEmpty(e.Rank)
+	case RankEnded:
+		return s.handleExit(e.Exit, now)
+	case RankStarted:
+		s.countStarted()
+		s.markProcesses(e.Rank)
 		return nil
-	case Grown:
-		s.grow(e)
+	case GroupSpawned:
+		s.addGroup(e)
 		return nil
-	case Pruned:
-		for rank := e.First; rank < e.First+e.Ranks; rank++ {
-			s.ranks[rank].pruned = true
+	case GroupKilled:
+		for rank := e.FirstRank; rank < e.FirstRank+e.RankCount; rank++ {
+			s.ranks[rank].groupKilled = true
 		}
 		return nil
-	case NotStarted:
-		s.oneStarted()
-		s.rankOver(e.Rank)
-		if s.isPruned(e.Rank) {
-			return s.settle(now)
+	case RankStartFailed:
+		s.countStarted()
+		s.markRankOver(e.Rank)
+		if s.isGroupKilled(e.Rank) {
+			return s.checkFinished(now)
 		}
-		return s.failed(Failed{Kind: RankNotStarted, Rank: e.Rank, Code: e.Code, Text: e.Reason, Hint: e.Hint}, now)
+		return s.handleFailure(Failure{Kind: RankNotStarted, Rank: e.Rank, Code: e.Code, Text: e.Reason, Hint: e.Hint}, now)
 	case NodeLost:
-		return s.nodeLost(LostNode, e, now)
-	case NodeCut:
-		return s.nodeLost(CutNode, e.NodeLost, now)
-	case NodeCaught:
-		return s.caught(e, now)
-	case NodeEmptied:
-		s.nodes[e.Node].empty = true
+		return s.handleNodeLost(NodeConnectionLost, e, now)
+	case NodeViolated:
+		return s.handleNodeLost(NodeViolation, e.NodeLost, now)
+	case HelperSignaled:
+		return s.helperSignaled(e, now)
+	case NodeProcessesGone:
+		s.nodes[e.Node].noProcesses = true
 		return nil
 	case NodeDrained:
-		s.nodeOver(e.Node) // those of its ranks that an early end has kept from starting
-		return s.settle(now)
-	case Sampled:
-		s.Tally.Hear(e.Node, e.Sample, now)
-		return s.within(e, now)
-	case Exceeded:
-		return s.over(s.excessOn(e), now)
-	case Failed:
-		return s.failed(e, now)
-	case Saving:
-		s.saving = e.Until
+		s.markNodeOver(e.Node) // those of its ranks that an early end has kept from starting
+		return s.checkFinished(now)
+	case SampledUsage:
+		s.Usage.AddSample(e.Node, e.UsageSample, now)
+		return s.checkLimits(e, now)
+	case LimitExceeded:
+		return s.limitExceeded(s.nodeExcess(e), now)
+	case Failure:
+		return s.handleFailure(e, now)
+	case CheckpointRequested:
+		s.checkpointUntil = e.Until
 		return nil
 	case Signaled:
-		return s.signaled(e.Signal, now)
-	case Asked:
-		return s.asked(e, now)
-	case Moved:
-		return s.moved(e, now)
+		return s.handleSignal(e.Signal, now)
+	case ControlRequested:
+		return s.handleControl(e, now)
+	case MoveReady:
+		return s.endForMove(e, now)
 	case Tick:
-		return s.tick(now)
+		return s.handleTick(now)
 	}
 	return nil
 }
 
-func (s *State) exited(exit *job.Exit, now time.Time) []Action {
-	if !s.rankOver(exit.Rank) {
+func (s *State) handleExit(exit *job.Exit, now time.Time) []Action {
+	if !s.markRankOver(exit.Rank) {
 		return nil
 	}
-	if s.isPruned(exit.Rank) {
-		return s.settle(now)
+	if s.isGroupKilled(exit.Rank) {
+		return s.checkFinished(now)
 	}
 	if s.Exits == nil {
-		s.Exits = make([]*job.Exit, 0, s.Left+1)
+		s.Exits = make([]*job.Exit, 0, s.RanksLeft+1)
 	}
 	s.Exits = append(s.Exits, exit)
 	if s.Phase >= Ending {
-		if failedItself(exit) {
-			s.blameInstead(s.judge(ended(exit), now), now)
+		if failedByItself(exit) {
+			s.replaceDoubtful(s.causeOf(failureOf(exit), now), now)
 		}
 		switch {
 		case s.Cause != nil && exit.Rank == s.Cause.Rank:
-		case s.failsAlso(exit, now):
+		case s.failedWithCause(exit, now):
 		default:
-			s.stopped = append(s.stopped, exit)
+			s.endedByUs = append(s.endedByUs, exit)
 		}
-		return s.settle(now)
+		return s.checkFinished(now)
 	}
-	if s.leftSaved(exit, now) {
-		return s.settle(now)
+	if s.noteCheckpointed(exit, now) {
+		return s.checkFinished(now)
 	}
 	if status := exit.Status(); status != 0 && s.Phase == Running {
-		return s.failedRank(exit, now)
+		return s.handleRankFailure(exit, now)
 	}
 	early := exit.Status() == 0 && exit.PMI == job.PMIOpen && s.Phase == Running && len(s.ranks) > 1
-	if early && s.rules.Ends.KeepAll && s.Left > 0 {
-		return []Action{s.othersGoOn(s.Who(exit.Rank) + " ended without calling MPI_Finalize")}
+	if early && s.policy.EndPolicy.KeepAll && s.RanksLeft > 0 {
+		return []Action{s.reportContinues(s.RankOnNode(exit.Rank) + " ended without calling MPI_Finalize")}
 	}
-	if early && !s.rules.Ends.KeepAll {
-		s.silent = append(s.silent, exit.Rank)
-		if s.suspicion != nil && s.suspicion.Rank == exit.Rank {
-			s.suspicion, s.due.doubt = nil, time.Time{}
+	if early && !s.policy.EndPolicy.KeepAll {
+		s.notFinalized = append(s.notFinalized, exit.Rank)
+		if s.suspected != nil && s.suspected.Rank == exit.Rank {
+			s.suspected, s.deadlines.suspicion = nil, time.Time{}
 		}
-		if s.due.patience.IsZero() {
-			s.due.patience = now.Add(causes[NoFinalize].waits)
+		if s.deadlines.patience.IsZero() {
+			s.deadlines.patience = now.Add(causes[NotFinalized].delay)
 		}
 	}
-	return s.settle(now)
+	return s.checkFinished(now)
 }
 
-// leftSaved notes a rank that has written the checkpoint it was asked for, and wants to be started again: the
+// noteCheckpointed notes a rank that has written the checkpoint it was asked for, and wants to be started again: the
 // others may take their time to do so (SV-14).
-func (s *State) leftSaved(exit *job.Exit, now time.Time) bool {
-	if s.Phase != Running || exit.Signal != 0 || exit.Code != job.ExitCheckpointed || s.saving.IsZero() || now.After(s.saving) {
+func (s *State) noteCheckpointed(exit *job.Exit, now time.Time) bool {
+	if s.Phase != Running || exit.Signal != 0 || exit.Code != job.ExitCheckpointed || s.checkpointUntil.IsZero() || now.After(s.checkpointUntil) {
 		return false
 	}
-	if s.saved == nil {
-		c := s.judge(ended(exit), now)
-		s.saved, s.due.saving = &c, s.saving
+	if s.firstCheckpointed == nil {
+		c := s.causeOf(failureOf(exit), now)
+		s.firstCheckpointed, s.deadlines.saving = &c, s.checkpointUntil
 	}
 	return true
 }
 
-func (s *State) nodeLost(kind Kind, e NodeLost, now time.Time) []Action {
-	done := s.nodes[e.Node].done
-	lost := s.nodeOver(e.Node)
+func (s *State) handleNodeLost(kind Kind, e NodeLost, now time.Time) []Action {
+	done := s.nodes[e.Node].finished
+	lost := s.markNodeOver(e.Node)
 	if done && len(lost) == 0 {
 		return nil // it had nothing left to lose
 	}
-	killed := kind == LostNode && s.killedByRM(now)
+	killed := kind == NodeConnectionLost && s.killedByBatch(now)
 	if killed {
-		lost = s.withKilled(lost, e.Node)
+		lost = s.addRecentlyKilled(lost, e.Node)
 	}
-	news := Failed{Kind: kind, Node: e.Node, Text: e.Why, ranks: lost}
-	if slices.Contains(endedThere, e.Why) {
-		news.Hint = s.askItsLog(e.Node)
+	news := Failure{Kind: kind, Node: e.Node, Text: e.Why, ranks: lost}
+	if slices.Contains(helperKilledReasons, e.Why) {
+		news.Hint = s.logHint(e.Node)
 	}
-	c := s.judge(news, now)
+	c := s.causeOf(news, now)
 	switch {
 	case killed:
-		s.replace(c)
+		s.replaceCause(c)
 	case len(lost) > 0:
-		s.blameInstead(c, now)
+		s.replaceDoubtful(c, now)
 	}
-	return s.fail(c, now)
+	return s.endWithCause(c, now)
 }
 
-// failedItself reports whether a rank that ended while the job did may be the cause of
+// failedByItself reports whether a rank that ended while the job did may be the cause of
 // that: it crashed, or exited with a code. One that aborted followed another.
-func failedItself(exit *job.Exit) bool {
-	return !exit.Asked && exit.Status() != 0 && (exit.Signal != 0 || exit.PMI != job.PMIAborted)
+func failedByItself(exit *job.Exit) bool {
+	return !exit.ToldToEnd && exit.Status() != 0 && (exit.Signal != 0 || exit.PMI != job.PMIAborted)
 }
 
-// failsAlso notes a rank that failed by itself within a moment of the cause, and reports
+// failedWithCause notes a rank that failed by itself within a moment of the cause, and reports
 // whether it is one (REP-2).
-func (s *State) failsAlso(exit *job.Exit, now time.Time) bool {
-	if s.Cause == nil || s.Cause.Rank < 0 || exit.Asked || exit.Status() == 0 || now.Sub(s.blamed) > moment {
+func (s *State) failedWithCause(exit *job.Exit, now time.Time) bool {
+	if s.Cause == nil || s.Cause.Rank < 0 || exit.ToldToEnd || exit.Status() == 0 || now.Sub(s.firstCauseAt) > sameFailureTime {
 		return false
 	}
-	s.also = append(s.also, exit)
+	s.failedWith = append(s.failedWith, exit)
 	return true
 }
 
-// blame makes c the cause, if it is the first.
-func (s *State) blame(c Cause, now time.Time) {
+// setCause makes c the cause, if it is the first.
+func (s *State) setCause(c Cause, now time.Time) {
 	if s.Cause != nil {
-		if s.told == nil && slices.Contains(fromOutside, c.Kind) {
-			s.told = &c
+		if s.endedFromOutside == nil && slices.Contains(fromOutside, c.Kind) {
+			s.endedFromOutside = &c
 		}
 		return
 	}
-	s.Cause, s.blamed = &c, now
-	if c.rule().yields != nil {
-		s.doubtful = now.Add(causeGrace)
+	s.Cause, s.firstCauseAt = &c, now
+	if c.rule().yieldsTo != nil {
+		s.doubtUntil = now.Add(causeGrace)
 	}
 }
 
 // fromOutside are the causes by which somebody wants no other attempt, also of a job that ends already.
-var fromOutside = []Kind{BySignal, RMEnds, ByAsk}
+var fromOutside = []Kind{BySignal, BatchEndsJob, EndedByRequest}
 
-// ToldToEnd reports whether somebody has told the job to end when it ended already, so that no other attempt may follow. If
+// WasToldToEnd reports whether somebody has told the job to end when it ended already, so that no other attempt may follow. If
 // that was to be elsewhere, his word is the cause: a move is no failure.
-func (s *State) ToldToEnd() bool {
-	if s.told != nil && s.IsMoved() {
-		s.Cause = s.told
+func (s *State) WasToldToEnd() bool {
+	if s.endedFromOutside != nil && s.IsMoved() {
+		s.Cause = s.endedFromOutside
 	}
-	return s.told != nil
+	return s.endedFromOutside != nil
 }
 
-// blameInstead takes another cause for one that was told first but may be its consequence.
-func (s *State) blameInstead(c Cause, now time.Time) {
-	until := s.doubtful
-	if c.Kind == LostNode && !until.IsZero() {
-		until = until.Add(lossTold)
+// replaceDoubtful takes another cause for one that was told first but may be its consequence.
+func (s *State) replaceDoubtful(c Cause, now time.Time) {
+	until := s.doubtUntil
+	if c.Kind == NodeConnectionLost && !until.IsZero() {
+		until = until.Add(maxLossDelay)
 	}
 	if s.Cause != nil && !now.After(until) && s.Cause.yieldsTo(c) {
-		s.replace(c)
+		s.replaceCause(c)
 	}
 }
 
-// replace takes c for what was told first.
-func (s *State) replace(c Cause) { s.Cause, s.doubtful = &c, time.Time{} }
+// replaceCause takes c for what was told first.
+func (s *State) replaceCause(c Cause) { s.Cause, s.doubtUntil = &c, time.Time{} }
 
 // othersRun reports whether any rank but one is not over.
 func (s *State) othersRun(rank int) bool {
-	return s.Left > 1 || s.Left == 1 && (rank < 0 || rank >= len(s.ranks) || s.ranks[rank].over)
+	return s.RanksLeft > 1 || s.RanksLeft == 1 && (rank < 0 || rank >= len(s.ranks) || s.ranks[rank].over)
 }
 
-// failedRank judges a rank that failed by itself.
-func (s *State) failedRank(exit *job.Exit, now time.Time) []Action {
-	c := s.judge(ended(exit), now)
-	keepAll := s.rules.Ends.KeepAll
-	if !keepAll && (exit.Signal != 0 || !s.rules.Ends.KeepOnExit) {
-		return s.fail(c, now)
+// handleRankFailure judges a rank that failed by itself.
+func (s *State) handleRankFailure(exit *job.Exit, now time.Time) []Action {
+	c := s.causeOf(failureOf(exit), now)
+	keepAll := s.policy.EndPolicy.KeepAll
+	if !keepAll && (exit.Signal != 0 || !s.policy.EndPolicy.KeepOnExit) {
+		return s.endWithCause(c, now)
 	}
 	if s.Cause != nil {
-		s.failsAlso(exit, now)
+		s.failedWithCause(exit, now)
 	}
-	s.blame(c, now)
+	s.setCause(c, now)
 	var do []Action
-	if keepAll && s.Left > 0 {
-		do = append(do, s.othersGoOn(c.Text))
+	if keepAll && s.RanksLeft > 0 {
+		do = append(do, s.reportContinues(c.Text))
 	}
-	return append(do, s.settle(now)...)
+	return append(do, s.checkFinished(now)...)
 }
 
-// othersGoOn reports how a rank has ended, and that this ends no other.
-func (s *State) othersGoOn(ended string) Action {
-	return Say{fmt.Sprintf("%s; the others go on (%s)", ended, text.Count(s.Left, "rank"))}
+// reportContinues reports how a rank has ended, and that this ends no other.
+func (s *State) reportContinues(ended string) Action {
+	return ReportLine{fmt.Sprintf("%s; the others go on (%s)", ended, text.Count(s.RanksLeft, "rank"))}
 }
 
-// failed judges news of what may end the job: at once, or when nothing better has come of it.
-func (s *State) failed(e Failed, now time.Time) []Action {
-	c := s.judge(e, now)
-	if s.rules.Ends.KeepAll && c.rule().mild && s.Phase == Running {
-		return s.tolerate(c)
+// handleFailure judges news of what may end the job: at once, or when nothing better has come of it.
+func (s *State) handleFailure(e Failure, now time.Time) []Action {
+	c := s.causeOf(e, now)
+	if s.policy.EndPolicy.KeepAll && c.rule().tolerable && s.Phase == Running {
+		return s.toleratesCause(c)
 	}
-	if wait := c.rule().waits; wait > 0 {
-		s.suspect(c, now.Add(wait))
+	if wait := c.rule().delay; wait > 0 {
+		s.suspectCause(c, now.Add(wait))
 		return nil
 	}
-	return s.fail(c, now)
+	return s.endWithCause(c, now)
 }
 
-// tolerate lets the others go on. A lost connection is not reported: the end of its rank is. A barrier
+// toleratesCause lets the others go on. A lost connection is not reported: the end of its rank is. A barrier
 // that can never complete is reported once, since every later one is its consequence.
-func (s *State) tolerate(c Cause) []Action {
-	if c.Kind == PMILost || c.Kind == PMIBroken && s.noted {
+func (s *State) toleratesCause(c Cause) []Action {
+	if c.Kind == PMIDisconnected || c.Kind == PMIBarrierBroken && s.brokenReported {
 		return nil
 	}
-	s.noted = s.noted || c.Kind == PMIBroken
-	return []Action{Say{"note: " + c.Text}}
+	s.brokenReported = s.brokenReported || c.Kind == PMIBarrierBroken
+	return []Action{ReportLine{"note: " + c.Text}}
 }
 
-// suspect notes a sign that the job cannot go on, of which an exit that is under way may be the
+// suspectCause notes a sign that the job cannot go on, of which an exit that is under way may be the
 // true cause.
-func (s *State) suspect(c Cause, until time.Time) {
-	if s.Cause == nil && s.suspicion == nil && s.Phase == Running {
-		s.suspicion, s.due.doubt = &c, until
+func (s *State) suspectCause(c Cause, until time.Time) {
+	if s.Cause == nil && s.suspected == nil && s.Phase == Running {
+		s.suspected, s.deadlines.suspicion = &c, until
 	}
 }
 
-// fail notes a cause, if it is the first, and ends the job.
-func (s *State) fail(c Cause, now time.Time) []Action {
-	if s.Phase == Leaving && !c.Kind.Late() {
-		return s.settle(now) // it ends already, and ended well
+// endWithCause notes a cause, if it is the first, and ends the job.
+func (s *State) endWithCause(c Cause, now time.Time) []Action {
+	if s.Phase == Lingering && !c.Kind.CountsAfterRanks() {
+		return s.checkFinished(now) // it ends already, and ended well
 	}
-	s.blame(c, now)
-	return s.end(now, Ending, s.rules.Grace)
+	s.setCause(c, now)
+	return s.endRanks(now, Ending, s.policy.Grace)
 }
 
-// end asks all nodes to end what is left, unless they were asked as strongly and to
+// endRanks asks all nodes to end what is left, unless they were asked as strongly and to
 // be as quick.
-func (s *State) end(now time.Time, phase Phase, grace time.Duration) []Action {
+func (s *State) endRanks(now time.Time, phase Phase, grace time.Duration) []Action {
 	by := now.Add(grace)
-	if s.Phase > phase || s.Phase == phase && !by.Before(s.endsBy) {
-		return s.settle(now)
+	if s.Phase > phase || s.Phase == phase && !by.Before(s.killAt) {
+		return s.checkFinished(now)
 	}
-	s.Phase, s.endsBy = phase, by
-	s.silent, s.suspicion, s.due = nil, nil, deadlines{patience: by.Add(killPatience)}
-	if s.Left == 0 && s.Undone == 0 {
+	s.Phase, s.killAt = phase, by
+	s.notFinalized, s.suspected, s.deadlines = nil, nil, deadlines{patience: by.Add(killPatience)}
+	if s.RanksLeft == 0 && s.NodesLeft == 0 {
 		return []Action{Finish{}}
 	}
 	return []Action{EndAll{0, grace}}
 }
 
-// settle looks whether anything is left to wait for.
-func (s *State) settle(now time.Time) []Action {
-	if s.Left == 0 && s.saved != nil {
-		s.blame(*s.saved, now)
+// checkFinished looks whether anything is left to wait for.
+func (s *State) checkFinished(now time.Time) []Action {
+	if s.RanksLeft == 0 && s.firstCheckpointed != nil {
+		s.setCause(*s.firstCheckpointed, now)
 	}
 	switch {
-	case s.Left > 0:
+	case s.RanksLeft > 0:
 		return nil
-	case s.Undone == 0:
+	case s.NodesLeft == 0:
 		return []Action{Finish{}}
-	case s.Phase < Leaving:
-		s.Phase = Leaving
-		s.silent, s.suspicion, s.due = nil, nil, deadlines{patience: now.Add(linger + lingerGrace + killPatience)}
+	case s.Phase < Lingering:
+		s.Phase = Lingering
+		s.notFinalized, s.suspected, s.deadlines = nil, nil, deadlines{patience: now.Add(linger + lingerGrace + killPatience)}
 		return []Action{EndAll{linger, lingerGrace}}
 	}
 	return nil
 }
 
-func (s *State) tick(now time.Time) []Action {
-	if s.Held() {
+func (s *State) handleTick(now time.Time) []Action {
+	if s.IsSuspended() {
 		return nil
 	}
 	struck := func(t time.Time) bool { return !t.IsZero() && !now.Before(t) }
 	switch {
-	case struck(s.due.doubt) && s.saved != nil, struck(s.due.saving), struck(s.due.patience) && s.saved != nil && len(s.silent) > 0:
-		return s.fail(*s.saved, now) // what the others make of it is its consequence
-	case struck(s.due.doubt):
-		return s.fail(*s.suspicion, now)
-	case struck(s.due.start):
-		return s.failed(Failed{Kind: StartTimeout}, now)
-	case struck(s.due.warn):
-		return s.warn(now)
-	case struck(s.due.run):
-		return s.tooLong(now)
-	case struck(s.due.stacks):
-		return s.end(now, Ending, s.rules.Grace)
-	case struck(s.due.patience) && len(s.silent) > 0:
-		return s.fail(s.judge(Failed{Kind: NoFinalize, Rank: s.silent[0]}, now), now)
-	case struck(s.due.patience):
-		return s.giveUp()
+	case struck(s.deadlines.suspicion) && s.firstCheckpointed != nil, struck(s.deadlines.saving), struck(s.deadlines.patience) && s.firstCheckpointed != nil && len(s.notFinalized) > 0:
+		return s.endWithCause(*s.firstCheckpointed, now) // what the others make of it is its consequence
+	case struck(s.deadlines.suspicion):
+		return s.endWithCause(*s.suspected, now)
+	case struck(s.deadlines.start):
+		return s.handleFailure(Failure{Kind: StartTimeout}, now)
+	case struck(s.deadlines.warn):
+		return s.warnRanks(now)
+	case struck(s.deadlines.run):
+		return s.handleTimeout(now)
+	case struck(s.deadlines.stacks):
+		return s.endRanks(now, Ending, s.policy.Grace)
+	case struck(s.deadlines.patience) && len(s.notFinalized) > 0:
+		return s.endWithCause(s.causeOf(Failure{Kind: NotFinalized, Rank: s.notFinalized[0]}, now), now)
+	case struck(s.deadlines.patience):
+		return s.giveUpNodes()
 	}
 	return nil
 }
 
-// tooLong ends a job that -timeout strikes: with the states of its ranks, and their
+// handleTimeout ends a job that -timeout strikes: with the states of its ranks, and their
 // stacks, if they are wanted (DIAG-12). A ^C from before stays the reason, and so does a rank that failed while the
 // others went on; then a line says that the time was over.
-func (s *State) tooLong(now time.Time) []Action {
-	s.due.run = time.Time{}
+func (s *State) handleTimeout(now time.Time) []Action {
+	s.deadlines.run = time.Time{}
 	var do []Action
-	if s.rules.wallCounts() {
-		do = s.cry(limit.Excess{Name: limit.WallTime, Used: int64(now.Sub(s.began)), Allowed: s.rules.Limits[limit.WallTime], From: s.rules.Origins[limit.WallTime]}, now)
+	if s.policy.wallLimitFirst() {
+		do = s.reportExcess(limits.Excess{Name: limits.WallTime, Used: int64(now.Sub(s.began)), Allowed: s.policy.ResourceLimits[limits.WallTime], From: s.policy.LimitOrigins[limits.WallTime]}, now)
 	} else {
-		c := s.judge(Failed{Kind: RunTimeout}, now)
+		c := s.causeOf(Failure{Kind: RunTimeout}, now)
 		if s.Cause != nil && s.Phase == Running {
-			do = append(do, Say{c.Text})
+			do = append(do, ReportLine{c.Text})
 		}
-		s.blame(c, now)
+		s.setCause(c, now)
 	}
-	if !s.rules.Ends.Stacks || s.Phase != Running {
-		return append(append(do, Inspect{}), s.end(now, Ending, s.rules.Grace)...)
+	if !s.policy.EndPolicy.StacksOnTimeout || s.Phase != Running {
+		return append(append(do, InspectRanks{}), s.endRanks(now, Ending, s.policy.Grace)...)
 	}
 	s.Phase = Interrupted
-	s.suspicion, s.due.doubt = nil, time.Time{}
-	s.silent, s.due.patience = nil, time.Time{}
-	s.due.stacks = now.Add(s.rules.Stacks + stacksGrace)
-	return append(do, Inspect{Stacks: true}, SignalAll{job.SIGQUIT})
+	s.suspected, s.deadlines.suspicion = nil, time.Time{}
+	s.notFinalized, s.deadlines.patience = nil, time.Time{}
+	s.deadlines.stacks = now.Add(s.policy.StackTime + stacksGrace)
+	return append(do, InspectRanks{Stacks: true}, SignalAllRanks{job.SIGQUIT})
 }
 
-// giveUp leaves nodes behind that do not get rid of their processes. Those that only have
+// giveUpNodes leaves nodes behind that do not get rid of their processes. Those that only have
 // output left may take as long as its reader does, unless we are told to end (IO-10).
-func (s *State) giveUp() []Action {
+func (s *State) giveUpNodes() []Action {
 	var names []string
 	for _, n := range s.nodes {
-		if !n.done && !(n.empty && s.Phase == Leaving) {
+		if !n.finished && !(n.noProcesses && s.Phase == Lingering) {
 			names = append(names, n.name)
 		}
 	}
 	if len(names) == 0 {
-		s.due.patience = time.Time{}
+		s.deadlines.patience = time.Time{}
 		return nil
 	}
 	slices.Sort(names)
 	text := fmt.Sprintf("%s: processes of the job could not be ended in time", hostlist.Fold(names))
-	return []Action{Say{text}, Finish{}}
+	return []Action{ReportLine{text}, Finish{}}
 }
 
-// signaled judges a signal to mpiexec (SIG-1 to SIG-5).
-func (s *State) signaled(number job.Signal, now time.Time) []Action {
+// handleSignal judges a signal to mpiexec (SIG-1 to SIG-5).
+func (s *State) handleSignal(number job.Signal, now time.Time) []Action {
 	switch number {
 	case job.SIGINT:
-		return s.interrupted(now)
+		return s.handleInterrupt(now)
 	case job.SIGTERM, job.SIGHUP:
 		s.signals++
-		s.Blame(number, now)
+		s.BlameSignal(number, now)
 		if number == job.SIGTERM {
-			s.blameRM(now)
+			s.blameBatch(now)
 		}
 		if s.signals > 1 {
-			return s.end(now, Killing, 0)
+			return s.endRanks(now, Killing, 0)
 		}
 		running := s.Phase == Running
-		actions := s.end(now, Ending, s.rules.Grace)
+		actions := s.endRanks(now, Ending, s.policy.Grace)
 		if number == job.SIGTERM && running && s.Cause.Kind == BySignal { // at SIGHUP nobody may be there to read it
-			actions = append(actions, Say{fmt.Sprintf("SIGTERM: ending %s on %s", text.Count(s.Left, "rank"), text.Count(s.Undone, "node"))})
+			actions = append(actions, ReportLine{fmt.Sprintf("SIGTERM: ending %s on %s", text.Count(s.RanksLeft, "rank"), text.Count(s.NodesLeft, "node"))})
 		}
 		return actions
 	case job.SIGTSTP:
 		return []Action{Suspend{}}
 	}
 	switch {
-	case s.Held() && number == job.SIGCONT: // --resume-job does that
-	case slices.Contains(s.rules.forward(), int(number)):
-		return []Action{SignalAll{number}}
+	case s.IsSuspended() && number == job.SIGCONT: // --resume-job does that
+	case slices.Contains(s.policy.forwardedSignals(), int(number)):
+		return []Action{SignalAllRanks{number}}
 	}
 	return nil // such as SIGPIPE: our own pipes are told by their errors
 }
 
-// interrupted is ^C: once for the ranks, twice for us, thrice at once.
-func (s *State) interrupted(now time.Time) []Action {
+// handleInterrupt is ^C: once for the ranks, twice for us, thrice at once.
+func (s *State) handleInterrupt(now time.Time) []Action {
 	s.signals++
 	if s.signals == 1 && s.Phase != Running {
 		s.signals++ // the job ends already: the next one leaves
 	}
-	s.Blame(job.SIGINT, now)
+	s.BlameSignal(job.SIGINT, now)
 	switch {
 	case s.signals == 1 && s.Phase == Running:
 		s.Phase = Interrupted
 		// From now on ranks leave because they were told to.
-		s.suspicion, s.due.doubt = nil, time.Time{}
-		s.silent, s.due.patience = nil, time.Time{}
+		s.suspected, s.deadlines.suspicion = nil, time.Time{}
+		s.notFinalized, s.deadlines.patience = nil, time.Time{}
 		text := fmt.Sprintf("^C: sent SIGINT to %s on %s; press ^C again to kill",
-			text.Count(s.Left, "rank"), text.Count(s.Undone, "node"))
-		return []Action{SignalAll{job.SIGINT}, Say{text}}
+			text.Count(s.RanksLeft, "rank"), text.Count(s.NodesLeft, "node"))
+		return []Action{SignalAllRanks{job.SIGINT}, ReportLine{text}}
 	case s.signals <= 2:
-		return append(s.end(now, Ending, interrupt2), Say{"^C: ending the ranks; press ^C again to leave at once"})
+		return append(s.endRanks(now, Ending, secondInterruptGrace), ReportLine{"^C: ending the ranks; press ^C again to leave at once"})
 	}
 	s.Phase = Killing
 	return []Action{EndAll{0, 0}, Finish{}}
 }
 
-// Blame makes a signal the reason of the end, if nothing else was before.
-func (s *State) Blame(number job.Signal, now time.Time) {
-	s.blame(s.judge(Failed{Kind: BySignal, Code: number.Status()}, now), now)
+// BlameSignal makes a signal the reason of the end, if nothing else was before.
+func (s *State) BlameSignal(number job.Signal, now time.Time) {
+	s.setCause(s.causeOf(Failure{Kind: BySignal, Code: number.Status()}, now), now)
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"remshell/job"
-	"remshell/limit"
+	"remshell/limits"
 )
 
 // twoNodes is a plan of four ranks: 0 and 1 on a, 2 and 3 on b.
@@ -17,53 +17,53 @@ var twoNodes = job.Plan{Size: 4, Nodes: []job.NodePlan{
 }}
 
 // A few words for the rows below.
-func exits(rank, code int) Exited { return Exited{&job.Exit{Rank: rank, Code: code}} }
-func dies(rank, signal int) Exited {
-	return Exited{&job.Exit{Rank: rank, Signal: signal}}
+func exits(rank, code int) RankEnded { return RankEnded{&job.Exit{Rank: rank, Code: code}} }
+func dies(rank, signal int) RankEnded {
+	return RankEnded{&job.Exit{Rank: rank, Signal: signal}}
 }
-func asked(rank, signal int) Exited {
-	return Exited{&job.Exit{Rank: rank, Signal: signal, Asked: true}}
+func asked(rank, signal int) RankEnded {
+	return RankEnded{&job.Exit{Rank: rank, Signal: signal, ToldToEnd: true}}
 }
-func leaves(rank int) Exited { return Exited{&job.Exit{Rank: rank, PMI: job.PMIOpen}} }
+func leaves(rank int) RankEnded { return RankEnded{&job.Exit{Rank: rank, PMI: job.PMIOpen}} }
 func sig(s job.Signal) Signaled {
 	return Signaled{s}
 }
 
-func abortsToo(rank, code int) Exited {
-	return Exited{&job.Exit{Rank: rank, Code: code, PMI: job.PMIAborted}}
+func abortsToo(rank, code int) RankEnded {
+	return RankEnded{&job.Exit{Rank: rank, Code: code, PMI: job.PMIAborted}}
 }
 
-func aborts(rank, code int, text string) Failed {
-	return Failed{Kind: MPIAbort, Rank: rank, Code: code, Text: text}
+func aborts(rank, code int, text string) Failure {
+	return Failure{Kind: MPIAbort, Rank: rank, Code: code, Text: text}
 }
-func hangsUp(rank int) Failed { return Failed{Kind: PMILost, Rank: rank} }
+func hangsUp(rank int) Failure { return Failure{Kind: PMIDisconnected, Rank: rank} }
 
 var (
-	stuck       = Failed{Kind: PMIBroken, Text: "stuck"}
-	diskFull    = Failed{Kind: OutputFailed, Text: "standard output: no space left on device"}
-	badInput    = Failed{Kind: StdinFailed, Text: "input/output error"}
-	nobodyReads = Failed{Kind: StdoutGone}
+	stuck       = Failure{Kind: PMIBarrierBroken, Text: "stuck"}
+	diskFull    = Failure{Kind: OutputFailed, Text: "standard output: no space left on device"}
+	badInput    = Failure{Kind: StdinFailed, Text: "input/output error"}
+	nobodyReads = Failure{Kind: StdoutGone}
 )
 
 // stacks are the rules of -timeout 60 --on-timeout stacks.
-var stacks = Rules{Timeout: time.Minute, Stacks: 4 * time.Second, Ends: job.Ends{Stacks: true}}
+var stacks = Policy{Timeout: time.Minute, StackTime: 4 * time.Second, EndPolicy: job.EndPolicy{StacksOnTimeout: true}}
 
 // saving says that ranks were asked for a checkpoint, which may take a minute: the clock of the tests begins at 1,000,000 s.
-var saving = Saving{Until: time.Unix(1_000_060, 0)}
+var saving = CheckpointRequested{Until: time.Unix(1_000_060, 0)}
 
 // warning is --warn USR1@10.
-var warning = job.Warning{Signal: int(job.SIGUSR1), Before: 10 * time.Second}
+var warning = job.EndWarning{Signal: int(job.SIGUSR1), Before: 10 * time.Second}
 
 // begun is all ranks, that run.
-var begun = []any{Started{0}, Started{1}, Started{2}, Started{3}}
+var begun = []any{RankStarted{0}, RankStarted{1}, RankStarted{2}, RankStarted{3}}
 
 // ending is a batch system that ends the job so long after its start.
-func ending(after time.Duration) RM {
-	return RM{System: "slurm", Job: "4711", End: time.Unix(1_000_000, 0).Add(after)}
+func ending(after time.Duration) BatchJob {
+	return BatchJob{System: "slurm", Job: "4711", End: time.Unix(1_000_000, 0).Add(after)}
 }
 
 // slurmJob is the batch system's job in which this one runs.
-var slurmJob = RM{System: "slurm", Job: "4711"}
+var slurmJob = BatchJob{System: "slurm", Job: "4711"}
 
 // never asserts that no Tick is due: a deadline that stays in the past would make
 // supervision run in circles.
@@ -94,157 +94,157 @@ func sequence(parts ...any) []any {
 // Each row is a sentence of the manual.
 var steps = []struct {
 	name   string
-	rules  Rules
+	rules  Policy
 	events []any
 	want   string // actions
 	code   int
 	cause  string // part of it
 }{
-	{"all well", Rules{}, sequence(well, drained), "linger finish", 0, ""},
-	{"nodes are done before their last rank is told", Rules{}, sequence(well[:3], NodeDrained{Node: 0}, NodeDrained{Node: 1}, exits(3, 0)), "finish", 0, ""},
-	{"first failure decides", Rules{}, sequence(exits(1, 7), dies(0, 15), exits(2, 3), exits(3, 0), drained),
+	{"all well", Policy{}, sequence(well, drained), "linger finish", 0, ""},
+	{"nodes are done before their last rank is told", Policy{}, sequence(well[:3], NodeDrained{Node: 0}, NodeDrained{Node: 1}, exits(3, 0)), "finish", 0, ""},
+	{"first failure decides", Policy{}, sequence(exits(1, 7), dies(0, 15), exits(2, 3), exits(3, 0), drained),
 		"end(10s) finish", 7, "rank 1 on a exited with code 7"},
-	{"a crash is 128 and the signal", Rules{}, sequence(dies(2, 11), dies(0, 15), dies(1, 15), dies(3, 15), drained),
+	{"a crash is 128 and the signal", Policy{}, sequence(dies(2, 11), dies(0, 15), dies(1, 15), dies(3, 15), drained),
 		"end(10s) finish", 139, "rank 2 on b died: Segmentation fault (signal 11)"},
-	{"-K0 lets the others go on", Rules{Ends: job.Ends{KeepOnExit: true}}, sequence(exits(1, 7), exits(0, 9), exits(2, 0), exits(3, 0), drained),
+	{"-K0 lets the others go on", Policy{EndPolicy: job.EndPolicy{KeepOnExit: true}}, sequence(exits(1, 7), exits(0, 9), exits(2, 0), exits(3, 0), drained),
 		"linger finish", 7, "rank 1 on a"},
-	{"who has saved waits for the others", Rules{}, sequence(saving, exits(1, 85), exits(0, 85), exits(2, 85), exits(3, 85), drained), "linger finish", 85, "rank 1 on a exited with code 85"},
-	{"some of which have nothing to save", Rules{}, sequence(saving, exits(1, 85), exits(0, 0), exits(2, 0), exits(3, 0), drained), "linger finish", 85, "rank 1 on a exited with code 85"},
-	{"for as long as it may take", Rules{}, sequence(saving, exits(1, 85), after(time.Minute), Tick{}), "end(10s)", 85, "rank 1 on a exited with code 85"},
-	{"another failure wins", Rules{}, sequence(saving, exits(1, 85), exits(2, 3)), "end(10s)", 3, "rank 2 on b exited with code 3"},
-	{"and so does a node that is lost", Rules{}, sequence(saving, exits(1, 85), NodeLost{1, ""}), "end(10s)", 125, "lost contact with b"},
-	{"but not what others make of who left", Rules{}, sequence(saving, exits(1, 85), Failed{Kind: PMIBroken, Text: "rank 1 ended"}, after(time.Second), Tick{}), "end(10s)", 85, "rank 1 on a exited with code 85"},
-	{"who was not asked has failed", Rules{}, sequence(exits(1, 85)), "end(10s)", 85, "rank 1 on a exited with code 85"},
-	{"or too long ago", Rules{}, sequence(saving, after(2*time.Minute), exits(1, 85)), "end(10s)", 85, "rank 1 on a exited with code 85"},
-	{"-K0 does not hold for a crash", Rules{Ends: job.Ends{KeepOnExit: true}}, sequence(dies(1, 9)), "end(10s)", 137, "signal 9"},
-	{"-disable-auto-cleanup does", Rules{Ends: job.Ends{KeepAll: true}}, sequence(dies(1, 9)), "say", 137, "signal 9"},
-	{"and for a rank that exits", Rules{Ends: job.Ends{KeepAll: true}}, sequence(exits(1, 5), exits(0, 0), exits(2, 0), exits(3, 0), drained), "say linger finish", 5, "code 5"},
-	{"and for a lost connection", Rules{Ends: job.Ends{KeepAll: true}}, sequence(Failed{Kind: PMILost, Rank: 1}, after(time.Minute), Tick{}), "", 0, ""},
-	{"and for a barrier, reported once", Rules{Ends: job.Ends{KeepAll: true}}, sequence(Failed{Kind: PMIBroken}, Failed{Kind: PMIBroken}, after(time.Minute), Tick{}), "say", 0, ""},
-	{"and for junk on PMI", Rules{Ends: job.Ends{KeepAll: true}}, sequence(Failed{Kind: PMIJunk, Rank: 1}, after(time.Minute), Tick{}), "say", 0, ""},
-	{"and for a rank without finalize, which is reported", Rules{Ends: job.Ends{KeepAll: true}}, sequence(Exited{&job.Exit{Rank: 1, PMI: job.PMIOpen}}, after(time.Minute), Tick{}), "say", 0, ""},
-	{"-timeout after a rank that failed is reported", Rules{Timeout: time.Minute, Ends: job.Ends{KeepAll: true}}, sequence(exits(1, 5), after(time.Minute), Tick{}), "say say states end(10s)", 5, "code 5"},
-	{"but not for MPI_Abort", Rules{Ends: job.Ends{KeepAll: true}}, sequence(Failed{Kind: MPIAbort, Rank: 1, Code: 3}), "end(10s)", 3, "MPI_Abort"},
-	{"--exit-status max", Rules{Ends: job.Ends{Status: "max"}}, sequence(exits(1, 3), exits(0, 4), asked(2, 15), asked(3, 9), drained),
+	{"who has saved waits for the others", Policy{}, sequence(saving, exits(1, 85), exits(0, 85), exits(2, 85), exits(3, 85), drained), "linger finish", 85, "rank 1 on a exited with code 85"},
+	{"some of which have nothing to save", Policy{}, sequence(saving, exits(1, 85), exits(0, 0), exits(2, 0), exits(3, 0), drained), "linger finish", 85, "rank 1 on a exited with code 85"},
+	{"for as long as it may take", Policy{}, sequence(saving, exits(1, 85), after(time.Minute), Tick{}), "end(10s)", 85, "rank 1 on a exited with code 85"},
+	{"another failure wins", Policy{}, sequence(saving, exits(1, 85), exits(2, 3)), "end(10s)", 3, "rank 2 on b exited with code 3"},
+	{"and so does a node that is lost", Policy{}, sequence(saving, exits(1, 85), NodeLost{1, ""}), "end(10s)", 125, "lost contact with b"},
+	{"but not what others make of who left", Policy{}, sequence(saving, exits(1, 85), Failure{Kind: PMIBarrierBroken, Text: "rank 1 ended"}, after(time.Second), Tick{}), "end(10s)", 85, "rank 1 on a exited with code 85"},
+	{"who was not asked has failed", Policy{}, sequence(exits(1, 85)), "end(10s)", 85, "rank 1 on a exited with code 85"},
+	{"or too long ago", Policy{}, sequence(saving, after(2*time.Minute), exits(1, 85)), "end(10s)", 85, "rank 1 on a exited with code 85"},
+	{"-K0 does not hold for a crash", Policy{EndPolicy: job.EndPolicy{KeepOnExit: true}}, sequence(dies(1, 9)), "end(10s)", 137, "signal 9"},
+	{"-disable-auto-cleanup does", Policy{EndPolicy: job.EndPolicy{KeepAll: true}}, sequence(dies(1, 9)), "say", 137, "signal 9"},
+	{"and for a rank that exits", Policy{EndPolicy: job.EndPolicy{KeepAll: true}}, sequence(exits(1, 5), exits(0, 0), exits(2, 0), exits(3, 0), drained), "say linger finish", 5, "code 5"},
+	{"and for a lost connection", Policy{EndPolicy: job.EndPolicy{KeepAll: true}}, sequence(Failure{Kind: PMIDisconnected, Rank: 1}, after(time.Minute), Tick{}), "", 0, ""},
+	{"and for a barrier, reported once", Policy{EndPolicy: job.EndPolicy{KeepAll: true}}, sequence(Failure{Kind: PMIBarrierBroken}, Failure{Kind: PMIBarrierBroken}, after(time.Minute), Tick{}), "say", 0, ""},
+	{"and for junk on PMI", Policy{EndPolicy: job.EndPolicy{KeepAll: true}}, sequence(Failure{Kind: PMIMalformed, Rank: 1}, after(time.Minute), Tick{}), "say", 0, ""},
+	{"and for a rank without finalize, which is reported", Policy{EndPolicy: job.EndPolicy{KeepAll: true}}, sequence(RankEnded{&job.Exit{Rank: 1, PMI: job.PMIOpen}}, after(time.Minute), Tick{}), "say", 0, ""},
+	{"-timeout after a rank that failed is reported", Policy{Timeout: time.Minute, EndPolicy: job.EndPolicy{KeepAll: true}}, sequence(exits(1, 5), after(time.Minute), Tick{}), "say say states end(10s)", 5, "code 5"},
+	{"but not for MPI_Abort", Policy{EndPolicy: job.EndPolicy{KeepAll: true}}, sequence(Failure{Kind: MPIAbort, Rank: 1, Code: 3}), "end(10s)", 3, "MPI_Abort"},
+	{"--exit-status max", Policy{EndPolicy: job.EndPolicy{StatusRule: "max"}}, sequence(exits(1, 3), exits(0, 4), asked(2, 15), asked(3, 9), drained),
 		"end(10s) finish", 4, "code 3"},
-	{"--exit-status or", Rules{Ends: job.Ends{Status: "or"}}, sequence(exits(1, 3), exits(0, 4), asked(2, 15), asked(3, 9), drained),
+	{"--exit-status or", Policy{EndPolicy: job.EndPolicy{StatusRule: "or"}}, sequence(exits(1, 3), exits(0, 4), asked(2, 15), asked(3, 9), drained),
 		"end(10s) finish", 7, "code 3"},
-	{"--exit-status rank0", Rules{Ends: job.Ends{Status: "rank0", KeepOnExit: true}}, sequence(exits(1, 3), exits(0, 0), exits(2, 0), exits(3, 0), drained),
+	{"--exit-status rank0", Policy{EndPolicy: job.EndPolicy{StatusRule: "rank0", KeepOnExit: true}}, sequence(exits(1, 3), exits(0, 0), exits(2, 0), exits(3, 0), drained),
 		"linger finish", 0, "code 3"},
-	{"node lost", Rules{}, sequence(NodeLost{1, "connection reset"}, dies(0, 15), dies(1, 15), NodeDrained{Node: 0}),
+	{"node lost", Policy{}, sequence(NodeLost{1, "connection reset"}, dies(0, 15), dies(1, 15), NodeDrained{Node: 0}),
 		"end(10s) finish", 125, "lost contact with b (connection reset) after 00:00:00, where ranks 2-3 ran"},
-	{"a node that was done is not lost", Rules{}, sequence(exits(2, 0), exits(3, 0), NodeDrained{Node: 1}, NodeLost{1, "eof"}, exits(0, 0), exits(1, 0), NodeDrained{Node: 0}),
+	{"a node that was done is not lost", Policy{}, sequence(exits(2, 0), exits(3, 0), NodeDrained{Node: 1}, NodeLost{1, "eof"}, exits(0, 0), exits(1, 0), NodeDrained{Node: 0}),
 		"linger finish", 0, ""},
-	{"all nodes lost", Rules{}, sequence(NodeLost{0, ""}, NodeLost{1, ""}), "end(10s) finish", 125, "lost contact with a"},
-	{"abort", Rules{}, sequence(aborts(2, 7, "bad"), exits(2, 0), asked(0, 9), asked(1, 9), asked(3, 9), drained),
+	{"all nodes lost", Policy{}, sequence(NodeLost{0, ""}, NodeLost{1, ""}), "end(10s) finish", 125, "lost contact with a"},
+	{"abort", Policy{}, sequence(aborts(2, 7, "bad"), exits(2, 0), asked(0, 9), asked(1, 9), asked(3, 9), drained),
 		"end(10s) finish", 7, "rank 2 on b called MPI_Abort with code 7: bad"},
-	{"a crash is the cause of an abort elsewhere", Rules{}, sequence(aborts(0, 101, ""), dies(2, 11), asked(0, 15), asked(1, 15), asked(3, 15), drained),
+	{"a crash is the cause of an abort elsewhere", Policy{}, sequence(aborts(0, 101, ""), dies(2, 11), asked(0, 15), asked(1, 15), asked(3, 15), drained),
 		"end(10s) finish", 139, "rank 2 on b died"},
-	{"a crash is the cause of an abort beside it", Rules{}, sequence(aborts(0, 101, ""), dies(1, 9)), "end(10s)", 137, "rank 1 on a died"},
-	{"a crash is the cause of an exit elsewhere", Rules{}, sequence(exits(0, 1), dies(2, 11)), "end(10s)", 139, "rank 2 on b died"},
-	{"a lost node whose connection was asked for the reason", Rules{}, sequence(exits(0, 1), after(1900*time.Millisecond), NodeLost{1, "reset"}), "end(10s)", 125, "lost contact with b"},
-	{"a lost node is the cause of an abort elsewhere", Rules{}, sequence(aborts(0, 101, ""), NodeLost{1, "reset"}), "end(10s)", 125, "lost contact with b"},
-	{"an exit is the cause of an abort elsewhere", Rules{}, sequence(aborts(0, 101, ""), exits(2, 3), asked(1, 15), asked(3, 15), drained),
+	{"a crash is the cause of an abort beside it", Policy{}, sequence(aborts(0, 101, ""), dies(1, 9)), "end(10s)", 137, "rank 1 on a died"},
+	{"a crash is the cause of an exit elsewhere", Policy{}, sequence(exits(0, 1), dies(2, 11)), "end(10s)", 139, "rank 2 on b died"},
+	{"a lost node whose connection was asked for the reason", Policy{}, sequence(exits(0, 1), after(1900*time.Millisecond), NodeLost{1, "reset"}), "end(10s)", 125, "lost contact with b"},
+	{"a lost node is the cause of an abort elsewhere", Policy{}, sequence(aborts(0, 101, ""), NodeLost{1, "reset"}), "end(10s)", 125, "lost contact with b"},
+	{"an exit is the cause of an abort elsewhere", Policy{}, sequence(aborts(0, 101, ""), exits(2, 3), asked(1, 15), asked(3, 15), drained),
 		"end(10s) finish", 3, "rank 2 on b exited with code 3"},
-	{"one that aborts too is not", Rules{}, sequence(aborts(0, 101, ""), abortsToo(2, 101)), "end(10s)", 101, "rank 0 on a called MPI_Abort"},
-	{"an exit with 0 is not", Rules{}, sequence(aborts(0, 101, ""), exits(2, 0)), "end(10s)", 101, "rank 0 on a called MPI_Abort"},
-	{"not of one of its own", Rules{}, sequence(aborts(2, 7, ""), NodeLost{1, "reset"}), "end(10s)", 7, "rank 2 on b called MPI_Abort"},
-	{"a crash after an exit beside it is another failure", Rules{}, sequence(exits(0, 1), dies(1, 11)), "end(10s)", 1, "rank 0 on a"},
-	{"a crash when asked to end is none", Rules{}, sequence(aborts(0, 7, ""), asked(2, 11)), "end(10s)", 7, "MPI_Abort with code 7"},
-	{"a late crash is another failure", Rules{}, sequence(aborts(0, 7, ""), after(2*time.Second), dies(2, 11)), "end(10s)", 7, "MPI_Abort with code 7"},
-	{"the death of a rank by its own abort", Rules{}, sequence(aborts(0, 7, ""), dies(0, 6)), "end(10s)", 7, "MPI_Abort with code 7"},
-	{"the first of two crashes", Rules{}, sequence(dies(0, 11), dies(2, 9)), "end(10s)", 139, "rank 0 on a"},
-	{"abort with 0 is still an end", Rules{}, sequence(aborts(2, 0, "")), "end(10s)", 1, "MPI_Abort with code 0"},
-	{"exec failed", Rules{}, sequence(NotStarted{3, 126, "program x: no", "chmod"}, dies(0, 15), dies(1, 15), dies(2, 15), drained),
+	{"one that aborts too is not", Policy{}, sequence(aborts(0, 101, ""), abortsToo(2, 101)), "end(10s)", 101, "rank 0 on a called MPI_Abort"},
+	{"an exit with 0 is not", Policy{}, sequence(aborts(0, 101, ""), exits(2, 0)), "end(10s)", 101, "rank 0 on a called MPI_Abort"},
+	{"not of one of its own", Policy{}, sequence(aborts(2, 7, ""), NodeLost{1, "reset"}), "end(10s)", 7, "rank 2 on b called MPI_Abort"},
+	{"a crash after an exit beside it is another failure", Policy{}, sequence(exits(0, 1), dies(1, 11)), "end(10s)", 1, "rank 0 on a"},
+	{"a crash when asked to end is none", Policy{}, sequence(aborts(0, 7, ""), asked(2, 11)), "end(10s)", 7, "MPI_Abort with code 7"},
+	{"a late crash is another failure", Policy{}, sequence(aborts(0, 7, ""), after(2*time.Second), dies(2, 11)), "end(10s)", 7, "MPI_Abort with code 7"},
+	{"the death of a rank by its own abort", Policy{}, sequence(aborts(0, 7, ""), dies(0, 6)), "end(10s)", 7, "MPI_Abort with code 7"},
+	{"the first of two crashes", Policy{}, sequence(dies(0, 11), dies(2, 9)), "end(10s)", 139, "rank 0 on a"},
+	{"abort with 0 is still an end", Policy{}, sequence(aborts(2, 0, "")), "end(10s)", 1, "MPI_Abort with code 0"},
+	{"exec failed", Policy{}, sequence(RankStartFailed{3, 126, "program x: no", "chmod"}, dies(0, 15), dies(1, 15), dies(2, 15), drained),
 		"end(10s) finish", 126, "rank 3 on b: program x: no"},
-	{"a broken barrier waits for its cause", Rules{}, sequence(stuck, dies(2, 11)), "end(10s)", 139, "rank 2 on b died"},
-	{"a broken barrier without one", Rules{}, sequence(stuck, after(time.Second), Tick{}), "end(10s)", 1, "stuck"},
-	{"left without finalize, others follow", Rules{}, sequence(hangsUp(1), leaves(1), after(2*time.Second), leaves(0), leaves(2), leaves(3), drained),
+	{"a broken barrier waits for its cause", Policy{}, sequence(stuck, dies(2, 11)), "end(10s)", 139, "rank 2 on b died"},
+	{"a broken barrier without one", Policy{}, sequence(stuck, after(time.Second), Tick{}), "end(10s)", 1, "stuck"},
+	{"left without finalize, others follow", Policy{}, sequence(hangsUp(1), leaves(1), after(2*time.Second), leaves(0), leaves(2), leaves(3), drained),
 		"linger finish", 0, ""},
-	{"left without finalize, others stay", Rules{}, sequence(leaves(1), after(5*time.Second), Tick{}), "end(10s)", 1, "rank 1 on a ended without calling MPI_Finalize"},
-	{"junk on PMI is a death", Rules{}, sequence(Failed{Kind: PMIJunk, Rank: 1, Text: "pmi: junk"}, exits(1, 0)), "end(10s)", 1, "rank 1 on a: pmi: junk"},
-	{"a start that takes too long", Rules{StartBy: time.Unix(1_000_060, 0)}, sequence(Started{0}, Started{2}, after(time.Minute), Tick{}), "end(10s)", 125, "2 ranks had not started"},
-	{"a start in time", Rules{StartBy: time.Unix(1_000_060, 0)}, sequence(Started{0}, Started{1}, Started{2}, Started{3}, after(time.Hour), Tick{}), "", 0, ""},
-	{"timeout", Rules{Timeout: time.Minute}, sequence(after(time.Minute), Tick{}, dies(0, 15)), "states end(10s)", 124, "longer than -timeout 1m0s"},
-	{"a warning before a timeout", Rules{Timeout: time.Minute, Warn: warning}, sequence(begun, after(49*time.Second), Tick{}, after(time.Second), Tick{}, Tick{}, after(10*time.Second), Tick{}),
+	{"left without finalize, others stay", Policy{}, sequence(leaves(1), after(5*time.Second), Tick{}), "end(10s)", 1, "rank 1 on a ended without calling MPI_Finalize"},
+	{"junk on PMI is a death", Policy{}, sequence(Failure{Kind: PMIMalformed, Rank: 1, Text: "pmi: junk"}, exits(1, 0)), "end(10s)", 1, "rank 1 on a: pmi: junk"},
+	{"a start that takes too long", Policy{StartBy: time.Unix(1_000_060, 0)}, sequence(RankStarted{0}, RankStarted{2}, after(time.Minute), Tick{}), "end(10s)", 125, "2 ranks had not started"},
+	{"a start in time", Policy{StartBy: time.Unix(1_000_060, 0)}, sequence(RankStarted{0}, RankStarted{1}, RankStarted{2}, RankStarted{3}, after(time.Hour), Tick{}), "", 0, ""},
+	{"timeout", Policy{Timeout: time.Minute}, sequence(after(time.Minute), Tick{}, dies(0, 15)), "states end(10s)", 124, "longer than -timeout 1m0s"},
+	{"a warning before a timeout", Policy{Timeout: time.Minute, Warn: warning}, sequence(begun, after(49*time.Second), Tick{}, after(time.Second), Tick{}, Tick{}, after(10*time.Second), Tick{}),
 		"SIGUSR1 say states end(10s)", 124, "longer than -timeout 1m0s"},
-	{"a warning before a walltime", Rules{Limits: limit.Bounds{limit.WallTime: int64(time.Minute)}, Warn: warning}, sequence(begun, after(51*time.Second), Tick{}), "SIGUSR1 say", 0, ""},
-	{"a warning before the batch system's end", Rules{Timeout: time.Hour, Warn: warning, RM: ending(time.Minute)}, sequence(begun, after(50*time.Second), Tick{}), "SIGUSR1 say", 0, ""},
-	{"a warning for ranks that have not begun", Rules{Timeout: time.Second, Warn: warning}, sequence(Tick{}, begun, after(soon), Tick{}), "SIGUSR1 say", 0, ""},
-	{"no warning of a job that ends", Rules{Timeout: 12 * time.Second, Warn: warning}, sequence(begun, exits(1, 3), after(3*time.Second), Tick{}), "end(10s)", 3, "code 3"},
-	{"a margin before the batch system's end", Rules{Margin: 10 * time.Second, RM: ending(time.Minute)}, sequence(begun, after(50*time.Second+1), Tick{}),
+	{"a warning before a walltime", Policy{ResourceLimits: limits.Map{limits.WallTime: int64(time.Minute)}, Warn: warning}, sequence(begun, after(51*time.Second), Tick{}), "SIGUSR1 say", 0, ""},
+	{"a warning before the batch system's end", Policy{Timeout: time.Hour, Warn: warning, BatchJob: ending(time.Minute)}, sequence(begun, after(50*time.Second), Tick{}), "SIGUSR1 say", 0, ""},
+	{"a warning for ranks that have not begun", Policy{Timeout: time.Second, Warn: warning}, sequence(Tick{}, begun, after(warnRetry), Tick{}), "SIGUSR1 say", 0, ""},
+	{"no warning of a job that ends", Policy{Timeout: 12 * time.Second, Warn: warning}, sequence(begun, exits(1, 3), after(3*time.Second), Tick{}), "end(10s)", 3, "code 3"},
+	{"a margin before the batch system's end", Policy{Margin: 10 * time.Second, BatchJob: ending(time.Minute)}, sequence(begun, after(50*time.Second+1), Tick{}),
 		"cry states end(10s)", 124, "walltime: 50.001 s used, 50 s allowed by --batch-option margin="},
-	{"a margin that has begun", Rules{Margin: time.Hour, RM: ending(time.Minute)}, sequence(begun, after(time.Second+1), Tick{}), "cry states end(10s)", 124, "walltime: 1.001 s used, 1 s allowed by --batch-option margin="},
-	{"no margin, no end of ours", Rules{RM: ending(time.Minute)}, sequence(begun, after(time.Hour), Tick{}), "", 0, ""},
+	{"a margin that has begun", Policy{Margin: time.Hour, BatchJob: ending(time.Minute)}, sequence(begun, after(time.Second+1), Tick{}), "cry states end(10s)", 124, "walltime: 1.001 s used, 1 s allowed by --batch-option margin="},
+	{"no margin, no end of ours", Policy{BatchJob: ending(time.Minute)}, sequence(begun, after(time.Hour), Tick{}), "", 0, ""},
 	{"timeout with stacks", stacks, sequence(after(time.Minute), Tick{}, dies(0, 3), dies(1, 3), after(4*time.Second+stacksGrace), Tick{}, never, dies(2, 15), dies(3, 15), drained),
 		"states SIGQUIT end(10s) finish", 124, "longer than -timeout 1m0s"},
 	{"timeout with stacks, all end by them", stacks, sequence(after(time.Minute), Tick{}, dies(0, 3), dies(1, 3), dies(2, 3), dies(3, 3), drained, never),
 		"states SIGQUIT linger finish", 124, "longer than -timeout 1m0s"},
 	{"timeout with stacks, then ^C", stacks, sequence(after(time.Minute), Tick{}, sig(job.SIGINT)), "states SIGQUIT end(1s) say", 124, "longer than"},
-	{"timeout after ^C", Rules{Timeout: time.Minute}, sequence(sig(job.SIGINT), after(time.Minute), Tick{}, never), "SIGINT say states end(10s)", 130, ""},
-	{"timeout does not strike early", Rules{Timeout: time.Minute}, sequence(after(59*time.Second), Tick{}), "", 0, ""},
-	{"one ^C, ranks end", Rules{}, sequence(sig(job.SIGINT), dies(0, 2), exits(1, 1), exits(2, 0), dies(3, 2), drained),
+	{"timeout after ^C", Policy{Timeout: time.Minute}, sequence(sig(job.SIGINT), after(time.Minute), Tick{}, never), "SIGINT say states end(10s)", 130, ""},
+	{"timeout does not strike early", Policy{Timeout: time.Minute}, sequence(after(59*time.Second), Tick{}), "", 0, ""},
+	{"one ^C, ranks end", Policy{}, sequence(sig(job.SIGINT), dies(0, 2), exits(1, 1), exits(2, 0), dies(3, 2), drained),
 		"SIGINT say linger finish", 130, ""},
-	{"a full disk is no quiet end", Rules{}, sequence(diskFull), "end(10s)", 125, "standard output: no space left on device"},
-	{"a full disk after the last rank", Rules{}, sequence(well, drained, diskFull), "linger finish finish", 125, "standard output"},
-	{"SIGPIPE is ours", Rules{}, sequence(sig(job.SignalNamed("SIGPIPE"))), "", 0, ""},
-	{"^C shortens an ending", Rules{}, sequence(exits(1, 3), sig(job.SIGINT)), "end(10s) end(1s) say", 3, "code 3"},
-	{"an ending is never lengthened", Rules{}, sequence(sig(job.SIGINT), sig(job.SIGINT), sig(job.SIGTERM)), "SIGINT say end(1s) say end(0s)", 130, ""},
-	{"the batch system ends all nodes, of which two tell it", Rules{RM: RM{System: "slurm", Job: "4711"}}, sequence(NodeCaught{0, job.SIGTERM, ""}, exits(1, 3), NodeCaught{1, job.SIGTERM, ""}),
+	{"a full disk is no quiet end", Policy{}, sequence(diskFull), "end(10s)", 125, "standard output: no space left on device"},
+	{"a full disk after the last rank", Policy{}, sequence(well, drained, diskFull), "linger finish finish", 125, "standard output"},
+	{"SIGPIPE is ours", Policy{}, sequence(sig(job.SignalByName("SIGPIPE"))), "", 0, ""},
+	{"^C shortens an ending", Policy{}, sequence(exits(1, 3), sig(job.SIGINT)), "end(10s) end(1s) say", 3, "code 3"},
+	{"an ending is never lengthened", Policy{}, sequence(sig(job.SIGINT), sig(job.SIGINT), sig(job.SIGTERM)), "SIGINT say end(1s) say end(0s)", 130, ""},
+	{"the batch system ends all nodes, of which two tell it", Policy{BatchJob: BatchJob{System: "slurm", Job: "4711"}}, sequence(HelperSignaled{0, job.SIGTERM, ""}, exits(1, 3), HelperSignaled{1, job.SIGTERM, ""}),
 		"end(10s)", 143, "slurm ends job 4711 (time limit, or cancelled)"},
-	{"the batch system ends a rank, and then us", Rules{RM: RM{System: "slurm", Job: "4711"}}, sequence(dies(1, 15), sig(job.SIGTERM)),
+	{"the batch system ends a rank, and then us", Policy{BatchJob: BatchJob{System: "slurm", Job: "4711"}}, sequence(dies(1, 15), sig(job.SIGTERM)),
 		"end(10s)", 143, "slurm ends job 4711 (time limit, or cancelled)"},
-	{"a crash that the batch system only cleans up after", Rules{RM: RM{System: "slurm", Job: "4711"}}, sequence(dies(1, 11), sig(job.SIGTERM)),
+	{"a crash that the batch system only cleans up after", Policy{BatchJob: BatchJob{System: "slurm", Job: "4711"}}, sequence(dies(1, 11), sig(job.SIGTERM)),
 		"end(10s)", 139, "rank 1 on a died"},
-	{"the batch system kills a step, a rank before its helper", Rules{RM: slurmJob}, sequence(dies(2, 9), after(900*time.Millisecond), NodeLost{1, "srun: STEP 4711.0 ON b CANCELLED"}),
+	{"the batch system kills a step, a rank before its helper", Policy{BatchJob: slurmJob}, sequence(dies(2, 9), after(900*time.Millisecond), NodeLost{1, "srun: STEP 4711.0 ON b CANCELLED"}),
 		"end(10s)", 125, "lost contact with b (srun: STEP 4711.0 ON b CANCELLED) after 00:00:01, where ranks 2-3 ran"},
-	{"the batch system kills a step, a rank before another node", Rules{RM: slurmJob}, sequence(dies(0, 9), NodeLost{1, "reset"}, NodeLost{0, "reset"}),
+	{"the batch system kills a step, a rank before another node", Policy{BatchJob: slurmJob}, sequence(dies(0, 9), NodeLost{1, "reset"}, NodeLost{0, "reset"}),
 		"end(10s) finish", 125, "lost contact with b (reset) after 00:00:00, where ranks 2-3 ran"},
-	{"the batch system kills a step, one rank after the other", Rules{RM: slurmJob}, sequence(dies(2, 9), dies(3, 9), NodeLost{1, "reset"}),
+	{"the batch system kills a step, one rank after the other", Policy{BatchJob: slurmJob}, sequence(dies(2, 9), dies(3, 9), NodeLost{1, "reset"}),
 		"end(10s)", 125, "lost contact with b (reset) after 00:00:00, where ranks 2-3 ran"},
-	{"a rank killed long before its node is lost", Rules{RM: slurmJob}, sequence(dies(2, 9), after(6*time.Second), NodeLost{1, "reset"}), "end(10s)", 137, "rank 2 on b died"},
-	{"a rank that crashed before its node is lost", Rules{RM: slurmJob}, sequence(dies(2, 11), NodeLost{1, "reset"}), "end(10s)", 139, "rank 2 on b died"},
-	{"a rank of which it is known why it was killed", Rules{RM: slurmJob}, sequence(Exited{&job.Exit{Rank: 2, Signal: 9, Hint: "out of memory"}}, NodeLost{1, "reset"}), "end(10s)", 137, "rank 2 on b died"},
-	{"a killed rank, and nobody who kills steps", Rules{}, sequence(dies(2, 9), NodeLost{1, "reset"}), "end(10s)", 137, "rank 2 on b died"},
-	{"a rank that ends faster than its node tells who told both", Rules{RM: slurmJob}, sequence(exits(2, 3), NodeCaught{1, job.SIGTERM, ""}), "end(10s)", 125, "b was told to end (SIGTERM)"},
-	{"a rank that failed before a node was told to end", Rules{RM: slurmJob}, sequence(exits(2, 3), after(2*time.Second), NodeCaught{1, job.SIGTERM, ""}), "end(10s)", 3, "rank 2 on b"},
-	{"a rank that failed, and another node that was told to end", Rules{RM: slurmJob}, sequence(exits(2, 3), NodeCaught{0, job.SIGTERM, ""}), "end(10s)", 3, "rank 2 on b"},
-	{"a node that is told to end, without a batch system", Rules{}, sequence(dies(2, 15), NodeCaught{1, job.SIGTERM, ""}), "end(10s)", 125, "b was told to end (SIGTERM)"},
-	{"a node that is told to end, and knows why", Rules{}, sequence(NodeCaught{1, job.SIGTERM, "out of memory"}), "end(10s)", 125, "b was told to end (SIGTERM): out of memory"},
-	{"a rank killed for memory, behind which systemd stops its session", Rules{}, sequence(Exited{&job.Exit{Rank: 2, Signal: 9, Hint: "out of memory"}}, NodeCaught{1, job.SIGTERM, "out of memory"}), "end(10s)", 137, "rank 2 on b died"},
-	{"a node lost long before the batch system ends the job", Rules{RM: RM{System: "slurm", Job: "4711"}}, sequence(NodeLost{1, "reset"}, after(6*time.Second), sig(job.SIGTERM)),
+	{"a rank killed long before its node is lost", Policy{BatchJob: slurmJob}, sequence(dies(2, 9), after(6*time.Second), NodeLost{1, "reset"}), "end(10s)", 137, "rank 2 on b died"},
+	{"a rank that crashed before its node is lost", Policy{BatchJob: slurmJob}, sequence(dies(2, 11), NodeLost{1, "reset"}), "end(10s)", 139, "rank 2 on b died"},
+	{"a rank of which it is known why it was killed", Policy{BatchJob: slurmJob}, sequence(RankEnded{&job.Exit{Rank: 2, Signal: 9, Hint: "out of memory"}}, NodeLost{1, "reset"}), "end(10s)", 137, "rank 2 on b died"},
+	{"a killed rank, and nobody who kills steps", Policy{}, sequence(dies(2, 9), NodeLost{1, "reset"}), "end(10s)", 137, "rank 2 on b died"},
+	{"a rank that ends faster than its node tells who told both", Policy{BatchJob: slurmJob}, sequence(exits(2, 3), HelperSignaled{1, job.SIGTERM, ""}), "end(10s)", 125, "b was told to end (SIGTERM)"},
+	{"a rank that failed before a node was told to end", Policy{BatchJob: slurmJob}, sequence(exits(2, 3), after(2*time.Second), HelperSignaled{1, job.SIGTERM, ""}), "end(10s)", 3, "rank 2 on b"},
+	{"a rank that failed, and another node that was told to end", Policy{BatchJob: slurmJob}, sequence(exits(2, 3), HelperSignaled{0, job.SIGTERM, ""}), "end(10s)", 3, "rank 2 on b"},
+	{"a node that is told to end, without a batch system", Policy{}, sequence(dies(2, 15), HelperSignaled{1, job.SIGTERM, ""}), "end(10s)", 125, "b was told to end (SIGTERM)"},
+	{"a node that is told to end, and knows why", Policy{}, sequence(HelperSignaled{1, job.SIGTERM, "out of memory"}), "end(10s)", 125, "b was told to end (SIGTERM): out of memory"},
+	{"a rank killed for memory, behind which systemd stops its session", Policy{}, sequence(RankEnded{&job.Exit{Rank: 2, Signal: 9, Hint: "out of memory"}}, HelperSignaled{1, job.SIGTERM, "out of memory"}), "end(10s)", 137, "rank 2 on b died"},
+	{"a node lost long before the batch system ends the job", Policy{BatchJob: BatchJob{System: "slurm", Job: "4711"}}, sequence(NodeLost{1, "reset"}, after(6*time.Second), sig(job.SIGTERM)),
 		"end(10s)", 125, "lost contact with b"},
-	{"two ^C", Rules{}, sequence(sig(job.SIGINT), sig(job.SIGINT), dies(0, 9), dies(1, 9), dies(2, 9), dies(3, 9), drained),
+	{"two ^C", Policy{}, sequence(sig(job.SIGINT), sig(job.SIGINT), dies(0, 9), dies(1, 9), dies(2, 9), dies(3, 9), drained),
 		"SIGINT say end(1s) say finish", 130, ""},
-	{"three ^C wait for nobody", Rules{}, sequence(sig(job.SIGINT), sig(job.SIGINT), sig(job.SIGINT)),
+	{"three ^C wait for nobody", Policy{}, sequence(sig(job.SIGINT), sig(job.SIGINT), sig(job.SIGINT)),
 		"SIGINT say end(1s) say end(0s) finish", 130, ""},
-	{"one ^C, a rank stays to clean up", Rules{}, sequence(sig(job.SIGINT), hangsUp(1), dies(1, 2), after(time.Minute), Tick{}, exits(0, 0), exits(2, 0), exits(3, 0), drained),
+	{"one ^C, a rank stays to clean up", Policy{}, sequence(sig(job.SIGINT), hangsUp(1), dies(1, 2), after(time.Minute), Tick{}, exits(0, 0), exits(2, 0), exits(3, 0), drained),
 		"SIGINT say linger finish", 130, ""},
-	{"one ^C, a doubt from before", Rules{}, sequence(hangsUp(1), sig(job.SIGINT), dies(1, 2), after(time.Minute), Tick{}),
+	{"one ^C, a doubt from before", Policy{}, sequence(hangsUp(1), sig(job.SIGINT), dies(1, 2), after(time.Minute), Tick{}),
 		"SIGINT say", 130, ""},
-	{"one ^C, then a node is lost", Rules{}, sequence(sig(job.SIGINT), NodeLost{1, "reset"}), "SIGINT say end(10s)", 130, ""},
-	{"ranks that were not started before the end", Rules{}, sequence(exits(0, 3), NodeDrained{Node: 0}, NodeDrained{Node: 1}), "end(10s) finish", 3, "rank 0 on a"},
-	{"SIGTERM", Rules{}, sequence(sig(job.SIGTERM), dies(0, 15)), "end(10s) say", 143, ""},
-	{"a doubt while the job is ending", Rules{}, sequence(sig(job.SIGTERM), hangsUp(1), after(2*time.Second), Tick{}, never), "end(10s) say", 143, ""},
-	{"a doubt from before the end", Rules{}, sequence(hangsUp(1), sig(job.SIGTERM), after(2*time.Second), Tick{}, never), "end(10s) say", 143, ""},
-	{"SIGTERM twice does not wait", Rules{}, sequence(sig(job.SIGTERM), sig(job.SIGTERM)), "end(10s) say end(0s)", 143, ""},
-	{"SIGHUP", Rules{}, sequence(sig(job.SIGHUP)), "end(10s)", 129, ""},
-	{"^C after a failure changes no code", Rules{}, sequence(exits(1, 7), sig(job.SIGINT)), "end(10s) end(1s) say", 7, "code 7"},
-	{"SIGUSR1 is passed on", Rules{}, sequence(sig(job.SIGUSR1)), "SIGUSR1", 0, ""},
-	{"SIGCHLD is not", Rules{}, sequence(sig(job.SignalNamed("SIGCHLD"))), "", 0, ""},
-	{"--forward-signals none", Rules{Signals: job.Signals{Forward: []int{}}}, sequence(sig(job.SIGUSR1), sig(job.SIGQUIT)), "", 0, ""},
-	{"--forward-signals URG", Rules{Signals: job.Signals{Forward: []int{int(job.SignalNamed("SIGURG"))}}}, sequence(sig(job.SignalNamed("SIGURG")), sig(job.SIGUSR1)), "SIGURG", 0, ""},
-	{"^Z", Rules{}, sequence(sig(job.SIGTSTP)), "suspend", 0, ""},
-	{"nobody reads our stdout", Rules{}, sequence(nobodyReads, dies(0, 15), dies(1, 13), dies(2, 15), dies(3, 15), drained), "end(10s) finish", 141, ""},
-	{"processes that cannot be killed", Rules{}, sequence(dies(1, 11), after(21*time.Second), Tick{}), "end(10s) say finish", 139, "signal 11"},
-	{"a reader slower than leftover children", Rules{}, sequence(well, NodeEmptied{Node: 0}, NodeEmptied{Node: 1}, after(time.Hour), Tick{}, never, drained),
+	{"one ^C, then a node is lost", Policy{}, sequence(sig(job.SIGINT), NodeLost{1, "reset"}), "SIGINT say end(10s)", 130, ""},
+	{"ranks that were not started before the end", Policy{}, sequence(exits(0, 3), NodeDrained{Node: 0}, NodeDrained{Node: 1}), "end(10s) finish", 3, "rank 0 on a"},
+	{"SIGTERM", Policy{}, sequence(sig(job.SIGTERM), dies(0, 15)), "end(10s) say", 143, ""},
+	{"a doubt while the job is ending", Policy{}, sequence(sig(job.SIGTERM), hangsUp(1), after(2*time.Second), Tick{}, never), "end(10s) say", 143, ""},
+	{"a doubt from before the end", Policy{}, sequence(hangsUp(1), sig(job.SIGTERM), after(2*time.Second), Tick{}, never), "end(10s) say", 143, ""},
+	{"SIGTERM twice does not wait", Policy{}, sequence(sig(job.SIGTERM), sig(job.SIGTERM)), "end(10s) say end(0s)", 143, ""},
+	{"SIGHUP", Policy{}, sequence(sig(job.SIGHUP)), "end(10s)", 129, ""},
+	{"^C after a failure changes no code", Policy{}, sequence(exits(1, 7), sig(job.SIGINT)), "end(10s) end(1s) say", 7, "code 7"},
+	{"SIGUSR1 is passed on", Policy{}, sequence(sig(job.SIGUSR1)), "SIGUSR1", 0, ""},
+	{"SIGCHLD is not", Policy{}, sequence(sig(job.SignalByName("SIGCHLD"))), "", 0, ""},
+	{"--forward-signals none", Policy{SignalPolicy: job.SignalPolicy{Forward: []int{}}}, sequence(sig(job.SIGUSR1), sig(job.SIGQUIT)), "", 0, ""},
+	{"--forward-signals URG", Policy{SignalPolicy: job.SignalPolicy{Forward: []int{int(job.SignalByName("SIGURG"))}}}, sequence(sig(job.SignalByName("SIGURG")), sig(job.SIGUSR1)), "SIGURG", 0, ""},
+	{"^Z", Policy{}, sequence(sig(job.SIGTSTP)), "suspend", 0, ""},
+	{"nobody reads our stdout", Policy{}, sequence(nobodyReads, dies(0, 15), dies(1, 13), dies(2, 15), dies(3, 15), drained), "end(10s) finish", 141, ""},
+	{"processes that cannot be killed", Policy{}, sequence(dies(1, 11), after(21*time.Second), Tick{}), "end(10s) say finish", 139, "signal 11"},
+	{"a reader slower than leftover children", Policy{}, sequence(well, NodeProcessesGone{Node: 0}, NodeProcessesGone{Node: 1}, after(time.Hour), Tick{}, never, drained),
 		"linger finish", 0, ""},
-	{"a reader slower than leftover children, and a child that cannot be killed", Rules{}, sequence(well, NodeEmptied{Node: 0}, after(time.Hour), Tick{}),
+	{"a reader slower than leftover children, and a child that cannot be killed", Policy{}, sequence(well, NodeProcessesGone{Node: 0}, after(time.Hour), Tick{}),
 		"linger say finish", 0, ""},
-	{"a reader too slow for who ends the job", Rules{}, sequence(well, NodeEmptied{Node: 0}, NodeEmptied{Node: 1}, after(time.Hour), Tick{}, sig(job.SIGTERM),
+	{"a reader too slow for who ends the job", Policy{}, sequence(well, NodeProcessesGone{Node: 0}, NodeProcessesGone{Node: 1}, after(time.Hour), Tick{}, sig(job.SIGTERM),
 		never, after(21*time.Second), Tick{}), "linger end(10s) say finish", 143, ""},
-	{"a rank told twice", Rules{}, sequence(exits(1, 0), exits(1, 5)), "", 0, ""},
-	{"a rank that does not exist", Rules{}, sequence(exits(99, 5), exits(-1, 5)), "", 0, ""},
+	{"a rank told twice", Policy{}, sequence(exits(1, 0), exits(1, 5)), "", 0, ""},
+	{"a rank that does not exist", Policy{}, sequence(exits(99, 5), exits(-1, 5)), "", 0, ""},
 }
 
 func TestStep(t *testing.T) {
@@ -284,18 +284,18 @@ func TestStep(t *testing.T) {
 
 func word(action Action) string {
 	switch a := action.(type) {
-	case SignalAll:
+	case SignalAllRanks:
 		return a.String()
 	case EndAll:
 		if a.Linger > 0 {
 			return "linger"
 		}
 		return fmt.Sprintf("end(%v)", a.Grace)
-	case Say:
+	case ReportLine:
 		return "say"
-	case Cry:
+	case BatchLine:
 		return "cry"
-	case Inspect:
+	case InspectRanks:
 		return "states"
 	case Suspend:
 		return "suspend"
@@ -307,7 +307,7 @@ func word(action Action) string {
 
 func TestDeadlinesDoNotRunWhileStopped(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
-	state := NewState(twoNodes, Rules{Timeout: time.Minute}, now)
+	state := NewState(twoNodes, Policy{Timeout: time.Minute}, now)
 	state.Shift(time.Hour)
 	if got, want := state.Next(), now.Add(time.Hour+time.Minute); !got.Equal(want) {
 		t.Errorf("Next = %v, want %v", got, want)
@@ -318,7 +318,7 @@ func TestDeadlinesDoNotRunWhileStopped(t *testing.T) {
 // abort that followed the crash was blamed.
 func TestACauseIsFoundAcrossAStop(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
-	state := NewState(twoNodes, Rules{Grace: 10 * time.Second}, now)
+	state := NewState(twoNodes, Policy{Grace: 10 * time.Second}, now)
 	state.Step(aborts(2, 5, ""), now)
 	state.Shift(time.Hour)
 	state.Step(dies(0, 11), now.Add(time.Hour+100*time.Millisecond))
@@ -332,8 +332,8 @@ func TestACauseIsFoundAcrossAStop(t *testing.T) {
 
 // A group that is spawned is a part of the job: its ranks end it, and it waits for them.
 func TestSpawnedGroups(t *testing.T) {
-	onA := Grown{Nodes: []int{0, 0}}
-	onC := Grown{NewNodes: []string{"c"}, Nodes: []int{1, 2}}
+	onA := GroupSpawned{Nodes: []int{0, 0}}
+	onC := GroupSpawned{NewNodes: []string{"c"}, Nodes: []int{1, 2}}
 	for _, test := range []struct {
 		name   string
 		events []any
@@ -347,11 +347,11 @@ func TestSpawnedGroups(t *testing.T) {
 		{"of two groups", sequence(onA, onC, dies(7, 9)), "[{0s 1m0s}] 137 rank 2:1 on c died: Killed (signal 9)"},
 		{"a lost node", sequence(onC, NodeLost{Node: 2}), "[{0s 1m0s}] 125 lost contact with c after 00:00:00, where rank 5 ran"},
 		{"one that cannot be started ends the job not",
-			sequence(onA, Started{4}, Pruned{4, 2}, NotStarted{Rank: 5, Code: 127}, dies(4, 9), well, drained), "[{2s 500ms} {}] 0"},
-		{"whatever came first", sequence(onA, Pruned{4, 2}, dies(5, 9), NotStarted{Rank: 4, Code: 127}), "[] 0"},
+			sequence(onA, RankStarted{4}, GroupKilled{4, 2}, RankStartFailed{Rank: 5, Code: 127}, dies(4, 9), well, drained), "[{2s 500ms} {}] 0"},
+		{"whatever came first", sequence(onA, GroupKilled{4, 2}, dies(5, 9), RankStartFailed{Rank: 4, Code: 127}), "[] 0"},
 	} {
 		now := time.Unix(0, 0)
-		s := NewState(twoNodes, Rules{Grace: time.Minute}, now)
+		s := NewState(twoNodes, Policy{Grace: time.Minute}, now)
 		actions := []Action{}
 		for _, event := range test.events {
 			actions = append(actions, s.Step(event, now)...)
@@ -364,11 +364,11 @@ func TestSpawnedGroups(t *testing.T) {
 			t.Errorf("%s:\n got %s\nwant %s", test.name, got, test.want)
 		}
 	}
-	s := NewState(twoNodes, Rules{}, time.Now())
-	if s.Step(exits(0, 0), time.Now()); s.Open(0) || !s.Open(1) || s.Open(4) {
+	s := NewState(twoNodes, Policy{}, time.Now())
+	if s.Step(exits(0, 0), time.Now()); s.MaySpawn(0) || !s.MaySpawn(1) || s.MaySpawn(4) {
 		t.Error("who may spawn: not a rank that is over, or that there is not")
 	}
-	if s.Step(Signaled{job.SIGINT}, time.Now()); s.Open(1) {
+	if s.Step(Signaled{job.SIGINT}, time.Now()); s.MaySpawn(1) {
 		t.Error("a rank that was told to end may spawn")
 	}
 }

@@ -9,35 +9,35 @@ import (
 
 // This file suspends a job and lets it go on (survive.md SV-28): its ranks stop, and its claims stay.
 
-// Held reports whether the ranks stand still, because somebody wants them to.
-func (s *State) Held() bool { return !s.held.IsZero() }
+// IsSuspended reports whether the ranks stand still, because somebody wants them to.
+func (s *State) IsSuspended() bool { return !s.heldSince.IsZero() }
 
-// suspend has all ranks stand still.
-func (s *State) suspend(e Asked, now time.Time) []Action {
-	if s.Held() {
-		return []Action{Reply{To: e, State: job.AskRefused, Text: "already suspended"}}
+// suspendRanks has all ranks stand still.
+func (s *State) suspendRanks(e ControlRequested, now time.Time) []Action {
+	if s.IsSuspended() {
+		return []Action{SendReply{To: e, State: job.ReplyRefused, Text: "already suspended"}}
 	}
-	s.held = now
-	told := fmt.Sprintf("suspended by %s (--suspend) after %s; to go on: mpiexec --resume-job %s %s", e.Who(), job.Clock(now.Sub(s.began)), s.id, s.nodes[e.Node].name)
-	return []Action{Hold{On: true}, Say{e.Told(told)}, Reply{To: e, State: job.AskDone, Text: "suspended"}}
+	s.heldSince = now
+	told := fmt.Sprintf("suspended by %s (--suspend) after %s; to go on: mpiexec --resume-job %s %s", e.Describe(), job.FormatClock(now.Sub(s.began)), s.id, s.nodes[e.Node].name)
+	return []Action{HoldRanks{On: true}, ReportLine{e.WithNode(told)}, SendReply{To: e, State: job.ReplyDone, Text: "suspended"}}
 }
 
-// resume lets the ranks go on.
-func (s *State) resume(e Asked, now time.Time) []Action {
-	if !s.Held() {
-		return []Action{Reply{To: e, State: job.AskRefused, Text: "not suspended"}}
+// handleResume lets the ranks go on.
+func (s *State) handleResume(e ControlRequested, now time.Time) []Action {
+	if !s.IsSuspended() {
+		return []Action{SendReply{To: e, State: job.ReplyRefused, Text: "not suspended"}}
 	}
-	stood := now.Sub(s.held)
-	return append(s.lift(now), Say{"goes on after " + job.Clock(stood)}, Reply{To: e, State: job.AskDone, Text: "goes on"})
+	stood := now.Sub(s.heldSince)
+	return append(s.resumeRanks(now), ReportLine{"goes on after " + job.FormatClock(stood)}, SendReply{To: e, State: job.ReplyDone, Text: "goes on"})
 }
 
-// lift lets the ranks go on. What time there is for anything has stood still with them; but that of an
+// resumeRanks lets the ranks go on. What time there is for anything has stood still with them; but that of an
 // ending has only begun.
-func (s *State) lift(now time.Time) []Action {
-	stood := now.Sub(s.held)
-	s.held = time.Time{}
+func (s *State) resumeRanks(now time.Time) []Action {
+	stood := now.Sub(s.heldSince)
+	s.heldSince = time.Time{}
 	if s.Phase <= Interrupted {
 		s.Shift(stood)
 	}
-	return []Action{Hold{Stood: stood}}
+	return []Action{HoldRanks{HeldFor: stood}}
 }

@@ -11,10 +11,10 @@ import (
 	"remshell/text"
 )
 
-// Freed says what was freed: "freed 2 shared memory segments (128 MiB) and 3 files in /dev/shm (1 MiB) of ranks 2-3".
-func Freed(freed []job.Remnant, firsts []int) string {
+// FormatFreed says what was freed: "freed 2 shared memory segments (128 MiB) and 3 files in /dev/shm (1 MiB) of ranks 2-3".
+func FormatFreed(freed []job.Leftover, firsts []int) string {
 	var parts []string
-	for _, of := range []struct{ kind, noun, where string }{{job.SysVShm, "shared memory segment", ""}, {job.PosixShm, "file", " in /dev/shm"}} {
+	for _, of := range []struct{ kind, noun, where string }{{job.LeftoverSysVShm, "shared memory segment", ""}, {job.LeftoverPosixShm, "file", " in /dev/shm"}} {
 		count, bytes := 0, int64(0)
 		for _, r := range freed {
 			if r.Kind == of.kind {
@@ -22,20 +22,20 @@ func Freed(freed []job.Remnant, firsts []int) string {
 			}
 		}
 		if count > 0 {
-			parts = append(parts, fmt.Sprintf("%s%s (%s)", text.Count(count, of.noun), of.where, text.Size(bytes)))
+			parts = append(parts, fmt.Sprintf("%s%s (%s)", text.Count(count, of.noun), of.where, text.FormatBytes(bytes)))
 		}
 	}
-	return "freed " + strings.Join(parts, " and ") + OfRanks(freed, firsts)
+	return "freed " + strings.Join(parts, " and ") + FormatOfRanks(freed, firsts)
 }
 
-// OfRanks names the ranks that have left something: " of ranks 2-3"; nothing, where nobody knows one.
-func OfRanks(left []job.Remnant, firsts []int) string {
+// FormatOfRanks names the ranks that have left something: " of ranks 2-3"; nothing, where nobody knows one.
+func FormatOfRanks(left []job.Leftover, firsts []int) string {
 	byGroup := make([][]int, len(firsts))
 	for _, r := range left {
 		if r.Rank < 0 {
 			continue
 		}
-		group, number := supervise.Split(firsts, r.Rank)
+		group, number := supervise.GroupOf(firsts, r.Rank)
 		if !slices.Contains(byGroup[group], number) {
 			byGroup[group] = append(byGroup[group], number)
 		}
@@ -63,15 +63,15 @@ func OfRanks(left []job.Remnant, firsts []int) string {
 	return " of ranks " + strings.Join(names, ", ")
 }
 
-// mostStaying is how many directories are told of at the end; the report has all.
-const mostStaying = 12
+// maxKeptShown is how many directories are told of at the end; the report has all.
+const maxKeptShown = 12
 
-// Staying tells which directories of Open MPI's files stay (PMIX-56).
-func Staying(hosts []job.Total) (lines []string) {
+// FormatKeptSessions tells which directories of Open MPI's files stay (PMIX-56).
+func FormatKeptSessions(hosts []job.NodeTotal) (lines []string) {
 	more := 0
 	for _, h := range hosts {
-		for _, dir := range h.Sessions {
-			if len(lines) == mostStaying {
+		for _, dir := range h.KeptSessions {
+			if len(lines) == maxKeptShown {
 				more++
 				continue
 			}

@@ -5,39 +5,39 @@ import (
 	"slices"
 	"strings"
 
+	"remshell/format"
 	"remshell/job"
 	"remshell/launch/supervise"
-	"remshell/show"
 )
 
-// States is what ranks are doing (DIAG-12), in their order: of names the node of each, of states what was told; firsts are the
+// FormatRankStates is what ranks are doing (DIAG-12), in their order: of names the node of each, of states what was told; firsts are the
 // ranks 0 of the job's groups.
-func States(names []string, states []job.RankState, firsts []int) string {
+func FormatRankStates(names []string, states []job.RankState, firsts []int) string {
 	rows := [][]string{{"rank", "node", "state", "CPU", "waits in"}}
-	known, connected := make(map[int]job.RankState), slices.ContainsFunc(states, job.RankState.Connected)
+	known, connected := make(map[int]job.RankState), slices.ContainsFunc(states, job.RankState.HasConnected)
 	for _, r := range states {
 		known[r.Rank] = r
 	}
 	for rank, node := range names {
 		r, heard := known[rank]
-		row := []string{supervise.Numbered(supervise.Split(firsts, rank)), node, "no answer", "", ""}
+		row := []string{supervise.FormatRank(supervise.GroupOf(firsts, rank)), node, "no answer", "", ""}
 		if heard {
-			row[2], row[3], row[4] = r.Doing(connected), seconds(r.CPU), r.Sleep
+			row[2], row[3], row[4] = r.Describe(connected), secondsText(r.CPU), r.WaitChannel
 		}
 		rows = append(rows, row)
 	}
-	return columns(rows)
+	return formatColumns(rows)
 }
 
-// Stacks tells where ranks are, as far as anybody told, in the order of the ranks.
-func Stacks(states []job.RankState, firsts []int) string {
+// FormatStacks tells where ranks are, as far as anybody told, in the order of the ranks.
+func FormatStacks(states []job.RankState, firsts []int) string {
 	var b strings.Builder
 	for _, r := range slices.SortedFunc(slices.Values(states), func(a, b job.RankState) int { return a.Rank - b.Rank }) {
 		for i, line := range strings.Split(r.Stack, "\n") {
-			switch line = show.Clean(line); {
+			switch line = format.EscapeSentence(line); {
 			case r.Stack == "":
 			case i == 0:
-				fmt.Fprintf(&b, "  stack of rank %s, %s\n", supervise.Numbered(supervise.Split(firsts, r.Rank)), line)
+				fmt.Fprintf(&b, "  stack of rank %s, %s\n", supervise.FormatRank(supervise.GroupOf(firsts, r.Rank)), line)
 			default:
 				fmt.Fprintf(&b, "    %s\n", line)
 			}

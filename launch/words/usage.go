@@ -11,56 +11,56 @@ import (
 	"strings"
 	"time"
 
+	"remshell/format"
 	"remshell/job"
 	"remshell/launch/supervise"
-	"remshell/show"
 	"remshell/text"
 )
 
-// Usage is what a job consumed, as --usage asks for it (RM-52); firsts are the ranks 0 of its groups.
-func Usage(id job.ID, wish job.Ends, r job.Result, firsts []int) (told string) {
-	switch wish.Usage {
+// FormatUsage is what a job consumed, as --usage asks for it (RM-52); firsts are the ranks 0 of its groups.
+func FormatUsage(id job.ID, wish job.EndPolicy, r job.Result, firsts []int) (told string) {
+	switch wish.UsageReport {
 	case "application":
-		return application(id, r)
+		return aprunText(id, r)
 	case "lines":
-		return show.Resources(r.Used.All)
+		return format.Resources(r.Usage.Job)
 	case "rank":
-		told = byNode(r) + byRank(r, firsts)
+		told = usageByNode(r) + usageByRank(r, firsts)
 	default:
-		told = byNode(r)
+		told = usageByNode(r)
 	}
-	if len(r.Used.Ranks) > 1 || wish.Batch {
-		told += show.Resources(r.Used.All)
+	if len(r.Usage.Ranks) > 1 || wish.InBatchJob {
+		told += format.Resources(r.Usage.Job)
 	}
 	return told
 }
 
-// byNode is what a job consumed, by node.
-func byNode(r job.Result) string {
-	var sum job.Total
+// usageByNode is what a job consumed, by node.
+func usageByNode(r job.Result) string {
+	var sum job.NodeTotal
 	rows := [][]string{{"usage", "ranks", "wall", "user", "system", "peak memory"}}
-	row := func(name string, t job.Total, memory string) {
-		rows = append(rows, []string{name, fmt.Sprint(t.Ranks), seconds(t.Usage.Wall), seconds(t.Usage.User), seconds(t.Usage.System), memory})
+	row := func(name string, t job.NodeTotal, memory string) {
+		rows = append(rows, []string{name, fmt.Sprint(t.Ranks), secondsText(t.Usage.Wall), secondsText(t.Usage.User), secondsText(t.Usage.System), memory})
 	}
-	for i, h := range r.Hosts {
-		memory := peak(r.Used.Nodes[i], h.Usage.MaxRSS)
-		if h.Peak >= 0 {
-			memory += fmt.Sprintf(" (rank %d)", h.Peak)
+	for i, h := range r.NodeTotals {
+		memory := peakText(r.Usage.Nodes[i], h.Usage.MaxRSS)
+		if h.PeakRank >= 0 {
+			memory += fmt.Sprintf(" (rank %d)", h.PeakRank)
 		}
 		row(h.Node, h, memory)
 		sum.Ranks += h.Ranks
 		sum.Usage.Add(h.Usage)
 	}
-	if len(r.Hosts) > 1 {
-		row("all", sum, peak(r.Used.All, sum.Usage.MaxRSS))
+	if len(r.NodeTotals) > 1 {
+		row("all", sum, peakText(r.Usage.Job, sum.Usage.MaxRSS))
 	}
-	return columns(rows)
+	return formatColumns(rows)
 }
 
-// byRank is what each rank consumed.
-func byRank(r job.Result, firsts []int) string {
+// usageByRank is what each rank consumed.
+func usageByRank(r job.Result, firsts []int) string {
 	rows := [][]string{{"rank", "host", "cput", "mem", "vmem", "wall", "exit"}}
-	ends := make([]string, len(r.Used.Ranks))
+	ends := make([]string, len(r.Usage.Ranks))
 	for _, e := range r.Exits {
 		if ends[e.Rank] = fmt.Sprint(e.Code); e.Signal != 0 {
 			ends[e.Rank] = fmt.Sprintf("sig%d", e.Signal)
@@ -72,44 +72,44 @@ func byRank(r job.Result, firsts []int) string {
 			nodes[s.Rank] = s.Node
 		}
 	}
-	for rank, u := range r.Used.Ranks {
-		group, number := supervise.Split(firsts, rank)
-		rows = append(rows, []string{supervise.Numbered(group, number), nodes[rank], seconds(u.CPU), peak(u, u.Mem), memory(u.VMem), seconds(u.Wall), cmp.Or(ends[rank], "-")})
+	for rank, u := range r.Usage.Ranks {
+		group, number := supervise.GroupOf(firsts, rank)
+		rows = append(rows, []string{supervise.FormatRank(group, number), nodes[rank], secondsText(u.CPU), peakText(u, u.Mem), memoryText(u.VMem), secondsText(u.Wall), cmp.Or(ends[rank], "-")})
 	}
-	return columns(rows)
+	return formatColumns(rows)
 }
 
-// peak is the most memory in words. Of what was not sampled only the largest process is known.
-func peak(u job.Used, largest int64) string {
+// peakText is the most memory in words. Of what was not sampled only the largest process is known.
+func peakText(u job.UsageTotal, largest int64) string {
 	if u.Sampled || largest == 0 {
-		return memory(max(u.Mem, largest))
+		return memoryText(max(u.Mem, largest))
 	}
-	return ">= " + memory(largest)
+	return ">= " + memoryText(largest)
 }
 
-// memory is a size in words; of a process that was gone before one could look, it is not known.
-func memory(bytes int64) string {
+// memoryText is a size in words; of a process that was gone before one could look, it is not known.
+func memoryText(bytes int64) string {
 	if bytes == 0 {
 		return "-"
 	}
 	return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20))
 }
 
-func seconds(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }
+func secondsText(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }
 
-// columns writes rows, whose cells others may have worded, under each other.
-func columns(rows [][]string) string {
+// formatColumns writes rows, whose cells others may have worded, under each other.
+func formatColumns(rows [][]string) string {
 	for _, row := range rows {
 		for i, cell := range row {
-			row[i] = show.Word(cell)
+			row[i] = format.EscapeField(cell)
 		}
 	}
 	return text.Columns("  ", rows)
 }
 
-// application is what aprun tells at the end (aprun.md 6): the exit codes and signals that were not well, in the
+// aprunText is what aprun tells at the end (aprun.md 6): the exit codes and signals that were not well, in the
 // order in which they came, and what all ranks consumed. Times are summed up, memory is the largest rank's.
-func application(id job.ID, r job.Result) string {
+func aprunText(id job.ID, r job.Result) string {
 	var codes, signals []string
 	add := func(to *[]string, word string) {
 		if !slices.Contains(*to, word) {
@@ -117,13 +117,13 @@ func application(id job.ID, r job.Result) string {
 		}
 	}
 	var sum job.Usage
-	for _, h := range r.Hosts {
+	for _, h := range r.NodeTotals {
 		sum.Add(h.Usage)
 	}
 	for _, e := range r.Exits {
 		switch {
 		case e.Signal != 0:
-			add(&signals, job.Signal(e.Signal).Text())
+			add(&signals, job.Signal(e.Signal).Description())
 		case e.Code != 0:
 			add(&codes, fmt.Sprint(e.Code))
 		}

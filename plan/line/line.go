@@ -21,18 +21,18 @@ const (
 // Modes are the words for it, in the order of messages.
 var Modes = []string{string(First), string(Best)}
 
-// A Need is what is looked for.
-type Need struct {
+// A Requirement is what is looked for.
+type Requirement struct {
 	Ranks int // 0: as many as a run has room for
 	Shape int // ranks on each node but the last; 0: as many as there is room for
 
-	// Holds reports whether a stretch, its end excluded, holds the whole job, where room alone does
+	// HoldsJob reports whether a stretch, its end excluded, holds the whole job, where room alone does
 	// not tell; nil: it does. A longer stretch holds what a shorter one does.
-	Holds func(from, to int) bool
+	HoldsJob func(from, to int) bool
 }
 
-// least is the room with which a node is one of a run.
-func (n Need) least() int {
+// minCapacity is the room with which a node is one of a run.
+func (n Requirement) minCapacity() int {
 	switch {
 	case n.Shape == 0:
 		return 1
@@ -42,8 +42,8 @@ func (n Need) least() int {
 	return min(n.Shape, n.Ranks)
 }
 
-// takes is how many ranks a node of a room gets at most.
-func (n Need) takes(room int) int {
+// ranksOn is how many ranks a node of a room gets at most.
+func (n Requirement) ranksOn(room int) int {
 	if n.Shape > 0 {
 		return min(room, n.Shape)
 	}
@@ -52,27 +52,27 @@ func (n Need) takes(room int) int {
 
 // A Window is a stretch of positions, its end excluded.
 type Window struct {
-	From, To int
-	Left     int // nodes of its run that it leaves over
+	From, To    int
+	UnusedNodes int // nodes of its run that it leaves over
 }
 
-// better reports whether a window comes before another in a mode.
-func (w Window) better(than Window) bool {
+// precedes reports whether a window comes before another in a mode.
+func (w Window) precedes(than Window) bool {
 	if a, b := w.To-w.From, than.To-than.From; a != b {
 		return a < b
 	}
-	return w.Left < than.Left
+	return w.UnusedNodes < than.UnusedNodes
 }
 
-// Find chooses the window for a job; ok is false if no run holds it.
-func Find(rooms []int, need Need, mode Mode) (chosen Window, ok bool) {
+// FindWindow chooses the window for a job; ok is false if no run holds it.
+func FindWindow(rooms []int, need Requirement, mode Mode) (chosen Window, ok bool) {
 	if need.Ranks == 0 {
-		longest, room := Longest(rooms, need)
+		longest, room := LargestRun(rooms, need)
 		return longest, room > 0
 	}
-	for from, to := range runs(rooms, need.least()) {
-		w, holds := need.window(rooms, from, to)
-		if !holds || ok && !w.better(chosen) {
+	for from, to := range runs(rooms, need.minCapacity()) {
+		w, holds := need.shortestWindow(rooms, from, to)
+		if !holds || ok && !w.precedes(chosen) {
 			continue
 		}
 		chosen, ok = w, true
@@ -83,12 +83,12 @@ func Find(rooms []int, need Need, mode Mode) (chosen Window, ok bool) {
 	return chosen, ok
 }
 
-// Longest is the run with most room, of equal ones the first, and how many ranks it has room for.
-func Longest(rooms []int, need Need) (longest Window, room int) {
-	for from, to := range runs(rooms, need.least()) {
+// LargestRun is the run with most room, of equal ones the first, and how many ranks it has room for.
+func LargestRun(rooms []int, need Requirement) (longest Window, room int) {
+	for from, to := range runs(rooms, need.minCapacity()) {
 		sum := 0
 		for _, r := range rooms[from:to] {
-			sum += need.takes(r)
+			sum += need.ranksOn(r)
 		}
 		if sum > room {
 			longest, room = Window{From: from, To: to}, sum
@@ -113,18 +113,18 @@ func runs(rooms []int, least int) func(yield func(from, to int) bool) {
 	}
 }
 
-// window is the shortest stretch of a run that holds the job; of equal ones the first.
-func (n Need) window(rooms []int, from, to int) (shortest Window, ok bool) {
-	if n.Shape > 0 && n.Holds == nil {
-		return n.shaped(rooms, from, to)
+// shortestWindow is the shortest stretch of a run that holds the job; of equal ones the first.
+func (n Requirement) shortestWindow(rooms []int, from, to int) (shortest Window, ok bool) {
+	if n.Shape > 0 && n.HoldsJob == nil {
+		return n.shapedWindow(rooms, from, to)
 	}
 	sum, end := 0, from
 	for start := from; start < to; start++ {
-		for end < to && (sum < n.Ranks || !n.holds(start, end)) {
+		for end < to && (sum < n.Ranks || !n.holdsJob(start, end)) {
 			sum += rooms[end]
 			end++
 		}
-		if sum < n.Ranks || !n.holds(start, end) {
+		if sum < n.Ranks || !n.holdsJob(start, end) {
 			break
 		}
 		if !ok || end-start < shortest.To-shortest.From {
@@ -132,15 +132,17 @@ func (n Need) window(rooms []int, from, to int) (shortest Window, ok bool) {
 		}
 		sum -= rooms[start]
 	}
-	shortest.Left = to - from - (shortest.To - shortest.From)
+	shortest.UnusedNodes = to - from - (shortest.To - shortest.From)
 	return shortest, ok
 }
 
-func (n Need) holds(from, to int) bool { return n.Holds == nil || to > from && n.Holds(from, to) }
+func (n Requirement) holdsJob(from, to int) bool {
+	return n.HoldsJob == nil || to > from && n.HoldsJob(from, to)
+}
 
-// shaped is the window of a shape: each node of the run holds it, so that the first do. The node
+// shapedWindow is the window of a shape: each node of the run holds it, so that the first do. The node
 // behind the run may have room for the remainder alone.
-func (n Need) shaped(rooms []int, from, to int) (w Window, ok bool) {
+func (n Requirement) shapedWindow(rooms []int, from, to int) (w Window, ok bool) {
 	full, rest := n.Ranks/n.Shape, n.Ranks%n.Shape
 	end := from + full
 	if rest > 0 {
@@ -150,5 +152,5 @@ func (n Need) shaped(rooms []int, from, to int) (w Window, ok bool) {
 	if end > to && !behind {
 		return w, false
 	}
-	return Window{From: from, To: end, Left: max(0, to-end)}, true
+	return Window{From: from, To: end, UnusedNodes: max(0, to-end)}, true
 }

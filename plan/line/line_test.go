@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// rooms reads a line as it is drawn: a digit for each node, a dot for one that is none.
-func rooms(drawn string) []int {
+// drawnCapacities reads a line as it is drawn: a digit for each node, a dot for one that is none.
+func drawnCapacities(drawn string) []int {
 	var list []int
 	for _, r := range strings.ReplaceAll(drawn, ".", "0") {
 		list = append(list, int(r-'0'))
@@ -19,34 +19,34 @@ func rooms(drawn string) []int {
 func TestFind(t *testing.T) {
 	tests := []struct {
 		line  string
-		need  Need
+		need  Requirement
 		mode  Mode
 		want  string // first and last position, and what is left over
 		about string
 	}{
-		{"4.444.44", Need{Ranks: 8}, First, "2-3 1", "the first that holds it"},
-		{"4.444.44", Need{Ranks: 8}, Best, "6-7 0", "nothing left over"},
-		{"4.444.44", Need{Ranks: 12}, First, "2-4 0", "all of a run"},
-		{"4.444.44", Need{Ranks: 13}, First, "none", "room, but in pieces"},
-		{"244.4", Need{Ranks: 8}, First, "1-2 1", "the shortest stretch of a run"},
-		{"244.4", Need{Ranks: 10}, First, "0-2 0", "a longer one where it must be"},
-		{"1112.9", Need{Ranks: 3}, First, "2-3 2", "of a run the shortest, not the first"},
-		{"1112.9", Need{Ranks: 3}, Best, "5-5 0", "the fewest nodes"},
-		{"22.22", Need{Ranks: 2}, Best, "0-0 1", "of equal ones the first"},
-		{"244.4", Need{Ranks: 8, Shape: 4}, First, "1-2 0", "a node with less room than the shape ends a run"},
-		{"4424", Need{Ranks: 10, Shape: 4}, First, "0-2 0", "the rest behind the run"},
-		{"4414", Need{Ranks: 10, Shape: 4}, First, "none", "which has too little"},
-		{"44.4", Need{Ranks: 8, Shape: 4}, Best, "0-1 0", "exactly"},
-		{"442", Need{Ranks: 3, Shape: 4}, First, "0-0 1", "fewer ranks than the shape"},
-		{"344", Need{Ranks: 3, Shape: 4}, First, "0-0 2", "they make a run of more nodes"},
-		{"4.44.4", Need{}, First, "2-3 0", "no number of ranks: the run with most room"},
-		{"2.94.4", Need{Shape: 3}, First, "2-3 0", "the same in a shape"},
-		{"...", Need{}, First, "none", "no run"},
-		{"", Need{Ranks: 1}, Best, "none", "no line"},
+		{"4.444.44", Requirement{Ranks: 8}, First, "2-3 1", "the first that holds it"},
+		{"4.444.44", Requirement{Ranks: 8}, Best, "6-7 0", "nothing left over"},
+		{"4.444.44", Requirement{Ranks: 12}, First, "2-4 0", "all of a run"},
+		{"4.444.44", Requirement{Ranks: 13}, First, "none", "room, but in pieces"},
+		{"244.4", Requirement{Ranks: 8}, First, "1-2 1", "the shortest stretch of a run"},
+		{"244.4", Requirement{Ranks: 10}, First, "0-2 0", "a longer one where it must be"},
+		{"1112.9", Requirement{Ranks: 3}, First, "2-3 2", "of a run the shortest, not the first"},
+		{"1112.9", Requirement{Ranks: 3}, Best, "5-5 0", "the fewest nodes"},
+		{"22.22", Requirement{Ranks: 2}, Best, "0-0 1", "of equal ones the first"},
+		{"244.4", Requirement{Ranks: 8, Shape: 4}, First, "1-2 0", "a node with less room than the shape ends a run"},
+		{"4424", Requirement{Ranks: 10, Shape: 4}, First, "0-2 0", "the rest behind the run"},
+		{"4414", Requirement{Ranks: 10, Shape: 4}, First, "none", "which has too little"},
+		{"44.4", Requirement{Ranks: 8, Shape: 4}, Best, "0-1 0", "exactly"},
+		{"442", Requirement{Ranks: 3, Shape: 4}, First, "0-0 1", "fewer ranks than the shape"},
+		{"344", Requirement{Ranks: 3, Shape: 4}, First, "0-0 2", "they make a run of more nodes"},
+		{"4.44.4", Requirement{}, First, "2-3 0", "no number of ranks: the run with most room"},
+		{"2.94.4", Requirement{Shape: 3}, First, "2-3 0", "the same in a shape"},
+		{"...", Requirement{}, First, "none", "no run"},
+		{"", Requirement{Ranks: 1}, Best, "none", "no line"},
 	}
 	for _, test := range tests {
-		w, ok := Find(rooms(test.line), test.need, test.mode)
-		got := fmt.Sprintf("%d-%d %d", w.From, w.To-1, w.Left)
+		w, ok := FindWindow(drawnCapacities(test.line), test.need, test.mode)
+		got := fmt.Sprintf("%d-%d %d", w.From, w.To-1, w.UnusedNodes)
 		if !ok {
 			got = "none"
 		}
@@ -59,19 +59,19 @@ func TestFind(t *testing.T) {
 // What room alone does not tell is asked.
 func TestHolds(t *testing.T) {
 	three := func(from, to int) bool { return to-from >= 3 }
-	if w, ok := Find(rooms("44.4444"), Need{Ranks: 2, Holds: three}, First); !ok || w.From != 3 || w.To != 6 {
+	if w, ok := FindWindow(drawnCapacities("44.4444"), Requirement{Ranks: 2, HoldsJob: three}, First); !ok || w.From != 3 || w.To != 6 {
 		t.Errorf("%v, %v", w, ok)
 	}
-	if _, ok := Find(rooms("44.44"), Need{Ranks: 2, Holds: three}, First); ok {
+	if _, ok := FindWindow(drawnCapacities("44.44"), Requirement{Ranks: 2, HoldsJob: three}, First); ok {
 		t.Error("no run has three nodes")
 	}
 }
 
 func TestLongest(t *testing.T) {
-	if w, room := Longest(rooms("4.444.44"), Need{Ranks: 16}); w.From != 2 || w.To != 5 || room != 12 {
+	if w, room := LargestRun(drawnCapacities("4.444.44"), Requirement{Ranks: 16}); w.From != 2 || w.To != 5 || room != 12 {
 		t.Errorf("%v, room %d", w, room)
 	}
-	if _, room := Longest(rooms("5.33"), Need{Ranks: 16, Shape: 3}); room != 6 {
+	if _, room := LargestRun(drawnCapacities("5.33"), Requirement{Ranks: 16, Shape: 3}); room != 6 {
 		t.Errorf("in a shape of 3: room %d", room)
 	}
 }
@@ -85,9 +85,9 @@ func TestAgainstAllStretches(t *testing.T) {
 		for i := range line {
 			line[i] = random.IntN(4)
 		}
-		need := Need{Ranks: 1 + random.IntN(9)}
+		need := Requirement{Ranks: 1 + random.IntN(9)}
 		for _, mode := range []Mode{First, Best} {
-			w, ok := Find(line, need, mode)
+			w, ok := FindWindow(line, need, mode)
 			want, any := exhaustive(line, need.Ranks, mode)
 			if ok != any || ok && (w.From != want.From || w.To != want.To) {
 				t.Fatalf("%s of %v for %d ranks: %v, %v; want %v, %v", mode, line, need.Ranks, w, ok, want, any)
@@ -115,10 +115,10 @@ func exhaustive(line []int, ranks int, mode Mode) (best Window, any bool) {
 			for high < len(line) && line[high] > 0 {
 				high++
 			}
-			w := Window{From: from, To: to, Left: high - low - (to - from)}
+			w := Window{From: from, To: to, UnusedNodes: high - low - (to - from)}
 			sameRun := any && low <= best.From && best.To <= high
 			switch shorter := to-from < best.To-best.From; {
-			case !any, sameRun && shorter, mode == Best && !sameRun && w.better(best):
+			case !any, sameRun && shorter, mode == Best && !sameRun && w.precedes(best):
 				best, any = w, true
 			}
 		}
@@ -132,7 +132,7 @@ func BenchmarkFind(b *testing.B) {
 		line[i] = 64 * (i % 2)
 	}
 	for b.Loop() {
-		if _, ok := Find(line, Need{Ranks: 3000}, Best); ok {
+		if _, ok := FindWindow(line, Requirement{Ranks: 3000}, Best); ok {
 			b.Fatal("no run holds it")
 		}
 	}

@@ -44,21 +44,21 @@ type Kind struct {
 // builtIn are the kinds of the attributes that every cluster has.
 var builtIn = map[string]Kind{
 	Feature:   {},
-	ProcSpeed: {Numeric: true, Probed: true, Units: map[string]Number{"": unit, "MHZ": unit, "GHZ": 1000 * unit}},
-	Memory: {Numeric: true, Probed: true, Units: map[string]Number{"": unit, "K": unit / 1024, "M": unit, "G": 1024 * unit, "T": 1024 * 1024 * unit,
-		"KB": unit / 1024, "MB": unit, "GB": 1024 * unit, "TB": 1024 * 1024 * unit}},
+	ProcSpeed: {Numeric: true, Probed: true, Units: map[string]Number{"": oneUnit, "MHZ": oneUnit, "GHZ": 1000 * oneUnit}},
+	Memory: {Numeric: true, Probed: true, Units: map[string]Number{"": oneUnit, "K": oneUnit / 1024, "M": oneUnit, "G": 1024 * oneUnit, "T": 1024 * 1024 * oneUnit,
+		"KB": oneUnit / 1024, "MB": oneUnit, "GB": 1024 * oneUnit, "TB": 1024 * 1024 * oneUnit}},
 	Network:  {AnyCase: true, Probed: true},
 	Class:    {},
 	Arch:     {AnyCase: true, Probed: true},
 	CPUModel: {AnyCase: true, Probed: true},
-	NetSpeed: {Numeric: true, Probed: true, Units: map[string]Number{"": unit, "M": unit, "G": 1000 * unit}},
+	NetSpeed: {Numeric: true, Probed: true, Units: map[string]Number{"": oneUnit, "M": oneUnit, "G": 1000 * oneUnit}},
 	CPUs:     {Numeric: true, Probed: true, Units: plain},
 	GPUs:     {Numeric: true, Probed: true, Units: plain},
 	GPUModel: {AnyCase: true, Probed: true},
 }
 
 // plain numbers have no unit.
-var plain = map[string]Number{"": unit}
+var plain = map[string]Number{"": oneUnit}
 
 // Kinds are the attributes of a cluster, by name in upper case.
 type Kinds map[string]Kind
@@ -95,5 +95,5 @@ func (k Kinds) Names() []string {
 	return names
 }
 
-// Named is the name of an attribute as Attributes have it.
-func Named(name string) string { return strings.ToUpper(name) }
+// CanonicalName is the name of an attribute as Attributes have it.
+func CanonicalName(name string) string { return strings.ToUpper(name) }

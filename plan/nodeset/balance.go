@@ -27,19 +27,19 @@ func (c *Chooser) Balance(members []int, ranks int) []int {
 	best := members
 	least := MaxNumber + 1
 	for from < len(by) {
-		for to < len(by) && !c.holds(by[from:to], room, ranks) {
+		for to < len(by) && !c.holdsRanks(by[from:to], room, ranks) {
 			end := next(to)
-			room += c.room(by[to:end])
+			room += c.capacityOf(by[to:end])
 			to = end
 		}
-		if !c.holds(by[from:to], room, ranks) {
+		if !c.holdsRanks(by[from:to], room, ranks) {
 			break
 		}
 		if distance := speed(to-1) - speed(from); distance <= least {
 			best, least = by[from:to:to], distance
 		}
 		end := next(from)
-		room -= c.room(by[from:end])
+		room -= c.capacityOf(by[from:end])
 		from = end
 	}
 	return best

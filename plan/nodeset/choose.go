@@ -13,47 +13,49 @@ type Chooser struct {
 	Sets  []Set
 	Ranks int // of the job; 0: as many as there is room for
 
-	// Holds reports whether so many ranks (0: those of the job) find room on some nodes alone. nil: the
+	// HoldsJob reports whether so many ranks (0: those of the job) find room on some nodes alone. nil: the
 	// sum of their rooms decides, and Ranks is known.
-	Holds func(members []int, ranks int) bool
+	HoldsJob func(members []int, ranks int) bool
 }
 
 // NewChooser builds the sets.
 func NewChooser(s Setting, nodes []Node, ranks int, holds func(members []int, ranks int) bool) *Chooser {
-	return &Chooser{Setting: s, Nodes: nodes, Sets: Build(s, nodes), Ranks: ranks, Holds: holds}
+	return &Chooser{Setting: s, Nodes: nodes, Sets: BuildSets(s, nodes), Ranks: ranks, HoldsJob: holds}
 }
 
-// holds reports whether nodes of so much room hold some ranks.
-func (c *Chooser) holds(members []int, room, ranks int) bool {
-	if c.Holds == nil {
+// holdsRanks reports whether nodes of so much room hold some ranks.
+func (c *Chooser) holdsRanks(members []int, room, ranks int) bool {
+	if c.HoldsJob == nil {
 		return room >= ranks
 	}
-	return c.Holds(members, ranks)
+	return c.HoldsJob(members, ranks)
 }
 
-// Fits reports whether a set holds the job.
-func (c *Chooser) Fits(set int) bool { return c.holds(c.Sets[set].Members, c.Sets[set].Room, c.Ranks) }
+// SetFits reports whether a set holds the job.
+func (c *Chooser) SetFits(set int) bool {
+	return c.holdsRanks(c.Sets[set].Members, c.Sets[set].Capacity, c.Ranks)
+}
 
-// room is that of some nodes.
-func (c *Chooser) room(members []int) (room int) {
+// capacityOf is that of some nodes.
+func (c *Chooser) capacityOf(members []int) (room int) {
 	for _, i := range members {
-		room += c.Nodes[i].Room
+		room += c.Nodes[i].Capacity
 	}
 	return room
 }
 
-// One is the set of ONEOF or FIRSTOF, with those of its members that go on; -1: none fits.
-func (c *Chooser) One() (set int, members []int) {
+// ChooseOne is the set of ONEOF or FIRSTOF, with those of its members that go on; -1: none fits.
+func (c *Chooser) ChooseOne() (set int, members []int) {
 	if c.Policy == FirstOf || c.Priority == FirstFit {
-		if set = slices.IndexFunc(c.indices(), c.Fits); set < 0 {
+		if set = slices.IndexFunc(c.indices(), c.SetFits); set < 0 {
 			return -1, nil
 		}
 		return set, c.Sets[set].Members
 	}
 	set = -1
-	var best rating
+	var best setRating
 	for i := range c.Sets {
-		if !c.Fits(i) {
+		if !c.SetFits(i) {
 			continue
 		}
 		if r := c.rate(i); set < 0 || r.compare(&best) < 0 {
@@ -63,28 +65,28 @@ func (c *Chooser) One() (set int, members []int) {
 	if set < 0 {
 		return -1, nil
 	}
-	return set, c.narrowed(set)
+	return set, c.narrowByPriority(set)
 }
 
-// Take is the set of a name, as One is; -1: it does not fit, or there is none.
-func (c *Chooser) Take(name string) (set int, members []int) {
+// ChooseNamed is the set of a name, as One is; -1: it does not fit, or there is none.
+func (c *Chooser) ChooseNamed(name string) (set int, members []int) {
 	set = slices.IndexFunc(c.Sets, func(s Set) bool { return s.Name == name })
 	switch {
-	case set < 0 || !c.Fits(set):
+	case set < 0 || !c.SetFits(set):
 		return -1, nil
 	case c.Policy == FirstOf:
 		return set, c.Sets[set].Members
 	}
-	return set, c.narrowed(set)
+	return set, c.narrowByPriority(set)
 }
 
-// Hold reports whether some nodes hold some ranks.
-func (c *Chooser) Hold(members []int, ranks int) bool {
-	return c.holds(members, c.room(members), ranks)
+// HoldsRanks reports whether some nodes hold some ranks.
+func (c *Chooser) HoldsRanks(members []int, ranks int) bool {
+	return c.holdsRanks(members, c.capacityOf(members), ranks)
 }
 
-// Name is that of the union of all sets.
-func (c *Chooser) Name() string {
+// UnionName is that of the union of all sets.
+func (c *Chooser) UnionName() string {
 	names := make([]string, len(c.Sets))
 	for i, set := range c.Sets {
 		names[i] = set.Name
@@ -92,19 +94,19 @@ func (c *Chooser) Name() string {
 	return strings.Join(names, "+")
 }
 
-// Union is the members of all sets, each once.
-func (c *Chooser) Union() []int {
+// UnionMembers is the members of all sets, each once.
+func (c *Chooser) UnionMembers() []int {
 	in := make([]bool, len(c.Nodes))
 	for _, set := range c.Sets {
 		for _, i := range set.Members {
 			in[i] = true
 		}
 	}
-	return slices.DeleteFunc(c.All(), func(i int) bool { return !in[i] })
+	return slices.DeleteFunc(c.AllNodes(), func(i int) bool { return !in[i] })
 }
 
-// All are all nodes, whether they are in a set or not.
-func (c *Chooser) All() []int {
+// AllNodes are all nodes, whether they are in a set or not.
+func (c *Chooser) AllNodes() []int {
 	all := make([]int, len(c.Nodes))
 	for i := range all {
 		all[i] = i
@@ -121,9 +123,9 @@ func (c *Chooser) indices() []int {
 	return all
 }
 
-// Largest are the sets by descending number of CPUs, then by index: where CPUs are shared, the
+// BySize are the sets by descending number of CPUs, then by index: where CPUs are shared, the
 // load of each is lowest so.
-func (c *Chooser) Largest() []int {
+func (c *Chooser) BySize() []int {
 	cpus := make([]int, len(c.Sets))
 	for i, set := range c.Sets {
 		for _, k := range set.Members {
@@ -135,15 +137,15 @@ func (c *Chooser) Largest() []int {
 	return order
 }
 
-// narrowed are the members of a chosen set that go on by its priority.
-func (c *Chooser) narrowed(set int) []int {
+// narrowByPriority are the members of a chosen set that go on by its priority.
+func (c *Chooser) narrowByPriority(set int) []int {
 	members := c.Sets[set].Members
 	stays := func(Node) bool { return true }
 	switch c.Priority {
-	case Affine:
+	case ByAffinity:
 		stays = func(n Node) bool { return n.Affinity >= 0 }
 	case MinLoss:
-		if l := c.lose(set); l.known {
+		if l := c.speedLossOf(set); l.speedsKnown {
 			stays = func(n Node) bool { return n.Speed > 0 && n.Speed <= l.last }
 		}
 	default:
@@ -155,7 +157,7 @@ func (c *Chooser) narrowed(set int) []int {
 			fewer = append(fewer, i)
 		}
 	}
-	if !c.holds(fewer, c.room(fewer), c.Ranks) {
+	if !c.holdsRanks(fewer, c.capacityOf(fewer), c.Ranks) {
 		return members
 	}
 	return fewer

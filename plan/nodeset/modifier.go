@@ -16,10 +16,10 @@ const (
 	WorstFit     Priority = "WORSTFIT"     // most room
 	BestResource Priority = "BESTRESOURCE" // the fastest
 	MinLoss      Priority = "MINLOSS"      // the least lost where all run at the pace of the slowest
-	Affine       Priority = "AFFINITY"     // no shunned nodes, most favoured ones
+	ByAffinity   Priority = "AFFINITY"     // no shunned nodes, most favoured ones
 )
 
-var priorities = []string{string(Affine), string(BestFit), string(BestResource), string(FirstFit), string(MinLoss), string(WorstFit)}
+var priorities = []string{string(ByAffinity), string(BestFit), string(BestResource), string(FirstFit), string(MinLoss), string(WorstFit)}
 
 // A Plus is what a job does when no single set holds it now.
 type Plus struct {
@@ -65,7 +65,7 @@ func parsePriority(text string) (Priority, error) {
 }
 
 func parsePlus(text string) (p Plus, err error) {
-	for _, word := range Words(text) {
+	for _, word := range SplitList(text) {
 		switch strings.ToUpper(word) {
 		case "SPANEVENLY":
 			p.SpanEvenly = true

@@ -10,7 +10,7 @@ import (
 )
 
 func resolve(l Levels) (Setting, error) {
-	kinds, _ := KindsOf(1, func(int) Attributes { return Attributes{"RACK": {Labels: []string{"r1"}}, "PRICE": {Number: unit}} })
+	kinds, _ := KindsOf(1, func(int) Attributes { return Attributes{"RACK": {Labels: []string{"r1"}}, "PRICE": {Number: oneUnit}} })
 	if l.MaxDelay == 0 {
 		l.MaxDelay = time.Hour
 	}
@@ -44,7 +44,7 @@ func TestRequests(t *testing.T) {
 		"ONEOF:PROCSPEED:3-2": "3-2", "ONEOF:FEATURE:a/b": "a/b", "ONEOF:PRICE:1.2345678": "1.2345678", "ONEOF:PRICE:9000000000": "9000000000",
 		"ONEOF:FEATURE:" + strings.Repeat("x", 65): strings.Repeat("x", 65), "ONEOF:PRICE:1M": "1M",
 	} {
-		var refused *Refusal
+		var refused *SourceError
 		if _, err := resolve(Levels{Flags: spec(text)}); !errors.As(err, &refused) || refused.Token != token || len(refused.Allowed) == 0 {
 			t.Errorf("%q: %v; want a refusal of %q", text, err, token)
 		}
@@ -80,7 +80,7 @@ func TestTolerance(t *testing.T) {
 		x, _ := ParseNumber(test.x)
 		v, _ := ParseNumber(test.v)
 		tolerance, ok := ParseTolerance(test.tolerance)
-		if !ok || within(x, v, tolerance) != test.want {
+		if !ok || withinTolerance(x, v, tolerance) != test.want {
 			t.Errorf("%+v: %v", test, ok)
 		}
 	}
@@ -94,9 +94,9 @@ func TestTolerance(t *testing.T) {
 // Which level counts: the request whole, modifiers one by one.
 func TestLevels(t *testing.T) {
 	modified := func(l Level, pairs ...string) Level {
-		l.Said = make(map[string]string)
+		l.Modifiers = make(map[string]string)
 		for i := 0; i < len(pairs); i += 2 {
-			l.Said[pairs[i]] = pairs[i+1]
+			l.Modifiers[pairs[i]] = pairs[i+1]
 		}
 		return l
 	}
@@ -106,23 +106,23 @@ func TestLevels(t *testing.T) {
 		levels Levels
 		want   Setting
 	}{
-		"the cluster's":                 {Levels{Cluster: cluster}, Setting{From: "nodeset", Tolerance: 500_000, Priority: BestResource, Delay: 2 * time.Hour}},
-		"a user's, with what suits":     {Levels{Cluster: cluster, Flags: spec("ONEOF:FEATURE")}, Setting{From: "--node-set", Priority: FirstFit, Delay: 2 * time.Hour}},
-		"a user's delay is cut":         {Levels{Cluster: cluster, Flags: modified(Level{}, KeyDelay, "3h")}, Setting{From: "nodeset", Tolerance: 500_000, Priority: BestResource, Delay: time.Hour, Cut: 3 * time.Hour}},
-		"defaults may be left":          {Levels{Class: spec("ONEOF:FEATURE")}, Setting{From: "--node-set", Priority: FirstFit, Optional: true}},
-		"a user's may not":              {Levels{Flags: spec("ONEOF:FEATURE")}, Setting{From: "--node-set", Priority: FirstFit}},
-		"unless he says so":             {Levels{Flags: modified(spec("ONEOF:FEATURE"), KeyOptional, "TRUE")}, Setting{From: "--node-set", Priority: FirstFit, Optional: true}},
+		"the cluster's":                 {Levels{Cluster: cluster}, Setting{Source: "nodeset", Tolerance: 500_000, Priority: BestResource, Delay: 2 * time.Hour}},
+		"a user's, with what suits":     {Levels{Cluster: cluster, Flags: spec("ONEOF:FEATURE")}, Setting{Source: "--node-set", Priority: FirstFit, Delay: 2 * time.Hour}},
+		"a user's delay is cut":         {Levels{Cluster: cluster, Flags: modified(Level{}, KeyDelay, "3h")}, Setting{Source: "nodeset", Tolerance: 500_000, Priority: BestResource, Delay: time.Hour, RequestedDelay: 3 * time.Hour}},
+		"defaults may be left":          {Levels{Class: spec("ONEOF:FEATURE")}, Setting{Source: "--node-set", Priority: FirstFit, Optional: true}},
+		"a user's may not":              {Levels{Flags: spec("ONEOF:FEATURE")}, Setting{Source: "--node-set", Priority: FirstFit}},
+		"unless he says so":             {Levels{Flags: modified(spec("ONEOF:FEATURE"), KeyOptional, "TRUE")}, Setting{Source: "--node-set", Priority: FirstFit, Optional: true}},
 		"none":                          {Levels{Cluster: cluster, Flags: spec("none")}, Setting{Tolerance: 500_000, Priority: BestResource, Delay: 2 * time.Hour}},
-		"listed nodes":                  {Levels{Cluster: cluster, Listed: true}, Setting{Tolerance: 500_000, Priority: BestResource, Delay: 2 * time.Hour}},
+		"listed nodes":                  {Levels{Cluster: cluster, NodesListed: true}, Setting{Tolerance: 500_000, Priority: BestResource, Delay: 2 * time.Hour}},
 		"what a flag hides is not read": {Levels{Variables: spec("junk"), Flags: spec("none")}, Setting{Priority: FirstFit}},
 	} {
 		s, err := resolve(test.levels)
-		if err != nil || s.From != test.want.From || s.Tolerance != test.want.Tolerance || s.Priority != test.want.Priority || s.Delay != test.want.Delay ||
-			s.Cut != test.want.Cut || s.From != "" && s.Optional != test.want.Optional {
+		if err != nil || s.Source != test.want.Source || s.Tolerance != test.want.Tolerance || s.Priority != test.want.Priority || s.Delay != test.want.Delay ||
+			s.RequestedDelay != test.want.RequestedDelay || s.Source != "" && s.Optional != test.want.Optional {
 			t.Errorf("%s: %+v, %v", name, s, err)
 		}
 	}
-	for _, l := range []Levels{{Closed: true, Flags: spec("none")}, {Closed: true, Variables: modified(Level{}, KeyPlus, "DELAY")},
+	for _, l := range []Levels{{UsersDenied: true, Flags: spec("none")}, {UsersDenied: true, Variables: modified(Level{}, KeyPlus, "DELAY")},
 		{Flags: modified(spec("ONEOF:FEATURE"), KeyTolerance, "0.5")}, {Flags: modified(spec("ONEOF:PROCSPEED"), KeyPriority, "minloss")},
 		{Cluster: modified(Level{}, KeyPriority, "QUICKEST"), Flags: spec("none")}} {
 		if s, err := resolve(l); err == nil {
@@ -147,7 +147,7 @@ func TestPatterns(t *testing.T) {
 func TestNumbersAreReadAgain(t *testing.T) {
 	kinds, _ := KindsOf(0, nil)
 	random := rand.New(rand.NewPCG(15, 5))
-	numbers := []Number{0, 1, 1023, 1024, unit / 1024, unit - 1, unit, unit + 1, MaxNumber - 1, MaxNumber}
+	numbers := []Number{0, 1, 1023, 1024, oneUnit / 1024, oneUnit - 1, oneUnit, oneUnit + 1, MaxNumber - 1, MaxNumber}
 	for range 20_000 {
 		numbers = append(numbers, Number(random.Int64N(int64(MaxNumber)+1))>>random.IntN(63))
 	}

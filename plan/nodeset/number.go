@@ -10,18 +10,18 @@ import (
 // memory that counts in M, are exact. What is not is refused. It is at least 0, and at most MaxNumber.
 type Number int64
 
-// unit is 1 as a Number.
-const unit Number = 1024 * 1_000_000
+// oneUnit is 1 as a Number.
+const oneUnit Number = 1024 * 1_000_000
 
 // MaxNumber is the largest value of an attribute.
-const MaxNumber = 8_000_000_000 * unit
+const MaxNumber = 8_000_000_000 * oneUnit
 
-// Whole is a whole number, of which too large ones are MaxNumber, negative ones 0.
-func Whole(n int64) Number { return Number(min(max(n, 0), int64(MaxNumber/unit))) * unit }
+// FromInt is a whole number, of which too large ones are MaxNumber, negative ones 0.
+func FromInt(n int64) Number { return Number(min(max(n, 0), int64(MaxNumber/oneUnit))) * oneUnit }
 
 // ParseNumber reads digits, and behind a point up to six decimals, or so many as a Number has: what String
 // writes is always read.
-func ParseNumber(text string) (Number, bool) { return scaled(text, unit) }
+func ParseNumber(text string) (Number, bool) { return parseScaled(text, oneUnit) }
 
 // NumberFault says what is wrong with a decimal number that is no Number.
 func NumberFault(text string) string {
@@ -35,8 +35,8 @@ func NumberFault(text string) string {
 // maxDecimals are enough for each Number: a 1024th of 10^-6 has 16.
 const maxDecimals = 16
 
-// scaled reads a number of things that are each so much. It is exact, or refused.
-func scaled(text string, each Number) (Number, bool) {
+// parseScaled reads a number of things that are each so much. It is exact, or refused.
+func parseScaled(text string, each Number) (Number, bool) {
 	whole, decimals, point := strings.Cut(text, ".")
 	if whole == "" || point && decimals == "" || len(decimals) > maxDecimals || strings.Trim(whole+decimals, "0123456789") != "" {
 		return 0, false
@@ -57,8 +57,8 @@ func scaled(text string, each Number) (Number, bool) {
 
 // String is the number without an exponent: "2400", "2.5".
 func (n Number) String() string {
-	text := strconv.FormatInt(int64(n/unit), 10)
-	rest := n % unit
+	text := strconv.FormatInt(int64(n/oneUnit), 10)
+	rest := n % oneUnit
 	if rest == 0 {
 		return text
 	}
@@ -77,19 +77,19 @@ const MaxTolerance Tolerance = 10_000_000
 
 // ParseTolerance reads 0 to 10 with up to six decimals, or 0% to 1000% with up to four.
 func ParseTolerance(text string) (Tolerance, bool) {
-	each, digits := unit, text
+	each, digits := oneUnit, text
 	if before, percent := strings.CutSuffix(text, "%"); percent {
-		digits, each = before, unit/100
+		digits, each = before, oneUnit/100
 	}
-	n, ok := scaled(digits, each)
-	return Tolerance(n / (unit / 1_000_000)), ok && n%(unit/1_000_000) == 0 && n <= 10*unit
+	n, ok := parseScaled(digits, each)
+	return Tolerance(n / (oneUnit / 1_000_000)), ok && n%(oneUnit/1_000_000) == 0 && n <= 10*oneUnit
 }
 
 // String is the tolerance as a number.
-func (t Tolerance) String() string { return (Number(t) * (unit / 1_000_000)).String() }
+func (t Tolerance) String() string { return (Number(t) * (oneUnit / 1_000_000)).String() }
 
-// within reports x <= v * (1 + t), without rounding.
-func within(x, v Number, t Tolerance) bool {
+// withinTolerance reports x <= v * (1 + t), without rounding.
+func withinTolerance(x, v Number, t Tolerance) bool {
 	if t == 0 {
 		return x <= v
 	}

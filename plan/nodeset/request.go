@@ -39,11 +39,11 @@ type Item struct {
 	First, Last Number
 }
 
-// pattern reports whether labels are to match it.
-func (i Item) pattern() bool { return strings.ContainsAny(i.Label, "*?") }
+// isPattern reports whether labels are to match it.
+func (i Item) isPattern() bool { return strings.ContainsAny(i.Label, "*?") }
 
-// text is the item as the canonical request has it.
-func (i Item) text() string {
+// canonicalText is the item as the canonical request has it.
+func (i Item) canonicalText() string {
 	switch {
 	case i.Label != "":
 		return i.Label
@@ -60,7 +60,7 @@ func (r Request) String() string {
 	}
 	text := string(r.Policy) + ":" + r.Attribute
 	for i, item := range r.List {
-		text += []string{":", ","}[min(i, 1)] + item.text()
+		text += []string{":", ","}[min(i, 1)] + item.canonicalText()
 	}
 	return text
 }
@@ -97,23 +97,23 @@ func Parse(text string, kinds Kinds) (Request, error) {
 	}
 	policy, rest, _ := strings.Cut(text, ":")
 	attribute, list, _ := strings.Cut(rest, ":")
-	return Compose(trim(policy), trim(attribute), strings.FieldsFunc(list, separates), kinds)
+	return ParseParts(trim(policy), trim(attribute), strings.FieldsFunc(list, isSeparator), kinds)
 }
 
 func trim(text string) string { return strings.Trim(text, blanks) }
 
-// separates reports whether a character stands between the values of a list.
-func separates(c rune) bool { return c == ',' || c == ':' || strings.ContainsRune(blanks, c) }
+// isSeparator reports whether a character stands between the values of a list.
+func isSeparator(c rune) bool { return c == ',' || c == ':' || strings.ContainsRune(blanks, c) }
 
-// Words are the values of a list in one text.
-func Words(list string) []string { return strings.FieldsFunc(list, separates) }
+// SplitList are the values of a list in one text.
+func SplitList(list string) []string { return strings.FieldsFunc(list, isSeparator) }
 
-// Compose reads a request in pieces. The error is a *WordError.
-func Compose(policy, attribute string, list []string, kinds Kinds) (Request, error) {
+// ParseParts reads a request in pieces. The error is a *WordError.
+func ParseParts(policy, attribute string, list []string, kinds Kinds) (Request, error) {
 	if !slices.Contains(policies, strings.ToUpper(policy)) {
 		return Request{}, &WordError{Token: policy, Allowed: policies, Reason: "unknown policy"}
 	}
-	r := Request{Policy: Policy(strings.ToUpper(policy)), Attribute: Named(attribute)}
+	r := Request{Policy: Policy(strings.ToUpper(policy)), Attribute: CanonicalName(attribute)}
 	kind, known := kinds[r.Attribute]
 	if !known {
 		return Request{}, &WordError{Token: attribute, Allowed: kinds.Names(), Reason: "unknown attribute"}
@@ -134,7 +134,7 @@ func Compose(policy, attribute string, list []string, kinds Kinds) (Request, err
 // parseItem reads one value of a list.
 func parseItem(word string, kind Kind) (Item, error) {
 	if !kind.Numeric {
-		if word == "" || len(word) > maxLabel || strings.ContainsFunc(word, func(c rune) bool { return !inLabel(c) }) {
+		if word == "" || len(word) > maxLabel || strings.ContainsFunc(word, func(c rune) bool { return !isLabelRune(c) }) {
 			return Item{}, &WordError{Token: word, Allowed: []string{"letters, digits, _ . + -, * and ?"}, Reason: "no label"}
 		}
 		return Item{Label: word}, nil
@@ -143,38 +143,38 @@ func parseItem(word string, kind Kind) (Item, error) {
 	if !between {
 		last = first
 	}
-	from, ok := kind.number(first)
-	to, also := kind.number(last)
+	from, ok := kind.parseNumber(first)
+	to, also := kind.parseNumber(last)
 	if !ok || !also || from > to {
 		return Item{}, &WordError{Token: word, Allowed: []string{"N", "FIRST-LAST with FIRST <= LAST"}, Reason: "no number"}
 	}
 	return Item{First: from, Last: to}, nil
 }
 
-// inLabel reports whether a character may be in a label or pattern.
-func inLabel(c rune) bool {
+// isLabelRune reports whether a character may be in a label or pattern.
+func isLabelRune(c rune) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("_.+-*?", c)
 }
 
 // IsLabel reports whether a text may be a label of a node.
 func IsLabel(text string) bool {
-	return text != "" && len(text) <= maxLabel && !strings.ContainsFunc(text, func(c rune) bool { return !inLabel(c) || c == '*' || c == '?' })
+	return text != "" && len(text) <= maxLabel && !strings.ContainsFunc(text, func(c rune) bool { return !isLabelRune(c) || c == '*' || c == '?' })
 }
 
-// number reads a number with a unit of the kind.
-func (k Kind) number(text string) (Number, bool) {
+// parseNumber reads a number with a unit of the kind.
+func (k Kind) parseNumber(text string) (Number, bool) {
 	digits := strings.TrimRight(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 	each, known := k.Units[strings.ToUpper(text[len(digits):])]
 	if !known {
 		return 0, false
 	}
-	return scaled(digits, each)
+	return parseScaled(digits, each)
 }
 
-// Quantity reads a number with a unit of an attribute that every cluster has; false: it is none.
-func Quantity(name, text string) (Number, bool) {
+// ParseQuantity reads a number with a unit of an attribute that every cluster has; false: it is none.
+func ParseQuantity(name, text string) (Number, bool) {
 	kind := builtIn[name]
-	if n, ok := kind.number(text); ok && kind.Numeric {
+	if n, ok := kind.parseNumber(text); ok && kind.Numeric {
 		return n, true
 	}
 	return 0, false

@@ -3,31 +3,31 @@ package nodeset
 // Resolve judges all that is said, and takes what counts: the request whole from the strongest level
 // that has one, each modifier from the strongest that says it. The error is a *Refusal.
 func (l Levels) Resolve(kinds Kinds) (Setting, error) {
-	made, strongest, err := l.requests(kinds)
+	made, strongest, err := l.parseRequests(kinds)
 	if err != nil {
 		return Setting{}, err
 	}
 	s := Setting{Request: made, Origins: make(map[string]string)}
 	if made.Policy != "" {
-		s.From = l.byStrength()[strongest].Source
+		s.Source = l.byStrength()[strongest].Source
 	}
-	optional, err := voices(l, KeyOptional, parseOptional)
+	optional, err := levelValues(l, KeyOptional, parseOptional)
 	if err != nil {
 		return Setting{}, err
 	}
-	tolerance, err := voices(l, KeyTolerance, parseTolerance)
+	tolerance, err := levelValues(l, KeyTolerance, parseTolerance)
 	if err != nil {
 		return Setting{}, err
 	}
-	priority, err := voices(l, KeyPriority, parsePriority)
+	priority, err := levelValues(l, KeyPriority, parsePriority)
 	if err != nil {
 		return Setting{}, err
 	}
-	plus, err := voices(l, KeyPlus, parsePlus)
+	plus, err := levelValues(l, KeyPlus, parsePlus)
 	if err != nil {
 		return Setting{}, err
 	}
-	delay, err := voices(l, KeyDelay, parseDelay)
+	delay, err := levelValues(l, KeyDelay, parseDelay)
 	if err != nil {
 		return Setting{}, err
 	}
@@ -36,43 +36,43 @@ func (l Levels) Resolve(kinds Kinds) (Setting, error) {
 			optional = optional[:len(optional)-1]
 		}
 	}
-	settle(&s, &s.Optional, optional, KeyOptional)
-	settle(&s, &s.Plus, plus, KeyPlus)
-	settle(&s, &s.Delay, delay, KeyDelay)
+	setStrongest(&s, &s.Optional, optional, KeyOptional)
+	setStrongest(&s, &s.Plus, plus, KeyPlus)
+	setStrongest(&s, &s.Delay, delay, KeyDelay)
 	if len(delay) > 0 && delay[0].level < classLevel && s.Delay > l.MaxDelay {
-		s.Cut, s.Delay = s.Delay, l.MaxDelay
+		s.RequestedDelay, s.Delay = s.Delay, l.MaxDelay
 	}
-	return s, s.suit(tolerance, priority, strongest)
+	return s, s.setModifiers(tolerance, priority, strongest)
 }
 
-// suit settles the modifiers that not every attribute can have. Where class or cluster say one
+// setModifiers settles the modifiers that not every attribute can have. Where class or cluster say one
 // beside a request of others that it does not suit, it is left out.
-func (s *Setting) suit(tolerance []voice[Tolerance], priority []voice[Priority], strongest int) error {
-	tolerance, err := suitable(tolerance, strongest, s.misfitsTolerance)
+func (s *Setting) setModifiers(tolerance []levelValue[Tolerance], priority []levelValue[Priority], strongest int) error {
+	tolerance, err := suitableValues(tolerance, strongest, s.toleranceMisfit)
 	if err != nil {
 		return err
 	}
-	settle(s, &s.Tolerance, tolerance, KeyTolerance)
-	if priority, err = suitable(priority, strongest, s.misfitsPriority); err != nil {
+	setStrongest(s, &s.Tolerance, tolerance, KeyTolerance)
+	if priority, err = suitableValues(priority, strongest, s.priorityMisfit); err != nil {
 		return err
 	}
 	if s.Priority = FirstFit; s.Tolerance > 0 {
 		s.Priority = MinLoss
 	}
-	settle(s, &s.Priority, priority, KeyPriority)
+	setStrongest(s, &s.Priority, priority, KeyPriority)
 	return nil
 }
 
-// misfitsTolerance tells what may be said in the place of a tolerance; empty: it may be.
-func (s *Setting) misfitsTolerance(t Tolerance) string {
+// toleranceMisfit tells what may be said in the place of a tolerance; empty: it may be.
+func (s *Setting) toleranceMisfit(t Tolerance) string {
 	if s.Policy == "" || s.Attribute == ProcSpeed || t == 0 {
 		return ""
 	}
 	return "0: a tolerance is for " + ProcSpeed
 }
 
-// misfitsPriority tells with what a priority may be said; empty: it may be with this.
-func (s *Setting) misfitsPriority(p Priority) string {
+// priorityMisfit tells with what a priority may be said; empty: it may be with this.
+func (s *Setting) priorityMisfit(p Priority) string {
 	speeds := s.Policy == "" || s.Attribute == ProcSpeed
 	switch {
 	case p == BestResource && !speeds:
@@ -83,50 +83,50 @@ func (s *Setting) misfitsPriority(p Priority) string {
 	return ""
 }
 
-// A voice is what one level says of a modifier.
-type voice[T any] struct {
+// A levelValue is what one level says of a modifier.
+type levelValue[T any] struct {
 	value        T
 	level        int
 	source, text string
 }
 
-// voices reads what is said of a modifier, strongest first. All of it is judged, but what a flag
+// levelValues reads what is said of a modifier, strongest first. All of it is judged, but what a flag
 // hides of the variables.
-func voices[T any](l Levels, key string, parse func(string) (T, error)) ([]voice[T], error) {
-	var all []voice[T]
+func levelValues[T any](l Levels, key string, parse func(string) (T, error)) ([]levelValue[T], error) {
+	var all []levelValue[T]
 	for i, level := range l.byStrength() {
-		text, said := level.Said[key]
+		text, said := level.Modifiers[key]
 		if !said || i == variableLevel && len(all) > 0 {
 			continue
 		}
-		source := level.key(key)
-		if i < classLevel && l.Closed {
-			return nil, at(source, closed(text))
+		source := level.modifierSource(key)
+		if i < classLevel && l.UsersDenied {
+			return nil, atSource(source, refuseUserLevel(text))
 		}
 		value, err := parse(trim(text))
 		if err != nil {
-			return nil, at(source, err)
+			return nil, atSource(source, err)
 		}
-		all = append(all, voice[T]{value, i, source, text})
+		all = append(all, levelValue[T]{value, i, source, text})
 	}
 	return all, nil
 }
 
-// suitable are the voices that suit the request. misfits tells what may be said instead.
-func suitable[T any](all []voice[T], strongest int, misfits func(T) string) (fit []voice[T], err error) {
+// suitableValues are the voices that suit the request. misfits tells what may be said instead.
+func suitableValues[T any](all []levelValue[T], strongest int, misfits func(T) string) (fit []levelValue[T], err error) {
 	for _, v := range all {
 		allowed := misfits(v.value)
 		if allowed == "" {
 			fit = append(fit, v)
 		} else if v.level < classLevel || v.level == strongest {
-			return nil, at(v.source, &WordError{Token: v.text, Allowed: []string{allowed}, Reason: "does not suit the attribute"})
+			return nil, atSource(v.source, &WordError{Token: v.text, Allowed: []string{allowed}, Reason: "does not suit the attribute"})
 		}
 	}
 	return fit, nil
 }
 
-// settle takes what the strongest says, if somebody does.
-func settle[T any](s *Setting, into *T, all []voice[T], key string) {
+// setStrongest takes what the strongest says, if somebody does.
+func setStrongest[T any](s *Setting, into *T, all []levelValue[T], key string) {
 	if len(all) > 0 {
 		*into, s.Origins[key] = all[0].value, all[0].source
 	}

@@ -19,9 +19,9 @@ type Part struct {
 //	        members that are not GLOBAL and not of a set taken before
 //	    all found: these k parts, in this order
 func (c *Chooser) Span() []Part {
-	sets := c.spanned()
+	sets := c.setsToSpan()
 	for k := 2; k <= min(len(sets), c.Ranks); k++ {
-		least := func(set int) bool { return c.Sets[set].Room < c.Ranks/k }
+		least := func(set int) bool { return c.Sets[set].Capacity < c.Ranks/k }
 		if large := len(sets) - count(sets, least); large < k {
 			continue // rooms only shrink by what other parts take
 		}
@@ -41,13 +41,13 @@ func count(sets []int, which func(int) bool) (n int) {
 	return n
 }
 
-// spanned are the sets with room in the order in which they are tried.
-func (c *Chooser) spanned() []int {
-	sets := slices.DeleteFunc(c.indices(), func(set int) bool { return c.Sets[set].Room == 0 })
-	if c.Policy == FirstOf || c.Priority == FirstFit || c.Priority == MinLoss || c.Priority == Affine {
+// setsToSpan are the sets with room in the order in which they are tried.
+func (c *Chooser) setsToSpan() []int {
+	sets := slices.DeleteFunc(c.indices(), func(set int) bool { return c.Sets[set].Capacity == 0 })
+	if c.Policy == FirstOf || c.Priority == FirstFit || c.Priority == MinLoss || c.Priority == ByAffinity {
 		return sets
 	}
-	ratings := make([]rating, len(c.Sets))
+	ratings := make([]setRating, len(c.Sets))
 	for _, set := range sets {
 		ratings[set] = c.rate(set)
 	}
@@ -72,8 +72,8 @@ func (c *Chooser) spanOver(sets []int, k int) (parts []Part) {
 			at = 0 // what was too small may hold one less
 		}
 		for ; at < len(sets); at++ {
-			if set := sets[at]; !used[set] && c.Sets[set].Room >= ranks {
-				if members := c.part(set, ranks, taken); members != nil {
+			if set := sets[at]; !used[set] && c.Sets[set].Capacity >= ranks {
+				if members := c.membersForPart(set, ranks, taken); members != nil {
 					used[set] = true
 					parts = append(parts, Part{set, members, ranks})
 					break
@@ -90,10 +90,10 @@ func (c *Chooser) spanOver(sets []int, k int) (parts []Part) {
 	return parts
 }
 
-// part is the members of a set that are not taken, if they hold so many ranks; nil: they do not.
-func (c *Chooser) part(set, ranks int, taken []bool) []int {
+// membersForPart is the members of a set that are not taken, if they hold so many ranks; nil: they do not.
+func (c *Chooser) membersForPart(set, ranks int, taken []bool) []int {
 	members := slices.DeleteFunc(slices.Clone(c.Sets[set].Members), func(i int) bool { return taken[i] })
-	if !c.holds(members, c.room(members), ranks) {
+	if !c.holdsRanks(members, c.capacityOf(members), ranks) {
 		return nil
 	}
 	return members

@@ -17,13 +17,13 @@ func ParseTime(text string) (time.Duration, bool) {
 	case strings.Contains(text, ":"):
 		return parseClock(text)
 	case strings.Trim(text, "0123456789") == "":
-		return times(text, time.Second)
+		return multiplyTime(text, time.Second)
 	}
 	return parseUnits(text)
 }
 
-// times is so many of a time.
-func times(digits string, each time.Duration) (time.Duration, bool) {
+// multiplyTime is so many of a time.
+func multiplyTime(digits string, each time.Duration) (time.Duration, bool) {
 	if digits == "" || strings.Trim(digits, "0123456789") != "" {
 		return 0, false
 	}
@@ -42,7 +42,7 @@ func parseClock(text string) (sum time.Duration, ok bool) {
 	}
 	each := []time.Duration{day, time.Hour, time.Minute, time.Second}[4-len(pieces):]
 	for i, piece := range pieces {
-		d, ok := times(piece, each[i])
+		d, ok := multiplyTime(piece, each[i])
 		if sum += d; !ok {
 			return 0, false
 		}
@@ -61,7 +61,7 @@ func parseUnits(text string) (sum time.Duration, ok bool) {
 		if !there {
 			continue
 		}
-		d, ok := times(digits, u.each)
+		d, ok := multiplyTime(digits, u.each)
 		if sum += d; !ok {
 			return 0, false
 		}

@@ -19,8 +19,8 @@ import (
 	"remshell/text"
 )
 
-// Outside is the number of the region of a node that is in none of the domain.
-const Outside = -1
+// OutsideDomain is the number of the region of a node that is in none of the domain.
+const OutsideDomain = -1
 
 // flavors are the words of a signature, in its order.
 var flavors = []string{"os", "su", "ap"}
@@ -34,29 +34,29 @@ func Signature(of []string) string {
 	return strings.Join(slices.DeleteFunc(slices.Clone(flavors), func(f string) bool { return !slices.Contains(of, f) }), " ")
 }
 
-// Applications reports whether a node of some flavors runs ranks.
-func Applications(of []string) bool { return of == nil || slices.Contains(of, "ap") }
+// RunsRanks reports whether a node of some flavors runs ranks.
+func RunsRanks(of []string) bool { return of == nil || slices.Contains(of, "ap") }
 
 // A Domain is the regions in which jobs run. The zero value: the cluster has none.
 type Domain struct {
-	regions  []job.Region   // in the order of the domain
-	names    []string       // of all regions, in the order of the file
-	rank     map[string]int // in the domain, by name
-	byNode   map[string]int // in the file, by a node's name in lower case
-	bySigned map[string]int // in the file, by signature
+	regions           []job.Region   // in the order of the domain
+	names             []string       // of all regions, in the order of the file
+	numberOf          map[string]int // in the domain, by name
+	regionOfNode      map[string]int // in the file, by a node's name in lower case
+	regionOfSignature map[string]int // in the file, by signature
 }
 
 // New is the domain of some regions, in the order of their file; names: of those it has, in its
 // order; nil: all.
 func New(regions []job.Region, names []string) Domain {
-	d := Domain{rank: make(map[string]int), byNode: make(map[string]int), bySigned: make(map[string]int)}
+	d := Domain{numberOf: make(map[string]int), regionOfNode: make(map[string]int), regionOfSignature: make(map[string]int)}
 	for i, r := range regions {
 		d.names = append(d.names, r.Name)
 		if r.Nodes == nil {
-			note(d.bySigned, Signature(strings.Fields(r.Signature)), i)
+			setFirst(d.regionOfSignature, Signature(strings.Fields(r.Signature)), i)
 		}
 		for _, name := range r.Nodes {
-			note(d.byNode, strings.ToLower(name), i)
+			setFirst(d.regionOfNode, strings.ToLower(name), i)
 		}
 	}
 	if names == nil {
@@ -64,38 +64,38 @@ func New(regions []job.Region, names []string) Domain {
 	}
 	for _, name := range names {
 		if i := slices.Index(d.names, name); i >= 0 {
-			d.rank[name] = len(d.regions)
+			d.numberOf[name] = len(d.regions)
 			d.regions = append(d.regions, regions[i])
 		}
 	}
 	return d
 }
 
-// note keeps the first number for a key.
-func note(numbers map[string]int, key string, number int) {
+// setFirst keeps the first number for a key.
+func setFirst(numbers map[string]int, key string, number int) {
 	if _, known := numbers[key]; !known {
 		numbers[key] = number
 	}
 }
 
-// Divides reports whether there are regions at all.
-func (d Domain) Divides() bool { return d.names != nil }
+// HasRegions reports whether there are regions at all.
+func (d Domain) HasRegions() bool { return d.names != nil }
 
-// Of is the number of a node's region in the domain, or Outside, and its name; empty: it is in none.
-func (d Domain) Of(n *job.NodeDef) (number int, name string) {
-	first, found := d.bySigned[Signature(n.Flavors)]
+// RegionOf is the number of a node's region in the domain, or Outside, and its name; empty: it is in none.
+func (d Domain) RegionOf(n *job.NodeDef) (number int, name string) {
+	first, found := d.regionOfSignature[Signature(n.Flavors)]
 	for _, name := range append([]string{n.Name}, n.Aliases...) {
-		if i, named := d.byNode[strings.ToLower(name)]; named && (!found || i < first) {
+		if i, named := d.regionOfNode[strings.ToLower(name)]; named && (!found || i < first) {
 			first, found = i, true
 		}
 	}
 	if !found {
-		return Outside, ""
+		return OutsideDomain, ""
 	}
 	name = d.names[first]
-	number, within := d.rank[name]
+	number, within := d.numberOf[name]
 	if !within {
-		return Outside, name
+		return OutsideDomain, name
 	}
 	return number, name
 }
@@ -109,8 +109,8 @@ func (d Domain) Names() []string {
 	return names
 }
 
-// A Visitor is what gates want to know of a job.
-type Visitor struct {
+// A GateRequest is what gates want to know of a job.
+type GateRequest struct {
 	User  job.User
 	Class string // empty: none
 	CPUs  int    // of all its ranks; 0: it takes what there is
@@ -124,34 +124,34 @@ type Size struct {
 
 // A Verdict is whether a job may enter a region.
 type Verdict struct {
-	Closed string // why not; empty: it may
-	Unsure bool   // if all sizes were known, it might
+	ClosedReason string // why not; empty: it may
+	MayOpenLater bool   // if all sizes were known, it might
 }
 
-// Gates judges every region of the domain, whose sizes are given in its order.
-func (d Domain) Gates(v Visitor, sizes []Size) []Verdict {
+// JudgeGates judges every region of the domain, whose sizes are given in its order.
+func (d Domain) JudgeGates(v GateRequest, sizes []Size) []Verdict {
 	verdicts := make([]Verdict, len(d.regions))
 	var before Size
 	for i := range d.regions {
-		verdicts[i] = judge(&d.regions[i], v, before)
+		verdicts[i] = judgeGate(&d.regions[i], v, before)
 		before.CPUs += sizes[i].CPUs
 		before.Unknown = before.Unknown || sizes[i].Unknown
 	}
 	return verdicts
 }
 
-// judge asks one gate; before is the size of the regions before it.
-func judge(r *job.Region, v Visitor, before Size) Verdict {
+// judgeGate asks one gate; before is the size of the regions before it.
+func judgeGate(r *job.Region, v GateRequest, before Size) Verdict {
 	g := r.Gate
 	switch {
 	case !g.Admits(v.User):
-		return Verdict{Closed: r.Name + ": for other users"}
+		return Verdict{ClosedReason: r.Name + ": for other users"}
 	case g.Classes != nil && !slices.Contains(g.Classes, v.Class):
-		return Verdict{Closed: fmt.Sprintf("%s: for jobs of class %s", r.Name, strings.Join(g.Classes, ", "))}
+		return Verdict{ClosedReason: fmt.Sprintf("%s: for jobs of class %s", r.Name, strings.Join(g.Classes, ", "))}
 	case g.Width == nil:
 		return Verdict{}
 	case *g.Width == job.AutoWidth && before.Unknown:
-		return Verdict{Closed: r.Name + ": for jobs that the regions before it cannot hold, and the size of a node there is not known", Unsure: true}
+		return Verdict{ClosedReason: r.Name + ": for jobs that the regions before it cannot hold, and the size of a node there is not known", MayOpenLater: true}
 	}
 	width := *g.Width
 	if width == job.AutoWidth {
@@ -164,21 +164,21 @@ func judge(r *job.Region, v Visitor, before Size) Verdict {
 	if v.CPUs == 0 {
 		has = "of this one the number of ranks was not said"
 	}
-	return Verdict{Closed: fmt.Sprintf("%s: for jobs of more than %s; %s", r.Name, text.Count(width, "CPU"), has)}
+	return Verdict{ClosedReason: fmt.Sprintf("%s: for jobs of more than %s; %s", r.Name, text.Count(width, "CPU"), has)}
 }
 
-// Settled judges a region before anything is known of sizes: Unsure gates may turn out to be open.
-func (d Domain) Settled(v Visitor) []Verdict {
+// JudgeWithoutSizes judges a region before anything is known of sizes: Unsure gates may turn out to be open.
+func (d Domain) JudgeWithoutSizes(v GateRequest) []Verdict {
 	sizes := make([]Size, len(d.regions))
 	for i := range sizes {
 		sizes[i].Unknown = true
 	}
-	return d.Gates(v, sizes)
+	return d.JudgeGates(v, sizes)
 }
 
-// Measured reports whether the size of a region matters: a gate behind it opens to jobs that are
+// NeedsSize reports whether the size of a region matters: a gate behind it opens to jobs that are
 // larger than what is before it.
-func (d Domain) Measured(number int) bool {
+func (d Domain) NeedsSize(number int) bool {
 	return number >= 0 && slices.ContainsFunc(d.regions[number+1:], func(r job.Region) bool {
 		return r.Gate.Width != nil && *r.Gate.Width == job.AutoWidth
 	})

@@ -22,7 +22,7 @@ func width(cpus int) job.Gate { return job.Gate{Width: &cpus} }
 func TestSignature(t *testing.T) {
 	for _, test := range []struct{ flavors, want string }{{"", "ap"}, {"ap os", "os ap"}, {"ap su os", "os su ap"}, {"su", "su"}} {
 		n := node("a", test.flavors)
-		if got := Signature(n.Flavors); got != test.want || Applications(n.Flavors) != strings.HasSuffix(test.want, "ap") {
+		if got := Signature(n.Flavors); got != test.want || RunsRanks(n.Flavors) != strings.HasSuffix(test.want, "ap") {
 			t.Errorf("%q: %q; want %q", test.flavors, got, test.want)
 		}
 	}
@@ -45,7 +45,7 @@ func TestRegionOfANode(t *testing.T) {
 		if test.domain != "" {
 			domain = strings.Fields(test.domain)
 		}
-		number, name := New(regions, domain).Of(test.NodeDef)
+		number, name := New(regions, domain).RegionOf(test.NodeDef)
 		if got := fmt.Sprint(number, " ", name); got != test.want {
 			t.Errorf("%s of domain %q: %q; want %q", test.Name, test.domain, got, test.want)
 		}
@@ -58,28 +58,28 @@ func TestGates(t *testing.T) {
 		name   string
 		gate   job.Gate
 		before Size
-		Visitor
+		GateRequest
 		open, unsure bool
 	}{
-		{"no gate", job.Gate{}, Size{CPUs: 4}, Visitor{User: user, CPUs: 1}, true, false},
-		{"wider", width(3), Size{CPUs: 4}, Visitor{User: user, CPUs: 4}, true, false},
-		{"at the width", width(4), Size{}, Visitor{User: user, CPUs: 4}, false, false},
-		{"wider than all before", width(job.AutoWidth), Size{CPUs: 4}, Visitor{User: user, CPUs: 5}, true, false},
-		{"as wide as all before", width(job.AutoWidth), Size{CPUs: 4}, Visitor{User: user, CPUs: 4}, false, false},
-		{"an unknown size", width(job.AutoWidth), Size{CPUs: 4, Unknown: true}, Visitor{User: user, CPUs: 50}, false, true},
-		{"a number does not ask for sizes", width(3), Size{Unknown: true}, Visitor{User: user, CPUs: 4}, true, false},
-		{"no number of ranks", width(0), Size{}, Visitor{User: user}, false, false},
-		{"for the user", job.Gate{Access: job.Access{Users: []int{7}}}, Size{}, Visitor{User: user}, true, false},
-		{"for others", job.Gate{Access: job.Access{Users: []int{1}}}, Size{}, Visitor{User: user}, false, false},
-		{"root passes", job.Gate{Access: job.Access{Users: []int{1}}}, Size{}, Visitor{}, true, false},
-		{"for the group", job.Gate{Access: job.Access{Groups: []int{9}}}, Size{}, Visitor{User: user}, true, false},
-		{"for the class", job.Gate{Classes: []string{"wide"}}, Size{}, Visitor{User: user, Class: "wide"}, true, false},
-		{"for another class", job.Gate{Classes: []string{"wide"}}, Size{}, Visitor{}, false, false},
+		{"no gate", job.Gate{}, Size{CPUs: 4}, GateRequest{User: user, CPUs: 1}, true, false},
+		{"wider", width(3), Size{CPUs: 4}, GateRequest{User: user, CPUs: 4}, true, false},
+		{"at the width", width(4), Size{}, GateRequest{User: user, CPUs: 4}, false, false},
+		{"wider than all before", width(job.AutoWidth), Size{CPUs: 4}, GateRequest{User: user, CPUs: 5}, true, false},
+		{"as wide as all before", width(job.AutoWidth), Size{CPUs: 4}, GateRequest{User: user, CPUs: 4}, false, false},
+		{"an unknown size", width(job.AutoWidth), Size{CPUs: 4, Unknown: true}, GateRequest{User: user, CPUs: 50}, false, true},
+		{"a number does not ask for sizes", width(3), Size{Unknown: true}, GateRequest{User: user, CPUs: 4}, true, false},
+		{"no number of ranks", width(0), Size{}, GateRequest{User: user}, false, false},
+		{"for the user", job.Gate{Access: job.Access{Users: []int{7}}}, Size{}, GateRequest{User: user}, true, false},
+		{"for others", job.Gate{Access: job.Access{Users: []int{1}}}, Size{}, GateRequest{User: user}, false, false},
+		{"root passes", job.Gate{Access: job.Access{Users: []int{1}}}, Size{}, GateRequest{}, true, false},
+		{"for the group", job.Gate{Access: job.Access{Groups: []int{9}}}, Size{}, GateRequest{User: user}, true, false},
+		{"for the class", job.Gate{Classes: []string{"wide"}}, Size{}, GateRequest{User: user, Class: "wide"}, true, false},
+		{"for another class", job.Gate{Classes: []string{"wide"}}, Size{}, GateRequest{}, false, false},
 	}
 	for _, test := range tests {
 		d := New([]job.Region{{Name: "main", Nodes: []string{"a"}}, {Name: "over", Nodes: []string{"b"}, Gate: test.gate}}, nil)
-		verdicts := d.Gates(test.Visitor, []Size{test.before, {CPUs: 99}})
-		if v := verdicts[1]; (v.Closed == "") != test.open || v.Unsure != test.unsure || verdicts[0].Closed != "" {
+		verdicts := d.JudgeGates(test.GateRequest, []Size{test.before, {CPUs: 99}})
+		if v := verdicts[1]; (v.ClosedReason == "") != test.open || v.MayOpenLater != test.unsure || verdicts[0].ClosedReason != "" {
 			t.Errorf("%s: %+v", test.name, verdicts)
 		}
 	}
@@ -90,15 +90,15 @@ func TestAutoCountsAllRegionsBefore(t *testing.T) {
 	d := New([]job.Region{{Name: "a", Signature: "ap"}, {Name: "b", Nodes: []string{"b"}, Gate: width(100)}, {Name: "c", Nodes: []string{"c"}, Gate: width(job.AutoWidth)}}, nil)
 	sizes := []Size{{CPUs: 4}, {CPUs: 3}, {CPUs: 50}}
 	for cpus, want := range map[int]bool{7: false, 8: true} {
-		v := d.Gates(Visitor{CPUs: cpus}, sizes)
-		if open := v[2].Closed == ""; open != want {
+		v := d.JudgeGates(GateRequest{CPUs: cpus}, sizes)
+		if open := v[2].ClosedReason == ""; open != want {
 			t.Errorf("%d CPUs: %+v", cpus, v)
 		}
 	}
-	if v := d.Gates(Visitor{CPUs: 7}, sizes)[2]; v.Closed != "c: for jobs of more than 7 CPUs; this one has 7" {
-		t.Errorf("%q", v.Closed)
+	if v := d.JudgeGates(GateRequest{CPUs: 7}, sizes)[2]; v.ClosedReason != "c: for jobs of more than 7 CPUs; this one has 7" {
+		t.Errorf("%q", v.ClosedReason)
 	}
-	if !d.Measured(0) || !d.Measured(1) || d.Measured(2) || d.Measured(Outside) {
+	if !d.NeedsSize(0) || !d.NeedsSize(1) || d.NeedsSize(2) || d.NeedsSize(OutsideDomain) {
 		t.Error("the sizes of a and b matter, and no others")
 	}
 }

@@ -40,15 +40,15 @@ func New(conn io.ReadWriter) *Client {
 	return &Client{conn: conn, in: bufio.NewReader(conn)}
 }
 
-// Ask sends a line and returns the line that comes back, without its end. The
+// RoundTrip sends a line and returns the line that comes back, without its end. The
 // result is good until the next call.
-func (c *Client) Ask(line string) ([]byte, error) {
+func (c *Client) RoundTrip(line string) ([]byte, error) {
 	c.line = append(append(c.line[:0], line...), '\n')
-	return c.exchange()
+	return c.roundTrip()
 }
 
-// exchange sends c.line and waits for a line.
-func (c *Client) exchange() ([]byte, error) {
+// roundTrip sends c.line and waits for a line.
+func (c *Client) roundTrip() ([]byte, error) {
 	if err := c.send(); err != nil {
 		return nil, err
 	}
@@ -75,9 +75,9 @@ func (c *Client) receive() ([]byte, error) {
 	return reply[:len(reply)-1], nil
 }
 
-// call asks, and checks that the answer is the one expected, and good.
-func (c *Client) call(request, answer string) (string, error) {
-	reply, err := c.Ask(request)
+// roundTripChecked asks, and checks that the answer is the one expected, and good.
+func (c *Client) roundTripChecked(request, answer string) (string, error) {
+	reply, err := c.RoundTrip(request)
 	if err != nil {
 		return "", err
 	}
@@ -101,22 +101,22 @@ func field(answer, key string) string {
 	return ""
 }
 
-// number calls, and returns a number of the answer.
-func (c *Client) number(request, answer, key string) (int, error) {
-	rest, err := c.call(request, answer)
+// requestNumber calls, and returns a number of the answer.
+func (c *Client) requestNumber(request, answer, key string) (int, error) {
+	rest, err := c.roundTripChecked(request, answer)
 	if err != nil {
 		return 0, err
 	}
 	return strconv.Atoi(field(rest, key))
 }
 
-// A Place is where a rank is in its group.
-type Place struct{ Rank, Size int }
+// A RankAndSize is where a rank is in its group.
+type RankAndSize struct{ Rank, Size int }
 
 // Acknowledge tells the server who the client is, which is needed before Init
 // where it came in by PMI_PORT; id is its PMI_ID.
-func (c *Client) Acknowledge(id int) (p Place, err error) {
-	if _, err := c.call("cmd=initack pmiid="+strconv.Itoa(id), "initack"); err != nil {
+func (c *Client) Acknowledge(id int) (p RankAndSize, err error) {
+	if _, err := c.roundTripChecked("cmd=initack pmiid="+strconv.Itoa(id), "initack"); err != nil {
 		return p, err
 	}
 	for _, what := range []string{"size", "rank", "debug"} {
@@ -139,23 +139,23 @@ func (c *Client) Acknowledge(id int) (p Place, err error) {
 
 // Init opens the conversation, in the order of a real client.
 func (c *Client) Init() error {
-	if _, err := c.call("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init"); err != nil {
+	if _, err := c.roundTripChecked("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init"); err != nil {
 		return err
 	}
-	if _, err := c.call("cmd=get_maxes", "maxes"); err != nil {
+	if _, err := c.roundTripChecked("cmd=get_maxes", "maxes"); err != nil {
 		return err
 	}
-	rest, err := c.call("cmd=get_my_kvsname", "my_kvsname")
+	rest, err := c.roundTripChecked("cmd=get_my_kvsname", "my_kvsname")
 	c.Name = field(rest, "kvsname")
 	return err
 }
 
 // AppNum returns which section of the command line the rank belongs to.
-func (c *Client) AppNum() (int, error) { return c.number("cmd=get_appnum", "appnum", "appnum") }
+func (c *Client) AppNum() (int, error) { return c.requestNumber("cmd=get_appnum", "appnum", "appnum") }
 
 // Put stores a pair; all ranks can get it after the next barrier.
 func (c *Client) Put(key, value string) error {
-	_, err := c.call("cmd=put kvsname="+c.Name+" key="+key+" value="+value, "put_result")
+	_, err := c.roundTripChecked("cmd=put kvsname="+c.Name+" key="+key+" value="+value, "put_result")
 	return err
 }
 
@@ -171,7 +171,7 @@ func (c *Client) GetBytes(key string) ([]byte, error) {
 	c.line = append(append(c.line[:0], "cmd=get kvsname="...), c.Name...)
 	c.line = append(append(c.line, " key="...), key...)
 	c.line = append(c.line, '\n')
-	reply, err := c.exchange()
+	reply, err := c.roundTrip()
 	if err != nil {
 		return nil, err
 	}
@@ -187,7 +187,7 @@ func (c *Client) GetBytes(key string) ([]byte, error) {
 
 // Barrier waits for all ranks of the group.
 func (c *Client) Barrier() error {
-	_, err := c.call("cmd=barrier_in", "barrier_out")
+	_, err := c.roundTripChecked("cmd=barrier_in", "barrier_out")
 	return err
 }
 
@@ -235,16 +235,16 @@ func (c *Client) Spawn(preputs [][2]string, programs ...Program) error {
 			line("arg"+strconv.Itoa(n+1), arg)
 		}
 		if i == 0 {
-			pairs(line, "preput_num", "preput_key_", "preput_val_", preputs)
+			writePairs(line, "preput_num", "preput_key_", "preput_val_", preputs)
 		}
-		pairs(line, "info_num", "info_key_", "info_val_", p.Info)
+		writePairs(line, "info_num", "info_key_", "info_val_", p.Info)
 		b.WriteString("endcmd\n")
 	}
-	_, err := c.call(strings.TrimSuffix(b.String(), "\n"), "spawn_result")
+	_, err := c.roundTripChecked(strings.TrimSuffix(b.String(), "\n"), "spawn_result")
 	return err
 }
 
-func pairs(line func(string, any), count, key, value string, list [][2]string) {
+func writePairs(line func(string, any), count, key, value string, list [][2]string) {
 	line(count, len(list))
 	for i, p := range list {
 		line(key+strconv.Itoa(i), p[0])
@@ -254,27 +254,27 @@ func pairs(line func(string, any), count, key, value string, list [][2]string) {
 
 // Publish makes a port known under a name.
 func (c *Client) Publish(service, port string) error {
-	_, err := c.call("cmd=publish_name service="+service+" port="+port, "publish_result")
+	_, err := c.roundTripChecked("cmd=publish_name service="+service+" port="+port, "publish_result")
 	return err
 }
 
 // Lookup returns the port published under a name.
 func (c *Client) Lookup(service string) (port string, err error) {
-	rest, err := c.call("cmd=lookup_name service="+service, "lookup_result")
+	rest, err := c.roundTripChecked("cmd=lookup_name service="+service, "lookup_result")
 	_, port, _ = strings.Cut(rest, " port=")
 	return port, err
 }
 
 // Unpublish withdraws a name.
 func (c *Client) Unpublish(service string) error {
-	_, err := c.call("cmd=unpublish_name service="+service, "unpublish_result")
+	_, err := c.roundTripChecked("cmd=unpublish_name service="+service, "unpublish_result")
 	return err
 }
 
 // Hosts asks which ranks are where, as old clients do, and returns the two lines of the
 // answer as one (pmi-wire.md 2.9).
 func (c *Client) Hosts() (string, error) {
-	head, err := c.Ask("cmd=get_ranks2hosts")
+	head, err := c.RoundTrip("cmd=get_ranks2hosts")
 	if err != nil || !bytes.HasPrefix(head, []byte("put_ranks2hosts ")) {
 		return "", errors.Join(err, fmt.Errorf("pmi: %q", head))
 	}
@@ -285,7 +285,7 @@ func (c *Client) Hosts() (string, error) {
 
 // Finalize ends the conversation; the connection may be closed then.
 func (c *Client) Finalize() error {
-	_, err := c.call("cmd=finalize", "finalize_ack")
+	_, err := c.roundTripChecked("cmd=finalize", "finalize_ack")
 	return err
 }
 

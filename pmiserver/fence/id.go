@@ -37,7 +37,7 @@ type Kind string
 // The kinds.
 const (
 	Barrier    Kind = ""           // of PMI-1 and PMI-2
-	Collective Kind = "fence"      // of PMIx, as all that follow
+	PMIxFence  Kind = "fence"      // of PMIx, as all that follow
 	Connect    Kind = "connect"    // of groups that want to talk to each other
 	Disconnect Kind = "disconnect" // and no more
 	Construct  Kind = "construct"  // of a group of processes that has a name
@@ -46,41 +46,41 @@ const (
 
 // kinds are those that an ID may name without a tag, and tagged those with one.
 var (
-	kinds  = []Kind{Collective, Connect, Disconnect}
-	tagged = []Kind{Construct, Destruct}
+	kinds       = []Kind{PMIxFence, Connect, Disconnect}
+	taggedKinds = []Kind{Construct, Destruct}
 )
 
-// Tagged sets fences of a kind apart by a name, for Construct and Destruct: several groups of the same
+// WithTag sets fences of a kind apart by a name, for Construct and Destruct: several groups of the same
 // members may be made at the same time, in any order. Their fences are not counted, since those who have
 // met for a name may forget that they have: the number is how many of them were given up.
-func (k Kind) Tagged(name string) Kind {
+func (k Kind) WithTag(name string) Kind {
 	sum := sha256.Sum256([]byte(name))
 	return k + Kind("."+hex.EncodeToString(sum[:tagSize]))
 }
 
 const tagSize = 8
 
-// Base is a kind without its tag.
-func (k Kind) Base() Kind {
+// WithoutTag is a kind without its tag.
+func (k Kind) WithoutTag() Kind {
 	base, _, _ := strings.Cut(string(k), ".")
 	return Kind(base)
 }
 
-// known reports whether an ID may name a kind.
-func (k Kind) known() bool {
+// isKnown reports whether an ID may name a kind.
+func (k Kind) isKnown() bool {
 	_, tag, has := strings.Cut(string(k), ".")
 	if !has {
 		return slices.Contains(kinds, k)
 	}
 	raw, err := hex.DecodeString(tag)
-	return err == nil && len(raw) == tagSize && tag == strings.ToLower(tag) && slices.Contains(tagged, k.Base())
+	return err == nil && len(raw) == tagSize && tag == strings.ToLower(tag) && slices.Contains(taggedKinds, k.WithoutTag())
 }
 
 // Members are the ranks that meet at a fence, as text.
 type Members string
 
-// Whole returns all ranks of a group as members.
-func Whole(group string) Members { return Members(group) }
+// WholeGroup returns all ranks of a group as members.
+func WholeGroup(group string) Members { return Members(group) }
 
 // Group returns the group that the members are, if they are a whole one; else nothing.
 func (m Members) Group() string {
@@ -100,7 +100,7 @@ func (id ID) String() string {
 
 // Groups lists the groups that have members; nil: they are not to be read.
 func (m Members) Groups() (names []string) {
-	parts, err := m.parts()
+	parts, err := m.parseParts()
 	if err != nil {
 		return nil
 	}
@@ -110,18 +110,18 @@ func (m Members) Groups() (names []string) {
 	return names
 }
 
-// Finder returns what tells whether a rank of a group is a member; of no members everybody is one.
-func (m Members) Finder() (has func(group string, rank int) bool, err error) {
+// Matcher returns what tells whether a rank of a group is a member; of no members everybody is one.
+func (m Members) Matcher() (has func(group string, rank int) bool, err error) {
 	if m == "" {
 		return func(string, int) bool { return true }, nil
 	}
-	parts, err := m.parts()
+	parts, err := m.parseParts()
 	if err != nil {
 		return nil, err
 	}
 	return func(group string, rank int) bool {
 		i := slices.IndexFunc(parts, func(p part) bool { return p.group == group })
-		return i >= 0 && parts[i].has(rank)
+		return i >= 0 && parts[i].hasRank(rank)
 	}, nil
 }
 
@@ -134,19 +134,19 @@ func ParseID(text string) (ID, error) {
 	if i < 0 {
 		return ID{}, errID
 	}
-	number, ok := decimal(text[i+1:])
+	number, ok := parseDecimal(text[i+1:])
 	id := ID{Number: number}
 	kind, members, named := strings.Cut(text[:i], ":")
 	switch {
 	case !named:
 		members = kind
-	case !Kind(kind).known():
+	case !Kind(kind).isKnown():
 		return ID{}, errID
 	default:
 		id.Kind = Kind(kind)
 	}
 	id.Members = Members(members)
-	if _, err := id.Members.parts(); err != nil || !ok {
+	if _, err := id.Members.parseParts(); err != nil || !ok {
 		return ID{}, errID
 	}
 	return id, nil
@@ -161,7 +161,7 @@ type part struct {
 // A rankRange is the ranks from first to last.
 type rankRange struct{ first, last int }
 
-func (p part) has(rank int) bool {
+func (p part) hasRank(rank int) bool {
 	for _, r := range p.ranges {
 		if r.first <= rank && rank <= r.last {
 			return true
@@ -170,8 +170,8 @@ func (p part) has(rank int) bool {
 	return len(p.ranges) == 0
 }
 
-// parts takes members apart.
-func (m Members) parts() (all []part, err error) {
+// parseParts takes members apart.
+func (m Members) parseParts() (all []part, err error) {
 	for rest := string(m); ; {
 		end := strings.IndexAny(rest, "[,")
 		if end < 0 {
@@ -180,7 +180,7 @@ func (m Members) parts() (all []part, err error) {
 		p := part{group: rest[:end]}
 		if rest = rest[end:]; strings.HasPrefix(rest, "[") {
 			var ok bool
-			if p.ranges, rest, ok = ranges(rest[1:]); !ok {
+			if p.ranges, rest, ok = parseRanges(rest[1:]); !ok {
 				return nil, errID
 			}
 		}
@@ -198,8 +198,8 @@ func (m Members) parts() (all []part, err error) {
 	}
 }
 
-// ranges reads a list of ranges up to its bracket.
-func ranges(text string) (list []rankRange, rest string, ok bool) {
+// parseRanges reads a list of ranges up to its bracket.
+func parseRanges(text string) (list []rankRange, rest string, ok bool) {
 	inside, rest, closed := strings.Cut(text, "]")
 	if !closed {
 		return nil, "", false
@@ -207,10 +207,10 @@ func ranges(text string) (list []rankRange, rest string, ok bool) {
 	free := 0 // the lowest number that the next may begin with
 	for r := range strings.SplitSeq(inside, ",") {
 		lower, upper, two := strings.Cut(r, "-")
-		first, ok := decimal(lower)
+		first, ok := parseDecimal(lower)
 		last := first
 		if two && ok {
-			last, ok = decimal(upper)
+			last, ok = parseDecimal(upper)
 		}
 		if !ok || first < free || two && last <= first || last > math.MaxInt32 {
 			return nil, "", false
@@ -220,8 +220,8 @@ func ranges(text string) (list []rankRange, rest string, ok bool) {
 	return list, rest, true
 }
 
-// decimal reads a number as it is written shortest.
-func decimal(text string) (n int, ok bool) {
+// parseDecimal reads a number as it is written shortest.
+func parseDecimal(text string) (n int, ok bool) {
 	n, err := strconv.Atoi(text)
 	return n, err == nil && n >= 0 && strconv.Itoa(n) == text
 }

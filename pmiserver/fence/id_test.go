@@ -51,7 +51,7 @@ func FuzzID(f *testing.F) {
 	f.Add("k0/3")
 	f.Add("k0[0-15,32],k1[4]/0")
 	f.Add("connect:k0[0-15,32],k1[4]/0")
-	f.Add(string(Construct.Tagged("x")) + ":k0/0")
+	f.Add(string(Construct.WithTag("x")) + ":k0/0")
 	f.Add("k0[9223372036854775806-9223372036854775807,0]/0")
 	f.Fuzz(func(t *testing.T, text string) {
 		id, err := ParseID(text)
@@ -61,9 +61,9 @@ func FuzzID(f *testing.F) {
 		if id.String() != text {
 			t.Errorf("%q becomes %q", text, id)
 		}
-		h := NewHub()
-		h.Add("k0", []int{7, 8}, []int{7, 8, 7})
+		h := NewCoordinator()
+		h.AddGroup("k0", []int{7, 8}, []int{7, 8, 7})
 		h.Join(7, id, nil)
-		h.Leave("k0", 8, 1)
+		h.RankLeft("k0", 8, 1)
 	})
 }

@@ -7,7 +7,7 @@ import (
 
 // A fence that one node gives up is over for all; it is kept until each of them knows, and no longer.
 func TestHubGiveUp(t *testing.T) {
-	h := newHub(3)
+	h := newCoordinator(3)
 	giveUp := func(node int, joined bool) []int {
 		t.Helper()
 		tell, err := h.GiveUp(node, first, joined)
@@ -28,7 +28,7 @@ func TestHubGiveUp(t *testing.T) {
 	if _, err := h.GiveUp(1, first, false); err == nil {
 		t.Error("a node gives it up twice")
 	}
-	if err := h.Leave("k0", 2, 2); err != nil { // nobody waits for it
+	if err := h.RankLeft("k0", 2, 2); err != nil { // nobody waits for it
 		t.Error(err)
 	}
 	if done, err := h.Join(2, first, []byte("c")); done != nil || err != nil { // which has crossed the news
@@ -37,7 +37,7 @@ func TestHubGiveUp(t *testing.T) {
 	if tell := giveUp(2, true); tell != nil { // as this has: it is forgotten
 		t.Errorf("told of what is over are %d", tell)
 	}
-	if open, held := h.Kept(); open != 0 || held != 0 {
+	if open, held := h.OpenAndHeld(); open != 0 || held != 0 {
 		t.Errorf("%d fences and %d bytes are kept", open, held)
 	}
 	h.Remove("k0")

@@ -24,41 +24,41 @@ type Exchanger interface {
 	GiveUp(id ID, exchanging bool)
 }
 
-// ErrLate is the end of a fence that was given up.
-var ErrLate = errors.New("the time of a fence is over")
+// ErrGivenUp is the end of a fence that was given up.
+var ErrGivenUp = errors.New("the time of a fence is over")
 
 // A Local is where the members on one node meet, for one fence after the other. Its fields
 // are set before the first Enter; its methods may be called from any goroutine. Ranks are
 // counted as they stand in Ranks.
 type Local struct {
-	Kind    Kind
-	Members Members
-	Ranks   []int     // of the members, on this node
-	Groups  []string  // of Ranks, for messages; nil: they are not named
-	Others  Exchanger // nil: there is no other node
+	Kind       Kind
+	Members    Members
+	Ranks      []int     // of the members, on this node
+	Groups     []string  // of Ranks, for messages; nil: they are not named
+	OtherNodes Exchanger // nil: there is no other node
 
-	// Open reads what a fence has spread, and returns what makes it visible.
-	Open func(all [][]byte) (show func(), err error)
+	// Decode reads what a fence has spread, and returns what makes it visible.
+	Decode func(all [][]byte) (show func(), err error)
 
-	// Lenient gives a fence up that a member has left for good, instead of holding the others for ever:
+	// GiveUpStuck gives a fence up that a member has left for good, instead of holding the others for ever:
 	// they are let out late, after a call of Broken, and the next fence can be entered.
-	Lenient bool
+	GiveUpStuck bool
 
 	// Broken is called once, when a fence can never complete: err is a *StuckError, or says
 	// why the exchange failed. Nobody is released after.
 	Broken func(err error)
 
-	mu      sync.Mutex // guards what follows
-	entries []awaited  // by rank
-	waiting int        // of entries
-	number  int        // of the next fence
-	leaving bool       // all are there, and the exchange is under way
-	over    bool       // nobody is released any more
+	mu         sync.Mutex    // guards what follows
+	members    []memberState // by rank
+	waiting    int           // of entries
+	number     int           // of the next fence
+	exchanging bool          // all are there, and the exchange is under way
+	closed     bool          // nobody is released any more
 }
 
-// An awaited is what a rank has to do with the fence.
-type awaited struct {
-	gone    bool            // it cannot enter any more, unless it comes back
+// A memberState is what a rank has to do with the fence.
+type memberState struct {
+	left    bool            // it cannot enter any more, unless it comes back
 	release func(late bool) // lets it out; nil: it is not in
 	puts    []byte          // what it brings, a blob
 	missed  int             // fences that were given up before it came to them
@@ -70,7 +70,7 @@ type awaited struct {
 // which is when that rank has gone. No rank enters that is in already.
 func (l *Local) Enter(ctx context.Context, late *sync.WaitGroup, rank int, puts []byte, release func(late bool)) {
 	l.mu.Lock()
-	e := l.entry(rank)
+	e := l.member(rank)
 	if e.missed > 0 {
 		e.missed--
 		l.mu.Unlock()
@@ -79,39 +79,39 @@ func (l *Local) Enter(ctx context.Context, late *sync.WaitGroup, rank int, puts 
 	}
 	e.release, e.puts = release, puts
 	l.waiting++
-	full := l.waiting == len(l.entries)
-	l.leaving = full
-	stuck := l.stuck()
+	full := l.waiting == len(l.members)
+	l.exchanging = full
+	stuck := l.checkStuck()
 	l.mu.Unlock()
-	l.report(stuck)
+	l.reportBroken(stuck)
 	if full && stuck == nil {
-		l.exchange(ctx, late)
+		l.exchangeBlobs(ctx, late)
 	}
 }
 
-// entry needs l.mu.
-func (l *Local) entry(rank int) *awaited {
-	if l.entries == nil {
-		l.entries = make([]awaited, len(l.Ranks))
+// member needs l.mu.
+func (l *Local) member(rank int) *memberState {
+	if l.members == nil {
+		l.members = make([]memberState, len(l.Ranks))
 	}
-	return &l.entries[rank]
+	return &l.members[rank]
 }
 
-// Waits returns the number of the fence, from 1, in which a rank waits; 0: in none.
-func (l *Local) Waits(rank int) int {
+// WaitsIn returns the number of the fence, from 1, in which a rank waits; 0: in none.
+func (l *Local) WaitsIn(rank int) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.entry(rank).release == nil {
+	if l.member(rank).release == nil {
 		return 0
 	}
 	return l.number + 1
 }
 
-// Next returns the number of the fence that a rank enters next, from 0.
-func (l *Local) Next(rank int) int {
+// NextNumber returns the number of the fence that a rank enters next, from 0.
+func (l *Local) NextNumber(rank int) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.number - l.entry(rank).missed
+	return l.number - l.member(rank).missed
 }
 
 // GiveUp ends a fence without all its members: those who wait are let out late, and who comes later is,
@@ -119,125 +119,125 @@ func (l *Local) Next(rank int) int {
 // that is over is not given up any more.
 func (l *Local) GiveUp(number int) {
 	l.mu.Lock()
-	if l.over || number != l.number {
+	if l.closed || number != l.number {
 		l.mu.Unlock()
 		return
 	}
-	leaving := l.leaving
+	leaving := l.exchanging
 	var released []func(late bool)
 	if !leaving {
-		released = l.drop()
+		released = l.emptyFence()
 	}
 	l.mu.Unlock()
-	if l.Others != nil {
-		l.Others.GiveUp(ID{l.Kind, l.Members, number}, leaving)
+	if l.OtherNodes != nil {
+		l.OtherNodes.GiveUp(ID{l.Kind, l.Members, number}, leaving)
 	}
 	for _, release := range released {
 		release(true)
 	}
 }
 
-// Missed says that so many fences were given up before any rank of this node came to them. It is called
+// SetMissed says that so many fences were given up before any rank of this node came to them. It is called
 // before Enter.
-func (l *Local) Missed(fences int) {
+func (l *Local) SetMissed(fences int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.number = fences
 	for i := range l.Ranks {
-		l.entry(i).missed = fences
+		l.member(i).missed = fences
 	}
 }
 
-// drop empties a fence that is given up. It needs l.mu.
-func (l *Local) drop() (released []func(late bool)) {
+// emptyFence empties a fence that is given up. It needs l.mu.
+func (l *Local) emptyFence() (released []func(late bool)) {
 	for i := range l.Ranks {
-		if e := l.entry(i); e.release == nil {
+		if e := l.member(i); e.release == nil {
 			e.missed++
 		} else {
 			released = append(released, e.release)
 			e.release, e.puts = nil, nil
 		}
 	}
-	l.waiting, l.leaving = 0, false
+	l.waiting, l.exchanging = 0, false
 	l.number++
 	return released
 }
 
-// Fresh reports whether nothing would be lost with what is known of the fences so far: nobody is in one,
+// IsUnused reports whether nothing would be lost with what is known of the fences so far: nobody is in one,
 // and none has a number.
-func (l *Local) Fresh() bool {
+func (l *Local) IsUnused() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.waiting == 0 && l.number == 0
 }
 
-// Leave says that a rank cannot enter any more.
-func (l *Local) Leave(rank int) {
+// RankLeft says that a rank cannot enter any more.
+func (l *Local) RankLeft(rank int) {
 	l.mu.Lock()
-	l.entry(rank).gone = true
-	stuck := l.stuck()
+	l.member(rank).left = true
+	stuck := l.checkStuck()
 	l.mu.Unlock()
-	l.report(stuck)
+	l.reportBroken(stuck)
 }
 
-// Return says that it can again.
-func (l *Local) Return(rank int) {
+// RankReturned says that it can again.
+func (l *Local) RankReturned(rank int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.entry(rank).gone = false
+	l.member(rank).left = false
 }
 
 // Close releases nobody any more, and tells nothing.
 func (l *Local) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.over = true
+	l.closed = true
 }
 
-// exchange spreads what the ranks of this node have brought, and lets them go. It
+// exchangeBlobs spreads what the ranks of this node have brought, and lets them go. It
 // must not hold up the session, whose rank may ask or abort meanwhile.
-func (l *Local) exchange(ctx context.Context, late *sync.WaitGroup) {
-	id, mine := l.brought()
-	if l.Others == nil {
-		l.finish([][]byte{mine})
+func (l *Local) exchangeBlobs(ctx context.Context, late *sync.WaitGroup) {
+	id, mine := l.takeBlobs()
+	if l.OtherNodes == nil {
+		l.finishFence([][]byte{mine})
 		return
 	}
 	late.Go(func() {
-		all, err := l.Others.Exchange(ctx, id, mine)
+		all, err := l.OtherNodes.Exchange(ctx, id, mine)
 		switch {
 		case ctx.Err() != nil: // the rank has left the barrier: Leave reports it
-		case errors.Is(err, ErrLate):
-			l.finishLate()
+		case errors.Is(err, ErrGivenUp):
+			l.finishGivenUp()
 		case err != nil:
-			l.report(fmt.Errorf("barrier: %w", err))
+			l.reportBroken(fmt.Errorf("barrier: %w", err))
 		default:
-			l.finish(all)
+			l.finishFence(all)
 		}
 	})
 }
 
-// brought joins the blobs of the ranks, in their order.
-func (l *Local) brought() (id ID, blob []byte) {
+// takeBlobs joins the blobs of the ranks, in their order.
+func (l *Local) takeBlobs() (id ID, blob []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	size := 0
-	for i := range l.entries {
-		size += len(l.entries[i].puts)
+	for i := range l.members {
+		size += len(l.members[i].puts)
 	}
 	blob = make([]byte, 0, size)
-	for i := range l.entries {
-		blob = append(blob, l.entries[i].puts...)
-		l.entries[i].puts = nil
+	for i := range l.members {
+		blob = append(blob, l.members[i].puts...)
+		l.members[i].puts = nil
 	}
 	return ID{l.Kind, l.Members, l.number}, blob
 }
 
-// finishLate ends a fence that others have given up.
-func (l *Local) finishLate() {
+// finishGivenUp ends a fence that others have given up.
+func (l *Local) finishGivenUp() {
 	l.mu.Lock()
 	var released []func(late bool)
-	if !l.over {
-		released = l.drop()
+	if !l.closed {
+		released = l.emptyFence()
 	}
 	l.mu.Unlock()
 	for _, release := range released {
@@ -245,53 +245,53 @@ func (l *Local) finishLate() {
 	}
 }
 
-// finish ends a fence: first all can see what was put, then all are released
+// finishFence ends a fence: first all can see what was put, then all are released
 // (pmi-wire.md 6.1).
-func (l *Local) finish(all [][]byte) {
-	show, err := l.Open(all)
+func (l *Local) finishFence(all [][]byte) {
+	show, err := l.Decode(all)
 	if err != nil {
-		l.report(err)
+		l.reportBroken(err)
 		return
 	}
-	for _, release := range l.empty(show) {
+	for _, release := range l.showAndEmpty(show) {
 		release(false)
 	}
 }
 
-// empty shows what was spread, empties the fence and returns what lets those out who were in
+// showAndEmpty shows what was spread, empties the fence and returns what lets those out who were in
 // it: nothing, if the job is at its end.
-func (l *Local) empty(show func()) []func(late bool) {
+func (l *Local) showAndEmpty(show func()) []func(late bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.over {
+	if l.closed {
 		return nil
 	}
 	show()
-	released := make([]func(late bool), len(l.entries))
-	for i := range l.entries {
-		released[i], l.entries[i].release = l.entries[i].release, nil
+	released := make([]func(late bool), len(l.members))
+	for i := range l.members {
+		released[i], l.members[i].release = l.members[i].release, nil
 	}
-	l.waiting, l.leaving = 0, false
-	if l.Kind == l.Kind.Base() { // those with a tag are not counted
+	l.waiting, l.exchanging = 0, false
+	if l.Kind == l.Kind.WithoutTag() { // those with a tag are not counted
 		l.number++
 	}
 	return released
 }
 
-// stuck returns an error if ranks wait for others that have gone, else nil. A
+// checkStuck returns an error if ranks wait for others that have gone, else nil. A
 // rank of another node that has gone is the hub's affair. It needs l.mu.
-func (l *Local) stuck() error {
+func (l *Local) checkStuck() error {
 	if l.waiting == 0 {
 		return nil
 	}
 	var waiting, gone []Rank
-	for i, e := range l.entries {
+	for i, e := range l.members {
 		rank := Rank{Number: l.Ranks[i]}
 		if l.Groups != nil {
 			rank.Group = l.Groups[i]
 		}
 		switch {
-		case e.gone && (!l.Lenient || e.release == nil):
+		case e.left && (!l.GiveUpStuck || e.release == nil):
 			gone = append(gone, rank)
 		case e.release != nil:
 			waiting = append(waiting, rank)
@@ -300,23 +300,23 @@ func (l *Local) stuck() error {
 	if len(waiting) == 0 || len(gone) == 0 {
 		return nil
 	}
-	return &StuckError{Waiting: slices.Clip(waiting), Gone: slices.Clip(gone), Out: l.Lenient}
+	return &StuckError{Waiting: slices.Clip(waiting), Gone: slices.Clip(gone), Released: l.GiveUpStuck}
 }
 
-// report tells once that nobody will be released any more, or gives the fence up.
-func (l *Local) report(err error) {
+// reportBroken tells once that nobody will be released any more, or gives the fence up.
+func (l *Local) reportBroken(err error) {
 	if err == nil {
 		return
 	}
 	l.mu.Lock()
-	if number := l.number; l.Lenient && errors.As(err, new(*StuckError)) {
+	if number := l.number; l.GiveUpStuck && errors.As(err, new(*StuckError)) {
 		l.mu.Unlock()
 		l.Broken(err)
 		l.GiveUp(number)
 		return
 	}
-	first := !l.over
-	l.over = true
+	first := !l.closed
+	l.closed = true
 	l.mu.Unlock()
 	if first {
 		l.Broken(err)

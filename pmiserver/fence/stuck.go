@@ -8,9 +8,9 @@ import (
 
 // A StuckError says that ranks wait in a barrier for others that have gone.
 type StuckError struct {
-	Waiting []Rank
-	Gone    []Rank
-	Out     bool // those that wait are let out late, and the job goes on (Local.Lenient)
+	Waiting  []Rank
+	Gone     []Rank
+	Released bool // those that wait are let out late, and the job goes on (Local.Lenient)
 }
 
 // A Rank is one of a group. The group may be left out.
@@ -20,7 +20,7 @@ type Rank struct {
 }
 
 // String writes the number; of a spawned group the number of that comes first: "1:0". Groups are called as
-// job.ID.Group does.
+// job.ID.GroupName does.
 func (r Rank) String() string {
 	number := strconv.Itoa(r.Number)
 	if _, group, spawned := strings.Cut(r.Group, "_"); spawned {
@@ -30,10 +30,10 @@ func (r Rank) String() string {
 }
 
 func (e *StuckError) Error() string {
-	if e.Out {
-		return fmt.Sprintf("%s let out of a fence, with an error: %s left it for good", crowd(e.Waiting, "is", "are"), crowd(e.Gone, "has", "have"))
+	if e.Released {
+		return fmt.Sprintf("%s let out of a fence, with an error: %s left it for good", ranksText(e.Waiting, "is", "are"), ranksText(e.Gone, "has", "have"))
 	}
-	return fmt.Sprintf("%s in a barrier that %s left for good", crowd(e.Waiting, "waits", "wait"), crowd(e.Gone, "has", "have"))
+	return fmt.Sprintf("%s in a barrier that %s left for good", ranksText(e.Waiting, "waits", "wait"), ranksText(e.Gone, "has", "have"))
 }
 
 // Hint says what is usually the matter.
@@ -41,9 +41,9 @@ func (e *StuckError) Hint() string {
 	return "all ranks of an MPI program must call MPI_Init and MPI_Finalize"
 }
 
-// crowd writes "rank 1 has", "ranks 1, 2 and 3 have", "ranks 0, 1, 2 and 61 more
+// ranksText writes "rank 1 has", "ranks 1, 2 and 3 have", "ranks 0, 1, 2 and 61 more
 // have". There is at least one rank.
-func crowd(ranks []Rank, one, many string) string {
+func ranksText(ranks []Rank, one, many string) string {
 	if len(ranks) == 1 {
 		return fmt.Sprintf("rank %v %s", ranks[0], one)
 	}

@@ -17,7 +17,7 @@ func TestSnapshotStaysShallow(t *testing.T) {
 	for i := range 2000 {
 		key, value := fmt.Sprint("key-", i%700), fmt.Sprint("value-", i)
 		want[key] = value
-		next, err := snap.next([][]byte{AppendPair(nil, []byte(key), []byte(value))})
+		next, err := snap.withBlobs([][]byte{AppendPair(nil, []byte(key), []byte(value))})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -27,7 +27,7 @@ func TestSnapshotStaysShallow(t *testing.T) {
 		}
 	}
 	for key, value := range want {
-		if got, _ := snap.find([]byte(key)); string(got) != value {
+		if got, _ := snap.findKey([]byte(key)); string(got) != value {
 			t.Errorf("%s = %q, want %q", key, got, value)
 		}
 	}
@@ -44,8 +44,8 @@ func TestPreputs(t *testing.T) {
 		blob = AppendPair(blob, []byte(p[0]), []byte(p[1]))
 	}
 	s := New(blob)
-	if a, _ := s.Get([]byte("a")); string(a) != "3" || s.Epoch() != 0 || s.snap.Load().count != 2 {
-		t.Errorf("a = %q, epoch %d, %d keys", a, s.Epoch(), s.snap.Load().count)
+	if a, _ := s.Get([]byte("a")); string(a) != "3" || s.Epoch() != 0 || s.snapshot.Load().count != 2 {
+		t.Errorf("a = %q, epoch %d, %d keys", a, s.Epoch(), s.snapshot.Load().count)
 	}
 }
 
@@ -64,15 +64,15 @@ func TestMemoryOfALayer(t *testing.T) {
 		"one pair again and again": {empty, 1, 5 * len(empty)},
 		"the shortest":             {short, 1 << 18, 16 * len(short)},
 	} {
-		l, err, took := layering(test.blob)
+		l, err, took := measureLayer(test.blob)
 		if err != nil || l.count != test.count || took > uint64(test.most) {
 			t.Errorf("%s: %d pairs, %v, took %d bytes, more than %d", name, l.count, err, took, test.most)
 		}
 	}
 }
 
-// layering makes a layer of a blob, and measures what that takes.
-func layering(blob []byte) (l layer, err error, took uint64) {
+// measureLayer makes a layer of a blob, and measures what that takes.
+func measureLayer(blob []byte) (l layer, err error, took uint64) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	l, err = newLayer(maphash.MakeSeed(), [][]byte{blob})
@@ -88,7 +88,7 @@ func FuzzBlob(f *testing.F) {
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0x0f, 1})
 	f.Fuzz(func(t *testing.T, blob []byte) {
 		seed := maphash.MakeSeed()
-		l, err, took := layering(blob)
+		l, err, took := measureLayer(blob)
 		if most := uint64(64<<10 + 16*len(blob)); took > most {
 			t.Errorf("%d bytes took %d", len(blob), took)
 		}
@@ -105,7 +105,7 @@ func FuzzBlob(f *testing.F) {
 		if err != nil || again.count != len(want) || l.count != len(want) {
 			t.Errorf("%d keys become %d, %d, %v", len(want), l.count, again.count, err)
 		}
-		for key, value := range l.all() {
+		for key, value := range l.pairs() {
 			if !bytes.Equal(want[string(key)], value) {
 				t.Errorf("%q is %q, want %q", key, value, want[string(key)])
 			}

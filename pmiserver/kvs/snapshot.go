@@ -20,11 +20,11 @@ type Snapshot struct {
 	layers []layer      // newest first
 }
 
-// first returns the snapshot of a group that has met no fence yet, with the pairs of a blob.
-func first(blob []byte) *Snapshot {
+// newSnapshot returns the snapshot of a group that has met no fence yet, with the pairs of a blob.
+func newSnapshot(blob []byte) *Snapshot {
 	s := &Snapshot{seed: maphash.MakeSeed()}
 	if len(blob) > 0 {
-		filled, err := s.next([][]byte{blob})
+		filled, err := s.withBlobs([][]byte{blob})
 		if err != nil {
 			panic("kvs: a blob of ours: " + err.Error())
 		}
@@ -33,27 +33,27 @@ func first(blob []byte) *Snapshot {
 	return s
 }
 
-// cost is what the snapshot needs, in bytes, about.
-func (s *Snapshot) cost() int { return s.bytes + s.count*PairCost }
+// memoryBytes is what the snapshot needs, in bytes, about.
+func (s *Snapshot) memoryBytes() int { return s.bytes + s.count*PairCost }
 
-// find finds a key without allocating.
-func (s *Snapshot) find(key []byte) (value []byte, found bool) {
+// findKey finds a key without allocating.
+func (s *Snapshot) findKey(key []byte) (value []byte, found bool) {
 	if len(s.layers) == 0 {
 		return nil, false
 	}
 	h := maphash.Bytes(s.seed, key)
 	for i := range s.layers {
-		if _, value, found = s.layers[i].find(h, key); found {
+		if _, value, found = s.layers[i].findSlot(h, key); found {
 			break
 		}
 	}
 	return value, found
 }
 
-// next returns the snapshot after a barrier that spread these blobs, and keeps
+// withBlobs returns the snapshot after a barrier that spread these blobs, and keeps
 // them. A key of a later blob replaces that of an earlier one, and both what was
 // there.
-func (s *Snapshot) next(blobs [][]byte) (*Snapshot, error) {
+func (s *Snapshot) withBlobs(blobs [][]byte) (*Snapshot, error) {
 	top, err := newLayer(s.seed, blobs)
 	if err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func (s *Snapshot) next(blobs [][]byte) (*Snapshot, error) {
 	if top.count > 0 {
 		rest := s.layers
 		for len(rest) > 0 && rest[0].count < 2*top.count {
-			top = s.merge(top, rest[0])
+			top = s.mergeLayers(top, rest[0])
 			rest = rest[1:]
 		}
 		n.layers = append([]layer{top}, rest...)
@@ -74,11 +74,11 @@ func (s *Snapshot) next(blobs [][]byte) (*Snapshot, error) {
 	return n, nil
 }
 
-// merge puts one layer over another, and leaves behind what it replaces.
-func (s *Snapshot) merge(over, under layer) layer {
+// mergeLayers puts one layer over another, and leaves behind what it replaces.
+func (s *Snapshot) mergeLayers(over, under layer) layer {
 	kept := make([]byte, 0, under.bytes)
-	for key, value := range under.all() {
-		if _, _, replaced := over.find(maphash.Bytes(s.seed, key), key); !replaced {
+	for key, value := range under.pairs() {
+		if _, _, replaced := over.findSlot(maphash.Bytes(s.seed, key), key); !replaced {
 			kept = AppendPair(kept, key, value)
 		}
 	}
@@ -100,14 +100,14 @@ type layer struct {
 	// slots is a hash table: where a pair is, or 0. At least half of it is
 	// free, and its length is a power of two. A pair is in the first slot from
 	// that of its hash on that was free when it came.
-	slots []ref
+	slots []pairRef
 }
 
-// A ref is where a pair begins: one more than the number of its blob in the
+// A pairRef is where a pair begins: one more than the number of its blob in the
 // upper half, and the offset in the lower.
-type ref uint64
+type pairRef uint64
 
-func (p ref) in(blobs [][]byte) []byte { return blobs[p>>32-1][uint32(p):] }
+func (p pairRef) pairIn(blobs [][]byte) []byte { return blobs[p>>32-1][uint32(p):] }
 
 // newLayer indexes blobs, of which the later ones replace what the earlier say.
 func newLayer(seed maphash.Seed, blobs [][]byte) (layer, error) {
@@ -121,20 +121,20 @@ func newLayer(seed maphash.Seed, blobs [][]byte) (layer, error) {
 		pairs += n
 		l.bytes += len(b)
 	}
-	l.slots = make([]ref, firstSlots(pairs, l.bytes))
+	l.slots = make([]pairRef, initialSlots(pairs, l.bytes))
 	for i, b := range blobs {
 		for rest := b; len(rest) > 0; {
 			key, _, after, _ := cutPair(rest)
-			l.put(seed, key, ref(uint64(i+1)<<32|uint64(len(b)-len(rest))))
+			l.putPair(seed, key, pairRef(uint64(i+1)<<32|uint64(len(b)-len(rest))))
 			rest = after
 		}
 	}
 	return l, nil
 }
 
-// firstSlots is enough for so many pairs, but for shorter ones than programs have: these may
+// initialSlots is enough for so many pairs, but for shorter ones than programs have: these may
 // be one and the same, and get more room when they are seen to differ (TRUST-30).
-func firstSlots(pairs, bytes int) int {
+func initialSlots(pairs, bytes int) int {
 	const usual = 8 // bytes of a pair, at least
 	size := 1
 	for size < 2*min(pairs, bytes/usual+8) {
@@ -143,36 +143,36 @@ func firstSlots(pairs, bytes int) int {
 	return size
 }
 
-// put adds a pair, or replaces the one of the same key.
-func (l *layer) put(seed maphash.Seed, key []byte, at ref) {
-	slot, _, replaces := l.find(maphash.Bytes(seed, key), key)
+// putPair adds a pair, or replaces the one of the same key.
+func (l *layer) putPair(seed maphash.Seed, key []byte, at pairRef) {
+	slot, _, replaces := l.findSlot(maphash.Bytes(seed, key), key)
 	l.slots[slot] = at
 	if replaces {
 		return
 	}
 	if l.count++; 2*l.count > len(l.slots) {
-		l.grow(seed)
+		l.growSlots(seed)
 	}
 }
 
-// grow doubles the slots.
-func (l *layer) grow(seed maphash.Seed) {
+// growSlots doubles the slots.
+func (l *layer) growSlots(seed maphash.Seed) {
 	old := l.slots
-	l.slots = make([]ref, 2*len(old))
+	l.slots = make([]pairRef, 2*len(old))
 	for _, p := range old {
 		if p != 0 {
-			key, _, _, _ := cutPair(p.in(l.blobs))
-			slot, _, _ := l.find(maphash.Bytes(seed, key), key)
+			key, _, _, _ := cutPair(p.pairIn(l.blobs))
+			slot, _, _ := l.findSlot(maphash.Bytes(seed, key), key)
 			l.slots[slot] = p
 		}
 	}
 }
 
-// find returns the slot of a key with that hash, and its value if it has one.
-func (l *layer) find(hash uint64, key []byte) (slot int, value []byte, found bool) {
+// findSlot returns the slot of a key with that hash, and its value if it has one.
+func (l *layer) findSlot(hash uint64, key []byte) (slot int, value []byte, found bool) {
 	mask := len(l.slots) - 1
 	for slot = int(hash) & mask; l.slots[slot] != 0; slot = (slot + 1) & mask {
-		k, value, _, _ := cutPair(l.slots[slot].in(l.blobs))
+		k, value, _, _ := cutPair(l.slots[slot].pairIn(l.blobs))
 		if string(k) == string(key) {
 			return slot, value, true
 		}
@@ -180,14 +180,14 @@ func (l *layer) find(hash uint64, key []byte) (slot int, value []byte, found boo
 	return slot, nil, false
 }
 
-// all goes through the pairs, in no order.
-func (l *layer) all() iter.Seq2[[]byte, []byte] {
+// pairs goes through the pairs, in no order.
+func (l *layer) pairs() iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
 		for _, p := range l.slots {
 			if p == 0 {
 				continue
 			}
-			if key, value, _, _ := cutPair(p.in(l.blobs)); !yield(key, value) {
+			if key, value, _, _ := cutPair(p.pairIn(l.blobs)); !yield(key, value) {
 				return
 			}
 		}

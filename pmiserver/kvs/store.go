@@ -34,34 +34,36 @@ const MaxKeys = 1 << 16
 // A Store is what all ranks of a group on one node share. Its methods may be called from any
 // goroutine.
 type Store struct {
-	snap    atomic.Pointer[Snapshot] // what the fences have spread
-	pending atomic.Int64             // bytes put on this node and not yet spread
+	snapshot atomic.Pointer[Snapshot] // what the fences have spread
+	pending  atomic.Int64             // bytes put on this node and not yet spread
 }
 
 // New returns a store in which the pairs of a blob are found from the first moment, the later
 // of equal keys.
 func New(blob []byte) *Store {
 	s := new(Store)
-	s.snap.Store(first(blob))
+	s.snapshot.Store(newSnapshot(blob))
 	return s
 }
 
 // Get finds a key among what the fences have spread. It allocates nothing.
-func (s *Store) Get(key []byte) (value []byte, found bool) { return s.snap.Load().find(key) }
+func (s *Store) Get(key []byte) (value []byte, found bool) { return s.snapshot.Load().findKey(key) }
 
 // Epoch returns how many fences were shown.
-func (s *Store) Epoch() int { return s.snap.Load().epoch }
+func (s *Store) Epoch() int { return s.snapshot.Load().epoch }
 
-// Next returns what there is after a fence that has spread these blobs, which it keeps: a key
+// NextSnapshot returns what there is after a fence that has spread these blobs, which it keeps: a key
 // of a later blob replaces that of an earlier one, and both what was there. Show makes it
 // visible. An error means that a blob is none.
-func (s *Store) Next(blobs [][]byte) (*Snapshot, error) { return s.snap.Load().next(blobs) }
+func (s *Store) NextSnapshot(blobs [][]byte) (*Snapshot, error) {
+	return s.snapshot.Load().withBlobs(blobs)
+}
 
-// Show makes visible what Next has made.
-func (s *Store) Show(next *Snapshot) { s.snap.Store(next) }
+// SetSnapshot makes visible what Next has made.
+func (s *Store) SetSnapshot(next *Snapshot) { s.snapshot.Store(next) }
 
-// Hold counts bytes that are put beside the keys of ranks, unless there is no room for them.
-func (s *Store) Hold(bytes int) bool {
+// AddPending counts bytes that are put beside the keys of ranks, unless there is no room for them.
+func (s *Store) AddPending(bytes int) bool {
 	if s.pending.Load()+int64(bytes) > MaxStore {
 		return false
 	}
@@ -69,5 +71,5 @@ func (s *Store) Hold(bytes int) bool {
 	return true
 }
 
-// Free takes back bytes that were counted by Hold, or by a View that has handed them out.
-func (s *Store) Free(bytes int) { s.pending.Add(-int64(bytes)) }
+// SubtractPending takes back bytes that were counted by Hold, or by a View that has handed them out.
+func (s *Store) SubtractPending(bytes int) { s.pending.Add(-int64(bytes)) }

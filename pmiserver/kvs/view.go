@@ -8,11 +8,11 @@ import (
 
 // A View is the store as one rank sees it. It belongs to one goroutine.
 type View struct {
-	Store  *Store
-	fresh  map[string][]byte // put since the rank last entered a barrier
-	bytes  int               // of fresh
-	handed map[string][]byte // what it took into the barrier
-	epoch  int               // of that barrier
+	Store   *Store
+	unsent  map[string][]byte // put since the rank last entered a barrier
+	bytes   int               // of fresh
+	inFence map[string][]byte // what it took into the barrier
+	epoch   int               // of that barrier
 }
 
 // View returns the view of a rank that has put nothing yet.
@@ -20,53 +20,53 @@ func (s *Store) View() View { return View{Store: s} }
 
 // Get finds a key as the rank sees it. It allocates nothing.
 func (v *View) Get(key []byte) (value []byte, found bool) {
-	snap := v.Store.snap.Load()
-	if v.handed != nil && snap.epoch > v.epoch {
-		v.handed = nil // the snapshot has it, or what replaced it
+	snap := v.Store.snapshot.Load()
+	if v.inFence != nil && snap.epoch > v.epoch {
+		v.inFence = nil // the snapshot has it, or what replaced it
 	}
-	if value, found = v.fresh[string(key)]; found {
+	if value, found = v.unsent[string(key)]; found {
 		return value, true
 	}
-	if value, found = v.handed[string(key)]; found {
+	if value, found = v.inFence[string(key)]; found {
 		return value, true
 	}
-	return snap.find(key)
+	return snap.findKey(key)
 }
 
 // Put stores a pair until the next barrier. It reports false if there is no room
 // for it: a group has so many bytes, and a rank so many keys between two barriers.
 func (v *View) Put(key, value []byte) bool {
-	old, replaced := v.fresh[string(key)]
+	old, replaced := v.unsent[string(key)]
 	more := len(key) + len(value) + PairCost
 	if replaced {
 		more = len(value) - len(old)
 	}
 	s := v.Store
-	full := s.pending.Load()+int64(s.snap.Load().cost()+more) > MaxStore
-	if full || !replaced && len(v.fresh) >= MaxKeys {
+	full := s.pending.Load()+int64(s.snapshot.Load().memoryBytes()+more) > MaxStore
+	if full || !replaced && len(v.unsent) >= MaxKeys {
 		return false
 	}
-	if v.fresh == nil {
-		v.fresh = make(map[string][]byte)
+	if v.unsent == nil {
+		v.unsent = make(map[string][]byte)
 	}
-	v.fresh[string(key)] = bytes.Clone(value)
+	v.unsent[string(key)] = bytes.Clone(value)
 	v.bytes += more
 	s.pending.Add(int64(more))
 	return true
 }
 
-// Hand gives away what the rank has put, as a blob for a fence. cost is for Store.Free, when
+// TakeForFence gives away what the rank has put, as a blob for a fence. cost is for Store.Free, when
 // the fence is over.
-func (v *View) Hand() (blob []byte, cost int) {
-	blob, cost = appendPairs(nil, v.fresh), v.bytes
-	*v = View{Store: v.Store, handed: v.fresh, epoch: v.Store.Epoch()}
+func (v *View) TakeForFence() (blob []byte, cost int) {
+	blob, cost = appendPairs(nil, v.unsent), v.bytes
+	*v = View{Store: v.Store, inFence: v.unsent, epoch: v.Store.Epoch()}
 	return blob, cost
 }
 
-// Drop forgets what the rank has put since the last barrier.
-func (v *View) Drop() {
-	v.Store.Free(v.bytes)
-	v.fresh, v.bytes = nil, 0
+// DiscardUnsent forgets what the rank has put since the last barrier.
+func (v *View) DiscardUnsent() {
+	v.Store.SubtractPending(v.bytes)
+	v.unsent, v.bytes = nil, 0
 }
 
 // Keys lists the keys that the rank sees and that have a value, sorted.
@@ -77,15 +77,15 @@ func (v *View) Keys() []string {
 			all[string(key)] = true
 		}
 	}
-	for _, l := range v.Store.snap.Load().layers {
-		for key := range l.all() {
+	for _, l := range v.Store.snapshot.Load().layers {
+		for key := range l.pairs() {
 			add(key)
 		}
 	}
-	for key := range v.handed {
+	for key := range v.inFence {
 		add([]byte(key))
 	}
-	for key := range v.fresh {
+	for key := range v.unsent {
 		add([]byte(key))
 	}
 	return slices.Sorted(maps.Keys(all))

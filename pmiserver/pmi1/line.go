@@ -3,11 +3,11 @@ package pmi1
 import (
 	"bytes"
 
-	"remshell/pmiserver/dialect"
+	"remshell/pmiserver/pmiversion"
 )
 
-// command returns NAME of "cmd=NAME ...".
-func command(line []byte) []byte {
+// commandName returns NAME of "cmd=NAME ...".
+func commandName(line []byte) []byte {
 	name := line[len("cmd="):]
 	if end := bytes.IndexByte(name, ' '); end >= 0 {
 		name = name[:end]
@@ -18,7 +18,7 @@ func command(line []byte) []byte {
 // Parse splits a request into fields (pmi-wire.md 2.2). Fields in tails contain
 // anything, spaces too: each goes on until the next one of them, the last one to
 // the end of the line. What has no "=" or no key is ignored.
-func Parse(a *dialect.Fields, line []byte, tails []string) {
+func Parse(a *pmiversion.Fields, line []byte, tails []string) {
 	*a = (*a)[:0]
 	for i := len(tails) - 1; i >= 0; i-- {
 		line = cutTail(a, line, tails[i])
@@ -31,13 +31,13 @@ func Parse(a *dialect.Fields, line []byte, tails []string) {
 			line = nil
 		}
 		if eq := bytes.IndexByte(token, '='); eq > 0 {
-			*a = append(*a, dialect.Field{Key: token[:eq], Value: token[eq+1:]})
+			*a = append(*a, pmiversion.Field{Key: token[:eq], Value: token[eq+1:]})
 		}
 	}
 }
 
 // cutTail takes " key=..." off the end of a line, and returns what is left.
-func cutTail(a *dialect.Fields, line []byte, key string) []byte {
+func cutTail(a *pmiversion.Fields, line []byte, key string) []byte {
 	for from := 0; ; {
 		n := bytes.Index(line[from:], []byte(key))
 		if n < 0 {
@@ -46,7 +46,7 @@ func cutTail(a *dialect.Fields, line []byte, key string) []byte {
 		n += from
 		end := n + len(key)
 		if n > 0 && line[n-1] == ' ' && end < len(line) && line[end] == '=' {
-			*a = append(*a, dialect.Field{Key: line[n:end], Value: line[end+1:]})
+			*a = append(*a, pmiversion.Field{Key: line[n:end], Value: line[end+1:]})
 			return line[:n-1]
 		}
 		from = n + 1

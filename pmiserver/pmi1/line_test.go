@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"remshell/pmiserver/dialect"
+	"remshell/pmiserver/pmiversion"
 )
 
 // FuzzParse: fields are parts of the line, and a tail is all that follows it.
@@ -14,7 +14,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("cmd= = == a= =b", uint8(2))
 	f.Fuzz(func(t *testing.T, line string, which uint8) {
 		tail := []string{"value", "port", "message"}[which%3]
-		var a dialect.Fields
+		var a pmiversion.Fields
 		Parse(&a, []byte(line), []string{tail})
 		for _, fd := range a {
 			if !strings.Contains(line, string(fd.Key)+"="+string(fd.Value)) {

@@ -1,6 +1,6 @@
 package pmi1
 
-import "remshell/pmiserver/dialect"
+import "remshell/pmiserver/pmiversion"
 
 func (c *Conversation) publish() {
 	port := c.fields.Text("port")
@@ -9,12 +9,12 @@ func (c *Conversation) publish() {
 		return
 	}
 	added, err := c.Server.Publish(c.fields.Text("service"), port)
-	c.named("publish_result", "key_already_present", added, err)
+	c.replyNameService("publish_result", "key_already_present", added, err)
 }
 
 func (c *Conversation) unpublish() {
 	removed, err := c.Server.Unpublish(c.fields.Text("service"))
-	c.named("unpublish_result", "service_not_found", removed, err)
+	c.replyNameService("unpublish_result", "service_not_found", removed, err)
 }
 
 // lookup answers with the port as it was published, last on the line, for it may
@@ -22,24 +22,24 @@ func (c *Conversation) unpublish() {
 func (c *Conversation) lookup() {
 	port, found, err := c.Server.Lookup(c.fields.Text("service"))
 	if err != nil || !found {
-		c.named("lookup_result", "service_not_found", false, err)
+		c.replyNameService("lookup_result", "service_not_found", false, err)
 		return
 	}
-	c.Say("cmd=lookup_result rc=0 port=" + port + "\n")
+	c.AppendReply("cmd=lookup_result rc=0 port=" + port + "\n")
 }
 
-// named answers a request of the name service that brings no value. Clients take
+// replyNameService answers a request of the name service that brings no value. Clients take
 // 1 for "no" and -1 for "failed".
-func (c *Conversation) named(answer, no string, yes bool, err error) {
+func (c *Conversation) replyNameService(answer, no string, yes bool, err error) {
 	switch {
 	case err != nil:
-		if err != dialect.ErrUnsupported {
+		if err != pmiversion.ErrUnsupported {
 			c.Server.Note("name service: " + err.Error())
 		}
-		c.refuse(answer, dialect.Word(err))
+		c.refuse(answer, pmiversion.ErrorWord(err))
 	case !yes:
-		c.Say("cmd=" + answer + " rc=1 msg=" + no + "\n")
+		c.AppendReply("cmd=" + answer + " rc=1 msg=" + no + "\n")
 	default:
-		c.Say("cmd=" + answer + " rc=0 info=ok msg=success\n")
+		c.AppendReply("cmd=" + answer + " rc=0 info=ok msg=success\n")
 	}
 }

@@ -8,118 +8,118 @@ import (
 	"fmt"
 	"strconv"
 
-	"remshell/pmiserver/dialect"
 	"remshell/pmiserver/kvs"
+	"remshell/pmiserver/pmiversion"
 	"remshell/pmiserver/transcript"
 )
 
 // A Conversation is what one rank says in PMI-1.
 type Conversation struct {
-	*dialect.Rank
-	fields dialect.Fields // of the request being answered
-	block  *block         // a request to spawn, under way
-	two    bool           // the rank goes on in PMI-2
-	keys   []string       // what getbyidx counts through
+	*pmiversion.Rank
+	fields      pmiversion.Fields // of the request being answered
+	spawnBlock  *spawnBlock       // a request to spawn, under way
+	switched    bool              // the rank goes on in PMI-2
+	indexedKeys []string          // what getbyidx counts through
 }
 
 // MaxValue is how long a value is that clients are told to expect, in bytes.
 const MaxValue = 1024
 
 // New returns the conversation of a rank that has said nothing yet.
-func New(r *dialect.Rank) *Conversation { return &Conversation{Rank: r} }
+func New(r *pmiversion.Rank) *Conversation { return &Conversation{Rank: r} }
 
-// Hear deals with one line, without its end: a request or a part of one. After an error
+// HandleLine deals with one line, without its end: a request or a part of one. After an error
 // the rank cannot be understood any more.
-func (c *Conversation) Hear(line []byte) error {
-	if c.InBlock() || bytes.HasPrefix(line, []byte("mcmd=")) {
-		return c.hearBlock(line)
+func (c *Conversation) HandleLine(line []byte) error {
+	if c.InSpawnBlock() || bytes.HasPrefix(line, []byte("mcmd=")) {
+		return c.handleSpawnLine(line)
 	}
-	c.block = nil // a request that stopped between two segments
-	c.answer(line)
+	c.spawnBlock = nil // a request that stopped between two segments
+	c.handleRequest(line)
 	return nil
 }
 
-// InBlock reports whether any line may come next, as a part of a request.
-func (c *Conversation) InBlock() bool { return c.block != nil && c.block.within }
+// InSpawnBlock reports whether any line may come next, as a part of a request.
+func (c *Conversation) InSpawnBlock() bool { return c.spawnBlock != nil && c.spawnBlock.inSegment }
 
-// Two reports whether it was agreed to go on in PMI-2, with fullinit.
-func (c *Conversation) Two() bool { return c.two }
+// SwitchedToPMI2 reports whether it was agreed to go on in PMI-2, with fullinit.
+func (c *Conversation) SwitchedToPMI2() bool { return c.switched }
 
 // A commandRule says how a command of PMI-1 is understood (pmi-wire.md 2.2).
 type commandRule struct {
-	answer string   // the command of the reply
-	needs  []string // fields without which it is refused
-	tails  []string // fields that may contain spaces, in their order
-	early  bool     // also before init
-	do     func(*Conversation)
+	reply      string   // the command of the reply
+	required   []string // fields without which it is refused
+	lastFields []string // fields that may contain spaces, in their order
+	beforeInit bool     // also before init
+	handle     func(*Conversation)
 }
 
 // requests lists what a PMI-1 client may say, in the order of pmi-wire.md 2.5
 // and 2.9. The mcmd requests are in spawn.go.
 var requests = map[string]commandRule{
-	"initack":           {answer: "initack", early: true, do: (*Conversation).initack},
-	"init":              {answer: "response_to_init", early: true, do: (*Conversation).init},
-	"get_maxes":         {answer: "maxes", do: (*Conversation).maxes},
-	"get_appnum":        {answer: "appnum", do: (*Conversation).appnum},
-	"get_my_kvsname":    {answer: "my_kvsname", do: (*Conversation).name},
-	"get_universe_size": {answer: "universe_size", do: (*Conversation).universe},
-	"put":               {answer: "put_result", needs: []string{"key", "value"}, tails: []string{"value"}, do: (*Conversation).put},
-	"get":               {answer: "get_result", needs: []string{"key"}, do: (*Conversation).get},
-	"barrier_in":        {answer: "barrier_out", do: (*Conversation).barrier},
-	"finalize":          {answer: "finalize_ack", do: (*Conversation).finalize},
-	"abort":             {early: true, tails: []string{"error_msg", "message"}, do: (*Conversation).abort},
-	"publish_name":      {answer: "publish_result", needs: []string{"service", "port"}, tails: []string{"service", "port"}, do: (*Conversation).publish},
-	"lookup_name":       {answer: "lookup_result", needs: []string{"service"}, tails: []string{"service"}, do: (*Conversation).lookup},
-	"unpublish_name":    {answer: "unpublish_result", needs: []string{"service"}, tails: []string{"service"}, do: (*Conversation).unpublish},
-	"create_kvs":        {answer: "newkvs", do: (*Conversation).createKVS},
-	"destroy_kvs":       {answer: "kvs_destroyed", do: (*Conversation).destroyKVS},
-	"getbyidx":          {answer: "getbyidx_results", needs: []string{"idx"}, do: (*Conversation).getByIndex},
-	"get_ranks2hosts":   {answer: "get_ranks2hosts", do: (*Conversation).ranks2hosts},
-	"execution_problem": {early: true, tails: []string{"reason"}, do: (*Conversation).executionProblem},
+	"initack":           {reply: "initack", beforeInit: true, handle: (*Conversation).initack},
+	"init":              {reply: "response_to_init", beforeInit: true, handle: (*Conversation).init},
+	"get_maxes":         {reply: "maxes", handle: (*Conversation).maxes},
+	"get_appnum":        {reply: "appnum", handle: (*Conversation).appnum},
+	"get_my_kvsname":    {reply: "my_kvsname", handle: (*Conversation).kvsName},
+	"get_universe_size": {reply: "universe_size", handle: (*Conversation).universe},
+	"put":               {reply: "put_result", required: []string{"key", "value"}, lastFields: []string{"value"}, handle: (*Conversation).put},
+	"get":               {reply: "get_result", required: []string{"key"}, handle: (*Conversation).get},
+	"barrier_in":        {reply: "barrier_out", handle: (*Conversation).barrier},
+	"finalize":          {reply: "finalize_ack", handle: (*Conversation).finalize},
+	"abort":             {beforeInit: true, lastFields: []string{"error_msg", "message"}, handle: (*Conversation).abort},
+	"publish_name":      {reply: "publish_result", required: []string{"service", "port"}, lastFields: []string{"service", "port"}, handle: (*Conversation).publish},
+	"lookup_name":       {reply: "lookup_result", required: []string{"service"}, lastFields: []string{"service"}, handle: (*Conversation).lookup},
+	"unpublish_name":    {reply: "unpublish_result", required: []string{"service"}, lastFields: []string{"service"}, handle: (*Conversation).unpublish},
+	"create_kvs":        {reply: "newkvs", handle: (*Conversation).createKVS},
+	"destroy_kvs":       {reply: "kvs_destroyed", handle: (*Conversation).destroyKVS},
+	"getbyidx":          {reply: "getbyidx_results", required: []string{"idx"}, handle: (*Conversation).getByIndex},
+	"get_ranks2hosts":   {reply: "get_ranks2hosts", handle: (*Conversation).ranks2hosts},
+	"execution_problem": {beforeInit: true, lastFields: []string{"reason"}, handle: (*Conversation).executionProblem},
 }
 
-// answer carries out one request. One that is not in the table is answered too, because a
+// handleRequest carries out one request. One that is not in the table is answered too, because a
 // client waits for an answer to whatever it has said.
-func (c *Conversation) answer(line []byte) {
-	name := command(line)
+func (c *Conversation) handleRequest(line []byte) {
+	name := commandName(line)
 	req, known := requests[string(name)]
 	if !known {
-		c.refuse(c.Unknown(name), "unknown_command")
+		c.refuse(c.NoteUnknown(name), "unknown_command")
 		return
 	}
-	if !c.Inited && !req.early {
-		c.refuse(req.answer, "not_initialized")
+	if !c.Inited && !req.beforeInit {
+		c.refuse(req.reply, "not_initialized")
 		return
 	}
-	Parse(&c.fields, line, req.tails)
-	for _, key := range req.needs {
+	Parse(&c.fields, line, req.lastFields)
+	for _, key := range req.required {
 		if _, found := c.fields.Find(key); !found {
-			c.refuse(req.answer, "missing_"+key)
+			c.refuse(req.reply, "missing_"+key)
 			return
 		}
 	}
-	req.do(c)
+	req.handle(c)
 }
 
 // refuse answers that a request failed. reason is of [a-z0-9_].
 func (c *Conversation) refuse(answer, reason string) {
-	c.Say("cmd=" + answer + " rc=-1 msg=" + reason + "\n")
+	c.AppendReply("cmd=" + answer + " rc=-1 msg=" + reason + "\n")
 }
 
 // initack precedes init where a client came in by PMI_PORT; on a descriptor the
 // rank is known, and the answer is the same (pmi-wire.md 1.3).
 func (c *Conversation) initack() {
-	c.Say("cmd=initack\ncmd=set size=")
-	c.SayNumber(c.Size)
-	c.Say("\ncmd=set rank=")
-	c.SayNumber(c.Number)
-	c.Say("\ncmd=set debug=0\n")
+	c.AppendReply("cmd=initack\ncmd=set size=")
+	c.AppendReplyNumber(c.Size)
+	c.AppendReply("\ncmd=set rank=")
+	c.AppendReplyNumber(c.Number)
+	c.AppendReply("\ncmd=set debug=0\n")
 }
 
 // Answers to the init of other versions.
 const (
-	goOnInTwo    = "cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n"
-	otherVersion = "cmd=response_to_init rc=-1 pmi_version=1 pmi_subversion=1\n"
+	switchReply       = "cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n"
+	wrongVersionReply = "cmd=response_to_init rc=-1 pmi_version=1 pmi_subversion=1\n"
 )
 
 // init may come again at any time, and changes nothing then. Version 1.1 is
@@ -129,41 +129,41 @@ func (c *Conversation) init() {
 	switch version, _ := c.fields.Number("pmi_version"); version {
 	case 1:
 		c.Server.Init()
-		c.Say("cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1\n")
+		c.AppendReply("cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1\n")
 	case 2: // the client goes on in PMI-2, with fullinit
-		c.two = true
-		c.Say(goOnInTwo)
+		c.switched = true
+		c.AppendReply(switchReply)
 	default:
-		c.Say(otherVersion)
+		c.AppendReply(wrongVersionReply)
 	}
 }
 
 // maxes announces even numbers, and a sum that MPICH 3.4 to 4.0 can split; other
 // ones crash clients (pmi-wire.md 5).
 func (c *Conversation) maxes() {
-	c.Say("cmd=maxes rc=0 kvsname_max=256 keylen_max=64 vallen_max=" + strconv.Itoa(MaxValue) + "\n")
+	c.AppendReply("cmd=maxes rc=0 kvsname_max=256 keylen_max=64 vallen_max=" + strconv.Itoa(MaxValue) + "\n")
 }
 
 func (c *Conversation) appnum() {
-	c.Say("cmd=appnum rc=0 appnum=")
-	c.SayNumber(c.App)
-	c.Say("\n")
+	c.AppendReply("cmd=appnum rc=0 appnum=")
+	c.AppendReplyNumber(c.App)
+	c.AppendReply("\n")
 }
 
-func (c *Conversation) name() { c.Say("cmd=my_kvsname rc=0 kvsname=" + c.Group + "\n") }
+func (c *Conversation) kvsName() { c.AppendReply("cmd=my_kvsname rc=0 kvsname=" + c.Group + "\n") }
 
 func (c *Conversation) universe() {
 	size := c.Universe
 	if size <= 0 {
 		size = -1 // undefined; MPI then has no attribute MPI_UNIVERSE_SIZE
 	}
-	c.Say("cmd=universe_size rc=0 size=")
-	c.SayNumber(size)
-	c.Say("\n")
+	c.AppendReply("cmd=universe_size rc=0 size=")
+	c.AppendReplyNumber(size)
+	c.AppendReply("\n")
 }
 
-// foreign reports whether a request means another key-value space than ours.
-func (c *Conversation) foreign() bool {
+// isOtherKVS reports whether a request means another key-value space than ours.
+func (c *Conversation) isOtherKVS() bool {
 	name, given := c.fields.Find("kvsname")
 	return given && string(name) != c.Group
 }
@@ -171,7 +171,7 @@ func (c *Conversation) foreign() bool {
 func (c *Conversation) put() {
 	key, value := c.fields.Text("key"), c.fields.Text("value")
 	switch {
-	case c.foreign():
+	case c.isOtherKVS():
 		c.refuse("put_result", "unknown_kvsname")
 	case len(key) == 0 || len(key) > kvs.MaxKey || bytes.IndexByte(key, '=') >= 0:
 		c.refuse("put_result", "invalid_key")
@@ -182,20 +182,20 @@ func (c *Conversation) put() {
 	case !c.Keys.Put(key, value):
 		c.refuse("put_result", "kvs_full")
 	default:
-		c.Say("cmd=put_result rc=0\n")
+		c.AppendReply("cmd=put_result rc=0\n")
 	}
 }
 
 // get is what clients ask most: the square of their number. It allocates
 // nothing. An empty value is a miss: old clients fail over it (2.5).
 func (c *Conversation) get() {
-	if c.foreign() {
+	if c.isOtherKVS() {
 		c.refuse("get_result", "unknown_kvsname")
 		return
 	}
 	key := c.fields.Text("key")
 	if string(key) == "PMI_dead_processes" { // which may be none, as Hydra answers
-		c.Say("cmd=get_result rc=0 value=" + c.Server.Dead() + "\n")
+		c.AppendReply("cmd=get_result rc=0 value=" + c.Server.DeadRanks() + "\n")
 		return
 	}
 	value, _ := c.Keys.Get(key)
@@ -203,12 +203,12 @@ func (c *Conversation) get() {
 		value = c.Mapping
 	}
 	if len(value) == 0 {
-		c.Say("cmd=get_result rc=-1 msg=key_not_found\n")
+		c.AppendReply("cmd=get_result rc=-1 msg=key_not_found\n")
 		return
 	}
-	c.Say("cmd=get_result rc=0 value=")
-	c.Answers = append(c.Answers, value...)
-	c.Say("\n")
+	c.AppendReply("cmd=get_result rc=0 value=")
+	c.Replies = append(c.Replies, value...)
+	c.AppendReply("\n")
 }
 
 // barrier is answered when all ranks of the group are in. A client that asks for
@@ -221,7 +221,7 @@ func (c *Conversation) barrier() {
 			tag = []byte("0")
 		}
 		if string(name) != "WORLD" {
-			c.Say("cmd=barrier_out rc=-1 tag=" + string(tag) + " msg=unsupported_group\n")
+			c.AppendReply("cmd=barrier_out rc=-1 tag=" + string(tag) + " msg=unsupported_group\n")
 			return
 		}
 		reply = "cmd=barrier_out rc=0 tag=" + string(tag) + "\n"
@@ -233,7 +233,7 @@ func (c *Conversation) barrier() {
 // the same descriptor, and says init on it.
 func (c *Conversation) finalize() {
 	c.Server.Finalize()
-	c.Say("cmd=finalize_ack rc=0\n")
+	c.AppendReply("cmd=finalize_ack rc=0\n")
 }
 
 // abort has no answer. What follows on the connection is the rest of a message
@@ -253,31 +253,31 @@ func (c *Conversation) abort() {
 	c.Server.Abort(code, string(message))
 }
 
-func (c *Conversation) createKVS()  { c.Say("cmd=newkvs rc=-1\n") }
+func (c *Conversation) createKVS()  { c.AppendReply("cmd=newkvs rc=-1\n") }
 func (c *Conversation) destroyKVS() { c.refuse("kvs_destroyed", "unsupported") }
 
 // getByIndex counts through the keys as they were when the client began.
 func (c *Conversation) getByIndex() {
 	index, ok := c.fields.Number("idx")
 	switch {
-	case c.foreign():
+	case c.isOtherKVS():
 		c.refuse("getbyidx_results", "unknown_kvsname")
 		return
 	case !ok:
 		c.refuse("getbyidx_results", "missing_idx")
 		return
-	case index == 0 || c.keys == nil:
-		c.keys = c.Keys.Keys()
+	case index == 0 || c.indexedKeys == nil:
+		c.indexedKeys = c.Keys.Keys()
 	}
-	if index < 0 || index >= len(c.keys) {
-		c.Say("cmd=getbyidx_results rc=-1 reason=no_more_keyvals\n")
+	if index < 0 || index >= len(c.indexedKeys) {
+		c.AppendReply("cmd=getbyidx_results rc=-1 reason=no_more_keyvals\n")
 		return
 	}
-	key := c.keys[index]
+	key := c.indexedKeys[index]
 	value, _ := c.Keys.Get([]byte(key))
-	c.Say("cmd=getbyidx_results rc=0 nextidx=")
-	c.SayNumber(index + 1)
-	c.Say(" key=" + key + " val=" + string(value) + "\n")
+	c.AppendReply("cmd=getbyidx_results rc=0 nextidx=")
+	c.AppendReplyNumber(index + 1)
+	c.AppendReply(" key=" + key + " val=" + string(value) + "\n")
 }
 
 // ranks2hosts answers in a form of its own, two lines without cmd=; the first
@@ -285,7 +285,7 @@ func (c *Conversation) getByIndex() {
 func (c *Conversation) ranks2hosts() {
 	nodes, of, err := c.Server.Hosts()
 	if err != nil {
-		c.refuse("get_ranks2hosts", dialect.Word(err))
+		c.refuse("get_ranks2hosts", pmiversion.ErrorWord(err))
 		return
 	}
 	lists := make([][]byte, len(nodes))
@@ -299,11 +299,11 @@ func (c *Conversation) ranks2hosts() {
 		table = fmt.Appendf(table, "%d %s %s ", len(name), name, lists[i])
 	}
 	table = append(table, '\n')
-	c.Say("put_ranks2hosts ")
-	c.SayNumber(len(table) + 1)
-	c.Say(" ")
-	c.SayNumber(len(nodes))
-	c.Say("\n" + string(table))
+	c.AppendReply("put_ranks2hosts ")
+	c.AppendReplyNumber(len(table) + 1)
+	c.AppendReply(" ")
+	c.AppendReplyNumber(len(nodes))
+	c.AppendReply("\n" + string(table))
 }
 
 // executionProblem is ParaStation's helper telling that exec failed; the exit
@@ -312,20 +312,20 @@ func (c *Conversation) executionProblem() {
 	c.Server.Note("could not execute: " + transcript.Escape(c.fields.Text("reason")))
 }
 
-// Greet reads the first line of a client without a descriptor: initack with its PMI_ID, or the
+// ParseGreeting reads the first line of a client without a descriptor: initack with its PMI_ID, or the
 // init of PMI-2.
-func Greet(line []byte) dialect.Greeting {
-	var f dialect.Fields
+func ParseGreeting(line []byte) pmiversion.Greeting {
+	var f pmiversion.Fields
 	Parse(&f, line, nil)
 	version, _ := f.Number("pmi_version")
 	switch name := string(f.Text("cmd")); {
 	case name == "initack":
 		id, ok := f.Number("pmiid")
-		return dialect.Greeting{Named: ok, ID: id, Answer: "cmd=initack rc=-1\n"}
+		return pmiversion.Greeting{HasID: ok, ID: id, Reply: "cmd=initack rc=-1\n"}
 	case name == "init" && version == 2:
-		return dialect.Greeting{Two: true, Answer: goOnInTwo}
+		return pmiversion.Greeting{WantsPMI2: true, Reply: switchReply}
 	case name == "init":
-		return dialect.Greeting{Answer: otherVersion}
+		return pmiversion.Greeting{Reply: wrongVersionReply}
 	}
-	return dialect.Greeting{}
+	return pmiversion.Greeting{}
 }

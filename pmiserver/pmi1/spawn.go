@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 
-	"remshell/pmiserver/dialect"
+	"remshell/pmiserver/pmiversion"
 	"remshell/pmiserver/spawn"
 )
 
-// form is how PMI-1 writes a request (pmi-wire.md 2.7).
-var form = spawn.Form{
+// fieldNames is how PMI-1 writes a request (pmi-wire.md 2.7).
+var fieldNames = spawn.FieldNames{
 	Ranks: "nprocs", ArgCount: "argcnt", Arg: "arg", ArgFirst: 1,
 	InfoCount: "info_num", InfoKey: "info_key_", InfoVal: "info_val_",
 	PutCount: "preput_num", PutKey: "preput_key_", PutVal: "preput_val_",
@@ -21,67 +21,67 @@ const maxBlock = 1 << 20
 
 var errLongBlock = errors.New("a spawn request of more than 1 MiB")
 
-// A block is an mcmd request under way: segments of lines, each from mcmd= to
+// A spawnBlock is an mcmd request under way: segments of lines, each from mcmd= to
 // endcmd, of which the last has spawnssofar equal to totspawns (2.7).
-type block struct {
-	bytes   int
-	within  bool          // a segment
-	segment spawn.Segment // under way
-	bad     bool          // the segments are not what they should be
-	request spawn.Request
+type spawnBlock struct {
+	bytes     int
+	inSegment bool          // a segment
+	segment   spawn.Segment // under way
+	invalid   bool          // the segments are not what they should be
+	request   spawn.Request
 }
 
-// hearBlock reads a line of an mcmd request, and answers when it was the last.
-func (c *Conversation) hearBlock(line []byte) error {
-	if c.block == nil {
-		c.block = &block{}
+// handleSpawnLine reads a line of an mcmd request, and answers when it was the last.
+func (c *Conversation) handleSpawnLine(line []byte) error {
+	if c.spawnBlock == nil {
+		c.spawnBlock = &spawnBlock{}
 	}
-	b := c.block
+	b := c.spawnBlock
 	if b.bytes += len(line) + 1; b.bytes > maxBlock {
 		return errLongBlock
 	}
-	b.within = true
+	b.inSegment = true
 	switch key, value, _ := bytes.Cut(line, []byte("=")); string(key) {
 	case "mcmd":
 		b.segment = make(spawn.Segment)
-		b.bad = b.bad || string(value) != "spawn"
+		b.invalid = b.invalid || string(value) != "spawn"
 	case "endcmd":
-		b.within = false
-		if b.end() {
-			c.block = nil
+		b.inSegment = false
+		if b.endSegment() {
+			c.spawnBlock = nil
 			c.spawn(b)
 		}
 	default:
-		b.segment.Add(key, value)
+		b.segment.AddField(key, value)
 	}
 	return nil
 }
 
-// end takes in a segment, and reports whether it was the last.
-func (b *block) end() bool {
+// endSegment takes in a segment, and reports whether it was the last.
+func (b *spawnBlock) endSegment() bool {
 	s, r := b.segment, &b.request
 	total, sofar := s.Number("totspawns"), s.Number("spawnssofar")
-	command, ok := s.Command(s["execname"], &form)
+	command, ok := s.Command(s["execname"], &fieldNames)
 	r.Commands = append(r.Commands, command)
-	b.bad = b.bad || !ok || total < 1 || sofar != len(r.Commands)
+	b.invalid = b.invalid || !ok || total < 1 || sofar != len(r.Commands)
 	if len(r.Preputs) == 0 { // old clients repeat them, new ones do not
-		r.Preputs, ok = s.Preputs(&form)
-		b.bad = b.bad || !ok
+		r.Preputs, ok = s.Preputs(&fieldNames)
+		b.invalid = b.invalid || !ok
 	}
 	return sofar >= total
 }
 
 // spawn answers a whole request. If it is refused, MPI_Comm_spawn returns an
 // error of class MPI_ERR_SPAWN, and the program goes on.
-func (c *Conversation) spawn(b *block) {
+func (c *Conversation) spawn(b *spawnBlock) {
 	var why string
 	switch {
 	case !c.Inited:
 		why = "not_initialized"
-	case b.bad:
+	case b.invalid:
 		why = "bad_request"
 	default:
-		why = c.Server.Spawn(b.request, spawned)
+		why = c.Server.Spawn(b.request, spawnReply)
 	}
 	if why != "" {
 		c.refuse("spawn_result", why)
@@ -91,13 +91,13 @@ func (c *Conversation) spawn(b *block) {
 // maxReply is the longest line that old clients can read, in bytes (2.1).
 const maxReply = 1023
 
-// spawned is the answer when that is done. Codes that the client could not read are left out;
+// spawnReply is the answer when that is done. Codes that the client could not read are left out;
 // the missing processes then show when one tries to reach them.
-func spawned(o spawn.Outcome) []byte {
+func spawnReply(o spawn.Result) []byte {
 	if o.Err != nil {
-		return []byte("cmd=spawn_result rc=-1 msg=" + dialect.Word(o.Err) + "\n")
+		return []byte("cmd=spawn_result rc=-1 msg=" + pmiversion.ErrorWord(o.Err) + "\n")
 	}
-	if codes, n := o.Faults(); n > 0 {
+	if codes, n := o.ErrorCodes(); n > 0 {
 		line := fmt.Appendf(nil, "cmd=spawn_result rc=0 errcodes=%s\n", codes)
 		if len(line) <= maxReply {
 			return line

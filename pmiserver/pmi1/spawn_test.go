@@ -14,7 +14,7 @@ func TestManyCodes(t *testing.T) {
 	codes := make([]int, 600)
 	for _, fault := range []int{0, 1} {
 		codes[599] = fault
-		if got, want := string(spawned(spawn.Outcome{Codes: codes})), "cmd=spawn_result rc=0\n"; got != want {
+		if got, want := string(spawnReply(spawn.Result{Codes: codes})), "cmd=spawn_result rc=0\n"; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
@@ -44,10 +44,10 @@ func FuzzSpawn(f *testing.F) {
 
 // byLines has a request read as a client writes it.
 func byLines(t *testing.T, r spawn.Request) spawn.Request {
-	var b block
+	var b spawnBlock
 	for i, c := range r.Commands {
 		b.segment = make(spawn.Segment)
-		add := func(key string, value any) { b.segment.Add([]byte(key), fmt.Append(nil, value)) }
+		add := func(key string, value any) { b.segment.AddField([]byte(key), fmt.Append(nil, value)) }
 		add("nprocs", c.Count)
 		add("execname", c.Argv[0])
 		add("totspawns", len(r.Commands))
@@ -58,11 +58,11 @@ func byLines(t *testing.T, r spawn.Request) spawn.Request {
 		}
 		addPairs(add, "preput_num", "preput_key_", "preput_val_", r.Preputs)
 		addPairs(add, "info_num", "info_key_", "info_val_", c.Info)
-		if last := b.end(); last != (i+1 == len(r.Commands)) {
+		if last := b.endSegment(); last != (i+1 == len(r.Commands)) {
 			t.Errorf("segment %d is the last: %v", i, last)
 		}
 	}
-	if b.bad {
+	if b.invalid {
 		t.Errorf("%+v is refused", r)
 	}
 	return b.request

@@ -3,13 +3,13 @@ package pmi2
 import (
 	"bytes"
 
-	"remshell/pmiserver/dialect"
+	"remshell/pmiserver/pmiversion"
 )
 
 // Parse splits the body of a PMI-2 request (pmi-wire.md 4.2). It undoes the
 // doubling of semicolons in the body itself. A word without "=" is ignored, and
 // so is all from a zero on.
-func Parse(a *dialect.Fields, body []byte) {
+func Parse(a *pmiversion.Fields, body []byte) {
 	*a = (*a)[:0]
 	for len(body) > 0 && body[0] != 0 {
 		n := bytes.IndexAny(body, "=;")
@@ -23,7 +23,7 @@ func Parse(a *dialect.Fields, body []byte) {
 		key := body[:n]
 		var value []byte
 		value, body = unescape(body[n+1:])
-		*a = append(*a, dialect.Field{Key: key, Value: value})
+		*a = append(*a, pmiversion.Field{Key: key, Value: value})
 	}
 }
 

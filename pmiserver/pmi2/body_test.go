@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"remshell/pmiserver/dialect"
+	"remshell/pmiserver/pmiversion"
 )
 
 // FuzzParse: what a sender escapes is what the reader has.
@@ -12,7 +12,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("a", "host;0=x y;;end", "junk")
 	f.Add("b", ";", ";=;;")
 	f.Fuzz(func(t *testing.T, key, value, junk string) {
-		var a dialect.Fields
+		var a pmiversion.Fields
 		Parse(&a, []byte(junk)) // must not harm
 		if key == "" || key[0] == 0 || strings.ContainsAny(key, ";=") {
 			return

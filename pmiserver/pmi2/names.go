@@ -1,6 +1,6 @@
 package pmi2
 
-import "remshell/pmiserver/dialect"
+import "remshell/pmiserver/pmiversion"
 
 func (c *Conversation) publish() {
 	port := c.fields.Text("port")
@@ -9,12 +9,12 @@ func (c *Conversation) publish() {
 		return
 	}
 	added, err := c.Server.Publish(c.fields.Text("name"), port)
-	c.named("already_published", added, err)
+	c.replyNameService("already_published", added, err)
 }
 
 func (c *Conversation) unpublish() {
 	removed, err := c.Server.Unpublish(c.fields.Text("name"))
-	c.named("not_found", removed, err)
+	c.replyNameService("not_found", removed, err)
 }
 
 // lookup answers with the port twice, for clients differ in where they look.
@@ -22,31 +22,31 @@ func (c *Conversation) lookup() {
 	port, found, err := c.Server.Lookup(c.fields.Text("name"))
 	switch {
 	case err != nil:
-		c.named("", false, err)
+		c.replyNameService("", false, err)
 	case !found:
-		c.open(1)
-		c.Say("found=FALSE;errmsg=not_found;")
-		c.shut()
+		c.beginReply(1)
+		c.AppendReply("found=FALSE;errmsg=not_found;")
+		c.endReply()
 	default:
-		c.open(0)
-		c.Say("found=TRUE;")
-		c.with("port", []byte(port))
-		c.with("value", []byte(port))
-		c.shut()
+		c.beginReply(0)
+		c.AppendReply("found=TRUE;")
+		c.addField("port", []byte(port))
+		c.addField("value", []byte(port))
+		c.endReply()
 	}
 }
 
-// named answers a request of the name service that brings no value.
-func (c *Conversation) named(no string, yes bool, err error) {
+// replyNameService answers a request of the name service that brings no value.
+func (c *Conversation) replyNameService(no string, yes bool, err error) {
 	switch {
 	case err != nil:
-		if err != dialect.ErrUnsupported {
+		if err != pmiversion.ErrUnsupported {
 			c.Server.Note("name service: " + err.Error())
 		}
-		c.refuse(rcOther, dialect.Word(err))
+		c.refuse(rcOther, pmiversion.ErrorWord(err))
 	case !yes:
 		c.refuse(1, no)
 	default:
-		c.done()
+		c.replyOK()
 	}
 }

@@ -23,8 +23,8 @@ func (c *Conversation) ring() {
 		c.refuse(rcOther, "kvs_full")
 		return
 	}
-	c.head()
-	head := c.taken()
+	c.beginReplyHead()
+	head := c.takeReply()
 	keys, rank, size := c.Keys.Store, c.Number, c.Size
 	c.Server.Fence(func() []byte { return ringAnswer(head, keys, rank, size) })
 }

@@ -3,12 +3,12 @@ package pmi2
 import (
 	"fmt"
 
-	"remshell/pmiserver/dialect"
+	"remshell/pmiserver/pmiversion"
 	"remshell/pmiserver/spawn"
 )
 
-// form is how PMI-2 writes a request (pmi-wire.md 4.6).
-var form = spawn.Form{
+// fieldNames is how PMI-2 writes a request (pmi-wire.md 4.6).
+var fieldNames = spawn.FieldNames{
 	Ranks: "maxprocs", ArgCount: "argc", Arg: "argv", ArgFirst: 0,
 	InfoCount: "infokeycount", InfoKey: "infokey", InfoVal: "infoval",
 	PutCount: "preputcount", PutKey: "ppkey", PutVal: "ppval",
@@ -17,18 +17,18 @@ var form = spawn.Form{
 // spawn is one list of fields, in which each subcmd opens a command (4.6).
 func (c *Conversation) spawn() {
 	why := "bad_request"
-	if r, ok := wanted(c.fields); ok {
-		c.head()
-		head := c.taken()
-		why = c.Server.Spawn(r, func(o spawn.Outcome) []byte { return spawned(head, o) })
+	if r, ok := parseSpawn(c.fields); ok {
+		c.beginReplyHead()
+		head := c.takeReply()
+		why = c.Server.Spawn(r, func(o spawn.Result) []byte { return spawnReply(head, o) })
 	}
 	if why != "" {
 		c.refuse(rcOther, why)
 	}
 }
 
-// wanted reads what is asked for; it fails if something counted is missing.
-func wanted(fields dialect.Fields) (r spawn.Request, ok bool) {
+// parseSpawn reads what is asked for; it fails if something counted is missing.
+func parseSpawn(fields pmiversion.Fields) (r spawn.Request, ok bool) {
 	first := make(spawn.Segment)
 	programs, segments := []string(nil), []spawn.Segment{first}
 	for _, f := range fields {
@@ -36,13 +36,13 @@ func wanted(fields dialect.Fields) (r spawn.Request, ok bool) {
 			programs, segments = append(programs, string(f.Value)), append(segments, make(spawn.Segment))
 			continue
 		}
-		segments[len(programs)].Add(f.Key, f.Value)
+		segments[len(programs)].AddField(f.Key, f.Value)
 	}
-	if r.Preputs, ok = first.Preputs(&form); !ok {
+	if r.Preputs, ok = first.Preputs(&fieldNames); !ok {
 		return r, false
 	}
 	for i, program := range programs {
-		command, ok := segments[i+1].Command(program, &form)
+		command, ok := segments[i+1].Command(program, &fieldNames)
 		if !ok {
 			return r, false
 		}
@@ -51,12 +51,12 @@ func wanted(fields dialect.Fields) (r spawn.Request, ok bool) {
 	return r, first.Number("ncmds") == len(programs)
 }
 
-// spawned is the answer when that is done; head is all that comes before rc.
-func spawned(head []byte, o spawn.Outcome) []byte {
+// spawnReply is the answer when that is done; head is all that comes before rc.
+func spawnReply(head []byte, o spawn.Result) []byte {
 	if o.Err != nil {
-		head = fmt.Appendf(head, "rc=%d;errmsg=%s;", rcOther, dialect.Word(o.Err))
+		head = fmt.Appendf(head, "rc=%d;errmsg=%s;", rcOther, pmiversion.ErrorWord(o.Err))
 	} else {
-		codes, n := o.Faults()
+		codes, n := o.ErrorCodes()
 		head = fmt.Appendf(head, "rc=0;jobid=%s;nerrs=%d;", o.Group, n)
 		if n > 0 {
 			head = fmt.Appendf(head, "errcodes=%s;", codes)

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"remshell/pmiserver/dialect"
+	"remshell/pmiserver/pmiversion"
 	"remshell/pmiserver/spawn"
 )
 
@@ -14,7 +14,7 @@ import (
 func TestManyCodes(t *testing.T) {
 	codes := make([]int, 600)
 	codes[599] = 1
-	if got := string(spawned([]byte("      cmd=spawn-response;"), spawn.Outcome{Codes: codes})); !strings.Contains(got, ";nerrs=1;errcodes=0,0,") {
+	if got := string(spawnReply([]byte("      cmd=spawn-response;"), spawn.Result{Codes: codes})); !strings.Contains(got, ";nerrs=1;errcodes=0,0,") {
 		t.Errorf("got %q", got)
 	}
 }
@@ -32,9 +32,9 @@ func FuzzSpawn(f *testing.F) {
 			},
 			Preputs: []spawn.Pair{{Key: key, Value: value}},
 		}
-		var fields dialect.Fields
+		var fields pmiversion.Fields
 		Parse(&fields, inBody(want))
-		if got, ok := wanted(fields); !ok || !reflect.DeepEqual(got, want) {
+		if got, ok := parseSpawn(fields); !ok || !reflect.DeepEqual(got, want) {
 			t.Errorf("\n got %+v\nwant %+v", got, want)
 		}
 	})

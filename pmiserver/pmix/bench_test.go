@@ -20,7 +20,7 @@ import (
 var card = bfrops.AppendPair(nil, "btl.tcp.4.1", bfrops.TextOf(strings.Repeat("x", 100)))
 
 // overSockets are clients of ranks 0 to n-1 that come by the server's port, as ranks do.
-func overSockets(b *testing.B, s *Server, n int) (clients []*talker) {
+func overSockets(b *testing.B, s *Server, n int) (clients []*testClient) {
 	b.Helper()
 	uri, err := s.Listen()
 	if err != nil {
@@ -32,14 +32,14 @@ func overSockets(b *testing.B, s *Server, n int) (clients []*talker) {
 			b.Fatal(err)
 		}
 		b.Cleanup(func() { conn.Close() })
-		c := &talker{t: b, conn: conn, tag: 100}
+		c := &testClient{t: b, conn: conn, tag: 100}
 		c.write(handshake(testSpace, uint32(rank), nil))
 		if status := c.welcome(); status != message.Success {
 			b.Fatal(status)
 		}
-		c.ask(body(req))
-		c.status(bfrops.AppendBuffer(bfrops.AppendByte(body(commit), uint8(message.Local)), card))
-		c.status(bfrops.AppendBuffer(bfrops.AppendByte(body(commit), uint8(message.Remote)), card))
+		c.request(body(req))
+		c.status(bfrops.AppendBuffer(bfrops.AppendByte(body(commit), uint8(message.ScopeLocal)), card))
+		c.status(bfrops.AppendBuffer(bfrops.AppendByte(body(commit), uint8(message.ScopeRemote)), card))
 		clients = append(clients, c)
 	}
 	return clients
@@ -51,7 +51,7 @@ func BenchmarkGet(b *testing.B) {
 	c := overSockets(b, s, 2)[0]
 	question := getBody(testSpace, 1, "btl.tcp.4.1")
 	for b.Loop() {
-		c.ask(question)
+		c.request(question)
 	}
 }
 
@@ -63,12 +63,12 @@ func BenchmarkFence(b *testing.B) {
 	var took time.Duration
 	for b.Loop() {
 		for _, c := range clients[1:] {
-			c.say(question)
+			c.send(question)
 		}
 		began := time.Now()
-		clients[0].say(question)
+		clients[0].send(question)
 		for _, c := range clients {
-			c.hear()
+			c.receive()
 		}
 		took += time.Since(began)
 	}
@@ -103,18 +103,18 @@ func BenchmarkLargeJob(b *testing.B) {
 	const nodes, per = 1000, 64
 	for b.Loop() {
 		before := live()
-		s := &Server{UID: testUID, Owner: func(net.Conn) (uint32, error) { return testUID, nil }, Links: Links{Others: others{nodes, per}}}
-		g := testGroup(nodes*per, per, make(chan happening, 1<<10))
+		s := &Server{UID: testUID, SocketOwner: func(net.Conn) (uint32, error) { return testUID, nil }, Links: Links{OtherNodes: others{nodes, per}}}
+		g := testGroup(nodes*per, per, make(chan reported, 1<<10))
 		g.Job = func(context.Context) (jobinfo.Job, error) { return largeJob(nodes, per), nil }
-		s.Add(g)
+		s.AddGroup(g)
 		clients := overSockets(b, s, per)
 		for _, c := range clients {
-			c.say(fenceBody(all, true))
+			c.send(fenceBody(all, true))
 		}
 		for _, c := range clients {
-			c.hear()
+			c.receive()
 		}
-		if keys := keysIn(clients[0].ask(getBody(testSpace, nodes*per-1, "btl.tcp.4.1"))); len(keys) != 1 {
+		if keys := keysIn(clients[0].request(getBody(testSpace, nodes*per-1, "btl.tcp.4.1"))); len(keys) != 1 {
 			b.Fatalf("the last rank has brought %q", keys)
 		}
 		kept := float64(live() - before)
@@ -129,11 +129,11 @@ func BenchmarkLargeJob(b *testing.B) {
 
 // largeJob is a job whose ranks are dealt out by nodes.
 func largeJob(nodes, per int) jobinfo.Job {
-	j := jobinfo.Job{Namespace: testSpace, Server: "srv", Apps: []int{nodes * per}, Universe: nodes * per, Full: jobinfo.FullRanks}
+	j := jobinfo.Job{Namespace: testSpace, Server: "srv", Apps: []int{nodes * per}, Universe: nodes * per, FullUpTo: jobinfo.FullRanks}
 	for node := range nodes {
 		j.Nodes = append(j.Nodes, jobinfo.Node{Name: fmt.Sprintf("node%04d", node)})
 		for range per {
-			j.Of = append(j.Of, node)
+			j.NodeOf = append(j.NodeOf, node)
 		}
 	}
 	return j

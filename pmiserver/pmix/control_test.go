@@ -15,15 +15,15 @@ func TestFilesThatARankLeaves(t *testing.T) {
 	g := testGroup(2, 2, told)
 	g.Name, g.Namespace = "other", testSpace+"1"
 	left := make(chan []string, 1)
-	g.Leaves = func(rank int, files []string) []string {
+	g.Cleanup = func(rank int, files []string) []string {
 		if rank != 1 {
 			t.Errorf("rank %d leaves %q", rank, files)
 		}
 		left <- files
 		return nil
 	}
-	s.Add(g)
-	c := come(t, s, handshake(g.Namespace, 1, nil))
+	s.AddGroup(g)
+	c := connectRaw(t, s, handshake(g.Namespace, 1, nil))
 	c.welcome()
 	for _, test := range []struct {
 		key   string
@@ -48,9 +48,9 @@ func TestNotesOfARankAreBounded(t *testing.T) {
 	s, told := newTestServer(t, 1, 0)
 	g := testGroup(1, 1, told)
 	g.Name, g.Namespace = "other", testSpace+"1"
-	g.Leaves = func(_ int, files []string) []string { return files }
-	s.Add(g)
-	c := come(t, s, handshake(g.Namespace, 0, nil))
+	g.Cleanup = func(_ int, files []string) []string { return files }
+	s.AddGroup(g)
+	c := connectRaw(t, s, handshake(g.Namespace, 0, nil))
 	c.welcome()
 	foreign := bfrops.Info{Key: "pmix.reg.cleanup", Value: bfrops.TextOf("/etc/passwd")}
 	for range 2 * maxNotes {
@@ -76,7 +76,7 @@ func TestQueries(t *testing.T) {
 		unknown: message.NotSupported, "pmix.qry.psetnum," + unknown: message.NotSupported,
 	} {
 		asked := strings.Split(keys, ",")
-		r := bfrops.NewReader(c.ask(bfrops.AppendQueries(body(15), []bfrops.Question{{Keys: asked}})))
+		r := bfrops.NewReader(c.request(bfrops.AppendQueries(body(15), []bfrops.Question{{Keys: asked}})))
 		if got := message.Status(r.Status()); got != want {
 			t.Errorf("%s: %v, want %v", keys, got, want)
 			continue

@@ -17,7 +17,7 @@ func TestGroupsWithoutEnd(t *testing.T) {
 	const most = 256 // bytes of each
 	synctest.Test(t, func(t *testing.T) {
 		s, told := newTestServer(t, 4, 1)
-		s.Far, s.Names, s.Notifier = mute{}, silence{}, &mailbag{}
+		s.Fetcher, s.Names, s.Notifier = silentFetcher{}, silentNames{}, &sentEvents{}
 		stays := initialized(t, s, 0)
 		synctest.Wait()
 		var live []int64
@@ -25,30 +25,30 @@ func TestGroupsWithoutEnd(t *testing.T) {
 		for i := range groups {
 			g := testGroup(4, 2, told)
 			g.Name, g.Namespace = fmt.Sprint("g", i), fmt.Sprintf("rs-0123456789abcdef-%d", i+1)
-			s.Add(g)
+			s.AddGroup(g)
 			ours, theirs := net.Pipe() // come would keep it
 			number := int(arrivals.Add(1))
-			s.task(func() { s.serve(newcomer{ours, number}) })
-			c := &talker{t: t, conn: theirs, tag: 100}
+			s.runTask(func() { s.serveConn(pendingConn{ours, number}) })
+			c := &testClient{t: t, conn: theirs, tag: 100}
 			c.write(handshake(g.Namespace, 0, nil))
 			if status := c.welcome(); status != message.Success {
 				t.Fatal(status)
 			}
 			long := timeoutOf(1 << 30)
 			c.status(registerBody(-5, -6))
-			c.status(commitBody(message.Remote, "card"))
-			c.say(getBody(g.Namespace, 1, "never", long))
-			c.say(getBody(g.Namespace, 2, "never", long))
-			c.say(getBody(testSpace, 0, "never", long))
-			c.say(lateFence(procs(g.Namespace, 0, g.Namespace, 1), 1<<30))
-			stays.say(getBody(g.Namespace, 1, "never", long))
+			c.status(commitBody(message.ScopeRemote, "card"))
+			c.send(getBody(g.Namespace, 1, "never", long))
+			c.send(getBody(g.Namespace, 2, "never", long))
+			c.send(getBody(testSpace, 0, "never", long))
+			c.send(lateFence(procs(g.Namespace, 0, g.Namespace, 1), 1<<30))
+			stays.send(getBody(g.Namespace, 1, "never", long))
 			synctest.Wait()
 			c.conn.Close()
 			synctest.Wait()
-			s.Exited(g.Name, 0)
-			s.Exited(g.Name, 1)
-			s.Remove(g.Name)
-			if _, answer := stays.hear(); statusOf(answer) != message.NotFound {
+			s.RankExited(g.Name, 0)
+			s.RankExited(g.Name, 1)
+			s.RemoveGroup(g.Name)
+			if _, answer := stays.receive(); statusOf(answer) != message.NotFound {
 				t.Errorf("who waits for a group that is over: %v", statusOf(answer))
 			}
 			for len(told) > 0 {
@@ -68,10 +68,10 @@ func TestGroupsWithoutEnd(t *testing.T) {
 		if n := runtime.NumGoroutine(); n > goroutines {
 			t.Errorf("%d goroutines, before it were %d", n, goroutines)
 		}
-		if len(s.groups) != 1 || len(s.meetings)+s.meeting+len(s.late)+s.clients-1 != 0 {
-			t.Errorf("%d groups, %d meetings, %d of them under way, %d late fences, %d clients", len(s.groups), len(s.meetings), s.meeting, len(s.late), s.clients)
+		if len(s.groups) != 1 || len(s.collectives)+s.activeCollectives+len(s.givenUp)+s.clients-1 != 0 {
+			t.Errorf("%d groups, %d meetings, %d of them under way, %d late fences, %d clients", len(s.groups), len(s.collectives), s.activeCollectives, len(s.givenUp), s.clients)
 		}
-		if left := s.named("k").takeWaiting(true, nil); len(left) > 0 {
+		if left := s.groupByName("k").takeWaitingGets(true, nil); len(left) > 0 {
 			t.Errorf("%d Gets wait", len(left))
 		}
 		s.Close()

@@ -12,11 +12,11 @@ import (
 // An Event is what a rank tells others: those among its targets that have registered its code (pmix-wire.md
 // 6.7). We have none of our own (PMIX-38).
 type Event struct {
-	Group string
-	Rank  int
-	Code  int32
-	To    fence.Members // empty: everybody in the job
-	Infos []byte        // as they stand in messages
+	Group   string
+	Rank    int
+	Code    int32
+	Targets fence.Members // empty: everybody in the job
+	Infos   []byte        // as they stand in messages
 }
 
 // A Notifier takes events to other nodes, by mpiexec, those of a rank in their order. It calls told once, from any
@@ -27,26 +27,26 @@ type Notifier interface {
 
 // Bounds of events (pmix-wire.md 11).
 const (
-	maxCodes   = 1 << 10  // that a rank has registered
-	maxNotices = 1 << 10  // of a rank that mpiexec has not yet heard
-	maxInfos   = 64 << 10 // bytes of the infos of an event
-	maxBehind  = 1 << 20  // bytes that wait for a client before it misses events
+	maxCodes        = 1 << 10  // that a rank has registered
+	maxNotices      = 1 << 10  // of a rank that mpiexec has not yet heard
+	maxInfos        = 64 << 10 // bytes of the infos of an event
+	maxEventBacklog = 1 << 20  // bytes that wait for a client before it misses events
 )
 
-// A register is the codes of events that a client wants to hear of.
-type register struct {
+// A codeSet is the codes of events that a client wants to hear of.
+type codeSet struct {
 	mu    sync.Mutex
 	codes map[int32]bool
 }
 
-func (r *register) has(code int32) bool {
+func (r *codeSet) has(code int32) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.codes[code]
 }
 
 // add takes a code in, and reports whether it is new.
-func (r *register) add(code int32) bool {
+func (r *codeSet) add(code int32) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.codes == nil {
@@ -58,7 +58,7 @@ func (r *register) add(code int32) bool {
 }
 
 // remove takes a code out, and reports whether it was in.
-func (r *register) remove(code int32) bool {
+func (r *codeSet) remove(code int32) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	known := r.codes[code]
@@ -67,7 +67,7 @@ func (r *register) remove(code int32) bool {
 }
 
 // clear empties the register of a client that is gone, and returns how many there were.
-func (r *register) clear() int {
+func (r *codeSet) clear() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := len(r.codes)
@@ -75,99 +75,99 @@ func (r *register) clear() int {
 	return n
 }
 
-// register notes which events a client wants to hear of. A handler for all that nobody else hears of hears
+// registerEvents notes which events a client wants to hear of. A handler for all that nobody else hears of hears
 // of what its own library says: others' events go to who has named their code.
-func (c *client) register(codes []int32) message.Status {
+func (c *client) registerEvents(codes []int32) message.Status {
 	for _, code := range codes {
-		if !c.events.add(code) {
+		if !c.eventCodes.add(code) {
 			continue
 		}
-		if c.rank.codes.Add(1) > maxCodes {
-			c.events.remove(code)
-			c.rank.codes.Add(-1)
+		if c.rank.eventCodes.Add(1) > maxCodes {
+			c.eventCodes.remove(code)
+			c.rank.eventCodes.Add(-1)
 			c.note("PMIx: it registers too many events")
-			return message.TooMuch
+			return message.NoMemory
 		}
 	}
 	return message.Success
 }
 
-func (c *client) deregister(codes []int32) {
+func (c *client) deregisterEvents(codes []int32) {
 	for _, code := range codes {
-		if c.events.remove(code) {
-			c.rank.codes.Add(-1)
+		if c.eventCodes.remove(code) {
+			c.rank.eventCodes.Add(-1)
 		}
 	}
 }
 
-// notify tells others of an event: those here at once, and those on other nodes by mpiexec.
-func (c *client) notify(q envelope, r *message.Notify) {
+// handleNotify tells others of an event: those here at once, and those on other nodes by mpiexec.
+func (c *client) handleNotify(q requestInfo, r *message.Notify) {
 	e := Event{Group: c.group.Name, Rank: c.rank.number, Code: int32(r.Event), Infos: bfrops.AppendInfos(nil, r.Infos)}
-	members, status := c.targets(r)
+	members, status := c.eventTargets(r)
 	switch {
 	case r.Event == message.ModelDeclared, r.Range.IsForNobody():
-		c.status(q, message.Success)
+		c.replyStatus(q, message.Success)
 		return
 	case status != message.Success:
 	case len(e.Infos) > maxInfos:
-		status = message.TooMuch
-	case c.ending():
+		status = message.NoMemory
+	case c.isEnding():
 		status = message.Failed
 	}
 	if status != message.Success {
-		c.status(q, status)
+		c.replyStatus(q, status)
 		return
 	}
-	e.To = members
-	if r.Range == message.OnNode || c.server.Others == nil || c.server.Notifier == nil {
-		c.server.Tell(e)
-		c.status(q, message.Success)
+	e.Targets = members
+	if r.Range == message.OnNode || c.server.OtherNodes == nil || c.server.Notifier == nil {
+		c.server.DeliverEvent(e)
+		c.replyStatus(q, message.Success)
 		return
 	}
 	if c.rank.notices.Add(1) > maxNotices {
 		c.rank.notices.Add(-1)
-		c.status(q, message.TooMuch)
+		c.replyStatus(q, message.NoMemory)
 		return
 	}
-	c.server.Tell(e)
+	c.server.DeliverEvent(e)
 	c.server.Notifier.Notify(e, func(s message.Status) {
 		c.rank.notices.Add(-1)
-		c.status(q, s)
+		c.replyStatus(q, s)
 	})
 }
 
-// targets are who may hear of an event, by its range.
-func (c *client) targets(r *message.Notify) (fence.Members, message.Status) {
+// eventTargets are who may hear of an event, by its range.
+func (c *client) eventTargets(r *message.Notify) (fence.Members, message.Status) {
 	switch r.Range {
 	case message.InNamespace:
-		return fence.Whole(c.group.Name), message.Success
-	case message.Listed:
+		return fence.WholeGroup(c.group.Name), message.Success
+	case message.ListedProcs:
 		procs, given := r.Targets()
-		members, err := newSet(procs, c.server.sizes)
+		members, err := newProcSet(procs, c.server.groupSize)
 		if !given || err != nil {
 			return "", message.BadParameter
 		}
-		return members.members(), message.Success
+		return members.fenceMembers(), message.Success
 	}
 	return "", message.Success
 }
 
-// Tell tells the clients of this node of an event: those that have registered its code, are among its
+// DeliverEvent tells the clients of this node of an event: those that have registered its code, are among its
 // targets, and are not of the rank that it comes from. One that is far behind misses it.
-func (s *Server) Tell(e Event) {
-	isTarget, err := e.To.Finder()
-	if err != nil || bfrops.Malformed(e.Infos) {
+func (s *Server) DeliverEvent(e Event) {
+	isTarget, err := e.Targets.Matcher()
+	if err != nil || bfrops.IsMalformedInfos(e.Infos) {
 		return // of another node: clients are told nothing that they cannot read
 	}
 	var notice []byte
-	for _, c := range s.listeners(e.Code) {
+	for _, c := range s.eventListeners(e.Code) {
 		if c.group.Name == e.Group && c.rank.number == e.Rank || !isTarget(c.group.Name, c.rank.number) {
 			continue
 		}
 		if notice == nil {
-			notice = message.NewEvent(e.Code, bfrops.Proc{Namespace: s.spaceOf(e.Group), Rank: bfrops.Rank(e.Rank)}, e.Infos)
+			notice = message.NewEvent(e.Code, bfrops.Proc{Namespace: s.namespaceOf(e.Group), Rank: bfrops.Rank(e.Rank)}, e.Infos)
 		}
-		if c.out.putUnless(maxBehind, notice) {
+		if c.out.enqueueUnlessBehind(maxEventBacklog, notice) {
 			c.traceReply("EVENT", message.Status(e.Code).String())
 		} else {
 			c.note("PMIx: it misses an event, since it does not read")
@@ -175,8 +175,8 @@ func (s *Server) Tell(e Event) {
 	}
 }
 
-// listeners are the clients that have registered a code.
-func (s *Server) listeners(code int32) (all []*client) {
+// eventListeners are the clients that have registered a code.
+func (s *Server) eventListeners(code int32) (all []*client) {
 	s.mu.Lock()
 	groups := slices.Clone(s.groups)
 	s.mu.Unlock()
@@ -184,7 +184,7 @@ func (s *Server) listeners(code int32) (all []*client) {
 		g.mu.Lock()
 		for _, r := range g.byRank {
 			for _, c := range r.clients {
-				if c.events.has(code) {
+				if c.eventCodes.has(code) {
 					all = append(all, c)
 				}
 			}
@@ -194,10 +194,10 @@ func (s *Server) listeners(code int32) (all []*client) {
 	return all
 }
 
-// spaceOf is the namespace of a group, which may have no rank here.
-func (s *Server) spaceOf(group string) string {
-	if g := s.named(group); g != nil {
+// namespaceOf is the namespace of a group, which may have no rank here.
+func (s *Server) namespaceOf(group string) string {
+	if g := s.groupByName(group); g != nil {
 		return g.Namespace
 	}
-	return s.Elsewhere.Space(group)
+	return s.GroupFinder.Namespace(group)
 }

@@ -23,16 +23,16 @@ func registerBody(codes ...int32) []byte {
 	return bfrops.AppendInfos(bfrops.AppendStatuses(body(regevents), codes), nil)
 }
 
-// A mailbag is the way of events to other nodes, without mpiexec.
-type mailbag struct {
+// A sentEvents is the way of events to other nodes, without mpiexec.
+type sentEvents struct {
 	to   []*Server
 	seen []Event
 }
 
-func (x *mailbag) Notify(e Event, told func(message.Status)) {
+func (x *sentEvents) Notify(e Event, told func(message.Status)) {
 	x.seen = append(x.seen, e)
 	for _, s := range x.to {
-		s.Tell(e)
+		s.DeliverEvent(e)
 	}
 	told(message.Success)
 }
@@ -55,22 +55,22 @@ func eventIn(tag uint32, b []byte) (code int32, source bfrops.Proc, word string,
 // else hears of it, and what crosses the end of a registration is in order.
 func TestEvents(t *testing.T) {
 	near, there, _ := newPair(t)
-	near.Others = &counted{}
-	bag := &mailbag{to: []*Server{there}}
+	near.OtherNodes = &countedNode{}
+	bag := &sentEvents{to: []*Server{there}}
 	near.Notifier = bag
 	_, told := newTestServer(t, 1, 1)
 	other := testGroup(1, 1, told)
 	other.Name, other.Namespace = "other", testSpace+"1"
-	near.Add(other)
-	clients := map[string]*talker{"k0": initialized(t, near, 0), "k1": initialized(t, near, 1), "k2": initialized(t, there, 2), "k3": initialized(t, there, 3)}
-	stranger := come(t, near, handshake(other.Namespace, 0, nil))
+	near.AddGroup(other)
+	clients := map[string]*testClient{"k0": initialized(t, near, 0), "k1": initialized(t, near, 1), "k2": initialized(t, there, 2), "k3": initialized(t, there, 3)}
+	stranger := connectRaw(t, near, handshake(other.Namespace, 0, nil))
 	stranger.welcome()
 	clients["other0"] = stranger
 	const wanted, unwanted = -3001, -3002
 	for name, c := range clients {
 		if name != "k3" { // who wants to hear of all that nobody else hears of
 			c.status(registerBody(unwanted, wanted))
-			c.say(bfrops.AppendUint32(body(deregevents), uint32ed(unwanted))) // has no answer
+			c.send(bfrops.AppendUint32(body(deregevents), uint32ed(unwanted))) // has no answer
 		} else {
 			c.status(registerBody())
 		}
@@ -93,14 +93,14 @@ func TestEvents(t *testing.T) {
 		"of the job":           {notifyBody(wanted, message.InJob), 0, []string{"k1", "k2", "other0"}, true},
 		"of nothing said":      {notifyBody(wanted, 0), 0, []string{"k1", "k2", "other0"}, true},
 		"of all":               {notifyBody(wanted, message.Everywhere), 0, []string{"k1", "k2", "other0"}, true},
-		"of a list":            {notifyBody(wanted, message.Listed, list(bfrops.Proc{Namespace: testSpace, Rank: 0}, bfrops.Proc{Namespace: testSpace, Rank: 2})), 0, []string{"k2"}, true},
-		"of no list":           {notifyBody(wanted, message.Listed), message.BadParameter, nil, false},
-		"of a list of nobody":  {notifyBody(wanted, message.Listed, list(bfrops.Proc{Namespace: testSpace, Rank: 9})), message.BadParameter, nil, false},
+		"of a list":            {notifyBody(wanted, message.ListedProcs, list(bfrops.Proc{Namespace: testSpace, Rank: 0}, bfrops.Proc{Namespace: testSpace, Rank: 2})), 0, []string{"k2"}, true},
+		"of no list":           {notifyBody(wanted, message.ListedProcs), message.BadParameter, nil, false},
+		"of a list of nobody":  {notifyBody(wanted, message.ListedProcs, list(bfrops.Proc{Namespace: testSpace, Rank: 9})), message.BadParameter, nil, false},
 		"of a manager":         {notifyBody(wanted, 1), 0, nil, false},
 		"of the process":       {notifyBody(wanted, 7), 0, nil, false},
 		"of no code they want": {notifyBody(unwanted, message.InJob), 0, nil, true},
 		"of a model":           {notifyBody(int32(message.ModelDeclared), message.InJob), 0, nil, false},
-		"too long":             {notifyBody(wanted, message.InJob, bfrops.Info{Key: "x", Value: bfrops.TextOf(strings.Repeat("x", maxInfos))}), message.TooMuch, nil, false},
+		"too long":             {notifyBody(wanted, message.InJob, bfrops.Info{Key: "x", Value: bfrops.TextOf(strings.Repeat("x", maxInfos))}), message.NoMemory, nil, false},
 	} {
 		bag.seen = nil
 		if got := clients["k0"].status(test.request); got != test.want || len(bag.seen) > 0 != test.leave {
@@ -111,9 +111,9 @@ func TestEvents(t *testing.T) {
 				continue
 			}
 			// What comes before the answer to a question is all that there is.
-			tag := c.say(registerBody())
+			tag := c.send(registerBody())
 			var heard []string
-			for got, answer := c.hear(); got != tag; got, answer = c.hear() {
+			for got, answer := c.receive(); got != tag; got, answer = c.receive() {
 				code, source, word, ok := eventIn(got, answer)
 				heard = append(heard, fmt.Sprint(code, source, word, ok))
 			}
@@ -138,25 +138,25 @@ func TestEventsOfARankAreBounded(t *testing.T) {
 		codes = append(codes, -code-1000)
 	}
 	for i, step := range []struct {
-		c     *talker
+		c     *testClient
 		codes []int32
 		want  message.Status
-	}{{a, codes[:1000], 0}, {b, codes[:24], 0}, {b, codes[:24], 0}, {b, codes[24:25], message.TooMuch}, {b, codes[:1], 0}} {
+	}{{a, codes[:1000], 0}, {b, codes[:24], 0}, {b, codes[:24], 0}, {b, codes[24:25], message.NoMemory}, {b, codes[:1], 0}} {
 		if got := step.c.status(registerBody(step.codes...)); got != step.want {
 			t.Errorf("step %d: %v, want %v", i, got, step.want)
 		}
 	}
-	b.say(bfrops.AppendUint32(body(deregevents), uint32ed(codes[0])))
+	b.send(bfrops.AppendUint32(body(deregevents), uint32ed(codes[0])))
 	if got := b.status(registerBody(-1)); got != message.Success {
 		t.Errorf("one in the place of another: %v", got)
 	}
-	s.dismiss(s.named("k").rank(0).clients[0])
+	s.removeClient(s.groupByName("k").findRank(0).clients[0])
 	if got := b.status(registerBody(codes[24:900]...)); got != message.Success {
 		t.Errorf("those of a connection that has ended: %v", got)
 	}
-	s.named("k").rank(0).notices.Store(maxNotices)
-	s.Others, s.Notifier = &counted{}, &mailbag{}
-	if got := b.status(notifyBody(-5, message.InJob)); got != message.TooMuch {
+	s.groupByName("k").findRank(0).notices.Store(maxNotices)
+	s.OtherNodes, s.Notifier = &countedNode{}, &sentEvents{}
+	if got := b.status(notifyBody(-5, message.InJob)); got != message.NoMemory {
 		t.Errorf("one more on its way: %v", got)
 	}
 }
@@ -167,19 +167,19 @@ func TestEventsForAClientThatDoesNotRead(t *testing.T) {
 	c := initialized(t, s, 1)
 	c.status(registerBody(-5))
 	word := bfrops.AppendInfos(nil, []bfrops.Info{{Key: "x", Value: bfrops.TextOf(strings.Repeat("x", maxInfos-100))}})
-	const events = 2 * maxBehind / maxInfos
+	const events = 2 * maxEventBacklog / maxInfos
 	for range events {
-		s.Tell(Event{Group: "k", Rank: 0, Code: -5, Infos: word})
+		s.DeliverEvent(Event{Group: "k", Rank: 0, Code: -5, Infos: word})
 	}
-	if h := <-told; h != (happening{1, "note: PMIx: it misses an event, since it does not read"}) {
+	if h := <-told; h != (reported{1, "note: PMIx: it misses an event, since it does not read"}) {
 		t.Errorf("the job hears %v", h)
 	}
 	heard, tag := 0, c.tag+1
-	go c.say(registerBody())
-	for got, _ := c.hear(); got != tag; got, _ = c.hear() {
+	go c.send(registerBody())
+	for got, _ := c.receive(); got != tag; got, _ = c.receive() {
 		heard++
 	}
-	if heard < maxBehind/maxInfos || heard >= events {
+	if heard < maxEventBacklog/maxInfos || heard >= events {
 		t.Errorf("it hears of %d events of %d", heard, events)
 	}
 }
@@ -194,12 +194,12 @@ func FuzzTell(f *testing.F) {
 	f.Add("", -1, int32(-6), "k", append(good, 0))
 	f.Fuzz(func(t *testing.T, group string, rank int, code int32, to string, infos []byte) {
 		s, _ := newTestServer(t, 2, 2)
-		s.Elsewhere = spacesOf(func(string) string { return "rs-elsewhere" })
+		s.GroupFinder = namespaceFunc(func(string) string { return "rs-elsewhere" })
 		c := initialized(t, s, 1)
 		c.status(registerBody(-5))
-		s.Tell(Event{Group: group, Rank: rank, Code: code, To: fence.Members(to), Infos: infos})
-		tag := c.say(registerBody())
-		for got, answer := c.hear(); got != tag; got, answer = c.hear() {
+		s.DeliverEvent(Event{Group: group, Rank: rank, Code: code, Targets: fence.Members(to), Infos: infos})
+		tag := c.send(registerBody())
+		for got, answer := c.receive(); got != tag; got, answer = c.receive() {
 			if code, _, _, ok := eventIn(got, answer); !ok || code != -5 {
 				t.Errorf("the client is told %x", answer)
 			}

@@ -11,28 +11,28 @@ import (
 	"remshell/pmiserver/pmix/message"
 )
 
-// A shortcut is the way to another node, without mpiexec; it counts who takes it.
-type shortcut struct {
+// A directFetcher is the way to another node, without mpiexec; it counts who takes it.
+type directFetcher struct {
 	to      *Server
 	fetches atomic.Int32
 }
 
-func (x *shortcut) Fetch(w Want, answer func([]byte, message.Status)) {
+func (x *directFetcher) Fetch(w FetchRequest, answer func([]byte, message.Status)) {
 	x.fetches.Add(1)
-	x.to.Supply(w, answer)
+	x.to.ServeFetch(w, answer)
 }
 
 // newPair serves a group of four ranks on two nodes, of which the first fetches from the second.
-func newPair(t *testing.T) (near, there *Server, way *shortcut) {
+func newPair(t *testing.T) (near, there *Server, way *directFetcher) {
 	t.Helper()
 	near, _ = newTestServer(t, 4, 2)
 	there, told := newTestServer(t, 4, 0)
-	there.Remove("k")
+	there.RemoveGroup("k")
 	g := testGroup(4, 0, told)
 	g.Ranks = []int{2, 3}
-	there.Add(g)
-	way = &shortcut{to: there}
-	near.Far = way
+	there.AddGroup(g)
+	way = &directFetcher{to: there}
+	near.Fetcher = way
 	return near, there, way
 }
 
@@ -47,9 +47,9 @@ func TestGetOfAnotherNode(t *testing.T) {
 		near, there, way := newPair(t)
 		a, b, far := initialized(t, near, 0), initialized(t, near, 1), initialized(t, there, 2)
 		began := time.Now()
-		check := func(what string, c *talker, tag uint32, keys []string, after time.Duration, fetches int32) {
+		check := func(what string, c *testClient, tag uint32, keys []string, after time.Duration, fetches int32) {
 			t.Helper()
-			got, answer := c.hear()
+			got, answer := c.receive()
 			took, fetched := time.Since(began).Round(time.Second), way.fetches.Load()
 			if found := keysIn(answer); got != tag || !slices.Equal(found, keys) || took != after || fetched != fetches {
 				t.Errorf("%s: request %d is answered by %q after %v and %d fetches; want %d, %q after %v and %d",
@@ -59,27 +59,27 @@ func TestGetOfAnotherNode(t *testing.T) {
 				t.Errorf("%s: %v", what, statusOf(answer))
 			}
 		}
-		first, second := a.say(getBody(testSpace, 2, "card")), b.say(getBody(testSpace, 2, "card"))
+		first, second := a.send(getBody(testSpace, 2, "card")), b.send(getBody(testSpace, 2, "card"))
 		time.Sleep(3 * time.Second) // there is no limit before the first commit
-		far.status(commitBody(message.Local, "near"))
-		far.status(commitBody(message.Remote, "card", "more"))
+		far.status(commitBody(message.ScopeLocal, "near"))
+		far.status(commitBody(message.ScopeRemote, "card", "more"))
 		both := []string{"card", "more"}
 		check("the first", a, first, both, 3*time.Second, 1)
 		check("another one", b, second, both, 3*time.Second, 1)
-		check("what came along", b, b.say(getBody(testSpace, 2, "more")), both, 3*time.Second, 1)
-		check("what it has not, at once", a, a.say(getBody(testSpace, 2, "x", bfrops.Info{Key: "pmix.immediate", Value: bfrops.FlagOf(true)})), nil, 3*time.Second, 1)
-		check("what is for its own node", a, a.say(getBody(testSpace, 2, "near")), nil, 5*time.Second, 2)
-		early := a.say(getBody(testSpace, 2, "never", timeoutOf(7)))
+		check("what came along", b, b.send(getBody(testSpace, 2, "more")), both, 3*time.Second, 1)
+		check("what it has not, at once", a, a.send(getBody(testSpace, 2, "x", bfrops.Info{Key: "pmix.immediate", Value: bfrops.FlagOf(true)})), nil, 3*time.Second, 1)
+		check("what is for its own node", a, a.send(getBody(testSpace, 2, "near")), nil, 5*time.Second, 2)
+		early := a.send(getBody(testSpace, 2, "never", timeoutOf(7)))
 		time.Sleep(4 * time.Second)
-		late := b.say(getBody(testSpace, 2, "never", timeoutOf(7)))
+		late := b.send(getBody(testSpace, 2, "never", timeoutOf(7)))
 		check("with a time", a, early, nil, 12*time.Second, 3)
 		check("with the same, later", b, late, nil, 16*time.Second, 3)
 		began = time.Now()
-		gone := a.say(getBody(testSpace, 3, "card"))
+		gone := a.send(getBody(testSpace, 3, "card"))
 		synctest.Wait()
-		there.Exited("k", 3)
+		there.RankExited("k", 3)
 		check("of one that ends", a, gone, nil, 0, 4)
-		finalized := a.say(getBody(testSpace, 2, "later", timeoutOf(60)))
+		finalized := a.send(getBody(testSpace, 2, "later", timeoutOf(60)))
 		synctest.Wait()
 		far.status(body(finalize))
 		check("of one that finalizes", a, finalized, nil, 0, 5)
@@ -88,41 +88,41 @@ func TestGetOfAnotherNode(t *testing.T) {
 	})
 }
 
-// A liar answers what was not asked for.
-type liar struct{}
+// A wrongFetcher answers what was not asked for.
+type wrongFetcher struct{}
 
-func (liar) Fetch(w Want, answer func([]byte, message.Status)) {
+func (wrongFetcher) Fetch(w FetchRequest, answer func([]byte, message.Status)) {
 	answer(bfrops.AppendPair(nil, "other", bfrops.TextOf("x")), message.Success)
 }
 
 // What another node says of a key that it does not bring is not believed, and not kept.
 func TestFetchThatBringsSomethingElse(t *testing.T) {
 	s, _ := newTestServer(t, 4, 1)
-	s.Far = liar{}
+	s.Fetcher = wrongFetcher{}
 	c := initialized(t, s, 0)
 	if got := c.status(getBody(testSpace, 2, "card")); got != message.NotFound {
 		t.Errorf("answered by %v", got)
 	}
-	if g := s.named("k"); g.known(2, "other") != nil || len(g.far.open) > 0 {
+	if g := s.groupByName("k"); g.knownPairs(2, "other") != nil || len(g.remote.inFlight) > 0 {
 		t.Error("it is kept")
 	}
 }
 
-// A mute is a way from which nothing comes back.
-type mute struct{}
+// A silentFetcher is a way from which nothing comes back.
+type silentFetcher struct{}
 
-func (mute) Fetch(Want, func([]byte, message.Status)) {}
+func (silentFetcher) Fetch(FetchRequest, func([]byte, message.Status)) {}
 
 // A rank cannot let more Gets wait for other nodes than for its own.
 func TestFetchesOfARankAreBounded(t *testing.T) {
 	s, _ := newTestServer(t, 4, 1)
-	s.Far = mute{}
+	s.Fetcher = silentFetcher{}
 	c := initialized(t, s, 0)
-	s.named("k").rank(0).gets.Store(maxWaiting)
-	if got := c.status(getBody(testSpace, 2, "card")); got != message.TooMuch {
+	s.groupByName("k").findRank(0).gets.Store(maxWaitingGets)
+	if got := c.status(getBody(testSpace, 2, "card")); got != message.NoMemory {
 		t.Errorf("answered by %v", got)
 	}
-	if n := s.named("k").rank(0).gets.Load(); n != maxWaiting {
+	if n := s.groupByName("k").findRank(0).gets.Load(); n != maxWaitingGets {
 		t.Errorf("%d are counted", n)
 	}
 }
@@ -135,30 +135,30 @@ func TestGetsEndWithTheGroup(t *testing.T) {
 		want message.Status
 	}{
 		"the job is ending":          {(*Server).Freeze, message.Failed},
-		"its own group is over":      {func(s *Server) { s.Remove("other") }, message.Failed},
-		"the group asked for is":     {func(s *Server) { s.Remove("k") }, message.NotFound},
-		"an abort in the asked ones": {func(s *Server) { s.freeze(s.named("k")) }, message.Failed},
+		"its own group is over":      {func(s *Server) { s.RemoveGroup("other") }, message.Failed},
+		"the group asked for is":     {func(s *Server) { s.RemoveGroup("k") }, message.NotFound},
+		"an abort in the asked ones": {func(s *Server) { s.freezeGroup(s.groupByName("k")) }, message.Failed},
 	} {
 		s, told := newTestServer(t, 4, 1)
-		s.Far = mute{}
+		s.Fetcher = silentFetcher{}
 		g := testGroup(1, 1, told)
 		g.Name, g.Namespace = "other", testSpace+"1"
-		s.Add(g)
-		asked := s.named("k")
-		c := come(t, s, handshake(g.Namespace, 0, nil))
+		s.AddGroup(g)
+		asked := s.groupByName("k")
+		c := connectRaw(t, s, handshake(g.Namespace, 0, nil))
 		c.welcome()
 		for _, rank := range []bfrops.Rank{0, 2} { // of this node, and of another one
-			c.say(getBody(testSpace, rank, "card", timeoutOf(1<<30)))
+			c.send(getBody(testSpace, rank, "card", timeoutOf(1<<30)))
 		}
-		c.say(bfrops.AppendInfos(bfrops.AppendStatuses(body(regevents), nil), nil)) // is answered when the others wait
-		c.hear()
+		c.send(bfrops.AppendInfos(bfrops.AppendStatuses(body(regevents), nil), nil)) // is answered when the others wait
+		c.receive()
 		test.end(s)
 		for range 2 {
-			if _, answer := c.hear(); statusOf(answer) != test.want {
+			if _, answer := c.receive(); statusOf(answer) != test.want {
 				t.Errorf("%s: %v, want %v", what, statusOf(answer), test.want)
 			}
 		}
-		if left := asked.takeWaiting(true, nil); len(left) > 0 {
+		if left := asked.takeWaitingGets(true, nil); len(left) > 0 {
 			t.Errorf("%s: %d wait", what, len(left))
 		}
 	}

@@ -10,128 +10,128 @@ import (
 	"remshell/pmiserver/pmix/message"
 )
 
-// get answers a Get, in the order of the table of pmix-wire.md 6.4.
-func (c *client) get(q envelope, r *message.Get) {
-	g := c.server.locate(r.Namespace)
+// handleGet answers a Get, in the order of the table of pmix-wire.md 6.4.
+func (c *client) handleGet(q requestInfo, r *message.Get) {
+	g := c.server.findGroup(r.Namespace)
 	switch {
 	case g != nil && g != c.group && r.Rank == bfrops.Wildcard:
-		c.getJob(q, g, r.Key)
+		c.replyGroupInfo(q, g, r.Key)
 	case g == nil, r.Rank >= bfrops.LocalPeers: // what is of all was in the job info
-		c.status(q, message.NotFound)
+		c.replyStatus(q, message.NotFound)
 	case int64(r.Rank) >= int64(g.Size):
-		c.status(q, message.NotFound)
+		c.replyStatus(q, message.NotFound)
 	case strings.HasPrefix(r.Key, "pmix"):
-		c.getKnown(q, g, r)
-	case g.rank(int64(r.Rank)) != nil:
-		if w := c.pending(q, g, r); w != nil {
-			g.await(g.rank(int64(r.Rank)), w, patienceOf(r.Options))
+		c.getJobInfo(q, g, r)
+	case g.findRank(int64(r.Rank)) != nil:
+		if w := c.newPendingGet(q, g, r); w != nil {
+			g.awaitCommit(g.findRank(int64(r.Rank)), w, getTimeoutOf(r.Options))
 		}
 	default:
-		c.getRemote(q, g, r)
+		c.getFromNode(q, g, r)
 	}
 }
 
-// getJob answers with what another group is told of itself, if that has a key.
-func (c *client) getJob(q envelope, g *group, key string) {
-	if _, info, err := g.know(c.server.ctx); err == nil && hasKey(info, key) {
+// replyGroupInfo answers with what another group is told of itself, if that has a key.
+func (c *client) replyGroupInfo(q requestInfo, g *group, key string) {
+	if _, info, err := g.loadJobInfo(c.server.ctx); err == nil && hasKey(info, key) {
 		reply := message.AppendStatus(message.NewReply(q.tag), message.Success)
 		reply = message.AppendKnown(reply, bfrops.Proc{Namespace: g.Namespace, Rank: bfrops.Wildcard}, info)
 		c.reply(q, "job info", reply)
 		return
 	}
-	c.status(q, message.NotFound)
+	c.replyStatus(q, message.NotFound)
 }
 
-// getKnown answers what is not committed but known, and never waits.
-func (c *client) getKnown(q envelope, g *group, r *message.Get) {
-	view, _, err := g.know(c.server.ctx)
+// getJobInfo answers what is not committed but known, and never waits.
+func (c *client) getJobInfo(q requestInfo, g *group, r *message.Get) {
+	view, _, err := g.loadJobInfo(c.server.ctx)
 	if err != nil {
-		c.status(q, message.NotFound)
+		c.replyStatus(q, message.NotFound)
 		return
 	}
 	if pairs := view.Rank(int(r.Rank)); hasKey(pairs, r.Key) {
-		c.found(q, g, int(r.Rank), pairs, readAhead{})
+		c.replyFound(q, g, int(r.Rank), pairs, readAhead{})
 		return
 	}
-	c.status(q, message.NotFound)
+	c.replyStatus(q, message.NotFound)
 }
 
 // A pendingGet is a Get that is answered when a rank commits a key.
 type pendingGet struct {
-	asker  *group // of the client; nil: another node asks
-	by     int    // the client's rank
-	key    string
-	answer func(data []byte, s message.Status) // is called once, with all that the rank has committed or why not
-	timer  *time.Timer                         // nil: there is no limit
-	number int                                 // in the order in which they came
+	asker     *group // of the client; nil: another node asks
+	askerRank int    // the client's rank
+	key       string
+	answer    func(data []byte, s message.Status) // is called once, with all that the rank has committed or why not
+	timer     *time.Timer                         // nil: there is no limit
+	order     int                                 // in the order in which they came
 }
 
-// pending is a Get of a client's; nil: its rank has too many.
-func (c *client) pending(q envelope, g *group, r *message.Get) *pendingGet {
-	if c.rank.gets.Add(1) > maxWaiting {
+// newPendingGet is a Get of a client's; nil: its rank has too many.
+func (c *client) newPendingGet(q requestInfo, g *group, r *message.Get) *pendingGet {
+	if c.rank.gets.Add(1) > maxWaitingGets {
 		c.rank.gets.Add(-1)
-		c.status(q, message.TooMuch)
+		c.replyStatus(q, message.NoMemory)
 		return nil
 	}
-	rank, ahead := int(r.Rank), c.ahead(g, int(r.Rank), r.Key)
-	return &pendingGet{asker: c.group, by: c.rank.number, key: r.Key, answer: func(data []byte, s message.Status) {
+	rank, ahead := int(r.Rank), c.readAheadFor(g, int(r.Rank), r.Key)
+	return &pendingGet{asker: c.group, askerRank: c.rank.number, key: r.Key, answer: func(data []byte, s message.Status) {
 		c.rank.gets.Add(-1)
 		if s != message.Success {
-			c.status(q, s)
+			c.replyStatus(q, s)
 			return
 		}
-		c.found(q, g, rank, data, ahead)
+		c.replyFound(q, g, rank, data, ahead)
 	}}
 }
 
-// found answers a Get with pairs of a rank, and of some behind it. One of another namespace is told of
+// replyFound answers a Get with pairs of a rank, and of some behind it. One of another namespace is told of
 // that first.
-func (c *client) found(q envelope, g *group, rank int, pairs []byte, ahead readAhead) {
+func (c *client) replyFound(q requestInfo, g *group, rank int, pairs []byte, ahead readAhead) {
 	reply := message.AppendStatus(message.NewReply(q.tag), message.Success)
 	if g != c.group {
-		if _, info, err := g.know(c.server.ctx); err == nil {
+		if _, info, err := g.loadJobInfo(c.server.ctx); err == nil {
 			reply = message.AppendKnown(reply, bfrops.Proc{Namespace: g.Namespace, Rank: bfrops.Wildcard}, info)
 		}
 	}
-	reply = slices.Grow(reply, min((1+ahead.reach)*(len(pairs)+procRoom), maxAheadBytes))
+	reply = slices.Grow(reply, min((1+ahead.count)*(len(pairs)+procOverhead), maxReadAheadBytes))
 	reply = message.AppendKnown(reply, bfrops.Proc{Namespace: g.Namespace, Rank: bfrops.Rank(rank)}, pairs)
-	reply = c.appendAhead(reply, g, rank, ahead)
+	reply = c.appendReadAhead(reply, g, rank, ahead)
 	c.reply(q, fmt.Sprintf("%d bytes", len(pairs)), reply)
 }
 
-// patience is how long a Get waits for a key when its rank has committed without it, and the
+// defaultGetTimeout is how long a Get waits for a key when its rank has committed without it, and the
 // client says nothing else (PMIX-33).
-const patience = 2 * time.Second
+const defaultGetTimeout = 2 * time.Second
 
-// A gettingLimit is how long a Get waits at most; 0: as long as patience is from the first commit of its
+// A getTimeout is how long a Get waits at most; 0: as long as patience is from the first commit of its
 // rank on. A negative one does not wait.
-type gettingLimit time.Duration
+type getTimeout time.Duration
 
-func patienceOf(o message.Options) gettingLimit {
+func getTimeoutOf(o message.Options) getTimeout {
 	if o.Immediate() {
 		return -1
 	}
-	return gettingLimit(o.Timeout())
+	return getTimeout(o.Timeout())
 }
 
-// await answers a Get with what a rank of this node has committed, or lets it wait for that (PMIX-33).
-func (g *group) await(of *localRank, w *pendingGet, most gettingLimit) {
+// awaitCommit answers a Get with what a rank of this node has committed, or lets it wait for that (PMIX-33).
+func (g *group) awaitCommit(of *localRank, w *pendingGet, most getTimeout) {
 	g.mu.Lock()
-	shown, status := of.shownTo(w), message.Success
+	shown, status := of.pairsFor(w), message.Success
 	switch {
-	case shown.has(w.key):
-	case most < 0, of.gone, of.state == Finalized:
+	case shown.hasKey(w.key):
+	case most < 0, of.exited, of.state == Finalized:
 		status = message.NotFound
 	case g.isEnding():
 		status = message.Failed
-	case w.asker == nil && of.waiting.many >= maxFromElsewhere:
-		status = message.TooMuch
+	case w.asker == nil && of.waitingGets.count >= maxRemoteGets:
+		status = message.NoMemory
 	default:
-		of.waiting.add(w)
+		of.waitingGets.addGet(w)
 		if most > 0 {
-			g.limit(&of.waiting, w, time.Duration(most))
-		} else if of.committed {
-			g.limit(&of.waiting, w, patience)
+			g.limitWait(&of.waitingGets, w, time.Duration(most))
+		} else if of.hasCommitted {
+			g.limitWait(&of.waitingGets, w, defaultGetTimeout)
 		}
 		g.mu.Unlock()
 		return
@@ -141,72 +141,72 @@ func (g *group) await(of *localRank, w *pendingGet, most gettingLimit) {
 	w.answer(data, status)
 }
 
-// shownTo returns what a rank has committed for ranks of its node, or for those elsewhere.
-func (r *localRank) shownTo(w *pendingGet) *showing {
+// pairsFor returns what a rank has committed for ranks of its node, or for those elsewhere.
+func (r *localRank) pairsFor(w *pendingGet) *pairSet {
 	if w.asker == nil {
-		return &r.forOthers
+		return &r.remotePairs
 	}
-	return &r.forNode
+	return &r.nodePairs
 }
 
-// settle notes that a rank has committed: those who wait for it still do so no longer than patience from the
+// startCommitTimers notes that a rank has committed: those who wait for it still do so no longer than patience from the
 // first time on, unless they have said how long. It needs g.mu.
-func (g *group) settle(r *localRank) {
-	if r.committed {
+func (g *group) startCommitTimers(r *localRank) {
+	if r.hasCommitted {
 		return
 	}
-	r.committed = true
-	r.waiting.each(func(w *pendingGet) {
+	r.hasCommitted = true
+	r.waitingGets.forEach(func(w *pendingGet) {
 		if w.timer == nil {
-			g.limit(&r.waiting, w, patience)
+			g.limitWait(&r.waitingGets, w, defaultGetTimeout)
 		}
 	})
 }
 
-// limit lets a Get that waits in a list do so no longer than a while. It needs g.mu.
-func (g *group) limit(list *waiters, w *pendingGet, after time.Duration) {
+// limitWait lets a Get that waits in a list do so no longer than a while. It needs g.mu.
+func (g *group) limitWait(list *getQueue, w *pendingGet, after time.Duration) {
 	w.timer = time.AfterFunc(after, func() {
-		g.server.task(func() {
-			if g.giveUp(list, w) {
+		g.server.runTask(func() {
+			if g.cancelGet(list, w) {
 				w.answer(nil, message.NotFound)
 			}
 		})
 	})
 }
 
-// giveUp takes a Get from those who wait; false: it was answered.
-func (g *group) giveUp(list *waiters, w *pendingGet) bool {
+// cancelGet takes a Get from those who wait; false: it was answered.
+func (g *group) cancelGet(list *getQueue, w *pendingGet) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return list.drop(w)
+	return list.removeGet(w)
 }
 
-// end ends a wait with all that the rank has committed (PMIX-35), or without.
-func (w *pendingGet) end(data []byte, s message.Status) {
+// finish ends a wait with all that the rank has committed (PMIX-35), or without.
+func (w *pendingGet) finish(data []byte, s message.Status) {
 	if w.timer != nil {
 		w.timer.Stop()
 	}
 	w.answer(data, s)
 }
 
-func endAll(waiting []*pendingGet, s message.Status) {
+func finishAll(waiting []*pendingGet, s message.Status) {
 	for _, w := range waiting {
-		w.end(nil, s)
+		w.finish(nil, s)
 	}
 }
 
-// takeWaiting takes those out who wait for a rank of the group, wherever that is. All of them, or
+// takeWaitingGets takes those out who wait for a rank of the group, wherever that is. All of them, or
 // those that a group asks for.
-func (g *group) takeWaiting(all bool, asker *group) (taken []*pendingGet) {
+func (g *group) takeWaitingGets(all bool, asker *group) (taken []*pendingGet) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	from := func(list *waiters) {
+	from := func(list *getQueue) {
 		taken = append(taken, list.takeAll(func(w *pendingGet) bool { return all || w.asker == asker })...)
 	}
 	for _, r := range g.byRank {
-		from(&r.waiting)
+		from(&r.waitingGets)
 	}
-	for _, some := range g.far.open {
+	for _, some := range g.remote.inFlight {
 		for _, f := range some {
 			from(&f.waiting)
 		}

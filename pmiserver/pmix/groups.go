@@ -12,96 +12,96 @@ import (
 // A group of PMIx is processes that have met for a name: MPI_Comm_create_from_group. It is made at a fence
 // whose kind has that name, and unmade at another one; in between nothing is known of it here.
 
-// construct takes a rank to where a group is made.
-func (c *client) construct(q envelope, r *message.GroupConstruct) {
-	if c.server.Others == nil { // nobody has numbers
-		c.status(q, message.NotSupported)
+// constructGroup takes a rank to where a group is made.
+func (c *client) constructGroup(q requestInfo, r *message.GroupConstruct) {
+	if c.server.OtherNodes == nil { // nobody has numbers
+		c.replyStatus(q, message.NotSupported)
 		return
 	}
-	c.rank.remember(c, r)
-	c.meet(q, fence.Construct.Tagged(r.ID), r.Procs, fenceCall{numbered: r.Options.ContextID(), timeout: r.Options.Timeout()})
+	c.rank.rememberGroup(c, r)
+	c.joinCollective(q, fence.Construct.WithTag(r.ID), r.Procs, fenceCall{wantsContextID: r.Options.ContextID(), timeout: r.Options.Timeout()})
 }
 
-// destruct takes a rank to where a group is unmade.
-func (c *client) destruct(q envelope, r *message.GroupDestruct) {
+// destructGroup takes a rank to where a group is unmade.
+func (c *client) destructGroup(q requestInfo, r *message.GroupDestruct) {
 	members := r.Procs
 	if len(members) == 0 {
-		members = c.rank.recall(c.group, r.ID)
+		members = c.rank.recallGroup(c.group, r.ID)
 	}
-	c.meet(q, fence.Destruct.Tagged(r.ID), members, fenceCall{unmade: r.ID, timeout: r.Options.Timeout()})
+	c.joinCollective(q, fence.Destruct.WithTag(r.ID), members, fenceCall{destructed: r.ID, timeout: r.Options.Timeout()})
 }
 
-// namesNone is the last version of the library that does not say of whom a group is that it unmakes.
-const namesNone = 4
+// lastMajorWithoutMembers is the last version of the library that does not say of whom a group is that it unmakes.
+const lastMajorWithoutMembers = 4
 
 // Bounds of what is remembered of the groups of a rank: of others it has to name the members.
 const (
-	maxMade    = 1 << 10
-	maxMembers = 1 << 16 // of all of them
+	maxMadeGroups = 1 << 10
+	maxMembers    = 1 << 16 // of all of them
 )
 
-// remember keeps the members of a group for a client that will not name them again.
-func (r *localRank) remember(c *client, made *message.GroupConstruct) {
+// rememberGroup keeps the members of a group for a client that will not name them again.
+func (r *localRank) rememberGroup(c *client, made *message.GroupConstruct) {
 	c.group.mu.Lock()
 	defer c.group.mu.Unlock()
-	r.members -= len(r.made[made.ID])
-	if c.major > namesNone || len(r.made) >= maxMade || r.members+len(made.Procs) > maxMembers {
-		delete(r.made, made.ID)
+	r.madeMembers -= len(r.madeGroups[made.ID])
+	if c.major > lastMajorWithoutMembers || len(r.madeGroups) >= maxMadeGroups || r.madeMembers+len(made.Procs) > maxMembers {
+		delete(r.madeGroups, made.ID)
 		return
 	}
-	if r.made == nil {
-		r.made = make(map[string][]bfrops.Proc)
+	if r.madeGroups == nil {
+		r.madeGroups = make(map[string][]bfrops.Proc)
 	}
-	r.made[made.ID] = made.Procs
-	r.members += len(made.Procs)
+	r.madeGroups[made.ID] = made.Procs
+	r.madeMembers += len(made.Procs)
 }
 
-// recall returns the members of a group, as far as they are remembered.
-func (r *localRank) recall(g *group, id string) []bfrops.Proc {
+// recallGroup returns the members of a group, as far as they are remembered.
+func (r *localRank) recallGroup(g *group, id string) []bfrops.Proc {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return r.made[id]
+	return r.madeGroups[id]
 }
 
-// forget drops the members of a group that is unmade. One whose members have not all come to that may
+// forgetGroup drops the members of a group that is unmade. One whose members have not all come to that may
 // be unmade later.
-func (r *localRank) forget(g *group, id string) {
+func (r *localRank) forgetGroup(g *group, id string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	r.members -= len(r.made[id])
-	delete(r.made, id)
+	r.madeMembers -= len(r.madeGroups[id])
+	delete(r.madeGroups, id)
 }
 
-// openGroup reads the number of a group, which is the last of what comes of its fence.
-func (m *meeting) openGroup(all [][]byte) (show func(), err error) {
+// decodeContextID reads the number of a group, which is the last of what comes of its fence.
+func (m *collective) decodeContextID(all [][]byte) (show func(), err error) {
 	if len(all) == 0 {
-		return nil, errRecord
+		return nil, errBadRecord
 	}
 	number, n := binary.Uvarint(all[len(all)-1])
-	if n <= 0 || number > maxContext {
-		return nil, errRecord
+	if n <= 0 || number > maxContextID {
+		return nil, errBadRecord
 	}
-	return func() { m.context = int(number) }, nil
+	return func() { m.contextID = int(number) }, nil
 }
 
-// maxContext is the largest number of a group (PMIX-46).
-const maxContext = 1<<31 - 1
+// maxContextID is the largest number of a group (PMIX-46).
+const maxContextID = 1<<31 - 1
 
-// answerGroup tells a member of a group that it is made, and what its number is if it wants one.
-func (m *meeting) answerGroup(done fenceCall) {
+// replyGroup tells a member of a group that it is made, and what its number is if it wants one.
+func (m *collective) replyGroup(done fenceCall) {
 	context := 0
-	if done.numbered {
-		context = m.context
+	if done.wantsContextID {
+		context = m.contextID
 	}
 	c := done.client
-	reply := message.AppendGroup(message.NewReply(done.question.tag), c.major, m.procs(), context)
-	c.reply(done.question, fmt.Sprintf("group of %d, context %d", m.set.count(), context), reply)
+	reply := message.AppendGroup(message.NewReply(done.request.tag), c.major, m.procs(), context)
+	c.reply(done.request, fmt.Sprintf("group of %d, context %d", m.set.size(), context), reply)
 }
 
 // procs lists the members of a meeting, on all nodes.
-func (m *meeting) procs() (all []bfrops.Proc) {
+func (m *collective) procs() (all []bfrops.Proc) {
 	for _, part := range m.set {
-		add := func(rank int) { all = append(all, bfrops.Proc{Namespace: part.space, Rank: bfrops.Rank(rank)}) }
+		add := func(rank int) { all = append(all, bfrops.Proc{Namespace: part.namespace, Rank: bfrops.Rank(rank)}) }
 		for _, rank := range part.ranks {
 			add(rank)
 		}

@@ -41,24 +41,24 @@ func TestGroupsOfProcesses(t *testing.T) {
 		servers, _ := newTestNodes(t, ranks...)
 		one, two := initialized(t, servers[0], 0), initialized(t, servers[len(servers)-1], 1)
 		for _, members := range [][]bfrops.Proc{all, procs(testSpace, 1, testSpace, 0)} {
-			a, b := one.say(groupBody("a", members)), one.say(groupBody("b", members))
-			two.say(groupBody("b", members))
-			_, second := two.hear()
-			two.say(groupBody("a", members))
-			_, first := two.hear()
+			a, b := one.send(groupBody("a", members)), one.send(groupBody("b", members))
+			two.send(groupBody("b", members))
+			_, second := two.receive()
+			two.send(groupBody("a", members))
+			_, first := two.receive()
 			numbers := map[uint32]int64{a: numberIn(t, first), b: numberIn(t, second)}
 			for range numbers {
-				if tag, answer := one.hear(); numberIn(t, answer) != numbers[tag] || numbers[a] == numbers[b] {
+				if tag, answer := one.receive(); numberIn(t, answer) != numbers[tag] || numbers[a] == numbers[b] {
 					t.Errorf("%v: %v, want %v", ranks, numberIn(t, answer), numbers)
 				}
 			}
 			for _, listed := range [][]bfrops.Proc{members, nil} {
 				name := map[bool]string{true: "a", false: "b"}[listed != nil]
-				one.say(unmakeBody(name, listed))
+				one.send(unmakeBody(name, listed))
 				if status := two.status(unmakeBody(name, listed)); status != message.Success {
 					t.Errorf("%v: %s is unmade by %v", ranks, name, status)
 				}
-				one.hear()
+				one.receive()
 			}
 			if status := one.status(unmakeBody("a", nil)); status != message.BadParameter {
 				t.Errorf("%v: what was unmade before: %v", ranks, status)
@@ -66,8 +66,8 @@ func TestGroupsOfProcesses(t *testing.T) {
 		}
 		for _, s := range servers {
 			s.mu.Lock()
-			if len(s.meetings) > 0 || s.meeting > 0 {
-				t.Errorf("%v: %d meetings are left, of which %d are open", ranks, len(s.meetings), s.meeting)
+			if len(s.collectives) > 0 || s.activeCollectives > 0 {
+				t.Errorf("%v: %d meetings are left, of which %d are open", ranks, len(s.collectives), s.activeCollectives)
 			}
 			s.mu.Unlock()
 		}
@@ -78,11 +78,11 @@ func TestGroupsOfProcesses(t *testing.T) {
 func TestGroupWhoseMemberEnds(t *testing.T) {
 	s, told := newTestServer(t, 2, 2)
 	nodes, _ := newTestNodes(t, []int{0, 1})
-	s.Others = nodes[0].Others
+	s.OtherNodes = nodes[0].OtherNodes
 	c := initialized(t, s, 0)
-	c.say(groupBody("g", all))
+	c.send(groupBody("g", all))
 	c.status(bfrops.AppendInfos(bfrops.AppendStatuses(body(regevents), nil), nil)) // is answered when it waits
-	s.Exited("k", 1)
+	s.RankExited("k", 1)
 	if got := <-told; !strings.HasPrefix(got.what, "broken: rank 0 waits in a barrier that rank 1 has left") {
 		t.Errorf("told: %v", got)
 	}
@@ -95,13 +95,13 @@ func TestGroupsThatAreNotMade(t *testing.T) {
 	if status := c.status(groupBody("g", all)); status != message.NotSupported {
 		t.Errorf("without numbers: %v", status)
 	}
-	r, member := &localRank{}, &client{group: s.named("k"), major: 4}
-	for i := range maxMade + 1 {
-		r.remember(member, &message.GroupConstruct{ID: fmt.Sprint(i), Procs: all})
+	r, member := &localRank{}, &client{group: s.groupByName("k"), major: 4}
+	for i := range maxMadeGroups + 1 {
+		r.rememberGroup(member, &message.GroupConstruct{ID: fmt.Sprint(i), Procs: all})
 	}
-	r.remember(member, &message.GroupConstruct{ID: "0", Procs: make([]bfrops.Proc, maxMembers+1)})
-	r.remember(&client{group: member.group, major: 5}, &message.GroupConstruct{ID: "1", Procs: all})
-	if len(r.made) != maxMade-2 || r.members != maxMade-2 {
-		t.Errorf("%d groups with %d members", len(r.made), r.members)
+	r.rememberGroup(member, &message.GroupConstruct{ID: "0", Procs: make([]bfrops.Proc, maxMembers+1)})
+	r.rememberGroup(&client{group: member.group, major: 5}, &message.GroupConstruct{ID: "1", Procs: all})
+	if len(r.madeGroups) != maxMadeGroups-2 || r.madeMembers != maxMadeGroups-2 {
+		t.Errorf("%d groups with %d members", len(r.madeGroups), r.madeMembers)
 	}
 }

@@ -38,12 +38,12 @@ func TestHostileVectors(t *testing.T) {
 			const space = "rs-21fa-1" // of the vectors, whose ranks are root's
 			s, told := newTestServer(t, 2, 2)
 			s.UID = 0
-			s.Owner = func(conn net.Conn) (uint32, error) { return 0, nil }
-			s.Remove("k")
+			s.SocketOwner = func(conn net.Conn) (uint32, error) { return 0, nil }
+			s.RemoveGroup("k")
 			g := testGroup(2, 2, told)
 			g.Namespace = space
-			s.Add(g)
-			other := come(t, s, handshake(space, 1, asRoot))
+			s.AddGroup(g)
+			other := connectRaw(t, s, handshake(space, 1, asRoot))
 			if status := other.welcome(); status != message.Success {
 				t.Fatalf("the other rank is welcomed by %v", status)
 			}
@@ -65,19 +65,19 @@ func TestHostileVectors(t *testing.T) {
 func asRoot(h *message.Handshake) { h.UID, h.GID = 0, 0 }
 
 // outcome is what becomes of a hostile message, in the words of the vectors.
-func (h hostileMessage) outcome(t *testing.T, s *Server, space string, bytes []byte, told chan happening) string {
+func (h hostileMessage) outcome(t *testing.T, s *Server, space string, bytes []byte, told chan reported) string {
 	if h.Where == "handshake" {
-		c := come(t, s, nil)
+		c := connectRaw(t, s, nil)
 		go c.conn.Write(bytes) // it may be closed before all is read
 		if status := c.welcome(); status != message.Failed {
 			return "status " + number(status)
 		}
 		return "close"
 	}
-	c := come(t, s, handshake(space, 0, asRoot))
+	c := connectRaw(t, s, handshake(space, 0, asRoot))
 	c.welcome()
 	c.write(bytes)
-	if tag, answer := c.hear(); answer != nil {
+	if tag, answer := c.receive(); answer != nil {
 		if tag != 101 {
 			t.Errorf("%s: tag %d", h.What, tag)
 		}

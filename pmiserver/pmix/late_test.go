@@ -34,7 +34,7 @@ func TestFenceWhoseTimeIsOver(t *testing.T) {
 				nodes = append(nodes, []int{3})
 			}
 			servers, _ := newTestNodes(t, nodes...)
-			clients := make(map[int]*talker)
+			clients := make(map[int]*testClient)
 			for node, ranks := range nodes {
 				for _, rank := range ranks {
 					clients[rank] = initialized(t, servers[node], rank)
@@ -47,16 +47,16 @@ func TestFenceWhoseTimeIsOver(t *testing.T) {
 					if i < len(limits) {
 						request = lateFence(test.members, limits[i])
 					}
-					clients[rank].say(request)
+					clients[rank].send(request)
 				}
 				for _, rank := range of {
-					if _, answer := clients[rank].hear(); statusOf(answer) != want {
+					if _, answer := clients[rank].receive(); statusOf(answer) != want {
 						t.Errorf("%s: rank %d is answered by %v, want %v", what, rank, statusOf(answer), want)
 					}
 				}
 			}
 			first := test.come[0]
-			clients[first].status(commitBody(message.Remote, "card"))
+			clients[first].status(commitBody(message.ScopeRemote, "card"))
 			began := time.Now()
 			meet(message.TimedOut, test.come, 5, 60)
 			if took := time.Since(began); took != 5*time.Second {
@@ -69,14 +69,14 @@ func TestFenceWhoseTimeIsOver(t *testing.T) {
 			meet(message.Success, everybody)
 			for _, rank := range everybody {
 				far := (rank >= 2) != (first >= 2) || rank > 2
-				if got := fmt.Sprint(keysIn(clients[rank].ask(getBody(testSpace, bfrops.Rank(first), "")))); far && got != "[card]" {
+				if got := fmt.Sprint(keysIn(clients[rank].request(getBody(testSpace, bfrops.Rank(first), "")))); far && got != "[card]" {
 					t.Errorf("%s: rank %d gets %s", what, rank, got)
 				}
 			}
 			for _, s := range servers {
 				s.mu.Lock()
-				if len(s.late) > 0 || s.meeting > 0 {
-					t.Errorf("%s: %d fences are kept as late, and %d as under way", what, len(s.late), s.meeting)
+				if len(s.givenUp) > 0 || s.activeCollectives > 0 {
+					t.Errorf("%s: %d fences are kept as late, and %d as under way", what, len(s.givenUp), s.activeCollectives)
 				}
 				s.mu.Unlock()
 				s.Close()
@@ -97,12 +97,12 @@ func TestLateFencesGoWithTheGroup(t *testing.T) {
 		kept := func() int {
 			servers[1].mu.Lock()
 			defer servers[1].mu.Unlock()
-			return len(servers[1].late)
+			return len(servers[1].givenUp)
 		}
 		if n := kept(); n != 1 {
 			t.Errorf("%d are kept", n)
 		}
-		if servers[1].Remove("k"); kept() != 0 {
+		if servers[1].RemoveGroup("k"); kept() != 0 {
 			t.Error("it stays")
 		}
 		for _, s := range servers {
@@ -115,13 +115,13 @@ func TestLateFencesGoWithTheGroup(t *testing.T) {
 func TestGroupThatIsUnmadeLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		servers, _ := newTestNodes(t, []int{0, 1})
-		clients := []*talker{initialized(t, servers[0], 0), initialized(t, servers[0], 1)}
+		clients := []*testClient{initialized(t, servers[0], 0), initialized(t, servers[0], 1)}
 		both := func(request []byte) (statuses []message.Status) {
 			for _, c := range clients {
-				c.say(request)
+				c.send(request)
 			}
 			for _, c := range clients {
-				_, answer := c.hear()
+				_, answer := c.receive()
 				statuses = append(statuses, statusOf(answer))
 			}
 			return statuses

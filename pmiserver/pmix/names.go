@@ -27,88 +27,88 @@ type Names interface {
 
 // Bounds of names (pmix-wire.md 11; TRUST-24).
 const (
-	maxNamings = 1 << 10 // names of which requests of one rank are under way
-	maxName    = 4 << 10 // bytes of a name with its value
+	maxNameRequests = 1 << 10 // names of which requests of one rank are under way
+	maxNameBytes    = 4 << 10 // bytes of a name with its value
 )
 
-// errLate is the cause of a look-up that ends because the client waits no longer.
-var errLate = errors.New("the time of a look-up is over")
+// errLookupTimeout is the cause of a look-up that ends because the client waits no longer.
+var errLookupTimeout = errors.New("the time of a look-up is over")
 
-// later answers a question about so many names, which mpiexec has, from a goroutine of its own.
-func (c *client) later(q envelope, names int, ask func(ctx context.Context) message.Status) {
+// requestNames answers a question about so many names, which mpiexec has, from a goroutine of its own.
+func (c *client) requestNames(q requestInfo, names int, ask func(ctx context.Context) message.Status) {
 	more := int32(max(names, 1))
 	switch {
 	case c.server.Names == nil:
-		c.status(q, message.NotSupported)
+		c.replyStatus(q, message.NotSupported)
 		return
-	case c.ending():
-		c.status(q, message.Failed)
+	case c.isEnding():
+		c.replyStatus(q, message.Failed)
 		return
-	case c.rank.namings.Add(more) > maxNamings:
-		c.rank.namings.Add(-more)
-		c.status(q, message.TooMuch)
+	case c.rank.nameRequests.Add(more) > maxNameRequests:
+		c.rank.nameRequests.Add(-more)
+		c.replyStatus(q, message.NoMemory)
 		return
 	}
 	c.server.tasks.Go(func() {
-		defer c.rank.namings.Add(-more)
-		if status := ask(c.server.waiting); status != message.Success {
-			c.status(q, status)
+		defer c.rank.nameRequests.Add(-more)
+		if status := ask(c.server.waitCtx); status != message.Success {
+			c.replyStatus(q, status)
 		}
 	})
 }
 
-// publish gives names to values. Of several, those before one that is there already stay.
-func (c *client) publish(q envelope, r *message.Publish) {
+// handlePublish gives names to values. Of several, those before one that is there already stay.
+func (c *client) handlePublish(q requestInfo, r *message.Publish) {
 	once, data := r.Infos.Persistence() == message.FirstRead, r.Infos.Data()
-	c.later(q, len(data), func(ctx context.Context) message.Status {
+	c.requestNames(q, len(data), func(ctx context.Context) message.Status {
 		for _, datum := range data {
 			n := Name{Value: appendDatum(nil, bfrops.Datum{Publisher: c.proc(), Pair: datum}), Once: once}
 			n.Port, _ = datum.Value.Text()
-			if len(datum.Key)+len(n.Port)+len(n.Value) > maxName {
-				return message.TooMuch
+			if len(datum.Key)+len(n.Port)+len(n.Value) > maxNameBytes {
+				return message.NoMemory
 			}
 			switch added, err := c.server.Names.Publish(ctx, datum.Key, n); {
 			case err != nil:
-				return message.TooMuch
+				return message.NoMemory
 			case !added:
 				return message.Duplicate
 			}
 		}
-		c.status(q, message.Success)
+		c.replyStatus(q, message.Success)
 		return message.Success
 	})
 }
 
-// unpublish takes names back. It does not mind if they are not there.
-func (c *client) unpublish(q envelope, r *message.Unpublish) {
-	c.later(q, len(r.Keys), func(ctx context.Context) message.Status {
+// handleUnpublish takes names back. It does not mind if they are not there.
+func (c *client) handleUnpublish(q requestInfo, r *message.Unpublish) {
+	c.requestNames(q, len(r.Keys), func(ctx context.Context) message.Status {
 		for _, key := range r.Keys {
 			if err := c.server.Names.Unpublish(ctx, key); err != nil {
 				return message.Failed
 			}
 		}
-		c.status(q, message.Success)
+		c.replyStatus(q, message.Success)
 		return message.Success
 	})
 }
 
-// lookup answers with what is published, when as much of it is there as the client waits for
+// handleLookup answers with what is published, when as much of it is there as the client waits for
 // (PMIX-40).
-func (c *client) lookup(q envelope, r *message.Lookup) {
-	c.later(q, len(r.Keys), func(ctx context.Context) message.Status {
+func (c *client) handleLookup(q requestInfo, r *message.Lookup) {
+	c.requestNames(q, len(r.Keys), func(ctx context.Context) message.Status {
 		least, waits := r.Options.Wait()
 		if least == 0 || least > len(r.Keys) {
 			least = len(r.Keys)
 		}
 		if after := r.Options.Timeout(); waits && after > 0 {
 			var stop context.CancelFunc
-			ctx, stop = context.WithTimeoutCause(ctx, after, errLate)
+			ctx, stop = context.WithTimeoutCause(ctx, after, errLookupTimeout)
 			defer stop()
 		}
 		if waits && len(r.Keys) > 0 {
-			defer c.awaiting(r.Keys[0])()
+			defer c.noteAwaited(r.Keys[0])()
 		}
-		found, status := c.find(ctx, r.Keys, least, waits)
+		found, status := c.findNames(ctx, r.Keys, least, waits)
 		if status == message.Success {
 			c.reply(q, "found", message.AppendFound(message.NewReply(q.tag), found))
 		}
@@ -116,40 +116,40 @@ func (c *client) lookup(q envelope, r *message.Lookup) {
 	})
 }
 
-// awaiting notes that the rank waits for a name, until it is told that it does no more.
-func (c *client) awaiting(name string) (noMore func()) {
+// noteAwaited notes that the rank waits for a name, until it is told that it does no more.
+func (c *client) noteAwaited(name string) (noMore func()) {
 	g, r := c.group, c.rank
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	r.awaited = append(r.awaited, name)
+	r.awaitedNames = append(r.awaitedNames, name)
 	return func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		i := slices.Index(r.awaited, name)
-		r.awaited = slices.Delete(r.awaited, i, i+1)
+		i := slices.Index(r.awaitedNames, name)
+		r.awaitedNames = slices.Delete(r.awaitedNames, i, i+1)
 	}
 }
 
-// find looks keys up, and waits until so many are there. Its data are in the order of the keys.
-func (c *client) find(ctx context.Context, keys []string, least int, waits bool) ([]bfrops.Datum, message.Status) {
+// findNames looks keys up, and waits until so many are there. Its data are in the order of the keys.
+func (c *client) findNames(ctx context.Context, keys []string, least int, waits bool) ([]bfrops.Datum, message.Status) {
 	var names []*Name
 	if waits {
-		names = c.await(ctx, keys, least)
+		names = c.awaitNames(ctx, keys, least)
 	} else {
-		names = c.findNow(ctx, keys)
+		names = c.lookupNow(ctx, keys)
 	}
 	var data []bfrops.Datum
 	for i, n := range names {
 		if n != nil {
-			data = append(data, n.datum(keys[i], c.group.Namespace))
+			data = append(data, n.toDatum(keys[i], c.group.Namespace))
 		}
 	}
-	if len(data) > 0 && (!waits || len(data) >= least) && !c.group.isGone(c.rank) {
+	if len(data) > 0 && (!waits || len(data) >= least) && !c.group.hasExited(c.rank) {
 		return data, message.Success
 	}
-	c.giveBack(keys, names)
+	c.republish(keys, names)
 	switch {
-	case context.Cause(ctx) == errLate:
+	case context.Cause(ctx) == errLookupTimeout:
 		return nil, message.TimedOut
 	case waits:
 		return nil, message.Failed
@@ -157,9 +157,9 @@ func (c *client) find(ctx context.Context, keys []string, least int, waits bool)
 	return nil, message.NotFound
 }
 
-// giveBack publishes again what nobody else can find any more, and what the client does not get either
+// republish publishes again what nobody else can find any more, and what the client does not get either
 // (PMIX-41).
-func (c *client) giveBack(keys []string, names []*Name) {
+func (c *client) republish(keys []string, names []*Name) {
 	for i, n := range names {
 		if n != nil && n.Once {
 			c.server.Names.Publish(c.server.ctx, keys[i], *n)
@@ -167,15 +167,15 @@ func (c *client) giveBack(keys []string, names []*Name) {
 	}
 }
 
-// isGone reports whether the process of a rank has ended.
-func (g *group) isGone(r *localRank) bool {
+// hasExited reports whether the process of a rank has ended.
+func (g *group) hasExited(r *localRank) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return r.gone
+	return r.exited
 }
 
-// findNow looks keys up, one after the other; nil: one is not there.
-func (c *client) findNow(ctx context.Context, keys []string) []*Name {
+// lookupNow looks keys up, one after the other; nil: one is not there.
+func (c *client) lookupNow(ctx context.Context, keys []string) []*Name {
 	names := make([]*Name, len(keys))
 	for i, key := range keys {
 		if n, found, err := c.server.Names.Lookup(ctx, key); found && err == nil {
@@ -185,8 +185,8 @@ func (c *client) findNow(ctx context.Context, keys []string) []*Name {
 	return names
 }
 
-// await waits for keys, all at once, until so many are there.
-func (c *client) await(ctx context.Context, keys []string, least int) []*Name {
+// awaitNames waits for keys, all at once, until so many are there.
+func (c *client) awaitNames(ctx context.Context, keys []string, least int) []*Name {
 	ctx, enough := context.WithCancel(ctx)
 	defer enough()
 	names, there := make([]*Name, len(keys)), make(chan bool)
@@ -215,9 +215,9 @@ func appendDatum(dst []byte, d bfrops.Datum) []byte {
 	return bfrops.AppendPair(bfrops.AppendProc(dst, d.Publisher), d.Key, d.Value)
 }
 
-// datum is what a look-up in a namespace finds under a name. One that was published by PMI is a
+// toDatum is what a look-up in a namespace finds under a name. One that was published by PMI is a
 // text of nobody.
-func (n Name) datum(key, namespace string) bfrops.Datum {
+func (n Name) toDatum(key, namespace string) bfrops.Datum {
 	if len(n.Value) == 0 {
 		return bfrops.Datum{Publisher: bfrops.Proc{Namespace: namespace, Rank: bfrops.NoRank}, Pair: bfrops.Pair{Key: key, Value: bfrops.TextOf(n.Port)}}
 	}

@@ -11,18 +11,18 @@ import (
 	"remshell/pmiserver/pmix/message"
 )
 
-// A nameBoard is a table of names of one node.
-type nameBoard struct {
+// A nameTable is a table of names of one node.
+type nameTable struct {
 	mu    sync.Mutex // guards the rest
 	names map[string]Name
 	news  chan struct{} // closed when there is a new one
 }
 
-func newNameBoard() *nameBoard {
-	return &nameBoard{names: make(map[string]Name), news: make(chan struct{})}
+func newNameTable() *nameTable {
+	return &nameTable{names: make(map[string]Name), news: make(chan struct{})}
 }
 
-func (b *nameBoard) Publish(_ context.Context, service string, n Name) (bool, error) {
+func (b *nameTable) Publish(_ context.Context, service string, n Name) (bool, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if _, there := b.names[service]; there {
@@ -34,7 +34,7 @@ func (b *nameBoard) Publish(_ context.Context, service string, n Name) (bool, er
 	return true, nil
 }
 
-func (b *nameBoard) Lookup(_ context.Context, service string) (Name, bool, error) {
+func (b *nameTable) Lookup(_ context.Context, service string) (Name, bool, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n, found := b.take(service)
@@ -42,14 +42,14 @@ func (b *nameBoard) Lookup(_ context.Context, service string) (Name, bool, error
 }
 
 // take finds a name; it needs b.mu.
-func (b *nameBoard) take(service string) (n Name, found bool) {
+func (b *nameTable) take(service string) (n Name, found bool) {
 	if n, found = b.names[service]; n.Once {
 		delete(b.names, service)
 	}
 	return n, found
 }
 
-func (b *nameBoard) Await(ctx context.Context, service string) (Name, error) {
+func (b *nameTable) Await(ctx context.Context, service string) (Name, error) {
 	for {
 		b.mu.Lock()
 		n, found := b.take(service)
@@ -66,7 +66,7 @@ func (b *nameBoard) Await(ctx context.Context, service string) (Name, error) {
 	}
 }
 
-func (b *nameBoard) Unpublish(_ context.Context, service string) error {
+func (b *nameTable) Unpublish(_ context.Context, service string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.names, service)
@@ -102,7 +102,7 @@ func TestNames(t *testing.T) {
 		if status := one.status(publishBody()); status != message.NotSupported {
 			t.Errorf("without a table: %v", status)
 		}
-		board := newNameBoard()
+		board := newNameTable()
 		s.Names = board
 		waits := bfrops.Info{Key: "pmix.wait", Value: bfrops.FlagOf(true)}
 		short := bfrops.Info{Key: "pmix.timeout", Value: bfrops.Uint32Of(3)}
@@ -113,14 +113,14 @@ func TestNames(t *testing.T) {
 		if status := two.status(lookupBody([]string{"a"}, waits, short)); status != message.TimedOut || time.Since(began) != 3*time.Second {
 			t.Errorf("a name that never comes: %v after %v", status, time.Since(began))
 		}
-		tag := two.say(lookupBody([]string{"b", "a"}, waits))
+		tag := two.send(lookupBody([]string{"b", "a"}, waits))
 		for _, name := range []string{"a", "b"} {
 			synctest.Wait() // it waits, and for both
 			if status := one.status(publishBody(bfrops.Info{Key: name, Value: bfrops.TextOf("value of " + name)}, bfrops.Info{Key: "pmix.range", Value: bfrops.Uint32Of(4)})); status != message.Success {
 				t.Fatalf("publish %s: %v", name, status)
 			}
 		}
-		answered, answer := two.hear()
+		answered, answer := two.receive()
 		texts, by := foundIn(answer)
 		if answered != tag || len(texts) != 2 || texts[0] != "value of b" || texts[1] != "value of a" || by[0] != 0 || by[1] != 0 {
 			t.Errorf("found %q of %v, by %d", texts, by, answered)
@@ -129,13 +129,13 @@ func TestNames(t *testing.T) {
 			t.Errorf("published twice: %v", status)
 		}
 		board.Publish(t.Context(), "port", Name{Port: "of PMI"})
-		if texts, by := foundIn(one.ask(lookupBody([]string{"none", "port"}))); len(texts) != 1 || texts[0] != "of PMI" || by[0] != bfrops.NoRank {
+		if texts, by := foundIn(one.request(lookupBody([]string{"none", "port"}))); len(texts) != 1 || texts[0] != "of PMI" || by[0] != bfrops.NoRank {
 			t.Errorf("found %q of %v", texts, by)
 		}
-		two.say(lookupBody([]string{"never"}, waits))
+		two.send(lookupBody([]string{"never"}, waits))
 		synctest.Wait()
 		s.Freeze() // nobody waits any more
-		if _, answer := two.hear(); statusOf(answer) != message.Failed {
+		if _, answer := two.receive(); statusOf(answer) != message.Failed {
 			t.Errorf("at the end: %v", statusOf(answer))
 		}
 		s.Close()
@@ -146,16 +146,16 @@ func TestNames(t *testing.T) {
 func TestNamingsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newTestServer(t, 1, 1)
-		s.Names = newNameBoard()
+		s.Names = newNameTable()
 		one, two := initialized(t, s, 0), initialized(t, s, 0)
 		waits := bfrops.Info{Key: "pmix.wait", Value: bfrops.FlagOf(true)}
-		for range maxNamings / 4 {
-			one.say(lookupBody([]string{"x", "y", "z"}, waits))
-			two.say(lookupBody([]string{"x"}, waits))
+		for range maxNameRequests / 4 {
+			one.send(lookupBody([]string{"x", "y", "z"}, waits))
+			two.send(lookupBody([]string{"x"}, waits))
 		}
 		synctest.Wait()
-		for i, c := range []*talker{one, two} {
-			if status := c.status(lookupBody([]string{"x"}, waits)); status != message.TooMuch {
+		for i, c := range []*testClient{one, two} {
+			if status := c.status(lookupBody([]string{"x"}, waits)); status != message.NoMemory {
 				t.Errorf("one more by client %d: %v", i, status)
 			}
 		}
@@ -170,12 +170,12 @@ func TestMeetingsOfGroupsThatAreOver(t *testing.T) {
 		one, two := initialized(t, s, 0), initialized(t, s, 1)
 		one.status(fenceBody(procs(testSpace, 0), false))
 		two.status(fenceBody(procs(testSpace, 1), false))
-		one.say(fenceBody(all, false))
+		one.send(fenceBody(all, false))
 		synctest.Wait()
-		s.Remove("k")
+		s.RemoveGroup("k")
 		s.mu.Lock()
-		if len(s.meetings) > 0 || s.meeting > 0 {
-			t.Errorf("%d meetings are kept, and somebody waits in %d", len(s.meetings), s.meeting)
+		if len(s.collectives) > 0 || s.activeCollectives > 0 {
+			t.Errorf("%d meetings are kept, and somebody waits in %d", len(s.collectives), s.activeCollectives)
 		}
 		s.mu.Unlock()
 		s.Close()
@@ -189,18 +189,18 @@ func TestConnect(t *testing.T) {
 		one, two := initialized(t, s, 0), initialized(t, s, 1)
 		for _, command := range []uint8{10, 11} {
 			list := bfrops.AppendInfos(bfrops.AppendProcs(body(command), all), nil)
-			one.say(list)
-			two.say(fenceBody(all, false))
+			one.send(list)
+			two.send(fenceBody(all, false))
 			synctest.Wait() // neither is answered
-			tag := two.say(list)
-			if answered, answer := one.hear(); answered != one.tag || statusOf(answer) != message.Success {
+			tag := two.send(list)
+			if answered, answer := one.receive(); answered != one.tag || statusOf(answer) != message.Success {
 				t.Errorf("command %d: %v to %d", command, statusOf(answer), answered)
 			}
-			if answered, answer := two.hear(); answered != tag || statusOf(answer) != message.Success {
+			if answered, answer := two.receive(); answered != tag || statusOf(answer) != message.Success {
 				t.Errorf("command %d: %v to %d", command, statusOf(answer), answered)
 			}
 			one.status(fenceBody(all, false))
-			two.hear()
+			two.receive()
 		}
 		s.Close()
 	})
@@ -211,7 +211,7 @@ func TestConnect(t *testing.T) {
 func TestNamesThatNobodyGets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newTestServer(t, 2, 2)
-		board := newNameBoard()
+		board := newNameTable()
 		s.Names = board
 		one, two := initialized(t, s, 0), initialized(t, s, 1)
 		once := bfrops.Info{Key: "pmix.persist", Value: bfrops.Uint32Of(uint32(message.FirstRead))}
@@ -221,15 +221,15 @@ func TestNamesThatNobodyGets(t *testing.T) {
 			t.Errorf("with one that never comes: %v", status)
 		}
 		synctest.Wait()
-		two.say(lookupBody([]string{"a", "later"}, waits))
+		two.send(lookupBody([]string{"a", "later"}, waits))
 		synctest.Wait()
-		s.Exited("k", 1)
+		s.RankExited("k", 1)
 		one.status(publishBody(bfrops.Info{Key: "later", Value: bfrops.TextOf("value")}))
-		two.hear()
-		if texts, _ := foundIn(one.ask(lookupBody([]string{"a"}))); len(texts) != 1 {
+		two.receive()
+		if texts, _ := foundIn(one.request(lookupBody([]string{"a"}))); len(texts) != 1 {
 			t.Errorf("found %q", texts)
 		}
-		if texts, _ := foundIn(one.ask(lookupBody([]string{"a"}))); len(texts) != 0 {
+		if texts, _ := foundIn(one.request(lookupBody([]string{"a"}))); len(texts) != 0 {
 			t.Errorf("found %q again", texts)
 		}
 		s.Close()

@@ -35,19 +35,19 @@ type outbox struct {
 	queue   [][]byte   // not yet given to conn
 	bytes   int        // not yet written
 	writing bool
-	over    error // why nothing is written any more
+	endErr  error // why nothing is written any more
 }
 
-// put adds a message, which is the outbox's from now on. errOverrun says that too much waits; then
+// enqueue adds a message, which is the outbox's from now on. errOverrun says that too much waits; then
 // the connection is closed.
-func (o *outbox) put(message []byte) error {
+func (o *outbox) enqueue(message []byte) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	switch {
-	case o.over != nil:
-		return o.over
+	case o.endErr != nil:
+		return o.endErr
 	case o.rank.Load()+int64(len(message)) > maxQueued:
-		o.end(errOverrun)
+		o.endWith(errOverrun)
 		o.conn.Close()
 		return errOverrun
 	}
@@ -58,7 +58,7 @@ func (o *outbox) put(message []byte) error {
 		return nil
 	}
 	o.queue = append(o.queue, message)
-	o.count(len(message))
+	o.countQueued(len(message))
 	if !o.writing {
 		o.writing = true
 		go o.write()
@@ -92,12 +92,12 @@ func rawOf(conn net.Conn) syscall.RawConn {
 	return raw
 }
 
-// putUnless is put unless so many bytes wait already; then, or when it is over, nothing is put.
-func (o *outbox) putUnless(bytes int, message []byte) bool {
+// enqueueUnlessBehind is put unless so many bytes wait already; then, or when it is over, nothing is put.
+func (o *outbox) enqueueUnlessBehind(bytes int, message []byte) bool {
 	o.mu.Lock()
 	behind := o.bytes > bytes
 	o.mu.Unlock()
-	return !behind && o.put(message) == nil
+	return !behind && o.enqueue(message) == nil
 }
 
 // write empties the queue.
@@ -108,7 +108,7 @@ func (o *outbox) write() {
 			return
 		}
 		_, err := o.conn.Write(message)
-		o.written(len(message), err)
+		o.noteWritten(len(message), err)
 	}
 }
 
@@ -126,14 +126,14 @@ func (o *outbox) next() []byte {
 	return message
 }
 
-func (o *outbox) written(bytes int, err error) {
+func (o *outbox) noteWritten(bytes int, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.over == nil {
-		o.count(-bytes)
+	if o.endErr == nil {
+		o.countQueued(-bytes)
 	}
 	if err != nil {
-		o.end(errGone)
+		o.endWith(errGone)
 	}
 }
 
@@ -141,27 +141,27 @@ func (o *outbox) written(bytes int, err error) {
 func (o *outbox) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.end(errGone)
+	o.endWith(errGone)
 }
 
-// end needs o.mu.
-func (o *outbox) end(why error) {
-	if o.over == nil {
-		o.over = why
-		o.count(-o.bytes)
+// endWith needs o.mu.
+func (o *outbox) endWith(why error) {
+	if o.endErr == nil {
+		o.endErr = why
+		o.countQueued(-o.bytes)
 	}
 	o.queue = nil
 }
 
-// count notes that more bytes wait, or fewer. It needs o.mu.
-func (o *outbox) count(more int) {
+// countQueued notes that more bytes wait, or fewer. It needs o.mu.
+func (o *outbox) countQueued(more int) {
 	o.bytes += more
 	o.rank.Add(int64(more))
 }
 
-// overran reports whether the client was cut off since it does not read.
-func (o *outbox) overran() bool {
+// hasOverrun reports whether the client was cut off since it does not read.
+func (o *outbox) hasOverrun() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.over == errOverrun
+	return o.endErr == errOverrun
 }

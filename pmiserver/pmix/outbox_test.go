@@ -17,7 +17,7 @@ func TestOutboxKeepsTheOrder(t *testing.T) {
 	for i := range 100 {
 		message := bytes.Repeat([]byte{byte(i)}, i+1)
 		want = append(want, message...)
-		if err := o.put(message); err != nil {
+		if err := o.enqueue(message); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -36,7 +36,7 @@ func TestOutboxOfASocket(t *testing.T) {
 	put := func(size int) {
 		message := bytes.Repeat([]byte{byte(len(want)>>16) + 1}, size)
 		want = append(want, message...)
-		if err := o.put(message); err != nil {
+		if err := o.enqueue(message); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -64,7 +64,7 @@ func TestOutboxOfASocket(t *testing.T) {
 	o.mu.Unlock()
 	read()
 	theirs.Close()
-	for o.put(make([]byte, 100)) == nil { // the kernel has to hear of it
+	for o.enqueue(make([]byte, 100)) == nil { // the kernel has to hear of it
 	}
 }
 
@@ -91,12 +91,12 @@ func TestOutboxOfAClientThatDoesNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()
 		o, message, put := &outbox{conn: ours, rank: new(atomic.Int64)}, make([]byte, 1<<20), 0
-		for ; o.put(message) == nil; put++ {
+		for ; o.enqueue(message) == nil; put++ {
 		}
 		if put != maxQueued/len(message) {
 			t.Errorf("%d MiB wait, want %d", put, maxQueued>>20)
 		}
-		if err := o.put(nil); err != errOverrun {
+		if err := o.enqueue(nil); err != errOverrun {
 			t.Errorf("a message after that: %v", err)
 		}
 		if _, err := theirs.Read(make([]byte, 1)); err != io.EOF {
@@ -111,10 +111,10 @@ func TestOutboxOfAClientThatHasGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()
 		o := &outbox{conn: ours, rank: new(atomic.Int64)}
-		o.put([]byte("a"))
+		o.enqueue([]byte("a"))
 		theirs.Close()
 		synctest.Wait()
-		if err := o.put([]byte("b")); err != errGone {
+		if err := o.enqueue([]byte("b")); err != errGone {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -132,7 +132,7 @@ func TestOutboxesOfARank(t *testing.T) {
 			defer theirs.Close()
 			o := &outbox{conn: ours, rank: &rank}
 			all = append(all, o)
-			over = o.put(message) != nil
+			over = o.enqueue(message) != nil
 		}
 		if put-1 != maxQueued/len(message) {
 			t.Errorf("%d MiB wait, want %d", put-1, maxQueued>>20)
@@ -147,7 +147,7 @@ func TestOutboxesOfARank(t *testing.T) {
 		}
 		ours, theirs := net.Pipe()
 		o := &outbox{conn: ours, rank: &rank}
-		o.put(message)
+		o.enqueue(message)
 		if _, err := io.ReadFull(theirs, make([]byte, len(message))); err != nil {
 			t.Fatal(err)
 		}

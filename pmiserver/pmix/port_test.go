@@ -16,7 +16,7 @@ import (
 func TestNoAnswerIsHeldBack(t *testing.T) {
 	s, _ := newTestServer(t, 1, 1)
 	held := make(chan int, 1)
-	s.Owner = func(conn net.Conn) (uint32, error) {
+	s.SocketOwner = func(conn net.Conn) (uint32, error) {
 		raw, err := conn.(*net.TCPConn).SyscallConn()
 		if err != nil {
 			t.Error(err)
@@ -56,14 +56,14 @@ func TestJobInfoIsBuiltOnce(t *testing.T) {
 		asked.Add(1)
 		return job(ctx)
 	}
-	s.Add(g)
+	s.AddGroup(g)
 	var first string
 	for rank := range uint32(3) {
-		c := come(t, s, handshake(g.Namespace, rank, nil))
+		c := connectRaw(t, s, handshake(g.Namespace, rank, nil))
 		if status := c.welcome(); status != message.Success {
 			t.Fatal(status)
 		}
-		answer := string(c.ask(body(req)))
+		answer := string(c.request(body(req)))
 		if rank == 0 {
 			first = answer
 		}

@@ -20,15 +20,15 @@ import (
 	"remshell/test/pmixtest"
 )
 
-// A tape is a recorded conversation that is held once more, with a server of ours.
-type tape struct {
+// A replayedConversation is a recorded conversation that is held once more, with a server of ours.
+type replayedConversation struct {
 	server   *Server
-	conns    map[string]*replayed                   // of each rank: its connection
+	conns    map[string]*replayedConn               // of each rank: its connection
 	requests map[string]map[uint32]pmixtest.Message // of each rank, by tag
 }
 
-// A replayed connection keeps what it is answered, by tags.
-type replayed struct {
+// A replayedConn connection keeps what it is answered, by tags.
+type replayedConn struct {
 	conn net.Conn
 
 	mu      sync.Mutex
@@ -48,11 +48,11 @@ func TestRecordedConversations(t *testing.T) {
 }
 
 func replay(t *testing.T, c pmixtest.Conversation) {
-	r := &tape{server: newReplayServer(c), conns: make(map[string]*replayed), requests: make(map[string]map[uint32]pmixtest.Message)}
+	r := &replayedConversation{server: newReplayServer(c), conns: make(map[string]*replayedConn), requests: make(map[string]map[uint32]pmixtest.Message)}
 	defer r.server.Close()
 	commits := commitsOf(c)
 	for _, m := range c.Messages {
-		r.say(t, m, commits)
+		r.sendRecorded(t, m, commits)
 		synctest.Wait()
 	}
 	compared := 0
@@ -73,21 +73,21 @@ func replay(t *testing.T, c pmixtest.Conversation) {
 	}
 }
 
-// say says what a client has said, or where only the answer is recorded, what it has committed.
-func (r *tape) say(t *testing.T, m pmixtest.Message, commits map[string][]byte) {
+// sendRecorded says what a client has said, or where only the answer is recorded, what it has committed.
+func (r *replayedConversation) sendRecorded(t *testing.T, m pmixtest.Message, commits map[string][]byte) {
 	switch {
-	case m.Dir == "C" && m.Is == "handshake":
+	case m.Dir == "C" && m.Kind == "handshake":
 		r.requests[m.Rank] = make(map[uint32]pmixtest.Message)
 		r.open(m)
 	case m.Dir == "C":
 		r.requests[m.Rank][tagOf(m)] = m
-		r.conns[m.Rank].say(t, m.Hex)
-	case m.Is == "reply to COMMIT" && r.requests[m.Rank][tagOf(m)].Is == "":
+		r.conns[m.Rank].send(t, m.Hex)
+	case m.Kind == "reply to COMMIT" && r.requests[m.Rank][tagOf(m)].Kind == "":
 		body := commits[m.Rank]
 		if body == nil { // nobody has got anything of it
 			body = pmixtest.Encode(&message.Commit{})
 		}
-		r.conns[m.Rank].say(t, append(message.AppendHeader(nil, tagOf(m), len(body)), body...))
+		r.conns[m.Rank].send(t, append(message.AppendHeader(nil, tagOf(m), len(body)), body...))
 	}
 }
 
@@ -96,7 +96,7 @@ func (r *tape) say(t *testing.T, m pmixtest.Message, commits map[string][]byte) 
 func commitsOf(c pmixtest.Conversation) map[string][]byte {
 	names := make(map[string]string) // of a namespace, as the recording names groups
 	for _, m := range c.Messages {
-		if m.Dir == "C" && m.Is == "handshake" {
+		if m.Dir == "C" && m.Kind == "handshake" {
 			h, _ := message.ParseHandshake(m.Body())
 			names[h.Namespace], _, _ = strings.Cut(m.Rank, ":")
 		}
@@ -104,7 +104,7 @@ func commitsOf(c pmixtest.Conversation) map[string][]byte {
 	bodies := make(map[string][]byte)
 	for _, m := range c.Messages {
 		r := bfrops.NewReader(m.Hex[min(len(m.Hex), message.HeaderSize):])
-		if m.Is != "reply to GET" || r.Status() != 0 {
+		if m.Kind != "reply to GET" || r.Status() != 0 {
 			continue
 		}
 		for r.More() {
@@ -113,8 +113,8 @@ func commitsOf(c pmixtest.Conversation) map[string][]byte {
 			if of.Rank == bfrops.Wildcard {
 				continue
 			}
-			part := message.Part{Scope: message.Local, Pairs: blob[len(bfrops.AppendProc(nil, of)):]}
-			bodies[fmt.Sprintf("%s:%d", names[of.Namespace], of.Rank)] = pmixtest.Encode(&message.Commit{Parts: []message.Part{part}})
+			part := message.CommitPart{Scope: message.ScopeLocal, Pairs: blob[len(bfrops.AppendProc(nil, of)):]}
+			bodies[fmt.Sprintf("%s:%d", names[of.Namespace], of.Rank)] = pmixtest.Encode(&message.Commit{Parts: []message.CommitPart{part}})
 		}
 	}
 	return bodies
@@ -129,12 +129,12 @@ func tagOf(m pmixtest.Message) uint32 {
 
 // newReplayServer serves the groups of a conversation, all on one node.
 func newReplayServer(c pmixtest.Conversation) *Server {
-	s := &Server{Owner: func(net.Conn) (uint32, error) { return 0, nil }, Links: Links{Names: newNameBoard()}}
-	s.begin()
+	s := &Server{SocketOwner: func(net.Conn) (uint32, error) { return 0, nil }, Links: Links{Names: newNameTable()}}
+	s.makeReady()
 	ranks := make(map[string][]int)
 	var spaces []string
 	for _, m := range c.Messages {
-		if m.Dir != "C" || m.Is != "handshake" {
+		if m.Dir != "C" || m.Kind != "handshake" {
 			continue
 		}
 		h, err := message.ParseHandshake(m.Body())
@@ -148,31 +148,31 @@ func newReplayServer(c pmixtest.Conversation) *Server {
 			ranks[h.Namespace] = append(ranks[h.Namespace], int(h.Rank))
 		}
 	}
-	s.Elsewhere = spacesOf(func(group string) string { return spaces[group[1]-'0'] })
-	hub := pmitest.NewHub()
-	s.Others = hub.Node(0)
+	s.GroupFinder = namespaceFunc(func(group string) string { return spaces[group[1]-'0'] })
+	hub := pmitest.NewFenceCoordinator()
+	s.OtherNodes = hub.Node(0)
 	for i, space := range spaces {
-		hub.Blocks("k"+string(rune('0'+i)), len(ranks[space]), 0)
+		hub.AddBlocks("k"+string(rune('0'+i)), len(ranks[space]), 0)
 		here := slices.Sorted(slices.Values(ranks[space]))
-		s.Add(Group{Name: "k" + string(rune('0'+i)), Namespace: space, Size: len(here), Ranks: here, Spawner: &starter{group: "k1"},
+		s.AddGroup(Group{Name: "k" + string(rune('0'+i)), Namespace: space, Size: len(here), Ranks: here, Spawner: &fakeSpawner{group: "k1"},
 			Job: func(context.Context) (jobinfo.Job, error) {
-				return jobinfo.Job{Namespace: space, Server: "srv", Nodes: []jobinfo.Node{{Name: "vm"}}, Of: make([]int, len(here)), Apps: []int{len(here)}, Full: jobinfo.FullRanks}, nil
+				return jobinfo.Job{Namespace: space, Server: "srv", Nodes: []jobinfo.Node{{Name: "vm"}}, NodeOf: make([]int, len(here)), Apps: []int{len(here)}, FullUpTo: jobinfo.FullRanks}, nil
 			}})
 	}
 	return s
 }
 
-func (r *tape) open(m pmixtest.Message) {
+func (r *replayedConversation) open(m pmixtest.Message) {
 	ours, theirs := net.Pipe()
-	go r.server.serve(newcomer{conn: ours})
-	c := &replayed{conn: theirs, welcome: make([]byte, 8), answers: make(map[uint32][]byte)}
+	go r.server.serveConn(pendingConn{conn: ours})
+	c := &replayedConn{conn: theirs, welcome: make([]byte, 8), answers: make(map[uint32][]byte)}
 	r.conns[m.Rank] = c
 	theirs.Write(m.Hex)
 	io.ReadFull(theirs, c.welcome)
-	go c.hear()
+	go c.receive()
 }
 
-func (c *replayed) hear() {
+func (c *replayedConn) receive() {
 	for {
 		var head [message.HeaderSize]byte
 		if _, err := io.ReadFull(c.conn, head[:]); err != nil {
@@ -188,7 +188,7 @@ func (c *replayed) hear() {
 	}
 }
 
-func (c *replayed) say(t *testing.T, b []byte) {
+func (c *replayedConn) send(t *testing.T, b []byte) {
 	t.Helper()
 	if _, err := c.conn.Write(b); err != nil {
 		t.Fatal(err)
@@ -196,26 +196,26 @@ func (c *replayed) say(t *testing.T, b []byte) {
 }
 
 // compare holds our answer against the recorded one.
-func (r *tape) compare(t *testing.T, asked, recorded pmixtest.Message) {
+func (r *replayedConversation) compare(t *testing.T, asked, recorded pmixtest.Message) {
 	c := r.conns[asked.Rank]
 	c.mu.Lock()
 	got, answered := c.answers[tagOf(asked)]
 	c.mu.Unlock()
 	if !answered {
-		t.Errorf("%s: %s is not answered", asked.Rank, asked.Is)
+		t.Errorf("%s: %s is not answered", asked.Rank, asked.Kind)
 		return
 	}
-	if asked.Is == "QUERY" { // the server of the recordings served none
+	if asked.Kind == "QUERY" { // the server of the recordings served none
 		return
 	}
-	theirs := gist(asked.Is, recorded.Body())
-	if ours := gist(asked.Is, got); !slices.Equal(ours, theirs) {
-		t.Errorf("%s, %s: %q, recorded %q", asked.Rank, asked.Is, ours, theirs)
+	theirs := shortText(asked.Kind, recorded.Body())
+	if ours := shortText(asked.Kind, got); !slices.Equal(ours, theirs) {
+		t.Errorf("%s, %s: %q, recorded %q", asked.Rank, asked.Kind, ours, theirs)
 	}
 }
 
-// gist is what an answer says, as words.
-func gist(command string, body []byte) (words []string) {
+// shortText is what an answer says, as words.
+func shortText(command string, body []byte) (words []string) {
 	r := bfrops.NewReader(body)
 	if command == "REQ" {
 		return []string{r.Namespace()}

@@ -26,18 +26,18 @@ func TestHandshakesThatAreRefused(t *testing.T) {
 		change    func(*message.Handshake)
 		want      message.Status
 	}{
-		"nobody's namespace":  {"rs-0123456789abcdee-0", 0, nil, message.BadIdentity},
-		"part of a namespace": {testSpace[:10], 0, nil, message.BadIdentity},
-		"no rank of the node": {testSpace, 2, nil, message.BadIdentity},
-		"no rank at all":      {testSpace, 0xfffffffe, nil, message.BadIdentity},
-		"another's word":      {testSpace, 0, func(h *message.Handshake) { h.UID = 0 }, message.BadIdentity},
+		"nobody's namespace":  {"rs-0123456789abcdee-0", 0, nil, message.InvalidCredential},
+		"part of a namespace": {testSpace[:10], 0, nil, message.InvalidCredential},
+		"no rank of the node": {testSpace, 2, nil, message.InvalidCredential},
+		"no rank at all":      {testSpace, 0xfffffffe, nil, message.InvalidCredential},
+		"another's word":      {testSpace, 0, func(h *message.Handshake) { h.UID = 0 }, message.InvalidCredential},
 		"a tool":              {testSpace, 0, func(h *message.Handshake) { h.Flag = 1 }, message.NotSupported},
 		"too old":             {testSpace, 0, func(h *message.Handshake) { h.Encoding = "v20" }, message.NotSupported},
 		"described":           {testSpace, 0, func(h *message.Handshake) { h.BufferType = 2 }, message.NotSupported},
 		"shared memory":       {testSpace, 0, func(h *message.Handshake) { h.Storage = "ds21,hash" }, message.NotSupported},
 	} {
 		s, told := newTestServer(t, 4, 2)
-		if got := come(t, s, handshake(test.namespace, test.rank, test.change)).welcome(); got != test.want {
+		if got := connectRaw(t, s, handshake(test.namespace, test.rank, test.change)).welcome(); got != test.want {
 			t.Errorf("%s: answered by %v, want %v", why, got, test.want)
 		}
 		s.Close()
@@ -58,7 +58,7 @@ func TestNoHandshake(t *testing.T) {
 		"not a message": "\xff\xff\xff\xff\xff\xff\xff\xff\x03\x00\x00\x00\x00\x00\x00\x00abc",
 	} {
 		s, _ := newTestServer(t, 1, 1)
-		c := come(t, s, []byte(words)[:16])
+		c := connectRaw(t, s, []byte(words)[:16])
 		if len(words) > 16 {
 			c.conn.Write([]byte(words)[16:]) // it may be closed already
 		}
@@ -76,14 +76,14 @@ func TestWhoseConnectionItIs(t *testing.T) {
 		want message.Status
 	}{
 		{testUID, nil, message.Success},
-		{testUID + 1, nil, message.BadIdentity},
-		{0, nil, message.BadIdentity},
-		{testUID, ErrNobody, message.BadIdentity},
+		{testUID + 1, nil, message.InvalidCredential},
+		{0, nil, message.InvalidCredential},
+		{testUID, ErrNoOwner, message.InvalidCredential},
 		{0, errors.New("seccomp"), message.Success},
 	} {
 		s, _ := newTestServer(t, 1, 1)
-		s.Owner = func(net.Conn) (uint32, error) { return test.uid, test.err }
-		if got := come(t, s, handshake(testSpace, 0, nil)).welcome(); got != test.want {
+		s.SocketOwner = func(net.Conn) (uint32, error) { return test.uid, test.err }
+		if got := connectRaw(t, s, handshake(testSpace, 0, nil)).welcome(); got != test.want {
 			t.Errorf("owner %d, %v: %v, want %v", test.uid, test.err, got, test.want)
 		}
 	}
@@ -92,14 +92,14 @@ func TestWhoseConnectionItIs(t *testing.T) {
 // Who came last stays, in whatever order the goroutines of those that came get to it.
 func TestTheOldestNewcomerGoes(t *testing.T) {
 	s, _ := newTestServer(t, 1, 1)
-	last := moreWaiting + s.ranks
+	last := extraPending + s.ranks
 	for number := last; number >= 0; number-- { // one too many
 		near, far := net.Pipe()
 		t.Cleanup(func() { near.Close(); far.Close() })
-		s.admit(newcomer{near, number}, true)
+		s.addPending(pendingConn{near, number}, true)
 	}
-	if first, end := s.newcomers[0].number, s.newcomers[len(s.newcomers)-1].number; len(s.newcomers) != last || first != 1 || end != last {
-		t.Errorf("%d wait, from %d to %d; want %d, from 1 to %d", len(s.newcomers), first, end, last, last)
+	if first, end := s.pendingOwn[0].number, s.pendingOwn[len(s.pendingOwn)-1].number; len(s.pendingOwn) != last || first != 1 || end != last {
+		t.Errorf("%d wait, from %d to %d; want %d, from 1 to %d", len(s.pendingOwn), first, end, last, last)
 	}
 }
 
@@ -107,9 +107,9 @@ func TestTheOldestNewcomerGoes(t *testing.T) {
 func TestSilentNewcomers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newTestServer(t, 1, 1)
-		var silent []*talker
+		var silent []*testClient
 		for range 10_000 {
-			silent = append(silent, come(t, s, nil))
+			silent = append(silent, connectRaw(t, s, nil))
 			synctest.Wait()
 		}
 		if status := silent[0].welcome(); status != message.Failed {
@@ -118,15 +118,15 @@ func TestSilentNewcomers(t *testing.T) {
 		join(t, s, 0)
 		synctest.Wait()
 		s.mu.Lock()
-		waiting := len(s.newcomers)
+		waiting := len(s.pendingOwn)
 		s.mu.Unlock()
-		if most := moreWaiting + s.ranks; waiting >= most {
+		if most := extraPending + s.ranks; waiting >= most {
 			t.Errorf("%d wait, and at most %d may", waiting, most)
 		}
-		time.Sleep(maxGreeting)
+		time.Sleep(handshakeTimeout)
 		synctest.Wait()
-		if status := silent[9_999].welcome(); status != message.Failed || s.Refused() != 10_000 {
-			t.Errorf("the last is answered by %v; %d were refused", status, s.Refused())
+		if status := silent[9_999].welcome(); status != message.Failed || s.RefusedConns() != 10_000 {
+			t.Errorf("the last is answered by %v; %d were refused", status, s.RefusedConns())
 		}
 		s.Close()
 	})
@@ -135,18 +135,18 @@ func TestSilentNewcomers(t *testing.T) {
 // A rank may have 16 connections, and a new one when one of them has ended.
 func TestConnectionsOfOneRank(t *testing.T) {
 	s, told := newTestServer(t, 1, 1)
-	var clients []*talker
-	for range maxOfRank {
+	var clients []*testClient
+	for range maxConnsPerRank {
 		clients = append(clients, initialized(t, s, 0))
 	}
-	if got := come(t, s, handshake(testSpace, 0, nil)).welcome(); got != message.TooMuch {
+	if got := connectRaw(t, s, handshake(testSpace, 0, nil)).welcome(); got != message.NoMemory {
 		t.Errorf("one more is answered by %v", got)
 	}
 	<-told // a note of it
 	clients[0].status(body(finalize))
 	clients[0].conn.Close()
-	for got := message.TooMuch; got == message.TooMuch; { // until the server has seen it
-		got = come(t, s, handshake(testSpace, 0, nil)).welcome()
+	for got := message.NoMemory; got == message.NoMemory; { // until the server has seen it
+		got = connectRaw(t, s, handshake(testSpace, 0, nil)).welcome()
 	}
 }
 
@@ -154,7 +154,7 @@ func TestConnectionsOfOneRank(t *testing.T) {
 func TestFenceOfANode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newTestServer(t, 3, 3)
-		var clients []*talker
+		var clients []*testClient
 		for rank := range 3 {
 			clients = append(clients, initialized(t, s, rank))
 		}
@@ -181,18 +181,18 @@ func TestSeveralFencesAtOnce(t *testing.T) {
 	s, _ := newTestServer(t, 3, 3)
 	a, b, c := initialized(t, s, 0), initialized(t, s, 1), initialized(t, s, 2)
 	pair := procs(testSpace, 0, testSpace, 1)
-	whole, first, second := a.say(fenceBody(all, false)), a.say(fenceBody(pair, false)), a.say(fenceBody(pair, false))
+	whole, first, second := a.send(fenceBody(all, false)), a.send(fenceBody(pair, false)), a.send(fenceBody(pair, false))
 	for _, want := range []uint32{first, second} {
 		if status := b.status(fenceBody(pair, false)); status != message.Success {
 			t.Fatal(status)
 		}
-		if tag, answer := a.hear(); tag != want || statusOf(answer) != message.Success {
+		if tag, answer := a.receive(); tag != want || statusOf(answer) != message.Success {
 			t.Errorf("fence %d is answered as %d, %v", want, tag, statusOf(answer))
 		}
 	}
-	c.say(fenceBody(all, false))
-	b.say(fenceBody(all, false))
-	if tag, _ := a.hear(); tag != whole {
+	c.send(fenceBody(all, false))
+	b.send(fenceBody(all, false))
+	if tag, _ := a.receive(); tag != whole {
 		t.Errorf("fence %d is answered as %d", whole, tag)
 	}
 }
@@ -215,8 +215,8 @@ func TestFencesThatCannotBe(t *testing.T) {
 // A rank whose process ends leaves the others in a fence that nobody can complete.
 func TestFenceThatARankHasLeft(t *testing.T) {
 	s, told := newTestServer(t, 2, 2)
-	initialized(t, s, 0).say(fenceBody(all, false))
-	s.Exited("k", 1)
+	initialized(t, s, 0).send(fenceBody(all, false))
+	s.RankExited("k", 1)
 	if h := <-told; !strings.Contains(h.what, "rank 0 waits in a barrier that rank 1 has left") {
 		t.Errorf("the job hears %q", h.what)
 	}
@@ -226,16 +226,16 @@ func TestFenceThatARankHasLeft(t *testing.T) {
 func TestGetOnTheNode(t *testing.T) {
 	s, _ := newTestServer(t, 4, 2)
 	a, b := initialized(t, s, 0), initialized(t, s, 1)
-	a.status(commitBody(message.Local, "one", "two"))
-	a.status(commitBody(message.Local, "three"))
-	a.status(commitBody(message.Remote, "far"))
+	a.status(commitBody(message.ScopeLocal, "one", "two"))
+	a.status(commitBody(message.ScopeLocal, "three"))
+	a.status(commitBody(message.ScopeRemote, "far"))
 	immediate := bfrops.Info{Key: "pmix.immediate", Value: bfrops.FlagOf(true)}
 	for key, want := range map[string][]string{"two": {"one", "two", "three"}, "": {"one", "two", "three"}, "far": nil} {
-		if got := keysIn(b.ask(getBody(testSpace, 0, key, immediate))); !slices.Equal(got, want) {
+		if got := keysIn(b.request(getBody(testSpace, 0, key, immediate))); !slices.Equal(got, want) {
 			t.Errorf("%q brings %q, want %q", key, got, want)
 		}
 	}
-	if got := keysIn(b.ask(getBody(testSpace, 3, "pmix.hname"))); !slices.Contains(got, "pmix.lrank") {
+	if got := keysIn(b.request(getBody(testSpace, 3, "pmix.hname"))); !slices.Contains(got, "pmix.lrank") {
 		t.Errorf("what is known of rank 3: %q", got)
 	}
 	for why, request := range map[string][]byte{
@@ -262,23 +262,23 @@ func TestGetThatWaits(t *testing.T) {
 		after := func() time.Duration { return time.Since(began).Round(time.Second) }
 		timeout := bfrops.Info{Key: "pmix.timeout", Value: bfrops.Uint32Of(7)}
 
-		early := b.say(getBody(testSpace, 0, "early"))
-		never := b.say(getBody(testSpace, 0, "never"))
-		patient := b.say(getBody(testSpace, 0, "never", timeout))
+		early := b.send(getBody(testSpace, 0, "early"))
+		never := b.send(getBody(testSpace, 0, "never"))
+		patient := b.send(getBody(testSpace, 0, "never", timeout))
 		time.Sleep(3 * time.Second)
-		a.status(commitBody(message.Local, "early"))
-		if tag, answer := b.hear(); tag != early || len(keysIn(answer)) != 1 || after() != 3*time.Second {
+		a.status(commitBody(message.ScopeLocal, "early"))
+		if tag, answer := b.receive(); tag != early || len(keysIn(answer)) != 1 || after() != 3*time.Second {
 			t.Errorf("request %d after %v: %q", tag, after(), keysIn(answer))
 		}
-		if tag, answer := b.hear(); tag != never || statusOf(answer) != message.NotFound || after() != 5*time.Second {
+		if tag, answer := b.receive(); tag != never || statusOf(answer) != message.NotFound || after() != 5*time.Second {
 			t.Errorf("request %d after %v: %v", tag, after(), statusOf(answer))
 		}
-		if tag, answer := b.hear(); tag != patient || statusOf(answer) != message.NotFound || after() != 7*time.Second {
+		if tag, answer := b.receive(); tag != patient || statusOf(answer) != message.NotFound || after() != 7*time.Second {
 			t.Errorf("request %d after %v: %v", tag, after(), statusOf(answer))
 		}
-		late := b.say(getBody(testSpace, 0, "late"))
-		s.Exited("k", 0)
-		if tag, answer := b.hear(); tag != late || statusOf(answer) != message.NotFound || after() != 7*time.Second {
+		late := b.send(getBody(testSpace, 0, "late"))
+		s.RankExited("k", 0)
+		if tag, answer := b.receive(); tag != late || statusOf(answer) != message.NotFound || after() != 7*time.Second {
 			t.Errorf("request %d after %v: %v", tag, after(), statusOf(answer))
 		}
 		s.Close()
@@ -296,7 +296,7 @@ func TestAbort(t *testing.T) {
 	}
 	select {
 	case h := <-told:
-		if h != (happening{0, "abort why"}) {
+		if h != (reported{0, "abort why"}) {
 			t.Errorf("the job hears %v", h)
 		}
 	default:
@@ -320,8 +320,8 @@ func TestAbortsThatEndNobodyHere(t *testing.T) {
 		s, told := newTestServer(t, 1, 1)
 		g := testGroup(1, 1, told)
 		g.Name, g.Namespace = "l", "rs-other"
-		s.Add(g)
-		c, other := initialized(t, s, 0), come(t, s, handshake(g.Namespace, 0, nil))
+		s.AddGroup(g)
+		c, other := initialized(t, s, 0), connectRaw(t, s, handshake(g.Namespace, 0, nil))
 		other.welcome()
 		abortBody := func(text string) []byte {
 			return bfrops.AppendSize(bfrops.AppendText(bfrops.AppendUint32(body(abort), 7), text), 0)
@@ -366,12 +366,12 @@ func TestEndsOfConnections(t *testing.T) {
 		"a broken one":     {func(t *testing.T, s *Server) { join(t, s, 0).write(broken) }, ""},
 		"broken ones again": {func(t *testing.T, s *Server) {
 			c := join(t, s, 0)
-			for range maxInARow - 1 {
+			for range maxBadMessages - 1 {
 				if got := c.status(body(commit)[:4]); got != message.Malformed {
 					t.Errorf("answered by %v", got)
 				}
 			}
-			c.say(body(commit)[:4])
+			c.send(body(commit)[:4])
 		}, "junk: "},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -396,7 +396,7 @@ func TestEndsOfConnections(t *testing.T) {
 func TestWhatIsNotServed(t *testing.T) {
 	s, told := newTestServer(t, 1, 1)
 	c := initialized(t, s, 0)
-	c.say(body(deregevents))
+	c.send(body(deregevents))
 	for _, command := range []uint8{17, 19, 20, 22, 25, 30, 37, 99, 255} {
 		if got := c.status(body(command)); got != message.NotSupported {
 			t.Errorf("command %d: %v", command, got)
@@ -420,18 +420,18 @@ func TestWhatIsNotServed(t *testing.T) {
 func TestCommitOfTooMuch(t *testing.T) {
 	s, _ := newTestServer(t, 1, 1)
 	c := initialized(t, s, 0)
-	c.status(commitBody(message.Local, "small"))
-	pairs := bfrops.AppendPair(nil, "large", bfrops.TextOf(strings.Repeat("x", maxCommitted)))
-	if got := c.status(bfrops.AppendBuffer(bfrops.AppendByte(body(commit), 1), pairs)); got != message.TooMuch {
+	c.status(commitBody(message.ScopeLocal, "small"))
+	pairs := bfrops.AppendPair(nil, "large", bfrops.TextOf(strings.Repeat("x", maxRankBytes)))
+	if got := c.status(bfrops.AppendBuffer(bfrops.AppendByte(body(commit), 1), pairs)); got != message.NoMemory {
 		t.Errorf("answered by %v", got)
 	}
-	if got := keysIn(c.ask(getBody(testSpace, 0, "small"))); !slices.Equal(got, []string{"small"}) {
+	if got := keysIn(c.request(getBody(testSpace, 0, "small"))); !slices.Equal(got, []string{"small"}) {
 		t.Errorf("kept: %q", got)
 	}
 }
 
 // newTestNodes serves one group on several nodes, with these ranks on each.
-func newTestNodes(t *testing.T, ranks ...[]int) (servers []*Server, nodes []*counted) {
+func newTestNodes(t *testing.T, ranks ...[]int) (servers []*Server, nodes []*countedNode) {
 	var list, home []int
 	for node, here := range ranks {
 		list = append(list, node)
@@ -439,19 +439,19 @@ func newTestNodes(t *testing.T, ranks ...[]int) (servers []*Server, nodes []*cou
 			home = append(home, node)
 		}
 	}
-	hub, told := pmitest.NewHub(), make(chan happening, 1<<10)
-	hub.Add("k", list, home)
+	hub, told := pmitest.NewFenceCoordinator(), make(chan reported, 1<<10)
+	hub.AddGroup("k", list, home)
 	for node, here := range ranks {
 		s, _ := newTestServer(t, len(home), 0)
-		s.Remove("k")
-		nodes = append(nodes, &counted{Exchanger: hub.Node(node)})
-		s.Others = nodes[node]
+		s.RemoveGroup("k")
+		nodes = append(nodes, &countedNode{Exchanger: hub.Node(node)})
+		s.OtherNodes = nodes[node]
 		g := testGroup(len(home), 0, told)
 		g.Ranks = here
-		s.Add(g)
+		s.AddGroup(g)
 		servers = append(servers, s)
 	}
-	hub.Late = func(node int, id fence.ID) {
+	hub.ReportGivenUp = func(node int, id fence.ID) {
 		if !servers[node].GiveUp(id) {
 			nodes[node].GiveUp(id, false)
 		}
@@ -463,28 +463,28 @@ func newTestNodes(t *testing.T, ranks ...[]int) (servers []*Server, nodes []*cou
 // and to nobody twice.
 func TestFenceOfSomeBeforeThatOfAll(t *testing.T) {
 	servers, _ := newTestNodes(t, []int{0}, []int{1}, []int{2})
-	var clients []*talker
+	var clients []*testClient
 	for rank, s := range servers {
 		clients = append(clients, initialized(t, s, rank))
 	}
-	meet := func(list []bfrops.Proc, of ...*talker) {
+	meet := func(list []bfrops.Proc, of ...*testClient) {
 		t.Helper()
 		for _, c := range of {
-			c.say(fenceBody(list, true))
+			c.send(fenceBody(list, true))
 		}
 		for _, c := range of {
-			if _, answer := c.hear(); statusOf(answer) != message.Success {
+			if _, answer := c.receive(); statusOf(answer) != message.Success {
 				t.Fatal(statusOf(answer))
 			}
 		}
 	}
 	seen := func(by int) string {
-		return fmt.Sprint(keysIn(clients[by].ask(getBody(testSpace, 0, ""))))
+		return fmt.Sprint(keysIn(clients[by].request(getBody(testSpace, 0, ""))))
 	}
 	want := ""
 	for round := range 3 {
 		key := fmt.Sprint("round-", round)
-		clients[0].status(commitBody(message.Remote, key))
+		clients[0].status(commitBody(message.ScopeRemote, key))
 		before := "[" + want + "]"
 		want = strings.TrimSpace(want + " " + key)
 		meet(procs(testSpace, 0, testSpace, 1), clients[:2]...)
@@ -501,15 +501,15 @@ func TestFenceOfSomeBeforeThatOfAll(t *testing.T) {
 // Two nodes exchange what their ranks have committed for others, and nothing else travels.
 func TestFenceOfTwoNodes(t *testing.T) {
 	servers, nodes := newTestNodes(t, []int{0, 1}, []int{2})
-	clients := []*talker{initialized(t, servers[0], 0), initialized(t, servers[0], 1), initialized(t, servers[1], 2)}
+	clients := []*testClient{initialized(t, servers[0], 0), initialized(t, servers[0], 1), initialized(t, servers[1], 2)}
 	for round := range 2 {
 		for rank, c := range clients {
-			c.status(commitBody(message.Remote, fmt.Sprint("far-", rank, "-", round)))
-			c.status(commitBody(message.Local, fmt.Sprint("near-", rank, "-", round)))
-			c.say(fenceBody(all, true))
+			c.status(commitBody(message.ScopeRemote, fmt.Sprint("far-", rank, "-", round)))
+			c.status(commitBody(message.ScopeLocal, fmt.Sprint("near-", rank, "-", round)))
+			c.send(fenceBody(all, true))
 		}
 		for _, c := range clients {
-			if _, answer := c.hear(); statusOf(answer) != message.Success {
+			if _, answer := c.receive(); statusOf(answer) != message.Success {
 				t.Fatal(statusOf(answer))
 			}
 		}
@@ -520,7 +520,7 @@ func TestFenceOfTwoNodes(t *testing.T) {
 	}{
 		{0, 2, "[far-2-0 far-2-1]"}, {2, 0, "[far-0-0 far-0-1]"}, {2, 1, "[far-1-0 far-1-1]"}, {0, 1, "[near-1-0 near-1-1]"},
 	} {
-		if got := fmt.Sprint(keysIn(clients[test.asker].ask(getBody(testSpace, bfrops.Rank(test.of), "")))); got != test.want {
+		if got := fmt.Sprint(keysIn(clients[test.asker].request(getBody(testSpace, bfrops.Rank(test.of), "")))); got != test.want {
 			t.Errorf("rank %d gets of rank %d %s, want %s", test.asker, test.of, got, test.want)
 		}
 	}
@@ -532,14 +532,14 @@ func TestFenceOfTwoNodes(t *testing.T) {
 	}
 }
 
-// A counted exchanger notes which fences leave their node.
-type counted struct {
+// A countedNode exchanger notes which fences leave their node.
+type countedNode struct {
 	fence.Exchanger
 	mu   sync.Mutex
 	seen []string
 }
 
-func (c *counted) Exchange(ctx context.Context, id fence.ID, mine []byte) ([][]byte, error) {
+func (c *countedNode) Exchange(ctx context.Context, id fence.ID, mine []byte) ([][]byte, error) {
 	c.mu.Lock()
 	c.seen = append(c.seen, id.String())
 	c.mu.Unlock()
@@ -550,11 +550,11 @@ func (c *counted) Exchange(ctx context.Context, id fence.ID, mine []byte) ([][]b
 func TestStrangersKeepNobodyOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newTestServer(t, 1, 1)
-		ours := come(t, s, nil)
+		ours := connectRaw(t, s, nil)
 		synctest.Wait()
-		s.Owner = func(net.Conn) (uint32, error) { return testUID + 1, nil }
-		for range 10 * moreWaiting {
-			come(t, s, nil)
+		s.SocketOwner = func(net.Conn) (uint32, error) { return testUID + 1, nil }
+		for range 10 * extraPending {
+			connectRaw(t, s, nil)
 			synctest.Wait()
 		}
 		ours.write(handshake(testSpace, 0, nil))
@@ -573,11 +573,11 @@ func TestNothingIsUnderWayAfterClose(t *testing.T) {
 	if n, err := c.conn.Read(make([]byte, 1)); err == nil {
 		t.Errorf("the client hears %d bytes", n)
 	}
-	if s.task(func() { t.Error("a task runs after Close") }) {
+	if s.runTask(func() { t.Error("a task runs after Close") }) {
 		t.Error("a task is taken after Close")
 	}
-	if len(s.newcomers)+len(s.strangers)+s.clients > 0 {
-		t.Errorf("%d, %d and %d connections are left", len(s.newcomers), len(s.strangers), s.clients)
+	if len(s.pendingOwn)+len(s.pendingOther)+s.clients > 0 {
+		t.Errorf("%d, %d and %d connections are left", len(s.pendingOwn), len(s.pendingOther), s.clients)
 	}
 }
 
@@ -587,12 +587,12 @@ func TestWhoIsOverMeetsNobody(t *testing.T) {
 	join(t, s, 0)
 	g := s.groups[0]
 	c := &client{server: s, group: g, rank: g.byRank[0]}
-	all, err := newSet([]bfrops.Proc{{Namespace: testSpace, Rank: bfrops.Wildcard}}, s.sizes)
+	all, err := newProcSet([]bfrops.Proc{{Namespace: testSpace, Rank: bfrops.Wildcard}}, s.groupSize)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Remove(g.Name)
-	if s.meetingOf(fence.Collective, all).enter(fenceCall{client: c}) {
+	s.RemoveGroup(g.Name)
+	if s.getCollective(fence.PMIxFence, all).addCall(fenceCall{client: c}) {
 		t.Error("it meets others")
 	}
 	s.Close()

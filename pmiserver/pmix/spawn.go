@@ -14,42 +14,42 @@ const (
 	maxPrograms = 1 << 12 // in one of them
 )
 
-// spawn has programs started as a group of their own, and answers when all of its ranks run
+// handleSpawn has programs started as a group of their own, and answers when all of its ranks run
 // (PMIX-42).
-func (c *client) spawn(q envelope, r *message.Spawn) {
+func (c *client) handleSpawn(q requestInfo, r *message.Spawn) {
 	request, status := spawnRequest(r)
 	switch {
 	case status != message.Success:
 	case c.group.Spawner == nil:
 		status = message.NotSupported
-	case c.ending():
+	case c.isEnding():
 		status = message.Failed
 	case c.rank.spawns.Add(1) > maxSpawns:
 		c.rank.spawns.Add(-1)
-		status = message.TooMuch
+		status = message.NoMemory
 	}
 	if status != message.Success {
-		c.status(q, status)
+		c.replyStatus(q, status)
 		return
 	}
 	request.Group, request.Rank = c.group.Name, c.rank.number
 	c.server.tasks.Go(func() {
-		group, _, err := c.group.Spawner.Spawn(c.server.waiting, request)
+		group, _, err := c.group.Spawner.Spawn(c.server.waitCtx, request)
 		c.rank.spawns.Add(-1)
-		c.spawned(q, group, err)
+		c.replySpawned(q, group, err)
 	})
 }
 
-// spawned answers a Spawn (PMIX-44).
-func (c *client) spawned(q envelope, group string, err error) {
+// replySpawned answers a Spawn (PMIX-44).
+func (c *client) replySpawned(q requestInfo, group string, err error) {
 	switch {
-	case errors.Is(err, spawn.ErrNoRoom):
-		c.status(q, message.TooMuch)
+	case errors.Is(err, spawn.ErrNoSlots):
+		c.replyStatus(q, message.NoMemory)
 	case err != nil:
-		c.status(q, message.Failed)
+		c.replyStatus(q, message.Failed)
 	default:
-		space := c.server.Elsewhere.Space(group)
-		c.reply(q, message.Hide(space), message.AppendSpawned(message.NewReply(q.tag), space))
+		space := c.server.GroupFinder.Namespace(group)
+		c.reply(q, message.HideSecrets(space), message.AppendSpawned(message.NewReply(q.tag), space))
 	}
 }
 
@@ -57,7 +57,7 @@ func (c *client) spawned(q envelope, group string, err error) {
 func spawnRequest(r *message.Spawn) (spawn.Request, message.Status) {
 	request := spawn.Request{PMIx: true}
 	if len(r.Programs) > maxPrograms {
-		return request, message.TooMuch
+		return request, message.NoMemory
 	}
 	for _, p := range r.Programs {
 		command := spawn.Command{Argv: []string{p.Command}, Count: p.Ranks, Env: p.Environment}
@@ -68,11 +68,11 @@ func spawnRequest(r *message.Spawn) (spawn.Request, message.Status) {
 			command.Info = append(command.Info, spawn.Pair{Key: "wdir", Value: p.Dir})
 		}
 		for _, options := range []message.Options{r.Options, p.Options} {
-			translate(&command, options)
+			translateOptions(&command, options)
 		}
 		request.Commands = append(request.Commands, command)
 	}
-	if request.Faulty() != "" {
+	if request.Problem() != "" {
 		return request, message.BadParameter
 	}
 	return request, message.Success
@@ -91,8 +91,8 @@ var spawnKeys = map[string]string{
 	"pmix.bindto":      "bind_to",
 }
 
-// translate adds to a command what options say of it. What nobody knows is ignored.
-func translate(command *spawn.Command, options message.Options) {
+// translateOptions adds to a command what options say of it. What nobody knows is ignored.
+func translateOptions(command *spawn.Command, options message.Options) {
 	for _, o := range options {
 		text, isText := o.Value.Text()
 		variable, isVariable := o.Value.Variable()

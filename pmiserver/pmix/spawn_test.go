@@ -13,15 +13,15 @@ import (
 	"remshell/test/pmixtest"
 )
 
-// A starter starts nothing, and says what it was asked for.
-type starter struct {
+// A fakeSpawner starts nothing, and says what it was asked for.
+type fakeSpawner struct {
 	group string
 	err   error
 	asked chan spawn.Request // nil: nobody wants to know
 	hold  chan bool          // nil: it answers at once
 }
 
-func (s *starter) Spawn(ctx context.Context, r spawn.Request) (group string, codes []int, err error) {
+func (s *fakeSpawner) Spawn(ctx context.Context, r spawn.Request) (group string, codes []int, err error) {
 	if s.asked != nil {
 		s.asked <- r
 	}
@@ -31,18 +31,20 @@ func (s *starter) Spawn(ctx context.Context, r spawn.Request) (group string, cod
 	return s.group, nil, s.err
 }
 
-// spacesOf tells the namespaces of groups, and finds none.
-type spacesOf func(group string) string
+// namespaceFunc tells the namespaces of groups, and finds none.
+type namespaceFunc func(group string) string
 
-func (f spacesOf) Space(group string) string { return f(group) }
+func (f namespaceFunc) Namespace(group string) string { return f(group) }
 
-func (spacesOf) Find(context.Context, string) (Group, error) { return Group{}, errors.New("nowhere") }
+func (namespaceFunc) FindGroup(context.Context, string) (Group, error) {
+	return Group{}, errors.New("nowhere")
+}
 
 // newSpawnServer serves a group of one rank, whose spawns go to a starter.
-func newSpawnServer(t *testing.T, starts *starter) *Server {
+func newSpawnServer(t *testing.T, starts *fakeSpawner) *Server {
 	s, _ := newTestServer(t, 1, 1)
 	s.groups[0].Spawner = starts
-	s.Elsewhere = spacesOf(func(group string) string { return "rs-0123456789abcdef-" + group })
+	s.GroupFinder = namespaceFunc(func(group string) string { return "rs-0123456789abcdef-" + group })
 	return s
 }
 
@@ -54,8 +56,8 @@ func spawnBody(options message.Options, programs ...bfrops.Program) []byte {
 // What Open MPI asks for is a request like any other, with the environment that it gives along.
 func TestSpawnOfOpenMPI(t *testing.T) {
 	checked := 0
-	for _, m := range pmixtest.Read(t).Said() {
-		if m.Is != "SPAWN" {
+	for _, m := range pmixtest.Read(t).ClientMessages() {
+		if m.Kind != "SPAWN" {
 			continue
 		}
 		checked++
@@ -129,7 +131,7 @@ func TestSpawnRequest(t *testing.T) {
 			t.Errorf("%s: %v", name, status)
 		}
 	}
-	if _, status := spawnRequest(&message.Spawn{Programs: make([]bfrops.Program, maxPrograms+1)}); status != message.TooMuch {
+	if _, status := spawnRequest(&message.Spawn{Programs: make([]bfrops.Program, maxPrograms+1)}); status != message.NoMemory {
 		t.Errorf("too many programs: %v", status)
 	}
 }
@@ -143,11 +145,11 @@ func TestSpawnAnswers(t *testing.T) {
 	}{
 		{nil, message.Success},
 		{errors.New("no such file or directory"), message.Failed},
-		{spawn.NoRoom("cpus-full"), message.TooMuch},
+		{spawn.NoSlots("cpus-full"), message.NoMemory},
 	} {
 		asked := make(chan spawn.Request, 1)
-		c := initialized(t, newSpawnServer(t, &starter{group: "7", err: test.err, asked: asked}), 0)
-		r := bfrops.NewReader(c.ask(body))
+		c := initialized(t, newSpawnServer(t, &fakeSpawner{group: "7", err: test.err, asked: asked}), 0)
+		r := bfrops.NewReader(c.request(body))
 		if got := message.Status(r.Status()); got != test.want {
 			t.Errorf("%v is answered by %v", test.err, got)
 		}
@@ -168,18 +170,18 @@ func TestSpawnAnswers(t *testing.T) {
 
 // A rank has so many spawns under way, and no more.
 func TestTooManySpawns(t *testing.T) {
-	starts := &starter{group: "1", hold: make(chan bool)}
+	starts := &fakeSpawner{group: "1", hold: make(chan bool)}
 	c := initialized(t, newSpawnServer(t, starts), 0)
 	body := spawnBody(nil, bfrops.Program{Command: "./b", Ranks: 1})
 	for range maxSpawns {
-		c.say(body)
+		c.send(body)
 	}
-	if got := c.status(body); got != message.TooMuch {
+	if got := c.status(body); got != message.NoMemory {
 		t.Errorf("one more is answered by %v", got)
 	}
 	close(starts.hold)
 	for range maxSpawns {
-		if _, answer := c.hear(); statusOf(answer) != message.Success {
+		if _, answer := c.receive(); statusOf(answer) != message.Success {
 			t.Errorf("one of those under way is answered by %s", hex.EncodeToString(answer))
 		}
 	}

@@ -2,9 +2,9 @@ package spawn
 
 import "strconv"
 
-// A Form says how a dialect writes a request. Lists are numbered, and their lengths stand in
+// A FieldNames says how a dialect writes a request. Lists are numbered, and their lengths stand in
 // fields of their own; absent means 0.
-type Form struct {
+type FieldNames struct {
 	Ranks                       string // how many processes
 	ArgCount, Arg               string
 	ArgFirst                    int
@@ -16,8 +16,8 @@ type Form struct {
 // first.
 type Segment map[string]string
 
-// Add takes in a field.
-func (s Segment) Add(key, value []byte) {
+// AddField takes in a field.
+func (s Segment) AddField(key, value []byte) {
 	if _, given := s[string(key)]; !given {
 		s[string(key)] = string(value)
 	}
@@ -33,7 +33,7 @@ func (s Segment) Number(key string) int {
 }
 
 // Command reads what is to be started; it fails if something counted is missing.
-func (s Segment) Command(program string, form *Form) (c Command, ok bool) {
+func (s Segment) Command(program string, form *FieldNames) (c Command, ok bool) {
 	c.Argv, c.Count = []string{program}, s.Number(form.Ranks)
 	for i := range s.Number(form.ArgCount) {
 		arg, given := s[form.Arg+strconv.Itoa(form.ArgFirst+i)]
@@ -42,17 +42,17 @@ func (s Segment) Command(program string, form *Form) (c Command, ok bool) {
 		}
 		c.Argv = append(c.Argv, arg)
 	}
-	c.Info, ok = s.pairs(form.InfoCount, form.InfoKey, form.InfoVal)
+	c.Info, ok = s.readPairs(form.InfoCount, form.InfoKey, form.InfoVal)
 	return c, ok
 }
 
 // Preputs reads what the new group is to find; it fails if something counted is missing.
-func (s Segment) Preputs(form *Form) (list []Pair, ok bool) {
-	return s.pairs(form.PutCount, form.PutKey, form.PutVal)
+func (s Segment) Preputs(form *FieldNames) (list []Pair, ok bool) {
+	return s.readPairs(form.PutCount, form.PutKey, form.PutVal)
 }
 
-// pairs reads a list of pairs, numbered from 0; it fails if one is missing.
-func (s Segment) pairs(count, keys, values string) (list []Pair, ok bool) {
+// readPairs reads a list of pairs, numbered from 0; it fails if one is missing.
+func (s Segment) readPairs(count, keys, values string) (list []Pair, ok bool) {
 	for i := range s.Number(count) {
 		key, hasKey := s[keys+strconv.Itoa(i)]
 		value, hasValue := s[values+strconv.Itoa(i)]

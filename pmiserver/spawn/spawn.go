@@ -43,16 +43,16 @@ type Command struct {
 	Env   []string // NAME=VALUE, for its processes
 }
 
-// ErrNoRoom is the error of a Spawner that has not enough slots.
-var ErrNoRoom = errors.New("not enough slots")
+// ErrNoSlots is the error of a Spawner that has not enough slots.
+var ErrNoSlots = errors.New("not enough slots")
 
-// NoRoom is ErrNoRoom in the words of who has looked for it.
-func NoRoom(text string) error { return noRoom(text) }
+// NoSlots is ErrNoRoom in the words of who has looked for it.
+func NoSlots(text string) error { return noSlotsError(text) }
 
-type noRoom string
+type noSlotsError string
 
-func (e noRoom) Error() string        { return string(e) }
-func (e noRoom) Is(target error) bool { return target == ErrNoRoom }
+func (e noSlotsError) Error() string        { return string(e) }
+func (e noSlotsError) Is(target error) bool { return target == ErrNoSlots }
 
 // A Pair is a key with a value.
 type Pair struct{ Key, Value string }
@@ -88,8 +88,8 @@ func (r Request) String() string {
 // for them is not for us to say.
 const maxProcesses = 1 << 24
 
-// Faulty returns what is wrong with a request, in a word, or nothing.
-func (r Request) Faulty() string {
+// Problem returns what is wrong with a request, in a word, or nothing.
+func (r Request) Problem() string {
 	total := 0
 	for _, c := range r.Commands {
 		if c.Count < 1 || c.Count > maxProcesses || c.Argv[0] == "" {
@@ -111,16 +111,16 @@ func (r Request) Faulty() string {
 	return ""
 }
 
-// An Outcome is what Spawner.Spawn has returned.
-type Outcome struct {
+// A Result is what Spawner.Spawn has returned.
+type Result struct {
 	Group string
 	Codes []int
 	Err   error
 }
 
-// Faults returns the codes as clients want them, and how many are not 0; both are
+// ErrorCodes returns the codes as clients want them, and how many are not 0; both are
 // empty when all is well. Clients insist that there be one for each process.
-func (o Outcome) Faults() (list []byte, n int) {
+func (o Result) ErrorCodes() (list []byte, n int) {
 	for _, code := range o.Codes {
 		if code != 0 {
 			n++

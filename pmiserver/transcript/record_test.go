@@ -26,8 +26,8 @@ func TestRecorder(t *testing.T) {
 	} {
 		r.Trace(0, int(line[0]-'0'), line[1:])
 	}
-	r.Said(1, 0, "EOF")
-	r.Told(1, 0, "CLOSED")
+	r.AddEvent(1, 0, "EOF")
+	r.AddReply(1, 0, "CLOSED")
 	var got strings.Builder
 	if err := r.Write(&got, "1 a title", "spawns=a", []int{2, 1}); err != nil {
 		t.Fatal(err)

@@ -57,19 +57,19 @@ type Case struct {
 
 // A Job is what the ranks of a case live in.
 type Job struct {
-	Size     int    // size=2
-	Name     string // name=k0
-	Nodes    []int  // nodes=abab: the node of every rank; without it, all on one
-	Apps     []int  // apps=0,0,1: the section of every rank
-	Universe int    // universe=8
-	Hosts    []string
-	Mapping  string // mapping=(vector,...)
-	IDs      []int  // ids=5,7: the ranks come in by a Listener, with these PMI_IDs
-	Conns    int    // conns=3: so many connections, where not all are those of ranks
-	Spawned  []int  // spawns=ab: the nodes of what is spawned, by rank, over and over
-	Single   bool   // single: the rank was started without a server
-	Fresh    bool   // fresh: the ranks have not said init yet, as they have otherwise
-	Two      bool   // two: they have, of PMI-2
+	Size          int    // size=2
+	Name          string // name=k0
+	Nodes         []int  // nodes=abab: the node of every rank; without it, all on one
+	Apps          []int  // apps=0,0,1: the section of every rank
+	Universe      int    // universe=8
+	Hosts         []string
+	Mapping       string // mapping=(vector,...)
+	IDs           []int  // ids=5,7: the ranks come in by a Listener, with these PMI_IDs
+	Conns         int    // conns=3: so many connections, where not all are those of ranks
+	Spawned       []int  // spawns=ab: the nodes of what is spawned, by rank, over and over
+	Singleton     bool   // single: the rank was started without a server
+	Uninitialized bool   // fresh: the ranks have not said init yet, as they have otherwise
+	PMI2          bool   // two: they have, of PMI-2
 }
 
 // A Step is a line of a case.
@@ -79,19 +79,19 @@ type Step struct {
 	// in the group, or the number of a connection if the ranks come in by a Listener.
 	Group, Rank int
 
-	Says bool   // the rank says it; else it must be told
-	Word string // EOF, KILL ...; empty: Bytes
-	Code int    // of KILL
+	FromRank bool   // the rank says it; else it must be told
+	Word     string // EOF, KILL ...; empty: Bytes
+	Code     int    // of KILL
 	// Bytes are those of the line, with the "\n" at its end or the length before
 	// it, unless it was given raw; of a word, the text after it.
 	Bytes []byte
 }
 
-// says and told are the words a case may use instead of bytes.
+// rankWords and told are the words a case may use instead of bytes.
 var (
-	says  = []string{"EOF", "EXIT", "STARTED", "FAILED"}
-	told  = []string{"∅", "CLOSED", "LOST", "DIE", "KILL", "STUCK", "SPAWN", "REFUSED"}
-	texts = []string{"KILL", "SPAWN", "STARTED", "FAILED"} // may have a text
+	rankWords     = []string{"EOF", "EXIT", "STARTED", "FAILED"}
+	serverWords   = []string{"∅", "CLOSED", "LOST", "DIE", "KILL", "STUCK", "SPAWN", "REFUSED"}
+	wordsWithText = []string{"KILL", "SPAWN", "STARTED", "FAILED"} // may have a text
 )
 
 // ReadCases reads a file of cases; it refuses what it does not know. name is
@@ -111,7 +111,7 @@ func ReadCases(name string, r io.Reader) ([]Case, error) {
 		case len(cases) == 0:
 			return nil, fmt.Errorf("%s:%d: before the first case: %q", name, n, line)
 		default:
-			if err := cases[len(cases)-1].add(n, line); err != nil {
+			if err := cases[len(cases)-1].addLine(n, line); err != nil {
 				return nil, fmt.Errorf("%s:%d: %w: %q", name, n, err, line)
 			}
 		}
@@ -119,8 +119,8 @@ func ReadCases(name string, r io.Reader) ([]Case, error) {
 	return cases, lines.Err()
 }
 
-// add reads a line of a case that is not its first.
-func (c *Case) add(n int, line string) error {
+// addLine reads a line of a case that is not its first.
+func (c *Case) addLine(n int, line string) error {
 	if fields, ok := strings.CutPrefix(line, "job "); ok {
 		if len(c.Steps) > 0 {
 			return fmt.Errorf("too late")
@@ -131,8 +131,8 @@ func (c *Case) add(n int, line string) error {
 	if end < 0 {
 		return fmt.Errorf("neither a job nor a step")
 	}
-	step := Step{Line: n, Says: line[end] == '<'}
-	if err := step.who(line[:end], &c.Job); err != nil {
+	step := Step{Line: n, FromRank: line[end] == '<'}
+	if err := step.parseRank(line[:end], &c.Job); err != nil {
 		return err
 	}
 	form, text, _ := strings.Cut(line[end+1:], " ")
@@ -140,7 +140,7 @@ func (c *Case) add(n int, line string) error {
 		return fmt.Errorf("not a step")
 	}
 	if form == "" {
-		if known, err := step.word(text); known || err != nil {
+		if known, err := step.parseWord(text); known || err != nil {
 			c.Steps = append(c.Steps, step)
 			return err
 		}
@@ -157,8 +157,8 @@ func (c *Case) add(n int, line string) error {
 	return err
 }
 
-// who reads RANK or GROUP:RANK.
-func (s *Step) who(text string, j *Job) (err error) {
+// parseRank reads RANK or GROUP:RANK.
+func (s *Step) parseRank(text string, j *Job) (err error) {
 	group, rank, spawned := strings.Cut(text, ":")
 	if !spawned {
 		rank = text
@@ -172,13 +172,13 @@ func (s *Step) who(text string, j *Job) (err error) {
 	return nil
 }
 
-// word reads a step that is a word; it reports whether it is one.
-func (s *Step) word(text string) (bool, error) {
+// parseWord reads a step that is a word; it reports whether it is one.
+func (s *Step) parseWord(text string) (bool, error) {
 	word, rest, _ := strings.Cut(text, " ")
 	word, code, hasCode := strings.Cut(word, "(")
-	words := told
-	if s.Says {
-		words = says
+	words := serverWords
+	if s.FromRank {
+		words = rankWords
 	}
 	if !slices.Contains(words, word) {
 		if word != "" && word[0] >= 'A' && word[0] <= 'Z' {
@@ -187,7 +187,7 @@ func (s *Step) word(text string) (bool, error) {
 		return false, nil
 	}
 	s.Word, s.Bytes = word, []byte(rest)
-	if (word == "KILL") != hasCode || !slices.Contains(texts, word) && rest != "" {
+	if (word == "KILL") != hasCode || !slices.Contains(wordsWithText, word) && rest != "" {
 		return true, fmt.Errorf("not how this word is written")
 	}
 	if !hasCode {
@@ -208,17 +208,17 @@ func (j *Job) parse(fields string) (err error) {
 		case "name":
 			j.Name = value
 		case "nodes":
-			j.Nodes = letters(value)
+			j.Nodes = parseNodes(value)
 		case "spawns":
-			j.Spawned = letters(value)
+			j.Spawned = parseNodes(value)
 		case "apps":
-			j.Apps, err = numbers(value)
+			j.Apps, err = parseNumbers(value)
 		case "ids":
-			j.IDs, err = numbers(value)
+			j.IDs, err = parseNumbers(value)
 		case "conns":
 			j.Conns, err = strconv.Atoi(value)
 		case "single":
-			j.Single = true
+			j.Singleton = true
 		case "universe":
 			j.Universe, err = strconv.Atoi(value)
 		case "hosts":
@@ -226,9 +226,9 @@ func (j *Job) parse(fields string) (err error) {
 		case "mapping":
 			j.Mapping = value
 		case "fresh":
-			j.Fresh = true
+			j.Uninitialized = true
 		case "two":
-			j.Two = true
+			j.PMI2 = true
 		default:
 			return fmt.Errorf("unknown field %q", key)
 		}
@@ -239,15 +239,15 @@ func (j *Job) parse(fields string) (err error) {
 	return nil
 }
 
-// letters reads nodes: "aab" is 0, 0, 1.
-func letters(text string) (list []int) {
+// parseNodes reads nodes: "aab" is 0, 0, 1.
+func parseNodes(text string) (list []int) {
 	for _, letter := range text {
 		list = append(list, int(letter-'a'))
 	}
 	return list
 }
 
-func numbers(text string) (list []int, err error) {
+func parseNumbers(text string) (list []int, err error) {
 	for field := range strings.SplitSeq(text, ",") {
 		n, err := strconv.Atoi(field)
 		if err != nil {
@@ -260,7 +260,7 @@ func numbers(text string) (list []int, err error) {
 
 // unescape reads the notation of pmiserver.Escape, and fills the placeholders.
 func unescape(text string) ([]byte, error) {
-	text = regexp.MustCompile(`<(hex|path),([0-9]+)>`).ReplaceAllStringFunc(text, filler)
+	text = regexp.MustCompile(`<(hex|path),([0-9]+)>`).ReplaceAllStringFunc(text, fillPlaceholder)
 	var out []byte
 	for i := 0; i < len(text); i++ {
 		if text[i] != '\\' {
@@ -289,8 +289,8 @@ func unescape(text string) ([]byte, error) {
 	return out, nil
 }
 
-// filler returns the bytes that a placeholder stands for.
-func filler(placeholder string) string {
+// fillPlaceholder returns the bytes that a placeholder stands for.
+func fillPlaceholder(placeholder string) string {
 	kind, count, _ := strings.Cut(strings.Trim(placeholder, "<>"), ",")
 	n, err := strconv.Atoi(count)
 	if err != nil {

@@ -39,13 +39,13 @@ func TestReadCases(t *testing.T) {
 		t.Fatal(cases, err)
 	}
 	c := cases[0]
-	if c.Title != "1 a" || !c.Job.Fresh || c.Job.Size != 3 || c.Job.Nodes[1] != 1 || len(c.Steps) != 4 {
+	if c.Title != "1 a" || !c.Job.Uninitialized || c.Job.Size != 3 || c.Job.Nodes[1] != 1 || len(c.Steps) != 4 {
 		t.Fatalf("got %+v", c)
 	}
-	if s := c.Steps[0]; s.Rank != 2 || !s.Says || s.Word != "" || string(s.Bytes) != "a\n\x00\\\xff012" {
+	if s := c.Steps[0]; s.Rank != 2 || !s.FromRank || s.Word != "" || string(s.Bytes) != "a\n\x00\\\xff012" {
 		t.Errorf("raw bytes: %+v", s)
 	}
-	if s := c.Steps[1]; s.Says || s.Word != "KILL" || s.Code != 9 || string(s.Bytes) != "so be it" {
+	if s := c.Steps[1]; s.FromRank || s.Word != "KILL" || s.Code != 9 || string(s.Bytes) != "so be it" {
 		t.Errorf("KILL: %+v", s)
 	}
 }

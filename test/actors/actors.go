@@ -12,48 +12,48 @@ import (
 	"sync"
 
 	"remshell/job"
-	"remshell/limit"
+	"remshell/limits"
 	"remshell/pin"
 	"remshell/pmiserver/spawn"
-	"remshell/reach"
+	"remshell/transport"
 	"remshell/wire"
 )
 
-// A Cast is helpers that do what a test wants, at the other ends of pipes, so that waiting
+// A FakeHelpers is helpers that do what a test wants, at the other ends of pipes, so that waiting
 // takes no time. What a node has no word for it answers as one of four idle cores would.
-type Cast struct {
-	mu    sync.Mutex // guards what follows
-	heard map[string][]string
-	down  map[string]bool
-	mute  map[string]bool
-	conns map[string]*wire.Conn // the last one of each node
+type FakeHelpers struct {
+	mu       sync.Mutex // guards what follows
+	received map[string][]string
+	down     map[string]bool
+	silent   map[string]bool
+	conns    map[string]*wire.Conn // the last one of each node
 
-	// Play answers a message itself if it says so. It is called with the number of the
+	// Answer answers a message itself if it says so. It is called with the number of the
 	// node's connection, from 1, by one goroutine for each.
-	Play  func(c *wire.Conn, node string, m wire.Message) bool
-	dials map[string]int
-	sets  [][]string // that were dialled
+	Answer   func(c *wire.Conn, node string, m wire.Message) bool
+	dials    map[string]int
+	dialSets [][]string // that were dialled
 }
 
 // New assembles a cast.
-func New(play func(c *wire.Conn, node string, m wire.Message) bool) *Cast {
-	return &Cast{heard: make(map[string][]string), down: make(map[string]bool), conns: make(map[string]*wire.Conn),
-		Play: play, dials: make(map[string]int)}
+func New(play func(c *wire.Conn, node string, m wire.Message) bool) *FakeHelpers {
+	return &FakeHelpers{received: make(map[string][]string), down: make(map[string]bool), conns: make(map[string]*wire.Conn),
+		Answer: play, dials: make(map[string]int)}
 }
 
 // Dial connects to the helpers of nodes.
-func (s *Cast) Dial(ctx context.Context, hosts []reach.Host) <-chan reach.Result {
+func (s *FakeHelpers) Dial(ctx context.Context, hosts []transport.Host) <-chan transport.Result {
 	var names []string
 	for _, host := range hosts {
 		names = append(names, host.Name)
 	}
 	s.mu.Lock()
-	s.sets = append(s.sets, names)
+	s.dialSets = append(s.dialSets, names)
 	s.mu.Unlock()
-	return reach.Each(ctx, hosts, s.dial)
+	return transport.DialEach(ctx, hosts, s.dial)
 }
 
-func (s *Cast) dial(_ context.Context, host reach.Host) (io.ReadWriteCloser, error) {
+func (s *FakeHelpers) dial(_ context.Context, host transport.Host) (io.ReadWriteCloser, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.dials[host.Name]++
@@ -67,77 +67,77 @@ func (s *Cast) dial(_ context.Context, host reach.Host) (io.ReadWriteCloser, err
 	return here, nil
 }
 
-func (s *Cast) serve(name string, c *wire.Conn) {
+func (s *FakeHelpers) serve(name string, c *wire.Conn) {
 	defer c.Abandon()
-	if s.isMute(name) {
+	if s.isSilent(name) {
 		c.Recv()
 		return
 	}
-	c.Announce(&wire.Hello{Version: wire.Version})
+	c.SendHello(&wire.Hello{Version: wire.Version})
 	var cores []pin.Core
 	for cpu := range 4 {
 		cores = append(cores, pin.Core{CPUs: []int{cpu}})
 	}
-	c.Send(&wire.Node{Probe: job.Probe{Identity: name, Topology: pin.Topology{Cores: cores}}})
+	c.Send(&wire.NodeInfo{Probe: job.Probe{Identity: name, Topology: pin.Topology{Cores: cores}}})
 	for {
 		m, err := c.Recv()
 		if err != nil {
 			return
 		}
 		s.mu.Lock()
-		s.heard[name] = append(s.heard[name], strings.TrimPrefix(fmt.Sprintf("%T", m), "*wire."))
+		s.received[name] = append(s.received[name], strings.TrimPrefix(fmt.Sprintf("%T", m), "*wire."))
 		s.mu.Unlock()
-		if s.Play != nil && s.Play(c, name, m) {
+		if s.Answer != nil && s.Answer(c, name, m) {
 			continue
 		}
 		switch m := m.(type) {
-		case *wire.Gate:
-			c.Send(&wire.Gated{})
+		case *wire.LockDecision:
+			c.Send(&wire.DecisionLocked{})
 		case *wire.Survey:
 			c.Send(&wire.Surveyed{})
 		case *wire.Enqueue:
-			c.Send(&wire.Queued{Total: 1})
-		case *wire.List:
-			c.Send(&wire.Listed{})
+			c.Send(&wire.QueuePosition{Total: 1})
+		case *wire.ListLedger:
+			c.Send(&wire.LedgerListed{})
 		case *wire.Prepare:
 			c.Send(&wire.Prepared{Group: m.Group.Name})
 		}
 	}
 }
 
-// Lose ends the connection of a node.
-func (s *Cast) Lose(node string) {
+// Disconnect ends the connection of a node.
+func (s *FakeHelpers) Disconnect(node string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.conns[node].Abandon()
 }
 
-// SetMute has a node take connections and say nothing.
-func (s *Cast) SetMute(node string) {
+// SetSilent has a node take connections and say nothing.
+func (s *FakeHelpers) SetSilent(node string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mute = map[string]bool{node: true}
+	s.silent = map[string]bool{node: true}
 }
 
-func (s *Cast) isMute(node string) bool {
+func (s *FakeHelpers) isSilent(node string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.mute[node]
+	return s.silent[node]
 }
 
 // SetDown has a node refuse connections, or not.
-func (s *Cast) SetDown(node string, down bool) {
+func (s *FakeHelpers) SetDown(node string, down bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.down[node] = down
 }
 
-// Count is how often a node was told something.
-func (s *Cast) Count(node, message string) int {
+// CountReceived is how often a node was told something.
+func (s *FakeHelpers) CountReceived(node, message string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := 0
-	for _, m := range s.heard[node] {
+	for _, m := range s.received[node] {
 		if m == message {
 			n++
 		}
@@ -145,85 +145,87 @@ func (s *Cast) Count(node, message string) int {
 	return n
 }
 
-// Heard is what a node was told, as the names of messages.
-func (s *Cast) Heard(node string) []string {
+// Received is what a node was told, as the names of messages.
+func (s *FakeHelpers) Received(node string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.heard[node])
+	return slices.Clone(s.received[node])
 }
 
-// Sets are the nodes that were dialled with one call, each time.
-func (s *Cast) Sets() [][]string {
+// DialSets are the nodes that were dialled with one call, each time.
+func (s *FakeHelpers) DialSets() [][]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.sets)
+	return slices.Clone(s.dialSets)
 }
 
-// Dialed is how often a node was connected to.
-func (s *Cast) Dialed(node string) int {
+// CountDials is how often a node was connected to.
+func (s *FakeHelpers) CountDials(node string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.dials[node]
 }
 
-// Busy is a node of which another job has all.
-var Busy = &wire.Surveyed{Use: job.Use{Procs: 4, Seated: 4, Busy: []int{0, 1, 2, 3}}}
+// BusyNode is a node of which another job has all.
+var BusyNode = &wire.Surveyed{Occupancy: job.Occupancy{Ranks: 4, BoundRanks: 4, BusyCPUs: []int{0, 1, 2, 3}}}
 
-// Sayings make each kind that a helper sends, for a rank where it names one.
-var Sayings = []struct {
+// HelperMessages make each kind that a helper sends, for a rank where it names one.
+var HelperMessages = []struct {
 	Kind string
 	Make func(rank int) wire.Message
 }{
 	{"Hello", func(int) wire.Message { return &wire.Hello{} }},
-	{"Node", func(int) wire.Message { return &wire.Node{} }},
-	{"Gated", func(int) wire.Message { return &wire.Gated{} }},
+	{"NodeInfo", func(int) wire.Message { return &wire.NodeInfo{} }},
+	{"DecisionLocked", func(int) wire.Message { return &wire.DecisionLocked{} }},
 	{"Surveyed", func(int) wire.Message { return &wire.Surveyed{} }},
-	{"Queued", func(int) wire.Message { return &wire.Queued{} }},
-	{"Listed", func(int) wire.Message { return &wire.Listed{} }},
-	{"Alerted", func(int) wire.Message { return &wire.Alerted{} }},
+	{"QueuePosition", func(int) wire.Message { return &wire.QueuePosition{} }},
+	{"LedgerListed", func(int) wire.Message { return &wire.LedgerListed{} }},
+	{"JobSignaled", func(int) wire.Message { return &wire.JobSignaled{} }},
 	{"Evicted", func(int) wire.Message { return &wire.Evicted{} }},
-	{"Ask", func(int) wire.Message { return &wire.Ask{ID: "i", Ask: job.Ask{Job: "j", Verb: job.AskStatus}} }},
-	{"Answer", func(int) wire.Message { return &wire.Answer{State: job.AskDone} }},
-	{"Laid", func(int) wire.Message { return &wire.Laid{} }},
-	{"Sought", func(int) wire.Message { return &wire.Sought{} }},
-	{"Examined", func(int) wire.Message { return &wire.Examined{} }},
-	{"Listening", func(int) wire.Message { return &wire.Listening{} }},
+	{"ControlRequest", func(int) wire.Message {
+		return &wire.ControlRequest{ID: "i", Request: job.ControlRequest{Job: "j", Verb: job.VerbStatus}}
+	}},
+	{"ControlReply", func(int) wire.Message { return &wire.ControlReply{State: job.ReplyDone} }},
+	{"MarkWritten", func(int) wire.Message { return &wire.MarkWritten{} }},
+	{"MarksRead", func(int) wire.Message { return &wire.MarksRead{} }},
+	{"Diagnosed", func(int) wire.Message { return &wire.Diagnosed{} }},
+	{"ProbePortOpened", func(int) wire.Message { return &wire.ProbePortOpened{} }},
 	{"PeersProbed", func(int) wire.Message { return &wire.PeersProbed{} }},
-	{"Changed", func(int) wire.Message { return &wire.Changed{} }},
+	{"ClaimsChanged", func(int) wire.Message { return &wire.ClaimsChanged{} }},
 	{"Prepared", func(int) wire.Message { return &wire.Prepared{Group: "g"} }},
 	{"Refused", func(int) wire.Message { return &wire.Refused{Group: "g"} }},
-	{"Taken", func(int) wire.Message { return &wire.Taken{Group: "g"} }},
+	{"ClaimConflict", func(int) wire.Message { return &wire.ClaimConflict{Group: "g"} }},
 	{"Started", func(rank int) wire.Message { return &wire.Started{Rank: max(rank, 0), PID: 8} }},
 	{"Data", func(rank int) wire.Message { return &wire.Data{Rank: rank, Stream: wire.Stdout, Bytes: []byte("x")} }},
 	{"Credit", func(rank int) wire.Message { return &wire.Credit{Rank: rank} }},
 	{"Exited", func(rank int) wire.Message { return &wire.Exited{Exit: job.Exit{Rank: rank}} }},
-	{"Sampled", func(rank int) wire.Message { return &wire.Sampled{Ranks: []job.RankSample{{Rank: rank}}} }},
-	{"PMI", func(rank int) wire.Message { return &wire.PMI{Rank: rank, Event: wire.PMIAborted} }},
-	{"Trace", func(rank int) wire.Message { return &wire.Trace{Rank: rank} }},
+	{"SampledUsage", func(rank int) wire.Message { return &wire.SampledUsage{Ranks: []job.RankUsageSample{{Rank: rank}}} }},
+	{"PMIReport", func(rank int) wire.Message { return &wire.PMIReport{Rank: rank, Event: wire.PMIAborted} }},
+	{"PMITrace", func(rank int) wire.Message { return &wire.PMITrace{Rank: rank} }},
 	{"Fence", func(int) wire.Message { return &wire.Fence{ID: "g/0"} }},
-	{"Name", func(int) wire.Message { return &wire.Name{ID: 1, Op: wire.Lookup} }},
+	{"NameRequest", func(int) wire.Message { return &wire.NameRequest{ID: 1, Op: wire.Lookup} }},
 	{"Spawn", func(rank int) wire.Message {
 		return &wire.Spawn{ID: 1, Request: spawn.Request{Group: "g", Rank: rank}}
 	}},
-	{"Peers", func(int) wire.Message { return &wire.Peers{ID: 1, Group: "g"} }},
+	{"RankMapRequest", func(int) wire.Message { return &wire.RankMapRequest{ID: 1, Group: "g"} }},
 	{"Fetch", func(int) wire.Message { return &wire.Fetch{ID: 1, Group: "g"} }},
 	{"Notify", func(rank int) wire.Message { return &wire.Notify{ID: 1, Group: "g", Rank: max(rank, 0)} }},
-	{"Utter", func(rank int) wire.Message { return &wire.Utter{ID: 1, Rank: max(rank, 0)} }},
+	{"ShowHelp", func(rank int) wire.Message { return &wire.ShowHelp{ID: 1, Rank: max(rank, 0)} }},
 	{"Fetched", func(int) wire.Message { return &wire.Fetched{ID: 1} }},
-	{"States", func(rank int) wire.Message { return &wire.States{Ranks: []job.RankState{{Rank: rank}}} }},
-	{"Caught", func(int) wire.Message { return &wire.Caught{Signal: 15} }},
-	{"Exceeded", func(rank int) wire.Message {
-		return &wire.Exceeded{Rank: rank, Bound: job.Bound{Resource: limit.RankMem, Most: 1}, Used: 2}
+	{"RankStates", func(rank int) wire.Message { return &wire.RankStates{Ranks: []job.RankState{{Rank: rank}}} }},
+	{"HelperSignaled", func(int) wire.Message { return &wire.HelperSignaled{Signal: 15} }},
+	{"LimitExceeded", func(rank int) wire.Message {
+		return &wire.LimitExceeded{Rank: rank, Limit: job.KernelLimit{Resource: limits.RankMem, Max: 1}, Used: 2}
 	}},
-	{"Emptied", func(int) wire.Message { return &wire.Emptied{} }},
-	{"Cleaned", func(rank int) wire.Message {
-		return &wire.Cleaned{Remnants: []job.Remnant{{Kind: job.SysVShm, ID: "1", Rank: rank}}}
+	{"ProcessesGone", func(int) wire.Message { return &wire.ProcessesGone{} }},
+	{"IPCCleaned", func(rank int) wire.Message {
+		return &wire.IPCCleaned{Leftovers: []job.Leftover{{Kind: job.LeftoverSysVShm, ID: "1", Rank: rank}}}
 	}},
-	{"Drained", func(rank int) wire.Message { return &wire.Drained{Orphans: []job.Orphan{{Rank: rank}}} }},
-	{"Renewed", func(int) wire.Message { return &wire.Renewed{} }},
-	{"Wanted", func(int) wire.Message { return &wire.Wanted{Parcels: []int{0}} }},
-	{"Took", func(int) wire.Message { return &wire.Took{} }},
-	{"Staged", func(int) wire.Message { return &wire.Staged{Reason: "full"} }},
+	{"Drained", func(rank int) wire.Message { return &wire.Drained{Orphans: []job.OrphanUsage{{Rank: rank}}} }},
+	{"AttemptReady", func(int) wire.Message { return &wire.AttemptReady{} }},
+	{"MissingFiles", func(int) wire.Message { return &wire.MissingFiles{Files: []int{0}} }},
+	{"FileCredit", func(int) wire.Message { return &wire.FileCredit{} }},
+	{"StageResult", func(int) wire.Message { return &wire.StageResult{Reason: "full"} }},
 	{"Log", func(int) wire.Message { return &wire.Log{Text: "{}"} }},
 	{"Ping", func(int) wire.Message { return &wire.Ping{} }},
 }

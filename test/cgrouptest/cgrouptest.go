@@ -12,24 +12,24 @@ import (
 	"time"
 )
 
-// Memory makes a group that may have so many bytes, and no swap. The test is skipped where that cannot be done.
-func Memory(t *testing.T, most int) (dir string) {
+// MemoryGroup makes a group that may have so many bytes, and no swap. The test is skipped where that cannot be done.
+func MemoryGroup(t *testing.T, most int) (dir string) {
 	t.Helper()
 	bytes := fmt.Sprint(most)
-	return group(t, "memory",
+	return makeGroup(t, "memory",
 		[]setting{{"memory.max", bytes, true}, {"memory.swap.max", "0", false}},
 		[]setting{{"memory.limit_in_bytes", bytes, true}, {"memory.memsw.limit_in_bytes", bytes, false}})
 }
 
-// PIDs makes a group that may have so many processes and threads.
-func PIDs(t *testing.T, most int) (dir string) {
+// PIDsGroup makes a group that may have so many processes and threads.
+func PIDsGroup(t *testing.T, most int) (dir string) {
 	t.Helper()
 	same := []setting{{"pids.max", fmt.Sprint(most), true}}
-	return group(t, "pids", same, same)
+	return makeGroup(t, "pids", same, same)
 }
 
-// In is the words of a command that enters a group and then is another command, whose words follow.
-func In(dir string) []string {
+// EnterCommand is the words of a command that enters a group and then is another command, whose words follow.
+func EnterCommand(dir string) []string {
 	return []string{"sh", "-c", `echo $$ >"$0/cgroup.procs" && exec "$@"`, dir}
 }
 
@@ -39,8 +39,8 @@ type setting struct {
 	needed      bool
 }
 
-// group makes a group in the hierarchy of a controller: in version 2 of control groups, or else in version 1.
-func group(t *testing.T, controller string, v2, v1 []setting) string {
+// makeGroup makes a group in the hierarchy of a controller: in version 2 of control groups, or else in version 1.
+func makeGroup(t *testing.T, controller string, v2, v1 []setting) string {
 	t.Helper()
 	var failed []error
 	for _, kind := range []struct {
@@ -49,10 +49,10 @@ func group(t *testing.T, controller string, v2, v1 []setting) string {
 	}{{"/sys/fs/cgroup", v2}, {"/sys/fs/cgroup/" + controller, v1}} {
 		dir, err := os.MkdirTemp(kind.top, "remshell-test-")
 		if err == nil {
-			err = apply(dir, kind.settings)
+			err = writeSettings(dir, kind.settings)
 		}
 		if err == nil {
-			t.Cleanup(func() { remove(t, dir) })
+			t.Cleanup(func() { removeGroup(t, dir) })
 			return dir
 		}
 		os.Remove(dir)
@@ -62,8 +62,8 @@ func group(t *testing.T, controller string, v2, v1 []setting) string {
 	return ""
 }
 
-// apply writes files that the kernel has made.
-func apply(dir string, settings []setting) error {
+// writeSettings writes files that the kernel has made.
+func writeSettings(dir string, settings []setting) error {
 	for _, s := range settings {
 		file, err := os.OpenFile(filepath.Join(dir, s.file), os.O_WRONLY, 0)
 		if err == nil {
@@ -77,8 +77,8 @@ func apply(dir string, settings []setting) error {
 	return nil
 }
 
-// remove removes a group when its last process is gone.
-func remove(t *testing.T, dir string) {
+// removeGroup removes a group when its last process is gone.
+func removeGroup(t *testing.T, dir string) {
 	var err error
 	for end := time.Now().Add(5 * time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if err = os.Remove(dir); err == nil {

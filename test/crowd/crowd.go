@@ -26,23 +26,23 @@ import (
 	"remshell/launch/stdio"
 	"remshell/pin"
 	"remshell/pmiserver/spawn"
-	"remshell/reach"
-	"remshell/timeline"
+	"remshell/trace"
+	"remshell/transport"
 	"remshell/wire"
 )
 
-// Cores is how many each host has.
-const Cores = 64
+// CoresPerHost is how many each host has.
+const CoresPerHost = 64
 
-// A Crowd is a launch.Dialer. The zero value has a helper for every host that it is asked for.
-type Crowd struct {
-	Reached  atomic.Int64 // helpers that were dialled
-	Heard    atomic.Int64 // messages to them
-	Said     atomic.Int64 // messages of theirs
+// A FakeHosts is a launch.Dialer. The zero value has a helper for every host that it is asked for.
+type FakeHosts struct {
+	Dialed   atomic.Int64 // helpers that were dialled
+	Received atomic.Int64 // messages to them
+	Sent     atomic.Int64 // messages of theirs
 	Started  atomic.Int64 // ranks
 	Exited   atomic.Int64 // ranks
 	Drained  atomic.Int64 // helpers that had nothing left
-	Departed atomic.Int64 // helpers that heard Bye
+	Closed   atomic.Int64 // helpers that heard Bye
 
 	AtEnd func() // is called when the last helper has nothing left, before it says so; nil: nothing is
 
@@ -51,15 +51,15 @@ type Crowd struct {
 	Spawns  int
 	Spawned func(n int)
 
-	Timeline *timeline.Recorder // of the launch; nil: it has none
+	Timeline *trace.Recorder // of the launch; nil: it has none
 }
 
-// patience is for everything that a launch waits for: it may take its time.
-const patience = 10 * time.Minute
+// timeout is for everything that a launch waits for: it may take its time.
+const timeout = 10 * time.Minute
 
 // Launch runs a job with so many ranks on each of so many hosts to its end. What is said goes
 // to errs.
-func (c *Crowd) Launch(ctx context.Context, hosts, ranks int, errs io.Writer) error {
+func (c *FakeHosts) Launch(ctx context.Context, hosts, ranks int, errs io.Writer) error {
 	signals := make(chan os.Signal)
 	defer close(signals)
 	printer := stdio.Stderr(errs)
@@ -71,8 +71,8 @@ func (c *Crowd) Launch(ctx context.Context, hosts, ranks int, errs io.Writer) er
 		req.Apps[0].PerNode = ranks
 	}
 	result, err := launch.Run(ctx, req, launch.Env{Out: stdio.Stdout(io.Discard), Err: printer, Env: reserve.Env{
-		Connector: node.Connector{Dialer: c, Greet: patience, Timeline: c.Timeline}, Terms: reserve.Terms{Umask: -1},
-		Signals: signals, Probe: patience, Say: func(text string) { fmt.Fprintln(printer, text) },
+		Connector: node.Connector{Dialer: c, GreetTimeout: timeout, Trace: c.Timeline}, RankOptions: reserve.RankOptions{Umask: -1},
+		Signals: signals, ProbeTimeout: timeout, Report: func(text string) { fmt.Fprintln(printer, text) },
 	}})
 	if err == nil && (result.Code != 0 || c.Spawns == 0 && len(result.Exits) != hosts*ranks) {
 		err = fmt.Errorf("code %d, and %d of %d ranks have ended", result.Code, len(result.Exits), hosts*ranks)
@@ -82,10 +82,10 @@ func (c *Crowd) Launch(ctx context.Context, hosts, ranks int, errs io.Writer) er
 
 func request(hosts, ranks int) job.Request {
 	req := job.Request{
-		Job:    "crowd",
-		Apps:   []job.App{{N: hosts * ranks, Argv: []string{"./solver", "-i", "case7"}, Dir: "/home/user/case"}},
-		Limits: job.Limits{Grace: time.Second, Start: patience},
-		Base:   job.Env{Set: []string{"HOME=/home/user", "LANG=C.UTF-8", "OMP_NUM_THREADS=1", "USER=user"}},
+		Job:        "crowd",
+		Apps:       []job.App{{N: hosts * ranks, Argv: []string{"./solver", "-i", "case7"}, Dir: "/home/user/case"}},
+		TimeLimits: job.TimeLimits{Grace: time.Second, Start: timeout},
+		BaseEnv:    job.Env{Set: []string{"HOME=/home/user", "LANG=C.UTF-8", "OMP_NUM_THREADS=1", "USER=user"}},
 	}
 	for i := range hosts {
 		req.Nodes = append(req.Nodes, job.NodeDef{ID: i, Name: fmt.Sprintf("n%05d", i), Slots: ranks, Origin: "hosts.txt:1"})
@@ -94,15 +94,15 @@ func request(hosts, ranks int) job.Request {
 }
 
 // Dial reaches the helpers of hosts.
-func (c *Crowd) Dial(ctx context.Context, hosts []reach.Host) <-chan reach.Result {
-	return reach.Each(ctx, hosts, c.dial)
+func (c *FakeHosts) Dial(ctx context.Context, hosts []transport.Host) <-chan transport.Result {
+	return transport.DialEach(ctx, hosts, c.dial)
 }
 
-func (c *Crowd) dial(_ context.Context, host reach.Host) (io.ReadWriteCloser, error) {
+func (c *FakeHosts) dial(_ context.Context, host transport.Host) (io.ReadWriteCloser, error) {
 	ours, theirs := net.Pipe()
-	c.Reached.Add(1)
+	c.Dialed.Add(1)
 	go func() {
-		h := helper{Crowd: c, name: host.Name, conn: wire.NewConn(theirs, wire.Helper), groups: make(map[string]part)}
+		h := helper{FakeHosts: c, name: host.Name, conn: wire.NewConn(theirs, wire.Helper), groups: make(map[string]hostGroup)}
 		defer h.conn.Close()
 		h.serve()
 	}()
@@ -111,68 +111,68 @@ func (c *Crowd) dial(_ context.Context, host reach.Host) (io.ReadWriteCloser, er
 
 // A helper is that of one host.
 type helper struct {
-	*Crowd
+	*FakeHosts
 	name   string
 	conn   *wire.Conn
-	groups map[string]part
+	groups map[string]hostGroup
 	spawns int // that were asked for
 }
 
-// A part is the ranks of a group that a host has.
-type part struct {
+// A hostGroup is the ranks of a group that a host has.
+type hostGroup struct {
 	group wire.Group
 	ranks []int // as they are numbered in the job
 }
 
-func (h *helper) say(m wire.Message) {
-	h.Said.Add(1)
+func (h *helper) send(m wire.Message) {
+	h.Sent.Add(1)
 	h.conn.Send(m)
 }
 
 // serve is the life of a helper.
 func (h *helper) serve() {
-	h.Said.Add(1)
-	h.conn.Announce(&wire.Hello{Version: wire.Version, Host: h.name, PID: 1})
-	h.say(&wire.Node{Probe: probe(h.name)})
+	h.Sent.Add(1)
+	h.conn.SendHello(&wire.Hello{Version: wire.Version, Host: h.name, PID: 1})
+	h.send(&wire.NodeInfo{Probe: probe(h.name)})
 	for {
 		m, err := h.conn.Recv()
 		if err != nil {
 			return
 		}
-		h.Heard.Add(1)
-		if h.answer(m) {
+		h.Received.Add(1)
+		if h.reply(m) {
 			return
 		}
 	}
 }
 
-// answer answers one message, and reports whether it was the last one.
-func (h *helper) answer(m wire.Message) (over bool) {
+// reply answers one message, and reports whether it was the last one.
+func (h *helper) reply(m wire.Message) (over bool) {
 	switch m := m.(type) {
-	case *wire.Gate:
-		h.say(&wire.Gated{})
+	case *wire.LockDecision:
+		h.send(&wire.DecisionLocked{})
 	case *wire.Survey:
-		h.say(&wire.Surveyed{Load: [3]float64{1, 1, 1}})
+		h.send(&wire.Surveyed{Load: [3]float64{1, 1, 1}})
 	case *wire.Prepare:
-		p := part{group: m.Group}
+		p := hostGroup{group: m.Group}
 		for _, r := range m.Ranks {
 			p.ranks = append(p.ranks, m.Group.First+r.Rank)
 		}
 		h.groups[m.Group.Name] = p
-		h.say(&wire.Prepared{Group: m.Group.Name})
+		h.send(&wire.Prepared{Group: m.Group.Name})
 	case *wire.Start:
 		p := h.groups[m.Group]
 		for i, rank := range p.ranks {
 			h.Started.Add(1)
-			h.say(&wire.Started{Rank: rank, PID: 1000 + i})
+			h.send(&wire.Started{Rank: rank, PID: 1000 + i})
 		}
-		if p.group.Nodes == 1 {
-			h.proceed(m.Group)
+		if p.group.NodeCount == 1 {
+			h.afterFence(m.Group)
 		} else {
-			h.say(&wire.Fence{ID: m.Group + "/0"}) // what ranks exchange, others measure
+			h.send(&wire.Fence{ID: m.Group + "/0"}) // what ranks exchange, others measure
 		}
 	case *wire.Fenced:
-		h.proceed(strings.TrimSuffix(m.ID, "/0"))
+		h.afterFence(strings.TrimSuffix(m.ID, "/0"))
 	case *wire.Spawned:
 		if m.Err != "" {
 			panic(m.Err)
@@ -180,35 +180,35 @@ func (h *helper) answer(m wire.Message) (over bool) {
 		if h.Spawned != nil {
 			h.Spawned(h.spawns)
 		}
-		h.proceed("crowd")
-	case *wire.Release:
+		h.afterFence("crowd")
+	case *wire.CancelPrepare:
 		delete(h.groups, m.Group)
-	case *wire.End:
-		if h.Drained.Add(1) == h.Reached.Load() && h.AtEnd != nil {
+	case *wire.EndJob:
+		if h.Drained.Add(1) == h.Dialed.Load() && h.AtEnd != nil {
 			h.AtEnd()
 		}
-		h.say(&wire.Drained{})
+		h.send(&wire.Drained{})
 	case *wire.Bye:
-		h.Departed.Add(1)
+		h.Closed.Add(1)
 		return true
 	}
 	return false
 }
 
-// proceed is what ranks of a group do when they have met: that which spawns asks for the next
+// afterFence is what ranks of a group do when they have met: that which spawns asks for the next
 // group, unless there were enough; the others end.
-func (h *helper) proceed(group string) {
+func (h *helper) afterFence(group string) {
 	p := h.groups[group]
 	if p.ranks[0] == 0 && h.spawns < h.Spawns {
 		h.spawns++
-		h.say(&wire.Spawn{ID: h.spawns, Request: spawn.Request{Group: group,
+		h.send(&wire.Spawn{ID: h.spawns, Request: spawn.Request{Group: group,
 			Commands: []spawn.Command{{Argv: []string{"./child"}, Count: 1}}}})
 		return
 	}
 	delete(h.groups, group)
 	for _, rank := range p.ranks {
 		h.Exited.Add(1)
-		h.say(&wire.Exited{Exit: job.Exit{Rank: rank, PMI: job.PMIFinalized,
+		h.send(&wire.Exited{Exit: job.Exit{Rank: rank, PMI: job.PMIFinalized,
 			Usage: job.Usage{Wall: time.Second, User: time.Second, MaxRSS: 1 << 20}}})
 	}
 }
@@ -220,8 +220,8 @@ func probe(name string) job.Probe {
 }
 
 var topology = func() (t pin.Topology) {
-	for i := range Cores {
-		t.Cores = append(t.Cores, pin.Core{CPUs: []int{i}, Place: pin.Place{Package: i / 32, NUMA: i / 16, L3: i / 8, L2: i}})
+	for i := range CoresPerHost {
+		t.Cores = append(t.Cores, pin.Core{CPUs: []int{i}, CoreLocation: pin.CoreLocation{Package: i / 32, NUMA: i / 16, L3: i / 8, L2: i}})
 	}
 	return t
 }()

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// Check compares what stands between two lines of a file with text. If it differs, the test
+// CheckTable compares what stands between two lines of a file with text. If it differs, the test
 // fails, or the file gets the text if update is true; how says by which command.
-func Check(t *testing.T, file, begin, end, text string, update bool, how string) {
+func CheckTable(t *testing.T, file, begin, end, text string, update bool, how string) {
 	t.Helper()
 	page, err := os.ReadFile(file)
 	if err != nil {

@@ -17,12 +17,12 @@ import (
 // Line 6: the code of the first to exit, the highest if that is asked for.
 func TestFirstToExit(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 1})
+	b := newTestCluster(t, testbed.Options{Hosts: 1})
 	const script = "exit $((MPI_LOCALRANKID+3))"
-	if r := b.run(t, "-host", "n1:2", "-n", "2", "sh", "-c", script); r.code != 3 && r.code != 4 || !strings.Contains(r.err, fmt.Sprint("exited with code ", r.code)) {
+	if r := b.runMpiexec(t, "-host", "n1:2", "-n", "2", "sh", "-c", script); r.code != 3 && r.code != 4 || !strings.Contains(r.err, fmt.Sprint("exited with code ", r.code)) {
 		t.Errorf("exit %d: %s", r.code, r.err)
 	}
-	if r := b.run(t, "-host", "n1:2", "-n", "2", "-K0", "--exit-status", "max", "sh", "-c", script); r.code != 4 {
+	if r := b.runMpiexec(t, "-host", "n1:2", "-n", "2", "-K0", "--exit-status", "max", "sh", "-c", script); r.code != 4 {
 		t.Errorf("max: exit %d: %s", r.code, r.err)
 	}
 }
@@ -31,12 +31,12 @@ func TestFirstToExit(t *testing.T) {
 // default; Python's KeyboardInterrupt is this one.)
 func TestInterruptIsTheRealOne(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 2})
+	b := newTestCluster(t, testbed.Options{Hosts: 2})
 	const script = `$SIG{INT} = sub { print "KeyboardInterrupt\n"; exit 1 }; $| = 1; print "ready\n"; sleep 1 while 1`
-	r := b.start(t, job{args: []string{"-hosts", "n1:2,n2:2", "-n", "4", "perl", "-e", script}})
-	r.await(t, "ready", 4)
+	r := b.startMpiexec(t, mpiexecCall{args: []string{"-hosts", "n1:2,n2:2", "-n", "4", "perl", "-e", script}})
+	r.awaitOut(t, "ready", 4)
 	r.cmd.Process.Signal(syscall.SIGINT)
-	if res := r.wait(t); res.code != 130 || strings.Count(res.out, "KeyboardInterrupt") != 4 || len(res.reports()) > 0 {
+	if res := r.wait(t); res.code != 130 || strings.Count(res.out, "KeyboardInterrupt") != 4 || len(res.causes()) > 0 {
 		t.Errorf("exit %d, %q, %q", res.code, res.out, res.err)
 	}
 }
@@ -44,10 +44,10 @@ func TestInterruptIsTheRealOne(t *testing.T) {
 // Line 12: both ranks of cat come to an end, with no input and with some.
 func TestCatEnds(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 2})
-	b.run(t, "-hosts", "n1,n2", "-ppn", "1", "-n", "2", "cat").good(t)
-	r := b.start(t, job{args: []string{"-hosts", "n1,n2", "-ppn", "1", "-n", "2", "cat"}, stdin: strings.NewReader("text\n")}).wait(t)
-	if r.good(t); r.out != "text\n" {
+	b := newTestCluster(t, testbed.Options{Hosts: 2})
+	b.runMpiexec(t, "-hosts", "n1,n2", "-ppn", "1", "-n", "2", "cat").checkSuccess(t)
+	r := b.startMpiexec(t, mpiexecCall{args: []string{"-hosts", "n1,n2", "-ppn", "1", "-n", "2", "cat"}, stdin: strings.NewReader("text\n")}).wait(t)
+	if r.checkSuccess(t); r.out != "text\n" {
 		t.Errorf("%q", r.out)
 	}
 }
@@ -56,13 +56,13 @@ func TestCatEnds(t *testing.T) {
 // those that tell of its login.
 func TestEnvironmentAtHomeAndElsewhere(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 1})
+	b := newTestCluster(t, testbed.Options{Hosts: 1})
 	own := []string{"ONE=1", "SSH_AUTH_SOCK=/dead", "HOSTNAME=the-head", "DISPLAY=:0", "TMUX=x", "OMPI_COMM_WORLD_RANK=3"}
 	login := []string{"LOGNAME", "USER", "HOSTNAME", "LANG", "SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY", "SHELL", "MAIL", "MOTD_SHOWN", "SHLVL", "_", "PMI_HOSTNAME", "MPIR_CVAR_CH3_INTERFACE_HOSTNAME", "MPIEXEC_SUGGESTED"}
 	for _, options := range []string{"", "-genvnone"} {
 		names := make(map[string][]string)
 		for _, host := range []string{"localhost", "n1"} {
-			r := b.start(t, job{env: own, args: append(strings.Fields(options+" -host "+host+" -n 1"), "/usr/bin/env")}).wait(t)
+			r := b.startMpiexec(t, mpiexecCall{env: own, args: append(strings.Fields(options+" -host "+host+" -n 1"), "/usr/bin/env")}).wait(t)
 			if r.code != 0 || strings.Contains(r.out, "/dead") || host == "n1" && strings.Contains(r.out, "the-head") {
 				t.Errorf("%s %s: exit %d, %s%s", options, host, r.code, r.out, r.err)
 			}
@@ -86,20 +86,20 @@ func TestEnvironmentAtHomeAndElsewhere(t *testing.T) {
 // A batch script calls module, which is a shell function that the login has exported.
 func TestExportedShellFunctions(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 1})
+	b := newTestCluster(t, testbed.Options{Hosts: 1})
 	const script = `module() { echo "module $*"; }; export -f module; exec "$0" -hosts "$1" -n 1 bash -c 'module load gcc'`
 	for _, host := range []string{"localhost", "n1"} {
-		r := b.startAs(t, job{}, []string{"bash", "-c", script, binary, host}).wait(t)
-		r.ran(t, b, []string{"module load gcc"})
+		r := b.startCommand(t, mpiexecCall{}, []string{"bash", "-c", script, binary, host}).wait(t)
+		r.checkOutput(t, b, []string{"module load gcc"})
 	}
 }
 
 // Line 24: without a network, and with a name that nobody knows.
 func TestNoNetworkAndNoName(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 1})
-	b.needNamespaces(t)
-	out, errs, code := b.call(t, "unshare", "-n", "-u", "sh", "-c", `hostname nobody-knows-me.invalid; exec "$0" -host localhost:2 -n 2 hostname`, binary)
+	b := newTestCluster(t, testbed.Options{Hosts: 1})
+	b.requireNamespaces(t)
+	out, errs, code := b.runOnHead(t, "unshare", "-n", "-u", "sh", "-c", `hostname nobody-knows-me.invalid; exec "$0" -host localhost:2 -n 2 hostname`, binary)
 	if code != 0 || out != strings.Repeat("nobody-knows-me.invalid\n", 2) || errs != "" {
 		t.Errorf("exit %d, %q, %q", code, out, errs)
 	}
@@ -108,10 +108,10 @@ func TestNoNetworkAndNoName(t *testing.T) {
 // Line 25: no escape byte where output is a pipe.
 func TestNoEscapes(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 1})
+	b := newTestCluster(t, testbed.Options{Hosts: 1})
 	for _, line := range []string{"-help", "-help -bind-to", "-n foo x", "--dry-run -n 1 x", "-host n1 -l -v -n 1 false", "-host nowhere.invalid -n 1 true",
 		"-timeout 0.5 -host n1 --usage -print-all-exitcodes --display-map -n 1 sleep 100"} {
-		r := b.start(t, job{env: []string{"NO_COLOR=1"}, args: strings.Fields(line)}).wait(t)
+		r := b.startMpiexec(t, mpiexecCall{env: []string{"NO_COLOR=1"}, args: strings.Fields(line)}).wait(t)
 		if strings.Contains(r.out+r.err, "\x1b") || r.out+r.err == "" {
 			t.Errorf("%s: %q, %q", line, r.out, r.err)
 		}

@@ -16,9 +16,9 @@ import (
 
 // What a real Slurm grants, as mpiexec reads it: rows of TestSlurm.
 
-// withoutOvergranted leaves out what is told of hosts with more slots than CPUs: this Slurm counts four
+// withoutOvergrantedNotes leaves out what is told of hosts with more slots than CPUs: this Slurm counts four
 // CPUs on any machine.
-func withoutOvergranted(out string) string {
+func withoutOvergrantedNotes(out string) string {
 	return strings.Join(slices.DeleteFunc(strings.SplitAfter(out, "\n"), func(line string) bool {
 		return strings.Contains(line, " slots granted but only ")
 	}), "")
@@ -26,7 +26,7 @@ func withoutOvergranted(out string) string {
 
 // A heterogeneous job has the hosts of all its groups, by salloc as by sbatch, or those of the groups
 // that a section names (9.2.3).
-func slurmGroups(t *testing.T, s *slurmBed) {
+func slurmGroups(t *testing.T, s *slurmCluster) {
 	groups := []string{"-n1", "-w", "n1", ":", "-N2", "-n4", "-w", "n2,n3"}
 	r := s.salloc(t, groups, binary, "hostname").wait(t)
 	lines := strings.Fields(r.out)
@@ -35,18 +35,18 @@ func slurmGroups(t *testing.T, s *slurmBed) {
 		t.Errorf("by salloc: exit %d: %s%s", r.code, r.out, r.err)
 	}
 	r = s.salloc(t, groups, binary, "--het-group", "1", "-n", "2", "-ppn", "1", "hostname").wait(t)
-	if r.code != 0 || counted(r.out) != "n2:1 n3:1" {
+	if r.code != 0 || countEqualLines(r.out) != "n2:1 n3:1" {
 		t.Errorf("one group: exit %d: %s%s", r.code, r.out, r.err)
 	}
-	state, out := s.batch(t, `exec $MPIEXEC hostname`, groups...).wait(t)
-	if out = withoutOvergranted(out); state != "COMPLETED" || len(strings.Fields(out)) != 5 {
+	state, out := s.submitScript(t, `exec $MPIEXEC hostname`, groups...).wait(t)
+	if out = withoutOvergrantedNotes(out); state != "COMPLETED" || len(strings.Fields(out)) != 5 {
 		t.Errorf("by sbatch: %s: %s", state, out)
 	}
 }
 
 // Launches in steps of one job have the tasks of their steps, and none refuses another; one that asks
 // for the job has all of it (examples 10 and 11).
-func slurmSteps(t *testing.T, s *slurmBed) {
+func slurmSteps(t *testing.T, s *slurmCluster) {
 	const script = `
 rm -f up.*
 for i in 1 2 3; do
@@ -56,20 +56,20 @@ wait
 srun -N1 -n1 --overlap -w n1 $MPIEXEC --batch-option scope=job sh -c 'echo job $(hostname) $MPIEXEC_SIZE'
 $MPIEXEC sh -c 'echo batch $(hostname) $MPIEXEC_SIZE'
 `
-	state, out := s.batch(t, script, "-N2", "--ntasks-per-node=3", "-w", "n1,n2").wait(t)
-	out = withoutOvergranted(out)
+	state, out := s.submitScript(t, script, "-N2", "--ntasks-per-node=3", "-w", "n1,n2").wait(t)
+	out = withoutOvergrantedNotes(out)
 	want := "batch n1 6:3 batch n2 6:3 job n1 6:3 job n2 6:3 step n1 1:3"
-	if state != "COMPLETED" || counted(out) != want {
-		t.Errorf("%s: %s\n%s\nwant %s", state, counted(out), out, want)
+	if state != "COMPLETED" || countEqualLines(out) != want {
+		t.Errorf("%s: %s\n%s\nwant %s", state, countEqualLines(out), out, want)
 	}
 }
 
 // Two jobs that Slurm has put on one host both run: neither's claims refuse the other (RM-20, 9.2.9).
-func slurmNeighbours(t *testing.T, s *slurmBed) {
+func slurmNeighbours(t *testing.T, s *slurmCluster) {
 	const script = `exec $MPIEXEC sh -c 'echo here $(hostname); while [ ! -e both ]; do sleep 0.2; done'`
-	one := s.batch(t, "rm -f both; "+script, "-N1", "-n2", "-w", "n4")
+	one := s.submitScript(t, "rm -f both; "+script, "-N1", "-n2", "-w", "n4")
 	one.await(t, "here n4", 2)
-	two := s.batch(t, script, "-N1", "-n2", "-w", "n4")
+	two := s.submitScript(t, script, "-N1", "-n2", "-w", "n4")
 	two.await(t, "here n4", 2)
 	if out, err := s.On(t.Context(), "n4", "touch", s.dir+"/both").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -84,13 +84,13 @@ func slurmNeighbours(t *testing.T, s *slurmBed) {
 // Ranks that ssh starts, or mpiexec here, keep to the CPUs that a batch system's list gives of their host, bound or not,
 // and a host of which it gives none is refused (RM-6).
 func TestGrantedCPUs(t *testing.T) {
-	needNamespaces(t)
+	requireNamespaces(t)
 	cpus := ownCPUs(t)
 	if len(cpus) < 2 {
 		t.Skip("this machine has one CPU: nothing could be kept off")
 	}
 	last := fmt.Sprint(cpus[len(cpus)-1])
-	b := newBed(t, testbed.Options{Hosts: 2})
+	b := newTestCluster(t, testbed.Options{Hosts: 2})
 	env := func(n2 string) []string {
 		list := filepath.Join(t.TempDir(), "affinity")
 		if err := os.WriteFile(list, []byte("n1 "+last+"\nn2 "+n2+"\n"), 0o644); err != nil {
@@ -100,7 +100,7 @@ func TestGrantedCPUs(t *testing.T) {
 	}
 	told := fmt.Sprintf("n[1-2]: 1 of %d CPUs are granted by LSB_AFFINITY_HOSTFILE", len(cpus))
 	for _, args := range [][]string{{}, {"-bind-to", "none"}, {"--no-pin"}, {"--overbook", "-n", "4"}} {
-		r := b.start(t, job{env: env(last), args: append(append([]string{"-v"}, args...), "sed", "-n", `s/^Cpus_allowed_list:[[:space:]]*/=/p`, "/proc/self/status")}).wait(t)
+		r := b.startMpiexec(t, mpiexecCall{env: env(last), args: append(append([]string{"-v"}, args...), "sed", "-n", `s/^Cpus_allowed_list:[[:space:]]*/=/p`, "/proc/self/status")}).wait(t)
 		ranks := 2
 		if len(args) > 2 {
 			ranks = 4
@@ -109,19 +109,19 @@ func TestGrantedCPUs(t *testing.T) {
 			t.Errorf("%q: exit %d: %s%s; want CPU %s for each of %d ranks, and %q", args, r.code, r.out, r.err, last, ranks, told)
 		}
 	}
-	if r := b.start(t, job{env: env(last), args: []string{"--display-topo", "true"}}).wait(t); r.code != 0 || !strings.Contains(r.err, "not allowed: CPU") {
+	if r := b.startMpiexec(t, mpiexecCall{env: env(last), args: []string{"--display-topo", "true"}}).wait(t); r.code != 0 || !strings.Contains(r.err, "not allowed: CPU") {
 		t.Errorf("--display-topo: exit %d: %s%s", r.code, r.out, r.err)
 	}
 	here := filepath.Join(t.TempDir(), "affinity")
 	if err := os.WriteFile(here, []byte("localhost "+last+"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	r := b.start(t, job{env: []string{"LSB_JOBID=7", "LSB_AFFINITY_HOSTFILE=" + here}, args: []string{"--no-pin", "sed", "-n", `s/^Cpus_allowed_list:[[:space:]]*/=/p`, "/proc/self/status"}}).wait(t)
+	r := b.startMpiexec(t, mpiexecCall{env: []string{"LSB_JOBID=7", "LSB_AFFINITY_HOSTFILE=" + here}, args: []string{"--no-pin", "sed", "-n", `s/^Cpus_allowed_list:[[:space:]]*/=/p`, "/proc/self/status"}}).wait(t)
 	if r.code != 0 || strings.TrimSpace(r.out) != "="+last {
 		t.Errorf("on this machine: exit %d: %s%s; want CPU %s", r.code, r.out, r.err, last)
 	}
 	const none = "n2: config: LSB_AFFINITY_HOSTFILE grants 65000, and of these CPUs none may be used there"
-	if r := b.start(t, job{env: env("65000"), args: []string{"hostname"}}).wait(t); r.code == 0 || r.out != "" || !strings.Contains(r.err, none) {
+	if r := b.startMpiexec(t, mpiexecCall{env: env("65000"), args: []string{"hostname"}}).wait(t); r.code == 0 || r.out != "" || !strings.Contains(r.err, none) {
 		t.Errorf("exit %d: %s%s; want %q", r.code, r.out, r.err, none)
 	}
 }

@@ -23,38 +23,38 @@ import (
 	"remshell/tools/testbed"
 )
 
-// A bed is a field whose test ends only when nothing of ours is left on its hosts.
-type bed struct{ *testbed.Field }
+// A testCluster is a field whose test ends only when nothing of ours is left on its hosts.
+type testCluster struct{ *testbed.Cluster }
 
-// newBed brings a field up for one test. What the test must not leave behind is
+// newTestCluster brings a field up for one test. What the test must not leave behind is
 // checked before the field goes down.
-func newBed(t *testing.T, o testbed.Options) *bed {
+func newTestCluster(t *testing.T, o testbed.Options) *testCluster {
 	t.Helper()
-	o.Kind = kind()
-	b := &bed{testbed.New(t, o)}
+	o.Kind = clusterKind()
+	b := &testCluster{testbed.New(t, o)}
 	t.Cleanup(func() {
 		if !t.Failed() {
-			b.clean(t, gone)
+			b.awaitClean(t, goneTimeout)
 		}
 	})
 	return b
 }
 
-// needNamespaces is for what hosts that share this machine cannot show.
-func (b *bed) needNamespaces(t *testing.T) {
+// requireNamespaces is for what hosts that share this machine cannot show.
+func (b *testCluster) requireNamespaces(t *testing.T) {
 	t.Helper()
 	if b.Kind != testbed.Namespaces {
 		t.Skip("needs hosts with namespaces of their own, and so root")
 	}
 }
 
-// openRepo lets other users than root use the repository on the head, also where it lies in
+// shareRepo lets other users than root use the repository on the head, also where it lies in
 // a folder that is its owner's alone, such as his home: the head, which has mounts of its
 // own, gets another such folder, with nothing else in it.
-func (b *bed) openRepo(t *testing.T) {
+func (b *testCluster) shareRepo(t *testing.T) {
 	t.Helper()
 	closed := ""
-	for dir := repo; dir != "/"; dir = filepath.Dir(dir) {
+	for dir := repoRoot; dir != "/"; dir = filepath.Dir(dir) {
 		info, err := os.Stat(dir)
 		if err != nil {
 			t.Fatal(err)
@@ -73,44 +73,44 @@ mkdir -p "$1"
 chmod 755 "$aside"
 mount --move "$aside" "$1"
 rmdir "$aside"`
-	if out, err := b.On(t.Context(), testbed.Head, "sh", "-ec", script, "sh", repo, closed).CombinedOutput(); err != nil {
+	if out, err := b.On(t.Context(), testbed.Head, "sh", "-ec", script, "sh", repoRoot, closed).CombinedOutput(); err != nil {
 		t.Fatalf("open %s: %v: %s", closed, err, out)
 	}
 }
 
-// needOpenSSH is for what the SSH servers made of our own packages do not know.
-func (b *bed) needOpenSSH(t *testing.T) {
+// requireOpenSSH is for what the SSH servers made of our own packages do not know.
+func (b *testCluster) requireOpenSSH(t *testing.T) {
 	t.Helper()
 	if b.Kind == testbed.InProcess {
 		t.Skip("needs OpenSSH's server")
 	}
 }
 
-// ways are those to reach a host: by our own client and, where there is one, by ssh(1).
-func ways() [][]string {
+// transports are those to reach a host: by our own client and, where there is one, by ssh(1).
+func transports() [][]string {
 	if _, err := exec.LookPath("ssh"); err != nil {
 		return [][]string{nil}
 	}
 	return [][]string{nil, {"-launcher-exec", "ssh"}}
 }
 
-// needNamespaces is the same where there is no bed yet.
-func needNamespaces(t *testing.T) {
+// requireNamespaces is the same where there is no bed yet.
+func requireNamespaces(t *testing.T) {
 	t.Helper()
-	(&bed{testbed.New(t, testbed.Options{Hosts: 1, Kind: kind()})}).needNamespaces(t)
+	(&testCluster{testbed.New(t, testbed.Options{Hosts: 1, Kind: clusterKind()})}).requireNamespaces(t)
 }
 
-// kind of the fields, to try another one than the best: namespaces, loopback, in-process.
-func kind() testbed.Kind { return testbed.Kind(os.Getenv("E2E_KIND")) }
+// clusterKind of the fields, to try another one than the best: namespaces, loopback, in-process.
+func clusterKind() testbed.Kind { return testbed.Kind(os.Getenv("E2E_KIND")) }
 
-// A job is one call of mpiexec on the head.
-type job struct {
-	args  []string
-	env   []string             // beside that of the test
-	stdin io.Reader            // nil: /dev/null
-	limit time.Duration        // 0: five minutes; then it is killed and the test fails
-	uid   int                  // whose job it is; 0: root's
-	attr  *syscall.SysProcAttr // nil: in the session of the test
+// A mpiexecCall is one call of mpiexec on the head.
+type mpiexecCall struct {
+	args    []string
+	env     []string             // beside that of the test
+	stdin   io.Reader            // nil: /dev/null
+	timeout time.Duration        // 0: five minutes; then it is killed and the test fails
+	uid     int                  // whose job it is; 0: root's
+	attr    *syscall.SysProcAttr // nil: in the session of the test
 }
 
 // A result is what came of a job.
@@ -121,41 +121,41 @@ type result struct {
 	cpu      time.Duration // of mpiexec and of its children that it has waited for
 }
 
-// run calls mpiexec and waits for it.
-func (b *bed) run(t *testing.T, args ...string) result {
+// runMpiexec calls mpiexec and waits for it.
+func (b *testCluster) runMpiexec(t *testing.T, args ...string) result {
 	t.Helper()
-	return b.start(t, job{args: args}).wait(t)
+	return b.startMpiexec(t, mpiexecCall{args: args}).wait(t)
 }
 
-// A running is an mpiexec that runs.
-type running struct {
+// A runningJob is an mpiexec that runs.
+type runningJob struct {
 	cmd      *exec.Cmd // cmd.Process is mpiexec itself
-	out, err tape
+	out, err outputBuffer
 	began    time.Time
 	end      func() (result, error) // once; later calls have the same result
 }
 
-// patient is how long a job may take to reach hosts and to start where that is not what is tested.
-var patient = []string{"MPIEXEC_CONNECT_TIMEOUT=120", "MPIEXEC_SHELL_TIMEOUT=120", "MPIEXEC_START_TIMEOUT=240"}
+// startTimeout is how long a job may take to reach hosts and to start where that is not what is tested.
+var startTimeout = []string{"MPIEXEC_CONNECT_TIMEOUT=120", "MPIEXEC_SHELL_TIMEOUT=120", "MPIEXEC_START_TIMEOUT=240"}
 
-// start calls mpiexec. A test that does not wait has it killed at its end.
-func (b *bed) start(t *testing.T, j job) *running {
+// startMpiexec calls mpiexec. A test that does not wait has it killed at its end.
+func (b *testCluster) startMpiexec(t *testing.T, j mpiexecCall) *runningJob {
 	t.Helper()
-	return b.startAs(t, j, append([]string{binary}, j.args...))
+	return b.startCommand(t, j, append([]string{binary}, j.args...))
 }
 
-// startAs is start for any command on the head.
-func (b *bed) startAs(t *testing.T, j job, words []string) *running {
+// startCommand is start for any command on the head.
+func (b *testCluster) startCommand(t *testing.T, j mpiexecCall, words []string) *runningJob {
 	t.Helper()
-	if j.limit == 0 {
-		j.limit = 5 * time.Minute
+	if j.timeout == 0 {
+		j.timeout = 5 * time.Minute
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), j.limit)
+	ctx, cancel := context.WithTimeout(context.Background(), j.timeout)
 	if j.uid != 0 {
 		id := strconv.Itoa(j.uid)
 		words = append([]string{"setpriv", "--reuid=" + id, "--regid=" + id, "--clear-groups"}, words...)
 	}
-	r := &running{cmd: b.Command(ctx, append(patient, j.env...), words[0], words[1:]...), began: time.Now()}
+	r := &runningJob{cmd: b.Command(ctx, append(startTimeout, j.env...), words[0], words[1:]...), began: time.Now()}
 	r.cmd.Stdin, r.cmd.Stdout, r.cmd.Stderr = j.stdin, &r.out, &r.err
 	r.cmd.SysProcAttr = j.attr
 	r.cmd.WaitDelay = 3 * time.Second // for what still holds our pipes
@@ -169,7 +169,7 @@ func (b *bed) startAs(t *testing.T, j job, words []string) *running {
 		var exit *exec.ExitError
 		switch {
 		case ctx.Err() != nil:
-			err = fmt.Errorf("not over after %v", j.limit)
+			err = fmt.Errorf("not over after %v", j.timeout)
 		case errors.As(err, &exit):
 			err = nil
 		}
@@ -183,8 +183,8 @@ func (b *bed) startAs(t *testing.T, j job, words []string) *running {
 	return r
 }
 
-// call runs any command on the head and waits for it.
-func (b *bed) call(t *testing.T, name string, args ...string) (out, errs string, code int) {
+// runOnHead runs any command on the head and waits for it.
+func (b *testCluster) runOnHead(t *testing.T, name string, args ...string) (out, errs string, code int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
@@ -207,7 +207,7 @@ func exitCode(s *os.ProcessState) int {
 }
 
 // wait waits for the end of mpiexec.
-func (r *running) wait(t *testing.T) result {
+func (r *runningJob) wait(t *testing.T) result {
 	t.Helper()
 	res, err := r.end()
 	if err != nil {
@@ -216,19 +216,19 @@ func (r *running) wait(t *testing.T) result {
 	return res
 }
 
-// await waits until text has come on stdout, at least n times.
-func (r *running) await(t *testing.T, text string, n int) {
+// awaitOut waits until text has come on stdout, at least n times.
+func (r *runningJob) awaitOut(t *testing.T, text string, n int) {
 	t.Helper()
 	r.awaitOn(t, &r.out, text, n)
 }
 
 // awaitErr is await for what mpiexec reports.
-func (r *running) awaitErr(t *testing.T, text string, n int) {
+func (r *runningJob) awaitErr(t *testing.T, text string, n int) {
 	t.Helper()
 	r.awaitOn(t, &r.err, text, n)
 }
 
-func (r *running) awaitOn(t *testing.T, stream *tape, text string, n int) {
+func (r *runningJob) awaitOn(t *testing.T, stream *outputBuffer, text string, n int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
@@ -241,14 +241,14 @@ func (r *running) awaitOn(t *testing.T, stream *tape, text string, n int) {
 	}
 }
 
-// A tape keeps what is written to it, and tells of it.
-type tape struct {
+// An outputBuffer keeps what is written to it, and tells of it.
+type outputBuffer struct {
 	mu   sync.Mutex // guards what follows
 	text bytes.Buffer
 	more chan struct{} // closed by the next write; nil: nobody waits
 }
 
-func (p *tape) Write(b []byte) (int, error) {
+func (p *outputBuffer) Write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.more != nil {
@@ -258,14 +258,14 @@ func (p *tape) Write(b []byte) (int, error) {
 	return p.text.Write(b)
 }
 
-func (p *tape) String() string {
+func (p *outputBuffer) String() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.text.String()
 }
 
 // wait waits until ok says so of all that was written; false if ctx ends first.
-func (p *tape) wait(ctx context.Context, ok func(string) bool) bool {
+func (p *outputBuffer) wait(ctx context.Context, ok func(string) bool) bool {
 	for {
 		p.mu.Lock()
 		if ok(p.text.String()) {
@@ -285,16 +285,16 @@ func (p *tape) wait(ctx context.Context, ok func(string) bool) bool {
 	}
 }
 
-// good asserts exit 0 and nothing on stderr.
-func (r result) good(t *testing.T) {
+// checkSuccess asserts exit 0 and nothing on stderr.
+func (r result) checkSuccess(t *testing.T) {
 	t.Helper()
 	if r.code != 0 || r.err != "" {
 		t.Errorf("exit %d, want 0 and silence\nstdout: %s\nstderr: %s", r.code, r.out, r.err)
 	}
 }
 
-// on runs a command inside a host and returns its output.
-func (b *bed) on(t *testing.T, host, name string, args ...string) string {
+// runOn runs a command inside a host and returns its output.
+func (b *testCluster) runOn(t *testing.T, host, name string, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
@@ -305,21 +305,21 @@ func (b *bed) on(t *testing.T, host, name string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// clean waits until no process is left on any host and none of ours on the head, and
+// awaitClean waits until no process is left on any host and none of ours on the head, and
 // looks for half-written files. After limit that is an error that lists them.
-func (b *bed) clean(t *testing.T, limit time.Duration) {
+func (b *testCluster) awaitClean(t *testing.T, limit time.Duration) {
 	t.Helper()
 	var left []string
-	if !poll(limit, func() bool { left = b.left(t); return len(left) == 0 }) {
+	if !poll(limit, func() bool { left = b.leftProcesses(t); return len(left) == 0 }) {
 		t.Errorf("still there after %v:\n%s", limit, strings.Join(left, "\n"))
 	}
-	if files := b.litter(); len(files) > 0 {
+	if files := b.leftFiles(); len(files) > 0 {
 		t.Errorf("files left behind: %q", files)
 	}
 }
 
-// left lists processes: all on the hosts, ours on the head.
-func (b *bed) left(t *testing.T) (left []string) {
+// leftProcesses lists processes: all on the hosts, ours on the head.
+func (b *testCluster) leftProcesses(t *testing.T) (left []string) {
 	t.Helper()
 	for _, h := range b.Hosts {
 		for _, p := range b.processes(t, h.Name) {
@@ -332,7 +332,7 @@ func (b *bed) left(t *testing.T) (left []string) {
 	return left
 }
 
-func (b *bed) processes(t *testing.T, host string) []testbed.Process {
+func (b *testCluster) processes(t *testing.T, host string) []testbed.Process {
 	t.Helper()
 	all, err := b.Processes(host)
 	if err != nil {
@@ -341,16 +341,16 @@ func (b *bed) processes(t *testing.T, host string) []testbed.Process {
 	return all
 }
 
-// helpers lists our own processes on a host: helpers and their keepers.
-func (b *bed) helpers(t *testing.T, host string) []testbed.Process {
+// helperProcesses lists our own processes on a host: helpers and their keepers.
+func (b *testCluster) helperProcesses(t *testing.T, host string) []testbed.Process {
 	t.Helper()
 	return slices.DeleteFunc(b.processes(t, host), func(p testbed.Process) bool {
-		return !aHelper(p.Args) && !aKeeper(p.Args)
+		return !isHelperArgs(p.Args) && !isReaperArgs(p.Args)
 	})
 }
 
 // launchers lists the pids of our binary that belong to the head of this field.
-func (b *bed) launchers() (pids []int) {
+func (b *testCluster) launchers() (pids []int) {
 	network := ""
 	if b.Kind == testbed.Namespaces {
 		network, _ = os.Readlink(fmt.Sprintf("/proc/%d/ns/net", b.HeadPID))
@@ -371,12 +371,12 @@ func (b *bed) launchers() (pids []int) {
 	return pids
 }
 
-// remains are how files begin that nobody needs when a job is over: half of our program, and
+// leftFilePrefixes are how files begin that nobody needs when a job is over: half of our program, and
 // directories and segments of Open MPI's ranks.
-var remains = []string{".new.", "rs-", "vader_segment", "sm_segment"}
+var leftFilePrefixes = []string{".new.", "rs-", "vader_segment", "sm_segment"}
 
-// litter lists what deliveries and ranks have left on the hosts beside complete programs.
-func (b *bed) litter() (files []string) {
+// leftFiles lists what deliveries and ranks have left on the hosts beside complete programs.
+func (b *testCluster) leftFiles() (files []string) {
 	for _, h := range b.Hosts {
 		home := b.Root(h.Name) + "/root"
 		tops := []string{home + "/.cache", b.Root(h.Name) + "/tmp", b.Root(h.Name) + "/dev/shm"}
@@ -385,7 +385,7 @@ func (b *bed) litter() (files []string) {
 		}
 		for _, top := range tops {
 			filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
-				for _, name := range remains {
+				for _, name := range leftFilePrefixes {
 					if err == nil && strings.HasPrefix(d.Name(), name) {
 						files = append(files, path)
 					}
@@ -399,7 +399,7 @@ func (b *bed) litter() (files []string) {
 
 // poll asks until done says so, where there is no event to wait for.
 // patience is how long is waited for what comes for sure, unless the test is to fail.
-const patience = 5 * time.Minute
+const longTimeout = 5 * time.Minute
 
 func poll(limit time.Duration, done func() bool) bool {
 	for end := time.Now().Add(limit); ; {

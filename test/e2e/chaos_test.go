@@ -20,89 +20,91 @@ import (
 	"remshell/tools/testbed"
 )
 
-// A mishap is one job and what happens to it. All that was thrown by dice is in it.
-type mishap struct {
+// A chaosCase is one job and what happens to it. All that was thrown by dice is in it.
+type chaosCase struct {
 	fault
-	before  func(t *testing.T, b *bed)                     // the job starts
-	run     func(t *testing.T, b *bed, tag string) *victim // instead of strike; nil: that
-	mend    func(t *testing.T, b *bed)                     // what hit has broken, when mpiexec is over
-	codes   []int                                          // that are right, beside code
-	causes  []string                                       // and the reports that go with them
-	killed  bool                                           // a helper, and so its claim is left as a dead file
-	notice  string                                         // lines of mpiexec that are no report
-	chatter []string                                       // and others
-	after   func(t *testing.T, v *victim, r result)        // what else must be
+	setUp      func(t *testing.T, b *testCluster)                        // the job starts
+	run        func(t *testing.T, b *testCluster, tag string) *taggedJob // instead of strike; nil: that
+	repair     func(t *testing.T, b *testCluster)                        // what hit has broken, when mpiexec is over
+	codes      []int                                                     // that are right, beside code
+	causes     []string                                                  // and the reports that go with them
+	killed     bool                                                      // a helper, and so its claim is left as a dead file
+	notice     string                                                    // lines of mpiexec that are no report
+	otherLines []string                                                  // and others
+	after      func(t *testing.T, v *taggedJob, r result)                // what else must be
 }
 
-// brief runs for three seconds and ends well.
-var brief = program{"brief", func(_ *testing.T, tag string) []string {
+// shortProgram runs for three seconds and ends well.
+var shortProgram = program{"brief", func(_ *testing.T, tag string) []string {
 	return []string{"sh", "-c", "echo ready; sleep 3." + tag}
 }, 1}
 
-// leaves ends at once, and leaves a deaf child in a session of its own.
-var leaves = program{"leaves", func(_ *testing.T, tag string) []string {
+// orphanProgram ends at once, and leaves a deaf child in a session of its own.
+var orphanProgram = program{"leaves", func(_ *testing.T, tag string) []string {
 	return []string{"sh", "-c", `setsid sh -c 'trap "" TERM HUP INT; while :; do sleep 1000.` + tag + `; done' & echo ready`}
 }, 0}
 
-// A kindOfMishap throws the dice.
-type kindOfMishap struct {
-	name string
-	cast func(d *rand.Rand) mishap
+// A chaosKind throws the dice.
+type chaosKind struct {
+	name     string
+	generate func(d *rand.Rand) chaosCase
 }
 
 func pick[T any](d *rand.Rand, from ...T) T { return from[d.IntN(len(from))] }
 
-// aHost is one of those that run ranks, and the other one.
-func aHost(d *rand.Rand) (hit, other string) {
+// pickHost is one of those that run ranks, and the other one.
+func pickHost(d *rand.Rand) (hit, other string) {
 	if d.IntN(2) == 0 {
 		return "n1", "n2"
 	}
 	return "n2", "n1"
 }
 
-// hits is a mishap of a job under way.
-func hits(p program, code int, cause string, hit func(*testing.T, *victim)) mishap {
-	return mishap{fault: fault{program: p, hit: hit, code: code, cause: cause}}
+// runningCase is a mishap of a job under way.
+func runningCase(p program, code int, cause string, hit func(*testing.T, *taggedJob)) chaosCase {
+	return chaosCase{fault: fault{program: p, hit: hit, code: code, cause: cause}}
 }
 
-// sending is a mishap that signals to mpiexec are.
-func sending(p program, code int, first syscall.Signal, more ...any) mishap {
-	m := hits(p, code, "", signals(first, more...))
+// signalCase is a mishap that signals to mpiexec are.
+func signalCase(p program, code int, first syscall.Signal, more ...any) chaosCase {
+	m := runningCase(p, code, "", sendSignals(first, more...))
 	if p.name == "deaf" {
 		m.options = []string{"--kill-grace", "1"}
 	}
 	return m
 }
 
-// striking kills one process on a host with a signal, after a moment.
-func striking(d *rand.Rand, host string, sig syscall.Signal, is func([]string) bool) func(*testing.T, *victim) {
+// killProcessOn kills one process on a host with a signal, after a moment.
+func killProcessOn(d *rand.Rand, host string, sig syscall.Signal, is func([]string) bool) func(*testing.T, *taggedJob) {
 	which, pause := d.IntN(1000), time.Duration(d.IntN(200))*time.Millisecond
-	return func(t *testing.T, v *victim) {
+	return func(t *testing.T, v *taggedJob) {
 		<-time.After(pause)
-		pids := v.find(t, host, is)
+		pids := v.findOn(t, host, is)
 		if len(pids) == 0 {
 			t.Fatalf("no such process on %s", host)
 		}
-		kill(t, sig, "process on "+host, pids[which%len(pids):][:1])
+		signalPIDs(t, sig, "process on "+host, pids[which%len(pids):][:1])
 	}
 }
 
-// aRank knows the ranks of the shell and of the MPI program.
-func aRank(args []string) bool { return second("spin")(args) || second("-c")(args) && args[0] == "sh" }
+// isRank knows the ranks of the shell and of the MPI program.
+func isRank(args []string) bool {
+	return secondArgIs("spin")(args) || secondArgIs("-c")(args) && args[0] == "sh"
+}
 
-// early is a signal to an mpiexec that is still starting.
-func early(d *rand.Rand, sig syscall.Signal, code int) mishap {
+// startingCase is a signal to an mpiexec that is still starting.
+func startingCase(d *rand.Rand, sig syscall.Signal, code int) chaosCase {
 	pause := time.Duration(d.IntN(400)) * time.Millisecond
-	m := mishap{fault: fault{program: shell, code: code, hit: func(t *testing.T, v *victim) {
+	m := chaosCase{fault: fault{program: shellProgram, code: code, hit: func(t *testing.T, v *taggedJob) {
 		<-time.After(pause)
 		v.cmd.Process.Signal(sig)
 	}}}
-	m.run = func(t *testing.T, b *bed, tag string) *victim {
-		args := shell.args(t, tag)
+	m.run = func(t *testing.T, b *testCluster, tag string) *taggedJob {
+		args := shellProgram.args(t, tag)
 		if sig == syscall.SIGINT { // which dash catches, and loses if it is about to start a child
 			args = []string{"sleep", "1000." + tag}
 		}
-		return b.launch(t, tag, slices.Concat([]string{"-hosts", "n1:2,n2:2", "-n", "4"}, args)...)
+		return b.startTaggedJob(t, tag, slices.Concat([]string{"-hosts", "n1:2,n2:2", "-n", "4"}, args)...)
 	}
 	if sig != syscall.SIGKILL {
 		m.causes = []string{"", "cancelled by"}
@@ -110,39 +112,39 @@ func early(d *rand.Rand, sig syscall.Signal, code int) mishap {
 	return m
 }
 
-// launch starts mpiexec and waits for nothing.
-func (b *bed) launch(t *testing.T, tag string, args ...string) *victim {
-	return &victim{bed: b, tag: tag, running: b.start(t, job{args: args})}
+// startTaggedJob starts mpiexec and waits for nothing.
+func (b *testCluster) startTaggedJob(t *testing.T, tag string, args ...string) *taggedJob {
+	return &taggedJob{cluster: b, tag: tag, runningJob: b.startMpiexec(t, mpiexecCall{args: args})}
 }
 
-// ends is a job that ends by itself, whatever was done before.
-func ends(code int, cause string, args ...string) mishap {
-	m := mishap{fault: fault{code: code, cause: cause, hit: func(*testing.T, *victim) {}}}
-	m.run = func(t *testing.T, b *bed, tag string) *victim {
-		return b.launch(t, tag, slices.Concat([]string{"-hosts", "n1:2,n2:2", "-n", "4"}, args)...)
+// endCase is a job that ends by itself, whatever was done before.
+func endCase(code int, cause string, args ...string) chaosCase {
+	m := chaosCase{fault: fault{code: code, cause: cause, hit: func(*testing.T, *taggedJob) {}}}
+	m.run = func(t *testing.T, b *testCluster, tag string) *taggedJob {
+		return b.startTaggedJob(t, tag, slices.Concat([]string{"-hosts", "n1:2,n2:2", "-n", "4"}, args)...)
 	}
 	return m
 }
 
-// sh is the arguments for a script in which TAG is in some argument.
-func sh(script string) []string { return []string{"sh", "-c", script} }
+// shellArgs is the arguments for a script in which TAG is in some argument.
+func shellArgs(script string) []string { return []string{"sh", "-c", script} }
 
-// redirected runs mpiexec by a shell, whose script has the words of mpiexec as "$@" and
+// redirectedCase runs mpiexec by a shell, whose script has the words of mpiexec as "$@" and
 // tells its code on stderr.
-func redirected(code int, cause, script string, args ...string) mishap {
-	m := mishap{fault: fault{code: code, cause: cause, hit: func(*testing.T, *victim) {}}}
-	m.run = func(t *testing.T, b *bed, tag string) *victim {
+func redirectedCase(code int, cause, script string, args ...string) chaosCase {
+	m := chaosCase{fault: fault{code: code, cause: cause, hit: func(*testing.T, *taggedJob) {}}}
+	m.run = func(t *testing.T, b *testCluster, tag string) *taggedJob {
 		words := slices.Concat([]string{"-c", script, tag, binary, "-hosts", "n1,n2", "-ppn", "1", "-n", "2"}, args)
-		return &victim{bed: b, tag: tag, running: b.startAs(t, job{}, append([]string{"sh"}, words...))}
+		return &taggedJob{cluster: b, tag: tag, runningJob: b.startCommand(t, mpiexecCall{}, append([]string{"sh"}, words...))}
 	}
 	return m
 }
 
-// cut takes the link of a host down; mend brings it up.
-func cut(host string) (down, up func(*testing.T, *bed)) {
-	set := func(up bool) func(*testing.T, *bed) {
-		return func(t *testing.T, b *bed) {
-			if err := b.Link(host, up); err != nil {
+// cutLink takes the link of a host down; mend brings it up.
+func cutLink(host string) (down, up func(*testing.T, *testCluster)) {
+	set := func(up bool) func(*testing.T, *testCluster) {
+		return func(t *testing.T, b *testCluster) {
+			if err := b.SetLink(host, up); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -150,285 +152,291 @@ func cut(host string) (down, up func(*testing.T, *bed)) {
 	return set(false), set(true)
 }
 
-// onHost runs a command of sh on a host.
-func onHost(host, script string) func(*testing.T, *bed) {
-	return func(t *testing.T, b *bed) { b.on(t, host, "sh", "-c", script) }
+// runShellOn runs a command of sh on a host.
+func runShellOn(host, script string) func(*testing.T, *testCluster) {
+	return func(t *testing.T, b *testCluster) { b.runOn(t, host, "sh", "-c", script) }
 }
 
 const (
-	lossy  = `printf 'table inet chaos {\nchain input {\ntype filter hook input priority 0;\nnumgen random mod 100 < 15 drop\n}\n}\n' | nft -f -`
-	intact = `nft delete table inet chaos`
+	lossyLink  = `printf 'table inet chaos {\nchain input {\ntype filter hook input priority 0;\nnumgen random mod 100 < 15 drop\n}\n}\n' | nft -f -`
+	normalLink = `nft delete table inet chaos`
 	// netem is not in every kernel; a narrow link delays as well.
-	narrow = `tc qdisc add dev $(ip -o link | sed -n 's/^[0-9]*: \(eth[^@:]*\|[a-z]*[0-9][^@:]*\)[@:].*/\1/p' | head -1) root tbf rate 2mbit burst 5000 latency 400ms`
-	wide   = `tc qdisc del dev $(ip -o link | sed -n 's/^[0-9]*: \(eth[^@:]*\|[a-z]*[0-9][^@:]*\)[@:].*/\1/p' | head -1) root`
+	narrowLink = `tc qdisc add dev $(ip -o link | sed -n 's/^[0-9]*: \(eth[^@:]*\|[a-z]*[0-9][^@:]*\)[@:].*/\1/p' | head -1) root tbf rate 2mbit burst 5000 latency 400ms`
+	wideLink   = `tc qdisc del dev $(ip -o link | sed -n 's/^[0-9]*: \(eth[^@:]*\|[a-z]*[0-9][^@:]*\)[@:].*/\1/p' | head -1) root`
 )
 
-// filling fills a folder's file system on a host before the start.
-func filling(m mishap, host, dir string) mishap {
-	m.before = onHost(host, "mount -o remount,size=1m "+dir+" && ! head -c 9000000 /dev/zero 2>/dev/null >"+dir+"/filled")
-	m.mend = onHost(host, "rm "+dir+"/filled && mount -o remount,size=50% "+dir)
+// fullDiskCase fills a folder's file system on a host before the start.
+func fullDiskCase(m chaosCase, host, dir string) chaosCase {
+	m.setUp = runShellOn(host, "mount -o remount,size=1m "+dir+" && ! head -c 9000000 /dev/zero 2>/dev/null >"+dir+"/filled")
+	m.repair = runShellOn(host, "rm "+dir+"/filled && mount -o remount,size=50% "+dir)
 	return m
 }
 
-// kindsOfMishap are the faults of the chaos.
-var kindsOfMishap = []kindOfMishap{
-	{"rank killed", func(d *rand.Rand) mishap {
-		host, _ := aHost(d)
-		return hits(pick(d, shell, spin), 137, "rank ", striking(d, host, syscall.SIGKILL, aRank))
+// chaosKinds are the faults of the chaos.
+var chaosKinds = []chaosKind{
+	{"rank killed", func(d *rand.Rand) chaosCase {
+		host, _ := pickHost(d)
+		return runningCase(pick(d, shellProgram, spinProgram), 137, "rank ", killProcessOn(d, host, syscall.SIGKILL, isRank))
 	}},
-	{"rank crashes", func(d *rand.Rand) mishap {
-		host, _ := aHost(d)
-		return hits(spin, 139, "Segmentation fault", striking(d, host, syscall.SIGSEGV, aRank))
+	{"rank crashes", func(d *rand.Rand) chaosCase {
+		host, _ := pickHost(d)
+		return runningCase(spinProgram, 139, "Segmentation fault", killProcessOn(d, host, syscall.SIGSEGV, isRank))
 	}},
-	{"rank terminated", func(d *rand.Rand) mishap {
-		host, _ := aHost(d)
-		return hits(pick(d, shell, spin), 143, "rank ", striking(d, host, syscall.SIGTERM, aRank))
+	{"rank terminated", func(d *rand.Rand) chaosCase {
+		host, _ := pickHost(d)
+		return runningCase(pick(d, shellProgram, spinProgram), 143, "rank ", killProcessOn(d, host, syscall.SIGTERM, isRank))
 	}},
-	{"helper killed", func(d *rand.Rand) mishap {
-		host, _ := aHost(d)
-		m := hits(pick(d, shell, spin), 125, "lost contact with "+host, striking(d, host, syscall.SIGKILL, aHelper))
+	{"helper killed", func(d *rand.Rand) chaosCase {
+		host, _ := pickHost(d)
+		m := runningCase(pick(d, shellProgram, spinProgram), 125, "lost contact with "+host, killProcessOn(d, host, syscall.SIGKILL, isHelperArgs))
 		m.killed = true
 		return m
 	}},
-	{"keeper killed", func(d *rand.Rand) mishap {
-		host, _ := aHost(d)
-		m := hits(pick(d, shell, spin), 125, "lost contact with "+host, striking(d, host, syscall.SIGKILL, aKeeper))
+	{"keeper killed", func(d *rand.Rand) chaosCase {
+		host, _ := pickHost(d)
+		m := runningCase(pick(d, shellProgram, spinProgram), 125, "lost contact with "+host, killProcessOn(d, host, syscall.SIGKILL, isReaperArgs))
 		m.killed = true
 		return m
 	}},
-	{"session of sshd killed", func(d *rand.Rand) mishap {
-		host, _ := aHost(d)
-		m := hits(pick(d, shell, spin), 125, "lost contact with "+host, striking(d, host, syscall.SIGKILL, isSession))
+	{"session of sshd killed", func(d *rand.Rand) chaosCase {
+		host, _ := pickHost(d)
+		m := runningCase(pick(d, shellProgram, spinProgram), 125, "lost contact with "+host, killProcessOn(d, host, syscall.SIGKILL, isSession))
 		return m
 	}},
-	{"helper told to end", func(d *rand.Rand) mishap {
-		host, _ := aHost(d)
-		return hits(pick(d, shell, spin), 125, host+" was told to end (SIGTERM)", striking(d, host, syscall.SIGTERM, aHelper))
+	{"helper told to end", func(d *rand.Rand) chaosCase {
+		host, _ := pickHost(d)
+		return runningCase(pick(d, shellProgram, spinProgram), 125, host+" was told to end (SIGTERM)", killProcessOn(d, host, syscall.SIGTERM, isHelperArgs))
 	}},
-	{"a rank and a helper killed", func(d *rand.Rand) mishap {
-		host, other := aHost(d)
-		first, next := striking(d, host, syscall.SIGKILL, aRank), striking(d, other, syscall.SIGKILL, aHelper)
-		m := hits(shell, 137, "rank ", func(t *testing.T, v *victim) {
+	{"a rank and a helper killed", func(d *rand.Rand) chaosCase {
+		host, other := pickHost(d)
+		first, next := killProcessOn(d, host, syscall.SIGKILL, isRank), killProcessOn(d, other, syscall.SIGKILL, isHelperArgs)
+		m := runningCase(shellProgram, 137, "rank ", func(t *testing.T, v *taggedJob) {
 			var both sync.WaitGroup
-			both.Go(func() { v.tryTo(first) })
-			both.Go(func() { v.tryTo(next) })
+			both.Go(func() { v.hitUnlessOver(first) })
+			both.Go(func() { v.hitUnlessOver(next) })
 			both.Wait()
 		})
 		m.codes, m.causes = []int{125}, []string{"rank ", "lost contact with " + other}
 		m.killed = true
 		return m
 	}},
-	{"mpiexec killed", func(d *rand.Rand) mishap {
-		return sending(pick(d, shell, spin, stopped, deaf), 137, syscall.SIGKILL)
+	{"mpiexec killed", func(d *rand.Rand) chaosCase {
+		return signalCase(pick(d, shellProgram, spinProgram, stoppedProgram, deafProgram), 137, syscall.SIGKILL)
 	}},
-	{"mpiexec killed early", func(d *rand.Rand) mishap { return early(d, syscall.SIGKILL, 137) }},
-	{"mpiexec stopped and killed", func(d *rand.Rand) mishap {
-		m := sending(pick(d, shell, spin), 137, syscall.SIGSTOP, syscall.SIGKILL)
+	{"mpiexec killed early", func(d *rand.Rand) chaosCase { return startingCase(d, syscall.SIGKILL, 137) }},
+	{"mpiexec stopped and killed", func(d *rand.Rand) chaosCase {
+		m := signalCase(pick(d, shellProgram, spinProgram), 137, syscall.SIGSTOP, syscall.SIGKILL)
 		return m
 	}},
-	{"mpiexec stopped for a while", func(d *rand.Rand) mishap {
+	{"mpiexec stopped for a while", func(d *rand.Rand) chaosCase {
 		pause := time.Duration(d.IntN(4000)) * time.Millisecond
-		return hits(brief, 0, "", func(t *testing.T, v *victim) {
+		return runningCase(shortProgram, 0, "", func(t *testing.T, v *taggedJob) {
 			v.cmd.Process.Signal(syscall.SIGSTOP)
 			<-time.After(pause)
 			v.cmd.Process.Signal(syscall.SIGCONT)
 		})
 	}},
-	{"local mpiexec killed", func(d *rand.Rand) mishap {
-		m := sending(pick(d, shell, spin), 137, syscall.SIGKILL)
+	{"local mpiexec killed", func(d *rand.Rand) chaosCase {
+		m := signalCase(pick(d, shellProgram, spinProgram), 137, syscall.SIGKILL)
 		m.local = true
 		m.killed = true
 		return m
 	}},
-	{"guard killed, then SIGTERM", func(d *rand.Rand) mishap {
-		m := hits(shell, 143, "", func(t *testing.T, v *victim) {
-			kill(t, syscall.SIGKILL, "guard", v.guards())
+	{"guard killed, then SIGTERM", func(d *rand.Rand) chaosCase {
+		m := runningCase(shellProgram, 143, "", func(t *testing.T, v *taggedJob) {
+			signalPIDs(t, syscall.SIGKILL, "guard", v.guards())
 			v.cmd.Process.Signal(syscall.SIGTERM)
 		})
 		m.local = true
 		return m
 	}},
-	{"SIGTERM", func(d *rand.Rand) mishap {
-		return sending(pick(d, shell, spin, stopped, deaf), 143, syscall.SIGTERM)
+	{"SIGTERM", func(d *rand.Rand) chaosCase {
+		return signalCase(pick(d, shellProgram, spinProgram, stoppedProgram, deafProgram), 143, syscall.SIGTERM)
 	}},
-	{"SIGTERM early", func(d *rand.Rand) mishap { return early(d, syscall.SIGTERM, 143) }},
-	{"SIGHUP", func(d *rand.Rand) mishap { return sending(pick(d, shell, spin), 129, syscall.SIGHUP) }},
-	{"^C", func(d *rand.Rand) mishap { return sending(pick(d, shell, spin), 130, syscall.SIGINT) }},
-	{"^C early", func(d *rand.Rand) mishap { return early(d, syscall.SIGINT, 130) }},
-	{"^C twice", func(d *rand.Rand) mishap {
-		return sending(intDeaf, 130, syscall.SIGINT, interrupted, syscall.SIGINT)
+	{"SIGTERM early", func(d *rand.Rand) chaosCase { return startingCase(d, syscall.SIGTERM, 143) }},
+	{"SIGHUP", func(d *rand.Rand) chaosCase {
+		return signalCase(pick(d, shellProgram, spinProgram), 129, syscall.SIGHUP)
 	}},
-	{"^C thrice", func(d *rand.Rand) mishap {
-		m := sending(intDeaf, 130, syscall.SIGINT, interrupted, syscall.SIGINT, syscall.SIGINT)
+	{"^C", func(d *rand.Rand) chaosCase {
+		return signalCase(pick(d, shellProgram, spinProgram), 130, syscall.SIGINT)
+	}},
+	{"^C early", func(d *rand.Rand) chaosCase { return startingCase(d, syscall.SIGINT, 130) }},
+	{"^C twice", func(d *rand.Rand) chaosCase {
+		return signalCase(deafToINTProgram, 130, syscall.SIGINT, interruptedText, syscall.SIGINT)
+	}},
+	{"^C thrice", func(d *rand.Rand) chaosCase {
+		m := signalCase(deafToINTProgram, 130, syscall.SIGINT, interruptedText, syscall.SIGINT, syscall.SIGINT)
 		m.options = []string{"--kill-grace", "1"}
 		m.causes, m.codes = []string{"leaving at once; hosts clean up by themselves"}, []int{130} // the last words of TRUST-34, on a busy machine
 		return m
 	}},
-	{"SIGQUIT", func(d *rand.Rand) mishap {
-		m := hits(spin, 131, "rank ", signals(syscall.SIGQUIT))
+	{"SIGQUIT", func(d *rand.Rand) chaosCase {
+		m := runningCase(spinProgram, 131, "rank ", sendSignals(syscall.SIGQUIT))
 		return m
 	}},
-	{"link down for a moment", func(d *rand.Rand) mishap {
-		host, _ := aHost(d)
-		down, up := cut(host)
+	{"link down for a moment", func(d *rand.Rand) chaosCase {
+		host, _ := pickHost(d)
+		down, up := cutLink(host)
 		pause := time.Duration(d.IntN(800)) * time.Millisecond
-		return hits(brief, 0, "", func(t *testing.T, v *victim) {
-			down(t, v.bed)
+		return runningCase(shortProgram, 0, "", func(t *testing.T, v *taggedJob) {
+			down(t, v.cluster)
 			<-time.After(pause)
-			up(t, v.bed)
+			up(t, v.cluster)
 		})
 	}},
-	{"link cut", func(d *rand.Rand) mishap {
-		host, _ := aHost(d)
-		down, up := cut(host)
-		m := hits(pick(d, shell, spin), 125, "lost contact with "+host, func(t *testing.T, v *victim) { down(t, v.bed) })
-		m.mend = up
+	{"link cut", func(d *rand.Rand) chaosCase {
+		host, _ := pickHost(d)
+		down, up := cutLink(host)
+		m := runningCase(pick(d, shellProgram, spinProgram), 125, "lost contact with "+host, func(t *testing.T, v *taggedJob) { down(t, v.cluster) })
+		m.repair = up
 		return m
 	}},
-	{"link cut, then SIGTERM", func(d *rand.Rand) mishap {
-		host, _ := aHost(d)
-		down, up := cut(host)
-		m := hits(shell, 143, "", func(t *testing.T, v *victim) {
-			down(t, v.bed)
+	{"link cut, then SIGTERM", func(d *rand.Rand) chaosCase {
+		host, _ := pickHost(d)
+		down, up := cutLink(host)
+		m := runningCase(shellProgram, 143, "", func(t *testing.T, v *taggedJob) {
+			down(t, v.cluster)
 			v.cmd.Process.Signal(syscall.SIGTERM)
 		})
-		m.options, m.mend = []string{"--kill-grace", "1"}, up
+		m.options, m.repair = []string{"--kill-grace", "1"}, up
 		return m
 	}},
-	{"packets lost", func(d *rand.Rand) mishap {
-		host, _ := aHost(d)
-		m := hits(brief, 0, "", func(*testing.T, *victim) {})
-		m.before, m.mend = onHost(host, lossy), onHost(host, intact)
+	{"packets lost", func(d *rand.Rand) chaosCase {
+		host, _ := pickHost(d)
+		m := runningCase(shortProgram, 0, "", func(*testing.T, *taggedJob) {})
+		m.setUp, m.repair = runShellOn(host, lossyLink), runShellOn(host, normalLink)
 		m.options = []string{"--connect-timeout", "30"}
 		return m
 	}},
-	{"a narrow link", func(d *rand.Rand) mishap {
-		host, _ := aHost(d)
-		m := hits(brief, 0, "", func(*testing.T, *victim) {})
-		m.before, m.mend = onHost(host, narrow), onHost(host, wide)
+	{"a narrow link", func(d *rand.Rand) chaosCase {
+		host, _ := pickHost(d)
+		m := runningCase(shortProgram, 0, "", func(*testing.T, *taggedJob) {})
+		m.setUp, m.repair = runShellOn(host, narrowLink), runShellOn(host, wideLink)
 		return m
 	}},
-	{"host behind a wall", func(d *rand.Rand) mishap {
-		host, _ := aHost(d)
-		m := ends(125, host+": ", append([]string{"--connect-timeout", "4", "--retries", "1"}, sh("echo no")...)...)
-		m.before = func(t *testing.T, b *bed) {
+	{"host behind a wall", func(d *rand.Rand) chaosCase {
+		host, _ := pickHost(d)
+		m := endCase(125, host+": ", append([]string{"--connect-timeout", "4", "--retries", "1"}, shellArgs("echo no")...)...)
+		m.setUp = func(t *testing.T, b *testCluster) {
 			if err := b.Block(host); err != nil {
 				t.Fatal(err)
 			}
 		}
-		m.mend = func(t *testing.T, b *bed) {
+		m.repair = func(t *testing.T, b *testCluster) {
 			if err := b.Unblock(host); err != nil {
 				t.Fatal(err)
 			}
 		}
 		return m
 	}},
-	{"helper stopped for a while", func(d *rand.Rand) mishap {
-		host, _ := aHost(d)
+	{"helper stopped for a while", func(d *rand.Rand) chaosCase {
+		host, _ := pickHost(d)
 		pause := time.Duration(d.IntN(4000)) * time.Millisecond
-		return hits(brief, 0, "", func(t *testing.T, v *victim) {
-			pids := v.find(t, host, aHelper)
-			kill(t, syscall.SIGSTOP, "helper", pids)
+		return runningCase(shortProgram, 0, "", func(t *testing.T, v *taggedJob) {
+			pids := v.findOn(t, host, isHelperArgs)
+			signalPIDs(t, syscall.SIGSTOP, "helper", pids)
 			<-time.After(pause)
-			kill(t, syscall.SIGCONT, "helper", pids)
+			signalPIDs(t, syscall.SIGCONT, "helper", pids)
 		})
 	}},
-	{"helper stopped for good", func(d *rand.Rand) mishap {
-		host, _ := aHost(d)
+	{"helper stopped for good", func(d *rand.Rand) chaosCase {
+		host, _ := pickHost(d)
 		var pids []int
-		m := hits(shell, 124, "the job ran longer than -timeout 10s", func(t *testing.T, v *victim) {
-			pids = v.find(t, host, aHelper)
-			kill(t, syscall.SIGSTOP, "helper", pids)
+		m := runningCase(shellProgram, 124, "the job ran longer than -timeout 10s", func(t *testing.T, v *taggedJob) {
+			pids = v.findOn(t, host, isHelperArgs)
+			signalPIDs(t, syscall.SIGSTOP, "helper", pids)
 		})
 		m.options = []string{"-timeout", "10", "--kill-grace", "1"}
 		m.notice = host + ": processes of the job could not be ended in time"
-		m.mend = func(t *testing.T, b *bed) { kill(t, syscall.SIGCONT, "helper", pids) }
+		m.repair = func(t *testing.T, b *testCluster) { signalPIDs(t, syscall.SIGCONT, "helper", pids) }
 		return m
 	}},
-	{"rank stopped, -timeout", func(d *rand.Rand) mishap {
-		host, _ := aHost(d)
-		m := hits(pick(d, shell, spin), 124, "the job ran longer than -timeout 10s", striking(d, host, syscall.SIGSTOP, aRank))
+	{"rank stopped, -timeout", func(d *rand.Rand) chaosCase {
+		host, _ := pickHost(d)
+		m := runningCase(pick(d, shellProgram, spinProgram), 124, "the job ran longer than -timeout 10s", killProcessOn(d, host, syscall.SIGSTOP, isRank))
 		m.options = []string{"-timeout", "10"}
 		return m
 	}},
-	{"-timeout with stacks", func(d *rand.Rand) mishap {
-		m := hits(pick(d, shell, spin, deaf), 124, "the job ran longer than -timeout 10s", func(*testing.T, *victim) {})
+	{"-timeout with stacks", func(d *rand.Rand) chaosCase {
+		m := runningCase(pick(d, shellProgram, spinProgram, deafProgram), 124, "the job ran longer than -timeout 10s", func(*testing.T, *taggedJob) {})
 		m.options = []string{"-timeout", "10", "--on-timeout", "stacks", "--kill-grace", "1"}
 		return m
 	}},
-	{"nobody reads stdout", func(d *rand.Rand) mishap {
-		m := redirected(0, "", `{ "$@" || echo code $? >&2; } | head -1`, "yes")
-		m.after = func(t *testing.T, v *victim, r result) {
+	{"nobody reads stdout", func(d *rand.Rand) chaosCase {
+		m := redirectedCase(0, "", `{ "$@" || echo code $? >&2; } | head -1`, "yes")
+		m.after = func(t *testing.T, v *taggedJob, r result) {
 			if r.out != "y\n" || r.err != "code 141\n" {
 				t.Errorf("stdout %q, stderr %q", r.out, r.err)
 			}
 		}
 		return m
 	}},
-	{"stdout is full", func(d *rand.Rand) mishap {
-		return redirected(125, "standard output: ", `exec "$@" >/dev/full`, "sh", "-c", "echo x; sleep 1000")
+	{"stdout is full", func(d *rand.Rand) chaosCase {
+		return redirectedCase(125, "standard output: ", `exec "$@" >/dev/full`, "sh", "-c", "echo x; sleep 1000")
 	}},
-	{"no descriptors left for mpiexec", func(d *rand.Rand) mishap {
+	{"no descriptors left for mpiexec", func(d *rand.Rand) chaosCase {
 		limit := 8 + d.IntN(12)
-		m := redirected(0, "", fmt.Sprintf(`ulimit -n %d; exec "$@"`, limit), "true")
+		m := redirectedCase(0, "", fmt.Sprintf(`ulimit -n %d; exec "$@"`, limit), "true")
 		m.codes, m.causes = []int{125, 126}, []string{"", "too many open files"}
 		return m
 	}},
-	{"exit code", func(d *rand.Rand) mishap {
+	{"exit code", func(d *rand.Rand) chaosCase {
 		code, rank := 1+d.IntN(100), d.IntN(4)
-		return ends(code, fmt.Sprintf("rank %d on ", rank), sh(fmt.Sprintf("if [ $PMI_RANK = %d ]; then exit %d; fi; sleep 1000", rank, code))...)
+		return endCase(code, fmt.Sprintf("rank %d on ", rank), shellArgs(fmt.Sprintf("if [ $PMI_RANK = %d ]; then exit %d; fi; sleep 1000", rank, code))...)
 	}},
-	{"all fail at once", func(d *rand.Rand) mishap {
+	{"all fail at once", func(d *rand.Rand) chaosCase {
 		code := 1 + d.IntN(100)
-		return ends(code, "exited with code", sh(fmt.Sprint("setsid sleep 1000 & exit ", code))...)
+		return endCase(code, "exited with code", shellArgs(fmt.Sprint("setsid sleep 1000 & exit ", code))...)
 	}},
-	{"abort", func(d *rand.Rand) mishap {
+	{"abort", func(d *rand.Rand) chaosCase {
 		code, rank := 1+d.IntN(100), d.IntN(4)
-		m := ends(code, fmt.Sprintf("rank %d on ", rank))
-		m.run = func(t *testing.T, b *bed, tag string) *victim {
-			return b.launch(t, tag, "-hosts", "n1:2,n2:2", "-n", "4", mpi(t, "misc"), "abort", strconv.Itoa(rank), strconv.Itoa(code))
+		m := endCase(code, fmt.Sprintf("rank %d on ", rank))
+		m.run = func(t *testing.T, b *testCluster, tag string) *taggedJob {
+			return b.startTaggedJob(t, tag, "-hosts", "n1:2,n2:2", "-n", "4", mpiProgram(t, "misc"), "abort", strconv.Itoa(rank), strconv.Itoa(code))
 		}
 		return m
 	}},
-	{"exit of one that others wait for", func(d *rand.Rand) mishap {
+	{"exit of one that others wait for", func(d *rand.Rand) chaosCase {
 		code, rank := 1+d.IntN(100), d.IntN(4)
-		m := ends(code, fmt.Sprintf("rank %d on ", rank))
-		m.run = func(t *testing.T, b *bed, tag string) *victim {
-			return b.launch(t, tag, "-hosts", "n1:2,n2:2", "-n", "4", mpi(t, "misc"), pick(d, "quit", "exit"), strconv.Itoa(rank), strconv.Itoa(code))
+		m := endCase(code, fmt.Sprintf("rank %d on ", rank))
+		m.run = func(t *testing.T, b *testCluster, tag string) *taggedJob {
+			return b.startTaggedJob(t, tag, "-hosts", "n1:2,n2:2", "-n", "4", mpiProgram(t, "misc"), pick(d, "quit", "exit"), strconv.Itoa(rank), strconv.Itoa(code))
 		}
 		return m
 	}},
-	{"program missing", func(d *rand.Rand) mishap {
-		return ends(127, "not found", "no-such-program")
+	{"program missing", func(d *rand.Rand) chaosCase {
+		return endCase(127, "not found", "no-such-program")
 	}},
-	{"directory missing", func(d *rand.Rand) mishap {
-		return ends(127, "working directory /no/such/place", "-wdir", "/no/such/place", "true")
+	{"directory missing", func(d *rand.Rand) chaosCase {
+		return endCase(127, "working directory /no/such/place", "-wdir", "/no/such/place", "true")
 	}},
-	{"deaf children left behind", func(d *rand.Rand) mishap { return hits(leaves, 0, "", func(*testing.T, *victim) {}) }},
-	{"/dev/shm full", func(d *rand.Rand) mishap {
-		host, _ := aHost(d)
-		return filling(hits(brief, 0, "", func(*testing.T, *victim) {}), host, "/dev/shm")
+	{"deaf children left behind", func(d *rand.Rand) chaosCase {
+		return runningCase(orphanProgram, 0, "", func(*testing.T, *taggedJob) {})
 	}},
-	{"/tmp full", func(d *rand.Rand) mishap {
-		host, _ := aHost(d)
-		return filling(hits(brief, 0, "", func(*testing.T, *victim) {}), host, "/tmp")
+	{"/dev/shm full", func(d *rand.Rand) chaosCase {
+		host, _ := pickHost(d)
+		return fullDiskCase(runningCase(shortProgram, 0, "", func(*testing.T, *taggedJob) {}), host, "/dev/shm")
 	}},
-	{"ledger's disk full", func(d *rand.Rand) mishap {
-		host, _ := aHost(d)
-		m := filling(hits(brief, 0, "", func(*testing.T, *victim) {}), host, "/var/tmp")
+	{"/tmp full", func(d *rand.Rand) chaosCase {
+		host, _ := pickHost(d)
+		return fullDiskCase(runningCase(shortProgram, 0, "", func(*testing.T, *taggedJob) {}), host, "/tmp")
+	}},
+	{"ledger's disk full", func(d *rand.Rand) chaosCase {
+		host, _ := pickHost(d)
+		m := fullDiskCase(runningCase(shortProgram, 0, "", func(*testing.T, *taggedJob) {}), host, "/var/tmp")
 		m.notice = "not kept apart from other jobs"
 		return m
 	}},
-	{"our program lost on a host", func(d *rand.Rand) mishap {
-		host, _ := aHost(d)
-		m := hits(brief, 0, "", func(*testing.T, *victim) {})
-		m.before = onHost(host, "rm -rf ~/.cache/remshell")
+	{"our program lost on a host", func(d *rand.Rand) chaosCase {
+		host, _ := pickHost(d)
+		m := runningCase(shortProgram, 0, "", func(*testing.T, *taggedJob) {})
+		m.setUp = runShellOn(host, "rm -rf ~/.cache/remshell")
 		return m
 	}},
 }
 
-// tryTo strikes unless the job is over already.
-func (v *victim) tryTo(hit func(*testing.T, *victim)) {
+// hitUnlessOver strikes unless the job is over already.
+func (v *taggedJob) hitUnlessOver(hit func(*testing.T, *taggedJob)) {
 	var quiet testing.T
 	done := make(chan struct{})
 	go func() { // Fatal ends the goroutine
@@ -438,62 +446,62 @@ func (v *victim) tryTo(hit func(*testing.T, *victim)) {
 	<-done
 }
 
-// A lane is a bed on which one job comes after the other.
-type lane struct {
-	*bed
+// A chaosLane is a bed on which one job comes after the other.
+type chaosLane struct {
+	*testCluster
 	seed  uint64
-	kinds []kindOfMishap
+	kinds []chaosKind
 }
 
-// job runs one job to its end and looks at what it has left.
-func (l lane) job(t *testing.T, number int) {
+// runCase runs one job to its end and looks at what it has left.
+func (l chaosLane) runCase(t *testing.T, number int) {
 	d := rand.New(rand.NewPCG(l.seed, uint64(number)))
 	kind := l.kinds[(number+d.IntN(2)*d.IntN(len(l.kinds)))%len(l.kinds)]
 	t.Run(fmt.Sprintf("%d %s", number, kind.name), func(t *testing.T) {
 		t.Logf("again: CHAOS_SEED=%d CHAOS_ONLY=%d CHAOS_KIND='%s' make chaos", l.seed, number, os.Getenv("CHAOS_KIND"))
-		m := kind.cast(d)
-		defer l.mend(t, &m)
-		if m.before != nil {
-			m.before(t, l.bed)
+		m := kind.generate(d)
+		defer l.repairOnce(t, &m)
+		if m.setUp != nil {
+			m.setUp(t, l.testCluster)
 		}
-		var v *victim
+		var v *taggedJob
 		if m.run != nil {
-			v = m.run(t, l.bed, strconv.FormatInt(time.Now().UnixNano(), 10))
+			v = m.run(t, l.testCluster, strconv.FormatInt(time.Now().UnixNano(), 10))
 		} else {
-			v = strike(t, l.bed, m.program, m.local, m.options...)
+			v = startTagged(t, l.testCluster, m.program, m.local, m.options...)
 		}
 		m.hit(t, v)
 		r := v.wait(t)
-		l.mend(t, &m)
-		m.judge(t, r)
+		l.repairOnce(t, &m)
+		m.checkResult(t, r)
 		if m.after != nil {
 			m.after(t, v, r)
 		}
-		v.vanish(t, 2*silence+gone)
-		if live := l.listing(t, "n1,n2").Jobs; len(live) > 0 {
+		v.checkGone(t, 2*keepAliveLimit+goneTimeout)
+		if live := l.readListing(t, "n1,n2").Jobs; len(live) > 0 {
 			t.Errorf("claims that live on: %v", live)
 		}
 		if m.killed { // the next job sweeps what does not live
-			l.run(t, "-hosts", "n1,n2", "-ppn", "1", "-n", "2", "true").good(t)
+			l.runMpiexec(t, "-hosts", "n1,n2", "-ppn", "1", "-n", "2", "true").checkSuccess(t)
 		}
-		l.noTraces(t)
+		l.checkNoTraces(t)
 	})
 }
 
-// mend repairs what the mishap has broken, once.
-func (l lane) mend(t *testing.T, m *mishap) {
-	if m.mend != nil {
-		m.mend(t, l.bed)
-		m.mend = nil
+// repairOnce repairs what the mishap has broken, once.
+func (l chaosLane) repairOnce(t *testing.T, m *chaosCase) {
+	if m.repair != nil {
+		m.repair(t, l.testCluster)
+		m.repair = nil
 	}
 }
 
-// judge asserts the right code and the one right report.
-func (m *mishap) judge(t *testing.T, r result) {
+// checkResult asserts the right code and the one right report.
+func (m *chaosCase) checkResult(t *testing.T, r result) {
 	t.Helper()
-	reports := slices.DeleteFunc(r.reports(), func(line string) bool {
+	reports := slices.DeleteFunc(r.causes(), func(line string) bool {
 		return m.notice != "" && strings.Contains(line, m.notice) ||
-			slices.ContainsFunc(m.chatter, func(text string) bool { return strings.Contains(line, text) })
+			slices.ContainsFunc(m.otherLines, func(text string) bool { return strings.Contains(line, text) })
 	})
 	for i, cause := range append([]string{m.cause}, m.causes...) {
 		right := len(reports) == 0 && cause == "" || len(reports) == 1 && cause != "" && strings.Contains(reports[0], cause)
@@ -505,14 +513,14 @@ func (m *mishap) judge(t *testing.T, r result) {
 		r.code, r.took, m.code, m.codes, reports, m.cause, m.causes, r.out, r.err)
 }
 
-// noTraces asserts that no claim, ticket or temporary file is left.
-func (l lane) noTraces(t *testing.T) {
+// checkNoTraces asserts that no claim, ticket or temporary file is left.
+func (l chaosLane) checkNoTraces(t *testing.T) {
 	t.Helper()
 	for _, h := range l.Hosts {
 		l.noClaims(t, h.Name)
 		for _, dir := range []string{"/tmp", "/dev/shm", "/run/user"} {
 			files, _ := filepath.Glob(l.Root(h.Name) + dir + "/*remshell*")
-			files = slices.DeleteFunc(files, bare)
+			files = slices.DeleteFunc(files, isEmptyTree)
 			if len(files) > 0 {
 				t.Errorf("left behind on %s: %q", h.Name, files)
 			}
@@ -520,9 +528,9 @@ func (l lane) noTraces(t *testing.T) {
 	}
 }
 
-// bare reports whether a name is a folder with nothing but folders in it: the one of the user
+// isEmptyTree reports whether a name is a folder with nothing but folders in it: the one of the user
 // for what is private, which the next job uses again.
-func bare(name string) bool {
+func isEmptyTree(name string) bool {
 	only := true
 	filepath.WalkDir(name, func(_ string, d fs.DirEntry, err error) error {
 		only = only && err == nil && d.IsDir()
@@ -531,8 +539,8 @@ func bare(name string) bool {
 	return only
 }
 
-// number reads a variable; without it, otherwise.
-func number(t *testing.T, name string, otherwise int) int {
+// intVariable reads a variable; without it, otherwise.
+func intVariable(t *testing.T, name string, otherwise int) int {
 	text := os.Getenv(name)
 	n, err := strconv.Atoi(cmp.Or(text, "0"))
 	if err != nil {
@@ -546,16 +554,16 @@ func number(t *testing.T, name string, otherwise int) int {
 // process, claim, ticket or temporary file. CHAOS is how many jobs, CHAOS_SEED and
 // CHAOS_ONLY repeat one; CHAOS_KIND is a part of the names of those kinds that are wanted.
 func TestChaos(t *testing.T) {
-	needNamespaces(t)
+	requireNamespaces(t)
 	t.Parallel()
-	seed := uint64(number(t, "CHAOS_SEED", int(time.Now().UnixNano()%1e9)+1))
-	jobs, only := number(t, "CHAOS", 15), number(t, "CHAOS_ONLY", 0)
-	lanes := number(t, "CHAOS_LANES", 1)
-	kinds := slices.Clone(kindsOfMishap)
+	seed := uint64(intVariable(t, "CHAOS_SEED", int(time.Now().UnixNano()%1e9)+1))
+	jobs, only := intVariable(t, "CHAOS", 15), intVariable(t, "CHAOS_ONLY", 0)
+	lanes := intVariable(t, "CHAOS_LANES", 1)
+	kinds := slices.Clone(chaosKinds)
 	if os.Getenv("CHAOS") != "" { // some take a minute
-		kinds = slices.Concat(kinds, kindsOfSurvival, kindsOfAsks)
+		kinds = slices.Concat(kinds, chaosRestartKinds, chaosControlKinds)
 	}
-	kinds = slices.DeleteFunc(kinds, func(k kindOfMishap) bool { return !strings.Contains(k.name, os.Getenv("CHAOS_KIND")) })
+	kinds = slices.DeleteFunc(kinds, func(k chaosKind) bool { return !strings.Contains(k.name, os.Getenv("CHAOS_KIND")) })
 	if len(kinds) == 0 {
 		t.Fatalf("CHAOS_KIND: no kind of fault has %q in its name", os.Getenv("CHAOS_KIND"))
 	}
@@ -564,15 +572,15 @@ func TestChaos(t *testing.T) {
 	for i := range lanes {
 		t.Run(fmt.Sprint("lane ", i+1), func(t *testing.T) {
 			t.Parallel()
-			l := lane{newBed(t, testbed.Options{Hosts: 2, SSHConfig: impatient}), seed, kinds}
-			if r := l.run(t, "-hosts", "n1,n2", "-n", "2", "true"); r.code != 0 {
+			l := chaosLane{newTestCluster(t, testbed.Options{Hosts: 2, SSHConfig: shortKeepAlive}), seed, kinds}
+			if r := l.runMpiexec(t, "-hosts", "n1,n2", "-n", "2", "true"); r.code != 0 {
 				t.Fatalf("the hosts do not even run true: %s", r.err)
 			}
 			for n := 1 + i; n <= jobs && only == 0; n += lanes {
-				l.job(t, first+n)
+				l.runCase(t, first+n)
 			}
 			if only > 0 && i == 0 {
-				l.job(t, only)
+				l.runCase(t, only)
 			}
 		})
 	}

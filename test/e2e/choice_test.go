@@ -13,9 +13,9 @@ import (
 	"remshell/tools/testbed"
 )
 
-// card gives a host the only network that counts there: an interface of its own in a place where the kernel has
+// addNetworkCard gives a host the only network that counts there: an interface of its own in a place where the kernel has
 // hardware. What it tells is what the kernel tells of the interface at any time.
-const card = `ip link add wire type veth peer name far
+const addNetworkCard = `ip link add wire type veth peer name far
 ip link set wire up
 ip link set far up
 own=$(mktemp -d)
@@ -29,14 +29,14 @@ rmdir $own`
 // A network that goes down between two runs takes its host out of the set (which-hosts.md 2.1).
 func TestNodeSetsFollowTheNetworks(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 3})
-	b.needNamespaces(t)
+	b := newTestCluster(t, testbed.Options{Hosts: 3})
+	b.requireNamespaces(t)
 	cluster := filepath.Join(t.TempDir(), "cluster.toml")
 	if err := os.WriteFile(cluster, []byte("[[node]]\nname = \"n[1-3]\"\nid = 1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, host := range b.hosts() {
-		if out, err := b.On(t.Context(), host, "sh", "-ec", card).CombinedOutput(); strings.Contains(string(out), "permission denied") {
+		if out, err := b.On(t.Context(), host, "sh", "-ec", addNetworkCard).CombinedOutput(); strings.Contains(string(out), "permission denied") {
 			t.Skipf("%s may not mount what a network of its own needs: %s", host, out)
 		} else if err != nil {
 			t.Fatalf("%s: %v: %s", host, err, out)
@@ -46,13 +46,13 @@ func TestNodeSetsFollowTheNetworks(t *testing.T) {
 	if got := b.setOf(t, cluster, wired...); got != "n1 on ethernet, n2 on ethernet" {
 		t.Errorf("all are up: %s", got)
 	}
-	b.on(t, "n1", "ip", "link", "set", "wire", "down")
+	b.runOn(t, "n1", "ip", "link", "set", "wire", "down")
 	if got := b.setOf(t, cluster, wired...); got != "n2 on ethernet, n3 on ethernet" {
 		t.Errorf("that of n1 is down: %s", got)
 	}
-	b.on(t, "n3", "ip", "link", "set", "wire", "down")
-	b.refuses(t, job{args: append(append([]string{"--cluster", cluster}, wired...), "true")}, 125, "no ONEOF:NETWORK set can ever hold 2 ranks", "(largest: ethernet, 1 when idle on n2)")
-	b.on(t, "n1", "ip", "link", "set", "wire", "up")
+	b.runOn(t, "n3", "ip", "link", "set", "wire", "down")
+	b.checkRefused(t, mpiexecCall{args: append(append([]string{"--cluster", cluster}, wired...), "true")}, 125, "no ONEOF:NETWORK set can ever hold 2 ranks", "(largest: ethernet, 1 when idle on n2)")
+	b.runOn(t, "n1", "ip", "link", "set", "wire", "up")
 	if got := b.setOf(t, cluster, wired...); got != "n1 on ethernet, n2 on ethernet" {
 		t.Errorf("that of n1 is up again: %s", got)
 	}
@@ -62,8 +62,8 @@ func TestNodeSetsFollowTheNetworks(t *testing.T) {
 // plan of the state that was saved in the run (which-hosts.md 13.2).
 func TestAChoiceIsToldAlike(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 4})
-	b.needNamespaces(t)
+	b := newTestCluster(t, testbed.Options{Hosts: 4})
+	b.requireNamespaces(t)
 	cluster := setCluster(t)
 	type choice struct{ Choice, Ranks any }
 	read := func(what, text string) (c choice) {
@@ -85,9 +85,9 @@ func TestAChoiceIsToldAlike(t *testing.T) {
 		dir := t.TempDir()
 		state, report := filepath.Join(dir, "state.json"), filepath.Join(dir, "report.json")
 		args := append([]string{"--cluster", cluster, "--sort", "none"}, strings.Fields(line)...)
-		dry := b.run(t, append([]string{"--dry-run", "--json"}, append(args, "true")...)...)
-		ran := b.run(t, append([]string{"--save-cluster-state", state, "--report", report}, append(args, "true")...)...)
-		again := b.run(t, "--plan", "--cluster-state", state)
+		dry := b.runMpiexec(t, append([]string{"--dry-run", "--json"}, append(args, "true")...)...)
+		ran := b.runMpiexec(t, append([]string{"--save-cluster-state", state, "--report", report}, append(args, "true")...)...)
+		again := b.runMpiexec(t, "--plan", "--cluster-state", state)
 		if dry.code != 0 || ran.code != 0 || again.code != 0 {
 			t.Errorf("%s: exit %d, %d, %d: %s%s%s", line, dry.code, ran.code, again.code, dry.err, ran.err, again.err)
 			continue
@@ -114,7 +114,7 @@ func TestAChoiceIsToldAlike(t *testing.T) {
 // would reach a host never runs (which-hosts.md 3).
 func TestBrokenClusterFilesContactNobody(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 1})
+	b := newTestCluster(t, testbed.Options{Hosts: 1})
 	dir := t.TempDir()
 	cluster, contacted, launcher := filepath.Join(dir, "cluster.toml"), filepath.Join(dir, "contacted"), filepath.Join(dir, "launcher")
 	if err := os.WriteFile(launcher, []byte("#!/bin/sh\ntouch "+contacted+"\nexit 1\n"), 0o700); err != nil {
@@ -124,7 +124,7 @@ func TestBrokenClusterFilesContactNobody(t *testing.T) {
 		if err := os.WriteFile(cluster, []byte("[[node]]\nname = \"n1\"\nid = 1\n"+text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		return b.run(t, "--cluster", cluster, "-launcher-exec", launcher, "-n", "1", "true")
+		return b.runMpiexec(t, "--cluster", cluster, "-launcher-exec", launcher, "-n", "1", "true")
 	}
 	for _, test := range []struct{ text, want string }{
 		{"procspeed = \"fast\"\n", ":4: procspeed: "},

@@ -12,23 +12,23 @@ import (
 	"remshell/tools/testbed"
 )
 
-// A condorBed is a bed whose hosts are those of a real HTCondor pool.
-type condorBed struct {
-	*bed
+// A condorCluster is a bed whose hosts are those of a real HTCondor pool.
+type condorCluster struct {
+	*testCluster
 	dir string // testbed.CondorJobs, as the test sees it
 }
 
 // TestHTCondor runs all that needs a real HTCondor, on one: as root, where testdata/condor.sh has unpacked it.
 func TestHTCondor(t *testing.T) {
 	t.Parallel()
-	needNamespaces(t)
+	requireNamespaces(t)
 	if err := testbed.NoCondor(); err != nil {
 		t.Skip(err)
 	}
-	s := newCondorBed(t, 2)
+	s := newCondorCluster(t, 2)
 	for _, test := range []struct {
 		name string
-		run  func(*testing.T, *condorBed)
+		run  func(*testing.T, *condorCluster)
 	}{
 		{"Vanilla", condorVanilla},
 		{"Parallel", condorParallel},
@@ -37,16 +37,16 @@ func TestHTCondor(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.run(t, s)
-			s.clean(t, minutes)
+			s.awaitClean(t, slurmTimeout)
 		})
 	}
 }
 
-// newCondorBed brings HTCondor up, and puts the program and what MPI programs need where jobs find it.
-func newCondorBed(t *testing.T, hosts int) *condorBed {
+// newCondorCluster brings HTCondor up, and puts the program and what MPI programs need where jobs find it.
+func newCondorCluster(t *testing.T, hosts int) *condorCluster {
 	t.Helper()
-	b := newBed(t, testbed.Options{Hosts: hosts, Condor: true})
-	s := &condorBed{bed: b, dir: filepath.Join(b.State, "condor/jobs")}
+	b := newTestCluster(t, testbed.Options{Hosts: hosts, Condor: true})
+	s := &condorCluster{testCluster: b, dir: filepath.Join(b.State, "condor/jobs")}
 	library := "libmpich.so.12"
 	for name, from := range map[string]string{"mpiexec": binary, library: filepath.Join(libraries(t), library)} {
 		if err := copyProgram(from, filepath.Join(s.dir, name)); err != nil {
@@ -60,21 +60,21 @@ func newCondorBed(t *testing.T, hosts int) *condorBed {
 const condorEnviron = `environment = "PATH=` + testbed.CondorJobs + `:/usr/bin:/bin LD_LIBRARY_PATH=` + testbed.CondorJobs + `"`
 
 // asUser runs a program on the head as the pool's user, in the folder of the jobs.
-func (s *condorBed) asUser(t *testing.T, words ...string) result {
+func (s *condorCluster) asUser(t *testing.T, words ...string) result {
 	t.Helper()
 	words = append([]string{"sh", "-c", `cd "$0" && exec "$@"`, testbed.CondorJobs}, words...)
-	return s.startAs(t, job{uid: testbed.CondorUID, env: []string{"HOME=" + testbed.CondorDir + "/home", "USER=" + testbed.CondorUser}, limit: minutes}, words).wait(t)
+	return s.startCommand(t, mpiexecCall{uid: testbed.CondorUID, env: []string{"HOME=" + testbed.CondorDir + "/home", "USER=" + testbed.CondorUser}, timeout: slurmTimeout}, words).wait(t)
 }
 
 // A condorJob was handed in with condor_submit.
 type condorJob struct {
-	bed    *condorBed
-	number string
-	name   string // what its files in the folder of the jobs begin with
+	cluster *condorCluster
+	number  string
+	name    string // what its files in the folder of the jobs begin with
 }
 
 // script hands in a script for bash; more lines describe the job, as condor_submit reads them.
-func (s *condorBed) script(t *testing.T, universe, script string, more ...string) *condorJob {
+func (s *condorCluster) script(t *testing.T, universe, script string, more ...string) *condorJob {
 	t.Helper()
 	name := strings.NewReplacer("/", "-").Replace(t.Name())
 	node := map[string]string{"parallel": "$(Node)", "vanilla": "0"}[universe]
@@ -89,7 +89,7 @@ func (s *condorBed) script(t *testing.T, universe, script string, more ...string
 }
 
 // submit hands in what a file describes. At the end of the test the job is over, however it goes.
-func (s *condorBed) submit(t *testing.T, name string) *condorJob {
+func (s *condorCluster) submit(t *testing.T, name string) *condorJob {
 	t.Helper()
 	r := s.asUser(t, "condor_submit", "-terse", "-append", condorEnviron, "-append", "request_memory = 10", name+".sub")
 	number, _, ok := strings.Cut(r.out, " ")
@@ -103,7 +103,7 @@ func (s *condorBed) submit(t *testing.T, name string) *condorJob {
 // wait waits for the end of the job, and returns what the script of its first node has written.
 func (j *condorJob) wait(t *testing.T) (out, errs string) {
 	t.Helper()
-	if r := j.bed.asUser(t, "condor_wait", "-wait", strconv.Itoa(int(minutes.Seconds())), j.name+".log"); r.code != 0 {
+	if r := j.cluster.asUser(t, "condor_wait", "-wait", strconv.Itoa(int(slurmTimeout.Seconds())), j.name+".log"); r.code != 0 {
 		t.Fatalf("job %s is not over: %s%s%s", j.number, r.out, r.err, j.text("log"))
 	}
 	return j.text("out.0"), j.text("err.0")
@@ -111,28 +111,28 @@ func (j *condorJob) wait(t *testing.T) (out, errs string) {
 
 // text is what stands in a file of the job.
 func (j *condorJob) text(suffix string) string {
-	text, _ := os.ReadFile(filepath.Join(j.bed.dir, j.name+"."+suffix))
+	text, _ := os.ReadFile(filepath.Join(j.cluster.dir, j.name+"."+suffix))
 	return string(text)
 }
 
 // A job of the vanilla universe has one host, this one, with the CPUs of its slot: a rank for each, although
 // OMP_NUM_THREADS says as many.
-func condorVanilla(t *testing.T, s *condorBed) {
+func condorVanilla(t *testing.T, s *condorCluster) {
 	out, errs := s.script(t, "vanilla", `mpiexec -v sh -c 'echo "rank of $MPIEXEC_SIZE with $OMP_NUM_THREADS threads"'; echo "exit $?"`, "request_cpus = 2").wait(t)
 	if out != strings.Repeat("rank of 2 with 2 threads\n", 2)+"exit 0\n" || !strings.Contains(errs, ", 1 host, 2 tasks, 2 CPUs, starter fork (tight)\n") {
 		t.Errorf("%s%s", out, errs)
 	}
 }
 
-// servers is the beginning of a script of the parallel universe.
-const servers = `. "$(condor_config_val LIBEXEC)/sshd.sh" $_CONDOR_PROCNO $_CONDOR_NPROCS
+// parallelPrologue is the beginning of a script of the parallel universe.
+const parallelPrologue = `. "$(condor_config_val LIBEXEC)/sshd.sh" $_CONDOR_PROCNO $_CONDOR_NPROCS
 if [ $_CONDOR_PROCNO != 0 ]; then wait; exit; fi
 `
 
 // In the parallel universe ranks run on all hosts of the job, each in the folder that HTCondor has made for the job there,
 // whether the batch system or the user names the hosts. The user's known hosts stay as they are.
-func condorParallel(t *testing.T, s *condorBed) {
-	out, errs := s.script(t, "parallel", servers+`mpiexec -ppn 1 sh -c 'test -e .job.ad && test "$PWD" = "$_CONDOR_SCRATCH_DIR" && test -d "$TMPDIR" && test -e "$0" && echo "at home"' $_CONDOR_SCRATCH_DIR/.machine.ad
+func condorParallel(t *testing.T, s *condorCluster) {
+	out, errs := s.script(t, "parallel", parallelPrologue+`mpiexec -ppn 1 sh -c 'test -e .job.ad && test "$PWD" = "$_CONDOR_SCRATCH_DIR" && test -d "$TMPDIR" && test -e "$0" && echo "at home"' $_CONDOR_SCRATCH_DIR/.machine.ad
 mpiexec sh -c 'echo "rank of $MPIEXEC_SIZE"'
 there=$(sed -n 's/^1 \([^ ]*\) .*/\1/p' contact)
 mpiexec -host $there -n 1 sh -c 'echo "$PWD" on $(hostname)' | sed "s:^$(sed -n 's/^1 .* \(\/[^ ]*\) .*/\1/p' contact) on $there\$:by name:"
@@ -144,22 +144,22 @@ sshd_cleanup`, "request_cpus = 2", "machine_count = 2").wait(t)
 }
 
 // The manual's script runs as it stands there.
-func condorManual(t *testing.T, s *condorBed) {
+func condorManual(t *testing.T, s *condorCluster) {
 	jobScript(t, "condor", s.dir)
-	putBox(t, "condor", filepath.Join(s.dir, "job.sh"))
-	putBox(t, "condor.sub", filepath.Join(s.dir, "job.sub"))
+	writeManualBox(t, "condor", filepath.Join(s.dir, "job.sh"))
+	writeManualBox(t, "condor.sub", filepath.Join(s.dir, "job.sub"))
 	out, errs := s.submit(t, "job").wait(t)
-	ran(t, out+errs, "ssh")
+	checkScriptOutput(t, out+errs, "ssh")
 }
 
 // A job that is removed leaves nothing behind on any host.
-func condorRemoved(t *testing.T, s *condorBed) {
-	j := s.script(t, "parallel", servers+`mpiexec -ppn 1 sh -c 'touch `+testbed.CondorJobs+`/runs.$MPIEXEC_RANK; exec sleep 600'`, "request_cpus = 2", "machine_count = 2")
+func condorRemoved(t *testing.T, s *condorCluster) {
+	j := s.script(t, "parallel", parallelPrologue+`mpiexec -ppn 1 sh -c 'touch `+testbed.CondorJobs+`/runs.$MPIEXEC_RANK; exec sleep 600'`, "request_cpus = 2", "machine_count = 2")
 	runs := func() bool {
 		found, _ := filepath.Glob(filepath.Join(s.dir, "runs.*"))
 		return len(found) == 2
 	}
-	if !poll(minutes, runs) {
+	if !poll(slurmTimeout, runs) {
 		t.Fatalf("it does not run: %s%s", j.text("err.0"), j.text("log"))
 	}
 	if r := s.asUser(t, "condor_rm", j.number); r.code != 0 {

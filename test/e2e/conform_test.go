@@ -32,8 +32,8 @@ What a case says of the end of the job is the exit code here. What only a test's
 be made to say is left out, by the words that it needs.
 */
 func TestPMIConformance(t *testing.T) {
-	player := bundled(t, "pmiplay")
-	files, err := filepath.Glob(filepath.Join(repo, "testdata/pmi/*.pmi"))
+	player := bundledProgram(t, "pmiplay")
+	files, err := filepath.Glob(filepath.Join(repoRoot, "testdata/pmi/*.pmi"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no cases: %v", err)
 	}
@@ -49,13 +49,13 @@ func TestPMIConformance(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, c := range cases {
-			if !playable(c) {
+			if !isPlayable(c) {
 				continue
 			}
 			played++
 			t.Run(fmt.Sprintf("%s:%d", filepath.Base(name), c.Line), func(t *testing.T) {
 				t.Parallel()
-				newTheatre(t, c, player).play()
+				newPMIReplay(t, c, player).playCase()
 			})
 		}
 	}
@@ -64,12 +64,12 @@ func TestPMIConformance(t *testing.T) {
 	}
 }
 
-// playable reports whether a case needs nothing but a job and its ranks: no spawned groups,
+// isPlayable reports whether a case needs nothing but a job and its ranks: no spawned groups,
 // which are real here, no connections by a port, and no server that was set up otherwise than
 // mpiexec would.
-func playable(c transcript.Case) bool {
+func isPlayable(c transcript.Case) bool {
 	j := c.Job
-	if j.IDs != nil || j.Single || j.Spawned != nil || j.Mapping != "" || j.Conns > 0 {
+	if j.IDs != nil || j.Singleton || j.Spawned != nil || j.Mapping != "" || j.Conns > 0 {
 		return false
 	}
 	for _, s := range c.Steps {
@@ -81,11 +81,11 @@ func playable(c transcript.Case) bool {
 			return false
 		}
 	}
-	return otherwise[c.Title] == ""
+	return differentEnds[c.Title] == ""
 }
 
-// otherwise are cases that end in another way here, and why.
-var otherwise = map[string]string{
+// differentEnds are cases that end in another way here, and why.
+var differentEnds = map[string]string{
 	"where nobody spawns":                                         "somebody does",
 	"P20c PMI-2 where nobody spawns":                              "somebody does",
 	"69a get_ranks2hosts where nobody knows the hosts":            "somebody does",
@@ -93,20 +93,20 @@ var otherwise = map[string]string{
 	"35b answers that were due before the barrier come before it": "which of two ranks is heard first, is chance",
 }
 
-// A theatre is a job whose ranks are played.
-type theatre struct {
+// A pmiReplay is a job whose ranks are played.
+type pmiReplay struct {
 	t     *testing.T
 	c     transcript.Case
 	cmd   *exec.Cmd
-	out   tape
+	out   outputBuffer
 	ended chan struct{}
 	name  string // of the job, which cases call otherwise
 	ranks []*bufio.ReadWriter
 	conns []net.Conn
 }
 
-func newTheatre(t *testing.T, c transcript.Case, player string) *theatre {
-	th := &theatre{t: t, c: c, ended: make(chan struct{})}
+func newPMIReplay(t *testing.T, c transcript.Case, player string) *pmiReplay {
+	th := &pmiReplay{t: t, c: c, ended: make(chan struct{})}
 	dir := t.TempDir()
 	l, err := net.Listen("unix", filepath.Join(dir, "s"))
 	if err != nil {
@@ -127,7 +127,7 @@ func newTheatre(t *testing.T, c transcript.Case, player string) *theatre {
 		close(th.ended)
 	}()
 	t.Cleanup(th.close)
-	th.meet(l)
+	th.acceptRanks(l)
 	return th
 }
 
@@ -144,7 +144,7 @@ func ledgerIn(t *testing.T, dir string) string {
 }
 
 // args is the command line of a case: its nodes are names of this machine.
-func (th *theatre) args(dir, player, socket string) []string {
+func (th *pmiReplay) args(dir, player, socket string) []string {
 	j := th.c.Job
 	var args []string
 	if j.Universe > 0 {
@@ -187,8 +187,8 @@ func sectionsOf(j transcript.Job, player, socket string) (args []string) {
 	return args
 }
 
-// meet waits for all ranks.
-func (th *theatre) meet(l net.Listener) {
+// acceptRanks waits for all ranks.
+func (th *pmiReplay) acceptRanks(l net.Listener) {
 	th.conns, th.ranks = make([]net.Conn, th.c.Job.Size), make([]*bufio.ReadWriter, th.c.Job.Size)
 	for range th.c.Job.Size {
 		conn, err := l.Accept()
@@ -196,7 +196,7 @@ func (th *theatre) meet(l net.Listener) {
 			<-th.ended
 			th.t.Fatalf("%v: %s", err, &th.out)
 		}
-		conn.SetDeadline(time.Now().Add(patience))
+		conn.SetDeadline(time.Now().Add(longTimeout))
 		in := bufio.NewReader(conn)
 		line, err := in.ReadString('\n')
 		var rank int
@@ -208,7 +208,7 @@ func (th *theatre) meet(l net.Listener) {
 }
 
 // close ends the job, if it has not ended itself.
-func (th *theatre) close() {
+func (th *pmiReplay) close() {
 	for _, conn := range th.conns {
 		if conn != nil {
 			conn.Close()
@@ -218,22 +218,22 @@ func (th *theatre) close() {
 	<-th.ended
 }
 
-// play plays the case, up to the end of the job.
-func (th *theatre) play() {
-	if !th.c.Job.Fresh {
-		th.init()
+// playCase plays the case, up to the end of the job.
+func (th *pmiReplay) playCase() {
+	if !th.c.Job.Uninitialized {
+		th.initRanks()
 	}
 	for _, s := range th.c.Steps {
 		switch {
 		case s.Word == "EOF":
 			th.conns[s.Rank].(*net.UnixConn).CloseWrite()
-		case s.Says:
-			th.conns[s.Rank].Write(th.named(s.Bytes))
+		case s.FromRank:
+			th.conns[s.Rank].Write(th.withJobName(s.Bytes))
 		case s.Word == "":
-			th.told(s.Rank, s.Bytes, fmt.Sprintf("line %d", s.Line))
+			th.checkReceived(s.Rank, s.Bytes, fmt.Sprintf("line %d", s.Line))
 		case s.Word == "∅", s.Word == "CLOSED":
 		default:
-			th.ends(s)
+			th.awaitEnd(s)
 			return
 		}
 	}
@@ -245,8 +245,8 @@ func (th *theatre) play() {
 	}
 }
 
-// ends waits for the end of a job that a rank, or a fault of its, has ended.
-func (th *theatre) ends(s transcript.Step) {
+// awaitEnd waits for the end of a job that a rank, or a fault of its, has ended.
+func (th *pmiReplay) awaitEnd(s transcript.Step) {
 	want := 1
 	if s.Word == "KILL" {
 		want = max(1, s.Code) // others still run: 0 would be their success (TRUST-33)
@@ -260,24 +260,24 @@ func (th *theatre) ends(s transcript.Step) {
 	}
 }
 
-// init takes all ranks to where most cases begin.
-func (th *theatre) init() {
+// initRanks takes all ranks to where most cases begin.
+func (th *pmiReplay) initRanks() {
 	for rank, conn := range th.conns {
 		says, told := "cmd=init pmi_version=1 pmi_subversion=1\n", "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1\n"
-		if th.c.Job.Two {
+		if th.c.Job.PMI2 {
 			says = fmt.Sprintf("cmd=init pmi_version=2 pmi_subversion=0\n    23cmd=fullinit;pmirank=%d;", rank)
 			told = fmt.Sprintf("cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n   113cmd=fullinit-response;rc=0;"+
 				"pmi-version=2;pmi-subversion=0;rank=%d;size=%d;appnum=0;debugged=FALSE;pmiverbose=FALSE;", rank, len(th.conns))
 		}
 		conn.Write([]byte(says))
-		th.told(rank, []byte(told), "init")
+		th.checkReceived(rank, []byte(told), "init")
 	}
 }
 
-// told compares what a rank is told next.
-func (th *theatre) told(rank int, bytes []byte, where string) {
+// checkReceived compares what a rank is told next.
+func (th *pmiReplay) checkReceived(rank int, bytes []byte, where string) {
 	th.t.Helper()
-	want := th.named(bytes)
+	want := th.withJobName(bytes)
 	got := make([]byte, 0, len(want))
 	for len(got) < len(want) {
 		b, err := th.ranks[rank].ReadByte()
@@ -290,14 +290,14 @@ func (th *theatre) told(rank int, bytes []byte, where string) {
 	}
 }
 
-var framed = regexp.MustCompile(`(?s)^[ 0-9]{6}cmd=`)
+var pmi2Frame = regexp.MustCompile(`(?s)^[ 0-9]{6}cmd=`)
 
-// named puts the name of the job in the place of that in the case. The length of a frame of
+// withJobName puts the name of the job in the place of that in the case. The length of a frame of
 // PMI-2 is that of what it has then.
-func (th *theatre) named(text []byte) []byte {
+func (th *pmiReplay) withJobName(text []byte) []byte {
 	old := regexp.MustCompile(`((?:kvsname|jobid)=)` + regexp.QuoteMeta(th.c.Job.Name) + `([ ;\n]|$)`)
 	named := old.ReplaceAll(text, []byte("${1}"+th.name+"${2}"))
-	if len(named) != len(text) && framed.Match(text) {
+	if len(named) != len(text) && pmi2Frame.Match(text) {
 		size := fmt.Sprintf("%6d", len(named)-6)
 		if text[0] != ' ' {
 			size = fmt.Sprintf("%-6d", len(named)-6)

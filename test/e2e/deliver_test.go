@@ -19,7 +19,7 @@ import (
 )
 
 // received is how many bytes have come to a host over its link.
-func (b *bed) received(t *testing.T, host string) int64 {
+func (b *testCluster) received(t *testing.T, host string) int64 {
 	t.Helper()
 	h, err := b.Host(host)
 	if err != nil {
@@ -37,30 +37,30 @@ func (b *bed) received(t *testing.T, host string) int64 {
 	return bytes
 }
 
-// whatRuns is a program whose rank prints the path of the helper that started it.
-var whatRuns = []string{"sh", "-c", "readlink /proc/$PPID/exe"}
+// helperPathProgram is a program whose rank prints the path of the helper that started it.
+var helperPathProgram = []string{"sh", "-c", "readlink /proc/$PPID/exe"}
 
 // helperOn starts a rank on a host and returns what its helper was started from.
-func (b *bed) helperOn(t *testing.T, host string) string {
+func (b *testCluster) helperOn(t *testing.T, host string) string {
 	t.Helper()
 	// Not where the test is: a clone below /tmp may be covered by what a test mounts there.
-	r := b.run(t, append([]string{"-host", host, "-wdir", "/", "-n", "1"}, whatRuns...)...)
-	r.good(t)
+	r := b.runMpiexec(t, append([]string{"-host", host, "-wdir", "/", "-n", "1"}, helperPathProgram...)...)
+	r.checkSuccess(t)
 	return strings.TrimSuffix(r.out, "\n")
 }
 
 // Issue 2, done when 2: a host without any file of ours works; the second start sends
 // hardly anything.
 func TestSecondStartSendsNothing(t *testing.T) {
-	b := newBed(t, testbed.Options{Hosts: 2})
-	b.needNamespaces(t)
+	b := newTestCluster(t, testbed.Options{Hosts: 2})
+	b.requireNamespaces(t)
 	info, err := os.Stat(binary)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, first := range []bool{true, false} {
 		before := b.received(t, "n1")
-		b.run(t, "-hosts", spread(b, 1), "-n", "2", "true").good(t)
+		b.runMpiexec(t, "-hosts", hostsWithSlots(b, 1), "-n", "2", "true").checkSuccess(t)
 		got := b.received(t, "n1") - before
 		t.Logf("first %v: n1 received %d bytes; the program has %d", first, got, info.Size())
 		if first && got < info.Size() {
@@ -77,7 +77,7 @@ func TestSecondStartSendsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files := b.on(t, "n1", "find", "/root/.cache", "/tmp", "/dev/shm", "-path", repo, "-prune", "-o", "-printf", "%y%m %f\n")
+	files := b.runOn(t, "n1", "find", "/root/.cache", "/tmp", "/dev/shm", "-path", repo, "-prune", "-o", "-printf", "%y%m %f\n")
 	for line := range strings.Lines(files) {
 		if strings.HasPrefix(line, "f") && line != "f700 mpiexec\n" && line != "f700 mpiexec" {
 			t.Errorf("on n1 there is now: %s", line)
@@ -87,8 +87,8 @@ func TestSecondStartSendsNothing(t *testing.T) {
 
 // Issue 2, done when 2: with a shared home nothing is sent and nothing is written.
 func TestSharedHome(t *testing.T) {
-	b := newBed(t, testbed.Options{Hosts: 2, SharedHome: true})
-	b.needNamespaces(t)
+	b := newTestCluster(t, testbed.Options{Hosts: 2, SharedHome: true})
+	b.requireNamespaces(t)
 	before := b.received(t, "n1")
 	if at := b.helperOn(t, "n1"); at != binary {
 		t.Errorf("the helper runs from %s, not from the launcher's own path %s", at, binary)
@@ -102,65 +102,65 @@ func TestSharedHome(t *testing.T) {
 }
 
 // mountNoexec covers folders of a host with file systems that let nothing be executed.
-func (b *bed) mountNoexec(t *testing.T, host string, dirs ...string) {
+func (b *testCluster) mountNoexec(t *testing.T, host string, dirs ...string) {
 	t.Helper()
 	for _, dir := range dirs {
-		b.on(t, host, "mkdir", "-p", dir)
-		b.on(t, host, "mount", "-t", "tmpfs", "-o", "noexec,mode=1777", "field", dir)
+		b.runOn(t, host, "mkdir", "-p", dir)
+		b.runOn(t, host, "mount", "-t", "tmpfs", "-o", "noexec,mode=1777", "field", dir)
 	}
 }
 
 // Issue 2, done when 3: noexec caches. The next folder is taken; without any, a line
 // says so, and what else there is.
 func TestNoexecCache(t *testing.T) {
-	b := newBed(t, testbed.Options{Hosts: 2})
-	b.needNamespaces(t)
+	b := newTestCluster(t, testbed.Options{Hosts: 2})
+	b.requireNamespaces(t)
 	b.mountNoexec(t, "n1", "/root/.cache", "/tmp")
 	if at := b.helperOn(t, "n1"); !strings.HasPrefix(at, "/dev/shm/remshell-0/") {
 		t.Errorf("home and /tmp are noexec; the helper runs from %s", at)
 	}
 	b.mountNoexec(t, "n1", "/dev/shm")
-	r := b.refuses(t, job{args: []string{"-hosts", spread(b, 1), "-n", "2", "true"}}, 125,
+	r := b.checkRefused(t, mpiexecCall{args: []string{"-hosts", hostsWithSlots(b, 1), "-n", "2", "true"}}, 125,
 		"n1: ", "noexec", "/root/.cache/remshell", "/dev/shm/remshell-0", "\n  hint: set XDG_CACHE_HOME")
-	if r.took > gone {
+	if r.took > goneTimeout {
 		t.Errorf("it took %v to find that out", r.took)
 	}
 	// What the line advises does help.
-	b.on(t, "n1", "mkdir", "-p", "/run/cache")
-	b.on(t, "n1", "sh", "-c", "echo export XDG_CACHE_HOME=/run/cache >/root/.bashrc")
+	b.runOn(t, "n1", "mkdir", "-p", "/run/cache")
+	b.runOn(t, "n1", "sh", "-c", "echo export XDG_CACHE_HOME=/run/cache >/root/.bashrc")
 	if at := b.helperOn(t, "n1"); !strings.HasPrefix(at, "/run/cache/remshell/") {
 		t.Errorf("with XDG_CACHE_HOME=/run/cache the helper runs from %s", at)
 	}
 }
 
 func TestFullDisks(t *testing.T) {
-	b := newBed(t, testbed.Options{Hosts: 2})
-	b.needNamespaces(t)
+	b := newTestCluster(t, testbed.Options{Hosts: 2})
+	b.requireNamespaces(t)
 	for _, dir := range []string{"/root/.cache", "/tmp"} {
-		b.on(t, "n1", "mkdir", "-p", dir)
-		b.on(t, "n1", "mount", "-t", "tmpfs", "-o", "size=1m,mode=1777", "field", dir)
+		b.runOn(t, "n1", "mkdir", "-p", dir)
+		b.runOn(t, "n1", "mount", "-t", "tmpfs", "-o", "size=1m,mode=1777", "field", dir)
 	}
 	if at := b.helperOn(t, "n1"); !strings.HasPrefix(at, "/dev/shm/remshell-0/") {
 		t.Errorf("home and /tmp are full; the helper runs from %s", at)
 	}
-	b.on(t, "n1", "sh", "-c", "rm -r /dev/shm/remshell-0; mount -t tmpfs -o size=1m field /dev/shm")
-	b.refuses(t, job{args: []string{"-hosts", spread(b, 1), "-n", "2", "true"}}, 125,
+	b.runOn(t, "n1", "sh", "-c", "rm -r /dev/shm/remshell-0; mount -t tmpfs -o size=1m field /dev/shm")
+	b.checkRefused(t, mpiexecCall{args: []string{"-hosts", hostsWithSlots(b, 1), "-n", "2", "true"}}, 125,
 		"n1: ", "no room", "/root/.cache/remshell", "\n  hint: make room")
 }
 
 // What somebody else has put where we look is never run, nor is a link followed.
 func TestProgramOfSomebodyElse(t *testing.T) {
-	b := newBed(t, testbed.Options{Hosts: 1})
-	b.needNamespaces(t)
+	b := newTestCluster(t, testbed.Options{Hosts: 1})
+	b.requireNamespaces(t)
 	build := path.Base(path.Dir(b.helperOn(t, "n1")))
 	trap := "/tmp/remshell-0/" + build
-	b.on(t, "n1", "sh", "-c", `rm -r /root/.cache
+	b.runOn(t, "n1", "sh", "-c", `rm -r /root/.cache
 		mkdir -p `+trap+` && printf '#!/bin/sh\ntouch /tmp/trapped\n' >`+trap+`/mpiexec && chmod -R 755 /tmp/remshell-0`)
-	b.on(t, "n1", "chown", "-R", "1000", "/tmp/remshell-0")
-	b.on(t, "n1", "ln", "-s", "/tmp/remshell-0", "/dev/shm/remshell-0")
-	b.on(t, "n1", "sh", "-c", "mkdir /root/.cache && ln -s /tmp/remshell-0 /root/.cache/remshell")
-	b.refuses(t, job{args: []string{"-host", "n1", "-n", "1", "true"}}, 125, "n1: ", "belongs to somebody else")
-	b.on(t, "n1", "rm", "/dev/shm/remshell-0")
+	b.runOn(t, "n1", "chown", "-R", "1000", "/tmp/remshell-0")
+	b.runOn(t, "n1", "ln", "-s", "/tmp/remshell-0", "/dev/shm/remshell-0")
+	b.runOn(t, "n1", "sh", "-c", "mkdir /root/.cache && ln -s /tmp/remshell-0 /root/.cache/remshell")
+	b.checkRefused(t, mpiexecCall{args: []string{"-host", "n1", "-n", "1", "true"}}, 125, "n1: ", "belongs to somebody else")
+	b.runOn(t, "n1", "rm", "/dev/shm/remshell-0")
 	if at := b.helperOn(t, "n1"); at != "/dev/shm/remshell-0/"+build+"/mpiexec" {
 		t.Errorf("the helper runs from %s", at)
 	}
@@ -183,8 +183,8 @@ func TestLoginShells(t *testing.T) {
 			if _, err := os.Stat(shell); err != nil {
 				t.Skipf("%v; run as root: testdata/install.sh", err)
 			}
-			b := newBed(t, testbed.Options{Hosts: 1, Shell: shell})
-			b.needNamespaces(t)
+			b := newTestCluster(t, testbed.Options{Hosts: 1, Shell: shell})
+			b.requireNamespaces(t)
 			text := noise
 			if strings.HasSuffix(shell, "csh") {
 				text = `seq 1 2000; sh -c "seq 1 2000 1>&2"` // csh cannot redirect stderr
@@ -202,8 +202,8 @@ func TestLoginShells(t *testing.T) {
 				t.Fatalf("%s is not as noisy as wanted: %v, %d bytes", shell, err, len(out))
 			}
 			for range 2 { // sent, cache
-				r := b.run(t, "-host", "n1:2", "-n", "2", "sh", "-c", `echo "$PMI_RANK it's $HOME"`)
-				r.ran(t, b, []string{"0 it's /root", "1 it's /root"})
+				r := b.runMpiexec(t, "-host", "n1:2", "-n", "2", "sh", "-c", `echo "$PMI_RANK it's $HOME"`)
+				r.checkOutput(t, b, []string{"0 it's /root", "1 it's /root"})
 			}
 		})
 	}
@@ -213,29 +213,29 @@ func TestLoginShells(t *testing.T) {
 // ends the shell or never ends is named, with what it printed. doctor says the same.
 func TestStartupFileInTheWay(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 2, Shell: "/bin/bash"})
-	b.needNamespaces(t)
-	args := []string{"-hosts", spread(b, 1), "-n", "2", "true"}
-	b.startup(t, "n1", "case $- in *i*) ;; *) return ;; esac\n")
-	b.run(t, args...).good(t)
-	b.startup(t, "n1", "sleep 12\n")
-	for _, way := range ways() {
-		b.run(t, slices.Concat(way, []string{"--connect-timeout", "10"}, args)...).good(t)
+	b := newTestCluster(t, testbed.Options{Hosts: 2, Shell: "/bin/bash"})
+	b.requireNamespaces(t)
+	args := []string{"-hosts", hostsWithSlots(b, 1), "-n", "2", "true"}
+	b.addStartupFile(t, "n1", "case $- in *i*) ;; *) return ;; esac\n")
+	b.runMpiexec(t, args...).checkSuccess(t)
+	b.addStartupFile(t, "n1", "sleep 12\n")
+	for _, way := range transports() {
+		b.runMpiexec(t, slices.Concat(way, []string{"--connect-timeout", "10"}, args)...).checkSuccess(t)
 	}
-	b.startup(t, "n1", "echo closed for maintenance\nexit 0\n")
-	b.refuses(t, job{args: args}, 125, "n1: ", "closed for maintenance")
+	b.addStartupFile(t, "n1", "echo closed for maintenance\nexit 0\n")
+	b.checkRefused(t, mpiexecCall{args: args}, 125, "n1: ", "closed for maintenance")
 	const advice = "see what ~/.bashrc (of bash) does there: ssh n1 true; or raise --shell-timeout"
 	for _, test := range []struct{ text, printed string }{
 		{"echo one moment please\nsleep infinity\n", `"one moment please"`},
 		{"exec fish\n", ""}, // what fish says of its home differs
 	} {
-		b.startup(t, "n1", test.text)
-		late := func(args ...string) *running {
-			return b.start(t, job{args: append([]string{"--shell-timeout", "20"}, args...), env: []string{"SHELL=/bin/bash"}})
+		b.addStartupFile(t, "n1", test.text)
+		late := func(args ...string) *runningJob {
+			return b.startMpiexec(t, mpiexecCall{args: append([]string{"--shell-timeout", "20"}, args...), env: []string{"SHELL=/bin/bash"}})
 		}
 		start, doctor := late(args...), late("--doctor", "n1", "n2")
 		says := "n1: shell: the login shell did not run /bin/sh in 20 s; it printed " + test.printed
-		if r := start.wait(t); r.code != 125 || !strings.HasPrefix(r.err, "mpiexec: "+says) || !strings.Contains(r.err, "\n  hint: "+advice) || r.took > 20*time.Second+gone {
+		if r := start.wait(t); r.code != 125 || !strings.HasPrefix(r.err, "mpiexec: "+says) || !strings.Contains(r.err, "\n  hint: "+advice) || r.took > 20*time.Second+goneTimeout {
 			t.Errorf("exit %d after %v: %q, want %q", r.code, r.took, r.err, says)
 		}
 		if r := doctor.wait(t); r.code != 125 || !strings.Contains(r.out, "failure  "+says) || !strings.Contains(r.out, "\n         "+advice+"\n") {
@@ -248,8 +248,8 @@ func TestStartupFileInTheWay(t *testing.T) {
 			}
 		}
 	}
-	if len(ways()) > 1 { // ssh itself does not tell that it has logged in
-		r := b.start(t, job{args: append([]string{"-launcher-exec", "ssh", "--connect-timeout", "20", "--shell-timeout", "5"}, args...)}).wait(t)
+	if len(transports()) > 1 { // ssh itself does not tell that it has logged in
+		r := b.startMpiexec(t, mpiexecCall{args: append([]string{"-launcher-exec", "ssh", "--connect-timeout", "20", "--shell-timeout", "5"}, args...)}).wait(t)
 		if want := "mpiexec: n1: shell: ssh or the login shell did not run /bin/sh in 25 s; it printed "; r.code != 125 || !strings.HasPrefix(r.err, want) {
 			t.Errorf("exit %d: %q, want %q", r.code, r.err, want)
 		}
@@ -259,15 +259,15 @@ func TestStartupFileInTheWay(t *testing.T) {
 // A start-up file that leaves the system's folders out of the PATH. ssh starts a program by its path there.
 func TestStartupFileThatSetsPath(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 1, Shell: "/bin/bash"})
-	b.needNamespaces(t)
-	b.startup(t, "n1", "export PATH=/opt/tool/bin\n")
-	b.run(t, "-hosts", "n1:1", "-hybrid-hosts", "-n", "1", "sh", "-c", "echo $PATH").ran(t, b, []string{"/opt/tool/bin:/usr/bin:/bin"})
+	b := newTestCluster(t, testbed.Options{Hosts: 1, Shell: "/bin/bash"})
+	b.requireNamespaces(t)
+	b.addStartupFile(t, "n1", "export PATH=/opt/tool/bin\n")
+	b.runMpiexec(t, "-hosts", "n1:1", "-hybrid-hosts", "-n", "1", "sh", "-c", "echo $PATH").checkOutput(t, b, []string{"/opt/tool/bin:/usr/bin:/bin"})
 }
 
-// stuckAfter makes connections to n1 pass so many pieces of at most 64 KiB, as they come,
+// limitConnection makes connections to n1 pass so many pieces of at most 64 KiB, as they come,
 // and no more; a login needs about ten. bash has a TCP client.
-func stuckAfter(pieces int) string {
+func limitConnection(pieces int) string {
 	return fmt.Sprintf("Host n1\n\tProxyCommand bash -c 'exec 3<>/dev/tcp/10.88.0.1/22; cat <&3 & "+
 		"dd bs=64K count=%d >&3 2>/dev/null; cat >/dev/null; kill $!'\n", pieces)
 }
@@ -276,34 +276,34 @@ func stuckAfter(pieces int) string {
 // stuck, nor when mpiexec is killed meanwhile. The next start works.
 func TestHalfDelivered(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 2, SSHConfig: stuckAfter(60)})
-	b.needNamespaces(t)
-	args := []string{"-hosts", spread(b, 1), "--shell-timeout", "20", "-n", "2", "true"}
-	b.refuses(t, job{args: args}, 125, "n1: ", "it takes our program at less than 10 KB/s")
-	b.clean(t, gone)
+	b := newTestCluster(t, testbed.Options{Hosts: 2, SSHConfig: limitConnection(60)})
+	b.requireNamespaces(t)
+	args := []string{"-hosts", hostsWithSlots(b, 1), "--shell-timeout", "20", "-n", "2", "true"}
+	b.checkRefused(t, mpiexecCall{args: args}, 125, "n1: ", "it takes our program at less than 10 KB/s")
+	b.awaitClean(t, goneTimeout)
 	for _, kill := range []string{"-KILL", "-TERM"} {
-		j := b.start(t, job{args: args})
-		if !poll(gone, func() bool { return b.litterOf(100_000) }) {
+		j := b.startMpiexec(t, mpiexecCall{args: args})
+		if !poll(goneTimeout, func() bool { return b.hasUnfinishedFile(100_000) }) {
 			t.Fatalf("nothing arrives: %s", &j.err)
 		}
-		b.on(t, testbed.Head, "kill", kill, fmt.Sprint(j.cmd.Process.Pid))
-		if r, want := j.wait(t), map[string]int{"-KILL": 137, "-TERM": 143}[kill]; r.code != want || r.took > gone {
+		b.runOn(t, testbed.Head, "kill", kill, fmt.Sprint(j.cmd.Process.Pid))
+		if r, want := j.wait(t), map[string]int{"-KILL": 137, "-TERM": 143}[kill]; r.code != want || r.took > goneTimeout {
 			t.Errorf("kill %s: exit %d after %v, want %d at once: %s", kill, r.code, r.took, want, r.err)
 		}
-		if !poll(gone, func() bool { return len(b.litter()) == 0 }) {
-			t.Errorf("kill %s left %q", kill, b.litter())
+		if !poll(goneTimeout, func() bool { return len(b.leftFiles()) == 0 }) {
+			t.Errorf("kill %s left %q", kill, b.leftFiles())
 		}
-		b.clean(t, gone)
+		b.awaitClean(t, goneTimeout)
 	}
 	if err := os.WriteFile(filepath.Join(b.Home, ".ssh", "config"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	b.run(t, args...).good(t)
+	b.runMpiexec(t, args...).checkSuccess(t)
 }
 
-// litterOf tells whether some host has an unfinished file of at least so many bytes.
-func (b *bed) litterOf(size int64) bool {
-	for _, name := range b.litter() {
+// hasUnfinishedFile tells whether some host has an unfinished file of at least so many bytes.
+func (b *testCluster) hasUnfinishedFile(size int64) bool {
+	for _, name := range b.leftFiles() {
 		if info, err := os.Stat(name); err == nil && info.Size() >= size {
 			return true
 		}
@@ -314,13 +314,13 @@ func (b *bed) litterOf(size int64) bool {
 // A copy that was damaged after its delivery, say by a power failure: the line says how
 // to get rid of it, and that helps.
 func TestDamagedCopy(t *testing.T) {
-	b := newBed(t, testbed.Options{Hosts: 1})
-	b.needNamespaces(t)
+	b := newTestCluster(t, testbed.Options{Hosts: 1})
+	b.requireNamespaces(t)
 	at := b.helperOn(t, "n1")
-	b.clean(t, gone) // what runs cannot be written to
-	b.on(t, "n1", "truncate", "-s", "100000", at)
-	b.refuses(t, job{args: []string{"-host", "n1", "-n", "1", "true"}}, 125, "n1: ", "damaged", "--ship-helper")
-	if r := b.run(t, "--ship-helper", "-host", "n1", "-n", "1", "true"); r.code != 0 {
+	b.awaitClean(t, goneTimeout) // what runs cannot be written to
+	b.runOn(t, "n1", "truncate", "-s", "100000", at)
+	b.checkRefused(t, mpiexecCall{args: []string{"-host", "n1", "-n", "1", "true"}}, 125, "n1: ", "damaged", "--ship-helper")
+	if r := b.runMpiexec(t, "--ship-helper", "-host", "n1", "-n", "1", "true"); r.code != 0 {
 		t.Fatalf("with --ship-helper: %v", r)
 	}
 	b.helperOn(t, "n1")
@@ -328,13 +328,13 @@ func TestDamagedCopy(t *testing.T) {
 
 // Several starts at once deliver to the same empty host without harm.
 func TestSimultaneousDeliveries(t *testing.T) {
-	b := newBed(t, testbed.Options{Hosts: 1})
-	var jobs []*running
+	b := newTestCluster(t, testbed.Options{Hosts: 1})
+	var jobs []*runningJob
 	for range 4 {
-		jobs = append(jobs, b.start(t, job{args: []string{"-host", "n1", "-n", "1", "echo", "hi"}}))
+		jobs = append(jobs, b.startMpiexec(t, mpiexecCall{args: []string{"-host", "n1", "-n", "1", "echo", "hi"}}))
 	}
 	for _, j := range jobs {
-		j.wait(t).ran(t, b, []string{"hi"})
+		j.wait(t).checkOutput(t, b, []string{"hi"})
 	}
 }
 
@@ -362,18 +362,18 @@ func TestTooLittleAddressSpaceHere(t *testing.T) {
 // goes well (RM-57).
 func TestAddressSpace(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 2})
+	b := newTestCluster(t, testbed.Options{Hosts: 2})
 	if b.Kind == testbed.InProcess {
 		t.Skip("needs ssh")
 	}
 	limited := func(kib string) result {
-		return b.run(t, "-hosts", "n1,n2", "-ppn", "1", "-n", "2", "-launcher-exec", "ssh %h ulimit -v "+kib+"; exec %c", "sh", "-c", "ulimit -v")
+		return b.runMpiexec(t, "-hosts", "n1,n2", "-ppn", "1", "-n", "2", "-launcher-exec", "ssh %h ulimit -v "+kib+"; exec %c", "sh", "-c", "ulimit -v")
 	}
 	if r := limited("409600"); r.code != 125 || r.out != "" || !strings.Contains(r.err, "mpiexec: n[1-2]: start: address space is limited to 400 MB, the helper needs 900 MB\n  hint: raise ulimit -v there") {
 		t.Errorf("400 MB: exit %d: %s%s", r.code, r.out, r.err)
 	}
 	for _, enough := range []string{"921600", "1228800"} {
-		if r := limited(enough); r.code != 0 || r.err != "" || counted(r.out) != enough+":2" {
+		if r := limited(enough); r.code != 0 || r.err != "" || countEqualLines(r.out) != enough+":2" {
 			t.Errorf("%s kB: exit %d: %s%s", enough, r.code, r.out, r.err)
 		}
 	}

@@ -24,10 +24,10 @@ func refusal(text string) string {
 
 // A dry run said nothing of a program that a start would not find on a host. Both say it in the same words.
 func TestDryRunSaysWhatAStartWouldRefuse(t *testing.T) {
-	b := newBed(t, testbed.Options{Hosts: 2})
-	b.needNamespaces(t)
-	b.on(t, "n1", "sh", "-c", "printf '#!/bin/sh\n' >/tmp/prog; chmod 755 /tmp/prog; mkdir /tmp/here /tmp/bin; cp /tmp/prog /tmp/bin/other; cp /tmp/prog /tmp/plain; chmod 644 /tmp/plain")
-	b.on(t, "n2", "sh", "-c", "cp /bin/true /tmp/plain; chmod 644 /tmp/plain")
+	b := newTestCluster(t, testbed.Options{Hosts: 2})
+	b.requireNamespaces(t)
+	b.runOn(t, "n1", "sh", "-c", "printf '#!/bin/sh\n' >/tmp/prog; chmod 755 /tmp/prog; mkdir /tmp/here /tmp/bin; cp /tmp/prog /tmp/bin/other; cp /tmp/prog /tmp/plain; chmod 644 /tmp/plain")
+	b.runOn(t, "n2", "sh", "-c", "cp /bin/true /tmp/plain; chmod 644 /tmp/plain")
 	staged := filepath.Join(t.TempDir(), "brought")
 	if err := os.WriteFile(staged, []byte("#!/bin/sh\n"), 0o755); err != nil {
 		t.Fatal(err)
@@ -52,8 +52,8 @@ func TestDryRunSaysWhatAStartWouldRefuse(t *testing.T) {
 			if strings.Contains(test.line, "-host ") {
 				args = args[4:]
 			}
-			real := b.run(t, args...)
-			dry := b.run(t, append([]string{"--dry-run"}, args...)...)
+			real := b.runMpiexec(t, args...)
+			dry := b.runMpiexec(t, append([]string{"--dry-run"}, args...)...)
 			if !strings.Contains(dry.out, "rank 0") && !strings.Contains(dry.out, "ranks") {
 				t.Errorf("no plan: %s", dry.out)
 			}
@@ -75,11 +75,11 @@ func TestDryRunSaysWhatAStartWouldRefuse(t *testing.T) {
 
 // What its administrator has written of a host is part of a dry run, too.
 func TestDryRunReadsLimitsOfAHost(t *testing.T) {
-	b := newBed(t, testbed.Options{Hosts: 2})
-	b.needNamespaces(t)
-	b.ownFile(t, "n1", "limits.toml", "[limits]\nwalltime = 2\n")
+	b := newTestCluster(t, testbed.Options{Hosts: 2})
+	b.requireNamespaces(t)
+	b.addEtcFile(t, "n1", "limits.toml", "[limits]\nwalltime = 2\n")
 	for _, args := range [][]string{nil, {"--dry-run"}} {
-		r := b.run(t, append(args, "-host", "n1:2,n2:2", "-n", "4", "true")...)
+		r := b.runMpiexec(t, append(args, "-host", "n1:2,n2:2", "-n", "4", "true")...)
 		if want := "/etc/remshell/limits.toml:1: [limits]: this file has no tables"; r.code != 125 || !strings.Contains(r.err, want) {
 			t.Errorf("%v: exit %d, %s\nwant %s", args, r.code, r.err, want)
 		}

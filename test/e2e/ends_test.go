@@ -21,14 +21,14 @@ import (
 // ENV-8: soft limits are those of mpiexec, as far as the hard ones of the host allow.
 func TestLimitsAreTakenAlong(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 1})
+	b := newTestCluster(t, testbed.Options{Hosts: 1})
 	for _, test := range []struct{ name, option, want string }{
 		{"as here", "", "321 4000 77"},
 		{"none", "--propagate none ", ""},
 	} {
 		script := `ulimit -Sn 321; ulimit -Ss 4000; ulimit -Sc 77; exec "$0" ` + test.option +
 			`-host n1 -n 1 sh -c 'echo $(ulimit -Sn) $(ulimit -Ss) $(ulimit -Sc)'`
-		out, errs, code := b.call(t, "sh", "-c", script, binary)
+		out, errs, code := b.runOnHead(t, "sh", "-c", script, binary)
 		if code != 0 || errs != "" || (strings.TrimSpace(out) == "321 4000 77") != (test.want != "") {
 			t.Errorf("%s: exit %d, %q, %q", test.name, code, out, errs)
 		}
@@ -38,12 +38,12 @@ func TestLimitsAreTakenAlong(t *testing.T) {
 // SIG-6: signals go to the process group of a rank, or to it alone.
 func TestSignalsGoToTheGroupOrTheLeader(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 1})
+	b := newTestCluster(t, testbed.Options{Hosts: 1})
 	const script = `trap "echo leader" USR1; (trap "echo child; exit" USR1; echo ready; while :; do sleep 0.05; done) & echo ready; wait; sleep 1; kill -9 $! 2>/dev/null; echo over`
 	for option, want := range map[string]string{"": "child,leader,over,ready,ready", "--signal-leader-only": "leader,over,ready,ready"} {
 		args := strings.Fields(option + " -host n1 -n 1 sh -c")
-		r := b.start(t, job{args: append(args, script)})
-		r.await(t, "ready", 2)
+		r := b.startMpiexec(t, mpiexecCall{args: append(args, script)})
+		r.awaitOut(t, "ready", 2)
 		r.cmd.Process.Signal(syscall.SIGUSR1)
 		res := r.wait(t)
 		if got := strings.Join(slices.Sorted(strings.FieldsSeq(res.out)), ","); got != want || res.code != 0 {
@@ -55,9 +55,9 @@ func TestSignalsGoToTheGroupOrTheLeader(t *testing.T) {
 // The kernel shares a busy CPU among sessions (sched_autogroup), so each rank leads one.
 func TestEachRankLeadsASession(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 2})
+	b := newTestCluster(t, testbed.Options{Hosts: 2})
 	const script = `read -r _ _ _ _ group session _ </proc/$$/stat; test $group = $$ && test $session = $$ && echo leads`
-	r := b.run(t, "--no-pin", "-host", "n1:2,n2:1", "-n", "3", "sh", "-c", script)
+	r := b.runMpiexec(t, "--no-pin", "-host", "n1:2,n2:1", "-n", "3", "sh", "-c", script)
 	if r.code != 0 || r.err != "" || r.out != "leads\nleads\nleads\n" {
 		t.Errorf("exit %d, %q, %q", r.code, r.out, r.err)
 	}
@@ -66,21 +66,21 @@ func TestEachRankLeadsASession(t *testing.T) {
 // EXIT-6: what ranks leave behind goes on if it may, also where a keeper stands above it.
 func TestLeaveChildren(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 1})
-	b.needNamespaces(t)
-	r := b.run(t, "--leave-children", "-host", "n1", "-n", "1", "sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 & echo done")
+	b := newTestCluster(t, testbed.Options{Hosts: 1})
+	b.requireNamespaces(t)
+	r := b.runMpiexec(t, "--leave-children", "-host", "n1", "-n", "1", "sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 & echo done")
 	if r.code != 0 || r.out != "done\n" || r.err != "" {
 		t.Fatalf("exit %d, %q, %q", r.code, r.out, r.err)
 	}
 	var left []int
-	if !poll(gone, func() bool { left = b.pids(t, "n1"); return len(left) == 1 }) {
+	if !poll(goneTimeout, func() bool { left = b.pids(t, "n1"); return len(left) == 1 }) {
 		t.Fatalf("on the host there are %v", b.processes(t, "n1"))
 	}
 	syscall.Kill(left[0], syscall.SIGKILL)
 }
 
 // pids lists the pids on a host.
-func (b *bed) pids(t *testing.T, host string) (pids []int) {
+func (b *testCluster) pids(t *testing.T, host string) (pids []int) {
 	for _, p := range b.processes(t, host) {
 		pids = append(pids, p.PID)
 	}
@@ -90,14 +90,14 @@ func (b *bed) pids(t *testing.T, host string) (pids []int) {
 // DIAG-1 and line 22 of the acceptance list: the plan of a dry run is that of the run.
 func TestReportHoldsThePlanOfADryRun(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 2})
+	b := newTestCluster(t, testbed.Options{Hosts: 2})
 	file := filepath.Join(t.TempDir(), "run.json")
 	args := []string{"-hosts", "n1:2,n2:2", "-n", "3", "--bind-to", "none", "sh", "-c", "sleep 0.1; exit $((PMI_RANK/2*5))"} // long enough for its memory to be seen
-	r := b.run(t, append([]string{"--report", file}, args...)...)
+	r := b.runMpiexec(t, append([]string{"--report", file}, args...)...)
 	if r.code != 5 {
 		t.Fatalf("exit %d: %s", r.code, r.err)
 	}
-	dry := b.run(t, append([]string{"--dry-run", "--json"}, args...)...)
+	dry := b.runMpiexec(t, append([]string{"--dry-run", "--json"}, args...)...)
 	var told struct {
 		Code     int
 		Cause    string
@@ -140,42 +140,42 @@ func TestReportHoldsThePlanOfADryRun(t *testing.T) {
 // nothing believes it is alone, and one that finds us gets no such note.
 func TestProgramBuiltForAnotherLauncher(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 1})
+	b := newTestCluster(t, testbed.Options{Hosts: 1})
 	env := []string{"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"}
-	program := mpi(t, "hello.openmpi")
+	program := mpiProgram(t, "hello.openmpi")
 	note := "mpiexec: note: no rank connected to this launcher; it offered nothing (libmpi.so.40 found in " + program + "); try --pmi auto\n"
-	r := b.start(t, job{env: env, args: []string{"-host", "n1:2", "-n", "2", "--pmi", "none", program}}).wait(t)
+	r := b.startMpiexec(t, mpiexecCall{env: env, args: []string{"-host", "n1:2", "-n", "2", "--pmi", "none", program}}).wait(t)
 	if r.code != 0 || strings.Count(r.out, "rank 0 of 1") != 2 || !strings.Contains(r.err, note) {
 		t.Errorf("exit %d, %q, %q", r.code, r.out, r.err)
 	}
-	b.run(t, "-host", "n1:2", "-n", "2", mpi(t, "hello")).good(t)
+	b.runMpiexec(t, "-host", "n1:2", "-n", "2", mpiProgram(t, "hello")).checkSuccess(t)
 }
 
 // REP-3: /dev/shm is looked at when a rank dies of SIGBUS.
 func TestFullSharedMemoryIsTold(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 1})
-	b.needNamespaces(t)
-	b.on(t, "n1", "sh", "-c", "mount -o remount,size=1m /dev/shm; head -c 2000000 /dev/zero >/dev/shm/full; test -s /dev/shm/full")
-	r := b.run(t, "-host", "n1", "-n", "1", "sh", "-c", "kill -BUS $$")
+	b := newTestCluster(t, testbed.Options{Hosts: 1})
+	b.requireNamespaces(t)
+	b.runOn(t, "n1", "sh", "-c", "mount -o remount,size=1m /dev/shm; head -c 2000000 /dev/zero >/dev/shm/full; test -s /dev/shm/full")
+	r := b.runMpiexec(t, "-host", "n1", "-n", "1", "sh", "-c", "kill -BUS $$")
 	if r.code != 135 || !strings.Contains(r.err, "  hint      /dev/shm is full (1 MiB)\n") {
 		t.Errorf("exit %d, %q", r.code, r.err)
 	}
-	b.on(t, "n1", "rm", "/dev/shm/full")
+	b.runOn(t, "n1", "rm", "/dev/shm/full")
 }
 
 // DIAG-12: who waits for whom.
 func TestTimeoutTellsWhoWaits(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 2})
-	misc := mpi(t, "misc")
+	b := newTestCluster(t, testbed.Options{Hosts: 2})
+	misc := mpiProgram(t, "misc")
 	script := fmt.Sprintf(`if [ $PMI_RANK = 1 ]; then exec sleep 1000; fi; exec %s spin`, misc)
-	r := b.run(t, "-timeout", "10", "-hosts", "n1,n2", "-ppn", "1", "-n", "2", "sh", "-c", script)
+	r := b.runMpiexec(t, "-timeout", "10", "-hosts", "n1,n2", "-ppn", "1", "-n", "2", "sh", "-c", script)
 	lines := strings.Split(r.err, "\n")
 	if r.code != 124 || len(lines) < 4 || lines[0] != "mpiexec: what each rank is doing:" || !strings.Contains(lines[2], "in barrier 1") || !strings.Contains(lines[3], "not yet connected") {
 		t.Errorf("exit %d after %v:\n%s", r.code, r.took, r.err)
 	}
-	if r.took > 10*time.Second+gone {
+	if r.took > 10*time.Second+goneTimeout {
 		t.Errorf("it took %v", r.took)
 	}
 }

@@ -19,14 +19,14 @@ import (
 
 // The keep-alives of these tests; a dead link is noticed after 3 to 4 s at both ends.
 const (
-	impatient = "Host *\n\tServerAliveInterval 1\n\tServerAliveCountMax 3\n"
-	silence   = 3 * time.Second
+	shortKeepAlive = "Host *\n\tServerAliveInterval 1\n\tServerAliveCountMax 3\n"
+	keepAliveLimit = 3 * time.Second
 )
 
-// gone is the time in which what ends at once is over, and a job's processes are gone: 2 s until their end is
+// goneTimeout is the time in which what ends at once is over, and a job's processes are gone: 2 s until their end is
 // noticed (SIG-7), and the rest for a machine of which others take nine tenths. What is waited for instead, such as a
 // rank that sleeps, takes longer.
-const gone = time.Minute
+const goneTimeout = time.Minute
 
 // A program is what the ranks of a test run. All its processes have the tag in their
 // arguments, and each rank leaves a child in a session of its own.
@@ -37,57 +37,57 @@ type program struct {
 }
 
 var (
-	shell = program{"shell", func(_ *testing.T, tag string) []string {
+	shellProgram = program{"shell", func(_ *testing.T, tag string) []string {
 		return []string{"sh", "-c", "setsid sleep 1000." + tag + " & echo ready; sleep 1000." + tag}
 	}, 2}
-	spin = program{"MPI", func(t *testing.T, tag string) []string {
-		return []string{mpi(t, "misc"), "spin", tag}
+	spinProgram = program{"MPI", func(t *testing.T, tag string) []string {
+		return []string{mpiProgram(t, "misc"), "spin", tag}
 	}, 0}
-	// deaf ignores SIGTERM, as its child does.
-	deaf = program{"deaf", func(_ *testing.T, tag string) []string {
+	// deafProgram ignores SIGTERM, as its child does.
+	deafProgram = program{"deaf", func(_ *testing.T, tag string) []string {
 		return []string{"sh", "-c", `trap "" TERM; setsid sleep 1000.` + tag + ` & echo ready; while :; do sleep 1000.` + tag + `; done`}
 	}, 2}
-	// stopped stops itself, and so takes no SIGTERM.
-	stopped = program{"stopped", func(_ *testing.T, tag string) []string {
+	// stoppedProgram stops itself, and so takes no SIGTERM.
+	stoppedProgram = program{"stopped", func(_ *testing.T, tag string) []string {
 		return []string{"sh", "-c", "setsid sleep 1000." + tag + " & echo ready; kill -STOP $$; sleep 1000." + tag}
 	}, 1}
 )
 
-// A victim is a job whose ranks all run, and its processes.
-type victim struct {
-	*running
-	bed   *bed
-	tag   string
-	ranks int // 0: not told
+// A taggedJob is a job whose ranks all run, and its processes.
+type taggedJob struct {
+	*runningJob
+	cluster *testCluster
+	tag     string
+	ranks   int // 0: not told
 }
 
-// strike starts four ranks on n1 and n2, or as many on the head as its mpiexec has inside (cli.needsProcess), and
+// startTagged starts four ranks on n1 and n2, or as many on the head as its mpiexec has inside (cli.needsHelperProcess), and
 // returns when they run.
-func strike(t *testing.T, b *bed, p program, local bool, options ...string) *victim {
+func startTagged(t *testing.T, b *testCluster, p program, local bool, options ...string) *taggedJob {
 	t.Helper()
 	hosts, ranks := "n1:2,n2:2", 4
 	if local {
 		ranks = min(4, runtime.NumCPU())
 		hosts = fmt.Sprint("localhost:", ranks)
 	}
-	v := &victim{bed: b, tag: strconv.FormatInt(time.Now().UnixNano(), 10), ranks: ranks}
+	v := &taggedJob{cluster: b, tag: strconv.FormatInt(time.Now().UnixNano(), 10), ranks: ranks}
 	args := slices.Concat(options, []string{"-hosts", hosts, "-n", strconv.Itoa(ranks)}, p.args(t, v.tag))
-	v.running = b.start(t, job{args: args})
-	v.runs(t, p, ranks)
+	v.runningJob = b.startMpiexec(t, mpiexecCall{args: args})
+	v.awaitRanks(t, p, ranks)
 	return v
 }
 
-// runs waits until all ranks run. A shell that is just starting a program (vfork) loses the signals that come then.
-func (v *victim) runs(t *testing.T, p program, ranks int) {
+// awaitRanks waits until all ranks run. A shell that is just starting a program (vfork) loses the signals that come then.
+func (v *taggedJob) awaitRanks(t *testing.T, p program, ranks int) {
 	t.Helper()
-	v.await(t, "ready", ranks)
-	if want := ranks * p.sleeps; !poll(gone, func() bool { return v.named("sleep") == want }) {
-		t.Fatalf("%d processes sleep, want %d", v.named("sleep"), want)
+	v.awaitOut(t, "ready", ranks)
+	if want := ranks * p.sleeps; !poll(goneTimeout, func() bool { return v.countProcesses("sleep") == want }) {
+		t.Fatalf("%d processes sleep, want %d", v.countProcesses("sleep"), want)
 	}
 }
 
-// named is how many processes of a program the job has.
-func (v *victim) named(program string) (n int) {
+// countProcesses is how many processes of a program the job has.
+func (v *taggedJob) countProcesses(program string) (n int) {
 	for _, pid := range v.processes() {
 		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 		if strings.HasPrefix(string(text), program+"\x00") {
@@ -99,7 +99,7 @@ func (v *victim) named(program string) (n int) {
 
 // processes lists the pids of all processes of this machine, and so of the head and all
 // hosts, that have the tag in their arguments; mpiexec is one of them.
-func (v *victim) processes() (pids []int) {
+func (v *taggedJob) processes() (pids []int) {
 	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, line := range lines {
 		text, _ := os.ReadFile(line)
@@ -111,17 +111,17 @@ func (v *victim) processes() (pids []int) {
 	return pids
 }
 
-// left lists the processes of the job, after a look at those known before: finding
+// leftProcesses lists the processes of the job, after a look at those known before: finding
 // all costs, and is asked often.
-func (v *victim) left(known []int) []int {
-	if alive := v.among(known); len(alive) > 0 {
+func (v *taggedJob) leftProcesses(known []int) []int {
+	if alive := v.aliveOf(known); len(alive) > 0 {
 		return alive
 	}
 	return v.processes()
 }
 
-// among lists those of the job's processes that still are.
-func (v *victim) among(pids []int) (alive []int) {
+// aliveOf lists those of the job's processes that still are.
+func (v *taggedJob) aliveOf(pids []int) (alive []int) {
 	for _, pid := range pids {
 		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 		if strings.Contains(string(text), v.tag) {
@@ -131,12 +131,12 @@ func (v *victim) among(pids []int) (alive []int) {
 	return alive
 }
 
-// vanish asserts that nothing of the job is left within limit, on the head or a host.
-func (v *victim) vanish(t *testing.T, limit time.Duration) {
+// checkGone asserts that nothing of the job is left within limit, on the head or a host.
+func (v *taggedJob) checkGone(t *testing.T, limit time.Duration) {
 	t.Helper()
 	began := time.Now()
 	var pids []int
-	if !poll(limit, func() bool { pids = v.left(pids); return len(pids) == 0 }) {
+	if !poll(limit, func() bool { pids = v.leftProcesses(pids); return len(pids) == 0 }) {
 		for _, pid := range pids {
 			text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 			status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -144,11 +144,11 @@ func (v *victim) vanish(t *testing.T, limit time.Duration) {
 		}
 		return
 	}
-	v.bed.clean(t, limit-time.Since(began)+time.Second)
+	v.cluster.awaitClean(t, limit-time.Since(began)+time.Second)
 }
 
-// kill sends a signal to processes, of which there must be some.
-func kill(t *testing.T, sig syscall.Signal, what string, pids []int) {
+// signalPIDs sends a signal to processes, of which there must be some.
+func signalPIDs(t *testing.T, sig syscall.Signal, what string, pids []int) {
 	t.Helper()
 	if len(pids) == 0 {
 		t.Fatalf("there is no %s", what)
@@ -160,10 +160,10 @@ func kill(t *testing.T, sig syscall.Signal, what string, pids []int) {
 	}
 }
 
-// find lists the processes on a host whose arguments say so.
-func (v *victim) find(t *testing.T, host string, is func(args []string) bool) (pids []int) {
+// findOn lists the processes on a host whose arguments say so.
+func (v *taggedJob) findOn(t *testing.T, host string, is func(args []string) bool) (pids []int) {
 	t.Helper()
-	for _, p := range v.bed.processes(t, host) {
+	for _, p := range v.cluster.processes(t, host) {
 		if is(p.Args) {
 			pids = append(pids, p.PID)
 		}
@@ -171,16 +171,18 @@ func (v *victim) find(t *testing.T, host string, is func(args []string) bool) (p
 	return pids
 }
 
-func second(word string) func([]string) bool {
+func secondArgIs(word string) func([]string) bool {
 	return func(args []string) bool { return len(args) > 1 && args[1] == word }
 }
 
-// aHelper and aKeeper know ours on a host by what they are called; a helper without a keeper of its own is a child.
-func aHelper(args []string) bool { return second("--helper")(args) || second("--helper-child")(args) }
-func aKeeper(args []string) bool { return second("--keeper")(args) }
+// isHelperArgs and aKeeper know ours on a host by what they are called; a helper without a keeper of its own is a child.
+func isHelperArgs(args []string) bool {
+	return secondArgIs("--helper")(args) || secondArgIs("--helper-child")(args)
+}
+func isReaperArgs(args []string) bool { return secondArgIs("--keeper")(args) }
 
 // guards lists the guards of the job's mpiexec: children of it that are no ranks.
-func (v *victim) guards() (pids []int) {
+func (v *taggedJob) guards() (pids []int) {
 	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, line := range lines {
 		text, _ := os.ReadFile(line)
@@ -201,17 +203,17 @@ type fault struct {
 	program program
 	options []string
 	local   bool
-	hit     func(t *testing.T, v *victim)
+	hit     func(t *testing.T, v *taggedJob)
 	code    int
 	cause   string        // how mpiexec's one report begins; "" means that it has none
 	says    string        // what else is on stderr
 	limit   time.Duration // for mpiexec; 0: the harness's
 }
 
-// signals sends signals to mpiexec, each after it has dealt with the one before, which
+// sendSignals sends signals to mpiexec, each after it has dealt with the one before, which
 // it shows by a text on stderr.
-func signals(sig syscall.Signal, more ...any) func(*testing.T, *victim) {
-	return func(t *testing.T, v *victim) {
+func sendSignals(sig syscall.Signal, more ...any) func(*testing.T, *taggedJob) {
+	return func(t *testing.T, v *taggedJob) {
 		v.cmd.Process.Signal(sig)
 		for _, x := range more {
 			switch x := x.(type) {
@@ -226,56 +228,56 @@ func signals(sig syscall.Signal, more ...any) func(*testing.T, *victim) {
 	}
 }
 
-const interrupted = "^C: sent SIGINT to 4 ranks on 2 nodes; press ^C again to kill"
+const interruptedText = "^C: sent SIGINT to 4 ranks on 2 nodes; press ^C again to kill"
 
-var faults = []fault{
-	{name: "mpiexec killed", program: shell, hit: signals(syscall.SIGKILL), code: 137},
-	{name: "mpiexec killed", program: spin, hit: signals(syscall.SIGKILL), code: 137},
-	{name: "mpiexec killed", program: stopped, hit: signals(syscall.SIGKILL), code: 137},
-	{name: "mpiexec killed", program: deaf, options: []string{"--kill-grace", "1"}, hit: signals(syscall.SIGKILL), code: 137},
-	{name: "mpiexec killed", program: shell, local: true, hit: signals(syscall.SIGKILL), code: 137},
-	{name: "mpiexec killed", program: spin, local: true, hit: signals(syscall.SIGKILL), code: 137},
-	{name: "mpiexec stopped and killed", program: shell, hit: signals(syscall.SIGSTOP, syscall.SIGKILL), code: 137},
+var faultCases = []fault{
+	{name: "mpiexec killed", program: shellProgram, hit: sendSignals(syscall.SIGKILL), code: 137},
+	{name: "mpiexec killed", program: spinProgram, hit: sendSignals(syscall.SIGKILL), code: 137},
+	{name: "mpiexec killed", program: stoppedProgram, hit: sendSignals(syscall.SIGKILL), code: 137},
+	{name: "mpiexec killed", program: deafProgram, options: []string{"--kill-grace", "1"}, hit: sendSignals(syscall.SIGKILL), code: 137},
+	{name: "mpiexec killed", program: shellProgram, local: true, hit: sendSignals(syscall.SIGKILL), code: 137},
+	{name: "mpiexec killed", program: spinProgram, local: true, hit: sendSignals(syscall.SIGKILL), code: 137},
+	{name: "mpiexec stopped and killed", program: shellProgram, hit: sendSignals(syscall.SIGSTOP, syscall.SIGKILL), code: 137},
 
-	{name: "helper killed", program: shell, hit: killOn("n2", aHelper), code: 125, cause: "lost contact with n2 (killed by signal 9)"},
-	{name: "helper killed", program: spin, hit: killOn("n2", aHelper), code: 125, cause: "lost contact with n2 (killed by signal 9)"},
-	{name: "helper killed", program: deaf, options: []string{"--kill-grace", "1"}, hit: killOn("n2", aHelper), code: 125, cause: "lost contact with n2 (killed by signal 9)"},
-	{name: "helper told to end", program: shell, hit: signalOn("n2", syscall.SIGTERM, aHelper), code: 125, cause: "n2 was told to end (SIGTERM)", says: "the log of n2 may say what ended it (journalctl)"},
-	{name: "guard killed, then SIGTERM", program: shell, local: true, hit: func(t *testing.T, v *victim) {
-		kill(t, syscall.SIGKILL, "guard", v.guards())
+	{name: "helper killed", program: shellProgram, hit: killOn("n2", isHelperArgs), code: 125, cause: "lost contact with n2 (killed by signal 9)"},
+	{name: "helper killed", program: spinProgram, hit: killOn("n2", isHelperArgs), code: 125, cause: "lost contact with n2 (killed by signal 9)"},
+	{name: "helper killed", program: deafProgram, options: []string{"--kill-grace", "1"}, hit: killOn("n2", isHelperArgs), code: 125, cause: "lost contact with n2 (killed by signal 9)"},
+	{name: "helper told to end", program: shellProgram, hit: signalOn("n2", syscall.SIGTERM, isHelperArgs), code: 125, cause: "n2 was told to end (SIGTERM)", says: "the log of n2 may say what ended it (journalctl)"},
+	{name: "guard killed, then SIGTERM", program: shellProgram, local: true, hit: func(t *testing.T, v *taggedJob) {
+		signalPIDs(t, syscall.SIGKILL, "guard", v.guards())
 		v.cmd.Process.Signal(syscall.SIGTERM)
 	}, code: 143},
-	{name: "mpiexec killed", program: deaf, local: true, options: []string{"--kill-grace", "1"}, hit: signals(syscall.SIGKILL), code: 137},
-	{name: "keeper killed", program: shell, hit: killOn("n2", aKeeper), code: 125, cause: "lost contact with n2"},
-	{name: "keeper killed", program: spin, hit: killOn("n2", aKeeper), code: 125, cause: "lost contact with n2"},
-	{name: "sshd's session killed", program: shell, hit: killOn("n2", isSession), code: 125, cause: "lost contact with n2"},
-	{name: "sshd's session killed", program: spin, hit: killOn("n1", isSession), code: 125, cause: "lost contact with n1"},
+	{name: "mpiexec killed", program: deafProgram, local: true, options: []string{"--kill-grace", "1"}, hit: sendSignals(syscall.SIGKILL), code: 137},
+	{name: "keeper killed", program: shellProgram, hit: killOn("n2", isReaperArgs), code: 125, cause: "lost contact with n2"},
+	{name: "keeper killed", program: spinProgram, hit: killOn("n2", isReaperArgs), code: 125, cause: "lost contact with n2"},
+	{name: "sshd's session killed", program: shellProgram, hit: killOn("n2", isSession), code: 125, cause: "lost contact with n2"},
+	{name: "sshd's session killed", program: spinProgram, hit: killOn("n1", isSession), code: 125, cause: "lost contact with n1"},
 
-	{name: "rank killed", program: spin, hit: killOn("n2", second("spin")), code: 137, cause: "rank "},
-	{name: "rank killed", program: shell, hit: killOn("n2", second("-c")), code: 137, cause: "rank "},
+	{name: "rank killed", program: spinProgram, hit: killOn("n2", secondArgIs("spin")), code: 137, cause: "rank "},
+	{name: "rank killed", program: shellProgram, hit: killOn("n2", secondArgIs("-c")), code: 137, cause: "rank "},
 
-	{name: "SIGTERM", program: shell, hit: signals(syscall.SIGTERM), code: 143},
-	{name: "SIGTERM", program: spin, hit: signals(syscall.SIGTERM), code: 143},
-	{name: "SIGTERM", program: stopped, hit: signals(syscall.SIGTERM), code: 143},
-	{name: "SIGTERM", program: deaf, options: []string{"--kill-grace", "1"}, hit: signals(syscall.SIGTERM), code: 143},
-	{name: "SIGTERM twice", program: hears, hit: hurry, code: 143, limit: gone},
-	{name: "SIGTERM", program: spin, local: true, hit: signals(syscall.SIGTERM), code: 143},
-	{name: "SIGHUP", program: shell, hit: signals(syscall.SIGHUP), code: 129},
-	{name: "^C", program: shell, hit: signals(syscall.SIGINT), code: 130, says: interrupted},
-	{name: "^C", program: spin, hit: signals(syscall.SIGINT), code: 130, says: interrupted},
-	{name: "^C twice", program: intDeaf, hit: signals(syscall.SIGINT, interrupted, syscall.SIGINT), code: 130, says: interrupted},
-	{name: "^C thrice", program: intDeaf, hit: signals(syscall.SIGINT, interrupted, syscall.SIGINT, syscall.SIGINT), code: 130, says: interrupted},
+	{name: "SIGTERM", program: shellProgram, hit: sendSignals(syscall.SIGTERM), code: 143},
+	{name: "SIGTERM", program: spinProgram, hit: sendSignals(syscall.SIGTERM), code: 143},
+	{name: "SIGTERM", program: stoppedProgram, hit: sendSignals(syscall.SIGTERM), code: 143},
+	{name: "SIGTERM", program: deafProgram, options: []string{"--kill-grace", "1"}, hit: sendSignals(syscall.SIGTERM), code: 143},
+	{name: "SIGTERM twice", program: hearsProgram, hit: repeatSIGTERM, code: 143, limit: goneTimeout},
+	{name: "SIGTERM", program: spinProgram, local: true, hit: sendSignals(syscall.SIGTERM), code: 143},
+	{name: "SIGHUP", program: shellProgram, hit: sendSignals(syscall.SIGHUP), code: 129},
+	{name: "^C", program: shellProgram, hit: sendSignals(syscall.SIGINT), code: 130, says: interruptedText},
+	{name: "^C", program: spinProgram, hit: sendSignals(syscall.SIGINT), code: 130, says: interruptedText},
+	{name: "^C twice", program: deafToINTProgram, hit: sendSignals(syscall.SIGINT, interruptedText, syscall.SIGINT), code: 130, says: interruptedText},
+	{name: "^C thrice", program: deafToINTProgram, hit: sendSignals(syscall.SIGINT, interruptedText, syscall.SIGINT, syscall.SIGINT), code: 130, says: interruptedText},
 }
 
-// hears says that it was asked to end, and does not.
-var hears = program{"deaf", func(_ *testing.T, tag string) []string {
+// hearsProgram says that it was asked to end, and does not.
+var hearsProgram = program{"deaf", func(_ *testing.T, tag string) []string {
 	return []string{"sh", "-c", `trap "echo heard" TERM; setsid sleep 1000.` + tag + ` & echo ready; while :; do sleep 0.1; : ` + tag + `; done`}
 }, 1}
 
-// hurry sends SIGTERM again and again when all ranks have heard the first one: two at once count as one.
-func hurry(t *testing.T, v *victim) {
+// repeatSIGTERM sends SIGTERM again and again when all ranks have heard the first one: two at once count as one.
+func repeatSIGTERM(t *testing.T, v *taggedJob) {
 	v.cmd.Process.Signal(syscall.SIGTERM)
-	v.await(t, "heard", 4)
+	v.awaitOut(t, "heard", 4)
 	over := make(chan struct{})
 	go func() {
 		v.end()
@@ -293,22 +295,22 @@ func hurry(t *testing.T, v *victim) {
 	}
 }
 
-// intDeaf ignores both ^C and SIGTERM.
-var intDeaf = program{"deaf", func(_ *testing.T, tag string) []string {
+// deafToINTProgram ignores both ^C and SIGTERM.
+var deafToINTProgram = program{"deaf", func(_ *testing.T, tag string) []string {
 	return []string{"sh", "-c", `trap "" INT TERM; setsid sleep 1000.` + tag + ` & echo ready; while :; do sleep 1000.` + tag + `; done`}
 }, 2}
 
 // killOn kills the one process on a host of which the arguments say that it is meant;
 // of several, the first.
-func killOn(host string, is func([]string) bool) func(*testing.T, *victim) {
+func killOn(host string, is func([]string) bool) func(*testing.T, *taggedJob) {
 	return signalOn(host, syscall.SIGKILL, is)
 }
 
 // signalOn sends a signal likewise.
-func signalOn(host string, sig syscall.Signal, is func([]string) bool) func(*testing.T, *victim) {
-	return func(t *testing.T, v *victim) {
-		pids := v.find(t, host, is)
-		kill(t, sig, "such process on "+host, pids[:min(1, len(pids))])
+func signalOn(host string, sig syscall.Signal, is func([]string) bool) func(*testing.T, *taggedJob) {
+	return func(t *testing.T, v *taggedJob) {
+		pids := v.findOn(t, host, is)
+		signalPIDs(t, sig, "such process on "+host, pids[:min(1, len(pids))])
 	}
 }
 
@@ -316,8 +318,8 @@ func signalOn(host string, sig syscall.Signal, is func([]string) bool) func(*tes
 // "user@notty"; with privilege separation a second one stands above it).
 func isSession(args []string) bool { return strings.HasPrefix(args[0], "sshd: ") }
 
-// reports lists what mpiexec said about causes: its lines but for notices.
-func (r result) reports() (causes []string) {
+// causes lists what mpiexec said about causes: its lines but for notices.
+func (r result) causes() (causes []string) {
 	for line := range strings.Lines(r.err) {
 		text, ok := strings.CutPrefix(line, "mpiexec: ")
 		notice := strings.HasPrefix(text, "^C") || strings.HasPrefix(text, "SIGTERM: ending ") || strings.Contains(text, " are one machine; ")
@@ -328,10 +330,10 @@ func (r result) reports() (causes []string) {
 	return causes
 }
 
-// blames asserts the code, and that the one report names the cause.
-func (r result) blames(t *testing.T, code int, cause string) {
+// checkCause asserts the code, and that the one report names the cause.
+func (r result) checkCause(t *testing.T, code int, cause string) {
 	t.Helper()
-	causes := r.reports()
+	causes := r.causes()
 	good := len(causes) == 1 && strings.Contains(causes[0], cause)
 	if cause == "" { // a third ^C, which on a busy machine has the last words of TRUST-34
 		lastWords := []string{"leaving at once; hosts clean up by themselves"}
@@ -346,19 +348,19 @@ func (r result) blames(t *testing.T, code int, cause string) {
 // left, and the first cause is named.
 func TestFaults(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 2, SSHConfig: impatient})
-	b.needNamespaces(t) // what is killed is found by its host
-	for _, f := range faults {
+	b := newTestCluster(t, testbed.Options{Hosts: 2, SSHConfig: shortKeepAlive})
+	b.requireNamespaces(t) // what is killed is found by its host
+	for _, f := range faultCases {
 		where := "remote"
 		if f.local {
 			where = "local"
 		}
 		t.Run(fmt.Sprintf("%s/%s/%s", f.name, f.program.name, where), func(t *testing.T) {
-			v := strike(t, b, f.program, f.local, f.options...)
+			v := startTagged(t, b, f.program, f.local, f.options...)
 			f.hit(t, v)
 			r := v.wait(t)
-			v.vanish(t, gone)
-			r.blames(t, f.code, f.cause)
+			v.checkGone(t, goneTimeout)
+			r.checkCause(t, f.code, f.cause)
 			if f.limit > 0 && r.took > f.limit {
 				t.Errorf("it took %v, and was to take no more than %v", r.took, f.limit)
 			}
@@ -372,71 +374,71 @@ func TestFaults(t *testing.T) {
 // A cut link ends no stream. Both ends notice by themselves: mpiexec by its keep-alives,
 // the helper by its kernel's (ADR 4).
 func TestLinkDown(t *testing.T) {
-	needNamespaces(t)
+	requireNamespaces(t)
 	t.Parallel()
-	for _, p := range []program{shell, spin} {
+	for _, p := range []program{shellProgram, spinProgram} {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
-			b := newBed(t, testbed.Options{Hosts: 2, SSHConfig: impatient})
-			v := strike(t, b, p, false)
-			if err := b.Link("n2", false); err != nil {
+			b := newTestCluster(t, testbed.Options{Hosts: 2, SSHConfig: shortKeepAlive})
+			v := startTagged(t, b, p, false)
+			if err := b.SetLink("n2", false); err != nil {
 				t.Fatal(err)
 			}
 			cut := time.Now()
 			r := v.wait(t)
-			r.blames(t, 125, "lost contact with n2 (ssh: no sign of life")
-			if r.took > 2*silence+gone {
+			r.checkCause(t, 125, "lost contact with n2 (ssh: no sign of life")
+			if r.took > 2*keepAliveLimit+goneTimeout {
 				t.Errorf("mpiexec was over after %v", r.took)
 			}
 			// Still cut: the helper's own processes end, its sshd does not know yet.
 			var left []int
-			if !poll(2*silence+gone, func() bool { left = v.left(left); return len(left) == 0 }) {
+			if !poll(2*keepAliveLimit+goneTimeout, func() bool { left = v.leftProcesses(left); return len(left) == 0 }) {
 				t.Errorf("%v after the cut there still are %v", time.Since(cut), left)
 			}
 			t.Logf("all gone %v after the cut", time.Since(cut))
-			if err := b.Link("n2", true); err != nil {
+			if err := b.SetLink("n2", true); err != nil {
 				t.Fatal(err)
 			}
-			b.clean(t, gone) // sshd hears of it by a TCP reset
+			b.awaitClean(t, goneTimeout) // sshd hears of it by a TCP reset
 		})
 	}
 }
 
 // A short loss of the link, and a stopped mpiexec, are no reason to end a job.
 func TestSilenceThatIsNoFault(t *testing.T) {
-	needNamespaces(t)
+	requireNamespaces(t)
 	t.Parallel()
-	for name, disturb := range map[string]func(t *testing.T, v *victim){
-		"mpiexec stopped": func(t *testing.T, v *victim) {
+	for name, disturb := range map[string]func(t *testing.T, v *taggedJob){
+		"mpiexec stopped": func(t *testing.T, v *taggedJob) {
 			v.cmd.Process.Signal(syscall.SIGSTOP)
-			v.lives(t, 3*silence) // longer than the 2 * silence of this test
+			v.checkAlive(t, 3*keepAliveLimit) // longer than the 2 * silence of this test
 			v.cmd.Process.Signal(syscall.SIGCONT)
 		},
-		"link down for a moment": func(t *testing.T, v *victim) {
-			v.bed.Link("n2", false)
-			v.lives(t, silence/3)
-			v.bed.Link("n2", true)
+		"link down for a moment": func(t *testing.T, v *taggedJob) {
+			v.cluster.SetLink("n2", false)
+			v.checkAlive(t, keepAliveLimit/3)
+			v.cluster.SetLink("n2", true)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBed(t, testbed.Options{Hosts: 2, SSHConfig: strings.ReplaceAll(impatient, "Interval 1", "Interval 2")})
-			v := strike(t, b, shell, false)
+			b := newTestCluster(t, testbed.Options{Hosts: 2, SSHConfig: strings.ReplaceAll(shortKeepAlive, "Interval 1", "Interval 2")})
+			v := startTagged(t, b, shellProgram, false)
 			disturb(t, v)
-			v.lives(t, 2*silence)
+			v.checkAlive(t, 2*keepAliveLimit)
 			v.cmd.Process.Signal(syscall.SIGTERM)
-			v.wait(t).blames(t, 143, "")
-			v.vanish(t, gone)
+			v.wait(t).checkCause(t, 143, "")
+			v.checkGone(t, goneTimeout)
 		})
 	}
 }
 
-// lives asserts that the job stays whole for a time.
-func (v *victim) lives(t *testing.T, d time.Duration) {
+// checkAlive asserts that the job stays whole for a time.
+func (v *taggedJob) checkAlive(t *testing.T, d time.Duration) {
 	t.Helper()
 	all := v.processes()
-	if len(all) < 13 || poll(d, func() bool { return len(v.among(all)) < len(all) }) {
-		t.Fatalf("of %d processes only %v are left\nstderr: %s", len(all), v.among(all), &v.err)
+	if len(all) < 13 || poll(d, func() bool { return len(v.aliveOf(all)) < len(all) }) {
+		t.Fatalf("of %d processes only %v are left\nstderr: %s", len(all), v.aliveOf(all), &v.err)
 	}
 }
 
@@ -444,13 +446,13 @@ func (v *victim) lives(t *testing.T, d time.Duration) {
 func TestFailingRanks(t *testing.T) {
 	t.Parallel()
 	misc := func(args ...string) func(*testing.T) []string {
-		return func(t *testing.T) []string { return append([]string{mpi(t, "misc")}, args...) }
+		return func(t *testing.T) []string { return append([]string{mpiProgram(t, "misc")}, args...) }
 	}
 	sh := func(script string) func(*testing.T) []string {
 		return func(*testing.T) []string { return []string{"sh", "-c", script} }
 	}
-	b := newBed(t, testbed.Options{Hosts: 2})
-	b.needNamespaces(t) // the report names nodes, which are one machine otherwise
+	b := newTestCluster(t, testbed.Options{Hosts: 2})
+	b.requireNamespaces(t) // the report names nodes, which are one machine otherwise
 	for _, test := range []struct {
 		name    string
 		program func(*testing.T) []string
@@ -481,9 +483,9 @@ func TestFailingRanks(t *testing.T) {
 				if test.rank >= 0 {
 					cause = fmt.Sprintf(cause, on[test.rank])
 				}
-				r := b.run(t, slices.Concat([]string{"-hosts", hosts, "-n", "4"}, test.program(t))...)
-				r.blames(t, test.code, cause)
-				b.clean(t, gone)
+				r := b.runMpiexec(t, slices.Concat([]string{"-hosts", hosts, "-n", "4"}, test.program(t))...)
+				r.checkCause(t, test.code, cause)
+				b.awaitClean(t, goneTimeout)
 			})
 		}
 	}
@@ -492,15 +494,15 @@ func TestFailingRanks(t *testing.T) {
 // EXIT-4: the others wait for it in a barrier.
 func TestARankLeavesWithoutFinalize(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 2})
-	r := b.run(t, "-hosts", "n1:2,n2:2", "-n", "4", mpi(t, "misc"), "quit", "1", "0")
-	r.blames(t, 1, "rank 1 on n1 ended without calling MPI_Finalize")
+	b := newTestCluster(t, testbed.Options{Hosts: 2})
+	r := b.runMpiexec(t, "-hosts", "n1:2,n2:2", "-n", "4", mpiProgram(t, "misc"), "quit", "1", "0")
+	r.checkCause(t, 1, "rank 1 on n1 ended without calling MPI_Finalize")
 }
 
 // EXIT-6: the job is over with its ranks; what they leave behind gets 2 s.
 func TestLeftoverChildren(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 2})
+	b := newTestCluster(t, testbed.Options{Hosts: 2})
 	for _, hosts := range []string{"n1:4,n2:4", "localhost:8"} { // room for all at a time
 		for name, script := range map[string]string{
 			"in the background": `sleep 1000 & echo done`,
@@ -510,11 +512,11 @@ func TestLeftoverChildren(t *testing.T) {
 		} {
 			t.Run(name+"/"+hosts, func(t *testing.T) {
 				t.Parallel()
-				r := b.start(t, job{args: []string{"-hosts", hosts, "-rr", "-n", "2", "sh", "-c", script}}).wait(t)
-				if r.code != 0 || r.out != "done\ndone\n" || len(r.reports()) > 0 {
-					t.Errorf("exit %d, stdout %q, reports %q", r.code, r.out, r.reports())
+				r := b.startMpiexec(t, mpiexecCall{args: []string{"-hosts", hosts, "-rr", "-n", "2", "sh", "-c", script}}).wait(t)
+				if r.code != 0 || r.out != "done\ndone\n" || len(r.causes()) > 0 {
+					t.Errorf("exit %d, stdout %q, reports %q", r.code, r.out, r.causes())
 				}
-				if r.took > gone {
+				if r.took > goneTimeout {
 					t.Errorf("it took %v", r.took)
 				}
 			})
@@ -525,9 +527,9 @@ func TestLeftoverChildren(t *testing.T) {
 // A child that ends by itself within the 2 s is waited for, and what it says is shown.
 func TestALateWordOfALeftoverChild(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 1})
-	r := b.run(t, "-hosts", "n1", "-n", "1", "sh", "-c", `(sleep 0.5; echo late) & echo early`)
-	if r.code != 0 || r.out != "early\nlate\n" || r.took > 2*time.Second+gone {
+	b := newTestCluster(t, testbed.Options{Hosts: 1})
+	r := b.runMpiexec(t, "-hosts", "n1", "-n", "1", "sh", "-c", `(sleep 0.5; echo late) & echo early`)
+	if r.code != 0 || r.out != "early\nlate\n" || r.took > 2*time.Second+goneTimeout {
 		t.Errorf("exit %d after %v, stdout %q, stderr %q", r.code, r.took, r.out, r.err)
 	}
 }

@@ -24,8 +24,8 @@ func hostFile(t *testing.T, lines ...string) string {
 // Every key of a host file has its effect on the host that it is said of, and there alone.
 func TestKeysOfHostFiles(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 3})
-	b.needNamespaces(t)
+	b := newTestCluster(t, testbed.Options{Hosts: 3})
+	b.requireNamespaces(t)
 	n1, err := b.Host("n1")
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +48,7 @@ func TestKeysOfHostFiles(t *testing.T) {
 	}
 	for _, test := range tests {
 		args := append([]string{"-f", hostFile(t, strings.Split(test.lines, ";")...)}, strings.Fields(test.args)...)
-		r := b.run(t, append(args, "sh", "-c", "echo \""+test.tell+"\"")...)
+		r := b.runMpiexec(t, append(args, "sh", "-c", "echo \""+test.tell+"\"")...)
 		if got := strings.Join(sortedLines(r.out), ";"); r.code != 0 || got != test.want {
 			t.Errorf("%s: exit %d, %q, want %q; says %q", test.name, r.code, got, test.want, r.err)
 		}
@@ -60,15 +60,15 @@ func TestKeysOfHostFiles(t *testing.T) {
 		{"n1 slots=1 max_slots=1", "max_slots"},
 		{"n1 iface=none-such", "none-such"},
 	} {
-		b.refuses(t, job{args: []string{"-f", hostFile(t, test.line), "--connect-timeout", "2", "-n", "2", "--overbook", "true"}}, 125, "n1", test.says)
+		b.checkRefused(t, mpiexecCall{args: []string{"-f", hostFile(t, test.line), "--connect-timeout", "2", "-n", "2", "--overbook", "true"}}, 125, "n1", test.says)
 	}
 }
 
 // The program that a host file names for a host is the one that runs there, and nothing is
 // sent; without it, or with another build, nothing starts.
 func TestPathOfTheHelper(t *testing.T) {
-	b := newBed(t, testbed.Options{Hosts: 2})
-	b.needNamespaces(t)
+	b := newTestCluster(t, testbed.Options{Hosts: 2})
+	b.requireNamespaces(t)
 	program, err := os.ReadFile(binary)
 	if err != nil {
 		t.Fatal(err)
@@ -84,10 +84,10 @@ func TestPathOfTheHelper(t *testing.T) {
 		}
 	}
 	put("n1", program)
-	for _, way := range ways() {
+	for _, way := range transports() {
 		args := append(way, "-f", hostFile(t, "n1 slots=1 path="+path), "-wdir", "/", "-n", "1")
-		r := b.run(t, append(args, whatRuns...)...)
-		if r.good(t); strings.TrimSpace(r.out) != path {
+		r := b.runMpiexec(t, append(args, helperPathProgram...)...)
+		if r.checkSuccess(t); strings.TrimSpace(r.out) != path {
 			t.Errorf("%q: the helper runs from %s", way, r.out)
 		}
 	}
@@ -96,9 +96,9 @@ func TestPathOfTheHelper(t *testing.T) {
 	}
 	hosts := hostFile(t, "n1 slots=1 path="+path, "n2 slots=1 path="+path)
 	args := []string{"-f", hosts, "-n", "2", "true"}
-	b.refuses(t, job{args: args}, 125, "n2: deliver: "+path+": there is no such file", hosts+":2")
+	b.checkRefused(t, mpiexecCall{args: args}, 125, "n2: deliver: "+path+": there is no such file", hosts+":2")
 	put("n2", []byte("#!/bin/sh\ntouch /tmp/trapped\n"))
-	b.refuses(t, job{args: args}, 125, "n2: deliver: "+path+": it is not the same build as this mpiexec", "take it out of the host file")
+	b.checkRefused(t, mpiexecCall{args: args}, 125, "n2: deliver: "+path+": it is not the same build as this mpiexec", "take it out of the host file")
 	if _, err := os.Stat(b.Root("n2") + "/tmp/trapped"); err == nil {
 		t.Error("the other program was run")
 	}
@@ -107,14 +107,14 @@ func TestPathOfTheHelper(t *testing.T) {
 // Inside of an allocation its hosts are the job's (HOST-10), and what a rank of it launches
 // stays with the rank.
 func TestAllocation(t *testing.T) {
-	b := newBed(t, testbed.Options{Hosts: 3})
-	b.needNamespaces(t)
+	b := newTestCluster(t, testbed.Options{Hosts: 3})
+	b.requireNamespaces(t)
 	env := []string{"SLURM_JOB_ID=7", "SLURM_JOB_NODELIST=n[2-3]", "SLURM_TASKS_PER_NODE=1,2"}
-	r := b.start(t, job{args: []string{"-launcher", "ssh", "sh", "-c", "echo $MPIEXEC_RANK $(hostname)"}, env: env}).wait(t)
+	r := b.startMpiexec(t, mpiexecCall{args: []string{"-launcher", "ssh", "sh", "-c", "echo $MPIEXEC_RANK $(hostname)"}, env: env}).wait(t)
 	if got := strings.Join(sortedLines(r.out), ";"); r.code != 0 || got != "0 n2;1 n3;2 n3" {
 		t.Errorf("exit %d, %s%s", r.code, got, r.err)
 	}
-	r = b.start(t, job{args: []string{"-launcher", "ssh", "-n", "1", "sh", "-c", "exec $(readlink /proc/$PPID/exe) -n 1 hostname"}, env: env}).wait(t)
+	r = b.startMpiexec(t, mpiexecCall{args: []string{"-launcher", "ssh", "-n", "1", "sh", "-c", "exec $(readlink /proc/$PPID/exe) -n 1 hostname"}, env: env}).wait(t)
 	if r.code != 0 || r.out != "n2\n" {
 		t.Errorf("launched by a rank: exit %d, %s%s", r.code, r.out, r.err)
 	}

@@ -15,22 +15,22 @@ import (
 func jobScript(t *testing.T, system, dir string) (file string) {
 	t.Helper()
 	file = filepath.Join(dir, "manual.sh")
-	putBox(t, system, file)
-	if err := copyProgram(mpi(t, "hello"), filepath.Join(dir, "hello")); err != nil {
+	writeManualBox(t, system, file)
+	if err := copyProgram(mpiProgram(t, "hello"), filepath.Join(dir, "hello")); err != nil {
 		t.Fatal(err)
 	}
 	return file
 }
 
-// putBox puts what the manual has for a job into a file.
-func putBox(t *testing.T, job, file string) {
+// writeManualBox puts what the manual has for a job into a file.
+func writeManualBox(t *testing.T, job, file string) {
 	t.Helper()
-	manual, err := os.ReadFile(filepath.Join(repo, "doc/manual.md"))
+	manual, err := os.ReadFile(filepath.Join(repoRoot, "doc/manual.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := boxes(string(manual))
-	i := slices.IndexFunc(all, func(b box) bool { return b.words == "sh job="+job })
+	all := manualBoxes(string(manual))
+	i := slices.IndexFunc(all, func(b manualBox) bool { return b.words == "sh job="+job })
 	if i < 0 {
 		t.Fatalf("doc/manual.md has nothing for %s", job)
 	}
@@ -42,8 +42,8 @@ func putBox(t *testing.T, job, file string) {
 // jobPath is the PATH of a job that is to find mpiexec.
 func jobPath(dir string) string { return "PATH=" + dir + ":/usr/local/bin:/usr/bin:/bin" }
 
-// ran tells what is wrong with the output of the manual's script.
-func ran(t *testing.T, out, starter string) {
+// checkScriptOutput tells what is wrong with the output of the manual's script.
+func checkScriptOutput(t *testing.T, out, starter string) {
 	t.Helper()
 	for text, want := range map[string]int{" of 4 on ": 4, "4 tasks, 4 CPUs, starter " + starter + " (tight)": 1, "resources_used.cput = ": 1} {
 		if n := strings.Count(out, text); n != want {
@@ -53,18 +53,18 @@ func ran(t *testing.T, out, starter string) {
 }
 
 // The manual's script for Slurm runs as it stands there.
-func slurmScript(t *testing.T, s *slurmBed) {
+func slurmScript(t *testing.T, s *slurmCluster) {
 	file := jobScript(t, "slurm", s.dir)
-	out, errs, code := s.call(t, "sbatch", "--wait", "-D", s.dir, "-o", file+".out", "--export=ALL,"+jobPath(s.dir), file)
+	out, errs, code := s.runOnHead(t, "sbatch", "--wait", "-D", s.dir, "-o", file+".out", "--export=ALL,"+jobPath(s.dir), file)
 	text, _ := os.ReadFile(file + ".out")
 	if code != 0 {
 		t.Fatalf("exit %d: %s%s%s", code, out, errs, text)
 	}
-	ran(t, string(text), "srun")
+	checkScriptOutput(t, string(text), "srun")
 }
 
 // The manual's script for Grid Engine runs as it stands there.
-func sgeScript(t *testing.T, s *sgeBed) {
+func sgeScript(t *testing.T, s *sgeCluster) {
 	j := s.submit(t, jobScript(t, "sge", s.dir), "-wd", s.dir, "-v", jobPath(s.dir))
-	ran(t, j.wait(t), "qrsh")
+	checkScriptOutput(t, j.wait(t), "qrsh")
 }

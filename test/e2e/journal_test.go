@@ -35,8 +35,8 @@ type event struct {
 // of a rank come in their order, and what they tell is what the ranks and the shell say
 // (DIAG-7).
 func TestEvents(t *testing.T) {
-	b := newBed(t, testbed.Options{Hosts: 2})
-	r := b.run(t, "--json", "--json-output", "-K0", "-host", spread(b, 2), "-ppn", "2", "-n", "4", "sh", "-c",
+	b := newTestCluster(t, testbed.Options{Hosts: 2})
+	r := b.runMpiexec(t, "--json", "--json-output", "-K0", "-host", hostsWithSlots(b, 2), "-ppn", "2", "-n", "4", "sh", "-c",
 		`i=0; while [ $i -lt 300 ]; do echo "$PMI_RANK says $i"; echo "$PMI_RANK errs $i" >&2; i=$((i+1)); done; [ $PMI_RANK != 3 ] || exit 5`)
 	if r.code != 5 || strings.Count(r.err, " says ") < 1200 {
 		t.Fatalf("code %d, stderr of %d bytes, which begins %.300q", r.code, len(r.err), r.err)

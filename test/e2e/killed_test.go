@@ -19,24 +19,24 @@ import (
 	"remshell/tools/testbed"
 )
 
-// leaving is a wrapper with children in the background: one as it comes, one in a session of its own, one that ignores
+// wrapperScript is a wrapper with children in the background: one as it comes, one in a session of its own, one that ignores
 // SIGTERM, and one without its environment, as in a container (apptainer --cleanenv).
-var leaving = program{"wrapper", func(_ *testing.T, tag string) []string {
+var wrapperScript = program{"wrapper", func(_ *testing.T, tag string) []string {
 	return []string{"sh", "-c", `sleep 1000.` + tag + ` & setsid sleep 1000.` + tag + ` & (trap "" HUP TERM; exec sleep 1000.` + tag + `) & env -i PATH=/bin sleep 1000.` + tag + ` & echo ready; wait`}
 }, 4}
 
-// A killing is a way in which a user, a shell or a CI system ends a launcher.
-type killing struct {
+// A killCase is a way in which a user, a shell or a CI system ends a launcher.
+type killCase struct {
 	name     string
 	before   []string // the program that starts mpiexec; empty: the test does
 	terminal bool     // it all has a controlling terminal
-	hit      func(t *testing.T, v *victim, master *os.File)
+	hit      func(t *testing.T, v *taggedJob, master *os.File)
 	grace    int // s of the ranks; 0: one
 	code     int // of what the test has started
 }
 
-// killings are run with a session of their own each, which the process that the test starts leads.
-var killings = []killing{
+// killCases are run with a session of their own each, which the process that the test starts leads.
+var killCases = []killCase{
 	{name: "SIGKILL to the process", hit: toPID(syscall.SIGKILL), code: 137},
 	{name: "SIGKILL to the group", hit: toGroup(syscall.SIGKILL), code: 137},
 	{name: "SIGKILL to the session", hit: toSession(syscall.SIGKILL), code: 137},
@@ -58,19 +58,21 @@ var killings = []killing{
 // parentShell does not become mpiexec, as a shell may with its last command.
 var parentShell = []string{"sh", "-c", `"$@"; exit $?`, "sh"}
 
-func toPID(sig syscall.Signal) func(*testing.T, *victim, *os.File) {
-	return func(t *testing.T, v *victim, _ *os.File) { kill(t, sig, "launcher", []int{v.cmd.Process.Pid}) }
+func toPID(sig syscall.Signal) func(*testing.T, *taggedJob, *os.File) {
+	return func(t *testing.T, v *taggedJob, _ *os.File) { signalPIDs(t, sig, "launcher", []int{v.cmd.Process.Pid}) }
 }
 
-func toGroup(sig syscall.Signal) func(*testing.T, *victim, *os.File) {
-	return func(t *testing.T, v *victim, _ *os.File) { kill(t, sig, "process group", []int{-v.cmd.Process.Pid}) }
+func toGroup(sig syscall.Signal) func(*testing.T, *taggedJob, *os.File) {
+	return func(t *testing.T, v *taggedJob, _ *os.File) {
+		signalPIDs(t, sig, "process group", []int{-v.cmd.Process.Pid})
+	}
 }
 
 // toSession signals one process of the session after the other, as pkill -s does.
-func toSession(sig syscall.Signal) func(*testing.T, *victim, *os.File) {
-	return func(t *testing.T, v *victim, _ *os.File) {
+func toSession(sig syscall.Signal) func(*testing.T, *taggedJob, *os.File) {
+	return func(t *testing.T, v *taggedJob, _ *os.File) {
 		var all []int
-		for _, looks := range proc.LookAround() {
+		for _, looks := range proc.ReadTree() {
 			for _, p := range looks {
 				if p.Session == v.cmd.Process.Pid {
 					all = append(all, p.PID)
@@ -87,37 +89,37 @@ func toSession(sig syscall.Signal) func(*testing.T, *victim, *os.File) {
 }
 
 // toName signals all that is called mpiexec, as pkill -f does, but on the head of this test alone.
-func toName(sig syscall.Signal) func(*testing.T, *victim, *os.File) {
-	return func(t *testing.T, v *victim, _ *os.File) {
+func toName(sig syscall.Signal) func(*testing.T, *taggedJob, *os.File) {
+	return func(t *testing.T, v *taggedJob, _ *os.File) {
 		var called []int
-		for _, pid := range v.bed.launchers() {
+		for _, pid := range v.cluster.launchers() {
 			if strings.Contains(cmdline(pid), "mpiexec") {
 				called = append(called, pid)
 			}
 		}
-		kill(t, sig, "process of that name", called)
+		signalPIDs(t, sig, "process of that name", called)
 	}
 }
 
 // afterRanks asks for the end of the job, and signals the group when only what the ranks have left is waited for.
-func afterRanks(sig syscall.Signal) func(*testing.T, *victim, *os.File) {
-	return func(t *testing.T, v *victim, _ *os.File) {
-		kill(t, syscall.SIGTERM, "launcher", []int{v.cmd.Process.Pid})
-		if !poll(gone, func() bool { return v.named("sh") == 0 && v.named("sleep") == v.ranks }) {
-			t.Fatalf("%d ranks and %d children", v.named("sh"), v.named("sleep"))
+func afterRanks(sig syscall.Signal) func(*testing.T, *taggedJob, *os.File) {
+	return func(t *testing.T, v *taggedJob, _ *os.File) {
+		signalPIDs(t, syscall.SIGTERM, "launcher", []int{v.cmd.Process.Pid})
+		if !poll(goneTimeout, func() bool { return v.countProcesses("sh") == 0 && v.countProcesses("sleep") == v.ranks }) {
+			t.Fatalf("%d ranks and %d children", v.countProcesses("sh"), v.countProcesses("sleep"))
 		}
-		kill(t, sig, "process group", []int{-v.cmd.Process.Pid})
+		signalPIDs(t, sig, "process group", []int{-v.cmd.Process.Pid})
 	}
 }
 
-func closeTerminal(_ *testing.T, _ *victim, master *os.File) { master.Close() }
+func closeTerminal(_ *testing.T, _ *taggedJob, master *os.File) { master.Close() }
 
 // However a launcher is killed, nothing of its job is left, and nothing is started again.
 func TestNothingIsLeftHoweverTheLauncherIsKilled(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 2})
-	b.needNamespaces(t) // ours on the head are told from those of other tests
-	for _, k := range killings {
+	b := newTestCluster(t, testbed.Options{Hosts: 2})
+	b.requireNamespaces(t) // ours on the head are told from those of other tests
+	for _, k := range killCases {
 		for _, at := range []struct {
 			where, hosts string
 			ranks        int
@@ -130,37 +132,37 @@ func TestNothingIsLeftHoweverTheLauncherIsKilled(t *testing.T) {
 			{"hosts", "localhost:1,n1:1,n2:1", 3, true},
 		} {
 			t.Run(fmt.Sprintf("%s/%s/restart %v", k.name, at.where, at.restart), func(t *testing.T) {
-				b.killed(t, k, at.hosts, at.ranks, at.restart)
+				b.runKillCase(t, k, at.hosts, at.ranks, at.restart)
 			})
 		}
 	}
 }
 
-func (b *bed) killed(t *testing.T, k killing, hosts string, ranks int, restart bool) {
-	j := job{attr: &syscall.SysProcAttr{Setsid: true, Setctty: k.terminal}}
+func (b *testCluster) runKillCase(t *testing.T, k killCase, hosts string, ranks int, restart bool) {
+	j := mpiexecCall{attr: &syscall.SysProcAttr{Setsid: true, Setctty: k.terminal}}
 	var master *os.File
 	if k.terminal {
 		master, j.stdin = ptytest.Open(t)
 	}
-	v := &victim{bed: b, tag: strconv.FormatInt(time.Now().UnixNano(), 10), ranks: ranks}
+	v := &taggedJob{cluster: b, tag: strconv.FormatInt(time.Now().UnixNano(), 10), ranks: ranks}
 	words := append(slices.Clone(k.before), binary, "--kill-grace", strconv.Itoa(max(1, k.grace)), "-hosts", hosts, "-n", strconv.Itoa(ranks))
 	if restart {
 		words = append(words, "--restart", "1", "--restart-on", "any", "--restart-delay", "0.1")
 	}
-	v.running = b.startAs(t, j, append(words, leaving.args(t, v.tag)...))
+	v.runningJob = b.startCommand(t, j, append(words, wrapperScript.args(t, v.tag)...))
 	t.Cleanup(func() {
 		for _, pid := range v.processes() { // of a test that has failed
 			syscall.Kill(pid, syscall.SIGKILL)
 		}
 	})
-	v.runs(t, leaving, ranks)
+	v.awaitRanks(t, wrapperScript, ranks)
 	k.hit(t, v, master)
 	r := v.wait(t)
-	v.vanish(t, gone)
+	v.checkGone(t, goneTimeout)
 	if r.code != k.code || strings.Count(r.out, "ready") != ranks {
 		t.Errorf("exit %d, want %d, and %d ranks\nstdout: %s\nstderr: %s", r.code, k.code, ranks, r.out, r.err)
 	}
-	if jobs := b.listing(t, "localhost", "n1", "n2").Jobs; len(jobs) > 0 {
+	if jobs := b.readListing(t, "localhost", "n1", "n2").Jobs; len(jobs) > 0 {
 		t.Errorf("claims are left: %+v", jobs)
 	}
 }
@@ -168,62 +170,62 @@ func (b *bed) killed(t *testing.T, k killing, hosts string, ranks int, restart b
 // A rank that ends at once, before there is a guard, may have left somebody.
 func TestWhatARankLeavesAtOnceIsGuarded(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 1})
-	b.needNamespaces(t)
-	v := &victim{bed: b, tag: strconv.FormatInt(time.Now().UnixNano(), 10)}
-	v.running = b.start(t, job{args: []string{"-host", "localhost", "-n", "1", "sh", "-c", "sleep 1000." + v.tag + " >/dev/null 2>&1 &"}})
-	if !poll(gone, func() bool { return len(v.guards()) == 1 }) {
+	b := newTestCluster(t, testbed.Options{Hosts: 1})
+	b.requireNamespaces(t)
+	v := &taggedJob{cluster: b, tag: strconv.FormatInt(time.Now().UnixNano(), 10)}
+	v.runningJob = b.startMpiexec(t, mpiexecCall{args: []string{"-host", "localhost", "-n", "1", "sh", "-c", "sleep 1000." + v.tag + " >/dev/null 2>&1 &"}})
+	if !poll(goneTimeout, func() bool { return len(v.guards()) == 1 }) {
 		t.Fatal("there is no guard")
 	}
 	v.cmd.Process.Kill()
 	v.wait(t)
-	v.vanish(t, gone)
+	v.checkGone(t, goneTimeout)
 }
 
 // A command that writes checkpoints is a process of the launching machine, with a process group of its own.
 func TestACheckpointCommandEndsWithAKilledLauncher(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 1})
-	b.needNamespaces(t)
-	v := &victim{bed: b, tag: strconv.FormatInt(time.Now().UnixNano(), 10)}
+	b := newTestCluster(t, testbed.Options{Hosts: 1})
+	b.requireNamespaces(t)
+	v := &taggedJob{cluster: b, tag: strconv.FormatInt(time.Now().UnixNano(), 10)}
 	begun := filepath.Join(t.TempDir(), "begun")
-	v.running = b.start(t, job{attr: &syscall.SysProcAttr{Setsid: true}, args: append([]string{"-hosts", "localhost:1,n1:1", "-n", "2", "--ckpt-every", "0.1",
-		"--ckpt-cmd", "echo >" + begun + "; exec sleep 1000." + v.tag}, shell.args(t, v.tag)...)})
-	if !poll(gone, func() bool { _, err := os.Stat(begun); return err == nil }) {
+	v.runningJob = b.startMpiexec(t, mpiexecCall{attr: &syscall.SysProcAttr{Setsid: true}, args: append([]string{"-hosts", "localhost:1,n1:1", "-n", "2", "--ckpt-every", "0.1",
+		"--ckpt-cmd", "echo >" + begun + "; exec sleep 1000." + v.tag}, shellProgram.args(t, v.tag)...)})
+	if !poll(goneTimeout, func() bool { _, err := os.Stat(begun); return err == nil }) {
 		t.Fatal("no checkpoint has begun")
 	}
-	kill(t, syscall.SIGKILL, "process group", []int{-v.cmd.Process.Pid})
+	signalPIDs(t, syscall.SIGKILL, "process group", []int{-v.cmd.Process.Pid})
 	v.wait(t)
-	v.vanish(t, gone)
+	v.checkGone(t, goneTimeout)
 }
 
 // The guard is in no process group of mpiexec's, and in its session only where a batch system looks for it there.
 func TestTheGuardLeavesTheSessionButUnderPBS(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 1})
+	b := newTestCluster(t, testbed.Options{Hosts: 1})
 	nodes := filepath.Join(t.TempDir(), "nodes")
 	if err := os.WriteFile(nodes, []byte("localhost\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	for _, pbs := range []bool{false, true} {
-		v := &victim{bed: b, tag: strconv.FormatInt(time.Now().UnixNano(), 10)}
-		j := job{args: append([]string{"-host", "localhost", "-n", "1"}, shell.args(t, v.tag)...)}
+		v := &taggedJob{cluster: b, tag: strconv.FormatInt(time.Now().UnixNano(), 10)}
+		j := mpiexecCall{args: append([]string{"-host", "localhost", "-n", "1"}, shellProgram.args(t, v.tag)...)}
 		if pbs {
 			j.env = []string{"PBS_JOBID=1", "PBS_NODEFILE=" + nodes}
 		}
-		v.running = b.start(t, j)
-		v.runs(t, shell, 1)
+		v.runningJob = b.startMpiexec(t, j)
+		v.awaitRanks(t, shellProgram, 1)
 		var guards []int
-		if !poll(gone, func() bool { guards = v.guards(); return len(guards) == 1 }) {
+		if !poll(goneTimeout, func() bool { guards = v.guards(); return len(guards) == 1 }) {
 			t.Fatalf("PBS %v: guards %v", pbs, guards)
 		}
-		guard, _ := proc.LookAt(guards[0])
-		launcher, _ := proc.LookAt(v.cmd.Process.Pid)
+		guard, _ := proc.ReadInfo(guards[0])
+		launcher, _ := proc.ReadInfo(v.cmd.Process.Pid)
 		if guard.Group != guard.PID || (guard.Session == launcher.Session) != pbs {
 			t.Errorf("PBS %v: guard %+v, mpiexec %+v", pbs, guard, launcher)
 		}
 		v.cmd.Process.Signal(syscall.SIGTERM)
 		v.wait(t)
-		v.vanish(t, gone)
+		v.checkGone(t, goneTimeout)
 	}
 }

@@ -15,10 +15,10 @@ import (
 // its letters say (which-hosts.md, aprun.md).
 func TestKindsOfNodes(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 4})
-	b.needNamespaces(t)
+	b := newTestCluster(t, testbed.Options{Hosts: 4})
+	b.requireNamespaces(t)
 	cluster := filepath.Join(t.TempDir(), "cluster.toml")
-	if err := os.WriteFile(cluster, []byte(kindsOfNodes), 0o600); err != nil {
+	if err := os.WriteFile(cluster, []byte(twoKindsClusterFile), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, test := range []struct{ name, env, args, want string }{
@@ -37,14 +37,14 @@ func TestKindsOfNodes(t *testing.T) {
 	} {
 		args := append(append([]string{"--cluster", cluster, "--sort", "none"}, strings.Fields(test.args)...), "hostname")
 		env := strings.Fields(test.env)
-		r := b.start(t, job{args: args, env: env}).wait(t)
+		r := b.startMpiexec(t, mpiexecCall{args: args, env: env}).wait(t)
 		if got := sortedWords(r.out); got != test.want && (r.code != 125 || !strings.Contains(strings.Join(strings.Fields(r.err), " "), test.want)) {
 			t.Errorf("%s: exit %d, on %s, %q; want %s", test.name, r.code, got, r.err, test.want)
 		}
 		if r.code != 0 {
 			continue
 		}
-		planned := b.start(t, job{args: append([]string{"--plan"}, args...), env: env}).wait(t)
+		planned := b.startMpiexec(t, mpiexecCall{args: append([]string{"--plan"}, args...), env: env}).wait(t)
 		if got := sortedWords(hostsByPlan(planned.out)); got != test.want {
 			t.Errorf("%s: planned for %s, %q; want %s", test.name, got, planned.err, test.want)
 		}
@@ -56,7 +56,7 @@ func TestKindsOfNodes(t *testing.T) {
 		"-n 1 hostname : -n 1 hostname":               "n1 n2",
 		"-n 2 -N 1 --node-set ONEOF:rack:r2 hostname": "n3 n4",
 	} {
-		r := b.start(t, job{args: append([]string{"--aprun", "--cluster", cluster}, strings.Fields(line)...)}).wait(t)
+		r := b.startMpiexec(t, mpiexecCall{args: append([]string{"--aprun", "--cluster", cluster}, strings.Fields(line)...)}).wait(t)
 		if got := sortedWords(r.out); r.code != 0 || got != want || !strings.Contains(r.err, " resources: utime ") {
 			t.Errorf("aprun %s: exit %d, on %s, %q; want %s", line, r.code, got, r.err, want)
 		}
@@ -67,10 +67,10 @@ func TestKindsOfNodes(t *testing.T) {
 // the same of its threads (which-hosts.md, its acceptance).
 func TestAprunStartsWhatItsTranslationStarts(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 4})
-	b.needNamespaces(t)
+	b := newTestCluster(t, testbed.Options{Hosts: 4})
+	b.requireNamespaces(t)
 	cluster := filepath.Join(t.TempDir(), "cluster.toml")
-	if err := os.WriteFile(cluster, []byte(kindsOfNodes), 0o600); err != nil {
+	if err := os.WriteFile(cluster, []byte(twoKindsClusterFile), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	const rank = `echo $MPIEXEC_RANK $MPIEXEC_HOST $MPIEXEC_BINDING ${OMP_NUM_THREADS--} ${OMP_PLACES--} ${OMP_PROC_BIND--} $MPIEXEC_APPNUM`
@@ -86,7 +86,7 @@ func TestAprunStartsWhatItsTranslationStarts(t *testing.T) {
 		if args[2] == "--aprun" {
 			args[0], args[1], args[2] = args[2], args[0], args[1]
 		}
-		r := b.start(t, job{args: args}).wait(t)
+		r := b.startMpiexec(t, mpiexecCall{args: args}).wait(t)
 		if r.code != 0 {
 			t.Errorf("%s: exit %d, %q", line, r.code, r.err)
 		}
@@ -94,7 +94,7 @@ func TestAprunStartsWhatItsTranslationStarts(t *testing.T) {
 		slices.Sort(lines)
 		return strings.Join(lines, "\n")
 	}
-	all := fmt.Sprint(b.cpus(t, cluster))
+	all := fmt.Sprint(b.countCores(t, cluster))
 	for _, test := range []struct {
 		ranks          int
 		aprun, mpiexec string
@@ -113,8 +113,8 @@ func TestAprunStartsWhatItsTranslationStarts(t *testing.T) {
 	}
 }
 
-// kindsOfNodes has two sorts of hosts, and one that is down.
-const kindsOfNodes = `
+// twoKindsClusterFile has two sorts of hosts, and one that is down.
+const twoKindsClusterFile = `
 [[class]]
 name = "slow"
 nodeset = "ONEOF:rack:r1"

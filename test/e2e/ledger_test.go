@@ -21,8 +21,8 @@ import (
 // A million and a half of names in the directory of claims cost a start next to nothing, and
 // it runs; where that cannot be read to its end and processes are hidden it is told.
 func TestFloodedLedger(t *testing.T) {
-	b := newBed(t, testbed.Options{Hosts: 1})
-	b.needNamespaces(t)
+	b := newTestCluster(t, testbed.Options{Hosts: 1})
+	b.requireNamespaces(t)
 	dir := t.TempDir()
 	if err := unix.Mount("flood", dir, "tmpfs", 0, "nr_inodes=0,mode=1777"); err != nil {
 		t.Skip("cannot mount: ", err)
@@ -31,7 +31,7 @@ func TestFloodedLedger(t *testing.T) {
 	best := func(args ...string) (cost time.Duration) {
 		t.Helper()
 		for range 5 {
-			r := b.run(t, append([]string{"--ledger", dir, "-host", "localhost", "-n", "1"}, args...)...)
+			r := b.runMpiexec(t, append([]string{"--ledger", dir, "-host", "localhost", "-n", "1"}, args...)...)
 			if r.code != 0 || r.err != "" {
 				t.Fatalf("exit %d, %q", r.code, r.err)
 			}
@@ -62,8 +62,8 @@ func TestFloodedLedger(t *testing.T) {
 // there refuses the rest.
 func TestNodeFile(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 2})
-	b.needNamespaces(t)
+	b := newTestCluster(t, testbed.Options{Hosts: 2})
+	b.requireNamespaces(t)
 	on := func(script, input string) {
 		t.Helper()
 		cmd := b.On(t.Context(), "n1", "sh", "-ec", script)
@@ -76,7 +76,7 @@ func TestNodeFile(t *testing.T) {
 	says := func(text string) { t.Helper(); on("cat >/etc/remshell/node.toml", text) }
 	want := func(code int, text string, args ...string) {
 		t.Helper()
-		r := b.run(t, append(args, "hostname")...)
+		r := b.runMpiexec(t, append(args, "hostname")...)
 		if r.code != code || !strings.Contains(r.out+r.err, text) {
 			t.Errorf("%v: exit %d, %q, %q; want %d, %q", args, r.code, r.out, r.err, code, text)
 		}
@@ -101,25 +101,25 @@ func TestNodeFile(t *testing.T) {
 // names whom to ask, another user may not evict it, and root may (TRUST-16, TRUST-19).
 func TestEvict(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 1})
-	b.needNamespaces(t)
-	b.openRepo(t)
-	mine := b.hold(t, "-host", "localhost:2", "-n", "2")
-	mine.cpus(t)
-	id := b.listing(t, "localhost").Jobs[0].Job
-	r := b.run(t, "-host", "localhost", "-n", "1", "--nooversubscribe", "true")
+	b := newTestCluster(t, testbed.Options{Hosts: 1})
+	b.requireNamespaces(t)
+	b.shareRepo(t)
+	mine := b.startHolding(t, "-host", "localhost:2", "-n", "2")
+	mine.awaitCPUs(t)
+	id := b.readListing(t, "localhost").Jobs[0].Job
+	r := b.runMpiexec(t, "-host", "localhost", "-n", "1", "--nooversubscribe", "true")
 	if want := "are in use by jobs of root (since "; r.code != 125 || !strings.Contains(r.err, want) || !strings.Contains(r.err, "end a job of yours: mpiexec --end "+id+" localhost, or wait with --wait") {
 		t.Errorf("exit %d, %q; want %q", r.code, r.err, want)
 	}
-	his := b.start(t, job{args: []string{"--evict", id, "localhost"}, env: []string{"HOME=/", "USER=somebody"}, uid: 12345}).wait(t)
+	his := b.startMpiexec(t, mpiexecCall{args: []string{"--evict", id, "localhost"}, env: []string{"HOME=/", "USER=somebody"}, uid: 12345}).wait(t)
 	if his.code != 125 || !strings.Contains(his.err, "localhost: only root may") {
 		t.Errorf("exit %d, %q", his.code, his.err)
 	}
-	if r := b.run(t, "--evict", id, "localhost"); r.code != 0 || !strings.Contains(r.err, "the claim of job "+id+", of root, is removed; ended process ") {
+	if r := b.runMpiexec(t, "--evict", id, "localhost"); r.code != 0 || !strings.Contains(r.err, "the claim of job "+id+", of root, is removed; ended process ") {
 		t.Errorf("exit %d, %q, %q", r.code, r.out, r.err)
 	}
 	mine.wait(t)
-	if jobs := b.listing(t, "localhost").Jobs; len(jobs) != 0 {
+	if jobs := b.readListing(t, "localhost").Jobs; len(jobs) != 0 {
 		t.Errorf("still there: %+v", jobs)
 	}
 }
@@ -128,9 +128,9 @@ func TestEvict(t *testing.T) {
 // with the directory that he chose (TRUST-20). --doctor tells which directory counts.
 func TestOwnLedgerIsNoted(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 1})
-	b.needNamespaces(t)
-	b.openRepo(t)
+	b := newTestCluster(t, testbed.Options{Hosts: 1})
+	b.requireNamespaces(t)
+	b.shareRepo(t)
 	dir := t.TempDir()
 	site, own, cluster := filepath.Join(dir, "site"), filepath.Join(dir, "own"), filepath.Join(dir, "cluster.toml")
 	text := fmt.Sprintf("ledger = %q\n[[node]]\nname = \"localhost\"\n", site)
@@ -139,27 +139,27 @@ func TestOwnLedgerIsNoted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, w := pipe(t)
-	his := b.start(t, job{args: []string{"--cluster", cluster, "--ledger", own, "-n", "1", "sh", "-c", "echo here; exec cat"},
+	r, w := inputPipe(t)
+	his := b.startMpiexec(t, mpiexecCall{args: []string{"--cluster", cluster, "--ledger", own, "-n", "1", "sh", "-c", "echo here; exec cat"},
 		env: []string{"HOME=/", "USER=somebody"}, uid: 12345, stdin: r})
-	his.await(t, "here", 1)
-	ps := b.run(t, "--ledger", site, "--ps", "localhost")
+	his.awaitOut(t, "here", 1)
+	ps := b.runMpiexec(t, "--ledger", site, "--ps", "localhost")
 	if ps.code != 0 || !strings.Contains(ps.out, "(--ledger "+own+") sh -c") {
 		t.Errorf("exit %d, %q, %q", ps.code, ps.out, ps.err)
 	}
 	w.Close()
 	his.wait(t)
-	if ps = b.run(t, "--ledger", site, "--ps", "localhost"); ps.out != "no jobs\n" {
+	if ps = b.runMpiexec(t, "--ledger", site, "--ps", "localhost"); ps.out != "no jobs\n" {
 		t.Errorf("%q, %q", ps.out, ps.err)
 	}
-	if r := b.run(t, "--ledger", own, "--exclusive", "-host", "localhost", "-n", "1", "true"); r.code != 125 ||
+	if r := b.runMpiexec(t, "--ledger", own, "--exclusive", "-host", "localhost", "-n", "1", "true"); r.code != 125 ||
 		!strings.Contains(r.err, "localhost: not kept apart from other jobs: claims in "+own+": belongs to uid 12345, must be root's") {
 		t.Errorf("a foreign owner: exit %d, %q", r.code, r.err)
 	}
-	if r := b.run(t, "--ledger", site, "--doctor", "localhost"); !strings.Contains(r.out, "claims in "+site+",") && !strings.Contains(r.out, "claims in "+site+"\n") {
+	if r := b.runMpiexec(t, "--ledger", site, "--doctor", "localhost"); !strings.Contains(r.out, "claims in "+site+",") && !strings.Contains(r.out, "claims in "+site+"\n") {
 		t.Errorf("doctor: %q, %q", r.out, r.err)
 	}
-	if r := b.run(t, "--ledger", site, "--doctor", "--json", "localhost"); !strings.Contains(r.out, `"`+site+"/remshell-") {
+	if r := b.runMpiexec(t, "--ledger", site, "--doctor", "--json", "localhost"); !strings.Contains(r.out, `"`+site+"/remshell-") {
 		t.Errorf("doctor, JSON: %q, %q", r.out, r.err)
 	}
 }
@@ -168,25 +168,25 @@ func TestOwnLedgerIsNoted(t *testing.T) {
 // the waiting job for some options and the running one for others.
 func TestRequestIsTakenOutOfTheQueue(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 2})
-	mine := b.hold(t, "-host", "n1,n2", "-n", "4")
-	mine.cpus(t)
+	b := newTestCluster(t, testbed.Options{Hosts: 2})
+	mine := b.startHolding(t, "-host", "n1,n2", "-n", "4")
+	mine.awaitCPUs(t)
 	for _, option := range []string{"--end", "--evict"} {
-		waiter := b.start(t, job{args: []string{"-host", "n1,n2", "-n", "4", "--wait", "echo", "ran"}})
+		waiter := b.startMpiexec(t, mpiexecCall{args: []string{"-host", "n1,n2", "-n", "4", "--wait", "echo", "ran"}})
 		id := b.awaitQueue(t, "n1", 1).Waiting[0].Job
 		for _, words := range [][]string{{"--suspend"}, {"--signal", "USR1"}} {
-			if r := b.run(t, append(words, "last", "n1", "n2")...); r.code != 125 || !strings.Contains(r.err, "job "+id+" waits in the queue: none of its ranks runs") {
+			if r := b.runMpiexec(t, append(words, "last", "n1", "n2")...); r.code != 125 || !strings.Contains(r.err, "job "+id+" waits in the queue: none of its ranks runs") {
 				t.Errorf("%s last: exit %d, %q", words, r.code, r.err)
 			}
 		}
-		if r := b.run(t, option, "last", "n1", "n2"); r.code != 0 || !strings.Contains(r.err, id) {
+		if r := b.runMpiexec(t, option, "last", "n1", "n2"); r.code != 0 || !strings.Contains(r.err, id) {
 			t.Errorf("%s: exit %d, %q", option, r.code, r.err)
 		}
 		if r := waiter.wait(t); r.code != 125 || !strings.Contains(r.err, "mpiexec: n1: taken out of the queue by root") || strings.Contains(r.err, "queueing") {
 			t.Errorf("%s: exit %d, %q", option, r.code, r.err)
 		}
 	}
-	if r := b.run(t, "--evict", "last", "n1", "n2"); r.code != 0 {
+	if r := b.runMpiexec(t, "--evict", "last", "n1", "n2"); r.code != 0 {
 		t.Errorf("exit %d, %q", r.code, r.err)
 	}
 	if r := mine.wait(t); r.code != 125 || !strings.Contains(r.err, "was told to end (SIGTERM): evicted by root with --evict") || strings.Contains(r.err, "journalctl") {

@@ -14,8 +14,8 @@ import (
 	"remshell/tools/testbed"
 )
 
-// held is a rank of some 10 MB with a child, that says how large it is itself, in bytes, and stays.
-const held = `x=$(head -c 10000000 /dev/zero | tr '\0' x); sleep 1000 &
+// memoryProgram is a rank of some 10 MB with a child, that says how large it is itself, in bytes, and stays.
+const memoryProgram = `x=$(head -c 10000000 /dev/zero | tr '\0' x); sleep 1000 &
 while read -r key kb _; do case $key in VmSize:) vmem=$kb;; VmRSS:) mem=$kb;; esac; done <"/proc/$$/status"
 echo $((vmem * 1024)) $((mem * 1024)); wait`
 
@@ -24,13 +24,13 @@ echo $((vmem * 1024)) $((mem * 1024)); wait`
 // goes on. How large a program is, each machine has its own idea of: the test asks.
 func TestLimits(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 3})
-	start := func(limit string, ranks int) *running {
-		return b.start(t, job{args: []string{"--no-pin", "--limit", limit, "-host", "n1:3,n2:3,n3:3", "-n", fmt.Sprint(ranks), "bash", "-c", held}})
+	b := newTestCluster(t, testbed.Options{Hosts: 3})
+	start := func(limit string, ranks int) *runningJob {
+		return b.startMpiexec(t, mpiexecCall{args: []string{"--no-pin", "--limit", limit, "-host", "n1:3,n2:3,n3:3", "-n", fmt.Sprint(ranks), "bash", "-c", memoryProgram}})
 	}
 	// Below: all hold what they have, and the job goes on until it is told to end.
 	r := start("vmem=900gb,mem=900gb,hmem=300gb,hvmem=300gb,pmem=100gb,cput=100d,walltime=100d", 9)
-	r.await(t, " ", 9)
+	r.awaitOut(t, " ", 9)
 	r.cmd.Process.Signal(syscall.SIGTERM)
 	res := r.wait(t)
 	if res.code != 143 || strings.Contains(res.err, "=>>") {
@@ -72,12 +72,12 @@ func TestLimits(t *testing.T) {
 // Time of a rank that burns it, and of its wall clock.
 func TestLimitsOfTime(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 1})
+	b := newTestCluster(t, testbed.Options{Hosts: 1})
 	for limit, words := range map[string][]string{
 		"cput=1":     {"while :; do :; done", `cput [0-9]+ exceeded limit 1`},
 		"walltime=1": {"exec sleep 1000", `walltime [0-9]+ exceeded limit 1`},
 	} {
-		r := b.run(t, "--limit", limit, "-host", "n1", "-n", "1", "sh", "-c", words[0])
+		r := b.runMpiexec(t, "--limit", limit, "-host", "n1", "-n", "1", "sh", "-c", words[0])
 		if match := regexp.MustCompile(`(?m)^=>> mpiexec: job killed: ` + words[1] + `$`).MatchString(r.err); r.code != 124 || !match {
 			t.Errorf("%s: exit %d, %s", limit, r.code, r.err)
 		}
@@ -88,9 +88,9 @@ func TestLimitsOfTime(t *testing.T) {
 // allow is refused before anything starts.
 func TestLimitsOfTheKernel(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 2})
-	b.needNamespaces(t)
-	r := b.run(t, "--limit", "nofile=64,stack=4mb,core=0,pvmem=1gb,pcput=90", "-host", "n1:2,n2", "-n", "3", "sh", "-c",
+	b := newTestCluster(t, testbed.Options{Hosts: 2})
+	b.requireNamespaces(t)
+	r := b.runMpiexec(t, "--limit", "nofile=64,stack=4mb,core=0,pvmem=1gb,pcput=90", "-host", "n1:2,n2", "-n", "3", "sh", "-c",
 		"echo $(ulimit -n) $(ulimit -s) $(ulimit -c) $(ulimit -v) $(ulimit -St) $(ulimit -Ht)")
 	lines := strings.Split(strings.TrimSpace(r.out), "\n")
 	if r.code != 0 || len(lines) != 3 || slices.ContainsFunc(lines, func(line string) bool { return line != "64 4096 0 1048576 90 95" }) {
@@ -101,8 +101,8 @@ func TestLimitsOfTheKernel(t *testing.T) {
 // What a node's own administrator allows holds there, whoever asks for more, and the file must be root's.
 func TestLimitsOfANode(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 2})
-	b.needNamespaces(t)
+	b := newTestCluster(t, testbed.Options{Hosts: 2})
+	b.requireNamespaces(t)
 	on := func(script, input string) {
 		t.Helper()
 		cmd := b.On(t.Context(), "n1", "sh", "-ec", script)
@@ -114,7 +114,7 @@ func TestLimitsOfANode(t *testing.T) {
 	on(`d=$(mktemp -d); cp -a /etc/. "$d"; mkdir -p "$d/remshell"; chmod 755 "$d"; mount --bind "$d" /etc`, "")
 	says := func(text string) { t.Helper(); on("cat >/etc/remshell/limits.toml", text) }
 	says("nofile = 64\ncore = 0\n")
-	r := b.run(t, "-l", "--limit", "nofile=80", "-host", "n1:1,n2:1", "-n", "2", "sh", "-c", "echo $(ulimit -n) $(ulimit -Hn)")
+	r := b.runMpiexec(t, "-l", "--limit", "nofile=80", "-host", "n1:1,n2:1", "-n", "2", "sh", "-c", "echo $(ulimit -n) $(ulimit -Hn)")
 	if r.code != 0 || !strings.Contains(r.out, "[0] 64 64\n") || !strings.Contains(r.out, "[1] 80 80\n") {
 		t.Errorf("exit %d, %q, %s", r.code, r.out, r.err)
 	}
@@ -124,22 +124,22 @@ func TestLimitsOfANode(t *testing.T) {
 		"walltime = 1": `walltime [0-9]+ exceeded limit 1 on host n1`,
 	} {
 		says(text + "\n")
-		r := b.run(t, "--limit", "hmem=1gb", "-host", "n1:1,n2:1", "-n", "2", "sleep", "1000")
+		r := b.runMpiexec(t, "--limit", "hmem=1gb", "-host", "n1:1,n2:1", "-n", "2", "sleep", "1000")
 		if match := regexp.MustCompile(`(?m)^=>> mpiexec: job killed: ` + line + `$`).MatchString(r.err); r.code != 124 || !match {
 			t.Errorf("%s: exit %d, %s", text, r.code, r.err)
 		}
 	}
 	says("hmem = \"1gb\"\n")
-	if r := b.run(t, "--leave-children", "-host", "n1", "-n", "1", "true"); r.code != 125 || !strings.Contains(r.err, "n1: --leave-children: nobody would hold what stays to the limits of this node (/etc/remshell/limits.toml)\n  hint: leave it out, or name other hosts") {
+	if r := b.runMpiexec(t, "--leave-children", "-host", "n1", "-n", "1", "true"); r.code != 125 || !strings.Contains(r.err, "n1: --leave-children: nobody would hold what stays to the limits of this node (/etc/remshell/limits.toml)\n  hint: leave it out, or name other hosts") {
 		t.Errorf("exit %d, %s", r.code, r.err)
 	}
 	says("mem = 4096\n")
-	if r := b.run(t, "-host", "n1", "-n", "1", "true"); r.code != 125 || !strings.Contains(r.err, "/etc/remshell/limits.toml:1: mem: is of a job") {
+	if r := b.runMpiexec(t, "-host", "n1", "-n", "1", "true"); r.code != 125 || !strings.Contains(r.err, "/etc/remshell/limits.toml:1: mem: is of a job") {
 		t.Errorf("exit %d, %s", r.code, r.err)
 	}
 	says("")
 	on("chown 12345 /etc/remshell/limits.toml", "")
-	if r := b.run(t, "-host", "n1", "-n", "1", "true"); r.code != 125 || !strings.Contains(r.err, "belongs to uid 12345, must be root's") {
+	if r := b.runMpiexec(t, "-host", "n1", "-n", "1", "true"); r.code != 125 || !strings.Contains(r.err, "belongs to uid 12345, must be root's") {
 		t.Errorf("exit %d, %s", r.code, r.err)
 	}
 }

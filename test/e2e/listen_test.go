@@ -13,10 +13,10 @@ import (
 	"remshell/tools/testbed"
 )
 
-// doors reads the network tables of a host again and again until stop is called, which returns
+// watchListeningPorts reads the network tables of a host again and again until stop is called, which returns
 // all TCP sockets that listened there and not on loopback alone, by address and port, and how
 // often it looked.
-func (b *bed) doors(t *testing.T, host string) (stop func() (open map[string]bool, looks int)) {
+func (b *testCluster) watchListeningPorts(t *testing.T, host string) (stop func() (open map[string]bool, looks int)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	cmd := b.On(ctx, host, "sh", "-c", "while cat /proc/net/tcp; do cat /proc/net/tcp6; done 2>/dev/null")
@@ -56,9 +56,9 @@ func (b *bed) doors(t *testing.T, host string) (stop func() (open map[string]boo
 // it (TRUST-26). What listened before is not ours.
 func TestNobodyListensAtAnyMoment(t *testing.T) {
 	t.Parallel()
-	talk := bundled(t, "pmitalk")
-	b := newBed(t, testbed.Options{Hosts: 2})
-	b.needNamespaces(t)
+	talk := bundledProgram(t, "pmitalk")
+	b := newTestCluster(t, testbed.Options{Hosts: 2})
+	b.requireNamespaces(t)
 	for name, line := range map[string]string{
 		"ssh":    "-hosts n1:2,n2:2 -n 4 PROGRAM barrier",
 		"local":  "-hosts localhost:2 -n 2 PROGRAM barrier",
@@ -68,17 +68,17 @@ func TestNobodyListensAtAnyMoment(t *testing.T) {
 		"status": "--status -hosts n1:2 -n 2 PROGRAM barrier",
 	} {
 		for host, also := range map[string]bool{testbed.Head: name == "torch", "n1": false} {
-			before := b.doors(t, host)
+			before := b.watchListeningPorts(t, host)
 			known, _ := before()
-			stop := b.doors(t, host)
+			stop := b.watchListeningPorts(t, host)
 			if name == "status" {
-				b.call(t, binary, "--status", "n1")
+				b.runOnHead(t, binary, "--status", "n1")
 			} else {
 				var args []string
 				for _, word := range strings.Fields(line) {
 					args = append(args, strings.ReplaceAll(strings.ReplaceAll(word, "PROGRAM", talk), "~", " "))
 				}
-				r := b.start(t, job{args: args, env: []string{"TALK_hi=hello"}}).wait(t)
+				r := b.startMpiexec(t, mpiexecCall{args: args, env: []string{"TALK_hi=hello"}}).wait(t)
 				if r.code != 0 {
 					t.Errorf("%s: exit %d: %s%s", name, r.code, r.out, r.err)
 				}
@@ -100,10 +100,10 @@ func TestPMIPortAndAnotherUser(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs a second user, and so root")
 	}
-	b := newBed(t, testbed.Options{Hosts: 1})
-	b.needNamespaces(t)
+	b := newTestCluster(t, testbed.Options{Hosts: 1})
+	b.requireNamespaces(t)
 	const knock = `exec 3<>/dev/tcp/${PMI_PORT%:*}/${PMI_PORT##*:}; printf "cmd=initack pmiid=$PMI_ID\n" >&3; head -n 1 <&3 2>/dev/null`
-	r := b.start(t, job{args: []string{"-pmi-port", "-hosts", "n1:1", "-n", "1", "bash", "-c",
+	r := b.startMpiexec(t, mpiexecCall{args: []string{"-pmi-port", "-hosts", "n1:1", "-n", "1", "bash", "-c",
 		`knock='` + knock + `'; echo "his: $(setpriv --reuid=4242 --regid=4242 --clear-groups bash -c "$knock")"; echo "ours: $(bash -c "$knock")"`}}).wait(t)
 	if !strings.Contains(r.out, "his: \nours: cmd=initack") {
 		t.Errorf("exit %d, %q, %q", r.code, r.out, r.err)

@@ -35,8 +35,8 @@ import (
 // their home is shared.
 var binary string
 
-// repo is the root of the repository.
-var repo string
+// repoRoot is the root of the repository.
+var repoRoot string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -44,8 +44,8 @@ func TestMain(m *testing.M) {
 		fmt.Println("e2e: left out by -short")
 		return
 	}
-	hearSignals()
-	atOnce(3)
+	catchIgnoredSignals()
+	setParallel(3)
 	code, err := withBinary(m.Run)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
@@ -54,9 +54,9 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// atOnce has at least so many tests run side by side, unless -parallel was given: they mostly
+// setParallel has at least so many tests run side by side, unless -parallel was given: they mostly
 // wait for timeouts and for hosts, and not for a CPU.
-func atOnce(most int) {
+func setParallel(most int) {
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
 	if !given && runtime.GOMAXPROCS(0) < most {
@@ -64,10 +64,10 @@ func atOnce(most int) {
 	}
 }
 
-// hearSignals keeps the programs under test from ignoring what we were started to ignore,
+// catchIgnoredSignals keeps the programs under test from ignoring what we were started to ignore,
 // by nohup or as a background job of a script: what is caught is no more ignored behind an
 // exec.
-func hearSignals() {
+func catchIgnoredSignals() {
 	for _, sig := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM} {
 		if signal.Ignored(sig) {
 			signal.Notify(make(chan os.Signal, 1), sig)
@@ -77,13 +77,13 @@ func hearSignals() {
 
 // withBinary builds the program once for all tests and removes it after them.
 func withBinary(run func() int) (code int, err error) {
-	if repo, err = testbed.Repo(); err != nil {
+	if repoRoot, err = testbed.Repo(); err != nil {
 		return 1, err
 	}
-	if err := os.MkdirAll(filepath.Join(repo, "bin"), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(repoRoot, "bin"), 0o755); err != nil {
 		return 1, err
 	}
-	dir, err := os.MkdirTemp(filepath.Join(repo, "bin"), "e2e-")
+	dir, err := os.MkdirTemp(filepath.Join(repoRoot, "bin"), "e2e-")
 	if err != nil {
 		return 1, err
 	}
@@ -101,13 +101,13 @@ func build(output, pkg string) error {
 	if pkg == "." {
 		var err error
 		ask := exec.Command("tools/ldflags.sh", "development")
-		ask.Dir = repo
+		ask.Dir = repoRoot
 		if flags, err = ask.Output(); err != nil {
 			return fmt.Errorf("tools/ldflags.sh: %w", err)
 		}
 	}
 	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", strings.TrimSpace(string(flags)), "-o", output, pkg)
-	cmd.Dir = repo
+	cmd.Dir = repoRoot
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build %s: %w: %s", pkg, err, out)
@@ -115,17 +115,17 @@ func build(output, pkg string) error {
 	return nil
 }
 
-// compile makes the programs of testdata once; false means that there is no MPI here.
-var compile = sync.OnceValue(func() bool {
-	return exec.Command(filepath.Join(repo, "testdata", "programs.sh")).Run() == nil
+// compileMPIPrograms makes the programs of testdata once; false means that there is no MPI here.
+var compileMPIPrograms = sync.OnceValue(func() bool {
+	return exec.Command(filepath.Join(repoRoot, "testdata", "programs.sh")).Run() == nil
 })
 
-// mpi returns the path of an MPI program of testdata/mpi: hello, misc, hello.mpich4. On
+// mpiProgram returns the path of an MPI program of testdata/mpi: hello, misc, hello.mpich4. On
 // the hosts it has the same path.
-func mpi(t *testing.T, name string) string {
+func mpiProgram(t *testing.T, name string) string {
 	t.Helper()
-	path := filepath.Join(repo, "build", "programs", name)
-	if !compile() {
+	path := filepath.Join(repoRoot, "build", "programs", name)
+	if !compileMPIPrograms() {
 		t.Skip("no MPI on this machine; run as root: testdata/install.sh")
 	}
 	if _, err := os.Stat(path); err != nil {

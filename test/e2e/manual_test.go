@@ -19,7 +19,7 @@ import (
 	"remshell/tools/testbed"
 )
 
-// A box is one of the manual's: what stands between two lines of ```. Behind the language
+// A manualBox is one of the manual's: what stands between two lines of ```. Behind the language
 // stands how it is run:
 //
 //	sh               by a shell, in order, with one folder for all; it must succeed
@@ -30,16 +30,16 @@ import (
 //	sh job=SYSTEM    by TestSlurm or TestSGE, who hand it in
 //	sh not run: WHY  by nobody
 //	yaml run         the commands of a workflow, with a docker that leads to the hosts
-type box struct {
+type manualBox struct {
 	line    int    // of the manual
 	section string // in which it stands
 	words   string
 	script  string
 }
 
-// boxes finds them.
-func boxes(manual string) (all []box) {
-	var open *box
+// manualBoxes finds them.
+func manualBoxes(manual string) (all []manualBox) {
+	var open *manualBox
 	section := ""
 	for i, line := range strings.Split(manual, "\n") {
 		words, fence := strings.CutPrefix(line, "```")
@@ -48,7 +48,7 @@ func boxes(manual string) (all []box) {
 		case heading && open == nil:
 			section = title
 		case fence && open == nil:
-			open = &box{line: i + 1, section: section, words: words}
+			open = &manualBox{line: i + 1, section: section, words: words}
 		case fence:
 			all = append(all, *open)
 			open = nil
@@ -59,8 +59,8 @@ func boxes(manual string) (all []box) {
 	return all
 }
 
-// how reads the words behind the language. The code is that with which it must leave.
-func (b box) how() (run bool, code int, err error) {
+// parseRun reads the words behind the language. The code is that with which it must leave.
+func (b manualBox) parseRun() (run bool, code int, err error) {
 	language, rest, _ := strings.Cut(b.words, " ")
 	key, value, _ := strings.Cut(rest, "=")
 	switch {
@@ -80,9 +80,9 @@ func (b box) how() (run bool, code int, err error) {
 	return false, 0, fmt.Errorf("nobody knows how to run a box of %q", b.words)
 }
 
-// steps are the commands of a workflow file: "run: COMMAND", or the lines that are further
+// workflowSteps are the commands of a workflow file: "run: COMMAND", or the lines that are further
 // in than "run: |".
-func steps(workflow string) string {
+func workflowSteps(workflow string) string {
 	var script strings.Builder
 	depth := -1 // of the run that is being read
 	for line := range strings.Lines(workflow) {
@@ -115,13 +115,13 @@ exec ssh "$@"
 // take to be there. The hosts see it under the same path.
 func manualFolder(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp(filepath.Join(repo, "build"), "manual-")
+	dir, err := os.MkdirTemp(filepath.Join(repoRoot, "build"), "manual-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	bin := filepath.Join(dir, ".bin")
-	err = errors.Join(os.Chmod(dir, 0o755), os.Symlink(filepath.Join(repo, "testdata/mpi/hello.c"), filepath.Join(dir, "hello.c")),
+	err = errors.Join(os.Chmod(dir, 0o755), os.Symlink(filepath.Join(repoRoot, "testdata/mpi/hello.c"), filepath.Join(dir, "hello.c")),
 		os.Mkdir(bin, 0o755), os.Symlink(binary, filepath.Join(bin, "mpiexec")),
 		os.WriteFile(filepath.Join(bin, "docker"), []byte(fakeDocker), 0o755))
 	if err != nil {
@@ -132,17 +132,17 @@ func manualFolder(t *testing.T) string {
 
 // Every command of the manual runs (issue 7).
 func TestManual(t *testing.T) {
-	manual, err := os.ReadFile(filepath.Join(repo, "doc/manual.md"))
+	manual, err := os.ReadFile(filepath.Join(repoRoot, "doc/manual.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := newBed(t, testbed.Options{Hosts: 4})
-	b.needNamespaces(t)
+	b := newTestCluster(t, testbed.Options{Hosts: 4})
+	b.requireNamespaces(t)
 	dir := manualFolder(t)
 	t.Chdir(dir)
 	ran := 0
-	for _, x := range boxes(string(manual)) {
-		run, want, err := x.how()
+	for _, x := range manualBoxes(string(manual)) {
+		run, want, err := x.parseRun()
 		if err != nil {
 			t.Errorf("doc/manual.md:%d: %v", x.line, err)
 		}
@@ -152,16 +152,16 @@ func TestManual(t *testing.T) {
 		ran++
 		began := time.Now()
 		if strings.HasPrefix(x.words, "yaml") {
-			x.script = steps(x.script)
+			x.script = workflowSteps(x.script)
 		}
 		// What mpicc.mpich of Debian 12 makes hangs in MPI_Finalize at times when the machine
 		// is busy (MPICH 4.0.2 over UCX: one rank waits for a peer that is in the barrier).
 		for _, name := range []string{"hello", "steps"} {
-			if err := relink(mpi(t, name), filepath.Join(dir, name)); err != nil {
+			if err := relink(mpiProgram(t, name), filepath.Join(dir, name)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		out, code := b.script(t, dir, x.script)
+		out, code := b.runScript(t, dir, x.script)
 		t.Logf("doc/manual.md:%d: %v", x.line, time.Since(began).Round(time.Millisecond))
 		if code != want {
 			t.Errorf("doc/manual.md:%d: exit %d, want %d\n%s\n%s", x.line, code, want, x.script, out)
@@ -174,7 +174,7 @@ func TestManual(t *testing.T) {
 		t.Errorf("only %d boxes were run", ran)
 	}
 	for _, h := range b.Hosts { // the last box removes all
-		if left := b.on(t, h.Name, "sh", "-c", "find ~/.cache /tmp /var/tmp /dev/shm /run -name 'remshell*' 2>/dev/null; true"); left != "" {
+		if left := b.runOn(t, h.Name, "sh", "-c", "find ~/.cache /tmp /var/tmp /dev/shm /run -name 'remshell*' 2>/dev/null; true"); left != "" {
 			t.Errorf("left on %s:\n%s", h.Name, left)
 		}
 	}
@@ -234,9 +234,9 @@ func relink(file, name string) error {
 	return os.Symlink(file, name)
 }
 
-// pauses lets the shell wait, where the manual gives people a pause to look, for what there
+// pauseCommands lets the shell wait, where the manual gives people a pause to look, for what there
 // is to be seen: first a job that runs, then one that waits. A pause of less than a second is none of these.
-const pauses = `look=--ps
+const pauseCommands = `look=--ps
 sleep() {
 	case $1 in *.*) command sleep "$1"; return ;; esac
 	tries=0
@@ -245,13 +245,13 @@ sleep() {
 }
 `
 
-// script runs commands on the head, until one fails.
-func (b *bed) script(t *testing.T, dir, text string) (out string, code int) {
+// runScript runs commands on the head, until one fails.
+func (b *testCluster) runScript(t *testing.T, dir, text string) (out string, code int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	// timeout(1) ends all that the commands have started, and first asks it to.
-	cmd := b.Command(ctx, []string{"PATH=" + dir + "/.bin:" + os.Getenv("PATH")}, "timeout", "-k", "20", "120", "/bin/sh", "-ec", pauses+text)
+	cmd := b.Command(ctx, []string{"PATH=" + dir + "/.bin:" + os.Getenv("PATH")}, "timeout", "-k", "20", "120", "/bin/sh", "-ec", pauseCommands+text)
 	cmd.WaitDelay = 3 * time.Second
 	all, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
@@ -262,7 +262,7 @@ func (b *bed) script(t *testing.T, dir, text string) (out string, code int) {
 }
 
 func TestStepsOfAWorkflow(t *testing.T) {
-	got := steps("jobs:\n  - name: a\n    run: |\n      one\n        two\n    env: x\n  - uses: y\n  - name: b\n    run: three\n")
+	got := workflowSteps("jobs:\n  - name: a\n    run: |\n      one\n        two\n    env: x\n  - uses: y\n  - name: b\n    run: three\n")
 	if want := "one\ntwo\nthree\n"; got != want {
 		t.Errorf("steps %q, want %q", got, want)
 	}

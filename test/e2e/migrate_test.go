@@ -12,9 +12,9 @@ import (
 	"remshell/tools/testbed"
 )
 
-// counter counts until it is told to stop, from what it saved when it was last asked to, and tells of each count: "ATTEMPT RANK
+// countingProgram counts until it is told to stop, from what it saved when it was last asked to, and tells of each count: "ATTEMPT RANK
 // HOST TIME COUNT LEFT REASON". Home is shared.
-const counter = `n=$(cat "$HOME/count.$MPIEXEC_RANK" 2>/dev/null || echo 0) told=
+const countingProgram = `n=$(cat "$HOME/count.$MPIEXEC_RANK" 2>/dev/null || echo 0) told=
 until [ -e "$HOME/stop" ]; do n=$((n+1))
   echo "$MPIEXEC_ATTEMPT $MPIEXEC_RANK $(hostname) $(date +%s%N) $n $MPIEXEC_RESTARTS_LEFT ${MPIEXEC_RESTART_REASON:-none}" >> "$HOME/diary.$MPIEXEC_RANK"
   [ -n "$told" ] || echo "ready $MPIEXEC_ATTEMPT"; told=1
@@ -24,17 +24,17 @@ until [ -e "$HOME/stop" ]; do n=$((n+1))
   sleep 0.1
 done`
 
-// saveAll has four of them save, and ends when they have.
-const saveAll = `cd; rm -f saved.*; : > save; until [ -e saved.0 ] && [ -e saved.1 ] && [ -e saved.2 ] && [ -e saved.3 ]; do sleep 0.1; done; rm save`
+// saveFourRanks has four of them save, and ends when they have.
+const saveFourRanks = `cd; rm -f saved.*; : > save; until [ -e saved.0 ] && [ -e saved.1 ] && [ -e saved.2 ] && [ -e saved.3 ]; do sleep 0.1; done; rm save`
 
-// A count is what counter tells of one.
-type count struct {
+// A countEntry is what counter tells of one.
+type countEntry struct {
 	diaryEntry
 	n            int
 	left, reason string
 }
 
-func (b *bed) readCounts(t *testing.T) (all []count) {
+func (b *testCluster) readCounts(t *testing.T) (all []countEntry) {
 	t.Helper()
 	for rank := range 4 {
 		text, err := os.ReadFile(filepath.Join(b.Home, fmt.Sprint("diary.", rank)))
@@ -42,7 +42,7 @@ func (b *bed) readCounts(t *testing.T) (all []count) {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(string(text)) {
-			var c count
+			var c countEntry
 			if n, err := fmt.Sscan(line, &c.attempt, &c.rank, &c.host, &c.at, &c.n, &c.left, &c.reason); n != 7 {
 				t.Fatalf("%q: %v", line, err)
 			}
@@ -56,16 +56,16 @@ func (b *bed) readCounts(t *testing.T) (all []count) {
 // once. Where there is no room nothing of it is ended (survive.md SV-17). Nor is it moved while it is suspended.
 func TestMigrate(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 3, SharedHome: true})
-	b.needNamespaces(t)
+	b := newTestCluster(t, testbed.Options{Hosts: 3, SharedHome: true})
+	b.requireNamespaces(t)
 	report := filepath.Join(t.TempDir(), "report")
-	r := b.start(t, job{args: []string{"-hosts", "n1:2,n2:2,n3:2", "-n", "4", "--restart", "1", "--restart-delay", "1h", "--kill-grace", "1", "--ckpt-cmd", saveAll,
-		"--report", report, "sh", "-c", counter}})
-	r.await(t, "ready 0\n", 4)
-	id := b.listing(t, "n1").Jobs[0].Job
+	r := b.startMpiexec(t, mpiexecCall{args: []string{"-hosts", "n1:2,n2:2,n3:2", "-n", "4", "--restart", "1", "--restart-delay", "1h", "--kill-grace", "1", "--ckpt-cmd", saveFourRanks,
+		"--report", report, "sh", "-c", countingProgram}})
+	r.awaitOut(t, "ready 0\n", 4)
+	id := b.readListing(t, "n1").Jobs[0].Job
 	move := func(args ...string) (res result) {
 		for range 20 { // a job of a slow machine may not have answered in time
-			if res = b.run(t, append(append([]string{"--migrate", id}, args...), "n1")...); !strings.Contains(res.err, "no answer from job") {
+			if res = b.runMpiexec(t, append(append([]string{"--migrate", id}, args...), "n1")...); !strings.Contains(res.err, "no answer from job") {
 				break
 			}
 		}
@@ -77,12 +77,12 @@ func TestMigrate(t *testing.T) {
 			t.Errorf("%q: exit %d, want %q\n%s", args, res.code, want, res.err)
 		}
 	}
-	other := b.start(t, job{args: []string{"-hosts", "n3:2", "-n", "2", "sh", "-c", "echo up; exec sleep 600"}})
-	other.await(t, "up", 2)
+	other := b.startMpiexec(t, mpiexecCall{args: []string{"-hosts", "n3:2", "-n", "2", "sh", "-c", "echo up; exec sleep 600"}})
+	other.awaitOut(t, "up", 2)
 	refused("cannot be moved: 4 ranks do not fit", "--from", "n2")
 	other.cmd.Process.Kill()
 	other.wait(t)
-	if !poll(gone, func() bool { return len(b.listing(t, "n3").Jobs) == 0 }) {
+	if !poll(goneTimeout, func() bool { return len(b.readListing(t, "n3").Jobs) == 0 }) {
 		t.Error("n3 is still claimed")
 	}
 	refused("n9 is not among the hosts that it was started with", "--from", "n2,n9")
@@ -90,18 +90,18 @@ func TestMigrate(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(b.Home, "saved.0")); err == nil || strings.Contains(r.err.String(), "attempt 1") {
 		t.Errorf("a checkpoint was asked for: %s", &r.err)
 	}
-	if res := b.ask(t, "--suspend", id, "n1"); res.code != 0 {
+	if res := b.sendControlRequest(t, "--suspend", id, "n1"); res.code != 0 {
 		t.Errorf("suspended: exit %d\n%s", res.code, res.err)
 	}
 	refused("suspended: its ranks cannot write a checkpoint\n  hint: mpiexec --resume-job "+id+" lets it go on", "--from", "n2")
-	if res := b.ask(t, "--resume-job", id, "n1"); res.code != 0 {
+	if res := b.sendControlRequest(t, "--resume-job", id, "n1"); res.code != 0 {
 		t.Errorf("let go on: exit %d\n%s", res.code, res.err)
 	}
-	if res := b.run(t, "--migrate", id, "--from", "n2", "n1"); !strings.Contains(res.err, "no answer from job") && // else it is done all the same
+	if res := b.runMpiexec(t, "--migrate", id, "--from", "n2", "n1"); !strings.Contains(res.err, "no answer from job") && // else it is done all the same
 		(res.code != 0 || !strings.Contains(res.err, "job "+id+": it moves to n[1,3]")) {
 		t.Errorf("exit %d\n%s", res.code, res.err)
 	}
-	r.await(t, "ready 1\n", 4)
+	r.awaitOut(t, "ready 1\n", 4)
 	refused("cannot be moved: 4 ranks do not fit", "--to", "n1,n2")
 	if err := os.WriteFile(filepath.Join(b.Home, "stop"), nil, 0o644); err != nil {
 		t.Fatal(err)
@@ -122,7 +122,7 @@ func TestMigrate(t *testing.T) {
 }
 
 // checkCounts sees that each rank went on from what it had saved, on n1 and n3, and when the first life was over.
-func checkCounts(t *testing.T, all []count) {
+func checkCounts(t *testing.T, all []countEntry) {
 	t.Helper()
 	var last, first int64
 	begun, most := make(map[int]int), make(map[int]int)

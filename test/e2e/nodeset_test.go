@@ -29,9 +29,9 @@ func setCluster(t *testing.T) string {
 }
 
 // setOf runs a job whose ranks tell their hosts and the set, and folds equal lines.
-func (b *bed) setOf(t *testing.T, cluster string, args ...string) string {
+func (b *testCluster) setOf(t *testing.T, cluster string, args ...string) string {
 	t.Helper()
-	r := b.start(t, job{args: append([]string{"--cluster", cluster}, append(args, "sh", "-c", `echo $MPIEXEC_HOST on ${MPIEXEC_NODESET-none}`)...)}).wait(t)
+	r := b.startMpiexec(t, mpiexecCall{args: append([]string{"--cluster", cluster}, append(args, "sh", "-c", `echo $MPIEXEC_HOST on ${MPIEXEC_NODESET-none}`)...)}).wait(t)
 	if r.code != 0 {
 		t.Errorf("%q: exit %d, %q", args, r.code, r.err)
 	}
@@ -50,10 +50,10 @@ func (b *bed) setOf(t *testing.T, cluster string, args ...string) string {
 // what would be better; by speed, with a tolerance both are one set.
 func TestNodeSetsOfACluster(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 4})
-	b.needNamespaces(t)
+	b := newTestCluster(t, testbed.Options{Hosts: 4})
+	b.requireNamespaces(t)
 	cluster := setCluster(t)
-	cpus := b.cpus(t, cluster)
+	cpus := b.countCores(t, cluster)
 	two, four := fmt.Sprint(2*cpus), fmt.Sprint(4*cpus)
 	for _, test := range []struct{ args, want string }{
 		{"--node-set ONEOF:FEATURE:b,a -n " + two, "n3 on b, n4 on b"},
@@ -66,31 +66,31 @@ func TestNodeSetsOfACluster(t *testing.T) {
 			t.Errorf("%s: %s, want %s", test.args, got, test.want)
 		}
 	}
-	blocker := b.hold(t, "--cluster", cluster, "--nodes", "3", "-n", "1")
-	blocker.cpus(t)
+	blocker := b.startHolding(t, "--cluster", cluster, "--nodes", "3", "-n", "1")
+	blocker.awaitCPUs(t)
 	if got := b.setOf(t, cluster, "--node-set", "ONEOF:FEATURE:b,a", "-n", two); got != "n1 on a, n2 on a" {
 		t.Errorf("beside another job: %s", got)
 	}
-	b.refuses(t, job{args: []string{"--cluster", cluster, "--node-set", "ONEOF:FEATURE:b", "-n", two, "true"}}, 125,
+	b.checkRefused(t, mpiexecCall{args: []string{"--cluster", cluster, "--node-set", "ONEOF:FEATURE:b", "-n", two, "true"}}, 125,
 		"no ONEOF:FEATURE set holds", "(largest: b, room for", "--wait waits")
 	blocker.end(t)
 	depth := min(2, cpus)
-	on := b.hold(t, "--cluster", cluster, "--node-set", "ONEOF:FEATURE:b", "-n", "2", "--shape", "1", "--depth", fmt.Sprint(depth))
-	on.await(t, "\n", 2)
+	on := b.startHolding(t, "--cluster", cluster, "--node-set", "ONEOF:FEATURE:b", "-n", "2", "--shape", "1", "--depth", fmt.Sprint(depth))
+	on.awaitOut(t, "\n", 2)
 	var told struct {
 		Jobs []struct {
 			Ranks, Depth, Shape int
 			Set                 string `json:"node_set"`
 		}
 	}
-	r := b.run(t, "--ps", "--json", "n3")
+	r := b.runMpiexec(t, "--ps", "--json", "n3")
 	if err := json.Unmarshal([]byte(r.out), &told); err != nil || len(told.Jobs) != 1 {
 		t.Fatalf("%v: %s%s", err, r.out, r.err)
 	}
 	if j := told.Jobs[0]; j.Ranks != 2 || j.Shape != 1 || max(1, j.Depth) != depth || j.Set != "b" {
 		t.Errorf("--ps --json: %+v of %s", j, r.out)
 	}
-	if r := b.run(t, "--ps", "n3"); !strings.Contains(r.out, "SHAPE  SET  NODES") || strings.Contains(r.out, "DEPTH") != (depth > 1) {
+	if r := b.runMpiexec(t, "--ps", "n3"); !strings.Contains(r.out, "SHAPE  SET  NODES") || strings.Contains(r.out, "DEPTH") != (depth > 1) {
 		t.Errorf("--ps: %s", r.out)
 	}
 	on.end(t)
@@ -100,29 +100,29 @@ func TestNodeSetsOfACluster(t *testing.T) {
 // it takes another one when its time is over, and leaves the queue when it is interrupted.
 func TestDelayForANodeSet(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 4})
-	b.needNamespaces(t)
+	b := newTestCluster(t, testbed.Options{Hosts: 4})
+	b.requireNamespaces(t)
 	cluster := setCluster(t)
-	two := fmt.Sprint(2 * b.cpus(t, cluster))
+	two := fmt.Sprint(2 * b.countCores(t, cluster))
 	best := []string{"--cluster", cluster, "--node-set", "ONEOF:FEATURE:b,a", "--node-set-plus", "DELAY", "-n", two}
-	blocker := b.hold(t, "--cluster", cluster, "--nodes", "3", "-n", "1")
-	blocker.cpus(t)
+	blocker := b.startHolding(t, "--cluster", cluster, "--nodes", "3", "-n", "1")
+	blocker.awaitCPUs(t)
 	if got := b.setOf(t, cluster, append(best[2:], "--node-set-delay", "2")...); got != "n1 on a, n2 on a" {
 		t.Errorf("when the time is over: %s", got)
 	}
-	given := b.start(t, job{args: append(best, "--node-set-delay", "50m", "true")})
+	given := b.startMpiexec(t, mpiexecCall{args: append(best, "--node-set-delay", "50m", "true")})
 	if l := b.awaitQueue(t, "n1", 1); len(l.Jobs) > 1 {
 		t.Errorf("it runs: %+v", l)
 	}
 	given.cmd.Process.Signal(syscall.SIGINT)
 	given.wait(t)
 	b.awaitQueue(t, "n1", 0)
-	patient := b.start(t, job{args: append(best, "--node-set-delay", "50m", "sh", "-c", `echo $MPIEXEC_NODESET`)})
+	patient := b.startMpiexec(t, mpiexecCall{args: append(best, "--node-set-delay", "50m", "sh", "-c", `echo $MPIEXEC_NODESET`)})
 	b.awaitQueue(t, "n1", 1)
-	if !poll(gone, func() bool { return strings.Contains(patient.err.String(), "(for a better node set until ") }) {
+	if !poll(goneTimeout, func() bool { return strings.Contains(patient.err.String(), "(for a better node set until ") }) {
 		t.Errorf("it says %q", patient.err.String())
 	}
-	if r := b.run(t, "--queue", "n1"); !strings.Contains(r.out, "for a node set until") || !strings.Contains(r.out, " ONEOF:FEATURE:b,a ") {
+	if r := b.runMpiexec(t, "--queue", "n1"); !strings.Contains(r.out, "for a node set until") || !strings.Contains(r.out, " ONEOF:FEATURE:b,a ") {
 		t.Errorf("--queue: %q", r.out)
 	}
 	blocker.end(t)

@@ -15,8 +15,8 @@ import (
 // with Open MPI, whose MPI_Finalize then goes on without it.
 func TestRanksOutliveADeadOne(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 2})
-	dir, err := os.MkdirTemp(filepath.Join(repo, "build"), "outlive-") // the hosts see it
+	b := newTestCluster(t, testbed.Options{Hosts: 2})
+	dir, err := os.MkdirTemp(filepath.Join(repoRoot, "build"), "outlive-") // the hosts see it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,11 +34,11 @@ func TestRanksOutliveADeadOne(t *testing.T) {
 			if test.end == "two" {
 				hosts = "n1:2,n2:2"
 			}
-			line := []string{"-host", hosts, test.option, mpi(t, test.program), test.end, proceed}
+			line := []string{"-host", hosts, test.option, mpiProgram(t, test.program), test.end, proceed}
 			if test.finalize != "" {
 				line = append(line, test.finalize)
 			}
-			r := b.start(t, job{args: line})
+			r := b.startMpiexec(t, mpiexecCall{args: line})
 			r.awaitErr(t, test.report, 1)
 			if err := os.WriteFile(proceed, nil, 0o644); err != nil {
 				t.Fatal(err)
@@ -55,8 +55,8 @@ func TestRanksOutliveADeadOne(t *testing.T) {
 // error, as on one host. It waited for ever.
 func TestParentsAreLetOutOfADeadGroup(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 2})
-	dir, err := os.MkdirTemp(filepath.Join(repo, "build"), "parted-") // the hosts see it
+	b := newTestCluster(t, testbed.Options{Hosts: 2})
+	dir, err := os.MkdirTemp(filepath.Join(repoRoot, "build"), "parted-") // the hosts see it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,8 +64,8 @@ func TestParentsAreLetOutOfADeadGroup(t *testing.T) {
 	for _, when := range []string{"early", "late"} {
 		t.Run(when, func(t *testing.T) {
 			proceed := filepath.Join(dir, when)
-			r := b.start(t, job{args: []string{"-host", "n1:1,n2:1", "--enable-recovery", "-timeout", "100", "-n", "1", mpi(t, "parted.openmpi"), when, proceed}})
-			if r.await(t, "spawned", 1); when == "early" {
+			r := b.startMpiexec(t, mpiexecCall{args: []string{"-host", "n1:1,n2:1", "--enable-recovery", "-timeout", "100", "-n", "1", mpiProgram(t, "parted.openmpi"), when, proceed}})
+			if r.awaitOut(t, "spawned", 1); when == "early" {
 				r.awaitErr(t, "exited with code 5; the others go on", 1)
 			}
 			if err := os.WriteFile(proceed, nil, 0o644); err != nil {

@@ -21,7 +21,7 @@ func TestPackages(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
-	pack := exec.CommandContext(t.Context(), "go", "run", "-C", filepath.Join(repo, "tools", "pack"), ".",
+	pack := exec.CommandContext(t.Context(), "go", "run", "-C", filepath.Join(repoRoot, "tools", "pack"), ".",
 		"-only", "linux-"+runtime.GOARCH, "-version", "1.0", "-epoch", "1700000000", "-out", dir)
 	if out, err := pack.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -31,7 +31,7 @@ func TestPackages(t *testing.T) {
 	if len(deb) != 1 || len(rpm) != 1 {
 		t.Fatalf("packages: %v and %v", deb, rpm)
 	}
-	if out, err := exec.CommandContext(t.Context(), filepath.Join(repo, "testdata", "packages.sh"), deb[0], rpm[0]).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), filepath.Join(repoRoot, "testdata", "packages.sh"), deb[0], rpm[0]).CombinedOutput(); err != nil {
 		t.Errorf("%v: %s", err, out)
 	}
 }

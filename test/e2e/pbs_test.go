@@ -11,16 +11,16 @@ import (
 	"remshell/tools/testbed"
 )
 
-// attach is in the place of pbs_attach: it tells how it was called, and of which session the process is.
-const attach = `#!/bin/sh
+// fakePBSAttach is in the place of pbs_attach: it tells how it was called, and of which session the process is.
+const fakePBSAttach = `#!/bin/sh
 echo "$1 $2 $3" $(ps -o sid= -p $4) $(cat) >/tmp/attached
 `
 
 // With -launcher pbs helper and ranks are in a session that pbs_attach was told of, and nothing of the script is lost to it; where there
 // is none that is told once, and the job is loose. Nobody has it without asking (RM-30).
 func TestPBSAttach(t *testing.T) {
-	needNamespaces(t)
-	b := newBed(t, testbed.Options{Hosts: 3, SSHDConfig: "SetEnv PATH=/tmp/bin:/usr/bin:/bin"})
+	requireNamespaces(t)
+	b := newTestCluster(t, testbed.Options{Hosts: 3, SSHDConfig: "SetEnv PATH=/tmp/bin:/usr/bin:/bin"})
 	put := func(host, text string) {
 		t.Helper()
 		dir := filepath.Join(b.Root(host), "tmp/bin")
@@ -31,8 +31,8 @@ func TestPBSAttach(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	put("n1", attach)
-	put("n2", attach)
+	put("n1", fakePBSAttach)
+	put("n2", fakePBSAttach)
 	nodes := filepath.Join(t.TempDir(), "nodes")
 	if err := os.WriteFile(nodes, []byte("n1\nn2\nn3\n"), 0o644); err != nil {
 		t.Fatal(err)
@@ -42,7 +42,7 @@ func TestPBSAttach(t *testing.T) {
 	}
 	env := []string{"PBS_JOBID=12[3].it's", "PBS_NODEFILE=" + nodes}
 	run := func(args ...string) result {
-		return b.start(t, job{env: env, args: append([]string{"-v"}, args...)}).wait(t)
+		return b.startMpiexec(t, mpiexecCall{env: env, args: append([]string{"-v"}, args...)}).wait(t)
 	}
 	const rank = `echo $(hostname) -j $PBS_JOBID -p $(ps -o sid= -p $$)`
 	res := run("-launcher", "pbs", "-host", "n1,n2", "-n", "2", "-ppn", "1", "sh", "-c", rank)
@@ -58,7 +58,7 @@ func TestPBSAttach(t *testing.T) {
 	put("n2", "#!/bin/sh\nexit 1\n")
 	res = run("-launcher", "pbs", "hostname")
 	const warning = "mpiexec: warning: pbs_attach failed on n2, pbs_attach not found on n3: pbs will not account for ranks there\n"
-	if res.code != 0 || counted(res.out) != "n1:1 n2:1 n3:1" || strings.Count(res.err, warning) != 1 || !strings.Contains(res.err, "rm: pbs job 12[3].it's, 3 hosts, 3 tasks, 3 CPUs, starter pbs_attach") {
+	if res.code != 0 || countEqualLines(res.out) != "n1:1 n2:1 n3:1" || strings.Count(res.err, warning) != 1 || !strings.Contains(res.err, "rm: pbs job 12[3].it's, 3 hosts, 3 tasks, 3 CPUs, starter pbs_attach") {
 		t.Errorf("exit %d: %s%s", res.code, res.out, res.err)
 	}
 	if res := run("hostname"); res.code != 0 || !strings.Contains(res.err, "starter ssh (loose)") || strings.Contains(res.err, "pbs_attach") {

@@ -17,15 +17,15 @@ import (
 	"remshell/tools/testbed"
 )
 
-// bound prints a line of what a rank is in truth: its number, the node's name for the
+// bindingProgram prints a line of what a rank is in truth: its number, the node's name for the
 // user and for itself, and the kernel's word of the CPUs of the rank, of a child and of a
 // child in a session of its own, and of its memory.
-const bound = `cpus() { sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/$1/status; }
+const bindingProgram = `cpus() { sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/$1/status; }
 memory=$(cut -d " " -f 2 /proc/$$/numa_maps 2>/dev/null | sort -u)
 echo "$PMI_RANK $MPIEXEC_HOST $(hostname) $(cpus $$) $(cpus self) $(setsid sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status) $memory"`
 
-// A planned rank is one of the answer to --plan.
-type planned struct {
+// A plannedRank rank is one of the answer to --plan.
+type plannedRank struct {
 	Rank              int
 	Node              string
 	Slots, CPUs, Mems []int
@@ -33,7 +33,7 @@ type planned struct {
 
 // line is what bound has to print for it on a host of that name where nobody is bound to
 // less than all.
-func (p planned) line(hostname, all string) string {
+func (p plannedRank) line(hostname, all string) string {
 	cpus, memory := all, "default"
 	if p.CPUs != nil {
 		cpus = idset.Text(p.CPUs)
@@ -44,25 +44,25 @@ func (p planned) line(hostname, all string) string {
 	return fmt.Sprintln(p.Rank, p.Node, hostname, cpus, cpus, cpus, memory)
 }
 
-// plan asks where the ranks of a request would run.
-func (b *bed) plan(t *testing.T, j job) []planned {
+// planRanks asks where the ranks of a request would run.
+func (b *testCluster) planRanks(t *testing.T, j mpiexecCall) []plannedRank {
 	t.Helper()
-	r := b.start(t, job{args: append([]string{"--plan"}, j.args...), env: j.env}).wait(t)
-	var answer struct{ Ranks []planned }
+	r := b.startMpiexec(t, mpiexecCall{args: append([]string{"--plan"}, j.args...), env: j.env}).wait(t)
+	var answer struct{ Ranks []plannedRank }
 	if err := json.Unmarshal([]byte(r.out), &answer); err != nil || r.code != 0 || len(answer.Ranks) == 0 {
 		t.Fatalf("--plan %q: exit %d, %v: %s%s", j.args, r.code, err, r.out, r.err)
 	}
 	return answer.Ranks
 }
 
-// A wish is a request for ranks, and how many there will be.
-type wish struct {
+// A rankRequest is a request for ranks, and how many there will be.
+type rankRequest struct {
 	env, args string
 	ranks     int
 }
 
-// with is the command line of a wish, with a program in every section.
-func (w wish) with(program ...string) (args []string) {
+// argsFor is the command line of a wish, with a program in every section.
+func (w rankRequest) argsFor(program ...string) (args []string) {
 	for word := range strings.FieldsSeq(w.args) {
 		if word == ":" {
 			args = append(args, program...)
@@ -74,19 +74,19 @@ func (w wish) with(program ...string) (args []string) {
 
 // asPlanned runs a wish and compares what the ranks see of themselves, in their order,
 // with what --plan has told before. masks are the CPUs of each host where nobody is bound.
-func (b *bed) asPlanned(t *testing.T, w wish, env []string, masks map[string]string) []planned {
+func (b *testCluster) asPlanned(t *testing.T, w rankRequest, env []string, masks map[string]string) []plannedRank {
 	t.Helper()
 	env = append(slices.Clone(env), strings.Fields(w.env)...)
-	ranks := b.plan(t, job{args: strings.Fields(w.args), env: env})
+	ranks := b.planRanks(t, mpiexecCall{args: strings.Fields(w.args), env: env})
 	var want string
 	for _, p := range ranks {
-		name, mask := b.calls(p.Node), masks[p.Node]
+		name, mask := b.nameOf(p.Node), masks[p.Node]
 		if p.Node == "localhost" {
-			name, mask = b.head(t), masks["localhost"]
+			name, mask = b.headName(t), masks["localhost"]
 		}
 		want += p.line(name, mask)
 	}
-	r := b.start(t, job{args: w.with("sh", "-c", bound), env: env}).wait(t)
+	r := b.startMpiexec(t, mpiexecCall{args: w.argsFor("sh", "-c", bindingProgram), env: env}).wait(t)
 	lines := sortedLines(r.out)
 	slices.SortFunc(lines, func(a, b string) int { return rankOf(a) - rankOf(b) })
 	if got := strings.Join(lines, "\n") + "\n"; r.code != 0 || got != want || len(ranks) != w.ranks {
@@ -101,16 +101,16 @@ func rankOf(line string) (rank int) {
 	return rank
 }
 
-// head is how the head calls itself.
-func (b *bed) head(t *testing.T) string {
+// headName is how the head calls itself.
+func (b *testCluster) headName(t *testing.T) string {
 	t.Helper()
-	return strings.TrimSpace(b.start(t, job{args: []string{"-host", "localhost", "-n", "1", "hostname"}}).wait(t).out)
+	return strings.TrimSpace(b.startMpiexec(t, mpiexecCall{args: []string{"-host", "localhost", "-n", "1", "hostname"}}).wait(t).out)
 }
 
-// mask is what a rank of that host may use that is not bound.
-func (b *bed) mask(t *testing.T, host string, env ...string) string {
+// cpuMask is what a rank of that host may use that is not bound.
+func (b *testCluster) cpuMask(t *testing.T, host string, env ...string) string {
 	t.Helper()
-	r := b.start(t, job{env: env, args: []string{"-host", host, "--no-pin", "-n", "1", "sed", "-n", `s/^Cpus_allowed_list:[[:space:]]*//p`, "/proc/self/status"}}).wait(t)
+	r := b.startMpiexec(t, mpiexecCall{env: env, args: []string{"-host", host, "--no-pin", "-n", "1", "sed", "-n", `s/^Cpus_allowed_list:[[:space:]]*//p`, "/proc/self/status"}}).wait(t)
 	if r.code != 0 {
 		t.Fatalf("%s: exit %d: %s", host, r.code, r.err)
 	}
@@ -130,19 +130,19 @@ func clusterFile(t *testing.T, lines ...string) string {
 // Issue 3, done when 4, and issue 4, done when 4, on this machine: what is planned is what
 // the kernel does, for ranks, their children, and what leaves their session.
 func TestPlanIsWhatRuns(t *testing.T) {
-	b := newBed(t, testbed.Options{Hosts: 1})
-	mask := b.mask(t, "localhost")
+	b := newTestCluster(t, testbed.Options{Hosts: 1})
+	mask := b.cpuMask(t, "localhost")
 	masks := map[string]string{"localhost": mask}
 	cpus, err := pin.ParseCPUs(mask)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cores := len(b.plan(t, job{args: []string{"-host", "localhost"}}))
+	cores := len(b.planRanks(t, mpiexecCall{args: []string{"-host", "localhost"}}))
 	open := clusterFile(t, "[[node]]", `name = "localhost"`, `allowUserMap = "yes"`)
 	threads := clusterFile(t, "[[node]]", `name = "localhost"`, `countThreads = "yes"`, fmt.Sprintf("CPUmap = [%d]", cpus[len(cpus)-1]))
 	loose := clusterFile(t, "[[node]]", `name = "localhost"`, `pinProcs = "no"`, `bindMem = "no"`)
 	last := fmt.Sprint(cores - 1)
-	for _, w := range []wish{
+	for _, w := range []rankRequest{
 		{"", "-host localhost -n 1", 1},
 		{"", "-host localhost", cores},
 		{"", "-host localhost --overbook -n 4", 4},
@@ -163,16 +163,16 @@ func TestPlanIsWhatRuns(t *testing.T) {
 	} {
 		b.asPlanned(t, w, nil, masks)
 	}
-	if first := b.asPlanned(t, wish{open, "-host localhost --cpu-map " + last + " -n 1", 1}, nil, masks)[0]; !slices.Contains(first.CPUs, cpus[len(cpus)-1]) {
+	if first := b.asPlanned(t, rankRequest{open, "-host localhost --cpu-map " + last + " -n 1", 1}, nil, masks)[0]; !slices.Contains(first.CPUs, cpus[len(cpus)-1]) {
 		t.Errorf("the map begins with core %s, and the rank is on CPUs %v of %s", last, first.CPUs, mask)
 	}
 }
 
 // A rank with many threads, which is mpiexec itself: all of them have its CPUs.
 func TestThreadsAreBound(t *testing.T) {
-	b := newBed(t, testbed.Options{Hosts: 1})
-	p := b.plan(t, job{args: []string{"-host", "localhost", "-n", "1"}})[0]
-	r := b.run(t, "-host", "localhost", "-n", "1", binary, "-host", "localhost", "--no-pin", "-n", "1",
+	b := newTestCluster(t, testbed.Options{Hosts: 1})
+	p := b.planRanks(t, mpiexecCall{args: []string{"-host", "localhost", "-n", "1"}})[0]
+	r := b.runMpiexec(t, "-host", "localhost", "-n", "1", binary, "-host", "localhost", "--no-pin", "-n", "1",
 		"sh", "-c", `ls /proc/$PPID/task | wc -l; sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/$PPID/task/*/status | sort -u`)
 	threads, masks, _ := strings.Cut(r.out, "\n")
 	if n, err := strconv.Atoi(strings.TrimSpace(threads)); r.code != 0 || err != nil || n < 2 || masks != idset.Text(p.CPUs)+"\n" {
@@ -183,21 +183,21 @@ func TestThreadsAreBound(t *testing.T) {
 // The same on hosts, of which one may use one CPU only and one does not bind.
 func TestPlanIsWhatRunsOnHosts(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 3})
-	b.needNamespaces(t)
-	cpus, err := pin.ParseCPUs(b.mask(t, "n1"))
+	b := newTestCluster(t, testbed.Options{Hosts: 3})
+	b.requireNamespaces(t)
+	cpus, err := pin.ParseCPUs(b.cpuMask(t, "n1"))
 	if err != nil || len(cpus) < 2 {
 		t.Skipf("needs a machine with two CPUs: %v, %v", cpus, err)
 	}
 	last := fmt.Sprint(cpus[len(cpus)-1])
-	b.on(t, "n2", "sh", "-c", `for p in /proc/[0-9]*; do taskset -cp `+last+` ${p#/proc/} >/dev/null || exit; done`)
+	b.runOn(t, "n2", "sh", "-c", `for p in /proc/[0-9]*; do taskset -cp `+last+` ${p#/proc/} >/dev/null || exit; done`)
 	env := []string{clusterFile(t, "[[node]]", `name = "n[1-2]"`, "id = 1", "[[node]]", `name = "n3"`, "id = 3", `pinProcs = "no"`, `bindMem = "no"`)}
-	masks := map[string]string{"n1": b.mask(t, "n1"), "n2": b.mask(t, "n2"), "n3": b.mask(t, "n3")}
+	masks := map[string]string{"n1": b.cpuMask(t, "n1"), "n2": b.cpuMask(t, "n2"), "n3": b.cpuMask(t, "n3")}
 	if masks["n2"] != last {
 		t.Fatalf("n2 has CPUs %s, want %s", masks["n2"], last)
 	}
-	cores := len(b.plan(t, job{args: []string{"-host", "n1"}}))
-	for _, w := range []wish{
+	cores := len(b.planRanks(t, mpiexecCall{args: []string{"-host", "n1"}}))
+	for _, w := range []rankRequest{
 		{"", "-host n2 -n 1", 1},
 		{"", "-hosts n1,n2,n3", 2*cores + 1},
 		{"", "-hosts n2:2,n1:2 -n 4", 4},
@@ -209,11 +209,11 @@ func TestPlanIsWhatRunsOnHosts(t *testing.T) {
 	} {
 		b.asPlanned(t, w, env, masks)
 	}
-	r := b.run(t, "-host", "n2", "-n", "2", "true")
+	r := b.runMpiexec(t, "-host", "n2", "-n", "2", "true")
 	if want := fmt.Sprintf("there are free slots for 1 on 1 node (n2); on n2 the CPU mask or cpuset leaves 1 of %d cores", cores); r.code != 125 || !strings.Contains(r.err, want) {
 		t.Errorf("two ranks on one CPU: exit %d, %s; want %s", r.code, r.err, want)
 	}
-	r = b.start(t, job{args: []string{"-hosts", "n3,n2,n1", "--report-bindings", "-n", fmt.Sprint(2*cores + 1), "true"}, env: env}).wait(t)
+	r = b.startMpiexec(t, mpiexecCall{args: []string{"-hosts", "n3,n2,n1", "--report-bindings", "-n", fmt.Sprint(2*cores + 1), "true"}, env: env}).wait(t)
 	lines := strings.Split(r.err, "\n")
 	if len(lines) != 2*cores+2 || lines[0] != "rank 0 n3 not bound" || !strings.HasPrefix(lines[cores], fmt.Sprintf("rank %d n2 ", cores)) || !strings.Contains(lines[cores], "-") {
 		t.Errorf("--report-bindings: exit %d, %q", r.code, r.err)
@@ -222,8 +222,8 @@ func TestPlanIsWhatRunsOnHosts(t *testing.T) {
 
 // PLACE-5: a mask that mpiexec inherits bounds everything, also what is told of it.
 func TestAMaskBoundsEverything(t *testing.T) {
-	b := newBed(t, testbed.Options{Hosts: 1})
-	mask := b.mask(t, "localhost")
+	b := newTestCluster(t, testbed.Options{Hosts: 1})
+	mask := b.cpuMask(t, "localhost")
 	cpus, err := pin.ParseCPUs(mask)
 	if err != nil || len(cpus) < 2 {
 		t.Skipf("needs two CPUs: %s, %v", mask, err)
@@ -245,7 +245,7 @@ func TestAMaskBoundsEverything(t *testing.T) {
 	} {
 		args := append([]string{"-c", last, binary}, strings.Fields(test.args)...)
 		args = append(args, "sed", "-n", `s/^Cpus_allowed_list:[[:space:]]*//p`, "/proc/self/status")
-		out, errs, code := b.call(t, "taskset", args...)
+		out, errs, code := b.runOnHead(t, "taskset", args...)
 		if code != test.code || out != test.out || !strings.Contains(errs, test.says) || test.says == "" && errs != "" {
 			t.Errorf("%s: exit %d, %q, says %q; want %d, %q, %q", test.args, code, out, errs, test.code, test.out, test.says)
 		}

@@ -18,14 +18,14 @@ import (
 // are down are dropped, and the plan that was asked for beforehand is what runs.
 func TestParaStationVariables(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 3})
-	b.needNamespaces(t)
+	b := newTestCluster(t, testbed.Options{Hosts: 3})
+	b.requireNamespaces(t)
 	cluster := filepath.Join(t.TempDir(), "cluster.toml")
 	text := "[[node]]\nname = \"n[1-3]\"\nid = 1\n[[node]]\nname = \"n9\"\naddress = \"n9.invalid\"\nid = 9\n"
 	if err := os.WriteFile(cluster, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cpus := b.cpus(t, cluster)
+	cpus := b.countCores(t, cluster)
 	tests := []struct {
 		name string
 		env  string
@@ -45,37 +45,37 @@ func TestParaStationVariables(t *testing.T) {
 		{"OpenMP's width", fmt.Sprint("PSI_NODES=1-2 OMP_NUM_THREADS=", cpus), "-n 2", "n1 n2", fmt.Sprint(cpus, " - - -"), ""},
 		{"ParaStation's before OpenMP's", fmt.Sprint("PSI_NODES=1-2 PSI_TPP=1 OMP_NUM_THREADS=", cpus+1), "-n 1", "n1", fmt.Sprint(cpus+1, " 1 - -"), ""},
 		{"no number of OpenMP's", "PSI_NODES=1-2 OMP_NUM_THREADS=many", "-n 1", "n1", "many - - -", `OMP_NUM_THREADS: bad value "many"`},
-		{"overbooked, but there is room", "PSI_NODES=1-2 PSI_OVERBOOK=", fmt.Sprint("-n ", cpus), times("n1", cpus), "- - 1 -", ""},
+		{"overbooked, but there is room", "PSI_NODES=1-2 PSI_OVERBOOK=", fmt.Sprint("-n ", cpus), repeatHost("n1", cpus), "- - 1 -", ""},
 		{"overbooked evenly", "PSI_NODES=1-3 PSI_OVERBOOK=", fmt.Sprint("-n ", 3*cpus+4),
-			times("n1", cpus+2) + " " + times("n2", cpus+1) + " " + times("n3", cpus+1), "- - 1 -", ""},
-		{"overbooked in turns", "PSI_NODES=1-3 PSI_OVERBOOK= PSI_LOOP_NODES_FIRST=", fmt.Sprint("-n ", 3*cpus+1), times("n1 n2 n3", cpus) + " n1", "- - 1 -", ""},
+			repeatHost("n1", cpus+2) + " " + repeatHost("n2", cpus+1) + " " + repeatHost("n3", cpus+1), "- - 1 -", ""},
+		{"overbooked in turns", "PSI_NODES=1-3 PSI_OVERBOOK= PSI_LOOP_NODES_FIRST=", fmt.Sprint("-n ", 3*cpus+1), repeatHost("n1 n2 n3", cpus) + " n1", "- - 1 -", ""},
 		{"a flag hides them", "PSI_NODES=x PSI_NODES_SORT=x PSI_TPP=x", "--nodes 3 --sort none --tpp 1 -n 1", "n3", "1 1 - -", ""},
 	}
 	for _, test := range tests {
 		env := append(strings.Fields(test.env), "MPIEXEC_CLUSTER="+cluster)
-		r := b.start(t, job{args: append(strings.Fields(test.args), "sh", "-c", tellPlace), env: env}).wait(t)
+		r := b.startMpiexec(t, mpiexecCall{args: append(strings.Fields(test.args), "sh", "-c", placeProgram), env: env}).wait(t)
 		got, told := readPlaces(r.out)
 		if r.code != 0 || got != test.want || told != test.tell || !strings.Contains(r.err, test.says) || test.says == "" && r.err != "" {
 			t.Errorf("%s: exit %d, on %s with %s, says %q; want %s with %s, %q", test.name, r.code, got, told, r.err, test.want, test.tell, test.says)
 		}
-		planned := b.start(t, job{args: append([]string{"--plan"}, strings.Fields(test.args)...), env: env}).wait(t)
+		planned := b.startMpiexec(t, mpiexecCall{args: append([]string{"--plan"}, strings.Fields(test.args)...), env: env}).wait(t)
 		if got := hostsByPlan(planned.out); got != test.want {
 			t.Errorf("%s: planned for %s, %q; want %s", test.name, got, planned.err, test.want)
 		}
 	}
 	for _, env := range []string{fmt.Sprint("PSI_TPP=", cpus), fmt.Sprint("OMP_NUM_THREADS=", cpus)} {
 		source, _, _ := strings.Cut(env, "=")
-		r := b.start(t, job{args: []string{"-n", "4", "hostname"}, env: []string{env, "PSI_NODES=1-3", "MPIEXEC_CLUSTER=" + cluster}}).wait(t)
+		r := b.startMpiexec(t, mpiexecCall{args: []string{"-n", "4", "hostname"}, env: []string{env, "PSI_NODES=1-3", "MPIEXEC_CLUSTER=" + cluster}}).wait(t)
 		if want := fmt.Sprintf("4 ranks of %d CPUs each (%s) do not fit: there are free slots for 3", cpus, source); r.code != 125 || r.out != "" || !strings.Contains(r.err, want) {
 			t.Errorf("%s, a rank too many: exit %d, %q, %q; want %q", env, r.code, r.out, r.err, want)
 		}
 	}
 }
 
-// cpus is the number of cores of this machine, and so of every host.
-func (b *bed) cpus(t *testing.T, cluster string) int {
+// countCores is the number of cores of this machine, and so of every host.
+func (b *testCluster) countCores(t *testing.T, cluster string) int {
 	t.Helper()
-	all := b.start(t, job{args: []string{"--plan", "--cluster", cluster, "--nodes", "1"}}).wait(t)
+	all := b.startMpiexec(t, mpiexecCall{args: []string{"--plan", "--cluster", cluster, "--nodes", "1"}}).wait(t)
 	cpus := strings.Count(all.out, `"rank":`)
 	if cpus == 0 {
 		t.Fatalf("no plan for n1: %s%s", all.out, all.err)
@@ -85,8 +85,8 @@ func (b *bed) cpus(t *testing.T, cluster string) int {
 
 // With a busy loop on one host, ranks go elsewhere if the order is that of the loads.
 func TestSortByLoad(t *testing.T) {
-	needNamespaces(t)
-	b := newBed(t, testbed.Options{Hosts: 3, LoadEvery: 20 * time.Millisecond})
+	requireNamespaces(t)
+	b := newTestCluster(t, testbed.Options{Hosts: 3, LoadEvery: 20 * time.Millisecond})
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)
 	loop := b.On(ctx, "n1", "sh", "-c", "while [ ! -e /tmp/enough ]; do :; done")
@@ -94,12 +94,12 @@ func TestSortByLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { // before the bed is looked at
-		b.on(t, "n1", "touch", "/tmp/enough")
+		b.runOn(t, "n1", "touch", "/tmp/enough")
 		if err := loop.Wait(); err != nil {
 			t.Error(err)
 		}
 	})
-	quiet := func() bool { return b.load(t, "n1") > 0.9 && b.load(t, "n2") < 0.3 && b.load(t, "n3") < 0.3 }
+	quiet := func() bool { return b.loadOf(t, "n1") > 0.9 && b.loadOf(t, "n2") < 0.3 && b.loadOf(t, "n3") < 0.3 }
 	for _, test := range []struct{ env, args, want string }{
 		{"PSI_HOSTS=n1,n2,n3", "", "n1"},
 		{"PSI_HOSTS=n1,n2,n3", "--sort load", "not n1"},
@@ -110,22 +110,22 @@ func TestSortByLoad(t *testing.T) {
 		{"", "-host n1,n2,n3 --sort load", "not n1"},
 		{"PSI_NODES_SORT=load", "-host n1,n2,n3", "n1"},
 	} {
-		if !poll(gone, quiet) {
-			t.Fatalf("loads: n1 %.2f, n2 %.2f, n3 %.2f", b.load(t, "n1"), b.load(t, "n2"), b.load(t, "n3"))
+		if !poll(goneTimeout, quiet) {
+			t.Fatalf("loads: n1 %.2f, n2 %.2f, n3 %.2f", b.loadOf(t, "n1"), b.loadOf(t, "n2"), b.loadOf(t, "n3"))
 		}
 		args := append(strings.Fields(test.args), "-n", "1", "hostname")
-		r := b.start(t, job{args: args, env: strings.Fields(test.env)}).wait(t)
+		r := b.startMpiexec(t, mpiexecCall{args: args, env: strings.Fields(test.env)}).wait(t)
 		host := strings.TrimSpace(r.out)
-		if r.good(t); (host == "n1") != (test.want == "n1") {
+		if r.checkSuccess(t); (host == "n1") != (test.want == "n1") {
 			t.Errorf("%s mpiexec %s: on %s, want %s", test.env, test.args, host, test.want)
 		}
 	}
 }
 
-// load is the load of the last minute that a host shows.
-func (b *bed) load(t *testing.T, host string) (load float64) {
+// loadOf is the load of the last minute that a host shows.
+func (b *testCluster) loadOf(t *testing.T, host string) (load float64) {
 	t.Helper()
-	text := b.on(t, host, "cat", "/proc/loadavg")
+	text := b.runOn(t, host, "cat", "/proc/loadavg")
 	if _, err := fmt.Sscan(text, &load); err != nil {
 		t.Fatalf("%s: loadavg %q: %v", host, text, err)
 	}
@@ -136,15 +136,15 @@ func (b *bed) load(t *testing.T, host string) (load float64) {
 // it was asked for by name. Nothing is started then.
 func TestHostDown(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 4})
-	b.needNamespaces(t)
+	b := newTestCluster(t, testbed.Options{Hosts: 4})
+	b.requireNamespaces(t)
 	cluster := filepath.Join(t.TempDir(), "cluster.toml")
 	if err := os.WriteFile(cluster, []byte("[[node]]\nname = \"n[1-4]\"\nid = 1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cpus := b.cpus(t, cluster)
-	b.on(t, "n2", "sh", "-c", "p=$(cat /run/field/sshd.pid); kill $p; while kill -0 $p; do :; done 2>/dev/null")
-	if err := b.Link("n3", false); err != nil {
+	cpus := b.countCores(t, cluster)
+	b.runOn(t, "n2", "sh", "-c", "p=$(cat /run/field/sshd.pid); kill $p; while kill -0 $p; do :; done 2>/dev/null")
+	if err := b.SetLink("n3", false); err != nil {
 		t.Fatal(err)
 	}
 	const refused, silent = "n2: connect: connection refused", "n3: connect: "
@@ -157,9 +157,9 @@ func TestHostDown(t *testing.T) {
 		{"PSI_NODES=4,2,1 MPIEXEC_CLUSTER=" + cluster, []string{refused}},
 		{"PSI_HOSTS=n1,n2,n4", []string{refused}},
 	} {
-		args := slices.Concat(given, []string{"-n", fmt.Sprint(2 * cpus), "sh", "-c", tellPlace})
-		r := b.start(t, job{args: args, env: strings.Fields(test.env)}).wait(t)
-		want := times("n1", cpus) + " " + times("n4", cpus)
+		args := slices.Concat(given, []string{"-n", fmt.Sprint(2 * cpus), "sh", "-c", placeProgram})
+		r := b.startMpiexec(t, mpiexecCall{args: args, env: strings.Fields(test.env)}).wait(t)
+		want := repeatHost("n1", cpus) + " " + repeatHost("n4", cpus)
 		if got, _ := readPlaces(r.out); r.code != 0 || got != want || strings.Count(r.err, "\n") != len(test.says) {
 			t.Errorf("%s: exit %d, on %s, %q; want %s", test.env, r.code, got, r.err, want)
 		}
@@ -169,13 +169,13 @@ func TestHostDown(t *testing.T) {
 			}
 		}
 	}
-	planned := b.start(t, job{args: append(given, "--plan", "-n", "1"), env: []string{"MPIEXEC_CLUSTER=" + cluster}}).wait(t)
+	planned := b.startMpiexec(t, mpiexecCall{args: append(given, "--plan", "-n", "1"), env: []string{"MPIEXEC_CLUSTER=" + cluster}}).wait(t)
 	for _, host := range []string{`"n2", "id": 2`, `"n3", "id": 3`} {
 		if want := fmt.Sprintf(`{"node": %s, "reason": "unreachable", "detail": "connect: `, host); planned.code != 0 || !strings.Contains(planned.out, want) {
 			t.Errorf("plan: exit %d, %s%s; want %s", planned.code, planned.out, planned.err, want)
 		}
 	}
-	none := b.start(t, job{args: []string{"--plan", "-n", "1"}, env: []string{"PSI_HOSTS=n2"}}).wait(t)
+	none := b.startMpiexec(t, mpiexecCall{args: []string{"--plan", "-n", "1"}, env: []string{"PSI_HOSTS=n2"}}).wait(t)
 	if want := `"error": {"code": "no-candidates"`; none.code != 125 || !strings.Contains(none.out, want) || !strings.Contains(none.out, `{"node": "n2", "id": 0, "reason": "unreachable"`) {
 		t.Errorf("plan for n2 alone: exit %d, %s%s; want %s", none.code, none.out, none.err, want)
 	}
@@ -186,16 +186,16 @@ func TestHostDown(t *testing.T) {
 		{"MPIEXEC_CLUSTER=" + cluster, "-host n3,n4 -n 1", silent},
 	} {
 		args := slices.Concat(given, strings.Fields(test.args), []string{"hostname"})
-		r := b.start(t, job{args: args, env: strings.Fields(test.env)}).wait(t)
+		r := b.startMpiexec(t, mpiexecCall{args: args, env: strings.Fields(test.env)}).wait(t)
 		if r.code != 125 || r.out != "" || !strings.Contains(r.err, test.says) {
 			t.Errorf("%s mpiexec %s: exit %d, %q, %q; want 125, nothing and %q", test.env, test.args, r.code, r.out, r.err, test.says)
 		}
 	}
 }
 
-// tellPlace is what a rank says of itself: number, host, OMP_NUM_THREADS, PSI_TPP,
+// placeProgram is what a rank says of itself: number, host, OMP_NUM_THREADS, PSI_TPP,
 // PSP_SCHED_YIELD, and the switches it must not have (placement.md 7.6).
-const tellPlace = `echo $PMI_RANK $(hostname) ${OMP_NUM_THREADS--} ${PSI_TPP--} ${PSP_SCHED_YIELD--}` +
+const placeProgram = `echo $PMI_RANK $(hostname) ${OMP_NUM_THREADS--} ${PSI_TPP--} ${PSP_SCHED_YIELD--}` +
 	` ${PSI_OVERBOOK+overbook}${PSI_LOOP_NODES_FIRST+loop}${PSI_EXCLUSIVE+exclusive}${PSI_WAIT+wait}-`
 
 // readPlaces reads what ranks say: their hosts, in rank order, and what all of them have
@@ -217,7 +217,7 @@ func readPlaces(out string) (hosts, told string) {
 	return strings.Join(list, " "), told
 }
 
-func times(host string, n int) string { return strings.TrimSpace(strings.Repeat(host+" ", n)) }
+func repeatHost(host string, n int) string { return strings.TrimSpace(strings.Repeat(host+" ", n)) }
 
 // hostsByPlan reads the hosts of a plan, which has a rank a line.
 func hostsByPlan(out string) string {

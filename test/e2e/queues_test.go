@@ -18,18 +18,18 @@ import (
 // reserve.TestEightMoveToTheNextQueueHost shows, in time that does not pass by itself.
 func TestQueueHosts(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 3})
-	b.needNamespaces(t)
+	b := newTestCluster(t, testbed.Options{Hosts: 3})
+	b.requireNamespaces(t)
 	cluster := filepath.Join(t.TempDir(), "cluster.toml")
 	if err := os.WriteFile(cluster, []byte("queueHosts = [\"n1\", \"n2\"]\n[[node]]\nname = \"n[1-3]\"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	on := func(args ...string) []string { return append([]string{"--cluster", cluster, "--nodes", "2"}, args...) }
-	waits := func(word string) *running {
-		return b.start(t, job{args: on("-n", "2", "--wait", "--exclusive", "sh", "-c", "echo "+word+" $(date +%s%N)")})
+	waits := func(word string) *runningJob {
+		return b.startMpiexec(t, mpiexecCall{args: on("-n", "2", "--wait", "--exclusive", "sh", "-c", "echo "+word+" $(date +%s%N)")})
 	}
-	blocker := b.hold(t, on("-n", "2")...)
-	blocker.cpus(t)
+	blocker := b.startHolding(t, on("-n", "2")...)
+	blocker.awaitCPUs(t)
 	first := waits("first")
 	b.awaitQueue(t, "n1", 1)
 	second := waits("second")
@@ -37,7 +37,7 @@ func TestQueueHosts(t *testing.T) {
 	if err := b.Block("n1", 1); err != nil { // who is connected stays so, nobody else comes
 		t.Fatal(err)
 	}
-	for _, h := range b.helpers(t, "n1") {
+	for _, h := range b.helperProcesses(t, "n1") {
 		syscall.Kill(h.PID, syscall.SIGKILL)
 	}
 	b.awaitQueue(t, "n2", 2)
@@ -46,8 +46,8 @@ func TestQueueHosts(t *testing.T) {
 	}
 	third := waits("third")
 	b.awaitQueue(t, "n1", 1)
-	blocker.gate.Close()
-	began := func(r *running) int64 {
+	blocker.input.Close()
+	began := func(r *runningJob) int64 {
 		res := r.wait(t)
 		words := strings.Fields(res.out)
 		if res.code != 0 || len(words) != 4 {
@@ -62,7 +62,7 @@ func TestQueueHosts(t *testing.T) {
 	if last := began(third); began(first) > last || began(second) > last {
 		t.Errorf("the newcomer has overtaken one of them: %s%s%s", &first.out, &second.out, &third.out)
 	}
-	for _, r := range []*running{first, second} {
+	for _, r := range []*runningJob{first, second} {
 		if text := r.err.String(); !strings.Contains(text, "the queue host n1 is lost (") || !strings.Contains(text, "queueing on n2") {
 			t.Errorf("it says %q", text)
 		}

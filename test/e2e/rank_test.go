@@ -13,24 +13,24 @@ import (
 	"remshell/pmiserver/transcript"
 )
 
-// peak is the most memory that mpiexec has had so far, in MiB; 0: it has ended.
-func (th *theatre) peak() (mib int) {
+// peakMemory is the most memory that mpiexec has had so far, in MiB; 0: it has ended.
+func (th *pmiReplay) peakMemory() (mib int) {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", th.cmd.Process.Pid))
 	_, rest, _ := strings.Cut(string(text), "VmHWM:")
 	fmt.Sscan(rest, &mib)
 	return mib >> 10
 }
 
-// hostile is a job of ranks on this machine, whose parts are played here, and the memory that
+// newHostileReplay is a job of ranks on this machine, whose parts are played here, and the memory that
 // mpiexec has when it has begun.
-func hostile(t *testing.T, ranks int) (th *theatre, began int) {
-	th = newTheatre(t, transcript.Case{Job: transcript.Job{Size: ranks, Name: "k0"}}, bundled(t, "pmiplay"))
-	th.init()
-	return th, th.peak()
+func newHostileReplay(t *testing.T, ranks int) (th *pmiReplay, began int) {
+	th = newPMIReplay(t, transcript.Case{Job: transcript.Job{Size: ranks, Name: "k0"}}, bundledProgram(t, "pmiplay"))
+	th.initRanks()
+	return th, th.peakMemory()
 }
 
-// says has a rank say all of it, while its answers are read by somebody else.
-func (th *theatre) says(rank int, text []byte) <-chan error {
+// sendAsync has a rank say all of it, while its answers are read by somebody else.
+func (th *pmiReplay) sendAsync(rank int, text []byte) <-chan error {
 	said := make(chan error, 1)
 	th.conns[rank].SetDeadline(time.Now().Add(time.Minute))
 	go func() {
@@ -40,8 +40,8 @@ func (th *theatre) says(rank int, text []byte) <-chan error {
 	return said
 }
 
-// hears reads a line that a rank is told.
-func (th *theatre) hears(rank int) string {
+// readLine reads a line that a rank is told.
+func (th *pmiReplay) readLine(rank int) string {
 	th.t.Helper()
 	line, err := th.ranks[rank].ReadString('\n')
 	if err != nil {
@@ -50,16 +50,16 @@ func (th *theatre) hears(rank int) string {
 	return line
 }
 
-// leave ends a rank as a good one does.
-func (th *theatre) leave(rank int) {
+// finalizeRank ends a rank as a good one does.
+func (th *pmiReplay) finalizeRank(rank int) {
 	th.t.Helper()
 	th.conns[rank].Write([]byte("cmd=finalize\n"))
-	th.told(rank, []byte("cmd=finalize_ack rc=0\n"), "finalize")
+	th.checkReceived(rank, []byte("cmd=finalize_ack rc=0\n"), "finalize")
 	th.conns[rank].Close()
 }
 
 // endsWith waits for the end of the job.
-func (th *theatre) endsWith(code int) {
+func (th *pmiReplay) endsWith(code int) {
 	th.t.Helper()
 	<-th.ended
 	if got := exitCode(th.cmd.ProcessState); got != code {
@@ -70,16 +70,16 @@ func (th *theatre) endsWith(code int) {
 // A job keeps 1,024 names and no more, whoever publishes 100,000; the others live well beside
 // that (TRUST-24).
 func TestRankPublishesWithoutEnd(t *testing.T) {
-	th, began := hostile(t, 2)
+	th, began := newHostileReplay(t, 2)
 	const names = 100_000
 	var all bytes.Buffer
 	for i := range names {
 		fmt.Fprintf(&all, "cmd=publish_name service=%0200d port=p\n", i)
 	}
-	said := th.says(0, all.Bytes())
+	said := th.sendAsync(0, all.Bytes())
 	taken, full := 0, 0
 	for range names {
-		switch line := th.hears(0); {
+		switch line := th.readLine(0); {
 		case strings.Contains(line, "rc=0"):
 			taken++
 		case strings.Contains(line, "name_table_full"):
@@ -92,52 +92,52 @@ func TestRankPublishesWithoutEnd(t *testing.T) {
 		t.Errorf("%v; %d names were taken, %d refused", err, taken, full)
 	}
 	th.conns[1].Write([]byte("cmd=put key=a value=b\ncmd=get key=a\n"))
-	th.hears(1)
-	if line := th.hears(1); !strings.Contains(line, "value=b") {
+	th.readLine(1)
+	if line := th.readLine(1); !strings.Contains(line, "value=b") {
 		t.Errorf("the other rank is told %q", line)
 	}
-	if grown := th.peak() - began; began == 0 || grown > 40 {
+	if grown := th.peakMemory() - began; began == 0 || grown > 40 {
 		t.Errorf("mpiexec took %d MiB", grown)
 	}
-	th.leave(1)
-	th.leave(0)
+	th.finalizeRank(1)
+	th.finalizeRank(0)
 	th.endsWith(0)
 }
 
 // A rank that asks and does not listen stops itself: it is not read any more. The others go
 // on, and when it listens it hears all (TRUST-24).
 func TestRankThatDoesNotListen(t *testing.T) {
-	th, began := hostile(t, 2)
+	th, began := newHostileReplay(t, 2)
 	const requests = 200_000
-	said := th.says(0, bytes.Repeat([]byte("cmd=get key=none\n"), requests))
+	said := th.sendAsync(0, bytes.Repeat([]byte("cmd=get key=none\n"), requests))
 	for i := range 5000 { // the other one meanwhile
 		fmt.Fprintf(th.conns[1], "cmd=put key=k%d value=%d\n", i%10, i)
-		th.hears(1)
+		th.readLine(1)
 	}
-	th.leave(1)
+	th.finalizeRank(1)
 	select {
 	case err := <-said:
 		t.Errorf("all of %d requests were taken without an answer being read: %v", requests, err)
 	default:
 	}
-	if grown := th.peak() - began; began == 0 || grown > 40 {
+	if grown := th.peakMemory() - began; began == 0 || grown > 40 {
 		t.Errorf("mpiexec took %d MiB", grown)
 	}
 	for i := range requests {
-		if line := th.hears(0); line != "cmd=get_result rc=-1 msg=key_not_found\n" {
+		if line := th.readLine(0); line != "cmd=get_result rc=-1 msg=key_not_found\n" {
 			t.Fatalf("answer %d is %q", i, line)
 		}
 	}
 	if err := <-said; err != nil {
 		t.Error(err)
 	}
-	th.leave(0)
+	th.finalizeRank(0)
 	th.endsWith(0)
 }
 
 // A line without end is no request after 64 KiB; it ends its job and nothing else (TRUST-24).
 func TestRankWithALineWithoutEnd(t *testing.T) {
-	th, began := hostile(t, 2)
+	th, began := newHostileReplay(t, 2)
 	go func() {
 		line := bytes.Repeat([]byte("x"), 64<<10)
 		for range 1000 {
@@ -147,7 +147,7 @@ func TestRankWithALineWithoutEnd(t *testing.T) {
 		}
 	}()
 	most := 0
-	for now := began; now > 0; now = th.peak() {
+	for now := began; now > 0; now = th.peakMemory() {
 		most = max(most, now)
 	}
 	th.endsWith(1)

@@ -14,11 +14,11 @@ import (
 	"testing"
 )
 
-// asNewcomer makes, in name spaces of its own, a machine on which an ordinary user has a clone
+// asNewUser makes, in name spaces of its own, a machine on which an ordinary user has a clone
 // and a Go tool chain, and does there what is said. He cannot look into root's home, so the
 // modules are mounted elsewhere, and what the tool chain has built already lies under his
 // own cache: to build all of it again would take minutes.
-const asNewcomer = `user=$1 top=$2 modules=$3 built=$4 goroot=$5 script=$6
+const asNewUser = `user=$1 top=$2 modules=$3 built=$4 goroot=$5 script=$6
 mkdir "$top/home" "$top/mod" "$top/cache" "$top/upper" "$top/work"
 mount --bind "$modules" "$top/mod"
 for dir in "$built"/??; do mkdir "$top/upper/${dir##*/}"; done
@@ -44,11 +44,11 @@ func TestReadmeAsAnOrdinaryUser(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	clone(t, filepath.Join(top, "clone"))
-	script := "umask 022\n" + readme(t)
-	args := []string{"--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "/bin/sh", "-ec", asNewcomer, "sh",
+	cloneRepo(t, filepath.Join(top, "clone"))
+	script := "umask 022\n" + readmeScript(t)
+	args := []string{"--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "/bin/sh", "-ec", asNewUser, "sh",
 		"2002", top, goEnv(t, "GOMODCACHE"), goEnv(t, "GOCACHE"), goEnv(t, "GOROOT"), script}
-	ctx, stop := context.WithTimeout(t.Context(), 4*patience)
+	ctx, stop := context.WithTimeout(t.Context(), 4*longTimeout)
 	defer stop()
 	cmd := exec.CommandContext(ctx, "unshare", args...)
 	var said bytes.Buffer
@@ -58,7 +58,7 @@ func TestReadmeAsAnOrdinaryUser(t *testing.T) {
 	}
 	want := []string{"== make\n", "== bin/mpiexec -n 4 -l hostname\n", "[3] ", "== bin/mpiexec -n 4 ./hello\n", "rank 3 of 4", "order     n[1-2], as listed", "== make demo\n", "three hosts", "[5] ",
 		"rank 1 on n2 exited with code 3", "demo done", "== done\n"}
-	if word := inOrder(said.String(), want...); word != "" {
+	if word := firstOutOfOrder(said.String(), want...); word != "" {
 		t.Errorf("no %q at its place:\n%s", word, said.String())
 	}
 	mpicc, _ := exec.LookPath("mpicc.mpich")
@@ -67,8 +67,8 @@ func TestReadmeAsAnOrdinaryUser(t *testing.T) {
 	}
 }
 
-// clone makes a clone of this repository, with what is not committed yet.
-func clone(t *testing.T, dir string) {
+// cloneRepo makes a clone of this repository, with what is not committed yet.
+func cloneRepo(t *testing.T, dir string) {
 	t.Helper()
 	run := func(args ...string) string {
 		out, err := exec.Command("git", args...).Output()
@@ -77,17 +77,17 @@ func clone(t *testing.T, dir string) {
 		}
 		return string(out)
 	}
-	run("clone", "-q", "--no-hardlinks", repo, dir)
-	for name := range strings.SplitSeq(run("-C", repo, "ls-files", "-z", "--modified", "--others", "--exclude-standard"), "\x00") {
+	run("clone", "-q", "--no-hardlinks", repoRoot, dir)
+	for name := range strings.SplitSeq(run("-C", repoRoot, "ls-files", "-z", "--modified", "--others", "--exclude-standard"), "\x00") {
 		if name == "" {
 			continue
 		}
-		text, err := os.ReadFile(filepath.Join(repo, name))
+		text, err := os.ReadFile(filepath.Join(repoRoot, name))
 		if err != nil { // it was removed
 			os.Remove(filepath.Join(dir, name))
 			continue
 		}
-		info, err := os.Stat(filepath.Join(repo, name))
+		info, err := os.Stat(filepath.Join(repoRoot, name))
 		if err == nil {
 			err = os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755)
 		}
@@ -109,12 +109,12 @@ func goEnv(t *testing.T, name string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// readme is a script of the commands that the README shows, in their order. Where they name hosts, of which
+// readmeScript is a script of the commands that the README shows, in their order. Where they name hosts, of which
 // there are none, they say what they would do; "make test" installs. mpicc makes a program only where there is
 // one, and the program is then replaced: what Debian 12's MPICH makes hangs at times.
-func readme(t *testing.T) string {
+func readmeScript(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(repo, "README.md"))
+	text, err := os.ReadFile(filepath.Join(repoRoot, "README.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,9 +16,9 @@ import (
 	"remshell/tools/testbed"
 )
 
-// diary is what the ranks of a job write that is started again: "ATTEMPT RANK HOST TIME", again and
+// diaryProgram is what the ranks of a job write that is started again: "ATTEMPT RANK HOST TIME", again and
 // again, into a file of its host. A rank of an attempt that is not the first ends after a while.
-const diary = `i=0; while [ "$MPIEXEC_ATTEMPT" = 0 ] || [ $i -lt 5 ]; do i=$((i+1))
+const diaryProgram = `i=0; while [ "$MPIEXEC_ATTEMPT" = 0 ] || [ $i -lt 5 ]; do i=$((i+1))
 echo "$MPIEXEC_ATTEMPT $MPIEXEC_RANK $(hostname) $(date +%s%N)" >> "$1"
 [ $i -gt 1 ] || echo ready; sleep 0.1; done`
 
@@ -32,7 +32,7 @@ type diaryEntry struct {
 }
 
 // readDiary reads that of all hosts.
-func (b *bed) readDiary(t *testing.T, file string) (all []diaryEntry) {
+func (b *testCluster) readDiary(t *testing.T, file string) (all []diaryEntry) {
 	t.Helper()
 	var text []byte
 	for _, host := range b.Hosts {
@@ -53,45 +53,45 @@ func (b *bed) readDiary(t *testing.T, file string) (all []diaryEntry) {
 // once (survive.md SV-3, SV-4).
 func TestRestart(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 3, SSHConfig: impatient})
-	b.needNamespaces(t)
+	b := newTestCluster(t, testbed.Options{Hosts: 3, SSHConfig: shortKeepAlive})
+	b.requireNamespaces(t)
 	for _, test := range []struct {
 		name    string
 		options []string
-		hit     func(t *testing.T, v *victim)
+		hit     func(t *testing.T, v *taggedJob)
 		hosts   string // of attempt 1
 		says    []string
 	}{
-		{"cut off", []string{"--restart-fence", "20"}, func(t *testing.T, v *victim) {
-			if err := b.Link("n2", false); err != nil {
+		{"cut off", []string{"--restart-fence", "20"}, func(t *testing.T, v *taggedJob) {
+			if err := b.SetLink("n2", false); err != nil {
 				t.Fatal(err)
 			}
 		}, "n1 n3", []string{"starting again (1 of 1), with n2 as the last choice", "waiting until nothing of the job can be left on n2", "attempt 1: 4 ranks on n[1,3] (was n[1-2])"}},
-		{"helper killed", []string{"--restart-fence", "10h"}, killOn("n2", aHelper), "n1 n3",
+		{"helper killed", []string{"--restart-fence", "10h"}, killOn("n2", isHelperArgs), "n1 n3",
 			[]string{"starting again (1 of 1), with n2 as the last choice", "attempt 1: 4 ranks on n[1,3] (was n[1-2])"}},
-		{"helper and keeper killed", []string{"--restart-fence", "10h"}, func(t *testing.T, v *victim) {
-			keeper := v.find(t, "n2", aKeeper)
-			kill(t, syscall.SIGSTOP, "keeper", keeper)
-			killOn("n2", aHelper)(t, v)
-			kill(t, syscall.SIGKILL, "keeper", keeper)
+		{"helper and keeper killed", []string{"--restart-fence", "10h"}, func(t *testing.T, v *taggedJob) {
+			keeper := v.findOn(t, "n2", isReaperArgs)
+			signalPIDs(t, syscall.SIGSTOP, "keeper", keeper)
+			killOn("n2", isHelperArgs)(t, v)
+			signalPIDs(t, syscall.SIGKILL, "keeper", keeper)
 		}, "n1 n3", []string{"starting again (1 of 1), with n2 as the last choice"}},
-		{"rank killed", []string{"--restart-on", "node,signal"}, func(t *testing.T, v *victim) {
-			pids := v.find(t, "n2", second("-c"))
-			kill(t, syscall.SIGKILL, "rank on n2", pids[:1])
+		{"rank killed", []string{"--restart-on", "node,signal"}, func(t *testing.T, v *taggedJob) {
+			pids := v.findOn(t, "n2", secondArgIs("-c"))
+			signalPIDs(t, syscall.SIGKILL, "rank on n2", pids[:1])
 		}, "n1 n2", []string{"died: Killed (signal 9); starting again (1 of 1)", "attempt 1: 4 ranks on n[1-2] (was n[1-2])"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			file := diaryFile()
-			v := &victim{bed: b, tag: file}
-			v.running = b.start(t, job{args: append(append([]string{"-hosts", "n1:2,n2:2,n3:2", "-n", "4", "--restart", "1", "--restart-delay", "1", "--kill-grace", "1"},
-				test.options...), "sh", "-c", diary, "sh", file)})
-			v.await(t, "ready", 4)
+			v := &taggedJob{cluster: b, tag: file}
+			v.runningJob = b.startMpiexec(t, mpiexecCall{args: append(append([]string{"-hosts", "n1:2,n2:2,n3:2", "-n", "4", "--restart", "1", "--restart-delay", "1", "--kill-grace", "1"},
+				test.options...), "sh", "-c", diaryProgram, "sh", file)})
+			v.awaitOut(t, "ready", 4)
 			test.hit(t, v)
 			r := v.wait(t)
-			if err := b.Link("n2", true); err != nil {
+			if err := b.SetLink("n2", true); err != nil {
 				t.Fatal(err)
 			}
-			v.vanish(t, gone)
+			v.checkGone(t, goneTimeout)
 			if r.code != 0 {
 				t.Errorf("exit %d\n%s", r.code, r.err)
 			}
@@ -134,34 +134,34 @@ func checkDiary(t *testing.T, all []diaryEntry, hosts string) {
 // SV-2, SV-7).
 func TestRestartKeepsItsPlace(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 3})
+	b := newTestCluster(t, testbed.Options{Hosts: 3})
 	file := diaryFile()
-	v := &victim{bed: b, tag: file}
-	v.running = b.start(t, job{args: []string{"-hosts", "n1:2,n2:2,n3:2", "-n", "4", "--spares", "2", "--restart", "1", "--restart-on", "signal", "--restart-delay", "4m", "--kill-grace", "1",
-		"sh", "-c", diary, "sh", file}})
-	v.await(t, "ready", 4)
-	if want := "1 of 2 spare nodes is free now\n"; !poll(gone, func() bool { return strings.Contains(v.err.String(), want) }) {
+	v := &taggedJob{cluster: b, tag: file}
+	v.runningJob = b.startMpiexec(t, mpiexecCall{args: []string{"-hosts", "n1:2,n2:2,n3:2", "-n", "4", "--spares", "2", "--restart", "1", "--restart-on", "signal", "--restart-delay", "4m", "--kill-grace", "1",
+		"sh", "-c", diaryProgram, "sh", file}})
+	v.awaitOut(t, "ready", 4)
+	if want := "1 of 2 spare nodes is free now\n"; !poll(goneTimeout, func() bool { return strings.Contains(v.err.String(), want) }) {
 		t.Errorf("it does not say %q: %s", want, &v.err)
 	}
-	if r := b.run(t, "--ps", "n1", "n2", "n3"); !strings.Contains(r.out, " n[1-3] ") || !strings.Contains(r.out, " (spare: n3) sh -c") {
+	if r := b.runMpiexec(t, "--ps", "n1", "n2", "n3"); !strings.Contains(r.out, " n[1-3] ") || !strings.Contains(r.out, " (spare: n3) sh -c") {
 		t.Errorf("its spare is not told: %s", r.out)
 	}
-	if r := b.run(t, "-hosts", "n3:2", "-n", "1", "true"); r.code != 125 || !strings.Contains(r.err, "are in use by jobs of root") {
+	if r := b.runMpiexec(t, "-hosts", "n3:2", "-n", "1", "true"); r.code != 125 || !strings.Contains(r.err, "are in use by jobs of root") {
 		t.Errorf("another job gets its spare: exit %d\n%s", r.code, r.err)
 	}
-	kill(t, syscall.SIGKILL, "rank on n2", v.find(t, "n2", second("-c"))[:1])
+	signalPIDs(t, syscall.SIGKILL, "rank on n2", v.findOn(t, "n2", secondArgIs("-c"))[:1])
 	seen := ""
-	b.await(t, "a claim that rests", func() bool {
-		seen = b.run(t, "--ps", "n1", "n2", "n3").out
+	b.awaitCondition(t, "a claim that rests", func() bool {
+		seen = b.runMpiexec(t, "--ps", "n1", "n2", "n3").out
 		return strings.Contains(seen, " n[1-3] ") && strings.Contains(seen, " (restarting) sh -c")
 	}, &seen)
-	if r := b.run(t, "-hosts", "n1:2", "-n", "1", "true"); r.code != 125 || !strings.Contains(r.err, "are in use by jobs of root") {
+	if r := b.runMpiexec(t, "-hosts", "n1:2", "-n", "1", "true"); r.code != 125 || !strings.Contains(r.err, "are in use by jobs of root") {
 		t.Errorf("another job gets its CPUs: exit %d\n%s", r.code, r.err)
 	}
-	kill(t, syscall.SIGKILL, "mpiexec", []int{v.cmd.Process.Pid})
+	signalPIDs(t, syscall.SIGKILL, "mpiexec", []int{v.cmd.Process.Pid})
 	v.wait(t)
-	v.vanish(t, gone)
-	if r := b.run(t, "-hosts", "n1:2,n2:2,n3:2", "-n", "6", "true"); r.code != 0 {
+	v.checkGone(t, goneTimeout)
+	if r := b.runMpiexec(t, "-hosts", "n1:2,n2:2,n3:2", "-n", "6", "true"); r.code != 0 {
 		t.Errorf("something still claims its CPUs: exit %d\n%s", r.code, r.err)
 	}
 }
@@ -169,30 +169,30 @@ func TestRestartKeepsItsPlace(t *testing.T) {
 // A job that is over between two attempts ends at once, and says why.
 func TestEndBetweenAttempts(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 1})
+	b := newTestCluster(t, testbed.Options{Hosts: 1})
 	for _, test := range []struct {
 		name    string
 		options []string
-		hit     func(r *running)
+		hit     func(r *runningJob)
 		code    int
 		says    string
 	}{
-		{"^C in the pause", []string{"--restart-delay", "1h"}, func(r *running) { r.cmd.Process.Signal(syscall.SIGINT) }, 130, "cancelled by SIGINT"},
-		{"--end in the pause", []string{"--restart-delay", "1h"}, func(*running) {
+		{"^C in the pause", []string{"--restart-delay", "1h"}, func(r *runningJob) { r.cmd.Process.Signal(syscall.SIGINT) }, 130, "cancelled by SIGINT"},
+		{"--end in the pause", []string{"--restart-delay", "1h"}, func(*runningJob) {
 			for _, ask := range []struct {
 				verb, says string
 				code       int
 			}{{"--status", "no rank of it runs: attempt 1 is to begin", 0}, {"--suspend", "no rank of it runs: attempt 1 is to begin; ask then", 125},
 				{"--resume-job", "; ask then", 125}, {"--end", "it has ended", 0}} {
-				if r := b.ask(t, ask.verb, "last", "n1"); r.code != ask.code || !strings.Contains(r.err, ask.says) {
+				if r := b.sendControlRequest(t, ask.verb, "last", "n1"); r.code != ask.code || !strings.Contains(r.err, ask.says) {
 					t.Errorf("%s: exit %d, %q", ask.verb, r.code, r.err)
 				}
 			}
 		}, 143, "n1 says: ended by root with --end"},
-		{"-timeout in the pause", []string{"--restart-delay", "1h", "-timeout", "3"}, func(*running) {}, 124, "the job ran longer than -timeout 3s"},
+		{"-timeout in the pause", []string{"--restart-delay", "1h", "-timeout", "3"}, func(*runningJob) {}, 124, "the job ran longer than -timeout 3s"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r := b.start(t, job{args: append(append([]string{"-host", "n1", "-n", "1", "--restart", "1", "--restart-on", "code", "--json=" + filepath.Join(t.TempDir(), "events")},
+			r := b.startMpiexec(t, mpiexecCall{args: append(append([]string{"-host", "n1", "-n", "1", "--restart", "1", "--restart-on", "code", "--json=" + filepath.Join(t.TempDir(), "events")},
 				test.options...), "sh", "-c", "exit 7")})
 			if !r.err.wait(t.Context(), func(all string) bool { return strings.Contains(all, "restart   1 of 1") }) {
 				t.Fatal("it is not to be started again")
@@ -208,24 +208,24 @@ func TestEndBetweenAttempts(t *testing.T) {
 // Where there is no room for another attempt, one waits for a node that comes back.
 func TestRestartWaitsForRoom(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 2, SSHConfig: impatient})
-	b.needNamespaces(t)
+	b := newTestCluster(t, testbed.Options{Hosts: 2, SSHConfig: shortKeepAlive})
+	b.requireNamespaces(t)
 	file := diaryFile()
-	v := &victim{bed: b, tag: file}
-	v.running = b.start(t, job{args: []string{"-hosts", "n1:2,n2:2", "-n", "4", "--restart", "1", "--restart-delay", "1", "--restart-fence", "5", "--kill-grace", "1",
-		"sh", "-c", diary, "sh", file}})
-	v.await(t, "ready", 4)
-	if err := b.Link("n2", false); err != nil {
+	v := &taggedJob{cluster: b, tag: file}
+	v.runningJob = b.startMpiexec(t, mpiexecCall{args: []string{"-hosts", "n1:2,n2:2", "-n", "4", "--restart", "1", "--restart-delay", "1", "--restart-fence", "5", "--kill-grace", "1",
+		"sh", "-c", diaryProgram, "sh", file}})
+	v.awaitOut(t, "ready", 4)
+	if err := b.SetLink("n2", false); err != nil {
 		t.Fatal(err)
 	}
 	if !v.err.wait(t.Context(), func(all string) bool { return strings.Contains(all, "no room to start again: ") }) {
 		t.Fatal("it does not miss n2")
 	}
-	if err := b.Link("n2", true); err != nil {
+	if err := b.SetLink("n2", true); err != nil {
 		t.Fatal(err)
 	}
 	r := v.wait(t)
-	v.vanish(t, gone)
+	v.checkGone(t, goneTimeout)
 	if r.code != 0 || strconv.Itoa(strings.Count(r.err, "no room")) != "1" {
 		t.Errorf("exit %d\n%s", r.code, r.err)
 	}
@@ -236,31 +236,31 @@ func TestRestartWaitsForRoom(t *testing.T) {
 // lost, a helper that is killed. The last of its lives meets all ranks (survive.md SV-2, SV-3).
 func TestRestartOpenMPI(t *testing.T) {
 	t.Parallel()
-	spinning, hello := mpi(t, "misc.openmpi"), mpi(t, "hello.openmpi")
-	b := newBed(t, testbed.Options{Hosts: 2, SSHConfig: impatient})
-	b.needNamespaces(t)
+	spinning, hello := mpiProgram(t, "misc.openmpi"), mpiProgram(t, "hello.openmpi")
+	b := newTestCluster(t, testbed.Options{Hosts: 2, SSHConfig: shortKeepAlive})
+	b.requireNamespaces(t)
 	file := diaryFile()
-	v := &victim{bed: b, tag: file}
-	v.running = b.start(t, job{args: slices.Concat(shared, []string{"-hosts", "n1:2,n2:2", "-n", "4", "--restart", "3", "--restart-on", "any", "--restart-delay", "0.1", "--kill-grace", "1",
+	v := &taggedJob{cluster: b, tag: file}
+	v.runningJob = b.startMpiexec(t, mpiexecCall{args: slices.Concat(sharedHostsOptions, []string{"-hosts", "n1:2,n2:2", "-n", "4", "--restart", "3", "--restart-on", "any", "--restart-delay", "0.1", "--kill-grace", "1",
 		"sh", "-c", `[ $MPIEXEC_ATTEMPT = 3 ] && exec "$1"; exec "$2" spin $0.$MPIEXEC_ATTEMPT`, file, hello, spinning})})
 	for i, blow := range []struct {
 		host string
 		sig  syscall.Signal
 		is   func([]string) bool
 	}{
-		{"n1", syscall.SIGSEGV, second("spin")}, {"n1", syscall.SIGKILL, isSession}, {"n2", syscall.SIGKILL, aHelper},
+		{"n1", syscall.SIGSEGV, secondArgIs("spin")}, {"n1", syscall.SIGKILL, isSession}, {"n2", syscall.SIGKILL, isHelperArgs},
 	} {
-		v.await(t, "ready ", 4*(i+1))
-		kill(t, blow.sig, "process on "+blow.host, v.find(t, blow.host, blow.is)[:1])
+		v.awaitOut(t, "ready ", 4*(i+1))
+		signalPIDs(t, blow.sig, "process on "+blow.host, v.findOn(t, blow.host, blow.is)[:1])
 	}
 	r := v.wait(t)
-	v.vanish(t, gone)
+	v.checkGone(t, goneTimeout)
 	_, last, _ := strings.Cut(r.err, "starting again (3 of 3)")
 	if r.code != 0 || strings.Count(r.err, "starting again (") != 3 || strings.Count(r.out, " of 4 on ") != 4 || !strings.Contains(r.out, "allreduce ok") {
 		t.Errorf("exit %d, %q\n%s\nat last: %s", r.code, r.out, r.err, last)
 	}
 	for _, host := range []string{"n1", "n2"} {
-		if left := b.sessions(t, host); left != "" {
+		if left := b.sessionDirs(t, host); left != "" {
 			t.Errorf("left on %s: %s", host, left)
 		}
 	}

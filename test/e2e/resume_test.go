@@ -17,33 +17,33 @@ import (
 // at once: also where a helper has not noticed (survive.md SV-3, SV-21, SV-23).
 func TestResume(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 3, SSHConfig: impatient})
+	b := newTestCluster(t, testbed.Options{Hosts: 3, SSHConfig: shortKeepAlive})
 	file, kept := diaryFile(), filepath.Join(t.TempDir(), "job.json")
-	v := &victim{bed: b, tag: file}
-	v.running = b.start(t, job{args: []string{"-hosts", "n1:2,n2:2", "-n", "4", "--kill-grace", "1", "--save-job", kept, "sh", "-c", diary, "sh", file}})
-	v.await(t, "ready", 4)
-	if r := b.run(t, "--resume", kept); r.code != 125 || !strings.Contains(r.err, "still runs (mpiexec ") {
+	v := &taggedJob{cluster: b, tag: file}
+	v.runningJob = b.startMpiexec(t, mpiexecCall{args: []string{"-hosts", "n1:2,n2:2", "-n", "4", "--kill-grace", "1", "--save-job", kept, "sh", "-c", diaryProgram, "sh", file}})
+	v.awaitOut(t, "ready", 4)
+	if r := b.runMpiexec(t, "--resume", kept); r.code != 125 || !strings.Contains(r.err, "still runs (mpiexec ") {
 		t.Errorf("resumed while it runs: exit %d\n%s", r.code, r.err)
 	}
-	if r := b.run(t, "--save-job", kept, "-host", "n3", "true"); r.code != 125 || !strings.Contains(r.err, "still runs (mpiexec ") {
+	if r := b.runMpiexec(t, "--save-job", kept, "-host", "n3", "true"); r.code != 125 || !strings.Contains(r.err, "still runs (mpiexec ") {
 		t.Errorf("another job is saved there while it runs: exit %d\n%s", r.code, r.err)
 	}
-	keepers := v.find(t, "n2", aKeeper)
-	kill(t, syscall.SIGSTOP, "keeper on n2", keepers)
-	kill(t, syscall.SIGSTOP, "helper on n2", v.find(t, "n2", aHelper))
-	kill(t, syscall.SIGKILL, "mpiexec", []int{v.cmd.Process.Pid})
+	keepers := v.findOn(t, "n2", isReaperArgs)
+	signalPIDs(t, syscall.SIGSTOP, "keeper on n2", keepers)
+	signalPIDs(t, syscall.SIGSTOP, "helper on n2", v.findOn(t, "n2", isHelperArgs))
+	signalPIDs(t, syscall.SIGKILL, "mpiexec", []int{v.cmd.Process.Pid})
 	v.end()
 	first := readSaved(t, kept)
 	if first.State != saved.Running || first.Attempt != 0 {
 		t.Errorf("it is saved as %s, attempt %d", first.State, first.Attempt)
 	}
 	// n3 takes the place of n2, which must be clean nevertheless.
-	r := b.run(t, "--resume", kept, "-hosts", "n1:2,n3:2", "--restart-fence", "10h")
+	r := b.runMpiexec(t, "--resume", kept, "-hosts", "n1:2,n3:2", "--restart-fence", "10h")
 	if r.code != 0 || !strings.Contains(r.err, "attempt 1: 4 ranks on n[1,3] (was n[1-2])") {
 		t.Errorf("exit %d\n%s", r.code, r.err)
 	}
-	kill(t, syscall.SIGCONT, "keeper on n2", keepers)
-	v.vanish(t, gone)
+	signalPIDs(t, syscall.SIGCONT, "keeper on n2", keepers)
+	v.checkGone(t, goneTimeout)
 	checkDiary(t, b.readDiary(t, file), "n1 n3")
 	second := readSaved(t, kept)
 	if second.ID != first.ID || second.State != saved.Ended || second.Attempt != 1 || len(second.History) != 2 {
@@ -57,7 +57,7 @@ func readSaved(t *testing.T, file string) saved.Job {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j, err := saved.Read(file, text)
+	j, err := saved.Decode(file, text)
 	if err != nil {
 		t.Fatal(err)
 	}

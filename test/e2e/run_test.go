@@ -16,14 +16,14 @@ import (
 	"remshell/tools/testbed"
 )
 
-// spread names all hosts of a field with k slots each, so that no test depends on how
+// hostsWithSlots names all hosts of a field with k slots each, so that no test depends on how
 // many CPUs the machine has: "n1:2,n2:2".
-func spread(b *bed, k int) string {
+func hostsWithSlots(b *testCluster, k int) string {
 	return strings.ReplaceAll(b.Names(), ",", fmt.Sprintf(":%d,", k)) + fmt.Sprintf(":%d", k)
 }
 
-// calls is how a rank on a host names its machine.
-func (b *bed) calls(host string) string {
+// nameOf is how a rank on a host names its machine.
+func (b *testCluster) nameOf(host string) string {
 	if b.Kind == testbed.Namespaces {
 		return host
 	}
@@ -33,7 +33,7 @@ func (b *bed) calls(host string) string {
 
 // helloLines are the lines of hello or misc with k ranks on each of the hosts, sorted.
 // Hosts that are one machine count as one node (HOST-8).
-func (b *bed) helloLines(hosts []string, k int) []string {
+func (b *testCluster) helloLines(hosts []string, k int) []string {
 	n, local := len(hosts)*k, k
 	if b.Kind != testbed.Namespaces {
 		local = n
@@ -41,13 +41,13 @@ func (b *bed) helloLines(hosts []string, k int) []string {
 	lines := []string{"ring ok", "allreduce ok"}
 	for rank := range n {
 		lines = append(lines, fmt.Sprintf("rank %d of %d on %s, local %d of %d",
-			rank, n, b.calls(hosts[rank/k]), rank%local, local))
+			rank, n, b.nameOf(hosts[rank/k]), rank%local, local))
 	}
 	slices.Sort(lines)
 	return lines
 }
 
-func (b *bed) hosts() []string { return strings.Split(b.Names(), ",") }
+func (b *testCluster) hosts() []string { return strings.Split(b.Names(), ",") }
 
 // sortedLines are the lines of text, which must end with a line end.
 func sortedLines(text string) []string {
@@ -56,9 +56,9 @@ func sortedLines(text string) []string {
 	return lines
 }
 
-// ran asserts exit 0, these sorted lines on stdout and nothing on stderr. Where hosts
+// checkOutput asserts exit 0, these sorted lines on stdout and nothing on stderr. Where hosts
 // are one machine, the notice that says so is no fault.
-func (r result) ran(t *testing.T, b *bed, want []string) {
+func (r result) checkOutput(t *testing.T, b *testCluster, want []string) {
 	t.Helper()
 	if got := sortedLines(r.out); r.code != 0 || !slices.Equal(got, want) {
 		t.Errorf("exit %d, stderr %q, stdout:\n%s\nwant 0 and\n%s", r.code, r.err,
@@ -72,15 +72,15 @@ func (r result) ran(t *testing.T, b *bed, want []string) {
 // Issue 2, done when 1: right, many times in a row.
 func TestHelloOnFourHosts(t *testing.T) {
 	t.Parallel()
-	hello := mpi(t, "hello")
-	b := newBed(t, testbed.Options{Hosts: 4})
+	hello := mpiProgram(t, "hello")
+	b := newTestCluster(t, testbed.Options{Hosts: 4})
 	times := 5
 	if os.Getenv("E2E_LONG") != "" {
 		times = 50
 	}
 	for i := range times {
-		r := b.run(t, "-hosts", spread(b, 2), "-n", "8", hello)
-		r.ran(t, b, b.helloLines(b.hosts(), 2))
+		r := b.runMpiexec(t, "-hosts", hostsWithSlots(b, 2), "-n", "8", hello)
+		r.checkOutput(t, b, b.helloLines(b.hosts(), 2))
 		if t.Failed() {
 			t.Fatalf("in run %d of %d", i+1, times)
 		}
@@ -89,48 +89,48 @@ func TestHelloOnFourHosts(t *testing.T) {
 
 // A line of a rank begins with its number, whatever of it came in one piece.
 func TestLabels(t *testing.T) {
-	b := newBed(t, testbed.Options{Hosts: 2})
-	r := b.run(t, "-l", "-hosts", spread(b, 2), "-n", "4", "sh", "-c", `printf "a $PMI_RANK\nb $PMI_RANK"`)
+	b := newTestCluster(t, testbed.Options{Hosts: 2})
+	r := b.runMpiexec(t, "-l", "-hosts", hostsWithSlots(b, 2), "-n", "4", "sh", "-c", `printf "a $PMI_RANK\nb $PMI_RANK"`)
 	var want []string
 	for rank := range 4 {
 		want = append(want, fmt.Sprintf("[%d] a %d", rank, rank), fmt.Sprintf("[%d] b %d", rank, rank))
 	}
-	r.ran(t, b, want)
+	r.checkOutput(t, b, want)
 }
 
 // Issue 5, done when 1: 128 ranks on 4 hosts; half of them if it is to take two minutes only.
 func TestHelloWithManyRanks(t *testing.T) {
-	hello := mpi(t, "hello")
-	b := newBed(t, testbed.Options{Hosts: 4})
+	hello := mpiProgram(t, "hello")
+	b := newTestCluster(t, testbed.Options{Hosts: 4})
 	each := 16
 	if os.Getenv("E2E_LONG") != "" {
 		each = 32
 	}
 	n := fmt.Sprint(4 * each)
-	r := b.start(t, job{args: []string{"-hosts", spread(b, each), "-n", n, hello}, limit: 5 * time.Minute}).wait(t)
-	r.ran(t, b, b.helloLines(b.hosts(), each))
+	r := b.startMpiexec(t, mpiexecCall{args: []string{"-hosts", hostsWithSlots(b, each), "-n", n, hello}, timeout: 5 * time.Minute}).wait(t)
+	r.checkOutput(t, b, b.helloLines(b.hosts(), each))
 }
 
 // Issue 2, done when 1: no listening socket of ours anywhere during a run in which nobody is offered
 // PMIx, here while three ranks wait in MPI_Init for one that reads standard input.
 func TestNobodyListens(t *testing.T) {
-	hello := mpi(t, "hello")
-	b := newBed(t, testbed.Options{Hosts: 2})
+	hello := mpiProgram(t, "hello")
+	b := newTestCluster(t, testbed.Options{Hosts: 2})
 	in, release := io.Pipe()
-	hosts := "localhost:1," + spread(b, 2)
+	hosts := "localhost:1," + hostsWithSlots(b, 2)
 	if b.Kind != testbed.Namespaces {
 		hosts = "n1:5" // where this machine is among them, there is no other
 	}
-	j := b.start(t, job{stdin: in, args: []string{"-hosts", hosts, "-n", "5", "--pmi", "pmi1",
+	j := b.startMpiexec(t, mpiexecCall{stdin: in, args: []string{"-hosts", hosts, "-n", "5", "--pmi", "pmi1",
 		"sh", "-c", `echo ready; if [ "$PMI_RANK" = 0 ]; then cat; fi; exec "$0"`, hello}})
 	defer release.Close()
-	j.await(t, "ready\n", 5)
+	j.awaitOut(t, "ready\n", 5)
 	ours := b.launchers() // mpiexec, and its helper for this machine
 	if len(ours) < 2 {
 		t.Fatalf("processes %v are ours, want mpiexec and a helper", ours)
 	}
 	for _, h := range b.Hosts {
-		helpers := b.helpers(t, h.Name)
+		helpers := b.helperProcesses(t, h.Name)
 		if len(helpers) == 0 && (b.Kind == testbed.Namespaces || h.Name == "n1") {
 			t.Errorf("no helper on %s, only %v", h.Name, b.processes(t, h.Name))
 		}
@@ -139,7 +139,7 @@ func TestNobodyListens(t *testing.T) {
 		}
 	}
 	for _, pid := range ours {
-		if open := listening(t, pid); len(open) > 0 {
+		if open := listeningSockets(t, pid); len(open) > 0 {
 			t.Errorf("process %d listens: %q", pid, open)
 		}
 	}
@@ -149,9 +149,9 @@ func TestNobodyListens(t *testing.T) {
 	}
 }
 
-// listening lists the lines of a process's network tables that are TCP sockets in state
+// listeningSockets lists the lines of a process's network tables that are TCP sockets in state
 // LISTEN (0A), or UDP sockets, and that the process has open.
-func listening(t *testing.T, pid int) (open []string) {
+func listeningSockets(t *testing.T, pid int) (open []string) {
 	t.Helper()
 	inodes := make(map[string]bool)
 	dir := fmt.Sprintf("/proc/%d/", pid)
@@ -182,21 +182,21 @@ func listening(t *testing.T, pid int) (open []string) {
 
 // The test of the test: a process that listens is found.
 func TestListeningIsSeen(t *testing.T) {
-	b := newBed(t, testbed.Options{Hosts: 1})
-	b.needNamespaces(t)
+	b := newTestCluster(t, testbed.Options{Hosts: 1})
+	b.requireNamespaces(t)
 	text, err := os.ReadFile(b.Root("n1") + "/run/field/sshd.pid")
 	if err != nil {
 		t.Fatal(err)
 	}
 	// As seen from the host; the listener is the only child of process 1.
-	found := poll(gone, func() bool {
+	found := poll(goneTimeout, func() bool {
 		children, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", b.Hosts[0].Init))
 		for _, name := range children {
 			pids, _ := os.ReadFile(name)
 			for field := range strings.FieldsSeq(string(pids)) {
 				var pid int
 				fmt.Sscan(field, &pid)
-				if len(listening(t, pid)) > 0 {
+				if len(listeningSockets(t, pid)) > 0 {
 					return true
 				}
 			}
@@ -210,33 +210,33 @@ func TestListeningIsSeen(t *testing.T) {
 
 // Issue 2, done when 1: a firewall that drops everything but sshd's port.
 func TestFirewallThatKnowsOnlySSH(t *testing.T) {
-	b := newBed(t, testbed.Options{Hosts: 2})
-	b.needNamespaces(t)
+	b := newTestCluster(t, testbed.Options{Hosts: 2})
+	b.requireNamespaces(t)
 	for _, h := range b.hosts() {
 		if err := b.Block(h, 22); err != nil {
 			t.Fatal(err)
 		}
 	}
-	r := b.run(t, "-hosts", spread(b, 2), "-n", "4", pmihello(t))
-	r.ran(t, b, []string{
+	r := b.runMpiexec(t, "-hosts", hostsWithSlots(b, 2), "-n", "4", pmihello(t))
+	r.checkOutput(t, b, []string{
 		"rank 0 of 4 on n1: got 4 cards", "rank 1 of 4 on n1: got 4 cards",
 		"rank 2 of 4 on n2: got 4 cards", "rank 3 of 4 on n2: got 4 cards",
 	})
 	// MPI's own messages between hosts would not pass; within one they do.
-	hello := mpi(t, "hello")
-	b.run(t, "-hosts", "n1:3", "-n", "3", hello).ran(t, b, b.helloLines([]string{"n1"}, 3))
+	hello := mpiProgram(t, "hello")
+	b.runMpiexec(t, "-hosts", "n1:3", "-n", "3", hello).checkOutput(t, b, b.helloLines([]string{"n1"}, 3))
 }
 
 // pmihello is the bundled PMI program.
 func pmihello(t *testing.T) string {
 	t.Helper()
-	return bundled(t, "pmihello")
+	return bundledProgram(t, "pmihello")
 }
 
-// bundled compiles a program of testdata/programs to where hosts see it.
-func bundled(t *testing.T, name string) string {
+// bundledProgram compiles a program of testdata/programs to where hosts see it.
+func bundledProgram(t *testing.T, name string) string {
 	t.Helper()
-	dir := filepath.Join(repo, "build")
+	dir := filepath.Join(repoRoot, "build")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -257,27 +257,27 @@ func bundled(t *testing.T, name string) string {
 
 // Without hosts, and on one host, with the machine's own MPICH (4.0.2 in Debian 12).
 func TestOneHostWithTheMachinesMPICH(t *testing.T) {
-	hello := mpi(t, "hello.mpich4")
-	b := newBed(t, testbed.Options{Hosts: 1})
-	b.run(t, "-hosts", "n1:4", "-n", "4", hello).ran(t, b, b.helloLines([]string{"n1"}, 4))
-	b.run(t, "-hosts", "localhost:3", "-n", "3", hello).ran(t, b, b.helloLines([]string{testbed.Head}, 3))
-	b.run(t, "-n", "1", hello).ran(t, b, b.helloLines([]string{testbed.Head}, 1))
+	hello := mpiProgram(t, "hello.mpich4")
+	b := newTestCluster(t, testbed.Options{Hosts: 1})
+	b.runMpiexec(t, "-hosts", "n1:4", "-n", "4", hello).checkOutput(t, b, b.helloLines([]string{"n1"}, 4))
+	b.runMpiexec(t, "-hosts", "localhost:3", "-n", "3", hello).checkOutput(t, b, b.helloLines([]string{testbed.Head}, 3))
+	b.runMpiexec(t, "-n", "1", hello).checkOutput(t, b, b.helloLines([]string{testbed.Head}, 1))
 }
 
 // A line of several sections is one job: one MPI_COMM_WORLD, ranks numbered through, options of
 // the section only.
 func TestSections(t *testing.T) {
-	hello := mpi(t, "hello")
-	b := newBed(t, testbed.Options{Hosts: 3})
+	hello := mpiProgram(t, "hello")
+	b := newTestCluster(t, testbed.Options{Hosts: 3})
 	where := func(line string) []string {
-		r := b.run(t, strings.Fields(line)...)
+		r := b.runMpiexec(t, strings.Fields(line)...)
 		if r.code != 0 {
 			t.Errorf("%s: exit %d: %s", line, r.code, r.err)
 		}
 		return sortedLines(r.out)
 	}
 	show := `sh -c echo:$PMI_RANK/$PMI_SIZE:$A:$B:$(hostname)`
-	n1, n2, n3 := b.calls("n1"), b.calls("n2"), b.calls("n3")
+	n1, n2, n3 := b.nameOf("n1"), b.nameOf("n2"), b.nameOf("n3")
 	tests := []struct {
 		name, line string
 		want       []string
@@ -298,20 +298,20 @@ func TestSections(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
 		}
 	}
-	r := b.run(t, "-hosts", spread(b, 1), "-n", "1", hello, ":", "-n", "2", hello)
-	r.ran(t, b, b.helloLines(b.hosts(), 1))
+	r := b.runMpiexec(t, "-hosts", hostsWithSlots(b, 1), "-n", "1", hello, ":", "-n", "2", hello)
+	r.checkOutput(t, b, b.helloLines(b.hosts(), 1))
 }
 
 // What the ranks get is byte for byte what was given: arguments, variables, folder.
 func TestArgumentsAndEnvironment(t *testing.T) {
-	b := newBed(t, testbed.Options{Hosts: 1})
+	b := newTestCluster(t, testbed.Options{Hosts: 1})
 	words := []string{"two words", "", `'"\$HOME`, "*", "line\nend", "\xff\xfe", "-n", ":", "-l", "%h", "`id`", "ü"}
 	args := []string{"-separator", "///", "-host", "n1", "-n", "1", "printf", `<%s>`}
-	if r := b.run(t, append(args, words...)...); r.code != 0 || r.out != "<"+strings.Join(words, "><")+">" {
+	if r := b.runMpiexec(t, append(args, words...)...); r.code != 0 || r.out != "<"+strings.Join(words, "><")+">" {
 		t.Errorf("arguments: exit %d, %q%s", r.code, r.out, r.err)
 	}
 	huge := strings.Repeat("x", 100_000)
-	r := b.start(t, job{
+	r := b.startMpiexec(t, mpiexecCall{
 		env: []string{"TAKEN=from here", "HIDDEN=1", "HOSTNAME=the-head", "HUGE=" + huge},
 		args: []string{"-host", "n1", "-n", "1", "-genv", "G", "g 1", "-env", "E=e", "-x", "X='\"$\n", "-x", "TAKEN", "--unset-env", "HIDDEN",
 			"-wdir", "/usr/bin", "sh", "-c", `printf '%s|' "$G" "$E" "$X" "$TAKEN" "$HIDDEN" "$PWD" "$(pwd)" "$HOSTNAME" ${#HUGE}`},
@@ -323,18 +323,18 @@ func TestArgumentsAndEnvironment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := b.run(t, "-host", "n1", "-n", "1", "pwd"); r.out != wd+"\n" {
+	if r := b.runMpiexec(t, "-host", "n1", "-n", "1", "pwd"); r.out != wd+"\n" {
 		t.Errorf("without -wdir: in %q, want %q", r.out, wd)
 	}
-	b.refuses(t, job{args: []string{"-host", "n1", "-n", "1", "-wdir", "/no/such", "true"}}, 127, "n1", "/no/such")
-	b.refuses(t, job{args: []string{"-host", "n1", "-n", "1", "no-such-program"}}, 127, "n1", "no-such-program", "not found")
-	b.refuses(t, job{args: []string{"-host", "n1", "-n", "1", "/etc/passwd"}}, 126, "n1", "/etc/passwd")
+	b.checkRefused(t, mpiexecCall{args: []string{"-host", "n1", "-n", "1", "-wdir", "/no/such", "true"}}, 127, "n1", "/no/such")
+	b.checkRefused(t, mpiexecCall{args: []string{"-host", "n1", "-n", "1", "no-such-program"}}, 127, "n1", "no-such-program", "not found")
+	b.checkRefused(t, mpiexecCall{args: []string{"-host", "n1", "-n", "1", "/etc/passwd"}}, 126, "n1", "/etc/passwd")
 }
 
-// refuses asserts an exit code, silence on stdout, and one line on stderr, perhaps with a hint below, that has words.
-func (b *bed) refuses(t *testing.T, j job, code int, words ...string) result {
+// checkRefused asserts an exit code, silence on stdout, and one line on stderr, perhaps with a hint below, that has words.
+func (b *testCluster) checkRefused(t *testing.T, j mpiexecCall, code int, words ...string) result {
 	t.Helper()
-	r := b.start(t, j).wait(t)
+	r := b.startMpiexec(t, j).wait(t)
 	complain := func(format string, a ...any) {
 		t.Helper()
 		t.Errorf("%q: %s\nexit %d after %v, stdout %q, stderr:\n%s", j.args, fmt.Sprintf(format, a...), r.code, r.took, r.out, r.err)
@@ -355,23 +355,23 @@ func (b *bed) refuses(t *testing.T, j job, code int, words ...string) result {
 }
 
 func TestTimeout(t *testing.T) {
-	b := newBed(t, testbed.Options{Hosts: 2})
-	r := b.run(t, "-timeout", "1", "-hosts", spread(b, 1), "-n", "2", "sh", "-c", "sleep 1000 & wait")
-	if r.code != 124 || !strings.Contains(r.err, "mpiexec: ") || r.took < time.Second || r.took > gone {
+	b := newTestCluster(t, testbed.Options{Hosts: 2})
+	r := b.runMpiexec(t, "-timeout", "1", "-hosts", hostsWithSlots(b, 1), "-n", "2", "sh", "-c", "sleep 1000 & wait")
+	if r.code != 124 || !strings.Contains(r.err, "mpiexec: ") || r.took < time.Second || r.took > goneTimeout {
 		t.Errorf("exit %d after %v: %s", r.code, r.took, r.err)
 	}
 }
 
 // IO-1, IO-2: rank 0 reads it all, at its own pace; the others see the end at once.
 func TestStandardInput(t *testing.T) {
-	b := newBed(t, testbed.Options{Hosts: 2})
+	b := newTestCluster(t, testbed.Options{Hosts: 2})
 	text := bytes.Repeat([]byte("a line of standard input\n"), 120_000) // 3 MB
-	for _, hosts := range []string{spread(b, 1), "localhost:2"} {
-		r := b.start(t, job{stdin: bytes.NewReader(text), args: []string{"-hosts", hosts, "-n", "2", "cat"}}).wait(t)
+	for _, hosts := range []string{hostsWithSlots(b, 1), "localhost:2"} {
+		r := b.startMpiexec(t, mpiexecCall{stdin: bytes.NewReader(text), args: []string{"-hosts", hosts, "-n", "2", "cat"}}).wait(t)
 		if r.code != 0 || r.out != string(text) {
 			t.Errorf("%s: exit %d, %d bytes of %d: %s", hosts, r.code, len(r.out), len(text), r.err)
 		}
-		r = b.start(t, job{stdin: bytes.NewReader(text), args: []string{"-hosts", hosts, "-n", "1", "head", "-n", "1"}}).wait(t)
+		r = b.startMpiexec(t, mpiexecCall{stdin: bytes.NewReader(text), args: []string{"-hosts", hosts, "-n", "1", "head", "-n", "1"}}).wait(t)
 		if r.code != 0 || r.out != "a line of standard input\n" {
 			t.Errorf("%s: a rank that stops reading: exit %d, %q: %s", hosts, r.code, r.out, r.err)
 		}
@@ -380,12 +380,12 @@ func TestStandardInput(t *testing.T) {
 
 // HOST-8: two names of one host are one node.
 func TestTwoNamesOfOneHost(t *testing.T) {
-	hello := mpi(t, "hello")
-	b := newBed(t, testbed.Options{Hosts: 1})
-	if err := b.Alias("n1", "other"); err != nil {
+	hello := mpiProgram(t, "hello")
+	b := newTestCluster(t, testbed.Options{Hosts: 1})
+	if err := b.AddAlias("n1", "other"); err != nil {
 		t.Fatal(err)
 	}
-	r := b.run(t, "-hosts", "n1:1,other:1", "-n", "2", hello)
+	r := b.runMpiexec(t, "-hosts", "n1:1,other:1", "-n", "2", hello)
 	if want := b.helloLines([]string{"n1"}, 2); r.code != 0 || !slices.Equal(sortedLines(r.out), want) {
 		t.Errorf("exit %d:\n%s%s\nwant %q", r.code, r.out, r.err, want)
 	}
@@ -397,7 +397,7 @@ func TestTwoNamesOfOneHost(t *testing.T) {
 // The host files of several launchers (cli.md 4.1), each of which means three ranks.
 func TestHostFiles(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 3})
+	b := newTestCluster(t, testbed.Options{Hosts: 3})
 	files := []struct{ name, text, hosts string }{
 		{"Hydra", "n1:2   # first\n\nn3:1\n", "n1 n1 n3"},
 		{"Open MPI", "root@n1 slots=1 max_slots=4\nn2 slots=2\n", "n1 n2 n2"},
@@ -416,15 +416,15 @@ func TestHostFiles(t *testing.T) {
 		}
 		var want []string
 		for host := range strings.FieldsSeq(f.hosts) {
-			want = append(want, b.calls(host))
+			want = append(want, b.nameOf(host))
 		}
-		r := b.run(t, "-f", name, "-n", "3", "hostname")
+		r := b.runMpiexec(t, "-f", name, "-n", "3", "hostname")
 		if r.code != 0 || !slices.Equal(sortedLines(r.out), want) {
 			t.Errorf("%s: exit %d, %q, want %q\n%s", f.name, r.code, r.out, want, r.err)
 		}
 	}
-	r := b.start(t, job{stdin: strings.NewReader("n2\n"), args: []string{"-f", "-", "-n", "1", "hostname"}}).wait(t)
-	if r.code != 0 || r.out != b.calls("n2")+"\n" {
+	r := b.startMpiexec(t, mpiexecCall{stdin: strings.NewReader("n2\n"), args: []string{"-f", "-", "-n", "1", "hostname"}}).wait(t)
+	if r.code != 0 || r.out != b.nameOf("n2")+"\n" {
 		t.Errorf("-f -: exit %d, %q%s", r.code, r.out, r.err)
 	}
 }
@@ -432,13 +432,13 @@ func TestHostFiles(t *testing.T) {
 // The second way to reach a host: any program that gives a shell.
 func TestLauncherExec(t *testing.T) {
 	t.Parallel()
-	hello := mpi(t, "hello")
-	b := newBed(t, testbed.Options{Hosts: 2})
-	if len(ways()) < 2 {
+	hello := mpiProgram(t, "hello")
+	b := newTestCluster(t, testbed.Options{Hosts: 2})
+	if len(transports()) < 2 {
 		t.Skip("no ssh(1) on this machine; run as root: testdata/install.sh")
 	}
 	for _, program := range []string{"ssh", "ssh -q %h", "ssh -l %u %h %c", "sh -c 'exec ssh -T $1 $2' sh %h %c"} {
-		r := b.run(t, "-launcher-exec", program, "-hosts", spread(b, 2), "-n", "4", hello)
-		r.ran(t, b, b.helloLines(b.hosts(), 2))
+		r := b.runMpiexec(t, "-launcher-exec", program, "-hosts", hostsWithSlots(b, 2), "-n", "4", hello)
+		r.checkOutput(t, b, b.helloLines(b.hosts(), 2))
 	}
 }

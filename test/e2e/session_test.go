@@ -11,8 +11,8 @@ import (
 	"remshell/tools/testbed"
 )
 
-// without returns lines that do not begin like this, such as notices.
-func without(text, prefix string) string {
+// withoutLines returns lines that do not begin like this, such as notices.
+func withoutLines(text, prefix string) string {
 	var rest []string
 	for line := range strings.Lines(text) {
 		if !strings.HasPrefix(line, prefix) {
@@ -26,9 +26,9 @@ func without(text, prefix string) string {
 // three hosts.
 func TestMPIPrograms(t *testing.T) {
 	t.Parallel()
-	spawn := mpi(t, "spawn")
-	b := newBed(t, testbed.Options{Hosts: 3})
-	b.needNamespaces(t)
+	spawn := mpiProgram(t, "spawn")
+	b := newTestCluster(t, testbed.Options{Hosts: 3})
+	b.requireNamespaces(t)
 	child := func(n, parents, app int, host string) string {
 		sum := n*(n+1)/2 + parents*(parents+1)/2
 		return fmt.Sprintf("children: %d of %d parents, appnum %d on %s, sum %d", n, parents, app, host, sum)
@@ -49,17 +49,17 @@ func TestMPIPrograms(t *testing.T) {
 		{"n1:1,n2:1,n3:1", "names", 2, []string{"accepted 17", "connected 42"}},
 	} {
 		args := append([]string{"-hosts", test.hosts, "-n", fmt.Sprint(test.n), spawn}, strings.Fields(test.args)...)
-		r := b.run(t, args...)
+		r := b.runMpiexec(t, args...)
 		slices.Sort(test.want)
 		if got := sortedLines(r.out); r.code != 0 || r.err != "" || !slices.Equal(got, test.want) {
 			t.Errorf("%s on %s: exit %d, %q\n got %q\nwant %q", test.args, test.hosts, r.code, r.err, got, test.want)
 		}
 	}
-	r := b.run(t, "-hosts", "n1:1,n2:1,n3:2", "-n", "2", spawn, "missing")
+	r := b.runMpiexec(t, "-hosts", "n1:1,n2:1,n3:2", "-n", "2", spawn, "missing")
 	if r.code != 0 || r.out != "spawn: refused\n" || !strings.Contains(r.err, "program /nowhere/at/all: no such file") {
 		t.Errorf("missing: exit %d, %q, %q", r.code, r.out, r.err)
 	}
-	r = b.run(t, "-hosts", "n1:1,n2:1,n3:2", "-n", "2", spawn, "abort", "7")
+	r = b.runMpiexec(t, "-hosts", "n1:1,n2:1,n3:2", "-n", "2", spawn, "abort", "7")
 	if r.code != 7 || !strings.Contains(r.err, "mpiexec: rank 1:1 on n3 called MPI_Abort with code 7") {
 		t.Errorf("abort: exit %d, %q, %q", r.code, r.out, r.err)
 	}
@@ -68,9 +68,9 @@ func TestMPIPrograms(t *testing.T) {
 // Issue 5, done when 2: what spawns say on PMI, over three hosts.
 func TestSpawnOverThreeHosts(t *testing.T) {
 	t.Parallel()
-	program := bundled(t, "pmitalk")
-	b := newBed(t, testbed.Options{Hosts: 4})
-	b.needNamespaces(t)
+	program := bundledProgram(t, "pmitalk")
+	b := newTestCluster(t, testbed.Options{Hosts: 4})
+	b.requireNamespaces(t)
 	env := []string{
 		"TALK_child=hello; get parent", "TALK_inner=hello; spawn 1 last", "TALK_last=hello; get parent; publish end p", "TALK_meet=0: put k v; barrier; 2: get k; barrier",
 		"TALK_fail=0: await go; 0: abort 5 enough; hang", "TALK_pair=0: publish done p; 1: await done",
@@ -99,8 +99,8 @@ func TestSpawnOverThreeHosts(t *testing.T) {
 			"mpiexec: rank 0 on n1: spawn -n 2 PROGRAM @child: 2 ranks do not fit: there are free slots for 1 on 1 node (n2)"}, 0},
 		{"n1:1,n2:2", "spawn 2 fail; tell go; hang", []string{"spawn", "await go: told", "mpiexec: rank 1:0 on n2 called MPI_Abort with code 5: enough"}, 5},
 	} {
-		r := b.start(t, job{env: env, args: append(strings.Fields("-hosts "+test.hosts), "-n", "1", program, "env MPIEXEC_JOBID; "+test.script)}).wait(t)
-		got := sortedLines(strings.ReplaceAll(r.out+without(r.err, "  "), program, "PROGRAM"))
+		r := b.startMpiexec(t, mpiexecCall{env: env, args: append(strings.Fields("-hosts "+test.hosts), "-n", "1", program, "env MPIEXEC_JOBID; "+test.script)}).wait(t)
+		got := sortedLines(strings.ReplaceAll(r.out+withoutLines(r.err, "  "), program, "PROGRAM"))
 		var id string
 		for _, line := range got {
 			if rest, ok := strings.CutPrefix(line, "env MPIEXEC_JOBID: "); ok {
@@ -120,10 +120,10 @@ func TestSpawnOverThreeHosts(t *testing.T) {
 
 // Issue 5, done when 2: Slurm's libpmi2 as client, on one host and several.
 func TestPMI2Program(t *testing.T) {
-	program := mpi(t, "pmi2")
-	b := newBed(t, testbed.Options{Hosts: 3})
+	program := mpiProgram(t, "pmi2")
+	b := newTestCluster(t, testbed.Options{Hosts: 3})
 	for hosts, n := range map[string]int{"n1:4": 4, "n1:1,n2:3,n3:2": 6, "n1:1,n2:1": 2} {
-		r := b.run(t, "-hosts", hosts, "-n", fmt.Sprint(n), program)
+		r := b.runMpiexec(t, "-hosts", hosts, "-n", fmt.Sprint(n), program)
 		if want := fmt.Sprintf("pmi2: %d ranks, all as it should be\n", n); r.code != 0 || r.out != want {
 			t.Errorf("%s: exit %d, %q, %q", hosts, r.code, r.out, r.err)
 		}
@@ -133,10 +133,10 @@ func TestPMI2Program(t *testing.T) {
 // Issue 5, done when 1: layouts that tell MPI who shares a node, which it then believes.
 func TestLayouts(t *testing.T) {
 	t.Parallel()
-	hello := mpi(t, "hello")
-	b := newBed(t, testbed.Options{Hosts: 4})
-	b.needNamespaces(t)
-	if err := b.Alias("n1", "other"); err != nil {
+	hello := mpiProgram(t, "hello")
+	b := newTestCluster(t, testbed.Options{Hosts: 4})
+	b.requireNamespaces(t)
+	if err := b.AddAlias("n1", "other"); err != nil {
 		t.Fatal(err)
 	}
 	for _, test := range []struct {
@@ -150,7 +150,7 @@ func TestLayouts(t *testing.T) {
 		{"-hosts n1:1,n2:1,n3:1 -rankmap 0,1,1,2,0 --overbook -n 5 HELLO", "12231"},
 	} {
 		words := strings.Fields(strings.ReplaceAll(test.line, "HELLO", hello))
-		r := b.run(t, words...)
+		r := b.runMpiexec(t, words...)
 		var want []string
 		local := make(map[rune]int)
 		for rank, node := range test.nodes {
@@ -159,7 +159,7 @@ func TestLayouts(t *testing.T) {
 		}
 		want = append(want, "ring ok", "allreduce ok")
 		slices.Sort(want)
-		if got := sortedLines(r.out); r.code != 0 || without(r.err, "mpiexec: n1 and other are one machine") != "" || !slices.Equal(got, want) {
+		if got := sortedLines(r.out); r.code != 0 || withoutLines(r.err, "mpiexec: n1 and other are one machine") != "" || !slices.Equal(got, want) {
 			t.Errorf("%s: exit %d, %q\n got %q\nwant %q", test.line, r.code, r.err, got, want)
 		}
 	}
@@ -169,41 +169,41 @@ func TestLayouts(t *testing.T) {
 // ranks live, and find the CPUs free when they have ended, though the job goes on.
 func TestSpawnedRanksHaveClaimsWhileTheyLive(t *testing.T) {
 	t.Parallel()
-	talk := bundled(t, "pmitalk")
-	b := newBed(t, testbed.Options{Hosts: 2})
-	b.needNamespaces(t)
-	r, w := pipe(t)
+	talk := bundledProgram(t, "pmitalk")
+	b := newTestCluster(t, testbed.Options{Hosts: 2})
+	b.requireNamespaces(t)
+	r, w := inputPipe(t)
 	const script = `$0 'spawn 2 child'; echo stays; read go; $0 'tell go'; cat`
-	parent := b.start(t, job{stdin: r, env: []string{"TALK_child=hello; await go"},
+	parent := b.startMpiexec(t, mpiexecCall{stdin: r, env: []string{"TALK_child=hello; await go"},
 		args: []string{"-hosts", "n1:1,n2:2", "-n", "1", "sh", "-c", script, talk}})
-	parent.await(t, "spawned\n", 2)
-	parent.await(t, "stays\n", 1)
-	id := b.status(t, "", "  n1  rank 0 ", "  n2  ranks 1-2 ")
-	if r := b.run(t, "--ps", "n2"); !strings.Contains(r.out, "  3      n2+1 ") {
+	parent.awaitOut(t, "spawned\n", 2)
+	parent.awaitOut(t, "stays\n", 1)
+	id := b.checkClaims(t, "", "  n1  rank 0 ", "  n2  ranks 1-2 ")
+	if r := b.runMpiexec(t, "--ps", "n2"); !strings.Contains(r.out, "  3      n2+1 ") {
 		t.Errorf("a job of three ranks, one of them on n1, is shown as %s", r.out)
 	}
-	if r := b.run(t, "-hosts", "n2", "--exclusive", "-n", "1", "hostname"); r.code != 125 || !strings.Contains(r.err, "not idle") {
+	if r := b.runMpiexec(t, "-hosts", "n2", "--exclusive", "-n", "1", "hostname"); r.code != 125 || !strings.Contains(r.err, "not idle") {
 		t.Errorf("beside what was spawned: exit %d, %q, %q", r.code, r.out, r.err)
 	}
 	fmt.Fprintln(w, "go")
-	parent.await(t, "await go: told\n", 2)
+	parent.awaitOut(t, "await go: told\n", 2)
 	b.noClaims(t, "n2")
-	b.run(t, "-hosts", "n2", "--exclusive", "-n", "1", "hostname").good(t)
-	b.status(t, id, "  n1  rank 0 ")
+	b.runMpiexec(t, "-hosts", "n2", "--exclusive", "-n", "1", "hostname").checkSuccess(t)
+	b.checkClaims(t, id, "  n1  rank 0 ")
 	w.Close()
-	parent.wait(t).code0(t)
+	parent.wait(t).checkExit0(t)
 	b.noClaims(t, "n1")
 }
 
-// status asserts that n1 and n2 have one job, of that id if one is given, and that its
+// checkClaims asserts that n1 and n2 have one job, of that id if one is given, and that its
 // claims are those that begin so. It returns its id.
-func (b *bed) status(t *testing.T, id string, claims ...string) string {
+func (b *testCluster) checkClaims(t *testing.T, id string, claims ...string) string {
 	t.Helper()
-	l := b.listing(t, "n1", "n2")
+	l := b.readListing(t, "n1", "n2")
 	if len(l.Jobs) != 1 || id != "" && l.Jobs[0].Job != id {
 		t.Fatalf("listed %+v, want one, %s", l, id)
 	}
-	r := b.run(t, "--status", l.Jobs[0].Job, "n1,n2")
+	r := b.runMpiexec(t, "--status", l.Jobs[0].Job, "n1,n2")
 	var got []string
 	for line := range strings.Lines(r.out) {
 		if strings.HasPrefix(line, "  ") {
@@ -211,7 +211,7 @@ func (b *bed) status(t *testing.T, id string, claims ...string) string {
 		}
 	}
 	same := slices.EqualFunc(got, claims, strings.HasPrefix)
-	if r.good(t); !same {
+	if r.checkSuccess(t); !same {
 		t.Errorf("it claims %q, want %q", got, claims)
 	}
 	return l.Jobs[0].Job

@@ -20,7 +20,7 @@ import (
 // (sched_autogroup), at a terminal as elsewhere. All other ranks have a session each. No rank has the terminal of mpiexec.
 func TestOverbookedOpenMPIHasOneSession(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 1})
+	b := newTestCluster(t, testbed.Options{Hosts: 1})
 	cpus := runtime.NumCPU()
 	words, many := strings.Fields, fmt.Sprint(2*cpus)
 	for _, test := range []struct {
@@ -49,19 +49,19 @@ func TestOverbookedOpenMPIHasOneSession(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if test.held {
-				other := b.hold(t, "-host", "localhost", "-n", "1")
-				other.cpus(t)
+				other := b.startHolding(t, "-host", "localhost", "-n", "1")
+				other.awaitCPUs(t)
 				defer other.end(t)
 			}
 			line := append([]string{"-q"}, test.line...)
 			program := slices.IndexFunc(line, func(word string) bool { return strings.HasPrefix(word, "sessions") })
-			line[program] = mpi(t, line[program])
-			j := job{args: line}
+			line[program] = mpiProgram(t, line[program])
+			j := mpiexecCall{args: line}
 			if test.terminal { // of a session of mpiexec's own
 				_, j.stdin = ptytest.Open(t)
 				j.attr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 			}
-			r := b.start(t, j).wait(t)
+			r := b.startMpiexec(t, j).wait(t)
 			var said []string
 			for _, word := range strings.Split(r.out, "\n") {
 				if word = strings.TrimSpace(word); strings.HasPrefix(word, "session ") {
@@ -81,8 +81,8 @@ func TestOverbookedOpenMPIHasOneSession(t *testing.T) {
 // their own sessions, and the spawned ones have one together.
 func TestSpawnedRanksJoinTheSession(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 1})
-	b.needNamespaces(t) // what is looked at is found by its host
+	b := newTestCluster(t, testbed.Options{Hosts: 1})
+	b.requireNamespaces(t) // what is looked at is found by its host
 	cpus := runtime.NumCPU()
 	for _, test := range []struct {
 		name           string
@@ -93,13 +93,13 @@ func TestSpawnedRanksJoinTheSession(t *testing.T) {
 		{"the first rank has a CPU", 1, 2 * cpus, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r := b.start(t, job{args: []string{"-host", "n1", "--oversubscribe", "-genv", "OMPI_MCA_mpi_yield_when_idle", "1", "-q",
-				"-n", fmt.Sprint(test.first), mpi(t, "spawn.openmpi"), "hold", fmt.Sprint(test.spawned)}})
-			r.await(t, "ready", test.first+test.spawned)
-			groups := make(map[string][]proc.Look) // by namespace
+			r := b.startMpiexec(t, mpiexecCall{args: []string{"-host", "n1", "--oversubscribe", "-genv", "OMPI_MCA_mpi_yield_when_idle", "1", "-q",
+				"-n", fmt.Sprint(test.first), mpiProgram(t, "spawn.openmpi"), "hold", fmt.Sprint(test.spawned)}})
+			r.awaitOut(t, "ready", test.first+test.spawned)
+			groups := make(map[string][]proc.Info) // by namespace
 			for _, p := range b.processes(t, "n1") {
-				if look, there := proc.LookAt(p.PID); there && strings.Contains(p.Args[0], "spawn.openmpi") {
-					name := proc.Variable(p.PID, "PMIX_NAMESPACE")
+				if look, there := proc.ReadInfo(p.PID); there && strings.Contains(p.Args[0], "spawn.openmpi") {
+					name := proc.EnvironVariable(p.PID, "PMIX_NAMESPACE")
 					groups[name] = append(groups[name], look)
 				}
 			}

@@ -13,25 +13,25 @@ import (
 // Whatever is killed between mpiexec and a rank, one cause is told, if anybody is left to tell it,
 // and nothing stays behind (9.3; what TestSGE looks for after each of its parts). Grid Engine kills a
 // job of which it sees that a task was killed, and may be faster than what mpiexec says of it.
-func sgeFaults(t *testing.T, s *sgeBed) {
+func sgeFaults(t *testing.T, s *sgeCluster) {
 	for _, test := range []struct {
 		name string
 		hit  func(args []string) bool
 		far  bool // on the other host than the script's
 		want string
 	}{
-		{"qrsh", named("qrsh"), false, "(qrsh: killed by signal 9)"},
-		{"shepherd", named("sge_shepherd"), true, "lost contact with n"},
-		{"helper", aHelper, true, "lost contact with n"},
-		{"keeper", aKeeper, true, " n"},
+		{"qrsh", isProgram("qrsh"), false, "(qrsh: killed by signal 9)"},
+		{"shepherd", isProgram("sge_shepherd"), true, "lost contact with n"},
+		{"helper", isHelperArgs, true, "lost contact with n"},
+		{"keeper", isReaperArgs, true, " n"},
 		{"mpiexec", func(args []string) bool {
 			return strings.HasSuffix(args[0], "/mpiexec") && len(args) > 1 && args[1] == "-n"
 		}, false, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			j := s.batch(t, "$MPIEXEC -n 2 -vv -ppn 1 sh -c 'echo =$(hostname)-ready=; while :; do sleep 1; done'; echo =$?=", "-pe", "mpi", "2")
+			j := s.submitScript(t, "$MPIEXEC -n 2 -vv -ppn 1 sh -c 'echo =$(hostname)-ready=; while :; do sleep 1; done'; echo =$?=", "-pe", "mpi", "2")
 			j.await(t, "-ready=", 2)
-			near := s.hostOf(t, second("-n"))
+			near := s.hostOf(t, secondArgIs("-n"))
 			for _, h := range s.hosts() {
 				if strings.Contains(j.text(), "="+h+"-ready=") && (h != near) == test.far {
 					s.killOn(t, h, test.hit)
@@ -52,7 +52,7 @@ func sgeFaults(t *testing.T, s *sgeBed) {
 
 // killed reports whether Grid Engine has killed the job because one of its tasks was killed.
 func (j *sgeJob) killed() bool {
-	said, _ := os.ReadFile(filepath.Join(j.bed.State, "sge/spool/qmaster/messages"))
+	said, _ := os.ReadFile(filepath.Join(j.cluster.State, "sge/spool/qmaster/messages"))
 	for line := range strings.Lines(string(said)) {
 		if strings.Contains(line, "tightly integrated parallel task ") && strings.Contains(line, j.id+".1") {
 			return true
@@ -61,15 +61,15 @@ func (j *sgeJob) killed() bool {
 	return false
 }
 
-// named knows a program by the last part of its name.
-func named(name string) func(args []string) bool {
+// isProgram knows a program by the last part of its name.
+func isProgram(name string) func(args []string) bool {
 	return func(args []string) bool {
 		return strings.HasSuffix("/"+args[0], "/"+name) || strings.HasPrefix(args[0], name+"-")
 	}
 }
 
 // hostOf finds the host on which a process runs.
-func (s *sgeBed) hostOf(t *testing.T, is func(args []string) bool) string {
+func (s *sgeCluster) hostOf(t *testing.T, is func(args []string) bool) string {
 	t.Helper()
 	for _, h := range s.hosts() {
 		for _, p := range s.processes(t, h) {
@@ -83,7 +83,7 @@ func (s *sgeBed) hostOf(t *testing.T, is func(args []string) bool) string {
 }
 
 // killOn kills those processes of a host whose arguments hit likes.
-func (s *sgeBed) killOn(t *testing.T, host string, hit func(args []string) bool) {
+func (s *sgeCluster) killOn(t *testing.T, host string, hit func(args []string) bool) {
 	t.Helper()
 	some := false
 	for _, p := range s.processes(t, host) {
@@ -98,16 +98,16 @@ func (s *sgeBed) killOn(t *testing.T, host string, hit func(args []string) bool)
 }
 
 // A job goes on without the daemon of a host, and without the master.
-func sgeDaemonsGone(t *testing.T, s *sgeBed) {
-	j := s.batch(t, "$MPIEXEC -n 2 -ppn 1 sh -c 'echo =ready=; while [ ! -e go ]; do sleep 1; done; echo =went on='; echo =$?=", "-pe", "mpi", "2")
+func sgeDaemonsGone(t *testing.T, s *sgeCluster) {
+	j := s.submitScript(t, "$MPIEXEC -n 2 -ppn 1 sh -c 'echo =ready=; while [ ! -e go ]; do sleep 1; done; echo =went on='; echo =$?=", "-pe", "mpi", "2")
 	j.await(t, "=ready=", 2)
 	killed := ""
 	for _, h := range s.hosts() {
-		if h != s.hostOf(t, second("-n")) && len(s.processes(t, h)) > 0 {
+		if h != s.hostOf(t, secondArgIs("-n")) && len(s.processes(t, h)) > 0 {
 			killed = h
 		}
 	}
-	s.on(t, killed, "pkill", "-KILL", "-x", "sge_execd") // of that host's PID namespace alone
+	s.runOn(t, killed, "pkill", "-KILL", "-x", "sge_execd") // of that host's PID namespace alone
 	if err := os.WriteFile(filepath.Join(s.dir, "go"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -120,8 +120,8 @@ func sgeDaemonsGone(t *testing.T, s *sgeBed) {
 }
 
 // Launches in a row in one job find the slots free again.
-func sgeInARow(t *testing.T, s *sgeBed) {
-	j := s.batch(t, "i=0; while [ $i -lt 20 ] && $MPIEXEC -n 2 -ppn 1 true; do i=$((i+1)); done; echo =$i=", "-pe", "mpi", "2")
+func sgeInARow(t *testing.T, s *sgeCluster) {
+	j := s.submitScript(t, "i=0; while [ $i -lt 20 ] && $MPIEXEC -n 2 -ppn 1 true; do i=$((i+1)); done; echo =$i=", "-pe", "mpi", "2")
 	if out := j.wait(t); out != "=20=\n" {
 		t.Error(out)
 	}

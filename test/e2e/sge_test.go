@@ -18,9 +18,9 @@ import (
 	"remshell/tools/testbed"
 )
 
-// An sgeBed is a bed whose hosts are those of a real Grid Engine.
-type sgeBed struct {
-	*bed
+// A sgeCluster is a bed whose hosts are those of a real Grid Engine.
+type sgeCluster struct {
+	*testCluster
 	dir     string // seen on all hosts by this name; what jobs write goes there
 	mpiexec string // the program under test, there
 }
@@ -28,14 +28,14 @@ type sgeBed struct {
 // TestSGE runs all that needs a real Grid Engine, on one: as root where it is installed.
 func TestSGE(t *testing.T) {
 	t.Parallel()
-	needNamespaces(t)
+	requireNamespaces(t)
 	if err := testbed.NoSGE(); err != nil {
 		t.Skip(err)
 	}
-	s := newSGEBed(t, 4)
+	s := newSGECluster(t, 4)
 	for _, test := range []struct {
 		name string
-		run  func(*testing.T, *sgeBed)
+		run  func(*testing.T, *sgeCluster)
 	}{
 		{"Batch", sgeBatch},
 		{"Accounting", sgeAccounting},
@@ -53,44 +53,44 @@ func TestSGE(t *testing.T) {
 		{"InARow", sgeInARow},
 		{"Suspended", sgeSuspended},
 		{"MasterStopped", sgeMasterStopped},
-		{"Unplugged", sgeUnplugged},
+		{"Unplugged", sgeLinkCut},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.run(t, s)
-			s.clean(t, minutes)
+			s.awaitClean(t, slurmTimeout)
 		})
 	}
 }
 
-// newSGEBed brings Grid Engine up, and puts the program where jobs find it.
-func newSGEBed(t *testing.T, hosts int) *sgeBed {
+// newSGECluster brings Grid Engine up, and puts the program where jobs find it.
+func newSGECluster(t *testing.T, hosts int) *sgeCluster {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Join(repo, "build"), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(repoRoot, "build"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	dir, err := os.MkdirTemp(filepath.Join(repo, "build"), "sge-")
+	dir, err := os.MkdirTemp(filepath.Join(repoRoot, "build"), "sge-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	s := &sgeBed{dir: dir, mpiexec: filepath.Join(dir, "mpiexec")}
+	s := &sgeCluster{dir: dir, mpiexec: filepath.Join(dir, "mpiexec")}
 	if err := copyProgram(binary, s.mpiexec); err != nil {
 		t.Fatal(err)
 	}
-	s.bed = newBed(t, testbed.Options{Hosts: hosts, SGE: true})
+	s.testCluster = newTestCluster(t, testbed.Options{Hosts: hosts, SGE: true})
 	return s
 }
 
 // An sgeJob was handed in with qsub.
 type sgeJob struct {
-	bed    *sgeBed
-	id     string
-	output string // the file that its output goes to
+	cluster *sgeCluster
+	id      string
+	output  string // the file that its output goes to
 }
 
-// batch hands in a script; options are those of qsub. $MPIEXEC is the program in it. At the end of
+// submitScript hands in a script; options are those of qsub. $MPIEXEC is the program in it. At the end of
 // the test the job is over, however it goes.
-func (s *sgeBed) batch(t *testing.T, script string, options ...string) *sgeJob {
+func (s *sgeCluster) submitScript(t *testing.T, script string, options ...string) *sgeJob {
 	t.Helper()
 	file, err := os.CreateTemp(s.dir, "job-*.sh")
 	if err != nil {
@@ -102,11 +102,11 @@ func (s *sgeBed) batch(t *testing.T, script string, options ...string) *sgeJob {
 }
 
 // submit hands in a file.
-func (s *sgeBed) submit(t *testing.T, file string, options ...string) *sgeJob {
+func (s *sgeCluster) submit(t *testing.T, file string, options ...string) *sgeJob {
 	t.Helper()
-	j := &sgeJob{bed: s, output: file + ".out"}
+	j := &sgeJob{cluster: s, output: file + ".out"}
 	args := slices.Concat([]string{"-terse", "-j", "y", "-o", j.output}, options, []string{file})
-	out, errs, code := s.call(t, "qsub", args...)
+	out, errs, code := s.runOnHead(t, "qsub", args...)
 	j.id = strings.TrimSpace(out)
 	if code != 0 {
 		t.Fatalf("qsub %q: exit %d: %s", args, code, errs)
@@ -128,7 +128,7 @@ func (j *sgeJob) text() string {
 // await waits until text stands in the output n times.
 func (j *sgeJob) await(t *testing.T, text string, n int) {
 	t.Helper()
-	if !poll(minutes, func() bool { return strings.Count(j.text(), text) >= n }) {
+	if !poll(slurmTimeout, func() bool { return strings.Count(j.text(), text) >= n }) {
 		t.Fatalf("job %s: waited for %d times %q:\n%s", j.id, n, text, j.text())
 	}
 }
@@ -136,7 +136,7 @@ func (j *sgeJob) await(t *testing.T, text string, n int) {
 // wait waits for the end of the job, and returns all that it has written.
 func (j *sgeJob) wait(t *testing.T) (output string) {
 	t.Helper()
-	if !poll(5*minutes, func() bool { _, _, code := j.bed.call(t, "qstat", "-j", j.id); return code != 0 }) {
+	if !poll(5*slurmTimeout, func() bool { _, _, code := j.cluster.runOnHead(t, "qstat", "-j", j.id); return code != 0 }) {
 		t.Fatalf("job %s still runs:\n%s", j.id, j.text())
 	}
 	return j.text()
@@ -145,9 +145,9 @@ func (j *sgeJob) wait(t *testing.T) (output string) {
 // records are those of the job's accounting, one for the script and one for each task.
 func (j *sgeJob) records(t *testing.T, n int) (records []map[string]string) {
 	t.Helper()
-	if !poll(minutes, func() bool {
+	if !poll(slurmTimeout, func() bool {
 		records = nil
-		out, _, _ := j.bed.call(t, "qacct", "-j", j.id)
+		out, _, _ := j.cluster.runOnHead(t, "qacct", "-j", j.id)
 		for line := range strings.Lines(out) {
 			key, value, _ := strings.Cut(strings.TrimSpace(line), " ")
 			switch {
@@ -164,32 +164,32 @@ func (j *sgeJob) records(t *testing.T, n int) (records []map[string]string) {
 	return records
 }
 
-// alike counts the lines of a text that are equal to one.
-func alike(text, line string) int {
+// countLines counts the lines of a text that are equal to one.
+func countLines(text, line string) int {
 	return strings.Count("\n"+strings.ReplaceAll(text, "\n", "\n\n"), "\n"+line+"\n")
 }
 
 // A script of qsub gets the slots it has asked for, by a task of Grid Engine's on each host but the
 // script's own: all ranks descend from what Grid Engine watches.
-func sgeBatch(t *testing.T, s *sgeBed) {
+func sgeBatch(t *testing.T, s *sgeCluster) {
 	const above = `hostname; p=$$; while [ $p -gt 1 ]; do read -r _ name _ p _ </proc/$p/stat; case $name in "(sge_shepherd)") echo held;; esac; done`
-	j := s.batch(t, "exec $MPIEXEC -v sh -c '"+above+"'", "-pe", "mpi", "8")
+	j := s.submitScript(t, "exec $MPIEXEC -v sh -c '"+above+"'", "-pe", "mpi", "8")
 	out := j.wait(t)
 	for _, h := range s.hosts() {
-		if n := alike(out, h); n != 2 {
+		if n := countLines(out, h); n != 2 {
 			t.Errorf("%d ranks on %s, want 2:\n%s", n, h, out)
 		}
 	}
-	if n := alike(out, "held"); n != 8 || !strings.Contains(out, "rm: sge job "+j.id+", 4 hosts, 8 tasks, 8 CPUs, starter qrsh (tight)") {
+	if n := countLines(out, "held"); n != 8 || !strings.Contains(out, "rm: sge job "+j.id+", 4 hosts, 8 tasks, 8 CPUs, starter qrsh (tight)") {
 		t.Errorf("%d ranks are held by Grid Engine, want 8:\n%s", n, out)
 	}
 }
 
 // Grid Engine accounts for what all ranks consume, a record for each host, no less than mpiexec counts
 // (9.2.10).
-func sgeAccounting(t *testing.T, s *sgeBed) {
+func sgeAccounting(t *testing.T, s *sgeCluster) {
 	const burn = 1 // second of each rank
-	j := s.batch(t, fmt.Sprintf(`exec $MPIEXEC --usage=lines python3 -c 'import time
+	j := s.submitScript(t, fmt.Sprintf(`exec $MPIEXEC --usage=lines python3 -c 'import time
 while time.process_time() < %d: pass'`, burn), "-pe", "mpi", "4")
 	sum, hosts := 0.0, map[string]float64{}
 	for _, r := range j.records(t, 4) {
@@ -214,14 +214,14 @@ while time.process_time() < %d: pass'`, burn), "-pe", "mpi", "4")
 
 // All bytes go as they are, to a rank and back, however many, over a helper's call and through qrsh; nothing of the job is on
 // a command line (9.2.11 and 13).
-func sgeStreams(t *testing.T, s *sgeBed) {
+func sgeStreams(t *testing.T, s *sgeCluster) {
 	const size = 16 << 20
 	sent := make([]byte, size)
 	rand.NewChaCha8([32]byte{14}).Read(sent)
 	if err := os.WriteFile(filepath.Join(s.dir, "sent"), sent, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	j := s.batch(t, "host=$(tail -n 1 $PE_HOSTFILE | cut -d ' ' -f 1)\nfor way in sge sge-streams; do\n$MPIEXEC -launcher $way -n 1 -host $host -s 0 cat <sent >back.$way && echo $host came back\ndone\n"+
+	j := s.submitScript(t, "host=$(tail -n 1 $PE_HOSTFILE | cut -d ' ' -f 1)\nfor way in sge sge-streams; do\n$MPIEXEC -launcher $way -n 1 -host $host -s 0 cat <sent >back.$way && echo $host came back\ndone\n"+
 		`exec $MPIEXEC -genv TOKEN secret-of-rank sh -c 'echo =ready=; read gone; while :; do sleep 1; done' an-argument`, "-pe", "mpi", "2")
 	j.await(t, "=ready=", 2)
 	for _, way := range []string{"sge", "sge-streams"} {
@@ -240,23 +240,23 @@ func sgeStreams(t *testing.T, s *sgeBed) {
 			}
 		}
 	}
-	s.call(t, "qdel", j.id)
+	s.runOnHead(t, "qdel", j.id)
 }
 
 // The program itself comes through qrsh where no file system is shared.
-func sgeDelivery(t *testing.T, s *sgeBed) {
-	j := s.batch(t, "cp $MPIEXEC /tmp/mpiexec-alone && /tmp/mpiexec-alone -v hostname; echo =$?=; rm /tmp/mpiexec-alone", "-pe", "mpi", "4")
+func sgeDelivery(t *testing.T, s *sgeCluster) {
+	j := s.submitScript(t, "cp $MPIEXEC /tmp/mpiexec-alone && /tmp/mpiexec-alone -v hostname; echo =$?=; rm /tmp/mpiexec-alone", "-pe", "mpi", "4")
 	if out := j.wait(t); strings.Count(out, "program=sent") != 3 || strings.Count(out, "=0=") != 1 {
 		t.Error(out)
 	}
 	for _, h := range s.hosts() {
-		s.on(t, h, "sh", "-c", "rm -rf $HOME/.cache/remshell")
+		s.runOn(t, h, "sh", "-c", "rm -rf $HOME/.cache/remshell")
 	}
 }
 
 // A parallel environment that starts no tasks for its jobs: M21.
-func sgeNoTasks(t *testing.T, s *sgeBed) {
-	j := s.batch(t, "$MPIEXEC --retries 2 hostname; echo =$?=\nexec $MPIEXEC -launcher ssh -v hostname", "-pe", "loose", "2")
+func sgeNoTasks(t *testing.T, s *sgeCluster) {
+	j := s.submitScript(t, "$MPIEXEC --retries 2 hostname; echo =$?=\nexec $MPIEXEC -launcher ssh -v hostname", "-pe", "loose", "2")
 	out := j.wait(t)
 	for text, want := range map[string]int{"qrsh: no slot for another task": 1, "has the parallel environment control_slaves TRUE? or use -launcher ssh": 1, "=125=": 1, "starter ssh (loose)": 1} {
 		if n := strings.Count(out, text); n != want {
@@ -266,8 +266,8 @@ func sgeNoTasks(t *testing.T, s *sgeBed) {
 }
 
 // What is no host of the job is not reached; one host that is this one needs no starter.
-func sgeByName(t *testing.T, s *sgeBed) {
-	j := s.batch(t, `other=$(for h in n1 n2 n3 n4; do grep -q "^$h " $PE_HOSTFILE || echo $h; done | head -n 1)
+func sgeByName(t *testing.T, s *sgeCluster) {
+	j := s.submitScript(t, `other=$(for h in n1 n2 n3 n4; do grep -q "^$h " $PE_HOSTFILE || echo $h; done | head -n 1)
 $MPIEXEC -host $other hostname; echo =$?=
 $MPIEXEC -v -host $(hostname) -n 1 true
 for word in sge qrsh; do $MPIEXEC -launcher $word echo =by=; done`, "-pe", "mpi", "2")
@@ -280,19 +280,19 @@ for word in sge qrsh; do $MPIEXEC -launcher $word echo =by=; done`, "-pe", "mpi"
 }
 
 // qdel kills: nothing is left on any host, which TestSGE looks for after each part.
-func sgeDeleted(t *testing.T, s *sgeBed) {
-	j := s.batch(t, "exec $MPIEXEC sh -c 'echo =ready=; trap : TERM; while :; do sleep 1; done'", "-pe", "mpi", "4")
+func sgeDeleted(t *testing.T, s *sgeCluster) {
+	j := s.submitScript(t, "exec $MPIEXEC sh -c 'echo =ready=; trap : TERM; while :; do sleep 1; done'", "-pe", "mpi", "4")
 	j.await(t, "=ready=", 4)
-	s.call(t, "qdel", j.id)
+	s.runOnHead(t, "qdel", j.id)
 	j.wait(t)
 }
 
 // Before it kills, Grid Engine can tell the script (-notify), and mpiexec tells each rank.
-func sgeNotified(t *testing.T, s *sgeBed) {
+func sgeNotified(t *testing.T, s *sgeCluster) {
 	const rank = `trap "echo =told=; exit 0" USR2; echo =ready=; while :; do sleep 1; done`
-	j := s.batch(t, "exec $MPIEXEC -n 2 -ppn 1 sh -c '"+rank+"'", "-pe", "mpi", "2", "-notify")
+	j := s.submitScript(t, "exec $MPIEXEC -n 2 -ppn 1 sh -c '"+rank+"'", "-pe", "mpi", "2", "-notify")
 	j.await(t, "=ready=", 2)
-	s.call(t, "qdel", j.id)
+	s.runOnHead(t, "qdel", j.id)
 	j.await(t, "=told=", 2)
 	j.wait(t)
 }

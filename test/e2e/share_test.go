@@ -22,31 +22,31 @@ import (
 
 // Jobs that share nodes (placement.md 6): claims and the queue, seen from outside.
 
-// rounds is how often a race is run: enough to be worth it, or as often as the issue says.
-func rounds(short, long int) int {
+// raceRounds is how often a race is run: enough to be worth it, or as often as the issue says.
+func raceRounds(short, long int) int {
 	if os.Getenv("E2E_LONG") != "" {
 		return long
 	}
 	return short
 }
 
-// A holder is a job that holds its CPUs until it is told to end.
-type holder struct {
-	*running
-	gate io.WriteCloser
+// A holdingJob is a job that holds its CPUs until it is told to end.
+type holdingJob struct {
+	*runningJob
+	input io.WriteCloser
 }
 
-// hold starts a job whose ranks say on which CPUs they may run, and stay.
-func (b *bed) hold(t *testing.T, args ...string) holder {
+// startHolding starts a job whose ranks say on which CPUs they may run, and stay.
+func (b *testCluster) startHolding(t *testing.T, args ...string) holdingJob {
 	t.Helper()
-	r, w := pipe(t)
+	r, w := inputPipe(t)
 	const script = `grep Cpus_allowed_list: /proc/self/status; exec cat`
-	return holder{b.start(t, job{args: append(args, "sh", "-c", script), stdin: r}), w}
+	return holdingJob{b.startMpiexec(t, mpiexecCall{args: append(args, "sh", "-c", script), stdin: r}), w}
 }
 
-// pipe is an input for a job. With an io.Pipe, who waits for a job that was killed would wait
+// inputPipe is an input for a job. With an io.Pipe, who waits for a job that was killed would wait
 // for the end of its input.
-func pipe(t *testing.T) (r, w *os.File) {
+func inputPipe(t *testing.T) (r, w *os.File) {
 	t.Helper()
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -56,29 +56,29 @@ func pipe(t *testing.T) (r, w *os.File) {
 	return r, w
 }
 
-// cpus waits until a rank has told its CPUs.
-func (h holder) cpus(t *testing.T) string {
+// awaitCPUs waits until a rank has told its CPUs.
+func (h holdingJob) awaitCPUs(t *testing.T) string {
 	t.Helper()
-	h.await(t, "\n", 1)
+	h.awaitOut(t, "\n", 1)
 	return strings.TrimSpace(strings.TrimPrefix(h.out.String(), "Cpus_allowed_list:"))
 }
 
 // end lets a job end.
-func (h holder) end(t *testing.T) result {
+func (h holdingJob) end(t *testing.T) result {
 	t.Helper()
-	h.gate.Close()
+	h.input.Close()
 	return h.wait(t)
 }
 
-// A listing is what --json tells of jobs.
-type listing struct {
+// A jobListing is what --json tells of jobs.
+type jobListing struct {
 	Jobs    []struct{ Job, Command string }
 	Waiting []struct{ Job, Summary string }
 }
 
-func (b *bed) listing(t *testing.T, args ...string) (l listing) {
+func (b *testCluster) readListing(t *testing.T, args ...string) (l jobListing) {
 	t.Helper()
-	r := b.run(t, append([]string{"--ps", "--json"}, args...)...)
+	r := b.runMpiexec(t, append([]string{"--ps", "--json"}, args...)...)
 	if err := json.Unmarshal([]byte(r.out), &l); err != nil {
 		t.Fatalf("%v in %q; stderr %q", err, r.out, r.err)
 	}
@@ -86,21 +86,21 @@ func (b *bed) listing(t *testing.T, args ...string) (l listing) {
 }
 
 // awaitQueue waits until so many requests wait in the queue of a host.
-func (b *bed) awaitQueue(t *testing.T, host string, n int) listing {
+func (b *testCluster) awaitQueue(t *testing.T, host string, n int) jobListing {
 	t.Helper()
-	var l listing
-	if !poll(gone, func() bool { l = b.listing(t, host); return len(l.Waiting) == n }) {
+	var l jobListing
+	if !poll(goneTimeout, func() bool { l = b.readListing(t, host); return len(l.Waiting) == n }) {
 		t.Fatalf("%d requests wait on %s, want %d", len(l.Waiting), host, n)
 	}
 	return l
 }
 
 // noClaims asserts that a host's ledger has neither claims nor tickets, within a second.
-func (b *bed) noClaims(t *testing.T, host string) {
+func (b *testCluster) noClaims(t *testing.T, host string) {
 	t.Helper()
 	var left []string
-	dir := b.ledger(host)
-	ok := poll(gone, func() bool {
+	dir := b.ledgerDir(host)
+	ok := poll(goneTimeout, func() bool {
 		left, _ = filepath.Glob(dir + "/remshell-*-claim-*")
 		tickets, _ := filepath.Glob(dir + "/remshell-*-ticket-*")
 		left = append(left, tickets...)
@@ -111,7 +111,7 @@ func (b *bed) noClaims(t *testing.T, host string) {
 	}
 }
 
-func (b *bed) ledger(host string) string {
+func (b *testCluster) ledgerDir(host string) string {
 	if b.Kind == testbed.Namespaces {
 		return b.Root(host) + "/var/tmp"
 	}
@@ -122,31 +122,31 @@ func (b *bed) ledger(host string) string {
 // wants a node alone, gets the other one; a fourth is refused, or waits.
 func TestJobsShareNoCore(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 2})
-	b.needNamespaces(t)
-	for range rounds(15, 200) {
-		one, two := b.hold(t, "-host", "n1", "-n", "1"), b.hold(t, "-host", "n1", "-n", "1")
-		if one.cpus(t) == two.cpus(t) {
-			t.Fatalf("both on CPU %s", one.cpus(t))
+	b := newTestCluster(t, testbed.Options{Hosts: 2})
+	b.requireNamespaces(t)
+	for range raceRounds(15, 200) {
+		one, two := b.startHolding(t, "-host", "n1", "-n", "1"), b.startHolding(t, "-host", "n1", "-n", "1")
+		if one.awaitCPUs(t) == two.awaitCPUs(t) {
+			t.Fatalf("both on CPU %s", one.awaitCPUs(t))
 		}
-		r := b.run(t, "-hosts", "n1,n2", "--exclusive", "-n", "1", "hostname")
-		if r.good(t); r.out != "n2\n" {
+		r := b.runMpiexec(t, "-hosts", "n1,n2", "--exclusive", "-n", "1", "hostname")
+		if r.checkSuccess(t); r.out != "n2\n" {
 			t.Fatalf("--exclusive started on %q", r.out)
 		}
-		r = b.run(t, "-host", "n1", "-n", "1", "hostname")
+		r = b.runMpiexec(t, "-host", "n1", "-n", "1", "hostname")
 		if r.code != 125 || !strings.Contains(r.err, "n1: all 2 CPUs are in use by jobs of root (since ") {
 			t.Fatalf("no core was free: exit %d, %q, %q", r.code, r.out, r.err)
 		}
-		r = b.run(t, "-host", "n1", "--exclusive", "-n", "1", "hostname")
+		r = b.runMpiexec(t, "-host", "n1", "--exclusive", "-n", "1", "hostname")
 		if r.code != 125 || !strings.Contains(r.err, "not idle") {
 			t.Fatalf("the node was not idle: exit %d, %q, %q", r.code, r.out, r.err)
 		}
-		next := b.start(t, job{args: []string{"-host", "n1", "--wait", "-n", "1", "hostname"}})
-		one.end(t).good(t)
+		next := b.startMpiexec(t, mpiexecCall{args: []string{"-host", "n1", "--wait", "-n", "1", "hostname"}})
+		one.end(t).checkSuccess(t)
 		if r := next.wait(t); r.code != 0 || r.out != "n1\n" {
 			t.Fatalf("it waited: exit %d, %q, %q", r.code, r.out, r.err)
 		}
-		two.end(t).good(t)
+		two.end(t).checkSuccess(t)
 	}
 	b.noClaims(t, "n1")
 }
@@ -155,21 +155,21 @@ func TestJobsShareNoCore(t *testing.T) {
 // within a second.
 func TestKilledJobsHoldNothing(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 1})
-	b.needNamespaces(t)
-	for i := range rounds(20, 200) {
-		victim := b.start(t, job{args: []string{"-host", "n1", "-n", "2", "sh", "-c", "echo ready; exec sleep 1000"}})
+	b := newTestCluster(t, testbed.Options{Hosts: 1})
+	b.requireNamespaces(t)
+	for i := range raceRounds(20, 200) {
+		victim := b.startMpiexec(t, mpiexecCall{args: []string{"-host", "n1", "-n", "2", "sh", "-c", "echo ready; exec sleep 1000"}})
 		if i%4 != 0 { // else at any moment of the start
-			victim.await(t, "ready", 2)
+			victim.awaitOut(t, "ready", 2)
 		} else {
 			<-time.After(rand.N(60 * time.Millisecond))
 		}
 		pids := []int{victim.cmd.Process.Pid}
-		if helpers := b.helpers(t, "n1"); i%2 == 1 && len(helpers) > 0 {
+		if helpers := b.helperProcesses(t, "n1"); i%2 == 1 && len(helpers) > 0 {
 			pids[0] = helpers[i/2%len(helpers)].PID
 		}
 		syscall.Kill(pids[0], syscall.SIGKILL)
-		r := b.run(t, "-host", "n1", "-n", "2", "--wait=1", "true")
+		r := b.runMpiexec(t, "-host", "n1", "-n", "2", "--wait=1", "true")
 		if r.code != 0 {
 			t.Fatalf("round %d: the cores are not free after a second: exit %d, %q", i, r.code, r.err)
 		}
@@ -182,33 +182,33 @@ func TestKilledJobsHoldNothing(t *testing.T) {
 // else gets their CPUs meanwhile.
 func TestARankThatOutlivesItsMpiexecKeepsItsCPUs(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 1})
-	b.needNamespaces(t)
+	b := newTestCluster(t, testbed.Options{Hosts: 1})
+	b.requireNamespaces(t)
 	asked := filepath.Join(t.TempDir(), "asked")
-	victim := b.start(t, job{args: []string{"-host", "localhost", "-n", "2", "--kill-grace", "2", "sh", "-c",
+	victim := b.startMpiexec(t, mpiexecCall{args: []string{"-host", "localhost", "-n", "2", "--kill-grace", "2", "sh", "-c",
 		"trap 'echo asked >>$0' TERM; echo ready; while :; do sleep 1000 & wait; done", asked}})
-	victim.await(t, "ready", 2)
+	victim.awaitOut(t, "ready", 2)
 	// The guard comes a moment behind the ranks.
 	guarded := func() bool {
-		for _, p := range proc.Below(victim.cmd.Process.Pid) {
+		for _, p := range proc.Descendants(victim.cmd.Process.Pid) {
 			if line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID)); strings.Contains(string(line), "--helper-guard") {
 				return true
 			}
 		}
 		return false
 	}
-	if !poll(gone, guarded) {
+	if !poll(goneTimeout, guarded) {
 		t.Fatal("there is no guard")
 	}
 	victim.cmd.Process.Kill()
-	if !poll(gone, func() bool { _, err := os.Stat(asked); return err == nil }) {
+	if !poll(goneTimeout, func() bool { _, err := os.Stat(asked); return err == nil }) {
 		t.Error("no rank was asked to end")
 	}
-	r := b.run(t, "-host", "localhost", "--nooversubscribe", "-n", "1", "true")
+	r := b.runMpiexec(t, "-host", "localhost", "--nooversubscribe", "-n", "1", "true")
 	if r.code != 125 || !strings.Contains(r.err, " CPUs are in use by jobs of root ") {
 		t.Errorf("while the ranks of a killed job live: exit %d, %q", r.code, r.err)
 	}
-	if r = b.run(t, "-host", "localhost", "-n", "2", "--wait=30", "true"); r.code != 0 {
+	if r = b.runMpiexec(t, "-host", "localhost", "-n", "2", "--wait=30", "true"); r.code != 0 {
 		t.Errorf("exit %d, %q", r.code, r.err)
 	}
 }
@@ -216,15 +216,15 @@ func TestARankThatOutlivesItsMpiexecKeepsItsCPUs(t *testing.T) {
 // Requests of many launchers start in the order of their tickets.
 func TestQueueIsFirstComeFirstServed(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 1})
-	b.needNamespaces(t)
-	blocker := b.hold(t, "-host", "n1", "-n", "1")
-	blocker.cpus(t)
+	b := newTestCluster(t, testbed.Options{Hosts: 1})
+	b.requireNamespaces(t)
+	blocker := b.startHolding(t, "-host", "n1", "-n", "1")
+	blocker.awaitCPUs(t)
 	const waiters = 20
-	var waiting []*running
+	var waiting []*runningJob
 	for i := range waiters {
-		waiting = append(waiting, b.start(t, job{args: []string{"-host", "n1", "-n", "2", "--wait", "-l",
-			"sh", "-c", "[ $PMI_RANK = 1 ] || echo $0 >>/tmp/order", strconv.Itoa(i)}, limit: 2 * time.Minute}))
+		waiting = append(waiting, b.startMpiexec(t, mpiexecCall{args: []string{"-host", "n1", "-n", "2", "--wait", "-l",
+			"sh", "-c", "[ $PMI_RANK = 1 ] || echo $0 >>/tmp/order", strconv.Itoa(i)}, timeout: 2 * time.Minute}))
 	}
 	l := b.awaitQueue(t, "n1", waiters)
 	var want []string
@@ -233,7 +233,7 @@ func TestQueueIsFirstComeFirstServed(t *testing.T) {
 		want = append(want, words[len(words)-1])
 	}
 	// One core is free, but nobody passes by those who wait.
-	if r := b.run(t, "-host", "n1", "-n", "1", "true"); r.code != 125 || !strings.Contains(r.err, "20 requests waiting in the queue") {
+	if r := b.runMpiexec(t, "-host", "n1", "-n", "1", "true"); r.code != 125 || !strings.Contains(r.err, "20 requests waiting in the queue") {
 		t.Errorf("exit %d, %q", r.code, r.err)
 	}
 	blocker.end(t)
@@ -242,7 +242,7 @@ func TestQueueIsFirstComeFirstServed(t *testing.T) {
 			t.Errorf("exit %d, %q", r.code, r.err)
 		}
 	}
-	if got := b.on(t, "n1", "cat", "/tmp/order"); got != strings.Join(want, "\n") {
+	if got := b.runOn(t, "n1", "cat", "/tmp/order"); got != strings.Join(want, "\n") {
 		t.Errorf("started in the order %q, queued as %q", got, want)
 	}
 	b.noClaims(t, "n1")
@@ -252,13 +252,13 @@ func TestQueueIsFirstComeFirstServed(t *testing.T) {
 // the others stays.
 func TestWaitersThatGo(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 1})
-	b.needNamespaces(t)
-	blocker := b.hold(t, "-host", "n1", "-n", "2")
-	blocker.cpus(t)
-	var waiting []*running
+	b := newTestCluster(t, testbed.Options{Hosts: 1})
+	b.requireNamespaces(t)
+	blocker := b.startHolding(t, "-host", "n1", "-n", "2")
+	blocker.awaitCPUs(t)
+	var waiting []*runningJob
 	for i := range 5 {
-		waiting = append(waiting, b.start(t, job{args: []string{"-host", "n1", "-n", "2", "--wait",
+		waiting = append(waiting, b.startMpiexec(t, mpiexecCall{args: []string{"-host", "n1", "-n", "2", "--wait",
 			"sh", "-c", "[ $PMI_RANK = 1 ] || echo $0 >>/tmp/order", strconv.Itoa(i)}}))
 		b.awaitQueue(t, "n1", i+1)
 	}
@@ -276,7 +276,7 @@ func TestWaitersThatGo(t *testing.T) {
 			t.Errorf("waiter %d: exit %d, %q", i, r.code, r.err)
 		}
 	}
-	if got := b.on(t, "n1", "cat", "/tmp/order"); got != "3\n4" {
+	if got := b.runOn(t, "n1", "cat", "/tmp/order"); got != "3\n4" {
 		t.Errorf("started: %q", got)
 	}
 	b.noClaims(t, "n1")
@@ -286,20 +286,20 @@ func TestWaitersThatGo(t *testing.T) {
 // time to wait is kept.
 func TestWaitingTellsAndEnds(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 2})
-	b.needNamespaces(t)
-	blocker := b.hold(t, "-host", "n2", "-n", "2")
-	blocker.cpus(t)
-	r := b.run(t, "-host", "n2", "-n", "1", "--wait=0.3", "true")
-	if r.code != 125 || !strings.Contains(r.err, "waited 00:00:00") || r.took > gone {
+	b := newTestCluster(t, testbed.Options{Hosts: 2})
+	b.requireNamespaces(t)
+	blocker := b.startHolding(t, "-host", "n2", "-n", "2")
+	blocker.awaitCPUs(t)
+	r := b.runMpiexec(t, "-host", "n2", "-n", "1", "--wait=0.3", "true")
+	if r.code != 125 || !strings.Contains(r.err, "waited 00:00:00") || r.took > goneTimeout {
 		t.Errorf("--wait=0.3: exit %d after %v, %q", r.code, r.took, r.err)
 	}
-	w := b.start(t, job{args: []string{"-hosts", "n1,n2", "-n", "3", "--wait", "true"}})
+	w := b.startMpiexec(t, mpiexecCall{args: []string{"-hosts", "n1,n2", "-n", "3", "--wait", "true"}})
 	b.awaitQueue(t, "n1", 1)
-	silent := b.start(t, job{args: []string{"-hosts", "n1,n2", "-n", "1", "--wait", "-q", "true"}})
+	silent := b.startMpiexec(t, mpiexecCall{args: []string{"-hosts", "n1,n2", "-n", "1", "--wait", "-q", "true"}})
 	b.awaitQueue(t, "n1", 2)
 	const line = "mpiexec: waiting for resources, position 1 of 2 (free CPUs for 2 of 3 ranks)\n"
-	if !poll(gone, func() bool { return strings.HasSuffix(w.err.String(), line) }) {
+	if !poll(goneTimeout, func() bool { return strings.HasSuffix(w.err.String(), line) }) {
 		t.Fatalf("it says %q, want %q", w.err.String(), line)
 	}
 	ended := time.Now()
@@ -307,8 +307,8 @@ func TestWaitingTellsAndEnds(t *testing.T) {
 	if r := w.wait(t); r.code != 0 || !strings.Contains(r.err, "mpiexec: starting now, waited 00:0") {
 		t.Errorf("exit %d, %q", r.code, r.err)
 	}
-	silent.wait(t).good(t)
-	if took := time.Since(ended); took > gone {
+	silent.wait(t).checkSuccess(t)
+	if took := time.Since(ended); took > goneTimeout {
 		t.Errorf("it started %v after the nodes were free", took)
 	}
 }
@@ -320,11 +320,11 @@ func TestStoppedWaiterLosesItsPlace(t *testing.T) {
 	if os.Getenv("E2E_LONG") == "" {
 		t.Log("the first part only: the patience of 15 s is for E2E_LONG")
 	}
-	b := newBed(t, testbed.Options{Hosts: 1})
-	b.needNamespaces(t)
-	blocker := b.hold(t, "-host", "n1", "-n", "2")
-	blocker.cpus(t)
-	first := b.start(t, job{args: []string{"-host", "n1", "-n", "1", "--wait", "echo", "first"}})
+	b := newTestCluster(t, testbed.Options{Hosts: 1})
+	b.requireNamespaces(t)
+	blocker := b.startHolding(t, "-host", "n1", "-n", "2")
+	blocker.awaitCPUs(t)
+	first := b.startMpiexec(t, mpiexecCall{args: []string{"-host", "n1", "-n", "1", "--wait", "echo", "first"}})
 	b.awaitQueue(t, "n1", 1)
 	if os.Getenv("E2E_LONG") != "" {
 		first.cmd.Process.Signal(syscall.SIGSTOP)
@@ -342,44 +342,44 @@ func TestStoppedWaiterLosesItsPlace(t *testing.T) {
 // wait queue again.
 func TestQueueHostGoesAndComes(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 2})
-	b.needNamespaces(t)
+	b := newTestCluster(t, testbed.Options{Hosts: 2})
+	b.requireNamespaces(t)
 	cluster := filepath.Join(t.TempDir(), "cluster.toml")
 	text := "queueHost = \"n1\"\n[[node]]\nname = \"n[1-2]\"\n"
 	if err := os.WriteFile(cluster, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	on := func(args ...string) []string { return append([]string{"--cluster", cluster, "--nodes", "1"}, args...) }
-	blocker := b.hold(t, on("-n", "2")...)
-	blocker.cpus(t)
-	w := b.start(t, job{args: on("-n", "1", "--wait", "hostname")})
+	blocker := b.startHolding(t, on("-n", "2")...)
+	blocker.awaitCPUs(t)
+	w := b.startMpiexec(t, mpiexecCall{args: on("-n", "1", "--wait", "hostname")})
 	b.awaitQueue(t, "n1", 1)
-	for _, h := range b.helpers(t, "n1") { // those of the blocker and of the waiter
+	for _, h := range b.helperProcesses(t, "n1") { // those of the blocker and of the waiter
 		syscall.Kill(h.PID, syscall.SIGKILL)
 	}
-	if !poll(gone, func() bool { return strings.Contains(w.err.String(), "the queue host n1 is lost (") }) {
+	if !poll(goneTimeout, func() bool { return strings.Contains(w.err.String(), "the queue host n1 is lost (") }) {
 		t.Errorf("it says %q", w.err.String())
 	}
 	b.awaitQueue(t, "n1", 1)
-	blocker.gate.Close()
+	blocker.input.Close()
 	if r := w.wait(t); r.code != 0 || r.out != "n2\n" {
 		t.Errorf("exit %d, %q, %q", r.code, r.out, r.err)
 	}
-	if err := b.Link("n1", false); err != nil {
+	if err := b.SetLink("n1", false); err != nil {
 		t.Fatal(err)
 	}
-	r := b.run(t, on("--connect-timeout", "1", "-n", "1", "true")...)
+	r := b.runMpiexec(t, on("--connect-timeout", "1", "-n", "1", "true")...)
 	if r.code != 125 || !strings.Contains(r.err, "the queue host n1 cannot be reached") {
 		t.Errorf("exit %d, %q", r.code, r.err)
 	}
 	if err := os.WriteFile(cluster, []byte("queueRequired = \"no\"\n"+text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	r = b.run(t, on("--connect-timeout", "1", "-n", "1", "hostname")...)
+	r = b.runMpiexec(t, on("--connect-timeout", "1", "-n", "1", "hostname")...)
 	if r.code != 0 || r.out != "n2\n" || !strings.Contains(r.err, "starting without regard to the queue") {
 		t.Errorf("exit %d, %q, %q", r.code, r.out, r.err)
 	}
-	if err := b.Link("n1", true); err != nil {
+	if err := b.SetLink("n1", true); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -387,18 +387,18 @@ func TestQueueHostGoesAndComes(t *testing.T) {
 // What people ask about jobs: --ps, --queue, --status, --signal.
 func TestJobsAreListedAndSignalled(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 2})
-	b.needNamespaces(t)
-	if r := b.run(t, "--ps", "n[1-2]"); r.out != "no jobs\n" {
+	b := newTestCluster(t, testbed.Options{Hosts: 2})
+	b.requireNamespaces(t)
+	if r := b.runMpiexec(t, "--ps", "n[1-2]"); r.out != "no jobs\n" {
 		t.Errorf("%q, %q", r.out, r.err)
 	}
-	if r := b.run(t, "--queue", "n1"); r.out != "nobody waits\n" {
+	if r := b.runMpiexec(t, "--queue", "n1"); r.out != "nobody waits\n" {
 		t.Errorf("%q, %q", r.out, r.err)
 	}
-	one := b.start(t, job{args: []string{"-hosts", "n1,n2", "-n", "3", "sh", "-c",
+	one := b.startMpiexec(t, mpiexecCall{args: []string{"-hosts", "n1,n2", "-n", "3", "sh", "-c",
 		`trap 'echo got USR1' USR1; echo ready; while :; do sleep 1000 & wait; done`}})
-	one.await(t, "ready", 3)
-	w := b.start(t, job{args: []string{"-hosts", "n1,n2", "-n", "2", "--wait", "true"}})
+	one.awaitOut(t, "ready", 3)
+	w := b.startMpiexec(t, mpiexecCall{args: []string{"-hosts", "n1,n2", "-n", "2", "--wait", "true"}})
 	l := b.awaitQueue(t, "n1", 1)
 	if len(l.Jobs) != 1 || !strings.HasPrefix(l.Jobs[0].Command, "sh -c trap") {
 		t.Fatalf("listed %+v", l)
@@ -414,31 +414,31 @@ func TestJobsAreListedAndSignalled(t *testing.T) {
 		{[]string{"--status", id, "n[1-2]"}, []string{"job      " + id + " runs", "n1  ranks 0-1", "n2  rank 2"}},
 		{[]string{"--status", l.Waiting[0].Job, "n1"}, []string{"waits, position 1 of 1"}},
 	} {
-		r := b.run(t, test.args...)
-		r.good(t)
+		r := b.runMpiexec(t, test.args...)
+		r.checkSuccess(t)
 		for _, want := range test.want {
 			if !strings.Contains(r.out, want) {
 				t.Errorf("%q says %q, want %q", test.args, r.out, want)
 			}
 		}
 	}
-	b.run(t, "--signal", "USR1", id, "n1,n2").good(t)
-	one.await(t, "got USR1", 3)
+	b.runMpiexec(t, "--signal", "USR1", id, "n1,n2").checkSuccess(t)
+	one.awaitOut(t, "got USR1", 3)
 	for args, want := range map[string]string{
 		"--signal USR1 nojob n1": "there is no job nojob",
 		"--status nojob n1":      "there is no job nojob",
 		"--signal FOO " + id:     `"FOO" is no signal`,
 	} {
-		if r := b.run(t, strings.Fields(args)...); r.code != 125 || !strings.Contains(r.err, want) {
+		if r := b.runMpiexec(t, strings.Fields(args)...); r.code != 125 || !strings.Contains(r.err, want) {
 			t.Errorf("%s: exit %d, %q", args, r.code, r.err)
 		}
 	}
-	b.run(t, "--signal", "KILL", id, "n[1-2]").good(t)
-	one.wait(t).blames(t, 137, "Killed (signal 9)")
-	w.wait(t).code0(t)
+	b.runMpiexec(t, "--signal", "KILL", id, "n[1-2]").checkSuccess(t)
+	one.wait(t).checkCause(t, 137, "Killed (signal 9)")
+	w.wait(t).checkExit0(t)
 }
 
-func (r result) code0(t *testing.T) {
+func (r result) checkExit0(t *testing.T) {
 	t.Helper()
 	if r.code != 0 {
 		t.Errorf("exit %d, %q", r.code, r.err)
@@ -448,14 +448,14 @@ func (r result) code0(t *testing.T) {
 // Jobs of another user count like one's own, and are his own business.
 func TestAnotherUsersJob(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 1})
-	b.needNamespaces(t)
-	b.openRepo(t)
-	mine := b.hold(t, "-host", "localhost", "-n", "1")
-	cpus := mine.cpus(t)
-	id := b.listing(t, "localhost").Jobs[0].Job
+	b := newTestCluster(t, testbed.Options{Hosts: 1})
+	b.requireNamespaces(t)
+	b.shareRepo(t)
+	mine := b.startHolding(t, "-host", "localhost", "-n", "1")
+	cpus := mine.awaitCPUs(t)
+	id := b.readListing(t, "localhost").Jobs[0].Job
 	his := func(args ...string) result {
-		return b.start(t, job{args: args, env: []string{"HOME=/", "USER=somebody"}, uid: 12345}).wait(t)
+		return b.startMpiexec(t, mpiexecCall{args: args, env: []string{"HOME=/", "USER=somebody"}, uid: 12345}).wait(t)
 	}
 	r := his("-host", "localhost", "-n", "1", "sh", "-c", "grep Cpus_allowed_list: /proc/self/status")
 	if r.code != 0 || strings.TrimSpace(strings.TrimPrefix(r.out, "Cpus_allowed_list:")) == cpus {
@@ -470,15 +470,15 @@ func TestAnotherUsersJob(t *testing.T) {
 	if r = his("--signal", "TERM", id, "localhost"); r.code != 125 || !strings.Contains(r.err, fmt.Sprintf("job %s belongs to another user (uid 0)", id)) {
 		t.Errorf("exit %d, %q", r.code, r.err)
 	}
-	mine.end(t).good(t)
+	mine.end(t).checkSuccess(t)
 }
 
 // A change of the cluster file counts at the next attempt of who waits: here the node gets
 // a second core for jobs.
 func TestClusterFileChangesWhileWaiting(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 2})
-	b.needNamespaces(t)
+	b := newTestCluster(t, testbed.Options{Hosts: 2})
+	b.requireNamespaces(t)
 	cluster := filepath.Join(t.TempDir(), "cluster.toml")
 	write := func(text string) {
 		if err := os.WriteFile(cluster, []byte(text), 0o644); err != nil {
@@ -486,37 +486,37 @@ func TestClusterFileChangesWhileWaiting(t *testing.T) {
 		}
 	}
 	write("[[node]]\nname = \"n1\"\nmaxproc = 1\n")
-	one := b.hold(t, "--cluster", cluster, "-n", "1")
-	one.cpus(t)
-	two := b.hold(t, "--cluster", cluster, "-n", "1") // at once, and refused
+	one := b.startHolding(t, "--cluster", cluster, "-n", "1")
+	one.awaitCPUs(t)
+	two := b.startHolding(t, "--cluster", cluster, "-n", "1") // at once, and refused
 	if r := two.end(t); r.code != 125 || !strings.Contains(r.err, "1 of at most 1 processes running") {
 		t.Errorf("exit %d, %q", r.code, r.err)
 	}
-	w := b.start(t, job{args: []string{"--cluster", cluster, "-n", "1", "--wait", "hostname"}})
+	w := b.startMpiexec(t, mpiexecCall{args: []string{"--cluster", cluster, "-n", "1", "--wait", "hostname"}})
 	b.awaitQueue(t, "n1", 1)
 	write("[[node]]\nname = \"n[1-2]\"\n")
 	if r := w.wait(t); r.code != 0 || r.out != "n2\n" && r.out != "n1\n" {
 		t.Errorf("exit %d, %q, %q", r.code, r.out, r.err)
 	}
-	one.end(t).good(t)
+	one.end(t).checkSuccess(t)
 }
 
 // A rank may launch on the CPUs its own job has, also with --wait, though others wait in the
 // queue: they may wait for that very job.
 func TestALaunchInsideAJob(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 1})
-	b.needNamespaces(t)
-	r, w := pipe(t)
+	b := newTestCluster(t, testbed.Options{Hosts: 1})
+	b.requireNamespaces(t)
+	r, w := inputPipe(t)
 	const script = `echo ready; [ $PMI_RANK = 1 ] && exec sleep 1000
 		read go
 		$0 -host localhost -n 1 --wait sh -c 'grep Cpus_allowed_list: /proc/self/status'
 		$0 -host localhost -n 1 -wdir / pwd
 		$0 -host n1 -n 1 hostname
 		exit 7`
-	outer := b.start(t, job{args: []string{"-host", "localhost", "-n", "2", "sh", "-c", script, binary}, stdin: r})
-	outer.await(t, "ready", 2)
-	waiter := b.start(t, job{args: []string{"-host", "localhost", "-n", "2", "--wait", "echo", "next"}})
+	outer := b.startMpiexec(t, mpiexecCall{args: []string{"-host", "localhost", "-n", "2", "sh", "-c", script, binary}, stdin: r})
+	outer.awaitOut(t, "ready", 2)
+	waiter := b.startMpiexec(t, mpiexecCall{args: []string{"-host", "localhost", "-n", "2", "--wait", "echo", "next"}})
 	b.awaitQueue(t, "localhost", 1)
 	fmt.Fprintln(w, "go")
 	res := outer.wait(t)
@@ -532,30 +532,30 @@ func TestALaunchInsideAJob(t *testing.T) {
 // refuses nothing: ranks keep off it while there is room, then share and are not bound (RM-20).
 func TestAllocationsAndClaims(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 2})
-	b.needNamespaces(t)
-	inside := func(id string, args ...string) holder {
+	b := newTestCluster(t, testbed.Options{Hosts: 2})
+	b.requireNamespaces(t)
+	inside := func(id string, args ...string) holdingJob {
 		t.Helper()
-		r, w := pipe(t)
+		r, w := inputPipe(t)
 		env := []string{"SLURM_JOB_ID=" + id, "SLURM_JOB_NODELIST=n1", "SLURM_NTASKS=2", "SLURM_TASKS_PER_NODE=2"}
 		args = append([]string{"-v", "-launcher", "ssh"}, append(args, "sh", "-c", `grep Cpus_allowed_list: /proc/self/status; exec cat`)...)
-		return holder{b.start(t, job{args: args, stdin: r, env: env}), w}
+		return holdingJob{b.startMpiexec(t, mpiexecCall{args: args, stdin: r, env: env}), w}
 	}
-	other := b.hold(t, "-host", "n1", "-n", "1")
-	taken := other.cpus(t)
+	other := b.startHolding(t, "-host", "n1", "-n", "1")
+	taken := other.awaitCPUs(t)
 	first := inside("7", "-n", "1")
-	mine := first.cpus(t)
+	mine := first.awaitCPUs(t)
 	if mine == taken {
 		t.Errorf("the launch is on CPU %s, which is claimed, and there is another", mine)
 	}
 	second := inside("7", "-n", "1")
-	if both := second.cpus(t); both == mine || both == taken {
+	if both := second.awaitCPUs(t); both == mine || both == taken {
 		t.Errorf("a launch of the same job is on CPU %s alone; its sister on %s, and another job on %s", both, mine, taken)
 	}
-	if r := b.start(t, job{args: []string{"-n", "1", "true"}, env: []string{"SLURM_JOB_ID=7", "SLURM_JOB_NODELIST=n1", "SLURM_NTASKS=2", "SLURM_TASKS_PER_NODE=2"}}).wait(t); r.code == 0 {
+	if r := b.startMpiexec(t, mpiexecCall{args: []string{"-n", "1", "true"}, env: []string{"SLURM_JOB_ID=7", "SLURM_JOB_NODELIST=n1", "SLURM_NTASKS=2", "SLURM_TASKS_PER_NODE=2"}}).wait(t); r.code == 0 {
 		t.Error("a third launch in an allocation of two slots started")
 	}
-	for _, h := range []holder{first, second, other} {
+	for _, h := range []holdingJob{first, second, other} {
 		r := h.end(t)
 		if r.code != 0 {
 			t.Errorf("exit %d: %s", r.code, r.err)

@@ -17,8 +17,8 @@ import (
 // 1.4).
 func TestSingleton(t *testing.T) {
 	t.Parallel()
-	program := mpi(t, "spawn")
-	b := newBed(t, testbed.Options{Hosts: 1})
+	program := mpiProgram(t, "spawn")
+	b := newTestCluster(t, testbed.Options{Hosts: 1})
 	path := "PATH=" + filepath.Dir(binary) + ":" + os.Getenv("PATH")
 	for _, test := range []struct {
 		args, env string
@@ -35,11 +35,11 @@ func TestSingleton(t *testing.T) {
 			"n1 joins the job, as rank 0 on localhost asks (MPIEXEC_SPAWN_HOSTS=n1)"},
 		{"one 1", "MPIEXEC_TIMEOUT=soon", 15, nil, `"soon"`},
 	} {
-		j := job{env: []string{path, test.env}}
+		j := mpiexecCall{env: []string{path, test.env}}
 		if test.env == "" {
 			j.env = j.env[:1]
 		}
-		r := b.startAs(t, j, append([]string{program}, strings.Fields(test.args)...)).wait(t)
+		r := b.startCommand(t, j, append([]string{program}, strings.Fields(test.args)...)).wait(t)
 		var out []string
 		for line := range strings.Lines(strings.Join(sortedLines(r.out), "\n")) {
 			line = strings.TrimSuffix(line, "\n")

@@ -15,64 +15,64 @@ import (
 	"remshell/tools/testbed"
 )
 
-// waiting is a rank that says that it is there, and then only waits.
-var waiting = []string{"sh", "-c", "echo ready; exec sleep 1000"}
+// waitingProgram is a rank that says that it is there, and then only waits.
+var waitingProgram = []string{"sh", "-c", "echo ready; exec sleep 1000"}
 
 // Whatever is killed between mpiexec and a rank, one cause is told, if anybody is left to tell it,
 // and nothing stays behind (9.3; what TestSlurm looks for after each of its parts).
-func slurmFaults(t *testing.T, s *slurmBed) {
-	s.faults(t, []slurmFault{
+func slurmFaults(t *testing.T, s *slurmCluster) {
+	s.runFaults(t, []slurmFault{
 		{"srun", srunTo("n2"), testbed.Head, "lost contact with n2 (srun: killed by signal 9)"},
-		{"helper", aHelper, "n2", "lost contact with n2"},
-		{"keeper", aKeeper, "n2", " n2 "}, // its helper is told to end when it dies,
+		{"helper", isHelperArgs, "n2", "lost contact with n2"},
+		{"keeper", isReaperArgs, "n2", " n2 "}, // its helper is told to end when it dies,
 	})
 }
 
 // A slurmFault is something that is killed.
 type slurmFault struct {
-	name string
-	hit  func(args []string) bool
-	on   string // a host, or the head for srun
-	want string // in what is told
+	name    string
+	matches func(args []string) bool
+	on      string // a host, or the head for srun
+	want    string // in what is told
 }
 
-// faults kills each of them under a job on n1 and n2 of its own; options are mpiexec's.
-func (s *slurmBed) faults(t *testing.T, faults []slurmFault, options ...string) {
+// runFaults kills each of them under a job on n1 and n2 of its own; options are mpiexec's.
+func (s *slurmCluster) runFaults(t *testing.T, faults []slurmFault, options ...string) {
 	t.Helper()
 	for _, test := range faults {
 		t.Run(test.name, func(t *testing.T) {
-			r := s.salloc(t, []string{"-N2", "-n2", "-w", "n1,n2"}, slices.Concat([]string{binary}, options, waiting)...)
-			r.await(t, "ready", 2)
-			if pids := s.kill(t, test.on, test.hit); len(pids) == 0 {
+			r := s.salloc(t, []string{"-N2", "-n2", "-w", "n1,n2"}, slices.Concat([]string{binary}, options, waitingProgram)...)
+			r.awaitOut(t, "ready", 2)
+			if pids := s.killOn(t, test.on, test.matches); len(pids) == 0 {
 				t.Fatal("nothing to kill")
 			}
 			res := r.wait(t)
 			if res.code != 125 || strings.Count(res.err, "mpiexec: ") != 1 || !strings.Contains(res.err, test.want) {
 				t.Errorf("exit %d: %s\nwant 125, %s", res.code, res.err, test.want)
 			}
-			s.clean(t, minutes)
+			s.awaitClean(t, slurmTimeout)
 		})
 	}
 }
 
 // A killed mpiexec tells nobody; its starters end since their input does, and with them all that they
 // have started (RM-63).
-func slurmKilled(t *testing.T, s *slurmBed) {
-	r := s.salloc(t, []string{"-N2", "-n2", "-w", "n1,n2"}, append([]string{binary}, waiting...)...)
-	r.await(t, "ready", 2)
+func slurmKilled(t *testing.T, s *slurmCluster) {
+	r := s.salloc(t, []string{"-N2", "-n2", "-w", "n1,n2"}, append([]string{binary}, waitingProgram...)...)
+	r.awaitOut(t, "ready", 2)
 	for _, pid := range s.launchers() {
 		syscall.Kill(pid, syscall.SIGKILL)
 	}
 	r.wait(t) // what salloc makes of it is Slurm's
-	s.clean(t, minutes)
-	if !poll(minutes, func() bool { out, _, _ := s.call(t, "squeue", "-h", "-s"); return strings.TrimSpace(out) == "" }) {
+	s.awaitClean(t, slurmTimeout)
+	if !poll(slurmTimeout, func() bool { out, _, _ := s.runOnHead(t, "squeue", "-h", "-s"); return strings.TrimSpace(out) == "" }) {
 		t.Error("its steps are still there")
 	}
 }
 
 // Without the slurmd of a host its job goes on, to a good end: what holds the ranks is slurmstepd.
-func slurmDaemonKilled(t *testing.T, s *slurmBed) {
-	j := s.batch(t, `exec $MPIEXEC sh -c 'echo ready; while [ ! -e leave ]; do sleep 0.2; done; echo done'`, "-N2", "-n2", "-w", "n1,n2")
+func slurmDaemonKilled(t *testing.T, s *slurmCluster) {
+	j := s.submitScript(t, `exec $MPIEXEC sh -c 'echo ready; while [ ! -e leave ]; do sleep 0.2; done; echo done'`, "-N2", "-n2", "-w", "n1,n2")
 	j.await(t, "ready", 2)
 	daemon, err := os.ReadFile(filepath.Join(s.State, "slurm", "slurmd.n2.pid"))
 	if err != nil {
@@ -95,9 +95,9 @@ func slurmDaemonKilled(t *testing.T, s *slurmBed) {
 
 // While slurmctld answers nobody, a job that runs goes on, and one that starts fails when its time
 // to start is over, or its starter is killed before any helper has spoken.
-func slurmNoController(t *testing.T, s *slurmBed) {
+func slurmNoController(t *testing.T, s *slurmCluster) {
 	r := s.salloc(t, []string{"-N2", "-n2", "-w", "n1,n2"}, binary, "sh", "-c", "echo ready; while [ ! -e /tmp/leave ]; do sleep 0.2; done; rm /tmp/leave; echo done")
-	r.await(t, "ready", 2)
+	r.awaitOut(t, "ready", 2)
 	controller := s.stopController(t)
 	s.launchDuringStop(t, "20", "not every rank had started within 20s", nil)
 	s.launchDuringStop(t, "240", "mpiexec: n[1-2]: srun: it was killed by signal 9", srunTo("n1", "n2"))
@@ -106,7 +106,7 @@ func slurmNoController(t *testing.T, s *slurmBed) {
 			t.Fatal(err)
 		}
 	}
-	r.await(t, "done", 2)
+	r.awaitOut(t, "done", 2)
 	syscall.Kill(controller, syscall.SIGCONT)
 	if res := r.wait(t); res.code != 0 || res.err != "" {
 		t.Errorf("the job that ran: exit %d: %s", res.code, res.err)
@@ -115,15 +115,15 @@ func slurmNoController(t *testing.T, s *slurmBed) {
 
 // launchDuringStop starts mpiexec in the allocation that one on the head has already, and kills what
 // kill likes of it, nil: nothing. It fails with one cause.
-func (s *slurmBed) launchDuringStop(t *testing.T, startTimeout, want string, kill func([]string) bool) {
+func (s *slurmCluster) launchDuringStop(t *testing.T, startTimeout, want string, kill func([]string) bool) {
 	t.Helper()
 	before := s.launchers()
 	env := s.allocationOf(t, before[0])
-	r := s.start(t, job{env: env, args: []string{"--start-timeout", startTimeout, "-n", "2", "-ppn", "1", "true"}})
+	r := s.startMpiexec(t, mpiexecCall{env: env, args: []string{"--start-timeout", startTimeout, "-n", "2", "-ppn", "1", "true"}})
 	if kill != nil {
 		mine := func(pid int) bool { return !slices.Contains(before, pid) }
 		killed := 0
-		if !poll(minutes, func() bool { killed += len(s.killOf(mine, kill)); return killed >= 2 }) {
+		if !poll(slurmTimeout, func() bool { killed += len(s.killOf(mine, kill)); return killed >= 2 }) {
 			t.Fatalf("%d were there to be killed, want 2", killed)
 		}
 	}
@@ -133,7 +133,7 @@ func (s *slurmBed) launchDuringStop(t *testing.T, startTimeout, want string, kil
 }
 
 // allocationOf are the variables of Slurm's that a process has.
-func (s *slurmBed) allocationOf(t *testing.T, pid int) (env []string) {
+func (s *slurmCluster) allocationOf(t *testing.T, pid int) (env []string) {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 	if err != nil {
@@ -148,7 +148,7 @@ func (s *slurmBed) allocationOf(t *testing.T, pid int) (env []string) {
 }
 
 // stopController stops slurmctld until the end of the test, at the latest.
-func (s *slurmBed) stopController(t *testing.T) (pid int) {
+func (s *slurmCluster) stopController(t *testing.T) (pid int) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(s.State, "slurm", "slurmctld.pid"))
 	if pid, _ = strconv.Atoi(strings.TrimSpace(string(text))); err != nil || pid == 0 {
@@ -162,15 +162,15 @@ func (s *slurmBed) stopController(t *testing.T) (pid int) {
 }
 
 // Forty launches one after the other in one job all go well, and all of their steps end.
-func slurmMany(t *testing.T, s *slurmBed) {
+func slurmMany(t *testing.T, s *slurmCluster) {
 	const script = `for i in $(seq 40); do $MPIEXEC sh -c 'echo launch' || exit; done`
-	if state, out := s.batch(t, script, "-N2", "-n2", "-w", "n1,n2").wait(t); state != "COMPLETED" || counted(out) != "launch:80" {
+	if state, out := s.submitScript(t, script, "-N2", "-n2", "-w", "n1,n2").wait(t); state != "COMPLETED" || countEqualLines(out) != "launch:80" {
 		t.Errorf("%s: %s", state, out)
 	}
 }
 
 // What srun warns of before the helper speaks is nobody's trouble.
-func slurmWarns(t *testing.T, s *slurmBed) {
+func slurmWarns(t *testing.T, s *slurmCluster) {
 	const script = `
 mkdir -p warning
 cat >warning/srun <<'end'
@@ -180,8 +180,8 @@ exec /usr/bin/srun "$@"
 end
 chmod +x warning/srun
 PATH=$PWD/warning:$PATH exec $MPIEXEC hostname`
-	state, out := s.batch(t, script, "-N2", "-n2", "-w", "n1,n2").wait(t)
-	if state != "COMPLETED" || counted(out) != "n1:1 n2:1" {
+	state, out := s.submitScript(t, script, "-N2", "-n2", "-w", "n1,n2").wait(t)
+	if state != "COMPLETED" || countEqualLines(out) != "n1:1 n2:1" {
 		t.Errorf("%s: %s", state, out)
 	}
 }
@@ -193,9 +193,9 @@ func srunTo(hosts ...string) func([]string) bool {
 	}
 }
 
-// kill kills those processes of a host whose arguments hit likes; of the head, what mpiexec has
+// killOn kills those processes of a host whose arguments hit likes; of the head, what mpiexec has
 // started there.
-func (s *slurmBed) kill(t *testing.T, host string, hit func(args []string) bool) (pids []int) {
+func (s *slurmCluster) killOn(t *testing.T, host string, hit func(args []string) bool) (pids []int) {
 	t.Helper()
 	if host == testbed.Head {
 		return s.killOf(func(int) bool { return true }, hit)
@@ -210,7 +210,7 @@ func (s *slurmBed) kill(t *testing.T, host string, hit func(args []string) bool)
 }
 
 // killOf kills children of those mpiexec on the head that are wanted.
-func (s *slurmBed) killOf(wanted func(launcher int) bool, hit func(args []string) bool) (pids []int) {
+func (s *slurmCluster) killOf(wanted func(launcher int) bool, hit func(args []string) bool) (pids []int) {
 	for _, launcher := range slices.DeleteFunc(s.launchers(), func(pid int) bool { return !wanted(pid) }) {
 		for _, pid := range children(launcher) {
 			text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))

@@ -15,41 +15,41 @@ import (
 )
 
 // slurmOne is one step for the helpers of all hosts, which call back (RM-37).
-func slurmOne(t *testing.T, s *slurmBed) {
+func slurmOne(t *testing.T, s *slurmCluster) {
 	for _, test := range []struct {
 		name string
-		run  func(*testing.T, *slurmBed)
+		run  func(*testing.T, *slurmCluster)
 	}{
 		{"Step", slurmOneStep},
 		{"Faults", slurmOneFaults},
-		{"Stranger", slurmOneStranger},
+		{"Stranger", slurmOneUnauthenticated},
 		{"Unable", slurmOneUnable},
 		{"Cancel", slurmOneCancel},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.run(t, s)
-			s.clean(t, minutes)
+			s.awaitClean(t, slurmTimeout)
 		})
 	}
 }
 
 // For Slurm it is one step, and its daemon is above all ranks, which find each other as ever. Nobody sees a secret, and
 // no port is open any more when all have called.
-func slurmOneStep(t *testing.T, s *slurmBed) {
-	hello := bundled(t, "pmihello")
+func slurmOneStep(t *testing.T, s *slurmCluster) {
+	hello := bundledProgram(t, "pmihello")
 	// A host that does not have the program is reached by itself, and has it then.
-	if r := s.salloc(t, []string{"-N3", "-n3", "-w", "n1,n2,n3"}, binary, "-launcher", "slurm-one", "hostname").wait(t); r.code != 0 || counted(r.out) != "n1:1 n2:1 n3:1" {
+	if r := s.salloc(t, []string{"-N3", "-n3", "-w", "n1,n2,n3"}, binary, "-launcher", "slurm-one", "hostname").wait(t); r.code != 0 || countEqualLines(r.out) != "n1:1 n2:1 n3:1" {
 		t.Fatalf("exit %d: %s%s", r.code, r.out, r.err)
 	}
 	r := s.salloc(t, []string{"-N3", "-n4", "-w", "n1,n2,n3"}, binary, "-v", "-launcher", "slurm-one", "sh", "-c",
 		hello+`; ps -o comm= $(ps -o ppid= $(ps -o ppid= $PPID)); echo ready; read gone; exec sleep 1000`)
-	r.await(t, "ready", 4)
+	r.awaitOut(t, "ready", 4)
 	for text, want := range map[string]int{"got 4 cards": 4, "slurmstepd": 4} {
 		if n := strings.Count(r.out.String(), text); n != want {
 			t.Errorf("%q stands there %d times, want %d:\n%s", text, n, want, r.out.String())
 		}
 	}
-	steps, _, _ := s.call(t, "squeue", "-h", "-s", "-o", "%i %N")
+	steps, _, _ := s.runOnHead(t, "squeue", "-h", "-s", "-o", "%i %N")
 	if want := regexp.MustCompile(`^\s*\d+\.0 n\[1-3\]\s*$`); !want.MatchString(steps) {
 		t.Errorf("the steps of the job are %q, want one of n[1-3]", steps)
 	}
@@ -66,21 +66,21 @@ func slurmOneStep(t *testing.T, s *slurmBed) {
 	if port == nil {
 		t.Fatalf("it is not told that a port was open: %s", r.err.String())
 	}
-	if open, _, _ := s.call(t, "ss", "-Hltn", "sport = :"+port[1]); open != "" {
+	if open, _, _ := s.runOnHead(t, "ss", "-Hltn", "sport = :"+port[1]); open != "" {
 		t.Errorf("the port is still open: %s", open)
 	}
 	s.terminate(t, r)
 }
 
 // What is killed is told once, by its own words, and nothing stays behind.
-func slurmOneFaults(t *testing.T, s *slurmBed) {
-	s.faults(t, []slurmFault{
+func slurmOneFaults(t *testing.T, s *slurmCluster) {
+	s.runFaults(t, []slurmFault{
 		{"srun", srunTo("n1,n2"), testbed.Head, " (srun: killed by signal 9)"},
-		{"helper", aHelper, "n2", "lost contact with n2"},
-		{"keeper", aKeeper, "n2", " n2 "},
+		{"helper", isHelperArgs, "n2", "lost contact with n2"},
+		{"keeper", isReaperArgs, "n2", " n2 "},
 	}, "-launcher", "slurm-one")
-	r := s.salloc(t, []string{"-N2", "-n2", "-w", "n1,n2"}, append([]string{binary, "-launcher", "slurm-one"}, waiting...)...)
-	r.await(t, "ready", 2)
+	r := s.salloc(t, []string{"-N2", "-n2", "-w", "n1,n2"}, append([]string{binary, "-launcher", "slurm-one"}, waitingProgram...)...)
+	r.awaitOut(t, "ready", 2)
 	for _, pid := range s.launchers() {
 		syscall.Kill(pid, syscall.SIGKILL)
 	}
@@ -88,7 +88,7 @@ func slurmOneFaults(t *testing.T, s *slurmBed) {
 }
 
 // heldStep is a salloc whose srun waits for the file go in the folder that is returned: by then mpiexec's port is open.
-func (s *slurmBed) heldStep(t *testing.T, words ...string) (r *running, port, dir string) {
+func (s *slurmCluster) heldStep(t *testing.T, words ...string) (r *runningJob, port, dir string) {
 	t.Helper()
 	dir, err := os.MkdirTemp(s.dir, "held-")
 	if err != nil {
@@ -100,14 +100,14 @@ func (s *slurmBed) heldStep(t *testing.T, words ...string) (r *running, port, di
 	}
 	r = s.salloc(t, []string{"-N2", "-n2", "-w", "n1,n2"}, append([]string{"env", "PATH=" + dir + ":" + os.Getenv("PATH"), binary, "-v", "-launcher", "slurm-one"}, words...)...)
 	listening := regexp.MustCompile(`listening on port (\d+) until`)
-	if !poll(minutes, func() bool { return listening.MatchString(r.err.String()) }) {
+	if !poll(slurmTimeout, func() bool { return listening.MatchString(r.err.String()) }) {
 		t.Fatalf("no port is told of: %s", r.err.String())
 	}
 	return r, listening.FindStringSubmatch(r.err.String())[1], dir
 }
 
-// release lets the srun of a heldStep go on.
-func release(t *testing.T, dir string) {
+// releaseStep lets the srun of a heldStep go on.
+func releaseStep(t *testing.T, dir string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -115,7 +115,7 @@ func release(t *testing.T, dir string) {
 }
 
 // A stranger who calls before all others, and one who says nothing at all, keep nobody out.
-func slurmOneStranger(t *testing.T, s *slurmBed) {
+func slurmOneUnauthenticated(t *testing.T, s *slurmCluster) {
 	r, port, dir := s.heldStep(t, "hostname")
 	const call = `exec 3<>/dev/tcp/head/$0; echo GET / >&3; cat <&3 >/dev/null`
 	if out, err := s.On(t.Context(), "n4", "bash", "-c", call, port).CombinedOutput(); err != nil {
@@ -125,9 +125,9 @@ func slurmOneStranger(t *testing.T, s *slurmBed) {
 	if err := silent.Start(); err != nil {
 		t.Fatal(err)
 	}
-	release(t, dir)
+	releaseStep(t, dir)
 	res := r.wait(t)
-	if res.code != 0 || counted(res.out) != "n1:1 n2:1" || strings.Count(res.err, "mpiexec: warning: refused a connection from ") != 1 ||
+	if res.code != 0 || countEqualLines(res.out) != "n1:1 n2:1" || strings.Count(res.err, "mpiexec: warning: refused a connection from ") != 1 ||
 		!strings.Contains(res.err, ": it does not speak as our helpers do") {
 		t.Errorf("exit %d: %s%s", res.code, res.out, res.err)
 	}
@@ -135,7 +135,7 @@ func slurmOneStranger(t *testing.T, s *slurmBed) {
 }
 
 // A host that cannot connect to us fails the job, and is told with the way out.
-func slurmOneUnable(t *testing.T, s *slurmBed) {
+func slurmOneUnable(t *testing.T, s *slurmCluster) {
 	r, port, dir := s.heldStep(t, "hostname")
 	rules := "add table ip one\nadd chain ip one out { type filter hook output priority 0; }\nadd rule ip one out tcp dport " + port + " reject with tcp reset\n"
 	cmd := s.On(t.Context(), "n2", "nft", "-f", "-")
@@ -143,8 +143,8 @@ func slurmOneUnable(t *testing.T, s *slurmBed) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	defer s.on(t, "n2", "nft", "delete", "table", "ip", "one")
-	release(t, dir)
+	defer s.runOn(t, "n2", "nft", "delete", "table", "ip", "one")
+	releaseStep(t, dir)
 	res := r.wait(t)
 	for _, want := range []string{"n2: helper: cannot connect to this host on port " + port + " (", ": connection refused)", "slurm-each"} {
 		if res.code != 125 || res.out != "" || !strings.Contains(res.err, want) {
@@ -155,7 +155,7 @@ func slurmOneUnable(t *testing.T, s *slurmBed) {
 
 // Slurm ends its job: ranks are told once, and what they say then is not lost. Whoever cancels the step has lost its hosts
 // (RM-42).
-func slurmOneCancel(t *testing.T, s *slurmBed) {
+func slurmOneCancel(t *testing.T, s *slurmCluster) {
 	for _, test := range []struct {
 		what  string
 		marks map[string]int
@@ -163,8 +163,8 @@ func slurmOneCancel(t *testing.T, s *slurmBed) {
 		{"", map[string]int{"=0-TERM=": 1, "=1-TERM=": 1, "lost contact": 0, "mpiexec: slurm ends job ": 1, "exit code 143": 1}},
 		{".0", map[string]int{"slurm ends job": 0, "exit code 125": 1, "mpiexec: ": 1}},
 	} {
-		j := s.logging(t, "-launcher slurm-one --usage")
-		s.slurm(t, "scancel", j.id+test.what)
+		j := s.startSignalLogger(t, "-launcher slurm-one --usage")
+		s.runSlurmCommand(t, "scancel", j.id+test.what)
 		j.wait(t)
 		j.await(t, "  all    2 ", 1)
 		out := j.text()

@@ -18,40 +18,40 @@ while :; do sleep 1; done
 end
 `
 
-// logging starts a job of a rank on each of two hosts that tells of its signals, and waits until
+// startSignalLogger starts a job of a rank on each of two hosts that tells of its signals, and waits until
 // both are ready.
-func (s *slurmBed) logging(t *testing.T, options string) *slurmJob {
+func (s *slurmCluster) startSignalLogger(t *testing.T, options string) *slurmJob {
 	t.Helper()
-	j := s.batch(t, signalLogger+"exec $MPIEXEC "+options+" -n 2 -ppn 1 sh logger.sh", "-N2", "-n2", "-w", "n1,n2")
+	j := s.submitScript(t, signalLogger+"exec $MPIEXEC "+options+" -n 2 -ppn 1 sh logger.sh", "-N2", "-n2", "-w", "n1,n2")
 	j.await(t, "-ready=", 2)
 	return j
 }
 
-// slurm calls a command of Slurm's.
-func (s *slurmBed) slurm(t *testing.T, words ...string) {
+// runSlurmCommand calls a command of Slurm's.
+func (s *slurmCluster) runSlurmCommand(t *testing.T, words ...string) {
 	t.Helper()
-	if out, errs, code := s.call(t, words[0], words[1:]...); code != 0 {
+	if out, errs, code := s.runOnHead(t, words[0], words[1:]...); code != 0 {
 		t.Fatalf("%q: exit %d: %s%s", words, code, out, errs)
 	}
 }
 
 // A signal reaches each rank, whomever Slurm sends it: the steps, in which the ranks are, or the
 // script alone, from which it is passed on; once, but where it may cross itself on two ways.
-func slurmSignals(t *testing.T, s *slurmBed) {
-	j := s.logging(t, "")
-	s.slurm(t, "scancel", "-s", "USR1", j.id)
+func slurmSignals(t *testing.T, s *slurmCluster) {
+	j := s.startSignalLogger(t, "")
+	s.runSlurmCommand(t, "scancel", "-s", "USR1", j.id)
 	for _, mark := range []string{"=0-USR1=", "=1-USR1="} {
 		j.await(t, mark, 1)
 	}
-	s.slurm(t, "scancel", "-b", "-s", "USR2", j.id)
+	s.runSlurmCommand(t, "scancel", "-b", "-s", "USR2", j.id)
 	for _, mark := range []string{"=0-USR2=", "=1-USR2="} {
 		j.await(t, mark, 1)
 	}
-	s.slurm(t, "scancel", "-f", "-s", "ALRM", j.id)
+	s.runSlurmCommand(t, "scancel", "-f", "-s", "ALRM", j.id)
 	for _, mark := range []string{"=0-ALRM=", "=1-ALRM="} {
 		j.await(t, mark, 1)
 	}
-	s.slurm(t, "scancel", j.id)
+	s.runSlurmCommand(t, "scancel", j.id)
 	j.wait(t)
 	j.await(t, "exit code 143", 1)
 	out := j.text()
@@ -64,9 +64,9 @@ func slurmSignals(t *testing.T, s *slurmBed) {
 
 // Slurm ends its job: each rank is told, what it then says and consumed is not lost, and Slurm
 // is the cause, whatever of it we heard of first (RM-60, RM-61).
-func slurmCancel(t *testing.T, s *slurmBed) {
-	j := s.logging(t, "--usage --report report.json")
-	s.slurm(t, "scancel", j.id)
+func slurmCancel(t *testing.T, s *slurmCluster) {
+	j := s.startSignalLogger(t, "--usage --report report.json")
+	s.runSlurmCommand(t, "scancel", j.id)
 	j.wait(t) // for Slurm it is over when the script is told, not when it has ended
 	j.await(t, "  all    2 ", 1)
 	out := j.text()
@@ -87,9 +87,9 @@ func slurmCancel(t *testing.T, s *slurmBed) {
 }
 
 // Whoever cancels the step of one host has lost that host (RM-42).
-func slurmStepCancelled(t *testing.T, s *slurmBed) {
-	j := s.logging(t, "")
-	s.slurm(t, "scancel", j.id+".0")
+func slurmStepCancelled(t *testing.T, s *slurmCluster) {
+	j := s.startSignalLogger(t, "")
+	s.runSlurmCommand(t, "scancel", j.id+".0")
 	state, out := j.wait(t)
 	if state != "FAILED" || j.field(t, "ExitCode") != "125:0" || strings.Contains(out, "slurm ends job") ||
 		!strings.Contains(out, "lost contact with n") && !strings.Contains(out, "was told to end (SIGTERM)") {

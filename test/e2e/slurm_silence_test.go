@@ -12,17 +12,17 @@ import (
 // TestSlurmWaits has those faults that are noticed only when a time is over, side by side.
 func TestSlurmWaits(t *testing.T) {
 	t.Parallel()
-	needNamespaces(t)
+	requireNamespaces(t)
 	if err := testbed.NoSlurm(); err != nil {
 		t.Skip(err)
 	}
-	s := newSlurmBed(t, 7)
+	s := newSlurmCluster(t, 7)
 	for _, test := range []struct {
 		name string
-		run  func(*testing.T, *slurmBed)
+		run  func(*testing.T, *slurmCluster)
 	}{
 		{"StepDaemonKilled", slurmStepDaemonKilled},
-		{"Unplugged", slurmUnplugged},
+		{"Unplugged", slurmLinkCut},
 		{"TimeLimit", slurmTimeLimit},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -34,55 +34,55 @@ func TestSlurmWaits(t *testing.T) {
 
 // lostInSilence waits until mpiexec has lost a host that says nothing any more, and nothing of the job
 // is left on the other.
-func (s *slurmBed) lostInSilence(t *testing.T, r *running, host, other string) {
+func (s *slurmCluster) lostInSilence(t *testing.T, r *runningJob, host, other string) {
 	t.Helper()
 	res := r.wait(t)
 	if want := "lost contact with " + host + " (silent for "; res.code != 125 || strings.Count(res.err, "mpiexec: ") != 1 ||
 		!strings.Contains(res.err, want) || !strings.Contains(res.err, "s; slurm says the job runs)") {
 		t.Errorf("exit %d: %s\nwant 125, %s", res.code, res.err, want)
 	}
-	s.empty(t, other)
+	s.awaitEmptyHost(t, other)
 }
 
-// empty waits until no process is left on a host.
-func (s *slurmBed) empty(t *testing.T, host string) {
+// awaitEmptyHost waits until no process is left on a host.
+func (s *slurmCluster) awaitEmptyHost(t *testing.T, host string) {
 	t.Helper()
-	if !poll(minutes, func() bool { return len(s.processes(t, host)) == 0 }) {
+	if !poll(slurmTimeout, func() bool { return len(s.processes(t, host)) == 0 }) {
 		t.Errorf("%s: still there: %v", host, s.processes(t, host))
 	}
 }
 
 // srun notices nothing when the slurmstepd of its step is killed; the helper does, whose input ends,
 // and so does mpiexec, since it hears nothing of the helper any more (RM-40).
-func slurmStepDaemonKilled(t *testing.T, s *slurmBed) {
-	r := s.salloc(t, []string{"-N2", "-n2", "-w", "n1,n2"}, append([]string{binary}, waiting...)...)
-	r.await(t, "ready", 2)
+func slurmStepDaemonKilled(t *testing.T, s *slurmCluster) {
+	r := s.salloc(t, []string{"-N2", "-n2", "-w", "n1,n2"}, append([]string{binary}, waitingProgram...)...)
+	r.awaitOut(t, "ready", 2)
 	daemon := func(args []string) bool { return strings.HasPrefix(args[0], "slurmstepd: [") }
-	if pids := s.kill(t, "n2", daemon); len(pids) == 0 {
+	if pids := s.killOn(t, "n2", daemon); len(pids) == 0 {
 		t.Fatal("no slurmstepd")
 	}
-	s.empty(t, "n2") // by then mpiexec is not over
+	s.awaitEmptyHost(t, "n2") // by then mpiexec is not over
 	s.lostInSilence(t, r, "n2", "n1")
 }
 
 // A host whose cable is cut is lost as well. When it is there again, nothing of the job stays on it.
-func slurmUnplugged(t *testing.T, s *slurmBed) {
-	r := s.salloc(t, []string{"-N2", "-n2", "-w", "n3,n4"}, append([]string{binary}, waiting...)...)
-	r.await(t, "ready", 2)
-	if err := s.Link("n4", false); err != nil {
+func slurmLinkCut(t *testing.T, s *slurmCluster) {
+	r := s.salloc(t, []string{"-N2", "-n2", "-w", "n3,n4"}, append([]string{binary}, waitingProgram...)...)
+	r.awaitOut(t, "ready", 2)
+	if err := s.SetLink("n4", false); err != nil {
 		t.Fatal(err)
 	}
 	s.lostInSilence(t, r, "n4", "n3")
-	if err := s.Link("n4", true); err != nil {
+	if err := s.SetLink("n4", true); err != nil {
 		t.Fatal(err)
 	}
-	s.empty(t, "n4")
+	s.awaitEmptyHost(t, "n4")
 }
 
 // Before the time limit ranks are warned, as wanted; at the limit the batch system is the cause, ranks
 // that do not care are killed, and what they have consumed is told (9.2.7).
-func slurmTimeLimit(t *testing.T, s *slurmBed) {
-	j := s.batch(t, signalLogger+`
+func slurmTimeLimit(t *testing.T, s *slurmCluster) {
+	j := s.submitScript(t, signalLogger+`
 { echo 'trap "" TERM'; grep -v TERM logger.sh; } >deaf.sh
 exec $MPIEXEC --usage --kill-grace 3 -n 2 -ppn 1 sh deaf.sh`,
 		"-N2", "-n2", "-w", "n5,n6", "-t", "2", "--signal=USR1@30") // the signal comes up to half a minute early
@@ -95,6 +95,6 @@ exec $MPIEXEC --usage --kill-grace 3 -n 2 -ppn 1 sh deaf.sh`,
 			t.Errorf("%q stands there %d times, want %d:\n%s", mark, n, want, out)
 		}
 	}
-	s.empty(t, "n5")
-	s.empty(t, "n6")
+	s.awaitEmptyHost(t, "n5")
+	s.awaitEmptyHost(t, "n6")
 }

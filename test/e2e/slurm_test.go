@@ -20,9 +20,9 @@ import (
 	"remshell/tools/testbed"
 )
 
-// A slurmBed is a bed whose hosts are nodes of a real Slurm.
-type slurmBed struct {
-	*bed
+// A slurmCluster is a bed whose hosts are nodes of a real Slurm.
+type slurmCluster struct {
+	*testCluster
 	dir     string // seen on all hosts by this name; what jobs write goes there
 	mpiexec string // the program under test, there
 }
@@ -30,14 +30,14 @@ type slurmBed struct {
 // TestSlurm runs all that needs a real Slurm, on one: as root where it is installed.
 func TestSlurm(t *testing.T) {
 	t.Parallel()
-	needNamespaces(t)
+	requireNamespaces(t)
 	if err := testbed.NoSlurm(); err != nil {
 		t.Skip(err)
 	}
-	s := newSlurmBed(t, 4)
+	s := newSlurmCluster(t, 4)
 	for _, test := range []struct {
 		name string
-		run  func(*testing.T, *slurmBed)
+		run  func(*testing.T, *slurmCluster)
 	}{
 		{"Batch", slurmBatch},
 		{"FromOutside", slurmFromOutside},
@@ -62,31 +62,31 @@ func TestSlurm(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.run(t, s)
-			s.clean(t, minutes)
+			s.awaitClean(t, slurmTimeout)
 		})
 	}
 }
 
-// minutes is how long is waited for what Slurm does in its own time, before that is a failure.
-const minutes = 10 * time.Minute
+// slurmTimeout is how long is waited for what Slurm does in its own time, before that is a failure.
+const slurmTimeout = 10 * time.Minute
 
-// newSlurmBed brings Slurm up, and puts the program where jobs find it: a cluster has it on a
+// newSlurmCluster brings Slurm up, and puts the program where jobs find it: a cluster has it on a
 // file system that all its nodes see.
-func newSlurmBed(t *testing.T, hosts int) *slurmBed {
+func newSlurmCluster(t *testing.T, hosts int) *slurmCluster {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Join(repo, "build"), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(repoRoot, "build"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	dir, err := os.MkdirTemp(filepath.Join(repo, "build"), "slurm-")
+	dir, err := os.MkdirTemp(filepath.Join(repoRoot, "build"), "slurm-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	s := &slurmBed{dir: dir, mpiexec: filepath.Join(dir, "mpiexec")}
+	s := &slurmCluster{dir: dir, mpiexec: filepath.Join(dir, "mpiexec")}
 	if err := copyProgram(binary, s.mpiexec); err != nil {
 		t.Fatal(err)
 	}
-	s.bed = newBed(t, testbed.Options{Hosts: hosts, Slurm: true})
+	s.testCluster = newTestCluster(t, testbed.Options{Hosts: hosts, Slurm: true})
 	return s
 }
 
@@ -108,14 +108,14 @@ func copyProgram(from, to string) error {
 
 // A slurmJob was handed in with sbatch.
 type slurmJob struct {
-	bed    *slurmBed
-	id     string
-	output string // the file that its output goes to
+	cluster *slurmCluster
+	id      string
+	output  string // the file that its output goes to
 }
 
-// batch hands in a script; options are those of sbatch. $MPIEXEC is the program in it. At the
+// submitScript hands in a script; options are those of sbatch. $MPIEXEC is the program in it. At the
 // end of the test the job is over, however it goes.
-func (s *slurmBed) batch(t *testing.T, script string, options ...string) *slurmJob {
+func (s *slurmCluster) submitScript(t *testing.T, script string, options ...string) *slurmJob {
 	t.Helper()
 	file, err := os.CreateTemp(s.dir, "job-*.sh")
 	if err != nil {
@@ -123,9 +123,9 @@ func (s *slurmBed) batch(t *testing.T, script string, options ...string) *slurmJ
 	}
 	fmt.Fprintf(file, "#!/bin/sh\nMPIEXEC=%s\n%s\n", s.mpiexec, script)
 	file.Close()
-	j := &slurmJob{bed: s, output: file.Name() + ".out"}
+	j := &slurmJob{cluster: s, output: file.Name() + ".out"}
 	args := slices.Concat([]string{"--parsable", "-D", s.dir, "-o", j.output, "-t", "60"}, options, []string{file.Name()})
-	out, errs, code := s.call(t, "sbatch", args...)
+	out, errs, code := s.runOnHead(t, "sbatch", args...)
 	j.id = strings.TrimSpace(out)
 	if code != 0 {
 		t.Fatalf("sbatch %q: exit %d: %s", args, code, errs)
@@ -148,7 +148,7 @@ func (j *slurmJob) state(t *testing.T) string {
 // field is one of those of scontrol show job.
 func (j *slurmJob) field(t *testing.T, name string) string {
 	t.Helper()
-	out, errs, code := j.bed.call(t, "scontrol", "-o", "show", "job", j.id)
+	out, errs, code := j.cluster.runOnHead(t, "scontrol", "-o", "show", "job", j.id)
 	if code != 0 {
 		t.Fatalf("scontrol show job %s: %s", j.id, errs)
 	}
@@ -170,7 +170,7 @@ func (j *slurmJob) text() string {
 // await waits until text stands in the output n times.
 func (j *slurmJob) await(t *testing.T, text string, n int) {
 	t.Helper()
-	if !poll(minutes, func() bool { return strings.Count(j.text(), text) >= n }) {
+	if !poll(slurmTimeout, func() bool { return strings.Count(j.text(), text) >= n }) {
 		t.Fatalf("job %s (%s): waited for %d times %q:\n%s", j.id, j.state(t), n, text, j.text())
 	}
 }
@@ -179,21 +179,21 @@ func (j *slurmJob) await(t *testing.T, text string, n int) {
 func (j *slurmJob) wait(t *testing.T) (state, output string) {
 	t.Helper()
 	over := []string{"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY"}
-	if !poll(minutes, func() bool { state = j.state(t); return slices.Contains(over, state) }) {
+	if !poll(slurmTimeout, func() bool { state = j.state(t); return slices.Contains(over, state) }) {
 		t.Fatalf("job %s is still %s:\n%s", j.id, state, j.text())
 	}
 	return state, j.text()
 }
 
 // salloc runs a command on the head, which is no node, inside of an allocation.
-func (s *slurmBed) salloc(t *testing.T, options []string, command ...string) *running {
+func (s *slurmCluster) salloc(t *testing.T, options []string, command ...string) *runningJob {
 	t.Helper()
 	words := slices.Concat([]string{"salloc", "-Q", "-t", "60"}, options, command)
-	return s.startAs(t, job{limit: minutes}, words)
+	return s.startCommand(t, mpiexecCall{timeout: slurmTimeout}, words)
 }
 
 // terminate ends what salloc runs, and waits for that: salloc itself may wait on when it is told to end.
-func (s *slurmBed) terminate(t *testing.T, r *running) {
+func (s *slurmCluster) terminate(t *testing.T, r *runningJob) {
 	t.Helper()
 	for _, pid := range s.launchers() {
 		syscall.Kill(pid, syscall.SIGTERM)
@@ -201,8 +201,8 @@ func (s *slurmBed) terminate(t *testing.T, r *running) {
 	r.wait(t)
 }
 
-// counted counts equal lines: "n1:2 n2:2".
-func counted(lines string) string {
+// countEqualLines counts equal lines: "n1:2 n2:2".
+func countEqualLines(lines string) string {
 	times := make(map[string]int)
 	for line := range strings.Lines(lines) {
 		times[strings.TrimSpace(line)]++
@@ -217,8 +217,8 @@ func counted(lines string) string {
 
 // A script of sbatch gets the tasks it has asked for, on the hosts it was given, by a step of
 // Slurm's on each (9.2.1).
-func slurmBatch(t *testing.T, s *slurmBed) {
-	j := s.batch(t, `exec $MPIEXEC -v sh -c 'hostname; ps -o comm= $(ps -o ppid= $(ps -o ppid= $PPID))'`, "-N3", "--ntasks-per-node=2", "-w", "n1,n2,n3")
+func slurmBatch(t *testing.T, s *slurmCluster) {
+	j := s.submitScript(t, `exec $MPIEXEC -v sh -c 'hostname; ps -o comm= $(ps -o ppid= $(ps -o ppid= $PPID))'`, "-N3", "--ntasks-per-node=2", "-w", "n1,n2,n3")
 	state, out := j.wait(t)
 	if state != "COMPLETED" {
 		t.Fatalf("%s: %s", state, out)
@@ -232,10 +232,10 @@ func slurmBatch(t *testing.T, s *slurmBed) {
 
 // From outside of the nodes, where salloc was called, all goes alike; this machine runs no
 // rank (RM-34).
-func slurmFromOutside(t *testing.T, s *slurmBed) {
+func slurmFromOutside(t *testing.T, s *slurmCluster) {
 	for _, by := range []string{"ssh", "slurm", "auto"} {
 		r := s.salloc(t, []string{"-N2", "-n3", "-w", "n2,n3"}, binary, "-launcher", by, "hostname").wait(t)
-		if r.code != 0 || r.err != "" || counted(r.out) != "n2:2 n3:1" {
+		if r.code != 0 || r.err != "" || countEqualLines(r.out) != "n2:2 n3:1" {
 			t.Errorf("%q: exit %d: %s%s\nwant n2:2 n3:1", by, r.code, r.out, r.err)
 		}
 	}
@@ -243,7 +243,7 @@ func slurmFromOutside(t *testing.T, s *slurmBed) {
 
 // All bytes go through srun as they are, to a rank and back, much of them as well; nothing of the
 // job is on a command line (RM-31, 9.2.11 and 13).
-func slurmStreams(t *testing.T, s *slurmBed) {
+func slurmStreams(t *testing.T, s *slurmCluster) {
 	size := 16 << 20
 	if os.Getenv("E2E_LONG") != "" {
 		size = 100 << 20
@@ -251,16 +251,16 @@ func slurmStreams(t *testing.T, s *slurmBed) {
 	sent := make([]byte, size)
 	rand.NewChaCha8([32]byte{14}).Read(sent)
 	for _, by := range []string{"slurm-each", "slurm-one"} {
-		j := job{limit: minutes, stdin: bytes.NewReader(sent)}
+		j := mpiexecCall{timeout: slurmTimeout, stdin: bytes.NewReader(sent)}
 		words := []string{"salloc", "-Q", "-t", "60", "-N2", "-n2", "-w", "n1,n2", binary, "-launcher", by, "-genv", "TOKEN", "secret-of-rank", "-host", "n2,n1", "-stdin", "0", "sh", "-c", "if [ $MPIEXEC_RANK = 0 ]; then exec cat; fi"}
-		r := s.startAs(t, j, words).wait(t)
+		r := s.startCommand(t, j, words).wait(t)
 		if r.code != 0 || r.err != "" || sha256.Sum256([]byte(r.out)) != sha256.Sum256(sent) {
 			t.Errorf("%s: exit %d, %d bytes of %d came back changed after %v: %s", by, r.code, len(r.out), size, r.took, r.err)
 		}
 		t.Logf("%s: %d bytes there and back in %v", by, size, r.took)
 	}
 	run := s.salloc(t, []string{"-N2", "-n2", "-w", "n1,n2"}, binary, "-genv", "TOKEN", "secret-of-rank", "sh", "-c", "echo ready; sleep 1000; :", "an-argument")
-	run.await(t, "ready", 2)
+	run.awaitOut(t, "ready", 2)
 	for _, h := range []string{"n1", "n2"} {
 		for _, p := range s.processes(t, h) {
 			line := strings.Join(p.Args, " ")
@@ -274,10 +274,10 @@ func slurmStreams(t *testing.T, s *slurmBed) {
 
 // In the shell of srun --pty, which Slurm has started once for each task, mpiexec starts the job's ranks on all of its hosts
 // (RM-12).
-func slurmTerminal(t *testing.T, s *slurmBed) {
+func slurmTerminal(t *testing.T, s *slurmCluster) {
 	line := s.mpiexec + " sh -c 'echo =$(hostname)='; exit\n"
 	words := []string{"salloc", "-Q", "-t", "60", "-N2", "-n3", "-w", "n2,n3", "script", "-qec", "srun --pty sh", "/dev/null"}
-	r := s.startAs(t, job{limit: minutes, stdin: strings.NewReader(line)}, words).wait(t)
+	r := s.startCommand(t, mpiexecCall{timeout: slurmTimeout, stdin: strings.NewReader(line)}, words).wait(t)
 	if r.code != 0 || strings.Count(r.out, "=n2=") != 2 || strings.Count(r.out, "=n3=") != 1 || strings.Contains(r.out, "mpiexec: ") {
 		t.Errorf("exit %d: %s%s\nwant n2 twice and n3 once", r.code, r.out, r.err)
 	}

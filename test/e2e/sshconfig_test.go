@@ -66,9 +66,9 @@ exec cat >&3
 }
 
 // ipaClient makes the head a client of FreeIPA that knows the keys of all hosts, of which the user's known_hosts has none.
-func (b *bed) ipaClient(t *testing.T, file string) {
+func (b *testCluster) ipaClient(t *testing.T, file string) {
 	t.Helper()
-	b.needNamespaces(t)
+	b.requireNamespaces(t)
 	dir := t.TempDir()
 	write := func(name, text string, mode os.FileMode) {
 		t.Helper()
@@ -91,7 +91,7 @@ func (b *bed) ipaClient(t *testing.T, file string) {
 	write("lib/sss/pubconf/nothing", "", 0o644)
 	write("ssh/ssh_config", "Include /etc/ssh/ssh_config.d/*.conf\nHost *\n    SendEnv LANG LC_*\n    HashKnownHosts yes\n    GSSAPIAuthentication yes\n", 0o644)
 	write("ssh/ssh_config.d/04-ipa.conf", file, 0o644)
-	b.on(t, testbed.Head, "sh", "-ec", `mount --bind "$1/ssh" /etc/ssh
+	b.runOn(t, testbed.Head, "sh", "-ec", `mount --bind "$1/ssh" /etc/ssh
 mount -t overlay -o "lowerdir=$1/bin:/usr/bin" field /usr/bin
 mount -t overlay -o "lowerdir=$1/lib:/var/lib" field /var/lib
 mount -t tmpfs field /var/lib/sss/pubconf`, "sh", dir)
@@ -99,19 +99,19 @@ mount -t tmpfs field /var/lib/sss/pubconf`, "sh", dir)
 }
 
 // ipaCalls are the hosts that SSSD's programs were asked about since the last time.
-func (b *bed) ipaCalls(t *testing.T) string {
+func (b *testCluster) ipaCalls(t *testing.T) string {
 	t.Helper()
-	return b.on(t, testbed.Head, "sh", "-c", "cd /var/lib/sss/pubconf; sort calls; rm calls")
+	return b.runOn(t, testbed.Head, "sh", "-c", "cd /var/lib/sss/pubconf; sort calls; rm calls")
 }
 
 // A first job on a client of FreeIPA, whose file made every host fail.
 func TestFreeIPA(t *testing.T) {
 	for name, file := range map[string]string{"KnownHostsCommand": ipaFile, "ProxyCommand": ipaProxyFile} {
 		t.Run(name, func(t *testing.T) {
-			b := newBed(t, testbed.Options{Hosts: 3})
+			b := newTestCluster(t, testbed.Options{Hosts: 3})
 			b.ipaClient(t, file)
-			for _, way := range ways() {
-				b.run(t, append(way, "-hosts", "n1:1,n2:1,n3:1", "-n", "3", "echo", "ran")...).ran(t, b, []string{"ran", "ran", "ran"})
+			for _, way := range transports() {
+				b.runMpiexec(t, append(way, "-hosts", "n1:1,n2:1,n3:1", "-n", "3", "echo", "ran")...).checkOutput(t, b, []string{"ran", "ran", "ran"})
 				calls := b.ipaCalls(t)
 				if way == nil && calls != "n1\nn2\nn3" { // ssh asks twice where the question is the same
 					t.Errorf("asked about %q", calls)
@@ -123,33 +123,33 @@ func TestFreeIPA(t *testing.T) {
 
 // What goes wrong with FreeIPA's commands names the line that runs them, for many hosts once.
 func TestFreeIPAFails(t *testing.T) {
-	b := newBed(t, testbed.Options{Hosts: 2})
+	b := newTestCluster(t, testbed.Options{Hosts: 2})
 	b.ipaClient(t, ipaFile)
-	job := job{args: []string{"-hosts", "n1:1,n2:1", "-n", "2", "true"}}
-	b.on(t, testbed.Head, "touch", "/var/lib/sss/pubconf/down")
-	r := b.refuses(t, job, 125, "n[1-2]: host key: KnownHostsCommand of /etc/ssh/ssh_config.d/04-ipa.conf:11 failed: exit code 1 (sssd is not running)",
+	job := mpiexecCall{args: []string{"-hosts", "n1:1,n2:1", "-n", "2", "true"}}
+	b.runOn(t, testbed.Head, "touch", "/var/lib/sss/pubconf/down")
+	r := b.checkRefused(t, job, 125, "n[1-2]: host key: KnownHostsCommand of /etc/ssh/ssh_config.d/04-ipa.conf:11 failed: exit code 1 (sssd is not running)",
 		"run it by hand: /usr/bin/sss_ssh_knownhosts n1", "--ssh-option KnownHostsCommand=none")
 	t.Log(r.err)
 	job.args = append([]string{"--ssh-option", "KnownHostsCommand=none"}, job.args...)
-	r = b.refuses(t, job, 125, "n[1-2]: host key: the host key is unknown", "--accept-new-host-keys")
+	r = b.checkRefused(t, job, 125, "n[1-2]: host key: the host key is unknown", "--accept-new-host-keys")
 	t.Log(r.err)
 
 	job.args = job.args[2:]
-	b.on(t, testbed.Head, "sh", "-c", "mount -t tmpfs field /etc/ssh/ssh_config.d; printf 'Match exec \"sleep 1000\"\n\tPort 22\n' >/etc/ssh/ssh_config.d/1.conf")
-	r = b.refuses(t, job, 125, `n[1-2]: config: /etc/ssh/ssh_config.d/1.conf:1: Match exec: "sleep 1000": no answer in 10 s`, "run it by hand: sleep 1000")
+	b.runOn(t, testbed.Head, "sh", "-c", "mount -t tmpfs field /etc/ssh/ssh_config.d; printf 'Match exec \"sleep 1000\"\n\tPort 22\n' >/etc/ssh/ssh_config.d/1.conf")
+	r = b.checkRefused(t, job, 125, `n[1-2]: config: /etc/ssh/ssh_config.d/1.conf:1: Match exec: "sleep 1000": no answer in 10 s`, "run it by hand: sleep 1000")
 	t.Log(r.err)
-	b.on(t, testbed.Head, "chmod", "666", "/etc/ssh/ssh_config.d/1.conf")
-	r = b.refuses(t, job, 125, "n[1-2]: ", "/etc/ssh/ssh_config.d/1.conf: others can write it", "run: chmod go-w /etc/ssh/ssh_config.d/1.conf")
+	b.runOn(t, testbed.Head, "chmod", "666", "/etc/ssh/ssh_config.d/1.conf")
+	r = b.checkRefused(t, job, 125, "n[1-2]: ", "/etc/ssh/ssh_config.d/1.conf: others can write it", "run: chmod go-w /etc/ssh/ssh_config.d/1.conf")
 	t.Log(r.err)
 }
 
 // A site's file that looks names up in its domain, and asks by a command who is in which network.
 func TestCanonicalNamesAndMatchExec(t *testing.T) {
-	b := newBed(t, testbed.Options{Hosts: 2})
+	b := newTestCluster(t, testbed.Options{Hosts: 2})
 	b.sshConfig(t, "CanonicalizeHostname yes\nCanonicalDomains cluster.example\n"+
 		"Match exec \"test %h = n1\"\n\tServerAliveInterval 60\nMatch exec \"test -e /no/such/network\"\n\tProxyJump gate\nMatch all\n")
-	for _, way := range ways() {
-		b.run(t, append(way, "-hosts", "n1:1,n2:1", "-n", "2", "echo", "ran")...).ran(t, b, []string{"ran", "ran"})
+	for _, way := range transports() {
+		b.runMpiexec(t, append(way, "-hosts", "n1:1,n2:1", "-n", "2", "echo", "ran")...).checkOutput(t, b, []string{"ran", "ran"})
 	}
 }
 
@@ -157,13 +157,13 @@ func TestCanonicalNamesAndMatchExec(t *testing.T) {
 func TestMatchExecEndsWithMpiexec(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL} {
 		t.Run(signal.String(), func(t *testing.T) {
-			b := newBed(t, testbed.Options{Hosts: 1})
+			b := newTestCluster(t, testbed.Options{Hosts: 1})
 			fifo := filepath.Join(t.TempDir(), "fifo")
 			if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 				t.Fatal(err)
 			}
 			b.sshConfig(t, fmt.Sprintf("Match exec \"exec >%s; echo begun; exec sleep 1000\"\n\tPort 1\nMatch all\n", fifo))
-			r := b.start(t, job{args: []string{"-hosts", "n1:1", "-n", "1", "true"}})
+			r := b.startMpiexec(t, mpiexecCall{args: []string{"-hosts", "n1:1", "-n", "1", "true"}})
 			f, err := os.Open(fifo)
 			if err != nil {
 				t.Fatal(err)
@@ -187,17 +187,17 @@ func TestMatchExecEndsWithMpiexec(t *testing.T) {
 // A job container of GitHub's: HOME is a folder of the workflow, and the keys are those of the account. ssh takes these.
 func TestHomeOfAContainer(t *testing.T) {
 	t.Parallel()
-	hello := mpi(t, "hello")
-	b := newBed(t, testbed.Options{Hosts: 2})
-	b.needNamespaces(t)
+	hello := mpiProgram(t, "hello")
+	b := newTestCluster(t, testbed.Options{Hosts: 2})
+	b.requireNamespaces(t)
 	home := t.TempDir()
 	env := []string{"HOME=" + home, "USER=runner"}
-	for _, way := range ways() {
-		args := append(way, "-hosts", spread(b, 1), "-n", "2", hello)
-		b.start(t, job{args: args, env: env}).wait(t).ran(t, b, b.helloLines([]string{"n1", "n2"}, 1))
+	for _, way := range transports() {
+		args := append(way, "-hosts", hostsWithSlots(b, 1), "-n", "2", hello)
+		b.startMpiexec(t, mpiexecCall{args: args, env: env}).wait(t).checkOutput(t, b, b.helloLines([]string{"n1", "n2"}, 1))
 	}
-	b.forget(t, b.knownAs(t, "n1"), "")
-	b.refuses(t, job{args: []string{"-host", "n1", "-n", "1", "true"}, env: env}, 125, "not in "+testbed.HomeDir()+"/.ssh/known_hosts")
+	b.editKnownHosts(t, b.knownAs(t, "n1"), "")
+	b.checkRefused(t, mpiexecCall{args: []string{"-host", "n1", "-n", "1", "true"}, env: env}, 125, "not in "+testbed.HomeDir()+"/.ssh/known_hosts")
 	if left, err := os.ReadDir(filepath.Join(home, ".ssh")); err == nil {
 		t.Errorf("made in HOME: %v", left)
 	}

@@ -27,8 +27,8 @@ exec nsenter --target $pid --mount --net --uts --ipc --pid --wdns=/tmp -- "$@"
 // serve: ranks run on the hosts they reach, signals and ends pass, and one that is killed loses its
 // host alone.
 func TestStartersNeverTried(t *testing.T) {
-	needNamespaces(t)
-	b := newBed(t, testbed.Options{Hosts: 2})
+	requireNamespaces(t)
+	b := newTestCluster(t, testbed.Options{Hosts: 2})
 	const r = `{"version":1,"execution":{"R_lite":[{"rank":"0","children":{"core":"0-1"}},{"rank":"3","children":{"core":"0"}}],"nodelist":["n1","n2"]}}`
 	for _, test := range []struct {
 		name    string
@@ -56,11 +56,11 @@ func TestStartersNeverTried(t *testing.T) {
 				t.Fatal(err)
 			}
 			env := append([]string{"PATH=" + dir + ":" + os.Getenv("PATH")}, test.env...)
-			res := b.start(t, job{env: env, args: []string{"-v", "-launcher", test.name, "hostname"}}).wait(t)
-			if res.code != 0 || counted(res.out) != "n1:2 n2:1" || !strings.Contains(res.err, "starter "+test.program+" (tight)") || !strings.Contains(res.err, "nobody has told that it works") {
+			res := b.startMpiexec(t, mpiexecCall{env: env, args: []string{"-v", "-launcher", test.name, "hostname"}}).wait(t)
+			if res.code != 0 || countEqualLines(res.out) != "n1:2 n2:1" || !strings.Contains(res.err, "starter "+test.program+" (tight)") || !strings.Contains(res.err, "nobody has told that it works") {
 				t.Fatalf("exit %d: %s%s", res.code, res.out, res.err)
 			}
-			if res := b.start(t, job{env: env, args: []string{"-v", "hostname"}}).wait(t); !strings.Contains(res.err, "starter ssh (loose)") {
+			if res := b.startMpiexec(t, mpiexecCall{env: env, args: []string{"-v", "hostname"}}).wait(t); !strings.Contains(res.err, "starter ssh (loose)") {
 				t.Errorf("it is the default, although nobody has tried it: %s", res.err)
 			}
 			calls, _ := os.ReadFile(filepath.Join(dir, "calls"))
@@ -69,14 +69,14 @@ func TestStartersNeverTried(t *testing.T) {
 					t.Errorf("%q was called %d times, want once:\n%s", call, n, calls)
 				}
 			}
-			if res := b.start(t, job{env: env, args: []string{"-launcher", test.name, "sh", "-c", "exit $((MPIEXEC_RANK + 3))"}}).wait(t); res.code < 3 || res.code > 5 {
+			if res := b.startMpiexec(t, mpiexecCall{env: env, args: []string{"-launcher", test.name, "sh", "-c", "exit $((MPIEXEC_RANK + 3))"}}).wait(t); res.code < 3 || res.code > 5 {
 				t.Errorf("exit %d: %s", res.code, res.err)
 			}
-			run := b.start(t, job{env: env, args: []string{"-launcher", test.program, "sh", "-c", `trap 'echo =$MPIEXEC_RANK-USR1=' USR1; echo =ready=; while :; do sleep 1; done`}})
-			run.await(t, "=ready=", 3)
+			run := b.startMpiexec(t, mpiexecCall{env: env, args: []string{"-launcher", test.program, "sh", "-c", `trap 'echo =$MPIEXEC_RANK-USR1=' USR1; echo =ready=; while :; do sleep 1; done`}})
+			run.awaitOut(t, "=ready=", 3)
 			run.cmd.Process.Signal(syscall.SIGUSR1)
 			for _, mark := range []string{"=0-USR1=", "=1-USR1=", "=2-USR1="} {
-				run.await(t, mark, 1)
+				run.awaitOut(t, mark, 1)
 			}
 			killed := 0
 			for _, pid := range children(run.cmd.Process.Pid) {
@@ -90,12 +90,12 @@ func TestStartersNeverTried(t *testing.T) {
 			}
 		})
 	}
-	t.Run("Fallback", func(t *testing.T) { fallsBack(t, b) })
+	t.Run("Fallback", func(t *testing.T) { checkFallback(t, b) })
 }
 
 // A starter that fails on one host leaves the job to ssh, for all hosts, if the user has allowed it, and it is told what
 // that means; else it fails the job (RM-30, M11).
-func fallsBack(t *testing.T, b *bed) {
+func checkFallback(t *testing.T, b *testCluster) {
 	dir := t.TempDir()
 	where := fmt.Sprintf("'n1 '*) pid=%d;; *) echo 'blaunch: n2 is drained' >&2; exit 1;;", b.Hosts[0].Init)
 	err := os.Chmod(dir, 0o755)
@@ -106,11 +106,11 @@ func fallsBack(t *testing.T, b *bed) {
 		t.Fatal(err)
 	}
 	env := []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "LSB_JOBID=7", "LSB_MCPU_HOSTS=n1 2 n2 1"}
-	if res := b.start(t, job{env: env, args: []string{"-launcher", "lsf", "hostname"}}).wait(t); res.code != 125 || res.out != "" || !strings.Contains(res.err, "n2 is drained") {
+	if res := b.startMpiexec(t, mpiexecCall{env: env, args: []string{"-launcher", "lsf", "hostname"}}).wait(t); res.code != 125 || res.out != "" || !strings.Contains(res.err, "n2 is drained") {
 		t.Errorf("exit %d: %s%s", res.code, res.out, res.err)
 	}
 	report := filepath.Join(t.TempDir(), "report")
-	res := b.start(t, job{env: env, args: []string{"-v", "-launcher", "lsf", "--batch-option", "fallback=ssh", "--report", report, "hostname"}}).wait(t)
+	res := b.startMpiexec(t, mpiexecCall{env: env, args: []string{"-v", "-launcher", "lsf", "--batch-option", "fallback=ssh", "--report", report, "hostname"}}).wait(t)
 	for text, want := range map[string]int{
 		"mpiexec: warning: blaunch failed on n2 (n2 is drained), using ssh for all hosts: lsf will not account for them\n": 1,
 		"ranks on 2 hosts are not visible to lsf (started by ssh)\n":                                                       1,
@@ -120,7 +120,7 @@ func fallsBack(t *testing.T, b *bed) {
 		}
 	}
 	told, _ := os.ReadFile(report)
-	if res.code != 0 || counted(res.out) != "n1:2 n2:1" || !strings.Contains(string(told), `"starter": "ssh"`) || !strings.Contains(string(told), `"grade": "loose"`) {
+	if res.code != 0 || countEqualLines(res.out) != "n1:2 n2:1" || !strings.Contains(string(told), `"starter": "ssh"`) || !strings.Contains(string(told), `"grade": "loose"`) {
 		t.Errorf("exit %d: %s%s%s", res.code, res.out, res.err, told)
 	}
 }

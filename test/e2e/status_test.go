@@ -16,13 +16,13 @@ import (
 	"remshell/tools/testbed"
 )
 
-// A barrier is a rank 0 that waits in one, beside others that sleep.
-const barrier = `[ $PMI_RANK != 0 ] || printf 'cmd=init pmi_version=1 pmi_subversion=1\ncmd=barrier_in\n' >&$PMI_FD; exec sleep 600`
+// A barrierProgram is a rank 0 that waits in one, beside others that sleep.
+const barrierProgram = `[ $PMI_RANK != 0 ] || printf 'cmd=init pmi_version=1 pmi_subversion=1\ncmd=barrier_in\n' >&$PMI_FD; exec sleep 600`
 
 // --status tells from any shell what each rank of a job is doing: what -timeout prints.
 func TestStatusOfRanks(t *testing.T) {
-	b := newBed(t, testbed.Options{Hosts: 2})
-	r := b.start(t, job{args: []string{"-host", spread(b, 2), "-ppn", "2", "-n", "4", "sh", "-c", barrier}})
+	b := newTestCluster(t, testbed.Options{Hosts: 2})
+	r := b.startMpiexec(t, mpiexecCall{args: []string{"-host", hostsWithSlots(b, 2), "-ppn", "2", "-n", "4", "sh", "-c", barrierProgram}})
 	id := b.jobID(t)
 	want := regexp.MustCompile(`(?m)^rank  node  pid +state              CPU     waits in
 0     n1    \d+ +in barrier 1       0\.\d\d s  \S+
@@ -33,8 +33,8 @@ func TestStatusOfRanks(t *testing.T) {
 		want = regexp.MustCompile(`(?m)^0 .* in barrier 1 `)
 	}
 	var out string
-	b.await(t, "the table", func() bool {
-		out, _, _ = b.call(t, binary, append([]string{"--status", id}, b.hosts()...)...)
+	b.awaitCondition(t, "the table", func() bool {
+		out, _, _ = b.runOnHead(t, binary, append([]string{"--status", id}, b.hosts()...)...)
 		return want.MatchString(out)
 	}, &out)
 	var told struct {
@@ -43,7 +43,7 @@ func TestStatusOfRanks(t *testing.T) {
 			Node, State string
 		}
 	}
-	out, _, _ = b.call(t, binary, append([]string{"--status", id, "--json"}, b.hosts()...)...)
+	out, _, _ = b.runOnHead(t, binary, append([]string{"--status", id, "--json"}, b.hosts()...)...)
 	if err := json.Unmarshal([]byte(out), &told); err != nil || len(told.Ranks) != 4 || told.Ranks[0].State != "in barrier 1" {
 		t.Errorf("%v: %s", err, out)
 	}
@@ -57,33 +57,33 @@ func TestStatusOfRanks(t *testing.T) {
 // Whoever sees to what a killed helper has left, a keeper or a guard, takes its socket away, too.
 func TestSocketOfAKilledHelper(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 1})
-	b.needNamespaces(t)
+	b := newTestCluster(t, testbed.Options{Hosts: 1})
+	b.requireNamespaces(t)
 	for _, test := range []struct {
 		host, root string
-		kill       func(r *running)
+		kill       func(r *runningJob)
 	}{
-		{"n1", b.Root("n1"), func(*running) {
+		{"n1", b.Root("n1"), func(*runningJob) {
 			for _, p := range b.processes(t, "n1") {
-				if aHelper(p.Args) {
-					kill(t, syscall.SIGKILL, "helper on n1", []int{p.PID})
+				if isHelperArgs(p.Args) {
+					signalPIDs(t, syscall.SIGKILL, "helper on n1", []int{p.PID})
 				}
 			}
 		}},
-		{"localhost", "", func(r *running) { r.cmd.Process.Kill() }},
+		{"localhost", "", func(r *runningJob) { r.cmd.Process.Kill() }},
 	} {
-		r := b.start(t, job{args: []string{"-host", test.host, "-n", "1", "sh", "-c", "echo $MPIEXEC_JOBID; exec sleep 600"}})
+		r := b.startMpiexec(t, mpiexecCall{args: []string{"-host", test.host, "-n", "1", "sh", "-c", "echo $MPIEXEC_JOBID; exec sleep 600"}})
 		if !r.out.wait(t.Context(), func(all string) bool { return strings.HasSuffix(all, "\n") }) {
 			t.Fatal("it does not start")
 		}
 		sockets := test.root + "/tmp/remshell-*/" + strings.TrimSpace(r.out.String()) + ".*"
 		there := func() bool { files, _ := filepath.Glob(sockets); return len(files) > 0 }
-		if !poll(gone, there) {
+		if !poll(goneTimeout, there) {
 			t.Errorf("%s: no socket", test.host)
 		}
 		test.kill(r)
 		r.wait(t)
-		if !poll(gone, func() bool { return !there() }) {
+		if !poll(goneTimeout, func() bool { return !there() }) {
 			t.Errorf("%s: its socket is left", test.host)
 		}
 	}
@@ -91,18 +91,18 @@ func TestSocketOfAKilledHelper(t *testing.T) {
 
 // Where no helper tells by its socket, the job is asked by the ledger (survive.md SV-27).
 func TestStatusWithoutASocket(t *testing.T) {
-	b := newBed(t, testbed.Options{Hosts: 1})
-	r := b.start(t, job{args: []string{"-host", spread(b, 1), "-n", "1", "sh", "-c", barrier}})
+	b := newTestCluster(t, testbed.Options{Hosts: 1})
+	r := b.startMpiexec(t, mpiexecCall{args: []string{"-host", hostsWithSlots(b, 1), "-n", "1", "sh", "-c", barrierProgram}})
 	id := b.jobID(t)
 	var told string
-	b.await(t, "the table", func() bool {
+	b.awaitCondition(t, "the table", func() bool {
 		for _, dir := range []string{"/tmp/remshell-*/", "/run/user/*/remshell/"} {
 			files, _ := filepath.Glob(dir + id + ".*")
 			for _, file := range files {
 				os.Remove(file)
 			}
 		}
-		out, errs, code := b.call(t, binary, append([]string{"--status", id}, b.hosts()...)...)
+		out, errs, code := b.runOnHead(t, binary, append([]string{"--status", id}, b.hosts()...)...)
 		told = fmt.Sprintf("exit %d, %q, %q; mpiexec: %q", code, out, errs, &r.err)
 		return strings.Contains(out, "nanosleep") && !strings.Contains(out, "alive")
 	}, &told)
@@ -111,10 +111,10 @@ func TestStatusWithoutASocket(t *testing.T) {
 }
 
 // jobID is the ID of the only job, once it runs.
-func (b *bed) jobID(t *testing.T) (id string) {
+func (b *testCluster) jobID(t *testing.T) (id string) {
 	t.Helper()
-	b.await(t, "a job", func() bool {
-		out, _, _ := b.call(t, binary, append([]string{"--ps", "--json"}, b.hosts()...)...)
+	b.awaitCondition(t, "a job", func() bool {
+		out, _, _ := b.runOnHead(t, binary, append([]string{"--ps", "--json"}, b.hosts()...)...)
 		var told struct{ Jobs []struct{ Job string } }
 		if json.Unmarshal([]byte(out), &told) == nil && len(told.Jobs) == 1 {
 			id = told.Jobs[0].Job
@@ -124,10 +124,10 @@ func (b *bed) jobID(t *testing.T) (id string) {
 	return id
 }
 
-// await asks until something is so.
-func (b *bed) await(t *testing.T, what string, is func() bool, seen *string) {
+// awaitCondition asks until something is so.
+func (b *testCluster) awaitCondition(t *testing.T, what string, is func() bool, seen *string) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !is(); {
+	for deadline := time.Now().Add(longTimeout); !is(); {
 		if time.Now().After(deadline) {
 			t.Fatalf("no %s: %s", what, *seen)
 		}

@@ -16,16 +16,16 @@ import (
 	"remshell/tools/testbed"
 )
 
-// most is how large a process of ours may become (IO-11), in KiB.
-const most = 64 << 10
+// maxProcessMemory is how large a process of ours may become (IO-11), in KiB.
+const maxProcessMemory = 64 << 10
 
-// ours lists the processes of ours that a job has, on the head and on the hosts.
-func (b *bed) ours(t *testing.T) []int {
+// ownProcesses lists the processes of ours that a job has, on the head and on the hosts.
+func (b *testCluster) ownProcesses(t *testing.T) []int {
 	t.Helper()
 	pids := b.launchers()
 	for _, h := range b.Hosts {
 		for _, p := range b.processes(t, h.Name) {
-			if aHelper(p.Args) || aKeeper(p.Args) {
+			if isHelperArgs(p.Args) || isReaperArgs(p.Args) {
 				pids = append(pids, p.PID)
 			}
 		}
@@ -50,26 +50,26 @@ func fieldOf(pid int, file, name string) int {
 func TestMemoryIsBounded(t *testing.T) {
 	for _, local := range []bool{true, false} {
 		t.Run(fmt.Sprint("local ", local), func(t *testing.T) {
-			b := newBed(t, testbed.Options{Hosts: 2})
+			b := newTestCluster(t, testbed.Options{Hosts: 2})
 			if b.Kind == testbed.Namespaces { // else processes of other beds cannot be told from ours
 				t.Parallel()
 			}
 			hosts := "localhost:4"
 			if !local {
-				hosts = spread(b, 2)
+				hosts = hostsWithSlots(b, 2)
 			}
 			for program, option := range map[string]string{
 				"exec yes": "-l", "exec cat /dev/zero": "-u", "yes & exec cat /dev/zero >&2": "-T",
 			} {
-				b.floods(t, option, "-hosts", hosts, "-n", "4", "sh", "-c", program)
+				b.runFlood(t, option, "-hosts", hosts, "-n", "4", "sh", "-c", program)
 			}
-			b.clean(t, gone)
+			b.awaitClean(t, goneTimeout)
 		})
 	}
 }
 
-// floods runs a job whose output nobody reads until all of it has come to a stop.
-func (b *bed) floods(t *testing.T, args ...string) {
+// runFlood runs a job whose output nobody reads until all of it has come to a stop.
+func (b *testCluster) runFlood(t *testing.T, args ...string) {
 	t.Helper()
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -85,9 +85,9 @@ func (b *bed) floods(t *testing.T, args ...string) {
 	}
 	w.Close()
 	var flowed, quiet int
-	stopped := poll(gone, func() bool {
+	stopped := poll(goneTimeout, func() bool {
 		now := 0
-		for _, pid := range b.ours(t) {
+		for _, pid := range b.ownProcesses(t) {
 			now += fieldOf(pid, "io", "rchar")
 		}
 		if now != flowed || now < 1<<20 {
@@ -99,8 +99,8 @@ func (b *bed) floods(t *testing.T, args ...string) {
 	if !stopped {
 		t.Errorf("%q: output did not come to a stop; %d bytes", args, flowed)
 	}
-	for _, pid := range b.ours(t) {
-		if size := fieldOf(pid, "status", "VmHWM"); size > most {
+	for _, pid := range b.ownProcesses(t) {
+		if size := fieldOf(pid, "status", "VmHWM"); size > maxProcessMemory {
 			t.Errorf("%q: process %d had %d KiB", args, pid, size)
 		}
 	}
@@ -119,10 +119,10 @@ func TestManyLabelledLines(t *testing.T) {
 	if os.Getenv("E2E_LONG") != "" {
 		each = 2_500_000
 	}
-	b := newBed(t, testbed.Options{Hosts: ranks})
+	b := newTestCluster(t, testbed.Options{Hosts: ranks})
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	cmd := b.Command(ctx, nil, binary, "-l", "-hosts", spread(b, 1), "-n", strconv.Itoa(ranks),
+	cmd := b.Command(ctx, nil, binary, "-l", "-hosts", hostsWithSlots(b, 1), "-n", strconv.Itoa(ranks),
 		"seq", "-f", "line %.0f of a long text that shall not be torn", strconv.Itoa(each))
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -154,15 +154,15 @@ func TestManyLabelledLines(t *testing.T) {
 
 // IO-4: every reader gets all, on hosts as at home.
 func TestInputForAll(t *testing.T) {
-	b := newBed(t, testbed.Options{Hosts: 2})
+	b := newTestCluster(t, testbed.Options{Hosts: 2})
 	text := strings.Repeat("a line of standard input\n", 40_000) // 1 MB
-	for _, hosts := range []string{spread(b, 2), "localhost:4"} {
-		r := b.start(t, job{stdin: strings.NewReader(text),
+	for _, hosts := range []string{hostsWithSlots(b, 2), "localhost:4"} {
+		r := b.startMpiexec(t, mpiexecCall{stdin: strings.NewReader(text),
 			args: []string{"-stdin", "all", "-hosts", hosts, "-n", "4", "wc", "-c"}}).wait(t)
 		if want := strings.Repeat("1000000\n", 4); r.code != 0 || r.out != want {
 			t.Errorf("%s: exit %d, %q: %s", hosts, r.code, r.out, r.err)
 		}
-		r = b.start(t, job{stdin: strings.NewReader(text),
+		r = b.startMpiexec(t, mpiexecCall{stdin: strings.NewReader(text),
 			args: []string{"-stdin", "1-3", "-hosts", hosts, "-n", "4", "sh", "-c", "test $PMI_RANK = 2 || wc -c"}}).wait(t)
 		if got := strings.Join(sortedLines(r.out), " "); r.code != 0 || got != "0 1000000 1000000" {
 			t.Errorf("%s: exit %d, %q: %s", hosts, r.code, r.out, r.err)
@@ -173,19 +173,19 @@ func TestInputForAll(t *testing.T) {
 // At home a pipe's pages are handed on: every reader gets what was written, byte for byte, also one
 // with a terminal, and who stops reading, or never begins, holds up nobody.
 func TestInputForAllAtHome(t *testing.T) {
-	b := newBed(t, testbed.Options{Hosts: 1})
+	b := newTestCluster(t, testbed.Options{Hosts: 1})
 	var text strings.Builder
 	for i := range 200_000 {
 		fmt.Fprintln(&text, i)
 	}
 	sum := sha256.Sum256([]byte(text.String()))
 	want := hex.EncodeToString(sum[:])
-	r := b.start(t, job{stdin: strings.NewReader(text.String()), args: []string{"-stdin", "all", "-hosts", "localhost:5", "-n", "5", "sh", "-c",
+	r := b.startMpiexec(t, mpiexecCall{stdin: strings.NewReader(text.String()), args: []string{"-stdin", "all", "-hosts", "localhost:5", "-n", "5", "sh", "-c",
 		`case $PMI_RANK in 0|3) sha256sum;; 1) head -c 3 >/dev/null;; 2) exec 0<&-;; 4) sleep 0.3; sha256sum;; esac`}}).wait(t)
 	if got := strings.Fields(r.out); r.code != 0 || strings.Count(r.out, want) != 3 || len(got) != 6 {
 		t.Errorf("exit %d, %q, want three times %s: %s", r.code, r.out, want, r.err)
 	}
-	r = b.start(t, job{stdin: strings.NewReader("one\ntwo\n"), args: []string{"-stdin", "all", "--pty=1", "-hosts", "localhost:2", "-n", "2", "cat"}}).wait(t)
+	r = b.startMpiexec(t, mpiexecCall{stdin: strings.NewReader("one\ntwo\n"), args: []string{"-stdin", "all", "--pty=1", "-hosts", "localhost:2", "-n", "2", "cat"}}).wait(t)
 	if r.code != 0 || strings.Count(r.out, "one") < 2 || strings.Count(r.out, "two") < 2 {
 		t.Errorf("beside a terminal: exit %d, %q: %s", r.code, r.out, r.err)
 	}
@@ -193,12 +193,12 @@ func TestInputForAllAtHome(t *testing.T) {
 
 // IO-6: neither we nor a remote shell take input that is for others.
 func TestInputForNobody(t *testing.T) {
-	b := newBed(t, testbed.Options{Hosts: 1})
-	for _, way := range ways() {
+	b := newTestCluster(t, testbed.Options{Hosts: 1})
+	for _, way := range transports() {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		args := append([]string{"-c", `"$@"; cat`, "sh", binary, "-stdin", "none"}, way...)
-		cmd := b.Command(ctx, nil, "sh", append(args, "-hosts", spread(b, 1), "-n", "1", "cat")...)
+		cmd := b.Command(ctx, nil, "sh", append(args, "-hosts", hostsWithSlots(b, 1), "-n", "1", "cat")...)
 		cmd.Stdin = strings.NewReader("for others\n")
 		out, err := cmd.Output()
 		if err != nil || string(out) != "for others\n" {

@@ -14,19 +14,19 @@ import (
 	"syscall"
 	"testing"
 
-	"remshell/timeline"
 	"remshell/tools/testbed"
+	"remshell/trace"
 )
 
-// A step is one of a trace, as a viewer shows it: times are microseconds since the run's begin.
-type step struct {
+// A traceStep is one of a trace, as a viewer shows it: times are microseconds since the run's begin.
+type traceStep struct {
 	name         string
 	began, ended float64
 	failed       string
 }
 
-// traced reads what --trace has written: the steps of each row, by host and row: "n1/n1", "n1/rank 0", "mpiexec/mpiexec".
-func traced(t *testing.T, file string) map[string][]step {
+// readTrace reads what --trace has written: the steps of each row, by host and row: "n1/n1", "n1/rank 0", "mpiexec/mpiexec".
+func readTrace(t *testing.T, file string) map[string][]traceStep {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -44,7 +44,7 @@ func traced(t *testing.T, file string) map[string][]step {
 		t.Fatalf("%v in\n%s", err, text)
 	}
 	processes, rows := make(map[int]string), make(map[int]string)
-	all := make(map[string][]step)
+	all := make(map[string][]traceStep)
 	for _, e := range trace.TraceEvents {
 		switch {
 		case e.Name == "process_name":
@@ -52,27 +52,27 @@ func traced(t *testing.T, file string) map[string][]step {
 		case e.Name == "thread_name":
 			rows[e.Tid] = processes[e.Pid] + "/" + e.Args.Name
 		case e.Ph == "X":
-			all[rows[e.Tid]] = append(all[rows[e.Tid]], step{e.Name, e.Ts, e.Ts + e.Dur, e.Args.Error})
+			all[rows[e.Tid]] = append(all[rows[e.Tid]], traceStep{e.Name, e.Ts, e.Ts + e.Dur, e.Args.Error})
 		}
 	}
 	return all
 }
 
-// find finds the first step of a name in a row; the test fails if there is none.
-func find(t *testing.T, all map[string][]step, row, name string) step {
+// findStep finds the first step of a name in a row; the test fails if there is none.
+func findStep(t *testing.T, all map[string][]traceStep, row, name string) traceStep {
 	t.Helper()
-	i := slices.IndexFunc(all[row], func(s step) bool { return s.name == name })
+	i := slices.IndexFunc(all[row], func(s traceStep) bool { return s.name == name })
 	if i < 0 {
 		t.Errorf("%s has no step %s: %v", row, name, all[row])
-		return step{}
+		return traceStep{}
 	}
 	return all[row][i]
 }
 
 // awaitReached waits until -v has told of so many hosts that they were reached.
-func (r *running) awaitReached(t *testing.T, hosts int) {
+func (r *runningJob) awaitReached(t *testing.T, hosts int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), longTimeout)
 	defer cancel()
 	go func() { // so that an early end is not waited for
 		r.end()
@@ -90,9 +90,9 @@ func TestTrace(t *testing.T) {
 	if os.Getenv("E2E_LONG") != "" {
 		hosts = 63
 	}
-	b := newBed(t, testbed.Options{Hosts: hosts})
-	b.needNamespaces(t)
-	hello := mpi(t, "hello")
+	b := newTestCluster(t, testbed.Options{Hosts: hosts})
+	b.requireNamespaces(t)
+	hello := mpiProgram(t, "hello")
 	const slow, bare, closed = "n2", "n3", "shut"
 	b.sshConfig(t, fmt.Sprintf("Host shut\n\tHostName 127.0.0.1\n\tPort %d\n", freePort(t)))
 	var all, warm []string
@@ -101,53 +101,53 @@ func TestTrace(t *testing.T) {
 			warm = append(warm, h.Name)
 		}
 	}
-	b.run(t, "-hosts", strings.Join(warm, ","), "-ppn", "1", "-n", fmt.Sprint(len(warm)), "true").good(t)
+	b.runMpiexec(t, "-hosts", strings.Join(warm, ","), "-ppn", "1", "-n", fmt.Sprint(len(warm)), "true").checkSuccess(t)
 	all = append(all, closed)
 	file, picture := filepath.Join(t.TempDir(), "trace.json"), cmp.Or(os.Getenv("E2E_PICTURE"), filepath.Join(t.TempDir(), "trace.svg"))
 
 	b.signalSSHD(t, slow, syscall.SIGSTOP)
-	r := b.start(t, job{args: []string{"-v", "--skip-unreachable", "--trace", file, "--trace-svg", picture, "-hosts", strings.Join(all, ","),
+	r := b.startMpiexec(t, mpiexecCall{args: []string{"-v", "--skip-unreachable", "--trace", file, "--trace-svg", picture, "-hosts", strings.Join(all, ","),
 		"-ppn", "1", "-n", fmt.Sprint(hosts), "-path", filepath.Dir(hello), "hello"}})
 	r.awaitReached(t, hosts-1)
 	b.signalSSHD(t, slow, syscall.SIGCONT)
 	if res := r.wait(t); res.code != 0 || strings.Count(res.err, "slowest hosts: ") != 1 {
 		t.Errorf("code %d, stderr %s", res.code, res.err)
 	}
-	steps := traced(t, file)
+	steps := readTrace(t, file)
 	rank := 0
 	for _, h := range all {
 		row := h + "/" + h
 		if h == closed {
-			if why := find(t, steps, row, "connect").failed; !strings.Contains(why, "connection refused") {
+			if why := findStep(t, steps, row, "connect").failed; !strings.Contains(why, "connection refused") {
 				t.Errorf("%s did not connect because of %q", h, why)
 			}
 			continue
 		}
 		for _, name := range []string{"reach", "resolve", "turn", "connect", "key exchange", "authentication", "session", "shell", "helper", "greeting",
 			"survey", "claim", "start", "first fence", "end"} {
-			if s := find(t, steps, row, name); s.failed != "" {
+			if s := findStep(t, steps, row, name); s.failed != "" {
 				t.Errorf("%s: %s failed: %s", h, name, s.failed)
 			}
 		}
-		if s := find(t, steps, fmt.Sprintf("%s/rank %d", h, rank), "run"); s.failed != "" {
+		if s := findStep(t, steps, fmt.Sprintf("%s/rank %d", h, rank), "run"); s.failed != "" {
 			t.Errorf("rank %d failed: %s", rank, s.failed)
 		}
 		rank++
-		sent := slices.ContainsFunc(steps[row], func(s step) bool { return s.name == "delivery" })
+		sent := slices.ContainsFunc(steps[row], func(s traceStep) bool { return s.name == "delivery" })
 		if sent != (h == bare) {
 			t.Errorf("the program was sent to %s: %v", h, sent)
 		}
 		// The slow one could not answer before the others were there.
-		if end := find(t, steps, "n2/n2", "key exchange").ended; h != slow && end < find(t, steps, row, "greeting").ended {
+		if end := findStep(t, steps, "n2/n2", "key exchange").ended; h != slow && end < findStep(t, steps, row, "greeting").ended {
 			t.Errorf("the key exchange of the slow host was over before %s had greeted", h)
 		}
 	}
 	for _, name := range []string{"request", "job", "connect", "gate", "survey", "plan", "claim", "run", "start", "first fence", "end", "output"} {
-		find(t, steps, "mpiexec/mpiexec", name)
+		findStep(t, steps, "mpiexec/mpiexec", name)
 	}
 	for row, inside := range steps {
 		for _, s := range inside {
-			if !timeline.Knows(s.name) {
+			if !trace.IsKnownStep(s.name) {
 				t.Errorf("%s has a step that no table has: %s", row, s.name)
 			}
 		}
@@ -162,11 +162,11 @@ func TestTrace(t *testing.T) {
 
 // A trace is written, too, if nothing starts: because of a host that is not there, or of a ^C.
 func TestTraceOfAStartThatFails(t *testing.T) {
-	b := newBed(t, testbed.Options{Hosts: 2})
-	b.needNamespaces(t)
+	b := newTestCluster(t, testbed.Options{Hosts: 2})
+	b.requireNamespaces(t)
 	file := filepath.Join(t.TempDir(), "trace.json")
 	b.signalSSHD(t, "n2", syscall.SIGSTOP)
-	r := b.start(t, job{args: []string{"-v", "--trace", file, "-hosts", "n1,n2", "-n", "2", "true"}})
+	r := b.startMpiexec(t, mpiexecCall{args: []string{"-v", "--trace", file, "-hosts", "n1,n2", "-n", "2", "true"}})
 	r.awaitReached(t, 1)
 	if err := r.cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
@@ -174,22 +174,22 @@ func TestTraceOfAStartThatFails(t *testing.T) {
 	if res := r.wait(t); res.code != 128+int(syscall.SIGINT) {
 		t.Errorf("code %d, stderr %s", res.code, res.err)
 	}
-	steps := traced(t, file)
-	if s := find(t, steps, "n2/n2", "key exchange"); s.failed == "" {
+	steps := readTrace(t, file)
+	if s := findStep(t, steps, "n2/n2", "key exchange"); s.failed == "" {
 		t.Errorf("the key exchange has not failed: %v", s)
 	}
-	if s := find(t, steps, "mpiexec/mpiexec", "job"); !strings.Contains(s.failed, "SIGINT") {
+	if s := findStep(t, steps, "mpiexec/mpiexec", "job"); !strings.Contains(s.failed, "SIGINT") {
 		t.Errorf("the job ended because of %q", s.failed)
 	}
 	b.signalSSHD(t, "n2", syscall.SIGCONT)
 
 	b.sshConfig(t, fmt.Sprintf("Host shut\n\tHostName 127.0.0.1\n\tPort %d\n", freePort(t)))
-	if res := b.run(t, "--trace", file, "-hosts", "n1,shut", "-n", "2", "true"); res.code != 125 {
+	if res := b.runMpiexec(t, "--trace", file, "-hosts", "n1,shut", "-n", "2", "true"); res.code != 125 {
 		t.Errorf("code %d, stderr %s", res.code, res.err)
 	}
-	steps = traced(t, file)
+	steps = readTrace(t, file)
 	for row, name := range map[string]string{"shut/shut": "connect", "mpiexec/mpiexec": "job"} {
-		if s := find(t, steps, row, name); !strings.Contains(s.failed, "connection refused") {
+		if s := findStep(t, steps, row, name); !strings.Contains(s.failed, "connection refused") {
 			t.Errorf("%s: %s failed because of %q", row, name, s.failed)
 		}
 	}

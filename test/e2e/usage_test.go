@@ -14,7 +14,7 @@ import (
 )
 
 // Used are the figures of a report.
-type used struct {
+type usageFigures struct {
 	CPU  float64 `json:"cput"`
 	Mem  int64
 	VMem int64
@@ -25,27 +25,27 @@ type used struct {
 // its host and of the job, also where the parent between them is gone and the rank ends before it.
 func TestWhatWholeTreesUse(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 2})
+	b := newTestCluster(t, testbed.Options{Hosts: 2})
 	// A second of CPU time, by its own account. Who reads what it writes knows when it is over.
 	const burn = `until read -r _ _ _ _ _ _ _ _ _ _ _ _ _ user system _ <"/proc/$$/stat"; [ $((user + system)) -ge 100 ]; do :; done; echo burnt; exec sleep 1000 >/dev/null 2>&1`
 	const script = `case $MPIEXEC_RANK in 0|3) echo $( (setsid sh -c "$0" &) );; esac`
 	dir := t.TempDir()
 	report := filepath.Join(dir, "report")
-	r := b.run(t, "--no-pin", "--usage=rank", "--report", report, "-host", "n1:2,n2:2", "-n", "4", "sh", "-c", script, burn)
+	r := b.runMpiexec(t, "--no-pin", "--usage=rank", "--report", report, "-host", "n1:2,n2:2", "-n", "4", "sh", "-c", script, burn)
 	if r.code != 0 || r.out != "burnt\nburnt\n" {
 		t.Fatalf("exit %d, %q, %s", r.code, r.out, r.err)
 	}
 	var told struct {
 		Exits []struct {
 			Rank int
-			used
+			usageFigures
 		}
 		Usage []struct {
 			Node string
-			used
+			usageFigures
 		}
 		All struct {
-			used
+			usageFigures
 			Sampled bool
 			Reason  string
 		}
@@ -64,7 +64,7 @@ func TestWhatWholeTreesUse(t *testing.T) {
 	}
 	for _, h := range told.Usage {
 		if h.CPU < 1 || h.Mem <= 0 || h.VMem < h.Mem {
-			t.Errorf("%s used %+v", h.Node, h.used)
+			t.Errorf("%s used %+v", h.Node, h.usageFigures)
 		}
 	}
 	if all := told.All; all.CPU < 2 || all.Mem < told.Usage[0].Mem || all.Wall <= 0 || !all.Sampled || all.Reason != "ok" {
@@ -79,11 +79,11 @@ func TestWhatWholeTreesUse(t *testing.T) {
 // The four lines alone, and what is no word for what is to be told.
 func TestUsageLines(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 1})
-	if r := b.run(t, "--usage=lines", "-host", "n1", "-n", "1", "true"); r.code != 0 || !strings.HasPrefix(r.err, "resources_used.cput = ") {
+	b := newTestCluster(t, testbed.Options{Hosts: 1})
+	if r := b.runMpiexec(t, "--usage=lines", "-host", "n1", "-n", "1", "true"); r.code != 0 || !strings.HasPrefix(r.err, "resources_used.cput = ") {
 		t.Errorf("exit %d, %s", r.code, r.err)
 	}
-	if r := b.run(t, "--usage=much", "-host", "n1", "-n", "1", "true"); r.code != 125 || !strings.Contains(r.err, "hosts, rank, lines") {
+	if r := b.runMpiexec(t, "--usage=much", "-host", "n1", "-n", "1", "true"); r.code != 125 || !strings.Contains(r.err, "hosts, rank, lines") {
 		t.Errorf("exit %d, %s", r.code, r.err)
 	}
 }
@@ -92,10 +92,10 @@ func TestUsageLines(t *testing.T) {
 // where they were reached by ssh, -v says that the batch system knows nothing of it.
 func TestUsageOfALooseJob(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 3})
+	b := newTestCluster(t, testbed.Options{Hosts: 3})
 	// A second of CPU time each, by its own account.
 	const burn = `until read -r _ _ _ _ _ _ _ _ _ _ _ _ _ user system _ <"/proc/$$/stat"; [ $((user + system)) -ge 100 ]; do :; done`
-	r := b.start(t, job{args: []string{"-v", "--no-pin", "-launcher", "ssh", "--usage=lines", "sh", "-c", burn},
+	r := b.startMpiexec(t, mpiexecCall{args: []string{"-v", "--no-pin", "-launcher", "ssh", "--usage=lines", "sh", "-c", burn},
 		env: []string{"SLURM_JOB_ID=7", "SLURM_JOB_NODELIST=n[1-3]", "SLURM_TASKS_PER_NODE=2(x3)", "SLURM_NTASKS=6"}}).wait(t)
 	if r.code != 0 || !strings.Contains(r.err, "ranks on 3 hosts are not visible to slurm (started by ssh)\n") {
 		t.Errorf("exit %d, %s", r.code, r.err)

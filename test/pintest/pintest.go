@@ -12,9 +12,9 @@ import (
 	"remshell/pin"
 )
 
-// Root makes the file system of a captured node, "/" as far as a probe reads it. folder
+// CapturedRoot makes the file system of a captured node, "/" as far as a probe reads it. folder
 // is that of the captures. The notation is that of capture.sh there.
-func Root(t testing.TB, folder, name string) fstest.MapFS {
+func CapturedRoot(t testing.TB, folder, name string) fstest.MapFS {
 	t.Helper()
 	text, err := os.ReadFile(folder + "/" + name + ".txt")
 	if err != nil {
@@ -25,7 +25,7 @@ func Root(t testing.TB, folder, name string) fstest.MapFS {
 		path, content, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 		front, back, starred := strings.Cut(path, "*")
 		if !starred {
-			put(root, path, content)
+			addLine(root, path, content)
 			continue
 		}
 		list, content, _ := strings.Cut(content, " ")
@@ -34,25 +34,25 @@ func Root(t testing.TB, folder, name string) fstest.MapFS {
 			t.Fatalf("%s: %q: no list of CPUs: %v", name, line, err)
 		}
 		for _, cpu := range cpus {
-			put(root, fmt.Sprint(front, cpu, back), content)
+			addLine(root, fmt.Sprint(front, cpu, back), content)
 		}
 	}
 	return root
 }
 
-// put adds a line to a file.
-func put(root fstest.MapFS, path, line string) {
+// addLine adds a line to a file.
+func addLine(root fstest.MapFS, path, line string) {
 	if root[path] == nil {
 		root[path] = &fstest.MapFile{}
 	}
 	root[path].Data = append(root[path].Data, line+"\n"...)
 }
 
-// Topology is that of a captured node. The CPUs that may be used are those given, in
+// CapturedTopology is that of a captured node. The CPUs that may be used are those given, in
 // the kernel's notation; "": those that the node's processes could use, or else all.
-func Topology(t testing.TB, folder, name, allowed string) pin.Topology {
+func CapturedTopology(t testing.TB, folder, name, allowed string) pin.Topology {
 	t.Helper()
-	root := Root(t, folder, name)
+	root := CapturedRoot(t, folder, name)
 	if status := root["proc/self/status"]; allowed == "" && status != nil {
 		_, allowed, _ = strings.Cut(strings.TrimSpace(string(status.Data)), "\t")
 	}

@@ -6,7 +6,7 @@ import "remshell/pmiserver/client"
 // The client is that of the program itself.
 type (
 	Client  = client.Client
-	Place   = client.Place
+	Place   = client.RankAndSize
 	Program = client.Program
 )
 

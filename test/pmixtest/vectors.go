@@ -30,7 +30,7 @@ type Conversation struct {
 type Message struct {
 	Rank string // GROUP:RANK
 	Dir  string // C: a client says it, S: the server
-	Is   string // FENCE, reply to FENCE
+	Kind string `json:"is"` // FENCE, reply to FENCE
 	Hex  Bytes
 }
 
@@ -39,7 +39,7 @@ func (m Message) Body() []byte { return m.Hex[16:] }
 
 // Hostile is a message to refuse.
 type Hostile struct {
-	Where  string // handshake or message
+	Stage  string `json:"where"` // handshake or message
 	What   string
 	Hex    Bytes
 	Expect string // close; status -50, ...; rank talks junk: ...
@@ -79,11 +79,11 @@ func Read(t testing.TB) (v Vectors) {
 	return v
 }
 
-// Said are all messages of clients behind the handshake.
-func (v Vectors) Said() (all []Message) {
+// ClientMessages are all messages of clients behind the handshake.
+func (v Vectors) ClientMessages() (all []Message) {
 	for _, c := range v.Conversations {
 		for _, m := range c.Messages {
-			if m.Dir == "C" && m.Is != "handshake" {
+			if m.Dir == "C" && m.Kind != "handshake" {
 				all = append(all, m)
 			}
 		}

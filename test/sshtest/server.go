@@ -34,24 +34,24 @@ import (
 // Options say how a server behaves. The zero value is a friendly server that
 // lets nobody in, since it knows no key.
 type Options struct {
-	Addr       string          // to listen on; empty: 127.0.0.1 and a free port
-	HostKeys   []ssh.Signer    // empty: a new ed25519 key; may be certificates
-	Authorized []ssh.PublicKey // who may log in
-	UserCAs    []ssh.PublicKey // whose certificates may log in, for the names in them
-	Users      []string        // login names; empty: any
+	Addr           string          // to listen on; empty: 127.0.0.1 and a free port
+	HostKeys       []ssh.Signer    // empty: a new ed25519 key; may be certificates
+	AuthorizedKeys []ssh.PublicKey // who may log in
+	UserCAs        []ssh.PublicKey // whose certificates may log in, for the names in them
+	Users          []string        // login names; empty: any
 
 	Env []string // of commands, after HOME, PATH and such; later entries win
 	Dir string   // home directory of commands; empty: the server's own
 
-	Forward    bool   // direct-tcpip: be a jump host
-	Noise      string // printed to stdout before each command, as a login script may
-	Banner     string // sent before the login
-	NoSession  bool   // open no sessions
-	NoAnswer   bool   // leave keep-alives unanswered
-	RefuseAll  bool   // let nobody in
-	NoExitCode bool   // close sessions without an exit status
+	Forward          bool   // direct-tcpip: be a jump host
+	Noise            string // printed to stdout before each command, as a login script may
+	Banner           string // sent before the login
+	NoSession        bool   // open no sessions
+	IgnoreKeepAlives bool   // leave keep-alives unanswered
+	RefuseAll        bool   // let nobody in
+	NoExitCode       bool   // close sessions without an exit status
 
-	Silent      Silence       // stop talking at this point
+	SilentFrom  SilentPoint   // stop talking at this point
 	LoginDelay  time.Duration // before a login is granted
 	DropFirst   int           // so many connections are closed at once
 	MaxStartups int           // connections not logged in before more are dropped; 0: no limit
@@ -61,13 +61,13 @@ type Options struct {
 	Config func(*ssh.ServerConfig)
 }
 
-// A Silence is where a server stops to talk.
-type Silence int
+// A SilentPoint is where a server stops to talk.
+type SilentPoint int
 
 const (
-	Talkative     Silence = iota
-	BeforeVersion         // accepts TCP and nothing more
-	AfterVersion          // says its version, but exchanges no keys
+	NeverSilent   SilentPoint = iota
+	BeforeVersion             // accepts TCP and nothing more
+	AfterVersion              // says its version, but exchanges no keys
 )
 
 // Stats count what a server has seen.
@@ -143,7 +143,7 @@ func (s *Server) serverConfig() *ssh.ServerConfig {
 	checker := &ssh.CertChecker{
 		IsUserAuthority: func(ca ssh.PublicKey) bool { return contains(s.opts.UserCAs, ca) },
 		UserKeyFallback: func(_ ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
-			if !contains(s.opts.Authorized, key) {
+			if !contains(s.opts.AuthorizedKeys, key) {
 				return nil, errors.New("unknown key")
 			}
 			return nil, nil
@@ -152,7 +152,7 @@ func (s *Server) serverConfig() *ssh.ServerConfig {
 	c := &ssh.ServerConfig{
 		MaxAuthTries: 3, // and as many rejected keys before they count: 6, as sshd's
 		PublicKeyCallback: func(m ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
-			s.count(func(st *Stats) { st.Tried = append(st.Tried, ssh.FingerprintSHA256(key)) })
+			s.updateStats(func(st *Stats) { st.Tried = append(st.Tried, ssh.FingerprintSHA256(key)) })
 			select {
 			case <-time.After(s.opts.LoginDelay):
 			case <-s.ctx.Done():
@@ -209,14 +209,14 @@ func (s *Server) Stats() Stats {
 	return st
 }
 
-func (s *Server) count(f func(*Stats)) {
+func (s *Server) updateStats(f func(*Stats)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f(&s.stats)
 }
 
-// Hangup breaks all connections and goes on listening.
-func (s *Server) Hangup() {
+// CloseConnections breaks all connections and goes on listening.
+func (s *Server) CloseConnections() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.conns {
@@ -232,7 +232,7 @@ func (s *Server) Close() error {
 	if s.ln != nil {
 		err = s.ln.Close()
 	}
-	s.Hangup()
+	s.CloseConnections()
 	s.wg.Wait()
 	return err
 }
@@ -256,10 +256,10 @@ func (s *Server) ServeConn(c net.Conn) {
 	defer s.wg.Done()
 	stop := context.AfterFunc(s.ctx, func() { c.Close() })
 	defer stop()
-	defer s.forget(c)
-	login := sync.OnceFunc(func() { s.count(func(*Stats) { s.pending-- }) })
+	defer s.removeConn(c)
+	login := sync.OnceFunc(func() { s.updateStats(func(*Stats) { s.pending-- }) })
 	defer login()
-	switch s.opts.Silent {
+	switch s.opts.SilentFrom {
 	case AfterVersion:
 		fmt.Fprint(c, "SSH-2.0-silent\r\n")
 		fallthrough
@@ -272,7 +272,7 @@ func (s *Server) ServeConn(c net.Conn) {
 		return
 	}
 	login()
-	s.count(func(st *Stats) { st.LoggedIn++ })
+	s.updateStats(func(st *Stats) { st.LoggedIn++ })
 	s.serve(conn, chans, reqs)
 }
 
@@ -304,7 +304,7 @@ func (s *Server) admit(c net.Conn) bool {
 	return true
 }
 
-func (s *Server) forget(c net.Conn) {
+func (s *Server) removeConn(c net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.conns, c)
@@ -314,8 +314,8 @@ func (s *Server) forget(c net.Conn) {
 func (s *Server) serve(conn *ssh.ServerConn, chans <-chan ssh.NewChannel, reqs <-chan *ssh.Request) {
 	s.wg.Go(func() {
 		for r := range reqs {
-			s.count(func(st *Stats) { st.Alive++ })
-			if r.WantReply && !s.opts.NoAnswer {
+			s.updateStats(func(st *Stats) { st.Alive++ })
+			if r.WantReply && !s.opts.IgnoreKeepAlives {
 				r.Reply(false, nil)
 			}
 		}

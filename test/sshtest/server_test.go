@@ -54,7 +54,7 @@ func newClient(t *testing.T) *client {
 
 func (c *client) server(opts Options) *Server {
 	c.t.Helper()
-	opts.Authorized = []ssh.PublicKey{c.key}
+	opts.AuthorizedKeys = []ssh.PublicKey{c.key}
 	s, err := New(opts)
 	if err != nil {
 		c.t.Fatal(err)

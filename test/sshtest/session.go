@@ -156,7 +156,7 @@ func (s *Server) forward(nc ssh.NewChannel) {
 		c.Close()
 		return
 	}
-	s.count(func(st *Stats) { st.Forwarded++ })
+	s.updateStats(func(st *Stats) { st.Forwarded++ })
 	go ssh.DiscardRequests(reqs)
 	join(s.ctx, ch, c.(*net.TCPConn))
 }

@@ -17,7 +17,7 @@ import (
 
 func main() {
 	if len(os.Args) == 1 {
-		drip(os.Stdout, os.Stdin)
+		writeSlowly(os.Stdout, os.Stdin)
 		return
 	}
 	first, drips := unquote(os.Args[2]), unquote(os.Args[3])
@@ -47,18 +47,18 @@ func accept(listener net.Listener, first, drips string) {
 		go func() {
 			defer conn.Close()
 			io.WriteString(conn, first)
-			drip(conn, again(drips))
+			writeSlowly(conn, endlessText(drips))
 		}()
 	}
 }
 
-// again is a text that is read again and again.
-type again string
+// endlessText is a text that is read again and again.
+type endlessText string
 
-func (a again) Read(p []byte) (int, error) { return copy(p, a), nil }
+func (a endlessText) Read(p []byte) (int, error) { return copy(p, a), nil }
 
-// drip writes what it reads, a byte each second, until nobody takes it.
-func drip(to io.Writer, from io.Reader) {
+// writeSlowly writes what it reads, a byte each second, until nobody takes it.
+func writeSlowly(to io.Writer, from io.Reader) {
 	text := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(text)

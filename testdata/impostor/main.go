@@ -40,11 +40,11 @@ func run(id job.ID) error {
 	if err != nil {
 		return err
 	}
-	claim := job.Claim{Job: id, UID: os.Geteuid(), User: "root", From: "here", Node: "localhost", Nodes: 1, Size: 4, Since: time.Now(), PID: os.Getpid()}
+	claim := job.Claim{Job: id, UID: os.Geteuid(), User: "root", LauncherHost: "here", Node: "localhost", Nodes: 1, Size: 4, Since: time.Now(), PID: os.Getpid()}
 	for rank := range 4 {
 		claim.Ranks = append(claim.Ranks, job.ClaimedRank{Rank: rank})
 	}
-	held, err := d.Take(context.Background(), claim, func(ledger.Others) error { return nil })
+	held, err := d.TakeClaim(context.Background(), claim, func(ledger.OtherClaims) error { return nil })
 	if err != nil {
 		return err
 	}
@@ -54,11 +54,11 @@ func run(id job.ID) error {
 	}
 	go func() {
 		for answered := make(map[string]bool); ; time.Sleep(10 * time.Millisecond) {
-			asks, _ := filepath.Glob(d.Where() + "-*/ask-" + string(id) + "-*")
+			asks, _ := filepath.Glob(d.Path() + "-*/ask-" + string(id) + "-*")
 			for _, ask := range asks {
 				if !answered[ask] {
 					answered[ask] = true
-					answer(d, ask)
+					fakeReply(d, ask)
 				}
 			}
 		}
@@ -68,21 +68,21 @@ func run(id job.ID) error {
 	return err
 }
 
-func answer(d *ledger.Dir, file string) {
-	var ask job.Ask
+func fakeReply(d *ledger.Dir, file string) {
+	var ask job.ControlRequest
 	text, err := os.ReadFile(file)
 	if err != nil || json.Unmarshal(text, &ask) != nil {
 		return // it was taken back
 	}
-	a := job.Answer{Job: ask.Job, UID: os.Geteuid(), State: job.AskDone, Text: "done by the impostor"}
+	a := job.ControlReply{Job: ask.Job, UID: os.Geteuid(), State: job.ReplyDone, Text: "done by the impostor"}
 	for rank := range 20_000 {
-		if ask.Verb == job.AskStatus {
-			a.Ranks = append(a.Ranks, job.PlacedState{RankState: job.RankState{Rank: rank, Life: "running"}})
+		if ask.Verb == job.VerbStatus {
+			a.Ranks = append(a.Ranks, job.NodeRankState{RankState: job.RankState{Rank: rank, Phase: "running"}})
 		}
 	}
 	random := file[strings.LastIndex(file, "-")+1:]
 	for _, name := range []string{random, fmt.Sprintf("%d-%s", ask.UID, random)} { // one of them is of another version
-		if _, err := d.Respond(name, a); err != nil {
+		if _, err := d.PostReply(name, a); err != nil {
 			fmt.Fprintln(os.Stderr, "impostor:", err)
 		}
 	}

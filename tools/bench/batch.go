@@ -27,14 +27,14 @@ import (
 // What is counted is the launching side there, as everywhere: a starter's own processes are it, what
 // the batch system's daemons start on hosts is not.
 const (
-	roundsArg = "--rounds"
-	andArg    = "--and"
+	playRoundsArg = "--rounds"
+	separatorArg  = "--and"
 )
 
 // A batchSystem is one that a field may have. Home is shared, as on most clusters: so hosts reach each other by ssh.
 type batchSystem struct {
 	missing func() error // why this machine cannot have it
-	bed     testbed.Options
+	cluster testbed.Options
 	// submit hands in a script and waits for its end; it gets hosts with a task each.
 	submit func(hosts int, out, errs, script string) []string
 }
@@ -52,8 +52,8 @@ func qsub(hosts int, out, errs, script string) []string {
 	return []string{"qsub", "-sync", "y", "-terse", "-S", "/bin/sh", "-pe", "mpi", strconv.Itoa(hosts), "-o", out, "-e", errs, script}
 }
 
-// inJob are the rounds of these cases: the median of five.
-var inJob = rounds{least: 5, most: 5}
+// roundsInJob are the rounds of these cases: the median of five.
+var roundsInJob = roundLimits{least: 5, most: 5}
 
 // slurmCases start a rank on each of 32 hosts, by one srun beside Hydra, and by a srun for each host beside ssh, by which
 // the batch system does not see the ranks.
@@ -63,18 +63,18 @@ func (b *bench) slurmCases(dir string) []testCase {
 		return []string{filepath.Join(dir, "mpiexec"), "--no-pin", "-launcher", starter, "-n", strconv.Itoa(hosts), "/bin/true"}
 	}
 	return []testCase{
-		{name: "one srun, 32 hosts", hosts: hosts, figures: within(1.3), rounds: inJob, ours: ours("slurm-one"),
-			theirs: b.hydras("-launcher", "slurm", "-n", strconv.Itoa(hosts), "/bin/true"),
-			floor:  []string{"srun", "-N32", "-n32", "--overlap", "--mpi=none", "/bin/true"}},
-		{name: "a srun for each of 32 hosts, beside ssh", hosts: hosts, figures: within(1.5), rounds: inJob, ours: ours("slurm-each"), theirs: ours("ssh")},
+		{name: "one srun, 32 hosts", hosts: hosts, figures: wallTimeGoal(1.3), rounds: roundsInJob, ours: ours("slurm-one"),
+			theirs:         b.hydraCommand("-launcher", "slurm", "-n", strconv.Itoa(hosts), "/bin/true"),
+			lowerBoundArgs: []string{"srun", "-N32", "-n32", "--overlap", "--mpi=none", "/bin/true"}},
+		{name: "a srun for each of 32 hosts, beside ssh", hosts: hosts, figures: wallTimeGoal(1.5), rounds: roundsInJob, ours: ours("slurm-each"), theirs: ours("ssh")},
 	}
 }
 
 // sgeCases start a rank on each of 8 hosts by qrsh, beside Hydra.
 func (b *bench) sgeCases(dir string) []testCase {
 	words := []string{"-launcher", "sge", "-n", "8", "/bin/true"}
-	return []testCase{{name: "qrsh, 8 hosts", hosts: 8, figures: within(1.1), rounds: inJob,
-		ours: append([]string{filepath.Join(dir, "mpiexec"), "--no-pin"}, words...), theirs: b.hydras(words...)}}
+	return []testCase{{name: "qrsh, 8 hosts", hosts: 8, figures: wallTimeGoal(1.1), rounds: roundsInJob,
+		ours: append([]string{filepath.Join(dir, "mpiexec"), "--no-pin"}, words...), theirs: b.hydraCommand(words...)}}
 }
 
 // copyTo copies our program and this one to a folder that the hosts see.
@@ -90,13 +90,13 @@ func copyFile(from, to string) error {
 	return os.WriteFile(to, program, 0o755)
 }
 
-// batched runs all rounds of a case in one job.
-func (b *bench) batched(ctx context.Context, system *batchSystem, c testCase, dir string) (sides [3][]sample, err error) {
+// measureBatchCase runs all rounds of a case in one job.
+func (b *bench) measureBatchCase(ctx context.Context, system *batchSystem, c testCase, dir string) (sides [3][]sample, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Minute)
 	defer cancel()
-	words := slices.Concat([]string{filepath.Join(dir, "bench"), roundsArg, strconv.Itoa(c.rounds.least)}, c.ours, []string{andArg}, c.theirs)
-	if c.floor != nil {
-		words = slices.Concat(words, []string{andArg}, c.floor)
+	words := slices.Concat([]string{filepath.Join(dir, "bench"), playRoundsArg, strconv.Itoa(c.rounds.least)}, c.ours, []string{separatorArg}, c.theirs)
+	if c.lowerBoundArgs != nil {
+		words = slices.Concat(words, []string{separatorArg}, c.lowerBoundArgs)
 	}
 	out, errs, script := filepath.Join(dir, "out"), filepath.Join(dir, "errors"), filepath.Join(dir, "script")
 	os.Remove(out) // Grid Engine adds to what is there
@@ -105,7 +105,7 @@ func (b *bench) batched(ctx context.Context, system *batchSystem, c testCase, di
 		return sides, err
 	}
 	submit := system.submit(c.hosts, out, errs, script)
-	said, err := b.field.Command(ctx, nil, submit[0], submit[1:]...).CombinedOutput()
+	said, err := b.cluster.Command(ctx, nil, submit[0], submit[1:]...).CombinedOutput()
 	told, _ := os.ReadFile(out)
 	failed, _ := os.ReadFile(errs)
 	if err == nil {
@@ -135,12 +135,12 @@ func playRounds(words []string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	sides := split(words[1:], andArg)
+	sides := splitAt(words[1:], separatorArg)
 	for n := range rounds + 1 {
 		for i, side := range sides {
 			if side[0], err = exec.LookPath(side[0]); err == nil {
 				var s sample
-				s, err = b.metered(context.Background(), run{words: side})
+				s, err = b.runMetered(context.Background(), meteredRun{words: side})
 				if n > 0 {
 					fmt.Println(i, int64(s.wall), int64(s.cpu), s.peak)
 				}
@@ -154,8 +154,8 @@ func playRounds(words []string) int {
 	return 0
 }
 
-// split takes a list apart at a word.
-func split(words []string, at string) (lists [][]string) {
+// splitAt takes a list apart at a word.
+func splitAt(words []string, at string) (lists [][]string) {
 	for {
 		i := slices.Index(words, at)
 		if i < 0 {
@@ -171,7 +171,7 @@ func parseRounds(text string) (sides [3][]sample, err error) {
 		var side int
 		var s sample
 		if _, err := fmt.Sscan(string(line), &side, &s.wall, &s.cpu, &s.peak); err != nil || side < 0 || side >= len(sides) {
-			return sides, fmt.Errorf("not a line of %s: %q", roundsArg, line)
+			return sides, fmt.Errorf("not a line of %s: %q", playRoundsArg, line)
 		}
 		sides[side] = append(sides[side], s)
 	}

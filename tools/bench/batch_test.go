@@ -19,7 +19,7 @@ func TestRoundsInAJob(t *testing.T) {
 			t.Errorf("%q was read", wrong)
 		}
 	}
-	lists := split([]string{"a", "b", andArg, "c", andArg, "d", "e"}, andArg)
+	lists := splitAt([]string{"a", "b", separatorArg, "c", separatorArg, "d", "e"}, separatorArg)
 	if !reflect.DeepEqual(lists, [][]string{{"a", "b"}, {"c"}, {"d", "e"}}) {
 		t.Error(lists)
 	}

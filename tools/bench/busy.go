@@ -15,8 +15,8 @@ import (
 // would be. It ends when its input does, so none outlives the bench, however that ends.
 const busyArg = "--busy"
 
-// makeBusy starts so many loops, which it numbers; quiet ends them.
-func (b *bench) makeBusy(loops int) (quiet func(), err error) {
+// startBusyLoops starts so many loops, which it numbers; quiet ends them.
+func (b *bench) startBusyLoops(loops int) (quiet func(), err error) {
 	var inputs []io.Closer
 	var running []*exec.Cmd
 	quiet = func() {
@@ -41,8 +41,8 @@ func (b *bench) makeBusy(loops int) (quiet func(), err error) {
 	return quiet, nil
 }
 
-// spin is one busy loop, until its input ends.
-func spin() int {
+// busyLoop is one busy loop, until its input ends.
+func busyLoop() int {
 	go func() {
 		for {
 		}

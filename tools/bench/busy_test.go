@@ -20,7 +20,7 @@ func TestLoopsAreBusyUntilTheyEnd(t *testing.T) {
 	}
 	b := bench{self: exe}
 	before := proc.Children()
-	quiet, err := b.makeBusy(2)
+	quiet, err := b.startBusyLoops(2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func TestLoopsAreBusyUntilTheyEnd(t *testing.T) {
 	}
 	for _, pid := range loops {
 		for end := time.Now().Add(5 * time.Minute); ; {
-			look, there := proc.LookAt(pid)
+			look, there := proc.ReadInfo(pid)
 			if there && look.Session == pid && look.CPU > 50*time.Millisecond {
 				break
 			}
@@ -41,7 +41,7 @@ func TestLoopsAreBusyUntilTheyEnd(t *testing.T) {
 	}
 	quiet()
 	for _, pid := range loops {
-		if _, there := proc.LookAt(pid); there {
+		if _, there := proc.ReadInfo(pid); there {
 			t.Errorf("%d is still there", pid)
 		}
 	}

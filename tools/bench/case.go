@@ -23,20 +23,20 @@ const (
 
 // A testCase is a command of ours, in turns with what it is compared with.
 type testCase struct {
-	name    string
-	ours    []string
-	theirs  []string // the same work by a peer; nil: there is none
-	floor   []string // the least that could do it; nil: there is none
-	figures []figure
-	rounds  rounds
-	hosts   int      // in the job of a batch system in which it runs
-	busy    int      // so many loops of ours want the CPUs meanwhile
-	fresh   []string // hosts that lose what a run has left there before the next
-	ranks   int      // of an exchange, which tells its time itself; 0: it is none
+	name           string
+	ours           []string
+	theirs         []string // the same work by a peer; nil: there is none
+	lowerBoundArgs []string // the least that could do it; nil: there is none
+	figures        []figure
+	rounds         roundLimits
+	hosts          int      // in the job of a batch system in which it runs
+	busy           int      // so many loops of ours want the CPUs meanwhile
+	fresh          []string // hosts that lose what a run has left there before the next
+	ranks          int      // of an exchange, which tells its time itself; 0: it is none
 }
 
-// rounds say how often a case is run: until time is up, but within bounds.
-type rounds struct {
+// roundLimits say how often a case is run: until time is up, but within bounds.
+type roundLimits struct {
 	least, most int
 	time        time.Duration
 }
@@ -49,28 +49,28 @@ type figure struct {
 	goal float64 // 0: there is none
 }
 
-func wall(s sample) float64   { return float64(s.wall) / float64(time.Millisecond) }
-func cpu(s sample) float64    { return float64(s.cpu) / float64(time.Millisecond) }
-func memory(s sample) float64 { return float64(s.peak) / (1 << 20) }
+func wallTime(s sample) float64   { return float64(s.wall) / float64(time.Millisecond) }
+func cpuTime(s sample) float64    { return float64(s.cpu) / float64(time.Millisecond) }
+func peakMemory(s sample) float64 { return float64(s.peak) / (1 << 20) }
 
-// within is the wall time, with its goal.
-func within(goal float64) []figure { return []figure{{"ms", wall, goal}} }
+// wallTimeGoal is the wall time, with its goal.
+func wallTimeGoal(goal float64) []figure { return []figure{{"ms", wallTime, goal}} }
 
-// A group is cases that share a field.
-type group struct {
-	bed   testbed.Options // of no hosts: the cases run on this machine
-	batch *batchSystem    // the cases run in its jobs; nil: in none
-	cases []testCase
+// A caseGroup is cases that share a field.
+type caseGroup struct {
+	cluster testbed.Options // of no hosts: the cases run on this machine
+	batch   *batchSystem    // the cases run in its jobs; nil: in none
+	cases   []testCase
 }
 
 // groups are all cases. dir is a folder of the bench that all hosts see.
-func (b *bench) groups(dir string) []group {
-	return []group{
+func (b *bench) groups(dir string) []caseGroup {
+	return []caseGroup{
 		{cases: slices.Concat(b.localCases(), b.waitingCases(), b.streamCases(), b.exchangeCases(0, 512, 256), b.largeCases(dir))},
-		{bed: testbed.Options{Hosts: 64}, cases: slices.Concat(b.hostCases(), b.exchangeCases(8, 128, 32), b.deliveryCases())},
-		{bed: testbed.Options{Hosts: 1000}, cases: b.scaleCases(1000)},
-		{bed: slurm.bed, batch: &slurm, cases: b.slurmCases(dir)},
-		{bed: gridEngine.bed, batch: &gridEngine, cases: b.sgeCases(dir)},
+		{cluster: testbed.Options{Hosts: 64}, cases: slices.Concat(b.hostCases(), b.exchangeCases(8, 128, 32), b.deliveryCases())},
+		{cluster: testbed.Options{Hosts: 1000}, cases: b.scaleCases(1000)},
+		{cluster: slurm.cluster, batch: &slurm, cases: b.slurmCases(dir)},
+		{cluster: gridEngine.cluster, batch: &gridEngine, cases: b.sgeCases(dir)},
 	}
 }
 
@@ -81,14 +81,14 @@ func (b *bench) localCases() []testCase {
 	busy := []string{"-hosts", "localhost:8", "-n", "8", hello}
 	open := []string{"-n", "16", openHello}
 	return []testCase{
-		{name: "true, 1 local rank", figures: within(0.8), rounds: rounds{20, 100, 5 * time.Second},
-			ours: b.own(one...), theirs: b.hydras(one...), floor: []string{b.self, floorArg, "fork", "/bin/true", "1"}},
-		{name: "true, 256 local ranks", figures: within(0.9), rounds: rounds{7, 20, 12 * time.Second},
-			ours: b.own(many...), theirs: b.hydras(many...), floor: []string{b.self, floorArg, "fork", "/bin/true", "256"}},
-		{name: "MPICH hello, 8 local ranks, a busy loop on each CPU", figures: within(1.25), rounds: rounds{5, 15, 20 * time.Second},
-			ours: b.own(busy...), theirs: b.hydras(busy...), busy: runtime.NumCPU()},
-		{name: "Open MPI hello, 16 local ranks", figures: within(0.5), rounds: rounds{5, 5, 0},
-			ours: b.own(slices.Concat(oursYields, []string{"-host", "localhost:16"}, open)...), theirs: b.mpiruns(slices.Concat(mpirunYields, open)...)},
+		{name: "true, 1 local rank", figures: wallTimeGoal(0.8), rounds: roundLimits{20, 100, 5 * time.Second},
+			ours: b.ownCommand(one...), theirs: b.hydraCommand(one...), lowerBoundArgs: []string{b.self, lowerBoundArg, "fork", "/bin/true", "1"}},
+		{name: "true, 256 local ranks", figures: wallTimeGoal(0.9), rounds: roundLimits{7, 20, 12 * time.Second},
+			ours: b.ownCommand(many...), theirs: b.hydraCommand(many...), lowerBoundArgs: []string{b.self, lowerBoundArg, "fork", "/bin/true", "256"}},
+		{name: "MPICH hello, 8 local ranks, a busy loop on each CPU", figures: wallTimeGoal(1.25), rounds: roundLimits{5, 15, 20 * time.Second},
+			ours: b.ownCommand(busy...), theirs: b.hydraCommand(busy...), busy: runtime.NumCPU()},
+		{name: "Open MPI hello, 16 local ranks", figures: wallTimeGoal(0.5), rounds: roundLimits{5, 5, 0},
+			ours: b.ownCommand(slices.Concat(ownYieldOptions, []string{"-host", "localhost:16"}, open)...), theirs: b.mpirunCommand(slices.Concat(mpirunYieldOptions, open)...)},
 	}
 }
 
@@ -98,22 +98,22 @@ func (b *bench) hostCases() []testCase {
 	var list []testCase
 	for _, n := range []int{1, 8, 64} {
 		words := []string{"-hosts", hostNames(n), "-n", strconv.Itoa(n), "/bin/true"}
-		list = append(list, testCase{name: "true, " + text.Count(n, "host"), figures: within(0), rounds: rounds{5, 20, 8 * time.Second},
-			ours: b.own(append([]string{"--no-pin"}, words...)...), theirs: b.hydras(append([]string{"-launcher", "ssh"}, words...)...),
-			floor: []string{b.self, floorArg, "ssh", "/bin/true", hostNames(n)}})
+		list = append(list, testCase{name: "true, " + text.Count(n, "host"), figures: wallTimeGoal(0), rounds: roundLimits{5, 20, 8 * time.Second},
+			ours: b.ownCommand(append([]string{"--no-pin"}, words...)...), theirs: b.hydraCommand(append([]string{"-launcher", "ssh"}, words...)...),
+			lowerBoundArgs: []string{b.self, lowerBoundArg, "ssh", "/bin/true", hostNames(n)}})
 	}
 	all := &list[len(list)-1]
-	all.figures, all.rounds = []figure{{"ms", wall, 0.3}, {"ms of CPU", cpu, 0.033}}, rounds{5, 8, 30 * time.Second}
+	all.figures, all.rounds = []figure{{"ms", wallTime, 0.3}, {"ms of CPU", cpuTime, 0.033}}, roundLimits{5, 8, 30 * time.Second}
 	open := []string{"-host", hostNames(8), "-n", "8", openHello}
-	return append(list, testCase{name: "Open MPI hello, 8 hosts", figures: []figure{{"ms", wall, 0.5}, {"ms of CPU", cpu, 0.2}}, rounds: rounds{5, 5, 0},
-		ours: b.own(slices.Concat(oursYields, []string{"--no-pin"}, open)...), theirs: b.mpiruns(slices.Concat(mpirunYields, open)...)})
+	return append(list, testCase{name: "Open MPI hello, 8 hosts", figures: []figure{{"ms", wallTime, 0.5}, {"ms of CPU", cpuTime, 0.2}}, rounds: roundLimits{5, 5, 0},
+		ours: b.ownCommand(slices.Concat(ownYieldOptions, []string{"--no-pin"}, open)...), theirs: b.mpirunCommand(slices.Concat(mpirunYieldOptions, open)...)})
 }
 
 // scaleCases start a rank on each of so many hosts. All share this machine: a login may take longer than on a machine of
 // its own.
 func (b *bench) scaleCases(n int) []testCase {
-	return []testCase{{name: "true, " + text.Count(n, "host"), figures: []figure{{"ms", wall, 0}, {"ms of CPU", cpu, 0}, {"MiB", memory, 0}}, rounds: rounds{2, 2, 0},
-		ours: b.own("--no-pin", "--connect-timeout", "300", "-hosts", hostNames(n), "-n", strconv.Itoa(n), "/bin/true")}}
+	return []testCase{{name: "true, " + text.Count(n, "host"), figures: []figure{{"ms", wallTime, 0}, {"ms of CPU", cpuTime, 0}, {"MiB", peakMemory, 0}}, rounds: roundLimits{2, 2, 0},
+		ours: b.ownCommand("--no-pin", "--connect-timeout", "300", "-hosts", hostNames(n), "-n", strconv.Itoa(n), "/bin/true")}}
 }
 
 // waitingCases are MPI programs whose ranks wait for each other all the time, with two ranks for each CPU: each library
@@ -123,10 +123,10 @@ func (b *bench) waitingCases() []testCase {
 	here := []string{"-host", "localhost:" + n}
 	open := []string{"-n", n, "build/programs/reduce.openmpi", "20000"}
 	mpich := []string{"-n", n, "build/programs/reduce.mpich4", "200"}
-	r := rounds{5, 10, 20 * time.Second}
+	r := roundLimits{5, 10, 20 * time.Second}
 	return []testCase{
-		{name: "Open MPI allreduce, two ranks for each CPU", figures: within(1.3), rounds: r, ours: b.own(slices.Concat(here, open)...), theirs: b.mpiruns(slices.Concat(mpirunOptions, open)...)},
-		{name: "MPICH allreduce, two ranks for each CPU", figures: within(1.3), rounds: r, ours: b.own(slices.Concat(here, mpich)...), theirs: b.hydras(mpich...)},
+		{name: "Open MPI allreduce, two ranks for each CPU", figures: wallTimeGoal(1.3), rounds: r, ours: b.ownCommand(slices.Concat(here, open)...), theirs: b.mpirunCommand(slices.Concat(mpirunOptions, open)...)},
+		{name: "MPICH allreduce, two ranks for each CPU", figures: wallTimeGoal(1.3), rounds: r, ours: b.ownCommand(slices.Concat(here, mpich)...), theirs: b.hydraCommand(mpich...)},
 	}
 }
 
@@ -134,23 +134,23 @@ func (b *bench) waitingCases() []testCase {
 func (b *bench) largeCases(dir string) []testCase {
 	file := filepath.Join(dir, "state.json")
 	return []testCase{
-		{name: "true, 10000 hosts played in one process", figures: []figure{{"ms", wall, 5000}, {"MiB", memory, 1024}}, rounds: rounds{5, 5, 0},
-			ours: []string{b.self, crowdArg, "10000"}},
-		{name: "plan of 1,000,000 ranks", figures: []figure{{"ms", wall, 2000}, {"MiB", memory, 2048}}, rounds: rounds{5, 5, 0},
-			ours: b.own("--plan", "--cluster-state", file, "-n", "1000000")},
+		{name: "true, 10000 hosts played in one process", figures: []figure{{"ms", wallTime, 5000}, {"MiB", peakMemory, 1024}}, rounds: roundLimits{5, 5, 0},
+			ours: []string{b.self, fakeHostsArg, "10000"}},
+		{name: "plan of 1,000,000 ranks", figures: []figure{{"ms", wallTime, 2000}, {"MiB", peakMemory, 2048}}, rounds: roundLimits{5, 5, 0},
+			ours: b.ownCommand("--plan", "--cluster-state", file, "-n", "1000000")},
 	}
 }
 
-func (b *bench) own(words ...string) []string     { return append([]string{b.ours}, words...) }
-func (b *bench) hydras(words ...string) []string  { return append([]string{b.hydra}, words...) }
-func (b *bench) mpiruns(words ...string) []string { return append([]string{b.mpirun}, words...) }
+func (b *bench) ownCommand(words ...string) []string    { return append([]string{b.ours}, words...) }
+func (b *bench) hydraCommand(words ...string) []string  { return append([]string{b.hydra}, words...) }
+func (b *bench) mpirunCommand(words ...string) []string { return append([]string{b.mpirun}, words...) }
 
 // mpirunOptions let Open MPI's launcher do what ours and Hydra do unasked: run for root, and run more ranks than there
 // are CPUs. Hosts of a field share their CPUs, which no launcher can know; so ranks that wait let others run, under both.
 var (
-	mpirunOptions = []string{"--allow-run-as-root", "--oversubscribe"}
-	mpirunYields  = slices.Concat(mpirunOptions, []string{"-x", "OMPI_MCA_mpi_yield_when_idle=1"})
-	oursYields    = []string{"-genv", "OMPI_MCA_mpi_yield_when_idle", "1"}
+	mpirunOptions      = []string{"--allow-run-as-root", "--oversubscribe"}
+	mpirunYieldOptions = slices.Concat(mpirunOptions, []string{"-x", "OMPI_MCA_mpi_yield_when_idle=1"})
+	ownYieldOptions    = []string{"-genv", "OMPI_MCA_mpi_yield_when_idle", "1"}
 )
 
 // hostNames lists the first n hosts of a field, with a suffix each.
@@ -164,18 +164,18 @@ func hostNames(n int, suffix ...string) string {
 
 // measure runs a case: one round that is not counted, since it fills caches, and then the counted ones.
 func (b *bench) measure(ctx context.Context, c testCase) (sides [3][]sample, err error) {
-	quiet, err := b.makeBusy(c.busy)
+	quiet, err := b.startBusyLoops(c.busy)
 	if err != nil {
 		return sides, err
 	}
 	defer quiet()
 	began := time.Now()
 	for n := -1; n < c.rounds.least || n < c.rounds.most && time.Since(began) < c.rounds.time; n++ {
-		for i, words := range [][]string{c.ours, c.theirs, c.floor} {
+		for i, words := range [][]string{c.ours, c.theirs, c.lowerBoundArgs} {
 			if words == nil {
 				continue
 			}
-			s, err := b.once(ctx, c, words)
+			s, err := b.measureOnce(ctx, c, words)
 			if err != nil {
 				return sides, err
 			}
@@ -190,12 +190,12 @@ func (b *bench) measure(ctx context.Context, c testCase) (sides [3][]sample, err
 	return sides, nil
 }
 
-// once runs one command of a case.
-func (b *bench) once(ctx context.Context, c testCase, words []string) (sample, error) {
-	if err := b.forget(c.fresh); err != nil {
+// measureOnce runs one command of a case.
+func (b *bench) measureOnce(ctx context.Context, c testCase, words []string) (sample, error) {
+	if err := b.removeDelivered(c.fresh); err != nil {
 		return sample{}, err
 	}
-	s, err := b.metered(ctx, run{words: words, onHead: b.field != nil, heard: c.ranks > 0})
+	s, err := b.runMetered(ctx, meteredRun{words: words, onHead: b.cluster != nil, keepOutput: c.ranks > 0})
 	if err == nil && c.ranks > 0 {
 		s.wall, err = exchangeTime(s.said, c.ranks)
 	}

@@ -11,15 +11,15 @@ import (
 	"remshell/test/crowd"
 )
 
-// crowdArg makes this program a whole launch with so many hosts, all of which it plays: from the first connection to
+// fakeHostsArg makes this program a whole launch with so many hosts, all of which it plays: from the first connection to
 // the last rank's end, with 64 ranks on each.
-const crowdArg = "--crowd"
+const fakeHostsArg = "--crowd"
 
-// launchCrowd is such a launch.
-func launchCrowd(words []string) int {
+// launchFakeHosts is such a launch.
+func launchFakeHosts(words []string) int {
 	hosts, err := strconv.Atoi(words[0])
 	if err == nil {
-		err = new(crowd.Crowd).Launch(context.Background(), hosts, crowd.Cores, os.Stderr)
+		err = new(crowd.FakeHosts).Launch(context.Background(), hosts, crowd.CoresPerHost, os.Stderr)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "crowd:", err)

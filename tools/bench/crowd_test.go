@@ -6,7 +6,7 @@ import "testing"
 
 // A launch with hosts of its own ends well.
 func TestLaunchCrowd(t *testing.T) {
-	if code := launchCrowd([]string{"3"}); code != 0 {
+	if code := launchFakeHosts([]string{"3"}); code != 0 {
 		t.Errorf("code %d", code)
 	}
 }

@@ -15,40 +15,40 @@ import (
 	"remshell/tools/testbed"
 )
 
-// received is the name under which scp and the floor leave our program in a host's home.
-const received = "received"
+// receivedFile is the name under which scp and the floor leave our program in a host's home.
+const receivedFile = "received"
 
 // deliveryCases are first starts: no host has our program, which is sent to each. That is compared with a scp of it to
 // each host, all at once. The floor sends it by our SSH client to a cat.
 func (b *bench) deliveryCases() []testCase {
 	hosts := strings.Split(hostNames(8), ",")
 	// The exit code is that of the scp that failed, if any.
-	const script = `file=$1; shift; for host; do scp -O -q "$file" "$host:` + received + `" & all="$all $!"; done; for one in $all; do wait $one || exit; done`
-	return []testCase{{name: "first start, 8 hosts, beside scp", figures: within(1.3), rounds: rounds{5, 15, 15 * time.Second}, fresh: hosts,
-		ours:   b.own("--no-pin", "-hosts", hostNames(8), "-n", "8", "/bin/true"),
-		theirs: append([]string{"/bin/sh", "-c", script, "scp", b.ours}, hosts...),
-		floor:  []string{b.self, floorArg, "send", b.ours, hostNames(8)}}}
+	const script = `file=$1; shift; for host; do scp -O -q "$file" "$host:` + receivedFile + `" & all="$all $!"; done; for one in $all; do wait $one || exit; done`
+	return []testCase{{name: "first start, 8 hosts, beside scp", figures: wallTimeGoal(1.3), rounds: roundLimits{5, 15, 15 * time.Second}, fresh: hosts,
+		ours:           b.ownCommand("--no-pin", "-hosts", hostNames(8), "-n", "8", "/bin/true"),
+		theirs:         append([]string{"/bin/sh", "-c", script, "scp", b.ours}, hosts...),
+		lowerBoundArgs: []string{b.self, lowerBoundArg, "send", b.ours, hostNames(8)}}}
 }
 
-// forget takes from hosts all that a run has left there.
-func (b *bench) forget(hosts []string) error {
+// removeDelivered takes from hosts all that a run has left there.
+func (b *bench) removeDelivered(hosts []string) error {
 	var errs []error
 	for _, name := range hosts {
-		home := filepath.Join(b.field.Root(name), testbed.HomeDir())
-		errs = append(errs, os.RemoveAll(filepath.Join(home, ".cache", "remshell")), os.RemoveAll(filepath.Join(home, received)))
+		home := filepath.Join(b.cluster.Root(name), testbed.HomeDir())
+		errs = append(errs, os.RemoveAll(filepath.Join(home, ".cache", "remshell")), os.RemoveAll(filepath.Join(home, receivedFile)))
 	}
 	return errors.Join(errs...)
 }
 
-// floorSend sends a file to all hosts at once, each over its own connection.
-func floorSend(file, hosts string) error {
+// lowerBoundSend sends a file to all hosts at once, each over its own connection.
+func lowerBoundSend(file, hosts string) error {
 	return onEach(hosts, func(client *sshx.Client) error {
 		in, err := os.Open(file)
 		if err != nil {
 			return err
 		}
 		defer in.Close()
-		session, err := client.Start(context.Background(), "cat >"+received)
+		session, err := client.Start(context.Background(), "cat >"+receivedFile)
 		if err != nil {
 			return err
 		}

@@ -30,13 +30,13 @@ func (b *bench) exchangeCases(hosts, pmi, pmix int) []testCase {
 	words := func(option string, per int, program string) []string {
 		return []string{option, names(per), "-n", strconv.Itoa(max(1, hosts) * per), program}
 	}
-	r := rounds{3, 5, 20 * time.Second}
+	r := roundLimits{3, 5, 20 * time.Second}
 	byPMI, byPMIx := words("-hosts", pmi, exchange), words("-host", pmix, modex)
 	return []testCase{
-		{name: fmt.Sprintf("exchange by PMI-1, %s, %s ranks", where, byPMI[3]), figures: within(0.25), rounds: r, ranks: max(1, hosts) * pmi,
-			ours: b.own(append([]string{"--no-pin"}, byPMI...)...), theirs: b.hydras(append(launcher, byPMI...)...)},
-		{name: fmt.Sprintf("exchange by PMIx, %s, %s ranks", where, byPMIx[3]), figures: within(1), rounds: r, ranks: max(1, hosts) * pmix,
-			ours: b.own(append([]string{"--no-pin"}, byPMIx...)...), theirs: b.mpiruns(slices.Concat(mpirunOptions, byPMIx)...)},
+		{name: fmt.Sprintf("exchange by PMI-1, %s, %s ranks", where, byPMI[3]), figures: wallTimeGoal(0.25), rounds: r, ranks: max(1, hosts) * pmi,
+			ours: b.ownCommand(append([]string{"--no-pin"}, byPMI...)...), theirs: b.hydraCommand(append(launcher, byPMI...)...)},
+		{name: fmt.Sprintf("exchange by PMIx, %s, %s ranks", where, byPMIx[3]), figures: wallTimeGoal(1), rounds: r, ranks: max(1, hosts) * pmix,
+			ours: b.ownCommand(append([]string{"--no-pin"}, byPMIx...)...), theirs: b.mpirunCommand(slices.Concat(mpirunOptions, byPMIx)...)},
 	}
 }
 

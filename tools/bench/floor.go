@@ -17,19 +17,19 @@ import (
 	"remshell/sshx"
 )
 
-// floorArg makes this program the least that could start the ranks:
+// lowerBoundArg makes this program the least that could start the ranks:
 //
 //	--floor ssh PROGRAM HOST,HOST...   our SSH client alone, one session per host
 //	--floor send FILE HOST,HOST...     the same, with the file as its input
 //	--floor fork PROGRAM N             fork and exec, N times
-const floorArg = "--floor"
+const lowerBoundArg = "--floor"
 
-func floor(words []string) int {
+func runLowerBound(words []string) int {
 	if len(words) != 3 {
 		fmt.Fprintln(os.Stderr, "floor: three words are needed")
 		return 1
 	}
-	way := map[string]func(program, where string) error{"ssh": floorSSH, "send": floorSend, "fork": floorFork}[words[0]]
+	way := map[string]func(program, where string) error{"ssh": lowerBoundSSH, "send": lowerBoundSend, "fork": lowerBoundFork}[words[0]]
 	if err := way(words[1], words[2]); err != nil {
 		fmt.Fprintln(os.Stderr, "floor:", err)
 		return 1
@@ -37,8 +37,8 @@ func floor(words []string) int {
 	return 0
 }
 
-// floorSSH runs the program on all hosts at once, without helper and protocol.
-func floorSSH(program, hosts string) error {
+// lowerBoundSSH runs the program on all hosts at once, without helper and protocol.
+func lowerBoundSSH(program, hosts string) error {
 	return onEach(hosts, func(client *sshx.Client) error {
 		session, err := client.Start(context.Background(), program)
 		if err != nil {
@@ -60,7 +60,7 @@ func onEach(hosts string, do func(*sshx.Client) error) error {
 	}
 	var dialer sshx.Dialer
 	defer dialer.Close()
-	local := sshx.NewLocal("/bin/sh", 64)
+	local := sshx.NewLocalMachine("/bin/sh", 64)
 	defer local.Close()
 	names := strings.Split(hosts, ",")
 	errs := make([]error, len(names))
@@ -88,8 +88,8 @@ func onHost(d *sshx.Dialer, target sshx.Target, do func(*sshx.Client) error) err
 	return do(client)
 }
 
-// floorFork starts all processes, and then waits for them.
-func floorFork(program, count string) error {
+// lowerBoundFork starts all processes, and then waits for them.
+func lowerBoundFork(program, count string) error {
 	n, err := strconv.Atoi(count)
 	if err != nil {
 		return err

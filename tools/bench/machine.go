@@ -12,16 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// machine says on what the figures were taken.
-func machine() string {
+// machineText says on what the figures were taken.
+func machineText() string {
 	var u unix.Utsname
 	unix.Uname(&u)
 	return fmt.Sprintf("%s; %d CPUs; Linux %s; %s; %s; %s.\nLoad average before: %s\n",
-		model(), runtime.NumCPU(), unix.ByteSliceToString(u.Release[:]),
-		firstLine("ssh", "-V"), "Hydra "+hydraVersion(), firstLine("mpirun.openmpi", "--version"), load())
+		cpuModel(), runtime.NumCPU(), unix.ByteSliceToString(u.Release[:]),
+		firstLine("ssh", "-V"), "Hydra "+hydraVersion(), firstLine("mpirun.openmpi", "--version"), loadAverage())
 }
 
-func model() string {
+func cpuModel() string {
 	text, _ := os.ReadFile("/proc/cpuinfo")
 	for line := range strings.Lines(string(text)) {
 		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {
@@ -31,7 +31,7 @@ func model() string {
 	return runtime.GOARCH
 }
 
-func load() string {
+func loadAverage() string {
 	text, _ := os.ReadFile("/proc/loadavg")
 	return strings.Join(strings.Fields(string(text))[:3], " ")
 }

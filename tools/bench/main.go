@@ -45,20 +45,20 @@ import (
 func main() {
 	if len(os.Args) > 2 {
 		switch os.Args[1] {
-		case meterArg, heardArg:
-			os.Exit(meter(os.Args[2:], os.Args[1] == heardArg))
-		case floorArg:
-			os.Exit(floor(os.Args[2:]))
+		case meterArg, meterOutputArg:
+			os.Exit(meter(os.Args[2:], os.Args[1] == meterOutputArg))
+		case lowerBoundArg:
+			os.Exit(runLowerBound(os.Args[2:]))
 		case linesArg:
 			os.Exit(writeLines(os.Args[2]))
-		case crowdArg:
-			os.Exit(launchCrowd(os.Args[2:]))
-		case roundsArg:
+		case fakeHostsArg:
+			os.Exit(launchFakeHosts(os.Args[2:]))
+		case playRoundsArg:
 			os.Exit(playRounds(os.Args[2:]))
 		case busyArg:
-			os.Exit(spin())
+			os.Exit(busyLoop())
 		case feedArg:
-			os.Exit(feed(os.Args[2], os.Args[3:]))
+			os.Exit(feedCommand(os.Args[2], os.Args[3:]))
 		}
 	}
 	var b bench
@@ -79,8 +79,8 @@ func main() {
 // A bench is the programs that are compared and where they are run.
 type bench struct {
 	ours, hydra, mpirun string
-	self                string         // this program
-	field               *testbed.Field // nil: the cases run on this machine
+	self                string           // this program
+	cluster             *testbed.Cluster // nil: the cases run on this machine
 }
 
 // run measures the cases whose names contain only, and prints a table. A case that fails costs its own row.
@@ -90,12 +90,12 @@ func (b *bench) run(ctx context.Context, only string, list bool) error {
 		return err
 	}
 	self, err := os.Executable()
-	if err := errors.Join(err, os.Chdir(root), find(&b.ours)); err != nil {
+	if err := errors.Join(err, os.Chdir(root), findProgram(&b.ours)); err != nil {
 		return err
 	}
 	b.self = self
 	for _, peer := range []*string{&b.hydra, &b.mpirun} {
-		if err := find(peer); err != nil && !list {
+		if err := findProgram(peer); err != nil && !list {
 			fmt.Fprintf(os.Stderr, "bench: %v\n", err) // other rows need it not
 		}
 	}
@@ -111,7 +111,7 @@ func (b *bench) run(ctx context.Context, only string, list bool) error {
 		if err := writeState(filepath.Join(dir, "state.json")); err != nil {
 			return err
 		}
-		fmt.Print(machine(), "\n", tableHead)
+		fmt.Print(machineText(), "\n", tableHead)
 	}
 	var errs []error
 	for _, g := range b.groups(dir) {
@@ -126,45 +126,47 @@ func (b *bench) run(ctx context.Context, only string, list bool) error {
 		}
 	}
 	if !list {
-		fmt.Print("\nLoad average behind: ", load(), "\n")
+		fmt.Print("\nLoad average behind: ", loadAverage(), "\n")
 	}
 	return errors.Join(errs...)
 }
 
 // measureGroup measures cases on a field of their own, so that nothing else disturbs them.
-func (b *bench) measureGroup(ctx context.Context, g group, dir string) error {
+func (b *bench) measureGroup(ctx context.Context, g caseGroup, dir string) error {
 	var err error
 	if g.batch != nil {
 		err = errors.Join(g.batch.missing(), b.copyTo(dir))
 	}
-	if err == nil && g.bed.Hosts > 0 {
-		b.field, err = testbed.Up(ctx, g.bed)
+	if err == nil && g.cluster.Hosts > 0 {
+		b.cluster, err = testbed.Up(ctx, g.cluster)
 	}
 	if err != nil {
-		return fmt.Errorf("not measured: %s and what follows on %d hosts: %w", g.cases[0].name, g.bed.Hosts, err)
+		return fmt.Errorf("not measured: %s and what follows on %d hosts: %w", g.cases[0].name, g.cluster.Hosts, err)
 	}
-	if b.field != nil {
-		defer func() { b.field.Down(); b.field = nil }()
+	if b.cluster != nil {
+		defer func() { b.cluster.Down(); b.cluster = nil }()
 	}
 	var errs []error
 	for _, c := range g.cases {
 		fmt.Fprintf(os.Stderr, "bench: %s\n", c.name)
 		measure := b.measure
 		if g.batch != nil {
-			measure = func(ctx context.Context, c testCase) ([3][]sample, error) { return b.batched(ctx, g.batch, c, dir) }
+			measure = func(ctx context.Context, c testCase) ([3][]sample, error) {
+				return b.measureBatchCase(ctx, g.batch, c, dir)
+			}
 		}
 		sides, err := measure(ctx, c)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("not measured: %s: %w", c.name, err))
 			continue
 		}
-		fmt.Print(lines(c, sides))
+		fmt.Print(tableLines(c, sides))
 	}
 	return errors.Join(errs...)
 }
 
-// find finds a program.
-func find(program *string) error {
+// findProgram finds a program.
+func findProgram(program *string) error {
 	path, err := exec.LookPath(*program)
 	if err != nil {
 		return fmt.Errorf("%w; make bench as root on Debian installs and builds all that is needed", err)

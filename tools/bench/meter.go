@@ -20,15 +20,15 @@ import (
 // The words that make this program a meter; the second one tells what was written, too,
 // which must fit into a pipe.
 const (
-	meterArg = "--meter"
-	heardArg = "--meter-heard"
+	meterArg       = "--meter"
+	meterOutputArg = "--meter-heard"
 )
 
-// A run is a command to be metered.
-type run struct {
-	words  []string
-	onHead bool // on the head of the field; else here
-	heard  bool // what it writes is wanted
+// A meteredRun is a command to be metered.
+type meteredRun struct {
+	words      []string
+	onHead     bool // on the head of the field; else here
+	keepOutput bool // what it writes is wanted
 }
 
 // A sample is one run of a launcher.
@@ -38,22 +38,22 @@ type sample struct {
 	said      string // on standard output, if that was wanted
 }
 
-// strayLimit is how long processes that a launcher leaves behind are waited for; their
+// strayTimeout is how long processes that a launcher leaves behind are waited for; their
 // time belongs to it.
-const strayLimit = 10 * time.Second
+const strayTimeout = 10 * time.Second
 
-// metered runs a command under a meter. What it says on standard error is shown only if
+// runMetered runs a command under a meter. What it says on standard error is shown only if
 // it fails.
-func (b *bench) metered(ctx context.Context, r run) (sample, error) {
+func (b *bench) runMetered(ctx context.Context, r meteredRun) (sample, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	args := append([]string{meterArg}, r.words...)
-	if r.heard {
-		args[0] = heardArg
+	if r.keepOutput {
+		args[0] = meterOutputArg
 	}
 	cmd := exec.CommandContext(ctx, b.self, args...)
 	if r.onHead {
-		cmd = b.field.Command(ctx, nil, b.self, args...)
+		cmd = b.cluster.Command(ctx, nil, b.self, args...)
 	}
 	var said bytes.Buffer
 	cmd.Stderr = &said
@@ -78,7 +78,7 @@ func (b *bench) metered(ctx context.Context, r run) (sample, error) {
 // and of all its descendants, also of those that nobody but we waited for, the memory of
 // the largest of them, and its exit code; and what it wrote, if heard.
 func meter(words []string, heard bool) int {
-	s, code, err := account(words, heard)
+	s, code, err := measureProcess(words, heard)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -88,7 +88,7 @@ func meter(words []string, heard bool) int {
 	return 0
 }
 
-func account(words []string, heard bool) (s sample, code int, err error) {
+func measureProcess(words []string, heard bool) (s sample, code int, err error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return s, 0, fmt.Errorf("become a subreaper: %w", err)
 	}
@@ -157,7 +157,7 @@ func reapStrays() error {
 			return nil
 		}
 		return err
-	case <-time.After(strayLimit):
+	case <-time.After(strayTimeout):
 		return errors.New("the launcher has left processes behind that do not end")
 	}
 }

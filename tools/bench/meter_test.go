@@ -22,13 +22,13 @@ func TestMain(m *testing.M) {
 		os.Exit(meter(os.Args[2:], false))
 	}
 	if len(os.Args) > 1 && os.Args[1] == busyArg {
-		os.Exit(spin())
+		os.Exit(busyLoop())
 	}
 	os.Exit(m.Run())
 }
 
-// meters runs a command under a meter and returns what that printed.
-func meters(t *testing.T, words ...string) (s sample, code int) {
+// runMeter runs a command under a meter and returns what that printed.
+func runMeter(t *testing.T, words ...string) (s sample, code int) {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
@@ -51,8 +51,8 @@ func meters(t *testing.T, words ...string) (s sample, code int) {
 // The meter counts what the launcher has left behind and never waited for.
 func TestMeterCountsOrphans(t *testing.T) {
 	busy := "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"
-	direct, _ := meters(t, "/bin/sh", "-c", busy)
-	orphan, _ := meters(t, "/bin/sh", "-c", "{ sleep 0.1; "+busy+"; } & exit 0")
+	direct, _ := runMeter(t, "/bin/sh", "-c", busy)
+	orphan, _ := runMeter(t, "/bin/sh", "-c", "{ sleep 0.1; "+busy+"; } & exit 0")
 	if direct.cpu == 0 || orphan.cpu < direct.cpu/3 {
 		t.Errorf("CPU of an orphan: %v; of the same work in the foreground: %v", orphan.cpu, direct.cpu)
 	}
@@ -60,8 +60,8 @@ func TestMeterCountsOrphans(t *testing.T) {
 
 // The memory is that of the command, not of the meter.
 func TestMeterTellsMemory(t *testing.T) {
-	least, _ := meters(t, "/bin/true")
-	much, _ := meters(t, "/bin/sh", "-c", "x=$(head -c 40000000 /dev/zero | tr '\\0' x); exit 0")
+	least, _ := runMeter(t, "/bin/true")
+	much, _ := runMeter(t, "/bin/sh", "-c", "x=$(head -c 40000000 /dev/zero | tr '\\0' x); exit 0")
 	if least.peak == 0 || much.peak < 40e6 || much.peak < least.peak+30e6 {
 		t.Errorf("true: %d bytes; 40 MB in a variable: %d", least.peak, much.peak)
 	}
@@ -69,14 +69,14 @@ func TestMeterTellsMemory(t *testing.T) {
 
 func TestMeterTellsExit(t *testing.T) {
 	for script, want := range map[string]int{"exit 0": 0, "exit 3": 3, "kill -9 $$": 137} {
-		if _, code := meters(t, "/bin/sh", "-c", script); code != want {
+		if _, code := runMeter(t, "/bin/sh", "-c", script); code != want {
 			t.Errorf("%s: got %d, want %d", script, code, want)
 		}
 	}
 }
 
 func TestMeterHears(t *testing.T) {
-	if s, _ := meters(t, "/bin/sh", "-c", "echo a b; echo c"); s.said != "a b\nc\n" {
+	if s, _ := runMeter(t, "/bin/sh", "-c", "echo a b; echo c"); s.said != "a b\nc\n" {
 		t.Errorf("got %q", s.said)
 	}
 }
@@ -87,11 +87,11 @@ func TestACaseThatFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	good := testCase{name: "good", figures: within(0), rounds: rounds{1, 1, 0}, ours: []string{"/bin/true"}, theirs: []string{"/bin/true"}}
+	good := testCase{name: "good", figures: wallTimeGoal(0), rounds: roundLimits{1, 1, 0}, ours: []string{"/bin/true"}, theirs: []string{"/bin/true"}}
 	bad := good
 	bad.name, bad.theirs = "bad", []string{"/bin/false"}
 	b := bench{self: self}
-	if err := b.measureGroup(context.Background(), group{cases: []testCase{bad, good}}, ""); err == nil || !strings.Contains(err.Error(), "not measured: bad: /bin/false: exit code 1") {
+	if err := b.measureGroup(context.Background(), caseGroup{cases: []testCase{bad, good}}, ""); err == nil || !strings.Contains(err.Error(), "not measured: bad: /bin/false: exit code 1") {
 		t.Errorf("got %v", err)
 	}
 	if sides, err := b.measure(context.Background(), good); err != nil || len(sides[0]) != 1 || len(sides[1]) != 1 || sides[2] != nil {

@@ -26,15 +26,15 @@ const (
 // streamCases are those about output and input. Hydra 4.0.2 gives up ("assert (!closed)") when its input comes faster
 // than a rank reads, so that input is compared with the same bytes to the same program without a launcher.
 func (b *bench) streamCases() []testCase {
-	r := rounds{5, 15, 12 * time.Second}
+	r := roundLimits{5, 15, 12 * time.Second}
 	lines := []string{"-n", "4", b.self, linesArg, "1000000"}
 	labelled := append([]string{"-l"}, lines...)
 	fed := []string{b.self, feedArg, "200000000"}
 	return []testCase{
-		{name: "1,000,000 lines of each of 4 ranks", figures: within(0.6), rounds: r, ours: b.own(append([]string{"-q", "--no-pin"}, lines...)...), theirs: b.hydras(lines...)},
-		{name: "the same lines with labels", figures: within(0.3), rounds: r, ours: b.own(append([]string{"-q", "--no-pin"}, labelled...)...), theirs: b.hydras(labelled...)},
-		{name: "200 MB of input, beside wc alone", figures: within(1.5), rounds: r,
-			ours: append(slices.Clone(fed), b.own("-q", "--no-pin", "-n", "1", "wc", "-c")...), theirs: append(slices.Clone(fed), "wc", "-c")},
+		{name: "1,000,000 lines of each of 4 ranks", figures: wallTimeGoal(0.6), rounds: r, ours: b.ownCommand(append([]string{"-q", "--no-pin"}, lines...)...), theirs: b.hydraCommand(lines...)},
+		{name: "the same lines with labels", figures: wallTimeGoal(0.3), rounds: r, ours: b.ownCommand(append([]string{"-q", "--no-pin"}, labelled...)...), theirs: b.hydraCommand(labelled...)},
+		{name: "200 MB of input, beside wc alone", figures: wallTimeGoal(1.5), rounds: r,
+			ours: append(slices.Clone(fed), b.ownCommand("-q", "--no-pin", "-n", "1", "wc", "-c")...), theirs: append(slices.Clone(fed), "wc", "-c")},
 	}
 }
 
@@ -57,20 +57,20 @@ func writeLines(count string) int {
 	return 0
 }
 
-// zeros never end.
-type zeros struct{}
+// zeroReader never end.
+type zeroReader struct{}
 
-func (zeros) Read(p []byte) (int, error) {
+func (zeroReader) Read(p []byte) (int, error) {
 	clear(p)
 	return len(p), nil
 }
 
-// feed runs a command with so many bytes as its standard input.
-func feed(count string, words []string) int {
+// feedCommand runs a command with so many bytes as its standard input.
+func feedCommand(count string, words []string) int {
 	n, err := strconv.ParseInt(count, 10, 64)
 	if err == nil {
 		cmd := exec.Command(words[0], words[1:]...)
-		cmd.Stdin, cmd.Stdout, cmd.Stderr = io.LimitReader(zeros{}, n), os.Stdout, os.Stderr
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = io.LimitReader(zeroReader{}, n), os.Stdout, os.Stderr
 		err = cmd.Run()
 	}
 	if err != nil {

@@ -23,8 +23,8 @@ func median(values []float64) float64 {
 	return (v[mid-1] + v[mid]) / 2
 }
 
-// lines are the rows of a case: one for each figure.
-func lines(c testCase, sides [3][]sample) string {
+// tableLines are the rows of a case: one for each figure.
+func tableLines(c testCase, sides [3][]sample) string {
 	var b strings.Builder
 	for _, f := range c.figures {
 		var values [3][]float64
@@ -39,7 +39,7 @@ func lines(c testCase, sides [3][]sample) string {
 			ratio = fmt.Sprintf("%.3f", is)
 		}
 		fmt.Fprintf(&b, "| %s, %s | %d | %s | %s | %s | %s | %s |\n", c.name, f.unit, len(values[0]),
-			shown(values[0]), shown(values[1]), shown(values[2]), ratio, f.judge(is))
+			medianText(values[0]), medianText(values[1]), medianText(values[2]), ratio, f.check(is))
 	}
 	return b.String()
 }
@@ -53,8 +53,8 @@ func ratios(ours, theirs []float64) []float64 {
 	return list
 }
 
-// judge says what was wanted, and whether it is so.
-func (f figure) judge(is float64) string {
+// check says what was wanted, and whether it is so.
+func (f figure) check(is float64) string {
 	switch {
 	case f.goal == 0:
 		return " |"
@@ -64,15 +64,15 @@ func (f figure) judge(is float64) string {
 	return fmt.Sprintf("%.4g | MISSED", f.goal)
 }
 
-// shown is the median with the least value behind it.
-func shown(values []float64) string {
+// medianText is the median with the least value behind it.
+func medianText(values []float64) string {
 	if len(values) == 0 {
 		return ""
 	}
-	return brief(median(values)) + " (" + brief(slices.Min(values)) + ")"
+	return formatValue(median(values)) + " (" + formatValue(slices.Min(values)) + ")"
 }
 
-func brief(value float64) string {
+func formatValue(value float64) string {
 	if value < 100 {
 		return fmt.Sprintf("%.1f", value)
 	}

@@ -40,15 +40,15 @@ func TestRows(t *testing.T) {
 		sides [3][]sample
 		want  string
 	}{
-		{testCase{name: "true, 64 hosts", theirs: peer, figures: []figure{{"ms", wall, 0.3}, {"ms of CPU", cpu, 0.033}}}, [3][]sample{samples(1200, 1000), samples(4000, 4000), samples(700, 900)},
+		{testCase{name: "true, 64 hosts", theirs: peer, figures: []figure{{"ms", wallTime, 0.3}, {"ms of CPU", cpuTime, 0.033}}}, [3][]sample{samples(1200, 1000), samples(4000, 4000), samples(700, 900)},
 			"| true, 64 hosts, ms | 2 | 1100 (1000) | 4000 (4000) | 800 (700) | 0.275 | 0.3 | reached |\n" +
 				"| true, 64 hosts, ms of CPU | 2 | 110 (100) | 400 (400) | 80.0 (70.0) | 0.275 | 0.033 | MISSED |\n"},
-		{testCase{name: "a busy round", theirs: peer, figures: within(0)}, [3][]sample{samples(10, 100, 100), samples(20, 200, 200)},
+		{testCase{name: "a busy round", theirs: peer, figures: wallTimeGoal(0)}, [3][]sample{samples(10, 100, 100), samples(20, 200, 200)},
 			"| a busy round, ms | 3 | 100 (10.0) | 200 (20.0) |  | 0.500 |  | |\n"},
-		{testCase{name: "plan", figures: []figure{{"ms", wall, 2000}, {"MiB", memory, 16}}}, [3][]sample{samples(2000)},
+		{testCase{name: "plan", figures: []figure{{"ms", wallTime, 2000}, {"MiB", peakMemory, 16}}}, [3][]sample{samples(2000)},
 			"| plan, ms | 1 | 2000 (2000) |  |  |  | 2000 | reached |\n| plan, MiB | 1 | 20.0 (20.0) |  |  |  | 16 | MISSED |\n"},
 	} {
-		if got := lines(test.c, test.sides); got != test.want {
+		if got := tableLines(test.c, test.sides); got != test.want {
 			t.Errorf("got\n%swant\n%s", got, test.want)
 		}
 	}

@@ -14,7 +14,7 @@ sources are those two folders above.
 Equal sources, versions and epochs give equal bytes, wherever and whenever they are built
 with one version of Go: names are sorted, every file is root's and from the epoch, and no
 path of this machine is in a program. Each archive holds mpiexec for its own system and,
-in libexec, for the Linux nodes of other architectures (package reach).
+in libexec, for the Linux nodes of other architectures (package transport).
 */
 package main
 

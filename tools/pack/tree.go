@@ -73,7 +73,7 @@ func portable(t target, programs map[target][]byte, texts, generated map[string]
 	return files
 }
 
-// helpers adds mpiexec for the nodes of other systems, where package reach looks for it.
+// helpers adds mpiexec for the nodes of other systems, where package transport looks for it.
 func helpers(files tree, prefix string, own target, programs map[target][]byte) {
 	for t, data := range programs {
 		if t != own && t.os == "linux" {

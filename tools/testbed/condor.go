@@ -58,7 +58,7 @@ func NoCondor() error {
 }
 
 // condorFiles are those of the state folder's condor.
-func (f *Field) condorFiles() []file {
+func (f *Cluster) condorFiles() []file {
 	return []file{
 		{"condor/start.sh", 0o644, condorScript},
 		{"condor/usr/local/etc/condor_config", 0o644, condorConfig},
@@ -72,9 +72,9 @@ func condorPasswd() string {
 }
 
 // upCondor starts the daemons, and waits until all hosts are there for jobs.
-func (f *Field) upCondor(ctx context.Context) error {
+func (f *Cluster) upCondor(ctx context.Context) error {
 	for _, host := range append(strings.Split(f.Names(), ","), Head) {
-		if err := said(f.On(ctx, host, "/bin/sh", CondorDir+"/start.sh")); err != nil {
+		if err := runWithOutput(f.On(ctx, host, "/bin/sh", CondorDir+"/start.sh")); err != nil {
 			return err
 		}
 	}

@@ -20,20 +20,20 @@ import (
 // Environ is the environment of a command on the head: ours, without what would lead an
 // SSH client to keys of the machine, with the head's home and what is given, which wins.
 // Hosts that are this machine have a ledger of their own all the same: the state folder.
-func (f *Field) Environ(more ...string) []string {
+func (f *Cluster) Environ(more ...string) []string {
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "SSH_") })
 	if f.Kind == Namespaces {
-		env = with(env, "HOME="+HomeDir())
+		env = replaceAssignments(env, "HOME="+HomeDir())
 	} else {
 		// The configuration of ssh would be that of the account, whatever HOME says.
-		env = with(env, "HOME="+f.Home, "MPIEXEC_SSH_CONFIG="+filepath.Join(f.Home, ".ssh", "config"), "PATH="+f.path("bin")+":"+os.Getenv("PATH"), "MPIEXEC_LEDGER="+f.State)
+		env = replaceAssignments(env, "HOME="+f.Home, "MPIEXEC_SSH_CONFIG="+filepath.Join(f.Home, ".ssh", "config"), "PATH="+f.path("bin")+":"+os.Getenv("PATH"), "MPIEXEC_LEDGER="+f.State)
 	}
-	return with(env, more...)
+	return replaceAssignments(env, more...)
 }
 
-// with puts assignments in the place of others to the same variables: of two the first
+// replaceAssignments puts assignments in the place of others to the same variables: of two the first
 // counts for most programs.
-func with(env []string, assignments ...string) []string {
+func replaceAssignments(env []string, assignments ...string) []string {
 	for _, assignment := range assignments {
 		name, _, _ := strings.Cut(assignment, "=")
 		env = slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, name+"=") })
@@ -44,7 +44,7 @@ func with(env []string, assignments ...string) []string {
 
 // SSH is the ssh command of the head, for programs that look for it elsewhere than in
 // the PATH, as Hydra does.
-func (f *Field) SSH() string {
+func (f *Cluster) SSH() string {
 	if f.Kind == Namespaces {
 		return "ssh"
 	}
@@ -54,7 +54,7 @@ func (f *Field) SSH() string {
 // Command prepares a command on the head, in the working directory of this process.
 // Its environment is Environ(env...). Entering costs the start of nsenter(1), a
 // millisecond or two. Its process id is the command's own; cmd.Dir has no effect.
-func (f *Field) Command(ctx context.Context, env []string, name string, args ...string) *exec.Cmd {
+func (f *Cluster) Command(ctx context.Context, env []string, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	if f.Kind == Namespaces {
 		wd, _ := os.Getwd()
@@ -79,7 +79,7 @@ func isFile(name string) bool {
 // that fn starts itself, not in another goroutine, run on the head at no further cost;
 // give them Environ. Other kinds only have the environment. Files that fn opens are the head's too. What the standard library
 // does in other goroutines, as net.Dial, is not on the head.
-func (f *Field) Enter(fn func()) error {
+func (f *Cluster) Enter(fn func()) error {
 	done := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread()
@@ -107,7 +107,7 @@ func (f *Field) Enter(fn func()) error {
 }
 
 // setns moves the calling thread to the head.
-func (f *Field) setns() error {
+func (f *Cluster) setns() error {
 	wd, err := os.Getwd()
 	if err != nil {
 		return err
@@ -131,7 +131,7 @@ func (f *Field) setns() error {
 // On prepares a command inside a host, in its home, as root and not through ssh. With
 // the other kinds it runs on this machine as the current user, with the host's $HOME
 // and mark. Killing the command's process does not reach into a host's PID namespace.
-func (f *Field) On(ctx context.Context, host, name string, args ...string) *exec.Cmd {
+func (f *Cluster) On(ctx context.Context, host, name string, args ...string) *exec.Cmd {
 	if host == Head {
 		return f.Command(ctx, nil, name, args...)
 	}
@@ -143,7 +143,7 @@ func (f *Field) On(ctx context.Context, host, name string, args ...string) *exec
 	}
 	if f.Kind != Namespaces {
 		cmd := exec.CommandContext(ctx, name, args...)
-		cmd.Env = with(os.Environ(), "HOME="+f.path("hosts", host, "home"), markName+"="+f.mark(host))
+		cmd.Env = replaceAssignments(os.Environ(), "HOME="+f.path("hosts", host, "home"), markName+"="+f.markOf(host))
 		return cmd
 	}
 	enter := []string{"--target", strconv.Itoa(h.Init),
@@ -155,7 +155,7 @@ func (f *Field) On(ctx context.Context, host, name string, args ...string) *exec
 }
 
 // Root is the root of a host's file system, or the head's, as seen from outside.
-func (f *Field) Root(host string) string {
+func (f *Cluster) Root(host string) string {
 	if f.Kind != Namespaces {
 		return "/"
 	}

@@ -22,7 +22,7 @@ type file struct {
 	text string
 }
 
-func (f *Field) write(files []file) error {
+func (f *Cluster) writeFiles(files []file) error {
 	for _, w := range files {
 		name := f.path(w.name)
 		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
@@ -54,9 +54,9 @@ func newKey(comment string) (private, public string, err error) {
 	return string(pem.EncodeToMemory(block)), line, nil
 }
 
-// startup is what a login on a host reads: nothing. What a machine's own files do at
+// startupFiles is what a login on a host reads: nothing. What a machine's own files do at
 // each login would drown every measurement.
-func startup(dir string) []file {
+func startupFiles(dir string) []file {
 	return []file{
 		{dir + "/.bashrc", 0o644, "# a host of a test field\n"},
 		{dir + "/.profile", 0o644, "# a host of a test field\n"},
@@ -65,8 +65,8 @@ func startup(dir string) []file {
 
 // homeFiles fills the head's home: key, configuration, known hosts, and for a shared
 // home what the hosts need. userKey is private, userPub public.
-func (f *Field) homeFiles(o Options, userKey, userPub string) []file {
-	return append(startup("home"),
+func (f *Cluster) homeFiles(o Options, userKey, userPub string) []file {
+	return append(startupFiles("home"),
 		file{"home/.ssh/id_ed25519", 0o600, userKey},
 		file{"home/.ssh/id_ed25519.pub", 0o644, userPub + "\n"},
 		file{"home/.ssh/authorized_keys", 0o600, userPub + "\n"},
@@ -94,20 +94,20 @@ func knownHosts(hosts []Host, hash bool) string {
 // sshConfig is the head's ~/.ssh/config. Hosts with an address and name of their own
 // need no entry; the others are aliases. ssh takes its home from the user database, not
 // from $HOME, so the files are named.
-func (f *Field) sshConfig(o Options) string {
+func (f *Cluster) sshConfig(o Options) string {
 	var b strings.Builder
 	b.WriteString(o.SSHConfig)
 	if f.Kind == Namespaces {
 		return b.String()
 	}
 	for _, h := range f.Hosts {
-		b.WriteString(f.alias(h, h.Name))
+		b.WriteString(f.aliasEntry(h, h.Name))
 	}
 	return b.String()
 }
 
-// alias is the entry of an ssh configuration that makes names mean this host.
-func (f *Field) alias(h Host, names ...string) string {
+// aliasEntry is the entry of an ssh configuration that makes names mean this host.
+func (f *Cluster) aliasEntry(h Host, names ...string) string {
 	text := fmt.Sprintf("Host %s\n\tHostName %s\n\tPort %d\n", strings.Join(names, " "), h.Addr, h.Port)
 	if f.Kind == Namespaces {
 		return text
@@ -117,8 +117,8 @@ func (f *Field) alias(h Host, names ...string) string {
 		filepath.Join(dir, "id_ed25519"), filepath.Join(dir, "known_hosts"))
 }
 
-// Alias makes names mean the host, for everybody who reads the head's ssh configuration.
-func (f *Field) Alias(host string, names ...string) error {
+// AddAlias makes names mean the host, for everybody who reads the head's ssh configuration.
+func (f *Cluster) AddAlias(host string, names ...string) error {
 	h, err := f.Host(host)
 	if err != nil {
 		return err
@@ -128,12 +128,12 @@ func (f *Field) Alias(host string, names ...string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(name, append([]byte(f.alias(h, names...)), old...), 0o600)
+	return os.WriteFile(name, append([]byte(f.aliasEntry(h, names...)), old...), 0o600)
 }
 
 // sshdConfig is the configuration of one host's sshd, whose files are in dir. OpenSSH
 // takes the first value of each keyword, so the caller's lines come first.
-func (f *Field) sshdConfig(o Options, h Host, dir string) string {
+func (f *Cluster) sshdConfig(o Options, h Host, dir string) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	if o.SSHDConfig != "" {
@@ -158,12 +158,12 @@ func (f *Field) sshdConfig(o Options, h Host, dir string) string {
 	// above it. The mark tells the processes of the hosts apart.
 	line("StrictModes no")
 	line("AuthorizedKeysFile %s", filepath.Join(f.Home, ".ssh", "authorized_keys"))
-	line("SetEnv %s=%s HOME=%s", markName, f.mark(h.Name), f.hostHome(o, h.Name))
+	line("SetEnv %s=%s HOME=%s", markName, f.markOf(h.Name), f.hostHome(o, h.Name))
 	return b.String()
 }
 
 // hostHome is the $HOME of a host that shares its disk with all others.
-func (f *Field) hostHome(o Options, host string) string {
+func (f *Cluster) hostHome(o Options, host string) string {
 	if o.SharedHome {
 		return f.Home
 	}
@@ -171,7 +171,7 @@ func (f *Field) hostHome(o Options, host string) string {
 }
 
 // hostFiles are the files of the folder of one host; dir is where its sshd finds them.
-func (f *Field) hostFiles(o Options, i int, dir string) ([]file, error) {
+func (f *Cluster) hostFiles(o Options, i int, dir string) ([]file, error) {
 	h := &f.Hosts[i]
 	key, public, err := newKey("root@" + h.Name)
 	if err != nil {

@@ -15,14 +15,14 @@ import (
 )
 
 // upInProcess serves each host from this process, which must stay.
-func (f *Field) upInProcess(o Options) error {
+func (f *Cluster) upInProcess(o Options) error {
 	lock, err := f.lock()
 	if err != nil {
 		return err
 	}
-	f.own.stop = append(f.own.stop, lock.Close)
+	f.owner.stop = append(f.owner.stop, lock.Close)
 	if sid, err := unix.Getsid(0); err == nil && sid == os.Getpid() {
-		f.Group = sid // so that another process can take the field down
+		f.ProcessGroup = sid // so that another process can take the field down
 	}
 	if err := f.freePorts(o.Hosts); err != nil {
 		return err
@@ -38,7 +38,7 @@ func (f *Field) upInProcess(o Options) error {
 	return nil
 }
 
-func (f *Field) serve(o Options, h Host) error {
+func (f *Cluster) serve(o Options, h Host) error {
 	text, err := os.ReadFile(f.path("hosts", h.Name, "ssh_host_ed25519_key"))
 	if err != nil {
 		return err
@@ -56,16 +56,16 @@ func (f *Field) serve(o Options, h Host) error {
 		return err
 	}
 	server, err := sshtest.New(sshtest.Options{
-		Addr:       net.JoinHostPort(h.Addr, fmt.Sprint(h.Port)),
-		HostKeys:   []ssh.Signer{key},
-		Authorized: []ssh.PublicKey{user},
-		Env:        []string{markName + "=" + f.mark(h.Name), "HOME=" + f.hostHome(o, h.Name)},
-		Dir:        f.hostHome(o, h.Name),
+		Addr:           net.JoinHostPort(h.Addr, fmt.Sprint(h.Port)),
+		HostKeys:       []ssh.Signer{key},
+		AuthorizedKeys: []ssh.PublicKey{user},
+		Env:            []string{markName + "=" + f.markOf(h.Name), "HOME=" + f.hostHome(o, h.Name)},
+		Dir:            f.hostHome(o, h.Name),
 	})
 	if err != nil {
 		return err
 	}
-	f.own.stop = append(f.own.stop, func() error {
+	f.owner.stop = append(f.owner.stop, func() error {
 		if err := server.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 			return err
 		}

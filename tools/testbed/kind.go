@@ -16,16 +16,16 @@ type hintError struct{ err, hint string }
 func (e *hintError) Error() string { return e.err }
 func (e *hintError) Hint() string  { return e.hint }
 
-// ErrMustStay is the error of Up for a field to be kept, where only the kind can be made
+// ErrNeedsProcess is the error of Up for a field to be kept, where only the kind can be made
 // that ends with its process.
-var ErrMustStay = errors.New("field: servers in this process cannot outlive it")
+var ErrNeedsProcess = errors.New("field: servers in this process cannot outlive it")
 
-// choose returns the kind asked for, if it can be made here, or the best that can.
-func choose(ctx context.Context, o Options) (Kind, error) {
+// chooseKind returns the kind asked for, if it can be made here, or the best that can.
+func chooseKind(ctx context.Context, o Options) (Kind, error) {
 	able := map[Kind]error{
-		Namespaces: ableNamespaces(ctx),
-		Loopback:   ableSSHD(),
-		InProcess:  ableInProcess(o),
+		Namespaces: checkNamespaces(ctx),
+		Loopback:   checkSSHD(),
+		InProcess:  checkInProcess(o),
 	}
 	if o.Kind != Best {
 		if _, known := able[o.Kind]; !known {
@@ -52,18 +52,18 @@ func sshdPath() string {
 	return ""
 }
 
-func ableSSHD() error {
+func checkSSHD() error {
 	if sshdPath() == "" {
 		return &hintError{"field: no sshd", "install openssh-server, or run as root: testdata/install.sh"}
 	}
 	return nil
 }
 
-func ableNamespaces(ctx context.Context) error {
+func checkNamespaces(ctx context.Context) error {
 	if os.Geteuid() != 0 {
 		return &hintError{"field: hosts with namespaces of their own need root", "run as root"}
 	}
-	if err := ableSSHD(); err != nil {
+	if err := checkSSHD(); err != nil {
 		return err
 	}
 	for _, tool := range []string{"unshare", "nsenter", "ip"} {
@@ -80,9 +80,9 @@ func ableNamespaces(ctx context.Context) error {
 	return nil
 }
 
-func ableInProcess(o Options) error {
+func checkInProcess(o Options) error {
 	if o.Keep {
-		return ErrMustStay
+		return ErrNeedsProcess
 	}
 	return nil
 }

@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// toolLimit is how long ip(8) and nft(8) may take.
-const toolLimit = 20 * time.Second
+// toolTimeout is how long ip(8) and nft(8) may take.
+const toolTimeout = 20 * time.Second
 
-// Link takes a host's link down or up at the head's end. As with a pulled cable, the
+// SetLink takes a host's link down or up at the head's end. As with a pulled cable, the
 // host keeps its address, nothing arrives and no connection is told. A link that
 // comes up carries after a second or two.
-func (f *Field) Link(host string, up bool) error {
+func (f *Cluster) SetLink(host string, up bool) error {
 	if f.Kind != Namespaces {
 		return f.unsupported("link of " + host)
 	}
@@ -24,13 +24,13 @@ func (f *Field) Link(host string, up bool) error {
 		return err
 	}
 	state := map[bool]string{true: "up", false: "down"}[up]
-	return f.tool(Head, "", "ip", "link", "set", host, state)
+	return f.runTool(Head, "", "ip", "link", "set", host, state)
 }
 
 // Block has the host's firewall drop what comes in, except over its loopback. With open
 // ports, connections to these and answers to the host's own pass. Without, nothing
 // does, established connections included: a black hole.
-func (f *Field) Block(host string, open ...int) error {
+func (f *Cluster) Block(host string, open ...int) error {
 	var rules strings.Builder
 	rules.WriteString("table inet field\ndelete table inet field\ntable inet field {\n" +
 		"chain input {\ntype filter hook input priority 0; policy drop;\niif lo accept\n")
@@ -45,19 +45,19 @@ func (f *Field) Block(host string, open ...int) error {
 }
 
 // Unblock removes what Block has set up.
-func (f *Field) Unblock(host string) error {
+func (f *Cluster) Unblock(host string) error {
 	return f.firewall(host, "table inet field\ndelete table inet field\n")
 }
 
-func (f *Field) firewall(host, rules string) error {
+func (f *Cluster) firewall(host, rules string) error {
 	if f.Kind != Namespaces {
 		return f.unsupported("firewall of " + host)
 	}
-	return f.tool(host, rules, "nft", "-f", "-")
+	return f.runTool(host, rules, "nft", "-f", "-")
 }
 
-func (f *Field) tool(host, stdin, name string, args ...string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), toolLimit)
+func (f *Cluster) runTool(host, stdin, name string, args ...string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), toolTimeout)
 	defer cancel()
 	cmd := f.On(ctx, host, name, args...)
 	cmd.Stdin = strings.NewReader(stdin)

@@ -63,7 +63,7 @@ func (a averages) line(active, threads int) string {
 }
 
 // loadFiles are the files to be mounted; the hosts start idle.
-func (f *Field) loadFiles(o Options) (files []file) {
+func (f *Cluster) loadFiles(o Options) (files []file) {
 	if o.LoadEvery == 0 {
 		return nil
 	}
@@ -74,7 +74,7 @@ func (f *Field) loadFiles(o Options) (files []file) {
 }
 
 // keepLoads renews the loads of all hosts until the field goes down.
-func (f *Field) keepLoads(every time.Duration) {
+func (f *Cluster) keepLoads(every time.Duration) {
 	if every == 0 {
 		return
 	}
@@ -83,7 +83,7 @@ func (f *Field) keepLoads(every time.Duration) {
 	for _, h := range f.Hosts {
 		wg.Go(func() { f.keepLoad(h, every, end) })
 	}
-	f.own.stop = append(f.own.stop, func() error {
+	f.owner.stop = append(f.owner.stop, func() error {
 		close(end)
 		wg.Wait()
 		return nil
@@ -91,7 +91,7 @@ func (f *Field) keepLoads(every time.Duration) {
 }
 
 // keepLoad renews one host's load. A host that is gone has none.
-func (f *Field) keepLoad(h Host, every time.Duration, end <-chan struct{}) {
+func (f *Cluster) keepLoad(h Host, every time.Duration, end <-chan struct{}) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	var load averages

@@ -39,7 +39,7 @@ func TestLoadFormula(t *testing.T) {
 func TestOwnLoad(t *testing.T) {
 	needNamespaces(t)
 	f := New(t, Options{Kind: Namespaces, Hosts: 2, LoadEvery: 20 * time.Millisecond})
-	ctx := limited(t)
+	ctx := contextBeforeDeadline(t)
 	loop := f.On(ctx, "n1", "sh", "-c", "while [ ! -e /tmp/enough ]; do :; done")
 	if err := loop.Start(); err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 
 // upLoopback starts one sshd per host. A port that was free may be taken when sshd
 // wants it; sshd then says so in its log and the attempt ends with that.
-func (f *Field) upLoopback(ctx context.Context, o Options) error {
+func (f *Cluster) upLoopback(ctx context.Context, o Options) error {
 	ctx, cancel := context.WithTimeout(ctx, 60*time.Second)
 	defer cancel()
 	if err := f.freePorts(o.Hosts); err != nil {
@@ -40,7 +40,7 @@ func (f *Field) upLoopback(ctx context.Context, o Options) error {
 }
 
 // freePorts gives each host an address and port that nobody listens on.
-func (f *Field) freePorts(hosts int) error {
+func (f *Cluster) freePorts(hosts int) error {
 	for i := range hosts {
 		ln, err := listenLoopback(i)
 		if err != nil {
@@ -64,7 +64,7 @@ func listenLoopback(i int) (net.Listener, error) {
 }
 
 // aliasFiles writes the files of the kinds whose hosts are aliases of this machine.
-func (f *Field) aliasFiles(o Options) error {
+func (f *Cluster) aliasFiles(o Options) error {
 	userKey, userPub, err := newKey("field")
 	if err != nil {
 		return err
@@ -76,7 +76,7 @@ func (f *Field) aliasFiles(o Options) error {
 			return err
 		}
 		files = append(files, host...)
-		files = append(files, startup(filepath.Join("hosts", h.Name, "home"))...)
+		files = append(files, startupFiles(filepath.Join("hosts", h.Name, "home"))...)
 	}
 	files = append(files, f.homeFiles(o, userKey, userPub)...)
 	files = append(files, file{"loopback.sh", 0o600, loopbackScript})
@@ -86,5 +86,5 @@ func (f *Field) aliasFiles(o Options) error {
 		files = append(files, file{"bin/ssh", 0o700,
 			fmt.Sprintf("#!/bin/sh\nexec '%s' -F '%s' \"$@\"\n", ssh, config)})
 	}
-	return f.write(files)
+	return f.writeFiles(files)
 }

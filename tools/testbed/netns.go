@@ -41,7 +41,7 @@ const headAddr = "10.88.255.254"
 // upNamespaces makes the hosts in this order: the files; the head and the hosts, which
 // say their pids; a link for each, all by one run of ip(8); then each host brings its
 // link and sshd up on its own.
-func (f *Field) upNamespaces(ctx context.Context, o Options) error {
+func (f *Cluster) upNamespaces(ctx context.Context, o Options) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute) // against what never comes
 	defer cancel()
 	for i := range o.Hosts {
@@ -81,7 +81,7 @@ func (f *Field) upNamespaces(ctx context.Context, o Options) error {
 	return err
 }
 
-func (f *Field) netnsFiles(o Options) error {
+func (f *Cluster) netnsFiles(o Options) error {
 	userKey, userPub, err := newKey("root@head")
 	if err != nil {
 		return err
@@ -110,7 +110,7 @@ func (f *Field) netnsFiles(o Options) error {
 	if o.Condor {
 		files = append(files, f.condorFiles()...)
 	}
-	files = append(files, startup("skel")...)
+	files = append(files, startupFiles("skel")...)
 	files = append(files,
 		file{"skel/.ssh/authorized_keys", 0o600, userPub + "\n"},
 		file{"fstab", 0o600, f.fstab(o)},
@@ -125,13 +125,13 @@ func (f *Field) netnsFiles(o Options) error {
 	if err := os.MkdirAll(filepath.Join(f.Repo, "bin"), 0o755); err != nil {
 		return err
 	}
-	return f.write(files)
+	return f.writeFiles(files)
 }
 
 // etcFiles are the files of /etc that head and hosts see in place of the machine's: names
 // come from the hosts file and from nowhere else, root may log in with a key, and has the
 // login shell asked for.
-func (f *Field) etcFiles(o Options) ([]file, error) {
+func (f *Cluster) etcFiles(o Options) ([]file, error) {
 	var hosts strings.Builder
 	fmt.Fprintf(&hosts, "127.0.0.1 localhost\n%s %s\n", headAddr, Head)
 	for _, h := range f.Hosts {
@@ -182,7 +182,7 @@ func setColumn(text, user string, column int, value string) string {
 // fstab lists what a host mounts, in this order: /run last, as it may cover the state
 // folder. The sources have a name of ours since mount(8) leaves out what it takes to be
 // mounted already.
-func (f *Field) fstab(o Options) string {
+func (f *Cluster) fstab(o Options) string {
 	// fstab(5): blanks in a path are written in octal.
 	quote := strings.NewReplacer(" ", `\040`, "\t", `\011`, `\`, `\134`).Replace
 	home := quote(HomeDir())
@@ -220,7 +220,7 @@ func HomeDir() string {
 
 // startKeeper starts what holds the field together. Closing go3 lets the
 // hosts proceed; from pids come lines "NAME PID".
-func (f *Field) startKeeper(o Options, name string, args ...string) (go3 io.Closer, pids io.ReadCloser, err error) {
+func (f *Cluster) startKeeper(o Options, name string, args ...string) (go3 io.Closer, pids io.ReadCloser, err error) {
 	lock, err := f.lock()
 	if err != nil {
 		return nil, nil, err
@@ -251,7 +251,7 @@ func (f *Field) startKeeper(o Options, name string, args ...string) (go3 io.Clos
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if !o.Keep {
 		var in *os.File
-		if in, f.own.alive, err = os.Pipe(); err != nil {
+		if in, f.owner.keeperInput, err = os.Pipe(); err != nil {
 			goWrite.Close()
 			out.Close()
 			return nil, nil, err
@@ -264,11 +264,11 @@ func (f *Field) startKeeper(o Options, name string, args ...string) (go3 io.Clos
 		out.Close()
 		return nil, nil, err
 	}
-	f.own.keeper, f.Group = cmd, cmd.Process.Pid
+	f.owner.keeper, f.ProcessGroup = cmd, cmd.Process.Pid
 	return goWrite, out, nil
 }
 
-func (f *Field) keeperEnv(o Options) []string {
+func (f *Cluster) keeperEnv(o Options) []string {
 	flag := map[bool]string{true: "yes"}
 	return []string{
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -280,7 +280,7 @@ func (f *Field) keeperEnv(o Options) []string {
 }
 
 // readPIDs takes the lines "NAME PID" of the head and of all hosts.
-func (f *Field) readPIDs(ctx context.Context, pids io.ReadCloser) error {
+func (f *Cluster) readPIDs(ctx context.Context, pids io.ReadCloser) error {
 	defer context.AfterFunc(ctx, func() { pids.Close() })()
 	byName := map[string]*int{Head: &f.HeadPID}
 	for i := range f.Hosts {
@@ -302,7 +302,7 @@ func (f *Field) readPIDs(ctx context.Context, pids io.ReadCloser) error {
 }
 
 // linkHosts gives each host its end of a link to the head's bridge.
-func (f *Field) linkHosts(ctx context.Context) error {
+func (f *Cluster) linkHosts(ctx context.Context) error {
 	var batch bytes.Buffer
 	for _, h := range f.Hosts {
 		fmt.Fprintf(&batch, "link add %s master br0 up type veth peer name eth0 netns %d\n", h.Name, h.Init)
@@ -317,7 +317,7 @@ func (f *Field) linkHosts(ctx context.Context) error {
 }
 
 // waitSSHD waits until every sshd has written its pid file, which it does after listen.
-func (f *Field) waitSSHD(ctx context.Context) error {
+func (f *Cluster) waitSSHD(ctx context.Context) error {
 	for _, h := range f.Hosts {
 		pidFile := f.path("hosts", h.Name, "sshd.pid")
 		if f.Kind == Namespaces {
@@ -337,7 +337,7 @@ func (f *Field) waitSSHD(ctx context.Context) error {
 }
 
 // stillStarting returns an error when there is nothing left to wait for.
-func (f *Field) stillStarting(h Host) error {
+func (f *Cluster) stillStarting(h Host) error {
 	if f.Kind == Namespaces {
 		_, err := os.Stat("/proc/" + strconv.Itoa(h.Init))
 		return err

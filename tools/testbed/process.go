@@ -26,7 +26,7 @@ type Process struct {
 // value is mark.
 const markName = "REMSHELL_FIELD"
 
-func (f *Field) mark(host string) string { return f.State + ":" + host }
+func (f *Cluster) markOf(host string) string { return f.State + ":" + host }
 
 // Processes lists what runs on a host, sessions of its sshd included, but neither its
 // process 1 and what it waits for nor the listening sshd nor a batch system's daemon nor the dead that nobody has waited for.
@@ -34,7 +34,7 @@ func (f *Field) mark(host string) string { return f.State + ":" + host }
 // With the other kinds it is what a session of the host has started: whatever has the
 // host's mark in its environment, or an ancestor that has it. A process that has lost
 // both, an orphan with a changed environment, is not found.
-func (f *Field) Processes(host string) ([]Process, error) {
+func (f *Cluster) Processes(host string) ([]Process, error) {
 	h, err := f.Host(host)
 	if err != nil {
 		return nil, err
@@ -43,21 +43,21 @@ func (f *Field) Processes(host string) ([]Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	on := f.marked(all, f.mark(host))
+	on := f.marked(all, f.markOf(host))
 	if f.Kind == Namespaces {
 		space := namespace(h.Init, "pid")
 		if space == "" {
 			return nil, errors.New("field " + f.Name + ": " + host + ": is gone")
 		}
 		on = func(p Process) bool {
-			return p.PID != h.Init && !isSitter(p, h.Init) && namespace(p.PID, "pid") == space
+			return p.PID != h.Init && !isInitChild(p, h.Init) && namespace(p.PID, "pid") == space
 		}
 	}
 	return slices.DeleteFunc(all, func(p Process) bool { return !on(p) || isListener(p) || isBatchDaemon(p) }), nil
 }
 
-// isSitter knows the process for which process 1 of a host waits (scripts/host.sh).
-func isSitter(p Process, init int) bool {
+// isInitChild knows the process for which process 1 of a host waits (scripts/host.sh).
+func isInitChild(p Process, init int) bool {
 	return p.Parent == init && slices.Equal(p.Args, []string{"sleep", "infinity"})
 }
 
@@ -72,7 +72,7 @@ func isBatchDaemon(p Process) bool {
 }
 
 // marked returns a test for processes that have the mark, or an ancestor that has it.
-func (f *Field) marked(all []Process, mark string) func(Process) bool {
+func (f *Cluster) marked(all []Process, mark string) func(Process) bool {
 	parent := make(map[int]int, len(all))
 	has := make(map[int]bool)
 	for _, p := range all {
@@ -158,14 +158,14 @@ func readProcess(pid int) (Process, bool) {
 
 // killStrays kills what the end of the field's own processes does not take along: with
 // namespaces, commands on the head; with the other kinds, whatever sessions have left.
-func (f *Field) killStrays() error {
+func (f *Cluster) killStrays() error {
 	all, err := processes()
 	if err != nil {
 		return err
 	}
-	stray := f.marked(all, f.mark(""))
+	stray := f.marked(all, f.markOf(""))
 	if f.Kind == Namespaces {
-		if f.HeadPID == 0 || f.Group == 0 || !alive(f.State) {
+		if f.HeadPID == 0 || f.ProcessGroup == 0 || !isAlive(f.State) {
 			return nil
 		}
 		space := namespace(f.HeadPID, "net")
@@ -177,7 +177,7 @@ func (f *Field) killStrays() error {
 	all = slices.DeleteFunc(all, func(p Process) bool {
 		// What holds the field together ends in one go, later.
 		group, err := unix.Getpgid(p.PID)
-		return p.PID == os.Getpid() || err != nil || group == f.Group || !stray(p)
+		return p.PID == os.Getpid() || err != nil || group == f.ProcessGroup || !stray(p)
 	})
 	killed := make(map[int]bool)
 	for _, p := range all {
@@ -192,7 +192,7 @@ func (f *Field) killStrays() error {
 // waitGone waits for the end of processes that were killed. The dead that nobody has
 // waited for have ended.
 func waitGone(killed func(Process) bool) error {
-	ctx, cancel := context.WithTimeout(context.Background(), downLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), downTimeout)
 	defer cancel()
 	return poll(ctx, func() (bool, error) {
 		all, err := processes()

@@ -44,25 +44,25 @@ func NoSGE() error {
 }
 
 // sgeFiles are those of the state folder's sge.
-func (f *Field) sgeFiles() []file {
+func (f *Cluster) sgeFiles() []file {
 	files := []file{
 		{"sge.sh", 0o600, sgeScript},
 		{"sge/default/common/act_qmaster", 0o644, Head + "\n"},
-		{"sge/default/common/bootstrap", 0o644, columns(sgeBootstrap)},
+		{"sge/default/common/bootstrap", 0o644, endColumns(sgeBootstrap)},
 		{"sge/cell/pes/.keep", 0o644, ""},
-		{"sge/cell/queue", 0o644, columns(sgeQueue + "\nhostlist " + strings.ReplaceAll(f.Names(), ",", " ") + fmt.Sprintf("\nslots %d", SGESlots))},
+		{"sge/cell/queue", 0o644, endColumns(sgeQueue + "\nhostlist " + strings.ReplaceAll(f.Names(), ",", " ") + fmt.Sprintf("\nslots %d", SGESlots))},
 		{"sge/cell/hosts/" + Head, 0o644, "hostname " + Head + "\n"},
 	}
 	for _, h := range f.Hosts {
 		files = append(files,
 			file{"sge/cell/hosts/" + h.Name, 0o644, "hostname " + h.Name + "\n"},
-			file{"sge/cell/exechosts/" + h.Name, 0o644, columns("hostname " + h.Name + sgeExecHost)})
+			file{"sge/cell/exechosts/" + h.Name, 0o644, endColumns("hostname " + h.Name + sgeExecHost)})
 	}
 	return files
 }
 
-// columns ends a text that Grid Engine reads.
-func columns(text string) string { return strings.TrimSpace(text) + "\n" }
+// endColumns ends a text that Grid Engine reads.
+func endColumns(text string) string { return strings.TrimSpace(text) + "\n" }
 
 const sgeBootstrap = `
 admin_user none
@@ -143,8 +143,8 @@ s_vmem INFINITY
 h_vmem INFINITY`
 
 // upSGE starts the master, and a daemon on each host, and waits until all hosts are there for jobs.
-func (f *Field) upSGE(ctx context.Context) error {
-	if err := said(f.Command(ctx, nil, "/bin/sh", f.path("sge.sh"))); err != nil {
+func (f *Cluster) upSGE(ctx context.Context) error {
+	if err := runWithOutput(f.Command(ctx, nil, "/bin/sh", f.path("sge.sh"))); err != nil {
 		return err
 	}
 	if err := poll(ctx, func() (bool, error) { return f.Command(ctx, nil, "qconf", "-sh").Run() == nil, nil }); err != nil {
@@ -160,19 +160,19 @@ func (f *Field) upSGE(ctx context.Context) error {
 		}
 	}
 	for _, set := range [][]string{{"-Msconf", sgeDir + "/cell/scheduler"}, {"-Aq", sgeDir + "/cell/queue"}} {
-		if err := said(f.Command(ctx, nil, "qconf", set...)); err != nil {
+		if err := runWithOutput(f.Command(ctx, nil, "qconf", set...)); err != nil {
 			return err
 		}
 	}
 	return poll(ctx, func() (bool, error) {
 		out, _ := f.Command(ctx, nil, "qstat", "-f").Output()
-		return usable(string(out)) == len(f.Hosts), nil
+		return countUsableQueues(string(out)) == len(f.Hosts), nil
 	})
 }
 
-// usable counts the queue instances of qstat -f whose host has told its load, and that are in no
+// countUsableQueues counts the queue instances of qstat -f whose host has told its load, and that are in no
 // state which keeps jobs off.
-func usable(text string) (n int) {
+func countUsableQueues(text string) (n int) {
 	for line := range strings.Lines(text) {
 		words := strings.Fields(line)
 		if len(words) == 5 && strings.HasPrefix(words[0], "all.q@") && words[3] != "-NA-" {
@@ -184,6 +184,6 @@ func usable(text string) (n int) {
 
 // StartExecd starts the daemon of a host, also again after it was killed. It returns when the master
 // knows the host.
-func (f *Field) StartExecd(ctx context.Context, host string) error {
-	return said(f.On(ctx, host, "env", "SGE_ROOT="+sgeDir, "SGE_CELL=default", sgePrograms+"sge_execd"))
+func (f *Cluster) StartExecd(ctx context.Context, host string) error {
+	return runWithOutput(f.On(ctx, host, "env", "SGE_ROOT="+sgeDir, "SGE_CELL=default", sgePrograms+"sge_execd"))
 }

@@ -44,7 +44,7 @@ func NoSlurm() error {
 }
 
 // slurmFiles are those of the state folder's slurm.
-func (f *Field) slurmFiles() []file {
+func (f *Cluster) slurmFiles() []file {
 	return []file{
 		{"slurm/slurm.conf", 0o644, f.slurmConf()},
 		// Named, it is not looked for, and what it does not find it does not miss.
@@ -57,7 +57,7 @@ func (f *Field) slurmFiles() []file {
 
 // slurmConf is slurm.conf(5). Neither control groups nor affinity are asked for: a host is
 // no container, and what holds the processes of a step is their parents.
-func (f *Field) slurmConf() string {
+func (f *Cluster) slurmConf() string {
 	lines := []string{
 		"ClusterName=field",
 		"SlurmctldHost=" + Head + "(" + headAddr + ")",
@@ -90,13 +90,13 @@ func (f *Field) slurmConf() string {
 
 // upSlurm starts the daemons, each of which returns when it is ready to serve, and waits until
 // all hosts are there for jobs.
-func (f *Field) upSlurm(ctx context.Context) error {
-	if err := said(f.Command(ctx, nil, "munged", "--force", "--key-file="+slurmDir+"/munge.key", "--num-threads=2",
+func (f *Cluster) upSlurm(ctx context.Context) error {
+	if err := runWithOutput(f.Command(ctx, nil, "munged", "--force", "--key-file="+slurmDir+"/munge.key", "--num-threads=2",
 		"--socket="+slurmDir+"/munge.socket", "--pid-file="+slurmDir+"/munged.pid",
 		"--seed-file="+slurmDir+"/munged.seed", "--log-file="+slurmDir+"/munged.log")); err != nil {
 		return err
 	}
-	if err := said(f.Command(ctx, nil, "slurmctld", "-f", slurmDir+"/slurm.conf")); err != nil {
+	if err := runWithOutput(f.Command(ctx, nil, "slurmctld", "-f", slurmDir+"/slurm.conf")); err != nil {
 		return err
 	}
 	for _, h := range f.Hosts {
@@ -111,12 +111,12 @@ func (f *Field) upSlurm(ctx context.Context) error {
 }
 
 // StartSlurmd starts the slurmd of a host, also again after it was killed.
-func (f *Field) StartSlurmd(ctx context.Context, host string) error {
-	return said(f.On(ctx, host, "slurmd", "-N", host, "-f", slurmDir+"/slurm.conf"))
+func (f *Cluster) StartSlurmd(ctx context.Context, host string) error {
+	return runWithOutput(f.On(ctx, host, "slurmd", "-N", host, "-f", slurmDir+"/slurm.conf"))
 }
 
-// said runs a command, whose error has what it said.
-func said(cmd *exec.Cmd) error {
+// runWithOutput runs a command, whose error has what it said.
+func runWithOutput(cmd *exec.Cmd) error {
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return errors.Join(fmt.Errorf("%q: %w", cmd.Args, err), errors.New(strings.TrimSpace(string(out))))

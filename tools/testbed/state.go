@@ -18,15 +18,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An owner is what the process that made a field holds of it.
-type owner struct {
-	keeper *exec.Cmd
-	alive  *os.File // the keeper's stdin: its end takes the field down
-	stop   []func() error
+// A clusterOwner is what the process that made a field holds of it.
+type clusterOwner struct {
+	keeper      *exec.Cmd
+	keeperInput *os.File // the keeper's stdin: its end takes the field down
+	stop        []func() error
 }
 
-// serial makes the names of unnamed fields differ within a process.
-var serial atomic.Int64
+// nameCounter makes the names of unnamed fields differ within a process.
+var nameCounter atomic.Int64
 
 // stateRoot is the folder of all fields of this user. The names are known in advance,
 // so for users without a runtime folder it must be one nobody else can write to.
@@ -40,11 +40,11 @@ func stateRoot() string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("remshell-field-%d", os.Geteuid()))
 }
 
-// create makes the empty state folder of a new field; what a dead field of that name
+// createState makes the empty state folder of a new field; what a dead field of that name
 // has left goes first.
-func create(o Options, kind Kind) (*Field, error) {
+func createState(o Options, kind Kind) (*Cluster, error) {
 	if o.Name == "" {
-		o.Name = fmt.Sprintf("t%d-%d", os.Getpid(), serial.Add(1))
+		o.Name = fmt.Sprintf("t%d-%d", os.Getpid(), nameCounter.Add(1))
 	}
 	if strings.ContainsAny(o.Name, "/ \t\n") || o.Name[0] == '.' {
 		return nil, fmt.Errorf("field: name %q: not a file name without blanks", o.Name)
@@ -57,11 +57,11 @@ func create(o Options, kind Kind) (*Field, error) {
 	if err := privateDir(root); err != nil {
 		return nil, fmt.Errorf("field: %w", err)
 	}
-	f := &Field{Name: o.Name, Kind: kind, Repo: repo, State: filepath.Join(root, o.Name), own: &owner{}}
+	f := &Cluster{Name: o.Name, Kind: kind, Repo: repo, State: filepath.Join(root, o.Name), owner: &clusterOwner{}}
 	f.Home = f.path("home")
 	err = os.Mkdir(f.State, 0o700)
 	if errors.Is(err, fs.ErrExist) {
-		if alive(f.State) {
+		if isAlive(f.State) {
 			return nil, fmt.Errorf("field %s: is up already; take it down first", o.Name)
 		}
 		err = errors.Join(os.RemoveAll(f.State), os.Mkdir(f.State, 0o700))
@@ -100,9 +100,9 @@ func Repo() (string, error) {
 	}
 }
 
-// alive tells whether a field's keeper holds its lock. The kernel drops the lock with
+// isAlive tells whether a field's keeper holds its lock. The kernel drops the lock with
 // the last process that has it open, however that ends.
-func alive(state string) bool {
+func isAlive(state string) bool {
 	file, err := os.Open(filepath.Join(state, "lock"))
 	if err != nil {
 		return false
@@ -112,7 +112,7 @@ func alive(state string) bool {
 }
 
 // lock takes the lock that the keeper inherits.
-func (f *Field) lock() (*os.File, error) {
+func (f *Cluster) lock() (*os.File, error) {
 	file, err := os.OpenFile(f.path("lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
@@ -124,12 +124,12 @@ func (f *Field) lock() (*os.File, error) {
 	return file, nil
 }
 
-func (f *Field) path(parts ...string) string {
+func (f *Cluster) path(parts ...string) string {
 	return filepath.Join(append([]string{f.State}, parts...)...)
 }
 
 // save writes what Open reads.
-func (f *Field) save() error {
+func (f *Cluster) save() error {
 	text, err := json.MarshalIndent(f, "", "\t")
 	if err != nil {
 		return err
@@ -138,21 +138,21 @@ func (f *Field) save() error {
 }
 
 // Open returns a field that another process has made and keeps.
-func Open(name string) (*Field, error) {
+func Open(name string) (*Cluster, error) {
 	state := filepath.Join(stateRoot(), name)
 	text, err := os.ReadFile(filepath.Join(state, "field.json"))
-	if err != nil || !alive(state) {
+	if err != nil || !isAlive(state) {
 		return nil, fmt.Errorf("field %s: is not up; run: make testbed N=4", name)
 	}
-	f := new(Field)
+	f := new(Cluster)
 	if err := json.Unmarshal(text, f); err != nil {
 		return nil, fmt.Errorf("field %s: %w", name, err)
 	}
 	return f, nil
 }
 
-// Sweep removes what killed fields have left, and returns their names.
-func Sweep() ([]string, error) {
+// RemoveDead removes what killed fields have left, and returns their names.
+func RemoveDead() ([]string, error) {
 	entries, err := os.ReadDir(stateRoot())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -162,10 +162,10 @@ func Sweep() ([]string, error) {
 		state := filepath.Join(stateRoot(), e.Name())
 		info, infoErr := e.Info()
 		// A field without a lock yet is just being made.
-		if alive(state) || infoErr != nil || time.Since(info.ModTime()) < time.Minute {
+		if isAlive(state) || infoErr != nil || time.Since(info.ModTime()) < time.Minute {
 			continue
 		}
-		f := &Field{Name: e.Name(), State: state}
+		f := &Cluster{Name: e.Name(), State: state}
 		if text, err := os.ReadFile(f.path("field.json")); err == nil {
 			err = errors.Join(err, json.Unmarshal(text, f))
 		}
@@ -175,23 +175,23 @@ func Sweep() ([]string, error) {
 	return gone, err
 }
 
-// downLimit is how long killed processes may take to go; it is milliseconds, unless a
+// downTimeout is how long killed processes may take to go; it is milliseconds, unless a
 // disk hangs.
-const downLimit = 20 * time.Second
+const downTimeout = 20 * time.Second
 
 // Down ends every process of the field and of its head, and removes its files. A
 // second Down does nothing.
-func (f *Field) Down() error {
+func (f *Cluster) Down() error {
 	if f.State == "" {
 		return nil
 	}
 	err := f.killStrays()
-	if f.Group > 0 && f.Group != os.Getpid() && alive(f.State) {
+	if f.ProcessGroup > 0 && f.ProcessGroup != os.Getpid() && isAlive(f.State) {
 		err = errors.Join(err, f.killGroup())
 	}
 	// A process in the middle of an exec shows no environment, and so no mark: by now it
 	// has one.
-	err = errors.Join(err, f.release(), f.killStrays(), os.RemoveAll(f.State))
+	err = errors.Join(err, f.stopOwned(), f.killStrays(), os.RemoveAll(f.State))
 	if err != nil {
 		err = fmt.Errorf("field %s: down: %w", f.Name, err)
 	}
@@ -201,31 +201,31 @@ func (f *Field) Down() error {
 
 // killGroup ends what holds the field together: process 1 of the PID namespace, with
 // which the hosts go, or the sshds.
-func (f *Field) killGroup() error {
+func (f *Cluster) killGroup() error {
 	ended := pidfd(f.HeadPID)
-	if err := unix.Kill(-f.Group, unix.SIGKILL); err != nil {
+	if err := unix.Kill(-f.ProcessGroup, unix.SIGKILL); err != nil {
 		return err
 	}
-	return errors.Join(waitPidfd(ended, downLimit), waitGone(func(p Process) bool {
+	return errors.Join(waitPidfd(ended, downTimeout), waitGone(func(p Process) bool {
 		group, err := unix.Getpgid(p.PID)
-		return err == nil && group == f.Group
+		return err == nil && group == f.ProcessGroup
 	}))
 }
 
-// release ends what belongs to this process.
-func (f *Field) release() error {
-	if f.own == nil {
+// stopOwned ends what belongs to this process.
+func (f *Cluster) stopOwned() error {
+	if f.owner == nil {
 		return nil
 	}
 	var err error
-	for _, stop := range f.own.stop {
+	for _, stop := range f.owner.stop {
 		err = errors.Join(err, stop())
 	}
-	if f.own.alive != nil {
-		f.own.alive.Close()
+	if f.owner.keeperInput != nil {
+		f.owner.keeperInput.Close()
 	}
-	if f.own.keeper != nil {
-		_ = f.own.keeper.Wait() // it was killed
+	if f.owner.keeper != nil {
+		_ = f.owner.keeper.Wait() // it was killed
 	}
 	return err
 }

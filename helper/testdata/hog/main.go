@@ -25,7 +25,7 @@ import (
 func main() {
 	mib, err := strconv.Atoi(os.Args[2])
 	if err == nil {
-		err = take(os.Args[1], mib<<20)
+		err = useMemory(os.Args[1], mib<<20)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "hog:", err)
@@ -33,12 +33,12 @@ func main() {
 	}
 }
 
-func take(kind string, size int) error {
+func useMemory(kind string, size int) error {
 	var held any
 	var err error
 	switch kind {
 	case "heap":
-		held, err = mapped(-1, size, unix.MAP_PRIVATE|unix.MAP_ANON)
+		held, err = mapMemory(-1, size, unix.MAP_PRIVATE|unix.MAP_ANON)
 	case "memfd":
 		fd, failed := unix.MemfdCreate("hog", 0)
 		if err = failed; err == nil {
@@ -49,20 +49,20 @@ func take(kind string, size int) error {
 	case "window":
 		held, err = window(size)
 	case "share": // of a window that the parent has at descriptor 3
-		held, err = mapped(3, size, unix.MAP_SHARED)
-		return ready(held, err)
+		held, err = mapMemory(3, size, unix.MAP_SHARED)
+		return reportReady(held, err)
 	case "daemon":
-		return again(&syscall.SysProcAttr{}, "between", os.Args[2]).Run() // its child outlives it
+		return runSelf(&syscall.SysProcAttr{}, "between", os.Args[2]).Run() // its child outlives it
 	case "between":
-		return again(&syscall.SysProcAttr{Setsid: true}, "heap", os.Args[2]).Start()
+		return runSelf(&syscall.SysProcAttr{Setsid: true}, "heap", os.Args[2]).Start()
 	default:
 		err = fmt.Errorf("nothing is known of %s", kind)
 	}
-	return ready(held, err)
+	return reportReady(held, err)
 }
 
-// ready says so, unless there was an error, and waits.
-func ready(held any, err error) error {
+// reportReady says so, unless there was an error, and waits.
+func reportReady(held any, err error) error {
 	if err == nil {
 		fmt.Println("ready")
 		time.Sleep(time.Hour)
@@ -71,15 +71,15 @@ func ready(held any, err error) error {
 	return err
 }
 
-// again is this program once more, without an environment.
-func again(as *syscall.SysProcAttr, args ...string) *exec.Cmd {
+// runSelf is this program once more, without an environment.
+func runSelf(as *syscall.SysProcAttr, args ...string) *exec.Cmd {
 	cmd := exec.Command("/proc/self/exe", args...)
 	cmd.SysProcAttr, cmd.Env, cmd.Stdout, cmd.Stderr = as, []string{}, os.Stdout, os.Stderr
 	return cmd
 }
 
-// mapped maps memory and writes to all of it.
-func mapped(fd, size, flags int) ([]byte, error) {
+// mapMemory maps memory and writes to all of it.
+func mapMemory(fd, size, flags int) ([]byte, error) {
 	memory, err := unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, flags)
 	for i := 0; i < len(memory); i += os.Getpagesize() {
 		memory[i] = 1
@@ -130,11 +130,11 @@ func window(size int) ([]byte, error) {
 		return nil, err
 	}
 	for range n - 1 {
-		cmd := again(&syscall.SysProcAttr{}, "share", os.Args[2])
+		cmd := runSelf(&syscall.SysProcAttr{}, "share", os.Args[2])
 		cmd.ExtraFiles = []*os.File{os.NewFile(uintptr(fd), "window")}
 		if err := cmd.Start(); err != nil {
 			return nil, err
 		}
 	}
-	return mapped(fd, size, unix.MAP_SHARED)
+	return mapMemory(fd, size, unix.MAP_SHARED)
 }

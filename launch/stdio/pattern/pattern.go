@@ -64,8 +64,8 @@ func parsePattern(text, verbs string) (p Pattern, err error) {
 	return p, nil
 }
 
-// Has reports whether one of the verbs is in a pattern.
-func (p Pattern) Has(verbs string) bool {
+// HasVerb reports whether one of the verbs is in a pattern.
+func (p Pattern) HasVerb(verbs string) bool {
 	for _, x := range p {
 		if x.verb != 0 && strings.IndexByte(verbs, x.verb) >= 0 {
 			return true
@@ -74,8 +74,8 @@ func (p Pattern) Has(verbs string) bool {
 	return false
 }
 
-// A Rank is what patterns can tell of one output stream of a rank.
-type Rank struct {
+// A RankInfo is what patterns can tell of one output stream of a rank.
+type RankInfo struct {
 	Number            int // in the job; all else that takes a rank here takes this one
 	Rank, Size, Group int // the group of those of the command line is 0; its rank there, and its size
 	Local             int // among those of its node
@@ -86,14 +86,14 @@ type Rank struct {
 	Began             time.Time // when the job did
 }
 
-// Name is how messages call a rank: of those that were spawned with the number of their group.
-func (w Rank) Name() string { return string(Pattern{{verb: 'r'}}.Append(nil, w, w.Began)) }
+// DisplayName is how messages call a rank: of those that were spawned with the number of their group.
+func (w RankInfo) DisplayName() string { return string(Pattern{{verb: 'r'}}.Append(nil, w, w.Began)) }
 
-// stamp is RFC 3339 with milliseconds.
-const stamp = "2006-01-02T15:04:05.000Z07:00"
+// timeFormat is RFC 3339 with milliseconds.
+const timeFormat = "2006-01-02T15:04:05.000Z07:00"
 
 // Append appends what the pattern makes.
-func (p Pattern) Append(out []byte, w Rank, now time.Time) []byte {
+func (p Pattern) Append(out []byte, w RankInfo, now time.Time) []byte {
 	for _, x := range p {
 		switch x.verb {
 		case 0:
@@ -121,7 +121,7 @@ func (p Pattern) Append(out []byte, w Rank, now time.Time) []byte {
 		case 't':
 			out = strconv.AppendFloat(out, now.Sub(w.Began).Seconds(), 'f', 3, 64)
 		case 'T':
-			out = now.AppendFormat(out, stamp)
+			out = now.AppendFormat(out, timeFormat)
 		}
 	}
 	return out
@@ -129,8 +129,8 @@ func (p Pattern) Append(out []byte, w Rank, now time.Time) []byte {
 
 // group appends the group of a rank that was spawned, if the pattern does not tell it
 // otherwise: ranks of two groups have one number.
-func (p Pattern) group(out []byte, w Rank) []byte {
-	if w.Group == 0 || p.Has("g") {
+func (p Pattern) group(out []byte, w RankInfo) []byte {
+	if w.Group == 0 || p.HasVerb("g") {
 		return out
 	}
 	return append(strconv.AppendInt(out, int64(w.Group), 10), ':')

@@ -7,7 +7,7 @@ import (
 
 func TestPattern(t *testing.T) {
 	began := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	who := Rank{Rank: 7, Local: 1, Node: 3, PID: 4711, Size: 128, Host: "n3", Job: "j-1", Stream: "stderr", Began: began}
+	who := RankInfo{Rank: 7, Local: 1, Node: 3, PID: 4711, Size: 128, Host: "n3", Job: "j-1", Stream: "stderr", Began: began}
 	for pattern, want := range map[string]string{
 		"[%r] ":        "[7] ",
 		"%R":           "007",

@@ -25,23 +25,23 @@ type Program struct {
 	Options     []Info
 }
 
-func (e *elements) query() Question {
+func (e *elementReader) query() Question {
 	keys := e.texts(int64(int32(e.uint32())))
 	return Question{keys, e.infos()}
 }
 
-func (e *elements) envar() Variable {
+func (e *elementReader) envar() Variable {
 	name := e.text()
 	value := e.text()
 	return Variable{name, value, e.uint8()}
 }
 
-func (e *elements) app() (p Program) {
+func (e *elementReader) app() (p Program) {
 	p.Command = e.text()
-	p.Args = e.texts(e.flexible())
+	p.Args = e.texts(e.anyNumber())
 	p.Environment = e.texts(int64(int32(e.uint32())))
 	p.Dir = e.text()
-	ranks := e.flexible()
+	ranks := e.anyNumber()
 	if ranks < 0 || ranks > math.MaxInt32 {
 		e.fail(ErrBound, "a program in %d ranks", ranks)
 	}
@@ -51,14 +51,14 @@ func (e *elements) app() (p Program) {
 }
 
 // texts reads n texts.
-func (e *elements) texts(n int64) []string {
+func (e *elementReader) texts(n int64) []string {
 	if n < 0 {
 		e.fail(ErrMalformed, "%d texts", n)
 	}
 	if n <= 0 {
 		return nil
 	}
-	all := make([]string, e.room(uint64(n), shapes[String].bytes))
+	all := make([]string, e.checkCount(uint64(n), elementSizes[String].bytes))
 	for i := range all {
 		all[i] = e.text()
 	}
@@ -66,13 +66,13 @@ func (e *elements) texts(n int64) []string {
 }
 
 // infos reads a SIZE and so many INFOs, inside of an element.
-func (e *elements) infos() []Info {
+func (e *elementReader) infos() []Info {
 	n := e.size()
 	if n > MaxInfos {
 		e.fail(ErrBound, "%d options, where at most %d may be", n, MaxInfos)
 		return nil
 	}
-	all := make([]Info, e.room(n, shapes[InfoType].bytes))
+	all := make([]Info, e.checkCount(n, elementSizes[InfoType].bytes))
 	for i := range all {
 		all[i] = e.info()
 	}

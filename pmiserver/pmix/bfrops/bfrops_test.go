@@ -40,23 +40,23 @@ func size(n int) string    { return string(appendSize(nil, n)) }
 func TestEveryTypeHasItsEnd(t *testing.T) {
 	for code := range 300 {
 		sample, known := samples[Type(code)]
-		if _, row := shapeOf(Type(code)); row != known {
+		if _, row := elementSizeOf(Type(code)); row != known {
 			t.Errorf("type %d: row %v, sample %v", code, row, known)
 		}
 		if !known {
 			continue
 		}
-		e := elements{rest: []byte(sample + "rest")}
+		e := elementReader{rest: []byte(sample + "rest")}
 		if e.skip(Type(code)); e.err != nil || string(e.rest) != "rest" {
 			t.Errorf("type %d: %q is left, %v", code, e.rest, e.err)
 		}
 		for n := range len(sample) {
-			e := elements{rest: []byte(sample[:n])}
+			e := elementReader{rest: []byte(sample[:n])}
 			if e.skip(Type(code)); !errors.Is(e.err, ErrMalformed) {
 				t.Errorf("type %d, cut off at %d: %v", code, n, e.err)
 			}
 		}
-		if s, _ := shapeOf(Type(code)); s.bytes > len(sample) || s.fixed && s.bytes != len(sample) {
+		if s, _ := elementSizeOf(Type(code)); s.bytes > len(sample) || s.fixed && s.bytes != len(sample) {
 			t.Errorf("type %d: %+v, a sample of %d bytes", code, s, len(sample))
 		}
 	}
@@ -65,12 +65,12 @@ func TestEveryTypeHasItsEnd(t *testing.T) {
 // The shortest element of each type is as long as its row says: with a byte less, room counts
 // more elements than can come, with one more it refuses some that do.
 func TestShortestElements(t *testing.T) {
-	for code := range shapes {
-		s, known := shapeOf(Type(code))
+	for code := range elementSizes {
+		s, known := elementSizeOf(Type(code))
 		if !known {
 			continue
 		}
-		e := elements{rest: make([]byte, 64)}
+		e := elementReader{rest: make([]byte, 64)}
 		switch Type(code) {
 		case Size, PID, Int, Uint, ByteObject, CompressedString:
 			e.rest[1] = byte(Uint8)
@@ -124,19 +124,19 @@ func TestValues(t *testing.T) {
 		{InfosOf(info, info), []Info{info, last}}, {Uint16Of(65535), int64(65535)}, {Uint32Of(1 << 31), int64(1 << 31)}, {SizeOf(5), int64(5)},
 		{RankOf(Wildcard), int64(Wildcard)}, {FlagOf(false), int64(0)}, {Value{Envar, []byte(samples[Envar])}, Variable{"PATH", "/bin", ':'}},
 	} {
-		e := elements{rest: appendValue(nil, test.v)}
+		e := elementReader{rest: appendValue(nil, test.v)}
 		v := e.value()
 		if e.err != nil || len(e.rest) > 0 {
 			t.Errorf("%+v: %v, %d bytes left", test.v, e.err, len(e.rest))
 		}
-		if got := things(v); len(got) != 1 || !reflect.DeepEqual(got[0], test.want) {
+		if got := allInterpretations(v); len(got) != 1 || !reflect.DeepEqual(got[0], test.want) {
 			t.Errorf("%+v is %+v, want %+v", v, got, test.want)
 		}
 	}
 }
 
-// things are what a value is, in all ways to ask.
-func things(v Value) (all []any) {
+// allInterpretations are what a value is, in all ways to ask.
+func allInterpretations(v Value) (all []any) {
 	if x, ok := v.Text(); ok {
 		all = append(all, x)
 	}

@@ -13,25 +13,25 @@ var (
 	ErrBound     = errors.New("out of bounds") // it says more than pmix-wire.md 11 allows
 )
 
-// elements reads one element after the other from what is left of a message. After the first
+// elementReader reads one element after the other from what is left of a message. After the first
 // error all are zero. No length is believed that the rest of the message does not have
 // (PMIX-26).
-type elements struct {
-	rest  []byte
-	depth int    // of values and arrays around the element that is read
-	last  string // the namespace read last: lists repeat it
-	err   error
+type elementReader struct {
+	rest          []byte
+	depth         int    // of values and arrays around the element that is read
+	lastNamespace string // the namespace read last: lists repeat it
+	err           error
 }
 
-func (e *elements) fail(kind error, format string, args ...any) {
+func (e *elementReader) fail(kind error, format string, args ...any) {
 	if e.err == nil {
 		e.err = fmt.Errorf("%w: %s", kind, fmt.Sprintf(format, args...))
 	}
 	e.rest = nil
 }
 
-// take returns the next n bytes, as a part of the message.
-func (e *elements) take(n uint64) []byte {
+// takeBytes returns the next n bytes, as a part of the message.
+func (e *elementReader) takeBytes(n uint64) []byte {
 	if n > uint64(len(e.rest)) {
 		e.fail(ErrMalformed, "%d bytes where %d are left", n, len(e.rest))
 		return nil
@@ -41,36 +41,36 @@ func (e *elements) take(n uint64) []byte {
 	return b
 }
 
-func (e *elements) uint8() uint8 {
-	if b := e.take(1); b != nil {
+func (e *elementReader) uint8() uint8 {
+	if b := e.takeBytes(1); b != nil {
 		return b[0]
 	}
 	return 0
 }
 
-func (e *elements) uint16() uint16 {
-	if b := e.take(2); b != nil {
+func (e *elementReader) uint16() uint16 {
+	if b := e.takeBytes(2); b != nil {
 		return binary.BigEndian.Uint16(b)
 	}
 	return 0
 }
 
-func (e *elements) uint32() uint32 {
-	if b := e.take(4); b != nil {
+func (e *elementReader) uint32() uint32 {
+	if b := e.takeBytes(4); b != nil {
 		return binary.BigEndian.Uint32(b)
 	}
 	return 0
 }
 
-func (e *elements) uint64() uint64 {
-	if b := e.take(8); b != nil {
+func (e *elementReader) uint64() uint64 {
+	if b := e.takeBytes(8); b != nil {
 		return binary.BigEndian.Uint64(b)
 	}
 	return 0
 }
 
 // number reads a whole number of a type that says its width, and is refused if it has none.
-func (e *elements) number(t Type) int64 {
+func (e *elementReader) number(t Type) int64 {
 	switch t {
 	case Bool, Byte, Uint8:
 		return int64(e.uint8())
@@ -97,8 +97,8 @@ func (e *elements) number(t Type) int64 {
 	return 0
 }
 
-// flexible reads a number whose real type stands in front of it: SIZE, INT, UINT and PID.
-func (e *elements) flexible() int64 {
+// anyNumber reads a number whose real type stands in front of it: SIZE, INT, UINT and PID.
+func (e *elementReader) anyNumber() int64 {
 	t := Type(e.uint16())
 	if e.err == nil && t < Int8 {
 		e.fail(ErrMalformed, "a number of type %d", t)
@@ -107,8 +107,8 @@ func (e *elements) flexible() int64 {
 }
 
 // size reads how many of something there are.
-func (e *elements) size() uint64 {
-	n := e.flexible()
+func (e *elementReader) size() uint64 {
+	n := e.anyNumber()
 	if n < 0 {
 		e.fail(ErrMalformed, "%d bytes or elements", n)
 		return 0
@@ -118,7 +118,7 @@ func (e *elements) size() uint64 {
 
 // textBytes reads a text of at most so many bytes, as a part of the message.
 // No bytes at all, a null pointer in C, is an empty one.
-func (e *elements) textBytes(most int) []byte {
+func (e *elementReader) textBytes(most int) []byte {
 	n := int32(e.uint32())
 	if n == 0 {
 		return nil
@@ -127,7 +127,7 @@ func (e *elements) textBytes(most int) []byte {
 		e.fail(ErrMalformed, "a text of %d bytes", n)
 		return nil
 	}
-	b := e.take(uint64(n))
+	b := e.takeBytes(uint64(n))
 	if b == nil {
 		return nil
 	}
@@ -144,26 +144,26 @@ func (e *elements) textBytes(most int) []byte {
 	return b[:len(b)-1]
 }
 
-func (e *elements) text() string { return string(e.textBytes(math.MaxInt32)) }
-func (e *elements) key() string  { return string(e.textBytes(MaxKey)) }
+func (e *elementReader) text() string { return string(e.textBytes(math.MaxInt32)) }
+func (e *elementReader) key() string  { return string(e.textBytes(MaxKey)) }
 
 // namespace reads the name of a namespace, and keeps one string for all mentions in a row.
-func (e *elements) namespace() string {
-	if b := e.textBytes(MaxNamespace); string(b) != e.last {
-		e.last = string(b)
+func (e *elementReader) namespace() string {
+	if b := e.textBytes(MaxNamespace); string(b) != e.lastNamespace {
+		e.lastNamespace = string(b)
 	}
-	return e.last
+	return e.lastNamespace
 }
 
-func (e *elements) proc() Proc {
+func (e *elementReader) proc() Proc {
 	namespace := e.namespace()
 	return Proc{namespace, Rank(e.uint32())}
 }
 
-func (e *elements) byteObject() []byte { return e.take(e.size()) }
+func (e *elementReader) byteObject() []byte { return e.takeBytes(e.size()) }
 
 // buffer reads a BUFFER, which is refused unless it is non-described as all else.
-func (e *elements) buffer() []byte {
+func (e *elementReader) buffer() []byte {
 	if kind := e.uint8(); e.err == nil && kind != NonDescribed {
 		e.fail(ErrMalformed, "a buffer of type %d", kind)
 	}
@@ -174,13 +174,13 @@ func (e *elements) buffer() []byte {
 const NonDescribed = 1
 
 // value reads a VALUE, of which it sees that it ends where its type says.
-func (e *elements) value() Value {
+func (e *elementReader) value() Value {
 	t := Type(e.uint16())
 	if t == Undefined {
 		return Value{}
 	}
 	start := e.rest
-	if e.deeper() {
+	if e.enterNested() {
 		e.skip(t)
 		e.depth--
 	}
@@ -191,8 +191,8 @@ func (e *elements) value() Value {
 	return Value{t, start[:n:n]}
 }
 
-// deeper goes one value or array further in; who is told true comes back out by himself.
-func (e *elements) deeper() bool {
+// enterNested goes one value or array further in; who is told true comes back out by himself.
+func (e *elementReader) enterNested() bool {
 	if e.depth == maxDepth {
 		e.fail(ErrMalformed, "more than %d values inside of each other", maxDepth)
 		return false
@@ -201,40 +201,40 @@ func (e *elements) deeper() bool {
 	return true
 }
 
-func (e *elements) info() Info {
+func (e *elementReader) info() Info {
 	key := e.key()
 	flags := e.uint32()
 	return Info{key, flags, e.value()}
 }
 
-func (e *elements) pair() Pair {
+func (e *elementReader) pair() Pair {
 	key := e.key()
 	return Pair{key, e.value()}
 }
 
-func (e *elements) datum() Datum {
+func (e *elementReader) datum() Datum {
 	publisher := e.proc()
 	return Datum{publisher, e.pair()}
 }
 
 // skip passes over an element. The types that a value may be of are all that there are; of
 // another one nobody could say where it ends.
-func (e *elements) skip(t Type) {
-	s, known := shapeOf(t)
+func (e *elementReader) skip(t Type) {
+	s, known := elementSizeOf(t)
 	switch {
 	case !known:
 		e.fail(ErrMalformed, "an element of type %d", t)
 	case s.fixed:
-		e.take(uint64(s.bytes))
+		e.takeBytes(uint64(s.bytes))
 	default:
 		e.skipVariable(t)
 	}
 }
 
-func (e *elements) skipVariable(t Type) {
+func (e *elementReader) skipVariable(t Type) {
 	switch t {
 	case Size, PID, Int, Uint:
-		e.flexible()
+		e.anyNumber()
 	case String, Float, Double:
 		e.textBytes(math.MaxInt32)
 	case ByteObject, CompressedString:
@@ -259,7 +259,7 @@ func (e *elements) skipVariable(t Type) {
 	}
 }
 
-func (e *elements) skipRare(t Type) {
+func (e *elementReader) skipRare(t Type) {
 	switch t {
 	case Query:
 		e.query()
@@ -271,15 +271,15 @@ func (e *elements) skipRare(t Type) {
 		e.proc()
 		e.textBytes(math.MaxInt32) // host
 		e.textBytes(math.MaxInt32) // executable
-		e.flexible()
+		e.anyNumber()
 		e.uint8() // state
 	}
 }
 
 // skipArray passes over a DATA_ARRAY, which may be one of nothing.
-func (e *elements) skipArray() {
+func (e *elementReader) skipArray() {
 	t, n := e.arrayHead()
-	if e.err != nil || !e.deeper() {
+	if e.err != nil || !e.enterNested() {
 		return
 	}
 	for range n {
@@ -291,22 +291,22 @@ func (e *elements) skipArray() {
 }
 
 // arrayHead reads of what type a DATA_ARRAY's elements are, and how many it has.
-func (e *elements) arrayHead() (Type, int) {
+func (e *elementReader) arrayHead() (Type, int) {
 	t := Type(e.uint16())
 	n := e.size()
 	if n == 0 {
 		return t, 0
 	}
-	s, known := shapeOf(t)
+	s, known := elementSizeOf(t)
 	if !known {
 		e.fail(ErrMalformed, "an array of type %d", t)
 		return t, 0
 	}
-	return t, e.room(n, s.bytes)
+	return t, e.checkCount(n, s.bytes)
 }
 
-// room returns n if so many elements of at least so many bytes can still come.
-func (e *elements) room(n uint64, smallest int) int {
+// checkCount returns n if so many elements of at least so many bytes can still come.
+func (e *elementReader) checkCount(n uint64, smallest int) int {
 	if n > uint64(len(e.rest)/smallest) {
 		e.fail(ErrMalformed, "%d elements where %d bytes are left", n, len(e.rest))
 		return 0

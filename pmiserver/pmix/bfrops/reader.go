@@ -2,10 +2,10 @@ package bfrops
 
 // A Reader takes a message apart, pack by pack. After the first error, which Err tells, all
 // that it returns is zero. Values and bytes are parts of the message, texts are copies.
-type Reader struct{ elements }
+type Reader struct{ elementReader }
 
 // NewReader returns a Reader of one message's body.
-func NewReader(body []byte) *Reader { return &Reader{elements{rest: body}} }
+func NewReader(body []byte) *Reader { return &Reader{elementReader{rest: body}} }
 
 // Err returns the first error: ErrMalformed or ErrBound, with what was wrong.
 func (r *Reader) Err() error { return r.err }
@@ -13,22 +13,22 @@ func (r *Reader) Err() error { return r.err }
 // More reports whether there is another pack, or what should be one.
 func (r *Reader) More() bool { return r.err == nil && len(r.rest) > 0 }
 
-// one reads a pack of one element.
-func one[T any](r *Reader, element func(*elements) T) T {
-	r.pack(1)
-	return element(&r.elements)
+// readOne reads a pack of one element.
+func readOne[T any](r *Reader, element func(*elementReader) T) T {
+	r.beginPack(1)
+	return element(&r.elementReader)
 }
 
-// pack reads the beginning of a pack that has to have n elements.
-func (r *Reader) pack(n int) {
+// beginPack reads the beginning of a pack that has to have n elements.
+func (r *Reader) beginPack(n int) {
 	if count := int32(r.uint32()); r.err == nil && int64(count) != int64(n) {
 		r.fail(ErrMalformed, "a pack of %d elements, where %d should be", count, n)
 	}
 }
 
-// list reads a SIZE, and unless it is 0 a pack of so many elements, each of at least so many
+// readList reads a SIZE, and unless it is 0 a pack of so many elements, each of at least so many
 // bytes: n+X of pmix-wire.md 6. More than most is out of bounds.
-func list[T any](r *Reader, most, smallest int, element func(*elements) T) []T {
+func readList[T any](r *Reader, most, smallest int, element func(*elementReader) T) []T {
 	n := r.Size()
 	if n > uint64(most) {
 		r.fail(ErrBound, "a list of %d, where at most %d may be", n, most)
@@ -36,10 +36,10 @@ func list[T any](r *Reader, most, smallest int, element func(*elements) T) []T {
 	if r.err != nil || n == 0 {
 		return nil
 	}
-	r.pack(int(n))
-	all := make([]T, r.room(n, smallest))
+	r.beginPack(int(n))
+	all := make([]T, r.checkCount(n, smallest))
 	for i := range all {
-		all[i] = element(&r.elements)
+		all[i] = element(&r.elementReader)
 	}
 	if r.err != nil {
 		return nil
@@ -48,56 +48,56 @@ func list[T any](r *Reader, most, smallest int, element func(*elements) T) []T {
 }
 
 // Byte reads a pack of one byte: COMMAND, SCOPE, DATA_RANGE, BOOL.
-func (r *Reader) Byte() uint8 { return one(r, (*elements).uint8) }
+func (r *Reader) Byte() uint8 { return readOne(r, (*elementReader).uint8) }
 
 // Uint32 reads a pack of one UINT32.
-func (r *Reader) Uint32() uint32 { return one(r, (*elements).uint32) }
+func (r *Reader) Uint32() uint32 { return readOne(r, (*elementReader).uint32) }
 
 // Status reads a pack of one STATUS.
-func (r *Reader) Status() int32 { return int32(one(r, (*elements).uint32)) }
+func (r *Reader) Status() int32 { return int32(readOne(r, (*elementReader).uint32)) }
 
 // Rank reads a pack of one PROC_RANK.
-func (r *Reader) Rank() Rank { return Rank(one(r, (*elements).uint32)) }
+func (r *Reader) Rank() Rank { return Rank(readOne(r, (*elementReader).uint32)) }
 
 // Time reads a pack of one TIME, in seconds since 1970.
-func (r *Reader) Time() int64 { return int64(one(r, (*elements).uint64)) }
+func (r *Reader) Time() int64 { return int64(readOne(r, (*elementReader).uint64)) }
 
 // Size reads a pack of one SIZE.
-func (r *Reader) Size() uint64 { return one(r, (*elements).size) }
+func (r *Reader) Size() uint64 { return readOne(r, (*elementReader).size) }
 
 // Text reads a pack of one STRING.
-func (r *Reader) Text() string { return one(r, (*elements).text) }
+func (r *Reader) Text() string { return readOne(r, (*elementReader).text) }
 
 // Key reads a pack of one STRING that is a key or a group's name.
-func (r *Reader) Key() string { return one(r, (*elements).key) }
+func (r *Reader) Key() string { return readOne(r, (*elementReader).key) }
 
 // Namespace reads a pack of one STRING that is a namespace.
-func (r *Reader) Namespace() string { return one(r, (*elements).namespace) }
+func (r *Reader) Namespace() string { return readOne(r, (*elementReader).namespace) }
 
 // Proc reads a pack of one PROC.
-func (r *Reader) Proc() Proc { return one(r, (*elements).proc) }
+func (r *Reader) Proc() Proc { return readOne(r, (*elementReader).proc) }
 
 // Pair reads a pack of one KVAL.
-func (r *Reader) Pair() Pair { return one(r, (*elements).pair) }
+func (r *Reader) Pair() Pair { return readOne(r, (*elementReader).pair) }
 
 // Blob reads a pack of one BYTE_OBJECT.
-func (r *Reader) Blob() []byte { return one(r, (*elements).byteObject) }
+func (r *Reader) Blob() []byte { return readOne(r, (*elementReader).byteObject) }
 
 // Buffer reads a pack of one BUFFER.
-func (r *Reader) Buffer() []byte { return one(r, (*elements).buffer) }
+func (r *Reader) Buffer() []byte { return readOne(r, (*elementReader).buffer) }
 
 // Procs reads a list of PROC.
 func (r *Reader) Procs() []Proc {
-	return list(r, MaxProcs, shapes[ProcType].bytes, (*elements).proc)
+	return readList(r, MaxProcs, elementSizes[ProcType].bytes, (*elementReader).proc)
 }
 
 // Infos reads a list of INFO.
 func (r *Reader) Infos() []Info {
-	return list(r, MaxInfos, shapes[InfoType].bytes, (*elements).info)
+	return readList(r, MaxInfos, elementSizes[InfoType].bytes, (*elementReader).info)
 }
 
-// Malformed reports whether bytes are no list of infos, and no more than that.
-func Malformed(infos []byte) bool {
+// IsMalformedInfos reports whether bytes are no list of infos, and no more than that.
+func IsMalformedInfos(infos []byte) bool {
 	r := NewReader(infos)
 	r.Infos()
 	return r.Err() != nil || r.More()
@@ -105,22 +105,22 @@ func Malformed(infos []byte) bool {
 
 // Statuses reads a list of STATUS.
 func (r *Reader) Statuses() []int32 {
-	return list(r, MaxInfos, shapes[Status].bytes, func(e *elements) int32 { return int32(e.uint32()) })
+	return readList(r, MaxInfos, elementSizes[Status].bytes, func(e *elementReader) int32 { return int32(e.uint32()) })
 }
 
 // Data reads a list of PDATA.
 func (r *Reader) Data() []Datum {
-	return list(r, MaxInfos, shapes[PData].bytes, (*elements).datum)
+	return readList(r, MaxInfos, elementSizes[PData].bytes, (*elementReader).datum)
 }
 
 // Queries reads a list of QUERY.
 func (r *Reader) Queries() []Question {
-	return list(r, MaxInfos, shapes[Query].bytes, (*elements).query)
+	return readList(r, MaxInfos, elementSizes[Query].bytes, (*elementReader).query)
 }
 
 // Programs reads a list of APP.
 func (r *Reader) Programs() []Program {
-	return list(r, MaxInfos, shapes[App].bytes, (*elements).app)
+	return readList(r, MaxInfos, elementSizes[App].bytes, (*elementReader).app)
 }
 
 // Keys reads a SIZE and so many packs of one STRING each that is a key.
@@ -132,15 +132,15 @@ func (r *Reader) Keys() []string {
 	if r.err != nil {
 		return nil
 	}
-	keys := make([]string, r.room(n, shapes[String].bytes+packHead))
+	keys := make([]string, r.checkCount(n, elementSizes[String].bytes+packHeaderSize))
 	for i := range keys {
 		keys[i] = r.Key()
 	}
 	return keys
 }
 
-// packHead is how many bytes a pack has before its elements.
-const packHead = 4
+// packHeaderSize is how many bytes a pack has before its elements.
+const packHeaderSize = 4
 
 // Fail makes err, which wraps ErrMalformed or ErrBound, the error of the message, unless it has
 // one.

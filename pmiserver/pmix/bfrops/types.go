@@ -52,15 +52,15 @@ const (
 	Envar            Type = 46
 )
 
-// A shape is how long an element is: bytes always, or at least so many.
-type shape struct {
+// An elementSize is how long an element is: bytes always, or at least so many.
+type elementSize struct {
 	bytes int
 	fixed bool
 }
 
-// shapes has a row for each type that an element can be of. Undefined is none: an element of
+// elementSizes has a row for each type that an element can be of. Undefined is none: an element of
 // it would have no bytes, and any number of them would fit.
-var shapes = [...]shape{
+var elementSizes = [...]elementSize{
 	Bool: {1, true}, Byte: {1, true}, Int8: {1, true}, Uint8: {1, true},
 	Int16: {2, true}, Uint16: {2, true},
 	Int32: {4, true}, Uint32: {4, true},
@@ -76,12 +76,12 @@ var shapes = [...]shape{
 	DataArray: {5, false}, Query: {7, false}, Envar: {9, false}, ProcInfo: {20, false}, App: {21, false},
 }
 
-// shapeOf returns the shape of a type, and whether elements of it exist.
-func shapeOf(t Type) (shape, bool) {
-	if int(t) >= len(shapes) || shapes[t].bytes == 0 {
-		return shape{}, false
+// elementSizeOf returns the shape of a type, and whether elements of it exist.
+func elementSizeOf(t Type) (elementSize, bool) {
+	if int(t) >= len(elementSizes) || elementSizes[t].bytes == 0 {
+		return elementSize{}, false
 	}
-	return shapes[t], true
+	return elementSizes[t], true
 }
 
 // A Rank is the number of a process in its namespace, or one of the words below.

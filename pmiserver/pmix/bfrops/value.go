@@ -10,17 +10,17 @@ type Value struct {
 	Bytes []byte
 }
 
-func (v Value) elements() *elements { return &elements{rest: v.Bytes} }
+func (v Value) elementReader() *elementReader { return &elementReader{rest: v.Bytes} }
 
 // Number returns a whole number of any type (PMIX-27); a BOOL is 0 or 1.
 func (v Value) Number() (int64, bool) {
-	e := v.elements()
+	e := v.elementReader()
 	var n int64
 	switch v.Type {
 	case Bool:
 		n = int64(min(e.uint8(), 1))
 	case Size, Int, Uint, PID:
-		n = e.flexible()
+		n = e.anyNumber()
 	case Time:
 		n = e.number(Int64)
 	case Status:
@@ -46,7 +46,7 @@ func (v Value) Text() (string, bool) {
 	if v.Type != String {
 		return "", false
 	}
-	return string(v.elements().textBytes(math.MaxInt32)), true
+	return string(v.elementReader().textBytes(math.MaxInt32)), true
 }
 
 // Blob returns the bytes of a BYTE_OBJECT.
@@ -54,7 +54,7 @@ func (v Value) Blob() ([]byte, bool) {
 	if v.Type != ByteObject {
 		return nil, false
 	}
-	return v.elements().byteObject(), true
+	return v.elementReader().byteObject(), true
 }
 
 // Proc returns a PROC.
@@ -62,12 +62,12 @@ func (v Value) Proc() (Proc, bool) {
 	if v.Type != ProcType {
 		return Proc{}, false
 	}
-	return v.elements().proc(), true
+	return v.elementReader().proc(), true
 }
 
 // Procs returns the elements of a DATA_ARRAY of PROC.
 func (v Value) Procs() ([]Proc, bool) {
-	e := v.elements()
+	e := v.elementReader()
 	if v.Type != DataArray {
 		return nil, false
 	}
@@ -84,7 +84,7 @@ func (v Value) Procs() ([]Proc, bool) {
 
 // Infos returns the elements of a DATA_ARRAY of INFO.
 func (v Value) Infos() ([]Info, bool) {
-	e := v.elements()
+	e := v.elementReader()
 	if v.Type != DataArray {
 		return nil, false
 	}
@@ -104,5 +104,5 @@ func (v Value) Variable() (Variable, bool) {
 	if v.Type != Envar {
 		return Variable{}, false
 	}
-	return v.elements().envar(), true
+	return v.elementReader().envar(), true
 }

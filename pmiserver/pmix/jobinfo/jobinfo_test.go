@@ -66,7 +66,7 @@ func TestRecordedJobInfo(t *testing.T) {
 	checked := 0
 	for _, c := range pmixtest.Read(t).Conversations {
 		for _, m := range c.Messages {
-			if m.Is != "reply to REQ" {
+			if m.Kind != "reply to REQ" {
 				continue
 			}
 			checked++
@@ -100,8 +100,8 @@ func groupOf(t *testing.T, namespace string, recorded []string) jobinfo.Job {
 		t.Fatal(err)
 	}
 	g := jobinfo.Job{
-		Namespace: namespace, Server: "srv", Nodes: []jobinfo.Node{{Name: "vm"}}, Of: make([]int, size),
-		Apps: []int{size}, Universe: universe, Dir: word("pmix.tmpdir"), Full: jobinfo.FullRanks,
+		Namespace: namespace, Server: "srv", Nodes: []jobinfo.Node{{Name: "vm"}}, NodeOf: make([]int, size),
+		Apps: []int{size}, Universe: universe, Dir: word("pmix.tmpdir"), FullUpTo: jobinfo.FullRanks,
 	}
 	if parent := word("pmix.parent"); parent != "" {
 		g.Parent.Namespace = strings.TrimSuffix(namespace, "2") + "1"
@@ -116,8 +116,8 @@ func TestMpirunsJobInfo(t *testing.T) {
 	namespace := r.Text()
 	recorded := read(t, body[8+len(namespace)+1:])
 	ours := read(t, jobinfo.New(jobinfo.Job{
-		Namespace: "[17507,1]", Server: "[17507,0]", Nodes: []jobinfo.Node{{Name: "vm"}}, Of: []int{0, 0}, Apps: []int{2}, Universe: 2,
-		MapBy: "BYCORE:OVERSUBSCRIBE", RankBy: "SLOT", BindTo: "CORE:IF-SUPPORTED:OVERLOAD-ALLOWED", Full: jobinfo.FullRanks,
+		Namespace: "[17507,1]", Server: "[17507,0]", Nodes: []jobinfo.Node{{Name: "vm"}}, NodeOf: []int{0, 0}, Apps: []int{2}, Universe: 2,
+		MapBy: "BYCORE:OVERSUBSCRIBE", RankBy: "SLOT", BindTo: "CORE:IF-SUPPORTED:OVERLOAD-ALLOWED", FullUpTo: jobinfo.FullRanks,
 		Bound: map[int]jobinfo.Binding{0: {"0", "SK0:L30:L20:L10:CR0:HT0:NM0"}, 1: {"1", "SK0:L30:L21:L11:CR1:HT1:NM0"}},
 	}).Job())
 	lacks(t, "our answer", ours, without(recorded, "pmix.toposig", "pmix.bfrops.mod", "pmix.pmem", "pmix.ssn.arr pmix.session.id"))
@@ -141,9 +141,9 @@ func lacks(t *testing.T, what string, words, wanted []string) {
 // b is told, and what of it is left where the group is too large for that.
 func TestJobInfo(t *testing.T) {
 	g := jobinfo.Job{
-		Namespace: "rs-2", Server: "srv-1", Nodes: []jobinfo.Node{{Name: "a"}, {Name: "b", Earlier: 3}}, Of: []int{1, 0, 1}, Apps: []int{1, 2},
-		Universe: 8, Parent: bfrops.Proc{Namespace: "rs-1", Rank: 2}, Here: 1, Dir: "/tmp/rs-x", Crowded: true,
-		Bound: map[int]jobinfo.Binding{2: {CPUs: "0-3"}}, Full: 3,
+		Namespace: "rs-2", Server: "srv-1", Nodes: []jobinfo.Node{{Name: "a"}, {Name: "b", EarlierRanks: 3}}, NodeOf: []int{1, 0, 1}, Apps: []int{1, 2},
+		Universe: 8, Parent: bfrops.Proc{Namespace: "rs-1", Rank: 2}, HereNode: 1, Dir: "/tmp/rs-x", Oversubscribed: true,
+		Bound: map[int]jobinfo.Binding{2: {CPUs: "0-3"}}, FullUpTo: 3,
 	}
 	job := []string{
 		"pmix.jobid 3 rs-2", "pmix.srv.nspace 3 srv-1", "pmix.srv.rank 14 0", "pmix.job.size 14 3", "pmix.max.size 14 3", "pmix.univ.size 14 8",
@@ -165,11 +165,11 @@ func TestJobInfo(t *testing.T) {
 	rank2 := of("pmix.pblob 2", "pmix.grank 40 2", "pmix.apprank 40 1", "pmix.lrank 13 1", "pmix.nrank 13 4", "pmix.nodeid 14 1", "pmix.hname 3 b", "pmix.appnum 14 1", "pmix.pdir 3 /tmp/rs-x/rs-2/2", "pmix.cpuset 3 0-3")
 
 	told(t, "full", jobinfo.New(g).Job(), slices.Concat(job, a, b, rank0, rank1, rank2))
-	g.Full = 2
+	g.FullUpTo = 2
 	told(t, "lean", jobinfo.New(g).Job(), slices.Concat(job, b, rank0, rank2))
-	g.Dir, g.Crowded, g.Parent, g.Apps = "", false, bfrops.Proc{}, []int{3}
+	g.Dir, g.Oversubscribed, g.Parent, g.Apps = "", false, bfrops.Proc{}, []int{3}
 	told(t, "without a directory", jobinfo.New(g).Rank(1), []string{"pmix.grank 40 1", "pmix.apprank 40 1", "pmix.lrank 13 0", "pmix.nrank 13 0", "pmix.nodeid 14 0", "pmix.hname 3 a", "pmix.appnum 14 0"})
-	g.Here = -1
+	g.HereNode = -1
 	told(t, "from elsewhere", jobinfo.New(g).Job(), slices.Concat([]string{"pmix.job.napps 14 1"}, slices.DeleteFunc(slices.Clone(job[:12]), func(word string) bool { return word == "pmix.job.napps 14 2" })))
 }
 
@@ -183,17 +183,17 @@ func told(t *testing.T, what string, pairs []byte, wanted []string) {
 // A list of names that is too long is not sent; one that just fits is.
 func TestLongListOfNames(t *testing.T) {
 	for length, want := range map[int]bool{64 << 10: true, 64<<10 + 1: false} {
-		g := jobinfo.Job{Nodes: []jobinfo.Node{{Name: strings.Repeat("n", length)}}, Of: []int{0}, Apps: []int{1}}
-		if got := jobinfo.Has(jobinfo.New(g).Job(), "pmix.nlist"); got != want {
+		g := jobinfo.Job{Nodes: []jobinfo.Node{{Name: strings.Repeat("n", length)}}, NodeOf: []int{0}, Apps: []int{1}}
+		if got := jobinfo.HasKey(jobinfo.New(g).Job(), "pmix.nlist"); got != want {
 			t.Errorf("names of %d bytes are sent: %v", length, got)
 		}
 	}
 }
 
 func TestHas(t *testing.T) {
-	job := jobinfo.New(jobinfo.Job{Nodes: []jobinfo.Node{{Name: "a"}}, Of: []int{0}, Apps: []int{1}, Full: 1}).Job()
+	job := jobinfo.New(jobinfo.Job{Nodes: []jobinfo.Node{{Name: "a"}}, NodeOf: []int{0}, Apps: []int{1}, FullUpTo: 1}).Job()
 	for key, want := range map[string]bool{"pmix.job.size": true, "pmix.node.arr": true, "pmix.grank": false, "": false} {
-		if got := jobinfo.Has(job, key); got != want {
+		if got := jobinfo.HasKey(job, key); got != want {
 			t.Errorf("%q is there: %v", key, got)
 		}
 	}
@@ -201,11 +201,11 @@ func TestHas(t *testing.T) {
 
 // The answer to a rank of 1,000 nodes with 64 ranks each.
 func BenchmarkLeanJob(b *testing.B) {
-	g := jobinfo.Job{Namespace: "rs-0123456789abcdef-1", Apps: []int{64_000}, Here: 7, Full: jobinfo.FullRanks}
+	g := jobinfo.Job{Namespace: "rs-0123456789abcdef-1", Apps: []int{64_000}, HereNode: 7, FullUpTo: jobinfo.FullRanks}
 	for node := range 1_000 {
 		g.Nodes = append(g.Nodes, jobinfo.Node{Name: fmt.Sprintf("node%04d", node)})
 		for range 64 {
-			g.Of = append(g.Of, node)
+			g.NodeOf = append(g.NodeOf, node)
 		}
 	}
 	v := jobinfo.New(g)

@@ -18,7 +18,7 @@ func AppendJobInfo(dst []byte, namespace string, info []byte) []byte {
 func NewEvent(code int32, source bfrops.Proc, infos []byte) []byte {
 	const unasked, notify = 0, 12 // a tag, and a command
 	m := bfrops.AppendUint32(bfrops.AppendByte(NewReply(unasked), notify), uint32(code))
-	m, _ = Finish(append(bfrops.AppendProc(m, source), infos...))
+	m, _ = FinishReply(append(bfrops.AppendProc(m, source), infos...))
 	return m
 }
 
@@ -44,8 +44,8 @@ func AppendSpawned(dst []byte, namespace string) []byte {
 	return bfrops.AppendText(AppendStatus(dst, Success), namespace)
 }
 
-// AppendTold adds the answer to a Query that is served (pmix-wire.md 6.13).
-func AppendTold(dst []byte, infos []bfrops.Info) []byte {
+// AppendQueryResult adds the answer to a Query that is served (pmix-wire.md 6.13).
+func AppendQueryResult(dst []byte, infos []bfrops.Info) []byte {
 	return bfrops.AppendInfos(AppendStatus(dst, Success), infos)
 }
 

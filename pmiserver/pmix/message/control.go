@@ -5,11 +5,11 @@ import "strings"
 // A Cleanup says what files of a rank are to be removed when it has ended (pmix-wire.md 6.14).
 // The paths are as the rank has written them: nothing about them is to be believed.
 type Cleanup struct {
-	Files   []string
-	Dirs    []string
-	Recurse bool     // what is in the directories, too
-	Ignore  []string // but not these
-	Leave   bool     // nor the directories themselves
+	Files    []string
+	Dirs     []string
+	Recurse  bool     // what is in the directories, too
+	Ignore   []string // but not these
+	KeepDirs bool     // nor the directories themselves
 }
 
 // Cleanup returns what is to be removed, and whether that is all that is asked: processes are
@@ -28,7 +28,7 @@ func (j *JobControl) Cleanup() (c Cleanup, all bool) {
 		case "pmix.clnup.recurse":
 			c.Recurse, isText = directive.Value.Flag(), true
 		case "pmix.clnup.leave":
-			c.Leave, isText = directive.Value.Flag(), true
+			c.KeepDirs, isText = directive.Value.Flag(), true
 		default:
 			isText = false
 		}

@@ -13,8 +13,8 @@ import (
 // Open MPI's help on MPI_Abort arrives with its topic, in the form of 4 and in that of 5 and 6.
 func TestLogOfOpenMPI(t *testing.T) {
 	checked := 0
-	for _, m := range pmixtest.Read(t).Said() {
-		if m.Is != "LOG" {
+	for _, m := range pmixtest.Read(t).ClientMessages() {
+		if m.Kind != "LOG" {
 			continue
 		}
 		checked++
@@ -75,7 +75,7 @@ func TestCleanup(t *testing.T) {
 		{"a directory", "pmix.reg.cleanupdir", bfrops.TextOf("/a"), message.Cleanup{Dirs: []string{"/a"}}, true},
 		{"with what is in it", "pmix.clnup.recurse", bfrops.FlagOf(true), message.Cleanup{Recurse: true}, true},
 		{"but for some", "pmix.clnup.ignore", bfrops.TextOf("/a,"), message.Cleanup{Ignore: []string{"/a"}}, true},
-		{"but for itself", "pmix.clnup.leave", bfrops.FlagOf(true), message.Cleanup{Leave: true}, true},
+		{"but for itself", "pmix.clnup.leave", bfrops.FlagOf(true), message.Cleanup{KeepDirs: true}, true},
 		{"no path", "pmix.reg.cleanup", bfrops.FlagOf(true), message.Cleanup{}, false},
 		{"kill", "pmix.jctrl.kill", bfrops.FlagOf(true), message.Cleanup{}, false},
 	} {

@@ -15,11 +15,11 @@ import (
 // takes no more memory than is in proportion to its length.
 func FuzzParse(f *testing.F) {
 	v := pmixtest.Read(f)
-	for _, m := range v.Said() {
+	for _, m := range v.ClientMessages() {
 		f.Add(m.Body())
 	}
 	for _, h := range v.Hostile {
-		if h.Where == "message" {
+		if h.Stage == "message" {
 			f.Add([]byte(h.Hex[message.HeaderSize:]))
 		}
 	}
@@ -86,7 +86,7 @@ func FuzzHandshake(f *testing.F) {
 		f.Add([]byte(c.Messages[0].Hex))
 	}
 	for _, h := range v.Hostile {
-		if h.Where == "handshake" {
+		if h.Stage == "handshake" {
 			f.Add([]byte(h.Hex))
 		}
 	}
@@ -114,7 +114,7 @@ func FuzzHandshake(f *testing.F) {
 
 // FuzzHeader: a header says a size that may be, or is refused; ours is read back.
 func FuzzHeader(f *testing.F) {
-	for _, m := range pmixtest.Read(f).Said()[:20] {
+	for _, m := range pmixtest.Read(f).ClientMessages()[:20] {
 		f.Add([]byte(m.Hex[:message.HeaderSize]))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

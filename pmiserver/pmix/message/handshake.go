@@ -12,8 +12,8 @@ import (
 
 // What is wrong with the first bytes of a connection. None of it is answered.
 var (
-	ErrStranger = errors.New("not a PMIx client of this machine")
-	ErrNarrow   = errors.New("32-bit PMIx client: not served") // PMIX-22
+	ErrNotPMIx = errors.New("not a PMIx client of this machine")
+	Err32Bit   = errors.New("32-bit PMIx client: not served") // PMIX-22
 )
 
 // ParseFirstHeader reads the header of a handshake, the only one in the byte order of the
@@ -21,16 +21,16 @@ var (
 // padding behind its numbers, but the beginning of the body.
 func ParseFirstHeader(b [HeaderSize]byte) (size int, err error) {
 	if !bytes.Equal(b[:8], []byte("\xff\xff\xff\xff\xff\xff\xff\xff")) {
-		return 0, ErrStranger
+		return 0, ErrNotPMIx
 	}
 	for _, module := range []string{"native", "none", "munge"} {
 		if string(b[12:]) == module[:4] {
-			return 0, ErrNarrow
+			return 0, Err32Bit
 		}
 	}
 	n := binary.NativeEndian.Uint32(b[8:])
 	if n > MaxHandshake {
-		return 0, ErrStranger
+		return 0, ErrNotPMIx
 	}
 	return int(n), nil
 }
@@ -53,9 +53,9 @@ const credentialSize = 8
 
 // ParseHandshake reads the body of a handshake. What newer clients add behind it is ignored.
 func ParseHandshake(body []byte) (h Handshake, err error) {
-	r := field{rest: body}
+	r := handshakeReader{rest: body}
 	h.Security = r.text()
-	if credential := r.take(int(binary.BigEndian.Uint32(r.atLeast(4)))); len(credential) == credentialSize {
+	if credential := r.takeBytes(int(binary.BigEndian.Uint32(r.atLeast(4)))); len(credential) == credentialSize {
 		h.UID = binary.NativeEndian.Uint32(credential)
 		h.GID = binary.NativeEndian.Uint32(credential[4:])
 	} else if h.Security == native {
@@ -83,14 +83,14 @@ const native = "native"
 // maxField is how many bytes a text of the handshake may have.
 const maxField = 255
 
-// A field is what is left of a handshake, which unlike all other messages has texts without
+// A handshakeReader is what is left of a handshake, which unlike all other messages has texts without
 // lengths. When it is too short it goes on in zeros.
-type field struct {
+type handshakeReader struct {
 	rest  []byte
 	short bool
 }
 
-func (f *field) text() string {
+func (f *handshakeReader) text() string {
 	end := bytes.IndexByte(f.rest, 0)
 	if end < 0 || end > maxField {
 		f.rest, f.short = nil, true
@@ -101,8 +101,8 @@ func (f *field) text() string {
 	return text
 }
 
-// take returns the next n bytes, or none if there are fewer.
-func (f *field) take(n int) []byte {
+// takeBytes returns the next n bytes, or none if there are fewer.
+func (f *handshakeReader) takeBytes(n int) []byte {
 	if n < 0 || n > len(f.rest) {
 		f.rest, f.short = nil, true
 		return nil
@@ -113,8 +113,8 @@ func (f *field) take(n int) []byte {
 }
 
 // atLeast returns the next n bytes, at most 4 of them zeros if there are fewer.
-func (f *field) atLeast(n int) []byte {
-	if b := f.take(n); b != nil {
+func (f *handshakeReader) atLeast(n int) []byte {
+	if b := f.takeBytes(n); b != nil {
 		return b
 	}
 	return make([]byte, n)
@@ -126,9 +126,9 @@ func (f *field) atLeast(n int) []byte {
 func (h *Handshake) Refusal(uid uint32) (Status, string) {
 	switch {
 	case h.Security != native:
-		return BadIdentity, fmt.Sprintf("identifies itself by %q", h.Security)
+		return InvalidCredential, fmt.Sprintf("identifies itself by %q", h.Security)
 	case h.UID != uid:
-		return BadIdentity, fmt.Sprintf("says it is of uid %d", h.UID)
+		return InvalidCredential, fmt.Sprintf("says it is of uid %d", h.UID)
 	case h.Flag != 0:
 		return NotSupported, fmt.Sprintf("is no rank, but of kind %d", h.Flag)
 	case h.Encoding == "v20" || h.Encoding == "v12":

@@ -43,12 +43,12 @@ func AppendHeader(dst []byte, tag uint32, size int) []byte {
 // before Finish says how long it is.
 func NewReply(tag uint32) []byte { return AppendHeader(nil, tag, 0) }
 
-// Finish completes an answer. One that no client could read becomes the status TooMuch, and is
+// FinishReply completes an answer. One that no client could read becomes the status TooMuch, and is
 // reported (PMIX-23).
-func Finish(reply []byte) (whole []byte, fits bool) {
+func FinishReply(reply []byte) (whole []byte, fits bool) {
 	size := len(reply) - HeaderSize
 	if fits = size <= MaxReply; !fits {
-		reply = AppendStatus(reply[:HeaderSize:HeaderSize], TooMuch)
+		reply = AppendStatus(reply[:HeaderSize:HeaderSize], NoMemory)
 		size = len(reply) - HeaderSize
 	}
 	binary.BigEndian.PutUint32(reply[8:], uint32(size))

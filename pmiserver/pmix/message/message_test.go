@@ -26,7 +26,7 @@ func TestARefusalOfDeregEventsIsMute(t *testing.T) {
 	for command, want := range map[byte]bool{14: true, 13: false} {
 		_, err := message.Parse([]byte{0, 0, 0, 1, command, 0, 0, 0, 1, 9})
 		var refusal *message.Refusal
-		if !errors.As(err, &refusal) || refusal.Mute != want || refusal.Status != message.Malformed {
+		if !errors.As(err, &refusal) || refusal.NoReply != want || refusal.Status != message.Malformed {
 			t.Errorf("command %d: %+v", command, err)
 		}
 	}
@@ -180,8 +180,8 @@ func TestPublishedData(t *testing.T) {
 // The keys of a commit are found, and its pairs are the bytes that were sent.
 func TestCommitHasItsKeys(t *testing.T) {
 	pairs := bfrops.AppendPair(bfrops.AppendPair(nil, "a", bfrops.TextOf("1")), "b", bfrops.Uint32Of(2))
-	request, err := message.Parse(pmixtest.Encode(&message.Commit{Parts: []message.Part{{Scope: message.Remote, Pairs: pairs}}}))
-	want := &message.Commit{Parts: []message.Part{{Scope: message.Remote, Pairs: pairs, Keys: []string{"a", "b"}}}}
+	request, err := message.Parse(pmixtest.Encode(&message.Commit{Parts: []message.CommitPart{{Scope: message.ScopeRemote, Pairs: pairs}}}))
+	want := &message.Commit{Parts: []message.CommitPart{{Scope: message.ScopeRemote, Pairs: pairs, Keys: []string{"a", "b"}}}}
 	if err != nil || !reflect.DeepEqual(request, want) {
 		t.Errorf("%+v, %v", request, err)
 	}
@@ -190,10 +190,10 @@ func TestCommitHasItsKeys(t *testing.T) {
 // An answer that no client could read becomes a status (PMIX-23).
 func TestFinish(t *testing.T) {
 	reply := append(message.NewReply(101), make([]byte, message.MaxReply)...)
-	if whole, fits := message.Finish(reply); !fits || len(whole) != len(reply) {
+	if whole, fits := message.FinishReply(reply); !fits || len(whole) != len(reply) {
 		t.Errorf("%d bytes of %d, %v", len(whole), len(reply), fits)
 	}
-	whole, fits := message.Finish(append(reply, 0))
+	whole, fits := message.FinishReply(append(reply, 0))
 	if h := header(t, whole); fits || h.Size != 8 || h.Tag != 101 || len(whole) != 24 {
 		t.Errorf("%+v, %v", h, fits)
 	}
@@ -208,7 +208,7 @@ func TestGroupAnswers(t *testing.T) {
 			major = 7
 		}
 		for _, m := range c.Messages {
-			if m.Is != "reply to GROUP_CONSTRUCT" {
+			if m.Kind != "reply to GROUP_CONSTRUCT" {
 				continue
 			}
 			checked++

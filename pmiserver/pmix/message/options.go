@@ -67,17 +67,17 @@ const (
 	InNamespace Range = 3
 	InJob       Range = 4 // all that we serve; what holds when nothing is said
 	Everywhere  Range = 5
-	Listed      Range = 6 // those of a list
+	ListedProcs Range = 6 // those of a list
 )
 
 // IsForNobody reports whether nobody whom we serve is to hear of what has a range: it is for a resource
 // manager, for the process itself, or no range.
-func (r Range) IsForNobody() bool { return r == 1 || r > Listed }
+func (r Range) IsForNobody() bool { return r == 1 || r > ListedProcs }
 
 // Range returns who may find what is published. What a Lookup says of it means nothing: Open
 // MPI 5.0 sends there what was in memory.
 func (o Options) Range() Range {
-	if n, ok := o.octet("pmix.range"); ok {
+	if n, ok := o.uint8Option("pmix.range"); ok {
 		return Range(n)
 	}
 	return InJob
@@ -92,11 +92,11 @@ const FirstRead Persistence = 1
 
 // Persistence returns when the names of a Publish go.
 func (o Options) Persistence() Persistence {
-	n, _ := o.octet("pmix.persist")
+	n, _ := o.uint8Option("pmix.persist")
 	return Persistence(n)
 }
 
-func (o Options) octet(key string) (uint8, bool) {
+func (o Options) uint8Option(key string) (uint8, bool) {
 	v, _ := o.Find(key)
 	n, ok := v.Number()
 	return uint8(n), ok && 0 <= n && n <= math.MaxUint8

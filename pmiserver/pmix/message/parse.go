@@ -57,14 +57,14 @@ var commands = [...]commandEntry{
 	38: {"RESOLVE_NODE", nil},
 }
 
-// mute is the one command without an answer: DEREGEVENTS.
-const mute = 14
+// deregEventsNumber is the one command without an answer: DEREGEVENTS.
+const deregEventsNumber = 14
 
 // A Refusal is the error of Parse for a message of which no request could be made.
 type Refusal struct {
 	Command string // its name; or what is known of it
 	Status  Status // the answer
-	Mute    bool   // the command has no answer
+	NoReply bool   // the command has no answer
 	Err     error  // what is wrong with the message
 }
 
@@ -96,7 +96,7 @@ func Parse(body []byte) (Request, error) {
 	request.read(r)
 	if err := r.Err(); err != nil {
 		refusal := refuse(c.name, err)
-		refusal.Mute = number == mute
+		refusal.NoReply = number == deregEventsNumber
 		return nil, refusal
 	}
 	return request, nil

@@ -33,11 +33,11 @@ func (a *Abort) trace(l *traceLine) {
 
 // Commit shows others what the client has put since its last one (pmix-wire.md 6.2).
 type Commit struct {
-	Parts []Part // none: nothing new
+	Parts []CommitPart // none: nothing new
 }
 
-// A Part of a Commit is what has been put for those on the node, or for those elsewhere.
-type Part struct {
+// A CommitPart of a Commit is what has been put for those on the node, or for those elsewhere.
+type CommitPart struct {
 	Scope Scope
 	Pairs []byte   // packs of one KVAL each, as they were sent
 	Keys  []string // of all pairs, in their order
@@ -48,14 +48,14 @@ type Scope uint8
 
 // The scopes that a Commit has. What is for all is sent in both.
 const (
-	Local  Scope = 1 // ranks of the same node
-	Remote Scope = 2 // ranks of other nodes
+	ScopeLocal  Scope = 1 // ranks of the same node
+	ScopeRemote Scope = 2 // ranks of other nodes
 )
 
 func (c *Commit) read(r *bfrops.Reader) {
 	for r.More() {
-		part := Part{Scope: Scope(r.Byte()), Pairs: r.Buffer()}
-		if part.Scope != Local && part.Scope != Remote {
+		part := CommitPart{Scope: Scope(r.Byte()), Pairs: r.Buffer()}
+		if part.Scope != ScopeLocal && part.Scope != ScopeRemote {
 			r.Fail(fmt.Errorf("%w: put for scope %d", bfrops.ErrBound, part.Scope))
 		}
 		part.Keys = keysOf(r, part.Pairs)
@@ -87,12 +87,12 @@ type Fence struct {
 	Options Options       // Collect, Timeout
 }
 
-func (f *Fence) read(r *bfrops.Reader) { f.Procs, f.Options = somebody(r), r.Infos() }
+func (f *Fence) read(r *bfrops.Reader) { f.Procs, f.Options = nonEmptyProcs(r), r.Infos() }
 
 func (f *Fence) trace(l *traceLine) { l.procs(f.Procs); l.options(f.Options) }
 
-// somebody reads a list of processes that may not be empty.
-func somebody(r *bfrops.Reader) []bfrops.Proc {
+// nonEmptyProcs reads a list of processes that may not be empty.
+func nonEmptyProcs(r *bfrops.Reader) []bfrops.Proc {
 	procs := r.Procs()
 	if len(procs) == 0 && r.Err() == nil {
 		r.Fail(fmt.Errorf("%w: a list of no processes", bfrops.ErrBound))
@@ -118,7 +118,7 @@ func (g *Get) read(r *bfrops.Reader) {
 }
 
 func (g *Get) trace(l *traceLine) {
-	l.word("%s %s", process(bfrops.Proc{Namespace: g.Namespace, Rank: g.Rank}), plain(g.Key))
+	l.word("%s %s", procText(bfrops.Proc{Namespace: g.Namespace, Rank: g.Rank}), quoteUnlessPlain(g.Key))
 	l.options(g.Options)
 }
 
@@ -172,7 +172,9 @@ type Spawn struct {
 func (s *Spawn) read(r *bfrops.Reader) { s.Options, s.Programs = r.Infos(), r.Programs() }
 
 func (s *Spawn) trace(l *traceLine) {
-	few(l, s.Programs, func(p bfrops.Program) string { return fmt.Sprintf("%s in %d ranks", plain(p.Command), p.Ranks) })
+	addFirst(l, s.Programs, func(p bfrops.Program) string {
+		return fmt.Sprintf("%s in %d ranks", quoteUnlessPlain(p.Command), p.Ranks)
+	})
 	l.options(s.Options)
 }
 
@@ -183,7 +185,7 @@ type Connect struct {
 	Options Options       // Timeout
 }
 
-func (c *Connect) read(r *bfrops.Reader) { c.Procs, c.Options = somebody(r), r.Infos() }
+func (c *Connect) read(r *bfrops.Reader) { c.Procs, c.Options = nonEmptyProcs(r), r.Infos() }
 
 func (c *Connect) trace(l *traceLine) { l.procs(c.Procs); l.options(c.Options) }
 
@@ -193,7 +195,7 @@ type Disconnect struct {
 	Options Options       // Timeout
 }
 
-func (d *Disconnect) read(r *bfrops.Reader) { d.Procs, d.Options = somebody(r), r.Infos() }
+func (d *Disconnect) read(r *bfrops.Reader) { d.Procs, d.Options = nonEmptyProcs(r), r.Infos() }
 
 func (d *Disconnect) trace(l *traceLine) { l.procs(d.Procs); l.options(d.Options) }
 
@@ -291,11 +293,11 @@ type GroupConstruct struct {
 }
 
 func (g *GroupConstruct) read(r *bfrops.Reader) {
-	g.ID, g.Procs, g.Options = r.Key(), somebody(r), r.Infos()
+	g.ID, g.Procs, g.Options = r.Key(), nonEmptyProcs(r), r.Infos()
 }
 
 func (g *GroupConstruct) trace(l *traceLine) {
-	l.word("%s", plain(g.ID))
+	l.word("%s", quoteUnlessPlain(g.ID))
 	l.procs(g.Procs)
 	l.options(g.Options)
 }
@@ -317,7 +319,7 @@ func (g *GroupDestruct) read(r *bfrops.Reader) {
 }
 
 func (g *GroupDestruct) trace(l *traceLine) {
-	l.word("%s", plain(g.ID))
+	l.word("%s", quoteUnlessPlain(g.ID))
 	l.procs(g.Procs)
 	l.options(g.Options)
 }

@@ -7,16 +7,16 @@ type Status int32
 
 // What the server answers (pmix-wire.md 6).
 const (
-	Success      Status = 0
-	Failed       Status = -1
-	BadIdentity  Status = -12
-	TimedOut     Status = -24
-	BadParameter Status = -27
-	TooMuch      Status = -32
-	NotFound     Status = -46
-	NotSupported Status = -47
-	Malformed    Status = -50
-	Duplicate    Status = -53
+	Success           Status = 0
+	Failed            Status = -1
+	InvalidCredential Status = -12
+	TimedOut          Status = -24
+	BadParameter      Status = -27
+	NoMemory          Status = -32
+	NotFound          Status = -46
+	NotSupported      Status = -47
+	Malformed         Status = -50
+	Duplicate         Status = -53
 )
 
 // ModelDeclared is the event by which a library says which programming model it is of. It is
@@ -24,16 +24,16 @@ const (
 const ModelDeclared Status = -147
 
 var statusNames = map[Status]string{
-	Success:      "ok",
-	Failed:       "error",
-	BadIdentity:  "invalid credential",
-	TimedOut:     "timeout",
-	BadParameter: "bad parameter",
-	TooMuch:      "too much",
-	NotFound:     "not found",
-	NotSupported: "not supported",
-	Malformed:    "malformed",
-	Duplicate:    "duplicate key",
+	Success:           "ok",
+	Failed:            "error",
+	InvalidCredential: "invalid credential",
+	TimedOut:          "timeout",
+	BadParameter:      "bad parameter",
+	NoMemory:          "too much",
+	NotFound:          "not found",
+	NotSupported:      "not supported",
+	Malformed:         "malformed",
+	Duplicate:         "duplicate key",
 }
 
 func (s Status) String() string {

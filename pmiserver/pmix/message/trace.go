@@ -24,8 +24,8 @@ func Trace(r Request) string {
 	return strings.Join(line, " ")
 }
 
-// names are what the requests are called on the page.
-var names = func() map[reflect.Type]string {
+// requestNames are what the requests are called on the page.
+var requestNames = func() map[reflect.Type]string {
 	names := make(map[reflect.Type]string)
 	for _, c := range commands {
 		if c.make != nil {
@@ -36,13 +36,13 @@ var names = func() map[reflect.Type]string {
 }()
 
 // NameOf returns what a request is called: FENCE.
-func NameOf(r Request) string { return names[reflect.TypeOf(r)] }
+func NameOf(r Request) string { return requestNames[reflect.TypeOf(r)] }
 
-// digits are those in the name of a namespace, which let others in. Most jobs trace nothing.
-var digits = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\brs-[0-9a-f]{4,}([@-])`) })
+// namespaceSecret are those in the name of a namespace, which let others in. Most jobs trace nothing.
+var namespaceSecret = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\brs-[0-9a-f]{4,}([@-])`) })
 
-// Hide takes the random digits out of all namespaces that a text names: rs-..@1.
-func Hide(text string) string { return digits().ReplaceAllString(text, "rs-..$1") }
+// HideSecrets takes the random digits out of all namespaces that a text names: rs-..@1.
+func HideSecrets(text string) string { return namespaceSecret().ReplaceAllString(text, "rs-..$1") }
 
 // Limits of what a trace shows.
 const (
@@ -55,8 +55,8 @@ type traceLine []string
 
 func (l *traceLine) word(format string, args ...any) { *l = append(*l, fmt.Sprintf(format, args...)) }
 
-// few adds the first of some things, and how many more there are.
-func few[T any](l *traceLine, all []T, show func(T) string) {
+// addFirst adds the first of some things, and how many more there are.
+func addFirst[T any](l *traceLine, all []T, show func(T) string) {
 	for _, one := range all[:min(len(all), maxTracedItems)] {
 		*l = append(*l, show(one))
 	}
@@ -67,50 +67,50 @@ func few[T any](l *traceLine, all []T, show func(T) string) {
 
 func (l *traceLine) procs(procs []bfrops.Proc) {
 	var inner traceLine
-	few(&inner, procs, process)
+	addFirst(&inner, procs, procText)
 	l.word("[%s]", strings.Join(inner, " "))
 }
 
-func (l *traceLine) options(options Options) { few(l, options, option) }
-func (l *traceLine) keys(keys []string)      { few(l, keys, plain) }
+func (l *traceLine) options(options Options) { addFirst(l, options, optionText) }
+func (l *traceLine) keys(keys []string)      { addFirst(l, keys, quoteUnlessPlain) }
 
 func (l *traceLine) events(codes []int32) {
-	few(l, codes, func(code int32) string { return strconv.Itoa(int(code)) })
+	addFirst(l, codes, func(code int32) string { return strconv.Itoa(int(code)) })
 }
 
-func (l *traceLine) pairs(part Part) {
+func (l *traceLine) pairs(part CommitPart) {
 	l.word("%v", part.Scope)
 	var pairs []bfrops.Pair
 	for r := bfrops.NewReader(part.Pairs); r.More(); {
 		pairs = append(pairs, r.Pair())
 	}
-	few(l, pairs, func(p bfrops.Pair) string { return plain(p.Key) + "=" + value(p.Value) })
+	addFirst(l, pairs, func(p bfrops.Pair) string { return quoteUnlessPlain(p.Key) + "=" + valueText(p.Value) })
 }
 
-func process(p bfrops.Proc) string {
+func procText(p bfrops.Proc) string {
 	if p.Rank == bfrops.Wildcard {
-		return plain(p.Namespace) + ":*"
+		return quoteUnlessPlain(p.Namespace) + ":*"
 	}
-	return fmt.Sprintf("%s:%d", plain(p.Namespace), p.Rank)
+	return fmt.Sprintf("%s:%d", quoteUnlessPlain(p.Namespace), p.Rank)
 }
 
-// option shows an option without the word that all of them begin with, and one that holds by
+// optionText shows an option without the word that all of them begin with, and one that holds by
 // its name alone.
-func option(i bfrops.Info) string {
-	key := plain(strings.TrimPrefix(i.Key, "pmix."))
-	if v := value(i.Value); v != "true" {
+func optionText(i bfrops.Info) string {
+	key := quoteUnlessPlain(strings.TrimPrefix(i.Key, "pmix."))
+	if v := valueText(i.Value); v != "true" {
 		return key + "=" + v
 	}
 	return key
 }
 
-// value shows a value as what it is, or else its bytes.
-func value(v bfrops.Value) string {
+// valueText shows a value as what it is, or else its bytes.
+func valueText(v bfrops.Value) string {
 	if text, ok := v.Text(); ok {
 		return quote(text)
 	}
 	if p, ok := v.Proc(); ok {
-		return process(p)
+		return procText(p)
 	}
 	if n, ok := v.Number(); ok {
 		if v.Type == bfrops.Bool {
@@ -124,23 +124,25 @@ func value(v bfrops.Value) string {
 	return hex(v.Bytes)
 }
 
-func hex(b []byte) string { return cut(b, func(b []byte) string { return fmt.Sprintf("0x%x", b) }) }
-
-func quote(text string) string {
-	return cut([]byte(Hide(text)), func(b []byte) string { return strconv.Quote(string(b)) })
+func hex(b []byte) string {
+	return cutBytes(b, func(b []byte) string { return fmt.Sprintf("0x%x", b) })
 }
 
-// cut shows the beginning of what is too long, and how long that is.
-func cut(b []byte, show func([]byte) string) string {
+func quote(text string) string {
+	return cutBytes([]byte(HideSecrets(text)), func(b []byte) string { return strconv.Quote(string(b)) })
+}
+
+// cutBytes shows the beginning of what is too long, and how long that is.
+func cutBytes(b []byte, show func([]byte) string) string {
 	if len(b) <= maxTracedBytes {
 		return show(b)
 	}
 	return fmt.Sprintf("%s... (%d bytes)", show(b[:maxTracedBytes]), len(b))
 }
 
-// plain quotes what is not a plain word.
-func plain(word string) string {
-	word = Hide(word)
+// quoteUnlessPlain quotes what is not a plain word.
+func quoteUnlessPlain(word string) string {
+	word = HideSecrets(word)
 	if word == "" || len(strconv.Quote(word)) != len(word)+len(`""`) || strings.ContainsAny(word, " =") {
 		return quote(word)
 	}
@@ -148,7 +150,7 @@ func plain(word string) string {
 }
 
 func (s Scope) String() string {
-	if s == Local {
+	if s == ScopeLocal {
 		return "local"
 	}
 	return "remote"

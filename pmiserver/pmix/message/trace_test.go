@@ -22,7 +22,7 @@ func TestTrace(t *testing.T) {
 		{&message.Req{}, "REQ"},
 		{&message.Finalize{}, "FINALIZE"},
 		{&message.Abort{Code: -3, Message: "N/A"}, `ABORT -3 "N/A" []`},
-		{&message.Commit{Parts: []message.Part{{Scope: message.Remote, Pairs: pairs}}}, `COMMIT remote btl.tcp.4.1=0x` + strings.Repeat("0", 64) + `... (60 bytes) "a key"="v"`},
+		{&message.Commit{Parts: []message.CommitPart{{Scope: message.ScopeRemote, Pairs: pairs}}}, `COMMIT remote btl.tcp.4.1=0x` + strings.Repeat("0", 64) + `... (60 bytes) "a key"="v"`},
 		{&message.Fence{Procs: all, Options: message.Options{holds("pmix.collect"), timeout}}, "FENCE [rs-..@1:*] collect timeout=9"},
 		{&message.Get{Namespace: namespace, Rank: 3, Key: "k"}, "GET rs-..@1:3 k"},
 		{&message.Get{Namespace: "odd\nname"}, `GET "odd\nname":0 ""`},
@@ -50,14 +50,14 @@ func TestTrace(t *testing.T) {
 // No recorded request is more than a line, or tells by which name one gets into the job.
 func TestTraceOfRecordedRequests(t *testing.T) {
 	namespace := regexp.MustCompile(`rs-[0-9a-f]{4}-[0-9]`)
-	for _, m := range pmixtest.Read(t).Said() {
+	for _, m := range pmixtest.Read(t).ClientMessages() {
 		request, err := message.Parse(m.Body())
 		if err != nil {
 			t.Fatal(err)
 		}
 		line := message.Trace(request)
-		if !strings.HasPrefix(line, m.Is) || strings.ContainsAny(line, "\n\r\x1b\x00") || len(line) > 2_000 || namespace.MatchString(line) {
-			t.Errorf("%s: %s", m.Is, line)
+		if !strings.HasPrefix(line, m.Kind) || strings.ContainsAny(line, "\n\r\x1b\x00") || len(line) > 2_000 || namespace.MatchString(line) {
+			t.Errorf("%s: %s", m.Kind, line)
 		}
 	}
 }

@@ -27,24 +27,24 @@ func TestEveryRequestReadsBack(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, c := range pmixtest.Read(t).Conversations {
 		for _, m := range c.Messages {
-			if m.Dir != "C" || m.Is == "handshake" {
+			if m.Dir != "C" || m.Kind == "handshake" {
 				continue
 			}
 			if h := header(t, m.Hex); h.Size != len(m.Body()) || h.Tag < 101 {
-				t.Errorf("%s, %s: header %+v of a body of %d bytes", c.ID, m.Is, h, len(m.Body()))
+				t.Errorf("%s, %s: header %+v of a body of %d bytes", c.ID, m.Kind, h, len(m.Body()))
 			}
 			request, err := message.Parse(m.Body())
 			if err != nil {
-				t.Errorf("%s, %s: %v", c.ID, m.Is, err)
+				t.Errorf("%s, %s: %v", c.ID, m.Kind, err)
 				continue
 			}
-			if name := message.Name(m.Body()[4]); name != m.Is {
-				t.Errorf("%s: a %s is taken for a %s", c.ID, m.Is, name)
+			if name := message.Name(m.Body()[4]); name != m.Kind {
+				t.Errorf("%s: a %s is taken for a %s", c.ID, m.Kind, name)
 			}
 			if again := pmixtest.Encode(request); !bytes.Equal(again, m.Body()) {
-				t.Errorf("%s, %s\n     %x\ngot: %x", c.ID, m.Is, m.Body(), again)
+				t.Errorf("%s, %s\n     %x\ngot: %x", c.ID, m.Kind, m.Body(), again)
 			}
-			seen[m.Is] = true
+			seen[m.Kind] = true
 		}
 	}
 	if len(seen) < 17 {
@@ -72,7 +72,7 @@ func TestHandshakes(t *testing.T) {
 	majors := make(map[int]bool)
 	for _, c := range pmixtest.Read(t).Conversations {
 		for _, m := range c.Messages {
-			if m.Dir != "C" || m.Is != "handshake" {
+			if m.Dir != "C" || m.Kind != "handshake" {
 				continue
 			}
 			size, err := message.ParseFirstHeader([message.HeaderSize]byte(m.Hex))
@@ -104,7 +104,7 @@ func TestHostileMessages(t *testing.T) {
 		got := reaction(h)
 		want, decided := expected(h)
 		if decided && got != want {
-			t.Errorf("%s, %s: %s, want %s", h.Where, h.What, got, want)
+			t.Errorf("%s, %s: %s, want %s", h.Stage, h.What, got, want)
 		}
 	}
 }
@@ -122,7 +122,7 @@ func reaction(h pmixtest.Hostile) string {
 	if copy(first[:], h.Hex) < len(first) {
 		return "no answer"
 	}
-	if h.Where == "handshake" {
+	if h.Stage == "handshake" {
 		return shaken(first, h.Hex[len(first):])
 	}
 	head, err := message.ParseHeader(first)
@@ -158,9 +158,9 @@ func TestPlainAnswers(t *testing.T) {
 				continue
 			}
 			status := message.Status(binary.BigEndian.Uint32(m.Hex[20:]))
-			got, fits := message.Finish(message.AppendStatus(message.NewReply(header(t, m.Hex).Tag), status))
+			got, fits := message.FinishReply(message.AppendStatus(message.NewReply(header(t, m.Hex).Tag), status))
 			if !fits || !bytes.Equal(got, m.Hex) {
-				t.Errorf("%s, %s\n     %x\ngot: %x", c.ID, m.Is, []byte(m.Hex), got)
+				t.Errorf("%s, %s\n     %x\ngot: %x", c.ID, m.Kind, []byte(m.Hex), got)
 			}
 			checked++
 		}
@@ -182,18 +182,18 @@ func TestAnswersReadBack(t *testing.T) {
 	seen := make(map[string]int)
 	for _, c := range pmixtest.Read(t).Conversations {
 		for _, m := range c.Messages {
-			write := again[m.Is]
+			write := again[m.Kind]
 			if write == nil || len(m.Body()) == 8 {
 				continue
 			}
 			r := bfrops.NewReader(m.Body())
-			if m.Is != "reply to REQ" && r.Status() != 0 {
-				t.Errorf("%s, %s: a status and more: %x", c.ID, m.Is, m.Body())
+			if m.Kind != "reply to REQ" && r.Status() != 0 {
+				t.Errorf("%s, %s: a status and more: %x", c.ID, m.Kind, m.Body())
 			}
 			if got := write(r, m.Body()); !bytes.Equal(got, m.Body()) {
-				t.Errorf("%s, %s\n     %x\ngot: %x", c.ID, m.Is, m.Body(), got)
+				t.Errorf("%s, %s\n     %x\ngot: %x", c.ID, m.Kind, m.Body(), got)
 			}
-			seen[m.Is]++
+			seen[m.Kind]++
 		}
 	}
 	if len(seen) != len(again) {

@@ -35,7 +35,7 @@ func run() error {
 	if err := c.Init(); err != nil {
 		return err
 	}
-	if err := c.Put(key(rank), card(rank)); err != nil {
+	if err := c.Put(key(rank), cardKey(rank)); err != nil {
 		return err
 	}
 	if err := c.Barrier(); err != nil {
@@ -46,7 +46,7 @@ func run() error {
 		if err != nil {
 			return err
 		}
-		if got != card(r) {
+		if got != cardKey(r) {
 			return fmt.Errorf("rank %d: the card of rank %d is %q", rank, r, got)
 		}
 	}
@@ -61,8 +61,8 @@ func run() error {
 	return c.Finalize()
 }
 
-func key(rank int) string  { return fmt.Sprint("hello-", rank) }
-func card(rank int) string { return fmt.Sprint("this-is-rank-", rank) }
+func key(rank int) string     { return fmt.Sprint("hello-", rank) }
+func cardKey(rank int) string { return fmt.Sprint("this-is-rank-", rank) }
 
 // number returns a variable of the environment, or -1 if it is no number.
 func number(name string) int {

@@ -50,11 +50,11 @@ func play() error {
 	signal.Notify(ended, syscall.SIGTERM)
 	go func() {
 		<-ended
-		server.SetReadDeadline(time.Now().Add(lastWords))
+		server.SetReadDeadline(time.Now().Add(relayTimeout))
 	}()
 	io.Copy(player, server)
 	return player.Close()
 }
 
-// lastWords is how long what was said before the end of the job may take to be passed on.
-const lastWords = 50 * time.Millisecond
+// relayTimeout is how long what was said before the end of the job may take to be passed on.
+const relayTimeout = 50 * time.Millisecond

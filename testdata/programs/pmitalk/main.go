@@ -20,7 +20,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "pmitalk: which script?")
 		os.Exit(64)
 	}
-	if err := pmitest.Talk(pmitest.Script(os.Args[1], os.Getenv), os.Getenv, os.Stdout); err != nil {
+	if err := pmitest.RunScript(pmitest.ScriptOf(os.Args[1], os.Getenv), os.Getenv, os.Stdout); err != nil {
 		fmt.Fprintf(os.Stderr, "pmitalk: %v\n", err)
 		os.Exit(1)
 	}

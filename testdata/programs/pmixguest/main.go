@@ -26,20 +26,20 @@ func main() {
 }
 
 func run(args []string) error {
-	guest, err := pmixtest.NewGuest(os.Getenv)
+	guest, err := pmixtest.NewClient(os.Getenv)
 	switch {
 	case err != nil:
 		return err
 	case len(args) == 1 && args[0] == "say":
-		return guest.Say(os.Stdin, os.Stdout)
+		return guest.RunScript(os.Stdin, os.Stdout)
 	case len(args) > 2 && args[0] == "hold":
-		return hold(guest, args[1], args[2:])
+		return holdConnections(guest, args[1], args[2:])
 	}
 	return fmt.Errorf("what shall I do?")
 }
 
-// hold opens connections, which the server may close, and runs the command meanwhile.
-func hold(guest *pmixtest.Guest, count string, command []string) error {
+// holdConnections opens connections, which the server may close, and runs the command meanwhile.
+func holdConnections(guest *pmixtest.Client, count string, command []string) error {
 	n, err := strconv.Atoi(count)
 	if err != nil {
 		return err

@@ -59,13 +59,13 @@ func (c *upCmd) Run(o *options) error {
 	}
 	start := time.Now()
 	f, err := testbed.Up(context.Background(), opts)
-	if errors.Is(err, testbed.ErrMustStay) {
+	if errors.Is(err, testbed.ErrNeedsProcess) {
 		f, err = c.background(o)
 	}
 	if err != nil {
 		return err
 	}
-	return explain(f, time.Since(start))
+	return printUsage(f, time.Since(start))
 }
 
 // serve keeps the field up until this process is told to end.
@@ -82,7 +82,7 @@ func serve(opts testbed.Options) error {
 }
 
 // background starts this program again, to stay, and waits for its one line.
-func (c *upCmd) background(o *options) (*testbed.Field, error) {
+func (c *upCmd) background(o *options) (*testbed.Cluster, error) {
 	cmd := exec.Command("/proc/self/exe", append(os.Args[1:], "--serve", "--kind=in-process")...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.Stderr = os.Stderr
@@ -99,8 +99,8 @@ func (c *upCmd) background(o *options) (*testbed.Field, error) {
 	return testbed.Open(o.Name)
 }
 
-// explain prints how to use the field.
-func explain(f *testbed.Field, took time.Duration) error {
+// printUsage prints how to use the field.
+func printUsage(f *testbed.Cluster, took time.Duration) error {
 	self, name := "go run ./field/cmd/field", ""
 	if exe, err := os.Executable(); err == nil && !strings.Contains(exe, "go-build") {
 		self = exe
@@ -136,7 +136,7 @@ func (c *execCmd) Run(o *options) error {
 	if err != nil {
 		return err
 	}
-	return become(f.Command(context.Background(), nil, c.Command[0], c.Command[1:]...))
+	return execCommand(f.Command(context.Background(), nil, c.Command[0], c.Command[1:]...))
 }
 
 type onCmd struct {
@@ -149,12 +149,12 @@ func (c *onCmd) Run(o *options) error {
 	if err != nil {
 		return err
 	}
-	return become(f.On(context.Background(), c.Host, c.Command[0], c.Command[1:]...))
+	return execCommand(f.On(context.Background(), c.Host, c.Command[0], c.Command[1:]...))
 }
 
-// become replaces this process, so that signals, terminal and exit status are the
+// execCommand replaces this process, so that signals, terminal and exit status are the
 // command's own.
-func become(cmd *exec.Cmd) error {
+func execCommand(cmd *exec.Cmd) error {
 	if cmd.Err != nil {
 		return cmd.Err
 	}
@@ -164,7 +164,7 @@ func become(cmd *exec.Cmd) error {
 type downCmd struct{}
 
 func (c *downCmd) Run(o *options) error {
-	swept, err := testbed.Sweep()
+	swept, err := testbed.RemoveDead()
 	for _, name := range swept {
 		fmt.Printf("field %q: removed what was left\n", name)
 	}

@@ -1,0 +1,284 @@
+//go:build linux
+
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// A fakeServer is whoever answers on a port. It has the key that known_hosts has for n1, and uses
+// it if it likes.
+type fakeServer struct {
+	t    *testing.T
+	key  ssh.Signer
+	home string // of a user who may log in
+	port int
+}
+
+func newFakeServer(t *testing.T, serve func(*fakeServer, net.Conn)) *fakeServer {
+	t.Helper()
+	p := &fakeServer{t: t, home: t.TempDir()}
+	p.key = p.newKey("host")
+	p.newKey("id_ed25519")
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	p.port = ln.Addr().(*net.TCPAddr).Port
+	p.writeFile("config", fmt.Sprintf("Host n1\nHostName 127.0.0.1\nPort %d\nUser me\nGlobalKnownHostsFile none\n", p.port))
+	p.writeFile("known_hosts", p.knownHostsLine(p.key.PublicKey()))
+	go func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				c.SetDeadline(time.Now().Add(5 * time.Minute))
+				serve(p, c)
+			}()
+		}
+	}()
+	return p
+}
+
+// knownHostsLine is a line of known_hosts.
+func (p *fakeServer) knownHostsLine(key ssh.PublicKey) string {
+	return fmt.Sprintf("[127.0.0.1]:%d %s %s\n", p.port, key.Type(), base64.StdEncoding.EncodeToString(key.Marshal()))
+}
+
+func (p *fakeServer) writeFile(name, text string) {
+	p.t.Helper()
+	file := filepath.Join(p.home, ".ssh", name)
+	os.MkdirAll(filepath.Dir(file), 0o700)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *fakeServer) newKey(name string) ssh.Signer {
+	p.t.Helper()
+	_, private, _ := ed25519.GenerateKey(rand.Reader)
+	signer, err := ssh.NewSignerFromKey(private)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	block, err := ssh.MarshalPrivateKey(private, name)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.writeFile(name, string(pem.EncodeToMemory(block)))
+	return signer
+}
+
+// runMpiexec runs mpiexec on n1, and returns all that it said and its exit code.
+func (p *fakeServer) runMpiexec(args ...string) (string, int) {
+	p.t.Helper()
+	return p.runMpiexecWithEnv([]string{"HOME=" + p.home, "USER=me"}, args...)
+}
+
+// runMpiexecWithEnv is visit with variables beside the PATH.
+func (p *fakeServer) runMpiexecWithEnv(environ []string, args ...string) (string, int) {
+	p.t.Helper()
+	ctx, done := context.WithTimeout(p.t.Context(), 5*time.Minute)
+	defer done()
+	var printed syncBuffer
+	code := Main(ctx, args, System{
+		In: strings.NewReader(""), Out: &printed, Err: &printed, FS: withAccount(p.home), Suspend: func() {}, CatchSignal: func(os.Signal) {},
+		Environ: append([]string{"PATH=/bin"}, environ...), Getwd: func() (string, error) { return "/", nil },
+	})
+	if ctx.Err() != nil {
+		p.t.Errorf("mpiexec %v waits for ever; it said %q", args, printed.String())
+	}
+	return printed.String(), code
+}
+
+// acceptLogin lets the visitor in, if allowed, and hands over his sessions.
+func (p *fakeServer) acceptLogin(c net.Conn, allowed bool, session func(ssh.NewChannel)) {
+	config := &ssh.ServerConfig{
+		PublicKeyCallback: func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) {
+			if allowed {
+				return nil, nil
+			}
+			return nil, fmt.Errorf("no")
+		},
+		BannerCallback: func(ssh.ConnMetadata) string { return hostileText },
+	}
+	config.AddHostKey(p.key)
+	_, channels, requests, err := ssh.NewServerConn(c, config)
+	if err != nil {
+		return
+	}
+	go ssh.DiscardRequests(requests)
+	for ch := range channels {
+		session(ch)
+	}
+}
+
+// serveCommand takes a session, hears of its command, and does as it likes.
+func serveCommand(do func(ssh.Channel)) func(ssh.NewChannel) {
+	return func(nc ssh.NewChannel) {
+		ch, requests, err := nc.Accept()
+		if err != nil {
+			return
+		}
+		for r := range requests {
+			r.Reply(r.Type == "exec", nil)
+			if r.Type == "exec" {
+				go ssh.DiscardRequests(requests)
+				do(ch)
+				ch.Close()
+				return
+			}
+		}
+	}
+}
+
+// writePacket sends one before any encryption (RFC 4253 section 6).
+func writePacket(c net.Conn, payload []byte) error {
+	padding := 16 - (5+len(payload))%8
+	p := binary.BigEndian.AppendUint32(nil, uint32(1+len(payload)+padding))
+	p = append(append(append(p, byte(padding)), payload...), make([]byte, padding)...)
+	_, err := c.Write(p)
+	return err
+}
+
+// exchangeVersions exchanges versions, and hears the visitor's key exchange.
+func exchangeVersions(c net.Conn, version string) []byte {
+	io.WriteString(c, version+"\r\n")
+	in := bufio.NewReader(c)
+	in.ReadString('\n')
+	var size uint32
+	binary.Read(in, binary.BigEndian, &size)
+	heard := make([]byte, min(size, 1<<16))
+	io.ReadFull(in, heard)
+	return heard
+}
+
+// nameLists is a KEXINIT all of whose lists are text.
+func nameLists(text string) []byte {
+	p := append([]byte{20}, make([]byte, 16)...)
+	for range 10 {
+		p = append(binary.BigEndian.AppendUint32(p, uint32(len(text))), text...)
+	}
+	return append(p, 0, 0, 0, 0, 0)
+}
+
+// hostileServers put terminal codes wherever the protocol has a text, before and after
+// anybody knows who they are.
+var hostileServers = []struct {
+	name  string
+	serve func(*fakeServer, net.Conn)
+	says  string // what mpiexec says, among other things
+}{
+	{"identification of no server", func(_ *fakeServer, c net.Conn) { io.WriteString(c, hostileText+"\r\n") }, `it says "\x1b]0;mine`},
+	{"lines before the identification", func(_ *fakeServer, c net.Conn) {
+		for range 20 {
+			io.WriteString(c, hostileText+"\r\n")
+		}
+		exchangeVersions(c, "SSH-2.0-x")
+	}, ""},
+	{"identification", func(_ *fakeServer, c net.Conn) {
+		exchangeVersions(c, "SSH-2.0-"+strings.ReplaceAll(hostileText, "\n", ""))
+	}, ""},
+	{"key exchange", func(_ *fakeServer, c net.Conn) {
+		exchangeVersions(c, "SSH-2.0-x")
+		writePacket(c, nameLists(hostileText))
+	}, `(not authenticated)`},
+	{"disconnect before the key", func(_ *fakeServer, c net.Conn) {
+		exchangeVersions(c, "SSH-2.0-x")
+		writePacket(c, append([]byte{1}, ssh.Marshal(struct {
+			Reason         uint32
+			Text, Language string
+		}{2, hostileText, ""})...))
+	}, `the server refuses: it says "\x1b]0;mine`},
+	{"a flood before the key", func(_ *fakeServer, c net.Conn) {
+		exchangeVersions(c, "SSH-2.0-x")
+		junk := append([]byte{2}, ssh.Marshal(struct{ Text string }{strings.Repeat(hostileText, 500)})...)
+		for writePacket(c, junk) == nil {
+		}
+	}, "more than 64 KiB before its key is known"},
+	{"banner", func(p *fakeServer, c net.Conn) { p.acceptLogin(c, false, nil) }, `login refused`},
+	{"refusal of a channel", func(p *fakeServer, c net.Conn) {
+		p.acceptLogin(c, true, func(ch ssh.NewChannel) { ch.Reject(ssh.Prohibited, hostileText) })
+	}, `the server opens no session: \x1b]0;mine`},
+	{"exit signal", func(p *fakeServer, c net.Conn) {
+		p.acceptLogin(c, true, serveCommand(func(ch ssh.Channel) {
+			ch.SendRequest("exit-signal", false, ssh.Marshal(struct {
+				Signal string
+				Core   bool
+				Text   string
+				Tag    string
+			}{hostileText, false, hostileText, hostileText}))
+		}))
+	}, ""},
+	{"standard error", func(p *fakeServer, c net.Conn) {
+		p.acceptLogin(c, true, serveCommand(func(ch ssh.Channel) {
+			io.WriteString(ch.Stderr(), hostileText)
+			ch.SendRequest("exit-status", false, ssh.Marshal(struct{ Code uint32 }{127}))
+		}))
+	}, ""},
+	{"noise of a login shell", func(p *fakeServer, c net.Conn) {
+		p.acceptLogin(c, true, serveCommand(func(ch ssh.Channel) { io.WriteString(ch, hostileText+"\n"+hostileText+"\n") }))
+	}, ""},
+}
+
+// Whatever a peer says, and whenever, it cannot command the terminal or speak for mpiexec
+// (TRUST-22, TRUST-28).
+func TestHostilePeers(t *testing.T) {
+	for _, test := range hostileServers {
+		for _, args := range []string{"-n 1 -host n1 true", "-vv -n 1 -host n1 true", "--doctor n1", "--ps n1"} {
+			t.Run(test.name+"/"+args, func(t *testing.T) {
+				t.Parallel()
+				printed, code := newFakeServer(t, test.serve).runMpiexec(strings.Fields("--connect-timeout 5 --retries 1 " + args)...)
+				if harm := checkHarmless(printed); harm != "" {
+					t.Errorf("mpiexec printed %s", harm)
+				}
+				if !strings.Contains(printed, "n1: ") || !strings.Contains(printed, test.says) && args != "--doctor n1" || code == 0 {
+					t.Errorf("code %d, %q", code, printed)
+				}
+			})
+		}
+	}
+}
+
+// Nothing that needs SHA-1 is offered (TRUST-21).
+func TestNoSHA1IsOffered(t *testing.T) {
+	offers := make(chan []byte, 8)
+	newFakeServer(t, func(_ *fakeServer, c net.Conn) { offers <- exchangeVersions(c, "SSH-2.0-x") }).runMpiexec("--connect-timeout", "5", "--retries", "1", "-n", "1", "-host", "n1", "true")
+	offer := <-offers
+	if !bytes.Contains(offer, []byte("curve25519-sha256")) || bytes.Contains(offer, []byte("sha1")) || bytes.Contains(offer, []byte("ssh-rsa")) {
+		t.Errorf("we offer %q", offer)
+	}
+}
+
+// A revoked key is told with its line, and what to do (TRUST-21).
+func TestRevokedKey(t *testing.T) {
+	p := newFakeServer(t, func(p *fakeServer, c net.Conn) {
+		p.acceptLogin(c, true, func(ch ssh.NewChannel) { ch.Reject(ssh.Prohibited, "none") })
+	})
+	p.writeFile("known_hosts", p.knownHostsLine(p.key.PublicKey())+"@revoked * "+strings.SplitN(p.knownHostsLine(p.key.PublicKey()), " ", 2)[1])
+	printed, code := p.runMpiexec("-n", "1", "-host", "n1", "true")
+	if want := "mpiexec: n1: its host key is revoked (~/.ssh/known_hosts:2)\n  hint: ask its administrator\n"; printed != want || code != 125 {
+		t.Errorf("code %d, %q, want %q", code, printed, want)
+	}
+}

@@ -1,0 +1,138 @@
+package option
+
+import (
+	"slices"
+	"strings"
+)
+
+// A refusal is our word for an option of another launcher that we do not have
+// (CLI-15, cli.md 3). Nothing of this table is silently swallowed.
+type refusal struct {
+	names      string // without dashes, between blanks
+	valueWords int    // words that follow it; -1: differs between launchers
+	advice     string
+
+	grade refusalGrade
+}
+
+// A refusalGrade says what comes of an option that is not ours.
+type refusalGrade int
+
+const (
+	gradeError    refusalGrade = iota // always an error
+	gradeLenient                      // it can be left out: with --lenient only a warning
+	gradeUnneeded                     // what it is for holds here anyway: only a note
+)
+
+// foreignOptions are mpiexec's, sorted as the table in cli.md. The answers name only options that
+// there are; a test sees to that.
+var foreignOptions = []refusal{
+	{"tune", 1, "sets parameters of Open MPI, or Intel MPI's library; here use -genv NAME VALUE", gradeError},
+	{"am", 1, "is Open MPI's option for files of library parameters; here use -genv NAME VALUE", gradeError},
+	{"prefix", 1, "is Open MPI's option for its installation; here nothing depends on one; for libraries use -genv LD_LIBRARY_PATH PATH, for the program -path", gradeUnneeded},
+	{"noprefix enable-prefix", 0, "is Open MPI's option for its installation; here nothing depends on one", gradeUnneeded},
+	{"c", 1, "means ranks in Open MPI and CPUs per task in srun; for ranks use -n, for CPUs --tpp", gradeError},
+	{"w", -1, "means hosts in srun and clush, and to wait in ParaStation; here: -host, --wait", gradeError},
+	{"o", -1, "means an output file in srun, sharing CPUs in ParaStation, and an option in ssh; here: -outfile-pattern, --overbook, --ssh-option", gradeError},
+	{"e", -1, "means an error file in srun, and variables to take along in ParaStation; here: -errfile-pattern, -exports", gradeError},
+	{"i", -1, "means an input file in srun, an interactive job in ParaStation, and a key in ssh; here: -stdin, and --ssh-option IdentityFile=FILE for a key", gradeError},
+	{"p", -1, "means a partition in srun, where programs are in ParaStation, and a port in ssh; here: -path, and --ssh-option Port=N", gradeError},
+	{"t", -1, "means a time limit in srun, and for connecting in clush; here: -timeout, --connect-timeout", gradeError},
+	{"d", -1, "means the working directory in ParaStation, CPUs for each rank in aprun, and dependencies in srun; here: -wdir, --tpp", gradeError},
+	{"m", -1, "means a distribution in srun, equal lines in ParaStation, and a module in torchrun; here: -rr for ranks on different hosts in turn, or --map-by; for equal lines --collapse; for a module of Python, as in torchrun, write python3 and its options as the program", gradeError},
+	{"r", -1, "means the first node in srun, and a working directory in ParaStation; here: -host, -wdir", gradeError},
+	{"b", -1, "means to gather equal lines in clush, and input for all in ParaStation; here: --collapse, -stdin all", gradeError},
+	{"y X", -1, "means something else in each launcher; use the long name of what you want", gradeError},
+	{"identity identity-file", 1, "is for a key of ssh; here: --ssh-option IdentityFile=FILE, or IdentityFile in ~/.ssh/config", gradeError},
+	{"J", 1, "is ssh's option for a jump host; here: --ssh-option ProxyJump=HOST", gradeError},
+	{"default-hostfile", 1, "is Open MPI's option for hosts if none are named; here: -hostfile, or MPIEXEC_HOSTFILE in the environment", gradeError},
+	{"ppr", 1, "is Open MPI's option for ranks on each object; here: --map-by ppr:N:OBJECT", gradeError},
+	{"cpu-set cpu-list", 1, "is Open MPI's option for CPUs; here: --map-by pe-list=LIST, or --bind-to cpu-list=LIST", gradeError},
+	{"launch-agent", 1, "is Open MPI's option for its daemon; here it is mpiexec itself, sent along where it is missing", gradeUnneeded},
+	{"leave-session-attached debug-daemons debug-daemons-file debug-devel no-ready-msg", 0, "is Open MPI's option for its daemons, of which there are none here; -vv tells what goes on", gradeUnneeded},
+	{"personality", 1, "is Open MPI's option for kinds of jobs; there is one kind here", gradeUnneeded},
+	{"novm", 0, "is Open MPI's option for its daemons, of which there are none here", gradeUnneeded},
+	{"debugger", 1, "is Open MPI's option for debuggers to look for, none of which is started here", gradeUnneeded},
+	{"runtime-options", 1, "is Open MPI's option for several others; here: --dry-run for donotlaunch, --progress for show-progress, -K0 for error-nonzero-status=0, -disable-auto-cleanup for recoverable, -timeout, and --on-timeout stacks for get-stack-traces", gradeError},
+	{"nproc-per-node", 1, "is torchrun's option for ranks on each host; here: -ppn N, with --env-compat torch", gradeError},
+	{"nnodes", 1, "is torchrun's option for the number of hosts; here hosts are named: -host LIST or -hostfile FILE, with --env-compat torch", gradeError},
+	{"node-rank", 1, "is torchrun's option for the number of a host; here mpiexec is typed once, on one machine, and numbers the hosts: --env-compat torch", gradeError},
+	{"master-addr master-port local-addr rdzv-endpoint rdzv-backend rdzv-id rdzv-conf", 1, "is torchrun's option for where ranks meet; here --env-compat torch finds a place and tells them", gradeError},
+	{"standalone", 0, "is torchrun's option for ranks on one host; here: -n N, with --env-compat torch", gradeError},
+	{"redirects tee log-dir", 1, "is torchrun's option for what ranks write; here: -outfile-pattern, -errfile-pattern", gradeError},
+	{"monitor-interval start-method role", 1, "is torchrun's option for its agents, of which there are none here", gradeUnneeded},
+	{"module no-python", 0, "is torchrun's option for what is started; here the program is written with its interpreter: python3 train.py", gradeError},
+	{"continuous", 0, "is Open MPI's option for lost ranks; here -disable-auto-cleanup lets the others go on", gradeError},
+	{"max-restarts with-ft", 1, "is an option of Open MPI and torchrun for lost ranks, which are not started again here one by one; --restart starts the whole job again, -disable-auto-cleanup lets the others go on", gradeError},
+	{"xml parseable parsable", 0, "is Open MPI's option for output for programs; here --json, with --dry-run, --doctor or --ps", gradeError},
+	{"report-state-on-timeout", 0, "is Open MPI's option for what each rank was doing, which -timeout always tells here", gradeUnneeded},
+	{"report-pid report-uri", 1, "is Open MPI's option for its daemons; here --ps lists jobs, and --status tells of one", gradeError},
+	{"set-cwd-to-session-dir", 0, "is Open MPI's option for directories of its own; here -wdir, and MPIEXEC_STAGE_DIR for the files of --stage", gradeError},
+	{"gres", 1, "is srun's option for Slurm's scheduler; here GPUs are asked for with -gpus-per-proc N, for each rank", gradeError},
+	{"partition account qos job-name reservation mem mem-per-cpu licenses job-id jobid mail-type mail-user begin dependency", 1, "is srun's option for Slurm's scheduler; here nobody schedules; inside of an allocation -rmk slurm takes its hosts", gradeError},
+	{"constraint", 1, "is srun's option for features of nodes; here: --nodetype", gradeError},
+	{"time", 1, "is srun's option for a limit in minutes; here: -timeout, in seconds", gradeError},
+	{"distribution", 1, "is srun's option for the order of ranks; here: -rr for cyclic, and --map-by", gradeError},
+	{"multi-prog", 0, "is srun's option for several programs; here: sections with a : between, or -configfile", gradeError},
+	{"error", 1, "is srun's option for standard error; here: -errfile-pattern", gradeError},
+	{"input", 1, "is srun's option for standard input; here: -stdin file=FILE", gradeError},
+	{"ntasks-per-core threads-per-core hint", 1, "is srun's option for the use of cores; here: --map-by ppr:N:core, -use-hwthread-cpus, --tpp", gradeError},
+	{"ntasks-per-gpu", 1, "is srun's option for ranks that share a GPU; here each has its own: -gpus-per-proc", gradeError},
+	{"gpus gpus-per-node gpus-per-socket gpu-bind gpu-freq tres-per-task G", 1, "is srun's option for GPUs; here: -gpus-per-proc N, for each rank", gradeError},
+	{"gpu-subdevs-per-proc", 1, "is Hydra's option for parts of GPUs; here ranks get whole ones: -gpus-per-proc", gradeError},
+	{"prolog epilog task-prolog task-epilog", 1, "is srun's option for scripts around the job; here call them in the script that calls mpiexec", gradeError},
+	{"envexcl genvexcl", 1, "is Intel MPI's option for variables to leave out; here: --unset-env", gradeError},
+	{"ib ibl psm psm2 psml dapl rdma tmi mxm ofi shm nopsm", 0, "is Intel MPI's option for the network; here choose it with -genv I_MPI_FABRICS or FI_PROVIDER", gradeError},
+	{"check-mpi profile", 0, "is Intel MPI's option for its tools; here set LD_PRELOAD with -genv", gradeError},
+	{"ilp64", 0, "is Intel MPI's option for its compilers' libraries; here set LD_PRELOAD with -genv", gradeError},
+	{"umask gumask", 1, "is Intel MPI's option for the mask of new files; here ranks have that of mpiexec", gradeError},
+	{"tmpdir", 1, "is Intel MPI's option for files of its own, of which there are none here", gradeUnneeded},
+	{"cleanup noconf", 0, "is Intel MPI's option for files of its own, of which there are none here", gradeUnneeded},
+	{"silent-abort", 0, "is Intel MPI's option for its messages when a rank aborts; here -q has only errors told", gradeLenient},
+	{"hostos", 1, "is Intel MPI's option for the system of hosts; here it is Linux", gradeUnneeded},
+	{"disable-hostname-propagation", 0, "is Hydra's option for what ranks are told of their host; here set MPIR_CVAR_CH3_INTERFACE_HOSTNAME with -env", gradeError},
+	{"ckpt-tool", 1, "is refused: processes of several hosts cannot be saved from outside; let the program write checkpoints: --ckpt-signal", gradeError},
+	{"cc", 1, "is aprun's option for binding; here: --bind-to", gradeError},
+	{"ckpoint ckpoint-interval ckpoint-prefix ckpoint-num ckpointlib ckpoint-preserve", -1, "is Hydra's option for checkpoints, which it has dropped too", gradeError},
+	{"gdb tv xterm valgrind gtool gtoolfile", -1, "starts a tool in other launchers; here write the tool as the program: mpiexec -n 4 valgrind ./a.out, or -n 1 gdb ./a : -n 3 ./a", gradeError},
+	{"dvm add-host add-hostfile activate hnp ompi-server", 1, "is Open MPI's option for its daemons; there are no persistent daemons here", gradeError},
+	{"nameserver", 1, "is Hydra's option for its name server; here names published with MPI_Publish_name live as long as the job", gradeError},
+	{"topolib demux pmi-connect branch-count", 1, "is an internal knob of another launcher", gradeLenient},
+	{"pmi-aggregate pmi-noaggregate", 0, "is an internal knob of another launcher", gradeLenient},
+	{"aps mps t-collect", 0, "is Intel MPI's option for its tools; here set LD_PRELOAD or the I_MPI variables with -genv", gradeError},
+	{"trace", 0, "is Intel MPI's option for its tools; here set LD_PRELOAD or the I_MPI variables with -genv; --trace FILE, with two dashes, tells what took how long", gradeError},
+	{"exitinfo exitcode ecfn", -1, "is an option of old launchers for exit codes; here: -print-all-exitcodes, --report FILE", gradeError},
+	{"stdoutbuf stderrbuf", 1, "is MPICH's option for buffers; here lines go on as they are complete, and bytes as they come with --unbuffered", gradeLenient},
+	{"channel phrase smpdfile port", 1, "is an option of an old MPICH or of MS-MPI and has no meaning here", gradeLenient},
+	{"noprompt localroot", 0, "is an option of an old MPICH or of MS-MPI and has no meaning here", gradeLenient},
+	{"enable-x", 0, "is Hydra's option for X11 forwarding, which is not available; use -x DISPLAY where hosts reach your display", gradeError},
+	{"disable-x", 0, "is Hydra's option for X11 forwarding, which there is none of here", gradeLenient},
+}
+
+// singleDashRefusals are options of other launchers that are refused with one dash only: with two they are ours, and mean something
+// else. Who writes -trace ./app as with Intel MPI must not have his program overwritten by a trace.
+var singleDashRefusals = []string{"trace"}
+
+// refusalOf finds our word for an option, as it is written.
+func (t *Table) refusalOf(dashed string) (refusal, bool) {
+	name := normalize(dashed)
+	if strings.HasPrefix(dashed, "--") && slices.Contains(singleDashRefusals, name) {
+		return refusal{}, false
+	}
+	for _, r := range t.refusals {
+		for known := range strings.FieldsSeq(r.names) {
+			if known == name {
+				return r, true
+			}
+		}
+	}
+	return refusal{}, false
+}
+
+// ShellQuote writes a word so that a shell reads it as one.
+func ShellQuote(word string) string {
+	if word != "" && strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./=:,@%+^-") == "" {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}

@@ -1,0 +1,29 @@
+package cli
+
+import (
+	"slices"
+	"testing"
+
+	"remshell/job"
+	"remshell/simulate"
+)
+
+// PMIX-6: what --dry-run tells of each section and node, and of none that it has no ranks on.
+func TestDryRunTellsOffers(t *testing.T) {
+	o := simulate.Outcome{
+		Request: job.Request{Apps: []job.App{
+			{Argv: []string{"/etc/passwd"}, Dir: "/"}, {Argv: []string{"b"}, PMIOffer: job.PMIOfferBoth}, {Argv: []string{"sh"}, Dir: "/", PMIOffer: job.PMIOfferAuto},
+		}},
+		Snapshot: job.Snapshot{Nodes: []job.Node{{NodeDef: job.NodeDef{Local: true}}, {}, {}}},
+		Plan: job.Plan{Nodes: []job.NodePlan{
+			{Node: 0, Name: "here", Ranks: []job.RankPlan{{App: 2}}},
+			{Node: 1, Name: "n1", Ranks: []job.RankPlan{{App: 0}, {App: 1}}},
+			{Node: 2, Name: "n2", Ranks: []job.RankPlan{{App: 0}}},
+			{Node: -1, Name: "n3", Ranks: []job.RankPlan{{App: 1}}},
+		}},
+	}
+	want := []string{"section 1: as the program on n[1-2] is linked", "section 2: both (--pmi)", "section 3: both (linked with no MPI)"}
+	if got := pmiOffers(o, []string{"PATH=/bin"}); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

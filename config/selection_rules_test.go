@@ -1,0 +1,184 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"remshell/job"
+	"remshell/plan/nodeset"
+)
+
+const attributeKindNames = `
+nodeAlloc = "MAXBALANCE"
+domain = ["main", "overflow"]
+
+[nodeset]
+policy = "oneof"
+attribute = "PROCSPEED"
+list = ["2000", 3000]
+optional = "no"
+tolerance = "50%"
+priority = "minloss"
+plus = ["SPANEVENLY", "delay"]
+delay = "5m"
+maxDelay = "30m"
+perJob = "no"
+
+[[class]]
+name = "amd"
+users = ["alice"]
+nodeset = "ONEOF:FEATURE:ATHLON,OPTERON"
+[[class]]
+name = "own"
+[class.nodeset]
+policy = "FIRSTOF"
+attribute = "rack"
+delay = 60
+[[class]]
+name = "plain"
+DEFAULT.NODESET = "ANYOF:PROCSPEED:450,500,650"
+
+[[node]]
+name = "n[0-7]"
+procspeed = 2400.5
+memory = "64G"
+networks = ["via", "-ethernet"]
+classes = ["amd"]
+attributes = { rack = "r1", Weight = 2.5, colours = ["red", "blue"] }
+global = "yes"
+reserve = 1
+
+[[node]]
+name = "head"
+flavors = ["ap", "os", "su"]
+
+[[affinity]]
+nodes = "n[6-7]"
+value = "negative"
+[[affinity]]
+feature = "gpu"
+users = ["alice"]
+classes = ["own"]
+value = "Positive"
+
+[[region]]
+name = "main"
+signature = "ap"
+[[region]]
+name = "overflow"
+nodes = ["head", "n[0-1]"]
+gateWidth = "auto"
+gateUsers = ["alice"]
+gateGroups = ["chem"]
+gateClasses = "any"
+`
+
+// All keys, in one file.
+func TestChoosing(t *testing.T) {
+	c, err := Load("f", attributeKindNames, nobody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, r := c.Nodes[0], c.Rules
+	for _, test := range []struct{ got, want any }{
+		{n.Attributes["PROCSPEED"].Number.String() + " " + n.Attributes["MEMORY"].Number.String() + " " + n.Attributes["WEIGHT"].Number.String(), "2400.5 65536 2.5"},
+		{n.Attributes["RACK"].Labels, "[r1]"}, {n.Attributes["COLOURS"].Labels, "[red blue]"}, {len(n.Attributes), "5"},
+		{n.Networks, "[via -ethernet]"}, {n.Classes, "[amd]"}, {n.InAllSets, "true"}, {n.Reserve, "1"}, {n.Flavors == nil, "true"},
+		{Signature(c.Nodes[8].Flavors), "os su ap"}, {c.Nodes[8].Attributes == nil, "true"},
+		{*r.NodeSetDefaults.Parts, "{oneof PROCSPEED [2000 3000]}"}, {r.NodeSetDefaults.Modifiers, "map[delay:5m optional:no plus:SPANEVENLY,delay priority:minloss tolerance:50%]"},
+		{*r.MaxDelay, "30m"}, {r.UserSetsForbidden, "true"}, {r.NodeAlloc, "MAXBALANCE"}, {r.Domain, "[main overflow]"},
+		{len(r.Classes), "3"}, {*r.Classes[0].NodeSetDefaults.Spec, "ONEOF:FEATURE:ATHLON,OPTERON"}, {r.Classes[0].Users, "[2000]"},
+		{*r.Classes[1].NodeSetDefaults.Parts, "{FIRSTOF rack []}"}, {r.Classes[1].NodeSetDefaults.Modifiers, "map[delay:60]"}, {*r.Classes[2].NodeSetDefaults.Spec, "ANYOF:PROCSPEED:450,500,650"},
+		{r.Affinity[0].Nodes, "[n6 n7]"}, {r.Affinity[0].Value, "-1"}, {r.Affinity[1].Feature, "gpu"}, {r.Affinity[1].Users, "[2000]"}, {r.Affinity[1].Classes, "[own]"},
+		{r.Affinity[1].Value, "1"}, {r.Regions[0].Signature, "ap"}, {r.Regions[0].Gate.Width == nil, "true"}, {r.Regions[1].Nodes, "[head n0 n1]"},
+		{*r.Regions[1].Gate.Width == job.AutoWidth, "true"}, {r.Regions[1].Gate.Users, "[2000]"}, {r.Regions[1].Gate.Groups, "[300]"}, {r.Regions[1].Gate.Classes == nil, "true"},
+	} {
+		if fmt.Sprint(test.got) != test.want {
+			t.Errorf("%v, want %v", test.got, test.want)
+		}
+	}
+}
+
+// The scheduler's names say the same.
+func TestChoosingOfTheScheduler(t *testing.T) {
+	c, err := Load("f", `
+NODESETPOLICY = "ONEOF"
+NodeSetAttribute = "FEATURE"
+nodesetlist = "switchA,switchB"
+NODESETISOPTIONAL = false
+NODESETPRIORITYTYPE = "BESTFIT"
+NODESETPLUS = "DELAY"
+NODESETDELAY = "00:01:00"
+NODESETTOLERANCE = 0.0
+NODEALLOCATIONPOLICY = "maxbalance"
+[[node]]
+name = "a"
+`, nobody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(*c.Rules.NodeSetDefaults.Parts, c.Rules.NodeSetDefaults.Modifiers, c.Rules.NodeAlloc); got != "{ONEOF FEATURE [switchA switchB]} map[delay:00:01:00 optional:no plus:DELAY priority:BESTFIT tolerance:0]MAXBALANCE" {
+		t.Error(got)
+	}
+	if nodeset.Attributes(nil) != nil || c.Nodes[0].Attributes != nil {
+		t.Error("a node without attributes has some")
+	}
+}
+
+// Broken files: where, which key, what is allowed instead; all of a file at once (acceptance 10).
+func TestBrokenFiles(t *testing.T) {
+	const node = "[[node]]\nname = \"a\"\n"
+	for _, test := range []struct {
+		text string
+		want []string
+	}{
+		{"[nodeset]\npolicy = \"SOMEOF\"\nattribute = \"FEATURE\"\ndelay = \"soon\"\n" + node,
+			[]string{`f:2: policy: "SOMEOF": unknown policy; allowed: ONEOF, ANYOF, FIRSTOF`, `f:4: delay: "soon"; allowed: SECONDS, 90s`}},
+		{"[nodeset]\npolicy = \"ONEOF\"\n\nattribute = \"COLOUR\"\npriority = 3\ncolour = 1\n" + node,
+			[]string{`f:4: attribute: "COLOUR": unknown attribute; allowed: ARCH, CLASS, CPUMODEL`, `f:5: priority: "3"; allowed: AFFINITY, BESTFIT`,
+				`f:6: unknown key "colour"; allowed: policy, attribute, list`}},
+		{"[nodeset]\npolicy = \"ONEOF\"\nattribute = \"FEATURE\"\ntolerance = 0.5\npriority = \"BESTRESOURCE\"\nlist = [\"a b\"]\noptional = \"maybe\"\n" + node,
+			[]string{`f:6: list: "a b": no label; allowed: letters, digits`, `f:7: optional: "maybe"; allowed: yes, no`}},
+		{"[nodeset]\npolicy = \"ONEOF\"\nattribute = \"FEATURE\"\ntolerance = 0.5\npriority = \"BESTRESOURCE\"\n" + node,
+			[]string{`f:4: tolerance: "0.5": does not suit the attribute; allowed: 0: a tolerance is for PROCSPEED`, `f:5: priority: "BESTRESOURCE": does not suit the attribute; allowed: with PROCSPEED`}},
+		{"NODESETPOLICY = \"ONEOF\"\nNODESETDELAY = true\n[nodeset]\npolicy = \"ONEOF\"\n" + node,
+			[]string{`f:1: NODESETPOLICY and policy of [nodeset] mean the same; keep one`, `f:2: delay: "yes"; allowed: SECONDS`, `f:3: attribute: is missing beside policy; allowed: ARCH`}},
+		{"[[class]]\nname = \"amd\"\nnodeset = \"ONEOF:COLOUR\"\n[[class]]\nname = \"b\"\n[class.nodeset]\npolicy = 3\nmaxDelay = 5\n[[class]]\nname = \"c\"\nDEFAULT.QUEUE = \"x\"\n" + node,
+			[]string{`f:3: nodeset: "COLOUR": unknown attribute; allowed: ARCH`, `f:7: policy: 3 is no text in quotes`, `f:8: unknown key "maxDelay"; allowed: policy`, `f:11: DEFAULT: write DEFAULT.NODESET = "ONEOF:..."`}},
+		{node + "procspeed = \"fast\"\nmemory = -3\nnetworks = [\"a b\"]\nglobal = 3\nflavors = [\"xx\"]\nreserve = \"all\"\nclasses = [\"amd\"]\nattributes = { FEATURE = \"x\", rack = \"a b\", w = -1 }\n",
+			[]string{`f:3: procspeed: "fast" is not a number of MHz above 0`, `f:4: memory: "-3" is not a number of MB, nor a text such as "64G" above 0`, `f:5: networks: "a b" is no label`,
+				`f:6: global: 3 is not yes or no`, `f:7: flavors: "xx" is no flavor; allowed: ap, os, su`, `f:8: reserve: "all" is not a number of CPUs`,
+				`f:9: classes: there is no class "amd"; write [[class]] with name = "amd"`, `f:10: attributes.feature: cannot be a local attribute; write features`,
+				`f:10: attributes.rack: "a b" is no label: letters, digits, _ . + - only`, `f:10: attributes.w: -1 is not from 0 to 8000000000`}},
+		{node + "attributes = { weight = 3 }\n[[node]]\nname = \"b\"\nattributes = { Weight = \"heavy\" }\n",
+			[]string{`f:3: attributes: WEIGHT is a number on a, and text on b; it has to be the same everywhere`}},
+		{"[class.x]\n" + node + "[[affinity]]\nnodes = \"z\"\nfeature = \"gpu\"\nvalue = \"good\"\nclasses = [\"y\"]\n[[affinity]]\nvalue = \"none\"\n",
+			[]string{`f:5: nodes: there is no node "z"`, `f:5: nodes: write either nodes or feature, and one of them`, `f:7: value: "good"; allowed: negative, positive, none`,
+				`f:8: classes: there is no class "y"; allowed: x`, `f:9: nodes: write either nodes or feature`}},
+		{"domain = [\"main\", \"other\"]\nnodeAlloc = \"SOME\"\nNODEALLOCATIONPOLICY = \"DEFAULT\"\n" + node + "[[region]]\nname = \"main\"\nsignature = \"ap\"\nnodes = \"a\"\ngateWidth = \"wide\"\n[[region]]\nname = \"main\"\ncolour = 3\n",
+			[]string{`f:1: domain: there is no region "other"; allowed: main`, `f:3: NODEALLOCATIONPOLICY and nodeAlloc mean the same; keep one`,
+				`f:8: signature: write either signature or nodes`, `f:10: gateWidth: "wide" is neither a number of CPUs nor "auto"`, `f:12: name: the region main is there twice`,
+				`f:11: signature: write either`, `f:13: unknown key "colour"; allowed: name, signature`}},
+		{"nodeset = 3\naffinity = \"x\"\nnodeAlloc = \"SOME\"\ndomain = [[1]]\n" + node,
+			[]string{`f:1: nodeset: 3 is no table; write [nodeset]`, `f:2: affinity: write [[affinity]]`, `f:3: nodeAlloc: "SOME"; allowed: MAXBALANCE, DEFAULT`, `f:4: domain: `}},
+		{node + "CLASSCFG[amd] DEFAULT.NODESET=ONEOF:FEATURE\n", []string{`f:3: CLASSCFG: write [[class]] with name = "amd"`}},
+		{"[nodeset]\nlist = [\"a\"]\nplus = [\"SOON\"]\nmaxDelay = \"x\"\nperJob = 3\n" + node,
+			[]string{`f:1: policy: is missing beside attribute or list; allowed: ONEOF, ANYOF, FIRSTOF`, `f:3: plus: "SOON"; allowed: SPANEVENLY, DELAY`, `f:4: maxDelay: "x" is no time`, `f:5: perJob: 3 is not yes or no`}},
+	} {
+		_, err := Load("f", test.text, nobody)
+		if err == nil {
+			t.Errorf("no error:\n%s", test.text)
+			continue
+		}
+		faults := strings.Split(err.Error(), "\n")
+		for _, want := range test.want {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("no %s in\n%v\nof\n%s", want, err, test.text)
+			}
+		}
+		if len(faults) < len(test.want) || len(faults) > len(test.want)+1 {
+			t.Errorf("%d faults, want %d:\n%v", len(faults), len(test.want), err)
+		}
+	}
+}

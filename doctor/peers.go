@@ -1,0 +1,82 @@
+package doctor
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"remshell/job"
+)
+
+// compareHosts judges what only shows between hosts.
+func compareHosts(checkups []job.HostDiagnosis) []Finding {
+	return slices.Concat(unreachedPeers(checkups), compareMTUs(checkups))
+}
+
+// unreachedPeers tells who does not reach whom. All that one host does not reach for one reason is
+// one finding.
+func unreachedPeers(checkups []job.HostDiagnosis) (found []Finding) {
+	for _, c := range checkups {
+		missed := make(map[job.PeerProbe][]string) // hosts by stage and reason
+		for _, k := range c.PeerProbes {
+			if k.Stage != "" {
+				why := job.PeerProbe{Stage: k.Stage, Err: k.Err}
+				missed[why] = append(missed[why], k.Peer)
+			}
+		}
+		for _, why := range slices.SortedFunc(maps.Keys(missed), compareProbes) {
+			found = append(found, unreachedFinding(c, why, missed[why]))
+		}
+	}
+	return found
+}
+
+func compareProbes(a, b job.PeerProbe) int {
+	switch {
+	case a.Stage+a.Err < b.Stage+b.Err:
+		return -1
+	case a.Stage+a.Err > b.Stage+b.Err:
+		return 1
+	}
+	return 0
+}
+
+// unreachedFinding is the finding of a host that does not reach others.
+func unreachedFinding(c job.HostDiagnosis, why job.PeerProbe, others []string) Finding {
+	if why.Stage == "large" {
+		return newFinding(c, Failure, "mtu", fmt.Sprintf("small packets to %s arrive, full ones do not: %s", foldHosts(others), why.Err),
+			fmt.Sprintf("the MTU of %s (%d) is more than the network between them carries: ip link set %s mtu 1500",
+				c.Diagnosis.Interface, c.Diagnosis.MTU, c.Diagnosis.Interface))
+	}
+	return newFinding(c, Failure, "no-route", fmt.Sprintf("cannot reach %s on a high port: %s", foldHosts(others), why.Err),
+		"ranks connect to one another so: open ports 1024 to 65535 between the hosts in their firewalls (nft list ruleset), and look at ip route")
+}
+
+// compareMTUs compares the MTU of interfaces through which hosts reach each other. The rule is
+// what most have; of two, the larger one.
+func compareMTUs(checkups []job.HostDiagnosis) (found []Finding) {
+	count := make(map[int]int)
+	for _, c := range checkups {
+		if hasComparableMTU(c) {
+			count[c.Diagnosis.MTU]++
+		}
+	}
+	usual := 0
+	for _, mtu := range slices.Sorted(maps.Keys(count)) {
+		if count[mtu] >= count[usual] {
+			usual = mtu
+		}
+	}
+	for _, c := range checkups {
+		if hasComparableMTU(c) && c.Diagnosis.MTU != usual {
+			found = append(found, newFinding(c, Warning, "mtu", fmt.Sprintf("the MTU of %s is %d, that of most hosts %d", c.Diagnosis.Interface, c.Diagnosis.MTU, usual),
+				fmt.Sprintf("make them equal: ip link set %s mtu %d", c.Diagnosis.Interface, usual)))
+		}
+	}
+	return found
+}
+
+// hasComparableMTU reports whether an interface has an MTU that others must have too.
+func hasComparableMTU(c job.HostDiagnosis) bool {
+	return c.Diagnosis.MTU > 0 && !isLoopback(c.Diagnosis.Address)
+}

@@ -1,0 +1,255 @@
+package format
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"remshell/job"
+)
+
+// testPages are those of three nodes, one of which was read under two names.
+func testPages() (all []job.LedgerListing, now time.Time) {
+	now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	solver := job.Claim{Job: "65a-1", UID: 1000, User: "ann", LauncherHost: "front", Nodes: 3, Size: 5, Since: now.Add(-time.Hour),
+		Command: "./solver -i case7"}
+	claim := func(c job.Claim, node string, ranks ...job.ClaimedRank) job.Claim {
+		c.Node, c.Ranks = node, ranks
+		return c
+	}
+	inner := job.Claim{Job: "65b-2", ParentJob: "65a-1", UID: 1001, LauncherHost: "n1", Node: "n1", Nodes: 1, Size: 1,
+		Since: now.Add(3 * time.Second), Exclusive: true, Command: "hostname", Ranks: []job.ClaimedRank{{Rank: 0}}}
+	first := []job.Claim{inner, claim(solver, "n1", job.ClaimedRank{Rank: 0, CPUs: []int{0, 4}}, job.ClaimedRank{Rank: 1, CPUs: []int{0, 4}})}
+	return []job.LedgerListing{
+		{Node: "n1", KeepsQueue: true, Claims: first, Tickets: []job.Ticket{
+			{Number: 7, Job: "65c-3", UID: 1000, User: "ann", LauncherHost: "front", Size: 8, Since: now.Add(-90 * time.Second), Summary: "./post"},
+			{Number: 9, Job: "65d-4", UID: 1002, LauncherHost: "front", Since: now, Summary: "./all"},
+		}},
+		{Node: "alias", Claims: first},
+		{Node: "n2", Claims: []job.Claim{claim(solver, "n2", job.ClaimedRank{Rank: 2, CPUs: []int{1}}, job.ClaimedRank{Rank: 3, CPUs: []int{2}})}},
+	}, now
+}
+
+func TestJobs(t *testing.T) {
+	all, now := testPages()
+	l := NewLedger(all, now)
+	compareGolden(t, "jobs", l.FormatJobs())
+	compareGolden(t, "queue", l.FormatQueue())
+	for id, file := range map[job.ID]string{"65a-1": "status-runs", "65b-2": "status-inside", "65c-3": "status-waits"} {
+		text, found := l.FormatStatus(job.JobRef{Job: id})
+		if !found {
+			t.Errorf("no job %s", id)
+		}
+		compareGolden(t, file, text)
+	}
+	if text, found := l.FormatStatus(job.JobRef{Job: "65a"}); found {
+		t.Errorf("a part of a name is no name: %q", text)
+	}
+}
+
+// One user's claims of one node, as many as ledgers can have, are put together in no time to speak of: it grew with the square.
+func TestManyClaimsOfOneJob(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs 640 MB; make test runs it")
+	}
+	var all []job.LedgerListing
+	rank := 0
+	for range 4 {
+		p := job.LedgerListing{Node: "n1"}
+		for range 4096 {
+			c := job.Claim{Job: "j", UID: 7, Node: "n1", Nodes: 1, Size: 1}
+			for range 16 {
+				c.Ranks = append(c.Ranks, job.ClaimedRank{Rank: rank, CPUs: []int{rank % 64}})
+				p.States = append(p.States, job.RankState{Rank: rank, Phase: "running"})
+				rank++
+			}
+			p.Claims = append(p.Claims, c)
+		}
+		all = append(all, p)
+	}
+	began := time.Now()
+	l := NewLedger(all, began)
+	if took := time.Since(began); took > 20*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	if n := l.jobs[0].Nodes[0]; len(n.Ranks) != rank || len(n.CPUs) != 64 || len(l.rankStates) != rank || !slices.IsSorted(n.Ranks) {
+		t.Errorf("%d ranks, %d CPUs, %d states", len(n.Ranks), len(n.CPUs), len(l.rankStates))
+	}
+}
+
+// A claim of somebody else in the name of a job is not mixed with those of its user.
+func TestTheSameNameOfTwoUsers(t *testing.T) {
+	all, now := testPages()
+	all[2].Claims = append(all[2].Claims, job.Claim{Job: "65a-1", UID: 1002, User: "ann", Node: "n1", Nodes: 1, Size: 1,
+		Since: now.Add(-2 * time.Hour), Command: "forged"})
+	text, _ := NewLedger(all, now).FormatStatus(job.JobRef{Job: "65a-1"})
+	if !strings.Contains(text, "user     ann(1002)") || !strings.Contains(text, "command  ./solver -i case7\n  n1  ranks 0-1") {
+		t.Errorf("%s", text)
+	}
+	of := job.JobRef{Job: "65a-1", User: "1002"}
+	if text, _ = NewLedger(all, now).FormatStatus(of); !strings.HasPrefix(text, "job      65a-1 runs\nuser     ann(1002)") || strings.Count(text, "user ") != 1 {
+		t.Errorf("of one user: %s", text)
+	}
+	if text := NewLedger(all, now).FormatJSON(of); strings.Count(text, `"uid"`) != 1 || !strings.Contains(text, "forged") {
+		t.Errorf("of one user: %s", text)
+	}
+}
+
+func TestNoJobs(t *testing.T) {
+	l := NewLedger([]job.LedgerListing{{Node: "n1", KeepsQueue: true}}, time.Now())
+	if l.FormatJobs() != "no jobs\n" || l.FormatQueue() != "nobody waits\n" {
+		t.Errorf("%q, %q", l.FormatJobs(), l.FormatQueue())
+	}
+	if got, want := l.FormatJSON(job.JobRef{}), `{"version":1,"jobs":[],"waiting":[]}`+"\n"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+func TestJobsForPrograms(t *testing.T) {
+	all, now := testPages()
+	l := NewLedger(all, now)
+	var got struct {
+		Jobs    []liveJob
+		Waiting []queueRow
+	}
+	if err := json.Unmarshal([]byte(l.FormatJSON(job.JobRef{})), &got); err != nil || len(got.Jobs) != 2 || len(got.Waiting) != 2 {
+		t.Fatalf("%v, %+v", err, got)
+	}
+	want := []liveNode{{Node: "n1", Ranks: []int{0, 1}, CPUs: []int{0, 4}}, {Node: "n2", Ranks: []int{2, 3}, CPUs: []int{1, 2}}}
+	if j := got.Jobs[0]; !reflect.DeepEqual(j.Nodes, want) || j.Missing != 1 || j.Ranks != 5 {
+		t.Errorf("%+v", j)
+	}
+	if err := json.Unmarshal([]byte(l.FormatJSON(job.JobRef{Job: "65d-4"})), &got); err != nil || len(got.Jobs) != 0 || len(got.Waiting) != 1 || got.Waiting[0].Position != 2 {
+		t.Errorf("%v, %+v", err, got)
+	}
+}
+
+// What rests on purpose says why; spares are no ranks (survive.md SV-2, SV-7).
+func TestResting(t *testing.T) {
+	claim := func(node string, rank int, why job.IdleReason) job.LedgerListing {
+		c := job.Claim{Job: "j", Node: node, Nodes: 2, Size: 2, Ranks: []job.ClaimedRank{{Rank: rank, CPUs: []int{rank}}}, Command: "x", IdleReason: why, Idle: why != ""}
+		return job.LedgerListing{Node: node, Claims: []job.Claim{c}}
+	}
+	for _, test := range []struct {
+		pages []job.LedgerListing
+		want  string
+	}{
+		{[]job.LedgerListing{claim("n1", 0, ""), claim("n2", 1, "")}, " 2 n[1-2] 2 x"},
+		{[]job.LedgerListing{claim("n1", 0, ""), claim("n2", 1, ""), claim("n3", 2, job.IdleStandby)}, " 2 n[1-3] 3 (spare: n3) x"},
+		{[]job.LedgerListing{claim("n1", 0, ""), claim("n3", 2, job.IdleStandby)}, " 2 n[1,3]+1 2 (spare: n3) x"},
+		{[]job.LedgerListing{claim("n1", 0, job.IdleRestarting), claim("n2", 1, job.IdleRestarting), claim("n3", 2, job.IdleStandby)}, " 2 n[1-3] 3 (restarting) x"},
+		{[]job.LedgerListing{claim("n1", 0, "lazy"), claim("n2", 1, "lazy")}, " 2 n[1-2] 2 (idle) x"},
+	} {
+		l := NewLedger(test.pages, time.Now())
+		if got := strings.Join(strings.Fields(l.FormatJobs()), " "); !strings.HasSuffix(got, test.want) {
+			t.Errorf("%s, want %s", got, test.want)
+		}
+		if text, _ := l.FormatStatus(job.JobRef{Job: "j"}); strings.Contains(text, "n3  spare") != strings.Contains(test.want, "3]") {
+			t.Errorf("the spare is not told:\n%s", text)
+		}
+	}
+}
+
+// Depth, shape and set have columns where some job has them (aprun.md 7): of the job, not of what it has spawned or holds in spare.
+func TestExtents(t *testing.T) {
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	wide := job.Claim{Job: "a", User: "u", LauncherHost: "f", Node: "n1", Nodes: 1, Size: 4, CPUsPerRank: 2, ExactPerNode: 4, NodeSet: "x\x1b[2J+y", Since: now.Add(-time.Hour), Command: "./wide"}
+	spawned, spare := wide, wide
+	spawned.CPUsPerRank, spawned.ExactPerNode, spawned.NodeSet, spawned.Since, spawned.Size = 0, 1, "", now, 5
+	spare.Node, spare.CPUsPerRank, spare.ExactPerNode, spare.IdleReason, spare.Since = "n2", 0, 9, job.IdleStandby, now.Add(-2*time.Hour)
+	plain := job.Claim{Job: "b", User: "u", Node: "n3", Nodes: 1, Size: 1, Since: now, Command: "./plain"}
+	tickets := []job.Ticket{{Number: 1, Job: "c", User: "u", LauncherHost: "f", Size: 2, CPUs: 3, Since: now, Summary: "./waits", NodeSet: "ONEOF:rack"}, {Number: 2, Job: "d", User: "u", CPUs: 1, Since: now}}
+	l := NewLedger([]job.LedgerListing{{Node: "n1", KeepsQueue: true, Claims: []job.Claim{spawned, wide}, Tickets: tickets}, {Node: "n3", Claims: []job.Claim{plain}}}, now)
+	compareGolden(t, "jobs-extents", l.FormatJobs())
+	compareGolden(t, "queue-extents", l.FormatQueue())
+	runs, _ := l.FormatStatus(job.JobRef{Job: "a"})
+	waits, _ := l.FormatStatus(job.JobRef{Job: "c"})
+	compareGolden(t, "status-extents", runs+waits)
+	for want, there := range map[string]bool{`"ranks":5,`: true, `"depth":2,"shape":4,"node_set":"x`: true, `"depth":3,"node_set":"ONEOF:rack"`: true, `"depth":1`: false, `"shape":1`: false, "\x1b": false} {
+		if got := l.FormatJSON(job.JobRef{}); strings.Contains(got, want) != there {
+			t.Errorf("%s: %v, of %s", want, !there, got)
+		}
+	}
+	alone, behind := job.LedgerListing{Node: "n2", Claims: []job.Claim{spare}}, job.LedgerListing{Node: "n1", Claims: []job.Claim{wide}}
+	if l := NewLedger([]job.LedgerListing{alone}, now); strings.Contains(l.FormatJobs(), "SHAPE") || strings.Contains(l.FormatJSON(job.JobRef{}), "shape") {
+		t.Errorf("a spare is in the shape of the job:\n%s", l.FormatJobs())
+	}
+	if l := NewLedger([]job.LedgerListing{alone, behind}, now); !strings.Contains(l.FormatJSON(job.JobRef{}), `"shape":4`) {
+		t.Errorf("the shape of the job is that of a spare:\n%s", l.FormatJSON(job.JobRef{}))
+	}
+}
+
+// What ranks have spawned is a part of the job, with claims of its own.
+func TestSpawnedRanksAreListed(t *testing.T) {
+	all, now := testPages()
+	spawned := job.Claim{Job: "65a-1", UID: 1000, User: "ann", LauncherHost: "front", Nodes: 2, Size: 7, Since: now, Command: "./child"}
+	for i, rank := range []int{5, 6} {
+		c := spawned
+		c.Node, c.Ranks = []string{"n2", "n1"}[i], []job.ClaimedRank{{Rank: rank, CPUs: []int{6 + i}}}
+		all[2-2*i].Claims = append([]job.Claim{c}, all[2-2*i].Claims...)
+	}
+	text, _ := NewLedger(all, now).FormatStatus(job.JobRef{Job: "65a-1"})
+	for _, want := range []string{"command  ./solver -i case7\n", "n1  ranks 0-1,6", "n2  ranks 2-3,5", "7"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}
+
+// A job that is merely stopped (--suspend, ^Z, a batch system) was shown as running. It is if no rank of it runs anywhere that was
+// looked at.
+func TestStoppedJobsAreSuspended(t *testing.T) {
+	claim := func(node string, change func(*job.Claim)) job.LedgerListing {
+		c := job.Claim{Job: "j", User: "ann", UID: 7, Node: node, Nodes: 2, Size: 2, LauncherHost: "front", LauncherPID: 4711, Command: "./x", Ranks: []job.ClaimedRank{{}}}
+		change(&c)
+		return job.LedgerListing{Node: node, Claims: []job.Claim{c}}
+	}
+	stopped, running := func(c *job.Claim) { c.Stopped = true }, func(*job.Claim) {}
+	spare := func(c *job.Claim) { c.IdleReason, c.Idle = job.IdleStandby, true }
+	for _, test := range []struct {
+		name string
+		of   []func(*job.Claim)
+		want bool
+	}{
+		{"all are stopped", []func(*job.Claim){stopped, stopped}, true},
+		{"one runs", []func(*job.Claim){stopped, running}, false},
+		{"one runs, told first", []func(*job.Claim){running, stopped}, false},
+		{"a spare has none", []func(*job.Claim){stopped, spare}, true},
+		{"all run", []func(*job.Claim){running, running}, false},
+	} {
+		l := NewLedger([]job.LedgerListing{claim("a", test.of[0]), claim("b", test.of[1])}, time.Now())
+		status, _ := l.FormatStatus(job.JobRef{Job: "j"})
+		if got := strings.Contains(l.FormatJobs(), "(suspended) "); got != test.want || strings.Contains(status, "job      j is suspended") != test.want ||
+			strings.Contains(l.FormatJSON(job.JobRef{}), `"stopped":true`) != test.want {
+			t.Errorf("%s:\n%s%s%s", test.name, l.FormatJobs(), status, l.FormatJSON(job.JobRef{}))
+		}
+	}
+}
+
+// Nobody could see the process IDs of a job: neither that of its mpiexec, with its host, nor those of its ranks.
+func TestJobsHaveProcessIDs(t *testing.T) {
+	p := job.LedgerListing{Node: "n1", Claims: []job.Claim{{Job: "j", User: "ann", UID: 7, Node: "n1", Nodes: 1, Size: 2, LauncherHost: "front", LauncherPID: 4711, Command: "./x"}},
+		States: []job.RankState{{Rank: 0, PID: 815, Phase: "running"}, {Rank: 1, Phase: "starting"}}}
+	l := NewLedger([]job.LedgerListing{p}, time.Now())
+	status, _ := l.FormatStatus(job.JobRef{Job: "j"})
+	for text, want := range map[string]string{l.FormatJobs(): "  front:4711  ", status: "from     front, pid 4711\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if want := "rank  node  pid  state     CPU     waits in\n0     n1    815  running   0.00 s\n1     n1         starting  0.00 s\n"; !strings.HasSuffix(status, want) {
+		t.Errorf("no\n%s in\n%s", want, status)
+	}
+	var read struct {
+		Jobs []struct {
+			MpiexecPID int `json:"mpiexec_pid"`
+		}
+		Ranks []struct{ PID int }
+	}
+	if err := json.Unmarshal([]byte(l.FormatJSON(job.JobRef{Job: "j"})), &read); err != nil || read.Jobs[0].MpiexecPID != 4711 || read.Ranks[0].PID != 815 {
+		t.Errorf("%+v, %v", read, err)
+	}
+}

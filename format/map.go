@@ -1,0 +1,218 @@
+package format
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"remshell/gpu"
+	"remshell/hostlist"
+	"remshell/job"
+	"remshell/text"
+)
+
+// Map tells the ranks of each node, node by node in the order they were filled
+// (DIAG-2):
+//
+//	node01  16 cores  ranks 0-7   solver
+//	node02  16 cores  ranks 8-15  solver
+//
+// A node that has ranks of several sections has a line for each.
+func Map(v JobView) string {
+	var lines textTable
+	for _, n := range v.Plan.Nodes {
+		name, units := n.Name, formatUnits(v.nodeOf(n), v.Request.Reserve)
+		for app, ranks := range ranksByApp(v, n) {
+			if ranks != nil {
+				lines.addRow(name, units, labelNumbers("rank", ranks), v.programName(app))
+				name, units = "", ""
+			}
+		}
+	}
+	return lines.String()
+}
+
+// ranksByApp lists the ranks of a node for each section.
+func ranksByApp(v JobView, n job.NodePlan) [][]int {
+	ranks := make([][]int, len(v.Request.Apps))
+	for _, r := range n.Ranks {
+		ranks[r.App] = append(ranks[r.App], r.Rank)
+	}
+	return ranks
+}
+
+// formatUnits tells how many ranks of one slot a node holds, of what, and what keeps ranks from the rest: "2 of 4 cores, by
+// reserve=2". reserve is what the job leaves free on each node.
+func formatUnits(n job.Node, reserve int) string {
+	switch {
+	case n.Slots > 0:
+		return text.Count(n.Slots, "slot")
+	case len(n.Topology.Cores) == 0:
+		return ""
+	}
+	b := n.UsableCPUs(reserve)
+	unit := strings.TrimPrefix(b.Unit, "hardware ")
+	if b.ReducedBy != nil {
+		return fmt.Sprintf("%d of %s, by %s", b.Usable, text.Count(b.Total, unit), strings.Join(b.ReducedBy, " and "))
+	}
+	return text.Count(b.Usable, unit)
+}
+
+// Ranks tells of each rank, in their order, where it runs and what it is bound to:
+//
+//	rank 0  node01  package 0  NUMA 0  core 0  CPUs 0,16  solver
+func Ranks(v JobView) string {
+	var lines textTable
+	for _, r := range rankRows(v) {
+		lines.addRow(append([]string{fmt.Sprint("rank ", r.Rank), v.Plan.Nodes[r.node].Name},
+			append(r.binding, v.programName(r.App))...)...)
+	}
+	return lines.String()
+}
+
+// A rankRow is a rank and where it is.
+type rankRow struct {
+	job.RankPlan
+	node    int      // index into Plan.Nodes
+	binding []string // cells of a table
+}
+
+// rankRows lists all ranks in their order.
+func rankRows(v JobView) []rankRow {
+	rows := make([]rankRow, v.Plan.Size)
+	for i, n := range v.Plan.Nodes {
+		places := newCoreFinder(v.nodeOf(n))
+		for _, r := range n.Ranks {
+			rows[r.Rank] = rankRow{r, i, places.bindingCells(r)}
+		}
+	}
+	return rows
+}
+
+// A coreFinder finds the core of each CPU of a node.
+type coreFinder struct {
+	node job.Node
+	core map[int]int // its number, by CPU
+}
+
+func newCoreFinder(n job.Node) coreFinder {
+	p := coreFinder{n, make(map[int]int)}
+	for number, c := range n.Topology.Cores {
+		for _, cpu := range c.CPUs {
+			p.core[cpu] = number
+		}
+	}
+	return p
+}
+
+// bindingCells tells package, memory node, cores, CPUs and GPUs of a rank, and where its memory is
+// from.
+func (p coreFinder) bindingCells(r job.RankPlan) []string {
+	gpus := labelNumbers("GPU", gpuIndices(r.GPUs))
+	switch {
+	case len(p.core) == 0:
+		return []string{"", "", "", "CPUs unknown", "", gpus}
+	case r.CPUs == nil:
+		return []string{"", "", "", "not bound", formatRemoteMemory(r.Mems, nil), gpus}
+	}
+	var packages, memory, cores []int
+	for _, cpu := range r.CPUs {
+		number := p.core[cpu]
+		core := p.node.Topology.Cores[number]
+		packages, memory, cores = append(packages, core.Package), append(memory, core.NUMA), append(cores, number)
+	}
+	return []string{labelNumbers("package", sortedKnown(packages)), labelNumbers("NUMA", sortedKnown(memory)), labelNumbers("core", sortedKnown(cores)), labelNumbers("CPU", r.CPUs), formatRemoteMemory(r.Mems, sortedKnown(memory)), gpus}
+}
+
+// gpuIndices are the numbers of GPUs.
+func gpuIndices(gpus []gpu.GPU) (numbers []int) {
+	for _, g := range gpus {
+		numbers = append(numbers, g.Index)
+	}
+	return numbers
+}
+
+// formatRemoteMemory tells where the memory of a rank comes from, if not from where its cores
+// are.
+func formatRemoteMemory(mems, near []int) string {
+	switch {
+	case slices.Equal(mems, near):
+		return ""
+	case mems == nil:
+		return "memory from anywhere"
+	}
+	return "memory of NUMA " + foldNumbers(mems)
+}
+
+// Hosts tells the candidates, with their slots and where each was named, those that
+// have that in common together:
+//
+//	node[01-02]  16 slots each  hosts.txt:1
+//	localhost    8 cores        -host
+func Hosts(v JobView) string {
+	var lines textTable
+	for _, g := range v.hostGroups() {
+		lines.addRow(g.names, g.size, g.origin, g.route)
+	}
+	return lines.String()
+}
+
+// A hostGroup is candidates of which the same is to be said.
+type hostGroup struct{ names, size, origin, route string }
+
+// hostGroups are those of the request, in the order of their first.
+func (v JobView) hostGroups() []hostGroup {
+	seen, listed := make(map[int]job.Node), make(map[int]bool)
+	for _, n := range v.Snapshot.Nodes {
+		seen[n.ID] = n
+	}
+	for _, turn := range v.Request.HostEntries {
+		listed[turn] = true
+	}
+	var all []hostGroup
+	members := make(map[hostGroup][]string)
+	for i, def := range v.Request.Nodes {
+		if v.Request.HostEntries != nil && !listed[i] {
+			continue // not on the list
+		}
+		n := job.Node{Probe: seen[def.ID].Probe, NodeDef: def}
+		g := hostGroup{size: formatCapacity(n, v.Request.Reserve), origin: def.Origin}
+		if v.RouteOf != nil {
+			g.route = v.RouteOf(def)
+		}
+		if members[g] == nil {
+			all = append(all, g)
+		}
+		members[g] = append(members[g], def.Name)
+	}
+	for i, g := range all {
+		names := members[g]
+		all[i].names = hostlist.Fold(names)
+		if len(names) > 1 && !strings.HasPrefix(g.size, unknownSize) {
+			first, rest, _ := strings.Cut(g.size, ",")
+			all[i].size = strings.TrimSuffix(first+" each,"+rest, ",")
+		}
+	}
+	return all
+}
+
+// unknownSize is the size of a host that nobody has looked at.
+const unknownSize = "size unknown"
+
+// formatCapacity is what a host offers, with the bound that was written down for it.
+func formatCapacity(n job.Node, reserve int) string {
+	size := formatUnits(n, reserve)
+	if size == "" {
+		size = unknownSize
+	}
+	if n.MaxSlots > 0 {
+		size += fmt.Sprintf(", at most %s", text.Count(n.MaxSlots, "rank"))
+	}
+	if n.MaxProcs != nil {
+		size += fmt.Sprintf(", at most %d processes", *n.MaxProcs)
+	}
+	if len(n.Features) > 0 {
+		size += ", " + strings.Join(n.Features, " ")
+	}
+	return size
+}

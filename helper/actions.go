@@ -1,0 +1,177 @@
+//go:build linux
+
+package helper
+
+import (
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"remshell/helper/claims"
+	"remshell/helper/lifecycle"
+	"remshell/helper/status"
+	"remshell/helper/sysvipc"
+	"remshell/job"
+	"remshell/pmiserver/pmix"
+	"remshell/proc"
+	"remshell/wire"
+)
+
+// perform does what the helper's life asks for.
+func (s *session) perform(action any) {
+	switch a := action.(type) {
+	case lifecycle.Claim:
+		m := a.Payload.(*wire.Prepare)
+		s.claims.Claim(m, func(answer claims.ClaimResult) { s.postEvent(claimedEvent{m, answer}) })
+	case lifecycle.PrepareGroup:
+		s.prepareGroup(a)
+	case lifecycle.ReportRefused:
+		s.reportRefused(a.Payload.(claimedEvent))
+	case lifecycle.ForgetGroup:
+		s.groups[a.Group].freeRendezvous()
+		s.removePMIx(s.groups[a.Group])
+		delete(s.groups, a.Group)
+	case lifecycle.ForgetJob:
+		s.prepare, s.heldClaim = nil, nil
+	case lifecycle.Fork:
+		s.forkGroup(a)
+	case lifecycle.Reap:
+		go s.reapLoop()
+	case lifecycle.LookForChildren:
+		select {
+		case s.moreChildren <- struct{}{}:
+		default:
+		}
+	case lifecycle.ReportStarted:
+		s.reportStarted(s.ranks[a.Rank])
+	case lifecycle.DiscardOutput:
+		for _, r := range s.ranks {
+			r.discardOutput()
+		}
+	case lifecycle.DiscardRankOutput:
+		s.ranks[a.Rank].discardOutput()
+	case lifecycle.FailRequests:
+		s.fences.Fail(s.endErr)
+		s.fetches.Fail()
+		s.notices.Fail()
+		s.texts.Fail()
+		s.requests.Fail(s.endErr)
+	case lifecycle.NoteExit:
+		s.handleExit(a)
+	case lifecycle.CountOrphan:
+		owner := s.orphans.countOrphan(a.ChildEnded, s.byRank, s.usageTracker)
+		s.ipcTracker.NoteEnded(sysvipc.Process{PID: a.PID, Rank: owner, Started: a.Started}, a.At)
+	case lifecycle.ReportExit:
+		s.reportExit(s.ranks[a.Rank], a.ToMpiexec)
+	case lifecycle.EndGroup:
+		s.endGroup(s.ranks[a.Rank].group)
+	case lifecycle.GatherStacks:
+		s.gatherStacks()
+	default:
+		s.performEnd(action)
+	}
+}
+
+// performEnd does what is about signals and the end.
+func (s *session) performEnd(action any) {
+	switch a := action.(type) {
+	case lifecycle.PassSignal:
+		s.passSignal(s.ranks[a.Rank], unix.Signal(a.Number))
+	case lifecycle.StopAll:
+		s.stopRanks()
+	case lifecycle.StopRank:
+		unix.Kill(-s.ranks[a.Rank].child.PID, unix.SIGSTOP)
+	case lifecycle.ContinueAll:
+		s.continueRanks()
+	case lifecycle.StartEnding:
+		s.startEnding()
+	case lifecycle.TerminateAll:
+		s.terminateAll()
+	case lifecycle.KillAll:
+		s.signalAll(unix.SIGKILL)
+	case lifecycle.TerminateRank:
+		unix.Kill(-s.ranks[a.Rank].child.PID, unix.SIGTERM)
+	case lifecycle.KillRank:
+		unix.Kill(-s.ranks[a.Rank].child.PID, unix.SIGKILL)
+	case lifecycle.CancelGroup:
+		s.cancelGroup(s.groups[a.Group])
+	case lifecycle.SetTimer:
+		s.setTimer(a.After)
+	case lifecycle.UpdateGuard:
+		s.updateGuard()
+	case lifecycle.AwaitPipesClosed:
+		s.awaitPipesClosed(a.Round)
+	case lifecycle.ReportEmptied:
+		s.conn.Send(&wire.ProcessesGone{})
+	case lifecycle.ReportDrained:
+		s.reportDrained()
+	}
+}
+
+// setTimer gives life a Tick after a time.
+func (s *session) setTimer(after time.Duration) {
+	if s.endTimer == nil {
+		s.endTimer = time.AfterFunc(after, func() { s.postEvent(lifecycle.TimerFired{}) })
+		return
+	}
+	s.endTimer.Reset(after)
+}
+
+// reportStates tells what each rank is doing (DIAG-12).
+func (s *session) reportStates() { s.conn.Send(&wire.RankStates{Ranks: s.rankStates()}) }
+
+// rankStates are those of all ranks that were started here, in their order.
+func (s *session) rankStates() []job.RankState {
+	all, around := slices.Clone(s.endedStates), proc.ReadTree()
+	var waiting map[pmix.WaitingRank]string
+	if s.pmix != nil {
+		waiting = s.pmix.server.WaitingRanks()
+	}
+	for _, r := range s.ranks {
+		state := r.state(around)
+		state.WaitsFor = waiting[pmix.WaitingRank{Group: r.group.prepare.Group.Name, Rank: r.plan.Rank}]
+		if state.WaitsFor == "" && !state.HasConnected() && r.speaksPMI() {
+			state.WaitsFor = job.NotConnected
+		}
+		all = append(all, state)
+	}
+	slices.SortFunc(all, func(a, b job.RankState) int { return a.Rank - b.Rank })
+	return all
+}
+
+// gatherStacks gathers states and stacks; what is told then, stacksDone brings.
+func (s *session) gatherStacks() {
+	states := s.rankStates()
+	pids := make([]int, len(states))
+	for i, state := range states {
+		if r := s.byRank[state.Rank]; r != nil && r.alive() {
+			pids[i] = r.child.PID
+		}
+	}
+	go func() {
+		for i, text := range status.Stacks(pids, wire.StackDumpTime, s.sys.Environ, s.nonJob.addPID) {
+			states[i].Stack = text
+		}
+		s.postEvent(stacksDone{states})
+	}()
+}
+
+// openStatusSocket opens the socket at which others ask for the states, and the job's ear for what they
+// ask by the ledger, if any rank still runs.
+func (s *session) openStatusSocket() {
+	if s.life.IsDisconnected() || !s.life.RankAlive() {
+		return
+	}
+	s.claims.ReceiveRequests(s.prepare.Claim.Ledger, s.prepare.Job)
+	s.socket.Open(s.prepare.Job, func() (states []job.RankState, here bool) {
+		answer := make(chan []job.RankState, 1)
+		s.postEvent(statesWanted{answer})
+		select {
+		case states := <-answer:
+			return states, true
+		case <-s.done:
+			return nil, false
+		}
+	})
+}

@@ -1,0 +1,415 @@
+//go:build linux
+
+/*
+Package checkup answers what --doctor asks of a node (package wire, exam.go): what this machine and
+login are like, and whether other nodes can be reached as the ranks of an MPI program would.
+
+	session --Take--> Examiner --> Examined, Listening, PeersProbed
+
+Looking a name up and probing others may take seconds, so each answer is made by a goroutine of
+its own.
+*/
+package diagnose
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"remshell/config"
+	"remshell/helper/pmidetect"
+	"remshell/helper/probe"
+	"remshell/helper/rank"
+	"remshell/job"
+	"remshell/ledger"
+	"remshell/nsswitch"
+	"remshell/pin"
+	"remshell/proc"
+	"remshell/wire"
+)
+
+// A Node is the machine and the login that are looked at.
+type Node struct {
+	Root    fs.FS            // "/"
+	Environ []string         // of the login
+	Now     func() time.Time // nil: time.Now
+}
+
+// An Examiner answers the questions of one session.
+type Examiner struct {
+	node  Node
+	send  func(wire.Message) error
+	ctx   context.Context // ends with Close
+	stop  context.CancelFunc
+	tasks sync.WaitGroup
+	port  *probePort // nil: not open; only the goroutine that calls Take looks at it
+}
+
+// New makes one that answers by send.
+func New(node Node, send func(wire.Message) error) *Examiner {
+	e := &Examiner{node: node, send: send}
+	e.ctx, e.stop = context.WithCancel(context.Background())
+	return e
+}
+
+// HandleMessage answers an Examine, Listen or ProbePeers. It does not wait.
+func (e *Examiner) HandleMessage(m wire.Message) {
+	switch m := m.(type) {
+	case *wire.Diagnose:
+		e.tasks.Go(func() { e.send(&wire.Diagnosed{Diagnosis: e.node.examine(e.ctx, m)}) })
+	case *wire.OpenProbePort:
+		e.listen(m)
+	case *wire.ProbePeers:
+		e.tasks.Go(func() { e.send(&wire.PeersProbed{Probes: probePeers(e.ctx, m.Ports)}) })
+	}
+}
+
+// Close ends all that is under way, and closes the port.
+func (e *Examiner) Close() {
+	e.stop()
+	if e.port != nil {
+		e.port.close()
+	}
+	e.tasks.Wait()
+}
+
+// lookupTimeout is how long the host's own name may be looked up, in all.
+const lookupTimeout = 3 * time.Second
+
+// examine looks at this machine and login.
+func (n Node) examine(ctx context.Context, m *wire.Diagnose) job.NodeDiagnosis {
+	now := n.Now
+	if now == nil {
+		now = time.Now
+	}
+	if m.Brief {
+		exam := job.NodeDiagnosis{Clock: now(), Rules: probe.NodeRules(config.NodeFile, config.LimitsFile)}
+		examineProgram(&exam, n.Environ, m)
+		return exam
+	}
+	exam := job.NodeDiagnosis{
+		Clock: now(), Address: m.Address, Online: onlineCPUs(n.Root), Limits: loginLimits(ctx), Cgroup: cgroupLimits(n.Root),
+		DevShm: folderSpace("/dev/shm"), Fabric: rdmaDevice(n.Root), Attributes: probe.Attributes(n.Root, n.Environ),
+		Rules: probe.NodeRules(config.NodeFile, config.LimitsFile), Home: homeDefect(n.Environ), Account: accountDefect(ctx),
+		Ledger: claimDirSpace(cmp.Or(m.Ledger, ledger.Default)),
+	}
+	for _, dir := range []string{cacheDir(n.Environ), "/tmp"} {
+		if dir != "" {
+			exam.TempDirs = append(exam.TempDirs, folderSpace(dir))
+		}
+	}
+	if exam.Address == "" {
+		if local, _, ok := probe.SSHConnection(n.Environ); ok {
+			exam.Address = local.Addr().String()
+		}
+	}
+	exam.Interface, exam.MTU = interfaceOf(exam.Address)
+	exam.OwnAddresses, exam.OwnNameErr = ownName(ctx)
+	exam.MaxStartups, exam.MaxSessions = sshdLimits(n.Root)
+	examineProgram(&exam, n.Environ, m)
+	return exam
+}
+
+// ExamineLogin is what there is to say of the login from which jobs are launched, wherever they run.
+func ExamineLogin(ctx context.Context, environ []string) job.NodeDiagnosis {
+	return job.NodeDiagnosis{Limits: loginLimits(ctx), Home: homeDefect(environ), Account: accountDefect(ctx)}
+}
+
+// examineProgram looks for the working directory and the program of a job.
+func examineProgram(exam *job.NodeDiagnosis, environ []string, m *wire.Diagnose) {
+	exam.DirName = m.Dir
+	if !filepath.IsAbs(m.Dir) {
+		exam.DirName = filepath.Join(job.EnvValue(environ, "HOME"), m.Dir)
+	}
+	if failed := rank.CheckWorkingDir(exam.DirName); m.Dir != "" && failed != nil {
+		exam.Dir = job.Defect{Code: "directory", Text: failed.Reason, Remedy: failed.Hint}
+	}
+	if m.Program == "" {
+		return
+	}
+	path := m.Path
+	if path == "" {
+		path = rank.SearchPath(environ)
+	}
+	var failed *rank.Error
+	if exam.ProgramPath, failed = rank.FindProgram(m.Program, exam.DirName, nil, path); failed != nil {
+		exam.Program = job.Defect{Code: "program", Text: failed.Reason, Remedy: failed.Hint}
+		return
+	}
+	search := pmidetect.Search{Dir: exam.DirName, LibraryPath: m.Libraries}
+	verdict := pmidetect.NewJudge(pmidetect.Disk{}).Verdict(exam.ProgramPath, search)
+	exam.PMIOffer, exam.MPILibrary = verdict.String(), verdict.MPI
+}
+
+// homeDefect looks at the home directory of the login.
+func homeDefect(environ []string) job.Defect {
+	dir := job.EnvValue(environ, "HOME")
+	wrong := func(text, remedy string) job.Defect { return job.Defect{Code: "home", Text: text, Remedy: remedy} }
+	const byWhom = "make it, mount it, or give the account another: see getent passwd"
+	info, err := os.Stat(dir)
+	switch {
+	case dir == "":
+		return wrong("HOME is not set", "set it where the login begins, or with -genv HOME DIR for ranks")
+	case err != nil:
+		return wrong(fmt.Sprintf("the home directory %s: %v", dir, rank.WithoutPath(err)), byWhom)
+	case !info.IsDir():
+		return wrong(fmt.Sprintf("the home directory %s is no directory", dir), byWhom)
+	}
+	if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
+		return wrong(fmt.Sprintf("the home directory %s cannot be written: %v", dir, err), "see its owner and mode (ls -ld), and whether its file system is mounted read-only")
+	}
+	return job.Defect{}
+}
+
+// accountDefect looks our user up, as programs do.
+func accountDefect(ctx context.Context) job.Defect {
+	uid := os.Geteuid()
+	if nsswitch.LookupAccount(ctx, lookupTimeout, uid) != (nsswitch.Account{}) {
+		return job.Defect{}
+	}
+	return job.Defect{Code: "account", Text: fmt.Sprintf("no account has the uid %d", uid),
+		Remedy: fmt.Sprintf("see whether the directory service answers: getent passwd %d; some programs need their user's name", uid)}
+}
+
+// claimDirSpace looks at the directory of claims, in which we have to make files.
+func claimDirSpace(dir string) job.FileSystem {
+	s := folderSpace(dir)
+	if err := unix.Access(dir, unix.R_OK|unix.W_OK|unix.X_OK); s.Err == "" && err != nil {
+		s.Err = err.Error()
+	}
+	return s
+}
+
+// onlineCPUs counts the CPUs that are switched on; 0: unknown.
+func onlineCPUs(root fs.FS) int {
+	cpus, _ := pin.ParseCPUs(probe.ReadLine(root, "sys/devices/system/cpu/online"))
+	return len(cpus)
+}
+
+// loginLimits are those of the login that stop MPI programs at times.
+func loginLimits(ctx context.Context) []job.Rlimit {
+	var all []job.Rlimit
+	for _, l := range []struct {
+		name, flag string
+		resource   int
+	}{
+		{"open files", "n", unix.RLIMIT_NOFILE},
+		{"processes", "u", unix.RLIMIT_NPROC},
+		{"locked memory", "l", unix.RLIMIT_MEMLOCK},
+		{"stack", "s", unix.RLIMIT_STACK},
+		{"virtual memory", "v", unix.RLIMIT_AS},
+		{"file size", "f", unix.RLIMIT_FSIZE},
+		{"CPU time", "t", unix.RLIMIT_CPU},
+	} {
+		var r unix.Rlimit
+		if unix.Getrlimit(l.resource, &r) != nil {
+			continue
+		}
+		soft := int64(r.Cur) // unlimited is all ones: negative
+		if l.resource == unix.RLIMIT_NOFILE {
+			soft = openFilesLimit(ctx, soft)
+		}
+		all = append(all, job.Rlimit{Name: l.name, Flag: l.flag, Soft: soft, Hard: int64(r.Max)})
+	}
+	return all
+}
+
+// openFilesLimit is the limit that ranks have. Go raises its own at the start and gives its
+// children what it found (package os, rlimit.go), so a child is asked.
+func openFilesLimit(ctx context.Context, own int64) int64 {
+	out, err := exec.CommandContext(ctx, "/bin/sh", "-c", "ulimit -Sn").Output()
+	if err != nil {
+		return own
+	}
+	text := strings.TrimSpace(string(out))
+	if text == "unlimited" {
+		return -1
+	}
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return n
+	}
+	return own
+}
+
+// cgroupLimits reads the limits of our control group.
+func cgroupLimits(root fs.FS) job.CgroupLimits {
+	memory, processes := proc.CgroupLimits(root)
+	return job.CgroupLimits{Memory: memory, Processes: processes}
+}
+
+// folderSpace looks at the file system of a folder.
+func folderSpace(path string) job.FileSystem {
+	s := job.FileSystem{Path: path}
+	var at unix.Statfs_t
+	if err := unix.Statfs(path, &at); err != nil {
+		s.Err = err.Error()
+		return s
+	}
+	s.Total, s.Free = int64(at.Blocks)*at.Frsize, int64(at.Bavail)*at.Frsize
+	s.NoExec = at.Flags&unix.ST_NOEXEC != 0
+	return s
+}
+
+// cacheDir is the folder in which deliveries put our program, as far as it is there.
+func cacheDir(environ []string) string {
+	for _, dir := range []string{job.EnvValue(environ, "XDG_CACHE_HOME"), job.EnvValue(environ, "HOME")} {
+		if filepath.IsAbs(dir) {
+			return dir
+		}
+	}
+	return ""
+}
+
+// rdmaDevice names a device for remote DMA, whose drivers lock memory.
+func rdmaDevice(root fs.FS) string {
+	entries, _ := fs.ReadDir(root, "sys/class/infiniband")
+	if len(entries) == 0 {
+		return ""
+	}
+	return entries[0].Name()
+}
+
+// interfaceOf finds the interface that has an address.
+func interfaceOf(address string) (name string, mtu int) {
+	want, err := netip.ParseAddr(address)
+	interfaces, _ := net.Interfaces()
+	for _, i := range interfaces {
+		addresses, _ := i.Addrs()
+		for _, a := range addresses {
+			prefix, bad := netip.ParsePrefix(a.String())
+			if err == nil && bad == nil && prefix.Addr().Unmap() == want.Unmap() {
+				return i.Name, i.MTU
+			}
+		}
+	}
+	return "", 0
+}
+
+// ownName looks the host's own name up, as MPI libraries do to tell their address.
+func ownName(ctx context.Context) (addresses []string, why string) {
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, err.Error()
+	}
+	found := lookupHost(ctx, host)
+	if len(found) == 0 {
+		return nil, "it has no address"
+	}
+	for _, a := range found {
+		addresses = append(addresses, a.Unmap().String())
+	}
+	return addresses, ""
+}
+
+// lookupHost finds the addresses of a name by files and name servers, or else by the C library, which has half of the time.
+func lookupHost(ctx context.Context, host string) []netip.Addr {
+	own, cancel := context.WithTimeout(ctx, lookupTimeout/2)
+	defer cancel()
+	if found, err := net.DefaultResolver.LookupNetIP(own, "ip", host); err == nil {
+		return found
+	}
+	answer, _ := nsswitch.Getent(ctx, lookupTimeout, "ahosts", host)
+	found, _ := nsswitch.ParseHosts(answer)
+	return found
+}
+
+// sshdLimits are MaxStartups and MaxSessions of the sshd that let us in, 0 where they
+// cannot be read. Its listener tells the first in its title: "sshd: /usr/sbin/sshd -f
+// FILE [listener] 0 of 10-100 startups" (OpenSSH sshd.c, since 8.1).
+func sshdLimits(root fs.FS) (startups, sessions int) {
+	title := sshdListenerTitle(root, os.Getpid())
+	if title == "" {
+		return 0, 0
+	}
+	config := readSSHDConfig(root, sshdConfigPath(title))
+	startups = maxStartupsOf(title)
+	if startups == 0 {
+		begin, _, _ := strings.Cut(config["maxstartups"], ":")
+		startups, _ = strconv.Atoi(begin)
+	}
+	sessions, _ = strconv.Atoi(config["maxsessions"])
+	return startups, sessions
+}
+
+// sshdListenerTitle is the title of the sshd above a process; empty: there is none.
+func sshdListenerTitle(root fs.FS, pid int) string {
+	title := ""
+	for pid > 1 {
+		text, _ := fs.ReadFile(root, "proc/"+strconv.Itoa(pid)+"/cmdline")
+		line := strings.TrimSpace(strings.ReplaceAll(string(text), "\x00", " "))
+		if strings.HasPrefix(line, "sshd:") && strings.Contains(line, "[listener]") {
+			title = line
+		}
+		pid, _, _ = proc.ParentStateStart(pid)
+	}
+	return title
+}
+
+// maxStartupsOf reads the first number of "0 of 10-100 startups"; 0: it is not there.
+func maxStartupsOf(title string) int {
+	_, rest, found := strings.Cut(title, "[listener] ")
+	words := strings.Fields(rest)
+	if !found || len(words) < 3 || words[1] != "of" {
+		return 0
+	}
+	begin, _, _ := strings.Cut(words[2], "-")
+	n, _ := strconv.Atoi(begin)
+	return n
+}
+
+// sshdConfigPath is the file that an sshd was started with.
+func sshdConfigPath(title string) string {
+	words := strings.Fields(title)
+	for i, w := range words {
+		if w == "-f" && i+1 < len(words) {
+			return words[i+1]
+		}
+	}
+	return "/etc/ssh/sshd_config"
+}
+
+// readSSHDConfig reads the keywords of an sshd_config, in lower case, and of the files that it
+// includes; the first value of each holds (sshd_config(5)). What cannot be read is left out.
+func readSSHDConfig(root fs.FS, file string) map[string]string {
+	found := make(map[string]string)
+	text, _ := fs.ReadFile(root, strings.TrimPrefix(file, "/"))
+	for line := range strings.Lines(string(text)) {
+		words := strings.Fields(line)
+		if len(words) < 2 {
+			continue
+		}
+		key := strings.ToLower(words[0])
+		if key == "match" { // what follows is for some logins only
+			return found
+		}
+		if _, known := found[key]; !known && key != "include" {
+			found[key] = words[1]
+		}
+		if key != "include" || !filepath.IsAbs(words[1]) {
+			continue
+		}
+		matches, _ := fs.Glob(root, strings.TrimPrefix(words[1], "/"))
+		for _, included := range matches {
+			for k, v := range readSSHDConfig(root, included) {
+				if _, known := found[k]; !known {
+					found[k] = v
+				}
+			}
+		}
+	}
+	return found
+}

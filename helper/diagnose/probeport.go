@@ -1,0 +1,177 @@
+//go:build linux
+
+package diagnose
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"io"
+	"net"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"remshell/job"
+	"remshell/wire"
+)
+
+/*
+A probePort is the port that --doctor opens on each node, to see whether the others get in as
+the ranks of an MPI program would: to a port of the kernel's choice.
+
+	caller                          port
+	  | token ----------------------->    somebody else's is not answered
+	  | <----------------------- token    small packets arrive, both ways
+	  | 64 KiB ---------------------->    full packets arrive as well
+	  | <------------------------ token   (a wrong MTU between them would swallow these)
+*/
+type probePort struct {
+	listener net.Listener
+	tasks    sync.WaitGroup
+	mu       sync.Mutex // guards what follows
+	open     map[net.Conn]bool
+	closed   bool
+}
+
+const (
+	stepTimeout = 3 * time.Second // for each step of a conversation
+	largeSize   = 64 << 10        // bytes, more than a network lets through in one piece
+	maxProbes   = 16              // conversations that one node begins and that are under way at once
+)
+
+// listen opens the probe port.
+func (e *Examiner) listen(m *wire.OpenProbePort) {
+	if m.Address == "" { // never on all interfaces
+		e.send(&wire.ProbePortOpened{Err: "the node has no address for its peers"})
+		return
+	}
+	ln, err := net.Listen("tcp", net.JoinHostPort(m.Address, "0"))
+	if err != nil {
+		e.send(&wire.ProbePortOpened{Err: netErrText(err)})
+		return
+	}
+	if e.port != nil {
+		e.port.close()
+	}
+	e.port = &probePort{listener: ln, open: make(map[net.Conn]bool)}
+	e.port.tasks.Go(func() { e.port.serve([]byte(m.Token)) })
+	e.send(&wire.ProbePortOpened{Port: ln.Addr().(*net.TCPAddr).Port})
+}
+
+// serve answers callers until the port is closed.
+func (p *probePort) serve(token []byte) {
+	for {
+		c, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		p.mu.Lock()
+		p.open[c] = true
+		if p.closed {
+			c.Close()
+		}
+		p.mu.Unlock()
+		p.tasks.Go(func() {
+			answerProbe(c, token)
+			c.Close()
+			p.mu.Lock()
+			delete(p.open, c)
+			p.mu.Unlock()
+		})
+	}
+}
+
+// answerProbe holds the port's part of the conversation.
+func answerProbe(c net.Conn, token []byte) {
+	said := make([]byte, len(token))
+	c.SetDeadline(time.Now().Add(3 * stepTimeout))
+	if _, err := io.ReadFull(c, said); err != nil || subtle.ConstantTimeCompare(said, token) != 1 {
+		return
+	}
+	if _, err := c.Write(token); err != nil {
+		return
+	}
+	if _, err := io.CopyN(io.Discard, c, largeSize); err != nil {
+		return
+	}
+	c.Write(token)
+}
+
+// close closes the port, and ends the conversations.
+func (p *probePort) close() {
+	p.listener.Close()
+	p.mu.Lock()
+	p.closed = true
+	for c := range p.open {
+		c.Close()
+	}
+	p.mu.Unlock()
+	p.tasks.Wait()
+}
+
+// probePeers speaks to the probe ports of peers, some at a time, and tells of each in their order.
+func probePeers(ctx context.Context, peers []wire.ProbePort) []job.PeerProbe {
+	results := make([]job.PeerProbe, len(peers))
+	room := make(chan struct{}, maxProbes)
+	var under sync.WaitGroup
+	for i, d := range peers {
+		room <- struct{}{}
+		under.Go(func() {
+			defer func() { <-room }()
+			results[i] = probePeer(ctx, d)
+		})
+	}
+	under.Wait()
+	return results
+}
+
+// probePeer is one conversation with a probe port.
+func probePeer(ctx context.Context, d wire.ProbePort) job.PeerProbe {
+	result := func(stage string, err error) job.PeerProbe {
+		return job.PeerProbe{Peer: d.Node, Stage: stage, Err: netErrText(err)}
+	}
+	dialer := net.Dialer{Timeout: stepTimeout}
+	c, err := dialer.DialContext(ctx, "tcp", d.Address)
+	if err != nil {
+		return result("connect", err)
+	}
+	defer c.Close()
+	defer context.AfterFunc(ctx, func() { c.Close() })()
+	echo := make([]byte, len(d.Token))
+	exchange := func(data []byte) error {
+		c.SetDeadline(time.Now().Add(stepTimeout))
+		if _, err := c.Write(data); err != nil {
+			return err
+		}
+		_, err := io.ReadFull(c, echo)
+		if err == nil && string(echo) != d.Token {
+			err = errors.New("somebody else answers there")
+		}
+		return err
+	}
+	if err := exchange([]byte(d.Token)); err != nil {
+		return result("small", err)
+	}
+	if err := exchange(make([]byte, largeSize)); err != nil {
+		return result("large", err)
+	}
+	return job.PeerProbe{Peer: d.Node}
+}
+
+// netErrText is what went wrong in the system's words, without addresses and ports, so that
+// equal reasons are equal texts.
+func netErrText(err error) string {
+	var no syscall.Errno
+	var timeout net.Error
+	switch {
+	case errors.As(err, &no):
+		return no.Error()
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return "no answer in " + strconv.Itoa(int(stepTimeout/time.Second)) + " s"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "the other end closed the connection"
+	}
+	return err.Error()
+}

@@ -1,0 +1,105 @@
+//go:build linux
+
+package helper
+
+import (
+	"fmt"
+	"time"
+
+	"remshell/config"
+	"remshell/helper/lifecycle"
+	"remshell/helper/probe"
+	"remshell/helper/rank"
+	"remshell/helper/usage"
+	"remshell/job"
+	"remshell/limits"
+	"remshell/wire"
+)
+
+/*
+A confined is what this node's administrator allows a job here, which no mpiexec can talk us out of
+(RM-55).
+
+	/etc/remshell/limits.toml --restrict--> Process.Bounds: the kernel enforces them, as mpiexec's
+	                              |
+	                              '-------> own: looked at with each sample; who uses more is
+	                                        told of (Exceeded), and ended at once
+*/
+type nodeLimits struct {
+	sampledLimits    limits.Map // what we see to ourselves
+	firstStart       time.Time  // when the first ranks were let go; zero: not yet
+	exceededReported bool       // mpiexec was told
+}
+
+// applyNodeLimits reads what is allowed here, and has a group that is to be prepared keep to it.
+func (s *session) applyNodeLimits(m *wire.Prepare) *rank.Error {
+	read := s.sys.Limits
+	if read == nil {
+		read = func() (limits.Map, error) { return probe.ReadLimits(config.LimitsFile) }
+	}
+	here, err := read()
+	if err != nil {
+		return &rank.Error{Code: job.ExitInternal, Reason: "this node runs no jobs, since what its administrator allows is not clear: " + err.Error(), Hint: "ask its administrator, or name other hosts"}
+	}
+	if len(here) == 0 {
+		return nil
+	}
+	kernel := make(limits.Map)
+	for _, b := range m.Process.KernelLimits {
+		kernel[b.Resource] = b.Max
+	}
+	kernel = limits.Minimum(kernel, here.Matching(func(r limits.Resource) bool {
+		return r.IsKernelLimit() && rank.IsStricter(job.KernelLimit{Resource: r, Max: here[r]})
+	}))
+	m.Process.KernelLimits = nil
+	for _, name := range kernel.Names() {
+		m.Process.KernelLimits = append(m.Process.KernelLimits, job.KernelLimit{Resource: name, Max: kernel[name]})
+	}
+	s.sampledLimits = limits.Minimum(s.sampledLimits, here.Matching(func(r limits.Resource) bool { return !r.IsKernelLimit() }))
+	if len(s.sampledLimits) > 0 && m.Supervision.LeaveChildren {
+		return &rank.Error{Code: job.ExitInternal, Reason: fmt.Sprintf("--leave-children: nobody would hold what stays to the limits of this node (%s)", config.LimitsFile), Hint: "leave it out, or name other hosts"}
+	}
+	return nil
+}
+
+// enforceNodeLimits ends the ranks here if they use more than this node allows, and says so first.
+func (s *session) enforceNodeLimits(ranks map[int]job.UsageSample, host job.UsageSample) {
+	excess := s.findExceeded(ranks, host)
+	if excess == nil || s.exceededReported {
+		return
+	}
+	s.exceededReported = true
+	s.conn.Send(excess)
+	s.stepLifecycle(lifecycle.End{Grace: s.prepare.Supervision.Grace})
+}
+
+// findExceeded finds a limit of this node that is exceeded; nil: there is none.
+func (s *session) findExceeded(ranks map[int]job.UsageSample, host job.UsageSample) *wire.LimitExceeded {
+	for _, check := range []struct {
+		what limits.Resource
+		used int64
+	}{{limits.HostMem, host.Mem}, {limits.HostVMem, host.VMem}, {limits.WallTime, int64(time.Since(s.firstStart))}} {
+		if most, limited := s.sampledLimits[check.what]; limited && check.used > most {
+			return &wire.LimitExceeded{Rank: -1, Limit: job.KernelLimit{Resource: check.what, Max: most}, Used: check.used}
+		}
+	}
+	most, limited := s.sampledLimits[limits.RankMem]
+	if !limited {
+		return nil
+	}
+	for number, of := range ranks {
+		used := of.Mem
+		switch _, ours := s.byRank[number]; {
+		case number == usage.NoRank && len(s.byRank) == 1: // it is the only rank's
+			continue
+		case ours && len(s.byRank) == 1:
+			used += ranks[usage.NoRank].Mem
+		case !ours && number != usage.NoRank:
+			continue
+		}
+		if used > most {
+			return &wire.LimitExceeded{Rank: number, Limit: job.KernelLimit{Resource: limits.RankMem, Max: most}, Used: used}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,17 @@
+package pmidetect
+
+import "testing"
+
+// Whatever a program or library holds, looking at it ends, and is bounded.
+func FuzzClosure(f *testing.F) {
+	f.Add(elfFile{Needed: []string{"libmpi.so.40", "libfuzz.so"}, RunPath: "$ORIGIN:$LIB"}.bytes(), "/a:;b")
+	f.Add(elfFile{Static: true, Text: "PMI_FD"}.bytes(), "")
+	f.Add([]byte("#!/bin/sh"), "")
+	f.Fuzz(func(t *testing.T, program []byte, libraryPath string) {
+		d := world(map[string]string{"/a.out": string(program), "/usr/lib/libfuzz.so": string(program)})
+		v := NewJudge(d).Verdict("/a.out", Search{"/w", libraryPath})
+		if v.Offer == "" || v.Why == "" {
+			t.Errorf("no verdict: %+v", v)
+		}
+	})
+}

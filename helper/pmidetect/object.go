@@ -1,0 +1,213 @@
+package pmidetect
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"io"
+	"slices"
+)
+
+// An object is what an ELF file says to the kernel and the dynamic loader (gABI 4.1, chapters 5
+// and 7). Of its sections, which need not be there, nothing is read.
+type object struct {
+	order  binary.ByteOrder
+	loads  []elf.Prog64 // what is mapped
+	loader bool         // it asks for a dynamic loader
+	needed []string     // names, in its order
+
+	rpath, runpath string
+}
+
+// Most that is read of one object. Beyond, it is damaged.
+const (
+	mostHeaders = 64 << 10 // bytes
+	mostDynamic = 64 << 10 // bytes
+	mostNeeded  = 512
+	mostName    = 16 << 10 // bytes of a name or a path of folders
+)
+
+var (
+	errNoObject = errors.New("no ELF file of 64 bits")
+	errDamaged  = errors.New("damaged ELF file")
+)
+
+// readObject reads what there is to know of a file.
+func readObject(f io.ReaderAt) (*object, error) {
+	head := make([]byte, 1024) // usually all headers
+	n, err := f.ReadAt(head, 0)
+	if n < 64 || string(head[:4]) != elf.ELFMAG || elf.Class(head[elf.EI_CLASS]) != elf.ELFCLASS64 {
+		if err != nil && err != io.EOF {
+			return nil, err
+		}
+		return nil, errNoObject
+	}
+	head = head[:n]
+	o := &object{order: binary.LittleEndian}
+	if elf.Data(head[elf.EI_DATA]) == elf.ELFDATA2MSB {
+		o.order = binary.BigEndian
+	}
+	var h elf.Header64
+	binary.Decode(head, o.order, &h)
+	size := int(h.Phnum) * binary.Size(elf.Prog64{})
+	if size > mostHeaders || h.Phentsize != 56 && h.Phnum > 0 {
+		return nil, errDamaged
+	}
+	table, err := within(f, head, h.Phoff, size)
+	if err != nil {
+		return nil, err
+	}
+	headers := make([]elf.Prog64, h.Phnum)
+	binary.Decode(table, o.order, headers)
+	return o, o.readHeaders(f, head, headers)
+}
+
+// within is a piece of a file of which the beginning was read.
+func within(f io.ReaderAt, head []byte, at uint64, size int) ([]byte, error) {
+	if at <= uint64(len(head)) && uint64(len(head))-at >= uint64(size) {
+		return head[at:][:size], nil
+	}
+	if int64(at) < 0 {
+		return nil, errDamaged
+	}
+	piece := make([]byte, size)
+	if n, _ := f.ReadAt(piece, int64(at)); n < size {
+		return nil, errDamaged
+	}
+	return piece, nil
+}
+
+// readHeaders takes in the program headers, and what the dynamic one leads to.
+func (o *object) readHeaders(f io.ReaderAt, head []byte, headers []elf.Prog64) error {
+	var dynamic *elf.Prog64
+	for i, p := range headers {
+		switch elf.ProgType(p.Type) {
+		case elf.PT_LOAD:
+			o.loads = append(o.loads, p)
+		case elf.PT_INTERP:
+			o.loader = true
+		case elf.PT_DYNAMIC:
+			dynamic = &headers[i]
+		}
+	}
+	if dynamic == nil {
+		return nil
+	}
+	if dynamic.Filesz > mostDynamic {
+		return errDamaged
+	}
+	table, err := within(f, head, dynamic.Off, int(dynamic.Filesz))
+	if err != nil {
+		return err
+	}
+	entries := make([]elf.Dyn64, len(table)/16)
+	binary.Decode(table, o.order, entries)
+	return o.readDynamic(f, entries)
+}
+
+// readDynamic takes in what is needed, and where it is.
+func (o *object) readDynamic(f io.ReaderAt, entries []elf.Dyn64) error {
+	tagged := func(tag elf.DynTag) func(elf.Dyn64) bool {
+		return func(e elf.Dyn64) bool { return elf.DynTag(e.Tag) == tag }
+	}
+	if end := slices.IndexFunc(entries, tagged(elf.DT_NULL)); end >= 0 {
+		entries = entries[:end]
+	}
+	table := uint64(0) // of strings
+	if i := slices.IndexFunc(entries, tagged(elf.DT_STRTAB)); i >= 0 {
+		table = o.offset(entries[i].Val)
+	}
+	for _, e := range entries {
+		var err error
+		switch elf.DynTag(e.Tag) {
+		case elf.DT_NEEDED:
+			if len(o.needed) == mostNeeded {
+				return errDamaged
+			}
+			var name string
+			name, err = readName(f, table, e.Val)
+			o.needed = append(o.needed, name)
+		case elf.DT_RPATH:
+			o.rpath, err = readName(f, table, e.Val)
+		case elf.DT_RUNPATH:
+			o.runpath, err = readName(f, table, e.Val)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// offset is where an address is in the file; 0: nowhere.
+func (o *object) offset(address uint64) uint64 {
+	for _, p := range o.loads {
+		if address >= p.Vaddr && address-p.Vaddr < p.Filesz {
+			return p.Off + address - p.Vaddr
+		}
+	}
+	return 0
+}
+
+// readName reads a string of a table of strings.
+func readName(f io.ReaderAt, table, at uint64) (string, error) {
+	if table == 0 || int64(table+at) < 0 || table+at < table {
+		return "", errDamaged
+	}
+	for size := 256; size <= mostName; size *= 4 {
+		piece := make([]byte, size)
+		n, _ := f.ReadAt(piece, int64(table+at))
+		if name, _, ended := bytes.Cut(piece[:n], []byte{0}); ended {
+			return string(name), nil
+		}
+		if n < size {
+			break
+		}
+	}
+	return "", errDamaged
+}
+
+// dynamic reports whether the dynamic loader has a part in it.
+func (o *object) dynamic() bool { return o.loader || len(o.needed) > 0 }
+
+// Most that is searched of an object for words.
+const (
+	mostSearched = 64 << 20 // bytes
+	searchStep   = 256 << 10
+)
+
+// contains reports which words are in those parts of an object that are mapped and not to be written: none, if
+// there is more to search than mostSearched, or it cannot be read.
+func (o *object) contains(f io.ReaderAt, words ...string) []bool {
+	found, none := make([]bool, len(words)), make([]bool, len(words))
+	longest := 0
+	for _, w := range words {
+		longest = max(longest, len(w))
+	}
+	step := make([]byte, searchStep+longest)
+	searched := 0
+	for _, p := range o.loads {
+		if elf.ProgFlag(p.Flags)&elf.PF_W != 0 || int64(p.Off) < 0 {
+			continue
+		}
+		for at := uint64(0); at < p.Filesz; at += searchStep {
+			if searched += searchStep; searched > mostSearched {
+				return none
+			}
+			piece := step[:min(uint64(len(step)), p.Filesz-at)]
+			n, err := f.ReadAt(piece, int64(p.Off+at))
+			if err != nil && err != io.EOF {
+				return none
+			}
+			text := piece[:n]
+			for i, w := range words {
+				found[i] = found[i] || bytes.Contains(text, []byte(w))
+			}
+			if n < len(piece) {
+				break
+			}
+		}
+	}
+	return found
+}

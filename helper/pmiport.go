@@ -1,0 +1,137 @@
+//go:build linux
+
+package helper
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+
+	"remshell/helper/probe"
+	"remshell/helper/rank"
+	"remshell/pmiserver"
+)
+
+/*
+A port is where ranks come in that were given PMI_PORT instead of a descriptor
+(-pmi-port): those that a debugger or a wrapper would lose it of. It is open on the
+loopback of the node alone, and there only to processes of our own user, who must know
+the PMI_ID of a rank besides:
+
+	rank --- connect 127.0.0.1:PORT ---> port --- whose is the other end? --> Listener
+	                                        kernel: /proc/net/tcp, the uid    whose PMI_ID?
+*/
+type pmiPort struct {
+	listener pmiserver.Listener
+	tcp      net.Listener
+	root     fs.FS
+	warn     func(text string)
+
+	mu    sync.Mutex // guards ranks
+	ranks map[portRank]*rankProcess
+}
+
+// A portRank is a rank as the listener knows it.
+type portRank struct {
+	server *pmiserver.Server
+	rank   int
+}
+
+func (p *pmiPort) addRank(server *pmiserver.Server, r *rankProcess) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ranks[portRank{server, r.plan.Rank}] = r
+}
+
+func (p *pmiPort) findRank(server *pmiserver.Server, rank int) *rankProcess {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ranks[portRank{server, rank}]
+}
+
+// removeRank drops a rank that is over. What is left of it may keep its connection.
+func (p *pmiPort) removeRank(server *pmiserver.Server, rank int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.ranks, portRank{server, rank})
+}
+
+func openPMIPort(root fs.FS, warn func(string)) (*pmiPort, error) {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	return &pmiPort{tcp: l, root: root, warn: warn, ranks: make(map[portRank]*rankProcess)}, nil
+}
+
+// acceptLoop lets in who comes, until the port is closed.
+func (p *pmiPort) acceptLoop() {
+	for {
+		conn, err := p.tcp.Accept()
+		if err != nil {
+			return
+		}
+		if !p.isOwnUser(conn) {
+			conn.Close()
+			p.warn("somebody else's process wanted to speak PMI to us: refused")
+			continue
+		}
+		newcomer := p.listener.AddPending(conn) // in the order in which they come
+		go newcomer.Serve(context.Background())
+	}
+}
+
+// isOwnUser reports whether the process at the other end is of our user.
+func (p *pmiPort) isOwnUser(conn net.Conn) bool {
+	here, err := netip.ParseAddrPort(conn.LocalAddr().String())
+	there, errThere := netip.ParseAddrPort(conn.RemoteAddr().String())
+	if err != nil || errThere != nil {
+		return false
+	}
+	table, err := fs.ReadFile(p.root, "proc/net/tcp")
+	if err != nil {
+		return false
+	}
+	uid, known := probe.SocketOwner(string(table), there, here)
+	return known && (uid == os.Geteuid() || uid == os.Getuid())
+}
+
+// expectByPort lets the ranks of a group come in by the port, which it opens if need be.
+func (s *session) expectByPort(g *group) *rank.Error {
+	if s.port == nil {
+		p, err := openPMIPort(s.sys.Root, func(text string) { s.log.warn("%s", text) })
+		if err != nil {
+			return rank.InternalError(fmt.Sprintf("no port for PMI: %v", err), "leave out -pmi-port")
+		}
+		p.listener.Connected = func(server *pmiserver.Server, rank int) {
+			if r := p.findRank(server, rank); r != nil {
+				r.tcp.markConnected()
+			}
+		}
+		p.listener.Disconnected = func(server *pmiserver.Server, rank int, err error) {
+			if r := p.findRank(server, rank); r != nil {
+				s.reportPMIEnd(r, err)
+				r.tcp.markDisconnected()
+			}
+		}
+		s.port = p
+		go p.acceptLoop()
+	}
+	for _, r := range g.ranks {
+		r.tcp = newTCPSession()
+		s.port.addRank(g.pmi, r)
+		r.pmiID = s.port.listener.ExpectRank(g.pmi, r.plan.Rank)
+	}
+	return nil
+}
+
+// stopExpectingByPort lets none of a group in any more that is over.
+func (s *session) stopExpectingByPort(g *group) {
+	if s.port != nil {
+		s.port.listener.ForgetServer(g.pmi)
+	}
+}

@@ -1,0 +1,121 @@
+//go:build linux
+
+package rank
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"remshell/job"
+	"remshell/limits"
+)
+
+/*
+Confinement is the limits that the kernel enforces in each process of a rank (RM-55). A program has
+them before its first instruction. We could not live with them ourselves, not even while we fork;
+so the rank is traced for the moment of its exec:
+
+	helper's thread: fork ---------- wait: it has stopped --- prlimit(2) --- detach
+	rank:                 exec ----- stops, and                              begins
+*/
+type KernelLimits []Rlimit
+
+// An Rlimit is one limit of setrlimit(2).
+type Rlimit struct {
+	name     limits.Resource
+	resource int
+	value    unix.Rlimit
+}
+
+// cpuGrace is what a process that has used up its CPU time has left to do about SIGXCPU.
+const cpuGrace = 5
+
+var rlimitResources = map[limits.Resource]int{
+	limits.RankVMem: unix.RLIMIT_AS, limits.RankTime: unix.RLIMIT_CPU, limits.File: unix.RLIMIT_FSIZE, limits.Core: unix.RLIMIT_CORE,
+	limits.Stack: unix.RLIMIT_STACK, limits.NoFile: unix.RLIMIT_NOFILE, limits.MemLock: unix.RLIMIT_MEMLOCK, limits.NProc: unix.RLIMIT_NPROC,
+}
+
+// NewKernelLimits makes ready what a rank is to be confined to; the error says what cannot be had here.
+func NewKernelLimits(bounds []job.KernelLimit) (KernelLimits, *Error) {
+	var all KernelLimits
+	for _, b := range bounds {
+		resource, known := rlimitResources[b.Resource]
+		if !known {
+			return nil, &Error{job.ExitInternal, fmt.Sprintf("cannot set %s: this host knows no such limit", b.Resource), ""}
+		}
+		r := Rlimit{b.Resource, resource, rlimitOf(b)}
+		var own unix.Rlimit
+		if err := unix.Getrlimit(resource, &own); err == nil && r.value.Cur > own.Max && os.Geteuid() != 0 {
+			return nil, r.setError(fmt.Sprintf("hard limit is %s", limitText(resource, own.Max)))
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+// IsStricter reports whether a limit is below the hard one that our processes have anyway.
+func IsStricter(b job.KernelLimit) bool {
+	var own unix.Rlimit
+	resource, known := rlimitResources[b.Resource]
+	return known && (unix.Getrlimit(resource, &own) != nil || rlimitOf(b).Max < own.Max)
+}
+
+// WithoutBounded takes away the soft limits that a confinement says more of.
+func WithoutBounded(soft []job.SoftLimit, bounds []job.KernelLimit) SoftLimits {
+	return slices.DeleteFunc(slices.Clone(soft), func(l job.SoftLimit) bool {
+		return slices.ContainsFunc(bounds, func(b job.KernelLimit) bool { return rlimitResources[b.Resource] == l.Resource })
+	})
+}
+
+// rlimitOf is a limit as setrlimit(2) has it: of CPU time in seconds, with a grace.
+func rlimitOf(b job.KernelLimit) unix.Rlimit {
+	switch {
+	case b.Max == limits.Unlimited:
+		return unix.Rlimit{Cur: math.MaxUint64, Max: math.MaxUint64}
+	case b.Resource == limits.RankTime:
+		seconds := (uint64(b.Max) + uint64(time.Second) - 1) / uint64(time.Second)
+		return unix.Rlimit{Cur: seconds, Max: seconds + cpuGrace}
+	}
+	return unix.Rlimit{Cur: uint64(b.Max), Max: uint64(b.Max)}
+}
+
+func (r Rlimit) setError(why string) *Error {
+	return &Error{job.ExitInternal, fmt.Sprintf("cannot set %s to %s: %s", r.name, limitText(r.resource, r.value.Cur), why), "ask for less with --limit, or see limits.conf(5) there"}
+}
+
+// applyTo gives a process that this thread has forked, and that has stopped behind its exec, its
+// limits, and lets it go. One that could not have them is killed.
+func (c KernelLimits) applyTo(pid int) *Error {
+	if len(c) == 0 {
+		return nil
+	}
+	stopped := awaitExecStop(pid)
+	for _, r := range c {
+		if err := unix.Prlimit(pid, r.resource, &r.value, nil); err != nil && stopped {
+			unix.Kill(pid, unix.SIGKILL)
+			unix.Wait4(pid, nil, 0, nil) // or the reaper does
+			return r.setError(err.Error())
+		}
+	}
+	unix.PtraceDetach(pid) // one that was killed meanwhile is reaped as any other
+	return nil
+}
+
+// awaitExecStop waits until a traced child stops at its exec; false: it has ended. It is left to be
+// reaped.
+func awaitExecStop(pid int) bool {
+	for {
+		var info unix.Siginfo
+		err := unix.Waitid(unix.P_PID, pid, &info, unix.WSTOPPED|unix.WEXITED|unix.WNOWAIT|unix.WALL, nil)
+		if err == unix.EINTR {
+			continue
+		}
+		const trapped = 4 // CLD_TRAPPED, in si_code of sigaction(2)
+		return err == nil && info.Code == trapped
+	}
+}

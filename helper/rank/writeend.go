@@ -1,0 +1,36 @@
+//go:build linux
+
+package rank
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// OpenWriteEnd opens the stream of a rank of which file is our end, to write into it as the rank does:
+// what is written comes behind what the rank has written, and is read as its own. Whoever gets it
+// closes it soon, since the stream has no end before.
+func OpenWriteEnd(file *os.File, terminal bool) (stream *os.File, err error) {
+	raw, err := file.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	fd := -1
+	ended := raw.Control(func(ours uintptr) {
+		const flags = unix.O_WRONLY | unix.O_NOCTTY | unix.O_CLOEXEC | unix.O_NONBLOCK
+		if terminal {
+			fd, err = openPTYPeer(ours, flags)
+		} else {
+			fd, err = unix.Open(fmt.Sprintf("/proc/self/fd/%d", ours), flags, 0)
+		}
+	})
+	if ended != nil {
+		return nil, ended
+	}
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), file.Name()), nil
+}

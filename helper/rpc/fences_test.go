@@ -1,0 +1,84 @@
+//go:build linux
+
+package rpc
+
+import (
+	"io"
+	"reflect"
+	"testing"
+	"testing/synctest"
+
+	"remshell/pmiserver/fence"
+	"remshell/wire"
+)
+
+func TestFencesFailWithTheSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := NewFences(func(wire.Message) error { return nil })
+		failed := make(chan error)
+		go func() {
+			_, err := f.Exchange(t.Context(), fence.ID{Members: "k0"}, nil)
+			failed <- err
+		}()
+		synctest.Wait()
+		f.Fail(io.ErrClosedPipe)
+		if err := <-failed; err == nil || err.Error() != io.ErrClosedPipe.Error() {
+			t.Errorf("the fence under way: %v", err)
+		}
+		if _, err := f.Exchange(t.Context(), fence.ID{Members: "k0", Number: 1}, nil); err != io.ErrClosedPipe {
+			t.Errorf("a later fence: %v", err)
+		}
+	})
+}
+
+// Of a fence that is given up each node says so once: before it hears of it, when it does, or when it
+// comes to it too late; and all of it is forgotten.
+func TestFencesAreGivenUpOnce(t *testing.T) {
+	id := fence.ID{Kind: fence.PMIxFence, Members: "k"}
+	late := &wire.Fenced{ID: id.String(), Late: true}
+	for what, test := range map[string]struct {
+		play func(f *Fences, exchange func() error) error
+		want []wire.Fence
+	}{
+		"it is ours to give up": {func(f *Fences, _ func() error) error {
+			f.GiveUp(id, false)
+			if f.Deliver(late) {
+				t.Error("the answer is news")
+			}
+			return nil
+		}, []wire.Fence{{ID: id.String(), Late: true}}},
+		"others do": {func(f *Fences, _ func() error) error {
+			if !f.Deliver(late) {
+				t.Error("it is no news")
+			}
+			f.GiveUp(id, false)
+			return nil
+		}, []wire.Fence{{ID: id.String(), Late: true}}},
+		"others do, and we come": {func(f *Fences, exchange func() error) error {
+			f.Deliver(late)
+			return exchange()
+		}, []wire.Fence{{ID: id.String(), Late: true}}},
+		"we are there": {func(f *Fences, exchange func() error) error {
+			done := make(chan error)
+			go func() { done <- exchange() }()
+			synctest.Wait()
+			f.GiveUp(id, true)
+			if f.Deliver(late) {
+				t.Error("the answer is news")
+			}
+			return <-done
+		}, []wire.Fence{{ID: id.String()}, {ID: id.String(), Late: true, Joined: true}}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var sent []wire.Fence
+			f := NewFences(func(m wire.Message) error { sent = append(sent, *m.(*wire.Fence)); return nil })
+			err := test.play(f, func() error {
+				_, err := f.Exchange(t.Context(), id, nil)
+				return err
+			})
+			if err != nil && err != fence.ErrGivenUp || !reflect.DeepEqual(sent, test.want) || len(f.givenUpElsewhere)+len(f.givenUpHere)+len(f.waiting) > 0 {
+				t.Errorf("%s: %v, said %+v, kept %v %v %v", what, err, sent, f.givenUpElsewhere, f.givenUpHere, f.waiting)
+			}
+		})
+	}
+}

@@ -1,0 +1,68 @@
+//go:build linux
+
+package rpc
+
+import (
+	"testing"
+
+	"remshell/pmiserver/pmix"
+	"remshell/pmiserver/pmix/message"
+	"remshell/wire"
+)
+
+// However many ranks want something of other nodes, so many fetches are under way, and the others
+// wait in order; at the end all of them are answered.
+func TestFetchesAreFewAndInOrder(t *testing.T) {
+	var sent []*wire.Fetch
+	f := NewFetches(func(m wire.Message) error { sent = append(sent, m.(*wire.Fetch)); return nil }, func() {})
+	answers := make(map[message.Status]int)
+	for rank := range 2*maxFetches + 3 {
+		f.Fetch(pmix.FetchRequest{Group: "k", Rank: rank}, func(_ []byte, s message.Status) { answers[s]++ })
+	}
+	if len(sent) != maxFetches {
+		t.Fatalf("%d are under way, and %d may be", len(sent), maxFetches)
+	}
+	for id := range maxFetches {
+		f.Deliver(&wire.Fetched{ID: id + 1, Found: id > 0, Err: map[bool]string{true: "much"}[id == 1]})
+	}
+	for i, m := range sent {
+		if m.ID != i+1 || m.Rank != i {
+			t.Fatalf("fetch %d is %+v", i, m)
+		}
+	}
+	f.Deliver(&wire.Fetched{ID: 1}) // twice: nobody waits
+	f.Fail()
+	f.Fetch(pmix.FetchRequest{}, func(_ []byte, s message.Status) { answers[s]++ })
+	want := map[message.Status]int{message.NotFound: 1, message.NoMemory: 1, message.Success: maxFetches - 2, message.Failed: maxFetches + 4}
+	for status, n := range want {
+		if answers[status] != n {
+			t.Errorf("%d answers are %v, want %d", answers[status], status, n)
+		}
+	}
+	if len(f.requests.inFlight)+len(f.requests.queue) > 0 {
+		t.Error("something stays")
+	}
+}
+
+// Large answers do not pile up: before more than a batch is sent, what was sent has been written.
+func TestAnswersToFetchesWaitForTheirTurn(t *testing.T) {
+	const asked = 10
+	data := make([]byte, flushBytes)
+	unwritten, most, done := 0, 0, make(chan struct{})
+	sent := 0
+	f := NewFetches(func(m wire.Message) error {
+		unwritten += len(m.(*wire.Fetched).Data)
+		most = max(most, unwritten)
+		if sent++; sent == asked {
+			close(done)
+		}
+		return nil
+	}, func() { unwritten = 0 })
+	for id := range asked {
+		f.ServeFetch(&wire.Fetch{ID: id}, func(_ pmix.FetchRequest, answer func([]byte, message.Status)) { answer(data, message.Success) })
+	}
+	<-done
+	if most > 2*flushBytes {
+		t.Errorf("%d bytes wait to be written", most)
+	}
+}

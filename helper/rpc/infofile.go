@@ -1,0 +1,170 @@
+//go:build linux
+
+package rpc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"remshell/helper/rank"
+	"remshell/hostlist"
+	"remshell/pmiserver/spawn"
+)
+
+// This file reads what the info keys "file" and "hostfile" of a spawn name (TRUST-11). It
+// is done here, with the rights and in the directory of the rank that asks: mpiexec opens
+// nothing that a rank has named. What goes on to mpiexec are other keys:
+//
+//	file=F      host = n2           --> host=n2, and the other keys of F that mean something
+//	hostfile=F  n2 slots=4          --> hosts=n2:4
+//	            n3
+
+// maxInfoBytes is how large such a file may be.
+const maxInfoBytes = 1 << 20
+
+// expandFiles replaces the keys that name files, in all commands of a request.
+func expandFiles(commands []spawn.Command, dir string) error {
+	for i, c := range commands {
+		info, err := expandInfoFile(c.Info, dir)
+		if err == nil {
+			info, err = expandHostFile(info, dir)
+		}
+		if err != nil {
+			return err
+		}
+		commands[i].Info = info
+	}
+	return nil
+}
+
+// expandInfoFile puts the keys of the file that the key "file" names before those that were
+// given directly, which win. Each has a line: KEY = VALUE.
+func expandInfoFile(info []spawn.Pair, dir string) (all []spawn.Pair, err error) {
+	var direct []spawn.Pair
+	for _, p := range info {
+		if p.Key != "file" {
+			direct = append(direct, p)
+			continue
+		}
+		text, err := readPlainFile(p.Value, dir)
+		if err != nil {
+			return nil, fmt.Errorf("info key file: %w", err)
+		}
+		read, err := parseInfoFile(text)
+		if err != nil {
+			return nil, fmt.Errorf("info key file: %s: %w", p.Value, err)
+		}
+		all = append(all, read...)
+	}
+	return append(all, direct...), nil
+}
+
+// parseInfoFile are the keys of such a file that say something of places and numbers. One that
+// says what is run, or as whom, is refused: a file that a rank names is data (TRUST-27).
+func parseInfoFile(text []byte) (read []spawn.Pair, err error) {
+	for line := range strings.Lines(string(text)) {
+		key, value, _ := strings.Cut(line, "=")
+		switch key = strings.TrimSpace(key); key {
+		case "host", "hosts", "add-host", "hostfile", "wdir", "arch", "soft":
+			read = append(read, spawn.Pair{Key: key, Value: strings.TrimSpace(value)})
+		case "path", "env", "user", "port":
+			return nil, fmt.Errorf("%s= may not stand there", key)
+		}
+	}
+	return read, nil
+}
+
+// expandHostFile replaces a host file by its hosts and slots.
+func expandHostFile(info []spawn.Pair, dir string) (all []spawn.Pair, err error) {
+	for _, p := range info {
+		if p.Key == "hostfile" {
+			hosts, err := readHosts(p.Value, dir)
+			if err != nil {
+				return nil, fmt.Errorf("info key hostfile: %w", err)
+			}
+			p = spawn.Pair{Key: "hosts", Value: hosts}
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// readHosts lists the hosts of a host file as -host would name them. An error says where the
+// file is at fault, and nothing of what it says.
+func readHosts(file, dir string) (string, error) {
+	var unreadable error
+	open := func(name string) (io.ReadCloser, error) {
+		text, err := readPlainFile(name, dir)
+		if err != nil {
+			unreadable = err
+		}
+		return io.NopCloser(bytes.NewReader(text)), err
+	}
+	entries, err := hostlist.ReadFile(file, open, nil)
+	var at *hostlist.SyntaxError
+	switch {
+	case unreadable != nil:
+		return "", unreadable
+	case errors.As(err, &at):
+		return "", fmt.Errorf("%s:%d is no line of a host file", at.File, at.Line)
+	case err != nil:
+		return "", fmt.Errorf("%s is no host file", file)
+	}
+	var hosts []string
+	for _, e := range entries {
+		if e.User != "" || e.Port != 0 || e.Address != "" || e.Alias != "" || len(e.Env) > 0 || len(e.Attrs) > 0 || e.Exclude {
+			return "", fmt.Errorf("%s:%d: only hosts and slots may stand there", e.File, e.Line)
+		}
+		word := e.Host
+		if e.Slots > 0 {
+			word += ":" + strconv.Itoa(e.Slots)
+		}
+		hosts = append(hosts, word)
+	}
+	return strings.Join(hosts, ","), nil
+}
+
+// readPlainFile reads a small plain file. Nothing else is even opened: a pipe would wait, a
+// device may act.
+func readPlainFile(name, dir string) ([]byte, error) {
+	path := name
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(dir, path)
+	}
+	spot, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	defer unix.Close(spot)
+	var stat unix.Stat_t
+	switch err := unix.Fstat(spot, &stat); {
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", name, err)
+	case stat.Mode&syscall.S_IFMT != syscall.S_IFREG:
+		return nil, fmt.Errorf("%s is no plain file", name)
+	case stat.Size > maxInfoBytes:
+		return nil, fmt.Errorf("%s is too large; at most %d bytes are read", name, maxInfoBytes)
+	}
+	file, err := os.OpenFile("/proc/self/fd/"+strconv.Itoa(spot), os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, rank.WithoutPath(err))
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxInfoBytes+1))
+	if err == nil && len(text) > maxInfoBytes { // such as a file of /proc, which says that it is empty
+		err = fmt.Errorf("it is too large; at most %d bytes are read", maxInfoBytes)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, rank.WithoutPath(err))
+	}
+	return text, nil
+}

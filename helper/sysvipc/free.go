@@ -1,0 +1,129 @@
+//go:build linux
+
+package sysvipc
+
+import (
+	"cmp"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"remshell/job"
+)
+
+// FreeTimeout is how long it may take to free what is left (PD-17).
+const FreeTimeout = time.Second
+
+// MaxFreed is how many things are freed at the end of a job.
+const MaxFreed = 4096
+
+// Free frees what dead processes of the job have left. None of them lives.
+func (b *Tracker) Free() (o FreeResult) {
+	if !b.HasWork() {
+		return o
+	}
+	deadline, uid := time.Now().Add(b.freeTimeout), os.Geteuid()
+	add := func(r job.Leftover, err error) bool {
+		if err != nil {
+			r.Err = err.Error()
+		}
+		o.Freed = append(o.Freed, r)
+		return len(o.Freed) == MaxFreed || time.Now().After(deadline)
+	}
+	for _, left := range b.leftSegments(parseSegments(readTable("shm")), uid) {
+		freed, err := left.object.free()
+		if (freed || err != nil) && add(job.Leftover{Kind: job.LeftoverSysVShm, ID: strconv.Itoa(left.object.id), Bytes: left.object.size, Rank: left.rank}, err) {
+			return o
+		}
+	}
+	for _, left := range b.leftFiles(listFiles(ShmDir, deadline), uid) {
+		freed, err := left.object.free(ShmDir)
+		if (freed || err != nil) && add(job.Leftover{Kind: job.LeftoverPosixShm, ID: filepath.Join(ShmDir, left.object.name), Bytes: left.object.size, Rank: left.rank}, err) {
+			return o
+		}
+	}
+	o.Semaphores = parseSemaphores(readTable("sem"), uid, b.jobStart.Unix())
+	slices.SortStableFunc(o.Freed, func(a, b job.Leftover) int { return cmp.Compare(a.Rank, b.Rank) })
+	return o
+}
+
+// readTable reads a list of the kernel.
+func readTable(name string) []byte {
+	f, err := os.Open("/proc/sysvipc/" + name)
+	if err != nil {
+		return nil // a kernel without System V's
+	}
+	defer f.Close()
+	text, _ := io.ReadAll(io.LimitReader(f, maxTable))
+	return text
+}
+
+// free removes a segment, if it is still the one that was listed, and nobody has attached it since.
+func (s sysvSegment) free() (freed bool, err error) {
+	var is unix.SysvShmDesc
+	if _, err := unix.SysvShmCtl(s.id, unix.IPC_STAT, &is); err != nil {
+		return false, ignoreGone(err)
+	}
+	if int(is.Perm.Key) != s.key || is.Ctime != s.changed || int(is.Cpid) != s.cpid || int(is.Perm.Cuid) != s.cuid || is.Nattch != 0 {
+		return false, nil
+	}
+	if _, err := unix.SysvShmCtl(s.id, unix.IPC_RMID, nil); err != nil {
+		return false, ignoreGone(err)
+	}
+	return true, nil
+}
+
+/*
+free removes a file, if it is still the one that was listed, and nobody at all holds it. That only the kernel can
+say, and only for a moment: so it is asked for a lease for writing, which is given when there is no
+other that has the file open or mapped, and until it is over who opens the file has to wait.
+
+	open --> the same file? --> lease --> still of this name? --> unlink --> close
+	                              '-- EAGAIN: somebody holds it: it stays
+*/
+func (f file) free(folder string) (freed bool, err error) {
+	dir, err := unix.Open(folder, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return false, ignoreGone(err)
+	}
+	defer unix.Close(dir)
+	fd, err := unix.Openat(dir, f.name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if err == unix.ELOOP || err == unix.ENXIO || err == unix.EAGAIN {
+		return false, nil // it is another one by now, or somebody else's lease is on it
+	}
+	if err != nil {
+		return false, ignoreGone(err)
+	}
+	defer unix.Close(fd)
+	if is, ok := statFile(fd, ""); !ok || !is.isSameFile(f) {
+		return false, nil
+	}
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
+		return false, nil // EAGAIN: it is in use; EINVAL: nobody can know
+	}
+	if is, ok := statFile(dir, f.name); !ok || !is.isSameFile(f) {
+		return false, nil
+	}
+	if err := unix.Unlinkat(dir, f.name, 0); err != nil {
+		return false, ignoreGone(err)
+	}
+	return true, nil
+}
+
+// isSameFile reports whether a file is the one that was seen before.
+func (f file) isSameFile(before file) bool {
+	return f.fileNumber == before.fileNumber && f.uid == before.uid && f.plain && f.createdAt.Equal(before.createdAt)
+}
+
+// ignoreGone is an error, unless it says that there is nothing to free any more.
+func ignoreGone(err error) error {
+	if err == unix.ENOENT || err == unix.EINVAL || err == unix.EIDRM {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,169 @@
+//go:build linux
+
+package sysvipc
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// ShmDir is where files of shared memory are (shm_overview(7)).
+const ShmDir = "/dev/shm"
+
+// ScanTimeout is how long a look at the processes of a job may take (PD-21).
+const ScanTimeout = 200 * time.Millisecond
+
+// scanPause is between two looks: the end of a job often follows its first failure at once.
+const scanPause = time.Second
+
+// maxEntries is how many names of the folder are looked at; any user may make files there.
+const maxEntries = 1 << 16
+
+// Scan notes which files of shared memory the processes of a job hold; all makes the list of them. If that takes
+// longer than LookTime, files are left alone.
+func (b *Tracker) Scan(all func() []Process) {
+	if b == nil || !b.lastScan.IsZero() && time.Since(b.lastScan) < scanPause {
+		return
+	}
+	b.lastScan = time.Now()
+	deadline := b.lastScan.Add(b.scanTimeout)
+	now := fileClockNow()
+	uid, ours := os.Geteuid(), ipcNamespace("self")
+	fresh := make(map[fileNumber]file)
+	for _, f := range listFiles(ShmDir, deadline) {
+		if b.isCandidate(f, uid) {
+			fresh[f.fileNumber] = f
+		}
+	}
+	for _, p := range all() {
+		b.noteProcess(p, now)
+		if len(fresh) == 0 || ipcNamespace(strconv.Itoa(p.PID)) != ours {
+			continue // it may see another folder, or other segments
+		}
+		heldBy(p.PID, deadline, func(i fileNumber) {
+			if f, is := fresh[i]; is {
+				b.noteHeld(f, p.Rank)
+			}
+		})
+	}
+	b.incomplete = b.incomplete || time.Now().After(deadline)
+}
+
+// ipcNamespace is the name of the IPC name space of a process.
+func ipcNamespace(pid string) string {
+	name, _ := os.Readlink("/proc/" + pid + "/ns/ipc")
+	return name
+}
+
+// heldBy finds the files that a process has mapped, and those of the folder that it has open.
+func heldBy(pid int, deadline time.Time, found func(fileNumber)) {
+	mappings(pid, deadline, found)
+	descriptors(pid, deadline, func(to string, is *unix.Stat_t) {
+		if strings.HasPrefix(to, ShmDir+"/") {
+			found(fileNumber{is.Dev, is.Ino})
+		}
+	})
+}
+
+// mappings finds the files that a process has mapped.
+func mappings(pid int, deadline time.Time, found func(fileNumber)) {
+	maps, err := os.Open("/proc/" + strconv.Itoa(pid) + "/maps")
+	if err != nil {
+		return
+	}
+	defer maps.Close()
+	lines := bufio.NewScanner(io.LimitReader(maps, maxMaps))
+	for n := 0; lines.Scan(); n++ {
+		if i, ok := parseMapping(lines.Bytes()); ok {
+			found(i)
+		}
+		if n%256 == 0 && time.Now().After(deadline) {
+			return
+		}
+	}
+}
+
+// descriptors finds the files of memory that a process has open, and where its descriptors lead to.
+func descriptors(pid int, deadline time.Time, found func(to string, is *unix.Stat_t)) {
+	dir := "/proc/" + strconv.Itoa(pid) + "/fd"
+	fds, err := os.Open(dir)
+	if err != nil {
+		return
+	}
+	defer fds.Close()
+	for time.Now().Before(deadline) {
+		names, err := fds.Readdirnames(256)
+		for _, name := range names {
+			path := dir + "/" + name
+			// What is behind other descriptors may be a file on a server that does not answer.
+			to, _ := os.Readlink(path)
+			if !strings.HasPrefix(to, ShmDir+"/") && !strings.HasPrefix(to, "/memfd:") {
+				continue
+			}
+			var is unix.Stat_t
+			if unix.Stat(path, &is) == nil {
+				found(to, &is)
+			}
+		}
+		if err != nil || len(names) == 0 {
+			return
+		}
+	}
+}
+
+// listFiles looks at the files of a folder, as far as it comes until a deadline.
+func listFiles(folder string, deadline time.Time) (files []file) {
+	dir, err := os.Open(folder)
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	for len(files) < maxEntries && time.Now().Before(deadline) {
+		names, err := dir.Readdirnames(256)
+		for _, name := range names {
+			if f, ok := statFile(unix.AT_FDCWD, filepath.Join(folder, name)); ok {
+				f.name = name
+				files = append(files, f)
+			}
+		}
+		if err != nil || len(names) == 0 {
+			break
+		}
+	}
+	return files
+}
+
+// statFile tells of a file what counts; it follows no link. With an empty path it tells of dir itself.
+func statFile(dir int, path string) (file, bool) {
+	var is unix.Statx_t
+	const want = unix.STATX_TYPE | unix.STATX_UID | unix.STATX_INO | unix.STATX_BTIME | unix.STATX_SIZE | unix.STATX_BLOCKS
+	if err := unix.Statx(dir, path, unix.AT_SYMLINK_NOFOLLOW|unix.AT_EMPTY_PATH, want, &is); err != nil {
+		return file{}, false
+	}
+	f := file{fileNumber: fileNumber{makeDev(is.Dev_major, is.Dev_minor), is.Ino}, uid: int(is.Uid), plain: is.Mode&unix.S_IFMT == unix.S_IFREG, size: int64(is.Size), memoryBytes: int64(is.Blocks) * blockSize}
+	if is.Mask&unix.STATX_BTIME != 0 {
+		f.createdAt = time.Unix(is.Btime.Sec, int64(is.Btime.Nsec))
+	}
+	return f, true
+}
+
+// blockSize is the unit of stat(2).
+const blockSize = 512
+
+func makeDev(major, minor uint32) uint64 { return unix.Mkdev(major, minor) }
+
+// fileClockNow is the time by the clock that the kernel writes into files: it may be some milliseconds behind.
+func fileClockNow() time.Time {
+	var now unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &now) != nil {
+		return time.Now()
+	}
+	return time.Unix(now.Unix())
+}

@@ -1,0 +1,209 @@
+package hostlist
+
+import "strings"
+
+// A lineFormat is a form that lines of host files have. A new one is a row of dialects.
+type lineFormat struct {
+	usedBy  string                       // whose files have it
+	syntax  string                       // cli.md 4.1
+	matches func(line cursor) bool       // tells it by what stands there; nil: what no other one is
+	read    func(p *parser, line cursor) // adds its entries, or its faults
+}
+
+// lineFormats are all of them, in the order in which a line is held against them: the first that it is in
+// reads it. They may change from line to line, as files are put together from others. "!" begins no host's name.
+// "node1 4" could be two hosts, of which one is called 4; but nobody calls a host so, and Grid Engine
+// writes such lines.
+func lineFormats() []lineFormat {
+	return []lineFormat{
+		{usedBy: "ours", syntax: "!include FILE", matches: isDirective, read: (*parser).parseDirective},
+		{usedBy: "Grid Engine", syntax: "HOST {KEY=VALUE} SLOTS {WORD}", matches: isGridEngine, read: (*parser).parseGridEngine},
+		{usedBy: "MPICH, Open MPI, Intel MPI, ParaStation, PBS, Slurm, clush", syntax: "HOSTS {[,] HOSTS} {KEY=VALUE}", read: (*parser).parseHosts},
+	}
+}
+
+// parseLine reads one line of a file in its dialect.
+func (p *parser) parseLine(c cursor) {
+	c.skipBlanks()
+	for _, d := range p.formats {
+		if d.matches == nil || d.matches(c) {
+			d.read(p, c)
+			return
+		}
+	}
+}
+
+// parseHosts reads a line with one host or more, and what holds for all of them; or a whole list. After an
+// error in one word it goes on with the next, so that one run shows them all.
+func (p *parser) parseHosts(c cursor) {
+	if p.names > p.maxNames {
+		return
+	}
+	var hosts []hostExpr
+	words, attrs, comma := 0, false, false
+	for c.skipBlanks(); !c.atEnd(); c.skipBlanks() {
+		from := c.pos
+		word := c.readWord()
+		switch {
+		case c.skipByte('='):
+			attrs = true
+			if c.isList || words == 0 {
+				p.refuseAttribute(&c, from)
+				return
+			}
+			p.parseAttribute(&c, from, word, hosts)
+			continue
+		case word == "" && c.skipByte(','):
+			p.addError(c.errorAt(from, from+1, "a host name is missing before the comma"))
+			continue
+		case attrs:
+			p.addError(c.errorAt(from, c.pos, "%q comes after attributes; hosts come first", word))
+			return
+		case words > 0 && c.isList && !comma:
+			p.addError(c.errorAt(from, c.pos, "hosts are separated by commas here"))
+			return
+		}
+		words++
+		var few bool
+		if hosts, few = p.addMention(&c, from, hosts); !few {
+			return
+		}
+		if comma = c.skipByte(','); comma {
+			if c.skipBlanks(); c.atEnd() {
+				p.addError(c.errorAt(c.pos-1, c.pos, "a host name is missing after the comma"))
+			}
+		}
+	}
+	p.addEntries(hosts)
+}
+
+// addMention adds what the word from there to the cursor says to the hosts of a line; few: there are not too
+// many.
+func (p *parser) addMention(c *cursor, from int, hosts []hostExpr) (_ []hostExpr, few bool) {
+	m, err := c.readHostExpr(from, c.pos)
+	if err != nil {
+		p.addError(err)
+		return hosts, true
+	}
+	if p.names += len(m.names); p.names > p.maxNames {
+		p.addError(m.errorAt("more than %d hosts in all", p.maxNames))
+		return hosts, false
+	}
+	return append(hosts, m), true
+}
+
+// refuseAttribute reports an attribute where none may be.
+func (p *parser) refuseAttribute(c *cursor, from int) {
+	if c.isList {
+		p.addError(c.errorAt(from, c.pos, "attributes belong in a host file; here only HOST:SLOTS:USER:ADDRESS"))
+		return
+	}
+	p.addError(c.errorAt(from, c.pos-1, "a host name must come before attributes"))
+}
+
+// isGridEngine tells a line of a PE_HOSTFILE, "HOST SLOTS QUEUE PROCESSORS": its second word is a number.
+// Attributes may stand before it.
+func isGridEngine(c cursor) bool {
+	if c.readWord() == "" || c.skipByte('=') || c.skipByte(',') {
+		return false
+	}
+	for c.skipBlanks(); !c.atEnd(); c.skipBlanks() {
+		word := c.readWord()
+		if !c.skipByte('=') {
+			return allDigits(word)
+		}
+		c.skipBlanks()
+		if _, err := c.readValue(); err != nil {
+			return false
+		}
+	}
+	return false
+}
+
+// parseGridEngine reads such a line: the words after the slot count mean nothing to us. Attributes
+// that we know still count, so that nobody's max_slots gets lost.
+func (p *parser) parseGridEngine(c cursor) {
+	if p.names > p.maxNames {
+		return
+	}
+	from := c.pos
+	c.readWord()
+	hosts, few := p.addMention(&c, from, nil)
+	if !few {
+		return
+	}
+	word := func() string {
+		c.skipBlanks()
+		from = c.pos
+		return c.readWord()
+	}
+	count := word()
+	for ; c.skipByte('='); count = word() {
+		p.parseAttribute(&c, from, count, hosts)
+	}
+	p.setSlots(&c, from, count, hosts)
+	for c.skipBlanks(); !c.atEnd(); c.skipBlanks() {
+		from := c.pos
+		key, _, assigned := strings.Cut(c.rest(), "=")
+		if _, known := attrKeyOf(key); known && assigned {
+			c.pos += len(key) + 1
+			p.parseAttribute(&c, from, key, hosts)
+			continue
+		}
+		for !c.atEnd() && c.text[c.pos] != ' ' && c.text[c.pos] != '\t' {
+			c.pos++
+		}
+	}
+	p.addEntries(hosts)
+}
+
+// setSlots gives a slot count to the hosts of a line.
+func (p *parser) setSlots(c *cursor, from int, count string, hosts []hostExpr) {
+	slots, err := c.readNumber(from, c.pos, count, "slot count", maxSlots)
+	if err != nil {
+		p.addError(err)
+	}
+	for i := range hosts {
+		switch m := hosts[i]; {
+		case m.Slots != 0:
+			p.addError(c.errorAt(from, c.pos, "the slot count is given twice"))
+			return
+		case m.Exclude:
+			p.addError(c.errorAt(from, c.pos, "an excluded host takes no slots"))
+			return
+		}
+		hosts[i].Slots = slots
+	}
+}
+
+// isDirective tells a line that is for us.
+func isDirective(c cursor) bool { return strings.HasPrefix(c.rest(), "!") }
+
+// parseDirective reads "!include FILE", the only one there is.
+func (p *parser) parseDirective(c cursor) {
+	from := c.pos
+	c.pos++
+	word := c.readWord()
+	if word != "include" {
+		p.addError(c.errorAt(from, c.pos, `unknown directive %q; there is only "!include FILE"`, "!"+word))
+		return
+	}
+	c.skipBlanks()
+	from = c.pos
+	name, err := c.readValue()
+	switch {
+	case err != nil:
+		p.addError(err)
+		return
+	case name == "":
+		p.addError(c.errorAt(from, from, "the name of the file to include is missing"))
+		return
+	}
+	to := c.pos
+	if c.skipBlanks(); !c.atEnd() {
+		p.addError(c.errorAt(c.pos, len(c.text), "one file name may follow !include; quote it if it has blanks"))
+		return
+	}
+	c.pos = from
+	p.parseInclude(c, to, name)
+}

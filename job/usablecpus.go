@@ -1,0 +1,67 @@
+package job
+
+import (
+	"fmt"
+	"strings"
+
+	"remshell/pin"
+)
+
+// UsableCPUs are how many of a node's cores, or hardware threads if these count, ranks may have, and what keeps them from the
+// others.
+type UsableCPUs struct {
+	Usable, Total int
+	Unit          string   // "core" or "hardware thread"
+	ReducedBy     []string // "the CPU mask or cpuset", "reserve=1"; empty: all are left
+}
+
+// UsableCPUs are those of the node as a machine, whatever slots were written down for it. reserve is what the job leaves free
+// on each node (--reserve-cpus).
+func (n Node) UsableCPUs(reserve int) UsableCPUs {
+	b := UsableCPUs{Unit: "core"}
+	if n.CountThreads || n.CountedHWThreads != 0 {
+		b.Unit = "hardware thread"
+	}
+	whole := n.Topology.AllUsable()
+	b.Total = n.countUnits(whole)
+	b.Usable = b.Total
+	limit := func(left int, by string, args ...any) {
+		if left < b.Usable {
+			b.Usable, b.ReducedBy = left, append(b.ReducedBy, fmt.Sprintf(by, args...))
+		}
+	}
+	if granted, err := whole.RestrictTo(n.GrantedCPUs); err == nil {
+		limit(n.countUnits(granted), "%s", n.GrantedCPUs.From)
+	}
+	limit(n.countUnits(n.Topology), "the CPU mask or cpuset")
+	if reserve >= n.Reserve {
+		limit(max(0, b.Usable-reserve), "--reserve-cpus %d", reserve)
+	} else {
+		limit(max(0, b.Usable-n.Reserve), "reserve=%d", n.Reserve)
+	}
+	if n.CPUQuota > 0 {
+		limit(n.CPUQuota, "the CPU quota")
+	}
+	return b
+}
+
+// String is a clause: "the CPU mask or cpuset and reserve=1 leave 2 of 4 cores". It is empty if all are left.
+func (b UsableCPUs) String() string {
+	verb := "leaves"
+	switch len(b.ReducedBy) {
+	case 0:
+		return ""
+	case 1:
+	default:
+		verb = "leave"
+	}
+	return fmt.Sprintf("%s %s %d of %d %ss", strings.Join(b.ReducedBy, " and "), verb, b.Usable, b.Total, b.Unit)
+}
+
+// countUnits counts what slots of the node stand for, in a topology of it.
+func (n Node) countUnits(t pin.Topology) int {
+	if n.CountedHWThreads != 0 && !n.CountThreads {
+		return t.CountUnitsPerCore(n.CountedHWThreads)
+	}
+	return t.CountUnits(n.CountThreads)
+}

@@ -1,0 +1,396 @@
+package launch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"remshell/hostlist"
+	"remshell/job"
+	"remshell/launch/reserve"
+	"remshell/launch/restart"
+	"remshell/launch/supervise"
+	"remshell/plan"
+	"remshell/text"
+	"remshell/trace"
+	"remshell/usererr"
+)
+
+/*
+Lives are the attempts of one job (survive.md 3). Each has a fleet of its own, with fences and
+streams of its own; what they share is the terminal, the job's name and its time, and the nodes
+that live (renew.go).
+
+	run --> attempt ----> over
+	          ^  |
+	          |  v  restart.Next
+	          |  fence    nothing of the job lives on nodes that were lost, or may
+	          |  pause
+	          '--'
+
+Claims are given up with each attempt: another job may be faster, and then there is no room.
+*/
+type attemptLoop struct {
+	request      job.Request
+	env          Env
+	signals      *reserve.SignalWatch
+	attempts     []job.Attempt // that are over
+	began        time.Time     // when the first was let go
+	lastNodeLost time.Time     // when the last attempt lost a node
+	stdinOffset  int64         // of standard input, if it is a file
+	stdinRead    atomic.Bool   // something of it, if it is none
+	stdoutGone   atomic.Bool   // our standard output takes no more
+	pastAttempts int           // attempts that were over before this mpiexec (--resume)
+	rateLimits   supervise.RateLimits
+}
+
+// run is one attempt after the other.
+func (l *attemptLoop) run(ctx context.Context) (job.Result, error) {
+	if err := l.waitForFence(ctx, l.env.LeftoverNodes, time.Now()); err != nil {
+		return job.Result{Attempts: l.attempts}, err
+	}
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	f := l.newAttempt()
+	for {
+		result, next, err := l.runAttempt(ctx, f)
+		if l.request.Restart.AllowsSeveral() {
+			result.Attempts = l.attempts
+		}
+		if err != nil || !next.Restarts {
+			return result, err
+		}
+		old := f
+		f = l.newAttempt()
+		f.pause.Store(&attemptPause{len(l.attempts), end})
+		f.takeOverNodes(old.keptNodes)
+		err = l.betweenAttempts(ctx, f, next.Pause)
+		if err != nil {
+			f.releaseKept()
+			f.close()
+			return result, err
+		}
+	}
+}
+
+// newAttempt makes that of the next attempt.
+func (l *attemptLoop) newAttempt() *runningJob {
+	env := l.env
+	env.In = l.attemptInput()
+	f := newRunningJob(env)
+	f.rateLimits = l.rateLimits
+	return f
+}
+
+// runAttempt is one life of all ranks, from the first connection to the decision about the next.
+func (l *attemptLoop) runAttempt(ctx context.Context, f *runningJob) (result job.Result, next restart.Decision, err error) {
+	ctx, done := context.WithCancel(ctx)
+	defer done()
+	defer f.close()
+	life := l.traceStep()
+	defer func() { endTraceStep(life, f, err) }()
+	place, err := l.reserveNodes(ctx, f)
+	defer place.Close()
+	if err != nil {
+		return job.Result{Connections: place.Connections}, next, err
+	}
+	if err := f.openStreams(place, func() { l.stdoutGone.Store(true) }); err != nil {
+		return job.Result{}, next, err
+	}
+	l.signals.HandOver(func(number syscall.Signal) { f.events.Put(supervise.Signaled{Signal: signalOnNodes(number)}) })
+	defer l.signals.TakeBack(f.pendingSignals)
+	l.reportAttempt(place.Plan)
+	f.jobStart = l.began
+	if l.env.AttemptBegan != nil {
+		l.env.AttemptBegan(l.attempts, job.Attempt{Number: len(l.attempts), Began: time.Now(), Nodes: place.Plan.Names(), Size: place.Plan.Size})
+	}
+	f.startRanks(place)
+	if l.stdoutGone.Load() {
+		f.events.Put(supervise.Failure{Kind: supervise.StdoutGone})
+	}
+	if l.env.TerminalResized != nil {
+		go f.watchTerminalSize(ctx)
+	}
+	f.decideRestart = func(state *supervise.State) bool {
+		next = l.attemptEnded(f, state)
+		return next.Restarts
+	}
+	f.requestAfterMove = func(m restart.Move) (job.Request, []string, string) {
+		return restart.RequestAfterMove(l.request, l.attempts, job.Attempt{Nodes: f.plan.Names(), Size: f.plan.Size, StandbyNodes: standbyNames(f.standby)}, m)
+	}
+	result, err = f.supervise(ctx, place.StartBy.Time())
+	return result, next, err
+}
+
+// attemptEnded takes in how an attempt has ended, and decides whether it was the last.
+func (l *attemptLoop) attemptEnded(f *runningJob, state *supervise.State) restart.Decision {
+	if l.began.IsZero() {
+		l.began = state.Began()
+	}
+	told := state.WasToldToEnd()
+	a := job.Attempt{Number: len(l.attempts), Began: state.Began(), Ended: time.Now(), Kind: state.Cause.EndKind(), Reason: state.Cause.Reason(),
+		Nodes: f.plan.Names(), Size: f.plan.Size, Exit: state.ExitCode()}
+	if state.Cause != nil {
+		a.Cause = state.Cause.Text
+		if a.Kind == job.EndByStartFailure && state.Cause.Node >= 0 {
+			a.Failed = []string{f.nodes[state.Cause.Node].Name()}
+		}
+	}
+	for _, n := range f.nodes {
+		if n.lost == nil && n.drained {
+			continue
+		}
+		a.Lost = append(a.Lost, n.Name())
+		if n.lost == nil { // something there cannot be killed
+			f.lastNodeLost = a.Ended
+		}
+	}
+	a.StandbyNodes = standbyNames(f.standby)
+	f.recordMove(&a)
+	l.attempts, l.lastNodeLost = append(l.attempts, a), f.lastNodeLost
+	next := restart.Decide(l.request.Restart, l.attempts, rand.Float64())
+	if next.Restarts && told {
+		next = restart.Decision{Why: "told to end"}
+	}
+	switch {
+	case next.Restarts && state.IsMoved():
+		state.NextAttempt = &supervise.NextAttempt{}
+	case next.Restarts:
+		state.NextAttempt = l.restartAfter(a.Lost)
+	case next.Why != "":
+		state.NoRestartReason = next.Why
+		l.report(job.AttemptEvent{Event: "giveup", GiveUpReason: next.Why})
+	}
+	return next
+}
+
+// restartAfter is the attempt that follows one whose nodes were lost: some of these may be used again.
+func (l *attemptLoop) restartAfter(lost []string) *supervise.NextAttempt {
+	r := &supervise.NextAttempt{Number: restart.RestartNumber(l.request.Restart, l.attempts)}
+	may := make(map[string]bool)
+	for _, n := range restart.NextRequest(l.request, l.attempts).Nodes {
+		may[n.Name] = n.ExcludedWhy == ""
+	}
+	for _, name := range lost {
+		if may[name] {
+			r.LastResortNodes = append(r.LastResortNodes, name)
+		} else {
+			r.ExcludedNodes = append(r.ExcludedNodes, name)
+		}
+	}
+	return r
+}
+
+// reserveNodes finds a place for the next attempt. Where there is none, one is looked for, for a while
+// (SV-5).
+func (l *attemptLoop) reserveNodes(ctx context.Context, f *runningJob) (*reserve.Reservation, error) {
+	ctx, done := l.withinJobTime(ctx)
+	defer done()
+	last, pauses := time.Now().Add(restart.SearchTime), cmp.Or(l.request.Restart.Delay, restart.DefaultDelay)
+	said := ""
+	for {
+		kept := f.remainingKept()
+		f.keptNodes = nil
+		place, err := reserve.Reserve(ctx, restart.NextRequest(l.request, l.attempts), f.env.Env, kept...)
+		if err == nil || l.isFirstHere() || ctx.Err() != nil || !lacksRoom(err) {
+			return place, err
+		}
+		if last := &l.attempts[len(l.attempts)-1]; last.NextNodes != nil { // what it was moved to was lost since
+			last.NextNodes, f.keptNodes = nil, place.CloseNewNodes()
+			continue
+		}
+		if time.Now().Add(pauses).After(last) {
+			why := "no room for " + text.FormatDuration(restart.SearchTime)
+			l.report(job.AttemptEvent{Event: "giveup", GiveUpReason: why})
+			return place, &usererr.Error{Text: fmt.Sprintf("not starting again: %s (%v)", why, err), Code: l.attempts[len(l.attempts)-1].Exit}
+		}
+		f.keptNodes = place.CloseNewNodes()
+		if why := err.Error(); why != said {
+			l.env.Report(fmt.Sprintf("no room to start again: %s; trying again for %s", why, text.FormatDuration(time.Until(last))))
+			said = why
+		}
+		if err := l.pauseBefore(ctx, f, pauses); err != nil {
+			f.releaseKept()
+			return place, err
+		}
+	}
+}
+
+// lacksRoom reports whether an attempt failed for want of nodes, or of CPUs, of which there may be more
+// later.
+func lacksRoom(err error) bool {
+	var noPlan *plan.Error
+	var noHosts *reserve.HostsError
+	return errors.As(err, &noPlan) || errors.As(err, &noHosts)
+}
+
+// reportAttempt tells where an attempt runs that is not the first.
+func (l *attemptLoop) reportAttempt(p job.Plan) {
+	if len(l.attempts) == 0 {
+		return
+	}
+	last, nodes := l.attempts[len(l.attempts)-1], p.Names()
+	was := "was " + hostlist.FoldList(last.Nodes)
+	if wanted := l.attempts[0].Size; p.Size < wanted {
+		was = fmt.Sprintf("%d did not fit", wanted)
+	}
+	if back := slices.DeleteFunc(slices.Clone(last.Lost), func(name string) bool { return !slices.Contains(nodes, name) }); len(back) > 0 {
+		was += "; again with " + hostlist.Fold(back) + ", which was lost"
+	}
+	l.env.Report(fmt.Sprintf("attempt %d: %s on %s (%s)", len(l.attempts), text.Count(p.Size, "rank"), hostlist.FoldList(nodes), was))
+	if l.stdinRead.Load() {
+		l.env.Report("note: standard input was a pipe; from now on ranks find its end")
+		l.stdinRead.Store(false)
+	}
+	l.report(job.AttemptEvent{Event: "attempt", Attempt: len(l.attempts), Reason: last.Kind, Lost: last.Lost, Nodes: nodes, Size: p.Size})
+}
+
+// betweenAttempts is the time between two attempts: the fence, and the pause.
+func (l *attemptLoop) betweenAttempts(ctx context.Context, f *runningJob, pause time.Duration) error {
+	ctx, done := l.withinJobTime(ctx)
+	defer done()
+	if err := l.env.Trace.Do(trace.Row{}, trace.Fence, func() error { return l.waitForFence(ctx, l.attempts[len(l.attempts)-1].Lost, l.lastNodeLost) }); err != nil {
+		return err
+	}
+	l.report(job.AttemptEvent{Event: "pause", Seconds: pause.Round(time.Millisecond).Seconds()})
+	return l.env.Trace.Do(trace.Row{}, trace.Pause, func() error { return l.pauseBefore(ctx, f, pause) })
+}
+
+// pauseBefore waits, unless the job ends. Nodes are kept meanwhile for as long as they may be.
+func (l *attemptLoop) pauseBefore(ctx context.Context, f *runningJob, d time.Duration) error {
+	left := max(0, time.Until(l.attempts[len(l.attempts)-1].Ended.Add(restart.KeepTime)))
+	if len(f.keptNodes) > 0 && left < d {
+		if err := l.sleep(ctx, left); err != nil {
+			return err
+		}
+		f.releaseKept()
+		d -= left
+	}
+	return l.sleep(ctx, d)
+}
+
+// fenceReportDelay is how long a fence may take until somebody is told of it.
+const fenceReportDelay = 3 * time.Second
+
+// waitForFence waits until nothing of the last attempt can live on the nodes that it has lost, or whose
+// mpiexec is gone: two lives of one job must not write the same files (SV-3). Either our helper there
+// has seen to it, or a helper that was cut off, then at the latest, has had the time to end its ranks.
+func (l *attemptLoop) waitForFence(ctx context.Context, lost []string, cutOff time.Time) error {
+	if len(lost) == 0 {
+		return nil
+	}
+	where := hostlist.FoldList(lost)
+	if l.request.Restart.MaxFence == 0 {
+		l.env.Report(fmt.Sprintf("--restart-fence no: ranks of the job may still run on %s", where))
+		return nil
+	}
+	began, until := time.Now(), cutOff.Add(l.request.Restart.MaxFence)
+	l.report(job.AttemptEvent{Event: "fence", Lost: lost, Seconds: time.Until(until).Round(time.Millisecond).Seconds()})
+	told := time.AfterFunc(fenceReportDelay, func() {
+		l.env.Report(fmt.Sprintf("waiting until nothing of the job can be left on %s (at most %s)", where, text.FormatDuration(until.Sub(began))))
+	})
+	defer told.Stop()
+	for dirty := lost; time.Now().Before(until); {
+		if dirty = l.cleanNodes(ctx, dirty); len(dirty) == 0 {
+			return nil
+		}
+		if err := l.sleep(ctx, min(time.Second, time.Until(until))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cleanNodes ends what a job has left on nodes, and returns those of which that is not known.
+func (l *attemptLoop) cleanNodes(ctx context.Context, nodes []string) (dirty []string) {
+	env, req := l.env.Env, l.request
+	req.Nodes = append(slices.Clone(req.Nodes), l.env.FormerNodes...)
+	env.Report = func(string) {}
+	signals := make(chan os.Signal)
+	close(signals) // they are ours
+	env.Signals, env.Progress, env.OnConnect = signals, nil, nil
+	clean := reserve.CleanNodes(ctx, req, env, nodes)
+	for _, name := range nodes {
+		if !clean[name] {
+			dirty = append(dirty, name)
+		}
+	}
+	return dirty
+}
+
+// withinJobTime ends with the time of the job (SV-11): that goes on between attempts.
+func (l *attemptLoop) withinJobTime(ctx context.Context) (context.Context, context.CancelFunc) {
+	limit := l.request.TimeLimits.Run
+	if limit == 0 || l.began.IsZero() {
+		return context.WithCancel(ctx)
+	}
+	return l.env.StopTimes.Within(ctx, time.Until(l.began.Add(limit)), &usererr.Error{
+		Text: fmt.Sprintf("the job ran longer than -timeout %v, and its ranks had ended", limit), Code: job.ExitTimeout})
+}
+
+// sleep waits, unless the job ends.
+func (l *attemptLoop) sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// isFirstHere reports whether the attempt that is to come is the first of this mpiexec.
+func (l *attemptLoop) isFirstHere() bool { return len(l.attempts) == l.pastAttempts }
+
+func (l *attemptLoop) report(news job.AttemptEvent) { l.env.observer().AttemptEvent(news) }
+
+// attemptInput is the standard input of an attempt (SV-9): a file is read from its start again; what was
+// read of anything else is gone.
+func (l *attemptLoop) attemptInput() io.Reader {
+	if l.env.In == nil || l.request.Restart.MaxRestarts == 0 && l.pastAttempts == 0 {
+		return l.env.In
+	}
+	if file, ok := l.env.In.(*os.File); ok {
+		if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
+			if l.isFirstHere() {
+				l.stdinOffset, _ = file.Seek(0, io.SeekCurrent)
+			}
+			return io.NewSectionReader(file, l.stdinOffset, math.MaxInt64-l.stdinOffset)
+		}
+	}
+	if len(l.attempts) > 0 {
+		return strings.NewReader("")
+	}
+	return readNoter{l.env.In, &l.stdinRead}
+}
+
+// readNoter notes whether anything was read.
+type readNoter struct {
+	io.Reader
+	anyRead *atomic.Bool
+}
+
+func (n readNoter) Read(p []byte) (int, error) {
+	got, err := n.Reader.Read(p)
+	if got > 0 {
+		n.anyRead.Store(true)
+	}
+	return got, err
+}
+
+// standbyNames are the names of spares.
+func standbyNames(spares []reserve.KeptNode) (names []string) {
+	for _, s := range spares {
+		names = append(names, s.Name())
+	}
+	return names
+}

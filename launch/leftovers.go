@@ -1,0 +1,41 @@
+package launch
+
+import (
+	"remshell/job"
+	"remshell/launch/words"
+	"remshell/text"
+	"remshell/wire"
+)
+
+// leftoversFreed takes down what shared memory the ranks of a node have left, and tells it (PD-17).
+func (f *runningJob) leftoversFreed(n *jobNode, m *wire.IPCCleaned) {
+	for i := range m.Leftovers {
+		m.Leftovers[i].Node = n.Name()
+		f.env.observer().LeftoverFreed(m.Leftovers[i])
+	}
+	f.usage.leftovers = append(f.usage.leftovers, m.Leftovers...)
+	freed, kept := splitLeftovers(m.Leftovers)
+	for _, r := range kept[:min(len(kept), maxKeptReported)] {
+		f.env.Log.Warn().Str("node", n.Name()).Msgf("could not free %s %s%s: %s", r.Kind, r.ID, words.FormatOfRanks([]job.Leftover{r}, f.groupFirsts), r.Err)
+	}
+	if len(freed) > 0 {
+		f.env.Log.Info().Str("node", n.Name()).Msg(words.FormatFreed(freed, f.groupFirsts))
+	}
+	if m.Semaphores > 0 {
+		f.env.Log.Info().Str("node", n.Name()).Msgf("%s of this user remain, made since the job began; see ipcs -s", text.Count(m.Semaphores, "semaphore set"))
+	}
+}
+
+// maxKeptReported is how many things that could not be freed are told, of one node; --report has all.
+const maxKeptReported = 10
+
+func splitLeftovers(all []job.Leftover) (freed, kept []job.Leftover) {
+	for _, r := range all {
+		if r.Err == "" {
+			freed = append(freed, r)
+		} else {
+			kept = append(kept, r)
+		}
+	}
+	return freed, kept
+}

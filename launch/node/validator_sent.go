@@ -1,0 +1,204 @@
+package node
+
+import (
+	"slices"
+
+	"remshell/pmiserver/fence"
+	"remshell/wire"
+)
+
+// noteSent notes what is about to be said to the helper, and what it may say because of that.
+func (v *validator) noteSent(m wire.Message) {
+	if credit, ok := m.(*wire.Credit); ok {
+		v.noteCreditSent(credit)
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if key := replyKeyOf(m); key != "" {
+		v.questions.addRequest(key)
+	}
+	switch m := m.(type) {
+	case *wire.Prepare:
+		v.noteGroupPlanned(m)
+	case *wire.CancelPrepare:
+		v.noteGroupCancelled(m.Group)
+	case *wire.Start:
+		v.noteGroupStarted(m.Group)
+	case *wire.KillGroup:
+		if p := v.groups[m.Group]; p != nil {
+			p.phase = killSent
+		}
+	case *wire.StageFiles:
+		v.staging = &stagingState{parcels: len(m.Files), inPlace: m.InPlace}
+	case *wire.EndJob:
+		if v.progress.endSent.IsZero() {
+			v.progress.endSent = v.now()
+		}
+	case *wire.Bye, *wire.NextAttempt:
+		v.progress.byeSent = v.now()
+	case *wire.ControlReply:
+		v.progress.controlOpen = false
+	case *wire.Enqueue:
+		v.queue.waiting = true
+	case *wire.Dequeue:
+		v.queue.waiting, v.queue.dequeued = false, v.now()
+	case *wire.WatchClaims:
+		v.queue.watchesClaims = true
+	case *wire.Data:
+		v.noteStdinSent(m.Rank, m.Len())
+	case *wire.StdinBroadcast:
+		for _, rank := range m.Ranks {
+			v.noteStdinSent(rank, len(m.Bytes))
+		}
+	case *wire.NameReply, *wire.Spawned, *wire.RankMap:
+		v.requests.unanswered--
+	case *wire.Notified:
+		v.notices.unanswered--
+	case *wire.ShowHelpReply:
+		v.helpTexts.unanswered--
+	case *wire.Fetch:
+		v.fetches.forOthers[m.ID] = true
+	case *wire.Fetched:
+		v.fetches.unanswered--
+	}
+}
+
+// noteStdinSent notes that a rank is sent so many bytes of our standard input.
+func (v *validator) noteStdinSent(rank, bytes int) {
+	if s := v.findRank(rank); s != nil {
+		s.stdinUncredited += bytes
+	}
+}
+
+// noteFenceResultSent is tell for the answer to a fence, which is encoded once for all.
+func (v *validator) noteFenceResultSent(id fence.ID) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if id.Kind != fence.Barrier {
+		if name := id.String(); !v.closeFence(name) {
+			v.givenUpFences[name] = true
+		}
+		return
+	}
+	if p := v.groups[id.Members.Group()]; p != nil {
+		p.fenceOpen = false
+	}
+}
+
+// closeFence forgets a fence of PMIx; false: the node has not come to it.
+func (v *validator) closeFence(id string) bool {
+	open := v.fences[id]
+	if open {
+		delete(v.fences, id)
+		v.openFenceBytes -= len(id)
+	}
+	return open
+}
+
+// noteCreditSent notes leave for more output.
+func (v *validator) noteCreditSent(m *wire.Credit) {
+	if s := v.findRank(m.Rank); s != nil {
+		s.credit[m.Stream-wire.Stdout].Add(int64(m.Bytes))
+	}
+}
+
+// stopWaitingFor notes that nobody waits for the answer to a question any more.
+func (v *validator) stopWaitingFor(question wire.Message) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.questions.abandon(replyKeyOf(question))
+}
+
+// noteGroupPlanned gives the node its part of a group.
+func (v *validator) noteGroupPlanned(m *wire.Prepare) {
+	v.forgetGroup(m.Group.Name)
+	p := &localGroup{first: m.Group.First, size: m.Group.Size, hasOtherNodes: m.Group.NodeCount > 1, trace: m.PMI.Trace, address: m.Node.Address, torchRendezvous: slices.Contains(m.Process.Compat, "torch")}
+	v.samples = v.samples || m.Supervision.SampleUsage
+	v.sessions = v.sessions || m.Supervision.KeepSessions
+	reads := make(map[int]bool, len(m.Streams.Stdin))
+	for _, rank := range m.Streams.Stdin {
+		reads[rank] = true
+	}
+	ranks := make([]rankRecord, len(m.Ranks))
+	p.ranks = make([]*rankRecord, 0, len(ranks))
+	for i, r := range m.Ranks {
+		s := &ranks[i]
+		s.rank, s.group, s.stdin = m.Group.First+r.Rank, p, reads[r.Rank]
+		for i := range s.credit {
+			s.credit[i].Store(int64(windowOf(m)))
+		}
+		p.hasRankZero = p.hasRankZero || r.Rank == 0
+		p.ranks = append(p.ranks, s)
+	}
+	if m.Node.Name != "" && !slices.Contains(v.names, m.Node.Name) {
+		v.names = append(v.names, m.Node.Name)
+	}
+	v.groups[m.Group.Name] = p
+	all := p.ranks
+	if others := v.ranks.Load().all; len(others) > 0 {
+		all = slices.Concat(others, p.ranks)
+	}
+	v.ranks.Store(newRankTable(all))
+}
+
+// windowOf is how many bytes of a stream Prepare lets a rank have under way.
+func windowOf(m *wire.Prepare) int {
+	if m.Streams.Window > 0 {
+		return m.Streams.Window
+	}
+	return wire.Window
+}
+
+// forgetGroup takes a part away that was not let go.
+func (v *validator) forgetGroup(group string) {
+	p := v.groups[group]
+	if p == nil || p.phase >= startSent {
+		return
+	}
+	delete(v.groups, group)
+	v.ranks.Store(newRankTable(slices.DeleteFunc(slices.Clone(v.ranks.Load().all), func(s *rankRecord) bool { return s.group == p })))
+}
+
+// noteGroupCancelled takes a Prepare back; nobody waits for the answer.
+func (v *validator) noteGroupCancelled(group string) {
+	v.questions.abandonAll(groupKey(group))
+	v.forgetGroup(group)
+}
+
+// noteGroupStarted lets the ranks of a part go.
+func (v *validator) noteGroupStarted(group string) {
+	p := v.groups[group]
+	if p == nil {
+		return
+	}
+	v.progress.groupsStarted++
+	p.phase = startSent
+	for _, s := range p.ranks {
+		s.phase.Store(rankReleased)
+	}
+}
+
+// keepForLater reports whether something new is kept for the next second, and notes that its end
+// is waited for.
+func (v *validator) keepForLater() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.queue.keepForLater()
+}
+
+// takePostponed returns what was kept for a second that has come.
+func (v *validator) takePostponed() []wire.Message {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.queue.takePostponed()
+}
+
+// takeDroppedLogs is how many lines of the helper's log were not let through since it was last asked.
+func (v *validator) takeDroppedLogs() int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	n := v.logs.dropped
+	v.logs.dropped, v.logs.postponed = 0, nil
+	return n
+}

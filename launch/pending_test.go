@@ -1,0 +1,52 @@
+package launch
+
+import (
+	"fmt"
+	"testing"
+
+	"remshell/job"
+	"remshell/launch/node"
+	"remshell/launch/reserve"
+	"remshell/wire"
+)
+
+// A helper that the job does not have, since it was dismissed or its spawn is still being
+// planned, is not believed when it speaks as if it had ranks.
+func TestNewsOfNodesThatTheJobHasNot(t *testing.T) {
+	for _, m := range []wire.Message{
+		&wire.HelperSignaled{Signal: 15}, &wire.LimitExceeded{}, &wire.ProcessesGone{}, &wire.IPCCleaned{}, &wire.Drained{Orphans: []job.OrphanUsage{{}}}, &wire.RankStates{}, &wire.Started{}, &wire.Exited{},
+		&wire.Fence{}, &wire.Spawn{}, &wire.NameRequest{}, &wire.PMITrace{}, &wire.PMIReport{}, &wire.Prepared{},
+	} {
+		t.Run(fmt.Sprintf("%T", m), func(t *testing.T) {
+			defer func() {
+				if why := recover(); why != nil {
+					t.Error(why)
+				}
+			}()
+			f := &runningJob{}
+			if news := f.translate(node.NodeMessage{From: new(node.Node), Message: m}); news != nil {
+				t.Errorf("%+v", news)
+			}
+		})
+	}
+}
+
+// A new node that dies after its reservation has looked for the last time, and before the job
+// has taken it in, is not taken in: its ranks would be waited for for ever.
+func TestANewNodeIsLostBetweenPlaceAndJob(t *testing.T) {
+	z := &node.Node{Def: job.NodeDef{Name: "z"}}
+	place := &reserve.Reservation{Nodes: []reserve.Node{{Node: z}}}
+	f := &runningJob{search: &nodeSearch{inbox: node.NewInbox(), lostNodes: make(map[*node.Node]bool)}}
+	if gone := f.lostSinceReserved(place, f.search.lostNodes); gone != "" {
+		t.Errorf("%s is lost before it is", gone)
+	}
+	f.translate(node.Disconnected{From: z})
+	if gone := f.lostSinceReserved(place, f.search.lostNodes); gone != "z" {
+		t.Errorf("lost: %q, want z", gone)
+	}
+	own := &jobNode{Node: place.Nodes[0], lost: errJobEnding}
+	f = &runningJob{members: map[*node.Node]*jobNode{z: own}}
+	if gone := f.lostSinceReserved(place, nil); gone != "z" {
+		t.Errorf("a lost node of the job: %q, want z", gone)
+	}
+}

@@ -1,0 +1,250 @@
+package reserve
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"remshell/job"
+	"remshell/launch/node"
+	"remshell/usererr"
+	"remshell/wire"
+)
+
+// Survey connects to the candidates as Reserve does, takes in what their helpers found, and
+// lets them go. The options that only tell use it.
+func Survey(ctx context.Context, req job.Request, env Env) (snap job.Snapshot, err error) {
+	_, err = Rehearse(ctx, req, env, func(seen job.Snapshot) job.Plan { snap = seen; return job.Plan{} })
+	return snap, err
+}
+
+// Rehearse does what Survey does, has decide make a plan of what was seen, and asks the hosts of the plan for the directories and
+// programs of their ranks, and for what their administrators allow. refused says on which hosts a start would fail; it is nil if on none.
+func Rehearse(ctx context.Context, req job.Request, env Env, decide func(job.Snapshot) job.Plan) (refused, err error) {
+	var snap job.Snapshot
+	err = withHelpers(ctx, req, env, func(ctx context.Context, r *reservation) error {
+		defer r.reportLedgerNotices()
+		if err := r.surveyNodes(ctx); err != nil {
+			return err
+		}
+		ahead, err := r.queue.Count(ctx, queryTimeout)
+		r.snap.Ahead = ahead
+		snap = r.snap
+		r.reportSkipped()
+		if err == nil {
+			refused, err = r.rehearse(ctx, decide(snap))
+		}
+		return err
+	})
+	if err == nil && env.OnSnapshot != nil {
+		env.OnSnapshot(snap)
+	}
+	return refused, err
+}
+
+// rehearse asks the hosts of a plan for what its ranks need there.
+func (r *reservation) rehearse(ctx context.Context, p job.Plan) (refused, err error) {
+	var failed []job.Failure
+	for app := range r.req.Apps {
+		var nodes []*host
+		for _, np := range p.Nodes {
+			if hasProgram(r.req, app) && slices.ContainsFunc(np.Ranks, func(rank job.RankPlan) bool { return rank.App == app }) {
+				nodes = append(nodes, r.snapHosts[np.Node])
+			}
+		}
+		err := r.requestEach(ctx, queryTimeout, nodes, func(n *host) wire.Message {
+			m := lookFor(r.req, app, n.def)
+			m.Brief = true
+			return m
+		}, func(n *host, m wire.Message) bool {
+			answer, ok := m.(*wire.Diagnosed)
+			if ok {
+				d := cmp.Or(answer.Diagnosis.Dir, answer.Diagnosis.Program)
+				if text := answer.Diagnosis.Rules.Forbidden; text != "" {
+					d = job.Defect{Text: text, Remedy: "ask its administrator, or name other hosts"}
+				}
+				if d.Text != "" {
+					failed = append(failed, job.Failure{Node: n.def.Name, Err: &usererr.Error{Text: d.Text, Remedy: d.Remedy}})
+				}
+			}
+			return ok
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if failed == nil {
+		return nil, nil
+	}
+	slices.SortStableFunc(failed, func(x, y job.Failure) int { return strings.Compare(x.Node, y.Node) })
+	return &HostsError{Failed: failed}, nil
+}
+
+// Ledgers reads the ledgers of all candidates, in their order. Those that cannot be reached
+// are said and left out.
+func Ledgers(ctx context.Context, req job.Request, env Env) (pages []job.LedgerListing, err error) {
+	err = withHelpers(ctx, req, env, func(ctx context.Context, r *reservation) error {
+		r.reportSkipped()
+		pages, err = r.readLedgers(ctx, nil)
+		r.reportNotices(pages)
+		return err
+	})
+	return pages, err
+}
+
+// A SignalResult is what came of a signal on one node.
+type SignalResult struct {
+	Node  string
+	Ranks int    // that got it
+	Err   string // why none did
+}
+
+// SignalJob sends a signal to the ranks of a running job on all candidates.
+func SignalJob(ctx context.Context, req job.Request, env Env, ref job.JobRef, signal int) ([]SignalResult, error) {
+	var results []SignalResult
+	unread, err := requestEachNode(ctx, req, env, ref, false, queryTimeout,
+		func(t jobTarget, uid int) wire.Message {
+			return &wire.SignalJob{Ledger: req.Queue.LedgerDir, Job: t.Job, UID: uid, Signal: signal}
+		},
+		func(node string, m wire.Message) bool {
+			alerted, ok := m.(*wire.JobSignaled)
+			if ok {
+				results = append(results, SignalResult{node, alerted.Ranks, alerted.Err})
+			}
+			return ok
+		})
+	for _, p := range unread {
+		results = append(results, SignalResult{Node: p.Node, Err: p.Err})
+	}
+	return results, err
+}
+
+// An EvictResult is what was done about a job's entries on one node.
+type EvictResult struct {
+	Node      string
+	Done      []string
+	StillHeld bool   // something is still held
+	Err       string // why nothing was done
+}
+
+// Evict ends the holders of a job's claims and tickets on all candidates (TRUST-19).
+func Evict(ctx context.Context, req job.Request, env Env, ref job.JobRef) ([]EvictResult, error) {
+	var results []EvictResult
+	unread, err := requestEachNode(ctx, req, env, ref, true, evictTimeout,
+		func(t jobTarget, uid int) wire.Message {
+			return &wire.Evict{Ledger: req.Queue.LedgerDir, Job: t.Job, UID: uid}
+		},
+		func(node string, m wire.Message) bool {
+			evicted, ok := m.(*wire.Evicted)
+			if ok {
+				results = append(results, EvictResult{node, evicted.Done, evicted.Incomplete, evicted.Err})
+			}
+			return ok
+		})
+	for _, p := range unread {
+		results = append(results, EvictResult{Node: p.Node, Err: p.Err})
+	}
+	return results, err
+}
+
+// requestEachNode finds a job, puts a question to each node that has it, and returns the pages of the nodes whose ledger cannot be read.
+// Without tickets a job that waits in the queue is an error.
+func requestEachNode(ctx context.Context, req job.Request, env Env, ref job.JobRef, tickets bool, limit time.Duration,
+	question func(t jobTarget, uid int) wire.Message, heard func(node string, m wire.Message) bool) (unread []job.LedgerListing, err error) {
+	err = withHelpers(ctx, req, env, func(ctx context.Context, r *reservation) error {
+		r.reportSkipped()
+		pages, t, err := r.findInLedgers(ctx, ref, tickets)
+		if err != nil {
+			return err
+		}
+		if !tickets && isQueued(pages, t) {
+			return stillQueuedError(t.Job)
+		}
+		uids := make(map[*host]int)
+		var nodes []*host
+		for i, n := range r.hosts {
+			if t.uidOn(i) >= 0 {
+				uids[n] = t.uidOn(i)
+				nodes = append(nodes, n)
+			} else if pages[i].Err != "" && n.lost == nil {
+				unread = append(unread, pages[i])
+			}
+		}
+		err = r.requestEach(ctx, limit, nodes, func(n *host) wire.Message { return question(t, uids[n]) },
+			func(n *host, m wire.Message) bool { return heard(n.def.Name, m) })
+		r.reportLost()
+		return err
+	})
+	return unread, err
+}
+
+// CleanNodes ends all that a job has left on some of its candidates, and reports for which of them nothing
+// of it lives any more: its entries in the ledger, and processes that carry its mark.
+func CleanNodes(ctx context.Context, req job.Request, env Env, nodes []string) (clean map[string]bool) {
+	clean = make(map[string]bool)
+	req.SkipUnreachable, req.Queue.Host, req.Queue.StandbyHosts = true, nil, nil
+	req.HostEntries, req.FixedPlacements = nil, nil // they count in nodes that are left out
+	req.Nodes = slices.DeleteFunc(slices.Clone(req.Nodes), func(n job.NodeDef) bool { return !slices.Contains(nodes, n.Name) })
+	withHelpers(ctx, req, env, func(ctx context.Context, r *reservation) error {
+		return r.requestEach(ctx, evictTimeout, r.hosts,
+			func(*host) wire.Message {
+				return &wire.Evict{Ledger: req.Queue.LedgerDir, Job: req.Job, Processes: true}
+			},
+			func(n *host, m wire.Message) bool {
+				evicted, ok := m.(*wire.Evicted)
+				if ok && !evicted.Incomplete && evicted.Err == "" {
+					clean[n.def.Name] = true
+				}
+				return ok
+			})
+	})
+	return clean
+}
+
+// evictTimeout is how long a node may take to end the holders of a job's entries.
+const evictTimeout = 30 * time.Second
+
+// reportLost tells which hosts did not answer.
+func (r *reservation) reportLost() {
+	for _, n := range r.hosts {
+		if n.lost != nil {
+			r.env.Report(n.def.Name + ": " + usererr.Reason(n.lost))
+		}
+	}
+}
+
+// withHelpers reaches the candidates, does something there, and lets their helpers go.
+func withHelpers(ctx context.Context, req job.Request, env Env, do func(context.Context, *reservation) error) error {
+	ctx, r, done := newQuery(ctx, req, env)
+	defer done()
+	if err := r.connectCandidates(ctx); err != nil {
+		return err
+	}
+	if err := do(ctx, r); err != nil {
+		return err
+	}
+	for _, n := range r.hosts {
+		n.Send(&wire.Bye{})
+	}
+	return nil
+}
+
+// newQuery is a reservation that will claim nothing. It ends with the context, which a signal
+// ends, or the time for a start.
+func newQuery(ctx context.Context, req job.Request, env Env) (context.Context, *reservation, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	env.StopTimes = new(node.StopTimes)
+	env.Inbox = node.NewInbox()
+	env.Listener = node.Listener{Inbox: env.Inbox, Log: env.Log}
+	env.GreetTimeout = min(env.GreetTimeout, queryTimeout)
+	WatchSignals(env, cancel)
+	r := newReservation(req, env)
+	starting, done := r.withinLimit(ctx, startTimeoutError(req))
+	return starting, r, func() {
+		r.newResult(node.Deadline{}).Close()
+		done()
+		cancel(nil)
+	}
+}

@@ -1,0 +1,107 @@
+package reserve
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"remshell/job"
+	"remshell/launch/restart"
+	"remshell/text"
+	"remshell/wire"
+)
+
+/*
+A spare is a node that is claimed and has a helper, but no ranks (survive.md SV-7). Spares are planned
+as ranks would be, on the nodes that the plan has left, and claimed behind it: what is not free
+now is done without.
+
+	mpiexec                                      helper of a spare
+	   | Prepare --------------------------------->   its claim rests: nothing is made ready
+	   | <-------------------------------- Prepared   or Taken, Refused
+*/
+
+// standbyGroup names the claims of spares: they belong to no group.
+const standbyGroup = "spare"
+
+// A standbyNode is a node with its claim.
+type standbyNode struct {
+	*host
+	plan job.NodePlan
+}
+
+// claimStandby claims the nodes that the job wants beside those of its plan, as far as there are any.
+func (r *reservation) claimStandby(ctx context.Context) error {
+	r.standby = nil
+	req, wants := restart.StandbyRequest(r.req, r.plan)
+	if !wants || r.spawnGroup != nil {
+		return nil
+	}
+	p, err := r.planWithoutQueue(ctx, req)
+	if err != nil {
+		return ctx.Err()
+	}
+	parts := make(map[*host]job.NodePlan, len(p.Nodes))
+	var hosts []*host
+	for _, np := range p.Nodes {
+		n := r.snapHosts[np.Node]
+		parts[n], hosts = np, append(hosts, n)
+	}
+	claimed := make(map[*host]bool, len(hosts))
+	err = r.requestEach(ctx, r.replyTimeout(), hosts,
+		func(n *host) wire.Message {
+			return r.idleClaim(n, parts[n], wire.Group{Name: standbyGroup, First: r.plan.Size, Size: p.Size, NodeCount: 1})
+		},
+		func(n *host, m wire.Message) bool {
+			switch m := m.(type) {
+			case *wire.Prepared:
+				r.addNotice(n, m.Notice)
+				claimed[n] = true
+			case *wire.ClaimConflict, *wire.Refused: // somebody was faster: it is done without
+			default:
+				return false
+			}
+			return true
+		})
+	for _, n := range hosts { // in the order of the plan, not of the answers
+		if claimed[n] && n.lost == nil {
+			r.standby = append(r.standby, standbyNode{n, parts[n]})
+		}
+	}
+	return err
+}
+
+// idleClaim is what the helper of a node has to know that is claimed for an attempt that may follow: what it claims, as
+// ranks behind those that there are, and how long it waits for us.
+func (r *reservation) idleClaim(n *host, np job.NodePlan, group wire.Group) *wire.Prepare {
+	req := r.req
+	m := &wire.Prepare{
+		Job: r.plan.Job, Group: group, Node: wire.GroupNode{Name: np.Name}, Ranks: np.Ranks, Process: wire.Process{Umask: -1},
+		Supervision: wire.Supervision{BatchStarted: req.RM.ControlsHelpers(), BatchSignalsRanks: req.RM.SignalsRanks(), Grace: req.TimeLimits.Grace, Silence: n.Silence(r.env.SilenceLimit)},
+		Claim:       wire.Claim{Entry: claimOf(req, r.plan, n), Ledger: req.Queue.LedgerDir, ClusterLedger: req.Queue.ClusterLedgerDir, MaxProcs: -1},
+	}
+	for _, app := range req.Apps {
+		m.Apps = append(m.Apps, job.App{Argv: app.Argv})
+	}
+	m.Claim.Entry.IdleReason, m.Claim.Entry.Since = job.IdleStandby, time.Now()
+	if n.def.MaxProcs != nil {
+		m.Claim.MaxProcs = *n.def.MaxProcs
+	}
+	return m
+}
+
+// WithoutNodes is a request without some of its candidates.
+func WithoutNodes(req job.Request, out func(job.NodeDef) bool) job.Request {
+	if slices.ContainsFunc(req.Nodes, out) {
+		req.KeepNodes(func(def job.NodeDef) bool { return !out(def) })
+	}
+	return req
+}
+
+// reportTooFewStandby tells of spares that the job does without.
+func (r *reservation) reportTooFewStandby() {
+	if wanted, got := r.req.Restart.StandbyNodes, len(r.standby); r.spawnGroup == nil && got < wanted {
+		r.env.Report(fmt.Sprintf("%d of %s %s free now", got, text.Count(wanted, "spare node"), map[bool]string{true: "is", false: "are"}[got == 1 || wanted == 1]))
+	}
+}

@@ -1,0 +1,145 @@
+package launch
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"remshell/job"
+	"remshell/launch/node"
+	"remshell/launch/reserve"
+	"remshell/launch/supervise"
+	"remshell/launch/words"
+	"remshell/wire"
+)
+
+// twoNodes has four ranks: 0 and 1 on a, 2 and 3 on b.
+var twoNodes = rankNodes{nodes: []string{"a", "b"}, nodeOfRank: []int{0, 0, 1, 1}}
+
+func TestMissingLibrary(t *testing.T) {
+	for words, want := range map[string]string{
+		"./a: error while loading shared libraries: libfoo.so.3: cannot open shared object file: No such file or directory\n": "libfoo.so.3",
+		"Error loading shared library libbar.so: No such file or directory (needed by ./a)\n":                                 "libbar.so",
+		"sh: 1: foo: not found\n": "",
+	} {
+		if got := missingLibrary(words); got != want {
+			t.Errorf("%q: %q, want %q", words, got, want)
+		}
+	}
+}
+
+func TestForeignCPU(t *testing.T) {
+	n := func(name, model string) *jobNode {
+		return &jobNode{Node: reserve.Node{Node: &node.Node{Def: job.NodeDef{Name: name}}, Probe: &job.Probe{Model: model}}}
+	}
+	old, young, unknown := n("a", "Old 1"), n("b", "Young 2"), n("c", "")
+	if got := otherCPUHint(old, []*jobNode{old, unknown, young}); got != "the CPU of a is Old 1, that of b is Young 2" {
+		t.Errorf("got %q", got)
+	}
+	if got := otherCPUHint(old, []*jobNode{old, unknown, n("d", "Old 1")}); got != "" {
+		t.Errorf("all alike: %q", got)
+	}
+}
+
+func TestLastLine(t *testing.T) {
+	for text, want := range map[string]string{"": "", "=== 7 ===\n": "=== 7 ===", "MPI_ABORT was invoked\n-----\n\n": "MPI_ABORT was invoked", "--\nlost: é\n*** 1\n": "lost: é",
+		"one\ntwo\n\n": "two", "a\x1b[31mb\r\n": "ab", "lost\n\x1b[31m=====\x1b[0m\n": "lost", strings.Repeat("x", 100): strings.Repeat("x", 80) + "..."} {
+		if got := lastLine(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// What orphans consumed counts for their rank, and where nobody knows whose they were,
+// for the node.
+func TestUsageIsSummedByNode(t *testing.T) {
+	a := newRunRecord()
+	use := func(user, rss int) job.Usage {
+		return job.Usage{Wall: time.Second, User: time.Duration(user) * time.Second, MaxRSS: int64(rss) << 20}
+	}
+	a.orphans[0] = []job.OrphanUsage{{Rank: 1, Usage: use(5, 64)}, {Rank: -1, Usage: use(100, 3)}}
+	var r job.Result
+	var tally supervise.UsageTotals
+	r.Exits, r.NodeTotals = a.totals(twoNodes, []*job.Exit{{Rank: 0, Usage: use(1, 7)}, {Rank: 1, Usage: use(2, 8)}, {Rank: 2, Usage: use(3, 9)}})
+	if exits := r.Exits; exits[1].Usage.User != 7*time.Second || exits[1].Usage.MaxRSS != 64<<20 {
+		t.Errorf("rank 1: %+v", exits[1].Usage)
+	}
+	table := func(a, b, all string) string {
+		return "  usage  ranks  wall    user      system  peak memory\n" +
+			"  a      2      1.00 s  108.00 s  0.00 s  " + a + " (rank 1)\n" +
+			"  b      2      1.00 s  3.00 s    0.00 s  " + b + " (rank 2)\n" +
+			"  all    4      1.00 s  111.00 s  0.00 s  " + all + "\n"
+	}
+	r.Usage = a.jobUsage(twoNodes, r, &tally)
+	if got, want := tables(r, ""), table(">= 64.0 MiB", ">= 9.0 MiB", ">= 64.0 MiB"); got != want {
+		t.Errorf("not sampled: got\n%swant\n%s", got, want)
+	}
+	if all := r.Usage.Job; all.Mem != (7+64+9)<<20 || all.CPU != 111*time.Second || all.Wall != time.Second || all.Sampled {
+		t.Errorf("%+v", all)
+	}
+	at := time.Unix(1e9, 0)
+	tally.AddSample(0, job.UsageSample{CPU: time.Hour, Mem: 100 << 20, VMem: 1 << 30}, at)
+	tally.AddSample(1, job.UsageSample{Mem: 5 << 20, VMem: 2 << 30}, at)
+	a.addSamples([]job.RankUsageSample{{Rank: 1, UsageSample: job.UsageSample{Mem: 90 << 20, VMem: 7}}})
+	r.Usage = a.jobUsage(twoNodes, r, &tally)
+	if got, want := tables(r, ""), table("100.0 MiB", "9.0 MiB", "105.0 MiB"); got != want {
+		t.Errorf("sampled: got\n%swant\n%s", got, want)
+	}
+	want := "  rank  host  cput    mem         vmem     wall    exit\n"
+	if got := tables(r, "rank"); !strings.Contains(got, want) || !strings.Contains(got, "  1           7.00 s  90.0 MiB    0.0 MiB  1.00 s  0\n") || !strings.HasSuffix(got, "-\n") {
+		t.Errorf("ranks: got\n%s", got)
+	}
+	if got := words.FormatUsage("j", job.EndPolicy{UsageReport: "lines"}, r, nil); got != "resources_used.cput = 00:01:51\nresources_used.mem = 107520kb\nresources_used.vmem = 3145728kb\nresources_used.walltime = 00:00:01\n" {
+		t.Errorf("lines: got\n%s", got)
+	}
+}
+
+// An account keeps little of a start, and tells all of it.
+func TestStartsAreToldInTheirOrder(t *testing.T) {
+	a := newRunRecord()
+	a.ranksReleased(4)
+	on := func(name string) *jobNode {
+		return &jobNode{Node: reserve.Node{Node: &node.Node{Def: job.NodeDef{Name: name}}}}
+	}
+	a.addStart(on("b"), &wire.Started{Rank: 2, PID: 1 << 22})
+	a.addStart(on("a"), &wire.Started{Rank: 1, Code: 127, Err: "no such file"})
+	a.addStart(on("a"), &wire.Started{Rank: 0, PID: 7})
+	var got []job.RankStart
+	for s := range a.allStarts(twoNodes) {
+		if s.SinceStart < 0 {
+			t.Errorf("rank %d started %v after it was let go", s.Rank, s.SinceStart)
+		}
+		s.SinceStart = 0
+		got = append(got, s)
+	}
+	want := []job.RankStart{{Rank: 2, PID: 1 << 22, Node: "b"}, {Rank: 1, Node: "a", Err: "no such file"}, {Rank: 0, PID: 7, Node: "a"}}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	for s := range a.allStarts(twoNodes) { // who has heard enough may go
+		if s.Rank != 2 {
+			t.Errorf("got %+v first", s)
+		}
+		break
+	}
+}
+
+// What a lost node has used is what was seen of it.
+func TestUsageOfALostNode(t *testing.T) {
+	a := newRunRecord()
+	var tally supervise.UsageTotals
+	tally.AddSample(1, job.UsageSample{CPU: 9 * time.Second, Mem: 3}, time.Unix(1e9, 0))
+	a.addSamples([]job.RankUsageSample{{Rank: 3, UsageSample: job.UsageSample{CPU: 8 * time.Second}}})
+	var r job.Result
+	r.Exits, r.NodeTotals = a.totals(twoNodes, []*job.Exit{{Rank: 0, Usage: job.Usage{User: time.Second}}})
+	if used := a.jobUsage(twoNodes, r, &tally); used.Nodes[1].CPU != 9*time.Second || used.Job.CPU != 10*time.Second || used.Ranks[3].CPU != 8*time.Second {
+		t.Errorf("%+v", used)
+	}
+}
+
+// tables are those that --usage shows, without the lines behind them.
+func tables(r job.Result, usage string) string {
+	all, _, _ := strings.Cut(words.FormatUsage("j", job.EndPolicy{UsageReport: usage}, r, []int{0}), "resources_used")
+	return all
+}

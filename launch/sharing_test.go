@@ -1,0 +1,122 @@
+//go:build linux
+
+package launch_test
+
+import (
+	"fmt"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+
+	"remshell/test/crowd"
+)
+
+// launchCrowd runs a job on so many hosts, all of which this process plays, and returns what
+// was allocated for it, in bytes and in pieces.
+func launchCrowd(t testing.TB, c *crowd.FakeHosts, hosts, ranks int) (bytes, pieces uint64) {
+	t.Helper()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if err := c.Launch(t.Context(), hosts, ranks, t.Output()); err != nil {
+		t.Fatalf("%d hosts: %v", hosts, err)
+	}
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc, after.Mallocs - before.Mallocs
+}
+
+// What a host costs does not depend on how many others there are: as many messages are said to
+// it and by it, and as much is allocated.
+func TestAHostCostsTheSameAmongMany(t *testing.T) {
+	type cost struct{ heard, said, bytes, pieces float64 }
+	of := func(hosts int) cost {
+		var c crowd.FakeHosts
+		bytes, pieces := launchCrowd(t, &c, hosts, 4)
+		n := float64(hosts)
+		if ranks := int64(4 * hosts); c.Dialed.Load() != int64(hosts) || c.Started.Load() != ranks || c.Exited.Load() != ranks || c.Drained.Load() != int64(hosts) {
+			t.Fatalf("%d hosts: %d reached, %d drained; %d ranks started, %d ended", hosts, c.Dialed.Load(), c.Drained.Load(), c.Started.Load(), c.Exited.Load())
+		}
+		return cost{float64(c.Received.Load()) / n, float64(c.Sent.Load()) / n, float64(bytes) / n, float64(pieces) / n}
+	}
+	of(100) // what is made once is made here
+	few, many := of(100), of(1000)
+	for _, x := range []struct {
+		what      string
+		few, many float64
+		growth    float64
+	}{{"messages to it", few.heard, many.heard, 1}, {"messages of it", few.said, many.said, 1},
+		{"bytes allocated", few.bytes, many.bytes, 1.5}, {"pieces allocated", few.pieces, many.pieces, 1.5}} {
+		if x.many > x.few*x.growth+0.1 {
+			t.Errorf("%s: %.1f of 100 hosts, %.1f of 1,000", x.what, x.few, x.many)
+		}
+	}
+}
+
+// BenchmarkCrowd is a whole launch: connect, survey, plan, prepare, start, one fence, end. The
+// helpers are in this process, so their half of the work is in the figures.
+func BenchmarkCrowd(b *testing.B) {
+	for _, hosts := range []int{100, 1000, 10_000} {
+		b.Run(fmt.Sprint(hosts), func(b *testing.B) {
+			began := cpuTime()
+			for b.Loop() {
+				launchCrowd(b, new(crowd.FakeHosts), hosts, crowd.CoresPerHost)
+			}
+			runs := float64(hosts * b.N)
+			b.ReportMetric(float64((cpuTime()-began).Microseconds())/runs, "CPU-µs/host")
+			b.ReportMetric(float64(b.Elapsed().Microseconds())/runs, "µs/host")
+			b.ReportMetric(float64(liveAtEnd(b, hosts))/float64(hosts<<10), "live-KiB/host")
+		})
+	}
+}
+
+// liveAtEnd is how much memory a launch holds, with the helpers, when all ranks have ended, in
+// bytes.
+func liveAtEnd(t testing.TB, hosts int) uint64 {
+	var memory runtime.MemStats
+	launchCrowd(t, &crowd.FakeHosts{AtEnd: func() {
+		runtime.GC()
+		runtime.ReadMemStats(&memory)
+	}}, hosts, crowd.CoresPerHost)
+	return memory.HeapAlloc + memory.StackInuse
+}
+
+// cpuTime is what this process has had of the CPUs.
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// underRace says that the race detector looks on.
+var underRace bool
+
+// A job may spawn for days: what stays of a group that is over is a row for each rank, in the
+// report and in what its node may still say.
+func TestSpawnsWithoutEnd(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes 10,000 spawns; make test runs it")
+	}
+	spawns := 10_000
+	if underRace { // which makes each of them take ten times as long
+		spawns = 4000
+	}
+	step := spawns / 10
+	const most = 1 << 10 // bytes of each
+	var live []int64
+	c := crowd.FakeHosts{Spawns: spawns, Spawned: func(n int) {
+		if n%step == 0 {
+			runtime.GC()
+			var memory runtime.MemStats
+			runtime.ReadMemStats(&memory)
+			live = append(live, int64(memory.HeapAlloc))
+		}
+	}}
+	launchCrowd(t, &c, 2, 2)
+	if c.Exited.Load() != int64(spawns+4) || len(live) != 10 {
+		t.Fatalf("%d ranks have ended, %d looks at the heap", c.Exited.Load(), len(live))
+	}
+	// Lists grow by steps, so the whole is looked at, but for the first tenth.
+	if each := (live[len(live)-1] - live[0]) / int64(spawns-step); each > most {
+		t.Errorf("%d bytes stay of each group; the heap after each tenth: %d", each, live)
+	}
+}

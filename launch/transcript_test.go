@@ -1,0 +1,136 @@
+//go:build linux
+
+package launch_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"remshell/job"
+	"remshell/test/crowd"
+	"remshell/trace"
+)
+
+// traced has a job's steps recorded.
+func traced(r *run) *run {
+	r.steps = trace.New(time.Now)
+	return r
+}
+
+// stepsOf are the steps of a run in the order of their begin, as "n1 rank 0: run (why)", and what is wrong with them:
+// times that cannot be.
+func stepsOf(t *testing.T, r *run) (steps []string) {
+	t.Helper()
+	for _, s := range r.steps.Trace().Spans {
+		line := strings.TrimSpace(s.Host+" "+s.Part) + ": " + s.Step
+		if s.Why != "" {
+			line += " (" + s.Why + ")"
+		}
+		if s.Open || s.Began < 0 || s.Ended < s.Began {
+			t.Errorf("%s is from %v to %v, open: %v", line, s.Began, s.Ended, s.Open)
+		}
+		steps = append(steps, line)
+	}
+	return steps
+}
+
+// has wants steps to be there, each as often as it is named.
+func has(t *testing.T, steps []string, want ...string) {
+	t.Helper()
+	for _, step := range want {
+		i := slices.Index(steps, step)
+		if i < 0 {
+			t.Errorf("%q is missing in\n%s", step, strings.Join(steps, "\n"))
+			return
+		}
+		steps = slices.Delete(slices.Clone(steps), i, i+1)
+	}
+}
+
+// A timeline has the steps of mpiexec, of each host and of each rank, also of what ranks spawn.
+func TestTimeline(t *testing.T) {
+	r := traced(newTalk(2, "barrier; 0: spawn 1 child", map[string]string{"child": "barrier"}, "a:1", "b:2"))
+	r.says(t, "spawn")
+	steps := stepsOf(t, r)
+	has(t, steps, ": job", ": connect", ": gate", ": survey", ": plan", ": claim", ": run", ": start", ": first fence", ": end", ": output",
+		"a: reach", "a: greeting", "a: gate", "a: survey", "a: claim", "a: start", "a: first fence", "a: end", "a rank 0: run",
+		"b: reach", "b: greeting", "b: survey", "b: claim", "b: start", "b: first fence", "b: end", "b rank 1: run",
+		"group 1: survey", "group 1: plan", "group 1: claim", "group 1: run", "group 1: start", "b rank 1:0: run")
+	has(t, steps, "a: survey", "a: survey", "b: claim", "b: claim", "b: start", "b: start") // of the job and of the spawn
+}
+
+// So it has the files that a job brings along.
+func TestTimelineOfStaging(t *testing.T) {
+	r := traced(newRun(2, "", "a", "b"))
+	r.newBale("one", []byte("x"))
+	if result, err := r.do(t); err != nil || result.Code != 0 {
+		t.Errorf("code %d, %v, stderr %q", result.Code, err, r.err.String())
+	}
+	has(t, stepsOf(t, r), ": stage", "a: stage", "b: stage")
+}
+
+// It tells of each host why a job has not begun, or has failed.
+func TestTimelineOfFailures(t *testing.T) {
+	r := traced(newRun(2, "", "a", "nowhere"))
+	if _, err := r.do(t); err == nil {
+		t.Error("a host that is nowhere was reached")
+	}
+	steps := stepsOf(t, r)
+	has(t, steps, ": job (nowhere: no such host)", "a: reach", "nowhere: reach (no such host)")
+	if slices.Contains(steps, ": survey") {
+		t.Errorf("there was a survey:\n%s", strings.Join(steps, "\n"))
+	}
+
+	r = traced(newRun(2, "exit 3", "a", "b"))
+	r.req.Apps[0].Argv[0] = "no-such-program"
+	r.do(t)
+	has(t, stepsOf(t, r), "a: claim (program no-such-program: not found in PATH)")
+
+	r = traced(newRun(2, "test $PMI_RANK = 0 || exit 3", "a", "b"))
+	r.do(t)
+	has(t, stepsOf(t, r), ": job (rank 1 on b exited with code 3)", "b rank 1: run (exit code 3)")
+
+	r = traced(newRun(2, "test $PMI_RANK = 0 || kill -9 $PPID; sleep 600", "a", "b"))
+	r.do(t)
+	if steps := stepsOf(t, r); !slices.ContainsFunc(steps, func(s string) bool { return strings.HasPrefix(s, "b") && strings.HasSuffix(s, ")") }) {
+		t.Errorf("the lost host is not told of:\n%s", strings.Join(steps, "\n"))
+	}
+}
+
+// Attempts are one behind the other, with what is between them.
+func TestTimelineOfAttempts(t *testing.T) {
+	r := traced(newRun(1, "exit 3", "a"))
+	r.req.Restart = job.RestartPolicy{MaxRestarts: 1, On: []job.EndKind{job.EndByExitCode}, Delay: time.Millisecond}
+	r.do(t)
+	has(t, stepsOf(t, r), ": attempt 0 (rank 0 on a exited with code 3)", ": fence", ": pause", ": attempt 1 (rank 0 on a exited with code 3)",
+		"a rank 0: run (exit code 3)", "a rank 0: run (exit code 3)")
+	var ended time.Duration
+	for _, s := range r.steps.Trace().Spans {
+		if strings.HasPrefix(s.Step, trace.Attempt) {
+			if s.Began < ended {
+				t.Errorf("%s began before the one before it had ended", s.Step)
+			}
+			ended = s.Ended
+		}
+	}
+}
+
+// Of very many ranks each host has one row, and the trace says so.
+func TestTimelineOfManyRanks(t *testing.T) {
+	const hosts, ranks = 80, 64
+	c := crowd.FakeHosts{Timeline: trace.New(time.Now)}
+	launchCrowd(t, &c, hosts, ranks)
+	run := c.Timeline.Trace()
+	rows := make(map[trace.Row]int)
+	for _, s := range run.Spans {
+		rows[s.Row]++
+	}
+	if len(rows) != 1+2*hosts || len(run.Spans) > 20*hosts {
+		t.Errorf("%d hosts of %d ranks have %d rows with %d spans", hosts, ranks, len(rows), len(run.Spans))
+	}
+	if len(run.Notes) != 1 || !strings.Contains(run.Notes[0], "have one row for each host") {
+		t.Errorf("the notes are %q", run.Notes)
+	}
+}

@@ -1,0 +1,95 @@
+package launch
+
+import (
+	"time"
+
+	"remshell/job"
+	"remshell/launch/supervise"
+)
+
+// addSamples notes what ranks have, if it is more than before.
+func (a *runRecord) addSamples(ranks []job.RankUsageSample) {
+	for _, r := range ranks {
+		most := a.maxSamples[r.Rank]
+		most.TakeMax(r.UsageSample)
+		a.maxSamples[r.Rank] = most
+	}
+}
+
+// jobUsage brings together what was told exactly, at the ends of processes, and what was seen while
+// they ran (RM-51): time is what wait4(2) has told, but of a host that was lost; memory is what was
+// seen, and at least the largest process.
+func (a *runRecord) jobUsage(p rankNodes, r job.Result, tally *supervise.UsageTotals) job.JobUsage {
+	all := job.JobUsage{Ranks: make([]job.UsageTotal, len(p.nodeOfRank)), Nodes: make([]job.UsageTotal, len(p.nodes))}
+	for rank := range all.Ranks {
+		seen, sampled := a.maxSamples[rank]
+		all.Ranks[rank] = job.UsageTotal{UsageSample: seen, Sampled: sampled}
+	}
+	for _, e := range r.Exits {
+		all.Ranks[e.Rank].SetExact(e.Usage)
+	}
+	all.Job.Sampled = true
+	for i, total := range r.NodeTotals {
+		all.Nodes[i] = nodeUsage(tally, i, total)
+		all.Job.Sampled = all.Job.Sampled && all.Nodes[i].Sampled
+	}
+	for rank, node := range p.nodeOfRank {
+		u, host := all.Ranks[rank], &r.NodeTotals[node]
+		if host.PeakRank < 0 && u.Mem > 0 || host.PeakRank >= 0 && u.Mem > all.Ranks[host.PeakRank].Mem {
+			host.PeakRank = rank
+		}
+		if !all.Nodes[node].Sampled { // then it is the sum of the largest process of each rank
+			all.Nodes[node].Add(job.UsageSample{Mem: u.Mem})
+		}
+	}
+	a.sumJob(&all, r, tally)
+	return all
+}
+
+// nodeUsage is what a node has used. The ends of ranks of one that was lost are not known: then what
+// was seen is more.
+func nodeUsage(tally *supervise.UsageTotals, i int, total job.NodeTotal) job.UsageTotal {
+	var u job.UsageTotal
+	u.UsageSample, u.Sampled = tally.NodeMaximum(i)
+	seen := u.UsageSample
+	u.SetExact(total.Usage)
+	if total.EndedRanks < total.Ranks {
+		u.CPU = max(u.CPU, seen.CPU)
+	}
+	if !u.Sampled {
+		u.Mem = 0
+	}
+	return u
+}
+
+// sumJob sums up what the job has used.
+func (a *runRecord) sumJob(all *job.JobUsage, r job.Result, tally *supervise.UsageTotals) {
+	most, _ := tally.JobMaximum()
+	all.Job.UsageSample = job.UsageSample{Mem: most.Mem, VMem: most.VMem}
+	var sum job.UsageSample
+	for _, u := range all.Nodes {
+		all.Job.Mem, all.Job.VMem = max(all.Job.Mem, u.Mem), max(all.Job.VMem, u.VMem)
+		sum.Add(u.UsageSample)
+	}
+	if all.Job.CPU = sum.CPU; !all.Job.Sampled {
+		all.Job.Mem = max(all.Job.Mem, sum.Mem)
+	}
+	all.Job.Wall = a.wallTime(r.Exits, len(all.Ranks))
+}
+
+// wallTime is the time from the first start of one of so many ranks to the last end.
+func (a *runRecord) wallTime(exits []*job.Exit, ranks int) time.Duration {
+	began := make([]time.Duration, ranks)
+	for _, s := range a.rankStarts {
+		began[s.rank] = s.after
+	}
+	var first, last time.Duration
+	for i, e := range exits {
+		start := began[e.Rank]
+		if i == 0 || start < first {
+			first = start
+		}
+		last = max(last, start+e.Usage.Wall)
+	}
+	return max(0, last-first)
+}

@@ -1,0 +1,201 @@
+package ledger
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A userDir is the directory of one user's entries: remshell-HASH-UID, or with a dot and
+// anything behind it where somebody else sits on that name. It counts if it belongs to
+// that user, has mode 0755 and is no link (TRUST-14).
+type userDir struct {
+	name string
+	uid  int
+}
+
+// listUserDirs finds the shelves of all users. The directory is everybody's, and may be full of
+// anything: so it is read for a while only, and then those are asked for by name who can
+// have a living entry: who runs a process, or is in the database of users.
+func (d *Dir) listUserDirs(deadline time.Time) ([]userDir, error) {
+	names, whole, err := d.listNames(d.dir, ".", maxListed, deadline)
+	if err != nil {
+		return nil, &UnusableError{d.path, err}
+	}
+	var found []userDir
+	for _, name := range names {
+		if s, is := d.parseUserDir(name); is {
+			found = append(found, s)
+		}
+	}
+	if !whole {
+		found = append(found, d.guessUserDirs()...)
+		err = d.checkReadCompletely(names)
+	}
+	me := os.Geteuid()
+	slices.SortFunc(found, func(a, c userDir) int { // ours first: it is what we may not lose
+		return cmp.Or(cmp.Compare(min(1, abs(a.uid-me)), min(1, abs(c.uid-me))), cmp.Compare(a.uid, c.uid), cmp.Compare(a.name, c.name))
+	})
+	return slices.Compact(found), err
+}
+
+func abs(n int) int { return max(n, -n) }
+
+// parseUserDir reads the name of a shelf of this node.
+func (d *Dir) parseUserDir(name string) (userDir, bool) {
+	rest, is := strings.CutPrefix(name, d.prefix)
+	digits, _, _ := strings.Cut(rest, ".")
+	uid, err := strconv.ParseUint(digits, 10, 32)
+	return userDir{name, int(uid)}, is && err == nil && digits == strconv.FormatUint(uid, 10)
+}
+
+// guessUserDirs are the shelves that there may be.
+func (d *Dir) guessUserDirs() (guessed []userDir) {
+	uids := d.runningUsers()
+	uids = append(uids, os.Geteuid())
+	for uid := range d.users().names {
+		uids = append(uids, uid)
+	}
+	slices.Sort(uids)
+	for _, uid := range slices.Compact(uids) {
+		guessed = append(guessed, userDir{fmt.Sprint(d.prefix, uid), uid})
+	}
+	return guessed
+}
+
+// runningUsers are the users of the processes that we see.
+func (d *Dir) runningUsers() (uids []int) {
+	fd, err := openat(unix.AT_FDCWD, d.procDir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	defer unix.Close(fd)
+	names, _, _ := d.listNames(fd, ".", 1<<20, time.Now().Add(d.ReadTime))
+	seen := make(map[int]bool)
+	for _, name := range names {
+		var st unix.Stat_t
+		if _, err := strconv.Atoi(name); err == nil && unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && !seen[int(st.Uid)] {
+			seen[int(st.Uid)] = true
+			uids = append(uids, int(st.Uid))
+		}
+	}
+	return uids
+}
+
+// checkReadCompletely is what is wrong where the directory cannot be read to its end and processes of
+// others are hidden from us: then somebody may be overlooked. Else nothing is.
+func (d *Dir) checkReadCompletely(names []string) error {
+	var st unix.Stat_t
+	if os.Geteuid() == 0 || unix.Stat(d.procDir+"/1", &st) == nil {
+		return nil
+	}
+	count := make(map[int]int)
+	for _, name := range names[max(0, len(names)-100):] {
+		if unix.Fstatat(d.dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
+			count[int(st.Uid)]++
+		}
+	}
+	most := -1
+	for uid := range count {
+		if most < 0 || count[uid] > count[most] {
+			most = uid
+		}
+	}
+	return &LimitError{d.path, d.userName(most), fmt.Sprintf("more than %s files", thousands(len(names)))}
+}
+
+// listNames reads the names in a directory below another, at most so many and not for longer
+// than until the deadline, and says whether these are all.
+func (d *Dir) listNames(dir int, name string, most int, deadline time.Time) (names []string, whole bool, err error) {
+	fd, err := d.openBelow(dir, name, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return nil, false, err
+	}
+	defer unix.Close(fd)
+	return namesOf(fd, most, deadline)
+}
+
+func namesOf(fd, most int, deadline time.Time) (names []string, whole bool, err error) {
+	buf := make([]byte, 8<<10)
+	for len(names) <= most && time.Now().Before(deadline) {
+		n, err := unix.ReadDirent(fd, buf)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || n == 0 {
+			return names, err == nil, err
+		}
+		_, _, names = unix.ParseDirent(buf[:n], -1, names)
+	}
+	return names, false, nil
+}
+
+// openUserDir opens a shelf, if it may be believed to be its user's.
+func (d *Dir) openUserDir(s userDir) (int, error) {
+	fd, err := d.openBelow(d.dir, s.name, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return -1, err
+	}
+	var st unix.Stat_t
+	if err = unix.Fstat(fd, &st); err == nil && (int(st.Uid) != s.uid || st.Mode&0o7777 != 0o755) {
+		err = errForeign
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// openOwnDir opens our own shelf, and makes it if need be.
+func (d *Dir) openOwnDir() (int, userDir, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	uid := os.Geteuid()
+	s := userDir{cmp.Or(d.ownDir, fmt.Sprint(d.prefix, uid)), uid}
+	for range 3 {
+		fd, err := d.openUserDir(s)
+		switch {
+		case err == nil:
+			d.ownDir = s.name
+			return fd, s, nil
+		case err == unix.ENOENT:
+			err = d.makeOwnDir(s.name)
+		case err == errForeign || err == unix.ENOTDIR || err == unix.ELOOP || err == unix.EACCES || err == unix.EXDEV:
+			// Somebody else sits on the name; or it is ours and was opened to others.
+			s.name = fmt.Sprint(d.prefix, uid, ".", randomName())
+			err = d.makeOwnDir(s.name)
+		}
+		if err != nil && err != unix.EEXIST {
+			return -1, s, &UnusableError{d.path, err}
+		}
+	}
+	return -1, s, &UnusableError{d.path, errors.New("our directory in it comes and goes")}
+}
+
+// makeOwnDir makes a directory of ours, whatever the umask.
+func (d *Dir) makeOwnDir(name string) error {
+	if err := unix.Mkdirat(d.dir, name, 0o700); err != nil {
+		return err
+	}
+	fd, err := d.openBelow(d.dir, name, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	if int(st.Uid) != os.Geteuid() {
+		return fmt.Errorf("the file system takes uid %d for uid %d", os.Geteuid(), st.Uid)
+	}
+	return unix.Fchmod(fd, 0o755)
+}

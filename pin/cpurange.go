@@ -1,0 +1,233 @@
+package pin
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"remshell/idset"
+)
+
+// A CPURange is one item of a list of CPUs that somebody wrote down (cli.md 4.3). Its
+// numbers are logical, counted by package, core and thread, unless Kernel is set.
+type CPURange struct {
+	KernelNumbers bool // CPU numbers of the kernel
+	InPackage     bool // cores of a package; else units of the node
+	Package       int  // logical number, from 0
+	First, Last   int  // from 0; Last < First: all
+}
+
+// String writes a pick as ParsePicks reads it.
+func (p CPURange) String() string {
+	numbers := "*"
+	if p.Last >= p.First {
+		numbers = fmt.Sprintf("%d-%d", p.First, p.Last)
+	}
+	switch {
+	case p.KernelNumbers:
+		return "p" + numbers
+	case p.InPackage:
+		return fmt.Sprintf("%d:%s", p.Package, numbers)
+	}
+	return numbers
+}
+
+// A SpanError is a fault of a text, and the bytes of it that are at fault.
+type SpanError struct {
+	From, To int
+	Reason   string
+}
+
+func (e *SpanError) Error() string { return e.Reason }
+
+// allNumbers marks a pick without numbers.
+const allNumbers = -1
+
+// ParseCPURanges reads a list of CPUs. The error is a *SpanError.
+//
+//	list = group { ";" group }        a prefix holds to the end of its group
+//	group = item { "," item }
+//	item = [ "p" | package ":" ] ( N [ "-" M ] | "*" )
+func ParseCPURanges(list string) ([]CPURange, error) {
+	var picks []CPURange
+	at := 0
+	for group := range strings.SplitSeq(list, ";") {
+		var prefix CPURange
+		for item := range strings.SplitSeq(group, ",") {
+			p, reason := parseCPURange(strings.TrimSpace(item), prefix)
+			if reason != "" {
+				return nil, &SpanError{at, at + len(item), reason}
+			}
+			picks, prefix = append(picks, p), p
+			at += len(item) + 1
+		}
+	}
+	return picks, nil
+}
+
+// parseCPURange reads an item, with the prefix of the item before if it has none.
+func parseCPURange(item string, prefix CPURange) (p CPURange, reason string) {
+	p = CPURange{KernelNumbers: prefix.KernelNumbers, InPackage: prefix.InPackage, Package: prefix.Package, Last: allNumbers}
+	numbers := item
+	if rest, kernel := strings.CutPrefix(item, "p"); kernel {
+		p.KernelNumbers, p.InPackage, numbers = true, false, rest
+	} else if socket, cores, is := strings.Cut(item, ":"); is {
+		n, ok := cpuNumber(socket)
+		if !ok {
+			return p, fmt.Sprintf("%q is not the number of a package", socket)
+		}
+		p.KernelNumbers, p.InPackage, p.Package, numbers = false, true, n, cores
+	}
+	if numbers == "*" {
+		return p, ""
+	}
+	low, high, isRange := strings.Cut(numbers, "-")
+	var ok bool
+	p.First, ok = cpuNumber(low)
+	if p.Last = p.First; ok && isRange {
+		p.Last, ok = cpuNumber(high)
+	}
+	switch {
+	case item == "":
+		return p, "a CPU is missing"
+	case !ok:
+		return p, fmt.Sprintf("%q is not a CPU: write 0-3, 1:0-2 for cores of a package, p4 for the kernel's number, or *", item)
+	case p.Last < p.First:
+		return p, fmt.Sprintf("the range %q runs backwards", numbers)
+	}
+	return p, ""
+}
+
+func cpuNumber(text string) (int, bool) {
+	n, err := strconv.Atoi(text)
+	return n, err == nil && n >= 0 && n < maxCPU && text[0] != '+' && text[0] != '-'
+}
+
+// A Numbering finds the CPUs of a node by the numbers of picks.
+type Numbering struct {
+	kernel   []numberedCPUs   // every CPU
+	units    []numberedCPUs   // by package, core and thread
+	packages [][]numberedCPUs // the cores of each
+	usable   []int            // CPUs
+}
+
+// A numberedCPUs thing has the number it is called by, and its CPUs as far as they may be
+// used.
+type numberedCPUs struct {
+	number int
+	cpus   []int
+}
+
+// Numbering counts everything that is online. threads says that units are hardware
+// threads. CPUs outside of the cpuset have numbers too, so that a list means the same
+// wherever it is used; they cannot be had.
+func (t Topology) Numbering(threads bool) *Numbering {
+	n := new(Numbering)
+	cores := slices.Clone(t.Cores)
+	slices.SortStableFunc(cores, func(a, b Core) int { return cmp.Compare(a.Package, b.Package) })
+	for i, c := range cores {
+		if i == 0 || c.Package != cores[i-1].Package {
+			n.packages = append(n.packages, nil)
+		}
+		last := &n.packages[len(n.packages)-1]
+		*last = append(*last, numberedCPUs{len(*last), c.CPUs})
+		n.usable = append(n.usable, c.CPUs...)
+		split := c.threads()
+		n.kernel = append(n.kernel, split...)
+		if !threads {
+			split = []numberedCPUs{{cpus: c.CPUs}}
+		}
+		for _, u := range split {
+			n.units = append(n.units, numberedCPUs{len(n.units), u.cpus})
+		}
+	}
+	slices.SortFunc(n.kernel, byNumber)
+	slices.Sort(n.usable)
+	return n
+}
+
+func byNumber(a, b numberedCPUs) int { return cmp.Compare(a.number, b.number) }
+
+// threads lists the threads of a core by their kernel numbers.
+func (c Core) threads() []numberedCPUs {
+	var threads []numberedCPUs
+	for _, cpu := range c.AllCPUs() {
+		u := numberedCPUs{number: cpu}
+		if slices.Contains(c.CPUs, cpu) {
+			u.cpus = []int{cpu}
+		}
+		threads = append(threads, u)
+	}
+	return threads
+}
+
+// CPUs lists what is meant, each CPU once, in the order of the list and ascending
+// within a core. The error goes on after the name of the node: "node1 " + err.
+func (n *Numbering) CPUs(picks []CPURange) ([]int, error) {
+	var cpus []int
+	for _, p := range picks {
+		things, err := n.selected(p)
+		if err != nil {
+			return nil, err
+		}
+		for _, thing := range things {
+			for _, cpu := range thing.cpus {
+				if len(picks) == 1 || !slices.Contains(cpus, cpu) {
+					cpus = append(cpus, cpu)
+				}
+			}
+		}
+	}
+	return cpus, nil
+}
+
+// selected are those a pick means.
+func (n *Numbering) selected(p CPURange) ([]numberedCPUs, error) {
+	list, noun := n.units, "slot "
+	switch {
+	case p.KernelNumbers:
+		list, noun = n.kernel, "CPU "
+	case p.InPackage && p.Package >= len(n.packages):
+		return nil, fmt.Errorf("has no package %d: its packages are %s", p.Package, foldUpTo(len(n.packages)))
+	case p.InPackage:
+		list, noun = n.packages[p.Package], fmt.Sprintf("core %d:", p.Package)
+	}
+	if p.Last < p.First {
+		list = slices.DeleteFunc(slices.Clone(list), func(u numberedCPUs) bool { return len(u.cpus) == 0 })
+		if len(list) == 0 {
+			return nil, fmt.Errorf("lets us use none of them, but the CPUs %s only", idset.Text(n.usable))
+		}
+		return list, nil
+	}
+	var things []numberedCPUs
+	for number := p.First; number <= p.Last; number++ {
+		i, there := slices.BinarySearchFunc(list, numberedCPUs{number: number}, byNumber)
+		switch {
+		case !there:
+			return nil, fmt.Errorf("has no %s%d: it has %s", noun, number, foldNumbers(list))
+		case len(list[i].cpus) == 0:
+			return nil, fmt.Errorf("does not let us use its %s%d, but the CPUs %s only", noun, number, idset.Text(n.usable))
+		}
+		things = append(things, list[i])
+	}
+	return things, nil
+}
+
+func foldNumbers(things []numberedCPUs) string {
+	numbers := make([]int, len(things))
+	for i, thing := range things {
+		numbers[i] = thing.number
+	}
+	return cmp.Or(idset.Text(numbers), "none")
+}
+
+// foldUpTo is the numbers below n, folded.
+func foldUpTo(n int) string {
+	numbers := make([]int, n)
+	for i := range numbers {
+		numbers[i] = i
+	}
+	return cmp.Or(idset.Text(numbers), "none")
+}

@@ -1,0 +1,110 @@
+package pin
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// twoPackages is two packages of four cores with two threads each; the kernel deals its numbers
+// round the packages, as many machines do. Core 3 of package 1 is closed, and one
+// thread of core 2 of package 0.
+func twoPackages() Topology {
+	var t Topology
+	for core := range 8 {
+		c := Core{CPUs: []int{core, core + 8}, CoreLocation: CoreLocation{NUMA: core % 2, Package: core % 2}}
+		switch core {
+		case 7:
+			c.CPUs, c.Unusable = nil, c.CPUs
+		case 4:
+			c.CPUs, c.Unusable = []int{4}, []int{12}
+		}
+		t.Cores = append(t.Cores, c)
+	}
+	return t
+}
+
+func TestPicks(t *testing.T) {
+	tests := []struct{ list, cores, threads string }{
+		{"0", "0,8", "0"},
+		{"1", "2,10", "8"},
+		{"4", "1,9", "4"},
+		{"5", "3,11", "error: does not let us use its slot 5, but the CPUs 0-6,8-11,13-14 only"},
+		{"0-1,3", "0,8,2,10,6,14", "0,8,10"},
+		{"0:1", "2,10", "2,10"},
+		{"0:1,2;0", "2,10,4,0,8", "2,10,4,0"},
+		{"1:*", "1,9,3,11,5,13", "1,9,3,11,5,13"},
+		{"1:0-2", "1,9,3,11,5,13", "1,9,3,11,5,13"},
+		{"p9", "9", "9"},
+		{"p0-1,4", "0,1,4", "0,1,4"},
+		{"p0;0", "0,8", "0"},
+		{"*", "0,8,2,10,4,6,14,1,9,3,11,5,13", ""},
+		{" 0 , 1 ", "0,8,2,10", ""},
+		{"7", "error: does not let us use its slot 7, but the CPUs 0-6,8-11,13-14 only", ""},
+		{"1:3", "error: does not let us use its core 1:3, but the CPUs 0-6,8-11,13-14 only", ""},
+		{"p12", "error: does not let us use its CPU 12, but the CPUs 0-6,8-11,13-14 only", ""},
+		{"8", "error: has no slot 8: it has 0-7", ""},
+		{"6-9", "error: does not let us use its slot 7, but the CPUs 0-6,8-11,13-14 only", ""},
+		{"1:4", "error: has no core 1:4: it has 0-3", ""},
+		{"2:0", "error: has no package 2: its packages are 0-1", ""},
+		{"p16", "error: has no CPU 16: it has 0-15", ""},
+	}
+	for _, test := range tests {
+		picks, err := ParseCPURanges(test.list)
+		if err != nil {
+			t.Errorf("%q: %v", test.list, err)
+		}
+		for threads, want := range map[bool]string{false: test.cores, true: test.threads} {
+			if want == "" {
+				continue
+			}
+			cpus, err := twoPackages().Numbering(threads).CPUs(picks)
+			got := strings.ReplaceAll(strings.Trim(fmt.Sprint(cpus), "[]"), " ", ",")
+			if err != nil {
+				got = "error: " + err.Error()
+			}
+			if got != want {
+				t.Errorf("%q, threads %v: %s; want %s", test.list, threads, got, want)
+			}
+		}
+	}
+}
+
+func TestBadPicks(t *testing.T) {
+	for list, want := range map[string]string{
+		"": "0-0", "0,": "2-2", "0,x": "2-3", "3-1": "0-3", "1:": "0-2", ":1": "0-2", "1:2:3": "0-5", "p": "0-1", "+1": "0-2", "-1": "0-2",
+		"0; 1x": "2-5", "99999999": "0-8", "1:p2": "0-4", "0-": "0-2", "**": "0-2",
+	} {
+		picks, err := ParseCPURanges(list)
+		span, is := err.(*SpanError)
+		if !is || fmt.Sprintf("%d-%d", span.From, span.To) != want || span.Reason == "" {
+			t.Errorf("%q: %v, %+v; want a fault at %s", list, picks, err, want)
+		}
+	}
+}
+
+func FuzzParsePicks(f *testing.F) {
+	for _, seed := range []string{"0-3,6", "0:0-3,1:0", "1:*", "p4;p6", "*", "1:2:3", "p"} {
+		f.Add(seed)
+	}
+	machine := twoPackages().Numbering(false)
+	f.Fuzz(func(t *testing.T, list string) {
+		picks, err := ParseCPURanges(list)
+		if span, is := err.(*SpanError); err != nil && (!is || span.From < 0 || span.To < span.From || span.To > len(list)) {
+			t.Fatalf("%q: %#v", list, err)
+		}
+		var words []string
+		for _, p := range picks {
+			words = append(words, p.String())
+		}
+		again, err2 := ParseCPURanges(strings.Join(words, ";"))
+		if err == nil && (err2 != nil || !slices.Equal(picks, again)) {
+			t.Fatalf("%q is %v, written again %v, %v", list, picks, again, err2)
+		}
+		cpus, _ := machine.CPUs(picks)
+		if slices.Sort(cpus); len(slices.Compact(cpus)) != len(cpus) || slices.Contains(cpus, 12) || slices.Contains(cpus, 7) {
+			t.Fatalf("%q: CPUs %v", list, cpus)
+		}
+	})
+}

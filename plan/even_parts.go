@@ -1,0 +1,68 @@
+package plan
+
+import (
+	"fmt"
+
+	"remshell/gpu"
+	"remshell/job"
+	"remshell/pin"
+	"remshell/text"
+)
+
+// This file gives ranks all CPUs of their node that nobody has, to each an even part (job.RankNeeds.AllCPUs). Which node a rank
+// goes to is decided as if it needed no more than its Threads.
+
+// slotsPerRank are the numbers of slots that the ranks of a node get: their Threads, and an even part of what is left. Ranks that
+// share CPUs or are not bound get no such part.
+func (s *placement) slotsPerRank(n *candidate, ranks []job.RankPlan, slots []pin.Unit) []int {
+	widths := make([]int, len(ranks))
+	left, parts := min(len(pin.FreeSlots(slots, n.busy)), n.CPUs()-n.slotsOfOthers()), 0
+	for i := range ranks {
+		widths[i] = s.threadsPerRank(&ranks[i])
+		left -= widths[i]
+		if s.req.Apps[ranks[i].App].AllCPUs {
+			parts++
+		}
+	}
+	if parts == 0 || left < parts || s.sharesCPUs || n.sharesOwnCPUs || n.unboundByClaims || !s.bindsRanksOn(n) {
+		return widths
+	}
+	for i := range ranks {
+		if s.req.Apps[ranks[i].App].AllCPUs {
+			widths[i] += left / parts
+		}
+	}
+	return widths
+}
+
+// evenPartNotes says how CPUs and GPUs are shared where ranks have even parts of their nodes.
+func (s *placement) evenPartNotes(plans []job.NodePlan) (notes []job.Note) {
+	least, most, more, seen := 0, 0, false, false
+	for _, p := range plans {
+		for i := range p.Ranks {
+			r := &p.Ranks[i]
+			app := s.req.Apps[r.App]
+			if !app.AllCPUs {
+				continue
+			}
+			if width := len(r.Slots); r.CPUs != nil {
+				more = more || width > s.threadsPerRank(r)
+				if most = max(most, width); least == 0 || width < least {
+					least = width
+				}
+			}
+			seen = seen || app.GPUs == 0 && len(p.Ranks) > 1 && len(gpu.OfBestVendor(s.candidates[s.assigned[r.Rank].candidate].GPUs)) > 0
+		}
+	}
+	if more {
+		number := text.Count(most, "CPU")
+		if least < most {
+			number = fmt.Sprintf("%d to %s", least, number)
+		}
+		notes = append(notes, job.Note{Code: "even-parts", Text: fmt.Sprintf("each rank has %s, its part of its host; for fewer: --tpp N", number)})
+	}
+	if seen {
+		notes = append(notes, job.Note{Code: "all-gpus", Text: "each rank sees all GPUs of its host; for one of its own: -gpus-per-proc 1"})
+	}
+	return notes
+}

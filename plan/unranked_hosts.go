@@ -1,0 +1,43 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"remshell/hostlist"
+	"remshell/job"
+)
+
+// unrankedHostsNote names hosts that the user listed and that got no rank, since those before them had CPUs enough. Hydra gives
+// each host of a list without counts one rank; here that has to be said. Who said how ranks are spread knows it.
+func (s *placement) unrankedHostsNote() (note job.Note, there bool) {
+	counted := slices.ContainsFunc(s.candidates, func(c candidate) bool { return c.Slots > 0 || c.MaxSlots > 0 })
+	if !s.req.AllHosts || s.req.Attempt > 0 || len(s.req.Apps) > 1 || s.req.FixedPlacements != nil || s.req.RoundRobin || s.req.Layout.Map.Text != "" || counted {
+		return note, false
+	}
+	app := s.req.Apps[0]
+	if app.N == 0 || app.PerNode > 0 || app.ExactPerNode > 0 || len(s.assigned) < 2 {
+		return note, false
+	}
+	var names []string
+	hosts, least := 0, len(s.assigned)
+	for _, i := range distinctCandidates(s.entries, len(s.candidates)) {
+		c := &s.candidates[i]
+		if c.free == 0 {
+			continue
+		}
+		hosts++
+		least = min(least, c.free/max(1, app.CPUsPerRank))
+		if s.ranksOn[i] == 0 {
+			names = append(names, c.Name)
+		}
+	}
+	if names == nil {
+		return note, false
+	}
+	way := "--map-by node"
+	if each := (len(s.assigned) + hosts - 1) / hosts; each <= least {
+		way = fmt.Sprintf("-ppn %d or %s", each, way)
+	}
+	return job.Note{Code: "unranked", Text: fmt.Sprintf("%s got no rank; to spread: %s", hostlist.FoldBrief(names), way)}, true
+}

@@ -1,0 +1,128 @@
+package pmiserver
+
+import (
+	"bytes"
+	"errors"
+)
+
+// maxLine is how long a line may be, in bytes (pmi-wire.md 6.4).
+const maxLine = 64 << 10
+
+// What is wrong with a stream.
+var (
+	errNoCommand  = errors.New("not a PMI command")
+	errLength     = errors.New("not the length of a PMI-2 message")
+	errLongLine   = errors.New("a command of more than 64 KiB")
+	errNotReading = errors.New("many requests, and nobody reads the answers")
+)
+
+// A messageReader finds the messages in what a client writes, which arrives split and
+// merged in any way (pmi-wire.md 2.1). It works on one buffer, which grows only
+// for a client that needs it.
+type messageReader struct {
+	buf     []byte
+	start   int  // of the message under way
+	scanned int  // up to here it has no end of line
+	inBlock bool // within an mcmd request: any line will do
+	pmi2    bool // PMI-2 was agreed on: frames come, and lines may
+	isFrame bool // the message that next returned was a frame
+}
+
+// readBuffer returns where to put the bytes that come next: some, always.
+func (f *messageReader) readBuffer() []byte {
+	switch {
+	case f.start == len(f.buf):
+		f.buf, f.start, f.scanned = f.buf[:0], 0, 0
+	case len(f.buf) == cap(f.buf) && f.start > 0:
+		f.buf = append(f.buf[:0], f.buf[f.start:]...)
+		f.start, f.scanned = 0, f.scanned-f.start
+	}
+	if len(f.buf) == cap(f.buf) {
+		larger := make([]byte, len(f.buf), max(2048, 2*cap(f.buf)))
+		copy(larger, f.buf)
+		f.buf = larger
+	}
+	return f.buf[len(f.buf):cap(f.buf)]
+}
+
+// addRead says that n bytes of the room are now in use.
+func (f *messageReader) addRead(n int) { f.buf = f.buf[:len(f.buf)+n] }
+
+// nextMessage returns the next message, a line without its end or the body of a frame,
+// or nil if more bytes are needed. It is good until the next call of room.
+func (f *messageReader) nextMessage() ([]byte, error) {
+	if !f.inBlock {
+		f.skipPadding()
+	}
+	rest := f.buf[f.start:]
+	f.isFrame = f.pmi2 && len(rest) > 0 && rest[0] != 'c' && rest[0] != 'm'
+	switch {
+	case f.isFrame:
+		return f.nextFrame(rest)
+	case !f.inBlock && !isMessageStart(rest):
+		return nil, errNoCommand
+	}
+	return f.nextLine(rest)
+}
+
+// nextLine returns the next line.
+func (f *messageReader) nextLine(rest []byte) ([]byte, error) {
+	f.scanned = max(f.scanned, f.start)
+	n := bytes.IndexByte(f.buf[f.scanned:], '\n')
+	if n < 0 {
+		f.scanned = len(f.buf)
+		if len(rest) >= maxLine {
+			return nil, errLongLine
+		}
+		return nil, nil
+	}
+	end := f.scanned + n
+	line := f.buf[f.start:end:end]
+	if len(line) >= maxLine {
+		return nil, errLongLine
+	}
+	f.start, f.scanned = end+1, end+1
+	return line, nil
+}
+
+// nextFrame returns the body of the next frame: six bytes of length, padded on either
+// side, and so many bytes (pmi-wire.md 4.1).
+func (f *messageReader) nextFrame(rest []byte) ([]byte, error) {
+	const prefix = 6
+	digits := bytes.Trim(rest[:min(len(rest), prefix)], " ")
+	n := 0
+	for _, d := range digits {
+		if d < '0' || d > '9' {
+			return nil, errLength
+		}
+		n = 10*n + int(d-'0')
+	}
+	switch {
+	case len(rest) < prefix:
+		return nil, nil
+	case n == 0:
+		return nil, errLength
+	case len(rest) < prefix+n:
+		return nil, nil
+	}
+	f.start += prefix + n
+	return rest[prefix : prefix+n : prefix+n], nil
+}
+
+// skipPadding passes over the bytes that may stand before a message: programs publish
+// ports that end in a line feed, and old clients send their zero.
+func (f *messageReader) skipPadding() {
+	for f.start < len(f.buf) && (f.buf[f.start] == '\n' || f.buf[f.start] == 0) {
+		f.start++
+	}
+}
+
+// isMessageStart reports whether a message may begin so; as much of it as is there.
+func isMessageStart(b []byte) bool {
+	const line, block = "cmd=", "mcmd="
+	return string(b[:min(len(b), len(line))]) == line[:min(len(b), len(line))] ||
+		string(b[:min(len(b), len(block))]) == block[:min(len(b), len(block))]
+}
+
+// firstBytes returns the first bytes of what is there, for an error message.
+func (f *messageReader) firstBytes() []byte { return f.buf[f.start:min(len(f.buf), f.start+64)] }

@@ -1,0 +1,115 @@
+package pmix
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"remshell/idset"
+	"remshell/pmiserver/fence"
+	"remshell/pmiserver/pmix/bfrops"
+)
+
+// errBadProcs is the fault of a list of processes that is empty, or names some that there are not.
+var errBadProcs = errors.New("names no process, or one that there is not")
+
+// A procSet is the processes that meet: the ranks of groups, ascending by the groups' names. Lists
+// that name the same processes, in whatever form and order, are the same set (PMIX-29).
+type procSet []setPart
+
+// A setPart is what a group has in a set.
+type setPart struct {
+	group     string
+	namespace string // its namespace
+	size      int    // ranks of the group
+	ranks     []int  // of it that are in the set, ascending; nil: all are
+}
+
+// newProcSet reads a list of processes. find returns the name of the group of a namespace, and how
+// many ranks it has.
+func newProcSet(procs []bfrops.Proc, find func(namespace string) (group string, size int, known bool)) (procSet, error) {
+	var all procSet
+	at := make(map[string]int) // of a namespace in all
+	for _, p := range procs {
+		i, seen := at[p.Namespace]
+		if !seen {
+			group, size, known := find(p.Namespace)
+			if !known {
+				return nil, errBadProcs
+			}
+			i = len(all)
+			at[p.Namespace], all = i, append(all, setPart{group: group, namespace: p.Namespace, size: size, ranks: []int{}})
+		}
+		switch s := &all[i]; {
+		case p.Rank == bfrops.Wildcard:
+			s.ranks = nil
+		case int64(p.Rank) >= int64(s.size):
+			return nil, errBadProcs
+		case s.ranks != nil:
+			s.ranks = append(s.ranks, int(p.Rank))
+		}
+	}
+	if len(all) == 0 {
+		return nil, errBadProcs
+	}
+	for i := range all {
+		all[i].normalize()
+	}
+	slices.SortFunc(all, func(a, b setPart) int { return strings.Compare(a.group, b.group) })
+	return all, nil
+}
+
+// normalize brings the ranks into their one form.
+func (s *setPart) normalize() {
+	if s.ranks == nil {
+		return
+	}
+	slices.Sort(s.ranks)
+	if s.ranks = slices.Compact(s.ranks); len(s.ranks) == s.size {
+		s.ranks = nil
+	}
+}
+
+// hasRank reports whether a rank is in the set.
+func (s procSet) hasRank(group string, rank int) bool {
+	for _, part := range s {
+		if part.group == group {
+			_, in := slices.BinarySearch(part.ranks, rank)
+			return in || part.ranks == nil
+		}
+	}
+	return false
+}
+
+// isWhole reports whether the set is a group, all of it and no more.
+func (s procSet) isWhole() bool { return len(s) == 1 && s[0].ranks == nil }
+
+// hasGroup reports whether processes of a group are in the set.
+func (s procSet) hasGroup(group string) bool {
+	return slices.ContainsFunc(s, func(part setPart) bool { return part.group == group })
+}
+
+// size returns how many processes the set has.
+func (s procSet) size() (n int) {
+	for _, part := range s {
+		if n += len(part.ranks); part.ranks == nil {
+			n += part.size
+		}
+	}
+	return n
+}
+
+// fenceMembers names the set as fences do.
+func (s procSet) fenceMembers() fence.Members {
+	var text []byte
+	for i, part := range s {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = append(text, part.group...)
+		if part.ranks != nil {
+			text = append(append(append(text, '['), idset.Text(part.ranks)...), ']')
+		}
+	}
+	return fence.Members(text)
+}

@@ -1,0 +1,80 @@
+package pmix
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"remshell/pmiserver/fence"
+)
+
+// A WaitingRank is a rank of this node that waits for something.
+type WaitingRank struct {
+	Group string
+	Rank  int
+}
+
+// WaitingRanks tells in words for what ranks of this node wait; of several things for one of them (PMIX-65).
+// The others are not in it.
+func (s *Server) WaitingRanks() map[WaitingRank]string {
+	s.mu.Lock()
+	groups, meetings := slices.Clone(s.groups), slices.Collect(maps.Values(s.collectives))
+	s.mu.Unlock()
+	all := make(map[WaitingRank]string)
+	for _, g := range groups {
+		g.listWaiting(all)
+	}
+	for _, m := range meetings {
+		m.listWaiting(all)
+	}
+	return all
+}
+
+// listWaiting tells of those of a group that spawn, or wait for names, and of those that wait for ranks of it.
+func (g *group) listWaiting(all map[WaitingRank]string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, r := range g.byRank {
+		switch {
+		case r.spawns.Load() > 0:
+			all[WaitingRank{g.Name, r.number}] = "spawning"
+		case len(r.awaitedNames) > 0:
+			all[WaitingRank{g.Name, r.number}] = "waits for name " + r.awaitedNames[0]
+		}
+		r.waitingGets.forEach(func(w *pendingGet) { w.listWaiting(all, r.number) })
+	}
+	for of, some := range g.remote.inFlight {
+		for _, f := range some {
+			f.waiting.forEach(func(w *pendingGet) { w.listWaiting(all, of.rank) })
+		}
+	}
+}
+
+func (w *pendingGet) listWaiting(all map[WaitingRank]string, of int) {
+	switch {
+	case w.asker == nil:
+	case w.key == "":
+		all[WaitingRank{w.asker.Name, w.askerRank}] = fmt.Sprintf("waits for rank %d", of)
+	default:
+		all[WaitingRank{w.asker.Name, w.askerRank}] = fmt.Sprintf("waits for key %s of rank %d", w.key, of)
+	}
+}
+
+// collectiveTexts are what the kinds of meetings are called.
+var collectiveTexts = map[fence.Kind]string{fence.PMIxFence: "in fence", fence.Connect: "connecting", fence.Disconnect: "disconnecting",
+	fence.Construct: "making a group", fence.Destruct: "ending a group"}
+
+// listWaiting tells of those that are in a fence, and how many of this node are.
+func (m *collective) listWaiting(all map[WaitingRank]string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	where := ""
+	if len(m.participants) < m.set.size() {
+		where = " of this node"
+	}
+	for i, x := range m.participants {
+		if len(x.calls) > 0 {
+			all[WaitingRank{x.group.Name, x.rank.number}] = fmt.Sprintf("%s %d (%d of %d%s there)", collectiveTexts[m.local.Kind], m.local.NextNumber(i)+1, m.waitingCount, len(m.participants), where)
+		}
+	}
+}

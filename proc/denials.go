@@ -1,0 +1,177 @@
+//go:build linux
+
+package proc
+
+import (
+	"fmt"
+	"io/fs"
+	"iter"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Denials are what the kernel has denied to processes of this machine so far. A count of -1 is unknown.
+type Denials struct {
+	CgroupKills  int // processes of our control group that it has killed because memory was short
+	MachineKills int // processes of the whole machine that it has killed for that reason
+	Forks        int // processes and threads that it did not start because our control group, or one above it, has no room for more
+}
+
+// CountDenials counts what was denied until now.
+func CountDenials(root fs.FS) Denials {
+	d := CountCgroupDenials(root)
+	d.MachineKills = CountMachineKills(root)
+	return d
+}
+
+// CountCgroupDenials counts only what our control group counts, which takes a fifth of the time.
+func CountCgroupDenials(root fs.FS) Denials {
+	return Denials{CgroupKills: cgroupOOMKills(root), MachineKills: -1, Forks: forksDenied(root)}
+}
+
+// OutOfMemory says which processes the kernel has killed since then because memory was short. It is empty if there are none, or if
+// nobody knows.
+func (since Denials) OutOfMemory(root fs.FS) string {
+	if n := cgroupOOMKills(root); since.CgroupKills >= 0 && n > since.CgroupKills {
+		text := "out of memory: the kernel has killed " + processesText(n-since.CgroupKills) + " of its control group"
+		if most, _ := CgroupLimits(root); most >= 0 {
+			text += fmt.Sprintf(", which may have %d MiB", most>>20)
+		}
+		return text
+	}
+	if n := CountMachineKills(root); since.MachineKills >= 0 && n > since.MachineKills {
+		return "out of memory: the kernel has killed " + processesText(n-since.MachineKills) + " of this machine"
+	}
+	return ""
+}
+
+func processesText(n int) string {
+	if n == 1 {
+		return "a process"
+	}
+	return fmt.Sprint(n, " processes")
+}
+
+// OutOfProcesses says that our control group had no room for a process since then. It is empty if it had, or if nobody knows.
+func (since Denials) OutOfProcesses(root fs.FS) string {
+	n := forksDenied(root)
+	if since.Forks < 0 || n <= since.Forks {
+		return ""
+	}
+	text := "out of processes: no process or thread more was started in its control group"
+	if _, most := CgroupLimits(root); most >= 0 {
+		text += fmt.Sprintf(", which may have %d (pids.max, TasksMax of systemd)", most)
+	}
+	return text
+}
+
+// cgroupOOMKills reads how many processes of our control group the kernel has killed because memory was short (cgroups(7)).
+func cgroupOOMKills(root fs.FS) int {
+	for _, text := range ownCgroup(root, "memory").readUpward("memory.events", "memory.oom_control") {
+		return counterValue(text, "oom_kill ")
+	}
+	return -1
+}
+
+// CountMachineKills reads the same of all processes of the machine (proc_vmstat(5)).
+func CountMachineKills(root fs.FS) int {
+	text, _ := fs.ReadFile(root, "proc/vmstat")
+	return counterValue(string(text), "oom_kill ")
+}
+
+// forksDenied reads how often our control group, or one above it, had no room for a process. Kernels before 6.11 count that in the
+// group of the process that forks, later ones in the group whose limit it is.
+func forksDenied(root fs.FS) int {
+	sum, known := 0, false
+	for _, text := range ownCgroup(root, "pids").readUpward("pids.events", "pids.events") {
+		if n := counterValue(text, "max "); n >= 0 {
+			sum, known = sum+n, true
+		}
+	}
+	if !known {
+		return -1
+	}
+	return sum
+}
+
+// counterValue is the number behind a word at the begin of a line; -1 if there is none.
+func counterValue(text, word string) int {
+	for line := range strings.Lines(text) {
+		if number, ok := strings.CutPrefix(line, word); ok {
+			if n, err := strconv.Atoi(strings.TrimSpace(number)); err == nil && n >= 0 {
+				return n
+			}
+		}
+	}
+	return -1
+}
+
+// CgroupLimits are how much memory, in bytes, and how many processes and threads our control group and those above it may have. -1
+// means that there is no limit.
+func CgroupLimits(root fs.FS) (memory, processes int64) {
+	return ownCgroup(root, "memory").smallestLimit("memory.max", "memory.limit_in_bytes"), ownCgroup(root, "pids").smallestLimit("pids.max", "pids.max")
+}
+
+// parseLimit reads a file of one number. Version 1 writes "no limit" as a number that no machine has.
+func parseLimit(text string) (n int64, is bool) {
+	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+	if err != nil || n < 0 || n > 1<<60 {
+		return 0, false
+	}
+	return n, true
+}
+
+// A cgroup is our control group in the hierarchy of one controller (cgroups(7)).
+type cgroup struct {
+	root fs.FS
+	top  string // where the hierarchy is mounted
+	v1   bool
+	path string // of the group, below that; empty: there is no such controller
+}
+
+// ownCgroup finds our group. A controller is in a hierarchy of version 1, or else in that of version 2.
+func ownCgroup(root fs.FS, controller string) cgroup {
+	own := cgroup{root: root, top: "sys/fs/cgroup"}
+	groups, _ := fs.ReadFile(root, "proc/self/cgroup")
+	for line := range strings.Lines(string(groups)) {
+		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		switch {
+		case len(fields) != 3:
+		case slices.Contains(strings.Split(fields[1], ","), controller):
+			return cgroup{root, path.Join(own.top, controller), true, path.Clean("/" + fields[2])}
+		case fields[1] == "":
+			own.path = path.Clean("/" + fields[2])
+		}
+	}
+	return own
+}
+
+// readUpward reads a file of the group and then of each one above it, as far as they have it. It has one name in version 2 and another one
+// in version 1.
+func (g cgroup) readUpward(v2, v1 string) iter.Seq2[string, string] {
+	name := v2
+	if g.v1 {
+		name = v1
+	}
+	return func(yield func(dir, text string) bool) {
+		for dir := g.path; dir != ""; dir = path.Dir(dir) {
+			text, err := fs.ReadFile(g.root, path.Join(g.top, dir, name))
+			if err == nil && !yield(dir, string(text)) || dir == "/" {
+				return
+			}
+		}
+	}
+}
+
+// smallestLimit is the smallest limit of the group and those above it; -1: there is none.
+func (g cgroup) smallestLimit(v2, v1 string) (most int64) {
+	most = -1
+	for _, text := range g.readUpward(v2, v1) {
+		if n, is := parseLimit(text); is && (most < 0 || n < most) {
+			most = n
+		}
+	}
+	return most
+}

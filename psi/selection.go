@@ -1,0 +1,169 @@
+package psi
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"remshell/job"
+	"remshell/plan/nodeset"
+)
+
+// WithDefaults takes each flag from where it is given first.
+func (c SelectionFlags) WithDefaults(weaker SelectionFlags) SelectionFlags {
+	c.Sets = c.Sets.WithDefaults(weaker.Sets)
+	for _, f := range []struct{ own, other **string }{
+		{&c.Class, &weaker.Class}, {&c.NodeAlloc, &weaker.NodeAlloc}, {&c.ReserveCPUs, &weaker.ReserveCPUs}, {&c.MemPerRank, &weaker.MemPerRank},
+		{&c.Contiguous, &weaker.Contiguous}, {&c.Shape, &weaker.Shape}, {&c.PerNUMA, &weaker.PerNUMA}, {&c.NUMANodes, &weaker.NUMANodes},
+		{&c.NUMAList, &weaker.NUMAList}, {&c.HWThreads, &weaker.HWThreads},
+	} {
+		if *f.own == nil {
+			*f.own = *f.other
+		}
+	}
+	if c.StrictMem == nil {
+		c.StrictMem = weaker.StrictMem
+	}
+	return c
+}
+
+// readClass finds the class of the job, and what the cluster says for it.
+func (c *Settings) readClass(in Input) error {
+	source, name, given := flagOrVariable(in, "--class", in.Flags.Class, "PSI_CLASS")
+	if !given {
+		return nil
+	}
+	i := slices.IndexFunc(in.Rules.Classes, func(class job.Class) bool { return class.Name == name })
+	if i >= 0 && in.Rules.Classes[i].Admits(in.User) {
+		c.Class = name
+		return nil
+	}
+	refusal := &Error{Code: "bad-class", Source: source, Token: name, Problem: "no class"}
+	if i >= 0 {
+		refusal.Problem = "you may not use class"
+	}
+	for _, class := range in.Rules.Classes {
+		refusal.Allowed = append(refusal.Allowed, class.Name)
+	}
+	return refusal
+}
+
+// flagOrVariable is a flag or, if it was not given, a variable.
+func flagOrVariable(in Input, flag string, value *string, variable string) (source, text string, given bool) {
+	if value != nil {
+		return flag, trimBlanks(*value), true
+	}
+	text, given = in.Env(variable)
+	return variable, trimBlanks(text), given
+}
+
+// readNodeSets finds which node sets the job may choose among, of all who may say so.
+func (c *Settings) readNodeSets(in Input) error {
+	kinds, mixed := nodeset.KindsOf(len(in.Nodes), func(i int) nodeset.Attributes { return in.Nodes[i].Attributes })
+	if mixed != "" {
+		return &Error{Code: "bad-node-set", Problem: "attribute " + mixed + " is text on some nodes, and a number on others"}
+	}
+	levels := nodeset.Levels{
+		Cluster:  withSourceNames(in.Rules.NodeSetDefaults, "nodeset", func(key string) string { return "nodeset." + key }),
+		Flags:    withSourceNames(in.Flags.Sets, "--node-set", func(key string) string { return "--node-set-" + key }),
+		MaxDelay: time.Hour, UsersDenied: in.Rules.UserSetsForbidden, NodesListed: in.HostsNamed || in.RanksPlaced || c.Source != "",
+	}
+	levels.Variables = variableLevel(in)
+	for _, class := range in.Rules.Classes {
+		if class.Name == c.Class {
+			source := "class " + class.Name
+			levels.Class = withSourceNames(class.NodeSetDefaults, source, func(key string) string { return source + ": " + key })
+		}
+	}
+	if text := in.Rules.MaxDelay; text != nil {
+		var ok bool
+		if levels.MaxDelay, ok = nodeset.ParseTime(trimBlanks(*text)); !ok {
+			return &Error{Code: "bad-node-set", Source: "nodeset.maxDelay", Token: *text, Problem: "no time", Allowed: []string{"SECONDS", "1h30m"}}
+		}
+	}
+	c.MaxDelay = levels.MaxDelay
+	var err error
+	var wrong *nodeset.SourceError
+	if c.NodeSet, err = levels.Resolve(kinds); errors.As(err, &wrong) {
+		what := wrong.Reason
+		if what == "" {
+			what = "bad value"
+		}
+		return &Error{Code: "bad-node-set", Source: wrong.Source, Token: wrong.Token, Problem: what, Allowed: wrong.Allowed}
+	}
+	if in.RanksPlaced && c.NodeSet.Policy != "" { // a user's: those of cluster and class do not count there
+		return &Error{Code: "bad-node-set", Source: c.NodeSet.Source, Token: c.NodeSet.Request.String(), Problem: "every rank has its node, so that nothing is chosen", Allowed: []string{"none"}}
+	}
+	if c.NodeSet.RequestedDelay > 0 {
+		c.addWarning("delay-cut", "a delay of %s is cut to %s, the longest that the cluster file allows", c.NodeSet.RequestedDelay, c.NodeSet.Delay)
+	}
+	if c.NodeSet.Policy == nodeset.AnyOf && c.NodeSet.Plus.SpanEvenly {
+		c.addWarning("span-ignored", "SPANEVENLY has no effect with ANYOF, which mixes sets as it is")
+	}
+	return err
+}
+
+// withSourceNames gives a level its names.
+func withSourceNames(l nodeset.Level, source string, key func(string) string) nodeset.Level {
+	l.Source, l.ModifierSource = source, key
+	return l
+}
+
+// variableLevel are what PSI_NODESET and its like say.
+func variableLevel(in Input) nodeset.Level {
+	l := withSourceNames(nodeset.Level{Modifiers: make(map[string]string)}, "PSI_NODESET", func(key string) string { return "PSI_NODESET_" + strings.ToUpper(key) })
+	if text, defined := in.Env(l.Source); defined {
+		l.Spec = &text
+	}
+	for _, key := range nodeset.Keys {
+		if text, defined := in.Env(l.ModifierSource(key)); defined {
+			l.Modifiers[key] = text
+		}
+	}
+	return l
+}
+
+// readAffinity finds which nodes had better be used for the job, and which not.
+func (c *Settings) readAffinity(in Input) error {
+	for _, a := range in.Rules.Affinity {
+		if a.Includes(in.User) && (a.Classes == nil || slices.Contains(a.Classes, c.Class)) {
+			c.Affinity = append(c.Affinity, a)
+		}
+	}
+	return nil
+}
+
+// readNodeAlloc finds what is looked for in the nodes that were chosen.
+func (c *Settings) readNodeAlloc(in Input) error {
+	source, word := "--node-alloc", ""
+	if flag := in.Flags.NodeAlloc; flag != nil {
+		word = trimBlanks(*flag)
+	} else if source, word = "nodeAlloc", in.Rules.NodeAlloc; word == "" {
+		return nil
+	}
+	if c.Balance = strings.EqualFold(word, "MAXBALANCE"); !c.Balance && !strings.EqualFold(word, "DEFAULT") {
+		return &Error{Code: "bad-value", Source: source, Token: word, Problem: "bad value", Allowed: []string{"MAXBALANCE", "DEFAULT"}}
+	}
+	return nil
+}
+
+// readContiguous finds how neighbouring nodes are looked for.
+func (c *Settings) readContiguous(in Input) error {
+	word := in.Flags.Contiguous
+	if word == nil {
+		return nil
+	}
+	switch way := job.Contiguity(trimBlanks(*word)); way {
+	case job.ContiguousFirst, job.ContiguousBest:
+		c.Contiguous = way
+		return nil
+	}
+	return badValue("--contiguous", *word, string(job.ContiguousFirst), string(job.ContiguousBest))
+}
+
+// readRegions finds the parts of the cluster that the job may enter by their gates.
+func (c *Settings) readRegions(in Input) error {
+	c.Regions, c.Domain = in.Rules.Regions, in.Rules.Domain
+	return nil
+}

@@ -1,0 +1,384 @@
+package simulate
+
+import (
+	"encoding"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"remshell/gpu"
+	"remshell/job"
+	"remshell/pin"
+	"remshell/psi"
+)
+
+// A stateFile is the format of 9.1. Fields whose default is not Go's are pointers. Those in
+// the last block of each struct are ours: a real cluster has them, and others who read
+// the file may leave them out of account.
+type stateFile struct {
+	Version    *int               `json:"version"`
+	Nodes      []node             `json:"nodes"`
+	Config     config             `json:"config"`
+	Env        map[string]*string `json:"env"`
+	Options    options            `json:"options"`
+	Files      map[string]string  `json:"files,omitempty"`
+	NP         *scalarText        `json:"np,omitempty"`
+	UID        int                `json:"uid"`
+	GID        int                `json:"gid"`
+	GIDs       []int              `json:"gids"`
+	QueueAhead int                `json:"queue_ahead"`
+	Waited     float64            `json:"waited,omitempty"` // seconds
+
+	LocalOnly       bool             `json:"try_out,omitempty"` // this machine alone (PLACE-4)
+	FixedPlacements []fixedPlacement `json:"spots,omitempty"`   // where each rank was told to go
+	MapBy           string           `json:"map_by,omitempty"`
+	RankBy          string           `json:"rank_by,omitempty"`
+	BindTo          string           `json:"bind_to,omitempty"`
+	Memory          string           `json:"membind,omitempty"`
+	GPUs            *int             `json:"gpus_per_proc,omitempty"` // 0: none is to be seen
+}
+
+// A fixedPlacement is the place of a rank; no CPUs: the next ones that are free.
+type fixedPlacement struct {
+	Node int    `json:"node"` // its ID
+	CPUs string `json:"cpus,omitempty"`
+}
+
+type config struct {
+	Sort *string `json:"nodes_sort"`
+	selectionRules
+}
+
+type options struct {
+	Nodes     *string     `json:"nodes"`
+	Sort      *string     `json:"sort"`
+	Nodetype  *string     `json:"nodetype"`
+	Map       *string     `json:"cpu_map"`
+	TPP       *scalarText `json:"tpp"`
+	PPN       *scalarText `json:"ppn"`
+	Unique    *bool       `json:"hosts_unique"`
+	Exclusive *bool       `json:"exclusive"`
+	Overbook  *bool       `json:"overbook"`
+	Share     bool        `json:"oversubscribe,omitempty"`
+	Loop      *bool       `json:"loop_nodes_first"`
+	Wait      *bool       `json:"wait"`
+	Pin       *bool       `json:"pin"`
+	MemBind   *bool       `json:"mem_bind"`
+	selectionOptions
+}
+
+type node struct {
+	ID      *int     `json:"id"`
+	Name    *string  `json:"name"`
+	Aliases []string `json:"aliases"`
+
+	Reachable *bool  `json:"up"`
+	CPUs      *int   `json:"cpus,omitempty"`
+	Threads   *int   `json:"threads_per_core,omitempty"`
+	NUMA      *int   `json:"numa_nodes,omitempty"`
+	Cores     []core `json:"cores,omitempty"`
+	Allowed   *[]int `json:"allowed_cpus"`
+
+	Procs        int        `json:"procs"`
+	BoundProcs   int        `json:"seated,omitempty"` // ours: of procs, those whose CPUs are all in busy_cpus
+	BusyCPUs     []int      `json:"busy_cpus"`
+	SharedCPUs   []int      `json:"shared_cpus,omitempty"` // ours: of busy_cpus, those of jobs that share CPUs
+	ExclusiveJob bool       `json:"exclusive_job"`
+	Load         []*float64 `json:"load"`
+
+	RunJobs      *bool    `json:"run_jobs"`
+	Users        []int    `json:"users"`
+	Groups       []int    `json:"groups"`
+	MaxProcs     *int     `json:"max_procs"`
+	Features     []string `json:"features"`
+	Overbook     *string  `json:"overbook"`
+	Exclusive    *bool    `json:"allow_exclusive"`
+	CPUMap       []int    `json:"cpu_map"`
+	UserMap      bool     `json:"allow_user_map"`
+	Pin          *bool    `json:"pin_procs"`
+	MemBind      *bool    `json:"bind_mem"`
+	CountThreads bool     `json:"count_threads"`
+
+	Attributes map[string]json.RawMessage `json:"attributes,omitempty"`
+	Quality    job.SpeedQuality           `json:"speed_quality,omitempty"` // ours: how PROCSPEED was found; empty: it is given
+	Classes    []string                   `json:"classes,omitzero"`
+	Flavors    []string                   `json:"flavors,omitzero"`
+	Reserve    int                        `json:"reserve,omitempty"`
+	Global     bool                       `json:"global,omitempty"`
+
+	Slots    int    `json:"slots,omitempty"`     // written down for it: host:8
+	MaxSlots int    `json:"max_slots,omitempty"` // HOST-11
+	BindTo   string `json:"bind_to,omitempty"`   // in the place of the job's
+	Confined bool   `json:"fenced,omitempty"`    // no rank may leave the allowed CPUs, bound or not
+	Identity string `json:"identity,omitempty"`  // of the machine (HOST-8)
+	MemTotal int64  `json:"mem_total,omitempty"` // bytes
+	MemFree  int64  `json:"mem_available,omitempty"`
+
+	HugePages *hugePages `json:"huge_pages,omitempty"` // ours; nil: not known
+
+	GPUs         []gpu.GPU `json:"gpus,omitempty"` // that may be used
+	WithheldGPUs int       `json:"barred_gpus,omitempty"`
+	BusyGPUs     []string  `json:"busy_gpus,omitempty"` // addresses of those that live jobs have
+}
+
+// hugePages are those of a node; of no size: there are none.
+type hugePages struct {
+	Size  int64 `json:"size"` // bytes
+	Total int64 `json:"total"`
+	Free  int64 `json:"free"`
+}
+
+// Parse reads a cluster state. The error is a *psi.Error.
+func Parse(data []byte) (*State, error) {
+	var f stateFile
+	if err := json.Unmarshal(data, &f); err != nil {
+		return nil, wrongJSON(err)
+	}
+	if f.Version != nil && *f.Version != 1 {
+		return nil, stateError(fmt.Sprintf("version %d; this program knows version 1", *f.Version))
+	}
+	if f.Nodes == nil {
+		return nil, stateError("nodes are missing")
+	}
+	s := &State{
+		Env: f.Env, Files: f.Files, QueueAhead: f.QueueAhead, LocalOnly: f.LocalOnly,
+		User:  job.User{UID: f.UID, GID: f.GID, GIDs: f.GIDs},
+		Nodes: make([]job.Node, len(f.Nodes)),
+	}
+	if f.Config.Sort != nil {
+		s.Sort = *f.Config.Sort
+	}
+	switch {
+	case f.GPUs == nil:
+	case *f.GPUs < 0:
+		return nil, stateError("gpus_per_proc is negative")
+	case *f.GPUs == 0:
+		s.GPUs = job.NoGPUs
+	default:
+		s.GPUs = *f.GPUs
+	}
+	if f.QueueAhead < 0 {
+		return nil, stateError("queue_ahead is negative")
+	}
+	s.readOptions(&f)
+	if err := s.readSelection(&f); err != nil {
+		return nil, err
+	}
+	if err := s.readNodes(f.Nodes); err != nil {
+		return nil, err
+	}
+	sortByID(s.Nodes)
+	if err := s.checkAttributeKinds(); err != nil {
+		return nil, err
+	}
+	if err := s.readFixedPlacements(f.FixedPlacements); err != nil {
+		return nil, err
+	}
+	for _, policy := range []struct {
+		text string
+		into encoding.TextUnmarshaler
+	}{{f.MapBy, &s.Layout.Map}, {f.RankBy, &s.Layout.Rank}, {f.BindTo, &s.Layout.Bind}, {f.Memory, &s.Layout.Mem}} {
+		if policy.text == "" {
+			continue
+		}
+		if err := policy.into.UnmarshalText([]byte(policy.text)); err != nil {
+			return nil, stateError(err.Error())
+		}
+	}
+	return s, nil
+}
+
+// wrongJSON names the key whose value cannot be read, without the names of embedded structs.
+func wrongJSON(err error) error {
+	wrong, known := errors.AsType[*json.UnmarshalTypeError](err)
+	if !known || wrong.Field == "" {
+		return stateError(err.Error())
+	}
+	key := strings.NewReplacer(".selectionOptions", "", ".selectionRules", "").Replace(wrong.Field)
+	return stateError(fmt.Sprintf("%s cannot be %s", key, wrong.Value))
+}
+
+// readFixedPlacements finds the nodes of the spots, which are sorted by now.
+func (s *State) readFixedPlacements(spots []fixedPlacement) error {
+	index := make(map[int]int, len(s.Nodes))
+	for i, n := range s.Nodes {
+		index[n.ID] = i
+	}
+	for rank, spot := range spots {
+		i, known := index[spot.Node]
+		if !known {
+			return stateError(fmt.Sprintf("rank %d has its spot on node %d, which there is not", rank, spot.Node))
+		}
+		var picks []pin.CPURange
+		if spot.CPUs != "" {
+			var err error
+			if picks, err = pin.ParseCPURanges(spot.CPUs); err != nil {
+				return stateError(fmt.Sprintf("spot of rank %d: %v", rank, err))
+			}
+		}
+		s.FixedPlacements = append(s.FixedPlacements, job.FixedPlacement{Node: i, Picks: picks})
+	}
+	return nil
+}
+
+// readOptions reads what the job asks for, but for what choosing has.
+func (s *State) readOptions(f *stateFile) {
+	o := f.Options
+	s.Flags = psi.Flags{
+		Nodes: o.Nodes, Sort: o.Sort, Features: o.Nodetype, CPUMap: o.Map, HostsUnique: o.Unique, Exclusive: o.Exclusive,
+		Overbook: o.Overbook, Oversubscribe: o.Share, Loop: o.Loop, Wait: o.Wait, Pin: o.Pin, MemBind: o.MemBind,
+		TPP: (*string)(o.TPP), PPN: (*string)(o.PPN),
+	}
+	if f.NP != nil {
+		s.NP = string(*f.NP)
+	}
+}
+
+// readNodes reads the nodes; IDs are unique, and names and aliases, ignoring case.
+func (s *State) readNodes(nodes []node) error {
+	ids := make(map[int]bool, len(nodes))
+	names := make(map[string]bool, len(nodes))
+	shapes := make(topologies)
+	for i := range nodes {
+		n := &nodes[i]
+		if n.ID == nil || *n.ID < 0 || n.Name == nil || *n.Name == "" {
+			return stateError(fmt.Sprintf("node %d of the list needs an id of at least 0 and a name", i))
+		}
+		if ids[*n.ID] {
+			return stateError(fmt.Sprintf("two nodes have the ID %d", *n.ID))
+		}
+		ids[*n.ID] = true
+		own := append([]string{*n.Name}, n.Aliases...)
+		for k, name := range own {
+			own[k] = strings.ToLower(name)
+			if names[own[k]] {
+				return stateError(fmt.Sprintf("two nodes have the name %q", name))
+			}
+		}
+		for _, name := range own { // a node may repeat its own
+			names[name] = true
+		}
+		var err error
+		if s.Nodes[i], err = n.toNode(shapes); err != nil {
+			return stateError(fmt.Sprintf("node %s: %s", *n.Name, err))
+		}
+	}
+	return nil
+}
+
+// toNode turns one entry into a node.
+func (n *node) toNode(shapes topologies) (job.Node, error) {
+	policy, err := n.readPolicy()
+	if err != nil {
+		return job.Node{}, err
+	}
+	traits, err := n.readAttributes(&policy)
+	if err != nil {
+		return job.Node{}, err
+	}
+	topology, err := shapes.topologyOf(n)
+	if err != nil {
+		return job.Node{}, err
+	}
+	if n.Procs < 0 {
+		return job.Node{}, fmt.Errorf("procs is negative")
+	}
+	if n.BoundProcs < 0 || n.BoundProcs > n.Procs {
+		return job.Node{}, fmt.Errorf("seated is %d of %d procs", n.BoundProcs, n.Procs)
+	}
+	var bind *pin.Binding
+	if n.BindTo != "" {
+		bind = new(pin.Binding)
+		if err := bind.UnmarshalText([]byte(n.BindTo)); err != nil {
+			return job.Node{}, fmt.Errorf("bind_to: %w", err)
+		}
+	}
+	if err := checkGPUs(n.GPUs); err != nil {
+		return job.Node{}, err
+	}
+	for _, number := range n.CPUMap {
+		if len(topology.Cores) > 0 && !topology.HasUnit(number, n.CountThreads) {
+			return job.Node{}, fmt.Errorf("cpu_map names core %d, which the node lacks", number)
+		}
+	}
+	huge, err := n.readHugePages()
+	if err != nil {
+		return job.Node{}, err
+	}
+	result := job.Node{
+		Confined: n.Confined,
+		NodeDef: job.NodeDef{ID: *n.ID, Name: *n.Name, Host: *n.Name, Aliases: n.Aliases, NodePolicy: policy,
+			Slots: max(0, n.Slots), MaxSlots: max(0, n.MaxSlots), Bind: bind},
+		ProbedAttributes: traits,
+		Occupancy:        job.Occupancy{Ranks: n.Procs, BoundRanks: n.BoundProcs, BusyCPUs: n.BusyCPUs, SharedCPUs: n.SharedCPUs, ExclusivelyHeld: n.ExclusiveJob, BusyGPUs: n.BusyGPUs},
+		Probe: job.Probe{Identity: n.Identity, Topology: topology, Load: [3]float64{-1, -1, -1},
+			Memory: job.Memory{Total: n.MemTotal, Available: n.MemFree, HugePages: huge}, GPUs: n.GPUs, WithheldGPUs: n.WithheldGPUs},
+	}
+	if !trueUnlessFalse(n.Reachable) {
+		result.Down = "no answer to the probe"
+	}
+	for i := range min(len(n.Load), len(result.Load)) {
+		if n.Load[i] != nil {
+			result.Load[i] = *n.Load[i]
+		}
+	}
+	return result, nil
+}
+
+// readHugePages takes those of a node.
+func (n *node) readHugePages() (h job.HugePages, err error) {
+	if n.HugePages == nil {
+		return h, nil
+	}
+	h = job.HugePages{Probed: true, Size: n.HugePages.Size, Total: n.HugePages.Total, Free: n.HugePages.Free}
+	if h.Size < 0 || h.Size > 1<<60 || h.Free < 0 || h.Free > h.Total || h.Size == 0 && h.Total > 0 {
+		return h, fmt.Errorf("huge_pages: %d free of %d, of %d bytes each", h.Free, h.Total, h.Size)
+	}
+	return h, nil
+}
+
+// checkGPUs refuses GPUs that cannot be told apart, or of vendors we know no variable of.
+func checkGPUs(gpus []gpu.GPU) error {
+	seen := make(map[string]bool)
+	for _, g := range gpus {
+		if !g.Vendor.Known() {
+			return fmt.Errorf("vendor %q of a GPU is not nvidia, amd or intel", g.Vendor)
+		}
+		if g.Address == "" || seen[g.Address] || g.Index < 0 {
+			return fmt.Errorf("a GPU needs an address of its own and an index of at least 0")
+		}
+		seen[g.Address] = true
+	}
+	return nil
+}
+
+// readPolicy is what the administrator says of the node (1.8).
+func (n *node) readPolicy() (job.NodePolicy, error) {
+	overbook := "yes"
+	if n.Overbook != nil {
+		overbook = *n.Overbook
+	}
+	if overbook != "yes" && overbook != "no" && overbook != "auto" {
+		return job.NodePolicy{}, fmt.Errorf("overbook %q is not yes, no or auto", overbook)
+	}
+	if n.MaxProcs != nil && *n.MaxProcs < 0 {
+		return job.NodePolicy{}, fmt.Errorf("max_procs is negative")
+	}
+	attributes, err := readAttributes(n.Attributes)
+	if err != nil {
+		return job.NodePolicy{}, err
+	}
+	if n.Reserve < 0 {
+		return job.NodePolicy{}, fmt.Errorf("reserve is negative")
+	}
+	return job.NodePolicy{
+		Attributes: attributes, Classes: n.Classes, Flavors: n.Flavors, Reserve: n.Reserve, InAllSets: n.Global,
+		NoJobs: !trueUnlessFalse(n.RunJobs), Users: n.Users, Groups: n.Groups, MaxProcs: n.MaxProcs, Features: n.Features,
+		NoOverbook: overbook == "no", NoExclusive: !trueUnlessFalse(n.Exclusive), CPUMap: n.CPUMap, UserCPUMap: n.UserMap,
+		NoPin: !trueUnlessFalse(n.Pin), NoMemBind: !trueUnlessFalse(n.MemBind), CountThreads: n.CountThreads,
+	}, nil
+}
+
+// trueUnlessFalse is a switch that is on unless it is switched off.
+func trueUnlessFalse(p *bool) bool { return p == nil || *p }

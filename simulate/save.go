@@ -1,0 +1,157 @@
+package simulate
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"remshell/job"
+	"remshell/pin"
+)
+
+// Save writes what the probes of a real request found, and the request, so that the
+// case can be planned again from the file, by anybody and without any node (9). The
+// request must have one part. Everything that was said stands in the options, with
+// defaults filled in; the environment of whoever replays it does not count.
+func Save(w io.Writer, req job.Request, snap job.Snapshot) error {
+	version := 1
+	f := stateFile{
+		Version: &version, Env: map[string]*string{}, Options: optionsOf(req),
+		UID: req.User.UID, GID: req.User.GID, GIDs: req.User.GIDs, QueueAhead: snap.Ahead, Waited: snap.Waited.Seconds(), LocalOnly: req.LocalOnly && !req.NoOversubscribe,
+	}
+	f.Config.selectionRules = rulesOf(req.NodeSelection)
+	jobOptions(req.NodeSelection, &f.Options.selectionOptions)
+	sectionOptions(req.Apps[0].RankNeeds, &f.Options.selectionOptions)
+	if n := req.Apps[0].N; n > 0 {
+		f.NP = number[scalarText](n)
+	}
+	seen := make(map[int]job.Node)
+	for _, n := range snap.Nodes {
+		seen[n.ID] = n
+	}
+	for _, def := range req.Nodes {
+		n, up := seen[def.ID]
+		n.NodeDef = def
+		f.Nodes = append(f.Nodes, nodeOf(n, up && n.Down == ""))
+	}
+	f.MapBy, f.RankBy, f.BindTo = req.Layout.Map.Text, req.Layout.Rank.Text, req.Layout.Bind.Text
+	f.Memory = req.Layout.Mem.Text
+	if each := max(0, req.Apps[0].GPUs); req.Apps[0].GPUs != 0 {
+		f.GPUs = &each
+	}
+	for _, s := range req.FixedPlacements {
+		f.FixedPlacements = append(f.FixedPlacements, fixedPlacement{Node: req.Nodes[s.Node].ID, CPUs: picksText(s.Picks)})
+	}
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", " ")
+	return encoder.Encode(f)
+}
+
+// picksText writes down the CPUs of a rank.
+func picksText(picks []pin.CPURange) string {
+	var items []string
+	for _, p := range picks {
+		items = append(items, p.String())
+	}
+	return strings.Join(items, ";")
+}
+
+// number is a number as a word.
+func number[T scalarText | scalarOrBool](n int) *T {
+	w := T(strconv.Itoa(n))
+	return &w
+}
+
+// optionsOf says as flags what a request says.
+func optionsOf(req job.Request) options {
+	pin, bind, app := !req.NoPin, !req.NoMemBind, req.Apps[0]
+	o := options{
+		TPP: number[scalarText](max(1, app.CPUsPerRank)), PPN: number[scalarText](app.PerNode), Exclusive: &req.Exclusive, Overbook: &req.Overbook,
+		Share: req.Oversubscribe,
+		Loop:  &req.RoundRobin, Wait: &req.Wait, Pin: &pin, MemBind: &bind,
+	}
+	if req.Overbook && !req.Exclusive {
+		o.Exclusive = nil // "no" would be warned of
+	}
+	sort := req.Sort
+	if sort == "" {
+		sort = "NONE"
+	}
+	turns := make([]int, 0, len(req.HostEntries))
+	for _, i := range req.HostEntries {
+		turns = append(turns, req.Nodes[i].ID)
+	}
+	if req.HostEntries == nil {
+		for _, n := range req.Nodes {
+			turns = append(turns, n.ID)
+		}
+	}
+	nodes, types, cpuMap := joinNumbers(turns), strings.Join(app.Features, ","), joinNumbers(req.CPUMap)
+	o.Sort, o.Nodes, o.Nodetype, o.Map = &sort, &nodes, &types, &cpuMap
+	return o
+}
+
+func joinNumbers(numbers []int) string {
+	return strings.ReplaceAll(strings.Trim(fmt.Sprint(numbers), "[]"), " ", ",")
+}
+
+// nodeOf writes a node down core by core.
+func nodeOf(n job.Node, up bool) node {
+	jobs, exclusive, pins, binds, overbook := !n.NoJobs, !n.NoExclusive, !n.NoPin, !n.NoMemBind, "yes"
+	if n.NoOverbook {
+		overbook = "no"
+	}
+	result := node{
+		ID: &n.ID, Name: &n.Name, Aliases: n.Aliases, Reachable: &up, Procs: n.Ranks, BoundProcs: n.BoundRanks, BusyCPUs: n.BusyCPUs, SharedCPUs: n.SharedCPUs, ExclusiveJob: n.ExclusivelyHeld,
+		RunJobs: &jobs, Users: n.Users, Groups: n.Groups, MaxProcs: n.MaxProcs, Features: n.Features,
+		Overbook: &overbook, Exclusive: &exclusive, CPUMap: n.CPUMap, UserMap: n.UserCPUMap, Pin: &pins, MemBind: &binds,
+		Attributes: attributesOf(&n), Quality: n.SpeedQuality(), Classes: n.Classes, Flavors: n.Flavors, Reserve: n.Reserve, Global: n.InAllSets,
+		CountThreads: n.CountThreads, Slots: n.Slots, MaxSlots: n.MaxSlots, Identity: n.Identity,
+		MemTotal: n.Memory.Total, MemFree: n.Memory.Available,
+		GPUs: n.GPUs, WithheldGPUs: n.WithheldGPUs, BusyGPUs: n.BusyGPUs, Confined: n.Confined,
+	}
+	if h := n.Memory.HugePages; h.Probed {
+		result.HugePages = &hugePages{h.Size, h.Total, h.Free}
+	}
+	if n.Bind != nil {
+		result.BindTo = n.Bind.Text
+	}
+	for i := range n.Load {
+		if !up || n.Load[i] < 0 {
+			result.Load = append(result.Load, nil)
+			continue
+		}
+		result.Load = append(result.Load, &n.Load[i])
+	}
+	result.Cores, result.Allowed = coresOf(n.Topology)
+	return result
+}
+
+// coresOf lists the cores, and the CPUs that may be used if not all may.
+func coresOf(t pin.Topology) (cores []core, allowed *[]int) {
+	var usable []int
+	all := true
+	for _, c := range t.Cores {
+		cores = append(cores, core{
+			CPUs: c.AllCPUs(), NUMA: nullIfUnknown(c.NUMA), Package: nullIfUnknown(c.Package), L3: nullIfUnknown(c.L3), L2: nullIfUnknown(c.L2), Kind: c.Kind,
+		})
+		usable = append(usable, c.CPUs...)
+		all = all && len(c.Unusable) == 0
+	}
+	if all {
+		return cores, nil
+	}
+	slices.Sort(usable)
+	return cores, &usable
+}
+
+// nullIfUnknown is a number as the file has it; -1, unknown, is none.
+func nullIfUnknown(n int) *int {
+	if n < 0 {
+		return nil
+	}
+	return &n
+}

@@ -1,0 +1,114 @@
+package simulate
+
+import (
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"remshell/idset"
+	"remshell/job"
+	"remshell/plan/nodeset"
+)
+
+// This file writes down what was said of which nodes a job gets, and of what its ranks take of them.
+
+// sectionOptions are those of what the ranks of a section take of a node.
+func sectionOptions(s job.RankNeeds, o *selectionOptions) {
+	o.Shape, o.PerNUMA, o.NUMANodes = numberUnlessZero(s.ExactPerNode), numberUnlessZero(s.NUMA.PerNUMA), numberUnlessZero(s.NUMA.FirstNodes)
+	if s.NUMA.NUMANodes != nil {
+		o.NUMAList = nullIfZero(scalarText(idset.Text(s.NUMA.NUMANodes)))
+	}
+	if s.NUMA.StrictMemory {
+		o.StrictMem = &s.NUMA.StrictMemory
+	}
+	switch s.HWThreads {
+	case 0:
+	case job.AllThreads:
+		o.HWThreads = number[scalarText](0)
+	default:
+		o.HWThreads = number[scalarText](s.HWThreads)
+	}
+}
+
+// hugeWords are what a size says of huge pages.
+var hugeWords = map[job.HugePageRequest]string{job.HugePagesPreferred: "h", job.HugePagesRequired: "hs"}
+
+// jobOptions are those of the job as a whole. Which request for node sets counts was found out: it is
+// the job's own there, whoever made it.
+func jobOptions(c job.NodeSelection, o *selectionOptions) {
+	if c.Balance {
+		o.NodeAlloc = nullIfZero("MAXBALANCE")
+	}
+	if s := c.NodeSet; s.Policy != "" {
+		o.Set, o.Priority = nullIfZero(s.Request.String()), nullIfZero(string(s.Priority))
+		o.Optional = nullIfZero(map[bool]scalarOrBool{true: "yes", false: "no"}[s.Optional])
+		o.Tolerance = nullIfZero(scalarOrBool(s.Tolerance.String()))
+		o.Delay = number[scalarOrBool](int((s.Delay + time.Second - 1) / time.Second))
+		words := s.Plus.String()
+		o.Plus = &words
+	}
+	o.Class, o.Contiguous, o.Reserve = nullIfZero(c.Class), nullIfZero(string(c.Contiguous)), numberUnlessZero(c.Reserve)
+	if c.Memory > 0 {
+		o.MemPerRank = nullIfZero(scalarText(strconv.FormatInt(c.Memory>>10, 10) + "K" + hugeWords[c.HugePages]))
+	}
+}
+
+// rulesOf are the rules of the cluster that hold for the job. Its class is one that anybody may have:
+// that it may was found out.
+func rulesOf(c job.NodeSelection) (r selectionRules) {
+	if c.Class != "" {
+		r.Classes = []classRules{{Name: c.Class}}
+	}
+	if c.NodeSet.Policy != "" {
+		r.Set = &setRules{MaxDelay: number[scalarText](int(c.NodeSet.Delay/time.Second) + 1)} // it was cut already
+	}
+	for _, a := range c.Affinity {
+		r.Affinity = append(r.Affinity, affinityRule{Nodes: a.Nodes, Feature: a.Feature, Value: a.Value})
+	}
+	r.Domain = c.Domain
+	for _, region := range c.Regions {
+		rule := regionRules{Name: region.Name, Signature: region.Signature, Nodes: region.Nodes,
+			Users: region.Gate.Users, Groups: region.Gate.Groups, Classes: region.Gate.Classes}
+		if width := region.Gate.Width; width != nil && *width == job.AutoWidth {
+			rule.Width = nullIfZero[scalarText]("auto")
+		} else if width != nil {
+			rule.Width = number[scalarText](*width)
+		}
+		r.Regions = append(r.Regions, rule)
+	}
+	return r
+}
+
+// attributesOf are those of a node that a file of it has to tell, as they count.
+func attributesOf(n *job.Node) (all map[string]json.RawMessage) {
+	tell := func(name string) {
+		var value json.RawMessage
+		switch v := n.Attribute(name); {
+		case v.Labels != nil:
+			value, _ = json.Marshal(v.Labels)
+		case v.Number > 0:
+			value = json.RawMessage(v.Number.String())
+		default:
+			return
+		}
+		if all == nil {
+			all = make(map[string]json.RawMessage)
+		}
+		all[name] = value
+	}
+	for _, name := range []string{nodeset.ProcSpeed, nodeset.Network, nodeset.NetSpeed, nodeset.Arch, nodeset.CPUModel, nodeset.GPUModel} {
+		tell(name)
+	}
+	for name := range n.Attributes {
+		tell(name)
+	}
+	return all
+}
+
+// numberUnlessZero is a number, if it is one.
+func numberUnlessZero(n int) *scalarText {
+	if n == 0 {
+		return nil
+	}
+	return number[scalarText](n)
+}

@@ -1,0 +1,280 @@
+package simulate
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"remshell/job"
+	"remshell/plan/nodeset"
+	"remshell/psi"
+)
+
+// This file reads what a state says of which nodes a job gets (which-hosts.md): the keys of the
+// cluster file in lower case, with _ between words.
+
+// selectionRules are those of a cluster.
+type selectionRules struct {
+	Set       *setRules      `json:"nodeset,omitempty"`
+	Classes   []classRules   `json:"classes,omitempty"`
+	Affinity  []affinityRule `json:"affinity,omitempty"`
+	Regions   []regionRules  `json:"regions,omitempty"`
+	Domain    []string       `json:"domain,omitempty"`
+	NodeAlloc string         `json:"node_alloc,omitempty"`
+}
+
+// setRules are a default of node sets. Of a class, it may also be one text.
+type setRules struct {
+	Policy    *string       `json:"policy,omitempty"`
+	Attribute *string       `json:"attribute,omitempty"`
+	List      []scalarText  `json:"list,omitempty"`
+	Optional  *scalarOrBool `json:"optional,omitempty"`
+	Tolerance *scalarOrBool `json:"tolerance,omitempty"`
+	Priority  *scalarOrBool `json:"priority,omitempty"`
+	Plus      textList      `json:"plus,omitempty"`
+	Delay     *scalarOrBool `json:"delay,omitempty"`
+	MaxDelay  *scalarText   `json:"max_delay,omitempty"`
+	PerJob    *scalarOrBool `json:"per_job,omitempty"`
+}
+
+type classRules struct {
+	Name   string          `json:"name"`
+	Users  []int           `json:"users,omitempty"`
+	Groups []int           `json:"groups,omitempty"`
+	Set    json.RawMessage `json:"nodeset,omitempty"`
+}
+
+type affinityRule struct {
+	Nodes   []string `json:"nodes,omitempty"`
+	Feature string   `json:"feature,omitempty"`
+	Users   []int    `json:"users,omitempty"`
+	Groups  []int    `json:"groups,omitempty"`
+	Classes []string `json:"classes,omitempty"`
+	Value   int      `json:"value"`
+}
+
+type regionRules struct {
+	Name      string      `json:"name"`
+	Signature string      `json:"signature,omitempty"`
+	Nodes     []string    `json:"nodes,omitzero"`
+	Width     *scalarText `json:"gate_width,omitempty"`
+	Users     []int       `json:"gate_users,omitzero"`
+	Groups    []int       `json:"gate_groups,omitzero"`
+	Classes   []string    `json:"gate_classes,omitzero"`
+}
+
+// selectionOptions are the options of a job.
+type selectionOptions struct {
+	Set        *string       `json:"node_set,omitempty"`
+	Optional   *scalarOrBool `json:"node_set_optional,omitempty"`
+	Tolerance  *scalarOrBool `json:"node_set_tolerance,omitempty"`
+	Priority   *string       `json:"node_set_priority,omitempty"`
+	Plus       *string       `json:"node_set_plus,omitempty"`
+	Delay      *scalarOrBool `json:"node_set_delay,omitempty"`
+	Class      *string       `json:"class,omitempty"`
+	NodeAlloc  *string       `json:"node_alloc,omitempty"`
+	Shape      *scalarText   `json:"shape,omitempty"`
+	PerNUMA    *scalarText   `json:"per_numa,omitempty"`
+	NUMANodes  *scalarText   `json:"numa_nodes,omitempty"`
+	NUMAList   *scalarText   `json:"numa_list,omitempty"`
+	StrictMem  *bool         `json:"strict_mem,omitempty"`
+	HWThreads  *scalarText   `json:"hw_threads,omitempty"`
+	Reserve    *scalarText   `json:"reserve_cpus,omitempty"`
+	MemPerRank *scalarText   `json:"mem_per_rank,omitempty"`
+	Contiguous *string       `json:"contiguous,omitempty"`
+}
+
+// readSelection reads the options, the rules, and how long the job has waited.
+func (s *State) readSelection(f *stateFile) error {
+	if !(f.Waited >= 0) || f.Waited > nodeset.MaxTime.Seconds() {
+		return stateError("waited is no time")
+	}
+	s.Waited = time.Duration(math.Ceil(f.Waited * float64(time.Second)))
+	s.Flags.SelectionFlags = f.Options.selectionOptions.flags()
+	return f.Config.selectionRules.readInto(&s.Rules)
+}
+
+// flags are the options of a job.
+func (o *selectionOptions) flags() psi.SelectionFlags {
+	said := make(map[string]string)
+	noteModifier(said, nodeset.KeyPriority, (*scalarOrBool)(o.Priority))
+	noteModifier(said, nodeset.KeyPlus, (*scalarOrBool)(o.Plus))
+	noteModifier(said, nodeset.KeyOptional, o.Optional)
+	noteModifier(said, nodeset.KeyTolerance, o.Tolerance)
+	noteModifier(said, nodeset.KeyDelay, o.Delay)
+	return psi.SelectionFlags{
+		Sets: nodeset.Level{Spec: o.Set, Modifiers: said}, Class: o.Class, NodeAlloc: o.NodeAlloc, StrictMem: o.StrictMem, Contiguous: o.Contiguous,
+		Shape: (*string)(o.Shape), PerNUMA: (*string)(o.PerNUMA), NUMANodes: (*string)(o.NUMANodes), NUMAList: (*string)(o.NUMAList),
+		HWThreads: (*string)(o.HWThreads), ReserveCPUs: (*string)(o.Reserve), MemPerRank: (*string)(o.MemPerRank),
+	}
+}
+
+// noteModifier notes an answer under a key, if there is one.
+func noteModifier(said map[string]string, key string, a *scalarOrBool) {
+	if a != nil {
+		said[key] = string(*a)
+	}
+}
+
+// readInto reads the rules of a cluster.
+func (r *selectionRules) readInto(into *job.SelectionRules) (err error) {
+	into.Domain, into.NodeAlloc = r.Domain, r.NodeAlloc
+	if r.Set != nil {
+		into.NodeSetDefaults, into.MaxDelay = r.Set.readLevel(), (*string)(r.Set.MaxDelay)
+		into.UserSetsForbidden = r.Set.PerJob != nil && strings.EqualFold(string(*r.Set.PerJob), "no")
+	}
+	for _, c := range r.Classes {
+		class := job.Class{Name: c.Name, Access: job.Access{Users: c.Users, Groups: c.Groups}}
+		if class.NodeSetDefaults, err = readClassLevel("config.classes: "+c.Name, c.Set); err != nil {
+			return err
+		}
+		if c.Name == "" || slices.ContainsFunc(into.Classes, func(other job.Class) bool { return other.Name == c.Name }) {
+			return stateError(fmt.Sprintf("config.classes: a class needs a name of its own, unlike %q", c.Name))
+		}
+		into.Classes = append(into.Classes, class)
+	}
+	for _, a := range r.Affinity {
+		if a.Value < -1 || a.Value > 1 {
+			return stateError(fmt.Sprintf("config.affinity: %d is not -1, 0 or 1", a.Value))
+		}
+		into.Affinity = append(into.Affinity, job.Affinity{Nodes: a.Nodes, Feature: a.Feature, Classes: a.Classes, Value: a.Value,
+			Access: job.Access{Users: a.Users, Groups: a.Groups}})
+	}
+	return r.readRegions(into)
+}
+
+// readRegions reads the regions; names are unique, and those of the domain known.
+func (r *selectionRules) readRegions(into *job.SelectionRules) error {
+	known := make(map[string]bool)
+	for _, region := range r.Regions {
+		if region.Name == "" || known[region.Name] || (region.Signature == "") == (region.Nodes == nil) {
+			return stateError(fmt.Sprintf("config.regions: region %q needs a name of its own, and either a signature or nodes", region.Name))
+		}
+		known[region.Name] = true
+		gate := job.Gate{Access: job.Access{Users: region.Users, Groups: region.Groups}, Classes: region.Classes}
+		if region.Width != nil {
+			width, err := readGateWidth(string(*region.Width))
+			if err != nil {
+				return err
+			}
+			gate.Width = &width
+		}
+		into.Regions = append(into.Regions, job.Region{Name: region.Name, Nodes: region.Nodes, Signature: region.Signature, Gate: gate})
+	}
+	for _, name := range r.Domain {
+		if !known[name] {
+			return stateError(fmt.Sprintf("config.domain: there is no region %q", name))
+		}
+	}
+	return nil
+}
+
+// readGateWidth reads a number of CPUs, or auto.
+func readGateWidth(text string) (int, error) {
+	if text == "auto" {
+		return job.AutoWidth, nil
+	}
+	n := digitsValue(text)
+	if strings.Trim(text, "0123456789") != "" || len(text) > 9 {
+		return 0, stateError(fmt.Sprintf("config.regions: gate_width %q is neither auto nor a number", text))
+	}
+	return n, nil
+}
+
+// readClassLevel reads the default of a class: one text, or an object.
+func readClassLevel(name string, raw json.RawMessage) (l nodeset.Level, err error) {
+	var set setRules
+	if len(raw) == 0 || string(raw) == "null" {
+		return l, nil
+	}
+	if json.Unmarshal(raw, &l.Spec) == nil {
+		return l, nil
+	}
+	if err := json.Unmarshal(raw, &set); err != nil {
+		return l, stateError(name + ": " + err.Error())
+	}
+	return set.readLevel(), nil
+}
+
+// readLevel is one default.
+func (r *setRules) readLevel() nodeset.Level {
+	l := nodeset.Level{Modifiers: make(map[string]string)}
+	if r.Policy != nil {
+		l.Parts = &nodeset.RequestParts{Policy: *r.Policy}
+		if r.Attribute != nil {
+			l.Parts.Attribute = *r.Attribute
+		}
+		for _, item := range r.List {
+			l.Parts.List = append(l.Parts.List, string(item))
+		}
+	}
+	noteModifier(l.Modifiers, nodeset.KeyOptional, r.Optional)
+	noteModifier(l.Modifiers, nodeset.KeyTolerance, r.Tolerance)
+	noteModifier(l.Modifiers, nodeset.KeyPriority, r.Priority)
+	noteModifier(l.Modifiers, nodeset.KeyDelay, r.Delay)
+	if r.Plus != nil {
+		l.Modifiers[nodeset.KeyPlus] = strings.Join(r.Plus, ",")
+	}
+	return l
+}
+
+// readAttributes reads those of a node: a number, a text, or a list of texts each.
+func readAttributes(raw map[string]json.RawMessage) (nodeset.Attributes, error) {
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	attributes := make(nodeset.Attributes, len(raw))
+	for name, value := range raw {
+		var text string
+		var labels []string
+		var number json.Number
+		switch upper := nodeset.CanonicalName(name); {
+		case json.Unmarshal(value, &text) == nil:
+			attributes[upper] = nodeset.Value{Labels: []string{text}}
+		case json.Unmarshal(value, &labels) == nil:
+			attributes[upper] = nodeset.Value{Labels: labels}
+		case json.Unmarshal(value, &number) == nil:
+			n, ok := nodeset.ParseNumber(number.String())
+			if !ok {
+				return nil, fmt.Errorf("attributes: %s: %s %s", name, value, nodeset.NumberFault(number.String()))
+			}
+			attributes[upper] = nodeset.Value{Number: n}
+		default:
+			return nil, fmt.Errorf("attributes: %s is neither a number nor a text nor a list of texts", name)
+		}
+		for _, label := range attributes[nodeset.CanonicalName(name)].Labels {
+			if !nodeset.IsLabel(label) {
+				return nil, fmt.Errorf("attributes: %s: %q is no label: letters, digits, _ . + - only", name, label)
+			}
+		}
+	}
+	return attributes, nil
+}
+
+// readAttributes takes a speed from what is said of a node, if a probe found it.
+func (n *node) readAttributes(policy *job.NodePolicy) (t job.Attributes, err error) {
+	if n.Quality == "" || n.Quality == job.SpeedGiven {
+		return t, nil
+	}
+	each := nodeset.FromInt(1)
+	speed := policy.Attributes[nodeset.ProcSpeed].Number
+	if t = (job.Attributes{Speed: int(speed / each), SpeedQuality: n.Quality}); speed%each != 0 || !t.IsValidProbe() {
+		return t, fmt.Errorf("speed_quality: %q needs a PROCSPEED that is a whole number, and is one of given, nominal, max, measured", n.Quality)
+	}
+	if delete(policy.Attributes, nodeset.ProcSpeed); len(policy.Attributes) == 0 {
+		policy.Attributes = nil
+	}
+	return t, nil
+}
+
+// checkAttributeKinds refuses an attribute that is text on one node and a number on another.
+func (s *State) checkAttributeKinds() error {
+	_, mixed := nodeset.KindsOf(len(s.Nodes), func(i int) nodeset.Attributes { return s.Nodes[i].Attributes })
+	if mixed != "" {
+		return stateError("attribute " + mixed + " is text on some nodes, and a number on others")
+	}
+	return nil
+}

@@ -1,0 +1,118 @@
+package simulate
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"remshell/pin"
+)
+
+// maxCPUs bounds the hardware threads of a node in a file.
+const maxCPUs = 1 << 17
+
+// A core is one of those a file lists one by one. The last block is ours.
+type core struct {
+	CPUs []int `json:"cpus"`
+	NUMA *int  `json:"numa"`
+
+	Package *int         `json:"package,omitempty"`
+	L3      *int         `json:"l3,omitempty"`
+	L2      *int         `json:"l2,omitempty"`
+	Kind    pin.CoreKind `json:"kind,omitempty"`
+}
+
+// pinPlace is where a core of a file is.
+func (c core) pinPlace() pin.CoreLocation {
+	return pin.CoreLocation{NUMA: valueOr(c.NUMA, -1), Package: valueOr(c.Package, -1), L3: valueOr(c.L3, -1), L2: valueOr(c.L2, -1), Kind: c.Kind}
+}
+
+// topologies keeps the topologies met so far: a cluster has few kinds of nodes, and a
+// file of 10,000 nodes would otherwise make a million cores.
+type topologies map[[3]int]pin.Topology
+
+// topologyOf is the topology of a node; that of a node of unknown size is empty.
+func (s topologies) topologyOf(n *node) (pin.Topology, error) {
+	if n.Cores != nil {
+		return listedTopology(n.Cores, n.Allowed)
+	}
+	if n.CPUs == nil {
+		return pin.Topology{}, nil
+	}
+	shape := [3]int{*n.CPUs, valueOr(n.Threads, 1), valueOr(n.NUMA, 1)}
+	if slices.Min(shape[1:]) < 1 || shape[0] < 0 || shape[0] > maxCPUs || shape[1] > maxCPUs || shape[0]*shape[1] > maxCPUs {
+		return pin.Topology{}, fmt.Errorf("%d cores of %d threads on %d memory nodes cannot be", shape[0], shape[1], shape[2])
+	}
+	t, known := s[shape]
+	if !known {
+		t = regularTopology(shape[0], shape[1], shape[2])
+		s[shape] = t
+	}
+	return closeCPUs(t, n.Allowed), nil
+}
+
+func valueOr(p *int, otherwise int) int {
+	if p == nil {
+		return otherwise
+	}
+	return *p
+}
+
+// regularTopology numbers as most machines do: thread k of core i is CPU i + k*cores, and
+// core i lies in NUMA node i*numa/cores (9.1).
+func regularTopology(cores, threads, numa int) pin.Topology {
+	t := pin.Topology{Cores: make([]pin.Core, cores)}
+	for i := range t.Cores {
+		cpus := make([]int, threads)
+		for k := range cpus {
+			cpus[k] = i + k*cores
+		}
+		t.Cores[i] = pin.Core{CPUs: cpus, CoreLocation: pin.UnknownLocation}
+		t.Cores[i].NUMA = i * numa / cores
+	}
+	return t
+}
+
+// listedTopology takes cores as they are written down.
+func listedTopology(cores []core, allowed *[]int) (pin.Topology, error) {
+	var t pin.Topology
+	seen := make(map[int]bool)
+	for _, c := range cores {
+		if len(c.CPUs) == 0 {
+			return t, fmt.Errorf("a core without CPUs")
+		}
+		for _, cpu := range c.CPUs {
+			if cpu < 0 || cpu > maxCPUs || seen[cpu] {
+				return t, fmt.Errorf("CPU %d cannot be, or is twice in the list of cores", cpu)
+			}
+			seen[cpu] = true
+		}
+		t.Cores = append(t.Cores, pin.Core{CPUs: slices.Sorted(slices.Values(c.CPUs)), CoreLocation: c.pinPlace()})
+	}
+	slices.SortFunc(t.Cores, func(a, b pin.Core) int { return cmp.Compare(a.CPUs[0], b.CPUs[0]) })
+	return closeCPUs(t, allowed), nil
+}
+
+// closeCPUs closes the CPUs outside of the cpuset; nil allows all.
+func closeCPUs(t pin.Topology, allowed *[]int) pin.Topology {
+	if allowed == nil {
+		return t
+	}
+	usable := make(map[int]bool)
+	for _, cpu := range *allowed {
+		usable[cpu] = true
+	}
+	bounded := pin.Topology{Cores: make([]pin.Core, len(t.Cores))}
+	for i, c := range t.Cores {
+		b := pin.Core{CoreLocation: c.CoreLocation}
+		for _, cpu := range c.CPUs {
+			if usable[cpu] {
+				b.CPUs = append(b.CPUs, cpu)
+			} else {
+				b.Unusable = append(b.Unusable, cpu)
+			}
+		}
+		bounded.Cores[i] = b
+	}
+	return bounded
+}

@@ -1,0 +1,48 @@
+package trace
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// A SlowHost is how long a host took to start, and what of it took longest.
+type SlowHost struct {
+	Host string
+	Took time.Duration // all of its steps until its ranks had met for the first time
+	Step Span          // the longest of them
+}
+
+// Slowest are the n hosts that took longest to start, the slowest first. hosts is how many there are.
+func Slowest(t Trace, n int) (slow []SlowHost, hosts int) {
+	for _, o := range groupByHost(t.Spans) {
+		if o.name == "" {
+			continue
+		}
+		hosts++
+		if s := o.slowHost(); s.Took > 0 {
+			slow = append(slow, s)
+		}
+	}
+	slices.SortStableFunc(slow, func(a, b SlowHost) int { return cmp.Compare(b.Took, a.Took) })
+	return slow[:min(n, len(slow))], hosts
+}
+
+// slowHost sums a host up.
+func (o hostTracks) slowHost() SlowHost {
+	s := SlowHost{Host: o.name}
+	for _, l := range o.tracks {
+		if l.Part != "" {
+			continue
+		}
+		for i, span := range l.spans {
+			if w := infoOf(span.Step); w == nil || !w.countsForSlowest || !l.isInnermost(i) {
+				continue
+			}
+			if s.Took += span.Took(); span.Took() > s.Step.Took() {
+				s.Step = span
+			}
+		}
+	}
+	return s
+}

@@ -1,0 +1,294 @@
+package trace
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+)
+
+/*
+SVG writes a picture of a trace: a row for mpiexec and for each host, with a bar for each step, in its color.
+
+	                 0.0 s          0.5 s          1.0 s
+	mpiexec          |==request=|====connect=====|==start==|
+	n1               |=connect=|=login=|
+	                           -------------------------------   its ranks
+	n2               |=connect=|  connection refused
+
+Steps that failed are red, with why. Of more than mostHosts hosts it has those that failed or took longest. Where the job
+took much longer than its start, it ends some time after the start. It is text alone, without scripts or links, and what
+others have said is escaped.
+*/
+func SVG(w io.Writer, t Trace) error {
+	out := bufio.NewWriter(w)
+	shown, more := chooseHosts(groupByHost(t.Spans))
+	d := svgWriter{out: out, shownTime: shownTime(t), usedSteps: make(map[string]bool)}
+	d.layOutRows(shown)
+	d.writeHead(t, more)
+	for _, r := range d.rows {
+		d.writeRow(r)
+	}
+	d.writeLegend()
+	fmt.Fprint(out, "</svg>\n")
+	return out.Flush()
+}
+
+// maxHosts is how many hosts a picture has.
+const maxHosts = 40
+
+// Sizes of a picture, in its units.
+const (
+	width       = 1000.0
+	left        = 120.0 // where time begins
+	right       = 20.0
+	top         = 56.0
+	rowStep     = 22.0
+	barSize     = 13.0
+	letterWidth = 6.0 // width of one, about
+)
+
+// chooseHosts are mpiexec and the hosts that a picture has, and how many it has not.
+func chooseHosts(all []hostTracks) (shown []hostTracks, more int) {
+	type weighed struct {
+		name   string
+		weight int
+		took   time.Duration
+	}
+	var worst []weighed
+	for _, o := range all {
+		worst = append(worst, weighed{o.name, o.sortWeight(), o.slowHost().Took})
+	}
+	slices.SortStableFunc(worst, func(a, b weighed) int {
+		return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(b.took, a.took))
+	})
+	in := make(map[string]bool)
+	for _, w := range worst[:min(len(worst), maxHosts+1)] { // and mpiexec
+		in[w.name] = true
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(o hostTracks) bool { return !in[o.name] }), len(all) - len(in)
+}
+
+// sortWeight puts mpiexec before all hosts, and hosts where something failed before the others.
+func (o hostTracks) sortWeight() int {
+	failed := func(s Span) bool { return s.Why != "" }
+	switch {
+	case o.name == "":
+		return 2
+	case slices.ContainsFunc(o.tracks, func(t lane) bool { return slices.ContainsFunc(t.spans, failed) }):
+		return 1
+	}
+	return 0
+}
+
+// shownTime is the time that a picture shows: all, or the start and some more.
+func shownTime(t Trace) time.Duration {
+	var started time.Duration
+	for _, s := range t.Spans {
+		if w := infoOf(s.Step); w != nil && w.countsForSlowest {
+			started = max(started, s.Ended)
+		}
+	}
+	const whole = 3 // times the start
+	if started > 0 && t.Took > whole*started {
+		return started * 3 / 2
+	}
+	return max(t.Took, time.Microsecond)
+}
+
+// A svgWriter is a picture under way.
+type svgWriter struct {
+	out       *bufio.Writer
+	shownTime time.Duration
+	rows      []svgRow
+	usedSteps map[string]bool // steps that have a bar
+}
+
+// A svgRow is one row of a picture.
+type svgRow struct {
+	name  string
+	y     float64
+	lane  lane
+	ranks []Span
+}
+
+// layOutRows gives each row its place. Ranks of a host have none of their own: they are in the first of the host.
+func (d *svgWriter) layOutRows(shown []hostTracks) {
+	for _, o := range shown {
+		first := len(d.rows)
+		var ranks []Span
+		for _, t := range o.tracks {
+			if o.name != "" && t.Part != "" {
+				ranks = append(ranks, t.spans...)
+				continue
+			}
+			name := rowTitle(t.Row)
+			if t.overlap > 0 {
+				name = ""
+			}
+			d.rows = append(d.rows, svgRow{name: name, y: top + rowStep*float64(len(d.rows)), lane: t})
+		}
+		if first < len(d.rows) {
+			d.rows[first].ranks = ranks
+		}
+	}
+}
+
+// writeHead writes the frame, what the picture shows, and the axis.
+func (d *svgWriter) writeHead(t Trace, more int) {
+	bottom := top + rowStep*float64(len(d.rows))
+	height := bottom + 3*rowStep
+	fmt.Fprintf(d.out, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" role="img" font-family="sans-serif" font-size="11">`+"\n", width, height)
+	fmt.Fprintf(d.out, `<rect width="%.0f" height="%.0f" fill="#ffffff"/>`+"\n", width, height)
+	about := strings.TrimSpace("mpiexec "+t.Title) + " · " + seconds(t.Took)
+	if d.shownTime < t.Took {
+		about += ", of which the first " + seconds(d.shownTime)
+	}
+	if more > 0 {
+		about += fmt.Sprintf(" · %d more hosts were faster", more)
+	}
+	for _, note := range t.Notes {
+		about += " · " + note
+	}
+	d.writeText(8, 18, "#000000", about, width-16)
+	step := axisStep(d.shownTime)
+	for at := time.Duration(0); at <= d.shownTime; at += step {
+		fmt.Fprintf(d.out, `<path d="M%.1f %.1fV%.1f" stroke="#dddddd"/>`+"\n", d.xOf(at), top-12, bottom)
+		if d.xOf(at) < width-right-letterWidth*4 { // or it would not fit
+			d.writeText(d.xOf(at)+3, top-16, "#666666", seconds(at), width)
+		}
+	}
+}
+
+// axisStep is the distance of two marks of the axis: at most nine of them.
+func axisStep(until time.Duration) time.Duration {
+	for step := time.Microsecond; ; step *= 10 {
+		for _, n := range []time.Duration{1, 2, 5} {
+			if until/(step*n) < 9 {
+				return step * n
+			}
+		}
+	}
+}
+
+// xOf is where a moment is.
+func (d *svgWriter) xOf(at time.Duration) float64 {
+	return left + (width-left-right)*float64(min(at, d.shownTime))/float64(d.shownTime)
+}
+
+// writeRow draws a row: what encloses other steps is pale and behind them.
+func (d *svgWriter) writeRow(r svgRow) {
+	d.writeText(8, r.y+barSize-2, "#000000", r.name, left-12)
+	for i, s := range r.lane.spans {
+		free := width // until the next step
+		if i+1 < len(r.lane.spans) {
+			free = d.xOf(r.lane.spans[i+1].Began)
+		}
+		d.writeBar(r, s, r.lane.isInnermost(i), free)
+	}
+	for _, s := range r.ranks {
+		if s.Began < d.shownTime {
+			d.usedSteps[Run] = true
+			fmt.Fprintf(d.out, `<rect x="%.1f" y="%.1f" width="%.1f" height="3" fill="%s"/>`+"\n", d.xOf(s.Began), r.y+barSize+1, d.barWidth(s), barColor(s, true))
+		}
+	}
+}
+
+// writeBar draws a step, and writes into it, or behind it, what it is; up to free there is nothing else.
+func (d *svgWriter) writeBar(r svgRow, s Span, leaf bool, free float64) {
+	if s.Began >= d.shownTime {
+		return
+	}
+	x, wide := d.xOf(s.Began), d.barWidth(s)
+	d.usedSteps[s.Step] = d.usedSteps[s.Step] || leaf
+	fmt.Fprintf(d.out, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.0f" fill="%s"><title>`, x, r.y, wide, barSize, barColor(s, leaf))
+	d.writeEscaped(fmt.Sprintf("%s: %s %s", r.name, s.Step, seconds(s.Took())))
+	if s.Why != "" {
+		d.writeEscaped(" failed: " + s.Why)
+	}
+	if s.Note != "" {
+		d.writeEscaped(" (" + s.Note + ")")
+	}
+	fmt.Fprint(d.out, "</title></rect>\n")
+	switch {
+	case !leaf:
+	case s.Why != "":
+		why := s.Step + ": " + strings.TrimPrefix(s.Why, s.Step+": ")
+		d.writeText(x+wide+3, r.y+barSize-3, failedColor, why, free-x-wide-8)
+	case wide > letterWidth*float64(len(s.Step))+4:
+		d.writeText(x+3, r.y+barSize-3, "#ffffff", s.Step, wide)
+	}
+}
+
+// barWidth is how wide a step is; the shortest can still be seen.
+func (d *svgWriter) barWidth(s Span) float64 { return max(0.5, d.xOf(s.Ended)-d.xOf(s.Began)) }
+
+// failedColor is the color of a step that has failed.
+const failedColor = "#c62828"
+
+// barColor is the color of a bar. Who encloses others is pale, also if it has failed.
+func barColor(s Span, leaf bool) string {
+	w := infoOf(s.Step)
+	switch {
+	case leaf && s.Why != "":
+		return failedColor
+	case w == nil:
+		return "#888888"
+	case !leaf && s.Step != Run:
+		return "#ececec"
+	}
+	return w.color
+}
+
+// writeLegend tells what the colors are.
+func (d *svgWriter) writeLegend() {
+	x, y := left, top+rowStep*float64(len(d.rows))+12
+	for _, w := range stepInfos {
+		if !d.usedSteps[w.step] {
+			continue
+		}
+		wide := 24 + letterWidth*float64(len(w.step))
+		if x+wide > width-right {
+			x, y = left, y+18
+		}
+		fmt.Fprintf(d.out, `<rect x="%.1f" y="%.1f" width="10" height="10" fill="%s"/>`+"\n", x, y, w.color)
+		d.writeText(x+14, y+9, "#333333", w.step, width)
+		x += wide
+	}
+}
+
+// writeText writes a line of text that is cut where it would be wider than room.
+func (d *svgWriter) writeText(x, y float64, color, text string, room float64) {
+	if most := max(0, int(room/letterWidth)); len([]rune(text)) > most {
+		text = string([]rune(text)[:max(0, most-1)]) + "…"
+	}
+	if text == "" || room < 2*letterWidth {
+		return
+	}
+	fmt.Fprintf(d.out, `<text x="%.1f" y="%.1f" fill="%s">`, x, y, color)
+	d.writeEscaped(text)
+	fmt.Fprint(d.out, "</text>\n")
+}
+
+// writeEscaped writes what may come from others: as text of XML, and without what would not be seen.
+func (d *svgWriter) writeEscaped(text string) {
+	xml.EscapeText(d.out, []byte(strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text))) // an error of the writer comes back with Flush
+}
+
+// seconds writes a time for people: 1.25 s, 380 ms.
+func seconds(d time.Duration) string {
+	if d < time.Second && d > 0 {
+		return fmt.Sprintf("%.3g ms", float64(d)/float64(time.Millisecond))
+	}
+	return fmt.Sprintf("%.4g s", d.Seconds())
+}

@@ -1,0 +1,85 @@
+package trace
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// A host of a trace, or mpiexec: all of its rows.
+type hostTracks struct {
+	name   string // empty: mpiexec
+	tracks []lane
+}
+
+// A lane is a row in which steps are one behind the other or one inside the other, as all who show
+// traces want to have it.
+type lane struct {
+	Row
+	overlap int // steps of one row that overlap otherwise are on several tracks; the first is 0
+	spans   []Span
+}
+
+// groupByHost are mpiexec and the hosts in the order in which they are first named, each with its tracks.
+func groupByHost(spans []Span) (all []hostTracks) {
+	at := make(map[string]int)
+	rows := make(map[Row][]Span)
+	for _, s := range spans {
+		i, known := at[s.Host]
+		if !known {
+			i = len(all)
+			at[s.Host], all = i, append(all, hostTracks{name: s.Host})
+		}
+		if rows[s.Row] == nil {
+			all[i].tracks = append(all[i].tracks, lane{Row: s.Row})
+		}
+		rows[s.Row] = append(rows[s.Row], s)
+	}
+	slices.SortStableFunc(all, func(a, b hostTracks) int { // mpiexec first
+		return cmp.Compare(min(len(a.name), 1), min(len(b.name), 1))
+	})
+	for i := range all {
+		slices.SortStableFunc(all[i].tracks, func(a, b lane) int { return cmp.Compare(a.Order, b.Order) })
+		var tracks []lane
+		for _, row := range all[i].tracks {
+			tracks = append(tracks, assignLanes(row.Row, rows[row.Row])...)
+		}
+		all[i].tracks = tracks
+	}
+	return all
+}
+
+// assignLanes deals the spans of a row to as few tracks as it takes.
+func assignLanes(row Row, spans []Span) (tracks []lane) {
+	spans = slices.Clone(spans)
+	slices.SortStableFunc(spans, func(a, b Span) int {
+		return cmp.Or(cmp.Compare(a.Began, b.Began), cmp.Compare(b.Ended, a.Ended))
+	})
+	var open [][]time.Duration // of each track, when the steps end that the next one may be inside of
+	for _, s := range spans {
+		i := 0
+		for ; i < len(tracks); i++ {
+			if open[i] = dropEnded(open[i], s.Began); len(open[i]) == 0 || s.Ended <= open[i][len(open[i])-1] {
+				break
+			}
+		}
+		if i == len(tracks) {
+			tracks, open = append(tracks, lane{Row: row, overlap: i}), append(open, nil)
+		}
+		tracks[i].spans, open[i] = append(tracks[i].spans, s), append(open[i], s.Ended)
+	}
+	return tracks
+}
+
+// dropEnded drops those of a stack of ends that are over at a moment.
+func dropEnded(ends []time.Duration, at time.Duration) []time.Duration {
+	for len(ends) > 0 && ends[len(ends)-1] <= at {
+		ends = ends[:len(ends)-1]
+	}
+	return ends
+}
+
+// isInnermost reports whether no other span of a track is inside of the i-th.
+func (l lane) isInnermost(i int) bool {
+	return i+1 == len(l.spans) || l.spans[i+1].Began >= l.spans[i].Ended
+}

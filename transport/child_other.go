@@ -1,0 +1,16 @@
+//go:build !linux
+
+package transport
+
+import "os"
+
+// Only Linux lets a process inherit the orphans of its descendants. Elsewhere the
+// children of a killed helper are not looked after.
+
+type startTime struct{}
+
+func becomeSubreaper() error          { return nil }
+func runningProgram() (string, error) { return os.Executable() }
+func watchOutOfMemory() func() string { return func() string { return "" } }
+func startTimeOf(int) startTime       { return startTime{} }
+func endOrphans(startTime)            {}

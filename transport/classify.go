@@ -1,0 +1,119 @@
+package transport
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+)
+
+// A Verdict is what a remote-shell program's last words mean.
+type Verdict struct {
+	Kind Kind
+	Step string
+	Why  string
+	Hint string
+	Line string // the line that tells it; empty: Why has it, or there is none
+}
+
+// A messageRule is a text that tells what happened, as OpenSSH 9.2 and the shells spell
+// it. The first that matches decides, so what explains more stands above.
+type messageRule struct {
+	text   string // part of stderr, in lower case; several are divided by |
+	exit   int    // only with this exit code; 0: any
+	kind   Kind
+	step   string
+	why    string
+	hint   string
+	detail string // part of a line that tells more than the one with text, in lower case; empty: none does
+}
+
+var messageRules = []messageRule{
+	{"temporary failure in name resolution", 0, KindName, "resolve", "names cannot be looked up",
+		"see /etc/resolv.conf; a host with an address as HostName in ~/.ssh/config needs no name server", ""},
+	{"could not resolve hostname|unknown host", 0, KindName, "resolve", "host name unknown",
+		"check the spelling, or give it a HostName in ~/.ssh/config", ""},
+	{"remote host identification has changed", 0, KindChangedKey, "host key", "the host key has changed",
+		"ask who runs the host; if it is right, remove that line", "offending "},
+	{"host key verification failed", 0, KindUnknownKey, "host key", "not in known_hosts",
+		"check the key, then log in once with ssh", "host key is known for"},
+	{"too many authentication failures", 0, KindTooMany, "login", "the server lost patience with the keys offered",
+		"set IdentitiesOnly yes and one IdentityFile for this host in ~/.ssh/config", ""},
+	{"permission denied (", 0, KindLogin, "login", "login refused",
+		"install a key on the host; is the agent running? try: ssh -v HOST true", ""},
+	{"banner exchange: connection timed out|timed out during banner exchange", 0, KindNoRoute, "connect", "the server does not answer", "", ""},
+	{"connection refused", 255, KindRefused, "connect", "connection refused: no ssh server on that port", "", ""},
+	{"no route to host|connection timed out|operation timed out|network is unreachable|host is down", 0, KindNoRoute, "connect", "cannot reach", "", ""},
+	{"unable to negotiate", 0, KindMismatch, "handshake", "no algorithm in common", "", ""},
+	{"bad configuration option|bad owner or permissions|terminating, ", 0, KindConfig, "config", "the configuration of ssh is wrong", "", ""},
+	{"session open refused by peer|open failed: administratively prohibited", 0, KindSession, "session", "the server opens no session",
+		"MaxSessions in its sshd_config may be too low for a shared connection (ControlMaster)", ""},
+	{"exceeded maxstartups", 255, KindBusy, "connect", "the server is busy: too many connections are not logged in (MaxStartups)",
+		"lower --fanout, or raise MaxStartups in the server's sshd_config", ""},
+	{"kex_exchange_identification|ssh_exchange_identification|connection reset by|connection closed by|not allowed at this time", 255, KindClosed, "connect", "the server closed the connection before the login",
+		"the log of its sshd says why; if many log in at once, lower --fanout, or raise MaxStartups in its sshd_config", ""},
+	{"broken pipe|timeout, server|closed by remote host", 255, KindLost, "connection", "the connection broke", "", ""},
+	{"this account is currently not available", 0, KindSession, "session", "the account on the node may not log in", "", ""},
+}
+
+/*
+Classify says what it means that a remote-shell program ended with this exit code (-1:
+none) and these last words (cli.md SSH-5). It is pure. 126 and 127 are a shell's
+words for "cannot be executed" and "not found"; 255 is ssh's own failure.
+*/
+func Classify(stderr string, exit int) Verdict {
+	lower := strings.ToLower(stderr)
+	for _, s := range messageRules {
+		if s.exit != 0 && s.exit != exit {
+			continue
+		}
+		for text := range strings.SplitSeq(s.text, "|") {
+			if strings.Contains(lower, text) {
+				return Verdict{s.kind, s.step, s.why, s.hint, cmp.Or(lineWith(stderr, s.detail), lineWith(stderr, text))}
+			}
+		}
+	}
+	switch exit {
+	case 255:
+		if lastLine(stderr) == "" { // seen of OpenSSH 9.2 where a server sheds many logins at once
+			return Verdict{KindClosed, "connect", "it ended with exit code 255 and without a word",
+				"see why: ssh -v HOST true; if many log in at once, lower --fanout, or raise MaxStartups in the server's sshd_config", ""}
+		}
+	case 0:
+		return Verdict{KindSession, "session", lastLineOr(stderr, "it ended without running "+shell),
+			"does a start-up file of the account there end the shell?", ""}
+	case 126:
+		return Verdict{KindNoexec, "helper", "the helper cannot be executed: " + lastLineOr(stderr, "exit code 126"),
+			"is its file system mounted noexec? set XDG_CACHE_HOME on the node to a folder where programs may run", ""}
+	case 127:
+		return Verdict{KindMissing, "start", "not found: " + lastLineOr(stderr, "exit code 127"), "", ""}
+	}
+	return Verdict{KindOther, "start", lastLineOr(stderr, noMessageText(exit)), "", ""}
+}
+
+// lineWith is the first line that has a part, which is in lower case and not empty.
+func lineWith(text, part string) string {
+	for line := range strings.Lines(text) {
+		if part != "" && strings.Contains(strings.ToLower(line), part) {
+			return lastLine(line)
+		}
+	}
+	return ""
+}
+
+func noMessageText(exit int) string {
+	if exit < 0 {
+		return "it ended without a word"
+	}
+	if killed := exitText(exit); strings.HasPrefix(killed, "killed") {
+		return "it was " + killed
+	}
+	return fmt.Sprintf("it ended with exit code %d and without a word", exit)
+}
+
+// lastLineOr is the last line of text, or what else to say.
+func lastLineOr(text, otherwise string) string {
+	if line := lastLine(text); line != "" {
+		return line
+	}
+	return otherwise
+}

@@ -1,0 +1,135 @@
+package dialback
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// maxRounds is how often a helper tries all addresses.
+const maxRounds = 3
+
+// errNotMpiexec is that something else answers at an address of mpiexec's.
+var errNotMpiexec = errors.New("somebody else answers there")
+
+// A Refusal is mpiexec's own word that it does not want this helper.
+type Refusal struct{ Why string }
+
+func (r *Refusal) Error() string { return "refused: " + r.Why }
+
+// DialBack calls mpiexec as the helper of a host, and returns the stream when it is welcome. Near is the address that
+// the batch system has told of the machine where its starter runs: it is tried first; the zero value: none.
+func DialBack(ctx context.Context, i JoinToken, host string, near netip.Addr) (net.Conn, error) {
+	return dialer{i, host, defaultTimeouts}.dialRounds(ctx, orderAddresses(i.Addresses, near))
+}
+
+// A dialer is the helper of a host that calls.
+type dialer struct {
+	token    JoinToken
+	host     string
+	timeouts timeouts
+}
+
+// dialRounds tries addresses in so many rounds.
+func (c dialer) dialRounds(ctx context.Context, addresses []netip.AddrPort) (conn net.Conn, err error) {
+	times := maxRounds
+	if c.token.Streams { // there is something else to try
+		times = 1
+	}
+	for round := range times {
+		if round > 0 {
+			select {
+			case <-time.After(c.timeouts.pause):
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			}
+		}
+		var refused *Refusal
+		if conn, err = c.dialRound(ctx, slices.Clone(addresses)); err == nil || errors.As(err, &refused) || ctx.Err() != nil {
+			return conn, err
+		}
+	}
+	return nil, err
+}
+
+// dialRound tries all addresses, side by side. One that leads to mpiexec, and then nowhere, is left out.
+func (c dialer) dialRound(ctx context.Context, addresses []netip.AddrPort) (net.Conn, error) {
+	ctx, over := context.WithTimeoutCause(ctx, c.timeouts.round, errNoAnswer)
+	defer over()
+	var last error
+	for len(addresses) > 0 {
+		at, stream, err := c.raceAddresses(ctx, addresses)
+		if err != nil {
+			return nil, err
+		}
+		if err = c.authenticate(ctx, stream); err == nil {
+			return stream, nil
+		}
+		var refused *Refusal
+		if errors.As(err, &refused) {
+			return nil, err
+		}
+		last = fmt.Errorf("%s: %w", addresses[at], err)
+		addresses = slices.Delete(addresses, at, at+1)
+	}
+	return nil, last
+}
+
+// orderAddresses puts the address that is sure to lead somewhere before all others, once.
+func orderAddresses(addresses []netip.AddrPort, near netip.Addr) []netip.AddrPort {
+	if !near.IsValid() || len(addresses) == 0 {
+		return addresses
+	}
+	first := netip.AddrPortFrom(near.Unmap(), addresses[0].Port())
+	others := slices.DeleteFunc(slices.Clone(addresses), func(a netip.AddrPort) bool { return a == first })
+	return slices.Insert(others, 0, first)
+}
+
+// authenticate says who we are and hears whether that is welcome. If not, the connection is closed.
+func (c dialer) authenticate(ctx context.Context, stream *tls.Conn) (err error) {
+	defer func() {
+		if err != nil {
+			stream.NetConn().Close()
+		}
+	}()
+	stop := context.AfterFunc(ctx, func() { stream.NetConn().Close() })
+	why, err := c.sendProof(stream)
+	switch ended := !stop(); {
+	case ended:
+		return context.Cause(ctx)
+	case err != nil:
+		return innermost(err)
+	case why != "":
+		return &Refusal{why}
+	}
+	return nil
+}
+
+// sendProof sends the proof and returns the answer to it.
+func (c dialer) sendProof(stream *tls.Conn) (why string, err error) {
+	mac, err := connectionMAC(c.token.Token, stream.ConnectionState(), c.host)
+	if err != nil {
+		return "", err
+	}
+	if _, err := stream.Write(proof{c.host, mac}.bytes()); err != nil {
+		return "", err
+	}
+	return readAnswer(stream)
+}
+
+// innermost is the system's own word.
+func innermost(err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) {
+		err = op.Err
+	}
+	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(err) {
+		err = inner
+	}
+	return err
+}

@@ -1,0 +1,188 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"time"
+
+	"remshell/deadline"
+	"remshell/sshx"
+)
+
+// SSH reaches hosts with our own SSH client: one connection and one session each.
+type SSH struct {
+	Self      HelperBinary
+	Dialer    *sshx.Dialer
+	Shell     time.Duration                                                // for each step from the login on; 0: 60 s
+	Resolve   func(ctx context.Context, alias string) (sshx.Target, error) // as the user's configuration has it
+	JobLogins func(name string) (SSHLogin, bool)                           // of hosts with a server of this job's; nil: there is none
+}
+
+var _ Transport = (*SSH)(nil)
+
+// Dial reaches the hosts of a set.
+func (s *SSH) Dial(ctx context.Context, hosts []Host) <-chan Result {
+	return DialEach(ctx, hosts, s.dial)
+}
+
+// Route names address, port and user, and what lies between. The address is left out where it is
+// the host's name, so that equal routes are equal (DIAG-1).
+func (s *SSH) Route(host Host) (string, error) {
+	t, err := s.target(context.Background(), host)
+	if err != nil {
+		return "", err
+	}
+	text := "ssh"
+	if !strings.EqualFold(t.HostName, host.Name) {
+		text += " to " + t.HostName
+	}
+	if t.Port != 22 {
+		text += fmt.Sprintf(" port %d", t.Port)
+	}
+	return text + " as " + t.User + routeText(t), nil
+}
+
+// routeText tells what lies between.
+func routeText(t sshx.Target) string {
+	if t.ProxyCommand != "" {
+		return " through " + t.ProxyCommand
+	}
+	text := ""
+	for i, hop := range t.Via {
+		text += map[bool]string{true: " through ", false: ", "}[i == 0] + hop.Alias
+	}
+	return text
+}
+
+// target looks a host up in the user's configuration under the name the user wrote
+// (SSH-1). What the host list says of it wins; if it says nothing, a server of this job's does.
+func (s *SSH) target(ctx context.Context, host Host) (sshx.Target, error) {
+	t, err := s.Resolve(ctx, host.alias())
+	if err != nil {
+		return t, err
+	}
+	if s.JobLogins != nil && host.User == "" && host.Port == 0 && host.Address == "" {
+		if login, held := s.JobLogins(host.Name); held {
+			return login.applyTo(t), nil
+		}
+	}
+	return host.applyTo(t), nil
+}
+
+// dial connects, logs in and starts the helper. The client paces and tries again
+// until it is logged in; from then on nothing is tried twice (cli.md SSH-8).
+func (s *SSH) dial(ctx context.Context, host Host) (io.ReadWriteCloser, error) {
+	target, err := s.target(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	target.Tracer = s.Self.tracer.forHost(host.Name)
+	began := time.Now()
+	client, err := s.Dialer.Dial(ctx, target)
+	if err != nil {
+		return nil, err
+	}
+	login := time.Since(began)
+	times := stepTimeouts{shell: shellTimeout(s.Shell), others: shellTimeout(s.Shell), suspect: "the login shell"}
+	limit := deadline.New(ctx, times.shell, errStepTimeout, nil)
+	defer limit.Stop()
+	started := s.Self.tracer.begin(host.Name, "session")
+	session, err := startShell(limit.Context(), client, times.shell)
+	started(err)
+	if err != nil {
+		client.Close()
+		return nil, err
+	}
+	conn, err := s.Self.AtPath(host.Helper).deliver(limit, host.Name, &sshLink{session, client}, times)
+	if err != nil {
+		return nil, err
+	}
+	conn.login = login
+	return conn, nil
+}
+
+func startShell(ctx context.Context, client *sshx.Client, timeout time.Duration) (*sshx.Session, error) {
+	session, err := client.Start(ctx, shell)
+	if err == nil || !errors.Is(err, errStepTimeout) {
+		return session, err
+	}
+	return nil, &Error{Host: client.Target().Alias, Step: "session", Kind: KindShell,
+		Why: fmt.Sprintf("the server starts no session in %s", formatSeconds(timeout)), Remedy: "does PAM there, or a file system, hang? see the system log of its sshd", Err: errStepTimeout}
+}
+
+// An sshLink is a session and the connection that serves it alone.
+type sshLink struct {
+	*sshx.Session
+	client *sshx.Client
+}
+
+func (l *sshLink) stderr() string           { return l.Stderr() }
+func (l *sshLink) verdict(exit int) Verdict { return Classify(l.Stderr(), exit) }
+
+// Close ends the connection, and with it the session: the node's shell or helper
+// sees its input end.
+func (l *sshLink) Close() error { return l.client.Close() }
+
+// localAddr is nil behind a jump host or proxy command, where it would say nothing
+// about this machine.
+func (l *sshLink) localAddr() net.Addr {
+	if tcp, ok := l.client.LocalAddr().(*net.TCPAddr); ok && len(l.client.Target().Via) == 0 {
+		return tcp
+	}
+	return nil
+}
+
+// silence is that of the user's keep-alives (ServerAliveInterval, ServerAliveCountMax).
+func (l *sshLink) silence() time.Duration {
+	return l.client.Target().Silence()
+}
+
+func (l *sshLink) ended(limit time.Duration) linkEnd {
+	status := make(chan error, 1)
+	go func() { status <- l.Wait() }() // ends with the session, at the latest by Close
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	var err error
+	select {
+	case err = <-status:
+	case <-timer.C:
+		return linkEnd{exit: -1}
+	}
+	var exit *sshx.ExitError
+	switch {
+	case err == nil:
+		return linkEnd{why: withLastLine(exitText(0), l.Stderr())}
+	case errors.As(err, &exit) && exit.Signal != "":
+		return linkEnd{exit: -1, why: withLastLine(exit.Error(), l.Stderr())}
+	case errors.As(err, &exit):
+		return linkEnd{exit: exit.Code, why: withLastLine(exitText(exit.Code), l.Stderr())}
+	}
+	// No status: the connection has broken, or the server closed the session.
+	select {
+	case <-l.client.Done():
+		return connectionLost(l.client.Err())
+	case <-timer.C:
+		return linkEnd{exit: -1, why: withLastLine("the server closed the session", l.Stderr())}
+	}
+}
+
+// connectionLost is the ending with a connection that broke, in the system's words where it
+// has any: "ssh: connection reset by peer".
+func connectionLost(err error) linkEnd {
+	why := "the connection broke"
+	var e *sshx.DialError
+	if errors.As(err, &e) {
+		why = e.Why
+		switch {
+		case errors.Is(e.Err, io.EOF):
+			why = "the server closed the connection"
+		case e.Err != nil:
+			why = innermost(e.Err).Error()
+		}
+	}
+	return linkEnd{exit: -1, why: "ssh: " + why, err: err}
+}

@@ -1,0 +1,108 @@
+package transport
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// shell is what is run on the node.
+const shell = "/bin/sh"
+
+/*
+Argv builds the command that gives a shell on a host (cli.md section 2, SSH-4,
+rm-integration.md section 3).
+
+	PROG WORDS...            PROG ARGS... WORDS... [ssh's options] HOST /bin/sh
+	PROG WORDS... with a %   PROG ARGS... WORDS... [ssh's options] /bin/sh
+
+%h is the host, %u the user, %p the port, %n the host's index, %% a percent sign; me is
+the user here, for %u where there is no other, as ssh(1) has it. %c and %q stand for /bin/sh, which is not appended then. args come before ours, so
+that they win: ssh takes the first value of an option. ssh's options are added
+only for a program of that name.
+*/
+func ShellCommand(template, args []string, host Host, me string, timeout time.Duration) ([]string, error) {
+	if len(template) == 0 {
+		return nil, fmt.Errorf("-launcher-exec is empty")
+	}
+	argv := slices.Concat(template[:1], args)
+	templated, ended := false, false
+	for _, word := range template[1:] {
+		expanded, commands, err := expandTokens(word, host, me)
+		if err != nil {
+			return nil, fmt.Errorf("-launcher-exec %q: %w", template, err)
+		}
+		templated = templated || strings.Contains(word, "%")
+		ended = ended || commands
+		argv = append(argv, expanded)
+	}
+	if isSSH(template) && !ended && !slices.Contains(argv, "--") {
+		argv = append(argv, sshOptions(host, templated, timeout)...)
+	}
+	if !templated {
+		argv = append(argv, host.address())
+	}
+	if !ended {
+		argv = append(argv, shell)
+	}
+	return argv, nil
+}
+
+// isSSH reports whether the program is ssh(1).
+func isSSH(template []string) bool { return filepath.Base(template[0]) == "ssh" }
+
+// sshOptions are no X11, no terminal, no question, and an end to waiting. A template
+// says user and port itself.
+func sshOptions(host Host, templated bool, timeout time.Duration) []string {
+	seconds := max(1, int(timeout.Round(time.Second)/time.Second))
+	options := []string{"-x", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=" + strconv.Itoa(seconds)}
+	if host.User != "" && !templated {
+		options = append(options, "-l", host.User)
+	}
+	if host.Port != 0 && !templated {
+		options = append(options, "-p", strconv.Itoa(host.Port))
+	}
+	return options
+}
+
+// expandTokens replaces the tokens of one word and tells whether the command was among
+// them.
+func expandTokens(word string, host Host, me string) (text string, command bool, err error) {
+	var b strings.Builder
+	for i := 0; i < len(word); i++ {
+		if word[i] != '%' {
+			b.WriteByte(word[i])
+			continue
+		}
+		i++
+		if i == len(word) {
+			return "", false, fmt.Errorf("a single %% at the end of %q; write %%%%", word)
+		}
+		value := ""
+		switch word[i] {
+		case '%':
+			value = "%"
+		case 'c', 'q':
+			value, command = shell, true
+		case 'h':
+			value = host.address()
+		case 'u':
+			value = cmp.Or(host.User, me)
+		case 'n':
+			value = strconv.Itoa(host.Index)
+		case 'p':
+			value = strconv.Itoa(cmp.Or(host.Port, 22))
+		default:
+			return "", false, fmt.Errorf("unknown token %%%c; there are %%h %%u %%p %%n %%c %%q %%%%", word[i])
+		}
+		if value == "" {
+			return "", false, fmt.Errorf("%%%c: not known; write USER@HOST in the host list", word[i])
+		}
+		b.WriteString(value)
+	}
+	return b.String(), command, nil
+}
