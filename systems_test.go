@@ -17,11 +17,11 @@ import (
 // mayName lists what may name a batch system outside of package batch, by file, and why.
 var mayName = map[string]string{
 	"cli/option/foreign_options.go": "tells users of srun what its options are here; srun stands for a launcher there, as aprun and mpirun do",
-	"cli/option/options.go": "--cpu-bind and --export are options of srun, which we take over",
-	"cli/option/mpi.go":     "reads the words of srun's --mpi and --export, likewise",
-	"cli/option/removed.go": "tells who gives --rm-lsf-rankfile, which is gone, what to use in its place",
-	"cli/run.go":            "tells users of srun that -N counts ranks here",
-	"hostlist/line_formats.go":   "a form of host files, which Grid Engine's PE_HOSTFILE has; users give such files everywhere",
+	"cli/option/options.go":         "--cpu-bind and --export are options of srun, which we take over",
+	"cli/option/mpi.go":             "reads the words of srun's --mpi and --export, likewise",
+	"cli/option/removed.go":         "tells who gives --rm-lsf-rankfile, which is gone, what to use in its place",
+	"cli/run.go":                    "tells users of srun that -N counts ranks here",
+	"hostlist/line_formats.go":      "a form of host files, which Grid Engine's PE_HOSTFILE has; users give such files everywhere",
 }
 
 // Nothing outside of package batch names a batch system, in identifiers or strings: what is known of one is in its row, and adding one

@@ -126,11 +126,11 @@ func TestLyingHelpers(t *testing.T) {
 		{"drained too early", "it sent Drained before the end of rank 2"},
 		{"Prepare to mpiexec", "it sent Prepare, which only mpiexec sends"},
 		{"Signal to mpiexec", "it sent Signal, which only mpiexec sends"},
-		{"frame too large", "a Listed of 33554432 bytes"},
+		{"frame too large", "a LedgerListed of 33554432 bytes"},
 		{"unknown kind", "not a message: kind 77"},
 		{"frame that ends early", "not a message: kind 15"},
 		{"bytes too many", "not a message: kind 51"},
-		{"request told twice", "a Name that cannot be: ID 1048576"},
+		{"request told twice", "a NameRequest that cannot be: ID 1048576"},
 		{"second greeting", "it sent Hello twice"},
 	} {
 		r := l.runWithLie(t, test.lie, "")
@@ -196,8 +196,8 @@ func TestLyingBeforeTheStart(t *testing.T) {
 		{"meeting point", foreignExitText},
 		{"exit before the start", "it sent Exited before the start"},
 		{"output before the start", "it sent Data before the start"},
-		{"CPU 2^40", "a Node that cannot be: CPU 1099511627776"},
-		{"CPU -1", "a Node that cannot be: CPU -1"},
+		{"CPU 2^40", "a NodeInfo that cannot be: CPU 1099511627776"},
+		{"CPU -1", "a NodeInfo that cannot be: CPU -1"},
 	} {
 		r := l.runWithLie(t, test.lie, "")
 		if r.code != 125 || !strings.HasPrefix(r.err, "mpiexec: n2: "+test.violation+"; not used") || r.out != "" {
