@@ -14,9 +14,9 @@ import (
 	"remshell/wire"
 )
 
-// A HelperDialer reaches the helpers of a set of hosts, as transport.Transport does: stdin and stdout of each as
-// one stream, on which the helper speaks first. If a stream also has a method Why() string, that
-// tells why it ended.
+// A HelperDialer starts the helpers of a set of hosts, as a transport.Transport does. A stream is the stdin
+// and stdout of one helper; the helper sends first. If a stream has a method Why() string, it returns why
+// the stream ended.
 type HelperDialer interface {
 	Dial(ctx context.Context, hosts []transport.Host) <-chan transport.Result
 }
@@ -24,31 +24,30 @@ type HelperDialer interface {
 // A Connector connects to helpers.
 type Connector struct {
 	Dialer       HelperDialer
-	Build        string        // identity of this binary; helpers must be the same
-	Release      string        // its version for people; helpers on other machines must have the same
-	GreetTimeout time.Duration // for a helper's first words, once its host is reached
+	Build        string        // identity of this binary; helpers must have the same
+	Release      string        // release of this binary; helpers built for another architecture must have the same
+	GreetTimeout time.Duration // for the helper's handshake, once its host is reached
 	SilenceLimit time.Duration // how long a link may be dead
 	Log          zerolog.Logger
-	StopTimes    *StopTimes      // when we were stopped
-	Topologies   *Topologies     // what nodes have; nil: each its own
-	Trace        *trace.Recorder // notes what takes how long; nil: nobody does
+	StopTimes    *StopTimes      // times in which mpiexec was stopped
+	Topologies   *Topologies     // shares equal topologies; if nil, they are not shared
+	Trace        *trace.Recorder // records the time of each step; may be nil
 }
 
-// A ConnectResult is what came of one node of a set.
+// A ConnectResult is the outcome of connecting to one node of a set.
 type ConnectResult struct {
 	Index int   // of the node in the set, from 0
-	Node  *Node // nil with an error
+	Node  *Node // nil if Err is set
 	Err   error
-	Took  time.Duration // since the set was begun
+	Took  time.Duration // since Connect was called
 }
 
-// Connect connects to a set of nodes by one call of the dialer, and sends what came of each as
-// soon as that is known: one Connected for each, and then the channel is closed. It waits for
-// nobody who reads.
+// Connect connects to a set of nodes with one call of the dialer. It sends one ConnectResult for each node
+// as soon as it is known, and then closes the channel. It never blocks on the receiver.
 func (c *Connector) Connect(ctx context.Context, defs []job.NodeDef) <-chan ConnectResult {
 	connected := make(chan ConnectResult, len(defs))
 	began, slept := time.Now(), c.StopTimes.Total()
-	reaching := c.beginConnectSteps(defs)
+	steps := c.beginConnectSteps(defs)
 	dialled := c.Dialer.Dial(ctx, toHosts(defs))
 	go func() {
 		defer close(connected)
@@ -60,7 +59,7 @@ func (c *Connector) Connect(ctx context.Context, defs []job.NodeDef) <-chan Conn
 				if err != nil && ctx.Err() == nil && c.StopTimes.Total() > slept {
 					n, err = c.ConnectOne(ctx, def)
 				}
-				reaching[r.Index].End(err)
+				steps[r.Index].End(err)
 				connected <- ConnectResult{r.Index, n, err, time.Since(began)}
 			})
 		}
@@ -69,7 +68,7 @@ func (c *Connector) Connect(ctx context.Context, defs []job.NodeDef) <-chan Conn
 	return connected
 }
 
-// beginConnectSteps notes, of all nodes of a set, that they are being connected to.
+// beginConnectSteps begins a trace step for the connection to each node.
 func (c *Connector) beginConnectSteps(defs []job.NodeDef) []trace.Step {
 	steps := make([]trace.Step, len(defs))
 	for i, def := range defs {
@@ -78,14 +77,14 @@ func (c *Connector) beginConnectSteps(defs []job.NodeDef) []trace.Step {
 	return steps
 }
 
-// ConnectOne connects to one node. Connect, too, does so for one that failed when we were
-// stopped, which says nothing of it: what guards it has run on, there and here (SIG-5).
+// ConnectOne connects to one node. Connect uses it to try again if a connection failed while mpiexec was
+// stopped: timeouts ran on meanwhile, on both sides, so the failure says nothing about the node (SIG-5).
 func (c *Connector) ConnectOne(ctx context.Context, def job.NodeDef) (*Node, error) {
 	one := <-c.Connect(ctx, []job.NodeDef{def})
 	return one.Node, one.Err
 }
 
-// toHosts are candidates as those see them who reach hosts.
+// toHosts converts node definitions for the transport.
 func toHosts(defs []job.NodeDef) []transport.Host {
 	hosts := make([]transport.Host, len(defs))
 	for i, def := range defs {
@@ -94,13 +93,13 @@ func toHosts(defs []job.NodeDef) []transport.Host {
 	return hosts
 }
 
-// ToHost is all of a candidate that the way there may depend on.
+// ToHost returns the part of a node's definition on which the transport may depend.
 func ToHost(def job.NodeDef) transport.Host {
 	return transport.Host{Name: def.Name, Alias: def.Host, Address: def.Address, User: def.User, Port: def.Port,
 		Helper: def.HelperPath, Index: def.ID, Local: def.Local}
 }
 
-// receiveHello takes the first words of a helper, if its host was reached.
+// receiveHello performs the handshake with a helper, if its host was reached.
 func (c *Connector) receiveHello(ctx context.Context, def job.NodeDef, dialled transport.Result, began time.Time) (n *Node, err error) {
 	defer func() {
 		if why := recover(); why != nil {
@@ -115,7 +114,7 @@ func (c *Connector) receiveHello(ctx context.Context, def job.NodeDef, dialled t
 		return nil, dialled.Err
 	}
 	made := &Node{Def: def, stream: dialled.Stream, conn: wire.NewConn(dialled.Stream, wire.Launcher), validator: newValidator(def, c.SilenceLimit)}
-	n = made // which a return forgets, while what abandons it may still run
+	n = made // returns set n to nil, while the AfterFunc below may still use made
 	limit := c.StopTimes.Limit(ctx, c.GreetTimeout, NoAnswerError{c.GreetTimeout})
 	defer limit.Stop()
 	inTime := context.AfterFunc(limit.Context(), made.Abandon)
@@ -135,7 +134,7 @@ func (c *Connector) receiveHello(ctx context.Context, def job.NodeDef, dialled t
 	return n, nil
 }
 
-// handshake hears the helper's Hello and Node.
+// handshake receives the helper's Hello and NodeInfo.
 func (n *Node) handshake(c *Connector) error {
 	hello, noise, err := n.conn.ReceiveHello()
 	if err != nil {
@@ -154,7 +153,7 @@ func (n *Node) handshake(c *Connector) error {
 	if err != nil {
 		return err
 	}
-	found := m.(*wire.NodeInfo) // nothing else is admitted now
+	found := m.(*wire.NodeInfo) // the validator lets nothing else through now
 	if found.Err != "" {
 		return fmt.Errorf("helper: probe: %s", found.Err)
 	}
@@ -163,8 +162,8 @@ func (n *Node) handshake(c *Connector) error {
 	return nil
 }
 
-// sameVersion checks that a helper is this very program or, on a machine of another kind,
-// the one that was sent there, of the same release.
+// sameVersion checks that the helper is this very binary. On another architecture, it has to be the binary
+// that was sent there, of the same release.
 func (n *Node) sameVersion(hello *wire.Hello, c *Connector) error {
 	want := c.Build
 	if s, ok := n.stream.(interface{ Build() string }); ok && s.Build() != "" && want != "" {
@@ -179,8 +178,7 @@ func (n *Node) sameVersion(hello *wire.Hello, c *Connector) error {
 	return nil
 }
 
-// logConnection adds to a line of the log how the node was reached, as far as its stream
-// tells.
+// logConnection adds to a log line how the node was reached, as far as its stream knows.
 func (n *Node) logConnection(line *zerolog.Event) *zerolog.Event {
 	line = line.Str("node", n.Name()).Str("named", n.Def.Origin).Int("CPUs", n.Probe.Topology.CountUsableCores())
 	if s, ok := n.stream.(interface{ Source() string }); ok {

@@ -11,24 +11,24 @@ import (
 	"remshell/wire"
 )
 
-// NoAnswerError is the error of a host that was asked something and did not answer.
+// A NoAnswerError is the error of a host that is connected but did not reply within Limit.
 type NoAnswerError struct{ Limit time.Duration }
 
 func (s NoAnswerError) Error() string {
 	return fmt.Sprintf("connected, and then silent for %g s", s.Limit.Seconds())
 }
 
-// Code is what went wrong, for programs.
+// Code returns the error's code for programs.
 func (s NoAnswerError) Code() string { return "silent" }
 
-// ViolationError is the error of a host that has said what no helper says, and that before the start.
+// A ViolationError is the error of a host that broke the protocol before the start. The host is not used.
 type ViolationError struct{ wire.Violation }
 
 func (e ViolationError) Error() string { return e.Violation.Error() + "; not used" }
 
 func (e ViolationError) Unwrap() error { return e.Violation }
 
-// violationError is why a node cannot be used.
+// violationError returns the error for a node whose handshake failed with err.
 func (n *Node) violationError(err error) error {
 	var v wire.Violation
 	if errors.As(err, &v) {
@@ -37,11 +37,10 @@ func (n *Node) violationError(err error) error {
 	return n.withReason(err)
 }
 
-// IsViolation reports whether an error is what a helper may not say.
+// IsViolation reports whether err is a protocol violation by a helper.
 func IsViolation(err error) bool { return err != nil && errors.As(err, new(wire.Violation)) }
 
-// logPanic writes where a goroutine that served one node has panicked, if that is what an error
-// is about.
+// logPanic logs the stack if err is a panic of a goroutine that served the node.
 func logPanic(log zerolog.Logger, node string, err error) {
 	var crash *transport.PanicError
 	if errors.As(err, &crash) {

@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// An Inbox gathers events from many goroutines for one. Put never waits: a reader of a
-// connection must not.
+// An Inbox collects events from many goroutines for one. Put never blocks, since goroutines that read
+// connections call it.
 type Inbox struct {
 	mu     sync.Mutex // guards events
 	events []any
 	filled chan struct{}
-	spare  []any // what Take gave last; its caller's
+	spare  []any // the slice that Take returned last; Take's caller uses it until the next Take
 }
 
-// maxSpare is how many events the spare list may have room for: a large job ends with half a million
-// of them at once, and shall not keep that.
+// maxSpare is the largest capacity, in events, of a spare list that is kept for reuse. A large job ends
+// with half a million events at once; the memory for these is freed.
 const maxSpare = 1 << 16
 
-// NewInbox makes an empty one.
+// NewInbox returns an empty Inbox.
 func NewInbox() *Inbox { return &Inbox{filled: make(chan struct{}, 1)} }
 
 // Put adds an event.
@@ -33,9 +33,9 @@ func (b *Inbox) Put(event any) {
 	}
 }
 
-// Take returns all events that have gathered, at least one, or none at the
-// deadline (zero: never) or when ctx ends. They are the caller's until the next Take, who sets those
-// to nil that are done with: what a batch has brought need not live as long as the batch.
+// Take waits until there is at least one event and returns all of them. It returns none at the deadline
+// (zero means no deadline) or when ctx ends. The caller owns the slice until the next Take. It should set
+// handled events to nil, so that the garbage collector can free what they refer to.
 func (b *Inbox) Take(ctx context.Context, deadline time.Time) []any {
 	var timeout <-chan time.Time
 	if !deadline.IsZero() {
@@ -57,7 +57,7 @@ func (b *Inbox) Take(ctx context.Context, deadline time.Time) []any {
 	}
 }
 
-// takeAll takes what has gathered, and leaves the list of before for what comes.
+// takeAll returns the collected events. The slice returned before is reused for the next ones.
 func (b *Inbox) takeAll() []any {
 	if cap(b.spare) > maxSpare {
 		b.spare = nil

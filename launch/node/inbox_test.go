@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// The lists of events change hands: what was taken stays as it is until the next Take, nothing
-// comes twice, and a list that was very long is not kept.
+// The inbox's two slices alternate: the events of one Take stay as they are until the next Take, no event
+// comes twice, and a very long slice is not kept.
 func TestAnInboxGivesEachEventOnce(t *testing.T) {
 	b := NewInbox()
 	next := 0
@@ -20,7 +20,7 @@ func TestAnInboxGivesEachEventOnce(t *testing.T) {
 		next++
 		want := n
 		if round > 0 {
-			want++ // that of the round before
+			want++ // the extra event of the round before
 		}
 		if len(events) != want {
 			t.Fatalf("round %d: %d events, want %d", round, len(events), want)

@@ -12,21 +12,21 @@ import (
 	"remshell/wire"
 )
 
-// An honest helper, as far as the order of what it says goes, and a launcher that asks, lets
-// go and ends as it likes. What they say is under way for as long as the seed wants.
-type talk struct {
+// A simulation runs an honest helper, which sends messages in a valid order, and a launcher that sends
+// requests, starts groups and ends the job at random. The seed decides how long messages are under way.
+type simulation struct {
 	*rand.Rand
 	g        *validator
-	down, up []wire.Message
+	down, up []wire.Message // under way to the helper, and to the launcher
 
-	// The launcher.
-	ready, let, ending, gone bool
+	// State of the launcher.
+	ready, started, ending, gone bool
 
-	// The helper.
-	groups  int // Prepare that were not released
+	// State of the helper.
+	groups  int // groups that were prepared and not cancelled
 	run     bool
 	alive   map[int]bool
-	room    int
+	credit  int
 	stdin   int
 	fences  int
 	fenced  bool
@@ -38,75 +38,75 @@ type talk struct {
 	bye     bool
 }
 
-func (k *talk) one(n int) bool { return k.IntN(n) == 0 }
+func (k *simulation) one(n int) bool { return k.IntN(n) == 0 }
 
-func (k *talk) tell(m wire.Message) {
+func (k *simulation) toHelper(m wire.Message) {
 	k.g.noteSent(m)
 	k.down = append(k.down, m)
 }
 
-// launcher says something that mpiexec may say.
-func (k *talk) launcher() {
+// launcher sends something that mpiexec may send now.
+func (k *simulation) launcher() {
 	if k.gone {
 		return
 	}
 	switch k.IntN(12) {
 	case 0:
-		k.tell(&wire.Survey{})
+		k.toHelper(&wire.Survey{})
 		if k.one(2) {
 			k.g.stopWaitingFor(&wire.Survey{})
 		}
 	case 1:
-		k.tell(&wire.InspectRanks{})
+		k.toHelper(&wire.InspectRanks{})
 		if k.one(2) {
 			k.g.stopWaitingFor(&wire.InspectRanks{})
 		}
 	case 2:
-		if !k.let {
+		if !k.started {
 			k.ready = false
-			k.tell(&wire.CancelPrepare{Group: "g"})
-			k.tell(&wire.Prepare{Group: wire.Group{Name: "g", NodeCount: 2}, Streams: wire.Streams{Window: 10, Stdin: []int{0}}, PMI: wire.PMISetup{Trace: true}, Ranks: []job.RankPlan{{Rank: 0}, {Rank: 2}}})
+			k.toHelper(&wire.CancelPrepare{Group: "g"})
+			k.toHelper(&wire.Prepare{Group: wire.Group{Name: "g", NodeCount: 2}, Streams: wire.Streams{Window: 10, Stdin: []int{0}}, PMI: wire.PMISetup{Trace: true}, Ranks: []job.RankPlan{{Rank: 0}, {Rank: 2}}})
 		}
 	case 3:
-		if k.ready && !k.let {
-			k.let = true
-			k.tell(&wire.Start{Group: "g"})
+		if k.ready && !k.started {
+			k.started = true
+			k.toHelper(&wire.Start{Group: "g"})
 		}
 	case 4:
-		k.tell(&wire.WatchClaims{})
+		k.toHelper(&wire.WatchClaims{})
 	case 5:
-		k.tell(&wire.Enqueue{})
+		k.toHelper(&wire.Enqueue{})
 	case 6:
-		k.tell(&wire.Dequeue{})
+		k.toHelper(&wire.Dequeue{})
 	case 7:
-		if k.let {
-			k.tell(&wire.Data{Rank: 0, Bytes: make([]byte, k.IntN(5)+1)})
+		if k.started {
+			k.toHelper(&wire.Data{Rank: 0, Bytes: make([]byte, k.IntN(5)+1)})
 		}
 	case 8:
-		if k.let && k.one(8) {
+		if k.started && k.one(8) {
 			k.ending = true
-			k.tell(&wire.EndJob{})
+			k.toHelper(&wire.EndJob{})
 		}
 	case 9:
 		if k.ending && k.one(8) {
 			k.gone = true
-			k.tell(&wire.Bye{})
+			k.toHelper(&wire.Bye{})
 		}
 	case 10:
-		if k.let && k.one(10) {
-			k.tell(&wire.KillGroup{Group: "g"})
+		if k.started && k.one(10) {
+			k.toHelper(&wire.KillGroup{Group: "g"})
 		}
 	}
 }
 
-// hear is the launcher, to whom something has come.
-func (k *talk) hear(m wire.Message) {
+// atLauncher handles a message that the launcher has received.
+func (k *simulation) atLauncher(m wire.Message) {
 	switch m := m.(type) {
 	case *wire.Prepared:
 		k.ready = true
 	case *wire.Data:
 		if m.Stream != wire.Stdin && !k.gone {
-			k.tell(&wire.Credit{Rank: m.Rank, Stream: m.Stream, Bytes: len(m.Bytes)})
+			k.toHelper(&wire.Credit{Rank: m.Rank, Stream: m.Stream, Bytes: len(m.Bytes)})
 		}
 	case *wire.Fence:
 		if !k.gone {
@@ -115,42 +115,42 @@ func (k *talk) hear(m wire.Message) {
 		}
 	case *wire.NameRequest:
 		if !k.gone {
-			k.tell(&wire.NameReply{ID: m.ID})
+			k.toHelper(&wire.NameReply{ID: m.ID})
 		}
 	}
 }
 
-func (k *talk) say(m wire.Message) { k.up = append(k.up, m) }
+func (k *simulation) toLauncher(m wire.Message) { k.up = append(k.up, m) }
 
-// answer is the helper, to whom something has come.
-func (k *talk) answer(m wire.Message) {
+// atHelper handles a message that the helper has received.
+func (k *simulation) atHelper(m wire.Message) {
 	switch m := m.(type) {
 	case *wire.Survey:
-		k.say(&wire.Surveyed{})
+		k.toLauncher(&wire.Surveyed{})
 	case *wire.InspectRanks:
-		k.say(&wire.RankStates{})
+		k.toLauncher(&wire.RankStates{})
 	case *wire.Prepare:
 		k.groups++
-		k.say(&wire.Prepared{Group: m.Group.Name})
+		k.toLauncher(&wire.Prepared{Group: m.Group.Name})
 	case *wire.CancelPrepare:
 		k.groups = 0
 	case *wire.Start:
-		k.run, k.room = true, 10
+		k.run, k.credit = true, 10
 		for _, rank := range []int{0, 2} {
-			k.say(&wire.Started{Rank: rank, PID: 1})
+			k.toLauncher(&wire.Started{Rank: rank, PID: 1})
 			k.alive[rank] = true
 		}
 	case *wire.WatchClaims:
 		k.watched = true
 	case *wire.Enqueue:
 		k.queued = true
-		k.say(&wire.QueuePosition{})
+		k.toLauncher(&wire.QueuePosition{})
 	case *wire.Dequeue:
 		k.queued = false
 	case *wire.Data:
 		k.stdin += len(m.Bytes)
 	case *wire.Credit:
-		k.room += m.Bytes
+		k.credit += m.Bytes
 	case *wire.Fenced:
 		k.fenced = false
 	case *wire.NameReply:
@@ -163,35 +163,35 @@ func (k *talk) answer(m wire.Message) {
 	}
 }
 
-// end is what is said when nothing is left.
-func (k *talk) end() {
+// end has the helper report that all ranks have exited and nothing is left.
+func (k *simulation) end() {
 	for rank := range k.alive {
-		k.say(&wire.Exited{Exit: job.Exit{Rank: rank}})
+		k.toLauncher(&wire.Exited{Exit: job.Exit{Rank: rank}})
 		delete(k.alive, rank)
 	}
 	if k.run && !k.drained {
 		k.drained = true
-		k.say(&wire.Drained{Orphans: []job.OrphanUsage{{Rank: -1}}})
+		k.toLauncher(&wire.Drained{Orphans: []job.OrphanUsage{{Rank: -1}}})
 	}
 }
 
-// helper says something that no question was put for.
-func (k *talk) helper() {
+// helper has the helper send something that is no reply.
+func (k *simulation) helper() {
 	if k.watched && k.one(4) {
-		k.say(&wire.ClaimsChanged{})
+		k.toLauncher(&wire.ClaimsChanged{})
 	}
 	if k.queued && k.one(4) {
-		k.say(&wire.QueuePosition{Ahead: k.IntN(3)})
+		k.toLauncher(&wire.QueuePosition{Ahead: k.IntN(3)})
 	}
 	if !k.run || k.bye {
 		return
 	}
-	if n := k.IntN(k.room + 1); n > 0 && k.one(2) { // a leftover child writes on
-		k.room -= n
-		k.say(&wire.Data{Rank: 0, Stream: wire.Stdout, Bytes: make([]byte, n)})
+	if n := k.IntN(k.credit + 1); n > 0 && k.one(2) { // a leftover child writes on
+		k.credit -= n
+		k.toLauncher(&wire.Data{Rank: 0, Stream: wire.Stdout, Bytes: make([]byte, n)})
 	}
-	if k.stdin > 0 && k.one(2) { // the news of what was read may come late
-		k.say(&wire.Credit{Rank: 0, Bytes: k.stdin})
+	if k.stdin > 0 && k.one(2) { // the credit for what was read may come late
+		k.toLauncher(&wire.Credit{Rank: 0, Bytes: k.stdin})
 		k.stdin = 0
 	}
 	if k.drained || len(k.alive) == 0 {
@@ -200,42 +200,42 @@ func (k *talk) helper() {
 	for rank := range k.alive {
 		switch k.IntN(9) {
 		case 0:
-			k.say(&wire.PMIReport{Rank: rank, Event: wire.PMIDisconnected})
+			k.toLauncher(&wire.PMIReport{Rank: rank, Event: wire.PMIDisconnected})
 		case 1:
-			k.say(&wire.PMITrace{Rank: rank})
+			k.toLauncher(&wire.PMITrace{Rank: rank})
 		case 2:
 			if !k.fenced {
 				k.fenced = true
-				k.say(&wire.Fence{ID: fmt.Sprint("g/", k.fences)})
+				k.toLauncher(&wire.Fence{ID: fmt.Sprint("g/", k.fences)})
 				k.fences++
 			}
 		case 3, 4:
 			if k.asked < maxUnanswered {
 				k.asked++
 				k.last++
-				k.say(&wire.NameRequest{ID: k.last, Op: wire.Lookup})
+				k.toLauncher(&wire.NameRequest{ID: k.last, Op: wire.Lookup})
 			}
 		case 5:
 			if k.asked < maxUnanswered {
 				k.asked++
 				k.last++
-				k.say(&wire.Spawn{ID: k.last, Request: spawn.Request{Group: "g", Rank: rank}})
+				k.toLauncher(&wire.Spawn{ID: k.last, Request: spawn.Request{Group: "g", Rank: rank}})
 			}
 		case 6:
 			if k.one(6) {
-				k.say(&wire.Exited{Exit: job.Exit{Rank: rank, Code: 1}})
+				k.toLauncher(&wire.Exited{Exit: job.Exit{Rank: rank, Code: 1}})
 				delete(k.alive, rank)
 			}
 		}
 	}
 }
 
-// What is true and late is no violation, however long either direction takes (TRUST-5).
-func TestLateTruth(t *testing.T) {
+// A valid message that is late is no violation, however long either direction takes (TRUST-5).
+func TestLateMessagesAreNoViolations(t *testing.T) {
 	kinds := make(map[string]int)
 	for seed := range uint64(1000) {
 		g, _ := newStage(t, "greeted")
-		k := &talk{Rand: rand.New(rand.NewPCG(seed, 1)), g: g, alive: make(map[int]bool)}
+		k := &simulation{Rand: rand.New(rand.NewPCG(seed, 1)), g: g, alive: make(map[int]bool)}
 		for range 400 {
 			switch k.IntN(4) {
 			case 0:
@@ -246,7 +246,7 @@ func TestLateTruth(t *testing.T) {
 				if len(k.down) > 0 {
 					m := k.down[0]
 					k.down = k.down[1:]
-					k.answer(m)
+					k.atHelper(m)
 				}
 			case 3:
 				if len(k.up) == 0 {
@@ -259,7 +259,7 @@ func TestLateTruth(t *testing.T) {
 				if err != nil {
 					t.Fatalf("seed %d: %+v: %v", seed, m, err)
 				}
-				k.hear(admitted)
+				k.atLauncher(admitted)
 			}
 		}
 	}
@@ -270,19 +270,19 @@ func TestLateTruth(t *testing.T) {
 	}
 }
 
-// No message panics the gate, and what it refuses is a violation, whatever was said before.
+// No message makes the validator panic. Whatever was sent before, the error for a message is a violation.
 func FuzzAdmit(f *testing.F) {
 	f.Add(uint64(1), []byte("\x01\x02\x04\x07\x08\x0f\x10"))
 	f.Fuzz(func(t *testing.T, seed uint64, order []byte) {
 		g := newValidator(job.NodeDef{Name: "n1"}, 0)
 		all := wire.Kinds()
-		k := &talk{Rand: rand.New(rand.NewPCG(seed, 2)), g: g, alive: make(map[int]bool), ready: true}
-		for _, what := range order {
-			m := all[int(what)%len(all)].New()
-			if what >= 128 {
+		k := &simulation{Rand: rand.New(rand.NewPCG(seed, 2)), g: g, alive: make(map[int]bool), ready: true}
+		for _, b := range order {
+			m := all[int(b)%len(all)].New()
+			if b >= 128 {
 				k.launcher()
-			} else if what%4 == 0 {
-				m = actors.HelperMessages[int(what)%len(actors.HelperMessages)].Make(k.IntN(6) - 1)
+			} else if b%4 == 0 {
+				m = actors.HelperMessages[int(b)%len(actors.HelperMessages)].Make(k.IntN(6) - 1)
 			}
 			if _, err := g.checkMessage(m); err != nil && !IsViolation(err) {
 				t.Errorf("%T: %v", m, err)

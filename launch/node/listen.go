@@ -9,32 +9,32 @@ import (
 	"remshell/wire"
 )
 
-// A NodeMessage is what a node says and somebody has to judge.
+// A NodeMessage is a message from a node, for the owner of the inbox.
 type NodeMessage struct {
 	From    *Node
 	Message wire.Message
 }
 
-// Disconnected is the end of a node's connection.
+// Disconnected is the event that a node's connection has ended.
 type Disconnected struct {
 	From *Node
 	Err  error
 }
 
-// StreamHandler take what flows between the ranks of a node and us. Take is called by the goroutine
-// that reads the node, before anything that comes behind the message, and must not wait; what
-// it does not take goes to the inbox.
+// A StreamHandler returns the function that handles the data between a node's ranks and mpiexec. The
+// goroutine that reads the node calls take for each message, before it reads the next one. take must not
+// block. Messages for which it returns false go to the inbox.
 type StreamHandler func(from *Node) (take func(wire.Message) (taken bool))
 
-// A Listener is where all that helpers say goes.
+// A Listener receives the messages of helpers and passes them on.
 type Listener struct {
 	Inbox         *Inbox
-	StreamHandler StreamHandler // nil: no ranks will run
+	StreamHandler StreamHandler // nil if no ranks will run
 	Log           zerolog.Logger
 }
 
-// Listen sorts what a helper says until its connection ends, or the conversation that the node is
-// of (Renew). It never waits for anybody but the connection.
+// Listen passes on a helper's messages until its connection or the node's attempt ends (AttemptReady). It
+// blocks on nothing but the connection.
 func (l Listener) Listen(n *Node) {
 	defer func() {
 		if why := recover(); why != nil {
@@ -63,7 +63,7 @@ func (l Listener) Listen(n *Node) {
 			n.endReading(why)
 			return
 		}
-		if _, renewed := m.(*wire.AttemptReady); renewed {
+		if _, ready := m.(*wire.AttemptReady); ready {
 			n.endReading(nil)
 			return
 		}
@@ -85,25 +85,26 @@ func (l Listener) dispatch(n *Node, m wire.Message, take func(wire.Message) bool
 	}
 }
 
-// recv is the next message of a node that its validator lets through; nil if it does not.
+// recv returns the node's next message. It is nil if the validator drops the message.
 func (n *Node) recv() (wire.Message, error) {
 	m, err := n.conn.Recv()
 	if err != nil {
 		return nil, err
 	}
-	n.heard.Store(int64(time.Since(programStart)))
+	n.lastRecv.Store(int64(time.Since(programStart)))
 	return n.validator.checkMessage(m)
 }
 
-// disconnect ends the connection to a node at once (TRUST-2): nothing more of what it says is read,
-// and its helper ends its ranks, since its input ends.
+// disconnect ends the connection to a node at once (TRUST-2): nothing more is read from it. The helper's
+// input ends, so it ends its ranks.
 func (l Listener) disconnect(n *Node, why error) {
 	l.Inbox.Put(Disconnected{n, why})
 	n.endReading(why)
 	n.conn.Abandon()
 }
 
-// deliverPostponed hears in a second what a node says too often, if nothing newer has come by then.
+// deliverPostponed delivers a message that exceeded its rate limit after one second, if no newer one has
+// come by then.
 func (l Listener) deliverPostponed(n *Node) {
 	if !n.validator.keepForLater() {
 		return
@@ -115,7 +116,7 @@ func (l Listener) deliverPostponed(n *Node) {
 	})
 }
 
-// log writes a line of a helper's log into ours.
+// log writes a line of a helper's log into the log of mpiexec.
 func (l Listener) log(n *Node, m *wire.Log) {
 	if missed := n.validator.takeDroppedLogs(); missed > 0 {
 		l.Log.Warn().Str("node", n.Name()).Msgf("%d more lines of the helper's log are not shown", missed)

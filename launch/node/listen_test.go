@@ -13,15 +13,14 @@ import (
 	"remshell/wire"
 )
 
-// A panic in the goroutine that serves one node is that node's end, and the stack is for the
-// log (TRUST-35).
+// A panic in the goroutine that serves one node ends that node only, and its stack is logged (TRUST-35).
 func TestAPanicIsTheEndOfOneNode(t *testing.T) {
-	here, there := net.Pipe()
-	peer := wire.NewConn(there, wire.Helper)
+	near, far := net.Pipe()
+	peer := wire.NewConn(far, wire.Helper)
 	defer peer.Abandon()
 	var log bytes.Buffer
 	l := Listener{Inbox: NewInbox(), Log: zerolog.New(&log)}
-	n := &Node{Def: job.NodeDef{Name: "a"}, conn: wire.NewConn(here, wire.Launcher)} // and no gate: our own fault
+	n := &Node{Def: job.NodeDef{Name: "a"}, conn: wire.NewConn(near, wire.Launcher)} // without a validator, which makes it panic
 	peer.Send(&wire.Ping{})
 	l.Listen(n)
 	events := l.Inbox.Take(t.Context(), time.Time{})

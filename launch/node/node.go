@@ -1,17 +1,17 @@
 /*
-Package node is one helper, as mpiexec sees it: the connection to it, and the validator that all
-it says has to pass.
+Package node is mpiexec's side of the connection to one helper. A validator checks every message
+that the helper sends.
 
 	Connector.Connect --> Node -- Send ---> helper
 	                        |
 	                     Listen <---------- helper   one goroutine for each node
 	                        |
-	                        +--> Streams   output, credit for input: at once, in their order
+	                        +--> Streams   output, credit for input: handled at once, in order
 	                        '--> Inbox     everything else, as a Message; at the end Disconnected
 
-A Node belongs to nobody: a reservation, another one and the job that runs may hold the same
-one. So nothing of it changes but what its validator and its connection guard themselves. What is
-found out about it later, and its place in a plan, is known by who asks.
+Several reservations and the running job may hold the same Node. Its exported fields therefore never
+change, and its validator and connection guard their own state. Callers keep later findings about a
+node, and its place in a plan, in types of their own.
 */
 package node
 
@@ -27,74 +27,76 @@ import (
 	"remshell/wire"
 )
 
-// A Node is one helper.
+// A Node is mpiexec's connection to one helper.
 type Node struct {
-	Def   job.NodeDef // as it was when it was connected
-	Probe job.Probe   // that its helper found then
+	Def   job.NodeDef // the definition when the node was connected
+	Probe job.Probe   // result of the helper's probe at that time
 
 	stream    io.ReadWriteCloser
 	conn      *wire.Conn
 	validator *validator
-	heard     atomic.Int64 // when something last came, in nanoseconds after epoch
+	lastRecv  atomic.Int64 // time of the last received message, in nanoseconds after programStart
 	predecessor
 }
 
-// Name is what the user calls it.
+// Name returns the name by which the user calls the node.
 func (n *Node) Name() string { return n.Def.Name }
 
-// programStart is when this program began.
+// programStart is the time at which this program began.
 var programStart = time.Now()
 
-// LastHeard is when the helper last said anything, or this program began. Any goroutine may ask.
-func (n *Node) LastHeard() time.Time { return programStart.Add(time.Duration(n.heard.Load())) }
+// LastHeard returns the time of the helper's last message, or this program's start if there was none. Any
+// goroutine may call it.
+func (n *Node) LastHeard() time.Time { return programStart.Add(time.Duration(n.lastRecv.Load())) }
 
-// Send says something to the helper. The error is that of wire.Conn.Send.
+// Send sends a message to the helper. It returns the error of wire.Conn.Send.
 func (n *Node) Send(m wire.Message) error {
 	n.validator.noteSent(m)
 	return n.conn.Send(m)
 }
 
-// SendFenced sends the answer to a fence, which is encoded once for all.
+// SendFenced sends the result of a fence. The frame is encoded once for all nodes.
 func (n *Node) SendFenced(id fence.ID, frame wire.Frame) {
 	n.validator.noteFenceResultSent(id)
 	n.conn.SendFrame(frame)
 }
 
-// SendNotice sends an event of another node, which is encoded once for all, and has no answer.
+// SendNotice sends an event of another node. The frame is encoded once for all nodes; the helper does not
+// reply.
 func (n *Node) SendNotice(frame wire.Frame) { n.conn.SendFrame(frame) }
 
-// SendPiece sends a piece of a parcel, so many bytes, which is encoded once for all.
+// SendPiece sends a chunk of a staged file, which has the given number of bytes. The frame is encoded once
+// for all nodes.
 func (n *Node) SendPiece(bytes int, frame wire.Frame) {
 	n.validator.noteChunkSent(bytes)
 	n.conn.SendFrame(frame)
 }
 
-// StopWaitingFor notes that nobody waits for the answer to a question any more.
-func (n *Node) StopWaitingFor(question wire.Message) { n.validator.stopWaitingFor(question) }
+// StopWaitingFor notes that nobody waits any more for the reply to this request.
+func (n *Node) StopWaitingFor(request wire.Message) { n.validator.stopWaitingFor(request) }
 
-// ShiftDeadlines notes that we were stopped for a while: what the helper may be late with is no later
-// for that.
+// ShiftDeadlines moves the validator's time limits by the time for which mpiexec was stopped.
 func (n *Node) ShiftDeadlines(by time.Duration) { n.validator.shiftTimes(by) }
 
-// Backlog is how many bytes were sent and are not written.
+// Backlog returns how many bytes are queued for sending and not yet written.
 func (n *Node) Backlog() int { return n.conn.Backlog() }
 
-// InProcess reports whether the helper is inside of this process.
+// InProcess reports whether the helper runs inside this process.
 func (n *Node) InProcess() bool { return n.conn.InProcess() }
 
-// Flush waits until what was sent has been written.
+// Flush waits until all queued messages have been written.
 func (n *Node) Flush() { n.conn.Flush() }
 
-// Close ends the connection when what was sent has been written. A helper that is still at
-// work takes it as the end of its job.
+// Close ends the connection once all queued messages have been written. A helper that is still running
+// ranks then ends the job.
 func (n *Node) Close() { n.conn.Close() }
 
-// Abandon ends the connection at once.
+// Abandon ends the connection at once. Queued messages are lost.
 func (n *Node) Abandon() { n.conn.Abandon() }
 
-// The rest is what the stream to a helper knows, which depends on the way there.
+// The methods below return facts that only some streams know; it depends on the transport.
 
-// Noise is what a login shell printed before the helper spoke.
+// Noise returns the text that a login shell printed before the helper's first message.
 func (n *Node) Noise() []byte {
 	if s, ok := n.stream.(interface{ Noise() []byte }); ok {
 		return s.Noise()
@@ -102,7 +104,8 @@ func (n *Node) Noise() []byte {
 	return nil
 }
 
-// Sent is how many bytes of our program were sent there to be the helper; 0: none.
+// Sent returns how many bytes of our binary were sent to the host to run as its helper. It is 0 if none
+// were sent.
 func (n *Node) Sent() int64 {
 	if s, ok := n.stream.(interface{ Sent() int64 }); ok {
 		return s.Sent()
@@ -110,7 +113,7 @@ func (n *Node) Sent() int64 {
 	return 0
 }
 
-// Login is how long the login took; 0: unknown.
+// Login returns how long the login took; 0 means unknown.
 func (n *Node) Login() time.Duration {
 	if s, ok := n.stream.(interface{ Login() time.Duration }); ok {
 		return s.Login()
@@ -118,8 +121,8 @@ func (n *Node) Login() time.Duration {
 	return 0
 }
 
-// Shell is how long the login shell took from the login until it had run /bin/sh, or from the start if that is not known; 0:
-// there is no login shell.
+// Shell returns the time that the login shell took from the login until it ran /bin/sh. If the time of the
+// login is unknown, it counts from the start. It is 0 if there is no login shell.
 func (n *Node) Shell() time.Duration {
 	if s, ok := n.stream.(interface{ Shell() time.Duration }); ok {
 		return s.Shell()
@@ -127,9 +130,9 @@ func (n *Node) Shell() time.Duration {
 	return 0
 }
 
-// Silence is how long the link to a node may be dead before its helper ends the job there:
-// as long as the link's own keep-alives allow, if it knows. On this machine there is no link,
-// and what the helper would look at is that of the user's login.
+// Silence returns how long the link to a node may be dead before its helper ends the job there. That is the
+// time that the link's own keep-alives allow, if known, or else the argument. It is 0 on this machine:
+// there is no link, and the helper would check the link of the user's login instead.
 func (n *Node) Silence(otherwise time.Duration) time.Duration {
 	if n.Def.Local {
 		return 0
@@ -140,7 +143,8 @@ func (n *Node) Silence(otherwise time.Duration) time.Duration {
 	return otherwise
 }
 
-// LocalIP is our own address on the connection; nil: it is no TCP of ours.
+// LocalIP returns our own address on the connection. It is nil if the connection is not a TCP connection of
+// this process.
 func (n *Node) LocalIP() net.IP {
 	if s, ok := n.stream.(interface{ LocalAddr() net.Addr }); ok {
 		if tcp, ok := s.LocalAddr().(*net.TCPAddr); ok {
@@ -150,7 +154,8 @@ func (n *Node) LocalIP() net.IP {
 	return nil
 }
 
-// withReason adds to an error of the connection what the stream knows of its end.
+// withReason returns the stream's own reason for its end if it has one, or else an error that describes
+// err.
 func (n *Node) withReason(err error) error {
 	if s, ok := n.stream.(interface{ Why() string }); ok {
 		if reason := s.Why(); reason != "" {
@@ -163,5 +168,5 @@ func (n *Node) withReason(err error) error {
 	return err
 }
 
-// errClosed is all that is known of a helper whose output has ended.
+// errClosed is the error if the helper's output has ended and no reason is known.
 var errClosed = errors.New("its helper has closed the connection")

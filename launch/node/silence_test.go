@@ -24,7 +24,7 @@ func TestSilenceFollowsTheLink(t *testing.T) {
 		{"a link that knows", &Node{stream: link{silence: 3 * time.Second}}, 3 * time.Second},
 		{"a link that does not", &Node{stream: link{}}, 45 * time.Second},
 		{"a link of another kind", &Node{}, 45 * time.Second},
-		// SSH_CONNECTION there is that of the login from which mpiexec was called.
+		// SSH_CONNECTION is there, but of the login in which mpiexec was called.
 		{"this machine", &Node{stream: link{silence: time.Second}, Def: job.NodeDef{Local: true}}, 0},
 	} {
 		if got := test.node.Silence(45 * time.Second); got != test.want {

@@ -8,15 +8,15 @@ import (
 	"remshell/deadline"
 )
 
-// StopTimes are the times in which mpiexec was stopped (^Z): no deadline of a start runs on
-// meanwhile (SIG-5). All deadlines come due at once when a process goes on that was stopped,
-// so who has one asks here before he believes it. A nil *Pauses never stops.
+// StopTimes records the times in which mpiexec was stopped (^Z). Deadlines of a start do not run on
+// meanwhile (SIG-5). When a stopped process continues, all its timers fire at once, so code with a deadline
+// checks here first. A nil *StopTimes records no stops.
 type StopTimes struct {
-	mu    sync.Mutex // held while we are stopped
+	mu    sync.Mutex // held while mpiexec is stopped
 	total time.Duration
 }
 
-// RunStopped carries out a stop, and tells how long it took.
+// RunStopped runs stop, counts its duration as a stop, and returns the duration.
 func (p *StopTimes) RunStopped(stop func()) time.Duration {
 	if p != nil {
 		p.mu.Lock()
@@ -31,7 +31,7 @@ func (p *StopTimes) RunStopped(stop func()) time.Duration {
 	return took
 }
 
-// Total is how long all stops took. During one it waits for its end.
+// Total returns the duration of all stops so far. During a stop it waits for the end of it.
 func (p *StopTimes) Total() time.Duration {
 	if p == nil {
 		return 0
@@ -41,27 +41,27 @@ func (p *StopTimes) Total() time.Duration {
 	return p.total
 }
 
-// A Deadline is a moment by which something has to have come. What we are stopped until then counts for nothing.
+// A Deadline is a moment that moves on by the time for which mpiexec is stopped.
 type Deadline struct {
-	pauses       *StopTimes
+	stops        *StopTimes
 	at           time.Time
-	allowedStops time.Duration // what it has allowed for
+	allowedStops time.Duration // stops before the Deadline was made
 }
 
-// Deadline is the moment at which we will have run for d.
+// Deadline returns the moment at which mpiexec will have run for d, stops not counted.
 func (p *StopTimes) Deadline(d time.Duration) Deadline {
 	return Deadline{p, time.Now().Add(d), p.Total()}
 }
 
-// Time is the moment, as far as it can be known. During a stop it waits for its end.
-func (d Deadline) Time() time.Time { return d.at.Add(d.pauses.Total() - d.allowedStops) }
+// Time returns the moment, given the stops so far. During a stop it waits for the end of it.
+func (d Deadline) Time() time.Time { return d.at.Add(d.stops.Total() - d.allowedStops) }
 
-// Limit is a deadline that does not run while we are stopped.
+// Limit returns a deadline that does not run while mpiexec is stopped. Its context ends with cause.
 func (p *StopTimes) Limit(ctx context.Context, limit time.Duration, cause error) *deadline.Deadline {
 	return deadline.New(ctx, limit, cause, p.Total)
 }
 
-// Within is a context that ends, for that cause, when we have run for d.
+// Within returns a context that ends, with cause, when mpiexec has run for d.
 func (p *StopTimes) Within(ctx context.Context, d time.Duration, cause error) (context.Context, context.CancelFunc) {
 	limit := p.Limit(ctx, d, cause)
 	return limit.Context(), limit.Stop

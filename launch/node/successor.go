@@ -7,30 +7,30 @@ import (
 )
 
 /*
-A job that is started again keeps the helpers of nodes that live (survive.md SV-2). To each attempt
-such a helper is another Node, of whom nothing that was said before is known:
+A job that is started again keeps the helpers of nodes that still work (survive.md SV-2). Each attempt
+has a Node of its own for such a helper, which knows nothing of earlier messages:
 
-	Node of attempt 0 --Renew--> Node of attempt 1
-	  Listen hears what is           Listen waits until
-	  still under way, until         that is over
-	  Renewed          '--------------^
+	Node of attempt 0 --NextAttempt--> Node of attempt 1
+	  Listen receives late           Listen waits until
+	  messages, until                that is over
+	  AttemptReady      '-------------^
 
-So what is late of an attempt that is over can do nothing to the next, whoever still has its Nodes.
+So late messages of an attempt cannot affect the next one, even if some goroutine still holds the old Node.
 */
 type predecessor struct {
-	ready chan error // says that the one before has heard Renewed, or why it will not; nil: there was none
+	ready chan error // receives nil once the Node before has received AttemptReady, or the error that prevents it; nil for a first attempt
 
 	mu     sync.Mutex // guards the rest
-	next   *Node      // nil: there is none yet
-	ended  bool       // nothing more is heard
-	endErr error      // why, if not by Renewed
+	next   *Node      // nil if there is none yet
+	ended  bool       // nothing more is read
+	endErr error      // why; nil after AttemptReady
 }
 
-// Successor ends the conversation of an attempt whose helper has said Drained, and returns the Node that
-// the helper is to the next attempt. n says nothing more, and no longer closes the connection.
+// Successor returns the Node by which the next attempt uses the same helper. The helper must have sent
+// Drained. From now on n sends nothing, and its Close no longer closes the connection.
 func (n *Node) Successor() *Node {
 	next := &Node{Def: n.Def, Probe: n.Probe, stream: n.stream, validator: n.validator.forNextAttempt(), predecessor: predecessor{ready: make(chan error, 1)}}
-	next.heard.Store(n.heard.Load())
+	next.lastRecv.Store(n.lastRecv.Load())
 	n.Send(&wire.NextAttempt{})
 	next.conn = n.conn.Successor()
 	n.mu.Lock()
@@ -42,8 +42,8 @@ func (n *Node) Successor() *Node {
 	return next
 }
 
-// endReading notes that nothing more is heard of a node: its connection has ended, or, with nil, the
-// conversation of the next attempt begins.
+// endReading notes that nothing more is read for this Node. why is the error that ended the connection, or
+// nil if the next attempt's Node takes over.
 func (n *Node) endReading(why error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -56,7 +56,7 @@ func (n *Node) endReading(why error) {
 	}
 }
 
-// waitForTurn waits until the node may be listened to.
+// waitForTurn waits until the Node of the attempt before has been read to its end.
 func (n *Node) waitForTurn() error {
 	if n.ready == nil {
 		return nil

@@ -11,12 +11,12 @@ import (
 	"remshell/wire"
 )
 
-// newPair is a node of which everything was heard but the end of a job, and its helper.
+// newPair returns a node at the end of a job, before Bye, and its helper's connection.
 func newPair(t *testing.T) (n *Node, helper *wire.Conn, inbox *Inbox) {
 	t.Helper()
 	near, far := wire.NewInProcess()
 	g, _ := newStage(t, "left")
-	g.progress.byeSent = time.Time{} // Bye is not said yet
+	g.progress.byeSent = time.Time{} // Bye is not sent yet
 	n = &Node{Def: job.NodeDef{Name: "n1"}, stream: near, conn: wire.NewConn(near, wire.Launcher), validator: g}
 	t.Cleanup(func() { near.Close() })
 	inbox = NewInbox()
@@ -24,8 +24,8 @@ func newPair(t *testing.T) (n *Node, helper *wire.Conn, inbox *Inbox) {
 	return n, wire.NewConn(far, wire.Helper), inbox
 }
 
-// heard is the next thing that comes to an inbox, as text.
-func heard(t *testing.T, inbox *Inbox) string {
+// nextEvent returns the next event of an inbox, as text.
+func nextEvent(t *testing.T, inbox *Inbox) string {
 	t.Helper()
 	switch e := inbox.Take(t.Context(), time.Now().Add(5*time.Minute))[0].(type) {
 	case NodeMessage:
@@ -36,16 +36,16 @@ func heard(t *testing.T, inbox *Inbox) string {
 	return "nothing"
 }
 
-// What is late of one attempt, from either side, does nothing to the next; and who still has the
-// node of the first can neither speak nor close the connection.
-func TestRenew(t *testing.T) {
+// Late messages of one attempt, from either side, do not affect the next. Code that still has the first
+// attempt's Node can neither send nor close the connection.
+func TestSuccessor(t *testing.T) {
 	old, helper, before := newPair(t)
 	next := old.Successor()
 	after := NewInbox()
 	go Listener{Inbox: after, Log: zerolog.Nop()}.Listen(next)
 	helper.Send(&wire.PMITrace{Rank: own}) // it was on its way
 	if m, err := helper.Recv(); err != nil || wire.NameOf(m) != "NextAttempt" {
-		t.Fatalf("the helper hears %v, %v", m, err)
+		t.Fatalf("the helper receives %v, %v", m, err)
 	}
 	second := helper.Successor()
 	helper.Send(&wire.Exited{Exit: job.Exit{Rank: own}})
@@ -56,45 +56,45 @@ func TestRenew(t *testing.T) {
 	old.Abandon()
 	next.Send(&wire.Survey{})
 	if m, err := second.Recv(); err != nil || wire.NameOf(m) != "Survey" {
-		t.Fatalf("the next attempt's helper hears %v, %v", m, err)
+		t.Fatalf("the next attempt's helper receives %v, %v", m, err)
 	}
 	second.Send(&wire.Surveyed{})
-	if got := heard(t, after); got != "Surveyed" {
-		t.Errorf("the next attempt hears %s", got)
+	if got := nextEvent(t, after); got != "Surveyed" {
+		t.Errorf("the next attempt receives %s", got)
 	}
 	if events := before.takeAll(); len(events) > 0 {
-		t.Errorf("the first attempt hears %v", events)
+		t.Errorf("the first attempt receives %v", events)
 	}
 	second.Close()
-	if got := heard(t, after); got != errClosed.Error() {
-		t.Errorf("at the end it hears %s", got)
+	if got := nextEvent(t, after); got != errClosed.Error() {
+		t.Errorf("at the end it receives %s", got)
 	}
 }
 
-// What a helper says of an attempt that is over, behind the word that it has begun anew, is a
-// violation: it may be the number of a rank of the next.
-func TestRenewedHelpersKnowNothing(t *testing.T) {
-	for _, says := range []wire.Message{&wire.Exited{Exit: job.Exit{Rank: own}}, &wire.Drained{}, &wire.AttemptReady{}, &wire.Prepared{Group: "g"},
+// A message about the old attempt that comes after AttemptReady is a violation: a rank number in it may
+// be that of a rank of the next attempt.
+func TestSuccessorExpectsNothingOfTheOldAttempt(t *testing.T) {
+	for _, m := range []wire.Message{&wire.Exited{Exit: job.Exit{Rank: own}}, &wire.Drained{}, &wire.AttemptReady{}, &wire.Prepared{Group: "g"},
 		&wire.Data{Rank: own, Stream: wire.Stdout, Bytes: []byte("x")}, &wire.Hello{}} {
 		old, helper, _ := newPair(t)
 		next, after := old.Successor(), NewInbox()
 		go Listener{Inbox: after, Log: zerolog.Nop()}.Listen(next)
 		helper.Send(&wire.AttemptReady{})
-		helper.Send(says)
+		helper.Send(m)
 		e, cut := after.Take(t.Context(), time.Now().Add(5*time.Minute))[0].(Disconnected)
 		if !cut || !IsViolation(e.Err) || e.From != next {
-			t.Errorf("%s: %+v", wire.NameOf(says), e)
+			t.Errorf("%s: %+v", wire.NameOf(m), e)
 		}
 	}
 	g, _ := newStage(t, "running")
-	ask := func() wire.Message {
+	request := func() wire.Message {
 		return &wire.ControlRequest{ID: "0123456789abcdef", Request: job.ControlRequest{Job: "j", Verb: job.VerbEnd}}
 	}
 	next := g.forNextAttempt()
-	if got := judged(next, ask()); got != "ok" {
-		t.Errorf("what is asked of the job between two attempts: %s", got)
+	if got := judged(next, request()); got != "ok" {
+		t.Errorf("a request to the job between two attempts: %s", got)
 	}
-	if got := judged(next, ask()); got != "it sent a ControlRequest before the last one was answered" {
+	if got := judged(next, request()); got != "it sent a ControlRequest before the last one was answered" {
 		t.Errorf("the same, twice: %s", got)
 	}
 	if got := judged(g, &wire.AttemptReady{}); got != "unasked" {
@@ -102,27 +102,27 @@ func TestRenewedHelpersKnowNothing(t *testing.T) {
 	}
 }
 
-// A connection that ends meanwhile is the end of both, whenever that is; so is one that is cut.
-func TestRenewalThatFails(t *testing.T) {
-	for _, when := range []string{"before", "meanwhile", "lies"} {
+// If the connection ends, or is cut for a violation, that ends both attempts' Nodes, whenever it happens.
+func TestSuccessorOfALostConnection(t *testing.T) {
+	for _, when := range []string{"before", "meanwhile", "violation"} {
 		old, helper, before := newPair(t)
 		if when == "before" {
 			helper.Close()
-			heard(t, before)
+			nextEvent(t, before)
 		}
 		next, after := old.Successor(), NewInbox()
 		go Listener{Inbox: after, Log: zerolog.Nop()}.Listen(next)
 		switch when {
 		case "meanwhile":
 			helper.Close()
-		case "lies":
+		case "violation":
 			helper.Send(&wire.Hello{})
 		}
-		if got, want := heard(t, after), map[string]string{"lies": "it sent Hello twice"}[when]; got != want && (want != "" || got != errClosed.Error()) {
-			t.Errorf("%s: the next attempt hears %s", when, got)
+		if got, want := nextEvent(t, after), map[string]string{"violation": "it sent Hello twice"}[when]; got != want && (want != "" || got != errClosed.Error()) {
+			t.Errorf("%s: the next attempt receives %s", when, got)
 		}
-		if when == "lies" {
-			for err := error(nil); err == nil; _, err = helper.Recv() { // Renew may be under way
+		if when == "violation" {
+			for err := error(nil); err == nil; _, err = helper.Recv() { // NextAttempt may be under way
 			}
 		}
 		if err := next.Send(&wire.Ping{}); err == nil {
@@ -131,29 +131,29 @@ func TestRenewalThatFails(t *testing.T) {
 	}
 }
 
-// asked tells another reason each time it is asked for one, as a program does that we have ended meanwhile.
-type asked struct {
+// changingReason returns another reason at each call, as a program does that is killed meanwhile.
+type changingReason struct {
 	*wire.InProcess
 	reasons []string
 }
 
-func (a *asked) Why() string {
+func (a *changingReason) Why() string {
 	defer func() { a.reasons = a.reasons[1:] }()
 	return a.reasons[0]
 }
 
-// The next attempt hears the same reason as this one.
+// The next attempt gets the same reason as this one.
 func TestAConnectionIsAskedOnceWhyItEnded(t *testing.T) {
 	near, far := wire.NewInProcess()
 	g, _ := newStage(t, "left")
-	n := &Node{Def: job.NodeDef{Name: "n1"}, stream: &asked{near, []string{"out of memory", "killed by signal 15"}}, conn: wire.NewConn(near, wire.Launcher), validator: g}
+	n := &Node{Def: job.NodeDef{Name: "n1"}, stream: &changingReason{near, []string{"out of memory", "killed by signal 15"}}, conn: wire.NewConn(near, wire.Launcher), validator: g}
 	far.Close()
 	before, after := NewInbox(), NewInbox()
 	Listener{Inbox: before, Log: zerolog.Nop()}.Listen(n)
 	Listener{Inbox: after, Log: zerolog.Nop()}.Listen(n.Successor())
 	for _, inbox := range []*Inbox{before, after} {
-		if got := heard(t, inbox); got != "out of memory" {
-			t.Errorf("it hears %q", got)
+		if got := nextEvent(t, inbox); got != "out of memory" {
+			t.Errorf("it gets %q", got)
 		}
 	}
 }

@@ -7,19 +7,19 @@ import (
 	"remshell/pin"
 )
 
-// Topologies hold once what nodes have that are alike, as those of a cluster are: the 64 cores of
-// a node take 7 KiB. Nobody changes a topology that was found. The zero value holds none; nil
-// holds nothing.
+// Topologies shares the memory of equal topologies: most nodes of a cluster are alike, and the topology of
+// a node with 64 cores takes 7 KiB. A probed topology is never changed. The zero value is empty and ready
+// for use. A nil *Topologies shares nothing.
 type Topologies struct {
 	mu    sync.Mutex // guards known
 	known []pin.Topology
 }
 
-// maxTopologies is how many different ones are held, so that looking for one has an end. A cluster
-// has as many as it has types of nodes.
+// maxTopologies is how many different topologies are kept, which bounds the search. A cluster has as many
+// as it has types of nodes.
 const maxTopologies = 16
 
-// intern is an equal topology that was found before, or this one.
+// intern returns an equal topology that was seen before, or found itself.
 func (t *Topologies) intern(found pin.Topology) pin.Topology {
 	if t == nil {
 		return found

@@ -18,128 +18,125 @@ import (
 )
 
 /*
-A validator stands before all that one helper says: the one gate of TRUST-1. It hears both ends, and so knows
-what the helper may say now:
+A validator checks every message of one helper: it is the one check of TRUST-1. It sees the messages
+of both sides, and so knows what the helper may send now:
 
-	mpiexec --- tell ----> validator ---------> helper     questions, ranks, credit, Start, End
-	mpiexec <-- message -- validator <-- admit - helper    or the first violation, and the end
+	mpiexec --- noteSent ---> validator ---------------> helper   requests, ranks, credit, Start, EndJob
+	mpiexec <--- message ---- validator <- checkMessage - helper  or the first violation, which ends it
 
-It does nothing but that: no I/O, no time but that of its clock. What it has let through
-needs no second look: ranks are the node's own and in range, answers were asked for, and
-output has its credit. What is late, since it crossed a message of ours on its way, is
-dropped in silence (TRUST-5).
+It does no I/O, and takes the time only from its clock. Messages that it lets through need no
+second check: ranks belong to the node and are in range, replies were requested, and output has
+credit. A message that is late because it crossed one of ours is dropped silently (TRUST-5).
 
-One goroutine calls admit, any may call tell. Output, which flows by the million lines, is
-judged without a lock: its ranks are in a table that is replaced and never changed, and credit
-is counted by atomic numbers.
+One goroutine calls checkMessage; any may call noteSent. Output may be millions of lines, so it is
+checked without a lock: the table of ranks is replaced, never changed, and credit is atomic.
 */
 type validator struct {
 	lateness
-	ranks atomic.Pointer[rankTable] // of the node's ranks; never nil
+	ranks atomic.Pointer[rankTable] // the node's ranks; never nil
 
 	mu             sync.Mutex // guards the rest
-	names          []string   // of the node
-	greeted        int        // how many of Hello and Node were heard
-	questions      requestTable
+	names          []string   // of the node: its name, host name, address and aliases
+	greeted        int        // how many of Hello and NodeInfo were received: 0 to 2
+	requestsSent   requestTable
 	queue          queueState
 	groups         map[string]*localGroup
 	progress       nodeProgress
-	fences         map[string]bool // of PMIx, that are open
-	givenUpFences  map[string]bool // that it was told to give up, and has not
-	openFenceBytes int             // bytes of their names
+	fences         map[string]bool // open PMIx fences, by ID
+	givenUpFences  map[string]bool // fences that mpiexec has closed before the node joined them
+	openFenceBytes int             // length of the IDs in fences
 	requests       rankRequests
-	notices        rankRequests // events, which are counted for themselves
-	helpTexts      rankRequests // and texts of libraries
+	notices        rankRequests // events, with a limit of their own
+	helpTexts      rankRequests // help texts of libraries (ShowHelp), likewise
 	fetches        fetchState
-	staging        *stagingState // nil: no parcels were told of
+	staging        *stagingState // nil if StageFiles was not sent
 	logs           rateLimit
-	samples        bool // they were asked for
-	sessions       bool // directories are to stay
+	samples        bool // usage samples were requested
+	sessions       bool // session directories were to be kept
 	sampling       rateLimit
 	controlRate    rateLimit
 }
 
-// A lateness knows what is late.
+// A lateness decides whether a message that is no longer expected is merely late.
 type lateness struct {
 	now       func() time.Time
-	tolerance time.Duration // how long what crossed a message of ours may take
+	tolerance time.Duration // how long a message that crossed one of ours may be under way
 }
 
-// A nodeProgress is how far the job has come on the node.
+// A nodeProgress records how far the job has come on the node.
 type nodeProgress struct {
-	groupsStarted  int // groups that were let go
-	emptied        int
-	drained        int
-	cleaned        int
-	caught         int
-	exceeded       int
-	hasPredecessor bool      // an attempt was before this one
-	controlOpen    bool      // an Ask was let through that was not answered
-	endSent        time.Time // when End was said; zero: it was not
-	byeSent        time.Time // when Bye was, or Renew
+	groupsStarted  int       // groups for which Start was sent
+	emptied        int       // ProcessesGone received
+	drained        int       // Drained received
+	cleaned        int       // IPCCleaned received
+	caught         int       // HelperSignaled received
+	exceeded       int       // LimitExceeded received
+	hasPredecessor bool      // this is not the job's first attempt
+	controlOpen    bool      // a ControlRequest was let through and has no reply yet
+	endSent        time.Time // when EndJob was sent; zero if it was not
+	byeSent        time.Time // when Bye or NextAttempt was sent; zero if neither was
 }
 
-// A localGroup is what a node has of a group.
+// A localGroup is the part of a group of ranks that is on the node.
 type localGroup struct {
 	first           int  // number of the group's rank 0 in the job
 	size            int  // ranks of the group, on all nodes
-	hasOtherNodes   bool // the group has other nodes: there are fences
-	hasRankZero     bool // it has the group's rank 0
-	torchRendezvous bool // which is asked where ranks can meet
+	hasOtherNodes   bool // the group has other nodes too, so there are fences
+	hasRankZero     bool // the node has the group's rank 0
+	torchRendezvous bool // the node is asked for torch's rendezvous address
 	address         string
 	trace           bool
 	phase           groupPhase
 	ranks           []*rankRecord
-	nextFence       int  // number of the next one
-	fenceOpen       bool // the one before is open
+	nextFence       int  // number of the next fence
+	fenceOpen       bool // the fence before nextFence is open
 }
 
 type groupPhase int
 
 const (
-	prepareSent      groupPhase = iota // Prepare was said
-	preparedReceived                   // and Prepared
-	startSent                          // and Start
-	killSent                           // and Prune
-	groupDrained                       // nothing of it is left: Drained was heard
+	prepareSent      groupPhase = iota // Prepare was sent
+	preparedReceived                   // Prepared was received
+	startSent                          // Start was sent
+	killSent                           // KillGroup was sent
+	groupDrained                       // Drained was received: nothing of the group is left
 )
 
-// A rankRecord is what is known of a rank of the node. There are as many as a job has ranks, so
-// the fields leave no gaps.
+// A rankRecord is the state of one rank of the node. A job has one for each rank, so the fields are ordered
+// without padding.
 type rankRecord struct {
 	rank            int
 	group           *localGroup
 	credit          [2]atomic.Int64 // credit of stdout and stderr, in bytes
-	stdinUncredited int             // bytes of its input that were not credited yet
-	phase           atomic.Int32    // a life
-	outputEnded     [2]bool         // its output streams that have ended; belongs to admit
-	stdin           bool            // it gets ours
-	stdinClosed     bool            // and does not read any more
+	stdinUncredited int             // bytes of its stdin that were sent and not credited yet
+	phase           atomic.Int32    // a rankPhase
+	outputEnded     [2]bool         // stdout and stderr; used by checkMessage's goroutine alone
+	stdin           bool            // it gets mpiexec's stdin
+	stdinClosed     bool            // it does not read its stdin any more
 }
 
 type rankPhase = int32
 
 const (
-	rankPlanned  rankPhase = iota // it is not let go
-	rankReleased                  // it is
-	rankRunning                   // Started was heard
-	rankFailed                    // that it could not be
-	rankEnded                     // Exited was heard
+	rankPlanned  rankPhase = iota // Start was not sent
+	rankReleased                  // Start was sent
+	rankRunning                   // Started was received
+	rankFailed                    // Started was received, with an error
+	rankEnded                     // Exited was received
 )
 
-// defaultTolerance is how long what crossed a message of ours may take, where nobody knows how
-// long the link may be silent.
+// defaultTolerance is a lateness's tolerance if it is unknown how long the link may be silent.
 const defaultTolerance = 45 * time.Second
 
 func newValidator(def job.NodeDef, silence time.Duration) *validator {
 	v := &validator{lateness: lateness{time.Now, cmp.Or(silence, defaultTolerance)}, names: append([]string{def.Name, def.Host, def.Address}, def.Aliases...),
-		questions: make(requestTable), queue: newQueueState(), groups: make(map[string]*localGroup), fences: make(map[string]bool), givenUpFences: make(map[string]bool), fetches: fetchState{forOthers: make(map[int]bool)}, logs: rateLimit{perSecond: 200}, sampling: rateLimit{perSecond: 4}, controlRate: rateLimit{perSecond: maxControlRate}}
+		requestsSent: make(requestTable), queue: newQueueState(), groups: make(map[string]*localGroup), fences: make(map[string]bool), givenUpFences: make(map[string]bool), fetches: fetchState{forOthers: make(map[int]bool)}, logs: rateLimit{perSecond: 200}, sampling: rateLimit{perSecond: 4}, controlRate: rateLimit{perSecond: maxControlRate}}
 	v.ranks.Store(newRankTable(nil))
 	return v
 }
 
-// checkMessage judges what the helper says. Nothing comes back of what is to be dropped; an error
-// is a wire.Violation.
+// checkMessage checks a message of the helper. It returns nil if the message is to be dropped. An error is
+// a wire.Violation.
 func (v *validator) checkMessage(m wire.Message) (wire.Message, error) {
 	if data, ok := m.(*wire.Data); ok && data.Stream != wire.Stdin {
 		if err := v.checkOutput(data); err != nil {
@@ -152,8 +149,8 @@ func (v *validator) checkMessage(m wire.Message) (wire.Message, error) {
 	if v.greeted < 2 || isGreeting(m) {
 		return orViolation(m, v.checkGreeting(m))
 	}
-	if _, renewed := m.(*wire.AttemptReady); renewed {
-		return v.questions.takeReply(m, "AttemptReady")
+	if _, ready := m.(*wire.AttemptReady); ready {
+		return v.requestsSent.takeReply(m, "AttemptReady")
 	}
 	if !v.progress.byeSent.IsZero() {
 		return nil, v.checkLate(m, v.progress.byeSent)
@@ -161,7 +158,8 @@ func (v *validator) checkMessage(m wire.Message) (wire.Message, error) {
 	return v.checkKind(m)
 }
 
-// forNextAttempt is the validator of a conversation that begins anew: Hello and Node were heard, and nothing else.
+// forNextAttempt returns the validator for the next attempt's Node. Hello and NodeInfo count as received,
+// and nothing else.
 func (v *validator) forNextAttempt() *validator {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -171,7 +169,7 @@ func (v *validator) forNextAttempt() *validator {
 	return next
 }
 
-// orViolation is a message, or the violation that it is.
+// orViolation returns the message, or nil and the error if err is not nil.
 func orViolation(m wire.Message, err error) (wire.Message, error) {
 	if err != nil {
 		return nil, err
@@ -179,8 +177,8 @@ func orViolation(m wire.Message, err error) (wire.Message, error) {
 	return m, nil
 }
 
-// unlessByeSent is a violation in output, unless we have said Bye: then nothing is noted any more
-// of which it may be the consequence.
+// unlessByeSent returns the violation in m. After Bye the validator notes nothing any more, which may
+// itself be why m looks wrong; then m is an error only if it is too late.
 func (v *validator) unlessByeSent(m wire.Message, violation error) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -190,7 +188,7 @@ func (v *validator) unlessByeSent(m wire.Message, violation error) error {
 	return v.checkLate(m, v.progress.byeSent)
 }
 
-// checkKind finds the rule of a kind (TRUST-4).
+// checkKind applies the rule for the message's kind (TRUST-4).
 func (v *validator) checkKind(m wire.Message) (wire.Message, error) {
 	switch m := m.(type) {
 	case *wire.Ping:
@@ -198,12 +196,12 @@ func (v *validator) checkKind(m wire.Message) (wire.Message, error) {
 	case *wire.Log:
 		return v.logs.allow(v.now(), m), nil
 	case *wire.DecisionLocked, *wire.Surveyed, *wire.LedgerListed, *wire.JobSignaled, *wire.Evicted, *wire.MarkWritten, *wire.MarksRead, *wire.Diagnosed, *wire.ProbePortOpened, *wire.PeersProbed:
-		return v.questions.takeReply(m, wire.NameOf(m))
+		return v.requestsSent.takeReply(m, wire.NameOf(m))
 	case *wire.ControlReply:
-		return v.questions.takeReply(m, controlReplyKey(m.ID))
+		return v.requestsSent.takeReply(m, controlReplyKey(m.ID))
 	case *wire.QueuePosition:
-		if v.questions["QueuePosition"] != nil {
-			return v.questions.takeReply(m, "QueuePosition")
+		if v.requestsSent["QueuePosition"] != nil {
+			return v.requestsSent.takeReply(m, "QueuePosition")
 		}
 		return v.queue.checkPosition(v.lateness, m)
 	case *wire.ClaimsChanged:
@@ -271,8 +269,8 @@ func (v *validator) checkKind(m wire.Message) (wire.Message, error) {
 
 // The violations of TRUST-2.
 
-func violation(format string, words ...any) error {
-	return wire.Violation(fmt.Sprintf(format, words...))
+func violation(format string, args ...any) error {
+	return wire.Violation(fmt.Sprintf(format, args...))
 }
 
 var (
@@ -301,7 +299,8 @@ func errValue(m wire.Message, name string, value any) error {
 	return violation("%s %s that cannot be: %s %v", article, wire.NameOf(m), name, value)
 }
 
-// checkLate judges what was right until a moment: it may have been on its way.
+// checkLate checks a message that stopped being allowed at since. It may have been under way for as
+// long as tolerance; after that it is a violation.
 func (c lateness) checkLate(m wire.Message, since time.Time) error {
 	if c.now().Sub(since) > c.tolerance {
 		return errLate(m)
@@ -309,7 +308,7 @@ func (c lateness) checkLate(m wire.Message, since time.Time) error {
 	return nil
 }
 
-// shiftTimes moves all moments: they do not count while mpiexec is stopped.
+// shiftTimes moves all recorded times by the duration for which mpiexec was stopped.
 func (v *validator) shiftTimes(by time.Duration) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -320,7 +319,7 @@ func (v *validator) shiftTimes(by time.Duration) {
 	}
 }
 
-// checkStarted sees that something of the job was let go here.
+// checkStarted checks that a group was started on the node.
 func (c *nodeProgress) checkStarted(m wire.Message) error {
 	if c.groupsStarted == 0 {
 		return errEarly(m)
@@ -328,15 +327,15 @@ func (c *nodeProgress) checkStarted(m wire.Message) error {
 	return nil
 }
 
-// countEnd hears what is said once for each time that something was let go here.
-func (c *nodeProgress) countEnd(m wire.Message, said *int) error {
+// countEnd checks and counts a message that the helper may send once for each group that was started.
+func (c *nodeProgress) countEnd(m wire.Message, received *int) error {
 	switch {
 	case c.groupsStarted == 0:
 		return errEarly(m)
-	case *said >= c.groupsStarted:
+	case *received >= c.groupsStarted:
 		return violation("it sent %s twice", wire.NameOf(m))
 	}
-	*said++
+	*received++
 	return nil
 }
 
@@ -348,7 +347,7 @@ func isGreeting(m wire.Message) bool {
 	return false
 }
 
-// checkGreeting hears Hello and Node, first and second.
+// checkGreeting checks that Hello comes first and NodeInfo second.
 func (v *validator) checkGreeting(m wire.Message) error {
 	want := -1
 	switch m := m.(type) {
@@ -370,11 +369,12 @@ func (v *validator) checkGreeting(m wire.Message) error {
 	return errEarly(m)
 }
 
-// checkPrepared hears that a part of a group is ready, and where its ranks can meet (TRUST-3).
+// checkPrepared checks the reply that a group is ready on the node, and torch's rendezvous address in it
+// (TRUST-3).
 func (v *validator) checkPrepared(m *wire.Prepared) (wire.Message, error) {
-	answer, err := v.questions.takeReply(m, groupKey(m.Group))
+	reply, err := v.requestsSent.takeReply(m, groupKey(m.Group))
 	p := v.groups[m.Group]
-	if err != nil || answer == nil || p == nil {
+	if err != nil || reply == nil || p == nil {
 		return nil, err
 	}
 	p.phase = preparedReceived
@@ -390,9 +390,9 @@ func (v *validator) checkPrepared(m *wire.Prepared) (wire.Message, error) {
 	return m, nil
 }
 
-// isValidRendezvous reports whether an address is one of the node, and has a port.
-func (v *validator) isValidRendezvous(meet, address string) bool {
-	host, port, err := net.SplitHostPort(meet)
+// isValidRendezvous reports whether rendezvous is an IP address, or a name of the node, with a port.
+func (v *validator) isValidRendezvous(rendezvous, address string) bool {
+	host, port, err := net.SplitHostPort(rendezvous)
 	n, noNumber := strconv.ParseUint(port, 10, 16)
 	if err != nil || noNumber != nil || n == 0 || host == "" {
 		return false
@@ -401,16 +401,16 @@ func (v *validator) isValidRendezvous(meet, address string) bool {
 	return noAddress == nil || host == address || slices.Contains(v.names, host)
 }
 
-// checkGroupDropped hears that there will be no part of a group here.
+// checkGroupDropped checks the reply that the node does not take its part of a group.
 func (v *validator) checkGroupDropped(m wire.Message, group string) (wire.Message, error) {
-	answer, err := v.questions.takeReply(m, groupKey(group))
-	if answer != nil {
+	reply, err := v.requestsSent.takeReply(m, groupKey(group))
+	if reply != nil {
 		v.forgetGroup(group)
 	}
-	return answer, err
+	return reply, err
 }
 
-// checkStates hears what ranks are doing, each at most once.
+// checkStates checks a report of what ranks are doing. It may name each rank once.
 func (v *validator) checkStates(m *wire.RankStates) (wire.Message, error) {
 	seen := make(map[int]bool)
 	for _, r := range m.Ranks {
@@ -423,11 +423,11 @@ func (v *validator) checkStates(m *wire.RankStates) (wire.Message, error) {
 		}
 		seen[r.Rank] = true
 	}
-	return v.questions.takeReply(m, "RankStates")
+	return v.requestsSent.takeReply(m, "RankStates")
 }
 
-// checkSampled hears what processes have: each rank that was let go at most once, and no more often
-// than there are samples (RM-51).
+// checkSampled checks a usage sample. It may name each started rank once, and samples may come only as
+// often as they are taken (RM-51).
 func (v *validator) checkSampled(m *wire.SampledUsage) (wire.Message, error) {
 	if err := v.progress.checkStarted(m); err != nil {
 		return nil, err
@@ -451,21 +451,22 @@ func (v *validator) checkSampled(m *wire.SampledUsage) (wire.Message, error) {
 	return v.sampling.allow(v.now(), m), nil
 }
 
-// checkExceeded hears that more was used than the node allows: of its own ranks, and of what it can know.
+// checkExceeded checks the report that a limit was exceeded: the limit is one that a helper can measure,
+// and a rank is the node's own.
 func (v *validator) checkExceeded(m *wire.LimitExceeded) error {
 	if err := v.progress.countEnd(m, &v.progress.exceeded); err != nil {
 		return err
 	}
-	what, one := m.Limit.Resource, m.Limit.Resource == limits.RankMem
+	resource, perRank := m.Limit.Resource, m.Limit.Resource == limits.RankMem
 	switch s := v.findRank(m.Rank); {
-	case !what.IsHostLimit() || what.IsKernelLimit():
-		return errValue(m, "limit", string(what))
-	case one && m.Rank == -1: // processes of no rank
-	case one && s == nil:
+	case !resource.IsHostLimit() || resource.IsKernelLimit():
+		return errValue(m, "limit", string(resource))
+	case perRank && m.Rank == -1: // processes of no rank
+	case perRank && s == nil:
 		return errNotOurRank(m.Rank)
-	case one && s.phase.Load() == rankPlanned:
+	case perRank && s.phase.Load() == rankPlanned:
 		return errEarly(m)
-	case !one && m.Rank != -1:
+	case !perRank && m.Rank != -1:
 		return errValue(m, "rank", fmt.Sprint(m.Rank))
 	case m.Used <= m.Limit.Max:
 		return errValue(m, "use", fmt.Sprint(m.Used))
@@ -473,7 +474,8 @@ func (v *validator) checkExceeded(m *wire.LimitExceeded) error {
 	return nil
 }
 
-// checkCleaned hears what ranks that are gone have left: those of the node, and what there is of the kind.
+// checkCleaned checks the report of shared memory that ended ranks have left: ranks are the node's own, and
+// kinds are known.
 func (v *validator) checkCleaned(m *wire.IPCCleaned) error {
 	if err := v.progress.countEnd(m, &v.progress.cleaned); err != nil {
 		return err

@@ -2,24 +2,24 @@ package node
 
 import "remshell/wire"
 
-// This file is what a validator knows of direct gets: those of the node's ranks, and those of
-// others that its helper answers (TRUST-3: for its own ranks alone, since it was asked for them).
+// This file checks direct gets (PMIx): requests of the node's ranks, and replies of its helper to ranks
+// of other nodes. A helper replies only to requests, which are about its own ranks (TRUST-3).
 
-// fetchState are the direct gets that a helper has to do with.
+// fetchState is the state of the direct gets that involve one helper.
 type fetchState struct {
 	lastID     int
-	unanswered int          // of its own, without an answer
-	forOthers  map[int]bool // of others, by our number
+	unanswered int          // requests of the node's ranks that have no reply yet
+	forOthers  map[int]bool // requests of other nodes that the helper has to answer, by mpiexec's ID
 }
 
-// maxFetches is how many direct gets of its ranks a node may have under way (PMIX-63).
+// maxFetches is how many direct gets of its ranks a node may have open (PMIX-63).
 const maxFetches = 1 << 12
 
-// checkFetch hears that a rank wants what one of another node has committed.
+// checkFetch checks a request for the data that a rank of another node has committed.
 func (v *validator) checkFetch(m *wire.Fetch) (wire.Message, error) {
 	p := v.groups[m.Group]
 	switch {
-	case p == nil: // of other nodes alone; mpiexec knows whether it is there
+	case p == nil: // the group is on other nodes only; mpiexec knows whether it exists
 		if err := v.progress.checkStarted(m); err != nil {
 			return nil, err
 		}
@@ -50,7 +50,7 @@ func (v *validator) hasRank(p *localGroup, rank int) bool {
 	return s != nil && s.group == p
 }
 
-// checkFetched hears what a rank of the node has committed: each question is answered once.
+// checkFetched checks a reply with the data of one of the node's ranks. Each request has one reply.
 func (f *fetchState) checkFetched(m *wire.Fetched) error {
 	if !f.forOthers[m.ID] {
 		return errNotAsked

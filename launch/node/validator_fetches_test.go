@@ -6,17 +6,17 @@ import (
 	"remshell/wire"
 )
 
-// A helper wants what there is on other nodes alone, so much of it at once, and answers what it was
-// asked for, once each: it cannot answer for ranks of others.
+// A helper requests data of other nodes' ranks only, with a limit on open requests. It replies once to each
+// request, and cannot reply for ranks of others.
 func TestAdmitFetches(t *testing.T) {
 	want := func(id, rank int) wire.Message { return &wire.Fetch{ID: id, Group: "g", Rank: rank} }
-	for what, test := range map[string]struct {
+	for name, test := range map[string]struct {
 		m    wire.Message
 		want string
 	}{
 		"a rank of another node":   {want(1, foreign), "ok"},
 		"a rank of its own":        {want(1, own), "rank 4"},
-		"a rank that is none":      {want(1, 8), "stranger"},
+		"a rank that is none":      {want(1, 8), "foreign"},
 		"no number":                {want(0, foreign), "ID 0"},
 		"a group elsewhere":        {&wire.Fetch{ID: 1, Group: "h"}, "ok"},
 		"an answer":                {&wire.Fetched{ID: 7, Found: true}, "ok"},
@@ -25,7 +25,7 @@ func TestAdmitFetches(t *testing.T) {
 		g, _ := newStage(t, "running")
 		g.noteSent(&wire.Fetch{ID: 7, Group: "g", Rank: own})
 		if got := judged(g, test.m); got != test.want {
-			t.Errorf("%s: %s, want %s", what, got, test.want)
+			t.Errorf("%s: %s, want %s", name, got, test.want)
 		}
 	}
 	g, _ := newStage(t, "running")

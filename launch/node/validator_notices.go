@@ -5,11 +5,10 @@ import (
 	"remshell/wire"
 )
 
-// maxNotices is how many events of its ranks a node may have under way (TRUST-4).
+// maxNotices is how many events of its ranks a node may have unanswered (TRUST-4).
 const maxNotices = 1 << 6
 
-// checkNotify hears of an event that a rank of the node tells others of. One that has ended meanwhile may
-// have said so before.
+// checkNotify checks an event that a rank of the node sends to others. The rank may have exited meanwhile.
 func (v *validator) checkNotify(m *wire.Notify) (wire.Message, error) {
 	p := v.groups[m.Group]
 	switch {
@@ -33,8 +32,8 @@ func (v *validator) checkNotify(m *wire.Notify) (wire.Message, error) {
 	return admitted, err
 }
 
-// checkShowHelp hears that the library of a rank has something to say, until nothing is left of it here: most of it
-// comes when a job ends.
+// checkShowHelp checks a help text of a rank's library. Most come when the job ends, so they are let
+// through until the node is drained.
 func (v *validator) checkShowHelp(m *wire.ShowHelp) (wire.Message, error) {
 	s := v.findRank(m.Rank)
 	switch {

@@ -6,11 +6,11 @@ import (
 	"remshell/wire"
 )
 
-// queueState is what the host of the queue may tell, without being asked each time.
+// queueState is what the queue host may send without a request.
 type queueState struct {
-	waiting       bool      // in the queue
-	dequeued      time.Time // zero: never
-	watchesClaims bool      // it is to tell of claims that go
+	waiting       bool      // the request is in the queue
+	dequeued      time.Time // when Dequeue was sent; zero if it was not
+	watchesClaims bool      // WatchClaims was sent
 	positionRate  rateLimit
 	changeRate    rateLimit
 }
@@ -19,7 +19,7 @@ func newQueueState() queueState {
 	return queueState{positionRate: rateLimit{perSecond: 1}, changeRate: rateLimit{perSecond: 10}}
 }
 
-// checkPosition hears that the place in the queue has changed.
+// checkPosition checks the report of a new position in the queue.
 func (q *queueState) checkPosition(clock lateness, m *wire.QueuePosition) (wire.Message, error) {
 	switch {
 	case q.waiting:
@@ -30,7 +30,7 @@ func (q *queueState) checkPosition(clock lateness, m *wire.QueuePosition) (wire.
 	return nil, errNotAsked
 }
 
-// checkChanged hears that a claim has gone.
+// checkChanged checks the report that a claim was released.
 func (q *queueState) checkChanged(now time.Time, m *wire.ClaimsChanged) (wire.Message, error) {
 	if !q.watchesClaims {
 		return nil, errNotAsked
@@ -38,8 +38,7 @@ func (q *queueState) checkChanged(now time.Time, m *wire.ClaimsChanged) (wire.Me
 	return q.changeRate.allow(now, m), nil
 }
 
-// keepForLater reports whether something new is kept for the next second, and notes that its end
-// is waited for.
+// keepForLater reports whether a postponed message needs a timer, and notes that its timer runs.
 func (q *queueState) keepForLater() bool {
 	for _, p := range []*rateLimit{&q.positionRate, &q.changeRate} {
 		if p.postponed != nil && !p.timerRunning {
@@ -50,7 +49,7 @@ func (q *queueState) keepForLater() bool {
 	return false
 }
 
-// takePostponed returns what was kept for a second that has come.
+// takePostponed returns the postponed messages, whose second is over.
 func (q *queueState) takePostponed() (all []wire.Message) {
 	for _, p := range []*rateLimit{&q.positionRate, &q.changeRate} {
 		if p.postponed != nil {
@@ -61,18 +60,18 @@ func (q *queueState) takePostponed() (all []wire.Message) {
 	return all
 }
 
-// A rateLimit lets so many messages of one kind through in a second. Of the others the last one
-// is kept for the next second.
+// A rateLimit lets perSecond messages of one kind through each second. The last message above the limit is
+// postponed to the next second; earlier ones are dropped.
 type rateLimit struct {
 	perSecond    int
 	began        time.Time
 	count        int
 	postponed    wire.Message
-	timerRunning bool // somebody comes for it in a second
-	dropped      int  // how many were not let through
+	timerRunning bool // a timer will deliver postponed
+	dropped      int  // how many messages were not let through
 }
 
-// allow is the message, or nil if it is too early for it.
+// allow returns the message, or nil if it exceeds the limit.
 func (p *rateLimit) allow(now time.Time, m wire.Message) wire.Message {
 	if now.Sub(p.began) >= time.Second {
 		p.began, p.count = now, 0

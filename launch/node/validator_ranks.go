@@ -10,21 +10,21 @@ import (
 	"remshell/wire"
 )
 
-// This file is what a validator knows of ranks: a host is believed about its own alone (TRUST-3).
+// This file checks messages about ranks: a host may send them only about its own (TRUST-3).
 
-// findRank finds a rank of the node; nil: it has no such rank.
+// findRank returns the record of a rank of the node. It returns nil if the node has no such rank.
 func (v *validator) findRank(rank int) *rankRecord { return v.ranks.Load().find(rank) }
 
-// A rankTable is the ranks of a node, by their numbers in the job. Mostly they are neighbours,
-// and then finding one is looking into a list.
+// A rankTable finds the ranks of a node by their numbers in the job. These are mostly consecutive, and then
+// finding one is indexing a slice.
 type rankTable struct {
 	all        []*rankRecord
-	denseFirst int                 // number of row[0]
-	dense      []*rankRecord       // nil where the node has no such rank; all, if there are no gaps
-	sparse     map[int]*rankRecord // of ranks that are too far apart for a row; nil: they are not
+	denseFirst int                 // number of dense[0]
+	dense      []*rankRecord       // nil where the node has no such rank; the same slice as all if there are no gaps
+	sparse     map[int]*rankRecord // used instead of dense if the ranks are too far apart; else nil
 }
 
-// maxDenseFactor is how long a row may be, in times of the ranks in it.
+// maxDenseFactor bounds the length of rankTable.dense: at most so many entries for each rank.
 const maxDenseFactor = 4
 
 func newRankTable(all []*rankRecord) *rankTable {
@@ -54,7 +54,7 @@ func newRankTable(all []*rankRecord) *rankTable {
 
 func byRank(a, b *rankRecord) int { return a.rank - b.rank }
 
-// find finds a rank; nil: there is none.
+// find returns the record of a rank, or nil if there is none.
 func (t *rankTable) find(rank int) *rankRecord {
 	if t.sparse != nil {
 		return t.sparse[rank]
@@ -65,8 +65,8 @@ func (t *rankTable) find(rank int) *rankRecord {
 	return nil
 }
 
-// checkOutput judges a piece of a rank's output. A rank that is over may have left somebody
-// behind who still writes.
+// checkOutput checks a piece of a rank's output. An exited rank may still have output: processes that it
+// left behind may write.
 func (v *validator) checkOutput(m *wire.Data) error {
 	s := v.findRank(m.Rank)
 	if s == nil {
@@ -89,7 +89,7 @@ func (v *validator) checkOutput(m *wire.Data) error {
 	return nil
 }
 
-// checkStdinClosed hears that nobody reads what is sent to a rank any more.
+// checkStdinClosed checks the report that a rank does not read its stdin any more.
 func (v *validator) checkStdinClosed(m *wire.Data) (wire.Message, error) {
 	s, err := v.findStdinReader(m, m.Rank)
 	switch {
@@ -107,7 +107,7 @@ func (v *validator) checkStdinClosed(m *wire.Data) (wire.Message, error) {
 	return m, nil
 }
 
-// checkCredit hears that a rank has read, never more than it was sent.
+// checkCredit checks that a rank does not report more bytes of stdin read than it was sent.
 func (v *validator) checkCredit(m *wire.Credit) (wire.Message, error) {
 	s, err := v.findStdinReader(m, m.Rank)
 	switch {
@@ -125,8 +125,8 @@ func (v *validator) checkCredit(m *wire.Credit) (wire.Message, error) {
 	return m, nil
 }
 
-// findStdinReader finds a rank that gets our standard input. It may be over by now: what it read
-// before is told by another goroutine there.
+// findStdinReader returns the record of a rank that gets mpiexec's stdin. The rank may have exited: another
+// goroutine of the helper reports what it read before.
 func (v *validator) findStdinReader(m wire.Message, rank int) (*rankRecord, error) {
 	s := v.findRank(rank)
 	switch {
@@ -142,7 +142,7 @@ func (v *validator) findStdinReader(m wire.Message, rank int) (*rankRecord, erro
 	return s, nil
 }
 
-// checkRankStarted hears, once, that a rank runs, or why it does not.
+// checkRankStarted checks the report that a rank runs or could not be started. There is one for each rank.
 func (v *validator) checkRankStarted(m *wire.Started) (wire.Message, error) {
 	s := v.findRank(m.Rank)
 	if s == nil {
@@ -167,7 +167,7 @@ func (v *validator) checkRankStarted(m *wire.Started) (wire.Message, error) {
 	return m, nil
 }
 
-// checkExited hears, once, how a rank that ran has ended.
+// checkExited checks the report that a rank has exited. There is one for each rank that ran.
 func (v *validator) checkExited(m *wire.Exited) error {
 	e := &m.Exit
 	if err := v.checkAlive(m, e.Rank); err != nil {
@@ -185,7 +185,7 @@ func (v *validator) checkExited(m *wire.Exited) error {
 	return nil
 }
 
-// checkAlive sees that a rank is the node's, runs and has not ended.
+// checkAlive checks that a rank is the node's own, was started and has not exited.
 func (v *validator) checkAlive(m wire.Message, rank int) error {
 	s := v.findRank(rank)
 	if s == nil {
@@ -200,8 +200,8 @@ func (v *validator) checkAlive(m wire.Message, rank int) error {
 	return nil
 }
 
-// checkPMI hears what the PMI server there has noticed: about a rank, or, that a barrier can never
-// be complete, about several.
+// checkPMI checks a report of the node's PMI server. It is about one rank, or about several if a barrier
+// can never complete.
 func (v *validator) checkPMI(m *wire.PMIReport) error {
 	switch {
 	case m.Event < wire.PMIAborted || m.Event > wire.PMIxWaits:
@@ -214,7 +214,8 @@ func (v *validator) checkPMI(m *wire.PMIReport) error {
 	return v.checkAlive(m, m.Rank)
 }
 
-// checkTrace hears what a rank said on PMI, if that is wanted; also what it said at its very end.
+// checkTrace checks a trace of a rank's PMI messages. Traces must have been requested, and may come after
+// the rank's exit.
 func (v *validator) checkTrace(m *wire.PMITrace) error {
 	s := v.findRank(m.Rank)
 	switch {
@@ -228,7 +229,7 @@ func (v *validator) checkTrace(m *wire.PMITrace) error {
 	return nil
 }
 
-// checkFence hears what the ranks here bring to a fence.
+// checkFence checks the data with which the node's ranks join a fence.
 func (v *validator) checkFence(m *wire.Fence) (wire.Message, error) {
 	id, err := fence.ParseID(m.ID)
 	switch {
@@ -242,32 +243,32 @@ func (v *validator) checkFence(m *wire.Fence) (wire.Message, error) {
 	return v.checkPMIxFence(m, id)
 }
 
-// Bounds of the fences of PMIx that a node may have open (TRUST-29).
+// Limits on the PMIx fences that a node may have open (TRUST-29).
 const (
 	maxOpenFences     = 1 << 10
-	maxFenceNameBytes = 4 << 20 // bytes of their names
+	maxFenceNameBytes = 4 << 20 // bytes of their IDs
 )
 
-// checkPMIxFence hears of a fence of PMIx: of any ranks of groups that have some here, and each once.
-// That all members are there, and in which groups, the hub sees.
+// checkPMIxFence checks a PMIx fence. Its groups must include one of the node's, and each fence may be sent
+// once. The fence coordinator checks that all members exist and in which groups they are.
 func (v *validator) checkPMIxFence(m *wire.Fence, id fence.ID) (wire.Message, error) {
-	here, groups := false, id.Members.Groups()
-	made := id.Kind.WithoutTag() == fence.Construct // also of ranks of one node: mpiexec has its number
+	member, groups := false, id.Members.Groups()
+	construct := id.Kind.WithoutTag() == fence.Construct // goes to mpiexec even if all ranks are on one node: mpiexec assigns the number
 	for _, group := range groups {
 		p := v.groups[group]
-		here = here || p != nil && (p.hasOtherNodes || len(groups) > 1 || made) && p.phase >= startSent
+		member = member || p != nil && (p.hasOtherNodes || len(groups) > 1 || construct) && p.phase >= startSent
 		if p != nil && p.phase == killSent {
 			return nil, nil
 		}
 	}
 	switch {
-	case !here:
+	case !member:
 		return nil, errNotAsked
-	case m.Joined && !v.fences[m.ID]: // the answer has crossed it
+	case m.Joined && !v.fences[m.ID]: // the fence's result has crossed it
 		return nil, nil
 	case m.Joined:
 		return v.unlessDrained(v.unlessEnding(m))
-	case v.givenUpFences[m.ID]: // it has come to it after all, or says that it will not
+	case v.givenUpFences[m.ID]: // the node joins the closed fence after all, or reports that it will not
 		delete(v.givenUpFences, m.ID)
 		return v.unlessDrained(v.unlessEnding(m))
 	case v.fences[m.ID]:
@@ -277,16 +278,15 @@ func (v *validator) checkPMIxFence(m *wire.Fence, id fence.ID) (wire.Message, er
 	case v.openFenceBytes+len(m.ID) > maxFenceNameBytes:
 		return nil, violation("it sent fences with names of %d bytes", v.openFenceBytes+len(m.ID))
 	}
-	answer, err := v.unlessDrained(v.unlessEnding(m))
-	if answer != nil {
+	admitted, err := v.unlessDrained(v.unlessEnding(m))
+	if admitted != nil {
 		v.fences[m.ID] = true
 		v.openFenceBytes += len(m.ID)
 	}
-	return answer, err
+	return admitted, err
 }
 
-// checkPMIBarrier hears of one of PMI: one at a time of each group, in their order, and only of whole
-// groups.
+// checkPMIBarrier checks a PMI barrier. A group has one at a time, in order, and all its ranks take part.
 func (v *validator) checkPMIBarrier(m *wire.Fence, id fence.ID) (wire.Message, error) {
 	n, p := id.Number, v.groups[id.Members.Group()]
 	switch {
@@ -307,7 +307,7 @@ func (v *validator) checkPMIBarrier(m *wire.Fence, id fence.ID) (wire.Message, e
 	return v.unlessEnding(m)
 }
 
-// openFenceCount is how many fences a node has begun when it comes to one that it may not begin.
+// openFenceCount returns how many fences the node has begun, for the message about one too many.
 func (p *localGroup) openFenceCount(n int) int {
 	first := p.nextFence
 	if p.fenceOpen {
@@ -316,7 +316,7 @@ func (p *localGroup) openFenceCount(n int) int {
 	return max(2, n-first+1)
 }
 
-// unlessEnding drops what nobody wants to hear at the end. It may have crossed that.
+// unlessEnding drops a message that crossed EndJob: nobody needs it any more.
 func (v *validator) unlessEnding(m wire.Message) (wire.Message, error) {
 	if v.progress.endSent.IsZero() {
 		return m, nil
@@ -324,7 +324,7 @@ func (v *validator) unlessEnding(m wire.Message) (wire.Message, error) {
 	return nil, v.checkLate(m, v.progress.endSent)
 }
 
-// checkRequest hears what a rank asks for.
+// checkRequest checks a request of a rank.
 func (v *validator) checkRequest(m wire.Message, id int) (wire.Message, error) {
 	if err := v.progress.checkStarted(m); err != nil {
 		return nil, err
@@ -339,8 +339,8 @@ func (v *validator) checkRequest(m wire.Message, id int) (wire.Message, error) {
 	return m, err
 }
 
-// checkSpawn hears that a rank wants others to be started. One that has ended meanwhile wants
-// nothing any more.
+// checkSpawn checks a rank's request to spawn others. If the rank has exited meanwhile, the request is
+// dropped.
 func (v *validator) checkSpawn(m *wire.Spawn) (wire.Message, error) {
 	p := v.groups[m.Request.Group]
 	if p == nil {
@@ -356,24 +356,24 @@ func (v *validator) checkSpawn(m *wire.Spawn) (wire.Message, error) {
 	case s.phase.Load() == rankFailed:
 		return nil, errEnded(rank)
 	}
-	answer, err := v.checkRequest(m, m.ID)
-	if answer != nil && s.phase.Load() == rankEnded {
+	admitted, err := v.checkRequest(m, m.ID)
+	if admitted != nil && s.phase.Load() == rankEnded {
 		v.requests.unanswered--
 		return nil, nil
 	}
-	return answer, err
+	return admitted, err
 }
 
-// checkDrained hears that nothing of the job is left here, after the end of each rank: all that were
-// let go have run, unless we have ended the job, or their group, before.
+// checkDrained checks the report that nothing of the job is left on the node. All started ranks must have
+// exited. A released rank need not have run if mpiexec has ended the job or the group.
 func (v *validator) checkDrained(m *wire.Drained) error {
 	if err := v.progress.countEnd(m, &v.progress.drained); err != nil {
 		return err
 	}
 	ranks := v.ranks.Load()
 	for _, s := range ranks.all {
-		life := s.phase.Load()
-		if life == rankRunning || life == rankReleased && v.progress.endSent.IsZero() && s.group.phase != killSent {
+		phase := s.phase.Load()
+		if phase == rankRunning || phase == rankReleased && v.progress.endSent.IsZero() && s.group.phase != killSent {
 			return violation("it sent Drained before the end of rank %d", s.rank)
 		}
 	}
@@ -389,8 +389,8 @@ func (v *validator) checkDrained(m *wire.Drained) error {
 	return nil
 }
 
-// clearGroups notes that nothing of what was let go is left: an early end has kept some ranks from
-// starting.
+// clearGroups marks all started groups as drained. Ranks that an early end kept from starting count as
+// failed.
 func (v *validator) clearGroups() {
 	for _, p := range v.groups {
 		if p.phase < startSent {
@@ -403,7 +403,7 @@ func (v *validator) clearGroups() {
 	}
 }
 
-// unlessDrained drops what no rank can mean any more.
+// unlessDrained drops a message if no rank is left that it can be about.
 func (v *validator) unlessDrained(m wire.Message, err error) (wire.Message, error) {
 	if err != nil || v.progress.drained == v.progress.groupsStarted {
 		return nil, err

@@ -6,19 +6,20 @@ import (
 	"remshell/wire"
 )
 
-// This file is what a validator knows of questions: ours to the helper, and those of its ranks
-// to us (TRUST-4).
+// This file tracks requests: those of mpiexec to the helper, and those of the helper's ranks to mpiexec
+// (TRUST-4).
 
-// openQuestion are those of one kind that were put and not answered.
-type openQuestion struct {
+// openRequests counts the requests with one reply key that have no reply yet.
+type openRequests struct {
 	open      int
-	abandoned int // of these, those that nobody waits for any more
+	abandoned int // requests among them for whose reply nobody waits any more
 }
 
-// requestTable are ours, by the kind of the answer, and the group or the question where it names one.
-type requestTable map[string]*openQuestion
+// A requestTable holds mpiexec's open requests by reply key: the kind of the reply, and its group or
+// request ID if the kind has one.
+type requestTable map[string]*openRequests
 
-// replyKeyOf is what a question is answered by; empty: it is no question.
+// replyKeyOf returns the key of the reply to m. It is empty if m is not a request.
 func replyKeyOf(m wire.Message) string {
 	switch m := m.(type) {
 	case *wire.LockDecision:
@@ -55,59 +56,61 @@ func replyKeyOf(m wire.Message) string {
 	return ""
 }
 
-// controlReplyKey is the key of what is asked of jobs: an answer names its question, which may take as long as it likes.
-func controlReplyKey(id string) string { return "Answer " + id }
+// controlReplyKey returns the key of the reply to a ControlRequest. The reply has the request's ID, since
+// it may take any time.
+func controlReplyKey(id string) string { return "ControlReply " + id }
 
-// addRequest notes a question.
+// addRequest counts a request.
 func (o requestTable) addRequest(key string) {
 	q := o[key]
 	if q == nil {
-		q = new(openQuestion)
+		q = new(openRequests)
 		o[key] = q
 	}
 	q.open++
 }
 
-// takeReply takes what closes a question. Nobody waits for one that was given up. Of several
-// questions any answer will do for the one that waits, but for those about a group: these
-// come in the order of the questions.
-func (o requestTable) takeReply(m wire.Message, to string) (wire.Message, error) {
-	q := o[to]
+// takeReply closes a request. It returns nil if the reply is for an abandoned request. Among several
+// requests with the same key, any reply serves the one that is still waited for. Replies about a group are
+// different: they come in the order of their requests.
+func (o requestTable) takeReply(m wire.Message, key string) (wire.Message, error) {
+	q := o[key]
 	if q == nil {
 		return nil, errNotAsked
 	}
-	given := q.abandoned == q.open || q.abandoned > 0 && strings.HasPrefix(to, groupKey(""))
-	if given {
+	abandoned := q.abandoned == q.open || q.abandoned > 0 && strings.HasPrefix(key, groupKey(""))
+	if abandoned {
 		q.abandoned--
 	}
 	if q.open--; q.open == 0 {
-		delete(o, to)
+		delete(o, key)
 	}
-	if given {
+	if abandoned {
 		return nil, nil
 	}
 	return m, nil
 }
 
-// abandon notes that nobody waits for the answer to a question any more.
+// abandon notes that nobody waits any more for the reply to one request.
 func (o requestTable) abandon(key string) {
 	if q := o[key]; q != nil && q.abandoned < q.open {
 		q.abandoned++
 	}
 }
 
-// abandonAll is giveUp for all questions of a kind.
+// abandonAll abandons all open requests with one key.
 func (o requestTable) abandonAll(key string) {
 	if q := o[key]; q != nil {
 		q.abandoned = q.open
 	}
 }
 
-// maxControlRate is how many asks a node may bring in a second: its helper takes up one of each user who is obeyed.
+// maxControlRate is how many ControlRequests a node may send in a second. Its helper passes on one at a
+// time for each authorized user.
 const maxControlRate = 100
 
-// checkControl hears that somebody wants something of the job (survive.md SV-25): of a node where ranks of it
-// run, or did in the attempt before, one at a time.
+// checkControl checks a user's request to the job (survive.md SV-25). The node must run ranks of the job,
+// or have done so in the attempt before. It sends one at a time.
 func (v *validator) checkControl(m *wire.ControlRequest) (wire.Message, error) {
 	switch {
 	case v.progress.groupsStarted == 0 && !v.progress.hasPredecessor:
@@ -117,7 +120,7 @@ func (v *validator) checkControl(m *wire.ControlRequest) (wire.Message, error) {
 	case m.ID == "" || m.Ledger != "":
 		return nil, errValue(m, "ID", m.ID)
 	case v.controlRate.allow(v.now(), m) == nil:
-		return nil, violation("it sent more than %d Asks in a second", maxControlRate)
+		return nil, violation("it sent more than %d ControlRequests in a second", maxControlRate)
 	}
 	admitted, err := v.unlessEnding(m)
 	if v.progress.groupsStarted > 0 {
@@ -129,16 +132,16 @@ func (v *validator) checkControl(m *wire.ControlRequest) (wire.Message, error) {
 	return admitted, err
 }
 
-// rankRequests are Name, Spawn and their like.
+// rankRequests counts the NameRequest, Spawn and similar requests of a node's ranks.
 type rankRequests struct {
 	lastID     int
-	unanswered int // without an answer
+	unanswered int // requests that have no reply yet
 }
 
-// maxUnanswered is how many requests of its ranks a node may have under way.
+// maxUnanswered is how many requests of its ranks a node may have open.
 const maxUnanswered = 64
 
-// checkNext sees that a request has the next number, and that there are not too many.
+// checkNext checks that the ID of a request is higher than the last one, and that not too many are open.
 func (r *rankRequests) checkNext(m wire.Message, id int) error {
 	switch {
 	case id <= r.lastID:

@@ -7,7 +7,8 @@ import (
 	"remshell/wire"
 )
 
-// noteSent notes what is about to be said to the helper, and what it may say because of that.
+// noteSent notes a message that is about to be sent to the helper, and what the helper may send because of
+// it.
 func (v *validator) noteSent(m wire.Message) {
 	if credit, ok := m.(*wire.Credit); ok {
 		v.noteCreditSent(credit)
@@ -16,7 +17,7 @@ func (v *validator) noteSent(m wire.Message) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if key := replyKeyOf(m); key != "" {
-		v.questions.addRequest(key)
+		v.requestsSent.addRequest(key)
 	}
 	switch m := m.(type) {
 	case *wire.Prepare:
@@ -30,7 +31,7 @@ func (v *validator) noteSent(m wire.Message) {
 			p.phase = killSent
 		}
 	case *wire.StageFiles:
-		v.staging = &stagingState{parcels: len(m.Files), inPlace: m.InPlace}
+		v.staging = &stagingState{files: len(m.Files), inPlace: m.InPlace}
 	case *wire.EndJob:
 		if v.progress.endSent.IsZero() {
 			v.progress.endSent = v.now()
@@ -64,14 +65,14 @@ func (v *validator) noteSent(m wire.Message) {
 	}
 }
 
-// noteStdinSent notes that a rank is sent so many bytes of our standard input.
+// noteStdinSent notes that bytes of mpiexec's stdin are sent to a rank.
 func (v *validator) noteStdinSent(rank, bytes int) {
 	if s := v.findRank(rank); s != nil {
 		s.stdinUncredited += bytes
 	}
 }
 
-// noteFenceResultSent is tell for the answer to a fence, which is encoded once for all.
+// noteFenceResultSent is noteSent for the result of a fence, which is encoded once for all nodes.
 func (v *validator) noteFenceResultSent(id fence.ID) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -86,7 +87,7 @@ func (v *validator) noteFenceResultSent(id fence.ID) {
 	}
 }
 
-// closeFence forgets a fence of PMIx; false: the node has not come to it.
+// closeFence removes an open PMIx fence. It returns false if the node has not joined it.
 func (v *validator) closeFence(id string) bool {
 	open := v.fences[id]
 	if open {
@@ -96,21 +97,21 @@ func (v *validator) closeFence(id string) bool {
 	return open
 }
 
-// noteCreditSent notes leave for more output.
+// noteCreditSent notes credit for more output of a rank.
 func (v *validator) noteCreditSent(m *wire.Credit) {
 	if s := v.findRank(m.Rank); s != nil {
 		s.credit[m.Stream-wire.Stdout].Add(int64(m.Bytes))
 	}
 }
 
-// stopWaitingFor notes that nobody waits for the answer to a question any more.
-func (v *validator) stopWaitingFor(question wire.Message) {
+// stopWaitingFor notes that nobody waits any more for the reply to this request.
+func (v *validator) stopWaitingFor(request wire.Message) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.questions.abandon(replyKeyOf(question))
+	v.requestsSent.abandon(replyKeyOf(request))
 }
 
-// noteGroupPlanned gives the node its part of a group.
+// noteGroupPlanned records the node's part of a group, from Prepare.
 func (v *validator) noteGroupPlanned(m *wire.Prepare) {
 	v.forgetGroup(m.Group.Name)
 	p := &localGroup{first: m.Group.First, size: m.Group.Size, hasOtherNodes: m.Group.NodeCount > 1, trace: m.PMI.Trace, address: m.Node.Address, torchRendezvous: slices.Contains(m.Process.Compat, "torch")}
@@ -142,7 +143,7 @@ func (v *validator) noteGroupPlanned(m *wire.Prepare) {
 	v.ranks.Store(newRankTable(all))
 }
 
-// windowOf is how many bytes of a stream Prepare lets a rank have under way.
+// windowOf returns how many bytes of a rank's output stream may be under way, as Prepare says.
 func windowOf(m *wire.Prepare) int {
 	if m.Streams.Window > 0 {
 		return m.Streams.Window
@@ -150,7 +151,7 @@ func windowOf(m *wire.Prepare) int {
 	return wire.Window
 }
 
-// forgetGroup takes a part away that was not let go.
+// forgetGroup removes a group that was not started.
 func (v *validator) forgetGroup(group string) {
 	p := v.groups[group]
 	if p == nil || p.phase >= startSent {
@@ -160,13 +161,14 @@ func (v *validator) forgetGroup(group string) {
 	v.ranks.Store(newRankTable(slices.DeleteFunc(slices.Clone(v.ranks.Load().all), func(s *rankRecord) bool { return s.group == p })))
 }
 
-// noteGroupCancelled takes a Prepare back; nobody waits for the answer.
+// noteGroupCancelled removes a group that CancelPrepare withdraws. Nobody waits for the reply to its
+// Prepare any more.
 func (v *validator) noteGroupCancelled(group string) {
-	v.questions.abandonAll(groupKey(group))
+	v.requestsSent.abandonAll(groupKey(group))
 	v.forgetGroup(group)
 }
 
-// noteGroupStarted lets the ranks of a part go.
+// noteGroupStarted marks the ranks of a group as released, since Start is sent.
 func (v *validator) noteGroupStarted(group string) {
 	p := v.groups[group]
 	if p == nil {
@@ -179,22 +181,21 @@ func (v *validator) noteGroupStarted(group string) {
 	}
 }
 
-// keepForLater reports whether something new is kept for the next second, and notes that its end
-// is waited for.
+// keepForLater is queueState.keepForLater, with the lock held.
 func (v *validator) keepForLater() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.queue.keepForLater()
 }
 
-// takePostponed returns what was kept for a second that has come.
+// takePostponed is queueState.takePostponed, with the lock held.
 func (v *validator) takePostponed() []wire.Message {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.queue.takePostponed()
 }
 
-// takeDroppedLogs is how many lines of the helper's log were not let through since it was last asked.
+// takeDroppedLogs returns how many lines of the helper's log were dropped since the last call.
 func (v *validator) takeDroppedLogs() int {
 	v.mu.Lock()
 	defer v.mu.Unlock()

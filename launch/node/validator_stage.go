@@ -5,16 +5,16 @@ import (
 	"remshell/wire"
 )
 
-// A stagingState is what a node may say of the parcels it was told of; nil: there are none.
+// A stagingState tracks the staging of files to a node. It is nil if there are none.
 type stagingState struct {
-	parcels int  // how many there are
-	inPlace bool // they are in their places, and none may be wanted
-	wanted  bool // it has said which it wants
-	done    bool // and that all are there, or why not
-	sent    int  // bytes of them without leave for more
+	files   int  // how many there are
+	inPlace bool // they are in their places on this machine, and none may be requested
+	wanted  bool // MissingFiles was received
+	done    bool // StageResult was received
+	sent    int  // bytes that were sent and not credited yet
 }
 
-// noteChunkSent notes that a piece of a parcel goes to the node.
+// noteChunkSent notes that a chunk of a staged file is sent to the node.
 func (v *validator) noteChunkSent(bytes int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -23,7 +23,8 @@ func (v *validator) noteChunkSent(bytes int) {
 	}
 }
 
-// checkMissing hears which parcels a node wants, of those that it was asked for.
+// checkMissing checks the list of files that the node requests: indices of announced files, in ascending
+// order.
 func (c *stagingState) checkMissing(m *wire.MissingFiles) error {
 	if c == nil || c.inPlace || c.wanted || c.done {
 		return errNotAsked
@@ -31,15 +32,15 @@ func (c *stagingState) checkMissing(m *wire.MissingFiles) error {
 	c.wanted = true
 	next := 0
 	for _, i := range m.Files {
-		if i < next || i >= c.parcels {
-			return errValue(m, "Parcels", i)
+		if i < next || i >= c.files {
+			return errValue(m, "Files", i)
 		}
 		next = i + 1
 	}
 	return nil
 }
 
-// checkCredit hears that a node has taken what came.
+// checkCredit checks that the node does not report more bytes taken than it was sent.
 func (c *stagingState) checkCredit(m *wire.FileCredit) (wire.Message, error) {
 	switch {
 	case c == nil || c.inPlace || c.done:
@@ -51,7 +52,7 @@ func (c *stagingState) checkCredit(m *wire.FileCredit) (wire.Message, error) {
 	return m, nil
 }
 
-// checkResult hears that all parcels are there, or why not.
+// checkResult checks the report that all files are in place, or why not.
 func (c *stagingState) checkResult(m *wire.StageResult) error {
 	if c == nil || c.done || m.Reason == "" && !c.inPlace && !c.wanted {
 		return errNotAsked

@@ -15,23 +15,22 @@ import (
 	"remshell/wire"
 )
 
-// The stages at which the table looks at a node.
-var standings = []string{"connected", "greeted", "asked", "prepared", "running", "ending", "over", "left"}
+// stages are the points of a job at which the table below checks messages.
+var stages = []string{"connected", "greeted", "asked", "prepared", "running", "ending", "over", "left"}
 
-// own is a rank of the node, and foreign one of another; later is one of the node that has not
-// been told of yet.
+// own and later are ranks of the node; Started was not received for later. foreign is a rank of another node.
 const own, later, foreign = 4, 5, 0
 
-// lateTime is how long things may be late for the gates of these tests.
+// lateTime is the tolerance of these tests' validators.
 const lateTime = 45 * time.Second
 
-// newStage is a gate at a stage, with a clock of the test's own.
+// newStage returns a validator at a stage, with a clock of the test's own.
 func newStage(t *testing.T, stage string) (*validator, *time.Time) {
 	t.Helper()
 	clock := time.Unix(1e9, 0)
 	g := newValidator(job.NodeDef{Name: "n1", Host: "n1.example", Aliases: []string{"one"}}, lateTime)
 	g.now = func() time.Time { return clock }
-	hear := func(m wire.Message) {
+	receive := func(m wire.Message) {
 		if _, err := g.checkMessage(m); err != nil {
 			t.Fatalf("on the way to %q: %T: %v", stage, m, err)
 		}
@@ -40,15 +39,15 @@ func newStage(t *testing.T, stage string) (*validator, *time.Time) {
 		stage string
 		take  func()
 	}{
-		{"connected", func() { hear(&wire.Hello{}); hear(&wire.NodeInfo{}) }},
+		{"connected", func() { receive(&wire.Hello{}); receive(&wire.NodeInfo{}) }},
 		{"greeted", func() {
 			g.noteSent(&wire.Prepare{Group: wire.Group{Name: "g", Size: 8, NodeCount: 2}, Node: wire.GroupNode{Name: "n1"}, Streams: wire.Streams{Window: 100, Stdin: []int{own}}, PMI: wire.PMISetup{Trace: true}, Supervision: wire.Supervision{SampleUsage: true},
 				Ranks: []job.RankPlan{{Rank: own}, {Rank: later}}})
 		}},
-		{"asked", func() { hear(&wire.Prepared{Group: "g"}) }},
-		{"prepared", func() { g.noteSent(&wire.Start{Group: "g"}); hear(&wire.Started{Rank: own, PID: 7}) }},
+		{"asked", func() { receive(&wire.Prepared{Group: "g"}) }},
+		{"prepared", func() { g.noteSent(&wire.Start{Group: "g"}); receive(&wire.Started{Rank: own, PID: 7}) }},
 		{"running", func() { g.noteSent(&wire.EndJob{}) }},
-		{"ending", func() { hear(&wire.Exited{Exit: job.Exit{Rank: own}}); hear(&wire.Drained{}) }},
+		{"ending", func() { receive(&wire.Exited{Exit: job.Exit{Rank: own}}); receive(&wire.Drained{}) }},
 		{"over", func() { g.noteSent(&wire.Bye{}) }},
 	} {
 		if step.stage == stage {
@@ -59,7 +58,7 @@ func newStage(t *testing.T, stage string) (*validator, *time.Time) {
 	return g, &clock
 }
 
-// judged is what a gate makes of a message, as one word where it is a common one.
+// judged returns the validator's verdict on a message, as one word if it is a common one.
 func judged(g *validator, m wire.Message) string {
 	admitted, err := g.checkMessage(m)
 	switch {
@@ -83,7 +82,7 @@ func judged(g *validator, m wire.Message) string {
 	case text == "it sent "+name+" twice":
 		return "twice"
 	case strings.HasSuffix(text, ", which is not there"):
-		return "stranger"
+		return "foreign"
 	case strings.HasSuffix(text, ", which has ended"):
 		return "ended"
 	case text == "it sent 2 fences at once":
@@ -96,12 +95,12 @@ func judged(g *validator, m wire.Message) string {
 	}
 }
 
-// The table of TRUST-4: what becomes of each kind at each stage; what of its repetition, the
-// first time that it was let through; and what of one for a rank of another host.
+// The table of TRUST-4: the verdict on each kind at each stage; on its repetition, after it was let
+// through for the first time; and on one for a rank of another host.
 var table = []struct {
 	kind    string
-	ask     wire.Message // the question that it answers; nil: it answers none
-	stages  string       // as in standings
+	request wire.Message // the request that it replies to; nil if it is no reply
+	stages  string       // verdicts, in the order of stages
 	again   string
 	foreign string // empty: it names no rank
 }{
@@ -125,42 +124,42 @@ var table = []struct {
 	{"Refused", nil, "early unasked ok unasked unasked unasked unasked dropped", "unasked", ""},
 	{"ClaimConflict", nil, "early unasked ok unasked unasked unasked unasked dropped", "unasked", ""},
 	{"Started", nil,
-		"early stranger early early ended ended ended dropped", "", "stranger"},
+		"early foreign early early ended ended ended dropped", "", "foreign"},
 	{"Data", nil,
-		"stranger stranger early early ok ok ok ok", "ok", "stranger"},
-	{"Credit", nil, "early stranger early early ok ok dropped dropped", "ok", "stranger"},
+		"foreign foreign early early ok ok ok ok", "ok", "foreign"},
+	{"Credit", nil, "early foreign early early ok ok dropped dropped", "ok", "foreign"},
 	{"Exited", nil,
-		"early stranger early early ok ok ended dropped", "ended", "stranger"},
-	{"SampledUsage", nil, "early early early early ok ok ok dropped", "ok", "stranger"},
+		"early foreign early early ok ok ended dropped", "ended", "foreign"},
+	{"SampledUsage", nil, "early early early early ok ok ok dropped", "ok", "foreign"},
 	{"PMIReport", nil,
-		"early stranger early early ok ok ended dropped", "ok", "stranger"},
-	{"PMITrace", nil, "early stranger early early ok ok ok dropped", "ok", "stranger"},
+		"early foreign early early ok ok ended dropped", "ok", "foreign"},
+	{"PMITrace", nil, "early foreign early early ok ok ok dropped", "ok", "foreign"},
 	{"Fence", nil, "early unasked early early ok dropped late dropped", "fences", ""},
 	{"NameRequest", nil, "early early early early ok dropped dropped dropped", "ID 1", ""},
-	{"Spawn", nil, "early stranger early early ok dropped dropped dropped", "ID 1", "stranger"},
+	{"Spawn", nil, "early foreign early early ok dropped dropped dropped", "ID 1", "foreign"},
 	{"RankMapRequest", nil, "early early early early ok dropped dropped dropped", "ID 1", ""},
 	{"Fetch", nil, "early early early early ok dropped dropped dropped", "ID 1", ""},
-	{"Notify", nil, "early stranger early early ok dropped dropped dropped", "ID 1", "stranger"},
-	{"ShowHelp", nil, "early stranger early early ok ok dropped dropped", "ID 1", "stranger"},
+	{"Notify", nil, "early foreign early early ok dropped dropped dropped", "ID 1", "foreign"},
+	{"ShowHelp", nil, "early foreign early early ok ok dropped dropped", "ID 1", "foreign"},
 	{"Fetched", &wire.Fetch{ID: 1}, "early ok ok ok ok ok ok dropped", "unasked", ""},
 	{"RankStates", &wire.InspectRanks{},
-		"early stranger ok ok ok ok ok dropped", "unasked", "stranger"},
+		"early foreign ok ok ok ok ok dropped", "unasked", "foreign"},
 	{"HelperSignaled", nil, "early early early early ok ok ok dropped", "twice", ""},
-	{"LimitExceeded", nil, "early early early early ok ok ok dropped", "twice", "stranger"},
+	{"LimitExceeded", nil, "early early early early ok ok ok dropped", "twice", "foreign"},
 	{"ProcessesGone", nil, "early early early early ok ok ok dropped", "twice", ""},
-	{"IPCCleaned", nil, "early early early early ok ok ok dropped", "twice", "stranger"},
+	{"IPCCleaned", nil, "early early early early ok ok ok dropped", "twice", "foreign"},
 	{"Drained", nil,
 		"early early early early its its twice dropped", "", "its"},
 	{"AttemptReady", &wire.NextAttempt{}, "early ok ok ok ok ok ok ok", "unasked", ""},
-	{"MissingFiles", parcels, "early ok ok ok ok ok ok dropped", "unasked", ""},
-	{"FileCredit", parcels, "early ok ok ok ok ok ok dropped", "ok", ""},
-	{"StageResult", parcels, "early ok ok ok ok ok ok dropped", "unasked", ""},
+	{"MissingFiles", stageFiles, "early ok ok ok ok ok ok dropped", "unasked", ""},
+	{"FileCredit", stageFiles, "early ok ok ok ok ok ok dropped", "ok", ""},
+	{"StageResult", stageFiles, "early ok ok ok ok ok ok dropped", "unasked", ""},
 	{"Log", nil, "early ok ok ok ok ok ok dropped", "ok", ""},
 	{"Ping", nil, "early ok ok ok ok ok ok dropped", "ok", ""},
 }
 
-// making makes messages of a kind.
-func making(kind string) func(rank int) wire.Message {
+// maker returns the function that makes messages of a kind.
+func maker(kind string) func(rank int) wire.Message {
 	for _, s := range actors.HelperMessages {
 		if s.Kind == kind {
 			return s.Make
@@ -169,34 +168,34 @@ func making(kind string) func(rank int) wire.Message {
 	return func(int) wire.Message { return nil }
 }
 
-// parcels are those of which the gates of these tests are told.
-var parcels = &wire.StageFiles{Files: []job.StagedFile{{Name: "a"}, {Name: "b"}}}
+// stageFiles announces two files.
+var stageFiles = &wire.StageFiles{Files: []job.StagedFile{{Name: "a"}, {Name: "b"}}}
 
-// Of parcels a node may say what it was asked for, once, and take no more than was sent.
-func TestAdmitParcels(t *testing.T) {
-	here := &wire.StageFiles{Files: parcels.Files, InPlace: true}
-	for what, test := range map[string]struct {
+// A node may request announced files, once, and credit no more bytes than it was sent.
+func TestAdmitStagedFiles(t *testing.T) {
+	local := &wire.StageFiles{Files: stageFiles.Files, InPlace: true}
+	for name, test := range map[string]struct {
 		stage *wire.StageFiles
-		says  []wire.Message
-		want  string // of the last
+		msgs  []wire.Message
+		want  string // verdict on the last message
 	}{
-		"both":              {parcels, []wire.Message{&wire.MissingFiles{Files: []int{0, 1}}}, "ok"},
-		"none":              {parcels, []wire.Message{&wire.MissingFiles{}, &wire.StageResult{}}, "ok"},
-		"one that is not":   {parcels, []wire.Message{&wire.MissingFiles{Files: []int{2}}}, "Parcels 2"},
-		"negative":          {parcels, []wire.Message{&wire.MissingFiles{Files: []int{-1}}}, "Parcels -1"},
-		"one twice":         {parcels, []wire.Message{&wire.MissingFiles{Files: []int{1, 1}}}, "Parcels 1"},
-		"backwards":         {parcels, []wire.Message{&wire.MissingFiles{Files: []int{1, 0}}}, "Parcels 0"},
-		"again":             {parcels, []wire.Message{&wire.MissingFiles{}, &wire.MissingFiles{}}, "unasked"},
-		"what is here":      {here, []wire.Message{&wire.MissingFiles{}}, "unasked"},
-		"nothing was told":  {nil, []wire.Message{&wire.MissingFiles{}}, "unasked"},
-		"all that was sent": {parcels, []wire.Message{&wire.MissingFiles{}, &wire.FileCredit{Bytes: 100}}, "ok"},
-		"more":              {parcels, []wire.Message{&wire.MissingFiles{}, &wire.FileCredit{Bytes: 100}, &wire.FileCredit{Bytes: 1}}, "Bytes 1"},
-		"less than none":    {parcels, []wire.Message{&wire.MissingFiles{}, &wire.FileCredit{Bytes: -1}}, "Bytes -1"},
-		"took, and told":    {nil, []wire.Message{&wire.FileCredit{}}, "unasked"},
-		"there, unasked":    {parcels, []wire.Message{&wire.StageResult{}}, "unasked"},
-		"there, here":       {here, []wire.Message{&wire.StageResult{}}, "ok"},
-		"there, twice":      {here, []wire.Message{&wire.StageResult{}, &wire.StageResult{}}, "unasked"},
-		"took after that":   {parcels, []wire.Message{&wire.MissingFiles{}, &wire.StageResult{}, &wire.FileCredit{}}, "unasked"},
+		"both":                  {stageFiles, []wire.Message{&wire.MissingFiles{Files: []int{0, 1}}}, "ok"},
+		"none":                  {stageFiles, []wire.Message{&wire.MissingFiles{}, &wire.StageResult{}}, "ok"},
+		"one that is not":       {stageFiles, []wire.Message{&wire.MissingFiles{Files: []int{2}}}, "Files 2"},
+		"negative":              {stageFiles, []wire.Message{&wire.MissingFiles{Files: []int{-1}}}, "Files -1"},
+		"one twice":             {stageFiles, []wire.Message{&wire.MissingFiles{Files: []int{1, 1}}}, "Files 1"},
+		"backwards":             {stageFiles, []wire.Message{&wire.MissingFiles{Files: []int{1, 0}}}, "Files 0"},
+		"again":                 {stageFiles, []wire.Message{&wire.MissingFiles{}, &wire.MissingFiles{}}, "unasked"},
+		"on this machine":       {local, []wire.Message{&wire.MissingFiles{}}, "unasked"},
+		"none announced":        {nil, []wire.Message{&wire.MissingFiles{}}, "unasked"},
+		"all that was sent":     {stageFiles, []wire.Message{&wire.MissingFiles{}, &wire.FileCredit{Bytes: 100}}, "ok"},
+		"more":                  {stageFiles, []wire.Message{&wire.MissingFiles{}, &wire.FileCredit{Bytes: 100}, &wire.FileCredit{Bytes: 1}}, "Bytes 1"},
+		"less than none":        {stageFiles, []wire.Message{&wire.MissingFiles{}, &wire.FileCredit{Bytes: -1}}, "Bytes -1"},
+		"credit for none":       {nil, []wire.Message{&wire.FileCredit{}}, "unasked"},
+		"done, unasked":         {stageFiles, []wire.Message{&wire.StageResult{}}, "unasked"},
+		"done, on this machine": {local, []wire.Message{&wire.StageResult{}}, "ok"},
+		"done, twice":           {local, []wire.Message{&wire.StageResult{}, &wire.StageResult{}}, "unasked"},
+		"credit after done":     {stageFiles, []wire.Message{&wire.MissingFiles{}, &wire.StageResult{}, &wire.FileCredit{}}, "unasked"},
 	} {
 		g, _ := newStage(t, "prepared")
 		if test.stage != nil {
@@ -204,15 +203,15 @@ func TestAdmitParcels(t *testing.T) {
 			g.noteChunkSent(100)
 		}
 		got := ""
-		for _, m := range test.says {
+		for _, m := range test.msgs {
 			got = judged(g, m)
 		}
 		if got != test.want {
-			t.Errorf("%s: %s, want %s", what, got, test.want)
+			t.Errorf("%s: %s, want %s", name, got, test.want)
 		}
 	}
 	g, _ := newStage(t, "prepared")
-	g.noteSent(parcels)
+	g.noteSent(stageFiles)
 	if m, err := g.checkMessage(&wire.StageResult{Code: 0, Reason: "r"}); err != nil || m.(*wire.StageResult).Code != job.ExitInternal {
 		t.Errorf("%+v, %v", m, err)
 	}
@@ -221,21 +220,21 @@ func TestAdmitParcels(t *testing.T) {
 func TestAdmit(t *testing.T) {
 	for _, row := range table {
 		wants := strings.Fields(row.stages)
-		for i, stage := range standings {
-			check := func(what string, g *validator, rank int, want string) {
-				if row.ask != nil {
-					g.noteSent(row.ask)
+		for i, stage := range stages {
+			check := func(variant string, g *validator, rank int, want string) {
+				if row.request != nil {
+					g.noteSent(row.request)
 				}
-				m := making(row.kind)(rank)
+				m := maker(row.kind)(rank)
 				if got := judged(g, m); strings.Fields(got)[0] != want && got != want && !(want == "its" && strings.Contains(got, "before the end of rank 4")) {
-					t.Errorf("%s, %s%s: %s, want %s", row.kind, stage, what, got, want)
+					t.Errorf("%s, %s%s: %s, want %s", row.kind, stage, variant, got, want)
 				}
 			}
 			g, _ := newStage(t, stage)
 			check("", g, own, wants[i])
 			if wants[i] == "ok" && row.again != "" && stage != "connected" {
-				g.noteSent(&wire.Ping{}) // says nothing
-				if got := judged(g, making(row.kind)(own)); got != row.again && stage == "running" {
+				g.noteSent(&wire.Ping{}) // has no effect
+				if got := judged(g, maker(row.kind)(own)); got != row.again && stage == "running" {
 					t.Errorf("%s, %s, again: %s, want %s", row.kind, stage, got, row.again)
 				}
 			}
@@ -247,12 +246,12 @@ func TestAdmit(t *testing.T) {
 	}
 }
 
-// A kind that is in no row of the table is a kind that the gate does not know; and what only
-// mpiexec says, no helper may say at any stage.
+// Every kind that helpers send has a row in the table. A kind that only mpiexec sends is a violation at
+// every stage.
 func TestEveryKindHasARow(t *testing.T) {
 	rows := make(map[string]bool)
 	for _, row := range table {
-		if rows[row.kind] || wire.NameOf(making(row.kind)(0)) != row.kind {
+		if rows[row.kind] || wire.NameOf(maker(row.kind)(0)) != row.kind {
 			t.Errorf("row %s is there twice, or makes something else", row.kind)
 		}
 		rows[row.kind] = true
@@ -264,7 +263,7 @@ func TestEveryKindHasARow(t *testing.T) {
 			}
 			continue
 		}
-		for _, stage := range standings[1 : len(standings)-1] {
+		for _, stage := range stages[1 : len(stages)-1] {
 			g, _ := newStage(t, stage)
 			if got := judged(g, k.New()); got != "it sent "+k.Name+", which only mpiexec sends" {
 				t.Errorf("%s, %s: %s", k.Name, stage, got)
@@ -273,8 +272,8 @@ func TestEveryKindHasARow(t *testing.T) {
 	}
 }
 
-// What a rank, a count or a number cannot be is a violation, with its name and value; at the
-// bound all is well.
+// A rank, count or number out of range is a violation that names it and its value. The bound itself is
+// valid.
 func TestAdmitValues(t *testing.T) {
 	exit := func(code, signal int) wire.Message {
 		return &wire.Exited{Exit: job.Exit{Rank: own, Code: code, Signal: signal}}
@@ -332,7 +331,7 @@ func TestAdmitValues(t *testing.T) {
 	}
 }
 
-// exceeded says that a rank, or -1, has used so much of what may be 1.
+// exceeded returns the report that a rank, or -1, has used so much of a resource whose limit is 1.
 func exceeded(what limits.Resource, rank int, used int64) wire.Message {
 	return &wire.LimitExceeded{Rank: rank, Limit: job.KernelLimit{Resource: what, Max: 1}, Used: used}
 }
@@ -345,7 +344,7 @@ func samples(ranks ...int) wire.Message {
 	return m
 }
 
-// Samples come if they were asked for, and what comes more often than they are taken is dropped.
+// Samples may come only if they were requested. Those that come more often than samples are taken are dropped.
 func TestAdmitSamples(t *testing.T) {
 	g, clock := newStage(t, "running")
 	got := ""
@@ -354,15 +353,15 @@ func TestAdmitSamples(t *testing.T) {
 	}
 	*clock = clock.Add(time.Second)
 	if got += judged(g, samples(own)); got != "ok ok ok ok dropped ok" {
-		t.Errorf("samples without end: %s", got)
+		t.Errorf("too many samples: %s", got)
 	}
 	g, _ = newStage(t, "running")
 	if g.samples = false; judged(g, samples(own)) != "unasked" {
-		t.Error("nobody has asked for samples")
+		t.Error("samples were not requested")
 	}
 }
 
-// Output has to have its credit, piece by piece, and a stream that has ended has none.
+// Every piece of output needs credit, and a stream that has ended may have no more.
 func TestAdmitOutput(t *testing.T) {
 	g, _ := newStage(t, "running")
 	out := func(n int) string {
@@ -384,7 +383,7 @@ func TestAdmitOutput(t *testing.T) {
 	}
 }
 
-// What is sent to a rank it may say that it has read, and no more; also in small parts.
+// A rank may report as read what it was sent, also in parts, and no more.
 func TestAdmitCredit(t *testing.T) {
 	g, _ := newStage(t, "running")
 	g.noteSent(&wire.Data{Rank: own, Bytes: make([]byte, 10)})
@@ -398,31 +397,31 @@ func TestAdmitCredit(t *testing.T) {
 	}
 }
 
-// Ranks meet at an address of the node that has rank 0, and with a port.
-func TestAdmitMeetingPoints(t *testing.T) {
-	ask := func(root int, compat ...string) *validator {
+// The rendezvous is an address of the node that has rank 0, with a port.
+func TestAdmitRendezvous(t *testing.T) {
+	prepared := func(root int, compat ...string) *validator {
 		g, _ := newStage(t, "greeted")
 		g.noteSent(&wire.Prepare{Group: wire.Group{Name: "g", NodeCount: 2}, Node: wire.GroupNode{Address: "n1-ib"}, Ranks: []job.RankPlan{{Rank: root}}, Process: wire.Process{Compat: compat}})
 		return g
 	}
-	for meet, want := range map[string]string{
+	for rendezvous, want := range map[string]string{
 		"": "ok", "10.0.0.1:1": "ok", "[fe80::1]:65535": "ok", "n1:80": "ok", "n1.example:80": "ok", "one:80": "ok", "n1-ib:80": "ok",
 		"n2:80": `meeting point "n2:80"`, "n1:0": `meeting point "n1:0"`, "n1:65536": `meeting point "n1:65536"`, "n1": `meeting point "n1"`, ":80": `meeting point ":80"`, "n1:x": `meeting point "n1:x"`,
 		"n1;id:80": `meeting point "n1;id:80"`,
 	} {
-		if got := judged(ask(0, "torch"), &wire.Prepared{Group: "g", Rendezvous: meet}); got != want {
-			t.Errorf("%q: %s, want %s", meet, got, want)
+		if got := judged(prepared(0, "torch"), &wire.Prepared{Group: "g", Rendezvous: rendezvous}); got != want {
+			t.Errorf("%q: %s, want %s", rendezvous, got, want)
 		}
 	}
-	if got := judged(ask(1, "torch"), &wire.Prepared{Group: "g", Rendezvous: "n1:80"}); got != "stranger" {
+	if got := judged(prepared(1, "torch"), &wire.Prepared{Group: "g", Rendezvous: "n1:80"}); got != "foreign" {
 		t.Errorf("from a node without rank 0: %s", got)
 	}
-	if got := judged(ask(0), &wire.Prepared{Group: "g", Rendezvous: "n1:80"}); got != "unasked" {
+	if got := judged(prepared(0), &wire.Prepared{Group: "g", Rendezvous: "n1:80"}); got != "unasked" {
 		t.Errorf("without being asked: %s", got)
 	}
 }
 
-// Codes of what could not be started are those that there are (TRUST-33).
+// Invalid exit codes in reports of failed starts become 125 (TRUST-33).
 func TestStartCodes(t *testing.T) {
 	for code, want := range map[int]int{125: 125, 126: 126, 127: 127, 0: 125, 1: 125, 128: 125, 256: 125, -1: 125, 1 << 32: 125} {
 		g, _ := newStage(t, "asked")
@@ -437,7 +436,7 @@ func TestStartCodes(t *testing.T) {
 	}
 }
 
-// A fence is answered before the next one, and a request takes one of 64 places.
+// A group has one open PMI barrier at a time, and a node at most 64 open requests.
 func TestAdmitOneFenceAtATimeAndSoManyRequests(t *testing.T) {
 	g, _ := newStage(t, "running")
 	for i := range 3 {
@@ -460,8 +459,7 @@ func TestAdmitOneFenceAtATimeAndSoManyRequests(t *testing.T) {
 	}
 }
 
-// Fences of PMIx are of any ranks, and several are open; each is answered before it comes again, and
-// there are no more than so many.
+// PMIx fences are of any ranks, and several may be open, up to a limit. The same fence may not be open twice.
 func TestAdmitFencesOfAnyRanks(t *testing.T) {
 	g, _ := newStage(t, "running")
 	for _, test := range []struct{ id, want string }{
@@ -474,7 +472,7 @@ func TestAdmitFencesOfAnyRanks(t *testing.T) {
 		}
 	}
 	g.noteFenceResultSent(fence.ID{Kind: fence.PMIxFence, Members: "g"})
-	for i := 3; i < maxOpenFences; i++ { // of those above 3 are still open
+	for i := 3; i < maxOpenFences; i++ { // 3 of those above are still open
 		if got := judged(g, &wire.Fence{ID: fmt.Sprint("fence:g/", i)}); got != "ok" {
 			t.Fatalf("fence %d: %s", i, got)
 		}
@@ -484,20 +482,20 @@ func TestAdmitFencesOfAnyRanks(t *testing.T) {
 	}
 }
 
-// A fence is given up once: of those that are not open any more nothing is to be heard, and one of which
-// the node was told is said by it once more, in whatever way.
+// A fence is given up once. Late messages about a closed fence are dropped. If mpiexec closed a fence
+// before the node joined it, the node reports it once more, either as joined or as late.
 func TestAdmitLateFences(t *testing.T) {
 	id := fence.ID{Kind: fence.PMIxFence, Members: "g"}
-	for what, test := range map[string]struct {
-		says []wire.Message // nil: the answer of mpiexec, which is that it is late
-		want string         // of the last
+	for name, test := range map[string]struct {
+		msgs []wire.Message // nil: mpiexec closes the fence
+		want string         // verdict on the last message
 	}{
 		"at once":               {[]wire.Message{&wire.Fence{ID: "fence:g/0", Late: true}}, "ok"},
 		"when it waits":         {[]wire.Message{&wire.Fence{ID: "fence:g/0"}, &wire.Fence{ID: "fence:g/0", Late: true, Joined: true}}, "ok"},
 		"twice":                 {[]wire.Message{&wire.Fence{ID: "fence:g/0", Late: true}, &wire.Fence{ID: "fence:g/0", Late: true}}, "fences"},
-		"what is answered":      {[]wire.Message{&wire.Fence{ID: "fence:g/0"}, nil, &wire.Fence{ID: "fence:g/0", Late: true, Joined: true}}, "dropped"},
-		"what it is told of":    {[]wire.Message{nil, &wire.Fence{ID: "fence:g/0", Late: true}}, "ok"},
-		"what it has come to":   {[]wire.Message{nil, &wire.Fence{ID: "fence:g/0", Blob: []byte("a")}}, "ok"},
+		"after the result":      {[]wire.Message{&wire.Fence{ID: "fence:g/0"}, nil, &wire.Fence{ID: "fence:g/0", Late: true, Joined: true}}, "dropped"},
+		"closed, then late":     {[]wire.Message{nil, &wire.Fence{ID: "fence:g/0", Late: true}}, "ok"},
+		"closed, then joined":   {[]wire.Message{nil, &wire.Fence{ID: "fence:g/0", Blob: []byte("a")}}, "ok"},
 		"a barrier":             {[]wire.Message{&wire.Fence{ID: "g/0", Late: true}}, `ID "g/0", which is late`},
 		"with a blob":           {[]wire.Message{&wire.Fence{ID: "fence:g/0", Late: true, Blob: []byte("a")}}, `ID "fence:g/0", which is late`},
 		"joined, and not late":  {[]wire.Message{&wire.Fence{ID: "fence:g/0", Joined: true}}, `ID "fence:g/0", which is late`},
@@ -505,7 +503,7 @@ func TestAdmitLateFences(t *testing.T) {
 	} {
 		g, _ := newStage(t, "running")
 		got := ""
-		for _, m := range test.says {
+		for _, m := range test.msgs {
 			if m == nil {
 				g.noteFenceResultSent(id)
 				continue
@@ -513,15 +511,15 @@ func TestAdmitLateFences(t *testing.T) {
 			got = judged(g, m)
 		}
 		if got != test.want {
-			t.Errorf("%s: %s, want %s", what, got, test.want)
+			t.Errorf("%s: %s, want %s", name, got, test.want)
 		}
 		if test.want == "ok" && len(g.givenUpFences) > 0 {
-			t.Errorf("%s: something is kept", what)
+			t.Errorf("%s: something is kept", name)
 		}
 	}
 }
 
-// Names of fences that are kept are bounded together, and make room when they are answered.
+// The IDs of open fences are bounded together. A fence's result frees its share.
 func TestAdmitLongNamesOfFences(t *testing.T) {
 	var ranks []byte
 	for rank := 0; len(ranks) < 900_000; rank += 2 {
@@ -538,15 +536,15 @@ func TestAdmitLongNamesOfFences(t *testing.T) {
 	}
 	g.noteFenceResultSent(name(0))
 	if got := judged(g, &wire.Fence{ID: name(4).String()}); got != "ok" {
-		t.Errorf("one in place of another: %s", got)
+		t.Errorf("one more after a result: %s", got)
 	}
 	if got := judged(g, &wire.Fence{ID: name(5).String()}); !strings.HasPrefix(got, "it sent fences with names of ") {
 		t.Errorf("one more: %s", got)
 	}
 }
 
-// Nobody waits for what was given up, and it is no fault to answer it.
-func TestAnswersThatWereGivenUp(t *testing.T) {
+// Replies to requests that were given up are dropped, and are no violation.
+func TestRepliesToAbandonedRequests(t *testing.T) {
 	g, _ := newStage(t, "greeted")
 	g.noteSent(&wire.Survey{})
 	g.stopWaitingFor(&wire.Survey{})
@@ -568,9 +566,9 @@ func TestAnswersThatWereGivenUp(t *testing.T) {
 	}
 }
 
-// Of what is asked of jobs each answer is that of its own question: a late one, of a job that was asked before and given up, is not that of
-// the job that is asked now.
-func TestALateAnswerIsOfItsOwnQuestion(t *testing.T) {
+// A ControlReply belongs to the request with its ID: a late reply to an abandoned request does not count
+// as the reply to the current one.
+func TestControlRepliesMatchByID(t *testing.T) {
 	g, _ := newStage(t, "greeted")
 	slow, next := &wire.ControlRequest{ID: "1"}, &wire.ControlRequest{ID: "2"}
 	g.noteSent(slow)
@@ -585,8 +583,8 @@ func TestALateAnswerIsOfItsOwnQuestion(t *testing.T) {
 	}
 }
 
-// What is late is dropped for as long as a link may be silent, but for the time for which we
-// were stopped; then it is a violation.
+// A late message is dropped for as long as a link may be silent, not counting the time for which mpiexec
+// was stopped. After that it is a violation.
 func TestLateForSoLong(t *testing.T) {
 	g, clock := newStage(t, "running")
 	g.noteSent(&wire.EndJob{})
@@ -605,8 +603,8 @@ func TestLateForSoLong(t *testing.T) {
 	}
 }
 
-// What comes too often waits for the next second; the last word counts.
-func TestPaces(t *testing.T) {
+// Messages above the rate limit wait for the next second; only the last one is kept.
+func TestRateLimits(t *testing.T) {
 	g, clock := newStage(t, "greeted")
 	g.noteSent(&wire.Enqueue{})
 	g.noteSent(&wire.WatchClaims{})
@@ -621,7 +619,7 @@ func TestPaces(t *testing.T) {
 		}
 	}
 	if !g.keepForLater() || g.keepForLater() {
-		t.Error("it is waited for not once")
+		t.Error("there is not exactly one timer")
 	}
 	if kept := g.takePostponed(); len(kept) != 1 || kept[0].(*wire.QueuePosition).Ahead != 1 {
 		t.Errorf("kept %+v", kept)
@@ -641,7 +639,7 @@ func TestPaces(t *testing.T) {
 	}
 }
 
-// Millions of lines pass: without room in memory for each, and without a lock.
+// Output may be millions of lines: checking one takes no allocation and no lock.
 func BenchmarkAdmit(b *testing.B) {
 	g := newValidator(job.NodeDef{}, 0)
 	g.greeted = 2
@@ -665,8 +663,8 @@ func BenchmarkAdmit(b *testing.B) {
 	}
 }
 
-// A node of whose ranks one was not even started has nothing to be done with, unless we have
-// ended the job: else a job without that rank would end with 0 (found by FuzzRun).
+// A node may not report Drained while one of its ranks was not started, unless mpiexec has ended the job.
+// Else a job without that rank would end with 0 (found by FuzzRun).
 func TestAdmitDrainedBeforeAStart(t *testing.T) {
 	g, _ := newStage(t, "prepared")
 	g.noteSent(&wire.Start{Group: "g"})
@@ -677,6 +675,6 @@ func TestAdmitDrainedBeforeAStart(t *testing.T) {
 	g.noteSent(&wire.Start{Group: "g"})
 	g.noteSent(&wire.EndJob{})
 	if got := judged(g, &wire.Drained{}); got != "ok" {
-		t.Errorf("after End: %s", got)
+		t.Errorf("after EndJob: %s", got)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"remshell/wire"
 )
 
-// A built is a stream that knows which program was started at its end.
+// A built is a stream that knows which binary was started at its end.
 type built struct {
 	io.ReadWriteCloser
 	build string
@@ -18,15 +18,15 @@ func (b built) Build() string { return b.build }
 func TestSameVersion(t *testing.T) {
 	for _, c := range []struct {
 		name                 string
-		sent                 string // by package transport; empty: it started us
-		build, release       string // that the helper tells
+		sent                 string // binary that package transport started; empty: unknown
+		build, release       string // as the helper reports
 		envBuild, envRelease string
 		ok                   bool
 	}{
 		{"this very program", "", "a", "1.0", "a", "1.0", true},
 		{"another", "", "b", "1.0", "a", "1.0", false},
-		{"nobody cares", "", "b", "1.0", "", "", true},
-		{"sent, and it answers", "a", "a", "1.0", "a", "1.0", true},
+		{"no build is required", "", "b", "1.0", "", "", true},
+		{"sent, and it replies", "a", "a", "1.0", "a", "1.0", true},
 		{"for another machine", "b", "b", "1.0", "a", "1.0", true},
 		{"for another machine, of another release", "b", "b", "0.9", "a", "1.0", false},
 		{"not what was sent", "b", "c", "1.0", "a", "1.0", false},
@@ -39,6 +39,6 @@ func TestSameVersion(t *testing.T) {
 	}
 	old := &wire.Hello{Version: wire.Version + 1, Build: "a"}
 	if (&Node{}).sameVersion(old, &Connector{Build: "a"}) == nil {
-		t.Error("another language: no error")
+		t.Error("another protocol version: no error")
 	}
 }
