@@ -7,48 +7,48 @@ import (
 	"remshell/plan/nodeset"
 )
 
-// Attributes are what a node's own files tell of it by which sets of nodes are made
-// (which-hosts.md 2.1). What the cluster file says beats them. The zero value of each is unknown.
+// Attributes are properties of a node that its helper's probe found and node sets are made of
+// (which-hosts.md 2.1). The cluster file overrides them. A zero field means unknown.
 type Attributes struct {
-	Speed        int          // of the slowest CPU that the helper may use, in MHz
-	SpeedQuality SpeedQuality // what Speed is; empty: it is unknown
+	Speed        int          // clock rate of the slowest CPU that the helper may use, in MHz
+	SpeedQuality SpeedQuality // how Speed was found; empty if Speed is unknown
 	Networks     []string     // labels of the networks that are up, ascending, in lower case
-	NetSpeed     int          // of the fastest of these, in Mb/s
+	NetSpeed     int          // rate of the fastest of these, in Mb/s
 	CPUModel     string       // a label in lower case
-	GPUModels    []string     // of the GPUs that the helper may use, a label for each model, ascending
+	GPUModels    []string     // a label for each model of GPU that the helper may use, ascending
 }
 
-// A SpeedQuality says by which of the rules of which-hosts.md 2.1 the speed of a CPU was found, since
-// speeds that were found in different ways do not compare.
+// A SpeedQuality is the rule of which-hosts.md 2.1 by which a CPU's speed was found.
+// Speeds found by different rules are not comparable.
 type SpeedQuality string
 
 const (
-	SpeedGiven    SpeedQuality = "given"    // the cluster file says it
-	SpeedNominal  SpeedQuality = "nominal"  // what the processor keeps up under full load, on all cores
-	SpeedTurbo    SpeedQuality = "max"      // what one core reaches at best
-	SpeedMeasured SpeedQuality = "measured" // what the kernel saw at that moment
+	SpeedGiven    SpeedQuality = "given"    // set in the cluster file
+	SpeedNominal  SpeedQuality = "nominal"  // sustained under full load on all cores
+	SpeedTurbo    SpeedQuality = "max"      // the peak of a single core
+	SpeedMeasured SpeedQuality = "measured" // the kernel's reading at the time of the probe
 )
 
-// SpeedQualities are those that a probe finds.
+// SpeedQualities are the qualities that a probe can report. SpeedGiven is not among them.
 var SpeedQualities = []SpeedQuality{SpeedNominal, SpeedTurbo, SpeedMeasured}
 
-// IsValidProbe reports whether these can be what a probe has found: all words are labels in lower case, and a speed
-// has its quality.
+// IsValidProbe reports whether a probe can have found t: all names are lower-case labels,
+// and a speed comes with a quality that a probe can report.
 func (t Attributes) IsValidProbe() bool {
 	bad := func(label string) bool { return !IsLabel(label) || label != strings.ToLower(label) }
 	return (t.CPUModel == "" || !bad(t.CPUModel)) && !slices.ContainsFunc(t.Networks, bad) && !slices.ContainsFunc(t.GPUModels, bad) &&
 		(t.Speed > 0) == slices.Contains(SpeedQualities, t.SpeedQuality) && (t.Speed > 0 || t.SpeedQuality == "")
 }
 
-// SpeedQuality says how the speed that counts was found; empty: there is none.
+// SpeedQuality returns how the effective speed of the node was found. It is empty if the speed is unknown.
 func (n *Node) SpeedQuality() SpeedQuality {
-	if _, said := n.Attributes[nodeset.ProcSpeed]; said {
+	if _, given := n.Attributes[nodeset.ProcSpeed]; given {
 		return SpeedGiven
 	}
 	return n.ProbedAttributes.SpeedQuality
 }
 
-// probedAttribute is what the node's probe has found of an attribute, by its name in upper case.
+// probedAttribute returns the probe's value of an attribute, given its name in upper case. The zero Value means unknown.
 func (n *Node) probedAttribute(name string) nodeset.Value {
 	switch name {
 	case nodeset.ProcSpeed:
@@ -67,24 +67,24 @@ func (n *Node) probedAttribute(name string) nodeset.Value {
 	return nodeset.Value{}
 }
 
-// allNetworks are those of the probe, with what the cluster file adds and takes away.
+// allNetworks returns the probe's networks with the cluster file's additions and removals applied, ascending.
 func (n *Node) allNetworks() []string {
 	if n.Networks == nil {
 		return n.ProbedAttributes.Networks
 	}
 	all := slices.Clone(n.ProbedAttributes.Networks)
-	for _, said := range n.Networks {
-		if gone, is := strings.CutPrefix(said, "-"); is {
-			all = slices.DeleteFunc(all, func(name string) bool { return strings.EqualFold(name, gone) })
-		} else if !slices.Contains(all, said) {
-			all = append(all, said)
+	for _, network := range n.Networks {
+		if removed, is := strings.CutPrefix(network, "-"); is {
+			all = slices.DeleteFunc(all, func(name string) bool { return strings.EqualFold(name, removed) })
+		} else if !slices.Contains(all, network) {
+			all = append(all, network)
 		}
 	}
 	slices.Sort(all)
 	return all
 }
 
-// labelValue is the value of one label; empty: unknown.
+// labelValue returns text as an attribute of one label, and the zero Value (unknown) for an empty text.
 func labelValue(text string) nodeset.Value {
 	if text == "" {
 		return nodeset.Value{}
@@ -92,18 +92,19 @@ func labelValue(text string) nodeset.Value {
 	return nodeset.Value{Labels: []string{text}}
 }
 
-// MaxLabel is how long a label of a node may be, in bytes, and MaxLabels how many of a kind it may have.
+// MaxLabel is the longest label of a node in bytes. MaxLabels is the most labels that a node may have of one kind.
 const (
 	MaxLabel  = 64
 	MaxLabels = 64
 )
 
-// IsLabel reports whether a text can be a label of a node (which-hosts.md 5, without the signs of a pattern).
+// IsLabel reports whether text is a valid label of a node (which-hosts.md 5). Wildcards are not allowed.
 func IsLabel(text string) bool {
 	return text != "" && len(text) <= MaxLabel && strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.+-") == ""
 }
 
-// UnameMachine is the architecture as uname(1) calls it, of a word of GOARCH.
+// UnameMachine returns the architecture name of uname -m for a GOARCH value, "x86_64" for "amd64".
+// An unknown value is returned unchanged.
 func UnameMachine(arch string) string {
 	switch arch {
 	case "amd64":

@@ -26,7 +26,7 @@ func TestIsLabel(t *testing.T) {
 	}
 }
 
-// What a probe finds has the names by which sets are asked for; what the cluster file says beats it.
+// Attributes of the probe have the names that node sets use. The cluster file overrides them.
 func TestProbedAttributes(t *testing.T) {
 	n := Node{Probe: Probe{Arch: "amd64"}, ProbedAttributes: Attributes{Speed: 2400, SpeedQuality: SpeedNominal, NetSpeed: 1000, Networks: []string{"eth1g"}, CPUModel: "m", GPUModels: []string{"g", "h"}}}
 	for name, want := range map[string]string{nodeset.ProcSpeed: "2400 []", nodeset.NetSpeed: "1000 []", nodeset.Network: "0 [eth1g]", nodeset.GPUModel: "0 [g h]",

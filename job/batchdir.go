@@ -2,63 +2,63 @@ package job
 
 import "strings"
 
-// A BatchDir is one that a batch system has made on each node for the job, under different names (HTCondor's scratch
-// directory). The zero value is none.
+// A BatchDir is a directory that a batch system makes for the job on each node, under a path that differs
+// from node to node, such as HTCondor's scratch directory. The zero value means that there is none.
 type BatchDir struct {
-	LocalPath string // its absolute name on this machine
-	NodePath  string // its absolute name on a node
+	LocalPath string // its absolute path on this machine
+	NodePath  string // its absolute path on the node
 }
 
-// Translate puts the folder's name on a node in the place of its name here, wherever that stands as a name of its own or
-// before a slash.
-func (f BatchDir) Translate(text string) string {
-	if f.LocalPath == "" || f.LocalPath == f.NodePath {
+// Translate replaces LocalPath by NodePath in text. It replaces whole path names only: neither
+// "/scratch2" nor "/tmp/scratch" contains "/scratch".
+func (d BatchDir) Translate(text string) string {
+	if d.LocalPath == "" || d.LocalPath == d.NodePath {
 		return text
 	}
 	var renamed strings.Builder
 	for done := 0; ; {
-		at := strings.Index(text[done:], f.LocalPath)
+		at := strings.Index(text[done:], d.LocalPath)
 		if at < 0 {
 			renamed.WriteString(text[done:])
 			return renamed.String()
 		}
 		at += done
-		end := at + len(f.LocalPath)
-		name := f.LocalPath
+		end := at + len(d.LocalPath)
+		name := d.LocalPath
 		if (at == 0 || !isNameByte(text[at-1])) && (end == len(text) || text[end] == '/' || !isNameByte(text[end])) {
-			name = f.NodePath
+			name = d.NodePath
 		}
 		renamed.WriteString(text[done:at] + name)
 		done = end
 	}
 }
 
-// TranslateAll is Rename for each of some texts.
-func (f BatchDir) TranslateAll(texts []string) []string {
-	if f.LocalPath == "" || f.LocalPath == f.NodePath {
+// TranslateAll applies Translate to each text. It does not change the slice that it is given.
+func (d BatchDir) TranslateAll(texts []string) []string {
+	if d.LocalPath == "" || d.LocalPath == d.NodePath {
 		return texts
 	}
 	renamed := make([]string, len(texts))
 	for i, text := range texts {
-		renamed[i] = f.Translate(text)
+		renamed[i] = d.Translate(text)
 	}
 	return renamed
 }
 
-// TranslateEnv is an environment as it is on the node.
-func (f BatchDir) TranslateEnv(e Env) Env {
-	e.DirVars, e.Set = f.TranslateAll(e.DirVars), f.TranslateAll(e.Set)
+// TranslateEnv returns e with the paths that are valid on the node.
+func (d BatchDir) TranslateEnv(e Env) Env {
+	e.DirVars, e.Set = d.TranslateAll(e.DirVars), d.TranslateAll(e.Set)
 	return e
 }
 
-// TranslateApp is a program as it starts on the node.
-func (f BatchDir) TranslateApp(a App) App {
-	a.Argv, a.Dir, a.Env = f.TranslateAll(a.Argv), f.Translate(a.Dir), f.TranslateEnv(a.Env)
-	a.SearchBefore, a.SearchAfter = f.TranslateAll(a.SearchBefore), f.TranslateAll(a.SearchAfter)
+// TranslateApp returns a with the paths that are valid on the node.
+func (d BatchDir) TranslateApp(a App) App {
+	a.Argv, a.Dir, a.Env = d.TranslateAll(a.Argv), d.Translate(a.Dir), d.TranslateEnv(a.Env)
+	a.SearchBefore, a.SearchAfter = d.TranslateAll(a.SearchBefore), d.TranslateAll(a.SearchAfter)
 	return a
 }
 
-// isNameByte reports whether a byte may be in the middle of a file's name, as far as names are told from what is around them.
+// isNameByte reports whether c can continue a file name. Any other byte delimits names.
 func isNameByte(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c >= 0x80 || strings.IndexByte("/._-+@%", c) >= 0
 }

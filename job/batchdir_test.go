@@ -2,8 +2,8 @@ package job
 
 import "testing"
 
-// The folder of a job has its name on the node wherever it is named, and other folders keep theirs.
-func TestFolderIsNamedAsOnTheNode(t *testing.T) {
+// The path of the batch directory is translated wherever it occurs. Other paths stay.
+func TestBatchDirTranslate(t *testing.T) {
 	f := BatchDir{LocalPath: "/x/dir_9", NodePath: "/y/dir_42"}
 	for text, want := range map[string]string{
 		"/x/dir_9":                            "/y/dir_42",
@@ -23,6 +23,6 @@ func TestFolderIsNamedAsOnTheNode(t *testing.T) {
 		}
 	}
 	if got := (BatchDir{}).Translate("/x"); got != "/x" {
-		t.Errorf("without a folder /x becomes %q", got)
+		t.Errorf("without a directory /x becomes %q", got)
 	}
 }

@@ -1,8 +1,9 @@
 package job
 
-// KeepNodes drops all other candidates, and their turns. The request's lists are new ones then.
+// KeepNodes removes the candidates for which keep returns false, and their host entries.
+// It replaces r.Nodes and r.HostEntries by new slices and leaves the old ones unchanged.
 func (r *Request) KeepNodes(keep func(NodeDef) bool) {
-	at := make([]int, len(r.Nodes)) // of those that stay
+	at := make([]int, len(r.Nodes)) // old index -> new index, or -1 if removed
 	var nodes []NodeDef
 	for i, def := range r.Nodes {
 		if at[i] = -1; keep(def) {
@@ -12,17 +13,18 @@ func (r *Request) KeepNodes(keep func(NodeDef) bool) {
 	}
 	r.Nodes = nodes
 	if r.HostEntries != nil {
-		turns := []int{}
+		entries := []int{}
 		for _, i := range r.HostEntries {
 			if at[i] >= 0 {
-				turns = append(turns, at[i])
+				entries = append(entries, at[i])
 			}
 		}
-		r.HostEntries = turns
+		r.HostEntries = entries
 	}
 }
 
-// AddNode adds a candidate, with a number that none has: those of a cluster file have gaps. It returns its index.
+// AddNode appends def to the candidates and returns its index. It gives def an ID above all others;
+// the IDs of a cluster file are not contiguous.
 func (r *Request) AddNode(def NodeDef) int {
 	i := len(r.Nodes)
 	def.ID = 0

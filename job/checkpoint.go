@@ -2,28 +2,28 @@ package job
 
 import "time"
 
-// A CheckpointPolicy is what was said of the checkpoints that a program writes (survive.md 4). The zero value: it writes none
-// that we know of.
+// A CheckpointPolicy says how the program is asked for checkpoints, and when (survive.md 4).
+// The zero value means that the program is not known to write any.
 type CheckpointPolicy struct {
-	Signal    Signal        // tells the ranks to write one; 0: none does
-	Command   string        // for a shell on this machine, in its place; empty: none
-	Every     time.Duration // of running time; 0: never
-	BeforeEnd time.Duration // the job has to end; 0: never
-	DoneFile  string        // the file that is newer than the request when it is complete; empty: there is none
-	Grace     time.Duration // one may take
-	Dir       string        // that ranks are told of; empty: none
+	Signal    Signal        // sent to the ranks to request a checkpoint; 0: none
+	Command   string        // shell command that is run on this machine instead of the signal; empty: none
+	Every     time.Duration // interval of running time between checkpoints; 0: none
+	BeforeEnd time.Duration // how long before the job's end a checkpoint is requested; 0: never
+	DoneFile  string        // a checkpoint is complete when this file is newer than the request; empty: none
+	Grace     time.Duration // the longest time for one checkpoint
+	Dir       string        // directory for checkpoints, passed to the ranks; empty: none
 
-	Required bool // what needs one before it is refused without
+	Required bool // an action that needs a checkpoint is refused if none can be made
 }
 
-// DefaultCheckpointGrace is how long a checkpoint may take if nothing is said (--ckpt-grace).
+// DefaultCheckpointGrace is how long a checkpoint may take without --ckpt-grace.
 const DefaultCheckpointGrace = 5 * time.Minute
 
-// CanRequest reports whether there is a way to ask for a checkpoint.
+// CanRequest reports whether mpiexec can request a checkpoint.
 func (c CheckpointPolicy) CanRequest() bool { return c.Signal != 0 || c.Command != "" }
 
-// CanVerify reports whether something can tell that one is complete: else it is asked for, and that is all.
+// CanVerify reports whether mpiexec can find out that a checkpoint is complete. Otherwise it only requests one.
 func (c CheckpointPolicy) CanVerify() bool { return c.Command != "" || c.DoneFile != "" }
 
-// ExitCheckpointed is the code of a rank that has written a checkpoint and wants to be started again (SV-1).
+// ExitCheckpointed is the exit code of a rank that has written a checkpoint and asks for a restart (SV-1).
 const ExitCheckpointed = 85

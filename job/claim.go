@@ -7,40 +7,40 @@ import (
 	"remshell/idset"
 )
 
-// This file is what jobs hold of nodes, as the ledgers of those have it.
+// This file has the types for claims and tickets, as nodes' ledgers record them.
 
-// An Occupancy is what live jobs hold of a node.
+// An Occupancy is what the running jobs of a node use, from the claims in its ledger.
 type Occupancy struct {
-	Ranks           int   // their ranks
-	BoundRanks      int   // of those, ranks whose CPUs are all in Busy
-	BusyCPUs        []int // their CPUs, as far as they are known
-	SharedCPUs      []int // of Busy, CPUs that are held only by jobs which share CPUs (Claim.Shares)
-	ExclusivelyHeld bool  // one of them has the node for itself
-	OwnRanks        int   // of Procs, those of the job itself, which is to grow
+	Ranks           int   // ranks of these jobs
+	BoundRanks      int   // of Ranks, those whose CPUs are all in BusyCPUs
+	BusyCPUs        []int // claimed CPUs, as far as they are known
+	SharedCPUs      []int // of BusyCPUs, those that are claimed only by jobs with Claim.Shares
+	ExclusivelyHeld bool  // one job has claimed the whole node
+	OwnRanks        int   // of Ranks, those of the requesting job itself, when it spawns
 
-	BusyGPUs []string // the addresses of theirs
+	BusyGPUs []string // PCI addresses of claimed GPUs
 
-	TopUser string    // the user who has most of it, by his own word; empty: nobody
-	TopUID  int       // the owner of his entries
-	TopJob  ID        // one of his jobs
-	TopPID  int       // the process of his oldest claim, by his own word; 0: unknown
-	Since   time.Time // when that began
-	Idle    bool      // none of its ranks lives
+	TopUser string    // name of the user with the most CPUs, as the claim gives it (not verified); empty: no user
+	TopUID  int       // owner of this user's claim files
+	TopJob  ID        // one of this user's jobs
+	TopPID  int       // process of this user's oldest claim, as the claim gives it (not verified); 0: unknown
+	Since   time.Time // time of this user's oldest claim
+	Idle    bool      // no rank of TopJob is running
 
-	Movable bool // WhoJob can be moved, as it says
+	Movable bool // TopJob can be moved, as its claim says
 }
 
-// Union is what two jobs hold together.
+// Union returns the occupancy by u and v together. Its Top fields are those of the larger one.
 func (u Occupancy) Union(v Occupancy) Occupancy {
-	who := u
+	top := u
 	if len(v.BusyCPUs) > len(u.BusyCPUs) || u.TopUser == "" {
-		who = v
+		top = v
 	}
 	return Occupancy{u.Ranks + v.Ranks, u.BoundRanks + v.BoundRanks, idset.New(slices.Concat(u.BusyCPUs, v.BusyCPUs)...), sharedCPUs(u, v), u.ExclusivelyHeld || v.ExclusivelyHeld, u.OwnRanks + v.OwnRanks,
-		append(slices.Clone(u.BusyGPUs), v.BusyGPUs...), who.TopUser, who.TopUID, who.TopJob, who.TopPID, who.Since, who.Idle, who.Movable}
+		append(slices.Clone(u.BusyGPUs), v.BusyGPUs...), top.TopUser, top.TopUID, top.TopJob, top.TopPID, top.Since, top.Idle, top.Movable}
 }
 
-// sharedCPUs returns the CPUs that one of u and v shares and the other does not hold alone.
+// sharedCPUs returns the CPUs that u or v shares and neither holds without sharing.
 func sharedCPUs(u, v Occupancy) (shared []int) {
 	alone := func(u Occupancy, cpu int) bool {
 		return idset.Set(u.BusyCPUs).Has(cpu) && !idset.Set(u.SharedCPUs).Has(cpu)
@@ -53,105 +53,105 @@ func sharedCPUs(u, v Occupancy) (shared []int) {
 	return shared
 }
 
-// A Claim is what one live job holds of one node, as the node's ledger has it
-// (placement.md 6.4, job files). All of it but UID is what the claimant says.
+// A Claim is a job's claim on one node, as the node's ledger records it (placement.md 6.4, job files).
+// The claimant writes every field but UID, so that only UID can be trusted.
 type Claim struct {
 	Job          ID            `json:"job"`
-	ParentJob    ID            `json:"inside,omitempty"` // the job in whose rank its launcher runs
+	ParentJob    ID            `json:"inside,omitempty"` // the job that started this one's mpiexec from one of its ranks; empty: none
 	UID          int           `json:"uid"`              // the owner of the file
 	User         string        `json:"user"`
-	LauncherHost string        `json:"from"` // the host of its mpiexec
-	Node         string        `json:"node"` // as the job calls it
+	LauncherHost string        `json:"from"` // host on which its mpiexec runs
+	Node         string        `json:"node"` // the node's name in the job
 	Nodes        int           `json:"nodes"`
 	Size         int           `json:"size"` // ranks of the whole job
 	Ranks        []ClaimedRank `json:"ranks"`
 	Exclusive    bool          `json:"exclusive,omitempty"`
 	Since        time.Time     `json:"since"`
 	Command      string        `json:"command"`
-	RM           string        `json:"rm,omitempty"` // RM.ID of the batch system's job it is a part of
+	RM           string        `json:"rm,omitempty"` // RM.ID of the batch job that it runs in; empty: none
 
 	Shares bool `json:"shares,omitempty"` // other jobs with Shares may use its CPUs (--oversubscribe)
 
 	Class   string `json:"class,omitempty"`
-	NodeSet string `json:"node_set,omitempty"` // Choice.SetName of the job, the beginning of a long one
+	NodeSet string `json:"node_set,omitempty"` // NodeChoice.SetName of the job, cut if long
 
-	CPUsPerRank  int `json:"depth,omitempty"` // CPUs of each rank; 0: one; of several sections the most
-	ExactPerNode int `json:"shape,omitempty"` // ranks on each node, exactly, likewise; 0: nothing was said
+	CPUsPerRank  int `json:"depth,omitempty"` // CPUs per rank, the most of all app contexts; 0: one
+	ExactPerNode int `json:"shape,omitempty"` // exact number of ranks per node, the most of all app contexts; 0: not requested
 
-	PID         int  `json:"pid,omitempty"`      // of the process that has the ranks; 0: unknown
-	LauncherPID int  `json:"launcher,omitempty"` // the process ID of its mpiexec, on From; 0: unknown
-	Idle        bool `json:"-"`                  // none of its ranks lives (TRUST-16)
-	Stopped     bool `json:"-"`                  // some of its ranks live, and the kernel runs none of them
+	PID         int  `json:"pid,omitempty"`      // process ID of the helper; 0: unknown
+	LauncherPID int  `json:"launcher,omitempty"` // process ID of its mpiexec on LauncherHost; 0: unknown
+	Idle        bool `json:"-"`                  // no rank is running (TRUST-16)
+	Stopped     bool `json:"-"`                  // ranks exist, and all of them are stopped
 
-	Movable bool `json:"movable,omitempty"` // it can be moved, by whom it obeys (survive.md SV-17)
+	Movable bool `json:"movable,omitempty"` // the job accepts requests to move it (survive.md SV-17)
 
-	IdleReason IdleReason `json:"idle,omitempty"` // why none of its ranks is meant to live; empty: they are
+	IdleReason IdleReason `json:"idle,omitempty"` // why no rank is running on purpose; empty: ranks should be running
 }
 
-// IdleReason is why a job holds what nobody uses, on purpose (survive.md SV-2).
+// An IdleReason is why a job keeps a claim while it runs no ranks there (survive.md SV-2).
 type IdleReason string
 
-// The reasons. What else a ledger says is none.
+// The idle reasons. Any other text in a ledger counts as none.
 const (
-	IdleRestarting IdleReason = "restarting" // between two attempts
-	IdleStandby    IdleReason = "spare"      // for an attempt that may come (SV-7)
+	IdleRestarting IdleReason = "restarting" // in the pause between two attempts
+	IdleStandby    IdleReason = "spare"      // standby node for a later attempt (SV-7)
 )
 
-// IsKnown reports whether it is one of the reasons.
+// IsKnown reports whether r is one of the reasons above.
 func (r IdleReason) IsKnown() bool { return r == IdleRestarting || r == IdleStandby }
 
-// A Key tells jobs apart: others can make claims in the name of one.
+// A Key identifies a job by ID and uid. An ID alone could be forged by another user.
 type Key struct {
 	Job ID
-	UID int // the owner of the entry
+	UID int // owner of the claim file
 }
 
-// Key is the job whose claim it is.
+// Key returns the key of the job that made the claim.
 func (c Claim) Key() Key { return Key{c.Job, c.UID} }
 
-// A ClaimedRank is one rank of a claim with the CPUs of its slots.
+// A ClaimedRank is one rank of a claim, with its CPUs and GPUs.
 type ClaimedRank struct {
 	Rank int   `json:"rank"`
-	CPUs []int `json:"cpus"` // kernel numbers, ascending; none: not known
+	CPUs []int `json:"cpus"` // kernel numbers, ascending; empty: unknown
 
-	GPUs []string `json:"gpus,omitempty"` // the addresses of its GPUs
+	GPUs []string `json:"gpus,omitempty"` // PCI addresses
 }
 
-// A Ticket is a place in the queue (placement.md 6.4, tickets).
+// A Ticket is a job's place in the queue (placement.md 6.4, tickets).
 type Ticket struct {
 	Number       int64     `json:"number"` // from 1
 	Job          ID        `json:"job"`
 	UID          int       `json:"uid"` // the owner of the file
 	User         string    `json:"user"`
-	LauncherHost string    `json:"from"` // the host of its mpiexec
-	Size         int       `json:"size"` // ranks wanted; 0: as many as there are slots
+	LauncherHost string    `json:"from"` // host on which its mpiexec runs
+	Size         int       `json:"size"` // ranks requested; 0: one per slot
 	Since        time.Time `json:"since"`
 	Summary      string    `json:"summary"`
 
-	// What it wants, so that others can see whether there is room for it (TRUST-18).
-	CPUs      int    `json:"cpus,omitempty"` // of each rank; 0: one
+	// What the job needs, so that other jobs can check whether it fits (TRUST-18).
+	CPUs      int    `json:"cpus,omitempty"` // per rank; 0: one
 	Exclusive bool   `json:"exclusive,omitempty"`
-	PerNode   int    `json:"pernode,omitempty"` // ranks at most; 0: no limit
-	Shares    bool   `json:"shares,omitempty"`  // CPUs, so that any number fits where one does
-	Nodes     string `json:"nodes,omitempty"`   // the host names of the nodes, folded; empty: not said
-	PID       int    `json:"pid,omitempty"`     // of the process that holds it
+	PerNode   int    `json:"pernode,omitempty"` // most ranks per node; 0: no limit
+	Shares    bool   `json:"shares,omitempty"`  // it shares CPUs, so any number of ranks fits where one fits
+	Nodes     string `json:"nodes,omitempty"`   // host names of the nodes in compressed form, "n[1-4]"; empty: not given
+	PID       int    `json:"pid,omitempty"`     // process ID of the ticket's holder
 
-	ExactPerNode int    `json:"shape,omitempty"`    // as a claim has it
-	NodeSet      string `json:"node_set,omitempty"` // the sets it asks for, in their canonical form
+	ExactPerNode int    `json:"shape,omitempty"`    // as in Claim
+	NodeSet      string `json:"node_set,omitempty"` // the node sets requested, in canonical form
 
-	MaxSetDelay int       `json:"delay,omitempty"` // seconds that it may insist on a node set at the head
-	SetDelayEnd time.Time `json:"until,omitzero"`  // the end of that, if it is known
+	MaxSetDelay int       `json:"delay,omitempty"` // how many seconds it may wait at the head of the queue for a node set
+	SetDelayEnd time.Time `json:"until,omitzero"`  // when that time ends; zero: unknown
 }
 
-// A LedgerListing is what the ledger of one node holds.
+// A LedgerListing is the contents of one node's ledger.
 type LedgerListing struct {
-	Path       string // the directory, and what the node's entries in it begin with
-	Node       string // as the user calls it
-	KeepsQueue bool   // it keeps the queue, in Tickets
-	ReaderUID  int    // of who has looked
+	Path       string // the directory, and the prefix of the node's entries in it
+	Node       string // the node's name in the user's host list
+	KeepsQueue bool   // this node keeps the queue; Tickets has its contents
+	ReaderUID  int    // user ID of the process that read the ledger
 	Claims     []Claim
 	Tickets    []Ticket
-	States     []RankState // of the job that was asked about
-	Err        string      // why it cannot be read; empty: it was
-	Notice     string      // whose entries are left out, and why; empty: nobody's
+	States     []RankState // of the job that was asked for
+	Err        string      // why the ledger could not be read; empty: it was read
+	Notice     string      // which users' entries were skipped and why; empty: none
 }

@@ -8,32 +8,32 @@ import (
 	"time"
 )
 
-// A Verb is what somebody wants of a running job (survive.md SV-24).
+// A Verb is an operation that can be requested of a running job (survive.md SV-24).
 type Verb string
 
 // The verbs.
 const (
-	VerbStatus Verb = "status" // what each rank is doing
+	VerbStatus Verb = "status" // report what each rank is doing
 	VerbEnd    Verb = "end"
 
-	VerbSuspend    Verb = "suspend" // all ranks stand still
+	VerbSuspend    Verb = "suspend" // stop all ranks
 	VerbResume     Verb = "resume"
 	VerbCheckpoint Verb = "checkpoint"
-	VerbMigrate    Verb = "migrate" // elsewhere; Args say where from and to
+	VerbMigrate    Verb = "migrate" // move to other nodes; Args name the old and the new ones
 
-	VerbEvict Verb = "evict" // says who ends the processes that hold the job's entries (trust.md TRUST-19)
+	VerbEvict Verb = "evict" // end the processes that hold the job's ledger entries (trust.md TRUST-19)
 )
 
 // Verbs are all verbs.
 var Verbs = []Verb{VerbStatus, VerbEnd, VerbSuspend, VerbResume, VerbCheckpoint, VerbMigrate, VerbEvict}
 
-// NewestJob stands for the youngest job of who asks.
+// NewestJob stands for the requesting user's most recently started job.
 const NewestJob ID = "last"
 
-// A JobRef is how people name a job: by its ID, or as ID@USER if several users claim that ID.
+// A JobRef names a job on the command line: JOB, or JOB@USER if several users claim that ID.
 type JobRef struct {
 	Job  ID
-	User string // name or number; empty: not said
+	User string // user name or ID; empty: not given
 }
 
 // ParseRef reads JOB or JOB@USER.
@@ -52,113 +52,113 @@ func (r JobRef) String() string {
 	return string(r.Job) + "@" + r.User
 }
 
-// MatchesUser reports whether the user is the one that is named. If none is named, everybody is.
+// MatchesUser reports whether r names this user. If r names no user, it matches every user.
 func (r JobRef) MatchesUser(user string, uid int) bool {
 	return r.User == "" || r.User == user || r.User == strconv.Itoa(uid)
 }
 
-// AnyOwner is the Owner of an Ask that was written by a version that does not name one.
+// AnyOwner is the Owner of a ControlRequest from a version that does not send an owner.
 const AnyOwner = -1
 
-// A ControlRequest is a word with a running job, as it stands in the ledger of one of its nodes. All of it
-// but UID is what the asker says.
+// A ControlRequest is a request to a running job, as a file in the ledger of one of its nodes.
+// The requester writes every field but UID, so that only UID can be trusted.
 type ControlRequest struct {
 	Job   ID        `json:"job"`
-	Owner int       `json:"owner"` // the user whose job is meant: others may claim the same ID
-	UID   int       `json:"uid"`   // the owner of the file
+	Owner int       `json:"owner"` // uid of the job's owner: another user may claim the same ID
+	UID   int       `json:"uid"`   // owner of the file
 	User  string    `json:"user"`
 	Verb  Verb      `json:"verb"`
 	Args  []string  `json:"args,omitempty"`
 	Since time.Time `json:"since"`
 }
 
-// A ReplyState is how far an ask has come.
+// A ReplyState is how far a job has come with a ControlRequest.
 type ReplyState string
 
-// The states. Nothing follows the last two.
+// The states of a reply. ReplyDone and ReplyRefused are final.
 const (
-	ReplyAccepted ReplyState = "taken" // it is being done
+	ReplyAccepted ReplyState = "taken" // the job is working on it
 	ReplyDone     ReplyState = "done"
 	ReplyRefused  ReplyState = "refused"
 )
 
-// IsFinal reports whether nothing follows.
+// IsFinal reports whether no other reply follows one with this state.
 func (s ReplyState) IsFinal() bool { return s == ReplyDone || s == ReplyRefused }
 
-// IsKnown reports whether it is one of them.
+// IsKnown reports whether s is one of the states above.
 func (s ReplyState) IsKnown() bool { return s == ReplyAccepted || s.IsFinal() }
 
-// A ControlReply is what a job says to an ask, as it stands beside it.
+// A ControlReply is a job's reply to a ControlRequest, as a file beside the request.
 type ControlReply struct {
 	Job   ID              `json:"job"`
-	UID   int             `json:"uid"` // the owner of the file, and of the job
+	UID   int             `json:"uid"` // owner of the file and of the job
 	State ReplyState      `json:"state"`
 	Text  string          `json:"text"`
-	Ranks []NodeRankState `json:"data,omitempty"` // of AskStatus
+	Ranks []NodeRankState `json:"data,omitempty"` // for VerbStatus only
 }
 
-// A NodeRankState is what a rank is doing, and where.
+// A NodeRankState is the state of a rank, with the name of its node.
 type NodeRankState struct {
 	Node string
 	RankState
 }
 
-// MaxRankStates is of how many ranks an answer tells.
+// MaxRankStates is the most ranks that one reply describes.
 const MaxRankStates = 4096
 
-// Truncated returns the state as RankState.Bounded does.
+// Truncated returns s as other users may be shown it: without a stack, and with texts cut to 256 bytes.
 func (s NodeRankState) Truncated() NodeRankState {
 	return NodeRankState{truncate(s.Node), s.RankState.Truncated()}
 }
 
-// How answers begin by which the one who asked is told what to do.
+// Texts that replies begin with. The requester's mpiexec recognizes them and prints advice.
 const (
 	LauncherStoppedText = "its mpiexec is stopped"
-	SuspendedText       = "suspended: " // and cannot do what it was asked for
+	SuspendedText       = "suspended: " // the job is suspended and cannot carry out the request
 	NotAllowedText      = "not allowed: "
 	NoAnswerText        = "no answer from job "
 	StartingText        = "its ranks do not all run yet"
 )
 
-// A Hold is a reason why the ranks of a job stand still. They run when there is none (survive.md SV-28).
+// A Hold is a reason to keep a job's ranks stopped. They run only while there is none (survive.md SV-28).
 type Hold string
 
 // The reasons.
 const (
-	HoldRequested       Hold = "suspend" // somebody has asked for it
-	HoldLauncherStopped Hold = "stopped" // mpiexec itself is: by ^Z, or by a batch system
+	HoldRequested       Hold = "suspend" // a user requested it (VerbSuspend)
+	HoldLauncherStopped Hold = "stopped" // mpiexec itself is stopped, by ^Z or by a batch system
 )
 
-// IsKnown reports whether it is one of them.
+// IsKnown reports whether h is one of the reasons above.
 func (h Hold) IsKnown() bool { return h == HoldRequested || h == HoldLauncherStopped }
 
-// A Role is why a job obeys somebody.
+// A Role is the reason why a job accepts a user's request.
 type Role string
 
-// The rights, the first that fits counts.
+// The roles, in the order in which Authorize tries them.
 const (
 	RoleOwner         Role = "owner"
 	RoleRoot          Role = "root"
 	RoleAdministrator Role = "administrator"
 )
 
-// Authorize judges whether the helper of an owner's job obeys somebody (survive.md SV-25): the owner
-// himself, root, and those whom the node's own file of root's names administrators.
-func Authorize(asker, owner int, administrators []int) (Role, bool) {
+// Authorize returns the role by which the user requester may control a job of owner, and false if it may not
+// (survive.md SV-25). Administrators are listed in the node's own file, which only root can write.
+func Authorize(requester, owner int, administrators []int) (Role, bool) {
 	switch {
-	case asker == owner:
+	case requester == owner:
 		return RoleOwner, true
-	case asker == 0:
+	case requester == 0:
 		return RoleRoot, true
-	case slices.Contains(administrators, asker):
+	case slices.Contains(administrators, requester):
 		return RoleAdministrator, true
 	}
 	return "", false
 }
 
-// A ControlEvent ask is one that a job has answered, as --json has it.
+// A ControlEvent is a ControlRequest that the job has answered, as --json reports it.
 type ControlEvent struct {
-	Node  string // by which somebody has asked, and which says who that is
+	Node  string // the node through which the request came and which verified the user
 	Verb  Verb
 	User  string
 	State ReplyState

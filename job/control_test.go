@@ -11,8 +11,8 @@ import (
 
 var update = flag.Bool("update", false, "write doc/supervision.md anew")
 
-// Who is obeyed (survive.md SV-25): nobody is by what he says of himself.
-func TestWhoIsObeyed(t *testing.T) {
+// A request is authorized by the verified uid only, never by what the requester writes (survive.md SV-25).
+func TestAuthorize(t *testing.T) {
 	for _, test := range []struct {
 		asker, owner   int
 		administrators []int
@@ -35,8 +35,8 @@ func TestWhoIsObeyed(t *testing.T) {
 	}
 }
 
-// doc/supervision.md has the table that this makes; with -update it is written anew.
-func TestTableOfWhoIsObeyed(t *testing.T) {
+// doc/supervision.md has the table that this test makes. The flag -update rewrites it.
+func TestTableOfAuthorize(t *testing.T) {
 	const root, alice, bob = 0, 1000, 1001
 	var table strings.Builder
 	table.WriteString("| who asks | no administrators | `administrators = [\"bob\"]` |\n|---|---|---|\n")
@@ -55,5 +55,5 @@ func TestTableOfWhoIsObeyed(t *testing.T) {
 		table.WriteString("\n")
 	}
 	doctable.CheckTable(t, "../doc/supervision.md", "<!-- begin of the table of who is obeyed -->\n", "<!-- end of the table of who is obeyed -->\n", table.String(), *update,
-		"go test ./job -run TestTableOfWhoIsObeyed -update")
+		"go test ./job -run TestTableOfAuthorize -update")
 }

@@ -2,100 +2,100 @@ package job
 
 import "time"
 
-// A HostDiagnosis is all that was found out about one host that is examined (DIAG-5): from here,
-// by its own helper, and by those of the others.
+// A HostDiagnosis is the result of examining one host (DIAG-5): from the launching machine,
+// by the host's own helper, and by the helpers of the other hosts.
 type HostDiagnosis struct {
-	Node          string     // as the user calls it
-	Local         bool       // it is this machine
-	ClusterPolicy NodePolicy // what the cluster file says of it
-	Failure       Defect     // why there is no helper on it; its Text is empty if there is
-	Detail        string     // of the failure, as it differs between hosts that fail alike; may be empty
+	Node          string     // the host's name in the user's host list
+	Local         bool       // the host is the launching machine
+	ClusterPolicy NodePolicy // the host's policy in the cluster file
+	Failure       Defect     // why no helper runs on it; Text is empty if one does
+	Detail        string     // the part of the failure that is specific to this host; may be empty
 
-	Login     time.Duration // until we were logged in; 0: there is no login
-	Shell     time.Duration // from then on until the login shell had run /bin/sh; with the login if Login is 0
-	Noise     string        // what the login shell printed on standard output
-	Skew      time.Duration // of its clock against ours; positive: it is ahead
-	SkewError time.Duration // by how much Skew may be wrong
+	Login     time.Duration // time to log in; 0: no login was needed
+	Shell     time.Duration // time from the login until the login shell ran /bin/sh; includes the login if Login is 0
+	Noise     string        // output of the login shell on stdout
+	Skew      time.Duration // the host's clock minus the launching machine's
+	SkewError time.Duration // largest error of Skew
 
 	Probe      Probe
 	Diagnosis  NodeDiagnosis
 	Ledger     LedgerListing
-	PeerProbes []PeerProbe // at the other hosts
+	PeerProbes []PeerProbe // connections from this host to the others
 }
 
-// A Defect is why something is not as it should be, and what to do about it. Its code is
-// for programs.
+// A Defect is a fault that was found, and its remedy. Code is for programs, Text and Remedy are for people.
+// The zero value means that no fault was found.
 type Defect struct{ Code, Text, Remedy string }
 
-// A NodeDiagnosis is what a helper finds out about its own machine and login, beyond a Probe.
+// A NodeDiagnosis is what a helper finds out about its own machine and login, in addition to a Probe.
 type NodeDiagnosis struct {
-	Clock        time.Time // the node's own, when it began
-	Address      string    // under which peers reach the node; empty: unknown
-	Interface    string    // that has the address
+	Clock        time.Time // the node's clock when the examination began
+	Address      string    // address by which other nodes reach this one; empty: unknown
+	Interface    string    // network interface that has Address
 	MTU          int       // of the interface, in bytes; 0: unknown
-	OwnAddresses []string  // addresses of the host's own name
-	OwnNameErr   string    // why it has none
+	OwnAddresses []string  // addresses that the host's own name resolves to
+	OwnNameErr   string    // why OwnAddresses is empty
 
-	Online               int      // CPUs that are switched on
-	Limits               []Rlimit // of what the login may use
+	Online               int      // number of CPUs that are online
+	Limits               []Rlimit // resource limits of the login
 	Cgroup               CgroupLimits
 	DevShm               FileSystem // /dev/shm
 	TempDirs             []FileSystem
-	Fabric               string // a device for RDMA, which needs locked memory; empty: none
-	MaxStartups          int    // of its sshd; 0: unknown
-	MaxSessions          int    // the same
-	Dir, Program         Defect // of the working directory, and of the program
-	DirName, ProgramPath string // which they are
-	PMIOffer             string // what the program would be offered, and why (PMIX-6); empty: there is none
+	Fabric               string // an RDMA device, which needs locked memory; empty: none
+	MaxStartups          int    // MaxStartups of sshd_config(5); 0: unknown
+	MaxSessions          int    // MaxSessions of sshd_config(5); 0: unknown
+	Dir, Program         Defect // faults of the working directory and of the program
+	DirName, ProgramPath string // paths of the working directory and of the program
+	PMIOffer             string // which PMI the program would be offered and why (PMIX-6); empty: no program was given
 	Attributes           Attributes
-	Rules                AdminRules // of the node's own administrator
-	Ledger               FileSystem // the directory of claims, in which the user has to make files
-	Home, Account        Defect     // of the login
-	MPILibrary           MPILibrary // for MPI, with which the program is linked
+	Rules                AdminRules // rules set by the node's own administrator
+	Ledger               FileSystem // the directory of claims; the user must be able to create files in it
+	Home, Account        Defect     // faults of the login's home directory and account
+	MPILibrary           MPILibrary // MPI library that the program is linked with
 }
 
-// AdminRules are what the files of a node's own administrator say to one user.
+// AdminRules are the rules for one user in the files of a node's own administrator.
 type AdminRules struct {
-	Forbidden string   // why nothing of his runs there, in words that follow the node's name; empty: it does
-	FileFault bool     // Barred is so for everybody, since a file has a fault
-	MaxRanks  int      // ranks of all jobs at a time; negative: any number
-	Warnings  []string // of what a file says and has no effect
+	Forbidden string   // why the user may run nothing there, as a text that follows the node's name; empty: the user may
+	FileFault bool     // Forbidden applies to every user, because a file has an error
+	MaxRanks  int      // most ranks of all jobs at a time; negative: no limit
+	Warnings  []string // about lines in the files that have no effect
 }
 
-// MaxWarnings is of how many warnings about its administrator's files a node tells.
+// MaxWarnings is the most warnings about its administrator's files that a node reports.
 const MaxWarnings = 8
 
-// A MPILibrary is one for MPI.
+// An MPILibrary is an MPI library that a program is linked with. The zero value means that there is none.
 type MPILibrary struct {
-	Family string // as people call it, "MPICH"; empty: there is none
-	File   string // its name without links, which has the version of its interface, "libmpich.so.12.2.2"
-	UCX    bool   // it needs libucp, by which it talks to other nodes
+	Family string // the implementation, "MPICH"; empty: no library
+	File   string // its name with symbolic links resolved, which shows the ABI version: "libmpich.so.12.2.2"
+	UCX    bool   // it is linked with libucp and communicates by UCX
 }
 
-// A Rlimit is one of getrlimit(2), as the login has it.
+// A Rlimit is a resource limit of getrlimit(2), as the login has it.
 type Rlimit struct {
-	Name       string // as ulimit calls it: "open files"
-	Flag       string // of ulimit
+	Name       string // its name in ulimit: "open files"
+	Flag       string // its option of ulimit
 	Soft, Hard int64  // negative: unlimited
 }
 
-// A CgroupLimits is what the control group of the login may have. Negative: no limit.
+// A CgroupLimits is the limits of the login's control group. A negative value means no limit.
 type CgroupLimits struct {
 	Memory    int64 // in bytes
 	Processes int64
 }
 
-// A FileSystem is a folder's file system.
+// A FileSystem describes the file system that a directory is on.
 type FileSystem struct {
 	Path        string
 	Total, Free int64 // in bytes
-	NoExec      bool  // no program can be run from it
+	NoExec      bool  // mounted with noexec
 	Err         string
 }
 
-// A PeerProbe is an attempt to reach another host as an MPI program would.
+// A PeerProbe is a test connection to another host, made as an MPI program would make it.
 type PeerProbe struct {
 	Peer  string // the other host
-	Stage string // that failed: connect, small (a few bytes), large (64 KiB); empty: all went well
+	Stage string // the step that failed: connect, small (a few bytes), large (64 KiB); empty: none failed
 	Err   string
 }

@@ -9,9 +9,9 @@ import (
 	"remshell/batch"
 )
 
-// OuterVariables lists the variables by which launchers tell a process that it is a rank of
-// theirs. A rank of ours that saw another's would believe it belongs there (cli.md
-// ENV-2, PMIX-8); a trailing * stands for any rest.
+// OuterVariables lists the variables by which other launchers and batch systems tell a process that it is
+// a rank. They are removed from ranks' environments: a rank that saw them would take itself for a rank
+// of that launcher (cli.md ENV-2, PMIX-8). A trailing * matches any rest.
 var OuterVariables = append(batch.RankVariables(),
 	"PMI_*", "PMI2_*", "PMIX_*", "HYDI_*", "MPI_LOCAL*", "MPIEXEC_*", "OMPI_COMM_WORLD_*", "OMPI_MCA_orte_*",
 	"OMPI_MCA_ess*", "OMPI_MCA_pmix", "OMPI_MCA_num_procs", "OMPI_MCA_initial_wdir", "OMPI_FILE_LOCATION", "OMPI_PARENT_PORT",
@@ -19,11 +19,11 @@ var OuterVariables = append(batch.RankVariables(),
 	"PRTE_*", "PALS_*", "PSID_CPU_PINNING", "__PINNING__",
 )
 
-// SuggestedVariable is the variable in which a rank of ours finds what we have suggested to it, beside what
-// Outer lists: variables that a user might have set as well.
+// SuggestedVariable names the variable that lists for a rank what mpiexec has set in its environment, apart from
+// the variables in OuterVariables. A user might have set the same variables.
 const SuggestedVariable = "MPIEXEC_SUGGESTED"
 
-// SuggestedValue is the value of Suggested: the names of assignments, and marks of their values.
+// SuggestedValue returns the value of SuggestedVariable: names and hashes of assignments, joined by colons.
 func SuggestedValue(assignments []string) string {
 	var marks []string
 	for _, assignment := range assignments {
@@ -34,14 +34,14 @@ func SuggestedValue(assignments []string) string {
 	return strings.Join(marks, ":")
 }
 
-// assignmentHash tells an assignment from others, also from those of the same variable.
+// assignmentHash returns the variable's name and a checksum of the whole assignment.
 func assignmentHash(assignment string) string {
 	name, _, _ := strings.Cut(assignment, "=")
 	return fmt.Sprintf("%s=%08x", name, crc32.ChecksumIEEE([]byte(assignment)))
 }
 
-// OuterFilter tells which assignments of an environment are an outer launcher's. What it has suggested
-// counts as its own until somebody changes it.
+// OuterFilter returns a function that reports whether an assignment in environ was made by an outer launcher.
+// A variable that such a launcher suggested counts as long as its value is unchanged.
 func OuterFilter(environ []string) func(assignment string) bool {
 	suggested := strings.Split(EnvValue(environ, SuggestedVariable), ":")
 	return func(assignment string) bool {
@@ -50,8 +50,7 @@ func OuterFilter(environ []string) func(assignment string) bool {
 	}
 }
 
-// MatchesPattern reports whether the name of a variable is one of the patterns; a trailing *
-// stands for any rest.
+// MatchesPattern reports whether name matches one of the patterns. A trailing * matches any rest.
 func MatchesPattern(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool {
 		prefix, wild := strings.CutSuffix(p, "*")
@@ -59,15 +58,15 @@ func MatchesPattern(patterns []string, name string) bool {
 	})
 }
 
-// EnvValue returns a variable of an environment, "" when it is not there.
+// EnvValue returns the value of a variable in environ, or "" if it is not set.
 func EnvValue(environ []string, name string) string {
 	value, _ := LookupEnv(environ, name)
 	return value
 }
 
-// LookupEnv is Value for variables that may be there and empty. Of several the last counts.
+// LookupEnv returns the value of a variable in environ and whether it is set. The last assignment wins.
 func LookupEnv(environ []string, name string) (value string, defined bool) {
-	for _, assignment := range slices.Backward(environ) { // no text is put together: ranks are asked of by the thousand
+	for _, assignment := range slices.Backward(environ) { // without building name+"=": this runs once for each of thousands of ranks
 		if end := len(name); len(assignment) > end && assignment[end] == '=' && assignment[:end] == name {
 			return assignment[end+1:], true
 		}
@@ -75,18 +74,18 @@ func LookupEnv(environ []string, name string) (value string, defined bool) {
 	return "", false
 }
 
-// Variables looks variables of an environment up, as Lookup does.
+// Variables returns a function that looks up variables in environ as LookupEnv does.
 func Variables(environ []string) func(name string) (value string, defined bool) {
 	return func(name string) (string, bool) { return LookupEnv(environ, name) }
 }
 
-// DefaultPath is the PATH of a process whose environment has none, as sshd(8) sets it for a login.
+// DefaultPath is the PATH of a process whose environment has none. sshd(8) sets the same for a login.
 const DefaultPath = "/usr/local/bin:/usr/bin:/bin"
 
-// OMPPlaces says where the threads of OpenMP run in a rank that is bound (aprun.md 3); empty: nobody says so.
+// OMPPlaces is the setting of OMP_PLACES for bound ranks (aprun.md 3). If it is empty, mpiexec does not set the variable.
 type OMPPlaces string
 
 const (
-	OMPPlacePerCPU  OMPPlaces = "cpu"   // each on a CPU of the rank's
-	OMPPlacePerRank OMPPlaces = "depth" // on all of them
+	OMPPlacePerCPU  OMPPlaces = "cpu"   // each thread on one CPU of the rank
+	OMPPlacePerRank OMPPlaces = "depth" // each thread on all CPUs of the rank
 )

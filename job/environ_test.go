@@ -14,7 +14,7 @@ func TestValue(t *testing.T) {
 	}
 }
 
-// What an outer launcher suggested is its own, until somebody says otherwise.
+// A variable that an outer launcher suggested counts as the launcher's until its value changes.
 func TestSuggestionsOfAnOuterLauncher(t *testing.T) {
 	suggested := []string{"OMPI_MCA_pml=ob1", "MPIR_CVAR_PMI_VERSION=1", "OMPI_ARGV=a:b=c", "PMIX_SYSTEM_TMPDIR=/tmp"}
 	env := []string{"OMPI_MCA_pml=ucx", "MPIR_CVAR_PMI_VERSION=1", "OMPI_ARGV=a:b=c", "PMIX_SYSTEM_TMPDIR=/tmp", "OMPI_MCA_btl=self",
@@ -22,7 +22,7 @@ func TestSuggestionsOfAnOuterLauncher(t *testing.T) {
 	for _, environ := range [][]string{env, env[:5]} {
 		left := slices.DeleteFunc(slices.Clone(environ), OuterFilter(environ))
 		want := []string{"OMPI_MCA_pml=ucx", "OMPI_MCA_btl=self"}
-		if len(environ) < len(env) { // nothing is known of suggestions
+		if len(environ) < len(env) { // without SuggestedVariable
 			want = []string{"OMPI_MCA_pml=ucx", "MPIR_CVAR_PMI_VERSION=1", "OMPI_ARGV=a:b=c", "OMPI_MCA_btl=self"}
 		}
 		if !slices.Equal(left, want) {

@@ -1,20 +1,20 @@
 package job
 
-// Exit codes of our own (cli.md EXIT-5), those of env(1), timeout(1) and the shells.
+// Exit codes of mpiexec itself (cli.md EXIT-5). They are the ones that env(1), timeout(1) and shells use.
 const (
 	ExitOK        = 0
-	ExitTimeout   = 124 // -timeout struck
-	ExitInternal  = 125 // a failure of ours, unless MPIEXEC_ERROR_CODE has put another in its place
-	ExitCannotRun = 126 // the program is there and cannot be executed
-	ExitNotFound  = 127 // there is no such program, or no such working directory
-	ExitNoStdout  = 141 // nobody reads our output any more: 128 and SIGPIPE
+	ExitTimeout   = 124 // the time of -timeout was over
+	ExitInternal  = 125 // mpiexec itself failed; MPIEXEC_ERROR_CODE sets another code
+	ExitCannotRun = 126 // the program exists and cannot be executed
+	ExitNotFound  = 127 // the program or the working directory does not exist
+	ExitNoStdout  = 141 // stdout was closed by its reader: 128 + SIGPIPE
 )
 
-// Status is the exit code that a shell shows of a process that died of a signal.
+// Status returns the exit code by which a shell reports a process killed by s: 128 + s.
 func (s Signal) Status() int { return 128 + int(s) }
 
-// StartFailureCode is the exit code of a start that failed, of those that there are (EXIT-5): what a
-// host says beside them is a failure of ours.
+// StartFailureCode returns the exit code for a rank that could not be started (EXIT-5): code if it is
+// ExitCannotRun or ExitNotFound, and ExitInternal for anything else that a host reports.
 func StartFailureCode(code int) int {
 	if code == ExitCannotRun || code == ExitNotFound {
 		return code
@@ -22,8 +22,8 @@ func StartFailureCode(code int) int {
 	return ExitInternal
 }
 
-// ClampExitCode is the code that a process ends with: 0 for success and for nothing else. A failure
-// that has no code between 1 and 255, as only others can say, is one of ours (TRUST-33).
+// ClampExitCode returns the code for mpiexec to exit with: 0 if and only if success is true. A failure
+// whose code is not in 1..255, as only a faulty peer reports it, counts as internal (TRUST-33).
 func ClampExitCode(code int, success bool, ours int) int {
 	switch {
 	case success:
@@ -34,8 +34,8 @@ func ClampExitCode(code int, success bool, ours int) int {
 	return code
 }
 
-// InternalErrorCode is the code of our own failures: 125, unless MPIEXEC_ERROR_CODE has put another in
-// its place.
+// InternalErrorCode returns the exit code for mpiexec's own failures: ours, as set by MPIEXEC_ERROR_CODE,
+// or 125 if ours is 0.
 func InternalErrorCode(ours int) int {
 	if ours == 0 {
 		return ExitInternal

@@ -2,7 +2,7 @@ package job
 
 import "testing"
 
-// Each group of a job has one name, from which its number is read again.
+// GroupNumber reads back the number from the name of each group.
 func TestGroupNames(t *testing.T) {
 	id := ID("6b03c2a3-24557-c45e0c27")
 	for _, number := range []int{0, 1, 42} {

@@ -1,12 +1,12 @@
 /*
-Package job holds the nouns of Remshell: what was asked (Request), what was seen
-(Snapshot), what will be done (Plan) and what came of it (Result).
+Package job has the types that all parts of mpiexec share: what the user requested (Request), what the
+probes found (Snapshot), which rank runs where (Plan) and how the job ended (Result).
 
 	Request + Snapshot --plan.Make--> Plan --launch.Run--> Result
 
-Nothing here decides, reads or prints anything. A node is a machine, a host a
-name one connects to, a rank a process of the job, a section the part of the
-command line between two colons, and the helper our own process on a node.
+The package decides, reads and prints nothing. A node is a machine, a host a name to connect to and a rank a
+process of the job. An app context is the part of the command line between two colons. The helper is our
+own process on a node.
 */
 package job
 
@@ -23,12 +23,12 @@ import (
 	"remshell/plan/nodeset"
 )
 
-// An ID names a job. It is unique over launchers and time, at most 40 bytes of
-// [A-Za-z0-9_.-], and serves as key-value space name of the job's PMI group.
+// An ID names a job. It is unique across launching machines and over time. It has at most 40 bytes of
+// [A-Za-z0-9_.-], and is also the KVS name (key-value space) of the job's PMI group.
 type ID string
 
-// GroupName names a group of the job by its number: 0 is that of the command line, which is called as
-// the job; then spawns are counted.
+// GroupName returns the name of one of the job's PMI groups. Group 0 has the ranks of the command line and
+// the ID as its name. Each spawn makes another group, numbered from 1.
 func (id ID) GroupName(number int) string {
 	if number == 0 {
 		return string(id)
@@ -36,7 +36,7 @@ func (id ID) GroupName(number int) string {
 	return fmt.Sprintf("%s_%d", id, number)
 }
 
-// GroupNumber is the number of a group that Group has named; -1: it has named none so.
+// GroupNumber returns the number of the group that GroupName gave this name, or -1 if there is none.
 func (id ID) GroupNumber(group string) int {
 	if group == string(id) {
 		return 0
@@ -49,112 +49,111 @@ func (id ID) GroupNumber(group string) int {
 	return number
 }
 
-// A Request is everything the user asked for, with all defaults filled in that
-// do not depend on the nodes.
+// A Request is what the user asked for, with all defaults that do not depend on the nodes filled in.
 type Request struct {
 	Job         ID
 	User        User
-	Apps        []App     // at least one; several for ":" sections
+	Apps        []App     // app contexts, at least one
 	Nodes       []NodeDef // candidates, each once
 	HostEntries []int     // indices into Nodes in the user's order, with repeats; nil: each once
 	Placement
-	FixedPlacements []FixedPlacement // where each rank goes, if that was written down; nil: it was not
-	LocalOnly       bool             // this machine alone, which nobody manages: its CPUs are shared rather than missed
-	AllHosts        bool             // no -n, and the user named the hosts: each gets ranks, unless Skip is set
-	SkipUnreachable bool             // --skip-unreachable: go on without lost candidates
-	MinNodes        int              // --min-nodes: as long as so many nodes are left
+	FixedPlacements []FixedPlacement // the node of each rank, if the user fixed it; nil: not fixed
+	LocalOnly       bool             // only this machine, without a batch system: too few CPUs are shared instead of refused
+	AllHosts        bool             // no -n, and the user named the hosts: each gets ranks, unless SkipUnreachable is set
+	SkipUnreachable bool             // --skip-unreachable: start without candidates that cannot be reached
+	MinNodes        int              // --min-nodes: start if at least so many nodes are left; 0: all are needed
 	PMIPort         bool             // -pmi-port: ranks connect to their PMI server by TCP
-	Universe        int              // processes that MPI programs are told would fit; 0: nothing, SystemSize: all slots
+	Universe        int              // universe size reported to MPI programs; 0: not reported, SystemSize: all slots
 	Queue           Queue
-	ResourceLimits  limits.Map     // what the job, its hosts and its ranks may use at most
-	LimitOrigins    limits.Origins // who has set them
+	ResourceLimits  limits.Map     // limits of the job, of its hosts and of its ranks
+	LimitOrigins    limits.Origins // where each limit was set
 	TimeLimits      TimeLimits
 	Streams         Streams
-	Interface       string   // whose address ranks are told: a name or a prefix; empty: no matter
-	Compat          []string // launchers, as --env-compat names them: ranks get variables as those would set
+	Interface       string   // network interface whose address ranks are given: a name or prefix; empty: any
+	Compat          []string // launchers as in --env-compat: ranks also get the variables that these set
 	OMPPlaces       OMPPlaces
 	BaseEnv         Env      // for every rank: the launcher's environment
-	GlobalEnv       []string // NAME=VALUE for every rank, on top of Base and of what its node's entry says: -genv
+	GlobalEnv       []string // NAME=VALUE for every rank, applied after BaseEnv and the node's NodeDef.Env: -genv
 	EndPolicy       EndPolicy
 	SignalPolicy    SignalPolicy
-	SoftLimits      []SoftLimit // resource limits that ranks on other hosts shall have (ENV-8)
+	SoftLimits      []SoftLimit // resource limits set for ranks on other hosts (ENV-8)
 	SpawnHosts      SpawnHosts
-	RM              *RM          // the batch system whose hosts these are; nil: they are not
-	StagedFiles     []StagedFile // files that go to the nodes (--stage); names are unique
-	WantAttributes  bool         // Node.Traits are wanted
+	RM              *RM          // the batch job that granted the hosts; nil: none
+	StagedFiles     []StagedFile // files to copy to the nodes (--stage); names are unique
+	WantAttributes  bool         // probes must report Node.ProbedAttributes
 	Restart         RestartPolicy
-	Attempt         int // of the job, from 0
+	Attempt         int // number of the attempt, from 0
 	Checkpoint      CheckpointPolicy
 }
 
-// SpawnHosts says to which hosts ranks may spawn others (TRUST-9); the zero value: to the
+// SpawnHosts says on which hosts ranks may spawn processes (TRUST-9). The zero value allows the
 // candidates of the job.
 type SpawnHosts struct {
-	None   bool      // to none
-	Job    bool      // to nodes alone that have ranks of the job already
-	Any    bool      // to every host but the launching machine
-	List   []NodeDef // to these, beside the candidates
-	Option string    // the option that said so; empty: none did
+	None   bool      // spawning is not allowed
+	Job    bool      // only nodes that run ranks of the job already
+	Any    bool      // every host except the launching machine
+	List   []NodeDef // these hosts, in addition to the candidates
+	Option string    // the option that set this; empty: the default
 }
 
-// SystemSize as Universe stands for the slots of all candidates.
+// SystemSize, as Request.Universe, stands for the number of slots of all candidates.
 const SystemSize = -1
 
-// A Placement is what was said of the job as a whole about where its ranks go
-// (placement.md 1.3).
+// A Placement has the job-wide settings for where ranks go (placement.md 1.3).
 type Placement struct {
-	Sort            string // sort.Mode; empty: the order of Turns
-	Overbook        bool   // more ranks than slots are welcome; implies Exclusive, but at home
-	Oversubscribe   bool   // more ranks than free slots are welcome, also on CPUs of jobs that share too (--oversubscribe)
-	NoOversubscribe bool   // --nooversubscribe: no overbooking, whatever the default
-	ShareOwnCPUs    bool   // of a spawn: what the job itself holds may be shared
-	FreeCPUsFirst   bool   // of a spawn that has not asked all hosts for free CPUs yet: Oversubscribe does not count
-	Exclusive       bool   // idle nodes only, and nobody else on them
+	Sort            string // sort.Mode; empty: the order of HostEntries
+	Overbook        bool   // allow more ranks than slots; implies Exclusive, except with LocalOnly
+	Oversubscribe   bool   // allow more ranks than free slots, also on CPUs of other jobs that share (--oversubscribe)
+	NoOversubscribe bool   // --nooversubscribe: never more ranks than slots, whatever the default
+	ShareOwnCPUs    bool   // of a spawn: may share the CPUs that the job itself claims
+	FreeCPUsFirst   bool   // of a spawn: ignore Oversubscribe until all hosts were tried for free CPUs
+	Exclusive       bool   // use idle nodes only, and keep other jobs off them
 	RoundRobin      bool   // consecutive ranks on different nodes
-	Wait            bool   // queue for what is not there now
-	CPUMap          []int  // the user's CPU map; nil: the nodes' own
-	CPUMapOrigin    string // the flag or variable it came from
+	Wait            bool   // wait in the queue if nodes are not free now
+	CPUMap          []int  // the user's CPU map; nil: each node's own
+	CPUMapOrigin    string // the option or variable that set CPUMap
 	NoPin           bool
 	NoMemBind       bool
 	Layout          pin.Layout // --map-by, --rank-by, --bind-to
-	NoSharedHosts   bool       // no two sections have a node in common (--no-share-hosts)
+	NoSharedHosts   bool       // no node has ranks of two app contexts (--no-share-hosts)
 	NodeSelection
 }
 
-// A FixedPlacement is where one rank was told to go.
+// A FixedPlacement is the node, and optionally the CPUs, that the user chose for one rank.
 type FixedPlacement struct {
 	Node     int            // index into Request.Nodes
-	Picks    []pin.CPURange // its CPUs there; nil: the next ones that are free
+	Picks    []pin.CPURange // its CPUs there; nil: the next free ones
 	Position SourcePosition
 }
 
-// A SourcePosition is a place in what somebody wrote, for messages about it.
+// A SourcePosition is a position in a user's file or option, for error messages.
 type SourcePosition struct {
-	File             string // the option, for a list
-	Line, Col, Width int    // in characters; Line is 0 for a list
-	Source           string // the whole line
+	File             string // the file, or the option if a list on the command line is meant
+	Line, Col, Width int    // Col and Width count characters; Line is 0 for a list
+	Source           string // text of the whole line
 }
 
-// A Queue is where jobs that share nodes learn of one another (placement.md 6).
+// A Queue says where jobs that use the same nodes queue, and how they find each other's claims (placement.md 6).
 type Queue struct {
-	Host             *NodeDef  // keeps the queue; nil: the candidate with the lowest ID
-	StandbyHosts     []NodeDef // keep it where Host cannot be reached, in this order
-	Required         bool      // no start without it
-	Strict           bool      // no start where jobs are not kept apart: queueRequired was said to be yes
+	Host             *NodeDef  // the host that keeps the queue; nil: the candidate with the lowest ID
+	StandbyHosts     []NodeDef // keep the queue if Host cannot be reached, tried in this order
+	Required         bool      // fail if no host that keeps the queue can be reached
+	Strict           bool      // fail where claims cannot be made: queueRequired is set to yes
 	LedgerDir        string    // directory of claims and tickets on every node; empty: the default
-	ClusterLedgerDir string    // the directory of the cluster file, if Ledger is another; empty: it is not
-	ParentJob        ID        // the job whose rank this mpiexec is; empty: it is none
+	ClusterLedgerDir string    // the directory of the cluster file, if LedgerDir differs from it; empty: it does not
+	ParentJob        ID        // the job that has this mpiexec as a rank; empty: none
 	LauncherHost     string    // the host of this mpiexec, for listings
 }
 
-// A User is who asks, in numbers of the launching host.
+// A User is the user who starts the job, with the numeric IDs of the launching host.
 type User struct {
 	Name     string // for listings
 	UID, GID int
 	GIDs     []int // supplementary groups
 }
 
-// QueueHosts are the hosts that may keep the queue, the first one first; none: a candidate does.
+// QueueHosts returns the hosts that may keep the queue, in the order in which they are tried.
+// If it returns nil, a candidate keeps the queue.
 func (q Queue) QueueHosts() []NodeDef {
 	if q.Host == nil {
 		return nil
@@ -162,159 +161,158 @@ func (q Queue) QueueHosts() []NodeDef {
 	return append([]NodeDef{*q.Host}, q.StandbyHosts...)
 }
 
-// InGroup reports whether the user belongs to a group.
+// InGroup reports whether group is the user's primary group or a supplementary one.
 func (u User) InGroup(group int) bool { return u.GID == group || slices.Contains(u.GIDs, group) }
 
-// An App is what one section of the command line starts.
+// An App is an app context: one part of the command line, between colons.
 type App struct {
-	N            int      // ranks; 0: as many as there are slots
-	Soft         []int    // descending; if N is 0, the largest for which there are slots; nil: any
+	N            int      // number of ranks; 0: one per slot
+	Soft         []int    // allowed numbers of ranks, descending: if N is 0, the largest that fits is taken; nil: any
 	Argv         []string // the program as the user wrote it, and its arguments
-	Dir          string   // working directory on the node; a relative one begins in its home
-	SearchBefore []string // folders in which the program is looked for before PATH
-	SearchAfter  []string // the same behind PATH; relative ones begin in Dir
-	Env          Env      // on top of Request.Base
-	StagedFile   string   // the name of the parcel that is the program; empty: none is
-	PMIOffer     PMIOffer // by which its ranks find their helper
-	DefaultEnv   []string // NAME=VALUE beside that, where the entry of the rank's node says nothing of NAME
-	Hosts        []string // names of the nodes this section is confined to; nil: all
+	Dir          string   // working directory on the node; a relative path starts at the home directory
+	SearchBefore []string // directories searched for the program before PATH
+	SearchAfter  []string // directories searched after PATH; relative paths start at Dir
+	Env          Env      // applied after Request.BaseEnv
+	StagedFile   string   // name of the staged file that is the program; empty: none
+	PMIOffer     PMIOffer // PMI versions by which its ranks can connect to their helper
+	DefaultEnv   []string // NAME=VALUE, set where NodeDef.Env of the rank's node does not set NAME
+	Hosts        []string // names of the only nodes that its ranks may use; nil: all
 	RankNeeds
 }
 
-// A RankNeeds is what the ranks of one section need of a node.
+// A RankNeeds is what the ranks of one app context need of a node.
 type RankNeeds struct {
-	PerNode           int      // most ranks of this section per node; 0: no limit
+	PerNode           int      // most ranks of this app context per node; 0: no limit
 	CPUsPerRank       int      // CPUs per rank; 0: 1
-	CPUsPerRankOrigin string   // the flag or variable that said so; empty: none
-	AllCPUs           bool     // the ranks on a node have all of its free CPUs, each an even part and at least Threads
-	Features          []string // features every node must have
-	Arch              string   // of every node, as in GOARCH; empty: any
-	GPUs              int      // for each rank; 0: nothing was said, NoGPUs: it is to see none
-	ExactPerNode      int      // exactly so many ranks on every used node; 0: nothing was said
+	CPUsPerRankOrigin string   // the option or variable that set CPUsPerRank; empty: none
+	AllCPUs           bool     // the ranks on a node divide all its free CPUs evenly, with at least CPUsPerRank for each
+	Features          []string // features that every node must have
+	Arch              string   // architecture that every node must have, as in GOARCH; empty: any
+	GPUs              int      // GPUs per rank; 0: not requested, NoGPUs: hide all GPUs from ranks
+	ExactPerNode      int      // exact number of ranks on every node that is used; 0: not requested
 	NUMA              pin.Confinement
-	HWThreads         int // of each core that are CPUs; 0: a core is one, AllThreads
+	HWThreads         int // hardware threads per core that count as CPUs; 0: a core is one CPU, AllThreads: every thread is
 }
 
-// NoGPUs as Share.GPUs hides those there are.
+// NoGPUs, as RankNeeds.GPUs, hides the node's GPUs from the ranks.
 const NoGPUs = -1
 
-// An Env says how the environment of a rank differs from that of its helper.
+// An Env says how a rank's environment differs from that of its helper.
 type Env struct {
-	Minimal bool     // start from the few variables of cli.md ENV-3, not from all
-	DirVars []string // NAME=DIRECTORY; set before the others, where there is such a directory
-	Set     []string // NAME=VALUE; later ones win
+	Minimal bool     // inherit only the variables of cli.md ENV-3
+	DirVars []string // NAME=DIRECTORY; set before Set, if the directory exists on the node
+	Set     []string // NAME=VALUE; later assignments win
 	Unset   []string // names; a trailing * matches any rest
 }
 
-// EndPolicy says what the end of a rank means for the others, and for our exit code.
+// EndPolicy says how the end of a rank affects the others and the exit code of mpiexec.
 type EndPolicy struct {
 	KeepOnExit       bool   // a rank that exits with a code other than 0 does not end the job
-	KeepAll          bool   // nothing that happens to a rank ends the others, but MPI_Abort (-disable-auto-cleanup)
+	KeepAll          bool   // only MPI_Abort in a rank ends the others (-disable-auto-cleanup)
 	StatusRule       string // "first" (also ""), "max", "rank0" or "or" (cli.md EXIT-3)
-	StacksOnTimeout  bool   // SIGQUIT before the end when -timeout strikes
-	LeaveChildren    bool   // what ranks leave behind may stay (--leave-children)
-	KeepSessions     bool   // and the directories of Open MPI's files (--keep-session)
-	CleanIPC         string // whose shared memory is freed after its end: of ranks that "failed" (also ""), "always", "no" (PD-16)
-	ReportExitCodes  bool   // tell every exit code
-	UsageReport      string // tell what the job consumed: "hosts", "rank", "lines" or "application"; empty: do not
-	SampleUsage      bool   // look at all processes now and then: somebody wants to know (RM-51)
-	InBatchJob       bool   // a batch system has granted the hosts
-	SampleSmallRanks bool   // look for the memory of small processes, too: somebody wants to know
-	ErrorCode        int    // exit code of our own failures; 0: 125
+	StacksOnTimeout  bool   // send SIGQUIT before ending ranks at -timeout, so that they print stacks
+	LeaveChildren    bool   // do not end processes that ranks leave behind (--leave-children)
+	KeepSessions     bool   // keep Open MPI's session directories (--keep-session)
+	CleanIPC         string // when shared memory is removed after a rank's end: if it "failed" (also ""), "always", "no" (PD-16)
+	ReportExitCodes  bool   // print the exit code of every rank
+	UsageReport      string // form of the resource usage report: "hosts", "rank", "lines" or "application"; empty: no report
+	SampleUsage      bool   // sample the usage of all processes periodically (RM-51)
+	InBatchJob       bool   // a batch system granted the hosts
+	SampleSmallRanks bool   // sample the memory of small processes too
+	ErrorCode        int    // exit code for failures of mpiexec itself; 0: 125
 }
 
-// SignalPolicy says what becomes of those that mpiexec gets and that do not end the job.
+// SignalPolicy says what happens to signals that mpiexec receives and that do not end the job.
 type SignalPolicy struct {
-	Forward     []int // those passed on to the ranks; nil: the usual ones, empty: none
-	ProcessOnly bool  // to the rank alone, and not to its process group
+	Forward     []int // signals forwarded to the ranks; nil: the default ones, empty: none
+	ProcessOnly bool  // forward to the rank's process only, not to its process group
 }
 
-// An EndWarning is a signal to all ranks, by its number on this machine, so long before the job has to end
-// (RM-58). The zero value is none.
+// An EndWarning is a signal that is sent to all ranks some time before the job must end (RM-58).
+// Signal has its number on this machine. The zero value means no warning.
 type EndWarning struct {
 	Signal int
 	Before time.Duration
 }
 
-// TimeLimits are the times the job must keep. Zero means no limit.
+// TimeLimits are the time limits of the job. A zero duration means no limit.
 type TimeLimits struct {
 	Warn   EndWarning
-	Margin time.Duration // --batch-option margin=: to end before the batch system does it
-	Run    time.Duration // -timeout: the whole run
+	Margin time.Duration // --batch-option margin=: how long before the batch job's end mpiexec ends the job
+	Run    time.Duration // -timeout: of the whole run
 	Start  time.Duration // --start-timeout: until every rank runs
-	Wait   time.Duration // --wait=TIME: in the queue
+	Wait   time.Duration // --wait=TIME: of waiting in the queue
 	Grace  time.Duration // --kill-grace: between SIGTERM and SIGKILL
 }
 
-// A NodeDef is a candidate as it was named, before anybody looked at it.
+// A NodeDef is a candidate node as the user and the cluster file describe it, before any probe.
 type NodeDef struct {
-	ID           int    // position of first mention, from 0
-	Name         string // as the user wrote it; the label in every message
+	ID           int    // position at which it is first named, from 0
+	Name         string // as the user wrote it; used in messages
 	Slots        int    // as the user wrote it; 0: as many as the node has CPUs
-	MaxSlots     int    // no overbooking beyond it (HOST-11); 0: no limit
-	Tasks        int    // how many ranks a batch system meant it for; 0: nothing is said
-	Origin       string // where it was named: "-host", "hosts.txt:3"
-	User         string // login name, when the entry has one
-	Host         string // as the entry names it: the alias that SSH looks up
-	Address      string // where to connect instead, when the entry says so
-	Port         int    // 0: as configured
-	Local        bool   // this machine: reached without SSH
+	MaxSlots     int    // most ranks with overbooking (HOST-11); 0: no limit
+	Tasks        int    // number of tasks that the batch system assigned to it; 0: unknown
+	Origin       string // where the user named it: "-host", "hosts.txt:3"
+	User         string // login name of its host entry; empty: none
+	Host         string // name in its host entry: the alias that ssh looks up in its configuration
+	Address      string // address to connect to instead, if the host entry has one
+	Port         int    // 0: as configured in ssh_config
+	Local        bool   // this machine: no ssh is needed
 	Aliases      []string
-	Interface    string       // as in Request, for this node
+	Interface    string       // as Request.Interface, for this node
 	SeparateNode bool         // a node of its own, even if another name is the same machine (alias=)
-	Env          []string     // NAME=VALUE for ranks here, on top of Request.Base (env=)
-	Bind         *pin.Binding // takes the place of the job's (binding=); nil: that holds
-	HelperPath   string       // our program there, which is not sent then (path=); empty: it is found or sent
-	Tier         int          // it is filled behind all of lower tiers, whatever the sort key
-	ExcludedWhy  string       // why the job does not want it any more; empty: it does
-	GrantedCPUs  pin.CPUGrant // which of its CPUs a batch system gave the job, where nothing else confines ranks to them
-	GrantedGPUs  string       // likewise, the numbers of its GPUs, "0,2"; empty: nothing is said
-	BatchDir     BatchDir     // the job's own, which it made here
+	Env          []string     // NAME=VALUE for ranks on this node, applied after Request.BaseEnv (env=)
+	Bind         *pin.Binding // overrides the job's binding (binding=); nil: the job's
+	HelperPath   string       // path of our program on the node, which is then not sent (path=); empty: found or sent
+	Tier         int          // nodes of lower tiers are filled first, whatever the sort key
+	ExcludedWhy  string       // why the job no longer uses it; empty: it does
+	GrantedCPUs  pin.CPUGrant // CPUs that the batch system granted, if no cpuset confines ranks to them
+	GrantedGPUs  string       // numbers of the GPUs that the batch system granted, "0,2"; empty: unknown
+	BatchDir     BatchDir     // directory that the batch system made for the job on this node
 	NodePolicy
 }
 
-// IsSameNode reports whether two candidates are one: names are unique.
+// IsSameNode reports whether n and other are the same candidate. Names are unique.
 func (n NodeDef) IsSameNode(other NodeDef) bool { return n.Name == other.Name }
 
-// A NodePolicy is what the administrator says of a node (placement.md 1.8). The zero
-// value has the defaults.
+// A NodePolicy is an administrator's rules for a node (placement.md 1.8). The zero value has the defaults.
 type NodePolicy struct {
 	NoJobs       bool
-	ClosedWhy    string // why the node's own administrator lets nothing run there; empty: he does
-	Users        []int  // who may use it; nil: anybody, empty: root alone
-	Groups       []int  // the same for groups
-	MaxProcs     *int   // most processes at a time; nil: no limit
+	ClosedWhy    string // why the node's own administrator allows no jobs; empty: jobs are allowed
+	Users        []int  // users who may use it; nil: all, empty: only root
+	Groups       []int  // groups that may use it; nil: all, empty: only root
+	MaxProcs     *int   // most ranks at a time; nil: no limit
 	Features     []string
 	NoOverbook   bool
 	NoExclusive  bool
 	CPUMap       []int // core numbers in the order of slots; nil: ascending
-	UserCPUMap   bool  // the user may give another map
+	UserCPUMap   bool  // the user may override CPUMap
 	NoPin        bool
 	NoMemBind    bool
-	CountThreads bool // hardware threads are CPUs
+	CountThreads bool // every hardware thread counts as a CPU
 
-	Classes    []string           // of the jobs it serves; nil: any
-	Attributes nodeset.Attributes // local ones, and those that take the place of the probe's
-	Networks   []string           // labels beside those of the probe; "-ethernet": one that is taken away
-	InAllSets  bool               // member of every set of FEATURE
-	Flavors    []string           // ap, os, su; nil: ap alone
-	Reserve    int                // CPUs that ranks never get
+	Classes    []string           // job classes that may use it; nil: any
+	Attributes nodeset.Attributes // site-defined attributes, and values that override the probe's
+	Networks   []string           // labels added to those of the probe; "-ethernet" removes one
+	InAllSets  bool               // belongs to every node set by FEATURE
+	Flavors    []string           // ap, os, su; nil: only ap
+	Reserve    int                // number of CPUs that ranks never get
 }
 
-// A Node is a candidate and what its probe found.
+// A Node is a candidate with the result of its probe.
 type Node struct {
 	NodeDef
 	Probe
 	Occupancy
-	ProbedAttributes Attributes // of which sets are made, as its probe found them; void unless Request.Traits asked for them
-	CountedHWThreads int        // of each core that count as CPUs, where not all do by the cluster file; 0: a core is one CPU, AllThreads
-	OutsideOccupancy Occupancy  // what jobs outside of our batch system's job hold, which refuses nothing (RM-20)
-	Down             string     // why there is no valid probe now; the topology may be known all the same
-	ShareableCPUs    []int      // of the busy CPUs, those that the job may share: its own, if it is to grow
-	Confined         bool       // a rank that is not bound has the CPUs that may be used, not all that its helper has (RM-6)
+	ProbedAttributes Attributes // attributes for node sets, from the probe; zero unless Request.WantAttributes is set
+	CountedHWThreads int        // hardware threads per core that count as CPUs, unless CountThreads is set; 0: a core is one CPU, AllThreads: all
+	OutsideOccupancy Occupancy  // claims of jobs outside our batch job; they refuse nothing (RM-20)
+	Down             string     // why there is no current probe; the topology may still be known from an earlier one
+	ShareableCPUs    []int      // busy CPUs that the job may share: its own, if it spawns
+	Confined         bool       // an unbound rank may use only the CPUs granted to the job, not all CPUs of its helper (RM-6)
 }
 
-// SlotCount is S of placement.md section 0: the slots of the whole node.
+// SlotCount returns S of placement.md section 0: the number of slots of the whole node.
 func (n Node) SlotCount() int {
 	if n.Slots > 0 {
 		return n.Slots
@@ -322,8 +320,8 @@ func (n Node) SlotCount() int {
 	return n.CPUs()
 }
 
-// CPUs is how many slots the machine is good for: its cores, or threads, but for those in reserve,
-// as far as a quota of CPU time lets them be used.
+// CPUs returns the number of slots that the machine has by itself: its cores (or hardware threads) without
+// the reserved ones, limited by the CPU quota.
 func (n Node) CPUs() int {
 	all := max(0, n.countUnits(n.Topology)-n.Reserve)
 	if n.CPUQuota > 0 {
@@ -332,26 +330,26 @@ func (n Node) CPUs() int {
 	return all
 }
 
-// A Probe is what a helper tells of its machine.
+// A Probe is a helper's description of its machine.
 type Probe struct {
 	Hostname     string
 	Arch         string // as in GOARCH
 	Kernel       string
-	Identity     string // equal on two helpers exactly if they share one machine (HOST-8)
+	Identity     string // equal for two helpers if and only if they run on the same machine (HOST-8)
 	Topology     pin.Topology
-	Load         [3]float64 // of 1, 5 and 15 minutes; negative: unknown
+	Load         [3]float64 // load averages of 1, 5 and 15 minutes; negative: unknown
 	Memory       Memory
-	NodeTime     time.Time // the node's own, when it was looked at; zero: unknown
-	Model        string    // the type of its CPUs, to be compared with others'; empty: unknown
-	GPUs         []gpu.GPU // that the helper may use
-	WithheldGPUs int       // GPUs that it may not
-	Fabric       bool      // it has a fast network: one that does not go by the kernel's IP
+	NodeTime     time.Time // the node's clock at the time of the probe; zero: unknown
+	Model        string    // CPU model, for comparison with other nodes; empty: unknown
+	GPUs         []gpu.GPU // GPUs that the helper may use
+	WithheldGPUs int       // number of GPUs that it may not use
+	Fabric       bool      // it has a fast network that bypasses the kernel's IP stack
 	CPUQuota     int       // CPUs that its control group may use at a time, at least 1; 0: no limit
-	Holder       string    // the process of a batch system that the helper descends from (RM-45); empty: none is known
+	Holder       string    // name of the batch system's process that is an ancestor of the helper (RM-45); empty: none known
 }
 
-// DepthAndShape is how wide the ranks of some sections are, and how many are on each node, as far as that was said (aprun.md 7):
-// of several sections the largest. One CPU is no depth.
+// DepthAndShape returns the largest number of CPUs per rank and the largest exact number of ranks per node of the
+// app contexts (aprun.md 7). Either is 0 if it was not requested; one CPU per rank counts as not requested.
 func DepthAndShape(apps []App) (depth, shape int) {
 	for _, app := range apps {
 		if shape = max(shape, app.ExactPerNode); app.CPUsPerRank > 1 {
@@ -361,47 +359,47 @@ func DepthAndShape(apps []App) (depth, shape int) {
 	return depth, shape
 }
 
-// A Memory is that of a whole node, in bytes. Zero means unknown.
+// A Memory is the memory of a whole node in bytes. Zero means unknown.
 type Memory struct {
-	Total     int64 // what the kernel manages, less than what is built in
-	Available int64 // what new processes can have without swapping
+	Total     int64 // memory managed by the kernel, somewhat less than what is installed
+	Available int64 // memory that new processes can get without swapping
 
 	HugePages HugePages
 }
 
-// A Failure is a candidate that could not be used, with the reason in words
-// that do not repeat the host's name.
+// A Failure is a candidate that cannot be used, and the reason. The text of Err does not repeat the
+// host's name.
 type Failure struct {
 	Node   string
 	Origin string
 	Err    error
 }
 
-// A Snapshot is what the probes of all candidates found at one time.
+// A Snapshot is the result of probing all candidates at one time.
 type Snapshot struct {
 	Nodes  []Node
 	Failed []Failure
-	Ahead  int // requests that wait in the queue before this one
+	Ahead  int // number of requests before this one in the queue
 
-	Waited time.Duration // since the first attempt at the head of the queue
+	Waited time.Duration // time since this request reached the head of the queue
 }
 
-// A Plan is the decision: which rank runs where.
+// A Plan says which rank runs where.
 type Plan struct {
 	Job        ID
 	Size       int
 	Nodes      []NodePlan  // only nodes with ranks, in the order they were filled
-	Mapping    string      // PMI_process_mapping; empty: better not told
-	FillOrder  []string    // names of the usable turns in filling order, with repeats
-	Sort       string      // the canonical key of that order
-	Exclusive  bool        // nobody else may use the nodes
+	Mapping    string      // PMI_process_mapping; empty: not set for ranks
+	FillOrder  []string    // names of the usable host entries in filling order, with repeats
+	Sort       string      // canonical name of the sort key of FillOrder
+	Exclusive  bool        // no other job may use the nodes
 	Overbooked bool        // ranks share CPUs
-	Rejected   []Note      // candidates that cannot be used now, in their order
+	Rejected   []Note      // candidates that cannot be used now, in their order, with the reasons
 	Notes      []Note      // for the user
-	Choice     *NodeChoice // nil: nothing was said of which nodes
+	Choice     *NodeChoice // how the nodes were chosen; nil: the user and the cluster file set no rules
 }
 
-// A NodePlan is the part of a plan that one helper carries out.
+// A NodePlan is the part of a plan that one node's helper carries out.
 type NodePlan struct {
 	Node  int // index into Snapshot.Nodes
 	Name  string
@@ -409,7 +407,7 @@ type NodePlan struct {
 	Ranks []RankPlan // ascending by rank
 }
 
-// Names are those of the nodes, in their order.
+// Names returns the names of the nodes, in the order of p.Nodes.
 func (p Plan) Names() (names []string) {
 	for _, n := range p.Nodes {
 		names = append(names, n.Name)
@@ -417,7 +415,7 @@ func (p Plan) Names() (names []string) {
 	return names
 }
 
-// CPUs is how many the part claims.
+// CPUs returns the number of CPUs that the ranks of the node claim.
 func (p NodePlan) CPUs() (cpus int) {
 	for _, r := range p.Ranks {
 		cpus += len(r.ClaimedCPUs)
@@ -425,36 +423,36 @@ func (p NodePlan) CPUs() (cpus int) {
 	return cpus
 }
 
-// A RankPlan is one rank of the plan.
+// A RankPlan is the placement of one rank.
 type RankPlan struct {
 	Rank, Local, App int
 
-	*RankResources // of a plan: never nil
+	*RankResources // never nil in a finished plan
 
-	GPUs []gpu.GPU // its own, of one vendor, in the order of their numbers
+	GPUs []gpu.GPU // GPUs assigned to it, all of one vendor, ascending by number
 }
 
-// A RankResources is what a rank has of its node but for GPUs. Ranks that have the same of equal nodes have one
-// in common, since the hosts of large jobs are alike: nobody changes it.
+// A RankResources is what a rank uses of its node, except GPUs. Ranks with equal resources on equal nodes
+// share one value to save memory, so it must not be changed.
 type RankResources struct {
-	Slots       []int // of the node, ascending (placement.md 7.2); reserved also when not pinned
-	ClaimedCPUs []int // the CPUs of its slots, ascending, which no other job may have
-	CPUs        []int // the affinity mask, in kernel numbers, ascending; nil: not pinned
-	Mems        []int // the NUMA nodes memory may come from, ascending; nil: not bound
+	Slots       []int // slots of the node, ascending (placement.md 7.2); also set if the rank is not pinned
+	ClaimedCPUs []int // CPUs of its slots, ascending; no other job may claim them
+	CPUs        []int // affinity mask: kernel numbers, ascending; nil: not pinned
+	Mems        []int // NUMA nodes that its memory may come from, ascending; nil: not bound
 
-	MemMode pin.MemMode // what they mean; empty: memory comes from them alone
+	MemMode pin.MemMode // memory policy for Mems; empty: memory comes from Mems only
 }
 
-// A Note has a code for programs and a sentence for people.
+// A Note is a remark on a node or the plan: Code is for programs, Text for people.
 type Note struct {
 	Code, Node, Text string
-	ID               int // of the node, if there is one
+	ID               int // ID of Node; meaningless if Node is empty
 }
 
-// maxCommandText bounds what a listing says of a command, in bytes.
+// maxCommandText is the longest command text in a listing, in bytes.
 const maxCommandText = 200
 
-// Command is the command line of a job's programs, for listings.
+// Command returns the command line of the job's programs, cut to maxCommandText bytes, for listings.
 func (r Request) Command() string {
 	var parts []string
 	for _, app := range r.Apps {

@@ -1,24 +1,24 @@
 package job
 
-// A PMIOffer says by which process manager interfaces a rank may reach its helper (PMIX-1).
+// A PMIOffer is the set of PMI versions by which a rank can connect to its helper (PMIX-1).
 type PMIOffer string
 
-// The offers. The zero value stands for OfferAuto.
+// The offers. The zero value is equivalent to PMIOfferAuto.
 const (
-	PMIOfferAuto PMIOffer = "auto" // the helper decides by what the program is linked with
-	PMIOfferPMI1 PMIOffer = "pmi1" // the PMI socket
-	PMIOfferPMI2 PMIOffer = "pmi2" // the same, and MPICH is told to speak PMI-2
+	PMIOfferAuto PMIOffer = "auto" // the helper decides by the libraries that the program is linked with
+	PMIOfferPMI1 PMIOffer = "pmi1" // PMI-1 by the PMI socket
+	PMIOfferPMI2 PMIOffer = "pmi2" // the PMI socket, with variables that make MPICH use PMI-2
 	PMIOfferPMIx PMIOffer = "pmix"
 	PMIOfferBoth PMIOffer = "both" // the PMI socket and PMIx
 	PMIOfferNone PMIOffer = "none"
 )
 
-// OffersPMI reports whether a rank gets the PMI socket.
+// OffersPMI reports whether a rank is given the PMI socket.
 func (o PMIOffer) OffersPMI() bool {
 	return o == PMIOfferPMI1 || o == PMIOfferPMI2 || o == PMIOfferBoth
 }
 
-// Description is an offer for people.
+// Description returns the name of the offer for messages.
 func (o PMIOffer) Description() string {
 	switch o {
 	case PMIOfferPMI2:
@@ -33,5 +33,5 @@ func (o PMIOffer) Description() string {
 	return "PMI-1"
 }
 
-// OffersPMIx reports whether a rank gets the address of a PMIx server.
+// OffersPMIx reports whether a rank is given the address of a PMIx server.
 func (o PMIOffer) OffersPMIx() bool { return o == PMIOfferPMIx || o == PMIOfferBoth }

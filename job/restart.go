@@ -6,87 +6,88 @@ import (
 	"time"
 )
 
-// A RestartPolicy is what was said of starting a job again (survive.md 3). The zero value: it is not.
+// A RestartPolicy says whether and how a job is restarted (survive.md 3). The zero value means no restart.
 type RestartPolicy struct {
-	MaxRestarts  int           // restarts; Always: as many as it takes
-	On           []EndKind     // ends after which there is one
-	Codes        []int         // of those with a code: these alone; nil: all but 0
-	Delay        time.Duration // the first pause; it doubles with each that follows
-	MaxFence     time.Duration // how long nodes that were lost may be waited for at most; 0: not at all
-	ExtraArgs    []string      // of each section, behind its own, from the second attempt on
-	StandbyNodes int           // nodes to be claimed beside those that have ranks
-	MinRanks     int           // ranks of the last section with which it may go on; 0: all
-	PastAttempts int           // attempts of earlier mpiexecs, which count for none of these (--resume)
-	Saved        bool          // the job is saved, or was: attempts are told of even if there is one
+	MaxRestarts  int           // most restarts; UnlimitedRestarts: no limit
+	On           []EndKind     // kinds of end after which the job is restarted
+	Codes        []int         // exit codes after which the job is restarted; nil: all but 0
+	Delay        time.Duration // pause before the first restart; it doubles with each restart
+	MaxFence     time.Duration // longest time to wait for nodes that were lost; 0: do not wait
+	ExtraArgs    []string      // arguments appended to those of each app context from the second attempt on
+	StandbyNodes int           // number of standby nodes to claim in addition
+	MinRanks     int           // fewest ranks of the last app context with which it may restart; 0: all
+	PastAttempts int           // attempts of earlier mpiexec runs, not counted against MaxRestarts (--resume)
+	Saved        bool          // the job is or was saved: attempts are reported even if there is only one
 }
 
 // AllowsSeveral reports whether the job may have more than one attempt.
 func (r RestartPolicy) AllowsSeveral() bool { return r.MaxRestarts > 0 || r.Saved }
 
-// UnlimitedRestarts as Most stands for any number of restarts.
+// UnlimitedRestarts, as MaxRestarts, stands for any number of restarts.
 const UnlimitedRestarts = math.MaxInt
 
-// An EndKind is what has ended an attempt, as far as a restart depends on it (SV-1).
+// An EndKind is the kind of end of an attempt, by which a restart is decided (SV-1).
 type EndKind string
 
-// The kinds. All else, such as a ^C, is never a reason to start again.
+// The kinds that --restart can name. Any other end, such as ^C, never leads to a restart.
 const (
 	EndByNodeLoss     EndKind = "node"   // a node was lost
 	EndBySignal       EndKind = "signal" // a rank died
 	EndByAbort        EndKind = "abort"  // MPI_Abort
-	EndByExitCode     EndKind = "code"   // a rank ended with a code, or broke the rules of its PMI
+	EndByExitCode     EndKind = "code"   // a rank exited with a code other than 0, or violated the PMI protocol
 	EndByStartFailure EndKind = "start"  // a rank could not be executed
 )
 
-// EndByResume is the reason of an attempt that another mpiexec begins, whatever the last one ended by.
+// EndByResume is the reason of an attempt that --resume starts, however the last attempt ended.
 const EndByResume EndKind = "resume"
 
-// EndByMove is the end of an attempt that somebody has moved (SV-17): another follows, whatever --restart says of ends,
-// and counts for none of its restarts.
+// EndByMove is the end of an attempt that was moved on request (SV-17). Another attempt always follows, whatever
+// RestartPolicy says, and does not count as a restart.
 const EndByMove EndKind = "move"
 
-// IsFailure reports whether an attempt that ended so has failed, and was not ended to begin elsewhere.
+// IsFailure reports whether an attempt that ended so failed, rather than being moved.
 func (k EndKind) IsFailure() bool { return k != EndByMove }
 
-// EndKinds are all of them.
+// EndKinds are the kinds that --restart can name.
 var EndKinds = []EndKind{EndByNodeLoss, EndBySignal, EndByAbort, EndByExitCode, EndByStartFailure}
 
-// AppliesTo reports whether an attempt that ended so is followed by another, if there may be more.
+// AppliesTo reports whether an attempt that ended so is restarted, if restarts are left. code matters only
+// for EndByExitCode.
 func (r RestartPolicy) AppliesTo(kind EndKind, code int) bool {
 	return slices.Contains(r.On, kind) && (kind != EndByExitCode || r.Codes == nil || slices.Contains(r.Codes, code))
 }
 
-// An Attempt is one life of all ranks of a job, from start to drained.
+// An Attempt is one run of all ranks of a job, from their start until all output is written.
 type Attempt struct {
 	Number       int // from 0
 	Began, Ended time.Time
-	Kind         EndKind // what it ended by; empty: by nothing that is ever a reason to start again
-	Reason       string  // in a word (RM-53)
-	Cause        string  // in a line; empty: it ended well
+	Kind         EndKind // kind of its end; empty: an end that never leads to a restart
+	Reason       string  // one word, as Result.Reason (RM-53)
+	Cause        string  // one line for people; empty: it ended without a failure
 	Nodes        []string
 	Size         int
-	Lost         []string // of its nodes, those that were lost
-	Failed       []string // those on which a rank could not be executed
-	StandbyNodes []string // nodes that were claimed beside them, and live
+	Lost         []string // of Nodes, those that were lost
+	Failed       []string // of Nodes, those on which a rank could not be executed
+	StandbyNodes []string // standby nodes that were claimed in addition and can be reached
 	Exit         int
 
-	// Of one that was moved (SV-17):
-	LeftNodes []string // nodes that are out for the job from then on
-	NextNodes []string // the nodes of the next attempt, in the order of its plan; nil: nobody knows, or they were not to be had
+	// Only for an attempt that was moved (SV-17):
+	LeftNodes []string // nodes that later attempts do not use
+	NextNodes []string // nodes of the next attempt in plan order; nil: unknown or not available
 }
 
-// An AttemptEvent is what is told of the attempts of a job, and of its checkpoints, as they come (SV-12, events).
+// An AttemptEvent is an event about a job's attempts or checkpoints, reported as it happens (SV-12, events).
 type AttemptEvent struct {
 	Event        string // "attempt", "fence", "pause", "giveup" or "checkpoint"
-	State        string // of a checkpoint: asked, done, late, failed
-	Attempt      int    // that begins; 0: none does
+	State        string // state of a checkpoint: asked, done, late, failed
+	Attempt      int    // number of the attempt that begins; 0: none begins
 	Reason       EndKind
 	Lost         []string
-	Nodes        []string // of the attempt
+	Nodes        []string // nodes of the attempt
 	Size         int
-	Seconds      float64 // of a pause; of a fence, at most; of a checkpoint, since it was asked for
-	GiveUpReason string  // it is given up
+	Seconds      float64 // length of a pause; longest length of a fence; time since a checkpoint was requested
+	GiveUpReason string  // why the job is given up
 }
 
-// Duration is how long it took.
+// Duration returns the time from the attempt's begin to its end.
 func (a Attempt) Duration() time.Duration { return a.Ended.Sub(a.Began) }

@@ -9,24 +9,24 @@ import (
 	"remshell/limits"
 )
 
-// This file is what came of a job and of its ranks.
+// This file has the types for how a job and its ranks ended.
 
-// Usage is what a rank and its descendants consumed: those it waited for, and orphans as
-// far as it can be told whose they were. MaxRSS is the largest resident set that any one of
-// these processes ever had, in bytes; the kernel counts what it had before its exec too, so
-// it is never below the helper's own. Blocks are of 512 bytes, read from disks and written to them (getrusage(2)).
+// Usage is the resource usage of a rank and its descendants: of those it waited for, and of orphans as
+// far as their rank is known. MaxRSS is the largest resident set of any one of these processes, in
+// bytes. The kernel includes what a process had before its exec, so MaxRSS is never below that of the
+// helper. InBlocks and OutBlocks are blocks of 512 bytes read from and written to disks (getrusage(2)).
 type Usage struct {
 	Wall, User, System  time.Duration
 	MaxRSS              int64
 	InBlocks, OutBlocks int64
 }
 
-// CPU is the time of both kinds.
+// CPU returns the sum of user and system time.
 func (u Usage) CPU() time.Duration {
 	return time.Duration(saturatingAdd(int64(u.User), int64(u.System)))
 }
 
-// Add counts what another process consumed at the same time.
+// Add adds the usage of a process that ran at the same time: times are added, except that Wall is the larger one.
 func (u *Usage) Add(other Usage) {
 	u.User = time.Duration(saturatingAdd(int64(u.User), int64(other.User)))
 	u.System = time.Duration(saturatingAdd(int64(u.System), int64(other.System)))
@@ -35,8 +35,8 @@ func (u *Usage) Add(other Usage) {
 	u.InBlocks, u.OutBlocks = saturatingAdd(u.InBlocks, other.InBlocks), saturatingAdd(u.OutBlocks, other.OutBlocks)
 }
 
-// An OrphanUsage is what processes consumed that outlived their parents. Rank is -1 where
-// nobody can tell whose they were.
+// An OrphanUsage is the usage of processes that outlived their parents. Rank is -1 if their rank is
+// unknown.
 type OrphanUsage struct {
 	Rank  int
 	Usage Usage
@@ -45,48 +45,48 @@ type OrphanUsage struct {
 // An Exit is the end of one rank.
 type Exit struct {
 	Rank       int
-	Code       int  // exit code, when Signal is 0
-	Signal     int  // the signal that killed it
-	Core       bool // a core was dumped
-	ToldToEnd  bool // it had been told to end before
+	Code       int  // exit code, if Signal is 0
+	Signal     int  // the signal that killed it; 0: none
+	Core       bool // it dumped core
+	ToldToEnd  bool // mpiexec had asked it to end before
 	PMI        PMIState
 	Usage      Usage
-	Hint       string   // what the node knows about the reason; empty: nothing
-	MPILibrary string   // the library for MPI or PMIx that the program is linked with; empty: none, or not looked
-	PMIOffer   PMIOffer // by what the rank could have found us; empty: not told
-	StdinRead  int64    // how many bytes of its standard input it has read, if we have written that; -1: unknown
+	Hint       string   // the reason, as far as the node knows it; empty: unknown
+	MPILibrary string   // MPI or PMIx library that the program is linked with; empty: none or not examined
+	PMIOffer   PMIOffer // PMI versions offered to the rank; empty: not reported
+	StdinRead  int64    // bytes that it read from its standard input, if the helper wrote that; -1: unknown
 
-	// How far MPI_Finalize came, of a rank that we ended.
-	FinalizeBarrier int    // of PMI, from 1, in which it waited; 0: in none
-	LibraryFault    string // of its library, as package mpifault has it, by which it may have waited for ever; empty: none is known
+	// How far MPI_Finalize came, for a rank that mpiexec ended.
+	FinalizeBarrier int    // number of the PMI barrier in which it waited, from 1; 0: none
+	LibraryFault    string // a known fault of its MPI library that can make it wait forever (package mpifault); empty: none
 }
 
-// A PMIState is how far a rank came with its process manager interface.
+// A PMIState is how far a rank came in its PMI session.
 type PMIState int8
 
-// The states at a rank's end.
+// The PMI states of a rank.
 const (
-	PMIUnused    PMIState = iota // it never said init: no MPI program of ours
-	PMIOpen                      // init, and no finalize
-	PMIFinalized                 // finalize
-	PMIAborted                   // it asked for the end of the job
+	PMIUnused    PMIState = iota // it never initialized PMI
+	PMIOpen                      // it initialized PMI and has not finalized it
+	PMIFinalized                 // it finalized PMI
+	PMIAborted                   // it requested an abort of the job
 )
 
-// A RankState is what a rank is doing at one moment.
+// A RankState is the state of a rank at one moment.
 type RankState struct {
 	Rank        int
-	PID         int    // of its process; 0: it has none
+	PID         int    // process ID; 0: it has no process
 	Phase       string // "starting", "running", "over"
 	PMI         PMIState
-	Barrier     int           // the barrier in which it waits, from 1; 0: none
-	WaitsFor    string        // for what else it waits, in words; empty: for nothing that is known
-	CPU         time.Duration // of its process and the children it waited for
-	WaitChannel string        // kernel wait channel; empty: it runs, or the kernel does not tell
+	Barrier     int           // number of the PMI barrier in which it waits, from 1; 0: none
+	WaitsFor    string        // what else it waits for, in words; empty: nothing known
+	CPU         time.Duration // CPU time of its process and of the children it waited for
+	WaitChannel string        // kernel wait channel; empty: it runs, or the kernel does not say
 	ProcState   string        // state letter of proc(5)
-	Stack       string        // by whom it is told, and where it is, line by line; empty: it is not told
+	Stack       string        // name of the tool that read the stack, then the stack, line by line; empty: not read
 }
 
-// Truncated returns the state without its stack and with words of 256 bytes at most, as what another user has written is read.
+// Truncated returns r without its stack and with texts cut to 256 bytes. States that another user wrote are read in this form.
 func (r RankState) Truncated() RankState {
 	r.Stack = ""
 	for _, word := range []*string{&r.Phase, &r.WaitsFor, &r.WaitChannel, &r.ProcState} {
@@ -100,16 +100,18 @@ func truncate(word string) string {
 	if len(word) <= most {
 		return word
 	}
-	return strings.Clone(word[:most]) // the whole is not kept
+	return strings.Clone(word[:most]) // a copy, so that the long text can be freed
 }
 
-// HasConnected reports whether a rank has come to its helper. If any of a job has, that is no plain program.
+// HasConnected reports whether the rank has connected to its helper's PMI server. If any rank of a job has,
+// the program is an MPI program.
 func (r RankState) HasConnected() bool { return r.PMI != PMIUnused }
 
-// NotConnected is what a rank is doing that is to say init, and has not.
+// NotConnected is the text for a rank that should initialize PMI and has not.
 const NotConnected = "not yet connected"
 
-// Describe says in words what a rank is doing, of a job of which some rank has come to its helper, or none.
+// Describe returns in words what the rank is doing. connected says whether any rank of the job has connected to its
+// helper.
 func (r RankState) Describe(connected bool) string {
 	switch {
 	case r.Phase != "running":
@@ -128,20 +130,20 @@ func (r RankState) Describe(connected bool) string {
 	return "running"
 }
 
-// A SoftLimit is a soft resource limit, by its number of getrlimit(2). Below 0: no limit.
+// A SoftLimit is a soft resource limit. Resource is its number in getrlimit(2). A negative Soft means no limit.
 type SoftLimit struct {
 	Resource int
 	Soft     int64
 }
 
-// A KernelLimit is a limit that the kernel enforces in each process of a rank, in bytes, ns or a count;
-// limits.Unlimited: there shall be none.
+// A KernelLimit is a limit that the kernel enforces on each process of a rank, in bytes, ns or a count.
+// If Max is limits.Unlimited, any limit is removed.
 type KernelLimit struct {
 	Resource limits.Resource
 	Max      int64
 }
 
-// Status is the exit code a shell would show: the code, or 128 and the signal.
+// Status returns the exit code as a shell would: Code, or 128 + Signal.
 func (e Exit) Status() int {
 	if e.Signal != 0 {
 		return Signal(e.Signal).Status()
@@ -149,67 +151,67 @@ func (e Exit) Status() int {
 	return e.Code
 }
 
-// Failed reports whether a rank ended in a way from which others may suffer: by a code, by a signal, or
-// without having left MPI.
+// Failed reports whether the rank ended in a way that may affect others: with an exit code other than 0, by a signal, or
+// without finalizing PMI.
 func (e Exit) Failed() bool { return e.Status() != 0 || e.PMI == PMIOpen || e.PMI == PMIAborted }
 
-// Kinds of a Remnant, as pmi-drafts.md 3 has them.
+// Kinds of a Leftover, as in pmi-drafts.md 3.
 const (
 	LeftoverSysVShm  = "sysvshm"  // a segment of System V
 	LeftoverPosixShm = "posixshm" // a file in /dev/shm
 )
 
-// A Leftover is shared memory that a rank has left which did not end well. Its node has freed it.
+// A Leftover is shared memory of a rank that failed. Its node has removed it, unless Err is set.
 type Leftover struct {
-	Node  string // as the plan has it
+	Node  string // name of the node in the plan
 	Kind  string
-	ID    string // of a segment its number, of a file its path
+	ID    string // the number of a segment, or the path of a file
 	Bytes int64
-	Rank  int    // -1: some of the node's; which, nobody knows
-	Err   string // why it is still there; empty: it is not
+	Rank  int    // -1: a rank of the node, not known which
+	Err   string // why it could not be removed; empty: it was removed
 }
 
-// A Result is what came of a job.
+// A Result is how a job ended.
 type Result struct {
 	Code        int    // exit code for mpiexec (cli.md section 7)
-	Cause       string // what ended the job, in one line; empty: nothing did
-	Reason      string // the same in a word (RM-53): ok, exit, signal, limit, start, host_lost, user, internal
+	Cause       string // what ended the job, in one line; empty: it ended by itself
+	Reason      string // the same in one word (RM-53): ok, exit, signal, limit, start, host_lost, user, internal
 	Connections []ConnectResult
-	Starts      iter.Seq[RankStart] // in the order in which they were told; nil: none was
-	Exits       []*Exit             // as they were told; orphans are counted in
+	Starts      iter.Seq[RankStart] // in the order in which helpers reported them; nil: none
+	Exits       []*Exit             // in the order of their reports; the usage of orphans is included
 	NodeTotals  []NodeTotal         // in the order of the plan
 	Usage       JobUsage
-	Attempts    []Attempt  // if there may have been several; the rest is about the last
-	Leftovers   []Leftover // in the order in which they were told
+	Attempts    []Attempt  // set if several attempts are allowed; all other fields are about the last attempt
+	Leftovers   []Leftover // in the order in which helpers reported them
 }
 
-// A ConnectResult is how a candidate was reached.
+// A ConnectResult is the result of connecting to one candidate.
 type ConnectResult struct {
 	Node      string
-	Host      string // its own name for itself
+	Host      string // the host name that it has on itself
 	Took      time.Duration
-	BytesSent int64  // bytes of our program
-	Err       string // why it was not; empty: it was
+	BytesSent int64  // bytes of our program that were sent to it
+	Err       string // why it could not be reached; empty: it was reached
 
-	InBatchAccounting *bool // the batch system holds what runs there (RM-45); nil: nobody knows
+	InBatchAccounting *bool // whether the batch system accounts for the ranks there (RM-45); nil: unknown
 }
 
-// A RankStart is a rank that runs, or why it does not.
+// A RankStart is the start of one rank, or the failure to start it.
 type RankStart struct {
 	Rank, PID  int
 	Node       string
-	SinceStart time.Duration // since ranks were let go
+	SinceStart time.Duration // time since mpiexec ordered the ranks to start
 	Err        string
 }
 
-// A NodeTotal is what the ranks of one node consumed together. Peak is the rank that had most
-// memory; -1: none.
+// A NodeTotal is the usage of all ranks of one node. PeakRank is the rank with the largest memory, or -1 if
+// unknown.
 type NodeTotal struct {
 	Node       string
 	Ranks      int
-	EndedRanks int // of them, those of whose end was told
+	EndedRanks int // ranks whose end was reported
 	Usage      Usage
 	PeakRank   int
 
-	KeptSessions []string // directories of Open MPI's files that stay there
+	KeptSessions []string // Open MPI session directories that were kept
 }

@@ -8,27 +8,27 @@ import (
 	"remshell/batch"
 )
 
-// An RM is a batch system (resource manager) that has granted the hosts of a job (RM-5).
+// An RM is a batch job: the allocation of a batch system (resource manager) that granted the job's hosts (RM-5).
 type RM struct {
-	Name, Job   string    // Job is its number there; empty: it has none
-	Step        string    // the part of the job whose hosts these are; empty: all of it
-	Hosts       int       // of the allocation
-	Tasks, CPUs int       // of all of them; 0: not said
-	End         time.Time // of the allocation; zero: unknown
-	Starter     string    // what reaches the hosts: ssh, fork, srun
+	Name, Job   string    // Name is the batch system, Job the job's ID in it; empty: none
+	Step        string    // the step that granted the hosts; empty: the whole batch job
+	Hosts       int       // number of hosts in the allocation
+	Tasks, CPUs int       // of all hosts; 0: unknown
+	End         time.Time // end of the allocation; zero: unknown
+	Starter     string    // program that starts helpers on the hosts: ssh, fork, srun
 	Integration Integration
 }
 
-// An Integration is what a batch system sees of the ranks.
+// An Integration says which ranks the batch system sees.
 type Integration string
 
 const (
-	TightIntegration Integration = "tight" // all of them: its own starter starts our helpers
-	LooseIntegration Integration = "loose" // those of the launching host
+	TightIntegration Integration = "tight" // all: the batch system's own launcher starts our helpers
+	LooseIntegration Integration = "loose" // only those on the launching host
 )
 
-// MarshalJSON is how plan and report tell it: seconds since 1970 for the end, null for what is not
-// known.
+// MarshalJSON writes r as --plan and --report show it: the end in seconds since 1970, or null if it is
+// unknown.
 func (r RM) MarshalJSON() ([]byte, error) {
 	var end *int64
 	if !r.End.IsZero() {
@@ -47,14 +47,14 @@ func (r RM) MarshalJSON() ([]byte, error) {
 	}{r.Name, r.Job, r.Hosts, r.Tasks, r.CPUs, end, r.Starter, r.Integration})
 }
 
-// ControlsHelpers reports whether the batch system has started the helpers on all nodes, so that what it
-// does to their processes it does to the ranks alike.
+// ControlsHelpers reports whether the batch system started the helpers on all nodes, so that its operations on
+// them also reach the ranks. It is false for nil.
 func (r *RM) ControlsHelpers() bool {
 	return r != nil && r.Integration == TightIntegration && r.Starter != "fork"
 }
 
-// SignalsRanks reports whether a signal of the batch system's to what its starter has started goes to the ranks
-// as well. Of others it is known that they signal the process group of the task, or nobody has seen it. A rank is in a group of its own.
+// SignalsRanks reports whether a signal that the batch system sends to its task also reaches the ranks. A rank has a process
+// group of its own. Other batch systems signal the task's process group only, or are not known to do more.
 func (r *RM) SignalsRanks() bool {
 	if !r.ControlsHelpers() {
 		return false
@@ -63,8 +63,8 @@ func (r *RM) SignalsRanks() bool {
 	return s != nil && s.Signals
 }
 
-// Accounts reports whether a batch system holds a helper, below what process of a batch system's that may be; nil:
-// nobody knows.
+// Accounts reports whether the batch system accounts for a helper. holder is the batch system's process above
+// the helper, or empty. The result is nil if this is unknown.
 func (r *RM) Accounts(holder string) *bool {
 	if r == nil {
 		return nil
@@ -77,7 +77,8 @@ func (r *RM) Accounts(holder string) *bool {
 	return &held
 }
 
-// Holder is the process that a batch system has above what it holds, for people.
+// Holder returns the names of the processes above everything that the batch system accounts for: "A or B".
+// It is empty if they are unknown.
 func (r *RM) Holder() string {
 	s := batch.Named(r.Name)
 	if s == nil {
@@ -86,8 +87,8 @@ func (r *RM) Holder() string {
 	return strings.Join(s.Holder.Processes, " or ")
 }
 
-// ID tells what batch systems have granted apart, "slurm 4711" or "slurm 4711.2" for a step, in at
-// most 100 printable bytes; empty: nothing does.
+// ID returns an identifier of the allocation, "slurm 4711" or "slurm 4711.2" for a step, of at
+// most 100 printable bytes. It is empty if there is none.
 func (r *RM) ID() string {
 	if r == nil || r.Job == "" {
 		return ""

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What was granted is told apart by system, job and step; what cannot be written down is nothing (RM-20).
+// The ID has the batch system, the job and the step. It is empty if it would be too long or not printable (RM-20).
 func TestRMID(t *testing.T) {
 	for _, test := range []struct {
 		rm   *RM
@@ -24,7 +24,7 @@ func TestRMID(t *testing.T) {
 	}
 }
 
-// Which process above a helper means that a batch system holds its ranks.
+// A batch system accounts for ranks if one of its known processes is above the helper.
 func TestAccounts(t *testing.T) {
 	yes, no := true, false
 	for _, test := range []struct {

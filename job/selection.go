@@ -8,51 +8,51 @@ import (
 	"remshell/plan/nodeset"
 )
 
-// This file has what is said of which nodes a job gets (which-hosts.md): by the cluster's
-// configuration, and by users. What one rank needs of a node is in Share.
+// This file has the rules for which nodes a job gets (which-hosts.md), as the cluster file and the user
+// set them. RankNeeds has what a single rank needs.
 
-// A NodeSelection is what counts of all that was said. The zero value: all nodes may be used alike.
+// A NodeSelection is the effective request for nodes, merged from all sources. The zero value treats all nodes alike.
 type NodeSelection struct {
 	Class      string // of the job; empty: none
 	NodeSet    nodeset.Setting
-	Balance    bool            // MAXBALANCE: of what was chosen, the nodes that differ least in speed
-	Affinity   []Affinity      // of the cluster, in its order; the first that is for the job counts
-	Regions    []Region        // in the order of the cluster file; nil: it has none
-	Domain     []string        // names of those in which jobs run, in their order; nil: all
-	Reserve    int             // CPUs of each node that stay free, beside the node's own
-	Memory     int64           // bytes for each rank; 0: nothing was said
-	HugePages  HugePageRequest // whether they shall be of huge pages
+	Balance    bool            // MAXBALANCE: choose the nodes whose speeds differ least
+	Affinity   []Affinity      // of the cluster file, in its order; the first one that applies to the job counts
+	Regions    []Region        // in the order of the cluster file; nil: no regions
+	Domain     []string        // names of the regions in which jobs may run, in order; nil: all
+	Reserve    int             // CPUs to leave free on each node, in addition to the node's own Reserve
+	Memory     int64           // bytes per rank; 0: not requested
+	HugePages  HugePageRequest // whether Memory is to be of huge pages
 	Contiguous Contiguity
-	MaxDelay   time.Duration // the longest delay that the site allows: so long others may insist on a set, too
+	MaxDelay   time.Duration // longest time that the site lets any job wait for a node set
 }
 
-// A Contiguity says how neighbouring nodes are looked for; empty: they need not be neighbours.
+// A Contiguity says how neighboring nodes are chosen. If it is empty, nodes need not be neighbors.
 type Contiguity string
 
-// The ways: the first run of nodes that holds the job, or the one of which least is left over.
+// ContiguousFirst takes the first run of nodes that fits the job, ContiguousBest the run that leaves fewest nodes over.
 const (
 	ContiguousFirst Contiguity = "first"
 	ContiguousBest  Contiguity = "best"
 )
 
-// A HugePageRequest says what ranks want of huge pages (aprun.md 4); empty: nothing was said.
+// A HugePageRequest says whether ranks use huge pages (aprun.md 4). If it is empty, nothing was requested.
 type HugePageRequest string
 
-// The wishes. They are what ranks find in MPIEXEC_HUGEPAGES.
+// The requests. Ranks find the value in MPIEXEC_HUGEPAGES.
 const (
-	HugePagesPreferred HugePageRequest = "want" // where there are some; no node is judged by it
-	HugePagesRequired  HugePageRequest = "need" // for all of their memory
+	HugePagesPreferred HugePageRequest = "want" // use them where available; has no effect on the choice of nodes
+	HugePagesRequired  HugePageRequest = "need" // required for all memory of the ranks
 )
 
-// HugePages are those of a node, of the size that its kernel has them in unless it is told.
+// HugePages are the huge pages of a node, of the kernel's default huge page size.
 type HugePages struct {
-	Probed bool  // somebody has looked; if not, all else is 0
-	Size   int64 // bytes of each; 0: the kernel has none
-	Total  int64 // pages that are set apart
-	Free   int64 // of these, pages that nobody has
+	Probed bool  // the probe looked for them; if false, all other fields are 0
+	Size   int64 // bytes per page; 0: the kernel has no huge pages
+	Total  int64 // pages in the kernel's pool
+	Free   int64 // pages in the pool that no process uses
 }
 
-// PagesFor is how many pages a rank takes that has so many bytes in them. Without a size there is no such number: 0.
+// PagesFor returns how many pages hold the given bytes, or 0 if the page size is unknown.
 func (h HugePages) PagesFor(bytes int64) int64 {
 	if h.Size <= 0 {
 		return 0
@@ -60,7 +60,7 @@ func (h HugePages) PagesFor(bytes int64) int64 {
 	return (bytes + h.Size - 1) / h.Size
 }
 
-// Capacity is how many ranks find so many bytes in free pages.
+// Capacity returns how many ranks of the given bytes fit in the free pages.
 func (h HugePages) Capacity(bytes int64) int64 {
 	if pages := h.PagesFor(bytes); pages > 0 {
 		return h.Free / pages
@@ -68,8 +68,8 @@ func (h HugePages) Capacity(bytes int64) int64 {
 	return 0
 }
 
-// ListedNodes tells the nodes of a request that have a turn, by their names. Others are of its cluster, and
-// get no ranks: the width of a gate counts their CPUs, and a line has them between others.
+// ListedNodes returns the names of the nodes that have a host entry. Only these get ranks. The request also has the other
+// nodes of the cluster: a gate's width counts their CPUs, and they separate neighbors.
 func (r Request) ListedNodes() map[string]bool {
 	listed := make(map[string]bool)
 	if r.HostEntries == nil {
@@ -83,106 +83,107 @@ func (r Request) ListedNodes() map[string]bool {
 	return listed
 }
 
-// SelectionRules are what the cluster's configuration says of which nodes a job gets, beside what it says of
-// each node. The zero value: nothing.
+// SelectionRules are the cluster file's rules for which nodes a job gets, except those for single nodes.
+// The zero value has no rules.
 type SelectionRules struct {
-	NodeSetDefaults   nodeset.Level // its default
-	MaxDelay          *string       // the longest delay that a user may have; nil: an hour
-	UserSetsForbidden bool          // users may not ask for sets of their own
+	NodeSetDefaults   nodeset.Level // the default node set
+	MaxDelay          *string       // longest wait for a node set that a user may request; nil: an hour
+	UserSetsForbidden bool          // users may not request node sets
 	Classes           []Class
 	Affinity          []Affinity
 	Regions           []Region // in the order of the file
 	Domain            []string // names of regions; nil: all of them
-	NodeAlloc         string   // MAXBALANCE, DEFAULT; empty: not said
+	NodeAlloc         string   // MAXBALANCE, DEFAULT; empty: not set
 }
 
-// Access says who may use something. The zero value: everybody.
+// Access says which users may use something. The zero value admits every user.
 type Access struct {
-	Users, Groups []int // nil: any; empty: root alone
+	Users, Groups []int // nil: any; empty: only root
 }
 
-// Admits reports whether a user may. Root always may.
+// Admits reports whether u has access. Root always has.
 func (a Access) Admits(u User) bool { return u.UID == 0 || a.Includes(u) }
 
-// Includes reports whether a user is one of those that are meant, as root need not be.
+// Includes reports whether u is listed. In contrast to Admits, root needs to be listed too.
 func (a Access) Includes(u User) bool {
 	return (a.Users == nil || slices.Contains(a.Users, u.UID)) && (a.Groups == nil || slices.ContainsFunc(a.Groups, u.InGroup))
 }
 
-// A Class is a kind of jobs.
+// A Class is a class of jobs, defined in the cluster file.
 type Class struct {
 	Name string
 	Access
-	NodeSetDefaults nodeset.Level // its default
+	NodeSetDefaults nodeset.Level // the class's default node set
 }
 
-// An Affinity says how welcome jobs are on some nodes.
+// An Affinity says which jobs are preferred on some nodes.
 type Affinity struct {
-	Nodes   []string // names, in any case; nil: those with the feature
+	Nodes   []string // names, in any case; nil: those with Feature
 	Feature string
 	Access
-	Classes []string // of the jobs that it is for; nil: any
-	Value   int      // -1: they had better go elsewhere, 0, 1: they are welcome
+	Classes []string // job classes that it applies to; nil: any
+	Value   int      // -1: such jobs should avoid the nodes, 0: neutral, 1: such jobs are preferred there
 }
 
-// A Region is a part of the cluster that jobs enter through a gate.
+// A Region is a part of the cluster with a gate that decides which jobs may enter.
 type Region struct {
 	Name      string
-	Nodes     []string // names, in any case; nil: those with the signature
+	Nodes     []string // names, in any case; nil: those with Signature
 	Signature string   // flavors in the order os, su, ap
 	Gate      Gate
 }
 
-// A Gate says which jobs may enter. The zero value: all.
+// A Gate says which jobs may enter a region. The zero value admits all.
 type Gate struct {
-	Width *int // CPUs of which a job has to need more; nil: none, AutoWidth: those of the regions before
+	Width *int // a job must need more CPUs than this; nil: no rule, AutoWidth: the CPUs of all earlier regions
 	Access
 	Classes []string // nil: any
 }
 
-// AutoWidth as Gate.Width stands for the CPUs of all regions of the domain before this one.
+// AutoWidth, as Gate.Width, stands for the number of CPUs of all regions of the domain before this one.
 const AutoWidth = -1
 
-// AllThreads as Share.HWThreads makes a CPU of every hardware thread.
+// AllThreads, as RankNeeds.HWThreads, makes every hardware thread a CPU.
 const AllThreads = -1
 
-// A NodeChoice is which nodes were chosen, and why.
+// A NodeChoice says which nodes were chosen, and why.
 type NodeChoice struct {
 	Class         string   // empty: none
-	Regions       []string // that the job may enter; nil: there are none
-	ClosedRegions []Note   // what it may not, as Node, and why, as Text
+	Regions       []string // regions that the job may enter; nil: the cluster has none
+	ClosedRegions []Note   // regions that it may not enter: Node is the region, Text the reason
 	Contiguous    Contiguity
 	ExactPerNode  int        // 0: none
 	NodeSet       *SetChoice // nil: no set was asked for
 	Groups        []ChosenGroup
 }
 
-// A SetChoice is which sets there were, and which one was taken.
+// A SetChoice says which node sets were considered and which one was chosen.
 type SetChoice struct {
 	Request    string // in its canonical form
-	From       string // what made it
+	From       string // where the request comes from
 	Priority   string
 	Sets       []ConsideredSet // in the order of their indices
-	Chosen     []string        // one; all of ANYOF; one for each part that is spanned
-	WithoutSet bool            // none held the job, and it may go without
+	Chosen     []string        // one set; for ANYOF all sets; one for each part of a spanning request
+	WithoutSet bool            // no set fits the job, and it may run without one
 }
 
-// A ConsideredSet is a set as it was before the choice.
+// A ConsideredSet describes a node set before the choice.
 type ConsideredSet struct {
 	Name     string
 	Nodes    int
-	Capacity int  // ranks of the job that share no CPU
-	Fits     bool // it holds the job, which shares no CPU
+	Capacity int  // number of the job's ranks that fit without sharing CPUs
+	Fits     bool // the whole job fits without sharing CPUs
 }
 
-// A ChosenGroup is nodes that were chosen together.
+// A ChosenGroup is a group of nodes that were chosen together.
 type ChosenGroup struct {
 	Set   string   // empty: none
-	Nodes []string // those with ranks, in rank order
+	Nodes []string // nodes with ranks, in rank order
 	Ranks int
 }
 
-// SetName is the name of the set that was chosen, of several all of them: "a+b"; empty: none was.
+// SetName returns the name of the chosen set, or several names joined by "+". It is empty if none was chosen
+// or c is nil.
 func (c *NodeChoice) SetName() string {
 	if c == nil || c.NodeSet == nil {
 		return ""
@@ -190,10 +191,10 @@ func (c *NodeChoice) SetName() string {
 	return strings.Join(c.NodeSet.Chosen, "+")
 }
 
-// Attribute is what a node has of an attribute of nodeset, by its name in upper case: what the
-// cluster's configuration says, else what the probe has found.
+// Attribute returns the node's value of an attribute, given its name in upper case. The cluster
+// file's value overrides the probe's.
 func (n *Node) Attribute(name string) nodeset.Value {
-	said, has := n.Attributes[name]
+	given, has := n.Attributes[name]
 	switch name {
 	case nodeset.Feature:
 		return nodeset.Value{Labels: n.Features}
@@ -205,24 +206,24 @@ func (n *Node) Attribute(name string) nodeset.Value {
 		return nodeset.Value{Number: nodeset.FromInt(int64(len(n.GPUs)))}
 	case nodeset.Memory:
 		if !has {
-			has, said.Number = true, nodeset.FromInt(n.Memory.Installed()>>20)
+			has, given.Number = true, nodeset.FromInt(n.Memory.Installed()>>20)
 		}
 	}
 	if has {
-		return said
+		return given
 	}
 	return n.probedAttribute(name)
 }
 
-// Installed is how many bytes of memory are built in, as far as the total tells: what the kernel keeps
-// to itself differs, and modules come in few sizes.
+// Installed estimates the installed memory in bytes from Total: the kernel keeps a part for itself, and
+// memory modules come in few sizes.
 func (m Memory) Installed() int64 {
 	mib := m.Total >> 20
 	if mib == 0 {
 		return 0
 	}
 	step := int64(1)
-	for step<<4 <= mib { // an eighth of the power of two below
+	for step<<4 <= mib { // step: an eighth of the next lower power of two
 		step <<= 1
 	}
 	return (mib + step - 1) / step * step << 20

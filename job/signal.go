@@ -2,10 +2,10 @@ package job
 
 import "fmt"
 
-// A Signal is a signal by its number on Linux, which is what runs on nodes.
+// A Signal is a signal number of Linux, the system of all nodes.
 type Signal int
 
-// The signals that have a meaning of their own for mpiexec, or that ranks get by default.
+// The signals that mpiexec handles specially or forwards to ranks by default.
 const (
 	SIGHUP   Signal = 1
 	SIGINT   Signal = 2
@@ -22,7 +22,7 @@ const (
 	SIGXCPU  Signal = 24
 )
 
-// signals are the names of all that have one, and what strsignal(3) says of them.
+// signals has the names and the strsignal(3) descriptions of all named signals, by number.
 var signals = [...]struct{ name, text string }{
 	1:  {"SIGHUP", "Hangup"},
 	2:  {"SIGINT", "Interrupt"},
@@ -59,7 +59,7 @@ var signals = [...]struct{ name, text string }{
 
 func (s Signal) hasName() bool { return s > 0 && int(s) < len(signals) }
 
-// String is the name that kill(1) knows: "SIGTERM"; "signal 34" if it has none.
+// String returns the name as in kill(1), "SIGTERM", or "signal 34" if there is no name.
 func (s Signal) String() string {
 	if s.hasName() {
 		return signals[s].name
@@ -67,7 +67,7 @@ func (s Signal) String() string {
 	return fmt.Sprint("signal ", int(s))
 }
 
-// Description is what a signal means: "Segmentation fault"; "Signal 34" if it has no name.
+// Description returns the meaning of the signal, "Segmentation fault", or "Signal 34" if it has no name.
 func (s Signal) Description() string {
 	if s.hasName() {
 		return signals[s].text
@@ -75,7 +75,7 @@ func (s Signal) Description() string {
 	return fmt.Sprint("Signal ", int(s))
 }
 
-// SignalByName is the signal of a name with its SIG; 0: there is none.
+// SignalByName returns the signal with a name such as "SIGTERM", or 0 if there is none.
 func SignalByName(name string) Signal {
 	for i, s := range signals {
 		if i > 0 && s.name == name {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The signals are those of the system.
+// Numbers and names of signals are those of the kernel.
 func TestSignals(t *testing.T) {
 	for number := range 65 {
 		s, here := Signal(number), syscall.Signal(number)

@@ -5,25 +5,25 @@ import (
 	"strings"
 )
 
-// A StagedFile is a file that goes to the nodes before ranks start there (--stage).
+// A StagedFile is a file that is copied to the nodes before ranks start there (--stage).
 type StagedFile struct {
-	Name string // the last part of Path, and what it is called there
+	Name string // base name of Path, and the file's name on the nodes
 	Path string // on the launching machine, absolute
 	Size int64
-	Mode int // its owner's permission bits
+	Mode int // permission bits of its owner
 }
 
-// MaxStagedFiles is how many files one job may stage; a tree is packed first.
+// MaxStagedFiles is the most files that one job may stage. A larger tree must be packed first.
 const MaxStagedFiles = 1024
 
-// IsExecutable reports whether the file may be executed.
+// IsExecutable reports whether the file has its owner's execute bit.
 func (p StagedFile) IsExecutable() bool { return p.Mode&0o100 != 0 }
 
-// FindStagedFile is the parcel that a program means, if any: a bare word by its name, as if the
-// parcels stood in front of PATH, and a path if it leads, from one of these directories,
-// to where the parcel is on the launching machine.
-func FindStagedFile(program string, parcels []StagedFile, dirs ...string) (StagedFile, bool) {
-	for _, p := range parcels {
+// FindStagedFile returns the staged file that program refers to, if any. A name without a slash matches a
+// file's Name, as if the staged files came first in PATH. A path matches if it is the file's Path on the
+// launching machine, directly or relative to one of dirs.
+func FindStagedFile(program string, files []StagedFile, dirs ...string) (StagedFile, bool) {
+	for _, p := range files {
 		if program == p.Name || refersTo(program, p.Path, dirs) {
 			return p, true
 		}
@@ -31,7 +31,7 @@ func FindStagedFile(program string, parcels []StagedFile, dirs ...string) (Stage
 	return StagedFile{}, false
 }
 
-// refersTo reports whether a path with a slash in it leads to a file, from here or there.
+// refersTo reports whether program, a path with a slash, is file itself or leads to it from one of dirs.
 func refersTo(program, file string, dirs []string) bool {
 	if path.IsAbs(program) {
 		return path.Clean(program) == file

@@ -2,16 +2,16 @@ package job
 
 import "testing"
 
-func TestStagedAs(t *testing.T) {
+func TestFindStagedFile(t *testing.T) {
 	parcels := []StagedFile{{Name: "hello", Path: "/home/me/bin/hello"}, {Name: "in.dat", Path: "/data/in.dat"}}
 	for program, want := range map[string]string{
-		"hello":                 "hello", // in front of PATH
+		"hello":                 "hello", // before PATH
 		"bin/hello":             "hello",
 		"./bin/hello":           "hello",
-		"../hello":              "", // is /home/hello from here
+		"../hello":              "", // /home/hello
 		"/home/me/bin/hello":    "hello",
 		"/home/me//bin/./hello": "hello",
-		"/usr/bin/hello":        "",      // another program of that name
+		"/usr/bin/hello":        "",      // another program of the same name
 		"./hello":               "hello", // from the second directory
 		"in.dat":                "in.dat",
 		"sh":                    "",

@@ -3,21 +3,21 @@ package job
 import "math"
 
 // Streams says where the standard streams of the ranks come from and go to (cli.md
-// section 6). The zero value is the default: rank 0 reads our standard input, and all
-// write to our own streams, without labels.
+// section 6). The zero value is the default: rank 0 reads mpiexec's stdin, and all ranks
+// write to mpiexec's stdout and stderr, without labels.
 type Streams struct {
-	Stdin       RankSet // who reads our standard input; nil: rank 0, empty: nobody
-	StdinFile   string  // the file that is read instead; empty: none
+	Stdin       RankSet // ranks that read mpiexec's stdin; nil: rank 0, empty: none
+	StdinFile   string  // file that is read instead of stdin; empty: none
 	Out, Err    Output
-	ShownRanks  RankSet // whose output goes to our own streams; nil: all
-	MergeStderr bool    // the ranks have one stream for both, that is stdout
-	Raw         bool    // bytes go on as they come, not line by line
-	Collapse    bool    // equal lines once, with the ranks that wrote them
-	Ordered     bool    // all of rank 0, then all of rank 1, ...
-	PTY         RankSet // who has a pseudo-terminal
+	ShownRanks  RankSet // ranks whose output goes to mpiexec's streams; nil: all
+	MergeStderr bool    // ranks write stderr to stdout
+	Raw         bool    // pass bytes on as they arrive, not line by line
+	Collapse    bool    // print equal lines once, with the ranks that wrote them
+	Ordered     bool    // print all output of rank 0, then all of rank 1, ...
+	PTY         RankSet // ranks that have a pseudo-terminal
 }
 
-// ReadsStdin reports whether a rank gets our standard input.
+// ReadsStdin reports whether the rank reads mpiexec's standard input.
 func (s Streams) ReadsStdin(rank int) bool {
 	if s.Stdin == nil {
 		return rank == 0
@@ -25,26 +25,26 @@ func (s Streams) ReadsStdin(rank int) bool {
 	return s.Stdin.Contains(rank)
 }
 
-// An Output is what becomes of one output stream of every rank. Patterns are those of
+// An Output says where one output stream of every rank goes. For the patterns see
 // stdio.ParseLabel and stdio.ParseFile.
 type Output struct {
-	Label    string // pattern of what each line begins with
-	Color    bool   // labels have the color of their rank
-	File     string // pattern of the names of files, whose folders are made; empty: none
-	Append   bool   // to what the files hold
-	FileOnly bool   // the files alone, and not our own stream
+	Label    string // pattern of the label before each line; empty: none
+	Color    bool   // color the labels by rank
+	File     string // pattern of file names; missing directories are made; empty: none
+	Append   bool   // append to existing files
+	FileOnly bool   // write to the files only, not to mpiexec's stream
 }
 
-// RankSet are some of the ranks of a job.
+// A RankSet is a set of ranks of a job.
 type RankSet []RankRange
 
-// A RankRange is the ranks from First to Last.
+// A RankRange is the ranks from First to Last, inclusive.
 type RankRange struct{ First, Last int }
 
-// AllRanks are all that there are.
+// AllRanks contains every rank.
 var AllRanks = RankSet{{0, math.MaxInt}}
 
-// Contains reports whether a rank is one of them.
+// Contains reports whether rank is in the set.
 func (r RankSet) Contains(rank int) bool {
 	for _, s := range r {
 		if s.First <= rank && rank <= s.Last {
@@ -54,7 +54,7 @@ func (r RankSet) Contains(rank int) bool {
 	return false
 }
 
-// LastRank is the highest rank that is named by number; -1: there is none.
+// LastRank returns the highest rank that the set names explicitly, or -1 if there is none.
 func (r RankSet) LastRank() int {
 	last := -1
 	for _, s := range r {

@@ -7,16 +7,16 @@ import (
 	"remshell/pin"
 )
 
-// UsableCPUs are how many of a node's cores, or hardware threads if these count, ranks may have, and what keeps them from the
-// others.
+// UsableCPUs says how many of a node's CPUs ranks may use, and why not all. A CPU is a core, or a hardware
+// thread where these count.
 type UsableCPUs struct {
 	Usable, Total int
 	Unit          string   // "core" or "hardware thread"
-	ReducedBy     []string // "the CPU mask or cpuset", "reserve=1"; empty: all are left
+	ReducedBy     []string // "the CPU mask or cpuset", "reserve=1"; empty: all are usable
 }
 
-// UsableCPUs are those of the node as a machine, whatever slots were written down for it. reserve is what the job leaves free
-// on each node (--reserve-cpus).
+// UsableCPUs returns the CPUs of the node's machine that ranks may use, whatever slots the user gave it. reserve is
+// the number of CPUs that the job leaves free on each node (--reserve-cpus).
 func (n Node) UsableCPUs(reserve int) UsableCPUs {
 	b := UsableCPUs{Unit: "core"}
 	if n.CountThreads || n.CountedHWThreads != 0 {
@@ -45,7 +45,7 @@ func (n Node) UsableCPUs(reserve int) UsableCPUs {
 	return b
 }
 
-// String is a clause: "the CPU mask or cpuset and reserve=1 leave 2 of 4 cores". It is empty if all are left.
+// String returns a clause such as "the CPU mask or cpuset and reserve=1 leave 2 of 4 cores". It is empty if all are usable.
 func (b UsableCPUs) String() string {
 	verb := "leaves"
 	switch len(b.ReducedBy) {
@@ -58,7 +58,7 @@ func (b UsableCPUs) String() string {
 	return fmt.Sprintf("%s %s %d of %d %ss", strings.Join(b.ReducedBy, " and "), verb, b.Usable, b.Total, b.Unit)
 }
 
-// countUnits counts what slots of the node stand for, in a topology of it.
+// countUnits returns the number of CPUs in t, counted by the node's rule: cores or hardware threads.
 func (n Node) countUnits(t pin.Topology) int {
 	if n.CountedHWThreads != 0 && !n.CountThreads {
 		return t.CountUnitsPerCore(n.CountedHWThreads)

@@ -6,8 +6,8 @@ import (
 	"remshell/pin"
 )
 
-// What keeps ranks off CPUs is named as what it is: only a quota was, and "by the CPU quota there" was said of all the others.
-func TestBoundsNameWhatTookTheCPUs(t *testing.T) {
+// The text names every reason why CPUs are not usable.
+func TestUsableCPUsNamesReasons(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		change  func(*Node)
@@ -45,13 +45,13 @@ func TestBoundsNameWhatTookTheCPUs(t *testing.T) {
 	}
 }
 
-// shut takes a CPU away as a mask does.
+// shut makes a CPU unusable, as an affinity mask does.
 func shut(n *Node, cpu int) {
 	c := &n.Topology.Cores[cpu]
 	c.CPUs, c.Unusable = nil, []int{cpu}
 }
 
-// granted leaves the CPUs of a list, as launch/reserve does.
+// granted restricts the node to the CPUs of a list, as launch/reserve does.
 func granted(n *Node, list string) {
 	n.GrantedCPUs = pin.CPUGrant{List: list, From: "LSB_BIND_CPU_LIST"}
 	n.Topology, _ = n.Topology.RestrictTo(n.GrantedCPUs)
