@@ -15,7 +15,6 @@ var (
 	ruleHeading    = regexp.MustCompile(`(?m)^#### ([A-Z]+)-([0-9]+)$`)
 	sectionCited   = regexp.MustCompile(`\b([a-z][a-z-]*\.md) (?:section )?([0-9]+(?:\.[0-9]+)*)`)
 	ruleCited      = regexp.MustCompile(`\b([A-Z]{2,5})-([0-9]+)\b`)
-	vector         = regexp.MustCompile("(?m)^\\| `([^`]+)` \\| ([^|]+) \\|$")
 )
 
 // A specification is what the pages of doc/spec say, by the names under which it is cited.
@@ -59,8 +58,8 @@ func (l specification) missingCitations(text string) (lost []string, all int) {
 	return lost, all
 }
 
-// What a comment, or a page of doc, cites of the law is in doc/spec.
-func TestLaw(t *testing.T) {
+// Rules and sections that comments and pages of doc cite are in doc/spec.
+func TestCitationsOfTheSpecification(t *testing.T) {
 	l := readSpecification(t)
 	cited := 0
 	check := func(file, text string) {
@@ -90,27 +89,6 @@ func TestLaw(t *testing.T) {
 	}
 	if cited < 100 {
 		t.Errorf("only %d citations found: this test reads them wrongly", cited)
-	}
-}
-
-// The vectors that a page of the law ends in are there, and so are the tests that read them.
-func TestVectorsOfTheLaw(t *testing.T) {
-	files, _ := filepath.Glob("doc/spec/*.md")
-	found := 0
-	for _, file := range files {
-		_, end, _ := strings.Cut(readText(t, file), "\n## Vectors\n")
-		for _, row := range vector.FindAllStringSubmatch(end, -1) {
-			found++
-			if found, _ := filepath.Glob(row[1]); len(found) == 0 {
-				t.Errorf("%s: there is no %s", file, row[1])
-			}
-			if err := hasTest(strings.TrimSpace(row[2])); err != nil {
-				t.Errorf("%s: %v", file, err)
-			}
-		}
-	}
-	if found == 0 {
-		t.Error("no vectors found: this test reads the pages wrongly")
 	}
 }
 
