@@ -1,37 +1,39 @@
 /*
-Package line finds neighbours for a job that wants them (which-hosts.md 11).
+Package line finds contiguous nodes for a job (which-hosts.md 11).
 
-	room    4 4 . 4 4 4 . 2 4      the line: nodes by ascending ID; . is none
-	run     --- ----- ---          a longest stretch with room
-	window     ----                the shortest stretch of a run that holds the job
+	capacity  4 4 . 4 4 4 . 2 4    the line: nodes by ascending ID; . means none
+	run       ---   -----   ---    a longest stretch of nodes with capacity
+	window          ---            the shortest stretch of a run that can run the job
 
-It knows positions and rooms alone, no nodes: all of it is pure, and one pass over the line.
+The package sees only positions and capacities, not nodes. All functions are pure and need one
+pass over the line.
 */
 package line
 
-// A Mode says which of the runs that hold a job is chosen.
+// A Mode says which of the runs that fit a job is chosen.
 type Mode string
 
 // The modes.
 const (
-	First Mode = "first" // that of the lowest position
-	Best  Mode = "best"  // that with the smallest window; of equal ones that of which least is left over
+	First Mode = "first" // the run with the lowest position
+	Best  Mode = "best"  // the run with the smallest window; of equal ones the one with the fewest unused nodes
 )
 
-// Modes are the words for it, in the order of messages.
+// Modes lists the names of the modes, in the order of messages.
 var Modes = []string{string(First), string(Best)}
 
-// A Requirement is what is looked for.
+// A Requirement is what a job needs.
 type Requirement struct {
-	Ranks int // 0: as many as a run has room for
-	Shape int // ranks on each node but the last; 0: as many as there is room for
+	Ranks int // 0 means as many as fit in a run
+	Shape int // ranks on each node but the last; 0 means as many as fit
 
-	// HoldsJob reports whether a stretch, its end excluded, holds the whole job, where room alone does
-	// not tell; nil: it does. A longer stretch holds what a shorter one does.
+	// HoldsJob reports whether the nodes from..to-1 can run the whole job, if their capacity alone does
+	// not decide. It must be true for a longer stretch if it is true for a shorter one. If it is nil,
+	// capacity decides.
 	HoldsJob func(from, to int) bool
 }
 
-// minCapacity is the room with which a node is one of a run.
+// minCapacity returns the capacity that a node of a run must have.
 func (n Requirement) minCapacity() int {
 	switch {
 	case n.Shape == 0:
@@ -42,36 +44,36 @@ func (n Requirement) minCapacity() int {
 	return min(n.Shape, n.Ranks)
 }
 
-// ranksOn is how many ranks a node of a room gets at most.
-func (n Requirement) ranksOn(room int) int {
+// ranksOn returns the most ranks of the job on a node with this capacity.
+func (n Requirement) ranksOn(capacity int) int {
 	if n.Shape > 0 {
-		return min(room, n.Shape)
+		return min(capacity, n.Shape)
 	}
-	return room
+	return capacity
 }
 
-// A Window is a stretch of positions, its end excluded.
+// A Window is the positions From to To-1.
 type Window struct {
 	From, To    int
-	UnusedNodes int // nodes of its run that it leaves over
+	UnusedNodes int // nodes of its run outside the window
 }
 
-// precedes reports whether a window comes before another in a mode.
-func (w Window) precedes(than Window) bool {
-	if a, b := w.To-w.From, than.To-than.From; a != b {
+// precedes reports whether mode Best prefers w to other.
+func (w Window) precedes(other Window) bool {
+	if a, b := w.To-w.From, other.To-other.From; a != b {
 		return a < b
 	}
-	return w.UnusedNodes < than.UnusedNodes
+	return w.UnusedNodes < other.UnusedNodes
 }
 
-// FindWindow chooses the window for a job; ok is false if no run holds it.
-func FindWindow(rooms []int, need Requirement, mode Mode) (chosen Window, ok bool) {
+// FindWindow chooses the window for a job. ok is false if no run can run it.
+func FindWindow(capacities []int, need Requirement, mode Mode) (chosen Window, ok bool) {
 	if need.Ranks == 0 {
-		longest, room := LargestRun(rooms, need)
-		return longest, room > 0
+		longest, capacity := LargestRun(capacities, need)
+		return longest, capacity > 0
 	}
-	for from, to := range runs(rooms, need.minCapacity()) {
-		w, holds := need.shortestWindow(rooms, from, to)
+	for from, to := range runs(capacities, need.minCapacity()) {
+		w, holds := need.shortestWindow(capacities, from, to)
 		if !holds || ok && !w.precedes(chosen) {
 			continue
 		}
@@ -83,26 +85,27 @@ func FindWindow(rooms []int, need Requirement, mode Mode) (chosen Window, ok boo
 	return chosen, ok
 }
 
-// LargestRun is the run with most room, of equal ones the first, and how many ranks it has room for.
-func LargestRun(rooms []int, need Requirement) (longest Window, room int) {
-	for from, to := range runs(rooms, need.minCapacity()) {
+// LargestRun returns the run with the largest capacity, and that capacity in ranks. Of equal runs it
+// returns the first.
+func LargestRun(capacities []int, need Requirement) (longest Window, capacity int) {
+	for from, to := range runs(capacities, need.minCapacity()) {
 		sum := 0
-		for _, r := range rooms[from:to] {
+		for _, r := range capacities[from:to] {
 			sum += need.ranksOn(r)
 		}
-		if sum > room {
-			longest, room = Window{From: from, To: to}, sum
+		if sum > capacity {
+			longest, capacity = Window{From: from, To: to}, sum
 		}
 	}
-	return longest, room
+	return longest, capacity
 }
 
-// runs yields the longest stretches of nodes with so much room.
-func runs(rooms []int, least int) func(yield func(from, to int) bool) {
+// runs yields the longest stretches of nodes whose capacity is at least minimum.
+func runs(capacities []int, minimum int) func(yield func(from, to int) bool) {
 	return func(yield func(from, to int) bool) {
 		from := 0
-		for i := 0; i <= len(rooms); i++ {
-			if i < len(rooms) && rooms[i] >= least {
+		for i := 0; i <= len(capacities); i++ {
+			if i < len(capacities) && capacities[i] >= minimum {
 				continue
 			}
 			if i > from && !yield(from, i) {
@@ -113,15 +116,15 @@ func runs(rooms []int, least int) func(yield func(from, to int) bool) {
 	}
 }
 
-// shortestWindow is the shortest stretch of a run that holds the job; of equal ones the first.
-func (n Requirement) shortestWindow(rooms []int, from, to int) (shortest Window, ok bool) {
+// shortestWindow returns the shortest stretch of a run that can run the job; of equal ones the first.
+func (n Requirement) shortestWindow(capacities []int, from, to int) (shortest Window, ok bool) {
 	if n.Shape > 0 && n.HoldsJob == nil {
-		return n.shapedWindow(rooms, from, to)
+		return n.shapedWindow(capacities, from, to)
 	}
 	sum, end := 0, from
 	for start := from; start < to; start++ {
 		for end < to && (sum < n.Ranks || !n.holdsJob(start, end)) {
-			sum += rooms[end]
+			sum += capacities[end]
 			end++
 		}
 		if sum < n.Ranks || !n.holdsJob(start, end) {
@@ -130,7 +133,7 @@ func (n Requirement) shortestWindow(rooms []int, from, to int) (shortest Window,
 		if !ok || end-start < shortest.To-shortest.From {
 			shortest, ok = Window{From: start, To: end}, true
 		}
-		sum -= rooms[start]
+		sum -= capacities[start]
 	}
 	shortest.UnusedNodes = to - from - (shortest.To - shortest.From)
 	return shortest, ok
@@ -140,15 +143,15 @@ func (n Requirement) holdsJob(from, to int) bool {
 	return n.HoldsJob == nil || to > from && n.HoldsJob(from, to)
 }
 
-// shapedWindow is the window of a shape: each node of the run holds it, so that the first do. The node
-// behind the run may have room for the remainder alone.
-func (n Requirement) shapedWindow(rooms []int, from, to int) (w Window, ok bool) {
+// shapedWindow returns the window for a shape. Each node of the run can take a full shape, so the first
+// nodes do. The node after the run may have capacity for only the remainder.
+func (n Requirement) shapedWindow(capacities []int, from, to int) (w Window, ok bool) {
 	full, rest := n.Ranks/n.Shape, n.Ranks%n.Shape
 	end := from + full
 	if rest > 0 {
 		end++
 	}
-	behind := end == to+1 && to < len(rooms) && rooms[to] >= rest
+	behind := end == to+1 && to < len(capacities) && capacities[to] >= rest
 	if end > to && !behind {
 		return w, false
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// drawnCapacities reads a line as it is drawn: a digit for each node, a dot for one that is none.
+// drawnCapacities parses a drawn line: a digit is the capacity of a node, a dot a node without capacity.
 func drawnCapacities(drawn string) []int {
 	var list []int
 	for _, r := range strings.ReplaceAll(drawn, ".", "0") {
@@ -21,7 +21,7 @@ func TestFind(t *testing.T) {
 		line  string
 		need  Requirement
 		mode  Mode
-		want  string // first and last position, and what is left over
+		want  string // first and last position, and the number of unused nodes
 		about string
 	}{
 		{"4.444.44", Requirement{Ranks: 8}, First, "2-3 1", "the first that holds it"},
@@ -56,7 +56,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// What room alone does not tell is asked.
+// HoldsJob is called if capacity alone does not decide.
 func TestHolds(t *testing.T) {
 	three := func(from, to int) bool { return to-from >= 3 }
 	if w, ok := FindWindow(drawnCapacities("44.4444"), Requirement{Ranks: 2, HoldsJob: three}, First); !ok || w.From != 3 || w.To != 6 {
@@ -76,8 +76,8 @@ func TestLongest(t *testing.T) {
 	}
 }
 
-// Against all stretches there are: a window holds the job, no shorter one of its run does, and if
-// none is found there is none.
+// Compared with all stretches: a window can run the job, no shorter one of its run can, and if none is
+// found there is none.
 func TestAgainstAllStretches(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 5000 {

@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// A Value is what a node has of one attribute: labels, or a number. The zero value is unknown.
+// A Value is the value of one attribute of a node: labels, or a number. The zero value means unknown.
 type Value struct {
 	Labels []string
 	Number Number
 }
 
-// Known reports whether a node has any of it. A number of 0 is none.
+// Known reports whether the value is known. A number of 0 is not.
 func (v Value) Known() bool { return len(v.Labels) > 0 || v.Number > 0 }
 
-// Attributes are values by the names of attributes, in upper case.
+// Attributes maps names of attributes, in upper case, to values.
 type Attributes map[string]Value
 
 // The attributes that every cluster has.
@@ -36,12 +36,12 @@ const (
 // A Kind says how values of an attribute are written and compared.
 type Kind struct {
 	Numeric bool
-	AnyCase bool              // of labels
-	Units   map[string]Number // what stands behind a number, in upper case
-	Probed  bool              // a probe delivers it: of a node that is down it is not known
+	AnyCase bool              // labels are compared without regard to case
+	Units   map[string]Number // units of a number, in upper case
+	Probed  bool              // the value comes from a probe; it is unknown for a node that is down
 }
 
-// builtIn are the kinds of the attributes that every cluster has.
+// builtIn holds the kinds of the attributes that every cluster has.
 var builtIn = map[string]Kind{
 	Feature:   {},
 	ProcSpeed: {Numeric: true, Probed: true, Units: map[string]Number{"": oneUnit, "MHZ": oneUnit, "GHZ": 1000 * oneUnit}},
@@ -57,15 +57,15 @@ var builtIn = map[string]Kind{
 	GPUModel: {AnyCase: true, Probed: true},
 }
 
-// plain numbers have no unit.
+// plain is the units of numbers without a unit.
 var plain = map[string]Number{"": oneUnit}
 
-// Kinds are the attributes of a cluster, by name in upper case.
+// Kinds holds the attributes of a cluster, by name in upper case.
 type Kinds map[string]Kind
 
-// KindsOf are those that every cluster has, and those of its own that its nodes have: local is
-// called for the attributes of each. An attribute is text everywhere or a number everywhere;
-// mixed is one that is not, empty: all are.
+// KindsOf returns the attributes that every cluster has, and those that only this cluster's nodes have.
+// local returns the attributes of node i. An attribute must be text on all nodes or a number on all nodes.
+// mixed is the first attribute that is not; empty if there is none.
 func KindsOf(nodes int, local func(i int) Attributes) (kinds Kinds, mixed string) {
 	kinds = maps.Clone(Kinds(builtIn))
 	for i := range nodes {
@@ -84,7 +84,7 @@ func KindsOf(nodes int, local func(i int) Attributes) (kinds Kinds, mixed string
 	return kinds, mixed
 }
 
-// Names are those of the attributes: first those that every cluster has.
+// Names returns the names of the attributes. Those that every cluster has come first.
 func (k Kinds) Names() []string {
 	names := slices.Sorted(maps.Keys(builtIn))
 	for _, name := range slices.Sorted(maps.Keys(k)) {
@@ -95,5 +95,5 @@ func (k Kinds) Names() []string {
 	return names
 }
 
-// CanonicalName is the name of an attribute as Attributes have it.
+// CanonicalName returns the name of an attribute in upper case.
 func CanonicalName(name string) string { return strings.ToUpper(name) }

@@ -6,45 +6,46 @@ import (
 	"strings"
 )
 
-// A Chooser chooses among the sets of one request for one job.
+// A Chooser chooses a node set for one job.
 type Chooser struct {
 	Setting
 	Nodes []Node
 	Sets  []Set
-	Ranks int // of the job; 0: as many as there is room for
+	Ranks int // ranks of the job; 0 means as many as fit
 
-	// HoldsJob reports whether so many ranks (0: those of the job) find room on some nodes alone. nil: the
-	// sum of their rooms decides, and Ranks is known.
+	// HoldsJob reports whether some nodes alone can run a number of ranks; 0 means the whole job. If it is
+	// nil, the sum of the capacities decides, and Ranks is not 0.
 	HoldsJob func(members []int, ranks int) bool
 }
 
-// NewChooser builds the sets.
+// NewChooser builds the sets of a setting. holds becomes HoldsJob and may be nil.
 func NewChooser(s Setting, nodes []Node, ranks int, holds func(members []int, ranks int) bool) *Chooser {
 	return &Chooser{Setting: s, Nodes: nodes, Sets: BuildSets(s, nodes), Ranks: ranks, HoldsJob: holds}
 }
 
-// holdsRanks reports whether nodes of so much room hold some ranks.
-func (c *Chooser) holdsRanks(members []int, room, ranks int) bool {
+// holdsRanks reports whether nodes with this total capacity can run the ranks.
+func (c *Chooser) holdsRanks(members []int, capacity, ranks int) bool {
 	if c.HoldsJob == nil {
-		return room >= ranks
+		return capacity >= ranks
 	}
 	return c.HoldsJob(members, ranks)
 }
 
-// SetFits reports whether a set holds the job.
+// SetFits reports whether a set can run the job.
 func (c *Chooser) SetFits(set int) bool {
 	return c.holdsRanks(c.Sets[set].Members, c.Sets[set].Capacity, c.Ranks)
 }
 
-// capacityOf is that of some nodes.
-func (c *Chooser) capacityOf(members []int) (room int) {
+// capacityOf returns the total capacity of some nodes, in ranks.
+func (c *Chooser) capacityOf(members []int) (capacity int) {
 	for _, i := range members {
-		room += c.Nodes[i].Capacity
+		capacity += c.Nodes[i].Capacity
 	}
-	return room
+	return capacity
 }
 
-// ChooseOne is the set of ONEOF or FIRSTOF, with those of its members that go on; -1: none fits.
+// ChooseOne returns the set that ONEOF or FIRSTOF chooses, and those of its members that the job may use.
+// set is -1 if none fits.
 func (c *Chooser) ChooseOne() (set int, members []int) {
 	if c.Policy == FirstOf || c.Priority == FirstFit {
 		if set = slices.IndexFunc(c.indices(), c.SetFits); set < 0 {
@@ -68,7 +69,8 @@ func (c *Chooser) ChooseOne() (set int, members []int) {
 	return set, c.narrowByPriority(set)
 }
 
-// ChooseNamed is the set of a name, as One is; -1: it does not fit, or there is none.
+// ChooseNamed returns the set with this name like ChooseOne. set is -1 if there is none or it does not
+// fit.
 func (c *Chooser) ChooseNamed(name string) (set int, members []int) {
 	set = slices.IndexFunc(c.Sets, func(s Set) bool { return s.Name == name })
 	switch {
@@ -80,12 +82,12 @@ func (c *Chooser) ChooseNamed(name string) (set int, members []int) {
 	return set, c.narrowByPriority(set)
 }
 
-// HoldsRanks reports whether some nodes hold some ranks.
+// HoldsRanks reports whether some nodes can run a number of ranks.
 func (c *Chooser) HoldsRanks(members []int, ranks int) bool {
 	return c.holdsRanks(members, c.capacityOf(members), ranks)
 }
 
-// UnionName is that of the union of all sets.
+// UnionName returns the name of the union of all sets: their names joined by "+".
 func (c *Chooser) UnionName() string {
 	names := make([]string, len(c.Sets))
 	for i, set := range c.Sets {
@@ -94,7 +96,7 @@ func (c *Chooser) UnionName() string {
 	return strings.Join(names, "+")
 }
 
-// UnionMembers is the members of all sets, each once.
+// UnionMembers returns the members of all sets, each once.
 func (c *Chooser) UnionMembers() []int {
 	in := make([]bool, len(c.Nodes))
 	for _, set := range c.Sets {
@@ -105,7 +107,7 @@ func (c *Chooser) UnionMembers() []int {
 	return slices.DeleteFunc(c.AllNodes(), func(i int) bool { return !in[i] })
 }
 
-// AllNodes are all nodes, whether they are in a set or not.
+// AllNodes returns the indices of all nodes, whether or not they are in a set.
 func (c *Chooser) AllNodes() []int {
 	all := make([]int, len(c.Nodes))
 	for i := range all {
@@ -114,7 +116,7 @@ func (c *Chooser) AllNodes() []int {
 	return all
 }
 
-// indices are those of the sets.
+// indices returns the indices of all sets.
 func (c *Chooser) indices() []int {
 	all := make([]int, len(c.Sets))
 	for i := range all {
@@ -123,8 +125,8 @@ func (c *Chooser) indices() []int {
 	return all
 }
 
-// BySize are the sets by descending number of CPUs, then by index: where CPUs are shared, the
-// load of each is lowest so.
+// BySize returns the sets by descending number of CPUs, then by index. If CPUs are shared, the largest set
+// has the lowest load.
 func (c *Chooser) BySize() []int {
 	cpus := make([]int, len(c.Sets))
 	for i, set := range c.Sets {
@@ -137,23 +139,24 @@ func (c *Chooser) BySize() []int {
 	return order
 }
 
-// narrowByPriority are the members of a chosen set that go on by its priority.
+// narrowByPriority returns the members of a chosen set that remain by its priority: AFFINITY drops avoided
+// nodes, MINLOSS those that are faster than needed. If the rest cannot run the job, all members remain.
 func (c *Chooser) narrowByPriority(set int) []int {
 	members := c.Sets[set].Members
-	stays := func(Node) bool { return true }
+	remains := func(Node) bool { return true }
 	switch c.Priority {
 	case ByAffinity:
-		stays = func(n Node) bool { return n.Affinity >= 0 }
+		remains = func(n Node) bool { return n.Affinity >= 0 }
 	case MinLoss:
 		if l := c.speedLossOf(set); l.speedsKnown {
-			stays = func(n Node) bool { return n.Speed > 0 && n.Speed <= l.last }
+			remains = func(n Node) bool { return n.Speed > 0 && n.Speed <= l.last }
 		}
 	default:
 		return members
 	}
 	var fewer []int
 	for _, i := range members {
-		if stays(c.Nodes[i]) {
+		if remains(c.Nodes[i]) {
 			fewer = append(fewer, i)
 		}
 	}

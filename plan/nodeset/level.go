@@ -7,24 +7,24 @@ import (
 	"time"
 )
 
-// A Level is what one source says of node sets, as it says it: the cluster's configuration, that of a
-// class, variables, flags. The zero value says nothing.
+// A Level is what one source says about node sets, unparsed. Sources are the cluster file, a class,
+// variables and flags. The zero value says nothing.
 type Level struct {
-	Source         string                  // of the request, for messages: --node-set, class amd
-	ModifierSource func(key string) string // the source of a modifier; nil: the source has one text for all
+	Source         string                  // source of the request, for messages: --node-set, class amd
+	ModifierSource func(key string) string // returns the source of a modifier; if nil, Source is used
 
-	Spec      *string           // the request in one text, or
-	Parts     *RequestParts     // in pieces; nil both: none is made
-	Modifiers map[string]string // by modifier
+	Spec      *string           // the request in one text
+	Parts     *RequestParts     // the request in parts; if Spec is nil too, there is none
+	Modifiers map[string]string // texts by key: KeyOptional, ...
 }
 
-// RequestParts are a request as configurations write it.
+// RequestParts is a request as configuration files write it.
 type RequestParts struct {
 	Policy, Attribute string
 	List              []string
 }
 
-// The modifiers of a request, as Level.Said and Setting.Origins call them.
+// The keys of modifiers in Level.Modifiers and Setting.Origins.
 const (
 	KeyOptional  = "optional"
 	KeyTolerance = "tolerance"
@@ -33,28 +33,28 @@ const (
 	KeyDelay     = "delay"
 )
 
-// Keys are all of them, in the order in which they are judged.
+// Keys lists all modifiers, in the order in which they are checked.
 var Keys = []string{KeyOptional, KeyTolerance, KeyPriority, KeyPlus, KeyDelay}
 
-// WithDefaults is a level with what a weaker one of the same kind says beside it.
+// WithDefaults returns the level, filled in from a weaker level of the same kind.
 func (l Level) WithDefaults(weaker Level) Level {
 	l.Source, l.Spec, l.Parts = cmp.Or(l.Source, weaker.Source), cmp.Or(l.Spec, weaker.Spec), cmp.Or(l.Parts, weaker.Parts)
 	if l.ModifierSource == nil {
 		l.ModifierSource = weaker.ModifierSource
 	}
-	said := maps.Clone(weaker.Modifiers)
-	if said == nil {
-		said = make(map[string]string)
+	modifiers := maps.Clone(weaker.Modifiers)
+	if modifiers == nil {
+		modifiers = make(map[string]string)
 	}
-	maps.Copy(said, l.Modifiers)
-	l.Modifiers = said
+	maps.Copy(modifiers, l.Modifiers)
+	l.Modifiers = modifiers
 	return l
 }
 
-// hasRequest reports whether the level makes a request, or says that none is to be made.
+// hasRequest reports whether the level has a request, possibly "none".
 func (l Level) hasRequest() bool { return l.Spec != nil || l.Parts != nil }
 
-// parseRequest reads it.
+// parseRequest parses the request of the level.
 func (l Level) parseRequest(kinds Kinds) (Request, error) {
 	var r Request
 	var err error
@@ -67,7 +67,7 @@ func (l Level) parseRequest(kinds Kinds) (Request, error) {
 	return r, atSource(l.Source, err)
 }
 
-// requestText is the request as it was said.
+// requestText returns the request as it was written.
 func (l Level) requestText() string {
 	if l.Spec != nil {
 		return *l.Spec
@@ -75,7 +75,7 @@ func (l Level) requestText() string {
 	return l.Parts.Policy + ":" + l.Parts.Attribute
 }
 
-// modifierSource is the source of a modifier.
+// modifierSource returns the source of a modifier.
 func (l Level) modifierSource(key string) string {
 	if l.ModifierSource == nil {
 		return l.Source
@@ -83,7 +83,7 @@ func (l Level) modifierSource(key string) string {
 	return l.ModifierSource(key)
 }
 
-// A SourceError is what one source says, and may not.
+// A SourceError is an error in what one source says.
 type SourceError struct {
 	Source string
 	*WordError
@@ -91,38 +91,39 @@ type SourceError struct {
 
 func (r *SourceError) Error() string { return r.Source + ": " + r.WordError.Error() }
 
-// atSource says where a word is.
+// atSource adds the source to a *WordError, and returns other errors unchanged.
 func atSource(source string, err error) error {
-	if wrong, is := err.(*WordError); is {
-		return &SourceError{source, wrong}
+	if wordErr, is := err.(*WordError); is {
+		return &SourceError{source, wordErr}
 	}
 	return err
 }
 
-// Levels are all that is said of node sets, by strength.
+// Levels holds the node-set requests of all sources.
 type Levels struct {
 	Cluster, Class, Variables, Flags Level
 
-	MaxDelay    time.Duration // the longest delay that a user may have
-	UsersDenied bool          // users may not say anything
-	NodesListed bool          // the nodes are: what cluster and class request does not count
+	MaxDelay    time.Duration // the longest delay that a user may request
+	UsersDenied bool          // users may not request anything
+	NodesListed bool          // the user listed hosts, so that the requests of cluster and class do not count
 }
 
-// A Setting is what counts of all levels. The zero value: no sets.
+// Setting is the effective node-set request after merging flags, variables, class and cluster file. The
+// zero value means no sets.
 type Setting struct {
 	Request
-	Source    string // the source of the request
+	Source    string // source of the request
 	Optional  bool
 	Tolerance Tolerance
 	Priority  Priority
 	Plus      Plus
 	Delay     time.Duration
 
-	Origins        map[string]string // the source of each modifier that was said and counts
-	RequestedDelay time.Duration     // the delay that was asked for, if it was longer than it may be
+	Origins        map[string]string // source of each modifier that has an effect
+	RequestedDelay time.Duration     // the requested delay if it was above the limit; else 0
 }
 
-// The levels by strength, strongest first: byStrength has them so.
+// The indices of byStrength, strongest first.
 const (
 	flagLevel = iota
 	variableLevel
@@ -132,12 +133,13 @@ const (
 
 func (l Levels) byStrength() []Level { return []Level{l.Flags, l.Variables, l.Class, l.Cluster} }
 
-// parseRequests judges the requests, the weakest first, and tells the strongest; -1: there is none.
-func (l Levels) parseRequests(kinds Kinds) (made Request, strongest int, err error) {
+// parseRequests parses all requests, the weakest first, and returns the strongest. strongest is -1 if
+// there is none.
+func (l Levels) parseRequests(kinds Kinds) (request Request, strongest int, err error) {
 	strongest = -1
 	for i, level := range slices.Backward(l.byStrength()) {
 		if !level.hasRequest() || i == variableLevel && l.Flags.hasRequest() {
-			continue // what a flag hides is not read
+			continue // variables are not read if a flag makes a request
 		}
 		if i < classLevel && l.UsersDenied {
 			return Request{}, 0, atSource(level.Source, refuseUserLevel(level.requestText()))
@@ -147,13 +149,13 @@ func (l Levels) parseRequests(kinds Kinds) (made Request, strongest int, err err
 			return Request{}, 0, err
 		}
 		if i < classLevel || !l.NodesListed {
-			made, strongest = r, i
+			request, strongest = r, i
 		}
 	}
-	return made, strongest, nil
+	return request, strongest, nil
 }
 
-// refuseUserLevel refuses what users say where they may not.
+// refuseUserLevel returns the error if users may not request node sets.
 func refuseUserLevel(text string) error {
 	return &WordError{Token: text, Allowed: []string{"none: the cluster file switches them off"}}
 }

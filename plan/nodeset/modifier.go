@@ -6,28 +6,28 @@ import (
 	"time"
 )
 
-// A Priority says which of several sets that fit is taken.
+// A Priority says which of several sets that fit is chosen.
 type Priority string
 
 // The priorities.
 const (
-	FirstFit     Priority = "FIRSTFIT"     // the first of the list
-	BestFit      Priority = "BESTFIT"      // least room
-	WorstFit     Priority = "WORSTFIT"     // most room
+	FirstFit     Priority = "FIRSTFIT"     // the first in the list
+	BestFit      Priority = "BESTFIT"      // the smallest capacity
+	WorstFit     Priority = "WORSTFIT"     // the largest capacity
 	BestResource Priority = "BESTRESOURCE" // the fastest
-	MinLoss      Priority = "MINLOSS"      // the least lost where all run at the pace of the slowest
-	ByAffinity   Priority = "AFFINITY"     // no shunned nodes, most favoured ones
+	MinLoss      Priority = "MINLOSS"      // the least speed lost if all ranks run as fast as the slowest
+	ByAffinity   Priority = "AFFINITY"     // no avoided nodes, then most preferred ones
 )
 
 var priorities = []string{string(ByAffinity), string(BestFit), string(BestResource), string(FirstFit), string(MinLoss), string(WorstFit)}
 
-// A Plus is what a job does when no single set holds it now.
+// A Plus says what a job does if no single set can run it now.
 type Plus struct {
-	SpanEvenly bool // it spreads over several in equal parts
-	Delay      bool // it waits for the best one
+	SpanEvenly bool // it spreads evenly over several sets
+	Delay      bool // it waits for the best set
 }
 
-// String is it as it is said: "SPANEVENLY,DELAY".
+// String returns the modifier as it is written: "SPANEVENLY,DELAY".
 func (p Plus) String() string {
 	var words []string
 	if p.SpanEvenly {

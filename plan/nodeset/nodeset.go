@@ -1,10 +1,11 @@
 /*
-Package nodeset has the sets of nodes among which a job chooses: what is asked of them, what the sets
-are, and which of them is taken.
+Package nodeset makes node sets and chooses one for a job. A node set is a group of nodes with a
+common attribute, such as a switch or a CPU speed.
 
-	what is said --Resolve--> Setting      which counts, of flags, variables, class, cluster
+	requests of all sources --Resolve--> Setting      the effective request of flags, variables, class, cluster
 
-Nothing here knows of jobs or of a cluster: nodes are values with rooms and speeds, requests are words.
-A set is never kept. It is made for each request, of the nodes that meet all else.
+The package knows no jobs and no cluster. Nodes are values with capacities and speeds, and
+requests are texts. Sets are not stored: they are made for each request, from the nodes that meet
+all other requirements.
 */
 package nodeset

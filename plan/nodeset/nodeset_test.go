@@ -19,7 +19,7 @@ func resolve(l Levels) (Setting, error) {
 
 func spec(text string) Level { return Level{Source: "--node-set", Spec: &text} }
 
-// Requests as they may be written, and in their canonical form.
+// Requests as users may write them, and their canonical form.
 func TestRequests(t *testing.T) {
 	for text, want := range map[string]string{
 		"oneof:feature:a,b":                "ONEOF:FEATURE:a,b",
@@ -67,7 +67,7 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// A tolerance is exact: 500 and 750 go together at 0.5, and nothing above does.
+// A tolerance is exact: at 0.5, 500 and 750 are in one set, and no larger number is.
 func TestTolerance(t *testing.T) {
 	for _, test := range []struct {
 		x, v, tolerance string
@@ -91,7 +91,7 @@ func TestTolerance(t *testing.T) {
 	}
 }
 
-// Which level counts: the request whole, modifiers one by one.
+// The merging of levels: the request as a whole, modifiers one by one.
 func TestLevels(t *testing.T) {
 	modified := func(l Level, pairs ...string) Level {
 		l.Modifiers = make(map[string]string)
@@ -143,7 +143,8 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
-// Each number is read as it was written, also one that only a unit can make, by itself and in a request.
+// Each number is read again as String writes it, also one that only a unit can make, alone and in a
+// request.
 func TestNumbersAreReadAgain(t *testing.T) {
 	kinds, _ := KindsOf(0, nil)
 	random := rand.New(rand.NewPCG(15, 5))
@@ -170,8 +171,8 @@ func TestNumbersAreReadAgain(t *testing.T) {
 	}
 }
 
-// Whatever is written: it is read without a panic, and what is accepted means the same when it is
-// written again in its canonical form.
+// For any input the parser does not panic, and a request that it accepts has the same meaning in its
+// canonical form.
 func FuzzRequest(f *testing.F) {
 	for _, text := range []string{"ONEOF:FEATURE:a,b*", "ANYOF:PROCSPEED:450-650,2.4GHz", "FIRSTOF:MEMORY:1K,32G", "none", "ONEOF:rack"} {
 		f.Add(text, "50%", "1h30m", "SPANEVENLY DELAY")

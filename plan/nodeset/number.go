@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// A Number is the value of an attribute, in 1/(1024*10^6) of its unit: six decimals, and the K of a
-// memory that counts in M, are exact. What is not is refused. It is at least 0, and at most MaxNumber.
+// A Number is a numeric value of an attribute, in 1/(1024*10^6) of its unit. Six decimals, and K in a
+// memory size counted in M, are exact. Values that are not exact are refused. The range is 0 to MaxNumber.
 type Number int64
 
 // oneUnit is 1 as a Number.
@@ -16,14 +16,14 @@ const oneUnit Number = 1024 * 1_000_000
 // MaxNumber is the largest value of an attribute.
 const MaxNumber = 8_000_000_000 * oneUnit
 
-// FromInt is a whole number, of which too large ones are MaxNumber, negative ones 0.
+// FromInt converts an integer. Integers that are too large become MaxNumber, negative ones 0.
 func FromInt(n int64) Number { return Number(min(max(n, 0), int64(MaxNumber/oneUnit))) * oneUnit }
 
-// ParseNumber reads digits, and behind a point up to six decimals, or so many as a Number has: what String
-// writes is always read.
+// ParseNumber parses a decimal number with up to six decimals, or with as many as String writes. It reads
+// every output of String.
 func ParseNumber(text string) (Number, bool) { return parseScaled(text, oneUnit) }
 
-// NumberFault says what is wrong with a decimal number that is no Number.
+// NumberFault says why a decimal number is not a Number.
 func NumberFault(text string) string {
 	whole, decimals, _ := strings.Cut(text, ".")
 	if n, ok := ParseNumber(whole); ok && n < MaxNumber && len(decimals) > 6 {
@@ -32,10 +32,11 @@ func NumberFault(text string) string {
 	return "is not from 0 to " + MaxNumber.String()
 }
 
-// maxDecimals are enough for each Number: a 1024th of 10^-6 has 16.
+// maxDecimals is the largest number of decimals of a Number: 10^-6/1024 has 16.
 const maxDecimals = 16
 
-// parseScaled reads a number of things that are each so much. It is exact, or refused.
+// parseScaled parses a decimal number and multiplies it by each. It returns false if the result is not
+// exact.
 func parseScaled(text string, each Number) (Number, bool) {
 	whole, decimals, point := strings.Cut(text, ".")
 	if whole == "" || point && decimals == "" || len(decimals) > maxDecimals || strings.Trim(whole+decimals, "0123456789") != "" {
@@ -46,7 +47,7 @@ func parseScaled(text string, each Number) (Number, bool) {
 	if err != nil || high > 0 || value > uint64(MaxNumber) {
 		return 0, false
 	}
-	parts, _ := strconv.ParseUint(decimals+strings.Repeat("0", maxDecimals-len(decimals)), 10, 64) // digits, less than 10^16
+	parts, _ := strconv.ParseUint(decimals+strings.Repeat("0", maxDecimals-len(decimals)), 10, 64) // digits only, below 10^16
 	high, low := bits.Mul64(parts, uint64(each))
 	fraction, rest := bits.Div64(high, low, 10_000_000_000_000_000)
 	if value += fraction; rest != 0 || value > uint64(MaxNumber) {
@@ -55,27 +56,27 @@ func parseScaled(text string, each Number) (Number, bool) {
 	return Number(value), true
 }
 
-// String is the number without an exponent: "2400", "2.5".
+// String returns the number without an exponent: "2400", "2.5".
 func (n Number) String() string {
 	text := strconv.FormatInt(int64(n/oneUnit), 10)
 	rest := n % oneUnit
 	if rest == 0 {
 		return text
 	}
-	// A unit has 1024*10^6 parts, of which each is 9765625 of 10^16.
+	// A unit has 1024*10^6 parts, and each part is 9765625/10^16.
 	decimals := strconv.FormatInt(int64(rest)*9_765_625, 10)
 	decimals = strings.Repeat("0", 16-len(decimals)) + decimals
 	return text + "." + strings.TrimRight(decimals, "0")
 }
 
-// A Tolerance is how much larger than the least of a set the numbers of its members may be, in
-// millionths of it; at most MaxTolerance.
+// A Tolerance says how much the numbers in a set may exceed the smallest one, in millionths of it. It is
+// at most MaxTolerance.
 type Tolerance int64
 
-// MaxTolerance is ten times as much.
+// MaxTolerance is ten times the smallest number.
 const MaxTolerance Tolerance = 10_000_000
 
-// ParseTolerance reads 0 to 10 with up to six decimals, or 0% to 1000% with up to four.
+// ParseTolerance parses 0 to 10 with up to six decimals, or 0% to 1000% with up to four.
 func ParseTolerance(text string) (Tolerance, bool) {
 	each, digits := oneUnit, text
 	if before, percent := strings.CutSuffix(text, "%"); percent {
@@ -85,10 +86,10 @@ func ParseTolerance(text string) (Tolerance, bool) {
 	return Tolerance(n / (oneUnit / 1_000_000)), ok && n%(oneUnit/1_000_000) == 0 && n <= 10*oneUnit
 }
 
-// String is the tolerance as a number.
+// String returns the tolerance as a decimal number.
 func (t Tolerance) String() string { return (Number(t) * (oneUnit / 1_000_000)).String() }
 
-// withinTolerance reports x <= v * (1 + t), without rounding.
+// withinTolerance reports whether x <= v * (1 + t), without rounding.
 func withinTolerance(x, v Number, t Tolerance) bool {
 	if t == 0 {
 		return x <= v

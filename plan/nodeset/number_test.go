@@ -2,7 +2,7 @@ package nodeset
 
 import "testing"
 
-// What is wrong with a number is either how large it is or how many decimals it has.
+// A number is invalid because it is too large or has too many decimals.
 func TestNumberFault(t *testing.T) {
 	for text, want := range map[string]string{
 		"0.0000001": "has more than six decimals", "7999999999.1234567": "has more than six decimals",

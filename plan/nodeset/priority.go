@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// A setRating is the key of a set by a priority: the least is the best.
+// A setRating is the sort key of a set by a priority. The set with the least rating is the best.
 type setRating struct {
 	first    uint128
 	second   int64
@@ -18,27 +18,27 @@ func (r *setRating) compare(other *setRating) int {
 	return cmp.Or(r.first.compare(other.first), cmp.Compare(r.second, other.second), cmp.Compare(r.capacity, other.capacity), cmp.Compare(r.set, other.set))
 }
 
-// rate is the rating of a set:
+// rate returns the rating of a set. The keys are, in this order:
 //
 //	FIRSTFIT      index
-//	BESTFIT       room, index
-//	WORSTFIT      -room, index
-//	BESTRESOURCE  -(slowest speed of a member with room), room, index
-//	MINLOSS       loss, -s0, room, index
-//	AFFINITY      shunned, -favoured, index
+//	BESTFIT       capacity, index
+//	WORSTFIT      -capacity, index
+//	BESTRESOURCE  -(slowest speed of a member with capacity), capacity, index
+//	MINLOSS       loss, -s0, capacity, index
+//	AFFINITY      avoided, -preferred, index
 func (c *Chooser) rate(set int) setRating {
 	r := setRating{set: set}
-	room := int64(c.Sets[set].Capacity)
+	capacity := int64(c.Sets[set].Capacity)
 	switch c.Priority {
 	case BestFit:
-		r.capacity = room
+		r.capacity = capacity
 	case WorstFit:
-		r.capacity = -room
+		r.capacity = -capacity
 	case BestResource:
-		r.second, r.capacity = -int64(c.slowestSpeed(set)), room
+		r.second, r.capacity = -int64(c.slowestSpeed(set)), capacity
 	case MinLoss:
 		l := c.speedLossOf(set)
-		r.first, r.second, r.capacity = l.total, -int64(l.first), room
+		r.first, r.second, r.capacity = l.total, -int64(l.first), capacity
 		if !l.speedsKnown {
 			r.first = maxUint128
 		}
@@ -48,54 +48,55 @@ func (c *Chooser) rate(set int) setRating {
 	return r
 }
 
-// slowestSpeed is the least speed of a member with room; 0: unknown.
+// slowestSpeed returns the lowest speed of a member with capacity; 0 if it is unknown.
 func (c *Chooser) slowestSpeed(set int) (least Number) {
 	for _, i := range c.Sets[set].Members {
 		if n := &c.Nodes[i]; n.Capacity > 0 && (least == 0 || n.Speed < least) {
 			least = n.Speed
 			if c.Attribute == ProcSpeed {
-				break // they ascend
+				break // members are sorted by speed
 			}
 		}
 	}
 	return least
 }
 
-// needsAvoidedNodes is 0 if the set holds the job without its nodes that had better not be used.
+// needsAvoidedNodes returns 0 if the set can run the job without its avoided nodes, else 1.
 func (c *Chooser) needsAvoidedNodes(set int) uint64 {
-	var welcome []int
+	var allowed []int
 	for _, i := range c.Sets[set].Members {
 		if c.Nodes[i].Affinity >= 0 {
-			welcome = append(welcome, i)
+			allowed = append(allowed, i)
 		}
 	}
-	if c.holdsRanks(welcome, c.capacityOf(welcome), c.Ranks) {
+	if c.holdsRanks(allowed, c.capacityOf(allowed), c.Ranks) {
 		return 0
 	}
 	return 1
 }
 
-// ranksOnPreferredNodes is how many of the ranks find room on nodes that are recommended.
-func (c *Chooser) ranksOnPreferredNodes(set int) (room int) {
+// ranksOnPreferredNodes returns how many ranks of the job fit on the preferred nodes of a set.
+func (c *Chooser) ranksOnPreferredNodes(set int) (capacity int) {
 	for _, i := range c.Sets[set].Members {
 		if c.Nodes[i].Affinity > 0 {
-			room += c.Nodes[i].Capacity
+			capacity += c.Nodes[i].Capacity
 		}
 	}
 	if c.Ranks > 0 {
-		return min(room, c.Ranks)
+		return min(capacity, c.Ranks)
 	}
-	return room
+	return capacity
 }
 
-// A speedLoss is what is lost of the speed of nodes when all ranks run at the pace of the slowest.
+// A speedLoss is the speed that is lost if all ranks run as fast as the slowest node.
 type speedLoss struct {
-	speedsKnown bool    // the speeds of all members are
-	total       uint128 // sum of ranks by what their node is faster than the first
-	first, last Number  // speeds, of the nodes that the ranks would take
+	speedsKnown bool    // the speeds of all members are known
+	total       uint128 // sum over the ranks of the speed above that of the slowest node
+	first, last Number  // slowest and fastest speed of the nodes used
 }
 
-// speedLossOf takes the members with room by ascending speed until all ranks have their place.
+// speedLossOf computes the loss of a set. It fills members with capacity by ascending speed until all
+// ranks are placed.
 func (c *Chooser) speedLossOf(set int) (l speedLoss) {
 	members := c.Sets[set].Members
 	if c.Attribute != ProcSpeed {
@@ -128,10 +129,10 @@ func (c *Chooser) speedLossOf(set int) (l speedLoss) {
 	return l
 }
 
-// A uint128 is a number of 128 bits, since speeds have ten decimals.
+// A uint128 is an unsigned number of 128 bits. 64 bits are too few for sums of speeds.
 type uint128 struct{ high, low uint64 }
 
-// maxUint128 comes behind every other.
+// maxUint128 is the largest uint128.
 var maxUint128 = uint128{1<<64 - 1, 1<<64 - 1}
 
 func multiply(a, b uint64) (w uint128) {

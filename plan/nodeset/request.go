@@ -9,16 +9,16 @@ import (
 // A Policy says how many sets a job may use.
 type Policy string
 
-// The policies. The empty one: no sets.
+// The policies. An empty policy means no sets.
 const (
-	OneOf   Policy = "ONEOF"   // one, the best by a priority
-	AnyOf   Policy = "ANYOF"   // all of them, mixed
-	FirstOf Policy = "FIRSTOF" // one, the first that fits
+	OneOf   Policy = "ONEOF"   // one set, the best by a priority
+	AnyOf   Policy = "ANYOF"   // all sets together
+	FirstOf Policy = "FIRSTOF" // one set, the first that fits
 )
 
 var policies = []string{string(OneOf), string(AnyOf), string(FirstOf)}
 
-// A Request is a policy, an attribute, and perhaps the values that count:
+// A Request is a policy, an attribute and optionally a list of values:
 //
 //	request   = policy ":" attribute [ ":" list ] / "none"
 //	policy    = "ONEOF" / "ANYOF" / "FIRSTOF"                  ; any case
@@ -27,22 +27,22 @@ var policies = []string{string(OneOf), string(AnyOf), string(FirstOf)}
 //	label     = 1*64( letter / digit / "_" / "." / "+" / "-" / "*" / "?" )
 //	number    = digits [ "." 1*16digits ] [ unit ]            ; exact as a Number
 type Request struct {
-	Policy    Policy // empty: none
+	Policy    Policy // empty if there is no request
 	Attribute string // in upper case
 	Kind      Kind
-	List      []Item // nil: all values that nodes have
+	List      []Item // nil means all values that nodes have
 }
 
-// An Item is one value of a list: a label, or numbers from First to Last.
+// An Item is one value of a list: a label, or the numbers from First to Last.
 type Item struct {
 	Label       string
 	First, Last Number
 }
 
-// isPattern reports whether labels are to match it.
+// isPattern reports whether the item is a pattern for labels.
 func (i Item) isPattern() bool { return strings.ContainsAny(i.Label, "*?") }
 
-// canonicalText is the item as the canonical request has it.
+// canonicalText returns the item as in a canonical request.
 func (i Item) canonicalText() string {
 	switch {
 	case i.Label != "":
@@ -53,7 +53,7 @@ func (i Item) canonicalText() string {
 	return i.First.String()
 }
 
-// String is the request with its words in upper case, and numbers without units.
+// String returns the canonical request: keywords in upper case, and numbers without units.
 func (r Request) String() string {
 	if r.Policy == "" {
 		return "none"
@@ -65,11 +65,11 @@ func (r Request) String() string {
 	return text
 }
 
-// A WordError is a word of a request, or of what modifies it, that cannot be.
+// A WordError is an invalid word in a request or a modifier.
 type WordError struct {
 	Token   string
 	Allowed []string
-	Reason  string // empty: it is unknown
+	Reason  string // empty means unknown word
 }
 
 func (e *WordError) Error() string {
@@ -80,16 +80,16 @@ func (e *WordError) Error() string {
 	return text + "; allowed: " + strings.Join(e.Allowed, ", ")
 }
 
-// maxLabel is the longest label, in bytes.
+// maxLabel is the largest length of a label, in bytes.
 const maxLabel = 64
 
-// maxItems bounds the values of one list.
+// maxItems is the largest number of values in a list.
 const maxItems = 10_000
 
-// blanks are what may stand between and around words.
+// blanks are the characters allowed between and around words.
 const blanks = " \t\n\r\f\v"
 
-// Parse reads a request in one text. The error is a *WordError.
+// Parse parses a request in one text. The error is a *WordError.
 func Parse(text string, kinds Kinds) (Request, error) {
 	text = trim(text)
 	if strings.EqualFold(text, "none") {
@@ -102,13 +102,13 @@ func Parse(text string, kinds Kinds) (Request, error) {
 
 func trim(text string) string { return strings.Trim(text, blanks) }
 
-// isSeparator reports whether a character stands between the values of a list.
+// isSeparator reports whether a character separates the values of a list.
 func isSeparator(c rune) bool { return c == ',' || c == ':' || strings.ContainsRune(blanks, c) }
 
-// SplitList are the values of a list in one text.
+// SplitList splits a list into its values.
 func SplitList(list string) []string { return strings.FieldsFunc(list, isSeparator) }
 
-// ParseParts reads a request in pieces. The error is a *WordError.
+// ParseParts parses a request in parts. The error is a *WordError.
 func ParseParts(policy, attribute string, list []string, kinds Kinds) (Request, error) {
 	if !slices.Contains(policies, strings.ToUpper(policy)) {
 		return Request{}, &WordError{Token: policy, Allowed: policies, Reason: "unknown policy"}
@@ -131,7 +131,7 @@ func ParseParts(policy, attribute string, list []string, kinds Kinds) (Request, 
 	return r, nil
 }
 
-// parseItem reads one value of a list.
+// parseItem parses one value of a list.
 func parseItem(word string, kind Kind) (Item, error) {
 	if !kind.Numeric {
 		if word == "" || len(word) > maxLabel || strings.ContainsFunc(word, func(c rune) bool { return !isLabelRune(c) }) {
@@ -151,17 +151,17 @@ func parseItem(word string, kind Kind) (Item, error) {
 	return Item{First: from, Last: to}, nil
 }
 
-// isLabelRune reports whether a character may be in a label or pattern.
+// isLabelRune reports whether a character is allowed in a label or pattern.
 func isLabelRune(c rune) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("_.+-*?", c)
 }
 
-// IsLabel reports whether a text may be a label of a node.
+// IsLabel reports whether a text is a valid label of a node.
 func IsLabel(text string) bool {
 	return text != "" && len(text) <= maxLabel && !strings.ContainsFunc(text, func(c rune) bool { return !isLabelRune(c) || c == '*' || c == '?' })
 }
 
-// parseNumber reads a number with a unit of the kind.
+// parseNumber parses a number with a unit of the kind.
 func (k Kind) parseNumber(text string) (Number, bool) {
 	digits := strings.TrimRight(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 	each, known := k.Units[strings.ToUpper(text[len(digits):])]
@@ -171,7 +171,8 @@ func (k Kind) parseNumber(text string) (Number, bool) {
 	return parseScaled(digits, each)
 }
 
-// ParseQuantity reads a number with a unit of an attribute that every cluster has; false: it is none.
+// ParseQuantity parses a number with a unit of a built-in attribute. It returns false if the text is
+// invalid.
 func ParseQuantity(name, text string) (Number, bool) {
 	kind := builtIn[name]
 	if n, ok := kind.parseNumber(text); ok && kind.Numeric {

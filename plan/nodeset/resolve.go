@@ -1,14 +1,14 @@
 package nodeset
 
-// Resolve judges all that is said, and takes what counts: the request whole from the strongest level
-// that has one, each modifier from the strongest that says it. The error is a *Refusal.
+// Resolve checks all requests and merges them. The request comes as a whole from the strongest level that
+// has one. Each modifier comes from the strongest level that has it. The error is a *SourceError.
 func (l Levels) Resolve(kinds Kinds) (Setting, error) {
-	made, strongest, err := l.parseRequests(kinds)
+	request, strongest, err := l.parseRequests(kinds)
 	if err != nil {
 		return Setting{}, err
 	}
-	s := Setting{Request: made, Origins: make(map[string]string)}
-	if made.Policy != "" {
+	s := Setting{Request: request, Origins: make(map[string]string)}
+	if request.Policy != "" {
 		s.Source = l.byStrength()[strongest].Source
 	}
 	optional, err := levelValues(l, KeyOptional, parseOptional)
@@ -31,7 +31,7 @@ func (l Levels) Resolve(kinds Kinds) (Setting, error) {
 	if err != nil {
 		return Setting{}, err
 	}
-	if s.Optional = strongest >= classLevel; !s.Optional { // who asks for sets does not expect that the site drops them
+	if s.Optional = strongest >= classLevel; !s.Optional { // if users request sets, a site default must not make them optional
 		for len(optional) > 0 && optional[len(optional)-1].level >= classLevel {
 			optional = optional[:len(optional)-1]
 		}
@@ -45,8 +45,9 @@ func (l Levels) Resolve(kinds Kinds) (Setting, error) {
 	return s, s.setModifiers(tolerance, priority, strongest)
 }
 
-// setModifiers settles the modifiers that not every attribute can have. Where class or cluster say one
-// beside a request of others that it does not suit, it is left out.
+// setModifiers sets tolerance and priority, which do not suit every attribute. A modifier of the class or
+// cluster that does not suit a request from another level is ignored. Any other one that does not suit is
+// an error.
 func (s *Setting) setModifiers(tolerance []levelValue[Tolerance], priority []levelValue[Priority], strongest int) error {
 	tolerance, err := suitableValues(tolerance, strongest, s.toleranceMisfit)
 	if err != nil {
@@ -63,7 +64,7 @@ func (s *Setting) setModifiers(tolerance []levelValue[Tolerance], priority []lev
 	return nil
 }
 
-// toleranceMisfit tells what may be said in the place of a tolerance; empty: it may be.
+// toleranceMisfit returns which tolerance is allowed instead; empty if t suits the request.
 func (s *Setting) toleranceMisfit(t Tolerance) string {
 	if s.Policy == "" || s.Attribute == ProcSpeed || t == 0 {
 		return ""
@@ -71,7 +72,7 @@ func (s *Setting) toleranceMisfit(t Tolerance) string {
 	return "0: a tolerance is for " + ProcSpeed
 }
 
-// priorityMisfit tells with what a priority may be said; empty: it may be with this.
+// priorityMisfit returns for which attributes a priority is allowed; empty if p suits the request.
 func (s *Setting) priorityMisfit(p Priority) string {
 	speeds := s.Policy == "" || s.Attribute == ProcSpeed
 	switch {
@@ -83,20 +84,20 @@ func (s *Setting) priorityMisfit(p Priority) string {
 	return ""
 }
 
-// A levelValue is what one level says of a modifier.
+// A levelValue is the value of a modifier at one level.
 type levelValue[T any] struct {
 	value        T
 	level        int
 	source, text string
 }
 
-// levelValues reads what is said of a modifier, strongest first. All of it is judged, but what a flag
-// hides of the variables.
+// levelValues parses the values of a modifier, strongest level first. All values are checked, except those
+// of variables if a flag has one.
 func levelValues[T any](l Levels, key string, parse func(string) (T, error)) ([]levelValue[T], error) {
 	var all []levelValue[T]
 	for i, level := range l.byStrength() {
-		text, said := level.Modifiers[key]
-		if !said || i == variableLevel && len(all) > 0 {
+		text, given := level.Modifiers[key]
+		if !given || i == variableLevel && len(all) > 0 {
 			continue
 		}
 		source := level.modifierSource(key)
@@ -112,7 +113,7 @@ func levelValues[T any](l Levels, key string, parse func(string) (T, error)) ([]
 	return all, nil
 }
 
-// suitableValues are the voices that suit the request. misfits tells what may be said instead.
+// suitableValues returns the values that suit the request. misfits returns what is allowed instead.
 func suitableValues[T any](all []levelValue[T], strongest int, misfits func(T) string) (fit []levelValue[T], err error) {
 	for _, v := range all {
 		allowed := misfits(v.value)
@@ -125,7 +126,7 @@ func suitableValues[T any](all []levelValue[T], strongest int, misfits func(T) s
 	return fit, nil
 }
 
-// setStrongest takes what the strongest says, if somebody does.
+// setStrongest stores the strongest value and its source, if there is one.
 func setStrongest[T any](s *Setting, into *T, all []levelValue[T], key string) {
 	if len(all) > 0 {
 		*into, s.Origins[key] = all[0].value, all[0].source

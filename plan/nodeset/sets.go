@@ -8,25 +8,25 @@ import (
 	"remshell/hostlist"
 )
 
-// A Node is a candidate as sets see it.
+// A Node is a candidate node as package nodeset sees it.
 type Node struct {
-	Value    Value // of the attribute of the request
-	Global   bool  // in every set of FEATURE, if there is another node in it
-	Capacity int   // ranks of the job that share no CPU
-	Size     int   // S: its CPUs, busy or not
+	Value    Value // of the requested attribute
+	Global   bool  // member of every set of FEATURE that has another member
+	Capacity int   // most ranks of the job without shared CPUs
+	Size     int   // its CPUs, busy or not (S in placement.md)
 	Speed    Number
-	Affinity int // -1, 0 or 1
+	Affinity int // -1 to avoid, 0, or 1 to prefer
 }
 
-// A Set is nodes that share a label, or whose numbers lie in a range.
+// A Set is the nodes that share a label, or whose numbers lie in a range.
 type Set struct {
 	Name     string
-	Members  []int // indices into the nodes; of numbers by ascending number, else by index
-	Capacity int   // of all of them
+	Members  []int // indices into the nodes; sorted by number, if numeric, else by index
+	Capacity int   // total capacity of the members, in ranks
 }
 
-// BuildSets makes the sets of a request, in the order of their indices. Of sets of equal members the
-// first stays, and no set is of GLOBAL nodes alone.
+// BuildSets makes the sets of a setting in the order of their indices. Of sets with equal members the
+// first stays. No set has only GLOBAL members.
 func BuildSets(s Setting, nodes []Node) []Set {
 	if s.Kind.Numeric {
 		return numberSets(s, nodes)
@@ -34,12 +34,12 @@ func BuildSets(s Setting, nodes []Node) []Set {
 	return labelSets(s, nodes)
 }
 
-// Numbers are the nodes whose number is known, by ascending number.
+// A numberLine is the nodes whose number is known, sorted by number.
 type numberLine struct {
 	nodes           []int
-	values          []Number // of them, each once, ascending
-	ends            []int    // by value: behind its last node
-	capacityThrough []int    // by place in the line: the room up to there; one more than nodes
+	values          []Number // the distinct numbers, ascending
+	ends            []int    // by value: end of its nodes in nodes
+	capacityThrough []int    // total capacity of the first i nodes; one element more than nodes
 }
 
 func newNumberLine(nodes []Node) numberLine {
@@ -60,7 +60,7 @@ func newNumberLine(nodes []Node) numberLine {
 	return l
 }
 
-// setOf is the nodes whose number is at least first, and at most last with the tolerance.
+// setOf returns the nodes whose numbers are from first to last, plus the tolerance above last.
 func (l *numberLine) setOf(name string, first, last Number, t Tolerance) Set {
 	low, _ := slices.BinarySearch(l.values, first)
 	high, _ := slices.BinarySearchFunc(l.values, last, func(v, last Number) int {
@@ -73,7 +73,7 @@ func (l *numberLine) setOf(name string, first, last Number, t Tolerance) Set {
 	return Set{Name: name, Members: l.nodes[from:to:to], Capacity: l.capacityThrough[to] - l.capacityThrough[from]}
 }
 
-// endOf is where the nodes of the first values end.
+// endOf returns the end of the nodes that have one of the first values.
 func (l *numberLine) endOf(values int) int {
 	if values == 0 {
 		return 0
@@ -81,11 +81,11 @@ func (l *numberLine) endOf(values int) int {
 	return l.ends[values-1]
 }
 
-// numberSets are the sets of an attribute of numbers.
+// numberSets returns the sets of a numeric attribute.
 func numberSets(s Setting, nodes []Node) []Set {
 	l := newNumberLine(nodes)
 	var sets []Set
-	known := make(map[[2]int]bool) // by the place of the first member in the line, and their number
+	known := make(map[[2]int]bool) // by first member and number of members
 	add := func(set Set) {
 		if len(set.Members) == 0 {
 			return
@@ -115,7 +115,7 @@ func numberSets(s Setting, nodes []Node) []Set {
 	return sets
 }
 
-// toleranceOf is the tolerance of an item: a written range has its bounds.
+// toleranceOf returns the tolerance of an item. A written range has none.
 func (s *Setting) toleranceOf(item Item) Tolerance {
 	if item.First != item.Last {
 		return 0
@@ -123,7 +123,7 @@ func (s *Setting) toleranceOf(item Item) Tolerance {
 	return s.Tolerance
 }
 
-// foldLabel is a label as it is compared.
+// foldLabel returns a label in the form in which labels are compared.
 func (k Kind) foldLabel(label string) string {
 	if k.AnyCase {
 		return strings.ToLower(label)
@@ -131,10 +131,10 @@ func (k Kind) foldLabel(label string) string {
 	return label
 }
 
-// labelSets are the sets of an attribute of labels.
+// labelSets returns the sets of an attribute with labels.
 func labelSets(s Setting, nodes []Node) []Set {
-	members := make(map[string][]int) // by folded label
-	spelt := make(map[string]string)  // as the first node has it
+	members := make(map[string][]int)   // by folded label
+	spelling := make(map[string]string) // as the first node spells it
 	var global []int
 	for i := range nodes {
 		if s.Attribute == Feature && nodes[i].Global {
@@ -144,16 +144,16 @@ func labelSets(s Setting, nodes []Node) []Set {
 		for _, label := range nodes[i].Value.Labels {
 			key := s.Kind.foldLabel(label)
 			if of := members[key]; len(of) > 0 && of[len(of)-1] == i {
-				continue // the node has it twice
+				continue // the node has the label twice
 			} else if of == nil {
-				spelt[key] = label
+				spelling[key] = label
 			}
 			members[key] = append(members[key], i)
 		}
 	}
 	var sets []Set
-	alike := make(map[[3]int][]int) // sets by number, first and last of their members
-	for _, name := range s.labelNames(spelt) {
+	alike := make(map[[3]int][]int) // indices of sets, by number, first and last of their members
+	for _, name := range s.labelNames(spelling) {
 		of := members[s.Kind.foldLabel(name)]
 		if len(of) == 0 {
 			continue
@@ -174,11 +174,11 @@ func labelSets(s Setting, nodes []Node) []Set {
 	return sets
 }
 
-// labelNames are the labels of the sets in their order: those of the list, patterns giving way to what
-// they match, or all that nodes have in natural order.
-func (s *Setting) labelNames(spelt map[string]string) []string {
+// labelNames returns the labels of the sets, in order. With a list these are its labels, with patterns
+// replaced by the labels that match. Without a list they are all labels of the nodes, in natural order.
+func (s *Setting) labelNames(spelling map[string]string) []string {
 	if s.List == nil {
-		return slices.SortedFunc(maps.Values(spelt), hostlist.Compare)
+		return slices.SortedFunc(maps.Values(spelling), hostlist.Compare)
 	}
 	var names []string
 	listed := make(map[string]bool)
@@ -194,7 +194,7 @@ func (s *Setting) labelNames(spelt map[string]string) []string {
 			continue
 		}
 		pattern := s.Kind.foldLabel(item.Label)
-		for _, label := range slices.SortedFunc(maps.Values(spelt), hostlist.Compare) {
+		for _, label := range slices.SortedFunc(maps.Values(spelling), hostlist.Compare) {
 			if matches(pattern, s.Kind.foldLabel(label)) {
 				add(label)
 			}
@@ -205,7 +205,7 @@ func (s *Setting) labelNames(spelt map[string]string) []string {
 
 // matches reports whether a label matches a pattern: ? is any character, * any number of them.
 func matches(pattern, label string) bool {
-	star, after := -1, 0 // the last * met, and where what is behind it is tried
+	star, after := -1, 0 // the last * seen, and the position in label that it is matched up to
 	p := 0
 	for l := 0; l < len(label); {
 		switch {
@@ -225,8 +225,8 @@ func matches(pattern, label string) bool {
 	return strings.Trim(pattern[p:], "*") == ""
 }
 
-// UnusedValues lists the values of the list that none of the nodes has, in their order. Patterns are not
-// among them, nor do GLOBAL nodes have any.
+// UnusedValues returns the values of the list that no node has, in their order. It skips patterns. GLOBAL
+// nodes count as having no value.
 func UnusedValues(s Setting, nodes []Node) []string {
 	if s.List == nil {
 		return nil
@@ -246,11 +246,11 @@ func UnusedValues(s Setting, nodes []Node) []string {
 	}
 	var unused []string
 	for _, item := range s.List {
-		there := item.isPattern() || labels[s.Kind.foldLabel(item.Label)]
+		used := item.isPattern() || labels[s.Kind.foldLabel(item.Label)]
 		if s.Kind.Numeric {
-			there = len(l.setOf("", item.First, item.Last, s.toleranceOf(item)).Members) > 0
+			used = len(l.setOf("", item.First, item.Last, s.toleranceOf(item)).Members) > 0
 		}
-		if !there && !slices.Contains(unused, item.canonicalText()) {
+		if !used && !slices.Contains(unused, item.canonicalText()) {
 			unused = append(unused, item.canonicalText())
 		}
 	}

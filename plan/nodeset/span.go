@@ -2,28 +2,28 @@ package nodeset
 
 import "slices"
 
-// A Part is one of the sets that a job spans, with those of its members that count there.
+// A Part is one of the sets that a job spans, with the members used there.
 type Part struct {
 	Set     int
 	Members []int
 	Ranks   int
 }
 
-// Span finds the least number of sets that hold the job in parts that differ by at most one rank;
-// nil: there is none. The search does not go back: where sets overlap it may miss a span.
+// Span finds the smallest number of sets that can run the job in parts that differ by at most one rank. It
+// returns nil if there is none. The search does not backtrack: if sets overlap, it may miss a span.
 //
-//	line = sets with room, by the key of the priority
+//	line = sets with capacity, by the key of the priority
 //	for k = 2 .. min(number of sets, np):
 //	    q, r = np / k, np mod k;  quotas = r times q + 1, then k - r times q
-//	    each quota in turn: the first set of the line, not taken yet, that holds it on
-//	        members that are not GLOBAL and not of a set taken before
+//	    for each quota: the first set of the line, not used yet, that can run it on
+//	        members that are not GLOBAL and not of a set used before
 //	    all found: these k parts, in this order
 func (c *Chooser) Span() []Part {
 	sets := c.setsToSpan()
 	for k := 2; k <= min(len(sets), c.Ranks); k++ {
 		least := func(set int) bool { return c.Sets[set].Capacity < c.Ranks/k }
 		if large := len(sets) - count(sets, least); large < k {
-			continue // rooms only shrink by what other parts take
+			continue // other parts can only reduce capacities
 		}
 		if parts := c.spanOver(sets, k); parts != nil {
 			return parts
@@ -41,7 +41,7 @@ func count(sets []int, which func(int) bool) (n int) {
 	return n
 }
 
-// setsToSpan are the sets with room in the order in which they are tried.
+// setsToSpan returns the sets with capacity, in the order in which they are tried.
 func (c *Chooser) setsToSpan() []int {
 	sets := slices.DeleteFunc(c.indices(), func(set int) bool { return c.Sets[set].Capacity == 0 })
 	if c.Policy == FirstOf || c.Priority == FirstFit || c.Priority == MinLoss || c.Priority == ByAffinity {
@@ -55,7 +55,7 @@ func (c *Chooser) setsToSpan() []int {
 	return sets
 }
 
-// spanOver finds so many parts.
+// spanOver finds k parts; nil if there are none.
 func (c *Chooser) spanOver(sets []int, k int) (parts []Part) {
 	taken := make([]bool, len(c.Nodes))
 	for i := range c.Nodes {
@@ -69,7 +69,7 @@ func (c *Chooser) spanOver(sets []int, k int) (parts []Part) {
 		if part < larger {
 			ranks++
 		} else if part == larger {
-			at = 0 // what was too small may hold one less
+			at = 0 // a set that was too small may fit the smaller quota
 		}
 		for ; at < len(sets); at++ {
 			if set := sets[at]; !used[set] && c.Sets[set].Capacity >= ranks {
@@ -90,7 +90,8 @@ func (c *Chooser) spanOver(sets []int, k int) (parts []Part) {
 	return parts
 }
 
-// membersForPart is the members of a set that are not taken, if they hold so many ranks; nil: they do not.
+// membersForPart returns the members of a set that are not used yet, if they can run the ranks; otherwise
+// nil.
 func (c *Chooser) membersForPart(set, ranks int, taken []bool) []int {
 	members := slices.DeleteFunc(slices.Clone(c.Sets[set].Members), func(i int) bool { return taken[i] })
 	if !c.holdsRanks(members, c.capacityOf(members), ranks) {

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// MaxTime bounds a time that is written down: 10,000 days.
+// MaxTime is the longest time that can be written: 10,000 days.
 const MaxTime = 10_000 * day
 
 const day = 24 * time.Hour
 
-// ParseTime reads a time of at most MaxTime: seconds, 90s, 5m, 1h30m, or [[DD:]HH:]MM:SS.
+// ParseTime parses a time of at most MaxTime: seconds, 90s, 5m, 1h30m, or [[DD:]HH:]MM:SS.
 func ParseTime(text string) (time.Duration, bool) {
 	switch {
 	case strings.Contains(text, ":"):
@@ -22,7 +22,7 @@ func ParseTime(text string) (time.Duration, bool) {
 	return parseUnits(text)
 }
 
-// multiplyTime is so many of a time.
+// multiplyTime parses an integer and multiplies it by each.
 func multiplyTime(digits string, each time.Duration) (time.Duration, bool) {
 	if digits == "" || strings.Trim(digits, "0123456789") != "" {
 		return 0, false
@@ -34,7 +34,7 @@ func multiplyTime(digits string, each time.Duration) (time.Duration, bool) {
 	return time.Duration(n) * each, true
 }
 
-// parseClock reads [[DD:]HH:]MM:SS.
+// parseClock parses [[DD:]HH:]MM:SS.
 func parseClock(text string) (sum time.Duration, ok bool) {
 	pieces := strings.Split(text, ":")
 	if len(pieces) > 4 {
@@ -50,22 +50,22 @@ func parseClock(text string) (sum time.Duration, ok bool) {
 	return sum, sum <= MaxTime
 }
 
-// parseUnits reads hours, minutes and seconds, each with its letter, in this order.
+// parseUnits parses hours, minutes and seconds, each with its letter, in this order.
 func parseUnits(text string) (sum time.Duration, ok bool) {
 	rest := text
 	for _, u := range []struct {
 		letter string
 		each   time.Duration
 	}{{"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}} {
-		digits, behind, there := strings.Cut(rest, u.letter)
-		if !there {
+		digits, after, found := strings.Cut(rest, u.letter)
+		if !found {
 			continue
 		}
 		d, ok := multiplyTime(digits, u.each)
 		if sum += d; !ok {
 			return 0, false
 		}
-		rest = behind
+		rest = after
 	}
 	return sum, rest == "" && text != "" && sum <= MaxTime
 }

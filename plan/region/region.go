@@ -1,12 +1,13 @@
 /*
-Package region says which parts of a cluster a job may enter (which-hosts.md 10).
+Package region decides which parts of a cluster a job may enter (which-hosts.md 10).
 
 	regions of the file       main: n0-n3     overflow: h0, h1     lab: x0
-	domain, in its order      main        ->  overflow             (not of it)
+	domain, in its order      main        ->  overflow             (not in it)
 	gates                     none            more than 32 CPUs
 
-A node is in the first region of the file that takes it. Regions of the domain order the nodes, and
-those whose gate is closed to a job are left out. All of it is pure.
+A node belongs to the first region of the file that matches it. The domain orders the regions, and
+so the nodes. Nodes are left out if the gate of their region is closed to the job. All functions
+are pure.
 */
 package region
 
@@ -19,14 +20,14 @@ import (
 	"remshell/text"
 )
 
-// OutsideDomain is the number of the region of a node that is in none of the domain.
+// OutsideDomain is the region number of a node that is in no region of the domain.
 const OutsideDomain = -1
 
-// flavors are the words of a signature, in its order.
+// flavors lists the words of a signature in order: operating system, support (su), applications (ap).
 var flavors = []string{"os", "su", "ap"}
 
-// Signature is the flavors of a node in their order; a node of which nothing was said is for
-// applications alone.
+// Signature returns the flavors of a node in the order os, su, ap. A node without flavors has the
+// signature "ap".
 func Signature(of []string) string {
 	if of == nil {
 		return "ap"
@@ -34,20 +35,20 @@ func Signature(of []string) string {
 	return strings.Join(slices.DeleteFunc(slices.Clone(flavors), func(f string) bool { return !slices.Contains(of, f) }), " ")
 }
 
-// RunsRanks reports whether a node of some flavors runs ranks.
+// RunsRanks reports whether a node with these flavors may run ranks.
 func RunsRanks(of []string) bool { return of == nil || slices.Contains(of, "ap") }
 
-// A Domain is the regions in which jobs run. The zero value: the cluster has none.
+// A Domain is the regions in which jobs run. The zero value means that the cluster has no regions.
 type Domain struct {
 	regions           []job.Region   // in the order of the domain
 	names             []string       // of all regions, in the order of the file
-	numberOf          map[string]int // in the domain, by name
-	regionOfNode      map[string]int // in the file, by a node's name in lower case
-	regionOfSignature map[string]int // in the file, by signature
+	numberOf          map[string]int // number in the domain, by name
+	regionOfNode      map[string]int // index in the file, by a node's name in lower case
+	regionOfSignature map[string]int // index in the file, by signature
 }
 
-// New is the domain of some regions, in the order of their file; names: of those it has, in its
-// order; nil: all.
+// New returns the domain of some regions. regions are in the order of the file, names in the order of the
+// domain. If names is nil, all regions belong to it.
 func New(regions []job.Region, names []string) Domain {
 	d := Domain{numberOf: make(map[string]int), regionOfNode: make(map[string]int), regionOfSignature: make(map[string]int)}
 	for i, r := range regions {
@@ -71,17 +72,18 @@ func New(regions []job.Region, names []string) Domain {
 	return d
 }
 
-// setFirst keeps the first number for a key.
+// setFirst stores a number unless the key already has one.
 func setFirst(numbers map[string]int, key string, number int) {
 	if _, known := numbers[key]; !known {
 		numbers[key] = number
 	}
 }
 
-// HasRegions reports whether there are regions at all.
+// HasRegions reports whether the cluster has regions.
 func (d Domain) HasRegions() bool { return d.names != nil }
 
-// RegionOf is the number of a node's region in the domain, or Outside, and its name; empty: it is in none.
+// RegionOf returns the number of a node's region in the domain, or OutsideDomain, and its name. name is
+// empty if the node is in no region.
 func (d Domain) RegionOf(n *job.NodeDef) (number int, name string) {
 	first, found := d.regionOfSignature[Signature(n.Flavors)]
 	for _, name := range append([]string{n.Name}, n.Aliases...) {
@@ -100,7 +102,7 @@ func (d Domain) RegionOf(n *job.NodeDef) (number int, name string) {
 	return number, name
 }
 
-// Names are the regions of the domain.
+// Names returns the names of the regions of the domain.
 func (d Domain) Names() []string {
 	var names []string
 	for _, r := range d.regions {
@@ -109,44 +111,44 @@ func (d Domain) Names() []string {
 	return names
 }
 
-// A GateRequest is what gates want to know of a job.
+// A GateRequest is the facts about a job that gates check.
 type GateRequest struct {
 	User  job.User
-	Class string // empty: none
-	CPUs  int    // of all its ranks; 0: it takes what there is
+	Class string // empty if it has none
+	CPUs  int    // CPUs of all ranks; 0 if the number of ranks is not known
 }
 
 // A Size is the number of CPUs of some regions.
 type Size struct {
 	CPUs    int
-	Unknown bool // there may be more: some node's size is not known
+	Unknown bool // there may be more: the size of some node is not known
 }
 
-// A Verdict is whether a job may enter a region.
+// A Verdict says whether a job may enter a region.
 type Verdict struct {
-	ClosedReason string // why not; empty: it may
-	MayOpenLater bool   // if all sizes were known, it might
+	ClosedReason string // why not; empty if it may
+	MayOpenLater bool   // it might be allowed if all sizes were known
 }
 
-// JudgeGates judges every region of the domain, whose sizes are given in its order.
-func (d Domain) JudgeGates(v GateRequest, sizes []Size) []Verdict {
+// JudgeGates returns the verdict for every region of the domain. sizes is in the order of the domain.
+func (d Domain) JudgeGates(request GateRequest, sizes []Size) []Verdict {
 	verdicts := make([]Verdict, len(d.regions))
 	var before Size
 	for i := range d.regions {
-		verdicts[i] = judgeGate(&d.regions[i], v, before)
+		verdicts[i] = judgeGate(&d.regions[i], request, before)
 		before.CPUs += sizes[i].CPUs
 		before.Unknown = before.Unknown || sizes[i].Unknown
 	}
 	return verdicts
 }
 
-// judgeGate asks one gate; before is the size of the regions before it.
-func judgeGate(r *job.Region, v GateRequest, before Size) Verdict {
+// judgeGate checks one gate. before is the total size of the regions before it.
+func judgeGate(r *job.Region, request GateRequest, before Size) Verdict {
 	g := r.Gate
 	switch {
-	case !g.Admits(v.User):
+	case !g.Admits(request.User):
 		return Verdict{ClosedReason: r.Name + ": for other users"}
-	case g.Classes != nil && !slices.Contains(g.Classes, v.Class):
+	case g.Classes != nil && !slices.Contains(g.Classes, request.Class):
 		return Verdict{ClosedReason: fmt.Sprintf("%s: for jobs of class %s", r.Name, strings.Join(g.Classes, ", "))}
 	case g.Width == nil:
 		return Verdict{}
@@ -157,27 +159,28 @@ func judgeGate(r *job.Region, v GateRequest, before Size) Verdict {
 	if width == job.AutoWidth {
 		width = before.CPUs
 	}
-	if v.CPUs > width {
+	if request.CPUs > width {
 		return Verdict{}
 	}
-	has := fmt.Sprintf("this one has %d", v.CPUs)
-	if v.CPUs == 0 {
+	has := fmt.Sprintf("this one has %d", request.CPUs)
+	if request.CPUs == 0 {
 		has = "of this one the number of ranks was not said"
 	}
 	return Verdict{ClosedReason: fmt.Sprintf("%s: for jobs of more than %s; %s", r.Name, text.Count(width, "CPU"), has)}
 }
 
-// JudgeWithoutSizes judges a region before anything is known of sizes: Unsure gates may turn out to be open.
-func (d Domain) JudgeWithoutSizes(v GateRequest) []Verdict {
+// JudgeWithoutSizes returns the verdicts if no sizes are known. Gates with MayOpenLater may turn out to be
+// open.
+func (d Domain) JudgeWithoutSizes(request GateRequest) []Verdict {
 	sizes := make([]Size, len(d.regions))
 	for i := range sizes {
 		sizes[i].Unknown = true
 	}
-	return d.JudgeGates(v, sizes)
+	return d.JudgeGates(request, sizes)
 }
 
-// NeedsSize reports whether the size of a region matters: a gate behind it opens to jobs that are
-// larger than what is before it.
+// NeedsSize reports whether the size of a region matters. It does if a later gate opens only to jobs that
+// are larger than all regions before it.
 func (d Domain) NeedsSize(number int) bool {
 	return number >= 0 && slices.ContainsFunc(d.regions[number+1:], func(r job.Region) bool {
 		return r.Gate.Width != nil && *r.Gate.Width == job.AutoWidth

@@ -8,7 +8,7 @@ import (
 	"remshell/job"
 )
 
-// node is a node of some flavors; "" leaves them out.
+// node returns a node with these flavors; "" means none.
 func node(name, flavors string) *job.NodeDef {
 	n := &job.NodeDef{Name: name, Aliases: []string{name + ".cluster"}}
 	if flavors != "" {
@@ -28,7 +28,7 @@ func TestSignature(t *testing.T) {
 	}
 }
 
-// A node is in the first region of the file that takes it; the domain orders the regions.
+// A node belongs to the first region of the file that matches it. The domain orders the regions.
 func TestRegionOfANode(t *testing.T) {
 	regions := []job.Region{{Name: "named", Nodes: []string{"N1", "n9.cluster"}}, {Name: "plain", Signature: "ap"}, {Name: "late", Nodes: []string{"n2"}},
 		{Name: "service", Signature: "ap su os"}}
@@ -85,7 +85,7 @@ func TestGates(t *testing.T) {
 	}
 }
 
-// All regions of the domain before a gate count, whether the job may enter them or not.
+// For an automatic gate all earlier regions of the domain count, whether or not the job may enter them.
 func TestAutoCountsAllRegionsBefore(t *testing.T) {
 	d := New([]job.Region{{Name: "a", Signature: "ap"}, {Name: "b", Nodes: []string{"b"}, Gate: width(100)}, {Name: "c", Nodes: []string{"c"}, Gate: width(job.AutoWidth)}}, nil)
 	sizes := []Size{{CPUs: 4}, {CPUs: 3}, {CPUs: 50}}
