@@ -9,8 +9,8 @@ import (
 	"remshell/pin"
 )
 
-// bindRanks gives every rank its slots, CPUs and memory (section 7), and warns of nodes
-// that do not take the user's map.
+// bindRanks gives every rank its slots, CPUs and memory nodes (section 7). It returns a note for each node
+// on which the user's CPU map is not applied.
 func (s *placement) bindRanks(plans []job.NodePlan) (notes []job.Note, failed *Error) {
 	for k := range plans {
 		note, failed := s.bindNode(s.assigned[plans[k].Ranks[0].Rank].candidate, plans[k].Ranks)
@@ -25,8 +25,8 @@ func (s *placement) bindRanks(plans []job.NodePlan) (notes []job.Note, failed *E
 	return notes, nil
 }
 
-// confineUnboundRanks keeps ranks that are not bound on the CPUs of a list that a batch system gave (RM-6): what
-// their helper may use is more.
+// confineUnboundRanks keeps unbound ranks on the CPUs that a batch system granted by number (RM-6).
+// Without it they could run on every CPU that their helper may use.
 func (s *placement) confineUnboundRanks(n *candidate, ranks []job.RankPlan) {
 	if !n.Confined {
 		return
@@ -41,7 +41,7 @@ func (s *placement) confineUnboundRanks(n *candidate, ranks []job.RankPlan) {
 	}
 }
 
-// bindNode does so on one node.
+// bindNode binds the ranks of candidate i, which are all of its ranks.
 func (s *placement) bindNode(i int, ranks []job.RankPlan) (note job.Note, failed *Error) {
 	n := &s.candidates[i]
 	if s.hasFixedCPUs() {
@@ -63,7 +63,7 @@ func (s *placement) bindNode(i int, ranks []job.RankPlan) (note job.Note, failed
 	if n.unboundByClaims && note.Code == "" {
 		note = n.claimedNote()
 	}
-	mapped := len(s.req.CPUMap) > 0 && (note.Code == "" || note.Code == CodeClaimed) // by the user, who means this order
+	mapped := len(s.req.CPUMap) > 0 && (note.Code == "" || note.Code == CodeClaimed) // by the user, whose order counts
 	shared := s.sharesCPUs || s.slotDemand(ranks) > len(pin.FreeSlots(slots, n.busy))
 	widths := s.slotsPerRank(n, ranks, slots)
 	if s.gpuDemand(ranks) > 0 && !mapped && !shared {
@@ -75,8 +75,9 @@ func (s *placement) bindNode(i int, ranks []job.RankPlan) (note job.Note, failed
 	return note, nil
 }
 
-// avoidClaimedCPUs keeps ranks off the CPUs that jobs outside of our batch system's job claim, if enough are
-// left without; else the ranks of the node share CPUs with those jobs, and are not bound (RM-20).
+// avoidClaimedCPUs adds to busy the CPUs claimed by jobs outside this batch job, if enough CPUs remain for
+// demand slots. Otherwise it returns busy unchanged and leaves the node's ranks unbound: they share CPUs
+// with those jobs (RM-20).
 func (n *candidate) avoidClaimedCPUs(slots []pin.Unit, busy pin.BusyUnits, demand int) pin.BusyUnits {
 	claimed := n.busyUnits(n.OutsideOccupancy.BusyCPUs, 0, 0)
 	if len(claimed) == 0 {
@@ -91,7 +92,7 @@ func (n *candidate) avoidClaimedCPUs(slots []pin.Unit, busy pin.BusyUnits, deman
 	return busy
 }
 
-// claimedNote tells whose claims these are.
+// claimedNote says which job claims CPUs that the batch system granted to this job.
 func (n *candidate) claimedNote() job.Note {
 	units := len(n.busyUnits(n.OutsideOccupancy.BusyCPUs, 0, 0))
 	return job.Note{Code: CodeClaimed, Node: n.Name, ID: n.ID,
@@ -99,7 +100,8 @@ func (n *candidate) claimedNote() job.Note {
 			n.Name, units, max(n.Slots, units), n.OutsideOccupancy.TopJob, n.OutsideOccupancy.TopUser)}
 }
 
-// cpuMapFor is the CPU map that holds on a node: the user's if it applies (7.3).
+// cpuMapFor returns the CPU map for a node: the user's if it may be applied there (7.3), else the node's
+// own. The note says why the user's map is not applied.
 func (s *placement) cpuMapFor(n *candidate) (cpuMap []int, note job.Note) {
 	if len(s.req.CPUMap) == 0 {
 		return n.CPUMap, note
@@ -120,16 +122,16 @@ func (s *placement) cpuMapFor(n *candidate) (cpuMap []int, note job.Note) {
 	return s.req.CPUMap, job.Note{}
 }
 
-// bindRoundRobin hands out the free slots of a node in rank order. Ranks that share hand
-// round the slots again and again (7.2); so do those for which more slots were
-// written down than the node has. widths are those of the ranks, in slots.
+// bindRoundRobin gives the free slots of a node to its ranks in rank order. If ranks share CPUs, or if the
+// host entry has more slots than the node has CPUs, it starts again at the first slot (7.2). widths holds
+// the slots of each rank.
 func (s *placement) bindRoundRobin(n *candidate, ranks []job.RankPlan, slots []pin.Unit, widths []int) {
 	free := n.sortUnsharedFirst(slots, pin.FreeSlots(slots, n.busy))
 	if len(free) == 0 {
 		return
 	}
 	shared := s.sharesCPUs || s.slotDemand(ranks) > len(free)
-	made := make(map[[2]int]pin.Assignment) // by first slot and width, if shared
+	assignments := make(map[[2]int]pin.Assignment) // by first slot and width; used only if ranks share CPUs
 	next := 0
 	for i := range ranks {
 		r := &ranks[i]
@@ -137,13 +139,13 @@ func (s *placement) bindRoundRobin(n *candidate, ranks []job.RankPlan, slots []p
 		if shared {
 			next = r.Local % (len(free) / width) * width
 		}
-		assigned, known := made[[2]int{next, width}]
+		assigned, known := assignments[[2]int{next, width}]
 		if !known {
 			mine := free[next : next+width : next+width]
 			slices.Sort(mine)
 			assigned = pin.NewAssignment(slots, mine)
 			if shared {
-				made[[2]int{next, width}] = assigned
+				assignments[[2]int{next, width}] = assigned
 			}
 		}
 		next += width
@@ -151,7 +153,7 @@ func (s *placement) bindRoundRobin(n *candidate, ranks []job.RankPlan, slots []p
 	}
 }
 
-// sortUnsharedFirst puts those free slots first that the job itself does not hold either.
+// sortUnsharedFirst returns the free slots with those first that this job does not use yet.
 func (s *candidate) sortUnsharedFirst(slots []pin.Unit, free []int) []int {
 	if !s.sharesOwnCPUs {
 		return free
@@ -162,7 +164,7 @@ func (s *candidate) sortUnsharedFirst(slots []pin.Unit, free []int) []int {
 		slices.DeleteFunc(slices.Clone(free), func(slot int) bool { return !mine[slots[slot].Number] }))
 }
 
-// bindRank lets a rank have its assigned, as far as it is to be bound (7.4, 7.5).
+// bindRank gives a rank its assigned CPUs and memory, as far as it is to be bound (7.4, 7.5).
 func (s *placement) bindRank(n *candidate, r *job.RankPlan, assigned pin.Assignment) {
 	p := job.RankResources{Slots: assigned.Slots, ClaimedCPUs: assigned.CPUs}
 	if n.unboundByClaims {
@@ -188,8 +190,8 @@ func (s *placement) bindRank(n *candidate, r *job.RankPlan, assigned pin.Assignm
 	r.RankResources = s.portionCache.intern(p)
 }
 
-// bindsRanksOn reports whether the ranks of a candidate are bound to CPUs. What the administrator says
-// comes first, then what the entry of the host says.
+// bindsRanksOn reports whether the ranks of a candidate are bound to CPUs. The administrator's NoPin wins,
+// then the binding in the host entry, then the request.
 func (s *placement) bindsRanksOn(n *candidate) bool {
 	none := s.req.NoPin
 	if n.Bind != nil {
@@ -200,7 +202,7 @@ func (s *placement) bindsRanksOn(n *candidate) bool {
 
 func (s *placement) threadsPerRank(r *job.RankPlan) int { return max(1, s.req.Apps[r.App].CPUsPerRank) }
 
-// slotDemand is how many slots the ranks of a node want.
+// slotDemand returns how many slots the ranks of a node need.
 func (s *placement) slotDemand(ranks []job.RankPlan) int {
 	total := 0
 	for i := range ranks {
@@ -209,18 +211,18 @@ func (s *placement) slotDemand(ranks []job.RankPlan) int {
 	return total
 }
 
-// portionSet are those that ranks of the plan have, each once: a plan of a million ranks on nodes that
-// are alike has as many as one node.
+// portionSet holds each distinct RankResources of the plan once. A plan of a million ranks on equal nodes
+// needs no more of them than one node.
 type portionSet map[portionKey][]*job.RankResources
 
-// A portionKey tells most of them apart.
+// A portionKey is a hash key of a RankResources. Different resources may have the same key.
 type portionKey struct{ slot, slots, cpu, cpus int }
 
-// maxPortionsPerKey is how many portions of one key are compared with a new one. Where there are more, the
-// nodes are not alike, and each rank has its own.
+// maxPortionsPerKey is the largest number of resources stored under one key. Beyond it the nodes differ so
+// much that each rank gets a RankResources of its own.
 const maxPortionsPerKey = 8
 
-// intern is the portion that equals p.
+// intern returns the stored RankResources that equals p, or a new one.
 func (known portionSet) intern(p job.RankResources) *job.RankResources {
 	key := portionKey{firstOrNone(p.Slots), len(p.Slots), firstOrNone(p.ClaimedCPUs), len(p.ClaimedCPUs)}
 	for _, other := range known[key] {
@@ -237,10 +239,10 @@ func (known portionSet) intern(p job.RankResources) *job.RankResources {
 	return fresh
 }
 
-// equalNumbers reports whether two lists are the same, of which none and an empty one are not.
+// equalNumbers reports whether two lists are equal. A nil list and an empty one are not.
 func equalNumbers(a, b []int) bool { return (a == nil) == (b == nil) && slices.Equal(a, b) }
 
-// firstOrNone is the first number of an ascending list; -1: it has none.
+// firstOrNone returns the first number of a list, or -1 if the list is empty.
 func firstOrNone(numbers []int) int {
 	if len(numbers) == 0 {
 		return -1

@@ -10,27 +10,27 @@ import (
 	"remshell/usererr"
 )
 
-// A candidate is a node of the list with what is known of it. Nothing here changes while
-// ranks are placed.
+// A candidate is a node of the host list with all that is known of it. It does not change while ranks are
+// placed.
 type candidate struct {
 	job.Node
-	snapshotIndex int      // index into Snapshot.Nodes; -1: no probe
-	names         []string // its own, and those joined to it (HOST-8)
+	snapshotIndex int      // index into Snapshot.Nodes; -1 if the node was not probed
+	names         []string // its own name, and other names of the same machine (HOST-8)
 	busy          pin.BusyUnits
-	free          int       // F: slots that nobody has
-	sharesOwnCPUs bool      // CPUs in Mine count as free
-	gpus          []gpu.GPU // that nobody has
-	unreachable   bool      // it could not be reached when it was looked at
+	free          int       // number of free slots (F in placement.md)
+	sharesOwnCPUs bool      // the CPUs in ShareableCPUs count as free
+	gpus          []gpu.GPU // free GPUs
+	unreachable   bool      // it could not be reached when it was probed
 	regionAccess
-	gateCPUs         int  // CPUs for the width of a gate, whatever the job says of them
-	maxProcsFromNode bool // MaxProcs is its own administrator's word, and stricter than the cluster's
-	unboundByClaims  bool // its ranks are not bound, since others claim CPUs that we were granted (RM-20)
+	gateCPUs         int  // CPUs that count for the width of a gate, whatever the request says of threads and reserve
+	maxProcsFromNode bool // MaxProcs comes from the node's own node.toml, which is stricter than the cluster file
+	unboundByClaims  bool // its ranks are not bound: other jobs claim CPUs that the batch system granted to this one (RM-20)
 }
 
-// joinNames joins the candidates with what their probes found, and turns that are two
-// names of one machine with one another.
+// joinNames makes the candidates from the request and the results of the probes. Two names of one machine
+// become one candidate, with a note (HOST-8).
 func joinNames(req job.Request, snap job.Snapshot) (p problem, notes []job.Note) {
-	seen := make(map[string]int, len(snap.Nodes)) // index by name
+	seen := make(map[string]int, len(snap.Nodes)) // index into snap.Nodes by name
 	for i, n := range snap.Nodes {
 		seen[n.Name] = i
 	}
@@ -39,9 +39,9 @@ func joinNames(req job.Request, snap job.Snapshot) (p problem, notes []job.Note)
 		failed[f.Node] = f.Err
 	}
 	var candidates []candidate
-	at := make([]int, len(req.Nodes)) // the candidate of a node of the request
+	at := make([]int, len(req.Nodes)) // candidate by index into req.Nodes
 	joined := make([]bool, len(req.Nodes))
-	first := make(map[string]int) // candidate by identity
+	first := make(map[string]int) // candidate by identity of the machine
 	for i, def := range req.Nodes {
 		s := candidateFromProbe(def, seen, failed, snap)
 		if k, same := first[s.Identity]; same && s.Identity != "" {
@@ -66,10 +66,10 @@ func joinNames(req job.Request, snap job.Snapshot) (p problem, notes []job.Note)
 	return p, notes
 }
 
-// notProbed is why a candidate cannot be used whose helper has not been asked.
+// notProbed is the reason that excludes a node whose helper was not asked.
 const notProbed = "not asked"
 
-// candidateFromProbe is a candidate as it was seen, if it was.
+// candidateFromProbe returns a candidate with the result of its probe. If there is none, Down says why.
 func candidateFromProbe(def job.NodeDef, seen map[string]int, failed map[string]error, snap job.Snapshot) candidate {
 	s := candidate{snapshotIndex: -1, names: []string{def.Name}}
 	if i, ok := seen[def.Name]; ok {
@@ -85,7 +85,8 @@ func candidateFromProbe(def job.NodeDef, seen map[string]int, failed map[string]
 	return s
 }
 
-// applyNodeRules adds what the node's own administrator says, of which the request does not know.
+// applyNodeRules applies the rules of the node's own administrator (node.toml), which the request does not
+// contain.
 func (s *candidate) applyNodeRules(own job.NodePolicy) {
 	s.ClosedWhy = cmp.Or(own.ClosedWhy, s.ClosedWhy)
 	if own.MaxProcs != nil && (s.MaxProcs == nil || *own.MaxProcs < *s.MaxProcs) {
@@ -93,15 +94,16 @@ func (s *candidate) applyNodeRules(own job.NodePolicy) {
 	}
 }
 
-// addName adds another name of the same machine: the first name stays, slots and limits
-// that were written down add up (HOST-8).
+// addName adds another name of the same machine. The first name stays; written slots and limits are added
+// up (HOST-8).
 func (s *candidate) addName(other candidate) {
 	s.Slots += other.Slots
 	s.MaxSlots += other.MaxSlots
 	s.names = append(s.names, other.Name)
 }
 
-// countFree finds the free slots: S minus busy units, with padding (section 0).
+// countFree sets the busy units, free slots and free GPUs. Free slots are S minus the busy units, with
+// padding (section 0).
 func (s *candidate) countFree() {
 	size, held, own := s.SlotCount(), s.BusyCPUs, s.OwnRanks
 	if s.sharesOwnCPUs {
@@ -110,44 +112,44 @@ func (s *candidate) countFree() {
 	if s.Ranks > 0 || len(held) > 0 {
 		s.busy = s.busyUnits(held, s.Ranks, s.BoundRanks)
 	}
-	s.free = max(0, size-max(s.slotsOfOthers(), own)) // there may be more slots than CPUs
+	s.free = max(0, size-max(s.slotsOfOthers(), own)) // more slots than CPUs may be written
 	s.gpus = s.freeGPUs()
 }
 
-// busyCPUsOfOthers are the busy CPUs but for those of the job itself.
+// busyCPUsOfOthers returns the busy CPUs without those that ShareableCPUs lists.
 func (s *candidate) busyCPUsOfOthers() []int {
 	return slices.DeleteFunc(slices.Clone(s.BusyCPUs), func(cpu int) bool { return slices.Contains(s.ShareableCPUs, cpu) })
 }
 
-// entriesOf are the turns as candidates. A name that was joined to another has none, unless that one
-// has none either: a spawn may name a node by another name than the job does.
+// entriesOf returns the host entries as indices of candidates. A name that was joined to another counts
+// only if the other has no entry: a spawn may use another name of a node than the job does.
 func entriesOf(req job.Request, at []int, joined []bool) []int {
-	var turns []int
+	var entries []int
 	if req.HostEntries == nil {
 		for i := range req.Nodes {
 			if !joined[i] {
-				turns = append(turns, at[i])
+				entries = append(entries, at[i])
 			}
 		}
-		return turns
+		return entries
 	}
-	first := make([]bool, len(req.Nodes)) // by candidate: its first name has a turn
+	first := make([]bool, len(req.Nodes)) // by candidate: its first name has a host entry
 	for _, i := range req.HostEntries {
 		first[at[i]] = first[at[i]] || !joined[i]
 	}
 	for _, i := range req.HostEntries {
 		if !joined[i] || !first[at[i]] {
-			turns = append(turns, at[i])
+			entries = append(entries, at[i])
 		}
 	}
-	return turns
+	return entries
 }
 
-// distinctCandidates lists each candidate once, in the order of its first turn.
-func distinctCandidates(turns []int, candidates int) []int {
+// distinctCandidates returns each candidate once, in the order of its first host entry.
+func distinctCandidates(entries []int, candidates int) []int {
 	seen := make([]bool, candidates)
 	var once []int
-	for _, t := range turns {
+	for _, t := range entries {
 		if !seen[t] {
 			seen[t] = true
 			once = append(once, t)
@@ -156,7 +158,7 @@ func distinctCandidates(turns []int, candidates int) []int {
 	return once
 }
 
-// whenIdle is the candidate with nobody on it and reachable (6.2).
+// whenIdle returns the candidate as if it were reachable and no job used it (6.2).
 func (s candidate) whenIdle() candidate {
 	s.Down, s.Occupancy, s.OutsideOccupancy, s.busy = "", job.Occupancy{}, job.Occupancy{}, nil
 	s.free = s.SlotCount()
@@ -166,7 +168,8 @@ func (s candidate) whenIdle() candidate {
 	return s
 }
 
-// isNamedIn reports whether the candidate is one of some hosts, nil: of all; see setOf.
+// isNamedIn reports whether hosts contains a name of the candidate. A nil set (see nameSet) contains every
+// host.
 func (s *candidate) isNamedIn(hosts map[string]bool) bool {
 	return hosts == nil || slices.ContainsFunc(s.names, func(n string) bool { return hosts[n] })
 }

@@ -11,9 +11,10 @@ import (
 	"remshell/text"
 )
 
-// This file tells what was chosen, and why nothing was.
+// This file reports which nodes and sets were chosen, and why no set was.
 
-// choiceFor is the choice of a solution; nil: nothing was said of which nodes.
+// choiceFor returns the node choice of a solution for the plan. It is nil if neither the request nor the
+// cluster restricts the choice of nodes.
 func (p problem) choiceFor(found *solution) *job.NodeChoice {
 	req := &p.req
 	if !p.hasNodeChoice() {
@@ -26,21 +27,21 @@ func (p problem) choiceFor(found *solution) *job.NodeChoice {
 		if ranks == 0 {
 			ranks = len(assigned)
 		}
-		part := job.ChosenGroup{Set: l.nodeSet, Ranks: ranks}
+		group := job.ChosenGroup{Set: l.nodeSet, Ranks: ranks}
 		seen := make([]bool, len(p.candidates))
 		for _, to := range assigned[:ranks] {
 			if !seen[to.candidate] {
 				seen[to.candidate] = true
-				part.Nodes = append(part.Nodes, p.candidates[to.candidate].Name)
+				group.Nodes = append(group.Nodes, p.candidates[to.candidate].Name)
 			}
 		}
 		assigned = assigned[ranks:]
-		choice.Groups = append(choice.Groups, part)
+		choice.Groups = append(choice.Groups, group)
 	}
 	return choice
 }
 
-// hasNodeChoice reports whether user or cluster say anything of which nodes a job gets.
+// hasNodeChoice reports whether the request or the cluster restricts which nodes the job gets.
 func (p problem) hasNodeChoice() bool {
 	r := &p.req
 	return r.Class != "" || r.NodeSet.Policy != "" || r.Balance || r.Regions != nil || r.Reserve > 0 || r.Memory > 0 || r.Contiguous != "" ||
@@ -48,28 +49,29 @@ func (p problem) hasNodeChoice() bool {
 		slices.ContainsFunc(p.candidates, func(c candidate) bool { return c.Reserve > 0 || c.Flavors != nil })
 }
 
-// setChoiceFor tells which sets there were, and which was taken.
+// setChoiceFor returns the node sets that were considered, and the chosen ones. It is nil if no set was
+// requested.
 func (p problem) setChoiceFor(found *solution) *job.SetChoice {
 	set := &p.req.NodeSet
 	if set.Policy == "" || found.setChooser == nil {
 		return nil
 	}
-	told := &job.SetChoice{Request: set.Request.String(), From: set.Source, Priority: string(set.Priority), WithoutSet: found.withoutSet}
+	choice := &job.SetChoice{Request: set.Request.String(), From: set.Source, Priority: string(set.Priority), WithoutSet: found.withoutSet}
 	for i, s := range found.setChooser.Sets {
-		told.Sets = append(told.Sets, job.ConsideredSet{Name: s.Name, Nodes: len(s.Members), Capacity: s.Capacity, Fits: found.setChooser.SetFits(i)})
+		choice.Sets = append(choice.Sets, job.ConsideredSet{Name: s.Name, Nodes: len(s.Members), Capacity: s.Capacity, Fits: found.setChooser.SetFits(i)})
 		if set.Policy == nodeset.AnyOf && !found.withoutSet {
-			told.Chosen = append(told.Chosen, s.Name)
+			choice.Chosen = append(choice.Chosen, s.Name)
 		}
 	}
 	for _, l := range found.groups {
 		if set.Policy != nodeset.AnyOf && !found.withoutSet {
-			told.Chosen = append(told.Chosen, l.nodeSet)
+			choice.Chosen = append(choice.Chosen, l.nodeSet)
 		}
 	}
-	return told
+	return choice
 }
 
-// unusedValueNotes warns of values that no node of the cluster has.
+// unusedValueNotes warns of values in the node-set request that no node of the cluster has.
 func (p problem) unusedValueNotes() (notes []job.Note) {
 	set := p.req.NodeSet
 	if set.List == nil {
@@ -89,39 +91,41 @@ func (p problem) unusedValueNotes() (notes []job.Note) {
 	return notes
 }
 
-// mixedSpeedNotes warns where hosts are compared by speeds that were found in different ways (which-hosts.md 2.1), with the
-// usable ones by way. What the cluster file says is taken for the speed under full load, as most probes find it.
+// mixedSpeedNotes warns if hosts are compared by speeds of different origin (which-hosts.md 2.1). It lists
+// the usable hosts by origin. A speed from the cluster file counts as nominal: the speed under full load
+// that most probes find.
 func (p problem) mixedSpeedNotes(usable [][]bool) []job.Note {
 	sets := p.req.NodeSet.Policy != "" && p.req.NodeSet.Attribute == nodeset.ProcSpeed
 	if !p.restrictsNodes() || !sets && !p.req.Balance {
 		return nil
 	}
 	nodes := make(map[job.SpeedQuality][]string)
-	for _, turn := range distinctCandidates(p.entries, len(p.candidates)) {
-		quality := p.candidates[turn].SpeedQuality()
+	for _, entry := range distinctCandidates(p.entries, len(p.candidates)) {
+		quality := p.candidates[entry].SpeedQuality()
 		if quality == job.SpeedGiven {
 			quality = job.SpeedNominal
 		}
-		if quality != "" && slices.ContainsFunc(usable, func(may []bool) bool { return may[turn] }) {
-			nodes[quality] = append(nodes[quality], p.candidates[turn].Name)
+		if quality != "" && slices.ContainsFunc(usable, func(may []bool) bool { return may[entry] }) {
+			nodes[quality] = append(nodes[quality], p.candidates[entry].Name)
 		}
 	}
 	if len(nodes) < 2 {
 		return nil
 	}
-	var ways []string
+	var origins []string
 	for _, quality := range job.SpeedQualities {
 		if of := nodes[quality]; of != nil {
-			ways = append(ways, string(quality)+" on "+hostlist.FoldBrief(of))
+			origins = append(origins, string(quality)+" on "+hostlist.FoldBrief(of))
 		}
 	}
-	return []job.Note{{Code: "speed-quality", Text: fmt.Sprintf("speeds were found in different ways, and do not compare well: %s; procspeed in the cluster file settles it", strings.Join(ways, ", "))}}
+	return []job.Note{{Code: "speed-quality", Text: fmt.Sprintf("speeds were found in different ways, and do not compare well: %s; procspeed in the cluster file settles it", strings.Join(origins, ", "))}}
 }
 
-// waitHint is the first way out of a refusal, unless it is for ever.
+// waitHint is the first remedy of a refusal, unless the refusal is permanent.
 const waitHint = "--wait waits, "
 
-// refuseSets is the refusal where all candidates hold the job, but no set does.
+// refuseSets is the error if all candidates together can run the job, but no node set can. delayed says
+// that the job waits for a set.
 func (c *nodeChooser) refuseSets(delayed bool) *Error {
 	set := &c.req.NodeSet
 	what := fmt.Sprintf("no %s:%s set", set.Policy, set.Attribute)
@@ -129,7 +133,7 @@ func (c *nodeChooser) refuseSets(delayed bool) *Error {
 	if c.sets.Ranks > 0 {
 		ranks = text.Count(c.sets.Ranks, "rank")
 	}
-	failed := &Error{Code: CodeNoSet, Text: fmt.Sprintf("%s holds %s now%s", what, ranks, c.describeLargestSet("room for %d")), WantedRanks: c.sets.Ranks, FreeRanks: c.largestSetCapacity()}
+	failed := &Error{Code: CodeNoSet, Text: fmt.Sprintf("%s holds %s now%s", what, ranks, c.describeLargestSet("%d ranks fit")), WantedRanks: c.sets.Ranks, FreeRanks: c.largestSetCapacity()}
 	if delayed {
 		failed.Code, failed.DelayLeft = CodeDelayed, set.Delay-c.waited
 		failed.Text = fmt.Sprintf("%s; it waits for one, for %s more", failed.Text, failed.DelayLeft)
@@ -148,16 +152,16 @@ func (c *nodeChooser) refuseSets(delayed bool) *Error {
 	return failed
 }
 
-// largestSetCapacity is the room of the set that has most.
-func (c *nodeChooser) largestSetCapacity() (room int) {
+// largestSetCapacity returns the largest capacity of a node set, in ranks.
+func (c *nodeChooser) largestSetCapacity() (capacity int) {
 	for i := range c.sets.Sets {
-		room = max(room, c.sets.Sets[i].Capacity)
+		capacity = max(capacity, c.sets.Sets[i].Capacity)
 	}
-	return room
+	return capacity
 }
 
-// describeLargestSet tells of the set with most room.
-func (c *nodeChooser) describeLargestSet(room string) string {
+// describeLargestSet describes the set with the largest capacity. format is a format for that number.
+func (c *nodeChooser) describeLargestSet(format string) string {
 	if len(c.sets.Sets) == 0 {
 		return " (no node is in one)"
 	}
@@ -171,5 +175,5 @@ func (c *nodeChooser) describeLargestSet(room string) string {
 	for _, k := range most.Members {
 		names = append(names, c.candidates[c.nodes[k]].Name)
 	}
-	return fmt.Sprintf(" (largest: %s, "+room+" on %s)", most.Name, most.Capacity, hostlist.FoldBrief(names))
+	return fmt.Sprintf(" (largest: %s, "+format+" on %s)", most.Name, most.Capacity, hostlist.FoldBrief(names))
 }

@@ -8,41 +8,41 @@ import (
 	"remshell/plan/nodeset"
 )
 
-// This file chooses which of the nodes that may be used are used (which-hosts.md):
+// This file chooses nodes among the usable ones (which-hosts.md):
 //
 //	sets = build(candidates)
-//	waiting = delay > waited, and an idle cluster would hold the job in one set without sharing CPUs
-//	passes  = normal, then, if CPUs may be shared and not waiting, overbooked
-//	in each pass:
-//	    a set by the policy fits            -> that one
+//	waiting = delay > waited, and an idle cluster would run the job in one set without sharing CPUs
+//	passes  = normal; then overbooked, if CPUs may be shared and the job is not waiting
+//	in each pass, the first that applies:
+//	    a set fits by the policy            -> that set
 //	    waiting                             -> next pass
 //	    SPANEVENLY, normal pass, ONEOF or FIRSTOF, one executable, an even span exists -> its parts
 //	    no request, or optional             -> all candidates, if they fit
 //	nothing: refused
 
-// A placementGroup is nodes that were chosen together, and the ranks that go there.
+// A placementGroup is a group of nodes that were chosen together, and the number of ranks placed on them.
 type placementGroup struct {
-	nodeSet string // the node set; empty: none
-	entries []int  // in list order
-	ranks   int    // 0: all of the job
+	nodeSet string // the node set; empty if there is none
+	entries []int  // host entries, in list order
+	ranks   int    // 0 means all ranks of the job
 
-	inFillOrder bool // the turns are in the order in which they are filled
+	inFillOrder bool // entries are already sorted in the order in which nodes are filled
 }
 
-// A nodeChooser chooses for one problem.
+// A nodeChooser chooses the nodes for one problem.
 type nodeChooser struct {
 	problem
 	usable  [][]bool
-	entries []int // that some part of the job may use
-	nodes   []int // the candidates of these, each once
+	entries []int // host entries that some app of the job may use
+	nodes   []int // the candidates of entries, each once
 	sets    *nodeset.Chooser
 }
 
-// chooseNodes finds nodes that hold the job, and places its ranks there.
+// chooseNodes chooses nodes that can run the job, and places its ranks on them.
 func (p problem) chooseNodes(found *solution) *Error {
 	c := &nodeChooser{problem: p, usable: found.usable}
-	c.entries = slices.DeleteFunc(slices.Clone(p.entries), func(turn int) bool {
-		return !slices.ContainsFunc(found.usable, func(may []bool) bool { return may[turn] })
+	c.entries = slices.DeleteFunc(slices.Clone(p.entries), func(entry int) bool {
+		return !slices.ContainsFunc(found.usable, func(may []bool) bool { return may[entry] })
 	})
 	if !p.restrictsNodes() || len(c.entries) == 0 {
 		return c.useAllNodes(found)
@@ -60,37 +60,39 @@ func (p problem) chooseNodes(found *solution) *Error {
 	return c.refuseSets(waiting)
 }
 
-// useAllNodes tries all nodes; why neighbours do not hold the job is told if others do.
+// useAllNodes places the ranks on any usable nodes. For a contiguous job that fits only on scattered
+// nodes, the error says why no contiguous nodes can run it.
 func (c *nodeChooser) useAllNodes(found *solution) *Error {
-	lots := []placementGroup{{entries: c.entries}}
+	groups := []placementGroup{{entries: c.entries}}
 	if !isContiguous(c.req) {
-		return c.tryGroups(found, lots, false)
+		return c.tryGroups(found, groups, false)
 	}
-	if failed := c.placeOnGroups(new(solution), lots, false); failed != nil {
+	if failed := c.placeOnGroups(new(solution), groups, false); failed != nil {
 		return failed
 	}
-	return c.tryGroups(found, lots, false)
+	return c.tryGroups(found, groups, false)
 }
 
-// restrictsNodes reports whether something was said of which nodes are to be chosen.
+// restrictsNodes reports whether the request asks for a node set or for balanced speeds.
 func (p problem) restrictsNodes() bool {
 	return p.req.FixedPlacements == nil && (p.req.NodeSet.Policy != "" || p.req.Balance)
 }
 
-// chooseInPasses tries what may be chosen, first without sharing CPUs, then, if that is welcome, with it.
+// chooseInPasses tries the choices in order: first without sharing CPUs, then, if allowed, with sharing.
+// It reports whether one fits.
 func (c *nodeChooser) chooseInPasses(found *solution, waiting bool) bool {
-	if lots := c.chooseBySet(waiting); lots != nil && c.tryGroups(found, lots, true) == nil {
+	if groups := c.chooseBySet(waiting); groups != nil && c.tryGroups(found, groups, true) == nil {
 		return true
 	}
 	if waiting {
 		return false
 	}
-	if lots := c.spanSets(); lots != nil && c.tryGroups(found, lots, true) == nil {
+	if groups := c.spanSets(); groups != nil && c.tryGroups(found, groups, true) == nil {
 		return true
 	}
 	if c.mayUseNodesOutsideSets() {
 		found.withoutSet = c.req.NodeSet.Policy != ""
-		if lots := []placementGroup{c.newGroup("", c.balanceBySpeed(c.sets.AllNodes(), c.sets.Ranks), 0)}; c.tryGroups(found, lots, true) == nil {
+		if groups := []placementGroup{c.newGroup("", c.balanceBySpeed(c.sets.AllNodes(), c.sets.Ranks), 0)}; c.tryGroups(found, groups, true) == nil {
 			return true
 		}
 	}
@@ -98,8 +100,8 @@ func (c *nodeChooser) chooseInPasses(found *solution, waiting bool) bool {
 	if !c.mayShareCPUs() {
 		return false
 	}
-	for _, lots := range c.chooseBySetSharingCPUs() {
-		if c.tryGroups(found, lots, false) == nil {
+	for _, groups := range c.chooseBySetSharingCPUs() {
+		if c.tryGroups(found, groups, false) == nil {
 			return true
 		}
 	}
@@ -112,22 +114,22 @@ func (c *nodeChooser) mayUseNodesOutsideSets() bool {
 	return c.req.NodeSet.Policy == "" || c.req.NodeSet.Optional
 }
 
-// mayShareCPUs reports whether ranks may share CPUs, if need be.
+// mayShareCPUs reports whether ranks may share CPUs if free ones are too few.
 func (c *nodeChooser) mayShareCPUs() bool {
 	return !c.req.NoOversubscribe && (c.req.Overbook || c.req.ShareOwnCPUs || c.req.LocalOnly)
 }
 
-// collectNodes gathers what there is to choose from.
+// collectNodes computes the capacity of each usable node and makes the node sets.
 func (c *nodeChooser) collectNodes() {
 	c.nodes = distinctCandidates(c.entries, len(c.candidates))
 	empty := newPlacement(c.req, c.candidates, c.candidateOf, c.entries)
-	rooms := make([]int, len(c.candidates)) // of the section that finds most
+	capacities := make([]int, len(c.candidates)) // of the app with the largest capacity
 	ranks := 0
 	counted := true
 	for a, app := range c.req.Apps {
 		empty.confineApp(app.NUMA)
-		for i, room := range empty.eligibleFor(app, c.usable[a]).capacity {
-			rooms[i] = max(rooms[i], ranksInShape(app, room))
+		for i, capacity := range empty.eligibleFor(app, c.usable[a]).capacity {
+			capacities[i] = max(capacities[i], ranksInShape(app, capacity))
 		}
 		ranks += app.N
 		counted = counted && app.N > 0
@@ -136,20 +138,21 @@ func (c *nodeChooser) collectNodes() {
 		ranks = 0
 	}
 	nodes := make([]nodeset.Node, len(c.nodes))
-	welcome := c.affinityOf()
+	affinity := c.affinityOf()
 	for k, i := range c.nodes {
 		n := &c.candidates[i]
-		nodes[k] = nodeset.Node{Value: n.Attribute(c.req.NodeSet.Attribute), Global: n.InAllSets, Capacity: rooms[i], Size: n.SlotCount(),
-			Speed: n.Attribute(nodeset.ProcSpeed).Number, Affinity: welcome(&n.Node)}
+		nodes[k] = nodeset.Node{Value: n.Attribute(c.req.NodeSet.Attribute), Global: n.InAllSets, Capacity: capacities[i], Size: n.SlotCount(),
+			Speed: n.Attribute(nodeset.ProcSpeed).Number, Affinity: affinity(&n.Node)}
 	}
 	holds := c.nodesHoldRanks
 	if counted && len(c.req.Apps) == 1 && empty.layout == nil && c.req.Apps[0].ExactPerNode == 0 && !isContiguous(c.req) {
-		holds = nil // the sum of the rooms decides
+		holds = nil // the sum of the capacities decides
 	}
 	c.sets = nodeset.NewChooser(c.req.NodeSet, nodes, ranks, holds)
 }
 
-// affinityOf tells the affinity of a node: by the first entry of the cluster's that is for it.
+// affinityOf returns a function that returns the affinity of a node: the value of the first affinity entry
+// that matches it, else 0.
 func (c *nodeChooser) affinityOf() func(*job.Node) int {
 	if c.req.NodeSet.Priority != nodeset.ByAffinity {
 		return func(*job.Node) int { return 0 }
@@ -171,7 +174,8 @@ func (c *nodeChooser) affinityOf() func(*job.Node) int {
 	}
 }
 
-// nodesHoldRanks runs order and place on some nodes alone, for so many ranks or, where it is 0, all of the job.
+// nodesHoldRanks reports whether some nodes alone can run a number of ranks; 0 means the whole job. It
+// runs the stages order and place on them.
 func (c *nodeChooser) nodesHoldRanks(members []int, ranks int) bool {
 	if len(members) == 0 {
 		return false
@@ -182,16 +186,17 @@ func (c *nodeChooser) nodesHoldRanks(members []int, ranks int) bool {
 	return c.tryGroups(new(solution), []placementGroup{c.newGroup("", members, ranks)}, true) == nil
 }
 
-// newGroup is a lot of some of the nodes.
+// newGroup returns a placement group of some of the nodes.
 func (c *nodeChooser) newGroup(set string, members []int, ranks int) placementGroup {
 	in := make([]bool, len(c.candidates))
 	for _, k := range members {
 		in[c.nodes[k]] = true
 	}
-	return placementGroup{nodeSet: set, entries: slices.DeleteFunc(slices.Clone(c.entries), func(turn int) bool { return !in[turn] }), ranks: ranks}
+	return placementGroup{nodeSet: set, entries: slices.DeleteFunc(slices.Clone(c.entries), func(entry int) bool { return !in[entry] }), ranks: ranks}
 }
 
-// balanceBySpeed are those of some members that differ least in speed, if that was asked for.
+// balanceBySpeed returns those members that differ least in speed. It returns all if --balance was not
+// given.
 func (c *nodeChooser) balanceBySpeed(members []int, ranks int) []int {
 	if !c.req.Balance || isContiguous(c.req) {
 		return members
@@ -199,8 +204,8 @@ func (c *nodeChooser) balanceBySpeed(members []int, ranks int) []int {
 	return c.sets.Balance(members, ranks)
 }
 
-// chooseBySet is what the policy chooses where no CPU is shared; nil: nothing fits. Who waits for the best
-// set takes no other.
+// chooseBySet returns the choice by the policy without sharing CPUs. It is nil if nothing fits. A job that
+// waits for the best set gets no other.
 func (c *nodeChooser) chooseBySet(waiting bool) []placementGroup {
 	s := c.req.NodeSet
 	switch {
@@ -226,7 +231,8 @@ func (c *nodeChooser) chooseBySet(waiting bool) []placementGroup {
 	return []placementGroup{c.newGroup(c.sets.Sets[set].Name, c.balanceBySpeed(members, c.sets.Ranks), 0)}
 }
 
-// chooseBySetSharingCPUs are what the policy would choose where CPUs are shared, in the order in which it is tried.
+// chooseBySetSharingCPUs returns the choices by the policy with shared CPUs, in the order in which to try
+// them.
 func (c *nodeChooser) chooseBySetSharingCPUs() (choices [][]placementGroup) {
 	switch c.req.NodeSet.Policy {
 	case "":
@@ -240,19 +246,21 @@ func (c *nodeChooser) chooseBySetSharingCPUs() (choices [][]placementGroup) {
 	return choices
 }
 
-// spanSets is an even span over several sets, if that was asked for and there is one.
-func (c *nodeChooser) spanSets() (lots []placementGroup) {
+// spanSets returns the groups of an even span over several sets. It is nil if none was requested or none
+// exists.
+func (c *nodeChooser) spanSets() (groups []placementGroup) {
 	s := c.req.NodeSet
 	if !s.Plus.SpanEvenly || s.Policy == nodeset.AnyOf || s.Policy == "" || len(c.req.Apps) > 1 || isContiguous(c.req) {
 		return nil
 	}
 	for _, part := range c.sets.Span() {
-		lots = append(lots, c.newGroup(c.sets.Sets[part.Set].Name, c.balanceBySpeed(part.Members, part.Ranks), part.Ranks))
+		groups = append(groups, c.newGroup(c.sets.Sets[part.Set].Name, c.balanceBySpeed(part.Members, part.Ranks), part.Ranks))
 	}
-	return lots
+	return groups
 }
 
-// waitsForSet reports whether the job still insists on one set: an idle cluster would hold it there.
+// waitsForSet reports whether the job still insists on one set: its delay is not over, and an idle cluster
+// could run it there.
 func (c *nodeChooser) waitsForSet() bool {
 	if c.req.NodeSet.Policy == "" || c.req.NodeSet.Delay <= c.waited {
 		return false
@@ -260,15 +268,16 @@ func (c *nodeChooser) waitsForSet() bool {
 	return c.whenIdle().chooseBySet(false) != nil
 }
 
-// bestSetWhenIdle is the name of the set that would be chosen on an idle cluster.
+// bestSetWhenIdle returns the name of the set that would be chosen on an idle cluster; empty if none would
+// be.
 func (c *nodeChooser) bestSetWhenIdle() string {
-	if lots := c.whenIdle().chooseBySet(false); lots != nil {
-		return lots[0].nodeSet
+	if groups := c.whenIdle().chooseBySet(false); groups != nil {
+		return groups[0].nodeSet
 	}
 	return ""
 }
 
-// whenIdle is the problem as it would be if nobody used the nodes that are up.
+// whenIdle returns the chooser as if no job used the nodes that are reachable.
 func (c *nodeChooser) whenIdle() *nodeChooser {
 	p := c.problem
 	p.candidates = slices.Clone(p.candidates)
@@ -279,36 +288,36 @@ func (c *nodeChooser) whenIdle() *nodeChooser {
 	}
 	idle := &nodeChooser{problem: p}
 	idle.usable, _ = selectCandidates(p.req, p.candidates, p.entries)
-	idle.entries = slices.DeleteFunc(slices.Clone(p.entries), func(turn int) bool {
-		return !slices.ContainsFunc(idle.usable, func(may []bool) bool { return may[turn] })
+	idle.entries = slices.DeleteFunc(slices.Clone(p.entries), func(entry int) bool {
+		return !slices.ContainsFunc(idle.usable, func(may []bool) bool { return may[entry] })
 	})
 	idle.collectNodes()
 	return idle
 }
 
-// tryGroups places the ranks on lots or, if they are to be neighbours, on parts of them. With unshared no
-// CPU is shared.
-func (c *nodeChooser) tryGroups(found *solution, lots []placementGroup, unshared bool) *Error {
+// tryGroups places the ranks on groups of nodes. For a contiguous job it first reduces each group to
+// contiguous nodes. If unshared is true, no CPU is shared.
+func (c *nodeChooser) tryGroups(found *solution, groups []placementGroup, unshared bool) *Error {
 	if isContiguous(c.req) {
 		var failed *Error
-		if lots, failed = c.contiguousWindows(lots); failed != nil {
+		if groups, failed = c.contiguousWindows(groups); failed != nil {
 			return failed
 		}
 	}
-	return c.placeOnGroups(found, lots, unshared)
+	return c.placeOnGroups(found, groups, unshared)
 }
 
-// placeOnGroups places the ranks on lots, each in the order of its nodes.
-func (c *nodeChooser) placeOnGroups(found *solution, lots []placementGroup, unshared bool) *Error {
-	var turns []int
-	for _, l := range lots {
-		turns = append(turns, l.entries...)
+// placeOnGroups places the ranks on groups of nodes, each filled in the order of its nodes.
+func (c *nodeChooser) placeOnGroups(found *solution, groups []placementGroup, unshared bool) *Error {
+	var entries []int
+	for _, l := range groups {
+		entries = append(entries, l.entries...)
 	}
-	s := newPlacement(c.req, c.candidates, c.candidateOf, turns)
+	s := newPlacement(c.req, c.candidates, c.candidateOf, entries)
 	s.mustNotShare = unshared
-	if failed := s.placeGroups(lots, c.usable, c.sortMode); failed != nil {
+	if failed := s.placeGroups(groups, c.usable, c.sortMode); failed != nil {
 		return failed
 	}
-	found.placement, found.groups = s, lots
+	found.placement, found.groups = s, groups
 	return nil
 }

@@ -13,8 +13,8 @@ import (
 	"remshell/plan/nodeset"
 )
 
-// wideCluster is 10,000 nodes of 64 CPUs in 200 sets, by feature and by speed. busy tells how many CPUs of each are in
-// use, by its set and its place among all.
+// wideCluster returns 10,000 nodes of 64 CPUs in 200 sets, by feature and by speed. busy returns how many
+// CPUs of a node are in use, by its set and its index among all nodes.
 func wideCluster(busy func(set, place int) int) (job.Request, job.Snapshot) {
 	topology := pin.Topology{Cores: make([]pin.Core, 64)}
 	for i := range topology.Cores {
@@ -35,8 +35,9 @@ func wideCluster(busy func(set, place int) int) (job.Request, job.Snapshot) {
 
 const wideClusters = 10_000
 
-// Who uses the cluster: nobody; of all sets but the last all CPUs but one; every second node wholly, and one CPU of the
-// others but the last, so that there are 5,000 runs of neighbours of which only the last holds 64 ranks.
+// The functions set which CPUs are in use: none; all but one CPU in all sets but the last; or all CPUs of
+// every second node, and one CPU of the others except the last. The third makes 5,000 contiguous runs of
+// which only the last can run 64 ranks.
 func nobodyBusy(int, int) int { return 0 }
 
 func mostlyBusy(set, _ int) int {
@@ -66,7 +67,7 @@ func request(t testing.TB, text string) nodeset.Setting {
 	return s
 }
 
-// nodeChoices are jobs that say which nodes they want.
+// nodeChoices are jobs that restrict their choice of nodes.
 var nodeChoices = []struct {
 	name  string
 	busy  func(set, place int) int
@@ -91,8 +92,9 @@ var nodeChoices = []struct {
 	{"contiguous-best", alternatelyBusy, 64, func(_ testing.TB, r *job.Request) { r.Contiguous = job.ContiguousBest }},
 }
 
-// The goal is at most 1.2 times what a plan costs without a word about nodes, in time and in memory: medians of 21 plans,
-// made in turns with those of the same job without. One time is enough: -benchtime 1x.
+// The goal is at most 1.2 times the cost of a plan without a choice of nodes, in time and in memory.
+// Medians of 21 plans are compared, measured alternately with those of the same job without a choice. One
+// run is enough: -benchtime 1x.
 func BenchmarkChoose(b *testing.B) {
 	const plans = 21
 	for _, c := range nodeChoices {
@@ -115,7 +117,7 @@ func BenchmarkChoose(b *testing.B) {
 	}
 }
 
-// A cost is that of a plan: what it takes, and what it asks of memory in all.
+// A cost is the time and the allocated bytes of one plan.
 type cost struct {
 	time  time.Duration
 	bytes uint64
@@ -133,7 +135,7 @@ func costOf(b *testing.B, req job.Request, snap job.Snapshot) cost {
 	return cost{took, after.TotalAlloc - before.TotalAlloc}
 }
 
-// medians are those of the times, and of the bytes.
+// medians returns the median time and the median number of bytes.
 func medians(all []cost) (m cost) {
 	slices.SortFunc(all, func(a, b cost) int { return cmp.Compare(a.time, b.time) })
 	m.time = all[len(all)/2].time

@@ -15,7 +15,7 @@ import (
 	"remshell/plan/nodeset"
 )
 
-// A refNode is a node of a random cluster; its speed is in MHz, 0: unknown.
+// A refNode is a node of a random cluster. Its speed is in MHz; 0 means unknown.
 type refNode struct {
 	id, cpus, procs, speed, affinity int
 	features                         []string
@@ -24,20 +24,20 @@ type refNode struct {
 
 func (n refNode) freeCPUs() int { return max(0, n.cpus-n.procs) }
 
-// A refCase is a cluster, and what is asked of it.
+// A refCase is a cluster and a request.
 type refCase struct {
 	nodes              []refNode
 	np                 int
-	policy, attribute  string // empty policy: none
+	policy, attribute  string // empty policy: no sets
 	list               []string
-	tolerance          int // in percent
+	tolerance          int // percent
 	priority           string
 	span, best         bool
 	optional, balanced bool
 	delay, waited      int
 }
 
-// A refSet is nodes of one name.
+// A refSet is a named set of nodes.
 type refSet struct {
 	name  string
 	index int
@@ -51,8 +51,9 @@ func freeCPUsOf(nodes []refNode) (sum int) {
 	return sum
 }
 
-// expected says what has to come out: lines of "set: node*ranks ..." for each part, or a code.
-// It is written by the page alone, for one section and CPUs that nobody shares, by trying everything.
+// expected returns the result by the specification: lines of "set: node*ranks ..." for each part, or an
+// error code. It is written from which-hosts.md alone, for one app without shared CPUs, and tries every
+// possibility.
 func (c refCase) expected() string {
 	var able []refNode
 	for _, n := range c.nodes {
@@ -103,7 +104,7 @@ func (c refCase) expected() string {
 	return CodeNoSet
 }
 
-// sets are the sets of some nodes.
+// sets returns the sets of some nodes.
 func (c refCase) sets(nodes []refNode) (sets []refSet) {
 	names := slices.Clone(c.list)
 	if c.attribute == "PROCSPEED" {
@@ -145,7 +146,7 @@ func (c refCase) tolerates(v, x int) bool {
 	return big.NewRat(int64(x), 1).Cmp(most) <= 0
 }
 
-// distinct leaves out sets that are empty, or like one before.
+// distinct drops sets that are empty or equal to an earlier one.
 func (c refCase) distinct(sets []refSet) (all []refSet) {
 	for _, s := range sets {
 		like := func(other refSet) bool { return fmt.Sprint(ids(other.nodes)) == fmt.Sprint(ids(s.nodes)) }
@@ -157,7 +158,7 @@ func (c refCase) distinct(sets []refSet) (all []refSet) {
 	return all
 }
 
-// chosenSet is what the policy takes; nil: nothing fits.
+// chosenSet returns the set that the policy chooses; nil if none fits.
 func (c refCase) chosenSet(sets []refSet, np int) *refSet {
 	if c.policy == "ANYOF" {
 		var union refSet
@@ -205,7 +206,7 @@ func ids(nodes []refNode) (ids []int) {
 	return ids
 }
 
-// key is what a set is chosen by: the least is taken.
+// key returns the sort key of a set: the set with the least key is chosen.
 func (c refCase) key(s refSet) []int {
 	switch c.priority {
 	case "BESTFIT":
@@ -231,7 +232,7 @@ func (c refCase) key(s refSet) []int {
 	return []int{s.index}
 }
 
-// speedLoss counts rank by rank what is lost where all run as fast as the first.
+// speedLoss adds up, over the ranks, the speed that is lost if all run as fast as the slowest.
 func (c refCase) speedLoss(s refSet) (lost, first, last int, known bool) {
 	by := slices.Clone(s.nodes)
 	slices.SortFunc(by, func(a, b refNode) int { return cmp.Or(a.speed-b.speed, a.id-b.id) })
@@ -247,7 +248,7 @@ func (c refCase) speedLoss(s refSet) (lost, first, last int, known bool) {
 	return lost, first, last, first > 0
 }
 
-// narrowByPriority leaves out the members that do not go on.
+// narrowByPriority drops the members that the priority does not use.
 func (c refCase) narrowByPriority(s *refSet) *refSet {
 	if c.policy != "ONEOF" {
 		return s
@@ -287,7 +288,7 @@ func (c refCase) balance(nodes []refNode, np int) []refNode {
 	return best
 }
 
-// evenSpan is the first even span, as the page words it.
+// evenSpan returns the first even span, as which-hosts.md defines it.
 func (c refCase) evenSpan(sets []refSet) string {
 	line := slices.Clone(sets)
 	if c.policy == "ONEOF" && slices.Contains([]string{"BESTFIT", "WORSTFIT", "BESTRESOURCE"}, c.priority) {
@@ -339,7 +340,7 @@ func (c refCase) fill(set string, nodes []refNode, np int) string {
 	return b.String()
 }
 
-// actual is what Make says of the case, in the words of the referee.
+// actual returns the result of Make in the format of expected.
 func (c refCase) actual(t *testing.T) string {
 	req := job.Request{Apps: []job.App{{N: c.np}}, Placement: job.Placement{Sort: "PROC"}}
 	req.NodeSet = nodeset.Setting{Priority: nodeset.Priority(c.priority), Optional: c.optional, Plus: nodeset.Plus{SpanEvenly: c.span, Delay: c.best},
@@ -403,7 +404,7 @@ func namesByRank(p job.Plan) (names []string) {
 	return names
 }
 
-// random makes a case that is small enough to be told, and has all that the page knows.
+// random returns a random case that is small enough to read, and uses all features of the specification.
 func random(r *rand.Rand) refCase {
 	pick := func(words ...string) string { return words[r.IntN(len(words))] }
 	c := refCase{np: 1 + r.IntN(20), policy: pick("ONEOF", "ONEOF", "ONEOF", "FIRSTOF", "ANYOF", ""), attribute: pick("FEATURE", "PROCSPEED"),
@@ -437,8 +438,8 @@ func random(r *rand.Rand) refCase {
 	return c
 }
 
-// Of random clusters and requests the plan says what the referee says: the set, the parts and their
-// ranks, the nodes in their order, or why there is none.
+// For random clusters and requests Make agrees with the referee: on the set, the parts and their ranks,
+// the order of the nodes, or the error.
 func TestChoiceAgainstAReferee(t *testing.T) {
 	r := rand.New(rand.NewPCG(15, 12))
 	kinds := make(map[string]int)

@@ -14,14 +14,14 @@ import (
 	"remshell/text"
 )
 
-// This file places a job on neighbouring nodes (which-hosts.md 11): package line finds them, by the
-// rooms that nodes have for the job.
+// This file places a job on contiguous nodes (which-hosts.md 11). Package line finds them by the
+// capacities of the nodes.
 
-// isContiguous reports whether a job wants neighbours. Who was told where each rank goes has them.
+// isContiguous reports whether a job needs contiguous nodes. A rank file places ranks itself.
 func isContiguous(req job.Request) bool { return req.Contiguous != "" && req.FixedPlacements == nil }
 
-// makeContiguous is the problem of a contiguous job: it is never overbooked, though alone if it was to be,
-// and the order of its nodes is that of the line, whatever the key.
+// makeContiguous adapts the problem of a contiguous job. Such a job never overbooks, but overbooking still
+// makes it exclusive. Its nodes are ordered by position in the line, whatever the sort key.
 func (p *problem) makeContiguous() {
 	if isContiguous(p.req) {
 		p.req.Exclusive = isExclusive(p.req)
@@ -30,8 +30,8 @@ func (p *problem) makeContiguous() {
 	}
 }
 
-// lineCandidates lists the candidates of the line: those for applications, of regions which the job may enter,
-// by ascending ID, whether they are free or listed or not.
+// lineCandidates returns the candidates of the line by ascending ID, whether or not they are free or in
+// the host list. The line contains nodes for applications, in regions that the job may enter.
 func (p *problem) lineCandidates() []int {
 	var nodes []int
 	for i := range p.candidates {
@@ -43,12 +43,12 @@ func (p *problem) lineCandidates() []int {
 	return nodes
 }
 
-// contiguousWindows are the lots of a contiguous job: of each lot the neighbours that hold it.
-func (c *nodeChooser) contiguousWindows(lots []placementGroup) ([]placementGroup, *Error) {
+// contiguousWindows reduces each group to contiguous nodes that can run its ranks.
+func (c *nodeChooser) contiguousWindows(groups []placementGroup) ([]placementGroup, *Error) {
 	nodes := c.lineCandidates()
-	windows := make([]placementGroup, len(lots))
-	for k, l := range lots {
-		rooms := c.lineCapacities(nodes, l)
+	windows := make([]placementGroup, len(groups))
+	for k, l := range groups {
+		capacities := c.lineCapacities(nodes, l)
 		need := line.Requirement{Shape: c.req.Apps[0].ExactPerNode}
 		if len(c.req.Apps) > 1 {
 			need.Shape, need.HoldsJob = 0, func(from, to int) bool {
@@ -57,20 +57,20 @@ func (c *nodeChooser) contiguousWindows(lots []placementGroup) ([]placementGroup
 		}
 		w, ok := line.Window{}, false
 		for _, need.Ranks = range rankCounts(c.req, l) {
-			if w, ok = line.FindWindow(rooms, need, line.Mode(c.req.Contiguous)); ok {
+			if w, ok = line.FindWindow(capacities, need, line.Mode(c.req.Contiguous)); ok {
 				break
 			}
 		}
 		if !ok {
-			return nil, c.refuseNotContiguous(nodes, rooms, need)
+			return nil, c.refuseNotContiguous(nodes, capacities, need)
 		}
 		windows[k] = placementGroup{nodeSet: l.nodeSet, entries: nodes[w.From:w.To], ranks: l.ranks, inFillOrder: true}
 	}
 	return windows, nil
 }
 
-// rankCounts are the numbers of ranks that would do on a lot, the largest first; 0: as many as there are
-// slots.
+// rankCounts returns the acceptable numbers of ranks for a group, the largest first. 0 means as many as
+// there are slots.
 func rankCounts(req job.Request, l placementGroup) []int {
 	if l.ranks > 0 {
 		return []int{l.ranks}
@@ -85,38 +85,39 @@ func rankCounts(req job.Request, l placementGroup) []int {
 	return []int{ranks}
 }
 
-// lineCapacities is how many ranks each node of the line has room for, if it is of a lot. Of several sections
-// that with most room counts: whether all of them fit, the placement tells.
+// lineCapacities returns the capacity of each node of the line, in ranks. It is 0 for nodes outside the
+// group. Of several apps the one with the largest capacity counts; whether all of them fit is checked when
+// they are placed.
 func (c *nodeChooser) lineCapacities(nodes []int, l placementGroup) []int {
 	s := newPlacement(c.req, c.candidates, c.candidateOf, l.entries)
-	room := make([]int, len(c.candidates))
+	byCandidate := make([]int, len(c.candidates))
 	for a, app := range c.req.Apps {
 		s.confineApp(app.NUMA)
 		area := s.eligibleFor(app, c.usable[a])
 		for _, i := range area.candidates {
-			room[i] = max(room[i], area.capacity[i])
+			byCandidate[i] = max(byCandidate[i], area.capacity[i])
 		}
 	}
-	rooms := make([]int, len(nodes))
+	capacities := make([]int, len(nodes))
 	for k, i := range nodes {
-		rooms[k] = room[i]
+		capacities[k] = byCandidate[i]
 	}
-	return rooms
+	return capacities
 }
 
-// refuseNotContiguous is the refusal when neighbours alone would not do.
-func (c *nodeChooser) refuseNotContiguous(nodes, rooms []int, need line.Requirement) *Error {
-	w, most := line.LargestRun(rooms, need)
+// refuseNotContiguous is the error if the job fits only on nodes that are not contiguous.
+func (c *nodeChooser) refuseNotContiguous(nodes, capacities []int, need line.Requirement) *Error {
+	w, most := line.LargestRun(capacities, need)
 	var names []string
 	for _, i := range nodes[w.From:w.To] {
 		names = append(names, c.candidates[i].Name)
 	}
-	longest := "no node of the line has room"
+	longest := "no rank fits on any node of the line"
 	if most > 0 {
-		longest = fmt.Sprintf("longest: %d on %s; %d free in all", most, hostlist.FoldBrief(names), sum(rooms))
+		longest = fmt.Sprintf("longest: %d on %s; %d free in all", most, hostlist.FoldBrief(names), sum(capacities))
 	}
 	failed := &Error{Code: CodeNotContiguous, WantedRanks: need.Ranks, FreeRanks: most, Remedy: "without --contiguous they fit",
-		Text: fmt.Sprintf("no run of neighbours holds %s (%s)", text.Count(need.Ranks, "rank"), longest)}
+		Text: fmt.Sprintf("no contiguous nodes can run %s (%s)", text.Count(need.Ranks, "rank"), longest)}
 	if jobs, movable := c.blockingJobs(nodes); jobs != "" {
 		failed.Text += "; in the way: " + jobs
 		if movable != "" {
@@ -126,11 +127,11 @@ func (c *nodeChooser) refuseNotContiguous(nodes, rooms []int, need line.Requirem
 	return failed
 }
 
-// maxBlockingJobs is how many jobs a refusal names.
+// maxBlockingJobs is the largest number of jobs that a refusal names.
 const maxBlockingJobs = 8
 
-// blockingJobs names the jobs that have most of the nodes of a line, and tells of each whether it can be moved (survive.md SV-18);
-// movable is the first that can.
+// blockingJobs names the jobs that use most of the nodes of a line, and says whether each can be moved
+// (survive.md SV-18). movable is the first that can; empty if none can.
 func (c *nodeChooser) blockingJobs(nodes []int) (jobs string, movable job.ID) {
 	type holder struct {
 		id      job.ID

@@ -10,14 +10,14 @@ import (
 	"remshell/pin"
 )
 
-// contiguousRequest is a request for neighbours.
+// contiguousRequest returns a request for contiguous nodes.
 func contiguousRequest(how job.Contiguity, apps ...job.App) job.Request {
 	req := job.Request{Apps: apps}
 	req.Contiguous = how
 	return req
 }
 
-// withBusyNodes gives processes to nodes: "b:4 c:1".
+// withBusyNodes sets the number of processes of nodes: "b:4 c:1".
 func withBusyNodes(snap job.Snapshot, who string) job.Snapshot {
 	for _, word := range strings.Fields(who) {
 		name, procs, _ := strings.Cut(word, ":")
@@ -30,7 +30,7 @@ func withBusyNodes(snap job.Snapshot, who string) job.Snapshot {
 	return snap
 }
 
-func TestNeighbours(t *testing.T) {
+func TestContiguous(t *testing.T) {
 	section := func(n, threads, shape int) job.App {
 		return job.App{N: n, RankNeeds: job.RankNeeds{CPUsPerRank: threads, ExactPerNode: shape}}
 	}
@@ -70,10 +70,10 @@ func TestNeighbours(t *testing.T) {
 	}
 }
 
-// What is said when only neighbours are missing.
-func TestNoRun(t *testing.T) {
+// The error if the job would fit, but not on contiguous nodes.
+func TestRefuseNotContiguous(t *testing.T) {
 	_, err := Make(requestFor(contiguousRequest("first", job.App{N: 16}), withBusyNodes(cluster("c0:4 c1:4 c2:4 c3:4 c4:4 c5:4 c6:4 c7:4"), "c1:4 c5:4")))
-	const text, way = "no run of neighbours holds 16 ranks (longest: 12 on c[2-4]; 24 free in all)", "without --contiguous they fit; waiting could help: --wait"
+	const text, way = "no contiguous nodes can run 16 ranks (longest: 12 on c[2-4]; 24 free in all)", "without --contiguous they fit; waiting could help: --wait"
 	var failed *Error
 	if !errors.As(err, &failed) || failed.Text != text || failed.Remedy != way || failed.Permanent {
 		t.Errorf("%v; %s", err, failed.Remedy)
@@ -85,7 +85,8 @@ func TestNoRun(t *testing.T) {
 	}
 }
 
-// A job that finds no neighbours is told whose jobs are in its way, and which of them can be moved (survive.md SV-18).
+// The error of a contiguous job names the jobs in the way, and says which of them can be moved (survive.md
+// SV-18).
 func TestJobsInTheWay(t *testing.T) {
 	snap := withBusyNodes(cluster("c0:4 c1:4 c2:4 c3:4 c4:4 c5:4 c6:4 c7:4"), "c1:4 c5:4 c6:1")
 	for i, who := range map[int]job.Occupancy{1: {TopUser: "alice", TopJob: "j1", Movable: true}, 5: {TopUser: "bob", TopJob: "j2"}, 6: {TopUser: "bob", TopJob: "j2"}} {
@@ -106,23 +107,23 @@ func TestJobsInTheWay(t *testing.T) {
 	}
 }
 
-// Nodes that are not listed are of the line.
+// Nodes outside the host list belong to the line too.
 func TestTheLineIsNotTheList(t *testing.T) {
 	req, snap := requestFor(contiguousRequest("first", job.App{N: 4}), cluster("a:2 b:2 c:2"))
 	for _, test := range []struct {
-		turns []int
-		want  string
+		entries []int
+		want    string
 	}{{[]int{2, 1}, "b b c c"}, {[]int{0, 2}, ""}} {
-		req.HostEntries = test.turns
+		req.HostEntries = test.entries
 		if p, err := Make(req, snap); nodesByRank(p) != test.want {
-			t.Errorf("%v: %s, %v", test.turns, nodesByRank(p), err)
+			t.Errorf("%v: %s, %v", test.entries, nodesByRank(p), err)
 		}
 	}
 }
 
-// BenchmarkNeighbours is 3,000 ranks on 10,000 nodes of 64 CPUs, of which every second is busy but at
-// the end of the line: 4,976 runs, of which the last one holds the job.
-func BenchmarkNeighbours(b *testing.B) {
+// BenchmarkContiguous places 3,000 ranks on 10,000 nodes of 64 CPUs. Every second node is busy, except at
+// the end of the line: of 4,976 runs only the last can run the job.
+func BenchmarkContiguous(b *testing.B) {
 	cores := make([]pin.Core, 64)
 	for i := range cores {
 		cores[i] = pin.Core{CPUs: []int{i}}

@@ -10,25 +10,25 @@ import (
 	"remshell/text"
 )
 
-// An Error says why there is no plan. Its code is one of placement.md 1.5.
+// An Error says why there is no plan. Code is one of those in placement.md 1.5.
 type Error struct {
 	Code          string
 	Text          string
-	Remedy        string     // what the user can do
+	Remedy        string     // what the user can do; empty if nothing
 	Permanent     bool       // waiting cannot help (6.2)
-	QueuePosition int        // in the queue, from 1, if the request is to wait there; else 0
-	WantedRanks   int        // ranks, where it is about room; else 0
-	FreeRanks     int        // ranks there is room for
+	QueuePosition int        // position in the queue, from 1, if the request is to wait there; else 0
+	WantedRanks   int        // number of requested ranks, if there is too little capacity; else 0
+	FreeRanks     int        // number of ranks that fit
 	Rejected      []job.Note // the nodes that cannot be used now
 
-	textNamesRejected bool          // the text tells of all rejected nodes
-	permanentText     string        // the text, if it is permanent; empty: the same
-	DelayLeft         time.Duration // of a delay: it is tried again after that, and then takes what there is
+	textNamesRejected bool          // Text already names all rejected nodes
+	permanentText     string        // the text if the error is permanent; if empty, Text
+	DelayLeft         time.Duration // the rest of the node-set delay; after it the job takes any nodes
 
-	InputError *hostlist.SyntaxError // where the request says so; nil: nowhere in particular
+	InputError *hostlist.SyntaxError // the place in the user's input; nil if no place is to blame
 }
 
-// Error is the text or, if a line of the user's is at fault, that line as well.
+// Error returns the text. If a line of the user's input is wrong, it shows that line as well.
 func (e *Error) Error() string {
 	if e.InputError == nil {
 		return e.Text
@@ -36,10 +36,10 @@ func (e *Error) Error() string {
 	return e.InputError.Error()
 }
 
-// Hint is what to do about it.
+// Hint returns what the user can do.
 func (e *Error) Hint() string { return e.Remedy }
 
-// Reasons tells why nodes were not used, a line for each reason.
+// Reasons returns why nodes were not used, one line for each reason.
 func (e *Error) Reasons() []string {
 	if e.InputError != nil {
 		return nil
@@ -64,10 +64,10 @@ const (
 	CodeSameNode    = "same-node"
 	CodeMapDenied   = "cpumap-not-allowed"
 	CodeMapTooLarge = "cpumap-out-of-range"
-	CodeClaimed     = "granted-and-claimed" // by jobs outside of our batch system's job
+	CodeClaimed     = "granted-and-claimed" // by jobs outside this batch job
 )
 
-// FoldReasons says equal reasons once: "n[3-42]: all 4 CPUs are in use".
+// FoldReasons folds equal reasons into one line: "n[3-42]: all 4 CPUs are in use".
 func FoldReasons(rejected []job.Note) []string {
 	var lines []string
 	for _, g := range text.Groups(rejected, func(r job.Note) (reason, node string) { return reasonText(r.Code, r.Text), r.Node }) {
@@ -76,7 +76,7 @@ func FoldReasons(rejected []job.Note) []string {
 	return lines
 }
 
-// reasonText is a reason as people read it: the text of most says all.
+// reasonText returns the text of a reason for people. Most texts stand alone; some need the code in front.
 func reasonText(code, text string) string {
 	if text == notProbed {
 		return "it was " + text
@@ -84,7 +84,7 @@ func reasonText(code, text string) string {
 	return map[string]string{"unreachable": "unreachable: ", "not-idle": "not idle: ", "region": "region "}[code] + text
 }
 
-// sameMachineNote is the notice of HOST-8.
+// sameMachineNote says that several names are one machine (HOST-8).
 func sameMachineNote(names []string) job.Note {
 	who := strings.Join(names, " and ")
 	if len(names) > 2 {

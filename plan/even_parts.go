@@ -9,11 +9,11 @@ import (
 	"remshell/text"
 )
 
-// This file gives ranks all CPUs of their node that nobody has, to each an even part (job.RankNeeds.AllCPUs). Which node a rank
-// goes to is decided as if it needed no more than its Threads.
+// This file divides the free CPUs of a node evenly among its ranks (job.RankNeeds.AllCPUs). The choice of
+// a rank's node depends on its CPUsPerRank alone.
 
-// slotsPerRank are the numbers of slots that the ranks of a node get: their Threads, and an even part of what is left. Ranks that
-// share CPUs or are not bound get no such part.
+// slotsPerRank returns the number of slots of each rank of a node: its CPUsPerRank, plus an even part of
+// the free slots that remain. Ranks that share CPUs or are not bound get no such part.
 func (s *placement) slotsPerRank(n *candidate, ranks []job.RankPlan, slots []pin.Unit) []int {
 	widths := make([]int, len(ranks))
 	left, parts := min(len(pin.FreeSlots(slots, n.busy)), n.CPUs()-n.slotsOfOthers()), 0
@@ -35,7 +35,8 @@ func (s *placement) slotsPerRank(n *candidate, ranks []job.RankPlan, slots []pin
 	return widths
 }
 
-// evenPartNotes says how CPUs and GPUs are shared where ranks have even parts of their nodes.
+// evenPartNotes says how many CPUs each rank has, and that ranks share GPUs, where ranks divide their
+// nodes evenly.
 func (s *placement) evenPartNotes(plans []job.NodePlan) (notes []job.Note) {
 	least, most, more, seen := 0, 0, false, false
 	for _, p := range plans {

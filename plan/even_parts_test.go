@@ -8,8 +8,8 @@ import (
 	"remshell/pin"
 )
 
-// A rank of a torch program was bound to one core, on which its loader threads ran as well: the ranks on a node have all of its
-// free CPUs, each an even part, and the job claims all of these.
+// The ranks on a node divide all of its free CPUs evenly, and the job claims all of these. A rank of a
+// torch program must not share one core with its own loader threads.
 func TestEvenParts(t *testing.T) {
 	all := func(n, gpus, threads int) job.App {
 		return job.App{N: n, Argv: []string{"a"}, RankNeeds: job.RankNeeds{AllCPUs: true, GPUs: gpus, CPUsPerRank: threads}}

@@ -11,19 +11,19 @@ import (
 	"remshell/text"
 )
 
-// This file gives ranks their GPUs (-gpus-per-proc). A GPU belongs to one rank of one job:
-// how many there are bounds the ranks of a node as its slots do, but sharing them is never
-// welcome, --overbook or not. Ranks and GPUs come together in one of two ways:
+// This file assigns GPUs to ranks (-gpus-per-proc). A GPU belongs to one rank of one job. The number of
+// GPUs limits the ranks of a node as its slots do, but GPUs are never shared, even with --overbook. There
+// are two ways:
 //
-//	the plan chooses CPUs   each rank its GPUs, in their order; then CPUs near those
-//	CPUs are chosen already each rank CPUs, by layout, rank file or map; then GPUs near those
+//	the plan chooses CPUs    each rank gets GPUs in order; then CPUs near those
+//	CPUs are chosen already  by layout, rank file or map; then each rank gets GPUs near its CPUs
 
-// freeGPUs are the GPUs of a candidate that nobody has.
+// freeGPUs returns the GPUs of a candidate that no job uses.
 func (s *candidate) freeGPUs() []gpu.GPU {
 	return gpu.WithoutAddresses(gpu.OfBestVendor(s.GPUs), s.BusyGPUs)
 }
 
-// gpuCheck is the check whether a node has GPUs enough for a rank at all.
+// gpuCheck rejects a node that has too few GPUs for one rank.
 var gpuCheck = nodeCheck{"no-gpu", func(s *candidate, w *requirement) string {
 	switch has := len(gpu.OfBestVendor(s.GPUs)); {
 	case w.gpusPerRank <= has:
@@ -36,7 +36,7 @@ var gpuCheck = nodeCheck{"no-gpu", func(s *candidate, w *requirement) string {
 	return "it has no GPU"
 }}
 
-// freeGPUCheck is the check whether so many of them are free.
+// freeGPUCheck rejects a node that has too few free GPUs for one rank.
 var freeGPUCheck = nodeCheck{"gpus-taken", func(s *candidate, w *requirement) string {
 	if w.gpusPerRank <= len(s.gpus) {
 		return ""
@@ -48,28 +48,28 @@ var freeGPUCheck = nodeCheck{"gpus-taken", func(s *candidate, w *requirement) st
 	return text
 }}
 
-// gpusPerRank is the number of GPUs of a rank.
+// gpusPerRank returns the number of GPUs of a rank.
 func gpusPerRank(app job.App) int { return max(0, app.GPUs) }
 
-// gpuOption is -gpus-per-proc as it was given, more or less.
+// gpuOption returns the option that requests n GPUs for each rank, for messages.
 func gpuOption(n int) string { return fmt.Sprint("-gpus-per-proc ", n) }
 
-// gpuCapacity is how many ranks of an app the free GPUs of its candidates are enough for.
+// gpuCapacity returns the number of ranks of an app for which its candidates have free GPUs.
 func (s *placement) gpuCapacity(a *eligibleNodes) int {
-	room := 0
+	capacity := 0
 	for _, i := range a.candidates {
-		room += s.freeGPUs[i] / a.app.GPUs
+		capacity += s.freeGPUs[i] / a.app.GPUs
 	}
-	return room
+	return capacity
 }
 
-// refuseFewGPUs is the refusal where GPUs are too few for n ranks, whatever else there is; nil if
-// they are not.
+// refuseFewGPUs returns the error if free GPUs are too few for n ranks, and nil if there are enough. It
+// looks at nothing else.
 func (s *placement) refuseFewGPUs(a *eligibleNodes, n int) *Error {
 	if gpusPerRank(a.app) == 0 || s.gpuCapacity(a) >= n {
 		return nil
 	}
-	room, free, taken := s.gpuCapacity(a), 0, 0
+	capacity, free, taken := s.gpuCapacity(a), 0, 0
 	for _, i := range a.candidates {
 		free += s.freeGPUs[i]
 		taken += len(gpu.OfBestVendor(s.candidates[i].GPUs)) - len(s.candidates[i].gpus)
@@ -79,18 +79,18 @@ func (s *placement) refuseFewGPUs(a *eligibleNodes, n int) *Error {
 		verb = "is"
 	}
 	text := fmt.Sprintf("%s by %s: there %s %s for %s on %s (%s)", s.describeExcess(a, n), gpuOption(a.app.GPUs), verb,
-		text.Count(free, "free GPU"), text.Count(room, "rank"), text.Count(len(a.candidates), "node"), hostlist.FoldBrief(a.names))
-	way := "start fewer ranks or name more hosts"
+		text.Count(free, "free GPU"), text.Count(capacity, "rank"), text.Count(len(a.candidates), "node"), hostlist.FoldBrief(a.names))
+	remedy := "start fewer ranks or name more hosts"
 	if taken > 0 {
 		text += fmt.Sprintf("; %d in use", taken)
 	} else {
-		way += "; without the option ranks share what they see"
+		remedy += "; without the option ranks share what they see"
 	}
-	return &Error{Code: CodeNoGPU, Text: text, Remedy: way, WantedRanks: n, FreeRanks: room}
+	return &Error{Code: CodeNoGPU, Text: text, Remedy: remedy, WantedRanks: n, FreeRanks: capacity}
 }
 
-// refuseNoGPUs is the refusal when GPUs are what all nodes lack that an app could use; nil if it
-// is not.
+// refuseNoGPUs returns the error if missing GPUs are what excludes every node that the app may use, and
+// nil otherwise.
 func (s *placement) refuseNoGPUs(app job.App) *Error {
 	var names []string
 	why := ""
@@ -110,28 +110,28 @@ func (s *placement) refuseNoGPUs(app job.App) *Error {
 	if names == nil {
 		return nil
 	}
-	way := "name hosts with GPUs"
+	remedy := "name hosts with GPUs"
 	if why == "it has no GPU" {
 		why = "no GPU there"
-		way += ", or leave the option out"
+		remedy += ", or leave the option out"
 	}
-	return &Error{Code: CodeNoGPU, Text: fmt.Sprintf("%s: %s: %s", hostlist.FoldBrief(names), gpuOption(app.GPUs), why), Remedy: way, textNamesRejected: true}
+	return &Error{Code: CodeNoGPU, Text: fmt.Sprintf("%s: %s: %s", hostlist.FoldBrief(names), gpuOption(app.GPUs), why), Remedy: remedy, textNamesRejected: true}
 }
 
-// listedCandidates are the candidates of the list, each once.
+// listedCandidates returns the candidates of the host list, each once.
 func (s *placement) listedCandidates() []int {
 	if s.req.HostEntries == nil {
 		return distinctCandidates(s.candidateOf, len(s.candidates))
 	}
 	var candidates []int
-	for _, turn := range s.req.HostEntries {
-		candidates = append(candidates, s.candidateOf[turn])
+	for _, entry := range s.req.HostEntries {
+		candidates = append(candidates, s.candidateOf[entry])
 	}
 	return distinctCandidates(candidates, len(s.candidates))
 }
 
-// bindNearGPUs binds the ranks of a node, some of which get GPUs, on CPUs near these. Who gets no
-// GPU, or finds no room near his, has the lowest slots that are left.
+// bindNearGPUs assigns GPUs to the ranks of a node, and binds each rank to CPUs near its GPUs. Ranks
+// without GPUs, and ranks for which no CPUs are left near their GPUs, get the lowest slots that remain.
 func (s *placement) bindNearGPUs(n *candidate, ranks []job.RankPlan, slots []pin.Unit, widths []int) {
 	left, gpus := pin.FreeSlots(slots, n.busy), slices.Clone(n.gpus)
 	near := func(numa int) (mine []int) {
@@ -142,7 +142,7 @@ func (s *placement) bindNearGPUs(n *candidate, ranks []job.RankPlan, slots []pin
 		}
 		return mine
 	}
-	sit := func(i int, from []int) {
+	bind := func(i int, from []int) {
 		mine := slices.Sorted(slices.Values(from[:widths[i]]))
 		left = slices.DeleteFunc(left, func(slot int) bool { return slices.Contains(mine, slot) })
 		s.bindRank(n, &ranks[i], pin.NewAssignment(slots, mine))
@@ -153,7 +153,7 @@ func (s *placement) bindNearGPUs(n *candidate, ranks []job.RankPlan, slots []pin
 			r.GPUs = gpu.ChooseForRank(gpus, want, func(numa int) bool { return len(near(numa)) >= width })
 			gpus = gpu.WithoutAddresses(gpus, gpu.Addresses(r.GPUs))
 			if beside := slotsNear(r.GPUs, near); len(beside) >= width {
-				sit(i, beside)
+				bind(i, beside)
 			}
 		}
 	}
@@ -162,12 +162,12 @@ func (s *placement) bindNearGPUs(n *candidate, ranks []job.RankPlan, slots []pin
 		if r.ClaimedCPUs == nil {
 			some := slotsNear(r.GPUs, near)
 			rest := slices.DeleteFunc(slices.Clone(left), func(slot int) bool { return slices.Contains(some, slot) })
-			sit(i, append(some, rest...))
+			bind(i, append(some, rest...))
 		}
 	}
 }
 
-// slotsNear lists the slots near any of some GPUs, those near the first one first.
+// slotsNear returns the slots near any of the GPUs, those near the first GPU first.
 func slotsNear(gpus []gpu.GPU, near func(numa int) []int) (slots []int) {
 	var seen []int
 	for _, g := range gpus {
@@ -179,13 +179,13 @@ func slotsNear(gpus []gpu.GPU, near func(numa int) []int) (slots []int) {
 	return slots
 }
 
-// assignGPUs gives the ranks of a node, who have their CPUs, GPUs near these.
+// assignGPUs assigns GPUs to the ranks of a node, near the CPUs that the ranks already have.
 func (s *placement) assignGPUs(n *candidate, ranks []job.RankPlan) {
 	if s.gpuDemand(ranks) == 0 {
 		return
 	}
 	var wants []gpu.Demand
-	of := make(map[int]int) // memory node, by CPU
+	of := make(map[int]int) // NUMA node by CPU
 	for _, c := range n.Topology.Cores {
 		for _, cpu := range c.CPUs {
 			of[cpu] = c.NUMA
@@ -205,7 +205,7 @@ func (s *placement) assignGPUs(n *candidate, ranks []job.RankPlan) {
 	}
 }
 
-// gpuDemand is how many GPUs the ranks of a node get.
+// gpuDemand returns how many GPUs the ranks of a node need.
 func (s *placement) gpuDemand(ranks []job.RankPlan) int {
 	total := 0
 	for _, r := range ranks {

@@ -14,9 +14,9 @@ import (
 	"remshell/pin"
 )
 
-// nodesWithGPUs makes nodes of "n1:8/2+0011 n2:4": names, cores, NUMA nodes that share them in
-// blocks, and behind the plus the NUMA node of each NVIDIA GPU, x for unknown; behind a minus
-// the GPUs that other jobs have.
+// nodesWithGPUs makes nodes from "n1:8/2+0011 n2:4": name, cores, and number of NUMA nodes that divide
+// them in blocks. After the plus stands the NUMA node of each NVIDIA GPU (x for unknown), after a minus
+// the GPUs that other jobs use.
 func nodesWithGPUs(text string) job.Snapshot {
 	var snap job.Snapshot
 	for i, word := range strings.Fields(text) {
@@ -46,7 +46,7 @@ func nodesWithGPUs(text string) job.Snapshot {
 	return snap
 }
 
-// cpusAndGPUs writes the ranks of a plan as "n1:cpus/gpus", in their order.
+// cpusAndGPUs formats the ranks of a plan as "n1:cpus/gpus", in rank order.
 func cpusAndGPUs(p job.Plan) string {
 	ranks := make([]string, p.Size)
 	for _, n := range p.Nodes {
@@ -58,7 +58,7 @@ func cpusAndGPUs(p job.Plan) string {
 	return strings.Join(ranks, " ")
 }
 
-// appsWithGPUs asks for ranks with GPUs.
+// appsWithGPUs returns an app whose ranks need GPUs.
 func appsWithGPUs(ranks, gpus int) []job.App {
 	return []job.App{{N: ranks, Argv: []string{"a"}, RankNeeds: job.RankNeeds{GPUs: gpus}}}
 }
@@ -98,7 +98,7 @@ func TestGPUs(t *testing.T) {
 	}
 }
 
-// Where CPUs are chosen already, GPUs are chosen near them.
+// If the CPUs are chosen already, the GPUs near them are chosen.
 func TestGPUsNearCPUsThatWereWrittenDown(t *testing.T) {
 	var bySocket pin.Layout
 	if err := bySocket.Map.UnmarshalText([]byte("socket")); err != nil {
@@ -179,8 +179,8 @@ func TestTooFewGPUs(t *testing.T) {
 	}
 }
 
-// The parts of a machine that plays several nodes have no GPU together.
-func TestApartGPUs(t *testing.T) {
+// A GPU belongs to only one of the nodes into which a machine is divided.
+func TestSeparateNodesShareNoGPU(t *testing.T) {
 	snap := nodesWithGPUs("m:8+0000")
 	nodes := []job.Node{snap.Nodes[0], snap.Nodes[0], snap.Nodes[0]}
 	for i := range nodes {
@@ -198,8 +198,8 @@ func TestApartGPUs(t *testing.T) {
 	}
 }
 
-// Whatever is asked: no GPU twice, none of others, as many as were asked for, and CPUs as
-// disjoint as without GPUs.
+// For any request: no GPU is assigned twice or used by another job, each rank has as many as requested,
+// and CPUs are as disjoint as without GPUs.
 func TestGPUProperties(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	planned := 0
@@ -260,7 +260,7 @@ func TestGPUProperties(t *testing.T) {
 	}
 }
 
-// What nobody has seen may have GPUs, also where its slots were written down.
+// A node that was not probed may have GPUs, even if its slots were written.
 func TestUnseenNodesMayHaveGPUs(t *testing.T) {
 	for name, test := range map[string]struct {
 		slots, ranks, gpus int
@@ -275,7 +275,7 @@ func TestUnseenNodesMayHaveGPUs(t *testing.T) {
 	}
 }
 
-// Jobs without GPUs pay nothing for those of others.
+// GPUs of other jobs do not restrict jobs without GPUs.
 func TestNoGPUsCostNothing(t *testing.T) {
 	snap := nodesWithGPUs("n1:64/2+0011")
 	n := candidate{Node: snap.Nodes[0]}

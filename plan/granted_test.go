@@ -10,8 +10,8 @@ import (
 	"remshell/pin"
 )
 
-// Where nobody says how many ranks there are, each host gets as many as a batch system has granted
-// tasks there; what is beyond its CPUs is overbooked, and told (RM-6, RM-20).
+// If the user gives no number of ranks, each host gets as many as the batch system granted tasks there.
+// Ranks beyond its CPUs are overbooked, with a note (RM-6, RM-20).
 func TestGranted(t *testing.T) {
 	for _, test := range []struct {
 		name, cluster string
@@ -46,10 +46,10 @@ func TestGranted(t *testing.T) {
 	}
 }
 
-// CPUs that jobs outside of our batch system's job claim are kept off while enough are left; else
-// ranks share them and are not bound. They refuse nothing (RM-20).
+// CPUs claimed by jobs outside this batch job are avoided while enough others remain. Otherwise ranks
+// share them and are not bound. Such claims never cause a refusal (RM-20).
 func TestGrantedAndClaimed(t *testing.T) {
-	const told = "a: 2 of 4 granted CPUs are claimed by job J of alice; ranks there are not bound"
+	const note = "a: 2 of 4 granted CPUs are claimed by job J of alice; ranks there are not bound"
 	for _, test := range []struct {
 		name, cluster string
 		beyond, same  []int
@@ -58,14 +58,14 @@ func TestGrantedAndClaimed(t *testing.T) {
 		want, text    string
 	}{
 		{"enough are left", "a:4/4", []int{0, 1}, nil, 2, "", "2 3", ""},
-		{"not enough are left", "a:4/4", []int{0, 1}, nil, 4, "", "- - - -", told},
-		{"all but one", "a:4/4", []int{0, 1}, nil, 3, "", "- - -", told},
+		{"not enough are left", "a:4/4", []int{0, 1}, nil, 4, "", "- - - -", note},
+		{"all but one", "a:4/4", []int{0, 1}, nil, 3, "", "- - -", note},
 		{"all of them", "a:4/4", []int{0, 1, 2, 3}, nil, 4, "", "- - - -", "a: 4 of 4 granted CPUs are claimed by job J of alice; ranks there are not bound"},
 		{"beside a launch of the same job", "a:4/4", []int{0}, []int{1}, 2, "", "2 3", ""},
 		{"a launch of the same job has all", "a:4/4", nil, []int{0, 1, 2, 3}, 1, "", CodeNoNodes, ""},
 		{"the node has more than was granted", "a:4/2", []int{0, 1}, nil, 2, "", "2 3", ""},
 		{"by a layout", "a:4/2", []int{0, 1}, nil, 2, "core", "2 3", ""},
-		{"by a layout, not enough", "a:4/4", []int{0, 1}, nil, 4, "core", "- - - -", told},
+		{"by a layout, not enough", "a:4/4", []int{0, 1}, nil, 4, "core", "- - - -", note},
 	} {
 		snap := cluster(test.cluster)
 		snap.Nodes[0].OutsideOccupancy = job.Occupancy{BusyCPUs: test.beyond, Ranks: len(test.beyond), BoundRanks: len(test.beyond), TopUser: "alice", TopJob: "J"}
@@ -91,8 +91,8 @@ func TestGrantedAndClaimed(t *testing.T) {
 	}
 }
 
-// Where a batch system's list says which CPUs the job has, ranks that are not bound keep to these (RM-6).
-func TestFenced(t *testing.T) {
+// If a batch system grants CPUs by number, ranks that are not bound stay on these (RM-6).
+func TestUnboundRanksStayOnGrantedCPUs(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		fenced bool

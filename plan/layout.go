@@ -10,26 +10,25 @@ import (
 	"remshell/text"
 )
 
-// This file follows --map-by, --rank-by and --bind-to (cli.md section 2), where they say
-// more than placement.md has:
+// This file implements those parts of --map-by, --rank-by and --bind-to (cli.md section 2) that go beyond
+// placement.md:
 //
-//	map     which node and which thing of it a rank goes to: pin.Pool, span
-//	rank    which number it gets: rerank
-//	bind    which CPUs it may run on: pin.Binder
+//	map     to which node and object (socket, core, ...) a rank goes: pin.Pool, span
+//	rank    which number it gets: renumberRanks
+//	bind    on which CPUs it may run: pin.Binder
 
-// A layoutState is what a job with a layout knows beside the placement.
+// A layoutState is the state of a placement that follows a layout.
 type layoutState struct {
-	pin.Layout                     // of the job; see layoutOn
+	pin.Layout                     // of the job; layoutFor returns that of a candidate
 	slots          [][]pin.Unit    // by candidate
-	slotPools      []*pin.Pool     // by candidate; nil: it is not used
-	pprRounds      int             // how often ppr may be filled
+	slotPools      []*pin.Pool     // by candidate; nil if it is not used
+	pprRounds      int             // how often the objects may be filled with the ranks of ppr
 	takenByRank    []pin.RankSlots // by rank
-	sharesSlots    []bool          // by candidate: some ranks have the same slots
-	confinedToNUMA bool            // ranks of some section stay inside of NUMA nodes
+	sharesSlots    []bool          // by candidate: whether some ranks have the same slots
+	confinedToNUMA bool            // ranks of some app must stay inside a NUMA node
 }
 
-// layoutFor is what holds on a candidate: the binding that its entry has takes the place of the
-// job's.
+// layoutFor returns the layout for a candidate. The binding in its host entry replaces that of the job.
 func layoutFor(n *candidate, l pin.Layout) pin.Layout {
 	if n.Bind != nil {
 		l.Bind = *n.Bind
@@ -37,7 +36,7 @@ func layoutFor(n *candidate, l pin.Layout) pin.Layout {
 	return l
 }
 
-// bindingSource is the binding of a candidate as it was asked for.
+// bindingSource returns the binding of a candidate as the user wrote it.
 func bindingSource(n *candidate, l pin.Layout) string {
 	if n.Bind != nil {
 		return "binding=" + n.Bind.Text
@@ -45,8 +44,8 @@ func bindingSource(n *candidate, l pin.Layout) string {
 	return "--bind-to " + l.Bind.Text
 }
 
-// followsLayout reports whether a layout has to be followed, at least on some candidate, or NUMA nodes
-// minded.
+// followsLayout reports whether the job, or the host entry of a candidate, needs a layout, or ranks must
+// stay inside a NUMA node.
 func (s *placement) followsLayout() bool {
 	return s.req.Layout.NeedsPool() || confinesToNUMA(s.req) ||
 		slices.ContainsFunc(s.entries, func(i int) bool { return layoutFor(&s.candidates[i], s.req.Layout).NeedsPool() })
@@ -59,7 +58,7 @@ func newLayoutState(s *placement) *layoutState {
 		cpuMap, _ := s.cpuMapFor(n)
 		l.slots[i] = n.slotsInMapOrder(cpuMap)
 		layout := layoutFor(n, l.Layout)
-		if len(n.Topology.Cores) == 0 { // nobody has looked: what it lacks is not known
+		if len(n.Topology.Cores) == 0 { // not probed: its objects are not known
 			layout = pin.Layout{}
 		}
 		busy := n.avoidClaimedCPUs(l.slots[i], busyForLayout(n, layout, s.ignoresOtherJobs()), n.free)
@@ -68,16 +67,17 @@ func newLayoutState(s *placement) *layoutState {
 	return l
 }
 
-// busyForLayout are the slots of other jobs that a layout keeps off: all of them but, where others
-// are no obstacle, if the layout names its CPUs.
-func busyForLayout(n *candidate, l pin.Layout, others bool) pin.BusyUnits {
-	if others && l.NamesCPUs() {
+// busyForLayout returns the busy units that the layout must avoid: those of all other jobs. It is nil if
+// ignoreOtherJobs is true and the layout names its CPUs.
+func busyForLayout(n *candidate, l pin.Layout, ignoreOtherJobs bool) pin.BusyUnits {
+	if ignoreOtherJobs && l.NamesCPUs() {
 		return nil
 	}
 	return n.busy
 }
 
-// missingForLayout says what a node has not that the layout needs, after its name.
+// missingForLayout returns what the node lacks for the layout, as a phrase after the node's name. It is
+// empty if nothing is missing.
 func missingForLayout(n *candidate, w *requirement) string {
 	l := layoutFor(n, w.layout)
 	if !l.NeedsPool() && l.Mem.Text == "" || len(n.Topology.Cores) == 0 {
@@ -93,17 +93,18 @@ func missingForLayout(n *candidate, w *requirement) string {
 	return ""
 }
 
-// takeSlots gives the next rank of a candidate its slots.
+// takeSlots takes slots for the next rank of candidate i. If none are free, the rank shares slots.
 func (l *layoutState) takeSlots(i, width int) {
 	take, ok := l.slotPools[i].TakeSlots(width, l.pprRounds)
 	if !ok {
 		take = l.slotPools[i].ShareSlots(width)
-		l.sharesSlots[i] = l.sharesSlots[i] || len(l.slots[i]) > 0 // else nobody has looked
+		l.sharesSlots[i] = l.sharesSlots[i] || len(l.slots[i]) > 0 // without slots the node was not probed
 	}
 	l.takenByRank = append(l.takenByRank, take)
 }
 
-// allowMoreRounds lets ppr go round again, if that is allowed and what it takes.
+// allowMoreRounds lets ppr fill the objects more than once, if CPUs may be shared and the ranks do not fit
+// otherwise.
 func (s *placement) allowMoreRounds(a *eligibleNodes, n int) {
 	l := s.layout
 	if l == nil || l.Map.PerObject == 0 || !s.mayShareCPUs(a, n) {
@@ -118,17 +119,17 @@ func (s *placement) allowMoreRounds(a *eligibleNodes, n int) {
 	}
 }
 
-// placeAcrossNodes deals ranks round the things of all nodes (--map-by X:span).
+// placeAcrossNodes places ranks on the objects of all nodes in turn (--map-by X:span).
 func (s *placement) placeAcrossNodes(a *eligibleNodes, app, n int, quota []int) {
 	width := max(1, a.app.CPUsPerRank)
 	for placed := true; n > 0 && placed; {
 		placed = false
 		for _, i := range a.candidates {
-			for thing := range s.layout.slotPools[i].CountObjects() {
+			for object := range s.layout.slotPools[i].CountObjects() {
 				if n == 0 || quota[i] == 0 {
 					break
 				}
-				take, ok := s.layout.slotPools[i].TakeSlotsOf(thing, width, s.layout.pprRounds)
+				take, ok := s.layout.slotPools[i].TakeSlotsOf(object, width, s.layout.pprRounds)
 				if !ok {
 					continue
 				}
@@ -140,66 +141,65 @@ func (s *placement) placeAcrossNodes(a *eligibleNodes, app, n int, quota []int) 
 			}
 		}
 	}
-	if n > 0 { // the others share
+	if n > 0 { // the remaining ranks share slots
 		s.fillNodes(app, n, quota)
 	}
 }
 
-// renumberRanks gives the ranks of an app, from first on, their numbers by --rank-by.
+// renumberRanks numbers the ranks of an app, from first on, by --rank-by.
 func (s *placement) renumberRanks(first int) {
 	l := s.layout
 	if l == nil || l.Rank.Text == "" {
 		return
 	}
 	order := s.sortRanks(first)
-	places, takes := slices.Clone(s.assigned[first:]), slices.Clone(l.takenByRank[first:])
+	assignments, slots := slices.Clone(s.assigned[first:]), slices.Clone(l.takenByRank[first:])
 	for k, from := range order {
-		s.assigned[first+k], l.takenByRank[first+k] = places[from.mappedIndex], takes[from.mappedIndex]
+		s.assigned[first+k], l.takenByRank[first+k] = assignments[from.mappedIndex], slots[from.mappedIndex]
 	}
 }
 
-// A rankOrder is where a mapped rank stands in the order of numbers: by the three keys, and
-// then as it was mapped.
+// A rankOrder is the sort key of a mapped rank for --rank-by: three numbers, then the order of mapping.
 type rankOrder struct {
 	keys        [3]int
 	mappedIndex int
 }
 
-// sortRanks sorts the ranks from first on.
+// sortRanks returns the ranks from first on, in the order of --rank-by.
 func (s *placement) sortRanks(first int) []rankOrder {
-	visit := make(map[int]int)     // candidate: when it was first met
-	local := make(map[int]int)     // candidate: ranks so far
-	inside := make(map[[2]int]int) // candidate and thing: ranks so far
-	turns := make([]rankOrder, len(s.assigned)-first)
+	visit := make(map[int]int)     // order of the first rank, by candidate
+	local := make(map[int]int)     // ranks so far, by candidate
+	inside := make(map[[2]int]int) // ranks so far, by candidate and object
+	ranks := make([]rankOrder, len(s.assigned)-first)
 	for k, assigned := range s.assigned[first:] {
 		i := assigned.candidate
 		if _, met := visit[i]; !met {
 			visit[i] = len(visit)
 		}
-		thing := s.layout.objectOf(s, i, s.layout.takenByRank[first+k])
-		turns[k] = rankOrder{mappedIndex: k}
-		keys := &turns[k].keys
+		object := s.layout.objectOf(s, i, s.layout.takenByRank[first+k])
+		ranks[k] = rankOrder{mappedIndex: k}
+		keys := &ranks[k].keys
 		switch s.layout.Rank.Order {
 		case "slot":
 			keys[0] = visit[i]
 		case "node":
 			keys[0], keys[1] = local[i], visit[i]
 		case "fill":
-			keys[0], keys[1] = visit[i], thing
+			keys[0], keys[1] = visit[i], object
 		case "span":
-			*keys = [3]int{inside[[2]int{i, thing}], visit[i], thing}
+			*keys = [3]int{inside[[2]int{i, object}], visit[i], object}
 		default:
-			*keys = [3]int{visit[i], inside[[2]int{i, thing}], thing}
+			*keys = [3]int{visit[i], inside[[2]int{i, object}], object}
 		}
 		local[i]++
-		inside[[2]int{i, thing}]++
+		inside[[2]int{i, object}]++
 	}
-	slices.SortStableFunc(turns, func(a, b rankOrder) int { return slices.Compare(a.keys[:], b.keys[:]) })
-	return turns
+	slices.SortStableFunc(ranks, func(a, b rankOrder) int { return slices.Compare(a.keys[:], b.keys[:]) })
+	return ranks
 }
 
-// objectOf is the number of what a rank lies in: what it was mapped to, or what --rank-by
-// names.
+// objectOf returns the number of the object that contains a rank: the object it was mapped to, or, if
+// --rank-by names a level, the object of that level.
 func (l *layoutState) objectOf(s *placement, i int, t pin.RankSlots) int {
 	if l.Rank.Order != "object" || len(t.Slots) == 0 {
 		return t.Object
@@ -207,7 +207,7 @@ func (l *layoutState) objectOf(s *placement, i int, t pin.RankSlots) int {
 	return s.candidates[i].Topology.ObjectOf(l.slots[i][t.Slots[0]].CPUs[0], l.Rank.Level)
 }
 
-// refuseByPolicy says that it is a policy which leaves no more room, if that is so.
+// refuseByPolicy replaces the text and remedy of failed if a mapping or a CPU list limits the capacity.
 func (s *placement) refuseByPolicy(a *eligibleNodes, n int, failed *Error) *Error {
 	if s.layout == nil {
 		return failed
@@ -223,7 +223,7 @@ func (s *placement) refuseByPolicy(a *eligibleNodes, n int, failed *Error) *Erro
 	if by == "" {
 		return failed
 	}
-	failed.Text = fmt.Sprintf("%d ranks%s do not fit: %s leaves room for %d on %s (%s)",
+	failed.Text = fmt.Sprintf("%d ranks%s do not fit: %s allows %d on %s (%s)",
 		n, a.describeThreads(), by, a.freeCapacity(), text.Count(len(a.candidates), "node"), hostlist.FoldBrief(a.names))
 	if m.PerObject > 0 {
 		failed.Remedy = fmt.Sprintf("lower -n to %d or raise the %d of ppr, or share CPUs with --oversubscribe", a.freeCapacity(), m.PerObject)
@@ -231,27 +231,27 @@ func (s *placement) refuseByPolicy(a *eligibleNodes, n int, failed *Error) *Erro
 	return failed
 }
 
-// bindMappedRanks binds the ranks of a node as --bind-to says.
+// bindMappedRanks binds the ranks of candidate i by --bind-to.
 func (s *placement) bindMappedRanks(i int, ranks []job.RankPlan) *Error {
 	n, l := &s.candidates[i], s.layout
 	layout := layoutFor(n, l.Layout)
 	if len(n.Topology.Cores) == 0 {
 		return nil
 	}
-	extent := pin.NewBinder(n.Topology, l.slots[i], pin.FreeSlots(l.slots[i], busyForLayout(n, layout, s.ignoresOtherJobs())), layout, n.slotsAreThreads())
+	binder := pin.NewBinder(n.Topology, l.slots[i], pin.FreeSlots(l.slots[i], busyForLayout(n, layout, s.ignoresOtherJobs())), layout, n.slotsAreThreads())
 	if layout.Bind.PutsRanksOnSameCPU(len(ranks)) && !s.userAllowsSharing() {
 		return &Error{Code: CodeNotEnough, Permanent: true, Remedy: "name a set for each rank of a node, or share CPUs with --oversubscribe",
 			Text: fmt.Sprintf("%s gives the %d ranks on %s the same CPUs", bindingSource(n, l.Layout), len(ranks), n.Name)}
 	}
 	for k := range ranks {
-		s.bindRank(n, &ranks[k], extent.Bind(k, l.takenByRank[ranks[k].Rank].Slots))
+		s.bindRank(n, &ranks[k], binder.Bind(k, l.takenByRank[ranks[k].Rank].Slots))
 		s.sharesCPUs = s.sharesCPUs || slices.ContainsFunc(ranks[k].Slots, func(slot int) bool { return n.busy[l.slots[i][slot].Number] })
 	}
 	return nil
 }
 
-// refuseOverload refuses to bind ranks to the same CPUs where nobody has said that they may
-// share them; slots that were written down say so for placement alone.
+// refuseOverload returns an error if ranks would be bound to the same CPUs without the user's permission.
+// Written slots permit such sharing for placement only, not for binding.
 func (s *placement) refuseOverload() *Error {
 	l := s.layout
 	if l == nil || s.userAllowsSharing() {

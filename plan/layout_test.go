@@ -18,8 +18,8 @@ import (
 	"remshell/test/pintest"
 )
 
-// capturedNodes makes a cluster of captured nodes: "xeon-32 power-256@0-15 vm-2!0 vm-2~none". What
-// is behind @ may be used, what is behind ! another job has, and ~ is a binding of its own.
+// capturedNodes makes a cluster of captured nodes: "xeon-32 power-256@0-15 vm-2!0 vm-2~none". After @
+// stand the usable CPUs, after ! the CPUs of another job, and after ~ the binding in the host entry.
 func capturedNodes(t *testing.T, words string) job.Snapshot {
 	t.Helper()
 	var snap job.Snapshot
@@ -45,8 +45,8 @@ func capturedNodes(t *testing.T, words string) job.Snapshot {
 	return snap
 }
 
-// layoutRequest makes the request that the three options mean; the command line turns what they
-// say of other matters into these fields.
+// layoutRequest returns the request that the three options make. Fields that options of the command line
+// set outside the layout are set here as well.
 func layoutRequest(t *testing.T, n int, mapBy, rankBy, bindTo string) job.Request {
 	t.Helper()
 	var l pin.Layout
@@ -66,7 +66,7 @@ func layoutRequest(t *testing.T, n int, mapBy, rankBy, bindTo string) job.Reques
 		Layout: l, RoundRobin: l.Map.Level == pin.ByNode && l.Map.PerObject == 0, Overbook: l.Map.Oversubscribe, NoPin: l.Bind.None}}
 }
 
-// nodesAndCPUs writes the node and CPUs of each rank; neighbours on one node are joined.
+// nodesAndCPUs formats the node and CPUs of each rank; consecutive ranks on one node are joined.
 func nodesAndCPUs(p job.Plan) string {
 	ranks := make([]string, p.Size)
 	nodes := make([]string, p.Size)
@@ -85,7 +85,7 @@ func nodesAndCPUs(p job.Plan) string {
 	return strings.TrimSpace(b.String())
 }
 
-// vectorRows gives the rows of a file of vectors, with their fields.
+// vectorRows yields the rows of a file of test vectors, split into fields.
 func vectorRows(t *testing.T, name string, fields int) iter.Seq2[string, []string] {
 	t.Helper()
 	data, err := os.ReadFile("../testdata/placement/" + name)
@@ -140,10 +140,9 @@ func TestLayouts(t *testing.T) {
 	}
 }
 
-// Whatever is asked on whatever node: a plan has every rank once, keeps away from what
-// others have and from what is closed, gives nobody a CPU of another rank unless sharing
-// is welcome or the binding is wider than what the rank was given, and has no more ranks
-// on a thing than it has slots.
+// For any request on any node: a plan has every rank once, and uses no CPU of another job and no closed
+// CPU. No rank gets a CPU of another rank, unless sharing is allowed or the binding is wider than the
+// slots of the rank. No object has more ranks than slots.
 func TestLayoutProperties(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
 	pick := func(words ...string) string { return words[r.IntN(len(words))] }
@@ -177,7 +176,7 @@ func TestLayoutProperties(t *testing.T) {
 	}
 }
 
-// checkPlan checks a plan.
+// checkPlan checks these properties of a plan.
 func checkPlan(t *testing.T, what string, req job.Request, snap job.Snapshot, p job.Plan) {
 	t.Helper()
 	ranks := make(map[int]bool)
@@ -218,8 +217,8 @@ func checkPlan(t *testing.T, what string, req job.Request, snap job.Snapshot, p 
 	}
 }
 
-// Ranks that were told their node are dealt and bound there as ever.
-func TestLayoutOfSpots(t *testing.T) {
+// Ranks whose node a rank file names are mapped and bound inside it as usual.
+func TestLayoutOfFixedPlacements(t *testing.T) {
 	req := layoutRequest(t, 3, "socket", "", "l3")
 	req.FixedPlacements = parseFixedPlacements(t, "b a b")
 	req, snap := requestFor(req, capturedNodes(t, "xeon-32 xeon-32"))
@@ -229,11 +228,11 @@ func TestLayoutOfSpots(t *testing.T) {
 	}
 }
 
-// Where memory comes from.
+// The memory nodes of ranks.
 func TestMemory(t *testing.T) {
 	for _, test := range []struct {
 		text   string
-		noBind bool // the administrator's
+		noBind bool // bindMem = "no" of the administrator
 		want   string
 	}{
 		{"", false, " [0] [0]"},
@@ -269,8 +268,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// Slots that were written down beyond the CPUs let ranks share, but not be bound to the
-// same CPUs unless that was said.
+// Written slots beyond the CPUs let ranks share CPUs, but ranks are not bound to the same CPUs unless the
+// user allows it.
 func TestOverload(t *testing.T) {
 	for _, test := range []struct {
 		bindTo string

@@ -11,9 +11,9 @@ import (
 	"remshell/pin"
 )
 
-// On this machine alone nothing is refused for lack of CPUs, and overbooking keeps nobody
-// away; slots that were counted still count, and --wait waits (PLACE-4).
-func TestAtHome(t *testing.T) {
+// On this machine alone nothing is refused for lack of CPUs, and overbooking excludes no other job.
+// Written slots still count, and --wait waits (PLACE-4).
+func TestLocalOnly(t *testing.T) {
 	over, forbid, wait, none := job.Placement{Overbook: true}, job.Placement{NoOversubscribe: true}, job.Placement{Wait: true}, job.Placement{}
 	layout := func(text string) (p job.Placement) {
 		if err := p.Layout.Map.UnmarshalText([]byte(text)); err != nil {
@@ -33,7 +33,7 @@ func TestAtHome(t *testing.T) {
 		busy          []int
 		ranks, width  int
 		placing       job.Placement
-		want          string // CPUs of the ranks, "-" for one that is not bound; or the code of an error
+		want          string // CPUs of the ranks, "-" for an unbound rank; or the code of an error
 		text          string // end of the notice, or part of the error
 	}{
 		{"more ranks than CPUs", "a:2", nil, 3, 1, none, "0 1 0", "3 ranks share 2 CPUs. To silence this: -host localhost:3"},
@@ -58,7 +58,7 @@ func TestAtHome(t *testing.T) {
 		{"waits not for what will never be", "a:2", nil, 3, 1, wait, "0 1 0", "To silence this: -host localhost:3"},
 		{"by a layout", "a:2", []int{0, 1}, 2, 1, layout("core"), "- -", all},
 		{"one on each core", "a:2", nil, 3, 1, layout("ppr:1:core"), "0 1 0", "3 ranks share 2 CPUs. To silence this: -host localhost:3"},
-		{"one on each core, counted", "a:2/3", nil, 3, 1, layout("ppr:1:core"), CodeNotEnough, "leaves room for 2"},
+		{"one on each core, counted", "a:2/3", nil, 3, 1, layout("ppr:1:core"), CodeNotEnough, "allows 2"},
 		{"CPUs by their numbers", "a:2", []int{0}, 1, 1, bound("user:0"), "0", "1 rank shares the 2 CPUs of this machine with other jobs"},
 	} {
 		snap := cluster(test.cluster)
@@ -81,7 +81,7 @@ func TestAtHome(t *testing.T) {
 	}
 }
 
-// cpusOf writes the CPUs of each rank: "0 0,1 -".
+// cpusOf formats the CPUs of each rank: "0 0,1 -".
 func cpusOf(p job.Plan) string {
 	var words []string
 	for _, n := range p.Nodes {
@@ -96,16 +96,16 @@ func cpusOf(p job.Plan) string {
 	return strings.Join(words, " ")
 }
 
-// CPUs that a rank file names are had, whoever else has them; those that it names twice need
+// CPUs that a rank file names are used even if another job uses them. CPUs that it names twice need
 // --overbook, as elsewhere.
-func TestRankFileAtHome(t *testing.T) {
+func TestRankFileLocalOnly(t *testing.T) {
 	at := func(cpu int) job.FixedPlacement {
 		return job.FixedPlacement{Picks: []pin.CPURange{{First: cpu, Last: cpu}}}
 	}
 	for _, test := range []struct {
-		name  string
-		spots []job.FixedPlacement
-		want  string
+		name       string
+		placements []job.FixedPlacement
+		want       string
 	}{
 		{"another job's", []job.FixedPlacement{at(0), at(1)}, "0 1"},
 		{"the same twice", []job.FixedPlacement{at(1), at(1)}, "ranks 0 and 1 are both to have CPU 1 of a"},
@@ -113,7 +113,7 @@ func TestRankFileAtHome(t *testing.T) {
 	} {
 		snap := cluster("a:2")
 		snap.Nodes[0].BusyCPUs, snap.Nodes[0].Ranks, snap.Nodes[0].BoundRanks = []int{0}, 1, 1
-		p, err := Make(requestFor(job.Request{Apps: []job.App{{N: 2}}, FixedPlacements: test.spots, LocalOnly: true}, snap))
+		p, err := Make(requestFor(job.Request{Apps: []job.App{{N: 2}}, FixedPlacements: test.placements, LocalOnly: true}, snap))
 		got := cpusOf(p)
 		if err != nil {
 			got = err.Error()

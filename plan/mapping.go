@@ -2,21 +2,19 @@ package plan
 
 import "strconv"
 
-// mappingLimit is the longest PMI_process_mapping, in bytes, that every client
-// survives: MPICH 4.0 and older read it into a buffer of 674 bytes when they
-// were told 256/64/1024 as limits, and crash beyond (pmi-wire.md 3.3).
+// mappingLimit is the longest PMI_process_mapping, in bytes, that is safe for every client. MPICH 4.0 and
+// older read it into a buffer of 674 bytes if the limits are 256/64/1024, and crash beyond (pmi-wire.md
+// 3.3).
 const mappingLimit = 673
 
-// A mappingBlock of a mapping: ranks go, per of them each, to the nodes start,
-// start+1, ... start+nodes-1.
+// A mappingBlock is one block of a mapping: ranksPerNode ranks go to each of the nodes start, start+1, ...
+// start+nodes-1.
 type mappingBlock struct{ start, nodes, ranksPerNode int }
 
-// Mapping returns the PMI_process_mapping of a group: which ranks share a node.
-// node holds the node of every rank, in any labels; only equality counts. The
-// result is empty when there is no rank, or when the layout does not fit into
-// what clients can take; the server then says "not found", which is slower for
-// them and correct. The notation is that of pmi-wire.md 3.1, the steps are those
-// of 3.2.
+// Mapping returns the PMI_process_mapping of a group, which says which ranks share a node. node holds a
+// label of the node of each rank; only equality of labels counts. The result is empty if there are no
+// ranks, or if the mapping is too long for clients. The server then answers "not found", which is slower
+// but correct. Format and algorithm are in pmi-wire.md 3.1 and 3.2.
 func Mapping(node []int) string {
 	if len(node) == 0 {
 		return ""
@@ -26,8 +24,8 @@ func Mapping(node []int) string {
 	if len(whole) <= mappingLimit {
 		return whole
 	}
-	// A client that runs out of blocks starts again at the first one of node 0,
-	// which is the first of all here: one period stands for many.
+	// A client that has used all blocks starts again at the first block of node 0, which is always the
+	// first block here. So one period is enough.
 	once := formatMapping(blocks(labels[:shortestPeriod(labels)]))
 	if len(once) <= mappingLimit {
 		return once
@@ -35,8 +33,7 @@ func Mapping(node []int) string {
 	return ""
 }
 
-// renumber gives the nodes the numbers 0, 1, 2, ... in the order in which ranks
-// first meet them.
+// renumber numbers the nodes 0, 1, 2, ... in the order of their first rank.
 func renumber(node []int) []int {
 	number := make(map[int]int)
 	labels := make([]int, len(node))
@@ -51,8 +48,7 @@ func renumber(node []int) []int {
 	return labels
 }
 
-// blocks folds runs of equal labels, and runs of equal length on successive
-// nodes, into blocks.
+// blocks folds runs of equal labels, and runs of equal length on successive nodes, into blocks.
 func blocks(labels []int) []mappingBlock {
 	var bs []mappingBlock
 	for r := 0; r < len(labels); {
@@ -70,9 +66,8 @@ func blocks(labels []int) []mappingBlock {
 	return bs
 }
 
-// shortestPeriod returns the smallest p with labels[r] == labels[r mod p] for all r:
-// the length without its longest border (the failure function of Knuth, Morris
-// and Pratt).
+// shortestPeriod returns the smallest p with labels[r] == labels[r mod p] for all r: the length minus the
+// longest border (the failure function of Knuth, Morris and Pratt).
 func shortestPeriod(labels []int) int {
 	border := make([]int, len(labels))
 	for i := 1; i < len(labels); i++ {

@@ -46,21 +46,21 @@ func TestMappingVectors(t *testing.T) {
 	}
 }
 
-func TestMappingOfNobody(t *testing.T) {
+func TestMappingWithoutRanks(t *testing.T) {
 	if got := Mapping(nil); got != "" {
 		t.Errorf("Mapping(nil) = %q, want nothing", got)
 	}
 }
 
-// TestMappingOfOnePeriod: too long as a whole, and periodic: clients start
-// again at the first block (pmi-wire.md 7, case 29).
+// TestMappingOfOnePeriod checks a periodic mapping that is too long as a whole: one period is sent, since
+// clients start again at the first block (pmi-wire.md 7, case 29).
 func TestMappingOfOnePeriod(t *testing.T) {
 	base := letters("abacadaeafagahai")
 	var node []int
 	for range 40 {
 		node = append(node, base...)
 	}
-	node = append(node, base[:5]...) // a last period cut short
+	node = append(node, base[:5]...) // an incomplete last period
 	got := Mapping(node)
 	if want := Mapping(base); got != want {
 		t.Errorf("%d periods give %s, want one: %s", 40, got, want)
@@ -70,7 +70,7 @@ func TestMappingOfOnePeriod(t *testing.T) {
 	}
 }
 
-// TestMappingThatDoesNotFit: too long and aperiodic is left out (case 30).
+// TestMappingThatDoesNotFit checks that a long mapping without a period is left out (case 30).
 func TestMappingThatDoesNotFit(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	node := make([]int, 1000)
@@ -82,8 +82,8 @@ func TestMappingThatDoesNotFit(t *testing.T) {
 	}
 }
 
-// TestMappingDecodes: what a client reads out of the mapping is what went in,
-// and never more than a client can take.
+// TestMappingDecodes checks that a client decodes the original layout from the mapping, and that no
+// mapping is too long for a client.
 func TestMappingDecodes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 2))
 	given := 0
@@ -106,8 +106,7 @@ func TestMappingDecodes(t *testing.T) {
 	}
 }
 
-// randomLayout mixes what users do: blocks, turns, and plain disorder; some of
-// it repeated.
+// randomLayout returns a layout that mixes blocks, round robin and random order, partly repeated.
 func randomLayout(rng *rand.Rand) []int {
 	var node []int
 	for range 1 + rng.IntN(6) {
@@ -125,8 +124,8 @@ func randomLayout(rng *rand.Rand) []int {
 	return node[:1+rng.IntN(len(node))]
 }
 
-// decode is the client's side of pmi-wire.md 3.1: blocks in order, and when they
-// are exhausted again from the first one that starts at node 0.
+// decode is the client's side of pmi-wire.md 3.1: it goes through the blocks in order, and after the last
+// one continues at the first block that starts at node 0.
 func decode(t *testing.T, mapping string, ranks int) []int {
 	t.Helper()
 	inner, ok := strings.CutPrefix(mapping, "(vector,(")

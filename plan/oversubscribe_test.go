@@ -11,8 +11,7 @@ import (
 	"remshell/pin"
 )
 
-// Without -n each host that the user named gets ranks, or the job is refused. A busy one was left
-// out without a word.
+// Without -n each host that the user named gets ranks, or the job is refused, also if a host is busy.
 func TestNamedHostsAllRun(t *testing.T) {
 	refusal := "without -n each named host gets ranks; b can take none now"
 	for name, test := range map[string]struct {
@@ -46,13 +45,13 @@ func TestNamedHostsAllRun(t *testing.T) {
 	}
 }
 
-// With --oversubscribe ranks take free CPUs first, then CPUs of jobs that share too, and never
-// those of a job that does not. They need no idle node and keep nobody away.
+// With --oversubscribe ranks use free CPUs first, then CPUs of jobs that share too, and never CPUs of a
+// job that does not share. Such ranks need no idle node and exclude no other job.
 func TestOversubscribe(t *testing.T) {
 	for name, test := range map[string]struct {
 		nodes  string
-		alone  []int // CPUs of the first node that a job holds which does not share
-		shared []int // and those of a job that does
+		alone  []int // CPUs of the first node used by a job that does not share
+		shared []int // CPUs of the first node used by a job that shares
 		ranks  int
 		want   string
 	}{
@@ -81,8 +80,8 @@ func TestOversubscribe(t *testing.T) {
 	}
 }
 
-// Without -n only the user's own word leaves a named host out. A host that its policy closes, or that
-// lacks what ranks need, was left out without a word.
+// Without -n only the user's request leaves a named host out. If a policy closes a named host, or it lacks
+// what ranks need, the job is refused.
 func TestNamedHostsAreLeftOutOnRequestOnly(t *testing.T) {
 	none := 0
 	for name, test := range map[string]struct {
@@ -119,8 +118,8 @@ func TestNamedHostsAreLeftOutOnRequestOnly(t *testing.T) {
 	}
 }
 
-// Slots that were written down for named hosts are how many ranks there are without -n. Where another
-// job had some of the CPUs, fewer ranks ran, without a word.
+// Without -n the written slots of named hosts are the number of ranks, even if another job uses some of
+// the CPUs.
 func TestWrittenSlotsAllRun(t *testing.T) {
 	for name, test := range map[string]struct {
 		nodes  string
@@ -151,7 +150,7 @@ func TestWrittenSlotsAllRun(t *testing.T) {
 	}
 }
 
-// --oversubscribe is never the advice where it was given, or where it does not help.
+// The error never advises --oversubscribe where it was given or does not help.
 func TestAdviceToShareHelps(t *testing.T) {
 	full := func(req job.Request, shared ...int) *Error {
 		snap := cluster("a:2 b:2")
@@ -179,7 +178,7 @@ func TestAdviceToShareHelps(t *testing.T) {
 	}
 }
 
-// A spawn of a job with --oversubscribe looks for free CPUs on all hosts before it shares any.
+// A spawn of a job with --oversubscribe uses free CPUs on all hosts before it shares any.
 func TestSpawnsTakeFreeCPUsFirst(t *testing.T) {
 	req, snap := requestFor(job.Request{Apps: []job.App{{N: 2}}, Placement: job.Placement{Oversubscribe: true, FreeCPUsFirst: true}}, cluster("a:1"))
 	snap.Nodes[0].Occupancy = job.Occupancy{Ranks: 1, BoundRanks: 1, OwnRanks: 1, BusyCPUs: []int{0}, SharedCPUs: []int{0}}

@@ -7,11 +7,10 @@ import (
 	"remshell/pin"
 )
 
-// Partition makes nodes of their own of the names that are to be kept apart, although they
-// are names of one machine (HOST-8): each has a part of its cores, in the order of the
-// names, and an identity. The names that may be joined have one part together. Where
-// there are fewer cores than parts, all have all of them; a GPU is never in two parts. Done
-// twice it changes nothing.
+// Partition makes separate nodes of those names of one machine that are marked SeparateNode (HOST-8). Each
+// gets an identity and a part of the cores, in the order of the names. All names without the mark get one
+// common part. If there are fewer cores than parts, each node has all cores. A GPU is only in one part. A
+// second call changes nothing.
 func Partition(nodes []job.Node) {
 	machines := make(map[string][]int)
 	for i, n := range nodes {
@@ -25,9 +24,9 @@ func Partition(nodes []job.Node) {
 	}
 }
 
-// divideMachine gives the nodes of one machine their parts.
+// divideMachine divides the cores and GPUs of one machine among its nodes.
 func divideMachine(nodes []job.Node, same []int) {
-	parts, joined := 0, -1 // joined is the part of the names that are not apart
+	parts, joined := 0, -1 // joined is the part of the names without SeparateNode; -1 if there is none yet
 	part := make([]int, len(same))
 	for k, i := range same {
 		if !nodes[i].SeparateNode && joined >= 0 {

@@ -9,10 +9,9 @@ import (
 	"remshell/pin"
 )
 
-// Names that are kept apart divide the cores of their machine; those that are not have
-// one part together.
-func TestApart(t *testing.T) {
-	for _, test := range []struct{ nodes, want string }{ // name@machine, ! keeps it apart
+// Names marked SeparateNode divide the cores of their machine; all other names have one part together.
+func TestSeparateNodes(t *testing.T) {
+	for _, test := range []struct{ nodes, want string }{ // name@machine; ! marks a separate node
 		{"a@1", "a@1:0123"},
 		{"!a@1", "a@1:0123"},
 		{"a@1 b@1", "a@1:0123 b@1:0123"},

@@ -9,9 +9,9 @@ import (
 	"remshell/job"
 )
 
-// Several executables on one state (5.7): what earlier parts took is gone, the walk
-// goes on where the last part stopped, and one that does not fit fails all.
-func TestParts(t *testing.T) {
+// Several apps are placed on one state (5.7): slots of earlier apps are used up, placement continues where
+// the last app stopped, and an app that does not fit fails the job.
+func TestApps(t *testing.T) {
 	part := func(n int, share job.RankNeeds, hosts ...string) job.App {
 		return job.App{N: n, RankNeeds: share, Hosts: hosts}
 	}
@@ -76,8 +76,8 @@ func disjoint(t *testing.T, name string, p job.Plan) {
 	}
 }
 
-// A node that was not reached is dropped with the reason, and so is one that need not
-// be asked; neither keeps the job from the others.
+// A node that could not be reached, or was not probed, is dropped with the reason. The job still uses the
+// other nodes.
 func TestUnreached(t *testing.T) {
 	req, snap := requestFor(job.Request{Apps: []job.App{{N: 2}}}, cluster("a:2 b:2 c:2 d:2"))
 	req.Nodes[0].NoJobs = true
@@ -93,7 +93,7 @@ func TestUnreached(t *testing.T) {
 	}
 }
 
-// More slots than CPUs were written down: nobody is refused, and slots go round.
+// With more written slots than CPUs nothing is refused, and ranks share the CPUs in turn.
 func TestSlotsBeyondCPUs(t *testing.T) {
 	p, err := Make(requestFor(job.Request{Apps: []job.App{{N: 5}}}, cluster("a:2/5")))
 	if err != nil || p.Overbooked {
@@ -108,8 +108,8 @@ func TestSlotsBeyondCPUs(t *testing.T) {
 	}
 }
 
-// The notice of a try-out tells what there is to share, and with whom.
-func TestTryOutBesideOtherJobs(t *testing.T) {
+// The note about shared CPUs says which CPUs are shared, and with which jobs.
+func TestSharedCPUsNoteWithOtherJobs(t *testing.T) {
 	for _, test := range []struct {
 		ranks int
 		busy  []int
@@ -133,8 +133,8 @@ func TestTryOutBesideOtherJobs(t *testing.T) {
 	}
 }
 
-// Where other jobs have the CPUs, nothing helps that is about our own.
-func TestShortfallBesideOtherJobs(t *testing.T) {
+// If other jobs use the CPUs, the remedies do not name options about the job's own sharing.
+func TestRefusalWithOtherJobs(t *testing.T) {
 	snap := cluster("a:2")
 	snap.Nodes[0].BusyCPUs, snap.Nodes[0].Ranks, snap.Nodes[0].BoundRanks = []int{0}, 1, 1
 	_, err := Make(requestFor(job.Request{Apps: []job.App{{N: 2}}}, snap))
@@ -144,8 +144,8 @@ func TestShortfallBesideOtherJobs(t *testing.T) {
 	}
 }
 
-// A try-out is never refused for CPUs, however many threads each rank may have.
-func TestTryOutWithThreads(t *testing.T) {
+// A local job is never refused for CPUs, however many threads each rank may have.
+func TestLocalOnlyWithThreads(t *testing.T) {
 	app := job.App{N: 3, RankNeeds: job.RankNeeds{CPUsPerRank: 8, CPUsPerRankOrigin: "OMP_NUM_THREADS"}}
 	p, err := Make(requestFor(job.Request{Apps: []job.App{app}, LocalOnly: true}, cluster("a:2")))
 	if err != nil || nodesByRank(p) != "a a a" || fmt.Sprint(p.Nodes[0].Ranks[2].CPUs) != "[0 1]" {

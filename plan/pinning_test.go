@@ -12,7 +12,7 @@ import (
 	"remshell/psi"
 )
 
-// pinning makes the request and the nodes that the words of pinning.txt mean.
+// pinning returns the request and the nodes for a row of pinning.txt.
 func pinning(t *testing.T, n int, words string, snap job.Snapshot) (job.Request, job.Snapshot) {
 	t.Helper()
 	app := job.App{N: n}
@@ -58,7 +58,7 @@ func mapping(t *testing.T, list string) []int {
 	return numbers
 }
 
-// boundCPUs writes what each rank of the first node is bound to, and the codes of notes.
+// boundCPUs formats the bound CPUs of each rank of the first node, and the codes of notes.
 func boundCPUs(p job.Plan) string {
 	var parts []string
 	for _, r := range p.Nodes[0].Ranks {
@@ -70,7 +70,7 @@ func boundCPUs(p job.Plan) string {
 	return strings.Join(parts, " ")
 }
 
-// What ranks are bound to without any option of layout, on captured nodes.
+// The binding of ranks without layout options, on captured nodes.
 func TestPinning(t *testing.T) {
 	rows := 0
 	for line, f := range vectorRows(t, "pinning.txt", 4) {

@@ -9,32 +9,32 @@ import (
 	"remshell/sort"
 )
 
-// An assignment is where one rank goes: a candidate, and the app it runs.
+// An assignment is the candidate on which one rank runs, and the app that it runs.
 type assignment struct{ candidate, app int }
 
-// A placement is the ranks of a job that have been placed so far.
+// A placement holds the ranks of a job that have been placed so far.
 type placement struct {
 	req         job.Request
 	candidates  []candidate
-	candidateOf []int // candidate of a node of the request
-	entries     []int // turns in filling order; candidates may repeat
-	maxThreads  int   // the largest TPP of the job (5.7)
+	candidateOf []int // candidate by index into Request.Nodes
+	entries     []int // host entries in the order in which they are filled; candidates may repeat
+	maxThreads  int   // the largest number of CPUs per rank in the job (TPP, 5.7)
 
-	nextEntry    int          // the turn at which the walk goes on
-	freeSlots    []int        // slots left, by candidate
-	freeGPUs     []int        // GPUs left, by candidate
+	nextEntry    int          // index of the host entry at which placement continues
+	freeSlots    []int        // free slots, by candidate
+	freeGPUs     []int        // free GPUs, by candidate
 	ranksOn      []int        // ranks of this job, by candidate
 	assigned     []assignment // by rank
 	sharesCPUs   bool         // ranks share CPUs
-	mustNotShare bool         // they must not
-	groupRanks   int          // of the lot that is being filled; 0: all of the job
+	mustNotShare bool         // ranks must not share CPUs
+	groupRanks   int          // ranks of the group that is being placed; 0 means all of the job
 
-	layout       *layoutState // nil: there is no layout to follow
+	layout       *layoutState // nil if there is no layout to follow
 	portionCache portionSet
 
-	owners       map[int]*cpuOwners // by candidate, of ranks that were told where to go
-	fixedCPUs    map[int][]int      // the CPUs of a rank that was told
-	fixedRanksOn map[[2]int]int     // their number, by app and candidate
+	owners       map[int]*cpuOwners // by candidate; used with a rank file
+	fixedCPUs    map[int][]int      // by rank: the CPUs that the rank file names
+	fixedRanksOn map[[2]int]int     // number of ranks placed by the rank file, by app and candidate
 }
 
 func newPlacement(req job.Request, candidates []candidate, of, order []int) *placement {
@@ -51,11 +51,11 @@ func newPlacement(req job.Request, candidates []candidate, of, order []int) *pla
 	return s
 }
 
-// placeGroups places the ranks on the lots, one after the other, each in the order of its nodes: all or
-// nothing. Lots share no node.
-func (s *placement) placeGroups(lots []placementGroup, usable [][]bool, mode sort.Mode) *Error {
+// placeGroups places the ranks on the groups, one group after the other, each in the order of its nodes.
+// It places all ranks or none. Groups share no node.
+func (s *placement) placeGroups(groups []placementGroup, usable [][]bool, mode sort.Mode) *Error {
 	var order []int
-	for _, l := range lots {
+	for _, l := range groups {
 		s.entries, s.nextEntry, s.groupRanks = l.entries, 0, l.ranks
 		if !l.inFillOrder {
 			s.entries = fillOrder(s.candidates, l.entries, mode)
@@ -69,7 +69,7 @@ func (s *placement) placeGroups(lots []placementGroup, usable [][]bool, mode sor
 	return nil
 }
 
-// placeApps places every part of the job, in order, on one state (5.7): all or nothing.
+// placeApps places every app of the job in order (5.7). It places all ranks or returns an error.
 func (s *placement) placeApps(usable [][]bool) *Error {
 	if s.req.FixedPlacements != nil {
 		return s.placeByRankFile(usable)
@@ -82,7 +82,8 @@ func (s *placement) placeApps(usable [][]bool) *Error {
 	return nil
 }
 
-// excludeUsedNodes are the candidates that a section may use where none shares a node with another.
+// excludeUsedNodes returns the usable candidates of the next app. With NoSharedHosts those with ranks of
+// earlier apps are left out.
 func (s *placement) excludeUsedNodes(usable []bool) []bool {
 	if !s.req.NoSharedHosts || len(s.assigned) == 0 {
 		return usable
@@ -94,7 +95,7 @@ func (s *placement) excludeUsedNodes(usable []bool) []bool {
 	return usable
 }
 
-// placeApp places the ranks of one app on the candidates it may use.
+// placeApp places the ranks of app a on the candidates that it may use.
 func (s *placement) placeApp(a int, usable []bool) *Error {
 	s.confineApp(s.req.Apps[a].NUMA)
 	app := s.req.Apps[a]
@@ -121,7 +122,7 @@ func (s *placement) placeApp(a int, usable []bool) *Error {
 	return s.refuseOverload()
 }
 
-// placeRanks places n ranks of an app.
+// placeRanks places n ranks of app a.
 func (s *placement) placeRanks(area *eligibleNodes, a, n int) *Error {
 	if area.app.ExactPerNode > 0 {
 		return s.placeShaped(area, a, n)
@@ -133,7 +134,7 @@ func (s *placement) placeRanks(area *eligibleNodes, a, n int) *Error {
 	return err
 }
 
-// placeByQuota puts n ranks of an app on candidates, none more than its quota.
+// placeByQuota places n ranks of app a on candidates, no more on each than its quota.
 func (s *placement) placeByQuota(area *eligibleNodes, a, n int, quota []int) {
 	switch {
 	case s.req.RoundRobin:
@@ -145,8 +146,8 @@ func (s *placement) placeByQuota(area *eligibleNodes, a, n int, quota []int) {
 	}
 }
 
-// quotas is the most ranks each candidate takes of n: its room while nobody has to share
-// a CPU (5.2), else its share of them all or, in turns, its bound (5.4, 5.5).
+// quotas returns the largest number of ranks for each candidate. Without shared CPUs this is the capacity
+// (5.2). With shared CPUs it is a proportional share of n or, in round-robin order, the bound (5.4, 5.5).
 func (s *placement) quotas(a *eligibleNodes, n int) ([]int, *Error) {
 	if n <= a.freeCapacity() {
 		return a.capacity, nil
@@ -168,15 +169,15 @@ func (s *placement) quotas(a *eligibleNodes, n int) ([]int, *Error) {
 	return s.proportionalShares(a, n, bounds), nil
 }
 
-// An eligibleNodes is the candidates that one app may use, and the room there is.
+// An eligibleNodes is the set of candidates that one app may use, with their capacities.
 type eligibleNodes struct {
 	app        job.App
-	candidates []int // in filling order, each once
+	candidates []int // in the order in which they are filled, each once
 	names      []string
-	slots      int      // slots of all of them, free or not
-	limits     []int    // most ranks, by candidate, for other reasons than CPUs
-	limitNames []string // what that limit is called
-	capacity   []int    // most ranks, by candidate, that share no CPU
+	slots      int      // slots of all candidates, free or not
+	limits     []int    // by candidate: most ranks, for reasons other than CPUs
+	limitNames []string // by candidate: the name of that limit
+	capacity   []int    // by candidate: most ranks without shared CPUs
 }
 
 func (s *placement) eligibleFor(app job.App, usable []bool) *eligibleNodes {
@@ -199,29 +200,29 @@ func (s *placement) eligibleFor(app job.App, usable []bool) *eligibleNodes {
 	return a
 }
 
-// followsTaskGrant reports whether an app goes where a batch system meant its tasks to: nobody has said
-// otherwise, and it has counted them (RM-6).
+// followsTaskGrant reports whether an app runs where the batch system placed its tasks. It does if the
+// batch system counted tasks and the user gave no number of ranks (RM-6).
 func (s *placement) followsTaskGrant(app job.App) bool {
 	return app.N == 0 && app.Soft == nil && app.PerNode == 0 && s.req.Layout.Map.PerObject == 0 &&
 		slices.ContainsFunc(s.candidates, func(c candidate) bool { return c.Tasks > 0 })
 }
 
-// capacityOf is how many ranks of an app find free slots on a candidate.
+// capacityOf returns how many ranks of an app fit in the free slots of candidate i.
 func (s *placement) capacityOf(i int, a *eligibleNodes) int {
 	width := max(1, a.app.CPUsPerRank)
-	room := min(s.ranksInSlots(i, s.freeSlots[i], width), a.limits[i])
+	capacity := min(s.ranksInSlots(i, s.freeSlots[i], width), a.limits[i])
 	switch l := s.layout; {
 	case l == nil:
 	case s.candidates[i].Slots == 0:
-		room = min(room, l.slotPools[i].Capacity(width, l.pprRounds))
+		capacity = min(capacity, l.slotPools[i].Capacity(width, l.pprRounds))
 	case l.Map.PerObject > 0:
-		room = min(room, l.slotPools[i].CapacityByLimit(l.pprRounds))
+		capacity = min(capacity, l.slotPools[i].CapacityByLimit(l.pprRounds))
 	}
-	return room
+	return capacity
 }
 
-// rankLimit is what maxproc, max_slots, ppn and GPUs leave of a candidate, min(M-P, ppn) in 5.1,
-// and which of them that is.
+// rankLimit returns the most ranks on candidate i by maxproc, max_slots, memory, NUMA, -ppn and GPUs
+// (min(M-P, ppn) in 5.1). by is the name of the limit that decides; empty if there is none.
 func (s *placement) rankLimit(i int, app job.App) (limit int, by string) {
 	n, limit := &s.candidates[i], math.MaxInt
 	tighten := func(most int, name string) {
@@ -257,7 +258,7 @@ func (s *placement) rankLimit(i int, app job.App) (limit int, by string) {
 	return limit, by
 }
 
-// ranksInSlots is how many ranks of so many threads a number of slots holds.
+// ranksInSlots returns how many ranks of so many threads fit in a number of slots.
 func (s *placement) ranksInSlots(i, slots, threads int) int {
 	if s.req.LocalOnly && s.candidates[i].Slots == 0 {
 		threads = min(threads, max(1, s.candidates[i].SlotCount()))
@@ -265,22 +266,22 @@ func (s *placement) ranksInSlots(i, slots, threads int) int {
 	return max(0, slots) / threads
 }
 
-// freeCapacity is U of 5.1.
+// freeCapacity returns how many ranks fit without sharing CPUs (U in 5.1).
 func (a *eligibleNodes) freeCapacity() int { return sum(a.capacity) }
 
-// rankCount is the number of ranks; when the user gave none (PLACE-1), the limit on
-// every node, else every slot that is left. It is 0 if there is a choice, and all of it
-// too large.
+// rankCount returns the number of ranks of an app. If the user gave none (PLACE-1), it is the limit on
+// every node, else every free slot. It is 0 if the user gave several numbers (-soft) and all are too
+// large.
 func (s *placement) rankCount(a *eligibleNodes) int {
 	if a.app.N > 0 {
 		return a.app.N
 	}
 	if a.app.Soft != nil {
-		room := a.freeCapacity()
-		i := slices.IndexFunc(a.app.Soft, func(n int) bool { return n <= room })
+		capacity := a.freeCapacity()
+		i := slices.IndexFunc(a.app.Soft, func(n int) bool { return n <= capacity })
 		switch {
 		case i < 0 && s.mayShareCPUs(a, a.app.Soft[len(a.app.Soft)-1]):
-			i = len(a.app.Soft) - 1 // sharing CPUs is welcome
+			i = len(a.app.Soft) - 1 // CPUs may be shared
 		case i < 0:
 			return 0
 		}
@@ -306,8 +307,9 @@ func (s *placement) rankCount(a *eligibleNodes) int {
 	return max(1, n)
 }
 
-// ranksInWrittenSlots is how many ranks the slots hold that the user wrote down for a host (HOST:N), whoever has its CPUs now. It
-// is 0 for a mere candidate, which may have fewer.
+// ranksInWrittenSlots returns how many ranks fit in the slots that the user wrote for a host (HOST:N),
+// even if other jobs use its CPUs. It is 0 if not every listed host must be used, since such a host may
+// have fewer.
 func (s *placement) ranksInWrittenSlots(i int, a *eligibleNodes) int {
 	if !s.req.LocalOnly && (!s.req.AllHosts || s.req.SkipUnreachable) {
 		return 0
@@ -315,7 +317,7 @@ func (s *placement) ranksInWrittenSlots(i int, a *eligibleNodes) int {
 	return min(a.limits[i], s.ranksInSlots(i, s.candidates[i].Slots, max(1, a.app.CPUsPerRank)))
 }
 
-// fillNodes walks the turns and fills one node after the other.
+// fillNodes places n ranks in the order of the host entries, filling one node after the other.
 func (s *placement) fillNodes(app, n int, quota []int) {
 	for {
 		i := s.entries[s.nextEntry]
@@ -329,16 +331,16 @@ func (s *placement) fillNodes(app, n int, quota []int) {
 	}
 }
 
-// placeCyclic walks the turns of one region after the other again and again, one rank at each; where CPUs
-// are shared, regions are one (which-hosts.md 10).
+// placeCyclic places ranks on the host entries of one region in turn, one rank at each, and goes on to the
+// next region when it is full. If CPUs are shared, all regions count as one (which-hosts.md 10).
 func (s *placement) placeCyclic(app, n int, quota []int) {
 	for n > 0 {
 		from, to := s.regionEntries()
-		room := 0
+		capacity := 0
 		for _, i := range distinctCandidates(s.entries[from:to], len(s.candidates)) {
-			room += quota[i]
+			capacity += quota[i]
 		}
-		take := min(n, room)
+		take := min(n, capacity)
 		s.cycleEntries(app, take, quota, from, to)
 		if n -= take; n > 0 {
 			s.nextEntry = to % len(s.entries)
@@ -346,7 +348,7 @@ func (s *placement) placeCyclic(app, n int, quota []int) {
 	}
 }
 
-// regionEntries is the turns of the region at which the walk goes on.
+// regionEntries returns the range of host entries of the current region, end excluded.
 func (s *placement) regionEntries() (from, to int) {
 	if s.sharesCPUs || isContiguous(s.req) {
 		return 0, len(s.entries)
@@ -363,20 +365,20 @@ func (s *placement) regionEntries() (from, to int) {
 	return from, to
 }
 
-// cycleEntries walks a stretch of turns again and again. Turns of full nodes are taken out of the ring, so
-// that a walk costs no more than its ranks and turns.
+// cycleEntries places n ranks on the host entries from..to in turn. Entries of full nodes are unlinked
+// from the ring, so that the cost is proportional to ranks plus entries.
 func (s *placement) cycleEntries(app, n int, quota []int, from, to int) {
-	turns := to - from
-	next := make([]int, turns)
+	count := to - from
+	next := make([]int, count)
 	for t := range next {
-		next[t] = (t + 1) % turns
+		next[t] = (t + 1) % count
 	}
 	stride := 1
 	if m := s.req.Layout.Map; m.Level == pin.ByNode {
 		stride = max(1, m.Count)
 	}
 	t := s.nextEntry - from
-	last := (t + turns - 1) % turns
+	last := (t + count - 1) % count
 	for n > 0 {
 		i := s.entries[from+t]
 		if quota[i] == 0 {
@@ -384,16 +386,16 @@ func (s *placement) cycleEntries(app, n int, quota []int, from, to int) {
 			t = next[t]
 			continue
 		}
-		stay := min(stride, quota[i], n)
-		s.putRanks(app, i, stay)
-		quota[i] -= stay
-		n -= stay
-		s.nextEntry = from + (t+1)%turns
+		ranks := min(stride, quota[i], n)
+		s.putRanks(app, i, ranks)
+		quota[i] -= ranks
+		n -= ranks
+		s.nextEntry = from + (t+1)%count
 		last, t = t, next[t]
 	}
 }
 
-// putRanks places ranks of an app on a candidate.
+// putRanks places ranks of an app on candidate i.
 func (s *placement) putRanks(app, i, ranks int) {
 	for range ranks {
 		if s.layout != nil {
@@ -406,7 +408,7 @@ func (s *placement) putRanks(app, i, ranks int) {
 	s.freeGPUs[i] -= ranks * gpusPerRank(s.req.Apps[app])
 }
 
-// putRank places one rank, which has its slots.
+// putRank places one rank on candidate i. Its slots have been taken already.
 func (s *placement) putRank(app, i int) {
 	s.assigned = append(s.assigned, assignment{i, app})
 	s.ranksOn[i]++
@@ -414,7 +416,7 @@ func (s *placement) putRank(app, i int) {
 	s.freeGPUs[i] -= gpusPerRank(s.req.Apps[app])
 }
 
-// candidateOfRank is the candidate of every rank.
+// candidateOfRank returns the candidate of every rank.
 func (s *placement) candidateOfRank() []int {
 	candidates := make([]int, len(s.assigned))
 	for i, assigned := range s.assigned {
@@ -423,13 +425,13 @@ func (s *placement) candidateOfRank() []int {
 	return candidates
 }
 
-// unboundPortion is the portion of ranks until they get one, and of those on a node without any slot.
+// unboundPortion is the resources of ranks that are not bound yet, and of ranks on a node without slots.
 var unboundPortion = new(job.RankResources)
 
-// nodePlans gathers the ranks by node, in the order in which the nodes were filled.
+// nodePlans groups the ranks by node, in the order in which the nodes were filled.
 func (s *placement) nodePlans() []job.NodePlan {
 	var plans []job.NodePlan
-	at := make([]int, len(s.candidates)) // index in plans, from 1
+	at := make([]int, len(s.candidates)) // index in plans plus 1; 0 if there is none yet
 	for rank, assigned := range s.assigned {
 		if at[assigned.candidate] == 0 {
 			n := &s.candidates[assigned.candidate]

@@ -1,17 +1,21 @@
 /*
-Package plan makes every decision that can be made before a process starts.
+Package plan makes every decision that can be made before a process starts: which nodes a job
+uses, which rank runs on which node, and on which CPUs.
 
 	Request + Snapshot --> join --> select --> choose --> order --> place --> bind --> Plan
-	                    candidates  usable     turns      turns     ranks     CPUs
-	                                rejected
+	                    candidates  usable    host       host      ranks     CPUs
+	                                rejected  entries    entries
 
-Each stage makes a value that a dry run shows. The stages up to place are one function,
-solve: what may start now and what could ever start are asked of the same one.
+A dry run shows the result of each stage. The stages up to place are one function, solve. It
+decides both whether a job fits now and whether it could ever fit.
 
-It is a pure function: equal arguments give an equal plan, today, in a test, and for
-a cluster that exists in a file only. The rules are those of placement.md; section
-numbers in comments are its own. It does not read variables and flags (package psi
-does), nor files, nor the queue.
+Make is a pure function: equal arguments give an equal plan, in production, in a test, and for a
+cluster that exists only in a file. It does not read variables and flags (package psi does),
+files, or the queue. The rules are those of placement.md; section numbers in comments are of that
+page.
+
+A host entry is one mention of a host in the user's list. Entries may repeat a host. Capacity is
+the number of ranks that fit on a node without sharing CPUs.
 */
 package plan
 
@@ -23,25 +27,25 @@ import (
 	"remshell/text"
 )
 
-// Make turns what was asked and what was seen into what will be done. The error is
-// an *Error; the plan then tells the rejected nodes and the notes alone.
+// Make returns the plan for a request on a cluster as the probes saw it. The error is an *Error; the plan
+// then contains only the rejected nodes and the notes.
 func Make(req job.Request, snap job.Snapshot) (job.Plan, error) {
 	mode, err := sortModeOf(req)
 	if err != nil {
 		return job.Plan{}, err
 	}
-	here, notes := joinNames(req, snap)
-	here.sortMode = mode
-	here.makeContiguous()
-	notes = append(notes, here.unusedValueNotes()...)
-	found, failed := here.solve()
-	if failed != nil && here.req.Oversubscribe && !here.req.NoOversubscribe && !here.req.FreeCPUsFirst {
-		here = here.withSharedCPUs()
-		found, failed = here.solve()
+	prob, notes := joinNames(req, snap)
+	prob.sortMode = mode
+	prob.makeContiguous()
+	notes = append(notes, prob.unusedValueNotes()...)
+	found, failed := prob.solve()
+	if failed != nil && prob.req.Oversubscribe && !prob.req.NoOversubscribe && !prob.req.FreeCPUsFirst {
+		prob = prob.withSharedCPUs()
+		found, failed = prob.solve()
 	}
-	notes = append(notes, here.mixedSpeedNotes(found.usable)...)
-	p := job.Plan{Job: req.Job, Sort: string(here.sortMode), Exclusive: isExclusive(req), Rejected: found.rejected, Notes: notes}
-	failed = chooseRefusal(req, snap, here.refuseClaimedHost(failed, found.rejected), func() bool { return !here.withIdleNodes().mayFitWhenIdle() })
+	notes = append(notes, prob.mixedSpeedNotes(found.usable)...)
+	p := job.Plan{Job: req.Job, Sort: string(prob.sortMode), Exclusive: isExclusive(req), Rejected: found.rejected, Notes: notes}
+	failed = chooseRefusal(req, snap, prob.refuseClaimedHost(failed, found.rejected), func() bool { return !prob.withIdleNodes().mayFitWhenIdle() })
 	if failed != nil {
 		if !failed.textNamesRejected {
 			failed.Rejected = found.rejected
@@ -50,13 +54,13 @@ func Make(req job.Request, snap job.Snapshot) (job.Plan, error) {
 	}
 	s := found.placement
 	p.Size = len(s.assigned)
-	for _, turn := range s.entries {
-		p.FillOrder = append(p.FillOrder, here.candidates[turn].Name)
+	for _, entry := range s.entries {
+		p.FillOrder = append(p.FillOrder, prob.candidates[entry].Name)
 	}
 	if req.RM != nil {
 		p.Notes = append(p.Notes, s.overgrantedNotes()...)
 	}
-	if note, there := s.unrankedHostsNote(); there {
+	if note, any := s.unrankedHostsNote(); any {
 		p.Notes = append(p.Notes, note)
 	}
 	p.Nodes = s.nodePlans()
@@ -73,12 +77,12 @@ func Make(req job.Request, snap job.Snapshot) (job.Plan, error) {
 		}
 	}
 	p.Mapping = Mapping(s.candidateOfRank())
-	p.Choice = here.choiceFor(&found)
+	p.Choice = prob.choiceFor(&found)
 	return p, nil
 }
 
-// overgrantedNotes tells of hosts on which a batch system has granted more slots than there are CPUs:
-// what is beyond them is overbooked, as if the slots were written down (rm-integration.md RM-20).
+// overgrantedNotes warns of hosts on which a batch system granted more slots than there are usable CPUs.
+// They are overbooked, as if the user had written the slots (rm-integration.md RM-20).
 func (s *placement) overgrantedNotes() (notes []job.Note) {
 	for i := range s.candidates {
 		n := &s.candidates[i]
@@ -90,7 +94,7 @@ func (s *placement) overgrantedNotes() (notes []job.Note) {
 	return notes
 }
 
-// sortModeOf is the key by which the turns are sorted; none was given: NONE.
+// sortModeOf returns the key by which host entries are sorted. The default is NONE.
 func sortModeOf(req job.Request) (sort.Mode, error) {
 	if req.Sort == "" {
 		return sort.None, nil
@@ -102,36 +106,36 @@ func sortModeOf(req job.Request) (sort.Mode, error) {
 	return mode, nil
 }
 
-// isExclusive reports whether the job wants idle nodes for itself (1.3). Overbooking this
-// machine alone keeps nobody away.
+// isExclusive reports whether the job needs idle nodes that no other job uses (1.3). Overbooking only this
+// machine does not exclude other jobs.
 func isExclusive(req job.Request) bool { return req.Exclusive || req.Overbook && !req.LocalOnly }
 
-// sharedCPUsNote is the one notice of PLACE-4: whose CPUs ranks share on this machine.
+// sharedCPUsNote warns that ranks share CPUs on this machine, and with which jobs (PLACE-4).
 func (s *placement) sharedCPUsNote() job.Note {
-	here, ranks := s.candidates[0], len(s.assigned)
+	node, ranks := s.candidates[0], len(s.assigned)
 	n := text.Count(ranks, "rank") + " share"
 	if ranks == 1 {
 		n += "s"
 	}
-	why := describeConfinement(here.Node, s.req.Reserve)
+	why := describeConfinement(node.Node, s.req.Reserve)
 	if why != "" {
 		why = " (" + why + ")"
 	}
-	cpus := here.CPUs()
-	if s.req.Oversubscribe && len(here.busy) == 0 && len(s.candidates) == 1 {
-		return job.Note{} // it was asked for, and shares with nobody else
+	cpus := node.CPUs()
+	if s.req.Oversubscribe && len(node.busy) == 0 && len(s.candidates) == 1 {
+		return job.Note{} // the user asked for it, and no other job is affected
 	}
 	notice := fmt.Sprintf("%s the %s of this machine%s", n, text.Count(cpus, "CPU"), why)
-	switch left := cpus - len(here.busy); {
+	switch left := cpus - len(node.busy); {
 	case len(s.candidates) > 1:
 		notice = fmt.Sprintf("%s the CPUs of this machine, which plays %d nodes", n, len(s.candidates))
-	case len(here.busy) == 0 && !s.req.Overbook:
+	case len(node.busy) == 0 && !s.req.Overbook:
 		silence := fmt.Sprintf("-host localhost:%d", ranks)
-		if each := s.maxThreads; each > 1 { // as many slots would not do
+		if each := s.maxThreads; each > 1 { // that many slots would not be enough
 			why, silence = fmt.Sprintf("%s; each wants %d", why, each), "--oversubscribe"
 		}
 		notice = fmt.Sprintf("%s %s%s. To silence this: %s", n, text.Count(cpus, "CPU"), why, silence)
-	case len(here.busy) == 0:
+	case len(node.busy) == 0:
 	case s.hasFixedCPUs() || s.req.Layout.NamesCPUs():
 		notice += " with other jobs"
 	case left == 0:

@@ -12,8 +12,8 @@ import (
 	"remshell/pin"
 )
 
-// cluster reads "a:4 b:2/1 c:8=x d:1-3": names, CPUs, slots written down after a slash,
-// the identity where two names are one machine, and CPUs outside of the mask.
+// cluster parses "a:4 b:2/1 c:8=x d:1-3": names and CPUs. After a slash stand the written slots, after =
+// the identity of a machine with two names, and after a minus the number of CPUs outside the mask.
 func cluster(text string) job.Snapshot {
 	var snap job.Snapshot
 	for i, word := range strings.Fields(text) {
@@ -40,7 +40,7 @@ func cluster(text string) job.Snapshot {
 	return snap
 }
 
-// requestFor asks for a cluster's nodes.
+// requestFor returns the request for all nodes of a cluster.
 func requestFor(req job.Request, snap job.Snapshot) (job.Request, job.Snapshot) {
 	for _, n := range snap.Nodes {
 		req.Nodes = append(req.Nodes, n.NodeDef)
@@ -48,7 +48,7 @@ func requestFor(req job.Request, snap job.Snapshot) (job.Request, job.Snapshot) 
 	return req, snap
 }
 
-// nodesByRank writes the node of each rank: "a a b".
+// nodesByRank formats the node of each rank: "a a b".
 func nodesByRank(p job.Plan) string {
 	names := make([]string, p.Size)
 	for _, n := range p.Nodes {
@@ -87,7 +87,7 @@ func TestMake(t *testing.T) {
 		{"a mask does not matter to slots written down", "a:1-3/2", job.Request{Apps: apps(3)}, "error not-enough-cpus", "2 on 1 node (a)"},
 		{"a try-out under a mask", "a:1-1", job.Request{Apps: apps(2), LocalOnly: true}, "a a",
 			"2 ranks share 1 CPU (the CPU mask or cpuset leaves 1 of 2 cores). To silence"},
-		{"-ppn is too small", "a:4 b:4", job.Request{Apps: ppn(2, 5)}, "error not-enough-cpus", "-ppn 2 leaves room for 4"},
+		{"-ppn is too small", "a:4 b:4", job.Request{Apps: ppn(2, 5)}, "error not-enough-cpus", "-ppn 2 allows 4"},
 		{"overbooked by slots", "a:4 b:2", job.Request{Apps: apps(9), Placement: over}, "a a a a a a b b b", ""},
 		{"largest remainder", "a:4 b:2", job.Request{Apps: apps(7), Placement: over}, "a a a a a b b", ""},
 		{"overbooked within -ppn", "a:1 b:4", job.Request{Apps: ppn(4, 6), Placement: over}, "a a b b b b", ""},
@@ -132,8 +132,8 @@ func TestMaxSlotsHoldWhenOverbooked(t *testing.T) {
 	}
 }
 
-// Whatever the nodes: every rank has one place, no node is over its slots unless
-// overbooked, and then shares differ from the exact ones by less than one.
+// For any nodes: every rank is placed once, and no node has more ranks than slots unless overbooked.
+// Overbooked shares differ from the exact ones by less than one.
 func TestPlacementProperties(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for range 2000 {
@@ -168,7 +168,7 @@ func TestPlacementProperties(t *testing.T) {
 	}
 }
 
-// A refusal says which limit it is that keeps ranks away, and what would help.
+// A refusal names the limit that excludes ranks, and a remedy that helps.
 func TestRefusalsNameTheCause(t *testing.T) {
 	two := 2
 	nodes := func() job.Request {

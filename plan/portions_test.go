@@ -8,8 +8,8 @@ import (
 	"remshell/pin"
 )
 
-// Ranks that have the same have one portion; those that differ in anything do not, however many
-// there are of one key.
+// Ranks with equal resources share one RankResources. Ranks that differ in anything do not, however many
+// have one key.
 func TestPortionsAreCommonIfAllIsTheSame(t *testing.T) {
 	base := func() job.RankResources {
 		return job.RankResources{Slots: []int{1, 2}, ClaimedCPUs: []int{1, 2}, CPUs: []int{1, 2}, Mems: []int{0}}

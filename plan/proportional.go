@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// ignoresOtherJobs reports whether what other jobs have is no obstacle: on this machine alone, unless
-// one waits for it.
+// ignoresOtherJobs reports whether the job may use CPUs of other jobs: it runs only on this machine and
+// does not wait.
 func (s *placement) ignoresOtherJobs() bool {
 	return s.req.LocalOnly && !s.req.NoOversubscribe && !s.req.Wait
 }
 
-// slotsOfOtherJobs is how many slots of a candidate other jobs have.
+// slotsOfOtherJobs returns how many slots of candidate i other jobs use.
 func (s *placement) slotsOfOtherJobs(i int) int {
 	n := &s.candidates[i]
 	if n.sharesOwnCPUs {
@@ -20,48 +20,48 @@ func (s *placement) slotsOfOtherJobs(i int) int {
 	return max(0, n.SlotCount()-n.OwnRanks-n.free)
 }
 
-// capacityWithoutOtherJobs is how many ranks of an app would find free slots, were there no other jobs.
+// capacityWithoutOtherJobs returns how many ranks of an app would fit if there were no other jobs.
 func (s *placement) capacityWithoutOtherJobs(i int, a *eligibleNodes) int {
 	return min(a.limits[i], s.ranksInSlots(i, s.freeSlots[i]+s.slotsOfOtherJobs(i), max(1, a.app.CPUsPerRank)))
 }
 
-// mayUseSlotOfOtherJob reports whether a rank that finds no free slot takes one of another job's with it.
+// mayUseSlotOfOtherJob reports whether a rank that finds no free slot may share one with another job.
 func (s *placement) mayUseSlotOfOtherJob(i, width int) bool {
-	lends := s.ignoresOtherJobs() && s.slotsOfOtherJobs(i) > 0 && s.freeSlots[i]+s.slotsOfOtherJobs(i) >= width
-	s.sharesCPUs = s.sharesCPUs || lends
-	return lends
+	shares := s.ignoresOtherJobs() && s.slotsOfOtherJobs(i) > 0 && s.freeSlots[i]+s.slotsOfOtherJobs(i) >= width
+	s.sharesCPUs = s.sharesCPUs || shares
+	return shares
 }
 
-// userAllowsSharing reports whether the user has said that ranks of this job may have the same CPUs.
+// userAllowsSharing reports whether the user allows ranks of this job to use the same CPUs.
 func (s *placement) userAllowsSharing() bool {
 	return s.req.Overbook || s.req.ShareOwnCPUs || s.req.Oversubscribe && !s.req.NoOversubscribe
 }
 
-// mayShareCPUs reports whether n ranks, for which there is too little room, may share CPUs: if
-// that was asked for and, on this machine alone, if it is other jobs that have the room, or
-// nobody has counted slots (PLACE-4).
+// mayShareCPUs reports whether n ranks that do not fit may share CPUs. They may if the user asked for it.
+// On this machine alone they also may if only other jobs are in the way, or if no slots were written
+// (PLACE-4).
 func (s *placement) mayShareCPUs(a *eligibleNodes, n int) bool {
 	if s.mustNotShare {
 		return false
 	}
-	room, lent := 0, 0
+	capacity, usedByOthers := 0, 0
 	for _, i := range a.candidates {
-		room += s.capacityWithoutOtherJobs(i, a)
-		lent += s.slotsOfOtherJobs(i)
+		capacity += s.capacityWithoutOtherJobs(i, a)
+		usedByOthers += s.slotsOfOtherJobs(i)
 	}
 	switch {
 	case s.req.NoOversubscribe || s.req.Overbook || s.req.ShareOwnCPUs:
 		return !s.req.NoOversubscribe
 	case !s.req.LocalOnly:
 		return false
-	case n <= room && lent > 0:
+	case n <= capacity && usedByOthers > 0:
 		return s.ignoresOtherJobs()
 	}
 	return slices.ContainsFunc(a.candidates, func(i int) bool { return s.candidates[i].Slots == 0 })
 }
 
-// rankBounds is m of 5.4, by candidate: the limit, and on nodes that must not be overbooked
-// the sizes that are left. Beyond n a bound means nothing.
+// rankBounds returns the most ranks of each candidate (m in 5.4): its limit and, on nodes that must not be
+// overbooked, its capacity. It is never more than n.
 func (s *placement) rankBounds(a *eligibleNodes, n int) []int {
 	bounds := make([]int, len(s.candidates))
 	for _, i := range a.candidates {
@@ -76,9 +76,8 @@ func (s *placement) rankBounds(a *eligibleNodes, n int) []int {
 	return bounds
 }
 
-// proportionalShares deals n more ranks evenly on all CPUs (5.4): so that, with what earlier
-// parts of the job have put there, the nodes hold ranks in proportion to their
-// sizes. A node that has more already gets none.
+// proportionalShares returns how many of n more ranks each candidate gets (5.4). With the ranks of earlier
+// apps, the nodes then have ranks in proportion to their sizes. A node that already has more gets none.
 func (s *placement) proportionalShares(a *eligibleNodes, n int, bounds []int) []int {
 	open := slices.Clone(a.candidates)
 	for {
@@ -103,12 +102,11 @@ func (s *placement) proportionalShares(a *eligibleNodes, n int, bounds []int) []
 	}
 }
 
-// apportion deals n ranks in proportion to the sizes, within the bounds, in whole
-// numbers by largest remainder, equal remainders in list order (5.4). The bounds
-// leave room for n.
+// apportion divides n ranks in proportion to the sizes, within the bounds. It rounds by largest remainder;
+// of equal remainders the first in the list wins (5.4). The sum of the bounds is at least n.
 func apportion(n int, sizes, bounds []int) []int {
 	shares := make([]int, len(sizes))
-	open := make([]int, len(sizes)) // nodes that are not at their bound
+	open := make([]int, len(sizes)) // nodes that have not reached their bound
 	for i := range sizes {
 		open[i] = i
 	}
@@ -134,8 +132,8 @@ func apportion(n int, sizes, bounds []int) []int {
 	}
 }
 
-// apportionRemainder gives each open node the whole part of its share, and what is left over to
-// the largest remainders.
+// apportionRemainder gives each open node the integer part of its share, and one more to those with the
+// largest remainders.
 func apportionRemainder(need, total int, open, sizes, shares []int) {
 	left := need
 	for _, i := range open {

@@ -9,8 +9,8 @@ import (
 	"remshell/pin"
 )
 
-// This file places ranks that were told where to go (rank file, -rankmap; cli.md 4.3).
-// Nothing is chosen: a rank goes where it was told, or there is no plan.
+// This file places ranks by a rank file or -rankmap (cli.md 4.3). A rank runs where the file says, or
+// there is no plan.
 
 // placeByRankFile places every rank.
 func (s *placement) placeByRankFile(usable [][]bool) *Error {
@@ -31,7 +31,8 @@ func (s *placement) placeByRankFile(usable [][]bool) *Error {
 	return nil
 }
 
-// candidatesNamed tells which candidates are some of the hosts a section is confined to.
+// candidatesNamed returns, by candidate, whether the app may run there. hosts are those of the app; nil
+// means all.
 func (s *placement) candidatesNamed(hosts []string) []bool {
 	set := nameSet(hosts)
 	may := make([]bool, len(s.candidates))
@@ -41,31 +42,31 @@ func (s *placement) candidatesNamed(hosts []string) []bool {
 	return may
 }
 
-// placeFixedRank puts a rank at its spot. usable and among are by candidate.
+// placeFixedRank places a rank of app a where the rank file says. usable and among are by candidate.
 func (s *placement) placeFixedRank(rank, a int, usable, among []bool) *Error {
-	spot := &s.req.FixedPlacements[rank]
-	i := s.candidateOf[spot.Node]
+	fixed := &s.req.FixedPlacements[rank]
+	i := s.candidateOf[fixed.Node]
 	n, app := &s.candidates[i], s.req.Apps[a]
 	width := max(1, app.CPUsPerRank)
 	switch limit, by := s.rankLimit(i, app); {
 	case !among[i]:
-		return refuseFixedPlacement(spot, CodeNoNodes, "rank %d runs another program than %s is for: that is to run on %s only", rank, n.Name, hostlist.FoldBrief(app.Hosts))
+		return refuseFixedPlacement(fixed, CodeNoNodes, "rank %d runs another program than %s is for: that is to run on %s only", rank, n.Name, hostlist.FoldBrief(app.Hosts))
 	case !usable[i]:
 		w := requirementOf(s.req, app)
 		code, detail := dropReason(n, &w)
-		return refuseFixedPlacement(spot, CodeNoNodes, "rank %d cannot run on %s: %s", rank, n.Name, reasonText(code, detail))
+		return refuseFixedPlacement(fixed, CodeNoNodes, "rank %d cannot run on %s: %s", rank, n.Name, reasonText(code, detail))
 	case limit <= 0:
-		return refuseFixedPlacement(spot, CodeLimits, "rank %d is one too many on %s: %s allows %d there", rank, n.Name, by, s.ranksOn[i])
+		return refuseFixedPlacement(fixed, CodeLimits, "rank %d is one too many on %s: %s allows %d there", rank, n.Name, by, s.ranksOn[i])
 	case app.PerNode > 0 && s.fixedRanksOn[[2]int{a, i}] >= app.PerNode:
-		return refuseFixedPlacement(spot, CodeLimits, "rank %d is one too many on %s: -ppn allows %d there", rank, n.Name, app.PerNode)
-	case spot.Picks != nil:
+		return refuseFixedPlacement(fixed, CodeLimits, "rank %d is one too many on %s: -ppn allows %d there", rank, n.Name, app.PerNode)
+	case fixed.Picks != nil:
 		width = 1
 		if err := s.takeFixedCPUs(rank, i); err != nil {
 			return err
 		}
 	}
-	if crowded := s.freeSlots[i] < width; crowded && (spot.Picks == nil || n.Slots > 0) && !s.mayUseSlotOfOtherJob(i, width) {
-		if err := s.allowSharing(spot, n, fmt.Sprintf("rank %d finds no free slot on %s, which has %d", rank, n.Name, n.free)); err != nil {
+	if crowded := s.freeSlots[i] < width; crowded && (fixed.Picks == nil || n.Slots > 0) && !s.mayUseSlotOfOtherJob(i, width) {
+		if err := s.allowSharing(fixed, n, fmt.Sprintf("rank %d finds no free slot on %s, which has %d", rank, n.Name, n.free)); err != nil {
 			return err
 		}
 	}
@@ -75,11 +76,12 @@ func (s *placement) placeFixedRank(rank, a int, usable, among []bool) *Error {
 	return nil
 }
 
-// allowSharing lets ranks have the same CPUs if that is welcome.
-func (s *placement) allowSharing(spot *job.FixedPlacement, n *candidate, what string) *Error {
-	welcome := s.req.Overbook || s.req.ShareOwnCPUs || s.req.LocalOnly && spot.Picks == nil && n.Slots == 0
-	if n.NoOverbook || s.req.NoOversubscribe || !welcome {
-		e := refuseFixedPlacement(spot, CodeNotEnough, "%s", what)
+// allowSharing lets ranks share CPUs if that is allowed, and otherwise returns an error with the text
+// what.
+func (s *placement) allowSharing(fixed *job.FixedPlacement, n *candidate, what string) *Error {
+	allowed := s.req.Overbook || s.req.ShareOwnCPUs || s.req.LocalOnly && fixed.Picks == nil && n.Slots == 0
+	if n.NoOverbook || s.req.NoOversubscribe || !allowed {
+		e := refuseFixedPlacement(fixed, CodeNotEnough, "%s", what)
 		e.Remedy = "give it another place, or share CPUs with --oversubscribe"
 		if n.NoOverbook {
 			e.Remedy = "give it another place; this node may not be overbooked"
@@ -90,45 +92,46 @@ func (s *placement) allowSharing(spot *job.FixedPlacement, n *candidate, what st
 	return nil
 }
 
-// takeFixedCPUs finds the CPUs that were written down for a rank, and sees that it may have them.
+// takeFixedCPUs takes the CPUs that the rank file names for a rank. It returns an error if another rank or
+// job has them and sharing is not allowed.
 func (s *placement) takeFixedCPUs(rank, i int) *Error {
-	n, spot := &s.candidates[i], &s.req.FixedPlacements[rank]
-	book := s.ownersOn(i)
-	cpus, err := book.numbering.CPUs(spot.Picks)
+	n, fixed := &s.candidates[i], &s.req.FixedPlacements[rank]
+	owners := s.ownersOn(i)
+	cpus, err := owners.numbering.CPUs(fixed.Picks)
 	if err != nil {
-		return refuseFixedPlacement(spot, CodeNotEnough, "rank %d: %s %w", rank, n.Name, err)
+		return refuseFixedPlacement(fixed, CodeNotEnough, "rank %d: %s %w", rank, n.Name, err)
 	}
 	for _, cpu := range cpus {
-		if slot, is := book.slotOfCPU[cpu]; is && n.busy[book.slots[slot].Number] {
+		if slot, is := owners.slotOfCPU[cpu]; is && n.busy[owners.slots[slot].Number] {
 			if s.ignoresOtherJobs() {
 				s.sharesCPUs = true
 				continue
 			}
-			return refuseFixedPlacement(spot, CodeNotEnough, "rank %d: CPU %d of %s is in use by another job", rank, cpu, n.Name)
+			return refuseFixedPlacement(fixed, CodeNotEnough, "rank %d: CPU %d of %s is in use by another job", rank, cpu, n.Name)
 		}
-		if other, taken := book.rankOfCPU[cpu]; taken {
-			if err := s.allowSharing(spot, n, fmt.Sprintf("ranks %d and %d are both to have CPU %d of %s", other, rank, cpu, n.Name)); err != nil {
+		if other, taken := owners.rankOfCPU[cpu]; taken {
+			if err := s.allowSharing(fixed, n, fmt.Sprintf("ranks %d and %d are both to have CPU %d of %s", other, rank, cpu, n.Name)); err != nil {
 				return err
 			}
 		}
-		book.rankOfCPU[cpu] = rank
+		owners.rankOfCPU[cpu] = rank
 	}
 	slices.Sort(cpus)
 	s.fixedCPUs[rank] = cpus
 	return nil
 }
 
-// hasFixedCPUs reports whether CPUs were written down, and not nodes alone.
+// hasFixedCPUs reports whether the rank file names CPUs and not only nodes.
 func (s *placement) hasFixedCPUs() bool {
 	return len(s.req.FixedPlacements) > 0 && s.req.FixedPlacements[0].Picks != nil
 }
 
-// A cpuOwners is what a node has, and who of this job has it.
+// A cpuOwners records which ranks of this job have the CPUs of one node.
 type cpuOwners struct {
 	numbering *pin.Numbering
 	slots     []pin.Unit
-	slotOfCPU map[int]int // of a CPU
-	rankOfCPU map[int]int // the last rank that was given a CPU
+	slotOfCPU map[int]int // by CPU
+	rankOfCPU map[int]int // by CPU: the last rank that got it
 }
 
 func (s *placement) ownersOn(i int) *cpuOwners {
@@ -147,30 +150,30 @@ func (s *placement) ownersOn(i int) *cpuOwners {
 	return b
 }
 
-// bindFixedCPUs gives the ranks of a node the CPUs that were written down for them, and
-// of its slots those they touch.
+// bindFixedCPUs binds the ranks of candidate i to the CPUs that the rank file names. Their slots are all
+// slots that contain such a CPU.
 func (s *placement) bindFixedCPUs(i int, ranks []job.RankPlan) {
-	n, book := &s.candidates[i], s.ownersOn(i)
+	n, owners := &s.candidates[i], s.ownersOn(i)
 	for k := range ranks {
 		cpus := s.fixedCPUs[ranks[k].Rank]
 		var mine []int
 		for _, cpu := range cpus {
-			mine = append(mine, book.slotOfCPU[cpu])
+			mine = append(mine, owners.slotOfCPU[cpu])
 		}
 		slices.Sort(mine)
-		assigned := pin.NewAssignment(book.slots, slices.Compact(mine))
+		assigned := pin.NewAssignment(owners.slots, slices.Compact(mine))
 		assigned.CPUs = cpus
 		s.bindRank(n, &ranks[k], assigned)
 	}
 }
 
-// refuseFixedPlacement is the error about one spot, with the line where it was written.
-func refuseFixedPlacement(spot *job.FixedPlacement, code, format string, args ...any) *Error {
+// refuseFixedPlacement returns the error about one line of the rank file. The error shows that line.
+func refuseFixedPlacement(fixed *job.FixedPlacement, code, format string, args ...any) *Error {
 	reason := fmt.Errorf(format, args...).Error()
-	if spot.Position.File == "" {
+	if fixed.Position.File == "" {
 		return &Error{Code: code, Text: reason}
 	}
-	m := spot.Position
+	m := fixed.Position
 	at := &hostlist.SyntaxError{File: m.File, Line: m.Line, Col: m.Col, Width: m.Width, Source: m.Source, Reason: reason}
 	return &Error{Code: code, Text: at.Where() + ": " + reason, InputError: at}
 }

@@ -12,32 +12,32 @@ import (
 	"remshell/pin"
 )
 
-// parseFixedPlacements reads "a/0-1 b/p4 a": nodes are a, b, c in the order of the cluster.
+// parseFixedPlacements parses "a/0-1 b/p4 a": nodes are a, b, c in the order of the cluster.
 func parseFixedPlacements(t *testing.T, text string) []job.FixedPlacement {
 	t.Helper()
 	var all []job.FixedPlacement
 	for _, word := range strings.Fields(text) {
-		node, cpus, told := strings.Cut(word, "/")
-		spot := job.FixedPlacement{Node: int(node[0] - 'a'), Position: job.SourcePosition{File: "ranks", Line: len(all) + 1, Col: 1, Source: word}}
-		if told {
+		node, cpus, hasCPUs := strings.Cut(word, "/")
+		placement := job.FixedPlacement{Node: int(node[0] - 'a'), Position: job.SourcePosition{File: "ranks", Line: len(all) + 1, Col: 1, Source: word}}
+		if hasCPUs {
 			var err error
-			if spot.Picks, err = pin.ParseCPURanges(cpus); err != nil {
+			if placement.Picks, err = pin.ParseCPURanges(cpus); err != nil {
 				t.Fatal(err)
 			}
 		}
-		all = append(all, spot)
+		all = append(all, placement)
 	}
 	return all
 }
 
-// Ranks that were told where to go are there, or there is no plan.
+// Ranks run where the rank file says, or there is no plan.
 func TestFixed(t *testing.T) {
 	over := job.Placement{Overbook: true}
 	tests := []struct {
-		name, cluster, spots string
-		placing              job.Placement
-		apps                 []job.App
-		want                 string
+		name, cluster, file string
+		placing             job.Placement
+		apps                []job.App
+		want                string
 	}{
 		{"as written", "a:4 b:2", "a/3 b/0-1 a/0", job.Placement{}, nil, "a:3 b:0,1 a:0"},
 		{"nodes alone", "a:2 b:2", "b a b", job.Placement{}, nil, "b:0 a:0 b:1"},
@@ -59,9 +59,9 @@ func TestFixed(t *testing.T) {
 	for _, test := range tests {
 		apps := test.apps
 		if apps == nil {
-			apps = []job.App{{N: len(strings.Fields(test.spots))}}
+			apps = []job.App{{N: len(strings.Fields(test.file))}}
 		}
-		req, snap := requestFor(job.Request{Apps: apps, Placement: test.placing, FixedPlacements: parseFixedPlacements(t, test.spots)}, cluster(test.cluster))
+		req, snap := requestFor(job.Request{Apps: apps, Placement: test.placing, FixedPlacements: parseFixedPlacements(t, test.file)}, cluster(test.cluster))
 		p, err := Make(req, snap)
 		got := boundRanks(p)
 		var failed *Error
@@ -77,7 +77,7 @@ func TestFixed(t *testing.T) {
 	}
 }
 
-// boundRanks is the node and CPUs of every rank, in order.
+// boundRanks formats the node and CPUs of every rank, in order.
 func boundRanks(p job.Plan) string {
 	ranks := make([]string, p.Size)
 	for _, n := range p.Nodes {
@@ -89,28 +89,28 @@ func boundRanks(p job.Plan) string {
 	return strings.Join(ranks, " ")
 }
 
-// Whatever is busy, down or reserved is refused, with the line and the reason; waiting
-// may help.
+// A placement on a busy, unreachable or reserved node is refused with its line and the reason. Waiting may
+// help.
 func TestFixedUnavailable(t *testing.T) {
-	for spot, want := range map[string]string{
+	for placement, want := range map[string]string{
 		"a/1": "ranks:1:1: rank 0: CPU 1 of a is in use by another job",
 		"b/0": "ranks:1:1: rank 0 cannot run on b: unreachable: no answer",
 		"c/0": "ranks:1:1: rank 0 cannot run on c: used exclusively by another job",
 		"c":   "ranks:1:1: rank 0 cannot run on c: used exclusively by another job",
 	} {
-		req, snap := requestFor(job.Request{Apps: []job.App{{N: 1}}, FixedPlacements: parseFixedPlacements(t, spot)}, cluster("a:2 b:2 c:2"))
+		req, snap := requestFor(job.Request{Apps: []job.App{{N: 1}}, FixedPlacements: parseFixedPlacements(t, placement)}, cluster("a:2 b:2 c:2"))
 		snap.Nodes[0].Occupancy = job.Occupancy{Ranks: 1, BusyCPUs: []int{1}}
 		snap.Nodes[1].Down = "no answer"
 		snap.Nodes[2].ExclusivelyHeld = true
 		_, err := Make(req, snap)
 		var failed *Error
-		if !errors.As(err, &failed) || failed.Text != want || failed.Permanent || !strings.Contains(err.Error(), "\n  1 | "+spot) || failed.Hint() != "waiting could help: --wait" {
-			t.Errorf("%s: %v; want %s", spot, err, want)
+		if !errors.As(err, &failed) || failed.Text != want || failed.Permanent || !strings.Contains(err.Error(), "\n  1 | "+placement) || failed.Hint() != "waiting could help: --wait" {
+			t.Errorf("%s: %v; want %s", placement, err, want)
 		}
 	}
 }
 
-// Any spots make a plan that has them, or none.
+// A rank file gives a plan that follows it, or none.
 func TestFixedProperties(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	placed := 0

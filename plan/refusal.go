@@ -13,9 +13,9 @@ import (
 	"remshell/text"
 )
 
-// chooseRefusal is the order of 6.3: what can never start fails, then nobody passes by
-// those who wait, then it matters whether the request fits. hopeless is asked only
-// if it does not.
+// chooseRefusal chooses the error by the order of 6.3. A job that can never start fails. A job must not
+// overtake waiting requests. Only then it matters whether the job fits. hopeless is called only if it does
+// not fit; it reports whether the job can never start.
 func chooseRefusal(req job.Request, snap job.Snapshot, failed *Error, hopeless func() bool) *Error {
 	if failed != nil && hopeless() {
 		failed.Permanent = true
@@ -39,8 +39,8 @@ func chooseRefusal(req job.Request, snap job.Snapshot, failed *Error, hopeless f
 	return failed
 }
 
-// refuseClaimedHost names whom to ask, if the only node of a list has no CPU left by the claims of others
-// (TRUST-16).
+// refuseClaimedHost replaces the error if claims of other jobs take all CPUs of the only host. It names
+// the user to ask (TRUST-16).
 func (p problem) refuseClaimedHost(failed *Error, rejected []job.Note) *Error {
 	if failed == nil || failed.Code != CodeNoNodes || p.refuseTooFewNodes() != nil || len(p.candidates) != 1 || p.candidates[0].TopUser == "" ||
 		len(rejected) != 1 || rejected[0].Code != "cpus-full" {
@@ -68,7 +68,7 @@ func (p problem) refuseClaimedHost(failed *Error, rejected []job.Note) *Error {
 	return failed
 }
 
-// refuseTooFewNodes is the refusal when fewer nodes can be reached than the user wants at least.
+// refuseTooFewNodes returns the error if fewer nodes can be reached than --min-nodes, else nil.
 func (p problem) refuseTooFewNodes() *Error {
 	up := 0
 	for _, i := range distinctCandidates(p.entries, len(p.candidates)) {
@@ -83,8 +83,7 @@ func (p problem) refuseTooFewNodes() *Error {
 		Remedy: "see to the others, or lower it"}
 }
 
-// refuseNoNode is the refusal when a part of the job has no node at all; alone says that
-// it is the only part.
+// refuseNoNode returns the error if no node can run an app. alone says that the job has no other app.
 func refuseNoNode(app job.App, alone bool) *Error {
 	if app.Hosts == nil || alone {
 		return &Error{Code: CodeNoNodes, Text: "no host can take this job now", Remedy: "name other hosts, or ask less of them"}
@@ -93,14 +92,15 @@ func refuseNoNode(app job.App, alone bool) *Error {
 		strings.Join(app.Argv[:min(1, len(app.Argv))], ""), hostlist.FoldBrief(app.Hosts)), Remedy: "name other hosts for it"}
 }
 
-// refuseTooFewSlots is the refusal of PLACE-4, with the room there is and the ways out.
+// refuseTooFewSlots returns the error if slots are too few (PLACE-4). It gives the capacity and the
+// remedies.
 func (s *placement) refuseTooFewSlots(a *eligibleNodes, n int) *Error {
-	room, where := a.freeCapacity(), fmt.Sprintf("%s (%s)", text.Count(len(a.candidates), "node"), hostlist.FoldBrief(a.names))
+	capacity, where := a.freeCapacity(), fmt.Sprintf("%s (%s)", text.Count(len(a.candidates), "node"), hostlist.FoldBrief(a.names))
 	if most := a.app.PerNode; most > 0 && most*len(a.candidates) < n && a.slots >= n*max(1, a.app.CPUsPerRank) {
-		return &Error{Code: CodeNotEnough, Text: fmt.Sprintf("%s: -ppn %d leaves room for %d on %s",
-			s.describeExcess(a, n), most, room, where), Remedy: "raise -ppn or name more hosts", WantedRanks: n, FreeRanks: room}
+		return &Error{Code: CodeNotEnough, Text: fmt.Sprintf("%s: -ppn %d allows %d on %s",
+			s.describeExcess(a, n), most, capacity, where), Remedy: "raise -ppn or name more hosts", WantedRanks: n, FreeRanks: capacity}
 	}
-	text := fmt.Sprintf("%s: there are free slots for %d on %s", s.describeExcess(a, n), room, where)
+	text := fmt.Sprintf("%s: there are free slots for %d on %s", s.describeExcess(a, n), capacity, where)
 	causes := s.describeLimits(a)
 	if causes != "" {
 		text += ", where " + causes
@@ -118,17 +118,17 @@ func (s *placement) refuseTooFewSlots(a *eligibleNodes, n int) *Error {
 	case s.req.NoOversubscribe:
 		share = "take --oversubscribe in place of --nooversubscribe"
 	}
-	way := "start fewer ranks, name more hosts, " + slots + ", or " + share
+	remedy := "start fewer ranks, name more hosts, " + slots + ", or " + share
 	switch {
 	case causes != "" && sum(s.rankBounds(a, n)) < n:
-		way = "start fewer ranks, name more hosts, or raise the limit" // which sharing CPUs does not
+		remedy = "start fewer ranks, name more hosts, or raise the limit" // sharing CPUs does not lift a limit
 	case slices.ContainsFunc(a.candidates, func(i int) bool { return s.candidates[i].Ranks > 0 }):
-		way = "start fewer ranks or name more hosts" // the CPUs are other jobs'
+		remedy = "start fewer ranks or name more hosts" // other jobs use the CPUs
 	}
-	return &Error{Code: CodeNotEnough, Text: text, WantedRanks: n, FreeRanks: room, Remedy: way}
+	return &Error{Code: CodeNotEnough, Text: text, WantedRanks: n, FreeRanks: capacity, Remedy: remedy}
 }
 
-// refuseSoft is the refusal of a section that has a choice of numbers of ranks.
+// refuseSoft returns the error if even the smallest number of ranks of -soft does not fit.
 func (s *placement) refuseSoft(a *eligibleNodes) *Error {
 	least := a.app.Soft[len(a.app.Soft)-1]
 	failed := s.refuseTooFewSlots(a, least)
@@ -138,7 +138,7 @@ func (s *placement) refuseSoft(a *eligibleNodes) *Error {
 	return failed
 }
 
-// listNumbers lists numbers, ascending; of very many the ends.
+// listNumbers lists numbers in ascending order. Of more than 12 it lists the first ten and the last.
 func listNumbers(descending []int) string {
 	const most = 12
 	var words []string
@@ -151,7 +151,7 @@ func listNumbers(descending []int) string {
 	return strings.Join(words, ", ") + " ranks"
 }
 
-// describeExcess tells how many ranks do not fit, and of what, if the job has several parts.
+// describeExcess says how many ranks do not fit and, if the job has several apps, of which program.
 func (s *placement) describeExcess(a *eligibleNodes, n int) string {
 	text := text.Count(n, "rank")
 	if len(s.req.Apps) > 1 && len(a.app.Argv) > 0 {
@@ -163,8 +163,7 @@ func (s *placement) describeExcess(a *eligibleNodes, n int) string {
 	return text + a.describeThreads() + " do not fit"
 }
 
-// describeLimits tells which limits, and not CPUs, keep ranks away from candidates: "maxproc allows 2
-// on n4".
+// describeLimits says which limits other than CPUs restrict ranks on candidates: "maxproc allows 2 on n4".
 func (s *placement) describeLimits(a *eligibleNodes) string {
 	type cause struct {
 		by   string
@@ -183,7 +182,8 @@ func (s *placement) describeLimits(a *eligibleNodes) string {
 	return strings.Join(parts, ", ")
 }
 
-// describeThreads tells how many CPUs each rank takes, if not one, and who said so.
+// describeThreads says how many CPUs each rank needs, and which option requested them. It is empty for one
+// CPU.
 func (a *eligibleNodes) describeThreads() string {
 	switch {
 	case a.app.CPUsPerRank <= 1:
@@ -194,7 +194,8 @@ func (a *eligibleNodes) describeThreads() string {
 	return fmt.Sprintf(" of %d CPUs each (%s)", a.app.CPUsPerRank, a.app.CPUsPerRankOrigin)
 }
 
-// refuseByLimits is the refusal when limits stand in the way, not CPUs.
+// refuseByLimits returns the error if limits other than CPUs are too low. most is the number of ranks that
+// they allow.
 func (s *placement) refuseByLimits(a *eligibleNodes, n, most int) *Error {
 	var by []string
 	for _, i := range a.candidates {
@@ -213,8 +214,9 @@ func (s *placement) refuseByLimits(a *eligibleNodes, n, most int) *Error {
 		verb, most, text.Count(len(a.candidates), "node"), hostlist.FoldBrief(a.names)), Remedy: "raise the limit or name more hosts", WantedRanks: n, FreeRanks: most}
 }
 
-// describeConfinement tells what keeps ranks off some of a node's cores: who calls mpiexec under taskset, or in a batch job, reads why
-// the node is so small. It is empty if nothing does, or if the slots were written down. reserve is the job's.
+// describeConfinement says why ranks cannot use some cores of a node, for example because mpiexec runs
+// under taskset or in a batch job. It is empty if all cores are usable or slots were written. reserve is
+// the job's.
 func describeConfinement(n job.Node, reserve int) string {
 	if n.Slots > 0 {
 		return ""
@@ -222,10 +224,10 @@ func describeConfinement(n job.Node, reserve int) string {
 	return n.UsableCPUs(reserve).String()
 }
 
-// describeConfinements tells it of several nodes, equal words once, as the rest of a sentence.
-func (s *placement) describeConfinements(which []int) string {
+// describeConfinements says it for several nodes, each reason once, as the end of a sentence.
+func (s *placement) describeConfinements(candidates []int) string {
 	var why strings.Builder
-	for _, g := range text.Groups(which, func(i int) (string, string) {
+	for _, g := range text.Groups(candidates, func(i int) (string, string) {
 		return describeConfinement(s.candidates[i].Node, s.req.Reserve), s.candidates[i].Name
 	}) {
 		if g.Common != "" {

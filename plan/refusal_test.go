@@ -10,7 +10,7 @@ import (
 	"remshell/plan/nodeset"
 )
 
-// Who is short of nodes is not told whom to ask for CPUs.
+// If nodes are too few, the error does not name a user to ask for CPUs.
 func TestTooFewNodesThatAreInUse(t *testing.T) {
 	def := job.NodeDef{Name: "a", Slots: 1}
 	n := job.Node{NodeDef: def, Probe: job.Probe{Topology: pin.Topology{Cores: []pin.Core{{CPUs: []int{0}}}}}}
@@ -27,7 +27,7 @@ func TestTooFewNodesThatAreInUse(t *testing.T) {
 	}
 }
 
-// Who asks for what no set can ever hold is not told to wait.
+// If no set can ever run the job, the error does not advise waiting.
 func TestNobodyWaitsForASetThatCannotBe(t *testing.T) {
 	for name, test := range map[string]struct {
 		speed     int64 // of the second node
@@ -61,7 +61,7 @@ func TestNobodyWaitsForASetThatCannotBe(t *testing.T) {
 	}
 }
 
-// The command by which an administrator ends a job named no host, and was refused as it stood.
+// The advised command with which an administrator ends a job names the host, without which it is refused.
 func TestTheCommandToEvictNamesTheHost(t *testing.T) {
 	def := job.NodeDef{Name: "a", Slots: 1}
 	n := job.Node{NodeDef: def, Probe: job.Probe{Topology: pin.Topology{Cores: []pin.Core{{CPUs: []int{0}}}}}}
@@ -73,7 +73,7 @@ func TestTheCommandToEvictNamesTheHost(t *testing.T) {
 	}
 }
 
-// A host that nobody had asked was told to be unreachable.
+// A host that was not probed is not reported as unreachable.
 func TestAHostThatWasNotAskedIsNotUnreachable(t *testing.T) {
 	_, err := Make(job.Request{Nodes: []job.NodeDef{{Name: "a", Slots: 1}}, Apps: []job.App{{N: 1}}}, job.Snapshot{})
 	var failed *Error
@@ -85,7 +85,7 @@ func TestAHostThatWasNotAskedIsNotUnreachable(t *testing.T) {
 	}
 }
 
-// Users were told to ask themselves, or an administrator, for CPUs that their own jobs hold.
+// If the user's own jobs use the CPUs, the error does not advise asking that user or an administrator.
 func TestWhomToAskForCPUsInUse(t *testing.T) {
 	def := job.NodeDef{Name: "a", Slots: 1}
 	n := job.Node{NodeDef: def, Probe: job.Probe{Topology: pin.Topology{Cores: []pin.Core{{CPUs: []int{0}}}}}}

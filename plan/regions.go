@@ -7,19 +7,19 @@ import (
 	"remshell/plan/region"
 )
 
-// This file tells each candidate in which region it is, and whether the job may enter there
-// (which-hosts.md 10).
+// This file finds the region of each candidate, and whether the job may enter that region (which-hosts.md
+// 10).
 
-// A regionAccess is what is known of a candidate's region.
+// A regionAccess is the region of a candidate, and whether the job may enter it.
 type regionAccess struct {
-	regionNumber int    // its number in the domain; 0 for all if there are none
-	regionName   string // empty: it is in none
-	closedReason string // why the job may not enter; empty: it may
-	mayOpenLater bool   // it might, if the sizes of all nodes were known
+	regionNumber int    // its number in the domain; 0 for all nodes if there are no regions
+	regionName   string // empty if the node is in no region
+	closedReason string // why the job may not enter; empty if it may
+	mayOpenLater bool   // the job might enter if the sizes of all nodes were known
 }
 
-// gateRequest is what gates want to know of a job. Its sections count together; one that has a choice of
-// numbers counts with the least, and one without any not at all.
+// gateRequest returns the facts about a job that gates check. CPUs of all apps are added up. An app with
+// several numbers of ranks (-soft) counts with the smallest; an app without a number does not count.
 func gateRequest(req job.Request) region.GateRequest {
 	v := region.GateRequest{User: req.User, Class: req.Class}
 	for _, app := range req.Apps {
@@ -32,7 +32,7 @@ func gateRequest(req job.Request) region.GateRequest {
 	return v
 }
 
-// regionAccessOf finds a node's region, and what the verdict on that is.
+// regionAccessOf returns the region of a node and the verdict of its gate.
 func regionAccessOf(d region.Domain, verdicts []region.Verdict, n *job.NodeDef) regionAccess {
 	number, name := d.RegionOf(n)
 	switch {
@@ -44,7 +44,8 @@ func regionAccessOf(d region.Domain, verdicts []region.Verdict, n *job.NodeDef) 
 	return regionAccess{number, name, "it is in no region", false}
 }
 
-// judgeRegions judges the regions, whose sizes are those of all nodes, listed or not.
+// judgeRegions sets the region access of all candidates. The size of a region counts all its nodes,
+// whether or not they are in the host list.
 func (p *problem) judgeRegions() {
 	d := region.New(p.req.Regions, p.req.Domain)
 	if !d.HasRegions() {
@@ -73,7 +74,7 @@ func (p *problem) judgeRegions() {
 	}
 }
 
-// flavorCheck and regionFit are the checks of flavors and gates.
+// flavorCheck and regionCheck reject nodes by their flavors and by the gate of their region.
 var (
 	flavorCheck = nodeCheck{"flavor", func(s *candidate, w *requirement) string {
 		return reasonUnless(region.RunsRanks(s.Flavors), "it is not for applications (ap)")
@@ -81,8 +82,9 @@ var (
 	regionCheck = nodeCheck{"region", func(s *candidate, w *requirement) string { return s.closedReason }}
 )
 
-// ProbeFilter reports whether nodes need be looked at at all: nothing that is known without a connection
-// excludes them from every part of the job, or the width of a gate depends on their size.
+// ProbeFilter returns a function that reports whether a node must be probed. It must if some app of the
+// job might use it, as far as can be known without a connection, or if the width of a gate depends on its
+// size.
 func ProbeFilter(req job.Request) func(def job.NodeDef) bool {
 	d := region.New(req.Regions, req.Domain)
 	verdicts := d.JudgeWithoutSizes(gateRequest(req))

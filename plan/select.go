@@ -10,34 +10,35 @@ import (
 	"remshell/text"
 )
 
-// A requirement is what one part of the job asks of every node.
+// A requirement is what one app of the job needs of every node.
 type requirement struct {
 	user            job.User
 	features        []string
 	arch            string
 	threads         int
-	threadsSource   string // the flag or variable that said so
+	threadsSource   string // the flag or variable that set threads
 	exclusive       bool
-	localOnly       bool // on this machine no CPU is missed (PLACE-4)
-	ignoreOtherJobs bool // nor is one that other jobs have
+	localOnly       bool // the job runs only on this machine, where too few CPUs are no reason to refuse (PLACE-4)
+	ignoreOtherJobs bool // CPUs of other jobs count as free
 	layout          pin.Layout
-	gpusPerRank     int // for each rank
+	gpusPerRank     int // GPUs of each rank
 	class           string
 	numa            pin.Confinement
-	memoryPerRank   int64 // bytes for each rank
-	hugePages       bool  // in huge pages
+	memoryPerRank   int64 // bytes of each rank
+	hugePages       bool  // memoryPerRank must be in huge pages
 	reservedCPUs    int   // CPUs that the job leaves free on each node
 }
 
 func requirementOf(req job.Request, app job.App) requirement {
 	if len(req.FixedPlacements) > 0 && req.FixedPlacements[0].Picks != nil {
-		app.CPUsPerRank = 1 // the CPUs that were written down count
+		app.CPUsPerRank = 1 // the rank file names the CPUs
 	}
-	home := req.LocalOnly && !req.NoOversubscribe
-	return requirement{req.User, app.Features, app.Arch, max(1, app.CPUsPerRank), app.CPUsPerRankOrigin, isExclusive(req), home, home && !req.Wait, req.Layout, gpusPerRank(app), req.Class, app.NUMA, req.Memory, req.HugePages == job.HugePagesRequired, req.Reserve}
+	localOnly := req.LocalOnly && !req.NoOversubscribe
+	return requirement{req.User, app.Features, app.Arch, max(1, app.CPUsPerRank), app.CPUsPerRankOrigin, isExclusive(req), localOnly, localOnly && !req.Wait, req.Layout, gpusPerRank(app), req.Class, app.NUMA, req.Memory, req.HugePages == job.HugePagesRequired, req.Reserve}
 }
 
-// A nodeCheck returns why a node is dropped, in words, or nothing.
+// A nodeCheck is one reason to reject a node. The function reason returns a text for people, or "" if the
+// node passes.
 type nodeCheck struct {
 	code   string
 	reason func(s *candidate, w *requirement) string
@@ -76,7 +77,7 @@ var staticChecks = []nodeCheck{
 	regionCheck,
 }
 
-// probeChecks are those that need a probe (6) and the registry of live jobs (7 to 11).
+// probeChecks are the checks that need a probe (6) and the registry of running jobs (7 to 11), in order.
 var probeChecks = []nodeCheck{
 	{"unreachable", func(s *candidate, w *requirement) string { return s.Down }},
 	{"architecture", func(s *candidate, w *requirement) string {
@@ -128,15 +129,15 @@ var probeChecks = []nodeCheck{
 	freeGPUCheck,
 }
 
-// reasonUnless returns a reason that holds when all is not well.
-func reasonUnless(well bool, reason string) string {
-	if well {
+// reasonUnless returns reason if ok is false, and "" otherwise.
+func reasonUnless(ok bool, reason string) string {
+	if ok {
 		return ""
 	}
 	return reason
 }
 
-// dropReason returns why a part of the job cannot use a candidate; code is empty if it can.
+// dropReason returns why an app of the job cannot use a candidate. code is empty if it can.
 func dropReason(s *candidate, w *requirement) (code, detail string) {
 	for _, checks := range [][]nodeCheck{staticChecks, probeChecks} {
 		for _, c := range checks {
@@ -148,14 +149,14 @@ func dropReason(s *candidate, w *requirement) (code, detail string) {
 	return "", ""
 }
 
-// IsPermanentReason reports whether the code of a note on a rejected node says that the job may never use it, whoever else runs there and
-// whatever program it starts.
+// IsPermanentReason reports whether a rejection with this code is permanent: the job may never use the
+// node, whatever else runs there and whatever program it starts.
 func IsPermanentReason(code string) bool {
 	return code != "hardware" && slices.ContainsFunc(staticChecks, func(c nodeCheck) bool { return c.code == code })
 }
 
-// mayBeUsed reports whether nothing that is known without a connection excludes a candidate from
-// every part of the job.
+// mayBeUsed reports whether some app of the job might use a candidate, as far as can be known without a
+// connection.
 func mayBeUsed(req job.Request, s *candidate) bool {
 	return slices.ContainsFunc(req.Apps, func(app job.App) bool {
 		w := requirementOf(req, app)
@@ -163,8 +164,8 @@ func mayBeUsed(req job.Request, s *candidate) bool {
 	})
 }
 
-// nameSet makes a list of names quick to ask: 10,000 nodes may be judged by a list of as
-// many. The set of no list is nil.
+// nameSet returns a set of names for quick lookup, since 10,000 nodes may be compared with as many names.
+// It is nil for a nil list.
 func nameSet(names []string) map[string]bool {
 	if names == nil {
 		return nil
@@ -176,10 +177,10 @@ func nameSet(names []string) map[string]bool {
 	return set
 }
 
-// selectCandidates tells which candidates each part of the job may use (section 3), and which candidates
-// none may, once each, in list order, with the reason.
-func selectCandidates(req job.Request, candidates []candidate, turns []int) (usable [][]bool, rejected []job.Note) {
-	once := distinctCandidates(turns, len(candidates))
+// selectCandidates returns, by app and candidate, whether the app may use it (section 3). rejected lists
+// the candidates that no app may use, once each, in list order, with the reason.
+func selectCandidates(req job.Request, candidates []candidate, entries []int) (usable [][]bool, rejected []job.Note) {
+	once := distinctCandidates(entries, len(candidates))
 	notes := make([]job.Note, len(candidates))
 	good := make([]bool, len(candidates))
 	for _, app := range req.Apps {

@@ -9,23 +9,23 @@ import (
 	"remshell/text"
 )
 
-// A shapePlacement is the nodes that hold a section in a shape, and how many ranks each (which-hosts.md
-// 9.1):
+// A shapePlacement is the nodes and numbers of ranks of an app with --shape (which-hosts.md 9.1):
 //
-//	-n 10 --shape 4    room 8 3 8    a: 4, c: 4, b: 2    what is left goes behind the last that is
-//	                        a b c                        full, else to the first that was passed over
+//	-n 10 --shape 4    capacity 8 3 8    a: 4, c: 4, b: 2    the remainder goes to a node after the last full
+//	                            a b c                        one, else to the first node that was skipped
 type shapePlacement struct {
 	nodes    []int // candidates in the order of their ranks
-	ranks    []int // ranks, by index in used
-	unplaced int   // ranks for which there is no node
+	ranks    []int // number of ranks, by index in nodes
+	unplaced int   // ranks that no node can take
 }
 
-// placeInShape finds the nodes for n ranks among candidates in filling order.
-func placeInShape(order []int, room []int, n, shape int) (f shapePlacement) {
+// placeInShape chooses nodes for n ranks among candidates in the order in which they are filled. capacity
+// is by candidate.
+func placeInShape(order []int, capacity []int, n, shape int) (f shapePlacement) {
 	passed := slices.Clone(order)
 	full, behind := n/shape, 0
 	for k, i := range order {
-		if len(f.nodes) < full && room[i] >= shape {
+		if len(f.nodes) < full && capacity[i] >= shape {
 			f.addNode(i, shape)
 			passed[k] = -1
 			behind = k + 1
@@ -35,7 +35,7 @@ func placeInShape(order []int, room []int, n, shape int) (f shapePlacement) {
 		return f
 	}
 	for _, i := range slices.Concat(passed[behind:], passed[:behind]) {
-		if i >= 0 && room[i] >= f.unplaced {
+		if i >= 0 && capacity[i] >= f.unplaced {
 			f.addNode(i, f.unplaced)
 			f.unplaced = 0
 			break
@@ -48,15 +48,15 @@ func (f *shapePlacement) addNode(candidate, ranks int) {
 	f.nodes, f.ranks = append(f.nodes, candidate), append(f.ranks, ranks)
 }
 
-// ranksInShape is how many ranks a node of a room counts for.
-func ranksInShape(app job.App, room int) int {
+// ranksInShape returns how many ranks an app may place on a node with this capacity.
+func ranksInShape(app job.App, capacity int) int {
 	if app.ExactPerNode > 0 {
-		return min(room, app.ExactPerNode)
+		return min(capacity, app.ExactPerNode)
 	}
-	return room
+	return capacity
 }
 
-// placeShaped places n ranks of a section in its shape.
+// placeShaped places n ranks of app a in its shape.
 func (s *placement) placeShaped(area *eligibleNodes, a, n int) *Error {
 	if failed := s.refuseFewGPUs(area, n); failed != nil {
 		return failed
@@ -87,7 +87,8 @@ func (s *placement) placeShaped(area *eligibleNodes, a, n int) *Error {
 	return nil
 }
 
-// remainingCandidates lists the candidates of an area in filling order, from where the walk has stopped.
+// remainingCandidates returns the candidates of an area in the order in which they are filled, beginning
+// where placement stopped.
 func (s *placement) remainingCandidates(area *eligibleNodes) []int {
 	may := make([]bool, len(s.candidates))
 	for _, i := range area.candidates {
@@ -97,19 +98,19 @@ func (s *placement) remainingCandidates(area *eligibleNodes) []int {
 	return slices.DeleteFunc(order, func(i int) bool { return !may[i] })
 }
 
-// shapeCapacity is how many ranks nodes have room for that are filled in a shape: those that hold it
-// count so many, the others nothing.
+// shapeCapacity returns how many ranks fit in the shape. A node that cannot take a full shape does not
+// count.
 func (a *eligibleNodes) shapeCapacity() int {
-	room := 0
+	capacity := 0
 	for _, i := range a.candidates {
 		if a.capacity[i] >= a.app.ExactPerNode {
-			room += a.app.ExactPerNode
+			capacity += a.app.ExactPerNode
 		}
 	}
-	return room
+	return capacity
 }
 
-// refuseShape is the refusal when a shape leaves ranks over.
+// refuseShape is the error if ranks are left over in a shape.
 func (a *eligibleNodes) refuseShape(code string, f shapePlacement, n int) *Error {
 	placed := 0
 	for _, ranks := range f.ranks {

@@ -11,8 +11,8 @@ import (
 	"remshell/plan/nodeset"
 )
 
-// Several executables, one after the other on one walk
-func TestSectionsInShapes(t *testing.T) {
+// Several apps, placed one after the other.
+func TestAppsInShapes(t *testing.T) {
 	section := func(n, threads, shape int) job.App {
 		return job.App{N: n, RankNeeds: job.RankNeeds{CPUsPerRank: threads, ExactPerNode: shape}}
 	}
@@ -33,7 +33,7 @@ func TestSectionsInShapes(t *testing.T) {
 		p, err := Make(requestFor(job.Request{Apps: test.apps}, cluster(test.cluster)))
 		got := nodesByRank(p)
 		if err != nil {
-			got = test.want // which says where it ends
+			got = test.want // which shows where it ends
 			if test.want[len(test.want)-5:] != "error" {
 				got = err.Error()
 			}
@@ -44,8 +44,8 @@ func TestSectionsInShapes(t *testing.T) {
 	}
 }
 
-// What is said when a shape leaves ranks over.
-func TestMisshapen(t *testing.T) {
+// The error if a shape leaves ranks over.
+func TestRefuseShape(t *testing.T) {
 	req := job.Request{Apps: []job.App{{N: 12, RankNeeds: job.RankNeeds{ExactPerNode: 4}}}}
 	_, err := Make(requestFor(req, cluster("n0:8 n1:3 n2:8")))
 	const want = "12 ranks in a shape of 4: 8 placed, 4 left over on 3 nodes (n[0-2])"
@@ -55,7 +55,7 @@ func TestMisshapen(t *testing.T) {
 	}
 }
 
-// withTwoNUMANodes splits the cores of each node in two NUMA nodes.
+// withTwoNUMANodes divides the cores of each node into two NUMA nodes.
 func withTwoNUMANodes(snap job.Snapshot) job.Snapshot {
 	for i := range snap.Nodes {
 		cores := snap.Nodes[i].Topology.Cores
@@ -66,7 +66,7 @@ func withTwoNUMANodes(snap job.Snapshot) job.Snapshot {
 	return snap
 }
 
-// masksOf writes the CPUs of each rank: "[0] [1 2]".
+// masksOf formats the CPUs of each rank: "[0] [1 2]".
 func masksOf(p job.Plan) string {
 	cpus := make([]string, p.Size)
 	for _, n := range p.Nodes {
@@ -77,8 +77,8 @@ func masksOf(p job.Plan) string {
 	return fmt.Sprint(cpus)
 }
 
-// Each section says for itself in which NUMA nodes it stays, and all share what is free.
-func TestSectionsInNUMANodes(t *testing.T) {
+// Each app has its own NUMA confinement, and all apps share the free CPUs.
+func TestAppsInNUMANodes(t *testing.T) {
 	apps := []job.App{
 		{N: 2, RankNeeds: job.RankNeeds{NUMA: pin.Confinement{PerNUMA: 1}}},
 		{N: 1, RankNeeds: job.RankNeeds{CPUsPerRank: 4}},
@@ -95,7 +95,7 @@ func TestSectionsInNUMANodes(t *testing.T) {
 	}
 }
 
-// --strict-mem keeps the memory of a rank in its NUMA node, whatever else was said of memory.
+// --strict-mem binds the memory of a rank to its NUMA node, whatever other memory options say.
 func TestStrictMemory(t *testing.T) {
 	for _, strict := range []bool{false, true} {
 		apps := []job.App{{N: 2, RankNeeds: job.RankNeeds{CPUsPerRank: 3, NUMA: pin.Confinement{StrictMemory: strict}}}}
@@ -120,7 +120,7 @@ func TestStrictMemory(t *testing.T) {
 	}
 }
 
-// Memory is a limit of the whole job, which sharing CPUs does not lift.
+// Memory limits the ranks of the whole job, and sharing CPUs does not lift the limit.
 func TestMemoryBoundsTheRanks(t *testing.T) {
 	snap := cluster("n0:4 n1:4")
 	snap.Nodes[0].Memory = job.Memory{Total: 8 << 30, Available: 5 << 30}
@@ -137,7 +137,8 @@ func TestMemoryBoundsTheRanks(t *testing.T) {
 	}
 }
 
-// Memory of huge pages alone is as many ranks as there are pages for, whole ones for each; what is not known is no limit.
+// With required huge pages the number of free pages limits the ranks, in whole pages for each rank. An
+// unknown number is no limit.
 func TestHugePagesBoundTheRanks(t *testing.T) {
 	pages := func(size, total, free int64) job.HugePages {
 		return job.HugePages{Probed: true, Size: size, Total: total, Free: free}
@@ -172,7 +173,7 @@ func TestHugePagesBoundTheRanks(t *testing.T) {
 	}
 }
 
-// Whether waiting may help depends on how many huge pages there are, not on how many are free.
+// Whether waiting may help depends on the total number of huge pages, not on the free ones.
 func TestHugePagesOfAnIdleNode(t *testing.T) {
 	for total, permanent := range map[int64]bool{8: false, 4: false, 3: true} {
 		snap := cluster("n0:4")
@@ -186,8 +187,8 @@ func TestHugePagesOfAnIdleNode(t *testing.T) {
 	}
 }
 
-// Worthy nodes are looked at: those that may be used, and those on whose size a gate depends.
-func TestWorthyOfALook(t *testing.T) {
+// ProbeFilter selects the nodes that may be used, and those whose size a gate depends on.
+func TestProbeFilter(t *testing.T) {
 	auto := job.AutoWidth
 	req := job.Request{Apps: []job.App{{N: 1}}, User: job.User{UID: 1}, HostEntries: []int{0, 2, 3}, Nodes: []job.NodeDef{
 		{Name: "n0", NodePolicy: job.NodePolicy{Users: []int{2}}}, {Name: "n1"}, {Name: "h0", NodePolicy: job.NodePolicy{Flavors: []string{"os", "ap"}}},
@@ -201,7 +202,7 @@ func TestWorthyOfALook(t *testing.T) {
 	}
 }
 
-// GPUs are in the room of a shape, and near the NUMA nodes in which ranks stay.
+// GPUs limit the capacity in a shape, and are chosen near the NUMA nodes in which ranks stay.
 func TestGPUsInShapes(t *testing.T) {
 	app := job.App{N: 3, RankNeeds: job.RankNeeds{ExactPerNode: 2, GPUs: 2}}
 	nodes := nodesWithGPUs("a:8/2+0011 b:8/2+01 c:8/2")
@@ -224,7 +225,8 @@ func TestGPUsInShapes(t *testing.T) {
 	}
 }
 
-// Each part of a span is in the shape (which-hosts.md 9.1), and what is left over goes behind its last full node.
+// Each part of a span has the shape (which-hosts.md 9.1), and the remainder goes to a node after its last
+// full one.
 func TestShapesInASpan(t *testing.T) {
 	spec := "ONEOF:FEATURE"
 	kinds, _ := nodeset.KindsOf(0, nil)
@@ -250,8 +252,8 @@ func TestShapesInASpan(t *testing.T) {
 	}
 }
 
-// One choice for the job: a set holds all sections, in order, or none of them.
-func TestSectionsInSets(t *testing.T) {
+// A job makes one choice: a set runs all its apps, in order, or none.
+func TestAppsInSets(t *testing.T) {
 	spec := "ONEOF:FEATURE:x,y"
 	kinds, _ := nodeset.KindsOf(0, nil)
 	set, err := nodeset.Levels{Flags: nodeset.Level{Spec: &spec, Source: "--node-set"}}.Resolve(kinds)
@@ -286,8 +288,8 @@ func TestSectionsInSets(t *testing.T) {
 	}
 }
 
-// A rank file says where each rank goes: shapes and neighbours are not looked for then.
-func TestSpotsBeatTheChoice(t *testing.T) {
+// With a rank file, --shape and --contiguous have no effect.
+func TestRankFileOverridesNodeChoice(t *testing.T) {
 	req := contiguousRequest(job.ContiguousFirst, job.App{N: 2, RankNeeds: job.RankNeeds{ExactPerNode: 2}})
 	req.FixedPlacements = []job.FixedPlacement{{Node: 2}, {Node: 0}}
 	if p, err := Make(requestFor(req, cluster("a:2 b:2 c:2"))); err != nil || nodesByRank(p) != "c a" {

@@ -9,12 +9,12 @@ import (
 	"remshell/job"
 )
 
-// What a job spawns shares the CPUs that the job itself holds, when no others are free, and
-// never those of another job.
-func TestCrowd(t *testing.T) {
+// Spawned ranks share the CPUs of their own job if no others are free. They never share those of another
+// job.
+func TestSpawnsShareOwnCPUs(t *testing.T) {
 	for name, test := range map[string]struct {
 		nodes  string
-		others []int // CPUs of the first node
+		others []int // CPUs of the first node used by another job
 		ranks  int
 		forbid bool
 		closed bool // overbook = "no" on the first node
@@ -52,7 +52,7 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-// placedCPUs writes the node and the CPU of each rank: "a0 b1".
+// placedCPUs formats the node and the CPU of each rank: "a0 b1".
 func placedCPUs(p job.Plan) string {
 	seats := make([]string, p.Size)
 	for _, n := range p.Nodes {
@@ -63,7 +63,7 @@ func placedCPUs(p job.Plan) string {
 	return strings.Join(seats, " ")
 }
 
-// Sharing CPUs is no way round a limit, so nobody is told to.
+// Sharing CPUs does not lift a limit, so the error does not advise it.
 func TestLimitsAreNotSharedAway(t *testing.T) {
 	most := 2
 	snap := cluster("a:4")
@@ -76,7 +76,8 @@ func TestLimitsAreNotSharedAway(t *testing.T) {
 	}
 }
 
-// What a node's own administrator says is in the snapshot alone, and holds beside what the request says.
+// Rules of the node's own administrator are only in the snapshot. They apply together with those of the
+// request.
 func TestANodesOwnRules(t *testing.T) {
 	plan := func(n int, rule func(*job.NodePolicy)) string {
 		req, snap := requestFor(job.Request{Apps: []job.App{{N: n}}}, cluster("a:4 b:4"))
@@ -97,8 +98,8 @@ func TestANodesOwnRules(t *testing.T) {
 	}
 }
 
-// A node may be named by its second name alone (HOST-8).
-func TestTurnsOfAnotherName(t *testing.T) {
+// A host list may name a node by its second name alone (HOST-8).
+func TestEntriesOfAnotherName(t *testing.T) {
 	req, snap := requestFor(job.Request{Apps: []job.App{{N: 1}}, HostEntries: []int{1}}, cluster("a:2=x b:2=x"))
 	p, err := Make(req, snap)
 	if err != nil || nodesByRank(p) != "a" {

@@ -13,29 +13,29 @@ import (
 	"remshell/sort"
 )
 
-// A problem is a request with what is known of its candidates.
+// A problem is a request with its candidates.
 type problem struct {
 	req           job.Request
 	candidates    []candidate
-	entries       []int // indices into candidates, as the user gave them; some may repeat
-	candidateOf   []int // the candidate of a node of the request
+	entries       []int // host entries as indices into candidates, in the user's order; may repeat
+	candidateOf   []int // candidate by index into Request.Nodes
 	sortMode      sort.Mode
 	waited        time.Duration // since the first attempt at the head of the queue
-	openRegions   []string      // those that the job may enter; nil: there are none
-	closedRegions []job.Note    // the others of the domain
+	openRegions   []string      // regions that the job may enter; nil if the cluster has none
+	closedRegions []job.Note    // the other regions of the domain
 }
 
-// A solution is what the stages made of a problem, as far as they came.
+// A solution holds the results of the stages, as far as they succeeded.
 type solution struct {
-	usable     [][]bool // by part of the job and candidate
+	usable     [][]bool // by app and candidate
 	rejected   []job.Note
-	setChooser *nodeset.Chooser // the sets there were; nil: none were looked for
-	groups     []placementGroup // what was chosen
-	withoutSet bool             // no set holds the job, which may go without
+	setChooser *nodeset.Chooser // the node sets that were considered; nil if none
+	groups     []placementGroup // the chosen nodes
+	withoutSet bool             // no set can run the job, and the job may run without a set
 	placement  *placement
 }
 
-// solve finds a place for each rank. With an error nothing is placed.
+// solve places every rank of the job. If it returns an error, no rank is placed.
 func (p problem) solve() (solution, *Error) {
 	var found solution
 	found.usable, found.rejected = selectCandidates(p.req, p.candidates, p.entries)
@@ -49,11 +49,11 @@ func (p problem) solve() (solution, *Error) {
 	return found, failed
 }
 
-// excludedCodes are the reasons by which the user asks that a host be left out: --exclude, and --nodetype.
+// excludedCodes are the codes of hosts that the user excluded: --exclude and --nodetype.
 var excludedCodes = []string{"out", "hardware"}
 
-// refuseUnusedHost is the refusal if a host that the user named for a job without -n can take no rank
-// (PLACE-1). Otherwise the job would run on the others, and nobody would notice.
+// refuseUnusedHost returns an error if a host that the user named for a job without -n can take no rank
+// (PLACE-1). Otherwise the job would silently run on the other hosts.
 func (p problem) refuseUnusedHost(rejected []job.Note) *Error {
 	if !p.req.AllHosts || p.req.SkipUnreachable || len(p.req.Apps) > 1 || p.req.Apps[0].N > 0 || p.req.Apps[0].Soft != nil || p.req.FixedPlacements != nil {
 		return nil
@@ -65,18 +65,18 @@ func (p problem) refuseUnusedHost(rejected []job.Note) *Error {
 		}
 	}
 	if len(names) == 0 || len(names) == len(distinctCandidates(p.entries, len(p.candidates))) {
-		return nil // if no host can take ranks, that is what the refusal says
+		return nil // no host at all is another error
 	}
 	which := hostlist.FoldBrief(names)
-	way := "say how many ranks (-n), or leave out " + which
+	remedy := "say how many ranks (-n), or leave out " + which
 	if !p.req.ShareOwnCPUs && !p.req.NoOversubscribe && p.withSharedCPUs().hasSolution() {
-		way += "; or share CPUs (--oversubscribe)"
+		remedy += "; or share CPUs (--oversubscribe)"
 	}
-	return &Error{Code: CodeNoNodes, Text: fmt.Sprintf("without -n each named host gets ranks; %s can take none now", which), Remedy: way}
+	return &Error{Code: CodeNoNodes, Text: fmt.Sprintf("without -n each named host gets ranks; %s can take none now", which), Remedy: remedy}
 }
 
-// withSharedCPUs is the problem in which ranks may share CPUs with each other and with jobs that share
-// too (--oversubscribe). CPUs that nobody holds are given first.
+// withSharedCPUs returns the problem with --oversubscribe: ranks may share CPUs with each other and with
+// jobs that share too. Free CPUs are used first.
 func (p problem) withSharedCPUs() problem {
 	p.req.ShareOwnCPUs = true
 	p.candidates = slices.Clone(p.candidates)
@@ -96,8 +96,8 @@ func (p problem) hasSolution() bool {
 	return failed == nil
 }
 
-// withIdleNodes is the problem as it would be if every node of the list were idle and reachable (6.2).
-// In which order they are filled makes no difference to whether there is room.
+// withIdleNodes returns the problem as if every node of the list were idle and reachable (6.2). It drops
+// the sort key, which does not change whether the job fits.
 func (p problem) withIdleNodes() problem {
 	p.sortMode, p.waited = sort.None, nodeset.MaxTime
 	p.candidates = slices.Clone(p.candidates)
@@ -107,12 +107,12 @@ func (p problem) withIdleNodes() problem {
 	return p
 }
 
-// mayFitWhenIdle is fits for idle nodes. One whose size nobody has seen may be as large as it
-// takes, and have as many GPUs.
+// mayFitWhenIdle reports whether the job might fit on idle nodes. A node of unknown size may have as many
+// CPUs and GPUs as the job needs.
 func (p problem) mayFitWhenIdle() bool {
 	gpus := slices.ContainsFunc(p.req.Apps, func(app job.App) bool { return gpusPerRank(app) > 0 })
-	unseen := func(turn int) bool {
-		c := p.candidates[turn]
+	unseen := func(entry int) bool {
+		c := p.candidates[entry]
 		if c.mayOpenLater {
 			c.closedReason = ""
 			return mayBeUsed(p.req, &c)
@@ -123,24 +123,24 @@ func (p problem) mayFitWhenIdle() bool {
 	return p.refuseTooFewNodes() == nil && (slices.ContainsFunc(p.entries, unseen) || p.hasSolution())
 }
 
-// mayBeInSet reports whether nobody knows in which sets a candidate is.
+// mayBeInSet reports whether it is unknown in which sets a candidate is.
 func (p problem) mayBeInSet(c *candidate) bool {
 	set := &p.req.NodeSet
 	return set.Policy != "" && set.Kind.Probed && c.unreachable && !c.Attribute(set.Attribute).Known()
 }
 
-// fillOrder are turns in the order in which their nodes are filled: region by region, inside of one by
-// tier, and in each of those by the key.
-func fillOrder(candidates []candidate, turns []int, mode sort.Mode) []int {
-	nodes := make([]job.Node, len(turns))
-	places := make([]int, len(turns))
-	for k, turn := range turns {
-		nodes[k], places[k] = candidates[turn].Node, k
+// fillOrder sorts host entries in the order in which their nodes are filled: by region, then by tier, then
+// by the sort key.
+func fillOrder(candidates []candidate, entries []int, mode sort.Mode) []int {
+	nodes := make([]job.Node, len(entries))
+	positions := make([]int, len(entries))
+	for k, entry := range entries {
+		nodes[k], positions[k] = candidates[entry].Node, k
 	}
-	order := sort.OrderEntries(nodes, places, mode)
+	order := sort.OrderEntries(nodes, positions, mode)
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(nodes[a].Tier, nodes[b].Tier) })
-	for k, place := range order {
-		order[k] = turns[place]
+	for k, position := range order {
+		order[k] = entries[position]
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(candidates[a].regionNumber, candidates[b].regionNumber) })
 	return order

@@ -9,15 +9,15 @@ import (
 	"remshell/plan/nodeset"
 )
 
-// Who has hosts compared by speeds that were found in different ways is told, with the hosts that are compared. The
-// cluster file's are like those that most probes find.
-func TestSpeedsOfMixedQualityAreToldOf(t *testing.T) {
+// If hosts are compared by speeds of different origin, a note lists the compared hosts. Speeds of the
+// cluster file count as nominal.
+func TestMixedSpeedNotes(t *testing.T) {
 	speeds := request(t, "ONEOF:PROCSPEED")
 	given := nodeset.Attributes{nodeset.ProcSpeed: {Number: nodeset.FromInt(2000)}}
 	for name, test := range map[string]struct {
-		qualities []job.SpeedQuality // by node; empty: of unknown speed
+		qualities []job.SpeedQuality // by node; empty if the speed is unknown
 		say       func(*job.Request)
-		want      string // empty: nothing is told
+		want      string // empty if there is no note
 	}{
 		"alike":        {[]job.SpeedQuality{job.SpeedTurbo, job.SpeedTurbo}, func(r *job.Request) { r.NodeSet = speeds }, ""},
 		"mixed":        {[]job.SpeedQuality{job.SpeedTurbo, job.SpeedNominal, job.SpeedMeasured, job.SpeedTurbo}, func(r *job.Request) { r.NodeSet = speeds }, "nominal on b, max on a,d, measured on c"},
@@ -52,14 +52,14 @@ func TestSpeedsOfMixedQualityAreToldOf(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		told := ""
+		texts := ""
 		for _, note := range p.Notes {
 			if note.Code == "speed-quality" {
-				told += note.Text
+				texts += note.Text
 			}
 		}
-		if (told != "") != (test.want != "") || !strings.Contains(told, test.want) {
-			t.Errorf("%s: told %q, want %q", name, told, test.want)
+		if (texts != "") != (test.want != "") || !strings.Contains(texts, test.want) {
+			t.Errorf("%s: notes %q, want %q", name, texts, test.want)
 		}
 	}
 }

@@ -9,14 +9,15 @@ import (
 	"remshell/text"
 )
 
-// This file says what the slots of a node are (which-hosts.md 9.3, 9.4):
+// This file determines the slots of a node (which-hosts.md 9.3, 9.4). A unit is a core or a hardware
+// thread:
 //
-//	cores, by the node's map           0 1 2 3      busy ones and padding are found here
-//	threads of each, if they count     0 4 1 5 2 6 3 7
-//	without the last ones, in reserve  0 4 1 5 2 6
-//	by the user's map, if that holds   2 6 1 5 0 4
+//	cores, by the node's map            0 1 2 3      busy units and padding are determined here
+//	their threads, if threads count     0 4 1 5 2 6 3 7
+//	without the last ones, in reserve   0 4 1 5 2 6
+//	by the user's map, if it applies    2 6 1 5 0 4
 
-// applySlotRules tells a candidate what the job says of its slots.
+// applySlotRules applies the request's hardware threads and reserve to a candidate.
 func (s *candidate) applySlotRules(req job.Request) {
 	if len(req.Apps) > 0 && !s.CountThreads {
 		s.CountedHWThreads = req.Apps[0].HWThreads
@@ -28,7 +29,7 @@ func (s *candidate) applySlotRules(req job.Request) {
 // slotsAreThreads reports whether a slot is a hardware thread.
 func (s *candidate) slotsAreThreads() bool { return s.CountThreads || s.CountedHWThreads != 0 }
 
-// unitsInMapOrder are all units by a map, those in reserve too.
+// unitsInMapOrder returns all units in the order of a CPU map, including those in reserve.
 func (s *candidate) unitsInMapOrder(cpuMap []int) []pin.Unit {
 	units := pin.OrderByMap(s.Topology.ListUnits(s.CountThreads), cpuMap)
 	if s.CountedHWThreads != 0 {
@@ -37,7 +38,8 @@ func (s *candidate) unitsInMapOrder(cpuMap []int) []pin.Unit {
 	return units
 }
 
-// slotsInMapOrder are the units that ranks may have, in slot order by a map: the node's own or the user's.
+// slotsInMapOrder returns the units that ranks may use, in the order of a CPU map: the node's own or the
+// user's.
 func (s *candidate) slotsInMapOrder(cpuMap []int) []pin.Unit {
 	units := s.unitsInMapOrder(cpuMap)
 	if s.Reserve == 0 {
@@ -47,7 +49,7 @@ func (s *candidate) slotsInMapOrder(cpuMap []int) []pin.Unit {
 	return slices.DeleteFunc(slices.Clone(units), func(u pin.Unit) bool { return reserved[u.Number] })
 }
 
-// reservedUnits are the units that ranks never get: the last ones of the node's own order.
+// reservedUnits returns the units that ranks never get: the last ones in the node's own order.
 func (s *candidate) reservedUnits() pin.BusyUnits {
 	units := s.unitsInMapOrder(s.CPUMap)
 	last := make(pin.BusyUnits)
@@ -57,14 +59,14 @@ func (s *candidate) reservedUnits() pin.BusyUnits {
 	return last
 }
 
-// busyUnits are the units that processes have, of which so many are known to be on these CPUs. They
-// are found as if none were in reserve; where threads count, a core with a busy one gives none.
-func (s *candidate) busyUnits(cpus []int, procs, seated int) pin.BusyUnits {
+// busyUnits returns the units that procs processes use, located of which run on the known CPUs cpus. Units
+// in reserve can be busy too. If threads count, all threads of a busy core are busy.
+func (s *candidate) busyUnits(cpus []int, procs, located int) pin.BusyUnits {
 	cores := pin.OrderByMap(s.Topology.ListUnits(s.CountThreads), s.CPUMap)
 	busy := pin.FindBusyUnits(cores, cpus, procs)
-	if seated > 0 { // where they sit is known: others' CPUs need not be guessed for them
+	if located > 0 { // the CPUs of these processes are known, so they are not guessed
 		busy = pin.FindBusyUnits(cores, cpus, 0)
-		busy = pin.FindBusyUnits(cores, cpus, len(busy)+procs-seated)
+		busy = pin.FindBusyUnits(cores, cpus, len(busy)+procs-located)
 	}
 	if s.CountedHWThreads == 0 || busy == nil {
 		return busy
@@ -77,8 +79,8 @@ func (s *candidate) busyUnits(cpus []int, procs, seated int) pin.BusyUnits {
 	return threads
 }
 
-// slotsOfOthers is how many slots others have. Slots that were written down are counted as they stand,
-// those in reserve too.
+// slotsOfOthers returns how many slots other processes use. Busy units in reserve count only if the slots
+// were written.
 func (s *candidate) slotsOfOthers() int {
 	if s.Reserve == 0 || s.Slots > 0 || len(s.busy) == 0 {
 		return len(s.busy)
@@ -93,12 +95,12 @@ func (s *candidate) slotsOfOthers() int {
 	return lost
 }
 
-// confinesToNUMA reports whether some section of a job keeps its ranks inside of NUMA nodes.
+// confinesToNUMA reports whether some app of a job keeps each rank inside a NUMA node.
 func confinesToNUMA(req job.Request) bool {
 	return slices.ContainsFunc(req.Apps, func(app job.App) bool { return app.NUMA.IsSet() })
 }
 
-// numaCheck is the check whether a node has a seat at all.
+// numaCheck rejects a node that cannot keep any rank inside a NUMA node.
 var numaCheck = nodeCheck{"numa-fit", func(s *candidate, w *requirement) string {
 	switch {
 	case !w.numa.IsSet() || len(s.Topology.Cores) == 0:
@@ -111,7 +113,7 @@ var numaCheck = nodeCheck{"numa-fit", func(s *candidate, w *requirement) string 
 	return fmt.Sprintf("%s leaves no %s together that are free", w.numa.Option(), text.Count(w.threads, "CPU"))
 }}
 
-// numaCapacity is how many ranks of a width find a seat on a candidate.
+// numaCapacity returns how many ranks of a width fit inside NUMA nodes of a candidate.
 func (s *candidate) numaCapacity(c pin.Confinement, width int) int {
 	slots := s.slotsInMapOrder(s.CPUMap)
 	pool := pin.NewNUMAPool(s.Topology, slots, pin.FreeSlots(slots, s.busy))
@@ -119,7 +121,7 @@ func (s *candidate) numaCapacity(c pin.Confinement, width int) int {
 	return pool.Capacity(width, 1)
 }
 
-// memoryCheck is the check whether there is memory for a rank, and enough of it in huge pages. What is not known is no limit.
+// memoryCheck rejects a node with too little memory for one rank, also in huge pages. Unknown sizes pass.
 var memoryCheck = nodeCheck{"memory", func(s *candidate, w *requirement) string {
 	huge := s.Memory.HugePages
 	switch {
@@ -135,8 +137,8 @@ var memoryCheck = nodeCheck{"memory", func(s *candidate, w *requirement) string 
 	return fmt.Sprintf("%s of %d kB free, a process needs %d by --mem-per-rank", text.Count(int(huge.Free), "huge page"), huge.Size>>10, huge.PagesFor(w.memoryPerRank))
 }}
 
-// newPool sorts the free slots of a candidate as a layout or, where ranks stay inside of NUMA nodes,
-// those want it.
+// newPool returns the free slots of a candidate in the order of the layout. If ranks stay inside NUMA
+// nodes, it sorts by these.
 func (l *layoutState) newPool(n *candidate, slots []pin.Unit, layout pin.Layout, busy pin.BusyUnits, width int) *pin.Pool {
 	free := pin.FreeSlots(slots, busy)
 	if l.confinedToNUMA {
@@ -145,7 +147,7 @@ func (l *layoutState) newPool(n *candidate, slots []pin.Unit, layout pin.Layout,
 	return pin.NewPool(n.Topology, slots, free, layout, width, n.slotsAreThreads())
 }
 
-// confineApp begins a section.
+// confineApp applies the NUMA confinement of the next app to all pools.
 func (s *placement) confineApp(c pin.Confinement) {
 	if s.layout == nil || !s.layout.confinedToNUMA {
 		return

@@ -8,9 +8,10 @@ import (
 	"remshell/job"
 )
 
-// unrankedHostsNote names hosts that the user listed and that got no rank, since those before them had CPUs enough. Hydra gives
-// each host of a list without counts one rank; here that has to be said. Who said how ranks are spread knows it.
-func (s *placement) unrankedHostsNote() (note job.Note, there bool) {
+// unrankedHostsNote names listed hosts that got no rank because the hosts before them had enough CPUs. The
+// note is needed because Hydra gives each host of a list without counts one rank. Users who chose a spread
+// get no note.
+func (s *placement) unrankedHostsNote() (note job.Note, any bool) {
 	counted := slices.ContainsFunc(s.candidates, func(c candidate) bool { return c.Slots > 0 || c.MaxSlots > 0 })
 	if !s.req.AllHosts || s.req.Attempt > 0 || len(s.req.Apps) > 1 || s.req.FixedPlacements != nil || s.req.RoundRobin || s.req.Layout.Map.Text != "" || counted {
 		return note, false
@@ -35,9 +36,9 @@ func (s *placement) unrankedHostsNote() (note job.Note, there bool) {
 	if names == nil {
 		return note, false
 	}
-	way := "--map-by node"
+	remedy := "--map-by node"
 	if each := (len(s.assigned) + hosts - 1) / hosts; each <= least {
-		way = fmt.Sprintf("-ppn %d or %s", each, way)
+		remedy = fmt.Sprintf("-ppn %d or %s", each, remedy)
 	}
-	return job.Note{Code: "unranked", Text: fmt.Sprintf("%s got no rank; to spread: %s", hostlist.FoldBrief(names), way)}, true
+	return job.Note{Code: "unranked", Text: fmt.Sprintf("%s got no rank; to spread: %s", hostlist.FoldBrief(names), remedy)}, true
 }

@@ -7,7 +7,7 @@ import (
 	"remshell/pin"
 )
 
-// A host of -hosts that got no rank, where Hydra would have given it one, was left out without a word.
+// A note names each host of -hosts that got no rank, where Hydra would give it one.
 func TestHostsWithoutRanksAreNamed(t *testing.T) {
 	mapped := func(text string) func(*job.Request) {
 		return func(r *job.Request) {

@@ -141,14 +141,14 @@ func TestNeighbouringHosts(t *testing.T) {
 		t.Errorf("no neighbours: %s", got)
 	}
 	r := b.runMpiexec(t, with(2*cpus+1, "--contiguous", "hostname")...)
-	if want := fmt.Sprintf("no run of neighbours holds %d ranks (longest: %d on n[3-4]; %d free in all)", 2*cpus+1, 2*cpus, 3*cpus); r.code != 125 || !strings.Contains(r.err, want) {
+	if want := fmt.Sprintf("no contiguous nodes can run %d ranks (longest: %d on n[3-4]; %d free in all)", 2*cpus+1, 2*cpus, 3*cpus); r.code != 125 || !strings.Contains(r.err, want) {
 		t.Errorf("too many: exit %d, %s; want %s", r.code, r.err, want)
 	}
 	if want := " of root on n2 (can be moved)"; !strings.Contains(r.err, want) || !strings.Contains(r.err, "mpiexec --migrate ") {
 		t.Errorf("who is in the way: %s; want %s", r.err, want)
 	}
 	// n2 and n3 are neighbours, whatever list names them, and n1 and n3 are not.
-	if r := b.runMpiexec(t, with(cpus+1, "-host", "n1,n3", "--contiguous", "hostname")...); r.code != 125 || !strings.Contains(r.err, "no run of neighbours") {
+	if r := b.runMpiexec(t, with(cpus+1, "-host", "n1,n3", "--contiguous", "hostname")...); r.code != 125 || !strings.Contains(r.err, "no contiguous nodes") {
 		t.Errorf("a list: exit %d, %s%s", r.code, r.out, r.err)
 	}
 	other.end(t).checkSuccess(t)
