@@ -1,20 +1,20 @@
 /*
-Package life is what a helper decides: an event and the time go in, actions come out, and nothing
-is performed here. Its table is in doc/supervision.md.
+Package lifecycle decides what a helper does. Step takes an event and the time, and returns actions; the
+package performs none of them. The table in doc/supervision.md lists all decisions.
 
 	Prepare --> Claimed --> Ready --> Start --> Forked, ... --> ForkingEnded
 	                                              |
-	       Reaped --> LastWords --> Report        v
-	       NoChildren --> Quiet  ------------> Drained
+	    ChildEnded --> OutputSent --> ReportExit  v
+	    NoChildren --> PipesClosed ------------> Drained
 
-Three things have a phase, and each only goes forward but for a Start, which begins Work anew:
+Three values have phases. Each only goes forward, but a Start sets Work back to Busy:
 
-	Work     Idle --> Busy --> Empty --> Quiet  --> Drained
-	Ending   Unasked --> Lingering --> Asked --> Killing
-	Talk     Open --> Over, or Anew
+	Work        Idle --> Busy --> NoProcesses --> OutputDone --> Drained
+	Ending      NotEnding --> Lingering --> Terminating --> Killing
+	Connection  Connected --> Disconnected, or NextAttempt
 
-Beside these there are holds, reasons why no rank is to run. An ending lifts them all: what stands still
-takes no SIGTERM.
+There are also holds: reasons to keep the ranks stopped. An ending removes them all, since a stopped process
+does not handle SIGTERM.
 */
 package lifecycle
 
@@ -25,307 +25,307 @@ import (
 	"remshell/job"
 )
 
-// Work is how far the ranks that were started are.
+// Work is the phase of the ranks that were started on this node.
 type Work int
 
 // The phases of Work.
 const (
-	Idle        Work = iota // nothing was started
+	Idle        Work = iota // no rank was started
 	Busy                    // there are processes, or there may be
-	NoProcesses             // no process is left; what they wrote may be under way
-	OutputDone              // all that they wrote is under way to mpiexec, or given up
+	NoProcesses             // no process is left, but their output may not be read completely
+	OutputDone              // all their output was sent or given up
 	Drained                 // mpiexec was told that nothing is left
 )
 
-// Ending is how far a node is in getting rid of what is left of a job. Killing is repeated,
-// since a process may fork between the look and the kill.
+// Ending is the phase of ending the processes of a job. Killing is repeated, since a process may fork between the look
+// and the kill.
 type Ending int
 
 // The phases of Ending.
 const (
 	NotEnding   Ending = iota
-	Lingering          // what ranks have left behind may end by itself
-	Terminating        // by SIGTERM
-	Killing            // by SIGKILL, again and again
+	Lingering          // until the deadline, processes that ranks left behind may end by themselves
+	Terminating        // SIGTERM was sent
+	Killing            // SIGKILL is sent again and again
 )
 
-// Connection is whether there still is somebody to talk to.
+// Connection is the state of the connection to mpiexec.
 type Connection int
 
-// The phases of Talk.
+// The states of Connection.
 const (
 	Connected    Connection = iota
-	Disconnected            // mpiexec has said Bye, or is gone
-	NextAttempt             // mpiexec begins another attempt, with a life of its own
+	Disconnected            // mpiexec has sent Bye or is gone
+	NextAttempt             // mpiexec begins another attempt, which gets a State of its own
 )
 
-// Times of an ending.
+// How long to wait between two SIGKILLs to the processes of a job.
 const (
 	killInterval     = 20 * time.Millisecond
-	slowKillInterval = 500 * time.Millisecond // after the first second: what lives on then sleeps in the kernel, and looking costs
+	slowKillInterval = 500 * time.Millisecond // after the first second: remaining processes sleep in the kernel, and looking is slow
 )
 
-// Rules are what the first Prepare says of the whole job.
+// Rules are the settings of a job's first Prepare that hold for the whole job.
 type Rules struct {
-	Grace          time.Duration // between SIGTERM and SIGKILL when mpiexec leaves or is gone
-	LeaveProcesses bool          // what ranks leave behind may stay
+	Grace          time.Duration // between SIGTERM and SIGKILL if mpiexec sends Bye or is gone
+	LeaveProcesses bool          // processes that ranks leave behind may stay
 }
 
-// What a helper hears. Ranks are numbered as they are started here, from 0.
+// Events. Ranks are numbered from 0 in the order in which they are started on this node.
 type (
-	// Prepare announces a group; its claim is still to be made.
+	// Prepare announces a group. Its resources are not claimed yet.
 	Prepare struct {
 		Group   string
-		Payload any // what it is, for who performs
+		Payload any // passed through to the actions
 	}
-	// Claimed is the answer of the node's ledger and of its administrator.
+	// Claimed is the result of a group's claim. The node's administrator may also have refused it.
 	Claimed struct {
 		Group   string
 		Rules   Rules
 		Refused bool
-		Payload any // what it is, for who performs
+		Payload any // passed through to the actions
 	}
-	// Ready is a group that can start.
+	// Ready says that a group is prepared and can start.
 	Ready struct {
 		Group string
 		Ranks int
 	}
-	// Released says that a Prepare is to be forgotten, and that its claim is.
+	// Released cancels a Prepare: its claim is released.
 	Released struct{ Group string }
-	// Start lets a group go.
+	// Start starts a prepared group.
 	Start struct {
 		Group      string
-		Rendezvous string // of the group, where mpiexec knows of one
+		Rendezvous string // the group's rendezvous address, if mpiexec knows one
 	}
-	// KillGroup kills the ranks of a group: one of them could not be started.
+	// KillGroup kills the ranks of a group, since one of them could not be started.
 	KillGroup struct{ Group string }
-	// Forked is a rank that runs.
+	// Forked says that a rank runs.
 	Forked struct {
 		Rank, PID int
-		At        time.Time // before the fork
+		At        time.Time // just before the fork
 	}
-	// NotForked is a rank that does not.
+	// NotForked says that a rank could not be started.
 	NotForked struct{ Rank int }
-	// ForkingEnded says that no further rank of a group will be forked.
+	// ForkingEnded says that all ranks of a group were forked or have failed to start.
 	ForkingEnded struct{}
-	// ChildEnded is the end of a child, which may be a rank.
+	// ChildEnded says that a child, perhaps a rank, has ended.
 	ChildEnded struct {
 		PID     int
-		Group   int       // of processes, that it was in; 0: unknown
-		Exit    job.Exit  // but for its rank
+		Group   int       // process group ID; 0: unknown
+		Exit    job.Exit  // without the rank number
 		Started time.Time // zero: unknown
 		At      time.Time
 	}
-	// OutputSent says that all that a rank wrote before its end was sent, or given up.
+	// OutputSent says that all output of an ended rank was sent or given up.
 	OutputSent struct{ Rank int }
-	// NoChildren says that the reaper has found no child.
+	// NoChildren says that the helper has no children.
 	NoChildren struct{}
-	// PipesClosed says that the pipes of all ranks have ended.
+	// PipesClosed says that the pipes of all ranks are closed, or were given up.
 	PipesClosed struct{ Round int }
-	// PipesSlow says that silence is long in coming.
+	// PipesSlow says that pipes are still open a while after the last process ended.
 	PipesSlow struct{ Round int }
-	// Signal is one for all ranks.
+	// Signal is a signal of the user for all ranks.
 	Signal struct{ Number int }
-	// Hold gives a reason why no rank is to run, or takes it back.
+	// Hold adds or removes a reason to keep the ranks stopped.
 	Hold struct {
 		Why job.Hold
 		On  bool
 	}
 	// RequestStacks asks for the stacks of the ranks.
 	RequestStacks struct{}
-	// StacksReported says that they have been told.
+	// StacksReported says that the stacks were sent.
 	StacksReported struct{}
-	// End begins to end what is left after Linger, or hurries an ending under way.
+	// End ends all processes that are left after Linger, or shortens an ending that is under way.
 	End struct{ Linger, Grace time.Duration }
-	// TimerFired says that the time of a Wake has come.
+	// TimerFired says that the time of the last SetTimer has passed.
 	TimerFired struct{}
-	// Bye is the regular end of the conversation.
+	// Bye is mpiexec's regular end of the connection.
 	Bye struct{}
-	// EndAttempt is the end of an attempt behind which another follows.
+	// EndAttempt ends an attempt. Another one follows.
 	EndAttempt struct{}
-	// MpiexecLost says that mpiexec is gone.
+	// MpiexecLost says that the connection to mpiexec is lost.
 	MpiexecLost struct{}
 )
 
-// What a helper is to do.
+// Actions.
 type (
-	// Claim asks the ledger for what a group needs.
+	// Claim claims what a group needs.
 	Claim struct{ Prepare }
-	// PrepareGroup makes a group ready; First is that of the job's first Prepare.
+	// PrepareGroup prepares a group. First is true for the job's first accepted Prepare.
 	PrepareGroup struct {
 		Claimed
 		First bool
 	}
-	// ReportRefused tells mpiexec why not.
+	// ReportRefused tells mpiexec why a group is refused.
 	ReportRefused struct{ Claimed }
 	// ForgetGroup drops a group that was not started.
 	ForgetGroup struct{ Group string }
-	// ForgetJob drops what the first Prepare said of it.
+	// ForgetJob drops the settings of the job's first Prepare.
 	ForgetJob struct{}
-	// Fork starts the ranks of a group, the first of which has this number.
+	// Fork starts the ranks of a group. First is the number of its lowest rank.
 	Fork struct {
 		Start
 		First int
 	}
-	// Reap begins to wait for children.
+	// Reap starts to wait for children.
 	Reap struct{}
-	// LookForChildren says that there may be some again.
+	// LookForChildren says that there may be children again.
 	LookForChildren struct{}
-	// ReportStarted tells mpiexec of a rank that runs, and carries its streams.
+	// ReportStarted tells mpiexec that a rank runs, and attaches its streams.
 	ReportStarted struct{ Rank int }
-	// DiscardOutput lets all ranks talk into nothing, and what those have left that are over.
+	// DiscardOutput drops all further output of the ranks and of processes that they left behind.
 	DiscardOutput struct{}
-	// DiscardRankOutput lets one rank do so.
+	// DiscardRankOutput drops the further output of one rank.
 	DiscardRankOutput struct{ Rank int }
-	// FailRequests lets nobody wait for an answer of mpiexec.
+	// FailRequests fails all requests to mpiexec that wait for a reply.
 	FailRequests struct{}
-	// StartEnding starts no rank any more, limits the time for last words, and leads no rank to a
-	// happy end.
+	// StartEnding forks no further rank, limits the time for remaining output, and keeps ranks from completing a
+	// barrier or fence.
 	StartEnding struct{}
-	// PassSignal sends a signal to a rank, in the way of signals of the user.
+	// PassSignal sends a user's signal to a rank.
 	PassSignal struct{ Rank, Number int }
-	// StopAll has all that runs here stand still.
+	// StopAll stops all processes of the job.
 	StopAll struct{}
-	// StopRank has one rank stand still that was just forked.
+	// StopRank stops one rank that was just forked.
 	StopRank struct{ Rank int }
-	// ContinueAll lets all go on.
+	// ContinueAll continues all processes of the job.
 	ContinueAll struct{}
-	// TerminateAll sends SIGTERM to all that is left.
+	// TerminateAll sends SIGTERM to all processes of the job.
 	TerminateAll struct{}
-	// KillAll sends it SIGKILL.
+	// KillAll sends SIGKILL to all processes of the job.
 	KillAll struct{}
-	// TerminateRank sends SIGTERM to a rank and what it has in its process group.
+	// TerminateRank sends SIGTERM to the process group of a rank.
 	TerminateRank struct{ Rank int }
-	// KillRank sends it SIGKILL.
+	// KillRank sends SIGKILL to the process group of a rank.
 	KillRank struct{ Rank int }
-	// CancelGroup lets no further rank of a group come up.
+	// CancelGroup starts no further rank of a group.
 	CancelGroup struct{ Group string }
-	// SetTimer gives a Tick after a time; it replaces the one before.
+	// SetTimer posts TimerFired after a time. It replaces an earlier SetTimer.
 	SetTimer struct{ After time.Duration }
-	// NoteExit takes down how a rank ended, and waits for its last words.
+	// NoteExit records how a rank ended, and waits for the rest of its output.
 	NoteExit struct {
 		Rank int
 		ChildEnded
-		WasTerminated bool // it had been told to end
+		WasTerminated bool // the helper had sent it SIGTERM or SIGKILL
 	}
-	// CountOrphan counts what a child consumed that is no rank.
+	// CountOrphan counts the usage of a child that is not a rank.
 	CountOrphan struct{ ChildEnded }
-	// ReportExit ends a rank, and tells mpiexec if Tell says so.
+	// ReportExit completes the exit record of a rank, and sends it if ToMpiexec is true.
 	ReportExit struct {
 		Rank      int
 		ToMpiexec bool
 	}
-	// EndGroup lets go what the group of a rank has, since all its ranks are over. No later
-	// action names one of them.
+	// EndGroup releases what the group of a rank holds, since all its ranks have ended. No later action names one of
+	// these ranks.
 	EndGroup struct{ Rank int }
-	// UpdateGuard lets the guard go if there is nothing else left: no rank lives.
+	// UpdateGuard kills the guard if no process of the job is left. It is returned when no rank runs any more.
 	UpdateGuard struct{}
-	// AwaitPipesClosed waits for the end of all pipes.
+	// AwaitPipesClosed waits until all pipes are closed, and then posts PipesClosed with this Round.
 	AwaitPipesClosed struct{ Round int }
-	// ReportEmptied tells mpiexec that only its own reader is waited for.
+	// ReportEmptied tells mpiexec that no process is left, but output still waits for a reader.
 	ReportEmptied struct{}
-	// ReportDrained tells mpiexec that nothing of the job is left here.
+	// ReportDrained tells mpiexec that nothing of the job is left on this node.
 	ReportDrained struct{}
-	// GatherStacks gathers states and stacks.
+	// GatherStacks collects the states and stacks of the ranks.
 	GatherStacks struct{}
 )
 
-// A group is ranks that are prepared and started together.
+// A group is a set of ranks that are prepared and started together.
 type group struct {
 	name       string
-	first      int // its lowest rank, if it is started
+	first      int // number of its lowest rank, once started
 	ranks      int
 	started    bool
 	canceled   bool
-	unfinished int // ranks that are not over
+	unfinished int // ranks that have not ended
 }
 
-// A rank is one that was started, or is about to be.
+// A rank is a rank that was started or is being started.
 type rank struct {
 	group  *group
 	phase  phase
-	failed bool // when it has ended
+	failed bool // it ended with a status other than 0
 }
 
-// phase is how far a rank is.
+// A phase is the phase of a rank.
 type phase int
 
 const (
-	planned phase = iota // it does not run yet, or never will
+	planned phase = iota // not forked yet, or fork failed
 	running
 	ended
-	outputSent // all that it wrote
+	outputSent // its exit can be reported
 )
 
-// stacks is how far the gathering of stacks is.
+// A stacks is the phase of gathering stacks.
 type stacks int
 
 const (
 	notGathered stacks = iota
 	gathering
-	quitPending // and SIGQUIT is to follow it
+	quitPending // SIGQUIT is passed on when the stacks were sent
 )
 
-// A State is a helper's life so far. The zero State has not begun.
+// A State is the state of a helper's lifecycle. Use New to make one.
 type State struct {
 	work       Work
 	ending     Ending
 	connection Connection
 	stacks     stacks
-	holds      map[job.Hold]bool // reasons why no rank runs
+	holds      map[job.Hold]bool // reasons to keep the ranks stopped
 
 	rules        *Rules            // nil: no Prepare was accepted
-	preparing    map[string]int    // groups that are, or will be, prepared and not started, and how often
-	groups       map[string]*group // those that are not over
-	ranks        map[int]*rank     // of these, as far as they are started
-	startedCount int               // ranks that were ever started
-	byPID        map[int]int       // the ranks that live
-	forking      int               // groups at which the starter is at work
-	round        int               // how often silence has begun to be waited for
+	preparing    map[string]int    // by name: Prepares that are under way and not started
+	groups       map[string]*group // groups that are not over
+	ranks        map[int]*rank     // by number; ranks of groups that are not over
+	startedCount int               // number of ranks ever started
+	byPID        map[int]int       // numbers of the running ranks
+	forking      int               // groups that are being forked
+	round        int               // number of Starts; AwaitPipesClosed of an earlier round is out of date
 
-	earlyEnds     []ChildEnded // ends of children while ranks are forked: they may be theirs
-	missedSignals []int        // signals that came meanwhile
-	reporting     int          // ranks that have ended and were not reported
-	failedOrder   []int        // those of them that failed, in the order of their ends
+	earlyEnds     []ChildEnded // ends of children that may be ranks whose Forked has not arrived
+	missedSignals []int        // signals that came while ranks were being forked
+	reporting     int          // number of ranks that have ended and are not reported
+	failedOrder   []int        // numbers of those that failed, in the order of their ends
 
-	deadline     time.Time // of the phase of the ending
+	deadline     time.Time // of the present phase of Ending
 	grace        time.Duration
 	terminatedAt time.Time
 }
 
-// New is a life that has not begun.
+// New returns the state of a helper that has received nothing yet.
 func New() *State {
 	return &State{preparing: make(map[string]int), groups: make(map[string]*group), ranks: make(map[int]*rank), byPID: make(map[int]int), holds: make(map[job.Hold]bool)}
 }
 
-// Done reports whether there is nothing left to do, and nobody to do it for.
+// Done reports whether nothing is left to do: mpiexec has left, and there are no processes.
 func (s *State) Done() bool { return s.connection != Connected && s.work != Busy }
 
-// IsDisconnected reports whether there is nobody to talk to any more.
+// IsDisconnected reports whether the connection to mpiexec is over.
 func (s *State) IsDisconnected() bool { return s.connection == Disconnected }
 
-// HasNextAttempt reports whether another life follows this one.
+// HasNextAttempt reports whether another attempt follows, with a State of its own.
 func (s *State) HasNextAttempt() bool { return s.connection == NextAttempt }
 
-// IsRank reports whether a process is a rank that lives.
+// IsRank reports whether pid is a running rank.
 func (s *State) IsRank(pid int) bool {
 	_, is := s.byPID[pid]
 	return is
 }
 
-// RankAlive reports whether a rank lives.
+// RankAlive reports whether a rank runs.
 func (s *State) RankAlive() bool { return len(s.byPID) > 0 }
 
 // Busy reports whether there are processes, or may be.
 func (s *State) Busy() bool { return s.work == Busy }
 
-// RankMayLive reports whether a rank lives, or is about to.
+// RankMayLive reports whether a rank runs or is being forked.
 func (s *State) RankMayLive() bool { return s.forking > 0 || s.RankAlive() }
 
-// LeavesProcesses reports whether what ranks leave behind is none of our business.
+// LeavesProcesses reports whether processes that ranks leave behind may stay.
 func (s *State) LeavesProcesses() bool { return s.rules != nil && s.rules.LeaveProcesses }
 
-// Step takes an event into the state, and returns what is to be done about it.
+// Step applies an event to the state, and returns the actions to perform, in order.
 func (s *State) Step(event any, now time.Time) []any {
 	switch e := event.(type) {
 	case Prepare:
@@ -356,7 +356,7 @@ func (s *State) Step(event any, now time.Time) []any {
 			return s.noProcesses()
 		}
 	case PipesClosed:
-		if s.work == NoProcesses && e.Round == s.round { // else there are new ranks
+		if s.work == NoProcesses && e.Round == s.round { // otherwise new ranks have started
 			s.work = OutputDone
 		}
 		return s.reportDrained()
@@ -404,7 +404,7 @@ func (s *State) claimed(e Claimed) []any {
 	return []any{PrepareGroup{e, first}}
 }
 
-// releasePrepare forgets a Prepare: the job was planned anew, or what was to be spawned was not.
+// releasePrepare cancels a Prepare: the job was planned again, or a spawn was given up.
 func (s *State) releasePrepare(name string) (do []any) {
 	if s.preparing[name]--; s.preparing[name] <= 0 {
 		delete(s.preparing, name)
@@ -459,7 +459,7 @@ func (s *State) killGroup(name string) []any {
 	return do
 }
 
-// rankForked takes in a new rank, and lets it catch up with what came while it was being forked.
+// rankForked adds a new rank, and returns the actions for events that came while it was being forked.
 func (s *State) rankForked(e Forked) []any {
 	r := s.ranks[e.Rank]
 	r.phase = running
@@ -484,8 +484,8 @@ func (s *State) rankForked(e Forked) []any {
 	return append(do, LookForChildren{})
 }
 
-// takeEarlyEnd takes up the end of a rank that came before the news that it runs, but not that of
-// another process that had its number before.
+// takeEarlyEnd handles the end of a rank if it arrived before its Forked. An end before e.At is that of another
+// process with the same PID.
 func (s *State) takeEarlyEnd(e Forked) []any {
 	i := slices.IndexFunc(s.earlyEnds, func(end ChildEnded) bool { return end.PID == e.PID && !end.At.Before(e.At) })
 	if i < 0 {
@@ -499,7 +499,7 @@ func (s *State) takeEarlyEnd(e Forked) []any {
 func (s *State) forkingEnded() (do []any) {
 	if s.forking--; s.forking == 0 {
 		s.missedSignals = nil
-		for _, e := range s.earlyEnds { // they were orphans
+		for _, e := range s.earlyEnds { // none was a rank
 			do = append(do, CountOrphan{e})
 		}
 		s.earlyEnds = nil
@@ -508,8 +508,7 @@ func (s *State) forkingEnded() (do []any) {
 	return append(do, LookForChildren{})
 }
 
-// rankEnded lets the guard go after the last rank, if that has left nothing, and waits for nobody any more if what ranks
-// left behind may stay.
+// rankEnded updates the guard when no rank runs any more. If processes may stay, it also waits for no further process.
 func (s *State) rankEnded() (do []any) {
 	if s.RankMayLive() {
 		return nil
@@ -521,12 +520,12 @@ func (s *State) rankEnded() (do []any) {
 	return do
 }
 
-// childEnded notes the end of a child. A rank may end before the starter has told that it began;
-// then the news waits.
+// childEnded handles the end of a child. While ranks are being forked, the end of an unknown child waits in earlyEnds:
+// it may be a rank whose Forked has not arrived.
 func (s *State) childEnded(e ChildEnded) []any {
 	i, is := s.byPID[e.PID]
 	switch {
-	case !is && s.forking > 0: // it may be a rank
+	case !is && s.forking > 0: // may be a rank
 		s.earlyEnds = append(s.earlyEnds, e)
 		return nil
 	case !is && s.work == Busy && !s.RankMayLive():
@@ -545,14 +544,13 @@ func (s *State) childEnded(e ChildEnded) []any {
 	return append(do, s.rankEnded()...)
 }
 
-// wasTerminated reports whether the ranks had been told to end at a time.
+// wasTerminated reports whether the helper had sent SIGTERM to the ranks before the given time.
 func (s *State) wasTerminated(at time.Time) bool {
 	return s.ending >= Terminating && !at.Before(s.terminatedAt)
 }
 
-// rankOutputSent reports the end of a rank that has said all. Failures are reported in the order of
-// the ends: a rank that fails because another did, and has less to say, must not look like the
-// first (EXIT-2).
+// rankOutputSent reports the exit of a rank. Failures are reported in the order of their ends: a rank that fails
+// because another did, and has less output to send, must not look like the first (EXIT-2).
 func (s *State) rankOutputSent(i int) (do []any) {
 	r := s.ranks[i]
 	r.phase = outputSent
@@ -566,15 +564,14 @@ func (s *State) rankOutputSent(i int) (do []any) {
 	return append(do, s.reportDrained()...)
 }
 
-// reportExit ends a rank. After the conversation it tells nobody: what ranks then die of is our
-// doing.
+// reportExit reports the exit of a rank. Once the connection is over, mpiexec is not told: the helper itself ends the
+// ranks then.
 func (s *State) reportExit(i int) []any {
 	s.reporting--
 	return append([]any{ReportExit{i, s.connection == Connected}}, s.rankOver(i)...)
 }
 
-// rankOver notes that a rank is over, or never was. A job may spawn for days, so what is over is
-// forgotten.
+// rankOver counts a rank as ended. A job may spawn for days, so a group whose ranks have all ended is dropped.
 func (s *State) rankOver(i int) []any {
 	g := s.ranks[i].group
 	if g.unfinished--; g.unfinished > 0 {
@@ -589,7 +586,7 @@ func (s *State) rankOver(i int) []any {
 	return []any{EndGroup{i}}
 }
 
-// noProcesses notes that there is no process any more, or none that is waited for.
+// noProcesses notes that no process is left, or that the rest may stay.
 func (s *State) noProcesses() []any {
 	if s.work != Busy {
 		return nil
@@ -598,7 +595,7 @@ func (s *State) noProcesses() []any {
 	return []any{AwaitPipesClosed{s.round}}
 }
 
-// reportDrained tells, once, that nothing of the job is left here and every rank's end was reported.
+// reportDrained reports once that nothing of the job is left: all exits are reported, and nothing is being prepared.
 func (s *State) reportDrained() []any {
 	if s.work != OutputDone || len(s.preparing) > 0 || s.reporting > 0 || s.connection == Disconnected {
 		return nil
@@ -607,8 +604,7 @@ func (s *State) reportDrained() []any {
 	return []any{ReportDrained{}}
 }
 
-// beginEnding begins to end what is left, or hurries an ending under way: deadlines only ever move
-// forward.
+// beginEnding starts to end all processes, or shortens an ending that is under way. It never extends a deadline.
 func (s *State) beginEnding(linger, grace time.Duration, now time.Time) (do []any) {
 	if linger == 0 {
 		do = []any{StartEnding{}}
@@ -636,7 +632,7 @@ func (s *State) beginEnding(linger, grace time.Duration, now time.Time) (do []an
 	return do
 }
 
-// nextEndingStep takes the next step of an ending when its time has come.
+// nextEndingStep takes the next step of the ending if its deadline has passed.
 func (s *State) nextEndingStep(now time.Time) []any {
 	if s.ending == NotEnding || now.Before(s.deadline) || s.work != Busy {
 		return nil
@@ -655,8 +651,8 @@ func (s *State) nextEndingStep(now time.Time) []any {
 	return []any{KillAll{}, SetTimer{slowKillInterval}}
 }
 
-// endAttempt ends this life if nothing of the job is left here. Else mpiexec is as good as gone: it goes
-// on as if that were so.
+// endAttempt ends this attempt if nothing of the job is left here. Otherwise mpiexec is wrong, and the helper acts as
+// if the connection were lost.
 func (s *State) endAttempt(now time.Time) []any {
 	if s.work != Drained && s.work != Idle || len(s.preparing) > 0 {
 		return s.mpiexecLost(now)
@@ -665,7 +661,7 @@ func (s *State) endAttempt(now time.Time) []any {
 	return []any{DiscardOutput{}, FailRequests{}}
 }
 
-// mpiexecLost ends the job because the other end is gone.
+// mpiexecLost ends the job because the connection is lost.
 func (s *State) mpiexecLost(now time.Time) []any {
 	s.connection = Disconnected
 	return append([]any{DiscardOutput{}, FailRequests{}}, s.beginEnding(0, s.lastGrace(), now)...)

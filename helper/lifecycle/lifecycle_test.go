@@ -13,15 +13,15 @@ import (
 	"remshell/test/doctable"
 )
 
-var update = flag.Bool("update", false, "write doc/supervision.md anew")
+var update = flag.Bool("update", false, "write the table in doc/supervision.md")
 
-// elapsed is time that passes.
+// elapsed is an event that only lets time pass.
 type elapsed time.Duration
 
-// A tableColumn is a node in one phase of its life, before an event.
+// A tableColumn is a node in one phase, before an event.
 type tableColumn struct {
 	name   string
-	events []any // that bring it there
+	events []any // that lead to the phase
 }
 
 var (
@@ -32,8 +32,7 @@ var (
 	isEmpty   = with(isRunning, exits(70, 0), OutputSent{0}, exits(71, 0), OutputSent{1}, NoChildren{})
 )
 
-// tableColumns are the columns of the table: the phases of Work, Ending and Talk that a node of two
-// ranks can be in.
+// tableColumns are the columns of the table: the phases that a node with two ranks can be in.
 var tableColumns = []tableColumn{
 	{"Idle", nil},
 	{"Prepared", isReady},
@@ -62,33 +61,33 @@ var tableRows = []struct {
 	events []any
 }{
 	{"a group is to be prepared", []any{Prepare{Group: "h"}}},
-	{"its claim is made", []any{Prepare{Group: "h"}, Claimed{Group: "h"}}},
+	{"its claim succeeds", []any{Prepare{Group: "h"}, Claimed{Group: "h"}}},
 	{"its claim is refused", []any{Prepare{Group: "h"}, Claimed{Group: "h", Refused: true}}},
-	{"its claim is made, and it was released meanwhile", []any{Prepare{Group: "h"}, Released{"h"}, Claimed{Group: "h"}}},
+	{"its claim succeeds, but it was released meanwhile", []any{Prepare{Group: "h"}, Released{"h"}, Claimed{Group: "h"}}},
 	{"the prepared group is released", []any{Released{"g"}}},
 	{"it is started", []any{Start{Group: "g"}}},
-	{"it is to be pruned", []any{KillGroup{"g"}}},
+	{"its ranks are to be killed", []any{KillGroup{"g"}}},
 	{"rank 1 is forked", []any{Forked{1, 71, began}}},
-	{"the same, and had a signal and its end before", []any{Signal{10}, exits(71, 3), Forked{1, 71, began}}},
-	{"rank 1 cannot be forked, and was the last", []any{NotForked{1}, ForkingEnded{}}},
+	{"the same, after a signal and its end have arrived", []any{Signal{10}, exits(71, 3), Forked{1, 71, began}}},
+	{"rank 1, the last one, cannot be forked", []any{NotForked{1}, ForkingEnded{}}},
 	{"rank 0 ends with 0", []any{exits(70, 0)}},
-	{"rank 0 ends with 0 and has said all", []any{exits(70, 0), OutputSent{0}}},
-	{"both end with 3, and rank 1 has said all first", []any{exits(70, 3), exits(71, 3), OutputSent{1}, OutputSent{0}}},
+	{"rank 0 ends with 0 and its output is sent", []any{exits(70, 0), OutputSent{0}}},
+	{"both end with 3; the output of rank 1 is sent first", []any{exits(70, 3), exits(71, 3), OutputSent{1}, OutputSent{0}}},
 	{"another child ends", []any{exits(99, 0)}},
-	{"both ranks end, and then what they have left", []any{exits(70, 0), exits(71, 0), exits(99, 0)}},
-	{"there is no child any more", []any{NoChildren{}}},
-	{"both have ended, no child is left and nobody can write", []any{exits(70, 0), OutputSent{0}, exits(71, 0), OutputSent{1}, NoChildren{}, PipesClosed{1}}},
-	{"nobody takes the output for 1 s", []any{PipesSlow{1}}},
+	{"both ranks end, then a child that they left", []any{exits(70, 0), exits(71, 0), exits(99, 0)}},
+	{"no child is left", []any{NoChildren{}}},
+	{"both ranks have ended, no child is left, all pipes are closed", []any{exits(70, 0), OutputSent{0}, exits(71, 0), OutputSent{1}, NoChildren{}, PipesClosed{1}}},
+	{"output waits for its reader for 1 s", []any{PipesSlow{1}}},
 	{"SIGUSR1 for the ranks", []any{Signal{10}}},
 	{"a hold", []any{Hold{job.HoldRequested, true}}},
 	{"the same, and rank 1 is forked", []any{Hold{job.HoldRequested, true}, Forked{1, 71, began}}},
 	{"another hold, and the first is lifted", []any{Hold{job.HoldLauncherStopped, true}, Hold{job.HoldRequested, false}}},
 	{"the first hold is lifted", []any{Hold{job.HoldRequested, false}}},
-	{"a hold of which nobody knows", []any{Hold{"fuzz", true}}},
+	{"an unknown hold", []any{Hold{"fuzz", true}}},
 	{"SIGCONT for the ranks", []any{Signal{18}}},
-	{"stacks are asked for, SIGQUIT comes, they are told", []any{RequestStacks{}, Signal{3}, StacksReported{}}},
-	{"End, after a linger", []any{End{time.Second, time.Second}}},
-	{"the same, and it passes, and its grace", []any{End{time.Second, time.Second}, elapsed(time.Second), TimerFired{}, elapsed(time.Second), TimerFired{}}},
+	{"stacks are requested, SIGQUIT arrives, the stacks are sent", []any{RequestStacks{}, Signal{3}, StacksReported{}}},
+	{"End with a linger", []any{End{time.Second, time.Second}}},
+	{"the same, and the linger and the grace pass", []any{End{time.Second, time.Second}, elapsed(time.Second), TimerFired{}, elapsed(time.Second), TimerFired{}}},
 	{"End at once", []any{End{0, time.Second}}},
 	{"End at once, twice", []any{End{0, 10 * time.Second}, End{0, 0}}},
 	{"10 s pass", []any{elapsed(10 * time.Second), TimerFired{}}},
@@ -97,7 +96,7 @@ var tableRows = []struct {
 	{"mpiexec is gone", []any{MpiexecLost{}}},
 }
 
-// isPossible leaves out events of ranks that do not exist in a stage, or are over.
+// isPossible reports whether the events can happen in a phase: their ranks must exist there and not be over.
 func isPossible(s tableColumn, events []any) bool {
 	state := New()
 	for _, e := range s.events {
@@ -131,7 +130,7 @@ func isPossible(s tableColumn, events []any) bool {
 	return true
 }
 
-// tableCell is what one happening leads to in one stage.
+// tableCell returns the actions for the events of a row in the phase of a column.
 func tableCell(before, events []any) string {
 	now, state := began, New()
 	for _, event := range before {
@@ -159,7 +158,7 @@ func tableCell(before, events []any) string {
 	return strings.Join(did, " ")
 }
 
-// actionText is an action in the table: its name, and what it is about.
+// actionText returns an action as the table shows it: its name and its main field.
 func actionText(action any) string {
 	switch a := action.(type) {
 	case PrepareGroup, ReportRefused, ForgetGroup, Claim, Fork, CancelGroup, AwaitPipesClosed:
@@ -188,8 +187,8 @@ func actionText(action any) string {
 	return fmt.Sprintf("%s(%v)", v.Type().Name(), v.Field(0))
 }
 
-// The table of the manual is what Step does. With -update it is written anew.
-func TestLifeTable(t *testing.T) {
+// The table in doc/supervision.md shows what Step does. With -update it is written again.
+func TestLifecycleTable(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("| what happens |")
 	for _, s := range tableColumns {
@@ -210,7 +209,7 @@ func TestLifeTable(t *testing.T) {
 	doctable.CheckTable(t, file, begin, end, b.String(), *update, "go test ./helper/lifecycle -update")
 }
 
-// step takes events into a state, and returns all actions.
+// step applies events to a state, and returns all actions.
 func step(s *State, events ...any) (did []any) {
 	for _, e := range events {
 		did = append(did, s.Step(e, began)...)
@@ -218,12 +217,12 @@ func step(s *State, events ...any) (did []any) {
 	return did
 }
 
-// Ranks that are spawned meanwhile are processes, and nobody hears that there are none.
-func TestEmptinessEndsWithTheNextRanks(t *testing.T) {
+// When a spawn starts ranks, the node is not empty any more, and PipesSlow of the earlier round is ignored.
+func TestNewRanksEndTheEmptyPhase(t *testing.T) {
 	s := New()
 	step(s, isEmpty...)
 	if got := step(s, PipesSlow{1}); len(got) != 1 {
-		t.Fatalf("an empty node says %v", got)
+		t.Fatalf("an empty node returns %v", got)
 	}
 	step(s, Prepare{Group: "h"}, Claimed{Group: "h"}, Ready{"h", 1}, Start{Group: "h"})
 	if got := step(s, PipesSlow{1}, PipesClosed{1}); got != nil {
@@ -231,7 +230,7 @@ func TestEmptinessEndsWithTheNextRanks(t *testing.T) {
 	}
 }
 
-// The end of a process before the start of a rank is not the rank's, though it has its number.
+// A process that ended before a rank was forked is an orphan, also if it had the same PID.
 func TestAnOrphanWithTheNumberOfARankIsNoRank(t *testing.T) {
 	s := New()
 	step(s, isReady...)
@@ -244,38 +243,38 @@ func TestAnOrphanWithTheNumberOfARankIsNoRank(t *testing.T) {
 	}
 }
 
-// A rank may end before the starter has said that it was the last.
-func TestWhatMayStayIsLeftInWhateverOrderTheNewsComes(t *testing.T) {
+// A rank may end before ForkingEnded arrives. Processes that may stay are not waited for in any order of events.
+func TestProcessesThatMayStayAreNotWaitedFor(t *testing.T) {
 	for _, order := range []string{"forked reaped ended", "reaped forked ended", "forked ended reaped"} {
 		s := New()
 		step(s, Prepare{Group: "g"}, Claimed{Group: "g", Rules: Rules{LeaveProcesses: true}}, Ready{"g", 1}, Start{Group: "g"})
-		for news := range strings.FieldsSeq(order) {
-			step(s, map[string]any{"forked": Forked{0, 70, began}, "reaped": exits(70, 0), "ended": ForkingEnded{}}[news])
+		for event := range strings.FieldsSeq(order) {
+			step(s, map[string]any{"forked": Forked{0, 70, began}, "reaped": exits(70, 0), "ended": ForkingEnded{}}[event])
 		}
 		if s.work != NoProcesses {
-			t.Errorf("%s: it waits for what may stay", order)
+			t.Errorf("%s: it waits for processes that may stay", order)
 		}
 	}
 }
 
-// A death before the job was asked to end is the rank's own, whenever it is heard of.
-func TestAskedIsByTheTimeOfTheEnd(t *testing.T) {
+// A rank that ended before SIGTERM was sent ended by itself, even if the event arrives later.
+func TestWasTerminatedGoesByTheTimeOfTheEnd(t *testing.T) {
 	s := New()
 	step(s, isRunning...)
 	s.Step(End{0, time.Second}, began.Add(time.Second))
-	for pid, asked := range map[int]bool{70: false, 71: true} {
+	for pid, terminated := range map[int]bool{70: false, 71: true} {
 		end := ChildEnded{PID: pid, At: began}
-		if asked {
+		if terminated {
 			end.At = began.Add(2 * time.Second)
 		}
-		if note := step(s, end)[0].(NoteExit); note.WasTerminated != asked {
-			t.Errorf("%+v, want %v", note, asked)
+		if note := step(s, end)[0].(NoteExit); note.WasTerminated != terminated {
+			t.Errorf("%+v, want %v", note, terminated)
 		}
 	}
 }
 
 // A job may spawn for days: nothing is kept of a group that is over.
-func TestWhatIsOverIsForgotten(t *testing.T) {
+func TestEndedGroupsAreDropped(t *testing.T) {
 	s := New()
 	for i := range 10_000 {
 		step(s, Prepare{Group: "g"}, Claimed{Group: "g"}, Ready{"g", 2}, Start{Group: "g"},

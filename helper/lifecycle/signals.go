@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// This file is about what stops ranks, lets them go on, and is told them.
+// This file has the decisions about stopping, continuing and signaling ranks.
 
-// setHold takes a reason to stand still, or takes it back. What is to end does not stand still any more.
+// setHold adds or removes a reason to keep the ranks stopped. It does nothing once the job is being ended.
 func (s *State) setHold(e Hold) []any {
 	if s.ending != NotEnding || s.connection != Connected || !e.Why.IsKnown() {
 		return nil
@@ -21,10 +21,11 @@ func (s *State) setHold(e Hold) []any {
 	})
 }
 
-// clearHolds takes all reasons back.
+// clearHolds removes all holds.
 func (s *State) clearHolds() []any { return s.changeHolds(func() { clear(s.holds) }) }
 
-// changeHolds changes the reasons to stand still, and stops the ranks with the first, and continues them with the last.
+// changeHolds applies a change to the holds. The first hold stops the ranks, the removal of the last one continues
+// them.
 func (s *State) changeHolds(do func()) []any {
 	held := len(s.holds) > 0
 	do()
@@ -37,14 +38,14 @@ func (s *State) changeHolds(do func()) []any {
 	return []any{ContinueAll{}}
 }
 
-// Signals that have these numbers on every machine on which we run.
+// Signal numbers that are the same on all machines on which a helper runs.
 const (
 	sigquit = 3
 	sigcont = 18
 )
 
-// passSignal passes on a signal; SIGQUIT waits for stacks, since it kills who does not catch it, and SIGCONT
-// lets nobody go on who is held.
+// passSignal passes a user's signal to all running ranks. While stacks are being gathered, SIGQUIT waits: it kills
+// ranks that do not catch it. SIGCONT is dropped while there is a hold.
 func (s *State) passSignal(number int) (do []any) {
 	if number == sigcont && len(s.holds) > 0 {
 		return nil
