@@ -18,7 +18,7 @@ import (
 	"remshell/wire"
 )
 
-// perform does what the helper's life asks for.
+// perform performs an action of the lifecycle.
 func (s *session) perform(action any) {
 	switch a := action.(type) {
 	case lifecycle.Claim:
@@ -73,7 +73,7 @@ func (s *session) perform(action any) {
 	}
 }
 
-// performEnd does what is about signals and the end.
+// performEnd performs the actions for signals and for the end of a job.
 func (s *session) performEnd(action any) {
 	switch a := action.(type) {
 	case lifecycle.PassSignal:
@@ -109,7 +109,7 @@ func (s *session) performEnd(action any) {
 	}
 }
 
-// setTimer gives life a Tick after a time.
+// setTimer posts TimerFired after a delay. It replaces an earlier delay.
 func (s *session) setTimer(after time.Duration) {
 	if s.endTimer == nil {
 		s.endTimer = time.AfterFunc(after, func() { s.postEvent(lifecycle.TimerFired{}) })
@@ -118,18 +118,18 @@ func (s *session) setTimer(after time.Duration) {
 	s.endTimer.Reset(after)
 }
 
-// reportStates tells what each rank is doing (DIAG-12).
+// reportStates sends mpiexec the state of each rank (DIAG-12).
 func (s *session) reportStates() { s.conn.Send(&wire.RankStates{Ranks: s.rankStates()}) }
 
-// rankStates are those of all ranks that were started here, in their order.
+// rankStates returns the states of all ranks that were started here, by rank.
 func (s *session) rankStates() []job.RankState {
-	all, around := slices.Clone(s.endedStates), proc.ReadTree()
+	all, tree := slices.Clone(s.endedStates), proc.ReadTree()
 	var waiting map[pmix.WaitingRank]string
 	if s.pmix != nil {
 		waiting = s.pmix.server.WaitingRanks()
 	}
 	for _, r := range s.ranks {
-		state := r.state(around)
+		state := r.state(tree)
 		state.WaitsFor = waiting[pmix.WaitingRank{Group: r.group.prepare.Group.Name, Rank: r.plan.Rank}]
 		if state.WaitsFor == "" && !state.HasConnected() && r.speaksPMI() {
 			state.WaitsFor = job.NotConnected
@@ -140,7 +140,7 @@ func (s *session) rankStates() []job.RankState {
 	return all
 }
 
-// gatherStacks gathers states and stacks; what is told then, stacksDone brings.
+// gatherStacks collects states and stacks on a goroutine, and posts them as stacksDone.
 func (s *session) gatherStacks() {
 	states := s.rankStates()
 	pids := make([]int, len(states))
@@ -157,14 +157,14 @@ func (s *session) gatherStacks() {
 	}()
 }
 
-// openStatusSocket opens the socket at which others ask for the states, and the job's ear for what they
-// ask by the ledger, if any rank still runs.
+// openStatusSocket opens the socket that serves rank states to other commands. It also starts to receive requests to
+// the job that arrive by the ledger. It does nothing if no rank runs any more.
 func (s *session) openStatusSocket() {
-	if s.life.IsDisconnected() || !s.life.RankAlive() {
+	if s.lifecycle.IsDisconnected() || !s.lifecycle.RankAlive() {
 		return
 	}
 	s.claims.ReceiveRequests(s.prepare.Claim.Ledger, s.prepare.Job)
-	s.socket.Open(s.prepare.Job, func() (states []job.RankState, here bool) {
+	s.socket.Open(s.prepare.Job, func() (states []job.RankState, ok bool) {
 		answer := make(chan []job.RankState, 1)
 		s.postEvent(statesWanted{answer})
 		select {

@@ -16,7 +16,7 @@ import (
 	"remshell/wire"
 )
 
-// usable lists the CPUs of this process.
+// usable returns the CPUs that this process may use.
 func usable(t *testing.T) []int {
 	t.Helper()
 	cpus, err := probe.AllowedCPUs(os.DirFS("/"))
@@ -26,13 +26,13 @@ func usable(t *testing.T) []int {
 	return cpus
 }
 
-// affinityScript prints the mask and the policy of a rank, of a child of it, and its variables.
+// affinityScript prints the CPU mask and memory policy of a rank and of a child of it, and the rank's variables.
 const affinityScript = `grep Cpus_allowed_list /proc/self/status
 (sh -c 'grep Cpus_allowed_list /proc/$$/status'; exit)
 cut -d " " -f 2 /proc/self/numa_maps | sort -u
 echo "$PSID_CPU_PINNING $__PINNING__ $MPIEXEC_BINDING"`
 
-// Ranks that are bound, each to one CPU, and one between them that is not.
+// Two ranks are bound to one CPU each; the one between them is not bound.
 func TestRanksAreBound(t *testing.T) {
 	cpus := usable(t)
 	first, last := cpus[:1], cpus[len(cpus)-1:]
@@ -80,7 +80,7 @@ func TestRanksAreBound(t *testing.T) {
 	}
 }
 
-// Ranks that are offered PMIx are woken the later, the more of them share a CPU (PMIX-70).
+// The more ranks with PMIx share a CPU, the more timer slack they get (PMIX-70).
 func TestTimersOfRanksThatShareCPUs(t *testing.T) {
 	const look = "cat /proc/self/timerslack_ns"
 	cpus := usable(t)
@@ -114,7 +114,7 @@ func TestTimersOfRanksThatShareCPUs(t *testing.T) {
 	}
 }
 
-// threadMasks are the CPU masks that our own threads have, each once.
+// threadMasks returns the distinct CPU masks of this process's threads.
 func threadMasks(t *testing.T) string {
 	t.Helper()
 	threads, err := filepath.Glob("/proc/self/task/*/status")
@@ -123,7 +123,7 @@ func threadMasks(t *testing.T) string {
 	}
 	var masks []string
 	for _, thread := range threads {
-		text, _ := os.ReadFile(thread) // it may be over
+		text, _ := os.ReadFile(thread) // the thread may be gone
 		for line := range strings.Lines(string(text)) {
 			if strings.HasPrefix(line, "Cpus_allowed_list:") {
 				masks = append(masks, strings.TrimSpace(line))
@@ -134,12 +134,12 @@ func threadMasks(t *testing.T) string {
 	return strings.Join(slices.Compact(masks), "; ")
 }
 
-// A rank that cannot have its CPUs does not start (placement.md 7.7); the others may.
+// A rank that cannot be bound to its CPUs does not start (placement.md 7.7). The other ranks may.
 func TestARankWithoutItsCPUsDoesNotStart(t *testing.T) {
 	k := newTestHelper(t)
 	k.prepareAs(func(m *wire.Prepare) {
 		m.Ranks[0].CPUs = []int{60000, 60001}
-		m.Ranks[1].CPUs = append(usable(t)[:1:1], 60000) // the kernel passes over what it does not know
+		m.Ranks[1].CPUs = append(usable(t)[:1:1], 60000) // the kernel ignores CPUs that it does not know
 	}, "exit 1", "grep Cpus_allowed_list /proc/self/status")
 	k.conn.Send(&wire.Start{})
 	m := receive[*wire.Started](k)
@@ -155,7 +155,7 @@ func TestARankWithoutItsCPUsDoesNotStart(t *testing.T) {
 	k.bye()
 }
 
-// A script without "#!" is a second fork, which is bound as well.
+// A script without "#!" is started by a second fork, which is bound as well.
 func TestAScriptIsBound(t *testing.T) {
 	script := filepath.Join(t.TempDir(), "script")
 	if err := os.WriteFile(script, []byte("grep Cpus_allowed_list /proc/$$/status\n"), 0o755); err != nil {

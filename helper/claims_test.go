@@ -12,8 +12,7 @@ import (
 	"remshell/wire"
 )
 
-// An mpiexec that dies while it reserves, or at any step before, leaves neither gate nor
-// ticket nor claim.
+// An mpiexec that dies while it claims, or at any step before, leaves no decision lock, ticket or claim.
 func TestADeathWhileReservingLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	prepare := &wire.Prepare{Job: "test", Group: wire.Group{Size: 1, NodeCount: 1}, Process: wire.Process{Umask: -1}, Claim: wire.Claim{Ledger: dir, MaxProcs: -1, Entry: job.Claim{Job: "test"}},
@@ -25,7 +24,7 @@ func TestADeathWhileReservingLeavesNothing(t *testing.T) {
 		for _, m := range steps[:n] {
 			k.conn.Send(m)
 		}
-		if n%2 == 0 { // else it dies while the helper is at it
+		if n%2 == 0 { // otherwise it dies while the helper works on it
 			k.conn.Send(&wire.ListLedger{Ledger: dir})
 			receive[*wire.LedgerListed](k)
 		}

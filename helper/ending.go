@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// outputTimeout is how long the end of a rank waits for somebody to take the rest
-	// of its output (IO-10).
+	// outputTimeout is how long the rest of a rank's output may wait for a reader after the rank has ended (IO-10).
 	outputTimeout = 2 * time.Second
 
-	// slowReaderAfter is after how long mpiexec hears that only its reader is waited for.
+	// slowReaderAfter is how long the pipes may stay open after the last process before mpiexec is told that only
+	// output is still pending.
 	slowReaderAfter = time.Second
 )
 
-// startEnding lets no rank come up any more, and none be led to a happy end (pmi-wire.md 6.3).
+// startEnding starts no further rank, and keeps running ranks from completing a barrier or fence (pmi-wire.md 6.3).
 func (s *session) startEnding() {
 	if !s.stopForking.Swap(true) {
 		close(s.jobEnding)
@@ -38,9 +38,9 @@ func (s *session) startEnding() {
 	}
 }
 
-// terminateAll sends SIGTERM to all that is left. A rank that is about to end by itself was not asked to.
+// terminateAll sends SIGTERM to all processes of the job. A rank that is already exiting counts as ending by itself.
 func (s *session) terminateAll() {
-	s.orphans.noteOrphanGroups(s.life.IsRank)
+	s.orphans.noteOrphanGroups(s.lifecycle.IsRank)
 	s.ipcTracker.Scan(s.jobProcesses)
 	for _, r := range s.ranks {
 		r.dying = r.alive() && proc.IsExiting(r.child.PID)
@@ -49,13 +49,13 @@ func (s *session) terminateAll() {
 	if !s.alreadySignaled(unix.SIGTERM) {
 		s.signalAll(unix.SIGTERM)
 	}
-	s.signalAll(unix.SIGCONT) // a stopped process takes no SIGTERM
+	s.signalAll(unix.SIGCONT) // a stopped process does not handle SIGTERM
 }
 
-// signalAll sends a signal to all that is left of the job, which the guard is no part of; but for ranks and what they
-// have in their process groups, if the rest may stay.
+// signalAll sends a signal to all processes of the job, but not to the guard. If processes that ranks left behind may
+// stay, it signals only the process groups of the ranks.
 func (s *session) signalAll(sig unix.Signal) {
-	if s.life.LeavesProcesses() {
+	if s.lifecycle.LeavesProcesses() {
 		s.signalGroups(sig)
 		return
 	}
@@ -66,25 +66,24 @@ func (s *session) signalAll(sig unix.Signal) {
 	}
 }
 
-// awaitPipesClosed waits until the pipes of all ranks have ended: nobody is left who could
-// write, but what a leftover child last wrote may still be in them. If the job is being
-// ended, and nobody takes it, that is given up after lastWords; else mpiexec is told that
-// no process is left.
-func (s *session) awaitPipesClosed(noise int) {
+// awaitPipesClosed waits until the pipes of all ranks are closed. No process is left that could write, but a pipe may
+// still hold output. After slowReaderAfter it posts PipesSlow. If the job is being ended, or processes may stay, it
+// gives up after outputTimeout. At the end it posts PipesClosed for this round.
+func (s *session) awaitPipesClosed(round int) {
 	var open []*outputStream
 	for _, r := range s.ranks {
 		if r.stdout != nil {
 			open = append(open, r.stdout, r.stderr)
 		}
 	}
-	stay := s.life.LeavesProcesses()
+	stay := s.lifecycle.LeavesProcesses()
 	go func() {
 		slow := time.NewTimer(slowReaderAfter)
 		defer slow.Stop()
 		var late <-chan time.Time
 		hurry := s.jobEnding
 		if stay {
-			late = time.After(outputTimeout) // those who stay may keep their pipes for ever
+			late = time.After(outputTimeout) // processes that stay may keep their pipes open for ever
 		}
 		for i := 0; i < len(open); {
 			select {
@@ -93,18 +92,18 @@ func (s *session) awaitPipesClosed(noise int) {
 			case <-hurry:
 				late, hurry = time.After(outputTimeout), nil
 			case <-slow.C:
-				s.postEvent(lifecycle.PipesSlow{Round: noise})
+				s.postEvent(lifecycle.PipesSlow{Round: round})
 			case <-late:
 				i = len(open)
 			}
 		}
-		s.postEvent(lifecycle.PipesClosed{Round: noise})
+		s.postEvent(lifecycle.PipesClosed{Round: round})
 	}()
 }
 
-// reportDrained tells mpiexec that nothing of the job is left here. What it claims goes first, so that
-// the next job finds the CPUs free; or it stays, for the next attempt. A group that is prepared meanwhile waits for
-// it: mpiexec lets it go when it is told that the group is, and must not hear then that nothing is left.
+// reportDrained tells mpiexec that nothing of the job is left here. It first releases the claim, so that the next job
+// finds the CPUs free, or keeps it for the next attempt. A group that is being prepared delays the report: mpiexec
+// starts the group once it is prepared, and must not hear afterwards that nothing is left.
 func (s *session) reportDrained() {
 	drained := &wire.Drained{Orphans: s.orphans.ofJob(s.byRank)}
 	left := s.takeLeftIPC()
@@ -117,33 +116,34 @@ func (s *session) reportDrained() {
 	}, func() { s.conn.Send(drained) })
 }
 
-// A helperSignals is which signals this helper got from others than mpiexec. Slurm sends them to all processes of its step here, also to
-// the ranks, as systemd does to those of a session that it stops. Grid Engine sends them to the process group of its task, in which we are
-// and no rank is.
+// A helperSignals records the signals that somebody other than mpiexec sent to this helper. Slurm sends them to all
+// processes of its step here, also to the ranks; systemd does the same in a session that it stops. Grid Engine sends
+// them to the process group of its task, which has the helper in it and no rank.
 //
-//	scancel, the time limit --> slurmstepd ---- TERM ----> keeper, which ignores it
-//	                                 |--------- TERM ----> helper --- Caught ---> mpiexec
-//	                                 '--------- TERM ----> ranks              <--- End ---
+//	scancel, the time limit --> slurmstepd ---- TERM ----> reaper, which ignores it
+//	                                 |--------- TERM ----> helper --- HelperSignaled ---> mpiexec
+//	                                 '--------- TERM ----> ranks              <------- EndJob -------
 type helperSignals struct {
-	reaperPID   int                       // a keeper; we get SIGTERM as well when it dies
-	receivedAt  map[unix.Signal]time.Time // when signals came that mpiexec may yet pass on
-	endReported bool                      // mpiexec was told
+	reaperPID   int                       // the helper's parent; the helper also gets SIGTERM when it dies
+	receivedAt  map[unix.Signal]time.Time // when the ranks got each signal; mpiexec may still pass it on
+	endReported bool                      // HelperSignaled was sent
 }
 
 func newHelperSignals() helperSignals {
 	return helperSignals{reaperPID: os.Getppid(), receivedAt: make(map[unix.Signal]time.Time)}
 }
 
-// duplicateSignalTime is how long after a signal that the ranks had from the batch system the same one of
-// mpiexec's is taken for that.
+// duplicateSignalTime is how long after a batch system's signal to the ranks mpiexec's same signal is taken as a
+// repeat of it.
 const duplicateSignalTime = 5 * time.Second
 
-// endNotOrdered says that mpiexec has had time to order the end of the ranks.
+// endNotOrdered is posted when mpiexec has had time to order the end of the ranks after HelperSignaled.
 type endNotOrdered struct{ grace time.Duration }
 
-// handleSignal takes a signal to this helper. One to end means the ranks, which may have got it as well: mpiexec is told, and the ranks are
-// ended as it orders, or without it after half of their grace, so that it receives what they print and consume (RM-60). Without ranks, or if
-// it comes since our keeper was killed, the job ends as if mpiexec were gone.
+// handleSignal handles a signal to this helper. A signal to end is meant for the ranks, which may have got it too. The
+// helper reports it, and mpiexec orders the end. If mpiexec does not, the helper ends the ranks after half of their
+// grace, so that mpiexec still receives their output and usage (RM-60). Without ranks, or after the reaper was killed,
+// the job ends as if mpiexec were gone.
 func (s *session) handleSignal(sig os.Signal) {
 	number, _ := sig.(unix.Signal)
 	ours := s.prepare != nil && len(s.byRank) > 0 && os.Getppid() == s.reaperPID
@@ -152,7 +152,7 @@ func (s *session) handleSignal(sig os.Signal) {
 		s.receivedAt[number] = time.Now()
 	}
 	switch {
-	case number == unix.SIGXCPU && !held: // the soft limit of this helper alone, which may go on
+	case number == unix.SIGXCPU && !held: // the soft limit of this helper alone; it may go on
 	case number != unix.SIGTERM && number != unix.SIGINT && number != unix.SIGHUP && number != unix.SIGXCPU:
 	case ours && !s.endReported:
 		s.endReported = true
@@ -170,10 +170,10 @@ func (s *session) handleSignal(sig os.Signal) {
 	}
 }
 
-// endedBySignal says that a signal is to end a helper that has no ranks.
+// endedBySignal says that a signal ends a helper that has no ranks, or no reaper any more.
 type endedBySignal struct{ number unix.Signal }
 
-// evictionText is why a helper is to end, if a user evicts its job.
+// evictionText returns why the helper has to end if user evicted its job. It is empty if user is.
 func evictionText(user string) string {
 	if user == "" {
 		return ""
@@ -181,13 +181,12 @@ func evictionText(user string) string {
 	return "evicted by " + user + " with --evict"
 }
 
-// alreadySignaled reports whether the ranks had a signal from the batch system already, and forgets it, but
-// for SIGTERM: nobody needs to be told twice to end. What stops them is always passed on, and so
-// is what lets them go on after that.
+// alreadySignaled reports whether the batch system has sent this signal to the ranks already. It forgets the signal,
+// except SIGTERM: nobody needs to be told twice to end. SIGSTOP is always passed on, and so is the next SIGCONT.
 func (s *session) alreadySignaled(number unix.Signal) bool {
 	at, came := s.receivedAt[number]
 	switch number {
-	case unix.SIGTERM: // that of a keeper's death came to us alone
+	case unix.SIGTERM: // the SIGTERM for a dead reaper went only to this helper
 		return came && os.Getppid() == s.reaperPID
 	case unix.SIGSTOP:
 		delete(s.receivedAt, unix.SIGCONT)

@@ -20,23 +20,22 @@ import (
 	"remshell/wire"
 )
 
-// A group is the ranks of this node that have one MPI_COMM_WORLD: those of the command
-// line, or those of one spawn.
+// A group is the ranks of this node that share one MPI_COMM_WORLD: those of the command line, or of one spawn.
 type group struct {
 	prepare           *wire.Prepare
 	ranks             []*rankProcess
 	pmi               *pmiserver.Server
-	pmiOffers         map[int]*pmiOffer // by section
+	pmiOffers         map[int]*pmiOffer // by app context
 	pmix              *rank.PMIx        // nil: no rank is offered it
-	canceled          atomic.Bool       // they are killed, since one of them could not be started
-	fenceWaitReported [2]atomic.Bool    // mpiexec was told that one of them waits for all by PMI, or by PMIx
+	canceled          atomic.Bool       // its ranks are killed because one of them could not be started
+	fenceWaitReported [2]atomic.Bool    // by protocol; mpiexec was told that a rank waits in a fence of the whole group
 
-	address          string   // that Member.Iface means, or what else peers reach the node by; empty: unknown
-	rendezvous       string   // address and port where torch's ranks can meet; empty: nobody asked
-	rendezvousSocket *os.File // keeps that port free until the ranks start; nil: none
+	address          string   // at which peers reach this node; empty: unknown
+	rendezvous       string   // address:port of torch's rendezvous; empty: not wanted
+	rendezvousSocket *os.File // keeps that port reserved until the ranks start; nil: none
 }
 
-// streamWindow is how many bytes of an output stream of a rank may be under way.
+// streamWindow returns how many bytes of one output stream of a rank may be sent without new credit.
 func (g *group) streamWindow() int {
 	if g.prepare.Streams.Window > 0 {
 		return g.prepare.Streams.Window
@@ -44,7 +43,7 @@ func (g *group) streamWindow() int {
 	return wire.Window
 }
 
-// newGroup makes ready what Prepare asks for.
+// newGroup prepares the ranks of a group as Prepare describes them. It starts nothing.
 func (s *session) newGroup(m *wire.Prepare) (*group, *rank.Error) {
 	g := &group{prepare: m, address: s.peerAddress(m), pmiOffers: make(map[int]*pmiOffer)}
 	confined, refused := rank.NewKernelLimits(m.Process.KernelLimits)
@@ -82,8 +81,7 @@ func (s *session) newGroup(m *wire.Prepare) (*group, *rank.Error) {
 	return g, nil
 }
 
-// locateProgram finds the rank's directory, environment and program; the ranks of an app
-// share them.
+// locateProgram finds a rank's working directory, environment and program. Ranks of one app share them.
 func (s *session) locateProgram(g *group, r *rankProcess, base job.Env, app job.App) *rank.Error {
 	for _, other := range g.ranks {
 		if other.plan.App == r.plan.App {
@@ -91,23 +89,23 @@ func (s *session) locateProgram(g *group, r *rankProcess, base job.Env, app job.
 			return nil
 		}
 	}
-	if !filepath.IsAbs(r.command.Dir) { // the login directory, as with the remote shells of old
+	if !filepath.IsAbs(r.command.Dir) { // relative to the login directory, as rsh did
 		r.command.Dir = filepath.Join(job.EnvValue(s.sys.Environ, "HOME"), r.command.Dir)
 	}
 	if refused := rank.CheckWorkingDir(r.command.Dir); refused != nil {
 		return refused
 	}
-	tell := func(text string) { s.log.inform("%s", text) }
-	r.command.Env = rank.AppEnv(s.sys.Environ, rank.WithExistingDirs(base, tell), rank.WithExistingDirs(app.Env, tell), r.command.Dir)
+	log := func(text string) { s.log.inform("%s", text) }
+	r.command.Env = rank.AppEnv(s.sys.Environ, rank.WithExistingDirs(base, log), rank.WithExistingDirs(app.Env, log), r.command.Dir)
 	if r.stagedProgram = app.StagedFile; r.stagedProgram != "" {
-		return nil // it is looked for when it has come
+		return nil // detectPMI runs when the file has been staged
 	}
 	path, refused := rank.FindProgram(r.command.Argv[0], r.command.Dir, app.SearchBefore, rank.SearchPath(r.command.Env), app.SearchAfter...)
 	r.command.Path = path
 	return refused
 }
 
-// addRanks takes in the ranks of a group that starts; life numbers them from first.
+// addRanks adds the ranks of a group that starts. The lifecycle numbers them from first.
 func (s *session) addRanks(g *group, first int) {
 	for i, r := range g.ranks {
 		r.lifecycleIndex = first + i
@@ -115,8 +113,8 @@ func (s *session) addRanks(g *group, first int) {
 	}
 }
 
-// endGroup notes that all ranks of a group are over. What a spawned group has claimed is free for
-// others then, such as the next one; the job's own claim stays until nothing of it is left here.
+// endGroup releases what a group held whose ranks have all ended. A spawned group's claim is released now, so that the
+// next group can have it. The job's own claim stays until nothing of the job is left here.
 func (s *session) endGroup(g *group) {
 	s.stopExpectingByPort(g)
 	s.removePMIx(g)
@@ -131,8 +129,8 @@ func (s *session) endGroup(g *group) {
 	}
 }
 
-// retireRank keeps no more than a row of a rank that is over and whose pipes have ended, since a job
-// may spawn for days. What ranks leave behind may write to their pipes until then.
+// retireRank drops an ended rank whose pipes are closed, and keeps only its final state: a job may spawn ranks for
+// days. Processes that the rank left behind may write to its pipes until then.
 func (s *session) retireRank(r *rankProcess) {
 	delete(s.ranks, r.lifecycleIndex)
 	if s.byRank[r.number] == r {
@@ -144,17 +142,17 @@ func (s *session) retireRank(r *rankProcess) {
 	s.endedStates = append(s.endedStates, r.state(nil))
 }
 
-// cancelGroup lets no further rank of a group come up, and leads none to a happy end.
+// cancelGroup starts no further rank of a group, and keeps its running ranks from completing a barrier.
 func (s *session) cancelGroup(g *group) {
 	g.canceled.Store(true)
 	s.stopExpectingByPort(g)
 	g.pmi.Freeze()
 }
 
-// errGroupCanceled is why a rank was not even tried.
+// errGroupCanceled is reported for a rank that was not started because another rank of its group failed to start.
 var errGroupCanceled = rank.InternalError("another one of its group could not be started", "")
 
-// newPMI makes the server that answers a group's ranks on this node.
+// newPMI returns the PMI server for a group's ranks on this node.
 func (s *session) newPMI(g *group) *pmiserver.Server {
 	m := g.prepare
 	info := pmiserver.Info{Name: m.Group.Name, Size: m.Group.Size, Mapping: m.PMI.Mapping, Universe: m.PMI.Universe,
@@ -167,7 +165,7 @@ func (s *session) newPMI(g *group) *pmiserver.Server {
 		of[r.plan.Rank] = r
 	}
 	info.AppNum = func(rank int) int { return of[rank].plan.App }
-	var others fence.Exchanger // nil: there is no other node
+	var others fence.Exchanger // nil: all ranks are on this node
 	if m.Group.NodeCount > 1 {
 		others = s.fences
 	}

@@ -16,43 +16,45 @@ import (
 )
 
 /*
-A helper inside mpiexec, for a job on this machine alone, dies with it, also by
-SIGKILL. Its ranks then get SIGTERM, the parent-death signal; what lives on, and their
-children that called setsid, the guard ends:
+A guard ends the job if mpiexec is killed. It exists for a helper inside mpiexec, for a job on this machine alone:
+such a helper dies with mpiexec, also by SIGKILL. Its ranks then get SIGTERM, the parent-death signal. The guard
+ends the processes that survive this, and children that called setsid:
 
 	mpiexec with helper ---pipe---> guard
 	    |        ranks: pid, end      '--- when the pipe ends: SIGTERM, grace, SIGKILL
 	    '--- rank --- child                to all of the job
 
-Orphans of a dead mpiexec fall to process 1, so the tree does not tell them any more,
-but their environment does: MPIEXEC_JOBID is the job's alone. What has given up its environment (env -i, a
-container) is found by the session or the process group of its rank. A process that has given up both escapes. What is left of the job still has its CPUs, so
-the guard keeps the claim until it has ended that: it holds a descriptor of the claim's file.
+Process 1 inherits the orphans of a dead mpiexec, so the process tree does not identify them any more. Their
+environment does: each job has an MPIEXEC_JOBID of its own. A process without this environment (env -i, a
+container) is found by the session or the process group of its rank. A process that has left both, too, escapes.
+Leftover processes still use the job's CPUs. So the guard holds a descriptor of the claim's file, which keeps the
+claim, until it has ended them.
 
-Whoever kills mpiexec may kill its process group, its session (timeout -s KILL, a CI system, pkill -s) or all that has its
-name (pkill -f). So the guard leads a session, as each rank does, and is not called mpiexec; under PBS, which finds
-the processes of a job by their session, it leads a process group only.
+Whoever kills mpiexec may kill its process group, its session (timeout -s KILL, a CI system, pkill -s) or every
+process of its name (pkill -f). So the guard leads a session, as each rank does, and is not called mpiexec. Under
+PBS, which finds the processes of a job by their session, it only leads a process group.
 
-The guard starts guardDelay behind the first rank, so that a job that is over by then does not pay for it, and is killed when
-the last has ended and left nothing. It is this program, which waits before Go's runtime begins (package keeper).
+The guard starts guardDelay after the first rank, so that a shorter job does not pay for it. It is killed when the
+last rank has ended and left nothing. It is this same program, which waits before Go's runtime starts (package
+reaper).
 */
 type guard struct {
 	pid  int
-	pipe int // write end; its close, by our death, wakes the guard
+	pipe int // write end; it is closed when mpiexec dies, which wakes the guard
 }
 
-// guardDelay is the time in which a killed mpiexec may leave behind what a rank has already left or put into a session of
-// its own. Without it, one rank of /bin/true takes a twentieth longer (adr 7).
+// guardDelay is how long the first rank may run without a guard. A mpiexec that is killed in this time may leave
+// processes behind. Without the delay, one rank of /bin/true takes a twentieth longer (adr 7).
 const guardDelay = 2 * time.Millisecond
 
-// guardRecheck is how often a look is taken at what ranks have left.
+// guardRecheck is how often updateGuard checks whether processes that ranks left behind still exist.
 const guardRecheck = 100 * time.Millisecond
 
-// guardName is what a guard is called for ps, and for whoever kills all that is called mpiexec.
+// guardName is the guard's name in ps and for pkill. It differs from mpiexec's on purpose.
 const guardName = "remshell"
 
-// startGuard starts a guard, in a session of its own if ranks have one. It keeps a claim, if there is one, as long as it
-// lives.
+// startGuard starts a guard, in a session of its own if ranks lead sessions. The guard keeps the claim held as long as
+// it lives; held may be nil.
 func (s *session) startGuard(held *ledger.HeldClaim) (guard, error) {
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
@@ -68,7 +70,7 @@ func (s *session) startGuard(held *ledger.HeldClaim) (guard, error) {
 	defer unix.Close(null)
 	files := []uintptr{uintptr(fds[0]), uintptr(null), uintptr(null)}
 	if held != nil {
-		if claim, err := held.DupFile(); err == nil { // else it was released meanwhile
+		if claim, err := held.DupFile(); err == nil { // if this fails, the claim was released meanwhile
 			defer unix.Close(claim)
 			files = append(files, uintptr(claim))
 		}
@@ -84,7 +86,7 @@ func (s *session) startGuard(held *ledger.HeldClaim) (guard, error) {
 	return guard{pid, fds[1]}, nil
 }
 
-// kill ends the guard: there is nothing left to guard.
+// kill kills the guard, if there is one.
 func (g *guard) kill() {
 	if g.pid != 0 {
 		unix.Kill(g.pid, unix.SIGKILL)
@@ -92,29 +94,29 @@ func (g *guard) kill() {
 	}
 }
 
-// closePipe lets go of a guard that has ended. Its number may be that of another process then.
+// closePipe forgets a guard that has ended: its PID may be another process's by now.
 func (g *guard) closePipe() {
 	unix.Close(g.pipe)
 	*g = guard{}
 }
 
-// updateGuard starts the guard of a helper inside mpiexec if something of the job lives, and lets it go if nothing does: it
-// is a child of ours, and the job is over only when there is none.
+// updateGuard starts the guard if processes of the job live, and kills it if none does. The guard is a child of the
+// helper, and the job is over only when there are no children. In a helper with a reaper it does nothing.
 func (s *session) updateGuard() {
 	switch {
 	case s.sys.Guard == nil:
-	case s.life.RankMayLive():
+	case s.lifecycle.RankMayLive():
 		s.ensureGuard()
-	case s.life.Busy() && s.hasOrphans():
+	case s.lifecycle.Busy() && s.hasOrphans():
 		s.ensureGuard()
-		s.updateGuardAfter(guardRecheck) // the end of a child may be told to nobody but who has started it
+		s.updateGuardAfter(guardRecheck) // only the parent of such a process learns of its end
 	default:
 		s.staging.Unlink()
 		s.guard.kill()
 	}
 }
 
-// updateGuardAfter has it looked after in a while.
+// updateGuardAfter calls updateGuard on the session's goroutine after a delay. It replaces an earlier delay.
 func (s *session) updateGuardAfter(while time.Duration) {
 	if s.guardTimer == nil {
 		s.guardTimer = time.AfterFunc(while, func() { s.postEvent(guardCheckDue{}) })
@@ -123,12 +125,12 @@ func (s *session) updateGuardAfter(while time.Duration) {
 	s.guardTimer.Reset(while)
 }
 
-// hasOrphans reports whether ranks have left processes.
+// hasOrphans reports whether processes that ranks left behind still exist.
 func (s *session) hasOrphans() bool {
 	return slices.ContainsFunc(proc.Orphans(), func(pid int) bool { return !s.nonJob.hasPID(pid) })
 }
 
-// ensureGuard starts a guard if there is none.
+// ensureGuard starts a guard if there is none. If that fails, it warns.
 func (s *session) ensureGuard() {
 	if s.guard.pid != 0 {
 		return
@@ -140,20 +142,21 @@ func (s *session) ensureGuard() {
 	s.guard.sendRanks(s.runningRanks()...)
 }
 
-// A rankRecord tells the guard of a rank: that it runs, or when it has ended.
+// A rankRecord tells the guard that a rank runs or when it ended. The guard reads its bytes from the pipe.
 type rankRecord struct {
 	PID   uint32
-	Ended uint64 // a proc.StartTicks; 0: it runs
+	Ended uint64 // as proc.StartTicks; 0: it runs
 }
 
-// rankRecordSize is that of one in the pipe, and atOnce how many the kernel writes as one (PIPE_BUF of pipe(7)): there is no
-// part of one.
+// rankRecordSize is the size of a record in the pipe, in bytes. The kernel writes recordsPerWrite records at once
+// (PIPE_BUF of pipe(7)), so no record is cut.
 const (
 	rankRecordSize  = 12
 	recordsPerWrite = 4096 / rankRecordSize
 )
 
-// sendRanks writes to the pipe, which the guard reads when it has ended; false: it is full.
+// sendRanks writes records to the pipe, which the guard reads when mpiexec is dead. It returns false if the pipe is
+// full.
 func (g *guard) sendRanks(ranks ...rankRecord) bool {
 	if g.pid == 0 {
 		return true
@@ -167,7 +170,8 @@ func (g *guard) sendRanks(ranks ...rankRecord) bool {
 	return true
 }
 
-// reportToGuard tells the guard of a rank. One whose pipe is full is replaced by one that is told of those that live.
+// reportToGuard sends a record to the guard. If the pipe is full, a new guard replaces it and gets records of the
+// running ranks only.
 func (s *session) reportToGuard(of rankRecord) {
 	if !s.guard.sendRanks(of) {
 		old := s.guard
@@ -177,7 +181,7 @@ func (s *session) reportToGuard(of rankRecord) {
 	}
 }
 
-// runningRanks are the ranks that run.
+// runningRanks returns a record of each running rank.
 func (s *session) runningRanks() (list []rankRecord) {
 	for pid := range s.rankByPID() {
 		list = append(list, rankRecord{PID: uint32(pid)})

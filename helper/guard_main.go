@@ -19,16 +19,16 @@ import (
 	"remshell/proc"
 )
 
-// A guard tries for so long to kill what cannot die, and waits between two looks for longer and longer, since a look at
-// all processes costs.
+// guardTimeout is how long a guard tries to kill what is left. It pauses between two tries, each time longer, since
+// reading all processes is slow.
 const (
 	guardTimeout = 10 * time.Second
 	firstPause   = 10 * time.Millisecond
 	longestPause = 160 * time.Millisecond
 )
 
-// RunGuard is the main function of a guard. When mpiexec is dead, which is when the input ends, it ends what is left of
-// a job. The arguments are the job and its grace in milliseconds.
+// RunGuard is the main function of a guard. When its input ends, mpiexec is dead, and it ends the processes that are
+// left of the job. The arguments are the job's ID and its grace in milliseconds.
 func RunGuard(args []string) error {
 	if len(args) != 2 {
 		return fmt.Errorf("a guard takes a job and its grace, not %q", args)
@@ -38,45 +38,46 @@ func RunGuard(args []string) error {
 		return fmt.Errorf("grace %q: %w", args[1], err)
 	}
 	signal.Ignore(ignoredSignals...)
-	told, _ := io.ReadAll(os.Stdin) // it has ended already, but in a program without our entry
+	records, _ := io.ReadAll(os.Stdin) // at its end already, unless this program was built without the entry of package reaper
 	defer func() {
 		removeLeftFiles()
-		status.RemoveSocket(job.ID(args[0])) // its mpiexec may not have ended whole yet
+		status.RemoveSocket(job.ID(args[0])) // its mpiexec may still be exiting
 	}()
-	left := leftJob{job: args[0], ranks: parseRankRecords(told)}
+	left := leftJob{job: args[0], ranks: parseRankRecords(records)}
 	if left.signalProcesses(unix.SIGTERM) == 0 {
 		return nil
 	}
-	left.signalProcesses(unix.SIGCONT) // a stopped process takes no SIGTERM
+	left.signalProcesses(unix.SIGCONT) // a stopped process does not handle SIGTERM
 	left.signalUntil(time.Now().Add(time.Duration(grace)*time.Millisecond), 0)
 	left.signalUntil(time.Now().Add(guardTimeout), unix.SIGKILL)
 	return nil
 }
 
-// parseRankRecords reads what a guard was told of ranks: when each has ended, or 0.
-func parseRankRecords(told []byte) map[int]proc.StartTicks {
+// parseRankRecords reads the records sent to a guard. It returns when each rank ended, by PID; 0: it runs.
+func parseRankRecords(records []byte) map[int]proc.StartTicks {
 	ranks := make(map[int]proc.StartTicks)
-	for ; len(told) >= rankRecordSize; told = told[rankRecordSize:] {
-		ranks[int(binary.NativeEndian.Uint32(told))] = proc.StartTicks(binary.NativeEndian.Uint64(told[4:]))
+	for ; len(records) >= rankRecordSize; records = records[rankRecordSize:] {
+		ranks[int(binary.NativeEndian.Uint32(records))] = proc.StartTicks(binary.NativeEndian.Uint64(records[4:]))
 	}
-	delete(ranks, 0) // the session, for us, of who was put into our PID namespace
+	delete(ranks, 0) // 0 is what we see as the session of processes from outside our PID namespace
 	return ranks
 }
 
-// A leftJob is what is left of a job whose mpiexec is dead.
+// A leftJob is the job of a dead mpiexec.
 type leftJob struct {
 	job   string
-	ranks map[int]proc.StartTicks // by pid: when they ended; 0: they lived when mpiexec died
+	ranks map[int]proc.StartTicks // by PID: when they ended; 0: they ran when mpiexec died
 }
 
-// signalUntil signals all that is left, again and again, until nothing is or the deadline has passed.
+// signalUntil signals the processes of the job again and again, until there are none or the deadline has passed.
 func (l *leftJob) signalUntil(deadline time.Time, sig syscall.Signal) {
 	for pause := firstPause; time.Now().Before(deadline) && l.signalProcesses(sig) > 0; pause = min(2*pause, longestPause) {
 		time.Sleep(pause)
 	}
 }
 
-// signalProcesses signals all that is left, and returns how many processes that were. What other users run does not count.
+// signalProcesses signals all processes of the job, and returns how many it reached. Other users' processes do not
+// count.
 func (l *leftJob) signalProcesses(sig syscall.Signal) (n int) {
 	marked := func(pid int) bool { return proc.EnvironVariable(pid, "MPIEXEC_JOBID") == l.job }
 	for _, p := range l.jobProcesses(proc.ReadAll(), marked) {
@@ -87,9 +88,10 @@ func (l *leftJob) signalProcesses(sig syscall.Signal) (n int) {
 	return n
 }
 
-// jobProcesses chooses the processes of the job: those that carry its mark, and those of a rank. The number of a rank is taken as long as its session or its process group has a
-// member; then it may become that of a stranger, and so is forgotten. If a rank ended while mpiexec lived, that may have
-// been long ago: then its own are those that began before its end.
+// jobProcesses returns the processes of the job: those for which marked reports true, and those in the session or
+// process group of a rank. A rank's PID identifies the job only as long as a process has it as session or group. After
+// that it is forgotten, since the kernel may reuse it. If a rank ended while mpiexec lived, only processes that
+// started before its end count.
 func (l *leftJob) jobProcesses(all []proc.Info, marked func(pid int) bool) (chosen []proc.Info) {
 	taken := make(map[int]proc.StartTicks)
 	for _, p := range all {

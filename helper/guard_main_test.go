@@ -13,7 +13,7 @@ import (
 	"remshell/proc"
 )
 
-func TestWhatIsLeftOfAJob(t *testing.T) {
+func TestLeftoverProcessesOfAJob(t *testing.T) {
 	const rank, ended = 70, 80 // the first lived when mpiexec died, the second ended at 500
 	look := func(pid, group, session int, born proc.StartTicks) proc.Info {
 		return proc.Info{PID: pid, Group: group, Session: session, StartTime: born, State: 'S'}
@@ -27,15 +27,15 @@ func TestWhatIsLeftOfAJob(t *testing.T) {
 		taken  map[int]proc.StartTicks
 	}{
 		"nothing":                        {nil, 0, nil, map[int]proc.StartTicks{}},
-		"a stranger":                     {[]proc.Info{look(5, 5, 5, 100)}, 0, nil, map[int]proc.StartTicks{}},
+		"another process":                {[]proc.Info{look(5, 5, 5, 100)}, 0, nil, map[int]proc.StartTicks{}},
 		"by its mark":                    {[]proc.Info{look(5, 5, 5, 100)}, 5, []int{5}, map[int]proc.StartTicks{}},
 		"the rank itself":                {[]proc.Info{look(rank, rank, rank, 100)}, 0, []int{rank}, map[int]proc.StartTicks{rank: 0}},
 		"in its session":                 {[]proc.Info{look(71, 71, rank, 100)}, 0, []int{71}, map[int]proc.StartTicks{rank: 0}},
 		"in its group":                   {[]proc.Info{look(71, rank, 1, 100)}, 0, []int{71}, map[int]proc.StartTicks{rank: 0}},
 		"a zombie takes its number":      {[]proc.Info{zombie}, 0, nil, map[int]proc.StartTicks{rank: 0}},
 		"of a rank that had ended":       {[]proc.Info{look(81, ended, ended, 499)}, 0, []int{81}, map[int]proc.StartTicks{ended: 500}},
-		"a stranger has its number":      {[]proc.Info{look(ended, ended, ended, 501)}, 0, nil, map[int]proc.StartTicks{}},
-		"a child of that stranger's":     {[]proc.Info{look(82, 82, ended, 502)}, 0, nil, map[int]proc.StartTicks{}},
+		"another process has its PID":    {[]proc.Info{look(ended, ended, ended, 501)}, 0, nil, map[int]proc.StartTicks{}},
+		"a child of that process":        {[]proc.Info{look(82, 82, ended, 502)}, 0, nil, map[int]proc.StartTicks{}},
 		"without a session that we know": {[]proc.Info{look(5, 0, 0, 100)}, 0, nil, map[int]proc.StartTicks{}},
 	} {
 		told, _ := binary.Append(nil, binary.NativeEndian, []rankRecord{{}, {PID: rank}, {PID: ended}, {PID: ended, Ended: 500}})
@@ -50,8 +50,8 @@ func TestWhatIsLeftOfAJob(t *testing.T) {
 	}
 }
 
-// A guard whose pipe is full says so, and there never is a part of a message.
-func TestAGuardThatHasHeardTooMuch(t *testing.T) {
+// A guard whose pipe is full says so, and never receives a part of a record.
+func TestAGuardWithAFullPipe(t *testing.T) {
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
 		t.Fatal(err)

@@ -1,30 +1,29 @@
 //go:build linux
 
 /*
-Package helper is the far end: our process on a node. It probes the machine, starts
-the ranks it is told to, carries their streams and signals, answers their PMI, and
-ends everything when the job ends, however it ends.
+Package helper is mpiexec's process on a node. It probes the machine, starts ranks, carries
+their streams and signals, and serves their PMI. It ends all processes of the job when the
+job ends, for whatever reason.
 
 	       mpiexec
 	          |  frames (package wire)
 	.---------+----------.
 	|       reader       |  sorts frames, never waits
 	|         |          |
-	|      session  <----+--- starter: forked, or why not
-	|    owns all state <+--- reaper: who ended, and how
+	|      session  <----+--- fork thread: rank started, or why not
+	|    owns all state <+--- reap loop: child exited, and how
 	|         |     <----+--- link watch, timers
 	'---------|----------'
-	sources, sinks, PMI     one goroutine each per rank and stream
+	streams, PMI            one goroutine each per rank and stream
 
-What is done about an event, package life decides, a pure function whose table is in
-doc/supervision.md; the session performs it. A session whose input ends before Bye ends
-its ranks: SIGTERM, grace, SIGKILL, orphans and processes in sessions of their own
-included. Should the helper itself be killed, the kernel kills the ranks (parent-death
-signal), and its keeper, which is the parent of the helper and inherits all orphans, ends
-the rest.
+For each event, package lifecycle decides what to do: a pure function, whose table is in
+doc/supervision.md. The session performs it. If the connection ends before Bye, the session
+ends its ranks with SIGTERM, grace and SIGKILL, and also orphans and processes in other
+sessions. If the helper itself is killed, the kernel kills the ranks (parent-death signal).
+The helper's parent, the reaper, then inherits all orphans and ends them.
 
-The package reads no configuration and none of mpiexec's environment: all it needs
-is in Prepare.
+The package reads no configuration of mpiexec and none of its environment: all it needs is in
+Prepare.
 */
 package helper
 
@@ -51,34 +50,34 @@ import (
 	"remshell/wire"
 )
 
-// A System is the world as a helper sees it.
+// A System is what a helper knows about the machine and the process it runs in.
 type System struct {
-	Build   string   // identity of this binary
-	Release string   // its version for people
-	Root    fs.FS    // "/" of the node, for /proc and /sys
+	Build   string   // identifies this binary
+	Release string   // version shown to people
+	Root    fs.FS    // the node's "/", for /proc and /sys
 	Environ []string // the helper's own environment
 
-	// Guard is set for a helper inside mpiexec, which has no keeper: the words by which
-	// this program becomes its guard.
+	// Guard is set for a helper inside mpiexec, which has no reaper above it. It holds the command-line arguments that
+	// start this program as the helper's guard.
 	Guard []string
-	// Limits are what this node's administrator lets a job use at most (RM-55); nil: those of
-	// config.LimitsFile.
+	// Limits reads the most that this node's administrator lets a job use (RM-55). If nil, config.LimitsFile is read.
 	Limits func() (limits.Map, error)
-	// AwaitProbe waits for a look at this machine that has begun already; nil: there is none.
+	// AwaitProbe waits for a probe of this machine that is already under way. If nil, Serve makes its own.
 	AwaitProbe func() (job.Probe, error)
-	// Now is the clock of --doctor; nil: time.Now.
+	// Now is the clock of --doctor. If nil, it is time.Now.
 	Now func() time.Time
-	// Signals are those that this process catches (caught.go); nil: none.
+	// Signals delivers the signals that this process catches. If nil, it catches none.
 	Signals <-chan os.Signal
-	// Link is the connection to mpiexec, if it is one of ours; else that of the login, if there is one.
+	// Link is the TCP connection to mpiexec, if the helper's own. If it is zero, the ssh connection of the login is
+	// used, if there is one.
 	Link Link
-	// Terminal says that we have a controlling terminal, which no rank may have: it
-	// would be stopped for touching it from the background.
+	// Terminal is true if the helper has a controlling terminal. No rank may share it: the kernel would stop a rank
+	// that touches the terminal from the background.
 	Terminal bool
 }
 
-// deathSignal is the signal that a rank gets when the helper dies. Without a keeper it only
-// asks; the guard does the rest.
+// deathSignal returns the signal that a rank gets when the helper dies. A helper without a reaper uses SIGTERM: its
+// guard sends SIGKILL later.
 func (sys System) deathSignal() syscall.Signal {
 	if sys.Guard != nil {
 		return syscall.SIGTERM
@@ -86,32 +85,34 @@ func (sys System) deathSignal() syscall.Signal {
 	return syscall.SIGKILL
 }
 
-// ranksLeadSessions reports whether each rank leads a session. The kernel shares a CPU among sessions
-// first (sched_autogroup): ranks that have one together get together as much of it as one busy
-// process of somebody else. But a batch system may find the processes of a job by their session; there ranks
-// leave it only where they would be stopped for touching its terminal.
+// ranksLeadSessions reports whether each rank leads a session. With sched_autogroup, the kernel shares a CPU first
+// among sessions. Ranks in one common session together get only as much of it as one busy process of another session.
+// Some batch systems find a job's processes by their session. There ranks leave the session only if a terminal
+// requires it.
 func (sys System) ranksLeadSessions() bool {
 	return sys.Terminal || sys.sessionBatchSystem() == nil
 }
 
-// sessionBatchSystem is the batch system in whose job we are that finds the processes of a job by their session; nil: there is none.
+// sessionBatchSystem returns the batch system that runs this helper and finds a job's processes by their session. It
+// returns nil if there is none.
 func (sys System) sessionBatchSystem() *batch.System {
 	return batch.BySessions(batch.World{Env: job.Variables(sys.Environ)})
 }
 
-// sharesHelperSession reports whether a rank stays in the helper's session. Open MPI's ranks call sched_yield while they
-// wait, if they share CPUs, and with sched_autogroup the kernel then gives the CPU only to processes of the same
-// session: in sessions of their own they are 100 times slower. MPICH's ranks do not yield, and each session gets
-// its part of a CPU. A program that may be built with either stays: that costs MPICH a third of its speed and
-// saves Open MPI much more. No rank may touch the terminal of mpiexec: there such a job has a helper of its own
-// session (cli).
+// sharesHelperSession reports whether a rank stays in the helper's session.
+//
+// If Open MPI's ranks share CPUs, they call sched_yield while they wait. With sched_autogroup, the kernel then gives
+// the CPU only to processes of the same session: in separate sessions such ranks are 100 times slower. MPICH's ranks
+// do not yield, and each session gets its part of a CPU. A program that may be built with either stays: MPICH loses a
+// third of its speed, and Open MPI gains much more. No rank may touch mpiexec's terminal: there such a job has a
+// helper in a session of its own (package cli).
 func (s *session) sharesHelperSession(r *rankProcess) bool {
 	return !s.sys.Terminal && r.group.pmix != nil && r.pmiOffered().OffersPMIx() && r.group.pmix.Oversubscribed()
 }
 
-// shareGroupCPUs lets ranks of Open MPI that share CPUs run on all CPUs of their group, unless somebody has said how they are
-// bound. Its own launcher does not bind such ranks either. Bound to one CPU, a rank waits for whatever else runs there,
-// and all others wait for it. All other ranks, also those of programs whose library is not known, keep the CPUs that
+// shareGroupCPUs lets Open MPI ranks that share CPUs run on all CPUs of their group, unless the user asked for a
+// binding. Open MPI's own launcher does not bind such ranks either. A rank bound to one CPU waits for whatever else
+// runs there, and all other ranks wait for it. Ranks of other libraries, or of an unknown one, keep the CPUs that
 // placement.md 7.2 gives them.
 func (s *session) shareGroupCPUs(g *group) {
 	if !g.prepare.Process.BindingUnspecified || g.pmix == nil || !g.pmix.Oversubscribed() {
@@ -127,7 +128,8 @@ func (s *session) shareGroupCPUs(g *group) {
 	}
 }
 
-// commonCPUs are all CPUs to which ranks are bound; nil, for no binding, if these are all that there are.
+// commonCPUs returns all CPUs to which any of the ranks is bound. It returns nil, for no binding, if these are all
+// usable CPUs.
 func commonCPUs(ranks []job.RankPlan, usable []int) []int {
 	var all []int
 	for _, r := range ranks {
@@ -139,20 +141,21 @@ func commonCPUs(ranks []job.RankPlan, usable []int) []int {
 	return all
 }
 
-// ErrLeaveProcesses is the end of a session whose ranks may leave processes behind. A helper with a
-// keeper then exits with StayCode, or the keeper would end them.
+// ErrLeaveProcesses is returned by Serve if processes that ranks left behind may stay. A helper with a reaper then
+// exits with LeaveProcessesCode, so that the reaper does not end them.
 var ErrLeaveProcesses = errors.New("what ranks left behind may stay")
 
-// LeaveProcessesCode is an exit code that no other end of a helper has.
+// LeaveProcessesCode is the helper's exit code for ErrLeaveProcesses. No other end of a helper has it.
 const LeaveProcessesCode = 64
 
-// Serve speaks on conn until the job is over or the other end is gone, and leaves
-// no process behind. Each attempt of a job (survive.md SV-2) has a session of its own. The error says why it was not over in the regular way.
+// Serve runs a helper on conn until the job is over or mpiexec is gone. It leaves no process of the job behind, unless
+// they may stay (ErrLeaveProcesses). Each attempt of a job (survive.md SV-2) has a session of its own. The error is
+// nil if mpiexec ended the job with Bye; otherwise it says why the helper stopped.
 func Serve(ctx context.Context, conn io.ReadWriteCloser, sys System) error {
 	if err := proc.BecomeSubreaper(); err != nil {
 		return fmt.Errorf("become a subreaper: %w", err)
 	}
-	// Whoever started us may have left descriptors open; no rank may see them (IO-15).
+	// The parent may have left descriptors open. No rank may inherit them (IO-15).
 	unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
 	host, _ := os.Hostname()
 	c := wire.NewConn(conn, wire.Helper)
@@ -163,24 +166,24 @@ func Serve(ctx context.Context, conn io.ReadWriteCloser, sys System) error {
 	s.reportProbe()
 	for {
 		err := s.serve(ctx)
-		if s.life.HasNextAttempt() {
+		if s.lifecycle.HasNextAttempt() {
 			s = s.nextAttempt()
 			continue
 		}
 		s.carriedClaims.Release()
 		s.conn.Close()
-		if err == nil && s.life.LeavesProcesses() {
+		if err == nil && s.lifecycle.LeavesProcesses() {
 			err = ErrLeaveProcesses
 		}
 		return err
 	}
 }
 
-// serve is one session from its first event to its last, with all that it has begun.
+// serve runs one session to its end, and closes everything that the session started.
 func (s *session) serve(ctx context.Context) error {
 	go s.readFrames()
 	err := s.run(ctx)
-	s.takeLeftIPC().freeObjects() // if mpiexec is gone, and so was not told that nothing is left
+	s.takeLeftIPC().freeObjects() // in case mpiexec is gone and reportDrained did not run
 	s.forkThread.Close()
 	s.claims.Close()
 	s.staging.Close()
@@ -196,14 +199,14 @@ func (s *session) serve(ctx context.Context) error {
 	return err
 }
 
-// reportProbe tells what this machine is.
+// reportProbe sends mpiexec the probe of this machine.
 func (s *session) reportProbe() {
-	look := s.sys.AwaitProbe
-	if look == nil {
-		look = func() (job.Probe, error) { return probe.Node(s.sys.Root, s.sys.Environ) }
+	probeNode := s.sys.AwaitProbe
+	if probeNode == nil {
+		probeNode = func() (job.Probe, error) { return probe.Node(s.sys.Root, s.sys.Environ) }
 	}
-	node, err := look()
-	node.NodeTime = time.Now() // what it is compared with is when the answer comes
+	node, err := probeNode()
+	node.NodeTime = time.Now() // mpiexec compares it with its own clock on receipt
 	s.cpus, s.topology = node.Topology.CPUNumberLimit(), node.Topology
 	s.claims.SetMachineID(node.Identity)
 	answer := &wire.NodeInfo{Probe: node}
@@ -213,7 +216,7 @@ func (s *session) reportProbe() {
 	s.conn.Send(answer)
 }
 
-// A logger tells mpiexec what somebody may want to know of this helper.
+// A logger sends log texts to mpiexec.
 type logger struct{ conn *wire.Conn }
 
 func (l logger) warn(format string, args ...any) {
@@ -224,33 +227,32 @@ func (l logger) inform(format string, args ...any) {
 	l.conn.Send(&wire.Log{Text: fmt.Sprintf(format, args...)})
 }
 
-// InProcess is the helper of a job on this machine alone, in the process of its mpiexec:
-// the start of another Go program would take longer than all the rest (doc/adr/0007).
-// Close waits until it has ended what is left.
+// InProcess is a helper inside mpiexec, for a job on this machine alone. Starting another Go program would take longer
+// than everything else (doc/adr/0007). Close waits until the helper has ended the job's processes.
 type InProcess struct {
 	*wire.InProcess
-	done chan struct{} // closed when the helper has left
+	done chan struct{} // closed when the helper has returned
 }
 
-// NewInProcess starts one.
+// NewInProcess starts a helper in this process.
 func NewInProcess(sys System) InProcess {
 	near, far := wire.NewInProcess()
 	i := InProcess{near, make(chan struct{})}
 	go func() {
 		defer close(i.done)
 		if err := Serve(context.Background(), far, sys); err != nil {
-			far.Fail(err) // of what kept it from saying anything: else it is closed by now
+			far.Fail(err) // reports an error of Serve's start; later the connection is closed already
 		}
 	}()
 	return i
 }
 
-// Close ends the conversation.
+// Close closes the connection and waits for the helper to return.
 func (i InProcess) Close() error {
 	err := i.InProcess.Close()
 	<-i.done
 	return err
 }
 
-// Source is that of package transport.
+// Source implements transport.Conn.
 func (i InProcess) Source() string { return "inside" }

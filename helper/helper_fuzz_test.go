@@ -18,13 +18,13 @@ import (
 	"remshell/wire"
 )
 
-// A fuzzInput is a launcher that says what the bytes of a fuzzer mean, whether it fits or not.
+// A fuzzInput is an mpiexec that sends messages made from a fuzzer's bytes, whether they make sense or not.
 type fuzzInput struct {
 	bytes []byte
 	dir   string // of the ledger, and of all files
 }
 
-// next is the next byte; 0 when there is none any more.
+// next returns the next byte, or 0 if there are none left.
 func (w *fuzzInput) next() (b byte) {
 	if len(w.bytes) > 0 {
 		b, w.bytes = w.bytes[0], w.bytes[1:]
@@ -38,7 +38,7 @@ func (w *fuzzInput) rank() int { return []int{0, 1, 2, 7, 1 << 20}[w.next()%5] }
 
 func (w *fuzzInput) group() string { return w.word("g", "g", "g", "h", "") }
 
-// message is one that a launcher may send at some time, and here does at any.
+// message returns one message that an mpiexec can send, at any time here.
 func (w *fuzzInput) message() wire.Message {
 	switch w.next() % 32 {
 	case 0, 1:
@@ -103,7 +103,7 @@ func (w *fuzzInput) message() wire.Message {
 	return w.blank()
 }
 
-// blank is an empty message of any kind, also of those that only a helper sends.
+// blank returns an empty message of any kind, also of kinds that only a helper sends.
 func (w *fuzzInput) blank() wire.Message {
 	kinds := wire.Kinds()
 	m := kinds[int(w.next())%len(kinds)].New()
@@ -113,7 +113,7 @@ func (w *fuzzInput) blank() wire.Message {
 	return m
 }
 
-// prepare is for some ranks that fit together, or not.
+// prepare returns a Prepare for some ranks, consistent or not.
 func (w *fuzzInput) prepare() *wire.Prepare {
 	m := &wire.Prepare{
 		Job:     "j",
@@ -137,9 +137,9 @@ func (w *fuzzInput) prepare() *wire.Prepare {
 	return m
 }
 
-// say says all, and then hangs up. At times it waits for an answer, or sends junk in the midst
-// of the stream.
-func (w *fuzzInput) say(stream io.Writer, conn *wire.Conn, said <-chan wire.Message) {
+// sendAll sends all messages and then closes the connection. At times it waits for a reply, or sends junk inside the
+// stream.
+func (w *fuzzInput) sendAll(stream io.Writer, conn *wire.Conn, received <-chan wire.Message) {
 	for len(w.bytes) > 0 {
 		if w.next() > 250 {
 			stream.Write(w.bytes)
@@ -150,7 +150,7 @@ func (w *fuzzInput) say(stream io.Writer, conn *wire.Conn, said <-chan wire.Mess
 		}
 		if w.next()%4 == 0 {
 			select {
-			case <-said:
+			case <-received:
 			case <-time.After(20 * time.Millisecond):
 			}
 		}
@@ -158,14 +158,14 @@ func (w *fuzzInput) say(stream io.Writer, conn *wire.Conn, said <-chan wire.Mess
 	conn.Close()
 }
 
-// resting is how many goroutines there are when the first session of this process has ended.
+// resting is the number of goroutines after the first session of this process.
 var resting int
 
-// A helper ends when its launcher is gone, whatever it was told before: it leaves neither a
-// process nor a goroutine, and takes no more memory than what it is told needs (TRUST-35).
+// A helper ends when its mpiexec is gone, whatever it received before. It leaves neither a process nor a goroutine,
+// and uses no more memory than its messages need (TRUST-35).
 func FuzzHelper(f *testing.F) {
 	f.Add([]byte{})
-	for i := range byte(24) { // each message alone, and when ranks run
+	for i := range byte(24) { // each message alone, and while ranks run
 		f.Add([]byte{0, i, 0, 1, 2, 3, 4, 5, 6, 7})
 		ready := []byte{0, 0, 0, 0, 0, 0, 255, i, i / 4, 1, 0, 1, 3, i % 9, 0, 0, 5, 0, 1, i / 2 % 9, 0, 2, 0}
 		f.Add(append(ready, 0, 2, 0, 0, 0, 17, 0, 0, 17, 0, 0, i, 0, 0, 0, 1, 0, 0))
@@ -194,18 +194,18 @@ func FuzzHelper(f *testing.F) {
 	})
 }
 
-// serveFuzzInput is one session, from its greeting to its end.
+// serveFuzzInput runs one session from Hello to its end.
 func serveFuzzInput(t *testing.T, bytes []byte) {
 	dir := t.TempDir()
-	here, there := net.Pipe()
-	conn := wire.NewConn(here, wire.Launcher)
+	ours, theirs := net.Pipe()
+	conn := wire.NewConn(ours, wire.Launcher)
 	sys := System{Build: "test", Root: os.DirFS("/"), Environ: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + dir}}
 	over := make(chan error, 1)
-	go func() { over <- Serve(context.Background(), there, sys) }()
+	go func() { over <- Serve(context.Background(), theirs, sys) }()
 	if _, _, err := conn.ReceiveHello(); err != nil {
 		t.Fatal(err)
 	}
-	said := make(chan wire.Message)
+	received := make(chan wire.Message)
 	go func() {
 		defer conn.Abandon()
 		for {
@@ -214,13 +214,13 @@ func serveFuzzInput(t *testing.T, bytes []byte) {
 				return
 			}
 			select {
-			case said <- m:
+			case received <- m:
 			default:
 			}
 		}
 	}()
 	w := &fuzzInput{bytes, dir}
-	w.say(here, conn, said)
+	w.sendAll(ours, conn, received)
 	select {
 	case <-over:
 	case <-time.After(testTimeout):

@@ -11,11 +11,10 @@ import (
 	"remshell/pmiserver/pmix/message"
 )
 
-// noAggregation is by what a user has each rank's texts printed, as of Open MPI's own launcher.
+// noAggregation is the environment entry by which users of Open MPI's launcher get each rank's help texts printed.
 const noAggregation = "OMPI_MCA_orte_base_help_aggregate=0"
 
-// printHelpText prints what an MPI library has to say of what went wrong, each text once for all ranks of the job
-// (PMIX-48).
+// printHelpText prints an error text of an MPI library, each text once for all ranks of the job (PMIX-48).
 func (s *session) printHelpText(ctx context.Context, r *rankProcess, text message.LogText) {
 	if !s.awaitStarted(r) {
 		return
@@ -25,8 +24,8 @@ func (s *session) printHelpText(ctx context.Context, r *rankProcess, text messag
 	}
 }
 
-// writeHelpText puts a text behind what the rank has written to its standard output or error. Where that is
-// closed, it is lost as the rank's own words would be.
+// writeHelpText writes a text after what the rank has written to its standard output or error. If the stream is
+// closed, the text is lost, as the rank's own output would be.
 func (r *rankProcess) writeHelpText(text message.LogText) {
 	terminal, merged := r.command.Terminal, r.command.MergeStderr
 	file := r.stderr.File
@@ -42,5 +41,5 @@ func (r *rankProcess) writeHelpText(text message.LogText) {
 	stream.WriteString(text.Text)
 }
 
-// printTimeout is how long a text waits for somebody to take it.
+// printTimeout is how long a text waits for a reader.
 const printTimeout = 10 * time.Second

@@ -17,7 +17,7 @@ import (
 	"remshell/proc"
 )
 
-// exitHint says what the node knows about the end of a rank, if there is evidence (REP-3).
+// exitHint returns why a rank ended, if this node has evidence (REP-3). Otherwise it is empty.
 func (s *session) exitHint(exit *job.Exit) string {
 	killer := killedBy(exit)
 	switch {
@@ -26,7 +26,7 @@ func (s *session) exitHint(exit *job.Exit) string {
 	case exit.ToldToEnd || exit.Status() == 0:
 		return ""
 	case exit.Hint != "":
-		return exit.Hint // its limits
+		return exit.Hint // one of its resource limits
 	}
 	if killer == unix.SIGKILL {
 		if why := s.kernelDenials.OutOfMemory(s.sys.Root); why != "" {
@@ -42,8 +42,8 @@ func (s *session) exitHint(exit *job.Exit) string {
 	return ""
 }
 
-// killedBy is the signal that killed a rank, or what it has started: a shell, or what runs a container, reports that by a code above 128.
-// It is 0 if there is none.
+// killedBy returns the signal that killed a rank, or a process that the rank waited for; 0: none. A shell or a
+// container runtime reports such a signal as exit code 128 plus the signal.
 func killedBy(exit *job.Exit) unix.Signal {
 	if exit.Signal == 0 && exit.Code > 128 {
 		return unix.Signal(exit.Code - 128)
@@ -51,13 +51,14 @@ func killedBy(exit *job.Exit) unix.Signal {
 	return unix.Signal(exit.Signal)
 }
 
-// memoryDaemons are programs that end other ones when memory is short, before the kernel does. earlyoom sends SIGTERM first.
+// memoryDaemons are programs that kill processes before the kernel's OOM killer does. earlyoom sends SIGTERM first.
 var memoryDaemons = []string{"earlyoom", "nohang", "oomd", "systemd-oomd"}
 
-// memoryDaemonHint returns a hint if such a program runs here, and the ranks had at least half of the memory: had, in bytes. Else it is empty.
-func memoryDaemonHint(root fs.FS, had int64) string {
+// memoryDaemonHint returns a hint if such a program runs here and the ranks used at least half of the memory. used is
+// in bytes. Otherwise it is empty.
+func memoryDaemonHint(root fs.FS, used int64) string {
 	total := probe.TotalMemory(root)
-	if total == 0 || had < total/2 {
+	if total == 0 || used < total/2 {
 		return ""
 	}
 	entries, _ := fs.ReadDir(root, "proc")
@@ -67,16 +68,16 @@ func memoryDaemonHint(root fs.FS, had int64) string {
 		}
 		name := probe.ReadLine(root, path.Join("proc", e.Name(), "comm"))
 		if slices.Contains(memoryDaemons, name) {
-			return fmt.Sprintf("the ranks had up to %d of %d MiB there, and %s ends processes when memory is short: see its log", had>>20, total>>20, name)
+			return fmt.Sprintf("the ranks had up to %d of %d MiB there, and %s ends processes when memory is short: see its log", used>>20, total>>20, name)
 		}
 	}
 	return ""
 }
 
-// A rankLimits is what a process may use (getrlimit(2)), as the kernel ends it by a signal if it uses more.
+// A rankLimits holds the resource limits (getrlimit(2)) whose excess makes the kernel send a signal.
 type rankLimits struct{ cpu, file unix.Rlimit }
 
-// rlimitsOf asks for the limits of a process that has ended and was not waited for.
+// rlimitsOf returns the limits of a process that has ended and was not reaped yet. Unknown limits are unlimited.
 func rlimitsOf(pid int) rankLimits {
 	none := unix.Rlimit{Cur: math.MaxUint64, Max: math.MaxUint64}
 	l := rankLimits{none, none}
@@ -85,10 +86,11 @@ func rlimitsOf(pid int) rankLimits {
 	return l
 }
 
-// exceeded says by which limit a process was ended, if by one.
+// exceeded returns the limit for which a process was killed, or "".
 //
-// The kernel sends SIGXCPU at the soft limit of CPU time, which it raises by a second each time. If the hard limit is equal, as ulimit sets
-// it, it sends SIGKILL at once. It counts by clock ticks, and on a busy machine Usage is up to half a second below that.
+// The kernel sends SIGXCPU at the soft limit of CPU time, which it raises by a second each time. If the hard limit is
+// equal, as ulimit sets it, it sends SIGKILL at once. It counts clock ticks, so on a busy machine Usage is up to half
+// a second less.
 func (l rankLimits) exceeded(exit job.Exit) string {
 	cpu := func(seconds uint64) string {
 		return fmt.Sprintf("its CPU time is limited to %d s (ulimit -t)", seconds)
@@ -110,9 +112,9 @@ func (l rankLimits) exceeded(exit job.Exit) string {
 	return ""
 }
 
-// countDenials notes what the kernel has denied here before the ranks run. That of the whole machine takes 0.1 ms to count, which a start is
-// spared: it is counted when they have run for a second. A killed helper cannot tell why it was killed, so its keeper gets the counts as
-// well.
+// countDenials counts what the kernel has denied here before the ranks run. Counting for the whole machine takes 0.1
+// ms, so it is done only when ranks have run for a second (running). The reaper gets the counts, too, since a killed
+// helper cannot say why it was killed.
 func (s *session) countDenials(running bool) {
 	switch {
 	case !running:

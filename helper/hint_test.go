@@ -15,8 +15,8 @@ import (
 	"remshell/proc"
 )
 
-// A hint needs a count that has risen, and a rank that we have not killed ourselves. Who reports a signal by a code above 128 is as good
-// as who died by it.
+// A hint needs a denial count that has risen, and a rank that the helper has not killed. An exit code above 128 counts
+// as the signal that it stands for.
 func TestHints(t *testing.T) {
 	root := fstest.MapFS{"proc/self/cgroup": {Data: []byte("0::/job\n")}, "sys/fs/cgroup/job/memory.events": {Data: []byte("oom_kill 3\n")},
 		"sys/fs/cgroup/job/pids.events": {Data: []byte("max 3\n")}, "sys/fs/cgroup/job/pids.max": {Data: []byte("20\n")},
@@ -56,7 +56,7 @@ func TestHints(t *testing.T) {
 	}
 }
 
-// What the machine has killed is counted once, when ranks have run for a while.
+// Kills of the whole machine are counted once, when ranks have run for a while.
 func TestTheMachineIsCountedOnce(t *testing.T) {
 	root := fstest.MapFS{"proc/vmstat": {Data: []byte("oom_kill 3\n")}}
 	s := &session{sys: System{Root: root}}
@@ -72,10 +72,10 @@ func TestTheMachineIsCountedOnce(t *testing.T) {
 	}
 }
 
-// By which limit a process was ended.
+// exceeded names the limit for which a process was killed.
 func TestExceededLimits(t *testing.T) {
 	none := unix.Rlimit{Cur: math.MaxUint64, Max: math.MaxUint64}
-	second := unix.Rlimit{Cur: 2, Max: 2} // behind the first SIGXCPU of a limit of 1
+	second := unix.Rlimit{Cur: 2, Max: 2} // after the first SIGXCPU of a limit of 1
 	limits := rankLimits{second, unix.Rlimit{Cur: 512, Max: 1024}}
 	used := job.Usage{User: 1500 * time.Millisecond, System: 400 * time.Millisecond}
 	for name, test := range map[string]struct {
@@ -98,7 +98,7 @@ func TestExceededLimits(t *testing.T) {
 	}
 }
 
-// The limits of a process can be read until it was waited for, also those that it has set itself.
+// The limits of an ended process can be read until it is reaped, also those that it has set itself.
 func TestLimitsOfAProcessThatHasEnded(t *testing.T) {
 	cmd := exec.Command("sh", "-c", "ulimit -f 2; ulimit -t 7; exec true")
 	if err := cmd.Start(); err != nil {

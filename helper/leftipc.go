@@ -10,8 +10,8 @@ import (
 	"remshell/wire"
 )
 
-// jobProcesses are the processes of the job that live on the node, with the ranks they belong to: of what is
-// below a rank, that rank; of what has outlived its parent, the rank whose process group it is in.
+// jobProcesses returns the job's processes on this node, each with its rank. A descendant belongs to the rank that it
+// descends from. An orphan belongs to the rank whose process group it is in.
 func (s *session) jobProcesses() (all []sysvipc.Process) {
 	roots := s.rankByPID()
 	s.visitDescendants(func(p proc.Info, of int) int {
@@ -27,7 +27,7 @@ func (s *session) jobProcesses() (all []sysvipc.Process) {
 	return all
 }
 
-// rankByPID are the ranks that live, by their processes.
+// rankByPID returns the running ranks, by PID.
 func (s *session) rankByPID() map[int]int {
 	roots := make(map[int]int, len(s.ranks))
 	for _, r := range s.ranks {
@@ -38,8 +38,8 @@ func (s *session) rankByPID() map[int]int {
 	return roots
 }
 
-// visitDescendants visits the processes below the helper that are not its own, parents first, and tells of each to which rank
-// its parent belongs; visit says to which it does itself.
+// visitDescendants calls visit for each descendant of the helper that is part of the job, parents before children. of
+// is the rank of the process's parent. visit returns the rank of the process itself.
 func (s *session) visitDescendants(visit func(p proc.Info, of int) int) {
 	tree := proc.ReadTree()
 	var below func(pid, rank int)
@@ -53,20 +53,20 @@ func (s *session) visitDescendants(visit func(p proc.Info, of int) int) {
 	below(os.Getpid(), sysvipc.NoRank)
 }
 
-// A leftIPC is what is known of shared memory that is to be freed when no process of the job is left.
+// A leftIPC is shared memory that is to be freed when no process of the job is left.
 type leftIPC struct{ objects *sysvipc.Tracker }
 
-// takeLeftIPC hands over what is known of shared memory that ranks have left: it is freed once. What they
-// leave that may stay themselves is theirs.
+// takeLeftIPC returns the shared memory that ranks have left, once: later calls return none. If processes may stay, it
+// returns none, since they may still use it.
 func (s *session) takeLeftIPC() leftIPC {
-	book := s.ipcTracker
-	if s.ipcTracker = nil; s.life.LeavesProcesses() {
+	tracker := s.ipcTracker
+	if s.ipcTracker = nil; s.lifecycle.LeavesProcesses() {
 		return leftIPC{}
 	}
-	return leftIPC{book}
+	return leftIPC{tracker}
 }
 
-// freeObjects frees what ranks have left that did not end well, and says what that was; nil: nothing.
+// freeObjects frees shared memory left by ranks that failed. It returns what was freed, or nil if nothing was.
 func (r leftIPC) freeObjects() *wire.IPCCleaned {
 	o := r.objects.Free()
 	if len(o.Freed) == 0 && o.Semaphores == 0 {

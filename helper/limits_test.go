@@ -18,9 +18,9 @@ import (
 	"remshell/wire"
 )
 
-// What is told of a rank's memory is the rank's own, and not that of the helper that forks it.
+// The reported memory of a rank is its own, not that of the helper that forks it.
 func TestPeaksAreTheRanksOwn(t *testing.T) {
-	large := make([]byte, 64<<20) // so are we
+	large := make([]byte, 64<<20) // makes the helper large, too
 	for i := 0; i < len(large); i += 4096 {
 		large[i] = 1
 	}
@@ -29,7 +29,7 @@ func TestPeaksAreTheRanksOwn(t *testing.T) {
 		"exec dd if=/dev/zero of=/dev/null bs=100M count=1 2>/dev/null")
 	k.conn.Send(&wire.Start{})
 	most := []int64{16 << 20, 16 << 20, 160 << 20}
-	least := []int64{0, 100 << 10, 10 << 20} // the last, as far as it was seen: we have had more
+	least := []int64{0, 100 << 10, 10 << 20} // the last one as far as it was seen: the helper had more
 	for range most {
 		exit := receive[*wire.Exited](k).Exit
 		if got := exit.Usage.MaxRSS; got > most[exit.Rank] || got < least[exit.Rank] {
@@ -40,7 +40,7 @@ func TestPeaksAreTheRanksOwn(t *testing.T) {
 	runtime.KeepAlive(large)
 }
 
-// A rank has the launcher's limits from its first instruction on.
+// A rank has mpiexec's limits from its first instruction on.
 func TestARankIsBornWithItsLimits(t *testing.T) {
 	const script = "ulimit -Sn; ulimit -Sf; ulimit -Sl; ulimit -St; ulimit -Sv; ulimit -Ss"
 	const want = "321\n2048\n32\n7777\n1073741824\n4000\n" // shells count blocks of 512 bytes, and KiB
@@ -72,7 +72,7 @@ func TestARankIsBornWithItsLimits(t *testing.T) {
 	}
 }
 
-// What the node's own administrator allows holds against an mpiexec that wants more.
+// The node's own limits hold even if mpiexec wants more.
 func TestLimitsOfTheNode(t *testing.T) {
 	k := newLimitedTestHelper(t, limits.Map{limits.NoFile: 50, limits.Core: 0})
 	k.prepareAs(func(m *wire.Prepare) {
@@ -86,7 +86,7 @@ func TestLimitsOfTheNode(t *testing.T) {
 	k.bye()
 }
 
-// And it holds against one that does nothing about what it is told: the ranks are ended all the same.
+// They also hold if mpiexec does not react to LimitExceeded: the helper ends the ranks.
 func TestExcessOnTheNode(t *testing.T) {
 	k := newLimitedTestHelper(t, limits.Map{limits.WallTime: int64(time.Millisecond)})
 	k.prepareAs(func(m *wire.Prepare) { m.Streams.Stdin, m.Supervision.Grace = nil, testTimeout }, "exec sleep 600")
@@ -102,17 +102,17 @@ func TestExcessOnTheNode(t *testing.T) {
 	}
 }
 
-// memoryHog builds a program that takes memory in ways that a limit can miss.
+// memoryHog builds a program that uses memory in ways that a limit can miss.
 func memoryHog(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "hog")
-	if out, err := exec.Command("go", "build", "-o", program, "./testdata/hog").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", program, "./testdata/memoryhog").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	return program
 }
 
-// What stays when the helper is gone nobody holds to the node's own limits: nothing may.
+// If the helper's exit would leave processes unlimited, --leave-children is refused on a node with limits.
 func TestNothingStaysUnderLimitsOfTheNode(t *testing.T) {
 	for _, test := range []struct {
 		most    limits.Map
@@ -138,7 +138,8 @@ func TestNothingStaysUnderLimitsOfTheNode(t *testing.T) {
 	}
 }
 
-// excess waits for what is exceeded; nil: nothing is, in some samples after so many processes have said "ready".
+// excess waits for LimitExceeded. It returns nil if there is none in some samples after ready processes have printed
+// "ready".
 func (k *testHelper) excess(ready int) *wire.LimitExceeded {
 	k.t.Helper()
 	for samples := 0; samples < 4; {
@@ -160,8 +161,8 @@ func (k *testHelper) excess(ready int) *wire.LimitExceeded {
 	return nil
 }
 
-// What a node's administrator allows holds for memory in files of memory, mapped or not, and for what no rank is known to have
-// started; memory that several processes share counts once.
+// The node's memory limit also counts memory in memory files, mapped or not, and processes of no known rank. Memory
+// that several processes share counts once.
 func TestLimitsOfMemory(t *testing.T) {
 	program := memoryHog(t)
 	const most = 96 << 20
@@ -169,9 +170,9 @@ func TestLimitsOfMemory(t *testing.T) {
 		name  string
 		what  limits.Resource
 		ranks []string // what the program does in each
-		ready int      // processes that say so
+		ready int      // processes that print it
 		over  bool
-		rank  int // that exceeds
+		rank  int // that exceeds the limit
 	}{
 		{"memory of its own", limits.HostMem, []string{"heap 128"}, 1, true, -1},
 		{"a memfd", limits.HostMem, []string{"memfd 128"}, 1, true, -1},

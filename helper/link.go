@@ -13,29 +13,30 @@ import (
 )
 
 /*
-A half-open link, whose cable was cut or whose launcher lost its power, ends no
-stream, and a stopped launcher (^Z) answers nothing that we might ask. The kernel
-at the other end knows the difference: it acknowledges TCP segments also for a
+A linkWatch notices that the connection to mpiexec is dead.
+
+A half-open connection (the cable is cut, mpiexec's machine has lost power) ends no stream. A stopped mpiexec (^Z)
+does not answer either. The kernel at the other end tells these apart: it acknowledges TCP segments also for a
 stopped process. So the helper does not ask mpiexec, it asks its own kernel:
 
 	helper --Ping--> sshd --TCP segment--> the kernel at the other end
-	   '--- /proc/net/tcp: is our segment being repeated without answer? ---'
+	   '--- /proc/net/tcp: is our segment retransmitted without an acknowledgement? ---'
 
-Which connection is ours, sshd has told in SSH_CONNECTION. With another way of
-starting us there is none, and that way has to keep the link (cli.md SIG-7).
+SSH_CONNECTION, set by sshd, names the connection. Other launchers have none; there the launcher has to notice a
+dead connection itself (cli.md SIG-7).
 */
 type linkWatch struct {
 	root         fs.FS
 	local        netip.AddrPort
 	remote       netip.AddrPort
 	maxSilence   time.Duration
-	lastAnswered time.Time // when the other end was last known to answer
+	lastAnswered time.Time // when the other end last acknowledged, as far as is known
 }
 
-// A Link is the two ends of a connection; the zero value: none.
+// A Link is the two ends of a TCP connection. The zero value is no connection.
 type Link struct{ Local, Remote netip.AddrPort }
 
-// LinkOf is that of a TCP connection.
+// LinkOf returns the Link of a TCP connection, or the zero Link for any other.
 func LinkOf(conn net.Conn) Link {
 	local, _ := conn.LocalAddr().(*net.TCPAddr)
 	remote, _ := conn.RemoteAddr().(*net.TCPAddr)
@@ -50,8 +51,8 @@ func LinkOf(conn net.Conn) Link {
 
 func (l Link) isKnown() bool { return l.Local.IsValid() && l.Remote.IsValid() }
 
-// watchLink watches the link of a session for as long as the session lasts. It
-// returns nil when there is nothing to watch.
+// watchLink watches the connection to mpiexec as long as the session lasts. If it is dead for silence, linkDeadEvent
+// is posted. watchLink returns nil if there is no TCP connection to watch, or silence is not positive.
 func watchLink(sys System, silence time.Duration, s *session) *linkWatch {
 	link := sys.Link
 	if !link.isKnown() {
@@ -80,8 +81,8 @@ func watchLink(sys System, silence time.Duration, s *session) *linkWatch {
 	return w
 }
 
-// sendHeartbeats gives mpiexec signs of life as long as the session lasts. Where a batch system's starter carries
-// the stream nobody else would notice that it leads nowhere (RM-40).
+// sendHeartbeats sends a Ping regularly as long as the session lasts. If a batch system's launcher carries the stream,
+// nothing else shows mpiexec that the stream is dead (RM-40).
 func (s *session) sendHeartbeats() {
 	tick := time.NewTicker(wire.HeartbeatEvery)
 	defer tick.Stop()
@@ -95,7 +96,7 @@ func (s *session) sendHeartbeats() {
 	}
 }
 
-// silentFor returns how long the other end has been silent, as far as is known.
+// silentFor returns for how long the other end has not acknowledged, as far as is known.
 func (w *linkWatch) silentFor(unanswered bool, now time.Time) time.Duration {
 	if !unanswered {
 		w.lastAnswered = now
@@ -103,7 +104,7 @@ func (w *linkWatch) silentFor(unanswered bool, now time.Time) time.Duration {
 	return now.Sub(w.lastAnswered)
 }
 
-// isRetransmitting reports whether the kernel is repeating segments of our connection.
+// isRetransmitting reports whether the kernel is retransmitting segments of the watched connection.
 func (w *linkWatch) isRetransmitting() bool {
 	for _, table := range []string{"proc/net/tcp", "proc/net/tcp6"} {
 		text, err := fs.ReadFile(w.root, table)

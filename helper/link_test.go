@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-func TestJudge(t *testing.T) {
+func TestSilence(t *testing.T) {
 	start := time.Unix(1_000_000, 0)
 	at := func(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
 	w := &linkWatch{lastAnswered: start}
@@ -20,7 +20,7 @@ func TestJudge(t *testing.T) {
 		silent     time.Duration
 	}{
 		{15, false, 0},
-		{30, true, 15 * time.Second}, // it answered at 15
+		{30, true, 15 * time.Second}, // it acknowledged at 15
 		{45, true, 30 * time.Second},
 		{60, false, 0}, // it was only slow
 		{75, true, 15 * time.Second},
@@ -33,14 +33,14 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// tables is a /proc whose connection is answered or not.
+// tables returns a /proc whose connection is retransmitting or not.
 func tables(repeats string) fstest.MapFS {
 	line := "   1: 0100580A:0016 FEFF580A:E8CC 01 0:0 01:0 " + repeats + " 0 0 2307570 3\n"
 	return fstest.MapFS{"proc/net/tcp": {Data: []byte(line)}}
 }
 
-func TestTheWatchTellsOfADeadLink(t *testing.T) {
-	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 { // the tables are of a little-endian machine
+func TestADeadLinkIsReported(t *testing.T) {
+	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 { // the tables are from a little-endian machine
 		return
 	}
 	for name, test := range map[string]struct {

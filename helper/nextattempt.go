@@ -11,34 +11,36 @@ import (
 )
 
 /*
-A job that is started again keeps its helpers (survive.md SV-2). To each attempt the helper is a new
-one: of the session before nothing is left but the connection, and what it has claimed.
+A claimsCarriedEvent ends an attempt and carries its claims to the next one.
+
+A job that is started again keeps its helpers (survive.md SV-2). Each attempt has a session of its own. Only the
+connection and the claims outlive a session.
 
 	mpiexec                                      helper
-	   | <--------------------------------- Drained   nothing of the attempt lives here
-	   | Renew ----------------------------------->   the claims rest; the session ends
-	   | <--------------------------------- Renewed   that of the next attempt has begun
-	   |      fence, pause                            it watches the link, as the one before did, and hears what
-	   | <------------------------------------- Ask   is asked of the job
-	   | Answer ---------------------------------->
+	   | <--------------------------------- Drained   no process of the attempt is left here
+	   | NextAttempt ----------------------------->   the claims are carried over; the session ends
+	   | <---------------------------- AttemptReady   the session of the next attempt has begun
+	   |      decision lock, pause                    it watches the link, as the one before did, and receives
+	   | <-------------------------- ControlRequest   requests to the job
+	   | ControlReply ---------------------------->
 	   | Survey, Prepare ------------------------->
-	   | Start ----------------------------------->   what has rested is given up
+	   | Start ----------------------------------->   carried claims that were not used again are released
 */
 type claimsCarriedEvent struct{ claims.CarriedClaims }
 
-// errNextAttempt is why nobody of an attempt gets an answer any more, and the end of a session whose ranks
-// live when mpiexec takes them for ended.
+// errNextAttempt fails all requests of an attempt that ends. A session also returns it if mpiexec begins another
+// attempt while ranks still run here.
 var errNextAttempt = errors.New("mpiexec begins another attempt")
 
-// endAttempt takes what the session has claimed, behind all that it was asked to claim, and ends it.
+// endAttempt takes over the claims of the session and ends it.
 func (s *session) endAttempt(e claimsCarriedEvent) {
 	s.endErr, s.carriedClaims = errNextAttempt, e.CarriedClaims
-	if s.stepLifecycle(lifecycle.EndAttempt{}); s.life.HasNextAttempt() {
+	if s.stepLifecycle(lifecycle.EndAttempt{}); s.lifecycle.HasNextAttempt() {
 		s.endErr = nil
 	}
 }
 
-// nextAttempt begins the session of the next attempt.
+// nextAttempt returns the session of the next attempt, on the same connection.
 func (s *session) nextAttempt() *session {
 	next := newSession(s.conn.Successor(), s.sys, s.carriedClaims)
 	next.cpus, next.topology = s.cpus, s.topology
@@ -46,13 +48,13 @@ func (s *session) nextAttempt() *session {
 		next.startLinkWatch(s.linkSupervision)
 	}
 	next.conn.Send(&wire.AttemptReady{})
-	if s.prepare != nil { // what is asked between two attempts is answered then
+	if s.prepare != nil { // requests between two attempts are answered, too
 		next.claims.ReceiveRequests(s.prepare.Claim.Ledger, s.prepare.Job)
 	}
 	return next
 }
 
-// startLinkWatch watches the link to mpiexec from now on, as it says how.
+// startLinkWatch starts to watch the link to mpiexec, if it is not watched yet.
 func (s *session) startLinkWatch(of *wire.Supervision) {
 	if s.linkSupervision != nil {
 		return
@@ -64,10 +66,10 @@ func (s *session) startLinkWatch(of *wire.Supervision) {
 	}
 }
 
-// A standbyClaimedEvent is the answer of the node's ledger for a node that is to have no ranks (SV-7).
+// A standbyClaimedEvent is the result of a claim for a standby node, which gets no ranks (SV-7).
 type standbyClaimedEvent struct{ claimedEvent }
 
-// reportStandby tells mpiexec what came of it. There is nothing else to be made ready.
+// reportStandby tells mpiexec the result of such a claim. A standby node prepares nothing else.
 func (s *session) reportStandby(e standbyClaimedEvent) {
 	if e.Barred != "" || e.Taken != "" {
 		s.reportRefused(e.claimedEvent)

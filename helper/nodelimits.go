@@ -17,52 +17,51 @@ import (
 )
 
 /*
-A confined is what this node's administrator allows a job here, which no mpiexec can talk us out of
-(RM-55).
+A nodeLimits holds the limits that this node's administrator sets for jobs here. mpiexec cannot lift them (RM-55).
 
-	/etc/remshell/limits.toml --restrict--> Process.Bounds: the kernel enforces them, as mpiexec's
+	/etc/remshell/limits.toml --applyNodeLimits--> KernelLimits: the kernel enforces them, as mpiexec's
 	                              |
-	                              '-------> own: looked at with each sample; who uses more is
-	                                        told of (Exceeded), and ended at once
+	                              '--------------> sampledLimits: checked with each usage sample; a job that
+	                                               exceeds one is reported (LimitExceeded) and ended
 */
 type nodeLimits struct {
-	sampledLimits    limits.Map // what we see to ourselves
-	firstStart       time.Time  // when the first ranks were let go; zero: not yet
-	exceededReported bool       // mpiexec was told
+	sampledLimits    limits.Map // limits that the helper checks itself
+	firstStart       time.Time  // when the first ranks were started; zero: not yet
+	exceededReported bool       // LimitExceeded was sent
 }
 
-// applyNodeLimits reads what is allowed here, and has a group that is to be prepared keep to it.
+// applyNodeLimits reads this node's limits and applies them to a group that is to be prepared.
 func (s *session) applyNodeLimits(m *wire.Prepare) *rank.Error {
 	read := s.sys.Limits
 	if read == nil {
 		read = func() (limits.Map, error) { return probe.ReadLimits(config.LimitsFile) }
 	}
-	here, err := read()
+	own, err := read()
 	if err != nil {
 		return &rank.Error{Code: job.ExitInternal, Reason: "this node runs no jobs, since what its administrator allows is not clear: " + err.Error(), Hint: "ask its administrator, or name other hosts"}
 	}
-	if len(here) == 0 {
+	if len(own) == 0 {
 		return nil
 	}
 	kernel := make(limits.Map)
 	for _, b := range m.Process.KernelLimits {
 		kernel[b.Resource] = b.Max
 	}
-	kernel = limits.Minimum(kernel, here.Matching(func(r limits.Resource) bool {
-		return r.IsKernelLimit() && rank.IsStricter(job.KernelLimit{Resource: r, Max: here[r]})
+	kernel = limits.Minimum(kernel, own.Matching(func(r limits.Resource) bool {
+		return r.IsKernelLimit() && rank.IsStricter(job.KernelLimit{Resource: r, Max: own[r]})
 	}))
 	m.Process.KernelLimits = nil
 	for _, name := range kernel.Names() {
 		m.Process.KernelLimits = append(m.Process.KernelLimits, job.KernelLimit{Resource: name, Max: kernel[name]})
 	}
-	s.sampledLimits = limits.Minimum(s.sampledLimits, here.Matching(func(r limits.Resource) bool { return !r.IsKernelLimit() }))
+	s.sampledLimits = limits.Minimum(s.sampledLimits, own.Matching(func(r limits.Resource) bool { return !r.IsKernelLimit() }))
 	if len(s.sampledLimits) > 0 && m.Supervision.LeaveChildren {
 		return &rank.Error{Code: job.ExitInternal, Reason: fmt.Sprintf("--leave-children: nobody would hold what stays to the limits of this node (%s)", config.LimitsFile), Hint: "leave it out, or name other hosts"}
 	}
 	return nil
 }
 
-// enforceNodeLimits ends the ranks here if they use more than this node allows, and says so first.
+// enforceNodeLimits reports and ends the ranks here if they exceed a limit of this node.
 func (s *session) enforceNodeLimits(ranks map[int]job.UsageSample, host job.UsageSample) {
 	excess := s.findExceeded(ranks, host)
 	if excess == nil || s.exceededReported {
@@ -73,7 +72,7 @@ func (s *session) enforceNodeLimits(ranks map[int]job.UsageSample, host job.Usag
 	s.stepLifecycle(lifecycle.End{Grace: s.prepare.Supervision.Grace})
 }
 
-// findExceeded finds a limit of this node that is exceeded; nil: there is none.
+// findExceeded returns a limit of this node that is exceeded, or nil.
 func (s *session) findExceeded(ranks map[int]job.UsageSample, host job.UsageSample) *wire.LimitExceeded {
 	for _, check := range []struct {
 		what limits.Resource
@@ -90,7 +89,7 @@ func (s *session) findExceeded(ranks map[int]job.UsageSample, host job.UsageSamp
 	for number, of := range ranks {
 		used := of.Mem
 		switch _, ours := s.byRank[number]; {
-		case number == usage.NoRank && len(s.byRank) == 1: // it is the only rank's
+		case number == usage.NoRank && len(s.byRank) == 1: // added to that rank below
 			continue
 		case ours && len(s.byRank) == 1:
 			used += ranks[usage.NoRank].Mem

@@ -17,12 +17,11 @@ import (
 )
 
 /*
-A port is where ranks come in that were given PMI_PORT instead of a descriptor
-(-pmi-port): those that a debugger or a wrapper would lose it of. It is open on the
-loopback of the node alone, and there only to processes of our own user, who must know
-the PMI_ID of a rank besides:
+A pmiPort accepts the PMI connections of ranks that have PMI_PORT instead of a descriptor (-pmi-port), which a
+debugger or a wrapper would lose. It listens only on the node's loopback address. A connection must come from a
+process of our own user, which must also know the PMI_ID of a rank:
 
-	rank --- connect 127.0.0.1:PORT ---> port --- whose is the other end? --> Listener
+	rank --- connect 127.0.0.1:PORT ---> pmiPort --- which user's process? --> Listener
 	                                        kernel: /proc/net/tcp, the uid    whose PMI_ID?
 */
 type pmiPort struct {
@@ -35,7 +34,7 @@ type pmiPort struct {
 	ranks map[portRank]*rankProcess
 }
 
-// A portRank is a rank as the listener knows it.
+// A portRank identifies a rank for the listener.
 type portRank struct {
 	server *pmiserver.Server
 	rank   int
@@ -53,7 +52,7 @@ func (p *pmiPort) findRank(server *pmiserver.Server, rank int) *rankProcess {
 	return p.ranks[portRank{server, rank}]
 }
 
-// removeRank drops a rank that is over. What is left of it may keep its connection.
+// removeRank drops an ended rank. Processes that it left behind may keep its connection.
 func (p *pmiPort) removeRank(server *pmiserver.Server, rank int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -68,7 +67,7 @@ func openPMIPort(root fs.FS, warn func(string)) (*pmiPort, error) {
 	return &pmiPort{tcp: l, root: root, warn: warn, ranks: make(map[portRank]*rankProcess)}, nil
 }
 
-// acceptLoop lets in who comes, until the port is closed.
+// acceptLoop accepts connections until the port is closed. Connections of other users are refused.
 func (p *pmiPort) acceptLoop() {
 	for {
 		conn, err := p.tcp.Accept()
@@ -80,27 +79,27 @@ func (p *pmiPort) acceptLoop() {
 			p.warn("somebody else's process wanted to speak PMI to us: refused")
 			continue
 		}
-		newcomer := p.listener.AddPending(conn) // in the order in which they come
-		go newcomer.Serve(context.Background())
+		pending := p.listener.AddPending(conn) // not in the goroutine: connections keep the order in which they came
+		go pending.Serve(context.Background())
 	}
 }
 
-// isOwnUser reports whether the process at the other end is of our user.
+// isOwnUser reports whether the process at the other end of conn belongs to our user.
 func (p *pmiPort) isOwnUser(conn net.Conn) bool {
-	here, err := netip.ParseAddrPort(conn.LocalAddr().String())
-	there, errThere := netip.ParseAddrPort(conn.RemoteAddr().String())
-	if err != nil || errThere != nil {
+	local, err := netip.ParseAddrPort(conn.LocalAddr().String())
+	remote, errRemote := netip.ParseAddrPort(conn.RemoteAddr().String())
+	if err != nil || errRemote != nil {
 		return false
 	}
 	table, err := fs.ReadFile(p.root, "proc/net/tcp")
 	if err != nil {
 		return false
 	}
-	uid, known := probe.SocketOwner(string(table), there, here)
+	uid, known := probe.SocketOwner(string(table), remote, local)
 	return known && (uid == os.Geteuid() || uid == os.Getuid())
 }
 
-// expectByPort lets the ranks of a group come in by the port, which it opens if need be.
+// expectByPort accepts the ranks of a group at the port. It opens the port if it is not open yet.
 func (s *session) expectByPort(g *group) *rank.Error {
 	if s.port == nil {
 		p, err := openPMIPort(s.sys.Root, func(text string) { s.log.warn("%s", text) })
@@ -129,7 +128,7 @@ func (s *session) expectByPort(g *group) *rank.Error {
 	return nil
 }
 
-// stopExpectingByPort lets none of a group in any more that is over.
+// stopExpectingByPort accepts no further connections from the ranks of a group.
 func (s *session) stopExpectingByPort(g *group) {
 	if s.port != nil {
 		s.port.listener.ForgetServer(g.pmi)

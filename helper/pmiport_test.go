@@ -12,8 +12,8 @@ import (
 	"testing/fstest"
 )
 
-// The kernel tells whose the other end of a connection is; ours are let in, and others not.
-func TestPortAsksWhoComes(t *testing.T) {
+// The port asks the kernel which user's process connects. Our own are accepted, others are not.
+func TestPortChecksTheUser(t *testing.T) {
 	warned := make(chan string, 1)
 	p, err := openPMIPort(os.DirFS("/"), func(text string) { warned <- text })
 	if err != nil {
@@ -49,20 +49,20 @@ func TestPortAsksWhoComes(t *testing.T) {
 		t.Error("a connection of nobody knows whom is taken for ours")
 	}
 	go p.acceptLoop()
-	stranger, err := net.Dial("tcp", p.tcp.Addr().String())
+	refused, err := net.Dial("tcp", p.tcp.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer stranger.Close()
-	if n, err := stranger.Read(make([]byte, 1)); n > 0 || err == nil {
-		t.Error("a stranger is talked to")
+	defer refused.Close()
+	if n, err := refused.Read(make([]byte, 1)); n > 0 || err == nil {
+		t.Error("a connection of another user is accepted")
 	}
 	if text := <-warned; !strings.Contains(text, "refused") {
 		t.Errorf("warning %q", text)
 	}
 }
 
-// asUser changes the owner of all connections.
+// asUser changes the owner of all connections in a table.
 func asUser(table string, uid int) []byte {
 	var b strings.Builder
 	for line := range strings.Lines(table) {
@@ -75,8 +75,7 @@ func asUser(table string, uid int) []byte {
 	return []byte(b.String())
 }
 
-// Whoever closed his end before we looked is refused: the kernel shows user 0 then, whoever
-// it was.
+// A connection that its peer has closed already is refused: the kernel then shows user 0, whoever it was.
 func TestPortRefusesTheClosed(t *testing.T) {
 	p, err := openPMIPort(os.DirFS("/"), func(string) {})
 	if err != nil {
@@ -93,7 +92,7 @@ func TestPortRefusesTheClosed(t *testing.T) {
 	}
 	defer server.Close()
 	client.Close()
-	if n, err := server.Read(make([]byte, 1)); n > 0 || err == nil { // the end has come
+	if n, err := server.Read(make([]byte, 1)); n > 0 || err == nil { // it was closed
 		t.Fatal("a closed connection says something")
 	}
 	if p.isOwnUser(server) {
@@ -101,7 +100,7 @@ func TestPortRefusesTheClosed(t *testing.T) {
 	}
 }
 
-// The port at which torch's ranks will meet is taken, and nobody can come in meanwhile.
+// The port for torch's rendezvous is reserved, and no other process can get it meanwhile.
 func TestAPortIsKeptWithoutListening(t *testing.T) {
 	for _, host := range []string{"127.0.0.1", "::1", "localhost", "192.0.2.7", "no.such.name.invalid"} {
 		berth, port, err := reservePort(host)

@@ -14,15 +14,15 @@ import (
 	"remshell/wire"
 )
 
-// A pmiStream is the PMI connection of a rank, as far as its end is concerned.
+// A pmiStream is a rank's PMI connection, seen by the code that waits for its end.
 type pmiStream interface {
 	RankExited()                  // the rank has ended
-	allAnswered() <-chan struct{} // closed when all it said before is answered
+	allAnswered() <-chan struct{} // closed when all requests that the rank sent before its exit are answered
 }
 
-// A tcpSession is the pmiStream of a rank that comes in by the port.
+// A tcpSession is the pmiStream of a rank that connects by PMI_PORT.
 type tcpSession struct {
-	mu           sync.Mutex    // guards over
+	mu           sync.Mutex    // guards disconnected
 	disconnected chan struct{} // closed while there is no connection
 }
 
@@ -44,7 +44,7 @@ func (t *tcpSession) markDisconnected() {
 	t.mu.Unlock()
 }
 
-// RankExited has nothing to do: the kernel ends the connection with the rank.
+// RankExited does nothing: the kernel closes the connection when the rank exits.
 func (t *tcpSession) RankExited() {}
 
 func (t *tcpSession) allAnswered() <-chan struct{} {
@@ -53,14 +53,13 @@ func (t *tcpSession) allAnswered() <-chan struct{} {
 	return t.disconnected
 }
 
-// A pmiConn is our end of a rank's PMI_FD. Who reads it answers what was read before
-// reading on, and closes it in the end. It tells when all that the rank said before
-// its own end is answered, which the news of that end must not overtake: it may be
-// an abort.
+// A pmiConn is our end of a rank's PMI_FD. Its reader answers each request before it reads on, and closes the
+// connection at the end. answered is closed when all requests that the rank sent before its exit are answered. The
+// rank's exit must not be reported before: one of these requests may be an abort.
 type pmiConn struct {
 	rank.PipeReader
-	answered       chan struct{} // closed then
-	answeredClosed bool          // of answered; belongs to the reader, as buf does
+	answered       chan struct{} // see pmiConn
+	answeredClosed bool          // answered is closed; owned by the reader, like buf
 	buf            []byte
 }
 
@@ -99,32 +98,32 @@ func (c *pmiConn) closeAnswered() {
 	}
 }
 
-// servePMI answers one rank until its connection ends.
+// servePMI serves the PMI requests of one rank until its connection ends.
 func (s *session) servePMI(r *rankProcess, conn *pmiConn) {
 	defer conn.Close()
 	s.reportPMIEnd(r, r.group.pmi.Serve(context.Background(), r.plan.Rank, conn))
 }
 
-// reportPMIEnd tells how a rank's PMI connection has ended, unless it is as it should be.
+// reportPMIEnd tells mpiexec that a rank's PMI connection has failed. If err is nil, it only traces the end.
 func (s *session) reportPMIEnd(r *rankProcess, err error) {
-	news, word := wire.PMIReport{Rank: r.number}, "CLOSED"
+	report, word := wire.PMIReport{Rank: r.number}, "CLOSED"
 	var junk *pmiserver.ProtocolError
 	switch {
 	case err == nil:
 	case errors.As(err, &junk):
-		news.Event, news.Text, word = wire.PMIMalformed, err.Error(), "DIE"
+		report.Event, report.Text, word = wire.PMIMalformed, err.Error(), "DIE"
 	default:
-		news.Event, news.Text, word = wire.PMIDisconnected, err.Error(), "LOST"
+		report.Event, report.Text, word = wire.PMIDisconnected, err.Error(), "LOST"
 	}
 	s.tracePMI(r, "< EOF")
 	s.tracePMI(r, "> "+word)
 	if err != nil {
-		s.sendPMI(r, &news)
+		s.sendPMI(r, &report)
 	}
 }
 
-// sendPMI passes on news of a rank, which come between that it runs and that it has ended: what
-// is left of it may go on to speak, but not for it (TRUST-4), and say is false.
+// sendPMI sends mpiexec a message about a rank, after Started and before Exited. It returns false, and sends nothing,
+// if the rank never ran or its exit was reported. Processes that the rank left behind cannot speak for it (TRUST-4).
 func (s *session) sendPMI(r *rankProcess, m wire.Message) bool {
 	if !s.awaitStarted(r) {
 		return false
@@ -137,21 +136,22 @@ func (s *session) sendPMI(r *rankProcess, m wire.Message) bool {
 	return !r.exitReported
 }
 
-// By which protocol a rank talks to us.
+// The protocols by which a rank speaks to its PMI server.
 const (
 	protocolPMI = iota
 	protocolPMIx
 )
 
-// reportFenceWait tells mpiexec that a rank waits for its whole group by a protocol, of a group here once for each (PMIX-4). A rank that has
-// spoken the other protocol, too, is a wrapper, which runs one program after the other: it is not reported.
+// reportFenceWait tells mpiexec that a rank waits in a fence of its whole group, once per group here and protocol
+// (PMIX-4). A rank that has also used the other protocol is not reported: it is a wrapper that runs one program after
+// the other.
 func (s *session) reportFenceWait(r *rankProcess, by int) {
 	if !r.initedBy[protocolPMIx-by].Load() && r.group.fenceWaitReported[by].CompareAndSwap(false, true) {
 		s.sendPMI(r, &wire.PMIReport{Rank: r.number, Event: wire.PMIWaits + wire.PMIEvent(by)})
 	}
 }
 
-// awaitStarted waits until mpiexec knows that a rank runs; false: it never will.
+// awaitStarted waits until mpiexec was told that a rank runs. It returns false if the session ends before.
 func (s *session) awaitStarted(r *rankProcess) bool {
 	select {
 	case <-r.announced:
@@ -161,7 +161,7 @@ func (s *session) awaitStarted(r *rankProcess) bool {
 	}
 }
 
-// tracePMI passes on what a rank and its server say, if that is wanted (--pmi-trace).
+// tracePMI sends mpiexec one line of the PMI trace, if it was asked for (--pmi-trace).
 func (s *session) tracePMI(r *rankProcess, line string) {
 	if r.group.prepare.PMI.Trace {
 		s.conn.Send(&wire.PMITrace{Rank: r.number, Line: line})

@@ -31,18 +31,18 @@ import (
 	"remshell/wire"
 )
 
-// A pmixService is the PMIx server of this node, and what belongs to it. It is there only while a
-// rank is that was offered PMIx (PMIX-15).
+// A pmixService is the PMIx server of this node and its files. It exists only while a rank here is offered PMIx
+// (PMIX-15).
 type pmixService struct {
 	server    pmix.Server
-	uri       string // how ranks find the server
-	name      string // of the server, as ranks know it
+	uri       string // at which ranks find the server
+	name      string // of the server, as PMIx clients see it
 	dir       *sessiondir.Dir
 	leftFiles sessiondir.Leftovers
 	keptDirs  *keptSessionDirs
 }
 
-// servePMIx makes the server ready for a group, if it is not.
+// servePMIx starts the PMIx server for a group, if it does not run.
 func (s *session) servePMIx(g *group) error {
 	if s.pmix != nil {
 		return nil
@@ -68,8 +68,8 @@ func (s *session) servePMIx(g *group) error {
 	return nil
 }
 
-// removePMIx lets no rank of a group come any more that is over. The port goes with the last group
-// that wants it (PMIX-17); one that is prepared counts, too.
+// removePMIx removes a group that is over from the PMIx server, and its files. The server ends with the last group
+// that uses it (PMIX-17); prepared groups count, too.
 func (s *session) removePMIx(g *group) {
 	if s.pmix == nil {
 		return
@@ -81,19 +81,18 @@ func (s *session) removePMIx(g *group) {
 	s.closeUnwantedPMIx(g)
 }
 
-// closeUnwantedPMIx ends the server if no group wants it but, perhaps, one.
-func (s *session) closeUnwantedPMIx(but *group) {
+// closeUnwantedPMIx ends the server if no group but possibly except uses it.
+func (s *session) closeUnwantedPMIx(except *group) {
 	for _, other := range s.groups {
-		if other != but && other.pmix != nil {
+		if other != except && other.pmix != nil {
 			return
 		}
 	}
 	s.closePMIx()
 }
 
-// closePMIx lets the server end, and then removes what is left of its files: not here, since its
-// clients may wait for what only the session's goroutine can tell them, and files can be many.
-// Drained waits for it.
+// closePMIx closes the server, then removes its files, on a goroutine: clients may wait for replies that only the
+// session's goroutine can give, and files can be many. reportDrained waits for it.
 func (s *session) closePMIx() {
 	if link := s.pmix; link != nil {
 		s.pmixClosing.Go(func() { link.close(s.log) })
@@ -116,7 +115,7 @@ func (l *pmixService) close(log logger) {
 	l.keptDirs.addDir(left)
 }
 
-// A keptSessionDirs is the directories of Open MPI's files that stay, of which mpiexec was not told yet (PMIX-56).
+// A keptSessionDirs holds directories with Open MPI's files that stay and are not yet reported to mpiexec (PMIX-56).
 type keptSessionDirs struct {
 	mu   sync.Mutex
 	dirs []string
@@ -137,7 +136,8 @@ func (s *keptSessionDirs) takeDirs() (dirs []string) {
 	return dirs
 }
 
-// registerFiles takes down what files a rank leaves, also for who has to remove them in our place.
+// registerFiles records files that a rank wants removed at its end, also for the reaper in case the helper is killed.
+// It returns the files that it refuses.
 func (l *pmixService) registerFiles(rank int, files []string, log logger) (refused []string) {
 	refused = l.leftFiles.AddFiles(rank, files)
 	kept := slices.DeleteFunc(slices.Clone(files), func(file string) bool { return slices.Contains(refused, file) })
@@ -147,7 +147,7 @@ func (l *pmixService) registerFiles(rank int, files []string, log logger) (refus
 	return refused
 }
 
-// removeGroupFiles removes what a group has left that is over: others may be spawned for days.
+// removeGroupFiles removes the files of an ended group, since a job may spawn groups for days.
 func (l *pmixService) removeGroupFiles(g *group, log logger) {
 	var ranks []int
 	for _, r := range g.ranks {
@@ -161,16 +161,16 @@ func (l *pmixService) removeGroupFiles(g *group, log logger) {
 	}
 }
 
-// namespaceOf is by what ranks know a group; it has the secret of the job (PMIX-19).
+// namespaceOf returns the PMIx namespace of a group. It contains the secret of the job (PMIX-19).
 func namespaceOf(m *wire.Prepare) string { return groupNamespace(m, m.Group.Name) }
 
-// groupNamespace is the namespace of any group of a job, of which m is about one. Behind the @ stands the number of the group, since Open MPI 5.0
-// makes a hash of 16 bits of the rest, which all groups share.
+// groupNamespace returns the PMIx namespace of any group of the job that m belongs to. The group's number follows the
+// @: Open MPI 5.0 hashes the rest to 16 bits, and all groups share that part.
 func groupNamespace(m *wire.Prepare, group string) string {
 	return "rs-" + m.PMI.Token + "@" + strconv.Itoa(m.Job.GroupNumber(group))
 }
 
-// addPMIx lets the ranks of a group come to the PMIx server.
+// addPMIx registers a group with the PMIx server.
 func (s *session) addPMIx(g *group) {
 	m, link := g.prepare, s.pmix
 	added := pmix.Group{Name: m.Group.Name, Namespace: namespaceOf(m), Size: m.Group.Size, Ranks: g.rankNumbers(),
@@ -190,14 +190,15 @@ func (s *session) giveUpFence(m *wire.Fenced) {
 	}
 }
 
-// deliverEvent tells our ranks of an event of another node's.
+// deliverEvent delivers a PMIx event of another node to the ranks here.
 func (s *session) deliverEvent(m *wire.Notify) {
 	if s.pmix != nil {
 		s.pmix.server.DeliverEvent(pmix.Event{Group: m.Group, Rank: m.Rank, Code: int32(m.Code), Targets: fence.Members(m.To), Infos: m.Infos})
 	}
 }
 
-// serveFetch answers what a rank of another node wants of one of ours; without a server nobody commits.
+// serveFetch answers a fetch, by a rank of another node, of data that a rank here committed. Without a PMIx server it
+// answers NotFound.
 func (s *session) serveFetch(w pmix.FetchRequest, answer func(data []byte, status message.Status)) {
 	if s.pmix == nil {
 		answer(nil, message.NotFound)
@@ -206,7 +207,7 @@ func (s *session) serveFetch(w pmix.FetchRequest, answer func(data []byte, statu
 	s.pmix.server.ServeFetch(w, answer)
 }
 
-// rankNumbers are those of its ranks, in the group.
+// rankNumbers returns the numbers of the group's ranks on this node, within the group.
 func (g *group) rankNumbers() []int {
 	numbers := make([]int, len(g.ranks))
 	for i, r := range g.ranks {
@@ -215,8 +216,8 @@ func (g *group) rankNumbers() []int {
 	return numbers
 }
 
-// jobInfo is what the ranks of a group are told of it: where they are, mpiexec knows. It is not the
-// session's goroutine that asks.
+// jobInfo returns the job information for the ranks of a group. It asks mpiexec where all ranks are, so it must not
+// run on the session's goroutine.
 func (l *pmixService) jobInfo(ctx context.Context, s *session, g *group) (jobinfo.Job, error) {
 	m := g.prepare
 	where, err := s.requests.Peers(ctx, m)
@@ -239,14 +240,14 @@ func (l *pmixService) jobInfo(ctx context.Context, s *session, g *group) (jobinf
 	return info, nil
 }
 
-// pmixEvents pass on what the ranks of a group do.
+// pmixEvents returns the callbacks for what a group's ranks do in the PMIx server.
 func (s *session) pmixEvents(g *group) pmix.Events {
 	of := make(map[int]*rankProcess, len(g.ranks))
 	for _, r := range g.ranks {
 		of[r.plan.Rank] = r
 	}
 	first, link := g.prepare.Group.First, s.pmix
-	tell := func(rank int, event wire.PMIEvent, why error) {
+	report := func(rank int, event wire.PMIEvent, why error) {
 		s.sendPMI(of[rank], &wire.PMIReport{Rank: first + rank, Event: event, Text: why.Error()})
 	}
 	events := pmix.Events{
@@ -264,8 +265,8 @@ func (s *session) pmixEvents(g *group) pmix.Events {
 			}
 		},
 		FenceEntered: func(rank int) { s.reportFenceWait(of[rank], protocolPMIx) },
-		Lost:         func(rank int, why error) { tell(rank, wire.PMIDisconnected, why) },
-		Junk:         func(rank int, why error) { tell(rank, wire.PMIMalformed, why) },
+		Lost:         func(rank int, why error) { report(rank, wire.PMIDisconnected, why) },
+		Junk:         func(rank int, why error) { report(rank, wire.PMIMalformed, why) },
 		Note:         func(rank int, text string) { s.log.inform("rank %d: %s", first+rank, text) },
 		Cleanup:      func(rank int, files []string) []string { return link.registerFiles(first+rank, files, s.log) },
 		Print:        func(ctx context.Context, rank int, text message.LogText) { s.printHelpText(ctx, of[rank], text) },
@@ -276,18 +277,18 @@ func (s *session) pmixEvents(g *group) pmix.Events {
 	return events
 }
 
-// connOwner asks the kernel whose the process at the other end of a connection is. Where it answers
-// no questions about sockets, its table of them has to do (PMIX-18).
+// connOwner returns the uid of the process at the other end of a loopback connection. It asks the kernel by netlink,
+// or else reads /proc/net/tcp (PMIX-18). If no process has the socket, the error is pmix.ErrNoOwner.
 func connOwner(root fs.FS, conn net.Conn) (uid uint32, err error) {
-	here, err := netip.ParseAddrPort(conn.LocalAddr().String())
+	local, err := netip.ParseAddrPort(conn.LocalAddr().String())
 	if err != nil {
 		return 0, err
 	}
-	there, err := netip.ParseAddrPort(conn.RemoteAddr().String())
+	remote, err := netip.ParseAddrPort(conn.RemoteAddr().String())
 	if err != nil {
 		return 0, err
 	}
-	n, err := proc.SocketOwner(there, here)
+	n, err := proc.SocketOwner(remote, local)
 	switch {
 	case err == nil:
 		return uint32(n), nil
@@ -298,14 +299,14 @@ func connOwner(root fs.FS, conn net.Conn) (uid uint32, err error) {
 	if tableErr != nil {
 		return 0, fmt.Errorf("%w; %w", err, tableErr)
 	}
-	n, known := probe.SocketOwner(string(table), there, here)
+	n, known := probe.SocketOwner(string(table), remote, local)
 	if !known {
 		return 0, pmix.ErrNoOwner
 	}
 	return uint32(n), nil
 }
 
-// pmixSpawner starts what ranks of a group ask for by PMIx.
+// pmixSpawner returns the spawner that serves PMIx_Spawn of a group's ranks.
 func (s *session) pmixSpawner(g *group) rpc.PMIxSpawner {
 	of := make(map[int]*rankProcess, len(g.ranks))
 	for _, r := range g.ranks {
@@ -314,7 +315,7 @@ func (s *session) pmixSpawner(g *group) rpc.PMIxSpawner {
 	return rpc.PMIxSpawner{
 		Spawner: rpc.Spawner{Requests: s.requests, Dir: func(rank int) string { return of[rank].command.Dir }},
 		Environ: func(rank int) []string {
-			if !s.awaitStarted(of[rank]) { // or its environment may not be there yet
+			if !s.awaitStarted(of[rank]) { // before that, its environment may not be composed
 				return nil
 			}
 			return g.pmiOffers[of[rank].plan.App].env
@@ -322,20 +323,20 @@ func (s *session) pmixSpawner(g *group) rpc.PMIxSpawner {
 	}
 }
 
-// remoteGroups are the groups of the job that have no ranks on this node, as their PMIx server sees them:
-// mpiexec knows them (PMIX-45).
+// remoteGroups finds the groups of the job that have no ranks on this node. It asks mpiexec for them (PMIX-45).
 type remoteGroups struct {
 	requests *rpc.Requests
 	prepare  *wire.Prepare // of any group of the job
-	server   string        // the name of the server
+	server   string        // name of the PMIx server here
 }
 
-// Namespace is that of pmix.GroupFinder.
+// Namespace implements pmix.GroupFinder.
 func (e *remoteGroups) Namespace(group string) string { return groupNamespace(e.prepare, group) }
 
 var errNoGroup = errors.New("there is no such group in the job")
 
-// FindGroup is that of pmix.GroupFinder. Nobody is asked for what is no namespace of the job.
+// FindGroup implements pmix.GroupFinder. It asks mpiexec only if namespace belongs to the job; otherwise it returns
+// errNoGroup.
 func (e *remoteGroups) FindGroup(ctx context.Context, namespace string) (pmix.Group, error) {
 	digits := namespace[strings.LastIndexByte(namespace, '@')+1:]
 	number, err := strconv.Atoi(digits)
@@ -358,7 +359,7 @@ func (e *remoteGroups) FindGroup(ctx context.Context, namespace string) (pmix.Gr
 	return pmix.Group{Name: name, Namespace: namespace, Size: len(where.NodeOfRank), Job: job}, nil
 }
 
-// jobInfo is what such a group is told of itself, as far as it is of any use here.
+// jobInfo returns the job information of a group without ranks here, as far as it matters here.
 func (e *remoteGroups) jobInfo(namespace string, where *wire.RankMap) (jobinfo.Job, error) {
 	ranks := 0
 	for _, n := range where.AppSizes {
@@ -383,7 +384,7 @@ func (e *remoteGroups) jobInfo(namespace string, where *wire.RankMap) (jobinfo.J
 	return info, nil
 }
 
-// nodesOf are the nodes of a group, as its ranks are told of them.
+// nodesOf returns the nodes of a group for its job information.
 func nodesOf(where *wire.RankMap) []jobinfo.Node {
 	nodes := make([]jobinfo.Node, len(where.Nodes))
 	for i, name := range where.Nodes {

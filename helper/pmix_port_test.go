@@ -11,7 +11,7 @@ import (
 	"remshell/wire"
 )
 
-// The port of PMIx is there as long as a rank is, is no descriptor of a rank, and goes with the last one
+// The PMIx port is open as long as a rank uses it, is no descriptor of a rank, and is closed with the last rank
 // (PMIX-17).
 func TestPMIxPortGoesWithTheRanks(t *testing.T) {
 	k := newTestHelper(t)
@@ -33,7 +33,7 @@ func TestPMIxPortGoesWithTheRanks(t *testing.T) {
 	}
 	k.conn.Send(&wire.Data{Rank: 0, Stream: wire.Stdin, Bytes: []byte("go\n")})
 	receive[*wire.Exited](k)
-	k.bye() // Drained has come
+	k.bye() // Drained has arrived
 	if conn, err := net.Dial("tcp", at); err == nil {
 		conn.Close()
 		t.Error("the port is there when the ranks are over")

@@ -11,8 +11,8 @@ import (
 	"remshell/wire"
 )
 
-// Open MPI 5.0 calls a namespace by a number of 32 bits: a hash of what is before the last @ in the upper half, and the number behind that
-// in the lower one. It must not take two groups of a job for one.
+// Open MPI 5.0 identifies a namespace by 32 bits: the upper half is a hash of the part before the last @, the lower
+// half is the number after it. Two groups of a job must never get the same one.
 func TestNamespacesOfAJobHaveNumbersOfTheirOwn(t *testing.T) {
 	number := func(namespace string) uint32 {
 		name, behind := namespace, ""

@@ -10,8 +10,8 @@ import (
 	"remshell/wire"
 )
 
-// Who cannot speak to his parent is not started (PMIX-43).
-func TestStrangersAreNotSpawned(t *testing.T) {
+// A program that cannot communicate with its parent is not started (PMIX-43).
+func TestSpawnOfAnotherMPIIsRefused(t *testing.T) {
 	for _, test := range []struct {
 		group wire.Group
 		built job.PMIOffer

@@ -8,7 +8,7 @@ import (
 	"remshell/wire"
 )
 
-// A rank with a terminal knows its size, also when that changes.
+// A rank with a terminal knows its size, also after a change.
 func TestATerminalHasASize(t *testing.T) {
 	k := newTestHelper(t)
 	k.prepareAs(func(m *wire.Prepare) { m.Streams.PTY, m.Streams.Rows, m.Streams.Cols = []int{0}, 33, 77 },

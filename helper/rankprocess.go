@@ -16,37 +16,37 @@ import (
 	"remshell/wire"
 )
 
-// A rankProcess is a rank of the job on this node, from its plan to its exit. All but
-// pmiState and spoken belongs to the session's goroutine.
+// A rankProcess is a rank of the job on this node, from its plan to its exit. The session's goroutine owns all its
+// fields but pmiState and initedBy.
 type rankProcess struct {
 	group          *group
 	number         int          // in the job
 	plan           job.RankPlan // in the group
-	lifecycleIndex int          // as life numbers those that were started here
-	stagedProgram  string       // the parcel that is the program; empty: none is
-	command        rank.Command // but for what is known only when it starts
-	onGroupCPUs    bool         // it runs on the CPUs of its group, not on those that the plan gives it
+	lifecycleIndex int          // the number that the lifecycle gives it
+	stagedProgram  string       // name of the staged file that is the program; empty: it is not staged
+	command        rank.Command // without what is known only when the rank starts
+	onGroupCPUs    bool         // runs on all CPUs of its group instead of those of its plan
 
 	child   rank.Process // PID 0: not started
 	started time.Time
-	dying   bool      // it was about to end when it was told to
-	barrier int       // in which it waited when a signal was sent to it, from 1; 0: in none
+	dying   bool      // was exiting by itself when SIGTERM was sent
+	barrier int       // from 1: in which PMI barrier it waited when a signal was sent; 0: in none
 	exit    *job.Exit // set when reaped
 
 	stdin          *stdinWriter // nil: stdin is /dev/null
 	stdout, stderr *outputStream
 	pmi            pmiStream
-	tcp            *tcpSession    // that is pmi, if the rank comes in by the port
-	pmiID          int            // its PMI_ID then
+	tcp            *tcpSession    // same as pmi if the rank connects by PMI_PORT, else nil
+	pmiID          int            // its PMI_ID, if it connects by PMI_PORT
 	pmiState       atomic.Int32   // a job.PMIState, set by the goroutine that serves pmi
-	initedBy       [2]atomic.Bool // it has introduced itself by PMI, or by PMIx
+	initedBy       [2]atomic.Bool // by protocol: it has sent init
 
-	announced    chan struct{} // closed when mpiexec was told that it runs, and its streams are there
-	reportMu     sync.Mutex    // guards ended
-	exitReported bool          // mpiexec was told so
+	announced    chan struct{} // closed when mpiexec was told that it runs, and its streams are attached
+	reportMu     sync.Mutex    // guards exitReported
+	exitReported bool          // Exited was sent, or is not wanted
 }
 
-// attachStreams puts goroutines on our ends of the rank's pipes.
+// attachStreams starts the goroutines that serve our ends of the rank's pipes.
 func (r *rankProcess) attachStreams(window int, pool *pipe.SizePool, send func(wire.Message) error) {
 	p := &r.child.Pipes
 	if r.stdin != nil {
@@ -65,7 +65,7 @@ func (r *rankProcess) attachStreams(window int, pool *pipe.SizePool, send func(w
 	case r.tcp != nil:
 		r.pmi = r.tcp
 	case !r.pmiOffered().OffersPMI():
-		r.pmi = newTCPSession() // that nobody begins
+		r.pmi = newTCPSession() // has no connection
 	default:
 		r.pmi = newPMIConn(p.PMI())
 	}
@@ -74,17 +74,17 @@ func (r *rankProcess) attachStreams(window int, pool *pipe.SizePool, send func(w
 // alive reports whether the rank was started and not yet reaped.
 func (r *rankProcess) alive() bool { return r.child.PID != 0 && r.exit == nil }
 
-// noteExit takes down how the rank ended. The usage is that of the rank and of the
-// children it waited for; seen is the largest memory that was seen of it while it ran.
-func (r *rankProcess) noteExit(exit job.Exit, seen int64, now time.Time) {
+// noteExit records how the rank ended. The usage is that of the rank and of the children it waited for. peak is its
+// largest memory in bytes that was seen while it ran.
+func (r *rankProcess) noteExit(exit job.Exit, peak int64, now time.Time) {
 	exit.Rank, exit.Usage.Wall = r.number, now.Sub(r.started)
-	if exit.Usage.MaxRSS <= r.child.MemoryFloor { // it may be ours
-		exit.Usage.MaxRSS = seen
+	if exit.Usage.MaxRSS <= r.child.MemoryFloor { // the value may be the helper's, from before exec
+		exit.Usage.MaxRSS = peak
 	}
 	r.exit = &exit
 }
 
-// discardOutput lets the rank talk into nothing from now on.
+// discardOutput drops the rank's further output and ends its input. The rank can go on writing.
 func (r *rankProcess) discardOutput() {
 	if r.child.PID == 0 {
 		return
@@ -96,10 +96,9 @@ func (r *rankProcess) discardOutput() {
 	}
 }
 
-// awaitOutput asks for the rank's remaining output and calls done when it was sent
-// (IO-10). It may take as long as its reader likes, unless the rank has failed or the job
-// is being ended: then, or when hurry closes, lastWords is the limit. What the rank last
-// said on PMI counts too, or an abort would be taken for a crash.
+// awaitOutput calls done when the rank's remaining output is sent and its PMI requests are answered (IO-10). Otherwise
+// an abort would look like a crash. The reader may take as long as it likes. But if the rank failed, or once hurry
+// closes, the limit is outputTimeout.
 func (r *rankProcess) awaitOutput(hurry <-chan struct{}, done func()) {
 	r.stdout.RankExited()
 	r.stderr.RankExited()
@@ -118,10 +117,10 @@ func (r *rankProcess) awaitOutput(hurry <-chan struct{}, done func()) {
 		if r.stdin != nil {
 			awaited = append(awaited, r.stdin.done)
 		}
-		for _, said := range awaited {
+		for _, sent := range awaited {
 			for waiting := true; waiting; {
 				select {
-				case <-said:
+				case <-sent:
 					waiting = false
 				case <-hurry:
 					hurry, late = nil, time.After(outputTimeout)
@@ -135,7 +134,7 @@ func (r *rankProcess) awaitOutput(hurry <-chan struct{}, done func()) {
 	}()
 }
 
-// awaitPipesClosed calls done when the pipes of the rank have ended: nobody is left who could write.
+// awaitPipesClosed calls done when the pipes of the rank are closed by all their writers.
 func (r *rankProcess) awaitPipesClosed(done func()) {
 	go func() {
 		if r.child.PID != 0 {
@@ -146,26 +145,26 @@ func (r *rankProcess) awaitPipesClosed(done func()) {
 	}()
 }
 
-// state tells what the rank is doing, of the processes around it.
-func (r *rankProcess) state(around proc.Tree) job.RankState {
+// state returns the present state of the rank. tree has the processes of this node.
+func (r *rankProcess) state(tree proc.Tree) job.RankState {
 	state := job.RankState{Rank: r.number, Phase: "starting", PMI: job.PMIState(r.pmiState.Load())}
-	if r.exit != nil { // its number may be another process's by now
+	if r.exit != nil { // its PID may be another process's by now
 		state.Phase, state.CPU = "over", r.exit.Usage.User+r.exit.Usage.System
 		return state
 	}
-	if look, there := proc.ReadInfo(r.child.PID); r.child.PID != 0 && there {
-		worker := around.ActiveChild(r.child.PID)
-		state.PID, state.Phase, state.CPU = r.child.PID, "running", look.CPU+around.CPU(r.child.PID)
+	if info, ok := proc.ReadInfo(r.child.PID); r.child.PID != 0 && ok {
+		worker := tree.ActiveChild(r.child.PID)
+		state.PID, state.Phase, state.CPU = r.child.PID, "running", info.CPU+tree.CPU(r.child.PID)
 		state.Barrier = r.group.pmi.Barrier(r.plan.Rank)
 		state.WaitChannel = proc.WaitChannel(worker)
-		if look, there := proc.ReadInfo(worker); there {
-			state.ProcState = string(look.State)
+		if info, ok := proc.ReadInfo(worker); ok {
+			state.ProcState = string(info.State)
 		}
 	}
 	return state
 }
 
-// resizeTerminal tells the terminal of a rank, if it has one, how large that is.
+// resizeTerminal sets the size of the rank's terminal, if it has one.
 func (r *rankProcess) resizeTerminal(size unix.Winsize) {
 	if r.command.Terminal && r.stdout != nil {
 		rank.ResizeTerminal(r.stdout.File, size)

@@ -21,27 +21,25 @@ import (
 	"remshell/proc"
 )
 
-// Times of a keeper whose helper was killed: what is left has lost its job, and
-// nobody waits for a long farewell.
+// How long a reaper takes to end the processes of a killed helper. The job is lost, so this is short.
 const (
 	reaperGrace   = time.Second
 	reaperTimeout = 10 * time.Second
 )
 
 /*
-Keep runs the helper as a child and outlives it.
+RunReaper runs the helper as a child, outlives it, and ends the processes that it leaves.
 
-	sshd --- sh, then keeper (subreaper) --- helper (subreaper) --- ranks --- ...
+	sshd --- sh, then reaper (subreaper) --- helper (subreaper) --- ranks --- ...
 	                     '<------- orphans of a killed helper ------------'
 
-Killed with SIGKILL, a helper can end nothing; its ranks die by the parent-death
-signal, but their children that called setsid would live on. They fall to the
-keeper, which ends them. Should the keeper be killed instead, the helper gets
-SIGTERM and ends its job. The keeper holds none of the helper's streams but stderr, on
-which it says why the helper was killed, if it knows.
+A helper that is killed with SIGKILL cannot end its ranks. They die by the parent-death signal, but their children
+that called setsid live on. The reaper inherits these and ends them. If the reaper is killed instead, the helper
+gets SIGTERM and ends its job. The reaper keeps none of the helper's streams open but stderr. There it prints why
+the helper was killed, if it knows.
 
-The arguments are those of the helper's own command line. Keep returns its exit
-code.
+args are the arguments of the helper's own command line. RunReaper returns the helper's exit code as a shell shows
+it. The error says why the helper could not be started or waited for.
 */
 func RunReaper(args []string) (int, error) {
 	if err := proc.BecomeSubreaper(); err != nil {
@@ -49,8 +47,8 @@ func RunReaper(args []string) (int, error) {
 	}
 	signal.Ignore(ignoredSignals...)
 	before := proc.CountDenials(probe.RootFS(""))
-	runtime.LockOSThread() // the parent-death signal comes with the end of this thread
-	// Below os/exec, which first starts a process to try out what the kernel can.
+	runtime.LockOSThread() // the helper gets its parent-death signal when this thread ends
+	// Not os/exec: it first starts a process to find out what the kernel supports.
 	pid, err := syscall.ForkExec("/proc/self/exe", append([]string{os.Args[0]}, args...), &syscall.ProcAttr{
 		Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM},
 	})
@@ -65,13 +63,13 @@ func RunReaper(args []string) (int, error) {
 	return cleanUpAfterHelper(before, ended, err)
 }
 
-// ignoredSignals are the signals by which others would end a keeper. What is told to it is meant for the helper, which hears of it
-// by the end of its input. The helper inherits that these are ignored, but catches them itself, or has
-// Go do so, so that its ranks do not.
+// ignoredSignals are signals that a reaper ignores, since they are meant for the helper. The helper notices the end of
+// a job by the end of its input. It inherits the ignored signals, but catches them or resets them, so that its ranks
+// do not inherit them.
 var ignoredSignals = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGABRT, syscall.SIGTERM}
 
-// CleanUpAfterHelper ends what a helper has left to its keeper, which is this process, and returns the exit code of the keeper. The
-// arguments are what wait4(2) has told of the helper.
+// CleanUpAfterHelper ends the processes that a helper has left to its reaper, which is this process. It returns the
+// reaper's exit code. The arguments are the results of wait4(2) for the helper.
 func CleanUpAfterHelper(ended unix.WaitStatus, err error) (int, error) {
 	before := proc.Denials{CgroupKills: -1, MachineKills: -1, Forks: -1}
 	if c, noted := reaper.NotedCounts(); noted {
@@ -80,9 +78,9 @@ func CleanUpAfterHelper(ended unix.WaitStatus, err error) (int, error) {
 	return cleanUpAfterHelper(before, ended, err)
 }
 
-// cleanUpAfterHelper also gets what the kernel had denied here before the helper ran.
+// cleanUpAfterHelper is CleanUpAfterHelper with the kernel's denials counted before the helper ran.
 func cleanUpAfterHelper(before proc.Denials, ended unix.WaitStatus, err error) (int, error) {
-	signal.Ignore(ignoredSignals...) // the entry did, and Go has taken that back for some of them
+	signal.Ignore(ignoredSignals...) // the entry ignored them, but Go's runtime has reset some
 	if err == nil && ended.ExitStatus() == LeaveProcessesCode {
 		return 0, nil
 	}
@@ -91,7 +89,7 @@ func cleanUpAfterHelper(before proc.Denials, ended unix.WaitStatus, err error) (
 		removeLeftFiles()
 	}
 	if why := before.OutOfMemory(probe.RootFS("")); why != "" && ended.Signaled() && ended.Signal() == unix.SIGKILL {
-		fmt.Fprintln(os.Stderr, why) // behind the rest: nobody may read it
+		fmt.Fprintln(os.Stderr, why) // last, since a write to stderr may block
 	}
 	if err != nil {
 		return job.ExitInternal, fmt.Errorf("wait for the helper: %w", err)
@@ -99,15 +97,15 @@ func cleanUpAfterHelper(before proc.Denials, ended unix.WaitStatus, err error) (
 	return shellExitCode(ended), nil
 }
 
-// removeLeftFiles takes away what a killed helper may have left: its socket, files of --stage, and of Open MPI.
+// removeLeftFiles removes the files that a killed helper may have left: its socket, staged files, and Open MPI's.
 func removeLeftFiles() {
 	stage.RemoveLeftFolders(os.Environ())
 	sessiondir.RemoveLeftDirs(os.Environ())
 	status.RemoveLeftSockets()
 }
 
-// releaseStdio puts /dev/null in the place of our standard input and output: their ends
-// are the helper's to see and to close.
+// releaseStdio replaces this process's standard input and output by /dev/null, so that only the helper holds these
+// streams.
 func releaseStdio() {
 	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -119,7 +117,7 @@ func releaseStdio() {
 	unix.Close(null)
 }
 
-// shellExitCode is the exit code as a shell shows it.
+// shellExitCode returns the exit code that a shell shows for a process: 128 plus the signal if one killed it.
 func shellExitCode(status unix.WaitStatus) int {
 	if status.Signaled() {
 		return job.Signal(status.Signal()).Status()

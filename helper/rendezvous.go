@@ -17,8 +17,8 @@ import (
 	"remshell/job"
 )
 
-// openRendezvous finds the address that -iface means, and, where rank 0 is to be, a place at
-// which torch's ranks can meet: its port stays taken until the ranks start.
+// openRendezvous finds the address of the interface that -iface names. For torch, on the node of rank 0, it also
+// reserves a port at which the ranks can meet.
 func (g *group) openRendezvous() (refused *rank.Error) {
 	m := g.prepare
 	if m.Node.Interface != "" {
@@ -45,9 +45,9 @@ func (g *group) openRendezvous() (refused *rank.Error) {
 	return nil
 }
 
-// reservePort takes a free port of an address of this node, for who listens there later. The
-// socket is bound and never listens itself, so nobody gets in meanwhile (TRUST-26). An
-// address under which only others know the node has a port of all.
+// reservePort reserves a free port on host, for a rank that listens there later. The socket is bound but never
+// listens, so no other process gets the port meanwhile (TRUST-26). If host is no address of this node (others may know
+// the node by it), the port is reserved on all addresses. The caller closes the file to free the port.
 func reservePort(host string) (*os.File, int, error) {
 	family, own, all := unix.AF_INET, unix.Sockaddr(&unix.SockaddrInet4{}), unix.Sockaddr(&unix.SockaddrInet4{})
 	if at, err := net.ResolveTCPAddr("tcp", net.JoinHostPort(host, "0")); err == nil {
@@ -83,7 +83,7 @@ func portOf(a unix.Sockaddr) int {
 	return 0
 }
 
-// freeRendezvous frees the port.
+// freeRendezvous frees the reserved port, if there is one.
 func (g *group) freeRendezvous() {
 	if g.rendezvousSocket != nil {
 		g.rendezvousSocket.Close()
@@ -91,8 +91,8 @@ func (g *group) freeRendezvous() {
 	}
 }
 
-// ifaceAddress finds the address of an interface of this node, given by name, or by a
-// prefix in which the address is. IPv4 comes first.
+// ifaceAddress returns the address of an interface of this node, given by its name or by a prefix that contains the
+// address. It prefers IPv4. If there is none, the error lists the interfaces.
 func ifaceAddress(wanted string) (string, *rank.Error) {
 	prefix, noPrefix := netip.ParsePrefix(wanted)
 	var names []string

@@ -20,7 +20,7 @@ import (
 	"remshell/wire"
 )
 
-// reportRefused tells mpiexec why a group is not prepared.
+// reportRefused tells mpiexec why a group was not prepared: its CPUs are taken, or this node refuses the job.
 func (s *session) reportRefused(e claimedEvent) {
 	if e.Taken != "" {
 		s.conn.Send(&wire.ClaimConflict{Group: e.m.Group.Name, Reason: e.Taken})
@@ -29,8 +29,8 @@ func (s *session) reportRefused(e claimedEvent) {
 	s.conn.Send(&wire.Refused{Group: e.m.Group.Name, Code: job.ExitInternal, Reason: "this node " + e.Barred, Hint: "ask its administrator, or name other hosts"})
 }
 
-// prepareGroup prepares what can fail before anything starts: working directories,
-// programs, environments. The answer is Prepared or Refused.
+// prepareGroup checks, before anything starts, all that can fail: working directories, programs, environments. It
+// answers Prepared or Refused.
 func (s *session) prepareGroup(a lifecycle.PrepareGroup) {
 	e := a.Payload.(claimedEvent)
 	if s.heldClaim == nil {
@@ -55,7 +55,7 @@ func (s *session) prepareGroup(a lifecycle.PrepareGroup) {
 	s.conn.Send(&wire.Prepared{Group: a.Group, Notice: e.Notice, Rendezvous: g.rendezvous})
 }
 
-// beginJob takes in what the first Prepare says of the whole job.
+// beginJob applies the settings for the whole job from the first Prepare.
 func (s *session) beginJob(m *wire.Prepare) {
 	s.prepare = m
 	if when := m.Supervision.CleanIPC; when != "no" && s.ipcTracker == nil {
@@ -72,7 +72,7 @@ func (s *session) beginJob(m *wire.Prepare) {
 	}
 }
 
-// forkGroup lets the starter fork all ranks of a group, in order, on its own thread.
+// forkGroup starts the ranks of a group, in order, on the fork thread. It does not wait for them.
 func (s *session) forkGroup(a lifecycle.Fork) {
 	g := s.groups[a.Group]
 	g.rendezvous = a.Rendezvous
@@ -108,17 +108,17 @@ func (s *session) forkGroup(a lifecycle.Fork) {
 	}
 }
 
-// A forkBatch is what the starter needs to fork the ranks of a group.
+// A forkBatch holds what the fork thread needs to start the ranks of a group.
 type forkBatch struct {
 	ranks  []*rankProcess
 	binder *rank.Binder
 	soft   rank.SoftLimits
 	limits []rank.ForkLimit
-	failed *rank.Error // why none of them can start; nil: they can
+	failed *rank.Error // why no rank of the group can start; nil: they can
 }
 
-// forkAll forks on the starter's thread. Between two ranks it looks whether they are to be
-// ended already.
+// forkAll starts the ranks of a batch on the fork thread. Before each rank it checks whether the job or the group is
+// being ended.
 func (s *session) forkAll(b forkBatch) {
 	defer b.binder.Restore()
 	for _, r := range b.ranks {
@@ -143,15 +143,15 @@ func (s *session) forkAll(b forkBatch) {
 	}
 }
 
-// newBinder makes what binds the ranks of a group.
+// newBinder returns the Binder for the ranks of a group.
 func (s *session) newBinder(g *group) *rank.Binder {
 	return rank.NewBinder(g.prepare.Process.BindingRequired, func(text string) { s.log.warn("%s", text) },
 		func() []int { return probe.AllowedMemory(s.sys.Root) })
 }
 
-// peerAddress is where peers on other nodes reach this one: what mpiexec says, else the
-// address at which sshd was reached. A host's own name often leads to 127.0.1.1, and the
-// user's name for it may exist in an ssh configuration only.
+// peerAddress returns the address at which other nodes reach this one. It is mpiexec's choice, or else the address at
+// which sshd was reached; it is empty if neither is known. A host's own name often resolves to 127.0.1.1, and the
+// user's name for it may exist only in an ssh configuration.
 func (s *session) peerAddress(m *wire.Prepare) string {
 	if m.Node.Address != "" || m.Node.OnlyNode {
 		return m.Node.Address
@@ -163,7 +163,7 @@ func (s *session) peerAddress(m *wire.Prepare) string {
 	return local.Addr().String()
 }
 
-// rankIdentity is what a rank is told of itself.
+// rankIdentity returns what a rank's environment tells it about itself and the job.
 func (s *session) rankIdentity(r *rankProcess) rank.Identity {
 	m := r.group.prepare
 	id := rank.Identity{
@@ -180,7 +180,7 @@ func (s *session) rankIdentity(r *rankProcess) rank.Identity {
 	return id
 }
 
-// completeCommand adds to a rank's command what is known when it starts.
+// completeCommand fills in the parts of a rank's command that are known only when it starts.
 func (s *session) completeCommand(r *rankProcess) {
 	m, c := r.group.prepare, &r.command
 	c.Identity = s.rankIdentity(r)
@@ -194,7 +194,7 @@ func (s *session) completeCommand(r *rankProcess) {
 	c.LeadSession, c.DeathSignal = s.leadSessions && !s.sharesHelperSession(r), s.sys.deathSignal()
 }
 
-// handleForked takes in what came of a fork.
+// handleForked handles the result of starting a rank.
 func (s *session) handleForked(e forkedEvent) {
 	r := e.r
 	if e.failed != nil {
@@ -206,15 +206,15 @@ func (s *session) handleForked(e forkedEvent) {
 	s.stepLifecycle(lifecycle.Forked{Rank: r.lifecycleIndex, PID: e.PID, At: e.at})
 }
 
-// reportStarted tells mpiexec that a rank runs, and carries its streams.
+// reportStarted tells mpiexec that a rank runs, and attaches its streams.
 func (s *session) reportStarted(r *rankProcess) {
 	s.orphans.rankByGroup[r.child.PID] = r.number
 	s.reportToGuard(rankRecord{PID: uint32(r.child.PID)})
-	news := wire.Started{Rank: r.number, PID: r.child.PID, Unbound: r.onGroupCPUs}
+	started := wire.Started{Rank: r.number, PID: r.child.PID, Unbound: r.onGroupCPUs}
 	if s.prepare.Supervision.ReportBindings {
-		news.CPUs, news.Mems = r.child.CPUs, r.child.Mems
+		started.CPUs, started.Mems = r.child.CPUs, r.child.Mems
 	}
-	s.conn.Send(&news)
+	s.conn.Send(&started)
 	r.attachStreams(r.group.streamWindow(), s.pipeSizes, s.conn.Send)
 	close(r.announced)
 	if conn, ok := r.pmi.(*pmiConn); ok {
@@ -222,8 +222,8 @@ func (s *session) reportStarted(r *rankProcess) {
 	}
 }
 
-// reapLoop waits for children until none is left, first ranks, in the end orphans. It
-// is the only one that waits, so it sees each end exactly once.
+// reapLoop waits for children, ranks and orphans alike, until the session ends. Nothing else in the helper waits for
+// them, so it sees each exit exactly once.
 func (s *session) reapLoop() {
 	for {
 		e, err := reapOne()
@@ -244,21 +244,22 @@ func (s *session) reapLoop() {
 	}
 }
 
-// reapOne waits for the end of a child.
+// reapOne waits until one child exits and returns how it ended. The error is EINTR if the fork thread reaped the
+// child.
 func reapOne() (e lifecycle.ChildEnded, err error) {
 	pid, err := proc.AwaitChildEnd()
 	if err != nil {
 		return e, err
 	}
 	e.At = time.Now()
-	look, _ := proc.ReadInfo(pid)
+	info, _ := proc.ReadInfo(pid)
 	limits := rlimitsOf(pid)
 	var status unix.WaitStatus
 	var used unix.Rusage
 	if e.PID, err = unix.Wait4(pid, &status, 0, &used); err == unix.ECHILD {
-		return e, unix.EINTR // the starter has reaped what could not exec
+		return e, unix.EINTR // the fork thread reaped a child that failed to exec
 	}
-	e.Group, e.Started, e.Exit.Usage = look.Group, look.StartTime.Time(), rusageOf(&used)
+	e.Group, e.Started, e.Exit.Usage = info.Group, info.StartTime.Time(), rusageOf(&used)
 	if status.Signaled() {
 		e.Exit.Signal, e.Exit.Core = int(status.Signal()), status.CoreDump()
 	} else {
@@ -268,7 +269,7 @@ func reapOne() (e lifecycle.ChildEnded, err error) {
 	return e, err
 }
 
-// handleExit takes down how a rank has ended, and waits for its last words.
+// handleExit records how a rank ended, and waits for the rest of its output.
 func (s *session) handleExit(a lifecycle.NoteExit) {
 	r := s.ranks[a.Rank]
 	r.noteExit(a.Exit, s.peaks.StopWatching(r.child.PID), a.At)
@@ -283,7 +284,7 @@ func (s *session) handleExit(a lifecycle.NoteExit) {
 	r.awaitOutput(s.jobEnding, func() { s.postEvent(lifecycle.OutputSent{Rank: a.Rank}) })
 }
 
-// reportExit ends a rank, and tells mpiexec if it is to hear of it.
+// reportExit completes the exit record of a rank, and sends it to mpiexec if tell is true.
 func (s *session) reportExit(r *rankProcess, tell bool) {
 	r.exit.PMI = job.PMIState(r.pmiState.Load())
 	if r.stdin != nil {
@@ -306,21 +307,22 @@ func (s *session) reportExit(r *rankProcess, tell bool) {
 	r.reportMu.Unlock()
 }
 
-// noteBarrier notes in which barrier a rank waits, before a signal ends it.
+// noteBarrier records in which PMI barrier a rank waits. It is called before a signal may end the rank.
 func (r *rankProcess) noteBarrier() {
 	if r.exit == nil {
 		r.barrier = max(r.barrier, r.group.pmi.Barrier(r.plan.Rank))
 	}
 }
 
-// barrierFault says of a rank that was ended in a barrier which fault of its library may have held it there.
+// barrierFault returns the barrier in which a signal ended a rank, and the known fault of its MPI library that may
+// have kept the rank there. Without a barrier it returns 0 and "".
 func (s *session) barrierFault(r *rankProcess) (barrier int, fault string) {
 	o := r.group.pmiOffers[r.plan.App]
 	if r.barrier == 0 || r.exit.Status() == 0 || r.exit.PMI != job.PMIOpen || o == nil {
 		return 0, ""
 	}
 	library := o.MPI
-	if library.Family == "" { // --pmi said what is offered
+	if library.Family == "" { // --pmi set the offer, so the library was not looked at
 		library = s.detectLibrary(r).MPI
 	}
 	for _, f := range mpifault.FaultsOf(library) {
@@ -331,7 +333,7 @@ func (s *session) barrierFault(r *rankProcess) (barrier int, fault string) {
 	return r.barrier, fault
 }
 
-// passSignal sends a signal of the user to a rank: to its process group, or to the rank alone (SIG-6).
+// passSignal sends a user's signal to a rank's process group, or only to the rank if ProcessOnly is set (SIG-6).
 func (s *session) passSignal(r *rankProcess, number unix.Signal) {
 	r.noteBarrier()
 	target := -r.child.PID

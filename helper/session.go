@@ -28,27 +28,27 @@ import (
 	"remshell/wire"
 )
 
-// A session is the work of one helper. The goroutine of run owns all fields; the
-// others send it events. What it decides is in life, all else is what it decides about.
+// A session is the state of one helper during one attempt. The goroutine of run owns all fields; other goroutines send
+// it events. Its field lifecycle decides what to do.
 type session struct {
 	conn   *wire.Conn
 	sys    System
 	log    logger
 	events chan any
-	done   chan struct{} // closed when run returns: nobody takes events any more
+	done   chan struct{} // closed when run returns; events are not accepted any more
 
-	life     *lifecycle.State
-	endTimer *time.Timer // of life's Wake; nil: there was none
-	endErr   error       // why the conversation was over, when it was not a Bye
+	lifecycle *lifecycle.State
+	endTimer  *time.Timer // fires lifecycle.TimerFired; nil: never set
+	endErr    error       // why the connection ended; nil after Bye
 
-	carriedClaims claims.CarriedClaims // what the session of the next attempt goes on to claim; nil: there is none
+	carriedClaims claims.CarriedClaims // claims that the next attempt's session takes over; nil: none
 
-	prepare     *wire.Prepare // the first: what it says of the whole job holds for all
+	prepare     *wire.Prepare // the first one; its settings for the whole job hold for all groups
 	pmiDetector *pmidetect.Judge
-	groups      map[string]*group    // those that are not over
-	ranks       map[int]*rankProcess // those of groups that were started, as life numbers them, until they are silent
-	byRank      map[int]*rankProcess // by number in the job: those, and nil for each that was one of them
-	endedStates []job.RankState      // what is kept of a rank that is over, and whose pipes have ended
+	groups      map[string]*group    // by name; groups that are not over
+	ranks       map[int]*rankProcess // by lifecycle number; ranks started here, until their pipes are closed
+	byRank      map[int]*rankProcess // by number in the job; nil for a rank that was removed from ranks
+	endedStates []job.RankState      // final states of ranks that were removed from ranks
 
 	forkState
 	pmiServices
@@ -57,50 +57,50 @@ type session struct {
 	helperSignals
 	nodeLimits
 	stopCounter
-	ipcTracker *sysvipc.Tracker // shared memory that ranks leave; nil: nobody cares, or it was freed
+	ipcTracker *sysvipc.Tracker // shared memory that ranks leave; nil: not tracked, or freed already
 
-	cpus     int          // of this machine: one more than the highest number
-	topology pin.Topology // does not change when it is known
+	cpus     int          // one more than the highest CPU number of this machine
+	topology pin.Topology // not changed once it is known
 }
 
-// A forkState is how ranks come up and are waited for.
+// A forkState is the state of forking ranks and waiting for them.
 type forkState struct {
 	forkThread   rank.ForkThread
 	leadSessions bool              // each rank leads a session
-	stopForking  *atomic.Bool      // the starter shall start no more
+	stopForking  *atomic.Bool      // the fork thread starts no further rank
 	jobEnding    chan struct{}     // closed when the job is being ended
-	moreChildren chan struct{}     // the reaper may find children again
-	guard        guard             // of a helper inside mpiexec, while something of the job lives
-	guardTimer   *time.Timer       // of the next look after it; nil: there was none
-	heldClaim    *ledger.HeldClaim // the claim that the guard is to keep; nil: none
+	moreChildren chan struct{}     // wakes reapLoop: there may be children again
+	guard        guard             // of a helper inside mpiexec, while processes of the job live
+	guardTimer   *time.Timer       // fires guardCheckDue; nil: never set
+	heldClaim    *ledger.HeldClaim // the claim that the guard keeps; nil: none
 }
 
-// A pmiServices is what the PMI servers of this node have of mpiexec and of ranks.
+// A pmiServices connects the PMI servers of this node with mpiexec and with the ranks.
 type pmiServices struct {
 	fences   *rpc.Fences
 	fetches  *rpc.Fetches
 	notices  *rpc.Notices
 	texts    *rpc.HelpTexts
 	requests *rpc.Requests
-	port     *pmiPort     // nil: no rank wants it
+	port     *pmiPort     // nil: no rank uses PMI_PORT
 	pmix     *pmixService // nil: no rank is offered PMIx
 
-	pmixClosing sync.WaitGroup  // of what pmix was
-	keptDirs    keptSessionDirs // of that
+	pmixClosing sync.WaitGroup  // runs while PMIx servers close
+	keptDirs    keptSessionDirs // session directories left by PMIx servers
 }
 
-// Services are what does its work beside the ranks, on goroutines of its own.
+// A services holds the helper's other services. Each works on goroutines of its own.
 type services struct {
 	claims          *claims.Worker
 	examiner        *diagnose.Examiner
-	staging         *stage.Staging // nil: no files are to be staged
+	staging         *stage.Staging // nil: no files are staged
 	socket          status.Socket
 	markerFiles     probe.MarkerFiles
-	linkSupervision *wire.Supervision // how the link to mpiexec is; nil: it is not
-	pipeSizes       *pipe.SizePool    // what those of ranks may hold that write much
+	linkSupervision *wire.Supervision // how to supervise the link to mpiexec; nil: the link is not watched
+	pipeSizes       *pipe.SizePool    // bounds the enlarged pipes of ranks that write much
 }
 
-// What the goroutines around a session tell it, beside events of package life.
+// The events that a session's goroutines send to run, beside those of package lifecycle.
 type (
 	frameEvent       struct{ m wire.Message }
 	inputEndedEvent  struct{ err error }
@@ -109,7 +109,7 @@ type (
 		r *rankProcess
 		rank.Process
 		at     time.Time
-		failed *rank.Error // it does not run; only r is set then
+		failed *rank.Error // set if the rank does not run; then only r is set too
 	}
 	claimedEvent struct {
 		m *wire.Prepare
@@ -118,11 +118,11 @@ type (
 	guardCheckDue   struct{}
 	statusSocketDue struct{}
 	stacksDone      struct{ states []job.RankState }
-	statesWanted    struct{ answer chan<- []job.RankState } // with room for one
+	statesWanted    struct{ answer chan<- []job.RankState } // buffered for one answer
 	linkDeadEvent   struct{ silent time.Duration }
 )
 
-func newSession(c *wire.Conn, sys System, rested claims.CarriedClaims) *session {
+func newSession(c *wire.Conn, sys System, carried claims.CarriedClaims) *session {
 	sys.Environ = rank.WithDefaultPath(sys.Environ)
 	s := &session{
 		conn:        c,
@@ -130,7 +130,7 @@ func newSession(c *wire.Conn, sys System, rested claims.CarriedClaims) *session 
 		log:         logger{c},
 		events:      make(chan any, 64),
 		done:        make(chan struct{}),
-		life:        lifecycle.New(),
+		lifecycle:   lifecycle.New(),
 		pmiDetector: pmidetect.NewJudge(pmidetect.Disk{}),
 		groups:      make(map[string]*group),
 		ranks:       make(map[int]*rankProcess),
@@ -147,12 +147,12 @@ func newSession(c *wire.Conn, sys System, rested claims.CarriedClaims) *session 
 		helperSignals: newHelperSignals(),
 	}
 	s.pipeSizes = pipe.NewSizePool(maxGrowthTotal)
-	s.claims = claims.New(sys.Root, sys.Environ, c.Send, rested)
+	s.claims = claims.New(sys.Root, sys.Environ, c.Send, carried)
 	s.examiner = diagnose.New(diagnose.Node{Root: sys.Root, Environ: sys.Environ, Now: sys.Now}, c.Send)
 	return s
 }
 
-// postEvent gives run an event, unless run has returned.
+// postEvent sends run an event. The event is dropped if run has returned.
 func (s *session) postEvent(event any) {
 	select {
 	case s.events <- event:
@@ -160,8 +160,8 @@ func (s *session) postEvent(event any) {
 	}
 }
 
-// readFrames is the reader of the connection. It sorts frames and never waits for a
-// rank: streams have queues that credit bounds.
+// readFrames reads frames from the connection and posts them as events. It never waits for a rank: the credit of
+// streams bounds their queues.
 func (s *session) readFrames() {
 	for {
 		m, err := s.conn.Recv()
@@ -176,11 +176,10 @@ func (s *session) readFrames() {
 	}
 }
 
-// run is the one owner of the session's state: an event, a step, until nothing is
-// left to do.
+// run handles events until the session has nothing left to do. Only this goroutine touches the session's state.
 func (s *session) run(ctx context.Context) error {
 	defer close(s.done)
-	for !s.life.Done() {
+	for !s.lifecycle.Done() {
 		select {
 		case event := <-s.events:
 			s.handleEvent(event)
@@ -188,7 +187,7 @@ func (s *session) run(ctx context.Context) error {
 			s.handleSignal(sig)
 		case <-ctx.Done():
 			s.endDisconnected(context.Cause(ctx))
-			go s.conn.Close() // mpiexec shall hear of this first, not of what we end
+			go s.conn.Close() // mpiexec must see this close before it sees ranks end
 			ctx = context.WithoutCancel(ctx)
 		}
 	}
@@ -200,7 +199,7 @@ func (s *session) handleEvent(event any) {
 	case frameEvent:
 		s.handleFrame(e.m)
 	case inputEndedEvent:
-		if !s.life.IsDisconnected() {
+		if !s.lifecycle.IsDisconnected() {
 			s.endDisconnected(fmt.Errorf("mpiexec is gone: %w", e.err))
 		}
 	case linkDeadEvent:
@@ -227,7 +226,7 @@ func (s *session) handleEvent(event any) {
 		s.updateGuard()
 	case endedBySignal:
 		s.endDisconnected(fmt.Errorf("got signal %d", e.number))
-		go s.conn.Close() // mpiexec shall hear of this first, not of what we end
+		go s.conn.Close() // mpiexec must see this close before it sees ranks end
 	case endNotOrdered:
 		s.stepLifecycle(lifecycle.End{Grace: e.grace})
 	case stacksDone:
@@ -239,10 +238,10 @@ func (s *session) handleEvent(event any) {
 	case statesWanted:
 		e.answer <- s.rankStates()
 	case lifecycle.ChildEnded:
-		if e.PID == s.guard.pid { // somebody has killed it
+		if e.PID == s.guard.pid { // somebody killed the guard
 			s.guard.closePipe()
 		}
-		if s.life.IsRank(e.PID) || !s.nonJob.removeReaped(e.PID) {
+		if s.lifecycle.IsRank(e.PID) || !s.nonJob.removeReaped(e.PID) {
 			s.stepLifecycle(e)
 		}
 	default:
@@ -250,14 +249,14 @@ func (s *session) handleEvent(event any) {
 	}
 }
 
-// stepLifecycle takes an event into the helper's life, and performs what that asks for.
+// stepLifecycle gives an event to the lifecycle and performs the actions that it returns.
 func (s *session) stepLifecycle(event any) {
-	for _, action := range s.life.Step(event, time.Now()) {
+	for _, action := range s.lifecycle.Step(event, time.Now()) {
 		s.perform(action)
 	}
 }
 
-// endDisconnected ends the job because the other end is gone.
+// endDisconnected ends the job because the connection to mpiexec is lost.
 func (s *session) endDisconnected(why error) {
 	s.endErr = why
 	s.stepLifecycle(lifecycle.MpiexecLost{})
@@ -275,14 +274,14 @@ func (s *session) handleFrame(m wire.Message) {
 		s.stepLifecycle(lifecycle.Prepare{Group: m.Group.Name, Payload: m})
 	case *wire.Diagnose, *wire.OpenProbePort, *wire.ProbePeers:
 		s.examiner.HandleMessage(m)
-	case *wire.CancelPrepare: // as a Prepare goes, to keep its place behind that
+	case *wire.CancelPrepare: // goes through the claims worker, as a Prepare does, to keep the order
 		s.claims.Release(m.Group, func() { s.postEvent(lifecycle.Released{Group: m.Group}) })
 	case *wire.ReleaseClaims:
 		s.claims.ReleaseCarried()
 	case *wire.NextAttempt:
 		s.claims.CarryOver(func(r claims.CarriedClaims) { s.postEvent(claimsCarriedEvent{r}) })
 	case *wire.Start:
-		s.claims.ReleaseCarried() // what the group needs is claimed
+		s.claims.ReleaseCarried() // the group has its claim; carried claims that it did not use are released
 		s.stepLifecycle(lifecycle.Start{Group: m.Group, Rendezvous: m.Rendezvous})
 	case *wire.KillGroup:
 		s.stepLifecycle(lifecycle.KillGroup{Group: m.Group})
@@ -358,7 +357,7 @@ func (s *session) handleFrame(m wire.Message) {
 	}
 }
 
-// feed gives several ranks the same piece of their input, which none of them changes.
+// feed queues one piece of input for several ranks. The ranks share its bytes and do not change them.
 func (s *session) feed(m *wire.StdinBroadcast) {
 	for _, rank := range m.Ranks {
 		if r := s.byRank[rank]; r != nil && r.stdin != nil {

@@ -22,19 +22,19 @@ import (
 	"remshell/wire"
 )
 
-// A testHelper is a conversation with a helper that is served by this process. Its ranks are
-// our children, so tests of this kind run one after the other.
+// A testHelper is a connection to a helper that this process serves. Its ranks are children of this process, so such
+// tests run one after the other.
 type testHelper struct {
 	t        *testing.T
 	conn     *wire.Conn
-	received chan wire.Message // all it says; closed at the end
+	received chan wire.Message // all its messages; closed at the end
 	served   chan error        // what Serve returned
 	stop     context.CancelFunc
 	signals  chan os.Signal // signals to the helper itself
 	out      map[int]string // stdout so far, by rank; every byte of it was credited
 }
 
-// testTimeout is for what has no reason to take long.
+// testTimeout is for steps that have no reason to take long.
 const testTimeout = 5 * time.Minute
 
 func newTestHelper(t *testing.T) *testHelper {
@@ -42,7 +42,7 @@ func newTestHelper(t *testing.T) *testHelper {
 	return newLimitedTestHelper(t, nil)
 }
 
-// newLimitedTestHelper is one with a helper whose node allows no more than some limits.
+// newLimitedTestHelper returns a testHelper whose node has limits.
 func newLimitedTestHelper(t *testing.T, most limits.Map) *testHelper {
 	t.Helper()
 	here, there := net.Pipe()
@@ -71,7 +71,7 @@ func newLimitedTestHelper(t *testing.T, most limits.Map) *testHelper {
 	return k
 }
 
-// nextMessage returns what the helper says next, nil at the end.
+// nextMessage returns the helper's next message, or nil at the end.
 func (k *testHelper) nextMessage() wire.Message {
 	k.t.Helper()
 	select {
@@ -86,7 +86,7 @@ func (k *testHelper) nextMessage() wire.Message {
 	return nil
 }
 
-// receive returns the next message of a type; what comes before it is passed over.
+// receive returns the next message of a type. It skips the messages before.
 func receive[M wire.Message](k *testHelper) M {
 	k.t.Helper()
 	for {
@@ -99,13 +99,13 @@ func receive[M wire.Message](k *testHelper) M {
 	}
 }
 
-// prepare has one rank for each script of sh, and waits until they are ready.
+// prepare prepares one rank for each sh script, and waits until they are prepared.
 func (k *testHelper) prepare(scripts ...string) {
 	k.t.Helper()
 	k.prepareAs(func(*wire.Prepare) {}, scripts...)
 }
 
-// prepareAs is prepare with further wishes.
+// prepareAs is prepare with a change to the Prepare message.
 func (k *testHelper) prepareAs(change func(*wire.Prepare), scripts ...string) {
 	k.t.Helper()
 	m := &wire.Prepare{Job: "test", Group: wire.Group{Size: len(scripts), NodeCount: 1}, Node: wire.GroupNode{Name: "here"}, Process: wire.Process{Umask: -1}, Supervision: wire.Supervision{Grace: 100 * time.Millisecond}, Streams: wire.Streams{Stdin: []int{0}},
@@ -125,7 +125,7 @@ func (k *testHelper) start(scripts ...string) {
 	k.conn.Send(&wire.Start{})
 }
 
-// awaitOutput waits until a rank has said a text.
+// awaitOutput waits until a rank has printed a text.
 func (k *testHelper) awaitOutput(rank int, text string) {
 	k.t.Helper()
 	for !strings.Contains(k.out[rank], text) {
@@ -135,7 +135,7 @@ func (k *testHelper) awaitOutput(rank int, text string) {
 	}
 }
 
-// endJob waits for Serve, and asserts that it has left no process.
+// endJob waits for Serve, and checks that it has left no process.
 func (k *testHelper) endJob() error {
 	k.t.Helper()
 	select {
@@ -150,7 +150,7 @@ func (k *testHelper) endJob() error {
 	return nil
 }
 
-// bye takes the regular way out: the last ranks are over, so end, drained, bye.
+// bye ends regularly after the last rank: EndJob, Drained, Bye.
 func (k *testHelper) bye() {
 	k.t.Helper()
 	k.conn.Send(&wire.EndJob{Linger: 0, Grace: 0})
@@ -174,7 +174,7 @@ func TestAJobFromPrepareToBye(t *testing.T) {
 	k.bye()
 }
 
-func TestTheEndOfTheConversationEndsAllProcesses(t *testing.T) {
+func TestTheEndOfTheConnectionEndsAllProcesses(t *testing.T) {
 	for name, script := range map[string]string{
 		"a rank":                       `echo up; exec sleep 1000`,
 		"one that is deaf to SIGTERM":  `trap "" TERM; echo up; while :; do sleep 1000; done`,
@@ -197,9 +197,9 @@ func TestTheEndOfTheConversationEndsAllProcesses(t *testing.T) {
 	}
 }
 
-// A helper that is told to end, as by its keeper's death, ends its ranks. What they
-// then die of is no news: the node is lost, and mpiexec hears that at once.
-func TestAHelperThatIsEndedHangsUpFirst(t *testing.T) {
+// A helper that gets a signal to end, as when its reaper dies, ends its ranks. Their exits are not reported: the node
+// is lost, and mpiexec learns that at once.
+func TestASignaledHelperClosesItsConnectionFirst(t *testing.T) {
 	k := newTestHelper(t)
 	k.start(`trap "" TERM; echo up; while :; do sleep 1000; done`, `echo up; exec sleep 1000`)
 	k.awaitOutput(0, "up")
@@ -239,8 +239,7 @@ func TestEndWhileRanksAreForkedIsDrained(t *testing.T) {
 	k.bye()
 }
 
-// A rank that fails because another did must not be reported before it, also when
-// the other has more to say.
+// A rank that fails because another did must not be reported before it, even if the other has more output.
 func TestFailuresAreReportedInTheOrderOfTheEnds(t *testing.T) {
 	k := newTestHelper(t)
 	pid := filepath.Join(t.TempDir(), "pid")
@@ -261,7 +260,7 @@ func TestAnExitSaysWhetherTheRankWasAskedToEnd(t *testing.T) {
 	for range 2 { // a rank that has not started by the end never does
 		receive[*wire.Started](k)
 	}
-	k.conn.Send(&wire.Data{Rank: 0, Stream: wire.Stdin}) // read ends
+	k.conn.Send(&wire.Data{Rank: 0, Stream: wire.Stdin}) // ends its read
 	if exit := receive[*wire.Exited](k).Exit; exit.Signal != int(unix.SIGSEGV) || exit.ToldToEnd {
 		t.Errorf("exit %+v, want one by SIGSEGV and unasked", exit)
 	}
@@ -272,8 +271,7 @@ func TestAnExitSaysWhetherTheRankWasAskedToEnd(t *testing.T) {
 	k.bye()
 }
 
-// Descendants inherit every descriptor of a rank. The rank's end is told without
-// waiting for them.
+// Descendants inherit every descriptor of a rank. The rank's exit is reported without waiting for them.
 func TestALeftoverChildDelaysNoReport(t *testing.T) {
 	k := newTestHelper(t)
 	k.start(`setsid sleep 1000 & echo last words; exit 3`)
@@ -288,8 +286,8 @@ func TestALeftoverChildDelaysNoReport(t *testing.T) {
 	k.bye()
 }
 
-// It has said nothing to a PMI server that could be mistaken for an abort.
-func TestPMIOfACrashedRankIsHeardBeforeItsEnd(t *testing.T) {
+// A rank that has sent nothing by PMI cannot be mistaken for one that aborted.
+func TestPMIOfACrashedRankIsAnsweredBeforeItsExit(t *testing.T) {
 	k := newTestHelper(t)
 	k.start(`printf 'cmd=init pmi_version=1 pmi_subversion=1\ncmd=abort exitcode=7\n' >&3; setsid sleep 1000 & kill -9 $$`)
 	for {
@@ -341,8 +339,8 @@ func TestAllOutputComesBeforeTheEnd(t *testing.T) {
 	k.bye()
 }
 
-// What a leftover child wrote last may take as long as its reader likes (IO-10). mpiexec,
-// which gives up on processes that cannot be ended, hears that there are none.
+// The output of a leftover child may take as long as its reader likes (IO-10). mpiexec, which gives up on processes
+// that cannot be ended, is told that there are none.
 func TestASlowReaderOfALeftoverChild(t *testing.T) {
 	k := newTestHelper(t)
 	k.prepareAs(func(m *wire.Prepare) { m.Streams.Window = 16 },
@@ -384,7 +382,7 @@ func TestARankThatReadsNoInputIsNoObstacle(t *testing.T) {
 	k.conn.Send(&wire.Data{Rank: 0, Stream: wire.Stdin, Bytes: []byte("text")})
 	for {
 		if d, ok := k.nextMessage().(*wire.Data); ok && d.Stream == wire.Stdin && len(d.Bytes) == 0 {
-			break // it says that nobody reads
+			break // the helper reports that nobody reads
 		}
 	}
 	k.bye()
@@ -401,10 +399,10 @@ func TestSignalsReachTheGroup(t *testing.T) {
 	k.bye()
 }
 
-// What Grid Engine signals to the process group of its task comes to the helper and not to the ranks, each in a group
-// of its own: the same signal of mpiexec's, which has it on its own way, is theirs. Slurm signals all at once, and
-// ranks are not told again (RM-60).
-func TestASignalToTheHelperTellsRanksOrNot(t *testing.T) {
+// Grid Engine signals the process group of its task, so the helper gets the signal, but not the ranks, which have
+// process groups of their own. They get mpiexec's same signal. Slurm signals all processes at once, and the ranks are
+// not signaled again (RM-60).
+func TestASignalToTheHelperIsPassedOnOnce(t *testing.T) {
 	for _, twice := range []bool{false, true} {
 		t.Run(fmt.Sprintf("twice %v", twice), func(t *testing.T) {
 			k := newTestHelper(t)
@@ -427,8 +425,8 @@ func TestASignalToTheHelperTellsRanksOrNot(t *testing.T) {
 	}
 }
 
-// The starter forks on while the session hears a signal; the ranks of which it has not
-// heard yet must get it too.
+// The fork thread goes on while the session handles a signal. Ranks whose Forked has not arrived must get the signal,
+// too.
 func TestASignalWhileForkingReachesLaterRanks(t *testing.T) {
 	k := newTestHelper(t)
 	k.start(slices.Repeat([]string{"exec sleep 1000"}, 50)...)
@@ -442,7 +440,7 @@ func TestASignalWhileForkingReachesLaterRanks(t *testing.T) {
 	k.bye()
 }
 
-// A Release that follows a Prepare at once takes back that one, and not the next.
+// A CancelPrepare right after a Prepare cancels that one, and not the next.
 func TestAReleaseKeepsItsPlace(t *testing.T) {
 	k := newTestHelper(t)
 	m := &wire.Prepare{Job: "test", Group: wire.Group{Size: 1, NodeCount: 1}, Process: wire.Process{Umask: -1}, Claim: wire.Claim{Ledger: t.TempDir(), MaxProcs: -1, Entry: job.Claim{Job: "test"}},
@@ -517,8 +515,8 @@ func TestFailedExecs(t *testing.T) {
 	}
 }
 
-// Files that cannot be staged are the failure of the ranks, not of the helper, which does not know
-// by then what those of a staged program are to be offered.
+// Files that cannot be staged are the failure of the ranks, not of the helper. Until then it does not know which PMI a
+// staged program is to be offered.
 func TestFailedStagingFailsTheRanks(t *testing.T) {
 	k := newTestHelper(t)
 	twice := job.StagedFile{Name: "sh", Path: "/bin/sh"} // no folder takes two links of one name
@@ -548,8 +546,7 @@ func TestAScriptWithoutHashBangIsRunByTheShell(t *testing.T) {
 	k.bye()
 }
 
-// The kernel takes as much in many arguments as no variable may have, in which Open MPI's ranks are
-// told theirs.
+// The kernel accepts more in many arguments than in one variable. Open MPI's ranks get their arguments in one.
 func TestMoreArgumentsThanAVariableHolds(t *testing.T) {
 	long := strings.Repeat("x", 70_000)
 	k := newTestHelper(t)
@@ -563,8 +560,8 @@ func TestMoreArgumentsThanAVariableHolds(t *testing.T) {
 	k.bye()
 }
 
-// The ledger worker tells the session what it has done while the session gives it more to do: neither
-// ever waits for the other to take it.
+// The claims worker reports results to the session while the session gives it more work. Neither ever waits for the
+// other.
 func TestSessionAndLedgerWorkerDoNotWaitForEachOther(t *testing.T) {
 	k := newTestHelper(t)
 	for range 5000 {
@@ -578,7 +575,7 @@ func TestSessionAndLedgerWorkerDoNotWaitForEachOther(t *testing.T) {
 	}
 }
 
-// Of a plain program nobody expects that it speaks to its helper: what it is linked with decides, or the user's word.
+// A plain program is not expected to use PMI. The library that it is linked with decides, or the user's --pmi.
 func TestWhoIsToConnect(t *testing.T) {
 	for _, test := range []struct {
 		pmidetect.Verdict

@@ -11,7 +11,7 @@ import (
 	"remshell/wire"
 )
 
-// A stagedEvent tells that all files are there, or why not.
+// A stagedEvent says that all files are staged, or why not.
 type stagedEvent struct {
 	folder *stage.Folder
 	failed *rank.Error
@@ -19,7 +19,7 @@ type stagedEvent struct {
 
 var errUnrequestedFiles = errors.New("mpiexec sent files that nobody asked for")
 
-// beginStaging takes in which files there are to be.
+// beginStaging prepares for the files that mpiexec is going to send.
 func (s *session) beginStaging(m *wire.StageFiles) {
 	if s.staging != nil || !stage.IsValid(m) {
 		s.endDisconnected(errUnrequestedFiles)
@@ -31,14 +31,14 @@ func (s *session) beginStaging(m *wire.StageFiles) {
 	}
 }
 
-// receivePiece takes in a piece of them.
+// receivePiece stores a chunk of a staged file.
 func (s *session) receivePiece(m *wire.FileChunk) {
 	if !s.staging.TakePiece(m) {
 		s.endDisconnected(errUnrequestedFiles)
 	}
 }
 
-// reportStaged tells mpiexec what came of it.
+// reportStaged tells mpiexec whether the files are staged.
 func (s *session) reportStaged(e stagedEvent) {
 	answer := wire.StageResult{}
 	if e.failed != nil {
@@ -49,8 +49,8 @@ func (s *session) reportStaged(e stagedEvent) {
 	s.conn.Send(&answer)
 }
 
-// linkStagedFiles lets ranks that are about to start find the files. A helper inside mpiexec makes
-// links to them, which its guard removes if it is killed.
+// linkStagedFiles makes the staged files available to ranks that are about to start. A helper inside mpiexec makes
+// links to them, which its guard removes if mpiexec is killed.
 func (s *session) linkStagedFiles(g *group) *rank.Error {
 	if s.staging == nil {
 		return nil

@@ -16,29 +16,31 @@ import (
 )
 
 /*
-This file has the ranks of a node stand still, and go on (survive.md SV-28):
+This file stops the ranks of a node and continues them (survive.md SV-28):
 
 	Hold "suspend" ----.
 	                    >--- any ---> SIGSTOP  the process group of each rank, then what has left these
 	Hold "stopped" ----'--- none ---> SIGCONT  the same, in the other order
 
-Which holds there are, and that an ending lifts them, is for package life.
+Package lifecycle keeps the holds, and removes them all when the job is ended.
 */
 
-// stopRounds is how often to look for processes that have left the group of their rank: one that still
-// runs may fork between the look and the stop.
+// stopRounds is how often sendStop looks for running processes outside the ranks' process groups. A process may fork
+// between the look and the stop.
 const stopRounds = 3
 
-// stopTimeout is how long what is stopped may take to stand still (survive.md SV-28).
+// stopTimeout is how long processes may take to stop before they are checked (survive.md SV-28).
 const stopTimeout = time.Second
 
-// A stopCounter is how often ranks were to stand still, or to go on.
+// A stopCounter counts how often the ranks were stopped or continued.
 type stopCounter struct{ stopCount int }
 
-// stopCheckDue says that what was stopped should stand still by now.
+// stopCheckDue is posted stopTimeout after a stop. A different count means that the ranks were stopped or continued
+// since.
 type stopCheckDue struct{ count int }
 
-// stopRanks has all ranks stand still, and what they have started. What does not is told of a little later, and let be.
+// stopRanks stops all ranks and the processes that they have started. After stopTimeout, reportNotStopped reports
+// those that still run.
 func (s *session) stopRanks() {
 	s.stopCount++
 	due := stopCheckDue{s.stopCount}
@@ -46,7 +48,7 @@ func (s *session) stopRanks() {
 	s.sendStop()
 }
 
-// sendStop stops what runs.
+// sendStop sends SIGSTOP to all running processes of the job.
 func (s *session) sendStop() {
 	s.signalGroups(unix.SIGSTOP)
 	for range stopRounds {
@@ -63,7 +65,7 @@ func (s *session) sendStop() {
 	}
 }
 
-// continueRanks lets all ranks go on, and what they have started.
+// continueRanks continues all ranks and the processes that they have started.
 func (s *session) continueRanks() {
 	s.stopCount++
 	for _, p := range s.outsideRankGroups() {
@@ -72,12 +74,13 @@ func (s *session) continueRanks() {
 	s.signalGroups(unix.SIGCONT)
 }
 
-// reportNotStopped tells of what was to stand still and cannot be stopped, unless the ranks go on already.
+// reportNotStopped warns about processes that cannot be stopped. It does nothing if the ranks were continued
+// meanwhile.
 func (s *session) reportNotStopped(due stopCheckDue) {
 	if due.count != s.stopCount {
 		return
 	}
-	s.sendStop() // what was forked, or left its group, in the meantime
+	s.sendStop() // for processes that were forked, or left their group, since
 	var names []string
 	count, roots := 0, s.rankByPID()
 	s.visitDescendants(func(p proc.Info, of int) int {
@@ -95,14 +98,15 @@ func (s *session) reportNotStopped(due stopCheckDue) {
 		names = append(names, fmt.Sprintf("and %d more", more))
 	}
 	if count > 0 {
-		s.log.warn("does not stand still: %s; it is let be", strings.Join(names, ", "))
+		s.log.warn("cannot be stopped: %s", strings.Join(names, ", "))
 	}
 }
 
-// maxNotStopped is how many processes are named that cannot be stopped.
+// maxNotStopped is how many processes a warning names that cannot be stopped.
 const maxNotStopped = 4
 
-// unstoppable says why a process runs on that was stopped; empty: it does not, or stops as soon as it runs.
+// unstoppable returns why a process cannot be stopped. It is empty if the process is stopped, or stops as soon as it
+// runs.
 func unstoppable(p proc.Info) string {
 	switch {
 	case p.State == 'T' || p.State == 't' || p.State == 'Z' || p.State == 'X':
@@ -115,7 +119,7 @@ func unstoppable(p proc.Info) string {
 	return ""
 }
 
-// signalGroups sends a signal to the process group of each rank.
+// signalGroups sends a signal to the process group of each running rank.
 func (s *session) signalGroups(sig unix.Signal) {
 	for _, r := range s.ranks {
 		if r.alive() {
@@ -124,8 +128,8 @@ func (s *session) signalGroups(sig unix.Signal) {
 	}
 }
 
-// reportDeadRanks lets the ranks of a group know which others have died, while these go on. MPICH 3.x looks again at
-// SIGUSR1; a rank that neither handles nor ignores the signal would die of it.
+// reportDeadRanks tells the ranks of a group which other ranks have died, if the job goes on without these. MPICH 3.x
+// checks again on SIGUSR1. Only ranks that handle or ignore SIGUSR1 get it: it would kill others.
 func (s *session) reportDeadRanks(m *wire.FailedRanks) {
 	g := s.groups[m.Group]
 	if g == nil {
@@ -139,19 +143,19 @@ func (s *session) reportDeadRanks(m *wire.FailedRanks) {
 	}
 }
 
-// outsideRankGroups are the processes that ranks have started and that are not in the process group of one: of what
-// has lost its parent those alone that can be nobody else's. The helper inside mpiexec has children
-// that are not the job's, and what may stay is none of our business.
-func (s *session) outsideRankGroups() (strays []proc.Info) {
-	roots, orphans := s.rankByPID(), s.sys.Guard == nil && !s.life.LeavesProcesses()
+// outsideRankGroups returns the processes of the job that are in no rank's process group. Orphans are included only if
+// they can belong to nobody else. The helper inside mpiexec has children that are not the job's, and processes that
+// may stay are left alone.
+func (s *session) outsideRankGroups() (outside []proc.Info) {
+	roots, orphans := s.rankByPID(), s.sys.Guard == nil && !s.lifecycle.LeavesProcesses()
 	s.visitDescendants(func(p proc.Info, of int) int {
 		if root, is := roots[p.PID]; is {
 			of = root
 		}
 		if _, together := roots[p.Group]; !together && (orphans || of != sysvipc.NoRank) {
-			strays = append(strays, p)
+			outside = append(outside, p)
 		}
 		return of
 	})
-	return strays
+	return outside
 }

@@ -18,7 +18,7 @@ import (
 	"remshell/wire"
 )
 
-// numbers are those that a rank has told with a word before each.
+// numbers returns the numbers that a rank has printed, each after a word.
 func (k *testHelper) numbers(rank int, word string) (numbers []int) {
 	for line := range strings.Lines(k.out[rank]) {
 		if n, err := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(line, word))); err == nil && strings.HasPrefix(line, word) {
@@ -28,7 +28,7 @@ func (k *testHelper) numbers(rank int, word string) (numbers []int) {
 	return numbers
 }
 
-// awaitStates waits until processes are in one of some states.
+// awaitStates waits until each process is in one of some states.
 func awaitStates(t *testing.T, states string, pids ...int) {
 	t.Helper()
 	for end := time.Now().Add(testTimeout); ; time.Sleep(time.Millisecond) {
@@ -47,8 +47,8 @@ func awaitStates(t *testing.T, states string, pids ...int) {
 	}
 }
 
-// What a hold has stand still: each rank, what it has started, also in a session of its own, and ranks that come
-// up later. They go on when the last reason is gone.
+// A hold stops each rank and its processes, also those in sessions of their own, and ranks that are started later.
+// They go on when the last hold is removed.
 func TestHolds(t *testing.T) {
 	k := newTestHelper(t)
 	const busy = `setsid sh -c 'echo child $$; while :; do :; done' & echo rank $$; while :; do :; done`
@@ -71,7 +71,7 @@ func TestHolds(t *testing.T) {
 	k.conn.Send(&wire.Hold{Why: job.HoldRequested})
 	k.conn.Send(&wire.Signal{Number: int(unix.SIGCONT)})
 	k.conn.Send(&wire.InspectRanks{})
-	receive[*wire.RankStates](k) // so all of these have been taken
+	receive[*wire.RankStates](k) // so all messages before were handled
 	awaitStates(t, "T", pids...)
 	k.conn.Send(&wire.Hold{Why: job.HoldLauncherStopped})
 	awaitStates(t, "RS", pids...)
@@ -83,8 +83,8 @@ func TestHolds(t *testing.T) {
 	}
 }
 
-// What cannot be stopped is told of once, and nothing waits for it: a process that waits in the kernel for a child to let its
-// memory go (vfork), and one that has become another user's.
+// Processes that cannot be stopped are reported once, and nothing waits for them: one that waits in the kernel for a
+// child (vfork), and one that has become another user's.
 func TestAProcessThatCannotBeStopped(t *testing.T) {
 	const vforks = `exec perl -e '$| = 1; print "rank $$\n"; if (syscall($ARGV[0], 0x4011, 0, 0, 0, 0) == 0) { sleep 600 }' `
 	k := newTestHelper(t)
@@ -96,13 +96,13 @@ func TestAProcessThatCannotBeStopped(t *testing.T) {
 	for range 2 {
 		k.conn.Send(&wire.Hold{Why: job.HoldRequested, On: true})
 		awaitStates(t, "T", spins)
-		want := fmt.Sprintf("does not stand still: process %d of rank 0 sleeps in the kernel (state D); it is let be", waits)
+		want := fmt.Sprintf("cannot be stopped: process %d of rank 0 sleeps in the kernel (state D)", waits)
 		got := receive[*wire.Log](k)
-		for !strings.Contains(got.Text, "stand still") {
+		for !strings.Contains(got.Text, "cannot be stopped") {
 			got = receive[*wire.Log](k)
 		}
 		if got.Text != want || !got.Warning {
-			t.Errorf("told: %q, want %q", got.Text, want)
+			t.Errorf("got %q, want %q", got.Text, want)
 		}
 		k.conn.Send(&wire.Hold{Why: job.HoldRequested})
 		awaitStates(t, "RS", spins)
@@ -115,7 +115,7 @@ func TestAProcessThatCannotBeStopped(t *testing.T) {
 	}
 }
 
-// Of what runs on, that is told which will not stop.
+// unstoppable names the processes that never stop.
 func TestUnstoppable(t *testing.T) {
 	own := os.Getpid()
 	for _, test := range []struct {
@@ -132,7 +132,7 @@ func TestUnstoppable(t *testing.T) {
 	}
 	told := make(chan string)
 	go func() {
-		runtime.LockOSThread() // and never unlock it: this thread is nobody's any more
+		runtime.LockOSThread() // and never unlock it, so that no goroutine runs on this thread again
 		unix.RawSyscall(unix.SYS_SETRESUID, 54321, 54321, 54321)
 		told <- unstoppable(proc.Info{PID: os.Getppid(), State: 'S'}) + "; " + unstoppable(proc.Info{PID: os.Getppid(), State: 'T'})
 	}()
@@ -141,7 +141,7 @@ func TestUnstoppable(t *testing.T) {
 	}
 }
 
-// A held job is ended as any: its ranks are continued, and take their SIGTERM.
+// A held job is ended like any other: its ranks are continued, and get SIGTERM.
 func TestEndOfAHeldJob(t *testing.T) {
 	const script = `trap 'exit 9' TERM; echo rank $$; while :; do :; done`
 	end := map[string]func(k *testHelper){

@@ -14,25 +14,24 @@ import (
 	"remshell/wire"
 )
 
-// An outputStream carries one output stream of a rank to mpiexec, never more than
-// a window of bytes ahead of the credit it was given. A rank that writes faster
-// than somebody reads thus waits in its own write, and nobody else does.
+// An outputStream carries one output stream of a rank to mpiexec. It sends no more bytes than its credit allows. So a
+// rank that writes faster than its reader waits in its own write, and delays no other rank.
 type outputStream struct {
 	rank.PipeReader
-	number    int // of the rank
+	number    int // the rank's number in the job
 	stream    wire.Stream
 	send      func(wire.Message) error
-	readLimit int        // of the next read; belongs to run
-	data      *wire.Data // what it reads
+	readLimit int        // bytes; owned by run
+	data      *wire.Data // what the next read fills; owned by run
 	pipeSize  pipeGrowth
 
-	mu          sync.Mutex // guards the next two
+	mu          sync.Mutex // guards credit and discard
 	credit      int
-	discard     bool // nobody listens any more: read and forget
+	discard     bool // nobody reads the output any more: read and drop it
 	creditAdded sync.Cond
 
-	reaped  chan struct{} // closed when the rank was reaped; nil: nobody waits for that
-	drained chan struct{} // closed when the rank's last word was sent, or the pipe ended
+	reaped  chan struct{} // closed when the rank was reaped; nil: nobody waits for it
+	drained chan struct{} // closed when all that the rank wrote was sent, or the pipe ended
 	ended   chan struct{} // closed when run returns: the pipe has no writer any more
 }
 
@@ -41,15 +40,15 @@ func newOutputStream(number int, stream wire.Stream, file *os.File, window int, 
 		credit: window, drained: make(chan struct{}), ended: make(chan struct{})}
 	s.creditAdded.L = &s.mu
 	s.Buffer = func(fd int) []byte {
-		// Only what has something to say needs room. With nothing there, this asks for the
-		// end, or for what has come in between.
+		// Only a pipe with data needs a large buffer. If there is none, this read finds the end of the pipe, or what
+		// has arrived in between.
 		s.data = wire.NewData(min(max(rank.BytesAvailable(fd), 256), s.readLimit, wire.Window))
 		return s.data.Bytes
 	}
 	return s
 }
 
-// addCredit adds credit.
+// addCredit allows so many more bytes to be sent.
 func (s *outputStream) addCredit(bytes int) {
 	s.mu.Lock()
 	s.credit += bytes
@@ -57,7 +56,7 @@ func (s *outputStream) addCredit(bytes int) {
 	s.creditAdded.Signal()
 }
 
-// discardRest lets the rank write on, into nothing.
+// discardRest drops all further output. The rank can go on writing.
 func (s *outputStream) discardRest() {
 	s.mu.Lock()
 	s.discard = true
@@ -65,7 +64,7 @@ func (s *outputStream) discardRest() {
 	s.creditAdded.Signal()
 }
 
-// RankExited tells that the rank was reaped, once.
+// RankExited tells the stream that the rank was reaped. It is called once.
 func (s *outputStream) RankExited() {
 	s.PipeReader.RankExited()
 	if s.reaped != nil {
@@ -73,8 +72,8 @@ func (s *outputStream) RankExited() {
 	}
 }
 
-// close closes our end. The rank of a terminal, who leads its session, would be hung up by that: he may have closed his
-// streams before he exits.
+// close closes this end of the stream. On a terminal it first waits until the rank is reaped. The close would send
+// SIGHUP to a rank that has closed its streams and still runs, since it leads the terminal's session.
 func (s *outputStream) close() {
 	if s.reaped != nil {
 		<-s.reaped
@@ -82,25 +81,25 @@ func (s *outputStream) close() {
 	s.File.Close()
 }
 
-// run reads until the pipe ends. It closes drained at the latest then.
+// run reads until the pipe ends. It closes drained when it returns, if not before.
 func (s *outputStream) run() {
 	defer close(s.ended)
 	defer s.pipeSize.releaseSize()
 	defer s.close()
-	told := false
-	tell := func() {
-		if !told {
-			told = true
+	isDrained := false
+	markDrained := func() {
+		if !isDrained {
+			isDrained = true
 			close(s.drained)
 		}
 	}
-	defer tell()
+	defer markDrained()
 	for {
 		allowed, discard := s.awaitCredit()
-		data, err := s.readData(allowed, !told)
+		data, err := s.readData(allowed, !isDrained)
 		switch {
 		case err == rank.ErrDrained:
-			tell()
+			markDrained()
 		case data == nil:
 			return
 		case discard:
@@ -112,12 +111,12 @@ func (s *outputStream) run() {
 			s.send(data)
 		}
 		if s.IsDrained() {
-			tell()
+			markDrained()
 		}
 	}
 }
 
-// readData waits for what there is to read, up to limit bytes. It is nil at the end.
+// readData waits for data and reads up to limit bytes. It returns nil at the end of the pipe.
 func (s *outputStream) readData(limit int, tellIdle bool) (data *wire.Data, err error) {
 	s.readLimit = limit
 	n, err := s.ReadOnce(tellIdle)
@@ -129,7 +128,7 @@ func (s *outputStream) readData(limit int, tellIdle bool) (data *wire.Data, err 
 	return data, err
 }
 
-// awaitCredit returns how many bytes may be read now, at least one.
+// awaitCredit waits until reading is allowed. It returns how many bytes may be read, at least one.
 func (s *outputStream) awaitCredit() (allowed int, discard bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,22 +147,22 @@ func (s *outputStream) useCredit(bytes int) {
 	s.mu.Unlock()
 }
 
-// A pipeGrowth is how much the pipe of a source is to hold once much flows through it, so that a rank that writes much is
-// not stopped by each piece: as much as may be under way of it. It belongs to run.
+// A pipeGrowth enlarges the pipe of a stream once much has passed through it, up to the bytes that may be under way. A
+// rank that writes much is then not stopped by each piece. It is owned by run.
 type pipeGrowth struct {
-	pool        *pipe.SizePool // nil: pipes stay as they are
-	wanted      int            // bytes; 0: it has been asked for
-	passedBytes int            // bytes, until then
-	taken       int            // of the pool
+	pool        *pipe.SizePool // nil: pipes keep their size
+	wanted      int            // bytes; 0: the pipe was enlarged already
+	passedBytes int            // bytes counted so far
+	taken       int            // bytes taken from pool
 }
 
-// Bytes that widen pipes, and that they hold in all.
+// The bytes after which a pipe is enlarged, and the total by which pipes may grow.
 const (
 	growAfter      = 4 * pipe.DefaultSize
-	maxGrowthTotal = 8 << 20 // the kernel lets a user have 64 MiB in all his pipes
+	maxGrowthTotal = 8 << 20 // the kernel lets one user have 64 MiB in all pipes
 )
 
-// countPassed notes that so many bytes have come through a pipe.
+// countPassed counts bytes that have passed through a pipe, and enlarges it when they are enough.
 func (w *pipeGrowth) countPassed(file *os.File, bytes int) {
 	if w.pool == nil || w.wanted <= pipe.DefaultSize {
 		return
@@ -173,28 +172,28 @@ func (w *pipeGrowth) countPassed(file *os.File, bytes int) {
 	}
 }
 
-// releaseSize leaves to others what the pipe was given.
+// releaseSize returns to the pool what the pipe took.
 func (w *pipeGrowth) releaseSize() {
 	if w.taken > 0 {
 		w.pool.GiveBack(w.taken)
 	}
 }
 
-// A stdinWriter carries Data from mpiexec to the stdin of one rank. It takes what comes
-// from the moment the rank is planned, and passes it on when the rank runs.
+// A stdinWriter writes Data from mpiexec to the stdin of one rank. It accepts data as soon as the rank is planned, and
+// writes it when the rank runs.
 type stdinWriter struct {
-	eofText string // what a terminal takes for the end; empty: closing it is the end
+	eofText string // written to a terminal at the end of input; empty: the pipe is closed instead
 	rank    int
 	send    func(wire.Message) error
 
-	written int64         // bytes; belongs to run until over is closed, as the next does
-	readEnd int           // a read end of the pipe, where ours was closed with all written; -1: there is none
-	unread  int64         // bytes in the pipe when the rank read no more
+	written int64         // bytes; like readEnd and unread, owned by run until done is closed
+	readEnd int           // a read end of the pipe, kept to count unread bytes after all was written; -1: none
+	unread  int64         // bytes left in the pipe when the rank stopped reading
 	done    chan struct{} // closed when run returns
 
-	mu         sync.Mutex   // guards the rest
+	mu         sync.Mutex   // guards the fields below
 	file       *os.File     // our end of the pipe; nil: the rank does not run yet
-	queue      []*wire.Data // bounded by the credit mpiexec has
+	queue      []*wire.Data // bounded by mpiexec's credit
 	ended      bool         // no more will come
 	pieceAdded sync.Cond
 }
@@ -205,7 +204,7 @@ func newStdinWriter(rank int, send func(wire.Message) error) *stdinWriter {
 	return s
 }
 
-// addPiece takes a piece; an empty one is the end of the stream.
+// addPiece queues a piece. An empty piece ends the stream.
 func (s *stdinWriter) addPiece(piece *wire.Data) {
 	s.mu.Lock()
 	if piece.Len() == 0 {
@@ -217,8 +216,7 @@ func (s *stdinWriter) addPiece(piece *wire.Data) {
 	s.pieceAdded.Signal()
 }
 
-// run writes to file what is pushed until the end of the stream, or until the rank
-// reads no more, which it tells mpiexec.
+// run writes the queued pieces to file until the stream ends. If the rank stops reading, it tells mpiexec and returns.
 func (s *stdinWriter) run(file *os.File) {
 	defer close(s.done)
 	defer file.Close()
@@ -246,7 +244,7 @@ func (s *stdinWriter) run(file *os.File) {
 	}
 }
 
-// unreadIn is how many bytes are in a pipe.
+// unreadIn returns how many bytes are in a pipe.
 func unreadIn(file *os.File) (n int64) {
 	if raw, err := file.SyscallConn(); err == nil {
 		raw.Control(func(fd uintptr) { n = int64(rank.BytesAvailable(int(fd))) })
@@ -254,7 +252,8 @@ func unreadIn(file *os.File) (n int64) {
 	return n
 }
 
-// consumedBytes returns, once, how many bytes a rank that is over has read of its input; -1: that is not known.
+// consumedBytes returns how many bytes of its input an ended rank has read, or -1 if that is not known. It may be
+// called once.
 func (s *stdinWriter) consumedBytes() int64 {
 	select {
 	case <-s.done:
@@ -263,7 +262,7 @@ func (s *stdinWriter) consumedBytes() int64 {
 	}
 	switch {
 	case s.eofText != "":
-		return -1 // a terminal does not tell
+		return -1 // a terminal does not count
 	case s.readEnd >= 0:
 		s.unread = int64(rank.BytesAvailable(s.readEnd))
 		unix.Close(s.readEnd)
@@ -271,7 +270,7 @@ func (s *stdinWriter) consumedBytes() int64 {
 	return max(0, s.written-s.unread)
 }
 
-// nextPiece waits for a piece; it is nil at the end of the stream.
+// nextPiece waits for a piece. It returns nil at the end of the stream.
 func (s *stdinWriter) nextPiece() *wire.Data {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -286,7 +285,7 @@ func (s *stdinWriter) nextPiece() *wire.Data {
 	return piece
 }
 
-// close ends the stream at once: a rank that is gone reads nothing more.
+// close ends the stream at once and drops queued pieces, since the rank is gone.
 func (s *stdinWriter) close() {
 	s.addPiece(&wire.Data{})
 	s.mu.Lock()

@@ -16,19 +16,19 @@ import (
 	"remshell/wire"
 )
 
-// newSilentSession is a session that hears nothing and whose words nobody minds.
+// newSilentSession returns a session that receives nothing and whose messages are dropped.
 func newSilentSession() *session {
 	here, there := net.Pipe()
 	go io.Copy(io.Discard, there)
 	return &session{conn: wire.NewConn(here, wire.Helper), events: make(chan any, 64), done: make(chan struct{})}
 }
 
-// A sentMessages keeps what is sent.
+// A sentMessages records the messages that are sent.
 type sentMessages struct {
 	mu       sync.Mutex
 	bytes    []byte
-	eof      int // empty Data
-	credited int // credit
+	eof      int // number of empty Data
+	credited int // bytes of Credit
 	more     chan struct{}
 }
 
@@ -59,7 +59,7 @@ func (r *sentMessages) size() int {
 	return len(r.bytes)
 }
 
-// await waits until ok.
+// await waits until ok returns true.
 func (r *sentMessages) await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	late := time.After(testTimeout)
@@ -78,7 +78,7 @@ func (r *sentMessages) await(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// testPipe returns both ends of a pipe: ours does not block in the kernel.
+// testPipe returns both ends of a pipe. The end with index ours is nonblocking.
 func testPipe(t *testing.T, ours int) (r, w *os.File) {
 	t.Helper()
 	var fds [2]int
@@ -109,7 +109,7 @@ func awaitClosed(t *testing.T, what string, c <-chan struct{}) {
 	}
 }
 
-func TestASourceIsNeverMoreThanAWindowAhead(t *testing.T) {
+func TestOutputIsNeverMoreThanAWindowAhead(t *testing.T) {
 	r, w := testPipe(t, 0)
 	rec := newSentMessages()
 	s := newOutputStream(0, wire.Stdout, r, wire.Window, rec.send)
@@ -136,9 +136,8 @@ func TestASourceIsNeverMoreThanAWindowAhead(t *testing.T) {
 	}
 }
 
-// It waits without reading ahead: what has no credit stays in the pipe, where it
-// stops the rank.
-func TestASourceWithoutCreditReadsNothing(t *testing.T) {
+// It waits without reading ahead. Data without credit stays in the pipe, where it blocks the rank.
+func TestOutputWithoutCreditIsNotRead(t *testing.T) {
 	r, w := testPipe(t, 0)
 	rec := newSentMessages()
 	s := newOutputStream(0, wire.Stdout, r, wire.Window, rec.send)
@@ -147,7 +146,7 @@ func TestASourceWithoutCreditReadsNothing(t *testing.T) {
 	rec.await(t, "the first window", func() bool { return len(rec.bytes) == wire.Window })
 	w.Write([]byte("more"))
 	var waiting int
-	for range 1000 { // for a wrong one to read it
+	for range 1000 { // enough for a wrong implementation to read it
 		waiting, _ = unix.IoctlGetInt(int(w.Fd()), unix.TIOCINQ)
 	}
 	if waiting != 4 || rec.size() != wire.Window {
@@ -156,8 +155,8 @@ func TestASourceWithoutCreditReadsNothing(t *testing.T) {
 	s.discardRest()
 }
 
-// A pipe through which much has flowed holds as much as may be under way of it, as long as there is
-// enough for all, and leaves that to others when it is over.
+// A pipe that has passed much data is enlarged to what may be under way, as long as the pool lasts. The size returns
+// to the pool at its end.
 func TestAPipeWithMuchOutputHoldsMore(t *testing.T) {
 	const window = 4 * wire.Window
 	pool := pipe.NewSizePool(window)
@@ -187,7 +186,7 @@ func TestAPipeWithMuchOutputHoldsMore(t *testing.T) {
 	}
 }
 
-func TestTheLastWordDoesNotWaitForALeftoverChild(t *testing.T) {
+func TestTheRestOfOutputDoesNotWaitForALeftoverChild(t *testing.T) {
 	r, w := testPipe(t, 0) // w stays open, as if a child held it
 	rec := newSentMessages()
 	s := newOutputStream(0, wire.Stdout, r, wire.Window, rec.send)
@@ -207,7 +206,7 @@ func TestTheLastWordDoesNotWaitForALeftoverChild(t *testing.T) {
 	rec.await(t, "what the child says", func() bool { return len(rec.bytes) == 37 })
 }
 
-func TestAForgottenSourceReadsIntoNothing(t *testing.T) {
+func TestDiscardedOutputIsRead(t *testing.T) {
 	r, w := testPipe(t, 0)
 	rec := newSentMessages()
 	s := newOutputStream(0, wire.Stdout, r, wire.Window, rec.send)
@@ -224,7 +223,7 @@ func TestAForgottenSourceReadsIntoNothing(t *testing.T) {
 	}
 }
 
-func TestASinkPassesOnWhatCameBeforeTheRank(t *testing.T) {
+func TestStdinBeforeTheRankRuns(t *testing.T) {
 	r, w := testPipe(t, 1)
 	rec := newSentMessages()
 	s := newStdinWriter(0, rec.send)
@@ -240,7 +239,7 @@ func TestASinkPassesOnWhatCameBeforeTheRank(t *testing.T) {
 	rec.await(t, "credit for all", func() bool { return rec.credited == 10 })
 }
 
-func TestASinkTellsThatNobodyReads(t *testing.T) {
+func TestStdinThatNobodyReadsIsReported(t *testing.T) {
 	r, w := testPipe(t, 1)
 	rec := newSentMessages()
 	s := newStdinWriter(0, rec.send)
@@ -252,7 +251,7 @@ func TestASinkTellsThatNobodyReads(t *testing.T) {
 	}
 }
 
-func TestASinkOfADeadRankDoesNotWaitForItsChild(t *testing.T) {
+func TestStdinOfADeadRankDoesNotWaitForItsChild(t *testing.T) {
 	_, w := testPipe(t, 1) // the read end is held by the child, which does not read
 	s := newStdinWriter(0, newSentMessages().send)
 	ended := make(chan struct{})
@@ -300,7 +299,7 @@ func TestPMIIsAnsweredWhenTheRankIsGone(t *testing.T) {
 	<-read
 }
 
-// What a rank has read of its input is known when it is over, whether it has read all, a part, or has closed it before.
+// consumedBytes is right whether a rank has read all of its input, a part, or has closed it early.
 func TestHowMuchARankHasRead(t *testing.T) {
 	const size = 1000
 	for _, test := range []struct {

@@ -20,23 +20,23 @@ import (
 	"remshell/wire"
 )
 
-// A testNodes is the PMI of a job in one process: a hub, as mpiexec has it, and nodes that
-// are joined with it by pipes, with a server each, and ranks. Nothing is started.
+// A testNodes is the PMI of a job in one process: a fence coordinator, as mpiexec has it, and nodes connected to it by
+// pipes. Each node has a PMI server and ranks. No process is started.
 //
-//	rank --- duct ---> server --- fences --- wire over a pipe --- hub
+//	rank --- pipe ---> server --- fences --- wire over a pipe --- coordinator
 type testNodes struct {
-	size      int
-	hub       *fence.Coordinator
-	conns     []*wire.Conn // the hub's ends
-	ranks     []*pmitest.Client
-	bytesUp   atomic.Int64 // bytes from the nodes to the hub
-	bytesDown atomic.Int64
-	open      []io.Closer
-	all       sync.WaitGroup
+	size        int
+	coordinator *fence.Coordinator
+	conns       []*wire.Conn // the coordinator's ends
+	ranks       []*pmitest.Client
+	bytesUp     atomic.Int64 // bytes from the nodes to the coordinator
+	bytesDown   atomic.Int64
+	open        []io.Closer
+	all         sync.WaitGroup
 }
 
 func newTestNodes(nodes, per int) *testNodes {
-	f := &testNodes{size: nodes * per, hub: fence.NewCoordinator()}
+	f := &testNodes{size: nodes * per, coordinator: fence.NewCoordinator()}
 	list, home := make([]int, nodes), make([]int, f.size)
 	for i := range list {
 		list[i] = i
@@ -44,7 +44,7 @@ func newTestNodes(nodes, per int) *testNodes {
 	for rank := range home {
 		home[rank] = rank / per
 	}
-	f.hub.AddGroup("k0", list, home)
+	f.coordinator.AddGroup("k0", list, home)
 	f.conns = make([]*wire.Conn, nodes)
 	far := make([]*wire.Conn, nodes)
 	for i := range nodes {
@@ -71,7 +71,7 @@ func (f *testNodes) serve(node int) {
 		if err != nil {
 			panic(err)
 		}
-		done, err := f.hub.Join(node, id, asked.Blob)
+		done, err := f.coordinator.Join(node, id, asked.Blob)
 		if err != nil {
 			panic(err)
 		}
@@ -120,7 +120,7 @@ type closer func() error
 
 func (c closer) Close() error { return c() }
 
-// each runs do for every rank at once, and returns one of the errors.
+// each runs do for all ranks at once, and returns one of the errors.
 func (f *testNodes) each(do func(rank int, c *pmitest.Client) error) error {
 	errs := make(chan error, 1)
 	var all sync.WaitGroup
@@ -146,7 +146,7 @@ func (f *testNodes) end() {
 	f.all.Wait()
 }
 
-// A countedConn stream counts what comes from it and what goes into it.
+// A countedConn counts the bytes in both directions of a connection.
 type countedConn struct {
 	net.Conn
 	in, out *atomic.Int64
@@ -164,8 +164,8 @@ func (m countedConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// A pipeConn is one end of a stream as a socket is one: who writes does not wait. It costs a
-// fifth of a net.Pipe, of which 64 million gets would take too long.
+// A pipeConn is one end of a buffered stream, like a socket: a write does not wait. It costs a fifth of net.Pipe,
+// which is too slow for 64 million gets.
 type pipeConn struct{ in, out *bytePipe }
 
 func newPipeConn() (a, b pipeConn) {
@@ -183,7 +183,7 @@ func (d pipeConn) Close() error {
 }
 
 type bytePipe struct {
-	mu     sync.Mutex // guards the rest
+	mu     sync.Mutex // guards the fields below
 	buf    []byte
 	closed bool
 	filled sync.Cond
@@ -224,12 +224,12 @@ func (h *bytePipe) close() {
 	h.filled.Signal()
 }
 
-// card is what a rank tells of itself, of the length that it has with real networks.
+// card returns a rank's address data, as long as with real networks.
 func card(rank int) string {
 	return fmt.Sprintf("description#node%04d$port#%d$ifname#10.%d.%d.%d$", rank/64, 32768+rank%28000, rank>>16, rank>>8&255, rank&255)
 }
 
-// start is what a rank asks when it starts, of so many others.
+// start sends the requests of a rank that starts, and gets the data of so many other ranks.
 func start(c *pmitest.Client, rank, size, gets int) error {
 	if err := c.Init(); err != nil {
 		return err
@@ -251,9 +251,9 @@ func start(c *pmitest.Client, rank, size, gets int) error {
 	return c.Finalize()
 }
 
-// TestFleet: what every rank puts, all others get, and what goes over the wire is no
-// more than that, and much less where it is packed.
-func TestFleet(t *testing.T) {
+// TestPMIOfManyNodes checks that each rank gets what all others put, and that no more than that goes over the wire, and much
+// less if it is packed.
+func TestPMIOfManyNodes(t *testing.T) {
 	for _, test := range []struct{ nodes, per, part int }{{20, 8, 1}, {20, 50, 5}} {
 		f := newTestNodes(test.nodes, test.per)
 		err := f.each(func(rank int, c *pmitest.Client) error { return start(c, rank, f.size, 50) })
@@ -266,7 +266,7 @@ func TestFleet(t *testing.T) {
 			put += len(fmt.Sprintf("P%d-businesscard", rank)) + len(card(rank)) + 2
 		}
 		if got := int(f.bytesUp.Load()); got > put+test.nodes*20 {
-			t.Errorf("%d bytes to the hub, of %d that were put", got, put)
+			t.Errorf("%d bytes to the coordinator, of %d that were put", got, put)
 		}
 		if got := int(f.bytesDown.Load()) / test.nodes; got > put/test.part+test.nodes*3+20 {
 			t.Errorf("%d bytes to each node, of %d that were put", got, put)
@@ -274,13 +274,13 @@ func TestFleet(t *testing.T) {
 	}
 }
 
-// BenchmarkFleet is the start of a large job: init, a put, a fence, a thousand gets and
-// finalize of each rank. All ranks, nodes and the hub share this process.
-func BenchmarkFleet(b *testing.B) {
+// BenchmarkPMIOfManyNodes is the start of a large job: init, a put, a fence, a thousand gets and finalize of each rank. All
+// ranks, nodes and the coordinator share this process.
+func BenchmarkPMIOfManyNodes(b *testing.B) {
 	for _, shape := range []struct{ nodes, per, gets int }{{100, 16, 1000}, {1000, 64, 20}, {1000, 64, 1000}} {
 		b.Run(fmt.Sprintf("%dx%d/%d", shape.nodes, shape.per, shape.gets), func(b *testing.B) {
 			if testing.Short() && shape.nodes > 100 {
-				return // needs 10 GB, and minutes
+				return // needs 10 GB and minutes
 			}
 			for b.Loop() {
 				f := newTestNodes(shape.nodes, shape.per)
@@ -303,7 +303,7 @@ func BenchmarkFleet(b *testing.B) {
 	}
 }
 
-// A blockedConn stream takes nothing.
+// A blockedConn is a stream that accepts nothing.
 type blockedConn chan struct{}
 
 func (s blockedConn) Read([]byte) (int, error) { <-s; return 0, io.EOF }
@@ -315,23 +315,22 @@ func (s blockedConn) Write(p []byte) (int, error) {
 	return 0, io.ErrClosedPipe
 }
 
-// BenchmarkHub is mpiexec's part of a fence of 64 ranks on each node: what it holds when
-// it has answered and no node has taken anything yet, without the connections, and how
-// long it took.
-func BenchmarkHub(b *testing.B) {
+// BenchmarkFenceCoordinator measures mpiexec's part of a fence with 64 ranks on each node: the memory after all replies are queued
+// and no node has read any, without the connections, and the time.
+func BenchmarkFenceCoordinator(b *testing.B) {
 	for _, nodes := range []int{1000, 10_000} {
 		b.Run(fmt.Sprint(nodes), func(b *testing.B) {
 			for b.Loop() {
 				b.StopTimer()
-				hub, list, gate := fence.NewCoordinator(), make([]int, nodes), make(blockedConn)
+				coordinator, list, gate := fence.NewCoordinator(), make([]int, nodes), make(blockedConn)
 				conns := make([]*wire.Conn, nodes)
 				for i := range nodes {
 					list[i], conns[i] = i, wire.NewConn(gate, wire.Launcher)
 				}
-				hub.AddGroup("k0", list, list)
+				coordinator.AddGroup("k0", list, list)
 				before := heap()
 				b.StartTimer()
-				sent := fenceAll(hub, conns)
+				sent := fenceAll(coordinator, conns)
 				b.StopTimer()
 				b.ReportMetric(float64(heap()-before)/1e6, "heap-MB")
 				b.ReportMetric(float64(before)/float64(nodes), "heap-bytes/conn")
@@ -346,17 +345,17 @@ func BenchmarkHub(b *testing.B) {
 	}
 }
 
-// heap is how much memory is in use, in bytes.
+// heap returns the memory in use, in bytes.
 func heap() uint64 {
 	runtime.GC()
-	runtime.GC() // what pools hold goes with the second one
+	runtime.GC() // the second one frees what pools hold
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
 }
 
-// fenceAll lets all nodes come to a fence, and returns how many bytes each is answered.
-func fenceAll(hub *fence.Coordinator, conns []*wire.Conn) int {
+// fenceAll lets all nodes enter a fence, and returns how many bytes each receives.
+func fenceAll(coordinator *fence.Coordinator, conns []*wire.Conn) int {
 	const per = 64
 	for n := range conns {
 		var blob []byte
@@ -364,7 +363,7 @@ func fenceAll(hub *fence.Coordinator, conns []*wire.Conn) int {
 			key, value := fmt.Sprintf("P%d-businesscard", r), card(r)
 			blob = append(append(append(append(blob, byte(len(key))), key...), byte(len(value))), value...)
 		}
-		done, err := hub.Join(n, fence.ID{Members: "k0"}, blob)
+		done, err := coordinator.Join(n, fence.ID{Members: "k0"}, blob)
 		if err != nil {
 			panic(err)
 		}

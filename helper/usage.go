@@ -21,27 +21,29 @@ import (
 	"remshell/wire"
 )
 
-// Accounts are what is counted of processes.
+// A rankUsage holds the counters of what ranks and orphans consume.
 type rankUsage struct {
 	orphans       orphanUsage
 	peaks         rank.PeakWatcher
-	nonJob        nonJobProcesses // debuggers, and the guard
-	kernelDenials proc.Denials    // before the job
-	usageTracker  *usage.Tracker  // nil: nobody wants to know
+	nonJob        nonJobProcesses // debuggers and the guard
+	kernelDenials proc.Denials    // as counted before the job
+	usageTracker  *usage.Tracker  // nil: usage is not sampled
 }
 
 /*
-Usage is counted where processes are reaped. What wait4(2) tells of a rank holds the
-children it waited for, and theirs. What outlives its parent falls to the helper, which
-has to find out whose it was:
+An orphanUsage counts the usage of orphans and finds the rank that each belongs to.
+
+Usage is counted when a process is reaped. What wait4(2) returns for a rank includes the children that the rank
+waited for, and their children. The helper inherits a process that outlives its parent, and looks for its rank:
 
 	rank 3 (pid 70) --- child, group 70 ---- its parent dies: group 70 is rank 3
 	                \-- child, setsid   ---- seen while it lived: MPIEXEC_RANK was 3
 
-What can be told by neither, nor by samples, belongs to the node; of a node with one rank, to that rank.
+An orphan whose rank neither these nor usage samples tell belongs to the node. If the node has only one rank, it
+belongs to that rank.
 */
 type orphanUsage struct {
-	rankByGroup map[int]int // rank by process group
+	rankByGroup map[int]int // by process group ID
 	byRank      map[int]*job.Usage
 }
 
@@ -49,7 +51,7 @@ func newOrphanUsage() orphanUsage {
 	return orphanUsage{rankByGroup: make(map[int]int), byRank: make(map[int]*job.Usage)}
 }
 
-// rusageOf is what wait4 tells of a process, but for how long it ran.
+// rusageOf converts the usage that wait4 returned. Wall time is not set.
 func rusageOf(used *unix.Rusage) job.Usage {
 	return job.Usage{
 		User:      time.Duration(used.Utime.Nano()),
@@ -60,30 +62,29 @@ func rusageOf(used *unix.Rusage) job.Usage {
 	}
 }
 
-// noteOrphanGroups notes whose the children are that we have inherited so far. It is asked just
-// before what is left is told to end, and not at the end of each rank: to look costs more
-// than a short job does.
+// noteOrphanGroups records the ranks of the orphans inherited so far, by process group. It is called once, before they
+// get SIGTERM, and not at the end of each rank: reading all processes takes longer than a short job.
 func (o *orphanUsage) noteOrphanGroups(isRank func(pid int) bool) {
 	for _, pid := range proc.Children() {
 		if isRank(pid) {
 			continue
 		}
-		look, there := proc.ReadInfo(pid)
-		if _, known := o.rankByGroup[look.Group]; known || !there {
+		info, ok := proc.ReadInfo(pid)
+		if _, known := o.rankByGroup[info.Group]; known || !ok {
 			continue
 		}
 		if rank, err := strconv.Atoi(proc.EnvironVariable(pid, "MPIEXEC_RANK")); err == nil && proc.EnvironVariable(pid, "PMI_SPAWNED") == "" {
-			o.rankByGroup[look.Group] = rank
+			o.rankByGroup[info.Group] = rank
 		}
 	}
 }
 
-// countOrphan counts what an orphan has consumed, and returns whose it was, or -1; ours are the ranks that
+// countOrphan adds up the usage of an orphan and returns its rank, or -1 if that is unknown. ours has all ranks that
 // were ever started here.
-func (o *orphanUsage) countOrphan(e lifecycle.ChildEnded, ours map[int]*rankProcess, book *usage.Tracker) (owner int) {
+func (o *orphanUsage) countOrphan(e lifecycle.ChildEnded, ours map[int]*rankProcess, tracker *usage.Tracker) (owner int) {
 	owner, known := o.rankByGroup[e.Group]
 	if !known {
-		owner, known = book.Owner(e.PID)
+		owner, known = tracker.Owner(e.PID)
 	}
 	switch {
 	case known:
@@ -97,35 +98,35 @@ func (o *orphanUsage) countOrphan(e lifecycle.ChildEnded, ours map[int]*rankProc
 		o.byRank[owner] = new(job.Usage)
 	}
 	o.byRank[owner].Add(e.Exit.Usage)
-	book.NoteReaped(e.PID, owner, e.Exit.Usage.CPU())
+	tracker.NoteReaped(e.PID, owner, e.Exit.Usage.CPU())
 	return owner
 }
 
-// ofJob is what all orphans have consumed. A rank that is not ours is what an environment
-// says that a rank has made up: then they are the node's.
+// ofJob returns the usage of all orphans by rank. A rank that is not in ours was made up by the job in an environment:
+// its usage belongs to the node, rank -1.
 func (o *orphanUsage) ofJob(ours map[int]*rankProcess) (list []job.OrphanUsage) {
-	var nobodys job.Usage
+	var unknown job.Usage
 	for rank, usage := range o.byRank {
 		if _, is := ours[rank]; !is {
-			nobodys.Add(*usage)
+			unknown.Add(*usage)
 			continue
 		}
 		list = append(list, job.OrphanUsage{Rank: rank, Usage: *usage})
 	}
-	if nobodys != (job.Usage{}) {
-		list = append(list, job.OrphanUsage{Rank: -1, Usage: nobodys})
+	if unknown != (job.Usage{}) {
+		list = append(list, job.OrphanUsage{Rank: -1, Usage: unknown})
 	}
 	return list
 }
 
-// A usageEvent is all processes that there were at one moment.
+// A usageEvent is a sample of all processes at one moment.
 type usageEvent struct {
 	processes []usage.Process
-	jobMem    int64 // what counts for the node's own limit of memory; 0: there is none
+	jobMem    int64 // bytes that count for the node's own memory limit; 0: there is no such limit
 }
 
-// sampleUsage looks at all processes again and again, until the session is over (RM-51). most is how much memory this node
-// allows a job; 0: any.
+// sampleUsage samples all processes every so often until the session is over (RM-51). most is the memory in bytes that
+// this node allows a job; 0: no limit.
 func (s *session) sampleUsage(every time.Duration, most int64) {
 	reader, shares := usage.Reader{Helper: os.Getpid()}, sysvipc.MemoryFiles{}
 	defer reader.Close()
@@ -145,7 +146,7 @@ func (s *session) sampleUsage(every time.Duration, most int64) {
 	}
 }
 
-// jobMemory is how much memory the job has here, where it counts for the node's own limit.
+// jobMemory returns the memory in bytes that counts for the node's own limit.
 func (s *session) jobMemory(reader *usage.Reader, shares *sysvipc.MemoryFiles, all []usage.Process, most int64) int64 {
 	of := slices.DeleteFunc(reader.Descendants(all), func(p usage.Process) bool { return s.nonJob.hasPID(p.PID) })
 	pids := make([]int, len(of))
@@ -155,13 +156,12 @@ func (s *session) jobMemory(reader *usage.Reader, shares *sysvipc.MemoryFiles, a
 	return reader.TotalMemory(of, shares.Size(pids), most)
 }
 
-// maxUsageBacklog is how much may wait to be written to an mpiexec that shall have samples, too, in
-// bytes: one that was stopped gets none.
+// maxUsageBacklog is how many bytes may wait to be sent before samples are dropped. A stopped mpiexec gets no samples.
 const maxUsageBacklog = 256 << 10
 
-// reportUsage tells mpiexec what the processes of each rank have.
+// reportUsage checks this node's limits, and sends mpiexec the usage of each rank.
 func (s *session) reportUsage(e usageEvent) {
-	if s.life.IsDisconnected() {
+	if s.lifecycle.IsDisconnected() {
 		return
 	}
 	roots := make(map[int]int, len(s.ranks))
@@ -187,8 +187,8 @@ func (s *session) reportUsage(e usageEvent) {
 	s.conn.Send(m)
 }
 
-// rankFromEnviron is the rank of the command line that the environment of a process names, if it is one
-// of ours; else usage.NoRank.
+// rankFromEnviron returns the rank in a process's MPIEXEC_RANK, if it is a rank of the command line that runs here.
+// Otherwise it returns usage.NoRank.
 func (s *session) rankFromEnviron(pid int) int {
 	rank, err := strconv.Atoi(proc.EnvironVariable(pid, "MPIEXEC_RANK"))
 	_, ours := s.byRank[rank]
@@ -198,7 +198,7 @@ func (s *session) rankFromEnviron(pid int) int {
 	return rank
 }
 
-// nonJobProcesses are processes that are children of ours and no part of the job.
+// nonJobProcesses is a set of children of the helper that are not part of the job. It is safe for concurrent use.
 type nonJobProcesses struct{ pids sync.Map }
 
 func (f *nonJobProcesses) addPID(pid int) { f.pids.Store(pid, true) }
@@ -208,7 +208,7 @@ func (f *nonJobProcesses) hasPID(pid int) bool {
 	return is
 }
 
-// removeReaped reports whether one that was reaped is one of them.
+// removeReaped removes a reaped process, and reports whether it was in the set.
 func (f *nonJobProcesses) removeReaped(pid int) bool {
 	_, was := f.pids.LoadAndDelete(pid)
 	return was

@@ -1,10 +1,10 @@
-// Hog is a program that takes memory in ways that a limit can miss:
+// Memoryhog is a program that takes memory in ways that a limit can miss:
 //
-//	hog heap MIB      memory of its own
-//	hog memfd MIB     a file of memfd_create(2) that it has open and not mapped
-//	hog shm MIB       a file in /dev/shm as shm_open(3) makes it, written, closed, and removed when told to end
-//	hog window MIB N  memory that N processes share, and all of them write
-//	hog daemon MIB    memory of a process of its own session, without environment, whose parent is gone
+//	memoryhog heap MIB      memory of its own
+//	memoryhog memfd MIB     a file of memfd_create(2) that it has open and not mapped
+//	memoryhog shm MIB       a file in /dev/shm as shm_open(3) makes it, written, closed, and removed on SIGTERM
+//	memoryhog window MIB N  memory that N processes share, and all of them write
+//	memoryhog daemon MIB    memory of a process of its own session, without environment, whose parent is gone
 //
 // Each says "ready" and waits to be ended.
 package main
@@ -61,17 +61,17 @@ func useMemory(kind string, size int) error {
 	return reportReady(held, err)
 }
 
-// reportReady says so, unless there was an error, and waits.
+// reportReady prints "ready" and waits. It returns err at once if it is not nil.
 func reportReady(held any, err error) error {
 	if err == nil {
 		fmt.Println("ready")
 		time.Sleep(time.Hour)
-		fmt.Fprint(os.Stderr, held) // it is used until then
+		fmt.Fprint(os.Stderr, held) // keeps the memory in use until then
 	}
 	return err
 }
 
-// runSelf is this program once more, without an environment.
+// runSelf returns a command that runs this program again, without an environment.
 func runSelf(as *syscall.SysProcAttr, args ...string) *exec.Cmd {
 	cmd := exec.Command("/proc/self/exe", args...)
 	cmd.SysProcAttr, cmd.Env, cmd.Stdout, cmd.Stderr = as, []string{}, os.Stdout, os.Stderr
@@ -97,7 +97,7 @@ func fill(f *os.File, size int) error {
 	return nil
 }
 
-// shm makes a file that no process has open any more a second later.
+// shm makes a file in /dev/shm. A second later no process has it open.
 func shm(size int) error {
 	name := filepath.Join("/dev/shm", fmt.Sprint("hog-", os.Getpid()))
 	ended := make(chan os.Signal, 1)
@@ -116,7 +116,7 @@ func shm(size int) error {
 	return nil
 }
 
-// window shares memory with further processes.
+// window maps memory that it shares with n child processes.
 func window(size int) ([]byte, error) {
 	n, err := strconv.Atoi(os.Args[3])
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"remshell/job"
 )
 
-// Ranks that share CPUs and may be of Open MPI run on all CPUs of the group, and are not bound if that is all there is. They
-// were bound to one CPU each, where each waited for whatever else ran there.
+// Ranks that share CPUs and may use Open MPI run on all CPUs of the group. They are not bound if these are all CPUs.
+// Bound to one CPU each, a rank would wait for whatever else runs there.
 func TestCommonCPUs(t *testing.T) {
 	for name, test := range map[string]struct {
 		ranks        [][]int

@@ -12,8 +12,8 @@ import (
 	"remshell/wire"
 )
 
-// A look at the machine that has begun before the helper is what the helper tells, by the clock of when it tells it.
-func TestALookThatHasBegunIsTaken(t *testing.T) {
+// A helper reports a probe of the machine that began before it. NodeTime is the time of the report.
+func TestAnEarlierProbeIsReported(t *testing.T) {
 	near, far := wire.NewInProcess()
 	defer near.Close()
 	began := time.Now()

@@ -11,7 +11,7 @@ import (
 	"remshell/wire"
 )
 
-// liveHeap is what this process holds, in bytes: helper and test.
+// liveHeap returns the live heap of this process, helper and test, in bytes.
 func liveHeap() int64 {
 	var memory runtime.MemStats
 	runtime.GC()
@@ -19,7 +19,7 @@ func liveHeap() int64 {
 	return int64(memory.HeapAlloc + memory.StackInuse)
 }
 
-// runRankGroup runs one group of one rank, which is over at once, to its end.
+// runRankGroup runs one group with one short rank to its end.
 func (k *testHelper) runRankGroup(ledger string, rank int) {
 	k.t.Helper()
 	name := fmt.Sprint("test.", rank)
@@ -33,9 +33,8 @@ func (k *testHelper) runRankGroup(ledger string, rank int) {
 	}
 }
 
-// A job may spawn for days: what stays of a group that is over is a row for each rank, in what
-// the helper tells of its ranks and in whose process groups there were.
-func TestGroupsWithoutEnd(t *testing.T) {
+// A job may spawn for days. An ended group leaves only a final state for each rank, and its process group IDs.
+func TestManyGroupsUseNoMemory(t *testing.T) {
 	const groups, step = 600, 200
 	const most = 1 << 10 // bytes of each
 	k, ledger := newTestHelper(t), t.TempDir()
@@ -63,8 +62,8 @@ func TestGroupsWithoutEnd(t *testing.T) {
 	k.bye()
 }
 
-// A rank may write for days: what it wrote is gone when it was sent.
-func TestOutputWithoutEnd(t *testing.T) {
+// A rank may write for days. Output is not kept once it is sent.
+func TestMuchOutputUsesNoMemory(t *testing.T) {
 	const total, step = 64 << 20, 16 << 20 // bytes
 	const most = 4 << 20                   // bytes that the heap may grow by: more than a window, and less than a tenth
 	k := newTestHelper(t)
@@ -75,7 +74,7 @@ func TestOutputWithoutEnd(t *testing.T) {
 		before := taken
 		taken += len(d.Bytes)
 		k.conn.Send(&wire.Credit{Rank: 0, Stream: wire.Stdout, Bytes: len(d.Bytes)})
-		k.out[0] = "" // what was said is not kept here either
+		k.out[0] = "" // the test does not keep output either
 		d.Release()
 		if taken/step > before/step {
 			live = append(live, liveHeap())

@@ -11,7 +11,7 @@ import (
 	"remshell/wire"
 )
 
-func TestExamOfThisMachine(t *testing.T) {
+func TestDiagnoseThisMachine(t *testing.T) {
 	k := newTestHelper(t)
 	k.conn.Send(&wire.Diagnose{Dir: "/", Program: "sh", Path: "/bin", Address: "127.0.0.1"})
 	e := receive[*wire.Diagnosed](k).Diagnosis
@@ -30,7 +30,7 @@ func TestExamOfThisMachine(t *testing.T) {
 	k.conn.Send(&wire.Bye{})
 }
 
-// A probe port lets in who knows the token, and is closed with the session.
+// A probe port accepts a caller that knows the token. It is closed with the session.
 func TestProbePort(t *testing.T) {
 	k := newTestHelper(t)
 	k.conn.Send(&wire.OpenProbePort{Token: "secret"})
@@ -51,7 +51,7 @@ func TestProbePort(t *testing.T) {
 			t.Errorf("knock %+v, want %+v", got, want[i])
 		}
 	}
-	idle, err := net.Dial("tcp", at) // a caller that says nothing does not keep it open
+	idle, err := net.Dial("tcp", at) // a caller that sends nothing does not keep it open
 	if err != nil {
 		t.Fatal(err)
 	}
