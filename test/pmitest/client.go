@@ -1,14 +1,14 @@
-// Package pmitest is what tests of package pmiserver use: its client, a hub, and conversations in files.
+// Package pmitest helps tests of package pmiserver: a PMI client, a fence coordinator, and scripted ranks.
 package pmitest
 
 import "remshell/pmiserver/client"
 
-// The client is that of the program itself.
+// The client of package client.
 type (
 	Client  = client.Client
 	Place   = client.RankAndSize
 	Program = client.Program
 )
 
-// NewClient returns a client that has said nothing yet.
+// NewClient returns a client that has sent nothing yet.
 var NewClient = client.New

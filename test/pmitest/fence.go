@@ -8,42 +8,44 @@ import (
 	"remshell/pmiserver/fence"
 )
 
-// A FenceCoordinator is that of mpiexec, for servers in the same process.
+// A FenceCoordinator is a fence.Coordinator for servers in the same process. Node returns a node's
+// Exchanger.
 type FenceCoordinator struct {
 	*fence.Coordinator
 
-	// ReportGivenUp tells a node of a fence that another one has given up; nil: none of them does.
+	// ReportGivenUp is called for each node of a fence that another node has given up. If nil, no node
+	// may give up a fence.
 	ReportGivenUp func(node int, id fence.ID)
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	waits map[fence.ID]*exchange
 	late  map[fence.ID]bool
 }
 
-// An exchange is one that nodes wait for.
+// An exchange is the result of a fence that nodes wait for.
 type exchange struct {
 	over chan struct{} // closed when all or err is set
 	all  [][]byte
 	err  error
 }
 
-// NewFenceCoordinator returns a hub without groups.
+// NewFenceCoordinator returns a coordinator without groups.
 func NewFenceCoordinator() *FenceCoordinator {
 	return &FenceCoordinator{Coordinator: fence.NewCoordinator(), waits: make(map[fence.ID]*exchange), late: make(map[fence.ID]bool)}
 }
 
-// AddBlocks adds a group of so many ranks on each of some nodes.
+// AddBlocks adds a group with per ranks on each of the nodes, in this order.
 func (h *FenceCoordinator) AddBlocks(group string, per int, nodes ...int) {
-	var home []int
+	var nodeOf []int
 	for _, node := range nodes {
 		for range per {
-			home = append(home, node)
+			nodeOf = append(nodeOf, node)
 		}
 	}
-	h.AddGroup(group, nodes, home)
+	h.AddGroup(group, nodes, nodeOf)
 }
 
-// Join is that of fence.Coordinator, and lets those go that wait.
+// Join calls fence.Coordinator.Join. If the fence completes, it ends the waiting Exchange calls.
 func (h *FenceCoordinator) Join(node int, id fence.ID, blob []byte) (*fence.Completed, error) {
 	done, err := h.Coordinator.Join(node, id, blob)
 	if done != nil {
@@ -52,7 +54,7 @@ func (h *FenceCoordinator) Join(node int, id fence.ID, blob []byte) (*fence.Comp
 	return done, err
 }
 
-// wait returns an exchange to wait for.
+// wait returns the exchange of a fence, to wait for.
 func (h *FenceCoordinator) wait(id fence.ID) *exchange {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -72,7 +74,7 @@ func (h *FenceCoordinator) end(id fence.ID, all [][]byte, err error) {
 	}
 }
 
-// endAll ends those of some members with an error.
+// endAll ends the exchanges of the selected members with an error.
 func (h *FenceCoordinator) endAll(which func(fence.Members) bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -85,19 +87,19 @@ func (h *FenceCoordinator) endAll(which func(fence.Members) bool, err error) {
 	}
 }
 
-// Fail ends all fences, those under way and those to come, with an error.
+// Fail ends all fences, open and later ones, with an error.
 func (h *FenceCoordinator) Fail(err error) {
 	h.Coordinator.Fail(err)
 	h.endAll(func(fence.Members) bool { return true }, err)
 }
 
-// Remove forgets a group that is over, and fails what is left of its fences.
+// Remove removes a group that has ended, and fails its open fences.
 func (h *FenceCoordinator) Remove(group string) {
 	h.Coordinator.RemoveGroup(group)
 	h.endAll(func(m fence.Members) bool { return m.Group() == group }, fmt.Errorf("group %s is over", group))
 }
 
-// Node returns the hub as one node sees it.
+// Node returns the coordinator as node i uses it.
 func (h *FenceCoordinator) Node(i int) fence.Exchanger { return node{h, i} }
 
 type node struct {
@@ -105,24 +107,24 @@ type node struct {
 	i int
 }
 
-// GiveUp ends a fence, and tells the other nodes.
+// GiveUp ends a fence, and notifies the other nodes.
 func (n node) GiveUp(id fence.ID, exchanging bool) {
-	tell, err := n.h.GiveUp(n.i, id, exchanging)
-	if err != nil || tell == nil {
+	notify, err := n.h.GiveUp(n.i, id, exchanging)
+	if err != nil || notify == nil {
 		return
 	}
 	n.h.mu.Lock()
 	n.h.late[id] = true
 	n.h.mu.Unlock()
 	n.h.end(id, nil, fence.ErrGivenUp)
-	for _, i := range tell {
+	for _, i := range notify {
 		if i != n.i && n.h.ReportGivenUp != nil {
 			n.h.ReportGivenUp(i, id)
 		}
 	}
 }
 
-// Exchange joins and waits.
+// Exchange joins the fence and waits for its result.
 func (n node) Exchange(ctx context.Context, id fence.ID, mine []byte) ([][]byte, error) {
 	w := n.h.wait(id)
 	if _, err := n.h.Join(n.i, id, mine); err != nil {

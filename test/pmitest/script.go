@@ -12,25 +12,25 @@ import (
 )
 
 /*
-Talk is a parallel program for tests: what its ranks do is written in a script, a
-list of commands with ; between.
+RunScript runs one rank of a parallel test program. The script is a list of commands separated
+by ";":
 
-	hello                    says rank, size, appnum, host, and whether it was spawned
-	put KEY VALUE            get KEY, and says what came
+	hello                    prints rank, size, appnum, host, and whether the rank was spawned
+	put KEY VALUE            get KEY prints the value
 	barrier
-	publish NAME PORT        lookup NAME, unpublish NAME: says what came
-	await NAME               asks for NAME until it is there, and says its port
-	tell NAME                publishes NAME without a word
-	hosts                    says the table of get_ranks2hosts
+	publish NAME PORT        also lookup NAME and unpublish NAME; each prints the result
+	await NAME               looks NAME up until it is found, and prints its port
+	tell NAME                publishes NAME without output
+	hosts                    prints the table of get_ranks2hosts
 	spawn N SCRIPT K=V ...   starts N ranks with another script and these info keys; a +
 	                         separates several: spawn 2 child + 1 other wdir=/
-	env NAME                 says what a variable is
+	env NAME                 prints an environment variable
 	say TEXT, exit CODE, abort CODE TEXT, hang, finalize
-	R: COMMAND               is for rank R alone
+	R: COMMAND               only rank R runs the command
 
-A command that fails says so, and the rank goes on: "spawn failed: ...". The scripts of
-what is spawned are variables of the environment, TALK_SCRIPT; the program is what the
-variable TALK names, else the one that talks.
+If a command fails, the rank prints "spawn failed: ..." and goes on. The scripts of spawned ranks
+are environment variables, TALK_SCRIPT. Their program is the value of the variable TALK; by
+default it is the program of the parent.
 */
 func RunScript(script string, getenv func(string) string, out io.Writer) error {
 	t := &scriptRun{getenv: getenv, out: out}
@@ -57,10 +57,10 @@ type scriptRun struct {
 	conn      io.ReadWriter
 	getenv    func(string) string
 	out       io.Writer
-	finalized bool // finalize was said
+	finalized bool // the script ran finalize
 }
 
-// connect finds the server as MPI libraries do (pmi-wire.md 1.1).
+// connect connects to the server as MPI libraries do (pmi-wire.md 1.1).
 func (t *scriptRun) connect() (err error) {
 	if fd, err := strconv.Atoi(t.getenv("PMI_FD")); err == nil {
 		t.conn = os.NewFile(uintptr(fd), "PMI_FD")
@@ -87,7 +87,7 @@ func (t *scriptRun) print(format string, args ...any) {
 	fmt.Fprintf(t.out, format+"\n", args...)
 }
 
-// printResult says what came of a command.
+// printResult prints the result of a command.
 func (t *scriptRun) printResult(what, value string, err error) {
 	switch {
 	case err != nil:
@@ -104,8 +104,8 @@ func (t *scriptRun) printResult(what, value string, err error) {
 }
 
 func (t *scriptRun) runCommand(command string) error {
-	if who, rest, ok := strings.Cut(command, ": "); ok {
-		if rank, err := strconv.Atoi(who); err == nil {
+	if number, rest, ok := strings.Cut(command, ": "); ok {
+		if rank, err := strconv.Atoi(number); err == nil {
 			if rank != t.Rank {
 				return nil
 			}
@@ -171,7 +171,7 @@ func (t *scriptRun) runCommand(command string) error {
 	return nil
 }
 
-// hang waits for what never comes.
+// hang waits for ever.
 func (t *scriptRun) hang() error {
 	_, err := io.ReadFull(t.conn, make([]byte, 1))
 	return err
@@ -191,11 +191,11 @@ func (t *scriptRun) hello() error {
 	return err
 }
 
-// spawn starts what the words ask for. The children find what was put for them by the
-// key "parent".
-func (t *scriptRun) spawn(words string) error {
+// spawn starts the programs of a spawn command. The children find the group of this rank under the key
+// "parent".
+func (t *scriptRun) spawn(args string) error {
 	var programs []Program
-	for part := range strings.SplitSeq(words, " + ") {
+	for part := range strings.SplitSeq(args, " + ") {
 		f := strings.Fields(part)
 		if len(f) < 2 {
 			return fmt.Errorf("spawn what? %q", part)
@@ -218,7 +218,8 @@ func (t *scriptRun) spawn(words string) error {
 	return t.c.Spawn([][2]string{{"parent", t.c.Name}}, programs...)
 }
 
-// ScriptOf is the script that an argument names: itself or, behind an @, that of a variable.
+// ScriptOf returns the script that an argument names: the argument itself, or with a leading @ the
+// value of an environment variable.
 func ScriptOf(arg string, getenv func(string) string) string {
 	if name, named := strings.CutPrefix(arg, "@"); named {
 		return getenv("TALK_" + name)
