@@ -11,14 +11,13 @@ import (
 	"remshell/pmiserver"
 )
 
-// One that aborts because another one has must not look like one that failed by itself:
-// the server tells of it, though it answers nobody any more. And while ranks wait in a
-// barrier, it tells in which.
-func TestAllAbortsAndBarriersAreTold(t *testing.T) {
+// A rank that aborts after another one must not look as if it failed by itself. The server reports it,
+// though it sends no more replies. And while ranks wait in a barrier, the server reports which.
+func TestAllAbortsAndBarriersAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := pmiserver.New(pmiserver.Info{Name: "k0", Size: 3, Ranks: []int{0, 1, 2}}, nil)
-		var aborted, told []int
-		s.Abort = func(rank, code int, _ string) { told = append(told, rank, code) }
+		var aborted, reported []int
+		s.Abort = func(rank, code int, _ string) { reported = append(reported, rank, code) }
 		s.AbortRequested = func(rank int) { aborted = append(aborted, rank) }
 		var conns []net.Conn
 		for rank := range 3 {
@@ -44,8 +43,8 @@ func TestAllAbortsAndBarriersAreTold(t *testing.T) {
 			c.Close()
 		}
 		synctest.Wait()
-		if !slices.Equal(told, []int{1, 7}) || !slices.Equal(aborted, []int{1, 2}) {
-			t.Errorf("told %v, aborted %v", told, aborted)
+		if !slices.Equal(reported, []int{1, 7}) || !slices.Equal(aborted, []int{1, 2}) {
+			t.Errorf("reported %v, aborted %v", reported, aborted)
 		}
 	})
 }

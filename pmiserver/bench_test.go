@@ -8,9 +8,8 @@ import (
 	"remshell/test/pmitest"
 )
 
-// BenchmarkExchange is what an MPI_Init of many ranks asks of us: one put, a
-// barrier, a get of every rank's key, a barrier. The clients run in this process
-// and are part of the figure.
+// BenchmarkExchange makes the requests of MPI_Init with many ranks: a put, a barrier, a get of every
+// rank's key, a barrier. The time includes the clients, which run in this process.
 func BenchmarkExchange(b *testing.B) {
 	for _, shape := range []struct{ nodes, per int }{{1, 128}, {1, 512}, {8, 16}, {8, 64}} {
 		b.Run(fmt.Sprintf("%dx%d", shape.nodes, shape.per), func(b *testing.B) {
@@ -34,12 +33,12 @@ func BenchmarkExchange(b *testing.B) {
 	}
 }
 
-// BenchmarkPut is a put as a rank sees it, through a socket.
+// BenchmarkPut measures a put through a socket, from the rank's side.
 func BenchmarkPut(b *testing.B) {
 	one(b, func(c *pmitest.Client, i int) error { return c.Put(fmt.Sprint("key-", i%1000), "value") })
 }
 
-// BenchmarkGetOverSocket is a get as a rank sees it; BenchmarkGet is our part of it.
+// BenchmarkGetOverSocket measures a get from the rank's side; BenchmarkGet measures the server alone.
 func BenchmarkGetOverSocket(b *testing.B) {
 	one(b, func(c *pmitest.Client, _ int) error {
 		_, err := c.GetBytes("key")
@@ -47,7 +46,7 @@ func BenchmarkGetOverSocket(b *testing.B) {
 	})
 }
 
-// one repeats what a single rank does.
+// one repeats a request of a single rank.
 func one(b *testing.B, do func(*pmitest.Client, int) error) {
 	j := startJob(1, 1, socketPair)
 	defer j.end()
@@ -62,7 +61,7 @@ func one(b *testing.B, do func(*pmitest.Client, int) error) {
 	}
 }
 
-// BenchmarkFence is a barrier of all ranks, without and with a put of each.
+// BenchmarkFence measures a barrier of all ranks, without and with a put by each.
 func BenchmarkFence(b *testing.B) {
 	for _, shape := range []struct{ nodes, per, puts int }{{1, 64, 0}, {1, 64, 1}, {8, 16, 0}, {8, 16, 1}, {64, 1, 1}} {
 		b.Run(fmt.Sprintf("%dx%d/%d", shape.nodes, shape.per, shape.puts), func(b *testing.B) {

@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// elsewhere lists the cases of pmi-wire.md 7 that are not in testdata/pmi, and
-// what shows them instead.
+// elsewhere lists the cases of pmi-wire.md 7 that are not in testdata/pmi, and the tests for them.
 var elsewhere = map[string]string{
 	"29":  "package plan writes the mapping: plan, testdata/pmi/mapping.txt",
 	"37":  "TestTranscripts plays every case byte by byte",
@@ -19,9 +18,9 @@ var elsewhere = map[string]string{
 	"46c": "the supervisor knows the exit status: launch, TestStep",
 }
 
-// TestConformance: each case of pmi-wire.md 7 is played, under its number, or it
-// is known where else. What needs no server of a test's own, e2e.TestPMIConformance plays
-// with the program that is shipped.
+// Each case of pmi-wire.md 7 is in testdata/pmi under its number, or in elsewhere.
+// e2e.TestPMIConformance replays the cases that need no server of the test's own against the shipped
+// program.
 func TestConformance(t *testing.T) {
 	played := make(map[string]bool)
 	files, _ := filepath.Glob("../testdata/pmi/*.pmi")

@@ -1,14 +1,14 @@
 /*
-Package pmiserver answers the PMI clients inside the ranks of one node, and lets
-the nodes of a job exchange what the ranks have put.
+Package pmiserver serves PMI-1 and PMI-2 to the ranks of one node, and exchanges the keys
+that ranks put between the nodes of a job.
 
-Every rank holds one end of a stream on which it asks and we answer; its first
-word is always its own. Puts are kept on the node. When the last local rank
-enters the barrier they travel as one opaque blob to the hub in mpiexec, which
-sends the blobs of all nodes to all nodes; then the ranks are released, and every
-get is answered on the node.
+Each rank holds one end of a stream. The rank sends requests and the server replies; the rank
+always sends first. The server keeps the rank's puts on the node. When the last local rank
+enters the barrier, the puts travel as one opaque blob to the fence coordinator in mpiexec.
+The coordinator sends the blobs of all nodes to all nodes. Then each server releases its
+ranks, and answers every get from its own copy.
 
-	rank 0     rank 1             Server (helper)              Hub (mpiexec)
+	rank 0     rank 1             Server (helper)              Coordinator (mpiexec)
 	  | init ---------------------> |                              |
 	  | <------ response_to_init    |                              |
 	  | put ----------------------> |                              |
@@ -20,27 +20,28 @@ get is answered on the node.
 	  | <-------------- barrier_out |   blobs of all nodes         |
 	  |          | <--- barrier_out |                              |
 	  | get ----------------------> |                              |
-	  | <------------ get_result    |   (no message: it is here)   |
+	  | <------------ get_result    |   (no message to mpiexec)    |
 
-The rooms, each from what stands below it:
+The packages, each above those that it imports:
 
-	pmiserver     Server: the ranks of a group on a node; a session for each connection;
-	              Listener and Relay, the other ways in which a rank comes
-	pmi1, pmi2    the dialects: tables of requests; a command is added there, with its vectors
-	dialect       what dialects have in common: the rank, what is done for it, fields
-	spawn         what a rank says when it asks for more
-	kvs, fence    what was put, and how it is exchanged
-	transcript    recordings of conversations
+	pmiserver     Server serves a group's ranks on one node, with a session for each connection.
+	              Listener and RelaySingleton connect ranks that inherit no descriptor.
+	pmi1, pmi2    The PMI versions: tables of requests. Add a command there, with its vectors.
+	pmiversion    The parts that PMI-1 and PMI-2 share: the rank, its server, request fields
+	spawn         Spawn requests
+	kvs, fence    The key-value space, and its exchange between nodes
+	transcript    Recordings of conversations
 
-A request goes through them so: frame.go finds it in a stream of bytes, session.go hands it to
-its dialect, which finds its row, answers from kvs or asks the session (acts.go) for what
-concerns others, and what it answers is sent with the next write. A client chooses between
-the dialects by its init; both use one store and one barrier. The protocols are in pmi-wire.md
-of the specification; section numbers in comments are its own.
+A request takes this path: messagereader.go cuts it out of the stream, and session.go passes
+it to its PMI version. The PMI version finds the request's table row. It replies from kvs, or
+calls the session (requests.go) for anything that concerns other ranks. The next write sends
+the reply. The client's init selects the PMI version; both use one store and one barrier.
+pmi-wire.md of the specification describes the protocols. Bare section numbers in comments
+are those of pmi-wire.md.
 
-A job has one group of ranks, and one more for each spawn. A server serves one
-group on one node, and its ranks see and reach nothing of another group but the
-published names; the hub serves all groups of the job.
+A job has one group of ranks, and one more for each spawn. A Server serves one group on one
+node. Its ranks share only the published names with other groups. The coordinator serves all
+groups of the job.
 
 	rank of k0         Server of k0        Spawner             Server of k1
 	  | mcmd=spawn ------> |  Spawn(request) -> |  plan, prepare      |
@@ -48,8 +49,8 @@ published names; the hub serves all groups of the job.
 	  |                    |                    |  start              | <- init, get
 	  | <-- spawn_result   | <---------- k1     |                     |
 
-This package opens no connections, starts and ends no processes: it reports
-(Abort, Changed, Broken) and asks (Exchanger, Names, Spawner), and who supervises the
-job decides.
+This package opens no connections, and starts and ends no processes. It reports events
+(Abort, StateChanged, Broken) and calls out (Exchanger, Names, Spawner). The job's supervisor
+decides.
 */
 package pmiserver

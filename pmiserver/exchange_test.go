@@ -18,29 +18,29 @@ import (
 	"remshell/test/pmitest"
 )
 
-// A job is a set of servers and the clients of all its ranks, joined by pipe.
+// An exchangeJob is a set of servers and the clients of all its ranks, connected by pipe.
 type exchangeJob struct {
 	clients []*pmitest.Client
 	conns   []io.Closer
 	served  sync.WaitGroup
 	mu      sync.Mutex
-	ends    []error // of Serve, where not nil
+	ends    []error // results of Serve that are not nil
 }
 
-// startJob starts servers for nodes with per ranks each, block by block.
+// startJob starts servers for nodes with per ranks each, in block order.
 func startJob(nodes, per int, pipe func() (a, b io.ReadWriteCloser)) *exchangeJob {
 	j := &exchangeJob{}
-	hub := newCoordinator(nodes, per)
+	coordinator := newCoordinator(nodes, per)
 	for n := range nodes {
 		info := pmiserver.Info{Name: "k0", Size: nodes * per}
 		for i := range per {
 			info.Ranks = append(info.Ranks, n*per+i)
 		}
-		var others fence.Exchanger
+		var otherNodes fence.Exchanger
 		if nodes > 1 {
-			others = hub.Node(n)
+			otherNodes = coordinator.Node(n)
 		}
-		s := pmiserver.New(info, others)
+		s := pmiserver.New(info, otherNodes)
 		for _, rank := range info.Ranks {
 			mine, theirs := pipe()
 			j.clients = append(j.clients, pmitest.NewClient(mine))
@@ -83,7 +83,7 @@ func (j *exchangeJob) end() {
 
 func netPipe() (a, b io.ReadWriteCloser) { return net.Pipe() }
 
-// socketPair is what a real rank has.
+// socketPair returns a connection like that of a real rank.
 func socketPair() (a, b io.ReadWriteCloser) {
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -92,8 +92,7 @@ func socketPair() (a, b io.ReadWriteCloser) {
 	return os.NewFile(uintptr(fds[0]), "a"), os.NewFile(uintptr(fds[1]), "b")
 }
 
-// TestExchange: four nodes of eight ranks put what they like, round after round,
-// and all see the same, whoever put it.
+// Four nodes of eight ranks put random keys in several rounds. All ranks must see the same values.
 func TestExchange(t *testing.T) {
 	for name, pipe := range map[string]func() (a, b io.ReadWriteCloser){"pipes": netPipe, "sockets": socketPair} {
 		t.Run(name, func(t *testing.T) { exchange(t, startJob(4, 8, pipe)) })
@@ -103,8 +102,8 @@ func TestExchange(t *testing.T) {
 func exchange(t *testing.T, j *exchangeJob) {
 	const rounds = 3
 	var mu sync.Mutex
-	want := make(map[string]string)   // of keys that one rank puts
-	shared := make(map[string]string) // what the first rank to look saw
+	want := make(map[string]string)   // keys that one rank puts
+	shared := make(map[string]string) // the values that the first reading rank saw
 	err := j.each(func(rank int, c *pmitest.Client) error {
 		rng := rand.New(rand.NewPCG(uint64(rank), 7))
 		if err := c.Init(); err != nil {
@@ -130,7 +129,7 @@ func exchange(t *testing.T, j *exchangeJob) {
 			if err := checkRound(c, round, &mu, want, shared); err != nil {
 				return fmt.Errorf("rank %d: round %d: %w", rank, round, err)
 			}
-			// Nobody may put for the next round while others still look.
+			// No rank may put for the next round while others still read.
 			if err := c.Barrier(); err != nil {
 				return err
 			}
@@ -174,8 +173,7 @@ func checkRound(c *pmitest.Client, round int, mu *sync.Mutex, want, shared map[s
 	return nil
 }
 
-// TestReaderThatDoesNotRead: a rank that asks in the barrier and leaves the
-// answer unread does not keep the others in.
+// A rank that sends requests in the barrier and does not read the replies must not delay the others.
 func TestReaderThatDoesNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := startJob(1, 2, netPipe)
@@ -197,8 +195,7 @@ func TestReaderThatDoesNotRead(t *testing.T) {
 	})
 }
 
-// TestReconnect: a rank may come again after its connection has ended, and not
-// while it lives.
+// A rank may connect again after its connection has ended, and not before.
 func TestReconnect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := pmiserver.New(pmiserver.Info{Name: "k0", Size: 1, Ranks: []int{5}}, nil)
@@ -241,12 +238,11 @@ func TestReconnect(t *testing.T) {
 	})
 }
 
-// TestContextEndsServe: the end of the context ends the conversation, also one
-// that waits for other nodes.
+// The end of the context ends Serve, even while it waits for other nodes.
 func TestContextEndsServe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		hub := newCoordinator(2, 1)
-		s := pmiserver.New(pmiserver.Info{Name: "k0", Size: 2, Ranks: []int{0}}, hub.Node(0))
+		coordinator := newCoordinator(2, 1)
+		s := pmiserver.New(pmiserver.Info{Name: "k0", Size: 2, Ranks: []int{0}}, coordinator.Node(0))
 		s.Broken = func(err error) { t.Errorf("Broken(%v)", err) }
 		ctx, cancel := context.WithCancel(t.Context())
 		mine, theirs := net.Pipe()
@@ -263,9 +259,9 @@ func TestContextEndsServe(t *testing.T) {
 	})
 }
 
-// TestTrace: what Trace shows can be pasted into a transcript.
+// The output of Trace can be pasted into a transcript.
 func TestTrace(t *testing.T) {
-	for said, want := range map[string][]string{
+	for sent, want := range map[string][]string{
 		"cmd=init pmi_version=1\ncmd=put key=a value=\x01\\\ncmd=barrier_in\ncmd=abort\ncmd=get_appnum\n": {
 			"0< cmd=init pmi_version=1",
 			`0< cmd=put key=a value=\x01\\`,
@@ -287,14 +283,14 @@ func TestTrace(t *testing.T) {
 		s := pmiserver.New(pmiserver.Info{Name: "k0", Size: 1, Ranks: []int{0}}, nil)
 		var got []string
 		s.Trace = func(rank int, line string) { got = append(got, fmt.Sprint(rank, line)) }
-		s.Serve(t.Context(), 0, &script{in: said, out: io.Discard})
+		s.Serve(t.Context(), 0, &script{in: sent, out: io.Discard})
 		if !slices.Equal(got, want) {
-			t.Errorf("%q\n got %q\nwant %q", said, got, want)
+			t.Errorf("%q\n got %q\nwant %q", sent, got, want)
 		}
 	}
 }
 
-// A script is a rank that says all it has to say at once.
+// A script is the connection of a rank that sends all its input at once.
 type script struct {
 	in  string
 	out io.Writer

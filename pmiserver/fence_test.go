@@ -11,7 +11,7 @@ import (
 	"remshell/test/pmitest"
 )
 
-// newCoordinator returns a hub for group k0 of so many ranks on each of so many nodes.
+// newCoordinator returns a coordinator for group k0, on nodes with per ranks each.
 func newCoordinator(nodes, per int) *pmitest.FenceCoordinator {
 	h, list := pmitest.NewFenceCoordinator(), make([]int, nodes)
 	for i := range list {
@@ -21,17 +21,17 @@ func newCoordinator(nodes, per int) *pmitest.FenceCoordinator {
 	return h
 }
 
-// TestFenceFails: a fence that fails releases nobody, and is told once.
+// A failed fence releases no rank, and is reported once.
 func TestFenceFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newCoordinator(2, 2)
 		s := pmiserver.New(pmiserver.Info{Name: "k0", Size: 3, Ranks: []int{0, 1}}, h.Node(0))
 		var broken []error
 		s.Broken = func(err error) { broken = append(broken, err) }
-		var told [2]strings.Builder
-		for rank := range told {
+		var replies [2]strings.Builder
+		for rank := range replies {
 			in := "cmd=init pmi_version=1\ncmd=barrier_in\n"
-			go s.Serve(t.Context(), rank, &blockingConn{script{in: in, out: &told[rank]}, make(chan struct{})})
+			go s.Serve(t.Context(), rank, &blockingConn{script{in: in, out: &replies[rank]}, make(chan struct{})})
 		}
 		synctest.Wait()
 		h.Fail(errors.New("node b is lost"))
@@ -39,33 +39,33 @@ func TestFenceFails(t *testing.T) {
 		if len(broken) != 1 || !strings.Contains(broken[0].Error(), "node b is lost") {
 			t.Errorf("Broken: %v", broken)
 		}
-		for rank := range told {
-			if strings.Contains(told[rank].String(), "barrier_out") {
+		for rank := range replies {
+			if strings.Contains(replies[rank].String(), "barrier_out") {
 				t.Errorf("rank %d is released", rank)
 			}
 		}
 	})
 }
 
-// TestFenceBringsJunk: what cannot be read releases nobody.
-func TestFenceBringsJunk(t *testing.T) {
+// Malformed blobs release no rank.
+func TestMalformedFenceBlob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newCoordinator(2, 1)
 		s := pmiserver.New(pmiserver.Info{Name: "k0", Size: 2, Ranks: []int{0}}, h.Node(0))
 		var broken error
 		s.Broken = func(err error) { broken = err }
-		var told strings.Builder
-		go s.Serve(t.Context(), 0, &blockingConn{script{in: "cmd=init pmi_version=1\ncmd=barrier_in\n", out: &told}, make(chan struct{})})
+		var replies strings.Builder
+		go s.Serve(t.Context(), 0, &blockingConn{script{in: "cmd=init pmi_version=1\ncmd=barrier_in\n", out: &replies}, make(chan struct{})})
 		synctest.Wait()
 		h.Join(1, fence.ID{Members: "k0"}, []byte{200})
 		synctest.Wait()
-		if broken == nil || strings.Contains(told.String(), "barrier_out") {
-			t.Errorf("Broken(%v), told %q", broken, told.String())
+		if broken == nil || strings.Contains(replies.String(), "barrier_out") {
+			t.Errorf("Broken(%v), replies %q", broken, replies.String())
 		}
 	})
 }
 
-// A blockingConn script does not hang up at its end, until it is closed.
+// A blockingConn is a script that does not end after its input, until it is closed.
 type blockingConn struct {
 	script
 	closed chan struct{}

@@ -14,8 +14,8 @@ import (
 	"remshell/pmiserver/transcript"
 )
 
-// FuzzFrame: however a stream is cut, the same lines come out of it, and no more
-// is kept than a line.
+// However a stream is split, a messageReader finds the same lines in it, and it buffers at most a
+// line.
 func FuzzFrame(f *testing.F) {
 	f.Add([]byte("cmd=init\n\n\x00cmd=barrier_in\ncmd="), uint8(3))
 	f.Add([]byte("mcmd=spawn\nendcmd\nGET / HTTP"), uint8(1))
@@ -30,7 +30,7 @@ func FuzzFrame(f *testing.F) {
 	})
 }
 
-// messages returns what is in a stream that comes in steps of n bytes.
+// messages returns the messages of a stream that arrives n bytes at a time.
 func messages(stream []byte, n int, two bool) (out []string, err error) {
 	f := messageReader{pmi2: two}
 	for len(stream) > 0 {
@@ -54,8 +54,8 @@ func messages(stream []byte, n int, two bool) (out []string, err error) {
 	return out, nil
 }
 
-// said returns what rank 0 says in each of the recorded conversations, in which every request is.
-func said(t testing.TB) (all [][]byte) {
+// recordedInput returns the input of rank 0 in each recorded conversation. It contains every request.
+func recordedInput(t testing.TB) (all [][]byte) {
 	files, err := filepath.Glob("../testdata/pmi/*.pmi")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no transcripts: %v", err)
@@ -70,13 +70,13 @@ func said(t testing.TB) (all [][]byte) {
 			t.Fatal(err)
 		}
 		for _, c := range cases {
-			all = append(all, saidIn(c))
+			all = append(all, sentIn(c))
 		}
 	}
 	return all
 }
 
-func saidIn(c transcript.Case) (stream []byte) {
+func sentIn(c transcript.Case) (stream []byte) {
 	switch {
 	case c.Job.PMI2:
 		stream = []byte("cmd=init pmi_version=2\n    23cmd=fullinit;pmirank=0;")
@@ -91,27 +91,26 @@ func saidIn(c transcript.Case) (stream []byte) {
 	return stream
 }
 
-// FuzzServe: whatever a rank says, it gets well-formed lines, and the server
-// lives on.
+// Whatever a rank sends, it receives well-formed lines, and the server goes on.
 func FuzzServe(f *testing.F) {
 	f.Add([]byte("cmd=init pmi_version=1\ncmd=put key=a value=b\ncmd=barrier_in\ncmd=get key=a\ncmd=getbyidx idx=0\n"))
 	f.Add([]byte("cmd=init pmi_version=1\nmcmd=spawn\ntotspawns=2\nspawnssofar=1\nendcmd\ncmd=get_appnum\n"))
 	f.Add([]byte("cmd=init pmi_version=1\nmcmd=spawn\nnprocs=1\nexecname=e\nargcnt=1\narg1=a\ntotspawns=1\nspawnssofar=1\nendcmd\n"))
 	f.Add([]byte("cmd=init pmi_version=1\ncmd=publish_name service=a port=b\ncmd=lookup_name service=a\ncmd=finalize\n"))
 	f.Add([]byte("cmd=init pmi_version=2\n    23cmd=fullinit;pmirank=0;    14cmd=kvs-fence;"))
-	for _, stream := range said(f) {
+	for _, stream := range recordedInput(f) {
 		f.Add(stream)
 	}
-	f.Fuzz(func(t *testing.T, said []byte) {
+	f.Fuzz(func(t *testing.T, input []byte) {
 		s := New(Info{Name: "k0", Size: 1, Ranks: []int{0}}, nil)
 		s.Hosts = func(context.Context) ([]string, []int, error) { return []string{"n0"}, []int{0}, nil }
 		s.Names, s.Spawner = &NameTable{}, instantSpawner{}
-		var told bytes.Buffer
+		var replies bytes.Buffer
 		s.Serve(t.Context(), 0, struct {
 			io.Reader
 			io.Writer
-		}{bytes.NewReader(said), &told})
-		if b := told.Bytes(); len(b) > 0 && b[len(b)-1] != '\n' && b[len(b)-1] != ';' {
+		}{bytes.NewReader(input), &replies})
+		if b := replies.Bytes(); len(b) > 0 && b[len(b)-1] != '\n' && b[len(b)-1] != ';' {
 			t.Errorf("an answer without end: %q", b)
 		}
 		if s.State(0) < Closed {
@@ -133,25 +132,24 @@ func (instantSpawner) Spawn(_ context.Context, r spawn.Request) (string, []int, 
 	return "k1", []int{r.Commands[0].Count}, nil
 }
 
-// FuzzListener: whatever comes in, who does not know the ID stays outside, and who
-// does is served.
+// A client without a valid ID is always refused; a client with one is always served.
 func FuzzListener(f *testing.F) {
 	const id = 1234567890
 	f.Add([]byte("cmd=initack pmiid=1234567890\ncmd=init pmi_version=1\n"))
 	f.Add([]byte("cmd=init pmi_version=2\n    32cmd=fullinit;pmirank=1234567890;"))
 	f.Add([]byte("\n\x00cmd=init pmi_version=1 pmi_subversion=1\n"))
 	f.Add(bytes.Repeat([]byte("cmd=init pmi_version=2\n"), 300))
-	f.Fuzz(func(t *testing.T, said []byte) {
+	f.Fuzz(func(t *testing.T, input []byte) {
 		s := New(Info{Name: "k0", Size: 1, Ranks: []int{0}}, nil)
 		d := &Listener{NewID: func() int { return id }}
 		d.ExpectRank(s, 0)
-		conn := &scripted{Reader: bytes.NewReader(said)}
+		conn := &scripted{Reader: bytes.NewReader(input)}
 		err := d.Serve(t.Context(), conn)
-		if known := bytes.Contains(said, []byte("1234567890")); !known && !errors.Is(err, ErrNoRank) {
-			t.Errorf("%q came in: %v", said, err)
+		if known := bytes.Contains(input, []byte("1234567890")); !known && !errors.Is(err, ErrNoRank) {
+			t.Errorf("%q came in: %v", input, err)
 		}
 		if entered := s.State(0) != Absent; entered == errors.Is(err, ErrNoRank) {
-			t.Errorf("%q: served: %v, and the end is %v", said, entered, err)
+			t.Errorf("%q: served: %v, and the end is %v", input, entered, err)
 		}
 		if !conn.closed {
 			t.Error("the connection is left open")

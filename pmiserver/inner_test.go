@@ -21,7 +21,7 @@ func TestExitCode(t *testing.T) {
 	}
 }
 
-// TestGetAllocatesNothing: there are as many gets as ranks squared.
+// A get must not allocate: their number is the square of the number of ranks.
 func TestGetAllocatesNothing(t *testing.T) {
 	for name, line := range map[string]string{
 		"found":   "cmd=get kvsname=kvs_1_0 key=card-17",
@@ -63,8 +63,8 @@ func loadedWith(t testing.TB, size int) *rankSession {
 	return c
 }
 
-// BenchmarkGet is the server's own part of a get: no system calls. The keys come in
-// an order that no cache foresees.
+// BenchmarkGet measures the server's part of a get, without system calls. The order of the keys
+// defeats caches.
 func BenchmarkGet(b *testing.B) {
 	for _, size := range []int{512, 64000} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
@@ -92,8 +92,7 @@ func TestStoreIsBounded(t *testing.T) {
 	}
 }
 
-// TestPendingBytesAreSettled: what is counted as put is taken back when it is
-// spread, replaced, or lost with its rank.
+// Bytes counted as pending are subtracted when they are exchanged, replaced, or lost with their rank.
 func TestPendingBytesAreSettled(t *testing.T) {
 	c := loaded(t)
 	for _, line := range []string{"cmd=put key=a value=long", "cmd=put key=a value=b", "cmd=put key=cc value="} {
@@ -107,7 +106,7 @@ func TestPendingBytesAreSettled(t *testing.T) {
 	pending(t, c.server.store, 0)
 }
 
-// pending fails if another number of bytes is counted as put.
+// pending fails unless want bytes are counted as pending.
 func pending(t *testing.T, s *kvs.Store, want int) {
 	t.Helper()
 	if s.AddPending(kvs.MaxStore - want + 1) {
@@ -119,7 +118,7 @@ func pending(t *testing.T, s *kvs.Store, want int) {
 	s.SubtractPending(kvs.MaxStore - want)
 }
 
-// TestLimitsOfARank: what a rank may do at once is bounded.
+// The open requests of a rank are limited.
 func TestLimitsOfARank(t *testing.T) {
 	c := loaded(t)
 	for i := range kvs.MaxKeys {
@@ -158,8 +157,9 @@ func (waitingSpawner) Spawn(ctx context.Context, _ spawn.Request) (string, []int
 	return "", nil, ctx.Err()
 }
 
-// Both versions of PMI list the ranks that have failed with commas, in the order in which they ended: MPICH crashes
-// on a range and goes by the order. PMI-2 has the list as a key, by which MPICH asks, and as an attribute.
+// Both PMI versions list the failed ranks with commas, in the order of their ends. MPICH crashes on a
+// range, and depends on the order. PMI-2 offers the list as a key, which MPICH reads, and as an
+// attribute.
 func TestDeadRanksAreListedInTheOrderOfTheirDeath(t *testing.T) {
 	many := make([]int, 1000)
 	for i := range many {

@@ -16,7 +16,7 @@ import (
 	"remshell/test/pmitest"
 )
 
-// slowServices is mpiexec a second away: its names, and its spawns.
+// slowServices are the services of an mpiexec that is a second away: its names and its spawns.
 type slowServices struct {
 	pmiserver.NameTable
 	asked []spawn.Request
@@ -45,9 +45,9 @@ func (s *slowServices) Spawn(ctx context.Context, r spawn.Request) (string, []in
 }
 
 // two serves two ranks of one node, whose mpiexec is slow.
-func two(world *slowServices) (clients [2]*pmitest.Client, conns [2]io.Closer) {
+func two(services *slowServices) (clients [2]*pmitest.Client, conns [2]io.Closer) {
 	s := pmiserver.New(pmiserver.Info{Name: "k0", Size: 2, Ranks: []int{0, 1}}, nil)
-	s.Names, s.Spawner = world, world
+	s.Names, s.Spawner = services, services
 	for rank := range clients {
 		mine, theirs := net.Pipe()
 		go s.Serve(context.Background(), rank, theirs)
@@ -57,7 +57,7 @@ func two(world *slowServices) (clients [2]*pmitest.Client, conns [2]io.Closer) {
 	return clients, conns
 }
 
-// TestLateAnswers: while one waits for mpiexec, another one does not.
+// While one rank waits for mpiexec, another one does not.
 func TestLateAnswers(t *testing.T) {
 	for name, ask := range map[string]func(*pmitest.Client) error{
 		"name": func(c *pmitest.Client) error {
@@ -93,11 +93,11 @@ func TestLateAnswers(t *testing.T) {
 	}
 }
 
-// TestClientSpawns: what the client asks for is what the engine hands out.
+// The server passes a client's spawn request on unchanged.
 func TestClientSpawns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		world := &slowServices{}
-		clients, conns := two(world)
+		services := &slowServices{}
+		clients, conns := two(services)
 		err := clients[1].Spawn([][2]string{{"port", "tag#0=;$"}},
 			pmitest.Program{Argv: []string{"/x/e", "a b", ""}, Count: 3, Info: [][2]string{{"wdir", "/"}, {"host", "a,b"}}},
 			pmitest.Program{Argv: []string{"f"}, Count: 1})
@@ -109,8 +109,8 @@ func TestClientSpawns(t *testing.T) {
 			},
 			Preputs: []spawn.Pair{{Key: "port", Value: "tag#0=;$"}},
 		}
-		if err != nil || len(world.asked) != 1 || !reflect.DeepEqual(world.asked[0], want) {
-			t.Errorf("%v\n got %+v\nwant %+v", err, world.asked, want)
+		if err != nil || len(services.asked) != 1 || !reflect.DeepEqual(services.asked[0], want) {
+			t.Errorf("%v\n got %+v\nwant %+v", err, services.asked, want)
 		}
 		err = clients[0].Spawn(nil, pmitest.Program{Argv: []string{"/no"}, Count: 1})
 		if err == nil || !strings.Contains(err.Error(), "msg=node01___no__no_such_file") {

@@ -17,36 +17,35 @@ import (
 	"remshell/pmiserver/transcript"
 )
 
-// A Listener is where clients come in that were given PMI_PORT and PMI_ID instead of
-// a descriptor: ranks of any group of the node, by any stream that leads to it.
+// A Listener serves clients that connect with PMI_PORT and PMI_ID instead of inheriting a descriptor.
+// They may be ranks of any group on the node, and use any kind of stream.
 //
 //	client                                     Listener
-//	  | cmd=initack pmiid=ID  ------------------> |  whose ID is it?
+//	  | cmd=initack pmiid=ID  ------------------> |  looks the ID up
 //	  | <-- cmd=initack, cmd=set size, rank ...   |  then as on a descriptor
 //
 //	  | cmd=init pmi_version=2 -----------------> |
 //	  | <--------------- cmd=response_to_init     |
-//	  | fullinit;pmirank=ID --------------------> |  whose ID is it?
+//	  | fullinit;pmirank=ID --------------------> |  looks the ID up
 //
-// The ID is a secret: 31 random bits for each rank, given to that rank alone, and no more
-// are possible; so there are only so many guesses (TRUST-25). Who
-// does not know one that is free is shown out, without any harm to the job; it may
-// be somebody who looks for open ports (pmi-wire.md 1.3 and 6.4). A Listener does not
-// know who is at the other end of a stream: who listens on a port should ask the
-// kernel whether it is a process of the same user first.
+// The ID is a secret of 31 random bits, given to one rank alone. More bits are not possible, so the
+// number of wrong guesses is limited (TRUST-25). A connection without a valid ID is refused and does
+// not harm the job; it may be a port scan (pmi-wire.md 1.3 and 6.4). A Listener cannot tell which
+// process holds the other end of a stream. Code that listens on a port should first ask the kernel
+// whether a process of the same user connected.
 type Listener struct {
-	// NewID returns a PMI_ID, from 1 to 2^31-1; nil: a random one.
+	// NewID returns a PMI_ID, from 1 to 2^31-1. If nil, IDs are random.
 	NewID func() int
 
-	// Connected and Ended are told of the connections of ranks, and Ended how they ended;
-	// both may be nil.
+	// Connected is called when a rank's connection is accepted. Disconnected is called at its end; err
+	// is the result of Server.Serve. Both may be nil.
 	Connected    func(s *Server, rank int)
 	Disconnected func(s *Server, rank int, err error)
 
-	mu           sync.Mutex           // guards what follows
-	expected     map[int]expectedRank // of those that may come no more, without a server
-	pendingConns []*PendingConn       // who has not said its ID yet, the oldest first
-	wrongIDs     int                  // how often somebody has said an ID that nobody was given
+	mu           sync.Mutex           // guards the fields below
+	expected     map[int]expectedRank // by ID; expiredID once the ID is no longer valid
+	pendingConns []*PendingConn       // connections without an ID so far, oldest first
+	wrongIDs     int                  // number of IDs received that no rank was given
 }
 
 // An expectedRank is the rank to which an ID was given.
@@ -55,21 +54,21 @@ type expectedRank struct {
 	rank   int
 }
 
-// expiredID is the rank of an ID that is not good any more: it is no guess.
+// expiredID marks an ID that is no longer valid. Using it does not count as a guess.
 var expiredID expectedRank
 
-// Limits of a connection that has not said who it is (6.4).
+// Limits of a connection before it has sent its ID (6.4).
 const (
 	maxGreetingBytes = 4 << 10 // bytes
 	greetingTimeout  = 30 * time.Second
-	maxPendingConns  = 256 // if there are more, the one that waits longest has to go
-	maxWrongIDs      = 16  // IDs that are guessed; then nobody comes in any more (TRUST-25)
+	maxPendingConns  = 256 // beyond this the oldest is closed
+	maxWrongIDs      = 16  // after so many wrong IDs no connection is accepted (TRUST-25)
 )
 
-// ErrNoRank is the end of a connection that is no rank's.
+// ErrNoRank is returned for a connection that belongs to no rank.
 var ErrNoRank = errors.New("pmi: a connection of no rank")
 
-// ExpectRank lets a rank of a server come in, and returns its PMI_ID.
+// ExpectRank creates a PMI_ID for a rank of a server, and accepts connections that send it.
 func (l *Listener) ExpectRank(s *Server, rank int) (id int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -93,7 +92,7 @@ func (l *Listener) newID() int {
 	return max(1, int(binary.NativeEndian.Uint32(b[:])>>1))
 }
 
-// ForgetServer lets no rank of a server in any more.
+// ForgetServer invalidates the IDs of all ranks of a server.
 func (l *Listener) ForgetServer(s *Server) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -104,15 +103,14 @@ func (l *Listener) ForgetServer(s *Server) {
 	}
 }
 
-// Serve takes in a connection and serves it, as Take and Newcomer.Serve do.
+// Serve serves a connection: AddPending, then PendingConn.Serve.
 func (l *Listener) Serve(ctx context.Context, conn io.ReadWriteCloser) error {
 	return l.AddPending(conn).Serve(ctx)
 }
 
-// AddPending counts a connection among those that have not said who they are, and shows the oldest of
-// them out if there are too many. Which is the oldest is known by the order of these calls: who
-// accepts connections takes them one after the other, before goroutines serve them, which run in
-// any order. Each has to be served, or it counts for ever.
+// AddPending registers a connection that has not sent its ID yet. If there are too many, it closes the
+// oldest. Age is the order of these calls: call AddPending in the accept loop, not in the goroutines
+// that serve, which run in any order. Each PendingConn must be served; otherwise it counts for ever.
 func (l *Listener) AddPending(conn io.ReadWriteCloser) *PendingConn {
 	n := &PendingConn{listener: l, conn: conn}
 	l.mu.Lock()
@@ -129,9 +127,8 @@ func (l *Listener) AddPending(conn io.ReadWriteCloser) *PendingConn {
 	return n
 }
 
-// Serve finds out which rank a newcomer is, and serves it as Server.Serve
-// does, which also says how it ended. ErrNoRank is the end of a connection that
-// is no rank's, or of one that has another already. Serve closes the connection.
+// Serve identifies the rank and serves it, with the results of Server.Serve. It returns ErrNoRank if
+// the connection belongs to no rank, or the rank has another connection. Serve closes the connection.
 func (n *PendingConn) Serve(ctx context.Context) error {
 	defer n.conn.Close()
 	stop := context.AfterFunc(ctx, func() { n.conn.Close() })
@@ -161,11 +158,11 @@ func (n *PendingConn) Serve(ctx context.Context) error {
 	return err
 }
 
-// identify reads until it is clear who comes, and whether it is expected.
+// identify reads until the connection's ID is known. expected reports whether a rank has that ID.
 func (l *Listener) identify(n *PendingConn) (at expectedRank, expected bool) {
 	defer l.removePending(n)
-	impatience := time.AfterFunc(greetingTimeout, func() { n.conn.Close() })
-	defer impatience.Stop()
+	timeout := time.AfterFunc(greetingTimeout, func() { n.conn.Close() })
+	defer timeout.Stop()
 	for {
 		for n.readGreeting() {
 		}
@@ -201,35 +198,35 @@ func (l *Listener) removePending(n *PendingConn) {
 	}
 }
 
-// A PendingConn is a connection that has not said who it is.
+// A PendingConn is a connection that has not sent its ID yet.
 type PendingConn struct {
 	listener *Listener
 
 	conn     io.ReadWriteCloser
 	input    messageReader
 	greeting greetingState
-	id       int    // if it named itself
-	refusal  string // what to answer if it may not come in
+	id       int    // if greeting is greetingHasID
+	refusal  string // the reply to send if the connection is refused
 }
 
-// sendRefusal answers as the client understands it, if it listens.
+// sendRefusal sends the refusal in the client's own PMI version. It waits at most refusalTimeout.
 func (n *PendingConn) sendRefusal() {
-	impatience := time.AfterFunc(refusalTimeout, func() { n.conn.Close() })
-	defer impatience.Stop()
+	timeout := time.AfterFunc(refusalTimeout, func() { n.conn.Close() })
+	defer timeout.Stop()
 	io.WriteString(n.conn, n.refusal)
 }
 
-// A greetingState is what is known of a newcomer.
+// A greetingState is the Listener's knowledge of a pending connection.
 type greetingState int
 
 const (
-	greetingIncomplete greetingState = iota // it has not said enough
-	greetingHasID                           // it has said a PMI_ID
-	greetingInvalid                         // it has said something else
+	greetingIncomplete greetingState = iota // more bytes are needed
+	greetingHasID                           // a PMI_ID was received
+	greetingInvalid                         // something else was received
 )
 
-// readGreeting looks at the next message, if it is there. One that names a rank is left
-// for its session to answer. It reports whether there may be another one.
+// readGreeting parses the next message, if it is complete. It leaves a message that names a rank
+// in the input, because the rank's session replies to it. It reports whether another may follow.
 func (n *PendingConn) readGreeting() bool {
 	after := n.input
 	message, err := after.nextMessage()
@@ -242,7 +239,7 @@ func (n *PendingConn) readGreeting() bool {
 		return false
 	case after.isFrame:
 		g = pmi2.ParseGreeting(message)
-	case !n.input.pmi2: // else PMI-2 was agreed on, and a line comes
+	case !n.input.pmi2: // otherwise PMI-2 was agreed on, but a line follows
 		g = pmi1.ParseGreeting(message)
 	}
 	switch {

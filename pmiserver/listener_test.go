@@ -18,17 +18,15 @@ import (
 	"remshell/test/pmitest"
 )
 
-// through connects a new client by a listener; it returns its end, and how the
-// other one ended.
-func through(d *pmiserver.Listener) (net.Conn, chan error) {
+// connectNew connects a client to a listener. It returns the client's end and the result of Serve.
+func connectNew(d *pmiserver.Listener) (net.Conn, chan error) {
 	mine, theirs := net.Pipe()
 	end := make(chan error, 1)
 	go func() { end <- d.Serve(context.Background(), theirs) }()
 	return mine, end
 }
 
-// TestPendingIDs: each rank has a number of its own, which nobody guesses, and which
-// is good until its server is forgotten.
+// Each rank has its own random ID, which is valid until its server is forgotten.
 func TestPendingIDs(t *testing.T) {
 	d := &pmiserver.Listener{}
 	s := pmiserver.New(pmiserver.Info{Name: "k0", Size: 1000, Ranks: []int{0}}, nil)
@@ -50,7 +48,7 @@ func TestPendingIDs(t *testing.T) {
 	d.NewID = func() int { return 7 }
 	d.ExpectRank(s, 0)
 	d.ForgetServer(s)
-	conn, end := through(d)
+	conn, end := connectNew(d)
 	io.WriteString(conn, "cmd=initack pmiid=7\n")
 	if reply, _ := io.ReadAll(conn); string(reply) != "cmd=initack rc=-1\n" {
 		t.Errorf("a rank of a server that is forgotten: %q", reply)
@@ -60,18 +58,18 @@ func TestPendingIDs(t *testing.T) {
 	}
 }
 
-// TestASilentNewcomerHasToGo: who says nothing has to go, at last, and who speaks stays.
-func TestASilentNewcomerHasToGo(t *testing.T) {
+// A connection that sends nothing is closed at its time limit; one that sends its ID stays.
+func TestSilentPendingConnIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &pmiserver.Listener{NewID: func() int { return 7 }}
 		d.ExpectRank(pmiserver.New(pmiserver.Info{Name: "k0", Size: 1, Ranks: []int{0}}, nil), 0)
-		rank, served := through(d)
+		rank, served := connectNew(d)
 		c := pmitest.NewClient(rank)
 		if lines, err := c.Acknowledge(7); err != nil || lines != (pmitest.Place{Rank: 0, Size: 1}) {
 			t.Fatal(lines, err)
 		}
 		began := time.Now()
-		silent, end := through(d)
+		silent, end := connectNew(d)
 		go silent.Write([]byte("cmd=init"))
 		if err := <-end; !errors.Is(err, pmiserver.ErrNoRank) || time.Since(began) != 30*time.Second {
 			t.Errorf("after %v: %v", time.Since(began), err)
@@ -89,8 +87,8 @@ func TestASilentNewcomerHasToGo(t *testing.T) {
 	})
 }
 
-// TestACrowdOfNewcomers: ranks come in although there is a crowd that says nothing.
-func TestACrowdOfNewcomers(t *testing.T) {
+// Ranks can connect while many connections send nothing.
+func TestManyPendingConns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &pmiserver.Listener{NewID: func() int { return 7 }}
 		d.ExpectRank(pmiserver.New(pmiserver.Info{Name: "k0", Size: 1, Ranks: []int{0}}, nil), 0)
@@ -104,22 +102,22 @@ func TestACrowdOfNewcomers(t *testing.T) {
 		if len(ends) != crowd-256 {
 			t.Errorf("%d of %d had to go, want all but 256", len(ends), crowd)
 		}
-		rank, served := through(d)
+		rank, served := connectNew(d)
 		c := pmitest.NewClient(rank)
 		if _, err := c.Acknowledge(7); err != nil {
 			t.Error(err)
 		}
 		rank.Close()
 		<-served
-		time.Sleep(time.Minute) // of synctest: the others have to go too
+		time.Sleep(time.Minute) // in synctest: the other connections must be closed too
 		if len(ends) != crowd {
 			t.Errorf("%d of %d have gone", len(ends), crowd)
 		}
 	})
 }
 
-// TestTheOldestNewcomerGoes: who has come first has to go, in whatever order those that came are served.
-func TestTheOldestNewcomerGoes(t *testing.T) {
+// The oldest connection is closed first, in whatever order the connections are served.
+func TestOldestPendingConnIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &pmiserver.Listener{NewID: func() int { return 7 }}
 		d.ExpectRank(pmiserver.New(pmiserver.Info{Name: "k0", Size: 1, Ranks: []int{0}}, nil), 0)
@@ -134,7 +132,7 @@ func TestTheOldestNewcomerGoes(t *testing.T) {
 			_, silent[i] = come()
 		}
 		rank, last := come()
-		go func() { last.Serve(t.Context()); ends <- crowd }() // before all that came before it
+		go func() { last.Serve(t.Context()); ends <- crowd }() // before all earlier ones
 		synctest.Wait()
 		for i, n := range slices.Backward(silent) {
 			go func() { n.Serve(t.Context()); ends <- i }()
@@ -145,18 +143,18 @@ func TestTheOldestNewcomerGoes(t *testing.T) {
 		}
 		for range crowd + 1 - 256 {
 			if i := <-ends; i >= crowd+1-256 {
-				t.Errorf("newcomer %d had to go, and the first %d are the oldest", i, crowd+1-256)
+				t.Errorf("connection %d was closed, and the first %d are the oldest", i, crowd+1-256)
 			}
 		}
 		if _, err := pmitest.NewClient(rank).Acknowledge(7); err != nil {
 			t.Errorf("who came last: %v", err)
 		}
 		rank.Close()
-		time.Sleep(time.Minute) // of synctest: the others have to go too
+		time.Sleep(time.Minute) // in synctest: the other connections must be closed too
 	})
 }
 
-// TestContextEndsAGreeting: the end of the context ends a greeting.
+// The end of the context ends a greeting.
 func TestContextEndsAGreeting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -171,11 +169,11 @@ func TestContextEndsAGreeting(t *testing.T) {
 	})
 }
 
-// TestJunkFromNewcomers: 10,000 connections that say anything disturb nobody: the
-// ranks of two nodes, who come in by the same listeners, exchange what they have.
-func TestJunkFromNewcomers(t *testing.T) {
+// 10,000 connections that send junk do no harm: the ranks of two nodes, which connect to the same
+// listeners, exchange their keys.
+func TestJunkFromPendingConns(t *testing.T) {
 	const nodes, per, junk = 2, 4, 10000
-	hub := newCoordinator(nodes, per)
+	coordinator := newCoordinator(nodes, per)
 	var listeners [nodes]*pmiserver.Listener
 	var ids []int
 	for n := range nodes {
@@ -184,7 +182,7 @@ func TestJunkFromNewcomers(t *testing.T) {
 		for i := range per {
 			info.Ranks = append(info.Ranks, n*per+i)
 		}
-		s := pmiserver.New(info, hub.Node(n))
+		s := pmiserver.New(info, coordinator.Node(n))
 		s.Abort = func(rank, _ int, _ string) { t.Errorf("rank %d ends the job", rank) }
 		s.Broken = func(err error) { t.Error(err) }
 		for _, r := range info.Ranks {
@@ -195,7 +193,7 @@ func TestJunkFromNewcomers(t *testing.T) {
 	var ranks, crowd sync.WaitGroup
 	for i, id := range ids {
 		ranks.Go(func() {
-			conn, end := through(listeners[i/per])
+			conn, end := connectNew(listeners[i/per])
 			if err := connectByPort(conn, id, len(ids), done); err != nil {
 				t.Errorf("rank %d: %v", i, err)
 			}
@@ -209,7 +207,7 @@ func TestJunkFromNewcomers(t *testing.T) {
 		crowd.Go(func() {
 			rng := rand.New(rand.NewPCG(uint64(k), 1))
 			for range junk / 4 {
-				conn, end := through(listeners[rng.IntN(nodes)])
+				conn, end := connectNew(listeners[rng.IntN(nodes)])
 				go io.Copy(io.Discard, conn)
 				io.WriteString(conn, nonsense(rng))
 				conn.Close()
@@ -224,7 +222,7 @@ func TestJunkFromNewcomers(t *testing.T) {
 	ranks.Wait()
 }
 
-// connectByPort is a rank that comes, and exchanges cards until done, and once more.
+// connectByPort is a rank that connects by PMI_PORT, and exchanges cards until done, and once more.
 func connectByPort(conn io.ReadWriter, id, size int, done chan struct{}) error {
 	c := pmitest.NewClient(conn)
 	place, err := c.Acknowledge(id)
@@ -258,7 +256,7 @@ func connectByPort(conn io.ReadWriter, id, size int, done chan struct{}) error {
 	}
 }
 
-// nonsense is what a stranger says: noise, or nearly the right thing.
+// nonsense returns the input of an invalid client: noise, or almost the right thing.
 func nonsense(rng *rand.Rand) string {
 	noise := make([]byte, rng.IntN(200))
 	for i := range noise {
@@ -272,11 +270,10 @@ func nonsense(rng *rand.Rand) string {
 	return start[rng.IntN(len(start))] + string(noise)
 }
 
-// TestRefuseSingleton: whatever a process says that has called for a server, it
-// is not kept waiting.
+// Whatever a singleton sends, it is not kept waiting.
 func TestRefuseSingleton(t *testing.T) {
 	const hello = "cmd=singinit authtype=none\n"
-	for said, want := range map[string]string{
+	for sent, want := range map[string]string{
 		"cmd=singinit pmi_version=1 pmi_subversion=1 stdio=yes authtype=none\n": hello + "cmd=singinit_info versionok=no stdio=no kvsname=none\n",
 		"GET / HTTP/1.1\r\n":       hello,
 		"cmd=init pmi_version=1\n": hello,
@@ -286,29 +283,30 @@ func TestRefuseSingleton(t *testing.T) {
 			mine, theirs := net.Pipe()
 			began := time.Now()
 			go pmiserver.RefuseSingleton(theirs)
-			var told []byte
+			var reply []byte
 			over := make(chan struct{})
 			go func() {
-				told, _ = io.ReadAll(mine)
+				reply, _ = io.ReadAll(mine)
 				close(over)
 			}()
-			io.WriteString(mine, said)
+			io.WriteString(mine, sent)
 			<-over
-			if string(told) != want || time.Since(began) > time.Second {
-				t.Errorf("%q is answered %q after %v, want %q", said, told, time.Since(began), want)
+			if string(reply) != want || time.Since(began) > time.Second {
+				t.Errorf("%q is answered %q after %v, want %q", sent, reply, time.Since(began), want)
 			}
 		})
 	}
 }
 
-// Who guesses PMI_IDs is soon shown out for good; who was there before comes to no harm.
+// After several wrong PMI_IDs all connections are refused. Ranks that connected before come to no
+// harm.
 func TestGuessesOfIDs(t *testing.T) {
 	server := pmiserver.New(pmiserver.Info{Name: "k0", Size: 2, Ranks: []int{0, 1}}, nil)
 	var d pmiserver.Listener
 	ids := []int{d.ExpectRank(server, 0), d.ExpectRank(server, 1)}
 	say := func(id int) string {
 		t.Helper()
-		client, _ := through(&d)
+		client, _ := connectNew(&d)
 		defer client.Close()
 		fmt.Fprintf(client, "cmd=initack pmiid=%d\n", id)
 		answer := make([]byte, 100)

@@ -5,10 +5,10 @@ import (
 	"errors"
 )
 
-// maxLine is how long a line may be, in bytes (pmi-wire.md 6.4).
+// maxLine is the maximum length of a line, in bytes (pmi-wire.md 6.4).
 const maxLine = 64 << 10
 
-// What is wrong with a stream.
+// Errors in the stream of a client.
 var (
 	errNoCommand  = errors.New("not a PMI command")
 	errLength     = errors.New("not the length of a PMI-2 message")
@@ -16,19 +16,18 @@ var (
 	errNotReading = errors.New("many requests, and nobody reads the answers")
 )
 
-// A messageReader finds the messages in what a client writes, which arrives split and
-// merged in any way (pmi-wire.md 2.1). It works on one buffer, which grows only
-// for a client that needs it.
+// A messageReader splits the bytes from a client into messages. Reads may split and merge messages in
+// any way (pmi-wire.md 2.1). It uses one buffer, which grows only if a client needs it.
 type messageReader struct {
 	buf     []byte
-	start   int  // of the message under way
-	scanned int  // up to here it has no end of line
-	inBlock bool // within an mcmd request: any line will do
-	pmi2    bool // PMI-2 was agreed on: frames come, and lines may
-	isFrame bool // the message that next returned was a frame
+	start   int  // start of the current message in buf
+	scanned int  // buf has no line end between start and here
+	inBlock bool // within an mcmd request, where a line may be anything
+	pmi2    bool // PMI-2 was agreed on: frames follow, and perhaps lines
+	isFrame bool // the last result of nextMessage was a frame
 }
 
-// readBuffer returns where to put the bytes that come next: some, always.
+// readBuffer returns the free part of the buffer, to read into. It is never empty.
 func (f *messageReader) readBuffer() []byte {
 	switch {
 	case f.start == len(f.buf):
@@ -45,11 +44,11 @@ func (f *messageReader) readBuffer() []byte {
 	return f.buf[len(f.buf):cap(f.buf)]
 }
 
-// addRead says that n bytes of the room are now in use.
+// addRead adds n bytes, which were read into readBuffer, to the input.
 func (f *messageReader) addRead(n int) { f.buf = f.buf[:len(f.buf)+n] }
 
-// nextMessage returns the next message, a line without its end or the body of a frame,
-// or nil if more bytes are needed. It is good until the next call of room.
+// nextMessage returns the next message: a line without its line end, or the body of a frame. It
+// returns nil if more bytes are needed. The message is valid until the next call of readBuffer.
 func (f *messageReader) nextMessage() ([]byte, error) {
 	if !f.inBlock {
 		f.skipPadding()
@@ -65,7 +64,7 @@ func (f *messageReader) nextMessage() ([]byte, error) {
 	return f.nextLine(rest)
 }
 
-// nextLine returns the next line.
+// nextLine returns the next line without its line end, or nil if it is not complete.
 func (f *messageReader) nextLine(rest []byte) ([]byte, error) {
 	f.scanned = max(f.scanned, f.start)
 	n := bytes.IndexByte(f.buf[f.scanned:], '\n')
@@ -85,8 +84,8 @@ func (f *messageReader) nextLine(rest []byte) ([]byte, error) {
 	return line, nil
 }
 
-// nextFrame returns the body of the next frame: six bytes of length, padded on either
-// side, and so many bytes (pmi-wire.md 4.1).
+// nextFrame returns the body of the next frame, or nil if it is not complete. A frame is a length of
+// six bytes, padded on either side, and a body of that length (pmi-wire.md 4.1).
 func (f *messageReader) nextFrame(rest []byte) ([]byte, error) {
 	const prefix = 6
 	digits := bytes.Trim(rest[:min(len(rest), prefix)], " ")
@@ -109,20 +108,20 @@ func (f *messageReader) nextFrame(rest []byte) ([]byte, error) {
 	return rest[prefix : prefix+n : prefix+n], nil
 }
 
-// skipPadding passes over the bytes that may stand before a message: programs publish
-// ports that end in a line feed, and old clients send their zero.
+// skipPadding skips bytes that may precede a message. Programs publish ports that end in a line feed,
+// and old clients send a terminating zero byte.
 func (f *messageReader) skipPadding() {
 	for f.start < len(f.buf) && (f.buf[f.start] == '\n' || f.buf[f.start] == 0) {
 		f.start++
 	}
 }
 
-// isMessageStart reports whether a message may begin so; as much of it as is there.
+// isMessageStart reports whether b can be the start of a message. b may be incomplete.
 func isMessageStart(b []byte) bool {
 	const line, block = "cmd=", "mcmd="
 	return string(b[:min(len(b), len(line))]) == line[:min(len(b), len(line))] ||
 		string(b[:min(len(b), len(block))]) == block[:min(len(b), len(block))]
 }
 
-// firstBytes returns the first bytes of what is there, for an error message.
+// firstBytes returns up to 64 bytes of the unread input, for an error message.
 func (f *messageReader) firstBytes() []byte { return f.buf[f.start:min(len(f.buf), f.start+64)] }

@@ -6,36 +6,35 @@ import (
 	"sync"
 )
 
-// Names is the table of the names that ranks publish for MPI_Comm_accept and
-// look up for MPI_Comm_connect. There is one for all groups of a job, in mpiexec,
-// so the methods may wait for an answer from there. A name outlives the rank that
-// published it (pmi-wire.md 2.5).
+// Names is the table of names that ranks publish for MPI_Comm_accept and look up for MPI_Comm_connect.
+// mpiexec holds one for all groups of a job, so the methods may wait for a reply from mpiexec. A name
+// outlives the rank that published it (pmi-wire.md 2.5).
 type Names interface {
 	Publish(ctx context.Context, service, port string) (added bool, err error)
 	Lookup(ctx context.Context, service string) (port string, found bool, err error)
 	Unpublish(ctx context.Context, service string) (removed bool, err error)
 }
 
-// The limits of a table (TRUST-24): names, and bytes of one with what is published.
+// Limits of a NameTable (TRUST-24): the number of names, and the bytes of one entry with its name.
 const (
 	maxNames     = 1024
 	maxNameBytes = 4 << 10
 )
 
-// What a table does not take.
+// Errors of a NameTable.
 var (
 	errNamesFull = errors.New("name table full")
 	errLongName  = errors.New("name too long")
 )
 
-// An Entry is what is published under a name.
+// An Entry is the value of a published name.
 type Entry struct {
-	Port  string // for ranks that speak PMI
-	Value []byte // for those that speak PMIx, with its publisher; nil: he speaks PMI
-	Once  bool   // the first who looks it up takes it (PMIX-41)
+	Port  string // for ranks that use PMI
+	Value []byte // the PMIx value, which names its publisher; nil if a PMI rank published the name
+	Once  bool   // the first lookup removes the entry (PMIX-41)
 }
 
-// A NameTable is the table itself. The zero value is empty and ready.
+// A NameTable is a Names in memory. The zero value is empty and ready to use.
 type NameTable struct {
 	mu      sync.Mutex // guards entries
 	entries map[string]Entry
@@ -43,23 +42,24 @@ type NameTable struct {
 
 var _ Names = (*NameTable)(nil)
 
-// Publish is that of Names.
+// Publish adds a name, as Names requires.
 func (t *NameTable) Publish(_ context.Context, service, port string) (bool, error) {
 	return t.Add(service, Entry{Port: port})
 }
 
-// Lookup is that of Names. It never fails.
+// Lookup returns the port of a name, as Names requires. It never fails.
 func (t *NameTable) Lookup(_ context.Context, service string) (string, bool, error) {
 	e, found := t.Find(service)
 	return e.Port, found, nil
 }
 
-// Unpublish is that of Names. It never fails.
+// Unpublish removes a name, as Names requires. It never fails.
 func (t *NameTable) Unpublish(_ context.Context, service string) (bool, error) {
 	return t.Remove(service), nil
 }
 
-// Add adds a name, unless it is there already. It fails when there are too many.
+// Add adds a name. added is false if the name exists. Add fails if the table is full, or the entry too
+// long.
 func (t *NameTable) Add(service string, e Entry) (added bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -79,7 +79,7 @@ func (t *NameTable) Add(service string, e Entry) (added bool, err error) {
 	return true, nil
 }
 
-// Remove removes a name, and reports whether it was there.
+// Remove removes a name, and reports whether it existed.
 func (t *NameTable) Remove(service string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -88,8 +88,7 @@ func (t *NameTable) Remove(service string) bool {
 	return there
 }
 
-// Find returns what is published under a name, which is then there no more if it was published
-// once.
+// Find returns the entry of a name. If Once is set, Find also removes it.
 func (t *NameTable) Find(service string) (e Entry, found bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"remshell/pmiserver"
 )
 
-// A rank that publishes without end fills the table and nothing else (TRUST-24).
+// A rank that publishes without end fills the table, and nothing else (TRUST-24).
 func TestTheTableOfNamesIsBounded(t *testing.T) {
 	server := pmiserver.New(pmiserver.Info{Name: "k0", Size: 1, Ranks: []int{0}}, nil)
 	server.Names = new(pmiserver.NameTable)

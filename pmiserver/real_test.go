@@ -27,27 +27,27 @@ import (
 
 var record = flag.String("record", "", "write what is said in TestReal to files of this `directory`")
 
-// A testLauncher runs real programs with servers in this process: a launcher, as far as
-// the engine needs one. Ranks are dealt out over "nodes", which are all here.
+// A testLauncher runs real programs with servers in this process, with the parts of a launcher that
+// the server needs. The ranks are distributed over "nodes", which are all on this host.
 type testLauncher struct {
-	nodes    int
-	ports    bool // by PMI_PORT, not by PMI_FD
-	names    pmiserver.NameTable
-	hub      *pmitest.FenceCoordinator
-	in       pmiserver.Listener
-	port     string
-	recorder transcript.Recorder
+	nodes       int
+	ports       bool // connect by PMI_PORT, not by PMI_FD
+	names       pmiserver.NameTable
+	coordinator *pmitest.FenceCoordinator
+	in          pmiserver.Listener
+	port        string
+	recorder    transcript.Recorder
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	groups  []pmiserver.Info
 	servers []*pmiserver.Server
 	procs   []*exec.Cmd
 	out     bytes.Buffer // of all ranks
-	ends    []string     // what went wrong, "KILL(7) why"
+	ends    []string     // problems, such as "KILL(7) why"
 	all     sync.WaitGroup
 }
 
-// An outputWriter takes what ranks write: whole lines, for the programs write such.
+// An outputWriter collects the output of ranks. The programs write whole lines.
 type outputWriter struct{ t *testLauncher }
 
 func (o outputWriter) Write(b []byte) (int, error) {
@@ -56,9 +56,9 @@ func (o outputWriter) Write(b []byte) (int, error) {
 	return o.t.out.Write(b)
 }
 
-// run starts a first group and waits until all is over.
+// run starts a first group and waits until all processes have ended.
 func (t *testLauncher) run(commands ...spawn.Command) (string, error) {
-	t.hub = pmitest.NewFenceCoordinator()
+	t.coordinator = pmitest.NewFenceCoordinator()
 	if t.ports {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -92,7 +92,7 @@ func (t *testLauncher) listen(l net.Listener) {
 	}
 }
 
-// Spawn is that of spawn.Spawner.
+// Spawn implements spawn.Spawner.
 func (t *testLauncher) Spawn(_ context.Context, r spawn.Request) (string, []int, error) {
 	at := t.numberOf(r.Group)
 	t.recorder.AddReply(at, r.Rank, "SPAWN "+r.String())
@@ -133,7 +133,7 @@ func (t *testLauncher) start(r spawn.Request) (string, error) {
 	t.groups = append(t.groups, info)
 	t.mu.Unlock()
 	used := slices.Compact(slices.Sorted(slices.Values(nodes)))
-	t.hub.AddGroup(info.Name, used, nodes)
+	t.coordinator.AddGroup(info.Name, used, nodes)
 	for _, n := range used {
 		info.Ranks = ranksOf(nodes, n)
 		s := t.serve(number, n, info)
@@ -146,16 +146,16 @@ func (t *testLauncher) start(r spawn.Request) (string, error) {
 	return info.Name, nil
 }
 
-// serve makes the server of a group on a node.
+// serve creates the server of a group on a node.
 func (t *testLauncher) serve(number, node int, info pmiserver.Info) *pmiserver.Server {
-	s := pmiserver.New(info, t.hub.Node(node))
+	s := pmiserver.New(info, t.coordinator.Node(node))
 	s.Names, s.Spawner = &t.names, t
 	s.Trace = func(rank int, line string) { t.recorder.Trace(number, rank, line) }
 	s.Abort = func(_, code int, message string) { t.end(strings.TrimSpace(fmt.Sprintf("KILL(%d) %s", code, message))) }
 	s.Broken = func(err error) { t.end(err.Error()) }
 	s.StateChanged = func(rank int, _, to pmiserver.State) {
 		if to == pmiserver.Closed || to == pmiserver.Lost {
-			t.hub.RankLeft(info.Name, node, rank)
+			t.coordinator.RankLeft(info.Name, node, rank)
 		}
 	}
 	t.mu.Lock()
@@ -218,14 +218,14 @@ func (t *testLauncher) begin(cmd *exec.Cmd) error {
 	return nil
 }
 
-// ended takes the end of a connection or a process.
+// ended records the end of a connection or a process.
 func (t *testLauncher) ended(err error) {
 	if err != nil {
 		t.end(err.Error())
 	}
 }
 
-// end ends all; the first reason counts.
+// end ends all groups; the first reason counts.
 func (t *testLauncher) end(why string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -240,11 +240,11 @@ func (t *testLauncher) end(why string) {
 	}
 }
 
-// TestReal: what MPICH 3.4.1 and Slurm's libpmi2 ask of the engine, on one node and
-// on what they take for two, by PMI_FD and by PMI_PORT.
+// The requests of MPICH 3.4.1 and Slurm's libpmi2 work, on one node and on two simulated ones, by
+// PMI_FD and by PMI_PORT.
 func TestReal(t *testing.T) {
 	if testing.Short() {
-		return // make check needs no MPI
+		return // make check must not need MPI
 	}
 	for _, c := range []struct {
 		name    string
@@ -284,7 +284,7 @@ func TestReal(t *testing.T) {
 	}
 }
 
-// summary leaves out what depends on the machine, and counts equal lines.
+// summary removes what depends on the machine, and counts equal lines.
 func summary(out string) string {
 	var lines []string
 	for line := range strings.SplitSeq(out, "\n") {
@@ -310,7 +310,7 @@ func summary(out string) string {
 	return strings.Join(lines, "\n")
 }
 
-// write writes what was said as a transcript.
+// write writes the conversation as a transcript.
 func (t *testLauncher) write(test *testing.T, path, title string) {
 	f, err := os.Create(path)
 	if err != nil {
@@ -333,7 +333,7 @@ func (t *testLauncher) write(test *testing.T, path, title string) {
 	}
 }
 
-// compile makes the programs of testdata once.
+// compile builds the programs of testdata once.
 var compile = sync.OnceValue(func() error {
 	return exec.Command("../testdata/programs.sh").Run()
 })

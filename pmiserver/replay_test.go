@@ -15,8 +15,8 @@ import (
 	"remshell/pmiserver/transcript"
 )
 
-// TestTranscripts replays testdata/pmi: once as written, once with each byte in
-// a write of its own, once with all that can be joined in one write.
+// TestTranscripts replays testdata/pmi three times: as written, with each byte in a write of its own,
+// and with as many lines as possible in one write.
 func TestTranscripts(t *testing.T) {
 	files, err := filepath.Glob("../testdata/pmi/*.pmi")
 	if err != nil || len(files) == 0 {
@@ -45,7 +45,7 @@ func TestTranscripts(t *testing.T) {
 
 func writeWhole(w io.Writer, b []byte) { w.Write(b) }
 
-// writeBytewise writes byte by byte; what is long only so far.
+// writeBytewise writes byte by byte; it does so only for the start of long messages.
 func writeBytewise(w io.Writer, b []byte) {
 	n := min(len(b), 2000)
 	for i := range n {
@@ -54,7 +54,7 @@ func writeBytewise(w io.Writer, b []byte) {
 	w.Write(b[n:])
 }
 
-// joined merges what a rank says in several lines without waiting.
+// joined merges the lines that a rank sends without waiting.
 func joined(steps []transcript.Step) []transcript.Step {
 	var out []transcript.Step
 	for _, s := range steps {
@@ -67,8 +67,7 @@ func joined(steps []transcript.Step) []transcript.Step {
 	return out
 }
 
-// replay plays one case. Nothing in it waits for a length of time: synctest
-// knows when all goroutines wait for us.
+// replay replays one case. It never waits for a fixed time: synctest reports when all goroutines wait.
 func replay(t *testing.T, c transcript.Case, at string, write func(io.Writer, []byte)) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newTestJob(c.Job)
@@ -80,31 +79,31 @@ func replay(t *testing.T, c transcript.Case, at string, write func(io.Writer, []
 		for _, s := range c.Steps {
 			where := fmt.Sprintf("%s: line %d", at, s.Line)
 			if s.FromRank {
-				p.silent(t, where)
-				p.says(s, write)
+				p.checkSilent(t, where)
+				p.send(s, write)
 				synctest.Wait()
 				continue
 			}
-			if err := p.player(s).told(s); err != nil {
+			if err := p.player(s).checkStep(s); err != nil {
 				t.Fatalf("%s: rank %d: %v", where, s.Rank, err)
 			}
 		}
-		p.silent(t, at+": at the end")
+		p.checkSilent(t, at+": at the end")
 	})
 }
 
-// init takes all ranks to where most cases begin.
+// init sends the init of all ranks, with which most cases begin.
 func (p *testJob) init(t *testing.T, two bool) {
 	for r, pl := range p.groups[0] {
-		says, told := "cmd=init pmi_version=1 pmi_subversion=1\n", "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1\n"
+		request, reply := "cmd=init pmi_version=1 pmi_subversion=1\n", "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1\n"
 		if two {
-			says = "cmd=init pmi_version=2 pmi_subversion=0\n    23cmd=fullinit;pmirank=" + fmt.Sprint(r) + ";"
-			told = fmt.Sprintf("cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n   113cmd=fullinit-response;rc=0;"+
+			request = "cmd=init pmi_version=2 pmi_subversion=0\n    23cmd=fullinit;pmirank=" + fmt.Sprint(r) + ";"
+			reply = fmt.Sprintf("cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n   113cmd=fullinit-response;rc=0;"+
 				"pmi-version=2;pmi-subversion=0;rank=%d;size=%d;appnum=0;debugged=FALSE;pmiverbose=FALSE;", r, len(p.groups[0]))
 		}
-		pl.conn.Write([]byte(says))
+		pl.conn.Write([]byte(request))
 		synctest.Wait()
-		if err := pl.take(told); err != nil {
+		if err := pl.expect(reply); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -125,7 +124,7 @@ func ending(err error) string {
 	return err.Error()
 }
 
-func (p *testJob) says(s transcript.Step, write func(io.Writer, []byte)) {
+func (p *testJob) send(s transcript.Step, write func(io.Writer, []byte)) {
 	pl := p.player(s)
 	switch s.Word {
 	case "EOF":
@@ -141,13 +140,13 @@ func (p *testJob) says(s transcript.Step, write func(io.Writer, []byte)) {
 	}
 }
 
-// told compares one line, or one event.
-func (pl *testRank) told(s transcript.Step) error {
+// checkStep compares one line, or one event.
+func (pl *testRank) checkStep(s transcript.Step) error {
 	switch s.Word {
 	case "":
-		return pl.take(string(s.Bytes))
+		return pl.expect(string(s.Bytes))
 	case "∅":
-		return pl.nothing()
+		return pl.expectNothing()
 	}
 	want := s.Word
 	switch want {
@@ -165,7 +164,7 @@ func (pl *testRank) told(s transcript.Step) error {
 	return nil
 }
 
-func (pl *testRank) take(want string) error {
+func (pl *testRank) expect(want string) error {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
 	if len(pl.got) < len(want) || pl.got[:len(want)] != want {
@@ -175,21 +174,21 @@ func (pl *testRank) take(want string) error {
 	return nil
 }
 
-func (pl *testRank) nothing() error {
+func (pl *testRank) expectNothing() error {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
 	if pl.got != "" || len(pl.events) > 0 {
-		return fmt.Errorf("is told %q %q, and should not be", pl.got, pl.events)
+		return fmt.Errorf("received %q %q, and should not be", pl.got, pl.events)
 	}
 	return nil
 }
 
-// silent fails if a rank was told what the case does not list.
-func (p *testJob) silent(t *testing.T, where string) {
+// checkSilent fails if a rank received a line that the case does not list.
+func (p *testJob) checkSilent(t *testing.T, where string) {
 	t.Helper()
 	for g, ranks := range p.groups {
 		for r, pl := range ranks {
-			if err := pl.nothing(); err != nil {
+			if err := pl.expectNothing(); err != nil {
 				t.Fatalf("%s: group %d: rank %d %v", where, g, r, err)
 			}
 		}

@@ -5,39 +5,38 @@ import (
 	"remshell/pmiserver/spawn"
 )
 
-// What a dialect has done for its rank: session is its pmiversion.Server.
+// A rankSession does what a PMI version asks for its rank.
 var _ pmiversion.Server = (*rankSession)(nil)
 
-// maxSpawns is how many requests to spawn a rank may have under way. Real clients stay far
-// below.
+// maxSpawns limits the spawn requests of a rank that are under way. Real clients stay far below.
 const maxSpawns = 16
 
-// Init takes the rank to where it may ask.
+// Init records that the rank has sent init.
 func (c *rankSession) Init() { c.setState(Inited) }
 
-// Finalize takes it to where it may not any more.
+// Finalize records that the rank has sent finalize.
 func (c *rankSession) Finalize() { c.setState(Finalized) }
 
-// Abort ends all talk of the node's ranks.
+// Abort freezes the server and reports the abort.
 func (c *rankSession) Abort(code int, message string) {
 	c.aborted = true
 	c.server.abortJob(c.Number, code, message)
 }
 
-// Note passes on an oddity.
+// Note reports an oddity of this rank.
 func (c *rankSession) Note(text string) { c.server.reportNote(c.Number, text) }
 
-// Flush sends the answers so far.
+// Flush sends the collected replies.
 func (c *rankSession) Flush() { c.flush() }
 
-// SendReply sends an answer. Any goroutine may call it.
+// SendReply sends a reply. Any goroutine may call it.
 func (c *rankSession) SendReply(answer []byte) { c.sendReply(answer) }
 
-// DeadRanks lists the ranks that ended by failing.
+// DeadRanks lists the ranks that failed.
 func (c *rankSession) DeadRanks() string { return c.server.DeadRanks() }
 
-// Fence takes the rank into the fence of its group. The answers so far are due before the one
-// that this may bring about.
+// Fence enters the rank into the fence of its group. It sends the collected replies first: the fence's
+// own reply must come after them.
 func (c *rankSession) Fence(release func() []byte) {
 	c.flush()
 	if c.server.fence.WaitsIn(c.localIndex) > 0 {
@@ -48,13 +47,14 @@ func (c *rankSession) Fence(release func() []byte) {
 		c.server.BarrierEntered(c.Number)
 	}
 	puts, cost := c.Keys.TakeForFence()
-	c.server.fence.Enter(c.ctx, &c.pending, c.localIndex, puts, func(bool) { // nobody gives up a barrier
+	c.server.fence.Enter(c.ctx, &c.pending, c.localIndex, puts, func(bool) { // no rank gives up a barrier, so the argument is always false
 		c.server.store.SubtractPending(cost)
 		c.sendReply(release())
 	})
 }
 
-// Spawn has a request carried out, and answers when that is done.
+// Spawn starts the request, and sends the reply when it is done. refused is empty, or says in one word
+// why the request is refused.
 func (c *rankSession) Spawn(r spawn.Request, answer func(spawn.Result) []byte) (refused string) {
 	if why := r.Problem(); why != "" {
 		return why
@@ -76,7 +76,7 @@ func (c *rankSession) Spawn(r spawn.Request, answer func(spawn.Result) []byte) (
 	return ""
 }
 
-// Publish publishes a name, unless it is too long to travel.
+// Publish publishes a name. It returns errLongName if name and port exceed maxNameBytes.
 func (c *rankSession) Publish(service, port []byte) (added bool, err error) {
 	switch {
 	case c.server.Names == nil:
@@ -87,7 +87,7 @@ func (c *rankSession) Publish(service, port []byte) (added bool, err error) {
 	return c.server.Names.Publish(c.ctx, string(service), string(port))
 }
 
-// Lookup looks a name up; what is too long cannot have been published.
+// Lookup returns the port of a name. A name that exceeds maxNameBytes is never found.
 func (c *rankSession) Lookup(service []byte) (port string, found bool, err error) {
 	switch {
 	case c.server.Names == nil:
@@ -98,7 +98,7 @@ func (c *rankSession) Lookup(service []byte) (port string, found bool, err error
 	return c.server.Names.Lookup(c.ctx, string(service))
 }
 
-// Unpublish withdraws a name, in the same way.
+// Unpublish removes a name. removed is false if it was not published.
 func (c *rankSession) Unpublish(service []byte) (removed bool, err error) {
 	switch {
 	case c.server.Names == nil:
@@ -109,7 +109,7 @@ func (c *rankSession) Unpublish(service []byte) (removed bool, err error) {
 	return c.server.Names.Unpublish(c.ctx, string(service))
 }
 
-// Hosts tells where the ranks of the group are.
+// Hosts returns the nodes of the group and the node of each rank, as Server.Hosts does.
 func (c *rankSession) Hosts() (nodes []string, of []int, err error) {
 	if c.server.Hosts == nil {
 		return nil, nil, pmiversion.ErrUnsupported

@@ -16,65 +16,62 @@ import (
 	"remshell/pmiserver/spawn"
 )
 
-// An Info is what a server tells the ranks of its node about their group. It is
-// read only after New.
+// An Info describes a group to the server of one node. New keeps it; nothing changes it afterwards.
 type Info struct {
-	Name     string // of the group and its key-value space: [A-Za-z0-9_.-], at most 40 bytes
+	Name     string // the group and its key-value space: [A-Za-z0-9_.-], at most 40 bytes
 	Size     int    // ranks of the group, on all nodes
-	Universe int    // processes that would fit; 0: unknown
-	Ranks    []int  // the ranks of this node, in local order
-	Mapping  string // PMI_process_mapping; empty: keys of that name are not found
+	Universe int    // processes that would fit; 0 if unknown
+	Ranks    []int  // the ranks on this node, in local order
+	Mapping  string // value of PMI_process_mapping; if empty, that key is not found
 
-	// A group that was spawned has a parent, the group that asked for it, and finds
-	// these pairs from the first moment, the later of equal keys. Its ranks also need
-	// PMI_SPAWNED=1 in their environment.
+	// Parent is the group that spawned this one; empty if none did. The ranks of a spawned group find
+	// Preputs in their key-value space from the start; of equal keys the later pair counts. They also
+	// need PMI_SPAWNED=1 in their environment.
 	Parent  string
 	Preputs []spawn.Pair
 
-	// AppNum returns which section of the command line a rank belongs to,
-	// counted from 0; nil: all to the first.
+	// AppNum returns the index of a rank's app context on the command line, from 0. If nil, all ranks
+	// belong to the first one.
 	AppNum func(rank int) int
 }
 
-// A Server answers the ranks of one node that belong to one group. Its fields
-// are set before the first Serve. The functions may be nil; they are called from
-// the goroutines of the ranks, without locks held, and should return soon.
+// A Server serves PMI to the ranks of one group on one node. Set its fields before the first Serve.
+// Each function field may be nil. The goroutines that serve ranks call these functions without holding
+// locks; the functions should return soon.
 type Server struct {
-	// Trace is shown all that is said, as a transcript has it after the rank:
-	// "< " and a line of the rank, "> " and a line of ours, "<; " and ">; " for
-	// the body of a PMI-2 message.
+	// Trace receives each message in the notation of package transcript, without the rank: "< " and a
+	// line from the rank, "> " and a line to it. "<; " and ">; " precede the body of a PMI-2 message.
 	Trace func(rank int, line string)
 
-	// Abort is called once, for the first rank that asks for the end of the job.
-	// code is the exit status this stands for, 0 to 255; message may be empty.
-	// From then on the server is frozen.
+	// Abort is called once, for the first rank that asks to end the job. code is the exit status of
+	// the job, 0 to 255; message may be empty. The server is frozen from then on.
 	Abort func(rank, code int, message string)
 
-	// AbortRequested is told of every rank that asks for the end of the job.
+	// AbortRequested is called for every rank that asks to end the job.
 	AbortRequested func(rank int)
 
-	// StateChanged is told each step a rank takes.
+	// StateChanged is called at each change of a rank's state.
 	StateChanged func(rank int, from, to State)
 
-	// BarrierEntered is told of every rank that enters a barrier.
+	// BarrierEntered is called each time a rank enters a barrier.
 	BarrierEntered func(rank int)
 
-	// Broken is called once, when a barrier can never complete: err is a
-	// *fence.StuckError, or says why the fence failed. No barrier is released after.
+	// Broken is called once, when a barrier can never complete. err is a *fence.StuckError, or the
+	// reason why the fence failed. The server releases no barrier afterwards.
 	Broken func(err error)
 
-	// Note is told of oddities that disturb nobody, for a log.
+	// Note receives remarks for a log, on oddities that do no harm.
 	Note func(rank int, text string)
 
-	// Names is the table of published names; nil: name service is refused.
+	// Names is the table of published names. If nil, the server refuses the name service.
 	Names Names
 
-	// Spawner starts what ranks ask for; nil: requests to spawn are refused.
+	// Spawner starts the processes that ranks ask for. If nil, the server refuses to spawn.
 	Spawner spawn.Spawner
 
-	// Hosts returns the names of the group's nodes, and of each rank the number of its node
-	// among them, for get_ranks2hosts, which only Intel MPI 2018 and older asks; nil: that
-	// request is refused. It may take its time.
+	// Hosts returns the names of the group's nodes, and for each rank the index of its node in nodes.
+	// It answers get_ranks2hosts, which only Intel MPI 2018 and older sends. If nil, that request is
+	// refused. Hosts may block.
 	Hosts func(ctx context.Context) (nodes []string, of []int, err error)
 
 	info      Info
@@ -82,18 +79,18 @@ type Server struct {
 	mapping   []byte      // info.Mapping
 	store     *kvs.Store
 	nodeAttrs pmi2.NodeAttrs
-	fence     fence.Local            // of the whole group
-	deadRanks atomic.Pointer[string] // as SetDead said; nil: nothing yet
-	frozen    atomic.Bool            // answer nothing, release nobody
+	fence     fence.Local            // the fence of the whole group
+	deadRanks atomic.Pointer[string] // the argument of SetDeadRanks as text; nil before the first call
+	frozen    atomic.Bool            // reply to nothing, release no rank
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	states  []State    // by local index
 	aborted bool
 }
 
-// New returns a server for the ranks of one node. others takes its fences to the group's
-// other nodes; nil: there are none.
-func New(info Info, others fence.Exchanger) *Server {
+// New returns a server for the ranks of one node. otherNodes exchanges its fences with the other nodes
+// of the group; it is nil if there are none.
+func New(info Info, otherNodes fence.Exchanger) *Server {
 	var preputs []byte
 	for _, p := range info.Preputs {
 		preputs = kvs.AppendPair(preputs, []byte(p.Key), []byte(p.Value))
@@ -109,12 +106,12 @@ func New(info Info, others fence.Exchanger) *Server {
 		s.local[rank] = i
 	}
 	s.nodeAttrs.Store = s.store
-	s.fence.Members, s.fence.Ranks, s.fence.OtherNodes = fence.WholeGroup(info.Name), info.Ranks, others
+	s.fence.Members, s.fence.Ranks, s.fence.OtherNodes = fence.WholeGroup(info.Name), info.Ranks, otherNodes
 	s.fence.Decode, s.fence.Broken = s.decodeFence, s.reportBroken
 	return s
 }
 
-// decodeFence reads what a fence has spread, and returns what makes it visible.
+// decodeFence reads the blobs of a completed fence. Calling show makes their pairs visible.
 func (s *Server) decodeFence(all [][]byte) (show func(), err error) {
 	next, err := s.store.NextSnapshot(all)
 	return func() { s.store.SetSnapshot(next) }, err
@@ -126,26 +123,28 @@ func (s *Server) reportBroken(err error) {
 	}
 }
 
-// Serve answers one rank until its connection ends, and says how it ended: nil
-// is the end of a rank that has finalized, or has never said init, or has
-// aborted; ErrUnfinalized the end of one in between; a *ProtocolError means that
-// the rank said what no client says, and counts as its abnormal death
-// (pmi-wire.md 6.2 and 6.4). The caller closes conn. If conn is an io.Closer it
-// is also closed when ctx ends, and Serve returns the context's error. A rank
-// whose connection has ended well may be served again; one that is being served,
-// or was lost, may not, and the error is ErrTaken.
+// Serve serves one rank until its connection ends. The caller closes conn. The result is:
 //
-// A rank's last words may still be under way when its process has ended: wait
-// for Serve before judging the exit, or an abort is taken for a crash.
+//   - nil: the rank finalized, aborted, or never sent init
+//   - ErrUnfinalized: the connection ended between init and finalize
+//   - a *ProtocolError: the rank sent something that no client sends. It counts as the rank's
+//     abnormal death (pmi-wire.md 6.2 and 6.4).
+//   - ErrAlreadyConnected: the rank is connected already, or its connection was lost
+//   - the error of ctx: ctx ended. Serve then also closes conn, if it is an io.Closer.
+//
+// Serve may be called again for a rank after nil.
+//
+// The rank's last messages may still be in the stream after its process has ended. Wait for Serve
+// before judging the exit status; otherwise an abort looks like a crash.
 func (s *Server) Serve(ctx context.Context, rank int, conn io.ReadWriter) error {
 	return s.serve(ctx, rank, conn, identifiedConn{id: rank})
 }
 
-// An identifiedConn is how a rank came to its server.
+// An identifiedConn is a connection whose rank is known.
 type identifiedConn struct {
-	input     messageReader // what it has said already
-	id        int           // what it may call itself
-	connected func()        // told when the connection is the rank's; may be nil
+	input     messageReader // bytes already read from it
+	id        int           // the rank's own number or PMI_ID, which it names in fullinit
+	connected func()        // called when the connection is accepted as the rank's; may be nil
 }
 
 func (s *Server) serve(ctx context.Context, rank int, conn io.ReadWriter, a identifiedConn) error {
@@ -163,19 +162,19 @@ func (s *Server) serve(ctx context.Context, rank int, conn io.ReadWriter, a iden
 		stop := context.AfterFunc(ctx, func() { closer.Close() })
 		defer stop()
 	}
-	life, end := context.WithCancel(ctx)
-	c := s.newSession(life, local, conn, a)
+	rankCtx, cancel := context.WithCancel(ctx)
+	c := s.newSession(rankCtx, local, conn, a)
 	err := c.run(conn)
 	if ctx.Err() != nil {
 		err = ctx.Err()
 	}
-	end()
+	cancel()
 	c.pending.Wait()
 	s.disconnectRank(c, err)
 	return err
 }
 
-// State returns how far a rank has come: Absent for one of another node.
+// State returns the PMI state of a rank. For a rank of another node it is Absent.
 func (s *Server) State(rank int) State {
 	local, ours := s.local[rank]
 	if !ours {
@@ -186,9 +185,8 @@ func (s *Server) State(rank int) State {
 	return s.states[local]
 }
 
-// Exited tells the server that the process of a rank of this node has ended. Its
-// connection may live on in a descendant; the barriers do not wait for that one
-// (pmi-wire.md 6.1).
+// Exited reports that the process of a local rank has ended. A descendant may keep the rank's
+// connection open; barriers do not wait for it (pmi-wire.md 6.1).
 func (s *Server) Exited(rank int) {
 	local, ours := s.local[rank]
 	if !ours {
@@ -197,16 +195,16 @@ func (s *Server) Exited(rank int) {
 	s.fence.RankLeft(local)
 }
 
-// Freeze stops the server from answering and from releasing barriers. The
-// supervisor calls it when the job is ended from elsewhere: a rank that goes on
-// after MPI_Abort elsewhere must not be led to a happy end (pmi-wire.md 6.3).
+// Freeze stops all replies and releases no more barriers. The supervisor calls it when it ends the job
+// for another reason. A rank that runs on after an MPI_Abort elsewhere must not finish with success
+// (pmi-wire.md 6.3).
 func (s *Server) Freeze() {
 	s.frozen.Store(true)
 	s.fence.Close()
 }
 
-// AbortExitCode returns the exit status that stands for the code of an abort: its low
-// byte, but never 0 for a code that is not (pmi-wire.md 6.3).
+// AbortExitCode returns the exit status for the code of an abort: its low byte. If that is 0 and code
+// is not, the status is 1 (pmi-wire.md 6.3).
 func AbortExitCode(code int) int {
 	if code != 0 && code&255 == 0 {
 		return 1
@@ -214,7 +212,7 @@ func AbortExitCode(code int) int {
 	return code & 255
 }
 
-// abortJob ends all talk, and reports the first rank that wants it.
+// abortJob freezes the server, and calls Abort for the first rank that asks.
 func (s *Server) abortJob(rank, code int, message string) {
 	s.mu.Lock()
 	first := !s.aborted
@@ -227,8 +225,8 @@ func (s *Server) abortJob(rank, code int, message string) {
 	}
 }
 
-// AbortText adds to the message of an abort the code that it gave, if nobody would guess it
-// from the exit status.
+// AbortText returns the message of an abort. If the exit status does not show the code that the
+// program gave, the text says it too.
 func AbortText(code int, message string) string {
 	switch {
 	case code == 0 || code&255 != 0:
@@ -245,10 +243,10 @@ func (s *Server) reportAborting(rank int) {
 	}
 }
 
-// SetDeadRanks says which ranks of the group ended by failing while the others go on, in the order in which they ended.
-// MPICH asks for them as PMI_dead_processes, in MPIX_Comm_get_failed and MPIX_Comm_failure_ack. It takes numbers with
-// commas, no ranges, and its failure_ack goes by their order, as Hydra's does. If not all fit into a line of PMI-1, the
-// first are reported.
+// SetDeadRanks sets the list of the group's ranks that failed while the others go on, in the order of
+// their ends. MPICH reads it as PMI_dead_processes, in MPIX_Comm_get_failed and MPIX_Comm_failure_ack.
+// MPICH takes numbers with commas and no ranges. failure_ack depends on their order, as with Hydra. If
+// a line of PMI-1 cannot hold all ranks, only the first are listed.
 func (s *Server) SetDeadRanks(ranks []int) {
 	var text []byte
 	for _, rank := range ranks {
@@ -262,11 +260,12 @@ func (s *Server) SetDeadRanks(ranks []int) {
 	s.deadRanks.Store(&dead)
 }
 
-// maxDeadRanksBytes is how long the list of dead ranks may be, in bytes. libpmi reads lines of at most 1,024 bytes, of which 64
-// are enough for the rest of the answer.
+// maxDeadRanksBytes limits the text of the list of dead ranks, in bytes. libpmi reads lines of at most
+// 1,024 bytes; 64 of them are enough for the rest of the reply.
 const maxDeadRanksBytes = pmi1.MaxValue - 64
 
-// DeadRanks returns the ranks that SetDead was given, with commas: "3,1". It is empty if no rank has failed.
+// DeadRanks returns the ranks given to SetDeadRanks, with commas: "3,1". It is empty if no rank has
+// failed.
 func (s *Server) DeadRanks() string {
 	if dead := s.deadRanks.Load(); dead != nil {
 		return *dead
@@ -274,8 +273,8 @@ func (s *Server) DeadRanks() string {
 	return ""
 }
 
-// Barrier returns the number of the barrier, from 1, in which a rank of this node waits;
-// 0: in none.
+// Barrier returns the number, from 1, of the barrier in which a local rank waits. It is 0 if the rank
+// waits in none, or is not on this node.
 func (s *Server) Barrier(rank int) int {
 	local, ours := s.local[rank]
 	if !ours {
@@ -284,7 +283,7 @@ func (s *Server) Barrier(rank int) int {
 	return s.fence.WaitsIn(local)
 }
 
-// connectRank makes room for a new connection of a rank.
+// connectRank marks a rank as connected. It fails if the rank is connected, or was lost.
 func (s *Server) connectRank(local, rank int) error {
 	s.mu.Lock()
 	from := s.states[local]
@@ -299,7 +298,7 @@ func (s *Server) connectRank(local, rank int) error {
 	return nil
 }
 
-// disconnectRank notes the end of a connection.
+// disconnectRank records the end of a connection, and drops the rank's puts that no fence has taken.
 func (s *Server) disconnectRank(c *rankSession, err error) {
 	end := Closed
 	if err != nil {

@@ -13,24 +13,24 @@ import (
 	"remshell/pmiserver/transcript"
 )
 
-// A rankSession serves one rank over one connection, in whichever dialect. All of it belongs to
-// the goroutine of Serve, but for out, to which whoever completes a barrier writes too.
+// A rankSession serves one rank over one connection, in either PMI version. It belongs to the
+// goroutine of Serve. Only replies is shared: the goroutine that completes a barrier writes there.
 type rankSession struct {
 	pmiversion.Rank
 	server     *Server
 	ctx        context.Context
-	localIndex int   // its index in s.info.Ranks
-	state      State // as in s.states, which is for others to read
+	localIndex int   // index in server.info.Ranks
+	state      State // a copy of server.states[localIndex], which other goroutines read
 
 	input messageReader
 	pmi1  *pmi1.Conversation
 	pmi2  *pmi2.Conversation
 
-	spawns  atomic.Int32 // not yet answered
+	spawns  atomic.Int32 // spawn requests not yet answered
 	aborted bool
 
 	replies replyWriter
-	pending sync.WaitGroup // what is under way for this rank: its spawns, and the fence of the node
+	pending sync.WaitGroup // work under way for this rank: its spawns, and the fence of the node
 }
 
 func (s *Server) newSession(ctx context.Context, local int, conn io.ReadWriter, a identifiedConn) *rankSession {
@@ -49,7 +49,7 @@ func (s *Server) newSession(ctx context.Context, local int, conn io.ReadWriter, 
 	return c
 }
 
-// run hears and answers until the connection ends.
+// run reads requests and replies to them until the connection ends.
 func (c *rankSession) run(conn io.Reader) error {
 	for over := false; ; {
 		if problem := c.answerMessages(); problem != nil {
@@ -67,13 +67,13 @@ func (c *rankSession) run(conn io.Reader) error {
 	}
 }
 
-// answerMessages answers all complete messages there are, with one write. A frozen server
-// hears nothing any more, and drops what comes (pmi-wire.md 6.3).
+// answerMessages handles all complete messages in the buffer and sends the replies in one write. A
+// frozen server discards all input (pmi-wire.md 6.3).
 func (c *rankSession) answerMessages() error {
 	for !c.server.frozen.Load() {
 		line, err := c.input.nextMessage()
 		if err != nil {
-			c.flush() // what was said before was right
+			c.flush() // replies to the valid requests before
 			return err
 		}
 		if line == nil {
@@ -88,7 +88,7 @@ func (c *rankSession) answerMessages() error {
 			return err
 		}
 	}
-	// One that aborts too must not look like one that failed by itself.
+	// A rank that aborts too must not look as if it failed by itself.
 	if !c.aborted && bytes.Contains(c.input.buf[c.input.start:], []byte("cmd=abort")) {
 		c.aborted = true
 		c.server.reportAborting(c.Number)
@@ -98,7 +98,7 @@ func (c *rankSession) answerMessages() error {
 	return nil
 }
 
-// handleMessage deals with one message, a request or a line of one.
+// handleMessage handles one message: a request, or a line of one.
 func (c *rankSession) handleMessage(message []byte) error {
 	if c.input.isFrame {
 		c.pmi2.HandleFrame(message)
@@ -109,7 +109,7 @@ func (c *rankSession) handleMessage(message []byte) error {
 	return err
 }
 
-// flush sends the answers collected.
+// flush sends the collected replies.
 func (c *rankSession) flush() error {
 	if len(c.Replies) == 0 {
 		return nil
@@ -130,7 +130,7 @@ func (c *rankSession) sendReply(lines []byte) error {
 	return c.replies.send(lines)
 }
 
-// traceAnswers shows lines and frames one by one.
+// traceAnswers traces lines and frames one by one.
 func (c *rankSession) traceAnswers(answers []byte) {
 	for len(answers) > 0 {
 		f := messageReader{buf: answers, pmi2: true}
@@ -151,7 +151,7 @@ func (c *rankSession) trace(arrow string, line []byte) {
 	}
 }
 
-// setState takes the rank to another state.
+// setState changes the rank's state and reports the change.
 func (c *rankSession) setState(to State) {
 	from := c.state
 	if from == to {
@@ -164,25 +164,25 @@ func (c *rankSession) setState(to State) {
 	c.server.reportState(c.Number, from, to)
 }
 
-// maxUnreadBytes is how much a client may leave unread, in bytes, while it goes on
-// asking; beside what the socket holds.
+// maxUnreadBytes limits the replies that a client leaves unread while it sends more requests. It is in
+// bytes, and does not include the socket's buffer.
 const maxUnreadBytes = 1 << 20
 
-// A replyWriter writes for several goroutines, and only one of them ever waits for
-// the reader: who finds a write under way leaves his lines with the writer. So
-// who releases a barrier does not wait for a rank that asks and does not read.
+// A replyWriter lets several goroutines write to one connection, and at most one of them waits for the
+// reader. A goroutine that finds a write under way queues its bytes for the writing goroutine. So a
+// rank that does not read cannot delay the goroutine that releases a barrier.
 type replyWriter struct {
 	conn io.Writer
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	writing  bool
-	queue    []byte // what to write next
+	queue    []byte // bytes to write next
 	spareBuf []byte
-	failed   bool // the peer is gone; its reader will notice
+	failed   bool // the peer is gone; the reading goroutine will notice
 }
 
-// send writes b, or leaves a copy of it to be written. It fails if there is too
-// much of that.
+// send writes b, or queues a copy if another write is under way. It returns errNotReading if more than
+// maxUnreadBytes are queued.
 func (o *replyWriter) send(b []byte) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -208,7 +208,7 @@ func (o *replyWriter) send(b []byte) error {
 	return nil
 }
 
-// write lets go of the lock meanwhile.
+// write writes b without holding o.mu, which the caller holds before and after.
 func (o *replyWriter) write(b []byte) {
 	o.mu.Unlock()
 	_, err := o.conn.Write(b)

@@ -11,11 +11,11 @@ import (
 )
 
 /*
-A process that was started without a server runs mpiexec when it needs one, and waits for
-it on a port (pmi-wire.md 1.4). mpiexec starts a job of one rank then, which is no more than
-a relay: it goes there, begins, and passes on what is said.
+A singleton is an MPI process that was started without mpiexec. When it needs a PMI server it
+runs mpiexec, and waits for mpiexec on a port (pmi-wire.md 1.4). mpiexec then starts a job of one
+rank, which is only a relay: it connects to that port, sends the first line, and copies bytes.
 
-	Server                 relay                                        client
+	Server                 relay                                        singleton
 	  |                      | cmd=singinit authtype=none ---------------> |
 	  |                      | <-- cmd=singinit pmi_version=1 stdio=yes    |
 	  |                      | cmd=singinit_info versionok=yes ----------> |
@@ -23,9 +23,9 @@ a relay: it goes there, begins, and passes on what is said.
 	  | response_to_init --> | ------------------------------------------> |
 */
 
-// RelaySingleton joins such a process with the connection of a rank to its server, until either
-// end is over, and closes both. The group's name may not begin with "singinit-". A process
-// whose version is unknown is told so, and is no error: it goes by itself.
+// RelaySingleton copies bytes between a singleton and a rank's connection to its server. It returns
+// when either end closes, and closes both. group must not begin with "singinit-". A singleton with an
+// unknown PMI version is refused and goes on without a server; that is no error.
 func RelaySingleton(client, server io.ReadWriteCloser, group string) error {
 	defer client.Close()
 	defer server.Close()
@@ -45,18 +45,18 @@ func RelaySingleton(client, server io.ReadWriteCloser, group string) error {
 		return err
 	}
 	go func() {
-		defer client.Close() // who waits for an answer shall not wait for ever
+		defer client.Close() // the singleton must not wait for a reply for ever
 		io.Copy(client, server)
 	}()
 	_, err = io.Copy(server, client)
 	return err
 }
 
-// errNotSingleton is the fault of a process that answers as no client does.
-var errNotSingleton = errors.New("what waits there is no MPI program that has called for mpiexec")
+// errNotSingleton is returned when the process replies as no client does.
+var errNotSingleton = errors.New("the process on that port is no MPI program that started mpiexec")
 
-// readSingletonInit begins, and hears in which version of PMI the process speaks. rest is what it has
-// said already beside that.
+// readSingletonInit sends the first line, and reads the singleton's PMI version. rest is the input
+// that followed.
 func readSingletonInit(conn io.ReadWriter) (version int, rest []byte, err error) {
 	if _, err := io.WriteString(conn, "cmd=singinit authtype=none\n"); err != nil {
 		return 0, nil, err
@@ -77,32 +77,32 @@ func readSingletonInit(conn io.ReadWriter) (version int, rest []byte, err error)
 		case !bytes.HasPrefix(line, []byte("cmd=singinit")):
 			return 0, nil, errNotSingleton
 		}
-		var said pmiversion.Fields
-		pmi1.Parse(&said, line, nil)
-		version, _ = said.Number("pmi_version")
+		var fields pmiversion.Fields
+		pmi1.Parse(&fields, line, nil)
+		version, _ = fields.Number("pmi_version")
 		return version, in.buf[in.start:], nil
 	}
 }
 
-// answerSingletonInit says whether there will be a server. The process's output stays where it is:
-// stdio=yes would oblige us to open three more connections.
+// answerSingletonInit tells the singleton whether it has a server. Its output stays where it is:
+// stdio=yes would oblige mpiexec to open three more connections.
 func answerSingletonInit(conn io.Writer, ok, group string) error {
 	_, err := io.WriteString(conn, "cmd=singinit_info versionok="+ok+" stdio=no kvsname="+group+"\n")
 	return err
 }
 
-// refusalTimeout is how long a process that is refused may take to go.
+// refusalTimeout limits the wait for a refused process to close its connection.
 const refusalTimeout = time.Second
 
-// RefuseSingleton tells a process that there will be no server for it, in the one
-// way in which no known client hangs or crashes (1.4). It closes conn.
+// RefuseSingleton tells a singleton that there is no server for it. No known client hangs or crashes
+// over this form of refusal (1.4). It closes conn.
 func RefuseSingleton(conn io.ReadWriteCloser) {
 	defer conn.Close()
-	impatience := time.AfterFunc(refusalTimeout, func() { conn.Close() })
-	defer impatience.Stop()
+	timeout := time.AfterFunc(refusalTimeout, func() { conn.Close() })
+	defer timeout.Stop()
 	if _, _, err := readSingletonInit(conn); err != nil {
 		return
 	}
 	answerSingletonInit(conn, "no", "none")
-	io.Copy(io.Discard, conn) // until it goes
+	io.Copy(io.Discard, conn) // until the singleton closes it
 }

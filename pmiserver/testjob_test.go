@@ -18,28 +18,28 @@ import (
 	"remshell/test/pmitest"
 )
 
-// A testJob is a job on its stage: servers, a hub, and the ranks' ends.
+// A testJob is a job in a test: servers, a fence coordinator, and the ranks' ends of connections.
 type testJob struct {
-	job    transcript.Job
-	hub    *pmitest.FenceCoordinator
-	names  *pmiserver.NameTable
-	port   *pmiserver.Listener
-	all    sync.WaitGroup
-	groups [][]*testRank // the first one, then the spawned ones
+	job         transcript.Job
+	coordinator *pmitest.FenceCoordinator
+	names       *pmiserver.NameTable
+	port        *pmiserver.Listener
+	all         sync.WaitGroup
+	groups      [][]*testRank // the first group, then the spawned ones
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	servers []*pmiserver.Server
-	spawns  []spawning // under way
+	spawns  []spawning // open spawn requests
 }
 
-// A testRank is what is seen of one rank.
+// A testRank is one rank's end of its connection.
 type testRank struct {
 	conn   net.Conn
 	server *pmiserver.Server
 
-	mu     sync.Mutex // guards what follows
-	got    string     // bytes told, not yet compared
-	events []string   // words told, not yet compared
+	mu     sync.Mutex // guards the fields below
+	got    string     // bytes received, not yet compared
+	events []string   // events reported, not yet compared
 }
 
 func (pl *testRank) event(word string) {
@@ -48,7 +48,7 @@ func (pl *testRank) event(word string) {
 	pl.events = append(pl.events, word)
 }
 
-// read collects what the rank is told.
+// read collects the bytes that the rank receives.
 func (pl *testRank) read() {
 	buf := make([]byte, 1000)
 	for {
@@ -63,7 +63,7 @@ func (pl *testRank) read() {
 }
 
 func newTestJob(job transcript.Job) *testJob {
-	p := &testJob{job: job, hub: pmitest.NewFenceCoordinator(), names: &pmiserver.NameTable{}, port: &pmiserver.Listener{}}
+	p := &testJob{job: job, coordinator: pmitest.NewFenceCoordinator(), names: &pmiserver.NameTable{}, port: &pmiserver.Listener{}}
 	nodes := job.Nodes
 	if nodes == nil {
 		nodes = make([]int, job.Size)
@@ -97,14 +97,14 @@ func (p *testJob) add(info pmiserver.Info, nodes []int) {
 	}
 	p.groups = append(p.groups, group)
 	used := slices.Compact(slices.Sorted(slices.Values(nodes)))
-	p.hub.AddGroup(info.Name, used, nodes)
+	p.coordinator.AddGroup(info.Name, used, nodes)
 	for _, n := range used {
 		info.Ranks = ranksOf(nodes, n)
-		var others fence.Exchanger
+		var otherNodes fence.Exchanger
 		if len(used) > 1 {
-			others = p.hub.Node(n)
+			otherNodes = p.coordinator.Node(n)
 		}
-		s := pmiserver.New(info, others)
+		s := pmiserver.New(info, otherNodes)
 		p.supervise(s, info, n, nodes, group)
 		p.mu.Lock()
 		p.servers = append(p.servers, s)
@@ -116,7 +116,7 @@ func (p *testJob) add(info pmiserver.Info, nodes []int) {
 	}
 }
 
-// admit connects the ranks of a server in the way the job says.
+// admit connects the ranks of a server, by descriptor or listener as the job says.
 func (p *testJob) admit(s *pmiserver.Server, ranks []int, group []*testRank) {
 	serve := func(r int, conn net.Conn) error { return s.Serve(context.Background(), r, conn) }
 	switch {
@@ -150,7 +150,7 @@ func (p *testJob) admit(s *pmiserver.Server, ranks []int, group []*testRank) {
 	}
 }
 
-// supervise shows on the stage what a server reports.
+// supervise sets the server's functions so that its reports become events of the ranks.
 func (p *testJob) supervise(s *pmiserver.Server, info pmiserver.Info, node int, nodes []int, group []*testRank) {
 	s.Names = p.names
 	if p.job.Hosts != nil {
@@ -161,7 +161,7 @@ func (p *testJob) supervise(s *pmiserver.Server, info pmiserver.Info, node int, 
 	}
 	s.Abort = func(rank, code int, msg string) {
 		group[rank].event(strings.TrimSpace(fmt.Sprintf("KILL(%d) %s", code, msg)))
-		p.hub.Fail(errors.New("aborted"))
+		p.coordinator.Fail(errors.New("aborted"))
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		for _, other := range p.servers {
@@ -183,13 +183,13 @@ func (p *testJob) supervise(s *pmiserver.Server, info pmiserver.Info, node int, 
 		if to != pmiserver.Closed && to != pmiserver.Lost {
 			return
 		}
-		if err := p.hub.RankLeft(info.Name, node, rank); err != nil {
-			p.hub.Fail(err)
+		if err := p.coordinator.RankLeft(info.Name, node, rank); err != nil {
+			p.coordinator.Fail(err)
 		}
 	}
 }
 
-// A spawning is a request to spawn that waits for the play to go on.
+// A spawning is a spawn request that waits for the case to continue.
 type spawning struct {
 	spawn.Request
 	done chan outcome
@@ -201,7 +201,7 @@ type outcome struct {
 	err   error
 }
 
-// Spawn shows what is asked for, and waits.
+// Spawn reports the request as an event, and waits.
 func (p *testJob) Spawn(ctx context.Context, r spawn.Request) (string, []int, error) {
 	s := spawning{r, make(chan outcome, 1)}
 	p.mu.Lock()
@@ -236,7 +236,7 @@ func (p *testJob) nextSpawn() spawning {
 	return s
 }
 
-// started lets the oldest request come true.
+// started lets the oldest request succeed.
 func (p *testJob) started(codes string) {
 	s := p.nextSpawn()
 	o := outcome{group: p.nameOf(len(p.groups))}
@@ -259,7 +259,7 @@ func (p *testJob) started(codes string) {
 	s.done <- o
 }
 
-// mapping writes PMI_process_mapping in its plainest form.
+// mapping writes PMI_process_mapping in its simplest form.
 func mapping(nodes []int) string {
 	text := "(vector"
 	for _, n := range nodes {
@@ -274,7 +274,7 @@ func (p *testJob) failed(why string) {
 
 func (p *testJob) player(s transcript.Step) *testRank { return p.groups[s.Group][s.Rank] }
 
-// end hangs up, and fails if that brings any answer.
+// end closes all connections, and fails if a rank receives a reply to that.
 func (p *testJob) end(t *testing.T, at string) {
 	for _, ranks := range p.groups {
 		for _, pl := range ranks {
@@ -285,7 +285,7 @@ func (p *testJob) end(t *testing.T, at string) {
 	for _, ranks := range p.groups {
 		for r, pl := range ranks {
 			if pl.got != "" && !t.Failed() {
-				t.Errorf("%s: rank %d: is told %q when all is over", at, r, pl.got)
+				t.Errorf("%s: rank %d: received %q after the end", at, r, pl.got)
 			}
 		}
 	}

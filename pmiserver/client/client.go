@@ -1,5 +1,6 @@
 /*
-Package client is the other end of package pmiserver: a PMI-1 client in Go, for --selftest, for tests and for load.
+Package client is a PMI-1 client in Go, the counterpart of package pmiserver. --selftest, tests and
+load generators use it.
 
 	c := client.New(conn)
 	c.Init()
@@ -9,9 +10,8 @@ Package client is the other end of package pmiserver: a PMI-1 client in Go, for 
 	c.Barrier()
 	c.Finalize()
 
-The client is as strict as the strictest real one: it takes an answer only if it
-begins with the command it waits for. It has no timeouts, and it serves one
-goroutine.
+The client is as strict as the strictest real one: it accepts a reply only if the reply begins with
+the expected command. It has no timeouts. Only one goroutine may use it.
 */
 package client
 
@@ -25,29 +25,29 @@ import (
 	"strings"
 )
 
-// A Client speaks PMI-1 as an MPI library does.
+// A Client is a PMI-1 client over one connection, as in an MPI library.
 type Client struct {
-	// Name is the group's key-value space, once Init has asked for it.
+	// Name is the group's key-value space, set by Init.
 	Name string
 
 	conn io.Writer
 	in   *bufio.Reader
-	line []byte // the request, built anew each time
+	line []byte // the current request; the buffer is reused
 }
 
-// New returns a client that has said nothing yet.
+// New returns a client that has sent nothing yet.
 func New(conn io.ReadWriter) *Client {
 	return &Client{conn: conn, in: bufio.NewReader(conn)}
 }
 
-// RoundTrip sends a line and returns the line that comes back, without its end. The
-// result is good until the next call.
+// RoundTrip sends a line and returns the reply line without its line end. The result is valid until
+// the next call.
 func (c *Client) RoundTrip(line string) ([]byte, error) {
 	c.line = append(append(c.line[:0], line...), '\n')
 	return c.roundTrip()
 }
 
-// roundTrip sends c.line and waits for a line.
+// roundTrip sends c.line and waits for a reply line.
 func (c *Client) roundTrip() ([]byte, error) {
 	if err := c.send(); err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func (c *Client) send() error {
 func (c *Client) receive() ([]byte, error) {
 	reply, err := c.in.ReadSlice('\n')
 	if err == bufio.ErrBufferFull {
-		head, rest := bytes.Clone(reply), []byte(nil) // the buffer is filled again
+		head, rest := bytes.Clone(reply), []byte(nil) // ReadSlice fills its buffer again
 		rest, err = c.in.ReadBytes('\n')
 		reply = append(head, rest...)
 	}
@@ -75,7 +75,8 @@ func (c *Client) receive() ([]byte, error) {
 	return reply[:len(reply)-1], nil
 }
 
-// roundTripChecked asks, and checks that the answer is the one expected, and good.
+// roundTripChecked sends a request, and returns an error unless the reply is the expected one with
+// rc=0.
 func (c *Client) roundTripChecked(request, answer string) (string, error) {
 	reply, err := c.RoundTrip(request)
 	if err != nil {
@@ -91,7 +92,7 @@ func (c *Client) roundTripChecked(request, answer string) (string, error) {
 	return rest, nil
 }
 
-// field returns the value of a field of an answer, up to the next space.
+// field returns the value of a field of a reply, up to the next space.
 func field(answer, key string) string {
 	for token := range strings.SplitSeq(answer, " ") {
 		if k, v, _ := strings.Cut(token, "="); k == key {
@@ -101,7 +102,7 @@ func field(answer, key string) string {
 	return ""
 }
 
-// requestNumber calls, and returns a number of the answer.
+// requestNumber sends a request and returns a number of the reply.
 func (c *Client) requestNumber(request, answer, key string) (int, error) {
 	rest, err := c.roundTripChecked(request, answer)
 	if err != nil {
@@ -110,11 +111,11 @@ func (c *Client) requestNumber(request, answer, key string) (int, error) {
 	return strconv.Atoi(field(rest, key))
 }
 
-// A RankAndSize is where a rank is in its group.
+// RankAndSize is a rank's number and the size of its group.
 type RankAndSize struct{ Rank, Size int }
 
-// Acknowledge tells the server who the client is, which is needed before Init
-// where it came in by PMI_PORT; id is its PMI_ID.
+// Acknowledge sends initack with the client's PMI_ID. A client that connected by PMI_PORT calls it
+// before Init.
 func (c *Client) Acknowledge(id int) (p RankAndSize, err error) {
 	if _, err := c.roundTripChecked("cmd=initack pmiid="+strconv.Itoa(id), "initack"); err != nil {
 		return p, err
@@ -137,7 +138,7 @@ func (c *Client) Acknowledge(id int) (p RankAndSize, err error) {
 	return p, nil
 }
 
-// Init opens the conversation, in the order of a real client.
+// Init starts the conversation with the requests of a real client, in their order.
 func (c *Client) Init() error {
 	if _, err := c.roundTripChecked("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init"); err != nil {
 		return err
@@ -150,10 +151,10 @@ func (c *Client) Init() error {
 	return err
 }
 
-// AppNum returns which section of the command line the rank belongs to.
+// AppNum returns the index of the rank's app context on the command line.
 func (c *Client) AppNum() (int, error) { return c.requestNumber("cmd=get_appnum", "appnum", "appnum") }
 
-// Put stores a pair; all ranks can get it after the next barrier.
+// Put stores a pair. All ranks can get it after the next barrier.
 func (c *Client) Put(key, value string) error {
 	_, err := c.roundTripChecked("cmd=put kvsname="+c.Name+" key="+key+" value="+value, "put_result")
 	return err
@@ -165,8 +166,7 @@ func (c *Client) Get(key string) (value string, found bool, err error) {
 	return string(raw), raw != nil, err
 }
 
-// GetBytes is Get without allocations: the value is good until the next call,
-// and nil if there is none.
+// GetBytes is Get without allocations. The value is valid until the next call, and nil if not found.
 func (c *Client) GetBytes(key string) ([]byte, error) {
 	c.line = append(append(c.line[:0], "cmd=get kvsname="...), c.Name...)
 	c.line = append(append(c.line, " key="...), key...)
@@ -185,15 +185,14 @@ func (c *Client) GetBytes(key string) ([]byte, error) {
 	return value, nil
 }
 
-// Barrier waits for all ranks of the group.
+// Barrier waits until all ranks of the group have entered the barrier.
 func (c *Client) Barrier() error {
 	_, err := c.roundTripChecked("cmd=barrier_in", "barrier_out")
 	return err
 }
 
-// Exchange is what an MPI_Init asks of a server: a key of every rank goes to all,
-// and nobody goes on before all have them. Each rank of the group calls it, with
-// values of equal length.
+// Exchange makes the requests of an MPI_Init: each rank puts a key, all enter a barrier, and each rank
+// gets the keys of all. Each rank of the group calls it, with values of equal length.
 func (c *Client) Exchange(rank, size int, card string) error {
 	if err := c.Put("card-"+strconv.Itoa(rank), card); err != nil {
 		return err
@@ -212,15 +211,15 @@ func (c *Client) Exchange(rank, size int, card string) error {
 	return c.Barrier()
 }
 
-// A Program is what Spawn starts, and how often.
+// A Program is a program for Spawn.
 type Program struct {
 	Argv  []string // the program first
 	Count int
-	Info  [][2]string // key and value
+	Info  [][2]string // pairs of key and value
 }
 
-// Spawn has programs started, which find the preputs in a key-value space of their
-// own. The error says why they were not.
+// Spawn asks to start programs. They find the preputs in their own key-value space. The error says why
+// they were not started.
 func (c *Client) Spawn(preputs [][2]string, programs ...Program) error {
 	var b strings.Builder
 	line := func(key string, value any) { fmt.Fprintf(&b, "%s=%v\n", key, value) }
@@ -252,7 +251,7 @@ func writePairs(line func(string, any), count, key, value string, list [][2]stri
 	}
 }
 
-// Publish makes a port known under a name.
+// Publish publishes a port under a name.
 func (c *Client) Publish(service, port string) error {
 	_, err := c.roundTripChecked("cmd=publish_name service="+service+" port="+port, "publish_result")
 	return err
@@ -265,14 +264,14 @@ func (c *Client) Lookup(service string) (port string, err error) {
 	return port, err
 }
 
-// Unpublish withdraws a name.
+// Unpublish removes a published name.
 func (c *Client) Unpublish(service string) error {
 	_, err := c.roundTripChecked("cmd=unpublish_name service="+service, "unpublish_result")
 	return err
 }
 
-// Hosts asks which ranks are where, as old clients do, and returns the two lines of the
-// answer as one (pmi-wire.md 2.9).
+// Hosts sends get_ranks2hosts, as old clients do. It returns the two lines of the reply as one
+// (pmi-wire.md 2.9).
 func (c *Client) Hosts() (string, error) {
 	head, err := c.RoundTrip("cmd=get_ranks2hosts")
 	if err != nil || !bytes.HasPrefix(head, []byte("put_ranks2hosts ")) {
@@ -283,13 +282,13 @@ func (c *Client) Hosts() (string, error) {
 	return first + " | " + string(table), err
 }
 
-// Finalize ends the conversation; the connection may be closed then.
+// Finalize ends the conversation. The connection may be closed then.
 func (c *Client) Finalize() error {
 	_, err := c.roundTripChecked("cmd=finalize", "finalize_ack")
 	return err
 }
 
-// Abort asks for the end of the job. There is no answer.
+// Abort asks to end the job. There is no reply.
 func (c *Client) Abort(code int, message string) error {
 	c.line = append(c.line[:0], "cmd=abort exitcode="+strconv.Itoa(code)...)
 	if message != "" {

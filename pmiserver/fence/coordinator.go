@@ -8,73 +8,73 @@ import (
 	"sync"
 )
 
-// A Coordinator is where the nodes of a job meet for their fences, those of all its groups. It runs in
-// mpiexec and knows nothing of connections:
+// A Coordinator completes the fences of a job: it collects the nodes' blobs for each fence. It serves
+// all groups of the job. It runs in mpiexec and knows nothing of connections:
 //
-//	a group is about to start:  h.Add(group, its nodes, the node of each rank)
-//	on Fence from node i:       done, err := h.Join(i, id, blob)
+//	a group is about to start:  h.AddGroup(group, its nodes, the node of each rank)
+//	Fence received from node i: done, err := h.Join(i, id, blob)
 //	                            if done != nil, send Fenced with its blobs to
 //	                            its nodes, encoded once
-//	its time is over on i:      nodes, err := h.GiveUp(i, id, i has joined)
-//	                            send to each that it is over
-//	a rank of i has left:       err := h.Leave(group, i, rank)
-//	the group is over:          h.Remove(group)
-//	any err:                    nobody is ever released; end the job, or
-//	                            h.Abandon() and send to each node that it is over
+//	its time limit on i passed: nodes, err := h.GiveUp(i, id, i has joined)
+//	                            report to each that it is given up
+//	a rank of i has left:       err := h.RankLeft(group, i, rank)
+//	the group has ended:        h.RemoveGroup(group)
+//	any err:                    no rank can be released; end the job, or
+//	                            h.GiveUpStuck() and report to each node
 //
-// No method waits. They may be called from any goroutine.
+// No method blocks. All may be called from any goroutine.
 type Coordinator struct {
-	mu         sync.Mutex // guards what follows
+	mu         sync.Mutex // guards the fields below
 	groups     map[string]*group
 	open       map[ID]*fence
-	heldBytes  int   // bytes that those in open take
-	groupsMade int   // groups by Construct
-	err        error // of Fail
+	heldBytes  int   // bytes of the fences in open
+	groupsMade int   // number of completed Construct fences
+	err        error // the error given to Fail
 }
 
-// A group is where its ranks are, and which of them cannot enter a fence any more.
+// A group is the nodes of a group's ranks, and the ranks that cannot enter a fence any more.
 type group struct {
-	nodes     []int         // as the caller numbers them
-	index     map[int]int   // of a node in nodes
-	nodeOf    []int         // the node of each rank
-	leftRanks map[int][]int // ranks, by node
+	nodes     []int         // in the caller's numbering
+	index     map[int]int   // node to its index in nodes
+	nodeOf    []int         // by rank
+	leftRanks map[int][]int // by node
 }
 
-// A fence is one at which some nodes have arrived.
+// A fence is a fence that some nodes have joined.
 type fence struct {
 	parts       []part
 	nodes       []int
-	index       map[int]int // of a node in nodes; both may be those of a group
-	blobs       [][]byte    // of nodes
+	index       map[int]int // node to its index in nodes; both may be shared with a group
+	blobs       [][]byte    // by index in nodes
 	joined      []bool
 	joinedCount int
 	bytes       int
-	givenUp     bool // it was given up, and is kept until all nodes know
+	givenUp     bool // given up, and kept until all nodes know
 }
 
-// maxFenceBytes is how many bytes a fence may spread: as much as a group may keep on a node, and
-// what fits into one message to it.
+// maxFenceBytes limits the bytes exchanged in one fence: as much as a group may store on a node, and
+// as fits into one message to it.
 const maxFenceBytes = 1<<30 - 1<<24
 
-// maxOpenBytes is how many bytes all fences together may take at which somebody still waits, with what
-// is kept of each of them: nodes open as many as they like (TRUST-29).
+// maxOpenBytes limits the bytes of all fences that are not complete, with the bookkeeping of each.
+// Nodes may open any number of fences (TRUST-29).
 const maxOpenBytes = 1 << 30
 
-// A Completed is a fence at which all nodes have arrived.
+// Completed is the result of a fence that all nodes have joined.
 type Completed struct {
-	Nodes []int    // that have ranks in it; not to be changed
-	Blobs [][]byte // what each of Nodes brought, nil if nobody brought anything; of Construct then the number of the group
+	Nodes []int    // the nodes with ranks in the fence; must not be changed
+	Blobs [][]byte // by index in Nodes; nil if no node brought any bytes. For Construct the group's number follows.
 }
 
-// NewCoordinator returns a hub without groups.
+// NewCoordinator returns a Coordinator without groups.
 func NewCoordinator() *Coordinator {
 	return &Coordinator{groups: make(map[string]*group), open: make(map[ID]*fence)}
 }
 
-// AddGroup lets the ranks of a group meet. home has the node of each rank, and nodes each of them
-// once, in the order in which their blobs are spread. Both are kept.
-func (h *Coordinator) AddGroup(name string, nodes, home []int) {
-	g := &group{nodes: nodes, nodeOf: home, index: make(map[int]int, len(nodes)), leftRanks: make(map[int][]int)}
+// AddGroup adds a group, whose ranks may then join fences. nodeOf has the node of each rank. nodes has
+// each node once, in the order of their blobs in results. The Coordinator keeps both slices.
+func (h *Coordinator) AddGroup(name string, nodes, nodeOf []int) {
+	g := &group{nodes: nodes, nodeOf: nodeOf, index: make(map[int]int, len(nodes)), leftRanks: make(map[int][]int)}
 	for i, node := range nodes {
 		g.index[node] = i
 	}
@@ -83,7 +83,7 @@ func (h *Coordinator) AddGroup(name string, nodes, home []int) {
 	h.groups[name] = g
 }
 
-// RemoveGroup forgets a group that is over, and what is left of its fences.
+// RemoveGroup removes a group that has ended, and the open fences with members in it.
 func (h *Coordinator) RemoveGroup(name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -95,7 +95,7 @@ func (h *Coordinator) RemoveGroup(name string) {
 	}
 }
 
-// Fail refuses all fences from now on, those under way too, with an error.
+// Fail refuses all fences from now on with err, and drops the open ones.
 func (h *Coordinator) Fail(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -106,9 +106,9 @@ func (h *Coordinator) Fail(err error) {
 	h.heldBytes = 0
 }
 
-// Join brings the blob of a node to a fence. If it was the last one, Join returns
-// the exchange, else nil. The hub keeps the blob, not a copy, and forgets all about
-// the fence when it is complete. An error means that it can never be complete.
+// Join adds a node and its blob to a fence. It returns the result if the node was the last one, else
+// nil. The Coordinator keeps the blob without copying it, until the fence is complete. An error means
+// that the fence can never complete.
 func (h *Coordinator) Join(node int, id ID, blob []byte) (*Completed, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -138,8 +138,8 @@ func (h *Coordinator) Join(node int, id ID, blob []byte) (*Completed, error) {
 	return h.completeFence(id, f)
 }
 
-// completeFence is a fence at which all nodes have arrived. That of a group which is made brings its number as
-// well, as one blob more (PMIX-46).
+// completeFence returns the result of a fence that all nodes have joined. For Construct it appends the
+// number of the new group as one more blob (PMIX-46).
 func (h *Coordinator) completeFence(id ID, f *fence) (*Completed, error) {
 	done := &Completed{Nodes: f.nodes}
 	if f.bytes > 0 {
@@ -155,11 +155,11 @@ func (h *Coordinator) completeFence(id ID, f *fence) (*Completed, error) {
 	return done, nil
 }
 
-// GiveUp ends a fence without all its nodes, because the time of a member is over on one of them: one that
-// has joined it, or will not, which then counts as joined. It returns the nodes that are to be told; none if
-// they have been, or all were there before. A node that is told and has not joined calls GiveUp as well.
-// An error means that there is no such fence any more.
-func (h *Coordinator) GiveUp(node int, id ID, joined bool) (tell []int, err error) {
+// GiveUp ends a fence before all nodes have joined, because a member's time limit passed on node. If
+// joined is false, the node will not join any more, and counts as joined. GiveUp returns the nodes to
+// notify. It returns none if they were notified before, or the fence is complete. Each notified node
+// that has not joined must call GiveUp as well. An error means that the fence cannot exist any more.
+func (h *Coordinator) GiveUp(node int, id ID, joined bool) (notify []int, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.err != nil {
@@ -186,34 +186,35 @@ func (h *Coordinator) GiveUp(node int, id ID, joined bool) (tell []int, err erro
 		h.removeFence(id, f)
 	}
 	if first {
-		tell = f.nodes
+		notify = f.nodes
 	}
-	return tell, nil
+	return notify, nil
 }
 
-// GiveUpStuck gives up all open fences of PMIx that a member has left for good, and returns the nodes that
-// are to be told of each. As with GiveUp, a node that has not joined one then calls GiveUp.
+// GiveUpStuck gives up all open PMIx fences that a member can no longer enter. It returns the nodes to
+// notify for each. As with GiveUp, a notified node that has not joined must call GiveUp.
 func (h *Coordinator) GiveUpStuck() map[ID][]int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	tell := make(map[ID][]int)
+	notify := make(map[ID][]int)
 	for id, f := range h.open {
 		if id.Kind != Barrier && h.checkStuck(f) != nil {
 			h.emptyFence(f)
-			tell[id] = f.nodes
+			notify[id] = f.nodes
 		}
 	}
-	return tell
+	return notify
 }
 
-// emptyFence empties a fence that is given up. h.mu is held.
+// emptyFence drops the blobs of a fence that is given up. The caller holds h.mu.
 func (h *Coordinator) emptyFence(f *fence) {
 	h.heldBytes -= f.bytes
 	f.givenUp, f.bytes = true, 0
 	clear(f.blobs)
 }
 
-// countBytes notes that somebody waits at a fence, for which so many bytes have come.
+// countBytes records that a fence is open, and that more bytes have arrived for it. It fails if all
+// open fences exceed maxOpenBytes.
 func (h *Coordinator) countBytes(id ID, f *fence, more int) error {
 	if h.open[id] == nil {
 		more += f.overheadBytes(id)
@@ -226,13 +227,13 @@ func (h *Coordinator) countBytes(id ID, f *fence, more int) error {
 	return nil
 }
 
-// removeFence undoes all that keep has done for a fence.
+// removeFence closes a fence, and undoes countBytes.
 func (h *Coordinator) removeFence(id ID, f *fence) {
 	delete(h.open, id)
 	h.heldBytes -= f.overheadBytes(id) + f.bytes
 }
 
-// overheadBytes is how many bytes, about, a fence takes beside what was brought to it.
+// overheadBytes estimates the memory of a fence without its blobs, in bytes.
 func (f *fence) overheadBytes(id ID) int {
 	const ofNode, ofRange = 32, 16
 	size := len(id.Members) + ofNode*len(f.nodes)
@@ -242,7 +243,7 @@ func (f *fence) overheadBytes(id ID) int {
 	return size
 }
 
-// findFence returns a fence, as it is or new.
+// findFence returns the open fence of an ID, or a new one.
 func (h *Coordinator) findFence(id ID) (*fence, error) {
 	if f := h.open[id]; f != nil {
 		return f, nil
@@ -266,7 +267,7 @@ func (h *Coordinator) findFence(id ID) (*fence, error) {
 	return f, nil
 }
 
-// listNodes lists the nodes on which the members are.
+// listNodes sets f.nodes and f.index to the nodes of the members.
 func (f *fence) listNodes(groups map[string]*group) error {
 	f.index = make(map[int]int)
 	for _, p := range f.parts {
@@ -274,15 +275,15 @@ func (f *fence) listNodes(groups map[string]*group) error {
 		if n := len(p.ranges); n > 0 && p.ranges[n-1].last >= len(g.nodeOf) {
 			return fmt.Errorf("there is no rank %d in group %s", p.ranges[n-1].last, p.group)
 		}
-		here := make(map[int]bool)
+		isNode := make(map[int]bool)
 		for _, r := range p.ranges {
 			for _, node := range g.nodeOf[r.first : r.last+1] {
-				here[node] = true
+				isNode[node] = true
 			}
 		}
 		for _, node := range g.nodes {
 			_, known := f.index[node]
-			if !known && (here[node] || len(p.ranges) == 0) {
+			if !known && (isNode[node] || len(p.ranges) == 0) {
 				f.index[node] = len(f.nodes)
 				f.nodes = append(f.nodes, node)
 			}
@@ -312,7 +313,7 @@ func (f *fence) joinNode(node int, blob []byte) error {
 	return nil
 }
 
-// partOf returns what a group has in a fence; nil: nothing.
+// partOf returns the members that are in a group, or nil if there are none.
 func (f *fence) partOf(group string) *part {
 	for i := range f.parts {
 		if f.parts[i].group == group {
@@ -322,8 +323,8 @@ func (f *fence) partOf(group string) *part {
 	return nil
 }
 
-// RankLeft says that a rank of a group, on a node, cannot enter a fence any more.
-// It returns a *StuckError if other nodes wait for that, now or, by Join, later.
+// RankLeft records that a rank of a group on a node cannot enter fences any more. It returns a
+// *StuckError if other nodes wait for that rank. If they start to wait later, Join returns it.
 func (h *Coordinator) RankLeft(group string, node, rank int) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -346,12 +347,12 @@ func (h *Coordinator) RankLeft(group string, node, rank int) error {
 	return nil
 }
 
-// checkStuck returns an error if nodes wait for one that a member has left.
+// checkStuck returns a *StuckError if nodes wait for a node that has lost a member, else nil.
 func (h *Coordinator) checkStuck(f *fence) error {
 	if f.givenUp {
 		return nil
 	}
-	here := func(node int) bool {
+	hasJoined := func(node int) bool {
 		i, member := f.index[node]
 		return member && f.joined[i]
 	}
@@ -359,7 +360,7 @@ func (h *Coordinator) checkStuck(f *fence) error {
 	for _, p := range f.parts {
 		var numbers []int
 		for node, ranks := range h.groups[p.group].leftRanks {
-			if _, member := f.index[node]; member && !here(node) {
+			if _, member := f.index[node]; member && !hasJoined(node) {
 				numbers = append(numbers, slices.DeleteFunc(slices.Clone(ranks), func(rank int) bool { return !p.hasRank(rank) })...)
 			}
 		}
@@ -371,14 +372,14 @@ func (h *Coordinator) checkStuck(f *fence) error {
 	if len(gone) == 0 || f.joinedCount == 0 {
 		return nil
 	}
-	return &StuckError{Waiting: h.waitingRanks(f, here), Gone: gone}
+	return &StuckError{Waiting: h.waitingRanks(f, hasJoined), Gone: gone}
 }
 
-// waitingRanks are the members of a fence on nodes that have joined it.
-func (h *Coordinator) waitingRanks(f *fence, here func(node int) bool) (ranks []Rank) {
+// waitingRanks returns the members on nodes that have joined the fence.
+func (h *Coordinator) waitingRanks(f *fence, hasJoined func(node int) bool) (ranks []Rank) {
 	for _, p := range f.parts {
 		for rank, node := range h.groups[p.group].nodeOf {
-			if here(node) && p.hasRank(rank) {
+			if hasJoined(node) && p.hasRank(rank) {
 				ranks = append(ranks, Rank{p.group, rank})
 			}
 		}

@@ -13,7 +13,7 @@ import (
 	"remshell/test/pmitest"
 )
 
-// newCoordinator returns a hub for group k0 on nodes from 0, with a rank on each.
+// newCoordinator returns a coordinator for group k0, with one rank on each node from 0.
 func newCoordinator(nodes int) *pmitest.FenceCoordinator {
 	h, list := pmitest.NewFenceCoordinator(), make([]int, nodes)
 	for i := range list {
@@ -26,7 +26,7 @@ func newCoordinator(nodes int) *pmitest.FenceCoordinator {
 // first and third are fences of group k0.
 var first, third = fence.ID{Members: "k0"}, fence.ID{Members: "k0", Number: 2}
 
-func TestHubJoin(t *testing.T) {
+func TestCoordinatorJoin(t *testing.T) {
 	h := newCoordinator(3)
 	for _, node := range []int{2, 0} {
 		if done, err := h.Join(node, first, []byte{byte('a' + node)}); done != nil || err != nil {
@@ -55,9 +55,9 @@ func TestHubJoin(t *testing.T) {
 	}
 }
 
-// A fence that would fit into no message ends the job with a word, not its nodes. The bytes
-// are those of one slice that nobody touches.
-func TestHubJoinOfTooMuch(t *testing.T) {
+// A fence that exceeds the size of a message ends the job with an error, and does not break nodes. All
+// blobs share one slice, whose memory is never touched.
+func TestCoordinatorJoinOfTooMuch(t *testing.T) {
 	h, much := newCoordinator(3), make([]byte, 400<<20)
 	for node := range 2 {
 		if _, err := h.Join(node, first, much); err != nil {
@@ -70,9 +70,9 @@ func TestHubJoinOfTooMuch(t *testing.T) {
 	}
 }
 
-// Fences at which somebody waits are bounded together, and make room when they are complete or
-// their group is over. The bytes are those of one slice that nobody touches.
-func TestHubJoinOfManyFences(t *testing.T) {
+// The open fences together are limited. They free memory when they complete or their group ends. All
+// blobs share one slice, whose memory is never touched.
+func TestCoordinatorJoinOfManyFences(t *testing.T) {
 	much := make([]byte, 300<<20)
 	id := func(number int) fence.ID {
 		return fence.ID{Kind: fence.PMIxFence, Members: "k0", Number: number}
@@ -102,8 +102,8 @@ func TestHubJoinOfManyFences(t *testing.T) {
 	}
 }
 
-// What is kept of a fence counts, though nobody brings anything to it.
-func TestHubJoinOfLongNames(t *testing.T) {
+// The bookkeeping of a fence counts, even if no node brings any bytes.
+func TestCoordinatorJoinOfLongNames(t *testing.T) {
 	h := pmitest.NewFenceCoordinator()
 	home := make([]int, 1<<17)
 	home[len(home)-1] = 1
@@ -113,7 +113,7 @@ func TestHubJoinOfLongNames(t *testing.T) {
 		ranks = append(ranks, fmt.Sprint(rank))
 	}
 	members := fence.Members("k0[" + strings.Join(ranks, ",") + "]")
-	h.Join(0, first, make([]byte, 1<<30-1<<24)) // nobody touches it
+	h.Join(0, first, make([]byte, 1<<30-1<<24)) // the memory is never touched
 	for n := range 20 {
 		if _, err := h.Join(0, fence.ID{Kind: fence.PMIxFence, Members: members, Number: n}, nil); err != nil {
 			return
@@ -122,8 +122,8 @@ func TestHubJoinOfLongNames(t *testing.T) {
 	t.Errorf("20 fences with names of %d bytes fit into 16 MiB", len(members))
 }
 
-// TestHubJoinOfNothing: most barriers follow no put, and cost no bytes.
-func TestHubJoinOfNothing(t *testing.T) {
+// Most barriers follow no put, and cost no bytes.
+func TestCoordinatorJoinOfNothing(t *testing.T) {
 	h := newCoordinator(2)
 	h.Join(0, first, nil)
 	if done, err := h.Join(1, first, []byte{}); done == nil || done.Blobs != nil || err != nil {
@@ -131,9 +131,8 @@ func TestHubJoinOfNothing(t *testing.T) {
 	}
 }
 
-// TestHubGroups: groups on some of the nodes meet by themselves, in the order in
-// which their nodes were given.
-func TestHubGroups(t *testing.T) {
+// Groups on some of the nodes have their own fences. Blobs come in the order of AddGroup's nodes.
+func TestCoordinatorGroups(t *testing.T) {
 	h := newCoordinator(2)
 	h.AddBlocks("k1", 1, 7, 1)
 	h.Join(0, first, []byte("a"))
@@ -153,7 +152,7 @@ func TestHubGroups(t *testing.T) {
 	}
 }
 
-func TestHubLeave(t *testing.T) {
+func TestCoordinatorLeave(t *testing.T) {
 	var stuck *fence.StuckError
 
 	h := newCoordinator(2)
@@ -174,7 +173,7 @@ func TestHubLeave(t *testing.T) {
 	}
 }
 
-func TestHubFail(t *testing.T) {
+func TestCoordinatorFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newCoordinator(3)
 		over := errors.New("the job is over")
@@ -199,8 +198,8 @@ func TestHubFail(t *testing.T) {
 	})
 }
 
-// TestHubRemove: nobody waits for a group that is over.
-func TestHubRemove(t *testing.T) {
+// No node waits for a group that has ended.
+func TestCoordinatorRemove(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newCoordinator(2)
 		got := make(chan error)
@@ -216,9 +215,8 @@ func TestHubRemove(t *testing.T) {
 	})
 }
 
-// Ranks of some nodes meet without the others, those of several groups too. Each group has two
-// ranks on a node.
-func TestHubSomeRanks(t *testing.T) {
+// Fences of ranks on some of the nodes, also of several groups. Each group has two ranks on a node.
+func TestCoordinatorSomeRanks(t *testing.T) {
 	h := pmitest.NewFenceCoordinator()
 	h.AddGroup("k0", []int{0, 1, 2, 3}, []int{0, 1, 2, 3, 0, 1, 2, 3})
 	h.AddGroup("k1", []int{9, 2}, []int{2, 9, 2, 9})
@@ -269,8 +267,8 @@ func TestHubSomeRanks(t *testing.T) {
 	}
 }
 
-// Who is no member may leave.
-func TestHubLeaveOfSomeRanks(t *testing.T) {
+// A rank that is not a member may leave.
+func TestCoordinatorLeaveOfSomeRanks(t *testing.T) {
 	h := pmitest.NewFenceCoordinator()
 	h.AddGroup("k0", []int{0, 1}, []int{0, 1, 1})
 	h.Join(0, fence.ID{Members: "k0[0-1]"}, nil)

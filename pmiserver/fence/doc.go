@@ -1,25 +1,26 @@
 /*
-Package fence lets the ranks of a job meet and exchange what they have put. A fence is named
-by its members (ID): PMI-1 and PMI-2 know those of a whole group only, PMIx those of any ranks.
+Package fence synchronizes the ranks of a job and exchanges the keys that they have put. An ID
+names a fence by its members. In PMI-1 and PMI-2 the members are always a whole group, in PMIx any
+ranks.
 
-	rank     rank        Local (helper)          Hub (mpiexec)        Local (other helper)
+	rank     rank        Local (helper)       Coordinator (mpiexec)  Local (other helper)
 	  | Enter --------------> |                      |                       |
 	  |        | Enter -----> |  Fence(id, blob)     |                       |
 	  |        |              | -------------------> | Join                  |
 	  |        |              |                      | <---- Fence(id, blob) |
 	  |        |              | <------------------- | --------------------> |
 	  |        |              |  blobs of all nodes  |   the same bytes      |
-	  | <------ release       | Open, show           |                       |
+	  | <------ release       | Decode, show         |                       |
 	  |        | <-- release  |                      |                       |
 
-It is joined once on each node, where the last rank sets off the exchange, packed once, in
-mpiexec, and opened once on each node. What travels is opaque here.
+Each node joins a fence once: its last local rank starts the exchange. mpiexec encodes the result
+once, and each node decodes it once. This package does not look into the blobs.
 
-Every node gets the same blobs in the same order, its own among them. Leaving its own out
-would save a node 1/N of the bytes (one of 1000 times 6 kB at 1,000 nodes of 64 ranks), but
-then each node's answer is another one; as it is, mpiexec encodes and packs the answer once
-and sends the same bytes 1,000 times, and a key put on two nodes has the same winner
-everywhere. The hub holds each blob once, however many nodes there are. A fence to which
-nobody brought anything is answered with no blobs at all.
+Every node receives the same blobs in the same order, with its own among them. Leaving its own
+out would save a node 1/N of the bytes (one of 1000 times 6 kB at 1,000 nodes of 64 ranks). But
+then each node would need another reply. So mpiexec encodes and compresses the reply once and
+sends the same bytes 1,000 times, and a key put on two nodes has the same value everywhere. The
+coordinator holds each blob once, whatever the number of nodes. If no node brought any bytes, the
+reply has no blobs.
 */
 package fence

@@ -1,6 +1,6 @@
 package fence
 
-// OpenAndHeld is how many fences are kept, and about how many bytes they take.
+// OpenAndHeld returns the number of open fences, and the bytes that they count for.
 func (h *Coordinator) OpenAndHeld() (open, held int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

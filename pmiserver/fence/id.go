@@ -10,49 +10,51 @@ import (
 	"strings"
 )
 
-// An ID names a fence: who meets, what for, and how often just these have met so before. As text:
+// An ID names a fence: its kind, its members, and the number of earlier fences of the same kind and
+// members. As text:
 //
 //	id      = [kind ["." tag] ":"] members "/" number
-//	tag     = 16 hex digits                         of kinds that have one
-//	members = part *("," part)                      by name, ascending
-//	part    = group ["[" range *("," range) "]"]    no ranges: the whole group
-//	range   = first ["-" last]                      ascending, with a gap between two
+//	tag     = 16 hex digits                         for kinds with a tag
+//	members = part *("," part)                      ascending by group
+//	part    = group ["[" range *("," range) "]"]    without ranges: the whole group
+//	range   = first ["-" last]                      ascending; adjacent ranges are joined
 //
-//	k0/3                   all ranks of group k0, who have met three times
-//	k0[0-15,32],k1[4]/0    some of two groups, for the first time
-//	connect:k0,k1/0        all of two groups, to be connected
-//	construct.0123456789abcdef:k0/0                 all of a group, who become one of that name
+//	k0/3                   all ranks of group k0; their fourth fence
+//	k0[0-15,32],k1[4]/0    some ranks of two groups; their first fence
+//	connect:k0,k1/0        all ranks of two groups, to connect
+//	construct.0123456789abcdef:k0/0                 all ranks of a group, to form a PMIx group
 //
-// There is one text for each fence: numbers have no zeros in front.
+// Each fence has exactly one text. Numbers have no leading zeros.
 type ID struct {
 	Kind    Kind
 	Members Members
 	Number  int
 }
 
-// A Kind is what a fence is for. Fences of two kinds never meet, though they have the same
-// members: each kind counts for itself.
+// A Kind is the purpose of a fence. Fences of different kinds are different fences, even with the same
+// members; each kind counts its own.
 type Kind string
 
-// The kinds.
+// The kinds of fences.
 const (
-	Barrier    Kind = ""           // of PMI-1 and PMI-2
-	PMIxFence  Kind = "fence"      // of PMIx, as all that follow
-	Connect    Kind = "connect"    // of groups that want to talk to each other
-	Disconnect Kind = "disconnect" // and no more
-	Construct  Kind = "construct"  // of a group of processes that has a name
-	Destruct   Kind = "destruct"   // and no more
+	Barrier    Kind = ""           // the barrier of PMI-1 and PMI-2
+	PMIxFence  Kind = "fence"      // PMIx_Fence; the kinds below are of PMIx too
+	Connect    Kind = "connect"    // PMIx_Connect, of several groups
+	Disconnect Kind = "disconnect" // PMIx_Disconnect
+	Construct  Kind = "construct"  // PMIx_Group_construct
+	Destruct   Kind = "destruct"   // PMIx_Group_destruct
 )
 
-// kinds are those that an ID may name without a tag, and tagged those with one.
+// kinds are the kinds that an ID may name without a tag; taggedKinds need one.
 var (
 	kinds       = []Kind{PMIxFence, Connect, Disconnect}
 	taggedKinds = []Kind{Construct, Destruct}
 )
 
-// WithTag sets fences of a kind apart by a name, for Construct and Destruct: several groups of the same
-// members may be made at the same time, in any order. Their fences are not counted, since those who have
-// met for a name may forget that they have: the number is how many of them were given up.
+// WithTag returns the kind of fences for one PMIx group, for Construct and Destruct. The tag is a hash
+// of name. The same members may construct several groups at the same time, in any order. These fences
+// are not counted, since the members may forget past ones. So their number in an ID counts only the
+// fences that were given up.
 func (k Kind) WithTag(name string) Kind {
 	sum := sha256.Sum256([]byte(name))
 	return k + Kind("."+hex.EncodeToString(sum[:tagSize]))
@@ -60,13 +62,13 @@ func (k Kind) WithTag(name string) Kind {
 
 const tagSize = 8
 
-// WithoutTag is a kind without its tag.
+// WithoutTag returns the kind without its tag.
 func (k Kind) WithoutTag() Kind {
 	base, _, _ := strings.Cut(string(k), ".")
 	return Kind(base)
 }
 
-// isKnown reports whether an ID may name a kind.
+// isKnown reports whether an ID may name the kind.
 func (k Kind) isKnown() bool {
 	_, tag, has := strings.Cut(string(k), ".")
 	if !has {
@@ -76,13 +78,13 @@ func (k Kind) isKnown() bool {
 	return err == nil && len(raw) == tagSize && tag == strings.ToLower(tag) && slices.Contains(taggedKinds, k.WithoutTag())
 }
 
-// Members are the ranks that meet at a fence, as text.
+// Members are the ranks of a fence, as text in the notation of ID.
 type Members string
 
-// WholeGroup returns all ranks of a group as members.
+// WholeGroup returns the Members that are all ranks of a group.
 func WholeGroup(group string) Members { return Members(group) }
 
-// Group returns the group that the members are, if they are a whole one; else nothing.
+// Group returns the group if the members are one whole group, else "".
 func (m Members) Group() string {
 	if strings.ContainsAny(string(m), "[,") {
 		return ""
@@ -98,7 +100,7 @@ func (id ID) String() string {
 	return text
 }
 
-// Groups lists the groups that have members; nil: they are not to be read.
+// Groups lists the groups of the members. It is nil if the text cannot be parsed.
 func (m Members) Groups() (names []string) {
 	parts, err := m.parseParts()
 	if err != nil {
@@ -110,7 +112,7 @@ func (m Members) Groups() (names []string) {
 	return names
 }
 
-// Matcher returns what tells whether a rank of a group is a member; of no members everybody is one.
+// Matcher returns a function that reports whether a rank is a member. If m is empty, every rank is.
 func (m Members) Matcher() (has func(group string, rank int) bool, err error) {
 	if m == "" {
 		return func(string, int) bool { return true }, nil
@@ -125,10 +127,10 @@ func (m Members) Matcher() (has func(group string, rank int) bool, err error) {
 	}, nil
 }
 
-// errID is the fault of a text that names no fence.
+// errID is returned for a text that is no ID.
 var errID = errors.New("names no fence")
 
-// ParseID reads what String has written.
+// ParseID parses the text of ID.String.
 func ParseID(text string) (ID, error) {
 	i := strings.LastIndexByte(text, '/')
 	if i < 0 {
@@ -152,13 +154,13 @@ func ParseID(text string) (ID, error) {
 	return id, nil
 }
 
-// A part is what one group has in a fence; no ranges: all of it.
+// A part is the members of one group. Without ranges it is the whole group.
 type part struct {
 	group  string
 	ranges []rankRange
 }
 
-// A rankRange is the ranks from first to last.
+// A rankRange is the ranks from first to last, both included.
 type rankRange struct{ first, last int }
 
 func (p part) hasRank(rank int) bool {
@@ -170,7 +172,7 @@ func (p part) hasRank(rank int) bool {
 	return len(p.ranges) == 0
 }
 
-// parseParts takes members apart.
+// parseParts splits members by group.
 func (m Members) parseParts() (all []part, err error) {
 	for rest := string(m); ; {
 		end := strings.IndexAny(rest, "[,")
@@ -198,13 +200,13 @@ func (m Members) parseParts() (all []part, err error) {
 	}
 }
 
-// parseRanges reads a list of ranges up to its bracket.
+// parseRanges parses a list of ranges up to the closing bracket. rest is the text behind it.
 func parseRanges(text string) (list []rankRange, rest string, ok bool) {
 	inside, rest, closed := strings.Cut(text, "]")
 	if !closed {
 		return nil, "", false
 	}
-	free := 0 // the lowest number that the next may begin with
+	free := 0 // the lowest first rank of the next range
 	for r := range strings.SplitSeq(inside, ",") {
 		lower, upper, two := strings.Cut(r, "-")
 		first, ok := parseDecimal(lower)
@@ -220,7 +222,7 @@ func parseRanges(text string) (list []rankRange, rest string, ok bool) {
 	return list, rest, true
 }
 
-// parseDecimal reads a number as it is written shortest.
+// parseDecimal parses a decimal number without sign and leading zeros.
 func parseDecimal(text string) (n int, ok bool) {
 	n, err := strconv.Atoi(text)
 	return n, err == nil && n >= 0 && strconv.Itoa(n) == text

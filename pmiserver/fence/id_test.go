@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A fence has one text, and that names its group only if it is that of a whole group.
+// A fence has one text. Members.Group names the group only for a whole group.
 func TestIDs(t *testing.T) {
 	for text, group := range map[string]string{
 		"k0/0":                  "k0",
@@ -46,7 +46,7 @@ func TestGroupsOfMembers(t *testing.T) {
 	}
 }
 
-// What is read is written the same, and asking who is in it does no harm.
+// String must restore a parsed text, and the methods of Members must not fail.
 func FuzzID(f *testing.F) {
 	f.Add("k0/3")
 	f.Add("k0[0-15,32],k1[4]/0")

@@ -8,67 +8,72 @@ import (
 	"sync"
 )
 
-// An Exchanger takes what a node brings to the other nodes of a fence, and returns what all
-// have brought, in an order that is the same on every node; all is empty when nobody brought
-// anything. It returns when every node has called it with the same id. Blobs are given away,
-// mine to the Exchanger and all to the caller, who keeps them; other nodes may share them,
-// and nobody changes them any more.
+// An Exchanger exchanges the blobs of one node with the other nodes of a fence.
 //
-// A fence may be given up before all nodes are there. Then Exchange returns ErrLate, and the nodes that
-// have not called it are told, and call GiveUp instead, so that each node has done one of the two.
+// Exchange takes this node's blob, and returns those of all nodes, in the same order on every node.
+// all is empty if no node brought any bytes. Exchange returns when every node has called it with the
+// same id. mine passes to the Exchanger, and all to the caller. Other nodes may share the blobs, so
+// nobody may change them.
+//
+// A fence may be given up before all nodes have joined. Then Exchange returns ErrGivenUp. The nodes
+// that have not called Exchange are notified, and call GiveUp instead. So each node calls one of the
+// two.
 type Exchanger interface {
 	Exchange(ctx context.Context, id ID, mine []byte) (all [][]byte, err error)
 
-	// GiveUp says that a fence is not waited for any more, by a node that is in Exchange for it or
-	// will not be. It does not wait.
+	// GiveUp reports that this node does not wait for a fence any more. exchanging says whether the
+	// node is in Exchange for it; if not, it never will be. GiveUp does not block.
 	GiveUp(id ID, exchanging bool)
 }
 
-// ErrGivenUp is the end of a fence that was given up.
+// ErrGivenUp is returned by Exchange when the fence was given up.
 var ErrGivenUp = errors.New("the time of a fence is over")
 
-// A Local is where the members on one node meet, for one fence after the other. Its fields
-// are set before the first Enter; its methods may be called from any goroutine. Ranks are
-// counted as they stand in Ranks.
+// A Local is the part of a fence on one node: the members there enter it, for one fence after the
+// other. Set the fields before the first Enter. The methods may be called from any goroutine. Their
+// rank arguments are indexes into Ranks.
 type Local struct {
 	Kind       Kind
 	Members    Members
-	Ranks      []int     // of the members, on this node
-	Groups     []string  // of Ranks, for messages; nil: they are not named
-	OtherNodes Exchanger // nil: there is no other node
+	Ranks      []int     // the members on this node
+	Groups     []string  // the group of each of Ranks, for messages; nil: messages name no groups
+	OtherNodes Exchanger // nil if all members are on this node
 
-	// Decode reads what a fence has spread, and returns what makes it visible.
+	// Decode reads the blobs of a completed fence. Calling show makes their pairs visible.
 	Decode func(all [][]byte) (show func(), err error)
 
-	// GiveUpStuck gives a fence up that a member has left for good, instead of holding the others for ever:
-	// they are let out late, after a call of Broken, and the next fence can be entered.
+	// If GiveUpStuck is true, a fence that a member can no longer enter is given up. After a call of
+	// Broken the waiting members are released as late, and may enter the next fence. Otherwise they
+	// wait for ever.
 	GiveUpStuck bool
 
-	// Broken is called once, when a fence can never complete: err is a *StuckError, or says
-	// why the exchange failed. Nobody is released after.
+	// Broken is called once, when a fence can never complete. err is a *StuckError, or the reason why
+	// the exchange failed. No member is released afterwards.
 	Broken func(err error)
 
-	mu         sync.Mutex    // guards what follows
-	members    []memberState // by rank
-	waiting    int           // of entries
-	number     int           // of the next fence
-	exchanging bool          // all are there, and the exchange is under way
-	closed     bool          // nobody is released any more
+	mu         sync.Mutex    // guards the fields below
+	members    []memberState // by index in Ranks
+	waiting    int           // number of members that wait
+	number     int           // number of the next fence
+	exchanging bool          // all members have entered, and the exchange is under way
+	closed     bool          // no member is released any more
 }
 
-// A memberState is what a rank has to do with the fence.
+// A memberState is the state of one member in the fence.
 type memberState struct {
-	left    bool            // it cannot enter any more, unless it comes back
-	release func(late bool) // lets it out; nil: it is not in
-	puts    []byte          // what it brings, a blob
-	missed  int             // fences that were given up before it came to them
+	left    bool            // it cannot enter any more, unless it returns
+	release func(late bool) // releases it; nil if it does not wait
+	puts    []byte          // the blob that it brings
+	missed  int             // fences that were given up before it entered them
 }
 
-// Enter takes a rank into the fence with what it has put; release lets it out, late if the fence
-// was given up, at once if that was before. The last one
-// of the node sets off the exchange: under late, if there are other nodes, and until ctx ends,
-// which is when that rank has gone. No rank enters that is in already.
-func (l *Local) Enter(ctx context.Context, late *sync.WaitGroup, rank int, puts []byte, release func(late bool)) {
+// Enter enters a rank into the fence with the blob that it has put. The rank must not be waiting
+// already. The last rank of the node starts the exchange. If there are other nodes, the exchange runs
+// in a goroutine of pending until ctx ends, that is, until this rank has gone.
+//
+// release is called to release the rank. Its argument late reports that the fence was given up. If
+// that happened before Enter, Enter calls release(true) at once.
+func (l *Local) Enter(ctx context.Context, pending *sync.WaitGroup, rank int, puts []byte, release func(late bool)) {
 	l.mu.Lock()
 	e := l.member(rank)
 	if e.missed > 0 {
@@ -85,11 +90,11 @@ func (l *Local) Enter(ctx context.Context, late *sync.WaitGroup, rank int, puts 
 	l.mu.Unlock()
 	l.reportBroken(stuck)
 	if full && stuck == nil {
-		l.exchangeBlobs(ctx, late)
+		l.exchangeBlobs(ctx, pending)
 	}
 }
 
-// member needs l.mu.
+// member returns the state of a rank. The caller holds l.mu.
 func (l *Local) member(rank int) *memberState {
 	if l.members == nil {
 		l.members = make([]memberState, len(l.Ranks))
@@ -97,7 +102,7 @@ func (l *Local) member(rank int) *memberState {
 	return &l.members[rank]
 }
 
-// WaitsIn returns the number of the fence, from 1, in which a rank waits; 0: in none.
+// WaitsIn returns the number of the fence, from 1, in which a rank waits, or 0 if it does not wait.
 func (l *Local) WaitsIn(rank int) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -114,9 +119,9 @@ func (l *Local) NextNumber(rank int) int {
 	return l.number - l.member(rank).missed
 }
 
-// GiveUp ends a fence without all its members: those who wait are let out late, and who comes later is,
-// too, at once. If all of this node are there, others decide whether it is too late for that. A fence
-// that is over is not given up any more.
+// GiveUp ends the fence of that number before all members have entered. It releases the waiting
+// members as late; members that enter later are released as late at once. If all local members have
+// entered, the other nodes decide. If the fence has completed already, GiveUp does nothing.
 func (l *Local) GiveUp(number int) {
 	l.mu.Lock()
 	if l.closed || number != l.number {
@@ -137,7 +142,7 @@ func (l *Local) GiveUp(number int) {
 	}
 }
 
-// SetMissed says that so many fences were given up before any rank of this node came to them. It is called
+// SetMissed sets the number of fences that were given up before any local rank entered them. Call it
 // before Enter.
 func (l *Local) SetMissed(fences int) {
 	l.mu.Lock()
@@ -148,7 +153,8 @@ func (l *Local) SetMissed(fences int) {
 	}
 }
 
-// emptyFence empties a fence that is given up. It needs l.mu.
+// emptyFence ends a fence that is given up, and returns the functions that release the waiting
+// members. The caller holds l.mu.
 func (l *Local) emptyFence() (released []func(late bool)) {
 	for i := range l.Ranks {
 		if e := l.member(i); e.release == nil {
@@ -163,15 +169,15 @@ func (l *Local) emptyFence() (released []func(late bool)) {
 	return released
 }
 
-// IsUnused reports whether nothing would be lost with what is known of the fences so far: nobody is in one,
-// and none has a number.
+// IsUnused reports whether the Local can be dropped without loss: no rank waits, and no fence was
+// numbered.
 func (l *Local) IsUnused() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.waiting == 0 && l.number == 0
 }
 
-// RankLeft says that a rank cannot enter any more.
+// RankLeft records that a rank cannot enter fences any more.
 func (l *Local) RankLeft(rank int) {
 	l.mu.Lock()
 	l.member(rank).left = true
@@ -180,32 +186,32 @@ func (l *Local) RankLeft(rank int) {
 	l.reportBroken(stuck)
 }
 
-// RankReturned says that it can again.
+// RankReturned undoes RankLeft.
 func (l *Local) RankReturned(rank int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.member(rank).left = false
 }
 
-// Close releases nobody any more, and tells nothing.
+// Close stops all releases and reports.
 func (l *Local) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
 }
 
-// exchangeBlobs spreads what the ranks of this node have brought, and lets them go. It
-// must not hold up the session, whose rank may ask or abort meanwhile.
-func (l *Local) exchangeBlobs(ctx context.Context, late *sync.WaitGroup) {
+// exchangeBlobs exchanges the blobs of the local ranks and releases them. It must not block the
+// session, whose rank may send requests or abort meanwhile.
+func (l *Local) exchangeBlobs(ctx context.Context, pending *sync.WaitGroup) {
 	id, mine := l.takeBlobs()
 	if l.OtherNodes == nil {
 		l.finishFence([][]byte{mine})
 		return
 	}
-	late.Go(func() {
+	pending.Go(func() {
 		all, err := l.OtherNodes.Exchange(ctx, id, mine)
 		switch {
-		case ctx.Err() != nil: // the rank has left the barrier: Leave reports it
+		case ctx.Err() != nil: // the rank has left the barrier: RankLeft reports it
 		case errors.Is(err, ErrGivenUp):
 			l.finishGivenUp()
 		case err != nil:
@@ -216,7 +222,7 @@ func (l *Local) exchangeBlobs(ctx context.Context, late *sync.WaitGroup) {
 	})
 }
 
-// takeBlobs joins the blobs of the ranks, in their order.
+// takeBlobs joins the blobs of the local ranks, in their order.
 func (l *Local) takeBlobs() (id ID, blob []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -232,7 +238,7 @@ func (l *Local) takeBlobs() (id ID, blob []byte) {
 	return ID{l.Kind, l.Members, l.number}, blob
 }
 
-// finishGivenUp ends a fence that others have given up.
+// finishGivenUp ends a fence that another node has given up.
 func (l *Local) finishGivenUp() {
 	l.mu.Lock()
 	var released []func(late bool)
@@ -245,7 +251,7 @@ func (l *Local) finishGivenUp() {
 	}
 }
 
-// finishFence ends a fence: first all can see what was put, then all are released
+// finishFence completes a fence: first it makes the pairs visible to all, then it releases all ranks
 // (pmi-wire.md 6.1).
 func (l *Local) finishFence(all [][]byte) {
 	show, err := l.Decode(all)
@@ -258,8 +264,8 @@ func (l *Local) finishFence(all [][]byte) {
 	}
 }
 
-// showAndEmpty shows what was spread, empties the fence and returns what lets those out who were in
-// it: nothing, if the job is at its end.
+// showAndEmpty calls show, empties the fence, and returns the functions that release its members. It
+// returns nil if l is closed.
 func (l *Local) showAndEmpty(show func()) []func(late bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -272,14 +278,14 @@ func (l *Local) showAndEmpty(show func()) []func(late bool) {
 		released[i], l.members[i].release = l.members[i].release, nil
 	}
 	l.waiting, l.exchanging = 0, false
-	if l.Kind == l.Kind.WithoutTag() { // those with a tag are not counted
+	if l.Kind == l.Kind.WithoutTag() { // fences with a tag are not counted
 		l.number++
 	}
 	return released
 }
 
-// checkStuck returns an error if ranks wait for others that have gone, else nil. A
-// rank of another node that has gone is the hub's affair. It needs l.mu.
+// checkStuck returns a *StuckError if local members wait for one that has left, else nil. The
+// Coordinator handles members that left on other nodes. The caller holds l.mu.
 func (l *Local) checkStuck() error {
 	if l.waiting == 0 {
 		return nil
@@ -303,7 +309,8 @@ func (l *Local) checkStuck() error {
 	return &StuckError{Waiting: slices.Clip(waiting), Gone: slices.Clip(gone), Released: l.GiveUpStuck}
 }
 
-// reportBroken tells once that nobody will be released any more, or gives the fence up.
+// reportBroken reports once that no member will be released any more. If GiveUpStuck is set and err is
+// a *StuckError, it gives the fence up instead.
 func (l *Local) reportBroken(err error) {
 	if err == nil {
 		return

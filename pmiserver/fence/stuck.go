@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// A StuckError says that ranks wait in a barrier for others that have gone.
+// A StuckError is reported when ranks wait in a fence that other ranks can no longer enter.
 type StuckError struct {
 	Waiting  []Rank
 	Gone     []Rank
-	Released bool // those that wait are let out late, and the job goes on (Local.Lenient)
+	Released bool // the waiting ranks are released as late, and the job goes on (Local.GiveUpStuck)
 }
 
-// A Rank is one of a group. The group may be left out.
+// A Rank is a rank and its group. Group may be empty.
 type Rank struct {
 	Group  string
 	Number int // in the group
 }
 
-// String writes the number; of a spawned group the number of that comes first: "1:0". Groups are called as
-// job.ID.GroupName does.
+// String returns the rank's number. For a spawned group the group's number comes first: "1:0". Group
+// names are those of job.ID.GroupName.
 func (r Rank) String() string {
 	number := strconv.Itoa(r.Number)
 	if _, group, spawned := strings.Cut(r.Group, "_"); spawned {
@@ -36,13 +36,13 @@ func (e *StuckError) Error() string {
 	return fmt.Sprintf("%s in a barrier that %s left for good", ranksText(e.Waiting, "waits", "wait"), ranksText(e.Gone, "has", "have"))
 }
 
-// Hint says what is usually the matter.
+// Hint returns the usual cause.
 func (e *StuckError) Hint() string {
 	return "all ranks of an MPI program must call MPI_Init and MPI_Finalize"
 }
 
-// ranksText writes "rank 1 has", "ranks 1, 2 and 3 have", "ranks 0, 1, 2 and 61 more
-// have". There is at least one rank.
+// ranksText returns "rank 1 has", "ranks 1, 2 and 3 have", or "ranks 0, 1, 2 and 61 more have". ranks
+// must not be empty.
 func ranksText(ranks []Rank, one, many string) string {
 	if len(ranks) == 1 {
 		return fmt.Sprintf("rank %v %s", ranks[0], one)

@@ -2,7 +2,7 @@ package fence
 
 import "testing"
 
-// A rank of a spawned group is named with its group: "rank 0 waits in a barrier that rank 0 has left" told nobody anything.
+// Ranks of a spawned group are named with their group; otherwise two ranks could have the same name.
 func TestStuckErrorText(t *testing.T) {
 	of := func(group string, numbers ...int) (ranks []Rank) {
 		for _, n := range numbers {

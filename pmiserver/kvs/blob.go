@@ -5,10 +5,10 @@ import (
 	"errors"
 )
 
-// errBlob can only mean that helpers of different make are talking.
+// errBlob means that helpers of different versions are connected.
 var errBlob = errors.New("barrier: what another node has put cannot be read")
 
-// AppendPair adds a pair to a blob.
+// AppendPair appends a pair to a blob.
 func AppendPair(blob, key, value []byte) []byte {
 	blob = binary.AppendUvarint(blob, uint64(len(key)))
 	blob = append(blob, key...)
@@ -16,7 +16,7 @@ func AppendPair(blob, key, value []byte) []byte {
 	return append(blob, value...)
 }
 
-// appendPairs adds all pairs of a map.
+// appendPairs appends all pairs of a map.
 func appendPairs(blob []byte, pairs map[string][]byte) []byte {
 	for key, value := range pairs {
 		blob = AppendPair(blob, []byte(key), value)
@@ -24,7 +24,7 @@ func appendPairs(blob []byte, pairs map[string][]byte) []byte {
 	return blob
 }
 
-// countPairs returns the number of pairs in a blob, or an error if it is none.
+// countPairs returns the number of pairs in a blob, or an error if it is malformed.
 func countPairs(blob []byte) (n int, err error) {
 	for ; len(blob) > 0; n++ {
 		if _, _, blob, err = cutPair(blob); err != nil {
@@ -34,7 +34,7 @@ func countPairs(blob []byte) (n int, err error) {
 	return n, nil
 }
 
-// cutPair takes the first pair off a blob that is not empty.
+// cutPair splits the first pair off a blob that is not empty.
 func cutPair(blob []byte) (key, value, rest []byte, err error) {
 	if key, rest, err = cutField(blob); err != nil {
 		return nil, nil, nil, err

@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// TestSnapshotStaysShallow: many barriers with a put each make few layers, and
-// what was replaced is not kept.
+// Many barriers with a put each make few layers, and replaced pairs are not kept.
 func TestSnapshotStaysShallow(t *testing.T) {
 	snap := &Snapshot{seed: maphash.MakeSeed()}
 	want := make(map[string]string)
@@ -36,8 +35,7 @@ func TestSnapshotStaysShallow(t *testing.T) {
 	}
 }
 
-// TestPreputs: a group that was spawned begins to count its fences as
-// any other, whatever was put for it.
+// The fences of a spawned group are counted from 0, even if it has preputs.
 func TestPreputs(t *testing.T) {
 	var blob []byte
 	for _, p := range [][2]string{{"a", "1"}, {"b", "2"}, {"a", "3"}} {
@@ -49,10 +47,10 @@ func TestPreputs(t *testing.T) {
 	}
 }
 
-// A table of pairs has room for those that differ, and not for as many as there might be
-// in that many bytes (TRUST-30).
+// The slots of a layer suffice for the pairs that differ, not for all pairs that fit into so many
+// bytes (TRUST-30).
 func TestMemoryOfALayer(t *testing.T) {
-	empty := make([]byte, 2<<20) // a million times the same
+	empty := make([]byte, 2<<20) // the same pair a million times
 	var short []byte
 	for i := range 1 << 18 {
 		short = AppendPair(short, binary.BigEndian.AppendUint32(nil, uint32(i))[1:], nil)
@@ -71,7 +69,7 @@ func TestMemoryOfALayer(t *testing.T) {
 	}
 }
 
-// measureLayer makes a layer of a blob, and measures what that takes.
+// measureLayer builds a layer of a blob, and measures its memory.
 func measureLayer(blob []byte) (l layer, err error, took uint64) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -80,8 +78,7 @@ func measureLayer(blob []byte) (l layer, err error, took uint64) {
 	return l, err, after.TotalAlloc - before.TotalAlloc
 }
 
-// FuzzBlob: what another node sends cannot do harm, and what can be read is
-// written again the same.
+// Blobs from other nodes must not do harm. Valid ones must be written again as they were.
 func FuzzBlob(f *testing.F) {
 	f.Add(appendPairs(nil, map[string][]byte{"a": []byte("1"), "b": bytes.Repeat([]byte("2"), 200)}))
 	f.Add([]byte{})
@@ -95,7 +92,7 @@ func FuzzBlob(f *testing.F) {
 		if err != nil {
 			return
 		}
-		want := make(map[string][]byte) // as a simpler reader has it
+		want := make(map[string][]byte) // from a simpler parser
 		for rest := blob; len(rest) > 0; {
 			var key, value []byte
 			key, value, rest, _ = cutPair(rest)

@@ -5,22 +5,22 @@ import (
 	"iter"
 )
 
-// A Snapshot is what the fences of a group have spread so far. It never changes,
-// so any number of ranks read it at once.
+// A Snapshot holds the pairs that the fences of a group have exchanged so far. It never changes, so
+// any number of ranks may read it at once.
 //
-// It is a stack of layers, because copying everything at each barrier would make
-// a program of many barriers slow: a barrier puts a layer on top, and layers of
-// like size melt into one. Each layer is at least twice as large as the one above
-// it, so there are few, and a pair is moved a few times in its life.
+// It is a stack of layers. Copying all pairs at each barrier would slow down programs with many
+// barriers. A barrier adds a layer on top, and layers of similar size are merged. Each layer is at
+// least twice as large as the one above it. So there are few layers, and a pair is copied only a few
+// times.
 type Snapshot struct {
-	seed   maphash.Seed // ranks choose the keys, and shall not choose the collisions
-	epoch  int          // barriers behind us
-	bytes  int          // of all blobs
-	count  int          // of pairs in all layers
+	seed   maphash.Seed // random, since ranks choose the keys and must not be able to choose collisions
+	epoch  int          // number of fences so far
+	bytes  int          // size of all blobs
+	count  int          // number of pairs in all layers
 	layers []layer      // newest first
 }
 
-// newSnapshot returns the snapshot of a group that has met no fence yet, with the pairs of a blob.
+// newSnapshot returns the snapshot before the first fence, with the pairs of a blob.
 func newSnapshot(blob []byte) *Snapshot {
 	s := &Snapshot{seed: maphash.MakeSeed()}
 	if len(blob) > 0 {
@@ -33,10 +33,10 @@ func newSnapshot(blob []byte) *Snapshot {
 	return s
 }
 
-// memoryBytes is what the snapshot needs, in bytes, about.
+// memoryBytes estimates the memory of the snapshot, in bytes.
 func (s *Snapshot) memoryBytes() int { return s.bytes + s.count*PairCost }
 
-// findKey finds a key without allocating.
+// findKey returns the value of a key. It does not allocate.
 func (s *Snapshot) findKey(key []byte) (value []byte, found bool) {
 	if len(s.layers) == 0 {
 		return nil, false
@@ -50,9 +50,8 @@ func (s *Snapshot) findKey(key []byte) (value []byte, found bool) {
 	return value, found
 }
 
-// withBlobs returns the snapshot after a barrier that spread these blobs, and keeps
-// them. A key of a later blob replaces that of an earlier one, and both what was
-// there.
+// withBlobs returns the snapshot after a fence that exchanged these blobs, and keeps them. A pair
+// replaces pairs of the same key in earlier blobs and in s.
 func (s *Snapshot) withBlobs(blobs [][]byte) (*Snapshot, error) {
 	top, err := newLayer(s.seed, blobs)
 	if err != nil {
@@ -74,7 +73,7 @@ func (s *Snapshot) withBlobs(blobs [][]byte) (*Snapshot, error) {
 	return n, nil
 }
 
-// mergeLayers puts one layer over another, and leaves behind what it replaces.
+// mergeLayers merges two layers. Pairs of over replace pairs of under.
 func (s *Snapshot) mergeLayers(over, under layer) layer {
 	kept := make([]byte, 0, under.bytes)
 	for key, value := range under.pairs() {
@@ -89,27 +88,26 @@ func (s *Snapshot) mergeLayers(over, under layer) layer {
 	return l
 }
 
-// A layer finds pairs in the blobs in which they came. 64,000 pairs need 1 MB
-// beside the blobs; a map of strings would need as much as the blobs once more,
-// and ten times as long to fill.
+// A layer is a hash table over the pairs in a list of blobs. 64,000 pairs need 1 MB beside the blobs.
+// A map of strings would need as much memory as the blobs again, and ten times as long to fill.
 type layer struct {
 	blobs [][]byte
-	bytes int // of all blobs
-	count int // of different keys
+	bytes int // size of all blobs
+	count int // number of different keys
 
-	// slots is a hash table: where a pair is, or 0. At least half of it is
-	// free, and its length is a power of two. A pair is in the first slot from
-	// that of its hash on that was free when it came.
+	// slots is a hash table with open addressing. Its length is a power of two, and at least half of
+	// it is 0, which means free. A pair is in the first slot that was free when it was added, searched
+	// from the slot of its hash.
 	slots []pairRef
 }
 
-// A pairRef is where a pair begins: one more than the number of its blob in the
-// upper half, and the offset in the lower.
+// A pairRef is the position of a pair. The upper half is its blob's index plus 1; the lower half is
+// the offset in that blob.
 type pairRef uint64
 
 func (p pairRef) pairIn(blobs [][]byte) []byte { return blobs[p>>32-1][uint32(p):] }
 
-// newLayer indexes blobs, of which the later ones replace what the earlier say.
+// newLayer indexes blobs. Of equal keys the last pair counts.
 func newLayer(seed maphash.Seed, blobs [][]byte) (layer, error) {
 	l := layer{blobs: blobs}
 	pairs := 0
@@ -132,10 +130,11 @@ func newLayer(seed maphash.Seed, blobs [][]byte) (layer, error) {
 	return l, nil
 }
 
-// initialSlots is enough for so many pairs, but for shorter ones than programs have: these may
-// be one and the same, and get more room when they are seen to differ (TRUST-30).
+// initialSlots returns the initial number of slots for so many pairs. If the pairs are shorter than
+// those of real programs, it is too small. Such pairs may all have the same key. growSlots adds slots
+// when they turn out to differ (TRUST-30).
 func initialSlots(pairs, bytes int) int {
-	const usual = 8 // bytes of a pair, at least
+	const usual = 8 // minimum size of a pair in real programs, in bytes
 	size := 1
 	for size < 2*min(pairs, bytes/usual+8) {
 		size *= 2
@@ -143,7 +142,7 @@ func initialSlots(pairs, bytes int) int {
 	return size
 }
 
-// putPair adds a pair, or replaces the one of the same key.
+// putPair adds a pair, or replaces the pair of the same key.
 func (l *layer) putPair(seed maphash.Seed, key []byte, at pairRef) {
 	slot, _, replaces := l.findSlot(maphash.Bytes(seed, key), key)
 	l.slots[slot] = at
@@ -168,7 +167,7 @@ func (l *layer) growSlots(seed maphash.Seed) {
 	}
 }
 
-// findSlot returns the slot of a key with that hash, and its value if it has one.
+// findSlot returns the slot of a key with that hash, and the key's value if the slot holds it.
 func (l *layer) findSlot(hash uint64, key []byte) (slot int, value []byte, found bool) {
 	mask := len(l.slots) - 1
 	for slot = int(hash) & mask; l.slots[slot] != 0; slot = (slot + 1) & mask {
@@ -180,7 +179,7 @@ func (l *layer) findSlot(hash uint64, key []byte) (slot int, value []byte, found
 	return slot, nil, false
 }
 
-// pairs goes through the pairs, in no order.
+// pairs iterates over the pairs, in no order.
 func (l *layer) pairs() iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
 		for _, p := range l.slots {

@@ -1,20 +1,20 @@
 /*
-Package kvs is the key-value space of a group of ranks on one node: what each rank has put,
-and what the fences have spread.
+Package kvs is the key-value space of a group of ranks on one node. It holds the pairs that each
+rank has put, and the pairs that fences have exchanged.
 
-	put ---> View of the rank --- Hand ---> blob ---> a fence ---> blobs of all nodes
-	get <--- View <--- Store <--- Show ---- Snapshot <--- Next ------'
+	put ---> View of the rank --- TakeForFence ---> blob ---> a fence ---> blobs of all nodes
+	get <--- View <--- Store <--- SetSnapshot ---- Snapshot <--- NextSnapshot -----'
 
-A rank sees at once what it has put itself (pmi-wire.md 6.5); the others see it after the
-next fence. What the fences have spread is a snapshot that never changes, behind an atomic
-pointer, which a fence replaces. So the gets of all ranks of a node share it without a lock,
-and answering one allocates nothing.
+A rank sees its own puts at once (pmi-wire.md 6.5). Other ranks see them after the next fence. The
+pairs exchanged so far are in a Snapshot, which never changes. A fence replaces the snapshot
+behind an atomic pointer. So the gets of all ranks of a node share it without a lock, and a get
+does not allocate.
 
-What travels is a blob, the pairs that the ranks of a node bring to a fence:
+A blob holds the pairs that the ranks of one node bring to a fence:
 
 	blob = *pair        pair = uvarint(len key) key  uvarint(len value) value
 
-Blobs joined are a blob. An empty one is normal: most barriers follow no put.
+Two blobs, concatenated, are a blob. An empty blob is normal: before most barriers no rank puts.
 */
 package kvs
 
@@ -24,45 +24,44 @@ import "sync/atomic"
 const (
 	MaxKey   = 255
 	MaxValue = 16 << 10
-	MaxStore = 1 << 30 // of a group, on one node
-	PairCost = 64      // of a pair beside its bytes, about
+	MaxStore = 1 << 30 // for a group on one node
+	PairCost = 64      // estimated memory of a pair without its bytes
 )
 
-// MaxKeys is how many keys a rank may put between two barriers. Real clients stay far below.
+// MaxKeys limits the keys that a rank may put between two barriers. Real clients stay far below.
 const MaxKeys = 1 << 16
 
-// A Store is what all ranks of a group on one node share. Its methods may be called from any
-// goroutine.
+// A Store is the part of the key-value space that all ranks of a group on one node share. Its methods
+// may be called from any goroutine.
 type Store struct {
-	snapshot atomic.Pointer[Snapshot] // what the fences have spread
-	pending  atomic.Int64             // bytes put on this node and not yet spread
+	snapshot atomic.Pointer[Snapshot] // the pairs that fences have exchanged
+	pending  atomic.Int64             // bytes put on this node and not yet exchanged
 }
 
-// New returns a store in which the pairs of a blob are found from the first moment, the later
-// of equal keys.
+// New returns a store that starts with the pairs of a blob. Of equal keys the later pair counts.
 func New(blob []byte) *Store {
 	s := new(Store)
 	s.snapshot.Store(newSnapshot(blob))
 	return s
 }
 
-// Get finds a key among what the fences have spread. It allocates nothing.
+// Get returns the value of a key that a fence has exchanged. It does not allocate.
 func (s *Store) Get(key []byte) (value []byte, found bool) { return s.snapshot.Load().findKey(key) }
 
-// Epoch returns how many fences were shown.
+// Epoch returns the number of fences whose snapshots were set.
 func (s *Store) Epoch() int { return s.snapshot.Load().epoch }
 
-// NextSnapshot returns what there is after a fence that has spread these blobs, which it keeps: a key
-// of a later blob replaces that of an earlier one, and both what was there. Show makes it
-// visible. An error means that a blob is none.
+// NextSnapshot returns the current snapshot with the pairs of a fence's blobs added. A pair replaces
+// pairs of the same key in earlier blobs and in the current snapshot. SetSnapshot makes it visible.
+// The snapshot keeps the blobs. An error means that a blob is malformed.
 func (s *Store) NextSnapshot(blobs [][]byte) (*Snapshot, error) {
 	return s.snapshot.Load().withBlobs(blobs)
 }
 
-// SetSnapshot makes visible what Next has made.
+// SetSnapshot makes the result of NextSnapshot visible.
 func (s *Store) SetSnapshot(next *Snapshot) { s.snapshot.Store(next) }
 
-// AddPending counts bytes that are put beside the keys of ranks, unless there is no room for them.
+// AddPending counts bytes stored beside the keys of ranks. It returns false if they exceed MaxStore.
 func (s *Store) AddPending(bytes int) bool {
 	if s.pending.Load()+int64(bytes) > MaxStore {
 		return false
@@ -71,5 +70,5 @@ func (s *Store) AddPending(bytes int) bool {
 	return true
 }
 
-// SubtractPending takes back bytes that were counted by Hold, or by a View that has handed them out.
+// SubtractPending subtracts bytes counted by AddPending, or the cost from View.TakeForFence.
 func (s *Store) SubtractPending(bytes int) { s.pending.Add(-int64(bytes)) }

@@ -6,23 +6,23 @@ import (
 	"slices"
 )
 
-// A View is the store as one rank sees it. It belongs to one goroutine.
+// A View is one rank's view of the store. Only one goroutine may use it.
 type View struct {
 	Store   *Store
 	unsent  map[string][]byte // put since the rank last entered a barrier
-	bytes   int               // of fresh
-	inFence map[string][]byte // what it took into the barrier
-	epoch   int               // of that barrier
+	bytes   int               // cost of unsent
+	inFence map[string][]byte // the pairs that the rank took into its last barrier
+	epoch   int               // Store.Epoch when it entered
 }
 
 // View returns the view of a rank that has put nothing yet.
 func (s *Store) View() View { return View{Store: s} }
 
-// Get finds a key as the rank sees it. It allocates nothing.
+// Get returns the value of a key that the rank can see. It does not allocate.
 func (v *View) Get(key []byte) (value []byte, found bool) {
 	snap := v.Store.snapshot.Load()
 	if v.inFence != nil && snap.epoch > v.epoch {
-		v.inFence = nil // the snapshot has it, or what replaced it
+		v.inFence = nil // the snapshot has these pairs, or newer values
 	}
 	if value, found = v.unsent[string(key)]; found {
 		return value, true
@@ -33,8 +33,8 @@ func (v *View) Get(key []byte) (value []byte, found bool) {
 	return snap.findKey(key)
 }
 
-// Put stores a pair until the next barrier. It reports false if there is no room
-// for it: a group has so many bytes, and a rank so many keys between two barriers.
+// Put stores a pair until the next barrier. It returns false if the group has reached MaxStore, or the
+// rank has put MaxKeys keys since the last barrier.
 func (v *View) Put(key, value []byte) bool {
 	old, replaced := v.unsent[string(key)]
 	more := len(key) + len(value) + PairCost
@@ -55,21 +55,21 @@ func (v *View) Put(key, value []byte) bool {
 	return true
 }
 
-// TakeForFence gives away what the rank has put, as a blob for a fence. cost is for Store.Free, when
-// the fence is over.
+// TakeForFence returns the pairs that the rank has put, as a blob for a fence. Pass cost to
+// Store.SubtractPending when the fence is over.
 func (v *View) TakeForFence() (blob []byte, cost int) {
 	blob, cost = appendPairs(nil, v.unsent), v.bytes
 	*v = View{Store: v.Store, inFence: v.unsent, epoch: v.Store.Epoch()}
 	return blob, cost
 }
 
-// DiscardUnsent forgets what the rank has put since the last barrier.
+// DiscardUnsent drops the pairs that the rank has put since the last barrier.
 func (v *View) DiscardUnsent() {
 	v.Store.SubtractPending(v.bytes)
 	v.unsent, v.bytes = nil, 0
 }
 
-// Keys lists the keys that the rank sees and that have a value, sorted.
+// Keys lists the keys that the rank can see and that have a value, sorted.
 func (v *View) Keys() []string {
 	all := make(map[string]bool)
 	add := func(key []byte) {

@@ -15,13 +15,13 @@ func commandName(line []byte) []byte {
 	return name
 }
 
-// Parse splits a request into fields (pmi-wire.md 2.2). Fields in tails contain
-// anything, spaces too: each goes on until the next one of them, the last one to
-// the end of the line. What has no "=" or no key is ignored.
-func Parse(a *pmiversion.Fields, line []byte, tails []string) {
+// Parse splits a request into fields (pmi-wire.md 2.2). Values of the keys in lastFields may contain
+// anything, even spaces. Each such value ends at the next of these keys, the last one at the end of
+// the line. Words without "=" or without a key are ignored.
+func Parse(a *pmiversion.Fields, line []byte, lastFields []string) {
 	*a = (*a)[:0]
-	for i := len(tails) - 1; i >= 0; i-- {
-		line = cutTail(a, line, tails[i])
+	for i := len(lastFields) - 1; i >= 0; i-- {
+		line = cutTail(a, line, lastFields[i])
 	}
 	for len(line) > 0 {
 		token := line
@@ -36,7 +36,7 @@ func Parse(a *pmiversion.Fields, line []byte, tails []string) {
 	}
 }
 
-// cutTail takes " key=..." off the end of a line, and returns what is left.
+// cutTail moves " key=..." from the end of a line to the fields, and returns the rest of the line.
 func cutTail(a *pmiversion.Fields, line []byte, key string) []byte {
 	for from := 0; ; {
 		n := bytes.Index(line[from:], []byte(key))

@@ -7,7 +7,7 @@ import (
 	"remshell/pmiserver/pmiversion"
 )
 
-// FuzzParse: fields are parts of the line, and a tail is all that follows it.
+// Fields are parts of the line, and a last field goes to its end.
 func FuzzParse(f *testing.F) {
 	f.Add("cmd=put kvsname=k0 key=x value=a b=c", uint8(0))
 	f.Add("cmd=publish_name service=a b port=c port=d", uint8(1))

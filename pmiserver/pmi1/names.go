@@ -4,7 +4,7 @@ import "remshell/pmiserver/pmiversion"
 
 func (c *Conversation) publish() {
 	port := c.fields.Text("port")
-	if len(port) == 0 { // programs do publish one, when MPI_Open_port has failed
+	if len(port) == 0 { // some programs publish an empty port, when MPI_Open_port has failed
 		c.refuse("publish_result", "missing_port")
 		return
 	}
@@ -17,8 +17,8 @@ func (c *Conversation) unpublish() {
 	c.replyNameService("unpublish_result", "service_not_found", removed, err)
 }
 
-// lookup answers with the port as it was published, last on the line, for it may
-// contain anything.
+// lookup replies with the port as it was published. The port may contain anything, so it comes last on
+// the line.
 func (c *Conversation) lookup() {
 	port, found, err := c.Server.Lookup(c.fields.Text("service"))
 	if err != nil || !found {
@@ -28,8 +28,8 @@ func (c *Conversation) lookup() {
 	c.AppendReply("cmd=lookup_result rc=0 port=" + port + "\n")
 }
 
-// replyNameService answers a request of the name service that brings no value. Clients take
-// 1 for "no" and -1 for "failed".
+// replyNameService replies to a request of the name service, without a value. Clients read rc=1 as
+// "no" and rc=-1 as "failed".
 func (c *Conversation) replyNameService(answer, no string, yes bool, err error) {
 	switch {
 	case err != nil:

@@ -1,6 +1,6 @@
-// Package pmi1 is PMI-1, which all MPI libraries of the MPICH family speak: lines of
-// "cmd=NAME key=value ...", each with an answer. The protocol is in pmi-wire.md of the
-// specification, as are the sections that comments name.
+// Package pmi1 is PMI-1, which all MPI libraries of the MPICH family use. A request is a line
+// "cmd=NAME key=value ...", and has a reply. pmi-wire.md of the specification describes the protocol.
+// Section numbers in comments are those of pmi-wire.md.
 package pmi1
 
 import (
@@ -13,49 +13,49 @@ import (
 	"remshell/pmiserver/transcript"
 )
 
-// A Conversation is what one rank says in PMI-1.
+// A Conversation is the PMI-1 side of one rank's session.
 type Conversation struct {
 	*pmiversion.Rank
-	fields      pmiversion.Fields // of the request being answered
-	spawnBlock  *spawnBlock       // a request to spawn, under way
-	switched    bool              // the rank goes on in PMI-2
-	indexedKeys []string          // what getbyidx counts through
+	fields      pmiversion.Fields // the fields of the current request
+	spawnBlock  *spawnBlock       // an incomplete spawn request; nil if there is none
+	switched    bool              // the rank switched to PMI-2
+	indexedKeys []string          // the keys that getbyidx iterates over
 }
 
-// MaxValue is how long a value is that clients are told to expect, in bytes.
+// MaxValue is the maximum length of a value that the server announces to clients, in bytes.
 const MaxValue = 1024
 
-// New returns the conversation of a rank that has said nothing yet.
+// New returns the conversation of a rank that has sent nothing yet.
 func New(r *pmiversion.Rank) *Conversation { return &Conversation{Rank: r} }
 
-// HandleLine deals with one line, without its end: a request or a part of one. After an error
-// the rank cannot be understood any more.
+// HandleLine handles one line without its line end: a request, or a part of one. After an error the
+// rank's input cannot be parsed any more.
 func (c *Conversation) HandleLine(line []byte) error {
 	if c.InSpawnBlock() || bytes.HasPrefix(line, []byte("mcmd=")) {
 		return c.handleSpawnLine(line)
 	}
-	c.spawnBlock = nil // a request that stopped between two segments
+	c.spawnBlock = nil // drops a request that stopped between two segments
 	c.handleRequest(line)
 	return nil
 }
 
-// InSpawnBlock reports whether any line may come next, as a part of a request.
+// InSpawnBlock reports whether the next line may be anything, as a part of a spawn request.
 func (c *Conversation) InSpawnBlock() bool { return c.spawnBlock != nil && c.spawnBlock.inSegment }
 
-// SwitchedToPMI2 reports whether it was agreed to go on in PMI-2, with fullinit.
+// SwitchedToPMI2 reports whether the rank continues in PMI-2, with fullinit.
 func (c *Conversation) SwitchedToPMI2() bool { return c.switched }
 
-// A commandRule says how a command of PMI-1 is understood (pmi-wire.md 2.2).
+// A commandRule describes a PMI-1 command (pmi-wire.md 2.2).
 type commandRule struct {
 	reply      string   // the command of the reply
-	required   []string // fields without which it is refused
-	lastFields []string // fields that may contain spaces, in their order
-	beforeInit bool     // also before init
+	required   []string // fields that must be present
+	lastFields []string // fields that may contain spaces, in their order on the line
+	beforeInit bool     // also allowed before init
 	handle     func(*Conversation)
 }
 
-// requests lists what a PMI-1 client may say, in the order of pmi-wire.md 2.5
-// and 2.9. The mcmd requests are in spawn.go.
+// requests lists the requests of PMI-1, in the order of pmi-wire.md 2.5 and 2.9. The mcmd requests are
+// in spawn.go.
 var requests = map[string]commandRule{
 	"initack":           {reply: "initack", beforeInit: true, handle: (*Conversation).initack},
 	"init":              {reply: "response_to_init", beforeInit: true, handle: (*Conversation).init},
@@ -78,8 +78,8 @@ var requests = map[string]commandRule{
 	"execution_problem": {beforeInit: true, lastFields: []string{"reason"}, handle: (*Conversation).executionProblem},
 }
 
-// handleRequest carries out one request. One that is not in the table is answered too, because a
-// client waits for an answer to whatever it has said.
+// handleRequest handles one request. It replies to unknown ones too, because a client waits for a
+// reply to every request.
 func (c *Conversation) handleRequest(line []byte) {
 	name := commandName(line)
 	req, known := requests[string(name)]
@@ -101,13 +101,13 @@ func (c *Conversation) handleRequest(line []byte) {
 	req.handle(c)
 }
 
-// refuse answers that a request failed. reason is of [a-z0-9_].
+// refuse replies that a request failed. reason must match [a-z0-9_]*.
 func (c *Conversation) refuse(answer, reason string) {
 	c.AppendReply("cmd=" + answer + " rc=-1 msg=" + reason + "\n")
 }
 
-// initack precedes init where a client came in by PMI_PORT; on a descriptor the
-// rank is known, and the answer is the same (pmi-wire.md 1.3).
+// initack comes before init if the client connected by PMI_PORT. On a descriptor the rank is known,
+// and the reply is the same (pmi-wire.md 1.3).
 func (c *Conversation) initack() {
 	c.AppendReply("cmd=initack\ncmd=set size=")
 	c.AppendReplyNumber(c.Size)
@@ -116,21 +116,21 @@ func (c *Conversation) initack() {
 	c.AppendReply("\ncmd=set debug=0\n")
 }
 
-// Answers to the init of other versions.
+// Replies to an init of other PMI versions.
 const (
 	switchReply       = "cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n"
 	wrongVersionReply = "cmd=response_to_init rc=-1 pmi_version=1 pmi_subversion=1\n"
 )
 
-// init may come again at any time, and changes nothing then. Version 1.1 is
-// answered whatever the client's subversion: 1.2 would bring group barriers, and
-// crashes of clients that miss a tag (2.10).
+// init may come again at any time, and then changes nothing. The reply is version 1.1, whatever the
+// client's subversion. Version 1.2 would bring group barriers, and crashes of clients that do not find
+// a tag (2.10).
 func (c *Conversation) init() {
 	switch version, _ := c.fields.Number("pmi_version"); version {
 	case 1:
 		c.Server.Init()
 		c.AppendReply("cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1\n")
-	case 2: // the client goes on in PMI-2, with fullinit
+	case 2: // the client continues in PMI-2, with fullinit
 		c.switched = true
 		c.AppendReply(switchReply)
 	default:
@@ -138,8 +138,8 @@ func (c *Conversation) init() {
 	}
 }
 
-// maxes announces even numbers, and a sum that MPICH 3.4 to 4.0 can split; other
-// ones crash clients (pmi-wire.md 5).
+// maxes announces even numbers, whose sum MPICH 3.4 to 4.0 can split. Other numbers crash clients
+// (pmi-wire.md 5).
 func (c *Conversation) maxes() {
 	c.AppendReply("cmd=maxes rc=0 kvsname_max=256 keylen_max=64 vallen_max=" + strconv.Itoa(MaxValue) + "\n")
 }
@@ -155,14 +155,14 @@ func (c *Conversation) kvsName() { c.AppendReply("cmd=my_kvsname rc=0 kvsname=" 
 func (c *Conversation) universe() {
 	size := c.Universe
 	if size <= 0 {
-		size = -1 // undefined; MPI then has no attribute MPI_UNIVERSE_SIZE
+		size = -1 // undefined; MPI then lacks the attribute MPI_UNIVERSE_SIZE
 	}
 	c.AppendReply("cmd=universe_size rc=0 size=")
 	c.AppendReplyNumber(size)
 	c.AppendReply("\n")
 }
 
-// isOtherKVS reports whether a request means another key-value space than ours.
+// isOtherKVS reports whether the request names a key-value space other than the group's.
 func (c *Conversation) isOtherKVS() bool {
 	name, given := c.fields.Find("kvsname")
 	return given && string(name) != c.Group
@@ -186,15 +186,15 @@ func (c *Conversation) put() {
 	}
 }
 
-// get is what clients ask most: the square of their number. It allocates
-// nothing. An empty value is a miss: old clients fail over it (2.5).
+// get is the most frequent request: its count grows with the square of the number of ranks. It does
+// not allocate. An empty value counts as missing, because old clients fail on it (2.5).
 func (c *Conversation) get() {
 	if c.isOtherKVS() {
 		c.refuse("get_result", "unknown_kvsname")
 		return
 	}
 	key := c.fields.Text("key")
-	if string(key) == "PMI_dead_processes" { // which may be none, as Hydra answers
+	if string(key) == "PMI_dead_processes" { // the list may be empty, as in Hydra
 		c.AppendReply("cmd=get_result rc=0 value=" + c.Server.DeadRanks() + "\n")
 		return
 	}
@@ -211,8 +211,8 @@ func (c *Conversation) get() {
 	c.AppendReply("\n")
 }
 
-// barrier is answered when all ranks of the group are in. A client that asks for
-// a barrier of a group, which 1.1 does not have, gets one if all ranks are meant.
+// barrier replies when all ranks of the group have entered. Version 1.1 has no barriers of subgroups.
+// A client that asks for one gets a barrier only if it names all ranks.
 func (c *Conversation) barrier() {
 	reply := "cmd=barrier_out\n"
 	if group, given := c.fields.Find("group"); given {
@@ -229,15 +229,15 @@ func (c *Conversation) barrier() {
 	c.Server.Fence(func() []byte { return []byte(reply) })
 }
 
-// finalize leaves the connection open: the next program of a shell script has
-// the same descriptor, and says init on it.
+// finalize leaves the connection open. The next program of a shell script inherits the descriptor and
+// sends init on it.
 func (c *Conversation) finalize() {
 	c.Server.Finalize()
 	c.AppendReply("cmd=finalize_ack rc=0\n")
 }
 
-// abort has no answer. What follows on the connection is the rest of a message
-// of several lines, or a program that goes on after MPI_Abort (6.3).
+// abort has no reply. Later input is the rest of a message of several lines, or comes from a program
+// that goes on after MPI_Abort (6.3).
 func (c *Conversation) abort() {
 	code, ok := c.fields.Number("exitcode")
 	if !ok {
@@ -256,7 +256,7 @@ func (c *Conversation) abort() {
 func (c *Conversation) createKVS()  { c.AppendReply("cmd=newkvs rc=-1\n") }
 func (c *Conversation) destroyKVS() { c.refuse("kvs_destroyed", "unsupported") }
 
-// getByIndex counts through the keys as they were when the client began.
+// getByIndex iterates over the keys as they were when the client asked for index 0.
 func (c *Conversation) getByIndex() {
 	index, ok := c.fields.Number("idx")
 	switch {
@@ -280,8 +280,8 @@ func (c *Conversation) getByIndex() {
 	c.AppendReply(" key=" + key + " val=" + string(value) + "\n")
 }
 
-// ranks2hosts answers in a form of its own, two lines without cmd=; the first
-// counts the bytes of the second, and one more (2.9). Only Intel MPI 2018 and older asks.
+// ranks2hosts replies in a form of its own: two lines without cmd=. The first line has the length of
+// the second, plus 1 (2.9). Only Intel MPI 2018 and older asks.
 func (c *Conversation) ranks2hosts() {
 	nodes, of, err := c.Server.Hosts()
 	if err != nil {
@@ -306,14 +306,14 @@ func (c *Conversation) ranks2hosts() {
 	c.AppendReply("\n" + string(table))
 }
 
-// executionProblem is ParaStation's helper telling that exec failed; the exit
-// status will say the same.
+// executionProblem is sent by ParaStation's helper when exec failed. The exit status will say the
+// same.
 func (c *Conversation) executionProblem() {
 	c.Server.Note("could not execute: " + transcript.Escape(c.fields.Text("reason")))
 }
 
-// ParseGreeting reads the first line of a client without a descriptor: initack with its PMI_ID, or the
-// init of PMI-2.
+// ParseGreeting parses the first line of a client without a descriptor: initack with its PMI_ID, or
+// the init of PMI-2.
 func ParseGreeting(line []byte) pmiversion.Greeting {
 	var f pmiversion.Fields
 	Parse(&f, line, nil)

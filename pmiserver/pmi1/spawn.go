@@ -9,29 +9,29 @@ import (
 	"remshell/pmiserver/spawn"
 )
 
-// fieldNames is how PMI-1 writes a request (pmi-wire.md 2.7).
+// fieldNames are the names of PMI-1 (pmi-wire.md 2.7).
 var fieldNames = spawn.FieldNames{
 	Ranks: "nprocs", ArgCount: "argcnt", Arg: "arg", ArgFirst: 1,
 	InfoCount: "info_num", InfoKey: "info_key_", InfoVal: "info_val_",
 	PutCount: "preput_num", PutKey: "preput_key_", PutVal: "preput_val_",
 }
 
-// maxBlock is how long all segments of one request may be, in bytes.
+// maxBlock limits all segments of one request together, in bytes.
 const maxBlock = 1 << 20
 
 var errLongBlock = errors.New("a spawn request of more than 1 MiB")
 
-// A spawnBlock is an mcmd request under way: segments of lines, each from mcmd= to
-// endcmd, of which the last has spawnssofar equal to totspawns (2.7).
+// A spawnBlock is an incomplete mcmd request. It consists of segments of lines, each from mcmd= to
+// endcmd. In the last segment spawnssofar equals totspawns (2.7).
 type spawnBlock struct {
 	bytes     int
-	inSegment bool          // a segment
-	segment   spawn.Segment // under way
-	invalid   bool          // the segments are not what they should be
+	inSegment bool          // within a segment
+	segment   spawn.Segment // the current segment
+	invalid   bool          // a segment is malformed
 	request   spawn.Request
 }
 
-// handleSpawnLine reads a line of an mcmd request, and answers when it was the last.
+// handleSpawnLine reads a line of an mcmd request. It carries out the request after the last line.
 func (c *Conversation) handleSpawnLine(line []byte) error {
 	if c.spawnBlock == nil {
 		c.spawnBlock = &spawnBlock{}
@@ -57,22 +57,22 @@ func (c *Conversation) handleSpawnLine(line []byte) error {
 	return nil
 }
 
-// endSegment takes in a segment, and reports whether it was the last.
+// endSegment adds a complete segment, and reports whether it was the last.
 func (b *spawnBlock) endSegment() bool {
 	s, r := b.segment, &b.request
 	total, sofar := s.Number("totspawns"), s.Number("spawnssofar")
 	command, ok := s.Command(s["execname"], &fieldNames)
 	r.Commands = append(r.Commands, command)
 	b.invalid = b.invalid || !ok || total < 1 || sofar != len(r.Commands)
-	if len(r.Preputs) == 0 { // old clients repeat them, new ones do not
+	if len(r.Preputs) == 0 { // old clients repeat the preputs in each segment, new ones do not
 		r.Preputs, ok = s.Preputs(&fieldNames)
 		b.invalid = b.invalid || !ok
 	}
 	return sofar >= total
 }
 
-// spawn answers a whole request. If it is refused, MPI_Comm_spawn returns an
-// error of class MPI_ERR_SPAWN, and the program goes on.
+// spawn carries out a complete request. If the request is refused, MPI_Comm_spawn returns an error of
+// class MPI_ERR_SPAWN, and the program goes on.
 func (c *Conversation) spawn(b *spawnBlock) {
 	var why string
 	switch {
@@ -91,8 +91,8 @@ func (c *Conversation) spawn(b *spawnBlock) {
 // maxReply is the longest line that old clients can read, in bytes (2.1).
 const maxReply = 1023
 
-// spawnReply is the answer when that is done. Codes that the client could not read are left out;
-// the missing processes then show when one tries to reach them.
+// spawnReply returns the reply to a spawn request. It leaves out codes that would not fit into a line.
+// The program then notices the missing processes when it tries to reach them.
 func spawnReply(o spawn.Result) []byte {
 	if o.Err != nil {
 		return []byte("cmd=spawn_result rc=-1 msg=" + pmiversion.ErrorWord(o.Err) + "\n")

@@ -9,7 +9,7 @@ import (
 	"remshell/pmiserver/spawn"
 )
 
-// TestManyCodes: what old clients cannot read is left out.
+// Codes that old clients cannot read are left out.
 func TestManyCodes(t *testing.T) {
 	codes := make([]int, 600)
 	for _, fault := range []int{0, 1} {
@@ -20,7 +20,7 @@ func TestManyCodes(t *testing.T) {
 	}
 }
 
-// FuzzSpawn: a request comes in as it was.
+// A parsed request equals the one that was sent.
 func FuzzSpawn(f *testing.F) {
 	f.Add("/x/spawn", "a b", "wdir", "/scr", 2)
 	f.Add("e", "", "foo", "b a=r;z", 1)
@@ -42,7 +42,7 @@ func FuzzSpawn(f *testing.F) {
 	})
 }
 
-// byLines has a request read as a client writes it.
+// byLines parses a request from the lines that a client would send.
 func byLines(t *testing.T, r spawn.Request) spawn.Request {
 	var b spawnBlock
 	for i, c := range r.Commands {

@@ -7,25 +7,25 @@ import (
 	"testing"
 )
 
-// Each request of the table is in a conversation of testdata/pmi, which the shipped program
-// has to hold too (e2e.TestPMIConformance).
+// Each request of the table is in a conversation of testdata/pmi, which the shipped program replays
+// too (e2e.TestPMIConformance).
 func TestEveryRequestHasAVector(t *testing.T) {
 	files, err := filepath.Glob("../../testdata/pmi/*.pmi")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no transcripts: %v", err)
 	}
-	said := make(map[string]bool)
+	sent := make(map[string]bool)
 	for _, name := range files {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, m := range regexp.MustCompile(`(?m)^\S*\d<<? cmd=([a-z0-9_]+)`).FindAllSubmatch(text, -1) {
-			said[string(m[1])] = true
+			sent[string(m[1])] = true
 		}
 	}
 	for name := range requests {
-		if !said[name] {
+		if !sent[name] {
 			t.Errorf("%s: no vector", name)
 		}
 	}

@@ -8,26 +8,27 @@ import (
 	"remshell/pmiserver/kvs"
 )
 
-// maxAttrWaits is how many node attributes a rank may wait for at once. Real clients stay far
+// maxAttrWaits limits the node attributes that a rank may wait for at once. Real clients stay far
 // below.
 const maxAttrWaits = 1000
 
-// NodeAttrs are the attributes of a node, which the ranks of a group there see at once.
+// NodeAttrs are the node attributes of a group on one node. All its ranks there see them at once.
 type NodeAttrs struct {
-	Store *kvs.Store // counts what they need
+	Store *kvs.Store // counts their memory
 
-	mu     sync.Mutex // guards what follows, and the waits of conversations
+	mu     sync.Mutex // guards the fields below, and Conversation.waits
 	values map[string][]byte
 	waits  map[string][]attrWait
 }
 
-// An attrWait is a request for an attribute that is not there yet.
+// An attrWait is a request that waits for an attribute.
 type attrWait struct {
 	c      *Conversation
-	answer []byte // a frame but for the value
+	answer []byte // the reply frame without the value
 }
 
-// putAttr stores an attribute, and returns who waits for it; it fails if there is no room.
+// putAttr stores an attribute, and returns the requests that wait for it. ok is false if the store is
+// full.
 func (a *NodeAttrs) putAttr(key, value []byte) (waits []attrWait, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -49,8 +50,8 @@ func (a *NodeAttrs) putAttr(key, value []byte) (waits []attrWait, ok bool) {
 	return waits, true
 }
 
-// getAttr returns an attribute. If there is none, and the rank waits for it, w is kept; full
-// means that it waits for too many.
+// getAttr returns an attribute. If it is missing and waits is true, w is queued. full reports that the
+// rank waits for too many attributes.
 func (a *NodeAttrs) getAttr(key []byte, waits bool, w attrWait) (value []byte, found, full bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -66,7 +67,7 @@ func (a *NodeAttrs) getAttr(key []byte, waits bool, w attrWait) (value []byte, f
 	return value, found, full
 }
 
-// ForgetWaits drops what a conversation waits for that has ended.
+// ForgetWaits drops the queued requests of a conversation that has ended.
 func (a *NodeAttrs) ForgetWaits(c *Conversation) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -78,7 +79,7 @@ func (a *NodeAttrs) ForgetWaits(c *Conversation) {
 	}
 }
 
-// putNodeAttr stores an attribute, and answers all who wait for it.
+// putNodeAttr stores an attribute, and replies to the requests that wait for it.
 func (c *Conversation) putNodeAttr() {
 	key, value, ok := c.readPut()
 	if !ok {
@@ -98,7 +99,7 @@ func (c *Conversation) putNodeAttr() {
 	}
 }
 
-// getNodeAttr answers with an attribute; with wait=TRUE only when there is one.
+// getNodeAttr replies with an attribute. With wait=TRUE the reply is sent when the attribute exists.
 func (c *Conversation) getNodeAttr() {
 	waits := bytes.EqualFold(c.fields.Text("wait"), []byte("TRUE"))
 	c.beginReply(0)

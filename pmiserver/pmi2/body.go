@@ -6,9 +6,8 @@ import (
 	"remshell/pmiserver/pmiversion"
 )
 
-// Parse splits the body of a PMI-2 request (pmi-wire.md 4.2). It undoes the
-// doubling of semicolons in the body itself. A word without "=" is ignored, and
-// so is all from a zero on.
+// Parse splits the body of a PMI-2 request (pmi-wire.md 4.2). It changes body: it replaces doubled
+// semicolons by single ones. It ignores words without "=", and everything from a zero byte on.
 func Parse(a *pmiversion.Fields, body []byte) {
 	*a = (*a)[:0]
 	for len(body) > 0 && body[0] != 0 {
@@ -27,8 +26,8 @@ func Parse(a *pmiversion.Fields, body []byte) {
 	}
 }
 
-// unescape returns what stands before the first single semicolon, in the same
-// place, and what follows it.
+// unescape returns the value before the first single semicolon, and the bytes after that. The value
+// stays in the same memory.
 func unescape(b []byte) (value, rest []byte) {
 	end := 0
 	for i := 0; i < len(b); i++ {
@@ -44,7 +43,7 @@ func unescape(b []byte) (value, rest []byte) {
 	return b[:end], nil
 }
 
-// putLength writes the length of a frame's body into its first six bytes.
+// putLength writes the length of a frame's body into the frame's first six bytes.
 func putLength(frame []byte) {
 	n := len(frame) - 6
 	for i := 5; i >= 0 && n > 0; i-- {
@@ -53,7 +52,7 @@ func putLength(frame []byte) {
 	}
 }
 
-// appendEscaped adds a value, whose semicolons are doubled.
+// appendEscaped appends a value, with its semicolons doubled.
 func appendEscaped(dst, value []byte) []byte {
 	for _, b := range value {
 		if b == ';' {

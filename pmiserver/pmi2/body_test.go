@@ -7,13 +7,13 @@ import (
 	"remshell/pmiserver/pmiversion"
 )
 
-// FuzzParse: what a sender escapes is what the reader has.
+// Parse undoes the sender's escapes.
 func FuzzParse(f *testing.F) {
 	f.Add("a", "host;0=x y;;end", "junk")
 	f.Add("b", ";", ";=;;")
 	f.Fuzz(func(t *testing.T, key, value, junk string) {
 		var a pmiversion.Fields
-		Parse(&a, []byte(junk)) // must not harm
+		Parse(&a, []byte(junk)) // must not panic
 		if key == "" || key[0] == 0 || strings.ContainsAny(key, ";=") {
 			return
 		}

@@ -17,7 +17,7 @@ func (c *Conversation) unpublish() {
 	c.replyNameService("not_found", removed, err)
 }
 
-// lookup answers with the port twice, for clients differ in where they look.
+// lookup replies with the port in two fields, because clients read different ones.
 func (c *Conversation) lookup() {
 	port, found, err := c.Server.Lookup(c.fields.Text("name"))
 	switch {
@@ -36,7 +36,7 @@ func (c *Conversation) lookup() {
 	}
 }
 
-// replyNameService answers a request of the name service that brings no value.
+// replyNameService replies to a request of the name service, without a value.
 func (c *Conversation) replyNameService(no string, yes bool, err error) {
 	switch {
 	case err != nil:

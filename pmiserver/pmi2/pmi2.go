@@ -1,6 +1,6 @@
-// Package pmi2 is PMI-2, to which a client may go on from PMI-1: frames of a length and a body
-// "cmd=NAME;key=value;...". The protocol is in pmi-wire.md of the specification, as are the
-// sections that comments name.
+// Package pmi2 is PMI-2, to which a client may switch from PMI-1. A message is a frame: a length and a
+// body "cmd=NAME;key=value;...". pmi-wire.md of the specification describes the protocol. Section
+// numbers in comments are those of pmi-wire.md.
 package pmi2
 
 import (
@@ -11,7 +11,7 @@ import (
 	"remshell/pmiserver/pmiversion"
 )
 
-// The codes of pmi-wire.md 4.8 that we answer with; clients look for 0 only.
+// Result codes of pmi-wire.md 4.8. Clients only test for 0.
 const (
 	rcInit     = 1
 	rcArgument = 3
@@ -21,15 +21,15 @@ const (
 	rcOther    = 14
 )
 
-// A requestRule says how a command is understood.
+// A requestRule describes a PMI-2 request.
 type requestRule struct {
-	required   []string // fields without which it is refused
-	beforeInit bool     // also before init
+	required   []string // fields that must be present
+	beforeInit bool     // also allowed before init
 	handle     func(*Conversation)
 }
 
-// requests lists what a PMI-2 client may say, in the order of pmi-wire.md 4.4.
-// The answer to NAME is NAME-response.
+// requests lists the requests of PMI-2, in the order of pmi-wire.md 4.4. The reply to NAME is
+// NAME-response.
 var requests = map[string]requestRule{
 	"fullinit":         {beforeInit: true, handle: (*Conversation).fullInit},
 	"finalize":         {handle: (*Conversation).finalize},
@@ -50,24 +50,24 @@ var requests = map[string]requestRule{
 	"ring":             {required: []string{"ring-left", "ring-right"}, handle: (*Conversation).ring},
 }
 
-// A Conversation is what one rank says in PMI-2.
+// A Conversation is the PMI-2 side of one rank's session.
 type Conversation struct {
 	*pmiversion.Rank
 	nodeAttrs    *NodeAttrs
-	waits        int               // for node attributes; guarded by attrs.mu
-	fields       pmiversion.Fields // of the request being answered
-	name         []byte            // of that
+	waits        int               // number of node attributes it waits for; guarded by nodeAttrs.mu
+	fields       pmiversion.Fields // the fields of the current request
+	name         []byte            // the name of the current request
 	paddingBytes int               // bytes after every body, which its length counts
-	replyStart   int               // where in the answers the one under way begins
+	replyStart   int               // start of the current reply in Replies
 }
 
-// New returns the conversation of a rank that has said nothing yet. attrs are those of its
+// New returns the conversation of a rank that has sent nothing yet. attrs are the attributes of its
 // group on the node.
 func New(r *pmiversion.Rank, attrs *NodeAttrs) *Conversation {
 	return &Conversation{Rank: r, nodeAttrs: attrs}
 }
 
-// HandleFrame carries out the request in the body of a frame, which it changes.
+// HandleFrame handles the request in the body of a frame. It changes body.
 func (c *Conversation) HandleFrame(body []byte) {
 	body = c.stripPadding(body)
 	Parse(&c.fields, body)
@@ -91,9 +91,9 @@ func (c *Conversation) HandleFrame(body []byte) {
 	req.handle(c)
 }
 
-// stripPadding takes off what the client of MPICH 3.3 to 4.0 adds to each body: six
-// bytes of its buffer, counted in the length. It is known by its fullinit, which
-// ends in threaded=... but for them (pmi-wire.md 4.1).
+// stripPadding removes the padding that the client of MPICH 3.3 to 4.0 adds to each body: six bytes of
+// its buffer, counted in the length. Its fullinit shows it: there the padding follows threaded=...
+// (pmi-wire.md 4.1).
 func (c *Conversation) stripPadding(body []byte) []byte {
 	const extra = 6
 	if head := body[:max(0, len(body)-extra)]; bytes.HasPrefix(body, []byte("cmd=fullinit;")) {
@@ -105,8 +105,8 @@ func (c *Conversation) stripPadding(body []byte) []byte {
 	return body[:max(0, len(body)-c.paddingBytes)]
 }
 
-// beginReply begins an answer: its length is filled in by shut. A request with a thrid
-// has it echoed, for some clients find the waiting thread by it.
+// beginReply begins a reply. endReply fills in its length. A thrid in the request is echoed, because
+// some clients use it to find the waiting thread.
 func (c *Conversation) beginReply(rc int) {
 	c.beginReplyHead()
 	c.AppendReply("rc=")
@@ -124,7 +124,7 @@ func (c *Conversation) beginReplyHead() {
 	}
 }
 
-// addField adds a field; a semicolon in the value is doubled.
+// addField appends a field to the reply. Semicolons in the value are doubled.
 func (c *Conversation) addField(key string, value []byte) {
 	c.AppendReply(key)
 	c.AppendReply("=")
@@ -139,31 +139,32 @@ func (c *Conversation) addNumberField(key string, n int) {
 	c.AppendReply(";")
 }
 
-// endReply ends an answer.
+// endReply ends a reply.
 func (c *Conversation) endReply() { putLength(c.Replies[c.replyStart:]) }
 
-// takeReply takes back the answer under way. Who completes it later puts the length in.
+// takeReply removes the current reply from Replies and returns it. The caller completes it later, and
+// calls putLength.
 func (c *Conversation) takeReply() []byte {
 	answer := bytes.Clone(c.Replies[c.replyStart:])
 	c.Replies = c.Replies[:c.replyStart]
 	return answer
 }
 
-// replyOK answers that all went well.
+// replyOK replies with success and no values.
 func (c *Conversation) replyOK() {
 	c.beginReply(0)
 	c.endReply()
 }
 
-// refuse answers that a request failed; reason is of [a-z0-9_].
+// refuse replies that a request failed. reason must match [a-z0-9_]*.
 func (c *Conversation) refuse(rc int, reason string) {
 	c.beginReply(rc)
 	c.AppendReply("errmsg=" + reason + ";")
 	c.endReply()
 }
 
-// replyValue answers with a value, or that there is none. Only this form of a miss
-// is none of an error to all clients.
+// replyValue replies with a value, or with found=FALSE if it is empty. Only this form of "not found"
+// is no error for any client.
 func (c *Conversation) replyValue(value []byte) {
 	if len(value) > 0 {
 		c.replyFound(value)
@@ -174,7 +175,7 @@ func (c *Conversation) replyValue(value []byte) {
 	c.endReply()
 }
 
-// replyFound answers with a value, which may be empty.
+// replyFound replies with a value, which may be empty.
 func (c *Conversation) replyFound(value []byte) {
 	c.beginReply(0)
 	c.AppendReply("found=TRUE;")
@@ -182,15 +183,15 @@ func (c *Conversation) replyFound(value []byte) {
 	c.endReply()
 }
 
-// fullInit is the init of PMI-2. The rank is that of the connection, whatever
-// the client believes. A client is a spawned one if it is told of a spawner.
+// fullInit is the init of PMI-2. The rank is that of the connection, whatever rank the client names. A
+// reply with spawner-jobid tells the client that its group was spawned.
 func (c *Conversation) fullInit() {
 	rank, given := c.fields.Number("pmirank")
 	if !given {
 		rank, given = c.fields.Number("srcid")
 	}
 	if given && rank != c.ID {
-		c.Server.Note("says in fullinit that it is rank " + strconv.Itoa(rank))
+		c.Server.Note("named itself rank " + strconv.Itoa(rank) + " in fullinit")
 	}
 	c.Server.Init()
 	c.beginReply(0)
@@ -236,7 +237,7 @@ func (c *Conversation) jobConnect() {
 
 func (c *Conversation) jobDisconnect() { c.replyOK() }
 
-// deadKey is the key of the ranks that have failed while the others go on.
+// deadKey is the key of the list of failed ranks.
 const deadKey = "PMI_dead_processes"
 
 func (c *Conversation) jobAttr() {
@@ -252,13 +253,13 @@ func (c *Conversation) jobAttr() {
 	}
 }
 
-// isOtherJob reports whether a request means another group's keys than ours.
+// isOtherJob reports whether the request names a group other than the rank's own.
 func (c *Conversation) isOtherJob() bool {
 	job := c.fields.Text("jobid")
 	return len(job) > 0 && string(job) != c.Group
 }
 
-// readPut returns the key and the value of a put, or refuses it.
+// readPut returns the key and the value of a put. If they are not valid, it refuses the request.
 func (c *Conversation) readPut() (key, value []byte, ok bool) {
 	key, value = c.fields.Text("key"), c.fields.Text("value")
 	switch {
@@ -293,7 +294,7 @@ func (c *Conversation) get() {
 		return
 	}
 	key := c.fields.Text("key")
-	if string(key) == deadKey { // MPICH asks for it as a key, newer Hydra answers to both
+	if string(key) == deadKey { // MPICH asks for it as a key; newer Hydra answers both forms
 		c.replyFound([]byte(c.Server.DeadRanks()))
 		return
 	}
@@ -301,8 +302,8 @@ func (c *Conversation) get() {
 	c.replyValue(value)
 }
 
-// fence is the barrier of PMI-2. Answering late, when all are in, suits every
-// client; a get then never waits (pmi-wire.md 4.4).
+// fence is the barrier of PMI-2. The reply comes when all ranks have entered. Every client accepts
+// that, and no get has to wait (pmi-wire.md 4.4).
 func (c *Conversation) fence() {
 	c.beginReply(0)
 	c.endReply()
@@ -310,11 +311,11 @@ func (c *Conversation) fence() {
 	c.Server.Fence(func() []byte { return reply })
 }
 
-// ParseGreeting reads the body of the first frame, fullinit, in which a client without a descriptor
-// has its PMI_ID where others have their rank.
+// ParseGreeting parses the body of the first frame of a client without a descriptor: fullinit, with
+// the PMI_ID in place of the rank.
 func ParseGreeting(body []byte) pmiversion.Greeting {
 	var f pmiversion.Fields
-	Parse(&f, bytes.Clone(body)) // which changes it
+	Parse(&f, bytes.Clone(body)) // Parse changes its argument
 	if string(f.Text("cmd")) != "fullinit" {
 		return pmiversion.Greeting{}
 	}

@@ -6,9 +6,10 @@ import (
 	"remshell/pmiserver/kvs"
 )
 
-// The ring of MVAPICH2 and Slurm (pmi-wire.md 4.7): every rank hands a value to
-// each of its two neighbours. It meets all ranks, so it is a barrier that spreads
-// two keys for each of them, which no client can put.
+// ringKey returns the key of a value that a rank sends to a neighbour in the ring of MVAPICH2 and
+// Slurm (pmi-wire.md 4.7). In a ring every rank sends a value to each of its two neighbours. All ranks
+// of the group take part, so it is a barrier that exchanges two keys for each rank. No client can put
+// these keys.
 func ringKey(side string, rank int) []byte {
 	return strconv.AppendInt([]byte("PMI_ring_"+side+"_"), int64(rank), 10)
 }
@@ -29,8 +30,8 @@ func (c *Conversation) ring() {
 	c.Server.Fence(func() []byte { return ringAnswer(head, keys, rank, size) })
 }
 
-// ringAnswer tells a rank what its left neighbour sent to the right, and its right
-// one to the left. The first and the last are neighbours.
+// ringAnswer returns the reply to a rank: the value that its left neighbour sent to the right, and the
+// value that its right neighbour sent to the left. The first and the last rank are neighbours.
 func ringAnswer(head []byte, keys *kvs.Store, rank, size int) []byte {
 	left, _ := keys.Get(ringKey("right", (rank+size-1)%size))
 	right, _ := keys.Get(ringKey("left", (rank+1)%size))

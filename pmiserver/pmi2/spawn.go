@@ -7,14 +7,14 @@ import (
 	"remshell/pmiserver/spawn"
 )
 
-// fieldNames is how PMI-2 writes a request (pmi-wire.md 4.6).
+// fieldNames are the names of PMI-2 (pmi-wire.md 4.6).
 var fieldNames = spawn.FieldNames{
 	Ranks: "maxprocs", ArgCount: "argc", Arg: "argv", ArgFirst: 0,
 	InfoCount: "infokeycount", InfoKey: "infokey", InfoVal: "infoval",
 	PutCount: "preputcount", PutKey: "ppkey", PutVal: "ppval",
 }
 
-// spawn is one list of fields, in which each subcmd opens a command (4.6).
+// spawn handles a spawn request: one list of fields, in which each subcmd begins a command (4.6).
 func (c *Conversation) spawn() {
 	why := "bad_request"
 	if r, ok := parseSpawn(c.fields); ok {
@@ -27,7 +27,7 @@ func (c *Conversation) spawn() {
 	}
 }
 
-// parseSpawn reads what is asked for; it fails if something counted is missing.
+// parseSpawn parses a spawn request. ok is false if an item of a counted list is missing.
 func parseSpawn(fields pmiversion.Fields) (r spawn.Request, ok bool) {
 	first := make(spawn.Segment)
 	programs, segments := []string(nil), []spawn.Segment{first}
@@ -51,7 +51,7 @@ func parseSpawn(fields pmiversion.Fields) (r spawn.Request, ok bool) {
 	return r, first.Number("ncmds") == len(programs)
 }
 
-// spawnReply is the answer when that is done; head is all that comes before rc.
+// spawnReply returns the reply to a spawn request. head is the part before rc.
 func spawnReply(head []byte, o spawn.Result) []byte {
 	if o.Err != nil {
 		head = fmt.Appendf(head, "rc=%d;errmsg=%s;", rcOther, pmiversion.ErrorWord(o.Err))

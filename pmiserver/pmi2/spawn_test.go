@@ -10,7 +10,7 @@ import (
 	"remshell/pmiserver/spawn"
 )
 
-// TestManyCodes: all clients can read all codes.
+// All clients can read all codes.
 func TestManyCodes(t *testing.T) {
 	codes := make([]int, 600)
 	codes[599] = 1
@@ -19,7 +19,7 @@ func TestManyCodes(t *testing.T) {
 	}
 }
 
-// FuzzSpawn: a request comes in as it was.
+// A parsed request equals the one that was sent.
 func FuzzSpawn(f *testing.F) {
 	f.Add("/x/spawn", "a b", "wdir", "/scr", 2)
 	f.Add("e", "", "foo", "b a=r;z", 1)

@@ -2,13 +2,13 @@ package pmiversion
 
 import "strconv"
 
-// A Field is key=value of a request; both are parts of what was said.
+// A Field is one key=value of a request. Both are parts of the request's buffer.
 type Field struct{ Key, Value []byte }
 
-// Fields are those of one request. They are used again for the next one.
+// Fields are the fields of one request. The slice is reused for the next request.
 type Fields []Field
 
-// Find returns the first field of that name.
+// Find returns the value of the first field with that key.
 func (f Fields) Find(key string) (value []byte, found bool) {
 	for i := range f {
 		if string(f[i].Key) == key {
@@ -18,13 +18,14 @@ func (f Fields) Find(key string) (value []byte, found bool) {
 	return nil, false
 }
 
-// Text returns the first field of that name, or nil.
+// Text returns the value of the first field with that key, or nil.
 func (f Fields) Text(key string) []byte {
 	value, _ := f.Find(key)
 	return value
 }
 
-// Number returns a field of decimal digits with an optional minus.
+// Number returns the value of a field as a decimal number with an optional minus. ok is false if the
+// field is missing or no number.
 func (f Fields) Number(key string) (n int, ok bool) {
 	value, found := f.Find(key)
 	if !found || len(value) == 0 || value[0] == '+' {

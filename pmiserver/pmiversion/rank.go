@@ -1,14 +1,14 @@
 /*
-Package dialect is what the dialects of PMI have in common: the rank that one speaks with, what
-may be done for it, and the fields of a request.
+Package pmiversion holds the parts that the PMI versions share: the rank of a conversation, the
+services of its server, and the fields of a request.
 
 	stream of bytes --- session --- line ---> pmi1 --.
-	                          '--- frame ---> pmi2 --+--> Rank: its keys, its answers
+	                          '--- frame ---> pmi2 --+--> Rank: its keys, its replies
 	                                                 '--> Server: fence, names, spawn, abort
 
-A dialect is a package with a table of requests: who adds a request writes its row and its
-function there. It knows neither connections nor other ranks. All of it belongs to the
-goroutine of the rank's session.
+A PMI version is a package with a table of requests. To add a request, add its row and its function
+there. The package knows neither connections nor other ranks. All of it runs in the goroutine of
+the rank's session.
 */
 package pmiversion
 
@@ -22,68 +22,68 @@ import (
 	"remshell/pmiserver/transcript"
 )
 
-// A Rank is one to which a dialect speaks.
+// A Rank is the rank of one conversation.
 type Rank struct {
 	Number int // in its group
-	ID     int // what it may call itself: its number, or its PMI_ID
-	App    int // which section of the command line it belongs to
+	ID     int // its number or PMI_ID, which it names in fullinit
+	App    int // index of its app context on the command line
 
 	Group    string
 	Size     int    // ranks of the group
-	Universe int    // processes that would fit; 0: unknown
-	Parent   string // the group that spawned it; empty: none
-	Mapping  []byte // PMI_process_mapping; empty: there is none
+	Universe int    // processes that would fit; 0 if unknown
+	Parent   string // the group that spawned this one; empty if none did
+	Mapping  []byte // value of PMI_process_mapping; empty if there is none
 
 	Keys    kvs.View
-	Inited  bool   // it is between init and finalize
-	Replies []byte // to the requests of this batch, not yet sent
+	Inited  bool   // init was received, and finalize was not
+	Replies []byte // replies of the current batch, not yet sent
 	Server  Server
 
 	unknownNoted bool // an unknown command was reported
 }
 
-// A Server is what can be done for a rank beside its keys.
+// A Server does the things for a rank that reach beyond its keys.
 type Server interface {
-	Init()                          // the rank has said init
-	Finalize()                      // and finalize
-	Abort(code int, message string) // and that the job shall end; from now on it is not answered
-	Note(text string)               // it said something odd
+	Init()                          // the rank sent init
+	Finalize()                      // the rank sent finalize
+	Abort(code int, message string) // the rank asked to end the job; it gets no more replies
+	Note(text string)               // reports an oddity of the rank
 
-	// Fence takes the rank into the fence of its group; release makes the answer that lets it
-	// out, from any goroutine. All answers so far are sent before.
+	// Fence enters the rank into the fence of its group. It sends all collected replies first. release
+	// is called, on any goroutine, for the reply that releases the rank.
 	Fence(release func() []byte)
 
-	// Spawn has a request carried out and sends the answer when that is done; meanwhile the
-	// rank is heard. It returns why it does not, in a word, or nothing.
+	// Spawn starts a request. When it is done, Spawn sends the reply that answer makes; meanwhile
+	// the rank may send requests. refused is empty, or one word that says why the request is refused.
 	Spawn(r spawn.Request, answer func(spawn.Result) []byte) (refused string)
 
-	// The table of published names. ErrUnsupported: there is none.
+	// The table of published names. All three return ErrUnsupported if there is none.
 	Publish(service, port []byte) (added bool, err error)
 	Lookup(service []byte) (port string, found bool, err error)
 	Unpublish(service []byte) (removed bool, err error)
 
-	// DeadRanks lists the ranks of the group that ended by failing, while the others go on: "1,3-5"; empty: none.
+	// DeadRanks lists the group's ranks that failed while the others go on, as "3,1". It is empty if
+	// none has.
 	DeadRanks() string
 
-	// Hosts returns the names of the group's nodes, and of each rank the number of its node
-	// among them.
+	// Hosts returns the names of the group's nodes, and for each rank the index of its node in nodes.
 	Hosts() (nodes []string, of []int, err error)
 
-	Flush()                  // sends all answers so far
-	SendReply(answer []byte) // sends an answer; any goroutine may call it
+	Flush()                  // sends all collected replies
+	SendReply(answer []byte) // sends a reply; any goroutine may call it
 }
 
-// ErrUnsupported is the fault of a server that cannot do something at all.
+// ErrUnsupported is returned when the server does not offer a service.
 var ErrUnsupported = errors.New("unsupported")
 
-// AppendReply adds to the answers; it is called with a whole line or with its parts.
+// AppendReply appends a whole reply line, or a part of one.
 func (r *Rank) AppendReply(part string) { r.Replies = append(r.Replies, part...) }
 
-// AppendReplyNumber adds a number to the answers.
+// AppendReplyNumber appends a decimal number to the replies.
 func (r *Rank) AppendReplyNumber(n int) { r.Replies = strconv.AppendInt(r.Replies, int64(n), 10) }
 
-// NoteUnknown notes an unknown command, once, and returns its name as far as one may
-// repeat it.
+// NoteUnknown reports an unknown command, once for each rank. It returns the name to use in the reply:
+// name, or "unknown" if name has unusual characters.
 func (r *Rank) NoteUnknown(name []byte) string {
 	word := string(name[:min(len(name), 64)])
 	odd := func(r rune) bool {
@@ -99,15 +99,15 @@ func (r *Rank) NoteUnknown(name []byte) string {
 	return word
 }
 
-// A Greeting is how a client without a descriptor begins: it says its PMI_ID.
+// A Greeting is the first message of a client without a descriptor. It names the PMI_ID.
 type Greeting struct {
-	HasID     bool // it has said ID
+	HasID     bool // the client sent ID
 	ID        int
-	WantsPMI2 bool   // it wants to go on in PMI-2, and says its ID there
-	Reply     string // if Two; else what to answer if it may not come in
+	WantsPMI2 bool   // the client wants to continue in PMI-2, and names its ID there
+	Reply     string // if WantsPMI2 the reply to send, else the refusal to send if the ID is not valid
 }
 
-// ErrorWord makes one word of [a-z0-9_] of an error, for a client's message.
+// ErrorWord turns an error into one word of [a-z0-9_], for a reply to a client.
 func ErrorWord(err error) string {
 	w := []byte(strings.ToLower(err.Error()))
 	w = w[:min(len(w), 200)]

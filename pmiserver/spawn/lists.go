@@ -2,28 +2,27 @@ package spawn
 
 import "strconv"
 
-// A FieldNames says how a dialect writes a request. Lists are numbered, and their lengths stand in
-// fields of their own; absent means 0.
+// FieldNames are the field names of a PMI version's spawn request. Lists are numbered. Their lengths
+// are in fields of their own; a missing length field means 0.
 type FieldNames struct {
-	Ranks                       string // how many processes
+	Ranks                       string // number of processes
 	ArgCount, Arg               string
 	ArgFirst                    int
 	InfoCount, InfoKey, InfoVal string
 	PutCount, PutKey, PutVal    string
 }
 
-// A Segment is the fields that describe one command. A key has the value it had
-// first.
+// A Segment holds the fields that describe one command. If a key occurs twice, the first value counts.
 type Segment map[string]string
 
-// AddField takes in a field.
+// AddField adds a field, unless its key exists already.
 func (s Segment) AddField(key, value []byte) {
 	if _, given := s[string(key)]; !given {
 		s[string(key)] = string(value)
 	}
 }
 
-// Number returns a field that counts something; 0 if it is none.
+// Number returns a field as a number. It is 0 if the field is missing or no number.
 func (s Segment) Number(key string) int {
 	n, err := strconv.Atoi(s[key])
 	if err != nil {
@@ -32,7 +31,7 @@ func (s Segment) Number(key string) int {
 	return n
 }
 
-// Command reads what is to be started; it fails if something counted is missing.
+// Command parses the command. ok is false if an item of a counted list is missing.
 func (s Segment) Command(program string, form *FieldNames) (c Command, ok bool) {
 	c.Argv, c.Count = []string{program}, s.Number(form.Ranks)
 	for i := range s.Number(form.ArgCount) {
@@ -46,12 +45,12 @@ func (s Segment) Command(program string, form *FieldNames) (c Command, ok bool) 
 	return c, ok
 }
 
-// Preputs reads what the new group is to find; it fails if something counted is missing.
+// Preputs parses the preput pairs for the new group. ok is false if one is missing.
 func (s Segment) Preputs(form *FieldNames) (list []Pair, ok bool) {
 	return s.readPairs(form.PutCount, form.PutKey, form.PutVal)
 }
 
-// readPairs reads a list of pairs, numbered from 0; it fails if one is missing.
+// readPairs parses a list of pairs, numbered from 0. ok is false if one is missing.
 func (s Segment) readPairs(count, keys, values string) (list []Pair, ok bool) {
 	for i := range s.Number(count) {
 		key, hasKey := s[keys+strconv.Itoa(i)]

@@ -1,5 +1,5 @@
-// Package spawn holds what a rank says when it asks for more processes (MPI_Comm_spawn), and
-// how that is read from fields, whichever dialect wrote them.
+// Package spawn holds the requests of ranks for more processes (MPI_Comm_spawn), and parses them from
+// the fields of any PMI version.
 package spawn
 
 import (
@@ -12,41 +12,39 @@ import (
 	"remshell/pmiserver/transcript"
 )
 
-// A Spawner starts processes that ranks ask for, as a new group of the job. Spawn
-// returns when all of them have been started, with the name of their group. It is
-// called from a goroutine of its own, and ends early when ctx does, which is when
-// the rank that asked has gone.
+// A Spawner starts processes for ranks, as a new group of the job. Spawn returns the name of the group
+// when all processes have started. It is called from its own goroutine. It ends early when ctx ends,
+// that is, when the rank that asked has gone.
 //
-// codes has one entry for each process, in the order of ranks, 0 for one that was
-// started; nil stands for all of them. An error means that nothing was started;
-// the rank that asked goes on (MPI_ERR_SPAWN).
+// codes has one entry for each process, in rank order; 0 means that the process started. If codes is
+// nil, all have started. An error means that no process was started. The rank that asked goes on
+// (MPI_ERR_SPAWN).
 type Spawner interface {
 	Spawn(ctx context.Context, r Request) (group string, codes []int, err error)
 }
 
-// A Request is what one call of MPI_Comm_spawn or MPI_Comm_spawn_multiple asks
-// for. The processes of all commands are one group, ranked in their order; the
-// index of a command is their appnum.
+// A Request is one call of MPI_Comm_spawn or MPI_Comm_spawn_multiple. The processes of all commands
+// form one group, ranked in the order of the commands. The index of a command is their appnum.
 type Request struct {
-	Group    string // of the rank that asks
-	Rank     int    // that asks
-	PMIx     bool   // it asks by PMIx, which its children are to speak, too
+	Group    string // group of the rank that asks
+	Rank     int    // number of the rank that asks
+	PMIx     bool   // the rank asked by PMIx; its children use PMIx too
 	Commands []Command
-	Preputs  []Pair // for pmiserver.Info.Preputs of the new group
+	Preputs  []Pair // value of pmiserver.Info.Preputs for the new group
 }
 
-// A Command is a program to be spawned.
+// A Command is a program to spawn.
 type Command struct {
-	Argv  []string // the program first, as the caller names it: perhaps relative
-	Count int      // of processes, at least 1
-	Info  []Pair   // as given; what nobody knows is to be ignored (MPI)
+	Argv  []string // the program first, as the caller names it; perhaps relative
+	Count int      // number of processes, at least 1
+	Info  []Pair   // info keys as given; MPI requires to ignore unknown ones
 	Env   []string // NAME=VALUE, for its processes
 }
 
-// ErrNoSlots is the error of a Spawner that has not enough slots.
+// ErrNoSlots is returned by a Spawner if there are not enough slots.
 var ErrNoSlots = errors.New("not enough slots")
 
-// NoSlots is ErrNoRoom in the words of who has looked for it.
+// NoSlots returns an error with this text that is ErrNoSlots.
 func NoSlots(text string) error { return noSlotsError(text) }
 
 type noSlotsError string
@@ -54,10 +52,10 @@ type noSlotsError string
 func (e noSlotsError) Error() string        { return string(e) }
 func (e noSlotsError) Is(target error) bool { return target == ErrNoSlots }
 
-// A Pair is a key with a value.
+// A Pair is a key with its value.
 type Pair struct{ Key, Value string }
 
-// Size returns how many processes are asked for.
+// Size returns the number of processes in the request.
 func (r Request) Size() (n int) {
 	for _, c := range r.Commands {
 		n += c.Count
@@ -65,7 +63,7 @@ func (r Request) Size() (n int) {
 	return n
 }
 
-// String writes a request as a command line would.
+// String returns the request as a command line.
 func (r Request) String() string {
 	var parts []string
 	for _, c := range r.Commands {
@@ -84,11 +82,11 @@ func (r Request) String() string {
 	return strings.Join(parts, " : ")
 }
 
-// maxProcesses is how many processes a request may ask for. Whether there is room
-// for them is not for us to say.
+// maxProcesses limits the processes of one request. Whether they fit on the nodes is checked
+// elsewhere.
 const maxProcesses = 1 << 24
 
-// Problem returns what is wrong with a request, in a word, or nothing.
+// Problem returns one word that says what is wrong with the request, or "".
 func (r Request) Problem() string {
 	total := 0
 	for _, c := range r.Commands {
@@ -111,15 +109,15 @@ func (r Request) Problem() string {
 	return ""
 }
 
-// A Result is what Spawner.Spawn has returned.
+// A Result is the result of Spawner.Spawn.
 type Result struct {
 	Group string
 	Codes []int
 	Err   error
 }
 
-// ErrorCodes returns the codes as clients want them, and how many are not 0; both are
-// empty when all is well. Clients insist that there be one for each process.
+// ErrorCodes returns the codes as clients expect them, and the number of codes that are not 0. If no
+// code is, list is nil. Clients require one code for each process.
 func (o Result) ErrorCodes() (list []byte, n int) {
 	for _, code := range o.Codes {
 		if code != 0 {

@@ -1,7 +1,7 @@
 package transcript
 
-// Escape writes bytes as a transcript does: printable ASCII as it is, but for
-// the backslash, and all else as \\, \n, \0 or \xHH.
+// Escape writes bytes in the notation of a transcript. Printable ASCII except the backslash stays as
+// it is. Other bytes become \\, \n, \0 or \xHH.
 func Escape(b []byte) string {
 	const digits = "0123456789abcdef"
 	out := make([]byte, 0, len(b))

@@ -8,12 +8,12 @@ import (
 	"sync"
 )
 
-// A Recorder makes a case for ReadCases of what the servers of a job were told and
-// said. It may be called from any goroutine.
+// A Recorder records the messages of a job's servers as a case for ReadCases. Its methods may be
+// called from any goroutine.
 type Recorder struct {
 	mu    sync.Mutex
 	ranks map[rankID]*rankRecord
-	order []recordedLine // what ranks said, in the order in which it was heard
+	order []recordedLine // the lines that ranks sent, in the order of arrival
 }
 
 type rankID struct{ group, rank int }
@@ -24,18 +24,18 @@ type recordedLine struct {
 	line string
 }
 
-// rankRecord is what one rank was told, and how far it is.
+// A rankRecord holds the lines that one rank received, and its position in barriers and requests.
 type rankRecord struct {
-	replies     []string
-	heardBefore []int // how many lines were heard before each of them
-	inBarrier   bool  // in a barrier
+	replies        []string
+	receivedBefore []int // for each of replies, the number of lines received before it from all ranks
+	inBarrier      bool  // the rank waits in a barrier
 
 	inSpawn      bool // within an mcmd request
 	total, sofar string
 }
 
-// Trace is for pmiserver.Server.Trace; group is 0 for the first group, else the
-// number of a spawned one, as Step has it.
+// Trace is for pmiserver.Server.Trace. group is 0 for the first group, else the number of a spawned
+// one, as in Step.
 func (r *Recorder) Trace(group, rank int, line string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -50,29 +50,28 @@ func (r *Recorder) Trace(group, rank int, line string) {
 		r.order = append(r.order, recordedLine{at, line})
 		return
 	}
-	me := r.ranks[at]
-	me.replies, me.heardBefore = append(me.replies, line), append(me.heardBefore, len(r.order))
+	record := r.ranks[at]
+	record.replies, record.receivedBefore = append(record.replies, line), append(record.receivedBefore, len(r.order))
 }
 
-// AddReply is a word that is shown of a rank: "SPAWN -n 2 x", "CLOSED".
+// AddReply records an event that the server reports: "SPAWN -n 2 x", "CLOSED".
 func (r *Recorder) AddReply(group, rank int, word string) { r.Trace(group, rank, "> "+word) }
 
-// AddEvent is a word that a rank, or its world, says: "EOF", "STARTED".
+// AddEvent records an event of a rank: "EOF", "STARTED".
 func (r *Recorder) AddEvent(group, rank int, word string) { r.Trace(group, rank, "< "+word) }
 
-// Write writes the case, and forgets it. job is what follows the word on its line;
-// sizes are those of the groups, by number.
+// Write writes the case, and then forgets it. job is the rest of the line "job ...". sizes are the
+// sizes of the groups, by number.
 //
-// What is heard at the same time on several connections is answered in any order.
-// In the case each answer stands where ReadCases wants it, directly after what
-// brings it about: the request itself, the last rank's entry into a barrier, or
-// the put of a node attribute that was waited for.
+// Replies to simultaneous requests on several connections may come in any order. Write puts each reply
+// where ReadCases expects it, directly after its cause. The cause is the request itself, the last
+// rank's entry into a barrier, or the put of a node attribute that the rank waits for.
 func (r *Recorder) Write(w io.Writer, title, job string, sizes []int) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var b strings.Builder
 	fmt.Fprintf(&b, "case %s\njob %s\n", title, job)
-	due := make(map[int][]rankID) // who is answered after a line that is not his own
+	due := make(map[int][]rankID) // ranks that receive a reply after a line of another rank
 	for i, t := range r.order {
 		b.WriteString(t.String() + "\n")
 		if put := r.answeringPut(i); put > 0 {
@@ -89,16 +88,17 @@ func (r *Recorder) Write(w io.Writer, title, job string, sizes []int) error {
 	return err
 }
 
-// answeringPut returns the line that answers line i, if that waits for a node attribute.
+// answeringPut returns the index of the put that answers line i, if line i waits for a node attribute.
+// It is 0 if there is none.
 func (r *Recorder) answeringPut(i int) (line int) {
-	from, me := r.order[i].from, r.ranks[r.order[i].from]
+	from, record := r.order[i].from, r.ranks[r.order[i].from]
 	rest, waits := strings.CutPrefix(r.order[i].line, "<; cmd=info-getnodeattr;")
-	if !waits || !strings.Contains(rest, "wait=TRUE;") || len(me.heardBefore) == 0 {
+	if !waits || !strings.Contains(rest, "wait=TRUE;") || len(record.receivedBefore) == 0 {
 		return 0
 	}
 	_, key, _ := strings.Cut(rest, "key=")
 	key, _, _ = strings.Cut(key, ";")
-	for j := i + 1; j < me.heardBefore[0]; j++ {
+	for j := i + 1; j < record.receivedBefore[0]; j++ {
 		if t := r.order[j]; t.from.group == from.group && strings.HasPrefix(t.line, "<; cmd=info-putnodeattr;key="+key+";") {
 			line = j
 		}
@@ -106,16 +106,16 @@ func (r *Recorder) answeringPut(i int) (line int) {
 	return line
 }
 
-// writeReplies writes what a line brings about.
+// writeReplies writes the replies that a line causes.
 func (r *Recorder) writeReplies(b *strings.Builder, t recordedLine, size int) {
-	me := r.ranks[t.from]
+	record := r.ranks[t.from]
 	_, text, _ := strings.Cut(t.line, " ")
 	command, _, _ := strings.Cut(text, " ")
 	command, _, _ = strings.Cut(command, ";")
 	switch {
-	case me.inSpawnRequest(text):
+	case record.inSpawnRequest(text):
 	case slices.Contains([]string{"cmd=barrier_in", "cmd=kvs-fence", "cmd=ring"}, command):
-		me.inBarrier = true
+		record.inBarrier = true
 		r.releaseBarrier(b, t.from.group, size)
 	case command == "cmd=initack":
 		r.writeNext(b, t.from, 4)
@@ -124,25 +124,25 @@ func (r *Recorder) writeReplies(b *strings.Builder, t recordedLine, size int) {
 	}
 }
 
-// inSpawnRequest reports whether a line belongs to an mcmd request, and is not its last.
-func (me *rankRecord) inSpawnRequest(line string) bool {
+// inSpawnRequest reports whether a line belongs to an mcmd request and is not its last.
+func (record *rankRecord) inSpawnRequest(line string) bool {
 	key, value, _ := strings.Cut(line, "=")
 	switch {
 	case key == "mcmd":
-		me.inSpawn = true
-	case !me.inSpawn:
+		record.inSpawn = true
+	case !record.inSpawn:
 	case key == "totspawns":
-		me.total = value
+		record.total = value
 	case key == "spawnssofar":
-		me.sofar = value
+		record.sofar = value
 	case key == "endcmd":
-		me.inSpawn = false
-		return me.total != me.sofar
+		record.inSpawn = false
+		return record.total != record.sofar
 	}
-	return me.inSpawn
+	return record.inSpawn
 }
 
-// releaseBarrier lets a group out of the barrier if all are in it.
+// releaseBarrier writes the barrier's replies to a group if all its ranks have entered.
 func (r *Recorder) releaseBarrier(b *strings.Builder, group, size int) {
 	var in []rankID
 	for at, t := range r.ranks {
@@ -160,14 +160,14 @@ func (r *Recorder) releaseBarrier(b *strings.Builder, group, size int) {
 	}
 }
 
-// writeNext writes the next lines a rank was told.
+// writeNext writes the next n lines that a rank received.
 func (r *Recorder) writeNext(b *strings.Builder, at rankID, n int) {
-	me := r.ranks[at]
-	n = min(n, len(me.replies))
-	for _, line := range me.replies[:n] {
+	record := r.ranks[at]
+	n = min(n, len(record.replies))
+	for _, line := range record.replies[:n] {
 		b.WriteString(recordedLine{at, line}.String() + "\n")
 	}
-	me.replies, me.heardBefore = me.replies[n:], me.heardBefore[n:]
+	record.replies, record.receivedBefore = record.replies[n:], record.receivedBefore[n:]
 }
 
 func (t recordedLine) String() string {

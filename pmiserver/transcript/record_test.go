@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// TestRecorder: answers stand where ReadCases wants them, in whatever order they
-// were heard of.
+// Replies stand where ReadCases expects them, in whatever order they were recorded.
 func TestRecorder(t *testing.T) {
 	var r Recorder
 	for _, line := range []string{

@@ -1,5 +1,5 @@
-// Package transcript holds the notation of recorded conversations between ranks and their PMI
-// servers: what --pmi-trace writes is what a test reads.
+// Package transcript is the notation for recorded conversations between ranks and their PMI servers.
+// --pmi-trace writes it, and tests read it.
 package transcript
 
 import (
@@ -12,42 +12,42 @@ import (
 	"strings"
 )
 
-// A Case is a conversation of all ranks of a job with their servers. A file
-// holds several, in this notation (testdata/pmi/*.pmi):
+// A Case is a conversation of all ranks of a job with their servers. A file holds several cases, in
+// this notation (testdata/pmi/*.pmi):
 //
 //	# a comment
 //	case 12 a put is visible after the barrier
-//	job size=2 name=k0                  when it differs from this; see Job
-//	0< cmd=put kvsname=k0 key=x value=1     rank 0 says a line
-//	0> cmd=put_result rc=0                  rank 0 must be told a line
-//	1<< cmd=barrier_in\ncmd=get_ma          rank 1 says these bytes in one write
-//	1<; cmd=kvs-fence;                      rank 1 says a frame of PMI-2
-//	1>; cmd=kvs-fence-response;rc=0;        rank 1 must be told a frame
-//	1>> \x20\x20  28cmd=kvs-fence-resp...     rank 1 must be told these bytes
-//	1> ∅                                    rank 1 is told nothing yet
-//	2:0< cmd=get_maxes                      rank 0 of the second spawned group says
+//	job size=2 name=k0                  if different from these defaults; see Job
+//	0< cmd=put kvsname=k0 key=x value=1     rank 0 sends a line
+//	0> cmd=put_result rc=0                  rank 0 must receive a line
+//	1<< cmd=barrier_in\ncmd=get_ma          rank 1 sends these bytes in one write
+//	1<; cmd=kvs-fence;                      rank 1 sends a frame of PMI-2
+//	1>; cmd=kvs-fence-response;rc=0;        rank 1 must receive a frame
+//	1>> \x20\x20  28cmd=kvs-fence-resp...     rank 1 must receive these bytes
+//	1> ∅                                    rank 1 receives nothing yet
+//	2:0< cmd=get_maxes                      rank 0 of the second spawned group sends
 //
-// Bytes are as Escape writes them; <hex,58> and <path,31> stand for so
-// many bytes, always the same ones. Instead of bytes a rank may "say"
+// Bytes are written as by Escape. <hex,58> and <path,31> stand for 58 and 31 bytes, always the same
+// ones. In place of bytes, these events may be given:
 //
-//	0< EOF          it closes its connection
-//	0< EXIT         its process has ended, whoever holds the connection
-//	0< STARTED      what was to be spawned runs, what was asked for first
+//	0< EOF          the rank closes its connection
+//	0< EXIT         the rank's process ends; a descendant may hold the connection
+//	0< STARTED      the oldest open spawn request succeeds
 //	0< STARTED 0,1  the same, with a code for each process
-//	0< FAILED why   it does not
+//	0< FAILED why   the oldest open spawn request fails
 //
-// and the server must then report
+// The server must report these events:
 //
-//	0> CLOSED       the connection of the rank has ended, and that is normal
-//	0> LOST         it has ended between init and finalize
-//	0> DIE          the rank broke the protocol
+//	0> CLOSED       the connection of the rank ended normally
+//	0> LOST         the connection ended between init and finalize
+//	0> DIE          the rank violated the protocol
 //	0> KILL(9) why  the rank ends the job, with exit status 9 and this message
 //	0> STUCK        the rank waits in a barrier that can never complete
-//	0> SPAWN -n 2 x the rank wants this to be spawned
+//	0> SPAWN -n 2 x the rank asks to spawn this
 //	0> REFUSED      the connection was that of no rank
 //
-// A line that says something is heard and answered completely before what must
-// be told is compared, and all that is told must be listed.
+// The server reads a sent line and replies to it completely before the expected lines are compared. A
+// case must list all lines that ranks receive.
 type Case struct {
 	Title string
 	Line  int // in the file, from 1
@@ -55,47 +55,47 @@ type Case struct {
 	Steps []Step
 }
 
-// A Job is what the ranks of a case live in.
+// A Job is the configuration of the job in a case.
 type Job struct {
 	Size          int    // size=2
 	Name          string // name=k0
-	Nodes         []int  // nodes=abab: the node of every rank; without it, all on one
-	Apps          []int  // apps=0,0,1: the section of every rank
+	Nodes         []int  // nodes=abab: the node of every rank; default: all on one
+	Apps          []int  // apps=0,0,1: the app context of every rank
 	Universe      int    // universe=8
 	Hosts         []string
 	Mapping       string // mapping=(vector,...)
-	IDs           []int  // ids=5,7: the ranks come in by a Listener, with these PMI_IDs
-	Conns         int    // conns=3: so many connections, where not all are those of ranks
-	Spawned       []int  // spawns=ab: the nodes of what is spawned, by rank, over and over
+	IDs           []int  // ids=5,7: the ranks connect to a Listener, with these PMI_IDs
+	Conns         int    // conns=3: number of connections, if not all belong to ranks
+	Spawned       []int  // spawns=ab: the nodes of spawned ranks, repeated as needed
 	Singleton     bool   // single: the rank was started without a server
-	Uninitialized bool   // fresh: the ranks have not said init yet, as they have otherwise
-	PMI2          bool   // two: they have, of PMI-2
+	Uninitialized bool   // fresh: the ranks have not sent init yet; by default they have
+	PMI2          bool   // two: the ranks have sent the init of PMI-2
 }
 
 // A Step is a line of a case.
 type Step struct {
 	Line int // in the file, from 1
-	// Group is 0 for the first group, else the number of a spawned one. Rank is that
-	// in the group, or the number of a connection if the ranks come in by a Listener.
+	// Group is 0 for the first group, else the number of a spawned one. Rank is the rank in the group.
+	// If the ranks connect to a Listener, it is the number of a connection.
 	Group, Rank int
 
-	FromRank bool   // the rank says it; else it must be told
-	Word     string // EOF, KILL ...; empty: Bytes
-	Code     int    // of KILL
-	// Bytes are those of the line, with the "\n" at its end or the length before
-	// it, unless it was given raw; of a word, the text after it.
+	FromRank bool   // the rank sends the bytes; else it must receive them
+	Word     string // EOF, KILL ...; if empty, Bytes count
+	Code     int    // the exit status of KILL
+	// Bytes are the bytes of the line. They include the final "\n" or the length prefix, unless the
+	// line is raw. If Word is set, they are the text after it.
 	Bytes []byte
 }
 
-// rankWords and told are the words a case may use instead of bytes.
+// rankWords and serverWords are the events of a case.
 var (
 	rankWords     = []string{"EOF", "EXIT", "STARTED", "FAILED"}
 	serverWords   = []string{"∅", "CLOSED", "LOST", "DIE", "KILL", "STUCK", "SPAWN", "REFUSED"}
-	wordsWithText = []string{"KILL", "SPAWN", "STARTED", "FAILED"} // may have a text
+	wordsWithText = []string{"KILL", "SPAWN", "STARTED", "FAILED"} // may be followed by a text
 )
 
-// ReadCases reads a file of cases; it refuses what it does not know. name is
-// for error messages.
+// ReadCases reads a file of cases. It returns an error for anything unknown. name is the file name for
+// error messages.
 func ReadCases(name string, r io.Reader) ([]Case, error) {
 	var cases []Case
 	lines := bufio.NewScanner(r)
@@ -119,7 +119,7 @@ func ReadCases(name string, r io.Reader) ([]Case, error) {
 	return cases, lines.Err()
 }
 
-// addLine reads a line of a case that is not its first.
+// addLine parses a line of a case other than its first.
 func (c *Case) addLine(n int, line string) error {
 	if fields, ok := strings.CutPrefix(line, "job "); ok {
 		if len(c.Steps) > 0 {
@@ -157,7 +157,7 @@ func (c *Case) addLine(n int, line string) error {
 	return err
 }
 
-// parseRank reads RANK or GROUP:RANK.
+// parseRank parses RANK or GROUP:RANK.
 func (s *Step) parseRank(text string, j *Job) (err error) {
 	group, rank, spawned := strings.Cut(text, ":")
 	if !spawned {
@@ -172,7 +172,7 @@ func (s *Step) parseRank(text string, j *Job) (err error) {
 	return nil
 }
 
-// parseWord reads a step that is a word; it reports whether it is one.
+// parseWord parses a step that is an event, and reports whether it is one.
 func (s *Step) parseWord(text string) (bool, error) {
 	word, rest, _ := strings.Cut(text, " ")
 	word, code, hasCode := strings.Cut(word, "(")
@@ -198,7 +198,7 @@ func (s *Step) parseWord(text string) (bool, error) {
 	return true, err
 }
 
-// parse reads the fields of a job line.
+// parse parses the fields of a job line.
 func (j *Job) parse(fields string) (err error) {
 	for f := range strings.SplitSeq(fields, " ") {
 		key, value, _ := strings.Cut(f, "=")
@@ -239,7 +239,7 @@ func (j *Job) parse(fields string) (err error) {
 	return nil
 }
 
-// parseNodes reads nodes: "aab" is 0, 0, 1.
+// parseNodes parses nodes: "aab" is 0, 0, 1.
 func parseNodes(text string) (list []int) {
 	for _, letter := range text {
 		list = append(list, int(letter-'a'))
@@ -258,7 +258,7 @@ func parseNumbers(text string) (list []int, err error) {
 	return list, nil
 }
 
-// unescape reads the notation of pmiserver.Escape, and fills the placeholders.
+// unescape parses the notation of Escape, and replaces the placeholders.
 func unescape(text string) ([]byte, error) {
 	text = regexp.MustCompile(`<(hex|path),([0-9]+)>`).ReplaceAllStringFunc(text, fillPlaceholder)
 	var out []byte

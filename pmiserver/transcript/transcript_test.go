@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestReadCasesRefuses: a transcript that is not understood would prove nothing.
+// A transcript that cannot be parsed proves nothing, so it is refused.
 func TestReadCasesRefuses(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"0< cmd=init", "x:1: before the first case"},
