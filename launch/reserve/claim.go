@@ -13,11 +13,11 @@ import (
 	"remshell/wire"
 )
 
-// A claimConflict is a node that another job got first.
+// A claimConflict is the error that another job has claimed CPUs of a node first.
 type claimConflict struct{ node, reason string }
 
-// claimNodes hands every node of a plan its part and waits until all are ready. If one cannot,
-// the others give up what they have claimed.
+// claimNodes sends every node of a plan its part, and waits until all have claimed it. If one cannot, the
+// others release theirs.
 func (r *reservation) claimNodes(ctx context.Context, p job.Plan) error {
 	r.setPlan(p)
 	r.ranksPerApp = RanksPerApp(p, len(r.req.Apps))
@@ -34,7 +34,7 @@ func (r *reservation) claimNodes(ctx context.Context, p job.Plan) error {
 	return err
 }
 
-// setPlan makes a plan that which is to be carried out.
+// setPlan sets the plan that is carried out.
 func (r *reservation) setPlan(p job.Plan) {
 	r.plan, r.planHosts = p, nil
 	for _, np := range p.Nodes {
@@ -42,7 +42,7 @@ func (r *reservation) setPlan(p job.Plan) {
 	}
 }
 
-// cancelClaims has the nodes of the plan forget their part.
+// cancelClaims has the nodes of the plan release their claims.
 func (r *reservation) cancelClaims() {
 	for _, n := range r.planHosts {
 		n.Send(&wire.CancelPrepare{Group: r.groupName()})
@@ -50,8 +50,9 @@ func (r *reservation) cancelClaims() {
 	r.planHosts = nil
 }
 
-// prepareGroups tells groups of nodes their part, one group after the other. The error says
-// which refuse, or that one is taken; then those behind it are not asked.
+// prepareGroups sends Prepare to groups of nodes, one group after the other. If a node refuses or has a
+// conflict, the groups after its own are not asked. The error is a *claimConflict, or names all nodes that
+// refuse.
 func (r *reservation) prepareGroups(ctx context.Context, groups ...[]*host) error {
 	local := r.localAddress(slices.Concat(r.planHosts, r.ownHosts()))
 	part := make(map[*host]int, len(r.planHosts)) // of the plan
@@ -61,7 +62,7 @@ func (r *reservation) prepareGroups(ctx context.Context, groups ...[]*host) erro
 	var refused []job.Failure
 	refuse := func(n *host, e *usererr.Error) { refused = append(refused, job.Failure{Node: n.def.Name, Err: e}) }
 	for _, nodes := range groups {
-		var taken *claimConflict
+		var conflict *claimConflict
 		err := r.requestEach(ctx, r.replyTimeout(), nodes,
 			func(n *host) wire.Message { return r.prepareMessage(part[n], local) },
 			func(n *host, m wire.Message) bool {
@@ -70,7 +71,7 @@ func (r *reservation) prepareGroups(ctx context.Context, groups ...[]*host) erro
 					r.addNotice(n, m.Notice)
 					r.rendezvous = cmp.Or(m.Rendezvous, r.rendezvous)
 				case *wire.ClaimConflict:
-					taken = &claimConflict{n.def.Name, m.Reason}
+					conflict = &claimConflict{n.def.Name, m.Reason}
 				case *wire.Refused:
 					refuse(n, &usererr.Error{Text: m.Reason, Remedy: m.Hint, Code: m.Code})
 				default:
@@ -78,28 +79,28 @@ func (r *reservation) prepareGroups(ctx context.Context, groups ...[]*host) erro
 				}
 				return true
 			})
-		for _, n := range r.planHosts { // those who were asked before, too
-			if n.lost != nil { // the next survey judges that
-				taken = &claimConflict{n.def.Name, "lost contact before the start"}
+		for _, n := range r.planHosts { // also nodes of earlier groups
+			if n.lost != nil { // the next survey handles the loss
+				conflict = &claimConflict{n.def.Name, "lost contact before the start"}
 			}
 		}
 		switch {
 		case err != nil:
 			return err
-		case taken != nil && len(refused) == 0:
-			return taken
+		case conflict != nil && len(refused) == 0:
+			return conflict
 		}
 	}
 	if len(refused) == 0 {
 		return nil
 	}
-	// Equal reasons are told once; the code is that of the first node.
+	// Equal reasons are reported once; the exit code is that of the first node.
 	slices.SortFunc(refused, func(x, y job.Failure) int { return strings.Compare(x.Node, y.Node) })
 	return &HostsError{Failed: refused}
 }
 
-// checkSeparation is the end of a job that wants nobody beside it, or whose administrator does,
-// where that cannot be had (TRUST-13). Others start all the same, and say so.
+// checkSeparation returns an error if the job or its administrator requires exclusive nodes and a node's
+// ledger cannot ensure that (TRUST-13). Other jobs start all the same, with a warning.
 func (r *reservation) checkSeparation() error {
 	if !r.req.Exclusive && !r.req.Queue.Strict {
 		return nil

@@ -18,14 +18,14 @@ import (
 	"remshell/usererr"
 )
 
-// A connections is the helpers that a reservation is connected to.
+// A connections holds the hosts to which a reservation is connected.
 type connections struct {
-	hosts     []*host // in the order in which they came
+	hosts     []*host // in the order in which they were connected
 	byNode    map[*node.Node]*host
-	byName    map[string]*host  // the last one of a name
-	errs      map[string]error  // why candidates were not reached, by name; nil: they were
-	connected bool              // the candidates were dialled, and are kept
-	retries   map[string]*retry // candidates that the head of the queue tries to reach again, by name
+	byName    map[string]*host  // the host that was added last with this name
+	errs      map[string]error  // why a host was not reached, by name; nil if it was
+	connected bool              // the candidates were dialled, and their connections are open
+	retries   map[string]*retry // candidates to reach again, by name; used at the head of the queue
 	results   []job.ConnectResult
 }
 
@@ -34,13 +34,13 @@ func newConnections() connections {
 		errs: make(map[string]error), retries: make(map[string]*retry)}
 }
 
-// addHost takes in a host that was connected.
+// addHost adds a connected host.
 func (c *connections) addHost(n *host) {
 	c.hosts = append(c.hosts, n)
 	c.byNode[n.Node], c.byName[n.def.Name] = n, n
 }
 
-// keepHosts drops all other hosts.
+// keepHosts removes all hosts for which kept returns false.
 func (c *connections) keepHosts(kept func(*host) bool) {
 	c.hosts = slices.DeleteFunc(c.hosts, func(n *host) bool {
 		dropped := !kept(n)
@@ -51,7 +51,7 @@ func (c *connections) keepHosts(kept func(*host) bool) {
 	})
 }
 
-// findHost finds the host of a definition; nil: it is not connected.
+// findHost returns the connected host of a definition, or nil if it is not connected.
 func (c *connections) findHost(def job.NodeDef) *host {
 	if n := c.byName[def.Name]; n != nil && n.lost == nil {
 		return n
@@ -59,27 +59,26 @@ func (c *connections) findHost(def job.NodeDef) *host {
 	return nil
 }
 
-// hasHost reports whether a node is connected.
+// hasHost reports whether the host of a definition is connected.
 func (c *connections) hasHost(def job.NodeDef) bool { return c.findHost(def) != nil }
 
-// connectCandidates connects to all candidates at once, and to the queue hosts, and takes in
-// what their helpers found. A candidate that cannot be reached fails the job, since the user named it,
-// unless it may be skipped (SSH-6).
+// connectCandidates connects to all candidates and queue hosts at once. A candidate that cannot be reached
+// fails the job, since the user named it, unless --skip-unreachable is given (SSH-6).
 func (r *reservation) connectCandidates(ctx context.Context) error {
 	var wanted []job.NodeDef
-	worthy := plan.ProbeFilter(r.req)
+	canBeUsed := plan.ProbeFilter(r.req)
 	for _, def := range r.req.Nodes {
-		if worthy(def) && !r.hasHost(def) { // else the plan will say why
+		if canBeUsed(def) && !r.hasHost(def) { // else the plan will say why
 			wanted = append(wanted, def)
 		}
 	}
-	var keepers []job.NodeDef
+	var queueHosts []job.NodeDef
 	for _, host := range r.req.Queue.QueueHosts() {
-		if !slices.ContainsFunc(slices.Concat(wanted, keepers), host.IsSameNode) && !r.hasHost(host) {
-			keepers = append(keepers, host)
+		if !slices.ContainsFunc(slices.Concat(wanted, queueHosts), host.IsSameNode) && !r.hasHost(host) {
+			queueHosts = append(queueHosts, host)
 		}
 	}
-	r.connectAll(ctx, wanted, keepers)
+	r.connectAll(ctx, wanted, queueHosts)
 	failed := r.connectFailures()
 	if ctx.Err() != nil {
 		return cancelReason(ctx, failed)
@@ -90,26 +89,26 @@ func (r *reservation) connectCandidates(ctx context.Context) error {
 	return r.queue.ChooseHost()
 }
 
-// otherHostsWait is how long a queue host may be silent when another node has answered, where
-// there are others to keep the queue (survive.md SV-36).
+// otherHostsWait is how long a queue host may still take once any node has connected, if there are other
+// queue hosts (survive.md SV-36).
 const otherHostsWait = 3 * time.Second
 
 var errNoReply = fmt.Errorf("no answer %v after others", otherHostsWait)
 
-// connectAll connects to nodes, all at once, and begins to listen to those that answer. What
-// came of each is noted by name. Of the queue hosts one that is dead does not keep us waiting
-// if there are others.
-func (r *reservation) connectAll(ctx context.Context, candidates, keepers []job.NodeDef) {
-	defer r.pauseStartLimit()() // each host has a time of its own for each step
-	spare, give := context.WithCancelCause(ctx)
-	defer give(nil)
+// connectAll connects to all nodes at once, and begins to listen to those that are reached. It notes the
+// result of each by name. If there are several queue hosts, it does not wait long for one that does not
+// answer.
+func (r *reservation) connectAll(ctx context.Context, candidates, queueHosts []job.NodeDef) {
+	defer r.pauseStartLimit()() // each host has its own time limit for each step
+	queueCtx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	if len(r.req.Queue.StandbyHosts) == 0 {
-		spare = ctx
+		queueCtx = ctx
 	}
-	reached := sync.OnceFunc(func() { time.AfterFunc(otherHostsWait, func() { give(errNoReply) }) })
-	defs := slices.Concat(candidates, keepers)
+	reached := sync.OnceFunc(func() { time.AfterFunc(otherHostsWait, func() { cancel(errNoReply) }) })
+	defs := slices.Concat(candidates, queueHosts)
 	results := make([]node.ConnectResult, len(defs))
-	answered, shown := watchConnects(r.env, defs)
+	answered, stopProgress := watchConnects(r.env, defs)
 	note := func(i int, c node.ConnectResult) {
 		results[i] = c
 		if c.Err == nil {
@@ -123,10 +122,10 @@ func (r *reservation) connectAll(ctx context.Context, candidates, keepers []job.
 	connects := r.env.Trace.Begin(r.env.TraceRow, trace.Connect)
 	var connecting sync.WaitGroup
 	connecting.Go(func() { r.connectSet(ctx, candidates, 0, note) })
-	connecting.Go(func() { r.connectSet(spare, keepers, len(candidates), note) })
+	connecting.Go(func() { r.connectSet(queueCtx, queueHosts, len(candidates), note) })
 	connecting.Wait()
 	connects.End(ctx.Err())
-	shown()
+	stopProgress()
 	for i, c := range results {
 		r.results = append(r.results, r.connectResult(defs[i], c))
 		if r.errs[defs[i].Name] = c.Err; c.Err == nil {
@@ -135,8 +134,8 @@ func (r *reservation) connectAll(ctx context.Context, candidates, keepers []job.
 	}
 }
 
-// connectSet connects to a set of nodes by one call, if there are any, and notes what came of
-// each as it comes. The first of the set is number first of all.
+// connectSet connects to a set of nodes with one call, and calls note for each result as it comes. The
+// set's first node has the index first.
 func (r *reservation) connectSet(ctx context.Context, defs []job.NodeDef, first int, note func(i int, c node.ConnectResult)) {
 	if len(defs) == 0 {
 		return
@@ -149,7 +148,7 @@ func (r *reservation) connectSet(ctx context.Context, defs []job.NodeDef, first 
 	}
 }
 
-// addConnected takes in a node that was connected, and begins to listen to it.
+// addConnected adds a connected node and begins to listen to it.
 func (r *reservation) addConnected(def job.NodeDef, n *node.Node) *host {
 	h := &host{Node: n, def: def, probe: n.Probe}
 	r.addHost(h)
@@ -157,22 +156,22 @@ func (r *reservation) addConnected(def job.NodeDef, n *node.Node) *host {
 	return h
 }
 
-// reportSkipped tells which candidates the job goes without. A job that fails for want of
-// nodes tells it as the reason instead.
+// reportSkipped reports which candidates the job does without. If the job fails for lack of nodes, its
+// error has them instead.
 func (r *reservation) reportSkipped() {
 	for _, failure := range foldFailures(r.connectFailures()) {
 		if errors.Is(failure, errNotThatMachine) {
-			continue // it was said, with the name of the other one
+			continue // mergeIfSame has reported it, with the other host's name
 		}
 		text := failure.Error()
-		if !node.IsViolation(failure) { // or it says so itself
+		if !node.IsViolation(failure) { // its text says so already
 			text += "; skipped"
 		}
 		r.env.Report(text)
 	}
 }
 
-// connectResult tells how a node was reached, or why not.
+// connectResult converts the result of a connection.
 func (r *reservation) connectResult(def job.NodeDef, c node.ConnectResult) job.ConnectResult {
 	if c.Err != nil {
 		return job.ConnectResult{Node: def.Name, Took: c.Took, Err: c.Err.Error()}
@@ -181,7 +180,7 @@ func (r *reservation) connectResult(def job.NodeDef, c node.ConnectResult) job.C
 		InBatchAccounting: r.req.RM.Accounts(c.Node.Probe.Holder)}
 }
 
-// connectFailures are the candidates that cannot be used, in their order.
+// connectFailures returns the candidates that cannot be used, in their order.
 func (r *reservation) connectFailures() (failed []job.Failure) {
 	listed := r.req.ListedNodes()
 	for _, def := range r.req.Nodes {
@@ -192,8 +191,8 @@ func (r *reservation) connectFailures() (failed []job.Failure) {
 	return failed
 }
 
-// unreachedError is the end of an attempt that lacks hosts it cannot do without. Who waits
-// anyway waits for them to come back, too.
+// unreachedError returns the error of an attempt that lacks hosts which it needs. A request that waits in
+// the queue already waits for these hosts, too.
 func (r *reservation) unreachedError(failed []job.Failure) error {
 	hosts := &HostsError{failed, len(r.hosts) > 0}
 	if !r.queue.IsWaiting() {
@@ -203,8 +202,8 @@ func (r *reservation) unreachedError(failed []job.Failure) error {
 		Remedy: "start on the others: --skip-unreachable"}
 }
 
-// reachedHosts are the hosts that were reached and may get ranks, as the queue host may not, also
-// those that are lost by now.
+// reachedHosts returns the hosts that were reached and may get ranks, including those lost since. A queue
+// host that is no candidate may not get ranks.
 func (r *reservation) reachedHosts() (hosts []*host) {
 	named := r.req.ListedNodes()
 	for _, n := range r.hosts {
@@ -215,8 +214,8 @@ func (r *reservation) reachedHosts() (hosts []*host) {
 	return hosts
 }
 
-// cancelReason is the reason for which ctx ended: a signal, or the time for a start,
-// and then the hosts that had not answered.
+// cancelReason returns why ctx ended: a signal, or the start timeout. For the start timeout it adds the
+// hosts that had not answered.
 func cancelReason(ctx context.Context, failed []job.Failure) error {
 	cause := context.Cause(ctx)
 	var late *usererr.Error
@@ -230,8 +229,8 @@ func cancelReason(ctx context.Context, failed []job.Failure) error {
 	return &usererr.Error{Text: late.Text + ": no answer yet from " + hostlist.Fold(hosts), Remedy: late.Remedy, Code: late.Code}
 }
 
-// connectTo connects to those of some hosts that are not connected, at once, and drops those that are lost. The dead cost no more
-// than spareTime behind the first that answers (SV-36).
+// connectTo connects at once to those of some hosts that are not connected, and removes hosts that are
+// lost. It waits at most otherHostsWait after the first host that is connected (SV-36).
 func (r *reservation) connectTo(ctx context.Context, hosts []job.NodeDef) {
 	r.keepHosts(func(h *host) bool { return h.lost == nil })
 	var wanted []job.NodeDef
@@ -240,15 +239,15 @@ func (r *reservation) connectTo(ctx context.Context, hosts []job.NodeDef) {
 			wanted = append(wanted, host)
 		}
 	}
-	spare, give := context.WithCancelCause(ctx)
-	defer give(nil)
-	late := func() *time.Timer { return time.AfterFunc(otherHostsWait, func() { give(errNoReply) }) }
+	queueCtx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	startTimer := func() *time.Timer { return time.AfterFunc(otherHostsWait, func() { cancel(errNoReply) }) }
 	if len(wanted) < len(hosts) {
-		defer late().Stop()
+		defer startTimer().Stop()
 	}
-	r.connectSet(spare, wanted, 0, func(i int, c node.ConnectResult) {
+	r.connectSet(queueCtx, wanted, 0, func(i int, c node.ConnectResult) {
 		if r.errs[wanted[i].Name] = c.Err; c.Err == nil {
-			late()
+			startTimer()
 			delete(r.errs, wanted[i].Name)
 			r.addConnected(wanted[i], c.Node)
 		}

@@ -13,26 +13,26 @@ import (
 	"remshell/wire"
 )
 
-// This file has a word with jobs that run (survive.md 7): by a node of theirs, whichever answers first.
+// This file sends requests to running jobs (survive.md 7), by way of one of their nodes.
 
-// A ControlResult is what a job has said to an ask.
+// A ControlResult is a job's reply to a ControlRequest.
 type ControlResult struct {
 	Job           job.ID
-	Node          string // by which it was asked; empty: no node has the job
+	Node          string // node to which the request was sent; empty if no node has the job
 	Reply         job.ControlReply
-	StillHasClaim bool // it says that it has ended, and has a claim on that node
+	StillHasClaim bool // the job replied that it has ended, but still has a claim on Node
 }
 
-// How long the helper of who asks may take for the last word.
+// Time limits for the final reply to a request.
 const (
-	statusTimeout     = 30 * time.Second // it gives up the job after 10 s
+	statusTimeout     = 30 * time.Second // the helper itself gives up after 10 s
 	finalReplyTimeout = 10 * time.Minute
-	noTimeout         = 365 * 24 * time.Hour // where the job says for how long: its grace
+	noTimeout         = 365 * 24 * time.Hour // the job decides how long it takes, such as by its grace time
 )
 
-// replyTimeoutFor is how long who asks for something waits for the last word of the job. That there is a first one, his helper sees
-// to (survive.md SV-26); then a job takes its own time to write a checkpoint, and so does one that is moved,
-// suspended behind one, or ended.
+// replyTimeoutFor returns how long to wait for the job's final reply. The user's helper makes sure that
+// there is a first one (survive.md SV-26). After that, a job takes its own time to write a checkpoint, to
+// move, to be suspended after a checkpoint, or to end.
 func replyTimeoutFor(verb job.Verb) time.Duration {
 	switch verb {
 	case job.VerbCheckpoint, job.VerbMigrate, job.VerbEnd, job.VerbSuspend:
@@ -43,31 +43,32 @@ func replyTimeoutFor(verb job.Verb) time.Duration {
 	return finalReplyTimeout
 }
 
-// Control has a word with a job by one of its nodes. A request that waits in the queue can only be ended.
-func Control(ctx context.Context, req job.Request, env Env, ref job.JobRef, ask job.ControlRequest) (asked ControlResult, err error) {
-	req.TimeLimits.Start = replyTimeoutFor(ask.Verb) // what is asked for takes longer than a start
+// Control sends a request to a job by way of one of its nodes. If the job still waits in the queue, only
+// VerbEnd is possible.
+func Control(ctx context.Context, req job.Request, env Env, ref job.JobRef, request job.ControlRequest) (result ControlResult, err error) {
+	req.TimeLimits.Start = replyTimeoutFor(request.Verb) // requests may take longer than a start
 	err = withHelpers(ctx, req, env, func(ctx context.Context, r *reservation) error {
 		r.reportSkipped()
 		pages, t, err := r.findInLedgers(ctx, ref, false)
 		switch {
 		case err != nil:
 			return err
-		case isQueued(pages, t) && ask.Verb == job.VerbEnd:
-			asked, err = r.evictQueued(ctx, pages, t)
+		case isQueued(pages, t) && request.Verb == job.VerbEnd:
+			result, err = r.evictQueued(ctx, pages, t)
 			return err
 		case isQueued(pages, t):
 			return stillQueuedError(t.Job)
 		}
-		asked, err = r.controlJob(ctx, pages, t, ask)
-		if err == nil && ask.Verb == job.VerbEnd && asked.Reply.State == job.ReplyDone {
-			err = r.waitUntilGone(ctx, t, &asked)
+		result, err = r.controlJob(ctx, pages, t, request)
+		if err == nil && request.Verb == job.VerbEnd && result.Reply.State == job.ReplyDone {
+			err = r.waitUntilGone(ctx, t, &result)
 		}
 		return err
 	})
-	return asked, err
+	return result, err
 }
 
-// findInLedgers finds a job in the ledgers of all candidates, as namedJob does.
+// findInLedgers reads the ledgers of all candidates and finds the job there, as resolveJob does.
 func (r *reservation) findInLedgers(ctx context.Context, ref job.JobRef, tickets bool) (pages []job.LedgerListing, t jobTarget, err error) {
 	if pages, err = r.readLedgers(ctx, nil); err != nil {
 		return nil, t, err
@@ -77,15 +78,15 @@ func (r *reservation) findInLedgers(ctx context.Context, ref job.JobRef, tickets
 	return pages, t, err
 }
 
-// stillQueuedError is the error that a job cannot be asked since it has no ranks yet.
+// stillQueuedError is the error for a request to a job that has no ranks yet.
 func stillQueuedError(id job.ID) error {
 	return &usererr.Error{Text: fmt.Sprintf("job %s waits in the queue: none of its ranks runs", id), Remedy: "ask again when it runs; mpiexec --queue lists what waits"}
 }
 
-// evictQueued takes a request out of the queue.
-func (r *reservation) evictQueued(ctx context.Context, pages []job.LedgerListing, t jobTarget) (asked ControlResult, err error) {
+// evictQueued removes a waiting job from the queue.
+func (r *reservation) evictQueued(ctx context.Context, pages []job.LedgerListing, t jobTarget) (result ControlResult, err error) {
 	at := slices.IndexFunc(t.uids, func(uid int) bool { return uid >= 0 })
-	asked = ControlResult{Job: t.Job, Node: pages[at].Node, Reply: job.ControlReply{State: job.ReplyDone, Text: "it is taken out of the queue"}}
+	result = ControlResult{Job: t.Job, Node: pages[at].Node, Reply: job.ControlReply{State: job.ReplyDone, Text: "it is taken out of the queue"}}
 	err = r.requestEach(ctx, evictTimeout, []*host{r.hosts[at]},
 		func(*host) wire.Message {
 			return &wire.Evict{Ledger: r.req.Queue.LedgerDir, Job: t.Job, UID: t.uidOn(at)}
@@ -93,21 +94,23 @@ func (r *reservation) evictQueued(ctx context.Context, pages []job.LedgerListing
 		func(_ *host, m wire.Message) bool {
 			evicted, ok := m.(*wire.Evicted)
 			if ok && (evicted.Err != "" || evicted.Incomplete) {
-				asked.Reply = job.ControlReply{State: job.ReplyRefused, Text: cmp.Or(evicted.Err, "its ticket is still held")}
+				result.Reply = job.ControlReply{State: job.ReplyRefused, Text: cmp.Or(evicted.Err, "its ticket is still held")}
 			}
 			return ok
 		})
 	if lost := r.hosts[at].lost; err == nil && lost != nil {
-		asked.Reply = job.ControlReply{State: job.ReplyRefused, Text: usererr.Reason(lost)}
+		result.Reply = job.ControlReply{State: job.ReplyRefused, Text: usererr.Reason(lost)}
 	}
-	return asked, err
+	return result, err
 }
 
-// claimsGoneTimeout is how long a job that has ended by its own word may have claims. Its helpers give them up one after the other.
+// claimsGoneTimeout is how long a job may still have claims after it has replied that it has ended. Its
+// helpers release them one after the other.
 const claimsGoneTimeout = time.Minute
 
-// waitUntilGone waits until a job that says it has ended has no claim any more. If it keeps one it has not ended, and asked says so.
-func (r *reservation) waitUntilGone(ctx context.Context, t jobTarget, asked *ControlResult) error {
+// waitUntilGone waits until a job that has replied that it has ended has no claim any more. If a claim
+// remains, waitUntilGone changes the result to say so.
+func (r *reservation) waitUntilGone(ctx context.Context, t jobTarget, result *ControlResult) error {
 	r.watchClaims()
 	for until := time.Now().Add(claimsGoneTimeout); ; {
 		pages, err := r.readLedgers(ctx, nil)
@@ -119,8 +122,8 @@ func (r *reservation) waitUntilGone(ctx context.Context, t jobTarget, asked *Con
 			return nil
 		}
 		if !time.Now().Before(until) {
-			asked.Node, asked.StillHasClaim = node, true
-			asked.Reply = job.ControlReply{State: job.ReplyRefused, Text: fmt.Sprintf("job %s says that it has ended, but %s", t, why)}
+			result.Node, result.StillHasClaim = node, true
+			result.Reply = job.ControlReply{State: job.ReplyRefused, Text: fmt.Sprintf("job %s says that it has ended, but %s", t, why)}
 			return nil
 		}
 		if err := r.queue.AwaitChange(ctx, until); err != nil {
@@ -129,7 +132,8 @@ func (r *reservation) waitUntilGone(ctx context.Context, t jobTarget, asked *Con
 	}
 }
 
-// remainingClaim returns a node on which a job has a claim, or may have one since its ledger cannot be read; empty: there is none.
+// remainingClaim returns a node on which a job has a claim, or may have one since its ledger cannot be
+// read. The node is empty if there is none.
 func remainingClaim(pages []job.LedgerListing, t jobTarget) (node, why string) {
 	for i, p := range pages {
 		switch {
@@ -143,9 +147,10 @@ func remainingClaim(pages []job.LedgerListing, t jobTarget) (node, why string) {
 	return "", ""
 }
 
-// Status is Pages for one job: all of its ranks tell what they are doing, on whatever nodes they are, if
-// it obeys us. asked is void if nobody had to be asked. If several users claim the job's ID, none is asked.
-func Status(ctx context.Context, req job.Request, env Env, ref job.JobRef) (pages []job.LedgerListing, asked ControlResult, err error) {
+// Status is Ledgers for one job, with the state of all its ranks, if we are authorized to ask the job.
+// result is zero if the job did not have to be asked. If several users claim the job's ID, none of their
+// jobs is asked.
+func Status(ctx context.Context, req job.Request, env Env, ref job.JobRef) (pages []job.LedgerListing, result ControlResult, err error) {
 	err = withHelpers(ctx, req, env, func(ctx context.Context, r *reservation) error {
 		r.reportSkipped()
 		if pages, err = r.readLedgers(ctx, nil); err != nil {
@@ -156,7 +161,7 @@ func Status(ctx context.Context, req job.Request, env Env, ref job.JobRef) (page
 			return err
 		}
 		t, several := findJob(pages, ref, true)
-		asked.Job = t.Job
+		result.Job = t.Job
 		if several != nil {
 			r.env.Report(several.Text + "; " + several.Remedy)
 		}
@@ -166,59 +171,61 @@ func Status(ctx context.Context, req job.Request, env Env, ref job.JobRef) (page
 		if pages, err = r.readLedgers(ctx, &t); err != nil || ranksReported(pages) >= jobSize(pages, t) {
 			return err
 		}
-		asked, err = r.controlJob(ctx, pages, t, job.ControlRequest{Verb: job.VerbStatus})
-		var first []job.LedgerListing // the job knows more than the kernel
-		for _, s := range asked.Reply.Ranks {
+		result, err = r.controlJob(ctx, pages, t, job.ControlRequest{Verb: job.VerbStatus})
+		var first []job.LedgerListing // the job's own states come first: they say more than the kernel's
+		for _, s := range result.Reply.Ranks {
 			first = append(first, job.LedgerListing{Node: s.Node, States: []job.RankState{s.RankState}})
 		}
 		pages = append(first, pages...)
 		return err
 	})
-	return pages, asked, err
+	return pages, result, err
 }
 
-// controlJob asks by a node of the job.
-func (r *reservation) controlJob(ctx context.Context, pages []job.LedgerListing, t jobTarget, ask job.ControlRequest) (asked ControlResult, err error) {
-	ask.Job, ask.Since = t.Job, time.Now()
-	asked.Job = t.Job
-	i, hears := pageToAsk(pages, t)
+// controlJob sends a request to a job by way of one of its nodes.
+func (r *reservation) controlJob(ctx context.Context, pages []job.LedgerListing, t jobTarget, request job.ControlRequest) (result ControlResult, err error) {
+	request.Job, request.Since = t.Job, time.Now()
+	result.Job = t.Job
+	i, hasRanks := pageToAsk(pages, t)
 	if i < 0 {
-		return asked, nil
+		return result, nil
 	}
-	if asked.Node = pages[i].Node; !hears {
-		asked.Reply = job.ControlReply{State: job.ReplyRefused, Text: fmt.Sprintf("job %s has no rank there, it holds it in reserve; name a host of its ranks", ask.Job)}
-		return asked, nil
+	if result.Node = pages[i].Node; !hasRanks {
+		result.Reply = job.ControlReply{State: job.ReplyRefused, Text: fmt.Sprintf("job %s has no rank there, it is a standby node; name a host of its ranks", request.Job)}
+		return result, nil
 	}
-	ask.Owner = t.uidOn(i)
-	question := &wire.ControlRequest{ID: "1", Ledger: r.req.Queue.LedgerDir, Request: ask} // the only one by this connection
-	err = r.requestEach(ctx, replyTimeoutFor(ask.Verb), []*host{r.hosts[i]}, func(*host) wire.Message { return question },
-		func(_ *host, m wire.Message) bool {
-			answer, ok := m.(*wire.ControlReply)
-			if ok = ok && answer.ID == question.ID; ok {
-				asked.Reply = job.ControlReply{Job: ask.Job, State: answer.State, Text: answer.Text, Ranks: answer.Ranks}
+	request.Owner = t.uidOn(i)
+	m := &wire.ControlRequest{ID: "1", Ledger: r.req.Queue.LedgerDir, Request: request} // the only one on this connection
+	err = r.requestEach(ctx, replyTimeoutFor(request.Verb), []*host{r.hosts[i]}, func(*host) wire.Message { return m },
+		func(_ *host, reply wire.Message) bool {
+			answer, ok := reply.(*wire.ControlReply)
+			if ok = ok && answer.ID == m.ID; ok {
+				result.Reply = job.ControlReply{Job: request.Job, State: answer.State, Text: answer.Text, Ranks: answer.Ranks}
 			}
 			return ok
 		})
-	if lost := r.hosts[i].lost; err == nil && asked.Reply.State == "" && lost != nil {
-		asked.Reply = job.ControlReply{State: job.ReplyRefused, Text: usererr.Reason(lost)}
+	if lost := r.hosts[i].lost; err == nil && result.Reply.State == "" && lost != nil {
+		result.Reply = job.ControlReply{State: job.ReplyRefused, Text: usererr.Reason(lost)}
 	}
-	return asked, err
+	return result, err
 }
 
-// pageToAsk is the page of the node by which a job is asked, the first that has a claim of it. What it only holds for an
-// attempt that may follow hears nothing, and counts where there is nothing else. -1: there is none.
-func pageToAsk(pages []job.LedgerListing, t jobTarget) (i int, hears bool) {
-	for _, hears := range []bool{true, false} {
+// pageToAsk returns the index of the page of the node to which a request is sent: the first that has a
+// claim of the job with ranks. A standby node does not pass requests on; it is returned, with hasRanks
+// false, if there is no other. The index is -1 if no node has a claim.
+func pageToAsk(pages []job.LedgerListing, t jobTarget) (i int, hasRanks bool) {
+	for _, hasRanks := range []bool{true, false} {
 		for i, p := range pages {
-			if slices.ContainsFunc(p.Claims, func(c job.Claim) bool { return t.isClaimOf(i, c) && (!hears || c.IdleReason != job.IdleStandby) }) {
-				return i, hears
+			if slices.ContainsFunc(p.Claims, func(c job.Claim) bool { return t.isClaimOf(i, c) && (!hasRanks || c.IdleReason != job.IdleStandby) }) {
+				return i, hasRanks
 			}
 		}
 	}
 	return -1, false
 }
 
-// ranksReported is of how many ranks a helper has told what they are doing, and not the kernel alone.
+// ranksReported returns for how many ranks a helper has reported a state. States that come from the kernel
+// alone do not count.
 func ranksReported(pages []job.LedgerListing) int {
 	ranks := make(map[int]bool)
 	for _, p := range pages {
@@ -229,7 +236,7 @@ func ranksReported(pages []job.LedgerListing) int {
 	return len(slices.DeleteFunc(slices.Collect(maps.Keys(ranks)), func(r int) bool { return !ranks[r] }))
 }
 
-// jobSize is how many ranks a job has, as it says; 0: it does not run.
+// jobSize returns the job's number of ranks, as its claims state it. It is 0 if the job does not run.
 func jobSize(pages []job.LedgerListing, t jobTarget) (size int) {
 	for i, p := range pages {
 		for _, c := range p.Claims {
@@ -241,14 +248,14 @@ func jobSize(pages []job.LedgerListing, t jobTarget) (size int) {
 	return size
 }
 
-// maxListing is how many bytes each of so many hosts may send of its ledger: what one user has written on all of them would
-// fill the memory of whoever lists his jobs.
+// maxListing returns how many bytes of its ledger each host may send. Without a limit, a user who writes
+// long entries on all hosts could fill the memory of everybody who lists jobs.
 func maxListing(hosts int) int {
 	const all, least = 256 << 20, 64 << 10
 	return max(all/max(hosts, 1), least)
 }
 
-// reportNotices says whose entries are left out of ledgers.
+// reportNotices reports whose entries are missing from the ledgers' listings.
 func (r *reservation) reportNotices(pages []job.LedgerListing) {
 	for _, p := range pages {
 		if p.Notice != "" {
@@ -257,7 +264,8 @@ func (r *reservation) reportNotices(pages []job.LedgerListing) {
 	}
 }
 
-// readLedgers reads the ledgers of all candidates, in their order. If of is not nil, ranks of that job tell what they are doing.
+// readLedgers reads the ledgers of all candidates, in their order. If of is not nil, the listings include
+// the states of that job's ranks.
 func (r *reservation) readLedgers(ctx context.Context, of *jobTarget) (pages []job.LedgerListing, err error) {
 	read, lists := make(map[*host]job.LedgerListing), make(map[*host]*wire.ListLedger)
 	for i, n := range r.hosts {
@@ -276,8 +284,8 @@ func (r *reservation) readLedgers(ctx context.Context, of *jobTarget) (pages []j
 			return ok
 		})
 	for _, n := range r.hosts {
-		page, answered := read[n]
-		if !answered && n.lost != nil {
+		page, ok := read[n]
+		if !ok && n.lost != nil {
 			page = job.LedgerListing{Node: n.def.Name, Err: usererr.Reason(n.lost)}
 		}
 		pages = append(pages, page)

@@ -19,43 +19,43 @@ import (
 	"remshell/wire"
 )
 
-// Diagnose looks at all hosts of a request as --doctor does (DIAG-5): each one by itself, and each
-// from some others. Those that cannot be reached are part of the answer. If the request has a program,
-// refused is why a start would refuse the job now; it is nil if a host that is needed cannot be used.
-func Diagnose(ctx context.Context, req job.Request, env Env) (checkups []job.HostDiagnosis, refused, err error) {
+// Diagnose examines all hosts of a request, as --doctor does (DIAG-5): each host by itself, and from some
+// of the others. Hosts that cannot be reached are part of the result. If the request has a program, refused
+// is the error that a start would have now; it is nil if a needed host cannot be used.
+func Diagnose(ctx context.Context, req job.Request, env Env) (diagnoses []job.HostDiagnosis, refused, err error) {
 	ctx, r, done := newQuery(ctx, req, env)
 	defer done()
 	listed := req.ListedNodes()
 	needed := func(job.NodeDef) bool { return false }
-	var keepers []job.NodeDef
+	var queueHosts []job.NodeDef
 	program := hasProgram(req, 0)
 	if program {
 		needed = plan.ProbeFilter(req)
-		keepers = req.Queue.QueueHosts()
+		queueHosts = req.Queue.QueueHosts()
 	}
 	nodes := slices.DeleteFunc(slices.Clone(req.Nodes), func(def job.NodeDef) bool { return !listed[def.Name] && !needed(def) })
-	keepers = slices.DeleteFunc(keepers, func(def job.NodeDef) bool { return slices.ContainsFunc(nodes, def.IsSameNode) })
-	r.connectAll(ctx, nodes, keepers)
+	queueHosts = slices.DeleteFunc(queueHosts, func(def job.NodeDef) bool { return slices.ContainsFunc(nodes, def.IsSameNode) })
+	r.connectAll(ctx, nodes, queueHosts)
 	c := &diagnosis{reservation: r, byHost: make(map[*host]*job.HostDiagnosis)}
-	checkups = c.beginHosts(listed)
+	diagnoses = c.beginHosts(listed)
 	err = errors.Join(c.diagnoseHosts(ctx), c.probePeers(ctx))
 	if err == nil && program {
 		refused = c.refusal(ctx)
 	}
 	if ctx.Err() != nil {
-		return nil, nil, context.Cause(ctx) // the user gave up
+		return nil, nil, context.Cause(ctx) // the user cancelled
 	}
 	if err != nil {
 		return nil, nil, err
 	}
 	c.disconnect()
-	return checkups, refused, nil
+	return diagnoses, refused, nil
 }
 
-// refusal makes the plan that a start would make now, and returns why there is none.
+// refusal makes the plan that a start would make now, and returns the error if there is none.
 func (c *diagnosis) refusal(ctx context.Context) error {
 	if len(c.connectFailures()) > 0 && !c.req.SkipUnreachable || len(c.reachedHosts()) == 0 {
-		return nil // the hosts' own failures say it
+		return nil // the hosts' own failures say why
 	}
 	if err := c.queue.ChooseHost(); err != nil {
 		return err
@@ -73,22 +73,22 @@ func (c *diagnosis) refusal(ctx context.Context) error {
 	return err
 }
 
-// A diagnosis is that of all hosts.
+// A diagnosis is the state of one call of Diagnose.
 type diagnosis struct {
 	*reservation
-	hosts  []*host // without those that only the plan needs
+	hosts  []*host // without hosts that only the plan needs
 	byHost map[*host]*job.HostDiagnosis
 }
 
-// beginHosts notes how each listed host was reached, or why it was not.
+// beginHosts returns an entry for each listed host: how it was reached, or why it was not.
 func (c *diagnosis) beginHosts(listed map[string]bool) []job.HostDiagnosis {
-	checkups := make([]job.HostDiagnosis, 0, len(c.req.Nodes)) // it does not grow: byHost points into it
+	diagnoses := make([]job.HostDiagnosis, 0, len(c.req.Nodes)) // must not grow: byHost points into it
 	for _, def := range c.req.Nodes {
 		if !listed[def.Name] {
 			continue
 		}
-		checkups = append(checkups, job.HostDiagnosis{})
-		one := &checkups[len(checkups)-1]
+		diagnoses = append(diagnoses, job.HostDiagnosis{})
+		one := &diagnoses[len(diagnoses)-1]
 		one.Node, one.Local, one.ClusterPolicy = def.Name, def.Local, def.NodePolicy
 		if err := c.errs[def.Name]; err != nil {
 			one.Failure, one.Detail = defectOf(err), usererr.Detail(err)
@@ -99,10 +99,10 @@ func (c *diagnosis) beginHosts(listed map[string]bool) []job.HostDiagnosis {
 			one.Probe, one.Noise, one.Login, one.Shell = n.probe, string(n.Noise()), n.Login(), n.Shell()
 		}
 	}
-	return checkups
+	return diagnoses
 }
 
-// defectOf is an error of a host for people and programs, without the host's name.
+// defectOf converts an error of a host, without the host's name.
 func defectOf(err error) job.Defect {
 	d := job.Defect{Code: "unusable", Text: usererr.Reason(err), Remedy: usererr.Hint(err)}
 	var coded interface{ Code() string }
@@ -112,12 +112,12 @@ func defectOf(err error) job.Defect {
 	return d
 }
 
-// diagnoseHosts lets every helper look at its machine, and asks it for its ledger.
+// diagnoseHosts has every helper examine its machine and list its ledger.
 func (c *diagnosis) diagnoseHosts(ctx context.Context) error {
 	local := c.localAddress(c.hosts)
-	asked := make(map[*host]time.Time)
+	sent := make(map[*host]time.Time)
 	err := c.requestEach(ctx, queryTimeout, c.hosts, func(n *host) wire.Message {
-		asked[n] = time.Now()
+		sent[n] = time.Now()
 		m := lookFor(c.req, 0, n.def)
 		m.Ledger = c.req.Queue.LedgerDir
 		if n.def.Local {
@@ -129,7 +129,7 @@ func (c *diagnosis) diagnoseHosts(ctx context.Context) error {
 		if ok {
 			one := c.byHost[n]
 			one.Diagnosis = answer.Diagnosis
-			one.Skew, one.SkewError = clockSkew(asked[n], time.Now(), answer.Diagnosis.Clock)
+			one.Skew, one.SkewError = clockSkew(sent[n], time.Now(), answer.Diagnosis.Clock)
 		}
 		return ok
 	})
@@ -148,46 +148,46 @@ func (c *diagnosis) diagnoseHosts(ctx context.Context) error {
 		})
 }
 
-// hasProgram reports whether a request says which program the ranks of an app are.
+// hasProgram reports whether the request names the program of an app context.
 func hasProgram(req job.Request, app int) bool {
 	return app < len(req.Apps) && len(req.Apps[app].Argv) > 0 && req.Apps[app].Argv[0] != ""
 }
 
-// lookFor asks whether a host has the working directory and the program of an app. A program that comes along (--stage) is not
-// looked for.
+// lookFor returns the message that asks whether a host has an app context's working directory and program.
+// A staged program (--stage) is not looked for.
 func lookFor(req job.Request, app int, def job.NodeDef) *wire.Diagnose {
 	m := new(wire.Diagnose)
 	if app >= len(req.Apps) || len(req.Apps[app].Argv) == 0 {
 		return m
 	}
-	of := appsOnNode(req.Apps, make([]int, len(req.Apps)), def)[app]
-	environ := slices.Concat(baseEnv(req, def, nil).Set, of.Env.Set)
-	m.Dir, m.Path, m.Libraries = of.Dir, job.EnvValue(environ, "PATH"), job.EnvValue(environ, "LD_LIBRARY_PATH")
-	if len(of.SearchBefore)+len(of.SearchAfter) > 0 {
-		m.Path = strings.Join(slices.Concat(of.SearchBefore, []string{cmp.Or(m.Path, job.DefaultPath)}, of.SearchAfter), ":")
+	one := appsOnNode(req.Apps, make([]int, len(req.Apps)), def)[app]
+	environ := slices.Concat(baseEnv(req, def, nil).Set, one.Env.Set)
+	m.Dir, m.Path, m.Libraries = one.Dir, job.EnvValue(environ, "PATH"), job.EnvValue(environ, "LD_LIBRARY_PATH")
+	if len(one.SearchBefore)+len(one.SearchAfter) > 0 {
+		m.Path = strings.Join(slices.Concat(one.SearchBefore, []string{cmp.Or(m.Path, job.DefaultPath)}, one.SearchAfter), ":")
 	}
-	if of.StagedFile == "" {
-		m.Program = of.Argv[0]
+	if one.StagedFile == "" {
+		m.Program = one.Argv[0]
 	}
 	return m
 }
 
-// clockSkew is by how much a clock that was read between two moments is ahead of ours, and how
-// wrong that may be. Moments are compared by the clocks of the wall.
-func clockSkew(asked, heard, clock time.Time) (ahead, blur time.Duration) {
-	asked, heard = asked.Round(0), heard.Round(0)
-	blur = heard.Sub(asked) / 2
-	return clock.Sub(asked.Add(blur)), blur
+// clockSkew returns by how much clock, which a host read between asked and replied, is ahead of our clock,
+// and the possible error of that. It compares wall-clock times.
+func clockSkew(asked, replied, clock time.Time) (ahead, skewError time.Duration) {
+	asked, replied = asked.Round(0), replied.Round(0)
+	skewError = replied.Sub(asked) / 2
+	return clock.Sub(asked.Add(skewError)), skewError
 }
 
-// A peerPort is a port that was opened on a node for its peers to probe.
+// A peerPort is a port that a node has opened for its peers to probe.
 type peerPort struct {
 	*host
 	wire.ProbePort
 }
 
-// probePeers lets all nodes open a port, and each probe those of others. A node without an
-// address for its peers has none.
+// probePeers has all nodes open a port, and probe the ports of others. A node without an address for its
+// peers gets no probes.
 func (c *diagnosis) probePeers(ctx context.Context) error {
 	if len(c.hosts) < 2 {
 		return nil
@@ -217,19 +217,19 @@ func (c *diagnosis) probePeers(ctx context.Context) error {
 	return c.probeAll(ctx, ports)
 }
 
-// probeAll lets each node probe its partners.
+// probeAll has each node probe its partners.
 func (c *diagnosis) probeAll(ctx context.Context, ports []peerPort) error {
-	calls := make(map[*host][]wire.ProbePort)
-	var callers []*host
+	targets := make(map[*host][]wire.ProbePort)
+	var probers []*host
 	for i, d := range ports {
-		callers = append(callers, d.host)
+		probers = append(probers, d.host)
 		for _, k := range probePartners(i, len(ports)) {
 			if !c.sameMachine(d.host, ports[k].host) {
-				calls[d.host] = append(calls[d.host], ports[k].ProbePort)
+				targets[d.host] = append(targets[d.host], ports[k].ProbePort)
 			}
 		}
 	}
-	return c.requestEach(ctx, peerProbeTimeout, callers, func(n *host) wire.Message { return &wire.ProbePeers{Ports: calls[n]} },
+	return c.requestEach(ctx, peerProbeTimeout, probers, func(n *host) wire.Message { return &wire.ProbePeers{Ports: targets[n]} },
 		func(n *host, m wire.Message) bool {
 			probed, ok := m.(*wire.PeersProbed)
 			if ok {
@@ -239,20 +239,19 @@ func (c *diagnosis) probeAll(ctx context.Context, ports []peerPort) error {
 		})
 }
 
-// sameMachine reports whether two hosts are one node: what it says to itself, no network
-// carries.
+// sameMachine reports whether two hosts are one machine. No network carries what a machine sends to itself.
 func (c *diagnosis) sameMachine(a, b *host) bool {
 	return a.probe.Identity != "" && a.probe.Identity == b.probe.Identity
 }
 
-// peerProbeTimeout is how long a node may take to probe others, which may not answer it.
+// peerProbeTimeout is how long a node may take to probe its peers, some of which may not answer.
 const peerProbeTimeout = 2 * queryTimeout
 
-// maxAllPairs is up to how many hosts each probes every other.
+// maxAllPairs is the number of hosts up to which each host probes every other.
 const maxAllPairs = 32
 
-// probePartners are those that host i of n probes: all others, or, among many, those at the
-// distances 1, 2, 4, ... to both sides, so that all are probed from several sides.
+// probePartners returns the indices of the hosts that host i of n probes. Above maxAllPairs hosts, these
+// are the hosts at the distances 1, 2, 4, ... on both sides, so that each host is probed by several.
 func probePartners(i, n int) (found []int) {
 	if n <= maxAllPairs {
 		for k := range n {
@@ -262,16 +261,16 @@ func probePartners(i, n int) (found []int) {
 		}
 		return found
 	}
-	for far := 1; far <= n/2; far *= 2 {
-		found = append(found, (i+far)%n)
-		if back := (i - far + n) % n; back != (i+far)%n {
+	for distance := 1; distance <= n/2; distance *= 2 {
+		found = append(found, (i+distance)%n)
+		if back := (i - distance + n) % n; back != (i+distance)%n {
 			found = append(found, back)
 		}
 	}
 	return found
 }
 
-// disconnect sends the helpers home, and notes those that were lost meanwhile.
+// disconnect ends the helpers, and notes which hosts were lost meanwhile.
 func (c *diagnosis) disconnect() {
 	for n, one := range c.byHost {
 		n.Send(&wire.Bye{})

@@ -18,53 +18,52 @@ import (
 	"remshell/usererr"
 )
 
-// An Env is the world of a reservation.
+// An Env holds the services and settings of a reservation.
 type Env struct {
 	node.Connector
 	RankOptions
-	Inbox        *node.Inbox   // what the reservation is told
-	Listener     node.Listener // where all goes that new nodes say; what is for the reservation has to come to Inbox
+	Inbox        *node.Inbox   // events for the reservation
+	Listener     node.Listener // receives the messages of new nodes; its Inbox must be Inbox
 	Signals      <-chan os.Signal
-	Suspend      func()                       // stops this process as ^Z does, and returns when it goes on
-	ProbeTimeout time.Duration                // for a node to tell what jobs hold of it; zero: 10 s
-	Report       func(text string)            // a line for the user; must not wait
-	OnSnapshot   func(job.Snapshot)           // takes what the probes found; nil: nobody wants it
-	OnPlan       func(job.Snapshot, job.Plan) // takes the plan before it is carried out; may be nil
-	OnConnect    func(job.ConnectResult)      // takes how each host was reached, from any goroutine; may be nil
-	FileContents []FileContent                // of the request's parcels
-	FindHosts    info.FindHosts               // nil: ranks cannot name hosts when they spawn others
-	Localhost    func() string                // the identity of this machine (job.Probe); nil: unknown
-	TraceRow     trace.Row                    // of mpiexec, where the Timeline has what concerns no host alone
+	Suspend      func()                       // stops this process as ^Z does, and returns when it continues
+	ProbeTimeout time.Duration                // time limit for a node's reply to a survey; 0 means 10 s
+	Report       func(text string)            // prints a line for the user; must not block
+	OnSnapshot   func(job.Snapshot)           // receives the result of the probes; may be nil
+	OnPlan       func(job.Snapshot, job.Plan) // receives the plan before it is carried out; may be nil
+	OnConnect    func(job.ConnectResult)      // receives the result of each connection, from any goroutine; may be nil
+	FileContents []FileContent                // of the request's staged files
+	FindHosts    info.FindHosts               // if nil, ranks cannot name hosts when they spawn others
+	Localhost    func() string                // identity of this machine (job.Probe); nil if unknown
+	TraceRow     trace.Row                    // mpiexec's row of the trace, for steps that are not about one host
 
-	// RereadRequest asks whether the request has changed while it waits, and how; nil: it cannot.
+	// RereadRequest returns the request if it has changed while it waits. If RereadRequest is nil, it cannot change.
 	RereadRequest func() (req job.Request, changed bool, err error)
 
-	// Progress shows how far a start has come that takes longer than Late; "" takes it
-	// away. It may be nil.
+	// Progress shows the state of a start that takes longer than ProgressAfter; "" removes it. It may be nil.
 	Progress      func(text string)
 	ProgressAfter time.Duration
 }
 
-// RankOptions is what the helpers are told of a job's ranks beside the request and the plan.
+// RankOptions are settings for the ranks that are in neither the request nor the plan.
 type RankOptions struct {
-	HasInput       bool                    // there is something to read for them
-	Umask          int                     // negative: leave the nodes' own
-	BindingAsked   bool                    // a binding was asked for as such (--pin)
-	ReportBindings bool                    // they tell to which CPUs each rank is bound
-	ExplainOffer   bool                    // they tell why a section is offered PMI, PMIx or both
-	TracePMI       bool                    // they tell what ranks say on PMI
-	Window         func(ranks int) int     // how many bytes of an output stream of one rank may be under way
-	TerminalSize   func() (rows, cols int) // of our terminal; nil: there is none
-	Token          string                  // by which the job's ranks are known to their PMIx servers: 16 random hex digits
+	HasInput       bool                    // mpiexec has a stdin that ranks can read
+	Umask          int                     // umask of the ranks; if negative, that of each node
+	BindingAsked   bool                    // a binding was requested explicitly (--pin)
+	ReportBindings bool                    // helpers report to which CPUs each rank is bound
+	ExplainOffer   bool                    // helpers explain why an app context is offered PMI, PMIx or both
+	TracePMI       bool                    // helpers report the PMI messages of the ranks
+	Window         func(ranks int) int     // returns how many bytes of one rank's output stream may be under way
+	TerminalSize   func() (rows, cols int) // size of mpiexec's terminal; nil if there is none
+	Token          string                  // by which PMIx servers recognize the job's ranks: 16 random hex digits
 }
 
-// FileContent is what is in a parcel of the request.
+// FileContent is the content of a staged file.
 type FileContent interface {
 	io.ReaderAt
 	Checksum() (string, error) // its SHA-256
 }
 
-// A SignalError is a start that a signal cancelled.
+// A SignalError is the error of a start that a signal cancelled.
 type SignalError struct{ Signal syscall.Signal }
 
 func (e *SignalError) Error() string {
@@ -74,8 +73,8 @@ func (e *SignalError) Error() string {
 	return fmt.Sprint("cancelled by signal ", int(e.Signal))
 }
 
-// StartTimeout is how long a start may take, from the first connection to the last
-// rank that runs (cli.md --start-timeout).
+// StartTimeout returns how long a start may take, from the first connection until the last rank runs
+// (cli.md --start-timeout).
 func StartTimeout(req job.Request) time.Duration {
 	if req.TimeLimits.Start > 0 {
 		return req.TimeLimits.Start
@@ -83,22 +82,22 @@ func StartTimeout(req job.Request) time.Duration {
 	return time.Minute + time.Duration(len(req.Nodes)/10)*time.Second
 }
 
-// startTimeoutError is what --start-timeout says when it strikes.
+// startTimeoutError is the error of a start that exceeds StartTimeout.
 func startTimeoutError(req job.Request) *usererr.Error {
 	return &usererr.Error{Text: fmt.Sprintf("not every rank had started within %v", StartTimeout(req)),
 		Remedy: "raise --start-timeout, or see with -v what takes so long", Code: job.ExitInternal}
 }
 
-// A SignalWatch cancels a start by the first signal that means it, until the job
-// runs and takes its signals itself.
+// A SignalWatch cancels a start on the first signal that ends it. Once the job runs, HandOver passes its
+// signals on.
 type SignalWatch struct {
 	env     Env
 	cancel  context.CancelCauseFunc
-	mu      sync.Mutex // held while a signal is handled, and we are stopped; guards take
+	mu      sync.Mutex // guards handler; held while a signal is handled and while mpiexec is stopped
 	handler func(syscall.Signal)
 }
 
-// WatchSignals begins to watch the signals of a world.
+// WatchSignals begins to handle the signals of env.Signals. A signal that ends the start calls cancel.
 func WatchSignals(env Env, cancel context.CancelCauseFunc) *SignalWatch {
 	w := &SignalWatch{env: env, cancel: cancel}
 	go func() {
@@ -112,7 +111,7 @@ func WatchSignals(env Env, cancel context.CancelCauseFunc) *SignalWatch {
 	return w
 }
 
-// handle does what a signal means at the moment.
+// handle does what a signal means now.
 func (w *SignalWatch) handle(number syscall.Signal) {
 	switch {
 	case w.handler != nil:
@@ -124,16 +123,16 @@ func (w *SignalWatch) handle(number syscall.Signal) {
 	}
 }
 
-// HandOver has all further signals taken by somebody else, who must not wait. If we are stopped it waits: whoever
-// reckons with deadlines from then on knows of each stop before.
+// HandOver passes all further signals to take, which must not block. If mpiexec is stopped, HandOver waits,
+// so that the caller's deadlines take each earlier stop into account.
 func (w *SignalWatch) HandOver(take func(syscall.Signal)) {
 	w.mu.Lock()
 	w.handler = take
 	w.mu.Unlock()
 }
 
-// TakeBack ends what HandOver began. Signals that were taken, and then came to nobody, are in left, which
-// is called when no more are taken: they are heard as any that comes from now on.
+// TakeBack ends what HandOver began. It calls left when no more signals are passed on. left returns the
+// signals that were passed on but not handled; these are handled now.
 func (w *SignalWatch) TakeBack(left func() []syscall.Signal) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"remshell/usererr"
 )
 
-// A HostsError says which hosts could not be used, or could not start their ranks. It
-// unwraps to one error per reason, with the hosts folded and what to do.
+// A HostsError lists hosts that could not be used, or could not start their ranks. It unwraps to one error
+// for each reason, with the hosts folded and a hint.
 type HostsError struct {
 	Failed      []job.Failure
 	SomeReached bool // some hosts were reached, so the job might start without these
@@ -22,7 +22,7 @@ type HostsError struct {
 
 func (e *HostsError) Error() string { return errors.Join(e.Unwrap()...).Error() }
 
-// Unwrap lists the reasons, in the order in which the hosts were named.
+// Unwrap returns one error for each reason, in the order in which the hosts were named.
 func (e *HostsError) Unwrap() []error {
 	var reasons []error
 	for _, f := range foldFailures(e.Failed) {
@@ -34,16 +34,16 @@ func (e *HostsError) Unwrap() []error {
 	return reasons
 }
 
-// A foldedFailure is one reason and all hosts that have it: equal reasons are said
-// once, with the detail of the first host: "node[03-42]: connect: connection refused (node03: 10.1.0.3:22)".
+// A foldedFailure is one reason with all hosts that have it, and the detail of the first host:
+// "node[03-42]: connect: connection refused (node03: 10.1.0.3:22)".
 type foldedFailure struct {
 	reason   string
 	hosts    []string
 	detail   usererr.Details
 	places   []string // where the hosts were named, if in a file
 	hint     string
-	commands []string // the commands that the hint advises, if each host has its own
-	err      error    // of the first of them
+	commands []string // the commands that the hint advises, if they differ by host
+	err      error    // error of the first host
 }
 
 func (f *foldedFailure) Error() string {
@@ -59,10 +59,10 @@ func (f *foldedFailure) Error() string {
 
 func (f *foldedFailure) Unwrap() error { return f.err }
 
-// maxHintCommands is how many commands a hint has.
+// maxHintCommands is how many commands a hint shows.
 const maxHintCommands = 8
 
-// Hint is that of the first host, with the commands for all hosts.
+// Hint returns the hint of the first host, with the commands for all hosts.
 func (f *foldedFailure) Hint() string {
 	if len(f.commands) < 2 {
 		return f.hint
@@ -74,7 +74,7 @@ func (f *foldedFailure) Hint() string {
 	return strings.Replace(f.hint, f.commands[0], all, 1)
 }
 
-// add counts a failure in.
+// add adds a failure with the same reason.
 func (f *foldedFailure) add(failure job.Failure) {
 	f.hosts = append(f.hosts, failure.Node)
 	f.detail.Add(failure.Node, usererr.Detail(failure.Err))
@@ -90,7 +90,7 @@ func (f *foldedFailure) add(failure job.Failure) {
 	}
 }
 
-// foldFailures gathers failures by reason, in the order in which the reasons came.
+// foldFailures groups failures by reason, in the order in which the reasons first occur.
 func foldFailures(failed []job.Failure) []*foldedFailure {
 	var folded []*foldedFailure
 	byReason := make(map[string]*foldedFailure)
@@ -107,7 +107,7 @@ func foldFailures(failed []job.Failure) []*foldedFailure {
 	return folded
 }
 
-// joinHints puts two hints into one, of which either helps.
+// joinHints joins two alternative hints.
 func joinHints(a, b string) string {
 	if a == "" {
 		return b

@@ -13,15 +13,15 @@ import (
 	"remshell/usererr"
 )
 
-// This file keeps the job on the CPUs and GPUs that a batch system's list gives it of a node, where
-// nothing else does so: a helper that ssh has started may use all of the node (RM-6).
+// This file confines the job to the CPUs and GPUs that the batch system's host list grants it on a node.
+// Nothing else does so for a helper that ssh has started: it may use the whole node (RM-6).
 //
-//	probe --fenced--> what is granted of it --> snapshot --> plan.Make
+//	probe --confineProbe--> granted CPUs and GPUs --> snapshot --> plan.Make
 
-// confineToGrant leaves of what candidates have what they were granted. One of which nothing is left cannot
-// be used.
+// confineToGrant removes from the candidates' probes all CPUs and GPUs that are not granted. A candidate of
+// which no CPU is granted cannot be used.
 func (r *reservation) confineToGrant() {
-	said := make(map[string][]string) // hosts, by what is told of them
+	lines := make(map[string][]string) // hosts, by the line that is logged about them
 	made := make(map[grantKey]pin.Topology)
 	for _, n := range r.hosts {
 		if n.lost != nil {
@@ -36,38 +36,37 @@ func (r *reservation) confineToGrant() {
 		}
 		if left := len(probe.Topology.UsableCPUs()); left < all {
 			line := fmt.Sprintf("%d of %s are granted by %s", left, text.Count(all, "CPU"), n.def.GrantedCPUs.From)
-			said[line] = append(said[line], n.def.Name)
+			lines[line] = append(lines[line], n.def.Name)
 		}
 		n.probe = probe
 	}
-	for _, line := range slices.Sorted(maps.Keys(said)) {
-		r.env.Log.Info().Msg(hostlist.Fold(said[line]) + ": " + line)
+	for _, line := range slices.Sorted(maps.Keys(lines)) {
+		r.env.Log.Info().Msg(hostlist.Fold(lines[line]) + ": " + line)
 	}
 }
 
-// nothingGrantedError is why a host is given up of which the list leaves nothing.
+// A nothingGrantedError is why a host is dropped of which nothing is granted.
 type nothingGrantedError struct{ error }
 
-// A grantKey is a topology and what is granted of it: the nodes of a cluster are alike, and have
-// one in common.
+// A grantKey identifies a topology and a grant. Equal nodes of a cluster share one restricted topology.
 type grantKey struct {
 	of *pin.Core
 	pin.CPUGrant
 }
 
-// confineProbe is what a node was granted of what it has. GPUs of which some are withheld already are left
-// as they are: their numbers are not those of the list then.
+// confineProbe returns the probe reduced to what is granted. GPUs are left as they are if some are withheld
+// already: their numbers are then not those of the host list.
 func confineProbe(p job.Probe, def job.NodeDef, made map[grantKey]pin.Topology) (job.Probe, error) {
 	if def.GrantedCPUs.IsGiven() && len(p.Topology.Cores) > 0 {
-		shape := grantKey{&p.Topology.Cores[0], def.GrantedCPUs}
-		if _, known := made[shape]; !known {
+		key := grantKey{&p.Topology.Cores[0], def.GrantedCPUs}
+		if _, known := made[key]; !known {
 			left, err := p.Topology.RestrictTo(def.GrantedCPUs)
 			if err != nil {
 				return p, err
 			}
-			made[shape] = left
+			made[key] = left
 		}
-		p.Topology = made[shape]
+		p.Topology = made[key]
 	}
 	if p.WithheldGPUs == 0 {
 		left := gpu.WithIndices(p.GPUs, def.GrantedGPUs)

@@ -16,34 +16,34 @@ import (
 )
 
 /*
-Two candidates count as one machine only if that is shown, and not if one says so: a host
-could take the ranks of another by repeating its identity (TRUST-6). Each of those that claim
-one identity gets a random word to lay open where only the same machine and name spaces can
-see it, and has to find those of the others.
+Two candidates count as one machine only if both prove it: a host could take the ranks of another by
+reporting its identity (TRUST-6). Each of several candidates with one identity gets a random mark. It writes
+the mark where only processes of the same machine and name spaces can see it, and has to read the marks of
+the others.
 
-	          Lay WORD1                 Seek
-	mpiexec -----------> n1   mpiexec -------> n1 : WORD1, WORD2    n2 is n1
-	          Lay WORD2                 Seek
-	        -----------> n2           -------> n2 : WORD1, WORD2
+	        WriteMark MARK1             ReadMarks
+	mpiexec ---------------> n1   mpiexec -------> n1 : MARK1, MARK2    n2 is n1
+	        WriteMark MARK2             ReadMarks
+	        ---------------> n2           -------> n2 : MARK1, MARK2
 */
 
-// checkIdentities drops candidates that claim to be another one's machine and do not show it. Where
-// none may be dropped that is an error.
+// checkIdentities drops candidates that report another candidate's identity and do not prove it. If no
+// candidate may be skipped, that is an error.
 func (r *reservation) checkIdentities(ctx context.Context) error {
 	var lines []string
 	claimed := r.byIdentity()
 	for _, identity := range slices.Sorted(maps.Keys(claimed)) {
-		alike := slices.DeleteFunc(claimed[identity], func(n *host) bool { return n.lost != nil }) // meanwhile
+		alike := slices.DeleteFunc(claimed[identity], func(n *host) bool { return n.lost != nil }) // may be lost since byIdentity
 		if len(alike) < 2 || r.alreadyShown(alike) {
 			continue
 		}
-		found, words, err := r.exchangeMarks(ctx, alike)
+		found, marks, err := r.exchangeMarks(ctx, alike)
 		if err != nil {
 			return err
 		}
 		for i, x := range alike {
 			for _, y := range alike[i+1:] {
-				if line := r.mergeIfSame(x, y, found[x][words[y]], found[y][words[x]]); line != "" {
+				if line := r.mergeIfSame(x, y, found[x][marks[y]], found[y][marks[x]]); line != "" {
 					lines = append(lines, line)
 				}
 			}
@@ -62,7 +62,7 @@ func (r *reservation) checkIdentities(ctx context.Context) error {
 	return nil
 }
 
-// byIdentity are the candidates by the machines that they say to be.
+// byIdentity returns the candidates by the machine identity that they report.
 func (r *reservation) byIdentity() map[string][]*host {
 	by := make(map[string][]*host)
 	for _, n := range r.connectedCandidates() {
@@ -73,7 +73,7 @@ func (r *reservation) byIdentity() map[string][]*host {
 	return by
 }
 
-// alreadyShown reports whether it is known already that some nodes are one machine.
+// alreadyShown reports whether hosts were already proved to be one machine.
 func (r *reservation) alreadyShown(alike []*host) bool {
 	for _, n := range alike {
 		if !n.ofJob && n.sameMachine != alike[0] {
@@ -83,39 +83,39 @@ func (r *reservation) alreadyShown(alike []*host) bool {
 	return true
 }
 
-// exchangeMarks gives each of some nodes a word and returns who has found which.
-func (r *reservation) exchangeMarks(ctx context.Context, alike []*host) (found map[*host]map[string]bool, words map[*host]string, err error) {
+// exchangeMarks gives each host a mark, and returns which marks each host has read.
+func (r *reservation) exchangeMarks(ctx context.Context, alike []*host) (found map[*host]map[string]bool, marks map[*host]string, err error) {
 	tag := rand.Text()
-	found, words = make(map[*host]map[string]bool), make(map[*host]string)
+	found, marks = make(map[*host]map[string]bool), make(map[*host]string)
 	for _, n := range alike {
-		found[n], words[n] = make(map[string]bool), rand.Text()
+		found[n], marks[n] = make(map[string]bool), rand.Text()
 	}
-	err = r.requestEach(ctx, r.replyTimeout(), alike, func(n *host) wire.Message { return &wire.WriteMark{Tag: tag, Mark: words[n]} }, func(n *host, m wire.Message) bool {
-		laid, ok := m.(*wire.MarkWritten)
-		if ok && laid.Err != "" {
-			r.env.Log.Warn().Str("node", n.Name()).Msg("its word cannot be laid open: " + laid.Err)
+	err = r.requestEach(ctx, r.replyTimeout(), alike, func(n *host) wire.Message { return &wire.WriteMark{Tag: tag, Mark: marks[n]} }, func(n *host, m wire.Message) bool {
+		written, ok := m.(*wire.MarkWritten)
+		if ok && written.Err != "" {
+			r.env.Log.Warn().Str("node", n.Name()).Msg("its mark cannot be written: " + written.Err)
 		}
 		return ok
 	})
 	if err == nil {
 		err = r.requestEach(ctx, r.replyTimeout(), alike, func(*host) wire.Message { return &wire.ReadMarks{Tag: tag} }, func(n *host, m wire.Message) bool {
-			sought, ok := m.(*wire.MarksRead)
+			read, ok := m.(*wire.MarksRead)
 			if ok {
-				for _, word := range sought.Marks {
-					found[n][word] = true
+				for _, mark := range read.Marks {
+					found[n][mark] = true
 				}
 			}
 			return ok
 		})
 	}
-	return found, words, err
+	return found, marks, err
 }
 
-// mergeIfSame takes two nodes for one machine if each has found the word of the other. What it
-// returns is what to say if not.
+// mergeIfSame treats two hosts as one machine if each has read the other's mark. Otherwise it drops those
+// that have not, and returns the line to report.
 func (r *reservation) mergeIfSame(x, y *host, xFound, yFound bool) string {
 	if x.lost != nil || y.lost != nil {
-		return "" // that is told otherwise, or has been
+		return "" // a lost host is reported elsewhere
 	}
 	if xFound && yFound {
 		x.sameMachine = cmp.Or(x.sameMachine, x)
@@ -145,6 +145,6 @@ func (r *reservation) mergeIfSame(x, y *host, xFound, yFound bool) string {
 	return line + strings.Join(unused, " and ") + " are not used"
 }
 
-// errNotThatMachine is why a candidate is not used that says to be another one's machine. The user
-// has been told.
+// errNotThatMachine is why a candidate is dropped that reports another one's identity. The user has already
+// been told, by a line of mergeIfSame.
 var errNotThatMachine = errors.New("it is not the machine that it says to be; not used")

@@ -12,14 +12,14 @@ import (
 	"remshell/usererr"
 )
 
-// A jobTarget is the job that is asked, signalled or ended: on each node that has it, that of one user. Everybody can claim CPUs
-// under the ID of another user's job, and would answer in its place.
+// A jobTarget is the job that a request, a signal or an eviction is for. On each node it is one user's job,
+// since other users can make claims under the same ID.
 type jobTarget struct {
 	job.JobRef
-	uids []int // of the claims, by page; -1: the job has none there
+	uids []int // user of the job's claims on each page; -1 if the page has none
 }
 
-// uidOn is the user of the job's claims on a page; -1: the job has none there, or the page came later.
+// uidOn returns the user of the job's claims on a page. It is -1 if the page has none, or was added later.
 func (t jobTarget) uidOn(page int) int {
 	if page >= len(t.uids) {
 		return -1
@@ -32,29 +32,30 @@ func (t jobTarget) isClaimOf(page int, c job.Claim) bool {
 	return c.Job == t.Job && c.UID == t.uidOn(page)
 }
 
-// isFound reports whether the job is on some page.
+// isFound reports whether any page has the job.
 func (t jobTarget) isFound() bool {
 	return slices.ContainsFunc(t.uids, func(uid int) bool { return uid >= 0 })
 }
 
-// A ledgerEntry is one of a job in the ledger of a node.
+// A ledgerEntry is a claim or a ticket of a job in a node's ledger.
 type ledgerEntry struct {
-	page  int
-	node  string
-	job   job.ID
-	since time.Time
-	what  string // its command
-	uid   int
-	user  string // by name, or by number
-	ours  bool
+	page    int
+	node    string
+	job     job.ID
+	since   time.Time
+	command string
+	uid     int
+	user    string // by name, or by number
+	ours    bool
 }
 
-// ledgerEntries are those in the ledgers, if a user is named only his; with tickets also of jobs that wait.
+// ledgerEntries returns the entries in the ledgers. If ref names a user, only that user's are returned.
+// Tickets are left out unless tickets is set.
 func ledgerEntries(pages []job.LedgerListing, ref job.JobRef, tickets bool) (all []ledgerEntry) {
 	for i, p := range pages {
-		add := func(id job.ID, uid int, user, what string, since time.Time) {
+		add := func(id job.ID, uid int, user, command string, since time.Time) {
 			if ref.MatchesUser(user, uid) {
-				all = append(all, ledgerEntry{i, p.Node, id, since, what, uid, cmp.Or(user, strconv.Itoa(uid)), uid == p.ReaderUID})
+				all = append(all, ledgerEntry{i, p.Node, id, since, command, uid, cmp.Or(user, strconv.Itoa(uid)), uid == p.ReaderUID})
 			}
 		}
 		for _, c := range p.Claims {
@@ -80,14 +81,15 @@ func isQueued(pages []job.LedgerListing, t jobTarget) (queued bool) {
 	return queued
 }
 
-// ownEntries are those of the user who asks.
+// ownEntries returns the entries of the user who runs this program.
 func ownEntries(all []ledgerEntry) []ledgerEntry {
 	return slices.DeleteFunc(slices.Clone(all), func(e ledgerEntry) bool { return !e.ours })
 }
 
-// resolveName finds the ID that the name of a job stands for: an ID stands for itself, LastJob for the youngest that runs or waits, and the front of an
-// ID for that. If no user is named, jobs of our own are meant, or else those of all users, but by LastJob. The ID is empty if
-// there is no last job, and the name itself if it is none of these. The error is that it is the front of several IDs.
+// resolveName finds the job ID that a name stands for: an ID itself, an unambiguous prefix of an ID, or
+// NewestJob for the job that began last. If ref names no user, the user's own jobs come first; if none
+// matches, the name may mean other users' jobs, except for NewestJob. The ID is empty if there is no newest
+// job, and the name itself if nothing matches. The error is an *ambiguousError.
 func resolveName(pages []job.LedgerListing, ref job.JobRef) (job.JobRef, error) {
 	all := ledgerEntries(pages, ref, true)
 	first := all
@@ -111,7 +113,8 @@ func resolveName(pages []job.LedgerListing, ref job.JobRef) (job.JobRef, error) 
 	return ref, nil
 }
 
-// jobsNamed returns an entry of each job with this name, which is an ID or the front of one. A whole ID is not the front of others.
+// jobsNamed returns one entry of each job with this ID or prefix of an ID. If a job has the whole name as
+// its ID, only that job is returned.
 func jobsNamed(among []ledgerEntry, name job.ID) (jobs []ledgerEntry) {
 	seen := make(map[job.ID]bool)
 	for _, e := range among {
@@ -126,8 +129,8 @@ func jobsNamed(among []ledgerEntry, name job.ID) (jobs []ledgerEntry) {
 	return jobs
 }
 
-// newestJob is the ID of the job that began last; empty: there is none. A job began with the first of its entries: what it has spawned
-// came later.
+// newestJob returns the ID of the job that began last, or "" if there is none. A job begins with its first
+// entry; later entries come from spawns.
 func newestJob(among []ledgerEntry) (last job.ID) {
 	began := make(map[job.ID]time.Time)
 	for _, e := range among {
@@ -143,28 +146,28 @@ func newestJob(among []ledgerEntry) (last job.ID) {
 	return last
 }
 
-// ambiguousError is the error that a name of a job is the front of several IDs.
+// An ambiguousError is returned if a name is the prefix of several job IDs.
 type ambiguousError struct {
 	text string
-	jobs []string // a line for each
+	jobs []string // one line for each job
 }
 
 func (a *ambiguousError) Error() string { return a.text }
 
-// Hint is what to do about it.
+// Hint returns what the user can do.
 func (a *ambiguousError) Hint() string { return "write more of the name" }
 
-// Reasons are the jobs, for a list.
+// Reasons returns a line for each job.
 func (a *ambiguousError) Reasons() []string { return a.jobs }
 
-// maxListedJobs is how many jobs are listed, of those that a name may mean.
+// maxListedJobs is how many jobs an ambiguousError lists.
 const maxListedJobs = 8
 
 func newAmbiguousError(ref job.JobRef, named []ledgerEntry) *ambiguousError {
 	a := &ambiguousError{text: fmt.Sprintf("%d jobs begin with %s", len(named), ref)}
 	slices.SortFunc(named, func(x, y ledgerEntry) int { return cmp.Or(x.since.Compare(y.since), cmp.Compare(x.job, y.job)) })
 	for _, e := range named[:min(len(named), maxListedJobs)] {
-		a.jobs = append(a.jobs, fmt.Sprintf("%s  %s  %s", e.job, e.user, e.what))
+		a.jobs = append(a.jobs, fmt.Sprintf("%s  %s  %s", e.job, e.user, e.command))
 	}
 	if more := len(named) - maxListedJobs; more > 0 {
 		a.jobs = append(a.jobs, fmt.Sprintf("and %d more", more))
@@ -172,8 +175,9 @@ func newAmbiguousError(ref job.JobRef, named []ledgerEntry) *ambiguousError {
 	return a
 }
 
-// findJob finds the job with an ID on all nodes. If no user is named, a job of our own is meant, or else that of the only user who
-// claims the ID. If there are several, none is.
+// findJob finds the job with an ID on all nodes. If ref names no user, it prefers the user's own job, and
+// else takes the job of the only user who claims the ID. If several other users claim it, the result is an
+// error.
 func findJob(pages []job.LedgerListing, ref job.JobRef, tickets bool) (t jobTarget, several *usererr.Error) {
 	t = jobTarget{ref, slices.Repeat([]int{-1}, len(pages))}
 	all := slices.DeleteFunc(ledgerEntries(pages, ref, tickets), func(e ledgerEntry) bool { return e.job != ref.Job })
@@ -190,7 +194,8 @@ func findJob(pages []job.LedgerListing, ref job.JobRef, tickets bool) (t jobTarg
 	return t, nil
 }
 
-// resolveJob finds the job that a name stands for. Tickets count only if the job has no claim, unless tickets is set.
+// resolveJob finds the job that a name stands for. Unless tickets is set, tickets count only if the job has
+// no claim.
 func resolveJob(pages []job.LedgerListing, ref job.JobRef, tickets bool) (t jobTarget, err error) {
 	if ref, err = resolveName(pages, ref); err != nil {
 		return t, err
@@ -205,7 +210,7 @@ func resolveJob(pages []job.LedgerListing, ref job.JobRef, tickets bool) (t jobT
 	return t, nil
 }
 
-// severalUsersError is the error if entries of one ID are of several users; nil: they are not.
+// severalUsersError returns the error if entries of one ID belong to several users, or else nil.
 func severalUsersError(id job.ID, all []ledgerEntry) *usererr.Error {
 	nodes := make(map[string][]string)
 	var users []string

@@ -11,18 +11,18 @@ import (
 	"remshell/wire"
 )
 
-// This file is about the nodes that an attempt of a job takes over from the one before (survive.md
-// SV-2). They are connected, and their helpers hold what the job had there. To everything else they
-// are candidates like any: the plan is free to leave them.
+// This file is about the nodes that an attempt of a job takes over from the one before (survive.md SV-2).
+// They are connected, and their helpers keep the job's claims. Otherwise they are candidates like all
+// others, and the plan need not use them.
 
-// A KeptNode node is one that the job has had, and still claims.
+// A KeptNode is a node that the job has used and still claims.
 type KeptNode struct {
-	*node.Node      // somebody listens to it
-	ClaimedCPUs int // that its helper claims for the job
+	*node.Node      // its messages are already being read
+	ClaimedCPUs int // number of CPUs that its helper claims for the job
 }
 
-// takeOverKept takes in nodes of the attempt before. One that is no candidate is let go: a spawn had
-// brought it.
+// takeOverKept adds the nodes of the attempt before. A node that is no candidate, since a spawn had added
+// it, is closed.
 func (r *reservation) takeOverKept(kept []KeptNode) {
 	byName := make(map[string]KeptNode, len(kept))
 	for _, k := range kept {
@@ -40,21 +40,22 @@ func (r *reservation) takeOverKept(kept []KeptNode) {
 	}
 }
 
-// CloseNewNodes is Close but for the nodes that were taken over, of which it returns those that are left.
+// CloseNewNodes closes all nodes except those that were taken over and are still connected, which it
+// returns.
 func (r *Reservation) CloseNewNodes() (left []KeptNode) {
 	others := slices.Clone(r.r.hosts)
 	r.r.hosts = slices.DeleteFunc(others, func(n *host) bool {
-		keeps := n.kept != nil && n.lost == nil
-		if keeps {
+		keep := n.kept != nil && n.lost == nil
+		if keep {
 			left = append(left, *n.kept)
 		}
-		return keeps
+		return keep
 	})
 	r.Close()
 	return left
 }
 
-// releaseEarlier gives up what an earlier attempt has claimed: who waits holds nothing (survive.md SV-5).
+// releaseEarlier releases the claims of the earlier attempt: a waiting job holds nothing (survive.md SV-5).
 func (r *reservation) releaseEarlier() {
 	for _, n := range r.hosts {
 		if n.kept != nil {
@@ -64,29 +65,28 @@ func (r *reservation) releaseEarlier() {
 	}
 }
 
-// tryBypass lets an attempt that was refused since others wait go before them, if it goes only where the
-// one before was and takes no more there: nobody who waits could have had that, and some may wait
-// for it.
+// tryBypass lets an attempt go ahead of waiting requests if it uses only nodes of the attempt before and
+// claims no more there. No waiting request could have had these, and some may wait for this very job.
 func (r *reservation) tryBypass(ctx context.Context, p job.Plan, refused error) (job.Plan, error) {
 	var failed *plan.Error
 	if !errors.As(refused, &failed) || failed.Code != plan.CodeQueueBusy {
 		return p, refused
 	}
-	passing, err := r.planWithoutQueue(ctx, r.req)
-	if err != nil || !r.usesOnlyKept(passing) {
+	bypass, err := r.planWithoutQueue(ctx, r.req)
+	if err != nil || !r.usesOnlyKept(bypass) {
 		return p, refused
 	}
-	return passing, nil
+	return bypass, nil
 }
 
-// planWithoutQueue plans a request as if nobody waited before it.
+// planWithoutQueue plans a request as if no other request were ahead.
 func (r *reservation) planWithoutQueue(ctx context.Context, req job.Request) (job.Plan, error) {
 	snap := r.snap
 	snap.Ahead = 0
 	return makePlan(ctx, req, snap)
 }
 
-// usesOnlyKept reports whether a plan needs nothing but what the attempt before has left.
+// usesOnlyKept reports whether a plan needs only what the attempt before still claims.
 func (r *reservation) usesOnlyKept(p job.Plan) bool {
 	return !slices.ContainsFunc(p.Nodes, func(np job.NodePlan) bool {
 		kept := r.snapHosts[np.Node].kept

@@ -16,43 +16,44 @@ import (
 )
 
 /*
-A job that runs is moved behind a place that it has already (survive.md SV-17): that is planned and claimed
-beside its ranks, as spares are, and the next attempt takes it over.
+A running job moves to nodes that it has claimed before (survive.md SV-17). These are planned and claimed
+while its ranks run, as standby nodes are, and the next attempt takes them over.
 
 	mpiexec                        nodes of the job        others
 	   | connect ----------------------------------------->|
 	   | Survey ------------------------->|--------------->|   what other jobs hold; ours does not count
 	   |     plan.Make: elsewhere?
-	   | Prepare ------------------------>|--------------->|   what it does not hold there: the claim rests
-	   | <------------------------ Prepared --------- Prepared   or Taken: Release, and survey again
+	   | Prepare ------------------------>|--------------->|   what it does not hold there: an idle claim
+	   | <------------------------ Prepared --------- Prepared   or ClaimConflict: CancelPrepare, and survey again
 
-The gate is not asked for, as by a spawn: who runs does not wait behind others, and claims keep apart without.
+As for a spawn, the decision lock is not taken: a running job does not wait behind others, and claims are
+exclusive without it.
 */
 
-// MoveGroup names the claims of a place to which a job is moved: they belong to no group.
+// MoveGroup is the group name of a move target's claims. No group of ranks has this name.
 const MoveGroup = "move"
 
-// A MoveRequest is what is looked for.
+// A MoveRequest describes the nodes that are wanted for a move.
 type MoveRequest struct {
-	Request     job.Request // of the attempt that it begins
-	CurrentPlan job.Plan    // of the one that runs
-	FirstRank   int         // number that no rank of the job has, nor any behind it
+	Request     job.Request // request of the next attempt
+	CurrentPlan job.Plan    // plan of the running attempt
+	FirstRank   int         // first number above those of all ranks of the job
 	OwnNodes    []OwnNode   // nodes of the job
-	Standby     []KeptNode  // that it has beside them
+	Standby     []KeptNode  // the job's standby nodes
 }
 
-// A MoveTarget is a place to which a job can be moved. What is claimed of it is claimed until the next attempt has
-// taken it over, or Abandon.
+// A MoveTarget is a plan to which a job can be moved. Its claims are kept until the next attempt has taken
+// them over, or until Abandon.
 type MoveTarget struct {
 	Plan     job.Plan
-	NewNodes []KeptNode // nodes that the job had not; somebody listens to them
+	NewNodes []KeptNode // nodes that are new to the job; their messages are already being read
 
 	r       *reservation
 	claimed []*host
 }
 
-// FindMoveTarget looks for another place for a job that runs. The goal is never nil; with an error nothing is claimed, nor connected
-// that was not before.
+// FindMoveTarget finds other nodes for a running job, and claims them. The MoveTarget is never nil. With an
+// error, nothing new is claimed or connected.
 func FindMoveTarget(ctx context.Context, env Env, m MoveRequest) (*MoveTarget, error) {
 	r := newReservation(m.Request, env)
 	ctx, done := r.withinLimit(ctx, &usererr.Error{Text: fmt.Sprintf("cannot be moved: no place was found within %v", StartTimeout(m.Request))})
@@ -81,18 +82,18 @@ func FindMoveTarget(ctx context.Context, env Env, m MoveRequest) (*MoveTarget, e
 	return g, nil
 }
 
-// findTarget plans and claims until no other job has been faster.
+// findTarget plans and claims, and tries again after a conflict with another job.
 func (g *MoveTarget) findTarget(ctx context.Context, m MoveRequest) error {
 	for try := 1; ; try++ {
 		err := g.findTargetOnce(ctx, m)
-		var taken *claimConflict
-		if !errors.As(err, &taken) {
+		var conflict *claimConflict
+		if !errors.As(err, &conflict) {
 			return err
 		}
 		g.releaseClaims()
-		g.r.env.Log.Info().Msg(taken.Error())
+		g.r.env.Log.Info().Msg(conflict.Error())
 		if try == maxConflicts {
-			return fmt.Errorf("%v; others were faster %d times", taken, maxConflicts)
+			return fmt.Errorf("%v; others were faster %d times", conflict, maxConflicts)
 		}
 	}
 }
@@ -114,7 +115,8 @@ func (g *MoveTarget) findTargetOnce(ctx context.Context, m MoveRequest) error {
 	return g.claimTarget(ctx, m)
 }
 
-// noTargetReason is why there is no plan, in one line: who has asked reads no more.
+// noTargetReason returns why there is no plan, in one line, since that is all that the requesting user gets
+// to see.
 func noTargetReason(err error) error {
 	var failed *plan.Error
 	if !errors.As(err, &failed) {
@@ -123,7 +125,7 @@ func noTargetReason(err error) error {
 	return errors.New(strings.Join(append([]string{"cannot be moved: " + failed.Text}, plan.FoldReasons(failed.Rejected)...), "; "))
 }
 
-// claimTarget has the nodes of the plan claim what the job does not have there.
+// claimTarget has the nodes of the plan claim what the job does not hold there yet.
 func (g *MoveTarget) claimTarget(ctx context.Context, m MoveRequest) error {
 	r := g.r
 	had := make(map[string]job.NodePlan, len(m.CurrentPlan.Nodes))
@@ -169,7 +171,7 @@ func (g *MoveTarget) claimTarget(ctx context.Context, m MoveRequest) error {
 	return err
 }
 
-// checkSeparation is keptApart for a goal.
+// checkSeparation is reservation.checkSeparation for a move target.
 func (g *MoveTarget) checkSeparation() error {
 	r := g.r
 	if !r.req.Exclusive && !r.req.Queue.Strict {
@@ -183,7 +185,7 @@ func (g *MoveTarget) checkSeparation() error {
 	return nil
 }
 
-// releaseClaims gives back what was claimed.
+// releaseClaims releases what was claimed.
 func (g *MoveTarget) releaseClaims() {
 	for _, n := range g.claimed {
 		n.Send(&wire.CancelPrepare{Group: MoveGroup})
@@ -191,11 +193,11 @@ func (g *MoveTarget) releaseClaims() {
 	g.claimed, g.r.planHosts = nil, nil
 }
 
-// Abandon gives up the goal, with the nodes that the job had not.
+// Abandon releases the claims, and closes the nodes that are new to the job.
 func (g *MoveTarget) Abandon() {
 	g.releaseClaims()
 	g.r.dismissNew()
 }
 
-// NodesText is where it is: the nodes of the plan, folded.
+// NodesText returns the nodes of the plan as a folded list.
 func (g *MoveTarget) NodesText() string { return hostlist.FoldList(g.Plan.Names()) }

@@ -14,7 +14,7 @@ import (
 	"remshell/wire"
 )
 
-// baseEnv is what every rank of a node gets: later ones win (cli.md section 8).
+// baseEnv returns the environment that all ranks on a node get. Later assignments win (cli.md section 8).
 func baseEnv(req job.Request, def job.NodeDef, chosen *job.NodeChoice) job.Env {
 	env := req.BaseEnv
 	env.Set = slices.Concat(env.Set, def.Env, req.GlobalEnv)
@@ -24,8 +24,9 @@ func baseEnv(req job.Request, def job.NodeDef, chosen *job.NodeChoice) job.Env {
 	return def.BatchDir.TranslateEnv(env)
 }
 
-// memoryVariables are the variables that tell the ranks of a node what memory is theirs (aprun.md 4): in MB, what was asked for each or,
-// where nothing was, what the node has by the number of ranks; and what was said of huge pages.
+// memoryVariables returns the variables that tell ranks their memory (aprun.md 4): the requested MB for
+// each rank, or else the node's memory divided by the number of ranks. Another one has the request for huge
+// pages, if there is one.
 func memoryVariables(req job.Request, total int64, ranks int) (set []string) {
 	each := req.Memory
 	if each == 0 && ranks > 0 {
@@ -40,23 +41,23 @@ func memoryVariables(req job.Request, total int64, ranks int) (set []string) {
 	return set
 }
 
-// A Baseline is what is decided when a job begins, and holds for what it spawns, too.
+// A Baseline is decided when a job begins, and also applies to what the job spawns.
 type Baseline struct {
-	Slots  int  // of all hosts that ranks of the job may be on
-	Fabric bool // a host of the command line's ranks has a fast network, or a GPU; worlds that meet must have chosen the same network
+	Slots  int  // slots of all hosts on which ranks of the job may run
+	Fabric bool // a host of the first group has a fast network or a GPU; groups that connect must have chosen the same network
 }
 
 func newBaseline(slots int, nodes []*host) Baseline {
-	o := Baseline{Slots: slots}
+	b := Baseline{Slots: slots}
 	for _, n := range nodes {
-		o.Fabric = o.Fabric || n.probe.Fabric || len(n.probe.GPUs) > 0 || n.probe.WithheldGPUs > 0
+		b.Fabric = b.Fabric || n.probe.Fabric || len(n.probe.GPUs) > 0 || n.probe.WithheldGPUs > 0
 	}
-	return o
+	return b
 }
 
-// RanksPerApp counts the ranks of each section of a plan.
-func RanksPerApp(p job.Plan, sections int) []int {
-	counts := make([]int, sections)
+// RanksPerApp counts the ranks of each app context of a plan.
+func RanksPerApp(p job.Plan, apps int) []int {
+	counts := make([]int, apps)
 	for _, n := range p.Nodes {
 		for _, r := range n.Ranks {
 			counts[r.App]++
@@ -65,23 +66,24 @@ func RanksPerApp(p job.Plan, sections int) []int {
 	return counts
 }
 
-// appsOnNode are the apps as they start on a node: with so many ranks in all, and with what ranks
-// are told, unless its entry says otherwise.
+// appsOnNode returns the app contexts as they start on a node: with their rank counts, and with their
+// default environment unless the node's entry sets a variable itself.
 func appsOnNode(apps []job.App, counts []int, def job.NodeDef) []job.App {
 	apps = slices.Clone(apps)
 	for i := range apps {
 		apps[i].N = counts[i]
-		told := slices.DeleteFunc(slices.Clone(apps[i].DefaultEnv), func(assignment string) bool {
+		defaults := slices.DeleteFunc(slices.Clone(apps[i].DefaultEnv), func(assignment string) bool {
 			name, _, _ := strings.Cut(assignment, "=")
 			return slices.ContainsFunc(def.Env, func(a string) bool { return strings.HasPrefix(a, name+"=") })
 		})
-		apps[i].Env.Set = slices.Concat(apps[i].Env.Set, told)
+		apps[i].Env.Set = slices.Concat(apps[i].Env.Set, defaults)
 		apps[i] = def.BatchDir.TranslateApp(apps[i])
 	}
 	return apps
 }
 
-// prepareMessage is what the i-th node of the plan has to know.
+// prepareMessage returns the Prepare for the i-th node of the plan. local is this machine's address for
+// other nodes.
 func (r *reservation) prepareMessage(i int, local string) *wire.Prepare {
 	req, terms, p, np, n := r.req, r.env.RankOptions, r.plan, r.plan.Nodes[i], r.planHosts[i]
 	m := &wire.Prepare{
@@ -127,7 +129,7 @@ func (r *reservation) prepareMessage(i int, local string) *wire.Prepare {
 	return m
 }
 
-// asksForBinding reports whether a request, or the entry of a host, says how its ranks are bound.
+// asksForBinding reports whether the request, or the node's definition, requires a binding of ranks.
 func asksForBinding(req job.Request, def job.NodeDef) bool {
 	bind := req.Layout.Bind
 	if def.Bind != nil {
@@ -137,7 +139,8 @@ func asksForBinding(req job.Request, def job.NodeDef) bool {
 	return bind.Text != "" && !bind.None && !bind.IfSupported || picked || req.Layout.Map.PEList != nil
 }
 
-// saysNoBinding reports whether neither a request nor the entry of a host says anything of how ranks, or their memory, are bound.
+// saysNoBinding reports whether neither the request nor the node's definition says anything about binding
+// of ranks or memory.
 func saysNoBinding(req job.Request, def job.NodeDef) bool {
 	l := req.Layout
 	return l.Bind.Text == "" && def.Bind == nil && l.Mem.Text == "" && l.Map.PEList == nil && req.CPUMap == nil &&
@@ -145,19 +148,20 @@ func saysNoBinding(req job.Request, def job.NodeDef) bool {
 		!slices.ContainsFunc(req.Apps, func(app job.App) bool { return app.NUMA.IsSet() })
 }
 
-// MayHaveNextAttempt reports whether what a job claims stays until its end is decided upon: another attempt may
-// follow. Where processes may stay that ranks leave behind, all is made anew.
+// MayHaveNextAttempt reports whether the job's claims are kept at its end until it is decided whether
+// another attempt follows. If processes left behind may stay (LeaveChildren), the next attempt makes new
+// claims.
 func MayHaveNextAttempt(req job.Request) bool {
 	return req.Restart.MaxRestarts != 0 && !req.EndPolicy.LeaveChildren
 }
 
-// ignoresOthers reports whether CPUs that another job has claimed since the survey are no obstacle:
-// on this machine alone, where ranks share CPUs anyway, or others were faster each time.
+// ignoresOthers reports whether the claim may ignore CPUs that another job has claimed since the survey. It
+// may on this machine alone, if ranks share CPUs anyway or all conflicts were lost.
 func (r *reservation) ignoresOthers() bool {
 	return r.req.LocalOnly && !r.req.NoOversubscribe && !r.req.Wait && (r.plan.Overbooked || r.claimsConflicted)
 }
 
-// claimOf is what the ledger of a node will say of the job; the helper adds the ranks.
+// claimOf returns the job's claim for a node's ledger. The helper adds the ranks.
 func claimOf(req job.Request, p job.Plan, n *host) job.Claim {
 	c := job.Claim{
 		Job: p.Job, UID: req.User.UID, User: req.User.Name, LauncherHost: req.Queue.LauncherHost, LauncherPID: os.Getpid(), Node: n.def.Name,
@@ -172,11 +176,11 @@ func claimOf(req job.Request, p job.Plan, n *host) job.Claim {
 	return c
 }
 
-// slotCount is S of placement.md section 0: the slots of the whole node.
+// slotCount returns S of placement.md section 0: the slots of the whole node.
 func (n *host) slotCount() int { return job.Node{NodeDef: n.def, Probe: n.probe}.SlotCount() }
 
-// localAddress is the address under which other nodes reach this machine: the one
-// our connections to them come from. If this machine plays all nodes, that is loopback.
+// localAddress returns the address by which other nodes reach this machine: the local address of our
+// connections to them. It is the loopback address if all nodes are this machine, and empty if unknown.
 func (r *reservation) localAddress(nodes []*host) string {
 	for _, n := range nodes {
 		if ip := n.LocalIP(); !n.def.Local && ip != nil && !ip.IsLoopback() {
@@ -189,12 +193,12 @@ func (r *reservation) localAddress(nodes []*host) string {
 	return ""
 }
 
-// kernelLimits are those that the kernel enforces in each process.
-func kernelLimits(all limits.Map) (bounds []job.KernelLimit) {
+// kernelLimits returns the limits that the kernel enforces in each process.
+func kernelLimits(all limits.Map) (kernel []job.KernelLimit) {
 	for _, name := range all.Names() {
 		if name.IsKernelLimit() {
-			bounds = append(bounds, job.KernelLimit{Resource: name, Max: all[name]})
+			kernel = append(kernel, job.KernelLimit{Resource: name, Max: all[name]})
 		}
 	}
-	return bounds
+	return kernel
 }

@@ -13,15 +13,16 @@ import (
 	"remshell/wire"
 )
 
-// Survey connects to the candidates as Reserve does, takes in what their helpers found, and
-// lets them go. The options that only tell use it.
+// Survey connects to the candidates as Reserve does, returns what their helpers report, and disconnects. It
+// serves the options that only show something.
 func Survey(ctx context.Context, req job.Request, env Env) (snap job.Snapshot, err error) {
 	_, err = Rehearse(ctx, req, env, func(seen job.Snapshot) job.Plan { snap = seen; return job.Plan{} })
 	return snap, err
 }
 
-// Rehearse does what Survey does, has decide make a plan of what was seen, and asks the hosts of the plan for the directories and
-// programs of their ranks, and for what their administrators allow. refused says on which hosts a start would fail; it is nil if on none.
+// Rehearse does what Survey does, and then checks a plan without claiming anything. It has decide make the
+// plan, and asks the plan's hosts for the ranks' directories and programs, and for their administrators'
+// rules. refused says on which hosts a start would fail; it is nil if it would fail on none.
 func Rehearse(ctx context.Context, req job.Request, env Env, decide func(job.Snapshot) job.Plan) (refused, err error) {
 	var snap job.Snapshot
 	err = withHelpers(ctx, req, env, func(ctx context.Context, r *reservation) error {
@@ -44,7 +45,7 @@ func Rehearse(ctx context.Context, req job.Request, env Env, decide func(job.Sna
 	return refused, err
 }
 
-// rehearse asks the hosts of a plan for what its ranks need there.
+// rehearse asks the hosts of a plan whether they have what its ranks need.
 func (r *reservation) rehearse(ctx context.Context, p job.Plan) (refused, err error) {
 	var failed []job.Failure
 	for app := range r.req.Apps {
@@ -82,8 +83,8 @@ func (r *reservation) rehearse(ctx context.Context, p job.Plan) (refused, err er
 	return &HostsError{Failed: failed}, nil
 }
 
-// Ledgers reads the ledgers of all candidates, in their order. Those that cannot be reached
-// are said and left out.
+// Ledgers reads the ledgers of all candidates, in their order. Candidates that cannot be reached are
+// reported and left out.
 func Ledgers(ctx context.Context, req job.Request, env Env) (pages []job.LedgerListing, err error) {
 	err = withHelpers(ctx, req, env, func(ctx context.Context, r *reservation) error {
 		r.reportSkipped()
@@ -94,11 +95,11 @@ func Ledgers(ctx context.Context, req job.Request, env Env) (pages []job.LedgerL
 	return pages, err
 }
 
-// A SignalResult is what came of a signal on one node.
+// A SignalResult is the result of SignalJob on one node.
 type SignalResult struct {
 	Node  string
-	Ranks int    // that got it
-	Err   string // why none did
+	Ranks int    // number of ranks that got the signal
+	Err   string // why no rank got it
 }
 
 // SignalJob sends a signal to the ranks of a running job on all candidates.
@@ -121,15 +122,15 @@ func SignalJob(ctx context.Context, req job.Request, env Env, ref job.JobRef, si
 	return results, err
 }
 
-// An EvictResult is what was done about a job's entries on one node.
+// An EvictResult is the result of Evict on one node.
 type EvictResult struct {
 	Node      string
 	Done      []string
-	StillHeld bool   // something is still held
+	StillHeld bool   // some claim or ticket is still held
 	Err       string // why nothing was done
 }
 
-// Evict ends the holders of a job's claims and tickets on all candidates (TRUST-19).
+// Evict ends the processes that hold a job's claims and tickets, on all candidates (TRUST-19).
 func Evict(ctx context.Context, req job.Request, env Env, ref job.JobRef) ([]EvictResult, error) {
 	var results []EvictResult
 	unread, err := requestEachNode(ctx, req, env, ref, true, evictTimeout,
@@ -149,10 +150,10 @@ func Evict(ctx context.Context, req job.Request, env Env, ref job.JobRef) ([]Evi
 	return results, err
 }
 
-// requestEachNode finds a job, puts a question to each node that has it, and returns the pages of the nodes whose ledger cannot be read.
-// Without tickets a job that waits in the queue is an error.
+// requestEachNode finds a job, sends a request to each node that has it, and returns the pages of the nodes
+// whose ledger cannot be read. If tickets is false, a job that waits in the queue is an error.
 func requestEachNode(ctx context.Context, req job.Request, env Env, ref job.JobRef, tickets bool, limit time.Duration,
-	question func(t jobTarget, uid int) wire.Message, heard func(node string, m wire.Message) bool) (unread []job.LedgerListing, err error) {
+	request func(t jobTarget, uid int) wire.Message, isReply func(node string, m wire.Message) bool) (unread []job.LedgerListing, err error) {
 	err = withHelpers(ctx, req, env, func(ctx context.Context, r *reservation) error {
 		r.reportSkipped()
 		pages, t, err := r.findInLedgers(ctx, ref, tickets)
@@ -172,20 +173,20 @@ func requestEachNode(ctx context.Context, req job.Request, env Env, ref job.JobR
 				unread = append(unread, pages[i])
 			}
 		}
-		err = r.requestEach(ctx, limit, nodes, func(n *host) wire.Message { return question(t, uids[n]) },
-			func(n *host, m wire.Message) bool { return heard(n.def.Name, m) })
+		err = r.requestEach(ctx, limit, nodes, func(n *host) wire.Message { return request(t, uids[n]) },
+			func(n *host, m wire.Message) bool { return isReply(n.def.Name, m) })
 		r.reportLost()
 		return err
 	})
 	return unread, err
 }
 
-// CleanNodes ends all that a job has left on some of its candidates, and reports for which of them nothing
-// of it lives any more: its entries in the ledger, and processes that carry its mark.
+// CleanNodes ends everything that a job has left on some of its candidates. It returns the nodes on which
+// nothing is left: no entry in the ledger, and no process with the job's mark.
 func CleanNodes(ctx context.Context, req job.Request, env Env, nodes []string) (clean map[string]bool) {
 	clean = make(map[string]bool)
 	req.SkipUnreachable, req.Queue.Host, req.Queue.StandbyHosts = true, nil, nil
-	req.HostEntries, req.FixedPlacements = nil, nil // they count in nodes that are left out
+	req.HostEntries, req.FixedPlacements = nil, nil // their indices refer to the full list of nodes
 	req.Nodes = slices.DeleteFunc(slices.Clone(req.Nodes), func(n job.NodeDef) bool { return !slices.Contains(nodes, n.Name) })
 	withHelpers(ctx, req, env, func(ctx context.Context, r *reservation) error {
 		return r.requestEach(ctx, evictTimeout, r.hosts,
@@ -203,10 +204,10 @@ func CleanNodes(ctx context.Context, req job.Request, env Env, nodes []string) (
 	return clean
 }
 
-// evictTimeout is how long a node may take to end the holders of a job's entries.
+// evictTimeout is how long a node may take to end the processes that hold a job's entries.
 const evictTimeout = 30 * time.Second
 
-// reportLost tells which hosts did not answer.
+// reportLost reports which hosts did not answer.
 func (r *reservation) reportLost() {
 	for _, n := range r.hosts {
 		if n.lost != nil {
@@ -215,7 +216,7 @@ func (r *reservation) reportLost() {
 	}
 }
 
-// withHelpers reaches the candidates, does something there, and lets their helpers go.
+// withHelpers connects to the candidates, calls do, and ends their helpers.
 func withHelpers(ctx context.Context, req job.Request, env Env, do func(context.Context, *reservation) error) error {
 	ctx, r, done := newQuery(ctx, req, env)
 	defer done()
@@ -231,8 +232,8 @@ func withHelpers(ctx context.Context, req job.Request, env Env, do func(context.
 	return nil
 }
 
-// newQuery is a reservation that will claim nothing. It ends with the context, which a signal
-// ends, or the time for a start.
+// newQuery returns a reservation that will claim nothing. Its context ends by a signal or after the start
+// timeout.
 func newQuery(ctx context.Context, req job.Request, env Env) (context.Context, *reservation, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	env.StopTimes = new(node.StopTimes)

@@ -12,26 +12,26 @@ import (
 	"remshell/wire"
 )
 
-// One host's silence is one host's (TRUST-36): each question has a time of its own, and who
-// does not answer in it is given up, with an error about him alone.
+// A host that does not reply affects no other host (TRUST-36): each request has its own time limit, and
+// a host that exceeds it is given up, with an error about that host alone.
 
-// queryTimeout is how long a host may take to answer who only wants to know something.
+// queryTimeout is how long a host may take to reply to a query that changes nothing.
 const queryTimeout = 5 * time.Second
 
-// A message is what a host says.
+// A message is a message from a host.
 type message struct {
 	from *host
 	m    wire.Message
 }
 
-// A disconnected host is one whose connection has ended.
+// A disconnected event says that a host's connection has ended.
 type disconnected struct {
 	from *host
 	err  error
 }
 
-// takeEvents takes what has come to the inbox. Of a node that the reservation does not have
-// nothing is wanted.
+// takeEvents returns the events from the inbox. Events of nodes that the reservation does not have are left
+// as they are, and so ignored.
 func (r *reservation) takeEvents(ctx context.Context, deadline time.Time) []any {
 	events := r.env.Inbox.Take(ctx, deadline)
 	for i, event := range events {
@@ -49,21 +49,20 @@ func (r *reservation) takeEvents(ctx context.Context, deadline time.Time) []any 
 	return events
 }
 
-// replyTimeout is how long a node may take to answer what a start asks: the connect timeout.
+// replyTimeout returns how long a node may take to reply to a request of a start: the connect timeout.
 func (r *reservation) replyTimeout() time.Duration { return cmp.Or(r.env.GreetTimeout, 10*time.Second) }
 
-// requestEach puts a question to nodes, and waits until each has answered or is lost. heard takes
-// what a node says and reports whether that was the answer. Who says nothing for as long as
-// limit is lost.
-func (r *reservation) requestEach(ctx context.Context, limit time.Duration, nodes []*host, question func(*host) wire.Message, heard func(*host, wire.Message) bool) error {
-	patient, done := r.env.StopTimes.Within(ctx, limit, node.NoAnswerError{Limit: limit})
+// requestEach sends a request to each node, and waits until each has replied or is lost. isReply handles a
+// message and reports whether it was the reply. A node that does not reply within limit is lost.
+func (r *reservation) requestEach(ctx context.Context, limit time.Duration, nodes []*host, request func(*host) wire.Message, isReply func(*host, wire.Message) bool) error {
+	timed, done := r.env.StopTimes.Within(ctx, limit, node.NoAnswerError{Limit: limit})
 	defer done()
-	waiting, err := r.requestUntil(patient, nodes, question, heard)
+	waiting, err := r.requestUntil(timed, nodes, request, isReply)
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
 	for n := range waiting {
-		if n.ofJob { // the job's own nodes are not ours to give up
+		if n.ofJob { // the job's own nodes must not be closed here
 			return fmt.Errorf("%s: %w", n.def.Name, node.NoAnswerError{Limit: limit})
 		}
 		n.lost = node.NoAnswerError{Limit: limit}
@@ -72,20 +71,20 @@ func (r *reservation) requestEach(ctx context.Context, limit time.Duration, node
 	return nil
 }
 
-// requestUntil is ask without a limit of its own. It returns those that have not answered when
-// ctx ended, and why it did.
-func (r *reservation) requestUntil(ctx context.Context, nodes []*host, question func(*host) wire.Message, heard func(*host, wire.Message) bool) (map[*host]wire.Message, error) {
+// requestUntil is requestEach without a limit of its own. If ctx ends first, it returns the nodes that have
+// not replied, with their requests, and the cause.
+func (r *reservation) requestUntil(ctx context.Context, nodes []*host, request func(*host) wire.Message, isReply func(*host, wire.Message) bool) (map[*host]wire.Message, error) {
 	waiting, steps := make(map[*host]wire.Message), make(openRequests)
 	for _, n := range nodes {
 		if n.lost == nil {
-			waiting[n] = question(n)
+			waiting[n] = request(n)
 			steps.beginStep(r.env.Trace, n, waiting[n])
 			n.Send(waiting[n])
 		}
 	}
 	defer func() {
-		for n, question := range waiting {
-			n.StopWaitingFor(question)
+		for n, request := range waiting {
+			n.StopWaitingFor(request)
 			steps[n].End(context.Cause(ctx))
 		}
 	}()
@@ -95,7 +94,7 @@ func (r *reservation) requestUntil(ctx context.Context, nodes []*host, question 
 			return waiting, context.Cause(ctx)
 		}
 		for _, event := range events {
-			if e, ok := event.(message); ok && waiting[e.from] != nil && heard(e.from, e.m) {
+			if e, ok := event.(message); ok && waiting[e.from] != nil && isReply(e.from, e.m) {
 				delete(waiting, e.from)
 				steps[e.from].End(refusalOf(e.m))
 				continue
@@ -110,25 +109,25 @@ func (r *reservation) requestUntil(ctx context.Context, nodes []*host, question 
 	return nil, nil
 }
 
-// Asking is the questions under way that a timeline has a word for.
+// openRequests holds the trace steps of open requests. Only some kinds of requests have a trace step.
 type openRequests map[*host]trace.Step
 
-func (a openRequests) beginStep(r *trace.Recorder, n *host, question wire.Message) {
-	word := ""
-	switch question.(type) {
+func (a openRequests) beginStep(r *trace.Recorder, n *host, request wire.Message) {
+	step := ""
+	switch request.(type) {
 	case *wire.LockDecision:
-		word = trace.DecisionLock
+		step = trace.DecisionLock
 	case *wire.Survey:
-		word = trace.Survey
+		step = trace.Survey
 	case *wire.Prepare:
-		word = trace.Claim
+		step = trace.Claim
 	}
-	if r != nil && word != "" {
-		a[n] = r.Begin(trace.Row{Host: n.def.Name}, word)
+	if r != nil && step != "" {
+		a[n] = r.Begin(trace.Row{Host: n.def.Name}, step)
 	}
 }
 
-// refusalOf is why a host does not do what it was asked for, as its answer says; nil: it does.
+// refusalOf returns the reason in a reply that refuses a request, or nil if the reply does not refuse.
 func refusalOf(answer wire.Message) error {
 	switch m := answer.(type) {
 	case *wire.Refused:
@@ -139,7 +138,7 @@ func refusalOf(answer wire.Message) error {
 	return nil
 }
 
-// runStep does something that the timeline has as a step of mpiexec.
+// runStep calls do as a step of mpiexec in the trace.
 func (r *reservation) runStep(step string, do func() error) error {
 	return r.env.Trace.Do(r.env.TraceRow, step, do)
 }

@@ -1,34 +1,33 @@
 /*
-Package reserve finds a request its place: candidates in, a Reservation out, with a plan and
-its nodes, which have claimed what the plan gives them. The command line's start uses it and
-every spawn of a rank, each with a reservation of its own; they share nothing that changes.
+Package reserve finds nodes for a request. From the candidates it makes a Reservation: a plan, and the
+plan's nodes, which have claimed their part of it. mpiexec makes one reservation for the command line
+and one for every spawn of a rank. Reservations share no state that changes.
 
 	               .---------- planAndClaim -----------.
 	connectAll --> survey --> plan.Make --> claim       --> stage
-	  dial,         what       pure          every          files that
-	  handshake     others       |           node, or       are wanted
+	  dial,         what       pure          every          --stage
+	  handshake     others       |           node, or       files
 	                hold         '-> wait    none
 
-Jobs of all users are kept apart by claims, one file per job and node, which each node's
-helper holds; and one decision at a time is made behind the gate of the queue host
-(placement.md 6.4):
+Claims keep the jobs of all users apart: one file for each job and node, which the node's helper keeps
+locked. The decision lock of the queue host allows one decision at a time (placement.md 6.4):
 
 	mpiexec                 queue host      n1            n2            n3
-	   | Gate ---------------->|
-	   |<--- Gated (0 ahead) --|
+	   | LockDecision -------->|
+	   |<-- DecisionLocked ----|   (0 requests ahead)
 	   | Survey ---------------|------------>|------------>|------------>|
 	   |<---------------------------------- Surveyed (what other jobs hold)
 	   |       plan.Make: n1 and n2
-	   | Prepare ---------------------------->|   the lowest node first: of two that
-	   |<----------------------- Prepared ----|   meet, one wins everywhere
+	   | Prepare ---------------------------->|   the lowest node first: of two jobs
+	   |<----------------------- Prepared ----|   in conflict, one wins everywhere
 	   | Prepare ------------------------------------------->|
-	   |<-------------------------------------- Prepared ----|    or Taken: Release n1,
-	   | Ungate -------------->|                                  and survey again
+	   |<-------------------------------------- Prepared ----|    or ClaimConflict: CancelPrepare
+	   | UnlockDecision ------>|                                  to n1, and survey again
 
-The gate is a courtesy that makes conflicts rare and gives the queue its order; it is
-the claims that keep two jobs from one core, also where nobody shares a gate.
+The decision lock only makes conflicts rare and gives the queue its order. Claims keep two jobs from
+using one core, also where jobs share no decision lock.
 
-One goroutine, that of the caller, takes the events out of the inbox and owns all state.
+The caller's goroutine takes the events out of the inbox and owns all state.
 */
 package reserve
 
@@ -48,17 +47,17 @@ import (
 	"remshell/wire"
 )
 
-// A Reservation is the place of a request: nodes that are prepared for their ranks, which
-// nobody has started yet. All of its connections are open until Close.
+// A Reservation is the result for a request: nodes that are prepared to start its ranks. No rank has been
+// started yet. All its connections stay open until Close.
 type Reservation struct {
 	Plan         job.Plan
-	Nodes        []Node      // of the plan, in its order
-	Request      job.Request // as it was placed: it may have changed while it waited
-	Rendezvous   string      // where torch's ranks meet; empty: nowhere
-	UniverseSize int         // MPI_UNIVERSE_SIZE by PMI; 0: it is not told
+	Nodes        []Node      // nodes of the plan, in its order
+	Request      job.Request // as planned: it may have changed while it waited in the queue
+	Rendezvous   string      // address of torch's rendezvous; empty if there is none
+	UniverseSize int         // MPI_UNIVERSE_SIZE for PMI; 0 if it is not set
 	Baseline     Baseline
-	Standby      []KeptNode          // nodes that are claimed for another attempt
-	StartBy      node.Deadline       // until then all ranks must run
+	Standby      []KeptNode          // standby nodes, claimed for a later attempt
+	StartBy      node.Deadline       // deadline by which all ranks must run
 	Connections  []job.ConnectResult // in the order in which they were begun
 
 	r *reservation
@@ -67,57 +66,57 @@ type Reservation struct {
 // A Node is a node of a plan.
 type Node struct {
 	*node.Node
-	Def   *job.NodeDef // as the plan had it; it and Probe are the reservation's, and do not change any more
+	Def   *job.NodeDef // as planned; Def and Probe belong to the reservation and do not change any more
 	Probe *job.Probe
 }
 
-// A reservation is a request on its way to its place.
+// A reservation is a request while its nodes are being found.
 type reservation struct {
 	env Env
 	req job.Request
 	connections
 	queue           *queue.Queue
 	snap            job.Snapshot
-	snapHosts       []*host             // those of snap.Nodes
-	ignoredUsers    []int               // users whose claims do not count for now
-	notices         map[string]*nameSet // nodes without a usable ledger, by what is wrong with it
-	warnings        map[string]*nameSet // nodes whose administrator's files have something without effect, by what that is
-	noticesReported map[string]bool     // notices that were said
-	spawnGroup      *spawnGroup         // what a rank asks for; nil: it is the job of the command line
-	limit           *deadline.Deadline  // of this attempt, or of all that is asked; nil: there is none
+	snapHosts       []*host             // the hosts of snap.Nodes
+	ignoredUsers    []int               // uids whose claims the survey leaves out
+	notices         map[string]*nameSet // nodes without a usable ledger, by the problem
+	warnings        map[string]*nameSet // nodes whose administrator's files contain something without effect, by the problem
+	noticesReported map[string]bool     // notices that were reported
+	spawnGroup      *spawnGroup         // the request of a rank that spawns; nil for the job of the command line
+	limit           *deadline.Deadline  // time limit of this attempt, or of the whole query; nil if there is none
 
 	plan             job.Plan
 	planHosts        []*host // nodes of the plan, in its order
-	rendezvous       string  // where torch's ranks meet; empty: nowhere
-	ranksPerApp      []int   // ranks of each section of the plan
+	rendezvous       string  // address of torch's rendezvous; empty if there is none
+	ranksPerApp      []int   // number of ranks of each app context
 	baseline         Baseline
 	standby          []standbyNode
-	claimsConflicted bool // other jobs claimed what was planned, again and again
+	claimsConflicted bool // other jobs won maxConflicts conflicts
 }
 
-// A host is a node as one reservation knows it.
+// A host is a node with what one reservation knows of it.
 type host struct {
 	*node.Node
-	def              job.NodeDef // may change while a request waits
+	def              job.NodeDef // may change while the request waits
 	probe            job.Probe
-	occupancy        job.Occupancy // what other jobs had of it when it was last asked
-	outsideOccupancy job.Occupancy // what jobs outside of our batch system's job had (RM-20)
+	occupancy        job.Occupancy // what other jobs use, as of the last survey
+	outsideOccupancy job.Occupancy // what jobs outside the batch system's job use (RM-20)
 	attributes       job.Attributes
-	lost             error // why it cannot be used any more; nil: it can
+	lost             error // why it cannot be used any more; nil if it can
 
-	ofJob        bool          // the job has it already, and it is not ours to give up
-	ownOccupancy job.Occupancy // what the job has of it already
-	earlierRanks int           // ranks of the job that have ever been there
+	ofJob        bool          // it belongs to the running job, so this reservation must not close it
+	ownOccupancy job.Occupancy // what the job itself uses
+	earlierRanks int           // number of the job's ranks that have ever been placed there
 
-	forbidden string // why its administrator lets nothing of ours run there; empty: he does
-	maxRanks  *int   // how many ranks of all jobs he lets run; nil: any number
+	forbidden string // why the node's administrator forbids this user's jobs; empty if they are allowed
+	maxRanks  *int   // administrator's limit on the ranks of all jobs; nil if there is none
 
-	kept *KeptNode // it was the job's in the attempt before, and is claimed since; nil: it was not
+	kept *KeptNode // the claim of the attempt before, if the node is taken over from it; else nil
 
-	sameMachine *host // one of the nodes that were shown to be this machine; nil: none was
-	staged      bool  // it has the parcels of the job
-	watched     bool  // it tells when claims change
-	jobHasAll   bool  // as it said when it was last asked, our own job has all that we could use
+	sameMachine *host // first host that was proved to be the same machine; nil if none was
+	staged      bool  // it has the job's staged files
+	watched     bool  // it was asked to report changes of claims
+	jobHasAll   bool  // as of the last survey, the parent job holds everything that we could use
 }
 
 func newReservation(req job.Request, env Env) *reservation {
@@ -126,9 +125,9 @@ func newReservation(req job.Request, env Env) *reservation {
 	return r
 }
 
-// Reserve finds a job its place, and waits for it if it is to. The reservation is never nil:
-// with an error it has the notes of the plan, and how hosts were reached. Nodes that an earlier
-// attempt of the job has left are the reservation's from now on.
+// Reserve finds nodes for a job. If the request may wait, it waits in the queue. The Reservation is never
+// nil: with an error it has the notes of the plan and the results of the connections. Reserve takes over
+// kept, the nodes of an earlier attempt.
 func Reserve(ctx context.Context, req job.Request, env Env, kept ...KeptNode) (*Reservation, error) {
 	r := newReservation(req, env)
 	r.takeOverKept(kept)
@@ -150,8 +149,8 @@ func Reserve(ctx context.Context, req job.Request, env Env, kept ...KeptNode) (*
 	return r.newResult(startBy), err
 }
 
-// newResult is what others get to know of the reservation. What it has decided by is not kept for
-// as long as the job runs.
+// newResult returns the exported result. State that was only needed for the decision is freed, since the
+// result lives as long as the job.
 func (r *reservation) newResult(startBy node.Deadline) *Reservation {
 	result := &Reservation{Plan: r.plan, Request: r.req, Rendezvous: r.rendezvous, UniverseSize: universeSize(r.req, r.baseline), Baseline: r.baseline, StartBy: startBy, Connections: r.results, r: r}
 	r.snap, r.snapHosts = job.Snapshot{}, nil
@@ -164,8 +163,7 @@ func (r *reservation) newResult(startBy node.Deadline) *Reservation {
 	return result
 }
 
-// Close ends all connections of the reservation. A helper that is still at work takes it as the
-// end of its job.
+// Close ends all connections of the reservation. A helper that is still running ranks then ends the job.
 func (r *Reservation) Close() {
 	var closing sync.WaitGroup
 	for _, n := range r.r.hosts {
@@ -174,7 +172,7 @@ func (r *Reservation) Close() {
 	closing.Wait()
 }
 
-// reportPlan tells what was planned.
+// reportPlan reports the plan to the user, the log and Env.OnPlan.
 func (r *reservation) reportPlan() {
 	r.reportSkipped()
 	r.reportTooFewStandby()
@@ -186,7 +184,7 @@ func (r *reservation) reportPlan() {
 	}
 }
 
-// dismissUnused sends home the helpers that have no rank, and are no spares.
+// dismissUnused ends the helpers of nodes that have no rank and are not standby nodes.
 func (r *reservation) dismissUnused() {
 	needed := make(map[*host]bool, len(r.planHosts))
 	for i, np := range r.plan.Nodes {
@@ -196,7 +194,7 @@ func (r *reservation) dismissUnused() {
 	}
 	for _, s := range r.standby {
 		needed[s.host] = true
-		r.env.Log.Info().Str("node", s.Name()).Msg("spare")
+		r.env.Log.Info().Str("node", s.Name()).Msg("standby node")
 	}
 	for _, n := range r.hosts {
 		if !needed[n] {
@@ -205,7 +203,7 @@ func (r *reservation) dismissUnused() {
 	}
 }
 
-// FormatRanksOf writes the ranks of a node: "rank 3", "ranks 0-3,7".
+// FormatRanksOf returns the ranks of a node as text: "rank 3", "ranks 0-3,7".
 func FormatRanksOf(np job.NodePlan) string {
 	var ranks []int
 	for _, r := range np.Ranks {
@@ -217,11 +215,12 @@ func FormatRanksOf(np job.NodePlan) string {
 	return "ranks " + idset.Text(ranks)
 }
 
-// maxConflicts is how often in a row another job may be faster (placement.md 6.4).
+// maxConflicts is how many conflicts with other jobs in a row end an attempt (placement.md 6.4).
 const maxConflicts = 5
 
-// findPlace finds the job its place, and waits for it if it is to. The nodes of the plan are
-// prepared then, and have claimed what it gives them. Until startBy all ranks must run.
+// findPlace plans and claims nodes for the job, and waits in the queue if the request may wait. On success
+// the nodes of the plan are prepared and have claimed their part. startBy is the deadline by which all
+// ranks must run.
 func (r *reservation) findPlace(ctx context.Context) (p job.Plan, startBy node.Deadline, err error) {
 	defer r.queue.Finish()
 	var last *plan.Error // why the last attempt failed, of a request that waits
@@ -253,8 +252,7 @@ func (r *reservation) findPlace(ctx context.Context) (p job.Plan, startBy node.D
 	return p, startBy, err
 }
 
-// rereadRequest takes in how the request has changed while it waits. What cannot be read
-// changes nothing.
+// rereadRequest applies changes of the request while it waits. If it cannot be read, nothing changes.
 func (r *reservation) rereadRequest() {
 	if r.env.RereadRequest == nil || !r.queue.IsWaiting() {
 		return
@@ -276,7 +274,8 @@ func (r *reservation) rereadRequest() {
 	}
 }
 
-// attempt is one decision, alone behind the gate. Until startBy all ranks of the plan must run.
+// attempt makes one decision, with the decision lock held. startBy is the deadline by which all ranks of
+// the plan must run.
 func (r *reservation) attempt(ctx context.Context) (p job.Plan, startBy node.Deadline, err error) {
 	ctx, done := r.withinLimit(ctx, startTimeoutError(r.req))
 	defer done()
@@ -296,7 +295,8 @@ func (r *reservation) attempt(ctx context.Context) (p job.Plan, startBy node.Dea
 	return p, startBy, r.queue.EnqueueFailed(ctx, err)
 }
 
-// withinLimit is a context that ends with late when all that is wanted has taken longer than a start may.
+// withinLimit returns a context that ends, with late as its cause, when the start timeout is over. Until
+// done is called, r.limit is that limit.
 func (r *reservation) withinLimit(ctx context.Context, late error) (context.Context, context.CancelFunc) {
 	outer, limit := r.limit, r.env.StopTimes.Limit(ctx, StartTimeout(r.req), late)
 	r.limit = limit
@@ -306,7 +306,8 @@ func (r *reservation) withinLimit(ctx context.Context, late error) (context.Cont
 	}
 }
 
-// pauseStartLimit lets the time for a start stand still until resume is called, unless the user has said how long all of it may take.
+// pauseStartLimit pauses the start timeout until resume is called. It does nothing if the user has set
+// --start-timeout, which includes everything.
 func (r *reservation) pauseStartLimit() (resume func()) {
 	if r.limit == nil || r.req.TimeLimits.Start > 0 {
 		return func() {}
@@ -314,29 +315,29 @@ func (r *reservation) pauseStartLimit() (resume func()) {
 	return r.limit.Pause()
 }
 
-// lockDecision waits for the gate, and takes in how many requests are ahead.
+// lockDecision waits for the decision lock and notes how many requests are ahead.
 func (r *reservation) lockDecision(ctx context.Context) (err error) {
 	r.snap.Ahead, err = r.queue.LockDecision(ctx)
 	return err
 }
 
-// planAndClaim decides until no other job has been faster.
+// planAndClaim plans and claims, and tries again after a conflict with another job.
 func (r *reservation) planAndClaim(ctx context.Context) (job.Plan, error) {
 	for try := 1; ; try++ {
 		r.claimsConflicted = try == maxConflicts
 		p, err := r.planAndClaimOnce(ctx)
-		var taken *claimConflict
-		if err == nil || !errors.As(err, &taken) {
+		var conflict *claimConflict
+		if err == nil || !errors.As(err, &conflict) {
 			return p, err
 		}
-		r.env.Log.Info().Msg(taken.Error())
+		r.env.Log.Info().Msg(conflict.Error())
 		if try == maxConflicts {
-			return job.Plan{}, r.conflictError(taken)
+			return job.Plan{}, r.conflictError(conflict)
 		}
 	}
 }
 
-// planAndClaimOnce plans with what the nodes say now, and lets them claim it: all, or none.
+// planAndClaimOnce surveys the nodes, plans, and has all nodes of the plan claim their part, or none.
 func (r *reservation) planAndClaimOnce(ctx context.Context) (job.Plan, error) {
 	if err := r.runStep(trace.Survey, func() error { return r.surveyNodes(ctx) }); err != nil {
 		return job.Plan{}, err
@@ -364,13 +365,13 @@ func (r *reservation) planAndClaimOnce(ctx context.Context) (job.Plan, error) {
 	return p, r.checkSeparation()
 }
 
-// makePlan is plan.Make, and is left when the start is (TRUST-8): a plan changes nothing, so that
-// nobody minds that it is made to its end.
+// makePlan is plan.Make, but returns early when ctx ends (TRUST-8). The abandoned plan is completed in the
+// background, which does no harm: planning has no side effects.
 func makePlan(ctx context.Context, req job.Request, snap job.Snapshot) (job.Plan, error) {
 	type outcome struct {
 		plan job.Plan
 		err  error
-		why  any // of a panic
+		why  any // value of a panic; nil if there was none
 	}
 	made := make(chan outcome, 1)
 	go func() {
@@ -392,9 +393,9 @@ func makePlan(ctx context.Context, req job.Request, snap job.Snapshot) (job.Plan
 	}
 }
 
-// conflictError is the end of an attempt in which others were faster each time.
-func (r *reservation) conflictError(taken *claimConflict) error {
-	failed := &plan.Error{Code: plan.CodeNotEnough, Text: fmt.Sprintf("%v; others were faster %d times", taken, maxConflicts), Remedy: "try again"}
+// conflictError returns the error of an attempt that lost maxConflicts conflicts.
+func (r *reservation) conflictError(conflict *claimConflict) error {
+	failed := &plan.Error{Code: plan.CodeNotEnough, Text: fmt.Sprintf("%v; others were faster %d times", conflict, maxConflicts), Remedy: "try again"}
 	if r.req.Wait {
 		failed.QueuePosition = r.snap.Ahead + 1
 	}
@@ -403,7 +404,7 @@ func (r *reservation) conflictError(taken *claimConflict) error {
 
 func (e *claimConflict) Error() string { return e.node + ": " + e.reason }
 
-// reportOnce tells the user what is not worth telling twice.
+// reportOnce reports a text to the user, unless it was reported before.
 func (r *reservation) reportOnce(text string) {
 	if !r.noticesReported[text] {
 		r.noticesReported[text] = true

@@ -13,34 +13,34 @@ import (
 	"remshell/wire"
 )
 
-// A SpawnRequest is what a rank of a job that runs asks for (MPI_Comm_spawn).
+// A SpawnRequest is a request of a rank of a running job (MPI_Comm_spawn).
 type SpawnRequest struct {
 	Request   spawn.Request
-	ParentApp job.App    // the section of the rank that asks
-	FromNode  *node.Node // where it runs
-	Group     string     // name of the group that is to be
-	Number    int        // of the group in the job
-	FirstRank int        // number of its rank 0 in the job
+	ParentApp job.App    // the app context of the rank that spawns
+	FromNode  *node.Node // the node of that rank
+	Group     string     // name of the new group
+	Number    int        // number of the new group in the job
+	FirstRank int        // number of the group's rank 0 in the job
 	Baseline  Baseline   // of the job
 	OwnNodes  []OwnNode
 }
 
-// OwnNode is a node that the job has already.
+// An OwnNode is a node that the job has already.
 type OwnNode struct {
 	Node
-	Occupancy  job.Occupancy // what the job has of it
-	TotalRanks int           // ranks of the job that have ever been there
+	Occupancy  job.Occupancy // what the job uses of it
+	TotalRanks int           // number of the job's ranks that have ever been placed there
 }
 
-// A spawnGroup is what a spawn that is being given its place wants.
+// A spawnGroup is the group of a spawn for which nodes are being found.
 type spawnGroup struct {
 	SpawnRequest
 	constraints info.Constraints
 }
 
-// ReserveSpawn finds the ranks of a spawn their place, beside the job that runs, and never waits
-// for one. The gate of the queue is not asked for: a running job does not wait behind others,
-// and claims are exclusive without it. The reservation is never nil.
+// ReserveSpawn finds nodes for the ranks of a spawn, beside the running job. It never waits in the queue,
+// and does not take the decision lock: a running job does not wait behind others, and claims are exclusive
+// without the lock. The Reservation is never nil.
 func ReserveSpawn(ctx context.Context, req job.Request, env Env, s SpawnRequest) (*Reservation, error) {
 	r := newSpawnReservation(req, env, s)
 	timed, done := r.withinLimit(ctx, startTimeoutError(req))
@@ -58,7 +58,7 @@ func ReserveSpawn(ctx context.Context, req job.Request, env Env, s SpawnRequest)
 	return r.newResult(startBy), nil
 }
 
-// newSpawnReservation makes the reservation, with the nodes that the job has.
+// newSpawnReservation returns a reservation that contains the job's nodes.
 func newSpawnReservation(req job.Request, env Env, s SpawnRequest) *reservation {
 	r := newReservation(req, env)
 	r.spawnGroup, r.connected = &spawnGroup{SpawnRequest: s}, true
@@ -68,13 +68,13 @@ func newSpawnReservation(req job.Request, env Env, s SpawnRequest) *reservation 
 	return r
 }
 
-// ownHosts are the nodes that the job has already.
+// ownHosts returns the nodes that the job has already.
 func (r *reservation) ownHosts() []*host {
 	return slices.DeleteFunc(slices.Clone(r.hosts), func(n *host) bool { return !n.ofJob })
 }
 
-// placeSpawn finds the ranks of a spawn their place: on the job's own nodes if that can be,
-// else on more; with fewer ranks if that will do; else where they share CPUs.
+// placeSpawn plans and claims nodes for the ranks of a spawn. It prefers, in this order: the job's own
+// nodes, more nodes, fewer ranks if the spawn allows it, and ranks that share CPUs.
 func (r *reservation) placeSpawn(ctx context.Context) error {
 	s := r.spawnGroup
 	var err error
@@ -97,15 +97,15 @@ func (r *reservation) placeSpawn(ctx context.Context) error {
 		r.connectAll(ctx, more, nil)
 		_, err = r.planAndClaim(ctx)
 	}
-	welcome := r.req.Oversubscribe && !r.req.NoOversubscribe // all of the ranks share, rather than fewer run
-	for LacksCapacity(err) && !welcome && s.constraints.LowerCounts(r.req.Apps, capacityFrom(err)) {
+	sharingPreferred := r.req.Oversubscribe && !r.req.NoOversubscribe // then all ranks share CPUs, rather than fewer ranks run
+	for LacksCapacity(err) && !sharingPreferred && s.constraints.LowerCounts(r.req.Apps, capacityFrom(err)) {
 		_, err = r.planAndClaim(ctx)
 	}
 	if lost := r.namedFailures(); LacksCapacity(err) && len(lost) > 0 {
 		return &HostsError{lost, false}
 	}
 	if LacksCapacity(err) && !r.req.NoOversubscribe {
-		r.req.FreeCPUsFirst, r.req.ShareOwnCPUs = false, !welcome
+		r.req.FreeCPUsFirst, r.req.ShareOwnCPUs = false, !sharingPreferred
 		_, err = r.planAndClaim(ctx)
 	}
 	return err
@@ -124,47 +124,46 @@ func (r *reservation) connectNamed(ctx context.Context) error {
 	return r.disguisedLocalError()
 }
 
-// LacksCapacity reports whether a plan failed for want of room.
+// LacksCapacity reports whether a plan failed because the ranks do not fit.
 func LacksCapacity(err error) bool {
 	var failed *plan.Error
 	return errors.As(err, &failed) && slices.Contains([]string{plan.CodeNotEnough, plan.CodeNoNodes, plan.CodeNoGPU, plan.CodeLimits}, failed.Code)
 }
 
-// namedFailures are the hosts that a spawn names and that cannot be used.
+// namedFailures returns the hosts that the spawn names and that cannot be used.
 func (r *reservation) namedFailures() []job.Failure {
 	return slices.DeleteFunc(r.connectFailures(), func(f job.Failure) bool { return !r.spawnGroup.constraints.NamesHost(job.NodeDef{Name: f.Node}) })
 }
 
-// capacityFrom is how many ranks would have found room.
+// capacityFrom returns how many ranks would have fit, from the error of a plan.
 func capacityFrom(err error) int {
 	var failed *plan.Error
 	errors.As(err, &failed)
 	return failed.FreeRanks
 }
 
-// untriedCandidates are the candidates that nobody has tried to reach yet, and that are wanted.
+// untriedCandidates returns the wanted candidates to which no connection was tried yet.
 func (r *reservation) untriedCandidates(wanted func(job.NodeDef) bool) (defs []job.NodeDef) {
-	worthy := plan.ProbeFilter(r.req)
+	canBeUsed := plan.ProbeFilter(r.req)
 	for _, def := range r.req.Nodes {
 		_, tried := r.errs[def.Name]
-		if !tried && !r.hasHost(def) && worthy(def) && wanted(def) {
+		if !tried && !r.hasHost(def) && canBeUsed(def) && wanted(def) {
 			defs = append(defs, def)
 		}
 	}
 	return defs
 }
 
-// abandonSpawn gives back what was claimed for a spawn which is not to be, and lets the nodes go
-// that were reached for it.
+// abandonSpawn releases the claims of a spawn and closes the nodes that were connected for it.
 func (r *reservation) abandonSpawn() {
 	r.cancelClaims()
 	r.dismissNew()
 }
 
-// Abandon gives up a place for a spawn that nobody wants any more.
+// Abandon releases the claims of a spawn that is not needed any more, and closes its new nodes.
 func (r *Reservation) Abandon() { r.r.abandonSpawn() }
 
-// dismissNew sends the helpers home that a spawn has reached and does not need.
+// dismissNew ends the helpers that were started for a spawn and are not in its plan.
 func (r *reservation) dismissNew() {
 	for _, n := range r.hosts {
 		if !n.ofJob && !slices.Contains(r.planHosts, n) {
@@ -175,7 +174,7 @@ func (r *reservation) dismissNew() {
 	r.keepHosts(func(n *host) bool { return n.ofJob || slices.Contains(r.planHosts, n) })
 }
 
-// applyTo adds to what a node has to know that it is about a spawned group.
+// applyTo sets the fields of a Prepare that differ for a spawned group.
 func (s *spawnGroup) applyTo(m *wire.Prepare, chosen []*host) {
 	m.Group.Name, m.Group.Number, m.Group.First, m.PMI.Preputs = s.Group, s.Number, s.FirstRank, s.Request.Preputs
 	m.Group.Parent, m.Group.ParentRank, m.Group.PMIx = s.Request.Group, s.Request.Rank, s.Request.PMIx
@@ -187,10 +186,10 @@ func (s *spawnGroup) applyTo(m *wire.Prepare, chosen []*host) {
 			m.Claim.Entry.Nodes++
 		}
 	}
-	m.Streams.PTY = nil // --pty speaks of the ranks of the command line
+	m.Streams.PTY = nil // --pty is about the ranks of the command line
 }
 
-// groupName names the group that is to be.
+// groupName returns the name of the group that is being reserved.
 func (r *reservation) groupName() string {
 	if r.spawnGroup != nil {
 		return r.spawnGroup.Group
@@ -198,7 +197,7 @@ func (r *reservation) groupName() string {
 	return string(r.plan.Job)
 }
 
-// hostPolicy knows the hosts to which the job may spawn.
+// hostPolicy returns the rules for the hosts to which the job may spawn.
 func (r *reservation) hostPolicy() *info.HostPolicy {
 	g := &info.HostPolicy{FindHosts: r.env.FindHosts, Allowed: r.req.SpawnHosts, Candidates: r.req.Nodes}
 	for _, n := range r.hosts {
@@ -207,7 +206,7 @@ func (r *reservation) hostPolicy() *info.HostPolicy {
 	return g
 }
 
-// disguisedLocalError finds that a host which no option named is the launching machine by another
+// disguisedLocalError returns an error if a host which no option named is the launching machine by another
 // name (an alias of SSH, an address).
 func (r *reservation) disguisedLocalError() error {
 	local := func(def job.NodeDef) bool { return def.Local }
@@ -215,30 +214,30 @@ func (r *reservation) disguisedLocalError() error {
 		return nil
 	}
 	wanted := &info.HostPolicy{Allowed: r.req.SpawnHosts}
-	here := ""
+	localIdentity := ""
 	for _, n := range r.hosts {
 		if n.ofJob || n.def.Local || slices.ContainsFunc(r.req.SpawnHosts.List, n.def.IsSameNode) {
 			continue
 		}
-		if here == "" {
-			here = r.env.Localhost()
+		if localIdentity == "" {
+			localIdentity = r.env.Localhost()
 		}
-		if n.probe.Identity == here {
+		if n.probe.Identity == localIdentity {
 			return wanted.NotAllowedError([]job.NodeDef{n.def})
 		}
 	}
 	return nil
 }
 
-// maxShare is by how much spawned ranks may outnumber slots, and leastShared how many there
-// may be in any case (TRUST-12).
+// Limits on spawned ranks that share CPUs: maxShare ranks for each slot, or minShared ranks if that is
+// more (TRUST-12).
 const (
 	maxShare  = 16
 	minShared = 4096
 )
 
-// maxSpawnRanks is how many ranks a spawn may have on its candidates at all. A host that nobody
-// has looked at may be as large as it takes.
+// maxSpawnRanks returns how many ranks a spawn may have on its candidates. A candidate that was not probed
+// and has no slot count may be of any size, so the result is then info.MaxRanks.
 func (r *reservation) maxSpawnRanks() int {
 	seen := make(map[string]*host, len(r.hosts))
 	for _, n := range r.hosts {

@@ -20,16 +20,16 @@ import (
 )
 
 /*
-Parcels (--stage) go to the nodes of a plan when all are ready, and before any rank starts:
-so a node that gets no ranks gets nothing, and the gate of the queue is open meanwhile.
+Staged files (--stage) are sent when all nodes of the plan have replied with Prepared, and before any
+rank starts. So nodes without ranks receive nothing, and the decision lock is free meanwhile.
 
-	                      .--> porter: reads a piece, encodes it once, and sends it to all
-	Run: stage --starts---'     that want it and have leave for it
-	   ^ Wanted, Took, Staged      |
-	   '----- node <--- Piece -----'
+	                      .--> fileSender: reads a chunk, encodes it once, and sends it to
+	stageFiles --starts---'     all nodes that miss the file, once they all have credit
+	   ^ MissingFiles, FileCredit, StageResult   |
+	   '----- node <-------- FileChunk ----------'
 
-The slowest node sets the pace, as the job waits for it anyway; so there is never more in
-memory than one window, however many nodes there are.
+The slowest node sets the pace, since the job waits for it anyway. So never more than one window is in
+memory, however many nodes there are.
 */
 type fileSender struct {
 	files    []job.StagedFile
@@ -39,16 +39,16 @@ type fileSender struct {
 	receivers map[*host]*receiver
 	ended     bool
 	changed   sync.Cond
-	bytesSent int64 // for one node or for many
+	bytesSent int64 // counted once, however many nodes a chunk goes to
 }
 
-// A receiver leads to one node.
+// A receiver is the state of sending to one node.
 type receiver struct {
-	missing []int // parcels, ascending
+	missing []int // indices of the files that it misses, ascending
 	credit  int
 }
 
-// sendDone is the end of a porter's work; summed that of its preparation.
+// Events of the fileSender: checksumsDone when all checksums are made, sendDone when all files are sent.
 type (
 	sendDone      struct{ err error }
 	checksumsDone struct {
@@ -57,23 +57,24 @@ type (
 	}
 )
 
-// A staging is how far the parcels of a job, or of a spawn, have come.
+// A staging is the state of one call of stageFiles.
 type staging struct {
 	*reservation
 	sender      *fileSender
-	unanswered  map[*host]bool // they have not said what they want
-	incomplete  map[*host]bool // they do not have everything
+	unanswered  map[*host]bool // nodes that have not sent MissingFiles
+	incomplete  map[*host]bool // nodes that do not have all files
 	failed      []job.Failure
-	steps       map[*host]trace.Step // of those, and of those that had everything
-	resumeLimit func()               // to be called when the files have been read, which takes as long as they are large
-	err         error                // of this machine
+	steps       map[*host]trace.Step // open trace steps of the nodes
+	resumeLimit func()               // ends the pause of the start timeout while checksums are made; that time depends on the size of the files
+	err         error                // error on this machine
 }
 
-// errStagingTimeout is the cause of the end of a staging that took too long.
+// errStagingTimeout is the cause with which a staging's context ends after its time limit.
 var errStagingTimeout = errors.New("files were not staged in time")
 
-// stageFiles brings the parcels to the nodes of the plan that have none yet. The nodes may take as long as a start, and longer if
-// they take the files at deadline.MinRate; until startBy everything must have come if the user said so.
+// stageFiles sends the staged files to the nodes of the plan that do not have them yet. The nodes may take
+// as long as a start, and longer as long as they receive at deadline.MinRate. If the user has set
+// --start-timeout, startBy is the limit instead.
 func (r *reservation) stageFiles(ctx context.Context, startBy node.Deadline) (until node.Deadline, err error) {
 	nodes := slices.DeleteFunc(slices.Clone(r.planHosts), func(n *host) bool { return n.staged })
 	if len(r.req.StagedFiles) == 0 || len(nodes) == 0 {
@@ -95,8 +96,8 @@ func (r *reservation) stageFiles(ctx context.Context, startBy node.Deadline) (un
 			step.End(err)
 		}
 	}()
-	far := s.announceFiles(nodes)
-	stop := s.showProgress(len(far))
+	remote := s.announceFiles(nodes)
+	stop := s.showProgress(len(remote))
 	defer stop()
 	for len(s.incomplete) > 0 && len(s.failed) == 0 && s.err == nil {
 		events := r.takeEvents(timed, time.Time{})
@@ -104,7 +105,7 @@ func (r *reservation) stageFiles(ctx context.Context, startBy node.Deadline) (un
 			return startBy, cmp.Or(context.Cause(ctx), error(s.timeoutError()))
 		}
 		for _, event := range events {
-			s.handle(event, far)
+			s.handle(event, remote)
 		}
 	}
 	if err := s.finalError(); err != nil {
@@ -119,16 +120,17 @@ func (r *reservation) stageFiles(ctx context.Context, startBy node.Deadline) (un
 	return startBy, nil
 }
 
-// beginNextStep gives the nodes the time for the next step, unless the user has said how long all of it may take.
+// beginNextStep restarts the time limit for the nodes' next step. It does nothing if the user has set
+// --start-timeout.
 func (s *staging) beginNextStep() {
 	if s.req.TimeLimits.Start == 0 {
 		s.limit.BeginStep(StartTimeout(s.req))
 	}
 }
 
-// announceFiles tells this machine's own nodes that all is there, and has the hashes made for the
-// others, which it returns.
-func (s *staging) announceFiles(nodes []*host) (far []*host) {
+// announceFiles tells this machine's nodes that all files are in place. For the other nodes, which it
+// returns, it starts to make the checksums.
+func (s *staging) announceFiles(nodes []*host) (remote []*host) {
 	s.steps = make(map[*host]trace.Step, len(nodes))
 	for _, n := range nodes {
 		s.incomplete[n] = true
@@ -138,18 +140,18 @@ func (s *staging) announceFiles(nodes []*host) (far []*host) {
 			continue
 		}
 		s.unanswered[n] = true
-		far = append(far, n)
+		remote = append(remote, n)
 	}
-	if len(far) > 0 {
+	if len(remote) > 0 {
 		s.resumeLimit = s.pauseStartLimit()
-		inbox, porter := s.env.Inbox, s.sender
-		go func() { inbox.Put(porter.checksumAll()) }()
+		inbox, sender := s.env.Inbox, s.sender
+		go func() { inbox.Put(sender.checksumAll()) }()
 	}
-	return far
+	return remote
 }
 
-// handle takes in what happens meanwhile.
-func (s *staging) handle(event any, far []*host) {
+// handle handles an event while files are staged.
+func (s *staging) handle(event any, remote []*host) {
 	switch e := event.(type) {
 	case message:
 		if s.incomplete[e.from] && s.handleMessage(e.from, e.m) {
@@ -159,7 +161,7 @@ func (s *staging) handle(event any, far []*host) {
 		if s.err = e.err; s.err == nil {
 			s.resumeLimit()
 			s.beginNextStep()
-			for _, n := range far {
+			for _, n := range remote {
 				n.Send(&wire.StageFiles{Files: s.req.StagedFiles, Sums: e.checksums})
 			}
 		}
@@ -175,22 +177,22 @@ func (s *staging) handle(event any, far []*host) {
 	s.reservation.handleEvent(event)
 }
 
-// handleMessage takes in what a node says, and reports whether it is about parcels.
+// handleMessage handles a message about staging. It returns false for any other message.
 func (s *staging) handleMessage(n *host, m wire.Message) bool {
 	switch m := m.(type) {
-	case *wire.MissingFiles: // once of each node
+	case *wire.MissingFiles: // comes once from each node
 		s.beginNextStep()
 		s.sender.addReceiver(n, m.Files)
 		if delete(s.unanswered, n); len(s.unanswered) == 0 {
-			inbox, porter := s.env.Inbox, s.sender
-			go func() { inbox.Put(sendDone{porter.sendAll()}) }()
+			inbox, sender := s.env.Inbox, s.sender
+			go func() { inbox.Put(sendDone{sender.sendAll()}) }()
 		}
 	case *wire.FileCredit:
 		s.sender.addCredit(n, m.Bytes)
 		if s.req.TimeLimits.Start == 0 {
 			s.limit.CountTaken(m.Bytes)
 		}
-	case *wire.StageResult: // once of each node
+	case *wire.StageResult: // comes once from each node
 		s.beginNextStep()
 		delete(s.incomplete, n)
 		if m.Reason == "" {
@@ -209,7 +211,7 @@ func (s *staging) nodeFailed(n *host, err error) {
 	s.failed = append(s.failed, job.Failure{Node: n.Name(), Origin: n.def.Origin, Err: err})
 }
 
-// finalError is why the parcels did not come; nil: they did.
+// finalError returns why the files were not staged, or nil if they were.
 func (s *staging) finalError() error {
 	if s.err != nil {
 		return s.err
@@ -225,8 +227,8 @@ func (s *staging) finalError() error {
 	return nil
 }
 
-// timeoutError is what is said when it took too long: of the nodes that have not taken what was sent to them, since the others wait for
-// these; or, if there are none, of all that are not ready.
+// timeoutError returns the error of a staging that took too long. It names the nodes that have used up
+// their credit, since the others wait for these. If there are none, it names all nodes that are not ready.
 func (s *staging) timeoutError() *usererr.Error {
 	var names, owing []string
 	for n := range s.incomplete {
@@ -243,7 +245,8 @@ func (s *staging) timeoutError() *usererr.Error {
 		Remedy: "raise --start-timeout, or see with -v what takes so long", Code: job.ExitInternal}
 }
 
-// showProgress tells on a terminal how far the files have come, if that takes long.
+// showProgress shows on a terminal how much has been sent, if staging takes long. If there is no terminal
+// it does nothing.
 func (s *staging) showProgress(nodes int) (stop func()) {
 	if s.env.Progress == nil || nodes == 0 {
 		return func() {}
@@ -262,7 +265,7 @@ func (s *staging) showProgress(nodes int) (stop func()) {
 	return func() { close(p.quit); <-p.over }
 }
 
-// checksumAll makes the hashes of all parcels.
+// checksumAll makes the checksums of all files.
 func (p *fileSender) checksumAll() checksumsDone {
 	var sums []string
 	for i, c := range p.contents {
@@ -275,19 +278,19 @@ func (p *fileSender) checksumAll() checksumsDone {
 	return checksumsDone{checksums: sums}
 }
 
-// unreadableError is the error of a parcel on this machine.
+// unreadableError returns the error for a file that cannot be read on this machine.
 func unreadableError(p job.StagedFile, err error) *usererr.Error {
 	return &usererr.Error{Text: fmt.Sprintf("--stage %s: %v", p.Path, err), Code: job.ExitInternal}
 }
 
-// addReceiver notes what a node wants.
+// addReceiver adds a node with the files that it misses.
 func (p *fileSender) addReceiver(n *host, wanted []int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.receivers[n] = &receiver{wanted, wire.StageWindow}
 }
 
-// addCredit gives leave for more.
+// addCredit adds to a node's credit, in bytes.
 func (p *fileSender) addCredit(n *host, bytes int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -297,7 +300,7 @@ func (p *fileSender) addCredit(n *host, bytes int) {
 	p.changed.Signal()
 }
 
-// hasNoCredit reports whether a node has not taken so much that it may have no further piece.
+// hasNoCredit reports whether a node's credit is too small for another chunk.
 func (p *fileSender) hasNoCredit(n *host) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -305,7 +308,7 @@ func (p *fileSender) hasNoCredit(n *host) bool {
 	return l != nil && l.credit < wire.FileChunkSize
 }
 
-// stop ends the work.
+// stop ends the sending.
 func (p *fileSender) stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -313,7 +316,7 @@ func (p *fileSender) stop() {
 	p.changed.Signal()
 }
 
-// sendAll sends one parcel after the other.
+// sendAll sends one file after the other.
 func (p *fileSender) sendAll() error {
 	for i := range p.files {
 		if err := p.sendFile(i); err != nil {
@@ -323,32 +326,32 @@ func (p *fileSender) sendAll() error {
 	return nil
 }
 
-// sendFile sends a parcel to all that want it.
+// sendFile sends one file to all nodes that miss it.
 func (p *fileSender) sendFile(i int) error {
 	to := p.receiversOf(i)
 	buf := make([]byte, wire.FileChunkSize)
 	for at, size := int64(0), p.files[i].Size; len(to) > 0 && at < size; {
-		piece := buf[:min(size-at, wire.FileChunkSize)]
-		if !p.waitForCredit(to, len(piece)) {
+		chunk := buf[:min(size-at, wire.FileChunkSize)]
+		if !p.waitForCredit(to, len(chunk)) {
 			return nil
 		}
-		if n, err := p.contents[i].ReadAt(piece, at); n < len(piece) {
+		if n, err := p.contents[i].ReadAt(chunk, at); n < len(chunk) {
 			if err == io.EOF {
 				err = fmt.Errorf("it became shorter while it was sent")
 			}
 			return err
 		}
-		m := wire.FileChunk{File: i, Bytes: piece}
+		m := wire.FileChunk{File: i, Bytes: chunk}
 		frame := m.FrameFor(len(to))
 		for _, n := range to {
-			n.SendPiece(len(piece), frame)
+			n.SendPiece(len(chunk), frame)
 		}
-		at += int64(len(piece))
+		at += int64(len(chunk))
 	}
 	return nil
 }
 
-// receiversOf are the nodes that want a parcel.
+// receiversOf returns the nodes that miss a file, sorted by name.
 func (p *fileSender) receiversOf(i int) (to []*host) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -361,8 +364,8 @@ func (p *fileSender) receiversOf(i int) (to []*host) {
 	return to
 }
 
-// waitForCredit waits until all nodes may have so many bytes, and takes their leave; false: it is
-// all over.
+// waitForCredit waits until all nodes have credit for so many bytes, and takes it from them. It returns
+// false if sending was stopped.
 func (p *fileSender) waitForCredit(to []*host, bytes int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

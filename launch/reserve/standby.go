@@ -13,25 +13,25 @@ import (
 )
 
 /*
-A spare is a node that is claimed and has a helper, but no ranks (survive.md SV-7). Spares are planned
-as ranks would be, on the nodes that the plan has left, and claimed behind it: what is not free
-now is done without.
+A standby node is claimed and has a helper, but no ranks (survive.md SV-7). Standby nodes are planned like
+ranks, on the nodes that the plan does not use, and claimed after it. If fewer are free now, the job starts
+with fewer.
 
-	mpiexec                                      helper of a spare
-	   | Prepare --------------------------------->   its claim rests: nothing is made ready
-	   | <-------------------------------- Prepared   or Taken, Refused
+	mpiexec                                      helper of a standby node
+	   | Prepare --------------------------------->   an idle claim: nothing is set up for ranks
+	   | <-------------------------------- Prepared   or ClaimConflict, Refused
 */
 
-// standbyGroup names the claims of spares: they belong to no group.
+// standbyGroup is the group name of standby nodes' claims. No group of ranks has this name.
 const standbyGroup = "spare"
 
-// A standbyNode is a node with its claim.
+// A standbyNode is a node with the part that it has claimed.
 type standbyNode struct {
 	*host
 	plan job.NodePlan
 }
 
-// claimStandby claims the nodes that the job wants beside those of its plan, as far as there are any.
+// claimStandby claims the standby nodes that the request wants, as far as nodes are free.
 func (r *reservation) claimStandby(ctx context.Context) error {
 	r.standby = nil
 	req, wants := restart.StandbyRequest(r.req, r.plan)
@@ -58,7 +58,7 @@ func (r *reservation) claimStandby(ctx context.Context) error {
 			case *wire.Prepared:
 				r.addNotice(n, m.Notice)
 				claimed[n] = true
-			case *wire.ClaimConflict, *wire.Refused: // somebody was faster: it is done without
+			case *wire.ClaimConflict, *wire.Refused: // another job was faster: the job starts with fewer standby nodes
 			default:
 				return false
 			}
@@ -72,8 +72,8 @@ func (r *reservation) claimStandby(ctx context.Context) error {
 	return err
 }
 
-// idleClaim is what the helper of a node has to know that is claimed for an attempt that may follow: what it claims, as
-// ranks behind those that there are, and how long it waits for us.
+// idleClaim returns the Prepare for a node that is claimed for a later attempt. It has what the node
+// claims, as for ranks after the existing ones, and how long the helper waits for mpiexec.
 func (r *reservation) idleClaim(n *host, np job.NodePlan, group wire.Group) *wire.Prepare {
 	req := r.req
 	m := &wire.Prepare{
@@ -91,7 +91,7 @@ func (r *reservation) idleClaim(n *host, np job.NodePlan, group wire.Group) *wir
 	return m
 }
 
-// WithoutNodes is a request without some of its candidates.
+// WithoutNodes returns the request without the candidates for which out returns true.
 func WithoutNodes(req job.Request, out func(job.NodeDef) bool) job.Request {
 	if slices.ContainsFunc(req.Nodes, out) {
 		req.KeepNodes(func(def job.NodeDef) bool { return !out(def) })
@@ -99,9 +99,9 @@ func WithoutNodes(req job.Request, out func(job.NodeDef) bool) job.Request {
 	return req
 }
 
-// reportTooFewStandby tells of spares that the job does without.
+// reportTooFewStandby reports that the job has fewer standby nodes than requested.
 func (r *reservation) reportTooFewStandby() {
 	if wanted, got := r.req.Restart.StandbyNodes, len(r.standby); r.spawnGroup == nil && got < wanted {
-		r.env.Report(fmt.Sprintf("%d of %s %s free now", got, text.Count(wanted, "spare node"), map[bool]string{true: "is", false: "are"}[got == 1 || wanted == 1]))
+		r.env.Report(fmt.Sprintf("%d of %s %s free now", got, text.Count(wanted, "standby node"), map[bool]string{true: "is", false: "are"}[got == 1 || wanted == 1]))
 	}
 }

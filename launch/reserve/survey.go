@@ -18,17 +18,17 @@ import (
 	"remshell/wire"
 )
 
-// surveyNodes asks all nodes what other jobs hold of them, and makes the snapshot. Who does not
-// answer is as good as gone.
+// surveyNodes asks all nodes what other jobs use of them, and makes the snapshot. A node that does not
+// reply is lost.
 func (r *reservation) surveyNodes(ctx context.Context) error {
 	candidates := r.reachedHosts()
 	silent, err := r.surveyWithin(ctx, candidates, r.surveyTimeout())
-	if len(silent) > 0 && err == nil { // or it is we who were stopped meanwhile
+	if len(silent) > 0 && err == nil { // else the timeout may be ours, if mpiexec was stopped meanwhile
 		silent, err = r.surveyWithin(ctx, silent, time.Second)
 	}
 	for _, n := range silent {
 		n.lost = node.NoAnswerError{Limit: r.surveyTimeout()}
-		if !n.ofJob { // the job's own nodes are not ours to give up
+		if !n.ofJob { // the job's own nodes must not be closed here
 			go n.Close()
 		}
 	}
@@ -46,20 +46,20 @@ func (r *reservation) surveyNodes(ctx context.Context) error {
 	return err
 }
 
-// surveyWithin asks nodes what other jobs hold of them, and returns those that have not answered in
-// time.
+// surveyWithin asks nodes what other jobs use of them, and returns the nodes that have not replied within
+// limit.
 func (r *reservation) surveyWithin(ctx context.Context, nodes []*host, limit time.Duration) (silent []*host, err error) {
 	answered := make(map[*host]bool)
-	patient, done := r.env.StopTimes.Within(ctx, limit, node.NoAnswerError{Limit: limit})
+	timed, done := r.env.StopTimes.Within(ctx, limit, node.NoAnswerError{Limit: limit})
 	defer done()
-	question := func(n *host) wire.Message {
+	request := func(n *host) wire.Message {
 		m := &wire.Survey{Ledger: r.req.Queue.LedgerDir, OwnJob: r.req.Job, IgnoredUsers: r.ignoredUsers, RM: r.req.RM.ID(), WantAttributes: r.req.WantAttributes}
 		if n.def.Local {
 			m.ParentJob = r.req.Queue.ParentJob
 		}
 		return m
 	}
-	_, err = r.requestUntil(patient, nodes, question, func(n *host, m wire.Message) bool {
+	_, err = r.requestUntil(timed, nodes, request, func(n *host, m wire.Message) bool {
 		answer, ok := m.(*wire.Surveyed)
 		if ok {
 			answered[n] = true
@@ -82,20 +82,20 @@ func (r *reservation) surveyWithin(ctx context.Context, nodes []*host, limit tim
 	return slices.DeleteFunc(slices.Clone(nodes), func(n *host) bool { return answered[n] || n.lost != nil }), nil
 }
 
-// surveyTimeout is how long a node may take to tell what others hold of it, while the gate is
-// shut for everybody (placement.md 6.4).
+// surveyTimeout returns how long a node may take to reply to a survey. It is short, since the decision lock
+// is held meanwhile (placement.md 6.4).
 func (r *reservation) surveyTimeout() time.Duration {
 	return cmp.Or(r.env.ProbeTimeout, min(r.replyTimeout(), 10*time.Second))
 }
 
-// addNotice notes what is wrong with a node's ledger; empty: nothing.
+// addNotice notes the problem of a node's ledger. An empty text means that there is none.
 func (r *reservation) addNotice(n *host, text string) {
 	if text != "" {
 		addNoted(r.notices, text, n)
 	}
 }
 
-// addNoted notes that a node has told a text.
+// addNoted adds a node to those that have reported a text.
 func addNoted(texts map[string]*nameSet, text string, n *host) {
 	if texts[text] == nil {
 		texts[text] = &nameSet{has: make(map[string]bool)}
@@ -103,7 +103,7 @@ func addNoted(texts map[string]*nameSet, text string, n *host) {
 	texts[text].add(n.def.Name)
 }
 
-// A nameSet is names of nodes, each once, in the order in which they came.
+// A nameSet is a set of node names that keeps the order in which they were added.
 type nameSet struct {
 	names []string
 	has   map[string]bool
@@ -116,7 +116,8 @@ func (s *nameSet) add(name string) {
 	}
 }
 
-// reportLedgerNotices says once what is wrong with ledgers and with the files of administrators, equal things of all nodes together.
+// reportLedgerNotices reports the problems of ledgers and of administrators' files. Each problem is
+// reported once, with all nodes that have it.
 func (r *reservation) reportLedgerNotices() {
 	for _, text := range slices.Sorted(maps.Keys(r.warnings)) {
 		r.reportOnce(hostlist.Fold(r.warnings[text].names) + ": warning: " + text)
@@ -125,14 +126,15 @@ func (r *reservation) reportLedgerNotices() {
 	for _, text := range slices.Sorted(maps.Keys(r.notices)) {
 		r.reportOnce(separationError(hostlist.Fold(r.notices[text].names), text))
 	}
-	keeper, text := r.queue.TakeNotice()
-	if told := r.notices[text]; text != "" && (told == nil || !told.has[keeper]) {
-		r.reportOnce(keeper + ": " + text)
+	queueHost, text := r.queue.TakeNotice()
+	if reported := r.notices[text]; text != "" && (reported == nil || !reported.has[queueHost]) {
+		r.reportOnce(queueHost + ": " + text)
 	}
 	clear(r.notices)
 }
 
-// checkLostCandidates judges helpers that went away since they were reached.
+// checkLostCandidates removes hosts that were lost since they were reached. It returns an error if the job
+// may not do without them.
 func (r *reservation) checkLostCandidates() error {
 	for _, n := range r.hosts {
 		if n.lost != nil {
@@ -146,7 +148,7 @@ func (r *reservation) checkLostCandidates() error {
 	return nil
 }
 
-// lostBeforeStart is the end of a connection before the start.
+// lostBeforeStart returns the error of a host whose connection ended before the start.
 func lostBeforeStart(why error) error {
 	var none nothingGrantedError
 	if errors.As(why, &none) {
@@ -162,24 +164,25 @@ func lostBeforeStart(why error) error {
 	return fmt.Errorf("lost contact before the start (%s)", usererr.Reason(why))
 }
 
-// takeSnapshot makes the snapshot of what is known now.
+// takeSnapshot makes the snapshot from what is known now.
 func (r *reservation) takeSnapshot() {
 	r.snap.Nodes, r.snapHosts = nil, nil
-	left := r.queue.AvoidedNodes() // to the head of the queue
+	avoided := r.queue.AvoidedNodes() // left to the head of the queue
 	for _, def := range r.req.Nodes {
-		if n := r.findHost(def); n != nil && !left[queue.HostName(n.probe.Hostname, def)] {
+		if n := r.findHost(def); n != nil && !avoided[queue.HostName(n.probe.Hostname, def)] {
 			r.snapHosts = append(r.snapHosts, n)
 			r.snap.Nodes = append(r.snap.Nodes, job.Node{NodeDef: n.definitionWithRules(), Probe: n.probe, Occupancy: n.occupancy.Union(n.ownOccupancy), ProbedAttributes: n.attributes, OutsideOccupancy: n.outsideOccupancy, ShareableCPUs: n.ownOccupancy.BusyCPUs, Confined: n.def.GrantedCPUs.IsGiven()})
 		}
 	}
 	plan.Partition(r.snap.Nodes)
-	for i, n := range r.snapHosts { // what is told of bindings later counts in the same cores
+	for i, n := range r.snapHosts { // bindings that are reported later use the same core numbers
 		n.probe = r.snap.Nodes[i].Probe
 	}
 	r.snap.Failed = r.connectFailures()
 }
 
-// definitionWithRules is the node as its cluster file has it, and as its own administrator lets it be used.
+// definitionWithRules returns the node's definition from the cluster file, restricted by the rules of the
+// node's own administrator.
 func (n *host) definitionWithRules() job.NodeDef {
 	def := n.def
 	def.ClosedWhy = n.forbidden
@@ -189,9 +192,9 @@ func (n *host) definitionWithRules() job.NodeDef {
 	return def
 }
 
-// keepSelection leaves of a request that has its place what holds for spawns: they go to the candidates
-// of the job, of which those are none that its list does not name, or that are closed to it by their
-// flavor, class or region, and nothing is chosen anew.
+// keepSelection reduces the request, once it has its nodes, to what applies to spawns. Spawns use the job's
+// candidates, without nodes that the host list does not name or that the job's flavor, class or region
+// excludes. No new selection is made for spawns.
 func (r *reservation) keepSelection() {
 	if r.req.FixedPlacements == nil {
 		listed, closed := r.req.ListedNodes(), make(map[string]bool)
@@ -202,6 +205,6 @@ func (r *reservation) keepSelection() {
 		}
 		r.req.KeepNodes(func(def job.NodeDef) bool { return listed[def.Name] && !closed[def.Name] })
 	}
-	of := r.req.NodeSelection
-	r.req.NodeSelection = job.NodeSelection{Class: of.Class, Reserve: of.Reserve, Memory: of.Memory, HugePages: of.HugePages}
+	s := r.req.NodeSelection
+	r.req.NodeSelection = job.NodeSelection{Class: s.Class, Reserve: s.Reserve, Memory: s.Memory, HugePages: s.HugePages}
 }

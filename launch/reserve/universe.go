@@ -6,16 +6,17 @@ import (
 	"remshell/plan"
 )
 
-// universeSize is MPI_UNIVERSE_SIZE as -usize has it; 0: PMI does not tell it.
-func universeSize(req job.Request, o Baseline) int {
+// universeSize returns MPI_UNIVERSE_SIZE as set by -usize. It is 0 if PMI does not report it.
+func universeSize(req job.Request, b Baseline) int {
 	if req.Universe == job.SystemSize {
-		return o.Slots
+		return b.Slots
 	}
 	return req.Universe
 }
 
-// totalSlots is the universe (PMIX-71): the slots of all hosts that ranks of the job may be on, also those that they spawn, whoever
-// runs there now. The nodes are those that were reached.
+// totalSlots returns the universe size (PMIX-71): the slots of all hosts on which the job's ranks,
+// including spawned ones, may run. Other jobs' use does not reduce it. nodes are the nodes that were
+// reached.
 func totalSlots(req job.Request, nodes []job.Node, p job.Plan) (sum int) {
 	if req.SpawnHosts.None {
 		return p.Size
@@ -26,7 +27,7 @@ func totalSlots(req job.Request, nodes []job.Node, p job.Plan) (sum int) {
 	}
 	for _, def := range spawnHosts(req, reached, p) {
 		n := reached[def.Name]
-		if n == nil { // of --spawn-hosts; it may have more, but nobody has looked
+		if n == nil { // a host of --spawn-hosts that was not probed; it may have more slots
 			sum += max(1, def.Slots)
 			continue
 		}
@@ -42,8 +43,8 @@ func totalSlots(req job.Request, nodes []job.Node, p job.Plan) (sum int) {
 	return sum
 }
 
-// spawnHosts are those that ranks of the job may be on: candidates that were reached and are not closed to it, and those of
-// --spawn-hosts.
+// spawnHosts returns the hosts on which the job's ranks may run: candidates that were reached and are not
+// closed to the job, and those of --spawn-hosts.
 func spawnHosts(req job.Request, reached map[string]*job.Node, p job.Plan) []job.NodeDef {
 	listed := req.ListedNodes()
 	for _, note := range p.Rejected {
@@ -52,10 +53,10 @@ func spawnHosts(req job.Request, reached map[string]*job.Node, p job.Plan) []job
 		}
 	}
 	req.KeepNodes(func(def job.NodeDef) bool { return listed[def.Name] && reached[def.Name] != nil })
-	guide := &info.HostPolicy{Allowed: req.SpawnHosts}
+	policy := &info.HostPolicy{Allowed: req.SpawnHosts}
 	for _, np := range p.Nodes {
-		guide.Hosts = append(guide.Hosts, info.KnownHost{Def: job.NodeDef{Name: np.Name}})
+		policy.Hosts = append(policy.Hosts, info.KnownHost{Def: job.NodeDef{Name: np.Name}})
 	}
-	guide.SetCandidates(&req)
+	policy.SetCandidates(&req)
 	return req.Nodes
 }

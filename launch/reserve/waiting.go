@@ -11,13 +11,13 @@ import (
 	"remshell/wire"
 )
 
-// This file is what the queue (package queue) has of a reservation: its hosts, and those that are tried again while
-// the request waits.
+// This file connects a reservation with its queue (package queue): it gives the queue access to hosts, and
+// tries unreachable hosts again while the request waits.
 
-// A queueHelpers is the helpers of a reservation, as its queue sees them. A host of the queue's is a host of ours.
+// A queueHelpers implements queue.Helpers for a reservation. Every queue.Host is a *host.
 type queueHelpers struct{ r *reservation }
 
-// newQueue is the queue of a reservation.
+// newQueue returns the queue of a reservation.
 func (r *reservation) newQueue() *queue.Queue {
 	return queue.New(&r.req, queueHelpers{r}, queue.Env{StopTimes: r.env.StopTimes, Log: r.env.Log, Say: r.env.Report, SayOnce: r.reportOnce, ReplyTime: r.replyTimeout()})
 }
@@ -59,9 +59,9 @@ func (c queueHelpers) Hostname(name string) string {
 	return ""
 }
 
-func (c queueHelpers) Request(ctx context.Context, limit time.Duration, n queue.Host, question wire.Message, heard func(wire.Message) bool) error {
-	return c.r.requestEach(ctx, limit, []*host{n.(*host)}, func(*host) wire.Message { return question },
-		func(_ *host, m wire.Message) bool { return heard(m) })
+func (c queueHelpers) Request(ctx context.Context, limit time.Duration, n queue.Host, request wire.Message, isReply func(wire.Message) bool) error {
+	return c.r.requestEach(ctx, limit, []*host{n.(*host)}, func(*host) wire.Message { return request },
+		func(_ *host, m wire.Message) bool { return isReply(m) })
 }
 
 func (c queueHelpers) ReceiveEvents(ctx context.Context, until time.Time) {
@@ -92,18 +92,18 @@ func (c queueHelpers) RetryTimes() (at []time.Time) {
 	return at
 }
 
-func (c queueHelpers) DisconnectAllBut(keeper queue.Host) {
+func (c queueHelpers) DisconnectAllBut(keep queue.Host) {
 	r := c.r
 	if !r.connected {
 		return
 	}
 	for _, n := range r.hosts {
-		if queue.Host(n) != keeper {
+		if queue.Host(n) != keep {
 			n.Send(&wire.Bye{})
 			go n.Close()
 		}
 	}
-	r.keepHosts(func(n *host) bool { return queue.Host(n) == keeper })
+	r.keepHosts(func(n *host) bool { return queue.Host(n) == keep })
 	r.connected = false
 	clear(r.errs)
 }
@@ -122,56 +122,56 @@ func (c queueHelpers) OthersOccupancy(ctx context.Context, uid int) ([]job.Node,
 	defer func() { r.ignoredUsers = nil }()
 	silent, err := r.surveyWithin(ctx, r.connectedCandidates(), r.surveyTimeout())
 	r.takeSnapshot()
-	unseen := make(map[string]bool, len(silent))
+	notSurveyed := make(map[string]bool, len(silent))
 	for _, n := range silent {
-		unseen[n.def.Name] = true
+		notSurveyed[n.def.Name] = true
 	}
-	return slices.DeleteFunc(slices.Clone(r.snap.Nodes), func(n job.Node) bool { return unseen[n.Name] }), err
+	return slices.DeleteFunc(slices.Clone(r.snap.Nodes), func(n job.Node) bool { return notSurveyed[n.Name] }), err
 }
 
-// receiveEvents takes in what is said without having been asked for.
+// receiveEvents waits for events, until the given time at the latest, and handles them.
 func (r *reservation) receiveEvents(ctx context.Context, until time.Time) {
 	for _, event := range r.takeEvents(ctx, until) {
 		r.handleEvent(event)
 	}
 }
 
-// Times of trying hosts again (placement.md 6.7).
+// Delays between attempts to connect to an unreachable host (placement.md 6.7).
 const (
-	minRetry = 5 * time.Second // doubling
+	minRetry = 5 * time.Second // the first delay; it doubles
 	maxRetry = time.Minute
 )
 
-// A retry is a candidate that is down, while the request waits.
+// A retry is the next attempt to connect to an unreachable candidate while the request waits.
 type retry struct {
 	at    time.Time // of the next attempt
 	delay time.Duration
 	busy  bool // an attempt is under way
 }
 
-// reconnected is what came of one.
+// A reconnected event is the result of a retry.
 type reconnected struct {
 	def  job.NodeDef
 	node *node.Node
 	err  error
 }
 
-// A LateEvent is an event of a reservation that comes when it is over. Who takes events out of the
-// inbox then has to drop it.
+// A LateEvent is an event for a reservation that has already ended. Code that takes such an event out of
+// the inbox must call Discard.
 type LateEvent interface{ Discard() }
 
-// Discard lets a node go that was reached too late.
+// Discard closes a node that was connected too late.
 func (e reconnected) Discard() {
 	if e.node != nil {
 		go e.node.Close()
 	}
 }
 
-// handleEvent takes what nobody asked for.
+// handleEvent handles an event that is not a reply.
 func (r *reservation) handleEvent(event any) {
 	switch e := event.(type) {
 	case disconnected:
-		if e.from.lost == nil { // else we have given it up
+		if e.from.lost == nil { // else the reservation gave it up itself
 			e.from.lost = e.err
 		}
 		delete(r.byNode, e.from.Node)
@@ -189,7 +189,7 @@ func (r *reservation) handleEvent(event any) {
 	}
 }
 
-// watchClaims has those nodes tell of changes that do not yet.
+// watchClaims asks all nodes that were not asked yet to report changes of their claims.
 func (r *reservation) watchClaims() {
 	for _, n := range r.hosts {
 		if !n.watched && n.lost == nil {
@@ -199,7 +199,7 @@ func (r *reservation) watchClaims() {
 	}
 }
 
-// dueRetries are the candidates that are down and whose next attempt is now.
+// dueRetries returns the unreachable candidates whose next attempt is due, and marks them as busy.
 func (r *reservation) dueRetries(now time.Time) (defs []job.NodeDef) {
 	for _, def := range r.req.Nodes {
 		if r.errs[def.Name] == nil {
@@ -218,7 +218,7 @@ func (r *reservation) dueRetries(now time.Time) (defs []job.NodeDef) {
 	return defs
 }
 
-// handleReconnected takes a node in that is back, or lets it rest a while longer.
+// handleReconnected adds a node that was reached again, or schedules the next attempt.
 func (r *reservation) handleReconnected(e reconnected) {
 	rd := r.retries[e.def.Name]
 	if e.err != nil {
@@ -233,7 +233,7 @@ func (r *reservation) handleReconnected(e reconnected) {
 	r.queue.ClaimsChanged()
 }
 
-// connectedCandidates are the nodes that may get ranks, as far as they are connected.
+// connectedCandidates returns the candidates that are connected and may get ranks.
 func (r *reservation) connectedCandidates() []*host {
 	return slices.DeleteFunc(r.reachedHosts(), func(n *host) bool { return n.lost != nil })
 }

@@ -140,7 +140,7 @@ func TestRestartKeepsItsPlace(t *testing.T) {
 	v.runningJob = b.startMpiexec(t, mpiexecCall{args: []string{"-hosts", "n1:2,n2:2,n3:2", "-n", "4", "--spares", "2", "--restart", "1", "--restart-on", "signal", "--restart-delay", "4m", "--kill-grace", "1",
 		"sh", "-c", diaryProgram, "sh", file}})
 	v.awaitOut(t, "ready", 4)
-	if want := "1 of 2 spare nodes is free now\n"; !poll(goneTimeout, func() bool { return strings.Contains(v.err.String(), want) }) {
+	if want := "1 of 2 standby nodes is free now\n"; !poll(goneTimeout, func() bool { return strings.Contains(v.err.String(), want) }) {
 		t.Errorf("it does not say %q: %s", want, &v.err)
 	}
 	if r := b.runMpiexec(t, "--ps", "n1", "n2", "n3"); !strings.Contains(r.out, " n[1-3] ") || !strings.Contains(r.out, " (spare: n3) sh -c") {
