@@ -9,35 +9,35 @@ import (
 	"remshell/job"
 )
 
-// What a value from the other end may be (TRUST-7). It is asked once, where the message is
-// read; behind that it holds everywhere.
+// Limits of the values that the other end may send (TRUST-7). They are checked once, when a message is
+// read, so all code behind that can rely on them.
 const (
 	maxWord         = 256      // bytes of a name
-	maxStack        = 16 << 10 // of where a rank is
-	maxSentence     = 4 << 10  // of what is told to people
-	maxLine         = 60 << 10 // of a line of a log
-	maxPath         = 64 << 10 // of what names a file
+	maxStack        = 16 << 10 // bytes of a rank's stack
+	maxSentence     = 4 << 10  // bytes of a text for people
+	maxLine         = 60 << 10 // bytes of a line of a log
+	maxPath         = 64 << 10 // bytes of a path
 	maxCPUs         = 1 << 16
-	maxCores        = 1 << 14 // no kernel knows half as many
+	maxCores        = 1 << 14 // more than twice of what any kernel supports
 	maxGPUs         = 256
 	maxLoad         = 1e6
 	maxMemory       = 1 << 60
 	maxBound        = 1 << 61 // limits.Unlimited
 	maxTime         = 1 << 61 // in ns, 73 years: the sum of two is still a time
-	maxOnNode       = 1 << 16 // ranks of one node
-	maxEntries      = 4096    // of a ledger
-	maxLeftovers    = 4096    // that a node frees
+	maxOnNode       = 1 << 16 // ranks on one node
+	maxEntries      = 4096    // claims and tickets of a ledger
+	maxLeftovers    = 4096    // pieces of shared memory that a node removes
 	maxClaimedRanks = 1 << 16 // in all claims of a ledger
-	maxClaimedCPUs  = 1 << 18 // CPUs of these
-	maxWords        = 1 << 16 // of a command
+	maxClaimedCPUs  = 1 << 18 // CPUs in all claims of a ledger
+	maxWords        = 1 << 16 // arguments of a command
 	maxPairs        = 1 << 12
-	maxFromLauncher = 1 << 24 // what mpiexec sends, which is bounded by its frame
+	maxFromLauncher = 1 << 24 // elements of a list from mpiexec; the frame's size is the real bound
 )
 
-// initialCapacity is for how many elements there is room before the first was read.
+// initialCapacity is the most elements for which a list allocates memory before the first one is read.
 const initialCapacity = 64
 
-// A valueRange is what a number may be, and what it is called if it is not.
+// A valueRange is the range of valid values of a number, with the number's name for error messages.
 type valueRange struct {
 	name      string
 	low, high int64
@@ -47,7 +47,7 @@ func (s valueRange) contains(n int64) bool { return s.low <= n && n <= s.high }
 
 func (s valueRange) errorFor(n int64) error { return valueError(fmt.Sprintf("%s %d", s.name, n)) }
 
-// The spans that several messages know.
+// Ranges that several messages use.
 var (
 	rankRange         = valueRange{"rank", 0, math.MaxInt32}
 	rankOrNone        = valueRange{"rank", -1, math.MaxInt32}
@@ -74,7 +74,7 @@ var (
 	terminalSizeRange = valueRange{"size of a terminal", 0, math.MaxUint16}
 )
 
-// A length is how many bytes a text may have, or elements a list, and what they are called.
+// A length is the most bytes of a text, or elements of a list, with its name for error messages.
 type length struct {
 	name string
 	max  int
@@ -82,8 +82,8 @@ type length struct {
 
 func (l length) errorFor(n int) error { return valueError(fmt.Sprintf("%s of %d bytes", l.name, n)) }
 
-// truncate makes text of people fit: a little shorter than it may be, so that some have room in
-// one frame.
+// truncate cuts a text for people to somewhat less than l.max, so that several such texts fit into
+// one frame. It replaces invalid UTF-8.
 func (l length) truncate(text string) string {
 	const dots = "..."
 	text = strings.ToValidUTF8(text, "\ufffd")
@@ -98,7 +98,7 @@ func (l length) truncate(text string) string {
 	return text[:end] + dots
 }
 
-// Texts that programs read, which nobody cuts, and one that people do.
+// Lengths of texts that programs read, which are never truncated, and of log lines for people.
 var (
 	pathLength       = length{"path", maxPath}
 	markLength       = length{"word", 64}
@@ -112,12 +112,12 @@ var (
 	logLineLength    = length{"line", maxLine}
 )
 
-// cpuSet is a set of numbers below maxCPUs. It has room for those up to its largest alone: every
-// connection of a large job reads CPUs at some time, and what a goroutine once had on its
-// stack, it keeps.
+// cpuSet is a set of numbers below maxCPUs, as a bitmap that grows up to the largest number in it. It is not a
+// fixed array, because every connection of a large job reads CPUs at some time and a goroutine's
+// stack does not shrink again.
 type cpuSet []uint64
 
-// add takes a number in; it is false if it was there before.
+// add adds n and reports whether it was absent.
 func (s *cpuSet) add(n int) bool {
 	if short := n/64 + 1 - len(*s); short > 0 {
 		*s = append(*s, make([]uint64, short)...)
@@ -130,6 +130,6 @@ func (s *cpuSet) add(n int) bool {
 	return true
 }
 
-// MaxMarks is how many words may lie open under one tag; more than there are names of one
-// machine.
+// MaxMarks is the most marks that a helper reads under one tag. It is more than the number of names of any
+// one machine.
 const MaxMarks = 100

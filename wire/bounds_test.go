@@ -19,7 +19,7 @@ import (
 	"remshell/pmiserver/spawn"
 )
 
-// receive takes the first message of a stream, and tells how many bytes of memory that took.
+// receive returns the first message of a stream and the bytes of memory that reading it took.
 func receive(stream []byte, self Side) (m Message, err error, took uint64) {
 	c := NewConn(&memory{r: bytes.NewReader(stream)}, self)
 	defer c.Abandon()
@@ -30,13 +30,13 @@ func receive(stream []byte, self Side) (m Message, err error, took uint64) {
 	return m, err, after.TotalAlloc - before.TotalAlloc
 }
 
-// cannotBe reports whether an error is the violation of a value.
+// cannotBe reports whether err is a Violation because of an invalid value.
 func cannotBe(err error, words string) bool {
 	v, ok := err.(Violation)
 	return ok && strings.Contains(string(v), " that cannot be: ") && strings.Contains(string(v), words)
 }
 
-// Each bound of TRUST-7, at it and one beyond.
+// Each limit of TRUST-7 is accepted, and one more is refused.
 func TestBounds(t *testing.T) {
 	core := func(n int) Message { return probe(func(p *job.Probe) { p.Topology.Cores[0].CPUs[0] = n }) }
 	place := func(set func(p *pin.CoreLocation, n int)) func(int) Message {
@@ -94,7 +94,7 @@ func TestBounds(t *testing.T) {
 		{at(traits(job.Attributes{CPUModel: strings.Repeat("a", 64)})), at(traits(job.Attributes{CPUModel: strings.Repeat("a", 65)})), "label of 65 bytes"},
 		{at(traits(job.Attributes{Networks: []string{"ib-hdr"}})), at(traits(job.Attributes{Networks: []string{"\x1b[2J"}}), traits(job.Attributes{Networks: []string{"a*"}}),
 			traits(job.Attributes{GPUModels: []string{""}}), traits(job.Attributes{CPUModel: "A"}), traits(job.Attributes{Speed: 1}), traits(job.Attributes{SpeedQuality: job.SpeedTurbo}),
-			traits(job.Attributes{Speed: 1, SpeedQuality: job.SpeedGiven})), "words that no probe finds"},
+			traits(job.Attributes{Speed: 1, SpeedQuality: job.SpeedGiven})), "attributes that no probe finds"},
 		{at(exit(0, 0), exit(255, 0), exit(0, 64)), at(exit(256, 0), exit(-1, 0), exit(1<<32, 0), exit(3, 9)), "code "},
 		{nil, at(exit(0, 65), exit(0, -1)), "signal "},
 		{at(&Exited{job.Exit{Usage: job.Usage{Wall: maxTime}}}), at(&Exited{job.Exit{Usage: job.Usage{Wall: maxTime + 1}}}, &Exited{job.Exit{Usage: job.Usage{User: -1}}}), "time "},
@@ -116,8 +116,8 @@ func TestBounds(t *testing.T) {
 			at(&LedgerListed{Claims: make([]job.Claim, 4000), Tickets: make([]job.Ticket, 97)}), "97 tickets"},
 		{nil, at(&LedgerListed{Claims: []job.Claim{{CPUsPerRank: -1}}}, &LedgerListed{Claims: []job.Claim{{ExactPerNode: -1}}}, &LedgerListed{Tickets: []job.Ticket{{ExactPerNode: -1}}}), "size -1"},
 		{at(prepare(2, 0, 1)), at(prepare(2, 2, 0)), "rank 2 of 2"},
-		{nil, at(prepare(2, 0, 2)), "section 2"},
-		{nil, at(&Prepare{Apps: []job.App{{}}}), "section 0 without a program"},
+		{nil, at(prepare(2, 0, 2)), "app context 2"},
+		{nil, at(&Prepare{Apps: []job.App{{}}}), "app context 0 without a program"},
 	}
 	for _, test := range tests {
 		for _, m := range test.good {
@@ -161,12 +161,12 @@ func prepare(size, rank, app int) Message {
 	return &Prepare{Group: Group{Size: size}, Apps: []job.App{{Argv: []string{"a"}}, {Argv: []string{"b"}}}, Ranks: []job.RankPlan{{Rank: rank, App: app}}}
 }
 
-// unbounded are the numbers that can be any, but for negative ones: limits and tickets are
-// what others have made them.
+// unbounded are the numbers that can have any value that is not negative: limits and tickets come from
+// other users.
 var unbounded = []string{"Soft", "Hard", "Memory", "Processes", "Number"}
 
-// No field of any message is without a bound: numbers, texts, and lists of a helper's.
-func TestEveryFieldHasABound(t *testing.T) {
+// Every field of every message has a limit: numbers, texts, and the lists that a helper sends.
+func TestEveryFieldHasALimit(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for _, m := range messages(r) {
 		kind := kindOf(m)
@@ -199,7 +199,7 @@ func TestEveryFieldHasABound(t *testing.T) {
 	}
 }
 
-// leaves calls f for all that can be set in v.
+// leaves calls f for every settable field within v.
 func leaves(v reflect.Value, f func(name string, v reflect.Value)) {
 	switch {
 	case v.Type() == reflect.TypeFor[time.Time]():
@@ -225,7 +225,7 @@ func leaves(v reflect.Value, f func(name string, v reflect.Value)) {
 	}
 }
 
-// walked reports whether a field of a type travels.
+// walked reports whether a field of a type is encoded.
 func walked(of reflect.Type, field string) bool {
 	switch of {
 	case reflect.TypeFor[job.App]():
@@ -240,7 +240,7 @@ func walked(of reflect.Type, field string) bool {
 	return true
 }
 
-// refuses is that m, with what it has now, is a violation.
+// refuses checks that receiving m is a violation.
 func refuses(t *testing.T, m Message, where string) {
 	t.Helper()
 	frame := Encode(m)
@@ -260,14 +260,14 @@ func refusesNumbers(t *testing.T, m Message, where string, v reflect.Value, both
 	}
 }
 
-// proseOf reports whether a text is cut when it is written.
+// proseOf reports whether a text is truncated when it is written.
 func proseOf(m Message, v reflect.Value) bool {
 	v.SetString(strings.Repeat("x", 1<<20))
 	return len(Encode(m)) < 1<<20
 }
 
-// refusesTexts is that a text of a byte too many is refused: who writes would cut it, so it
-// is put into the frame by hand.
+// refusesTexts checks that a text one byte too long is refused. It puts the text into the frame
+// directly, because a writer would truncate it.
 func refusesTexts(t *testing.T, m Message, where string, v reflect.Value) {
 	if !proseOf(m, v) {
 		refuses(t, m, where)

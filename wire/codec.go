@@ -10,29 +10,30 @@ import (
 	"unicode/utf8"
 )
 
-// What is wrong with a body that is none, or with a value that cannot be.
+// errShort is returned for a body that ends within a field.
 var errShort = errors.New("message ends early")
 
+// A valueError is the description of an invalid value.
 type valueError string
 
 func (i valueError) Error() string { return string(i) }
 
-// A codec walks the fields of a message in their order and either writes each
-// to buf or reads it from there. One list of fields per message thus serves both
-// directions, and they cannot disagree. With each field stands what it may be; who writes
-// words cuts them to that, who reads refuses what is beyond (TRUST-7).
+// A codec goes through the fields of a message in order and either writes them
+// to buf or reads them from it. One list of fields per message serves both
+// directions, so they cannot disagree. Each field has its valid range: a writer truncates texts for
+// people to it, and a reader refuses values outside of it (TRUST-7).
 type codec struct {
 	buf     []byte
 	reading bool
-	err     error // errShort or impossible
+	err     error // errShort or a valueError
 
-	claimedRanks, claimedCPUs int // in the claims so far, and the CPUs of these
+	claimedRanks, claimedCPUs int // totals of the claims read so far
 }
 
-// codecs are those that nobody uses now: a message of a few bytes shall not cost as much for one.
+// codecs has unused codecs, so that a short message needs no allocation for one.
 var codecs = sync.Pool{New: func() any { return new(codec) }}
 
-// newCodec is a codec that reads buf, or writes behind it; it ends by free.
+// newCodec returns a codec that reads from buf, or appends to buf. The caller must call free at the end.
 func newCodec(buf []byte, reading bool) *codec {
 	c := codecs.Get().(*codec)
 	*c = codec{buf: buf, reading: reading}
@@ -51,12 +52,12 @@ func (c *codec) fail(err error) {
 	c.buf = nil
 }
 
-// require refuses what was read, unless it can be.
-func (c *codec) require(can bool, format string, numbers ...int) {
-	if can || !c.reading {
+// require fails with the formatted error if valid is false and the codec is reading.
+func (c *codec) require(valid bool, format string, numbers ...int) {
+	if valid || !c.reading {
 		return
 	}
-	args := make([]any, len(numbers)) // made here, or each message would pay for them
+	args := make([]any, len(numbers)) // allocated only when needed, not for each message
 	for i, n := range numbers {
 		args[i] = n
 	}
@@ -66,12 +67,12 @@ func (c *codec) require(can bool, format string, numbers ...int) {
 func (c *codec) num(p *int, s valueRange) {
 	n := int64(*p)
 	c.num64(&n, s)
-	if c.reading { // a message that is sent may be sent to others at the same time
+	if c.reading { // when writing, other goroutines may read m at the same time
 		*p = int(n)
 	}
 }
 
-// num8 is a num whose values all fit.
+// num8 is num for an int8. All values in s must fit into an int8.
 func (c *codec) num8(p *int8, s valueRange) {
 	n := int64(*p)
 	c.num64(&n, s)
@@ -100,9 +101,9 @@ func (c *codec) varint(p *int64) {
 	*p, c.buf = n, c.buf[size:]
 }
 
-// count is a length: never negative, and never more than the bytes that are left,
-// since every element takes one at least. So a broken frame cannot make us
-// allocate more than it has bytes.
+// count reads or writes a length. A length read is never negative and never larger than the rest of the body,
+// because every element takes at least one byte. So a broken frame cannot cause an
+// allocation larger than itself.
 func (c *codec) count(n int) int {
 	size := int64(n)
 	c.varint(&size)
@@ -127,10 +128,10 @@ func (c *codec) bytes(p *[]byte, l length) {
 	}
 }
 
-// blob is as large as the frame may be.
+// blob reads or writes bytes whose only limit is the size of the frame.
 func (c *codec) blob(p *[]byte) { c.bytes(p, length{"blob", maxUnbounded}) }
 
-// text is what programs read, and so comes whole or not at all.
+// text reads or writes a text for programs. A text that is too long is refused, never truncated.
 func (c *codec) text(p *string, l length) {
 	n := c.count(len(*p))
 	if !c.reading {
@@ -145,7 +146,7 @@ func (c *codec) text(p *string, l length) {
 	}
 }
 
-// humanText is what people read: UTF-8, and no more than they would.
+// humanText reads or writes a text for people, in UTF-8. It is truncated to l when written.
 func (c *codec) humanText(p *string, l length) {
 	if !c.reading {
 		fit := l.truncate(*p)
@@ -176,7 +177,7 @@ func (c *codec) duration(p *time.Duration, name string) {
 	c.num64((*int64)(p), valueRange{name, 0, maxTime})
 }
 
-// timestamp walks a time to the nanosecond, without its zone; the zero time stays so.
+// timestamp reads or writes a time in nanoseconds, without its zone. The zero time stays zero.
 func (c *codec) timestamp(p *time.Time, name string) {
 	n := int64(0)
 	if !p.IsZero() {
@@ -188,8 +189,8 @@ func (c *codec) timestamp(p *time.Time, name string) {
 	}
 }
 
-// list walks a list, each element by the function given. What is read is made as it comes
-// (TRUST-30).
+// list reads or writes a list, calling each for every element. When reading, memory grows with the
+// elements that have arrived (TRUST-30).
 func list[T any](c *codec, p *[]T, most length, each func(*codec, *T)) {
 	n := c.count(len(*p))
 	if !c.reading {
@@ -218,7 +219,7 @@ func (c *codec) texts(p *[]string, most length, each length) {
 	list(c, p, most, func(c *codec, p *string) { c.text(p, each) })
 }
 
-// cpus are numbers of CPUs, each once.
+// cpus reads or writes CPU numbers. Duplicates are refused.
 func (c *codec) cpus(p *[]int) {
 	c.nums(p, length{"CPUs", maxCPUs}, cpuRange)
 	if c.reading && len(*p) > 1 {
@@ -227,7 +228,7 @@ func (c *codec) cpus(p *[]int) {
 	}
 }
 
-// requireUnique refuses CPUs that were seen before.
+// requireUnique adds cpus to seen, and fails if one of them is in it already.
 func (c *codec) requireUnique(seen *cpuSet, cpus []int) {
 	for _, cpu := range cpus {
 		if c.err == nil && !seen.add(cpu) {

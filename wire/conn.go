@@ -11,17 +11,17 @@ import (
 	"time"
 )
 
-// Magic is what a helper says before anything else. It begins with a byte that is
-// no text, so that whatever a login shell printed can be told from it (IO-14).
+// Magic is the first thing that a helper sends. It begins with a byte that does not occur in
+// text, so that it can be told from the output of a login shell (IO-14).
 const Magic = "\x00remshell helper\x00\xff\n"
 
-// maxNoise is how much a login shell may print before Magic.
+// maxNoise is the most bytes that a login shell may print before Magic.
 const maxNoise = 1 << 20
 
-// ErrClosed is what Send returns after Close.
+// ErrClosed is returned by Send after Close.
 var ErrClosed = errors.New("connection closed")
 
-// A HelloError says that no helper answered. Noise is what came instead.
+// A HelloError is returned when no helper answered. Noise is the output that came instead.
 type HelloError struct {
 	Noise []byte
 	Err   error
@@ -30,34 +30,34 @@ type HelloError struct {
 func (e *HelloError) Error() string { return fmt.Sprintf("no helper answered: %v", e.Err) }
 func (e *HelloError) Unwrap() error { return e.Err }
 
-// A Conn carries messages over a byte stream. Any goroutine may Send; Send never
-// waits for the other end, since what is unbounded is bounded by Credit. One
-// goroutine calls Recv. There is a writer as long as there is something to write: of
-// the connections of a large job nearly all are idle.
+// A Conn carries messages over a byte stream. Any goroutine may call Send. Send never
+// blocks on the other end: messages of unlimited number are limited by Credit. Only one
+// goroutine may call Recv. A writer goroutine exists only while there is something to write, because
+// nearly all connections of a large job are idle.
 type Conn struct {
 	*connState
-	replaced bool // what goes on is another Conn's; guarded by carrier.mu
+	replaced bool // a Successor has taken over the stream; guarded by connState.mu
 }
 
-// A connState is the stream of a Conn, and of those that go on with it (Renew).
+// A connState is the state of one stream. A Conn shares it with its successors (Successor).
 type connState struct {
 	rw        io.ReadWriteCloser
 	side      Side
 	in        *input
-	inProcess *inProcessReader // over one, which needs neither in nor what follows; else nil
+	inProcess *inProcessReader // set for a stream within this process, which does not use in and the fields below; else nil
 
 	mu       sync.Mutex    // guards the rest
-	frames   [][]byte      // encoded, not yet written: frames that others have, too, and what was before them
-	outBuf   []byte        // what comes behind them
-	spareBuf []byte        // for what comes when out is being written
-	writing  int           // bytes that the writer has taken and not yet written
-	writer   chan struct{} // closes when the writer ends; nil: there is none
+	frames   [][]byte      // encoded and not yet written: frames shared with other Conns, and the bytes before them
+	outBuf   []byte        // bytes to write after frames
+	spareBuf []byte        // replaces outBuf while outBuf is being written
+	writing  int           // number of bytes that the writer has taken and not yet written
+	writer   chan struct{} // closed when the writer ends; nil: no writer
 	closed   bool
 	err      error // of a failed write; every later Send returns it
 }
 
-// NewConn starts a Conn over rw, which it owns from now on. It is that of the side given, and
-// takes only what the other one may say.
+// NewConn returns a Conn over rw for the given side, and takes ownership of rw. It accepts only messages
+// that the other side may send.
 func NewConn(rw io.ReadWriteCloser, self Side) *Conn {
 	if j, ok := rw.(interface{ inProcess() *InProcess }); ok {
 		return &Conn{connState: &connState{rw: rw, side: self, inProcess: &inProcessReader{InProcess: j.inProcess(), self: self}}}
@@ -65,9 +65,9 @@ func NewConn(rw io.ReadWriteCloser, self Side) *Conn {
 	return &Conn{connState: &connState{rw: rw, side: self, in: newInput(rw)}}
 }
 
-// Successor returns a Conn that goes on with the stream of c, which sends nothing more, nor closes it:
-// who still has c is of a conversation that is over. What c was sent goes out before what the new
-// one is. One goroutine calls Recv, of either.
+// Successor returns a Conn that takes over the stream of c. After that, c.Send returns ErrClosed and c.Close does
+// not close the stream, so that code of an earlier attempt cannot interfere. Messages sent by c go out before
+// those of the successor. Only one goroutine may call Recv, on either Conn.
 func (c *Conn) Successor() *Conn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -75,14 +75,14 @@ func (c *Conn) Successor() *Conn {
 	return &Conn{connState: c.connState}
 }
 
-// Send encodes m and leaves it to the writer. The error is that of an earlier
-// write; what was sent last may be lost without one. What NewData gave is gone then.
+// Send encodes m and queues it for the writer. Its error is that of an earlier write, so
+// the last messages before a failure may be lost without an error. Send releases a Data from NewData.
 func (c *Conn) Send(m Message) error {
 	if c.inProcess != nil {
 		return c.sendInProcess(func() error { return c.inProcess.post(m) })
 	}
 	if data, ok := m.(*Data); ok && data.splice != nil {
-		return errSpliced // without its bytes it would say that the stream has ended
+		return errSpliced // encoded without its bytes, it would mean the end of the stream
 	}
 	err := c.appendFrame(func(buf []byte) []byte { return appendFrame(buf, m) })
 	if data, ok := m.(*Data); ok {
@@ -91,22 +91,22 @@ func (c *Conn) Send(m Message) error {
 	return err
 }
 
-// A Frame is a message that was encoded once, to be sent to many.
+// A Frame is an encoded message. It can be sent to many Conns.
 type Frame []byte
 
-// Encode makes a Frame of m.
+// Encode returns m as a Frame.
 func Encode(m Message) Frame { return appendFrame(nil, m) }
 
-// TooLarge reports whether a message is larger than its kind may be, whatever number it gets.
+// TooLarge reports whether m may exceed the size limit of its kind, once its numbers are filled in.
 func TooLarge(m Message) bool {
 	return len(Encode(m)) > kindOf(m).MaxBody-2*binary.MaxVarintLen64
 }
 
-// shareFrameFrom is the size from which a Frame is not copied: what a fence of 1,000 nodes
-// spreads is some MiB, and would be there a thousand times.
+// shareFrameFrom is the size in bytes from which SendFrame does not copy a Frame. A fence of 1,000 nodes
+// sends some MiB to each node, and copies would need that a thousand times.
 const shareFrameFrom = 16 << 10
 
-// SendFrame is Send for an encoded message, which nobody may change any more.
+// SendFrame is Send for an encoded message. f must not be changed afterwards.
 func (c *Conn) SendFrame(f Frame) error {
 	if c.inProcess != nil {
 		return c.sendInProcess(func() error { return c.inProcess.out.post(f) })
@@ -128,10 +128,10 @@ func (c *Conn) SendFrame(f Frame) error {
 	return nil
 }
 
-// InProcess reports whether the other end is inside of this process.
+// InProcess reports whether the other end is in this process.
 func (c *Conn) InProcess() bool { return c.inProcess != nil }
 
-// sendInProcess sends inside of one process, unless nothing is sent any more.
+// sendInProcess calls send, or returns ErrClosed if a successor has taken over the stream.
 func (c *Conn) sendInProcess(send func() error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -141,7 +141,7 @@ func (c *Conn) sendInProcess(send func() error) error {
 	return send()
 }
 
-// sendError returns why nothing can be sent any more, or nil. It needs c.mu.
+// sendError returns why nothing can be sent any more, or nil. The caller holds c.mu.
 func (c *Conn) sendError() error {
 	if c.err == nil && (c.closed || c.replaced) {
 		return ErrClosed
@@ -149,7 +149,7 @@ func (c *Conn) sendError() error {
 	return c.err
 }
 
-// appendFrame lets add put a frame behind what waits to be written.
+// appendFrame calls add to append a frame to the bytes that wait to be written.
 func (c *Conn) appendFrame(add func(buf []byte) []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -164,10 +164,10 @@ func (c *Conn) appendFrame(add func(buf []byte) []byte) error {
 	return nil
 }
 
-// unwritten reports whether something waits to be written. It needs c.mu.
+// unwritten reports whether something waits to be written. The caller holds c.mu.
 func (c *Conn) unwritten() bool { return len(c.outBuf) > 0 || len(c.frames) > 0 }
 
-// startWriter sees to it that there is a writer. It needs c.mu.
+// startWriter starts the writer goroutine unless it is running. The caller holds c.mu.
 func (c *Conn) startWriter() {
 	if c.writer == nil {
 		c.writer = make(chan struct{})
@@ -176,8 +176,8 @@ func (c *Conn) startWriter() {
 	}
 }
 
-// runWriter is the one writer: it takes all that has gathered and writes it at once, until nothing
-// has.
+// runWriter is the writer goroutine. It writes everything that is pending in one go, and ends when nothing
+// is pending.
 func (c *Conn) runWriter(spare []byte) {
 	var err error
 	for {
@@ -190,8 +190,8 @@ func (c *Conn) runWriter(spare []byte) {
 	}
 }
 
-// takePending takes what has gathered, of which the last piece is the writer's; none is its end, as is
-// an error of its last write. What comes meanwhile goes into spare.
+// takePending returns the pending pieces for the writer; the writer may reuse the last one. New bytes go into spare.
+// It returns nil, and the writer ends, if nothing is pending or err, the result of the last write, is not nil.
 func (c *Conn) takePending(spare []byte, err error) (pieces [][]byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -221,22 +221,22 @@ func totalLength(pieces [][]byte) (n int) {
 	return n
 }
 
-// Backlog is how many bytes were sent and are not written: the other end, or the way there, is
-// slow. Inside one process there is none.
+// Backlog returns the number of bytes that were sent and are not yet written. It is large if the other end or the
+// network is slow. Within one process it is 0.
 func (c *Conn) Backlog() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.writing + totalLength(c.frames) + len(c.outBuf)
 }
 
-// Sizes of a buffer for what is written, in bytes.
+// Sizes of the write buffer, in bytes.
 const (
 	minBatch  = 128
-	flowBatch = 32 << 10 // output flows through it: it is kept when there is nothing to write
-	maxBatch  = 1 << 20  // one large message shall not hold its memory for ever
+	flowBatch = 32 << 10 // a buffer of this size has carried output, and is kept when there is nothing to write
+	maxBatch  = 1 << 20  // a larger buffer is freed after use
 )
 
-// reusable is a buffer that is worth to be kept, or nil.
+// reusable returns batch, emptied, if it is large enough to be worth keeping, or else nil.
 func reusable(batch []byte) []byte {
 	if cap(batch) < flowBatch {
 		return nil
@@ -244,7 +244,7 @@ func reusable(batch []byte) []byte {
 	return batch[:0]
 }
 
-// writeAll writes pieces in their order, and lets go of each.
+// writeAll writes the pieces in order, and drops its reference to each.
 func (c *Conn) writeAll(pieces [][]byte) error {
 	for i, p := range pieces {
 		pieces[i] = nil
@@ -258,9 +258,9 @@ func (c *Conn) writeAll(pieces [][]byte) error {
 	return nil
 }
 
-// Recv returns the next message. io.EOF means that the stream ended between two
-// messages, a Violation that the other end said what it may not. Byte slices in a message
-// are the caller's.
+// Recv returns the next message. It returns io.EOF if the stream ended between two
+// messages, and a Violation if the other end sent something that it may not. The caller owns the byte
+// slices in the message.
 func (c *Conn) Recv() (Message, error) {
 	if c.inProcess != nil {
 		return c.inProcess.recv()
@@ -285,7 +285,7 @@ func (c *Conn) Recv() (Message, error) {
 	return m, decode(m, body)
 }
 
-// readBody reads what m is to be decoded from.
+// readBody reads the body of m, size bytes. It uses a pooled buffer for large Data.
 func (c *Conn) readBody(m Message, size int) ([]byte, error) {
 	data, pooled := m.(*Data)
 	if _, shared := m.(*StdinBroadcast); pooled || shared {
@@ -299,10 +299,10 @@ func (c *Conn) readBody(m Message, size int) ([]byte, error) {
 	return readGrowing(c.in, size)
 }
 
-// readStep is how much is read before it is believed that more will come.
+// readStep is the most memory, in bytes, that is allocated for a body before any of it has arrived.
 const readStep = 64 << 10
 
-// readGrowing reads size bytes, into memory that at most doubles with what has come (TRUST-31).
+// readGrowing reads size bytes. Its memory at most doubles with the bytes that have arrived (TRUST-31).
 func readGrowing(r io.Reader, size int) ([]byte, error) {
 	buf := make([]byte, min(size, readStep))
 	for n := 0; ; {
@@ -317,7 +317,7 @@ func readGrowing(r io.Reader, size int) ([]byte, error) {
 	}
 }
 
-// decodeFrame is the message in a whole frame.
+// decodeFrame returns the message in a whole frame.
 func decodeFrame(f Frame, self Side) (Message, error) {
 	size, n := binary.Uvarint(f[1:])
 	k, err := checkHeader(f[0], size, self)
@@ -328,7 +328,7 @@ func decodeFrame(f Frame, self Side) (Message, error) {
 	return m, decode(m, f[1+n:])
 }
 
-// SendHello is the first word of a helper.
+// SendHello sends Magic and h, the first message of a helper.
 func (c *Conn) SendHello(h *Hello) error {
 	if c.inProcess != nil {
 		return c.Send(h)
@@ -339,8 +339,8 @@ func (c *Conn) SendHello(h *Hello) error {
 	return c.Send(h)
 }
 
-// ReceiveHello waits for a helper's Announce and returns its Hello and what came before
-// it. The error is a *GreetError.
+// ReceiveHello waits for a helper's Hello. It returns it with the output of the login shell before
+// it. Its error is a *HelloError.
 func (c *Conn) ReceiveHello() (*Hello, []byte, error) {
 	noise, err := c.skipNoise()
 	if err != nil {
@@ -357,7 +357,7 @@ func (c *Conn) ReceiveHello() (*Hello, []byte, error) {
 	return h, noise, nil
 }
 
-// skipNoise reads up to and including Magic and returns what came before.
+// skipNoise reads up to and including Magic and returns the bytes before Magic.
 func (c *Conn) skipNoise() ([]byte, error) {
 	if c.inProcess != nil {
 		return nil, nil
@@ -376,22 +376,22 @@ func (c *Conn) skipNoise() ([]byte, error) {
 	return noise, fmt.Errorf("%d bytes of text and no helper", len(noise))
 }
 
-// Flush waits until what was sent has been written, or cannot be.
+// Flush waits until everything sent has been written, or a write has failed.
 func (c *Conn) Flush() {
 	if writer := c.writerDone(); writer != nil {
 		<-writer
 	}
 }
 
-// writerDone is closed when the writer ends; nil: there is none.
+// writerDone returns a channel that is closed when the writer ends, or nil if no writer is running.
 func (c *Conn) writerDone() chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.writer
 }
 
-// stopSending lets nothing more be sent, and drops what is to be dropped; false: the stream is another
-// Conn's by now.
+// stopSending makes every later Send fail and calls drop. If a successor has taken over the stream, it does
+// nothing and returns false.
 func (c *Conn) stopSending(drop func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -402,10 +402,10 @@ func (c *Conn) stopSending(drop func()) bool {
 	return !c.replaced
 }
 
-// closeTimeout is how long Close waits for an end that takes nothing any more.
+// closeTimeout is how long Close waits for a peer that reads no more.
 const closeTimeout = 2 * time.Second
 
-// Close lets the writer finish what was sent, if the other end takes it, and closes
+// Close lets the writer finish, for at most closeTimeout, and closes
 // the stream.
 func (c *Conn) Close() error {
 	if !c.stopSending(func() {}) {
@@ -425,7 +425,7 @@ func (c *Conn) Close() error {
 	return c.rw.Close()
 }
 
-// Abandon closes the stream without waiting for anything that was sent.
+// Abandon closes the stream at once. Messages that are not yet written are lost.
 func (c *Conn) Abandon() error {
 	if !c.stopSending(func() { c.frames, c.outBuf = nil, nil }) {
 		return nil
@@ -440,8 +440,8 @@ func (c *Conn) Abandon() error {
 
 func appendFrame(buf []byte, m Message) []byte {
 	buf = append(buf, numberOf(m))
-	// The length stands before the body, but is known only after it: leave room
-	// for the longest, encode in place, and close the gap.
+	// The length precedes the body and is known only after it: reserve bytes for
+	// the longest length, encode behind them, and then move the body forward.
 	start := len(buf)
 	c := newCodec(append(buf, make([]byte, binary.MaxVarintLen32)...), false)
 	defer c.free()
@@ -464,7 +464,7 @@ func decode(m Message, body []byte) error {
 	return Violation(fmt.Sprintf("%s that cannot be: %v", article(NameOf(m)), c.err))
 }
 
-// unexpected makes an end of file inside something an error of its own.
+// unexpected turns io.EOF, if it occurs within a message, into io.ErrUnexpectedEOF.
 func unexpected(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF

@@ -5,20 +5,21 @@ import (
 )
 
 /*
-A word with a job that runs (survive.md 7). Who asks has a helper of his own on a node of the job;
-that shows the ask in the ledger, where the helper of the job finds it.
+Control requests to a running job (survive.md 7). The requester has a helper of its own on a node of the job.
+That helper writes the request into the ledger, where the job's helper finds it.
 
-	mpiexec, asking                              helper
-	   | ControlRequest -------------------------->   shown in the ledger
-	   | <---------------------------- ControlReply   that of the job, when it is final
+	mpiexec, request                              helper
+	   | ControlRequest -------------------------->   written into the ledger
+	   | <---------------------------- ControlReply   the job's final reply
 
 	mpiexec of the job                           helper
-	   | <-------------------------- ControlRequest   of somebody who may
-	   | ControlReply ---------------------------->   taken; done, or refused
+	   | <-------------------------- ControlRequest   already authorized
+	   | ControlReply ---------------------------->   accepted; done, or refused
 */
 
-// ControlRequest is of mpiexec one that its helper shows, and of a helper one that it has found: then it has
-// the right that the asker has, and a helper has one open at a time. Its ID is that of the Answer.
+// ControlRequest is a request to a running job. From mpiexec it is a request that the helper writes into the ledger.
+// From a helper it is one that it found there and authorized by Role. A helper has at most one open at a time.
+// ID is repeated in the ControlReply.
 type ControlRequest struct {
 	Ledger  string
 	ID      string
@@ -39,7 +40,7 @@ func (m *ControlRequest) fields(c *codec) {
 	c.timestamp(&m.Request.Since, "time")
 }
 
-// ControlReply answers Ask. Without a State nobody is to be told anything: another helper of the job is.
+// ControlReply answers ControlRequest. If State is empty, the helper reports nothing: another helper of the job reports.
 type ControlReply struct {
 	ID    string
 	State job.ReplyState
@@ -59,7 +60,7 @@ func (c *codec) nodeRankState(s *job.NodeRankState) {
 	c.rankState(&s.RankState)
 }
 
-// Truncate leaves out the ranks that cannot be, and those for which there is no room.
+// Truncate removes ranks that cannot be encoded, and those that do not fit into the message.
 func (m *ControlReply) Truncate() {
 	left, ranks := kindOf(m).MaxBody-2*maxSentence, maxOnNode
 	m.Ranks = sendable(m.Ranks, (*codec).nodeRankState, &left, &ranks)

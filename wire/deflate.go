@@ -9,28 +9,27 @@ import (
 	"io"
 )
 
-// A Fenced goes to all nodes alike, so deflating it costs mpiexec once, some 5 ns for each
-// byte, and the nodes 3 to 8 ns, all at the same time, while what is saved is saved as often as
-// there are nodes: 3 ns of encrypting for each byte, and 8 ns on a link of 1 Gbit/s. Cards of
-// MPI libraries shrink to 0.12 to 0.42.
+// Deflating a Fenced costs mpiexec some 5 ns per byte, once. Inflating costs each node 3 to 8 ns per byte, at the
+// same time. The savings count for each node: 3 ns per byte for encryption, and 8 ns on a link of
+// 1 Gbit/s. Business cards of MPI libraries shrink to 0.12 to 0.42 of their size.
 const (
-	deflateFrom   = 64 << 10 // bytes of all blobs; what is smaller takes no time
+	deflateFrom   = 64 << 10 // fewest bytes of all blobs that are deflated
 	deflateNodes  = 16
-	deflateSample = 64 << 10 // bytes that are tried first
-	deflateGain   = 4        // the saving that is worth it, as a part of the whole: 1/deflateGain
+	deflateSample = 64 << 10 // bytes that are deflated on trial
+	deflateGain   = 4        // least saving: 1/deflateGain of the size
 )
 
-// maxInflation is how many bytes one of deflate can stand for: 258 for a length and a
+// maxInflation is the highest ratio of inflated to deflated size: 258 bytes for a length and a
 // distance of one bit each (RFC 1951).
 const maxInflation = 258 * 8 / 2
 
-// maxBlobs is more than there are nodes in any cluster. An empty blob is one byte in a
-// list, and 24 in memory.
+// maxBlobs is the most blobs of a fence, more than any cluster has nodes. An empty blob takes one byte in
+// the encoded list, and 24 in memory.
 const maxBlobs = 1 << 18
 
-var errInflate = errors.New("packed blobs that are none")
+var errInflate = errors.New("malformed deflated blobs")
 
-// FrameFor encodes m, to be sent to so many nodes; deflated if that pays.
+// FrameFor encodes m for sending to the given number of nodes. It deflates the blobs if that saves time.
 func (m *Fenced) FrameFor(nodes int) Frame {
 	if nodes < deflateNodes {
 		return Encode(m)
@@ -73,8 +72,8 @@ func deflate(b []byte) []byte {
 	return out.Bytes()
 }
 
-// Inflate makes Blobs of Deflated, if there are any. It believes no size before so much has
-// come of the stream: its memory at most doubles with that (TRUST-30).
+// Inflate restores Blobs from Deflated, if that is set. Its memory at most doubles with the bytes
+// inflated, whatever Size says (TRUST-30).
 func (m *Fenced) Inflate() error {
 	if len(m.Deflated) == 0 {
 		return nil
@@ -93,7 +92,7 @@ func (m *Fenced) Inflate() error {
 	return nil
 }
 
-// inflate returns the size bytes that deflated stands for.
+// inflate returns the size bytes that deflated contains. Fewer or more are an error.
 func inflate(deflated []byte, size int) ([]byte, error) {
 	r := flate.NewReader(bytes.NewReader(deflated))
 	buf, err := readGrowing(r, size)
@@ -106,7 +105,7 @@ func inflate(deflated []byte, size int) ([]byte, error) {
 	return buf, nil
 }
 
-// decodeBlobs reads a list of blobs and nothing else.
+// decodeBlobs decodes a list of blobs. Bytes behind the list are an error.
 func decodeBlobs(b []byte) (blobs [][]byte, err error) {
 	if n, _ := binary.Varint(b); n > maxBlobs {
 		return nil, fmt.Errorf("%d blobs", n)

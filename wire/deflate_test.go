@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// cards are what so many nodes of 64 ranks bring to a fence.
+// cards returns the data that the given number of nodes with 64 ranks each send for a fence.
 func cards(nodes int) [][]byte {
 	blobs := make([][]byte, nodes)
 	for n := range blobs {
@@ -25,7 +25,7 @@ func cards(nodes int) [][]byte {
 	return blobs
 }
 
-// noise does not shrink.
+// noise returns bytes that cannot be deflated.
 func noise(size int) []byte {
 	r := rand.NewChaCha8([32]byte{})
 	b := make([]byte, size)
@@ -33,8 +33,8 @@ func noise(size int) []byte {
 	return b
 }
 
-// A fence is deflated only where that pays, and arrives as it was sent.
-func TestFencedArrivesAsSentPackedOrNot(t *testing.T) {
+// A fence is deflated only where that saves time, and arrives unchanged.
+func TestFencedArrivesUnchanged(t *testing.T) {
 	tests := []struct {
 		name     string
 		blobs    [][]byte
@@ -79,8 +79,8 @@ func equal(a, b [][]byte) bool {
 	return len(a) == len(b)
 }
 
-// What claims to be deflated costs no memory that it could not fill.
-func TestUnpackRefusesJunkAndBombs(t *testing.T) {
+// Malformed deflated data is refused without allocating the size that it announces.
+func TestInflateRefusesMalformedData(t *testing.T) {
 	good := (&Fenced{Blobs: cards(100)}).deflated()
 	zeros := deflate(make([]byte, 1<<20))
 	tests := map[string]Fenced{
@@ -107,9 +107,9 @@ func TestUnpackRefusesJunkAndBombs(t *testing.T) {
 	}
 }
 
-// What is announced and does not come takes no memory (TRUST-30): here 1 GiB of what can
-// stand for it.
-func TestMemoryOfUnpack(t *testing.T) {
+// Announced data that does not arrive takes no memory (TRUST-30): here 1 GiB, announced by the few bytes that
+// could stand for it.
+func TestMemoryOfInflate(t *testing.T) {
 	part := deflate(make([]byte, 1<<20))
 	for name, m := range map[string]*Fenced{
 		"no deflate":    {Size: maxUnbounded, Deflated: make([]byte, 2<<20)},
@@ -123,7 +123,7 @@ func TestMemoryOfUnpack(t *testing.T) {
 	}
 }
 
-// unpacking unpacks, and measures what that takes.
+// unpacking inflates and returns the memory that this took.
 func unpacking(m *Fenced) (took uint64, err error) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -159,7 +159,7 @@ func FuzzInflate(f *testing.F) {
 	})
 }
 
-func BenchmarkPack(b *testing.B) {
+func BenchmarkDeflate(b *testing.B) {
 	m := &Fenced{Blobs: cards(1000)}
 	for b.Loop() {
 		m.deflated()
@@ -167,7 +167,7 @@ func BenchmarkPack(b *testing.B) {
 	b.SetBytes(int64(m.deflated().Size))
 }
 
-func BenchmarkUnpack(b *testing.B) {
+func BenchmarkInflate(b *testing.B) {
 	m := (&Fenced{Blobs: cards(1000)}).deflated()
 	b.SetBytes(int64(m.Size))
 	b.ReportMetric(float64(len(m.Deflated))/float64(m.Size), "deflated/size")

@@ -7,29 +7,29 @@ import (
 )
 
 /*
-These messages serve --doctor (DIAG-5). Every helper looks at its own machine first, then
-all open a port, and then each probes those of others: nothing else tells whether the ranks of
-an MPI program will reach one another.
+Messages of --doctor (DIAG-5). Every helper first examines its own machine. Then all helpers
+open a port, and each connects to those of the others. Only this shows whether the ranks of
+an MPI program can reach each other.
 
 	mpiexec                                      helper
 	   | Diagnose ------------------------------------->
-	   | <----------------------------------- Diagnosed   what the node is like
+	   | <----------------------------------- Diagnosed   the result
 	   | OpenProbePort -------------------------------->
-	   | <----------------------------- ProbePortOpened   on a port of the kernel's choice
-	   | ProbePeers ----------------------------------->  these ports of other helpers
-	   | <--------------------------------- PeersProbed   who was reached, and how far
+	   | <----------------------------- ProbePortOpened   a port chosen by the kernel
+	   | ProbePeers ----------------------------------->  ports of other helpers
+	   | <--------------------------------- PeersProbed   the result for each
 
-The port is open until Bye, and takes only callers that know the token.
+The port stays open until Bye. It accepts only callers with the token.
 */
 
-// Diagnose asks what the node is like. Dir and Program are what a job would need;
-// empty: not known.
+// Diagnose requests an examination of the node. Dir and Program are the working directory and the program of
+// a job; empty: unknown.
 type Diagnose struct {
 	Dir, Program, Path string
-	Libraries          string // LD_LIBRARY_PATH of ranks
-	Address            string // of the node, for its peers; empty: the helper knows
+	Libraries          string // LD_LIBRARY_PATH of the ranks
+	Address            string // address of the node for other nodes; empty: the helper finds it
 	Ledger             string // the directory of claims; empty: the default
-	Brief              bool   // look at nothing but Dir, Program and the rules of the administrator
+	Brief              bool   // examine only Dir, Program and the administrator's rules
 }
 
 func (m *Diagnose) fields(c *codec) {
@@ -42,7 +42,7 @@ func (m *Diagnose) fields(c *codec) {
 	c.boolean(&m.Brief)
 }
 
-// Diagnosed answers Examine.
+// Diagnosed answers Diagnose.
 type Diagnosed struct{ Diagnosis job.NodeDiagnosis }
 
 func (m *Diagnosed) fields(c *codec) { c.nodeDiagnosis(&m.Diagnosis) }
@@ -89,7 +89,7 @@ func (c *codec) mpiLibrary(l *job.MPILibrary) {
 	c.boolean(&l.UCX)
 }
 
-// OpenProbePort asks to open a port.
+// OpenProbePort requests a port for the probes of other helpers.
 type OpenProbePort struct{ Address, Token string }
 
 func (m *OpenProbePort) fields(c *codec) {
@@ -97,7 +97,7 @@ func (m *OpenProbePort) fields(c *codec) {
 	c.word(&m.Token, "token")
 }
 
-// ProbePortOpened answers Listen. Port 0: none could be opened.
+// ProbePortOpened answers OpenProbePort. If Port is 0, no port could be opened.
 type ProbePortOpened struct {
 	Port int
 	Err  string
@@ -108,14 +108,14 @@ func (m *ProbePortOpened) fields(c *codec) {
 	c.sentence(&m.Err, "error")
 }
 
-// ProbePeers asks to reach ports of other nodes.
+// ProbePeers requests connections to the probe ports of other nodes.
 type ProbePeers struct{ Ports []ProbePort }
 
 func (m *ProbePeers) fields(c *codec) {
 	list(c, &m.Ports, length{"peers", maxPeers}, (*codec).probePort)
 }
 
-// A ProbePort is an open port of another node.
+// A ProbePort is a port that the helper of another node opened.
 type ProbePort struct{ Node, Address, Token string }
 
 func (c *codec) probePort(p *ProbePort) {
@@ -124,14 +124,14 @@ func (c *codec) probePort(p *ProbePort) {
 	c.word(&p.Token, "token")
 }
 
-// PeersProbed answers ProbePeers, port by port.
+// PeersProbed answers ProbePeers, with one result per port.
 type PeersProbed struct{ Probes []job.PeerProbe }
 
 func (m *PeersProbed) fields(c *codec) {
 	list(c, &m.Probes, length{"peers", maxPeers}, (*codec).peerProbe)
 }
 
-// maxPeers is how many one helper probes.
+// maxPeers is the most peers that one helper probes.
 const maxPeers = 1 << 14
 
 func (c *codec) rlimit(l *job.Rlimit) {

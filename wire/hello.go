@@ -7,7 +7,7 @@ import (
 )
 
 /*
-How a helper begins, behind Magic.
+The first messages of a helper, after Magic.
 
 	mpiexec                                      helper
 	   | <----------------------------------- Hello   version, build
@@ -17,9 +17,9 @@ How a helper begins, behind Magic.
 // Hello is the first message of a helper.
 type Hello struct {
 	Version int
-	Build   string // identity of the binary, see package transport
-	Release string // its version for people
-	Host    string // the node's own name for itself
+	Build   string // hash of the binary, see package transport
+	Release string // version number for people
+	Host    string // the host name that the node has on itself
 	PID     int
 }
 
@@ -31,10 +31,10 @@ func (m *Hello) fields(c *codec) {
 	c.num(&m.PID, pidRange)
 }
 
-// NodeInfo tells what the machine is and how busy.
+// NodeInfo describes the machine and its load.
 type NodeInfo struct {
 	Probe job.Probe
-	Err   string // the machine could not be read; Probe is then void
+	Err   string // why the machine could not be examined; if set, Probe is zero
 }
 
 func (m *NodeInfo) fields(c *codec) {

@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// hostileFrames are frames of every kind that a helper may send, as large as they may be, and
-// no larger than most, that hold nothing but small elements of one of its lists: what costs a
-// receiver most.
+// hostileFrames returns frames of every kind that a helper may send, each of the largest size up to
+// most, with as many tiny elements as possible in one of its lists. These cost a
+// receiver the most memory.
 func hostileFrames(most int) (frames [][]byte) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for _, m := range messages(r) {
@@ -29,7 +29,7 @@ func hostileFrames(most int) (frames [][]byte) {
 	return frames
 }
 
-// crowd makes a frame of m whose list v has as many elements as fit.
+// crowd returns a frame of m whose list v has as many elements as fit.
 func crowd(m Message, v reflect.Value, most int) []byte {
 	old := reflect.ValueOf(v.Interface())
 	defer func() { v.Set(old) }()
@@ -46,7 +46,7 @@ func crowd(m Message, v reflect.Value, most int) []byte {
 	}
 }
 
-// crew makes a list of so many small elements.
+// crew fills a list with the given number of tiny elements.
 func crew(of reflect.Type, n int) reflect.Value {
 	all := reflect.MakeSlice(of, n, n)
 	for i := range n {
@@ -55,7 +55,7 @@ func crew(of reflect.Type, n int) reflect.Value {
 	return all
 }
 
-// smallest makes an element that is valid and takes few bytes.
+// smallest returns a valid element that takes few bytes.
 func smallest(v reflect.Value, i int) {
 	switch {
 	case v.Kind() == reflect.Int:
@@ -66,7 +66,7 @@ func smallest(v reflect.Value, i int) {
 	}
 }
 
-// No frame of a helper costs mpiexec more than 4 MiB and what its bytes are, whatever is in it
+// No frame of a helper costs mpiexec more than 4 MiB in addition to the frame's size
 // (TRUST-29 to 31).
 func TestMemoryOfHostileFrames(t *testing.T) {
 	if testing.Short() {
@@ -84,7 +84,7 @@ func TestMemoryOfHostileFrames(t *testing.T) {
 	t.Logf("the dearest took %d bytes", worst)
 }
 
-// What is announced and does not come takes no memory.
+// An announced body that does not arrive takes no memory.
 func TestMemoryOfAnnouncedFrames(t *testing.T) {
 	for number, k := range table {
 		if k.New == nil {
@@ -101,7 +101,7 @@ func TestMemoryOfAnnouncedFrames(t *testing.T) {
 	}
 }
 
-// endless gives zeros, and counts them.
+// endless reads as zeros, and counts them.
 type endless int
 
 func (e *endless) Read(p []byte) (int, error) {
@@ -110,8 +110,8 @@ func (e *endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// What is too large is not read.
-func TestWhatIsTooLargeIsNotRead(t *testing.T) {
+// The body of a frame that is too large is not read.
+func TestOversizedBodyIsNotRead(t *testing.T) {
 	frame := binary.AppendUvarint([]byte{33}, 32<<20)
 	var rest endless
 	c := NewConn(&memory{r: io.MultiReader(bytes.NewReader(frame), &rest)}, Launcher)
@@ -121,7 +121,7 @@ func TestWhatIsTooLargeIsNotRead(t *testing.T) {
 	}
 }
 
-// A large frame that comes whole takes at most three times its bytes.
+// A large complete frame takes at most three times its size.
 func TestMemoryOfALargeFence(t *testing.T) {
 	frame := Encode(&Fence{ID: "k0/0", Blob: make([]byte, 64<<20)})
 	runtime.GC()

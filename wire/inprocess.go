@@ -6,13 +6,13 @@ import (
 	"sync"
 )
 
-// An InProcess is one end of a stream inside one process, for a helper that is no process of
-// its own. Two Conns over the ends of one stream pass Data from hand to hand, without
-// copying it; all other messages are encoded, so that neither side can change what the
-// other has.
+// An InProcess is one end of a stream within one process, for a helper that runs inside of
+// mpiexec. Two Conns over the ends of a stream hand over Data without
+// copying it. All other messages are encoded, so that neither side can change values of
+// the other.
 type InProcess struct{ in, out *mailbox }
 
-// NewInProcess returns the two ends.
+// NewInProcess returns the two ends of a new stream.
 func NewInProcess() (near, far *InProcess) {
 	a, b := newMailbox(), newMailbox()
 	return &InProcess{a, b}, &InProcess{b, a}
@@ -20,32 +20,32 @@ func NewInProcess() (near, far *InProcess) {
 
 var errNoBytes = errors.New("a stream inside a process carries messages only")
 
-// Read always fails: what an InProcess carries is for a Conn.
+// Read always fails: only a Conn can use an InProcess.
 func (j *InProcess) Read([]byte) (int, error) { return 0, errNoBytes }
 
 // Write always fails.
 func (j *InProcess) Write([]byte) (int, error) { return 0, errNoBytes }
 
-// Close ends both directions. What was sent before can still be received.
+// Close ends both directions. Messages sent before can still be received.
 func (j *InProcess) Close() error {
 	j.Fail(io.EOF)
 	return nil
 }
 
-// Fail is Close for a reason, which the other end gets in the place of io.EOF.
+// Fail is Close with an error, which the other end receives instead of io.EOF.
 func (j *InProcess) Fail(why error) {
 	j.in.close(io.EOF)
 	j.out.close(why)
 }
 
-// inProcess lets NewConn find the InProcess in whatever has one embedded.
+// inProcess returns j. NewConn uses it to find an InProcess embedded in another type.
 func (j *InProcess) inProcess() *InProcess { return j }
 
-// A mailbox is one direction. It has no bound: what flows without bound needs Credit.
+// A mailbox is the queue of one direction. It has no limit of its own; Credit limits the amount of Data.
 type mailbox struct {
 	mu     sync.Mutex // guards the rest
 	queue  []any      // Frame or *Data
-	ended  error      // nothing more comes, and why; io.EOF: as it should be
+	ended  error      // why nothing more comes, or nil; io.EOF: closed normally
 	filled sync.Cond
 }
 
@@ -75,7 +75,7 @@ func (b *mailbox) post(x any) error {
 	return nil
 }
 
-// takeAll waits for all that has gathered; the error is why nothing more can come.
+// takeAll waits for messages and returns all that are queued. Its error says why no more can come.
 func (b *mailbox) takeAll(into []any) ([]any, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -90,13 +90,13 @@ func (b *mailbox) takeAll(into []any) ([]any, error) {
 	return taken, nil
 }
 
-// post puts a message into the other end's hands.
+// post queues m for the other end.
 func (j *InProcess) post(m Message) error {
 	data, ok := m.(*Data)
 	if !ok {
 		return j.out.post(Encode(m))
 	}
-	if data.pooled == nil && data.splice == nil { // the sender may use its bytes again
+	if data.pooled == nil && data.splice == nil { // the sender may reuse its bytes: copy them
 		own := NewData(len(data.Bytes))
 		own.Rank, own.Stream = data.Rank, data.Stream
 		copy(own.Bytes, data.Bytes)
@@ -105,7 +105,7 @@ func (j *InProcess) post(m Message) error {
 	return j.out.post(data)
 }
 
-// An inProcessReader hands out what has arrived, one by one.
+// An inProcessReader returns queued messages one by one.
 type inProcessReader struct {
 	*InProcess
 	self  Side

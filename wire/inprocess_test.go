@@ -11,10 +11,10 @@ import (
 	"remshell/pipe"
 )
 
-// inside stands in for what a dialer makes of an InProcess.
+// inside stands for a type with an embedded InProcess, as a dialer returns it.
 type inside struct{ *InProcess }
 
-func TestEveryMessageArrivesThroughAJoint(t *testing.T) {
+func TestInProcessDeliversEveryMessage(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	near, far := NewInProcess()
 	left, right := NewConn(inside{near}, Helper), NewConn(far, anySide)
@@ -38,8 +38,8 @@ func TestEveryMessageArrivesThroughAJoint(t *testing.T) {
 	}
 }
 
-// Who sends bytes of his own may use them again at once; what came from the pool is gone.
-func TestAJointCopiesWhatIsNotLent(t *testing.T) {
+// A sender may reuse its own bytes at once. Bytes from the pool are handed over.
+func TestInProcessCopiesUnpooledData(t *testing.T) {
 	near, far := NewInProcess()
 	left, right := NewConn(near, Launcher), NewConn(far, Helper)
 	own := bytes.Repeat([]byte("a"), Window)
@@ -59,12 +59,12 @@ func TestAJointCopiesWhatIsNotLent(t *testing.T) {
 			t.Errorf("%d bytes that begin with %q, want %q", len(data.Bytes), got, want)
 		}
 		data.Release()
-		data.Release() // once is enough, twice no harm
+		data.Release() // a second Release has no effect
 	}
 }
 
-// What was sent before the end arrives; then there is the end.
-func TestAClosedJoint(t *testing.T) {
+// Messages sent before the end arrive, and then the end.
+func TestInProcessClose(t *testing.T) {
 	near, far := NewInProcess()
 	left, right := NewConn(near, Launcher), NewConn(far, Helper)
 	left.Send(&Bye{})
@@ -83,8 +83,8 @@ func TestAClosedJoint(t *testing.T) {
 	}
 }
 
-// A helper inside mpiexec that cannot begin has nothing but this to say why.
-func TestAJointTellsWhyItEnded(t *testing.T) {
+// If a helper inside mpiexec cannot begin, the error of Fail is the only report of the reason.
+func TestInProcessFail(t *testing.T) {
 	why := errors.New("become a subreaper: invalid argument")
 	near, far := NewInProcess()
 	far.Fail(why)
@@ -94,8 +94,8 @@ func TestAJointTellsWhyItEnded(t *testing.T) {
 	}
 }
 
-// A tank goes from hand to hand; to another process it is refused, not sent as an end.
-func TestATankStaysInItsProcess(t *testing.T) {
+// A splice buffer is handed over within a process. To another process it is refused, rather than sent as end of the stream.
+func TestSplicedDataOnlyInProcess(t *testing.T) {
 	near, far := NewInProcess()
 	left, right := NewConn(near, Launcher), NewConn(far, Helper)
 	if err := left.Send(SplicedData(1, new(pipe.SpliceBuffer), 5)); err != nil {

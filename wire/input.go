@@ -6,21 +6,21 @@ import (
 	"io"
 )
 
-// Sizes of an input's buffer, in bytes: that of a connection which says little, as most of a
-// large job do, and that of one on which output flows. In between it grows by steps.
+// Sizes of the read buffer, in bytes. Most connections of a large job carry few messages and keep the
+// smallest. A connection that carries output grows to the largest, by a factor of inputGrowth at a time.
 const (
 	minInputBuffer = 1 << 10
 	maxInputBuffer = 64 << 10
 	inputGrowth    = 8
 )
 
-// An input is what a Conn reads from.
+// An input is the buffered reader of a Conn.
 type input struct {
 	*bufio.Reader
 	counter *countingReader
 }
 
-// countingReader is a stream that notes how much the last read has brought.
+// A countingReader is a stream that records the number of bytes of the last read.
 type countingReader struct {
 	io.Reader
 	last int
@@ -37,8 +37,8 @@ func newInput(r io.Reader) *input {
 	return &input{bufio.NewReaderSize(from, minInputBuffer), from}
 }
 
-// growForOutput notes that a piece of output has come, and takes a larger buffer if there was more than
-// this one takes.
+// growForOutput is called when a piece of output has arrived. It enlarges the buffer if the last read
+// filled it.
 func (in *input) growForOutput() {
 	size := in.Size()
 	if size == maxInputBuffer || in.counter.last < size {

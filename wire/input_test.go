@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A connection on which output flows reads much at once; all that was read before is passed
-// on, at every boundary. One that carries other messages, of any size, stays small.
+// A connection with output gets a large read buffer, without losing bytes at any
+// boundary. A connection with other messages, of any size, keeps a small one.
 func TestOnlyOutputTakesALargeBuffer(t *testing.T) {
 	for _, test := range []struct {
 		piece  int

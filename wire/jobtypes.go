@@ -11,7 +11,7 @@ import (
 	"remshell/pmiserver/spawn"
 )
 
-// What several messages are made of.
+// Encodings of types that occur in several messages.
 
 func (c *codec) env(e *job.Env) {
 	c.boolean(&e.Minimal)
@@ -26,7 +26,7 @@ func (c *codec) app(a *job.App) {
 	c.texts(&a.SearchBefore, length{"texts", maxFromLauncher}, unboundedLength)
 	c.texts(&a.SearchAfter, length{"texts", maxFromLauncher}, unboundedLength)
 	c.env(&a.Env)
-	c.num(&a.GPUs, valueRange{"GPUs", -1, math.MaxInt32}) // -1: they are hidden
+	c.num(&a.GPUs, valueRange{"GPUs", -1, math.MaxInt32}) // -1: GPUs are hidden
 	c.text(&a.StagedFile, fileNameLength)
 	c.num(&a.N, sizeRange)
 	c.word((*string)(&a.PMIOffer), "offer")
@@ -111,7 +111,7 @@ func (c *codec) orphan(o *job.OrphanUsage) {
 	c.usage(&o.Usage)
 }
 
-// A leftover's node is the one that speaks of it.
+// leftover does not encode Node: it is the node that sends the message.
 func (c *codec) leftover(r *job.Leftover) {
 	c.word(&r.Kind, "kind")
 	c.text(&r.ID, length{"ID", maxWord + len("/dev/shm/")})
@@ -169,7 +169,7 @@ func (c *codec) probe(p *job.Probe) {
 	c.timestamp(&p.NodeTime, "clock")
 	c.word(&p.Model, "model")
 	list(c, &p.GPUs, length{"GPUs", maxGPUs}, (*codec).gpu)
-	c.num(&p.WithheldGPUs, valueRange{"barred GPUs", 0, maxGPUs})
+	c.num(&p.WithheldGPUs, valueRange{"withheld GPUs", 0, maxGPUs})
 	c.boolean(&p.Fabric)
 	c.num(&p.CPUQuota, valueRange{"quota", 0, maxCPUs})
 	c.word(&p.Holder, "process")
@@ -183,10 +183,10 @@ func (c *codec) attributes(t *job.Attributes) {
 	c.num(&t.NetSpeed, valueRange{"Mb/s", 0, 100_000_000})
 	c.text(&t.CPUModel, labelLength)
 	c.texts(&t.GPUModels, length{"models", job.MaxLabels}, labelLength)
-	c.require(t.IsValidProbe(), "words that no probe finds")
+	c.require(t.IsValidProbe(), "attributes that no probe finds")
 }
 
-// requireUniqueDevices refuses a machine that has a CPU or a GPU twice.
+// requireUniqueDevices fails if the machine has a CPU or a GPU twice.
 func (c *codec) requireUniqueDevices(p *job.Probe) {
 	if !c.reading {
 		return
@@ -230,7 +230,7 @@ func (c *codec) claim(p *job.Claim) {
 	c.word(&p.NodeSet, "node set")
 	c.num(&p.CPUsPerRank, sizeRange)
 	c.num(&p.ExactPerNode, sizeRange)
-	list(c, &p.Ranks, length{"seats", maxClaimedRanks - c.claimedRanks}, (*codec).claimedRank)
+	list(c, &p.Ranks, length{"claimed ranks", maxClaimedRanks - c.claimedRanks}, (*codec).claimedRank)
 	c.num(&p.PID, pidRange)
 	c.num(&p.LauncherPID, pidRange)
 	c.boolean(&p.Idle)

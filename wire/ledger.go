@@ -5,19 +5,19 @@ import (
 )
 
 /*
-What is asked about other jobs: by --jobs, --kill and their like, of a helper that has no ranks.
+Messages about other jobs, for --jobs, --kill and similar options. The helper has no ranks.
 
 	mpiexec                                      helper
 	   | ListLedger ------------------------------>
-	   | <---------------------------- LedgerListed   claims, tickets, what ranks are doing
+	   | <---------------------------- LedgerListed   claims, tickets, states of ranks
 	   | SignalJob ------------------------------->
-	   | <----------------------------- JobSignaled   how many ranks got the signal
+	   | <----------------------------- JobSignaled   number of ranks signaled
 	   | Evict ----------------------------------->
-	   | <--------------------------------- Evicted   what was done, or why nothing
+	   | <--------------------------------- Evicted   what was done, or the error
 */
 
-// ListLedger asks for all that the ledger holds.
-// With Job also what the ranks of that job, of the user UID, are doing on the node. Listed has Most bytes at most; 0: as many as it may.
+// ListLedger requests the contents of the ledger. If Job is set, the reply also has the states of the ranks that this job of
+// user UID has on the node. MaxBytes limits the reply; 0: the largest size allowed.
 type ListLedger struct {
 	Ledger   string
 	Job      job.ID
@@ -32,8 +32,9 @@ func (m *ListLedger) fields(c *codec) {
 	c.num(&m.MaxBytes, sizeRange)
 }
 
-// LedgerListed answers List. With Err the ledger cannot be read; with Notice entries of some user are left out. Where is the directory and the
-// number under which this node's entries are in it (TRUST-20); UID is the user whose helper it is.
+// LedgerListed answers ListLedger. If Err is set, the ledger cannot be read. If Notice is set, entries of some users were
+// skipped. Path is the ledger directory and the number under which this node's entries are in it (TRUST-20). UID is the user
+// of the helper.
 type LedgerListed struct {
 	Path    string
 	UID     int
@@ -54,7 +55,7 @@ func (m *LedgerListed) fields(c *codec) {
 	c.sentence(&m.Notice, "notice")
 }
 
-// SignalJob sends a signal to the ranks that a job of the user UID has on the node, if the sender may.
+// SignalJob sends a signal to the ranks that a job of user UID has on the node, if the sender is allowed to.
 type SignalJob struct {
 	Ledger string
 	Job    job.ID
@@ -69,7 +70,7 @@ func (m *SignalJob) fields(c *codec) {
 	c.num(&m.Signal, signalRange)
 }
 
-// JobSignaled answers Alert: how many ranks got the signal, or why none did.
+// JobSignaled answers SignalJob with the number of ranks signaled, or the reason why none was.
 type JobSignaled struct {
 	Ranks int
 	Err   string
@@ -80,8 +81,8 @@ func (m *JobSignaled) fields(c *codec) {
 	c.sentence(&m.Err, "error")
 }
 
-// Evict ends the holders of the claims and tickets that a job of the user UID has, and removes those (TRUST-19). With Processes
-// it is a job of the helper's own user, and all that carries its mark is ended as well (survive.md SV-3).
+// Evict ends the processes that hold the claims and tickets of a job of user UID, and removes these (TRUST-19). If Processes
+// is set, the job belongs to the helper's own user, and all processes marked with the job are ended too (survive.md SV-3).
 type Evict struct {
 	Ledger    string
 	Job       job.ID
@@ -96,8 +97,8 @@ func (m *Evict) fields(c *codec) {
 	c.boolean(&m.Processes)
 }
 
-// Evicted answers Evict: what was done, or why nothing was. Left says that something is
-// still held.
+// Evicted answers Evict with a list of what was done, or an error. Incomplete means that some claims or tickets
+// could not be removed.
 type Evicted struct {
 	Done       []string
 	Incomplete bool
@@ -105,7 +106,7 @@ type Evicted struct {
 }
 
 func (m *Evicted) fields(c *codec) {
-	list(c, &m.Done, length{"deeds", maxEntries}, func(c *codec, p *string) { c.sentence(p, "deed") })
+	list(c, &m.Done, length{"actions", maxEntries}, func(c *codec, p *string) { c.sentence(p, "action") })
 	c.boolean(&m.Incomplete)
 	c.sentence(&m.Err, "error")
 }

@@ -7,49 +7,49 @@ import (
 )
 
 /*
-What the PMI servers of the nodes need of each other, and of mpiexec.
+Messages between the PMI servers of the nodes and mpiexec.
 
 	mpiexec                                      helper
-	   | <----------------------------------- Fence   what the local ranks put
-	   | Fenced ---------------------------------->   what all ranks put
+	   | <----------------------------------- Fence   data that the local ranks put
+	   | Fenced ---------------------------------->   data that all ranks put
 	   | <----------------------------- NameRequest   a rank publishes, or looks up
 	   | NameReply ------------------------------->
-	   | NamePublished --------------------------->   a name is there that was awaited
-	   | <----------------------------------- Spawn   a rank wants more ranks
+	   | NamePublished --------------------------->   a name that a rank waits for is published
+	   | <----------------------------------- Spawn   a rank spawns more ranks
 	   | Spawned --------------------------------->
-	   | <-------------------------- RankMapRequest   a rank asks which are where
+	   | <-------------------------- RankMapRequest   a rank asks where ranks are
 	   | RankMap --------------------------------->
-	   | GroupEnded ------------------------------>   a group of others, of which it was told
-	   | <----------------------------------- Fetch   a rank wants what one of another node has committed
-	   | Fetch ----------------------------------->   one of another node wants it of a rank there
+	   | GroupEnded ------------------------------>   a group of other nodes that it knows
+	   | <----------------------------------- Fetch   a local rank wants data of a rank on another node
+	   | Fetch ----------------------------------->   a rank of another node wants data of a local rank
 	   | <--------------------------------- Fetched
 	   | Fetched --------------------------------->
-	   | <---------------------------------- Notify   a rank tells others of an event
-	   | Notify ---------------------------------->   one of another node does
+	   | <---------------------------------- Notify   a local rank sends an event
+	   | Notify ---------------------------------->   a rank of another node sends an event
 	   | Notified -------------------------------->
-	   | FailedRanks ----------------------------->   ranks of a group ended by failing, and the others go on
-	   | <-------------------------------- ShowHelp   a rank's library has something to say
-	   | ShowHelpReply --------------------------->   whether another rank has said it
-	   | <------------------------------- PMIReport   a rank aborts, or breaks off
+	   | FailedRanks ----------------------------->   failed ranks of a group that goes on
+	   | <-------------------------------- ShowHelp   a rank's library wants to print a help text
+	   | ShowHelpReply --------------------------->   whether it was printed before
+	   | <------------------------------- PMIReport   a rank aborts, or loses its connection
 
-Fences and questions are few, and need no credit: a node has one barrier of a group open, and so
-many fences of PMIx and questions as TRUST-4 says.
+Fences and requests are few and need no credit. Each node has at most one PMI barrier of a group open. TRUST-4 limits
+the number of its open PMIx fences and requests.
 */
 
-// A PMIEvent is what a PMI message tells. Each ends the job, sooner or later.
+// A PMIEvent is the event that a PMIReport reports. PMIAborted to PMIDisconnected end the job, sooner or later.
 type PMIEvent int
 
 // The events.
 const (
-	PMIAborted       PMIEvent = iota + 1 // the rank asked for the end of the job
+	PMIAborted       PMIEvent = iota + 1 // the rank requested an abort of the job
 	PMIBarrierBroken                     // a barrier can never complete
-	PMIMalformed                         // the rank said what no client says
+	PMIMalformed                         // the rank sent something that violates the PMI protocol
 	PMIDisconnected                      // the rank's connection ended before finalize
-	PMIWaits                             // the rank is the first of its group on the node to wait for the whole group by PMI without having spoken PMIx
-	PMIxWaits                            // or by PMIx without having spoken PMI
+	PMIWaits                             // the first rank of its group on the node to wait for the whole group by PMI, without having used PMIx
+	PMIxWaits                            // likewise by PMIx, without having used PMI
 )
 
-// A NameOperation is what is to be done with a name.
+// A NameOperation is an operation on the table of published names.
 type NameOperation int
 
 // The operations.
@@ -57,10 +57,10 @@ const (
 	Publish NameOperation = iota + 1
 	Lookup
 	Unpublish
-	LookupWait // as Lookup; if the name is not there, Posted will tell when it is
+	LookupWait // as Lookup; if the name is not published, NamePublished follows when it is
 )
 
-// PMIReport is news about a rank that the PMI server noticed.
+// PMIReport reports an event about a rank that the PMI server noticed.
 type PMIReport struct {
 	Rank  int
 	Event PMIEvent
@@ -75,10 +75,10 @@ func (m *PMIReport) fields(c *codec) {
 	c.sentence(&m.Text, "text")
 }
 
-// Fence brings what the ranks of one node put since the last fence. ID names its members and
-// how often they have met, as pmiserver/fence has it. With Late it brings nothing: the time of a rank here
-// is over, or mpiexec has said so of one elsewhere; Joined, if it is said for the second time, as the node had
-// brought its part before.
+// Fence has the data that the ranks of one node put since the last fence. ID names the participants and
+// the number of their earlier fences, see pmiserver/fence. With Late there is no data: either the time of a local
+// rank is over, or mpiexec has sent Late because of a rank elsewhere. Joined is set in that case if the
+// node had already sent its data.
 type Fence struct {
 	ID     string
 	Blob   []byte
@@ -93,9 +93,9 @@ func (m *Fence) fields(c *codec) {
 	c.boolean(&m.Joined)
 }
 
-// Fenced answers Fence with what each node brought, or says that the fence was given up (Late), also to
-// a node that has not come to it, which then says Fence with Late. Deflated are the blobs as a
-// list, deflated, and Size is its length before; see FrameFor and Inflate.
+// Fenced answers Fence with the data of each node. With Late it says that the fence was given up, also to
+// a node that has not joined it; that node then answers Fence with Late. Deflated is the list of blobs,
+// deflated, and Size its length before; see FrameFor and Inflate.
 type Fenced struct {
 	ID       string
 	Blobs    [][]byte
@@ -114,10 +114,10 @@ func (m *Fenced) fields(c *codec) {
 	c.boolean(&m.Late)
 }
 
-// NameRequest is a rank's request to the table of published names, of which a job has one.
-// ID is the helper's, for the answer. What is published is told to ranks that speak PMI as Port,
-// and to those that speak PMIx as Value, which has its publisher in it; Once, if the first who
-// looks it up shall be the last.
+// NameRequest is a rank's request to the job's table of published names.
+// ID is chosen by the helper and repeated in the reply. Port is what ranks that use PMI receive. Value is
+// what ranks that use PMIx receive; it includes the publisher. If FirstReadOnly is set, the first lookup removes
+// the name.
 type NameRequest struct {
 	ID            int
 	Op            NameOperation
@@ -135,8 +135,8 @@ func (m *NameRequest) fields(c *codec) {
 	c.boolean(&m.FirstReadOnly)
 }
 
-// NameReply answers Name: whether it was published, found or withdrawn, and what was found. With Once it is not
-// in the table any more: who cannot make use of it publishes it again.
+// NameReply answers NameRequest: OK says whether the name was published, found or removed. With FirstReadOnly the name has been
+// removed from the table; a helper that cannot deliver it publishes it again.
 type NameReply struct {
 	ID            int
 	OK            bool
@@ -154,15 +154,15 @@ func (m *NameReply) fields(c *codec) {
 	c.boolean(&m.FirstReadOnly)
 }
 
-// NamePublished tells that a name has been published for which the node has asked in vain; somebody
-// else may take it first.
+// NamePublished reports that a name is published that the node looked up with LookupWait. Another rank
+// may take it first.
 type NamePublished struct{ Service string }
 
 func (m *NamePublished) fields(c *codec) { c.text(&m.Service, nameLength) }
 
-// Spawn asks for more ranks, on behalf of one of the node's. ID is the helper's, for
-// the answer. Fault is why it cannot be done: a file that the request names, and that
-// the helper was to read.
+// Spawn requests more ranks for one of the node's ranks. ID is chosen by the helper and repeated in the
+// answer. Fault is why the request cannot be carried out, if the helper failed to read a file named in
+// it.
 type Spawn struct {
 	ID      int
 	Request spawn.Request
@@ -179,7 +179,7 @@ func (m *Spawn) fields(c *codec) {
 	c.sentence(&m.Fault, "fault")
 }
 
-// Spawned answers Spawn when all of them run, or says why none does: Full, if for want of room.
+// Spawned answers Spawn when all new ranks run, or says why none does. Full means that too few slots are free.
 // Codes are those of spawn.Spawner.
 type Spawned struct {
 	ID    int
@@ -197,9 +197,9 @@ func (m *Spawned) fields(c *codec) {
 	c.boolean(&m.Full)
 }
 
-// RankMapRequest asks which ranks of a group of the job are where: for PMIx once for each group and node that
-// has clients which want to know, and else on behalf of a rank, as only old clients ask. ID is the
-// helper's, for the answer.
+// RankMapRequest asks on which nodes the ranks of a group are. A helper sends it once for each group if it has PMIx clients
+// that need this, and for each request of an old client. ID is chosen by the helper and repeated in
+// the answer.
 type RankMapRequest struct {
 	ID    int
 	Group string
@@ -210,9 +210,9 @@ func (m *RankMapRequest) fields(c *codec) {
 	c.word(&m.Group, "group")
 }
 
-// RankMap answers Peers: the nodes of the group, as the user wrote them, of each rank the number
-// of its node among them, how many ranks each section has, and how many each node has had of the groups
-// with lower numbers. There are none of a group that is over.
+// RankMap answers RankMapRequest. Nodes are the names of the group's nodes, as the user wrote them. NodeOfRank has an index
+// into Nodes for each rank, AppSizes the number of ranks of each app context, and EarlierRanks the number of ranks that
+// each node has had in groups with lower numbers. All lists are empty for a group that has ended.
 type RankMap struct {
 	ID           int
 	Group        string
@@ -227,26 +227,26 @@ func (m *RankMap) fields(c *codec) {
 	c.word(&m.Group, "group")
 	c.texts(&m.Nodes, length{"names", maxFromLauncher}, nameLength)
 	c.nums(&m.NodeOfRank, length{"sizes", maxFromLauncher}, sizeRange)
-	c.nums(&m.AppSizes, length{"sections", maxFromLauncher}, sizeRange)
+	c.nums(&m.AppSizes, length{"app contexts", maxFromLauncher}, sizeRange)
 	c.nums(&m.EarlierRanks, length{"nodes", maxFromLauncher}, rankRange)
 }
 
-// GroupEnded tells that nothing is left of a group which has no ranks on the node, and of which it has asked.
+// GroupEnded reports that a group has ended which has no ranks on the node, and which the node asked for in a RankMapRequest.
 type GroupEnded struct{ Group string }
 
 func (m *GroupEnded) fields(c *codec) { c.word(&m.Group, "group") }
 
-// MaxFetched is how many bytes a rank may have committed for others.
+// MaxFetched is the most bytes that a rank may commit for other ranks.
 const MaxFetched = 16 << 20
 
-// Fetch asks for all that a rank has committed for others, when it has a key (PMIX-62). ID is the sender's,
-// for the answer; mpiexec keeps nothing of what goes through it. Patience is for how
-// many seconds the answer is waited for at most; 0: as PMIX-33 has it if nothing is said.
+// Fetch requests all data that a rank has committed, once that includes Key (PMIX-62). ID is the sender's and is
+// repeated in the answer; mpiexec keeps no state for requests that it forwards. Timeout is the longest time to
+// wait, in seconds; 0: the default of PMIX-33.
 type Fetch struct {
 	ID      int
 	Group   string
 	Rank    int    // in its group
-	Key     string // empty: any
+	Key     string // empty: any key
 	Timeout int
 }
 
@@ -255,11 +255,11 @@ func (m *Fetch) fields(c *codec) {
 	c.word(&m.Group, "group")
 	c.num(&m.Rank, rankRange)
 	c.text(&m.Key, keyLength)
-	c.num(&m.Timeout, valueRange{"patience", 0, math.MaxInt32})
+	c.num(&m.Timeout, valueRange{"timeout", 0, math.MaxInt32})
 }
 
-// Fetched answers Fetch. Without Found the rank has no such key, and will have none in the time
-// that was given; with Err it could not be asked, or not be answered.
+// Fetched answers Fetch. If Found is false, the rank did not commit the key within the timeout.
+// If Err is set, the request could not be delivered or answered.
 type Fetched struct {
 	ID    int
 	Found bool
@@ -274,9 +274,9 @@ func (m *Fetched) fields(c *codec) {
 	c.sentence(&m.Err, "error")
 }
 
-// Notify tells of an event, by its code. To are the members that may hear of it, as pmiserver/fence has them;
-// empty: all. Infos are as PMIx has them. ID is the helper's, for the answer; what mpiexec passes on has
-// none.
+// Notify distributes a PMIx event. To are the participants that may receive it, encoded as in pmiserver/fence;
+// empty: all. Infos are encoded as in PMIx. ID is chosen by the helper and repeated in Notified; it is 0 in a message that
+// mpiexec forwards.
 type Notify struct {
 	ID    int
 	Group string
@@ -295,7 +295,7 @@ func (m *Notify) fields(c *codec) {
 	c.bytes(&m.Infos, length{"infos", 64 << 10})
 }
 
-// FailedRanks has all ranks of a group that ended by failing so far, while the others go on (job.EndPolicy.KeepAll).
+// FailedRanks has all ranks of a group that have failed so far, while the others go on (job.EndPolicy.KeepAll).
 type FailedRanks struct {
 	Group string
 	Ranks []int // in the group, in the order in which they ended
@@ -311,12 +311,12 @@ type Notified struct{ ID int }
 
 func (m *Notified) fields(c *codec) { c.num(&m.ID, requestIDRange) }
 
-// MaxHelpTopic is how long the name of a text, and that of its file, may be to be asked about.
+// MaxHelpTopic is the longest topic and the longest file name, in bytes, that ShowHelp may have.
 const MaxHelpTopic = 511
 
-// ShowHelp asks about a text that the library of a rank wants printed, by the file that the text is from and
-// its name there: of all ranks of the job that have it to say, one says it (PMIX-48). ID is the helper's, for
-// the answer.
+// ShowHelp asks whether to print a help text that a rank's library wants printed. File and Topic identify the text.
+// Only one rank of the job prints each text (PMIX-48). ID is chosen by the helper and repeated in
+// the reply.
 type ShowHelp struct {
 	ID          int
 	Rank        int
@@ -330,7 +330,7 @@ func (m *ShowHelp) fields(c *codec) {
 	c.text(&m.Topic, length{"name", MaxHelpTopic})
 }
 
-// ShowHelpReply answers Utter: Known, if the text was said, and need not be again; that it came again is counted.
+// ShowHelpReply answers ShowHelp. AlreadyShown means that the text was printed before; mpiexec only counts the repetition.
 type ShowHelpReply struct {
 	ID           int
 	AlreadyShown bool

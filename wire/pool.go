@@ -8,19 +8,19 @@ import (
 	"remshell/pipe"
 )
 
-// A dataBuffer holds the bytes of one Data, and the frame around them.
+// A dataBuffer has space for the frame of one Data.
 type dataBuffer [Window + 64]byte
 
-// buffers are those that nobody uses now. Output flows by the gigabyte in pieces of up to
-// Window bytes: with a new slice for each, half the time would go into clearing and
-// collecting them.
+// buffers has unused dataBuffers. Output flows by the gigabyte in pieces of up to
+// Window bytes. A new slice for each piece would spend half the time on clearing and
+// garbage collection.
 var buffers = sync.Pool{New: func() any { return new(dataBuffer) }}
 
-// pooledFrom is the size from which it is worth to reuse a slice, in bytes.
+// pooledFrom is the smallest size, in bytes, for which a pooled buffer is used.
 const pooledFrom = 4 << 10
 
-// NewData returns Data with size bytes to be filled, at most Window. Who has it may shorten
-// Bytes, and gives it back by Release or passes it on by Send, and then has it no more.
+// NewData returns Data with size bytes to fill, at most Window. The caller may shorten
+// Bytes. It passes the Data to Send or calls Release, and must not use it afterwards.
 func NewData(size int) *Data {
 	if size < pooledFrom {
 		return &Data{Bytes: make([]byte, size)}
@@ -29,19 +29,19 @@ func NewData(size int) *Data {
 	return &Data{Bytes: b[:size], pooled: b}
 }
 
-// SplicedData returns a piece of a rank's input, n bytes that lie in a tank: all that it holds. It can be
-// sent inside of one process only, and the tank is its sender's again with the credit for all n.
-func SplicedData(rank int, tank *pipe.SpliceBuffer, n int) *Data {
-	return &Data{Rank: rank, Stream: Stdin, splice: tank, spliced: n}
+// SplicedData returns a piece of a rank's input: the n bytes in buffer, which is all that buffer holds. The piece can
+// only be sent within one process. The sender may use buffer again when it has credit for all n bytes.
+func SplicedData(rank int, buffer *pipe.SpliceBuffer, n int) *Data {
+	return &Data{Rank: rank, Stream: Stdin, splice: buffer, spliced: n}
 }
 
-// errSpliced is what Send returns for a tank that cannot be handed over.
-var errSpliced = errors.New("a tank cannot go to another process")
+// errSpliced is returned by Send for spliced data that would have to go to another process.
+var errSpliced = errors.New("a splice buffer cannot go to another process")
 
-// Len is how many bytes it has; 0 is the end of the stream.
+// Len returns the number of bytes. 0 means the end of the stream.
 func (m *Data) Len() int { return len(m.Bytes) + m.spliced }
 
-// WriteToFile writes the piece to a file, releases it, and tells how many bytes were written.
+// WriteToFile writes the piece to a file, releases it, and returns the number of bytes written.
 func (m *Data) WriteToFile(to *os.File) (n int, err error) {
 	if m.splice != nil {
 		return m.splice.SpliceTo(to, m.spliced)
@@ -50,8 +50,8 @@ func (m *Data) WriteToFile(to *os.File) (n int, err error) {
 	return to.Write(m.Bytes)
 }
 
-// Release gives back the bytes of Data, sent or received, that nobody looks at any more.
-// It need not be called: what is not given back is collected.
+// Release returns the buffer of Data, sent or received, to the pool. Bytes must not be used afterwards.
+// Calling it is optional: the garbage collector frees the buffer otherwise.
 func (m *Data) Release() {
 	if m.pooled != nil {
 		buffers.Put(m.pooled)

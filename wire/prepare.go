@@ -8,15 +8,15 @@ import (
 	"remshell/pmiserver/spawn"
 )
 
-// Prepare hands over what this node has to start: its part of a group of ranks. Ranks are
-// numbered from 0 in each group; in all other messages they are numbered through the whole
+// Prepare hands the node its part of a group of ranks to start. Only in this message are ranks
+// numbered from 0 within their group. All other messages number them throughout the
 // job.
 type Prepare struct {
 	Job         job.ID
-	Group       Group          // of ranks, to which those of this node belong
-	Node        GroupNode      // what this node is in it
-	Apps        []job.App      // the number of each is that of its ranks in the group
-	Ranks       []job.RankPlan // those of this node
+	Group       Group          // the group that the node's ranks belong to
+	Node        GroupNode      // this node's part in the group
+	Apps        []job.App      // indexed by RankPlan.App
+	Ranks       []job.RankPlan // the ranks on this node
 	Process     Process
 	Streams     Streams
 	PMI         PMISetup
@@ -28,7 +28,7 @@ func (m *Prepare) fields(c *codec) {
 	c.word((*string)(&m.Job), "job")
 	m.Group.fields(c)
 	m.Node.fields(c)
-	list(c, &m.Apps, length{"sections", maxFromLauncher}, (*codec).app)
+	list(c, &m.Apps, length{"app contexts", maxFromLauncher}, (*codec).app)
 	list(c, &m.Ranks, length{"ranks", maxFromLauncher}, (*codec).rank)
 	m.Process.fields(c)
 	m.Streams.fields(c)
@@ -38,27 +38,27 @@ func (m *Prepare) fields(c *codec) {
 	m.checkRanks(c)
 }
 
-// checkRanks refuses ranks that have no program, or are not of the group.
+// checkRanks refuses ranks that have no program or do not belong to the group.
 func (m *Prepare) checkRanks(c *codec) {
 	for i := range m.Apps {
-		c.require(len(m.Apps[i].Argv) > 0, "section %d without a program", i)
+		c.require(len(m.Apps[i].Argv) > 0, "app context %d without a program", i)
 	}
 	for _, r := range m.Ranks {
-		c.require(r.App < len(m.Apps), "section %d", r.App)
+		c.require(r.App < len(m.Apps), "app context %d", r.App)
 		c.require(r.Rank < m.Group.Size, "rank %d of %d", r.Rank, m.Group.Size)
 	}
 }
 
-// A Group is one MPI_COMM_WORLD: that of the command line, or one that was spawned.
+// A Group is one MPI_COMM_WORLD: the ranks of the command line, or the ranks of one spawn.
 type Group struct {
-	Name       string // of the group, and of its key-value space
-	Number     int    // of the group in the job: 0 is that of the command line, then spawns are counted
-	Parent     string // the group that has spawned this one; empty: none
-	ParentRank int    // the rank of Parent that has asked
-	PMIx       bool   // it has asked by PMIx, which this group is to speak, too
-	First      int    // number of the group's rank 0 in the job; 0: it is the first group
-	Size       int    // ranks
-	NodeCount  int    // nodes that have some of them
+	Name       string // name of the group and of its key-value space
+	Number     int    // number of the group in the job: 0 is the command line's, spawns follow
+	Parent     string // the group that spawned this one; empty: none
+	ParentRank int    // the rank of Parent that requested the spawn
+	PMIx       bool   // the spawn was requested by PMIx, so this group is offered PMIx too
+	First      int    // job-wide number of the group's rank 0; 0: it is the first group
+	Size       int    // number of ranks
+	NodeCount  int    // number of nodes that have some of the ranks
 }
 
 func (g *Group) fields(c *codec) {
@@ -72,16 +72,16 @@ func (g *Group) fields(c *codec) {
 	c.num(&g.NodeCount, sizeRange)
 }
 
-// A GroupNode is what a node is in a group.
+// A GroupNode describes a node's part in a group.
 type GroupNode struct {
-	Index         int    // among the nodes of the group
+	Index         int    // index among the nodes of the group
 	OnlyNode      bool   // the job has no other node
-	SharedMachine bool   // its machine plays other nodes, too
+	SharedMachine bool   // other nodes of the job are on the same machine
 	Name          string // as the user wrote it
-	Address       string // for its peers; empty: unknown
-	Interface     string // whose address the ranks are told: a name or a prefix; empty: no matter
+	Address       string // address for other nodes; empty: unknown
+	Interface     string // network interface whose address ranks are given: a name or prefix; empty: any
 	Slots         int    // of the whole node, S of placement.md section 0
-	EarlierRanks  int    // ranks that groups of the job with lower numbers have had there
+	EarlierRanks  int    // ranks on the node of groups with lower numbers
 }
 
 func (n *GroupNode) fields(c *codec) {
@@ -95,16 +95,16 @@ func (n *GroupNode) fields(c *codec) {
 	c.num(&n.EarlierRanks, rankRange)
 }
 
-// A Process is what each rank's process inherits, besides what its section says.
+// A Process describes what each rank's process inherits, in addition to its App.
 type Process struct {
 	BaseEnv            job.Env
-	Compat             []string          // other launchers whose variables it gets too: job.Request
-	Umask              int               // of the launcher; negative: leave the node's
-	SoftLimits         []job.SoftLimit   // as far as the node's hard limits allow
-	KernelLimits       []job.KernelLimit // which have to be set before the program runs
-	OMPPlaces          job.OMPPlaces     // where OpenMP's threads of bound ranks run; empty: nothing is told
-	BindingRequired    bool              // a binding to CPUs was asked for: a rank that cannot have it does not start
-	BindingUnspecified bool              // nobody has said how ranks are bound
+	Compat             []string          // other launchers whose variables it gets too, see job.Request
+	Umask              int               // umask of mpiexec; negative: keep the node's
+	SoftLimits         []job.SoftLimit   // set as far as the node's hard limits allow
+	KernelLimits       []job.KernelLimit // set before the program runs
+	OMPPlaces          job.OMPPlaces     // where OpenMP threads of bound ranks run; empty: not set
+	BindingRequired    bool              // a binding to CPUs was requested: a rank that cannot be bound does not start
+	BindingUnspecified bool              // no option or file says how ranks are bound
 }
 
 func (p *Process) fields(c *codec) {
@@ -118,13 +118,13 @@ func (p *Process) fields(c *codec) {
 	c.boolean(&p.BindingUnspecified)
 }
 
-// Streams are those of the node's ranks.
+// Streams describes the standard streams of the node's ranks.
 type Streams struct {
 	Stdin       []int // ranks whose stdin comes as Data
-	Window      int   // bytes of an output stream under way without Credit
-	MergeStderr bool  // stderr goes where stdout goes
+	Window      int   // most bytes of an output stream sent without Credit
+	MergeStderr bool  // ranks write stderr to stdout
 	PTY         []int // ranks that have a pseudo-terminal
-	Rows, Cols  int   // of that; 0: unknown
+	Rows, Cols  int   // size of the terminal; 0: unknown
 }
 
 func (s *Streams) fields(c *codec) {
@@ -136,17 +136,17 @@ func (s *Streams) fields(c *codec) {
 	c.num(&s.Cols, terminalSizeRange)
 }
 
-// A PMISetup is what the PMI server of the group's ranks on the node starts with.
+// A PMISetup is the configuration of the PMI server for the group's ranks on the node.
 type PMISetup struct {
-	Mapping      string       // which rank is on which node
-	Universe     int          // processes that would fit; 0: unknown
-	Slots        int          // of all hosts that ranks of the job may be on
-	NoFabric     bool         // that no node with which the job began has a fast one, nor a GPU
-	ExplainOffer bool         // why a section is offered what it is
-	Preputs      []spawn.Pair // that the group finds in its key-value space
-	Port         bool         // ranks connect by TCP
-	Trace        bool         // of what they say
-	Token        string       // by which ranks are known to their PMIx server (PMIX-19); the same on all nodes
+	Mapping      string       // PMI_process_mapping: which rank is on which node
+	Universe     int          // universe size: how many processes fit; 0: unknown
+	Slots        int          // slots of all hosts that the job may use
+	NoFabric     bool         // no node of the job at its start has a fast network or a GPU
+	ExplainOffer bool         // log why an app context is offered its PMI versions
+	Preputs      []spawn.Pair // initial contents of the group's key-value space
+	Port         bool         // ranks connect to the PMI server by TCP
+	Trace        bool         // send PMITrace
+	Token        string       // authenticates ranks to their PMIx server (PMIX-19); the same on all nodes
 }
 
 func (p *PMISetup) fields(c *codec) {
@@ -161,21 +161,21 @@ func (p *PMISetup) fields(c *codec) {
 	c.word(&p.Token, "token")
 }
 
-// Supervision is what is told of ranks that run, and how they end.
+// Supervision says what is reported about running ranks, and how they end.
 type Supervision struct {
-	ReportBindings    bool          // Started shall tell of bindings
-	SampleSmallRanks  bool          // the memory of small ranks is looked for, too
-	SampleUsage       bool          // Sampled is wanted
-	SampleOften       bool          // and as often as may be: there is a limit
-	ProcessOnly       bool          // Signal goes to the ranks alone, not to their process groups
-	KeepAll           bool          // nothing that happens to a rank ends the others (job.EndPolicy)
-	LeaveChildren     bool          // what ranks leave behind may stay
-	KeepSessions      bool          // and so may the directories of Open MPI's files
-	CleanIPC          string        // whose shared memory is freed: failed (or empty), always, no
-	BatchStarted      bool          // the starter of a batch system has started the helper: see Caught
-	BatchSignalsRanks bool          // its signals to the helper go to the ranks as well
+	ReportBindings    bool          // Started reports bindings
+	SampleSmallRanks  bool          // sample the memory of small ranks too
+	SampleUsage       bool          // send SampledUsage
+	SampleOften       bool          // send it every second, because there is a limit
+	ProcessOnly       bool          // Signal goes to the rank's process only, not to its process group
+	KeepAll           bool          // the end of a rank does not end the others (job.EndPolicy)
+	LeaveChildren     bool          // do not end processes that ranks leave behind
+	KeepSessions      bool          // keep Open MPI's session directories
+	CleanIPC          string        // when to remove ranks' shared memory: failed (or empty), always, no
+	BatchStarted      bool          // a batch system's launcher started the helper, see HelperSignaled
+	BatchSignalsRanks bool          // the batch system's signals to the helper also reach the ranks
 	Grace             time.Duration // between SIGTERM and SIGKILL
-	Silence           time.Duration // how long the link may be dead before the job is
+	Silence           time.Duration // how long the connection may be silent before the job ends
 }
 
 func (s *Supervision) fields(c *codec) {
@@ -194,15 +194,15 @@ func (s *Supervision) fields(c *codec) {
 	c.duration(&s.Silence, "silence")
 }
 
-// A Claim is what is to be entered into the node's ledger, and what others may hold beside it. An entry
-// that rests is that of a spare (survive.md SV-7): it is claimed, and nothing is made ready.
+// A Claim says what to enter into the node's ledger, and which claims of others are allowed beside it. For a
+// standby node (survive.md SV-7) the helper makes the claim and prepares no ranks.
 type Claim struct {
-	Entry         job.Claim // its ranks are those of Ranks
+	Entry         job.Claim // the claim; its ranks are those of Prepare.Ranks
 	Ledger        string    // directory of the ledger; empty: the default
-	ClusterLedger string    // directory of the cluster file's ledger, if the user names another; empty: he does not
-	MaxProcs      int       // processes of all jobs that the node allows; negative: no limit
-	IgnoreOthers  bool      // others' CPUs are no obstacle: a try-out
-	KeepUntilBye  bool      // until Bye or Renew, also when all ranks are over: another attempt may follow
+	ClusterLedger string    // the cluster file's ledger directory, if Ledger differs from it; empty: it does not
+	MaxProcs      int       // most processes of all jobs on the node; negative: no limit
+	IgnoreOthers  bool      // claim even CPUs that other jobs have claimed, for a test run
+	KeepUntilBye  bool      // keep the claim until Bye or NextAttempt, even if all ranks have ended: another attempt may follow
 }
 
 func (p *Claim) fields(c *codec) {

@@ -7,39 +7,39 @@ import (
 )
 
 /*
-One request at a time decides, behind the gate of the queue's host; the others wait there.
+The decision lock of the queue host lets one request at a time decide where its ranks go. The others wait for it.
 
 	mpiexec                                      helper
 	   | LockDecision ---------------------------->
-	   | <-------------------------- DecisionLocked   our turn; who waits before us
+	   | <-------------------------- DecisionLocked   this request may decide; queue length
 	   | UnlockDecision -------------------------->   others may decide
 	   | Enqueue --------------------------------->
 	   | <--------------------------- QueuePosition   whenever the position changes
-	   | <----------------- Ping ----------------->   somebody is there: also at any other time
-	   | Overtake -------------------------------->   ahead of a user's, or of one that never fits
+	   | <----------------- Ping ----------------->   the sender is alive; also at any other time
+	   | Overtake -------------------------------->   pass a user's requests, or one that never fits
 	   | <--------------------------- QueuePosition
-	   | WatchClaims ----------------------------->   at the head, to all nodes that could be used
-	   | <--------------------------- ClaimsChanged   a claim came or went
+	   | WatchClaims ----------------------------->   from the head of the queue, to all usable nodes
+	   | <--------------------------- ClaimsChanged   a claim was made or removed
 	   | Dequeue --------------------------------->
 
-Who hears Changed asks for the gate again. The helper of the queue's host keeps the place as
-long as the connection lasts, and Ping comes.
+After ClaimsChanged, mpiexec requests the decision lock again. The helper of the queue host keeps the place in the queue as
+long as the connection lasts and Pings arrive.
 */
 
-// A request that waits says Ping every PingEvery; without any for PingPatience its
-// place is lost.
+// A request that waits sends Ping every PingEvery. If none arrives for PingTimeout, its
+// place in the queue is lost.
 const (
 	PingEvery   = 5 * time.Second
 	PingTimeout = 15 * time.Second
 
-	// HeartbeatEvery is how often a helper that a batch system's starter has started says Ping to mpiexec.
+	// HeartbeatEvery is how often a helper that a batch system's launcher started sends Ping to mpiexec.
 	HeartbeatEvery = 10 * time.Second
 )
 
-// LockDecision asks for the gate of the queue, behind which one request at a time decides
-// (placement.md 6.4). The helper is that of the queue host.
-// With Alone the job is this node's alone: then nobody needs to decide one after
-// the other, and the answer only tells who waits.
+// LockDecision requests the decision lock of the queue: only its holder decides where ranks go
+// (placement.md 6.4). It goes to the helper of the queue host.
+// If LocalOnly is set, the job runs on this node only. Then no lock is taken, and the answer only
+// gives the length of the queue.
 type LockDecision struct {
 	Ledger    string
 	LocalOnly bool
@@ -50,8 +50,8 @@ func (m *LockDecision) fields(c *codec) {
 	c.boolean(&m.LocalOnly)
 }
 
-// DecisionLocked says that it is our turn to decide, and how many requests wait before this
-// one. With Notice the gate was not to be had, and the decision is not alone.
+// DecisionLocked grants the decision lock. Ahead is the number of requests in the queue before this
+// one. If Notice is set, the lock could not be taken, and others may decide at the same time.
 type DecisionLocked struct {
 	Ahead  int
 	Notice string
@@ -62,13 +62,13 @@ func (m *DecisionLocked) fields(c *codec) {
 	c.sentence(&m.Notice, "notice")
 }
 
-// UnlockDecision lets the gate go.
+// UnlockDecision releases the decision lock.
 type UnlockDecision struct{}
 
 func (m *UnlockDecision) fields(*codec) {}
 
-// Enqueue puts a request into the queue, whose host the helper's is. The place is
-// lost when the connection ends, or Ping does not come for PingPatience.
+// Enqueue puts a request into the queue. It goes to the helper of the queue host. The place is
+// lost when the connection ends, or when no Ping arrives for PingTimeout.
 type Enqueue struct {
 	Ledger string
 	Ticket job.Ticket
@@ -79,13 +79,13 @@ func (m *Enqueue) fields(c *codec) {
 	c.ticket(&m.Ticket)
 }
 
-// QueuePosition tells the position: requests ahead, and all that wait. With Err there is
-// no place, or no longer. With Evicted that user has taken the request out of the queue.
+// QueuePosition reports the number of requests ahead, and of all in the queue. If Err is set, the request has
+// no place or has lost it. If EvictedBy is set, that user has removed the request from the queue.
 type QueuePosition struct {
 	Ahead, Total int
 	Err          string
 	EvictedBy    string
-	Head         job.Ticket // the first of those ahead, if there are any
+	Head         job.Ticket // the first of the requests ahead; zero if Ahead is 0
 }
 
 func (m *QueuePosition) fields(c *codec) {
@@ -96,11 +96,11 @@ func (m *QueuePosition) fields(c *codec) {
 	c.ticket(&m.Head)
 }
 
-// Overtake goes ahead of all that a user has in the queue now (TRUST-18), or of one ticket
-// of his that can never be satisfied. The answer is Queued.
+// Overtake moves the request ahead of everything that a user has in the queue now (TRUST-18), or of one ticket
+// of that user which can never be satisfied. It is answered by QueuePosition.
 type Overtake struct {
 	UID    int
-	Number int64 // of that ticket; 0: all
+	Number int64 // number of that ticket; 0: all tickets of the user
 }
 
 func (m *Overtake) fields(c *codec) {
@@ -108,24 +108,24 @@ func (m *Overtake) fields(c *codec) {
 	c.num64(&m.Number, ticketRange)
 }
 
-// Dequeue gives the place up.
+// Dequeue gives up the place in the queue.
 type Dequeue struct{}
 
 func (m *Dequeue) fields(*codec) {}
 
-// WatchClaims asks for Changed whenever a claim on the node comes or goes.
+// WatchClaims requests ClaimsChanged whenever a claim on the node is made or removed.
 type WatchClaims struct{ Ledger string }
 
 func (m *WatchClaims) fields(c *codec) { c.text(&m.Ledger, pathLength) }
 
-// ClaimsChanged answers Watch, again and again.
+// ClaimsChanged is sent after WatchClaims, once per change.
 type ClaimsChanged struct{}
 
 func (m *ClaimsChanged) fields(*codec) {}
 
-// Ping has no answer. It tells a helper that keeps a place in the queue that somebody still
-// waits there (a stopped mpiexec must not stop all others), and from a helper it has the link
-// carry something, so that a dead one is noticed.
+// Ping has no answer. It shows a helper that keeps a place in the queue that mpiexec still
+// waits (a stopped mpiexec must not stop all others). From a helper it makes sure that a dead connection is
+// noticed.
 type Ping struct{}
 
 func (m *Ping) fields(*codec) {}

@@ -5,26 +5,26 @@ import (
 )
 
 /*
-What a plan needs, and what it takes. Prepare is in prepare.go.
+Messages that collect the data for a plan, and reserve what it uses. Prepare is in prepare.go.
 
 	mpiexec                                      helper
-	   | WriteMark ------------------------------->   to one of two that seem to be one machine
+	   | WriteMark ------------------------------->   to one of two nodes that may be the same machine
 	   | <----------------------------- MarkWritten
-	   | ReadMarks ------------------------------->   to the other
+	   | ReadMarks ------------------------------->   to the other node
 	   | <------------------------------- MarksRead
 	   | Survey ---------------------------------->
-	   | <-------------------------------- Surveyed   what live jobs hold, load, speed
+	   | <-------------------------------- Surveyed   claims of running jobs, load, speed
 	   | Prepare --------------------------------->   ranks, environment, claim
 	   | <-------------------------------- Prepared   ready, or
 	   | <--------------------------------- Refused   why not, or
-	   | <--------------------------- ClaimConflict   that another job was faster
+	   | <--------------------------- ClaimConflict   another job claimed the CPUs first
 	   | CancelPrepare --------------------------->   plan again
-	   | ReleaseClaims --------------------------->   the job waits: what an earlier attempt of it claimed goes
+	   | ReleaseClaims --------------------------->   the job has to wait: remove the claim of its last attempt
 */
 
-// WriteMark asks to lay a word open where only the same machine and name spaces can see it: in the
-// directory of shared memory. So two names are shown to be one machine, which nobody is believed
-// by his word alone (TRUST-6).
+// WriteMark requests to write a mark into the directory of shared memory, where only the same machine and name spaces
+// can read it. So two nodes are proved to be one machine, without trusting the word of
+// either (TRUST-6).
 type WriteMark struct{ Tag, Mark string }
 
 func (m *WriteMark) fields(c *codec) {
@@ -32,33 +32,33 @@ func (m *WriteMark) fields(c *codec) {
 	c.text(&m.Mark, markLength)
 }
 
-// MarkWritten answers Lay, and says why that could not be.
+// MarkWritten answers WriteMark. Err is why the mark could not be written; empty: it was.
 type MarkWritten struct{ Err string }
 
 func (m *MarkWritten) fields(c *codec) { c.sentence(&m.Err, "error") }
 
-// ReadMarks asks for the words that lie open under a tag.
+// ReadMarks requests all marks that were written under a tag.
 type ReadMarks struct{ Tag string }
 
 func (m *ReadMarks) fields(c *codec) { c.text(&m.Tag, markLength) }
 
-// MarksRead answers Seek.
+// MarksRead answers ReadMarks.
 type MarksRead struct{ Marks []string }
 
 func (m *MarksRead) fields(c *codec) { c.texts(&m.Marks, length{"words", MaxMarks}, markLength) }
 
-// Survey asks what live jobs hold of the node. What belongs to the job Inside, and to
-// those it is inside of itself, does not count; nor what belongs to the job Own.
+// Survey requests the claims of running jobs on the node. Claims of ParentJob and of the jobs that contain it
+// do not count, nor do those of OwnJob.
 type Survey struct {
 	Ledger    string
 	ParentJob job.ID
 	OwnJob    job.ID
 
-	IgnoredUsers []int // users, by number, whose claims do not count either (TRUST-18)
+	IgnoredUsers []int // IDs of users whose claims do not count either (TRUST-18)
 
-	RM string // the batch system's job that we are a part of: what is outside of it is told apart (RM-20)
+	RM string // our batch job: claims outside of it are reported separately (RM-20)
 
-	WantAttributes bool // what sets of nodes are made by is wanted too (which-hosts.md 2.1)
+	WantAttributes bool // Attributes are wanted (which-hosts.md 2.1)
 }
 
 func (m *Survey) fields(c *codec) {
@@ -70,20 +70,20 @@ func (m *Survey) fields(c *codec) {
 	c.boolean(&m.WantAttributes)
 }
 
-// Surveyed answers Survey. Inside says that the job named there runs here indeed, and
-// has all that the helper could use. With Notice the ledger cannot be used: jobs on this node are not kept apart.
-// Barred says why the node's administrator lets nothing of ours run there, and if it is
-// Limited he lets so many ranks of all jobs run at most. Warnings are about his file. Traits are void unless they were asked for.
+// Surveyed answers Survey. InParentJob confirms that ParentJob runs on this node and has claimed
+// everything that the helper could use. If Notice is set, the ledger cannot be used, and jobs on this node may share CPUs.
+// Forbidden is why the node's administrator allows this user no ranks; empty: the user may run ranks. If
+// Limited is set, MaxRanks is the most ranks of all jobs. Warnings are about the administrator's file.
 type Surveyed struct {
 	InParentJob      bool
 	Forbidden        string
 	Limited          bool
 	MaxRanks         int
 	Occupancy        job.Occupancy
-	OutsideOccupancy job.Occupancy // with Survey.RM: of jobs outside of it, which Use does not count then
+	OutsideOccupancy job.Occupancy // with Survey.RM: claims of jobs outside of it, which Occupancy then leaves out
 	Load             [3]float64
 	Notice           string
-	Attributes       job.Attributes
+	Attributes       job.Attributes // zero unless Survey.WantAttributes was set
 	Warnings         []string
 }
 
@@ -120,9 +120,9 @@ func (c *codec) occupancy(u *job.Occupancy) {
 	c.boolean(&u.Movable)
 }
 
-// Prepared says that everything that can fail before a start is done. With Notice there
-// is no claim: other jobs may use the same CPUs. Where rank 0 is and torch's variables
-// are wanted, Meet is where all ranks can meet: an address and a free port.
+// Prepared reports that everything that can fail before a start has been done. If Notice is set, there
+// is no claim, and other jobs may use the same CPUs. Rendezvous is an address and a free port on this node, for
+// torch's variables; it is set only for the node of rank 0, and only if these are wanted.
 type Prepared struct{ Group, Notice, Rendezvous string }
 
 func (m *Prepared) fields(c *codec) {
@@ -131,8 +131,8 @@ func (m *Prepared) fields(c *codec) {
 	c.word(&m.Rendezvous, "meeting point")
 }
 
-// Refused says why this node cannot take its ranks. Code is the exit code of
-// cli.md section 7 that fits: 126, 127 or 125.
+// Refused says why this node cannot run its ranks. Code is the matching exit code of
+// cli.md section 7: 125, 126 or 127.
 type Refused struct {
 	Group  string
 	Code   int
@@ -147,8 +147,8 @@ func (m *Refused) fields(c *codec) {
 	c.sentence(&m.Hint, "hint")
 }
 
-// ClaimConflict answers Prepare when another job has, meanwhile, what the plan gives this
-// one. Nothing is claimed.
+// ClaimConflict answers Prepare if another job has claimed some of the planned CPUs meanwhile.
+// Nothing is claimed.
 type ClaimConflict struct{ Group, Reason string }
 
 func (m *ClaimConflict) fields(c *codec) {
@@ -156,13 +156,13 @@ func (m *ClaimConflict) fields(c *codec) {
 	c.sentence(&m.Reason, "reason")
 }
 
-// CancelPrepare takes a Prepare back: another node had been taken.
+// CancelPrepare undoes a Prepare, because another node failed to prepare.
 type CancelPrepare struct{ Group string }
 
 func (m *CancelPrepare) fields(c *codec) { c.word(&m.Group, "group") }
 
-// ReleaseClaims gives up what the helper claims since Renew, or as a spare: the job waits for its turn, and who
-// waits holds nothing (survive.md SV-5).
+// ReleaseClaims removes the claims that the helper kept since NextAttempt or for a standby node: the job waits in the
+// queue, and waiting jobs claim nothing (survive.md SV-5).
 type ReleaseClaims struct{}
 
 func (m *ReleaseClaims) fields(*codec) {}

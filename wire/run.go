@@ -8,58 +8,58 @@ import (
 )
 
 /*
-Ranks that run, and their end.
+Messages while ranks run, and at their end.
 
 	mpiexec                                      helper
 	   | Start ----------------------------------->
 	   | <--------------------------------- Started   per rank: its pid, or why exec failed
 	   | KillGroup ------------------------------->   one could not be started
 	   | <----------------- Data ----------------->   stdin; stdout, stderr
-	   | StdinBroadcast -------------------------->   stdin of several ranks at once
-	   | <---------------- Credit ---------------->   leave for more
-	   | ResizeTerminal -------------------------->   of the terminal
+	   | StdinBroadcast -------------------------->   stdin of several ranks
+	   | <---------------- Credit ---------------->   allows more data
+	   | ResizeTerminal -------------------------->   the new size
 	   | Signal ---------------------------------->
-	   | Hold ------------------------------------>   the ranks stand still, or one reason for that is gone
-	   | <-------------------------- HelperSignaled   a signal that was not mpiexec's
+	   | Hold ------------------------------------>   adds or removes a reason to stop ranks
+	   | <-------------------------- HelperSignaled   a signal not sent by mpiexec
 	   | InspectRanks ---------------------------->
-	   | <------------------------------ RankStates   what each rank is doing
-	   | <---------------------------- SampledUsage   what all processes have now, if it is wanted
-	   | <--------------------------- LimitExceeded   a limit of the node's own
+	   | <------------------------------ RankStates   the state of each rank
+	   | <---------------------------- SampledUsage   usage of all processes, if wanted
+	   | <--------------------------- LimitExceeded   a limit set on the node
 	   | <---------------------------------- Exited   per rank
-	   | <-------------------------------- PMITrace   if it is wanted
+	   | <-------------------------------- PMITrace   if wanted
 	   | <------------------------------------- Log   at any time
-	   | EndJob ---------------------------------->   all ranks are over, or shall be
-	   | <--------------------------- ProcessesGone   after a second: output alone is left
-	   | <------------------------------ IPCCleaned   if ranks have left shared memory
-	   | <--------------------------------- Drained   nothing of ours is left
+	   | EndJob ---------------------------------->   end all ranks that are left
+	   | <--------------------------- ProcessesGone   only output is left
+	   | <------------------------------ IPCCleaned   if ranks left shared memory
+	   | <--------------------------------- Drained   no process of the job is left
 	   | NextAttempt ----------------------------->   another attempt follows, or
-	   | <---------------------------- AttemptReady   all begins anew, but for Hello and Node
+	   | <---------------------------- AttemptReady   all starts over, without Hello and NodeInfo
 	   | Bye ------------------------------------->
 
-Data and Feed are the only messages that flow without bound, so they alone need leave: a sender may have
-Window bytes of a stream under way (of an output stream as many as Prepare says), and gets more
-by Credit when the receiver has passed bytes on. A Feed counts in full for each of its ranks, who give
-credit one by one. Empty Data is the end of a stream, or, against
-the stream's direction, the news that nobody reads it any more.
+Only Data and StdinBroadcast are unlimited in number, so only these need credit. A sender may have
+Window bytes of a stream in transit (of an output stream as many as Prepare says). The receiver sends Credit for
+bytes that it has passed on. A StdinBroadcast counts in full for each of its ranks, and each rank gives
+credit separately. Empty Data means the end of a stream or, against
+the stream's direction, that nobody reads the stream any more.
 */
 
-// Window is how many bytes of one stream may be under way without Credit.
+// Window is the most bytes of one stream in transit without Credit.
 const Window = 64 << 10
 
-// StackDumpTime is how long a helper may take to find out where its ranks are.
+// StackDumpTime is the longest time for a helper to read the stacks of its ranks.
 const StackDumpTime = 4 * time.Second
 
 // A Stream is one of the three standard streams of a rank.
 type Stream int
 
-// The streams, numbered as their descriptors.
+// The streams, numbered as their file descriptors.
 const (
 	Stdin Stream = iota
 	Stdout
 	Stderr
 )
 
-// Start lets the prepared ranks of a group go. Meet is that of Prepared.
+// Start starts the prepared ranks of a group. Rendezvous is that of Prepared.
 type Start struct{ Group, Rendezvous string }
 
 func (m *Start) fields(c *codec) {
@@ -67,19 +67,19 @@ func (m *Start) fields(c *codec) {
 	c.word(&m.Rendezvous, "meeting point")
 }
 
-// KillGroup kills the ranks of a group of which one could not be started.
+// KillGroup kills the ranks of a group, because one of them could not be started.
 type KillGroup struct{ Group string }
 
 func (m *KillGroup) fields(c *codec) { c.word(&m.Group, "group") }
 
-// Started tells of one rank. With Err the exec failed; Code is then 126 or 127, or
-// 125 if it could not be bound. CPUs and Mems are those to which the kernel says it
-// is bound; nil: to none.
+// Started reports the start of one rank. If Err is set, the exec failed, and Code is 126 or 127, or
+// 125 if the rank could not be bound. CPUs and Mems are the CPUs and NUMA nodes that the rank is bound to, read from the
+// kernel; nil: not bound.
 type Started struct {
 	Rank, PID, Code int
 	Err, Hint       string
 	CPUs, Mems      []int
-	Unbound         bool // it is bound to no CPU of its own, whatever the plan says
+	Unbound         bool // it is not bound, although the plan binds it
 }
 
 func (m *Started) fields(c *codec) {
@@ -94,14 +94,14 @@ func (m *Started) fields(c *codec) {
 	c.require(m.Err != "" || m.PID > 0, "pid %d", m.PID)
 }
 
-// Data is a piece of a stream, at most Window bytes. See NewData.
+// Data is a piece of a stream of one rank, at most Window bytes. See NewData.
 type Data struct {
 	Rank   int
 	Stream Stream
 	Bytes  []byte
-	pooled *dataBuffer // where Bytes are, if that is to be used again
+	pooled *dataBuffer // the pooled buffer that Bytes is in, or nil
 
-	splice  *pipe.SpliceBuffer // holds the piece in the place of Bytes, so many; see InTank
+	splice  *pipe.SpliceBuffer // if set, holds the piece of length spliced instead of Bytes; see SplicedData
 	spliced int
 }
 
@@ -111,8 +111,8 @@ func (m *Data) fields(c *codec) {
 	c.bytes(&m.Bytes, length{"data", Window})
 }
 
-// StdinBroadcast is a piece of our standard input for several ranks of the node, at most Window bytes: what
-// as many Data would say, once. An empty one is the end of the input.
+// StdinBroadcast is a piece of mpiexec's standard input for several ranks of the node, at most Window bytes. It
+// replaces one Data per rank. An empty one means the end of the input.
 type StdinBroadcast struct {
 	Ranks []int
 	Bytes []byte
@@ -123,7 +123,7 @@ func (m *StdinBroadcast) fields(c *codec) {
 	c.bytes(&m.Bytes, length{"data", Window})
 }
 
-// Credit gives leave for so many bytes more.
+// Credit allows the sender of a stream to send Bytes more bytes.
 type Credit struct {
 	Rank   int
 	Stream Stream
@@ -136,7 +136,7 @@ func (m *Credit) fields(c *codec) {
 	c.num(&m.Bytes, bytesRange)
 }
 
-// ResizeTerminal says how large the terminal is now.
+// ResizeTerminal reports a new size of mpiexec's terminal.
 type ResizeTerminal struct{ Rows, Cols int }
 
 func (m *ResizeTerminal) fields(c *codec) {
@@ -144,13 +144,13 @@ func (m *ResizeTerminal) fields(c *codec) {
 	c.num(&m.Cols, terminalSizeRange)
 }
 
-// Signal sends a signal to the process groups of all ranks of the node.
+// Signal requests a signal to the process groups of all ranks of the node (or to the ranks only, see Supervision.ProcessOnly).
 type Signal struct{ Number int }
 
 func (m *Signal) fields(c *codec) { c.num(&m.Number, signalRange) }
 
-// Hold gives a reason why no rank of the node is to run, also none that is started later, or takes it back. They
-// run when there is none, and when the job is ended.
+// Hold adds or removes a reason to keep the node's ranks stopped, including ranks that start later. Ranks run only
+// while there is no reason, and when the job is being ended.
 type Hold struct {
 	Why job.Hold
 	On  bool
@@ -161,21 +161,21 @@ func (m *Hold) fields(c *codec) {
 	c.boolean(&m.On)
 }
 
-// InspectRanks asks what each rank of the node is doing, with Stacks also where it is; then the
-// answer may take StacksTime longer.
+// InspectRanks requests the state of each rank of the node. If Stacks is set, it also requests stacks, and the
+// answer may take StackDumpTime longer.
 type InspectRanks struct{ Stacks bool }
 
 func (m *InspectRanks) fields(c *codec) { c.boolean(&m.Stacks) }
 
-// RankStates answers Inspect.
+// RankStates answers InspectRanks.
 type RankStates struct{ Ranks []job.RankState }
 
 func (m *RankStates) fields(c *codec) {
 	list(c, &m.Ranks, length{"ranks", maxOnNode}, (*codec).rankState)
 }
 
-// SampledUsage tells what all processes of the job on the node, and those of each rank that has or had
-// some, have at this moment (RM-51).
+// SampledUsage reports the current usage of all processes of the job on the node, and of the processes of
+// each rank that has or had any (RM-51).
 type SampledUsage struct {
 	Host  job.UsageSample
 	Ranks []job.RankUsageSample
@@ -186,8 +186,8 @@ func (m *SampledUsage) fields(c *codec) {
 	list(c, &m.Ranks, length{"ranks", maxOnNode}, (*codec).rankUsageSample)
 }
 
-// LimitExceeded says that a rank, or all that is on the node (Rank -1; of pmem: all that belongs to no rank), has used more than the node's own
-// administrator allows, and that the helper ends its ranks therefore (RM-55).
+// LimitExceeded reports that a rank used more than the node's administrator allows, and that the helper ends
+// its ranks therefore (RM-55). Rank -1 means all ranks on the node together, or for pmem all processes that belong to no rank.
 type LimitExceeded struct {
 	Rank  int
 	Limit job.KernelLimit
@@ -200,13 +200,13 @@ func (m *LimitExceeded) fields(c *codec) {
 	c.num64(&m.Used, valueRange{"use", 0, maxBound})
 }
 
-// Exited reports the end of a rank, after its output was sent.
+// Exited reports the end of a rank. It follows all output of the rank.
 type Exited struct{ Exit job.Exit }
 
 func (m *Exited) fields(c *codec) { c.exit(&m.Exit) }
 
-// PMITrace is a line of what a rank and its PMI server say, as pmiserver.Server.Trace has
-// it, or a word that a transcript has.
+// PMITrace is a line of the messages between a rank and its PMI server, as in pmiserver.Server.Trace,
+// or a note for the transcript.
 type PMITrace struct {
 	Rank int
 	Line string
@@ -217,7 +217,7 @@ func (m *PMITrace) fields(c *codec) {
 	c.humanText(&m.Line, logLineLength)
 }
 
-// Log is a line of the helper's log: a warning, or what only some want to know.
+// Log is a line of the helper's log: a warning, or information for --verbose.
 type Log struct {
 	Warning bool
 	Text    string
@@ -228,8 +228,8 @@ func (m *Log) fields(c *codec) {
 	c.humanText(&m.Text, logLineLength)
 }
 
-// EndJob ends what is left of the job on the node: leave for Linger to end by
-// itself, then SIGTERM, then after Grace SIGKILL.
+// EndJob ends the ranks that are left on the node. They may end by themselves within Linger, then get
+// SIGTERM, and after Grace SIGKILL.
 type EndJob struct{ Linger, Grace time.Duration }
 
 func (m *EndJob) fields(c *codec) {
@@ -237,8 +237,8 @@ func (m *EndJob) fields(c *codec) {
 	c.duration(&m.Grace, "grace")
 }
 
-// HelperSignaled says that something on the node has told the helper to end, by SIGTERM or its like, and why, if the node knows. It may be the
-// batch system, systemd or a person, and may have told the ranks as well (RM-60). The helper goes on.
+// HelperSignaled reports that the helper received SIGTERM or a similar signal from something else than mpiexec, such as a batch
+// system, systemd or a person. The ranks may have received it too (RM-60). Why is the sender, if known. The helper goes on.
 type HelperSignaled struct {
 	Signal int
 	Why    string
@@ -249,29 +249,29 @@ func (m *HelperSignaled) fields(c *codec) {
 	c.sentence(&m.Why, "reason")
 }
 
-// ProcessesGone says that no process of the job is left on the node, where Drained waits for
-// somebody to take what they last wrote.
+// ProcessesGone reports that no process of the job is left on the node, but Drained has to wait until all their
+// output has been read.
 type ProcessesGone struct{}
 
 func (m *ProcessesGone) fields(*codec) {}
 
-// IPCCleaned says what shared memory ranks have left that did not end well, and how many sets of
-// semaphores the user has on the node that were made meanwhile: those stay (PD-18).
+// IPCCleaned reports the shared memory that failed ranks left behind. Semaphores is the number of semaphore sets
+// that the user's processes created on the node meanwhile; they are not removed (PD-18).
 type IPCCleaned struct {
 	Leftovers  []job.Leftover
 	Semaphores int
 }
 
 func (m *IPCCleaned) fields(c *codec) {
-	list(c, &m.Leftovers, length{"remnants", maxLeftovers}, (*codec).leftover)
+	list(c, &m.Leftovers, length{"leftovers", maxLeftovers}, (*codec).leftover)
 	c.num(&m.Semaphores, countRange)
 }
 
-// MaxSessions is how many directories of Open MPI's files a helper tells of.
+// MaxSessions is the most Open MPI session directories that a helper reports.
 const MaxSessions = 64
 
-// Drained says that no process of the job is left on the node, what those
-// consumed that outlived their ranks, and which directories of Open MPI's files stay, if they are to.
+// Drained reports that no process of the job is left on the node. It has the usage of processes
+// that outlived their ranks, and the Open MPI session directories that were kept, if any.
 type Drained struct {
 	Orphans      []job.OrphanUsage
 	KeptSessions []string
@@ -282,20 +282,20 @@ func (m *Drained) fields(c *codec) {
 	c.texts(&m.KeptSessions, length{"directories", MaxSessions}, pathLength)
 }
 
-// NextAttempt ends the conversation of an attempt behind which another one follows (survive.md SV-2). The
-// helper, which has said Drained, forgets all of it but what it claims, which it goes on to hold for
-// no rank, until it hears Start or Yield.
+// NextAttempt ends an attempt that is followed by another (survive.md SV-2). It is sent after Drained. The
+// helper resets all state except its claims. It keeps these, without ranks, until
+// Start or ReleaseClaims.
 type NextAttempt struct{}
 
 func (m *NextAttempt) fields(*codec) {}
 
-// AttemptReady answers Renew. What is said behind them belongs to the next attempt: no message of
+// AttemptReady answers NextAttempt. All messages after these two belong to the next attempt, and none of
 // either side refers to anything before.
 type AttemptReady struct{}
 
 func (m *AttemptReady) fields(*codec) {}
 
-// Bye ends the conversation; the helper leaves.
+// Bye ends the session; the helper exits.
 type Bye struct{}
 
 func (m *Bye) fields(*codec) {}

@@ -10,42 +10,42 @@ import (
 )
 
 /*
-Before the first Start on a node it gets the files that the ranks need (--stage):
+Files that ranks need (--stage) are sent to a node before its first Start:
 
 	mpiexec                                      helper
 	   | StageFiles ------------------------------------>  names, sizes, hashes
-	   | <---------------------------------- MissingFiles  those that the node does not have
-	   | FileChunk, FileChunk, ... --------------------->  of one after the other, in order
-	   | <----------------------------------- FileCredit   so many bytes more may come
-	   | <----------------------------------- StageResult  all are there, or why they are not
+	   | <---------------------------------- MissingFiles  files that the node does not have
+	   | FileChunk, FileChunk, ... --------------------->  file after file, in order
+	   | <----------------------------------- FileCredit   allows more bytes
+	   | <----------------------------------- StageResult  success, or the error
 
-A sender may have StageWindow bytes under way, counted as they are before deflating. A piece
-is encoded once for all nodes that want it. An empty Took says that a helper is at work.
+A sender may have StageWindow bytes in transit, counted before deflating. A chunk
+is encoded once for all nodes that need it. An empty FileCredit shows that the helper is still at work.
 */
 
-// StageFiles names files. With Here they are in their places already: the node is the
-// launching machine.
+// StageFiles lists the files to stage. If InPlace is set, the node is the launching machine, and the files are
+// used where they are.
 type StageFiles struct {
 	Files   []job.StagedFile
-	Sums    []string // SHA-256 of each; none with Here
+	Sums    []string // SHA-256 of each file; empty if InPlace is set
 	InPlace bool
 }
 
 func (m *StageFiles) fields(c *codec) {
-	list(c, &m.Files, length{"parcels", job.MaxStagedFiles}, (*codec).stagedFile)
+	list(c, &m.Files, length{"files", job.MaxStagedFiles}, (*codec).stagedFile)
 	c.texts(&m.Sums, length{"sums", job.MaxStagedFiles}, length{"sum", 64})
 	c.boolean(&m.InPlace)
 }
 
-// MissingFiles answers Stage: the numbers of parcels that the node does not have, ascending.
+// MissingFiles answers StageFiles with the indices of the files that the node does not have, ascending.
 type MissingFiles struct{ Files []int }
 
 func (m *MissingFiles) fields(c *codec) {
-	c.nums(&m.Files, length{"parcels", job.MaxStagedFiles}, stagedFileRange)
+	c.nums(&m.Files, length{"files", job.MaxStagedFiles}, stagedFileRange)
 }
 
-// FileChunk is what comes next of a parcel; at most PieceSize bytes, PieceSize but for the
-// last. Size is its length before it was deflated; 0: it was not.
+// FileChunk is the next chunk of a file: FileChunkSize bytes, or fewer if it is the
+// last one. Size is its length before deflating; 0: it is not deflated.
 type FileChunk struct {
 	File  int
 	Size  int
@@ -58,13 +58,13 @@ func (m *FileChunk) fields(c *codec) {
 	c.bytes(&m.Bytes, length{"piece", FileChunkSize})
 }
 
-// FileCredit gives leave for so many bytes more.
+// FileCredit allows mpiexec to send Bytes more bytes.
 type FileCredit struct{ Bytes int }
 
 func (m *FileCredit) fields(c *codec) { c.num(&m.Bytes, valueRange{"bytes", 0, StageWindow}) }
 
-// StageResult ends the answer to Stage. With a Reason the files are not there, and Code is
-// that of Refused.
+// StageResult is the last answer to StageFiles. If Reason is set, staging failed, and Code is an exit code as
+// in Refused.
 type StageResult struct {
 	Code         int
 	Reason, Hint string
@@ -76,8 +76,8 @@ func (m *StageResult) fields(c *codec) {
 	c.sentence(&m.Hint, "hint")
 }
 
-// FileChunkSize and StageWindow are in bytes. The window is as large as that of an SSH channel:
-// less would make a long link slow, and more would only wait there.
+// FileChunkSize and StageWindow are in bytes. The window is that of an SSH channel: a smaller
+// one would slow down links of high latency, and a larger one would only fill buffers.
 const (
 	FileChunkSize = 256 << 10
 	StageWindow   = 2 << 20
@@ -85,7 +85,7 @@ const (
 
 var (
 	fileNameLength  = length{"name", 255}
-	stagedFileRange = valueRange{"parcel", 0, job.MaxStagedFiles - 1}
+	stagedFileRange = valueRange{"file", 0, job.MaxStagedFiles - 1}
 )
 
 func (c *codec) stagedFile(p *job.StagedFile) {
@@ -95,11 +95,11 @@ func (c *codec) stagedFile(p *job.StagedFile) {
 	c.num(&p.Mode, valueRange{"mode", 0, 0o700})
 }
 
-// deflateChunkNodes is from how many nodes on a piece is deflated: what that costs here, once, is
-// then less than what is saved in encrypting and on a link of 1 Gbit/s.
+// deflateChunkNodes is the smallest number of nodes for which a chunk is deflated. From there on, deflating once costs
+// less time than encryption and a link of 1 Gbit/s save.
 const deflateChunkNodes = 3
 
-// FrameFor encodes a piece, to be sent to so many nodes; deflated if that pays.
+// FrameFor encodes m for sending to the given number of nodes. It deflates the chunk if that saves time.
 func (m *FileChunk) FrameFor(nodes int) Frame {
 	if nodes >= deflateChunkNodes && len(m.Bytes) >= deflateSample/16 {
 		probe := m.Bytes[:min(len(m.Bytes), deflateSample/4)]
@@ -112,18 +112,18 @@ func (m *FileChunk) FrameFor(nodes int) Frame {
 	return Encode(m)
 }
 
-// Inflate makes Bytes what they were.
+// Inflate restores Bytes of a deflated chunk, and sets Size to 0.
 func (m *FileChunk) Inflate() error {
 	if m.Size == 0 {
 		return nil
 	}
 	if m.Size < 0 || m.Size > FileChunkSize {
-		return fmt.Errorf("a piece of %d bytes", m.Size)
+		return fmt.Errorf("a chunk of %d bytes", m.Size)
 	}
-	buf := make([]byte, m.Size+1) // one more, to see the end
+	buf := make([]byte, m.Size+1) // one byte more, to detect a chunk that is too long
 	n, err := io.ReadFull(flate.NewReader(bytes.NewReader(m.Bytes)), buf)
 	if n != m.Size || err != io.ErrUnexpectedEOF {
-		return fmt.Errorf("a packed piece of %d bytes instead of %d: %v", n, m.Size, err)
+		return fmt.Errorf("a deflated chunk of %d bytes instead of %d: %v", n, m.Size, err)
 	}
 	m.Bytes, m.Size = buf[:n:n], 0
 	return nil

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A Side is an end of a Conn, and who says what.
+// A Side is one end of a Conn.
 type Side int
 
 // The sides.
@@ -23,24 +23,24 @@ func (s Side) String() string {
 	return "a helper"
 }
 
-// A Phase is when a message may come.
+// A Phase is the part of a session in which a message is allowed.
 type Phase int
 
-// The phases, in the order of a job's life. A spawn begins again at Reserving, while others run.
+// The phases, in their order. A spawn goes through Reserving to Running again, while other ranks run.
 const (
-	Greeting   Phase = iota + 1 // before all else
-	Queueing                    // before a plan, and between two: of the queue's host, or all
+	Greeting   Phase = iota + 1 // before all other phases
+	Queueing                    // before a plan, and between two plans
 	Reserving                   // until Start
 	Staging                     // before the first Start
 	Running                     // from Start on
-	Ending                      // from End on; for Bye, and what it leaves behind, always
-	Listing                     // after Greeting, of helpers that get no ranks
+	Ending                      // from EndJob on; Bye is always allowed
+	Listing                     // after Greeting, for helpers without ranks
 	Diagnosing                  // likewise
 	Always                      // after Greeting
 )
 
-// A Kind is a row of the table of messages (TRUST-4): its name, who sends it, when, how large
-// a body may be, and an empty one.
+// A Kind is a kind of message, a row of the table (TRUST-4): its name, its sender, its phase, the largest
+// body in bytes, and a function that returns an empty message.
 type Kind struct {
 	Name    string
 	Sender  Side
@@ -49,13 +49,13 @@ type Kind struct {
 	New     func() Message
 }
 
-// maxUnbounded bounds what has no other measure: what a fence of 1,000 nodes with 64 business cards
-// each spreads is some 64 MiB.
+// maxUnbounded is the largest body of messages that have no tighter limit. A fence of 1,000 nodes with 64 business cards
+// each takes some 64 MiB.
 const maxUnbounded = 1 << 30
 
-// table has the row of each kind at its number. The numbers are the protocol: they never
-// change their meaning within a Version. A message also has a struct, a place in a drawing, and
-// whoever judges and takes it: of a helper launch/node.validator and launch.translateMessage, of mpiexec helper.session.handleFrame.
+// table has each kind at its number. The numbers are part of the protocol: they never
+// change their meaning within a Version. A new message also needs a struct, a line in a drawing, and code that validates and
+// handles it. For messages of helpers that is launch/node.validator and launch.translateMessage, for those of mpiexec helper.session.handleFrame.
 var table = [...]Kind{
 	1: {"Hello", Helper, Greeting, 4 << 10, newMessage[Hello]},
 	2: {"NodeInfo", Helper, Greeting, 1 << 20, newMessage[NodeInfo]},
@@ -160,7 +160,7 @@ func newMessage[M any, P interface {
 	return P(new(M))
 }
 
-// kindNumbers has the number of each kind by the type of its messages.
+// kindNumbers maps the type of a message to the number of its kind.
 var kindNumbers = func() map[reflect.Type]byte {
 	all := make(map[reflect.Type]byte, len(table))
 	for number, k := range table {
@@ -171,13 +171,13 @@ var kindNumbers = func() map[reflect.Type]byte {
 	return all
 }()
 
-// numberOf returns the number of a message's kind, which has a row in the table.
+// numberOf returns the number of m's kind. m must have a row in the table.
 func numberOf(m Message) byte { return kindNumbers[reflect.TypeOf(m)] }
 
-// kindOf returns the row of a message.
+// kindOf returns the row of m in the table.
 func kindOf(m Message) *Kind { return &table[numberOf(m)] }
 
-// kindByNumber returns the row of a number, nil if it has none.
+// kindByNumber returns the row with this number, or nil if there is none.
 func kindByNumber(number byte) *Kind {
 	if int(number) >= len(table) || table[number].New == nil {
 		return nil
@@ -199,8 +199,8 @@ func Kinds() []Kind {
 // NameOf returns the name of a message's kind.
 func NameOf(m Message) string { return kindOf(m).Name }
 
-// A Violation is what the other end said and may not, as TRUST-2 words it. The first one is
-// the end of a connection.
+// A Violation is the error for a message that breaks the protocol, worded as in TRUST-2. The connection ends at the first
+// one.
 type Violation string
 
 func (v Violation) Error() string { return string(v) }
@@ -209,8 +209,8 @@ func unknownKind(kind byte) Violation {
 	return Violation(fmt.Sprintf("not a message: kind %d", kind))
 }
 
-// checkHeader returns the row of a frame that may be read on this side, before a byte of its
-// body is (TRUST-31).
+// checkHeader returns the kind of a frame if side self may receive it, before any byte of the
+// body is read (TRUST-31).
 func checkHeader(kind byte, size uint64, self Side) (*Kind, error) {
 	k := kindByNumber(kind)
 	switch {
@@ -224,7 +224,7 @@ func checkHeader(kind byte, size uint64, self Side) (*Kind, error) {
 	return k, nil
 }
 
-// article sets "a" or "an" before a name.
+// article prefixes a name with "a" or "an".
 func article(name string) string {
 	if strings.ContainsRune("AEIOU", rune(name[0])) {
 		return "an " + name

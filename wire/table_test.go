@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// The table says of each kind what its messages are.
-func TestTheTableOfKinds(t *testing.T) {
+// The table has the right row for the messages of each kind.
+func TestTable(t *testing.T) {
 	for number, k := range table {
 		if k.New == nil {
 			continue
@@ -33,10 +33,10 @@ func TestTheTableOfKinds(t *testing.T) {
 	}
 }
 
-// arrow is a line of a drawing: a head at the left, what is said, a head at the right.
+// arrow matches a line of a drawing: an arrowhead at the left, the message, an arrowhead at the right.
 var arrow = regexp.MustCompile(`(?m)^\t   \| (<-*)? ?(.*?\S) ?(-*>)?(?:  .*)?$`)
 
-// Each kind is drawn with its direction, and what is drawn is a kind.
+// Each kind is in a drawing, with its direction. Every message in a drawing is a kind.
 func TestEveryKindIsDrawn(t *testing.T) {
 	drawn := make(map[string]Side)
 	for _, f := range parsed(t) {
@@ -65,7 +65,7 @@ func TestEveryKindIsDrawn(t *testing.T) {
 
 var fileSet = token.NewFileSet()
 
-// parsed are the files of the package, without tests, by name.
+// parsed returns the parsed files of the package, without tests, by name.
 func parsed(t *testing.T) map[string]*ast.File {
 	packages, err := parser.ParseDir(fileSet, ".", func(f os.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") }, parser.ParseComments)
 	if err != nil {
@@ -74,7 +74,7 @@ func parsed(t *testing.T) map[string]*ast.File {
 	return packages["wire"].Files
 }
 
-// text is what stands in a comment, with its tabs.
+// text returns the text of a comment, with its tabs.
 func text(group *ast.CommentGroup) string {
 	var lines []string
 	for _, c := range group.List {

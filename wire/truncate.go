@@ -8,17 +8,18 @@ import (
 	"remshell/job"
 )
 
-// What a ledger holds was written by any user of the node, and what is told of it has to be
-// what a helper may say.
+// The contents of a ledger were written by any users of the node. These functions cut them to
+// what a helper may send.
 
-// Truncate leaves out the entries that cannot be sent in so many bytes; 0: in as many as there may be. If there is no room for all, each user has the same share of it, and Fit returns
-// the users who would need more. The states, which are of one job, may take half of the room.
+// Truncate removes entries so that the message takes at most the given number of bytes; 0: the largest size allowed.
+// If not all fit, each user has the same share, and Truncate returns the users whose entries were removed.
+// States, which are of one job, may take half of the size.
 func (m *LedgerListed) Truncate(most int) (cut []int) {
 	if full := kindOf(m).MaxBody; most <= 0 || most > full {
 		most = full
 	}
 	left, ranks := max(0, most-3*maxSentence)/2, maxOnNode
-	room := left
+	states := left
 	m.States = sendable(m.States, (*codec).rankState, &left, &ranks)
 	var all []ledgerEntry
 	for i := range m.Claims {
@@ -27,21 +28,22 @@ func (m *LedgerListed) Truncate(most int) (cut []int) {
 	for i := range m.Tickets {
 		all = append(all, measureEntry(&m.Tickets[i], (*codec).ticket, m.Tickets[i].UID))
 	}
-	fits, cut := fairShare(all, room+left)
+	fits, cut := fairShare(all, states+left)
 	next := 0
-	leftOut := func() bool { next++; return !fits[next-1] }
-	m.Claims = slices.DeleteFunc(m.Claims, func(job.Claim) bool { return leftOut() })
-	m.Tickets = slices.DeleteFunc(m.Tickets, func(job.Ticket) bool { return leftOut() })
+	removed := func() bool { next++; return !fits[next-1] }
+	m.Claims = slices.DeleteFunc(m.Claims, func(job.Claim) bool { return removed() })
+	m.Tickets = slices.DeleteFunc(m.Tickets, func(job.Ticket) bool { return removed() })
 	return cut
 }
 
-// A ledgerEntry is a claim or ticket as it would be sent.
+// A ledgerEntry is the size of a claim or ticket in its encoding.
 type ledgerEntry struct {
 	uid                       int
 	size                      int // in bytes; 0: it cannot be sent
 	claimedRanks, claimedCPUs int
 }
 
+// measureEntry returns the size of an entry of user uid, or size 0 if it cannot be encoded validly.
 func measureEntry[T any](p *T, each func(*codec, *T), uid int) ledgerEntry {
 	out := codec{}
 	each(&out, p)
@@ -53,8 +55,8 @@ func measureEntry[T any](p *T, each func(*codec, *T), uid int) ledgerEntry {
 	return ledgerEntry{uid, len(out.buf), in.claimedRanks, in.claimedCPUs}
 }
 
-// fairShare reports which entries fit into so many bytes, and which users have some that do not. An entry comes the later, the
-// more its user has before it: so nobody takes the room of others by many entries or large ones.
+// fairShare reports which entries fit into the given bytes, and the users who have entries that do not. Each entry is preceded
+// by those with smaller sums of their user's entries so far. So no user can crowd out others by many or large entries.
 func fairShare(all []ledgerEntry, left int) (fits []bool, cut []int) {
 	fits = make([]bool, len(all))
 	sum, before := make(map[int]int), make([]int, len(all)) // by user, by entry
@@ -67,20 +69,20 @@ func fairShare(all []ledgerEntry, left int) (fits []bool, cut []int) {
 		}
 	}
 	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(before[i], before[j]) })
-	entries, seats, held := maxEntries, maxClaimedRanks, maxClaimedCPUs
+	entries, ranks, cpus := maxEntries, maxClaimedRanks, maxClaimedCPUs
 	for _, i := range order {
 		e := all[i]
-		if fits[i] = e.size <= left && entries > 0 && e.claimedRanks <= seats && e.claimedCPUs <= held; !fits[i] {
+		if fits[i] = e.size <= left && entries > 0 && e.claimedRanks <= ranks && e.claimedCPUs <= cpus; !fits[i] {
 			cut = append(cut, e.uid)
 			continue
 		}
-		left, entries, seats, held = left-e.size, entries-1, seats-e.claimedRanks, held-e.claimedCPUs
+		left, entries, ranks, cpus = left-e.size, entries-1, ranks-e.claimedRanks, cpus-e.claimedCPUs
 	}
 	slices.Sort(cut)
 	return fits, slices.Compact(cut)
 }
 
-// Truncate leaves out the ticket at the head if it cannot be.
+// Truncate removes the ticket at the head if it cannot be encoded validly.
 func (m *QueuePosition) Truncate() {
 	left, one := maxPath+2*maxSentence, 1
 	if len(sendable([]job.Ticket{m.Head}, (*codec).ticket, &left, &one)) == 0 {
@@ -88,7 +90,7 @@ func (m *QueuePosition) Truncate() {
 	}
 }
 
-// sendable returns what can be sent of a list, one element after the other.
+// sendable returns the elements of list that can be encoded validly and that fit. It reduces left, in bytes, and entries accordingly.
 func sendable[T any](list []T, each func(*codec, *T), left, entries *int) (fitting []T) {
 	in, out := codec{reading: true}, codec{}
 	for i := range list {
@@ -105,7 +107,7 @@ func sendable[T any](list []T, each func(*codec, *T), left, entries *int) (fitti
 	return fitting
 }
 
-// Truncate leaves out what the node cannot have.
+// Truncate removes values that no node can have.
 func (m *Surveyed) Truncate() {
 	truncateOccupancy(&m.Occupancy)
 	truncateOccupancy(&m.OutsideOccupancy)
@@ -123,7 +125,7 @@ func truncateOccupancy(u *job.Occupancy) {
 	}
 }
 
-// filterSorted is the set of those that fit, in order.
+// filterSorted returns the elements for which fits is true, sorted and without duplicates.
 func filterSorted[T int | string](list []T, fits func(T) bool) []T {
 	kept := slices.DeleteFunc(slices.Clone(list), func(x T) bool { return !fits(x) })
 	slices.Sort(kept)

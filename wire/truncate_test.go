@@ -9,8 +9,8 @@ import (
 	"remshell/job"
 )
 
-// Whatever users write into a ledger, a helper can tell of it, and of what is as it should be.
-func TestWhatOthersWroteIsMadeToFit(t *testing.T) {
+// Whatever users write into a ledger, a helper can send the valid entries.
+func TestLedgerListedTruncate(t *testing.T) {
 	good := job.Claim{Job: "good", Nodes: 1, Size: 1, Since: time.Unix(1, 0), Ranks: []job.ClaimedRank{{CPUs: []int{3}}}}
 	change := func(f func(*job.Claim)) job.Claim {
 		c := good
@@ -26,7 +26,7 @@ func TestWhatOthersWroteIsMadeToFit(t *testing.T) {
 		change(func(c *job.Claim) { c.Ranks = []job.ClaimedRank{{CPUs: []int{1, 1}}} }),
 		change(func(c *job.Claim) { c.Ranks = []job.ClaimedRank{{GPUs: []string{strings.Repeat("x", 65)}}} }),
 		change(func(c *job.Claim) { c.Ranks = make([]job.ClaimedRank, maxClaimedRanks+1) }),
-		change(func(c *job.Claim) { c.Command = strings.Repeat("\xff", 1<<20) }), // is cut
+		change(func(c *job.Claim) { c.Command = strings.Repeat("\xff", 1<<20) }), // is truncated
 	}}
 	m.Truncate(0)
 	if len(m.Claims) != 2 || len(m.Tickets) != 1 {
@@ -48,8 +48,8 @@ func TestWhatOthersWroteIsMadeToFit(t *testing.T) {
 	arrives(t, m)
 }
 
-// One user's entries, many or large, do not keep those of others out of a listing.
-func TestOneUserDoesNotFillAListing(t *testing.T) {
+// A user with many or large entries does not crowd out those of other users.
+func TestLedgerListedFairShare(t *testing.T) {
 	const honest, enemy = 1000, 2000
 	hisClaim := func(c job.Claim) job.Claim {
 		c.Job, c.UID, c.Nodes, c.Size, c.Since = "his", enemy, 1, 1, time.Unix(1, 0)
@@ -90,7 +90,7 @@ func TestOneUserDoesNotFillAListing(t *testing.T) {
 	}
 }
 
-func TestASurveyIsMadeToFit(t *testing.T) {
+func TestSurveyedTruncate(t *testing.T) {
 	m := &Surveyed{Occupancy: job.Occupancy{Ranks: 1 << 40, BoundRanks: 1 << 40, BusyCPUs: []int{-3, 5, 5, 65535, 65536, 1 << 50},
 		BusyGPUs: []string{"a", "a", strings.Repeat("x", 65)}}}
 	m.Truncate()

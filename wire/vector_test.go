@@ -14,7 +14,7 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/vectors.txt again")
 
-// Each kind has a vector: its name, its frame in hex, and the fields as JSON.
+// Each kind has a vector: its name, its frame in hex, and its fields as JSON.
 func TestVectors(t *testing.T) {
 	const file = "testdata/vectors.txt"
 	if *update {
@@ -24,9 +24,9 @@ func TestVectors(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			told := kindOf(m).New() // JSON does not tell all fields of values of a job
-			json.Unmarshal(text, told)
-			fmt.Fprintf(&out, "%s %x %s\n", NameOf(m), []byte(Encode(told)), text)
+			decoded := kindOf(m).New() // JSON does not tell all fields of values of a job
+			json.Unmarshal(text, decoded)
+			fmt.Fprintf(&out, "%s %x %s\n", NameOf(m), []byte(Encode(decoded)), text)
 		}
 		if err := os.WriteFile(file, []byte(out.String()), 0o644); err != nil {
 			t.Fatal(err)

@@ -1,45 +1,45 @@
 /*
-Package wire is the language mpiexec and its helpers speak.
+Package wire is the protocol between mpiexec and its helpers.
 
-The two ends are joined by one ordered byte stream: the stdin and stdout of the
-helper, inside an SSH session or, on the local host, a pair of pipes.
+One ordered byte stream connects the two ends: the stdin and stdout of the
+helper, through an SSH session or, on the local host, through a pair of pipes.
 
 	mpiexec                                      helper
 	   | <----------------------- magic, Hello, NodeInfo   version, build; CPUs, load
 	   | LockDecision ---------------------------------->  queue host only
-	   | <------------------------------- DecisionLocked   who waits before us
+	   | <------------------------------- DecisionLocked   length of the queue
 	   | Survey ---------------------------------------->
-	   | <------------------------------------- Surveyed   what live jobs hold, load, speed
+	   | <------------------------------------- Surveyed   claims of other jobs, load, speed
 	   | Prepare --------------------------------------->  ranks, environment, claim
-	   | <----------- Prepared | Refused | ClaimConflict   ready | why not | by whom
-	   | CancelPrepare | UnlockDecision ---------------->  plan again | let others decide
+	   | <----------- Prepared | Refused | ClaimConflict   ready | why not | other job
+	   | CancelPrepare | UnlockDecision ---------------->  plan again | release the lock
 	   | Start ----------------------------------------->
 	   | <--------------------------- Started, per rank    pid, or why exec failed
 	   | <--------------------- Data -------------------->  stdin, stdout, stderr
 	   | <---------------------------- PMIReport, Exited   per rank
-	   | EndJob ---------------------------------------->  all ranks are over, or shall be
-	   | <-------------------------------------- Drained   nothing of ours is left
+	   | EndJob ---------------------------------------->  end all ranks that are left
+	   | <-------------------------------------- Drained   no process of the job is left
 	   | Bye ------------------------------------------->
 
-That is the shortest job. Each phase is drawn in a file of its own, which has its messages, each with
-its fields and what these may be: greet.go, queue.go, reserve.go and prepare.go, stage.go, run.go,
-pmi.go; and for what is no job listing.go and exam.go. All are listed in table.go.
+This is the shortest job. Each phase has a file with a drawing and its messages: hello.go,
+queue.go, reserve.go and prepare.go, stage.go, run.go, pmi.go. Operations outside of a job are in
+ledger.go and diagnose.go. Each message is listed with its fields and their valid values. table.go
+has the table of all messages.
 
-A helper whose input ends before Bye ends its ranks: that is how a job dies with its launcher.
+If the helper's input ends before Bye, the helper ends its ranks. So a job ends when its mpiexec dies.
 
-A frame is one byte of kind, the length of the body as uvarint, and the body. In
-a body a number is a zig-zag varint, a text or list its length and its elements,
-in the order of the struct's fields. The package does not know who is on the
-other end, nor what the blobs of a fence mean.
+A frame is one byte for the kind, the length of the body as uvarint, and the body. In
+a body a number is a zig-zag varint. A text or list is its length and its elements.
+Fields follow each other in the order of the struct. The package does not know which peer is at the
+other end, nor how to read the blobs of a fence.
 */
 package wire
 
-// Version is the number of this language. Both ends are the same build in
-// practice (the helper is delivered by its launcher), so it is compared for
-// equality only.
+// Version is the version of this protocol. Peers must have equal versions. In practice both ends
+// are the same build, because mpiexec delivers the helper.
 const Version = 5
 
-// A Message is one of the structs of this package that have a row in the table, as a pointer.
+// A Message is a pointer to one of the structs of this package that have a row in the table.
 type Message interface {
 	fields(c *codec)
 }

@@ -20,34 +20,34 @@ import (
 	"remshell/pin"
 )
 
-// anySide takes what either may say.
+// anySide receives messages of either side.
 const anySide Side = 0
 
-// messages returns one message of every kind, its fields filled at random.
+// messages returns one message of every kind, with random values in its fields.
 func messages(r *rand.Rand) []Message {
 	var all []Message
 	for _, kind := range Kinds() {
 		m := kind.New()
 		fill(r, reflect.ValueOf(m).Elem())
 		if p, ok := m.(*Prepare); ok {
-			p.Group.Size = 3 // more than the number of any rank
+			p.Group.Size = 3 // larger than the number of any rank
 			for i := range p.Ranks {
 				p.Ranks[i].App = 0
 			}
-			for i, sent := range p.Apps { // the other fields stay with mpiexec
+			for i, sent := range p.Apps { // the other fields are not sent
 				p.Apps[i] = job.App{Argv: sent.Argv, Dir: sent.Dir, SearchBefore: sent.SearchBefore, Env: sent.Env, RankNeeds: job.RankNeeds{GPUs: sent.GPUs}}
 			}
 		}
 		if s, ok := m.(*Surveyed); ok {
-			s.Occupancy.OwnRanks, s.OutsideOccupancy.OwnRanks = 0, 0 // so do these
+			s.Occupancy.OwnRanks, s.OutsideOccupancy.OwnRanks = 0, 0 // nor are these
 		}
 		all = append(all, m)
 	}
 	return all
 }
 
-// fill sets v to a random value that every field may have. Lists are never empty: nil and
-// empty are one.
+// fill sets v to a random value that is valid for every field. Lists are never empty, because nil and
+// empty lists are encoded alike.
 func fill(r *rand.Rand, v reflect.Value) {
 	switch p := v.Addr().Interface().(type) {
 	case *time.Time:
@@ -65,7 +65,7 @@ func fill(r *rand.Rand, v reflect.Value) {
 	case *job.Attributes:
 		*p = job.Attributes{Speed: 2400, SpeedQuality: job.SpeedNominal, Networks: []string{"ethernet", "ib-hdr"}, NetSpeed: 1000, CPUModel: "m", GPUModels: []string{"g"}}
 		return
-	case *job.Leftover: // of its node mpiexec knows itself
+	case *job.Leftover: // Node is not sent
 		*p = job.Leftover{Kind: job.LeftoverSysVShm, ID: "32769", Bytes: 4096, Rank: r.IntN(100), Err: "e"}
 		return
 	case *job.Exit:
@@ -95,7 +95,7 @@ func fill(r *rand.Rand, v reflect.Value) {
 		v.SetString(strings.Repeat("é\n\x00a", r.IntN(8)))
 	case reflect.Bool:
 		v.SetBool(r.IntN(2) == 1)
-	case reflect.Int, reflect.Int8, reflect.Int64: // with 1 and 2 no enumeration ends
+	case reflect.Int, reflect.Int8, reflect.Int64: // 1 and 2 are valid in every enumeration
 		v.SetInt(1 + r.Int64N(2))
 	case reflect.Uint8:
 		v.SetUint(uint64(r.IntN(256)))
@@ -106,10 +106,10 @@ func fill(r *rand.Rand, v reflect.Value) {
 	}
 }
 
-// serial gives each number once, for a while.
+// serial makes different numbers, up to a wraparound.
 var serial atomic.Int64
 
-func TestEveryMessageArrivesAsSent(t *testing.T) {
+func TestSendRecvEveryMessage(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	a, b := net.Pipe()
 	left, right := NewConn(a, Launcher), NewConn(b, anySide)
@@ -131,7 +131,7 @@ func TestEveryMessageArrivesAsSent(t *testing.T) {
 	}
 }
 
-func TestGreetSkipsWhatLoginShellsPrint(t *testing.T) {
+func TestReceiveHelloSkipsNoise(t *testing.T) {
 	for _, noise := range []string{"", "hello\n", "no newline", strings.Repeat("motd\n", 4000),
 		strings.Repeat("x", 100_000), "\x00remshell", "\x00\xff\n\x00\n"} {
 		var stream bytes.Buffer
@@ -146,7 +146,7 @@ func TestGreetSkipsWhatLoginShellsPrint(t *testing.T) {
 	}
 }
 
-func TestGreetTellsWhatCameInsteadOfAHelper(t *testing.T) {
+func TestReceiveHelloReportsNoise(t *testing.T) {
 	for _, text := range []string{"", "sh: not found\n", Magic, Magic + "\x02\x01\x02", Magic + "\x01\x7f"} {
 		_, _, err := NewConn(&memory{r: strings.NewReader(text)}, Launcher).ReceiveHello()
 		var greet *HelloError
@@ -163,8 +163,8 @@ func TestGreetTellsWhatCameInsteadOfAHelper(t *testing.T) {
 	}
 }
 
-// The first row of what a peer may not say is found before a byte of the body is read.
-func TestRecvTellsAViolation(t *testing.T) {
+// The first violation is found before any byte of the body is read.
+func TestRecvReportsViolation(t *testing.T) {
 	frame := func(kind byte, size uint64, body ...byte) []byte {
 		return append(binary.AppendUvarint([]byte{kind}, size), body...)
 	}
@@ -192,8 +192,8 @@ func TestRecvTellsAViolation(t *testing.T) {
 	}
 }
 
-// A frame may be as large as its kind may, and not a byte larger.
-func TestAFrameIsBoundedByItsKind(t *testing.T) {
+// A frame may be as large as its kind allows, and not a byte larger.
+func TestFrameSizeLimit(t *testing.T) {
 	for number, k := range table {
 		if k.New == nil {
 			continue
@@ -208,7 +208,7 @@ func TestAFrameIsBoundedByItsKind(t *testing.T) {
 	}
 }
 
-func TestRecvTellsAnEndInsideAFrame(t *testing.T) {
+func TestRecvReportsTruncatedFrame(t *testing.T) {
 	whole := appendFrame(nil, &Hello{Version: 1, Build: "abc", Host: "n1", PID: 7})
 	for n := 1; n < len(whole); n++ {
 		m, err := NewConn(&memory{r: bytes.NewReader(whole[:n])}, Launcher).Recv()
@@ -221,7 +221,7 @@ func TestRecvTellsAnEndInsideAFrame(t *testing.T) {
 	}
 }
 
-func TestSendNeverWaitsAndReportsTheBrokenPipe(t *testing.T) {
+func TestSendNeverBlocks(t *testing.T) {
 	a, b := net.Pipe() // nobody reads b
 	c := NewConn(a, Helper)
 	for range 1000 {
@@ -242,7 +242,7 @@ func TestSendNeverWaitsAndReportsTheBrokenPipe(t *testing.T) {
 	}
 }
 
-func TestCloseDeliversWhatWasSent(t *testing.T) {
+func TestCloseFlushes(t *testing.T) {
 	var stream bytes.Buffer
 	c := NewConn(&memory{w: &stream}, Helper)
 	for i := range 100 {
@@ -257,7 +257,7 @@ func TestCloseDeliversWhatWasSent(t *testing.T) {
 	}
 }
 
-// What is read is what was said, and takes memory as the frame has bytes.
+// A message that is accepted encodes to the same bytes, and takes memory in proportion to its frame.
 func FuzzRecv(f *testing.F) {
 	for _, m := range messages(rand.New(rand.NewPCG(3, 4))) {
 		f.Add(appendFrame(nil, m))
@@ -292,7 +292,7 @@ func BenchmarkPrepare(b *testing.B) {
 	b.SetBytes(int64(len(buf)))
 }
 
-// memory is a stream that ends with its reader and keeps what is written.
+// memory is a stream that reads from its reader and keeps what is written.
 type memory struct {
 	r io.Reader
 	w *bytes.Buffer
@@ -307,8 +307,8 @@ func (m *memory) Read(p []byte) (int, error) {
 func (m *memory) Write(p []byte) (int, error) { return m.w.Write(p) }
 func (m *memory) Close() error                { return nil }
 
-// A frame for many is held once, and comes in its place among what else is sent.
-func TestASharedFrameIsHeldOnceAndInOrder(t *testing.T) {
+// A frame for many connections is stored once, and is written in its order among other messages.
+func TestSharedFrameIsStoredOnce(t *testing.T) {
 	const many, size = 50, 4 << 20
 	frame := Encode(&Fence{ID: "k0/1", Blob: make([]byte, size)})
 	var before, after runtime.MemStats
@@ -341,9 +341,9 @@ func TestASharedFrameIsHeldOnceAndInOrder(t *testing.T) {
 	}
 }
 
-// A connection that has nothing to write has no writer, and a buffer only if output flows
-// through it. What is sent later is written like what was sent before.
-func TestAConnThatHasNothingToWriteHoldsNothing(t *testing.T) {
+// A connection with nothing to write has no writer, and keeps a buffer only if it has carried
+// output. Messages sent later are written normally.
+func TestIdleConnHoldsNoBuffer(t *testing.T) {
 	for _, test := range []struct {
 		bytes int
 		keeps bool
@@ -374,9 +374,9 @@ func TestAConnThatHasNothingToWriteHoldsNothing(t *testing.T) {
 	}
 }
 
-// Of a message that has no text and no list nothing is allocated to write or to read it, but the
-// message: the start of each rank, and its end, is one.
-func TestWhatHasNoTextIsWalkedWithoutAllocating(t *testing.T) {
+// Encoding and decoding a message without text and list allocates only the message itself. Each rank's start and
+// end is such a message.
+func TestCodecDoesNotAllocate(t *testing.T) {
 	for _, m := range []Message{&Started{Rank: 639_999, PID: 4711}, &Exited{Exit: job.Exit{Rank: 639_999, Code: 3, Usage: job.Usage{Wall: time.Hour}}}} {
 		buf := make([]byte, 0, 64)
 		written := testing.AllocsPerRun(1000, func() { buf = appendFrame(buf[:0], m) })
