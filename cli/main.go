@@ -171,7 +171,7 @@ func checkQueries(line option.Line) error {
 	case file && j.NoLocal: // by --map-by, too
 		return &usererr.Error{Text: "-nolocal has no meaning with --cluster-state, which does not tell where mpiexec runs", Remedy: "leave it out"}
 	case file && several, j.SaveState != "" && several:
-		return &usererr.Error{Text: "a cluster state covers a single executable", Remedy: "take each section on its own"}
+		return &usererr.Error{Text: "a cluster state covers a single executable", Remedy: "run it for each app context alone"}
 	case j.SaveState != "" && (file || j.Probe == "no"):
 		return &usererr.Error{Text: "--save-cluster-state needs a look at the hosts", Remedy: "leave --cluster-state and --no-probe out"}
 	case j.JSON != "" && j.Plan && !j.DryRun:

@@ -134,7 +134,7 @@ func pmiOffers(o simulate.Outcome, environ []string) (lines []string) {
 		}
 		section := ""
 		if len(o.Request.Apps) > 1 {
-			section = fmt.Sprintf("section %d: ", i+1)
+			section = fmt.Sprintf("app context %d: ", i+1)
 		}
 		switch {
 		case app.PMIOffer != "" && app.PMIOffer != job.PMIOfferAuto:

@@ -206,7 +206,7 @@ func formatVariables(v JobView) string {
 	for i, app := range v.Request.Apps {
 		who := ""
 		if len(v.Request.Apps) > 1 {
-			who = fmt.Sprintf("for section %d: ", i+1)
+			who = fmt.Sprintf("for app context %d: ", i+1)
 		}
 		own, taken := ownAssignments(slices.Concat(app.Env.Set, app.DefaultEnv), v.Environ)
 		if taken > 0 {

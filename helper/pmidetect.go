@@ -14,13 +14,13 @@ import (
 	"remshell/job"
 )
 
-// A pmiOffer is the PMI protocol offered to the ranks of one app context of a group, and why.
+// A pmiOffer is by what the ranks of one section of a group find their helper here, and why.
 type pmiOffer struct {
 	pmidetect.Verdict
-	env []string // environment of the app context, with the offer; nil: not composed yet
+	env []string // of the section, with what its ranks are told of that; nil: not composed yet
 }
 
-// detectPMI decides which PMI the app context of a rank is offered (PMIX-2). The rank's program must be found.
+// detectPMI decides what the section of a rank whose program is found is offered (PMIX-2).
 func (s *session) detectPMI(g *group, r *rankProcess) *rank.Error {
 	if g.pmiOffers[r.plan.App] != nil {
 		return nil
@@ -43,7 +43,7 @@ func (s *session) detectPMI(g *group, r *rankProcess) *rank.Error {
 				return rank.InternalError("PMIx cannot be offered here: "+err.Error(), "leave out --pmi pmix")
 			}
 			tell := s.log.warn
-			if auto && !o.Speaks() { // it may not be an MPI program
+			if auto && !o.Speaks() { // it may be no MPI program at all
 				tell = s.log.inform
 			}
 			tell("PMI-1 is offered alone: %v", err)
@@ -51,24 +51,23 @@ func (s *session) detectPMI(g *group, r *rankProcess) *rank.Error {
 		}
 	}
 	if g.pmiOffers[r.plan.App] = o; g.prepare.PMI.ExplainOffer {
-		s.log.inform("app %d: pmi  %s", r.plan.App+1, o.Verdict)
+		s.log.inform("app context %d: pmi  %s", r.plan.App+1, o.Verdict)
 	}
 	return nil
 }
 
-// detectLibrary finds the MPI library that a rank's program is linked with.
+// detectLibrary looks at what the program of a rank is linked with.
 func (s *session) detectLibrary(r *rankProcess) pmidetect.Verdict {
 	return s.pmiDetector.Verdict(r.command.Path, pmidetect.SearchOf(r.command.Env, r.command.Dir))
 }
 
-// speaksPMI reports whether a rank is expected to initialize PMI: its program is linked with an MPI library, or the
-// user said so.
+// speaksPMI reports whether the program of a rank is known to say init to its helper, by what it is linked with or by the user's word.
 func (r *rankProcess) speaksPMI() bool {
 	o := r.group.pmiOffers[r.plan.App]
 	return o != nil && o.Offer != job.PMIOfferNone && o.Speaks()
 }
 
-// pmiOffered returns the PMI that a rank is offered. It is PMIOfferNone while the program is still to be staged.
+// pmiOffered is what a rank is offered: nothing, while its program is still to be staged.
 func (r *rankProcess) pmiOffered() job.PMIOffer {
 	if o := r.group.pmiOffers[r.plan.App]; o != nil {
 		return o.Offer
@@ -76,7 +75,7 @@ func (r *rankProcess) pmiOffered() job.PMIOffer {
 	return job.PMIOfferNone
 }
 
-// composeAppEnv returns the environment of a rank's app context. It is composed once for all its ranks.
+// composeAppEnv completes the environment of a rank's section, once for all of its ranks.
 func (s *session) composeAppEnv(r *rankProcess) []string {
 	o := r.group.pmiOffers[r.plan.App]
 	if o.env == nil {
@@ -86,7 +85,7 @@ func (s *session) composeAppEnv(r *rankProcess) []string {
 	return o.env
 }
 
-// admitPMIx registers a group with the PMIx server, if an app context of it is offered PMIx.
+// admitPMIx lets the ranks of a group come to the PMIx server, if a section of it is offered that.
 func (s *session) admitPMIx(g *group) {
 	for _, o := range g.pmiOffers {
 		if o.Offer.OffersPMIx() && g.pmix == nil {
@@ -96,7 +95,7 @@ func (s *session) admitPMIx(g *group) {
 	}
 }
 
-// describePMIx returns what the environment tells a group's ranks about the PMIx server and the job.
+// describePMIx is what the ranks of a group are told of the PMIx server and of the job.
 func (s *session) describePMIx(g *group) *rank.PMIx {
 	m := g.prepare
 	p := &rank.PMIx{Namespace: namespaceOf(m), Server: s.pmix.name + ".0;" + s.pmix.uri, SessionDir: s.pmix.dir.Path, Secret: m.PMI.Token,
@@ -107,8 +106,8 @@ func (s *session) describePMIx(g *group) *rank.PMIx {
 	return p
 }
 
-// ranksPerCPU returns how many ranks of the job run here for each CPU that they may use, rounded up. It counts the
-// ranks of g, which is about to start.
+// ranksPerCPU is how many ranks of the job there are here for each CPU that they may use, rounded up, with those of
+// a group that is to start.
 func (s *session) ranksPerCPU(g *group) int {
 	all := slices.Clone(g.ranks)
 	for _, r := range s.ranks {
@@ -128,8 +127,8 @@ func (s *session) ranksPerCPU(g *group) int {
 	return (len(all) + have - 1) / have
 }
 
-// builtForLibrary names the MPI library of a rank that has contacted no PMI server (REP-5, PMIX-6). It is empty if
-// none was found.
+// builtForLibrary names what rank 0 is linked with that speaks to a launcher, if it has spoken to none
+// (REP-5, PMIX-6).
 func (s *session) builtForLibrary(r *rankProcess) (library string) {
 	v := r.group.pmiOffers[r.plan.App].Verdict
 	if v.Library == "" {
@@ -138,8 +137,8 @@ func (s *session) builtForLibrary(r *rankProcess) (library string) {
 	return v.Library
 }
 
-// checkSpawnedLibrary refuses a spawned program that is built for another MPI family than its parent, since they could
-// not communicate (PMIX-43).
+// checkSpawnedLibrary refuses a program that cannot speak to the rank which has spawned it, since it is
+// built for another family of MPI (PMIX-43).
 func checkSpawnedLibrary(g *group, r *rankProcess, v pmidetect.Verdict) *rank.Error {
 	m := g.prepare.Group
 	parent := ""

@@ -50,7 +50,7 @@ func sectionOf(p job.Plan, rank int) int {
 func twoLibraries(pmi, pmix waiting, sections int) supervise.Failure {
 	name := func(w waiting) string {
 		if sections > 1 {
-			return fmt.Sprintf("%s (section %d: %s)", w.who, w.section+1, w.program)
+			return fmt.Sprintf("%s (app context %d: %s)", w.who, w.section+1, w.program)
 		}
 		return fmt.Sprintf("%s (%s)", w.who, w.program)
 	}

@@ -164,7 +164,7 @@ func parseBytes(text string) (int64, bool) {
 func CheckConflicts(shares []job.RankNeeds, layout pin.Layout, spots bool) error {
 	for _, s := range shares {
 		if s.HWThreads != shares[0].HWThreads {
-			return badValue("--hw-threads", strconv.Itoa(max(0, s.HWThreads)), "the same in all sections")
+			return badValue("--hw-threads", strconv.Itoa(max(0, s.HWThreads)), "the same in all app contexts")
 		}
 		source := s.NUMA.Option()
 		switch m := layout.Map; {

@@ -73,7 +73,7 @@ var foreignOptions = []refusal{
 	{"constraint", 1, "is srun's option for features of nodes; here: --nodetype", gradeError},
 	{"time", 1, "is srun's option for a limit in minutes; here: -timeout, in seconds", gradeError},
 	{"distribution", 1, "is srun's option for the order of ranks; here: -rr for cyclic, and --map-by", gradeError},
-	{"multi-prog", 0, "is srun's option for several programs; here: sections with a : between, or -configfile", gradeError},
+	{"multi-prog", 0, "is srun's option for several programs; here: app contexts with a : between, or -configfile", gradeError},
 	{"error", 1, "is srun's option for standard error; here: -errfile-pattern", gradeError},
 	{"input", 1, "is srun's option for standard input; here: -stdin file=FILE", gradeError},
 	{"ntasks-per-core threads-per-core hint", 1, "is srun's option for the use of cores; here: --map-by ppr:N:core, -use-hwthread-cpus, --tpp", gradeError},

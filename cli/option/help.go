@@ -229,8 +229,8 @@ func (o *Option) settingText(value string) string {
 // scopeText says in words how far the option holds.
 func (o *Option) scopeText() string {
 	text := map[Scope]string{
-		PerApp:    "Holds for the section it stands in",
-		Inherited: "In the first section it holds for all sections without their own",
+		PerApp:    "Holds for the app context it stands in",
+		Inherited: "In the first app context it holds for all app contexts without their own",
 		PerJob:    "Holds for the whole job",
 	}[o.Scope]
 	if o.accumulates {

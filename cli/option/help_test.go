@@ -241,10 +241,10 @@ func TestOrigin(t *testing.T) {
 		{line.Apps[1].Origin, "ppn", "-ppn 1", 2, 11},
 	} {
 		if g, ok := c.origin(c.name); !ok || g.String() != c.want || g.AppNumber != c.section || g.Position != c.word {
-			t.Errorf("%s: %v in section %d, word %d; want %v", c.name, g, g.AppNumber, g.Position, c)
+			t.Errorf("%s: %v in app context %d, word %d; want %v", c.name, g, g.AppNumber, g.Position, c)
 		}
 	}
 	if g, ok := line.Apps[0].Origin("ppn"); ok {
-		t.Errorf("section 1 has %v", g)
+		t.Errorf("app context 1 has %v", g)
 	}
 }

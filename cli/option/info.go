@@ -71,7 +71,7 @@ func (g GivenOption) originText(sections int) string {
 	case g.source != "":
 		return g.source
 	case sections > 1:
-		return fmt.Sprintf("command line, section %d", g.AppNumber)
+		return fmt.Sprintf("command line, app context %d", g.AppNumber)
 	}
 	return "command line"
 }

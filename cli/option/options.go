@@ -65,9 +65,9 @@ func Mpiexec(signals SignalNumbers) *Table {
 type AppOptions struct {
 	N        int       `name:"-n" rival:"count" also:"-np --ntasks" arg:"N" zero:"skip" topic:"Where ranks run" help:"number of ranks"`
 	Wdir     string    `name:"-wdir" also:"-wd -dir --chdir -D" arg:"DIR" topic:"Environment" help:"working directory on the hosts"`
-	Env      []EnvVar  `name:"-env" repeat:"sum" arg:"NAME VALUE" takes:"pair" topic:"Environment" help:"set a variable for this section"`
+	Env      []EnvVar  `name:"-env" repeat:"sum" arg:"NAME VALUE" takes:"pair" topic:"Environment" help:"set a variable for this app context"`
 	X        []EnvVar  `name:"-x" repeat:"sum" arg:"NAME[=VALUE]" topic:"Environment" help:"set a variable, or pass one on from here"`
-	EnvList  EnvImport `name:"-envlist" also:"-exports -envall=* -envnone=" env:"PSI_EXPORTS" arg:"A,B,PRE_*" topic:"" help:"variables this section takes from here; -envall, -envnone"`
+	EnvList  EnvImport `name:"-envlist" also:"-exports -envall=* -envnone=" env:"PSI_EXPORTS" arg:"A,B,PRE_*" topic:"" help:"variables to take from here; -envall, -envnone"`
 	UnsetEnv []string  `name:"--unset-env" repeat:"sum" arg:"NAME" topic:"" help:"take a variable away (PRE_* several)"`
 	Path     string    `name:"-path" arg:"DIR[:DIR]" topic:"" help:"look for the program there first, on the hosts"`
 	Soft     Soft      `name:"-soft" excludes:"cluster-state" rival:"count" arg:"SPEC" topic:"" under:"Where ranks run" help:"as many ranks of SPEC as there is room for"`
@@ -75,7 +75,7 @@ type AppOptions struct {
 
 	HetGroup string `name:"--het-group" excludes:"cluster-state" also:"--pack-group" arg:"LIST" env:"-" topic:"" under:"Where ranks run" help:"hosts of these groups of {groups} heterogeneous job"`
 
-	ConfigFile string `name:"-configfile" also:"--app -file" arg:"FILE" env:"-" topic:"" under:"Where ranks run" help:"read sections from FILE, one on each line"`
+	ConfigFile string `name:"-configfile" also:"--app -file" arg:"FILE" env:"-" topic:"" under:"Where ranks run" help:"read app contexts from FILE, one on each line"`
 }
 
 // InheritedOptions of the first section hold in every section that does not give
@@ -131,7 +131,7 @@ type JobOptions struct {
 	SetPlus      string `name:"--node-set-plus" read:"PSI_NODESET_PLUS" arg:"LIST" topic:"" under:"Where ranks run" help:"if no set is free: SPANEVENLY, DELAY"`
 	SetDelay     string `name:"--node-set-delay" read:"PSI_NODESET_DELAY" arg:"T" topic:"" under:"Where ranks run" help:"how long to wait for a set: 90, 5m, 1:00:00"`
 	NodeAlloc    string `name:"--node-alloc" arg:"WORD" topic:"" under:"Where ranks run" help:"MAXBALANCE: hosts that differ least in speed"`
-	ShareHosts   string `name:"--share-hosts" also:"--no-share-hosts=no" implied:"yes" words:"yes,no" default:"yes" topic:"" under:"Where ranks run" help:"--no-share-hosts: each section on hosts of its own"`
+	ShareHosts   string `name:"--share-hosts" also:"--no-share-hosts=no" implied:"yes" words:"yes,no" default:"yes" topic:"" under:"Where ranks run" help:"--no-share-hosts: each app context on hosts of its own"`
 	ReserveCPUs  string `name:"--reserve-cpus" arg:"C" topic:"" under:"Where ranks run" help:"the last C CPUs of each host stay free"`
 	MemPerRank   string `name:"--mem-per-rank" arg:"SIZE" topic:"" under:"Where ranks run" help:"as many ranks as have memory: 3G each; 3Ghs in huge pages"`
 	Contiguous   string `name:"--contiguous" takes:"attached" arg:"first|best" implied:"first" words:"first,best" topic:"" under:"Where ranks run" help:"hosts with neighbouring IDs"`
@@ -165,7 +165,7 @@ type JobOptions struct {
 	Exclude      []HostExpr    `name:"-exclude" excludes:"cluster-state" arg:"LIST" topic:"" under:"Where ranks run" help:"hosts that get no ranks: n3,node[01-04]"`
 	Stage        []string      `name:"--stage" arg:"FILE" topic:"" under:"Environment" help:"copy FILE to the hosts, for this job; again for more"`
 	StageFiles   []string      `name:"--preload-files" arg:"A,B" topic:"" under:"Environment" help:"Open MPI's: --stage A --stage B"`
-	StageProg    bool          `name:"--stage-program" also:"-preload-binary --bcast" topic:"" under:"Environment" help:"--stage for the program of each section"`
+	StageProg    bool          `name:"--stage-program" also:"-preload-binary --bcast" topic:"" under:"Environment" help:"--stage for the program of each app context"`
 	LocalHost    string        `name:"-localhost" arg:"NAME" topic:"" under:"Where ranks run" help:"the name of this host in hosts and messages"`
 	HybridHosts  bool          `name:"-hybrid-hosts" topic:"" under:"Where ranks run" help:"the hosts share no folders"`
 	Simulate     int           `name:"--simulate-nodes" excludes:"cluster-state" rival:"hosts" arg:"K" topic:"" under:"Where ranks run" help:"this machine plays K nodes: sim0, sim1 and so on"`
@@ -232,7 +232,7 @@ type JobOptions struct {
 	CkptRequired bool         `name:"--ckpt-required" topic:"" under:"Life cycle" help:"what needs one first, as --migrate, is refused without"`
 	CkptDir      string       `name:"--ckpt-dir" env:"-" arg:"DIR" topic:"" under:"Life cycle" help:"folder for checkpoints; mpiexec makes it"`
 	Spares       int          `name:"--spares" arg:"K" topic:"" under:"Life cycle" help:"claim K more nodes, for a restart"`
-	MinRanks     int          `name:"--min-ranks" arg:"R" topic:"" under:"Life cycle" help:"start again with fewer ranks of the last section, R at least"`
+	MinRanks     int          `name:"--min-ranks" arg:"R" topic:"" under:"Life cycle" help:"start again with fewer ranks of the last app context, R at least"`
 
 	ForwardSignals SignalList `name:"--forward-signals" default:"QUIT,USR1,USR2,ALRM,CONT,WINCH,XCPU" arg:"LIST" topic:"" help:"signals that ranks get as mpiexec gets them, or none"`
 	LeaderOnly     bool       `name:"--signal-leader-only" topic:"" help:"signals go to ranks, not to their process groups"`
@@ -268,5 +268,5 @@ type JobOptions struct {
 	Man             bool        `name:"--man" asks:"yes" topic:"" env:"-" help:"print the manual page; read it with: mpiexec --man | man -l -"`
 	Completion      string      `name:"--completion" asks:"yes" arg:"SHELL" words:"bash,zsh,fish" topic:"" env:"-" help:"print what makes a shell complete our options"`
 	Version         bool        `name:"-version" env:"-" also:"-V" topic:"Telling" help:"version, and the PMI versions served"`
-	Separator       bool        `name:"-separator" env:"-" arg:"STR" topic:"" help:"STR instead of : between sections; first option"`
+	Separator       bool        `name:"-separator" env:"-" arg:"STR" topic:"" help:"STR instead of : between app contexts; first option"`
 }

@@ -248,7 +248,7 @@ func collectErrors(sections []scannedApp, rest defaultOptions) (all []error, lin
 		if s.from != "" {
 			place = s.from + ": "
 		} else if len(sections) > 1 {
-			place = fmt.Sprintf("section %d: ", i+1)
+			place = fmt.Sprintf("app context %d: ", i+1)
 		}
 		for _, text := range s.notes {
 			line.Warnings = append(line.Warnings, place+text)
@@ -298,7 +298,7 @@ func noProgramError(sections int, file string) *usererr.Error {
 		return &usererr.Error{Text: "no program is named", Remedy: "each line has one; a backslash at the end of a line continues it"}
 	}
 	if sections > 1 {
-		return &usererr.Error{Text: "no program is named", Remedy: "a lone : separates sections, each with a program"}
+		return &usererr.Error{Text: "no program is named", Remedy: "a lone : separates app contexts, each with a program"}
 	}
 	return &usererr.Error{Text: "no program is named", Remedy: "mpiexec [options] program [args]; mpiexec --help tells more"}
 }
@@ -384,7 +384,7 @@ func addGiven(given []GivenOption, g GivenOption) ([]GivenOption, error) {
 		case g.lastWins:
 			given[i] = g
 		case differ && before.AppNumber != g.AppNumber:
-			return given, &usererr.Error{Text: fmt.Sprintf("%s in section %d contradicts %s in section %d",
+			return given, &usererr.Error{Text: fmt.Sprintf("%s in app context %d contradicts %s in app context %d",
 				g, g.AppNumber, before, before.AppNumber), Remedy: "it is said of the whole job; keep one"}
 		case differ:
 			return given, &usererr.Error{Text: fmt.Sprintf("%s contradicts %s", g, before), Remedy: "keep one"}
@@ -414,12 +414,12 @@ func checkRankCounts(sections []scannedApp, each [][]GivenOption) []error {
 		case zero:
 			skipped++
 		case !ok && !choice && !grouped && len(each) > 1:
-			errs = append(errs, &usererr.Error{Text: fmt.Sprintf("section %d: -n is missing", i+1),
-				Remedy: "with several sections each must say how many ranks it has"})
+			errs = append(errs, &usererr.Error{Text: fmt.Sprintf("app context %d: -n is missing", i+1),
+				Remedy: "with several app contexts each must say how many ranks it has"})
 		}
 	}
 	if skipped == len(each) && skipped > 1 {
-		errs = append(errs, &usererr.Error{Text: "every section has -n 0: nothing to start"})
+		errs = append(errs, &usererr.Error{Text: "every app context has -n 0: nothing to start"})
 	}
 	return errs
 }

@@ -14,7 +14,7 @@ func (t *Table) Reference() string {
 		"One dash or two; case, and `-` or `_`, do not matter in long names; a value is the next word or\n" +
 		"follows `=`. Each long option may also be given as a variable `MPIEXEC_NAME`, or in the file\n" +
 		"`~/.config/mpiexec/config`; other variables that mean the same are listed. An option\n" +
-		"that belongs to one section has a form `-gNAME` for all sections without their own: `-gwdir DIR`, `-gn N`.\n")
+		"that belongs to one app context (the part between two `:`) has a form `-gNAME` for all app contexts without their own: `-gwdir DIR`, `-gn N`.\n")
 	under := t.byTopic()
 	for _, topic := range t.topics {
 		fmt.Fprintf(&b, "\n## %s\n", topic)

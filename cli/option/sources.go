@@ -92,7 +92,7 @@ func (t *Table) readConfigFile(g GivenOption, number int, read func(string) (str
 		sections = append(sections, s)
 	}
 	if len(sections) == 0 {
-		return nil, &usererr.Error{Text: fmt.Sprintf("%s has no section in it", g), Remedy: "write options, program and arguments, a section on each line"}
+		return nil, &usererr.Error{Text: fmt.Sprintf("%s has no app context in it", g), Remedy: "write options, program and arguments, an app context on each line"}
 	}
 	return sections, nil
 }

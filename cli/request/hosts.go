@@ -165,7 +165,7 @@ func (w Inputs) candidatesOf(named []hostlist.Entry, j option.JobOptions) ([]job
 // mergeEntry adds what a further section says of a host: counts add up (HOST-4).
 func mergeEntry(e *hostlist.Entry, other hostlist.Entry) error {
 	if (e.Slots == 0) != (other.Slots == 0) {
-		return &usererr.Error{Text: fmt.Sprintf("host %s has a slot count in one section and none in another", e.Label()), Remedy: "use one way"}
+		return &usererr.Error{Text: fmt.Sprintf("host %s has a slot count in one app context and none in another", e.Label()), Remedy: "use one way"}
 	}
 	both, err := hostlist.MergeEntries(*e, other)
 	both.Slots = e.Slots + other.Slots

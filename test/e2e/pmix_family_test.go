@@ -214,8 +214,8 @@ func TestTwoMPILibrariesInOneJob(t *testing.T) {
 		who       string
 		pmi, hint string
 	}{
-		{"two sections on a host", slices.Concat([]string{"-hosts", "n1:4"}, sections), "rank 1 on n1 (section 2: " + ompi + ") speaks PMIx", "rank 0 on n1 (section 1: " + mpich + ") speaks PMI,", apart},
-		{"two sections on two hosts", slices.Concat([]string{"-hosts", "n1:1,n2:1"}, sections), "rank 1 on n2 (section 2: " + ompi + ") speaks PMIx", "rank 0 on n1 (section 1: " + mpich + ") speaks PMI,", apart},
+		{"two sections on a host", slices.Concat([]string{"-hosts", "n1:4"}, sections), "rank 1 on n1 (app context 2: " + ompi + ") speaks PMIx", "rank 0 on n1 (app context 1: " + mpich + ") speaks PMI,", apart},
+		{"two sections on two hosts", slices.Concat([]string{"-hosts", "n1:1,n2:1"}, sections), "rank 1 on n2 (app context 2: " + ompi + ") speaks PMIx", "rank 0 on n1 (app context 1: " + mpich + ") speaks PMI,", apart},
 		{"what two hosts have", []string{"-hosts", "n1:1,n2:1", "-n", "2", "sh", "-c", script}, "rank 1 on n2 (sh) speaks PMIx", "rank 0 on n1 (sh) speaks PMI,",
 			"  hint      all hosts need the same MPI library: that on n1 speaks PMI, that on n2 PMIx\n"},
 	} {
