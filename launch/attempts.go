@@ -27,34 +27,35 @@ import (
 )
 
 /*
-Lives are the attempts of one job (survive.md 3). Each has a fleet of its own, with fences and
-streams of its own; what they share is the terminal, the job's name and its time, and the nodes
-that live (renew.go).
+An attemptLoop runs the attempts of one job (survive.md 3). Each attempt has a runningJob, fences
+and streams of its own. They share the terminal, the job's name, its time limit, and the nodes
+that survive (renew.go).
 
 	run --> attempt ----> over
 	          ^  |
-	          |  v  restart.Next
-	          |  fence    nothing of the job lives on nodes that were lost, or may
+	          |  v  restart.Decide
+	          |  fence    no process of the job is left on nodes that were lost, or can be
 	          |  pause
 	          '--'
 
-Claims are given up with each attempt: another job may be faster, and then there is no room.
+Nodes are kept through the pause for restart.KeepTime at most. Then their claims are released, and
+another job may take the CPUs.
 */
 type attemptLoop struct {
 	request      job.Request
 	env          Env
 	signals      *reserve.SignalWatch
-	attempts     []job.Attempt // that are over
-	began        time.Time     // when the first was let go
+	attempts     []job.Attempt // attempts that are over
+	began        time.Time     // when the ranks of the first attempt were started
 	lastNodeLost time.Time     // when the last attempt lost a node
-	stdinOffset  int64         // of standard input, if it is a file
-	stdinRead    atomic.Bool   // something of it, if it is none
-	stdoutGone   atomic.Bool   // our standard output takes no more
+	stdinOffset  int64         // where standard input began, if it is a file
+	stdinRead    atomic.Bool   // something was read from standard input, if it is not a file
+	stdoutGone   atomic.Bool   // our standard output can no longer be written to
 	pastAttempts int           // attempts that were over before this mpiexec (--resume)
 	rateLimits   supervise.RateLimits
 }
 
-// run is one attempt after the other.
+// run runs one attempt after the other until one is not followed by another.
 func (l *attemptLoop) run(ctx context.Context) (job.Result, error) {
 	if err := l.waitForFence(ctx, l.env.LeftoverNodes, time.Now()); err != nil {
 		return job.Result{Attempts: l.attempts}, err
@@ -83,7 +84,7 @@ func (l *attemptLoop) run(ctx context.Context) (job.Result, error) {
 	}
 }
 
-// newAttempt makes that of the next attempt.
+// newAttempt returns the runningJob of the next attempt.
 func (l *attemptLoop) newAttempt() *runningJob {
 	env := l.env
 	env.In = l.attemptInput()
@@ -92,13 +93,13 @@ func (l *attemptLoop) newAttempt() *runningJob {
 	return f
 }
 
-// runAttempt is one life of all ranks, from the first connection to the decision about the next.
+// runAttempt runs all ranks once, from the first connection to the decision about the next attempt.
 func (l *attemptLoop) runAttempt(ctx context.Context, f *runningJob) (result job.Result, next restart.Decision, err error) {
 	ctx, done := context.WithCancel(ctx)
 	defer done()
 	defer f.close()
-	life := l.traceStep()
-	defer func() { endTraceStep(life, f, err) }()
+	step := l.traceStep()
+	defer func() { endTraceStep(step, f, err) }()
 	place, err := l.reserveNodes(ctx, f)
 	defer place.Close()
 	if err != nil {
@@ -132,12 +133,12 @@ func (l *attemptLoop) runAttempt(ctx context.Context, f *runningJob) (result job
 	return result, next, err
 }
 
-// attemptEnded takes in how an attempt has ended, and decides whether it was the last.
+// attemptEnded records how an attempt ended, and decides whether another follows.
 func (l *attemptLoop) attemptEnded(f *runningJob, state *supervise.State) restart.Decision {
 	if l.began.IsZero() {
 		l.began = state.Began()
 	}
-	told := state.WasToldToEnd()
+	toldToEnd := state.WasToldToEnd()
 	a := job.Attempt{Number: len(l.attempts), Began: state.Began(), Ended: time.Now(), Kind: state.Cause.EndKind(), Reason: state.Cause.Reason(),
 		Nodes: f.plan.Names(), Size: f.plan.Size, Exit: state.ExitCode()}
 	if state.Cause != nil {
@@ -151,7 +152,7 @@ func (l *attemptLoop) attemptEnded(f *runningJob, state *supervise.State) restar
 			continue
 		}
 		a.Lost = append(a.Lost, n.Name())
-		if n.lost == nil { // something there cannot be killed
+		if n.lost == nil { // a process there cannot be killed
 			f.lastNodeLost = a.Ended
 		}
 	}
@@ -159,7 +160,7 @@ func (l *attemptLoop) attemptEnded(f *runningJob, state *supervise.State) restar
 	f.recordMove(&a)
 	l.attempts, l.lastNodeLost = append(l.attempts, a), f.lastNodeLost
 	next := restart.Decide(l.request.Restart, l.attempts, rand.Float64())
-	if next.Restarts && told {
+	if next.Restarts && toldToEnd {
 		next = restart.Decision{Why: "told to end"}
 	}
 	switch {
@@ -174,15 +175,16 @@ func (l *attemptLoop) attemptEnded(f *runningJob, state *supervise.State) restar
 	return next
 }
 
-// restartAfter is the attempt that follows one whose nodes were lost: some of these may be used again.
+// restartAfter describes the attempt that follows one that lost nodes. Some of these nodes may be
+// used again.
 func (l *attemptLoop) restartAfter(lost []string) *supervise.NextAttempt {
 	r := &supervise.NextAttempt{Number: restart.RestartNumber(l.request.Restart, l.attempts)}
-	may := make(map[string]bool)
+	usable := make(map[string]bool)
 	for _, n := range restart.NextRequest(l.request, l.attempts).Nodes {
-		may[n.Name] = n.ExcludedWhy == ""
+		usable[n.Name] = n.ExcludedWhy == ""
 	}
 	for _, name := range lost {
-		if may[name] {
+		if usable[name] {
 			r.LastResortNodes = append(r.LastResortNodes, name)
 		} else {
 			r.ExcludedNodes = append(r.ExcludedNodes, name)
@@ -191,13 +193,13 @@ func (l *attemptLoop) restartAfter(lost []string) *supervise.NextAttempt {
 	return r
 }
 
-// reserveNodes finds a place for the next attempt. Where there is none, one is looked for, for a while
-// (SV-5).
+// reserveNodes reserves nodes for the next attempt. If a restart does not find enough, reserveNodes
+// tries again for up to restart.SearchTime (SV-5).
 func (l *attemptLoop) reserveNodes(ctx context.Context, f *runningJob) (*reserve.Reservation, error) {
 	ctx, done := l.withinJobTime(ctx)
 	defer done()
-	last, pauses := time.Now().Add(restart.SearchTime), cmp.Or(l.request.Restart.Delay, restart.DefaultDelay)
-	said := ""
+	last, pause := time.Now().Add(restart.SearchTime), cmp.Or(l.request.Restart.Delay, restart.DefaultDelay)
+	reported := ""
 	for {
 		kept := f.remainingKept()
 		f.keptNodes = nil
@@ -205,36 +207,36 @@ func (l *attemptLoop) reserveNodes(ctx context.Context, f *runningJob) (*reserve
 		if err == nil || l.isFirstHere() || ctx.Err() != nil || !lacksRoom(err) {
 			return place, err
 		}
-		if last := &l.attempts[len(l.attempts)-1]; last.NextNodes != nil { // what it was moved to was lost since
+		if last := &l.attempts[len(l.attempts)-1]; last.NextNodes != nil { // the target of the move was lost meanwhile
 			last.NextNodes, f.keptNodes = nil, place.CloseNewNodes()
 			continue
 		}
-		if time.Now().Add(pauses).After(last) {
+		if time.Now().Add(pause).After(last) {
 			why := "no room for " + text.FormatDuration(restart.SearchTime)
 			l.report(job.AttemptEvent{Event: "giveup", GiveUpReason: why})
 			return place, &usererr.Error{Text: fmt.Sprintf("not starting again: %s (%v)", why, err), Code: l.attempts[len(l.attempts)-1].Exit}
 		}
 		f.keptNodes = place.CloseNewNodes()
-		if why := err.Error(); why != said {
+		if why := err.Error(); why != reported {
 			l.env.Report(fmt.Sprintf("no room to start again: %s; trying again for %s", why, text.FormatDuration(time.Until(last))))
-			said = why
+			reported = why
 		}
-		if err := l.pauseBefore(ctx, f, pauses); err != nil {
+		if err := l.pauseBefore(ctx, f, pause); err != nil {
 			f.releaseKept()
 			return place, err
 		}
 	}
 }
 
-// lacksRoom reports whether an attempt failed for want of nodes, or of CPUs, of which there may be more
-// later.
+// lacksRoom reports whether a reservation failed because nodes or CPUs are missing. There may be
+// more of them later.
 func lacksRoom(err error) bool {
 	var noPlan *plan.Error
 	var noHosts *reserve.HostsError
 	return errors.As(err, &noPlan) || errors.As(err, &noHosts)
 }
 
-// reportAttempt tells where an attempt runs that is not the first.
+// reportAttempt tells the user where an attempt runs. It reports nothing for the first.
 func (l *attemptLoop) reportAttempt(p job.Plan) {
 	if len(l.attempts) == 0 {
 		return
@@ -255,7 +257,7 @@ func (l *attemptLoop) reportAttempt(p job.Plan) {
 	l.report(job.AttemptEvent{Event: "attempt", Attempt: len(l.attempts), Reason: last.Kind, Lost: last.Lost, Nodes: nodes, Size: p.Size})
 }
 
-// betweenAttempts is the time between two attempts: the fence, and the pause.
+// betweenAttempts waits for the fence and then for the pause between two attempts.
 func (l *attemptLoop) betweenAttempts(ctx context.Context, f *runningJob, pause time.Duration) error {
 	ctx, done := l.withinJobTime(ctx)
 	defer done()
@@ -266,7 +268,8 @@ func (l *attemptLoop) betweenAttempts(ctx context.Context, f *runningJob, pause 
 	return l.env.Trace.Do(trace.Row{}, trace.Pause, func() error { return l.pauseBefore(ctx, f, pause) })
 }
 
-// pauseBefore waits, unless the job ends. Nodes are kept meanwhile for as long as they may be.
+// pauseBefore waits for d, and returns early with an error if the job ends. It releases kept nodes
+// after restart.KeepTime.
 func (l *attemptLoop) pauseBefore(ctx context.Context, f *runningJob, d time.Duration) error {
 	left := max(0, time.Until(l.attempts[len(l.attempts)-1].Ended.Add(restart.KeepTime)))
 	if len(f.keptNodes) > 0 && left < d {
@@ -279,12 +282,13 @@ func (l *attemptLoop) pauseBefore(ctx context.Context, f *runningJob, d time.Dur
 	return l.sleep(ctx, d)
 }
 
-// fenceReportDelay is how long a fence may take until somebody is told of it.
+// fenceReportDelay is how long a fence takes before the user is told of it.
 const fenceReportDelay = 3 * time.Second
 
-// waitForFence waits until nothing of the last attempt can live on the nodes that it has lost, or whose
-// mpiexec is gone: two lives of one job must not write the same files (SV-3). Either our helper there
-// has seen to it, or a helper that was cut off, then at the latest, has had the time to end its ranks.
+// waitForFence waits until no process of the last attempt can run on the nodes that it lost, or
+// whose mpiexec is gone. Two attempts of one job must not write the same files (SV-3). waitForFence
+// returns as soon as our helpers have cleaned these nodes. At the latest it returns when helpers
+// that were cut off have had the time to end their ranks.
 func (l *attemptLoop) waitForFence(ctx context.Context, lost []string, cutOff time.Time) error {
 	if len(lost) == 0 {
 		return nil
@@ -296,10 +300,10 @@ func (l *attemptLoop) waitForFence(ctx context.Context, lost []string, cutOff ti
 	}
 	began, until := time.Now(), cutOff.Add(l.request.Restart.MaxFence)
 	l.report(job.AttemptEvent{Event: "fence", Lost: lost, Seconds: time.Until(until).Round(time.Millisecond).Seconds()})
-	told := time.AfterFunc(fenceReportDelay, func() {
+	timer := time.AfterFunc(fenceReportDelay, func() {
 		l.env.Report(fmt.Sprintf("waiting until nothing of the job can be left on %s (at most %s)", where, text.FormatDuration(until.Sub(began))))
 	})
-	defer told.Stop()
+	defer timer.Stop()
 	for dirty := lost; time.Now().Before(until); {
 		if dirty = l.cleanNodes(ctx, dirty); len(dirty) == 0 {
 			return nil
@@ -311,13 +315,14 @@ func (l *attemptLoop) waitForFence(ctx context.Context, lost []string, cutOff ti
 	return nil
 }
 
-// cleanNodes ends what a job has left on nodes, and returns those of which that is not known.
+// cleanNodes ends the processes that the job has left on nodes. It returns the nodes on which some
+// may still run.
 func (l *attemptLoop) cleanNodes(ctx context.Context, nodes []string) (dirty []string) {
 	env, req := l.env.Env, l.request
 	req.Nodes = append(slices.Clone(req.Nodes), l.env.FormerNodes...)
 	env.Report = func(string) {}
 	signals := make(chan os.Signal)
-	close(signals) // they are ours
+	close(signals) // the attempt loop handles signals
 	env.Signals, env.Progress, env.OnConnect = signals, nil, nil
 	clean := reserve.CleanNodes(ctx, req, env, nodes)
 	for _, name := range nodes {
@@ -328,7 +333,8 @@ func (l *attemptLoop) cleanNodes(ctx context.Context, nodes []string) (dirty []s
 	return dirty
 }
 
-// withinJobTime ends with the time of the job (SV-11): that goes on between attempts.
+// withinJobTime returns a context that ends with the job's time limit (SV-11), which also counts
+// the time between attempts.
 func (l *attemptLoop) withinJobTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	limit := l.request.TimeLimits.Run
 	if limit == 0 || l.began.IsZero() {
@@ -338,7 +344,7 @@ func (l *attemptLoop) withinJobTime(ctx context.Context) (context.Context, conte
 		Text: fmt.Sprintf("the job ran longer than -timeout %v, and its ranks had ended", limit), Code: job.ExitTimeout})
 }
 
-// sleep waits, unless the job ends.
+// sleep waits for d, and returns early with an error if the job ends.
 func (l *attemptLoop) sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
@@ -348,13 +354,13 @@ func (l *attemptLoop) sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// isFirstHere reports whether the attempt that is to come is the first of this mpiexec.
+// isFirstHere reports whether the next attempt is the first of this mpiexec.
 func (l *attemptLoop) isFirstHere() bool { return len(l.attempts) == l.pastAttempts }
 
 func (l *attemptLoop) report(news job.AttemptEvent) { l.env.observer().AttemptEvent(news) }
 
-// attemptInput is the standard input of an attempt (SV-9): a file is read from its start again; what was
-// read of anything else is gone.
+// attemptInput returns the standard input of an attempt (SV-9). A file is read from its start
+// again. Of any other input, a restart cannot read again what was read before.
 func (l *attemptLoop) attemptInput() io.Reader {
 	if l.env.In == nil || l.request.Restart.MaxRestarts == 0 && l.pastAttempts == 0 {
 		return l.env.In
@@ -373,7 +379,7 @@ func (l *attemptLoop) attemptInput() io.Reader {
 	return readNoter{l.env.In, &l.stdinRead}
 }
 
-// readNoter notes whether anything was read.
+// A readNoter records in anyRead whether anything was read.
 type readNoter struct {
 	io.Reader
 	anyRead *atomic.Bool
@@ -387,9 +393,9 @@ func (n readNoter) Read(p []byte) (int, error) {
 	return got, err
 }
 
-// standbyNames are the names of spares.
-func standbyNames(spares []reserve.KeptNode) (names []string) {
-	for _, s := range spares {
+// standbyNames returns the names of standby nodes.
+func standbyNames(standby []reserve.KeptNode) (names []string) {
+	for _, s := range standby {
 		names = append(names, s.Name())
 	}
 	return names

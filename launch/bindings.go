@@ -4,37 +4,36 @@ import (
 	"strings"
 
 	"remshell/launch/supervise"
-	"remshell/launch/words"
 	"remshell/wire"
 )
 
-// Bindings gather where the kernel has put each rank, and tell it in the order of the
-// ranks as soon as that is known of all (DIAG-3). A nil one gathers nothing.
+// A bindingReport collects the CPUs that the kernel gave each rank. It reports them in the order of
+// ranks as soon as all are known (DIAG-3). A nil bindingReport does nothing.
 type bindingReport struct {
-	report  func(text string) // takes all lines, once; nil: it has
+	report  func(text string) // receives all lines, once; nil afterwards
 	group   int
-	lines   []string // by rank; empty: nothing was heard
-	missing int      // ranks of which nothing was heard
+	lines   []string // by rank; empty: unknown
+	missing int      // ranks that have not reported yet
 }
 
-func newBindingReport(told func(text string), group, ranks int) *bindingReport {
-	return &bindingReport{told, group, make([]string, ranks), ranks}
+func newBindingReport(report func(text string), group, ranks int) *bindingReport {
+	return &bindingReport{report, group, make([]string, ranks), ranks}
 }
 
-// addRank takes the news that a rank of the group runs, or cannot.
+// addRank adds a rank of the group that runs, or could not be started.
 func (b *bindingReport) addRank(n *jobNode, rank int, m *wire.Started) {
 	if b == nil || rank >= len(b.lines) {
 		return
 	}
 	if m.Err == "" {
-		b.lines[rank] = words.FormatBinding(supervise.FormatRank(b.group, rank), n.Name(), n.Probe.Topology, m.CPUs, m.Mems)
+		b.lines[rank] = formatBinding(supervise.FormatRank(b.group, rank), n.Name(), n.Probe.Topology, m.CPUs, m.Mems)
 	}
 	if b.missing--; b.missing == 0 {
 		b.reportNow()
 	}
 }
 
-// reportNow writes what was heard, once.
+// reportNow reports what is known, once.
 func (b *bindingReport) reportNow() {
 	if b == nil || b.report == nil {
 		return

@@ -11,42 +11,45 @@ import (
 	"remshell/launch/supervise"
 )
 
-// A CheckpointRunner is the world of a job's checkpoints, on this machine (survive.md 4).
+// A CheckpointRunner runs checkpoint commands and looks for checkpoint files on this machine
+// (survive.md 4).
 type CheckpointRunner interface {
-	// Run runs the user's command with variables (NAME=VALUE) beside our own until it or ctx ends, and
-	// says why it has failed; empty: it has not. It may be called from any goroutine.
+	// Run runs the user's command with vars (NAME=VALUE) added to our environment, until it or ctx
+	// ends. It returns why the command failed, or "". It may be called from any goroutine.
 	Run(ctx context.Context, command string, vars []string) (why string)
-	// Written reports whether a file has a time at or after another, to the second.
+	// Written reports whether file was last changed at or after since, to the second.
 	Written(file string, since time.Time) bool
 }
 
 /*
-Checkpoints are those of one attempt: the goroutine that owns the job has them asked for, and hears of them.
+A checkpointer takes the checkpoints of one attempt. Only the goroutine that owns the job uses it.
 
-	supervise --Runs, Saved--> turn --events--> checkpoint.State --actions--> ranks, command, file, user
+	supervise --request, update--> checkpointer --events--> checkpoint.State --actions--> ranks, command, file, user
 */
 type checkpointer struct {
 	fleet   *runningJob
 	state   checkpoint.State
 	began   bool
-	command int // that runs, or was the last to run: the news of another is old
+	command int // number of the last command; the end of an earlier one is ignored
 	cancel  context.CancelFunc
-	replies []func(why string) // of those who have asked
-	stopJob func()             // the job, as somebody wanted it to be behind its checkpoint
+	replies []func(why string) // callers of request, each to be called once with the outcome
+	stopJob func()             // stops the job after the checkpoint; nil unless request was given stop
 }
 
 func (f *runningJob) newCheckpointer() *checkpointer {
 	return &checkpointer{fleet: f, state: checkpoint.New(f.req.Checkpoint)}
 }
 
-// commandEnded is the news that a command has ended.
+// commandEnded is the event that a checkpoint command has ended.
 type commandEnded struct {
 	number int
 	why    string
 }
 
-// Ask asks for a checkpoint, for somebody who is told what came of it: empty, or why there is none. With stop the
-// job is stopped by it then, whatever came of the checkpoint. The owner of the job calls it.
+// request starts a checkpoint, or joins the one in progress. It calls answer with "" when the
+// checkpoint is written, or with the reason why there is none. If stop is not nil, it is called
+// afterwards to stop the job, whether or not there is a checkpoint. Only the owner of the job calls
+// request.
 func (c *checkpointer) request(answer func(why string), stop func()) {
 	c.replies = append(c.replies, answer)
 	if stop != nil {
@@ -55,34 +58,36 @@ func (c *checkpointer) request(answer func(why string), stop func()) {
 	c.handleEvent(checkpoint.CheckpointWanted{StopAfter: stop != nil}, time.Now())
 }
 
-// requestAndStop is ask for who wants the attempt to end behind its checkpoint: stop ends it, or it goes on, and stays is told why.
+// requestAndStop requests a checkpoint after which stop ends the attempt. If the attempt goes on
+// instead, stays is called with the reason.
 func (c *checkpointer) requestAndStop(stop func(), stays func(why string)) {
 	c.request(func(why string) {
-		if c.state.Phase != checkpoint.Stopping { // no end of the attempt follows
+		if c.state.Phase != checkpoint.Stopping { // the attempt goes on
 			stays(why)
 		}
 	}, stop)
 }
 
-// update looks whether there is news of the job, or it is time for something.
+// update checks whether the job's state has changed or a deadline has passed.
 func (c *checkpointer) update(now time.Time) {
-	life := c.fleet.state
+	state := c.fleet.state
 	switch due := c.nextTime(); {
 	case c.state.Phase == checkpoint.Over:
-	case life.AllCheckpointed():
+	case state.AllCheckpointed():
 		c.handleEvent(checkpoint.Written{}, now)
 		c.handleEvent(checkpoint.AttemptEnded{}, now)
-	case life.Phase != supervise.Running:
+	case state.Phase != supervise.Running:
 		c.handleEvent(checkpoint.AttemptEnded{}, now)
-	case !c.began && life.IsRunning():
+	case !c.began && state.IsRunning():
 		c.began = true
-		c.handleEvent(checkpoint.JobRunning{End: life.End()}, now)
+		c.handleEvent(checkpoint.JobRunning{End: state.End()}, now)
 	case !due.IsZero() && !now.Before(due):
 		c.handleEvent(checkpoint.Tick{}, now)
 	}
 }
 
-// nextTime is when there is something to do; the zero time: never. It stands still with the ranks.
+// nextTime returns when update has something to do next; the zero time means never. It is never
+// while the ranks are suspended.
 func (c *checkpointer) nextTime() time.Time {
 	if c.fleet.state.IsSuspended() {
 		return time.Time{}
@@ -90,7 +95,7 @@ func (c *checkpointer) nextTime() time.Time {
 	return c.state.Next()
 }
 
-// commandEnded takes the end of a command.
+// commandEnded handles the end of a command.
 func (c *checkpointer) commandEnded(e commandEnded) {
 	switch {
 	case e.number != c.command:
@@ -101,7 +106,7 @@ func (c *checkpointer) commandEnded(e commandEnded) {
 	}
 }
 
-// handleEvent carries out what comes of an event.
+// handleEvent passes an event to the checkpoint's state and carries out the actions that follow.
 func (c *checkpointer) handleEvent(event checkpoint.Event, now time.Time) {
 	for _, action := range c.state.Step(event, now) {
 		switch a := action.(type) {
@@ -129,7 +134,7 @@ func (c *checkpointer) handleEvent(event checkpoint.Event, now time.Time) {
 	}
 }
 
-// startCheckpoint asks the ranks, or has the command do so.
+// startCheckpoint signals the ranks or runs the user's command.
 func (c *checkpointer) startCheckpoint(now time.Time) {
 	f, policy := c.fleet, c.fleet.req.Checkpoint
 	f.state.Step(supervise.CheckpointRequested{Until: now.Add(policy.Grace)}, now)
@@ -150,7 +155,7 @@ func (c *checkpointer) startCheckpoint(now time.Time) {
 	}()
 }
 
-// close ends the command, if one runs: nobody waits for it any more.
+// close ends the command, if one runs.
 func (c *checkpointer) close() {
 	if c.cancel != nil {
 		c.cancel()

@@ -13,79 +13,82 @@ import (
 	"remshell/wire"
 )
 
-// This file is the job's end of a word with it (survive.md 7): its helpers hear who asks and know
-// whether he may, supervision decides, and the answer goes back to the helper.
+// This file handles requests to the running job, such as --status and --end (survive.md 7). Helpers
+// receive a request and check the user's permission. Package supervise decides, and the reply goes
+// back to the helper.
 
-// handleControl takes in what somebody asks by a node. Two helpers on one machine hear the same, and the first
-// answers.
+// handleControl handles a request that a node forwards. Two helpers on one machine may forward the
+// same request; the first gets the reply.
 func (f *runningJob) handleControl(n *jobNode, m *wire.ControlRequest) []supervise.Event {
 	if f.seenRequests[m.ID] {
 		n.Send(&wire.ControlReply{ID: m.ID})
 		return nil
 	}
-	if len(f.seenRequests) == 0 || len(f.seenRequests) >= mostHeard {
+	if len(f.seenRequests) == 0 || len(f.seenRequests) >= maxSeenRequests {
 		f.seenRequests = make(map[string]bool)
 	}
 	f.seenRequests[m.ID] = true
-	asked := controlRequested(n.Node.Node, m)
-	asked.Requester = supervise.Requester{Node: n.key, ID: m.ID}
-	if why := f.state.TooSoon(asked, time.Now()); why != "" {
-		f.sendReply(supervise.SendReply{To: asked, State: job.ReplyRefused, Text: why})
+	request := controlRequested(n.Node.Node, m)
+	request.Requester = supervise.Requester{Node: n.key, ID: m.ID}
+	if why := f.state.TooSoon(request, time.Now()); why != "" {
+		f.sendReply(supervise.SendReply{To: request, State: job.ReplyRefused, Text: why})
 		return nil
 	}
-	if f.waitsForCheckpoint(asked) {
-		f.sendReply(supervise.SendReply{To: asked, State: job.ReplyAccepted, Text: "a checkpoint is being written; suspended then"})
+	if f.waitsForCheckpoint(request) {
+		f.sendReply(supervise.SendReply{To: request, State: job.ReplyAccepted, Text: "a checkpoint is being written; suspended then"})
 		return nil
 	}
-	return []supervise.Event{asked}
+	return []supervise.Event{request}
 }
 
-// controlRequested is what somebody wants. Who that is, a node of another host says.
+// controlRequested converts a request from the wire. The user is only as certain as the node that
+// names him, so a remote node is recorded.
 func controlRequested(n *node.Node, m *wire.ControlRequest) supervise.ControlRequested {
-	asked := supervise.ControlRequested{Verb: m.Request.Verb, Args: m.Request.Args, User: m.Request.User, Role: m.Role}
+	request := supervise.ControlRequested{Verb: m.Request.Verb, Args: m.Request.Args, User: m.Request.User, Role: m.Role}
 	if !n.Def.Local {
-		asked.SayingNode = n.Name()
+		request.SayingNode = n.Name()
 	}
-	return asked
+	return request
 }
 
-// waitsForCheckpoint has an ask by which the job is suspended wait for the checkpoint that is under way: ranks that stand still would
-// write none, and whoever waits for it would hear that it is late (survive.md SV-16). One that only a signal has asked for may be
-// complete, and nobody could tell.
-func (f *runningJob) waitsForCheckpoint(asked supervise.ControlRequested) bool {
-	if asked.Verb != job.VerbSuspend || f.checkpoints.state.Phase != checkpoint.InProgress || !f.req.Checkpoint.CanVerify() {
+// waitsForCheckpoint delays a request to suspend the job until the checkpoint in progress is over
+// (survive.md SV-16). Suspended ranks could not write it, and it would be reported as late. If a
+// checkpoint cannot be verified, waitsForCheckpoint returns false: it may be complete already.
+func (f *runningJob) waitsForCheckpoint(request supervise.ControlRequested) bool {
+	if request.Verb != job.VerbSuspend || f.checkpoints.state.Phase != checkpoint.InProgress || !f.req.Checkpoint.CanVerify() {
 		return false
 	}
-	f.checkpoints.request(func(string) { f.events.Put(asked) }, nil)
+	f.checkpoints.request(func(string) { f.events.Put(request) }, nil)
 	return true
 }
 
 /*
-A gap is the time between two attempts of a job, until the ranks of the next one are let go. What is asked in it is
-answered at once, by whoever reads what the node says: nobody else waits for news of nodes all that time.
+An attemptPause is the time between two attempts, until the ranks of the next one are started.
+A request during this time is answered at once by the goroutine that reads the node's connection,
+because no other goroutine handles messages then.
 
-	helper --Ask--> Listen --> gap.answer --Answer--> helper
-	                            '-- end: the context of all attempts ends
+	helper --ControlRequest--> Listen --> attemptPause.reply --ControlReply--> helper
+	                            '-- --end: cancels the context of all attempts
 */
 type attemptPause struct {
-	nextAttempt int         // that is to come
+	nextAttempt int         // number of the next attempt
 	endJob      func(error) // ends the job
 }
 
-// reply judges what somebody wants who may.
+// reply decides on a request of a user who has the permission.
 func (g *attemptPause) reply(n *node.Node, m *wire.ControlRequest) *wire.ControlReply {
 	switch m.Request.Verb {
 	case job.VerbStatus:
 		return &wire.ControlReply{ID: m.ID, State: job.ReplyDone, Text: fmt.Sprintf("no rank of it runs: attempt %d is to begin", g.nextAttempt)}
 	case job.VerbEnd:
-		by := controlRequested(n, m)
-		g.endJob(&usererr.Error{Text: by.WithNode("ended by " + by.Describe() + " with --end"), Code: job.SIGTERM.Status()})
+		requested := controlRequested(n, m)
+		g.endJob(&usererr.Error{Text: requested.WithNode("ended by " + requested.Describe() + " with --end"), Code: job.SIGTERM.Status()})
 		return &wire.ControlReply{ID: m.ID, State: job.ReplyAccepted, Text: "the job is ended"}
 	}
 	return &wire.ControlReply{ID: m.ID, State: job.ReplyRefused, Text: fmt.Sprintf("no rank of it runs: attempt %d is to begin; ask then", g.nextAttempt)}
 }
 
-// replyDuringPause answers what is asked of a node between two attempts, and reports whether it is that time.
+// replyDuringPause answers a request if the job is between two attempts, and reports whether it is.
 func (f *runningJob) replyDuringPause(n *node.Node, m *wire.ControlRequest) bool {
 	g := f.pause.Load()
 	if g == nil {
@@ -97,16 +100,16 @@ func (f *runningJob) replyDuringPause(n *node.Node, m *wire.ControlRequest) bool
 	return true
 }
 
-// mostHeard is of how many asks the names are kept.
-const mostHeard = 1024
+// maxSeenRequests is how many request IDs are remembered, to recognize repeated requests.
+const maxSeenRequests = 1024
 
-// sendReply tells who has asked how that stands.
+// sendReply sends a reply to the helper whose user made the request.
 func (f *runningJob) sendReply(a supervise.SendReply) {
 	f.nodes[a.To.Node].Send(&wire.ControlReply{ID: a.To.ID, State: a.State, Text: a.Text})
 	f.env.observer().Controlled(job.ControlEvent{Node: f.nodes[a.To.Node].Name(), Verb: a.To.Verb, User: a.To.User, State: a.State})
 }
 
-// replyStates tells those who have asked what the ranks are doing.
+// replyStates sends the states of the ranks to all who asked for them.
 func (f *runningJob) replyStates() {
 	if len(f.statesQuery.requesters) == 0 {
 		return
@@ -130,32 +133,46 @@ func (f *runningJob) replyStates() {
 	}
 }
 
-// holdRanks has all ranks stand still, or lets them go on.
+// holdRanks suspends all ranks, or resumes them.
 func (f *runningJob) holdRanks(a supervise.HoldRanks) {
-	news := job.AttemptEvent{Event: "resume", Seconds: a.HeldFor.Seconds()}
+	event := job.AttemptEvent{Event: "resume", Seconds: a.HeldFor.Seconds()}
 	if a.On {
-		news = job.AttemptEvent{Event: "suspend"}
+		event = job.AttemptEvent{Event: "suspend"}
 	}
 	f.sendAll(&wire.Hold{Why: job.HoldRequested, On: a.On})
 	if !a.On {
 		f.checkpoints.state.Shift(a.HeldFor, f.state.End())
 	}
-	f.env.observer().AttemptEvent(news)
+	f.env.observer().AttemptEvent(event)
 }
 
-// requestCheckpoint has a checkpoint written for somebody, who is told what came of it.
+// requestCheckpoint starts a checkpoint and replies to the requester with the outcome.
 func (f *runningJob) requestCheckpoint(to supervise.ControlRequested) {
 	f.sendReply(supervise.SendReply{To: to, State: job.ReplyAccepted, Text: "asked for a checkpoint"})
-	f.checkpoints.request(func(why string) {
+	f.checkpoints.request(func(text string) {
 		state := job.ReplyDone
 		switch {
-		case why != "":
+		case text != "":
 			state = job.ReplyRefused
 		case f.req.Checkpoint.CanVerify():
-			why = "its checkpoint is written"
+			text = "its checkpoint is written"
 		default:
-			why = "its ranks are asked for a checkpoint"
+			text = "its ranks are asked for a checkpoint"
 		}
-		f.sendReply(supervise.SendReply{To: to, State: state, Text: why})
+		f.sendReply(supervise.SendReply{To: to, State: state, Text: text})
 	}, nil)
 }
+
+// A statesQuery asks all nodes what each rank is doing, and collects the replies (DIAG-12).
+type statesQuery struct {
+	waiting    map[int]bool // nodes that have not replied
+	ranks      []job.RankState
+	forUser    bool                  // the user of this mpiexec asked
+	requesters []supervise.Requester // other users' requests
+}
+
+// statesTimeout is how long a node may take to reply.
+const statesTimeout = 2 * time.Second
+
+// statesTimedOut is the event that statesTimeout has passed.
+type statesTimedOut struct{ query *statesQuery }

@@ -8,8 +8,8 @@ import (
 	"remshell/wire"
 )
 
-// forwardEvent passes an event of a rank on to the other nodes where somebody may want to hear of it, and says
-// so. A node that does not read what it is sent misses it.
+// forwardEvent forwards an event of a rank to the other nodes that may have receivers for it, and
+// confirms to n. A node with too much unsent data does not get the event.
 func (f *runningJob) forwardEvent(n *jobNode, m *wire.Notify) {
 	event := *m
 	event.ID = 0
@@ -22,7 +22,8 @@ func (f *runningJob) forwardEvent(n *jobNode, m *wire.Notify) {
 	n.Send(&wire.Notified{ID: m.ID})
 }
 
-// nodesOf lists the nodes of the groups that have members, each once; of no members, all.
+// nodesOf returns the nodes of the groups of members, each once. If members is empty, it returns
+// all nodes.
 func (f *runningJob) nodesOf(members fence.Members) []*jobNode {
 	groups := members.Groups()
 	if members == "" {
@@ -47,13 +48,14 @@ func (f *runningJob) nodesOf(members fence.Members) []*jobNode {
 	return all
 }
 
-// showHelp answers whether a text that a rank's library has to say was said by another rank.
+// showHelp tells a node whether another rank has already shown the same help text of its MPI
+// library.
 func (f *runningJob) showHelp(n *jobNode, m *wire.ShowHelp) {
 	n.Send(&wire.ShowHelpReply{ID: m.ID, AlreadyShown: f.helpTexts.CountText(supervise.HelpTopic{File: m.File, Name: m.Topic}, time.Now())})
 }
 
-// sayLines tells the user several things.
-func (f *runningJob) sayLines(lines []string) {
+// reportLines reports each line to the user.
+func (f *runningJob) reportLines(lines []string) {
 	for _, line := range lines {
 		f.env.Report(line)
 	}

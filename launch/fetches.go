@@ -2,30 +2,30 @@ package launch
 
 import "remshell/wire"
 
-// A fetchService takes direct gets from the node of who asks to that of the rank that is asked for, and
-// the answers back (PMIX-62). It holds none of the data.
+// A fetchService forwards direct gets (PMIx_Get of another rank's data) to that rank's node, and
+// the replies back (PMIX-62). It stores no data.
 type fetchService struct {
 	last    int
-	pending map[int]pendingFetch // by our number
+	pending map[int]pendingFetch // by our own request ID
 }
 
-// A pendingFetch is one that is not answered.
+// A pendingFetch is a request that has no reply yet.
 type pendingFetch struct {
 	asker *jobNode
-	id    int // its own
+	id    int // the asker's request ID
 }
 
-// Bounds of direct gets (PMIX-63).
+// Limits of direct gets (PMIX-63).
 const (
-	maxFetches = 1 << 20  // of the job that are open
-	maxBacklog = 64 << 20 // bytes that a node has not taken yet
+	maxFetches = 1 << 20  // pending requests of the job
+	maxBacklog = 64 << 20 // bytes queued for a node
 )
 
-// forwardFetch asks the node of a rank for what it has committed.
+// forwardFetch asks the node of a rank for data that the rank has committed.
 func (f *runningJob) forwardFetch(n *jobNode, m *wire.Fetch) {
 	g := f.groupNamed(m.Group)
 	switch {
-	case g == nil || m.Rank >= len(g.nodeOfRank): // it is over
+	case g == nil || m.Rank >= len(g.nodeOfRank): // the group is over
 		n.Send(&wire.Fetched{ID: m.ID})
 		return
 	case len(f.fetches.pending) >= maxFetches:
@@ -39,14 +39,14 @@ func (f *runningJob) forwardFetch(n *jobNode, m *wire.Fetch) {
 	f.nodes[g.nodeOfRank[m.Rank]].Send(&wire.Fetch{ID: f.fetches.last, Group: m.Group, Rank: m.Rank, Key: m.Key, Timeout: m.Timeout})
 }
 
-// forwardFetched hands an answer to the node that has asked. One that does not read what it is sent gets no
-// more data.
+// forwardFetched forwards a reply to the node that asked. If too much is queued for that node, it
+// gets an error instead of the data.
 func (f *runningJob) forwardFetched(m *wire.Fetched) {
-	asked := f.fetches.pending[m.ID] // there is one: its validator has let it through
+	fetch := f.fetches.pending[m.ID] // it exists: the validator has checked the ID
 	delete(f.fetches.pending, m.ID)
-	answer := &wire.Fetched{ID: asked.id, Found: m.Found, Data: m.Data, Err: m.Err}
-	if len(m.Data) > 0 && asked.asker.Backlog() > maxBacklog {
-		answer = &wire.Fetched{ID: asked.id, Err: "more than 64 MiB are on the way to the node"}
+	answer := &wire.Fetched{ID: fetch.id, Found: m.Found, Data: m.Data, Err: m.Err}
+	if len(m.Data) > 0 && fetch.asker.Backlog() > maxBacklog {
+		answer = &wire.Fetched{ID: fetch.id, Err: "more than 64 MiB are on the way to the node"}
 	}
-	asked.asker.Send(answer)
+	fetch.asker.Send(answer)
 }

@@ -13,72 +13,71 @@ import (
 	"remshell/wire"
 )
 
-// A group is ranks with one MPI_COMM_WORLD: those of the command line, or those of one
-// spawn. In the job they are numbered behind those that there were before; in plans, and
-// for PMI, from 0.
+// A group is the ranks of one MPI_COMM_WORLD: those of the command line, or those of one spawn. The
+// job numbers its ranks after those of earlier groups. Plans and PMI number them from 0.
 type group struct {
 	name           string
-	first          int // number of its rank 0 in the job
+	first          int // number of the group's rank 0 in the job
 	plan           job.Plan
 	apps           []job.App
-	nodes          []*jobNode       // of the plan
-	nodeOfRank     []int            // the node of each rank, by its key; not to be changed
-	ranksAlive     map[*jobNode]int // ranks that are not over
-	earlierRanks   []int            // ranks that each of nodes has had of groups before
-	unstarted      int              // ranks of which it is not known whether they run
-	spawnWaiting   *spawnRequest    // who is told that all run; nil: nobody
-	killed         bool             // one of them could not be started
-	firstFenceDone bool             // all its nodes have met
-	mapReaders     []*jobNode       // that have none of its ranks, and have asked where they are
-	bindings       *bindingReport   // nil: nobody wants to know
-	failedRanks    []int            // ranks that have failed while the others go on (job.EndPolicy.KeepAll)
-	failedReported int              // how many of dead its nodes know
-	hasFailedRank  bool             // one of its ranks ended in a way that may have to be told of
+	nodes          []*jobNode       // in the order of the plan
+	nodeOfRank     []int            // by rank, the key of its node; must not be modified
+	ranksAlive     map[*jobNode]int // ranks that have not ended, for each node that has some
+	earlierRanks   []int            // for each node, its ranks of earlier groups
+	unstarted      int              // ranks that have neither started nor failed to start
+	spawnWaiting   *spawnRequest    // the request to answer once all ranks run; nil: none
+	killed         bool             // a rank could not be started, so all were killed
+	firstFenceDone bool             // all its nodes have completed a fence
+	mapReaders     []*jobNode       // nodes without ranks of the group that asked for its rank map
+	bindings       *bindingReport   // nil unless bindings are reported
+	failedRanks    []int            // ranks that failed while the others go on (job.EndPolicy.KeepAll)
+	failedReported int              // how many of failedRanks the nodes know
+	hasFailedRank  bool             // a rank failed in a way that may have to be reported
 	waiting        [2]*waiting      // by PMI and by PMIx, the first rank that waits for all others
-	times          *groupTrace      // in the timeline; nil: there is none
+	times          *groupTrace      // nil unless steps are recorded (--trace)
 }
 
-// addGroup takes in a group that is prepared, and returns it.
+// addGroup adds a group whose nodes are prepared, and returns it.
 func (f *runningJob) addGroup(name string, p job.Plan, apps []job.App, nodes []*jobNode) *group {
 	g := &group{name: name, first: f.size, plan: p, apps: apps, nodes: nodes, ranksAlive: make(map[*jobNode]int), unstarted: p.Size}
 	g.earlierRanks = make([]int, len(nodes))
-	indices, home := make([]int, len(nodes)), make([]int, p.Size)
+	indices, nodeOfRank := make([]int, len(nodes)), make([]int, p.Size)
 	for i, n := range nodes {
 		g.ranksAlive[n] = len(p.Nodes[i].Ranks)
 		indices[i] = n.key
 		g.earlierRanks[i] = n.totalRanks
 		n.totalRanks += len(p.Nodes[i].Ranks)
 		for _, r := range p.Nodes[i].Ranks {
-			home[r.Rank] = n.key
+			nodeOfRank[r.Rank] = n.key
 		}
 	}
 	if f.env.ReportBindings {
-		f.streams.HoldOutput() // what ranks write comes behind the lines about them
+		f.streams.HoldOutput() // the bindings are printed before the output of ranks
 		g.bindings = newBindingReport(f.streams.ReleaseOutput, len(f.groupFirsts), p.Size)
 	}
-	g.nodeOfRank = home
-	f.fences.AddGroup(name, indices, home)
+	g.nodeOfRank = nodeOfRank
+	f.fences.AddGroup(name, indices, nodeOfRank)
 	f.groups = append(f.groups, g)
 	f.groupFirsts = append(f.groupFirsts, g.first)
 	f.size += p.Size
 	return g
 }
 
-// releaseGroup lets the ranks of a group go; meet is where torch's can. If the job stands still, so do they: a
-// node that is new hears of that here.
-func (f *runningJob) releaseGroup(g *group, meet string) {
+// releaseGroup starts the ranks of a group. rendezvous is the address at which torch's ranks meet,
+// or empty. If the job is suspended, the ranks start suspended: a new node learns of that here.
+func (f *runningJob) releaseGroup(g *group, rendezvous string) {
 	g.times = f.newGroupTrace(g)
 	for _, n := range g.nodes {
 		n.drained = false
 		if f.state != nil && f.state.IsSuspended() {
 			n.Send(&wire.Hold{Why: job.HoldRequested, On: true})
 		}
-		n.Send(&wire.Start{Group: g.name, Rendezvous: meet})
+		n.Send(&wire.Start{Group: g.name, Rendezvous: rendezvous})
 	}
 }
 
-// groupOf finds the group of a rank of the job, and its number there; nil: there is no
-// such rank, or its group is forgotten.
+// groupOf returns the group of a rank of the job, and its number in the group. The group is nil if
+// there is no such rank, or the group was forgotten.
 func (f *runningJob) groupOf(rank int) (*group, int) {
 	if rank < 0 || rank >= f.size {
 		return nil, rank
@@ -94,7 +93,7 @@ func (f *runningJob) groupOf(rank int) (*group, int) {
 	return g, rank - g.first
 }
 
-// groupNamed finds a group by its name.
+// groupNamed returns the group with a name, or nil.
 func (f *runningJob) groupNamed(name string) *group {
 	for _, g := range f.groups {
 		if g.name == name {
@@ -104,13 +103,13 @@ func (f *runningJob) groupNamed(name string) *group {
 	return nil
 }
 
-// A rankNodes is which rank of the job is on which node.
+// rankNodes maps the ranks of the job to nodes.
 type rankNodes struct {
 	nodes      []string
-	nodeOfRank []int // the node of each rank
+	nodeOfRank []int // index into nodes, by rank
 }
 
-// nodeNames are the nodes of ranks.
+// nodeNames returns the name of each rank's node.
 func (p rankNodes) nodeNames() []string {
 	names := make([]string, len(p.nodeOfRank))
 	for rank, node := range p.nodeOfRank {
@@ -119,7 +118,7 @@ func (p rankNodes) nodeNames() []string {
 	return names
 }
 
-// rankNodes is that of all groups together, also of those that are over.
+// rankNodes returns the nodes of the ranks of all groups, also of groups that are over.
 func (f *runningJob) rankNodes() rankNodes {
 	p := rankNodes{nodeOfRank: f.state.Nodes()}
 	for _, n := range f.nodes {
@@ -128,8 +127,8 @@ func (f *runningJob) rankNodes() rankNodes {
 	return p
 }
 
-// handleFence takes what one node brings to a fence; the last one releases all. It is news if the
-// fence can never be complete.
+// handleFence adds a node's contribution to a fence. The last contribution completes the fence.
+// handleFence returns an event if the fence can never complete.
 func (f *runningJob) handleFence(n *jobNode, m *wire.Fence) []supervise.Event {
 	id, err := fence.ParseID(m.ID)
 	if err != nil {
@@ -159,13 +158,13 @@ func (f *runningJob) handleFence(n *jobNode, m *wire.Fence) []supervise.Event {
 	return nil
 }
 
-// giveUpFence ends a fence for all its nodes, because the time of a rank on one of them is over (PMIX-31).
+// giveUpFence ends a fence for all its nodes, because the timeout of a rank has passed (PMIX-31).
 func (f *runningJob) giveUpFence(n *jobNode, id fence.ID, joined bool) {
-	tell, err := f.fences.GiveUp(n.key, id, joined)
+	waiting, err := f.fences.GiveUp(n.key, id, joined)
 	if err != nil { // one of its groups is over
-		tell = []int{n.key}
+		waiting = []int{n.key}
 	}
-	f.sendFenceGivenUp(id, tell)
+	f.sendFenceGivenUp(id, waiting)
 }
 
 // sendFenceGivenUp tells nodes that a fence was given up.
@@ -176,8 +175,8 @@ func (f *runningJob) sendFenceGivenUp(id fence.ID, nodes []int) {
 	}
 }
 
-// fenceStuck is the news that a fence can never be complete. If the job goes on without the ranks that have
-// left (job.EndPolicy.KeepAll), those that wait are let out.
+// fenceStuck returns the event that a fence can never complete. If the job goes on without failed
+// ranks (job.EndPolicy.KeepAll), the ranks that wait in the fence are released.
 func (f *runningJob) fenceStuck(err error) []supervise.Event {
 	if f.state.KeepsAll() {
 		late := f.fences.GiveUpStuck()
@@ -191,12 +190,13 @@ func (f *runningJob) fenceStuck(err error) []supervise.Event {
 	return fenceBroken(err)
 }
 
-// fenceBroken is the news that a fence can never be complete.
+// fenceBroken returns the event that a fence can never complete.
 func fenceBroken(err error) []supervise.Event {
 	return []supervise.Event{supervise.Failure{Kind: supervise.PMIBarrierBroken, Text: err.Error()}}
 }
 
-// recordFence notes that a node has come to a fence whose members are a group, and whether all of the group have met so.
+// recordFence records that a node has reached a fence of a whole group, and whether that completed
+// the fence.
 func (f *runningJob) recordFence(n *jobNode, members fence.Members, all bool) {
 	if g := f.groupNamed(members.Group()); g != nil {
 		g.firstFenceDone = g.firstFenceDone || all
@@ -204,14 +204,14 @@ func (f *runningJob) recordFence(n *jobNode, members fence.Members, all bool) {
 	}
 }
 
-// A failedRanksDue is the event that the nodes of a group are to be told which of its ranks have died.
+// failedRanksDue is the event that a group's failed ranks have to be sent to its nodes.
 type failedRanksDue struct{ *group }
 
-// failedRanksDelay is how long deaths are collected before nodes are told, so that those of many ranks are one
+// failedRanksDelay is how long failed ranks are collected before they are sent to the nodes in one
 // message.
 const failedRanksDelay = 100 * time.Millisecond
 
-// recordFailedRank notes a rank of a group that has failed, if the others go on.
+// recordFailedRank records a failed rank of a group, if the other ranks go on.
 func (f *runningJob) recordFailedRank(g *group, rank int) {
 	if !f.state.KeepsAll() {
 		return
@@ -222,16 +222,16 @@ func (f *runningJob) recordFailedRank(g *group, rank int) {
 	g.failedRanks = append(g.failedRanks, rank)
 }
 
-// sendFailedRanks tells the nodes of a group which of its ranks have failed so far.
+// sendFailedRanks sends the group's failed ranks to its nodes.
 func (g *group) sendFailedRanks() {
-	dead := slices.Clone(g.failedRanks)
+	failed := slices.Clone(g.failedRanks)
 	g.failedReported = len(g.failedRanks)
 	for n := range g.ranksAlive {
-		n.Send(&wire.FailedRanks{Group: g.name, Ranks: dead})
+		n.Send(&wire.FailedRanks{Group: g.name, Ranks: failed})
 	}
 }
 
-// rankEnded takes the news that a rank is over. It is more news if others wait for it.
+// rankEnded handles the end of a rank. It returns an event if other ranks wait for it in a fence.
 func (f *runningJob) rankEnded(n *jobNode, rank int) []supervise.Event {
 	g, number := f.groupOf(rank)
 	if g == nil {
@@ -248,9 +248,9 @@ func (f *runningJob) rankEnded(n *jobNode, rank int) []supervise.Event {
 		}
 		return nil
 	}
-	var news []supervise.Event
+	var events []supervise.Event
 	if err := f.fences.RankLeft(g.name, n.key, number); err != nil {
-		news = f.fenceStuck(err) // before the hub forgets the fences of the group
+		events = f.fenceStuck(err) // before the coordinator forgets the fences of the group
 	}
 	if len(g.ranksAlive) == 0 {
 		f.fences.RemoveGroup(g.name)
@@ -258,10 +258,10 @@ func (f *runningJob) rankEnded(n *jobNode, rank int) []supervise.Event {
 		g.times.endAll(nil)
 		f.forgetGroup(g)
 	}
-	return news
+	return events
 }
 
-// sendGroupEnded tells others that nothing is left of a group.
+// sendGroupEnded tells nodes that asked for the group's rank map that the group is over.
 func (g *group) sendGroupEnded() {
 	for _, n := range g.mapReaders {
 		n.Send(&wire.GroupEnded{Group: g.name})
@@ -269,8 +269,8 @@ func (g *group) sendGroupEnded() {
 	g.mapReaders = nil
 }
 
-// forgetGroup lets go of a group that was spawned and is over, unless somebody may want to know more
-// of it: a job may spawn for days. What stays of its ranks are their rows in the report.
+// forgetGroup forgets a spawned group that is over, unless a later report needs it. Otherwise
+// memory would grow with each spawn of a long job. The records of its ranks stay in the report.
 func (f *runningJob) forgetGroup(g *group) {
 	if g.first == 0 || f.transcript != nil || !g.killed && (g.hasFailedRank || g.spawnWaiting != nil) {
 		return
@@ -279,8 +279,8 @@ func (f *runningJob) forgetGroup(g *group) {
 	f.groups = slices.DeleteFunc(f.groups, func(x *group) bool { return x == g })
 }
 
-// rankStarted takes the news that a rank runs, or why it does not. Of a group that was
-// spawned either all ranks run, or none: who waits for it could do nothing with the rest.
+// rankStarted handles the report that a rank has started or could not be started. Of a spawned
+// group all ranks run, or none: the rank that spawned them could not use a part.
 func (f *runningJob) rankStarted(n *jobNode, m *wire.Started) []supervise.Event {
 	g, number := f.groupOf(m.Rank)
 	if g == nil {
@@ -299,7 +299,7 @@ func (f *runningJob) rankStarted(n *jobNode, m *wire.Started) []supervise.Event 
 	if g.first == 0 {
 		return []supervise.Event{failed}
 	}
-	news := []supervise.Event{failed}
+	events := []supervise.Event{failed}
 	if !g.killed {
 		g.killed = true
 		f.fences.RemoveGroup(g.name)
@@ -307,14 +307,14 @@ func (f *runningJob) rankStarted(n *jobNode, m *wire.Started) []supervise.Event 
 			n.Send(&wire.KillGroup{Group: g.name})
 		}
 		f.refuseSpawn(g.spawnWaiting, &usererr.Error{Text: n.Name() + ": " + m.Err, Remedy: m.Hint, Code: m.Code})
-		news = []supervise.Event{supervise.GroupKilled{FirstRank: g.first, RankCount: g.plan.Size}, failed}
+		events = []supervise.Event{supervise.GroupKilled{FirstRank: g.first, RankCount: g.plan.Size}, failed}
 	}
 	f.rankEnded(n, m.Rank)
-	return news
+	return events
 }
 
-// rankMapOf tells a node which ranks of a group are where. One that has none of them hears when the group
-// is over, and until then nothing keeps it from waiting for its ranks.
+// rankMapOf returns which ranks of a group are on which node. A node without ranks of the group is
+// told later when the group is over, so that it stops waiting for them.
 func (f *runningJob) rankMapOf(n *jobNode, m *wire.RankMapRequest) *wire.RankMap {
 	answer := &wire.RankMap{ID: m.ID, Group: m.Group}
 	g := f.groupNamed(m.Group)

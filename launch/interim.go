@@ -6,9 +6,9 @@ import (
 	"remshell/job"
 )
 
-// An interimReporter tells, now and then while a job runs, what it has come to so far (--report-every).
+// An interimReporter reports the result so far at regular intervals (--report-every).
 type interimReporter struct {
-	report   func(job.Result) // nil: nobody wants to know
+	report   func(job.Result) // nil: nothing is reported
 	interval time.Duration
 	due      time.Time
 }
@@ -21,7 +21,7 @@ func newInterimReporter(env Env) interimReporter {
 	return p
 }
 
-// earlier is the first of two moments, of which the zero time is none.
+// earlier returns the earlier of two times. The zero time means never.
 func earlier(a, b time.Time) time.Time {
 	if b.IsZero() || !a.IsZero() && a.Before(b) {
 		return a
@@ -29,7 +29,7 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// reportIfDue tells, if it is time to.
+// reportIfDue reports if the interval has passed.
 func (p *interimReporter) reportIfDue(f *runningJob) {
 	if now := time.Now(); p.report != nil && !now.Before(p.due) {
 		p.due = now.Add(p.interval)
@@ -37,7 +37,8 @@ func (p *interimReporter) reportIfDue(f *runningJob) {
 	}
 }
 
-// interimResult is what has come of a job that runs: of times that end with a rank, it has what was until now.
+// interimResult returns the result so far of a job that runs. For ranks that have not ended, times
+// count until now.
 func (f *runningJob) interimResult() job.Result {
 	tally := f.state.Usage.CompleteSeconds()
 	r := f.rankResults(&tally)

@@ -1,20 +1,20 @@
 /*
-Package launch is the life of a job, from the first connection to the result.
+Package launch runs a job, from the first connection to the result.
 
 	reserve -------> open streams --> start ----> supervise ----> result
-	launch/reserve   launch/stdio     let ranks   events -> Step -> actions
-	a plan, and its                   go             |       |
-	nodes, ready     .--- spawn: reserve, start <---'        | launch/restart
-	   ^                                                     v
-	   '--------------- pause <-------- fence <---- another attempt
+	launch/reserve   launch/stdio     release     events -> Step -> actions
+	makes a plan                      the ranks      |       |
+	and prepares     .--- spawn: reserve, start <---'        | launch/restart
+	its nodes                                                v
+	   ^'--------------- pause <-------- fence <---- another attempt
 
-One goroutine reads each connection and sorts what comes (package node): output to the
-printers, which alone wait for the terminal; everything else as events into one inbox. One
-goroutine, that of Run, takes the events out and owns all state. What is to be done
-about an event, Step decides, and it is a pure function.
+One goroutine reads each connection and sorts its messages (package node). Output goes to the
+printers; only these wait for the terminal. Everything else goes as events into one inbox. The
+goroutine of Run takes the events from the inbox and owns all state. Step, a pure function, decides
+which actions follow an event.
 
-The package talks to helpers through a Dialer; it neither contains one nor knows
-how to reach it.
+The package talks to helpers through a Dialer. It contains no Dialer and does not know how to reach
+a host.
 */
 package launch
 
@@ -35,8 +35,8 @@ import (
 	"remshell/launch/supervise"
 )
 
-// An Observer is told what happens in a run. Output, which no data ends, is told by the printers
-// and may wait as they do; the others must not. Any of them may be called from any goroutine.
+// An Observer receives the events of a run. The printers call Output, which may block as long as
+// they may. The other methods must not block. All may be called from any goroutine.
 type Observer interface {
 	Connected(job.ConnectResult)
 	Started(job.RankStart)
@@ -47,7 +47,7 @@ type Observer interface {
 	Controlled(job.ControlEvent)
 }
 
-// noObserver is the Watcher of who wants to know nothing.
+// noObserver is an Observer that ignores everything.
 type noObserver struct{}
 
 func (noObserver) Connected(job.ConnectResult)   {}
@@ -58,7 +58,7 @@ func (noObserver) AttemptEvent(job.AttemptEvent) {}
 func (noObserver) LeftoverFreed(job.Leftover)    {}
 func (noObserver) Controlled(job.ControlEvent)   {}
 
-// observer is never nil.
+// observer returns e.Observer, or one that ignores everything. It never returns nil.
 func (e Env) observer() Observer {
 	if e.Observer == nil {
 		return noObserver{}
@@ -66,31 +66,32 @@ func (e Env) observer() Observer {
 	return e.Observer
 }
 
-// An Env is the world of a launch.
+// An Env connects a launch with the rest of the program: its streams, signals and callbacks. All
+// callbacks may be nil.
 type Env struct {
-	reserve.Env                        // its inbox and listener are the launch's own
-	In              io.Reader          // of rank 0; nil: it has none
+	reserve.Env                        // launch sets Inbox and Listener itself
+	In              io.Reader          // standard input of rank 0; nil: none
 	Out             *stdio.Printer     // closed when the job is over
-	Err             *stdio.Printer     // also, unless there is an error: the caller has that to say
-	UnreadInput     func(bytes int64)  // is told at the end of input that was taken, and of which no rank has read any; nil: nobody wants to know
-	ReportFailure   func([]string)     // a message about what has failed, line by line, also where Say says nothing; nil: it is written to Err as it is
-	Transcript      io.Writer          // takes a transcript of what ranks say on PMI; nil: nobody wants it
-	TerminalResized <-chan os.Signal   // the size of our terminal has changed
-	BatchState      func() batch.State // asks the batch system how its job stands; nil: nobody can
-	Observer        Observer           // is told what happens; nil: nobody wants to know
-	InterimResult   func(job.Result)   // is told each Every what has come of the job so far; it must not wait, nor keep what it is told; nil: nobody is
+	Err             *stdio.Printer     // likewise, unless Run returns an error, which the caller prints
+	UnreadInput     func(bytes int64)  // called at the end with how much of In was read and not consumed by any rank
+	ReportFailure   func([]string)     // prints a failure line by line, even with --quiet; nil: it is written to Err
+	Transcript      io.Writer          // receives a transcript of what ranks and PMI servers send; nil: none is kept
+	TerminalResized <-chan os.Signal   // receives a value when the size of our terminal changes
+	BatchState      func() batch.State // asks the batch system for the state of its job; nil: there is none
+	Observer        Observer           // nil: nothing is observed
+	InterimResult   func(job.Result)   // called every InterimEvery with the result so far; must not block or keep its argument
 	InterimEvery    time.Duration
 
-	CheckpointRunner CheckpointRunner // of this machine, where a job may be asked for one
+	CheckpointRunner CheckpointRunner // runs checkpoint commands on this machine; needed if the request has a checkpoint policy
 
-	// Of a job that goes on by another mpiexec, or may have to (survive.md 6):
-	PastAttempts  []job.Attempt                             // that are over already
+	// For a job that continues under another mpiexec, or may have to (survive.md 6):
+	PastAttempts  []job.Attempt                             // attempts that are over
 	LeftoverNodes []string                                  // nodes on which the last of them may have left ranks
-	FormerNodes   []job.NodeDef                             // those of them that are no candidates any more
-	AttemptBegan  func(past []job.Attempt, now job.Attempt) // is told of each attempt before its ranks are let go; may be nil
+	FormerNodes   []job.NodeDef                             // nodes of LeftoverNodes that the request no longer names
+	AttemptBegan  func(past []job.Attempt, now job.Attempt) // called before the ranks of each attempt start
 }
 
-// reportFailure tells what has failed.
+// reportFailure reports a failure to the user.
 func (e Env) reportFailure(lines ...string) {
 	if e.ReportFailure != nil {
 		e.ReportFailure(lines)
@@ -99,9 +100,9 @@ func (e Env) reportFailure(lines ...string) {
 	}
 }
 
-// Run is the whole story of a job. With an error no ranks of it run: there was none that did, or
-// those that did have ended and could not be started again. All that there is to say about
-// attempts that ran was said.
+// Run runs a job to its end. If it returns an error, no ranks run: none was started, or those of
+// the last attempt have ended and could not be started again. Failures of attempts that ran are
+// already reported.
 func Run(ctx context.Context, req job.Request, env Env) (job.Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -109,8 +110,8 @@ func Run(ctx context.Context, req job.Request, env Env) (job.Result, error) {
 	env.StopTimes, env.Topologies = new(node.StopTimes), new(node.Topologies)
 	l := &attemptLoop{request: req, env: env, signals: reserve.WatchSignals(env.Env, cancel), attempts: slices.Clone(env.PastAttempts), pastAttempts: len(env.PastAttempts), rateLimits: make(supervise.RateLimits)}
 	result, err := l.run(ctx)
-	if err != nil { // or it was said before the end of what we say
-		env.tellSlowest()
+	if err != nil { // otherwise supervise has reported it
+		env.reportSlowest()
 	}
 	return result, err
 }

@@ -8,24 +8,24 @@ import (
 	"remshell/wire"
 )
 
-// A waiting is a rank that waits for all others of its group by PMI, or by PMIx.
+// A waiting is a rank that waits for all others of its group by PMI or by PMIx.
 type waiting struct {
-	who     string // it and its host, for people
+	rank    string // the rank and its host, for messages
 	host    string
-	section int // of the command line, from 0
+	app     int // index of its app context
 	program string
 }
 
-// waits notes a rank that waits for all of its group by PMI or by PMIx. If ranks wait by both, it is news that neither are ever
-// released (PMIX-4).
+// waits records that a rank waits for all of its group by PMI or by PMIx. If ranks wait by both,
+// waits returns an event: neither can ever be released (PMIX-4).
 func (f *runningJob) waits(n *jobNode, m *wire.PMIReport) []supervise.Event {
 	g, number := f.groupOf(m.Rank)
 	by := m.Event - wire.PMIWaits
 	if g == nil || g.killed || g.waiting[by] != nil {
 		return nil
 	}
-	section := sectionOf(g.plan, number)
-	g.waiting[by] = &waiting{f.state.RankOnNode(m.Rank), n.Name(), section, g.apps[section].Argv[0]}
+	app := appIndex(g.plan, number)
+	g.waiting[by] = &waiting{f.state.RankOnNode(m.Rank), n.Name(), app, g.apps[app].Argv[0]}
 	pmi, pmix := g.waiting[0], g.waiting[1]
 	if pmi == nil || pmix == nil {
 		return nil
@@ -33,8 +33,8 @@ func (f *runningJob) waits(n *jobNode, m *wire.PMIReport) []supervise.Event {
 	return []supervise.Event{twoLibraries(*pmi, *pmix, len(g.apps))}
 }
 
-// sectionOf is the section of a rank of a plan.
-func sectionOf(p job.Plan, rank int) int {
+// appIndex returns the app context of a rank of a plan, from 0.
+func appIndex(p job.Plan, rank int) int {
 	for _, n := range p.Nodes {
 		for _, r := range n.Ranks {
 			if r.Rank == rank {
@@ -45,18 +45,19 @@ func sectionOf(p job.Plan, rank int) int {
 	return 0
 }
 
-// twoLibraries is the news that ranks of a group of so many sections wait for each other: MPI libraries that speak PMI cannot meet those
-// that speak PMIx.
-func twoLibraries(pmi, pmix waiting, sections int) supervise.Failure {
+// twoLibraries returns the event that ranks of a group wait for each other in vain. An MPI library
+// that speaks PMI cannot complete a fence with one that speaks PMIx. apps is the number of app
+// contexts of the group.
+func twoLibraries(pmi, pmix waiting, apps int) supervise.Failure {
 	name := func(w waiting) string {
-		if sections > 1 {
-			return fmt.Sprintf("%s (app context %d: %s)", w.who, w.section+1, w.program)
+		if apps > 1 {
+			return fmt.Sprintf("%s (app context %d: %s)", w.rank, w.app+1, w.program)
 		}
-		return fmt.Sprintf("%s (%s)", w.who, w.program)
+		return fmt.Sprintf("%s (%s)", w.rank, w.program)
 	}
 	hint := fmt.Sprintf("let all ranks that %s runs use the same MPI library", pmi.program)
 	switch {
-	case pmi.section != pmix.section:
+	case pmi.app != pmix.app:
 		hint = fmt.Sprintf("start two jobs, one for %s and one for %s, or build both with the same MPI library", pmi.program, pmix.program)
 	case pmi.host != pmix.host:
 		hint = fmt.Sprintf("all hosts need the same MPI library: that on %s speaks PMI, that on %s PMIx", pmi.host, pmix.host)

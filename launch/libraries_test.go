@@ -6,18 +6,19 @@ import (
 	"remshell/launch/supervise"
 )
 
-// Ranks of two MPI libraries are named with what they speak, and how to start them apart (PMIX-4).
+// The error names the ranks of two MPI libraries and their protocols, and says how to start them
+// separately (PMIX-4).
 func TestTwoLibraries(t *testing.T) {
-	on := func(who, host string, section int, program string) waiting {
-		return waiting{who, host, section, program}
+	on := func(who, host string, app int, program string) waiting {
+		return waiting{who, host, app, program}
 	}
 	for _, test := range []struct {
 		name       string
 		pmi, pmix  waiting
-		sections   int
+		apps       int
 		text, hint string
 	}{
-		{"two sections", on("rank 0 on n1", "n1", 0, "./a"), on("rank 1 on n2", "n2", 1, "./b"), 2,
+		{"two app contexts", on("rank 0 on n1", "n1", 0, "./a"), on("rank 1 on n2", "n2", 1, "./b"), 2,
 			"rank 0 on n1 (app context 1: ./a) speaks PMI, as MPICH does, and rank 1 on n2 (app context 2: ./b) speaks PMIx, as Open MPI does: they cannot be in one MPI_COMM_WORLD",
 			"start two jobs, one for ./a and one for ./b, or build both with the same MPI library"},
 		{"two hosts", on("rank 1 on n2", "n2", 0, "./a"), on("rank 0 on n1", "n1", 0, "./a"), 1,
@@ -27,7 +28,7 @@ func TestTwoLibraries(t *testing.T) {
 			"rank 1 on n1 (app context 2: ./run) speaks PMI, as MPICH does, and rank 2 on n1 (app context 2: ./run) speaks PMIx, as Open MPI does: they cannot be in one MPI_COMM_WORLD",
 			"let all ranks that ./run runs use the same MPI library"},
 	} {
-		got := twoLibraries(test.pmi, test.pmix, test.sections)
+		got := twoLibraries(test.pmi, test.pmix, test.apps)
 		if got.Kind != supervise.PMIBarrierBroken || got.Text != test.text || got.Hint != test.hint {
 			t.Errorf("%s: %+v", test.name, got)
 		}

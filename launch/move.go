@@ -14,32 +14,33 @@ import (
 )
 
 /*
-A job is moved by ending its attempt, for the next one to run elsewhere (survive.md SV-17). What that takes is had
-before anything is ended:
+A job is moved by ending its attempt, so that the next one runs elsewhere (survive.md SV-17). The
+target is found and claimed before anything is ended:
 
-	asked --> looked for --> claimed --> checkpoint --> ended --> the next attempt
-	   |          | beside the    |          | --ckpt-required     no pause, no fence
-	   |          | ranks         |          |
-	   '----------'---------------'----------'--> refused: all is as it was
+	requested --> search --> claimed --> checkpoint --> ended --> next attempt
+	   |          | while      |          | --ckpt-required     no pause, no fence
+	   |          | ranks run  |          |
+	   '----------'------------'----------'--> refused: the job runs on unchanged
 
-Until a move is over its claims rest on nodes of the job, and a Start there would give them up: spawns wait.
+During a move the job holds additional claims on its own nodes. A Start there would release them, so
+spawns wait.
 */
 type jobMove struct {
 	requestedBy supervise.ControlRequested
 	move        restart.Move
-	leftNodes   []string            // nodes that are out for the job from then on
-	target      *reserve.MoveTarget // that was found, and is claimed
-	endsAttempt bool                // the attempt was ended for it
+	leftNodes   []string            // nodes that the job must not use after the move
+	target      *reserve.MoveTarget // the claimed nodes; nil: still searching
+	endsAttempt bool                // the attempt was ended for this move
 }
 
-// moveTargetFound is the end of looking for the place of a move.
+// moveTargetFound is the event that the search for a move's target has ended.
 type moveTargetFound struct {
 	move   *jobMove
 	target *reserve.MoveTarget
 	err    error
 }
 
-// startMove takes the wish to move the job, of somebody who may.
+// startMove handles a request to move the job by a user who has the permission.
 func (f *runningJob) startMove(by supervise.ControlRequested) {
 	refuse := func(why string) { f.sendReply(supervise.SendReply{To: by, State: job.ReplyRefused, Text: why}) }
 	move, err := restart.ParseMove(by.Args)
@@ -58,26 +59,27 @@ func (f *runningJob) startMove(by supervise.ControlRequested) {
 	}
 }
 
-// searchMoveTarget begins to look for the place of a move, once no spawn is under way.
+// searchMoveTarget starts the search for the target of a move, once no spawn is in progress.
 func (f *runningJob) searchMoveTarget() {
 	m := f.move
 	if m == nil || m.target != nil || f.search != nil {
 		return
 	}
-	req, leaves, why := f.requestAfterMove(m.move)
+	req, leftNodes, why := f.requestAfterMove(m.move)
 	if why != "" {
 		f.cancelMove(why)
 		return
 	}
-	m.leftNodes = leaves
+	m.leftNodes = leftNodes
 	wanted := reserve.MoveRequest{Request: req, CurrentPlan: f.plan, FirstRank: f.size, OwnNodes: f.ownNodes(), Standby: slices.Clone(f.standby)}
 	f.startSearch(reserve.MoveGroup, f.env.TraceRow, func(ctx context.Context, env reserve.Env) (any, func()) {
-		goal, err := reserve.FindMoveTarget(ctx, env, wanted)
-		return moveTargetFound{m, goal, err}, goal.Abandon
+		target, err := reserve.FindMoveTarget(ctx, env, wanted)
+		return moveTargetFound{m, target, err}, target.Abandon
 	})
 }
 
-// moveTargetFound takes in the place that was found, and has a checkpoint written before the job goes there.
+// moveTargetFound handles the end of the search. If a target was found, it requests the checkpoint
+// before the move.
 func (f *runningJob) moveTargetFound(e moveTargetFound) {
 	m, gone := e.move, f.finishedSearch().lostNodes
 	why := ""
@@ -104,7 +106,7 @@ func (f *runningJob) moveTargetFound(e moveTargetFound) {
 	f.checkpoints.requestAndStop(f.endForMove, f.cancelMove)
 }
 
-// endForMove ends the attempt that is to be moved, unless its place was lost meanwhile.
+// endForMove ends the attempt, unless a node of the target was lost meanwhile.
 func (f *runningJob) endForMove() {
 	m := f.move
 	if lost := f.lostTargetNode(m.target); lost != "" {
@@ -120,24 +122,24 @@ func (f *runningJob) endForMove() {
 	f.sendReply(supervise.SendReply{To: m.requestedBy, State: job.ReplyDone, Text: "it moves to " + m.target.NodesText()})
 }
 
-// lostTargetNode is a node of a goal that was lost since it was claimed; empty: none was.
-func (f *runningJob) lostTargetNode(g *reserve.MoveTarget) string {
-	there := make(map[string]bool)
+// lostTargetNode returns a node of the target that was lost since it was claimed, or "".
+func (f *runningJob) lostTargetNode(target *reserve.MoveTarget) string {
+	connected := make(map[string]bool)
 	for _, n := range f.nodes {
-		there[n.Name()] = n.lost == nil
+		connected[n.Name()] = n.lost == nil
 	}
 	for _, s := range f.standby {
-		there[s.Name()] = true
+		connected[s.Name()] = true
 	}
-	for _, np := range g.Plan.Nodes {
-		if !there[np.Name] {
+	for _, np := range target.Plan.Nodes {
+		if !connected[np.Name] {
 			return np.Name
 		}
 	}
 	return ""
 }
 
-// cancelMove is the end of a move that is not to be: the job runs on as it was.
+// cancelMove cancels the move and tells the requester why. The job runs on unchanged.
 func (f *runningJob) cancelMove(why string) {
 	m := f.move
 	f.move = nil
@@ -153,14 +155,16 @@ func (f *runningJob) cancelMove(why string) {
 	f.sendReply(supervise.SendReply{To: m.requestedBy, State: job.ReplyRefused, Text: why})
 }
 
-// abandonMove is the end of a move that has not ended the attempt, at the end of that.
+// abandonMove cancels a move that has not ended the attempt, when the attempt ends for another
+// reason.
 func (f *runningJob) abandonMove() {
 	if m := f.move; m != nil && !m.endsAttempt {
 		f.cancelMove("the job ends")
 	}
 }
 
-// claimedForMove is how many CPUs the job claims on which nodes for the attempt to which it is moved; nil: it is not.
+// claimedForMove returns how many CPUs the job claims on each node of the target. It returns nil if
+// the job is not moved.
 func (f *runningJob) claimedForMove() map[string]int {
 	if f.move == nil || !f.move.endsAttempt {
 		return nil
@@ -172,7 +176,7 @@ func (f *runningJob) claimedForMove() map[string]int {
 	return cpus
 }
 
-// recordMove writes into an attempt that is over where the job goes, if it is moved.
+// recordMove records in an attempt that is over where the job moves to, if it is moved.
 func (f *runningJob) recordMove(a *job.Attempt) {
 	if f.move != nil && f.move.endsAttempt {
 		a.LeftNodes, a.NextNodes = f.move.leftNodes, f.move.target.Plan.Names()

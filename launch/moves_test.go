@@ -201,7 +201,7 @@ func TestMoves(t *testing.T) {
 			c.Send(&wire.Refused{Group: group, Reason: "it is closed", Code: 125})
 		}}, nil, 0, "taken: a place is looked for|n2 claims 1 of move|n2 releases move|refused: cannot be moved: n2: it is closed", ""},
 		{"its place is lost while it saves", &removal{args: []string{"from=n1"}, on: "checkpoint", strike: lose}, nil, 0,
-			"taken: a place is looked for|n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|refused: cannot be moved: lost contact with n2", "spare n2 is lost"},
+			"taken: a place is looked for|n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|refused: cannot be moved: lost contact with n2", "standby node n2 is lost"},
 		{"a rank fails while it is looked for", &removal{args: []string{"from=n1"}, on: "unanswered look", strike: func(s *removal, _ *wire.Conn, _ string) { s.ends("n1", job.Exit{Code: 7}) }}, nil, 7, "taken: a place is looked for|n0 ends|n1 ends|refused: the job ends", "exited with code 7"},
 		{"a rank fails while it saves", &removal{args: []string{"from=n1"}, on: "checkpoint", strike: func(s *removal, _ *wire.Conn, _ string) {
 			s.ends("n1", job.Exit{Code: 7})

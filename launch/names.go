@@ -8,12 +8,12 @@ import (
 	"remshell/wire"
 )
 
-// A nameService is the names that ranks have published, and those that they wait for. They live
-// as long as the job does.
+// A nameService has the names that ranks have published (MPI_Publish_name), and the nodes that wait
+// for a name. It lasts as long as the job.
 type nameService struct {
 	table        pmiserver.NameTable
-	waitingNodes map[string]map[*jobNode]bool // by name: the nodes that want to hear of it
-	waitCounts   map[*jobNode]int             // names that each node waits for
+	waitingNodes map[string]map[*jobNode]bool // by name: the nodes that wait for it
+	waitCounts   map[*jobNode]int             // by node: how many names it waits for
 }
 
 // maxNameWaits is how many names a node may wait for (TRUST-4).
@@ -21,25 +21,25 @@ const maxNameWaits = 1 << 16
 
 var errNameWaits = errors.New("too many names are waited for")
 
-// handleName answers a node's request to the table of names, and tells those who wait for what it has
-// published (PMIX-40).
+// handleName answers a node's request about a name. If it publishes the name, all nodes that wait
+// for it are told (PMIX-40).
 func (f *runningJob) handleName(n *jobNode, m *wire.NameRequest) {
-	answer, news := f.names.reply(n, m)
+	answer, nodes := f.names.reply(n, m)
 	n.Send(answer)
-	for waiting := range news {
+	for waiting := range nodes {
 		waiting.Send(&wire.NamePublished{Service: m.Service})
 	}
 }
 
-// reply does what a node asks for. Those who wait for what it has published are to be told.
-func (a *nameService) reply(n *jobNode, m *wire.NameRequest) (answer *wire.NameReply, news map[*jobNode]bool) {
+// reply carries out a node's request. waiting are the nodes to be told that the name is published.
+func (a *nameService) reply(n *jobNode, m *wire.NameRequest) (answer *wire.NameReply, waiting map[*jobNode]bool) {
 	answer = &wire.NameReply{ID: m.ID}
 	var err error
 	switch m.Op {
 	case wire.Publish:
 		answer.OK, err = a.table.Add(m.Service, pmiserver.Entry{Port: m.Port, Value: m.Value, Once: m.FirstReadOnly})
 		if answer.OK {
-			news = a.takeWaiting(m.Service)
+			waiting = a.takeWaiting(m.Service)
 		}
 	case wire.Lookup, wire.LookupWait:
 		var e pmiserver.Entry
@@ -56,10 +56,10 @@ func (a *nameService) reply(n *jobNode, m *wire.NameRequest) (answer *wire.NameR
 	if err != nil {
 		answer.Err = err.Error()
 	}
-	return answer, news
+	return answer, waiting
 }
 
-// addWaiting notes that a node wants to hear of a name.
+// addWaiting records that a node waits for a name.
 func (a *nameService) addWaiting(n *jobNode, service string) error {
 	switch {
 	case a.waitingNodes[service][n]:
@@ -77,7 +77,8 @@ func (a *nameService) addWaiting(n *jobNode, service string) error {
 	return nil
 }
 
-// takeWaiting returns the nodes that wait for a name, and forgets them: who still wants it asks again.
+// takeWaiting removes and returns the nodes that wait for a name. A node that still needs it asks
+// again.
 func (a *nameService) takeWaiting(service string) map[*jobNode]bool {
 	waiting := a.waitingNodes[service]
 	delete(a.waitingNodes, service)

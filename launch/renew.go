@@ -11,30 +11,31 @@ import (
 )
 
 /*
-Nodes go from one attempt of a job to the next, with their connections, helpers and claims
+Nodes pass from one attempt of a job to the next, with their connections, helpers and claims
 (survive.md SV-2):
 
-	fleet of attempt 0 --renew--> kept --fleet of attempt 1, fence, pause--> reserve.Reserve
-	                                                    '--> after restart.Keep: letGo
+	runningJob 0 --Successor--> keptNodes --runningJob 1, fence, pause--> reserve.Reserve
+	                                            '--> after restart.KeepTime: releaseKept
 */
 
-// endConversations keeps the nodes that live for the next attempt, or says Bye to all.
+// endConversations keeps the connected nodes if another attempt follows, and sends Bye to all
+// others.
 func (f *runningJob) endConversations(again bool) {
 	cpus := make(map[*jobNode]int, len(f.nodes)) // of the ranks of the command line
 	for i, n := range f.groups[0].nodes {
 		cpus[n] = f.groups[0].plan.Nodes[i].CPUs()
 	}
-	along := f.claimedForMove()
+	moveClaims := f.claimedForMove()
 	for _, n := range f.nodes {
 		if again && n.lost == nil && n.drained {
-			f.keptNodes = append(f.keptNodes, reserve.KeptNode{Node: n.Successor(), ClaimedCPUs: max(cpus[n], along[n.Name()])})
+			f.keptNodes = append(f.keptNodes, reserve.KeptNode{Node: n.Successor(), ClaimedCPUs: max(cpus[n], moveClaims[n.Name()])})
 			continue
 		}
 		n.Send(&wire.Bye{})
 	}
 	for _, s := range f.standby {
 		if again {
-			f.keptNodes = append(f.keptNodes, reserve.KeptNode{Node: s.Successor(), ClaimedCPUs: max(s.ClaimedCPUs, along[s.Name()])})
+			f.keptNodes = append(f.keptNodes, reserve.KeptNode{Node: s.Successor(), ClaimedCPUs: max(s.ClaimedCPUs, moveClaims[s.Name()])})
 			continue
 		}
 		s.Send(&wire.Bye{})
@@ -44,11 +45,11 @@ func (f *runningJob) endConversations(again bool) {
 	}
 }
 
-// leaveTimeout is how long helpers may take to leave.
+// leaveTimeout is how long helpers may take to exit.
 const leaveTimeout = time.Second
 
-// waitForHelpers waits until the helpers have left, and with them what the job claims: the next job shall
-// find the CPUs free. What comes of other things meanwhile is not lost.
+// waitForHelpers waits until the helpers have exited and so released the job's claims. A job that
+// starts next finds the CPUs free. Other events that arrive meanwhile stay in the inbox.
 func (f *runningJob) waitForHelpers() {
 	staying := make(map[*node.Node]bool)
 	for _, n := range f.nodes {
@@ -66,7 +67,7 @@ func (f *runningJob) waitForHelpers() {
 			break
 		}
 		for _, event := range events {
-			if e, left := event.(node.Disconnected); left {
+			if e, disconnected := event.(node.Disconnected); disconnected {
 				delete(staying, e.From)
 			} else {
 				later = append(later, event)
@@ -78,7 +79,7 @@ func (f *runningJob) waitForHelpers() {
 	}
 }
 
-// takeOverNodes takes nodes over from the attempt before, and begins to listen to them.
+// takeOverNodes takes over nodes of the previous attempt and starts to read their connections.
 func (f *runningJob) takeOverNodes(kept []reserve.KeptNode) {
 	f.keptNodes = kept
 	for _, k := range kept {
@@ -86,7 +87,8 @@ func (f *runningJob) takeOverNodes(kept []reserve.KeptNode) {
 	}
 }
 
-// remainingKept sees which of them are left, at the moment: one that was lost since is a candidate like any.
+// remainingKept returns the kept nodes that are still connected. One that was lost is again a
+// candidate like any other.
 func (f *runningJob) remainingKept() []reserve.KeptNode {
 	for _, event := range f.events.Take(context.Background(), time.Now()) {
 		if e, lost := event.(node.Disconnected); lost {
@@ -97,7 +99,7 @@ func (f *runningJob) remainingKept() []reserve.KeptNode {
 	return f.keptNodes
 }
 
-// releaseKept gives them up, with all that they claim.
+// releaseKept disconnects the kept nodes and so releases their claims.
 func (f *runningJob) releaseKept() {
 	for _, k := range f.keptNodes {
 		k.Send(&wire.Bye{})

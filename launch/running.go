@@ -22,50 +22,51 @@ import (
 	"remshell/wire"
 )
 
-// A runningJob is a job and its nodes.
+// A runningJob is one attempt of a job, with its nodes and their state.
 type runningJob struct {
 	env     Env
 	events  *node.Inbox
 	streams *stdio.Streams
-	nodes   []*jobNode // those of the plan, in its order, and then those that spawned groups have brought
+	nodes   []*jobNode // nodes of the plan in its order, then nodes added by spawns
 	members map[*node.Node]*jobNode
 
-	// Of a job that runs:
+	// Set once the job runs:
 	req          job.Request
-	plan         job.Plan // of the ranks of the command line
+	plan         job.Plan // plan of the command line's ranks
 	baseline     reserve.Baseline
 	universeSize int // processes that would fit; 0: unknown
 	state        *supervise.State
 	coordination
 	groups      []*group
-	groupFirsts []int // number of the rank 0 of each group
+	groupFirsts []int // by group, the number of its rank 0
 	size        int   // ranks of all groups
 	spawnQueue  spawnQueue
-	search      *nodeSearch          // for the place of a spawn or a move; nil: none is under way
-	move        *jobMove             // nil: nobody wants the job elsewhere
-	transcript  *transcript.Recorder // nil: nobody wants it
+	search      *nodeSearch          // search for the place of a spawn or a move; nil: none
+	move        *jobMove             // nil: no move is requested
+	transcript  *transcript.Recorder // nil: no transcript is kept
 
 	usage        *runRecord
-	statesQuery  *statesQuery                 // being asked for; nil: not now
-	seenRequests map[string]bool              // asks that were heard, by their names
+	statesQuery  *statesQuery                 // in progress; nil: none
+	seenRequests map[string]bool              // IDs of control requests that were received
 	pause        atomic.Pointer[attemptPause] // nil: the attempt has begun, or is the first
 	silentNodes  supervise.SilentNodes
 	helpTexts    supervise.HelpAggregator
 
-	connections []job.ConnectResult // in the order in which they were begun
+	connections []job.ConnectResult // in the order in which they began
 
-	jobStart         time.Time                                          // when the job's time began, with an earlier attempt; zero: with this one
-	decideRestart    func(*supervise.State) bool                        // whether another attempt follows this one, which is over
-	requestAfterMove func(restart.Move) (job.Request, []string, string) // the request for a place to which it is moved; see restart.RequestAfterMove
-	standby          []reserve.KeptNode                                 // nodes that are claimed for an attempt that may follow
-	keptNodes        []reserve.KeptNode                                 // nodes that the attempt before has left, until they are the reservation's
+	jobStart         time.Time                                          // when the first attempt's ranks started; zero: this is the first
+	decideRestart    func(*supervise.State) bool                        // reports whether another attempt follows this one, which is over
+	requestAfterMove func(restart.Move) (job.Request, []string, string) // returns the request of the attempt after a move; see restart.RequestAfterMove
+	standby          []reserve.KeptNode                                 // nodes claimed for an attempt that may follow
+	keptNodes        []reserve.KeptNode                                 // nodes of the previous attempt, until the reservation takes them
 	checkpoints      *checkpointer
-	rateLimits       supervise.RateLimits // of what is asked of the job; nil: it has only this attempt
-	lastNodeLost     time.Time            // when the last of the nodes was lost; zero: none was
-	groupEnded       time.Time            // when the last rank of a group had ended, for the timeline; zero: none has
+	rateLimits       supervise.RateLimits // for control requests; nil: the job has only this attempt
+	lastNodeLost     time.Time            // when the last lost node was lost; zero: none was
+	groupEnded       time.Time            // when the last rank of a group ended, for --trace; zero: none has
 }
 
-// Meeting is what ranks of different nodes have of each other by us: fences, names, values.
+// coordination is what ranks of different nodes share through mpiexec: fences, published names and
+// direct gets.
 type coordination struct {
 	fences  *fence.Coordinator
 	names   nameService
@@ -75,12 +76,12 @@ type coordination struct {
 // A jobNode is a node of the job.
 type jobNode struct {
 	reserve.Node
-	key        int   // by which supervision and fences know it: it is the key-th that joined the job
+	key        int   // its index in runningJob.nodes, by which supervision and fences know it
 	lost       error // why its connection ended; nil: it has not
-	totalRanks int   // ranks of all groups, those that are over among them
-	drained    bool  // nothing of the job is left there
+	totalRanks int   // ranks of all groups, also those that have ended
+	drained    bool  // no process of the job is left there
 
-	ended time.Time // when the last of its ranks did, of the last group; zero: none has, or there is no timeline
+	ended time.Time // when the last rank of its last group ended; zero: none has, or no steps are recorded
 }
 
 func newRunningJob(env Env) *runningJob {
@@ -94,14 +95,14 @@ func newRunningJob(env Env) *runningJob {
 	return f
 }
 
-// newPMIxToken makes the secret by which the ranks of a job are known to their PMIx servers (PMIX-19).
+// newPMIxToken returns the secret by which PMIx servers recognize the ranks of a job (PMIX-19).
 func newPMIxToken() string {
 	var secret [8]byte
 	rand.Read(secret[:]) // never fails
 	return hex.EncodeToString(secret[:])
 }
 
-// addNode makes a node one of the job.
+// addNode adds a node to the job.
 func (f *runningJob) addNode(n reserve.Node) *jobNode {
 	m := &jobNode{Node: n, key: len(f.nodes)}
 	f.nodes = append(f.nodes, m)
@@ -109,8 +110,8 @@ func (f *runningJob) addNode(n reserve.Node) *jobNode {
 	return m
 }
 
-// close ends the connections to all nodes of the job. A helper that is still at work takes it
-// as the end of its job.
+// close ends the connections to all nodes of the job. A helper that still runs ranks takes that as
+// the end of its job.
 func (f *runningJob) close() {
 	var closing sync.WaitGroup
 	for _, n := range f.nodes {
@@ -123,8 +124,9 @@ func (f *runningJob) close() {
 	f.streams.Close()
 }
 
-// streamHandler takes what flows between the ranks of a node and us, and what the streams need to
-// know at once, before the next piece of output. The reader of the node calls it.
+// streamHandler returns a handler for the messages that concern the streams of a node's ranks. The
+// node's reader calls it, so that the streams know of a rank's start before its output. It reports
+// whether the message needs no further handling.
 func (f *runningJob) streamHandler(n *node.Node) func(wire.Message) (taken bool) {
 	send := stdio.Sender(n.Send)
 	return func(m wire.Message) bool {
@@ -149,18 +151,18 @@ func (f *runningJob) streamHandler(n *node.Node) func(wire.Message) (taken bool)
 	}
 }
 
-// openStreams opens the files for the output of a plan's ranks.
-// gone is told when our standard output takes no more, beside the job.
+// openStreams opens the files for the output of a plan's ranks. gone is called when our standard
+// output can no longer be written to.
 func (f *runningJob) openStreams(place *reserve.Reservation, gone func()) error {
-	told := stdio.Observers{OnStdoutGone: func(err error) { gone(); f.events.Put(stdoutGoneEvent(err)) },
+	observers := stdio.Observers{OnStdoutGone: func(err error) { gone(); f.events.Put(stdoutGoneEvent(err)) },
 		OnFileFailed: func(err error) { f.events.Put(outputFailedEvent("output", err)) }}
 	if f.env.Observer != nil {
-		told.OnOutput = f.env.Observer.Output
+		observers.OnOutput = f.env.Observer.Output
 	}
-	return f.streams.Open(place.Request.Streams, stdio.RanksOfPlan(place.Plan, place.Request.Attempt, 0, 0, time.Now()), told)
+	return f.streams.Open(place.Request.Streams, stdio.RanksOfPlan(place.Plan, place.Request.Attempt, 0, 0, time.Now()), observers)
 }
 
-// stdoutGoneEvent is the news that our standard output takes no more.
+// stdoutGoneEvent returns the event that our standard output can no longer be written to.
 func stdoutGoneEvent(err error) supervise.Event {
 	if errors.Is(err, syscall.EPIPE) {
 		return supervise.Failure{Kind: supervise.StdoutGone}
@@ -168,7 +170,7 @@ func stdoutGoneEvent(err error) supervise.Event {
 	return outputFailedEvent("standard output", err)
 }
 
-// outputFailedEvent is the news that standard output, or a file, takes no more of what ranks write.
+// outputFailedEvent returns the event that standard output, or a file, cannot be written to.
 func outputFailedEvent(what string, err error) supervise.Event {
 	text := what + ": " + err.Error()
 	if hint := usererr.Hint(err); hint != "" {
@@ -177,7 +179,7 @@ func outputFailedEvent(what string, err error) supervise.Event {
 	return supervise.Failure{Kind: supervise.OutputFailed, Text: text}
 }
 
-// startRanks lets the prepared ranks go.
+// startRanks starts the prepared ranks.
 func (f *runningJob) startRanks(place *reserve.Reservation) {
 	f.pause.Store(nil)
 	f.req, f.plan, f.universeSize, f.baseline, f.connections = place.Request, place.Plan, place.UniverseSize, place.Baseline, place.Connections
@@ -195,7 +197,7 @@ func (f *runningJob) startRanks(place *reserve.Reservation) {
 	f.streams.FeedStdin(func(err error) { f.events.Put(supervise.Failure{Kind: supervise.StdinFailed, Text: err.Error()}) })
 }
 
-// stdinReaders are the ranks that get our standard input.
+// stdinReaders returns the ranks that receive our standard input.
 func (f *runningJob) stdinReaders() (all []stdio.StdinReader) {
 	for i, np := range f.plan.Nodes {
 		for _, r := range np.Ranks {
@@ -207,7 +209,7 @@ func (f *runningJob) stdinReaders() (all []stdio.StdinReader) {
 	return all
 }
 
-// watchTerminalSize tells all nodes, until ctx ends, how large our terminal has become.
+// watchTerminalSize sends each new size of our terminal to all nodes, until ctx ends.
 func (f *runningJob) watchTerminalSize(ctx context.Context) {
 	for {
 		select {

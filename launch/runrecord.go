@@ -16,32 +16,32 @@ import (
 	"remshell/wire"
 )
 
-// A runRecord is the book of a run: who was started when, and who consumed what.
+// A runRecord records when each rank started and what it used.
 type runRecord struct {
-	rankStarts    []startRecord             // in the order in which they were told
-	startFailures map[int]string            // why ranks could not be started
-	orphans       map[int][]job.OrphanUsage // by node of the plan
-	keptSessions  map[int][]string          // likewise: directories of Open MPI's files
-	maxSamples    map[int]job.UsageSample   // the most that was seen of each rank
-	leftovers     []job.Leftover            // by ranks that did not end well
+	rankStarts    []startRecord             // in the order in which starts were reported
+	startFailures map[int]string            // by rank, why it could not be started
+	orphans       map[int][]job.OrphanUsage // by node
+	keptSessions  map[int][]string          // by node: directories of Open MPI's session files that were kept
+	maxSamples    map[int]job.UsageSample   // by rank, the most of each sampled value
+	leftovers     []job.Leftover            // shared memory of ranks that did not clean up
 
-	mu           sync.Mutex // guards the rest
-	ranksStarted time.Time  // when ranks were let go
+	mu           sync.Mutex // guards the fields below
+	ranksStarted time.Time  // when the ranks were released
 }
 
-// A startRecord is what an account keeps of a start. There are as many as a job has ranks, so it is
-// without what others know: the plan has the rank's node.
+// A startRecord is the start of one rank. It is small because there is one for each rank; the
+// rank's node is in the plan.
 type startRecord struct {
-	after     time.Duration // since ranks were let go
+	after     time.Duration // since the ranks were released
 	rank, pid int32
-	unbound   bool // it is bound to no CPU of its own, whatever the plan says
+	unbound   bool // the rank is not bound, whatever the plan says
 }
 
 func newRunRecord() *runRecord {
 	return &runRecord{ranksStarted: time.Now(), startFailures: make(map[int]string), orphans: make(map[int][]job.OrphanUsage), keptSessions: make(map[int][]string), maxSamples: make(map[int]job.UsageSample)}
 }
 
-// addStart notes a rank that runs, or does not.
+// addStart records the start of a rank, or why it could not be started.
 func (a *runRecord) addStart(n *jobNode, m *wire.Started) {
 	s := a.describeStart(n.Name(), m)
 	a.rankStarts = append(a.rankStarts, startRecord{s.SinceStart, int32(s.Rank), int32(s.PID), m.Unbound})
@@ -50,7 +50,7 @@ func (a *runRecord) addStart(n *jobNode, m *wire.Started) {
 	}
 }
 
-// allStarts are the starts that were told, in their order.
+// allStarts returns the recorded starts in their order.
 func (a *runRecord) allStarts(p rankNodes) iter.Seq[job.RankStart] {
 	return func(yield func(job.RankStart) bool) {
 		for _, s := range a.rankStarts {
@@ -62,15 +62,15 @@ func (a *runRecord) allStarts(p rankNodes) iter.Seq[job.RankStart] {
 	}
 }
 
-// describeStart is what is known of a rank that has just been started. The readers of the connections
-// call it, too.
+// describeStart returns the start of a rank that was just reported. The readers of connections call
+// it, too.
 func (a *runRecord) describeStart(node string, m *wire.Started) job.RankStart {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return job.RankStart{Rank: m.Rank, PID: m.PID, Node: node, SinceStart: time.Since(a.ranksStarted), Err: m.Err}
 }
 
-// ranksReleased notes that so many ranks are let go.
+// ranksReleased records that the ranks are released now.
 func (a *runRecord) ranksReleased(ranks int) {
 	a.rankStarts = make([]startRecord, 0, ranks)
 	a.mu.Lock()
@@ -78,7 +78,7 @@ func (a *runRecord) ranksReleased(ranks int) {
 	a.ranksStarted = time.Now()
 }
 
-// totals counts in the exits what orphans have consumed, and sums up by node.
+// totals adds the usage of orphans to exits, and returns the sums of each node.
 func (a *runRecord) totals(p rankNodes, exits []*job.Exit) (all []*job.Exit, hosts []job.NodeTotal) {
 	all = a.addOrphans(exits)
 	byRank := make([]*job.Exit, len(p.nodeOfRank))
@@ -88,7 +88,7 @@ func (a *runRecord) totals(p rankNodes, exits []*job.Exit) (all []*job.Exit, hos
 	for i, name := range p.nodes {
 		total := job.NodeTotal{Node: name, PeakRank: -1, KeptSessions: a.keptSessions[i]}
 		for _, o := range a.orphans[i] {
-			if o.Rank < 0 || byRank[o.Rank] == nil { // nobody knows whose
+			if o.Rank < 0 || byRank[o.Rank] == nil { // it cannot be attributed to a rank
 				total.Usage.Add(o.Usage)
 			}
 		}
@@ -109,7 +109,7 @@ func (a *runRecord) totals(p rankNodes, exits []*job.Exit) (all []*job.Exit, hos
 	return all, hosts
 }
 
-// addOrphans are exits in which that is counted what orphans of the ranks have consumed.
+// addOrphans returns exits with the usage of the ranks' orphans added.
 func (a *runRecord) addOrphans(exits []*job.Exit) []*job.Exit {
 	used := make(map[int]job.Usage)
 	for _, left := range a.orphans {
@@ -125,39 +125,39 @@ func (a *runRecord) addOrphans(exits []*job.Exit) []*job.Exit {
 	all := slices.Clone(exits)
 	for i, e := range all {
 		if more, has := used[e.Rank]; has {
-			with := *e // supervision's own does not change
-			with.Usage.Add(more)
-			all[i] = &with
+			sum := *e // exits belong to package supervise and must not change
+			sum.Usage.Add(more)
+			all[i] = &sum
 		}
 	}
 	return all
 }
 
-// rankProfile gathers what is known of a rank for the report.
+// rankProfile collects what is known of a rank for the report.
 func (f *runningJob) rankProfile(state *supervise.State, rank int) supervise.RankProfile {
 	var p supervise.RankProfile
-	loosened := false
+	unbound := false
 	if i := slices.IndexFunc(f.usage.rankStarts, func(s startRecord) bool { return int(s.rank) == rank }); i >= 0 {
-		p.PID, loosened = int(f.usage.rankStarts[i].pid), f.usage.rankStarts[i].unbound
+		p.PID, unbound = int(f.usage.rankStarts[i].pid), f.usage.rankStarts[i].unbound
 	}
 	n, plan, app := f.rankPlan(rank)
 	if n == nil {
 		return p
 	}
 	p.Program = truncate(strings.Join(app.Argv, " "))
-	if plan.CPUs != nil && !loosened {
+	if plan.CPUs != nil && !unbound {
 		p.BoundCPUs, _, _ = strings.Cut(n.Probe.Topology.DescribeCPUs(plan.CPUs), " [")
 	}
-	words := f.streams.StderrTail(rank)
-	p.LastStderrLine = lastLine(words)
+	stderr := f.streams.StderrTail(rank)
+	p.LastStderrLine = lastLine(stderr)
 	if exit := state.Exit(rank); exit != nil {
-		p.Hint = f.exitHint(exit, n, words)
+		p.Hint = f.exitHint(exit, n, stderr)
 	}
 	return p
 }
 
-// rankPlan is the plan of a rank, its node, and the section of the command line or command
-// of a spawn that it belongs to; nil: there is no such rank.
+// rankPlan returns a rank's node, its plan, and its app context (of the command line or of a
+// spawn). The node is nil if there is no such rank.
 func (f *runningJob) rankPlan(rank int) (*jobNode, job.RankPlan, job.App) {
 	g, number := f.groupOf(rank)
 	if g == nil {
@@ -173,23 +173,23 @@ func (f *runningJob) rankPlan(rank int) (*jobNode, job.RankPlan, job.App) {
 	return nil, job.RankPlan{}, job.App{}
 }
 
-// exitHint is the evidence for the reason of an end, of which there may be none (REP-3).
-func (f *runningJob) exitHint(exit *job.Exit, n *jobNode, words string) string {
+// exitHint returns a likely reason for the end of a rank, or "" (REP-3).
+func (f *runningJob) exitHint(exit *job.Exit, n *jobNode, stderr string) string {
 	switch {
 	case exit.Hint != "":
 		return exit.Hint
-	case exit.Status() == job.Signal(syscall.SIGILL).Status(): // also of what it has started
+	case exit.Status() == job.Signal(syscall.SIGILL).Status(): // also if a child of the rank died of it
 		return otherCPUHint(n, f.nodes)
 	case exit.Signal == 0 && exit.Code == 127:
-		if name := missingLibrary(words); name != "" {
+		if name := missingLibrary(stderr); name != "" {
 			return fmt.Sprintf("shared library %s is missing on %s", name, n.Name())
 		}
 	}
 	return ""
 }
 
-// otherCPUHint says so if a node has another type of CPU than others of the job: a program
-// may have been built for theirs.
+// otherCPUHint returns a hint if the node's CPU model differs from that of another node. The
+// program may have been built for the other one.
 func otherCPUHint(n *jobNode, nodes []*jobNode) string {
 	for _, other := range nodes {
 		if a, b := n.Probe.Model, other.Probe.Model; a != b && a != "" && b != "" {
@@ -199,11 +199,11 @@ func otherCPUHint(n *jobNode, nodes []*jobNode) string {
 	return ""
 }
 
-// missingLibrary finds the name of a library in what the dynamic loader of glibc or musl
-// says when there is none.
-func missingLibrary(words string) string {
+// missingLibrary returns the library that the dynamic loader of glibc or musl reports as missing,
+// or "".
+func missingLibrary(stderr string) string {
 	for _, before := range []string{"error while loading shared libraries: ", "Error loading shared library "} {
-		if _, after, found := strings.Cut(words, before); found {
+		if _, after, found := strings.Cut(stderr, before); found {
 			name, _, _ := strings.Cut(after, ":")
 			return name
 		}
@@ -211,11 +211,12 @@ func missingLibrary(words string) string {
 	return ""
 }
 
-// colorSequence is what switches a terminal's colours (ECMA-48, SGR).
+// colorSequence matches escape sequences that set a terminal's colours (ECMA-48, SGR).
 var colorSequence = regexp.MustCompile("\x1b\\[[0-9;:]*m")
 
 // lastLine returns the last line of a text that contains a letter, for a report. Frames such as
-// "=====" and "***" say nothing. If no line has a letter, it returns the last one that is not blank.
+// "=====" and "***" are skipped. If no line has a letter, it returns the last one that is not
+// blank.
 func lastLine(text string) string {
 	last := ""
 	for line := range strings.Lines(text) {
@@ -227,7 +228,7 @@ func lastLine(text string) string {
 	return truncate(last)
 }
 
-// truncate shortens a text for a line of a report.
+// truncate shortens a text to fit into a line of a report.
 func truncate(text string) string {
 	const most = 80
 	if len(text) > most {

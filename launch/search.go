@@ -11,28 +11,31 @@ import (
 )
 
 /*
-Seeking looks for the place of ranks beside a job that runs: those of a spawn, or all of them, which are to move. Whatever
-takes time, be it a plan, a connection or a file, is done on a goroutine of its own, so that the job is supervised meanwhile:
+A nodeSearch looks for a place for ranks while the job runs: for those of a spawn, or for all of
+them if the job is moved. Plans, connections and files may take long, so it runs on a goroutine of
+its own and the job stays supervised:
 
-	supervision                          seeking
-	    | seek ---------------------------> |  plans, connects, claims
-	    | news of nodes, answers ---------> |  what is meant for it
-	    | <--------- spawnPlaced, moveFound |
-	    | stop ---------------------------> |  gives up; what it finds all the same, too
+	supervision                          search
+	    | startSearch --------------------> |  plans, connects, claims
+	    | messages of nodes --------------> |  answers to its own requests
+	    | <- spawnPlaceFound, moveTargetFound
+	    | cancelSearch -------------------> |  stops; abandons what it finds afterwards
 
-One is under way at a time. That of a spawn lasts until the spawn is taken in, which a job does not do that has given its CPUs to others.
+There is one search at a time. That of a spawn lasts until the spawned group is added. A job that is
+being ended adds no group.
 */
 type nodeSearch struct {
-	group     string // in whose name it claims
+	group     string // the group that claims CPUs
 	inbox     *node.Inbox
 	stop      context.CancelFunc
-	lostNodes map[*node.Node]bool // lost meanwhile, and not the job's: it may have looked for the last time
+	lostNodes map[*node.Node]bool // nodes lost meanwhile that are not part of the job
 
-	done         chan struct{} // closed when it has ended; then abandon may be called, more than once
-	abandonFound func()        // gives up what was found, if anything
+	done         chan struct{} // closed when the search has ended; then abandonFound may be called, more than once
+	abandonFound func()        // releases what was found, if anything
 }
 
-// startSearch begins one in the name of a group. Look is called on its goroutine, and returns what supervision is to hear.
+// startSearch starts a search for a group. look runs on the search's goroutine. It returns the
+// event for supervision, and a function that releases what it found.
 func (f *runningJob) startSearch(group string, row trace.Row, look func(context.Context, reserve.Env) (found any, abandon func())) {
 	s := &nodeSearch{group: group, inbox: node.NewInbox(), lostNodes: make(map[*node.Node]bool), done: make(chan struct{})}
 	ctx, stop := context.WithCancel(context.Background())
@@ -44,14 +47,14 @@ func (f *runningJob) startSearch(group string, row trace.Row, look func(context.
 	go func() {
 		defer close(s.done)
 		var found any
-		if found, s.abandonFound = look(ctx, env); ctx.Err() != nil { // nobody may look at it any more
+		if found, s.abandonFound = look(ctx, env); ctx.Err() != nil { // nobody may use it any more
 			s.abandonFound()
 		}
 		f.events.Put(found)
 	}()
 }
 
-// finishedSearch is the seeking that is over, of which nothing more is to be heard.
+// finishedSearch returns the search, which is over, and clears it.
 func (f *runningJob) finishedSearch() *nodeSearch {
 	s := f.search
 	f.search = nil
@@ -59,27 +62,27 @@ func (f *runningJob) finishedSearch() *nodeSearch {
 	return s
 }
 
-// deliver passes on what is meant for the one that is under way.
+// deliver passes an event to the search, if there is one.
 func (s *nodeSearch) deliver(event any) {
 	if s == nil {
 		return
 	}
 	if e, ok := event.(node.NodeMessage); ok {
 		if group, is := groupOf(e.Message); is && group != s.group {
-			return // a late answer to an earlier one
+			return // a late reply to an earlier search
 		}
 	}
 	s.inbox.Put(event)
 }
 
-// nodeLost notes that a node is gone which the job has not.
+// nodeLost records that a node was lost that is not part of the job.
 func (s *nodeSearch) nodeLost(n *node.Node) {
 	if s != nil {
 		s.lostNodes[n] = true
 	}
 }
 
-// groupOf is the group that an answer to Prepare is about.
+// groupOf returns the group that a reply to Prepare is about. It reports false for other messages.
 func groupOf(m wire.Message) (name string, is bool) {
 	switch m := m.(type) {
 	case *wire.Prepared:
@@ -92,7 +95,7 @@ func groupOf(m wire.Message) (name string, is bool) {
 	return "", false
 }
 
-// cancelSearch gives up what is under way, and what would be next.
+// cancelSearch stops the search, and drops the spawns that wait.
 func (f *runningJob) cancelSearch() {
 	f.spawnQueue.waiting = nil
 	if f.search != nil {
@@ -100,8 +103,8 @@ func (f *runningJob) cancelSearch() {
 	}
 }
 
-// endSearch gives what is under way a moment to be given up, at the end of the attempt. A look-up that never ends,
-// or a plan, is not waited for: what is found later is abandoned there.
+// endSearch gives the search one second to stop at the end of the attempt. It does not wait longer
+// for a name lookup or a plan: the search's goroutine releases what it finds later.
 func (f *runningJob) endSearch() {
 	f.cancelSearch()
 	if f.search == nil {

@@ -11,8 +11,7 @@ import (
 	"remshell/launch/supervise"
 )
 
-// signalOnNodes is a signal to mpiexec by the number that it has on nodes, where this machine is of
-// another system.
+// signalOnNodes converts a signal of this machine to its number on the nodes (Linux).
 func signalOnNodes(here syscall.Signal) job.Signal {
 	if s := job.SignalByName(unix.SignalName(here)); s != 0 {
 		return s
@@ -20,7 +19,7 @@ func signalOnNodes(here syscall.Signal) job.Signal {
 	return job.Signal(here)
 }
 
-// signalHere is what onNodes has made of a signal to mpiexec.
+// signalHere is the inverse of signalOnNodes.
 func signalHere(onNodes job.Signal) syscall.Signal {
 	if number := unix.SignalNum(onNodes.String()); number != 0 {
 		return number
@@ -28,7 +27,8 @@ func signalHere(onNodes job.Signal) syscall.Signal {
 	return syscall.Signal(onNodes)
 }
 
-// pendingSignals takes the signals that came when an attempt was over, but not yet told so.
+// pendingSignals returns the signals that arrived when an attempt was over but the next reader of
+// signals was not yet set.
 func (f *runningJob) pendingSignals() (left []syscall.Signal) {
 	for _, event := range f.events.Take(context.Background(), time.Now()) {
 		if s, is := event.(supervise.Signaled); is {
@@ -38,7 +38,7 @@ func (f *runningJob) pendingSignals() (left []syscall.Signal) {
 	return left
 }
 
-// warningOnNodes is the user's warning, with the number that its signal has on nodes.
+// warningOnNodes returns the user's warning with the signal's number on the nodes.
 func warningOnNodes(w job.EndWarning) job.EndWarning {
 	if w.Signal != 0 {
 		w.Signal = int(signalOnNodes(syscall.Signal(w.Signal)))
@@ -46,7 +46,7 @@ func warningOnNodes(w job.EndWarning) job.EndWarning {
 	return w
 }
 
-// signalsOnNodes are the user's wishes about signals, with the numbers that these have on nodes.
+// signalsOnNodes returns the user's signal policy with the signals' numbers on the nodes.
 func signalsOnNodes(s job.SignalPolicy) job.SignalPolicy {
 	if s.Forward == nil {
 		return s

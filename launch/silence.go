@@ -10,21 +10,21 @@ import (
 )
 
 /*
-A host that a batch system's starter has reached may go without a word (RM-40):
+A host that was reached through a batch system may disappear without closing its connection (RM-40):
 
-	helper --Ping, each 10 s--> us      node.Node.Heard
-	                            us -- how does the job stand? --> batch system
-	                               <------ it runs, ... --------
+	helper --Ping, each 10 s--> mpiexec      node.Node.LastHeard
+	                            mpiexec -- state of the job? --> batch system
+	                               <------ running, ... --------
 */
 
-// silenceCheckDue is the time to see who is silent.
+// silenceCheckDue is the event that it is time to look for silent nodes.
 type silenceCheckDue struct{}
 
-// batchStateRead is how the batch system's job stands.
+// batchStateRead is the event that the batch system has reported the state of its job.
 type batchStateRead struct{ state batch.State }
 
-// watchSilentNodes begins to look for nodes that fall silent, if those of this job give signs of life, and
-// returns what ends that.
+// watchSilentNodes starts to look for silent nodes, if helpers of this job send Pings. stop ends
+// that.
 func (f *runningJob) watchSilentNodes() (stop func()) {
 	if !f.req.RM.ControlsHelpers() || f.env.BatchState == nil {
 		return func() {}
@@ -48,7 +48,8 @@ func (f *runningJob) watchSilentNodes() (stop func()) {
 	}
 }
 
-// checkSilentNodes sees who is silent, and asks the batch system about it: beside us, as it may take its time.
+// checkSilentNodes looks for silent nodes, and asks the batch system about its job if there are
+// any. The query may take long, so it runs on a goroutine of its own.
 func (f *runningJob) checkSilentNodes(now time.Time) {
 	heard := make(map[int]time.Time, len(f.nodes))
 	for _, n := range f.nodes {
@@ -57,21 +58,22 @@ func (f *runningJob) checkSilentNodes(now time.Time) {
 		}
 	}
 	if f.silentNodes.Check(heard, now) {
-		go func() { f.events.Put(batchStateRead{f.env.BatchState()}) }() // asking has a limit of its own (RM-4)
+		go func() { f.events.Put(batchStateRead{f.env.BatchState()}) }() // the query has a time limit of its own (RM-4)
 	}
 }
 
-// batchStateRead takes the answer. A node that is given up is treated as if its connection had ended.
-func (f *runningJob) batchStateRead(said batchStateRead, now time.Time) (events []supervise.Event) {
-	for _, news := range f.silentNodes.BatchReplied(said.state, f.req.RM.Name, now) {
-		lost, ok := news.(supervise.NodeLost)
+// batchStateRead handles the batch system's answer. A node that is given up is treated as if its
+// connection had ended.
+func (f *runningJob) batchStateRead(answer batchStateRead, now time.Time) (events []supervise.Event) {
+	for _, event := range f.silentNodes.BatchReplied(answer.state, f.req.RM.Name, now) {
+		lost, ok := event.(supervise.NodeLost)
 		if !ok {
-			events = append(events, news)
+			events = append(events, event)
 			continue
 		}
 		n := f.nodes[lost.Node]
 		events = append(events, f.translate(node.Disconnected{From: n.Node.Node, Err: errors.New(lost.Why)})...)
-		go n.Abandon() // whoever carries the connection may need a moment to end
+		go n.Abandon() // the process behind the connection may need a moment to exit
 	}
 	return events
 }

@@ -7,9 +7,9 @@ import (
 	"remshell/pmiserver"
 )
 
-// RefuseSingleton answers a process that was started without mpiexec and has now called for
-// one, by listening on a port of this machine, when there will be none for it (pmi-wire.md
-// 1.4). It would wait for ever if nobody came. Who has been answered already does not listen.
+// RefuseSingleton tells a process that was started without mpiexec that no mpiexec will serve it.
+// The process listens on port of this machine and would wait forever (pmi-wire.md 1.4). If it has
+// been answered already, it no longer listens and RefuseSingleton does nothing.
 func RefuseSingleton(port string) {
 	conn, err := net.DialTimeout("tcp", net.JoinHostPort("127.0.0.1", port), 2*time.Second)
 	if err == nil {

@@ -20,69 +20,68 @@ import (
 )
 
 /*
-Ranks may ask for more ranks (MPI_Comm_spawn). They become a group of their own, and are
-selected, placed, claimed and supervised like those of the command line:
+Ranks may ask for more ranks (MPI_Comm_spawn). These become a group of their own. They are planned,
+claimed and supervised like those of the command line:
 
 	rank     helper             mpiexec                          nodes
 	 | spawn --> | Spawn ---------> |                               |
 	 |           |                  | Survey ---------------------->|  what other jobs hold
-	 |           |                  |   plan.Make: on the job's own nodes; if they have
-	 |           |                  |   no room, or others were named, on more
+	 |           |                  |   plan.Make: on the job's own nodes; if they
+	 |           |                  |   are full, or others were named, on more
 	 |           |                  | Prepare --------------------->|  a claim of its own
 	 |           |                  |<-------------------- Prepared |
 	 |           |                  | Start ----------------------->|
 	 |           |                  |<--------------------- Started |  each rank
 	 | <-------- | <------- Spawned |                               |
 
-All are started, or none: if one exec fails the others are killed, and the rank that
-asked is told. It goes on, as MPI says.
+All ranks are started, or none: if one exec fails, the others are killed, and the rank that asked
+gets an error. That rank goes on, as MPI says.
 
-One spawn at a time is given its place, by a seeking with a reservation of its own. That is
-told which nodes the job has; what these answer to it, supervision passes on. The gate of
-the queue is not asked for: a running job does not wait behind others, and claims are
-exclusive without it.
+One spawn at a time gets its place, by a nodeSearch with a reservation of its own. The reservation
+knows the job's nodes; supervision forwards their replies to it. It does not take the decision lock
+of the queue: a running job does not wait behind others, and claims are exclusive without the lock.
 
-Who may ask for how much, and where it may go, is said by TRUST-9 to TRUST-12.
+TRUST-9 to TRUST-12 limit how much a rank may ask for, and on which hosts.
 */
 type spawnRequest struct {
-	fromNode *jobNode // whose rank asks
+	fromNode *jobNode // the node whose rank asks
 	message  *wire.Spawn
-	parent   *group // of that rank; nil: there is no such group
-	rank     int    // that asks, in the job
-	name     string // of the group that is to be, once a place is looked for
+	parent   *group // the group of that rank; nil: there is no such group
+	rank     int    // the number in the job of the rank that asks
+	name     string // name of the new group; empty until its search starts
 }
 
-// spawnQueue are those that have been asked for.
+// A spawnQueue has the spawns that were requested and not started yet.
 type spawnQueue struct {
 	waiting         []*spawnRequest
-	begun           int  // of those that began, for their names
-	refusedReported int  // of those that were, as far as the user has been told
-	sharingReported bool // he was told that ranks share CPUs
+	begun           int  // spawns that began, to number their groups
+	refusedReported int  // refused spawns, whether or not they were reported
+	sharingReported bool // the user was told that ranks share CPUs
 
 }
 
-// Bounds of TRUST-12.
+// Limits of TRUST-12.
 const (
-	maxWaitingSpawns    = 64  // spawns in turn
-	maxReportedRefusals = 100 // told to the user
+	maxWaitingSpawns    = 64  // spawns that may wait
+	maxReportedRefusals = 100 // refusals reported to the user
 )
 
-// spawnPlaceFound is the end of looking for the place of a spawn.
+// spawnPlaceFound is the event that the search for a spawn's place has ended.
 type spawnPlaceFound struct {
 	spawn  *spawnRequest
 	place  *reserve.Reservation
-	output *stdio.GroupOutput // nil with an error
+	output *stdio.GroupOutput // nil if err is set
 	err    error
 }
 
-// errJobEnding is the answer to a spawn, and to all fences, when the job is at its end.
+// errJobEnding is the reply to spawns and fences when the job is ending.
 var errJobEnding = errors.New("the job is ending")
 
-// handleSpawn takes a request of a rank.
+// handleSpawn handles a spawn request of a rank.
 func (f *runningJob) handleSpawn(n *jobNode, m *wire.Spawn) {
 	s := &spawnRequest{fromNode: n, message: m, rank: -1}
 	f.recordSpawnLine(&m.Request, "> SPAWN "+m.Request.String())
-	if s.parent = f.groupNamed(m.Request.Group); s.parent != nil { // the validator has seen that it is the node's own rank
+	if s.parent = f.groupNamed(m.Request.Group); s.parent != nil { // the validator has checked that the rank belongs to the node
 		s.rank = s.parent.first + m.Request.Rank
 	}
 	if err := f.checkMaySpawn(s); err != nil {
@@ -92,14 +91,14 @@ func (f *runningJob) handleSpawn(n *jobNode, m *wire.Spawn) {
 	f.spawnQueue.waiting = append(f.spawnQueue.waiting, s)
 }
 
-// checkMaySpawn says why a rank may not spawn now, or not at all.
+// checkMaySpawn returns why a rank may not spawn, or nil.
 func (f *runningJob) checkMaySpawn(s *spawnRequest) error {
 	switch {
 	case !f.state.MaySpawn(s.rank):
 		return errJobEnding
 	case f.req.SpawnHosts.None:
 		return &info.ForbiddenError{Text: fmt.Sprintf("wants to spawn; not done (%s)", f.req.SpawnHosts.Option)}
-	case len(s.parent.nodes) > 1 && !s.parent.firstFenceDone: // a node alone could say so of them all
+	case len(s.parent.nodes) > 1 && !s.parent.firstFenceDone: // one node alone cannot start more ranks for all of them
 		return &info.ForbiddenError{Text: "wants to spawn before the group's first barrier; not done"}
 	case s.message.Fault != "":
 		return errors.New(s.message.Fault)
@@ -109,10 +108,10 @@ func (f *runningJob) checkMaySpawn(s *spawnRequest) error {
 	return nil
 }
 
-// nextSpawn begins with the next request, if none is under way.
+// nextSpawn starts the next request, if no search is in progress.
 func (f *runningJob) nextSpawn() {
 	q := &f.spawnQueue
-	if f.move != nil { // a Start gives up all that rests
+	if f.move != nil { // a Start would release the claims of the move
 		return
 	}
 	for f.search == nil && len(q.waiting) > 0 {
@@ -126,7 +125,7 @@ func (f *runningJob) nextSpawn() {
 	}
 }
 
-// startSpawn has a place looked for. What new nodes say is looked for in the job's inbox first.
+// startSpawn starts the search for a spawn's place.
 func (f *runningJob) startSpawn(s *spawnRequest) {
 	f.spawnQueue.begun++
 	s.name = f.req.Job.GroupName(f.spawnQueue.begun)
@@ -145,7 +144,7 @@ func (f *runningJob) startSpawn(s *spawnRequest) {
 	})
 }
 
-// abandon gives up what was found.
+// abandon releases what was found.
 func (e spawnPlaceFound) abandon() {
 	e.place.Abandon()
 	if e.output != nil {
@@ -153,7 +152,8 @@ func (e spawnPlaceFound) abandon() {
 	}
 }
 
-// ownNodes are the nodes of the job that are not lost, with what it has of them.
+// ownNodes returns the nodes of the job that are not lost, with the CPUs and GPUs that the job uses
+// there.
 func (f *runningJob) ownNodes() (all []reserve.OwnNode) {
 	uses := make(map[*jobNode]*job.Occupancy)
 	for _, n := range f.nodes {
@@ -174,7 +174,7 @@ func (f *runningJob) ownNodes() (all []reserve.OwnNode) {
 	return all
 }
 
-// addOccupancy counts ranks in.
+// addOccupancy adds ranks to an occupancy.
 func addOccupancy(u *job.Occupancy, ranks []job.RankPlan) {
 	for _, r := range ranks {
 		u.Ranks++
@@ -187,7 +187,7 @@ func addOccupancy(u *job.Occupancy, ranks []job.RankPlan) {
 	}
 }
 
-// spawnPlaceFound takes in a spawn that a place was found for, and lets it go.
+// spawnPlaceFound adds the group of a spawn whose place was found, and starts its ranks.
 func (f *runningJob) spawnPlaceFound(e spawnPlaceFound) []supervise.Event {
 	s, place := e.spawn, e.place
 	gone := f.finishedSearch().lostNodes
@@ -225,7 +225,8 @@ func (f *runningJob) spawnPlaceFound(e spawnPlaceFound) []supervise.Event {
 	return []supervise.Event{grown}
 }
 
-// lostSinceReserved is a node that was lost after its reservation had last looked, gone if the job has it not; empty: none was.
+// lostSinceReserved returns a node that was lost after the reservation had last checked it, or "".
+// gone are lost nodes that are not part of the job.
 func (f *runningJob) lostSinceReserved(place *reserve.Reservation, gone map[*node.Node]bool) (name string) {
 	for _, n := range place.Nodes {
 		if m := f.members[n.Node]; m != nil && m.lost != nil || gone[n.Node] {
@@ -235,8 +236,8 @@ func (f *runningJob) lostSinceReserved(place *reserve.Reservation, gone map[*nod
 	return ""
 }
 
-// addSpawnNodes returns the nodes of a spawn: those that the job had, and new ones, which it has from
-// now on.
+// addSpawnNodes returns the nodes of a spawn. It adds those that are new to the job, and lists them
+// in grown.
 func (f *runningJob) addSpawnNodes(s *spawnRequest, place *reserve.Reservation, grown *supervise.GroupSpawned) (nodes []*jobNode) {
 	for _, n := range place.Nodes {
 		m := f.members[n.Node]
@@ -250,7 +251,7 @@ func (f *runningJob) addSpawnNodes(s *spawnRequest, place *reserve.Reservation, 
 	return nodes
 }
 
-// addSpawnHost makes a host a candidate that was none, and says so.
+// addSpawnHost adds a host to the job's candidates if it is new, and tells the user.
 func (f *runningJob) addSpawnHost(s *spawnRequest, def job.NodeDef) {
 	if slices.ContainsFunc(f.req.Nodes, def.IsSameNode) {
 		return
@@ -259,23 +260,23 @@ func (f *runningJob) addSpawnHost(s *spawnRequest, def job.NodeDef) {
 	f.env.Report(fmt.Sprintf("%s joins the job, as %s asks (%s)", def.Name, f.state.RankOnNode(s.rank), f.req.SpawnHosts.Option))
 }
 
-// reportSharing says, once, that spawned ranks share CPUs: those of their own job, or, where no
-// count of slots was given for this machine alone, all of it.
+// reportSharing tells the user, once, that spawned ranks share CPUs: with other ranks of the job
+// or, if the job runs on this machine alone without a slot count, with everything on it.
 func (f *runningJob) reportSharing(s *spawnRequest, place *reserve.Reservation) {
-	whose := "the job"
+	shared := "the job"
 	switch {
 	case f.spawnQueue.sharingReported:
 		return
 	case place.Request.LocalOnly && place.Plan.Overbooked:
-		whose = "this machine"
+		shared = "this machine"
 	case !place.Request.ShareOwnCPUs:
 		return
 	}
 	f.spawnQueue.sharingReported = true
-	f.env.Report(f.state.RankOnNode(s.rank) + " spawns ranks that find no free CPU; they share those of " + whose + " (--nooversubscribe refuses that)")
+	f.env.Report(f.state.RankOnNode(s.rank) + " spawns ranks that find no free CPU; they share those of " + shared + " (--nooversubscribe refuses that)")
 }
 
-// replySpawn tells the rank that asked for a group that it runs.
+// replySpawn tells the rank that requested a group that all its ranks run.
 func (f *runningJob) replySpawn(g *group) {
 	s := g.spawnWaiting
 	g.spawnWaiting = nil
@@ -283,8 +284,8 @@ func (f *runningJob) replySpawn(g *group) {
 	s.fromNode.Send(&wire.Spawned{ID: s.message.ID, Group: g.name, Codes: spawnCodes(s.message.Request, g.apps)})
 }
 
-// refuseSpawn tells the rank that asked why nothing was started; and the user, since MPI tells
-// no reasons.
+// refuseSpawn tells the rank why nothing was started. It also tells the user, since MPI passes no
+// reasons on.
 func (f *runningJob) refuseSpawn(s *spawnRequest, err error) {
 	if err != errJobEnding {
 		f.reportRefusal(s, err)
@@ -293,13 +294,13 @@ func (f *runningJob) refuseSpawn(s *spawnRequest, err error) {
 	s.fromNode.Send(&wire.Spawned{ID: s.message.ID, Err: usererr.Reason(err), Full: reserve.LacksCapacity(err)})
 }
 
-// reportRefusal tells the user, --quiet or not: what his program wanted is not done. A node
-// may ask without end, and what it asks for may be as long as a frame.
+// reportRefusal tells the user, even with --quiet, that a spawn was refused. It limits the number
+// of reports, because a node may send any number of requests.
 func (f *runningJob) reportRefusal(s *spawnRequest, err error) {
 	lines := append([]string{fmt.Sprintf("%s: spawn %s: %s", f.state.RankOnNode(s.rank), s.message.Request, err)}, hintLines(err)...)
-	var no *info.ForbiddenError
-	if errors.As(err, &no) {
-		lines = []string{f.state.RankOnNode(s.rank) + " " + no.Text}
+	var forbidden *info.ForbiddenError
+	if errors.As(err, &forbidden) {
+		lines = []string{f.state.RankOnNode(s.rank) + " " + forbidden.Text}
 	}
 	switch f.spawnQueue.refusedReported++; {
 	case f.spawnQueue.refusedReported > maxReportedRefusals:
@@ -313,7 +314,7 @@ func (f *runningJob) reportRefusal(s *spawnRequest, err error) {
 	f.env.reportFailure(lines...)
 }
 
-// hintLines is what stands below an error: of a plan why nodes were not used, else what is to be done about it.
+// hintLines returns the lines below an error: why nodes could not be used, or else the hint.
 func hintLines(err error) (lines []string) {
 	for _, reason := range usererr.Reasons(err) {
 		lines = append(lines, "  "+reason)
@@ -324,8 +325,8 @@ func hintLines(err error) (lines []string) {
 	return lines
 }
 
-// spawnCodes are those of a spawn: 0 for each process that runs, 1 for one that was left out;
-// nil: all run.
+// spawnCodes returns the error codes of a spawn: 0 for each process that runs, 1 for each that was
+// left out. It returns nil if all run.
 func spawnCodes(r spawn.Request, apps []job.App) (list []int) {
 	missing := false
 	for i, c := range r.Commands {

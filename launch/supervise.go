@@ -15,13 +15,13 @@ import (
 	"remshell/launch/reserve"
 	"remshell/launch/stdio"
 	"remshell/launch/supervise"
-	"remshell/launch/words"
 	"remshell/trace"
 	"remshell/usererr"
 	"remshell/wire"
 )
 
-// supervise runs the job to its end: events in, Step, actions out.
+// supervise runs the job to its end. It passes each event to Step and carries out the actions that
+// Step returns.
 func (f *runningJob) supervise(ctx context.Context, startBy time.Time) (job.Result, error) {
 	req := f.req
 	state := supervise.NewState(f.plan, supervise.Policy{
@@ -32,9 +32,9 @@ func (f *runningJob) supervise(ctx context.Context, startBy time.Time) (job.Resu
 	defer f.watchSilentNodes()()
 	f.checkpoints = f.newCheckpointer()
 	defer f.checkpoints.close()
-	telling := newInterimReporter(f.env)
+	interim := newInterimReporter(f.env)
 	for finished := false; !finished; {
-		events := f.events.Take(ctx, earlier(earlier(telling.due, f.checkpoints.nextTime()), earlier(f.helpTexts.NextReport(), state.Next())))
+		events := f.events.Take(ctx, earlier(earlier(interim.due, f.checkpoints.nextTime()), earlier(f.helpTexts.NextReport(), state.Next())))
 		if len(events) == 0 {
 			events = []any{supervise.Tick{}}
 			if ctx.Err() != nil {
@@ -43,43 +43,43 @@ func (f *runningJob) supervise(ctx context.Context, startBy time.Time) (job.Resu
 		}
 		for i, event := range events {
 			events[i] = nil
-			for _, news := range f.translate(event) {
-				finished = f.carryOut(&state, state.Step(news, time.Now())) || finished
+			for _, input := range f.translate(event) {
+				finished = f.carryOut(&state, state.Step(input, time.Now())) || finished
 			}
 			f.nextSpawn()
 			f.searchMoveTarget()
 			f.checkpoints.update(time.Now())
 		}
-		telling.reportIfDue(f)
-		f.sayLines(f.helpTexts.TakeDue(time.Now()))
+		interim.reportIfDue(f)
+		f.reportLines(f.helpTexts.TakeDue(time.Now()))
 	}
 	f.endOpenSteps()
 	f.endSearch()
 	f.abandonMove()
-	lasts := reserve.MayHaveNextAttempt(req)
-	if !lasts {
+	mayRestart := reserve.MayHaveNextAttempt(req)
+	if !mayRestart {
 		f.sendAll(&wire.Bye{})
 	}
 	for _, g := range f.groups {
 		g.bindings.reportNow()
 	}
 	f.reportStates()
-	f.sayLines(f.helpTexts.TakeRest())
+	f.reportLines(f.helpTexts.TakeRest())
 	if state.ShouldAskBatch() && f.env.BatchState != nil && f.env.BatchState() == batch.Over {
 		state.BlameBatch(time.Now())
 	}
 	unread := f.streams.SeekStdinBack()
 	again := f.decideRestart(&state)
-	if lasts {
+	if mayRestart {
 		f.endConversations(again)
 	}
-	told := f.reportCause(&state)
+	reported := f.reportCause(&state)
 	if again {
 		f.writeTrace()
 		return f.result(&state), nil
 	}
 	f.waitForStdout(ctx, &state)
-	if !told { // writing the rest may have failed
+	if !reported { // writing the remaining output may have failed
 		f.reportCause(&state)
 	}
 	result := f.result(&state)
@@ -88,12 +88,12 @@ func (f *runningJob) supervise(ctx context.Context, startBy time.Time) (job.Resu
 	if unread > 0 && result.Code == job.ExitOK && f.env.UnreadInput != nil {
 		f.env.UnreadInput(unread)
 	}
-	f.env.tellSlowest()
+	f.env.reportSlowest()
 	f.waitForPrinter(ctx, &state, f.env.Err)
 	return result, nil
 }
 
-// batchSystem is the batch system whose job this is.
+// batchSystem returns the batch job in which mpiexec runs, or the zero BatchJob.
 func batchSystem(rm *job.RM) supervise.BatchJob {
 	if rm == nil {
 		return supervise.BatchJob{}
@@ -101,8 +101,8 @@ func batchSystem(rm *job.RM) supervise.BatchJob {
 	return supervise.BatchJob{System: rm.Name, Job: rm.Job, End: rm.End}
 }
 
-// cancelSignal is the signal that cancelled ctx: one may come between the last check of a
-// start and the moment when supervision takes the signals.
+// cancelSignal returns the signal that cancelled ctx. One may arrive after the last check of a
+// start and before supervision receives signals.
 func cancelSignal(ctx context.Context) job.Signal {
 	var cancelled *reserve.SignalError
 	if errors.As(context.Cause(ctx), &cancelled) {
@@ -111,11 +111,11 @@ func cancelSignal(ctx context.Context) job.Signal {
 	return job.SIGTERM
 }
 
-// drainTimeout is how long output may take that nobody seems to read, when a job was
-// ended from outside (IO-10).
+// drainTimeout is how long writing the rest of the output may take when a job was ended from
+// outside (IO-10).
 const drainTimeout = 2 * time.Second
 
-// reportCause says what ended the job, if there is a cause.
+// reportCause reports what ended the job, and whether there is a cause.
 func (f *runningJob) reportCause(state *supervise.State) bool {
 	report := state.Report(func(rank int) supervise.RankProfile { return f.rankProfile(state, rank) })
 	if report == "" {
@@ -125,8 +125,7 @@ func (f *runningJob) reportCause(state *supervise.State) bool {
 	return true
 }
 
-// reportDetails says at the end what the user wanted to know beside the cause, and what he
-// should.
+// reportDetails prints the notes and tables at the end of a job.
 func (f *runningJob) reportDetails(state *supervise.State, req job.Request, result job.Result) {
 	_, _, first := f.rankPlan(0)
 	if note := state.NotOurMPI(first.Argv[0]); note != "" {
@@ -135,18 +134,18 @@ func (f *runningJob) reportDetails(state *supervise.State, req job.Request, resu
 	if note := state.StuckInFinalize(); note != "" {
 		f.env.Report(note)
 	}
-	f.sayLines(words.FormatKeptSessions(result.NodeTotals))
+	f.reportLines(formatKeptSessions(result.NodeTotals))
 	if req.EndPolicy.ReportExitCodes {
 		for _, line := range state.ExitCodes() {
 			fmt.Fprintf(f.env.Err, "mpiexec: %s\n", line)
 		}
 	}
 	if req.EndPolicy.UsageReport != "" {
-		fmt.Fprint(f.env.Err, words.FormatUsage(req.Job, req.EndPolicy, result, f.groupFirsts))
+		fmt.Fprint(f.env.Err, formatUsage(req.Job, req.EndPolicy, result, f.groupFirsts))
 	}
 }
 
-// result is what came of the job.
+// result returns the result of the job.
 func (f *runningJob) result(state *supervise.State) job.Result {
 	r := f.rankResults(&state.Usage)
 	r.Code, r.Reason = state.ExitCode(), state.Cause.Reason()
@@ -156,7 +155,7 @@ func (f *runningJob) result(state *supervise.State) job.Result {
 	return r
 }
 
-// rankResults is what is known of ranks and nodes.
+// rankResults returns the part of the result that is about ranks and nodes.
 func (f *runningJob) rankResults(tally *supervise.UsageTotals) job.Result {
 	where := f.rankNodes()
 	r := job.Result{Starts: f.usage.allStarts(where), Connections: f.connections}
@@ -166,12 +165,12 @@ func (f *runningJob) rankResults(tally *supervise.UsageTotals) job.Result {
 	return r
 }
 
-// printerDone says that a printer has written all it had.
+// printerDone is the event that a printer has written everything.
 type printerDone struct{ printer *stdio.Printer }
 
-// waitForPrinter waits until a printer has written everything. That may take as long as its
-// reader likes, if the ranks ended by themselves; a signal always ends the wait, and who
-// presses ^C thrice waits for no terminal at all.
+// waitForPrinter waits until a printer has written everything. If the ranks ended by themselves,
+// that may take as long as its reader needs. A signal always ends the wait. If the user pressed ^C
+// three times, waitForPrinter does not wait.
 func (f *runningJob) waitForPrinter(ctx context.Context, state *supervise.State, p *stdio.Printer) {
 	p.Close()
 	go func() {
@@ -208,14 +207,15 @@ func (f *runningJob) waitForPrinter(ctx context.Context, state *supervise.State,
 	}
 }
 
-// waitForStdout waits until standard output has all that ranks have written.
+// waitForStdout waits until all output of ranks is written to standard output.
 func (f *runningJob) waitForStdout(ctx context.Context, state *supervise.State) {
 	writing := f.env.Trace.Begin(trace.Row{}, trace.Output)
 	f.waitForPrinter(ctx, state, f.env.Out)
 	writing.End(nil)
 }
 
-// translate turns what a node said into what supervision has to judge, if anything.
+// translate converts an event of the inbox to events for Step. Most it handles itself and returns
+// nil.
 func (f *runningJob) translate(event any) []supervise.Event {
 	switch e := event.(type) {
 	case node.NodeMessage:
@@ -225,7 +225,7 @@ func (f *runningJob) translate(event any) []supervise.Event {
 		}
 		n := f.members[e.From]
 		if n == nil {
-			return nil // it has no part in the job: it was dismissed, or is not taken in yet
+			return nil // not, or not yet, part of the job
 		}
 		return f.translateMessage(n, e.Message)
 	case spawnPlaceFound:
@@ -241,10 +241,10 @@ func (f *runningJob) translate(event any) []supervise.Event {
 		}
 		if n == nil {
 			f.search.nodeLost(e.From)
-			return nil // it was dismissed, or is not taken in yet
+			return nil // not, or not yet, part of the job
 		}
 		if n.lost != nil {
-			return nil // we have given it up before
+			return nil // it was given up before
 		}
 		n.lost, f.lastNodeLost = e.Err, time.Now()
 		f.addNodeStates(n.key, nil)
@@ -279,7 +279,7 @@ func (f *runningJob) translate(event any) []supervise.Event {
 	return []supervise.Event{event}
 }
 
-// answersReservation reports whether a message is for a reservation, also that of a spawn.
+// answersReservation reports whether a message is a reply to a reservation, also one of a spawn.
 func answersReservation(m wire.Message) bool {
 	switch m.(type) {
 	case *wire.MarkWritten, *wire.MarksRead, *wire.Surveyed, *wire.Prepared, *wire.Refused, *wire.ClaimConflict, *wire.MissingFiles, *wire.FileCredit, *wire.StageResult:
@@ -300,7 +300,7 @@ func (f *runningJob) translateMessage(n *jobNode, m wire.Message) []supervise.Ev
 	case *wire.Exited:
 		f.streams.RankEnded(m.Exit.Rank)
 		f.env.observer().Exited(n.Name(), m.Exit)
-		news := []supervise.Event{supervise.RankEnded{Exit: &m.Exit}}
+		events := []supervise.Event{supervise.RankEnded{Exit: &m.Exit}}
 		g, _ := f.groupOf(m.Exit.Rank)
 		if g != nil {
 			g.times.exited(n, m.Exit)
@@ -309,7 +309,7 @@ func (f *runningJob) translateMessage(n *jobNode, m wire.Message) []supervise.Ev
 			g.hasFailedRank = true
 			f.recordFailedRank(g, m.Exit.Rank-g.first)
 		}
-		return append(news, f.rankEnded(n, m.Exit.Rank)...)
+		return append(events, f.rankEnded(n, m.Exit.Rank)...)
 	case *wire.HelperSignaled:
 		return []supervise.Event{supervise.HelperSignaled{Node: n.key, Signal: job.Signal(m.Signal), Why: m.Why}}
 	case *wire.ProcessesGone:
@@ -351,14 +351,14 @@ func (f *runningJob) translateMessage(n *jobNode, m wire.Message) []supervise.Ev
 		if g, _ := f.groupOf(m.Rank); g == nil || !g.killed {
 			return []supervise.Event{supervise.Failure{Kind: pmiCauses[m.Event], Rank: m.Rank, Code: m.Code, Text: m.Text}}
 		}
-	case *wire.ClaimsChanged, *wire.QueuePosition: // late news for a request that waited
+	case *wire.ClaimsChanged, *wire.QueuePosition: // late replies to a request that waited
 	default:
 		f.env.Log.Warn().Str("node", n.Name()).Msgf("unexpected %T", m)
 	}
 	return nil
 }
 
-// pmiCauses is what the events of PMI are for supervision.
+// pmiCauses maps PMI events to causes.
 var pmiCauses = map[wire.PMIEvent]supervise.Kind{
 	wire.PMIAborted:       supervise.MPIAbort,
 	wire.PMIBarrierBroken: supervise.PMIBarrierBroken,
@@ -366,7 +366,7 @@ var pmiCauses = map[wire.PMIEvent]supervise.Kind{
 	wire.PMIDisconnected:  supervise.PMIDisconnected,
 }
 
-// carryOut carries out what Step wants, and reports whether that was the end.
+// carryOut carries out the actions that Step returned, and reports whether the job is finished.
 func (f *runningJob) carryOut(state *supervise.State, actions []supervise.Action) (finished bool) {
 	for _, action := range actions {
 		switch a := action.(type) {
@@ -405,11 +405,11 @@ func (f *runningJob) sendAll(m wire.Message) {
 	}
 }
 
-// inspectRanks asks all nodes what their ranks are doing. What they answer is told when all
-// have, or patience ends.
+// inspectRanks asks all nodes what their ranks are doing. The states are reported when all nodes
+// have replied or the timeout has passed.
 func (f *runningJob) inspectRanks(a supervise.InspectRanks) {
-	under := f.statesQuery != nil
-	if !under {
+	running := f.statesQuery != nil
+	if !running {
 		f.statesQuery = &statesQuery{waiting: make(map[int]bool)}
 	}
 	if a.Requester == nil {
@@ -417,7 +417,7 @@ func (f *runningJob) inspectRanks(a supervise.InspectRanks) {
 	} else {
 		f.statesQuery.requesters = append(f.statesQuery.requesters, *a.Requester)
 	}
-	if under {
+	if running {
 		return
 	}
 	for i, n := range f.nodes {
@@ -426,14 +426,14 @@ func (f *runningJob) inspectRanks(a supervise.InspectRanks) {
 		}
 	}
 	f.sendAll(&wire.InspectRanks{Stacks: a.Stacks})
-	late, patience := statesTimedOut{f.statesQuery}, statesTimeout
+	timedOut, timeout := statesTimedOut{f.statesQuery}, statesTimeout
 	if a.Stacks {
-		patience += wire.StackDumpTime
+		timeout += wire.StackDumpTime
 	}
-	time.AfterFunc(patience, func() { f.events.Put(late) })
+	time.AfterFunc(timeout, func() { f.events.Put(timedOut) })
 }
 
-// addNodeStates takes what a node told of its ranks, or its loss.
+// addNodeStates adds the rank states that a node reported. If the node was lost, ranks is nil.
 func (f *runningJob) addNodeStates(node int, ranks []job.RankState) {
 	if f.statesQuery == nil {
 		return
@@ -444,11 +444,11 @@ func (f *runningJob) addNodeStates(node int, ranks []job.RankState) {
 	}
 }
 
-// reportStates tells what is known of the ranks, if somebody wanted to know.
+// reportStates reports the collected rank states, if a query is in progress.
 func (f *runningJob) reportStates() {
 	if f.statesQuery != nil {
 		if f.statesQuery.forUser {
-			fmt.Fprint(f.env.Err, "mpiexec: what each rank is doing:\n"+words.FormatRankStates(f.rankNodes().nodeNames(), f.statesQuery.ranks, f.groupFirsts)+words.FormatStacks(f.statesQuery.ranks, f.groupFirsts))
+			fmt.Fprint(f.env.Err, "mpiexec: what each rank is doing:\n"+formatRankStates(f.rankNodes().nodeNames(), f.statesQuery.ranks, f.groupFirsts)+formatStacks(f.statesQuery.ranks, f.groupFirsts))
 		}
 		f.replyStates()
 		for i := range f.statesQuery.waiting {
@@ -458,11 +458,12 @@ func (f *runningJob) reportStates() {
 	}
 }
 
-// stopFlushTimeout is how long a stop waits for hosts to take what was sent to them (TRUST-34).
+// stopFlushTimeout is how long a stop (SIGTSTP) waits until queued messages are sent to the hosts
+// (TRUST-34).
 const stopFlushTimeout = time.Second
 
-// flushNodes waits until what was sent has been written, but for no host longer than patience.
-func (f *runningJob) flushNodes(patience time.Duration) {
+// flushNodes waits until all queued messages are sent, at most for timeout.
+func (f *runningJob) flushNodes(timeout time.Duration) {
 	written := make(chan struct{})
 	go func() {
 		var writing sync.WaitGroup
@@ -474,11 +475,11 @@ func (f *runningJob) flushNodes(patience time.Duration) {
 	}()
 	select {
 	case <-written:
-	case <-time.After(patience):
+	case <-time.After(timeout):
 	}
 }
 
-// suspendJob stops the whole job until somebody continues it (SIG-5).
+// suspendJob stops the whole job until the user continues it (SIG-5).
 func (f *runningJob) suspendJob(state *supervise.State) {
 	f.sendAll(&wire.Hold{Why: job.HoldLauncherStopped, On: true})
 	f.flushNodes(stopFlushTimeout)

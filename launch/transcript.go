@@ -9,11 +9,11 @@ import (
 	"remshell/pmiserver/spawn"
 )
 
-// A transcript of what the ranks said to their PMI servers, and were told (--pmi-trace),
-// is in the notation of transcript.ReadCases, so that it can become a test. Of ranks of
-// several nodes it has the order in which mpiexec heard of it.
+// This file keeps a transcript of the lines between ranks and their PMI servers (--pmi-trace). Its
+// format is that of transcript.ReadCases, so that it can become a test. Lines of ranks on several
+// nodes are in the order in which mpiexec received them.
 
-// recordPMILine notes a line of a rank of the job.
+// recordPMILine adds a line of a rank of the job.
 func (f *runningJob) recordPMILine(rank int, line string) {
 	if g, number := f.groupOf(rank); f.transcript != nil && g != nil {
 		group, _ := supervise.GroupOf(f.groupFirsts, rank)
@@ -21,7 +21,7 @@ func (f *runningJob) recordPMILine(rank int, line string) {
 	}
 }
 
-// recordSpawnLine notes a line about what a rank wants to be spawned.
+// recordSpawnLine adds a line about a spawn request of a rank.
 func (f *runningJob) recordSpawnLine(r *spawn.Request, line string) {
 	if g := f.groupNamed(r.Group); g != nil {
 		f.recordPMILine(g.first+r.Rank, line)
@@ -43,12 +43,12 @@ func (f *runningJob) writeTrace() {
 	}
 }
 
-// transcriptJob is what a transcript says of the job: transcript.Job.
+// transcriptJob returns the job line of the transcript: see transcript.Job.
 func (f *runningJob) transcriptJob() string {
-	words := []string{"fresh", fmt.Sprintf("size=%d", f.plan.Size), "name=" + f.groups[0].name}
+	fields := []string{"fresh", fmt.Sprintf("size=%d", f.plan.Size), "name=" + f.groups[0].name}
 	apps := make([]string, f.plan.Size)
 	nodes := make([]byte, f.plan.Size)
-	const most = 26 // nodes have letters
+	const most = 26 // nodes are named by letters
 	for i, np := range f.plan.Nodes {
 		for _, r := range np.Ranks {
 			apps[r.Rank] = fmt.Sprint(r.App)
@@ -56,19 +56,19 @@ func (f *runningJob) transcriptJob() string {
 		}
 	}
 	if len(f.plan.Nodes) > 1 && len(f.plan.Nodes) <= most {
-		words = append(words, "nodes="+string(nodes))
+		fields = append(fields, "nodes="+string(nodes))
 	}
 	if len(f.groups[0].apps) > 1 {
-		words = append(words, "apps="+strings.Join(apps, ","))
+		fields = append(fields, "apps="+strings.Join(apps, ","))
 	}
 	if f.universeSize > 0 {
-		words = append(words, fmt.Sprintf("universe=%d", f.universeSize))
+		fields = append(fields, fmt.Sprintf("universe=%d", f.universeSize))
 	}
 	if f.plan.Mapping != "" {
-		words = append(words, "mapping="+f.plan.Mapping)
+		fields = append(fields, "mapping="+f.plan.Mapping)
 	}
 	if len(f.groups) > 1 {
-		words = append(words, "spawns=a")
+		fields = append(fields, "spawns=a")
 	}
-	return strings.Join(words, " ")
+	return strings.Join(fields, " ")
 }

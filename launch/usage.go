@@ -7,7 +7,7 @@ import (
 	"remshell/launch/supervise"
 )
 
-// addSamples notes what ranks have, if it is more than before.
+// addSamples keeps the maximum of each sampled value of ranks.
 func (a *runRecord) addSamples(ranks []job.RankUsageSample) {
 	for _, r := range ranks {
 		most := a.maxSamples[r.Rank]
@@ -16,9 +16,9 @@ func (a *runRecord) addSamples(ranks []job.RankUsageSample) {
 	}
 }
 
-// jobUsage brings together what was told exactly, at the ends of processes, and what was seen while
-// they ran (RM-51): time is what wait4(2) has told, but of a host that was lost; memory is what was
-// seen, and at least the largest process.
+// jobUsage combines exact usage, reported at the ends of processes, and samples taken while they
+// ran (RM-51). CPU time is that of wait4(2), except on a host that was lost. Memory is the sampled
+// maximum, and at least the largest process.
 func (a *runRecord) jobUsage(p rankNodes, r job.Result, tally *supervise.UsageTotals) job.JobUsage {
 	all := job.JobUsage{Ranks: make([]job.UsageTotal, len(p.nodeOfRank)), Nodes: make([]job.UsageTotal, len(p.nodes))}
 	for rank := range all.Ranks {
@@ -46,8 +46,8 @@ func (a *runRecord) jobUsage(p rankNodes, r job.Result, tally *supervise.UsageTo
 	return all
 }
 
-// nodeUsage is what a node has used. The ends of ranks of one that was lost are not known: then what
-// was seen is more.
+// nodeUsage returns the usage of a node. If the node was lost, not all ends of ranks are known, and
+// samples may be higher.
 func nodeUsage(tally *supervise.UsageTotals, i int, total job.NodeTotal) job.UsageTotal {
 	var u job.UsageTotal
 	u.UsageSample, u.Sampled = tally.NodeMaximum(i)
@@ -62,7 +62,7 @@ func nodeUsage(tally *supervise.UsageTotals, i int, total job.NodeTotal) job.Usa
 	return u
 }
 
-// sumJob sums up what the job has used.
+// sumJob sets the usage of the whole job.
 func (a *runRecord) sumJob(all *job.JobUsage, r job.Result, tally *supervise.UsageTotals) {
 	most, _ := tally.JobMaximum()
 	all.Job.UsageSample = job.UsageSample{Mem: most.Mem, VMem: most.VMem}
@@ -77,7 +77,7 @@ func (a *runRecord) sumJob(all *job.JobUsage, r job.Result, tally *supervise.Usa
 	all.Job.Wall = a.wallTime(r.Exits, len(all.Ranks))
 }
 
-// wallTime is the time from the first start of one of so many ranks to the last end.
+// wallTime returns the time from the first start to the last end of ranks.
 func (a *runRecord) wallTime(exits []*job.Exit, ranks int) time.Duration {
 	began := make([]time.Duration, ranks)
 	for _, s := range a.rankStarts {

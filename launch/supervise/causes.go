@@ -9,10 +9,11 @@ import (
 	"remshell/text"
 )
 
-// A Kind is a way in which a job ends other than well: a row of the table of causes.
+// A Kind is a kind of cause: a way in which a job fails or is ended. It is the index of its row in
+// causes.
 type Kind int
 
-// The kinds.
+// The kinds of causes.
 const (
 	RankExited Kind = iota + 1
 	RankDied
@@ -37,28 +38,29 @@ const (
 	EndedByMove
 )
 
-// A Failure is news of something that may end the job. Its kind says which of the rest it has.
+// A Failure is the event of something that may end the job. Kind determines which other fields are
+// set.
 type Failure struct {
 	Kind  Kind
 	Rank  int
 	Node  int
-	Code  int    // that was told, any number
-	Text  string // that was told, for people
+	Code  int    // the reported code; may be any number
+	Text  string // the reported text
 	Hint  string // what to do about it
-	ranks []int  // that are over by it
+	ranks []int  // ranks that have ended because of it
 }
 
-// A Cause is what ended a job, or would: the first thing that went wrong.
+// A Cause is what ended a job, or would end it: the first failure in time.
 type Cause struct {
 	Kind Kind
-	Text string // one line, the first of the report; empty: nothing is told
+	Text string // first line of the report; empty: nothing is reported
 	Hint string
 	Code int // before --exit-status and MPIEXEC_ERROR_CODE
-	Rank int // whose fault it is; -1: no rank's
-	Node int // where that was; -1: nowhere
+	Rank int // the rank at fault; -1: none
+	Node int // the node of the fault; -1: none
 }
 
-// A blamed is whose fault a cause is.
+// A blamed says who is at fault for a cause.
 type blamed string
 
 const (
@@ -67,31 +69,31 @@ const (
 	blameNode   blamed = "the node"
 )
 
-// A causeRule is all that is particular to a kind of cause.
+// A causeRule has the properties of a kind of cause.
 type causeRule struct {
 	name    string                                          // in doc/supervision.md
 	reason  string                                          // in --report (RM-53)
-	endKind job.EndKind                                     // the reason to start again that it may be (SV-1); empty: it is never one
-	text    func(s *State, e Failure, now time.Time) string // of the report; nil: there is none
-	code    func(s *State, e Failure) int                   // exit code; of what others say, any number
-	blames  blamed                                          // --exit-status asks the ranks if it is one's fault
+	endKind job.EndKind                                     // kind of end for the restart rules (SV-1); empty: never a reason to restart
+	text    func(s *State, e Failure, now time.Time) string // first line of the report; nil: there is none
+	code    func(s *State, e Failure) int                   // exit code; a reported one may be any number
+	blames  blamed                                          // if a rank is at fault, --exit-status applies
 
-	programsCode bool          // the program has chosen its code: 125 is not ours, and 0 is success
-	delay        time.Duration // for a better cause to show, before it counts
-	yieldsTo     []Kind        // of what it may be the consequence: if told within causeGrace, they take its place
-	immediate    bool          // it is told at once, ahead of what was before it on its node
-	afterRanks   bool          // it counts also when all ranks are over
-	tolerable    bool          // with KeepAll the others go on
-	external     bool          // it is from outside: who reads the output is not waited for (IO-10)
+	programsCode bool          // the program chose the code: 125 does not mean an internal error, and 0 means success
+	delay        time.Duration // how long to wait for a better cause before it counts
+	yieldsTo     []Kind        // causes of which it may be the consequence: one reported within causeGrace replaces it
+	immediate    bool          // reported at once, ahead of earlier events of its node
+	afterRanks   bool          // it also counts when all ranks have ended
+	tolerable    bool          // with KeepAll the other ranks go on
+	external     bool          // it comes from outside: the rest of the output is not waited for (IO-10)
 
-	mayBeBatch func(Cause) bool // it may come of what a batch system does to hosts, starters and ranks when it ends a job (RM-61); nil: it does not
+	mayBeBatch func(Cause) bool // reports whether a batch system that ends its job may have caused it (RM-61); nil: it cannot
 }
 
 /*
-causes is the table of all that ends a job other than well. A new cause is a row here, an example in
-TestCauses, and its line in doc/supervision.md, which that test writes.
+causes is the table of everything that ends a job abnormally. A new cause needs a row here, an
+example in TestCauses, and its line in doc/supervision.md, which that test writes.
 
-The first cause in time counts (EXIT-2), but for those that it yields to.
+The first cause in time counts (EXIT-2), unless it yields to a later one.
 */
 var causes = [...]causeRule{
 	RankExited: {name: "a rank ends with a code", reason: "exit", endKind: job.EndByExitCode, text: rankEndText, code: reportedCode, blames: blameRank, programsCode: true,
@@ -100,30 +102,31 @@ var causes = [...]causeRule{
 	RankNotStarted: {name: "a program cannot be executed", reason: "start", endKind: job.EndByStartFailure, text: rankText, code: reportedCode, blames: blameRank},
 	MPIAbort: {name: "a rank calls MPI_Abort", reason: "exit", endKind: job.EndByAbort, text: abortText, code: abortCode, blames: blameRank, programsCode: true,
 		yieldsTo: []Kind{RankExited, RankDied, NodeConnectionLost}, immediate: true, afterRanks: true},
-	PMIMalformed:       {name: "a rank talks junk on PMI", reason: "exit", endKind: job.EndByExitCode, text: rankText, code: fixedCode(1), blames: blameRank, tolerable: true},
+	PMIMalformed:       {name: "a rank violates the PMI protocol", reason: "exit", endKind: job.EndByExitCode, text: rankText, code: fixedCode(1), blames: blameRank, tolerable: true},
 	PMIDisconnected:    {name: "a rank loses its PMI connection", reason: "exit", endKind: job.EndByExitCode, text: disconnectText, code: fixedCode(1), blames: blameRank, delay: causeGrace, tolerable: true},
 	PMIBarrierBroken:   {name: "a barrier can never complete", reason: "exit", endKind: job.EndByExitCode, text: reportedText, code: fixedCode(1), blames: blameNobody, delay: causeGrace, tolerable: true},
-	NotFinalized:       {name: "a rank leaves without finalize", reason: "exit", endKind: job.EndByExitCode, text: notFinalizedText, code: fixedCode(1), blames: blameNobody, delay: silentGrace, tolerable: true},
+	NotFinalized:       {name: "a rank ends without MPI_Finalize", reason: "exit", endKind: job.EndByExitCode, text: notFinalizedText, code: fixedCode(1), blames: blameNobody, delay: silentGrace, tolerable: true},
 	NodeConnectionLost: {name: "a node is lost", reason: "host_lost", endKind: job.EndByNodeLoss, text: lostNodeText, code: fixedCode(job.ExitInternal), blames: blameNode, mayBeBatch: anyCause},
-	NodeViolation:      {name: "a node says what no helper says", reason: "host_lost", endKind: job.EndByNodeLoss, text: lostNodeText, code: fixedCode(job.ExitInternal), blames: blameNode},
-	StartTimeout:       {name: "`--start-timeout` strikes", reason: "start", endKind: job.EndByStartFailure, text: startTimeoutText, code: fixedCode(job.ExitInternal), blames: blameNobody},
-	RunTimeout:         {name: "`-timeout` strikes", reason: "limit", text: runTimeoutText, code: fixedCode(job.ExitTimeout), blames: blameNobody, external: true},
+	NodeViolation:      {name: "a node violates the protocol", reason: "host_lost", endKind: job.EndByNodeLoss, text: lostNodeText, code: fixedCode(job.ExitInternal), blames: blameNode},
+	StartTimeout:       {name: "`--start-timeout` expires", reason: "start", endKind: job.EndByStartFailure, text: startTimeoutText, code: fixedCode(job.ExitInternal), blames: blameNobody},
+	RunTimeout:         {name: "`-timeout` expires", reason: "limit", text: runTimeoutText, code: fixedCode(job.ExitTimeout), blames: blameNobody, external: true},
 	OverLimit:          {name: "a limit is exceeded", reason: "limit", text: reportedText, code: fixedCode(job.ExitTimeout), blames: blameNobody, external: true},
 	StdinFailed:        {name: "our stdin cannot be read", reason: "internal", text: stdinText, code: fixedCode(job.ExitInternal), blames: blameNobody},
 	OutputFailed:       {name: "our stdout or a file is full", reason: "internal", text: reportedText, code: fixedCode(job.ExitInternal), blames: blameNobody, afterRanks: true},
-	StdoutGone:         {name: "nobody reads our stdout", reason: "user", code: fixedCode(job.ExitNoStdout), blames: blameNobody, afterRanks: true, external: true},
+	StdoutGone:         {name: "our stdout is closed", reason: "user", code: fixedCode(job.ExitNoStdout), blames: blameNobody, afterRanks: true, external: true},
 	BySignal:           {name: "a signal ends mpiexec", reason: "user", code: reportedCode, blames: blameNobody, afterRanks: true, external: true, mayBeBatch: anyCause},
-	NodeToldToEnd:      {name: "a node alone is told to end", reason: "host_lost", endKind: job.EndByNodeLoss, text: toldToEndText, code: fixedCode(job.ExitInternal), blames: blameNode, mayBeBatch: anyCause},
+	NodeToldToEnd:      {name: "one node alone gets a signal to end", reason: "host_lost", endKind: job.EndByNodeLoss, text: toldToEndText, code: fixedCode(job.ExitInternal), blames: blameNode, mayBeBatch: anyCause},
 	BatchEndsJob:       {name: "the batch system ends its job", reason: "rm", text: batchEndsText, code: fixedCode(job.SIGTERM.Status()), blames: blameNobody, afterRanks: true, external: true},
 	EndedByRequest:     {name: "somebody ends it with `--end`", reason: "user", text: reportedText, code: fixedCode(job.SIGTERM.Status()), blames: blameNobody, afterRanks: true, external: true},
 	EndedByMove:        {name: "somebody moves it with `--migrate`", reason: "move", endKind: job.EndByMove, text: reportedText, code: fixedCode(job.ExitCheckpointed), blames: blameNobody},
 }
 
-// CountsAfterRanks reports whether a cause counts also when all ranks are over: output is lost whenever it
-// is written.
+// CountsAfterRanks reports whether a cause also counts when all ranks have ended. For example,
+// output can be lost whenever it is written.
 func (k Kind) CountsAfterRanks() bool { return causes[k].afterRanks }
 
-// Reason is a cause in a word; nil is that of a job that ends well (RM-53).
+// Reason returns the cause as one word; for a nil Cause, a job that ended well, it returns "ok"
+// (RM-53).
 func (c *Cause) Reason() string {
 	if c == nil {
 		return "ok"
@@ -131,7 +134,8 @@ func (c *Cause) Reason() string {
 	return c.rule().reason
 }
 
-// EndKind is a cause as far as a restart depends on it (SV-1); empty: it is never a reason for one.
+// EndKind returns the kind of end for the restart rules (SV-1). It returns "" if the cause is never
+// a reason to restart, or c is nil.
 func (c *Cause) EndKind() job.EndKind {
 	if c == nil {
 		return ""
@@ -141,22 +145,24 @@ func (c *Cause) EndKind() job.EndKind {
 
 func (c Cause) rule() causeRule { return causes[c.Kind] }
 
-// yieldsTo reports whether a cause may be the consequence of another that was told after it:
-// when a rank crashes or a node dies, other ranks notice, and abort or exit with a code, often
-// before we have heard. Of one node we hear of exits in order, but of an abort at once.
+// yieldsTo reports whether a cause may be the consequence of one that was reported after it. When a
+// rank crashes or a node dies, other ranks notice it. They abort or exit with a code, often before
+// mpiexec learns of the crash. Exits on one node are reported in order, but an abort is reported at
+// once.
 func (c Cause) yieldsTo(other Cause) bool {
 	rule := c.rule()
 	return other.Rank != c.Rank && slices.Contains(rule.yieldsTo, other.Kind) &&
 		(other.Node != c.Node || rule.immediate && other.Rank >= 0)
 }
 
-// isInternal reports whether the failure is our own, so that MPIEXEC_ERROR_CODE stands for it.
+// isInternal reports whether the failure is mpiexec's own, so that MPIEXEC_ERROR_CODE replaces its
+// code.
 func (c Cause) isInternal() bool { return c.Code == job.ExitInternal && !c.rule().programsCode }
 
-// isSuccess reports whether the code that the program has chosen is no failure.
+// isSuccess reports whether the program itself chose code 0.
 func (c Cause) isSuccess() bool { return c.Code == 0 && c.rule().programsCode }
 
-// causeOf makes a cause of news.
+// causeOf returns the cause that a failure makes.
 func (s *State) causeOf(e Failure, now time.Time) Cause {
 	rule := causes[e.Kind]
 	c := Cause{Kind: e.Kind, Hint: e.Hint, Code: rule.code(s, e), Rank: -1, Node: -1}
@@ -172,7 +178,7 @@ func (s *State) causeOf(e Failure, now time.Time) Cause {
 	return c
 }
 
-// failureOf is the news of a rank that failed by itself.
+// failureOf returns the failure of a rank that failed by itself.
 func failureOf(exit *job.Exit) Failure {
 	kind := RankExited
 	if exit.Signal != 0 {
@@ -181,23 +187,24 @@ func failureOf(exit *job.Exit) Failure {
 	return Failure{Kind: kind, Rank: exit.Rank, Code: exit.Status(), Text: exitText(exit)}
 }
 
-// What a batch system may have done.
+// Values for causeRule.mayBeBatch.
 
 func anyCause(Cause) bool { return true }
 
-// endedBySignal is of ranks that died by the signals with which jobs are ended.
+// endedBySignal reports whether a rank died by SIGTERM or SIGKILL, with which batch systems end
+// jobs.
 func endedBySignal(c Cause) bool {
 	return c.Code == job.SIGTERM.Status() || c.Code == job.Signal(9).Status()
 }
 
-// The exit codes of causes.
+// Values for causeRule.code.
 
 func fixedCode(code int) func(*State, Failure) int { return func(*State, Failure) int { return code } }
 
 func reportedCode(_ *State, e Failure) int { return e.Code }
 
-// abortCode is what a rank says to MPI_Abort: but nobody makes a success of a job by killing
-// what others had not finished (TRUST-33).
+// abortCode returns the code of MPI_Abort. Code 0 becomes 1 if other ranks still ran: a rank cannot
+// make a job successful by killing unfinished ranks (TRUST-33).
 func abortCode(s *State, e Failure) int {
 	if e.Code == 0 && s.othersRun(e.Rank) {
 		return 1
@@ -205,7 +212,7 @@ func abortCode(s *State, e Failure) int {
 	return e.Code
 }
 
-// The sentences of causes.
+// Values for causeRule.text.
 
 func reportedText(_ *State, e Failure, _ time.Time) string { return e.Text }
 
@@ -231,7 +238,7 @@ func notFinalizedText(s *State, e Failure, _ time.Time) string {
 	return s.RankOnNode(e.Rank) + " ended without calling MPI_Finalize, and the others go on"
 }
 
-// lostNodeText also names the ranks that are over by it (REP-6).
+// lostNodeText also names the ranks that ended with the node (REP-6).
 func lostNodeText(s *State, e Failure, now time.Time) string {
 	text := "lost contact with " + s.nodes[e.Node].name
 	if e.Text != "" {
@@ -244,7 +251,8 @@ func lostNodeText(s *State, e Failure, now time.Time) string {
 	return text
 }
 
-// toldToEndText is of a node whose processes got a signal that was not ours, and no other did.
+// toldToEndText is for a node whose processes got a signal from outside, when the other nodes got
+// none.
 func toldToEndText(s *State, e Failure, _ time.Time) string {
 	text := fmt.Sprintf("%s was told to end (%s)", s.nodes[e.Node].name, job.Signal(e.Code))
 	if e.Text != "" {
@@ -253,7 +261,7 @@ func toldToEndText(s *State, e Failure, _ time.Time) string {
 	return text
 }
 
-// batchEndsText says who ends the job. What it does not tell us, since it does not tell anybody, is why.
+// batchEndsText says which batch system ended the job. Batch systems do not report why.
 func batchEndsText(s *State, _ Failure, _ time.Time) string {
 	return fmt.Sprintf("%s ends job %s (time limit, or cancelled)", s.policy.BatchJob.System, s.policy.BatchJob.Job)
 }

@@ -11,7 +11,7 @@ import (
 	"remshell/test/doctable"
 )
 
-// examples have one end of a job for each kind of cause, in the order of the kinds.
+// examples has one failed job for each kind of cause, in the order of the kinds.
 var examples = []struct {
 	kind   Kind
 	rules  Policy
@@ -40,8 +40,8 @@ var examples = []struct {
 	{EndedByMove, Policy{}, []any{MoveReady{By: ControlRequested{User: "bob", Role: job.RoleAdministrator}, To: "n[4-5]"}}},
 }
 
-// Every cause has its row and its example, and the manual's table is what becomes of them. With
-// -update that is written anew.
+// Every cause has a row in causes and an example. The table in doc/supervision.md lists the
+// outcomes; -update writes it.
 func TestCauses(t *testing.T) {
 	if len(examples) != len(causes)-1 {
 		t.Fatalf("%d examples of %d causes", len(examples), len(causes)-1)
@@ -61,7 +61,7 @@ func TestCauses(t *testing.T) {
 		b.String(), *update, "go test ./launch/supervise -run TestCauses -update")
 }
 
-// codeOf is the exit code of an example, and whether MPIEXEC_ERROR_CODE would stand for it.
+// codeOf returns the exit code of an example, and whether MPIEXEC_ERROR_CODE replaces it.
 func codeOf(rules Policy, events []any) string {
 	state := play(rules, events)
 	rules.EndPolicy.ErrorCode = 77
@@ -71,7 +71,7 @@ func codeOf(rules Policy, events []any) string {
 	return fmt.Sprint(state.ExitCode())
 }
 
-// sentence is the first line of a report.
+// sentence returns the first line of a report.
 func sentence(state *State) string {
 	line, _, _ := strings.Cut(state.Report(func(int) RankProfile { return RankProfile{} }), "\n")
 	if line == "" {
@@ -80,7 +80,7 @@ func sentence(state *State) string {
 	return "`" + line + "`"
 }
 
-// counts says when a cause does.
+// counts describes when a cause counts.
 func counts(rule causeRule) string {
 	switch {
 	case rule.afterRanks:

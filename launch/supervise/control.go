@@ -8,7 +8,7 @@ import (
 	"remshell/text"
 )
 
-// handleControl does what somebody wants who may (survive.md SV-26).
+// handleControl carries out a request by a user who has the permission (survive.md SV-26).
 func (s *State) handleControl(e ControlRequested, now time.Time) []Action {
 	switch e.Verb {
 	case job.VerbStatus:
@@ -37,8 +37,9 @@ func (s *State) handleControl(e ControlRequested, now time.Time) []Action {
 	return []Action{SendReply{To: e, State: job.ReplyRefused, Text: fmt.Sprintf("this mpiexec does not know what %q is", e.Verb)}}
 }
 
-// endForMove ends the attempt, for the next one to begin elsewhere (survive.md SV-17). Where all ranks have left by themselves,
-// it is moved if one of them wants to be started again; else it is over.
+// endForMove ends the attempt so that the next one begins elsewhere (survive.md SV-17). If all
+// ranks have ended by themselves, the job moves only if one of them wrote a checkpoint and wants to
+// be started again.
 func (s *State) endForMove(e MoveReady, now time.Time) []Action {
 	c := s.causeOf(Failure{Kind: EndedByMove, Text: e.By.WithNode(fmt.Sprintf("moved to %s by %s with --migrate", e.To, e.By.Describe()))}, now)
 	if s.Phase == Lingering && s.Cause != nil && s.AllCheckpointed() {
@@ -48,15 +49,15 @@ func (s *State) endForMove(e MoveReady, now time.Time) []Action {
 	if s.Phase != Running {
 		return s.checkFinished(now)
 	}
-	s.Cause = nil // a rank that failed was let be, and begins anew with the others
+	s.Cause = nil // a rank that failed while the others went on starts again with them
 	s.setCause(c, now)
 	return s.endRanks(now, Ending, s.policy.Grace)
 }
 
-// IsMoved reports whether the attempt ends to be moved, and not since it has failed.
+// IsMoved reports whether the attempt ends because the job is moved.
 func (s *State) IsMoved() bool { return s.Cause != nil && s.Cause.Kind == EndedByMove }
 
-// Describe is the asker, and why he may if the job is not his.
+// Describe returns the requester's name, marked as administrator if the job is another user's.
 func (e ControlRequested) Describe() string {
 	if e.Role == job.RoleAdministrator {
 		return e.User + " (administrator)"
@@ -64,7 +65,8 @@ func (e ControlRequested) Describe() string {
 	return e.User
 }
 
-// WithNode is what users read of an ask: what only another host knows, that host says.
+// WithNode returns the text of a request for users. It names the node if only that node vouches for
+// the requester.
 func (e ControlRequested) WithNode(text string) string {
 	if e.SayingNode == "" {
 		return text
@@ -72,39 +74,41 @@ func (e ControlRequested) WithNode(text string) string {
 	return e.SayingNode + " says: " + text
 }
 
-// RateLimits bound how often each node brings asks that change something: a host may say whatever it likes of who asks. A value is
-// when all askBurst of them may come at once again.
+// RateLimits limit how often each remote node forwards requests, since a node could invent
+// requesters. A value is the time at which controlBurst requests may again arrive at once.
 type RateLimits map[rateKey]time.Time
 
 type rateKey struct {
 	node       string
-	statusOnly bool // that of questions, which change nothing
+	statusOnly bool // requests for the status, which change nothing
 }
 
-// controlBurst asks may come by a node at once, and another one each askPause, or statusPause for questions.
+// A node may forward controlBurst requests at once, and then one each controlInterval, or
+// statusInterval for status requests.
 const (
 	controlBurst    = 8
 	controlInterval = 10 * time.Second
 	statusInterval  = time.Second
 )
 
-// TooSoon counts what is asked by another host, and says why it is refused; empty: it is not. A host may end the job in any case.
+// TooSoon counts a request forwarded by a remote node. It returns why the request is refused, or
+// "". A request to end the job is never refused.
 func (s *State) TooSoon(e ControlRequested, now time.Time) string {
 	if e.SayingNode == "" || e.Verb == job.VerbEnd {
 		return ""
 	}
-	p, pause := rateKey{e.SayingNode, e.Verb == job.VerbStatus}, controlInterval
-	if p.statusOnly {
+	key, pause := rateKey{e.SayingNode, e.Verb == job.VerbStatus}, controlInterval
+	if key.statusOnly {
 		pause = statusInterval
 	}
-	full := s.policy.RateLimits[p]
-	if full.Before(now) {
-		full = now
+	fullAgain := s.policy.RateLimits[key]
+	if fullAgain.Before(now) {
+		fullAgain = now
 	}
-	full = full.Add(pause)
-	if wait := full.Sub(now) - controlBurst*pause; wait > 0 {
+	fullAgain = fullAgain.Add(pause)
+	if wait := fullAgain.Sub(now) - controlBurst*pause; wait > 0 {
 		return fmt.Sprintf("too many requests have come by %s; ask again in %s", e.SayingNode, text.FormatDuration((wait + time.Second - 1).Truncate(time.Second)))
 	}
-	s.policy.RateLimits[p] = full
+	s.policy.RateLimits[key] = fullAgain
 	return ""
 }

@@ -12,7 +12,7 @@ import (
 	"remshell/job"
 )
 
-// did is what comes of an ask, in the words of the table.
+// did formats the actions that follow a request, in the words of the table.
 func did(s *State, actions []Action) string {
 	for _, action := range actions {
 		switch a := action.(type) {
@@ -41,7 +41,7 @@ func did(s *State, actions []Action) string {
 	return "running"
 }
 
-// The table of survive.md 8 is what Step does.
+// Step acts as the table of survive.md 8 says.
 func TestTableOfAsks(t *testing.T) {
 	ask := func(verb job.Verb) ControlRequested {
 		return ControlRequested{Verb: verb, User: "alice", Role: job.RoleOwner}
@@ -70,7 +70,7 @@ func TestTableOfAsks(t *testing.T) {
 	}
 }
 
-// While a job is suspended no time is over; what was left of it is left when it goes on.
+// No deadline passes while a job is suspended. The time left before is left when it resumes.
 func TestTimeStandsStillWhileSuspended(t *testing.T) {
 	s := play(Policy{Grace: time.Minute, Timeout: time.Hour}, nil)
 	began := s.Began()
@@ -85,15 +85,15 @@ func TestTimeStandsStillWhileSuspended(t *testing.T) {
 	if do := s.Step(Signaled{job.SIGCONT}, began.Add(9*time.Hour)); len(do) > 0 {
 		t.Errorf("a SIGCONT lets it go on: %v", do)
 	}
-	s.Shift(time.Hour) // and mpiexec was stopped for an hour of it
+	s.Shift(time.Hour) // mpiexec was stopped for an hour of it
 	s.Step(ControlRequested{Verb: job.VerbResume}, began.Add(10*time.Hour+10*time.Minute))
 	if got, want := s.Next(), due.Add(10*time.Hour); !got.Equal(want) {
 		t.Errorf("due at %v, want %v", got, want)
 	}
 }
 
-// A job whose ranks have all left with 85, as they were asked to save, goes on elsewhere; one that has ended well, or
-// otherwise, does not (survive.md SV-17).
+// A job whose ranks have all exited with 85 after a requested checkpoint moves. A job that ended
+// well or otherwise does not (survive.md SV-17).
 func TestMovedWhenItsRanksHaveLeft(t *testing.T) {
 	leave := func(code int) (events []any) {
 		for rank := range 4 {
@@ -128,8 +128,8 @@ func TestMovedWhenItsRanksHaveLeft(t *testing.T) {
 	}
 }
 
-// Who tells a job to end that ends already is heard: no other attempt follows. The first failure is its cause all the same
-// (EXIT-2), but not that it was to be moved.
+// If somebody ends a job that is already ending, no other attempt follows. The first failure stays
+// the cause (EXIT-2), unless that was a move.
 func TestToldToEndWhileItEnds(t *testing.T) {
 	fails := []any{exits(2, 3)}
 	moves := []any{RankStarted{0}, RankStarted{1}, RankStarted{2}, RankStarted{3}, MoveReady{By: ControlRequested{User: "alice"}, To: "n3"}}
@@ -158,7 +158,7 @@ func TestToldToEndWhileItEnds(t *testing.T) {
 	}
 }
 
-// Behind a ^C nobody is told that the job stands still: an ending lifts what would hold it (SV-31).
+// After ^C a job cannot be suspended: the end of a job resumes its ranks (SV-31).
 func TestNothingIsDoneForAnybodyBehindAnInterrupt(t *testing.T) {
 	for _, verb := range []job.Verb{job.VerbSuspend, job.VerbCheckpoint, job.VerbMigrate, job.VerbResume} {
 		s := play(Policy{Grace: time.Minute}, []any{sig(job.SIGINT)})
@@ -169,8 +169,8 @@ func TestNothingIsDoneForAnybodyBehindAnInterrupt(t *testing.T) {
 	}
 }
 
-// A node that says without end that somebody asks is heard a few times at once, then once in a while; other nodes, this machine's own
-// helper, and the end of the job are not held up by that. It is the same in the next attempt.
+// Requests that one node forwards are limited in rate. Other nodes, this machine's own helper, and
+// --end are not affected. The limits carry over to the next attempt.
 func TestAsksOfANodeArePaced(t *testing.T) {
 	began := time.Unix(1_000_000, 0)
 	s := play(Policy{}, nil)
@@ -202,7 +202,7 @@ func TestAsksOfANodeArePaced(t *testing.T) {
 	}
 }
 
-// What is asked by another host, that host says.
+// A requester that only a remote node vouches for is reported with that node.
 func TestWhoSaysWhoAsks(t *testing.T) {
 	for _, says := range []string{"", "n3"} {
 		prefix := map[string]string{"": "", "n3": "n3 says: "}[says]

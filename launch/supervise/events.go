@@ -7,129 +7,130 @@ import (
 	"remshell/limits"
 )
 
-// What supervision is told, beside Failed.
+// Events, beside Failure.
 type (
-	// RankEnded is the end of a rank. It is the one that the rank's node has told, which is kept: a job of
-	// 640,000 ranks has no room for several of each.
+	// RankEnded is the end of a rank. The Exit is the one that the node's message carried, and is
+	// kept: a job may have 640,000 ranks.
 	RankEnded struct{ *job.Exit }
-	// RankStarted is a rank that runs.
+	// RankStarted is a rank that runs now.
 	RankStarted struct{ Rank int }
-	// GroupSpawned is a group that was spawned, and let go. Its ranks are numbered behind those
-	// that there are, and so are nodes that the job did not have.
+	// GroupSpawned is a spawned group whose ranks are being started. Its ranks are numbered after
+	// the existing ones, and so are its new nodes.
 	GroupSpawned struct {
 		NewNodes []string
-		Nodes    []int // of each new rank
+		Nodes    []int // by new rank, its node
 	}
-	// GroupKilled is a group of which a rank could not be started: the others are killed, and
-	// none of them means anything any more.
+	// GroupKilled is a spawned group of which a rank could not be started. The others are killed,
+	// and their later events are ignored.
 	GroupKilled struct{ FirstRank, RankCount int }
-	// RankStartFailed is a rank whose exec failed; the others of its node may run.
+	// RankStartFailed is a rank whose exec failed. Other ranks of its node may run.
 	RankStartFailed struct {
 		Rank, Code   int
 		Reason, Hint string
 	}
-	// NodeLost is a node whose helper is gone.
+	// NodeLost is a node whose connection has ended.
 	NodeLost struct {
 		Node int
 		Why  string
 	}
-	// NodeViolated is a node that was cut off, since it said what no helper says. That is no
-	// reason for which ranks elsewhere fail.
+	// NodeViolated is a node that was disconnected because it violated the protocol. Ranks on other
+	// nodes do not fail as a consequence of that.
 	NodeViolated struct{ NodeLost }
-	// HelperSignaled is a node whose helper got a signal to end that was not ours.
+	// HelperSignaled is a node whose helper got a signal to end from outside.
 	HelperSignaled struct {
 		Node   int
 		Signal job.Signal
-		Why    string // as far as the node knows
+		Why    string // empty: the node does not know
 	}
-	// NodeProcessesGone is a node without any process of the job, but with output of theirs that
-	// nobody has taken yet.
+	// NodeProcessesGone is a node without any process of the job, but with output that was not yet
+	// read.
 	NodeProcessesGone struct{ Node int }
-	// NodeDrained is a node that has nothing of the job any more.
+	// NodeDrained is a node on which nothing of the job is left.
 	NodeDrained struct{ Node int }
-	// SampledUsage is what the processes of a node have.
+	// SampledUsage is the current usage of a node's processes.
 	SampledUsage struct {
 		Node int
 		job.UsageSample
 		Ranks []job.RankUsageSample
 	}
-	// LimitExceeded is a node on which more was used than its own administrator allows: by a rank, or
-	// (Rank -1) by all. It ends its ranks itself.
+	// LimitExceeded is a node on which a limit of its own administrator was exceeded, by a rank or
+	// (Rank -1) by all. The node itself ends its ranks.
 	LimitExceeded struct {
 		Node, Rank    int
 		Resource      limits.Resource
 		Used, Allowed int64
 	}
-	// CheckpointRequested says that ranks were asked to write a checkpoint: until then they may leave with ExitCheckpointed.
+	// CheckpointRequested says that ranks were asked to write a checkpoint. Until then they may
+	// exit with ExitCheckpointed.
 	CheckpointRequested struct{ Until time.Time }
-	// Signaled is a signal to mpiexec.
+	// Signaled is a signal that mpiexec received.
 	Signaled struct{ job.Signal }
-	// ControlRequested is what somebody who may wants of the job (survive.md SV-26).
+	// ControlRequested is a request by a user who has the permission (survive.md SV-26).
 	ControlRequested struct {
 		Requester
 		Verb       job.Verb
 		Args       []string
-		User       string // who it is
-		SayingNode string // the node whose word alone this is; empty: this machine's own helper has seen who asks
+		User       string // name of the requester
+		SayingNode string // the node that alone vouches for the requester; empty: this machine's own helper checked it
 		Role       job.Role
 	}
-	// MoveReady says that the job has a place elsewhere, and a checkpoint as far as that could be: the attempt is to end.
+	// MoveReady says that nodes for the move are claimed and the checkpoint is written, if it could
+	// be. The attempt has to end.
 	MoveReady struct {
 		By ControlRequested
-		To string // the nodes, folded
+		To string // the nodes, as a folded host list
 	}
-	// Tick says that State.Next has come.
+	// Tick says that the time of State.Next has come.
 	Tick struct{}
 )
 
-// What supervision wants done.
+// Actions.
 type (
 	// SignalAllRanks sends a signal to the process groups of all ranks.
 	SignalAllRanks struct{ job.Signal }
-	// EndAll ends what is left on all nodes; see wire.EndJob.
+	// EndAll ends what is left of the job on all nodes; see wire.EndJob.
 	EndAll struct{ Linger, Grace time.Duration }
-	// InspectRanks tells the user what each rank is doing, and with Stacks where; or who has asked, and
-	// nobody else.
+	// InspectRanks reports what each rank is doing, with Stacks also where, either to the user or
+	// to Requester.
 	InspectRanks struct {
 		Stacks    bool
-		Requester *Requester // nil: our user
+		Requester *Requester // nil: the user of this mpiexec
 	}
-	// SendReply tells who has asked how that stands.
+	// SendReply replies to a request.
 	SendReply struct {
 		To    ControlRequested
 		State job.ReplyState
 		Text  string
 	}
-	// BatchLine is a line of which each word counts, for batch systems (RM-56).
+	// BatchLine prints a line exactly as batch systems print it (RM-56).
 	BatchLine struct{ Text string }
-	// ReportLine tells the user something.
+	// ReportLine reports a line to the user.
 	ReportLine struct{ Text string }
-	// Suspend stops mpiexec until SIGCONT; the ranks are stopped before and
-	// continued after.
+	// Suspend stops mpiexec until SIGCONT. The ranks are stopped before and continued after.
 	Suspend struct{}
-	// Finish is the end: the result stands.
+	// Finish ends supervision: the result is final.
 	Finish struct{}
 )
 
-// HoldRanks has all ranks stand still, or go on after they stood.
+// HoldRanks suspends all ranks (On), or resumes them after HeldFor.
 type HoldRanks struct {
 	On      bool
 	HeldFor time.Duration
 }
 
-// RequestCheckpoint has the ranks asked for a checkpoint, for somebody.
+// RequestCheckpoint starts a checkpoint for a requester.
 type RequestCheckpoint struct{ To ControlRequested }
 
-// FindMoveTarget has a place looked for to which the job can be moved, for somebody.
+// FindMoveTarget starts the search for nodes to which the job can be moved.
 type FindMoveTarget struct{ By ControlRequested }
 
-// A Requester is where an ask has come from.
+// A Requester identifies a control request: the node that forwarded it, and its ID.
 type Requester struct {
 	Node int
 	ID   string
 }
 
-// An Event is Failed or one of the first structs above, an Action one of the others.
+// An Event is a Failure or one of the event types above. An Action is one of the action types.
 type (
 	Event  any
 	Action any

@@ -2,7 +2,7 @@ package supervise
 
 import "remshell/job"
 
-// ExitCode is the code mpiexec leaves with (EXIT-2, EXIT-3).
+// ExitCode returns mpiexec's exit code (EXIT-2, EXIT-3).
 func (s *State) ExitCode() int {
 	if s.Cause == nil {
 		return job.ExitOK
@@ -14,7 +14,8 @@ func (s *State) ExitCode() int {
 	return job.ClampExitCode(code, success, s.policy.EndPolicy.ErrorCode)
 }
 
-// rawCode is that of the cause, or what the ranks' own come to.
+// rawCode returns the code of the cause, or the one that --exit-status selects from the ranks'
+// codes.
 func (s *State) rawCode() (code int, success bool) {
 	code = s.Cause.Code
 	if s.Cause.Rank >= 0 {
@@ -30,21 +31,22 @@ func (s *State) rawCode() (code int, success bool) {
 	return code, code == 0 && s.Cause.isSuccess()
 }
 
-// combineCodes puts the codes of the ranks together that ended by themselves.
-func (s *State) combineCodes(with func(a, b int) int) int {
+// combineCodes combines the codes of all ranks that ended by themselves.
+func (s *State) combineCodes(combine func(a, b int) int) int {
 	code := 0
 	for _, e := range s.Exits {
 		if !s.stoppedByUs(e) {
-			code = with(code, e.Status())
+			code = combine(code, e.Status())
 		}
 	}
-	if code == 0 { // the cause is known otherwise, as an abort is
+	if code == 0 { // the cause is no exit, but for example an abort
 		return s.Cause.Code
 	}
 	return code
 }
 
-// codeOfRank0 is the code of rank 0, if it has one: who failed without any did not succeed.
+// codeOfRank0 returns the code of rank 0. If it has none, or it is at fault and exited with 0, the
+// code of the cause counts.
 func (s *State) codeOfRank0() (code int, success bool) {
 	e := s.Exit(0)
 	if e == nil || e.Status() == 0 && s.Cause.Rank == 0 {
@@ -53,5 +55,5 @@ func (s *State) codeOfRank0() (code int, success bool) {
 	return e.Status(), e.Status() == 0
 }
 
-// stoppedByUs reports whether a rank ended because we told it to.
+// stoppedByUs reports whether a rank ended because mpiexec told it to.
 func (s *State) stoppedByUs(e *job.Exit) bool { return e.ToldToEnd && e.Rank != s.Cause.Rank }

@@ -9,8 +9,8 @@ import (
 	"remshell/job"
 )
 
-// Whatever is said of the end of a rank, a failure has a code from 1 to 255 (TRUST-33), and
-// the report tells it.
+// Whatever a node reports about the end of a rank, a failure has an exit code from 1 to 255
+// (TRUST-33), and the report shows it.
 func TestAFailureHasACode(t *testing.T) {
 	for _, code := range []int{-256, -1, 256, 1 << 32, 1<<32 + 7} {
 		for what, news := range map[string]any{
@@ -30,7 +30,7 @@ func TestAFailureHasACode(t *testing.T) {
 	}
 }
 
-// An abort with 0 is a success only of a job that was over anyway.
+// MPI_Abort with code 0 is a success only if all other ranks had ended.
 func TestAnAbortWithZero(t *testing.T) {
 	var besides []any
 	for rank := range twoNodes.Size - 1 {
@@ -59,7 +59,7 @@ func TestAnAbortWithZero(t *testing.T) {
 	}
 }
 
-// MPIEXEC_ERROR_CODE stands for our own failures and for no rank's.
+// MPIEXEC_ERROR_CODE replaces the code of internal failures and never a rank's.
 func TestOurOwnCode(t *testing.T) {
 	for what, test := range map[string]struct {
 		event any
@@ -83,7 +83,7 @@ func TestOurOwnCode(t *testing.T) {
 	}
 }
 
-// A lost node is a failure of ours also where ranks elsewhere have aborted because of it.
+// A lost node is an internal failure, even if ranks elsewhere have aborted because of it.
 func TestALostNodeAfterAnAbortIsOurs(t *testing.T) {
 	state := NewState(twoNodes, Policy{EndPolicy: job.EndPolicy{ErrorCode: 77}}, time.Unix(0, 0))
 	for _, event := range []any{aborts(0, 101, ""), NodeLost{1, "reset"}} {
@@ -94,7 +94,7 @@ func TestALostNodeAfterAnAbortIsOurs(t *testing.T) {
 	}
 }
 
-// A rank 0 that nobody has heard of did not end with 0.
+// A rank 0 whose end was not reported did not end with 0.
 func TestTheCodeOfALostRank0(t *testing.T) {
 	state := NewState(twoNodes, Policy{EndPolicy: job.EndPolicy{StatusRule: "rank0"}}, time.Unix(0, 0))
 	for _, event := range []any{exits(twoNodes.Size-1, 3), NodeLost{0, "reset"}} {

@@ -9,7 +9,7 @@ import (
 	"remshell/job"
 )
 
-// exitText says how a rank ended, as the end of "rank 5 on node02 ...".
+// exitText describes how a rank ended, to follow "rank 5 on node02".
 func exitText(e *job.Exit) string {
 	if e.Signal == 0 {
 		return fmt.Sprintf("exited with code %d", e.Code)
@@ -21,7 +21,7 @@ func exitText(e *job.Exit) string {
 	return text
 }
 
-// FormatRanks writes a set of ranks: "rank 3", "ranks 0-3,7".
+// FormatRanks formats a set of ranks: "rank 3", "ranks 0-3,7".
 func FormatRanks(set []int) string {
 	text := idset.Text(slices.Sorted(slices.Values(set)))
 	if len(set) == 1 {
@@ -30,8 +30,8 @@ func FormatRanks(set []int) string {
 	return "ranks " + text
 }
 
-// FormatRank writes the number of a rank of a group; of a spawned one the number of the
-// group comes first: "1:0".
+// FormatRank formats the number of a rank in its group. A spawned group's number comes first:
+// "1:0".
 func FormatRank(group, rank int) string {
 	if group == 0 {
 		return strconv.Itoa(rank)
@@ -39,8 +39,8 @@ func FormatRank(group, rank int) string {
 	return fmt.Sprintf("%d:%d", group, rank)
 }
 
-// GroupOf finds the group of a rank of the job, and its number there; firsts are those of
-// the ranks 0 of all groups.
+// GroupOf returns the group of a rank of the job, and its number in the group. firsts has the job's
+// number of each group's rank 0.
 func GroupOf(firsts []int, rank int) (group, number int) {
 	group, found := slices.BinarySearch(firsts, rank)
 	if !found {

@@ -9,14 +9,14 @@ import (
 	"remshell/text"
 )
 
-// wallLimitFirst reports whether the limit of the wall time comes before -timeout.
+// wallLimitFirst reports whether the wall time limit is shorter than -timeout.
 func (r Policy) wallLimitFirst() bool {
 	wall := r.ResourceLimits.Time(limits.WallTime)
 	return wall > 0 && (r.Timeout == 0 || wall < r.Timeout)
 }
 
-// timeLeft is how long a job may run so that it ends by a margin before its batch system ends it: a second at
-// least; 0: nobody has asked for that.
+// timeLeft returns how long the job may run to end before its batch system ends it, by the margin
+// that the user set. It is at least one second. It returns 0 if there is no margin or no known end.
 func (s *State) timeLeft(now time.Time) time.Duration {
 	if s.policy.Margin == 0 || s.policy.BatchJob.End.IsZero() {
 		return 0
@@ -24,7 +24,8 @@ func (s *State) timeLeft(now time.Time) time.Duration {
 	return max(time.Second, s.policy.BatchJob.End.Add(-s.policy.Margin).Sub(now))
 }
 
-// End is when the job has to end, by -timeout, a limit or its batch system, whichever comes first; zero: nobody knows.
+// End returns when the job has to end, by -timeout, a limit or its batch system, whichever comes
+// first. Zero means unknown.
 func (s *State) End() time.Time {
 	ends := s.deadlines.run
 	if end := s.policy.BatchJob.End; !end.IsZero() && (ends.IsZero() || end.Before(ends)) {
@@ -33,7 +34,7 @@ func (s *State) End() time.Time {
 	return ends
 }
 
-// warnAt is when the ranks are to be warned of that end; zero: never (RM-58).
+// warnAt returns when to warn the ranks of that end; zero: never (RM-58).
 func (s *State) warnAt() time.Time {
 	ends := s.End()
 	if s.policy.Warn.Signal == 0 || ends.IsZero() {
@@ -42,10 +43,10 @@ func (s *State) warnAt() time.Time {
 	return ends.Add(-s.policy.Warn.Before)
 }
 
-// warnRetry is when ranks are looked for again that have not begun when they were to be warned.
+// warnRetry is how long to wait for ranks that have not started when the warning is due.
 const warnRetry = 100 * time.Millisecond
 
-// warnRanks tells the ranks that the end is near, once there are all that are to be told.
+// warnRanks sends the warning signal to the ranks, once all have started.
 func (s *State) warnRanks(now time.Time) []Action {
 	if s.unstarted > 0 {
 		s.deadlines.warn = now.Add(warnRetry)
@@ -53,23 +54,23 @@ func (s *State) warnRanks(now time.Time) []Action {
 	}
 	s.deadlines.warn = time.Time{}
 	number := job.Signal(s.policy.Warn.Signal)
-	words := fmt.Sprintf("%v before the end: sent %s to %s on %s", s.policy.Warn.Before, number, text.Count(s.RanksLeft, "rank"), text.Count(s.NodesLeft, "node"))
-	return []Action{SignalAllRanks{number}, ReportLine{words}}
+	line := fmt.Sprintf("%v before the end: sent %s to %s on %s", s.policy.Warn.Before, number, text.Count(s.RanksLeft, "rank"), text.Count(s.NodesLeft, "node"))
+	return []Action{SignalAllRanks{number}, ReportLine{line}}
 }
 
-// checkLimits sees that the job, the node that has told, and each rank of it use no more than they may,
-// and ends the job if one does (RM-56).
+// checkLimits ends the job if the job, the node that reported, or one of its ranks exceeds a limit
+// (RM-56).
 func (s *State) checkLimits(e SampledUsage, now time.Time) []Action {
 	if len(s.policy.ResourceLimits) == 0 {
 		return nil
 	}
-	if excess, is := s.findExcess(e); is {
+	if excess, exceeded := s.findExcess(e); exceeded {
 		return s.limitExceeded(excess, now)
 	}
 	return nil
 }
 
-// limitExceeded ends a job that has used more than it may.
+// limitExceeded ends a job that exceeded a limit.
 func (s *State) limitExceeded(excess limits.Excess, now time.Time) []Action {
 	if s.Phase > Interrupted {
 		return nil
@@ -77,13 +78,13 @@ func (s *State) limitExceeded(excess limits.Excess, now time.Time) []Action {
 	return append(s.reportExcess(excess, now), s.endRanks(now, Ending, s.policy.Grace)...)
 }
 
-// reportExcess tells what was exceeded, and makes it the cause, if there was none before.
+// reportExcess reports a limit that was exceeded. It is the cause, unless there is one already.
 func (s *State) reportExcess(excess limits.Excess, now time.Time) []Action {
 	s.setCause(s.causeOf(Failure{Kind: OverLimit, Text: excess.String()}, now), now)
 	return []Action{BatchLine{"=>> mpiexec: job killed: " + excess.BatchLine()}}
 }
 
-// nodeExcess says what has exceeded a limit of a node's own.
+// nodeExcess describes how a node's own limit was exceeded.
 func (s *State) nodeExcess(e LimitExceeded) limits.Excess {
 	name := s.nodes[e.Node].name
 	where := " on host " + name
@@ -96,8 +97,8 @@ func (s *State) nodeExcess(e LimitExceeded) limits.Excess {
 	return limits.Excess{Name: e.Resource, Used: e.Used, Allowed: e.Allowed, Where: where, From: "limits.toml of " + name}
 }
 
-// findExcess finds a limit that is exceeded, if there is one.
-func (s *State) findExcess(e SampledUsage) (found limits.Excess, is bool) {
+// findExcess returns a limit that is exceeded, if there is one.
+func (s *State) findExcess(e SampledUsage) (found limits.Excess, exceeded bool) {
 	all, host := s.Usage.maximum, " on host "+s.nodes[e.Node].name
 	for _, check := range []struct {
 		what  limits.Resource

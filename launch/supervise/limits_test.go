@@ -9,7 +9,7 @@ import (
 	"remshell/limits"
 )
 
-// What is more than its limit ends the job, in the words of RM-56; what is as much does not.
+// Usage above a limit ends the job with the text of RM-56. Usage equal to the limit does not.
 func TestLimits(t *testing.T) {
 	const mb = 1 << 20
 	at := func(node int, s job.UsageSample, ranks ...job.RankUsageSample) SampledUsage {
@@ -71,7 +71,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// The smaller of -timeout and the limit counts, each in its own words.
+// The smaller of -timeout and the walltime limit counts, each with its own text.
 func TestTimeoutBesideALimit(t *testing.T) {
 	for _, test := range []struct {
 		timeout, wall time.Duration
@@ -89,7 +89,7 @@ func TestTimeoutBesideALimit(t *testing.T) {
 	}
 }
 
-// What is read as a limit is also enforced: none is sampled for nothing.
+// Every sampled limit is enforced.
 func TestEverySampledLimitCounts(t *testing.T) {
 	most := job.UsageSample{CPU: 1 << 60, Mem: 1 << 60, VMem: 1 << 60}
 	for _, what := range limits.All() {
@@ -105,7 +105,7 @@ func TestEverySampledLimitCounts(t *testing.T) {
 	}
 }
 
-// What exceeds a limit of a node's own is told with whose it is.
+// If a node's own limit is exceeded, the report names its origin.
 func TestLimitsOfTheNodeAreTold(t *testing.T) {
 	for want, e := range map[string]LimitExceeded{
 		"mem: 101 bytes used on host b, 100 bytes allowed by limits.toml of b":                          {Node: 1, Rank: -1, Resource: limits.HostMem, Used: 101, Allowed: 100},

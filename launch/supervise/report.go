@@ -15,18 +15,19 @@ import (
 	"remshell/text"
 )
 
-// A RankProfile is what is known of a rank beside its end.
+// A RankProfile is what is known of a rank besides its exit.
 type RankProfile struct {
-	Program        string // and its arguments, as far as there is room
+	Program        string // with its arguments, shortened
 	PID            int    // 0: it never ran
-	BoundCPUs      string // CPUs; empty: it was not bound
-	LastStderrLine string // the last line it wrote to stderr
-	Hint           string // evidence for a reason (REP-3)
+	BoundCPUs      string // empty: it was not bound
+	LastStderrLine string // last line that it wrote to stderr
+	Hint           string // likely reason of its end (REP-3); empty: unknown
 }
 
 /*
-Report is the block about what ended the job: the cause, what became of the others, and
-the code. It is empty when all went well, or when its end is nothing to tell of.
+Report returns the block about what ended the job: the cause, what happened to the other ranks, and
+the exit code. It is empty if the job ended well, or if its cause is not reported. about returns the
+profile of a rank.
 
 	rank 5 on node02 died: Segmentation fault (signal 11), core dumped
 	  program   ./solver -i case7   pid 40213   ran 00:03:12
@@ -35,7 +36,7 @@ the code. It is empty when all went well, or when its end is nothing to tell of.
 	  then      mpiexec ended 13 other ranks on 2 nodes: 1 with SIGKILL, 12 with SIGTERM
 	  exit code 139
 
-Of an attempt that another follows, which one that is takes the place of the code.
+If another attempt follows, its number replaces the exit code.
 */
 func (s *State) Report(about func(rank int) RankProfile) string {
 	if s.Cause == nil || s.Cause.rule().text == nil {
@@ -56,14 +57,14 @@ func (s *State) Report(about func(rank int) RankProfile) string {
 	return strings.Join(slices.Concat([]string{text}, below), "\n")
 }
 
-// A NextAttempt is that which follows an attempt.
+// A NextAttempt describes the attempt that follows one that failed or is moved.
 type NextAttempt struct {
-	Number          string   // which one it is, "1 of 3"; empty: none that counts, it is moved
-	ExcludedNodes   []string // nodes that were lost, and are not used again
-	LastResortNodes []string // nodes that were lost, and are used again where there is no room without them
+	Number          string   // which restart it is, "1 of 3"; empty: a move, which does not count
+	ExcludedNodes   []string // lost nodes that are not used again
+	LastResortNodes []string // lost nodes that are used again only if the job does not fit without them
 }
 
-// sentence is what a restart adds to the cause of the end before it.
+// sentence returns what the report adds to the cause if the job is started again.
 func (r *NextAttempt) sentence() string {
 	switch {
 	case r == nil, r.Number == "":
@@ -79,7 +80,7 @@ func (r *NextAttempt) sentence() string {
 	return text
 }
 
-// endingLine is the last line of a report.
+// endingLine returns the last line of a report.
 func (s *State) endingLine() string {
 	if s.NextAttempt != nil {
 		return labelledLine("restart", s.NextAttempt.Number)
@@ -87,7 +88,7 @@ func (s *State) endingLine() string {
 	return fmt.Sprintf("  exit code %d", s.ExitCode())
 }
 
-// labelledLine is a word and what there is to say about it, if anything.
+// labelledLine returns a line of a report, or "" if text is empty.
 func labelledLine(word, text string) string {
 	if text == "" {
 		return ""
@@ -120,7 +121,7 @@ func boundText(p RankProfile) string {
 	return text
 }
 
-// Exit is the end of a rank; nil if nobody has told of it.
+// Exit returns the exit of a rank, or nil if none was reported.
 func (s *State) Exit(rank int) *job.Exit {
 	if i := slices.IndexFunc(s.Exits, func(e *job.Exit) bool { return e.Rank == rank }); i >= 0 {
 		return s.Exits[i]
@@ -128,7 +129,7 @@ func (s *State) Exit(rank int) *job.Exit {
 	return nil
 }
 
-// alsoFailed lists the ranks that failed within a moment of the first (REP-2).
+// alsoFailed lists the ranks that failed within sameFailureTime of the first (REP-2).
 func (s *State) alsoFailed() string {
 	byEnd := make(map[string][]int)
 	var order []string
@@ -149,49 +150,49 @@ func (s *State) alsoFailed() string {
 	return strings.Join(order, "; ")
 }
 
-// othersText says what became of the ranks that we ended: others than whose fault it is, if it is anybody's.
+// othersText says how the ranks ended that mpiexec ended.
 func (s *State) othersText() string {
 	if len(s.endedByUs) == 0 {
 		return ""
 	}
-	nodes, ways := make(map[int]bool), make(map[int]int)
+	nodes, bySignal := make(map[int]bool), make(map[int]int)
 	for _, e := range s.endedByUs {
 		nodes[s.nodeOf(e.Rank)] = true
-		ways[e.Signal]++
+		bySignal[e.Signal]++
 	}
 	var how []string
-	for _, signal := range slices.Sorted(maps.Keys(ways)) {
+	for _, signal := range slices.Sorted(maps.Keys(bySignal)) {
 		if signal != 0 {
-			how = append(how, fmt.Sprintf("%d with %s", ways[signal], job.Signal(signal)))
+			how = append(how, fmt.Sprintf("%d with %s", bySignal[signal], job.Signal(signal)))
 		}
 	}
-	if ways[0] > 0 {
-		how = append(how, fmt.Sprintf("%d exited when told to", ways[0]))
+	if bySignal[0] > 0 {
+		how = append(how, fmt.Sprintf("%d exited when told to", bySignal[0]))
 	}
 	ranks := "other rank"
 	if s.Cause.rule().blames == blameNobody {
 		ranks = "rank"
 	}
-	what := fmt.Sprintf("mpiexec ended %s on %s", text.Count(len(s.endedByUs), ranks), text.Count(len(nodes), "node"))
-	if first := s.endedByUs[0].Signal; len(ways) == 1 && first != 0 {
-		return what + " with " + job.Signal(first).String()
+	line := fmt.Sprintf("mpiexec ended %s on %s", text.Count(len(s.endedByUs), ranks), text.Count(len(nodes), "node"))
+	if first := s.endedByUs[0].Signal; len(bySignal) == 1 && first != 0 {
+		return line + " with " + job.Signal(first).String()
 	}
-	return what + ": " + strings.Join(how, ", ")
+	return line + ": " + strings.Join(how, ", ")
 }
 
-// ExitCodes tells each distinct exit code and who had it, a line each.
+// ExitCodes returns one line for each distinct exit code, with the ranks that had it.
 func (s *State) ExitCodes() (lines []string) {
-	byCode, told := make(map[int][]int), make([]bool, len(s.ranks))
+	byCode, exited := make(map[int][]int), make([]bool, len(s.ranks))
 	for _, e := range s.Exits {
 		byCode[e.Status()] = append(byCode[e.Status()], e.Rank)
-		told[e.Rank] = true
+		exited[e.Rank] = true
 	}
 	for _, code := range slices.Sorted(maps.Keys(byCode)) {
 		lines = append(lines, fmt.Sprintf("exit code %d: %s", code, FormatRanks(byCode[code])))
 	}
 	var none []int
 	for rank := range s.ranks {
-		if !told[rank] {
+		if !exited[rank] {
 			none = append(none, rank)
 		}
 	}
@@ -201,17 +202,17 @@ func (s *State) ExitCodes() (lines []string) {
 	return lines
 }
 
-// loaderFailed is the exit code of glibc's and musl's loader if a shared library is missing, and of a
-// shell that does not find a command. The MPI program has not begun then.
+// loaderFailed is the exit code of glibc's and musl's loader if a shared library is missing, and of
+// a shell that does not find a command. The MPI program has not started then.
 const loaderFailed = 127
 
-// NotOurMPI is the note about an MPI program none of whose ranks has found us (REP-5, PMIX-6); empty:
-// one has, or it is none. program is that of rank 0.
+// NotOurMPI returns a note if the program is an MPI program of which no rank connected to a PMI
+// server of ours (REP-5, PMIX-6). Otherwise it returns "". program is the program of rank 0.
 func (s *State) NotOurMPI(program string) string {
 	if len(s.ranks) < 2 || len(s.Exits) == 0 {
 		return ""
 	}
-	var first *job.Exit // only what rank 0 runs was looked at
+	var first *job.Exit // only the program of rank 0 was examined
 	for _, e := range s.Exits {
 		if e.PMI != job.PMIUnused || e.Signal == 0 && e.Code == loaderFailed {
 			return ""
@@ -233,10 +234,11 @@ func (s *State) NotOurMPI(program string) string {
 	return fmt.Sprintf("note: no rank connected to this launcher; it offered %s (%s found in %s)%s", first.PMIOffer.Description(), first.MPILibrary, program, try)
 }
 
-// StuckInFinalize is the note about ranks that were ended in MPI_Finalize, where a fault of their library is known to hold some for ever;
-// empty: none was. An MPICH has two barriers of PMI in MPI_Init, and a third where ranks share a node.
+// StuckInFinalize returns a note about ranks that were ended in MPI_Finalize, if a known fault of
+// their library can block them there. Otherwise it returns "". MPICH has two PMI barriers in
+// MPI_Init, and a third if ranks share a node.
 func (s *State) StuckInFinalize() string {
-	onNode := make(map[int]int) // ranks
+	onNode := make(map[int]int) // number of ranks, by node
 	for rank := range s.ranks {
 		onNode[s.nodeOf(rank)]++
 	}
@@ -258,5 +260,5 @@ func (s *State) StuckInFinalize() string {
 	return fmt.Sprintf("note: %s waited in MPI_Finalize. The program %s; %s", FormatRanks(ranks), known.Text(), known.Remedy)
 }
 
-// sameFailureTime is how long after the first failure another one belongs to it (REP-2).
+// sameFailureTime is how long after the first failure another one is listed with it (REP-2).
 const sameFailureTime = 100 * time.Millisecond

@@ -12,7 +12,7 @@ import (
 var solver = RankProfile{Program: "./solver -i case7", PID: 40213, BoundCPUs: "package 1 core 8-11",
 	LastStderrLine: "ERROR: negative volume in cell 41"}
 
-// ran is an exit after three minutes.
+// ran sets the wall time of an exit to about three minutes.
 func ran(e RankEnded) RankEnded {
 	e.Usage.Wall = 192 * time.Second
 	return e
@@ -92,7 +92,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// play takes a job on two nodes through events.
+// play passes events to the state of a job on two nodes.
 func play(rules Policy, events []any) State {
 	now := time.Unix(1_000_000, 0)
 	rules.Grace = 10 * time.Second
@@ -114,7 +114,7 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// REP-5: the note has to stay silent as soon as one rank has found us.
+// REP-5: there is no note if any rank has connected to our PMI server.
 func TestAProgramBuiltForAnotherLauncher(t *testing.T) {
 	alone := func(o job.PMIOffer) RankEnded {
 		return RankEnded{&job.Exit{Rank: 0, MPILibrary: "libmpi.so.40", PMIOffer: o}}
@@ -141,8 +141,8 @@ func TestAProgramBuiltForAnotherLauncher(t *testing.T) {
 	}
 }
 
-// A job that has ended while ranks waited in MPI_Finalize, of a library that is known to hang there, says so; what was not yet so far,
-// or runs on one host, or with another library, does not.
+// A note is reported if ranks waited in MPI_Finalize and their library is known to hang there.
+// There is none if ranks had not reached MPI_Finalize, run on one host, or use another library.
 func TestRanksThatWaitedInFinalize(t *testing.T) {
 	waited := func(rank, barrier int, fault string) RankEnded {
 		return RankEnded{&job.Exit{Rank: rank, Signal: 15, ToldToEnd: true, PMI: job.PMIOpen, FinalizeBarrier: barrier, LibraryFault: fault}}
@@ -174,7 +174,7 @@ func TestRanksThatWaitedInFinalize(t *testing.T) {
 	}
 }
 
-// RM-61: whether the batch system has ended its job is asked where that may be what a cause comes of, and nowhere else.
+// RM-61: the batch system is asked if it ended its job only if the cause may come from that.
 func TestAskRM(t *testing.T) {
 	for name, test := range map[string]struct {
 		rm     BatchJob

@@ -10,32 +10,32 @@ import (
 	"remshell/text"
 )
 
-// A HelpTopic is what the library of a rank has something to say about: a file of texts, and a name there.
+// A HelpTopic identifies a help text of an MPI library: its file, and its name in the file.
 type HelpTopic struct{ File, Name string }
 
 /*
-Repeats knows what libraries of ranks have said, so that of all ranks of a job one says it, and the user is told
-how many others wanted to (PMIX-48):
+A HelpAggregator counts the help texts of ranks' MPI libraries. The first rank prints a text. The
+user is told how many other ranks had the same (PMIX-48):
 
-	first ---> said
-	again ---> counted ---- 5 s, or the end ----> (mpi-abort: the same from 3 more ranks)
+	first rank ----> its library prints the text
+	other ranks ---> counted ---- 5 s, or the end ----> (mpi-abort: the same from 3 more ranks)
 
-The zero value is ready.
+The zero value is ready for use.
 */
 type HelpAggregator struct {
-	repeated map[HelpTopic]int // ranks that had the same to say, of whom the user was not told
-	reportAt time.Time         // when he is; zero: there are none
+	repeated map[HelpTopic]int // by topic, ranks with the same text that are not reported yet
+	reportAt time.Time         // when to report them; zero: there are none
 }
 
 const (
-	helpReportDelay = 5 * time.Second // until it is told how often a text has come again
-	maxHelpTopics   = 1 << 10         // that are remembered; of others each text is said
+	helpReportDelay = 5 * time.Second // from a repeated text to the report of it
+	maxHelpTopics   = 1 << 10         // remembered topics; texts of further topics are all printed
 )
 
-// CountText counts a text, and reports whether it was said before.
-func (r *HelpAggregator) CountText(of HelpTopic, now time.Time) bool {
-	if _, known := r.repeated[of]; known {
-		r.repeated[of]++
+// CountText counts a text, and reports whether another rank has already shown it.
+func (r *HelpAggregator) CountText(topic HelpTopic, now time.Time) bool {
+	if _, known := r.repeated[topic]; known {
+		r.repeated[topic]++
 		if r.reportAt.IsZero() {
 			r.reportAt = now.Add(helpReportDelay)
 		}
@@ -45,15 +45,15 @@ func (r *HelpAggregator) CountText(of HelpTopic, now time.Time) bool {
 		r.repeated = make(map[HelpTopic]int)
 	}
 	if len(r.repeated) < maxHelpTopics {
-		r.repeated[of] = 0
+		r.repeated[topic] = 0
 	}
 	return false
 }
 
-// NextReport is when the user is to be told; the zero time: not by now.
+// NextReport returns when to call TakeDue; the zero time means that nothing is to be reported.
 func (r *HelpAggregator) NextReport() time.Time { return r.reportAt }
 
-// TakeDue returns what the user is to be told by now.
+// TakeDue returns the lines to report by now.
 func (r *HelpAggregator) TakeDue(now time.Time) []string {
 	if r.reportAt.IsZero() || now.Before(r.reportAt) {
 		return nil
@@ -61,7 +61,7 @@ func (r *HelpAggregator) TakeDue(now time.Time) []string {
 	return r.TakeRest()
 }
 
-// TakeRest returns what the user was not told yet.
+// TakeRest returns all lines that were not reported yet.
 func (r *HelpAggregator) TakeRest() (lines []string) {
 	r.reportAt = time.Time{}
 	topics := slices.SortedFunc(maps.Keys(r.repeated), func(a, b HelpTopic) int {

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Of those that have the same to say one says it; after a while, and at the end, it is told how many more
-// there were.
-func TestRepeats(t *testing.T) {
+// Only one rank shows a help text. After a delay, and at the end, the user is told how many more
+// ranks had the same text.
+func TestHelpTextsAreAggregated(t *testing.T) {
 	var r HelpAggregator
 	begin := time.Unix(1e9, 0)
 	abort, other := HelpTopic{"help-mpi-api.txt", "mpi-abort"}, HelpTopic{"help-mpi-api.txt", "other"}
@@ -36,8 +36,8 @@ func TestRepeats(t *testing.T) {
 	}
 }
 
-// However many texts there are, so many are remembered, and of the others each is said.
-func TestRepeatsAreBounded(t *testing.T) {
+// The number of remembered topics is limited. Texts of further topics are all shown.
+func TestHelpTopicsAreBounded(t *testing.T) {
 	var r HelpAggregator
 	for i := range 2 * maxHelpTopics {
 		r.CountText(HelpTopic{"f", fmt.Sprint(i)}, time.Time{})

@@ -9,42 +9,43 @@ import (
 	"remshell/batch"
 )
 
-// Times of nodes that fall silent (RM-40). A node that is silent for askAfter is doubted: the batch
-// system is asked of the job, and if that runs, once more after silentMost, when it is lost.
+// Times for silent nodes (RM-40). After askBatchAfter of silence, the batch system is asked for the
+// state of its job. If the job runs, it is asked again after maxSilence, and then the node is lost.
 const (
-	SilenceCheckEvery = 5 * time.Second // between two looks
+	SilenceCheckEvery = 5 * time.Second // between two checks
 	askBatchAfter     = 30 * time.Second
 	maxSilence        = 45 * time.Second
-	maxCheckDelay     = 5 * time.Second // a look that comes so much too late means that we did not run
+	maxCheckDelay     = 5 * time.Second // a check that is later than this means that mpiexec itself did not run
 )
 
 /*
-Silences judges nodes that say nothing. A starter of a batch system notices the loss of a host when that
-does, if ever: so helpers that one has started give a sign of life, and here is how long is waited for it.
+SilentNodes finds nodes that have stopped to send Pings. A batch system notices late or never that a
+host is gone, so helpers that it has started send Pings.
 
-	heard          30 s            45 s
+	last message   30 s            45 s
 	  |--------------|---------------|
 	                 ask: runs       ask: runs    lost
-	                 ask: suspended, unknown      wait on, ask again in 30 s
+	                 ask: suspended, unknown      wait, ask again in 30 s
 	                 ask: over                    the batch system ends the job
 
-Only time in which we ran ourselves counts. Asking takes time; meanwhile nothing is asked. The zero
-value is ready.
+Only time in which mpiexec itself ran counts. There is one query at a time. The zero value is ready
+for use.
 */
 type SilentNodes struct {
 	nodes       map[int]nodeSilence
-	checkedAt   time.Time // zero: not yet
-	countedFrom time.Time // when counting began again, for all
+	checkedAt   time.Time // of the last check; zero: there was none
+	countedFrom time.Time // silence before this does not count for any node
 	askingBatch bool
 }
 
 type nodeSilence struct {
-	since            time.Time // it was heard then, or the count began again
-	batchSaysRunning bool      // the batch system has said since that the job runs
-	askNext          time.Time // not to be asked for before
+	since            time.Time // time of the last message, or countedFrom
+	batchSaysRunning bool      // the batch system has since reported that the job runs
+	askNext          time.Time // do not ask before
 }
 
-// Check takes when each node was last heard, and reports whether the batch system is to be asked.
+// Check updates when each node was last heard from, and reports whether the batch system has to be
+// asked.
 func (s *SilentNodes) Check(heard map[int]time.Time, now time.Time) (ask bool) {
 	if s.checkedAt.IsZero() || now.Sub(s.checkedAt) > SilenceCheckEvery+maxCheckDelay {
 		s.countedFrom, s.nodes = now, nil
@@ -69,7 +70,7 @@ func (s *SilentNodes) Check(heard map[int]time.Time, now time.Time) (ask bool) {
 	return ask
 }
 
-// isDue reports whether somebody should be asked about a node.
+// isDue reports whether the batch system should be asked about a node.
 func (n nodeSilence) isDue(now time.Time) bool {
 	if now.Before(n.askNext) {
 		return false
@@ -80,10 +81,11 @@ func (n nodeSilence) isDue(now time.Time) bool {
 	return now.Sub(n.since) >= askBatchAfter
 }
 
-// BatchReplied takes what the batch system has said, of system, and returns what has come of it.
-func (s *SilentNodes) BatchReplied(said batch.State, system string, now time.Time) (news []Event) {
+// BatchReplied handles the state that the batch system named system reported, and returns the
+// events that follow.
+func (s *SilentNodes) BatchReplied(state batch.State, system string, now time.Time) (events []Event) {
 	s.askingBatch = false
-	if said == batch.Over {
+	if state == batch.Over {
 		s.nodes = nil
 		return []Event{Failure{Kind: BatchEndsJob}}
 	}
@@ -91,16 +93,16 @@ func (s *SilentNodes) BatchReplied(said batch.State, system string, now time.Tim
 		n := s.nodes[node]
 		switch {
 		case !n.isDue(now):
-		case said != batch.Runs:
+		case state != batch.Runs:
 			n.batchSaysRunning, n.askNext = false, now.Add(askBatchAfter)
 		case n.batchSaysRunning:
 			why := fmt.Sprintf("silent for %v; %s says the job runs", now.Sub(n.since).Round(time.Second), system)
-			news = append(news, NodeLost{Node: node, Why: why})
+			events = append(events, NodeLost{Node: node, Why: why})
 			n.askNext = now.Add(askBatchAfter)
 		default:
 			n.batchSaysRunning = true
 		}
 		s.nodes[node] = n
 	}
-	return news
+	return events
 }

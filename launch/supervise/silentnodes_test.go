@@ -8,14 +8,14 @@ import (
 	"remshell/batch"
 )
 
-// RM-40: who is silent is lost when the batch system has said twice that the job runs; only time in
-// which we ran counts.
-func TestSilences(t *testing.T) {
+// RM-40: a silent node is lost when the batch system has said twice that the job runs. Only time in
+// which mpiexec ran counts.
+func TestSilentNodes(t *testing.T) {
 	lost := NodeLost{1, "silent for 45s; slurm says the job runs"}
 	for name, test := range map[string]struct {
-		said  func(second int) batch.State // what the batch system says then
-		beats func(second int) bool        // node 1 is heard; node 0 always is
-		stop  int                          // in that second we stop, for a minute
+		said  func(second int) batch.State // the batch system's answer at that time
+		beats func(second int) bool        // whether node 1 is heard from; node 0 always is
+		stop  int                          // in that second mpiexec is stopped for a minute
 		until int
 		want  []Event
 		asks  []int
@@ -68,8 +68,8 @@ func TestSilences(t *testing.T) {
 
 func constantly(said batch.State) func(int) batch.State { return func(int) batch.State { return said } }
 
-// Nobody is asked while an answer is on its way.
-func TestSilencesAskOnce(t *testing.T) {
+// The batch system is not asked while an answer is pending.
+func TestBatchIsAskedOnce(t *testing.T) {
 	var s SilentNodes
 	start := time.Unix(1000, 0)
 	heard := map[int]time.Time{1: start}

@@ -10,114 +10,116 @@ import (
 	"remshell/limits"
 )
 
-// A Phase is where a job stands.
+// A Phase is how far a job has come.
 type Phase int
 
-// The phases, in order. They only advance.
+// The phases, in order. A job only advances.
 const (
 	Running     Phase = iota
-	Interrupted       // ^C, or SIGQUIT for stacks, was passed on: the ranks may end by themselves
-	Lingering         // every rank is over; leftover children may linger
-	Ending            // asked by SIGTERM
-	Killing           // asked by SIGKILL
+	Interrupted       // ^C, or SIGQUIT for stacks, was forwarded: the ranks may end by themselves
+	Lingering         // every rank has ended; leftover children may remain
+	Ending            // ranks were told to end by SIGTERM
+	Killing           // ranks are being killed by SIGKILL
 )
 
-// A State is all that supervision knows. The zero value is no state; see NewState.
+// A State is everything that supervision knows of a job. NewState makes one; the zero value is not
+// usable.
 type State struct {
 	Phase     Phase
-	RanksLeft int         // ranks not yet over
-	NodesLeft int         // nodes not yet drained
-	Cause     *Cause      // nil: all has gone well so far
-	Exits     []*job.Exit // as they were told; nobody changes what it points to
+	RanksLeft int         // ranks that have not ended
+	NodesLeft int         // nodes that are not drained
+	Cause     *Cause      // nil: no failure so far
+	Exits     []*job.Exit // as reported; must not be modified
 	Usage     UsageTotals // of samples
 
-	NoRestartReason string       // why none follows, of a job that might have been started again; empty: nothing is said of that
-	NextAttempt     *NextAttempt // that follows, once it is decided; nil: none
+	NoRestartReason string       // why a job is not restarted although it has a restart policy; empty: nothing is reported
+	NextAttempt     *NextAttempt // the attempt that follows, once decided; nil: none
 
-	endedByUs  []*job.Exit // ranks that ended after we asked them to
-	failedWith []*job.Exit // ranks that failed within a moment of the cause
+	endedByUs  []*job.Exit // ranks that ended after mpiexec told them to
+	failedWith []*job.Exit // ranks that failed within sameFailureTime of the cause
 	causeDoubts
 	nodes          []nodeState
 	ranks          []rankState
-	groups         []int // the first rank of each group
+	groups         []int // by group, the number of its first rank
 	unstarted      int
 	deadlines      deadlines
-	killAt         time.Time // when those that were asked to end are killed
-	signals        int       // of those that end the job
+	killAt         time.Time // when ranks that were told to end are killed
+	signals        int       // received signals that end the job
 	began          time.Time
-	heldSince      time.Time // since when all ranks stand still (survive.md SV-28); zero: they do not
-	brokenReported bool      // that a barrier cannot complete was reported
+	heldSince      time.Time // since when all ranks are suspended (survive.md SV-28); zero: they are not
+	brokenReported bool      // a barrier that cannot complete was reported
 	id             job.ID
 	policy         Policy
 }
 
-// Doubts are what is not yet known of the cause.
+// causeDoubts has what is not certain yet about the cause.
 type causeDoubts struct {
-	firstCauseAt      time.Time // when the first cause was told
+	firstCauseAt      time.Time // when the first cause was reported
 	doubtUntil        time.Time // until then Cause may be the consequence of another
 	suspected         *Cause    // waits for a better cause
-	notFinalized      []int     // ranks that left with 0 and without finalize
-	checkpointUntil   time.Time // until then ranks may leave with ExitCheckpointed
-	endedFromOutside  *Cause    // from outside to end, when it ended already; nil: it was not
-	firstCheckpointed *Cause    // the first that did; it counts when all are over, or nothing else does
+	notFinalized      []int     // ranks that exited with 0 without MPI_Finalize
+	checkpointUntil   time.Time // until then ranks may exit with ExitCheckpointed
+	endedFromOutside  *Cause    // a cause from outside while the job ended already; nil: none
+	firstCheckpointed *Cause    // first rank that exited with ExitCheckpointed; it is the cause if no other appears
 }
 
 type nodeState struct {
 	name        string
 	finished    bool // drained or lost
 	noProcesses bool // no process is left
-	toldToEnd   bool // its processes got a signal to end that was not ours
+	toldToEnd   bool // its helper got a signal to end from outside
 
-	ranks     []int // in ascending order; some of those that are over may be missing
-	ranksLeft int   // of them, those that are not over
+	ranks     []int // ascending; may lack ranks that have ended
+	ranksLeft int   // ranks that have not ended
 }
 
 type rankState struct {
-	node              int32 // of 10,000 hosts with 64 ranks each this list is 5 MB
+	node              int32 // int32 keeps this small: 5 MB for 10,000 hosts of 64 ranks
 	over, groupKilled bool
 }
 
-// Deadlines are when Step wants a Tick; zero: never.
+// deadlines are the times at which Step wants a Tick; zero: never.
 type deadlines struct {
-	suspicion time.Time // a suspicion counts
-	patience  time.Time // silent ranks count, or the nodes are given up
+	suspicion time.Time // the suspected cause counts
+	patience  time.Time // ranks without MPI_Finalize count, or the nodes are given up
 	run       time.Time // -timeout
 	warn      time.Time // --warn
 	start     time.Time // --start-timeout; zero once every rank runs
-	stacks    time.Time // ranks have had time to tell their stacks
-	saving    time.Time // the others have had time to write their checkpoints, too
+	stacks    time.Time // the ranks have had time to report their stacks
+	saving    time.Time // the other ranks have had time to write their checkpoints
 }
 
 func (d *deadlines) all() []*time.Time {
 	return []*time.Time{&d.suspicion, &d.patience, &d.run, &d.warn, &d.start, &d.stacks, &d.saving}
 }
 
-// Policy are the user's wishes that supervision follows.
+// A Policy has the user's options that supervision follows.
 type Policy struct {
 	Grace          time.Duration  // --kill-grace
-	StackTime      time.Duration  // how long a node may take to find out where its ranks are
+	StackTime      time.Duration  // how long a node may take to read its ranks' stacks
 	Timeout        time.Duration  // -timeout; 0: none
-	ResourceLimits limits.Map     // --limit; walltime stands beside Timeout
-	LimitOrigins   limits.Origins // who has set them
+	ResourceLimits limits.Map     // --limit; walltime applies beside Timeout
+	LimitOrigins   limits.Origins // where each limit was set
 	StartBy        time.Time      // --start-timeout; zero: none
 	Warn           job.EndWarning // --warn
 	Margin         time.Duration  // --batch-option margin=; 0: none
-	Since          time.Time      // when Timeout began to run, with the first attempt; zero: now
+	Since          time.Time      // when the first attempt began, from which Timeout counts; zero: now
 	EndPolicy      job.EndPolicy
 	SignalPolicy   job.SignalPolicy
 	BatchJob       BatchJob // zero: there is none
 
-	RateLimits RateLimits // of asks, of all attempts; nil: nobody has asked yet
+	RateLimits RateLimits // for requests, shared by all attempts; nil: start with none
 }
 
-// A BatchJob is the batch system (resource manager) whose job this is.
+// A BatchJob is the batch job in which mpiexec runs.
 type BatchJob struct {
 	System, Job string
-	End         time.Time // when it ends the job; zero: unknown
+	End         time.Time // when the batch system ends it; zero: unknown
 }
 
-// forwarded are the signals that ranks get as mpiexec gets them (SIG-4). SIGXCPU is how batch
-// systems say that the time is over. SIGURG has to be named: our own runtime sends it to itself.
+// forwarded are the signals that mpiexec forwards to ranks by default (SIG-4). With SIGXCPU batch
+// systems announce the end of the job's time. SIGURG has to be named by the user, because Go's
+// runtime sends it to mpiexec itself.
 var forwarded = []int{int(job.SIGQUIT), int(job.SIGUSR1), int(job.SIGUSR2), int(job.SIGALRM),
 	int(job.SIGCONT), int(job.SIGWINCH), int(job.SIGXCPU)}
 
@@ -128,10 +130,10 @@ func (r Policy) forwardedSignals() []int {
 	return r.SignalPolicy.Forward
 }
 
-// NewState is the state of a job whose ranks were just let go.
-func NewState(p job.Plan, rules Policy, now time.Time) State {
+// NewState returns the state of a job whose ranks are about to start.
+func NewState(p job.Plan, policy Policy, now time.Time) State {
 	s := State{id: p.Job, RanksLeft: p.Size, NodesLeft: len(p.Nodes), ranks: make([]rankState, p.Size), groups: []int{0}, unstarted: p.Size,
-		deadlines: deadlines{start: rules.StartBy}, began: now, policy: rules}
+		deadlines: deadlines{start: policy.StartBy}, began: now, policy: policy}
 	for i, n := range p.Nodes {
 		node := nodeState{name: n.Name, ranksLeft: len(n.Ranks), ranks: make([]int, 0, len(n.Ranks))}
 		for _, r := range n.Ranks {
@@ -140,33 +142,33 @@ func NewState(p job.Plan, rules Policy, now time.Time) State {
 		}
 		s.nodes = append(s.nodes, node)
 	}
-	if rules.RateLimits == nil {
+	if policy.RateLimits == nil {
 		s.policy.RateLimits = make(RateLimits)
 	}
-	since := rules.Since
+	since := policy.Since
 	if since.IsZero() {
 		since = now
 	}
 	if left := s.timeLeft(now); left > 0 {
-		bounds, origins := make(limits.Map), make(limits.Origins)
-		maps.Copy(bounds, rules.ResourceLimits)
-		maps.Copy(origins, rules.LimitOrigins)
-		limits.Tighten(bounds, origins, limits.Map{limits.WallTime: int64(left + now.Sub(since))}, "--batch-option margin=")
-		s.policy.ResourceLimits, s.policy.LimitOrigins = bounds, origins
-		rules = s.policy
+		limited, origins := make(limits.Map), make(limits.Origins)
+		maps.Copy(limited, policy.ResourceLimits)
+		maps.Copy(origins, policy.LimitOrigins)
+		limits.Tighten(limited, origins, limits.Map{limits.WallTime: int64(left + now.Sub(since))}, "--batch-option margin=")
+		s.policy.ResourceLimits, s.policy.LimitOrigins = limited, origins
+		policy = s.policy
 	}
-	if rules.Timeout > 0 {
-		s.deadlines.run = since.Add(rules.Timeout)
+	if policy.Timeout > 0 {
+		s.deadlines.run = since.Add(policy.Timeout)
 	}
-	if wall := rules.ResourceLimits.Time(limits.WallTime); rules.wallLimitFirst() {
-		s.deadlines.run = since.Add(wall + 1) // it may take that long, and not longer
+	if wall := policy.ResourceLimits.Time(limits.WallTime); policy.wallLimitFirst() {
+		s.deadlines.run = since.Add(wall + 1) // the limit itself is still allowed
 	}
 	s.deadlines.warn = s.warnAt()
 	s.Usage.staleAfter = 3 * int64(job.SampleInterval(false).Seconds())
 	return s
 }
 
-// Next is when Step wants a Tick; the zero time: never.
+// Next returns when Step wants a Tick; the zero time means never.
 func (s *State) Next() time.Time {
 	var next time.Time
 	if s.IsSuspended() {
@@ -180,7 +182,7 @@ func (s *State) Next() time.Time {
 	return next
 }
 
-// Shift moves all deadlines: they do not run while mpiexec is stopped (SIG-5).
+// Shift moves all deadlines by a time in which mpiexec was stopped (SIG-5).
 func (s *State) Shift(by time.Duration) {
 	for _, t := range append(s.deadlines.all(), &s.checkpointUntil, &s.firstCauseAt, &s.doubtUntil, &s.killAt) {
 		if !t.IsZero() {
@@ -191,32 +193,34 @@ func (s *State) Shift(by time.Duration) {
 		s.heldSince = s.heldSince.Add(by)
 	}
 	if !s.deadlines.warn.IsZero() {
-		s.deadlines.warn = s.warnAt() // the batch system's clock may go on
+		s.deadlines.warn = s.warnAt() // the batch system's end does not move
 	}
 }
 
-// EndedFromOutside reports whether the job was ended from outside: by a signal, the time limit
-// or a stdout that takes nothing.
+// EndedFromOutside reports whether the job was ended from outside: by a signal, the time limit or a
+// closed stdout.
 func (s *State) EndedFromOutside() bool { return s.Cause != nil && s.Cause.rule().external }
 
-// WaitsForNodes reports whether the user waits for what is left: who presses ^C thrice waits for nothing.
+// WaitsForNodes reports whether to wait for what is left. After a third ^C mpiexec waits for
+// nothing.
 func (s *State) WaitsForNodes() bool { return s.signals < 3 }
 
-// KeepsAll reports whether the others go on whatever happens to a rank.
+// KeepsAll reports whether the other ranks go on when one fails.
 func (s *State) KeepsAll() bool { return s.policy.EndPolicy.KeepAll }
 
-// IsRunning reports whether all ranks run, or have, and the job does not end.
+// IsRunning reports whether all ranks have started and the job is not ending.
 func (s *State) IsRunning() bool { return s.Phase == Running && s.unstarted == 0 }
 
-// AllCheckpointed reports whether all ranks are over by themselves, with 0 or since they have written a checkpoint.
+// AllCheckpointed reports whether all ranks have ended by themselves, with 0 or after writing a
+// checkpoint.
 func (s *State) AllCheckpointed() bool {
 	return s.Phase == Lingering && (s.Cause == nil || s.Cause.Kind == RankExited && s.Cause.Code == job.ExitCheckpointed)
 }
 
-// Began is when the ranks were let go.
+// Began returns when the ranks were released.
 func (s *State) Began() time.Time { return s.began }
 
-// Nodes are the nodes of all ranks, as they are numbered in the job.
+// Nodes returns the node of each rank, by the rank's number in the job.
 func (s *State) Nodes() []int {
 	nodes := make([]int, len(s.ranks))
 	for i, r := range s.ranks {
@@ -225,12 +229,12 @@ func (s *State) Nodes() []int {
 	return nodes
 }
 
-// MaySpawn reports whether a rank may spawn others: the job runs, and so does the rank.
+// MaySpawn reports whether a rank may spawn others: the job is not ending, and the rank runs.
 func (s *State) MaySpawn(rank int) bool {
 	return s.Phase == Running && rank >= 0 && rank < len(s.ranks) && !s.ranks[rank].over
 }
 
-// addGroup takes a group in.
+// addGroup adds a spawned group.
 func (s *State) addGroup(e GroupSpawned) {
 	for _, name := range e.NewNodes {
 		s.nodes = append(s.nodes, nodeState{name: name, finished: true})
@@ -248,7 +252,7 @@ func (s *State) addGroup(e GroupSpawned) {
 	s.unstarted += len(e.Nodes)
 }
 
-// addRank gives a node one more rank. A node that has had many does not remember them all.
+// addRank adds a rank to a node. It removes ranks that have ended when there are many.
 func (n *nodeState) addRank(rank int, ranks []rankState) {
 	if len(n.ranks) > 2*n.ranksLeft+64 {
 		n.ranks = slices.DeleteFunc(n.ranks, func(r int) bool { return ranks[r].over })
@@ -261,21 +265,22 @@ func (s *State) isGroupKilled(rank int) bool {
 	return rank >= 0 && rank < len(s.ranks) && s.ranks[rank].groupKilled
 }
 
-// countStarted counts a rank that runs, or cannot.
+// countStarted counts a rank that runs or could not be started.
 func (s *State) countStarted() {
 	if s.unstarted--; s.unstarted == 0 {
 		s.deadlines.start = time.Time{}
 	}
 }
 
-// markProcesses notes that the node of a rank has processes again.
+// markProcesses records that the node of a rank has processes again.
 func (s *State) markProcesses(rank int) {
 	if rank >= 0 && rank < len(s.ranks) {
 		s.nodes[s.ranks[rank].node].noProcesses = false
 	}
 }
 
-// markRankOver notes that a rank is over, and reports whether that is news.
+// markRankOver records that a rank has ended. It reports false if that was known, or if there is no
+// such rank.
 func (s *State) markRankOver(rank int) bool {
 	if rank < 0 || rank >= len(s.ranks) || s.ranks[rank].over {
 		return false
@@ -286,8 +291,8 @@ func (s *State) markRankOver(rank int) bool {
 	return true
 }
 
-// markNodeOver notes that nothing of the job is left on a node, and returns those of
-// its ranks of which that is news.
+// markNodeOver records that nothing of the job is left on a node. It returns those of its ranks
+// whose end was not known.
 func (s *State) markNodeOver(node int) (ranks []int) {
 	n := &s.nodes[node]
 	s.Usage.NodeDone(node)
@@ -304,7 +309,7 @@ func (s *State) markNodeOver(node int) (ranks []int) {
 	return ranks
 }
 
-// RankOnNode names a rank and its node.
+// RankOnNode returns a rank and its node as text: "rank 5 on node02".
 func (s *State) RankOnNode(rank int) string {
 	node := s.nodeOf(rank)
 	if node < 0 {
@@ -313,7 +318,7 @@ func (s *State) RankOnNode(rank int) string {
 	return fmt.Sprintf("rank %s on %s", s.RankNumber(rank), s.nodes[node].name)
 }
 
-// nodeOf is the node of a rank; -1: there is no such rank.
+// nodeOf returns the node of a rank, or -1 if there is no such rank.
 func (s *State) nodeOf(rank int) int {
 	if rank < 0 || rank >= len(s.ranks) {
 		return -1
@@ -321,7 +326,7 @@ func (s *State) nodeOf(rank int) int {
 	return int(s.ranks[rank].node)
 }
 
-// RankNumber writes the number of a rank of the job.
+// RankNumber returns the number of a rank of the job as text: "5", or "1:0" in a spawned group.
 func (s *State) RankNumber(rank int) string {
 	group, number := GroupOf(s.groups, rank)
 	return FormatRank(group, number)

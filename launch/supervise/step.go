@@ -1,12 +1,12 @@
 /*
-Package supervise judges what happens to a job that runs. It is a function of values: an event
-and the time go in, the actions come out, and State is all that it remembers.
+Package supervise decides what to do about each event of a running job. It is purely functional: an
+event and the time go in, actions come out, and State is all that it remembers.
 
-	launch: what nodes say, signals, time ---> Step ---> launch: actions
-	                                            |
-	                                          State ---> Report, ExitCode
+	launch: messages of nodes, signals, time ---> Step ---> launch: actions
+	                                               |
+	                                             State ---> Report, ExitCode
 
-It performs nothing, asks nobody and looks at no clock: doc/supervision.md is its table.
+It performs no I/O and reads no clock. doc/supervision.md lists the causes and their effects.
 */
 package supervise
 
@@ -25,35 +25,35 @@ import (
 const (
 	linger               = 2 * time.Second        // for leftover children after the last rank (EXIT-6)
 	lingerGrace          = 500 * time.Millisecond // between SIGTERM and SIGKILL for them
-	causeGrace           = time.Second            // for a better cause to show (pmi-wire.md 6.2)
-	maxLossDelay         = 2 * time.Second        // longest between the loss of a node and its event: so long its connection is asked for the reason (reach)
-	silentGrace          = 5 * time.Second        // for the others, when a rank left without finalize
+	causeGrace           = time.Second            // waiting for a better cause (pmi-wire.md 6.2)
+	maxLossDelay         = 2 * time.Second        // longest time from the loss of a node to its event, while the reason is being found out (package transport)
+	silentGrace          = 5 * time.Second        // for the other ranks to end, after one ended without MPI_Finalize
 	secondInterruptGrace = time.Second            // between SIGTERM and SIGKILL after a second ^C
 	stacksGrace          = 2 * time.Second        // for ranks to write what SIGQUIT asks for
 	killPatience         = 10 * time.Second       // for a node to get rid of killed processes
 )
 
 /*
-Step is the whole of supervision's judgement. It performs nothing: the caller
-carries out the actions and reports what came of them as new events.
+Step handles one event. It performs nothing itself: the caller carries out the actions and reports
+their outcomes as new events.
 
 	                         all ranks over          all nodes drained
-	Running, Interrupted ---------------------> Leaving ---------------.
-	   |  \                                        | signal, or nobody  |
-	   |   \                                       v reads our stdout   v
+	Running, Interrupted ---------------------> Lingering -------------.
+	   |  \                                        | signal, or our     |
+	   |   \                                       v stdout is closed   v
 	   |    '-- first failure, timeout, SIGTERM -> Ending ----------> Finish
 	   | ^C                                        ^  \                ^ third ^C:
 	   '------> Interrupted -- second ^C ----------'   '-> Killing ----' at once
 
-The code is that of the first failure in time (EXIT-2); ranks that end after we
-asked them to do not count.
+The exit code is that of the first failure in time (EXIT-2). Ranks that end after mpiexec told them
+to do not count.
 */
 func (s *State) Step(event Event, now time.Time) []Action {
-	do := s.step(event, now)
-	if s.IsSuspended() && s.Phase != Running { // what stands still takes no signal (SV-31)
-		do = append(do, s.resumeRanks(now)...)
+	actions := s.step(event, now)
+	if s.IsSuspended() && s.Phase != Running { // suspended ranks would not receive a signal (SV-31)
+		actions = append(actions, s.resumeRanks(now)...)
 	}
-	return do
+	return actions
 }
 
 func (s *State) step(event Event, now time.Time) []Action {
@@ -89,7 +89,7 @@ func (s *State) step(event Event, now time.Time) []Action {
 		s.nodes[e.Node].noProcesses = true
 		return nil
 	case NodeDrained:
-		s.markNodeOver(e.Node) // those of its ranks that an early end has kept from starting
+		s.markNodeOver(e.Node) // ranks that did not start because the job ended first
 		return s.checkFinished(now)
 	case SampledUsage:
 		s.Usage.AddSample(e.Node, e.UsageSample, now)
@@ -158,8 +158,9 @@ func (s *State) handleExit(exit *job.Exit, now time.Time) []Action {
 	return s.checkFinished(now)
 }
 
-// noteCheckpointed notes a rank that has written the checkpoint it was asked for, and wants to be started again: the
-// others may take their time to do so (SV-14).
+// noteCheckpointed handles a rank that has written the requested checkpoint and exited to be
+// started again. It reports whether that is so. The other ranks have until checkpointUntil to do
+// the same (SV-14).
 func (s *State) noteCheckpointed(exit *job.Exit, now time.Time) bool {
 	if s.Phase != Running || exit.Signal != 0 || exit.Code != job.ExitCheckpointed || s.checkpointUntil.IsZero() || now.After(s.checkpointUntil) {
 		return false
@@ -175,17 +176,17 @@ func (s *State) handleNodeLost(kind Kind, e NodeLost, now time.Time) []Action {
 	done := s.nodes[e.Node].finished
 	lost := s.markNodeOver(e.Node)
 	if done && len(lost) == 0 {
-		return nil // it had nothing left to lose
+		return nil // nothing of the job was left on it
 	}
 	killed := kind == NodeConnectionLost && s.killedByBatch(now)
 	if killed {
 		lost = s.addRecentlyKilled(lost, e.Node)
 	}
-	news := Failure{Kind: kind, Node: e.Node, Text: e.Why, ranks: lost}
+	failure := Failure{Kind: kind, Node: e.Node, Text: e.Why, ranks: lost}
 	if slices.Contains(helperKilledReasons, e.Why) {
-		news.Hint = s.logHint(e.Node)
+		failure.Hint = s.logHint(e.Node)
 	}
-	c := s.causeOf(news, now)
+	c := s.causeOf(failure, now)
 	switch {
 	case killed:
 		s.replaceCause(c)
@@ -195,14 +196,14 @@ func (s *State) handleNodeLost(kind Kind, e NodeLost, now time.Time) []Action {
 	return s.endWithCause(c, now)
 }
 
-// failedByItself reports whether a rank that ended while the job did may be the cause of
-// that: it crashed, or exited with a code. One that aborted followed another.
+// failedByItself reports whether a rank that ended while the job was ending may be the cause: it
+// crashed, or exited with a code. A rank that aborted followed another one.
 func failedByItself(exit *job.Exit) bool {
 	return !exit.ToldToEnd && exit.Status() != 0 && (exit.Signal != 0 || exit.PMI != job.PMIAborted)
 }
 
-// failedWithCause notes a rank that failed by itself within a moment of the cause, and reports
-// whether it is one (REP-2).
+// failedWithCause records a rank that failed by itself within sameFailureTime of the cause, and
+// reports whether it did (REP-2).
 func (s *State) failedWithCause(exit *job.Exit, now time.Time) bool {
 	if s.Cause == nil || s.Cause.Rank < 0 || exit.ToldToEnd || exit.Status() == 0 || now.Sub(s.firstCauseAt) > sameFailureTime {
 		return false
@@ -211,7 +212,7 @@ func (s *State) failedWithCause(exit *job.Exit, now time.Time) bool {
 	return true
 }
 
-// setCause makes c the cause, if it is the first.
+// setCause makes c the cause, if there is none yet.
 func (s *State) setCause(c Cause, now time.Time) {
 	if s.Cause != nil {
 		if s.endedFromOutside == nil && slices.Contains(fromOutside, c.Kind) {
@@ -225,11 +226,12 @@ func (s *State) setCause(c Cause, now time.Time) {
 	}
 }
 
-// fromOutside are the causes by which somebody wants no other attempt, also of a job that ends already.
+// fromOutside are the causes after which no other attempt follows, even if the job was already
+// ending.
 var fromOutside = []Kind{BySignal, BatchEndsJob, EndedByRequest}
 
-// WasToldToEnd reports whether somebody has told the job to end when it ended already, so that no other attempt may follow. If
-// that was to be elsewhere, his word is the cause: a move is no failure.
+// WasToldToEnd reports whether a user or the batch system ended the job while it was already
+// ending, so that no attempt may follow. If it was ending to be moved, that becomes the cause.
 func (s *State) WasToldToEnd() bool {
 	if s.endedFromOutside != nil && s.IsMoved() {
 		s.Cause = s.endedFromOutside
@@ -237,7 +239,7 @@ func (s *State) WasToldToEnd() bool {
 	return s.endedFromOutside != nil
 }
 
-// replaceDoubtful takes another cause for one that was told first but may be its consequence.
+// replaceDoubtful replaces the cause by c if the cause may be a consequence of c.
 func (s *State) replaceDoubtful(c Cause, now time.Time) {
 	until := s.doubtUntil
 	if c.Kind == NodeConnectionLost && !until.IsZero() {
@@ -248,15 +250,15 @@ func (s *State) replaceDoubtful(c Cause, now time.Time) {
 	}
 }
 
-// replaceCause takes c for what was told first.
+// replaceCause replaces the cause by c.
 func (s *State) replaceCause(c Cause) { s.Cause, s.doubtUntil = &c, time.Time{} }
 
-// othersRun reports whether any rank but one is not over.
+// othersRun reports whether any rank other than this one has not ended.
 func (s *State) othersRun(rank int) bool {
 	return s.RanksLeft > 1 || s.RanksLeft == 1 && (rank < 0 || rank >= len(s.ranks) || s.ranks[rank].over)
 }
 
-// handleRankFailure judges a rank that failed by itself.
+// handleRankFailure handles a rank that failed by itself.
 func (s *State) handleRankFailure(exit *job.Exit, now time.Time) []Action {
 	c := s.causeOf(failureOf(exit), now)
 	keepAll := s.policy.EndPolicy.KeepAll
@@ -267,19 +269,20 @@ func (s *State) handleRankFailure(exit *job.Exit, now time.Time) []Action {
 		s.failedWithCause(exit, now)
 	}
 	s.setCause(c, now)
-	var do []Action
+	var actions []Action
 	if keepAll && s.RanksLeft > 0 {
-		do = append(do, s.reportContinues(c.Text))
+		actions = append(actions, s.reportContinues(c.Text))
 	}
-	return append(do, s.checkFinished(now)...)
+	return append(actions, s.checkFinished(now)...)
 }
 
-// reportContinues reports how a rank has ended, and that this ends no other.
+// reportContinues returns the action that reports how a rank ended while the others go on.
 func (s *State) reportContinues(ended string) Action {
 	return ReportLine{fmt.Sprintf("%s; the others go on (%s)", ended, text.Count(s.RanksLeft, "rank"))}
 }
 
-// handleFailure judges news of what may end the job: at once, or when nothing better has come of it.
+// handleFailure handles a failure. It ends the job at once, or after a delay if no better cause
+// appears.
 func (s *State) handleFailure(e Failure, now time.Time) []Action {
 	c := s.causeOf(e, now)
 	if s.policy.EndPolicy.KeepAll && c.rule().tolerable && s.Phase == Running {
@@ -292,8 +295,9 @@ func (s *State) handleFailure(e Failure, now time.Time) []Action {
 	return s.endWithCause(c, now)
 }
 
-// toleratesCause lets the others go on. A lost connection is not reported: the end of its rank is. A barrier
-// that can never complete is reported once, since every later one is its consequence.
+// toleratesCause reports a failure while the other ranks go on. A lost PMI connection is not
+// reported, because the end of its rank is. A barrier that can never complete is reported once: all
+// later ones are its consequence.
 func (s *State) toleratesCause(c Cause) []Action {
 	if c.Kind == PMIDisconnected || c.Kind == PMIBarrierBroken && s.brokenReported {
 		return nil
@@ -302,25 +306,24 @@ func (s *State) toleratesCause(c Cause) []Action {
 	return []Action{ReportLine{"note: " + c.Text}}
 }
 
-// suspectCause notes a sign that the job cannot go on, of which an exit that is under way may be the
-// true cause.
+// suspectCause records a cause that an exit still on its way may replace.
 func (s *State) suspectCause(c Cause, until time.Time) {
 	if s.Cause == nil && s.suspected == nil && s.Phase == Running {
 		s.suspected, s.deadlines.suspicion = &c, until
 	}
 }
 
-// endWithCause notes a cause, if it is the first, and ends the job.
+// endWithCause makes c the cause, if there is none yet, and ends the job.
 func (s *State) endWithCause(c Cause, now time.Time) []Action {
 	if s.Phase == Lingering && !c.Kind.CountsAfterRanks() {
-		return s.checkFinished(now) // it ends already, and ended well
+		return s.checkFinished(now) // the job ends already, and ended well
 	}
 	s.setCause(c, now)
 	return s.endRanks(now, Ending, s.policy.Grace)
 }
 
-// endRanks asks all nodes to end what is left, unless they were asked as strongly and to
-// be as quick.
+// endRanks tells all nodes to end their ranks, unless they were already told at least as strongly
+// and as soon.
 func (s *State) endRanks(now time.Time, phase Phase, grace time.Duration) []Action {
 	by := now.Add(grace)
 	if s.Phase > phase || s.Phase == phase && !by.Before(s.killAt) {
@@ -334,7 +337,7 @@ func (s *State) endRanks(now time.Time, phase Phase, grace time.Duration) []Acti
 	return []Action{EndAll{0, grace}}
 }
 
-// checkFinished looks whether anything is left to wait for.
+// checkFinished returns the actions for a job whose ranks have all ended.
 func (s *State) checkFinished(now time.Time) []Action {
 	if s.RanksLeft == 0 && s.firstCheckpointed != nil {
 		s.setCause(*s.firstCheckpointed, now)
@@ -356,55 +359,55 @@ func (s *State) handleTick(now time.Time) []Action {
 	if s.IsSuspended() {
 		return nil
 	}
-	struck := func(t time.Time) bool { return !t.IsZero() && !now.Before(t) }
+	passed := func(t time.Time) bool { return !t.IsZero() && !now.Before(t) }
 	switch {
-	case struck(s.deadlines.suspicion) && s.firstCheckpointed != nil, struck(s.deadlines.saving), struck(s.deadlines.patience) && s.firstCheckpointed != nil && len(s.notFinalized) > 0:
-		return s.endWithCause(*s.firstCheckpointed, now) // what the others make of it is its consequence
-	case struck(s.deadlines.suspicion):
+	case passed(s.deadlines.suspicion) && s.firstCheckpointed != nil, passed(s.deadlines.saving), passed(s.deadlines.patience) && s.firstCheckpointed != nil && len(s.notFinalized) > 0:
+		return s.endWithCause(*s.firstCheckpointed, now) // failures of the other ranks are its consequence
+	case passed(s.deadlines.suspicion):
 		return s.endWithCause(*s.suspected, now)
-	case struck(s.deadlines.start):
+	case passed(s.deadlines.start):
 		return s.handleFailure(Failure{Kind: StartTimeout}, now)
-	case struck(s.deadlines.warn):
+	case passed(s.deadlines.warn):
 		return s.warnRanks(now)
-	case struck(s.deadlines.run):
+	case passed(s.deadlines.run):
 		return s.handleTimeout(now)
-	case struck(s.deadlines.stacks):
+	case passed(s.deadlines.stacks):
 		return s.endRanks(now, Ending, s.policy.Grace)
-	case struck(s.deadlines.patience) && len(s.notFinalized) > 0:
+	case passed(s.deadlines.patience) && len(s.notFinalized) > 0:
 		return s.endWithCause(s.causeOf(Failure{Kind: NotFinalized, Rank: s.notFinalized[0]}, now), now)
-	case struck(s.deadlines.patience):
+	case passed(s.deadlines.patience):
 		return s.giveUpNodes()
 	}
 	return nil
 }
 
-// handleTimeout ends a job that -timeout strikes: with the states of its ranks, and their
-// stacks, if they are wanted (DIAG-12). A ^C from before stays the reason, and so does a rank that failed while the
-// others went on; then a line says that the time was over.
+// handleTimeout ends a job whose -timeout has passed. It reports the states of ranks, and their
+// stacks if requested (DIAG-12). An earlier ^C stays the cause, and so does a rank that failed
+// while the others went on. In the second case a line reports the timeout.
 func (s *State) handleTimeout(now time.Time) []Action {
 	s.deadlines.run = time.Time{}
-	var do []Action
+	var actions []Action
 	if s.policy.wallLimitFirst() {
-		do = s.reportExcess(limits.Excess{Name: limits.WallTime, Used: int64(now.Sub(s.began)), Allowed: s.policy.ResourceLimits[limits.WallTime], From: s.policy.LimitOrigins[limits.WallTime]}, now)
+		actions = s.reportExcess(limits.Excess{Name: limits.WallTime, Used: int64(now.Sub(s.began)), Allowed: s.policy.ResourceLimits[limits.WallTime], From: s.policy.LimitOrigins[limits.WallTime]}, now)
 	} else {
 		c := s.causeOf(Failure{Kind: RunTimeout}, now)
 		if s.Cause != nil && s.Phase == Running {
-			do = append(do, ReportLine{c.Text})
+			actions = append(actions, ReportLine{c.Text})
 		}
 		s.setCause(c, now)
 	}
 	if !s.policy.EndPolicy.StacksOnTimeout || s.Phase != Running {
-		return append(append(do, InspectRanks{}), s.endRanks(now, Ending, s.policy.Grace)...)
+		return append(append(actions, InspectRanks{}), s.endRanks(now, Ending, s.policy.Grace)...)
 	}
 	s.Phase = Interrupted
 	s.suspected, s.deadlines.suspicion = nil, time.Time{}
 	s.notFinalized, s.deadlines.patience = nil, time.Time{}
 	s.deadlines.stacks = now.Add(s.policy.StackTime + stacksGrace)
-	return append(do, InspectRanks{Stacks: true}, SignalAllRanks{job.SIGQUIT})
+	return append(actions, InspectRanks{Stacks: true}, SignalAllRanks{job.SIGQUIT})
 }
 
-// giveUpNodes leaves nodes behind that do not get rid of their processes. Those that only have
-// output left may take as long as its reader does, unless we are told to end (IO-10).
+// giveUpNodes finishes without nodes that did not get rid of their processes. Nodes that only have
+// output left may take longer, unless the job is being ended (IO-10).
 func (s *State) giveUpNodes() []Action {
 	var names []string
 	for _, n := range s.nodes {
@@ -421,7 +424,7 @@ func (s *State) giveUpNodes() []Action {
 	return []Action{ReportLine{text}, Finish{}}
 }
 
-// handleSignal judges a signal to mpiexec (SIG-1 to SIG-5).
+// handleSignal handles a signal that mpiexec received (SIG-1 to SIG-5).
 func (s *State) handleSignal(number job.Signal, now time.Time) []Action {
 	switch number {
 	case job.SIGINT:
@@ -437,7 +440,7 @@ func (s *State) handleSignal(number job.Signal, now time.Time) []Action {
 		}
 		running := s.Phase == Running
 		actions := s.endRanks(now, Ending, s.policy.Grace)
-		if number == job.SIGTERM && running && s.Cause.Kind == BySignal { // at SIGHUP nobody may be there to read it
+		if number == job.SIGTERM && running && s.Cause.Kind == BySignal { // after SIGHUP there may be no terminal to read it
 			actions = append(actions, ReportLine{fmt.Sprintf("SIGTERM: ending %s on %s", text.Count(s.RanksLeft, "rank"), text.Count(s.NodesLeft, "node"))})
 		}
 		return actions
@@ -445,24 +448,25 @@ func (s *State) handleSignal(number job.Signal, now time.Time) []Action {
 		return []Action{Suspend{}}
 	}
 	switch {
-	case s.IsSuspended() && number == job.SIGCONT: // --resume-job does that
+	case s.IsSuspended() && number == job.SIGCONT: // only --resume-job resumes the ranks
 	case slices.Contains(s.policy.forwardedSignals(), int(number)):
 		return []Action{SignalAllRanks{number}}
 	}
-	return nil // such as SIGPIPE: our own pipes are told by their errors
+	return nil // for example SIGPIPE: a write to a closed pipe returns an error as well
 }
 
-// handleInterrupt is ^C: once for the ranks, twice for us, thrice at once.
+// handleInterrupt handles ^C. The first goes to the ranks, the second ends them, the third ends
+// mpiexec at once.
 func (s *State) handleInterrupt(now time.Time) []Action {
 	s.signals++
 	if s.signals == 1 && s.Phase != Running {
-		s.signals++ // the job ends already: the next one leaves
+		s.signals++ // the job is already ending: the next ^C ends mpiexec
 	}
 	s.BlameSignal(job.SIGINT, now)
 	switch {
 	case s.signals == 1 && s.Phase == Running:
 		s.Phase = Interrupted
-		// From now on ranks leave because they were told to.
+		// From now on ranks end because they were told to.
 		s.suspected, s.deadlines.suspicion = nil, time.Time{}
 		s.notFinalized, s.deadlines.patience = nil, time.Time{}
 		text := fmt.Sprintf("^C: sent SIGINT to %s on %s; press ^C again to kill",
@@ -475,7 +479,7 @@ func (s *State) handleInterrupt(now time.Time) []Action {
 	return []Action{EndAll{0, 0}, Finish{}}
 }
 
-// BlameSignal makes a signal the reason of the end, if nothing else was before.
+// BlameSignal makes a signal the cause, if there is none yet.
 func (s *State) BlameSignal(number job.Signal, now time.Time) {
 	s.setCause(s.causeOf(Failure{Kind: BySignal, Code: number.Status()}, now), now)
 }

@@ -16,7 +16,7 @@ var twoNodes = job.Plan{Size: 4, Nodes: []job.NodePlan{
 	{Name: "b", Ranks: []job.RankPlan{{Rank: 2}, {Rank: 3}}},
 }}
 
-// A few words for the rows below.
+// Short constructors for the rows below.
 func exits(rank, code int) RankEnded { return RankEnded{&job.Exit{Rank: rank, Code: code}} }
 func dies(rank, signal int) RankEnded {
 	return RankEnded{&job.Exit{Rank: rank, Signal: signal}}
@@ -45,28 +45,28 @@ var (
 	nobodyReads = Failure{Kind: StdoutGone}
 )
 
-// stacks are the rules of -timeout 60 --on-timeout stacks.
+// stacks is the policy of -timeout 60 --on-timeout stacks.
 var stacks = Policy{Timeout: time.Minute, StackTime: 4 * time.Second, EndPolicy: job.EndPolicy{StacksOnTimeout: true}}
 
-// saving says that ranks were asked for a checkpoint, which may take a minute: the clock of the tests begins at 1,000,000 s.
+// saving says that ranks were asked for a checkpoint, with a minute's time. The clock of the tests
+// begins at 1,000,000 s.
 var saving = CheckpointRequested{Until: time.Unix(1_000_060, 0)}
 
 // warning is --warn USR1@10.
 var warning = job.EndWarning{Signal: int(job.SIGUSR1), Before: 10 * time.Second}
 
-// begun is all ranks, that run.
+// begun are the events that all ranks run.
 var begun = []any{RankStarted{0}, RankStarted{1}, RankStarted{2}, RankStarted{3}}
 
-// ending is a batch system that ends the job so long after its start.
+// ending returns a batch job that ends a given time after its start.
 func ending(after time.Duration) BatchJob {
 	return BatchJob{System: "slurm", Job: "4711", End: time.Unix(1_000_000, 0).Add(after)}
 }
 
-// slurmJob is the batch system's job in which this one runs.
+// slurmJob is a batch job in which mpiexec runs.
 var slurmJob = BatchJob{System: "slurm", Job: "4711"}
 
-// never asserts that no Tick is due: a deadline that stays in the past would make
-// supervision run in circles.
+// never asserts that no Tick is due. A deadline that stays in the past would make supervision loop.
 type noTick struct{}
 
 var never noTick
@@ -74,7 +74,7 @@ var never noTick
 // after is a pause before the next event.
 type after time.Duration
 
-// well is the end of all ranks, in order.
+// well are the ends of all ranks with 0, in order.
 var well = []any{exits(0, 0), exits(1, 0), exits(2, 0), exits(3, 0)}
 
 var drained = []any{NodeDrained{Node: 0}, NodeDrained{Node: 1}}
@@ -117,13 +117,13 @@ var steps = []struct {
 	{"who was not asked has failed", Policy{}, sequence(exits(1, 85)), "end(10s)", 85, "rank 1 on a exited with code 85"},
 	{"or too long ago", Policy{}, sequence(saving, after(2*time.Minute), exits(1, 85)), "end(10s)", 85, "rank 1 on a exited with code 85"},
 	{"-K0 does not hold for a crash", Policy{EndPolicy: job.EndPolicy{KeepOnExit: true}}, sequence(dies(1, 9)), "end(10s)", 137, "signal 9"},
-	{"-disable-auto-cleanup does", Policy{EndPolicy: job.EndPolicy{KeepAll: true}}, sequence(dies(1, 9)), "say", 137, "signal 9"},
-	{"and for a rank that exits", Policy{EndPolicy: job.EndPolicy{KeepAll: true}}, sequence(exits(1, 5), exits(0, 0), exits(2, 0), exits(3, 0), drained), "say linger finish", 5, "code 5"},
+	{"-disable-auto-cleanup does", Policy{EndPolicy: job.EndPolicy{KeepAll: true}}, sequence(dies(1, 9)), "report", 137, "signal 9"},
+	{"and for a rank that exits", Policy{EndPolicy: job.EndPolicy{KeepAll: true}}, sequence(exits(1, 5), exits(0, 0), exits(2, 0), exits(3, 0), drained), "report linger finish", 5, "code 5"},
 	{"and for a lost connection", Policy{EndPolicy: job.EndPolicy{KeepAll: true}}, sequence(Failure{Kind: PMIDisconnected, Rank: 1}, after(time.Minute), Tick{}), "", 0, ""},
-	{"and for a barrier, reported once", Policy{EndPolicy: job.EndPolicy{KeepAll: true}}, sequence(Failure{Kind: PMIBarrierBroken}, Failure{Kind: PMIBarrierBroken}, after(time.Minute), Tick{}), "say", 0, ""},
-	{"and for junk on PMI", Policy{EndPolicy: job.EndPolicy{KeepAll: true}}, sequence(Failure{Kind: PMIMalformed, Rank: 1}, after(time.Minute), Tick{}), "say", 0, ""},
-	{"and for a rank without finalize, which is reported", Policy{EndPolicy: job.EndPolicy{KeepAll: true}}, sequence(RankEnded{&job.Exit{Rank: 1, PMI: job.PMIOpen}}, after(time.Minute), Tick{}), "say", 0, ""},
-	{"-timeout after a rank that failed is reported", Policy{Timeout: time.Minute, EndPolicy: job.EndPolicy{KeepAll: true}}, sequence(exits(1, 5), after(time.Minute), Tick{}), "say say states end(10s)", 5, "code 5"},
+	{"and for a barrier, reported once", Policy{EndPolicy: job.EndPolicy{KeepAll: true}}, sequence(Failure{Kind: PMIBarrierBroken}, Failure{Kind: PMIBarrierBroken}, after(time.Minute), Tick{}), "report", 0, ""},
+	{"and for junk on PMI", Policy{EndPolicy: job.EndPolicy{KeepAll: true}}, sequence(Failure{Kind: PMIMalformed, Rank: 1}, after(time.Minute), Tick{}), "report", 0, ""},
+	{"and for a rank without finalize, which is reported", Policy{EndPolicy: job.EndPolicy{KeepAll: true}}, sequence(RankEnded{&job.Exit{Rank: 1, PMI: job.PMIOpen}}, after(time.Minute), Tick{}), "report", 0, ""},
+	{"-timeout after a rank that failed is reported", Policy{Timeout: time.Minute, EndPolicy: job.EndPolicy{KeepAll: true}}, sequence(exits(1, 5), after(time.Minute), Tick{}), "report report states end(10s)", 5, "code 5"},
 	{"but not for MPI_Abort", Policy{EndPolicy: job.EndPolicy{KeepAll: true}}, sequence(Failure{Kind: MPIAbort, Rank: 1, Code: 3}), "end(10s)", 3, "MPI_Abort"},
 	{"--exit-status max", Policy{EndPolicy: job.EndPolicy{StatusRule: "max"}}, sequence(exits(1, 3), exits(0, 4), asked(2, 15), asked(3, 9), drained),
 		"end(10s) finish", 4, "code 3"},
@@ -167,29 +167,29 @@ var steps = []struct {
 	{"a start in time", Policy{StartBy: time.Unix(1_000_060, 0)}, sequence(RankStarted{0}, RankStarted{1}, RankStarted{2}, RankStarted{3}, after(time.Hour), Tick{}), "", 0, ""},
 	{"timeout", Policy{Timeout: time.Minute}, sequence(after(time.Minute), Tick{}, dies(0, 15)), "states end(10s)", 124, "longer than -timeout 1m0s"},
 	{"a warning before a timeout", Policy{Timeout: time.Minute, Warn: warning}, sequence(begun, after(49*time.Second), Tick{}, after(time.Second), Tick{}, Tick{}, after(10*time.Second), Tick{}),
-		"SIGUSR1 say states end(10s)", 124, "longer than -timeout 1m0s"},
-	{"a warning before a walltime", Policy{ResourceLimits: limits.Map{limits.WallTime: int64(time.Minute)}, Warn: warning}, sequence(begun, after(51*time.Second), Tick{}), "SIGUSR1 say", 0, ""},
-	{"a warning before the batch system's end", Policy{Timeout: time.Hour, Warn: warning, BatchJob: ending(time.Minute)}, sequence(begun, after(50*time.Second), Tick{}), "SIGUSR1 say", 0, ""},
-	{"a warning for ranks that have not begun", Policy{Timeout: time.Second, Warn: warning}, sequence(Tick{}, begun, after(warnRetry), Tick{}), "SIGUSR1 say", 0, ""},
+		"SIGUSR1 report states end(10s)", 124, "longer than -timeout 1m0s"},
+	{"a warning before a walltime", Policy{ResourceLimits: limits.Map{limits.WallTime: int64(time.Minute)}, Warn: warning}, sequence(begun, after(51*time.Second), Tick{}), "SIGUSR1 report", 0, ""},
+	{"a warning before the batch system's end", Policy{Timeout: time.Hour, Warn: warning, BatchJob: ending(time.Minute)}, sequence(begun, after(50*time.Second), Tick{}), "SIGUSR1 report", 0, ""},
+	{"a warning for ranks that have not begun", Policy{Timeout: time.Second, Warn: warning}, sequence(Tick{}, begun, after(warnRetry), Tick{}), "SIGUSR1 report", 0, ""},
 	{"no warning of a job that ends", Policy{Timeout: 12 * time.Second, Warn: warning}, sequence(begun, exits(1, 3), after(3*time.Second), Tick{}), "end(10s)", 3, "code 3"},
 	{"a margin before the batch system's end", Policy{Margin: 10 * time.Second, BatchJob: ending(time.Minute)}, sequence(begun, after(50*time.Second+1), Tick{}),
-		"cry states end(10s)", 124, "walltime: 50.001 s used, 50 s allowed by --batch-option margin="},
-	{"a margin that has begun", Policy{Margin: time.Hour, BatchJob: ending(time.Minute)}, sequence(begun, after(time.Second+1), Tick{}), "cry states end(10s)", 124, "walltime: 1.001 s used, 1 s allowed by --batch-option margin="},
+		"batch-line states end(10s)", 124, "walltime: 50.001 s used, 50 s allowed by --batch-option margin="},
+	{"a margin that has begun", Policy{Margin: time.Hour, BatchJob: ending(time.Minute)}, sequence(begun, after(time.Second+1), Tick{}), "batch-line states end(10s)", 124, "walltime: 1.001 s used, 1 s allowed by --batch-option margin="},
 	{"no margin, no end of ours", Policy{BatchJob: ending(time.Minute)}, sequence(begun, after(time.Hour), Tick{}), "", 0, ""},
 	{"timeout with stacks", stacks, sequence(after(time.Minute), Tick{}, dies(0, 3), dies(1, 3), after(4*time.Second+stacksGrace), Tick{}, never, dies(2, 15), dies(3, 15), drained),
 		"states SIGQUIT end(10s) finish", 124, "longer than -timeout 1m0s"},
 	{"timeout with stacks, all end by them", stacks, sequence(after(time.Minute), Tick{}, dies(0, 3), dies(1, 3), dies(2, 3), dies(3, 3), drained, never),
 		"states SIGQUIT linger finish", 124, "longer than -timeout 1m0s"},
-	{"timeout with stacks, then ^C", stacks, sequence(after(time.Minute), Tick{}, sig(job.SIGINT)), "states SIGQUIT end(1s) say", 124, "longer than"},
-	{"timeout after ^C", Policy{Timeout: time.Minute}, sequence(sig(job.SIGINT), after(time.Minute), Tick{}, never), "SIGINT say states end(10s)", 130, ""},
+	{"timeout with stacks, then ^C", stacks, sequence(after(time.Minute), Tick{}, sig(job.SIGINT)), "states SIGQUIT end(1s) report", 124, "longer than"},
+	{"timeout after ^C", Policy{Timeout: time.Minute}, sequence(sig(job.SIGINT), after(time.Minute), Tick{}, never), "SIGINT report states end(10s)", 130, ""},
 	{"timeout does not strike early", Policy{Timeout: time.Minute}, sequence(after(59*time.Second), Tick{}), "", 0, ""},
 	{"one ^C, ranks end", Policy{}, sequence(sig(job.SIGINT), dies(0, 2), exits(1, 1), exits(2, 0), dies(3, 2), drained),
-		"SIGINT say linger finish", 130, ""},
+		"SIGINT report linger finish", 130, ""},
 	{"a full disk is no quiet end", Policy{}, sequence(diskFull), "end(10s)", 125, "standard output: no space left on device"},
 	{"a full disk after the last rank", Policy{}, sequence(well, drained, diskFull), "linger finish finish", 125, "standard output"},
 	{"SIGPIPE is ours", Policy{}, sequence(sig(job.SignalByName("SIGPIPE"))), "", 0, ""},
-	{"^C shortens an ending", Policy{}, sequence(exits(1, 3), sig(job.SIGINT)), "end(10s) end(1s) say", 3, "code 3"},
-	{"an ending is never lengthened", Policy{}, sequence(sig(job.SIGINT), sig(job.SIGINT), sig(job.SIGTERM)), "SIGINT say end(1s) say end(0s)", 130, ""},
+	{"^C shortens an ending", Policy{}, sequence(exits(1, 3), sig(job.SIGINT)), "end(10s) end(1s) report", 3, "code 3"},
+	{"an ending is never lengthened", Policy{}, sequence(sig(job.SIGINT), sig(job.SIGINT), sig(job.SIGTERM)), "SIGINT report end(1s) report end(0s)", 130, ""},
 	{"the batch system ends all nodes, of which two tell it", Policy{BatchJob: BatchJob{System: "slurm", Job: "4711"}}, sequence(HelperSignaled{0, job.SIGTERM, ""}, exits(1, 3), HelperSignaled{1, job.SIGTERM, ""}),
 		"end(10s)", 143, "slurm ends job 4711 (time limit, or cancelled)"},
 	{"the batch system ends a rank, and then us", Policy{BatchJob: BatchJob{System: "slurm", Job: "4711"}}, sequence(dies(1, 15), sig(job.SIGTERM)),
@@ -215,34 +215,34 @@ var steps = []struct {
 	{"a node lost long before the batch system ends the job", Policy{BatchJob: BatchJob{System: "slurm", Job: "4711"}}, sequence(NodeLost{1, "reset"}, after(6*time.Second), sig(job.SIGTERM)),
 		"end(10s)", 125, "lost contact with b"},
 	{"two ^C", Policy{}, sequence(sig(job.SIGINT), sig(job.SIGINT), dies(0, 9), dies(1, 9), dies(2, 9), dies(3, 9), drained),
-		"SIGINT say end(1s) say finish", 130, ""},
+		"SIGINT report end(1s) report finish", 130, ""},
 	{"three ^C wait for nobody", Policy{}, sequence(sig(job.SIGINT), sig(job.SIGINT), sig(job.SIGINT)),
-		"SIGINT say end(1s) say end(0s) finish", 130, ""},
+		"SIGINT report end(1s) report end(0s) finish", 130, ""},
 	{"one ^C, a rank stays to clean up", Policy{}, sequence(sig(job.SIGINT), hangsUp(1), dies(1, 2), after(time.Minute), Tick{}, exits(0, 0), exits(2, 0), exits(3, 0), drained),
-		"SIGINT say linger finish", 130, ""},
+		"SIGINT report linger finish", 130, ""},
 	{"one ^C, a doubt from before", Policy{}, sequence(hangsUp(1), sig(job.SIGINT), dies(1, 2), after(time.Minute), Tick{}),
-		"SIGINT say", 130, ""},
-	{"one ^C, then a node is lost", Policy{}, sequence(sig(job.SIGINT), NodeLost{1, "reset"}), "SIGINT say end(10s)", 130, ""},
+		"SIGINT report", 130, ""},
+	{"one ^C, then a node is lost", Policy{}, sequence(sig(job.SIGINT), NodeLost{1, "reset"}), "SIGINT report end(10s)", 130, ""},
 	{"ranks that were not started before the end", Policy{}, sequence(exits(0, 3), NodeDrained{Node: 0}, NodeDrained{Node: 1}), "end(10s) finish", 3, "rank 0 on a"},
-	{"SIGTERM", Policy{}, sequence(sig(job.SIGTERM), dies(0, 15)), "end(10s) say", 143, ""},
-	{"a doubt while the job is ending", Policy{}, sequence(sig(job.SIGTERM), hangsUp(1), after(2*time.Second), Tick{}, never), "end(10s) say", 143, ""},
-	{"a doubt from before the end", Policy{}, sequence(hangsUp(1), sig(job.SIGTERM), after(2*time.Second), Tick{}, never), "end(10s) say", 143, ""},
-	{"SIGTERM twice does not wait", Policy{}, sequence(sig(job.SIGTERM), sig(job.SIGTERM)), "end(10s) say end(0s)", 143, ""},
+	{"SIGTERM", Policy{}, sequence(sig(job.SIGTERM), dies(0, 15)), "end(10s) report", 143, ""},
+	{"a doubt while the job is ending", Policy{}, sequence(sig(job.SIGTERM), hangsUp(1), after(2*time.Second), Tick{}, never), "end(10s) report", 143, ""},
+	{"a doubt from before the end", Policy{}, sequence(hangsUp(1), sig(job.SIGTERM), after(2*time.Second), Tick{}, never), "end(10s) report", 143, ""},
+	{"SIGTERM twice does not wait", Policy{}, sequence(sig(job.SIGTERM), sig(job.SIGTERM)), "end(10s) report end(0s)", 143, ""},
 	{"SIGHUP", Policy{}, sequence(sig(job.SIGHUP)), "end(10s)", 129, ""},
-	{"^C after a failure changes no code", Policy{}, sequence(exits(1, 7), sig(job.SIGINT)), "end(10s) end(1s) say", 7, "code 7"},
+	{"^C after a failure changes no code", Policy{}, sequence(exits(1, 7), sig(job.SIGINT)), "end(10s) end(1s) report", 7, "code 7"},
 	{"SIGUSR1 is passed on", Policy{}, sequence(sig(job.SIGUSR1)), "SIGUSR1", 0, ""},
 	{"SIGCHLD is not", Policy{}, sequence(sig(job.SignalByName("SIGCHLD"))), "", 0, ""},
 	{"--forward-signals none", Policy{SignalPolicy: job.SignalPolicy{Forward: []int{}}}, sequence(sig(job.SIGUSR1), sig(job.SIGQUIT)), "", 0, ""},
 	{"--forward-signals URG", Policy{SignalPolicy: job.SignalPolicy{Forward: []int{int(job.SignalByName("SIGURG"))}}}, sequence(sig(job.SignalByName("SIGURG")), sig(job.SIGUSR1)), "SIGURG", 0, ""},
 	{"^Z", Policy{}, sequence(sig(job.SIGTSTP)), "suspend", 0, ""},
 	{"nobody reads our stdout", Policy{}, sequence(nobodyReads, dies(0, 15), dies(1, 13), dies(2, 15), dies(3, 15), drained), "end(10s) finish", 141, ""},
-	{"processes that cannot be killed", Policy{}, sequence(dies(1, 11), after(21*time.Second), Tick{}), "end(10s) say finish", 139, "signal 11"},
+	{"processes that cannot be killed", Policy{}, sequence(dies(1, 11), after(21*time.Second), Tick{}), "end(10s) report finish", 139, "signal 11"},
 	{"a reader slower than leftover children", Policy{}, sequence(well, NodeProcessesGone{Node: 0}, NodeProcessesGone{Node: 1}, after(time.Hour), Tick{}, never, drained),
 		"linger finish", 0, ""},
 	{"a reader slower than leftover children, and a child that cannot be killed", Policy{}, sequence(well, NodeProcessesGone{Node: 0}, after(time.Hour), Tick{}),
-		"linger say finish", 0, ""},
+		"linger report finish", 0, ""},
 	{"a reader too slow for who ends the job", Policy{}, sequence(well, NodeProcessesGone{Node: 0}, NodeProcessesGone{Node: 1}, after(time.Hour), Tick{}, sig(job.SIGTERM),
-		never, after(21*time.Second), Tick{}), "linger end(10s) say finish", 143, ""},
+		never, after(21*time.Second), Tick{}), "linger end(10s) report finish", 143, ""},
 	{"a rank told twice", Policy{}, sequence(exits(1, 0), exits(1, 5)), "", 0, ""},
 	{"a rank that does not exist", Policy{}, sequence(exits(99, 5), exits(-1, 5)), "", 0, ""},
 }
@@ -292,9 +292,9 @@ func word(action Action) string {
 		}
 		return fmt.Sprintf("end(%v)", a.Grace)
 	case ReportLine:
-		return "say"
+		return "report"
 	case BatchLine:
-		return "cry"
+		return "batch-line"
 	case InspectRanks:
 		return "states"
 	case Suspend:
@@ -314,8 +314,8 @@ func TestDeadlinesDoNotRunWhileStopped(t *testing.T) {
 	}
 }
 
-// A crash that comes a second after an exit is the cause, also if mpiexec was stopped in between: the
-// abort that followed the crash was blamed.
+// A crash that is reported a second after an exit is the cause, even if mpiexec was stopped in
+// between. At first the abort that followed the crash was the cause.
 func TestACauseIsFoundAcrossAStop(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	state := NewState(twoNodes, Policy{Grace: 10 * time.Second}, now)
@@ -325,12 +325,13 @@ func TestACauseIsFoundAcrossAStop(t *testing.T) {
 	if state.ExitCode() != 139 {
 		t.Errorf("exit code %d, cause %+v", state.ExitCode(), state.Cause)
 	}
-	if do := state.Step(sig(job.SIGTERM), now.Add(time.Hour)); len(do) > 0 {
-		t.Errorf("ranks are asked to end once more: %+v", do)
+	if actions := state.Step(sig(job.SIGTERM), now.Add(time.Hour)); len(actions) > 0 {
+		t.Errorf("ranks are asked to end once more: %+v", actions)
 	}
 }
 
-// A group that is spawned is a part of the job: its ranks end it, and it waits for them.
+// A spawned group is part of the job: a failure of its ranks ends the job, and the job waits for
+// them.
 func TestSpawnedGroups(t *testing.T) {
 	onA := GroupSpawned{Nodes: []int{0, 0}}
 	onC := GroupSpawned{NewNodes: []string{"c"}, Nodes: []int{1, 2}}

@@ -17,7 +17,7 @@ var update = flag.Bool("update", false, "write doc/supervision.md anew")
 // A stage is a job in one phase, before an event.
 type stage struct {
 	name   string
-	events []any // that bring it there
+	events []any // events that lead to the phase
 }
 
 var stages = []stage{
@@ -25,11 +25,11 @@ var stages = []stage{
 	{"Interrupted", []any{sig(job.SIGINT)}},
 	{"Ending", []any{exits(1, 7)}},
 	{"Killing", []any{sig(job.SIGTERM), sig(job.SIGTERM)}},
-	{"Leaving", well},
+	{"Lingering", well},
 }
 
-// happenings are the rows of the table: what may happen, and whose news it is.
-var happenings = []struct {
+// occurrences are the rows of the table.
+var occurrences = []struct {
 	what   string
 	rules  Policy
 	events []any
@@ -43,19 +43,19 @@ var happenings = []struct {
 	{"a program cannot be executed", Policy{}, []any{RankStartFailed{2, 126, "program x: permission denied", ""}}},
 	{"a rank calls MPI_Abort(5)", Policy{}, []any{aborts(2, 5, "")}},
 	{"a rank calls MPI_Abort(0)", Policy{}, []any{aborts(2, 0, "")}},
-	{"a rank talks junk on PMI", Policy{}, []any{Failure{Kind: PMIMalformed, Rank: 2, Text: "pmi: junk"}}},
+	{"a rank violates the PMI protocol", Policy{}, []any{Failure{Kind: PMIMalformed, Rank: 2, Text: "pmi: junk"}}},
 	{"a rank loses its PMI connection, 1 s passes", Policy{}, []any{hangsUp(2), after(time.Second), Tick{}}},
 	{"a barrier can never complete, 1 s passes", Policy{}, []any{stuck, after(time.Second), Tick{}}},
-	{"a rank leaves without finalize, 5 s pass", Policy{}, []any{leaves(2), after(5 * time.Second), Tick{}}},
+	{"a rank ends without MPI_Finalize, 5 s pass", Policy{}, []any{leaves(2), after(5 * time.Second), Tick{}}},
 	{"a node is lost", Policy{}, []any{NodeLost{1, "reset"}}},
 	{"all nodes are lost", Policy{}, []any{NodeLost{0, "reset"}, NodeLost{1, "reset"}}},
 	{"the last node has nothing left", Policy{}, sequence(well, drained)},
 	{"a node cannot get rid of processes for 20 s", Policy{}, []any{after(20*time.Second + linger + lingerGrace), Tick{}}},
-	{"`-timeout` strikes", Policy{Timeout: time.Hour}, []any{after(time.Hour), Tick{}}},
+	{"`-timeout` expires", Policy{Timeout: time.Hour}, []any{after(time.Hour), Tick{}}},
 	{"the same with `--on-timeout stacks`", Policy{Timeout: time.Hour, EndPolicy: job.EndPolicy{StacksOnTimeout: true}}, []any{after(time.Hour), Tick{}}},
 	{"the job has more than `--limit` allows", Policy{ResourceLimits: limits.Map{limits.Mem: 100}}, []any{SampledUsage{Node: 1, UsageSample: job.UsageSample{Mem: 101}}}},
 	{"`--limit walltime` is over", Policy{ResourceLimits: limits.Map{limits.WallTime: int64(time.Hour)}}, []any{after(time.Hour + 1), Tick{}}},
-	{"`--start-timeout` strikes", Policy{StartBy: time.Unix(1_000_060, 0)}, []any{after(time.Minute), Tick{}}},
+	{"`--start-timeout` expires", Policy{StartBy: time.Unix(1_000_060, 0)}, []any{after(time.Minute), Tick{}}},
 	{"^C", Policy{}, []any{sig(job.SIGINT)}},
 	{"^C, again", Policy{}, []any{sig(job.SIGINT), sig(job.SIGINT)}},
 	{"^C, for the third time", Policy{}, []any{sig(job.SIGINT), sig(job.SIGINT), sig(job.SIGINT)}},
@@ -64,13 +64,12 @@ var happenings = []struct {
 	{"SIGHUP", Policy{}, []any{sig(job.SIGHUP)}},
 	{"^Z", Policy{}, []any{sig(job.SIGTSTP)}},
 	{"SIGUSR1", Policy{}, []any{sig(job.SIGUSR1)}},
-	{"nobody reads our stdout", Policy{}, []any{nobodyReads}},
+	{"our stdout is closed", Policy{}, []any{nobodyReads}},
 	{"our stdin cannot be read", Policy{}, []any{badInput}},
 	{"our stdout is full", Policy{}, []any{diskFull}},
 }
 
-// cell is what one happening leads to in one phase: the actions, and the exit code if it
-// would be all.
+// cell returns the actions that follow in one phase, and the exit code if nothing else happened.
 func cell(rules Policy, before, events []any) string {
 	now := time.Unix(1_000_000, 0)
 	rules.Grace = 10 * time.Second
@@ -94,7 +93,7 @@ func cell(rules Policy, before, events []any) string {
 	return fmt.Sprintf("%s (%d)", strings.Join(did, " "), state.ExitCode())
 }
 
-// The table of the manual is what Step does. With -update it is written anew.
+// The table in doc/supervision.md shows what Step does; -update writes it.
 func TestSupervisionTable(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("| what happens |")
@@ -102,7 +101,7 @@ func TestSupervisionTable(t *testing.T) {
 		b.WriteString(" " + s.name + " |")
 	}
 	b.WriteString("\n|---" + strings.Repeat("|---", len(stages)) + "|\n")
-	for _, h := range happenings {
+	for _, h := range occurrences {
 		b.WriteString("| " + h.what + " |")
 		for _, s := range stages {
 			b.WriteString(" " + cell(h.rules, s.events, h.events) + " |")

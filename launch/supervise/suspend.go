@@ -7,37 +7,37 @@ import (
 	"remshell/job"
 )
 
-// This file suspends a job and lets it go on (survive.md SV-28): its ranks stop, and its claims stay.
+// This file suspends and resumes a job (survive.md SV-28). Its ranks are stopped; its claims stay.
 
-// IsSuspended reports whether the ranks stand still, because somebody wants them to.
+// IsSuspended reports whether the ranks are suspended by a user's request.
 func (s *State) IsSuspended() bool { return !s.heldSince.IsZero() }
 
-// suspendRanks has all ranks stand still.
+// suspendRanks suspends all ranks.
 func (s *State) suspendRanks(e ControlRequested, now time.Time) []Action {
 	if s.IsSuspended() {
 		return []Action{SendReply{To: e, State: job.ReplyRefused, Text: "already suspended"}}
 	}
 	s.heldSince = now
-	told := fmt.Sprintf("suspended by %s (--suspend) after %s; to go on: mpiexec --resume-job %s %s", e.Describe(), job.FormatClock(now.Sub(s.began)), s.id, s.nodes[e.Node].name)
-	return []Action{HoldRanks{On: true}, ReportLine{e.WithNode(told)}, SendReply{To: e, State: job.ReplyDone, Text: "suspended"}}
+	line := fmt.Sprintf("suspended by %s (--suspend) after %s; to go on: mpiexec --resume-job %s %s", e.Describe(), job.FormatClock(now.Sub(s.began)), s.id, s.nodes[e.Node].name)
+	return []Action{HoldRanks{On: true}, ReportLine{e.WithNode(line)}, SendReply{To: e, State: job.ReplyDone, Text: "suspended"}}
 }
 
-// handleResume lets the ranks go on.
+// handleResume resumes the ranks.
 func (s *State) handleResume(e ControlRequested, now time.Time) []Action {
 	if !s.IsSuspended() {
 		return []Action{SendReply{To: e, State: job.ReplyRefused, Text: "not suspended"}}
 	}
-	stood := now.Sub(s.heldSince)
-	return append(s.resumeRanks(now), ReportLine{"goes on after " + job.FormatClock(stood)}, SendReply{To: e, State: job.ReplyDone, Text: "goes on"})
+	suspended := now.Sub(s.heldSince)
+	return append(s.resumeRanks(now), ReportLine{"goes on after " + job.FormatClock(suspended)}, SendReply{To: e, State: job.ReplyDone, Text: "goes on"})
 }
 
-// resumeRanks lets the ranks go on. What time there is for anything has stood still with them; but that of an
-// ending has only begun.
+// resumeRanks resumes the ranks, and moves all deadlines by the time of the suspension. Deadlines
+// of a job that is ending do not move.
 func (s *State) resumeRanks(now time.Time) []Action {
-	stood := now.Sub(s.heldSince)
+	suspended := now.Sub(s.heldSince)
 	s.heldSince = time.Time{}
 	if s.Phase <= Interrupted {
-		s.Shift(stood)
+		s.Shift(suspended)
 	}
-	return []Action{HoldRanks{HeldFor: stood}}
+	return []Action{HoldRanks{HeldFor: suspended}}
 }

@@ -8,39 +8,39 @@ import (
 )
 
 /*
-A Tally sums the samples of nodes up. Nodes look at the same moments, as far as their clocks agree,
-and what comes in one second is of one moment: so much the job had then (RM-51).
+UsageTotals sums the usage samples of nodes. Nodes take samples at the same moments as far as their
+clocks agree. Samples that arrive within one second count as taken at the same moment (RM-51).
 
 	         a        b
 	1 s    100 MB   250 MB    the job: 350 MB
-	2 s    300 MB    40 MB             340 MB   most: 350 MB, and not 300 + 250
+	2 s    300 MB    40 MB             340 MB   maximum: 350 MB, and not 300 + 250
 
-A second is summed up when the last node has told, or something comes of the next one; who is late
-counts with what he told before, unless that is too old. The second is that of our own clock: a
-node that lies about its figures lies about nothing else.
+A second is summed when the last node has reported, or when a sample of the next second arrives. A
+node that is late counts with its previous sample, unless that is too old. Seconds are by mpiexec's
+clock, so that a wrong clock of a node does no harm.
 */
 type UsageTotals struct {
 	nodes         map[int]*nodeUsage
-	second        int64           // that is being filled
-	nodesReported int             // how many nodes have told in it
+	second        int64           // the second being summed, in Unix time
+	nodesReported int             // nodes that have reported in it
 	maximum       job.UsageSample // of the job
-	staleAfter    int64           // for how many seconds a sample stands; 0: tooOld
-	completeOnly  bool            // no second is being filled
+	staleAfter    int64           // for how many seconds a sample is valid; 0: defaultStaleAfter
+	completeOnly  bool            // leave out the second being summed
 }
 
-// A nodeUsage is what a node has told.
+// A nodeUsage is the usage of one node.
 type nodeUsage struct {
-	current job.UsageSample // now; its CPU time never falls
+	current job.UsageSample // last sample; CPU time never decreases
 	maximum job.UsageSample
 	second  int64
 	over    bool // nothing of the job is left there
 }
 
-// defaultStaleAfter is for how many seconds a sample stands for what came after it: three times the longest
-// time between two, where memory is not counted in parts.
+// defaultStaleAfter is for how many seconds a sample is valid: three times the longest sampling
+// interval, unless memory is counted in parts.
 const defaultStaleAfter = 15
 
-// AddSample takes in what the processes of a node have.
+// AddSample adds a sample of a node's processes.
 func (t *UsageTotals) AddSample(node int, s job.UsageSample, now time.Time) {
 	if t.nodes == nil {
 		t.nodes = make(map[int]*nodeUsage)
@@ -66,14 +66,14 @@ func (t *UsageTotals) AddSample(node int, s job.UsageSample, now time.Time) {
 	}
 }
 
-// NodeDone notes that nothing is left of the job on a node.
+// NodeDone records that nothing of the job is left on a node.
 func (t *UsageTotals) NodeDone(node int) {
 	if n := t.nodes[node]; n != nil {
 		n.over = true
 	}
 }
 
-// sumSecond sums up what is known of the second.
+// sumSecond sums the samples of the current second.
 func (t *UsageTotals) sumSecond() {
 	var sum job.UsageSample
 	for _, n := range t.nodes {
@@ -86,7 +86,7 @@ func (t *UsageTotals) sumSecond() {
 	t.maximum.TakeMax(sum)
 }
 
-// NodeMaximum is the most that a node had at one moment; false: it has told nothing.
+// NodeMaximum returns the maximum of a node. It reports false if the node has sent no sample.
 func (t *UsageTotals) NodeMaximum(node int) (most job.UsageSample, sampled bool) {
 	n := t.nodes[node]
 	if n == nil {
@@ -95,12 +95,14 @@ func (t *UsageTotals) NodeMaximum(node int) (most job.UsageSample, sampled bool)
 	return n.maximum, true
 }
 
-// CompleteSeconds is a tally of the seconds that are over: of the one that is being filled not all nodes have told.
+// CompleteSeconds returns the totals without the current second, of which some nodes have not
+// reported yet.
 func (t *UsageTotals) CompleteSeconds() UsageTotals {
 	return UsageTotals{nodes: t.nodes, maximum: t.maximum, completeOnly: true}
 }
 
-// JobMaximum is the most that the job had at one moment; false: nobody has told anything.
+// JobMaximum returns the maximum of the whole job at one moment. It reports false if no node has
+// sent a sample.
 func (t *UsageTotals) JobMaximum() (most job.UsageSample, sampled bool) {
 	if !t.completeOnly {
 		t.sumSecond()

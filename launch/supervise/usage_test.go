@@ -8,12 +8,12 @@ import (
 	"remshell/job"
 )
 
-// The peak of a job is that of the sums of one moment, and not the sum of peaks (example 18 of
-// the page).
-func TestTally(t *testing.T) {
+// The maximum of a job is the largest sum of one moment, not the sum of the nodes' maxima (example
+// 18 of the page).
+func TestUsageTotals(t *testing.T) {
 	const mb = 1000 * 1000
 	type told struct {
-		after time.Duration // -1: the node is gone
+		after time.Duration // -1: the node is drained
 		node  int
 		mem   int64
 		cpu   time.Duration

@@ -1,4 +1,4 @@
-package words
+package launch
 
 import (
 	"testing"
@@ -36,14 +36,14 @@ func TestStates(t *testing.T) {
 		"  1     a     in barrier 2       1.50 s  do_poll\n" +
 		"  2     b     over               1.00 s\n" +
 		"  3     b     no answer\n"
-	if got := FormatRankStates([]string{"a", "a", "b", "b"}, states, []int{0}); got != want {
+	if got := formatRankStates([]string{"a", "a", "b", "b"}, states, []int{0}); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
 	// Of a plain program nothing is said about connections, but of one that is linked with MPI.
 	want = "  rank  node  state              CPU     waits in\n" +
 		"  0     a     running            0.00 s\n" +
 		"  1     a     not yet connected  0.00 s\n"
-	if got := FormatRankStates([]string{"a", "a"}, []job.RankState{states[1], {Rank: 1, Phase: "running", ProcState: "S", WaitsFor: job.NotConnected}}, []int{0}); got != want {
+	if got := formatRankStates([]string{"a", "a"}, []job.RankState{states[1], {Rank: 1, Phase: "running", ProcState: "S", WaitsFor: job.NotConnected}}, []int{0}); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
 }
@@ -52,11 +52,11 @@ func TestStates(t *testing.T) {
 func TestStaying(t *testing.T) {
 	hosts := []job.NodeTotal{{Node: "a", KeptSessions: []string{"/tmp/rs-1"}}, {Node: "b"}, {Node: "c", KeptSessions: []string{"/tmp/rs-2", "/tmp/rs-3"}}}
 	const want = "the session directory of Open MPI stays: c:/tmp/rs-3"
-	if got := FormatKeptSessions(hosts); len(got) != 3 || got[2] != want || FormatKeptSessions(hosts[1:2]) != nil {
+	if got := formatKeptSessions(hosts); len(got) != 3 || got[2] != want || formatKeptSessions(hosts[1:2]) != nil {
 		t.Errorf("told is %q", got)
 	}
 	hosts[1].KeptSessions = make([]string, maxKeptShown)
-	if got := FormatKeptSessions(hosts); len(got) != maxKeptShown+1 || got[maxKeptShown] != "and 3 more stay; --report names all" {
+	if got := formatKeptSessions(hosts); len(got) != maxKeptShown+1 || got[maxKeptShown] != "and 3 more stay; --report names all" {
 		t.Errorf("told is %q", got)
 	}
 }

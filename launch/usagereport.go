@@ -1,8 +1,4 @@
-/*
-Package words is what users read of the ranks of a job: what they have used, what they are doing, to what they are bound, and what
-they have left. All of it is made of values.
-*/
-package words
+package launch
 
 import (
 	"cmp"
@@ -17,25 +13,26 @@ import (
 	"remshell/text"
 )
 
-// FormatUsage is what a job consumed, as --usage asks for it (RM-52); firsts are the ranks 0 of its groups.
-func FormatUsage(id job.ID, wish job.EndPolicy, r job.Result, firsts []int) (told string) {
-	switch wish.UsageReport {
+// formatUsage returns the usage of a job as --usage asks for it (RM-52). firsts has the job's
+// number of each group's rank 0.
+func formatUsage(id job.ID, policy job.EndPolicy, r job.Result, firsts []int) (report string) {
+	switch policy.UsageReport {
 	case "application":
 		return aprunText(id, r)
 	case "lines":
 		return format.Resources(r.Usage.Job)
 	case "rank":
-		told = usageByNode(r) + usageByRank(r, firsts)
+		report = usageByNode(r) + usageByRank(r, firsts)
 	default:
-		told = usageByNode(r)
+		report = usageByNode(r)
 	}
-	if len(r.Usage.Ranks) > 1 || wish.InBatchJob {
-		told += format.Resources(r.Usage.Job)
+	if len(r.Usage.Ranks) > 1 || policy.InBatchJob {
+		report += format.Resources(r.Usage.Job)
 	}
-	return told
+	return report
 }
 
-// usageByNode is what a job consumed, by node.
+// usageByNode returns a table of the usage by node.
 func usageByNode(r job.Result) string {
 	var sum job.NodeTotal
 	rows := [][]string{{"usage", "ranks", "wall", "user", "system", "peak memory"}}
@@ -57,7 +54,7 @@ func usageByNode(r job.Result) string {
 	return formatColumns(rows)
 }
 
-// usageByRank is what each rank consumed.
+// usageByRank returns a table of the usage by rank.
 func usageByRank(r job.Result, firsts []int) string {
 	rows := [][]string{{"rank", "host", "cput", "mem", "vmem", "wall", "exit"}}
 	ends := make([]string, len(r.Usage.Ranks))
@@ -79,7 +76,7 @@ func usageByRank(r job.Result, firsts []int) string {
 	return formatColumns(rows)
 }
 
-// peakText is the most memory in words. Of what was not sampled only the largest process is known.
+// peakText formats the most memory in use. Without samples only the largest process is known.
 func peakText(u job.UsageTotal, largest int64) string {
 	if u.Sampled || largest == 0 {
 		return memoryText(max(u.Mem, largest))
@@ -87,7 +84,7 @@ func peakText(u job.UsageTotal, largest int64) string {
 	return ">= " + memoryText(largest)
 }
 
-// memoryText is a size in words; of a process that was gone before one could look, it is not known.
+// memoryText formats a size. It is unknown for a process that ended before it was sampled.
 func memoryText(bytes int64) string {
 	if bytes == 0 {
 		return "-"
@@ -97,7 +94,7 @@ func memoryText(bytes int64) string {
 
 func secondsText(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }
 
-// formatColumns writes rows, whose cells others may have worded, under each other.
+// formatColumns aligns rows in columns, with cells escaped because nodes may have sent them.
 func formatColumns(rows [][]string) string {
 	for _, row := range rows {
 		for i, cell := range row {
@@ -107,13 +104,14 @@ func formatColumns(rows [][]string) string {
 	return text.Columns("  ", rows)
 }
 
-// aprunText is what aprun tells at the end (aprun.md 6): the exit codes and signals that were not well, in the
-// order in which they came, and what all ranks consumed. Times are summed up, memory is the largest rank's.
+// aprunText returns what aprun prints at the end (aprun.md 6): the failed exit codes and signals in
+// the order in which they came, and the usage of all ranks. Times are sums; memory is that of the
+// largest rank.
 func aprunText(id job.ID, r job.Result) string {
 	var codes, signals []string
-	add := func(to *[]string, word string) {
-		if !slices.Contains(*to, word) {
-			*to = append(*to, word)
+	add := func(to *[]string, item string) {
+		if !slices.Contains(*to, item) {
+			*to = append(*to, item)
 		}
 	}
 	var sum job.Usage
@@ -128,13 +126,13 @@ func aprunText(id job.ID, r job.Result) string {
 			add(&codes, fmt.Sprint(e.Code))
 		}
 	}
-	told := ""
+	report := ""
 	if codes != nil {
-		told += "exit codes: " + strings.Join(codes, ", ") + "\n"
+		report += "exit codes: " + strings.Join(codes, ", ") + "\n"
 	}
 	if signals != nil {
-		told += "exit signals: " + strings.Join(signals, ", ") + "\n"
+		report += "exit signals: " + strings.Join(signals, ", ") + "\n"
 	}
-	return told + fmt.Sprintf("Application %s resources: utime %.0fs, stime %.0fs, rss %dkb, inblocks %d, outblocks %d\n",
+	return report + fmt.Sprintf("Application %s resources: utime %.0fs, stime %.0fs, rss %dkb, inblocks %d, outblocks %d\n",
 		id, sum.User.Seconds(), sum.System.Seconds(), sum.MaxRSS>>10, sum.InBlocks, sum.OutBlocks)
 }

@@ -1,4 +1,4 @@
-package words
+package launch
 
 import (
 	"fmt"
@@ -10,18 +10,18 @@ import (
 	"remshell/launch/supervise"
 )
 
-// FormatRankStates is what ranks are doing (DIAG-12), in their order: of names the node of each, of states what was told; firsts are the
-// ranks 0 of the job's groups.
-func FormatRankStates(names []string, states []job.RankState, firsts []int) string {
+// formatRankStates returns a table of what ranks are doing (DIAG-12), in their order. names has the
+// node of each rank, firsts the job's number of each group's rank 0.
+func formatRankStates(names []string, states []job.RankState, firsts []int) string {
 	rows := [][]string{{"rank", "node", "state", "CPU", "waits in"}}
-	known, connected := make(map[int]job.RankState), slices.ContainsFunc(states, job.RankState.HasConnected)
+	stateOf, connected := make(map[int]job.RankState), slices.ContainsFunc(states, job.RankState.HasConnected)
 	for _, r := range states {
-		known[r.Rank] = r
+		stateOf[r.Rank] = r
 	}
 	for rank, node := range names {
-		r, heard := known[rank]
+		r, stateOf := stateOf[rank]
 		row := []string{supervise.FormatRank(supervise.GroupOf(firsts, rank)), node, "no answer", "", ""}
-		if heard {
+		if stateOf {
 			row[2], row[3], row[4] = r.Describe(connected), secondsText(r.CPU), r.WaitChannel
 		}
 		rows = append(rows, row)
@@ -29,8 +29,8 @@ func FormatRankStates(names []string, states []job.RankState, firsts []int) stri
 	return formatColumns(rows)
 }
 
-// FormatStacks tells where ranks are, as far as anybody told, in the order of the ranks.
-func FormatStacks(states []job.RankState, firsts []int) string {
+// formatStacks lists the reported stacks, in the order of the ranks.
+func formatStacks(states []job.RankState, firsts []int) string {
 	var b strings.Builder
 	for _, r := range slices.SortedFunc(slices.Values(states), func(a, b job.RankState) int { return a.Rank - b.Rank }) {
 		for i, line := range strings.Split(r.Stack, "\n") {

@@ -1,4 +1,4 @@
-package words
+package launch
 
 import (
 	"fmt"
@@ -11,25 +11,27 @@ import (
 	"remshell/text"
 )
 
-// FormatFreed says what was freed: "freed 2 shared memory segments (128 MiB) and 3 files in /dev/shm (1 MiB) of ranks 2-3".
-func FormatFreed(freed []job.Leftover, firsts []int) string {
+// formatFreed says what was freed: "freed 2 shared memory segments (128 MiB) and 3 files in
+// /dev/shm (1 MiB) of ranks 2-3".
+func formatFreed(freed []job.Leftover, firsts []int) string {
 	var parts []string
-	for _, of := range []struct{ kind, noun, where string }{{job.LeftoverSysVShm, "shared memory segment", ""}, {job.LeftoverPosixShm, "file", " in /dev/shm"}} {
+	for _, kind := range []struct{ kind, noun, where string }{{job.LeftoverSysVShm, "shared memory segment", ""}, {job.LeftoverPosixShm, "file", " in /dev/shm"}} {
 		count, bytes := 0, int64(0)
 		for _, r := range freed {
-			if r.Kind == of.kind {
+			if r.Kind == kind.kind {
 				count, bytes = count+1, bytes+r.Bytes
 			}
 		}
 		if count > 0 {
-			parts = append(parts, fmt.Sprintf("%s%s (%s)", text.Count(count, of.noun), of.where, text.FormatBytes(bytes)))
+			parts = append(parts, fmt.Sprintf("%s%s (%s)", text.Count(count, kind.noun), kind.where, text.FormatBytes(bytes)))
 		}
 	}
-	return "freed " + strings.Join(parts, " and ") + FormatOfRanks(freed, firsts)
+	return "freed " + strings.Join(parts, " and ") + formatOfRanks(freed, firsts)
 }
 
-// FormatOfRanks names the ranks that have left something: " of ranks 2-3"; nothing, where nobody knows one.
-func FormatOfRanks(left []job.Leftover, firsts []int) string {
+// formatOfRanks names the ranks that left something behind: " of ranks 2-3". It returns "" if no
+// rank is known. firsts has the job's number of each group's rank 0.
+func formatOfRanks(left []job.Leftover, firsts []int) string {
 	byGroup := make([][]int, len(firsts))
 	for _, r := range left {
 		if r.Rank < 0 {
@@ -63,11 +65,11 @@ func FormatOfRanks(left []job.Leftover, firsts []int) string {
 	return " of ranks " + strings.Join(names, ", ")
 }
 
-// maxKeptShown is how many directories are told of at the end; the report has all.
+// maxKeptShown is how many session directories are listed at the end; --report lists all.
 const maxKeptShown = 12
 
-// FormatKeptSessions tells which directories of Open MPI's files stay (PMIX-56).
-func FormatKeptSessions(hosts []job.NodeTotal) (lines []string) {
+// formatKeptSessions lists the directories of Open MPI's session files that stay (PMIX-56).
+func formatKeptSessions(hosts []job.NodeTotal) (lines []string) {
 	more := 0
 	for _, h := range hosts {
 		for _, dir := range h.KeptSessions {

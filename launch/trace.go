@@ -16,44 +16,47 @@ import (
 )
 
 /*
-What a fleet's own part of a timeline is (--trace): how its ranks start, meet, run and end.
+This file records a running job's part of --trace: how its ranks start, reach the first fence, run
+and end.
 
-	Start sent --start--> all ranks of a host run --first fence--> the host comes to it
+	Start sent --start--> all ranks of a host run --first fence--> the host reaches the fence
 	                 Started --(the rank's own row)--> Exited
 	                                                   last Exited --end--> Drained
 
-All of it is by our clock, when we hear of it. Above mostRows the ranks of a host have one row.
+All times are by the clock of mpiexec, when it receives a message. In jobs of more than maxRankRows
+ranks, the ranks of a host share one row.
 */
 
-// maxRankRows is how many ranks of a job have rows of their own in its timeline.
+// maxRankRows is up to how many ranks of a job each have a row of their own in the trace.
 const maxRankRows = 4096
 
-// A groupTrace is the part of one group.
+// A groupTrace records the steps of one group.
 type groupTrace struct {
 	rec            *trace.Recorder
-	row            trace.Row // of mpiexec
+	row            trace.Row // row of mpiexec for the group
 	run            trace.Step
 	start          trace.Step
 	unstarted      int       // ranks that have not started yet
-	allStarted     time.Time // when the last had; zero: not yet
-	firstFenceDone bool      // all its hosts have, once
-	groupEnded     func()    // is told that its last rank has ended
+	allStarted     time.Time // when the last rank had started; zero: not yet
+	firstFenceDone bool      // all its hosts have completed a fence
+	groupEnded     func()    // called when its last rank has ended
 	hosts          map[*jobNode]*hostTrace
-	ranks          map[int]trace.Step // of those that run and have a row, by their numbers in the job
-	rankRows       bool               // they have
+	ranks          map[int]trace.Step // ranks that run and have a row, by their number in the job
+	rankRows       bool               // each rank has a row
 }
 
-// A hostTrace is that of one host.
+// A hostTrace records the steps of a group on one host.
 type hostTrace struct {
 	start             trace.Step
 	unstarted         int // ranks that have not started yet
 	alive             int
-	allStarted        time.Time  // when the last had started; zero: not yet
-	firstFenceReached bool       // to the first fence
-	allRanks          trace.Step // of all its ranks, where they have no rows
+	allStarted        time.Time  // when the last rank had started; zero: not yet
+	firstFenceReached bool       // the host has reached the first fence
+	allRanks          trace.Step // one step for all ranks of the host, if they have no rows
 }
 
-// groupRow is where mpiexec's own steps for a spawned group are: number counts from 1; 0 is that of the command line.
+// groupRow returns the row for mpiexec's own steps of a group. Spawned groups are numbered from 1;
+// 0 is the group of the command line.
 func groupRow(number int) trace.Row {
 	if number == 0 {
 		return trace.Row{}
@@ -61,7 +64,8 @@ func groupRow(number int) trace.Row {
 	return trace.Row{Part: fmt.Sprintf("group %d", number), Order: number}
 }
 
-// newGroupTrace begins the times of a group whose ranks are being let go; nil: nobody wants to know.
+// newGroupTrace starts to record a group whose ranks are about to start. It returns nil if no trace
+// is kept.
 func (f *runningJob) newGroupTrace(g *group) *groupTrace {
 	rec := f.env.Trace
 	if rec == nil {
@@ -85,7 +89,7 @@ func (f *runningJob) newGroupTrace(g *group) *groupTrace {
 	return l
 }
 
-// started takes the news that a rank runs, or why it does not.
+// started records that a rank has started, or why it has not.
 func (l *groupTrace) started(n *jobNode, rank int, name string, err string) {
 	if l == nil || l.hosts[n] == nil {
 		return
@@ -113,7 +117,7 @@ func (l *groupTrace) started(n *jobNode, rank int, name string, err string) {
 	}
 }
 
-// exited takes the news that a rank has ended.
+// exited records that a rank has ended.
 func (l *groupTrace) exited(n *jobNode, exit job.Exit) {
 	if l == nil || l.hosts[n] == nil {
 		return
@@ -128,7 +132,7 @@ func (l *groupTrace) exited(n *jobNode, exit job.Exit) {
 	n.ended = time.Now()
 }
 
-// endOf is how a rank has ended, if it was not well.
+// endOf returns how a rank failed; nil: it did not.
 func endOf(exit job.Exit) error {
 	switch {
 	case exit.Signal != 0:
@@ -139,7 +143,8 @@ func endOf(exit job.Exit) error {
 	return nil
 }
 
-// fenceReached takes the news that a host has come to a fence of its whole group; all is whether it was the last.
+// fenceReached records that a host has reached a fence of its whole group. all reports whether it
+// was the last.
 func (l *groupTrace) fenceReached(n *jobNode, all bool) {
 	if l == nil {
 		return
@@ -154,7 +159,7 @@ func (l *groupTrace) fenceReached(n *jobNode, all bool) {
 	}
 }
 
-// endAll ends the times of a group of which no rank is left, or none that we know of, and then why.
+// endAll ends the steps of a group that has no ranks left. If its end is not known, why says so.
 func (l *groupTrace) endAll(why error) {
 	if l == nil {
 		return
@@ -174,7 +179,7 @@ func (l *groupTrace) endAll(why error) {
 	l.run.End(nil)
 }
 
-// endHostSteps ends what is known of a host that was lost.
+// endHostSteps ends the steps of a host that was lost.
 func (f *runningJob) endHostSteps(n *jobNode) {
 	for _, g := range f.groups {
 		h := g.times.host(n)
@@ -203,8 +208,8 @@ func (l *groupTrace) host(n *jobNode) *hostTrace {
 	return l.hosts[n]
 }
 
-// endOpenSteps ends what is still open in the timeline when a fleet's job is over, and notes how long it took from the
-// last rank's end to the end of all.
+// endOpenSteps ends all steps of a job that is over, and records the time from the last rank's end
+// until now.
 func (f *runningJob) endOpenSteps() {
 	if f.env.Trace == nil {
 		return
@@ -217,13 +222,13 @@ func (f *runningJob) endOpenSteps() {
 	}
 }
 
-// errGroupKilled is what a timeline has of a spawned group of which one rank could not be started.
+// errGroupKilled ends the steps of a spawned group of which one rank could not be started.
 var errGroupKilled = errors.New("a rank of the group could not be started")
 
-// errUnknownEnd is what a timeline has of ranks whose end nobody has told of.
+// errUnknownEnd ends the steps of ranks whose end was not reported.
 var errUnknownEnd = errors.New("its end is not known")
 
-// traceStep is the step of mpiexec around an attempt of a job, or all of one that has no others.
+// traceStep begins the step of an attempt, or of the whole job if it has only one attempt.
 func (l *attemptLoop) traceStep() trace.Step {
 	if !l.request.Restart.AllowsSeveral() {
 		return l.env.Trace.Begin(trace.Row{}, trace.Job)
@@ -231,19 +236,19 @@ func (l *attemptLoop) traceStep() trace.Step {
 	return l.env.Trace.Begin(trace.Row{}, fmt.Sprintf("%s %d", trace.Attempt, len(l.attempts)))
 }
 
-// endTraceStep ends the step of an attempt, and tells why it has ended if it was not well. A move is no failure.
-func endTraceStep(life trace.Step, f *runningJob, err error) {
+// endTraceStep ends the step of an attempt, with the cause if it failed. A move is no failure.
+func endTraceStep(step trace.Step, f *runningJob, err error) {
 	if err == nil && f.state != nil && f.state.Cause != nil {
 		if err = errors.New(f.state.Cause.Text); f.state.IsMoved() {
-			life.Note(f.state.Cause.Text)
+			step.Note(f.state.Cause.Text)
 			err = nil
 		}
 	}
-	life.End(err)
+	step.End(err)
 }
 
-// tellSlowest says, for -v, which hosts took longest to start.
-func (e Env) tellSlowest() {
+// reportSlowest logs, for -v, which hosts took longest to start.
+func (e Env) reportSlowest() {
 	if said := e.Log.Info(); said.Enabled() {
 		if line := slowestLine(e.Trace.Trace()); line != "" {
 			said.Msg(line)
@@ -251,27 +256,27 @@ func (e Env) tellSlowest() {
 	}
 }
 
-// slowestLine is the line that -v ends with: which hosts took longest to start, and what of it; empty where that
-// would be all of them.
+// slowestLine returns the line of reportSlowest. It is empty if the job has no more hosts than the
+// line would name.
 func slowestLine(t trace.Trace) string {
 	const named = 3
 	slow, hosts := trace.Slowest(t, named)
 	if hosts <= named {
 		return ""
 	}
-	words := ""
+	line := ""
 	for i, s := range slow {
 		if i > 0 {
-			words += ", "
+			line += ", "
 		}
-		words += fmt.Sprintf("%s %s (%s %s", s.Host, formatDuration(s.Took), s.Step.Step, formatDuration(s.Step.Took()))
+		line += fmt.Sprintf("%s %s (%s %s", s.Host, formatDuration(s.Took), s.Step.Step, formatDuration(s.Step.Took()))
 		if s.Step.Why != "" {
-			words += ", failed"
+			line += ", failed"
 		}
-		words += ")"
+		line += ")"
 	}
-	return "slowest hosts: " + words
+	return "slowest hosts: " + line
 }
 
-// formatDuration writes a time as the log does: 1.234s, 12ms.
+// formatDuration formats a duration to the millisecond as the log does: 1.234s, 12ms.
 func formatDuration(d time.Duration) string { return d.Round(time.Millisecond).String() }

@@ -1,0 +1,23 @@
+package launch
+
+import (
+	"fmt"
+
+	"remshell/idset"
+	"remshell/pin"
+)
+
+// formatBinding says to which CPUs a rank is bound: "rank 3 node01 package 0 core 3 [...B|....]".
+// Memory is named if the node has several NUMA nodes.
+func formatBinding(rank, node string, t pin.Topology, cpus, mems []int) string {
+	line := fmt.Sprintf("rank %s %s", rank, node)
+	if cpus == nil {
+		line += " not bound"
+	} else {
+		line += " " + t.DescribeCPUs(cpus)
+	}
+	if len(mems) > 0 && t.CountNUMANodes() > 1 {
+		line += " memory " + idset.Text(mems)
+	}
+	return line + "\n"
+}
