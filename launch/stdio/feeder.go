@@ -9,35 +9,35 @@ import (
 	"remshell/wire"
 )
 
-// A stdinFeeder reads our standard input for some ranks, and never more ahead than the
-// slowest of them has asked for: the rest stays where it is (IO-2, IO-4).
+// A stdinFeeder reads our standard input for some ranks. It never reads further ahead than the
+// slowest of them has asked for; the rest stays in the input (IO-2, IO-4).
 type stdinFeeder struct {
 	in io.Reader
 
-	ended chan struct{} // closed when run returns; nil: it was not called
+	ended chan struct{} // closed when run returns; nil: run was not called
 
-	mu         sync.Mutex // guards the rest
+	mu         sync.Mutex // guards the fields below
 	readers    []StdinReader
 	closed     bool
 	changed    sync.Cond
-	bytesTaken int64        // bytes that were read
-	bytesRead  int64        // bytes of those that were read by the rank that has read most
-	uncertain  map[int]bool // ranks that may have read more: they run, or nobody has told
+	bytesTaken int64        // bytes read from in
+	bytesRead  int64        // bytes of these that were read by the rank that has read most
+	uncertain  map[int]bool // ranks that may have read more: they run, or their count is not known
 }
 
-// A StdinReader is a rank that gets our standard input.
+// A StdinReader is a rank that receives our standard input.
 type StdinReader struct {
 	Rank      int
-	Node      int    // where it is, as its launch counts: those of one node follow each other
-	To        Sender // to its helper
-	InProcess bool   // where that is
-	unread    int    // bytes that it was sent and has not read
+	Node      int    // index of its node; ranks of one node must be adjacent
+	To        Sender // sends to its helper
+	InProcess bool   // its helper runs inside this process
+	unread    int    // bytes sent to it that it has not read
 }
 
-// An inputSource reads up to so many bytes of our standard input, and sends them on.
+// An inputSource reads our standard input and sends it to the readers.
 type inputSource interface {
-	// limits are how many bytes may be under way to a reader at most, and how many more at least
-	// before any are read.
+	// limits returns how many bytes may be on the way to a reader at most, and how much credit
+	// there must be before a read.
 	limits() (most, least int)
 	readAndSend(allowed int) error
 }
@@ -48,7 +48,7 @@ func newStdinFeeder(in io.Reader) *stdinFeeder {
 	return f
 }
 
-// addReaders lets ranks read.
+// addReaders sets the ranks that receive the input.
 func (f *stdinFeeder) addReaders(readers []StdinReader) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -58,9 +58,8 @@ func (f *stdinFeeder) addReaders(readers []StdinReader) {
 	}
 }
 
-// run reads until the input ends or nobody wants it. A read that is under way when the
-// job ends stays so until the program leaves. failed is told why there is no more to read,
-// unless it is the end.
+// run reads until the input ends or no rank wants more. A read that blocks when the job ends stays
+// blocked until the program exits. failed is called if the input fails before its end.
 func (f *stdinFeeder) run(failed func(error)) {
 	defer close(f.ended)
 	from, done := f.chooseSource()
@@ -68,7 +67,7 @@ func (f *stdinFeeder) run(failed func(error)) {
 	f.feedFrom(from, failed)
 }
 
-// feedFrom is run from one intake, or from where it says that another one is needed.
+// feedFrom reads from one source. If that returns errNoSplice, feedFrom goes on with a copySource.
 func (f *stdinFeeder) feedFrom(from inputSource, failed func(error)) {
 	for {
 		allowed := f.waitForCredit(from.limits())
@@ -81,7 +80,7 @@ func (f *stdinFeeder) feedFrom(from inputSource, failed func(error)) {
 		case err == errNoSplice:
 			from = f.newCopySource()
 		case err != io.EOF && f.hasReaders():
-			failed(err) // no rank may take it for the end of its input, and end well
+			failed(err) // no rank may take the failure for the end of its input and succeed
 			return
 		default:
 			f.sendToAll(nil)
@@ -90,7 +89,7 @@ func (f *stdinFeeder) feedFrom(from inputSource, failed func(error)) {
 	}
 }
 
-// chooseSource is how our input gets to its readers: without being copied, if it can.
+// chooseSource returns a spliceSource if the input can be spliced, and otherwise a copySource.
 func (f *stdinFeeder) chooseSource() (from inputSource, done func()) {
 	if p := f.newSpliceSource(); p != nil {
 		return p, p.close
@@ -100,14 +99,14 @@ func (f *stdinFeeder) chooseSource() (from inputSource, done func()) {
 
 func (f *stdinFeeder) newCopySource() inputSource { return &copySource{f, make([]byte, wire.Window)} }
 
-// activeReaders are those who still read.
+// activeReaders returns the ranks that still read.
 func (f *stdinFeeder) activeReaders() []StdinReader {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.readers)
 }
 
-// copySource is the intake of any input, for readers that may be anywhere.
+// A copySource copies any input to readers on any node.
 type copySource struct {
 	f   *stdinFeeder
 	buf []byte
@@ -130,8 +129,8 @@ func (f *stdinFeeder) hasReaders() bool {
 	return !f.closed && len(f.readers) > 0
 }
 
-// waitForCredit returns how many bytes may be read, of most that may be under way to each reader: as soon
-// as they are at least so many, or 0 when nobody wants more.
+// waitForCredit waits until at least least bytes may be read, and returns how many may be. At most
+// most bytes are on the way to each reader. It returns 0 if no rank wants more.
 func (f *stdinFeeder) waitForCredit(most, least int) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -150,7 +149,8 @@ func (f *stdinFeeder) waitForCredit(most, least int) int {
 	}
 }
 
-// sendToAll passes a piece on to all who still read, once to each node; an empty one is the end.
+// sendToAll sends a piece to all ranks that still read, once to each node. An empty piece is the
+// end of input.
 func (f *stdinFeeder) sendToAll(piece []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -159,22 +159,23 @@ func (f *stdinFeeder) sendToAll(piece []byte) {
 		f.readers[i].unread += len(piece)
 	}
 	for rest := f.readers; len(rest) > 0; {
-		together := readersOnFirstNode(rest)
-		rest[0].To(stdinMessage(rest[:together], piece))
-		rest = rest[together:]
+		count := readersOnFirstNode(rest)
+		rest[0].To(stdinMessage(rest[:count], piece))
+		rest = rest[count:]
 	}
 }
 
-// readersOnFirstNode is how many readers, from the first on, are on the node of the first.
+// readersOnFirstNode returns how many readers, starting with the first, are on the first one's
+// node.
 func readersOnFirstNode(readers []StdinReader) int {
-	other := slices.IndexFunc(readers, func(r StdinReader) bool { return r.Node != readers[0].Node })
-	if other < 0 {
+	end := slices.IndexFunc(readers, func(r StdinReader) bool { return r.Node != readers[0].Node })
+	if end < 0 {
 		return len(readers)
 	}
-	return other
+	return end
 }
 
-// stdinMessage is the message that gives readers of one node a piece.
+// stdinMessage returns the message that sends a piece to readers of one node.
 func stdinMessage(readers []StdinReader, piece []byte) wire.Message {
 	if len(readers) == 1 {
 		return &wire.Data{Rank: readers[0].Rank, Stream: wire.Stdin, Bytes: piece}
@@ -186,7 +187,7 @@ func stdinMessage(readers []StdinReader, piece []byte) wire.Message {
 	return &wire.StdinBroadcast{Ranks: ranks, Bytes: piece}
 }
 
-// addCredit notes that a rank has read.
+// addCredit records that a rank has read n bytes.
 func (f *stdinFeeder) addCredit(rank, n int) {
 	f.changeLocked(func() {
 		for i := range f.readers {
@@ -197,15 +198,16 @@ func (f *stdinFeeder) addCredit(rank, n int) {
 	})
 }
 
-// dropReader notes that a rank reads no more: it has closed its input, or is over. What it has
-// not read is lost without an error (IO-3).
+// dropReader removes a rank that has closed its input or has ended. Bytes that it has not read are
+// lost without an error (IO-3).
 func (f *stdinFeeder) dropReader(rank int) {
 	f.changeLocked(func() {
 		f.readers = slices.DeleteFunc(f.readers, func(r StdinReader) bool { return r.Rank == rank })
 	})
 }
 
-// rankEnded notes that a rank is over, which has read so many bytes; below 0: that is not known.
+// rankEnded records that a rank has ended after it read so many bytes. A negative number means that
+// it is not known.
 func (f *stdinFeeder) rankEnded(rank int, read int64) {
 	f.dropReader(rank)
 	f.mu.Lock()
@@ -216,14 +218,15 @@ func (f *stdinFeeder) rankEnded(rank int, read int64) {
 	}
 }
 
-// seekBack ends the feeding, and seeks our input back over what no rank has read, if it is a file: whatever reads it
-// next finds that there, as behind every program that reads a part of its input (POSIX, XCU 1.4, INPUT FILES). It returns
-// how many bytes are lost, if no rank has read anything at all.
+// seekBack stops reading. If our input is a file, it seeks back over the bytes that no rank has
+// read. The next program then finds them, as after any program that reads part of its input (POSIX,
+// XCU 1.4, INPUT FILES). seekBack returns how many bytes are lost if no rank has read any, and
+// otherwise 0.
 func (f *stdinFeeder) seekBack() (lost int64) {
 	f.close()
 	file := f.file()
 	if file != nil && f.ended != nil {
-		<-f.ended // it may be reading, which waits for nobody
+		<-f.ended // a read of a file does not block for long
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -242,7 +245,7 @@ func (f *stdinFeeder) seekBack() (lost int64) {
 	return rest
 }
 
-// file is our input, if that is a file in which one can seek.
+// file returns our input if it is a regular file, and otherwise nil.
 func (f *stdinFeeder) file() *os.File {
 	if file, ok := f.in.(*os.File); ok {
 		if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
@@ -252,12 +255,12 @@ func (f *stdinFeeder) file() *os.File {
 	return nil
 }
 
-// close ends the feeding.
+// close stops reading.
 func (f *stdinFeeder) close() { f.changeLocked(func() { f.closed = true }) }
 
-func (f *stdinFeeder) changeLocked(what func()) {
+func (f *stdinFeeder) changeLocked(change func()) {
 	f.mu.Lock()
-	what()
+	change()
 	f.mu.Unlock()
 	f.changed.Signal()
 }

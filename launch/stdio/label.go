@@ -8,39 +8,39 @@ import (
 	"remshell/launch/stdio/pattern"
 )
 
-// labelMaker makes the labels of a pattern. One that does not change is made once.
+// A labelMaker makes the labels of lines from a pattern. A label that does not change is made once.
 type labelMaker struct {
 	pattern  pattern.Pattern
 	stream   string
-	changing bool               // labels change
-	color    bool               // they have the color of their rank
-	ranks    []pattern.RankInfo // that of the other stream, too; nil: nobody has a label
-	pids     map[int]int        // of ranks, as far as they are known and wanted
+	changing bool               // labels contain a time or a process ID
+	color    bool               // labels are coloured by rank
+	ranks    []pattern.RankInfo // by rank, of all groups; nil: there are no labels
+	pids     map[int]int        // by rank, if known and needed
 	made     [][]byte
 	buf      []byte
 }
 
-func newLabelMaker(text, stream string, who GroupRanks) (*labelMaker, error) {
+func newLabelMaker(text, stream string, ranks GroupRanks) (*labelMaker, error) {
 	p, err := pattern.ParseLabel(text)
 	l := &labelMaker{pattern: p, stream: stream, changing: p.HasVerb("tTP"), pids: make(map[int]int)}
-	l.addRanks(who)
+	l.addRanks(ranks)
 	return l, err
 }
 
-// addRanks takes in further ranks.
-func (l *labelMaker) addRanks(who GroupRanks) {
+// addRanks adds further ranks.
+func (l *labelMaker) addRanks(ranks GroupRanks) {
 	switch {
-	case len(l.pattern) == 0: // a large job need not keep what it never tells
+	case len(l.pattern) == 0: // saves memory in large jobs
 		return
 	case l.ranks == nil:
-		l.ranks = slices.Clip(who.PatternRanks())
+		l.ranks = slices.Clip(ranks.PatternRanks())
 	default:
-		l.ranks = append(l.ranks, who.PatternRanks()...)
+		l.ranks = append(l.ranks, ranks.PatternRanks()...)
 	}
-	l.made = append(l.made, make([][]byte, who.Size)...)
+	l.made = append(l.made, make([][]byte, ranks.Size)...)
 }
 
-// labelFunc returns what makes the label of a rank; nil: there are none.
+// labelFunc returns a function that makes the label of a rank, or nil if there are no labels.
 func (l *labelMaker) labelFunc() func(rank int) []byte {
 	if len(l.pattern) == 0 {
 		return nil
@@ -57,18 +57,18 @@ func (l *labelMaker) labelFunc() func(rank int) []byte {
 	}
 }
 
-// colors of a terminal that can be told apart on dark and light ground, red being kept for
-// what is wrong.
+// colors is the number of terminal colours for labels: those readable on dark and light
+// backgrounds, without red, which marks errors.
 const colors = 5
 
 // appendLabel appends the label of a rank.
 func (l *labelMaker) appendLabel(out []byte, rank int, now time.Time) []byte {
-	who := l.ranks[rank]
-	who.Stream, who.PID = l.stream, l.pids[rank]
+	info := l.ranks[rank]
+	info.Stream, info.PID = l.stream, l.pids[rank]
 	if !l.color {
-		return l.pattern.Append(out, who, now)
+		return l.pattern.Append(out, info, now)
 	}
 	out = fmt.Appendf(out, "\x1b[%dm", 32+rank%colors)
-	out = l.pattern.Append(out, who, now)
+	out = l.pattern.Append(out, info, now)
 	return append(out, "\x1b[0m"...)
 }

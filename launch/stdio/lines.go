@@ -11,32 +11,31 @@ const (
 	// maxUnfinished is how much of an unfinished line is held back (IO-8), in bytes.
 	maxUnfinished = 64 << 10
 
-	// unfinishedDelay is how long an unfinished line waits for its rest, so that prompts
-	// show (IO-8).
+	// unfinishedDelay is how long an unfinished line is held back, so that prompts appear (IO-8).
 	unfinishedDelay = 50 * time.Millisecond
 )
 
-// Lines put the output of many ranks together so that no line is torn (IO-8,
-// IO-9). They are a pure machine: pieces in, bytes to write out.
+// A lineAssembler combines the output of many ranks without mixing their lines (IO-8, IO-9). It does
+// no I/O: pieces go in, bytes to write come out.
 //
-// Without labels bytes pass unchanged. With labels every line gets one, and a last
-// line without newline gets that too.
+// Without labels, bytes are unchanged. With labels, each line gets one, and a last line without
+// newline gets a newline, too.
 type lineAssembler struct {
-	Label func(rank int) []byte // nil: none
-	Raw   bool                  // nothing waits for its rest
+	Label func(rank int) []byte // returns the label of a rank; nil: no labels
+	Raw   bool                  // unfinished lines are not held back
 
 	unfinished map[int][]byte // unfinished lines, by rank
-	openRank   int            // the rank whose unfinished line was written; -1: none
-	hasNew     bool           // something came since the last Tick
-	lastPiece  time.Time      // when that was
+	openRank   int            // the rank whose unfinished line was written last; -1: none
+	hasNew     bool           // a piece came since the last WriteDue
+	lastPiece  time.Time      // time of the WriteDue after the last piece
 }
 
-// newLineAssembler returns lines for a job's stdout or stderr.
+// newLineAssembler returns a lineAssembler for stdout or stderr of a job.
 func newLineAssembler(label func(rank int) []byte) *lineAssembler {
 	return &lineAssembler{Label: label, unfinished: make(map[int][]byte), openRank: -1}
 }
 
-// AddOutput takes a piece of a rank's output and adds to out what can be written.
+// AddOutput adds a piece of a rank's output, and adds to out what can be written.
 func (l *lineAssembler) AddOutput(out *writeBuffer, rank int, piece []byte) {
 	l.hasNew = true
 	end := len(piece)
@@ -54,10 +53,9 @@ func (l *lineAssembler) AddOutput(out *writeBuffer, rank int, piece []byte) {
 	}
 }
 
-// WriteDue tells the time, and is called after each batch of pieces. It shows the unfinished
-// line of the one rank that has any, when that has waited long enough: of several, none
-// is shown before it is whole. It returns when to call again at the latest, if nothing
-// comes; zero: there is no need.
+// WriteDue is called after each batch of pieces. If exactly one rank has an unfinished line, and it
+// is older than unfinishedDelay, WriteDue adds it to out. It returns when to call it again if no
+// piece comes before; zero means never.
 func (l *lineAssembler) WriteDue(out *writeBuffer, now time.Time) (time.Time, error) {
 	if l.hasNew {
 		l.hasNew, l.lastPiece = false, now
@@ -79,15 +77,15 @@ func (l *lineAssembler) FlushAll(out *writeBuffer) {
 	}
 }
 
-// flushRank writes the unfinished line of a rank as it is: a prompt, or its last word.
+// flushRank writes the unfinished line of a rank, such as a prompt.
 func (l *lineAssembler) flushRank(out *writeBuffer, rank int) {
 	if len(l.unfinished[rank]) > 0 {
 		l.writeHeld(out, rank, nil)
 	}
 }
 
-// RankEnded writes what a rank that is over has left, and finishes its line if it has a
-// label.
+// RankEnded writes the unfinished line of a rank that has ended. With labels it also ends that
+// line.
 func (l *lineAssembler) RankEnded(out *writeBuffer, rank int) {
 	l.flushRank(out, rank)
 	if l.Label != nil {
@@ -95,21 +93,21 @@ func (l *lineAssembler) RankEnded(out *writeBuffer, rank int) {
 	}
 }
 
-// WriteOwnLine takes a whole line of our own; it never continues a rank's.
+// WriteOwnLine writes a whole line of mpiexec. It never continues a line of a rank.
 func (l *lineAssembler) WriteOwnLine(out *writeBuffer, line []byte) {
 	l.finishLine(out, true)
 	out.addCopy(line)
 }
 
-// finishLine ends the line that stands unfinished, if it is to.
-func (l *lineAssembler) finishLine(out *writeBuffer, it bool) {
-	if it && l.openRank >= 0 {
+// finishLine ends the unfinished line that was written last, if should is true.
+func (l *lineAssembler) finishLine(out *writeBuffer, should bool) {
+	if should && l.openRank >= 0 {
 		out.addCopy([]byte("\n"))
 		l.openRank = -1
 	}
 }
 
-// writeHeld writes what is held of a rank and body behind it, with a label before each line
+// writeHeld writes the unfinished line of a rank followed by body, with a label before each line
 // that begins there.
 func (l *lineAssembler) writeHeld(out *writeBuffer, rank int, body []byte) {
 	head := l.unfinished[rank]
@@ -122,7 +120,7 @@ func (l *lineAssembler) writeHeld(out *writeBuffer, rank int, body []byte) {
 		}
 		return
 	}
-	l.finishLine(out, l.openRank != rank) // a line does not begin inside another's
+	l.finishLine(out, l.openRank != rank) // a line does not begin inside another rank's line
 	label := l.Label(rank)
 	if l.openRank != rank {
 		out.addCopy(label)
@@ -143,7 +141,8 @@ func (l *lineAssembler) writeHeld(out *writeBuffer, rank int, body []byte) {
 	}
 }
 
-// endsLine reports whether head and body, one of which is not empty, end with a newline.
+// endsLine reports whether head followed by body ends with a newline. One of them must not be
+// empty.
 func endsLine(head, body []byte) bool {
 	if len(body) == 0 {
 		body = head

@@ -13,41 +13,41 @@ const (
 	// mergeDelay is how long a line waits for other ranks to write an equal one.
 	mergeDelay = time.Second
 
-	// maxMergeBytes is how much waits at most, in bytes.
+	// maxMergeBytes is how many bytes wait at most.
 	maxMergeBytes = 1 << 20
 
-	// mergeDepth is among how many lines that wait an equal one is looked for.
+	// mergeDepth is how many waiting lines are searched for an equal one.
 	mergeDepth = 1000
 )
 
-// A lineMerger writes equal lines of several ranks once, behind the ranks that wrote them:
-// "[0-3,7] text". It is a pure machine like lines.
+// A lineMerger writes equal lines of several ranks once, preceded by the ranks that wrote them:
+// "[0-3,7] text". Like lineAssembler, it does no I/O.
 //
 //	rank 0   a b c        -->   [0-1] a
 //	rank 1   a   c              [0] b
 //	                            [0-1] c
 //
-// A line joins an equal one that waits, behind the last one of its rank, or is put right
-// behind that. So the lines of each rank stay in order. A line is written when no rank can
-// join it any more, or has done so for mergeTime.
+// A new line joins an equal waiting line that follows the last line of its rank. Otherwise it is
+// inserted directly behind that last line, so the lines of each rank stay in order. A line is written
+// when no further rank can join it, or mergeDelay after the last one joined.
 type lineMerger struct {
-	first        *mergedLine         // of those that wait
-	lastLine     map[int]*mergedLine // the last line of each living rank; nil: it is written
-	writtenRanks int                 // how many those are: whose next line may be the very first
-	unfinished   map[int][]byte      // unfinished lines
-	waitingBytes int                 // bytes that wait
-	newLines     []*mergedLine       // since the last Tick
+	first        *mergedLine         // waiting lines, as a linked list
+	lastLine     map[int]*mergedLine // by running rank, its last line if that waits; nil: it is written
+	writtenRanks int                 // ranks whose last line is written, so that they can still join the first
+	unfinished   map[int][]byte      // by rank
+	waitingBytes int                 // size of all waiting lines
+	newLines     []*mergedLine       // added since the last WriteDue
 }
 
-// A mergedLine is one line and who wrote it.
+// A mergedLine is one line and the ranks that wrote it.
 type mergedLine struct {
 	text  []byte // with its newline
 	ranks []int
-	since time.Time // when it, or one that stands behind it, came; zero: since the last Tick
+	since time.Time // when it, or a line behind it, came; zero: since the last WriteDue
 	next  *mergedLine
 }
 
-// newLineMerger returns a collapse for some ranks.
+// newLineMerger returns a lineMerger for some ranks.
 func newLineMerger(ranks []int) *lineMerger {
 	c := &lineMerger{lastLine: make(map[int]*mergedLine), writtenRanks: len(ranks), unfinished: make(map[int][]byte)}
 	for _, rank := range ranks {
@@ -56,7 +56,7 @@ func newLineMerger(ranks []int) *lineMerger {
 	return c
 }
 
-// AddOutput takes a piece of a rank's output.
+// AddOutput adds a piece of a rank's output.
 func (c *lineMerger) AddOutput(out *writeBuffer, rank int, piece []byte) {
 	for {
 		end := bytes.IndexByte(piece, '\n') + 1
@@ -76,7 +76,7 @@ func (c *lineMerger) AddOutput(out *writeBuffer, rank int, piece []byte) {
 	}
 }
 
-// finishLine takes what a rank has not finished for a line.
+// finishLine adds a newline to the unfinished line of a rank.
 func (c *lineMerger) finishLine(out *writeBuffer, rank int) {
 	if rest := c.unfinished[rank]; len(rest) > 0 {
 		c.addLine(out, rank, append(rest, '\n'))
@@ -84,7 +84,7 @@ func (c *lineMerger) finishLine(out *writeBuffer, rank int) {
 	}
 }
 
-// addLine finds the line of a rank its place.
+// addLine joins the line of a rank with an equal one, or inserts it.
 func (c *lineMerger) addLine(out *writeBuffer, rank int, text []byte) {
 	last, living := c.lastLine[rank]
 	place := &c.first
@@ -94,7 +94,7 @@ func (c *lineMerger) addLine(out *writeBuffer, rank int, text []byte) {
 		c.writtenRanks--
 	}
 	l := findEqualLine(*place, text)
-	if l == nil || !living { // a leftover child of a rank that is over joins nobody
+	if l == nil || !living { // a leftover child of an ended rank joins no line
 		l = &mergedLine{text: text, next: *place}
 		if l.next != nil {
 			l.since = l.next.since
@@ -112,7 +112,7 @@ func (c *lineMerger) addLine(out *writeBuffer, rank int, text []byte) {
 	}
 }
 
-// findEqualLine looks for a text among the lines from one on.
+// findEqualLine returns the first line with a text, from one line on, or nil.
 func findEqualLine(from *mergedLine, text []byte) *mergedLine {
 	for range mergeDepth {
 		if from == nil || bytes.Equal(from.text, text) {
@@ -123,7 +123,7 @@ func findEqualLine(from *mergedLine, text []byte) *mergedLine {
 	return nil
 }
 
-// writeFirst writes the line that stands first.
+// writeFirst writes the first waiting line.
 func (c *lineMerger) writeFirst(out *writeBuffer) {
 	l := c.first
 	for _, rank := range l.ranks {
@@ -139,7 +139,7 @@ func (c *lineMerger) writeFirst(out *writeBuffer) {
 	c.first = l.next
 }
 
-// WriteDue writes what waits for nobody, and what has waited long enough.
+// WriteDue writes lines that no rank can join, and those that have waited long enough.
 func (c *lineMerger) WriteDue(out *writeBuffer, now time.Time) (time.Time, error) {
 	for _, l := range c.newLines {
 		if l.since.IsZero() {
@@ -156,7 +156,7 @@ func (c *lineMerger) WriteDue(out *writeBuffer, now time.Time) (time.Time, error
 	return time.Time{}, nil
 }
 
-// RankEnded is the end of a rank: nobody waits for it any more.
+// RankEnded records the end of a rank: no line waits for it any more.
 func (c *lineMerger) RankEnded(out *writeBuffer, rank int) {
 	c.finishLine(out, rank)
 	if last, living := c.lastLine[rank]; living && last == nil {
@@ -165,10 +165,10 @@ func (c *lineMerger) RankEnded(out *writeBuffer, rank int) {
 	delete(c.lastLine, rank)
 }
 
-// WriteOwnLine writes a line of our own.
+// WriteOwnLine writes a line of mpiexec.
 func (c *lineMerger) WriteOwnLine(out *writeBuffer, line []byte) { out.addCopy(line) }
 
-// FlushAll writes all that waits.
+// FlushAll writes all waiting lines.
 func (c *lineMerger) FlushAll(out *writeBuffer) {
 	for _, rank := range slices.Sorted(maps.Keys(c.unfinished)) {
 		c.finishLine(out, rank)

@@ -8,36 +8,36 @@ import (
 )
 
 const (
-	// maxSpoolMemory is how much of a rank's output waits in memory, in bytes. What is
-	// more waits in a file.
+	// maxSpoolMemory is how much of a rank's output is kept in memory, in bytes. The rest is kept
+	// in a file.
 	maxSpoolMemory = 32 << 10
 
-	// replayStep is how much of it is written at a time, in bytes.
+	// replayStep is how many kept bytes are written at a time.
 	replayStep = 1 << 20
 )
 
-// A rankSequencer writes all of rank 0, then all of rank 1, and so on. The ranks do not wait for
-// each other, which might wait for ever: what comes too early is kept.
+// A rankSequencer writes all output of rank 0, then all of rank 1, and so on. Ranks do not wait for
+// each other, which might deadlock the program: output that comes too early is kept.
 type rankSequencer struct {
 	*lineAssembler
-	ranks    []int // that come, in their order
-	current  int   // index in ranks of the one that writes
+	ranks    []int // in the order of their output
+	current  int   // index in ranks of the rank whose output is written now
 	spools   map[int]*spool
 	ended    map[int]bool
-	spoolErr error // of keeping
+	spoolErr error // error of keeping output
 }
 
-// newRankSequencer returns an ordered for some ranks, ascending.
+// newRankSequencer returns a rankSequencer for some ranks, ascending.
 func newRankSequencer(of *lineAssembler, ranks []int) *rankSequencer {
 	return &rankSequencer{lineAssembler: of, ranks: ranks, spools: make(map[int]*spool), ended: make(map[int]bool)}
 }
 
-// mustWait reports whether it is not yet the turn of a rank.
+// mustWait reports whether the output of a rank has to be kept for now.
 func (o *rankSequencer) mustWait(rank int) bool {
 	return o.current < len(o.ranks) && rank > o.ranks[o.current]
 }
 
-// AddOutput takes a piece of a rank's output.
+// AddOutput adds a piece of a rank's output.
 func (o *rankSequencer) AddOutput(out *writeBuffer, rank int, piece []byte) {
 	kept := o.spools[rank]
 	if kept == nil && !o.mustWait(rank) {
@@ -53,10 +53,11 @@ func (o *rankSequencer) AddOutput(out *writeBuffer, rank int, piece []byte) {
 	}
 }
 
-// RankEnded is the end of a rank.
+// RankEnded records the end of a rank.
 func (o *rankSequencer) RankEnded(_ *writeBuffer, rank int) { o.ended[rank] = true }
 
-// WriteDue goes on to whoever has the turn.
+// WriteDue writes kept output of the current rank, and goes on to the next when that rank has
+// ended.
 func (o *rankSequencer) WriteDue(out *writeBuffer, now time.Time) (time.Time, error) {
 	for o.current < len(o.ranks) && o.spoolErr == nil {
 		rank := o.ranks[o.current]
@@ -85,19 +86,19 @@ func (o *rankSequencer) WriteDue(out *writeBuffer, now time.Time) (time.Time, er
 	return o.lineAssembler.WriteDue(out, now)
 }
 
-// EndAll says that all ranks are over. Tick writes what is left.
+// EndAll marks all ranks as ended. WriteDue then writes what is left.
 func (o *rankSequencer) EndAll() {
 	for _, rank := range o.ranks {
 		o.ended[rank] = true
 	}
 }
 
-// A spool keeps bytes in memory, and from a size on in a file that has no name.
+// A spool keeps bytes in memory, and larger amounts in an unlinked temporary file.
 type spool struct {
 	memory  []byte
 	file    *os.File
-	read    int64 // of what was kept
-	written int64 // to file
+	read    int64 // bytes of the file that were read
+	written int64 // bytes written to the file
 }
 
 func (s *spool) append(piece []byte) error {
@@ -118,7 +119,7 @@ func (s *spool) append(piece []byte) error {
 	return err
 }
 
-// readNext returns what follows, up to most bytes; nothing at the end.
+// readNext returns the next bytes, at most most. It returns none at the end.
 func (s *spool) readNext(most int) ([]byte, error) {
 	if piece := s.memory; len(piece) > 0 {
 		s.memory = nil

@@ -13,54 +13,55 @@ import (
 	"remshell/wire"
 )
 
-// A Printer writes one output stream of all ranks, and lines of our own:
+// A Printer writes one output stream of all ranks, and lines of mpiexec:
 //
 //	ranks --- pieces ---> queue ---> sinks: the terminal, files
 //	  ^                                 |
 //	  '------------- credit ------------'
 //
-// It alone waits for the user's terminal. Credit bounds the queue: a rank gets leave to
-// write on when its bytes have been written here.
+// Only its goroutine waits for the user's terminal. Credit limits the length of the queue: a rank gets
+// credit for more output when its bytes have been written here.
 type Printer struct {
 	stream wire.Stream
 
-	mu        sync.Mutex // guards what follows, up to filled
+	mu        sync.Mutex // guards the fields up to filled
 	queue     []queueItem
-	holdCount int         // how many want the output of ranks held back
-	held      []queueItem // that output, and all else about ranks
+	holdCount int         // how many callers want the output of ranks held back
+	held      []queueItem // held output and other items about ranks
 	closed    bool
-	onFailure func(err error, file bool) // told when w, or a file, takes no more; may be nil
-	writeErr  error                      // why w takes no more; nil: it does
+	onFailure func(err error, file bool) // called once when the terminal or a file cannot be written to; may be nil
+	writeErr  error                      // why the terminal cannot be written to; nil: it can
 
 	filled chan struct{}
-	done   chan struct{} // closed when all is written
+	done   chan struct{} // closed when everything is written
 
-	// What follows belongs to run.
+	// Only run uses the fields below.
 	terminal   *sink
-	routes     map[int][]*sink     // where the output of each rank goes; no entry: the terminal
-	dueSinks   map[*sink]time.Time // those that want to be told the time, and when at the latest
-	uncredited map[int]int         // bytes written and not yet credited, by rank
-	creditStep int                 // how much is owed before credit is given
+	routes     map[int][]*sink     // by rank, where its output goes; no entry: to the terminal
+	dueSinks   map[*sink]time.Time // sinks with a WriteDue to call, and when at the latest
+	uncredited map[int]int         // by rank, bytes written for which no credit was given yet
+	creditStep int                 // how many such bytes are credited at once
 	files      []*sink
 	label      *labelMaker
-	observe    func(rank int, data []byte) // sees what ranks write; no data: the end; nil: nobody does
+	observe    func(rank int, data []byte) // receives the output of ranks, and no data at a rank's end; nil: not observed
 }
 
-// A queueItem is output of a rank, or the news that some are over, or a line of mpiexec itself, or
-// where output is to go from now on.
+// A queueItem is one of: output of a rank, ranks that have ended, a line of mpiexec, a new routing,
+// or the process ID of a rank.
 type queueItem struct {
-	from         Sender // to its helper
+	from         Sender // sends to the rank's helper
 	data         *wire.Data
 	rank         int
-	endedRanks   []int // ranks that are over, one after the other
+	endedRanks   []int // in the order of their ends
 	ownLine      []byte
 	routing      *outputRouting
-	addedRouting *outputRouting // the same, of ranks that come later
+	addedRouting *outputRouting // routing for ranks of a spawned group
 	pid          int            // of the rank, which has started
-	done         func()         // is called when all up to this piece is written; nil: nobody waits for that
+	done         func()         // called when everything up to this item is written; may be nil
 }
 
-// An outputMixer puts the output of several ranks together: lines, collapse or ordered.
+// An outputMixer combines the output of several ranks: a lineAssembler, lineMerger or
+// rankSequencer.
 type outputMixer interface {
 	AddOutput(out *writeBuffer, rank int, piece []byte)
 	RankEnded(out *writeBuffer, rank int)
@@ -69,7 +70,7 @@ type outputMixer interface {
 	FlushAll(out *writeBuffer)
 }
 
-// A sink is something that is written to.
+// A sink is a destination of output: the terminal or a file.
 type sink struct {
 	w      io.Writer
 	mixer  outputMixer
@@ -77,28 +78,28 @@ type sink struct {
 	failed bool
 }
 
-// An outputRouting says where the output of the ranks goes.
+// An outputRouting says where the output of each rank goes.
 type outputRouting struct {
 	terminal outputMixer
-	routes   map[int][]*sink // of each rank; the terminal is nil
+	routes   map[int][]*sink // by rank; a nil sink is the terminal
 	files    []*sink
-	window   int // of each rank, in bytes
+	window   int // credit of each rank, in bytes
 	observe  func(rank int, data []byte)
 
 	label      *labelMaker
-	laterRanks GroupRanks // those that come later
-	shown      []int      // those of them whose stream goes to the terminal
+	laterRanks GroupRanks // ranks of a spawned group
+	shown      []int      // those of them whose output goes to the terminal
 
 	output      job.Output
 	stream      string
 	lines       func() *lineAssembler
-	filesByName map[string]*sink // files by name
+	filesByName map[string]*sink // all files that were opened, by name
 }
 
-// Stdout starts a printer of the ranks' standard output to w, which ends by Close.
+// Stdout starts a printer that writes the ranks' standard output to w. Close ends it.
 func Stdout(w io.Writer) *Printer { return newPrinter(wire.Stdout, w) }
 
-// Stderr starts a printer of their standard error, and of our own lines.
+// Stderr starts a printer that writes the ranks' standard error, and lines of mpiexec, to w.
 func Stderr(w io.Writer) *Printer { return newPrinter(wire.Stderr, w) }
 
 func newPrinter(stream wire.Stream, w io.Writer) *Printer {
@@ -109,14 +110,14 @@ func newPrinter(stream wire.Stream, w io.Writer) *Printer {
 	return p
 }
 
-// Write takes a line of our own. It never waits: who owns the state of a job must not
-// hang on a terminal.
+// Write queues a line of mpiexec. It never blocks, because the goroutine that owns the job's state
+// must not wait for a terminal. line is copied.
 func (p *Printer) Write(line []byte) (int, error) {
 	p.enqueue(queueItem{ownLine: bytes.Clone(line)})
 	return len(line), nil
 }
 
-// Close lets the printer write what it has, and end.
+// Close lets the printer write everything that is queued, and then end. It does not wait.
 func (p *Printer) Close() {
 	p.mu.Lock()
 	p.closed, p.holdCount = true, 0
@@ -125,20 +126,20 @@ func (p *Printer) Close() {
 	p.wakeUp()
 }
 
-// Done returns a channel that closes when everything has been written after Close.
+// Done returns a channel that is closed when everything is written after Close.
 func (p *Printer) Done() <-chan struct{} { return p.done }
 
-// WriteError returns why nothing more can be written, but for files of ranks; nil: it can.
+// WriteError returns why nothing more can be written to the terminal, or nil.
 func (p *Printer) WriteError() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.writeErr
 }
 
-// setOnFailure says who is to be told when nothing can be written any more.
-func (p *Printer) setOnFailure(tell func(err error, file bool)) {
+// setOnFailure sets the function that is called when the terminal or a file cannot be written to.
+func (p *Printer) setOnFailure(onFailure func(err error, file bool)) {
 	p.mu.Lock()
-	p.onFailure = tell
+	p.onFailure = onFailure
 	p.mu.Unlock()
 }
 
@@ -153,7 +154,8 @@ func (p *Printer) enqueue(x queueItem) {
 	p.wakeUp()
 }
 
-// holdOutput keeps the output of ranks back until release is called as often. Credit bounds how much that is.
+// holdOutput holds back the output of ranks until releaseOutput is called as often. Credit limits
+// how much that is.
 func (p *Printer) holdOutput() {
 	p.mu.Lock()
 	p.holdCount++
@@ -168,15 +170,16 @@ func (p *Printer) releaseOutput() {
 	p.wakeUp()
 }
 
-// queueHeld queues what was kept back, if nobody wants that any more. p.mu is held.
+// queueHeld queues the output that was held back, if no caller wants it held any more. p.mu must be
+// held.
 func (p *Printer) queueHeld() {
 	if p.holdCount == 0 {
 		p.queue, p.held = append(p.queue, p.held...), nil
 	}
 }
 
-// enqueueEnd puts the news that a rank is over into the queue. At the end of a job they all end, and
-// the queue shall not hold a piece for each.
+// enqueueEnd queues the end of a rank. Ends that follow each other share one item, because at the
+// end of a job all ranks end.
 func (p *Printer) enqueueEnd(rank int) {
 	p.mu.Lock()
 	queue := &p.queue
@@ -218,8 +221,8 @@ func (p *Printer) run() {
 	p.writeRest()
 }
 
-// nextBatch waits for pieces; there are none when a sink wants to be told the time. The
-// printer is done with those it returned before.
+// nextBatch waits for items, and returns none when a WriteDue is due. It reuses old, the batch that
+// it returned before.
 func (p *Printer) nextBatch(old []queueItem) (batch []queueItem, closed bool) {
 	clear(old)
 	var late <-chan time.Time
@@ -244,7 +247,7 @@ func (p *Printer) nextBatch(old []queueItem) (batch []queueItem, closed bool) {
 	}
 }
 
-// nextDue is when the first of the sinks wants to be told the time.
+// nextDue returns when the first WriteDue is due. any is false if there is none.
 func (p *Printer) nextDue() (first time.Time, any bool) {
 	for _, due := range p.dueSinks {
 		if !any || due.Before(first) {
@@ -254,11 +257,11 @@ func (p *Printer) nextDue() (first time.Time, any bool) {
 	return first, any
 }
 
-// handlePiece hands a piece to the sinks that it is for.
+// handlePiece passes an item to the sinks it is for.
 func (p *Printer) handlePiece(x queueItem) {
 	switch {
 	case x.routing != nil:
-		p.writeRest() // what it was told to do before, which an attempt of the job may have left
+		p.writeRest() // the rest of the previous attempt's output
 		p.terminal.mixer, p.routes, p.files = x.routing.terminal, x.routing.routes, x.routing.files
 		p.label, p.creditStep, p.observe = x.routing.label, x.routing.window/4, x.routing.observe
 	case x.addedRouting != nil:
@@ -277,11 +280,11 @@ func (p *Printer) handlePiece(x queueItem) {
 	}
 }
 
-// maxMixed is how much output of a rank is put together before a sink that has much is written to, in bytes: labels
-// make ten times as much of short lines, and a window of it is not to be laid out for each rank (IO-11).
+// maxMixed is how many bytes of a rank's output are combined before a sink is written to. Labels
+// can make short lines ten times as long, so a whole window would need much memory (IO-11).
 const maxMixed = 64 << 10
 
-// addOutput hands output of a rank to its sinks.
+// addOutput passes output of a rank to its sinks.
 func (p *Printer) addOutput(rank int, data []byte) {
 	if p.observe != nil && len(data) > 0 {
 		p.observe(rank, data)
@@ -297,22 +300,22 @@ func (p *Printer) addOutput(rank int, data []byte) {
 	})
 }
 
-// rankEnded tells the sinks that a rank is over.
+// rankEnded passes the end of a rank to the sinks.
 func (p *Printer) rankEnded(rank int) {
 	if p.observe != nil {
 		p.observe(rank, nil)
 	}
-	delete(p.uncredited, rank) // most of its leave is left, should it have left somebody who writes
+	delete(p.uncredited, rank) // a leftover child that writes still has most of the rank's credit
 	p.eachSink(rank, true, func(o *sink) {
 		o.mixer.RankEnded(&o.out, rank)
 		p.dueSinks[o] = time.Time{}
 	})
 }
 
-// addRanks takes in ranks that come later.
+// addRanks adds the ranks of a spawned group.
 func (p *Printer) addRanks(r *outputRouting) {
 	p.label.addRanks(r.laterRanks)
-	p.creditStep = min(p.creditStep, r.window/4) // or they would wait for leave that nobody gives
+	p.creditStep = min(p.creditStep, r.window/4) // otherwise ranks with a smaller window would never get credit
 	p.files = append(p.files, r.files...)
 	if len(r.routes) > 0 && p.routes == nil {
 		p.routes = make(map[int][]*sink)
@@ -323,8 +326,8 @@ func (p *Printer) addRanks(r *outputRouting) {
 	}
 }
 
-// eachSink calls do with each sink of a rank. The end of a rank is of interest to the
-// terminal, whether it is shown there or not.
+// eachSink calls do with each sink of a rank. The terminal also gets the end of a rank that is not
+// shown there.
 func (p *Printer) eachSink(rank int, end bool, do func(*sink)) {
 	sinks, routed := p.routes[rank]
 	shown := !routed || end
@@ -340,7 +343,7 @@ func (p *Printer) eachSink(rank int, end bool, do func(*sink)) {
 	}
 }
 
-// writeDue tells the busy sinks the time, and writes what they have.
+// writeDue calls WriteDue of the sinks where it is due, and writes their output.
 func (p *Printer) writeDue() {
 	now := time.Now()
 	for o := range p.dueSinks {
@@ -355,7 +358,7 @@ func (p *Printer) writeDue() {
 	}
 }
 
-// writeSink writes what a sink has.
+// writeSink writes the output of a sink.
 func (p *Printer) writeSink(o *sink) {
 	if o.failed {
 		o.out = writeBuffer{}
@@ -364,7 +367,7 @@ func (p *Printer) writeSink(o *sink) {
 	p.sinkFailed(o, o.out.writeTo(o.w))
 }
 
-// sinkFailed tells, once, that a sink takes no more.
+// sinkFailed reports, once, that a sink cannot be written to.
 func (p *Printer) sinkFailed(o *sink, err error) {
 	if err == nil || o.failed {
 		return
@@ -374,14 +377,14 @@ func (p *Printer) sinkFailed(o *sink, err error) {
 	if o == p.terminal {
 		p.writeErr = err
 	}
-	tell := p.onFailure
+	onFailure := p.onFailure
 	p.mu.Unlock()
-	if tell != nil {
-		tell(err, o != p.terminal)
+	if onFailure != nil {
+		onFailure(err, o != p.terminal)
 	}
 }
 
-// giveCredit gives the ranks leave to write on, in steps large enough to be few.
+// giveCredit sends credit to the ranks, in steps large enough to keep messages few.
 func (p *Printer) giveCredit(batch []queueItem) {
 	for _, x := range batch {
 		if x.data == nil {
@@ -397,7 +400,7 @@ func (p *Printer) giveCredit(batch []queueItem) {
 	}
 }
 
-// writeRest writes all that is held back, and closes the files.
+// writeRest writes everything that is held back, and closes the files.
 func (p *Printer) writeRest() {
 	defer func() { p.files, p.uncredited = nil, make(map[int]int) }()
 	for _, o := range append([]*sink{p.terminal}, p.files...) {

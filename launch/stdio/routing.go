@@ -17,44 +17,43 @@ import (
 )
 
 const (
-	// maxWindowTotal is how many bytes of one stream of all ranks together may be under way.
+	// maxWindowTotal limits the credit of all ranks together for one stream, in bytes.
 	maxWindowTotal = 16 << 20
 
 	minWindow = 4 << 10
 	maxWindow = 256 << 10
 )
 
-// WindowSize is how many bytes of an output stream of one rank may be under way: many where
-// there are few ranks, so that none waits for credit, and few where there are many, so
-// that mpiexec stays small.
+// WindowSize returns the credit of one rank for one output stream, in bytes. It is large in small
+// jobs, so that no rank waits, and small in large jobs, to save memory in mpiexec.
 func WindowSize(ranks int) int { return min(max(maxWindowTotal/max(ranks, 1), minWindow), maxWindow) }
 
-// GroupRanks are those of one group.
+// GroupRanks are the ranks of one group.
 type GroupRanks struct {
-	FirstRank, Size int                       // the number of its rank 0 in the job, and how many there are
-	PatternRanks    func() []pattern.RankInfo // what patterns can tell of them, by rank; made when one has to be told
+	FirstRank, Size int                       // number in the job of its rank 0, and how many ranks there are
+	PatternRanks    func() []pattern.RankInfo // returns the values for patterns, by rank; called only if they are needed
 }
 
-// RanksOfPlan are the ranks of a plan; first is the number of its rank 0 in the job. Of a large job the
-// list of all ranks is large, and mostly there is neither a label nor a file.
+// RanksOfPlan returns the ranks of a plan. first is the job's number of its rank 0. PatternRanks
+// makes its list when called, because that is large in large jobs and rarely needed.
 func RanksOfPlan(p job.Plan, attempt, group, first int, began time.Time) GroupRanks {
 	return GroupRanks{first, p.Size, sync.OnceValue(func() []pattern.RankInfo { return patternRanks(p, attempt, group, first, began) })}
 }
 
 func patternRanks(p job.Plan, attempt, group, first int, began time.Time) []pattern.RankInfo {
-	who := make([]pattern.RankInfo, p.Size)
+	infos := make([]pattern.RankInfo, p.Size)
 	for i, np := range p.Nodes {
 		for _, r := range np.Ranks {
-			who[r.Rank] = pattern.RankInfo{Number: first + r.Rank, Rank: r.Rank, Local: r.Local, Node: i, Attempt: attempt, Size: p.Size, Group: group,
+			infos[r.Rank] = pattern.RankInfo{Number: first + r.Rank, Rank: r.Rank, Local: r.Local, Node: i, Attempt: attempt, Size: p.Size, Group: group,
 				Host: np.Name, Job: string(p.Job), Began: began}
 		}
 	}
-	return who
+	return infos
 }
 
-// newRouting makes the routing of one stream.
-func newRouting(s job.Streams, wanted job.Output, who GroupRanks, stream string) (*outputRouting, error) {
-	label, err := newLabelMaker(wanted.Label, stream, who)
+// newRouting returns the routing of one stream.
+func newRouting(s job.Streams, wanted job.Output, ranks GroupRanks, stream string) (*outputRouting, error) {
+	label, err := newLabelMaker(wanted.Label, stream, ranks)
 	if err != nil {
 		return nil, err
 	}
@@ -64,28 +63,28 @@ func newRouting(s job.Streams, wanted job.Output, who GroupRanks, stream string)
 		l.Raw = s.Raw
 		return l
 	}
-	r := &outputRouting{terminal: mixer(), label: label, lines: mixer, output: wanted, stream: stream, filesByName: make(map[string]*sink), window: WindowSize(who.Size)}
-	shown := shownRanks(s, wanted, who)
+	r := &outputRouting{terminal: mixer(), label: label, lines: mixer, output: wanted, stream: stream, filesByName: make(map[string]*sink), window: WindowSize(ranks.Size)}
+	shown := shownRanks(s, wanted, ranks)
 	switch {
 	case s.Collapse:
 		r.terminal = newLineMerger(shown)
 	case s.Ordered:
 		r.terminal = newRankSequencer(mixer(), shown)
 	}
-	if wanted.File == "" && len(shown) == who.Size {
+	if wanted.File == "" && len(shown) == ranks.Size {
 		return r, nil
 	}
-	return r, r.addRanks(who, shown)
+	return r, r.addRanks(ranks, shown)
 }
 
-// addRanks says where the output of each of some ranks goes; shown are those of which it
-// goes to our own stream.
-func (r *outputRouting) addRanks(who GroupRanks, shown []int) error {
+// addRanks sets where the output of ranks goes. shown are the ranks whose output goes to our own
+// stream.
+func (r *outputRouting) addRanks(ranks GroupRanks, shown []int) error {
 	if r.routes == nil {
-		r.routes = make(map[int][]*sink, who.Size)
+		r.routes = make(map[int][]*sink, ranks.Size)
 	}
-	for rank := range who.Size {
-		r.routes[who.FirstRank+rank] = nil
+	for rank := range ranks.Size {
+		r.routes[ranks.FirstRank+rank] = nil
 	}
 	for _, rank := range shown {
 		r.routes[rank] = []*sink{nil}
@@ -93,27 +92,27 @@ func (r *outputRouting) addRanks(who GroupRanks, shown []int) error {
 	if r.output.File == "" {
 		return nil
 	}
-	return r.openFiles(who.PatternRanks())
+	return r.openFiles(ranks.PatternRanks())
 }
 
-// forLaterRanks makes a routing for ranks that come later. What is shared with the first one
-// belongs to the printer, but for the names of files.
-func (r *outputRouting) forLaterRanks(s job.Streams, who GroupRanks) (*outputRouting, error) {
-	shown := shownRanks(s, r.output, who)
-	more := &outputRouting{window: WindowSize(who.Size), lines: r.lines, output: r.output, stream: r.stream, filesByName: r.filesByName, laterRanks: who, shown: shown}
-	if r.output.File == "" && len(shown) == who.Size {
+// forLaterRanks returns a routing for the ranks of a spawned group. It shares filesByName with r;
+// the printer owns the rest of r.
+func (r *outputRouting) forLaterRanks(s job.Streams, ranks GroupRanks) (*outputRouting, error) {
+	shown := shownRanks(s, r.output, ranks)
+	more := &outputRouting{window: WindowSize(ranks.Size), lines: r.lines, output: r.output, stream: r.stream, filesByName: r.filesByName, laterRanks: ranks, shown: shown}
+	if r.output.File == "" && len(shown) == ranks.Size {
 		return more, nil
 	}
-	return more, more.addRanks(who, shown)
+	return more, more.addRanks(ranks, shown)
 }
 
-// shownRanks lists the ranks whose stream goes to our own.
-func shownRanks(s job.Streams, wanted job.Output, who GroupRanks) (shown []int) {
+// shownRanks returns the ranks whose output goes to our own stream.
+func shownRanks(s job.Streams, wanted job.Output, ranks GroupRanks) (shown []int) {
 	if wanted.FileOnly {
 		return nil
 	}
-	shown = make([]int, 0, who.Size)
-	for rank := who.FirstRank; rank < who.FirstRank+who.Size; rank++ {
+	shown = make([]int, 0, ranks.Size)
+	for rank := ranks.FirstRank; rank < ranks.FirstRank+ranks.Size; rank++ {
 		if s.ShownRanks == nil || s.ShownRanks.Contains(rank) {
 			shown = append(shown, rank)
 		}
@@ -121,14 +120,14 @@ func shownRanks(s job.Streams, wanted job.Output, who GroupRanks) (shown []int) 
 	return shown
 }
 
-// openFiles opens the file of each rank. Ranks may share one.
-func (r *outputRouting) openFiles(who []pattern.RankInfo) error {
+// openFiles opens the file of each rank. Ranks may share a file.
+func (r *outputRouting) openFiles(infos []pattern.RankInfo) error {
 	p, err := pattern.ParseFile(r.output.File)
 	if err != nil {
 		return err
 	}
 	now := time.Now()
-	for _, w := range who {
+	for _, w := range infos {
 		w.Host, w.Stream = strings.ReplaceAll(w.Host, "/", "_"), r.stream
 		name := string(p.Append(nil, w, now))
 		o := r.filesByName[name]
@@ -147,7 +146,8 @@ func (r *outputRouting) openFiles(who []pattern.RankInfo) error {
 	return nil
 }
 
-// createFile makes the folder of a file, and opens the file to write to its end: two streams may go to one.
+// createFile creates the directory of a file and opens the file to append. Two streams may go to
+// the same file.
 func createFile(name string, wanted job.Output) (*os.File, error) {
 	dir, err := userfile.Resolve(filepath.Dir(name))
 	if err == nil {
@@ -163,7 +163,7 @@ func createFile(name string, wanted job.Output) (*os.File, error) {
 	return userfile.OpenFile(name, flags, 0o666)
 }
 
-// fileRemedy is what to do about a file that cannot be opened.
+// fileRemedy returns a hint for a file that cannot be opened.
 func fileRemedy(err error) string {
 	switch hint := usererr.Hint(err); {
 	case hint != "":
@@ -174,7 +174,7 @@ func fileRemedy(err error) string {
 	return "name a folder that you can write to"
 }
 
-// close closes the files that were opened, and forgets them.
+// close closes the files that r has opened, and forgets them.
 func (r *outputRouting) close() {
 	for _, o := range r.files {
 		o.w.(*os.File).Close()

@@ -11,24 +11,25 @@ import (
 	"remshell/wire"
 )
 
-// A spliceSource is the intake of a pipe whose readers are all inside of this process. What is in the
-// pipe goes to them without being copied, by a tank for each; more is taken when all tanks are empty.
+// A spliceSource reads a pipe whose readers are all in this process. It passes the pipe's pages to
+// them without copying, through one SpliceBuffer for each reader. It reads more when all buffers
+// are empty.
 type spliceSource struct {
 	f          *stdinFeeder
 	in         *os.File
 	buffers    map[int]*pipe.SpliceBuffer // by rank
-	bytesTaken int                        // bytes, until the pipes are wide
+	bytesTaken int                        // bytes read; counted until the pipes are widened
 	widened    bool
 }
 
 const (
-	maxBuffers   = 64      // two descriptors each
-	wideBuffer   = 1 << 20 // bytes of a tank through which much flows
-	maxWideTotal = 8 << 20 // of all tanks: the kernel lets a user have 64 MiB in all his pipes
+	maxBuffers   = 64      // each takes two descriptors
+	wideBuffer   = 1 << 20 // size in bytes of a widened buffer
+	maxWideTotal = 8 << 20 // of all buffers: the kernel allows a user 64 MiB in all pipes (pipe-user-pages-soft)
 	widenFrom    = 4 * pipe.DefaultSize
 )
 
-// newSpliceSource is nil where there can be none.
+// newSpliceSource returns a spliceSource, or nil if the input or the readers do not allow it.
 func (f *stdinFeeder) newSpliceSource() *spliceSource {
 	in, ok := f.in.(*os.File)
 	readers := f.activeReaders()
@@ -56,7 +57,7 @@ func (p *spliceSource) close() {
 
 func (p *spliceSource) limits() (most, least int) { return wideBuffer, wideBuffer }
 
-// readAndSend fills the smallest tank, and gives the others the same.
+// readAndSend fills the smallest buffer and duplicates its content into the others.
 func (p *spliceSource) readAndSend(int) error {
 	readers := p.f.activeReaders()
 	if len(readers) == 0 {
@@ -82,10 +83,10 @@ func (p *spliceSource) readAndSend(int) error {
 	return nil
 }
 
-// errNoSplice says that pages cannot be handed on here: what comes next is to be copied.
+// errNoSplice means that pages cannot be spliced here. The rest of the input has to be copied.
 var errNoSplice = errors.New("no passage")
 
-// copyOut sends what a tank holds as a copy.
+// copyOut sends the content of a buffer as copies.
 func (p *spliceSource) copyOut(t *pipe.SpliceBuffer, n int) error {
 	buf := make([]byte, wire.Window)
 	for n > 0 {
@@ -99,8 +100,8 @@ func (p *spliceSource) copyOut(t *pipe.SpliceBuffer, n int) error {
 	return errNoSplice
 }
 
-// widenPipes lets all pipes hold more, the one that we read from and the ranks' own among them, so that
-// nobody is woken for little. The tank of one who reads no more may be being poured out still, and is left alone.
+// widenPipes enlarges the input pipe and all buffers, so that readers wake up less often. It leaves
+// out buffers of ranks that no longer read, since they may still be in use.
 func (p *spliceSource) widenPipes(readers []StdinReader) {
 	p.widened = true
 	size := min(maxWideTotal/len(readers), wideBuffer)
@@ -110,8 +111,8 @@ func (p *spliceSource) widenPipes(readers []StdinReader) {
 	}
 }
 
-// sendSpliced gives all who still read the n bytes that one tank holds; false: nobody has got them, since
-// the others cannot be given the same.
+// sendSpliced sends all active readers the n bytes that the buffer of rank full holds. It returns
+// false, and has sent nothing, if the bytes cannot be duplicated.
 func (p *spliceSource) sendSpliced(full, n int) bool {
 	p.f.mu.Lock()
 	defer p.f.mu.Unlock()

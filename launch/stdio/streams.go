@@ -1,19 +1,19 @@
 /*
-Package stdio is where the standard streams of all ranks meet those of mpiexec: the printers
-of what ranks write, with labels, patterns and files, and the feeder of what they read.
+Package stdio connects the standard streams of all ranks with those of mpiexec. Printers write the
+ranks' output, with labels, patterns and files. A feeder reads their input.
 
 	helpers --- Data ---> Streams ---> printer of stdout ---> terminal, files
 	   ^                     '-------> printer of stderr ---> terminal, files
 	   |                                     |
 	   '---- Credit -------------------------'
-	   '-- Data, Feed ---- feeder <--- our standard input
-	           Credit -------^
+	   '-- Data, StdinBroadcast ---- feeder <--- our standard input
+	           Credit ---------------^
 
-A rank writes when it has credit, and gets more when its bytes have been written here; we read
-our input when the slowest of its readers has asked for more. So nothing grows, whoever is slow.
+A rank may write while it has credit, and gets more when its bytes have been written here. Our input
+is read when the slowest of its readers has asked for more. So memory is limited, whatever is slow.
 
-The package knows no nodes: who hands it a rank's output says with it how that rank's helper is
-reached. Ranks are numbered through the job, those of spawned groups behind all others.
+The package does not know nodes: a rank's output comes with a Sender to the rank's helper. Ranks
+have their numbers in the job; those of spawned groups follow all others.
 */
 package stdio
 
@@ -30,68 +30,67 @@ import (
 	"remshell/wire"
 )
 
-// A Sender takes a message for a helper, and never waits for it to be written.
+// A Sender sends a message to a helper. It must not wait until the message is written.
 type Sender func(wire.Message) error
 
-// Streams are those of one job and of all groups that are spawned in it.
+// Streams are the standard streams of one job, with all its spawned groups.
 type Streams struct {
 	out, err       *Printer
 	feed           *stdinFeeder
 	labelsShowPIDs atomic.Bool       // labels show process IDs
 	routes         [2]*outputRouting // of stdout and stderr; set by Open
 
-	mu          sync.Mutex     // guards last
-	stderrTails map[int][]byte // what each rank last wrote to stderr, at most maxLast bytes
+	mu          sync.Mutex     // guards stderrTails
+	stderrTails map[int][]byte // by rank, the last bytes of its stderr, at most maxStderrTail
 }
 
 // maxStderrTail is how much of a rank's stderr is kept for a report, in bytes.
 const maxStderrTail = 512
 
-// An Observers is who wants to know what becomes of the streams. The printers call it, in goroutines
-// of their own.
+// Observers are functions that the printers call, on their own goroutines.
 type Observers struct {
-	OnOutput     func(rank int, stream string, data []byte) // sees what ranks write; no data: the end; nil: nobody does
-	OnStdoutGone func(err error)                            // our standard output takes no more
-	OnFileFailed func(err error)                            // a file takes no more of a rank's output
+	OnOutput     func(rank int, stream string, data []byte) // receives the output of ranks, and no data at a rank's end; may be nil
+	OnStdoutGone func(err error)                            // called when our standard output cannot be written to
+	OnFileFailed func(err error)                            // called when a file for a rank's output cannot be written to
 }
 
-// New returns the streams of a job of which nothing runs yet: in is what ranks will read; nil:
-// there is nothing. The printers are the caller's own, too, for lines that are no rank's.
+// New returns the streams of a job that has not started. in is the standard input for ranks, or
+// nil. The caller may also write its own lines to the printers.
 func New(in io.Reader, out, err *Printer) *Streams {
 	return &Streams{out: out, err: err, feed: newStdinFeeder(in), stderrTails: make(map[int][]byte)}
 }
 
-// Open opens the files for the output of a job's ranks, and tells the printers where what
-// goes. Nothing has been started yet (IO-13). The error is a *usererr.Error.
-func (s *Streams) Open(wanted job.Streams, who GroupRanks, told Observers) error {
-	if err := rankOptionError(wanted, who.Size); err != nil {
+// Open opens the files for the output of a job's ranks, and sets where output goes. It is called
+// before anything is started (IO-13). The error is a *usererr.Error.
+func (s *Streams) Open(wanted job.Streams, ranks GroupRanks, observers Observers) error {
+	if err := rankOptionError(wanted, ranks.Size); err != nil {
 		return err
 	}
-	out, err := newRouting(wanted, wanted.Out, who, "stdout")
+	out, err := newRouting(wanted, wanted.Out, ranks, "stdout")
 	if err != nil {
 		return err
 	}
-	errs, err := newRouting(wanted, wanted.Err, who, "stderr")
+	errs, err := newRouting(wanted, wanted.Err, ranks, "stderr")
 	if err != nil {
 		out.close()
 		return err
 	}
 	s.routes = [2]*outputRouting{out, errs}
-	if told.OnOutput != nil {
-		out.observe = func(rank int, data []byte) { told.OnOutput(rank, "stdout", data) }
-		errs.observe = func(rank int, data []byte) { told.OnOutput(rank, "stderr", data) }
+	if observers.OnOutput != nil {
+		out.observe = func(rank int, data []byte) { observers.OnOutput(rank, "stdout", data) }
+		errs.observe = func(rank int, data []byte) { observers.OnOutput(rank, "stderr", data) }
 	}
 	s.labelsShowPIDs.Store(strings.Contains(wanted.Out.Label+wanted.Err.Label, "%P"))
 	s.out.setOnFailure(func(err error, file bool) {
 		if file {
-			told.OnFileFailed(err)
+			observers.OnFileFailed(err)
 		} else {
-			told.OnStdoutGone(err)
+			observers.OnStdoutGone(err)
 		}
 	})
 	s.err.setOnFailure(func(err error, file bool) {
-		if file { // who closes our standard error does not want to hear of it
-			told.OnFileFailed(err)
+		if file { // a closed standard error is not reported
+			observers.OnFileFailed(err)
 		}
 	})
 	s.out.enqueue(queueItem{routing: out})
@@ -99,7 +98,7 @@ func (s *Streams) Open(wanted job.Streams, who GroupRanks, told Observers) error
 	return nil
 }
 
-// rankOptionError is the error of an option that names a rank that there is not.
+// rankOptionError returns an error if an option names a rank that does not exist.
 func rankOptionError(wanted job.Streams, size int) error {
 	for _, x := range []struct {
 		option string
@@ -112,18 +111,18 @@ func rankOptionError(wanted job.Streams, size int) error {
 	return nil
 }
 
-// A GroupOutput is where the output of a group goes that is to be spawned. Its files are open: it
-// ends by Grow or by Close.
+// A GroupOutput is the prepared output of a group to be spawned, with open files. Pass it to
+// AddGroup, or close it.
 type GroupOutput struct{ out, err *outputRouting }
 
-// PrepareGroup opens the files for the output of a group, of which nobody has been started yet.
-// One group at a time is prepared. The error is a *usererr.Error.
-func (s *Streams) PrepareGroup(wanted job.Streams, who GroupRanks) (*GroupOutput, error) {
-	out, err := s.routes[0].forLaterRanks(wanted, who)
+// PrepareGroup opens the files for the output of a group that has not started. Groups must be
+// prepared one at a time. The error is a *usererr.Error.
+func (s *Streams) PrepareGroup(wanted job.Streams, ranks GroupRanks) (*GroupOutput, error) {
+	out, err := s.routes[0].forLaterRanks(wanted, ranks)
 	if err != nil {
 		return nil, err
 	}
-	errs, err := s.routes[1].forLaterRanks(wanted, who)
+	errs, err := s.routes[1].forLaterRanks(wanted, ranks)
 	if err != nil {
 		out.close()
 		return nil, err
@@ -137,19 +136,21 @@ func (g *GroupOutput) Close() {
 	g.err.close()
 }
 
-// AddGroup takes in a group, before anything of it runs.
+// AddGroup adds a prepared group, before its ranks start.
 func (s *Streams) AddGroup(g *GroupOutput) {
 	s.out.enqueue(queueItem{addedRouting: g.out})
 	s.err.enqueue(queueItem{addedRouting: g.err})
 }
 
-// HoldOutput keeps the output of ranks back until Release is called as often. Lines of our own are written.
+// HoldOutput holds back the output of ranks until ReleaseOutput is called as often. Lines of
+// mpiexec are still written.
 func (s *Streams) HoldOutput() {
 	s.out.holdOutput()
 	s.err.holdOutput()
 }
 
-// ReleaseOutput writes a text to standard error. Then it lets go what was kept back of both streams.
+// ReleaseOutput writes a text to standard error, and then releases the output held back on both
+// streams.
 func (s *Streams) ReleaseOutput(text string) {
 	s.err.enqueue(queueItem{ownLine: []byte(text), done: func() {
 		s.out.releaseOutput()
@@ -157,8 +158,8 @@ func (s *Streams) ReleaseOutput(text string) {
 	}})
 }
 
-// HandleData takes what the helper of a rank sends of its streams: a piece of output, which is
-// released when it has been written, or that the rank reads no more. It never waits.
+// HandleData handles data from a rank's helper: a piece of output, or the message that the rank has
+// closed its input. A piece is released when it has been written. HandleData never blocks.
 func (s *Streams) HandleData(m *wire.Data, helper Sender) {
 	x := queueItem{from: helper, rank: m.Rank, data: m}
 	switch m.Stream {
@@ -172,8 +173,8 @@ func (s *Streams) HandleData(m *wire.Data, helper Sender) {
 	}
 }
 
-// RankStarted tells the process ID of a rank, for labels that have it. That has to come before any
-// of its output.
+// RankStarted sets the process ID of a rank, for labels that contain it. It must be called before
+// the rank's first output.
 func (s *Streams) RankStarted(rank, pid int) {
 	if pid != 0 && s.labelsShowPIDs.Load() {
 		s.out.enqueue(queueItem{rank: rank, pid: pid})
@@ -181,18 +182,18 @@ func (s *Streams) RankStarted(rank, pid int) {
 	}
 }
 
-// RankEnded tells that a rank is over: what it has not ended of a line ends now, and nobody waits
-// for what it might write.
+// RankEnded records that a rank has ended. Its unfinished line is written, and no other output
+// waits for it.
 func (s *Streams) RankEnded(rank int) {
 	s.out.enqueueEnd(rank)
 	s.err.enqueueEnd(rank)
 }
 
-// AddStdinReaders says which ranks get our standard input, before any of them runs.
+// AddStdinReaders sets the ranks that receive our standard input, before any of them runs.
 func (s *Streams) AddStdinReaders(readers []StdinReader) { s.feed.addReaders(readers) }
 
-// FeedStdin begins to read our standard input, once the ranks were let go. failed is told why there
-// is no more, unless it is the end of the input, if any rank wants more.
+// FeedStdin starts to read our standard input, once the ranks are released. failed is called if the
+// input fails before its end and a rank wants more.
 func (s *Streams) FeedStdin(failed func(error)) {
 	if s.feed.in != nil {
 		s.feed.ended = make(chan struct{})
@@ -200,20 +201,22 @@ func (s *Streams) FeedStdin(failed func(error)) {
 	}
 }
 
-// CreditStdin tells that a rank has read so many bytes of our standard input.
+// CreditStdin records that a rank has read bytes of our standard input.
 func (s *Streams) CreditStdin(rank, bytes int) { s.feed.addCredit(rank, bytes) }
 
-// StdinReaderEnded tells that a rank is over, and how many bytes of our standard input it has read; below 0: that is not known.
+// StdinReaderEnded records that a rank has ended, and how many bytes of our standard input it has
+// read. A negative number means that it is not known.
 func (s *Streams) StdinReaderEnded(rank int, read int64) { s.feed.rankEnded(rank, read) }
 
-// SeekStdinBack ends the feeding, when all ranks are over. Input that no rank has read is there again for whatever reads it next, if
-// it is a file. Otherwise it returns how many bytes are lost, if no rank has read any.
+// SeekStdinBack stops reading, when all ranks have ended. If our input is a file, it seeks back
+// over the bytes that no rank has read. Otherwise it returns how many bytes are lost if no rank has
+// read any.
 func (s *Streams) SeekStdinBack() (lost int64) { return s.feed.seekBack() }
 
-// Close ends the feeding. The printers are their owner's.
+// Close stops reading. It does not close the printers.
 func (s *Streams) Close() { s.feed.close() }
 
-// keepStderrTail keeps the end of what a rank writes to stderr.
+// keepStderrTail keeps the end of a rank's stderr.
 func (s *Streams) keepStderrTail(rank int, text []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -223,7 +226,7 @@ func (s *Streams) keepStderrTail(rank int, text []byte) {
 	s.stderrTails[rank] = bytes.Clone(text[max(0, len(text)-maxStderrTail):])
 }
 
-// StderrTail is the end of what a rank has written to stderr, at most 512 bytes of it.
+// StderrTail returns the end of a rank's stderr, at most maxStderrTail bytes.
 func (s *Streams) StderrTail(rank int) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,16 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Chunks are bytes that are to be written together: long pieces as they are, where they
-// are, short ones side by side.
+// A writeBuffer collects bytes to be written together. It refers to long pieces where they are, and
+// copies short ones.
 type writeBuffer struct {
 	list     [][]byte
-	copies   []byte // what was copied; from start on it is not yet in list
+	copies   []byte // copied bytes; those from runStart on are not in list yet
 	runStart int
 }
 
-// minBorrow is the size from which a piece is not copied, in bytes: less than that is
-// copied faster than listed.
+// minBorrow is from which size a piece is not copied, in bytes. Copying a shorter one is faster.
 const minBorrow = 1 << 10
 
 func (c *writeBuffer) addCopy(b []byte) { c.copies = append(c.copies, b...) }
@@ -32,7 +31,7 @@ func (c *writeBuffer) addBorrowed(b []byte) {
 	c.list = append(c.list, b)
 }
 
-// endRun ends a run of copied pieces.
+// endRun adds the copied bytes since the last run to list.
 func (c *writeBuffer) endRun() {
 	if len(c.copies) > c.runStart {
 		c.list = append(c.list, c.copies[c.runStart:])
@@ -42,10 +41,10 @@ func (c *writeBuffer) endRun() {
 
 func (c *writeBuffer) isEmpty() bool { return len(c.list) == 0 && len(c.copies) == c.runStart }
 
-// copiedLen is how many of them stand here, not where they were.
+// copiedLen returns how many bytes were copied.
 func (c *writeBuffer) copiedLen() int { return len(c.copies) }
 
-// bytes are all of them in one.
+// bytes returns all bytes as one slice.
 func (c *writeBuffer) bytes() []byte {
 	c.endRun()
 	if len(c.list) == 1 {
@@ -54,10 +53,10 @@ func (c *writeBuffer) bytes() []byte {
 	return bytes.Join(c.list, nil)
 }
 
-// maxCopyBuffer is how much room is kept for copies, in bytes.
+// maxCopyBuffer is how large a buffer for copies is kept for reuse, in bytes.
 const maxCopyBuffer = 1 << 20
 
-// writeTo writes all, in one system call if w is a file, and forgets it.
+// writeTo writes everything, in one system call if w is a file, and empties the buffer.
 func (c *writeBuffer) writeTo(w io.Writer) (err error) {
 	if c.isEmpty() {
 		return nil
@@ -79,11 +78,11 @@ func (c *writeBuffer) writeTo(w io.Writer) (err error) {
 	return err
 }
 
-// maxIOV is IOV_MAX, the most pieces that one system call takes.
+// maxIOV is IOV_MAX, the most pieces that writev(2) takes.
 const maxIOV = 1024
 
-// writev writes pieces, none of them empty, in as few system calls as the kernel lets us.
-// It changes the list.
+// writev writes pieces, of which none may be empty, in as few system calls as possible. It modifies
+// list.
 func writev(file *os.File, list [][]byte) error {
 	raw, err := file.SyscallConn()
 	if err != nil {

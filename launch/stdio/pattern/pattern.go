@@ -1,5 +1,5 @@
-// Package pattern makes labels of lines and names of files of what a user has written with
-// percent signs: out.%r. It is pure: who a rank is, and when, is told.
+// Package pattern makes line labels and file names from patterns with percent verbs, such as
+// out.%r. It is pure: the caller passes the rank and the time.
 package pattern
 
 import (
@@ -9,20 +9,20 @@ import (
 	"time"
 )
 
-// A Pattern makes labels and names of files (cli.md IO-13, -prepend-pattern):
+// A Pattern makes labels and file names (cli.md IO-13, -prepend-pattern):
 //
-//	%r rank   %R rank, zero-padded   %l local rank   %n %p node, helper: its index
+//	%r rank   %R rank, zero-padded   %l local rank   %n %p node's index
 //	%h host   %g group   %s stream   %j job   %a attempt   %t seconds since the start   %%
 //
-// and in labels only, which are made when there is something to label:
+// Labels are made when there is output, and have two more:
 //
 //	%T wall clock   %P process ID
 //
-// The ranks of the command line are group 0, those that were spawned 1 and so on. Of these
-// %r tells both, "1:0", unless %g stands beside it.
+// The ranks of the command line are group 0, spawned groups are 1 and so on. For a spawned rank %r
+// and %R include the group, "1:0", unless the pattern has %g.
 type Pattern []token
 
-// A token is text, or with verb what that stands for.
+// A token is literal text, or a verb if verb is not 0.
 type token struct {
 	text string
 	verb byte
@@ -33,10 +33,10 @@ const (
 	labelVerbs = fileVerbs + "TP"
 )
 
-// ParseLabel reads the pattern of a label.
+// ParseLabel parses the pattern of a label.
 func ParseLabel(text string) (Pattern, error) { return parsePattern(text, labelVerbs) }
 
-// ParseFile reads the pattern of the name of a file.
+// ParseFile parses the pattern of a file name.
 func ParseFile(text string) (Pattern, error) { return parsePattern(text, fileVerbs) }
 
 func parsePattern(text, verbs string) (p Pattern, err error) {
@@ -64,7 +64,7 @@ func parsePattern(text, verbs string) (p Pattern, err error) {
 	return p, nil
 }
 
-// HasVerb reports whether one of the verbs is in a pattern.
+// HasVerb reports whether the pattern has one of the verbs, given as letters.
 func (p Pattern) HasVerb(verbs string) bool {
 	for _, x := range p {
 		if x.verb != 0 && strings.IndexByte(verbs, x.verb) >= 0 {
@@ -74,25 +74,25 @@ func (p Pattern) HasVerb(verbs string) bool {
 	return false
 }
 
-// A RankInfo is what patterns can tell of one output stream of a rank.
+// A RankInfo has the values of a pattern's verbs for one output stream of a rank.
 type RankInfo struct {
-	Number            int // in the job; all else that takes a rank here takes this one
-	Rank, Size, Group int // the group of those of the command line is 0; its rank there, and its size
-	Local             int // among those of its node
+	Number            int // rank's number in the job
+	Rank, Size, Group int // rank's number in its group, the group's size, and the group (0: command line)
+	Local             int // rank's number on its node
 	Node              int // index of its node in the plan
-	Attempt           int // of the job
+	Attempt           int // number of the job's attempt
 	PID               int // 0: not known yet
 	Host, Job, Stream string
-	Began             time.Time // when the job did
+	Began             time.Time // start of the job
 }
 
-// DisplayName is how messages call a rank: of those that were spawned with the number of their group.
+// DisplayName returns the rank's name for messages: "3", or "1:0" in a spawned group.
 func (w RankInfo) DisplayName() string { return string(Pattern{{verb: 'r'}}.Append(nil, w, w.Began)) }
 
 // timeFormat is RFC 3339 with milliseconds.
 const timeFormat = "2006-01-02T15:04:05.000Z07:00"
 
-// Append appends what the pattern makes.
+// Append appends the label or name for a rank to out.
 func (p Pattern) Append(out []byte, w RankInfo, now time.Time) []byte {
 	for _, x := range p {
 		switch x.verb {
@@ -127,8 +127,8 @@ func (p Pattern) Append(out []byte, w RankInfo, now time.Time) []byte {
 	return out
 }
 
-// group appends the group of a rank that was spawned, if the pattern does not tell it
-// otherwise: ranks of two groups have one number.
+// group appends the group of a spawned rank, unless the pattern has %g. Otherwise ranks of two
+// groups would have the same name.
 func (p Pattern) group(out []byte, w RankInfo) []byte {
 	if w.Group == 0 || p.HasVerb("g") {
 		return out
