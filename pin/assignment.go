@@ -2,12 +2,12 @@ package pin
 
 import "slices"
 
-// A BusyUnits is a set of units, by their numbers, that other jobs have.
+// A BusyUnits is the set of units that other jobs use, by unit number.
 type BusyUnits map[int]bool
 
-// FindBusyUnits finds the busy units of a node: those of which a live job has a CPU and,
-// where more processes are known to run than CPUs of theirs, further units until
-// the numbers agree (section 0, padding). slots are the units in default order.
+// FindBusyUnits returns the busy units of a node. A unit is busy if cpus contains one of its CPUs. If
+// fewer units are busy than procs processes run, further units count as busy until the numbers agree
+// (section 0, padding). slots are the units in default order.
 func FindBusyUnits(slots []Unit, cpus []int, procs int) BusyUnits {
 	if len(cpus) == 0 && procs == 0 {
 		return nil
@@ -31,7 +31,7 @@ func FindBusyUnits(slots []Unit, cpus []int, procs int) BusyUnits {
 	return busy
 }
 
-// FreeSlots lists the slots whose units are not busy, ascending.
+// FreeSlots returns the slots whose units are not busy, ascending.
 func FreeSlots(slots []Unit, busy BusyUnits) []int {
 	free := make([]int, 0, len(slots))
 	for i, u := range slots {
@@ -42,38 +42,38 @@ func FreeSlots(slots []Unit, busy BusyUnits) []int {
 	return free
 }
 
-// An Assignment is what one rank gets of a node.
+// An Assignment is the slots, CPUs and memory of one rank on its node.
 type Assignment struct {
 	Slots   []int
 	CPUs    []int // of all its slots, ascending
-	Mems    []int // the NUMA nodes of its cores, ascending; nil: not all are known
-	Unbound bool  // the rank has them, and is not bound to them
+	Mems    []int // NUMA nodes of its cores, ascending; nil if not all are known
+	Unbound bool  // the rank has these CPUs but is not bound to them
 }
 
-// NewAssignment joins some slots of a node (7.4, 7.5). The result shares memory with its
-// arguments.
+// NewAssignment returns the assignment of some slots of a node (7.4, 7.5). The result shares memory with
+// its arguments.
 func NewAssignment(slots []Unit, mine []int) Assignment {
-	seat := Assignment{Slots: mine}
+	assigned := Assignment{Slots: mine}
 	if len(mine) == 1 {
 		u := slots[mine[0]]
-		seat.CPUs = u.CPUs
+		assigned.CPUs = u.CPUs
 		if u.NUMA >= 0 {
-			seat.Mems = []int{u.NUMA}
+			assigned.Mems = []int{u.NUMA}
 		}
-		return seat
+		return assigned
 	}
 	known := true
 	for _, slot := range mine {
 		u := slots[slot]
-		seat.CPUs = append(seat.CPUs, u.CPUs...)
-		seat.Mems = append(seat.Mems, u.NUMA)
+		assigned.CPUs = append(assigned.CPUs, u.CPUs...)
+		assigned.Mems = append(assigned.Mems, u.NUMA)
 		known = known && u.NUMA >= 0
 	}
-	slices.Sort(seat.CPUs)
-	slices.Sort(seat.Mems)
-	seat.Mems = slices.Compact(seat.Mems)
+	slices.Sort(assigned.CPUs)
+	slices.Sort(assigned.Mems)
+	assigned.Mems = slices.Compact(assigned.Mems)
 	if !known {
-		seat.Mems = nil
+		assigned.Mems = nil
 	}
-	return seat
+	return assigned
 }

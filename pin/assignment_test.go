@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// fourCores is four cores of two threads, the fourth outside of the cpuset, the second with
-// one thread outside; cores 0 and 1 lie in memory node 0.
+// fourCores has four cores of two threads. The fourth core and one thread of the second are outside the
+// cpuset. Cores 0 and 1 are in NUMA node 0.
 var fourCores = Topology{Cores: []Core{
 	{CPUs: []int{0, 4}}, {CPUs: []int{5}, Unusable: []int{1}},
 	{CPUs: []int{2, 6}, CoreLocation: CoreLocation{NUMA: 1}}, {Unusable: []int{3, 7}, CoreLocation: CoreLocation{NUMA: 1}},
@@ -33,7 +33,7 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// Slot order is the map, each unit once, then the rest (7.2).
+// Slot order is that of the map, each unit once, then the rest (7.2).
 func TestSlots(t *testing.T) {
 	for _, test := range []struct {
 		cpuMap []int
@@ -47,9 +47,8 @@ func TestSlots(t *testing.T) {
 	}
 }
 
-// A core is busy when any of its threads is; processes nobody knows the CPUs of take
-// free units in slot order.
-func TestTaken(t *testing.T) {
+// A core is busy if one of its threads is. Processes on unknown CPUs occupy free units in slot order.
+func TestFindBusyUnits(t *testing.T) {
 	for _, test := range []struct {
 		cpus  []int
 		procs int
@@ -65,7 +64,7 @@ func TestTaken(t *testing.T) {
 	}
 }
 
-func TestNewSeat(t *testing.T) {
+func TestNewAssignment(t *testing.T) {
 	slots := OrderByMap(fourCores.ListUnits(false), []int{2, 1, 0})
 	for _, test := range []struct {
 		mine []int
@@ -78,8 +77,8 @@ func TestNewSeat(t *testing.T) {
 		}
 	}
 	blind := []Unit{{0, []int{0}, 0}, {1, []int{1}, -1}}
-	if seat := NewAssignment(blind, []int{0, 1}); seat.Mems != nil {
-		t.Errorf("memory %v although one core's is unknown", seat.Mems)
+	if assigned := NewAssignment(blind, []int{0, 1}); assigned.Mems != nil {
+		t.Errorf("memory %v although one core's is unknown", assigned.Mems)
 	}
 }
 
@@ -96,9 +95,9 @@ func FuzzParseCPUs(f *testing.F) {
 	})
 }
 
-// Whether the sets that were written down give two ranks of a node the same CPU: they are used again when there are more ranks.
-// A rank that is not bound shares nothing.
-func TestCrowds(t *testing.T) {
+// PutsRanksOnSameCPU reports whether written sets give two ranks of a node the same CPU. The sets repeat
+// if there are more ranks. An unbound rank shares nothing.
+func TestPutsRanksOnSameCPU(t *testing.T) {
 	for _, test := range []struct {
 		sets  string
 		ranks int

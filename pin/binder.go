@@ -6,19 +6,19 @@ import (
 	"remshell/idset"
 )
 
-// A Binder widens or narrows what a rank was given to what it is to be bound to
-// (--bind-to). It belongs to one node.
+// A Binder computes the CPUs to which the ranks of one node are bound (--bind-to): the rank's own slots,
+// more, or fewer.
 type Binder struct {
 	bind              Binding
 	slots             []Unit
-	groupOfSlot       []int              // of a slot: the group of things it lies in; -1: in none
-	slotsOfGroup      [][]int            // of a group: its free slots, ascending
-	assignmentOfGroup map[int]Assignment // of a group: the seat of all ranks in it alone
-	slotOfCPU         map[int]int        // of a free CPU: its slot
+	groupOfSlot       []int              // by slot: the group of objects that contains it; -1 if there is none
+	slotsOfGroup      [][]int            // by group: its free slots, ascending
+	assignmentOfGroup map[int]Assignment // by group: the assignment of ranks that use only this group
+	slotOfCPU         map[int]int        // by free CPU: its slot
 	cpus              []int              // of all free slots, ascending
 }
 
-// NewBinder prepares a node that lacks nothing.
+// NewBinder returns a binder for a node that CheckLayout accepts. free lists its free slots.
 func NewBinder(t Topology, slots []Unit, free []int, l Layout, threads bool) *Binder {
 	e := &Binder{bind: l.Bind, slots: slots, assignmentOfGroup: make(map[int]Assignment)}
 	free = slices.Sorted(slices.Values(free))
@@ -40,13 +40,13 @@ func NewBinder(t Topology, slots []Unit, free []int, l Layout, threads bool) *Bi
 	return e
 }
 
-// bindAllTo makes some slots the extent of every rank.
+// bindAllTo makes some slots the binding of every rank.
 func (e *Binder) bindAllTo(slots []int) {
 	e.groupOfSlot = make([]int, len(e.slots))
 	e.slotsOfGroup = [][]int{slices.Sorted(slices.Values(slots))}
 }
 
-// groupByObject finds the groups of things.
+// groupByObject groups the slots by the objects to which ranks are bound.
 func (e *Binder) groupByObject(t Topology, free []int) {
 	firsts, group := t.objects(e.bind.Level, e.bind.Count)
 	e.groupOfSlot, e.slotsOfGroup = t.groupOfSlots(e.slots, e.bind.Level, group), make([][]int, len(firsts))
@@ -57,7 +57,7 @@ func (e *Binder) groupByObject(t Topology, free []int) {
 	}
 }
 
-// listFreeCPUs finds the free CPUs.
+// listFreeCPUs stores the free CPUs and their slots.
 func (e *Binder) listFreeCPUs(free []int) {
 	e.slotOfCPU = make(map[int]int)
 	for _, slot := range free {
@@ -69,7 +69,7 @@ func (e *Binder) listFreeCPUs(free []int) {
 	slices.Sort(e.cpus)
 }
 
-// UsableCPUs lists the CPUs that may be used, ascending.
+// UsableCPUs returns the usable CPUs, ascending.
 func (t Topology) UsableCPUs() []int {
 	var cpus []int
 	for i := range t.Cores {
@@ -79,7 +79,7 @@ func (t Topology) UsableCPUs() []int {
 	return cpus
 }
 
-// Bind is what the local-th rank of the node is bound to, which was given mine.
+// Bind returns the binding of a rank. local is its number on the node, mine are its slots.
 func (e *Binder) Bind(local int, mine []int) Assignment {
 	switch {
 	case e.bind.Sets != nil:
@@ -87,27 +87,27 @@ func (e *Binder) Bind(local int, mine []int) Assignment {
 		if len(set) > 0 {
 			return e.exactCPUs(set)
 		}
-		seat := NewAssignment(e.slots, slices.Sorted(slices.Values(mine)))
-		seat.Unbound = true
-		return seat
+		assigned := NewAssignment(e.slots, slices.Sorted(slices.Values(mine)))
+		assigned.Unbound = true
+		return assigned
 	case e.bind.RoundRobin && len(e.cpus) > 0:
 		return e.exactCPUs(e.cpus[local%len(e.cpus) : local%len(e.cpus)+1])
 	case e.groupOfSlot != nil:
 		return e.widen(mine)
 	}
-	seat := NewAssignment(e.slots, slices.Sorted(slices.Values(mine)))
+	assigned := NewAssignment(e.slots, slices.Sorted(slices.Values(mine)))
 	if e.bind.Level == ByThread {
 		var first []int
-		for _, slot := range seat.Slots {
+		for _, slot := range assigned.Slots {
 			first = append(first, e.slots[slot].CPUs[0])
 		}
 		slices.Sort(first)
-		seat.CPUs = first
+		assigned.CPUs = first
 	}
-	return seat
+	return assigned
 }
 
-// widen adds the other free slots of the groups in which some slots are.
+// widen returns the assignment of all free slots in the groups that contain the slots mine.
 func (e *Binder) widen(mine []int) Assignment {
 	var groups, wide []int
 	for _, slot := range mine {
@@ -120,34 +120,33 @@ func (e *Binder) widen(mine []int) Assignment {
 	}
 	alone := len(groups) == 1 && wide == nil
 	if alone {
-		if seat, known := e.assignmentOfGroup[groups[0]]; known {
-			return seat
+		if assigned, known := e.assignmentOfGroup[groups[0]]; known {
+			return assigned
 		}
 	}
 	for _, g := range groups {
 		wide = append(wide, e.slotsOfGroup[g]...)
 	}
 	slices.Sort(wide)
-	seat := NewAssignment(e.slots, wide)
+	assigned := NewAssignment(e.slots, wide)
 	if alone {
-		e.assignmentOfGroup[groups[0]] = seat
+		e.assignmentOfGroup[groups[0]] = assigned
 	}
-	return seat
+	return assigned
 }
 
-// exactCPUs is a seat with these CPUs, and the slots they touch.
+// exactCPUs returns the assignment of exactly these CPUs. Its slots are those that contain one of them.
 func (e *Binder) exactCPUs(cpus []int) Assignment {
 	var mine []int
 	for _, cpu := range cpus {
 		mine = append(mine, e.slotOfCPU[cpu])
 	}
-	seat := NewAssignment(e.slots, idset.New(mine...))
-	seat.CPUs = idset.New(cpus...)
-	return seat
+	assigned := NewAssignment(e.slots, idset.New(mine...))
+	assigned.CPUs = idset.New(cpus...)
+	return assigned
 }
 
-// PutsRanksOnSameCPU reports whether ranks of one node are to have the same CPU of those that were
-// written down for them.
+// PutsRanksOnSameCPU reports whether "user:" sets give the same CPU to two ranks of one node.
 func (b Binding) PutsRanksOnSameCPU(ranks int) bool {
 	if b.Sets == nil {
 		return false

@@ -9,9 +9,9 @@ import (
 	"remshell/test/pintest"
 )
 
-// What hwloc finds in its captures (tests/hwloc/linux/*.output there) is what we find, with
-// two exceptions: it knows that a module of an Opteron is two cores, where the kernel says
-// it is one of two threads, and it makes a package of each core where nobody tells.
+// The topology of captured nodes agrees with hwloc (tests/hwloc/linux/*.output there), with two
+// exceptions. hwloc treats a module of an Opteron as two cores, the kernel as one core with two threads.
+// hwloc makes a package of each core if packages are unknown.
 func TestCapturedNodes(t *testing.T) {
 	for _, test := range []struct {
 		name string

@@ -5,32 +5,33 @@ import (
 	"slices"
 )
 
-// A Confinement keeps the ranks of a section inside of NUMA nodes (which-hosts.md 9.2): each has all
-// of its slots in one of them. The zero value keeps nobody.
+// A Confinement keeps each rank of an app inside one NUMA node (which-hosts.md 9.2): all slots of the rank
+// are in it. The zero value confines nothing.
 type Confinement struct {
-	PerNUMA      int   // most ranks in each NUMA node; 0: no limit
-	FirstNodes   int   // only so many NUMA nodes, those of the lowest numbers; 0: all
-	NUMANodes    []int // only these, by the kernel's numbers; nil: all
-	StrictMemory bool  // memory comes from the NUMA node of the rank, whatever else was said of memory
+	PerNUMA      int   // most ranks in each NUMA node; 0 means no limit
+	FirstNodes   int   // use only this many NUMA nodes, with the lowest numbers; 0 means all
+	NUMANodes    []int // use only these, by the kernel's numbers; nil means all
+	StrictMemory bool  // memory comes from the NUMA node of the rank, whatever other memory options say
 }
 
-// IsSet reports whether anything was said.
+// IsSet reports whether the confinement restricts anything.
 func (c Confinement) IsSet() bool {
 	return c.PerNUMA > 0 || c.FirstNodes > 0 || c.NUMANodes != nil || c.StrictMemory
 }
 
-// allowsNUMA reports whether ranks may be in the k-th NUMA node of a node, by its number.
+// allowsNUMA reports whether ranks may be in the NUMA node with this number, which is the k-th of the
+// node.
 func (c Confinement) allowsNUMA(k, number int) bool {
 	return (c.FirstNodes == 0 || k < c.FirstNodes) && (c.NUMANodes == nil || slices.Contains(c.NUMANodes, number))
 }
 
-// NewNUMAPool sorts the free slots of a node by NUMA nodes, for jobs of which some section is
-// confined: Confine says what holds for the section whose ranks come next. A slot of which nobody
-// said where it is counts in NUMA node 0.
+// NewNUMAPool returns a pool with the free slots of a node by NUMA node. It is for jobs in which some app
+// is confined: SetConfinement sets the confinement of the app whose ranks come next. Slots in an unknown
+// NUMA node count in NUMA node 0.
 //
 //	slots 0 1 2 3 | 4 5 6 7     two NUMA nodes; ranks of 3 slots
 //	strict     012    456       at most two of them
-//	free       012 345          a section that is not confined
+//	free       012 345          an app that is not confined
 func NewNUMAPool(t Topology, slots []Unit, free []int) *Pool {
 	p := &Pool{sharedSlots: make(map[int][]RankSlots), sharedCount: make(map[int]int)}
 	index := make(map[int]int)
@@ -55,7 +56,8 @@ func NewNUMAPool(t Topology, slots []Unit, free []int) *Pool {
 	return p
 }
 
-// SetConfinement begins a section of the job. It has no effect on other pools than those of NewNUMAPool.
+// SetConfinement sets the confinement of the next app of the job. It has an effect only on pools of
+// NewNUMAPool.
 func (p *Pool) SetConfinement(c Confinement) {
 	if p.numaNodes == nil {
 		return
@@ -72,10 +74,10 @@ func (p *Pool) SetConfinement(c Confinement) {
 	}
 }
 
-// mayCrossNUMA reports whether the ranks that come next may have slots of several NUMA nodes.
+// mayCrossNUMA reports whether the next ranks may have slots in several NUMA nodes.
 func (p *Pool) mayCrossNUMA() bool { return p.numaNodes != nil && p.perObject == 0 }
 
-// free is how many slots nobody has.
+// freeSlots returns the number of free slots.
 func (p *Pool) freeSlots() int {
 	n := 0
 	for i := range p.objects {
@@ -84,7 +86,7 @@ func (p *Pool) freeSlots() int {
 	return n
 }
 
-// takeLowest gives a rank the lowest free slots, wherever they are.
+// takeLowest gives a rank the lowest free slots, in any NUMA nodes. It returns false if they are too few.
 func (p *Pool) takeLowest(width int) (RankSlots, bool) {
 	if p.freeSlots() < width {
 		return RankSlots{}, false
@@ -103,7 +105,7 @@ func (p *Pool) takeLowest(width int) (RankSlots, bool) {
 	return take, true
 }
 
-// Option is the option that said it, for messages: the first of several.
+// Option returns the first option that confines ranks, for messages.
 func (c Confinement) Option() string {
 	switch {
 	case c.PerNUMA > 0:

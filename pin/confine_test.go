@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// twoNUMANodes is eight cores of two threads on two NUMA nodes.
+// twoNUMANodes has eight cores of two threads on two NUMA nodes.
 func twoNUMANodes() Topology {
 	var t Topology
 	for core := range 8 {
@@ -15,8 +15,8 @@ func twoNUMANodes() Topology {
 	return t
 }
 
-// Seats are, for each allowed NUMA node ascending, its free slots in groups of the width, at most
-// so many of them (which-hosts.md 9.2).
+// In each allowed NUMA node, ascending, the free slots are divided into groups of the width, up to the
+// limit (which-hosts.md 9.2).
 func TestConfinement(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -39,14 +39,14 @@ func TestConfinement(t *testing.T) {
 		slots := node.ListUnits(false)
 		pool := NewNUMAPool(node, slots, FreeSlots(slots, test.busy))
 		pool.SetConfinement(test.Confinement)
-		room := pool.Capacity(test.width, 1)
-		if got := takeAllSlots(pool, test.width); got != test.want || room != len(strings.Fields(test.want)) {
-			t.Errorf("%s: %q and room %d; want %q", test.name, got, room, test.want)
+		capacity := pool.Capacity(test.width, 1)
+		if got := takeAllSlots(pool, test.width); got != test.want || capacity != len(strings.Fields(test.want)) {
+			t.Errorf("%s: %q and capacity %d; want %q", test.name, got, capacity, test.want)
 		}
 	}
 }
 
-// takeAllSlots takes all there is: the slots of each rank as one word.
+// takeAllSlots takes all free slots, and formats the slots of each rank as one word.
 func takeAllSlots(p *Pool, width int) string {
 	var ranks []string
 	for take, ok := p.TakeSlots(width, 1); ok; take, ok = p.TakeSlots(width, 1) {
@@ -55,8 +55,8 @@ func takeAllSlots(p *Pool, width int) string {
 	return strings.Join(ranks, " ")
 }
 
-// Each section has limits of its own, on the slots that the ones before have left.
-func TestConfinementOfSections(t *testing.T) {
+// Each app has its own limits, on the slots that earlier apps have left.
+func TestConfinementOfApps(t *testing.T) {
 	node := twoNUMANodes()
 	slots := node.ListUnits(false)
 	pool := NewNUMAPool(node, slots, FreeSlots(slots, nil))
@@ -74,7 +74,7 @@ func TestConfinementOfSections(t *testing.T) {
 	}
 }
 
-// A core of which nobody said where it is counts in NUMA node 0.
+// A core in an unknown NUMA node counts in NUMA node 0.
 func TestUnknownCoresAreInTheFirst(t *testing.T) {
 	node := Topology{Cores: []Core{{CPUs: []int{0}, CoreLocation: UnknownLocation}, {CPUs: []int{1}, CoreLocation: UnknownLocation}}}
 	slots := node.ListUnits(false)

@@ -10,16 +10,16 @@ import (
 	"remshell/idset"
 )
 
-// A CPURange is one item of a list of CPUs that somebody wrote down (cli.md 4.3). Its
-// numbers are logical, counted by package, core and thread, unless Kernel is set.
+// A CPURange is one item of a list of CPUs that a user wrote (cli.md 4.3). Its numbers are logical,
+// counted by package, core and thread, unless KernelNumbers is set.
 type CPURange struct {
-	KernelNumbers bool // CPU numbers of the kernel
-	InPackage     bool // cores of a package; else units of the node
+	KernelNumbers bool // the numbers are the kernel's CPU numbers
+	InPackage     bool // the numbers are cores of a package; else units of the node
 	Package       int  // logical number, from 0
-	First, Last   int  // from 0; Last < First: all
+	First, Last   int  // from 0; Last < First means all
 }
 
-// String writes a pick as ParsePicks reads it.
+// String returns the range as ParseCPURanges reads it.
 func (p CPURange) String() string {
 	numbers := "*"
 	if p.Last >= p.First {
@@ -34,7 +34,7 @@ func (p CPURange) String() string {
 	return numbers
 }
 
-// A SpanError is a fault of a text, and the bytes of it that are at fault.
+// A SpanError is an error in a text, at the bytes From to To-1.
 type SpanError struct {
 	From, To int
 	Reason   string
@@ -42,16 +42,16 @@ type SpanError struct {
 
 func (e *SpanError) Error() string { return e.Reason }
 
-// allNumbers marks a pick without numbers.
+// allNumbers is the value of Last in a range without numbers ("*").
 const allNumbers = -1
 
-// ParseCPURanges reads a list of CPUs. The error is a *SpanError.
+// ParseCPURanges parses a list of CPUs. The error is a *SpanError.
 //
 //	list = group { ";" group }        a prefix holds to the end of its group
 //	group = item { "," item }
 //	item = [ "p" | package ":" ] ( N [ "-" M ] | "*" )
 func ParseCPURanges(list string) ([]CPURange, error) {
-	var picks []CPURange
+	var ranges []CPURange
 	at := 0
 	for group := range strings.SplitSeq(list, ";") {
 		var prefix CPURange
@@ -60,14 +60,15 @@ func ParseCPURanges(list string) ([]CPURange, error) {
 			if reason != "" {
 				return nil, &SpanError{at, at + len(item), reason}
 			}
-			picks, prefix = append(picks, p), p
+			ranges, prefix = append(ranges, p), p
 			at += len(item) + 1
 		}
 	}
-	return picks, nil
+	return ranges, nil
 }
 
-// parseCPURange reads an item, with the prefix of the item before if it has none.
+// parseCPURange parses an item. Without a prefix of its own it gets that of the item before. reason is
+// empty if the item is valid.
 func parseCPURange(item string, prefix CPURange) (p CPURange, reason string) {
 	p = CPURange{KernelNumbers: prefix.KernelNumbers, InPackage: prefix.InPackage, Package: prefix.Package, Last: allNumbers}
 	numbers := item
@@ -105,24 +106,22 @@ func cpuNumber(text string) (int, bool) {
 	return n, err == nil && n >= 0 && n < maxCPU && text[0] != '+' && text[0] != '-'
 }
 
-// A Numbering finds the CPUs of a node by the numbers of picks.
+// A Numbering finds the CPUs of a node by the numbers in CPURanges.
 type Numbering struct {
 	kernel   []numberedCPUs   // every CPU
 	units    []numberedCPUs   // by package, core and thread
-	packages [][]numberedCPUs // the cores of each
-	usable   []int            // CPUs
+	packages [][]numberedCPUs // the cores of each package
+	usable   []int            // usable CPUs
 }
 
-// A numberedCPUs thing has the number it is called by, and its CPUs as far as they may be
-// used.
+// A numberedCPUs is a CPU, core or unit with its number, and its usable CPUs.
 type numberedCPUs struct {
 	number int
 	cpus   []int
 }
 
-// Numbering counts everything that is online. threads says that units are hardware
-// threads. CPUs outside of the cpuset have numbers too, so that a list means the same
-// wherever it is used; they cannot be had.
+// Numbering numbers everything that is online. threads says that units are hardware threads. CPUs outside
+// the cpuset have numbers too, so that a list means the same in every job; but they cannot be used.
 func (t Topology) Numbering(threads bool) *Numbering {
 	n := new(Numbering)
 	cores := slices.Clone(t.Cores)
@@ -150,7 +149,7 @@ func (t Topology) Numbering(threads bool) *Numbering {
 
 func byNumber(a, b numberedCPUs) int { return cmp.Compare(a.number, b.number) }
 
-// threads lists the threads of a core by their kernel numbers.
+// threads returns the threads of a core, by their kernel numbers.
 func (c Core) threads() []numberedCPUs {
 	var threads []numberedCPUs
 	for _, cpu := range c.AllCPUs() {
@@ -163,18 +162,18 @@ func (c Core) threads() []numberedCPUs {
 	return threads
 }
 
-// CPUs lists what is meant, each CPU once, in the order of the list and ascending
-// within a core. The error goes on after the name of the node: "node1 " + err.
-func (n *Numbering) CPUs(picks []CPURange) ([]int, error) {
+// CPUs returns the CPUs of the ranges, each once, in the order of the list and ascending within a core.
+// The error text continues the name of the node: "node1 " + err.
+func (n *Numbering) CPUs(ranges []CPURange) ([]int, error) {
 	var cpus []int
-	for _, p := range picks {
-		things, err := n.selected(p)
+	for _, p := range ranges {
+		found, err := n.selected(p)
 		if err != nil {
 			return nil, err
 		}
-		for _, thing := range things {
-			for _, cpu := range thing.cpus {
-				if len(picks) == 1 || !slices.Contains(cpus, cpu) {
+		for _, item := range found {
+			for _, cpu := range item.cpus {
+				if len(ranges) == 1 || !slices.Contains(cpus, cpu) {
 					cpus = append(cpus, cpu)
 				}
 			}
@@ -183,7 +182,7 @@ func (n *Numbering) CPUs(picks []CPURange) ([]int, error) {
 	return cpus, nil
 }
 
-// selected are those a pick means.
+// selected returns the CPUs, cores or units that a range selects.
 func (n *Numbering) selected(p CPURange) ([]numberedCPUs, error) {
 	list, noun := n.units, "slot "
 	switch {
@@ -201,29 +200,29 @@ func (n *Numbering) selected(p CPURange) ([]numberedCPUs, error) {
 		}
 		return list, nil
 	}
-	var things []numberedCPUs
+	var found []numberedCPUs
 	for number := p.First; number <= p.Last; number++ {
-		i, there := slices.BinarySearchFunc(list, numberedCPUs{number: number}, byNumber)
+		i, known := slices.BinarySearchFunc(list, numberedCPUs{number: number}, byNumber)
 		switch {
-		case !there:
+		case !known:
 			return nil, fmt.Errorf("has no %s%d: it has %s", noun, number, foldNumbers(list))
 		case len(list[i].cpus) == 0:
 			return nil, fmt.Errorf("does not let us use its %s%d, but the CPUs %s only", noun, number, idset.Text(n.usable))
 		}
-		things = append(things, list[i])
+		found = append(found, list[i])
 	}
-	return things, nil
+	return found, nil
 }
 
-func foldNumbers(things []numberedCPUs) string {
-	numbers := make([]int, len(things))
-	for i, thing := range things {
-		numbers[i] = thing.number
+func foldNumbers(found []numberedCPUs) string {
+	numbers := make([]int, len(found))
+	for i, item := range found {
+		numbers[i] = item.number
 	}
 	return cmp.Or(idset.Text(numbers), "none")
 }
 
-// foldUpTo is the numbers below n, folded.
+// foldUpTo returns the numbers from 0 to n-1, folded, or "none".
 func foldUpTo(n int) string {
 	numbers := make([]int, n)
 	for i := range numbers {

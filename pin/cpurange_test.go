@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// twoPackages is two packages of four cores with two threads each; the kernel deals its numbers
-// round the packages, as many machines do. Core 3 of package 1 is closed, and one
-// thread of core 2 of package 0.
+// twoPackages has two packages of four cores with two threads each. The kernel numbers CPUs of both
+// packages in turn, as on many machines. Core 3 of package 1 and one thread of core 2 of package 0 are not
+// usable.
 func twoPackages() Topology {
 	var t Topology
 	for core := range 8 {
@@ -25,7 +25,7 @@ func twoPackages() Topology {
 	return t
 }
 
-func TestPicks(t *testing.T) {
+func TestParseCPURanges(t *testing.T) {
 	tests := []struct{ list, cores, threads string }{
 		{"0", "0,8", "0"},
 		{"1", "2,10", "8"},
@@ -51,7 +51,7 @@ func TestPicks(t *testing.T) {
 		{"p16", "error: has no CPU 16: it has 0-15", ""},
 	}
 	for _, test := range tests {
-		picks, err := ParseCPURanges(test.list)
+		ranges, err := ParseCPURanges(test.list)
 		if err != nil {
 			t.Errorf("%q: %v", test.list, err)
 		}
@@ -59,7 +59,7 @@ func TestPicks(t *testing.T) {
 			if want == "" {
 				continue
 			}
-			cpus, err := twoPackages().Numbering(threads).CPUs(picks)
+			cpus, err := twoPackages().Numbering(threads).CPUs(ranges)
 			got := strings.ReplaceAll(strings.Trim(fmt.Sprint(cpus), "[]"), " ", ",")
 			if err != nil {
 				got = "error: " + err.Error()
@@ -71,15 +71,15 @@ func TestPicks(t *testing.T) {
 	}
 }
 
-func TestBadPicks(t *testing.T) {
+func TestBadCPURanges(t *testing.T) {
 	for list, want := range map[string]string{
 		"": "0-0", "0,": "2-2", "0,x": "2-3", "3-1": "0-3", "1:": "0-2", ":1": "0-2", "1:2:3": "0-5", "p": "0-1", "+1": "0-2", "-1": "0-2",
 		"0; 1x": "2-5", "99999999": "0-8", "1:p2": "0-4", "0-": "0-2", "**": "0-2",
 	} {
-		picks, err := ParseCPURanges(list)
+		ranges, err := ParseCPURanges(list)
 		span, is := err.(*SpanError)
 		if !is || fmt.Sprintf("%d-%d", span.From, span.To) != want || span.Reason == "" {
-			t.Errorf("%q: %v, %+v; want a fault at %s", list, picks, err, want)
+			t.Errorf("%q: %v, %+v; want a fault at %s", list, ranges, err, want)
 		}
 	}
 }
@@ -90,19 +90,19 @@ func FuzzParsePicks(f *testing.F) {
 	}
 	machine := twoPackages().Numbering(false)
 	f.Fuzz(func(t *testing.T, list string) {
-		picks, err := ParseCPURanges(list)
+		ranges, err := ParseCPURanges(list)
 		if span, is := err.(*SpanError); err != nil && (!is || span.From < 0 || span.To < span.From || span.To > len(list)) {
 			t.Fatalf("%q: %#v", list, err)
 		}
 		var words []string
-		for _, p := range picks {
+		for _, p := range ranges {
 			words = append(words, p.String())
 		}
 		again, err2 := ParseCPURanges(strings.Join(words, ";"))
-		if err == nil && (err2 != nil || !slices.Equal(picks, again)) {
-			t.Fatalf("%q is %v, written again %v, %v", list, picks, again, err2)
+		if err == nil && (err2 != nil || !slices.Equal(ranges, again)) {
+			t.Fatalf("%q is %v, written again %v, %v", list, ranges, again, err2)
 		}
-		cpus, _ := machine.CPUs(picks)
+		cpus, _ := machine.CPUs(ranges)
 		if slices.Sort(cpus); len(slices.Compact(cpus)) != len(cpus) || slices.Contains(cpus, 12) || slices.Contains(cpus, 7) {
 			t.Fatalf("%q: CPUs %v", list, cpus)
 		}

@@ -7,39 +7,39 @@ import (
 	"remshell/idset"
 )
 
-// maxDrawnCores is how many cores a picture has a character for each of; of a larger node
-// it tells numbers.
+// maxDrawnCores is the largest number of cores that are drawn as characters. Of a larger node the numbers
+// are listed.
 const maxDrawnCores = 64
 
-// DescribeCPUs tells people where some CPUs of a node are, ascending and in kernel numbers:
+// DescribeCPUs describes for people where some CPUs of a node are. cpus are kernel numbers, ascending:
 //
 //	package 0 core 3 [...B/....|..../....]
 //	package 0-1 core 0-39 [0-31|32-39]
 //	core 1 cpu 5 [.b--]
 //
-// Cores have the numbers of placement.md 7.1; the CPUs are told where they are not all
-// of their cores' usable ones. See Picture for the rest.
+// Cores have the numbers of placement.md 7.1. CPUs are listed if they are not all usable CPUs of their
+// cores. For the brackets see DrawCores.
 func (t Topology) DescribeCPUs(cpus []int) string {
-	var packages, cores, theirs []int
+	var packages, cores, ofCores []int
 	for number, core := range t.Cores {
 		if coverageOf(core, cpus) == coversNone {
 			continue
 		}
 		cores = append(cores, number)
-		theirs = append(theirs, core.CPUs...)
+		ofCores = append(ofCores, core.CPUs...)
 		if core.Package >= 0 {
 			packages = append(packages, core.Package)
 		}
 	}
-	slices.Sort(theirs)
+	slices.Sort(ofCores)
 	text := labelNumbers("package ", idset.New(packages...)) + labelNumbers("core ", cores)
-	if !slices.Equal(theirs, cpus) {
+	if !slices.Equal(ofCores, cpus) {
 		text += labelNumbers("cpu ", cpus)
 	}
 	return text + t.DrawCores(cpus)
 }
 
-// labelNumbers is some numbers behind what they are of; nothing where there are none.
+// labelNumbers returns a label with numbers, or "" if there are none.
 func labelNumbers(what string, numbers []int) string {
 	if len(numbers) == 0 {
 		return ""
@@ -47,10 +47,10 @@ func labelNumbers(what string, numbers []int) string {
 	return what + idset.Text(numbers) + " "
 }
 
-// DrawCores draws the cores of a node and which of them some CPUs are: "|" stands between
-// packages, "/" between NUMA nodes and caches inside of one. A core is B if all of its
-// usable CPUs are among them, b if some are, "." if none is, and "-" if it has no usable
-// one. Nodes of very many cores show the numbers of those that are, or ".".
+// DrawCores draws the cores of a node, and marks some CPUs. "|" separates packages, "/" separates NUMA
+// nodes and caches in a package. A core is "B" if all its usable CPUs are in cpus, "b" if some are, "." if
+// none is, and "-" if it has no usable CPU. For nodes with more than 64 cores the numbers of the marked
+// cores are listed, or ".".
 func (t Topology) DrawCores(cpus []int) string {
 	var b strings.Builder
 	b.WriteByte('[')
@@ -70,7 +70,8 @@ func (t Topology) DrawCores(cpus []int) string {
 	return b.String()
 }
 
-// coresWithCPU lists those of some cores that have one of the CPUs.
+// coresWithCPU returns the numbers of those cores that have one of the CPUs, folded; "." if there are
+// none.
 func (t Topology) coresWithCPU(cores, cpus []int) string {
 	mine := slices.DeleteFunc(slices.Clone(cores), func(c int) bool { return coverageOf(t.Cores[c], cpus) == coversNone })
 	if len(mine) == 0 {
@@ -79,14 +80,14 @@ func (t Topology) coresWithCPU(cores, cpus []int) string {
 	return idset.Text(mine)
 }
 
-// A coreGroup is cores that nothing separates.
+// A coreGroup is a group of cores drawn without a separator.
 type coreGroup struct {
-	border byte // before it
+	border byte // separator before the group
 	cores  []int
 }
 
-// coreGroups are the cores by package, and inside of one by NUMA node and cache, each in the
-// order of its lowest core.
+// coreGroups groups the cores by package, and inside a package by NUMA node and cache. Groups are in the
+// order of their lowest core.
 func (t Topology) coreGroups() []coreGroup {
 	var all []coreGroup
 	for _, inPackage := range splitByKey(t.coreNumbers(), func(c int) CoreLocation { return CoreLocation{Package: t.Cores[c].Package} }) {
@@ -101,7 +102,7 @@ func (t Topology) coreGroups() []coreGroup {
 	return all
 }
 
-// splitByKey parts cores by a key, in the order in which the keys first come.
+// splitByKey groups cores by a key, in the order in which the keys first occur.
 func splitByKey(cores []int, key func(core int) CoreLocation) [][]int {
 	at := make(map[CoreLocation]int)
 	var parts [][]int
@@ -118,7 +119,7 @@ func splitByKey(cores []int, key func(core int) CoreLocation) [][]int {
 	return parts
 }
 
-// coreNumbers lists the numbers of the cores.
+// coreNumbers returns the numbers of the cores.
 func (t Topology) coreNumbers() []int {
 	numbers := make([]int, len(t.Cores))
 	for i := range numbers {
@@ -127,7 +128,7 @@ func (t Topology) coreNumbers() []int {
 	return numbers
 }
 
-// CountNUMANodes is how many NUMA nodes the cores are in, as far as is known.
+// CountNUMANodes returns the number of NUMA nodes, as far as they are known.
 func (t Topology) CountNUMANodes() int {
 	known := make(map[int]bool)
 	for i := range t.Cores {
@@ -138,7 +139,7 @@ func (t Topology) CountNUMANodes() int {
 	return len(known)
 }
 
-// A coverage is how much of a core some CPUs are.
+// A coverage says how many CPUs of a core are in a list.
 type coverage int
 
 const (
@@ -147,7 +148,7 @@ const (
 	coversAll
 )
 
-// coverageOf is how many of the CPUs of a core are in an ascending list.
+// coverageOf returns how many CPUs of a core are in an ascending list.
 func coverageOf(c Core, cpus []int) coverage {
 	n := 0
 	for _, list := range [][]int{c.CPUs, c.Unusable} {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// parsePicture reads the notation of testdata/pin/picture.txt.
+// parsePicture parses the notation of testdata/pin/picture.txt.
 func parsePicture(t *testing.T, text string) (node Topology) {
 	t.Helper()
 	text, unknown := strings.CutPrefix(text, "?")
@@ -80,8 +80,8 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// An L3 cache of its own separates cores, also inside of one NUMA node.
-func TestPictureOfCaches(t *testing.T) {
+// Different L3 caches separate cores, also inside one NUMA node.
+func TestDrawCaches(t *testing.T) {
 	var node Topology
 	for cpu := range 6 {
 		node.Cores = append(node.Cores, Core{CPUs: []int{cpu}, CoreLocation: CoreLocation{L3: cpu / 3}})

@@ -7,30 +7,30 @@ import (
 	"strings"
 )
 
-// A CPUGrant is which CPUs of a node a batch system has given to a job, in the batch system's own words
-// (rm-integration.md RM-6). The zero value says nothing, and grants all.
+// A CPUGrant is the CPUs of a node that a batch system granted to a job, in the batch system's notation
+// (rm-integration.md RM-6). The zero value grants all.
 type CPUGrant struct {
 	Numbering GrantNumbering
 	List      string
-	From      string // the variable or program that told it, for messages
+	From      string // variable or program that contains the list, for messages
 }
 
-// GrantNumbering is how the words of a list count.
+// GrantNumbering says what the numbers in a granted list count.
 type GrantNumbering int
 
-// The ways to count.
+// The notations of batch systems.
 const (
 	CPUNumbers  GrantNumbering = iota // the kernel's numbers of CPUs: "0-3,8" (LSF)
 	CoreNumbers                       // cores, counted as hwloc counts them: "0-3" (Flux)
-	SocketCores                       // pairs of socket and core in it, both from 0: "0,0:0,1" (Grid Engine)
+	SocketCores                       // pairs of a socket and a core in it, both from 0: "0,0:0,1" (Grid Engine)
 )
 
-// IsGiven reports whether a list was given at all.
+// IsGiven reports whether the batch system granted CPUs by number.
 func (g CPUGrant) IsGiven() bool { return g.List != "" }
 
-// RestrictTo is what a grant leaves of a topology: the CPUs beside it are shut, as those outside of a mask
-// are. A node nobody has looked at stays so. The error says that nothing is left, or that the list
-// cannot be read.
+// RestrictTo returns the topology restricted to a grant. CPUs outside the grant become unusable, as those
+// outside the affinity mask are. A topology that was not probed is unchanged. It returns an error if the
+// list is invalid or no usable CPU remains.
 func (t Topology) RestrictTo(g CPUGrant) (Topology, error) {
 	if !g.IsGiven() || len(t.Cores) == 0 {
 		return t, nil
@@ -44,16 +44,16 @@ func (t Topology) RestrictTo(g CPUGrant) (Topology, error) {
 	for i := range result.Cores {
 		c := &result.Cores[i]
 		var usable []int
-		shut := slices.Clone(c.Unusable)
+		unusable := slices.Clone(c.Unusable)
 		for _, cpu := range c.CPUs {
 			if granted(i, cpu) {
 				usable = append(usable, cpu)
 			} else {
-				shut = append(shut, cpu)
+				unusable = append(unusable, cpu)
 			}
 		}
-		slices.Sort(shut)
-		c.CPUs, c.Unusable, left = usable, shut, left+len(usable)
+		slices.Sort(unusable)
+		c.CPUs, c.Unusable, left = usable, unusable, left+len(usable)
 	}
 	if left == 0 {
 		return t, fmt.Errorf("%s grants %s, and of these CPUs none may be used there", g.From, shortenText(g.List))
@@ -61,20 +61,21 @@ func (t Topology) RestrictTo(g CPUGrant) (Topology, error) {
 	return result, nil
 }
 
-// grantedCPUs tells the CPUs that a list means, by the index of their core and their number.
+// grantedCPUs returns a function that reports whether a CPU is granted, by the index of its core and its
+// number.
 func (t Topology) grantedCPUs(g CPUGrant) (func(core, cpu int) bool, error) {
 	if g.Numbering == SocketCores {
 		cores, err := t.socketCores(g.List)
 		return func(core, _ int) bool { return cores[core] }, err
 	}
-	size := max(t.CPUNumberLimit(), len(t.Cores)) // more than any core or CPU has
+	size := max(t.CPUNumberLimit(), len(t.Cores)) // above every core and CPU number
 	numbers, count, err := parseNumbers(g.List, size)
 	switch {
 	case err != nil:
 		return nil, err
 	case g.Numbering == CPUNumbers:
 		return func(_, cpu int) bool { return numbers[cpu] }, nil
-	case t.CountUsableCores() <= count: // confined already; what counted the cores may have seen these alone
+	case t.CountUsableCores() <= count: // already confined; the batch system may have counted only the usable cores
 		return func(int, int) bool { return true }, nil
 	}
 	cores := make([]bool, len(t.Cores))
@@ -84,8 +85,8 @@ func (t Topology) grantedCPUs(g CPUGrant) (func(core, cpu int) bool, error) {
 	return func(core, _ int) bool { return cores[core] }, nil
 }
 
-// parseNumbers are the numbers below size that are in a list, and how many it has in all. It does not write
-// ranges out, of which the tasks of a host may have very many.
+// parseNumbers returns which numbers below size are in a list, and how many numbers the list has. It does
+// not expand ranges, since the tasks of a host may be very many.
 func parseNumbers(list string, size int) (numbers []bool, count int, err error) {
 	numbers = make([]bool, size)
 	for item := range strings.SplitSeq(list, ",") {
@@ -108,8 +109,8 @@ func parseNumbers(list string, size int) (numbers []bool, count int, err error) 
 	return numbers, count, nil
 }
 
-// socketCores are the cores that pairs of socket and core mean. Sockets count in the order of their lowest
-// CPU, and so do the cores of each.
+// socketCores returns the cores that pairs of socket and core name. Sockets count in the order of their
+// lowest CPU, and so do the cores of a socket.
 func (t Topology) socketCores(list string) (map[int]bool, error) {
 	words := strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ':' })
 	numbers := make([]int, len(words))
@@ -119,7 +120,7 @@ func (t Topology) socketCores(list string) (map[int]bool, error) {
 			return nil, fmt.Errorf("%q is no list of SOCKET,CORE", shortenText(list))
 		}
 	}
-	sockets, index := [][]int{}, make(map[int]int) // cores of each socket; which that is, by its number
+	sockets, index := [][]int{}, make(map[int]int) // cores of each socket, and index of a socket by its number
 	for i, c := range t.Cores {
 		at, known := index[c.Package]
 		if !known {
@@ -137,7 +138,7 @@ func (t Topology) socketCores(list string) (map[int]bool, error) {
 	return cores, nil
 }
 
-// shortenText is a list in a message, cut if it is very long.
+// shortenText returns a list for a message, cut after 60 bytes.
 func shortenText(list string) string {
 	if len(list) > 60 {
 		list = list[:60] + "..."

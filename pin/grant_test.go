@@ -8,8 +8,8 @@ import (
 	"remshell/idset"
 )
 
-// interleavedPackages has two packages of two cores each, whose CPUs the kernel numbers in turns, as many
-// machines do: cores 0 and 2 are in package 0.
+// interleavedPackages has two packages of two cores each. The kernel numbers CPUs of both packages in
+// turn, as on many machines: cores 0 and 2 are in package 0.
 func interleavedPackages() Topology {
 	return Topology{Cores: []Core{
 		{CPUs: []int{0, 4}, CoreLocation: CoreLocation{NUMA: 0, Package: 0, L3: 0, L2: 0}},
@@ -19,9 +19,9 @@ func interleavedPackages() Topology {
 	}}
 }
 
-// What a list of a batch system leaves of a node, counted as that system counts.
-func TestWithin(t *testing.T) {
-	half := interleavedPackages() // a mask has the first two cores alone
+// The CPUs that remain usable by a batch system's list, counted as that system counts.
+func TestRestrictTo(t *testing.T) {
+	half := interleavedPackages() // only the first two cores are in the mask
 	for i := range half.Cores[2:] {
 		c := &half.Cores[2+i]
 		c.CPUs, c.Unusable = nil, c.CPUs
@@ -76,16 +76,16 @@ func TestWithin(t *testing.T) {
 	}
 }
 
-// A list of any length makes a message that can be read.
-func TestWithinLongLists(t *testing.T) {
+// A list of any length gives a readable message.
+func TestRestrictToLongLists(t *testing.T) {
 	_, err := interleavedPackages().RestrictTo(CPUGrant{CPUNumbers, strings.Repeat("9,", 1000) + "9", "L"})
 	if err == nil || len(err.Error()) > 200 {
 		t.Errorf("%v", err)
 	}
 }
 
-// Whatever a list says, it gives nothing that was not there, and ends nothing.
-func FuzzWithin(f *testing.F) {
+// For any list the result has no CPU that was not usable before, and nothing panics.
+func FuzzRestrictTo(f *testing.F) {
 	for _, list := range []string{"0-3", "1,0:1,1", "9", "7,0-1,1,0", "-", "1-", ":", "0-99999999999999999999"} {
 		for by := range 3 {
 			f.Add(list, by)

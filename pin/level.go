@@ -8,10 +8,10 @@ import (
 	"remshell/idset"
 )
 
-// A Level is a kind of thing that a node is made of, from wide to narrow.
+// A Level is a kind of hardware object in a node, from large to small.
 type Level int
 
-// The levels. A slot is not a thing but what one rank needs.
+// The levels. A slot is not an object: it is what one rank needs.
 const (
 	BySlot Level = iota
 	ByNode
@@ -23,8 +23,8 @@ const (
 	ByThread
 )
 
-// levelWords lists the words for levels (cli.md section 2). A socket is a package, always;
-// the L1 cache is that of the core.
+// levelWords lists the names of levels (cli.md section 2). A socket is always a package. An L1 cache is
+// that of a core.
 var levelWords = []struct {
 	word string
 	Level
@@ -33,7 +33,7 @@ var levelWords = []struct {
 	{"l3cache", ByL3}, {"l2cache", ByL2}, {"l1cache", ByCore}, {"core", ByCore}, {"hwthread", ByThread}, {"board", ByNode},
 }
 
-// String is our word for a level.
+// String returns the name of a level in messages.
 func (l Level) String() string {
 	for _, known := range slices.Backward(levelWords[:len(levelWords)-1]) {
 		if known.Level == l && known.word != "l1cache" && known.word != "machine" {
@@ -52,7 +52,8 @@ func parseLevel(word string) Level {
 	return BySlot
 }
 
-// matchWord finds the one of some words that a text begins or is. Case does not matter.
+// matchWord returns the word that text abbreviates or equals. Case does not matter. It returns an error if
+// several words or none match.
 func matchWord(text string, words []string) (string, error) {
 	lower := strings.ToLower(text)
 	var found []string
@@ -73,8 +74,8 @@ func matchWord(text string, words []string) (string, error) {
 	return "", fmt.Errorf("%q may be %s", text, strings.Join(found, " or "))
 }
 
-// objectOfCore is the number of the thing of a level that core i lies in; -1: unknown, or there
-// is none.
+// objectOfCore returns the number of the object at a level that contains core i. It is -1 if it is unknown
+// or does not exist.
 func (t Topology) objectOfCore(i int, l Level) int {
 	switch c := &t.Cores[i]; l {
 	case ByPackage:
@@ -91,7 +92,7 @@ func (t Topology) objectOfCore(i int, l Level) int {
 	return 0
 }
 
-// ObjectOf is the number of the thing of a level in which a usable CPU lies; -1: none.
+// ObjectOf returns the number of the object at a level that contains a usable CPU; -1 if there is none.
 func (t Topology) ObjectOf(cpu int, l Level) int {
 	for i := range t.Cores {
 		if slices.Contains(t.Cores[i].CPUs, cpu) {
@@ -104,7 +105,7 @@ func (t Topology) ObjectOf(cpu int, l Level) int {
 	return -1
 }
 
-// KnowsLevel reports whether the node tells where its things of a level are.
+// KnowsLevel reports whether the node's objects at a level are known.
 func (t Topology) KnowsLevel(l Level) bool {
 	for i := range t.Cores {
 		if t.objectOfCore(i, l) >= 0 {
@@ -114,9 +115,9 @@ func (t Topology) KnowsLevel(l Level) bool {
 	return len(t.Cores) == 0
 }
 
-// objects lists the numbers of all things of a level, ascending. count makes so many
-// neighbours one; the result is then the first of each group, and group finds the one
-// a number is in.
+// objects returns the numbers of all objects at a level, ascending. If count is above 1, each count
+// consecutive objects form a group: firsts then holds the first object of each group, and group maps an
+// object to the index of its group.
 func (t Topology) objects(l Level, count int) (firsts []int, group map[int]int) {
 	var numbers []int
 	for i := range t.Cores {
@@ -135,7 +136,7 @@ func (t Topology) objects(l Level, count int) (firsts []int, group map[int]int) 
 	return firsts, group
 }
 
-// coreOfCPU finds the core of every usable CPU, by the CPU's number; -1: none.
+// coreOfCPU returns the core of every usable CPU, by the CPU's number; -1 for other CPUs.
 func (t Topology) coreOfCPU() []int {
 	var of []int
 	for i := range t.Cores {

@@ -8,13 +8,13 @@ import (
 	"remshell/idset"
 )
 
-// Locality tells where some CPUs of a node are, in the words of PMIx (pmix-wire.md 7.2):
+// Locality describes where some CPUs of a node are, in the format of PMIx (pmix-wire.md 7.2):
 //
 //	SK0:L30:L20:L10:CR0-1:HT0-3:NM0
 //
-// are socket, caches, core, hardware thread and NUMA node, each with the logical indexes that
-// hwloc has for what the CPUs touch. A level of which the node does not tell is left out. The
-// L1 cache is that of the core.
+// These are socket, caches, core, hardware thread and NUMA node, each with the logical indexes that hwloc
+// gives the objects that contain the CPUs. A level that the node does not report is left out. The L1 cache
+// is that of the core.
 func (t Topology) Locality(cpus []int) string {
 	order := t.logicalOrder()
 	words := make([]string, 0, 7)
@@ -29,12 +29,12 @@ func (t Topology) Locality(cpus []int) string {
 	return strings.Join(words, ":")
 }
 
-// logicalOrder orders cores as a walk through the node does, from outer things to inner ones. Of two
-// things, one inside of the other, the outer has the lower first CPU: so a core's path is the
-// first CPUs of all that it lies in, ascending, whatever lies in what on this machine.
+// logicalOrder returns the cores in logical order, from outer objects to inner ones. Of two objects, one
+// inside the other, the outer one has the lower first CPU, or the same. So a core is sorted by the first
+// CPUs of all objects that contain it, ascending. This works for any nesting of objects.
 func (t Topology) logicalOrder() []int {
 	paths, order := make([][]int, len(t.Cores)), make([]int, len(t.Cores))
-	firsts := make(map[[2]int]int) // by level and number: the first CPU of a thing
+	firsts := make(map[[2]int]int) // first CPU of an object, by level and number
 	for i := range t.Cores {
 		order[i] = i
 		for _, l := range outerLevels {
@@ -53,13 +53,14 @@ func (t Topology) logicalOrder() []int {
 	return order
 }
 
-// outerLevels are the levels of what a core lies in.
+// outerLevels are the levels of objects that contain cores.
 var outerLevels = []Level{ByPackage, ByNUMA, ByL3, ByL2}
 
-// touchedObjects lists the logical indexes of the things of a level in which some CPUs are, ascending.
+// touchedObjects returns the logical indexes of the objects at a level that contain one of the CPUs,
+// ascending.
 func (t Topology) touchedObjects(cpus, order []int, l Level) []int {
 	var indexes []int
-	index := make(map[int]int) // of a thing, by its number
+	index := make(map[int]int) // logical index of an object, by its number
 	for _, i := range order {
 		for _, cpu := range t.Cores[i].AllCPUs() {
 			n := t.objectOfCore(i, l)

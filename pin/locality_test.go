@@ -7,15 +7,15 @@ import (
 	"remshell/test/pintest"
 )
 
-// What hwloc 2.9 says of the captured nodes, asked by hwloc-calc for one CPU at a time. It
-// makes a package of each core of the POWER node, where nobody tells, which we leave out.
+// The locality agrees with hwloc 2.9 on captured nodes, taken with hwloc-calc for one CPU at a time. hwloc
+// makes a package of each core of the POWER node, where packages are unknown; here they are left out.
 func TestLocality(t *testing.T) {
 	for _, test := range []struct {
 		node string
 		cpus []int
 		want string
 	}{
-		{"vm-2", []int{0}, "SK0:L30:L20:L10:CR0:HT0:NM0"}, // of which mpirun says the same
+		{"vm-2", []int{0}, "SK0:L30:L20:L10:CR0:HT0:NM0"}, // mpirun prints the same
 		{"vm-2", []int{1}, "SK0:L30:L21:L11:CR1:HT1:NM0"},
 		{"vm-2", []int{0, 1}, "SK0:L30:L20-1:L10-1:CR0-1:HT0-1:NM0"},
 		{"xeon-32", []int{5}, "SK0:L30:L25:L15:CR5:HT10:NM0"},
@@ -32,8 +32,8 @@ func TestLocality(t *testing.T) {
 	}
 }
 
-// Where the kernel deals its numbers out to two packages in turn, the logical ones go through
-// one package first. Packages without caches have none in the text.
+// If the kernel numbers CPUs of two packages in turn, logical indexes go through one package first.
+// Packages without caches have none in the text.
 func TestLocalityOfInterleavedPackages(t *testing.T) {
 	var top pin.Topology
 	for cpu := range 4 {

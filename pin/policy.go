@@ -9,8 +9,8 @@ import (
 	"remshell/idset"
 )
 
-// A Layout is what was said of mapping, ranking and binding (cli.md section 2). The
-// zero value says nothing: placement.md holds.
+// A Layout is the options of mapping, ranking and binding (cli.md section 2). With the zero value the
+// defaults of placement.md hold.
 type Layout struct {
 	Map  Mapping
 	Rank Ranking
@@ -18,47 +18,47 @@ type Layout struct {
 	Mem  Memory
 }
 
-// NeedsPool reports whether package plan has to sort slots by what they lie in. Where it need
-// not, ranks get the next slots, as placement.md says.
+// NeedsPool reports whether package plan must use a Pool, which groups slots by hardware objects.
+// Otherwise ranks get the next slots (placement.md).
 func (l Layout) NeedsPool() bool {
 	m, b := l.Map, l.Bind
 	return m.Level > ByNode || m.PerObject > 0 || m.PEList != nil || m.Span || l.Rank.Text != "" ||
 		b.Level > BySlot || b.Sets != nil || b.CPUList != nil || b.RoundRobin
 }
 
-// A Mapping says what ranks are dealt to (--map-by):
+// A Mapping says to which objects ranks are assigned in turn (--map-by):
 //
 //	object [":" count] {":" qualifier} | "ppr:" N ":" object {":" qualifier}
 //	"seq" [":file=" PATH] | "rankfile:file=" PATH | "pe-list=" CPULIST [":ordered"]
 type Mapping struct {
-	Text          string // as written; empty: not given
+	Text          string // as written; empty if not given
 	Level         Level
-	Count         int        // neighbours that count as one, or ranks that stay on a node; 0: 1
-	PerObject     int        // ppr: ranks for each thing; 0: no limit
-	PEList        []CPURange // pe-list; nil: all
-	PEListOrdered bool       // of these, one after the other to each rank; else all to all
-	Span          bool       // the things of all nodes are dealt to as if of one
+	Count         int        // consecutive objects that count as one, or consecutive ranks on a node; 0 means 1
+	PerObject     int        // ppr: ranks for each object; 0 means no limit
+	PEList        []CPURange // pe-list; nil means all
+	PEListOrdered bool       // each rank gets the next CPU of PEList; else all ranks get all
+	Span          bool       // objects of all nodes are used in turn, as if on one node
 	Seq           bool       // each line of a host file is a rank
-	File          string     // of seq, or the rank file
+	File          string     // host file of seq, or rank file
 	Qualifiers
 }
 
-// Qualifiers are what is said with a mapping of other options' matters.
+// Qualifiers are the qualifiers of a mapping that set other options.
 type Qualifiers struct {
-	Width                          int  // pe=N: CPUs for each rank; 0: not given
+	Width                          int  // pe=N: CPUs for each rank; 0 if not given
 	Oversubscribe, NoOversubscribe bool // oversubscribe, nooversubscribe
 	NoLocal                        bool
-	Threads, NoThread              bool // hwtcpus, corecpus: what counts as CPU
+	Threads, NoThread              bool // hwtcpus, corecpus: whether threads or cores count as CPUs
 }
 
-// mapWords are the words a mapping may begin with.
+// mapWords are the words with which a mapping may begin.
 var mapWords = []string{"slot", "node", "machine", "socket", "package", "numa", "l3cache", "l2cache", "l1cache", "core", "hwthread",
 	"ppr:N:OBJECT", "seq", "rankfile:file=FILE", "pe-list=LIST"}
 
-// Choices are the words that a mapping may begin with; capitals stand for what the user knows.
+// Choices returns the words with which a mapping may begin. Capitals stand for values.
 func (Mapping) Choices() []string { return mapWords }
 
-// UnmarshalText reads the value of --map-by.
+// UnmarshalText parses the value of --map-by.
 func (m *Mapping) UnmarshalText(text []byte) error {
 	value := string(text)
 	*m = Mapping{Text: value}
@@ -81,7 +81,7 @@ func (m *Mapping) UnmarshalText(text []byte) error {
 	return m.parseObject(value)
 }
 
-// parsePEList reads what stands behind "pe-list=".
+// parsePEList parses the text after "pe-list=".
 func (m *Mapping) parsePEList(list string) error {
 	if at := len(list) - len(":ordered"); at >= 0 && strings.EqualFold(list[at:], ":ordered") {
 		list, m.PEListOrdered = list[:at], true
@@ -91,14 +91,14 @@ func (m *Mapping) parsePEList(list string) error {
 	return err
 }
 
-// parsePerResource reads "N:object{:qualifier}".
+// parsePerResource parses "N:object{:qualifier}".
 func (m *Mapping) parsePerResource(rest string) error {
 	number, object, _ := strings.Cut(rest, ":")
 	n, ok := parseCount(number)
 	if !ok {
 		return fmt.Errorf("ppr: %q is not a number of ranks: write ppr:N:OBJECT", number)
 	}
-	if thing, qualifiers, _ := strings.Cut(object, ":"); strings.EqualFold(thing, "n") { // Open MPI's own library writes node so
+	if level, qualifiers, _ := strings.Cut(object, ":"); strings.EqualFold(level, "n") { // Open MPI's own library writes "n" for node
 		object = strings.TrimSuffix("node:"+qualifiers, ":")
 	}
 	if err := m.parseObject(object); err != nil {
@@ -114,8 +114,8 @@ func (m *Mapping) parsePerResource(rest string) error {
 	return nil
 }
 
-// parseObject reads "object[:count]{:qualifier}". An empty object is a slot, as Open MPI has
-// it: ":oversubscribe".
+// parseObject parses "object[:count]{:qualifier}". An empty object means slot, as in Open MPI:
+// ":oversubscribe".
 func (m *Mapping) parseObject(value string) error {
 	parts := strings.Split(value, ":")
 	if parts[0] != "" || len(parts) == 1 {
@@ -180,29 +180,29 @@ func (m *Mapping) parseQualifier(text string) error {
 	return nil
 }
 
-// parseCount reads a number from 1 to maxCPU.
+// parseCount parses a number from 1 to maxCPU.
 func parseCount(text string) (int, bool) {
 	n, err := strconv.Atoi(text)
 	return n, err == nil && n >= 1 && n <= maxCPU && text[0] != '+'
 }
 
-// A Ranking says in which order the ranks that were mapped get their numbers (--rank-by):
+// A Ranking says in which order mapped ranks get their numbers (--rank-by):
 //
-//	slot    node by node, as they were mapped there
-//	node    round the nodes
-//	fill    node by node, and there one thing after the other
-//	span    round the things of all nodes
-//	object  node by node, and there round the things of this kind
+//	slot    node by node, in the order of mapping
+//	node    one rank of each node in turn
+//	fill    node by node, and there one object after the other
+//	span    one rank of each object of all nodes in turn
+//	object  node by node, and there one rank of each object of this level in turn
 type Ranking struct {
-	Text  string // as written; empty: as they were mapped
+	Text  string // as written; empty means in the order of mapping
 	Order string // "slot", "node", "fill", "span" or "object"
 	Level Level  // of "object"
 }
 
-// Choices are the words of a ranking.
+// Choices returns the words of a ranking.
 func (Ranking) Choices() []string { return append([]string{"fill", "span"}, mapWords[:11]...) }
 
-// UnmarshalText reads the value of --rank-by.
+// UnmarshalText parses the value of --rank-by.
 func (r *Ranking) UnmarshalText(text []byte) error {
 	word, err := matchWord(string(text), r.Choices())
 	*r = Ranking{Text: string(text), Order: word}
@@ -218,51 +218,50 @@ func (r *Ranking) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// A Binding says what CPUs a rank may run on (--bind-to):
+// A Binding says on which CPUs a rank may run (--bind-to):
 //
 //	object [":" count] {":" (overload-allowed | if-supported | report)}
 //	"none" | "user:" (SET | "none") {"," (SET | "none")} | "cpu-list=" CPULIST | "rr"
 type Binding struct {
-	Text       string // as written; empty: its own slots
+	Text       string // as written; empty means the rank's own slots
 	None       bool
-	Level      Level      // the thing of this kind in which its slots are; BySlot: another way
-	Count      int        // neighbours that count as one; 0: 1
-	Width      int        // cores or threads for each rank; 0: not given
-	Sets       [][]int    // user: the kernel's CPUs of the first rank of each node, the second, ...; an empty one: it is not bound
-	CPUList    []CPURange // cpu-list: these CPUs to all
+	Level      Level      // bind to the object at this level that contains the slots; BySlot if bound in another way
+	Count      int        // consecutive objects that count as one; 0 means 1
+	Width      int        // cores or threads for each rank; 0 if not given
+	Sets       [][]int    // user: kernel CPUs of the first rank of each node, the second, ...; an empty set leaves it unbound
+	CPUList    []CPURange // cpu-list: these CPUs for all ranks
 	RoundRobin bool       // one CPU for each rank, in the kernel's order
 
 	Overload    bool // ranks may have the same CPUs
-	IfSupported bool // a node that does not tell its things binds to slots
-	Report      bool // say what came of it
+	IfSupported bool // bind to slots on a node that does not report its objects
+	Report      bool // print the bindings
 }
 
-// A Memory says where the memory of a rank comes from (-membind):
+// A Memory says from which NUMA nodes the memory of a rank comes (-membind):
 //
 //	"none" | "local" | "interleave" | "bind:" LIST
 type Memory struct {
-	Text  string // as written; empty: the NUMA nodes of its cores
+	Text  string // as written; empty means the NUMA nodes of its cores
 	Mode  MemMode
 	Nodes []int // of bind, ascending
 }
 
-// A MemMode is what a rank's NUMA nodes mean to it; empty: its memory comes from them
-// alone.
+// A MemMode is a memory policy. Empty means that memory comes only from the rank's NUMA nodes.
 type MemMode string
 
-// The other modes.
+// The other memory policies.
 const (
-	NoMemory   MemMode = "none"       // as the helper has it
-	Local      MemMode = "local"      // from where the thread runs that touches it first
-	Interleave MemMode = "interleave" // from all in turns
+	NoMemory   MemMode = "none"       // unchanged: the policy of the helper
+	Local      MemMode = "local"      // from the NUMA node of the thread that first uses it
+	Interleave MemMode = "interleave" // from all NUMA nodes in turn
 )
 
-// Choices are the words that a memory policy may begin with.
+// Choices returns the words with which a memory policy may begin.
 func (Memory) Choices() []string {
 	return []string{"none", "local", "firsttouch", "interleave", "bind:LIST"}
 }
 
-// UnmarshalText reads the value of -membind. Hydra's firsttouch is local.
+// UnmarshalText parses the value of -membind. Hydra's firsttouch is local.
 func (m *Memory) UnmarshalText(text []byte) error {
 	value := string(text)
 	*m = Memory{Text: value}
@@ -287,10 +286,10 @@ func (m *Memory) UnmarshalText(text []byte) error {
 var bindWords = []string{"none", "hwthread", "core", "l1cache", "l2cache", "l3cache", "numa", "socket", "package", "machine", "board",
 	"user:SET", "cpu-list=LIST", "rr"}
 
-// Choices are the words that a binding may begin with.
+// Choices returns the words with which a binding may begin.
 func (Binding) Choices() []string { return bindWords }
 
-// UnmarshalText reads the value of --bind-to.
+// UnmarshalText parses the value of --bind-to.
 func (b *Binding) UnmarshalText(text []byte) (err error) {
 	value := string(text)
 	*b = Binding{Text: value}
@@ -317,7 +316,7 @@ func (b *Binding) UnmarshalText(text []byte) (err error) {
 	return b.parseQualifiers(rest, value)
 }
 
-// parseQualifiers reads "[count]{:qualifier}".
+// parseQualifiers parses "[count]{:qualifier}".
 func (b *Binding) parseQualifiers(rest, value string) error {
 	if rest == "" {
 		return nil
@@ -345,7 +344,8 @@ func (b *Binding) parseQualifiers(rest, value string) error {
 	return nil
 }
 
-// parseSets reads Hydra's "0+2,1+4,3-5": the kernel's CPUs of each rank of a node; none, which is ours, is a rank that is not bound.
+// parseSets parses Hydra's "0+2,1+4,3-5": the kernel's CPUs of each rank of a node. The word none, which
+// Hydra does not have, leaves a rank unbound.
 func (b *Binding) parseSets(text string) error {
 	for set := range strings.SplitSeq(text, ",") {
 		if set == "none" {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// policyText writes what a policy says, without the fields that say nothing.
+// policyText formats a policy without its zero fields.
 func policyText(policy any) string {
 	var said []string
 	value := reflect.Indirect(reflect.ValueOf(policy))

@@ -8,40 +8,40 @@ import (
 	"remshell/idset"
 )
 
-// A Pool is the free slots of one node, sorted by the things to which ranks are dealt.
+// A Pool is the free slots of one node, grouped by the objects to which ranks are mapped.
 //
 //	slots 0 1 2 3 | 4 5 6 7       two sockets, slot 1 busy
-//	pool  0 2 3   | 4 5 6 7       Take(1): 0, 4, 2, 5, ...; with ppr:2 0, 2, 4, 5
+//	pool  0 2 3   | 4 5 6 7       TakeSlots(1): 0, 4, 2, 5, ...; with ppr:2 0, 2, 4, 5
 //
-// Each rank gets as many slots as it is wide, all of one thing.
+// Each rank gets as many slots as it is wide, all in one object.
 type Pool struct {
 	objects    []poolObject
-	perObject  int   // ranks for each thing; 0: no limit
-	nextObject int   // the thing whose turn it is
-	numaNodes  []int // the numbers of the things, of NewNUMAPool; else nil
+	perObject  int   // ranks for each object; 0 means no limit
+	nextObject int   // the object that gets the next rank
+	numaNodes  []int // numbers of the objects in a pool of NewNUMAPool; else nil
 
-	initial     []poolObject        // as it was before anybody took
-	sharedSlots map[int][]RankSlots // by width: what ranks get when nothing is left, in turns
-	sharedCount map[int]int         // by width: how many did
+	initial     []poolObject        // the free slots before any were taken
+	sharedSlots map[int][]RankSlots // by width: the slots for ranks if none are free, used in turn
+	sharedCount map[int]int         // by width: how many ranks share slots
 }
 
-// A poolObject has slots that are free, in slot order, and ranks that got some.
+// A poolObject is an object with its free slots, in slot order, and the number of its ranks.
 type poolObject struct {
 	freeSlots []int
-	slots     int // slots, free or not
+	slots     int // number of slots, free or not
 	ranks     int
 
-	closed bool // no rank may go there
+	closed bool // no rank may use it
 }
 
-// A RankSlots is what one rank is given.
+// A RankSlots is the slots of one rank.
 type RankSlots struct {
 	Slots  []int
-	Object int // index of the thing they lie in
+	Object int // index of the object that contains them
 }
 
-// NewPool sorts the free slots of a node that lacks nothing. slots are all of it, in slot
-// order; width is that of the widest rank.
+// NewPool returns the pool of a node that CheckLayout accepts. slots are all its slots in slot order,
+// width is that of the widest rank.
 func NewPool(t Topology, slots []Unit, free []int, l Layout, width int, threads bool) *Pool {
 	p := &Pool{perObject: l.Map.PerObject, sharedSlots: make(map[int][]RankSlots), sharedCount: make(map[int]int)}
 	size := len(slots)
@@ -54,7 +54,7 @@ func NewPool(t Topology, slots []Unit, free []int, l Layout, width int, threads 
 	case l.Map.Level <= ByNode, single && p.perObject == 0 && width > max(1, l.Map.Count):
 		p.objects = []poolObject{{slots: size, freeSlots: slices.Clone(free)}}
 	case single:
-		p.splitByCount(dealOrder(t, slots, threads), free, max(1, l.Map.Count))
+		p.splitByCount(mappingOrder(t, slots, threads), free, max(1, l.Map.Count))
 	default:
 		p.splitByObject(t, slots, free, l.Map)
 	}
@@ -62,7 +62,7 @@ func NewPool(t Topology, slots []Unit, free []int, l Layout, width int, threads 
 	return p
 }
 
-// saveInitial notes what there was before anybody took.
+// saveInitial stores the free slots before any are taken.
 func (p *Pool) saveInitial() {
 	p.initial = make([]poolObject, len(p.objects))
 	for i := range p.objects {
@@ -70,7 +70,7 @@ func (p *Pool) saveInitial() {
 	}
 }
 
-// cpuList are the CPUs that a layout keeps to; nil: all.
+// cpuList returns the CPUs to which a layout is restricted; nil means all.
 func (l Layout) cpuList() []CPURange {
 	if l.Map.PEList != nil {
 		return l.Map.PEList
@@ -78,11 +78,11 @@ func (l Layout) cpuList() []CPURange {
 	return l.Bind.CPUList
 }
 
-// NamesCPUs reports whether a layout says by their numbers which CPUs ranks get.
+// NamesCPUs reports whether a layout names CPUs by number.
 func (l Layout) NamesCPUs() bool { return l.cpuList() != nil || l.Bind.Sets != nil }
 
-// CheckLayout says what a node has not that a layout needs; the text goes on after the node's
-// name. slots are all of the node.
+// CheckLayout returns an error if the node lacks something that the layout needs. The text continues the
+// name of the node. slots are all slots of the node.
 func (t Topology) CheckLayout(slots []Unit, busy BusyUnits, l Layout, threads bool) error {
 	bind := l.Bind.Level
 	if l.Bind.IfSupported && !t.KnowsLevel(bind) {
@@ -109,7 +109,7 @@ func (t Topology) CheckLayout(slots []Unit, busy BusyUnits, l Layout, threads bo
 	return t.checkCPUSets(slots, busy, l.Bind.Sets)
 }
 
-// checkMemory sees that the NUMA nodes that were written down are there.
+// checkMemory returns an error if the node lacks a NUMA node of the memory policy.
 func (t Topology) checkMemory(m Memory) error {
 	has := t.NUMANodes()
 	if m.Mode == Interleave && len(has) == 0 {
@@ -123,18 +123,18 @@ func (t Topology) checkMemory(m Memory) error {
 	return nil
 }
 
-// NUMANodes lists the NUMA nodes the cores are in, as far as they are known, ascending.
+// NUMANodes returns the known NUMA nodes of the cores, ascending.
 func (t Topology) NUMANodes() []int {
 	numbers, _ := t.objects(ByNUMA, 1)
 	return numbers
 }
 
-// checkCPUSets sees that the CPUs of some sets are there and free.
+// checkCPUSets returns an error if a CPU of a set is not usable or not free.
 func (t Topology) checkCPUSets(slots []Unit, busy BusyUnits, sets [][]int) error {
 	if sets == nil {
 		return nil
 	}
-	has := make(map[int]bool) // a usable CPU: whether it is free
+	has := make(map[int]bool) // for a usable CPU: whether it is free
 	for _, u := range slots {
 		for _, cpu := range u.CPUs {
 			has[cpu] = !busy[u.Number]
@@ -152,7 +152,7 @@ func (t Topology) checkCPUSets(slots []Unit, busy BusyUnits, sets [][]int) error
 	return nil
 }
 
-// intersect drops what is not among others.
+// intersect returns the numbers of list that are also in others. It changes list.
 func intersect(list, others []int) []int {
 	among := make(map[int]bool, len(others))
 	for _, n := range others {
@@ -161,11 +161,11 @@ func intersect(list, others []int) []int {
 	return slices.DeleteFunc(list, func(n int) bool { return !among[n] })
 }
 
-// dealOrder is the place of each slot in the order of dealing: slot order or, if they are
-// threads, core by core.
-func dealOrder(t Topology, slots []Unit, threads bool) []int {
+// mappingOrder returns the position of each slot in the order in which ranks get slots: slot order or, if
+// slots are threads, core by core.
+func mappingOrder(t Topology, slots []Unit, threads bool) []int {
 	core := t.coreOfCPU()
-	order, place := make([]int, len(slots)), make([]int, len(slots))
+	order, position := make([]int, len(slots)), make([]int, len(slots))
 	for i := range order {
 		order[i] = i
 	}
@@ -176,19 +176,19 @@ func dealOrder(t Topology, slots []Unit, threads bool) []int {
 		})
 	}
 	for i, slot := range order {
-		place[slot] = i
+		position[slot] = i
 	}
-	return place
+	return position
 }
 
-// splitByCount makes so many neighbouring slots a thing.
-func (p *Pool) splitByCount(place, free []int, count int) {
-	p.objects = make([]poolObject, (len(place)+count-1)/count)
-	for i := range place {
+// splitByCount makes an object of each count consecutive slots.
+func (p *Pool) splitByCount(position, free []int, count int) {
+	p.objects = make([]poolObject, (len(position)+count-1)/count)
+	for i := range position {
 		p.objects[i/count].slots++
 	}
 	for _, slot := range free {
-		t := &p.objects[place[slot]/count]
+		t := &p.objects[position[slot]/count]
 		t.freeSlots = append(t.freeSlots, slot)
 	}
 }
@@ -200,24 +200,24 @@ func levelPlural(l Level) string {
 	return l.String() + "s"
 }
 
-// splitByObject deals the free slots to the things they lie in.
+// splitByObject groups the free slots by the objects that contain them.
 func (p *Pool) splitByObject(t Topology, slots []Unit, free []int, m Mapping) {
 	firsts, group := t.objects(m.Level, m.Count)
 	p.objects = make([]poolObject, len(firsts))
-	of := t.groupOfSlots(slots, m.Level, group)
-	for _, i := range of {
+	groupOf := t.groupOfSlots(slots, m.Level, group)
+	for _, i := range groupOf {
 		if i >= 0 {
 			p.objects[i].slots++
 		}
 	}
 	for _, slot := range free {
-		if i := of[slot]; i >= 0 {
+		if i := groupOf[slot]; i >= 0 {
 			p.objects[i].freeSlots = append(p.objects[i].freeSlots, slot)
 		}
 	}
 }
 
-// groupOfSlots finds the group of things in which each slot lies; -1: in none.
+// groupOfSlots returns the group of objects that contains each slot; -1 if there is none.
 func (t Topology) groupOfSlots(slots []Unit, l Level, group map[int]int) []int {
 	core := t.coreOfCPU()
 	byCore := make([]int, len(t.Cores))
@@ -227,29 +227,29 @@ func (t Topology) groupOfSlots(slots []Unit, l Level, group map[int]int) []int {
 			byCore[i] = group[n]
 		}
 	}
-	of := make([]int, len(slots))
+	groupOf := make([]int, len(slots))
 	for slot, u := range slots {
-		of[slot] = byCore[core[u.CPUs[0]]]
+		groupOf[slot] = byCore[core[u.CPUs[0]]]
 	}
-	return of
+	return groupOf
 }
 
-// slotsOfRanges are the slots of the CPUs that were written down, in their order.
-func slotsOfRanges(t Topology, slots []Unit, picks []CPURange, threads bool) ([]int, error) {
-	cpus, err := t.Numbering(threads).CPUs(picks)
+// slotsOfRanges returns the slots that contain the CPUs of the ranges, in their order.
+func slotsOfRanges(t Topology, slots []Unit, ranges []CPURange, threads bool) ([]int, error) {
+	cpus, err := t.Numbering(threads).CPUs(ranges)
 	if err != nil {
 		return nil, err
 	}
-	of := make(map[int]int)
+	slotOf := make(map[int]int)
 	for slot, u := range slots {
 		for _, cpu := range u.CPUs {
-			of[cpu] = slot
+			slotOf[cpu] = slot
 		}
 	}
 	var listed []int
 	seen := make(map[int]bool)
 	for _, cpu := range cpus {
-		if slot := of[cpu]; !seen[slot] {
+		if slot := slotOf[cpu]; !seen[slot] {
 			seen[slot] = true
 			listed = append(listed, slot)
 		}
@@ -257,34 +257,33 @@ func slotsOfRanges(t Topology, slots []Unit, picks []CPURange, threads bool) ([]
 	return listed, nil
 }
 
-// CountObjects is the number of things.
+// CountObjects returns the number of objects.
 func (p *Pool) CountObjects() int { return len(p.objects) }
 
-// Capacity is how many ranks of a width find slots. rounds multiplies the limit of each
-// thing.
+// Capacity returns how many ranks of a width fit. rounds multiplies the limit of each object.
 func (p *Pool) Capacity(width, rounds int) int {
 	if p.mayCrossNUMA() {
 		return p.freeSlots() / width
 	}
-	room := 0
+	capacity := 0
 	for i := range p.objects {
-		room += p.objectCapacity(i, width, rounds)
+		capacity += p.objectCapacity(i, width, rounds)
 	}
-	return room
+	return capacity
 }
 
 func (p *Pool) objectCapacity(i, width, rounds int) int {
 	if p.objects[i].closed {
 		return 0
 	}
-	room := len(p.objects[i].freeSlots) / width
+	capacity := len(p.objects[i].freeSlots) / width
 	if p.perObject > 0 {
-		room = min(room, max(0, p.perObject*rounds-p.objects[i].ranks))
+		capacity = min(capacity, max(0, p.perObject*rounds-p.objects[i].ranks))
 	}
-	return room
+	return capacity
 }
 
-// CapacityByLimit is how many ranks the limits of the things leave, whatever slots there are.
+// CapacityByLimit returns how many ranks the limits of the objects allow, regardless of slots.
 func (p *Pool) CapacityByLimit(rounds int) int {
 	left := 0
 	for i := range p.objects {
@@ -293,8 +292,8 @@ func (p *Pool) CapacityByLimit(rounds int) int {
 	return left
 }
 
-// TakeSlots gives the next rank its slots: round the things or, where each has its limit,
-// one thing after the other, and round again with the next limit.
+// TakeSlots gives the next rank its slots. Objects are used in turn. If they have a limit, one object is
+// filled after the other, and then again with the next limit. It returns false if no slots are free.
 func (p *Pool) TakeSlots(width, rounds int) (RankSlots, bool) {
 	if p.mayCrossNUMA() {
 		return p.takeLowest(width)
@@ -315,7 +314,7 @@ func (p *Pool) TakeSlots(width, rounds int) (RankSlots, bool) {
 	return RankSlots{}, false
 }
 
-// TakeSlotsOf gives a rank slots of one thing.
+// TakeSlotsOf gives a rank slots of object i. It returns false if the object is full.
 func (p *Pool) TakeSlotsOf(i, width, rounds int) (RankSlots, bool) {
 	t := &p.objects[i]
 	if p.objectCapacity(i, width, rounds) == 0 {
@@ -327,8 +326,8 @@ func (p *Pool) TakeSlotsOf(i, width, rounds int) (RankSlots, bool) {
 	return take, true
 }
 
-// ShareSlots gives a rank slots that others have: those that ranks of its width would get
-// on the empty node, round after round.
+// ShareSlots gives a rank slots that other ranks have: those that ranks of its width would get on the
+// empty node, in turn.
 func (p *Pool) ShareSlots(width int) RankSlots {
 	if p.sharedSlots[width] == nil {
 		fresh := &Pool{objects: make([]poolObject, len(p.initial)), numaNodes: p.numaNodes}
@@ -340,7 +339,7 @@ func (p *Pool) ShareSlots(width int) RankSlots {
 		for take, ok := fresh.TakeSlots(width, 1); ok; take, ok = fresh.TakeSlots(width, 1) {
 			p.sharedSlots[width] = append(p.sharedSlots[width], take)
 		}
-		if p.sharedSlots[width] == nil { // wider than anything
+		if p.sharedSlots[width] == nil { // wider than any object
 			p.sharedSlots[width] = []RankSlots{{Slots: all[:min(width, len(all))]}}
 		}
 	}

@@ -12,19 +12,18 @@ import (
 )
 
 // This file reads a topology from a sysfs tree (kernel: admin-guide/cputopology.rst,
-// ABI/testing/sysfs-devices-system-cpu). A node may have hundreds of CPUs, and every
-// job waits for this. So a list that names the CPUs of a group is read once for the
-// whole group, and what must be alike in all cores is asked of one.
+// ABI/testing/sysfs-devices-system-cpu). Every job waits for it, and a node may have hundreds of CPUs. So
+// a list that names the CPUs of a group is read once for the group. Facts that are equal for all cores are
+// read for one core.
 
-// A sysfsTree is a sysfs and its CPUs.
+// A sysfsTree is a sysfs tree and its CPUs.
 type sysfsTree struct {
 	fs.FS
 	online []int // ascending
 }
 
-// ReadTopology reads the cores from sys, the root of a sysfs tree. The allowed CPUs
-// are those that may be used. A CPU without topology files, as in some containers,
-// is a core of its own.
+// ReadTopology reads the cores from sys, the root of a sysfs tree. allowed lists the usable CPUs. A CPU
+// without topology files, as in some containers, is a core of its own.
 func ReadTopology(sys fs.FS, allowed []int) (Topology, error) {
 	t := sysfsTree{FS: sys}
 	t.online = idset.New(append(t.readCPUs("devices/system/cpu/online"), allowed...)...)
@@ -46,7 +45,7 @@ func ReadTopology(sys fs.FS, allowed []int) (Topology, error) {
 	return Topology{Cores: cores}, nil
 }
 
-// readCores finds the cores, ordered by lowest CPU.
+// readCores returns the cores, ordered by lowest CPU.
 func (t sysfsTree) readCores(allowed []int) ([]Core, error) {
 	usable, seen := make(groupNumbers), make(groupNumbers)
 	usable.setGroup(0, allowed)
@@ -61,7 +60,7 @@ func (t sysfsTree) readCores(allowed []int) ([]Core, error) {
 		}
 		var core Core
 		for _, s := range siblings {
-			if _, there := slices.BinarySearch(t.online, s); there && seen.groupOf(s) < 0 {
+			if _, found := slices.BinarySearch(t.online, s); found && seen.groupOf(s) < 0 {
 				core.addCPU(s, usable.groupOf(s) >= 0)
 			}
 		}
@@ -80,25 +79,25 @@ func (c *Core) addCPU(cpu int, usable bool) {
 	}
 }
 
-// siblings lists the hardware threads of cpu's core, ascending, cpu itself included.
+// siblings returns the hardware threads of cpu's core, ascending, including cpu.
 func (t sysfsTree) siblings(cpu int) ([]int, error) {
 	name := cpuFile(cpu, "topology/thread_siblings_list")
-	text, there := t.readLine(name)
+	text, found := t.readLine(name)
 	siblings, err := ParseCPUs(text)
 	if err != nil {
 		return nil, fmt.Errorf("/sys/%s: %w", name, err)
 	}
-	if !there || !slices.Contains(siblings, cpu) {
+	if !found || !slices.Contains(siblings, cpu) {
 		siblings = append(siblings, cpu)
 	}
 	slices.Sort(siblings)
 	return siblings, nil
 }
 
-// readNUMANodes finds the NUMA nodes; a kernel without NUMA has none.
+// readNUMANodes returns the NUMA node of each CPU. A kernel without NUMA has none.
 func (t sysfsTree) readNUMANodes() (groupNumbers, error) {
 	nodes := make(groupNumbers)
-	for _, node := range t.readCPUs("devices/system/node/online") { // the same notation
+	for _, node := range t.readCPUs("devices/system/node/online") { // same notation as CPU lists
 		name := fmt.Sprintf("devices/system/node/node%d/cpulist", node)
 		text, _ := t.readLine(name)
 		cpus, err := ParseCPUs(text)
@@ -110,8 +109,8 @@ func (t sysfsTree) readNUMANodes() (groupNumbers, error) {
 	return nodes, nil
 }
 
-// readPackages finds the sockets. Some virtual machines and ARM firmware number them all
-// -1, which is unknown.
+// readPackages returns the package of each CPU. Some virtual machines and ARM firmware number all packages
+// -1, which means unknown.
 func (t sysfsTree) readPackages() groupNumbers {
 	packages := make(groupNumbers)
 	for _, cpu := range t.online {
@@ -125,7 +124,7 @@ func (t sysfsTree) readPackages() groupNumbers {
 	return packages
 }
 
-// readCaches finds which CPUs share an L2, and which an L3.
+// readCaches returns which CPUs share an L2 cache, and which an L3 cache.
 func (t sysfsTree) readCaches(cores []Core, kinds map[int]CoreKind) (level2, level3 groupNumbers) {
 	folders := make(map[CoreKind][4]string)
 	for _, core := range cores {
@@ -137,7 +136,7 @@ func (t sysfsTree) readCaches(cores []Core, kinds map[int]CoreKind) (level2, lev
 	level3 = t.groupByCache(func(cpu int) string { return folders[kinds[cpu]][3] })
 	if own := t.cpusOfCache(cores[0].lowestCPU(), folders[""][2]); len(folders) == 1 && slices.Equal(own, cores[0].AllCPUs()) {
 		level2 = make(groupNumbers)
-		for i, core := range cores { // all have one of their own, as the first has
+		for i, core := range cores { // each core has its own L2, as the first has
 			level2.setGroup(i, core.AllCPUs())
 		}
 		return level2, level3
@@ -145,7 +144,8 @@ func (t sysfsTree) readCaches(cores []Core, kinds map[int]CoreKind) (level2, lev
 	return t.groupByCache(func(cpu int) string { return folders[kinds[cpu]][2] }), level3
 }
 
-// groupByCache groups the CPUs by a cache, given by its folder; "": the CPU has none.
+// groupByCache groups the CPUs by a cache. folder returns the sysfs folder of that cache for a CPU; "" if
+// it has none.
 func (t sysfsTree) groupByCache(folder func(cpu int) string) groupNumbers {
 	caches, next := make(groupNumbers), 0
 	for _, cpu := range t.online {
@@ -160,7 +160,7 @@ func (t sysfsTree) groupByCache(folder func(cpu int) string) groupNumbers {
 	return caches
 }
 
-// cpusOfCache lists the CPUs that use a cache of a CPU; nil: unknown, or there is none.
+// cpusOfCache returns the CPUs that share a cache of a CPU; nil if it is unknown or does not exist.
 func (t sysfsTree) cpusOfCache(cpu int, folder string) []int {
 	if folder == "" {
 		return nil
@@ -168,8 +168,8 @@ func (t sysfsTree) cpusOfCache(cpu int, folder string) []int {
 	return t.readCPUs(cpuFile(cpu, folder+"/shared_cpu_list"))
 }
 
-// cacheFolders tells in which folder of a CPU the data cache of each level is described.
-// Cores of a kind have the same ones.
+// cacheFolders returns the folders of a CPU that describe its data caches, by level. Cores of one kind
+// have the same folders.
 func (t sysfsTree) cacheFolders(cpu int) (folders [4]string) {
 	for i := range 8 {
 		folder := fmt.Sprintf("cache/index%d", i)
@@ -186,10 +186,10 @@ func (t sysfsTree) cacheFolders(cpu int) (folders [4]string) {
 	return folders
 }
 
-// coreKinds tells the cores of a hybrid processor apart, by CPU; nil: all are alike. Intel's
-// have a performance counter for each kind. Elsewhere the kernel tells how much work a
-// CPU does in a given time. Cores of a server differ in that by some percent and are no
-// kinds for that; an efficient core does less than three quarters.
+// coreKinds returns the kind of each core of a hybrid processor, by CPU; nil if all cores are alike. On
+// Intel processors the kernel has a performance counter for each kind. Elsewhere the kernel reports the
+// relative capacity of a CPU. Cores of servers differ in it by a few percent and are of one kind. An
+// efficient core has less than three quarters of the best capacity.
 func (t sysfsTree) coreKinds(cores []Core) map[int]CoreKind {
 	kinds := make(map[int]CoreKind)
 	mark := func(kind CoreKind, cpus []int) {
@@ -202,10 +202,10 @@ func (t sysfsTree) coreKinds(cores []Core) map[int]CoreKind {
 		mark(Efficiency, t.readCPUs("devices/cpu_atom/cpus"))
 		mark(Efficiency, t.readCPUs("devices/cpu_lowpower/cpus"))
 	} else {
-		able := t.coreCapacities(cores)
-		for i, c := range able {
+		capacities := t.coreCapacities(cores)
+		for i, c := range capacities {
 			mark(Performance, cores[i].AllCPUs())
-			if 4*c < 3*slices.Max(able) {
+			if 4*c < 3*slices.Max(capacities) {
 				mark(Efficiency, cores[i].AllCPUs())
 			}
 		}
@@ -218,9 +218,9 @@ func (t sysfsTree) coreKinds(cores []Core) map[int]CoreKind {
 	return nil
 }
 
-// coreCapacities are those of all cores, 1024 for the best; nil: unknown. Machines with SMT
-// are not asked: no kernel tells kinds apart in this way there.
-func (t sysfsTree) coreCapacities(cores []Core) (able []int) {
+// coreCapacities returns the capacity of each core, 1024 for the best; nil if unknown. It does not read
+// machines with SMT, since no kernel distinguishes kinds in this way there.
+func (t sysfsTree) coreCapacities(cores []Core) (capacities []int) {
 	if slices.ContainsFunc(cores, func(c Core) bool { return len(c.CPUs)+len(c.Unusable) > 1 }) {
 		return nil
 	}
@@ -229,12 +229,12 @@ func (t sysfsTree) coreCapacities(cores []Core) (able []int) {
 		if c < 0 {
 			return nil
 		}
-		able = append(able, c)
+		capacities = append(capacities, c)
 	}
-	return able
+	return capacities
 }
 
-// groupNumbers numbers the groups of CPUs: the value is the number of the group a CPU is in.
+// groupNumbers maps a CPU to the number of its group.
 type groupNumbers map[int]int
 
 func (g groupNumbers) setGroup(number int, cpus []int) {
@@ -243,7 +243,7 @@ func (g groupNumbers) setGroup(number int, cpus []int) {
 	}
 }
 
-// groupOf is the number of the group of a CPU; -1: it is in none.
+// groupOf returns the number of the group of a CPU; -1 if it is in none.
 func (g groupNumbers) groupOf(cpu int) int {
 	if number, in := g[cpu]; in {
 		return number
@@ -255,15 +255,15 @@ func cpuFile(cpu int, file string) string {
 	return "devices/system/cpu/cpu" + strconv.Itoa(cpu) + "/" + file
 }
 
-// readLine is the line of a file, without its end. Some kernels (5.15, seen on ARM) write a
-// NUL behind a list's line.
-func (t sysfsTree) readLine(name string) (text string, there bool) {
+// readLine returns the line of a file, without its end. Some kernels (5.15, seen on ARM) write a NUL after
+// the line of a list.
+func (t sysfsTree) readLine(name string) (text string, found bool) {
 	data, err := fs.ReadFile(t.FS, name)
 	line, _, _ := strings.Cut(string(data), "\n")
 	return strings.TrimSpace(line), err == nil
 }
 
-// readNumber is what a file says if that is a number; -1: it is none, or there is no file.
+// readNumber returns the number in a file; -1 if it contains none or does not exist.
 func (t sysfsTree) readNumber(name string) int {
 	text, _ := t.readLine(name)
 	n, err := strconv.Atoi(text)
@@ -273,7 +273,7 @@ func (t sysfsTree) readNumber(name string) int {
 	return n
 }
 
-// readCPUs is what a file says if that is a list of CPUs; nil: it is none.
+// readCPUs returns the list of CPUs in a file; nil if it contains none.
 func (t sysfsTree) readCPUs(name string) []int {
 	text, _ := t.readLine(name)
 	cpus, _ := ParseCPUs(text)

@@ -8,9 +8,8 @@ import (
 	"testing/fstest"
 )
 
-// sysfs makes a tree from lines of path and content; the path is that below
-// devices/system, "*" in it stands for each of CPUs 0 to 3 and in the content for
-// its number.
+// sysfs makes a tree from lines of path and content. Paths are below devices/system. "*" in a path stands
+// for each of CPUs 0 to 3, and in the content for its number.
 func sysfs(lines ...string) fstest.MapFS {
 	fsys := fstest.MapFS{}
 	for _, line := range lines {
@@ -24,7 +23,7 @@ func sysfs(lines ...string) fstest.MapFS {
 	return fsys
 }
 
-// coresText writes a core: CPUs, those that are shut, memory node, package, L3, L2 and kind.
+// coresText formats a core: CPUs, unusable CPUs, NUMA node, package, L3, L2 and kind.
 func coresText(cores []Core) string {
 	var b strings.Builder
 	for _, c := range cores {
@@ -94,8 +93,8 @@ func TestReadTopology(t *testing.T) {
 	}
 }
 
-// Intel's hybrids: the fast cores have two threads, the others share an L2, and those
-// of the low-power island have no L3.
+// Intel's hybrid processors: fast cores have two threads, the others share an L2, and those of the
+// low-power island have no L3.
 func TestReadHybrid(t *testing.T) {
 	fsys := sysfs("cpu/online 0-7", "cpu/cpu0/topology/thread_siblings_list 0-1",
 		"cpu/cpu0/cache/index0/level 2", "cpu/cpu0/cache/index0/shared_cpu_list 0-1",

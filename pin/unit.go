@@ -2,15 +2,15 @@ package pin
 
 import "slices"
 
-// A Unit is what one slot of a node stands for.
+// A Unit is the hardware of one slot: a core or a hardware thread.
 type Unit struct {
-	Number int   // of the core, or of the CPU where threads count (7.1)
-	CPUs   []int // what a rank may run on that has the slot, ascending
-	NUMA   int   // -1: unknown
+	Number int   // of the core, or of the CPU if threads count (7.1)
+	CPUs   []int // CPUs on which a rank with this slot may run, ascending
+	NUMA   int   // -1 if unknown
 }
 
-// CountUnits is the number of units: the CPU count S of the node (section 0). threads
-// says that hardware threads are CPUs.
+// CountUnits returns the number of units, which is the CPU count S of the node (section 0). threads says
+// that hardware threads count as CPUs.
 func (t Topology) CountUnits(threads bool) int {
 	n := 0
 	for i := range t.Cores {
@@ -24,11 +24,11 @@ func (t Topology) CountUnits(threads bool) int {
 	return n
 }
 
-// CountUsableCores is the number of cores with a usable CPU.
+// CountUsableCores returns the number of cores with a usable CPU.
 func (t Topology) CountUsableCores() int { return t.CountUnits(false) }
 
-// CountUnitsPerCore is how many units there are if the first k threads of each core are units, as Threads has
-// it; k below 0: all threads.
+// CountUnitsPerCore returns the number of units if the first k threads of each core are units (see
+// ThreadUnits). k below 0 means all threads.
 func (t Topology) CountUnitsPerCore(k int) int {
 	n := 0
 	for i := range t.Cores {
@@ -37,7 +37,7 @@ func (t Topology) CountUnitsPerCore(k int) int {
 	return n
 }
 
-// unitsOfThreads is how many of some threads are units.
+// unitsOfThreads returns how many of the threads of a core are units.
 func unitsOfThreads(threads, k int) int {
 	if k < 0 {
 		return threads
@@ -45,9 +45,8 @@ func unitsOfThreads(threads, k int) int {
 	return min(threads, k)
 }
 
-// ThreadUnits makes units of the first k threads of each core, core by core in the order of the units,
-// which are cores (which-hosts.md 9.4); k below 0: of all threads. Their numbers are those of their
-// CPUs.
+// ThreadUnits makes units of the first k threads of each core, core by core in the order of cores
+// (which-hosts.md 9.4). k below 0 means all threads. The unit numbers are the CPU numbers.
 func ThreadUnits(cores []Unit, k int) []Unit {
 	threads := make([]Unit, 0, len(cores)*max(1, k))
 	for _, core := range cores {
@@ -58,7 +57,7 @@ func ThreadUnits(cores []Unit, k int) []Unit {
 	return threads
 }
 
-// CPUNumberLimit is one more than the highest number of a CPU of the node, usable or not.
+// CPUNumberLimit returns the highest CPU number of the node plus 1, whether or not that CPU is usable.
 func (t Topology) CPUNumberLimit() int {
 	n := 0
 	for i := range t.Cores {
@@ -71,7 +70,7 @@ func (t Topology) CPUNumberLimit() int {
 	return n
 }
 
-// ListUnits lists the units of a node, ascending by number.
+// ListUnits returns the units of a node, ascending by number.
 func (t Topology) ListUnits(threads bool) []Unit {
 	units := make([]Unit, 0, len(t.Cores))
 	for number, core := range t.Cores {
@@ -90,8 +89,8 @@ func (t Topology) ListUnits(threads bool) []Unit {
 	return units
 }
 
-// HasUnit reports whether the node has a core, or a CPU where threads count, of this
-// number, be it usable or not.
+// HasUnit reports whether the node has a core with this number, or a CPU if threads count. It need not be
+// usable.
 func (t Topology) HasUnit(number int, threads bool) bool {
 	if !threads {
 		return 0 <= number && number < len(t.Cores)
@@ -101,8 +100,8 @@ func (t Topology) HasUnit(number int, threads bool) bool {
 	})
 }
 
-// OrderByMap returns the units in slot order (7.2): those of the map in its order, each
-// once, then the others. Numbers that are no units are passed over.
+// OrderByMap returns the units in slot order (7.2): those of the map in its order, each once, then the
+// others. Numbers in the map that are no units are skipped.
 func OrderByMap(units []Unit, cpuMap []int) []Unit {
 	if len(cpuMap) == 0 {
 		return units
