@@ -1,11 +1,11 @@
 /*
-Package sort orders nodes: the order in which they are filled. In this module sort
-always means this package; slices are sorted with the standard package slices.
+Package sort sorts nodes into the order in which ranks fill them. In this module sort always means
+this package; slices are sorted with the standard package slices.
 
-	Parse("proc+load") --> Mode;   Turns(nodes, turns, Mode) --> turns in filling order
+	Parse("proc+load") --> Mode;   OrderEntries(nodes, entries, Mode) --> entries in fill order
 
-A turn is one mention of a node in the user's list; a node may have several. The
-keys and the total order are those of placement.md section 4. A new key is a row of criteria.
+A host entry is one mention of a node in the user's list; a node may have several. The keys and
+the total order are those of placement.md section 4. A new key is a row of sortKeys.
 */
 package sort
 
@@ -21,36 +21,36 @@ import (
 	"remshell/job"
 )
 
-// A Mode is a canonical sort key.
+// A Mode is a sort key in canonical form.
 type Mode string
 
-// The keys that others of this program name.
+// The keys that other packages use.
 const (
 	None Mode = "NONE" // the order of the list
 	Proc Mode = "PROC"
 )
 
-// A sortKey is one key: what may be written for it, what it reads of a node, and how people are
-// told of that.
+// A sortKey is one key: its names, the value that it reads of a node, and the format of that value for
+// people.
 type sortKey struct {
 	mode     Mode
-	words    []string // what may be written, in the order of messages
-	flagOnly bool     // only --sort knows it (cli.md --sort)
+	words    []string // its names, in the order of messages
+	flagOnly bool     // only --sort accepts it (cli.md --sort)
 
-	read   func(*job.Node) keyValue  // nil: the order of the list stays
-	format func(rating int64) string // nil: it is nothing that was measured
+	read   func(*job.Node) keyValue  // nil keeps the order of the list
+	format func(rating int64) string // nil if the value is not measured
 }
 
-// A keyValue is what a criterion has read of a node. The lesser one comes first.
+// A keyValue is the value of a key for one node. The lesser value comes first.
 type keyValue struct {
 	value int64
-	name  string // decides where ratings are equal, if names do
+	name  string // compared if values are equal; empty for most keys
 }
 
-// unknownValue is the rating of what could not be read: it comes after all that could (4.3).
+// unknownValue is the value if nothing could be measured. It comes after all others (4.3).
 const unknownValue = math.MaxInt64
 
-// sortKeys are all keys, in the order of messages.
+// sortKeys lists all keys, in the order of messages.
 var sortKeys = []sortKey{
 	{mode: Proc, words: []string{"PROC"}, format: formatInt,
 		read: func(n *job.Node) keyValue { return keyValue{value: int64(n.Ranks)} }},
@@ -67,8 +67,8 @@ var sortKeys = []sortKey{
 		read: func(n *job.Node) keyValue { return keyValue{name: n.Name} }},
 }
 
-// readLoad reads one of a node's loads in whole hundredths, so that equal texts in /proc/loadavg are
-// equal (4.3).
+// readLoad returns a function that reads a load of a node in whole hundredths. Equal texts in
+// /proc/loadavg are then equal (4.3).
 func readLoad(which int) func(*job.Node) keyValue {
 	return func(n *job.Node) keyValue {
 		if n.Load[which] < 0 {
@@ -78,7 +78,7 @@ func readLoad(which int) func(*job.Node) keyValue {
 	}
 }
 
-// procsAndLoad counts one process as a load of exactly 1.00.
+// procsAndLoad adds the load and the number of processes. One process counts as a load of exactly 1.00.
 func procsAndLoad(n *job.Node) keyValue {
 	sum := readLoad(0)(n)
 	if sum.value != unknownValue {
@@ -96,7 +96,7 @@ func formatHundredths(rating int64) string {
 	return fmt.Sprintf("%.2f", float64(rating)/100)
 }
 
-// sortKey is the row of a key. A Mode that Parse has not made is None.
+// sortKey returns the row of a key. An unknown Mode sorts like None.
 func (m Mode) sortKey() (row sortKey) {
 	for _, c := range sortKeys {
 		if c.mode == m {
@@ -106,8 +106,8 @@ func (m Mode) sortKey() (row sortKey) {
 	return row
 }
 
-// KeyWords lists what may be written: in a variable or the cluster file (4.1), or
-// after the flag, which knows more.
+// KeyWords returns the names of keys: those for a variable or the cluster file (4.1), or with flag those
+// for --sort, which accepts more.
 func KeyWords(flag bool) []string {
 	var words []string
 	for _, c := range sortKeys {
@@ -118,8 +118,8 @@ func KeyWords(flag bool) []string {
 	return words
 }
 
-// Parse reads a key in any case; flag says that it stands after the flag. What
-// could have been written is told by Words.
+// Parse parses a key in any case. flag says that the text is the value of --sort. KeyWords returns the
+// valid texts.
 func Parse(text string, flag bool) (Mode, error) {
 	for _, c := range sortKeys {
 		written := func(word string) bool { return strings.EqualFold(word, text) }
@@ -130,11 +130,10 @@ func Parse(text string, flag bool) (Mode, error) {
 	return "", fmt.Errorf("unknown sort criterion %q", text)
 }
 
-// OrderEntries returns turns, indices into nodes, in the order in which they are to be
-// filled: by key, then larger nodes first, then by ID, then as in the list (4.2).
-// The argument is kept.
-func OrderEntries(nodes []job.Node, turns []int, by Mode) []int {
-	sorted := slices.Clone(turns)
+// OrderEntries returns host entries, as indices into nodes, in fill order: by key, then larger nodes
+// first, then by ID, then as in the list (4.2). It does not change its arguments.
+func OrderEntries(nodes []job.Node, entries []int, by Mode) []int {
+	sorted := slices.Clone(entries)
 	read := by.sortKey().read
 	if read == nil {
 		return sorted
@@ -147,7 +146,7 @@ func OrderEntries(nodes []job.Node, turns []int, by Mode) []int {
 	return sorted
 }
 
-// An entryKey is all that an order depends on.
+// An entryKey holds all values that determine the order.
 type entryKey struct {
 	keyValue
 	size, id int
@@ -163,8 +162,8 @@ func (a *entryKey) compare(b *entryKey) int {
 	return cmp.Or(cmp.Compare(b.size, a.size), cmp.Compare(a.id, b.id))
 }
 
-// MeasuredValue is the key of a node by a measured mode, for people: its load or its processes.
-// It is empty for the other modes.
+// MeasuredValue returns the measured value of a node for people: its load or its processes. It is empty
+// for other keys.
 func MeasuredValue(n *job.Node, by Mode) string {
 	c := by.sortKey()
 	if c.format == nil {

@@ -12,7 +12,7 @@ import (
 	"remshell/pin"
 )
 
-// parseNodes reads "NAME:CPUS/PROCS/LOAD1/LOAD5/LOAD15"; a load of ? is unknown.
+// parseNodes parses "NAME:CPUS/PROCS/LOAD1/LOAD5/LOAD15"; a load of ? is unknown.
 func parseNodes(text string) []job.Node {
 	var all []job.Node
 	for id, word := range strings.Fields(text) {
@@ -39,16 +39,16 @@ func parseNodes(text string) []job.Node {
 	return all
 }
 
-func TestTurns(t *testing.T) {
+func TestOrderEntries(t *testing.T) {
 	const cluster = "c:4/1/0.5/1/3 b:4/1/0.5/3/1 a:8/1/0.5/2/2 d:2/0/1.5/?/0"
 	tests := []struct {
-		by    Mode
-		turns []int
-		want  string
+		by      Mode
+		entries []int
+		want    string
 	}{
 		{None, []int{1, 0, 1}, "b c b"},
 		{Proc, nil, "d a c b"},                 // then larger, then by ID
-		{Proc, []int{1, 3, 0, 1}, "d c b b"},   // repeats become neighbours
+		{Proc, []int{1, 3, 0, 1}, "d c b b"},   // repeated entries become adjacent
 		{"LOAD_1", nil, "a c b d"},             // equal loads
 		{"LOAD_5", nil, "c a b d"},             // the unknown one last
 		{"LOAD_15", nil, "d b a c"},            //
@@ -59,22 +59,22 @@ func TestTurns(t *testing.T) {
 	}
 	all := parseNodes(cluster)
 	for _, test := range tests {
-		turns := test.turns
-		if turns == nil {
-			turns = []int{0, 1, 2, 3}
+		entries := test.entries
+		if entries == nil {
+			entries = []int{0, 1, 2, 3}
 		}
-		before := fmt.Sprint(turns)
+		before := fmt.Sprint(entries)
 		var names []string
-		for _, i := range OrderEntries(all, turns, test.by) {
+		for _, i := range OrderEntries(all, entries, test.by) {
 			names = append(names, all[i].Name)
 		}
-		if got := strings.Join(names, " "); got != test.want || fmt.Sprint(turns) != before {
-			t.Errorf("%s of %v: %s; want %s", test.by, turns, got, test.want)
+		if got := strings.Join(names, " "); got != test.want || fmt.Sprint(entries) != before {
+			t.Errorf("%s of %v: %s; want %s", test.by, entries, got, test.want)
 		}
 	}
 }
 
-// Names count like people do, and a load is what its text says (4.3).
+// Names are compared naturally (n2 before n10), and a load is compared as its text says (4.3).
 func TestKeys(t *testing.T) {
 	all := parseNodes("n10:1 n9:1 n1:1")
 	if got := fmt.Sprint(OrderEntries(all, []int{0, 1, 2}, "NAME")); got != "[2 1 0]" {
@@ -105,7 +105,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestValue(t *testing.T) {
+func TestMeasuredValue(t *testing.T) {
 	n := job.Node{Occupancy: job.Occupancy{Ranks: 2}, Probe: job.Probe{Load: [3]float64{0.5, 1.256, -1}}}
 	for by, want := range map[Mode]string{Proc: "2", "LOAD_1": "0.50", "LOAD_5": "1.26", "LOAD_15": "unknown", "PROC+LOAD": "2.50", None: "", "NAME": "", "-SLOTS": ""} {
 		if got := MeasuredValue(&n, by); got != want {
@@ -114,7 +114,7 @@ func TestValue(t *testing.T) {
 	}
 }
 
-// The table of placement.md 4.1 and that of keys are one.
+// The keys are the same as in the table of placement.md 4.1.
 func TestKeysAreThoseOfTheirPage(t *testing.T) {
 	page, err := os.ReadFile("../doc/spec/placement.md")
 	if err != nil {
