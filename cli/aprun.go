@@ -12,13 +12,13 @@ import (
 	"remshell/job"
 )
 
-// This file lets the program be called as another one.
+// This file lets mpiexec be called as aprun or mpirun.
 
-// aprunArg, before all others, says that the options are those of aprun.
+// aprunArg, as the first argument, marks the rest as options of aprun.
 const aprunArg = "--aprun"
 
-// FrontEndArgs is the arguments of a program that may be called by another name: as aprun, it has the options
-// of that.
+// FrontEndArgs returns mpiexec's arguments for a command line, args[0] being the program's name. If that is aprun,
+// aprunArg comes first.
 func FrontEndArgs(args []string) []string {
 	if len(args) > 0 && filepath.Base(args[0]) == "aprun" {
 		return append([]string{aprunArg}, args[1:]...)
@@ -26,24 +26,26 @@ func FrontEndArgs(args []string) []string {
 	return args[min(1, len(args)):]
 }
 
-// FrontEndEnv is the environment of a program that may be called by another name: as mpirun, --lenient is the default.
+// FrontEndEnv returns the environment for a command line, args[0] being the program's name. If that is mpirun,
+// MPIEXEC_LENIENT=1 is added, unless the variable is set.
 func FrontEndEnv(args, environ []string) []string {
 	if len(args) == 0 || !slices.Contains([]string{"mpirun", "mpirun.remshell"}, filepath.Base(args[0])) {
 		return environ
 	}
-	if _, said := job.LookupEnv(environ, "MPIEXEC_LENIENT"); said {
+	if _, isSet := job.LookupEnv(environ, "MPIEXEC_LENIENT"); isSet {
 		return environ
 	}
 	return append(slices.Clone(environ), "MPIEXEC_LENIENT=1") // ranks get no MPIEXEC_* of ours
 }
 
-// translateAprun makes mpiexec's words of a line of aprun, or tells of that what was asked.
+// translateAprun translates the arguments of aprun to those of mpiexec. If they ask for help, the manual or a
+// completion, it prints that and returns done.
 func translateAprun(args []string, table *option.Table, sys System) (words []string, done bool, err error) {
 	if slices.Equal(args, []string{"--man"}) {
 		_, err = io.WriteString(sys.Out, aprun.Man(Version))
 		return nil, true, err
 	}
-	if words, asked := completionWords(args); asked {
+	if words, isCompletion := completionWords(args); isCompletion {
 		return nil, true, printAprunCompletion(words, sys)
 	}
 	w := newInputs(sys)

@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// twoNUMAState is a state of free nodes with so many CPUs each, in two NUMA nodes.
+// twoNUMAState writes a cluster state of nodes named letter and a number, each with so many CPUs in two NUMA nodes.
+// busy is the number of busy CPUs by node. It returns the file's name.
 func twoNUMAState(t *testing.T, letter string, nodes, cpus int, busy map[int]int) string {
 	t.Helper()
 	var list []map[string]any
@@ -38,7 +39,7 @@ func twoNUMAState(t *testing.T, letter string, nodes, cpus int, busy map[int]int
 	return name
 }
 
-// shortPlan is a plan in short: NODE{CPUS} by rank, or the code of its error.
+// shortPlan returns the plan for a command line in short: NODE[CPUS] for each rank, or the code of its error.
 func shortPlan(t *testing.T, args ...string) string {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -63,7 +64,7 @@ func shortPlan(t *testing.T, args ...string) string {
 	return strings.Join(words, " ")
 }
 
-// The examples of aprun.md 5 with one segment, by their numbers, through the command.
+// The examples of aprun.md 5 with one segment, by number, through the command line.
 func TestAprunExamples(t *testing.T) {
 	n, m := twoNUMAState(t, "n", 6, 8, nil), twoNUMAState(t, "m", 4, 16, nil)
 	busy := twoNUMAState(t, "b", 4, 8, map[int]int{1: 5})
@@ -108,7 +109,7 @@ func TestAprunExamples(t *testing.T) {
 	}
 }
 
-// Example 12: of four cores with threads c and c + 4 each, -j 2 makes eight CPUs.
+// Example 12: four cores with threads c and c + 4 are eight CPUs with -j 2.
 func TestAprunThreads(t *testing.T) {
 	const state = `{"version":1,"np":1,"uid":1000,"gid":100,"env":{},"options":{},"nodes":[{"id":0,"name":"t0","up":true,"cores":[
 {"cpus":[0,4]},{"cpus":[1,5]},{"cpus":[2,6]},{"cpus":[3,7]}]}]}`
@@ -123,7 +124,7 @@ func TestAprunThreads(t *testing.T) {
 	}
 }
 
-// Each attribute of which-hosts.md 2 makes sets, by its name in any case: only b has the value.
+// Each attribute of which-hosts.md 2 forms node sets, by its name in any case. Only node b has the requested value.
 func TestEveryAttributeMakesSets(t *testing.T) {
 	const state = `{"version":1,"np":1,"uid":1000,"gid":100,"env":{},"options":{},
 "config":{"classes":[{"name":"big"}]},"nodes":[
@@ -144,8 +145,8 @@ func TestEveryAttributeMakesSets(t *testing.T) {
 	}
 }
 
-// The program is called by another name, or told so by its first argument.
-func TestPersonality(t *testing.T) {
+// The name of the program decides whether its arguments are those of aprun.
+func TestFrontEndArgs(t *testing.T) {
 	for line, want := range map[string]string{
 		"/usr/bin/aprun -n 2 a": "--aprun -n 2 a", "mpiexec -n 2 a": "-n 2 a", "aprun": "--aprun", "mpiexec": "", "": "", "/opt/aprun/mpiexec a": "a",
 	} {

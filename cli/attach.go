@@ -14,26 +14,27 @@ import (
 	"remshell/transport"
 )
 
-// An attacher has the shells that ssh starts on nodes attach themselves to the job of a batch system (RM-30), and knows of which that
-// was not done, and why.
+// An attacher makes the shells that ssh starts on nodes attach themselves to the job of a batch system (RM-30). It
+// keeps, for each node where that failed, the reason.
 type attacher struct {
-	system *batch.System // it has an Attach
+	system *batch.System // System.Attach is not nil
 	job    string
-	mu     sync.Mutex // guards left
-	left   map[string]string
+	mu     sync.Mutex // guards failed
+	failed map[string]string
 }
 
-// useAttach has the nodes' shells attach themselves to the job: hosts are reached by ssh all the same.
+// useAttach makes the nodes' shells attach themselves to the batch system's job. The hosts are still reached by ssh.
 func (c *invocation) useAttach(s request.Starter) {
 	by := s.System.Attach.Program
-	c.attached = &attacher{system: s.System, job: s.Job, left: make(map[string]string)}
+	c.attached = &attacher{system: s.System, job: s.Job, failed: make(map[string]string)}
 	if c.req.RM != nil {
 		c.req.RM.Starter, c.req.RM.Integration = by, job.TightIntegration
 	}
-	c.tellUntried(by, s.System)
+	c.logUntried(by, s.System)
 }
 
-// attach makes the program one whose shells attach themselves; nil: none do.
+// attach returns the helper binary for which a node's shell first attaches itself to the job. If a is nil, it returns
+// self.
 func (a *attacher) attach(self transport.HelperBinary) transport.HelperBinary {
 	if a == nil {
 		return self
@@ -41,17 +42,17 @@ func (a *attacher) attach(self transport.HelperBinary) transport.HelperBinary {
 	return self.Attaching(a.system.Attach, a.job, func(host, why string) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		a.left[host] = why
+		a.failed[host] = why
 	})
 }
 
-// warning is M10, for the nodes of a plan; empty: all are attached.
+// warning returns the warning M10 for those nodes of a plan that are not attached. It is empty if all are.
 func (a *attacher) warning(nodes []job.NodePlan) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	by := make(map[string][]string)
 	for _, n := range nodes {
-		if why, left := a.left[n.Name]; left {
+		if why, failed := a.failed[n.Name]; failed {
 			how := "failed"
 			if why == "missing" {
 				how = "not found"
@@ -69,8 +70,9 @@ func (a *attacher) warning(nodes []job.NodePlan) string {
 	return fmt.Sprintf("warning: %s: %s will not account for ranks there", strings.Join(clauses, ", "), a.system.Name)
 }
 
-// unattached has it told, once, where ranks of a plan are outside of the batch system's job; such a job is loose.
-func (c *invocation) unattached() {
+// reportUnattached prints one warning if ranks of the plan run outside of the batch system's job. The integration of
+// such a job is loose.
+func (c *invocation) reportUnattached() {
 	if c.attached == nil {
 		return
 	}

@@ -8,9 +8,9 @@ import (
 	"remshell/transport"
 )
 
-// Which nodes are not of the batch system's job is told once, and only of nodes that ranks are on.
-func TestWhoIsNotAttached(t *testing.T) {
-	a := &attacher{system: batch.Named("pbs"), job: "7", left: map[string]string{"n1": "missing", "n2": "missing", "n3": "failed", "n9": "missing"}}
+// The warning names the nodes that are not attached to the batch system's job, and only those that have ranks.
+func TestWarningOfUnattachedNodes(t *testing.T) {
+	a := &attacher{system: batch.Named("pbs"), job: "7", failed: map[string]string{"n1": "missing", "n2": "missing", "n3": "failed", "n9": "missing"}}
 	nodes := []job.NodePlan{{Name: "n0"}, {Name: "n1"}, {Name: "n2"}, {Name: "n3"}}
 	if got, want := a.warning(nodes), "warning: pbs_attach failed on n3, pbs_attach not found on n[1-2]: pbs will not account for ranks there"; got != want {
 		t.Errorf("%s\nwant %s", got, want)
@@ -19,5 +19,5 @@ func TestWhoIsNotAttached(t *testing.T) {
 		t.Error(got)
 	}
 	var none *attacher
-	none.attach(transport.HelperBinary{}) // none attaches itself, and nothing is asked
+	none.attach(transport.HelperBinary{}) // a nil attacher changes nothing
 }

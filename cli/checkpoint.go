@@ -15,13 +15,15 @@ import (
 	"remshell/userfile"
 )
 
-// A checkpointEnv is what checkpoints need of this machine (launch.CheckpointRunner).
+// A checkpointEnv runs checkpoint commands on this machine and looks at files here. It implements
+// launch.CheckpointRunner.
 type checkpointEnv struct {
 	environ []string
-	out     io.Writer // takes what the command says
+	out     io.Writer // receives the command's output and errors
 }
 
-// Run runs a command by subprocess.Run in a process group of its own.
+// Run runs command with /bin/sh in a process group of its own, with vars added to its environment. It returns why the
+// command failed, or "".
 func (w checkpointEnv) Run(ctx context.Context, command string, vars []string) (why string) {
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", command)
 	cmd.Env = slices.Concat(w.environ, vars)
@@ -37,8 +39,8 @@ func (w checkpointEnv) Run(ctx context.Context, command string, vars []string) (
 	return fmt.Sprintf("failed: %v", err)
 }
 
-// Written reports whether a file has a time at or after another, to the second. A file of another user in a directory such as /tmp does
-// not count.
+// Written reports whether file was modified at or after since, compared in whole seconds. It is false for a file of
+// another user in a directory such as /tmp.
 func (w checkpointEnv) Written(file string, since time.Time) bool {
 	path, err := userfile.ResolveForWriting(file)
 	if err != nil {
@@ -48,7 +50,8 @@ func (w checkpointEnv) Written(file string, since time.Time) bool {
 	return err == nil && !info.ModTime().Truncate(time.Second).Before(since.Truncate(time.Second))
 }
 
-// prepareCheckpoints makes the directory that ranks are told of, if it is missing here, and refuses a --ckpt-done that would not count.
+// prepareCheckpoints creates the directory of --ckpt-dir on this machine if it is missing. It rejects a --ckpt-done
+// file that Written would not accept.
 func (c *invocation) prepareCheckpoints() error {
 	c.env.CheckpointRunner = checkpointEnv{c.sys.Environ, c.env.Err}
 	if _, err := userfile.ResolveForWriting(c.req.Checkpoint.DoneFile); err != nil {

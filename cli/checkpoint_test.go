@@ -11,7 +11,8 @@ import (
 	"remshell/job"
 )
 
-// A file that another user has put into a directory such as /tmp tells of no checkpoint, and is refused when a job begins with it.
+// A --ckpt-done file of another user in a directory such as /tmp does not count as a checkpoint, and is rejected when
+// a job starts.
 func TestAFileOfAnotherUserIsNoCheckpoint(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "sticky")
 	file, began := filepath.Join(folder, "done"), time.Now()

@@ -18,11 +18,11 @@ import (
 	"remshell/nsswitch"
 )
 
-// findCluster reads the cluster file: the one that was named, else the user's, else the
-// site's; nil if there is none.
+// findCluster reads the cluster file: the one that --cluster or MPIEXEC_CLUSTER names, else the user's, else the
+// site's. It returns nil if there is none.
 func findCluster(j option.JobOptions, getenv func(string) string, read func(string) (string, error), trust func(string) error) (*config.Cluster, error) {
 	load := func(file, text string) (*config.Cluster, error) {
-		if err := trust(file); err != nil { // it is code (TRUST-27)
+		if err := trust(file); err != nil { // the file can name programs to run (TRUST-27)
 			return nil, option.UntrustedError(err, "what is in it", " with --cluster")
 		}
 		return config.Load(file, text, userIDs())
@@ -56,23 +56,24 @@ func findCluster(j option.JobOptions, getenv func(string) string, read func(stri
 	return nil, nil
 }
 
-// readCluster reads the cluster file from the disk.
+// readCluster reads the cluster file with findCluster from this machine's disk.
 func readCluster(j option.JobOptions, sys System) (*config.Cluster, error) {
 	files := newUserFiles(sys)
 	return findCluster(j, sys.getenv, request.ReadTexts(files.open), files.checkTrust)
 }
 
-// directoryTime is how long a directory service may take, in all, to find users and groups that a file names, or our own account.
+// directoryTime limits all look-ups of users and groups in a directory service: those that a file names, and our own
+// account.
 const directoryTime = 5 * time.Second
 
-// userIDs knows the users and groups of this machine, for one reading of a file.
+// userIDs returns look-ups of this machine's users and groups, to be used while one file is read.
 func userIDs() config.IDs {
 	user, group := nsswitch.IDFinders(directoryTime)
 	return config.IDs{User: user, Group: group}
 }
 
-// nodeSetInfo is what --info tells of node sets, of which the cluster file may say as much as options do
-// (which-hosts.md 15). What cannot be used keeps nobody from the rest of --info.
+// nodeSetInfo returns the part of --info about node sets, which options and the cluster file set (which-hosts.md 15).
+// An error is part of the text, so that the rest of --info is still printed.
 func nodeSetInfo(line option.Line, sys System) string {
 	c := invocation{line: line, sys: sys}
 	_, err := c.locateHosts()
@@ -89,12 +90,9 @@ func nodeSetInfo(line option.Line, sys System) string {
 	return "\nnode sets:\n" + strings.TrimSuffix(text, "\n") + "\n"
 }
 
-// While a request waits it stays what it was: flags, variables and host files are read
-// once. Only the cluster file is looked at again, before each attempt (placement.md 6.1,
-// 6.5).
-
-// newReread returns what reserve.Env.RereadRequest wants; nil for a request that does not wait, or
-// knows no cluster file.
+// newReread returns reserve.Env.RereadRequest. It is nil if the request does not wait or has no cluster file. While a
+// request waits, only the cluster file is read again, before each attempt (placement.md 6.1, 6.5). Options, variables
+// and host files are read once.
 func newReread(line option.Line, sys System, w request.Inputs, starter request.Starter, first job.Request) func() (job.Request, bool, error) {
 	if w.Cluster == nil || !first.Wait {
 		return nil
@@ -125,7 +123,7 @@ func newReread(line option.Line, sys System, w request.Inputs, starter request.S
 	}
 }
 
-// modTime is when a file was changed; the zero time if it is not there.
+// modTime returns when a file was last modified. It is the zero time if the file cannot be looked at.
 func modTime(file string) time.Time {
 	info, err := os.Stat(file)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"remshell/cli/request"
 )
 
-// The four places of a cluster file, in order; one that was named must be there, and a
-// broken one is not passed over.
+// The cluster file is searched in four places, in order. A file that is named must exist, and a file with errors is
+// not skipped.
 func TestClusterPlaces(t *testing.T) {
 	const user, site = "/home/eve/.config/remshell/cluster.toml", "/etc/remshell/cluster.toml"
 	tests := []struct {
@@ -66,8 +66,7 @@ func TestClusterPlaces(t *testing.T) {
 	}
 }
 
-// What a request got beside its line, soft limits and the code of our own failures, it keeps
-// when the cluster file changes while it waits.
+// A waiting request keeps its soft limits and its own error code when the cluster file changes.
 func TestARequestThatIsReadAgain(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "cluster.toml")
 	write := func(text string) {

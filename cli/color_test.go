@@ -2,7 +2,7 @@ package cli
 
 import "testing"
 
-// Who says what about color (DIAG-8).
+// Options, variables and the terminal decide about colour in this order (DIAG-8).
 func TestColoured(t *testing.T) {
 	for _, test := range []struct {
 		when     string

@@ -14,38 +14,39 @@ import (
 	"remshell/sshx"
 )
 
-// This file answers a shell that completes a command line of ours (package option).
+// This file completes command lines for a shell (package option).
 
-// completionWords is the words that a shell asks about, if args are its request.
-func completionWords(args []string) (words []string, asked bool) {
+// completionWords returns the words of the command line that a shell wants completed. requested is false if args are
+// no such request.
+func completionWords(args []string) (words []string, requested bool) {
 	if len(args) < 2 || args[0] != option.CompletionOption {
 		return nil, false
 	}
 	return args[1:], true
 }
 
-// printCompletion answers with what may stand in the place of the last word.
+// printCompletion prints the words that may replace the last word of an mpiexec command line.
 func printCompletion(ctx context.Context, words []string, table *option.Table, sys System) error {
 	lists := option.CompletionLists{Hosts: func() []string { return hostNames(sys) }, Jobs: func() []string { return localJobs(ctx, sys) }}
 	_, err := io.WriteString(sys.Out, table.Complete(words, lists).String())
 	return err
 }
 
-// printAprunCompletion is complete for a line of aprun's.
+// printAprunCompletion prints the words that may replace the last word of an aprun command line.
 func printAprunCompletion(words []string, sys System) error {
-	kind, from, offers := aprun.Complete(words)
-	_, err := io.WriteString(sys.Out, option.Completion{Kind: option.CompletionKind(kind), Start: from, Candidates: offers}.String())
+	kind, from, candidates := aprun.Complete(words)
+	_, err := io.WriteString(sys.Out, option.Completion{Kind: option.CompletionKind(kind), Start: from, Candidates: candidates}.String())
 	return err
 }
 
-// hostNames lists the hosts that ssh knows by name here, by the files of the account.
+// hostNames returns, sorted, the hosts that the account's ssh_config and known_hosts files name, and localhost.
 func hostNames(sys System) []string {
-	me := sshUser(sys, ownAccount(sys))
+	user := sshUser(sys, ownAccount(sys))
 	names := []string{"localhost"}
-	if config, err := readSSHConfig(me, option.JobOptions{}); err == nil {
+	if config, err := readSSHConfig(user, option.JobOptions{}); err == nil {
 		names = append(names, config.Names()...)
 	}
-	for _, file := range []string{me.Home + "/.ssh/known_hosts", me.Home + "/.ssh/known_hosts2", "/etc/ssh/ssh_known_hosts"} {
+	for _, file := range []string{user.Home + "/.ssh/known_hosts", user.Home + "/.ssh/known_hosts2", "/etc/ssh/ssh_known_hosts"} {
 		names = append(names, sshx.KnownNames(file)...)
 	}
 	names = slices.DeleteFunc(names, hasShellChars)
@@ -53,14 +54,15 @@ func hostNames(sys System) []string {
 	return slices.Compact(names)
 }
 
-// hasShellChars reports whether a name has letters that mean something to a shell.
+// hasShellChars reports whether a name is empty, begins with "-", or has characters other than letters, digits and
+// ._-:@, which a shell might interpret.
 func hasShellChars(name string) bool {
 	return name == "" || strings.HasPrefix(name, "-") || strings.ContainsFunc(name, func(r rune) bool {
 		return r > 0x7e || !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-:@", r)
 	})
 }
 
-// localJobs lists the jobs on this machine, as --ps tells them; "last" is the user's last one.
+// localJobs returns the jobs on this machine that --ps lists, and "last", which means the user's newest job.
 func localJobs(ctx context.Context, sys System) (jobs []string) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -72,7 +74,7 @@ func localJobs(ctx context.Context, sys System) (jobs []string) {
 			Job string `json:"job"`
 		} `json:"jobs"`
 	}
-	json.Unmarshal(text.Bytes(), &page) // if nothing came, there are no jobs to offer
+	json.Unmarshal(text.Bytes(), &page) // without an answer no job is a candidate
 	for _, j := range page.Jobs {
 		jobs = append(jobs, j.Job)
 	}

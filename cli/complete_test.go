@@ -10,8 +10,8 @@ import (
 	"remshell/cli/option"
 )
 
-// A shell asks by one option, under each name of the program, and is told the hosts that ssh knows: by the files of the account, as for
-// ssh, whatever HOME is.
+// One option answers a shell's completion request, under each name of the program. Hosts come from the ssh files of
+// the account, whatever HOME is.
 func TestCompletionRequest(t *testing.T) {
 	home := t.TempDir()
 	if err := os.Mkdir(filepath.Join(home, ".ssh"), 0o700); err != nil {

@@ -23,31 +23,32 @@ import (
 	"remshell/usererr"
 )
 
-// A hostDialer is the ways to the hosts of one command line.
+// A hostDialer holds the transports to the hosts of one command line.
 type hostDialer struct {
 	transport.Transports
-	build     string             // that helpers have to be; empty: ours, since nothing else is started
-	sshDialer *sshx.Dialer       // nil: another way
-	sshLocal  *sshx.LocalMachine // what client and its configuration ask this machine
-	warn      func(string)       // told of a line of that configuration which is passed over
+	build     string             // that helpers must have; empty: this process's own, since no other starts
+	sshDialer *sshx.Dialer       // nil: hosts are not reached by the built-in ssh
+	sshLocal  *sshx.LocalMachine // used by sshDialer and its configuration
+	warn      func(string)       // called for each line of ssh_config that is ignored
 }
 
 var _ node.HelperDialer = (*hostDialer)(nil)
 
-// batchLogins finds out how the SSH server of a host lets us in that was started there for this job; nil: there is none.
+// A batchLogins returns how to log in to the SSH server that the batch system's job runs on a host. The result is
+// false if the job runs none there.
 type batchLogins func(host string) (transport.SSHLogin, bool)
 
-// newDialer chooses the ways of a command line; starter makes that of a batch system, with the others at hand; nil: none
-// is used. With a guard there is one node, this one,
-// and nothing else is made ready: half of such a job's time is our own start.
+// newDialer chooses the transports of a command line. starter, if not nil, makes the transport by the batch system's
+// starter; it gets the other transports as a fallback. If guard is not nil, this machine is the only node, and no other
+// transport is prepared: half of such a job's time is mpiexec's own start.
 func newDialer(j option.JobOptions, sys System, guard []string, starter func(transport.HelperBinary, transport.Transports) transport.Transport, logins batchLogins, attached *attacher, steps *trace.Recorder, log zerolog.Logger) (*hostDialer, error) {
 	program, err := remoteShellProgram(j, starter != nil)
 	if err != nil {
 		return nil, err
 	}
 	if guard != nil {
-		here := &inProcess{request.HelperEnv(sys.Environ), guard, sys.probeAhead}
-		return &hostDialer{Transports: transport.Transports{Local: here, Remote: transport.Unreachable{Why: "is not this machine, the only one of the job"}}}, nil
+		inProc := &inProcess{request.HelperEnv(sys.Environ), guard, sys.probeAhead}
+		return &hostDialer{Transports: transport.Transports{Local: inProc, Remote: transport.Unreachable{Why: "is not this machine, the only one of the job"}}}, nil
 	}
 	self, err := transport.RunningBinary()
 	if err != nil {
@@ -55,7 +56,7 @@ func newDialer(j option.JobOptions, sys System, guard []string, starter func(tra
 	}
 	d := &hostDialer{build: self.Build}
 	d.Local = &transport.LocalChild{Self: self, Env: request.HelperEnv(sys.Environ), KeepSession: batch.BySessions(batch.World{Env: job.Variables(sys.Environ)}) != nil && !hasTerminal()}
-	self = attached.attach(self.WithDelivery(j.ShipHelper)).WithTracer(timelineWatch(steps)).WithLoginShell(sys.getenv("SHELL"))
+	self = attached.attach(self.WithDelivery(j.ShipHelper)).WithTracer(stepTracer(steps)).WithLoginShell(sys.getenv("SHELL"))
 	if starter == nil || j.BatchOption().Fallback {
 		err = d.chooseTransport(j, sys, program, self, logins, log)
 	}
@@ -65,9 +66,9 @@ func newDialer(j option.JobOptions, sys System, guard []string, starter func(tra
 	return d, err
 }
 
-// chooseTransport chooses the way to other hosts: none, a program, or our SSH client.
+// chooseTransport sets the transport to other hosts: none, a program such as rsh, or the built-in ssh.
 func (d *hostDialer) chooseTransport(j option.JobOptions, sys System, program []string, self transport.HelperBinary, logins batchLogins, log zerolog.Logger) error {
-	pacer := &sshx.Pacer{Fanout: j.Fanout} // of all connections, whichever way they go
+	pacer := &sshx.Pacer{Fanout: j.Fanout} // shared by all connections, also those of login shells
 	args, err := programArgs(j, program)
 	switch {
 	case err != nil:
@@ -78,11 +79,11 @@ func (d *hostDialer) chooseTransport(j option.JobOptions, sys System, program []
 		d.Remote = &transport.Command{Self: self, Template: program, Args: args, LocalUser: sshUser(sys, ownAccount(sys)).Name,
 			Timeout: connectTimeout(j), Shell: shellTimeout(j), Retries: j.Retries, Pacer: pacer, Log: log}
 	default:
-		said, err := sshOptions(j.LauncherArgs)
+		fromArgs, err := sshOptions(j.LauncherArgs)
 		if err != nil {
 			return err
 		}
-		j.SSHOptions = append(said, j.SSHOptions...) // the first of a key holds
+		j.SSHOptions = append(fromArgs, j.SSHOptions...) // the first value of a keyword wins
 		d.sshDialer = &sshx.Dialer{Log: log, Timeout: j.ConnectTimeout.Duration(), Retries: j.Retries,
 			Pacer: pacer, AcceptNew: j.AcceptNewKeys, Ask: passphrasePrompt()}
 		d.sshLocal = sshx.NewLocalMachine(cmp.Or(sys.getenv("SHELL"), "/bin/sh"), j.Fanout)
@@ -92,8 +93,8 @@ func (d *hostDialer) chooseTransport(j option.JobOptions, sys System, program []
 	return nil
 }
 
-// timelineWatch has the steps of the way to hosts noted; nil: nobody wants to know.
-func timelineWatch(steps *trace.Recorder) transport.StepTracer {
+// stepTracer returns a function that records the steps of connecting to hosts. It is nil if steps is.
+func stepTracer(steps *trace.Recorder) transport.StepTracer {
 	if steps == nil {
 		return nil
 	}
@@ -107,15 +108,15 @@ func (d *hostDialer) closeAll() {
 	}
 }
 
-// inProcess is the way to the helper in this process.
+// inProcess is the transport to a helper inside this process.
 type inProcess struct {
 	environ, guard []string
-	probe          func() (job.Probe, error) // nil: nobody has looked at this machine yet
+	probe          func() (job.Probe, error) // the probe of this machine, if one was begun; else nil
 }
 
 var _ transport.Transport = (*inProcess)(nil)
 
-// Dial starts it.
+// Dial starts a helper in this process for each of hosts.
 func (w *inProcess) Dial(ctx context.Context, hosts []transport.Host) <-chan transport.Result {
 	return transport.DialEach(ctx, hosts, func(_ context.Context, host transport.Host) (io.ReadWriteCloser, error) {
 		if err := transport.CheckLocalHelper(host); err != nil {
@@ -125,11 +126,11 @@ func (w *inProcess) Dial(ctx context.Context, hosts []transport.Host) <-chan tra
 	})
 }
 
-// Route is that of a child, too.
+// Route returns the route of a local helper, whether that is in this process or a child.
 func (w *inProcess) Route(transport.Host) (string, error) { return transport.RouteLocal, nil }
 
-// remoteShellProgram is the program that reaches hosts instead of our own SSH; empty: none. With a
-// starter it is that.
+// remoteShellProgram returns the program and arguments that reach hosts instead of the built-in ssh. It is empty for
+// the built-in ssh, and if a batch system's starter is used.
 func remoteShellProgram(j option.JobOptions, starter bool) ([]string, error) {
 	switch {
 	case starter:
@@ -144,7 +145,8 @@ func remoteShellProgram(j option.JobOptions, starter bool) ([]string, error) {
 	return nil, nil
 }
 
-// programArgs are what stands before our own arguments of a program that reaches hosts.
+// programArgs returns the arguments to put before our own when program reaches hosts: those of -launcher-args, and for
+// ssh those of --ssh-config and --ssh-option.
 func programArgs(j option.JobOptions, program []string) ([]string, error) {
 	args := j.LauncherArgs[:len(j.LauncherArgs):len(j.LauncherArgs)]
 	if len(program) == 0 {
@@ -163,7 +165,7 @@ func programArgs(j option.JobOptions, program []string) ([]string, error) {
 	return args, nil
 }
 
-// hasTerminal reports whether we have a controlling terminal.
+// hasTerminal reports whether this process has a controlling terminal.
 func hasTerminal() bool {
 	tty, err := os.Open("/dev/tty")
 	if err != nil {
@@ -173,7 +175,8 @@ func hasTerminal() bool {
 	return true
 }
 
-// passphrasePrompt reads a passphrase from the terminal; nil when there is none (SSH-2).
+// passphrasePrompt returns a function that reads a passphrase from the controlling terminal. It is nil if there is
+// none (SSH-2).
 func passphrasePrompt() func(prompt string) ([]byte, error) {
 	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
 	if err != nil {

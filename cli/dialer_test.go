@@ -13,7 +13,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// ssh's files are those of the account, as for ssh, whatever HOME is, and messages name those that were read.
+// The files of ssh are those of the account's home directory, whatever HOME is, and messages name them.
 func TestHomeOfTheAccount(t *testing.T) {
 	p := newFakeServer(t, func(p *fakeServer, c net.Conn) {
 		p.acceptLogin(c, false, nil)
@@ -45,7 +45,7 @@ func TestHomeOfTheAccount(t *testing.T) {
 	}
 }
 
-// --ssh-config is ssh's -F.
+// --ssh-config has the meaning of ssh -F.
 func TestSSHConfig(t *testing.T) {
 	p := newFakeServer(t, func(p *fakeServer, c net.Conn) {
 		p.acceptLogin(c, true, func(ch ssh.NewChannel) { ch.Reject(ssh.Prohibited, "none today") })
@@ -81,7 +81,7 @@ func TestSSHConfig(t *testing.T) {
 	}
 }
 
-// A line that is passed over is reported once, however many hosts there are; a misspelt one ends the connection.
+// An ignored line of ssh_config is reported once for any number of hosts. A misspelt keyword is an error.
 func TestUnknownKeywordOfSSH(t *testing.T) {
 	p := newFakeServer(t, func(p *fakeServer, c net.Conn) {
 		p.acceptLogin(c, true, func(ch ssh.NewChannel) { ch.Reject(ssh.Prohibited, "none today") })
@@ -98,8 +98,8 @@ func TestUnknownKeywordOfSSH(t *testing.T) {
 	}
 }
 
-// --ssh-option beats ~/.ssh/config for the built-in ssh, and stands before our own
-// arguments of a program of that name.
+// --ssh-option takes precedence over ~/.ssh/config for the built-in ssh. For the program ssh it becomes -o before our
+// own arguments.
 func TestSSHOption(t *testing.T) {
 	visited := make(chan struct{}, 8)
 	p := newFakeServer(t, func(p *fakeServer, c net.Conn) {

@@ -14,11 +14,10 @@ import (
 	"remshell/sshx"
 )
 
-// This file answers --doctor: what is wrong with the hosts, and what to do about it
-// (DIAG-5).
+// This file implements --doctor: it diagnoses the hosts and prints a remedy for each problem (DIAG-5).
 
-// doctorHosts takes the words behind --doctor for hosts, unless they are a program: --doctor can be added to a
-// command line that fails.
+// doctorHosts takes the words after --doctor as hosts, unless they name a program: --doctor can be added to a command
+// line that fails.
 func doctorHosts(line option.Line) (option.Line, error) {
 	if line.NamesProgram() {
 		return line, nil
@@ -26,14 +25,14 @@ func doctorHosts(line option.Line) (option.Line, error) {
 	return programAsHosts(line)
 }
 
-// runDoctor reports on the hosts. The exit code is 0 if all is fine, 1 if there are
-// warnings, and that of our failures otherwise.
+// runDoctor prints the report on the hosts. The exit code is 0 if all is fine, 1 if there are warnings, and our own
+// error code if something failed.
 func (c *invocation) runDoctor(ctx context.Context) (int, error) {
-	checkups, refused, err := reserve.Diagnose(ctx, c.req, c.env.Env)
+	diagnoses, refusal, err := reserve.Diagnose(ctx, c.req, c.env.Env)
 	if err != nil {
 		return 0, err
 	}
-	report := doctor.Diagnose(checkups, c.examineLogin(ctx, checkups), c.localDefects(ctx)...).WithRefusal(refused)
+	report := doctor.Diagnose(diagnoses, c.examineLogin(ctx, diagnoses), c.localDefects(ctx)...).WithRefusal(refusal)
 	report.Next = c.nextCommand(report.WorstLevel() == doctor.Failure)
 	text := report.Text(widthOf(c.sys.Out))
 	if c.line.Job.JSON != "" {
@@ -51,16 +50,17 @@ func (c *invocation) runDoctor(ctx context.Context) (int, error) {
 	return report.ExitCode(c.ownErrorCode), err
 }
 
-// examineLogin looks at the login of the machine from which jobs are launched. It is nil if a helper has looked at this machine.
-func (c *invocation) examineLogin(ctx context.Context, checkups []job.HostDiagnosis) *job.NodeDiagnosis {
-	if slices.ContainsFunc(checkups, func(one job.HostDiagnosis) bool { return one.Local }) {
+// examineLogin diagnoses the login on the machine where mpiexec runs. It returns nil if a helper has already diagnosed
+// this machine.
+func (c *invocation) examineLogin(ctx context.Context, diagnoses []job.HostDiagnosis) *job.NodeDiagnosis {
+	if slices.ContainsFunc(diagnoses, func(d job.HostDiagnosis) bool { return d.Local }) {
 		return nil
 	}
 	return examineLocalLogin(ctx, c.sys)
 }
 
-// localDefects lists what is wrong with files of this machine: the cluster file, the accounting file and, if our client reads them, the
-// files of ssh.
+// localDefects lists problems of this machine's files: the cluster file, the accounting file and, if the built-in ssh
+// is used, the files of ssh.
 func (c *invocation) localDefects(ctx context.Context) (defects []job.Defect) {
 	if c.inputs.Cluster != nil {
 		for _, w := range c.inputs.Cluster.Warnings {
@@ -73,8 +73,8 @@ func (c *invocation) localDefects(ctx context.Context) (defects []job.Defect) {
 			}
 		}
 	}
-	d, ours := c.env.Dialer.(*hostDialer)
-	if !ours || d.sshDialer == nil || !slices.ContainsFunc(c.req.Nodes, func(def job.NodeDef) bool { return !def.Local }) {
+	d, isOurs := c.env.Dialer.(*hostDialer)
+	if !isOurs || d.sshDialer == nil || !slices.ContainsFunc(c.req.Nodes, func(def job.NodeDef) bool { return !def.Local }) {
 		return defects
 	}
 	for _, f := range sshx.FindFileProblems(ctx, sshUser(c.sys, ownAccount(c.sys))) {
@@ -83,7 +83,7 @@ func (c *invocation) localDefects(ctx context.Context) (defects []job.Defect) {
 	return defects
 }
 
-// nextCommand returns the command line to type after the report was read.
+// nextCommand returns the command line that the report suggests to run next.
 func (c *invocation) nextCommand(failed bool) string {
 	line, err := option.Mpiexec(signalNumber).Parse(c.args, optionSources(c.sys))
 	if err != nil { // cannot be: the same line was read before
@@ -92,15 +92,15 @@ func (c *invocation) nextCommand(failed bool) string {
 	return nextCommandFor(c.args, line, failed)
 }
 
-// nextCommandFor returns the command line to type after the report on args was read. If something failed, it is the same again. Else it is
-// the job without --doctor, or --selftest on the same hosts if no program is named.
+// nextCommandFor returns the command line to run after the report on args. If something failed, it is the same line
+// again. Else it is the job without --doctor, or --selftest on the same hosts if no program is named.
 func nextCommandFor(args []string, line option.Line, failed bool) string {
 	if failed {
 		return commandText(args)
 	}
 	first := line.Apps[0]
 	options, rest := args, []string{}
-	// The program with its arguments, or hosts, are the last words, unless a -configfile names them.
+	// The program and its arguments, or the hosts, are the last words, unless they come from a -configfile.
 	if at := len(args) - 1 - len(first.Args); at >= 0 && args[at] == first.Program {
 		options, rest = args[:at], args[at:]
 	}
@@ -111,7 +111,7 @@ func nextCommandFor(args []string, line option.Line, failed bool) string {
 	return commandText(append(options, rest...))
 }
 
-// withoutDoctor returns a command line without --doctor and --json.
+// withoutDoctor returns args without --doctor and --json.
 func withoutDoctor(args []string) []string {
 	return slices.DeleteFunc(slices.Clone(args), func(word string) bool {
 		name, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
@@ -119,7 +119,7 @@ func withoutDoctor(args []string) []string {
 	})
 }
 
-// commandText returns a command line of mpiexec, quoted for a shell.
+// commandText returns the mpiexec command line of args, quoted for a shell.
 func commandText(args []string) string {
 	line := "mpiexec"
 	for _, word := range args {

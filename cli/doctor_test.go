@@ -10,8 +10,8 @@ import (
 	"remshell/cli/option"
 )
 
-// What the doctor advises to type next is what was asked about.
-func TestNextLine(t *testing.T) {
+// The report of --doctor ends with the command line to run next.
+func TestNextCommand(t *testing.T) {
 	for _, test := range []struct {
 		args   string
 		failed bool
@@ -49,7 +49,7 @@ func TestNextLine(t *testing.T) {
 	}
 }
 
-// Words behind --doctor are hosts, unless something says that they are a program.
+// Words after --doctor are hosts, unless other options show that they are a program.
 func TestWordsBehindDoctor(t *testing.T) {
 	for args, want := range map[string]string{
 		"--doctor n1 n2":               " on n1 n2",
@@ -80,7 +80,7 @@ func TestWordsBehindDoctor(t *testing.T) {
 	}
 }
 
-// The doctor finds out whether jobs can add to the accounting file, and makes none.
+// The doctor checks whether jobs can append to the accounting file, and does not create it.
 func TestUnappendable(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")

@@ -19,16 +19,15 @@ import (
 )
 
 /*
-A journal writes what happens in a run as it happens (--json, DIAG-7): one JSON object per
-line.
+An eventWriter writes the events of a run as they happen (--json, DIAG-7), one JSON object on each line:
 
 	{"v":1,"time":"...","event":"start","rank":0,"node":"n1","pid":4711,"seconds":0.01}
 
-	owner of the job, dialers --put--> queue --writer--> stdout or a file
-	printers ------------------tell------'   (they wait: credit bounds the ranks' output)
+	job loop, dialers --enqueue--> queue --writeLoop--> stdout or a file
+	printers ----------Output--------'    (Output blocks until written, so that credit limits the ranks' output)
 
-Events of one rank come in their order: start, output, exit. A journal that cannot be written
-is told at the end, and ends no job.
+The events of one rank are in order: start, output, exit. If the file cannot be written, the job goes on, and the error
+is reported at its end.
 */
 type eventWriter struct {
 	w io.Writer
@@ -36,24 +35,25 @@ type eventWriter struct {
 	mu      sync.Mutex // guards the next three
 	queue   [][]byte
 	closed  bool
-	pending map[int]*pendingExit // ranks whose exit waits for the end of their output; nil: none does
+	pending map[int]*pendingExit // exits by rank, delayed until the rank's output has ended; nil: no exit is delayed
 
-	writing sync.Mutex // held by who writes
-	err     error      // why nothing can be written any more; guarded by writing
+	writing sync.Mutex // held while writing
+	err     error      // the first error of a write, after which nothing is written; guarded by writing
 
 	wake chan struct{}
-	done chan struct{} // closed when all is written
+	done chan struct{} // closed when the queue is closed and written
 }
 
-// A pendingExit is the exit of a rank and how many of its output streams have ended.
+// A pendingExit is the exit event of a rank, and the number of its output streams that have ended (2 at most).
 type pendingExit struct {
 	exit         any // nil: not known yet
 	endedStreams int
 }
 
-// eventVersion changes when a reader of the events has to.
+// eventVersion is the "v" of each event. It changes when programs that read the events have to change.
 const eventVersion = 1
 
+// newEventWriter starts writing events to w. If output is set, the ranks' output is written as events too.
 func newEventWriter(w io.Writer, output bool) *eventWriter {
 	j := &eventWriter{w: w, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	if output {
@@ -63,7 +63,7 @@ func newEventWriter(w io.Writer, output bool) *eventWriter {
 	return j
 }
 
-// writeLoop writes what was put, until the journal is closed.
+// writeLoop writes queued events until the eventWriter is closed.
 func (j *eventWriter) writeLoop() {
 	defer close(j.done)
 	for closed := false; !closed; {
@@ -75,11 +75,11 @@ func (j *eventWriter) writeLoop() {
 	}
 }
 
-// enqueue takes an event without waiting.
+// enqueue adds an event to the queue. It does not block.
 func (j *eventWriter) enqueue(event any) {
 	line, err := json.Marshal(event)
 	if err != nil {
-		return // of none of the types below
+		return // impossible for the types below
 	}
 	j.mu.Lock()
 	j.queue = append(j.queue, append(line, '\n'))
@@ -94,7 +94,7 @@ func (j *eventWriter) wakeWriter() {
 	}
 }
 
-// writeQueue writes what is in the queue.
+// writeQueue writes all queued events.
 func (j *eventWriter) writeQueue() {
 	j.writing.Lock()
 	defer j.writing.Unlock()
@@ -108,7 +108,8 @@ func (j *eventWriter) writeQueue() {
 	_, j.err = j.w.Write(bytes.Join(lines, nil))
 }
 
-// close writes the rest. Who reads it may take his time, unless we are in a hurry.
+// close writes the remaining events and returns the first error of a write. It waits for a slow reader without limit,
+// or, if hurry is set, for flushTimeout.
 func (j *eventWriter) close(hurry bool) error {
 	j.mu.Lock()
 	j.closed = true
@@ -126,7 +127,7 @@ func (j *eventWriter) close(hurry bool) error {
 	}
 }
 
-// An eventHeader is what each event begins with.
+// An eventHeader has the fields that all events begin with.
 type eventHeader struct {
 	Version int       `json:"v"`
 	Time    time.Time `json:"time"`
@@ -135,7 +136,8 @@ type eventHeader struct {
 
 func newEventHeader(event string) eventHeader { return eventHeader{eventVersion, time.Now(), event} }
 
-// Connected is that of launch.Observer, and so are the others.
+// Connected writes how connecting to a host ended. With Started, Output, Exited, AttemptEvent, LeftoverFreed and
+// Controlled it implements launch.Observer.
 func (j *eventWriter) Connected(c job.ConnectResult) {
 	j.enqueue(struct {
 		eventHeader
@@ -143,6 +145,7 @@ func (j *eventWriter) Connected(c job.ConnectResult) {
 	}{newEventHeader("connect"), record.NewConnect(c)})
 }
 
+// Started writes that a rank was started.
 func (j *eventWriter) Started(s job.RankStart) {
 	j.enqueue(struct {
 		eventHeader
@@ -150,7 +153,7 @@ func (j *eventWriter) Started(s job.RankStart) {
 	}{newEventHeader("start"), record.NewStart(s)})
 }
 
-// Output waits until it is written; no data is the end of the stream.
+// Output writes data of a rank's stream and waits until it is written. Empty data means that the stream has ended.
 func (j *eventWriter) Output(rank int, stream string, data []byte) {
 	if j.pending == nil {
 		return
@@ -164,7 +167,7 @@ func (j *eventWriter) Output(rank int, stream string, data []byte) {
 		Rank   int    `json:"rank"`
 		Stream string `json:"stream"`
 		Text   string `json:"text,omitempty"`
-		Base64 []byte `json:"base64,omitempty"` // what is no text in UTF-8
+		Base64 []byte `json:"base64,omitempty"` // data that is not UTF-8
 	}{eventHeader: newEventHeader("output"), Rank: rank, Stream: stream}
 	if utf8.Valid(data) {
 		event.Text = string(data)
@@ -175,6 +178,7 @@ func (j *eventWriter) Output(rank int, stream string, data []byte) {
 	j.writeQueue()
 }
 
+// Exited writes how a rank ended. If the ranks' output is written too, the event is delayed until that has ended.
 func (j *eventWriter) Exited(node string, e job.Exit) {
 	event := struct {
 		eventHeader
@@ -188,8 +192,8 @@ func (j *eventWriter) Exited(node string, e job.Exit) {
 	j.noteRankEnd(e.Rank, func(x *pendingExit) { x.exit = event })
 }
 
-// AttemptEvent tells of the attempts of a job and its checkpoints (survive.md SV-12).
-func (j *eventWriter) AttemptEvent(news job.AttemptEvent) {
+// AttemptEvent writes an event about the attempts of the job or its checkpoints (survive.md SV-12).
+func (j *eventWriter) AttemptEvent(event job.AttemptEvent) {
 	j.enqueue(struct {
 		eventHeader
 		State   string      `json:"state,omitempty"`
@@ -200,10 +204,10 @@ func (j *eventWriter) AttemptEvent(news job.AttemptEvent) {
 		Size    int         `json:"size,omitempty"`
 		Seconds float64     `json:"seconds,omitempty"`
 		Why     string      `json:"why,omitempty"`
-	}{newEventHeader(news.Event), news.State, news.Attempt, news.Reason, news.Lost, news.Nodes, news.Size, news.Seconds, news.GiveUpReason})
+	}{newEventHeader(event.Event), event.State, event.Attempt, event.Reason, event.Lost, event.Nodes, event.Size, event.Seconds, event.GiveUpReason})
 }
 
-// LeftoverFreed tells of shared memory that a rank has left.
+// LeftoverFreed writes that shared memory that a rank left behind was freed.
 func (j *eventWriter) LeftoverFreed(r job.Leftover) {
 	j.enqueue(struct {
 		eventHeader
@@ -211,7 +215,7 @@ func (j *eventWriter) LeftoverFreed(r job.Leftover) {
 	}{newEventHeader("cleaned"), record.NewLeftover(r)})
 }
 
-// Controlled tells of a word with the job from elsewhere (survive.md SV-26).
+// Controlled writes that another mpiexec has sent a request about the job, such as --suspend (survive.md SV-26).
 func (j *eventWriter) Controlled(h job.ControlEvent) {
 	j.enqueue(struct {
 		eventHeader
@@ -222,8 +226,8 @@ func (j *eventWriter) Controlled(h job.ControlEvent) {
 	}{newEventHeader("ask"), h.Node, h.Verb, h.User, h.State})
 }
 
-// noteRankEnd notes something of the end of a rank, and tells its exit when both of its streams have
-// ended.
+// noteRankEnd records with note a part of a rank's end: its exit, or the end of one of its two streams. When all three
+// have come, it writes the exit.
 func (j *eventWriter) noteRankEnd(rank int, note func(*pendingExit)) {
 	j.mu.Lock()
 	e := j.pending[rank]
@@ -242,7 +246,7 @@ func (j *eventWriter) noteRankEnd(rank int, note func(*pendingExit)) {
 	}
 }
 
-// putSummary tells what came of the run.
+// putSummary writes the result of the run.
 func (j *eventWriter) putSummary(id job.ID, r record.Run) {
 	j.enqueue(struct {
 		eventHeader
@@ -254,7 +258,7 @@ func (j *eventWriter) putSummary(id job.ID, r record.Run) {
 	}{newEventHeader("summary"), id, r.Seconds, *r.Code, r.Cause, r.Usage})
 }
 
-// putPlan tells where ranks go, as --dry-run --json does.
+// putPlan writes where the ranks are placed, in the form of --dry-run --json.
 func (j *eventWriter) putPlan(id job.ID, plan json.RawMessage) {
 	j.enqueue(struct {
 		eventHeader
@@ -263,8 +267,9 @@ func (j *eventWriter) putPlan(id job.ID, plan json.RawMessage) {
 	}{newEventHeader("plan"), id, plan})
 }
 
-// startEvents has a run told by a journal, and returns who ends that when the run is over (--json), with an error, which was reported, if
-// something of standard output is lost. On standard output the ranks' own goes out of its way: see printers.
+// startEvents starts writing the run's events if --json is given. The caller passes the result of the run to ended.
+// ended returns a reportedError if events for standard output are lost. If events go to standard output, newPrinters
+// sends the ranks' output to standard error.
 func (c *invocation) startEvents() (ended func(job.Result, error) error, err error) {
 	name, w := c.line.Job.JSON, c.sys.Out
 	if name == "" {
@@ -299,7 +304,7 @@ func (c *invocation) startEvents() (ended func(job.Result, error) error, err err
 		}
 		c.sys.newMessagePrinter(c.sys.Err, c.line.Job).printError(fmt.Errorf("--json: %w", failed)) // the run's own printer is closed by now
 		if file != nil || isReaderGone(failed) {
-			return nil // the run is what was wanted
+			return nil // the run itself succeeded or failed as it did
 		}
 		return reportedError{failed}
 	}, nil

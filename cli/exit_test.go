@@ -14,7 +14,7 @@ import (
 	"remshell/usererr"
 )
 
-// Whoever asks is told the same code, whatever it is for (EXIT-5, TRUST-33).
+// The exit code is the same for the shell, --report and --json (EXIT-5, TRUST-33).
 func TestExitCode(t *testing.T) {
 	missing := &usererr.Error{Text: "no such program", Code: 127}
 	for _, test := range []struct {
@@ -34,7 +34,7 @@ func TestExitCode(t *testing.T) {
 		{"among others", 0, errors.Join(errors.New("x"), fmt.Errorf("n1: %w", missing)), 77, 127},
 		{"of a fault that is ours", 0, &usererr.Error{Text: "x", Code: 125}, 77, 77},
 		{"cancelled", 0, &reserve.SignalError{Signal: syscall.SIGTERM}, 77, 143},
-		{"told before", 0, reportedError{missing}, 77, 127},
+		{"already reported", 0, reportedError{missing}, 77, 127},
 	} {
 		if got := exitCode(test.code, test.err, test.ours); got != test.want {
 			t.Errorf("%s: %d, want %d", test.name, got, test.want)
@@ -42,7 +42,7 @@ func TestExitCode(t *testing.T) {
 	}
 }
 
-// A panic of ours is one line and 125, or what the user has put in its place (TRUST-35).
+// A panic of our own code prints one line and exits with 125, or the code that the user has set (TRUST-35).
 func TestAPanicIsAFailure(t *testing.T) {
 	for _, test := range []struct {
 		args    []string
@@ -59,12 +59,12 @@ func TestAPanicIsAFailure(t *testing.T) {
 			In: strings.NewReader(""), Out: &out, Err: &errs, Environ: test.environ, FS: fs.FS(os.DirFS("/")),
 			Getwd: func() (string, error) { panic("nobody is anywhere") }, Suspend: func() {}, CatchSignal: func(os.Signal) {},
 		})
-		said := errs.String()
-		if code != test.code || !strings.Contains(said, "mpiexec: internal error: nobody is anywhere\n  hint: please report it, with what -v says\n") {
-			t.Errorf("%v: code %d, %q", test.args, code, said)
+		printed := errs.String()
+		if code != test.code || !strings.Contains(printed, "mpiexec: internal error: nobody is anywhere\n  hint: please report it, with what -v says\n") {
+			t.Errorf("%v: code %d, %q", test.args, code, printed)
 		}
-		if stack := strings.Contains(said, "goroutine "); stack != test.stack || strings.Contains(out.String(), "panic") {
-			t.Errorf("%v: a stack: %v, %q", test.args, stack, said)
+		if stack := strings.Contains(printed, "goroutine "); stack != test.stack || strings.Contains(out.String(), "panic") {
+			t.Errorf("%v: a stack: %v, %q", test.args, stack, printed)
 		}
 	}
 }

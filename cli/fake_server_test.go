@@ -23,15 +23,15 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// A fakeServer is whoever answers on a port. It has the key that known_hosts has for n1, and uses
-// it if it likes.
+// A fakeServer is a TCP server on the port of host n1. It may use the host key that known_hosts has for n1.
 type fakeServer struct {
 	t    *testing.T
 	key  ssh.Signer
-	home string // of a user who may log in
+	home string // home directory of the user who may log in
 	port int
 }
 
+// newFakeServer starts a server that calls serve for each connection.
 func newFakeServer(t *testing.T, serve func(*fakeServer, net.Conn)) *fakeServer {
 	t.Helper()
 	p := &fakeServer{t: t, home: t.TempDir()}
@@ -61,7 +61,7 @@ func newFakeServer(t *testing.T, serve func(*fakeServer, net.Conn)) *fakeServer 
 	return p
 }
 
-// knownHostsLine is a line of known_hosts.
+// knownHostsLine returns the line of known_hosts for a key of this server.
 func (p *fakeServer) knownHostsLine(key ssh.PublicKey) string {
 	return fmt.Sprintf("[127.0.0.1]:%d %s %s\n", p.port, key.Type(), base64.StdEncoding.EncodeToString(key.Marshal()))
 }
@@ -90,13 +90,14 @@ func (p *fakeServer) newKey(name string) ssh.Signer {
 	return signer
 }
 
-// runMpiexec runs mpiexec on n1, and returns all that it said and its exit code.
+// runMpiexec runs mpiexec in this process with the user's home directory, and returns all it printed and its exit
+// code.
 func (p *fakeServer) runMpiexec(args ...string) (string, int) {
 	p.t.Helper()
 	return p.runMpiexecWithEnv([]string{"HOME=" + p.home, "USER=me"}, args...)
 }
 
-// runMpiexecWithEnv is visit with variables beside the PATH.
+// runMpiexecWithEnv is runMpiexec with environ instead of HOME and USER.
 func (p *fakeServer) runMpiexecWithEnv(environ []string, args ...string) (string, int) {
 	p.t.Helper()
 	ctx, done := context.WithTimeout(p.t.Context(), 5*time.Minute)
@@ -112,7 +113,7 @@ func (p *fakeServer) runMpiexecWithEnv(environ []string, args ...string) (string
 	return printed.String(), code
 }
 
-// acceptLogin lets the visitor in, if allowed, and hands over his sessions.
+// acceptLogin speaks SSH as a server. It accepts or rejects the login, and calls session for each channel.
 func (p *fakeServer) acceptLogin(c net.Conn, allowed bool, session func(ssh.NewChannel)) {
 	config := &ssh.ServerConfig{
 		PublicKeyCallback: func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) {
@@ -134,7 +135,7 @@ func (p *fakeServer) acceptLogin(c net.Conn, allowed bool, session func(ssh.NewC
 	}
 }
 
-// serveCommand takes a session, hears of its command, and does as it likes.
+// serveCommand returns a function that accepts a session channel, waits for its command and calls do.
 func serveCommand(do func(ssh.Channel)) func(ssh.NewChannel) {
 	return func(nc ssh.NewChannel) {
 		ch, requests, err := nc.Accept()
@@ -153,7 +154,7 @@ func serveCommand(do func(ssh.Channel)) func(ssh.NewChannel) {
 	}
 }
 
-// writePacket sends one before any encryption (RFC 4253 section 6).
+// writePacket writes an unencrypted SSH packet (RFC 4253 section 6).
 func writePacket(c net.Conn, payload []byte) error {
 	padding := 16 - (5+len(payload))%8
 	p := binary.BigEndian.AppendUint32(nil, uint32(1+len(payload)+padding))
@@ -162,19 +163,19 @@ func writePacket(c net.Conn, payload []byte) error {
 	return err
 }
 
-// exchangeVersions exchanges versions, and hears the visitor's key exchange.
+// exchangeVersions exchanges SSH versions, and returns the client's key exchange message.
 func exchangeVersions(c net.Conn, version string) []byte {
 	io.WriteString(c, version+"\r\n")
 	in := bufio.NewReader(c)
 	in.ReadString('\n')
 	var size uint32
 	binary.Read(in, binary.BigEndian, &size)
-	heard := make([]byte, min(size, 1<<16))
-	io.ReadFull(in, heard)
-	return heard
+	received := make([]byte, min(size, 1<<16))
+	io.ReadFull(in, received)
+	return received
 }
 
-// nameLists is a KEXINIT all of whose lists are text.
+// nameLists returns an SSH KEXINIT message in which each list is text.
 func nameLists(text string) []byte {
 	p := append([]byte{20}, make([]byte, 16)...)
 	for range 10 {
@@ -183,12 +184,11 @@ func nameLists(text string) []byte {
 	return append(p, 0, 0, 0, 0, 0)
 }
 
-// hostileServers put terminal codes wherever the protocol has a text, before and after
-// anybody knows who they are.
+// hostileServers send terminal codes in each text of the SSH protocol, before and after authentication.
 var hostileServers = []struct {
 	name  string
 	serve func(*fakeServer, net.Conn)
-	says  string // what mpiexec says, among other things
+	says  string // a part of what mpiexec prints
 }{
 	{"identification of no server", func(_ *fakeServer, c net.Conn) { io.WriteString(c, hostileText+"\r\n") }, `it says "\x1b]0;mine`},
 	{"lines before the identification", func(_ *fakeServer, c net.Conn) {
@@ -242,8 +242,8 @@ var hostileServers = []struct {
 	}, ""},
 }
 
-// Whatever a peer says, and whenever, it cannot command the terminal or speak for mpiexec
-// (TRUST-22, TRUST-28).
+// No text of a peer controls the terminal or looks like a message of mpiexec, at any time of the connection (TRUST-22,
+// TRUST-28).
 func TestHostilePeers(t *testing.T) {
 	for _, test := range hostileServers {
 		for _, args := range []string{"-n 1 -host n1 true", "-vv -n 1 -host n1 true", "--doctor n1", "--ps n1"} {
@@ -261,7 +261,7 @@ func TestHostilePeers(t *testing.T) {
 	}
 }
 
-// Nothing that needs SHA-1 is offered (TRUST-21).
+// The built-in ssh offers no algorithm with SHA-1 (TRUST-21).
 func TestNoSHA1IsOffered(t *testing.T) {
 	offers := make(chan []byte, 8)
 	newFakeServer(t, func(_ *fakeServer, c net.Conn) { offers <- exchangeVersions(c, "SSH-2.0-x") }).runMpiexec("--connect-timeout", "5", "--retries", "1", "-n", "1", "-host", "n1", "true")
@@ -271,7 +271,7 @@ func TestNoSHA1IsOffered(t *testing.T) {
 	}
 }
 
-// A revoked key is told with its line, and what to do (TRUST-21).
+// A message about a revoked host key names the line of known_hosts and a remedy (TRUST-21).
 func TestRevokedKey(t *testing.T) {
 	p := newFakeServer(t, func(p *fakeServer, c net.Conn) {
 		p.acceptLogin(c, true, func(ch ssh.NewChannel) { ch.Reject(ssh.Prohibited, "none") })

@@ -19,16 +19,16 @@ import (
 	"remshell/userfile"
 )
 
-// This file opens the user's files, and finds code that somebody else could have written (TRUST-27): a cluster file, the user's
-// configuration, and a host file that says which program runs on a host or what is in its environment. What a group may write is no fault, and
-// names of hosts are data wherever they are.
+// This file opens the user's files and detects those that somebody else could have written (TRUST-27). That matters
+// for files that name programs to run or set environments: the cluster file, the user's configuration, and host files
+// that do so. Write access of a group is allowed. Host names are only data, whoever writes them.
 
-// maxLinks is how many links in a row are followed, as by the kernel.
+// maxLinks is the number of symbolic links in a row that are followed, as in the kernel.
 const maxLinks = 40
 
-// isWorldWritable reports whether everybody can write to a file, or to a folder above it, or what
-// a link on the way leads to, and so put another file in its place. In a folder with the
-// sticky bit nobody can.
+// isWorldWritable reports whether every user can write to a file, to a directory above it, or to the target of a
+// symbolic link on the way, and so replace the file. A directory with the sticky bit does not count. links is the
+// number of links followed so far.
 func isWorldWritable(name string, links int) bool {
 	at, err := filepath.Abs(name)
 	if err != nil || links > maxLinks {
@@ -37,7 +37,7 @@ func isWorldWritable(name string, links int) bool {
 	for {
 		info, err := os.Lstat(at)
 		switch {
-		case err != nil: // a stream, as /dev/stdin may be
+		case err != nil: // a pipe or socket, such as /dev/stdin
 		case info.Mode()&fs.ModeSymlink != 0:
 			target, _ := os.Readlink(at)
 			if !filepath.IsAbs(target) {
@@ -57,25 +57,27 @@ func isWorldWritable(name string, links int) bool {
 	}
 }
 
-// maxTextFile is how long a file of the user's may be that is read as a whole, in bytes: far more
-// than a cluster of 10,000 nodes takes.
+// maxTextFile is the largest size of a user's file that is read as a whole, in bytes. A cluster file of 10,000 nodes
+// is far smaller.
 const maxTextFile = 128 << 20
 
-// userFiles opens files that the user names, and judges each as it is opened: a name may lead elsewhere later.
+// userFiles opens files that the user names, and checks the owner of each open file, since a name may lead to another
+// file later.
 type userFiles struct {
-	in        io.Reader        // standard input, which has the name "-"
-	environ   []string         // says where a copy of a file would be the user's own
-	untrusted map[string]error // by name, why what a file says may not be obeyed as code; nil: it may
+	in        io.Reader        // standard input, named "-"
+	environ   []string         // HOME is where copyAdvice puts a copy
+	untrusted map[string]error // by name, why a file's content must not be run as code; nil: it may be
 }
 
 func newUserFiles(sys System) *userFiles {
 	return &userFiles{in: sys.In, environ: sys.Environ, untrusted: make(map[string]error)}
 }
 
-// open opens a file. What has no end, as /dev/zero, is not read for ever.
+// open opens a file, or standard input as "-". Reading fails after maxTextFile bytes, so that a file without an end
+// such as /dev/zero ends.
 func (u *userFiles) open(name string) (io.ReadCloser, error) {
 	if name == "-" {
-		if file, is := u.in.(*os.File); is {
+		if file, ok := u.in.(*os.File); ok {
 			if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
 				u.untrusted[name] = u.checkOwner(name, info)
 			}
@@ -98,18 +100,18 @@ func (u *userFiles) open(name string) (io.ReadCloser, error) {
 	}{&limitedReader{in: f, left: maxTextFile}, f}, nil
 }
 
-// checkTrust says why what a file says that was opened may not be obeyed as code; nil: it may.
+// checkTrust returns why the content of a file that was opened must not be run as code. It is nil if it may be.
 func (u *userFiles) checkTrust(name string) error { return u.untrusted[name] }
 
-// checkOwner says who else decides what is in a file that was opened; nil: nobody does.
+// checkOwner returns an error if another user than root and ourselves could have written the open file.
 func (u *userFiles) checkOwner(name string, info os.FileInfo) error {
-	foreign := new(userfile.OtherUserError)
+	otherUser := new(userfile.OtherUserError)
 	text := ""
 	switch _, err := userfile.Resolve(name); {
 	case userfile.Owner(info) != os.Geteuid() && userfile.Owner(info) != 0:
 		text = fmt.Sprintf("%s belongs to %s", name, nsswitch.UserText(userfile.Owner(info)))
-	case errors.As(err, &foreign):
-		text = fmt.Sprintf("%s is a link of %s", foreign.Path, nsswitch.UserText(foreign.UID))
+	case errors.As(err, &otherUser):
+		text = fmt.Sprintf("%s is a link of %s", otherUser.Path, nsswitch.UserText(otherUser.UID))
 	case info.Mode()&fs.ModeDevice != 0: // /dev/null
 		return nil
 	case name != "-" && isWorldWritable(name, 0) || name == "-" && info.Mode().Perm()&0o002 != 0:
@@ -120,7 +122,7 @@ func (u *userFiles) checkOwner(name string, info os.FileInfo) error {
 	return &usererr.Error{Text: text, Remedy: u.copyAdvice(name, info)}
 }
 
-// copyAdvice is how the user gets a copy of a file that is his own.
+// copyAdvice returns the advice how to get a copy of a file that belongs to the user.
 func (u *userFiles) copyAdvice(name string, info os.FileInfo) string {
 	dir := job.EnvValue(u.environ, "HOME")
 	if !filepath.IsAbs(dir) || isWorldWritable(dir, 0) || name == "-" {
@@ -136,14 +138,14 @@ func (u *userFiles) copyAdvice(name string, info os.FileInfo) string {
 	if strings.HasPrefix(name, "-") {
 		name = "./" + name
 	}
-	words := "cp " + option.ShellQuote(name) + " " + option.ShellQuote(file)
+	advice := "cp " + option.ShellQuote(name) + " " + option.ShellQuote(file)
 	if info.Mode().Perm()&^os.FileMode(readUmask())&0o002 != 0 {
-		words += " && chmod 600 " + option.ShellQuote(file)
+		advice += " && chmod 600 " + option.ShellQuote(file)
 	}
-	return fmt.Sprintf("read it, and if it is right: %s, and name the copy", words)
+	return fmt.Sprintf("read it, and if it is right: %s, and name the copy", advice)
 }
 
-// A limitedReader reads so many bytes, and fails where there are more.
+// A limitedReader reads at most left bytes, and fails if there are more.
 type limitedReader struct {
 	in   io.Reader
 	left int
@@ -157,7 +159,7 @@ func (l *limitedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// optionSources are where options may stand beside the command line.
+// optionSources returns where options come from beside the command line: the environment and configuration files.
 func optionSources(sys System) option.Sources {
 	files := newUserFiles(sys)
 	read := request.ReadTexts(files.open)
@@ -170,18 +172,18 @@ func optionSources(sys System) option.Sources {
 	}}
 }
 
-// A notExist file cannot be there, since what should be its folder is none.
+// A notExist is an ENOTDIR error that counts as fs.ErrNotExist: a part of the path is not a directory.
 type notExist struct{ error }
 
 func (notExist) Is(target error) bool { return target == fs.ErrNotExist }
 func (e notExist) Unwrap() error      { return e.error }
 
-// openCached opens each file once, and what it held then again later.
+// openCached returns an open function that reads each file once and later returns the same content again.
 func openCached(open func(string) (io.ReadCloser, error)) func(string) (io.ReadCloser, error) {
 	texts := make(map[string][]byte)
 	return func(name string) (io.ReadCloser, error) {
-		text, known := texts[name]
-		if !known {
+		text, cached := texts[name]
+		if !cached {
 			f, err := open(name)
 			if err != nil {
 				return nil, err
@@ -196,7 +198,7 @@ func openCached(open func(string) (io.ReadCloser, error)) func(string) (io.ReadC
 	}
 }
 
-// writeFile makes a file.
+// writeFile creates a file and fills it with write.
 func writeFile(name string, write func(io.Writer) error) error {
 	f, err := userfile.Create(name)
 	if err == nil {

@@ -13,8 +13,7 @@ import (
 	"testing"
 )
 
-// A file that can run programs as the user counts only if not everybody can write it, or put
-// another in its place (TRUST-27).
+// A file that can make mpiexec run programs is rejected if every user can write or replace it (TRUST-27).
 func TestCodeThatEverybodyCanWrite(t *testing.T) {
 	const sticky = os.ModeSticky | 0o777
 	const path, env, names = "n1 path=/opt/mpiexec\n", "n1 env=LD_PRELOAD:/tmp/x.so\n", "n1 slots=2\n"
@@ -22,7 +21,7 @@ func TestCodeThatEverybodyCanWrite(t *testing.T) {
 		name         string
 		text         string
 		file, folder os.FileMode
-		key          string // in the refusal; empty: it is used
+		key          string // in the message; empty: the file is accepted
 	}{
 		{"control", path, 0o644, 0o755, ""},
 		{"for a group", path, 0o664, 0o775, ""},
@@ -55,50 +54,51 @@ func TestCodeThatEverybodyCanWrite(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, name := range []string{file, link, including} {
-				said, code := dryRun("-hostfile", name)
+				printed, code := dryRun("-hostfile", name)
 				if name == including {
 					name = file
 				}
 				refused := fmt.Sprintf("mpiexec: not started: %s can be written by everybody, and %s in it could run any program as you\n  hint: ", name, test.key)
-				if test.key == "" && code != 0 || test.key != "" && (!strings.HasPrefix(said, refused) || code != 125) {
-					t.Errorf("%s: code %d, %q", name, code, said)
+				if test.key == "" && code != 0 || test.key != "" && (!strings.HasPrefix(printed, refused) || code != 125) {
+					t.Errorf("%s: code %d, %q", name, code, printed)
 				}
 			}
 			write("[[node]]\nname = \"n1\"\n")
 			for _, name := range []string{file, link} {
-				said, code := dryRun("--cluster", name)
+				printed, code := dryRun("--cluster", name)
 				refused := fmt.Sprintf("mpiexec: not started: %s can be written by everybody, and what is in it could run any program as you\n  hint: ", name)
-				if open := test.file&0o002 != 0 || test.folder == 0o777; open != (strings.HasPrefix(said, refused) && code == 125) {
-					t.Errorf("cluster file %s: code %d, %q", name, code, said)
+				if open := test.file&0o002 != 0 || test.folder == 0o777; open != (strings.HasPrefix(printed, refused) && code == 125) {
+					t.Errorf("cluster file %s: code %d, %q", name, code, printed)
 				}
 			}
 		})
 	}
 }
 
-// A file of another user is not obeyed, nor one to which a link of another user leads; what the message says to do about it works.
+// A file of another user that can run programs is rejected, and so is one reached by another user's symbolic link. The
+// remedy in the message works.
 func TestCodeOfAnotherUser(t *testing.T) {
-	const stranger = 12345
+	const otherUID = 12345
 	const code, names, cluster = "n1 path=/opt/mpiexec\n", "n1 slots=2\n", "[[node]]\nname = \"n1\"\n"
 	for _, test := range []struct {
 		name, option, text string
 		mode               os.FileMode
 		spoil              func(file string) (named string, err error)
-		want               string // FILE stands for what is named; empty: it is used
+		want               string // FILE is the file's name; empty: the file is accepted
 	}{
 		{"names of hosts", "-hostfile", names, 0o644, otherUsersFile, ""},
 		{"a host file", "-hostfile", code, 0o644, otherUsersFile, "FILE belongs to uid 12345, and path= in it could run any program as you\n  hint: "},
 		{"a cluster file", "--cluster", cluster, 0o644, otherUsersFile, "FILE belongs to uid 12345, and what is in it could run any program as you\n  hint: "},
 		{"an included file", "-hostfile", code, 0o644, func(file string) (string, error) {
 			including := file + ".all"
-			return including, errors.Join(os.Chown(file, stranger, -1), os.WriteFile(including, []byte("!include "+file+"\n"), 0o600))
+			return including, errors.Join(os.Chown(file, otherUID, -1), os.WriteFile(including, []byte("!include "+file+"\n"), 0o600))
 		}, "FILE belongs to uid 12345, and path= in it could run any program as you\n  hint: "},
 		{"a link", "-hostfile", code, 0o644, otherUsersLink, "FILE.link is a link of uid 12345, and path= in it could run any program as you\n  hint: "},
 		{"a link to a cluster file", "--cluster", cluster, 0o644, otherUsersLink, "FILE.link is a link of uid 12345, and what is in it could run any program as you\n  hint: "},
 		{"one that everybody can write", "--cluster", cluster, 0o666, func(file string) (string, error) { return file, nil }, "FILE can be written by everybody, and what is in it could run any program as you\n  hint: "},
 		{"of a name that a shell has to have quoted", "-hostfile", code, 0o644, func(file string) (string, error) {
 			odd := file + " $(odd)'s"
-			return odd, errors.Join(os.Rename(file, odd), os.Chown(odd, stranger, -1))
+			return odd, errors.Join(os.Rename(file, odd), os.Chown(odd, otherUID, -1))
 		}, "FILE $(odd)'s belongs to uid 12345, and path= in it could run any program as you\n  hint: "},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -117,18 +117,18 @@ func TestCodeOfAnotherUser(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			said, exit := dryRunWithHome(home, test.option, named)
+			printed, exit := dryRunWithHome(home, test.option, named)
 			want := ""
 			if test.want != "" {
 				want = "mpiexec: not started: " + strings.ReplaceAll(test.want, "FILE", file) + "read it, and if it is right: "
 			}
-			if !strings.HasPrefix(said, want) || (exit == 0) != (want == "") {
-				t.Fatalf("exit %d, %q, want %q", exit, said, want)
+			if !strings.HasPrefix(printed, want) || (exit == 0) != (want == "") {
+				t.Fatalf("exit %d, %q, want %q", exit, printed, want)
 			}
 			if want == "" {
 				return
 			}
-			command, _, _ := strings.Cut(strings.TrimPrefix(said, want), ", and name the copy")
+			command, _, _ := strings.Cut(strings.TrimPrefix(printed, want), ", and name the copy")
 			if out, err := exec.Command("sh", "-c", command).CombinedOutput(); err != nil {
 				t.Fatalf("%s: %v\n%s", command, err, out)
 			}
@@ -136,8 +136,8 @@ func TestCodeOfAnotherUser(t *testing.T) {
 			if text, _ := os.ReadFile(filepath.Join(home, "file")); len(copies) != 1 || string(text) != "kept" {
 				t.Fatalf("%s: copies are %q, and what was there is %q", command, copies, text)
 			}
-			if said, exit := dryRunWithHome(home, test.option, copies[0]); exit != 0 {
-				t.Errorf("the copy: exit %d, %q", exit, said)
+			if printed, exit := dryRunWithHome(home, test.option, copies[0]); exit != 0 {
+				t.Errorf("the copy: exit %d, %q", exit, printed)
 			}
 		})
 	}
@@ -150,7 +150,7 @@ func otherUsersLink(file string) (string, error) {
 	return link, errors.Join(os.Symlink(file, link), os.Lchown(link, 12345, -1))
 }
 
-// The user's configuration is code as well, wherever it is.
+// The user's configuration file must belong to the user too.
 func TestConfigurationOfAnotherUser(t *testing.T) {
 	home := t.TempDir()
 	file := filepath.Join(home, ".config/mpiexec/config")
@@ -159,8 +159,8 @@ func TestConfigurationOfAnotherUser(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if said, exit := dryRunWithHome(home, "-host", "n1"); exit != 0 {
-		t.Fatalf("control: exit %d, %q", exit, said)
+	if printed, exit := dryRunWithHome(home, "-host", "n1"); exit != 0 {
+		t.Fatalf("control: exit %d, %q", exit, printed)
 	}
 	none := newUserFiles(System{})
 	if f, err := none.open("/dev/null"); err != nil || none.checkTrust("/dev/null") != nil {
@@ -172,14 +172,14 @@ func TestConfigurationOfAnotherUser(t *testing.T) {
 		t.Skip("only root gives files away")
 	}
 	want := "mpiexec: not started: " + file + " belongs to uid 12345, and what is in it could run any program as you\n  hint: read it, and if it is right: cp " + file + " " + home + "/config, and name the copy with MPIEXEC_CONFIG\n"
-	said, exit := dryRunWithHome(home, "-host", "n1")
-	if exit != 125 || said != want {
-		t.Errorf("exit %d, %q, want %q", exit, said, want)
+	printed, exit := dryRunWithHome(home, "-host", "n1")
+	if exit != 125 || printed != want {
+		t.Errorf("exit %d, %q, want %q", exit, printed, want)
 	}
 }
 
-// A file is judged as it is opened: another one may have its name when it is obeyed.
-func TestFilesAreJudgedAsTheyAreOpened(t *testing.T) {
+// The owner is checked of the open file: its name may lead to another file later.
+func TestTheOwnerIsThatOfTheOpenFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "hosts")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -203,10 +203,10 @@ func TestFilesAreJudgedAsTheyAreOpened(t *testing.T) {
 	}
 }
 
-// dryRun runs --dry-run --no-probe and returns what it said on standard error, and its exit code.
+// dryRun runs --dry-run --no-probe, and returns its standard error and exit code.
 func dryRun(args ...string) (string, int) { return dryRunWithHome("/nowhere", args...) }
 
-// dryRunWithHome is rehearsed with a home.
+// dryRunWithHome is dryRun with a home directory.
 func dryRunWithHome(home string, args ...string) (string, int) {
 	var out, errs bytes.Buffer
 	args = append(append([]string{"--dry-run", "--no-probe", "-n", "1"}, args...), "true")
@@ -214,7 +214,7 @@ func dryRunWithHome(home string, args ...string) (string, int) {
 	return errs.String(), code
 }
 
-// What a host file says when it is read first holds, also if the request waits for days.
+// A host file is read once, however long the request waits.
 func TestHostFilesAreReadOnce(t *testing.T) {
 	text := "a b"
 	open := openCached(func(string) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil })
@@ -224,7 +224,7 @@ func TestHostFilesAreReadOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, _ := io.ReadAll(f); string(got) != "a b" {
-			t.Errorf("it says %q", got)
+			t.Errorf("it holds %q", got)
 		}
 		text = "c"
 	}

@@ -7,7 +7,7 @@ import (
 	"remshell/cli/option"
 )
 
-// As mpirun the program was as strict as under its own name.
+// --lenient is the default under the name mpirun, but not under mpiexec.
 func TestMpirunIsLenient(t *testing.T) {
 	for _, test := range []struct {
 		called  string
@@ -30,7 +30,7 @@ func TestMpirunIsLenient(t *testing.T) {
 	}
 }
 
-// Words of Open MPI's --display were unknown.
+// --display accepts the words of Open MPI.
 func TestDisplayKnowsOpenMPIsWords(t *testing.T) {
 	line, err := option.Mpiexec(signalNumber).Parse([]string{"--display", "map-devel,alloc,bind", "a"}, option.Sources{})
 	if err == nil {

@@ -26,7 +26,8 @@ import (
 	"remshell/usererr"
 )
 
-// HelperMain is the main function of the far end.
+// HelperMain is the main function of a helper, a reaper, a guard, a relay or a rank of --selftest. It returns the exit
+// code.
 func HelperMain(args []string) int {
 	if !startedByMpiexec(args) {
 		System{Err: os.Stderr, Environ: os.Environ()}.newMessagePrinter(os.Stderr, option.JobOptions{}).printError(&usererr.Error{Text: args[0] + " is how mpiexec starts itself on a host", Remedy: "there is nothing to type; mpiexec --help lists what there is"})
@@ -39,9 +40,9 @@ func HelperMain(args []string) int {
 	return code
 }
 
-// startedByMpiexec reports whether it is mpiexec that starts us: with its build, and not by hand at a
-// terminal. Our output may be one: srun -u has a pseudoterminal there, which passes all bytes on
-// as they are.
+// startedByMpiexec reports whether args and environment are those that mpiexec gives these processes. A helper needs
+// mpiexec's build ID and no terminal as its input. Its output may be a terminal: srun -u puts a pseudoterminal there,
+// which passes all bytes unchanged.
 func startedByMpiexec(args []string) bool {
 	switch args[0] {
 	case reaperArg:
@@ -56,10 +57,11 @@ func startedByMpiexec(args []string) bool {
 	return (len(args) == 2 || len(args) == dialBackArgs) && transport.IsBuildID(args[1]) && !isTerminal(os.Stdin)
 }
 
-// dialBackArgs is how many words a helper has that is to call its mpiexec: the usual two, its host, and an address of the
-// machine where the starter runs, which may be empty.
+// dialBackArgs is the number of arguments of a helper that dials back to its mpiexec: the usual two, the name of its
+// host, and an address of the machine where the starter runs, which may be empty.
 const dialBackArgs = 4
 
+// serveHelper runs the process that args ask for, and returns its exit code.
 func serveHelper(args []string) (int, error) {
 	switch args[0] {
 	case reaperStartArg:
@@ -90,7 +92,7 @@ func serveHelper(args []string) (int, error) {
 		return job.ExitOK, nil
 	}
 	runtime.GOMAXPROCS(2)   // the node belongs to the ranks
-	debug.SetGCPercent(400) // short life, small heap: collecting costs more than it frees
+	debug.SetGCPercent(400) // a short process with a small heap: collecting costs more than it frees
 	streams, err := moveStdStreams()
 	if err != nil {
 		return job.ExitInternal, err
@@ -98,12 +100,12 @@ func serveHelper(args []string) (int, error) {
 	var conn io.ReadWriteCloser = streams
 	var link helper.Link
 	if len(args) == dialBackArgs {
-		called, err := dialBack(streams, args[2], args[3])
+		back, err := dialBack(streams, args[2], args[3])
 		switch {
 		case err != nil:
-			return job.ExitInternal, nil // it was told
-		case called != nil:
-			conn, link = called, helper.LinkOf(called)
+			return job.ExitInternal, nil // dialBack has reported it
+		case back != nil:
+			conn, link = back, helper.LinkOf(back)
 		}
 	}
 	signals := make(chan os.Signal, 16)
@@ -116,12 +118,12 @@ func serveHelper(args []string) (int, error) {
 		return helper.LeaveProcessesCode, nil
 	}
 	if err != nil {
-		return job.ExitInternal, nil // mpiexec is gone, or was told: nobody reads it here
+		return job.ExitInternal, nil // mpiexec is gone or has received the error
 	}
 	return job.ExitOK, nil
 }
 
-// selfTestRank is a rank of --selftest.
+// selfTestRank runs a rank of --selftest.
 func selfTestRank() error {
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGUSR1, syscall.SIGUSR2)
@@ -132,67 +134,69 @@ func selfTestRank() error {
 	return selftest.Run(os.Getenv, os.NewFile(uintptr(fd), "PMI_FD"), os.Stdin, os.Stdout, signals)
 }
 
-// dialBack calls mpiexec as the helper of a host, with the invitation that comes by our input (package callback). What
-// keeps it from that it says on the output, as the delivery script would. When the input ends, which is when
-// the step does, so does the connection, a moment later. Without an error there is none where the streams that we have are ours to speak over.
-func dialBack(s stdStreams, host, near string) (net.Conn, error) {
-	address, _ := netip.ParseAddr(near) // the zero value if there is none
-	invited, err := dialback.ReadJoinToken(s.in)
+// dialBack connects to mpiexec as the helper of host, with the join token that it reads from its input (package
+// dialback). If it cannot, it reports the reason on its output, as the delivery script does. When the input ends, the
+// starter's step has ended, and the connection is closed byeTimeout later. It returns nil without an error if the
+// helper is to use its standard streams instead.
+func dialBack(s stdStreams, host, starterAddress string) (net.Conn, error) {
+	address, _ := netip.ParseAddr(starterAddress) // the zero value if there is none
+	token, err := dialback.ReadJoinToken(s.in)
 	if err != nil {
-		return nil, err // the step has ended: nobody hears of it
+		return nil, err // the step has ended, and nobody reads the output
 	}
-	ctx, over := context.WithCancelCause(context.Background())
+	ctx, cancel := context.WithCancelCause(context.Background())
 	listen := func() {
 		io.Copy(io.Discard, s.in)
-		over(errStepOver)
+		cancel(errStepOver)
 	}
-	if !invited.Streams { // else what follows may be for us
+	if !token.Streams { // else the input may go on with messages for the helper
 		go listen()
 	}
-	conn, err := dialback.DialBack(ctx, invited, host, address)
+	conn, err := dialback.DialBack(ctx, token, host, address)
 	switch {
-	case err != nil && invited.Streams:
+	case err != nil && token.Streams:
 		transport.ReportStaysOnStream(s.out, err)
 		return nil, nil
 	case err != nil:
 		transport.ReportCannotDialBack(s.out, host, err)
 		return nil, err
-	case invited.Streams:
+	case token.Streams:
 		go listen()
 	}
 	closeAfter(ctx, conn, byeTimeout)
 	return conn, nil
 }
 
-// byeTimeout is how long mpiexec is heard when the step's input has ended: its Bye comes by another way, and may come later.
+// byeTimeout is how long the connection to mpiexec stays open after the step's input has ended. mpiexec's Bye comes
+// over the connection and may arrive later.
 const byeTimeout = time.Second
 
-// closeAfter ends a connection some time after its step is over. mpiexec hears of that at once, not when the ranks here have ended.
+// closeAfter closes conn some time after step is done. So mpiexec notices the end of the step at once, not only when
+// the ranks here have ended.
 func closeAfter(step context.Context, conn net.Conn, later time.Duration) {
 	context.AfterFunc(step, func() { time.AfterFunc(later, func() { conn.Close() }) })
 }
 
 var errStepOver = errors.New("the step is over")
 
-// A stdStreams is our standard input and output as one.
+// A stdStreams is standard input and output as one io.ReadWriteCloser.
 type stdStreams struct{ in, out *os.File }
 
 func (s stdStreams) Read(p []byte) (int, error)  { return s.in.Read(p) }
 func (s stdStreams) Write(p []byte) (int, error) { return s.out.Write(p) }
 func (s stdStreams) Close() error                { s.in.Close(); return s.out.Close() }
 
-// moveStdStreams moves our standard streams to other descriptors and puts /dev/null in
-// their place: a broken pipe on descriptor 1 would kill a Go program by SIGPIPE
-// (os/signal), and a helper has to outlive its mpiexec for a while.
+// moveStdStreams moves the standard streams to other descriptors and opens /dev/null in their place. A broken pipe on
+// descriptor 1 would kill a Go program by SIGPIPE (os/signal), and a helper has to outlive its mpiexec for a while.
 func moveStdStreams() (stdStreams, error) {
 	var s stdStreams
-	for fd, place := range []**os.File{&s.in, &s.out} {
+	for fd, file := range []**os.File{&s.in, &s.out} {
 		copied, err := syscall.Dup(fd)
 		if err != nil {
 			return s, fmt.Errorf("standard streams: %w", err)
 		}
 		syscall.CloseOnExec(copied)
-		*place = os.NewFile(uintptr(copied), "conversation")
+		*file = os.NewFile(uintptr(copied), "conversation")
 	}
 	null, err := os.OpenFile("/dev/null", os.O_RDWR, 0)
 	if err != nil {

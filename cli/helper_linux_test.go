@@ -8,30 +8,31 @@ import (
 	"time"
 )
 
-// The end of a step may be heard before the last words of mpiexec, which come by another way: these are heard all the same.
-func TestLastWordsAfterTheStep(t *testing.T) {
-	here, there := net.Pipe()
-	step, over := context.WithCancel(t.Context())
-	closeAfter(step, here, time.Hour)
-	over()
-	go there.Write([]byte("bye"))
-	said := make([]byte, 3)
-	if n, err := here.Read(said); err != nil || string(said[:n]) != "bye" {
-		t.Errorf("%q, %v", said[:n], err)
+// A message of mpiexec that arrives after the end of the step is still received.
+func TestMessagesAfterTheStep(t *testing.T) {
+	helperEnd, mpiexecEnd := net.Pipe()
+	step, cancel := context.WithCancel(t.Context())
+	closeAfter(step, helperEnd, time.Hour)
+	cancel()
+	go mpiexecEnd.Write([]byte("bye"))
+	got := make([]byte, 3)
+	if n, err := helperEnd.Read(got); err != nil || string(got[:n]) != "bye" {
+		t.Errorf("%q, %v", got[:n], err)
 	}
 }
 
-// When they are due no more both sides hear that it is over: mpiexec shall not wait for ranks that take their time to end.
+// The connection is closed some time after the step has ended, so that mpiexec does not wait for ranks that end
+// slowly.
 func TestTheConnectionEndsAfterTheStep(t *testing.T) {
-	here, there := net.Pipe()
-	step, over := context.WithCancel(t.Context())
-	closeAfter(step, here, time.Millisecond)
-	over()
-	there.SetDeadline(time.Now().Add(5 * time.Minute))
-	if _, err := there.Read(make([]byte, 1)); err != io.EOF {
-		t.Errorf("mpiexec hears %v", err)
+	helperEnd, mpiexecEnd := net.Pipe()
+	step, cancel := context.WithCancel(t.Context())
+	closeAfter(step, helperEnd, time.Millisecond)
+	cancel()
+	mpiexecEnd.SetDeadline(time.Now().Add(5 * time.Minute))
+	if _, err := mpiexecEnd.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("mpiexec reads %v", err)
 	}
-	if _, err := here.Read(make([]byte, 1)); err == nil {
-		t.Error("mpiexec is heard for ever")
+	if _, err := helperEnd.Read(make([]byte, 1)); err == nil {
+		t.Error("the helper can still read")
 	}
 }

@@ -15,11 +15,11 @@ import (
 	"remshell/job"
 )
 
-// A hostFileCase is a host file of testdata/hostlist, and what comes of it.
+// A hostFileCase is a host file of testdata/hostlist, and the expected result.
 type hostFileCase struct{ title, file, want string }
 
-// readHostFileCases reads them, and goes to a folder where F is the host file and others are those
-// it includes.
+// readHostFileCases reads cases from testdata/hostlist. It changes to a new directory, in which the test writes the
+// host file F, with two files that F may include.
 func readHostFileCases(t *testing.T, name string) []hostFileCase {
 	t.Helper()
 	text, err := os.ReadFile("../testdata/hostlist/" + name)
@@ -48,12 +48,12 @@ func writeTestFile(t *testing.T, name, text string) {
 	}
 }
 
-// The host files of all launchers, through the command: every host gets as many ranks as
-// it has slots, in the order of the file, and there is room for no more.
+// The host files of all launchers, through the command line. Each host gets as many ranks as it has slots, in the
+// order of the file, and one rank more does not fit.
 func TestHostFileStyles(t *testing.T) {
 	const cores = 6
 	for _, s := range readHostFileCases(t, "styles.txt") {
-		slots, order := parseMentions(s.want, cores)
+		slots, order := parseEntries(s.want, cores)
 		var nodes []string
 		var want []string
 		for i, name := range order {
@@ -75,11 +75,11 @@ func TestHostFileStyles(t *testing.T) {
 	}
 }
 
-// parseMentions reads what the vectors say of each mention: slots add up, mentions without
-// count are one slot if there are several, and all CPUs if there is one (HOST-3, HOST-4).
-func parseMentions(mentions string, cores int) (slots map[string]int, order []string) {
+// parseEntries returns slots by host and the order of hosts for a list of host entries. Slots of one host add up. An
+// entry without a count is one slot if the host has several entries, else all its CPUs (HOST-3, HOST-4).
+func parseEntries(entries string, cores int) (slots map[string]int, order []string) {
 	slots, seen := make(map[string]int), make(map[string]int)
-	for line := range strings.SplitSeq(mentions, "\n") {
+	for line := range strings.SplitSeq(entries, "\n") {
 		words := strings.Fields(line)
 		name := words[0]
 		count := 0
@@ -100,13 +100,13 @@ func parseMentions(mentions string, cores int) (slots map[string]int, order []st
 		}
 		slots[name] += count
 	}
-	for name, mentions := range seen {
+	for name, entries := range seen {
 		switch {
 		case slots[name] > 0:
-		case mentions == 1:
+		case entries == 1:
 			slots[name] = cores
 		default:
-			slots[name] = mentions
+			slots[name] = entries
 		}
 	}
 	return slots, order
@@ -128,8 +128,8 @@ func texts(list any) (all []string) {
 	return all
 }
 
-// Broken host files, through the command: every fault with file, line, column and caret
-// on standard error, nothing is started, exit 125; a plan tells the same in its object.
+// Each error of a host file is printed with file, line, column and a caret. Nothing is started, and the exit code is
+// 125. The JSON of a plan contains the same error.
 func TestBrokenHostFiles(t *testing.T) {
 	all := readHostFileCases(t, "broken.txt")
 	if len(all) < 10 {
@@ -137,7 +137,7 @@ func TestBrokenHostFiles(t *testing.T) {
 	}
 	for _, s := range all {
 		writeTestFile(t, "F", s.file)
-		// The vectors are read from memory, whose reason has other words.
+		// The expected texts come from a file system in memory, whose error is worded differently.
 		faults := strings.ReplaceAll(s.want, fs.ErrNotExist.Error(), "no such file or directory")
 		var out, errs bytes.Buffer
 		code := Main(context.Background(), []string{"-hostfile", "F", "-n", "1", "true"}, System{Out: &out, Err: &errs, Getwd: os.Getwd})
@@ -159,8 +159,7 @@ func TestBrokenHostFiles(t *testing.T) {
 	}
 }
 
-// Two names of one node offer its slots together (HOST-8), and an alias makes a node of
-// its own.
+// Two names of one node share its slots (HOST-8); an alias is a node of its own.
 func TestPlanNamesOfOneNode(t *testing.T) {
 	const nodes = `{"env": {}, "nodes": [{"id": 0, "name": "n0", "aliases": ["n0.example.org"], "cpus": 4}, {"id": 1, "name": "box", "cpus": 4}]}`
 	for _, test := range []struct{ host, want string }{
@@ -179,8 +178,7 @@ func TestPlanNamesOfOneNode(t *testing.T) {
 	}
 }
 
-// With --hosts-unique, or its variable, repeats make no slots (HOST-4): the node has its
-// CPUs.
+// With --hosts-unique or its variable, repeated hosts add no slots (HOST-4): the node has as many as CPUs.
 func TestPlanUnique(t *testing.T) {
 	const nodes = `{"env": {%s}, "nodes": [{"id": 0, "name": "n0", "cpus": 4}, {"id": 1, "name": "n1", "cpus": 4}]}`
 	t.Chdir(t.TempDir())
@@ -207,7 +205,7 @@ func TestPlanUnique(t *testing.T) {
 	}
 }
 
-// A message has all there is in the fields: the variable, the token, what is allowed (1.5).
+// A message names the variable, the token, and what is allowed (1.5).
 func TestExampleMessages(t *testing.T) {
 	data, err := os.ReadFile("../testdata/placement/examples.json")
 	if err != nil {

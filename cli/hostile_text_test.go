@@ -26,18 +26,18 @@ import (
 	"remshell/wire"
 )
 
-// hostileText is what a host that was broken into puts where there is a text (TRUST-28).
+// hostileText is what a compromised host might send as a text (TRUST-28).
 const hostileText = "\x1b]0;mine\x07\x1b[2J\rgone\nmpiexec: all is well\u202e\u009b31m\x7f\xff"
 
-// A fakeHelper is a helper of the test's own, which speaks the real wire. It answers as a
-// helper does, and poison may change each of its messages on the way out.
+// A fakeHelper is a helper of the test, which speaks the wire protocol. It replies as a helper does, and alter may
+// change each message that it sends.
 type fakeHelper struct {
 	conn    *wire.Conn
 	alter   func(wire.Message)
-	replies map[string]wire.Message // instead of what it would, by the type of the question
-	silent  bool                    // it says who it is, and nothing more
+	replies map[string]wire.Message // replies that replace the usual ones, by type of the request
+	silent  bool                    // it sends Hello and nothing more
 	ranks   []job.RankPlan
-	claims  []job.Claim // that it lists
+	claims  []job.Claim // that its ledger lists
 }
 
 func (s *fakeHelper) send(m wire.Message) {
@@ -45,8 +45,7 @@ func (s *fakeHelper) send(m wire.Message) {
 	s.conn.Send(m)
 }
 
-// sample is one message of each type that a helper may send, with a text in each field
-// that can have one.
+// sampleMessages returns a message of each type that a helper may send, with each text field filled.
 func sampleMessages() map[string]wire.Message {
 	claim := job.Claim{IdleReason: "r", Job: "j", ParentJob: "i", UID: 1, User: "u", LauncherHost: "f", Node: "n", Nodes: 1, Size: 1, Command: "c",
 		Since: time.Unix(1e9, 0), Ranks: []job.ClaimedRank{{CPUs: []int{0}, GPUs: []string{"g"}}}}
@@ -87,7 +86,7 @@ func sampleMessages() map[string]wire.Message {
 	return byName
 }
 
-// textsOf are the fields of a message that can hold a text.
+// textsOf returns the fields of a message that can hold a text.
 func textsOf(v reflect.Value) (found []reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:
@@ -96,7 +95,7 @@ func textsOf(v reflect.Value) (found []reflect.Value) {
 		}
 	case reflect.Struct:
 		if v.Type() == reflect.TypeFor[job.Attributes]() {
-			return nil // labels alone: what is not refused by package wire
+			return nil // only label fields: package wire rejects other texts
 		}
 		for i := range v.NumField() {
 			if v.Type().Field(i).IsExported() && v.Type() != reflect.TypeFor[time.Time]() {
@@ -124,7 +123,7 @@ func setHostileText(v reflect.Value) {
 	}
 }
 
-// serve answers until its mpiexec is satisfied or gone.
+// serve replies until mpiexec is done or the connection is closed.
 func (s *fakeHelper) serve() {
 	defer s.conn.Close()
 	hello := sampleMessages()["Hello"].(*wire.Hello)
@@ -192,7 +191,7 @@ func (s *fakeHelper) reply(m wire.Message) {
 	}
 }
 
-// fakeHelperDialer dials them.
+// A fakeHelperDialer connects each host to the helper that it returns.
 type fakeHelperDialer func(conn *wire.Conn) *fakeHelper
 
 func (s fakeHelperDialer) Dial(ctx context.Context, hosts []transport.Host) <-chan transport.Result {
@@ -203,7 +202,7 @@ func (s fakeHelperDialer) Dial(ctx context.Context, hosts []transport.Host) <-ch
 	})
 }
 
-// A syncBuffer is what was printed; several write it.
+// A syncBuffer collects output of several goroutines.
 type syncBuffer struct {
 	mu   sync.Mutex // guards text
 	text bytes.Buffer
@@ -221,7 +220,7 @@ func (s *syncBuffer) String() string {
 	return s.text.String()
 }
 
-// checkHarmless says what is wrong with a text that was printed; empty: nothing.
+// checkHarmless returns what is dangerous in printed text, or "" if nothing is.
 func checkHarmless(printed string) string {
 	for line := range strings.Lines(printed) {
 		line = strings.TrimSuffix(line, "\n")
@@ -240,7 +239,7 @@ func checkHarmless(printed string) string {
 	return ""
 }
 
-// runAgainstFake runs mpiexec with a command line against a stranger, and returns all it said.
+// runAgainstFake runs mpiexec against fake helpers, and returns all it printed.
 func runAgainstFake(t *testing.T, args []string, says map[string]wire.Message, poison func(wire.Message)) string {
 	t.Helper()
 	ctx, done := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -267,8 +266,8 @@ func runAgainstFake(t *testing.T, args []string, says map[string]wire.Message, p
 	return printed.String() + string(written)
 }
 
-// messageCases says, for each message of a helper, what mpiexec has to ask to get it: the command
-// lines, and the question that it answers ("": it is said by itself).
+// messageCases says how to provoke each message of a helper: the command lines, and the request that it is the reply
+// to. An empty request means that the helper sends it unasked.
 var messageCases = map[string]struct {
 	question string
 	lines    []string
@@ -288,7 +287,7 @@ var messageCases = map[string]struct {
 	"ControlReply":    {"ControlRequest", []string{"--end j a", "--status j a", "--status j --json a"}},
 	"Evicted":         {"Evict", []string{"--evict j a", "--evict j -v a"}},
 	"Started":         {"after the start", []string{"-n 1 -host a true", "-v -n 1 -host a true"}},
-	"Data":            {"", nil}, // the ranks' own
+	"Data":            {"", nil}, // has the output of ranks
 	"Credit":          {"", nil},
 	"Fence":           {"after the start", []string{"-v -n 1 -host a true"}},
 	"NameRequest":     {"after the start", []string{"-v -n 1 -host a true"}},
@@ -306,7 +305,7 @@ var messageCases = map[string]struct {
 	"RankStates":      {"after the start", []string{"-v -n 1 -host a true"}},
 	"SampledUsage":    {"after the start", nil}, // it has no texts
 	"HelperSignaled":  {"", nil},
-	"LimitExceeded":   {"after the start", nil}, // it has no texts but the names of limits
+	"LimitExceeded":   {"after the start", nil}, // its only texts are names of limits
 	"ProcessesGone":   {"", nil},
 	"IPCCleaned":      {"after the start", []string{"-n 1 -host a true", "-v -n 1 -host a true"}},
 	"Drained":         {"", nil},
@@ -323,8 +322,8 @@ var messageCases = map[string]struct {
 	"StageResult":     {"StageFiles", []string{"--stage /etc/passwd -n 1 -host a true", "-v --stage /etc/passwd -n 1 -host a true"}},
 }
 
-// Whatever a helper puts into whichever text of its messages, what mpiexec prints has
-// nothing in it that a terminal would obey, and no line that only looks like ours.
+// Whatever text a helper puts into a message, mpiexec prints nothing that controls the terminal, and no line that only
+// looks like a message of mpiexec.
 func TestTextOfHelpers(t *testing.T) {
 	for name, sample := range sampleMessages() {
 		place, known := messageCases[name]
@@ -338,7 +337,7 @@ func TestTextOfHelpers(t *testing.T) {
 					m := sampleMessages()[name]
 					setHostileText(textsOf(reflect.ValueOf(m))[i])
 					says, poison := map[string]wire.Message{place.question: m}, func(wire.Message) {}
-					if place.question == "" { // one that each helper sends
+					if place.question == "" { // each helper sends it
 						poison = func(sent wire.Message) { replaceMessage(sent, m) }
 					}
 					printed := runAgainstFake(t, strings.Fields(line), says, poison)
@@ -351,14 +350,14 @@ func TestTextOfHelpers(t *testing.T) {
 	}
 }
 
-// replaceMessage puts one message in the place of another of its type.
+// replaceMessage overwrites sent with m if both have the same type.
 func replaceMessage(sent, m wire.Message) {
 	if a, b := reflect.ValueOf(sent), reflect.ValueOf(m); a.Type() == b.Type() {
 		a.Elem().Set(b.Elem())
 	}
 }
 
-// Nothing is missing in samples: each message that a helper may send is there.
+// sampleMessages has each message that a helper may send.
 func TestSamplesAreComplete(t *testing.T) {
 	known := sampleMessages()
 	for _, kind := range wire.Kinds() {

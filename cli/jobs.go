@@ -18,25 +18,26 @@ import (
 	"remshell/usererr"
 )
 
-// This file answers what people ask about jobs that run or wait: --ps, --queue,
-// --status JOB, --end JOB and its like, --signal SIG JOB and --evict JOB. Each reads the ledgers of the hosts.
+// This file implements the queries about jobs that run or wait: --ps, --queue, --status JOB, --end JOB, --suspend JOB
+// and the like, --signal SIG JOB and --evict JOB. Each reads the ledgers of the hosts.
 
+// isJobQuery reports whether the options request about jobs instead of starting one.
 func isJobQuery(j option.JobOptions) bool {
 	return j.PS || j.ShowQueue || len(oneJobOptions(j)) > 0
 }
 
-// programAsHosts takes the words where a program would stand for hosts: mpiexec --ps n1 n2.
-// They beat those of variables and of the user's configuration.
+// programAsHosts takes the words in the place of the program as hosts, as in mpiexec --ps n1 n2. They take precedence
+// over hosts of variables and of the user's configuration.
 func programAsHosts(line option.Line) (option.Line, error) {
-	section := &line.Apps[0]
+	app := &line.Apps[0]
 	if len(line.Apps) > 1 {
 		return line, &usererr.Error{Text: "--ps, --queue, --status, --end, --suspend, --resume-job, --checkpoint, --migrate, --signal and --evict start nothing: a lone : has no meaning", Remedy: "name hosts only"}
 	}
-	if section.Program != "" && !line.NamesHosts() {
-		section.Host, section.HostFile = nil, ""
+	if app.Program != "" && !line.NamesHosts() {
+		app.Host, app.HostFile = nil, ""
 		line.Job.Nodes, line.Job.RMK, line.Job.Simulate = "", "none", 0
 	}
-	for _, word := range append([]string{section.Program}, section.Args...) {
+	for _, word := range append([]string{app.Program}, app.Args...) {
 		var hosts option.HostExpr
 		if word == "" {
 			continue
@@ -44,16 +45,16 @@ func programAsHosts(line option.Line) (option.Line, error) {
 		if err := hosts.UnmarshalText([]byte(word)); err != nil {
 			return line, err
 		}
-		section.Host = append(section.Host, hosts)
+		app.Host = append(app.Host, hosts)
 	}
-	section.Program, section.Args = "", nil
+	app.Program, app.Args = "", nil
 	return line, nil
 }
 
-// answerJobQuery reads the ledgers and tells, or signals a job.
+// answerJobQuery prints what the ledgers say, or sends a job a signal or a control request.
 func (c *invocation) answerJobQuery(ctx context.Context) (code int, err error) {
 	j, req, env := c.line.Job, c.req, c.env
-	req.SkipUnreachable, req.Queue.Required = true, false // those that answer are worth telling
+	req.SkipUnreachable, req.Queue.Required = true, false // print those that can be read
 	ref, verb, err := parseControlRequest(j)
 	if err != nil {
 		return 0, err
@@ -69,11 +70,11 @@ func (c *invocation) answerJobQuery(ctx context.Context) (code int, err error) {
 		return job.ExitOK, evictJob(ctx, req, env, ref)
 	}
 	if verb != "" {
-		ask := job.ControlRequest{Verb: verb}
-		if ask.Args, err = (restart.Move{From: j.From, To: j.To}).Args(); err != nil {
+		ctl := job.ControlRequest{Verb: verb}
+		if ctl.Args, err = (restart.Move{From: j.From, To: j.To}).Args(); err != nil {
 			return 0, &usererr.Error{Text: err.Error(), Remedy: "name fewer hosts, or move the job twice"}
 		}
-		return job.ExitOK, sendControlRequest(ctx, req, env, ref, ask)
+		return job.ExitOK, sendControlRequest(ctx, req, env, ref, ctl)
 	}
 	pages, err := c.readLedgers(ctx, req, &ref)
 	if err != nil {
@@ -86,7 +87,7 @@ func (c *invocation) answerJobQuery(ctx context.Context) (code int, err error) {
 			env.Report(fmt.Sprintf("%s: %s", p.Node, p.Err))
 		}
 	}
-	if unread > 0 && unread == len(pages) { // "no jobs" would be a guess
+	if unread > 0 && unread == len(pages) { // nothing is known, so "no jobs" would be wrong
 		return 0, reportedError{errors.New("no ledger was read")}
 	}
 	text, err := formatJobs(format.NewLedger(pages, time.Now()), j, ref)
@@ -99,8 +100,8 @@ func (c *invocation) answerJobQuery(ctx context.Context) (code int, err error) {
 	return job.ExitOK, err
 }
 
-// readLedgers reads the ledgers. Of one job each rank tells what it is doing, if the job obeys us (SV-27); where
-// it does not, that is said, and what the ledger has is told all the same.
+// readLedgers reads the ledgers. If ref names a job that obeys this user, the listing says what each of its ranks is
+// doing (SV-27). If the job refuses, that is reported, and the listing has only what the ledgers say.
 func (c *invocation) readLedgers(ctx context.Context, req job.Request, ref *job.JobRef) ([]job.LedgerListing, error) {
 	if ref.Job == "" {
 		return reserve.Ledgers(ctx, req, c.env.Env)
@@ -115,7 +116,7 @@ func (c *invocation) readLedgers(ctx context.Context, req job.Request, ref *job.
 	return pages, err
 }
 
-// oneJobOptions are the options of a line of which each is about one job.
+// oneJobOptions returns those options of the line that are about one job.
 func oneJobOptions(j option.JobOptions) (options []string) {
 	for _, q := range []struct {
 		option string
@@ -129,7 +130,8 @@ func oneJobOptions(j option.JobOptions) (options []string) {
 	return options
 }
 
-// parseControlRequest is the job that a request is about, and what it is asked for; empty: nothing.
+// parseControlRequest returns the job that the options are about, and the control request for it. verb is empty if
+// they are none.
 func parseControlRequest(j option.JobOptions) (ref job.JobRef, verb job.Verb, err error) {
 	for _, one := range []struct {
 		job  string
@@ -147,16 +149,17 @@ func parseControlRequest(j option.JobOptions) (ref job.JobRef, verb job.Verb, er
 	return ref, "", nil
 }
 
-// sendControlRequest asks a job for something (survive.md 7), and fails if that is not done.
-func sendControlRequest(ctx context.Context, req job.Request, env launch.Env, ref job.JobRef, ask job.ControlRequest) error {
-	asked, err := reserve.Control(ctx, req, env.Env, ref, ask)
+// sendControlRequest sends a control request to a job (survive.md 7). It returns an error if the request is not
+// carried out.
+func sendControlRequest(ctx context.Context, req job.Request, env launch.Env, ref job.JobRef, request job.ControlRequest) error {
+	asked, err := reserve.Control(ctx, req, env.Env, ref, request)
 	switch {
 	case err != nil:
 		return err
 	case asked.Node == "":
 		return noJobError(ref)
 	case asked.Reply.State != job.ReplyDone:
-		return &usererr.Error{Text: fmt.Sprintf("%s: %s", asked.Node, asked.Reply.Text), Remedy: controlRequestRemedy(ask.Verb, asked, job.JobRef{Job: asked.Job, User: ref.User})}
+		return &usererr.Error{Text: fmt.Sprintf("%s: %s", asked.Node, asked.Reply.Text), Remedy: controlRequestRemedy(request.Verb, asked, job.JobRef{Job: asked.Job, User: ref.User})}
 	}
 	if asked.Reply.Text != "" {
 		env.Report(fmt.Sprintf("job %s: %s", asked.Job, asked.Reply.Text))
@@ -165,7 +168,7 @@ func sendControlRequest(ctx context.Context, req job.Request, env launch.Env, re
 	return nil
 }
 
-// noJobError is the error that nobody knows a job.
+// noJobError returns the error that no ledger has the job.
 func noJobError(ref job.JobRef) error {
 	text := fmt.Sprintf("there is no job %s", ref)
 	if ref == (job.JobRef{Job: job.NewestJob}) {
@@ -174,7 +177,8 @@ func noJobError(ref job.JobRef) error {
 	return &usererr.Error{Text: text, Remedy: "mpiexec --ps and --queue list the jobs; name a host of the job"}
 }
 
-// controlRequestRemedy is what to do about a job that does not do what it was asked for.
+// controlRequestRemedy returns what the user can do when a job refused a control request. It is empty if there is
+// nothing.
 func controlRequestRemedy(verb job.Verb, asked reserve.ControlResult, ref job.JobRef) string {
 	text := asked.Reply.Text
 	switch {
@@ -194,6 +198,7 @@ func controlRequestRemedy(verb job.Verb, asked reserve.ControlResult, ref job.Jo
 	return ""
 }
 
+// formatJobs returns the text that the options ask for.
 func formatJobs(l format.Ledger, j option.JobOptions, ref job.JobRef) (string, error) {
 	status, found := l.FormatStatus(ref)
 	switch {
@@ -209,7 +214,7 @@ func formatJobs(l format.Ledger, j option.JobOptions, ref job.JobRef) (string, e
 	return l.FormatJobs(), nil
 }
 
-// signalJob sends a signal to all ranks of a job; it fails if none got it.
+// signalJob sends a signal to all ranks of a job. It returns an error if no rank received it.
 func signalJob(ctx context.Context, req job.Request, env launch.Env, ref job.JobRef, number int) error {
 	results, err := reserve.SignalJob(ctx, req, env.Env, ref, number)
 	if err != nil {
@@ -232,7 +237,7 @@ func signalJob(ctx context.Context, req job.Request, env launch.Env, ref job.Job
 	return errors.Join(errs...)
 }
 
-// evictJob ends who holds a job's entries, and says what it did (TRUST-19).
+// evictJob ends the processes that hold a job's ledger entries, and reports what was done on each node (TRUST-19).
 func evictJob(ctx context.Context, req job.Request, env launch.Env, ref job.JobRef) error {
 	results, err := reserve.Evict(ctx, req, env.Env, ref)
 	if err != nil {

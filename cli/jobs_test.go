@@ -7,8 +7,7 @@ import (
 	"remshell/launch/reserve"
 )
 
-// What is advised after a job has refused something fits what it was asked for: who has asked too early to suspend a job, or
-// for a checkpoint, was told to resume it.
+// The remedy after a refused request depends on the request and the reason.
 func TestAdviceAfterARefusalFitsTheRequest(t *testing.T) {
 	refused := func(text string) reserve.ControlResult {
 		return reserve.ControlResult{Node: "n1", Reply: job.ControlReply{State: job.ReplyRefused, Text: text}}

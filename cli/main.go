@@ -1,17 +1,17 @@
 /*
-Package cli is the command line of mpiexec: it reads the world once, hands values to
-package launch, and says what came of it.
+Package cli is the command line of mpiexec. It reads arguments, environment and files once, runs the job with package
+launch, and reports the result.
 
 	args, environment --> Table.Parse --> request.Make --> launch.Run --> exitCode, report
 	                                            |               |
-	            world.go: files, this machine --'               '-- dialer (reach, sshx)
+	            world.go: files, this machine --'               '-- dialer (transport, sshx)
 
-Each thing that a line may ask for has a function: tell, planFile (main.go and plan.go), and
-those of a call, which reach hosts or might: run, plan, dryRun, jobs, doctor. Whatever comes of
-it, exitCode is asked for the code: by Main, and for --report and --json.
+Each action has one function. printInfo and planFromState reach no hosts. The methods of invocation may: runJob,
+planOnly, planOffline, answerJobQuery, runDoctor, drawTopology. exitCode returns the exit code of every outcome, to
+Main, --report and --json.
 
-Options and their help stand in one table (package option). Nobody else in the program
-reads arguments, the environment or the user's files.
+Options and their help are in one table (package option). No other package reads arguments, the environment or the
+user's files.
 */
 package cli
 
@@ -32,41 +32,44 @@ import (
 	"remshell/usererr"
 )
 
-// Version is that of the program; the Makefile sets it.
+// Version is the version of the program. The Makefile sets it.
 var Version = "development"
 
-// pmiVersions are those that the servers of ranks speak (PMIX-66).
+// pmiVersions lists the PMI versions that the servers of the ranks support (PMIX-66).
 var pmiVersions = []string{"PMI-1 1.1", "PMI-2 2.0", "pmix 3.0-7.0 (server)"}
 
-// HandledSignals are those mpiexec takes care of (cli.md SIG-1 to SIG-5).
+// HandledSignals lists the signals that mpiexec handles (cli.md SIG-1 to SIG-5).
 var HandledSignals = []os.Signal{
 	syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGTSTP,
 	syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGCONT, syscall.SIGPIPE, syscall.SIGXCPU,
 }
 
-// A System is all the program may know of the world around it.
+// A System is the program's access to its process and machine: streams, signals, environment, directory, files. Tests
+// replace it.
 type System struct {
 	In           io.Reader
 	Out, Err     io.Writer
 	Signals      <-chan os.Signal
-	CatchSignal  func(os.Signal) // has one more signal come on Signals
-	AwaitSignals func()          // returns when signals come on Signals, before which nothing is begun; nil: they do
-	TerminalLent func(func())    // told how to give the terminal back, if we must leave at once; may be nil
-	Suspend      func()          // stops this process as ^Z does, and returns when it goes on
+	CatchSignal  func(os.Signal) // sends one more signal to Signals from now on
+	AwaitSignals func()          // waits until signals are sent to Signals; nothing is started before; nil: they already are
+	TerminalLent func(func())    // receives a function that restores the terminal, for an immediate exit; may be nil
+	Suspend      func()          // stops this process as ^Z does, and returns when it is continued
 	Environ      []string
 	Getwd        func() (string, error)
 	FS           fs.FS             // "/"
 	Dialer       node.HelperDialer // nil: chosen from package transport, by host
 
-	probeAhead func() (job.Probe, error) // a look at this machine, before it is known that the job runs here alone; nil: nobody looks
+	probeAhead func() (job.Probe, error) // result of a probe of this machine that was begun early (startLocalProbe); nil: none was
 }
 
+// getenv returns the value of an environment variable, or "".
 func (s System) getenv(name string) string {
 	value, _ := job.LookupEnv(s.Environ, name)
 	return value
 }
 
-// awaitReady waits until a signal would not end us any more, as one may before anything has begun.
+// awaitReady waits until signals are caught. Before it returns, a signal ends the process, and nothing may have been
+// started.
 func (s System) awaitReady() {
 	if s.AwaitSignals != nil {
 		s.AwaitSignals()
@@ -84,14 +87,14 @@ func Main(ctx context.Context, args []string, sys System) int {
 	return exitCode(code, err, ours)
 }
 
-// runCommandLine does what a command line asks for. ours is the code of our own failures.
+// runCommandLine carries out a command line. ours is the exit code of our own failures.
 func runCommandLine(ctx context.Context, args []string, sys System, ours int) (code int, err error) {
-	if port, called := singletonPort(args); called {
+	if port, isCall := singletonPort(args); isCall {
 		sys.awaitReady()
 		return job.ExitOK, runSingleton(ctx, port, sys, ours)
 	}
 	table := option.Mpiexec(signalNumber)
-	if words, asked := completionWords(args); asked {
+	if words, requested := completionWords(args); requested {
 		sys.awaitReady()
 		return job.ExitOK, printCompletion(ctx, words, table, sys)
 	}
@@ -130,10 +133,11 @@ func runCommandLine(ctx context.Context, args []string, sys System, ours int) (c
 	return runWithHosts(ctx, args, line, sys, ours)
 }
 
-// signalNumber is option.SignalNumbers of this system.
+// signalNumber returns the number of a signal of this system, for option.Mpiexec. It is 0 if there is no such signal.
 func signalNumber(name string) int { return int(unix.SignalNum(name)) }
 
-// printInfo answers those options that only tell something of ourselves.
+// printInfo prints the text of options such as --version and --help, which only ask about mpiexec itself. done is
+// false if none is given.
 func printInfo(table *option.Table, line option.Line, sys System) (done bool, err error) {
 	var text string
 	switch {
@@ -160,17 +164,18 @@ func printInfo(table *option.Table, line option.Line, sys System) (done bool, er
 	return true, err
 }
 
-// checkQueries refuses what cannot be asked together, and what has no meaning for what is asked.
+// checkQueries rejects combinations of options that exclude each other, and options without meaning for the requested
+// action.
 func checkQueries(line option.Line) error {
 	j := line.Job
-	file, several := j.ClusterState != "", len(line.Apps) > 1
+	file, manyApps := j.ClusterState != "", len(line.Apps) > 1
 	if err := line.Misplaced(startsRanks(j)); err != nil {
 		return err
 	}
 	switch {
 	case file && j.NoLocal: // by --map-by, too
 		return &usererr.Error{Text: "-nolocal has no meaning with --cluster-state, which does not tell where mpiexec runs", Remedy: "leave it out"}
-	case file && several, j.SaveState != "" && several:
+	case file && manyApps, j.SaveState != "" && manyApps:
 		return &usererr.Error{Text: "a cluster state covers a single executable", Remedy: "run it for each app context alone"}
 	case j.SaveState != "" && (file || j.Probe == "no"):
 		return &usererr.Error{Text: "--save-cluster-state needs a look at the hosts", Remedy: "leave --cluster-state and --no-probe out"}
@@ -192,27 +197,28 @@ func checkQueries(line option.Line) error {
 	return nil
 }
 
-// isOnLine reports whether an option that holds for the whole job was said for this run alone.
+// isOnLine reports whether an option of the whole job was given on this command line, and not in a variable or file.
 func isOnLine(line option.Line, name string) bool {
 	g, given := line.Origin(name)
 	return given && g.OnLine()
 }
 
-// startsRanks reports whether a command line starts ranks, and does not only ask for something.
+// startsRanks reports whether the options start ranks, and do not only ask for something.
 func startsRanks(j option.JobOptions) bool {
 	return !isJobQuery(j) && !j.Doctor && !j.Plan && !j.DryRun
 }
 
-// The words by which this program is started on a node, before any parsing. They are
-// for nobody but us: no user's program can begin with them, since options do.
+// The first arguments with which mpiexec starts itself on a node. They are checked before options are parsed. No
+// user's command line begins with them: they are not in the table of options.
 const (
-	reaperStartArg = "--helper"       // on another host: the helper and its keeper (package helper/reaper)
-	reaperArg      = "--keeper"       // what such a keeper calls itself
-	helperArg      = "--helper-child" // the helper itself; on this host mpiexec is its keeper
-	guardArg       = "--helper-guard" // who ends the ranks of an mpiexec that was killed
+	reaperStartArg = "--helper"       // on another host: the helper and its reaper (package helper/reaper)
+	reaperArg      = "--keeper"       // the reaper
+	helperArg      = "--helper-child" // the helper itself; on this host mpiexec is its reaper
+	guardArg       = "--helper-guard" // the guard, which ends the ranks if mpiexec is killed
 )
 
-// IsHelper reports whether the first argument starts a helper or its keeper.
+// IsHelper reports whether arg, as the first argument, starts a process of HelperMain: a helper, reaper, guard, relay
+// or rank of --selftest.
 func IsHelper(arg string) bool {
 	return arg == reaperStartArg || arg == reaperArg || arg == helperArg || arg == guardArg || arg == relayArg || arg == selfTestArg
 }

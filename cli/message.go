@@ -12,14 +12,14 @@ import (
 	"remshell/text"
 )
 
-// A message is what mpiexec tells a person at one time: what happened, and below it reasons, what to do, and what else is known.
+// A message is one report of mpiexec to the user: a text, and below it reasons, hints or more facts.
 type message struct {
 	messageKind
-	text    string   // behind "mpiexec: "; lines of a file that it shows follow as they are
-	details []string // lines, with their indent
+	text    string   // printed after "mpiexec: "; after a newline, lines of a file that the text quotes
+	details []string // lines below the text, with their indent
 }
 
-// A messageKind says how much a message matters.
+// A messageKind is the severity of a message.
 type messageKind int
 
 const (
@@ -28,7 +28,8 @@ const (
 	failureMessage
 )
 
-// messageKindOf is the kind of what is said while a job runs, which says itself that it is a warning.
+// messageKindOf returns the kind of a text reported while a job runs: a text that begins with "warning:" is a warning,
+// all others are notes.
 func messageKindOf(text string) messageKind {
 	if strings.HasPrefix(text, "warning:") {
 		return warningMessage
@@ -37,8 +38,8 @@ func messageKindOf(text string) messageKind {
 }
 
 /*
-render is a message as it is printed: lines that are longer than width are folded at blanks, and the first is bold, in
-the colour of its kind. Without a width nothing is folded.
+render returns the message as it is printed. Lines longer than width are folded at blanks; if width is 0, none is. If
+colour is set, the first line is bold, in the colour of the message's kind.
 
 	mpiexec: 3 ranks do not fit: there are free slots
 	    for 2 on 1 node (localhost)
@@ -46,35 +47,35 @@ the colour of its kind. Without a width nothing is folded.
 	    out --nooversubscribe
 */
 func (m message) render(width int, colour bool) string {
-	const indent = 4 // of what goes on
+	const indent = 4 // of continuation lines
 	begin, end := "", ""
 	if colour {
 		begin, end = [...]string{noteMessage: "\x1b[1m", warningMessage: "\x1b[1;33m", failureMessage: "\x1b[1;31m"}[m.messageKind], "\x1b[0m"
 	}
-	first, source, shows := strings.Cut(m.text, "\n")
+	first, source, hasSource := strings.Cut(m.text, "\n")
 	var b strings.Builder
 	for _, line := range text.WrapLine("mpiexec: "+first, width, indent) {
 		b.WriteString(begin + line + end + "\n")
 	}
-	if shows {
+	if hasSource {
 		b.WriteString(source + "\n")
 	}
-	for _, below := range m.details {
-		for _, line := range text.WrapLine(below, width, indent) {
+	for _, detail := range m.details {
+		for _, line := range text.WrapLine(detail, width, indent) {
 			b.WriteString(line + "\n")
 		}
 	}
 	return b.String()
 }
 
-// A messagePrinter is where messages go, to standard error in the end.
+// A messagePrinter prints messages to a writer that leads to standard error.
 type messagePrinter struct {
 	io.Writer
-	terminal *os.File // where standard error is one; nil: it is none
+	terminal *os.File // standard error if it is a terminal; else nil
 	colour   bool
 }
 
-// newMessagePrinter is the one of this program; w leads to standard error.
+// newMessagePrinter returns a printer for messages; w leads to standard error.
 func (s System) newMessagePrinter(w io.Writer, j option.JobOptions) messagePrinter {
 	to := messagePrinter{Writer: w, colour: useColor(j.Color, s.getenv, isTerminal(s.Err))}
 	if isTerminal(s.Err) {
@@ -83,12 +84,12 @@ func (s System) newMessagePrinter(w io.Writer, j option.JobOptions) messagePrint
 	return to
 }
 
-// printMessage writes a message, in one piece. The width of a terminal may have changed.
+// printMessage prints a message with one Write, folded at the terminal's present width.
 func (s messagePrinter) printMessage(m message) {
 	io.WriteString(s, m.render(widthOf(s.terminal), s.colour))
 }
 
-// widthOf is that of a terminal; 0: w is none.
+// widthOf returns the width of a terminal in columns. It is 0 if w is none.
 func widthOf(w any) int {
 	if file, ok := w.(*os.File); ok && file != nil {
 		width, _, _ := term.GetSize(int(file.Fd()))
@@ -97,12 +98,13 @@ func widthOf(w any) int {
 	return 0
 }
 
-// printLine writes a line about a job that runs.
+// printLine prints a line about a running job.
 func (s messagePrinter) printLine(text string) {
 	s.printMessage(message{messageKind: messageKindOf(text), text: format.EscapeSentence(text)})
 }
 
-// printFailure writes what ended a job, or did not happen that a rank wanted, and what is known of that, line by line.
+// printFailure prints a failure that ended the job or that a rank met: lines[0] is the text, the others are details.
+// It changes lines.
 func (s messagePrinter) printFailure(lines []string) {
 	for i, line := range lines {
 		lines[i] = format.EscapeSentence(line)

@@ -8,8 +8,8 @@ import (
 	"remshell/usererr"
 )
 
-// A refusal was one line of any length, with what to do behind a semicolon: on a terminal each thing is on lines of its own that
-// fit, the first bold, failures red and warnings yellow; elsewhere lines are as long as they are, and plain.
+// On a terminal, lines of a message are folded, the first is bold, failures are red and warnings yellow. Elsewhere
+// lines are not folded and plain.
 func TestMessagesFoldAndHaveColours(t *testing.T) {
 	refusal := message{failureMessage, "3 ranks do not fit: there are free slots for 2 on 1 node (localhost)",
 		[]string{"  n1: all 2 CPUs are in use", "  hint: start fewer ranks, name more hosts, or leave out --nooversubscribe"}}
@@ -39,7 +39,7 @@ func TestMessagesFoldAndHaveColours(t *testing.T) {
 	}
 }
 
-// What is to be done stands behind what is wrong, on a line of its own, and behind the lines of a file that are shown.
+// A hint has a line of its own, after the text and the quoted lines of a file.
 func TestTheHintHasItsOwnLine(t *testing.T) {
 	syntax := &hostlist.SyntaxError{File: "hosts", Line: 1, Col: 1, Width: 1, Source: "a b", Reason: "bad"}
 	for want, err := range map[string]error{
@@ -54,6 +54,7 @@ func TestTheHintHasItsOwnLine(t *testing.T) {
 	}
 }
 
+// A hintedError is an error with a hint.
 type hintedError struct{ error }
 
 func (h *hintedError) Unwrap() error { return h.error }

@@ -7,8 +7,8 @@ import (
 	"remshell/job"
 )
 
-// Ranks that share CPUs and may be of Open MPI need a session in common, which is not that of a terminal. At a terminal
-// they had one only if -n or slots alone were more than the CPUs.
+// Ranks of Open MPI that may share CPUs need a helper process, and so a session without a terminal. At a terminal that
+// holds even if there are CPUs for all ranks.
 func TestOnlyRanksThatMayShareCPUsNeedAHelperProcess(t *testing.T) {
 	ppn := func(n int) job.App { return job.App{RankNeeds: job.RankNeeds{PerNode: n}} }
 	for _, row := range []struct {

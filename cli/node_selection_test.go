@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// The worked examples of which-hosts.md, through the command. What a case states is compared; a plan
-// may tell its choice where the case does not.
+// The worked examples of which-hosts.md, through the command line. The "choice" of a plan is compared only where the
+// example has one.
 func TestChoosingExamples(t *testing.T) {
 	data, err := os.ReadFile("../testdata/which-hosts/examples.json")
 	if err != nil {

@@ -22,21 +22,21 @@ import (
 	"remshell/transport"
 )
 
-// This file answers --plan and --dry-run, and draws what a run shows of its plan.
+// This file implements --plan and --dry-run, and prints the displays of a run's plan.
 
-// planFromState answers --plan or --dry-run with --cluster-state FILE (placement.md 9).
-// Nobody is reached. The code is 0 if ranks were placed.
+// planFromState plans from a file, for --plan or --dry-run with --cluster-state FILE (placement.md 9). It reaches no
+// host. The error is nil if the ranks were placed.
 func planFromState(line option.Line, sys System) error {
 	return printPlan(line, sys, newInputs(sys).PlanFromState(line), nil)
 }
 
-// planOffline plans with what was written down of the hosts (--no-probe).
+// planOffline plans from what files and options say about the hosts, and reaches none but this machine (--no-probe).
 func (c *invocation) planOffline() error {
-	local := func() (p job.Probe, t job.Attributes, err error) {
+	local := func() (p job.Probe, attrs job.Attributes, err error) {
 		if p, err = probeLocal(c.sys); err == nil && c.req.WantAttributes {
-			t = localAttributes(c.sys)
+			attrs = localAttributes(c.sys)
 		}
-		return p, t, err
+		return p, attrs, err
 	}
 	err := printPlan(c.line, c.sys, request.PlanOffline(c.req, c.warnings, local), routeOf(c.env.Dialer))
 	if err == nil {
@@ -45,7 +45,7 @@ func (c *invocation) planOffline() error {
 	return err
 }
 
-// planOnly plans for the hosts as they are now, and starts nothing. A dry run looks for the program, too.
+// planOnly probes the hosts, prints the plan and starts nothing. A dry run also checks that the programs are found.
 func (c *invocation) planOnly(ctx context.Context) error {
 	var o simulate.Outcome
 	decide := func(snap job.Snapshot) job.Plan {
@@ -55,21 +55,21 @@ func (c *invocation) planOnly(ctx context.Context) error {
 		}
 		return o.Plan
 	}
-	refused, err := reserve.Rehearse(ctx, c.req, c.env.Env, decide)
+	refusal, err := reserve.Rehearse(ctx, c.req, c.env.Env, decide)
 	if err != nil {
 		if !c.req.SkipUnreachable || !errors.As(err, new(*reserve.HostsError)) {
 			return err
 		}
-		decide(job.Snapshot{}) // that none of many nodes is up is a plan's own answer: no-candidates, with reasons
+		decide(job.Snapshot{}) // if no host can be reached, the plan has the error no-candidates, with the reasons
 	}
-	if err := cmp.Or(printPlan(c.line, c.sys, o, routeOf(c.env.Dialer)), refused); err != nil {
+	if err := cmp.Or(printPlan(c.line, c.sys, o, routeOf(c.env.Dialer)), refusal); err != nil {
 		return err
 	}
 	flushPrinter(c.env.Err)
 	return nil
 }
 
-// drawTopology draws the hosts as they are now (--display topo without a program).
+// drawTopology probes the hosts and prints their topology (--display topo without a program).
 func (c *invocation) drawTopology(ctx context.Context) error {
 	snap, err := reserve.Survey(ctx, c.req, c.env.Env)
 	if err != nil {
@@ -82,14 +82,15 @@ func (c *invocation) drawTopology(ctx context.Context) error {
 	return err
 }
 
-// routeOf tells how a dialer would reach a node, as far as it tells (DIAG-1).
+// routeOf returns a function that describes how d reaches a node. The text is empty if d is not a transport.Transport
+// (DIAG-1).
 func routeOf(d node.HelperDialer) func(job.NodeDef) string {
-	way, tells := d.(transport.Transport)
+	transp, ok := d.(transport.Transport)
 	return func(def job.NodeDef) string {
-		if !tells {
+		if !ok {
 			return ""
 		}
-		text, err := way.Route(node.ToHost(def))
+		text, err := transp.Route(node.ToHost(def))
 		if err != nil {
 			return oneLineError(err)
 		}
@@ -97,18 +98,18 @@ func routeOf(d node.HelperDialer) func(job.NodeDef) string {
 	}
 }
 
-// isPlanError reports whether an error is one that a plan can tell.
+// isPlanError reports whether an error is one that the JSON of a plan can contain.
 func isPlanError(err error) bool { return errors.As(err, new(*psi.Error)) }
 
-// saveState writes what the hosts are like into a file.
+// saveState writes the hosts' state to a file. It passes an error to fail.
 func saveState(name string, req job.Request, snap job.Snapshot, fail func(error)) {
 	if err := writeFile(name, func(w io.Writer) error { return simulate.Save(w, req, snap) }); err != nil {
 		fail(fmt.Errorf("--save-cluster-state: %w", err))
 	}
 }
 
-// jobViewOf is what there is to tell of a plan. route tells how a host would be reached; nil:
-// none would, since the cluster is in a file.
+// jobViewOf returns the view of a plan for printing. route describes how a host is reached. If route is nil, as for a
+// cluster in a file, the view has neither routes nor PMI offers.
 func jobViewOf(o simulate.Outcome, environ []string, route func(job.NodeDef) string) format.JobView {
 	v := format.JobView{Request: o.Request, Snapshot: o.Snapshot, Plan: o.Plan, Err: o.Err, Warnings: o.Warnings}
 	if route != nil {
@@ -117,59 +118,59 @@ func jobViewOf(o simulate.Outcome, environ []string, route func(job.NodeDef) str
 	return v
 }
 
-// pmiOffers tells by what the ranks of each section find their helper (PMIX-6): on this machine it is
-// looked at, on others their helpers will.
+// pmiOffers returns, for each app context, which PMI its ranks are offered (PMIX-6). On this machine the program is
+// examined. On other hosts their helpers will do that.
 func pmiOffers(o simulate.Outcome, environ []string) (lines []string) {
 	for i, app := range o.Request.Apps {
 		var elsewhere []string
-		here := ""
+		offer := ""
 		for _, n := range o.Plan.Nodes {
 			switch {
 			case !slices.ContainsFunc(n.Ranks, func(r job.RankPlan) bool { return r.App == i }):
 			case n.Node >= 0 && n.Node < len(o.Snapshot.Nodes) && o.Snapshot.Nodes[n.Node].Local:
-				here = detectLocalPMI(app, environ)
+				offer = detectLocalPMI(app, environ)
 			default:
 				elsewhere = append(elsewhere, n.Name)
 			}
 		}
-		section := ""
+		prefix := ""
 		if len(o.Request.Apps) > 1 {
-			section = fmt.Sprintf("app context %d: ", i+1)
+			prefix = fmt.Sprintf("app context %d: ", i+1)
 		}
 		switch {
 		case app.PMIOffer != "" && app.PMIOffer != job.PMIOfferAuto:
-			lines = append(lines, fmt.Sprintf("%s%s (--pmi)", section, app.PMIOffer))
+			lines = append(lines, fmt.Sprintf("%s%s (--pmi)", prefix, app.PMIOffer))
 			continue
-		case here != "":
-			lines = append(lines, section+here)
+		case offer != "":
+			lines = append(lines, prefix+offer)
 		}
 		if elsewhere != nil {
-			lines = append(lines, fmt.Sprintf("%sas the program on %s is linked", section, hostlist.Fold(elsewhere)))
+			lines = append(lines, fmt.Sprintf("%sas the program on %s is linked", prefix, hostlist.Fold(elsewhere)))
 		}
 	}
 	return lines
 }
 
-// printPlan writes a plan in the form that was asked for: one JSON object, which also
-// tells what is wrong, or a text. Pictures go where they do not mix with JSON.
+// printPlan prints a plan as it was asked for: as one JSON object, which also contains the error of a plan, or as
+// text. Displays go to a stream without JSON.
 func printPlan(line option.Line, sys System, o simulate.Outcome, route func(job.NodeDef) string) error {
 	v := jobViewOf(o, sys.Environ, route)
-	pictures := wantedDisplays(line.Job).formatAll(v)
+	shown := wantedDisplays(line.Job).formatAll(v)
 	var err error
 	switch file := line.Job.JSON; {
 	case line.Job.Plan, file == "-":
-		io.WriteString(sys.Err, pictures)
+		io.WriteString(sys.Err, shown)
 		var b bytes.Buffer
 		if err = simulate.Write(&b, o); err == nil {
 			_, err = sys.Out.Write(format.EscapeJSON(b.Bytes()))
 		}
 	case file != "":
-		_, err = io.WriteString(sys.Out, pictures)
+		_, err = io.WriteString(sys.Out, shown)
 		if err == nil {
 			err = writeFile(file, func(w io.Writer) error { return simulate.Write(w, o) })
 		}
 	default:
-		_, err = io.WriteString(sys.Out, pictures+format.DryRun(v))
+		_, err = io.WriteString(sys.Out, shown+format.DryRun(v))
 	}
 	if err == nil && !o.HasPlan() {
 		err = reportedError{o.Err}
@@ -177,9 +178,10 @@ func printPlan(line option.Line, sys System, o simulate.Outcome, route func(job.
 	return err
 }
 
-// A displays says what is to be told of a job before it starts (DIAG-2, DIAG-4).
+// A displays says which displays are printed before a job starts (DIAG-2, DIAG-4).
 type displays struct{ topo, hosts, byNode, byRank, choice bool }
 
+// wantedDisplays returns the displays that the options ask for.
 func wantedDisplays(j option.JobOptions) displays {
 	mapped := j.Displays("map", "map-devel")
 	full := j.Displays("map-devel") || j.Verbosity > 1
@@ -189,7 +191,7 @@ func wantedDisplays(j option.JobOptions) displays {
 	}
 }
 
-// formatProbed draws what is known when the hosts have been looked at.
+// formatProbed returns the displays that can be printed once the hosts are probed.
 func (p displays) formatProbed(v format.JobView) (text string) {
 	if p.hosts {
 		text += "hosts:\n" + format.Hosts(v)
@@ -200,7 +202,7 @@ func (p displays) formatProbed(v format.JobView) (text string) {
 	return text
 }
 
-// formatPlanned draws what is known when the ranks have their places.
+// formatPlanned returns the displays that can be printed once the ranks are placed.
 func (p displays) formatPlanned(v format.JobView) (text string) {
 	if p.choice {
 		text += format.NodeChoice(v)
@@ -217,7 +219,7 @@ func (p displays) formatPlanned(v format.JobView) (text string) {
 	return text
 }
 
-// formatAll draws both.
+// formatAll returns all displays. If the view has an error, those of a plan are left out.
 func (p displays) formatAll(v format.JobView) string {
 	if v.Err != nil {
 		return p.formatProbed(v)
@@ -225,7 +227,7 @@ func (p displays) formatAll(v format.JobView) string {
 	return p.formatProbed(v) + p.formatPlanned(v)
 }
 
-// setDisplays has the pictures drawn in a run, each as soon as it can be.
+// setDisplays prints the displays of a run, each as soon as it is known.
 func setDisplays(line option.Line, req job.Request, env *launch.Env) {
 	p, save := wantedDisplays(line.Job), env.OnSnapshot
 	p.choice = line.Job.Verbosity > 0

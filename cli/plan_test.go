@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// plan runs mpiexec --plan on a state, and returns the object it prints.
+// planOf runs mpiexec --plan on a cluster state, and returns the JSON object it prints, the exit code, and the
+// object's text.
 func planOf(t *testing.T, state []byte, args ...string) (object map[string]any, code int, text string) {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "state.json")
@@ -29,7 +30,7 @@ func planOf(t *testing.T, state []byte, args ...string) (object map[string]any, 
 	return object, code, out.String()
 }
 
-// The worked examples of placement.md section 8, through the command.
+// The worked examples of placement.md section 8, through the command line.
 func TestPlacementExamples(t *testing.T) {
 	data, err := os.ReadFile("../testdata/placement/examples.json")
 	if err != nil {
@@ -61,7 +62,7 @@ func TestPlacementExamples(t *testing.T) {
 	}
 }
 
-// withoutTexts drops the texts that may be worded freely (9.2).
+// withoutTexts removes the texts whose wording is free (9.2).
 func withoutTexts(value any) any {
 	switch v := value.(type) {
 	case map[string]any:

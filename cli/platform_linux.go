@@ -22,17 +22,17 @@ import (
 	"remshell/usererr"
 )
 
-// This file has what only Linux can do for a launcher.
+// This file has the parts of the launcher that only Linux supports.
 
-// newInProcessHelper starts the helper of a job on this machine alone, in this process.
+// newInProcessHelper starts a helper in this process, for a job on this machine alone.
 func newInProcessHelper(environ, guard []string, probed func() (job.Probe, error)) io.ReadWriteCloser {
 	return helper.NewInProcess(helper.System{
 		Root: probe.RootFS(""), Environ: environ, Guard: guard, AwaitProbe: probed, Terminal: hasTerminal(),
 	})
 }
 
-// Stdout is our standard output, or what fails in its place if it was closed before we began. Go's runtime
-// would have us write to /dev/null then.
+// Stdout returns our standard output, or a writer that always fails if it was closed when we were started. In that
+// case Go's runtime has opened /dev/null in its place.
 func Stdout() io.Writer {
 	if reaper.StdoutClosed() {
 		return closedStdout{}
@@ -40,48 +40,50 @@ func Stdout() io.Writer {
 	return os.Stdout
 }
 
-// closedStdout takes nothing.
+// A closedStdout fails each write.
 type closedStdout struct{}
 
 func (closedStdout) Write([]byte) (int, error) {
 	return 0, &usererr.Error{Text: "write /dev/stdout: it is closed", Remedy: ">/dev/null throws output away"}
 }
 
-// startLocalProbe begins to look at this machine as the helper of a job here alone will ask for it. What was seen
-// is told once: each later life of the job has a helper of its own, for which it may be days old.
+// startLocalProbe begins to probe this machine early, as the helper of a job on this machine alone will need. The
+// first call of the result returns that probe. Later calls probe again: they belong to later attempts of the job,
+// perhaps days later.
 func startLocalProbe(environ []string) func() (job.Probe, error) {
-	look := func() (job.Probe, error) { return probe.Node(probe.RootFS(""), request.HelperEnv(environ)) }
-	type seen struct {
+	probeNow := func() (job.Probe, error) { return probe.Node(probe.RootFS(""), request.HelperEnv(environ)) }
+	type probeResult struct {
 		probe job.Probe
 		err   error
 	}
-	ahead := make(chan seen, 1)
+	early := make(chan probeResult, 1)
 	go func() {
-		defer close(ahead)
-		probed, err := look()
-		ahead <- seen{probed, err}
+		defer close(early)
+		probed, err := probeNow()
+		early <- probeResult{probed, err}
 	}()
 	return func() (job.Probe, error) {
-		if first, untold := <-ahead; untold {
+		if first, unused := <-early; unused {
 			return first.probe, first.err
 		}
-		return look()
+		return probeNow()
 	}
 }
 
-// probeLocal looks at this machine.
+// probeLocal probes this machine.
 func probeLocal(sys System) (job.Probe, error) { return probe.Node(sys.FS, sys.Environ) }
 
-// localAttributes reads what sets of nodes are made by.
+// localAttributes reads the attributes of this machine, by which node sets are formed.
 func localAttributes(sys System) job.Attributes { return probe.Attributes(sys.FS, sys.Environ) }
 
-// examineLocalLogin looks at the login from which jobs are launched.
+// examineLocalLogin diagnoses the login on the machine from which jobs are launched.
 func examineLocalLogin(ctx context.Context, sys System) *job.NodeDiagnosis {
 	exam := diagnose.ExamineLogin(ctx, sys.Environ)
 	return &exam
 }
 
-// detectLocalPMI is what a program would be offered on this machine, and why; empty: it is not found.
+// detectLocalPMI returns which PMI a program is offered on this machine, and why. It is empty if the program is not
+// found.
 func detectLocalPMI(app job.App, environ []string) string {
 	path, missing := rank.FindProgram(app.Argv[0], app.Dir, app.SearchBefore, rank.SearchPath(environ))
 	if missing != nil {
@@ -90,13 +92,13 @@ func detectLocalPMI(app job.App, environ []string) string {
 	return pmidetect.NewJudge(pmidetect.Disk{}).Verdict(path, pmidetect.SearchOf(environ, app.Dir)).String()
 }
 
-// lockFile locks a file against all others, until it is closed everywhere; EAGAIN or EACCES: another has it.
+// lockFile locks a file exclusively, until all its descriptors are closed. It does not wait: the error is EAGAIN or
+// EACCES if another process holds the lock.
 func lockFile(f *os.File) error {
 	return unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
 }
 
-// keepNewlines lets a terminal that is raw go on to put a carriage return before each
-// newline.
+// keepNewlines makes a raw terminal put a carriage return before each newline.
 func keepNewlines(fd int) {
 	if t, err := unix.IoctlGetTermios(fd, unix.TCGETS); err == nil {
 		t.Oflag |= unix.OPOST | unix.ONLCR
@@ -104,13 +106,14 @@ func keepNewlines(fd int) {
 	}
 }
 
-// propagatedLimits are the limits that a shell sets by ulimit and that matter to a program on
-// another host (ENV-8). The number of processes is not among them: it counts those of
-// the user on that host, of which we know nothing here.
+// propagatedLimits are the resource limits that a shell sets by ulimit and that matter to a program on another host
+// (ENV-8). RLIMIT_NPROC is not among them: it counts the user's processes on that host, about which nothing is known
+// here.
 var propagatedLimits = []int{unix.RLIMIT_AS, unix.RLIMIT_CORE, unix.RLIMIT_CPU, unix.RLIMIT_DATA, unix.RLIMIT_FSIZE,
 	unix.RLIMIT_MEMLOCK, unix.RLIMIT_NOFILE, unix.RLIMIT_STACK}
 
-// softLimits are those limits as this process found them.
+// softLimits returns the soft limits that this process was started with, of those in propagatedLimits. -1 means
+// unlimited.
 func softLimits() (limits []job.SoftLimit) {
 	for _, resource := range propagatedLimits {
 		var l unix.Rlimit
@@ -132,9 +135,8 @@ func softLimits() (limits []job.SoftLimit) {
 	return limits
 }
 
-// openFileLimit is the limit of open files. Go raises ours before anything of this program
-// runs (package syscall, rlimit.go) and gives what it found to children only, so a child
-// has to tell.
+// openFileLimit returns the soft limit of open files that this process was started with; -1 means unlimited. Go raises
+// the limit before main (package syscall, rlimit.go), and restores it only in children. So a child reads it.
 func openFileLimit() (int64, bool) {
 	out, err := exec.Command("/bin/sh", "-c", "ulimit -Sn").Output()
 	text := strings.TrimSpace(string(out))

@@ -13,42 +13,43 @@ import (
 	"remshell/job"
 )
 
-// This file says where ranks cannot run what this build cannot do.
+// This file replaces platform_linux.go and helper_linux.go on systems where ranks cannot run.
 
-// HelperMain says that this build cannot be one.
+// HelperMain fails: helpers run on Linux only.
 func HelperMain([]string) int {
 	fmt.Fprintln(os.Stderr, "mpiexec helper: ranks run on Linux only")
 	return job.ExitInternal
 }
 
-// newInProcessHelper would start ranks here, which only Linux can.
+// newInProcessHelper returns nil: helpers run on Linux only.
 func newInProcessHelper([]string, []string, func() (job.Probe, error)) io.ReadWriteCloser { return nil }
 
-// Stdout is our standard output.
+// Stdout returns our standard output.
 func Stdout() io.Writer { return os.Stdout }
 
-// startLocalProbe does not look.
+// startLocalProbe returns nil: this machine cannot be probed.
 func startLocalProbe([]string) func() (job.Probe, error) { return nil }
 
-// probeLocal says that this build cannot look at its machine: no rank can run here.
+// probeLocal fails: this machine cannot be probed.
 func probeLocal(System) (job.Probe, error) { return job.Probe{}, errors.New("ranks run on Linux only") }
 
-// localAttributes knows nothing of this machine.
+// localAttributes returns no attributes.
 func localAttributes(System) job.Attributes { return job.Attributes{} }
 
-// examineLocalLogin knows nothing of this login.
+// examineLocalLogin returns nil: this login cannot be diagnosed.
 func examineLocalLogin(context.Context, System) *job.NodeDiagnosis { return nil }
 
-// detectLocalPMI knows nothing of programs: no rank can run here.
+// detectLocalPMI returns "": no rank can run here.
 func detectLocalPMI(job.App, []string) string { return "" }
 
-// lockFile locks a file against all others, until it is closed everywhere; EAGAIN: another has it.
+// lockFile locks a file exclusively, until all its descriptors are closed. It does not wait: the error is EAGAIN if
+// another process holds the lock.
 func lockFile(f *os.File) error {
 	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 }
 
-// keepNewlines leaves a terminal as it is.
+// keepNewlines does nothing.
 func keepNewlines(int) {}
 
-// softLimits are not known here: their numbers are the kernel's own.
+// softLimits returns nil: the numbers of this system's limits are not those of Linux.
 func softLimits() []job.SoftLimit { return nil }

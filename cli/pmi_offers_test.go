@@ -8,8 +8,8 @@ import (
 	"remshell/simulate"
 )
 
-// PMIX-6: what --dry-run tells of each section and node, and of none that it has no ranks on.
-func TestDryRunTellsOffers(t *testing.T) {
+// --dry-run prints the PMI offer of each app context, with the nodes that have ranks of it (PMIX-6).
+func TestDryRunPrintsPMIOffers(t *testing.T) {
 	o := simulate.Outcome{
 		Request: job.Request{Apps: []job.App{
 			{Argv: []string{"/etc/passwd"}, Dir: "/"}, {Argv: []string{"b"}, PMIOffer: job.PMIOfferBoth}, {Argv: []string{"sh"}, Dir: "/", PMIOffer: job.PMIOfferAuto},

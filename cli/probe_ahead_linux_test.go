@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// Each later life of a job asks anew: what its machine was like when the first began may be days old.
-func TestALookAheadIsTakenOnce(t *testing.T) {
-	ahead := startLocalProbe(nil)
-	if first, err := ahead(); err != nil || first.Hostname == "" {
+// An early probe is used by the first attempt only. Each later attempt probes again.
+func TestAnEarlyProbeIsUsedOnce(t *testing.T) {
+	probe := startLocalProbe(nil)
+	if first, err := probe(); err != nil || first.Hostname == "" {
 		t.Fatalf("%q, %v", first.Hostname, err)
 	}
 	since := time.Now()
-	second, err := ahead()
+	second, err := probe()
 	if err != nil || second.NodeTime.Before(since) {
-		t.Errorf("the second life is told what was seen at %v, before %v (%v)", second.NodeTime, since, err)
+		t.Errorf("the second attempt gets the probe of %v, before %v (%v)", second.NodeTime, since, err)
 	}
 }

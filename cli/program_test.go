@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What a batch system's program prints, or why it has not (RM-4).
+// runBatchProgram returns the output of a batch system's program, or why it failed (RM-4).
 func TestRunProgram(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("PATH", dir)

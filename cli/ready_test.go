@@ -12,14 +12,13 @@ type writerFunc func(p []byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// Signals are enabled while the command line is read. What is said or begun before that is over could be ended
-// by one of them in its midst.
-func TestSignalsAreCaughtBeforeAWordIsSaid(t *testing.T) {
+// Nothing is printed or started until signals are caught: before that a signal would end mpiexec in the middle of it.
+func TestSignalsAreCaughtBeforeOutput(t *testing.T) {
 	for _, args := range [][]string{{"--version"}, {"--no-such-option"}, {"--help"}, {"--dry-run", "--no-probe", "-n", "1", "true"}} {
 		ready := false
 		out := writerFunc(func(p []byte) (int, error) {
 			if !ready {
-				t.Errorf("%q: said before signals were caught: %s", args, p)
+				t.Errorf("%q: printed before signals were caught: %s", args, p)
 			}
 			return len(p), nil
 		})
@@ -28,7 +27,7 @@ func TestSignalsAreCaughtBeforeAWordIsSaid(t *testing.T) {
 			Getwd: os.Getwd, FS: fstest.MapFS{},
 		})
 		if !ready {
-			t.Errorf("%q: nobody waited for it", args)
+			t.Errorf("%q: AwaitSignals was not called", args)
 		}
 	}
 }

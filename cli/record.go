@@ -21,10 +21,9 @@ import (
 	"remshell/userfile"
 )
 
-// This file writes what came of a run where somebody wants to have it: --report, and the accounts of
-// the cluster.
+// This file writes the record of a run: to the file of --report, and as a line to the cluster's accounting file.
 
-// A runRecorder makes the record of a run.
+// A runRecorder collects and writes the record of a run.
 type runRecorder struct {
 	invocation *invocation
 	began      time.Time
@@ -32,8 +31,8 @@ type runRecorder struct {
 	interim    interimWriter
 }
 
-// startRecord has the plan of a run kept for its record, and returns who writes that when
-// the run is over (--report, accounting_file).
+// startRecord prepares the record of a run (--report, accounting_file). The caller passes the result of the run to
+// ended, which writes the record.
 func (c *invocation) startRecord() (ended func(job.Result, error), err error) {
 	r := &runRecorder{invocation: c, began: time.Now()}
 	j := c.line.Job
@@ -58,20 +57,20 @@ func (c *invocation) startRecord() (ended func(job.Result, error), err error) {
 	return r.writeFinal, nil
 }
 
-// addToRecord adds what a record has beside the result.
+// addToRecord adds to run what the record has beside the result: usage, batch job, job ID, times and plan.
 func (r *runRecorder) addToRecord(run *record.Run, result job.Result) {
 	run.AddUsage(result, r.invocation.req.ResourceLimits)
 	run.RM, run.Job, run.Began, run.Seconds, run.Plan = r.invocation.req.RM, r.invocation.req.Job, r.began, time.Since(r.began).Seconds(), r.plan
 }
 
-// writeInterim writes what a run has come to so far. It does not wait for the disk.
+// writeInterim writes the record of the result so far, in another goroutine.
 func (r *runRecorder) writeInterim(result job.Result) {
 	run := record.NewInterim(result)
 	r.addToRecord(&run, result)
 	r.interim.startWrite(func() error { return replaceFile(r.invocation.line.Job.ReportFile, run.Write) })
 }
 
-// writeFinal writes the record of a run that is over.
+// writeFinal writes the record of a run that has ended.
 func (r *runRecorder) writeFinal(result job.Result, err error) {
 	c, failed := r.invocation, r.interim.awaitWrite()
 	run := record.NewRun(result, err, exitCode(result.Code, err, c.ownErrorCode))
@@ -87,7 +86,7 @@ func (r *runRecorder) writeFinal(result job.Result, err error) {
 		c.sys.newMessagePrinter(c.sys.Err, c.line.Job).printError(fmt.Errorf("--report: %w", failed)) // the run's own printer is closed by now
 	}
 	if site := c.inputs.Cluster; site != nil && site.AccountingFile != "" {
-		if line, ran := run.AccountingLine(c.req, c.line.Job.Class); ran {
+		if line, hasRanks := run.AccountingLine(c.req, c.line.Job.Class); hasRanks {
 			if err := appendLine(site.AccountingFile, line); err != nil {
 				c.sys.newMessagePrinter(c.sys.Err, c.line.Job).printError(fmt.Errorf("%s: accounting_file: %w", site.File, err))
 			}
@@ -95,13 +94,13 @@ func (r *runRecorder) writeFinal(result job.Result, err error) {
 	}
 }
 
-// An interimWriter writes one thing at a time, beside the run.
+// An interimWriter writes interim records in the background, one at a time.
 type interimWriter struct {
-	writing sync.Mutex // held by who writes
-	lastErr error      // why the last one could not be written
+	writing sync.Mutex // held while writing
+	lastErr error      // error of the last write; guarded by writing
 }
 
-// startWrite writes, unless the last one is still being written.
+// startWrite starts write in another goroutine. It does nothing if the last write still runs.
 func (i *interimWriter) startWrite(write func() error) {
 	if i.writing.TryLock() {
 		go func() {
@@ -111,14 +110,14 @@ func (i *interimWriter) startWrite(write func() error) {
 	}
 }
 
-// awaitWrite waits for the last one, and returns why it failed.
+// awaitWrite waits for the last write and returns its error.
 func (i *interimWriter) awaitWrite() error {
 	i.writing.Lock()
 	defer i.writing.Unlock()
 	return i.lastErr
 }
 
-// replaceFile puts a new file into the place of one, so that who reads it has the one or the other.
+// replaceFile replaces a file by rename, so that a reader sees either the old or the new content.
 func replaceFile(name string, write func(io.Writer) error) error {
 	name, err := userfile.ResolveForWriting(name)
 	if err != nil {
@@ -128,7 +127,7 @@ func replaceFile(name string, write func(io.Writer) error) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // unless it has the other name by then
+	defer os.Remove(f.Name()) // does nothing once the file is renamed
 	if err = write(f); err == nil {
 		err = f.Chmod(0o666 &^ os.FileMode(readUmask()))
 	}
@@ -141,12 +140,12 @@ func replaceFile(name string, write func(io.Writer) error) error {
 	return err
 }
 
-// accountsLockTimeout is how long we wait for others that write to the accounts: whoever may write there could
-// keep the lock for ever. It is for file systems on which what is appended may be torn; elsewhere one
-// write is whole without it.
+// accountsLockTimeout is how long appendLine waits for the lock of the accounting file. Every user who can write to
+// the file could hold the lock for ever. The lock is for file systems where parallel appends may mix; elsewhere one
+// write is atomic without it.
 const accountsLockTimeout = 2 * time.Second
 
-// checkAppendable returns why appendLine could add no line to a file. It writes nothing, and makes no file.
+// checkAppendable returns why appendLine could not append to a file. It neither writes nor creates the file.
 func checkAppendable(name string) error {
 	f, err := userfile.OpenFile(name, os.O_WRONLY|os.O_APPEND|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -154,7 +153,7 @@ func checkAppendable(name string) error {
 		if err := syscall.Access(filepath.Dir(name), writeAndSearch); err != nil {
 			return &fs.PathError{Op: "open", Path: name, Err: err}
 		}
-		return nil // a job makes it
+		return nil // a job creates it
 	}
 	if err != nil {
 		return err
@@ -166,7 +165,7 @@ func checkAppendable(name string) error {
 	return nil
 }
 
-// appendLine adds a line to a file of lines, with one write.
+// appendLine appends a line to a file with one write. It creates the file if it is missing.
 func appendLine(name string, line []byte) error {
 	f, err := userfile.OpenFile(name, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, 0o644)
 	if err != nil {
@@ -178,7 +177,7 @@ func appendLine(name string, line []byte) error {
 	}
 	for until := time.Now().Add(accountsLockTimeout); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
 		if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != syscall.EWOULDBLOCK {
-			break // ours, or there are no locks here
+			break // locked, or the file system has no locks
 		}
 	}
 	_, err = f.Write(line)

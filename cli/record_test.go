@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// Lines of many jobs that end at once are each whole.
+// Lines of many jobs that end at once do not mix.
 func TestAppendLine(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "accounts")
 	var writing sync.WaitGroup
@@ -35,7 +35,7 @@ func TestAppendLine(t *testing.T) {
 	}
 }
 
-// Who may read the accounts can lock them for ever, and keeps no line out of them.
+// A user who may read the accounting file can lock it for ever, but lines are still appended.
 func TestAppendLineToLockedAccounts(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "accounts")
 	f, err := os.Create(file)
@@ -54,7 +54,7 @@ func TestAppendLineToLockedAccounts(t *testing.T) {
 	}
 }
 
-// A file is replaced as a whole, behind a link too, or stays what it was; no other file is left.
+// A file is replaced whole, also behind a symbolic link, or stays unchanged. No other file is left.
 func TestReplaceFile(t *testing.T) {
 	dir := t.TempDir()
 	file, link := filepath.Join(dir, "a"), filepath.Join(dir, "link")

@@ -23,13 +23,14 @@ import (
 	"remshell/usererr"
 )
 
-// A reportedError error is one of which the user has read all there is to say.
+// A reportedError is an error that has already been reported to the user in full.
 type reportedError struct{ error }
 
 func (e reportedError) Unwrap() error { return e.error }
 
-// printError writes what went wrong, if anything, each fault as a message of its own. Lists
-// of faults are as long as whoever made them thinks fit (CLI-10: ten).
+// printError prints an error as one message for each fault that it joins. It prints nothing if the error is nil, was
+// reported before, or means that the reader of standard output is gone. A list of faults is printed whole; its maker
+// limits it (CLI-10: ten).
 func (s messagePrinter) printError(err error) {
 	if _, known := err.(reportedError); known || err == nil || isReaderGone(err) {
 		return
@@ -39,9 +40,9 @@ func (s messagePrinter) printError(err error) {
 	}
 }
 
-// errorMessage is the text of a fault, the list of reasons of the first error in its chain that has one, and the hint
-// of the first that has one. Only what is said of a line of a file, which it shows, has lines of its own:
-// all others are on one, whatever a host has put into them (TRUST-28).
+// errorMessage returns the message for an error: its text, the first list of reasons in its chain, and the first hint.
+// Line breaks are kept only if the text quotes a line of a file. All others are escaped, whatever a host has put into
+// the text (TRUST-28).
 func errorMessage(err error) message {
 	m := message{messageKind: failureMessage, text: strings.TrimPrefix(err.Error(), "mpiexec: ")}
 	if showsSource(err) {
@@ -58,7 +59,7 @@ func errorMessage(err error) message {
 	return m
 }
 
-// oneLineError is an error with its hint, where only one line is of use.
+// oneLineError returns the text of an error and its hint on one line.
 func oneLineError(err error) string {
 	text := err.Error()
 	if hint := usererr.Hint(err); hint != "" {
@@ -67,15 +68,14 @@ func oneLineError(err error) string {
 	return format.EscapeSentence(text)
 }
 
-// showsSource reports whether the text of a fault goes on with a line of a file and a mark
-// below it.
+// showsSource reports whether the text of an error goes on with a line of a file and a mark below it.
 func showsSource(err error) bool {
 	var syntax *hostlist.SyntaxError
-	var failed *plan.Error
-	return errors.As(err, &syntax) || errors.As(err, &failed) && failed.InputError != nil
+	var planErr *plan.Error
+	return errors.As(err, &syntax) || errors.As(err, &planErr) && planErr.InputError != nil
 }
 
-// flushPrinter waits until what was said can be read, within reason.
+// flushPrinter waits until all messages are written, at most flushTimeout.
 func flushPrinter(errs *stdio.Printer) {
 	errs.Close()
 	select {
@@ -84,14 +84,14 @@ func flushPrinter(errs *stdio.Printer) {
 	}
 }
 
-// flushTimeout is how long we wait for a standard error that takes nothing.
+// flushTimeout is how long we wait for a standard error that does not accept data.
 const flushTimeout = 2 * time.Second
 
-// logSubseconds has all logs tell of parts of a second; the default has whole ones.
+// logSubseconds makes all logs print fractions of seconds; zerolog's default is whole seconds.
 var logSubseconds = sync.OnceFunc(func() { zerolog.TimeFieldFormat = time.RFC3339Nano })
 
-// newLogger writes for people to standard error: warnings always, what is going on
-// with -v, everything with -vv.
+// newLogger returns a logger that writes text to w. It logs warnings and errors by default, information with -v
+// (verbosity 1), all with -vv (2), and only errors below 0.
 func newLogger(w io.Writer, verbosity int, color bool) zerolog.Logger {
 	level := zerolog.WarnLevel
 	switch {
@@ -103,7 +103,7 @@ func newLogger(w io.Writer, verbosity int, color bool) zerolog.Logger {
 		level = zerolog.DebugLevel
 	}
 	logSubseconds()
-	clean := func(text any) string { // nil: there is none
+	clean := func(text any) string { // nil: there is no text
 		if text == nil {
 			return ""
 		}
@@ -113,16 +113,15 @@ func newLogger(w io.Writer, verbosity int, color bool) zerolog.Logger {
 	return zerolog.New(console).Level(level).With().Timestamp().Logger()
 }
 
-// isReaderGone reports whether an error is that nobody reads our standard output any more, of which nothing is
-// said (IO-12).
+// isReaderGone reports whether an error is EPIPE on our standard output. Such an error is not reported (IO-12).
 func isReaderGone(err error) bool {
 	var failed *fs.PathError
 	return errors.As(err, &failed) && failed.Path == os.Stdout.Name() && failed.Err == syscall.EPIPE
 }
 
-// exitCode is the code that mpiexec leaves with, whoever wants to know: the shell, --report and
-// --json (TRUST-33). code is that of the ranks, as the screen has it, or what was found; it counts
-// unless there is an error. ours stands for our own failures; 0: as ever.
+// exitCode returns the exit code of mpiexec, for the shell, --report and --json (TRUST-33). code is the code of the
+// ranks or of a query; it counts only if err is nil. ours replaces the code of our own failures; if it is 0, that is
+// 125.
 func exitCode(code int, err error, ours int) int {
 	var cancelled *reserve.SignalError
 	switch {
@@ -139,8 +138,8 @@ func exitCode(code int, err error, ours int) int {
 	return job.InternalErrorCode(ours)
 }
 
-// parseOwnErrorCode is the exit code of our own failures: 125, or what the user puts in its
-// place so that scripts can tell it from a program's.
+// parseOwnErrorCode returns the exit code of our own failures: 125, or the number in text (MPIEXEC_ERROR_CODE), so
+// that scripts can tell it from a program's code.
 func parseOwnErrorCode(text string) (int, error) {
 	if text == "" {
 		return job.ExitInternal, nil

@@ -28,8 +28,8 @@ import (
 	"remshell/userfile"
 )
 
-// An invocation is one use of mpiexec that concerns hosts: what is asked for, and by what it is answered.
-// perform makes it; the functions that answer only read it, but for what they add to env.
+// An invocation is one run of mpiexec that concerns hosts: its command line, the request made from it, and the
+// environment of the launch. answer fills it in. The functions for the single actions only read it and add to env.
 type invocation struct {
 	sys            System
 	line           option.Line
@@ -39,16 +39,16 @@ type invocation struct {
 	env            launch.Env
 	ownErrorCode   int // exit code of our own failures
 	starter        request.Starter
-	starterPath    string        // the starter's, by its path; empty: hosts are not reached by one
-	starterOptions func() string // what that tells of its options
-	attached       *attacher     // nil: the shells on nodes are not to attach themselves to a batch system's job
-	args           []string      // the words of the line
-	saved          *savedJobFile // nil: the job is not saved, and was not
-	requestStep    trace.Step    // until it is known what is asked for
+	starterPath    string        // path of the batch system's starter; empty: hosts are not reached by one
+	starterOptions func() string // returns the starter's help text
+	attached       *attacher     // nil: shells on nodes do not attach themselves to a batch system's job
+	args           []string      // the arguments of the command line
+	saved          *savedJobFile // nil: the job is neither saved nor resumed
+	requestStep    trace.Step    // the trace's step until the job is launched
 }
 
-// runWithHosts does what concerns hosts, and says what went wrong in the place of our own lines,
-// between those of the ranks.
+// runWithHosts carries out a command line that concerns hosts. Errors are printed in order with our other lines and
+// those of the ranks.
 func runWithHosts(ctx context.Context, args []string, line option.Line, sys System, ours int) (code int, err error) {
 	out, errs := newPrinters(line.Job, sys)
 	code, err = recoverPanic(line.Job, errs, func() (int, error) {
@@ -67,36 +67,36 @@ func runWithHosts(ctx context.Context, args []string, line option.Line, sys Syst
 	return 0, reportedError{err}
 }
 
-// stderrLost returns why something of what was to be read on standard error is lost. It is nil if nothing is, or if whoever
-// has read it has closed it.
+// stderrLost returns the error by which something for standard error was lost. It is nil if nothing was lost, or if
+// the reader has closed it.
 func stderrLost(errs *stdio.Printer) error {
-	if lost := errs.WriteError(); lost != nil && !errors.Is(lost, syscall.EPIPE) {
-		return lost
+	if err := errs.WriteError(); err != nil && !errors.Is(err, syscall.EPIPE) {
+		return err
 	}
 	return nil
 }
 
-// A panicError is a fault of our own that nobody has foreseen.
+// A panicError is a panic of our own code, as an error.
 type panicError struct{ value any }
 
 func (e *panicError) Error() string { return fmt.Sprintf("internal error: %v", e.value) }
 
 func (e *panicError) Hint() string { return "please report it, with what -v says" }
 
-// recoverPanic makes an error of a panic, whose stack goes to the log. On its way up, terminal and
-// connections were given back, and so the helpers end the ranks (TRUST-35).
+// recoverPanic calls do and turns a panic into an error; the stack goes to the log. Deferred calls have restored the
+// terminal and closed the connections by then, so that the helpers end the ranks (TRUST-35).
 func recoverPanic(j option.JobOptions, errs io.Writer, do func() (int, error)) (code int, err error) {
 	defer func() {
-		if why := recover(); why != nil {
+		if value := recover(); value != nil {
 			log := newLogger(errs, j.Verbosity, false)
 			log.Info().Msg(string(debug.Stack()))
-			err = &panicError{why}
+			err = &panicError{value}
 		}
 	}()
 	return do()
 }
 
-// answer finds out what is wanted where, makes the way there ready, and answers.
+// answer finds the hosts, builds the request, prepares starter, staged files and dialer, and carries out the action.
 func (c *invocation) answer(ctx context.Context, out, errs *stdio.Printer) (code int, err error) {
 	if c.line.Job.Resume != "" {
 		if err := c.readSavedJob(); err != nil {
@@ -115,11 +115,11 @@ func (c *invocation) answer(ctx context.Context, out, errs *stdio.Printer) (code
 		c.sys.probeAhead = startLocalProbe(c.sys.Environ)
 	}
 	c.env = launchEnv(c.line, c.sys, out, errs)
-	traced, err := c.startTrace()
+	endTrace, err := c.startTrace()
 	if err != nil {
 		return 0, err
 	}
-	defer func() { traced(err) }()
+	defer func() { endTrace(err) }()
 	c.req, c.warnings, err = c.buildRequest()
 	if isPlanError(err) && (j.Plan || j.DryRun) {
 		o := simulate.Outcome{Warnings: c.warnings, Err: err, Request: c.req}
@@ -145,22 +145,22 @@ func (c *invocation) answer(ctx context.Context, out, errs *stdio.Printer) (code
 	if c.req.RM != nil {
 		c.env.Log.Info().Msg(request.AllocationText(*c.req.RM, c.inputs.Allocation))
 	}
-	parcels, err := c.attachFiles()
+	staged, err := c.attachFiles()
 	if err != nil {
 		return 0, err
 	}
-	defer parcels.closeAll()
+	defer staged.closeAll()
 	colorLabels(&c.req.Streams, c.line, c.sys)
 	showProgress(c.line, c.sys, &c.env)
 	if c.env.In, err = rankInput(c.line, c.req.Streams, c.sys.In); err != nil {
 		return 0, err
 	}
 	c.reportUnreadInput()
-	hangUp, err := c.setDialer()
+	closeDialer, err := c.setDialer()
 	if err != nil {
 		return 0, err
 	}
-	defer hangUp()
+	defer closeDialer()
 	if j.SaveState != "" {
 		req, fail := c.req, c.sys.newMessagePrinter(errs, j).printError
 		c.env.OnSnapshot = func(snap job.Snapshot) { saveState(j.SaveState, req, snap, fail) }
@@ -178,31 +178,31 @@ func (c *invocation) answer(ctx context.Context, out, errs *stdio.Printer) (code
 	case j.Displays("topo") && j.Resume == "" && c.line.Apps[0].Program == "":
 		return job.ExitOK, c.drawTopology(ctx)
 	}
-	go parcels.startHashing(c.req.Nodes)
+	go staged.startHashing(c.req.Nodes)
 	return c.runJob(ctx)
 }
 
-// isLikelyLocal reports whether nothing has said so far that the job runs on other machines: a look at this one, which is half
-// a millisecond, then goes on beside the making of the request.
+// isLikelyLocal reports whether the options name no other machine, so that the job probably runs on this one alone. A
+// probe of this machine takes half a millisecond and then runs while the request is built.
 func (c *invocation) isLikelyLocal() bool {
 	elsewhere := func(s option.AppContext) bool { return len(s.Host) > 0 || s.HostFile != "" }
 	return startsRanks(c.line.Job) && c.line.Job.Resume == "" && c.sys.Dialer == nil && c.inputs.Cluster == nil && !slices.ContainsFunc(c.line.Apps, elsewhere)
 }
 
-// buildRequest is what the line asks for, or the job that it takes up.
+// buildRequest returns the request of the command line, or that of the saved job that it resumes.
 func (c *invocation) buildRequest() (job.Request, []job.Note, error) {
 	if c.line.Job.Resume != "" {
 		req, notes, err := c.resumedRequest()
 		if err == nil && !startsRanks(c.line.Job) {
-			req = restart.NextRequest(req, c.env.PastAttempts) // what would be
+			req = restart.NextRequest(req, c.env.PastAttempts) // what a resumed job would start
 		}
 		return req, notes, err
 	}
 	return request.Make(c.line, c.inputs)
 }
 
-// locateHosts finds the cluster, the hosts that stand where a program would, and those of an
-// allocation, of which note tells.
+// locateHosts reads the cluster file, takes hosts in the place of the program, and finds the hosts of an allocation.
+// note describes the allocation, if there is one.
 func (c *invocation) locateHosts() (note string, err error) {
 	c.inputs = newInputs(c.sys)
 	if c.inputs.Cluster, err = readCluster(c.line.Job, c.sys); err != nil {
@@ -222,9 +222,8 @@ func (c *invocation) locateHosts() (note string, err error) {
 	return note, err
 }
 
-// setDialer gives a launch the dialer for its hosts, unless the world has one, and returns
-// what ends it.
-func (c *invocation) setDialer() (hangUp func(), err error) {
+// setDialer sets the dialer for the hosts, unless System has one. The caller calls closeDialer in the end.
+func (c *invocation) setDialer() (closeDialer func(), err error) {
 	if c.env.Dialer != nil {
 		return func() {}, nil
 	}
@@ -234,7 +233,7 @@ func (c *invocation) setDialer() (hangUp func(), err error) {
 	}
 	guard := guardArgs(c.req)
 	if guard != nil && (c.env.FormerNodes != nil || c.needsHelperProcess()) {
-		guard = nil // there is another node to look at, or the ranks need a session that is not ours
+		guard = nil // there is another node, or the ranks need a session of their own
 	}
 	d, err := newDialer(c.line.Job, c.sys, guard, starter, c.batchLogins(), c.attached, c.env.Trace, c.env.Log)
 	if err != nil {
@@ -248,17 +247,18 @@ func (c *invocation) setDialer() (hangUp func(), err error) {
 	return d.closeAll, nil
 }
 
-// needsHelperProcess reports whether the helper of this job has to be a process of its own.
+// needsHelperProcess calls the function needsHelperProcess for this job.
 func (c *invocation) needsHelperProcess() bool {
 	return needsHelperProcess(c.req, runtime.NumCPU(), hasTerminal(), func(app job.App) job.PMIOffer { return detectPMI(app, c.sys.Environ) })
 }
 
-// completeRequest completes the request, and what it may be asked for again while it waits.
+// completeRequest adds soft limits and error code to the request, and to env the functions for hosts of spawned ranks
+// and for reading the cluster file again.
 func (c *invocation) completeRequest() {
 	j := c.line.Job
 	c.env.FindHosts = c.inputs.SpawnHostFinder(j)
 	c.env.Localhost = func() string {
-		probe, _ := probeLocal(c.sys) // who cannot be looked at is nobody
+		probe, _ := probeLocal(c.sys) // "" if this machine cannot be probed
 		return probe.Identity
 	}
 	if j.Propagate != "none" && slices.ContainsFunc(c.req.Nodes, func(n job.NodeDef) bool { return !n.Local }) {
@@ -270,8 +270,8 @@ func (c *invocation) completeRequest() {
 	}
 }
 
-// runJob is the life of a job, with what is around it on this side: signals, terminal, trace
-// and report.
+// runJob runs a job, with all that surrounds it in this process: signals, displays, record, events, saved job and
+// terminal.
 func (c *invocation) runJob(ctx context.Context) (code int, err error) {
 	j := c.line.Job
 	c.completeRequest()
@@ -289,19 +289,19 @@ func (c *invocation) runJob(ctx context.Context) (code int, err error) {
 	setDisplays(c.line, c.req, &c.env)
 	c.printRemarks()
 	c.reportUnseenRanks()
-	c.unattached()
-	recorded, err := c.startRecord()
+	c.reportUnattached()
+	writeRecord, err := c.startRecord()
 	if err != nil {
 		return 0, err
 	}
-	journalled, err := c.startEvents()
+	endEvents, err := c.startEvents()
 	if err != nil {
 		return 0, err
 	}
 	if err := c.prepareCheckpoints(); err != nil {
 		return 0, err
 	}
-	kept, err := c.startSaving(ctx)
+	endSaving, err := c.startSaving(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -314,15 +314,16 @@ func (c *invocation) runJob(ctx context.Context) (code int, err error) {
 	}
 	c.requestStep.End(nil)
 	result, err := launch.Run(ctx, c.req, c.env)
-	kept(result, err)
-	recorded(result, err)
-	if failed := journalled(result, err); err == nil && result.Code == job.ExitOK {
+	endSaving(result, err)
+	writeRecord(result, err)
+	if failed := endEvents(result, err); err == nil && result.Code == job.ExitOK {
 		err = failed
 	}
 	return result.Code, err
 }
 
-// printRemarks tells of what was said and may mean something else to somebody.
+// printRemarks prints the warnings about the request. With -v it also prints notes about options that are easily
+// misunderstood.
 func (c *invocation) printRemarks() {
 	for _, w := range c.warnings {
 		c.env.Report(w.Text)
@@ -341,14 +342,16 @@ func (c *invocation) printRemarks() {
 	}
 }
 
-// needsHelperProcess reports whether the helper of a job on this machine alone has to be a process of its own, since ranks
-// that may be of Open MPI may share CPUs. Such ranks need a session in common. It cannot be that of mpiexec if this one
-// has a terminal, which no rank may touch. And every other process in it would wait behind ranks that yield without end:
-// a job beside them took 100 ms to start, and up to 28 s; beside ranks of another session it takes 20 ms.
+// needsHelperProcess reports whether the helper of a job on this machine alone has to be a process of its own.
 //
-// With a terminal only a lone rank, and ranks of a program that is linked with MPICH, are sure not to need one: other jobs
-// may have the other CPUs. A lone rank may spawn, if its program is linked with Open MPI. found tells how programs are linked.
-func needsHelperProcess(req job.Request, cpus int, terminal bool, found func(job.App) job.PMIOffer) bool {
+// That is so if ranks of Open MPI may share CPUs, since they need a common session. mpiexec's own session is no choice
+// if it has a terminal, which no rank may touch. Also, ranks that yield without end delay every other process of their
+// session: a job takes from 100 ms up to 28 s to start beside them, but 20 ms beside ranks of another session.
+//
+// With a terminal, ranks may share CPUs even if there are CPUs for all, as other jobs may use them. Only ranks of programs
+// linked with MPICH and a single rank then need no helper process. A single rank linked with Open MPI needs one if it may
+// spawn. detect returns how a program is linked.
+func needsHelperProcess(req job.Request, cpus int, terminal bool, detect func(job.App) job.PMIOffer) bool {
 	ranks, pmix := 0, false
 	for _, app := range req.Apps {
 		ranks += cmp.Or(app.N, app.PerNode, req.Nodes[0].Slots)
@@ -360,12 +363,13 @@ func needsHelperProcess(req job.Request, cpus int, terminal bool, found func(job
 	case !terminal || ranks > cpus:
 		return ranks > cpus
 	case ranks == 1:
-		return !req.SpawnHosts.None && found(req.Apps[0]) == job.PMIOfferPMIx
+		return !req.SpawnHosts.None && detect(req.Apps[0]) == job.PMIOfferPMIx
 	}
-	return slices.ContainsFunc(req.Apps, func(app job.App) bool { return found(app) != job.PMIOfferPMI1 })
+	return slices.ContainsFunc(req.Apps, func(app job.App) bool { return detect(app) != job.PMIOfferPMI1 })
 }
 
-// detectPMI is what a program here is offered, as it is linked or as the user says; both, if it is not found.
+// detectPMI returns which PMI a program on this machine is offered: by --pmi, or else by its libraries. It is
+// PMIOfferBoth if the program is not found.
 func detectPMI(app job.App, environ []string) job.PMIOffer {
 	if app.PMIOffer != "" && app.PMIOffer != job.PMIOfferAuto {
 		return app.PMIOffer
@@ -374,14 +378,15 @@ func detectPMI(app job.App, environ []string) job.PMIOffer {
 	return cmp.Or(job.PMIOffer(word), job.PMIOfferBoth)
 }
 
-// guardArgs is how the guard of a job on one node is called; nil for more nodes, where the
-// helper here is a process of its own. So it is for a job that may wait: stopped
-// together with mpiexec, its helper would keep the place in the queue; and for one whose checkpoints a
-// command of ours writes: a helper inside takes the ends of all our children for its own.
+// guardArgs returns the arguments of the guard process for a job whose helper runs inside mpiexec. It is nil if the helper
+// has to be a process of its own, which is so for these jobs:
+//   - a job on another node or on several;
+//   - a job that may wait: stopped together with mpiexec, a helper inside would keep the place in the queue;
+//   - a job with a checkpoint command: a helper inside reaps all our children as its own.
 func guardArgs(req job.Request) []string {
 	elsewhere := req.Queue.Host != nil && (len(req.Nodes) != 1 || !req.Queue.Host.IsSameNode(req.Nodes[0]))
-	beyond := func(def job.NodeDef) bool { return !def.Local }
-	if req.SpawnHosts.Any || slices.ContainsFunc(req.SpawnHosts.List, beyond) {
+	isRemote := func(def job.NodeDef) bool { return !def.Local }
+	if req.SpawnHosts.Any || slices.ContainsFunc(req.SpawnHosts.List, isRemote) {
 		return nil // there may be more hosts later
 	}
 	if len(req.Nodes) != 1 || !req.Nodes[0].Local || req.Wait || req.Checkpoint.Command != "" || elsewhere || runtime.GOOS != "linux" {
@@ -390,16 +395,16 @@ func guardArgs(req job.Request) []string {
 	return []string{guardArg, string(req.Job), strconv.FormatInt(req.TimeLimits.Grace.Milliseconds(), 10)}
 }
 
-// launchEnv is what a launch may know of the world around it.
+// launchEnv returns the environment of a launch.
 func launchEnv(line option.Line, sys System, out, errs *stdio.Printer) launch.Env {
-	to := sys.newMessagePrinter(errs, line.Job)
-	env := launch.Env{Out: out, Err: errs, ReportFailure: to.printFailure}
+	printer := sys.newMessagePrinter(errs, line.Job)
+	env := launch.Env{Out: out, Err: errs, ReportFailure: printer.printFailure}
 	env.Env = reserve.Env{
 		Connector: node.Connector{Dialer: sys.Dialer, GreetTimeout: shellTimeout(line.Job), SilenceLimit: linkTimeout,
 			Log: newLogger(errs, line.Job.Verbosity, useColor(line.Job.Color, sys.getenv, isTerminal(sys.Err)))},
 		RankOptions: reserve.RankOptions{Umask: readUmask(), ReportBindings: line.Job.ReportBindings, BindingAsked: line.Job.Pin == "yes", ExplainOffer: line.Job.Verbosity > 0},
 		Signals:     sys.Signals, Suspend: sys.Suspend,
-		Report: to.printLine,
+		Report: printer.printLine,
 	}
 	if line.Job.Verbosity < 0 {
 		env.Report = func(string) {}
@@ -410,23 +415,23 @@ func launchEnv(line option.Line, sys System, out, errs *stdio.Printer) launch.En
 	return env
 }
 
-// linkTimeout is how long a link may be dead before its node is lost (SIG-7).
+// linkTimeout is how long a connection may be silent until its node is lost (SIG-7).
 const linkTimeout = 45 * time.Second
 
-// connectTimeout is how long one host may take until we are logged in to it.
+// connectTimeout returns how long connecting and logging in to one host may take.
 func connectTimeout(j option.JobOptions) time.Duration {
 	return cmp.Or(j.ConnectTimeout.Duration(), 10*time.Second)
 }
 
-// shellTimeout is how long one host may take for each step from the login on: until its login shell has run /bin/sh, until
-// its helper speaks, and for each answer of the helper before the start.
+// shellTimeout returns how long each step on a host may take after the login: until its login shell has started
+// /bin/sh, until its helper answers, and each reply of the helper before the ranks start.
 func shellTimeout(j option.JobOptions) time.Duration {
 	return cmp.Or(j.ShellTimeout.Duration(), time.Minute)
 }
 
-// readUmask is ours, which the ranks get too (ENV-8). It can only be read by setting it.
+// readUmask returns our umask, which the ranks get too (ENV-8). It can only be read by setting it.
 func readUmask() int {
-	mask := syscall.Umask(0o077) // what is made meanwhile is open to nobody
+	mask := syscall.Umask(0o077) // a file created meanwhile is private
 	syscall.Umask(mask)
 	return mask
 }

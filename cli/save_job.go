@@ -23,30 +23,30 @@ import (
 )
 
 /*
-This file keeps a job for another mpiexec (--save-job), and takes one up (--resume; survive.md 6).
+This file saves a job so that another mpiexec can resume it (--save-job, --resume; survive.md 6).
 
-	FILE.lock   locked while an mpiexec lives that writes FILE; says which one
-	FILE        a new one takes its place: before the job has its plan, with each attempt, at the end
+	FILE.lock   locked by the mpiexec that writes FILE, as long as it runs; contains its process ID and host
+	FILE        replaced before the job is planned, with each attempt, and at the end
 
-Both are code (TRUST-27): nobody but their owner may read or write them, or put others in their place.
+FILE says which programs are started (TRUST-27). So only its owner may read, write or replace FILE and FILE.lock.
 */
 
-// A savedJobFile is the file of a saved job, which we alone write.
+// A savedJobFile is the file of a saved job. With a lock, only this process writes it.
 type savedJobFile struct {
 	name        string
-	lock        *os.File // nil: it is only read
+	lock        *os.File // nil: the file is only read
 	noLocks     bool     // the file system has no locks
 	job         saved.Job
-	startedHere bool          // by this mpiexec
-	resumedFrom *savedJobFile // the one that it was resumed from, if that is another
+	startedHere bool          // this mpiexec has started an attempt
+	resumedFrom *savedJobFile // the file that the job was resumed from, if it is another one
 }
 
-// savedJobError is what is said of FILE when it cannot be had (T18).
+// savedJobError returns the error that FILE cannot be used (T18).
 func savedJobError(name string, err error) error {
 	return &usererr.Error{Text: fmt.Sprintf("saved job %s: %v", name, err), Remedy: usererr.Hint(err)}
 }
 
-// lockSavedJob makes FILE ours.
+// lockSavedJob locks FILE for this process. If the file system has no locks, it sets noLocks.
 func lockSavedJob(name string) (*savedJobFile, error) {
 	target, err := userfile.ResolveForWriting(name)
 	if err != nil {
@@ -63,8 +63,8 @@ func lockSavedJob(name string) (*savedJobFile, error) {
 	switch err := lockFile(lock); {
 	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.EACCES):
 		defer lock.Close()
-		who, _ := io.ReadAll(io.LimitReader(lock, 300))
-		return nil, savedJobError(name, fmt.Errorf("still runs (mpiexec %s)", strings.TrimSpace(string(who))))
+		holder, _ := io.ReadAll(io.LimitReader(lock, 300))
+		return nil, savedJobError(name, fmt.Errorf("still runs (mpiexec %s)", strings.TrimSpace(string(holder))))
 	case err != nil:
 		k.noLocks = true
 	}
@@ -75,7 +75,8 @@ func lockSavedJob(name string) (*savedJobFile, error) {
 	return k, nil
 }
 
-// openLock opens a file to be locked, if it is ours: what another user has locked, or written there, says nothing of our job.
+// openLock opens or creates a lock file, and fails if the file belongs to another user. Nothing about our job follows
+// from another user's lock or text.
 func openLock(name string) (*os.File, error) {
 	lock, err := userfile.OpenFile(name, os.O_RDWR|os.O_CREATE|syscall.O_NONBLOCK, 0o600)
 	info, missing := os.Lstat(name)
@@ -83,13 +84,13 @@ func openLock(name string) (*os.File, error) {
 		info, missing = lock.Stat()
 	}
 	if missing == nil && userfile.Owner(info) != os.Geteuid() {
-		lock.Close() // nil has nothing to close
+		lock.Close() // does nothing if lock is nil
 		err = &usererr.Error{Text: fmt.Sprintf("%s belongs to %s", name, nsswitch.UserText(userfile.Owner(info))), Remedy: "name a file in a directory of your own"}
 	}
 	return lock, err
 }
 
-// release gives FILE up.
+// release unlocks the file, and the one that the job was resumed from.
 func (k *savedJobFile) release() {
 	for ; k != nil; k = k.resumedFrom {
 		if k.lock != nil {
@@ -98,7 +99,7 @@ func (k *savedJobFile) release() {
 	}
 }
 
-// readSavedJob reads what FILE holds, if it is the user's alone.
+// readSavedJob reads a saved job from a file that only its user can read and write.
 func readSavedJob(name string) (saved.Job, error) {
 	f, err := userfile.Open(name)
 	if err != nil {
@@ -122,7 +123,8 @@ func readSavedJob(name string) (saved.Job, error) {
 	return saved.Decode(name, text)
 }
 
-// checkPrivate reports why a file is not the user's own and nobody else's; nil: it is.
+// checkPrivate returns an error unless a plain file belongs to this user and no other user can read, write or replace
+// it.
 func checkPrivate(name string, info os.FileInfo) error {
 	stat, known := info.Sys().(*syscall.Stat_t)
 	switch {
@@ -138,39 +140,39 @@ func checkPrivate(name string, info os.FileInfo) error {
 	return nil
 }
 
-// readSavedJob reads the job that a line of --resume means, and has the line say how hosts are reached as that job
-// was told.
+// readSavedJob reads the job that --resume names, and adds to the command line that job's options about how hosts are
+// reached.
 func (c *invocation) readSavedJob() error {
 	name, j := c.line.Job.Resume, c.line.Job
 	if startsRanks(j) {
-		kept, err := lockSavedJob(name)
+		locked, err := lockSavedJob(name)
 		if err != nil {
 			return err
 		}
-		c.saved = kept
+		c.saved = locked
 	} else {
 		c.saved = &savedJobFile{name: name}
 	}
-	was, err := readSavedJob(name)
+	before, err := readSavedJob(name)
 	if err != nil {
 		return err
 	}
-	if err := was.CheckResumable(j.Again); err != nil {
+	if err := before.CheckResumable(j.Again); err != nil {
 		return savedJobError(name, err)
 	}
-	if err := request.CheckChanges(c.line, *was.Request); err != nil {
+	if err := request.CheckChanges(c.line, *before.Request); err != nil {
 		return err
 	}
-	old, err := option.Mpiexec(signalNumber).Parse(append(slices.Clone(was.TransportOptions), "--", was.Request.Apps[0].Argv[0]), option.Sources{})
+	old, err := option.Mpiexec(signalNumber).Parse(append(slices.Clone(before.TransportOptions), "--", before.Request.Apps[0].Argv[0]), option.Sources{})
 	if err != nil {
 		return savedJobError(name, fmt.Errorf("reach: %w", err))
 	}
 	c.line = c.line.WithSaved(old)
-	c.saved.job = was
+	c.saved.job = before
 	return nil
 }
 
-// resumedRequest is the request of the job that was taken up.
+// resumedRequest returns the request of the saved job, changed by the command line.
 func (c *invocation) resumedRequest() (job.Request, []job.Note, error) {
 	start := c.saved.job.Resume(time.Now())
 	req, notes, err := c.inputs.ResumedRequest(start.Request, c.line)
@@ -194,7 +196,7 @@ func (c *invocation) resumedRequest() (job.Request, []job.Note, error) {
 	return req, notes, nil
 }
 
-// openSavedFiles opens the files that a saved job brings along.
+// openSavedFiles opens the files that a saved job stages.
 func (c *invocation) openSavedFiles() (*stagedFileSet, error) {
 	h := &stagedFileSet{}
 	var faults []error
@@ -209,8 +211,9 @@ func (c *invocation) openSavedFiles() (*stagedFileSet, error) {
 	return h, nil
 }
 
-// startSaving has the job written to its file as it goes on, and returns who does so at the end (SV-19).
-func (c *invocation) startSaving(ctx context.Context) (over func(job.Result, error), err error) {
+// startSaving writes the job to its file, and again with each attempt. The caller passes the result of the run to
+// ended, which writes the file a last time (SV-19).
+func (c *invocation) startSaving(ctx context.Context) (ended func(job.Result, error), err error) {
 	if c.saved == nil && c.line.Job.SaveJob == "" {
 		return func(job.Result, error) {}, nil
 	}
@@ -220,7 +223,7 @@ func (c *invocation) startSaving(ctx context.Context) (over func(job.Result, err
 		if err != nil {
 			return nil, err
 		}
-		if c.saved != nil { // what it was resumed from stays as it is, and ours until we leave
+		if c.saved != nil { // the file that the job was resumed from stays unchanged, and locked until we exit
 			fresh = fresh.WithUnknownFields(c.saved.job)
 		}
 		other.resumedFrom, c.saved = c.saved, other
@@ -248,7 +251,7 @@ func (c *invocation) startSaving(ctx context.Context) (over func(job.Result, err
 	}
 	return func(result job.Result, err error) {
 		if !k.startedHere && len(c.env.PastAttempts) > 0 {
-			return // what may be left of the last attempt still is
+			return // ranks of the last attempt may still run, as the file says
 		}
 		k.job = k.job.WithEnded(result.Attempts, exitCode(result.Code, err, c.ownErrorCode), time.Now())
 		if err := k.replace(); err != nil {
@@ -257,7 +260,7 @@ func (c *invocation) startSaving(ctx context.Context) (over func(job.Result, err
 	}, nil
 }
 
-// portableRequest is the request as another mpiexec can use it: files do not depend on where that runs.
+// portableRequest returns the request with absolute paths, so that an mpiexec in another directory can use it.
 func (c *invocation) portableRequest() job.Request {
 	req, dir := c.req, c.inputs.Local.Dir
 	literal := strings.ReplaceAll(dir, "%", "%%")
@@ -272,7 +275,8 @@ func (c *invocation) portableRequest() job.Request {
 	return req
 }
 
-// checkUnclaimed sees in the ledgers of its nodes that a job does not run, where no lock can tell.
+// checkUnclaimed returns an error if the ledgers of the job's nodes say that it still runs. It is for file systems
+// without locks.
 func (c *invocation) checkUnclaimed(ctx context.Context) error {
 	req := c.req
 	req.SkipUnreachable, req.Queue.Required = true, false
@@ -286,7 +290,8 @@ func (c *invocation) checkUnclaimed(ctx context.Context) error {
 	return nil
 }
 
-// claimedNode is a node on which a job of our user holds something; empty: there is none. What others claim under its ID is another job.
+// claimedNode returns a node on which a job of our user has a claim, or "". A claim of another user under the same ID
+// belongs to another job.
 func claimedNode(pages []job.LedgerListing, id job.ID) string {
 	for _, p := range pages {
 		if slices.ContainsFunc(p.Claims, func(c job.Claim) bool { return c.Job == id && c.UID == p.ReaderUID }) {
@@ -296,14 +301,14 @@ func claimedNode(pages []job.LedgerListing, id job.ID) string {
 	return ""
 }
 
-// replace puts the job into the place of what FILE holds, for good.
+// replace writes the job to the disk and renames it to FILE.
 func (k *savedJobFile) replace() error {
 	dir := filepath.Dir(k.name)
 	f, err := os.CreateTemp(dir, "."+filepath.Base(k.name)+".*") // mode 0600
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // unless it has the other name by then
+	defer os.Remove(f.Name()) // does nothing once the file is renamed
 	if _, err = f.Write(k.job.Encode()); err == nil {
 		err = f.Sync()
 	}

@@ -11,15 +11,15 @@ import (
 	"remshell/usererr"
 )
 
-// A saved job is what runs in its owner's name: nobody else may have written it, and what is no plain file is
-// not waited for (SV-23, TRUST-27).
+// A saved job names programs to run. So no other user may be able to write its file. A file that is not a plain file
+// is rejected without waiting for it (SV-23, TRUST-27).
 func TestSavedJobOfOthers(t *testing.T) {
 	text := saved.New(job.Request{Job: "j", Apps: []job.App{{Argv: []string{"x"}}}}, nil).Encode()
 	for _, test := range []struct {
 		name   string
 		mode   os.FileMode
 		folder os.FileMode
-		owner  int // that it is given, where we may
+		owner  int // that the file is given, if this user is root
 		want   string
 	}{
 		{"control", 0o600, 0o755, 0, ""},
@@ -61,7 +61,7 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// One mpiexec at a time has a saved job; a new file takes the place of the old one, through links.
+// One mpiexec at a time holds a saved job. A new file replaces the old one, also through a symbolic link.
 func TestOneOwner(t *testing.T) {
 	dir := t.TempDir()
 	file, link := filepath.Join(dir, "job"), filepath.Join(dir, "link")
@@ -102,7 +102,7 @@ func TestOneOwner(t *testing.T) {
 	}
 }
 
-// A lock file of another user does not say whether our job runs, and what it holds is nobody's word on it.
+// A lock file of another user is rejected, and its text is not printed.
 func TestLockFileOfAnotherUser(t *testing.T) {
 	for _, mode := range []os.FileMode{0o755, os.ModeSticky | 0o777} {
 		dir := t.TempDir()
@@ -129,8 +129,8 @@ func TestLockFileOfAnotherUser(t *testing.T) {
 	}
 }
 
-// Where no lock can tell, a job that has claims runs. Those of other users under its ID say nothing.
-func TestClaimedOn(t *testing.T) {
+// Where there are no locks, a job with claims counts as running. Claims of other users under its ID do not.
+func TestClaimedNode(t *testing.T) {
 	pages := []job.LedgerListing{{Node: "n1", Claims: []job.Claim{{Job: "a"}}}, {Node: "n2", ReaderUID: 5, Claims: []job.Claim{{Job: "a", UID: 5}, {Job: "b", UID: 5}, {Job: "c", UID: 6}}}}
 	if a, b, c := claimedNode(pages, "a"), claimedNode(pages, "b"), claimedNode(pages, "c"); a != "n1" || b != "n2" || c != "" {
 		t.Errorf("%q %q %q", a, b, c)

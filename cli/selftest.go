@@ -16,27 +16,28 @@ import (
 	"remshell/usererr"
 )
 
-// This file answers --selftest: a job whose ranks are our own program (package selftest), so that a first try needs no MPI.
+// This file implements --selftest: a job whose ranks are this program itself (package selftest), so that a first try
+// needs no MPI program.
 
-// selfTestArg is the word by which such a rank is started, as those of main.go.
+// selfTestArg is the first argument of a rank of --selftest, as reaperArg is of a helper.
 const selfTestArg = "--helper-selftest"
 
-// runSelfTest runs that job on the hosts of a line, and tells what came of it.
+// runSelfTest runs the self-test on the hosts of a command line, and prints the result.
 func runSelfTest(ctx context.Context, args []string, table *option.Table, sys System, ours int) (code int, err error) {
 	line, err := selfTestLine(args, table, sys)
 	if err != nil {
 		return 0, err
 	}
 	results := selftest.NewResults()
-	out, signals, over, ended := sys.Out, make(chan os.Signal, 16), make(chan struct{}), make(chan struct{})
+	out, signals, over, stopped := sys.Out, make(chan os.Signal, 16), make(chan struct{}), make(chan struct{})
 	go func() {
-		defer close(ended)
+		defer close(stopped)
 		forwardSignals(sys.Signals, results.Linked(), signals, over)
 	}()
 	sys.In, sys.Out, sys.Signals = strings.NewReader(selftest.Input+"\n"), results, signals
 	code, err = runWithHosts(ctx, args, line, sys, ours)
 	close(over)
-	<-ended
+	<-stopped
 	if code != job.ExitOK || err != nil {
 		return code, err
 	}
@@ -47,7 +48,8 @@ func runSelfTest(ctx context.Context, args []string, table *option.Table, sys Sy
 	return job.ExitOK, err
 }
 
-// forwardSignals passes our own signals on to a job, and lets its ranks go on when they have reached each other, or end.
+// forwardSignals passes the signals from ours on to the job, until over is closed. When linked says whether all ranks
+// have reached each other, it sends SIGUSR1, by which they go on, or else SIGUSR2, by which they end.
 func forwardSignals(ours <-chan os.Signal, linked <-chan bool, to chan<- os.Signal, over <-chan struct{}) {
 	for {
 		var s os.Signal
@@ -68,10 +70,11 @@ func forwardSignals(ours <-chan os.Signal, linked <-chan bool, to chan<- os.Sign
 	}
 }
 
-// selfTestDefaults hold where the user says nothing else: two ranks on each host, which share CPUs with all who share them.
+// selfTestDefaults are options that hold unless the user sets others: two ranks on each host, which may share CPUs.
 var selfTestDefaults = []string{"MPIEXEC_PPN=2", "MPIEXEC_OVERBOOK=share", "MPIEXEC_PIN=no", "MPIEXEC_TIMEOUT=300"}
 
-// selfTestLine is the command line of that job: what is said of hosts and of how they are reached holds, not what is said of output and signals.
+// selfTestLine returns the command line of the self-test. Options about hosts and how they are reached hold; those
+// about output and signals do not.
 func selfTestLine(args []string, table *option.Table, sys System) (option.Line, error) {
 	sys.Environ = slices.Concat(selfTestDefaults, sys.Environ)
 	line, err := table.Parse(args, optionSources(sys))
@@ -92,8 +95,8 @@ func selfTestLine(args []string, table *option.Table, sys System) (option.Line, 
 		return line, err
 	}
 	j, s := &line.Job, &line.Apps[0]
-	s.Program, s.Args = "/proc/self/exe", []string{selfTestArg} // of the helper that starts it
-	s.PMI, j.PMIPort = option.PMIOffer(job.PMIOfferPMI1), false // by a descriptor
+	s.Program, s.Args = "/proc/self/exe", []string{selfTestArg} // the executable of the helper that starts the rank
+	s.PMI, j.PMIPort = option.PMIOffer(job.PMIOfferPMI1), false // the rank uses the descriptor PMI_FD
 	j.ForwardSignals, j.LeaderOnly = option.SignalList{}, false
 	return line, nil
 }

@@ -16,8 +16,7 @@ import (
 	"remshell/wire"
 )
 
-// mixedDialer is three hosts: a answers, b says who it is and nothing more, c does not say that
-// much.
+// A mixedDialer reaches three hosts: a replies, b only sends Hello, c sends nothing.
 type mixedDialer struct{ replies map[string]wire.Message }
 
 func (p mixedDialer) Dial(ctx context.Context, hosts []transport.Host) <-chan transport.Result {
@@ -25,18 +24,18 @@ func (p mixedDialer) Dial(ctx context.Context, hosts []transport.Host) <-chan tr
 }
 
 func (p mixedDialer) dial(_ context.Context, node transport.Host) (io.ReadWriteCloser, error) {
-	here, there := net.Pipe()
+	launcherEnd, helperEnd := net.Pipe()
 	if node.Name == "c" {
-		go io.Copy(io.Discard, there)
-		return here, nil
+		go io.Copy(io.Discard, helperEnd)
+		return launcherEnd, nil
 	}
-	s := &fakeHelper{conn: wire.NewConn(there, wire.Helper), replies: p.replies, alter: func(wire.Message) {}}
+	s := &fakeHelper{conn: wire.NewConn(helperEnd, wire.Helper), replies: p.replies, alter: func(wire.Message) {}}
 	s.silent = node.Name == "b"
 	go s.serve()
-	return here, nil
+	return launcherEnd, nil
 }
 
-// One host's silence is one host's: what the others say is shown, in its time (TRUST-36).
+// A silent host does not delay or hide what other hosts reply (TRUST-36).
 func TestSilentHosts(t *testing.T) {
 	const before, after = "c: connected, and then silent for 1 s", "b: connected, and then silent for "
 	var all sync.WaitGroup // they wait most of the time
@@ -62,7 +61,7 @@ func TestSilentHosts(t *testing.T) {
 		all.Go(func() {
 			listed := sampleMessages()["LedgerListed"].(*wire.LedgerListed)
 			listed.Err, listed.Tickets[0].Job = "", "w"
-			if test.name == "dry run" { // nobody waits before it
+			if test.name == "dry run" { // no ticket is ahead of the job
 				listed.Tickets = nil
 			}
 			ctx, done := context.WithTimeout(t.Context(), 5*time.Minute)

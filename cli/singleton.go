@@ -17,24 +17,24 @@ import (
 )
 
 /*
-An MPI program that was started by itself calls mpiexec when it wants to spawn others, or
-to use names (pmi-wire.md 1.4). It has a job of its own then, on this machine, whose rank 0
-is a relay between the program, which waits on a port, and the PMI server:
+An MPI program that was started without mpiexec (a singleton) starts one when it wants to spawn ranks or to publish
+names (pmi-wire.md 1.4). This mpiexec runs a job on this machine, whose rank 0 is a relay between the program, which
+listens on a port, and the PMI server:
 
 	program --exec--> mpiexec -pmi_args PORT ...
 	   ^                  |  job of one rank
 	   |                  v
 	   '---- PORT ---- relay --PMI_FD--> server --> spawned ranks
 
-The job ends with the program, and when the job ends, so does the program's connection.
+The job ends when the program ends. When the job ends, the program's connection is closed.
 */
 
-// relayArg is the word by which that rank is started, as those of main.go.
+// relayArg is the first argument of the relay, as reaperArg is of a helper.
 const relayArg = "--helper-relay"
 
-// singletonPort finds the port in the words of such a call: [-v] -pmi_args PORT INTERFACE
+// singletonPort returns the port if args are those that a singleton starts mpiexec with: [-v] -pmi_args PORT INTERFACE
 // KEY PID.
-func singletonPort(args []string) (port string, called bool) {
+func singletonPort(args []string) (port string, isCall bool) {
 	i := slices.Index(args[:min(len(args), 2)], "-pmi_args")
 	if i < 0 || len(args) != i+5 {
 		return "", false
@@ -42,8 +42,8 @@ func singletonPort(args []string) (port string, called bool) {
 	return args[i+1], true
 }
 
-// runSingleton runs the job of a program that has called. If nothing comes of it the program
-// is told: it would wait for ever.
+// runSingleton runs the job of a singleton. If the job fails, it reports that to the singleton, which would wait for
+// ever.
 func runSingleton(ctx context.Context, port string, sys System, ours int) error {
 	line, err := singletonLine(port, sys)
 	if err == nil {
@@ -51,15 +51,15 @@ func runSingleton(ctx context.Context, port string, sys System, ours int) error 
 		if exitCode(code, failed, ours) == job.ExitOK {
 			return nil
 		}
-		err = reportedError{errors.New("the job failed")} // whatever the program's own end is to be, this is ours
+		err = reportedError{errors.New("the job failed")} // only mpiexec's own exit code follows from it
 	}
 	sys.newMessagePrinter(sys.Err, option.JobOptions{}).printError(err)
 	launch.RefuseSingleton(port)
 	return reportedError{err}
 }
 
-// singletonLine is the command line of that job. What variables and the user's file say
-// holds, but for where ranks run: this one is here.
+// singletonLine returns the command line of the singleton's job. Variables and the user's file hold, but the rank is
+// always on this machine.
 func singletonLine(port string, sys System) (option.Line, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -69,12 +69,12 @@ func singletonLine(port string, sys System) (option.Line, error) {
 	if err != nil {
 		return line, err
 	}
-	line.Job.PMIPort, line.Apps[0].PMI = false, option.PMIOffer(job.PMIOfferPMI1) // the relay has a descriptor
+	line.Job.PMIPort, line.Apps[0].PMI = false, option.PMIOffer(job.PMIOfferPMI1) // the relay uses the descriptor PMI_FD
 	err = line.MergeLayout()
 	return line, err
 }
 
-// relayPMI is the rank of that job: it goes to the program, and passes on what is said.
+// relayPMI runs the relay: it connects to the singleton and passes PMI messages between it and the server.
 func relayPMI(args []string) error {
 	fd, err := strconv.Atoi(os.Getenv("PMI_FD"))
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"remshell/wire"
 )
 
-// writeSlowly writes text again and again, a byte each time, until nobody reads it any more.
+// writeSlowly writes text again and again, one byte at a time, until a write fails.
 func writeSlowly(w io.Writer, text string) {
 	for i := 0; ; i++ {
 		if _, err := io.WriteString(w, text[i%len(text):][:1]); err != nil {
@@ -25,7 +25,7 @@ func writeSlowly(w io.Writer, text string) {
 	}
 }
 
-// slowServers send a byte now and then at one step, for ever.
+// slowServers send one byte now and then, for ever, each in another step of the connection.
 var slowServers = []struct {
 	name  string
 	serve func(*fakeServer, net.Conn)
@@ -75,9 +75,9 @@ var slowServers = []struct {
 	}, "n1: connected, and then silent for 5 s"},
 }
 
-// A host that sends a byte now and then is given up when the time of its step is over, whatever is asked of it, and the
-// message says in which step.
-func TestDrippingPeers(t *testing.T) {
+// A host that sends only a byte now and then is given up when the time of its step is over. The message names the
+// step.
+func TestSlowPeers(t *testing.T) {
 	var all sync.WaitGroup // they wait most of the time
 	defer all.Wait()
 	for _, test := range slowServers {

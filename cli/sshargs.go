@@ -8,8 +8,8 @@ import (
 	"remshell/usererr"
 )
 
-// sshOptions reads -launcher-args, which are written for ssh's program, as options of ssh_config for our own client.
-// Flags that ask for what it does anyway, or never does, are dropped.
+// sshOptions translates -launcher-args, which are written for the ssh program, to options of ssh_config for the
+// built-in ssh. It drops flags for things that the built-in ssh always or never does.
 func sshOptions(args []string) (options []option.SSHOption, err error) {
 	for len(args) > 0 {
 		word := args[0]
@@ -49,7 +49,7 @@ func sshOptions(args []string) (options []option.SSHOption, err error) {
 	return options, nil
 }
 
-// sshFlags are the flags of ssh with a value that our client knows, and their keywords in ssh_config.
+// sshFlags maps the flags of ssh that take a value, and that the built-in ssh supports, to keywords of ssh_config.
 var sshFlags = map[string]string{"-o": "", "-p": "Port", "-l": "User", "-i": "IdentityFile", "-J": "ProxyJump"}
 
 func unsupportedSSHFlag(word string) error {

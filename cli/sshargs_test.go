@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Arguments for ssh's program, which Open MPI's and Hydra's variables have, made every job fail that the built-in
-// client starts.
+// Arguments written for the ssh program, such as those of Open MPI's and Hydra's variables, become options of the
+// built-in ssh.
 func TestArgumentsOfSSHAreOptionsOfOurs(t *testing.T) {
 	for _, c := range []struct {
 		args []string

@@ -16,32 +16,32 @@ import (
 	"remshell/usererr"
 )
 
-// newSSHResolver looks hosts up in the user's configuration, which is read when the first one needs
-// it, once. Options win over it (CLI-12). warn is called once for each line that is passed over.
+// newSSHResolver returns a function that looks a host up in the user's ssh_config, with options taking precedence
+// (CLI-12). The files are read once, at the first call. warn is called once for each line with an unknown keyword.
 func newSSHResolver(j option.JobOptions, sys System, local *sshx.LocalMachine, warn func(text string)) func(ctx context.Context, alias string) (sshx.Target, error) {
 	account := newAccountLookup(sys, local)
 	var once sync.Once
-	var me sshx.User
+	var user sshx.User
 	var config *sshx.Config
 	var failed error
 	var warned sync.Map // of sshx.Unknown
 	return func(ctx context.Context, alias string) (sshx.Target, error) {
-		who, err := account(ctx)
+		acct, err := account(ctx)
 		if err != nil {
 			return sshx.Target{}, &sshx.DialError{Host: alias, Step: "config", Kind: sshx.KindCanceled, Why: "given up: " + err.Error(), Err: err}
 		}
 		once.Do(func() {
-			me = sshUser(sys, who)
-			me.HomeOf = func(user string) string {
+			user = sshUser(sys, acct)
+			user.HomeOf = func(user string) string {
 				home, _ := local.HomeOf(ctx, user)
 				return home
 			}
-			config, failed = readSSHConfig(me, j)
+			config, failed = readSSHConfig(user, j)
 		})
 		if failed != nil {
 			return sshx.Target{}, failed
 		}
-		t, err := config.Resolve(ctx, alias, me, local)
+		t, err := config.Resolve(ctx, alias, user, local)
 		for _, u := range t.Unknown {
 			if _, before := warned.LoadOrStore(u, true); !before {
 				warn(fmt.Sprintf("warning: %s:%d: %s is passed over: it is no keyword of ssh up to OpenSSH %s. To silence this, write above it: IgnoreUnknown %[3]s",
@@ -55,7 +55,7 @@ func newSSHResolver(j option.JobOptions, sys System, local *sshx.LocalMachine, w
 	}
 }
 
-// readSSHConfig reads the files that ssh would read, or the one that the user names as with its -F.
+// readSSHConfig reads the files that ssh would read, or only the one of --ssh-config, as with ssh -F.
 func readSSHConfig(me sshx.User, j option.JobOptions) (*sshx.Config, error) {
 	user, system := me.Home+"/.ssh/config", "/etc/ssh/ssh_config"
 	switch j.SSHConfig {
@@ -80,8 +80,8 @@ func readSSHConfig(me sshx.User, j option.JobOptions) (*sshx.Config, error) {
 	return config.With("--ssh-option", options)
 }
 
-// sshUser is who connects: an account, as ssh takes it, whatever the environment says. In a container HOME may be another
-// folder than that of the account. The environment counts if there is no such account.
+// sshUser returns the connecting user, with the name and home directory of account, as ssh does. In a container HOME
+// may differ from the account's directory. The environment counts if the account is empty.
 func sshUser(sys System, account nsswitch.Account) sshx.User {
 	host, _ := os.Hostname()
 	return sshx.User{
@@ -91,8 +91,8 @@ func sshUser(sys System, account nsswitch.Account) sshx.User {
 	}
 }
 
-// newAccountLookup returns what finds our account: in /etc/passwd, or else, once, where nsswitch.conf says. The account is empty if
-// nobody knows it. The error is that of the context.
+// newAccountLookup returns a function that looks up our account in /etc/passwd, and if it is not there, once by
+// nsswitch.conf. The account is empty if it is found nowhere. An error is that of the context.
 func newAccountLookup(sys System, local *sshx.LocalMachine) func(context.Context) (nsswitch.Account, error) {
 	inFile := sync.OnceValue(func() nsswitch.Account { return accountInFile(sys) })
 	return func(ctx context.Context) (nsswitch.Account, error) {
@@ -103,7 +103,7 @@ func newAccountLookup(sys System, local *sshx.LocalMachine) func(context.Context
 	}
 }
 
-// ownAccount is our account: that of accountOf, for who has nothing else to wait for.
+// ownAccount returns our account as newAccountLookup does, and waits at most directoryTime.
 func ownAccount(sys System) nsswitch.Account {
 	if a := accountInFile(sys); a != (nsswitch.Account{}) {
 		return a
@@ -111,7 +111,7 @@ func ownAccount(sys System) nsswitch.Account {
 	return nsswitch.LookupAccount(context.Background(), directoryTime, syscall.Getuid())
 }
 
-// accountInFile is our account, as far as /etc/passwd has it.
+// accountInFile returns our account from /etc/passwd, or an empty one.
 func accountInFile(sys System) nsswitch.Account {
 	text, _ := fs.ReadFile(sys.FS, "etc/passwd")
 	return nsswitch.ParseAccount(string(text), syscall.Getuid())

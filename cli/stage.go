@@ -23,8 +23,8 @@ import (
 	"remshell/usererr"
 )
 
-// A stagedFileSet is the files that a job stages, opened: what is sent is what was looked at, also
-// if another file takes the name.
+// A stagedFileSet holds the files that a job stages, open. So the file that is sent is the one that was checked, even
+// if another file gets its name.
 type stagedFileSet struct {
 	staged   []job.StagedFile
 	contents []reserve.FileContent
@@ -37,12 +37,12 @@ func (h *stagedFileSet) closeAll() {
 	}
 }
 
-// openStagedFiles opens the files that a line stages. All faults are told at once.
-func openStagedFiles(line option.Line, here request.Localhost, path string) (*stagedFileSet, error) {
+// openStagedFiles opens the files that a command line stages. It returns the errors of all files joined.
+func openStagedFiles(line option.Line, local request.Localhost, path string) (*stagedFileSet, error) {
 	h := &stagedFileSet{}
 	var faults []error
-	for _, name := range stagedFileNames(line, here, path) {
-		if err := h.addFile(name, here.Dir); err != nil {
+	for _, name := range stagedFileNames(line, local, path) {
+		if err := h.addFile(name, local.Dir); err != nil {
 			faults = append(faults, err)
 		}
 	}
@@ -56,22 +56,23 @@ func openStagedFiles(line option.Line, here request.Localhost, path string) (*st
 	return h, nil
 }
 
-// stagedFileNames are the files that the options of a line name.
-func stagedFileNames(line option.Line, here request.Localhost, path string) []string {
+// stagedFileNames returns the files that --stage and its variants name. path is the PATH in which programs are
+// searched.
+func stagedFileNames(line option.Line, local request.Localhost, path string) []string {
 	names := line.Job.Stage
 	for _, list := range line.Job.StageFiles {
 		names = append(names, strings.Split(list, ",")...)
 	}
 	if line.Job.StageProg {
 		for _, s := range line.Apps {
-			names = append(names, programFile(s, line.Job, here, path))
+			names = append(names, programFile(s, line.Job, local, path))
 		}
 	}
 	return names
 }
 
-// programFile is where the program of a section is on this machine.
-func programFile(s option.AppContext, j option.JobOptions, here request.Localhost, path string) string {
+// programFile returns the file of an app context's program on this machine, or just its name if it is not found.
+func programFile(s option.AppContext, j option.JobOptions, local request.Localhost, path string) string {
 	if strings.Contains(s.Program, "/") {
 		return s.Program
 	}
@@ -79,7 +80,7 @@ func programFile(s option.AppContext, j option.JobOptions, here request.Localhos
 		for _, dir := range filepath.SplitList(list) {
 			file := filepath.Join(dir, s.Program)
 			if !filepath.IsAbs(file) {
-				file = filepath.Join(here.Dir, file)
+				file = filepath.Join(local.Dir, file)
 			}
 			if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
 				return file
@@ -89,7 +90,7 @@ func programFile(s option.AppContext, j option.JobOptions, here request.Localhos
 	return s.Program
 }
 
-// addFile opens a file, unless it was named before. A pipe is not waited for.
+// addFile opens a file and adds it, unless it was added before. Opening a pipe does not block.
 func (h *stagedFileSet) addFile(name, dir string) error {
 	path := name
 	if !filepath.IsAbs(path) {
@@ -126,7 +127,7 @@ func (h *stagedFileSet) addFile(name, dir string) error {
 	return nil
 }
 
-// withoutPath is what the system says of a file that the message names.
+// withoutPath returns the cause of an fs.PathError, for messages that name the file themselves.
 func withoutPath(err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {
@@ -135,7 +136,7 @@ func withoutPath(err error) error {
 	return err
 }
 
-// A hashedFile is an open file and its hash, which is made once.
+// A hashedFile is an open file and its hash, computed once.
 type hashedFile struct {
 	*os.File
 	hash func() (string, error)
@@ -143,7 +144,7 @@ type hashedFile struct {
 
 func (c hashedFile) Checksum() (string, error) { return c.hash() }
 
-// hashFile reads a file to its end, which must be where it was.
+// hashFile returns the SHA-256 of a file in hexadecimal. It fails if the file is not size bytes long.
 func hashFile(f *os.File, size int64) (string, error) {
 	h := sha256.New()
 	n, err := io.Copy(h, io.NewSectionReader(f, 0, size+1))
@@ -156,7 +157,7 @@ func hashFile(f *os.File, size int64) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// attachTo lets a request have the files. A program that is one of them must be executable.
+// attachTo adds the files to a request. It fails if a program is among them and is not executable.
 func (h *stagedFileSet) attachTo(req *job.Request, dir string) error {
 	req.StagedFiles = h.staged
 	for i := range req.Apps {
@@ -171,7 +172,7 @@ func (h *stagedFileSet) attachTo(req *job.Request, dir string) error {
 	return nil
 }
 
-// attachFiles lets the request have the files that its line stages, or the saved job did.
+// attachFiles adds to the request the files that its command line or the saved job stages.
 func (c *invocation) attachFiles() (*stagedFileSet, error) {
 	if c.line.Job.Resume != "" {
 		return c.openSavedFiles()
@@ -179,24 +180,25 @@ func (c *invocation) attachFiles() (*stagedFileSet, error) {
 	return attachStagedFiles(c.line, c.inputs.Local, c.sys, &c.req, &c.env)
 }
 
-// attachStagedFiles lets a request have the files that its line stages.
-func attachStagedFiles(line option.Line, here request.Localhost, sys System, req *job.Request, env *launch.Env) (*stagedFileSet, error) {
+// attachStagedFiles adds to a request the files that its command line stages.
+func attachStagedFiles(line option.Line, local request.Localhost, sys System, req *job.Request, env *launch.Env) (*stagedFileSet, error) {
 	if len(line.Job.Stage) == 0 && len(line.Job.StageFiles) == 0 && !line.Job.StageProg {
 		return &stagedFileSet{}, nil
 	}
-	h, err := openStagedFiles(line, here, cmp.Or(sys.getenv("PATH"), job.DefaultPath))
+	h, err := openStagedFiles(line, local, cmp.Or(sys.getenv("PATH"), job.DefaultPath))
 	if err != nil {
 		return nil, err
 	}
 	env.FileContents = h.contents
-	if err := h.attachTo(req, here.Dir); err != nil {
+	if err := h.attachTo(req, local.Dir); err != nil {
 		h.closeAll()
 		return nil, err
 	}
 	return h, nil
 }
 
-// startHashing makes the hashes while hosts are reached, if anything will be sent to one.
+// startHashing computes the hashes of all files if there are remote nodes. It is called while the hosts are being
+// reached.
 func (h *stagedFileSet) startHashing(nodes []job.NodeDef) {
 	if slices.ContainsFunc(nodes, func(n job.NodeDef) bool { return !n.Local }) {
 		for _, c := range h.contents {

@@ -23,9 +23,9 @@ import (
 	"remshell/usererr"
 )
 
-// This file chooses between a batch system's own starter, by which it sees all ranks, counts what
-// they consume and ends them, and ssh, by which it sees those of this machine alone. Which starters
-// there are, and how each is called, is package batch's.
+// This file chooses between a batch system's own starter and ssh. By its starter, a batch system accounts for all
+// ranks and can end them; by ssh, only for those on this machine. Package batch knows the starters and their
+// arguments.
 
 // findStarter finds the starter of the batch system, if this job's hosts are reached by one.
 func (c *invocation) findStarter() error {
@@ -38,8 +38,8 @@ func (c *invocation) findStarter() error {
 		return nil
 	}
 	by := s.System.Starter
-	far := slices.ContainsFunc(c.req.Nodes, func(n job.NodeDef) bool { return !n.Local })
-	if len(c.req.Nodes) == 1 && !far || c.line.Job.Simulate > 0 {
+	hasRemote := slices.ContainsFunc(c.req.Nodes, func(n job.NodeDef) bool { return !n.Local })
+	if len(c.req.Nodes) == 1 && !hasRemote || c.line.Job.Simulate > 0 {
 		return nil
 	}
 	path, err := c.findStarterProgram(by)
@@ -51,7 +51,7 @@ func (c *invocation) findStarter() error {
 		c.warnings = append(c.warnings, job.Note{Text: fmt.Sprintf("warning: %s not found, using ssh: %s will not account for ranks on %s", by.Program, s.System.Name, foldRemoteNodes(c.req.Nodes))})
 		return nil
 	}
-	c.tellUntried(by.Program, s.System)
+	c.logUntried(by.Program, s.System)
 	s.OneStep = s.System.Together(c.line.Job.Launcher, len(c.req.Nodes), c.req.SkipUnreachable)
 	s.Use(&c.req)
 	c.starter, c.starterPath = s, path
@@ -59,11 +59,11 @@ func (c *invocation) findStarter() error {
 		if by.Help == "" {
 			return ""
 		}
-		text, _ := exec.Command(path, by.Help).Output() // one that says nothing has no options we need
+		text, _ := exec.Command(path, by.Help).Output() // without output no option is supported
 		return string(text)
 	})
 	if startsRanks(c.line.Job) {
-		go c.starterOptions() // it takes as long as all that is done here until it is wanted
+		go c.starterOptions() // takes about as long as the work until the text is needed
 	}
 	c.env.GreetTimeout = max(c.env.GreetTimeout, by.Patience)
 	if s.System.State != nil {
@@ -72,27 +72,28 @@ func (c *invocation) findStarter() error {
 	return nil
 }
 
-// tellUntried tells that a program of a batch system's is called which nobody has seen work.
-func (c *invocation) tellUntried(program string, s *batch.System) {
+// logUntried logs that a program of a batch system is called as its manual says, but was never seen to work.
+func (c *invocation) logUntried(program string, s *batch.System) {
 	if s.Untried {
 		c.env.Log.Info().Msgf("%s is called as the manuals of %s have it; nobody has told that it works", program, s.Title)
 	}
 }
 
-// batchLogins are those of the batch system's job.
+// batchLogins returns the logins to the SSH servers of the batch system's job, or nil if the job runs none.
 func (c *invocation) batchLogins() batchLogins {
 	find := c.inputs.Logins(c.line.Job)
 	if find == nil {
 		return nil
 	}
 	return func(host string) (transport.SSHLogin, bool) {
-		login, held := find(host)
-		return transport.SSHLogin(login), held
+		login, found := find(host)
+		return transport.SSHLogin(login), found
 	}
 }
 
-// findStarterProgram finds the program of a starter: where the batch system says that its own are, and else in the PATH. What a
-// site has in the PATH may be a script that finds that out anew for each call: that of Debian's Grid Engine runs a compiler.
+// findStarterProgram returns the path of a starter: in the batch system's own directory, if a variable names that,
+// else in the PATH. The PATH of a site may lead to a slow script: that of Debian's Grid Engine runs a compiler on each
+// call.
 func (c *invocation) findStarterProgram(s *batch.Starter) (path string, err error) {
 	if folder := c.sys.getenv(s.Folder); filepath.IsAbs(folder) {
 		if path, err = exec.LookPath(filepath.Join(folder, s.Program)); err == nil {
@@ -102,14 +103,14 @@ func (c *invocation) findStarterProgram(s *batch.Starter) (path string, err erro
 	return exec.LookPath(s.Program)
 }
 
-// runBatchTool runs a program of the batch system's.
+// runBatchTool runs a program of the batch system and logs its output.
 func (c *invocation) runBatchTool(name string, args ...string) (string, error) {
 	text, err := runBatchProgram(name, args...)
 	c.env.Log.Debug().Str("program", name).Str("said", strings.TrimSpace(text)).Err(err).Msg("asked the batch system")
 	return text, err
 }
 
-// foldRemoteNodes names those that are not this machine.
+// foldRemoteNodes returns a host list of the remote nodes.
 func foldRemoteNodes(nodes []job.NodeDef) string {
 	var names []string
 	for _, n := range nodes {
@@ -120,16 +121,17 @@ func foldRemoteNodes(nodes []job.NodeDef) string {
 	return hostlist.Fold(names)
 }
 
-// starterWithFallback is the way by the batch system's starter, and by others if that fails and the user allows it.
+// starterWithFallback returns the transport by the batch system's starter. If the user allows it, hosts where the
+// starter fails are reached by the other transports.
 func (c *invocation) starterWithFallback(self transport.HelperBinary, others transport.Transports) transport.Transport {
-	way := c.starterTransport(self)
+	first := c.starterTransport(self)
 	if !c.line.Job.BatchOption().Fallback {
-		return way
+		return first
 	}
-	here := func(host transport.Host) bool {
+	isLocal := func(host transport.Host) bool {
 		return c.inputs.Local.Matches(host.Name) || host.Alias != "" && c.inputs.Local.Matches(host.Alias)
 	}
-	return &transport.Fallback{First: way, Second: transport.LocalOverride{Transports: others, IsLocal: here}, Failed: c.reportFallback}
+	return &transport.Fallback{First: first, Second: transport.LocalOverride{Transports: others, IsLocal: isLocal}, Failed: c.reportFallback}
 }
 
 // reportFallback tells that the batch system's starter has failed on a host, and that it sees none of the ranks now (M11). No
@@ -144,7 +146,7 @@ func (c *invocation) reportFallback(host transport.Host, err error) {
 	c.env.Report(fmt.Sprintf("warning: %s failed on %s (%s), using ssh for all hosts: %s will not account for them", c.starter.System.Starter.Program, host.Name, why, c.starter.System.Name))
 }
 
-// starterTransport is the way by the batch system's starter alone.
+// starterTransport returns the transport by the batch system's starter alone.
 func (c *invocation) starterTransport(self transport.HelperBinary) transport.Transport {
 	j, s := c.line.Job, c.starter
 	by := s.System.Starter
@@ -152,12 +154,12 @@ func (c *invocation) starterTransport(self transport.HelperBinary) transport.Tra
 	if _, given := c.line.Origin("fanout"); given {
 		fanout = j.Fanout
 	}
-	each := &transport.ByStarter{
+	perHost := &transport.ByStarter{
 		Self: self, System: s.System, Program: c.starterPath, Args: c.line.WithoutRemoteShell().LauncherArgs, Env: c.sys.Environ,
 		StarterHelp: c.starterOptions,
 		StarterCall: func(host transport.Host) (call batch.Call, err error) {
 			for _, name := range []string{host.Name, host.Alias} {
-				if call, held := s.FindHost(name); held {
+				if call, found := s.FindHost(name); found {
 					return call, nil
 				}
 			}
@@ -167,22 +169,22 @@ func (c *invocation) starterTransport(self transport.HelperBinary) transport.Tra
 		DialBack: s.System.Calls(j.Launcher), Ports: dialback.Ports(j.PortRange), Warn: c.env.Report,
 	}
 	if !s.OneStep {
-		return each
+		return perHost
 	}
-	return &transport.OneStep{PerHost: each}
+	return &transport.OneStep{PerHost: perHost}
 }
 
-// batchToolTimeout is how long a batch system's program may take to answer (RM-4).
+// batchToolTimeout is how long a program of the batch system may run (RM-4).
 const batchToolTimeout = 10 * time.Second
 
-// maxBatchToolOutput is how much of its answer is read.
+// maxBatchToolOutput is the most output of such a program that is read, in bytes.
 const maxBatchToolOutput = 16 << 20
 
-// batchToolTries is how often a program is run that a signal ends. A batch system that ends its job signals all processes of
-// its script, and with us a squeue that we ask just then.
+// batchToolTries is how often a program is run that a signal kills. A batch system that ends its job signals all
+// processes of its script, including an squeue that we have just started.
 const batchToolTries = 3
 
-// runBatchProgram runs a batch system's own program without input, and returns what it prints.
+// runBatchProgram runs a program of the batch system without input, and returns its output.
 func runBatchProgram(name string, args ...string) (text string, err error) {
 	for range batchToolTries {
 		var killed bool
@@ -193,7 +195,7 @@ func runBatchProgram(name string, args ...string) (text string, err error) {
 	return text, err
 }
 
-// runBatchProgramOnce is runProgram, once.
+// runBatchProgramOnce runs a program once. killed reports whether a signal ended it.
 func runBatchProgramOnce(name string, args ...string) (text string, killed bool, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), batchToolTimeout)
 	defer cancel()
@@ -215,7 +217,7 @@ func runBatchProgramOnce(name string, args ...string) (text string, killed bool,
 	return out.String(), false, nil
 }
 
-// lastLine is the last line of a text that is not blank, if there is one.
+// lastLine returns the last line of a text that is not blank, or otherwise if there is none.
 func lastLine(text, otherwise string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	if last := strings.TrimSpace(lines[len(lines)-1]); last != "" {
@@ -224,7 +226,7 @@ func lastLine(text, otherwise string) string {
 	return otherwise
 }
 
-// A boundedBuffer keeps the beginning of what is written.
+// A boundedBuffer keeps the first limit bytes written to it.
 type boundedBuffer struct {
 	bytes.Buffer
 	limit     int
@@ -238,8 +240,8 @@ func (b *boundedBuffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// waitBesideLauncher is what a copy of us does that a batch system has started beside the one that starts the
-// job: it keeps its place until it is told to go (RM-10, HTCondor's parallel universe).
+// waitBesideLauncher waits until a signal arrives. A batch system may start several copies of mpiexec; all but the one
+// that starts the job only keep their slots (RM-10, HTCondor's parallel universe).
 func (c *invocation) waitBesideLauncher(ctx context.Context) (int, error) {
 	if startsRanks(c.line.Job) {
 		select {
@@ -250,9 +252,9 @@ func (c *invocation) waitBesideLauncher(ctx context.Context) (int, error) {
 	return job.ExitOK, nil
 }
 
-// reportUnseenRanks has it told which ranks of a plan the batch system does not see. It counts, limits and ends only what its own
-// starter has started, or its job's script: with -v how many hosts are reached otherwise (RM-30), and
-// always on which of those that it has started nothing of it is above the ranks (RM-45).
+// reportUnseenRanks reports which ranks of a plan the batch system does not account for: those not started by its
+// starter or in its job's script. With -v it says how many hosts are reached otherwise (RM-30). It always warns of
+// hosts where the starter was used, but no process of the batch system is above the ranks (RM-45).
 func (c *invocation) reportUnseenRanks() {
 	rm := c.req.RM
 	if rm == nil || rm.Job == "" {
@@ -261,13 +263,13 @@ func (c *invocation) reportUnseenRanks() {
 	c.onPlan(func(snap job.Snapshot, p job.Plan) {
 		if !rm.ControlsHelpers() {
 			c.reportLooseHosts(p)
-		} else if lost := nodesNotHeld(rm, snap, p); len(lost) > 0 && c.starter.System != nil && !c.starter.System.Untried {
-			c.env.Report(fmt.Sprintf("warning: %s does not hold the ranks on %s (no %s above them)", rm.Name, hostlist.Fold(lost), rm.Holder()))
+		} else if notHeld := nodesNotHeld(rm, snap, p); len(notHeld) > 0 && c.starter.System != nil && !c.starter.System.Untried {
+			c.env.Report(fmt.Sprintf("warning: %s does not hold the ranks on %s (no %s above them)", rm.Name, hostlist.Fold(notHeld), rm.Holder()))
 		}
 	})
 }
 
-// onPlan has something more done as soon as there is a plan.
+// onPlan adds a function to be called as soon as there is a plan.
 func (c *invocation) onPlan(do func(job.Snapshot, job.Plan)) {
 	before := c.env.OnPlan
 	c.env.OnPlan = func(snap job.Snapshot, p job.Plan) {
@@ -278,10 +280,11 @@ func (c *invocation) onPlan(do func(job.Snapshot, job.Plan)) {
 	}
 }
 
-// nodesNotHeld are those nodes of a plan where the batch system holds nothing, although its starter has started it.
+// nodesNotHeld returns the nodes of a plan that the batch system's starter has reached, but where no process of the
+// batch system is above the ranks.
 func nodesNotHeld(rm *job.RM, snap job.Snapshot, p job.Plan) (names []string) {
 	for _, n := range p.Nodes {
-		if n.Node < 0 || n.Node >= len(snap.Nodes) { // nobody has looked there
+		if n.Node < 0 || n.Node >= len(snap.Nodes) { // not probed
 			continue
 		}
 		if held := rm.Accounts(snap.Nodes[n.Node].Holder); held != nil && !*held {
@@ -291,18 +294,18 @@ func nodesNotHeld(rm *job.RM, snap job.Snapshot, p job.Plan) (names []string) {
 	return names
 }
 
-// reportLooseHosts tells on how many hosts the batch system does not see the ranks.
+// reportLooseHosts logs on how many hosts the batch system does not account for the ranks.
 func (c *invocation) reportLooseHosts(p job.Plan) {
-	rm, far := c.req.RM, 0
-	if rm.Integration != job.LooseIntegration { // known now: a starter may have failed
+	rm, remote := c.req.RM, 0
+	if rm.Integration != job.LooseIntegration { // known only now, as a starter may have failed
 		return
 	}
 	for _, n := range p.Nodes {
 		if slices.ContainsFunc(c.req.Nodes, func(def job.NodeDef) bool { return def.Name == n.Name && !def.Local }) {
-			far++
+			remote++
 		}
 	}
-	if far > 0 {
-		c.env.Log.Info().Msgf("ranks on %s are not visible to %s (started by %s)", text.Count(far, "host"), rm.Name, rm.Starter)
+	if remote > 0 {
+		c.env.Log.Info().Msgf("ranks on %s are not visible to %s (started by %s)", text.Count(remote, "host"), rm.Name, rm.Starter)
 	}
 }

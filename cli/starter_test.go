@@ -12,8 +12,7 @@ import (
 	"remshell/batch"
 )
 
-// Each starter of the table is chosen by its words of -launcher, and refused outside of a job of
-// its batch system's.
+// Each starter is chosen by its words of -launcher, and rejected outside of a job of its batch system.
 func TestLauncherWords(t *testing.T) {
 	p := newFakeServer(t, nil)
 	for _, s := range batch.Systems {
@@ -26,8 +25,7 @@ func TestLauncherWords(t *testing.T) {
 	}
 }
 
-// A batch system that ends its job also signals the program that we ask of it just then; another call is answered. Whoever
-// is killed each time is asked no more than three times.
+// A program of the batch system that a signal kills is run again, at most batchToolTries times in all.
 func TestAProgramThatASignalEndsIsAskedAgain(t *testing.T) {
 	for kills, want := range map[int]string{0: "CANCELLED\n", 1: "CANCELLED\n", 2: "CANCELLED\n", 3: ""} {
 		dir := t.TempDir()

@@ -20,15 +20,14 @@ import (
 	"remshell/usererr"
 )
 
-// foregroundPoll is how often a job in the background looks whether it was brought to
-// the foreground. No signal tells.
+// foregroundPoll is how often a job in the background checks whether it is in the foreground again. No signal says so.
 const foregroundPoll = 200 * time.Millisecond
 
-// newForegroundReader keeps from reading a terminal while we are in its background: the kernel
-// would stop us with SIGTTIN, and `mpiexec ... &` would never end (IO-5).
+// newForegroundReader returns a reader that reads a terminal only while we are in its foreground. In the background the
+// kernel would stop us with SIGTTIN, and `mpiexec ... &` would never end (IO-5). If in is no terminal, it returns in.
 //
-// Nor may a read wait that we have begun in the foreground: after ^Z and bg the kernel
-// begins it again, in the background. So we wait for something to read, and then read.
+// A read must not block either: after ^Z and bg the kernel would restart it in the background. So the reader polls for
+// input first, and then reads.
 func newForegroundReader(in io.Reader) io.Reader {
 	file, ok := in.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
@@ -37,7 +36,7 @@ func newForegroundReader(in io.Reader) io.Reader {
 	return foregroundTerminal{file}
 }
 
-// A foregroundTerminal is read in the foreground only.
+// A foregroundTerminal is a terminal that is read only in the foreground.
 type foregroundTerminal struct{ *os.File }
 
 func (t foregroundTerminal) Read(p []byte) (int, error) {
@@ -50,7 +49,7 @@ func (t foregroundTerminal) Read(p []byte) (int, error) {
 	}
 }
 
-// awaitInput waits until there is something to read, or the end of it.
+// awaitInput waits until there is input, or its end.
 func (t foregroundTerminal) awaitInput() {
 	fds := []unix.PollFd{{Fd: int32(t.Fd()), Events: unix.POLLIN}}
 	for {
@@ -60,16 +59,15 @@ func (t foregroundTerminal) awaitInput() {
 	}
 }
 
-// isForeground reports whether our process group has the terminal. If that cannot be told,
-// the terminal is not our controlling one, and reading it stops nobody.
+// isForeground reports whether our process group is in the terminal's foreground. It is also true if the terminal is
+// not our controlling one: reading such a terminal does not stop us.
 func (t foregroundTerminal) isForeground() bool {
 	group, err := unix.IoctlGetInt(int(t.Fd()), unix.TIOCGPGRP)
 	return err != nil || group == syscall.Getpgrp()
 }
 
-// lendTerminal gives our terminal, if we have it, to the ranks with pseudo-terminals:
-// every key is theirs, ^C too. Only what becomes of newlines on their way out stays, for
-// our own lines.
+// lendTerminal makes our terminal raw for ranks with pseudo-terminals, if we are in its foreground: every key goes to
+// them, ^C too. Newlines are still translated on output, for our own lines. The caller calls restore in the end.
 func lendTerminal(sys System, env *launch.Env) (restore func(), err error) {
 	file, ok := sys.In.(*os.File)
 	if !ok || env.In == nil || !term.IsTerminal(int(file.Fd())) || !(foregroundTerminal{file}).isForeground() {
@@ -101,17 +99,17 @@ func lendTerminal(sys System, env *launch.Env) (restore func(), err error) {
 	}, nil
 }
 
-// progressDelay is how long a start may take until a terminal shows how far it has come.
+// progressDelay is how long a start may take before a terminal shows its progress.
 const progressDelay = 2 * time.Second
 
-// isTerminal reports whether somebody reads a stream as it is written.
+// isTerminal reports whether a stream is a terminal.
 func isTerminal(w any) bool {
 	file, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// useColor reports whether there is to be colour on a stream (DIAG-8): NO_COLOR wins over
-// all, and a terminal that can do nothing gets none unless somebody insists.
+// useColor reports whether to print in colour (DIAG-8). NO_COLOR takes precedence over all. A dumb terminal gets
+// colour only by --color always or CLICOLOR_FORCE.
 func useColor(when string, getenv func(string) string, terminal bool) bool {
 	switch {
 	case when == "never", getenv("NO_COLOR") != "":
@@ -122,14 +120,13 @@ func useColor(when string, getenv func(string) string, terminal bool) bool {
 	return terminal && getenv("TERM") != "dumb"
 }
 
-// colorLabels colours labels, of the streams that go to us alone.
+// colorLabels turns on coloured labels of the ranks' output, for streams that do not go to files.
 func colorLabels(s *job.Streams, line option.Line, sys System) {
 	s.Out.Color = s.Out.File == "" && useColor(line.Job.Color, sys.getenv, isTerminal(sys.Out))
 	s.Err.Color = s.Err.File == "" && useColor(line.Job.Color, sys.getenv, isTerminal(sys.Err))
 }
 
-// showProgress has a start tell how far it has come, in one line that is written again
-// and again: only for somebody at a terminal (DIAG-6).
+// showProgress shows the progress of a start in one line that is rewritten, if standard error is a terminal (DIAG-6).
 func showProgress(line option.Line, sys System, env *launch.Env) {
 	if !isTerminal(sys.Err) || sys.getenv("TERM") == "dumb" || line.Job.Verbosity != 0 {
 		return
@@ -149,12 +146,12 @@ func showProgress(line option.Line, sys System, env *launch.Env) {
 	}
 }
 
-// rankInput is what ranks read; nil: nothing. Standard input that is the host file or the
-// rank file is not for them (IO-6).
+// rankInput returns the input of the ranks; nil if they get none. If standard input is the host file or rank file,
+// ranks do not get it (IO-6).
 func rankInput(line option.Line, s job.Streams, stdin io.Reader) (io.Reader, error) {
 	taken := line.Job.RankFile == "-"
-	for _, section := range line.Apps {
-		taken = taken || section.HostFile == "-"
+	for _, app := range line.Apps {
+		taken = taken || app.HostFile == "-"
 	}
 	switch {
 	case s.StdinFile != "":
@@ -169,8 +166,9 @@ func rankInput(line option.Line, s job.Streams, stdin io.Reader) (io.Reader, err
 	return newForegroundReader(stdin), nil
 }
 
-// reportUnreadInput has somebody at a terminal read of input that is lost: in a loop of a shell over lines that come by a pipe, the first
-// job takes those of the others. What is left of a file is given back.
+// reportUnreadInput reports, at a terminal, input that mpiexec has read from a pipe and no rank has read. In a shell
+// loop over the lines of a pipe, the first job would take the lines of the others. Unread input from a file is given
+// back instead.
 func (c *invocation) reportUnreadInput() {
 	if !isTerminal(c.sys.Err) || isTerminal(c.sys.In) || c.req.Streams.StdinFile != "" {
 		return
@@ -180,8 +178,8 @@ func (c *invocation) reportUnreadInput() {
 	}
 }
 
-// newPrinters write what the ranks write, and our own lines. Where events have the place of standard
-// output, both streams go to standard error.
+// newPrinters returns the printers of standard output and standard error, for the ranks' output and our own lines. If
+// events go to standard output, both write to standard error.
 func newPrinters(j option.JobOptions, sys System) (out, errs *stdio.Printer) {
 	if j.JSON == "-" && startsRanks(j) {
 		return stdio.Stdout(plainWriter{sys.Err}), stdio.Stderr(plainWriter{sys.Err})
@@ -189,6 +187,6 @@ func newPrinters(j option.JobOptions, sys System) (out, errs *stdio.Printer) {
 	return stdio.Stdout(sys.Out), stdio.Stderr(sys.Err)
 }
 
-// Unvectored hides that a stream is a file, to which pieces would go one by one, with the other
-// printer's between them: a write of a file is whole.
+// A plainWriter hides that a stream is a file. To a file, the printer would write in several pieces, between which
+// lines of the other printer could come. One Write is whole.
 type plainWriter struct{ io.Writer }

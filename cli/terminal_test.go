@@ -18,7 +18,7 @@ import (
 	"remshell/test/ptytest"
 )
 
-// TestMain also plays the two parts of TestBackgroundReadDoesNotStop.
+// TestMain also runs the two child processes of TestBackgroundReadDoesNotStop.
 func TestMain(m *testing.M) {
 	switch os.Getenv("CLI_TEST_PART") {
 	case "shell":
@@ -30,14 +30,13 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// A job that waits for input is stopped (^Z) and goes on in the background (bg). It must
-// not be stopped there again for its read, and has its input when it is in the foreground
-// (IO-5).
+// A job that waits for input is stopped (^Z) and continued in the background (bg). Its pending read must not stop it
+// there again. It gets its input once it is in the foreground (IO-5).
 func TestBackgroundReadDoesNotStop(t *testing.T) {
 	master, slave := ptytest.Open(t)
 	cmd := partCommand("shell", slave, os.Stderr)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	said, err := cmd.StdoutPipe()
+	shellOut, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +44,7 @@ func TestBackgroundReadDoesNotStop(t *testing.T) {
 		t.Fatal(err)
 	}
 	fmt.Fprint(master, "one\n")
-	lines := bufio.NewScanner(said)
+	lines := bufio.NewScanner(shellOut)
 	for lines.Scan() {
 		t.Log(lines.Text())
 		if lines.Text() == "foreground" {
@@ -57,10 +56,9 @@ func TestBackgroundReadDoesNotStop(t *testing.T) {
 	}
 }
 
-// runShellPart is a shell whose user presses ^Z and types bg, again and again, and fg in
-// the end.
+// runShellPart is a shell whose user presses ^Z and types bg several times, and fg at the end.
 func runShellPart() {
-	signal.Ignore(syscall.SIGTTOU) // as shells do: they hand the terminal on from its background
+	signal.Ignore(syscall.SIGTTOU) // as shells do, since they change the foreground group from the background
 	in, out, err := os.Pipe()
 	must(err)
 	job := partCommand("reader", os.Stdin, os.Stderr)
@@ -69,23 +67,23 @@ func runShellPart() {
 	must(job.Start())
 	out.Close()
 	pid := job.Process.Pid
-	news, said := make(chan string), make(chan struct{})
+	events, outputEnded := make(chan string), make(chan struct{})
 	go func() {
 		for lines := bufio.NewScanner(in); lines.Scan(); {
-			news <- lines.Text()
+			events <- lines.Text()
 		}
-		close(said)
+		close(outputEnded)
 	}()
 	go func() {
-		for status := unix.WaitStatus(0x7f); status.Stopped(); news <- describeStatus(status) {
+		for status := unix.WaitStatus(0x7f); status.Stopped(); events <- describeStatus(status) {
 			unix.Wait4(pid, &status, unix.WUNTRACED, nil)
 			if status.Exited() {
-				<-said
+				<-outputEnded
 			}
 		}
 	}()
 	expect := func(word string) {
-		if got := <-news; got != word {
+		if got := <-events; got != word {
 			must(fmt.Errorf("the job: %q, not %q", got, word))
 		}
 		fmt.Println(word)
@@ -112,7 +110,7 @@ func describeStatus(status unix.WaitStatus) string {
 	return fmt.Sprint("exit ", status.ExitStatus())
 }
 
-// runReaderPart reads two lines as mpiexec does, and tells of each, and of SIGCONT.
+// runReaderPart reads two lines as mpiexec does, and prints each, and "continued" for SIGCONT.
 func runReaderPart() {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGCONT)
@@ -142,7 +140,7 @@ func must(err error) {
 	}
 }
 
-// With --pty the rank gets every key, and we give the terminal back as it was.
+// With --pty the terminal is raw for the rank, and is restored afterwards.
 func TestTheTerminalIsLent(t *testing.T) {
 	_, slave := ptytest.Open(t)
 	fd := int(slave.Fd())

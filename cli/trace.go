@@ -17,10 +17,10 @@ import (
 	"remshell/userfile"
 )
 
-// This file writes what a run did when: --trace and --trace-svg.
+// This file writes the trace of a run: --trace and --trace-svg.
 
-// startTrace begins the timeline of a run, if there is one, and returns who writes it when the run is over, also where it
-// has failed before it began.
+// startTrace starts the trace of a run, if there is to be one. The caller passes the error of the run to ended, which
+// writes the trace, also if the run failed early.
 func (c *invocation) startTrace() (ended func(error), err error) {
 	j := c.line.Job
 	for _, f := range []struct{ option, name string }{{"--trace", j.TraceFile}, {"--trace-svg", j.TracePicture}} {
@@ -49,8 +49,8 @@ func (c *invocation) startTrace() (ended func(error), err error) {
 	}, nil
 }
 
-// checkDistinctFiles refuses files that two options would write, of which one would replace what the other has written. It takes files
-// and their options in turns.
+// checkDistinctFiles returns an error if two options would write to the same file. words alternates between files and
+// their options.
 func checkDistinctFiles(words ...string) error {
 	of := make(map[string]string)
 	for pair := range slices.Chunk(words, 2) {
@@ -59,7 +59,7 @@ func checkDistinctFiles(words ...string) error {
 			continue
 		}
 		if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
-			continue // nothing is replaced there
+			continue // nothing is replaced in a pipe or device
 		}
 		if target, err := filepath.EvalSymlinks(name); err == nil {
 			name = target
@@ -76,8 +76,8 @@ func checkDistinctFiles(words ...string) error {
 	return nil
 }
 
-// writeTraceFile writes a trace to a file of its own, and says what cannot be written: the run's own printer is closed
-// by now.
+// writeTraceFile writes a trace to a file, and prints an error with a new printer, since the run's printer is closed
+// by then.
 func (c *invocation) writeTraceFile(option, name string, t trace.Trace, write func(io.Writer, trace.Trace) error) {
 	if name == "" {
 		return
@@ -87,7 +87,8 @@ func (c *invocation) writeTraceFile(option, name string, t trace.Trace, write fu
 	}
 }
 
-// checkWritable says why a file could not be written later, or replaced by another one; nil: it looks as if it could.
+// checkWritable returns why a file could not be written later, or if replaced is set, why it could not be replaced. It
+// is nil if that seems possible.
 func checkWritable(name string, replaced bool) error {
 	path, err := userfile.ResolveForWriting(name)
 	if err != nil {
@@ -108,7 +109,7 @@ func checkWritable(name string, replaced bool) error {
 	return nil
 }
 
-// writeWholeFile writes a file that who reads it has whole or not at all; what is no plain file is written as it is.
+// writeWholeFile writes a file so that a reader sees it whole or not at all. A pipe or device is written directly.
 func writeWholeFile(name string, write func(io.Writer) error) error {
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
 		return writeFile(name, write)

@@ -18,52 +18,51 @@ import (
 	"remshell/job"
 )
 
-// newInputs is what a request may know, beside this machine and its cluster.
+// newInputs returns the inputs of a request, except for the cluster file, the job ID and this machine.
 func newInputs(sys System) request.Inputs {
 	files := newUserFiles(sys)
 	return request.Inputs{Environ: sys.Environ, OpenFile: openCached(files.open), CheckTrust: files.checkTrust, Stat: os.Stat, RunTool: runBatchProgram}
 }
 
-// findLocalhost finds out under which names and addresses hosts of a list may mean
-// this machine, without asking any name server. The working directory may be gone.
+// findLocalhost returns the names and addresses by which a host list may mean this machine, and the user and directory
+// of this process. It queries no name server. DirErr is set if the working directory is gone.
 func findLocalhost(sys System) request.Localhost {
-	here := request.Localhost{User: job.User{Name: userName(sys), UID: os.Getuid(), GID: os.Getgid()}}
-	here.User.GIDs, _ = os.Getgroups()
-	here.Dir, here.DirErr = sys.Getwd()
+	local := request.Localhost{User: job.User{Name: userName(sys), UID: os.Getuid(), GID: os.Getgid()}}
+	local.User.GIDs, _ = os.Getgroups()
+	local.Dir, local.DirErr = sys.Getwd()
 	var call *os.SyscallError
-	if errors.As(here.DirErr, &call) {
-		here.DirErr = call.Err // the name of the call tells nobody anything
+	if errors.As(local.DirErr, &call) {
+		local.DirErr = call.Err // without the name of the system call
 	}
 	name, err := os.Hostname()
 	if err != nil || name == "" {
 		name = "localhost"
 	}
-	here.Names = []string{name}
+	local.Names = []string{name}
 	if short, _, ok := strings.Cut(name, "."); ok {
-		here.Names = append(here.Names, short)
+		local.Names = append(local.Names, short)
 	}
-	here.Addrs = sync.OnceValue(interfaceAddrs)
-	return here
+	local.Addrs = sync.OnceValue(interfaceAddrs)
+	return local
 }
 
-// withName gives this machine one more name (-localhost).
-func withName(name string, here request.Localhost) request.Localhost {
+// withName adds a first name to this machine, that of -localhost, unless it is empty.
+func withName(name string, local request.Localhost) request.Localhost {
 	if name != "" {
-		here.Names = append([]string{name}, here.Names...)
+		local.Names = append([]string{name}, local.Names...)
 	}
-	return here
+	return local
 }
 
-// SetPath gives this process a PATH if it has none (env -i), by which it finds the programs that it starts. Call it after the
-// environment of the ranks was read: their nodes may have a PATH.
+// SetPath sets the PATH of this process if it has none (env -i), so that it finds the programs that it starts. Call it
+// after the environment of the ranks was read: their nodes may have a PATH.
 func SetPath() {
 	if _, defined := os.LookupEnv("PATH"); !defined {
 		os.Setenv("PATH", job.DefaultPath)
 	}
 }
 
-// userName is what the user is called: by the environment, which costs nothing to ask, or else by his account. A user whom nothing names
-// is called by the user ID.
+// userName returns the user's name: from USER or LOGNAME, which is fast, else from the account, else the user ID.
 func userName(sys System) string {
 	name := cmp.Or(sys.getenv("USER"), sys.getenv("LOGNAME"))
 	if name != "" || sys.FS == nil {
@@ -72,6 +71,7 @@ func userName(sys System) string {
 	return cmp.Or(ownAccount(sys).Name, strconv.Itoa(os.Getuid()))
 }
 
+// interfaceAddrs returns the addresses of this machine's network interfaces.
 func interfaceAddrs() (addrs []netip.Addr) {
 	all, _ := net.InterfaceAddrs()
 	for _, a := range all {
@@ -82,8 +82,8 @@ func interfaceAddrs() (addrs []netip.Addr) {
 	return addrs
 }
 
-// newJobID is unique over launchers and time; it is short, since it names the key-
-// value space in every line of PMI (pmi-wire.md section 5).
+// newJobID returns a job ID that is unique among launchers and over time. It is short, since each PMI request names the
+// key-value space by it (pmi-wire.md section 5).
 func newJobID(now time.Time) job.ID {
 	random := make([]byte, 4)
 	rand.Read(random)

@@ -9,9 +9,9 @@ import (
 	"testing/fstest"
 )
 
-// A user whom neither the environment nor /etc/passwd names is looked up as ls does, and else is called by the user ID.
+// A user named neither by the environment nor by /etc/passwd is looked up as id does.
 func TestNameOfAUserWithoutVariables(t *testing.T) {
-	told, err := exec.Command("id", "-un").Output()
+	output, err := exec.Command("id", "-un").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +27,7 @@ func TestNameOfAUserWithoutVariables(t *testing.T) {
 		{"USER", []string{"USER=me", "LOGNAME=other"}, passwd, "", "me"},
 		{"LOGNAME", []string{"LOGNAME=other"}, passwd, "", "other"},
 		{"the file", nil, passwd, "", "filed"},
-		{"getent", nil, fstest.MapFS{}, os.Getenv("PATH"), strings.TrimSpace(string(told))},
+		{"getent", nil, fstest.MapFS{}, os.Getenv("PATH"), strings.TrimSpace(string(output))},
 	} {
 		t.Setenv("PATH", test.path)
 		if got := userName(System{Environ: test.environ, FS: test.files}); got != test.want {
