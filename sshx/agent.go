@@ -11,18 +11,18 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 )
 
-// agentTimeout bounds one answer of the agent where the caller has no deadline;
-// it leaves time to touch a hardware key.
+// agentTimeout limits a reply of the agent if the caller has no deadline. It leaves time to touch a
+// hardware key.
 const agentTimeout = 30 * time.Second
 
-// A keyAgent is the user's agent, connected to once and shared by all
-// connections. Its turn channel holds one token; who has it may use conn.
+// A keyAgent is the user's agent. All connections share one connection to it. The channel token holds
+// one value; the goroutine that has taken it may use the connection.
 type keyAgent struct {
 	socket string
 	token  chan struct{}
 
-	// owned by who has the turn
-	conn   *agentConn // nil: not connected
+	// Used only by the goroutine that has taken the token.
+	conn   *agentConn // nil if not connected
 	client agent.ExtendedAgent
 	listed bool
 	keys   []*agent.Key
@@ -34,9 +34,9 @@ func newKeyAgent(socket string) *keyAgent {
 	return a
 }
 
-// withConnection runs f when it is its turn, with the connection open and bounded by ctx.
-// A connection on which something went wrong is not used again, since request
-// and reply may have lost step.
+// withConnection calls f when no other goroutine uses the agent, with the connection open and limited
+// by ctx. After an error the connection is closed, because a late reply could be taken for the next
+// one.
 func (a *keyAgent) withConnection(ctx context.Context, f func() error) error {
 	select {
 	case <-a.token:
@@ -69,9 +69,9 @@ func (a *keyAgent) disconnect() {
 	}
 }
 
-// An agentConn notes that the connection failed, which the library's errors do
-// not tell from a refusal. It has no Close, so that the library keeps request
-// and reply in step and starts no goroutine that reads without end.
+// An agentConn records that the connection failed; the library's errors do not distinguish this from a
+// refusal. It has no Close method. So the library keeps requests and replies in step, and starts no
+// goroutine that reads for ever.
 type agentConn struct {
 	conn net.Conn
 	err  error
@@ -89,7 +89,7 @@ func (w *agentConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// list returns the agent's keys, asked for once per Dialer.
+// list returns the agent's keys. The agent is asked once for each Dialer.
 func (a *keyAgent) list(ctx context.Context) (keys []*agent.Key, err error) {
 	err = a.withConnection(ctx, func() error {
 		if !a.listed {
@@ -113,7 +113,7 @@ func (a *keyAgent) close() {
 	a.token <- struct{}{}
 }
 
-// sign has the agent sign with one of its keys.
+// sign makes the agent sign data with one of its keys.
 func (a *keyAgent) sign(ctx context.Context, key ssh.PublicKey, data []byte, algorithm string) (sig *ssh.Signature, err error) {
 	flags := agent.SignatureFlags(0)
 	switch algorithm {

@@ -7,9 +7,9 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// defaultHostKeyAlgos is OpenSSH's order (myproposal.h, KEX_DEFAULT_PK_ALG) of
-// what the library knows: certificates first, ed25519 before the rest, which
-// is also the cheapest to verify.
+// defaultHostKeyAlgos returns the library's host key algorithms in OpenSSH's order (myproposal.h,
+// KEX_DEFAULT_PK_ALG): certificates first, and ed25519 before the rest. ed25519 is also the fastest to
+// verify.
 func defaultHostKeyAlgos() []string {
 	return []string{
 		ssh.CertAlgoED25519v01,
@@ -21,8 +21,8 @@ func defaultHostKeyAlgos() []string {
 	}
 }
 
-// The defaults for key exchange, MACs, our signatures and those of authorities: all that the
-// library knows without SHA-1.
+// The defaults for key exchange, MACs, and signatures of the user and of authorities: all of the
+// library's without SHA-1.
 func defaultKex() []string         { return withoutSHA1(ssh.SupportedAlgorithms().KeyExchanges) }
 func defaultMACs() []string        { return withoutSHA1(ssh.SupportedAlgorithms().MACs) }
 func defaultPubkeyAlgos() []string { return withCertAlgos(defaultCAAlgos()) }
@@ -32,10 +32,9 @@ func withoutSHA1(algos []string) []string {
 	return slices.DeleteFunc(algos, func(a string) bool { return strings.Contains(a, "sha1") })
 }
 
-// chooseAlgos applies the user's list to the defaults as OpenSSH does (kex.c,
-// kex_assemble_names): "+a,b" appends, "-a,b*" removes, "^a,b" puts first, and
-// anything else replaces. What is not in known is left out in silence, since
-// users list what their OpenSSH has.
+// chooseAlgos applies the user's list to the defaults as OpenSSH does (kex.c, kex_assemble_names).
+// "+a,b" appends, "-a,b*" removes, "^a,b" puts first, and any other list replaces. Names that are not
+// in known are ignored without a message, because users list the algorithms of their OpenSSH.
 func chooseAlgos(list string, defaults, known []string) []string {
 	if list == "" {
 		return nil
@@ -62,7 +61,7 @@ func chooseAlgos(list string, defaults, known []string) []string {
 	return unique(chosen)
 }
 
-// preStandardName is the name an algorithm had before it was standardised.
+// preStandardName returns the name that an algorithm had before it was standardized.
 func preStandardName(algo string) string {
 	if algo == ssh.KeyExchangeCurve25519 {
 		return "curve25519-sha256@libssh.org"
@@ -82,7 +81,7 @@ func unique(list []string) []string {
 
 const certSuffix = "-cert-v01@openssh.com"
 
-// withCertAlgos adds the certificate form of every algorithm.
+// withCertAlgos adds the certificate form of each algorithm.
 func withCertAlgos(algos []string) []string {
 	out := slices.Clone(algos)
 	for _, a := range algos {
@@ -96,8 +95,7 @@ func withCertAlgos(algos []string) []string {
 	return out
 }
 
-// keyType is the type of key an algorithm signs with: rsa-sha2-512 signs with
-// an ssh-rsa key (RFC 8332).
+// keyType returns the key type of an algorithm: rsa-sha2-512 signs with an ssh-rsa key (RFC 8332).
 func keyType(algo string) string {
 	base, cert := strings.CutSuffix(algo, certSuffix)
 	if base == ssh.KeyAlgoRSASHA256 || base == ssh.KeyAlgoRSASHA512 {
@@ -109,9 +107,9 @@ func keyType(algo string) string {
 	return base
 }
 
-// orderHostKeyAlgos puts first what the host can prove with a key we know
-// (OpenSSH sshconnect2.c, order_hostkeyalgs): without it a host known by its
-// ed25519 key that also has an rsa key would look changed.
+// orderHostKeyAlgos puts the algorithms first for which a key of the host is known (OpenSSH
+// sshconnect2.c, order_hostkeyalgs). Otherwise a host that is known by its ed25519 key and also has an
+// rsa key would count as changed.
 func orderHostKeyAlgos(algos []string, known func(keyType string) bool, authority bool) []string {
 	var first, last []string
 	for _, a := range algos {

@@ -10,11 +10,10 @@ import (
 	"remshell/test/sshtest"
 )
 
-// Whatever a server asks for on its own account is refused, and no key of its is learnt
-// (TRUST-22).
+// All requests of a server on its own account are refused, and no key is learnt from it (TRUST-22).
 func TestServerAsks(t *testing.T) {
 	noLeak(t)
-	p := newPlace(t)
+	p := newTestHome(t)
 	key := sshtest.NewKey()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)

@@ -15,23 +15,23 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 )
 
-// An authKey is a key to try, without having touched its private half.
+// An authKey is a key to offer. Offering it does not use its private half.
 type authKey struct {
 	name string // for messages
 	pub  ssh.PublicKey
-	// sign is called when the server would accept the key. It has no part in
-	// the deadline where it waits for the user (waits true).
+	// sign is called when the server would accept the key. If asksUser is true, it may wait for the
+	// user, and the deadline is paused.
 	sign     func(ctx context.Context, data []byte, algorithm string) (*ssh.Signature, error)
 	asksUser bool
-	// unlock finds out the public key where the file does not tell it.
+	// unlock returns the public key if pub is nil, because the file does not contain it in clear.
 	unlock func() (ssh.PublicKey, error)
 }
 
-// keyOffer is all that may be offered to one target.
+// A keyOffer holds the keys that may be offered to one target.
 type keyOffer struct {
 	files          []*keyFile
 	certs          []*ssh.Certificate // from CertificateFile
-	agent          *keyAgent          // nil: none
+	agent          *keyAgent          // nil if there is none
 	listed         []*agent.Key
 	identitiesOnly bool // IdentitiesOnly
 	home           string
@@ -39,10 +39,9 @@ type keyOffer struct {
 	now            time.Time
 }
 
-// candidates puts the keys in OpenSSH's order (sshconnect2.c, pubkey_prepare):
-// certificates, then agent keys that are configured, other agent keys, and keys
-// that are only in files. Keys that need an unknown passphrase before they can
-// even be offered come last.
+// candidates returns the keys in OpenSSH's order (sshconnect2.c, pubkey_prepare): certificates,
+// configured keys that the agent has, other agent keys, and keys that are only in files. Keys that
+// need a passphrase before they can be offered come last.
 func (k *keyOffer) candidates() []authKey {
 	var certs, both, files, late []authKey
 	inFiles := func(pub ssh.PublicKey) bool {
@@ -75,7 +74,8 @@ func (k *keyOffer) candidates() []authKey {
 	return uniqueKeys(slices.Concat(certs, both, others, files, late))
 }
 
-// withCertificate pairs a certificate with the private key it is for.
+// withCertificate pairs a certificate with its private key. It returns nil if there is no such key, or
+// the certificate is not valid.
 func (k *keyOffer) withCertificate(cert *ssh.Certificate) []authKey {
 	if cert.CertType != ssh.UserCert || !validAt(cert, k.now) {
 		return nil
@@ -121,7 +121,7 @@ func (k *keyOffer) agentKey(a *agent.Key) authKey {
 func agentPublic(a *agent.Key) ssh.PublicKey {
 	pub, err := ssh.ParsePublicKey(a.Blob)
 	if err != nil {
-		return nil // a type the library does not know
+		return nil // a key type that the library does not know
 	}
 	return pub
 }
@@ -157,7 +157,7 @@ func samePublic(a, b ssh.PublicKey) bool {
 	return a != nil && b != nil && bytes.Equal(a.Marshal(), b.Marshal())
 }
 
-// uniqueKeys drops a key that is to be tried already.
+// uniqueKeys removes duplicate keys.
 func uniqueKeys(list []authKey) []authKey {
 	var out []authKey
 	for _, c := range list {
@@ -168,8 +168,8 @@ func uniqueKeys(list []authKey) []authKey {
 	return out
 }
 
-// unusableKeys says, for the message after a refused login, why configured keys
-// were not even tried. That a default key does not exist is no news.
+// unusableKeys returns, for the message after a refused login, why configured keys were not offered. A
+// missing default key is not reported.
 func (k *keyOffer) unusableKeys(configured bool) []string {
 	var notes []string
 	for _, f := range k.files {
@@ -181,18 +181,18 @@ func (k *keyOffer) unusableKeys(configured bool) []string {
 	return notes
 }
 
-// A loginAttempt goes through the candidates of one connection, one per request of
-// the library, so that a key that cannot sign is no reason to give up.
+// A loginAttempt offers the keys of one connection, one for each request of the library. If a key
+// cannot sign, the next one is offered.
 type loginAttempt struct {
 	ctx       context.Context
 	pause     func() (resume func()) // stops the deadline while the user types
 	remaining []authKey
-	allowed   []string // algorithms the configuration accepts; nil: all
+	allowed   []string // algorithms that the configuration accepts; nil: all
 
 	tried          []string
-	methods        []string // what the server would accept
-	partialSuccess bool     // a key was accepted, but the server wants more
-	failed         error    // the last key that could not sign
+	methods        []string // the methods that the server accepts
+	partialSuccess bool     // a key was accepted, but the server requires more
+	failed         error    // error of the last key that could not sign
 }
 
 // nextKey is an ssh.ClientAuthCallback.
@@ -218,7 +218,7 @@ func (l *loginAttempt) nextKey(c *ssh.ClientAuthContext) (ssh.AuthMethod, error)
 
 var errNoMoreKeys = errors.New("no more keys to try")
 
-// signer makes a candidate an ssh.Signer; nil if it is of no use here.
+// signer returns a candidate as an ssh.Signer, or nil if it cannot be used.
 func (l *loginAttempt) signer(c authKey) ssh.Signer {
 	if c.pub == nil {
 		resume := l.pause()

@@ -20,7 +20,7 @@ import (
 
 func TestEncryptedKeyWithoutTerminal(t *testing.T) {
 	noLeak(t)
-	p := newPlace(t)
+	p := newTestHome(t)
 	key := p.lockedKey("locked")
 	target := p.target(p.server(sshtest.Options{AuthorizedKeys: []ssh.PublicKey{key}}).Addr())
 	target.Identities = []string{p.home + "/.ssh/id_locked"}
@@ -42,7 +42,7 @@ func TestPassphraseIsAskedForOnce(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			noLeak(t)
-			p := newPlace(t)
+			p := newTestHome(t)
 			key := p.lockedKey(tt.key)
 			target := p.target(p.server(sshtest.Options{AuthorizedKeys: []ssh.PublicKey{key}}).Addr())
 			target.Identities = []string{p.home + "/.ssh/id_locked"}
@@ -73,10 +73,10 @@ func TestPassphraseIsAskedForOnce(t *testing.T) {
 	}
 }
 
-// A key that cannot sign is no reason not to try the next one.
+// If a key cannot sign, the next one is tried.
 func TestNextKeyAfterOneThatCannotSign(t *testing.T) {
 	noLeak(t)
-	p := newPlace(t)
+	p := newTestHome(t)
 	locked := p.lockedKey("locked")
 	target := p.target(p.server(sshtest.Options{AuthorizedKeys: []ssh.PublicKey{locked, p.key}}).Addr())
 	target.Identities = []string{p.home + "/.ssh/id_locked", p.home + "/.ssh/id_ed25519"}
@@ -85,14 +85,14 @@ func TestNextKeyAfterOneThatCannotSign(t *testing.T) {
 
 func TestKeyOthersCanReadIsNotUsed(t *testing.T) {
 	noLeak(t)
-	p := newPlace(t)
+	p := newTestHome(t)
 	check(t, os.Chmod(p.home+"/.ssh/id_ed25519", 0o644))
 	p.want(p.refusal(p.target(p.server(sshtest.Options{}).Addr())), KindLogin, "permissions 0644 are too open (chmod 600)", "")
 }
 
 func TestRSASignsWithSHA2(t *testing.T) {
 	noLeak(t)
-	p := newPlace(t)
+	p := newTestHome(t)
 	pub := p.addKey("id_rsa", newRSA(t))
 	s := p.server(sshtest.Options{AuthorizedKeys: []ssh.PublicKey{pub}, Config: func(c *ssh.ServerConfig) {
 		c.PublicKeyAuthAlgorithms = []string{ssh.KeyAlgoRSASHA512}
@@ -101,7 +101,7 @@ func TestRSASignsWithSHA2(t *testing.T) {
 	target.Identities = []string{p.home + "/.ssh/id_rsa"}
 	p.dial(target)
 	t.Run("not with what the user has excluded", func(t *testing.T) {
-		p := &place{t: t, home: p.home, d: &Dialer{}}
+		p := &testHome{t: t, home: p.home, d: &Dialer{}}
 		target.PubkeyAlgorithms = []string{ssh.KeyAlgoED25519}
 		p.want(p.refusal(target), KindLogin, "no key to try", "")
 	})
@@ -149,7 +149,7 @@ func serveSocket(t testing.TB, serve func(net.Conn)) string {
 
 func TestAgentIsSharedByAllConnections(t *testing.T) {
 	noLeak(t)
-	p := newPlace(t)
+	p := newTestHome(t)
 	key := newEd25519(t)
 	socket, conns := memoryAgent(t, newRSA(t), key)
 	s := p.server(sshtest.Options{AuthorizedKeys: []ssh.PublicKey{signer(t, key).PublicKey()}})
@@ -173,11 +173,10 @@ func TestAgentIsSharedByAllConnections(t *testing.T) {
 	}
 }
 
-// An agent that never answers does not outlive the attempt, and nothing is left
-// behind.
+// An agent that never replies does not outlive the attempt, and nothing is left over.
 func TestSilentAgent(t *testing.T) {
 	noLeak(t)
-	p := newPlace(t)
+	p := newTestHome(t)
 	asked, done := make(chan struct{}), make(chan struct{})
 	target := p.target(p.server(sshtest.Options{}).Addr())
 	target.Agent = serveSocket(t, func(c net.Conn) {
@@ -200,7 +199,7 @@ func TestSilentAgent(t *testing.T) {
 
 func TestAgentGone(t *testing.T) {
 	noLeak(t)
-	p := newPlace(t)
+	p := newTestHome(t)
 	target := p.target(p.server(sshtest.Options{RefuseAll: true}).Addr())
 	target.Agent = p.home + "/no-socket"
 	p.want(p.refusal(target), KindLogin, "no such file or directory", "is the agent running?")

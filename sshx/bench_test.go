@@ -21,9 +21,8 @@ import (
 	"remshell/test/sshtest"
 )
 
-// TestMain lets the test program be two other ones: a ProxyCommand, which joins
-// its streams to the address it is given, and a server, whose CPU time must not
-// be taken for ours.
+// TestMain lets the test program act as two others. One is a ProxyCommand, which connects its streams
+// to an address. The other is a server, whose CPU time must not count as ours.
 func TestMain(m *testing.M) {
 	switch {
 	case os.Getenv("SSHX_TEST_PROXY") != "" && len(os.Args) == 2:
@@ -48,8 +47,8 @@ func proxyMain(addr string) {
 	io.Copy(os.Stdout, c)
 }
 
-// serverMain serves whoever has the key, given as in authorized_keys, until its
-// input ends. It prints what known_hosts needs.
+// serverMain serves the owner of a key, given as in authorized_keys, until its input ends. It prints
+// the line for known_hosts.
 func serverMain(authorized string) {
 	s, err := sshtest.New(sshtest.Options{AuthorizedKeys: []ssh.PublicKey{parsePublic([]byte(authorized))}})
 	if err != nil {
@@ -62,7 +61,7 @@ func serverMain(authorized string) {
 }
 
 // serverProcess starts serverMain and returns a target for it.
-func (p *place) serverProcess() Target {
+func (p *testHome) serverProcess() Target {
 	p.t.Helper()
 	self, err := os.Executable()
 	check(p.t, err)
@@ -84,9 +83,8 @@ func (p *place) serverProcess() Target {
 	return p.target(strings.NewReplacer("[", "", "]", "").Replace(name))
 }
 
-// BenchmarkDial is what one host costs the launching side: connect, log in, run
-// a command, close. cpu-µs/dial is the CPU time of this process alone; 64 run
-// at once, as in a fan-out.
+// BenchmarkDial measures one host on the launching side: connect, log in, run a command, close.
+// cpu-µs/dial is the CPU time of this process alone. 64 dials run at the same time.
 func BenchmarkDial(b *testing.B) {
 	for _, kex := range []string{"", ssh.KeyExchangeCurve25519} {
 		name := "kex=default"
@@ -94,7 +92,7 @@ func BenchmarkDial(b *testing.B) {
 			name = "kex=" + kex
 		}
 		b.Run(name, func(b *testing.B) {
-			p := newPlace(b)
+			p := newTestHome(b)
 			target := p.serverProcess()
 			if kex != "" {
 				target.Kex = []string{kex}
@@ -123,16 +121,17 @@ func BenchmarkDial(b *testing.B) {
 	}
 }
 
-// BenchmarkHeld is what a connection costs that stands and is silent, with a session on which a command runs: live heap and
-// stacks in KiB, and goroutines, beside the CPU time of its making. Flat means that they do not grow with the number.
+// BenchmarkHeld measures an idle connection with a session in which a command runs: live heap and
+// stacks in KiB, goroutines, and the CPU time to set it up. If these do not grow with the number of
+// connections, it is flat.
 func BenchmarkHeld(b *testing.B) {
 	for _, hosts := range []int{64, 250, 500, 1000} {
 		b.Run(strconv.Itoa(hosts), func(b *testing.B) {
 			for b.Loop() {
-				p := newPlace(b)
+				p := newTestHome(b)
 				target := p.serverProcess()
 				p.d.Pacer = &Pacer{PerServer: 32}
-				p.dial(target).Close() // what is read once is read
+				p.dial(target).Close() // fills the caches
 				before, cpu := held(), cpuTime()
 				var all sync.WaitGroup
 				for range hosts {
@@ -158,7 +157,7 @@ func BenchmarkHeld(b *testing.B) {
 	}
 }
 
-// held is what memory is in use, when the collector has been here twice: it shrinks stacks, too.
+// held returns the memory in use after two garbage collections, which shrink stacks too.
 func held() (m runtime.MemStats) {
 	runtime.GC()
 	runtime.GC()
@@ -166,22 +165,22 @@ func held() (m runtime.MemStats) {
 	return m
 }
 
-// cpuTime is what this process has used so far, in user and kernel mode.
+// cpuTime returns the CPU time of this process so far, user and system.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	syscall.Getrusage(syscall.RUSAGE_SELF, &u)
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkStream is the throughput of a session, and what a byte costs us.
+// BenchmarkStream measures the throughput of a session, and the CPU time of a byte.
 func BenchmarkStream(b *testing.B) {
-	p := newPlace(b)
+	p := newTestHome(b)
 	c := p.dial(p.serverProcess())
 	s, err := c.Start(context.Background(), "cat")
 	check(b, err)
 	defer s.Close()
 	chunk := make([]byte, 256<<10)
-	b.SetBytes(int64(2 * len(chunk))) // there and back
+	b.SetBytes(int64(2 * len(chunk))) // both directions
 	b.ResetTimer()
 	before := cpuTime()
 	go func() {
@@ -198,10 +197,9 @@ func BenchmarkStream(b *testing.B) {
 	b.ReportMetric(float64((cpuTime()-before).Nanoseconds())/float64(2*n), "cpu-ns/B")
 }
 
-// What a server looks like that a bare x/crypto client connects to: the floor
-// for BenchmarkDial.
+// BenchmarkBare connects with a bare x/crypto client. It is the lower bound for BenchmarkDial.
 func BenchmarkBare(b *testing.B) {
-	p := newPlace(b)
+	p := newTestHome(b)
 	target := p.serverProcess()
 	key, err := os.ReadFile(p.home + "/.ssh/id_ed25519")
 	check(b, err)
@@ -235,7 +233,7 @@ func BenchmarkBare(b *testing.B) {
 	b.ReportMetric(float64((cpuTime()-before).Microseconds())/float64(b.N), "cpu-µs/dial")
 }
 
-// 10,000 connections that wait for the same place, toward one server or each its own.
+// 10,000 connections wait for permits, for one server or one each.
 func BenchmarkPacer(b *testing.B) {
 	const hosts = 10_000
 	for _, servers := range []int{1, hosts} {

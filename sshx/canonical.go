@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// canonical returns the name to connect to, as it is known after the first pass: HostName or the alias, an address in its
-// usual form, or the name that was looked up where CanonicalizeHostname says so (ssh.c, main and resolve_canonicalize).
-// again is true if the files are read a second time for it.
+// canonical returns the name to connect to, after the first pass. It is HostName or the alias, an
+// address in its usual form, or the name found by CanonicalizeHostname (ssh.c, main and
+// resolve_canonicalize). again reports that the files must be read a second time.
 func (s *hostScope) canonical() (name string, again bool, err error) {
 	name = s.hostname()
 	when := strings.ToLower(s.firstWord("canonicalizehostname"))
@@ -36,18 +36,18 @@ func (s *hostScope) canonical() (name string, again bool, err error) {
 
 func (s *hostScope) family() string { return strings.ToLower(s.firstWord("addressfamily")) }
 
-// isDirect reports whether neither a program nor another host takes the connection to the host.
+// isDirect reports whether the connection uses neither a proxy command nor a jump host.
 func (s *hostScope) isDirect() bool {
 	return isNone(s.first["proxycommand"].text) && isNone(s.firstWord("proxyjump"))
 }
 
-// isNone reports whether a value is not set, or set to none.
+// isNone reports whether a value is not set, or is "none".
 func isNone(value string) bool {
 	value = strings.TrimSpace(value)
 	return value == "" || strings.EqualFold(value, "none")
 }
 
-// lookupInDomains returns the name of a host in the first of CanonicalDomains that has it.
+// lookupInDomains returns the host's name in the first of CanonicalDomains that has it.
 func (s *hostScope) lookupInDomains(name string) (string, error) {
 	full, err := s.candidateNames(name)
 	if err != nil {
@@ -76,8 +76,8 @@ func (s *hostScope) lookupInDomains(name string) (string, error) {
 	return s.followCNAME(name, target)
 }
 
-// candidateNames are the names to look up, each of which ends in a dot, so that it is looked up as it stands. A name with more
-// than CanonicalizeMaxDots is not looked up: nil.
+// candidateNames returns the names to look up. Each ends in a dot, so that the resolver takes it as it
+// is. It returns nil for a name with more than CanonicalizeMaxDots dots.
 func (s *hostScope) candidateNames(name string) (names []string, err error) {
 	if strings.HasSuffix(name, ".") {
 		return []string{name}, nil
@@ -101,7 +101,7 @@ func (s *hostScope) candidateNames(name string) (names []string, err error) {
 	return names, nil
 }
 
-// lookup finds a name, and what it is an alias of, if it is one.
+// lookup looks a name up. target is its canonical name, which may be empty.
 func (s *hostScope) lookup(name string) (target string, found bool, err error) {
 	if err := checkName(name); err != nil {
 		return "", false, err
@@ -113,7 +113,8 @@ func (s *hostScope) lookup(name string) (target string, found bool, err error) {
 	return target, found, err
 }
 
-// followCNAME returns target in place of name if a rule of CanonicalizePermittedCNAMEs allows it (ssh.c, check_follow_cname).
+// followCNAME returns target if a rule of CanonicalizePermittedCNAMEs allows it, else name (ssh.c,
+// check_follow_cname).
 func (s *hostScope) followCNAME(name, target string) (string, error) {
 	set := s.first["canonicalizepermittedcnames"]
 	rules, _ := splitArgs(set.text)
@@ -137,7 +138,7 @@ func (s *hostScope) followCNAME(name, target string) (string, error) {
 	return name, nil
 }
 
-// validDomain refuses what a name server may say and cannot be the name of a host (misc.c, valid_domain).
+// validDomain refuses names from a name server that cannot be host names (misc.c, valid_domain).
 func validDomain(name string) bool {
 	const also = ".-_"
 	bad := func(r rune) bool {
@@ -146,13 +147,14 @@ func validDomain(name string) bool {
 	return name != "" && !strings.Contains(also, name[:1]) && !strings.Contains(name, "..") && !strings.ContainsFunc(name, bad)
 }
 
-// looksLikeAddress reports whether a name cannot be a host's, even if it is no valid address (ssh.c, is_addr_fast).
+// looksLikeAddress reports whether a name cannot be a host's, even if it is no valid address (ssh.c,
+// is_addr_fast).
 func looksLikeAddress(name string) bool {
 	return strings.ContainsAny(name, "%:") || strings.Trim(name, "0123456789.") == ""
 }
 
-// parseAddress reads an address in all forms that getaddrinfo(3) takes for one: of IPv4 also one to four numbers, decimal,
-// octal or hexadecimal, of which the last fills the remaining bytes (inet_aton(3)).
+// parseAddress parses an address in all forms that getaddrinfo(3) accepts. IPv4 may be one to four
+// numbers, decimal, octal or hexadecimal; the last one fills the remaining bytes (inet_aton(3)).
 func parseAddress(name string) (netip.Addr, bool) {
 	if a, err := netip.ParseAddr(name); err == nil {
 		return a, true
@@ -176,7 +178,7 @@ func parseAddress(name string) (netip.Addr, bool) {
 	return netip.AddrFrom4([4]byte{byte(value >> 24), byte(value >> 16), byte(value >> 8), byte(value)}), true
 }
 
-// parseNumber reads a number in C's notation.
+// parseNumber parses a number in C's notation.
 func parseNumber(s string) (uint64, bool) {
 	base := 10
 	switch lower := strings.ToLower(s); {

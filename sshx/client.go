@@ -11,48 +11,46 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// A Client is a connection that is logged in. One goroutine serves it and ends
-// with it.
+// A Client is a connection that is logged in. One goroutine serves it, and ends with it.
 type Client struct {
 	target    Target
 	conn      ssh.Conn
 	transport *sshConn
-	jump      *jumpHost // nil: none
+	jump      *jumpHost // nil if there is none
 
 	done chan struct{} // closed when the connection has ended
 
 	mu  sync.Mutex // guards err
-	err error      // why it ended; set before done is closed
+	err error      // why the connection ended; set before done is closed
 }
 
-// errClosed is the error of a client that was closed by its user.
+// errClosed is the error of a client on which Close was called.
 var errClosed = errors.New("sshx: the connection was closed")
 
-func newClient(d *Dialer, t Target, conn ssh.Conn, w *sshConn, chans <-chan ssh.NewChannel, reqs <-chan *ssh.Request, way *jumpHost) *Client {
-	c := &Client{target: t, conn: conn, transport: w, jump: way, done: make(chan struct{})}
+func newClient(d *Dialer, t Target, conn ssh.Conn, w *sshConn, chans <-chan ssh.NewChannel, reqs <-chan *ssh.Request, jump *jumpHost) *Client {
+	c := &Client{target: t, conn: conn, transport: w, jump: jump, done: make(chan struct{})}
 	d.Log.Debug().Str("host", t.Alias).Str("server", string(conn.ServerVersion())).Msg("logged in")
 	go c.serve(chans, reqs)
 	return c
 }
 
-// Target is what the client is connected to.
+// Target returns the target of the connection.
 func (c *Client) Target() Target { return c.target }
 
-// LocalAddr is our end of the connection; what it says is of use only for a direct
-// one.
+// LocalAddr returns the local address. It is meaningful only for a direct connection.
 func (c *Client) LocalAddr() net.Addr { return c.conn.LocalAddr() }
 
-// Done is closed when the connection has ended, for whatever reason.
+// Done returns a channel that is closed when the connection has ended, for any reason.
 func (c *Client) Done() <-chan struct{} { return c.done }
 
-// Err says why the connection ended; nil while it lives.
+// Err returns why the connection ended. It is nil while the connection is open.
 func (c *Client) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err
 }
 
-// setError notes the reason; the first one counts.
+// setError records why the connection ended; the first reason counts.
 func (c *Client) setError(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -61,8 +59,7 @@ func (c *Client) setError(err error) {
 	}
 }
 
-// Close ends the connection and all its sessions, and waits until its
-// goroutine has ended.
+// Close ends the connection and all its sessions, and waits for the client's goroutine.
 func (c *Client) Close() error {
 	c.setError(errClosed)
 	err := c.conn.Close()
@@ -70,15 +67,14 @@ func (c *Client) Close() error {
 	return err
 }
 
-// serve answers what the server asks on its own account and watches over the
-// connection until it has ended.
+// serve refuses the server's requests and checks that the peer is alive, until the connection ends.
 func (c *Client) serve(chans <-chan ssh.NewChannel, reqs <-chan *ssh.Request) {
 	defer close(c.done)
 	defer c.jump.release()
 	interval := c.target.AliveInterval
 	timer, due := time.NewTimer(interval), time.Now().Add(interval)
 	defer timer.Stop()
-	asked := make(chan struct{}, 1) // one question at a time: TCP repeats it
+	pending := make(chan struct{}, 1) // at most one keep-alive at a time: TCP retransmits it
 	for reqs != nil || chans != nil {
 		select {
 		case r, ok := <-reqs:
@@ -94,11 +90,11 @@ func (c *Client) serve(chans <-chan ssh.NewChannel, reqs <-chan *ssh.Request) {
 				ch.Reject(ssh.Prohibited, "no channels from the server")
 			}
 		case <-timer.C:
-			now := time.Now() // what the channel brings is when it should have been
+			now := time.Now() // timer.C may hold the planned time, not the current one
 			if now.Sub(due) > interval {
-				c.transport.resetSilence() // it is we who were stopped
+				c.transport.resetSilence() // this process was stopped
 			}
-			next := c.checkAlive(asked)
+			next := c.checkAlive(pending)
 			timer.Reset(next)
 			due = now.Add(next)
 		}
@@ -108,32 +104,32 @@ func (c *Client) serve(chans <-chan ssh.NewChannel, reqs <-chan *ssh.Request) {
 	c.transport.Close()
 }
 
-// checkAlive looks after a silent peer: after AliveInterval it is asked for a sign
-// of life, and it is lost if AliveCountMax such intervals more bring none
-// (OpenSSH clientloop.c, server_alive_check). It says when to look again.
-func (c *Client) checkAlive(asked chan struct{}) (next time.Duration) {
+// checkAlive sends a keep-alive if the peer was silent for AliveInterval. After AliveCountMax further
+// silent intervals it closes the connection (OpenSSH clientloop.c, server_alive_check). It returns the
+// time until the next check.
+func (c *Client) checkAlive(pending chan struct{}) (next time.Duration) {
 	interval, quiet := c.target.AliveInterval, c.transport.silentFor()
 	switch n := int(quiet / interval); {
 	case n > c.target.AliveCountMax:
 		c.setError(c.lost("no sign of life for %s", formatDuration(quiet.Round(time.Second))))
-		// Not conn.Close: it would wait for a write that is stuck.
+		// conn.Close would wait for a blocked write.
 		c.transport.Close()
 	case n > 0:
-		c.sendKeepAlive(asked)
+		c.sendKeepAlive(pending)
 	}
 	return interval - quiet%interval
 }
 
-// sendKeepAlive sends a keep-alive. Any answer is heard by the wire, also a refusal.
-func (c *Client) sendKeepAlive(asked chan struct{}) {
+// sendKeepAlive sends a keep-alive. The transport notices any reply, even a refusal.
+func (c *Client) sendKeepAlive(pending chan struct{}) {
 	select {
-	case asked <- struct{}{}:
+	case pending <- struct{}{}:
 	default:
-		return // the last question is still open
+		return // the last keep-alive has no reply yet
 	}
-	go func() { // ends with the answer or the connection
+	go func() { // ends with the reply or the connection
 		c.conn.SendRequest("keepalive@openssh.com", true, nil)
-		<-asked
+		<-pending
 	}()
 }
 
@@ -141,8 +137,8 @@ func (c *Client) lost(format string, args ...any) *DialError {
 	return newDialError(c.target, "connection", KindLost, format, args...).withDetails("%s", c.target.addr())
 }
 
-// Start runs a command with the user's login shell. The context bounds the
-// start only; closing the session or the client ends it later.
+// Start runs a command with the user's login shell. ctx limits the start only. Afterwards, closing the
+// session or the client ends the command.
 func (c *Client) Start(ctx context.Context, command string) (*Session, error) {
 	type started struct {
 		s   *Session
@@ -189,7 +185,7 @@ func (c *Client) start(command string) (*Session, error) {
 		withHint("is it limited to sftp, or by a forced command?")
 }
 
-// connectionError is the error of a step that failed because the connection did.
+// connectionError returns the error of a step that failed because the connection broke.
 func (c *Client) connectionError(err error) error {
 	if e := c.Err(); e != nil {
 		return e

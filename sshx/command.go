@@ -14,13 +14,13 @@ import (
 	"remshell/subprocess"
 )
 
-// commandLimit is how long a command of the configuration may take that has to answer before a host is connected to. The
+// commandLimit limits how long a command of the configuration may run before the connection. The
 // user's ssh would wait for ever.
 const commandLimit = 10 * time.Second
 
-// runCommand runs a command to its end, without input, by subprocess.Run in a session of its own. It is killed when ctx ends or the limit
-// is over.
-// A command that does not exit with 0 is an *ExitError, with what it said last. If out is nil, the output is dropped.
+// runCommand runs a command without input in its own session, by subprocess.Run. The command is killed
+// when ctx ends or the limit passes. If it does not exit with 0, the error is an *ExitError with the
+// end of its stderr. If out is nil, the output is dropped.
 func runCommand(ctx context.Context, limit time.Duration, out *boundedOutput, words ...string) error {
 	late := fmt.Errorf("no answer in %s", formatDuration(limit))
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, late)
@@ -48,7 +48,7 @@ func runCommand(ctx context.Context, limit time.Duration, out *boundedOutput, wo
 	return failed
 }
 
-// quoted is a command as one types it in a shell.
+// quoted returns a command as typed in a shell.
 func quoted(words []string) string {
 	var list []string
 	for _, word := range words {
@@ -60,10 +60,10 @@ func quoted(words []string) string {
 	return strings.Join(list, " ")
 }
 
-// A boundedOutput keeps what a command prints, up to captureMax bytes.
+// A boundedOutput keeps up to captureMax bytes of a command's output.
 type boundedOutput struct {
 	strings.Builder
-	truncated bool // there was more
+	truncated bool // there was more output
 }
 
 const captureMax = 1 << 20

@@ -16,19 +16,19 @@ import (
 	"github.com/kevinburke/ssh_config"
 )
 
-// A Config is what the user's and the system's configuration files say, read
-// once. It never changes, so that many goroutines may resolve from it.
+// A Config is the content of the user's and the system's configuration files, read once. It never
+// changes, so any number of goroutines may call Resolve.
 type Config struct {
-	files []*configFile // in the order in which the first value wins
-	final bool          // a Match line asks for a second pass
+	files []*configFile // the first value of a keyword in this order wins
+	final bool          // a Match line requires a second pass
 
-	userFile string // the first file that was read, or that may be there to be read; may be empty
+	userFile string // the first file that was read, or would be read if it existed; may be empty
 }
 
 type configFile struct{ blocks []configBlock }
 
-// A configBlock is a Host or Match line and what follows it; the lines before the
-// first of them are a block that always applies.
+// A configBlock is a Host or Match line with the lines below it. The lines before the first Host or
+// Match form a block that always applies.
 type configBlock struct {
 	file     string
 	line     int
@@ -36,21 +36,21 @@ type configBlock struct {
 	hosts    []string // patterns of Host
 	criteria []string // words of Match
 	settings []setting
-	unknown  bool // there is a keyword among settings, or in a file they include, that we do not know
+	unknown  bool // a setting here, or in an included file, has an unknown keyword
 }
 
-// A setting is one line below Host or Match. An Include keeps its files, since
-// they apply only where the block around it does.
+// A setting is one line below Host or Match. An Include holds the files that it names, because they
+// apply only if its block does.
 type setting struct {
 	file    string
 	line    int
 	keyword string // as written
-	text    string // value as written, with quotes
-	unknown bool   // no ssh that we know has the keyword
+	text    string // the value as written, with quotes
+	unknown bool   // no known ssh has the keyword
 	include []*configFile
 }
 
-// hasUnknown reports whether a line of the file, or of one that it includes, has a keyword that we do not know.
+// hasUnknown reports whether a line of the file, or of an included one, has an unknown keyword.
 func (f *configFile) hasUnknown() bool {
 	return slices.ContainsFunc(f.blocks, func(b configBlock) bool { return b.unknown })
 }
@@ -64,10 +64,9 @@ func (s setting) fail(format string, args ...any) *ConfigError {
 // maxInclude is OpenSSH's READCONF_MAX_DEPTH.
 const maxInclude = 16
 
-// ReadConfig reads the user's file and then the system's; a name that is empty
-// and a file that does not exist or may not be read count as empty, as ssh has it
-// (OpenSSH ssh.c, process_config_files). A line that cannot be understood is a
-// *ConfigError.
+// ReadConfig reads the user's file and then the system's. An empty name counts as an empty file. So
+// does a file that does not exist or cannot be read, as in ssh (OpenSSH ssh.c, process_config_files).
+// A line that cannot be parsed is a *ConfigError.
 func ReadConfig(userFile, systemFile string, me User) (*Config, error) {
 	user := configReader{home: me.Home, homeOf: me.HomeOf, dir: filepath.Join(me.Home, ".ssh"), uid: me.UID}
 	system := configReader{home: me.Home, homeOf: me.HomeOf, dir: filepath.Dir(systemFile), uid: me.UID, main: systemFile}
@@ -92,8 +91,9 @@ func ReadConfig(userFile, systemFile string, me User) (*Config, error) {
 	return c, nil
 }
 
-// With is the configuration with options that beat its files, each KEY=VALUE as -o of ssh(1)
-// has it. origin is where they come from, for errors. What would have no effect is refused.
+// With returns the configuration with options that override its files. Each option is KEY=VALUE, as in
+// -o of ssh(1). origin names the source of the options, for errors. An option without effect is
+// refused.
 func (c *Config) With(origin string, options []string) (*Config, error) {
 	file, err := configReader{}.parse(origin, []byte(strings.Join(options, "\n")), 0)
 	if err != nil {
@@ -115,8 +115,8 @@ func (c *Config) With(origin string, options []string) (*Config, error) {
 	return &Config{files: append([]*configFile{file}, c.files...), final: c.final, userFile: c.userFile}, nil
 }
 
-// supportedKeywords are the keywords that Resolve looks at, and idle those that change nothing here,
-// as what they say holds anyway or is never done.
+// supportedKeywords are the keywords that Resolve uses. ignoredKeywords change nothing here: what they
+// ask for always holds, or is never done.
 var (
 	supportedKeywords = strings.Fields(`addressfamily bindaddress canonicaldomains canonicalizefallbacklocal canonicalizehostname canonicalizemaxdots
 		canonicalizepermittedcnames casignaturealgorithms certificatefile ciphers connectionattempts
@@ -129,12 +129,12 @@ var (
 		tcpkeepalive updatehostkeys visualhostkey`)
 )
 
-// A configReader knows where the relative names of an Include begin.
+// A configReader reads configuration files and resolves relative names in Include.
 type configReader struct {
 	home, dir string
 	homeOf    func(user string) string
 	uid       int
-	main      string // the system's file, whose owner and mode count for less; empty: the user's is read
+	main      string // the system's file, whose check is weaker; empty while the user's is read
 }
 
 func (r configReader) read(name string, depth int) (*configFile, error) {
@@ -156,8 +156,9 @@ func (r configReader) read(name string, depth int) (*configFile, error) {
 	return r.parse(name, data, depth)
 }
 
-// checkOwner keeps to readconf.c: whoever can write the user's configuration, or what any file includes,
-// can run commands as the user. ssh does not ask this of the system's own file. Here a group may write it, but not everybody (TRUST-27).
+// checkOwner refuses a file that other users can write, as readconf.c does. Another user who can write
+// the user's configuration, or an included file, can run commands as the user. ssh does not check the
+// system's main file. Here a group may write that file, but not all users (TRUST-27).
 func (r configReader) checkOwner(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {
@@ -167,7 +168,7 @@ func (r configReader) checkOwner(f *os.File) error {
 	foreign, writable := ok && int(st.Uid) != 0 && int(st.Uid) != r.uid, fs.FileMode(0o022)
 	if f.Name() == r.main {
 		foreign, writable = false, 0o002
-		if !info.Mode().IsRegular() { // /dev/null
+		if !info.Mode().IsRegular() { // such as /dev/null
 			writable = 0
 		}
 	}
@@ -182,10 +183,9 @@ func (r configReader) checkOwner(f *os.File) error {
 	return nil
 }
 
-// parse lets the library find blocks and lines. Two directives are hidden from
-// it, because it refuses most of Match and reads the files of an Include
-// without saying which one was wrong; values are split here, because it ends
-// them at any '#' and loses quotes between words.
+// parse splits a file into blocks and lines with the ssh_config library. Match and Include are hidden
+// from the library: it refuses most of Match, and for Include it does not say which file is wrong.
+// Values are split here, because the library ends them at any '#' and loses quotes between words.
 func (r configReader) parse(name string, data []byte, depth int) (*configFile, error) {
 	lines := strings.Split(string(data), "\n")
 	parsed, err := ssh_config.DecodeBytes(hideDirectives(lines))
@@ -201,7 +201,7 @@ func (r configReader) parse(name string, data []byte, depth int) (*configFile, e
 		for _, node := range h.Nodes {
 			kv, ok := node.(*ssh_config.KV)
 			if !ok {
-				continue // blank, or a comment
+				continue // blank or a comment
 			}
 			s, err := r.setting(name, lines, kv, depth)
 			if err != nil {
@@ -220,8 +220,8 @@ const (
 	hiddenInclude = "X-Include"
 )
 
-// hideDirectives replaces Match and Include by directives without meaning to
-// the library, on the same lines.
+// hideDirectives replaces Match and Include, on the same lines, by words without meaning to the
+// library.
 func hideDirectives(lines []string) []byte {
 	var out bytes.Buffer
 	for i, line := range lines {
@@ -272,8 +272,8 @@ func newBlock(name string, lines []string, h *ssh_config.Host, first bool) (conf
 	return b, nil
 }
 
-// lineOfHost finds the line a Host block came from, which the library does not
-// keep: the first Host line with these words.
+// lineOfHost returns the line number of a Host block, which the library does not keep. It is the first
+// Host line with these words.
 func lineOfHost(lines []string, words []string) int {
 	for i, line := range lines {
 		keyword, rest := splitKeyword(line)
@@ -321,8 +321,8 @@ func (r configReader) setting(name string, lines []string, kv *ssh_config.KV, de
 	return s, nil
 }
 
-// rawValue names the keywords whose value is the rest of the line, meant for a
-// shell (readconf.c, parse_command).
+// rawValue reports whether a keyword's value is the rest of the line, for a shell (readconf.c,
+// parse_command).
 func rawValue(keyword string) bool {
 	switch strings.ToLower(keyword) {
 	case "proxycommand", "localcommand", "remotecommand", "knownhostscommand":
@@ -331,7 +331,7 @@ func rawValue(keyword string) bool {
 	return false
 }
 
-// include reads the files a pattern names; no file is no error.
+// include reads the files that a pattern matches. No match is no error.
 func (r configReader) include(s setting, pattern string, depth int) ([]*configFile, error) {
 	name, below, _ := strings.Cut(pattern, "/")
 	switch {
@@ -357,7 +357,7 @@ func (r configReader) include(s setting, pattern string, depth int) ([]*configFi
 	for _, name := range names {
 		f, err := r.read(name, depth+1)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-			continue // as OpenSSH: what cannot be read does not count
+			continue // as OpenSSH: unreadable files are ignored
 		}
 		if err != nil {
 			return nil, err

@@ -17,26 +17,25 @@ import (
 	"remshell/deadline"
 )
 
-// A sshConn is the connection below SSH. It reads ahead, because the library
-// takes the server's version byte by byte; it remembers how the conversation
-// began, because what is no SSH server often says so in plain text; and it
-// knows when the peer was last heard of and how reading ended.
+// An sshConn is the connection below SSH. It reads ahead, because the library reads the server's
+// version byte by byte. It keeps the first bytes received: a peer that is no SSH server often explains
+// itself in plain text. It records when the peer last sent something, and how reading ended.
 type sshConn struct {
 	net.Conn
 	r         *bufio.Reader
 	createdAt time.Time
-	lastHeard atomic.Int64          // when the peer was last heard of, in ns since born
-	readError atomic.Pointer[error] // what Read failed with first
+	lastHeard atomic.Int64          // when the peer last sent something, in ns since createdAt
+	readError atomic.Pointer[error] // the first error of Read
 
-	trusted        atomic.Bool // the peer's key was accepted
-	untrustedBytes int         // bytes read before that; for the one who reads
+	trusted        atomic.Bool // the peer's host key was accepted
+	untrustedBytes int         // bytes read before that; used only by the reading goroutine
 
-	mu       sync.Mutex // guards greet
-	greeting []byte     // first bytes read, until the library has its version
+	mu       sync.Mutex // guards greeting
+	greeting []byte     // first bytes received, until the library has read the version
 }
 
-// versionBufferSize is how much is read ahead, in bytes, while the library takes the version. From then on it asks for
-// more than that at once, which passes by this buffer.
+// versionBufferSize is the size of the buffer for reading the version, in bytes. Later reads are
+// larger and bypass the buffer.
 const versionBufferSize = 512
 
 func newSSHConn(c net.Conn) *sshConn {
@@ -45,8 +44,8 @@ func newSSHConn(c net.Conn) *sshConn {
 
 const maxGreeting = 256
 
-// maxUntrusted is how much a peer may send before its key is accepted, in bytes: a key
-// exchange takes a few thousand (TRUST-22).
+// maxUntrusted limits the bytes that a peer may send before its key is accepted. A key exchange takes
+// a few thousand (TRUST-22).
 const maxUntrusted = 64 << 10
 
 var errTooMuchUntrusted = errors.New("sshx: too much was sent before the key")
@@ -60,7 +59,7 @@ func (w *sshConn) Read(p []byte) (int, error) {
 	}
 	if n > 0 {
 		w.lastHeard.Store(int64(time.Since(w.createdAt)))
-		if n == 1 { // the library reads its version so, and nothing else
+		if n == 1 { // the library reads single bytes only for the version
 			w.mu.Lock()
 			if len(w.greeting) < maxGreeting {
 				w.greeting = append(w.greeting, p[0])
@@ -74,26 +73,27 @@ func (w *sshConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// waitFirstByte returns when the peer has said something, or never will. A server speaks first (RFC 4253, 4.2).
+// waitFirstByte waits until the peer has sent something, or the connection fails. A server sends first
+// (RFC 4253, 4.2).
 func (w *sshConn) waitFirstByte() { w.r.Peek(1) }
 
-// silentFor is for how long nothing has been heard.
+// silentFor returns how long the peer has sent nothing.
 func (w *sshConn) silentFor() time.Duration {
 	return time.Since(w.createdAt) - time.Duration(w.lastHeard.Load())
 }
 
-// resetSilence lets the silence begin now.
+// resetSilence sets the start of the peer's silence to now.
 func (w *sshConn) resetSilence() { w.lastHeard.Store(int64(time.Since(w.createdAt))) }
 
-// peerGreeting is what the peer said first; it may be incomplete.
+// peerGreeting returns the first bytes from the peer. They may be incomplete.
 func (w *sshConn) peerGreeting() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return strings.TrimSpace(string(w.greeting))
 }
 
-// connect tries the addresses one after the other, as ssh does, each with its
-// share of the time that is left.
+// connect tries the addresses one after the other, as ssh does. Each gets an equal share of the
+// remaining time.
 func (d *Dialer) connect(b *deadline.Deadline, t Target, addrs []netip.Addr) (net.Conn, *DialError) {
 	dialer := net.Dialer{}
 	if t.BindAddress != "" {
@@ -111,7 +111,7 @@ func (d *Dialer) connect(b *deadline.Deadline, t Target, addrs []netip.Addr) (ne
 	for i, a := range addrs {
 		one, cancel := context.WithTimeout(b.Context(), b.Left()/time.Duration(len(addrs)-i))
 		conn, err := dial(one, "tcp", netip.AddrPortFrom(a.Unmap(), uint16(t.Port)).String())
-		late := one.Err() != nil || errors.Is(err, os.ErrDeadlineExceeded) // net may be a moment ahead of ctx
+		late := one.Err() != nil || errors.Is(err, os.ErrDeadlineExceeded) // net may time out a moment before ctx
 		cancel()
 		if err == nil {
 			return conn, nil
@@ -140,7 +140,7 @@ func (d *Dialer) unreachable(ctx context.Context, t Target, a netip.Addr, err er
 	return e.withDetails("%s", net.JoinHostPort(a.Unmap().String(), port)).withCause(err)
 }
 
-// innermost is the system's own word, without the addresses around it.
+// innermost returns the operating system's error, without the errors that wrap it.
 func innermost(err error) error {
 	var no syscall.Errno
 	if errors.As(err, &no) {

@@ -19,42 +19,44 @@ import (
 	"remshell/deadline"
 )
 
-// A Dialer connects to the hosts of one run. Its fields must not change after
-// the first Dial; the zero value of each is usable. It must not be copied.
+// A Dialer connects to the hosts of one run. Its fields must not change after the first Dial. The zero
+// value of each field can be used. A Dialer must not be copied.
 type Dialer struct {
 	Log     zerolog.Logger
-	Timeout time.Duration // for one attempt, from name to login; 0: 10 s
-	Retries int           // attempts where a server is busy; 0: 4
-	Pacer   *Pacer        // nil: one of its own with the default limits
+	Timeout time.Duration // for one attempt, from name look-up to login; 0: 10 s
+	Retries int           // attempts at a busy server; 0: 4
+	Pacer   *Pacer        // nil: the Dialer makes one with the default limits
 
-	// AcceptNew records unknown host keys as StrictHostKeyChecking accept-new
-	// does, also where the configuration does not say so.
+	// AcceptNew records unknown host keys as StrictHostKeyChecking accept-new does, even if the
+	// configuration does not set that.
 	AcceptNew bool
-	// Recorded, if not nil, is called with the name of a known_hosts file, for messages, when the first key has been added to it.
+	// Recorded, if not nil, is called once for each known_hosts file, after the first key was added to
+	// it. file is its name for messages.
 	Recorded func(file string)
-	// Ask reads a passphrase from the user; nil: there is nobody to ask. There
-	// is one call at a time, and one for each key.
+	// Ask reads a passphrase from the user. If nil, there is nobody to ask. It is called for one key
+	// at a time, and once for each key.
 	Ask func(prompt string) ([]byte, error)
 
-	// LookupSystem looks a name up that Lookup does not find or is slow to find; nil: nothing does. Its family is inet, inet6 or any.
+	// LookupSystem looks up a name that Lookup does not find, or finds too slowly. family is inet,
+	// inet6 or any. If nil, only Lookup is used.
 	LookupSystem func(ctx context.Context, family, host string) ([]netip.Addr, error)
 
 	// Lookup and Connect replace the resolver and TCP in tests.
 	Lookup  func(ctx context.Context, network, host string) ([]netip.Addr, error)
 	Connect func(ctx context.Context, network, address string) (net.Conn, error)
 
-	recording sync.Mutex      // held while a known_hosts file is added to; guards added
-	added     map[string]bool // the files that keys have been added to
-	asking    sync.Mutex      // held while the user is asked
+	recording sync.Mutex      // held while adding to a known_hosts file; guards added
+	added     map[string]bool // known_hosts files that keys were added to
+	asking    sync.Mutex      // held while asking the user
 
-	mu        sync.Mutex // guards what follows; nothing that waits happens under it
+	mu        sync.Mutex // guards the fields below; never held while waiting
 	pacer     *Pacer
 	known     map[string]func() *knownFile
 	keys      map[string]func() *keyFile
 	agents    map[string]*keyAgent
 	jumpHosts map[string]*jumpHost
 
-	commandLimit time.Duration // of KnownHostsCommand; 0: the usual
+	commandLimit time.Duration // time limit of KnownHostsCommand; 0: commandLimit
 }
 
 const (
@@ -62,12 +64,12 @@ const (
 	defaultRetries = 4
 )
 
-// errDeadline is the cause of a context that ended because the set-up took too
-// long, to tell it from one that the caller has ended.
+// errDeadline is the cause of a context whose time limit passed. It distinguishes that from a context
+// that the caller has cancelled.
 var errDeadline = errors.New("no answer in time")
 
-// Dial connects and logs in. It waits for its turn, tries again where the
-// server is busy, and ends at once with ctx. Errors are *DialError.
+// Dial connects and logs in. It waits for the Pacer, and tries again if the server is busy. It returns
+// at once when ctx ends. Errors are *DialError.
 func (d *Dialer) Dial(ctx context.Context, t Target) (*Client, error) {
 	t = t.withDefaults()
 	if err := t.checkNames(); err != nil {
@@ -95,21 +97,21 @@ func (d *Dialer) Dial(ctx context.Context, t Target) (*Client, error) {
 		case <-time.After(Backoff(n, rand.Float64())):
 			paused(nil)
 		case <-ctx.Done():
-			late := d.timeout(ctx, t, err.Step, "")
-			paused(late)
-			return nil, late
+			canceled := d.timeout(ctx, t, err.Step, "")
+			paused(canceled)
+			return nil, canceled
 		}
 	}
 }
 
-// isUnanswered is what ConnectionAttempts is about.
+// isUnanswered reports whether ConnectionAttempts applies to an error.
 func isUnanswered(e *DialError) bool {
 	return (e.Kind == KindNoRoute || e.Kind == KindRefused) && e.Step == "connect"
 }
 
-// attempt goes through the steps once: way, name, place, connection, login.
+// attempt makes one attempt: jump host, name look-up, permit, connection, login.
 func (d *Dialer) attempt(ctx context.Context, t Target) (*Client, *DialError) {
-	way, err := d.jumpHost(ctx, t)
+	jump, err := d.jumpHost(ctx, t)
 	if err != nil {
 		return nil, err
 	}
@@ -117,22 +119,22 @@ func (d *Dialer) attempt(ctx context.Context, t Target) (*Client, *DialError) {
 	defer b.Stop()
 	server := "via " + t.proxyKey()
 	var addrs []netip.Addr
-	if way == nil && t.ProxyCommand == "" {
+	if jump == nil && t.ProxyCommand == "" {
 		if addrs, err = d.lookup(b, t); err != nil {
 			return nil, err
 		}
 		server = netip.AddrPortFrom(addrs[0], uint16(t.Port)).String()
 	}
-	pass, err := d.waitForPlace(ctx, b, t, server)
+	permit, err := d.waitForPermit(ctx, b, t, server)
 	if err != nil {
-		way.release()
+		jump.release()
 		return nil, err
 	}
-	c, err := d.connectAndLogIn(b, t, way, addrs)
-	direct := way == nil && t.ProxyCommand == ""
-	pass.Release(outcomeOf(err, direct), asError(err))
+	c, err := d.connectAndLogIn(b, t, jump, addrs)
+	direct := jump == nil && t.ProxyCommand == ""
+	permit.Release(outcomeOf(err, direct), asError(err))
 	if err != nil {
-		way.release()
+		jump.release()
 		return nil, err
 	}
 	return c, nil
@@ -145,7 +147,7 @@ func asError(e *DialError) error {
 	return e
 }
 
-// proxyKey names what stands between us and the target.
+// proxyKey identifies the jump host or proxy command before the target; empty if there is none.
 func (t Target) proxyKey() string {
 	if len(t.Via) > 0 {
 		return t.lastJump().shareKey()
@@ -153,18 +155,18 @@ func (t Target) proxyKey() string {
 	return t.ProxyCommand
 }
 
-// waitForPlace waits for the pacer, off the clock.
-func (d *Dialer) waitForPlace(ctx context.Context, b *deadline.Deadline, t Target, server string) (*Permit, *DialError) {
+// waitForPermit waits for the Pacer. This wait does not count against the deadline.
+func (d *Dialer) waitForPermit(ctx context.Context, b *deadline.Deadline, t Target, server string) (*Permit, *DialError) {
 	resume := b.Pause()
 	defer resume()
-	entered := t.Tracer.begin("turn")
-	pass, err := d.usePacer().Acquire(ctx, server)
-	entered(err)
+	endWait := t.Tracer.begin("turn")
+	permit, err := d.usePacer().Acquire(ctx, server)
+	endWait(err)
 	var other *DialError
 	switch {
 	case err == nil:
-		return pass, nil
-	case errors.As(err, &other): // what another connection to the server met
+		return permit, nil
+	case errors.As(err, &other): // the error of another connection to this server
 		same := *other
 		same.Host = t.Alias
 		return nil, &same
@@ -184,9 +186,8 @@ func (d *Dialer) usePacer() *Pacer {
 	return d.pacer
 }
 
-// outcomeOf is what an attempt says about the server it was paced for. Behind
-// a jump host or a proxy command there are many, and one says nothing about the
-// others.
+// outcomeOf returns what an attempt reveals about the server it was paced for. If direct is false,
+// many hosts share a jump host or a proxy command, and one of them reveals nothing about the others.
 func outcomeOf(err *DialError, direct bool) Outcome {
 	switch {
 	case err == nil:
@@ -200,20 +201,20 @@ func outcomeOf(err *DialError, direct bool) Outcome {
 	return OwnFailure
 }
 
-// connectAndLogIn makes the connection and logs in, within the budget.
-func (d *Dialer) connectAndLogIn(b *deadline.Deadline, t Target, way *jumpHost, addrs []netip.Addr) (*Client, *DialError) {
+// connectAndLogIn opens the transport and logs in, within the deadline.
+func (d *Dialer) connectAndLogIn(b *deadline.Deadline, t Target, jump *jumpHost, addrs []netip.Addr) (*Client, *DialError) {
 	connected := t.Tracer.begin("connect")
-	conn, err := d.openTransport(b, t, way, addrs)
+	conn, err := d.openTransport(b, t, jump, addrs)
 	connected(asError(err))
 	if err != nil {
 		return nil, err
 	}
 	w := newSSHConn(conn)
-	// Closing is what unblocks every step of the handshake, on any transport.
+	// Closing the connection unblocks every step of the handshake, on any transport.
 	unhook := context.AfterFunc(b.Context(), func() { conn.Close() })
 	s := &connSetup{d: d, b: b, t: t, conn: w, step: "handshake", endStep: t.Tracer.begin("key exchange")}
 	c, chans, reqs, fault := s.runHandshake()
-	if !unhook() && fault == nil { // out of time just as it was done
+	if !unhook() && fault == nil { // the deadline passed just as the login was done
 		c.Close()
 		fault = context.Cause(b.Context())
 	}
@@ -227,15 +228,14 @@ func (d *Dialer) connectAndLogIn(b *deadline.Deadline, t Target, way *jumpHost, 
 		return nil, err
 	}
 	s.endStep(nil)
-	return newClient(d, t, c, w, chans, reqs, way), nil
+	return newClient(d, t, c, w, chans, reqs, jump), nil
 }
 
-// openTransport makes the transport: through the last jump host, a proxy command, or
-// TCP.
-func (d *Dialer) openTransport(b *deadline.Deadline, t Target, way *jumpHost, addrs []netip.Addr) (net.Conn, *DialError) {
+// openTransport opens the connection below SSH: through the last jump host, a proxy command, or TCP.
+func (d *Dialer) openTransport(b *deadline.Deadline, t Target, jump *jumpHost, addrs []netip.Addr) (net.Conn, *DialError) {
 	switch {
-	case way != nil:
-		return way.open(b.Context(), d, t)
+	case jump != nil:
+		return jump.open(b.Context(), d, t)
 	case t.ProxyCommand != "":
 		command, err := t.proxyCommand()
 		if err != nil {
@@ -250,8 +250,8 @@ func (d *Dialer) openTransport(b *deadline.Deadline, t Target, way *jumpHost, ad
 	return d.connect(b, t, addrs)
 }
 
-// timeout is the error after ctx has ended: why if time ran out, else that the
-// caller did not want it any more.
+// timeout returns the error for an ended ctx. why is the reason if the time limit passed. Otherwise
+// the caller cancelled, and the error says so.
 func (d *Dialer) timeout(ctx context.Context, t Target, step, why string) *DialError {
 	if end := context.Cause(ctx); ctx.Err() != nil && !errors.Is(end, errDeadline) {
 		return newDialError(t, step, KindCanceled, "given up: %v", end).withCause(end)
@@ -271,7 +271,7 @@ func (d *Dialer) timeoutOf(t Target) time.Duration {
 	return defaultTimeout
 }
 
-// formatDuration writes 10 s, 1.5 s or 200 ms.
+// formatDuration returns "10 s", "1.5 s" or "200 ms".
 func formatDuration(d time.Duration) string {
 	if d < time.Second {
 		return fmt.Sprintf("%d ms", d.Milliseconds())
@@ -279,7 +279,7 @@ func formatDuration(d time.Duration) string {
 	return strings.TrimSuffix(fmt.Sprintf("%.1f", d.Seconds()), ".0") + " s"
 }
 
-// cached reads a file at most once, however many goroutines ask for it.
+// cached calls read once for each name, however many goroutines ask, and returns its result.
 func cached[T any](d *Dialer, m *map[string]func() T, name string, read func() T) T {
 	d.mu.Lock()
 	if *m == nil {
@@ -304,7 +304,7 @@ func (d *Dialer) knownFile(path string) *knownFile {
 	})
 }
 
-// forgetKnownFile has a known_hosts file read again by whoever needs it next.
+// forgetKnownFile drops a known_hosts file from the cache, so that it is read again.
 func (d *Dialer) forgetKnownFile(path string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -315,7 +315,7 @@ func (d *Dialer) keyFile(path string) *keyFile {
 	return cached(d, &d.keys, path, func() *keyFile { return loadKey(path) })
 }
 
-// askUser is Ask, for one goroutine at a time; nil if there is nobody to ask.
+// askUser returns a function that calls Ask for one goroutine at a time. It returns nil if Ask is nil.
 func (d *Dialer) askUser() func(string) ([]byte, error) {
 	if d.Ask == nil {
 		return nil
@@ -339,7 +339,7 @@ func (d *Dialer) keyAgent(socket string) *keyAgent {
 	return d.agents[socket]
 }
 
-// Close lets go of the agents. Clients stay as they are.
+// Close closes the connections to agents. Clients stay open.
 func (d *Dialer) Close() error {
 	d.mu.Lock()
 	agents := d.agents

@@ -21,7 +21,7 @@ import (
 
 func TestDialRunsACommand(t *testing.T) {
 	noLeak(t)
-	p := newPlace(t)
+	p := newTestHome(t)
 	s := p.server(sshtest.Options{})
 	c := p.dial(p.target(s.Addr()))
 	if got := output(t, c, "echo out; echo err >&2; echo $LOGNAME"); got != "out\nalice\n" {
@@ -35,7 +35,7 @@ func TestDialRunsACommand(t *testing.T) {
 
 func TestSessionStreamsAndStatus(t *testing.T) {
 	noLeak(t)
-	p := newPlace(t)
+	p := newTestHome(t)
 	c := p.dial(p.target(p.server(sshtest.Options{}).Addr()))
 	t.Run("stdin and stdout", func(t *testing.T) {
 		s, err := c.Start(context.Background(), "cat; echo bye >&2; exit 3")
@@ -85,7 +85,7 @@ func TestSessionStreamsAndStatus(t *testing.T) {
 
 func TestServerHangsUp(t *testing.T) {
 	noLeak(t)
-	p := newPlace(t)
+	p := newTestHome(t)
 	s := p.server(sshtest.Options{})
 	c := p.dial(p.target(s.Addr()))
 	ses, err := c.Start(context.Background(), "cat")
@@ -104,7 +104,7 @@ func TestServerHangsUp(t *testing.T) {
 
 func TestCommandEndsWithConnection(t *testing.T) {
 	noLeak(t)
-	p := newPlace(t)
+	p := newTestHome(t)
 	c := p.dial(p.target(p.server(sshtest.Options{}).Addr()))
 	mark := p.home + "/ended"
 	_, err := c.Start(context.Background(), "cat; echo > "+mark)
@@ -116,7 +116,7 @@ func TestCommandEndsWithConnection(t *testing.T) {
 	})
 }
 
-// Each row is one row of cli.md SSH-5, and what the user is told.
+// Each row is a row of cli.md SSH-5, with the message for the user.
 func TestFailures(t *testing.T) {
 	noLeak(t)
 	other := sshtest.NewKey()
@@ -166,9 +166,9 @@ func TestFailures(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			p := newPlace(t)
+			p := newTestHome(t)
 			p.d.Retries = 2
-			s := p.stranger(tt.opts)
+			s := p.unknownServer(tt.opts)
 			if tt.known {
 				p.write(".ssh/known_hosts", s.KnownHosts())
 			}
@@ -200,7 +200,7 @@ func TestFailures(t *testing.T) {
 
 func TestTooManyKeys(t *testing.T) {
 	noLeak(t)
-	p := newPlace(t)
+	p := newTestHome(t)
 	var names []string
 	for i := range 8 {
 		name := fmt.Sprintf("key%d", i)
@@ -213,8 +213,8 @@ func TestTooManyKeys(t *testing.T) {
 }
 
 func TestFoldableReason(t *testing.T) {
-	p := newPlace(t)
-	a, b := p.target(p.stranger(sshtest.Options{}).Addr()), p.target(p.stranger(sshtest.Options{}).Addr())
+	p := newTestHome(t)
+	a, b := p.target(p.unknownServer(sshtest.Options{}).Addr()), p.target(p.unknownServer(sshtest.Options{}).Addr())
 	b.Alias = "n2"
 	ea, eb := p.refusal(a), p.refusal(b)
 	if ea.Reason() != eb.Reason() || ea.Error() == eb.Error() {
@@ -224,7 +224,7 @@ func TestFoldableReason(t *testing.T) {
 
 func TestUnreachable(t *testing.T) {
 	noLeak(t)
-	p := newPlace(t)
+	p := newTestHome(t)
 	t.Run("refused", func(t *testing.T) {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
 		check(t, err)
@@ -251,7 +251,7 @@ func TestUnreachable(t *testing.T) {
 			{&net.DNSError{Err: "dial udp 10.0.0.53:53: connect: network is unreachable"}, "network is unreachable"},
 			{&net.DNSError{Err: "server misbehaving", Server: "10.0.0.53:53"}, "server misbehaving (name server 10.0.0.53:53)"},
 			{&net.DNSError{Err: "read udp 10.0.0.1:%d->10.0.0.53:53: i/o timeout", Server: "10.0.0.53:53", IsTimeout: true}, "no answer (name server 10.0.0.53:53)"},
-			{nil, "no answer"}, // until we give up
+			{nil, "no answer"}, // until the time limit
 		} {
 			p.d.Lookup = func(ctx context.Context, _, _ string) ([]netip.Addr, error) {
 				if c.err == nil {
@@ -268,7 +268,7 @@ func TestUnreachable(t *testing.T) {
 		}
 	})
 	t.Run("black hole", func(t *testing.T) {
-		p := &place{t: t, home: p.home, d: &Dialer{Connect: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		p := &testHome{t: t, home: p.home, d: &Dialer{Connect: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}}}
@@ -277,14 +277,14 @@ func TestUnreachable(t *testing.T) {
 		p.want(p.refusal(target), KindNoRoute, "n1: connect: cannot reach port 22 in 100 ms (127.0.0.1:22)", "")
 	})
 	t.Run("no route", func(t *testing.T) {
-		p := &place{t: t, home: p.home, d: &Dialer{Connect: func(context.Context, string, string) (net.Conn, error) {
+		p := &testHome{t: t, home: p.home, d: &Dialer{Connect: func(context.Context, string, string) (net.Conn, error) {
 			return nil, &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.EHOSTUNREACH)}
 		}}}
 		p.want(p.refusal(p.target("127.0.0.1:22")), KindNoRoute, "n1: connect: cannot reach port 22: no route to host (127.0.0.1:22)", "")
 	})
 	t.Run("second address", func(t *testing.T) {
-		p := newPlace(t)
-		s := p.stranger(sshtest.Options{})
+		p := newTestHome(t)
+		s := p.unknownServer(sshtest.Options{})
 		p.d.Lookup = func(context.Context, string, string) ([]netip.Addr, error) {
 			return []netip.Addr{netip.MustParseAddr("127.0.0.9"), netip.MustParseAddr("127.0.0.1")}, nil
 		}
@@ -294,7 +294,7 @@ func TestUnreachable(t *testing.T) {
 	})
 	t.Run("tried as often as ConnectionAttempts says", func(t *testing.T) {
 		tries := 0
-		p := &place{t: t, home: p.home, d: &Dialer{Connect: func(context.Context, string, string) (net.Conn, error) {
+		p := &testHome{t: t, home: p.home, d: &Dialer{Connect: func(context.Context, string, string) (net.Conn, error) {
 			tries++
 			return nil, syscall.ECONNREFUSED
 		}}}
@@ -305,20 +305,20 @@ func TestUnreachable(t *testing.T) {
 			t.Errorf("%d tries", tries)
 		}
 	})
-	p = newPlace(t) // known_hosts is read once by each Dialer
+	p = newTestHome(t) // each Dialer reads known_hosts once
 	for name, opts := range map[string]sshtest.Options{
 		"silent":               {SilentFrom: sshtest.BeforeVersion},
 		"silent after version": {SilentFrom: sshtest.AfterVersion},
 	} {
 		t.Run(name, func(t *testing.T) {
-			target := p.target(p.stranger(opts).Addr())
+			target := p.target(p.unknownServer(opts).Addr())
 			target.ConnectTimeout = 50 * time.Millisecond
 			p.want(p.refusal(target), KindNoRoute, "in 50 ms", "")
 		})
 	}
 	t.Run("canceled", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
-		s := p.stranger(sshtest.Options{SilentFrom: sshtest.BeforeVersion})
+		s := p.unknownServer(sshtest.Options{SilentFrom: sshtest.BeforeVersion})
 		go func() {
 			eventually(t, "connected", func() bool { return s.Stats().Accepted > 0 })
 			cancel()
@@ -333,7 +333,7 @@ func TestUnreachable(t *testing.T) {
 
 func TestBusyServerIsTriedAgain(t *testing.T) {
 	noLeak(t)
-	p := newPlace(t)
+	p := newTestHome(t)
 	s := p.server(sshtest.Options{DropFirst: 2})
 	p.dial(p.target(s.Addr()))
 	if st := s.Stats(); st.Accepted != 3 || st.Dropped != 2 {
@@ -343,8 +343,8 @@ func TestBusyServerIsTriedAgain(t *testing.T) {
 
 func TestManyAliasesOfOneServer(t *testing.T) {
 	noLeak(t)
-	p := newPlace(t)
-	// 5 is less than the 8 we begin with: the limit must come down.
+	p := newTestHome(t)
+	// 5 is less than the initial limit of 8, so the limit must come down.
 	s := p.server(sshtest.Options{MaxStartups: 5, LoginDelay: 5 * time.Millisecond})
 	var wg sync.WaitGroup
 	for i := range 48 {
@@ -365,8 +365,9 @@ func TestManyAliasesOfOneServer(t *testing.T) {
 	wg.Wait()
 }
 
-// taped is a watch, and what it was told: the steps with their errors, in the order in which they ended.
-func taped(t *testing.T) (watch StepTracer, steps func() string) {
+// recordSteps returns a tracer, and the steps that it received: with their errors, in the order of
+// their ends.
+func recordSteps(t *testing.T) (watch StepTracer, steps func() string) {
 	var mu sync.Mutex
 	var all []string
 	under := 0
@@ -399,8 +400,8 @@ func taped(t *testing.T) (watch StepTracer, steps func() string) {
 	}
 }
 
-// Who watches is told of each step, once, and which of them has failed.
-func TestWatch(t *testing.T) {
+// A tracer receives each step once, with the error of the step that failed.
+func TestTracer(t *testing.T) {
 	noLeak(t)
 	for _, test := range []struct {
 		name string
@@ -414,9 +415,9 @@ func TestWatch(t *testing.T) {
 		{"busy once", sshtest.Options{DropFirst: 1}, func(*Target) {}, "resolve turn connect key exchange! pause resolve turn connect key exchange authentication"},
 		{"no server", sshtest.Options{}, func(t *Target) { t.Port = 1 }, "resolve turn connect!"},
 	} {
-		p := newPlace(t)
+		p := newTestHome(t)
 		target := p.target(p.server(test.opts).Addr())
-		watch, steps := taped(t)
+		watch, steps := recordSteps(t)
 		target.Tracer = watch
 		test.edit(&target)
 		if c, err := p.d.Dial(t.Context(), target); err == nil {
@@ -428,14 +429,14 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// Who goes through a jump host waits for that, and is told nothing of its steps.
-func TestWatchBehindAJumpHost(t *testing.T) {
+// A target behind a jump host waits for that, and its tracer does not receive the jump host's steps.
+func TestTracerBehindAJumpHost(t *testing.T) {
 	noLeak(t)
-	p := newPlace(t)
+	p := newTestHome(t)
 	hop := p.target(p.server(sshtest.Options{Forward: true}).Addr())
 	target := p.target(p.server(sshtest.Options{}).Addr())
 	target.Via = []Target{hop}
-	watch, steps := taped(t)
+	watch, steps := recordSteps(t)
 	target.Tracer = watch
 	c, err := p.d.Dial(t.Context(), target)
 	check(t, err)

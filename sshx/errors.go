@@ -7,24 +7,24 @@ import (
 	"strings"
 )
 
-// A Kind says for programs what went wrong.
+// A Kind is the kind of an error, for programs.
 type Kind string
 
 const (
-	KindConfig     Kind = "config"        // the configuration asks for what we cannot do, or is wrong
+	KindConfig     Kind = "config"        // the configuration is wrong, or needs something unsupported
 	KindName       Kind = "unknown-name"  // the host name has no address
-	KindNoRoute    Kind = "unreachable"   // no answer in time, no route
+	KindNoRoute    Kind = "unreachable"   // no reply in time, or no route
 	KindRefused    Kind = "refused"       // nothing listens on the port
 	KindUnknownKey Kind = "unknown-key"   // the host key is not in known_hosts
 	KindChangedKey Kind = "changed-key"   // known_hosts has another key for the host
-	KindRevokedKey Kind = "revoked-key"   // known_hosts says never to accept this key
-	KindHostCert   Kind = "host-cert"     // signed by a known authority, but not valid
+	KindRevokedKey Kind = "revoked-key"   // known_hosts revokes this key
+	KindHostCert   Kind = "host-cert"     // the certificate is signed by a known authority, but not valid
 	KindLogin      Kind = "login"         // none of the keys was accepted
-	KindTooMany    Kind = "too-many-keys" // the server lost patience with our keys
-	KindBusy       Kind = "busy"          // the server says that it takes no more connections now; worth another try
-	KindClosed     Kind = "closed"        // closed before the login, and nobody knows why; worth another try
+	KindTooMany    Kind = "too-many-keys" // the server's limit of login attempts was reached
+	KindBusy       Kind = "busy"          // the server says that it has too many connections; try again
+	KindClosed     Kind = "closed"        // closed before the login for an unknown reason; try again
 	KindMismatch   Kind = "mismatch"      // no common algorithm, or no SSH server at all
-	KindSession    Kind = "session"       // logged in, but the server starts nothing
+	KindSession    Kind = "session"       // logged in, but the server starts no command
 	KindLost       Kind = "lost"          // an established connection broke
 	KindCanceled   Kind = "canceled"      // the caller's context ended
 	KindOther      Kind = "other"
@@ -32,20 +32,20 @@ const (
 
 // A DialError says which step toward which host failed.
 type DialError struct {
-	Host    string // the alias the user wrote
+	Host    string // the alias that the user wrote
 	Step    string // config, jump, resolve, connect, handshake, host key, login, session
 	Kind    Kind
-	Why     string // one clause, the same for all hosts that fail alike
-	Details string // what differs between such hosts: address, fingerprint
-	Err     error  // what the system or the library said; may be nil
+	Why     string // one clause, equal for hosts that fail in the same way
+	Details string // what differs between these hosts: address, fingerprint
+	Err     error  // the error of the system or the library; may be nil
 
 	remedy     string
-	command    string // the end of remedy that is for this host alone
+	command    string // the part of the remedy that is for this host only
 	config     string // the configuration file, for hints
-	isSentence bool   // Why is a sentence that needs no step in front
+	isSentence bool   // Why is a sentence that needs no step in front of it
 }
 
-// Error is host, step, reason and detail on one line.
+// Error returns host, step, reason and details on one line.
 func (e *DialError) Error() string {
 	s := e.Host + ": " + e.Reason()
 	if e.Details != "" {
@@ -54,8 +54,8 @@ func (e *DialError) Error() string {
 	return s
 }
 
-// Reason is the message without the host's name and address, so that hosts
-// that fail alike can be folded into one line.
+// Reason returns the message without the host's name and details. It is equal for hosts that fail in
+// the same way, so that they can be listed on one line.
 func (e *DialError) Reason() string {
 	if e.isSentence {
 		return e.Why
@@ -63,24 +63,25 @@ func (e *DialError) Reason() string {
 	return e.Step + ": " + e.Why
 }
 
-// Detail is what differs between hosts that fail alike; it may be empty.
+// Detail returns what differs between hosts with the same Reason. It may be empty.
 func (e *DialError) Detail() string { return e.Details }
 
-// Command is what the hint has the user type for this host alone; empty: nothing.
+// Command returns the command in the hint that is for this host only, or "".
 func (e *DialError) Command() string { return e.command }
 
-// Code is the kind, for programs.
+// Code returns the kind, for programs.
 func (e *DialError) Code() string { return string(e.Kind) }
 
 func (e *DialError) Unwrap() error { return e.Err }
 
-// IsDropped reports whether the server ended the connection before the login, as one does that has too many.
+// IsDropped reports whether the server ended the connection before the login, as a server with too
+// many connections does.
 func (k Kind) IsDropped() bool { return k == KindBusy || k == KindClosed }
 
-// IsRetryable says that the same attempt may succeed a moment later.
+// IsRetryable reports whether the same attempt may succeed a moment later.
 func (e *DialError) IsRetryable() bool { return e.Kind.IsDropped() && e.Step != "jump" }
 
-// Hint is what the user can do about it; empty when there is nothing to say.
+// Hint returns what the user can do, or "".
 func (e *DialError) Hint() string {
 	if e.remedy != "" {
 		return e.remedy
@@ -108,7 +109,7 @@ func (e *DialError) Hint() string {
 	return ""
 }
 
-// newDialError makes an error of t without cause.
+// newDialError returns an error for t without a cause.
 func newDialError(t Target, step string, kind Kind, why string, args ...any) *DialError {
 	return &DialError{Host: t.Alias, Step: step, Kind: kind, Why: fmt.Sprintf(why, args...), config: t.configName()}
 }
@@ -128,12 +129,12 @@ func (e *DialError) withHint(format string, args ...any) *DialError {
 	return e
 }
 
-// A ConfigError is a line of a configuration file that is wrong, or that asks
-// for what this package cannot do.
+// A ConfigError is returned for a line of a configuration file that is wrong, or needs something
+// unsupported.
 type ConfigError struct {
 	File    string
-	Line    int    // 0: the file as a whole
-	Keyword string // empty: the line as a whole
+	Line    int    // 0: the whole file
+	Keyword string // empty: the whole line
 	Why     string
 
 	remedy string
@@ -150,10 +151,10 @@ func (e *ConfigError) Error() string {
 	return where + e.Why
 }
 
-// useSSH is the way out where OpenSSH itself can do what we cannot.
+// useSSH is the hint if OpenSSH itself supports what this package does not.
 const useSSH = "use -launcher-exec ssh"
 
-// Hint is what the user can do about it; empty when there is nothing to say.
+// Hint returns what the user can do, or "".
 func (e *ConfigError) Hint() string { return e.remedy }
 
 func (e *ConfigError) withHint(format string, args ...any) *ConfigError {
@@ -161,7 +162,7 @@ func (e *ConfigError) withHint(format string, args ...any) *ConfigError {
 	return e
 }
 
-// shortenHome shortens a path below home for a message.
+// shortenHome replaces home at the start of a path by ~, for a message.
 func shortenHome(home, path string) string {
 	if rest, ok := strings.CutPrefix(path, home+string(filepath.Separator)); ok && home != "" {
 		return "~/" + rest

@@ -12,7 +12,8 @@ import (
 	"remshell/test/sshtest"
 )
 
-// Any file gives an error or a target whose names mean nothing to a shell. What it has run had its names checked before.
+// Any file gives an error, or a target whose names are harmless in a shell. Names are checked before
+// commands run.
 func FuzzResolve(f *testing.F) {
 	files, _ := filepath.Glob("testdata/config/*.conf")
 	for _, name := range files {
@@ -23,7 +24,7 @@ func FuzzResolve(f *testing.F) {
 	f.Add("Match exec \"%h %n %r %%\" !final host=\"a,b\" #\nKnownHostsCommand /x '%H %I' ${HOME} %k\nHostName %h%%\n", "bob@n1")
 	f.Fuzz(func(t *testing.T, text, alias string) {
 		if strings.Contains(strings.ToLower(text), "include") {
-			return // of whatever files this machine has
+			return // it may depend on files of this machine
 		}
 		me := User{Name: "alice", Home: "/home/alice", Host: "here.example.org", Getenv: func(name string) string { return name }}
 		file, err := configReader{home: me.Home, dir: "/nowhere"}.parse("config", []byte(text), 0)
@@ -49,7 +50,7 @@ func FuzzResolve(f *testing.F) {
 	})
 }
 
-// Whatever a command prints as lines of known_hosts, a key is good only if a line has it.
+// Whatever a command prints as lines of known_hosts, a key is accepted only if a line has it.
 func FuzzKnownLines(f *testing.F) {
 	key := sshtest.NewKey().PublicKey()
 	for _, text := range []string{"n1 ssh-ed25519 KEY", "@revoked * ssh-ed25519 KEY\n|1|x|y a b", "@cert-authority *,!n1 ssh-ed25519 KEY", "[n1]:22,n? a KEY\r\n#\n\x00"} {
@@ -64,7 +65,7 @@ func FuzzKnownLines(f *testing.F) {
 	})
 }
 
-// An address in whatever form is an address in its usual form, and what netip reads is read as it does.
+// An address in any form equals its usual form. Addresses that netip parses give the same result.
 func FuzzParseAddress(f *testing.F) {
 	for _, name := range []string{"127.1", "2130706433", "0x7f.0.0.1", "017700000001", "::1", "fe80::1%eth0", "1.2.3.256", "08.1", "0x", "1_0", "+1"} {
 		f.Add(name)

@@ -17,23 +17,23 @@ import (
 	"remshell/deadline"
 )
 
-// A connSetup is one connection on its way to being logged in.
+// A connSetup is a connection between connect and login.
 type connSetup struct {
 	d       *Dialer
 	b       *deadline.Deadline
 	t       Target
 	conn    *sshConn
-	step    string      // handshake, host key, login; how far it came
-	endStep func(error) // of the step, as the target's Watch has it
+	step    string      // current step: handshake, host key or login
+	endStep func(error) // ends the step in the target's Tracer
 	login   *loginAttempt
 	keys    *keyOffer
 	banner  Tail // the server's banner
 }
 
-// runHandshake runs the library's client to the end of the login.
+// runHandshake runs the library's client from the version to the login.
 func (s *connSetup) runHandshake() (ssh.Conn, <-chan ssh.NewChannel, <-chan *ssh.Request, error) {
 	if s.t.ProxyCommand != "" {
-		s.conn.waitFirstByte() // what the command writes to known_hosts it has written when it is connected
+		s.conn.waitFirstByte() // the command may write to known_hosts before it connects
 	}
 	hk := s.d.hostKeys(s.t, s.b)
 	algorithms, err := hk.algorithms()
@@ -54,7 +54,7 @@ func (s *connSetup) runHandshake() (ssh.Conn, <-chan ssh.NewChannel, <-chan *ssh
 				return err
 			}
 			s.step = "login"
-			if !s.conn.trusted.Swap(true) { // or keys are exchanged anew, as they are after some data
+			if !s.conn.trusted.Swap(true) { // a second call is for a new key exchange, which follows after some data
 				s.endStep(nil)
 				s.endStep = s.t.Tracer.begin("authentication")
 			}
@@ -74,7 +74,7 @@ func (s *connSetup) runHandshake() (ssh.Conn, <-chan ssh.NewChannel, <-chan *ssh
 	return ssh.NewClientConn(s.conn, s.t.addr(), config)
 }
 
-// prepareLogin gathers the keys, once the server has said that it wants some.
+// prepareLogin collects the keys to offer, once the server asks for a login.
 func (s *connSetup) prepareLogin() {
 	t := s.t
 	names := t.Identities
@@ -103,13 +103,13 @@ func (s *connSetup) prepareLogin() {
 	s.login.remaining = k.candidates()
 }
 
-// explain finds out from an error, from how far we came and from what the
-// server said, what happened.
+// explain turns an error into a DialError, based on the current step and the text that the server
+// sent.
 func (s *connSetup) explain(err error) *DialError {
 	var own *DialError
 	var algos *ssh.AlgorithmNegotiationError
 	switch text := err.Error(); {
-	case errors.As(err, &own): // the host key check's
+	case errors.As(err, &own): // from the host key check
 		return own
 	case s.b.Context().Err() != nil:
 		return s.timeoutError()
@@ -117,7 +117,7 @@ func (s *connSetup) explain(err error) *DialError {
 		return newDialError(s.t, "handshake", KindMismatch, "%s: accepted are %s; it says %s", algorithmName(algos.What),
 			strings.Join(realAlgos(algos.SupportedAlgorithms), ","), quoteUntrusted(strings.Join(realAlgos(algos.RequestedAlgorithms), ","))).
 			withCause(err).withHint("%s", adviceFor(algos, s.t.configName()))
-	case strings.Contains(strings.ToLower(text), "too many authentication"): // failures, or our library's 64 attempts
+	case strings.Contains(strings.ToLower(text), "too many authentication"): // the server's limit on failures, or the library's limit of 64 attempts
 		return newDialError(s.t, "login", KindTooMany, "too many authentication failures%s", s.triedKeys()).withCause(err)
 	case errors.Is(err, errNoMoreKeys):
 		return s.loginError(err)
@@ -131,11 +131,11 @@ func (s *connSetup) explain(err error) *DialError {
 	return newDialError(s.t, s.step, KindMismatch, "%s", strings.TrimPrefix(err.Error(), "ssh: handshake failed: ")).withCause(err)
 }
 
-// disconnected is how the library tells a message of type SSH_MSG_DISCONNECT,
-// for which it has no public type.
+// disconnected is the prefix of the library's error for SSH_MSG_DISCONNECT, which has no exported
+// type.
 const disconnected = "ssh: disconnect, reason "
 
-// algorithmName says what the library's name of a choice without a common algorithm means.
+// algorithmName translates the library's name for a kind of algorithm into ours.
 func algorithmName(what string) string {
 	if what == "host key" {
 		return "the server has no host key of an accepted type"
@@ -143,14 +143,16 @@ func algorithmName(what string) string {
 	return "no " + what + " in common"
 }
 
-// realAlgos leaves out the names in a list for key exchange that are no algorithms but announce extensions (RFC 8308).
+// realAlgos removes the names from a key exchange list that announce extensions and are no algorithms
+// (RFC 8308).
 func realAlgos(names []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 		return strings.HasPrefix(name, "ext-info-") || strings.HasPrefix(name, "kex-strict-")
 	})
 }
 
-// adviceFor names the line of ssh_config by which the client takes an algorithm that the server has, if it knows one.
+// adviceFor returns a hint: the ssh_config line that allows an algorithm of the server, if the library
+// has one.
 func adviceFor(e *ssh.AlgorithmNegotiationError, config string) string {
 	keyword, known := algorithmKeyword(e.What)
 	for _, name := range e.RequestedAlgorithms {
@@ -161,7 +163,8 @@ func adviceFor(e *ssh.AlgorithmNegotiationError, config string) string {
 	return "update the server, or use -launcher-exec ssh"
 }
 
-// algorithmKeyword is the keyword of ssh_config for what the library negotiates, and all algorithms that it knows for it.
+// algorithmKeyword returns the ssh_config keyword for a kind of algorithm, and the library's
+// algorithms of that kind.
 func algorithmKeyword(what string) (keyword string, known []string) {
 	good, old := ssh.SupportedAlgorithms(), ssh.InsecureAlgorithms()
 	switch {
@@ -175,7 +178,7 @@ func algorithmKeyword(what string) (keyword string, known []string) {
 	return "MACs", slices.Concat(good.MACs, old.MACs)
 }
 
-// isBroken says that the connection ended under us.
+// isBroken reports whether an error means that the connection ended.
 func isBroken(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, io.ErrClosedPipe) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
@@ -193,9 +196,10 @@ func (s *connSetup) timeoutError() *DialError {
 		withHint("see how far it comes: ssh -v %s true; the host may be overloaded, or wait for PAM or a user database", s.t.Alias)
 }
 
-// brokenError explains a connection that the server has ended. If it has too many, OpenSSH says so instead of its version
-// ("Exceeded MaxStartups", and "Not allowed at this time" under PerSourcePenalties), or closes it in silence. One that
-// closes it behind its version has another reason, such as no host key that it may use.
+// brokenError returns the error for a connection that the server has ended. A server with too many
+// connections sends a text in place of its version ("Exceeded MaxStartups"; "Not allowed at this time"
+// under PerSourcePenalties), or closes silently. A server that closes after its version has another
+// reason, such as no usable host key.
 func (s *connSetup) brokenError(err error) *DialError {
 	_, word, found := strings.Cut(err.Error(), disconnected)
 	if found { // 2: "text"
@@ -204,7 +208,7 @@ func (s *connSetup) brokenError(err error) *DialError {
 			word = text
 		}
 	}
-	said := s.conn.peerGreeting()
+	greeting := s.conn.peerGreeting()
 	switch {
 	case s.login != nil:
 		why := "the server ended the connection during the login"
@@ -215,33 +219,33 @@ func (s *connSetup) brokenError(err error) *DialError {
 	case word != "":
 		return newDialError(s.t, s.step, KindMismatch, "the server refuses: it says %s", quoteUntrusted(word)).withCause(err)
 	}
-	return closedError(said, s.t, s.step).withDetails("%s", s.t.addr()).withCause(err)
+	return closedError(greeting, s.t, s.step).withDetails("%s", s.t.addr()).withCause(err)
 }
 
-// closedError is the error of a connection that the server has ended before it asked for a key, by what it had said.
-func closedError(said string, t Target, step string) *DialError {
+// closedError returns the error for a connection that the server ended before asking for a key.
+// greeting is the text that it had sent.
+func closedError(greeting string, t Target, step string) *DialError {
 	switch {
-	case said == "":
+	case greeting == "":
 		return newDialError(t, step, KindClosed, "the server closed the connection before the login")
-	case strings.HasPrefix(said, "SSH-"):
+	case strings.HasPrefix(greeting, "SSH-"):
 		return newDialError(t, step, KindClosed, "the server closed the connection during the key exchange").
 			withHint("the log of its sshd says why; has it a host key that its HostKeyAlgorithms allow?")
-	case strings.Contains(said, "MaxStartups"):
+	case strings.Contains(greeting, "MaxStartups"):
 		return newDialError(t, step, KindBusy, "the server is busy: too many connections are not logged in (MaxStartups)")
-	case strings.Contains(said, "Not allowed at this time"):
+	case strings.Contains(greeting, "Not allowed at this time"):
 		return newDialError(t, step, KindBusy, "the server takes no connections from here for some time (PerSourcePenalties)").
 			withHint("wait a minute; how long it takes stands in PerSourcePenalties of its sshd_config")
 	}
-	return noServerError(said, t)
+	return noServerError(greeting, t)
 }
 
-func noServerError(said string, t Target) *DialError {
-	said, _, _ = strings.Cut(said, "\n")
-	return newDialError(t, "handshake", KindMismatch, "not an ssh server: it says %s", quoteUntrusted(strings.TrimSpace(said)))
+func noServerError(greeting string, t Target) *DialError {
+	greeting, _, _ = strings.Cut(greeting, "\n")
+	return newDialError(t, "handshake", KindMismatch, "not an ssh server: it says %s", quoteUntrusted(strings.TrimSpace(greeting)))
 }
 
-// quoteUntrusted quotes what a peer has said whose key was not accepted, which may be anybody
-// (TRUST-22).
+// quoteUntrusted quotes text from a peer whose key was not accepted, which may be anybody (TRUST-22).
 func quoteUntrusted(text string) string {
 	const most = 256
 	if len(text) > most {
@@ -250,7 +254,7 @@ func quoteUntrusted(text string) string {
 	return fmt.Sprintf("%q (not authenticated)", text)
 }
 
-// loginError explains that no key was good enough.
+// loginError returns the error for a login in which no key was accepted.
 func (s *connSetup) loginError(err error) *DialError {
 	why := "login refused for user " + s.t.User
 	offers := strings.Join(s.login.methods, ", ")
@@ -261,8 +265,8 @@ func (s *connSetup) loginError(err error) *DialError {
 		why += ": the server takes no keys, only " + offers
 	}
 	e := newDialError(s.t, "login", KindLogin, "%s%s", why, s.triedKeys()).withCause(errors.Join(s.login.failed, err))
-	if said := s.banner.Line(); said != "" {
-		e.withDetails("%s", said)
+	if text := s.banner.Line(); text != "" {
+		e.withDetails("%s", text)
 	}
 	var h interface{ Hint() string }
 	if errors.As(s.login.failed, &h) {
@@ -271,7 +275,7 @@ func (s *connSetup) loginError(err error) *DialError {
 	return e
 }
 
-// triedKeys lists the keys that were offered and what was wrong with others.
+// triedKeys lists the keys that were offered, and why others were not.
 func (s *connSetup) triedKeys() string {
 	if s.login == nil {
 		return ""

@@ -25,17 +25,17 @@ import (
 	"remshell/test/sshtest"
 )
 
-// A place is a user's home with a key in it, and what connects from there.
-type place struct {
+// A testHome is a user's home directory with a key, and a Dialer for that user.
+type testHome struct {
 	t    testing.TB
 	home string
-	key  ssh.PublicKey // of id_ed25519
+	key  ssh.PublicKey // in id_ed25519
 	d    *Dialer
 }
 
-func newPlace(t testing.TB) *place {
+func newTestHome(t testing.TB) *testHome {
 	t.Helper()
-	p := &place{t: t, home: t.TempDir(), d: &Dialer{Timeout: 10 * time.Second}}
+	p := &testHome{t: t, home: t.TempDir(), d: &Dialer{Timeout: 10 * time.Second}}
 	p.key = p.addKey("id_ed25519", newEd25519(t))
 	t.Cleanup(func() { p.d.Close() })
 	return p
@@ -72,8 +72,8 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// addKey writes a private key and its public half to ~/.ssh.
-func (p *place) addKey(name string, key any) ssh.PublicKey {
+// addKey writes a private key and its public key to ~/.ssh.
+func (p *testHome) addKey(name string, key any) ssh.PublicKey {
 	p.t.Helper()
 	block, err := ssh.MarshalPrivateKey(key, name)
 	check(p.t, err)
@@ -83,10 +83,10 @@ func (p *place) addKey(name string, key any) ssh.PublicKey {
 	return pub
 }
 
-// lockedKey puts a key with the passphrase "sesame" where id_locked should be.
-// testdata/keys has two: one that tells its public half, made by ssh-keygen -a 1
-// so that unlocking is quick, and one in the old format that does not.
-func (p *place) lockedKey(name string) ssh.PublicKey {
+// lockedKey writes a key with the passphrase "sesame" as id_locked. testdata/keys has two. One shows
+// its public key; ssh-keygen -a 1 made it, so that unlocking is fast. The other is in the old format,
+// which does not.
+func (p *testHome) lockedKey(name string) ssh.PublicKey {
 	p.t.Helper()
 	data, err := os.ReadFile("testdata/keys/" + name)
 	check(p.t, err)
@@ -94,8 +94,8 @@ func (p *place) lockedKey(name string) ssh.PublicKey {
 	return readPublic("testdata/keys/" + name + ".pub")
 }
 
-// write makes a file below home, and returns its path.
-func (p *place) write(name, text string) string {
+// write writes a file below home, and returns its path.
+func (p *testHome) write(name, text string) string {
 	p.t.Helper()
 	path := filepath.Join(p.home, name)
 	check(p.t, os.MkdirAll(filepath.Dir(path), 0o700))
@@ -103,25 +103,24 @@ func (p *place) write(name, text string) string {
 	return path
 }
 
-func (p *place) read(name string) string {
+func (p *testHome) read(name string) string {
 	p.t.Helper()
 	data, err := os.ReadFile(filepath.Join(p.home, name))
 	check(p.t, err)
 	return string(data)
 }
 
-// server starts a server that knows the place's key, and which known_hosts
-// knows.
-func (p *place) server(opts sshtest.Options) *sshtest.Server {
+// server starts a server that accepts the home's key. The server's key is in known_hosts.
+func (p *testHome) server(opts sshtest.Options) *sshtest.Server {
 	p.t.Helper()
-	s := p.stranger(opts)
+	s := p.unknownServer(opts)
 	known, _ := os.ReadFile(filepath.Join(p.home, ".ssh/known_hosts"))
 	p.write(".ssh/known_hosts", string(known)+s.KnownHosts())
 	return s
 }
 
-// stranger is a server that is not in known_hosts.
-func (p *place) stranger(opts sshtest.Options) *sshtest.Server {
+// unknownServer starts a server that is not in known_hosts.
+func (p *testHome) unknownServer(opts sshtest.Options) *sshtest.Server {
 	p.t.Helper()
 	if opts.AuthorizedKeys == nil && opts.UserCAs == nil {
 		opts.AuthorizedKeys = []ssh.PublicKey{p.key}
@@ -132,8 +131,8 @@ func (p *place) stranger(opts sshtest.Options) *sshtest.Server {
 	return s
 }
 
-// target is what Resolve gives without configuration.
-func (p *place) target(addr string) Target {
+// target returns the result of Resolve without configuration.
+func (p *testHome) target(addr string) Target {
 	host, port, err := net.SplitHostPort(addr)
 	check(p.t, err)
 	n, err := strconv.Atoi(port)
@@ -144,8 +143,8 @@ func (p *place) target(addr string) Target {
 	}
 }
 
-// me is the user at home, with an environment of NAME=value words.
-func (p *place) me(env ...string) User {
+// me returns the user of this home, with environment variables NAME=value.
+func (p *testHome) me(env ...string) User {
 	return User{Name: "alice", Home: p.home, UID: os.Getuid(), Host: "here.example.org", Getenv: func(name string) string {
 		for _, e := range env {
 			if v, ok := strings.CutPrefix(e, name+"="); ok {
@@ -157,7 +156,7 @@ func (p *place) me(env ...string) User {
 }
 
 // dial connects, or fails the test.
-func (p *place) dial(t Target) *Client {
+func (p *testHome) dial(t Target) *Client {
 	p.t.Helper()
 	c, err := p.d.Dial(context.Background(), t)
 	check(p.t, err)
@@ -165,8 +164,8 @@ func (p *place) dial(t Target) *Client {
 	return c
 }
 
-// refusal connects and must not succeed.
-func (p *place) refusal(t Target) *DialError {
+// refusal connects and fails the test if that succeeds.
+func (p *testHome) refusal(t Target) *DialError {
 	p.t.Helper()
 	c, err := p.d.Dial(context.Background(), t)
 	if err == nil {
@@ -180,8 +179,8 @@ func (p *place) refusal(t Target) *DialError {
 	return e
 }
 
-// want compares kind, message and hint, the last two by a part of them.
-func (p *place) want(e *DialError, kind Kind, part, hint string) {
+// want compares the kind, and a part of message and hint.
+func (p *testHome) want(e *DialError, kind Kind, part, hint string) {
 	p.t.Helper()
 	if e.Kind != kind || !strings.Contains(e.Error(), part) || !strings.Contains(e.Hint(), hint) {
 		p.t.Errorf("got  %s: %v; %s\nwant %s: ... %s ...; %s", e.Kind, e, e.Hint(), kind, part, hint)
@@ -203,7 +202,7 @@ func output(t testing.TB, c *Client, command string) string {
 	return b.String()
 }
 
-// eventually polls for what no event announces.
+// eventually polls for a condition that no event announces.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
@@ -215,9 +214,8 @@ func eventually(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// noLeak fails the test if goroutines or file descriptors are left over that
-// were not there at the call. It must be the first thing a test does, so that
-// it looks last.
+// noLeak fails the test if at its end there are more goroutines or file descriptors than at the call.
+// Call it first, so that it checks last.
 func noLeak(t testing.TB) {
 	t.Helper()
 	before, files := runtime.NumGoroutine(), openFiles()

@@ -20,19 +20,18 @@ import (
 	"remshell/deadline"
 )
 
-// A keyVerdict is what known_hosts says about a key that a server has shown.
+// A keyVerdict is the result of looking up a server's key in known_hosts.
 type keyVerdict struct {
-	kind Kind       // empty: the key is good
-	line *knownLine // the line that decided, where there is one
-	err  error      // why the certificate does not count, of a key that is unknown without it
+	kind Kind       // empty if the key is good
+	line *knownLine // the line that decided; may be nil
+	err  error      // why the key's certificate is not valid, if the key alone is unknown
 }
 
-// judgeHostKey decides about a key. name is the host's name in known_hosts, fallback
-// what else may be there (empty: nothing), principal the name a certificate
-// must be made out to. It follows OpenSSH sshconnect.c, check_host_key, but
-// for two things: a line that revokes counts under both names, whatever else is known;
-// and a host that is known by other types of keys only counts as changed, since we have
-// asked for those types first and the server has none of them any more.
+// judgeHostKey looks up a key. k has the lines for the host's name in known_hosts. fallback has those
+// for the name without port; nil: none. principal is the name that a certificate must contain. It
+// follows OpenSSH sshconnect.c, check_host_key, with two differences. A revoking line counts under
+// both names, even if other lines match. A host that is known only by keys of other types counts as
+// changed: those types were requested first, and the server has none of them any more.
 func judgeHostKey(k, fallback *knownKeys, principal string, key ssh.PublicKey, now time.Time) keyVerdict {
 	if l := findRevocation(k.files, []string{k.name, principal}, key); l != nil {
 		return keyVerdict{kind: KindRevokedKey, line: l}
@@ -41,8 +40,8 @@ func judgeHostKey(k, fallback *knownKeys, principal string, key ssh.PublicKey, n
 	if v.kind != KindUnknownKey || fallback == nil {
 		return v
 	}
-	// A key recorded without port is good for the other ports too, but it
-	// never makes one look changed.
+	// A key recorded without port is valid for the other ports too, but it never makes a key count as
+	// changed.
 	if w := judgeWithHashed(fallback, principal, key, now); w.kind != KindUnknownKey && w.kind != KindChangedKey {
 		return w
 	}
@@ -59,7 +58,7 @@ func judgeWithHashed(k *knownKeys, principal string, key ssh.PublicKey, now time
 }
 
 func judgeLines(k *knownKeys, principal string, key ssh.PublicKey, now time.Time) keyVerdict {
-	var void keyVerdict // of a certificate that does not count: it is as good as its key
+	var void keyVerdict // of a certificate that is not valid; its key is judged alone
 	if cert, ok := key.(*ssh.Certificate); ok {
 		if l := k.hasKey(markerAuthority, cert.SignatureKey); l != nil {
 			err := checkHostCert(cert, principal, now)
@@ -83,11 +82,12 @@ func judgeLines(k *knownKeys, principal string, key ssh.PublicKey, now time.Time
 	return void
 }
 
-// errNoPrincipals refuses a certificate that would be good for any host. OpenSSH takes it, before version 10.3.
+// errNoPrincipals refuses a certificate that is valid for any host. OpenSSH before version 10.3
+// accepts it.
 var errNoPrincipals = errors.New("it names no host")
 
-// checkHostCert checks type, name, time and signature. The name may match a
-// wildcard in the certificate, which the library does not know.
+// checkHostCert checks type, name, time and signature of a host certificate. A name in the certificate
+// may be a wildcard, which the library does not support.
 func checkHostCert(cert *ssh.Certificate, principal string, now time.Time) error {
 	if cert.CertType != ssh.HostCert {
 		return errors.New("a user's certificate, not a host's")
@@ -105,17 +105,16 @@ func checkHostCert(cert *ssh.Certificate, principal string, now time.Time) error
 	return checker.CheckCert(principal, cert)
 }
 
-// hostKeyChecker answers for one connection which host keys to ask for and whether
-// the one shown is good.
+// A hostKeyChecker checks the host key of one connection, and chooses the algorithms to request.
 type hostKeyChecker struct {
 	d              *Dialer
 	t              Target
 	clock          *deadline.Deadline
 	files          []*knownFile
-	answer         hostsOutput // of KnownHostsCommand
-	commandMissing string      // why that was not run
+	answer         hostsOutput // output of KnownHostsCommand
+	commandMissing string      // why KnownHostsCommand was not run; empty if it was
 	known          *knownKeys
-	fallback       *knownKeys // nil: none
+	fallback       *knownKeys // lines for the name without port; nil: none
 }
 
 func (d *Dialer) hostKeys(t Target, clock *deadline.Deadline) *hostKeyChecker {
@@ -132,8 +131,8 @@ func (d *Dialer) hostKeys(t Target, clock *deadline.Deadline) *hostKeyChecker {
 	return h
 }
 
-// lookUpHost looks the host up in all lines. What KnownHostsCommand prints comes last. The name without port is looked up in the
-// files alone.
+// lookUpHost collects the lines for the host from all files, and then from KnownHostsCommand. The name
+// without port is looked up in the files only.
 func (h *hostKeyChecker) lookUpHost() {
 	files := h.files
 	if h.answer.file != nil {
@@ -146,7 +145,7 @@ func (h *hostKeyChecker) lookUpHost() {
 	}
 }
 
-// algorithms is the list to offer, in the order that fits what is known.
+// algorithms returns the host key algorithms to offer, ordered by the known keys of the host.
 func (h *hostKeyChecker) algorithms() ([]string, error) {
 	algos := h.t.HostKeyAlgorithms
 	if len(algos) == 0 {
@@ -165,8 +164,8 @@ func (h *hostKeyChecker) algorithms() ([]string, error) {
 	return orderHostKeyAlgos(algos, k.hasType, k.hasMarker(markerAuthority)), nil
 }
 
-// checkHostKey is an ssh.HostKeyCallback. What is revoked is refused also where no key is asked
-// for (TRUST-21).
+// checkHostKey is an ssh.HostKeyCallback. Revoked keys are refused even if StrictHostKeyChecking is no
+// (TRUST-21).
 func (h *hostKeyChecker) checkHostKey(_ string, remote net.Addr, key ssh.PublicKey) error {
 	for _, path := range h.t.RevokedKeys {
 		if err := h.checkRevokedFile(path, key); err != nil {
@@ -199,9 +198,9 @@ func (h *hostKeyChecker) checkHostKey(_ string, remote net.Addr, key ssh.PublicK
 	return h.refusalError(v, key)
 }
 
-// checkSignature refuses a certificate that was signed in a way which is not allowed: by
-// SHA-1, if CASignatureAlgorithms does not name it. That none is signed by a certificate
-// the library sees to.
+// checkSignature refuses a certificate that is signed with an algorithm that is not allowed: with
+// SHA-1, unless CASignatureAlgorithms names it. The library refuses certificates signed by a
+// certificate.
 func (h *hostKeyChecker) checkSignature(key ssh.PublicKey) error {
 	cert, ok := key.(*ssh.Certificate)
 	if !ok || slices.Contains(h.t.CAAlgorithms, cert.Signature.Format) {
@@ -250,7 +249,7 @@ func (h *hostKeyChecker) refusalError(v keyVerdict, key ssh.PublicKey) error {
 	return h.unknownKey().withDetails("%s %s of %s, %s", plainKey(key).Type(), shown, h.t.knownName(), where)
 }
 
-// unknownKey is the error of a key that is in no line, with what was not asked.
+// unknownKey returns the error for a key without a line. It says which sources were not consulted.
 func (h *hostKeyChecker) unknownKey() *DialError {
 	e := newDialError(h.t, "host key", KindUnknownKey, "the host key is unknown")
 	switch {
@@ -263,16 +262,16 @@ func (h *hostKeyChecker) unknownKey() *DialError {
 	return e
 }
 
-// forgetCommand is the command that takes a host out of the file with a line.
+// forgetCommand returns the command that removes the host from the file of a line.
 func (h *hostKeyChecker) forgetCommand(l *knownLine) string {
 	words := []string{"ssh-keygen", "-R", h.t.knownName()}
-	if l.file != filepath.Join(h.t.Home, ".ssh/known_hosts") { // the usual one
+	if l.file != filepath.Join(h.t.Home, ".ssh/known_hosts") { // not the default file
 		words = slices.Insert(words, 1, "-f", l.file)
 	}
 	return quoted(words)
 }
 
-// revokedError is the error of a key that the file and line says never to accept.
+// revokedError returns the error for a revoked key. where is the file and line that revokes it.
 func (h *hostKeyChecker) revokedError(where string) error {
 	e := newDialError(h.t, "host key", KindRevokedKey, "its host key is revoked (%s)", where)
 	e.isSentence = true
@@ -286,9 +285,9 @@ func plainKey(key ssh.PublicKey) ssh.PublicKey {
 	return key
 }
 
-// checkRevokedFile looks a key, and the authority that signed it, up in RevokedHostKeys, a
-// list of public keys. The binary kind (KRL) is not read: then no host can be trusted, nor
-// where a line is no key.
+// checkRevokedFile looks up a key, and the authority that signed it, in a file of RevokedHostKeys: a
+// list of public keys. The binary format (KRL) is not supported. If the file is a KRL, or a line is no
+// key, no host is trusted.
 func (h *hostKeyChecker) checkRevokedFile(path string, key ssh.PublicKey) error {
 	name := shortenHome(h.t.Tilde, path)
 	unusable := func(err error) error {
@@ -318,15 +317,15 @@ func (h *hostKeyChecker) checkRevokedFile(path string, key ssh.PublicKey) error 
 	return nil
 }
 
-// signedBy reports whether a key is a certificate of the authority in a line.
+// signedBy reports whether a key is a certificate signed by the key of a line.
 func signedBy(key ssh.PublicKey, l *knownLine) bool {
 	cert, ok := key.(*ssh.Certificate)
 	return ok && l.hasKey(cert.SignatureKey)
 }
 
-// recordKey adds an unknown key to the user's first known_hosts file, unless
-// another connection to the same host has just done so. A file that cannot be
-// written is reported and does not stop the connection, as with OpenSSH.
+// recordKey adds an unknown key to the user's first known_hosts file, unless another connection to the
+// same host has just added it. If the file cannot be written, it logs that and the connection goes on,
+// as with OpenSSH.
 func (h *hostKeyChecker) recordKey(key ssh.PublicKey) error {
 	h.d.recording.Lock()
 	defer h.d.recording.Unlock()
@@ -374,8 +373,8 @@ func newHashedName(name string) string {
 	return "|1|" + b64(salt[:]) + "|" + b64(sum)
 }
 
-// appendLine adds a line with a single write, so that other programs may do
-// the same at that moment. A last line without end is ended first.
+// appendLine adds a line with a single write, so that other programs may add lines at the same time.
+// If the last line has no line end, it adds one first.
 func appendLine(path, line string) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -11,18 +11,18 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// A HostsCommand prints lines of known_hosts for a host (KnownHostsCommand).
+// A HostsCommand is a command that prints lines of known_hosts for a host (KnownHostsCommand).
 type HostsCommand struct {
-	// Words are program and arguments. In arguments, late and a letter stand for a token that is known only when the
-	// command is run.
+	// Words are the program and its arguments. In arguments, laterToken and a letter stand for a token
+	// that is known only when the command runs.
 	Words  []string
 	Origin string // FILE:LINE
 }
 
-// laterToken is what no argument of a program can contain.
+// laterToken is a byte that no argument can contain.
 const laterToken = "\x00"
 
-// hostsCommand splits the value into words, and replaces all tokens that are known already.
+// hostsCommand splits the value into words, and expands all tokens that are known already.
 func (r *resolver) hostsCommand(set setting) (c HostsCommand) {
 	if isNone(set.text) {
 		return c
@@ -50,7 +50,8 @@ func (r *resolver) hostsCommand(set setting) (c HostsCommand) {
 	return HostsCommand{Words: words, Origin: set.location()}
 }
 
-// words are those to run: reason is ORDER or HOSTNAME, key what the server has shown, if it has.
+// words returns the words to run. reason is ORDER or HOSTNAME. key is the server's key; nil if not yet
+// known.
 func (c HostsCommand) words(reason, name string, key ssh.PublicKey) []string {
 	kind, print, text := "NONE", "NONE", "NONE"
 	if key != nil {
@@ -64,14 +65,15 @@ func (c HostsCommand) words(reason, name string, key ssh.PublicKey) []string {
 	return words
 }
 
-// A hostsOutput is what a HostsCommand has printed.
+// A hostsOutput is the output of a HostsCommand.
 type hostsOutput struct {
-	words []string // that were run
+	words []string // the words that were run
 	file  *knownFile
 }
 
-// runHostsCommand runs the HostsCommand of the target, unless it has answered the same question already, and looks the host up once
-// more. A command that is not there is passed over, as ssh does (sshconnect.c, load_hostkeys_command).
+// runHostsCommand runs the HostsCommand of the target and looks the host up again. It does not repeat
+// a command with equal words. A command that does not exist is skipped, as in ssh (sshconnect.c,
+// load_hostkeys_command).
 func (h *hostKeyChecker) runHostsCommand(reason string, key ssh.PublicKey) error {
 	c := h.t.KnownHostsCommand
 	if c.Words == nil {
@@ -84,7 +86,7 @@ func (h *hostKeyChecker) runHostsCommand(reason string, key ssh.PublicKey) error
 	if h.commandMissing = whyMissing(words[0]); h.commandMissing != "" {
 		return nil
 	}
-	defer h.clock.Pause()() // it has a time of its own
+	defer h.clock.Pause()() // the command has its own time limit
 	var out boundedOutput
 	err := runCommand(h.clock.Context(), h.d.commandTimeout(), &out, words...)
 	if err == nil && out.truncated {
@@ -98,7 +100,7 @@ func (h *hostKeyChecker) runHostsCommand(reason string, key ssh.PublicKey) error
 	return nil
 }
 
-// whyMissing says why a program cannot be run; it is empty if it can.
+// whyMissing returns why a program cannot be run, or "" if it can.
 func whyMissing(program string) string {
 	if !filepath.IsAbs(program) {
 		return program + " is not an absolute path"
@@ -109,7 +111,7 @@ func whyMissing(program string) string {
 	return ""
 }
 
-// commandFailed ends the connection, as ssh does.
+// commandFailed returns the error of a failed command, which ends the connection, as in ssh.
 func (h *hostKeyChecker) commandFailed(words []string, err error) error {
 	ctx := h.clock.Context()
 	if ctx.Err() != nil {

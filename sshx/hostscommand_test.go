@@ -12,19 +12,20 @@ import (
 	"time"
 )
 
-// A hostsTrial is what KnownHostsCommand prints beside the files, and what comes of it: for us and for ssh. In the value stands
-// KEYS for a command that notes its arguments and prints the lines, with the words of trials.
+// A hostsTrial is a file setup with a KnownHostsCommand, and the result, for sshx and for ssh. In
+// value, KEYS stands for a command that records its arguments and prints the lines. The lines use the
+// placeholders of trials.
 type hostsTrial struct {
 	name   string
-	value  string // of KnownHostsCommand
+	value  string // value of KnownHostsCommand
 	prints string
 	script string // runs before the lines are printed
-	known  string // in known_hosts
+	known  string // lines of known_hosts
 	config string // more lines of ssh_config
 	want   Kind
 	says   string
 	hint   string
-	alone  bool // ssh does something else
+	alone  bool // ssh behaves differently
 }
 
 var hostsTrials = []hostsTrial{
@@ -32,7 +33,7 @@ var hostsTrials = []hostsTrial{
 	{name: "is asked once where the question is the same", value: "KEYS %H", prints: "NAME KEY", alone: true},
 	{name: "nothing", value: "KEYS", want: KindUnknownKey, says: "the host key is unknown"},
 	{name: "behind the files", value: "KEYS", known: "NAME KEY"},
-	// ssh before version 10 leaves out the port where it asks for the order, and finds the key changed.
+	// ssh before version 10 omits the port in the call for ORDER, and reports a changed key.
 	{name: "only a key of another type, which the host has", value: "KEYS", prints: "NAME RSA", alone: true},
 	{name: "another key", value: "KEYS", prints: "NAME OTHER", want: KindChangedKey, says: "another one at output of KEYS:1"},
 	{name: "revoked by the command", value: "KEYS", prints: "@revoked NAME KEY", known: "NAME KEY", want: KindRevokedKey, says: "(output of KEYS:1)"},
@@ -61,10 +62,10 @@ var hostsTrials = []hostsTrial{
 	{name: "says too much", value: "KEYS", script: "head -c 2000000 /dev/zero", known: "NAME KEY", want: KindConfig, says: "it prints more than 1024 KiB", alone: true},
 }
 
-// Each row against a real server, for us and for ssh.
+// Each row runs against a real server, with sshx and with ssh.
 func TestOpenSSHKnownHostsCommand(t *testing.T) {
 	noLeak(t)
-	p := newPlace(t)
+	p := newTestHome(t)
 	s := p.sshd([]string{"ed25519", "rsa"})
 	run(t, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", p.home+"/CA")
 	run(t, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", p.home+"/OTHER")
@@ -77,11 +78,11 @@ func TestOpenSSHKnownHostsCommand(t *testing.T) {
 	s.start(t)
 	t.Setenv("HOME", p.home)
 	for _, trial := range hostsTrials {
-		t.Run(trial.name, func(t *testing.T) { trial.run(&place{t: t, home: p.home, key: p.key, d: &Dialer{}}, s) })
+		t.Run(trial.name, func(t *testing.T) { trial.run(&testHome{t: t, home: p.home, key: p.key, d: &Dialer{}}, s) })
 	}
 }
 
-func (trial hostsTrial) run(p *place, s *sshd) {
+func (trial hostsTrial) run(p *testHome, s *sshd) {
 	p.t.Helper()
 	host, port, _ := net.SplitHostPort(s.addr)
 	fill := func(text string) string {
@@ -117,31 +118,32 @@ func (trial hostsTrial) run(p *place, s *sshd) {
 	if trial.alone {
 		return
 	}
-	// ssh takes its home from the account's entry.
+	// ssh takes the home directory from the account.
 	out, err := exec.Command(tool(p.t, "ssh"), "-F", path, "-o", "UserKnownHostsFile="+p.home+"/.ssh/known_hosts", host, "true").CombinedOutput()
 	if (err == nil) != (trial.want == "") {
 		p.t.Errorf("ssh: %v: %s", err, out)
 	}
-	// ssh runs the command again where nothing in its arguments has changed.
+	// ssh also runs the command again with equal arguments.
 	if theirs := slices.Compact(p.calls()); !slices.Equal(ours, theirs) {
 		p.t.Errorf("asked %q, ssh %q", ours, theirs)
 	}
 }
 
-// calls returns the arguments with which the command was called since the last time.
-func (p *place) calls() []string {
+// calls returns the arguments of the command's calls since the last time.
+func (p *testHome) calls() []string {
 	data, _ := os.ReadFile(p.home + "/log")
 	os.Remove(p.home + "/log")
 	return strings.Split(strings.TrimSpace(string(data)), "\n")
 }
 
-// A ProxyCommand may write to known_hosts before it connects, as sss_ssh_knownhostsproxy does: for each host anew.
+// A ProxyCommand may write to known_hosts before it connects, as sss_ssh_knownhostsproxy does: anew
+// for each host.
 func TestKnownHostsOfProxyCommand(t *testing.T) {
 	noLeak(t)
-	p := newPlace(t)
+	p := newTestHome(t)
 	self, err := os.Executable()
 	check(t, err)
-	t.Setenv("SSHX_TEST_PROXY", "1") // this test program is what connects
+	t.Setenv("SSHX_TEST_PROXY", "1") // the test program is the ProxyCommand
 	known := p.write("known", "")
 	for range 3 {
 		s := p.sshd([]string{"ed25519", "rsa"})

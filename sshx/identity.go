@@ -14,8 +14,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// defaultIdentities are the keys tried when none is configured (ssh(1), -i),
-// the cheap ones first. Keys on hardware (id_*_sk) work through the agent only.
+// defaultIdentities returns the keys to try if none is configured (ssh(1), -i), the fastest first.
+// Keys on hardware (id_*_sk) work only through the agent.
 func defaultIdentities(home string) []string {
 	var names []string
 	for _, name := range []string{"id_ed25519", "id_ecdsa", "id_rsa"} {
@@ -24,23 +24,23 @@ func defaultIdentities(home string) []string {
 	return names
 }
 
-// A keyFile is one private key, read at most once per Dialer. pub, cert, signer
-// and err do not change after load; an encrypted key gets its signer later.
+// A keyFile is one private key, read at most once for each Dialer. pub, cert, signer and err do not
+// change after loadKey. An encrypted key gets its signer in unlock.
 type keyFile struct {
 	path string
-	pub  ssh.PublicKey    // nil: not known before the key is unlocked
-	cert *ssh.Certificate // from path-cert.pub; nil: none
-	err  error            // why it is of no use; nil: usable, or locked
+	pub  ssh.PublicKey    // nil if not known before unlock
+	cert *ssh.Certificate // from path-cert.pub; nil if there is none
+	err  error            // why the key cannot be used; nil if it can, or is locked
 
 	locked bool
-	data   []byte // of a locked key
+	data   []byte // content of a locked key file
 
-	mu     sync.Mutex // guards what follows; held while the user is asked
+	mu     sync.Mutex // guards the fields below; held while asking the user
 	signer ssh.Signer
-	failed error // the user could not unlock it
+	failed error // why the user could not unlock the key
 }
 
-// lockedKeyError says that a key needs a passphrase nobody can be asked for.
+// A lockedKeyError is returned for a key with a passphrase if there is nobody to ask.
 type lockedKeyError struct{ path string }
 
 func (e *lockedKeyError) Error() string {
@@ -54,7 +54,7 @@ func loadKey(path string) *keyFile {
 	data, err := readPrivate(path)
 	if err != nil {
 		k.err = err
-		k.pub = readPublic(path + ".pub") // the agent may have the private half
+		k.pub = readPublic(path + ".pub") // the agent may have the private key
 		return k
 	}
 	k.signer, err = ssh.ParsePrivateKey(data)
@@ -67,7 +67,7 @@ func loadKey(path string) *keyFile {
 		if k.pub == nil {
 			k.pub = readPublic(path + ".pub")
 		}
-	default: // a public key stands for one that the agent has
+	default: // a public key file stands for a private key in the agent
 		if k.pub = parsePublic(data); k.pub == nil {
 			k.pub = readPublic(path + ".pub")
 		}
@@ -79,8 +79,8 @@ func loadKey(path string) *keyFile {
 	return k
 }
 
-// readPrivate refuses a key that others can read, as OpenSSH does (authfile.c,
-// sshkey_perm_ok).
+// readPrivate reads a key file. It refuses a file that other users can read, as OpenSSH does
+// (authfile.c, sshkey_perm_ok).
 func readPrivate(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -116,11 +116,11 @@ func parsePublic(data []byte) ssh.PublicKey {
 	return pub
 }
 
-// passphraseTries is how often a mistyped passphrase may be given again.
+// passphraseTries limits how often the user may type a passphrase.
 const passphraseTries = 3
 
-// unlock returns the key's signer and asks for its passphrase if that is still
-// to do. However many connections need the key, the user is asked once.
+// unlock returns the key's signer. It asks for the passphrase if the key is still locked. The user is
+// asked once, however many connections need the key.
 func (k *keyFile) unlock(ask func(prompt string) ([]byte, error), name string) (ssh.Signer, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -2,10 +2,10 @@ package sshx
 
 import "testing"
 
-// Include ~USER/FILE is read in the home of a user whom only nsswitch knows; that of a user whom nobody knows
-// is passed over, as in ssh. It refused every host.
+// Include ~USER/FILE is read from the home of a user that only nsswitch knows. If nobody knows the
+// user, the file is ignored, as in ssh.
 func TestIncludeOfAnotherUser(t *testing.T) {
-	p := newPlace(t)
+	p := newTestHome(t)
 	p.write("ann/ssh.inc", "Host n1\n  Port 2201\n")
 	me := p.me()
 	me.HomeOf = func(user string) string {

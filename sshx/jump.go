@@ -9,8 +9,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// A jumpHost is a jump host that several connections go through. It is connected to
-// once, for the first who needs it, and closed after the last.
+// A jumpHost is a connection to a jump host, shared by several targets. It is opened for the first of
+// them and closed after the last.
 type jumpHost struct {
 	d      *Dialer
 	key    string
@@ -20,11 +20,11 @@ type jumpHost struct {
 	client *Client
 	err    error
 
-	users int // guarded by d.mu
+	users int // guarded by Dialer.mu
 }
 
-// jumpHost returns the last jump host of t, ready to be used; nil if t needs none.
-// The caller must release it, or hand it to a Client that does.
+// jumpHost returns the last jump host of t when its connection is ready, or nil if t has none. The
+// caller must release it, or pass it to a Client, which does.
 func (d *Dialer) jumpHost(ctx context.Context, t Target) (*jumpHost, *DialError) {
 	if len(t.Via) == 0 {
 		return nil, nil
@@ -53,7 +53,7 @@ func (d *Dialer) jumpHost(ctx context.Context, t Target) (*jumpHost, *DialError)
 	return nil, e
 }
 
-// shareJumpHost finds the hop to a jump host, or begins to connect to it.
+// shareJumpHost returns the open or pending connection to a jump host, or starts one.
 func (d *Dialer) shareJumpHost(t Target) *jumpHost {
 	key := t.shareKey()
 	d.mu.Lock()
@@ -65,7 +65,7 @@ func (d *Dialer) shareJumpHost(t Target) *jumpHost {
 	if d.jumpHosts == nil {
 		d.jumpHosts = map[string]*jumpHost{}
 	}
-	// The first who comes must not take the connection along when it gives up.
+	// The connection must survive if the first target gives up.
 	ctx, cancel := context.WithCancel(context.Background())
 	h := &jumpHost{d: d, key: key, target: t, cancel: cancel, ready: make(chan struct{}), users: 1}
 	d.jumpHosts[key] = h
@@ -76,7 +76,7 @@ func (d *Dialer) shareJumpHost(t Target) *jumpHost {
 	return h
 }
 
-// isGone says that a hop is of no use to newcomers.
+// isGone reports whether the connection can no longer be used for new targets.
 func (h *jumpHost) isGone() bool {
 	select {
 	case <-h.ready:
@@ -86,7 +86,7 @@ func (h *jumpHost) isGone() bool {
 	}
 }
 
-// release may be called on a nil hop.
+// release gives up the caller's use of the jump host. It may be called on nil.
 func (h *jumpHost) release() {
 	if h == nil {
 		return
@@ -100,7 +100,7 @@ func (h *jumpHost) release() {
 	h.d.mu.Unlock()
 	if last {
 		h.cancel()
-		go func() { // ends soon: the dial, too, has been cancelled
+		go func() { // ends soon: the dial was cancelled too
 			<-h.ready
 			if h.err == nil {
 				h.client.Close()
@@ -109,7 +109,7 @@ func (h *jumpHost) release() {
 	}
 }
 
-// open asks the jump host for a connection to t (RFC 4254 section 7.2).
+// open opens a connection to t through the jump host (RFC 4254 section 7.2).
 func (h *jumpHost) open(ctx context.Context, d *Dialer, t Target) (net.Conn, *DialError) {
 	request := struct {
 		Host       string
@@ -131,7 +131,7 @@ func (h *jumpHost) open(ctx context.Context, d *Dialer, t Target) (net.Conn, *Di
 	select {
 	case o = <-result:
 	case <-ctx.Done():
-		go func() { // a late answer; at the latest it comes when the hop is closed
+		go func() { // the reply comes late, at the latest when the jump host's connection is closed
 			if o := <-result; o.err == nil {
 				go ssh.DiscardRequests(o.reqs)
 				o.ch.Close()
@@ -158,12 +158,12 @@ func (h *jumpHost) explainError(t Target, err error) *DialError {
 	return newDialError(t, "connect", KindNoRoute, "%s cannot reach it: %s", h.target.Alias, open.Message).withDetails("%s", t.addr()).withCause(err)
 }
 
-// pipeBuffer is how much of a forwarded connection is copied at once, in each direction.
+// pipeBuffer is the size of the copy buffer of a forwarded connection, for each direction, in bytes.
 const pipeBuffer = 16 << 10
 
-// channelConn makes a forwarded channel a net.Conn. Closing it ends reads and writes at once, also where the jump host takes nothing
-// any more and answers nothing; what copies then waits on for the end of the connection to the jump host. A channel alone
-// ends when the other side has agreed.
+// channelConn turns a forwarded channel into a net.Conn. Closing it ends reads and writes at once,
+// even if the jump host no longer reads or replies. The copying goroutines then wait for the end of
+// the connection to the jump host. A plain channel ends only when the other side has agreed.
 func channelConn(ch ssh.Channel) net.Conn {
 	near, far := net.Pipe()
 	go func() {

@@ -17,7 +17,7 @@ import (
 
 func TestJumpHostIsSharedAndClosed(t *testing.T) {
 	noLeak(t)
-	p := newPlace(t)
+	p := newTestHome(t)
 	outer, inner := p.server(sshtest.Options{Forward: true}), p.server(sshtest.Options{Forward: true})
 	last := p.server(sshtest.Options{})
 	hop1, hop2 := p.target(outer.Addr()), p.target(inner.Addr())
@@ -62,7 +62,7 @@ func TestJumpHostIsSharedAndClosed(t *testing.T) {
 
 func TestJumpHostBreaks(t *testing.T) {
 	noLeak(t)
-	p := newPlace(t)
+	p := newTestHome(t)
 	gate, last := p.server(sshtest.Options{Forward: true}), p.server(sshtest.Options{})
 	target := p.target(last.Addr())
 	hop := p.target(gate.Addr())
@@ -75,13 +75,13 @@ func TestJumpHostBreaks(t *testing.T) {
 	if err := c.Err(); !errors.As(err, &e) || e.Kind != KindLost {
 		t.Errorf("Err: %v", err)
 	}
-	p.dial(target) // a new connection to the jump host is made
+	p.dial(target) // a new connection to the jump host
 	if n := gate.Stats().Accepted; n != 2 {
 		t.Errorf("%d connections to the jump host, want 2", n)
 	}
 }
 
-// A frozen conn passes nothing on any more, in either direction, until it is closed.
+// A freezing conn stops passing data in both directions, until it is closed.
 type freezing struct {
 	net.Conn
 	freeze, closed chan struct{}
@@ -112,11 +112,11 @@ func (c *freezing) Close() error {
 	return c.Conn.Close()
 }
 
-// Behind a jump host that says nothing any more a client can be closed at once, and who writes and reads hears of it: what
-// is behind a jump host that others need, too, does not wait for it.
+// If a jump host no longer replies, a client behind it can be closed at once, and pending reads and
+// writes return an error. Other targets behind that jump host do not wait for it.
 func TestJumpHostThatFreezes(t *testing.T) {
 	noLeak(t)
-	p := newPlace(t)
+	p := newTestHome(t)
 	freeze := make(chan struct{})
 	p.d.Connect = func(ctx context.Context, network, address string) (net.Conn, error) {
 		c, err := (&net.Dialer{}).DialContext(ctx, network, address)
@@ -169,7 +169,7 @@ func TestJumpHostThatFreezes(t *testing.T) {
 
 func TestJumpFailures(t *testing.T) {
 	noLeak(t)
-	p := newPlace(t)
+	p := newTestHome(t)
 	last := p.server(sshtest.Options{})
 	tests := []struct {
 		name string
@@ -183,7 +183,7 @@ func TestJumpFailures(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			p := &place{t: t, home: p.home, key: p.key, d: &Dialer{}}
+			p := &testHome{t: t, home: p.home, key: p.key, d: &Dialer{}}
 			target := p.target(last.Addr())
 			gate := p.server(tt.gate)
 			hop := p.target(gate.Addr())
@@ -193,7 +193,7 @@ func TestJumpFailures(t *testing.T) {
 		})
 	}
 	t.Run("behind it all is silent", func(t *testing.T) {
-		p := &place{t: t, home: p.home, key: p.key, d: &Dialer{}}
+		p := &testHome{t: t, home: p.home, key: p.key, d: &Dialer{}}
 		target := p.target(p.server(sshtest.Options{SilentFrom: sshtest.BeforeVersion}).Addr())
 		target.ConnectTimeout = 100 * time.Millisecond
 		target.Via = []Target{p.target(p.server(sshtest.Options{Forward: true}).Addr())}
@@ -201,11 +201,10 @@ func TestJumpFailures(t *testing.T) {
 	})
 }
 
-// One host behind a jump host that is down says nothing about the others, which
-// wait for the same place.
+// A dead host behind a jump host does not stop the other targets that wait for permits.
 func TestOneDeadHostBehindJumpHost(t *testing.T) {
 	noLeak(t)
-	p := newPlace(t)
+	p := newTestHome(t)
 	p.d.Pacer = &Pacer{PerServer: 1}
 	gate, last := p.server(sshtest.Options{Forward: true}), p.server(sshtest.Options{})
 	var wg sync.WaitGroup
@@ -230,10 +229,10 @@ func TestOneDeadHostBehindJumpHost(t *testing.T) {
 
 func TestProxyCommand(t *testing.T) {
 	noLeak(t)
-	p := newPlace(t)
+	p := newTestHome(t)
 	s := p.server(sshtest.Options{})
 	target := p.target(s.Addr())
-	// This very test program is the proxy: see TestMain.
+	// This test program is the proxy: see TestMain.
 	t.Setenv("SSHX_TEST_PROXY", "1")
 	self, err := os.Executable()
 	check(t, err)
@@ -256,8 +255,8 @@ func TestProxyCommand(t *testing.T) {
 		{"bad token", "nc %Z", KindConfig, "unknown token %Z"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			noLeak(t) // of the command's process, too: its pipes would stay open
-			p := &place{t: t, home: p.home, d: &Dialer{Retries: 1}}
+			noLeak(t) // of the command's process too: its pipes would stay open
+			p := &testHome{t: t, home: p.home, d: &Dialer{Retries: 1}}
 			target := target
 			if strings.Contains(tt.command, "sleep") {
 				target.ConnectTimeout = 300 * time.Millisecond

@@ -7,11 +7,11 @@ import (
 	"remshell/text"
 )
 
-// KeywordsOf is the version of OpenSSH whose keywords we know.
+// KeywordsOf is the OpenSSH version whose keywords this package knows.
 const KeywordsOf = "10.5"
 
-// keywords are those of OpenSSH KeywordsOf and before, with what it ignores or does not support any more (readconf.c, keywords), and those
-// that Debian, Red Hat and Apple add.
+// keywords are the keywords of OpenSSH up to KeywordsOf, including ignored and unsupported ones
+// (readconf.c, keywords), and those that Debian, Red Hat and Apple add.
 var keywords = strings.Fields(`
 	AddKeysToAgent AddressFamily AFSTokenPassing BatchMode BindAddress BindInterface CanonicalDomains CanonicalizeFallbackLocal CanonicalizeHostname
 	CanonicalizeMaxDots CanonicalizePermittedCNAMEs CASignatureAlgorithms CertificateFile ChallengeResponseAuthentication ChannelTimeout CheckHostIP
@@ -40,11 +40,11 @@ var known = sync.OnceValue(func() map[string]bool {
 	return m
 })
 
-// isKeyword reports whether some ssh knows a keyword.
+// isKeyword reports whether some version of ssh has a keyword.
 func isKeyword(word string) bool { return known()[strings.ToLower(word)] }
 
-// meant is the keyword that a word differs from by a letter or two; empty: there is none.
-func meant(word string) (keyword string) {
+// closestKeyword returns the keyword that differs from word by one or two letters, or "".
+func closestKeyword(word string) (keyword string) {
 	best := min(2, len(word)/3) + 1
 	for _, k := range keywords {
 		if d := text.EditDistance(strings.ToLower(word), strings.ToLower(k)); d < best {
@@ -54,7 +54,7 @@ func meant(word string) (keyword string) {
 	return keyword
 }
 
-// An Unknown is a line of a configuration file whose keyword is passed over since we do not know it.
+// An Unknown is an ignored line of a configuration file, with an unknown keyword.
 type Unknown struct {
 	File    string
 	Line    int
@@ -62,31 +62,32 @@ type Unknown struct {
 }
 
 /*
-stranger judges a line whose keyword no ssh of our time knows, and that IgnoreUnknown does not name.
+handleUnknown handles a line with an unknown keyword that IgnoreUnknown does not name.
 
-ssh stops at such a line, wherever it stands. So do we if it is a misspelt keyword. If it resembles none, it may be one of an ssh that is
-newer than this program: nearly every release of OpenSSH brings some, and so do patches. Then the line is noted and passed over.
+ssh stops at such a line, in any block. So does this function if the keyword is a misspelt one. Otherwise
+the keyword may be that of a newer ssh: nearly every release of OpenSSH adds some, and so do patches. Then
+the line is recorded and ignored.
 */
-func (s *hostScope) stranger(set setting) error {
+func (s *hostScope) handleUnknown(set setting) error {
 	if err := set.misspelt(); err != nil {
 		return err
 	}
-	if s.final == "" { // the second pass comes to the same lines
+	if s.final == "" { // the second pass reads the same lines
 		s.unknown = append(s.unknown, Unknown{set.file, set.line, set.keyword})
 	}
 	return nil
 }
 
-// misspelt is the error of a line whose keyword is nearly one; nil: it is not.
+// misspelt returns an error if the line's keyword is close to a known one, else nil.
 func (set setting) misspelt() error {
-	keyword := meant(set.keyword)
+	keyword := closestKeyword(set.keyword)
 	if keyword == "" {
 		return nil
 	}
 	return set.fail("there is no such keyword (did you mean %s?)", keyword).withHint("correct it: ssh stops there, too")
 }
 
-// ignores reports whether IgnoreUnknown, as far as the files were read, names a keyword.
+// ignores reports whether IgnoreUnknown, in the lines read so far, names a keyword.
 func (s *hostScope) ignores(set setting) bool {
 	return matchHost(s.firstWord("ignoreunknown"), set.keyword)
 }

@@ -14,17 +14,18 @@ import (
 	"testing"
 )
 
-// badOption is the line of a file at which ssh stops, and the keyword there.
+// badOption matches ssh's message: the line at which it stops, and the keyword.
 var badOption = regexp.MustCompile(`(?m)^\S+: line (\d+): Bad configuration option: (\S+?)\r?$`)
 
-// ssh stops at a line whose keyword it does not know, unless IgnoreUnknown names it before. We stop there if the word is nearly a
-// keyword, and else pass the line over and report it: the same lines as ssh.
+// ssh stops at a line with an unknown keyword, unless an earlier IgnoreUnknown names it. sshx stops if
+// the keyword is close to a known one. Otherwise it ignores and reports the line. These are the same
+// lines as for ssh.
 func TestUnknownKeywordsAsOpenSSH(t *testing.T) {
 	ssh := tool(t, "ssh")
 	for _, test := range []struct {
 		name, text string
-		stops      string // what our error says; empty: there is none
-		passed     []int  // lines
+		stops      string // part of our error; empty: no error
+		passed     []int  // ignored lines
 	}{
 		{"none", "Host h\n Port 2\n", "", nil},
 		{"a typo", "Host h\n IdentiyFile ~/x\n", ":2: IdentiyFile: there is no such keyword (did you mean IdentityFile?)", nil},
@@ -76,7 +77,8 @@ func TestUnknownKeywordsAsOpenSSH(t *testing.T) {
 	}
 }
 
-// The keywords that we know are those of ssh: but for some that are newer than the one here, or another system's.
+// The known keywords are those of ssh, except for some that are newer than the installed ssh or from
+// another system.
 func TestKeywordsAreThoseOfOpenSSH(t *testing.T) {
 	ssh := tool(t, "ssh")
 	path := filepath.Join(t.TempDir(), "config")

@@ -14,14 +14,13 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// A knownLine is one key of a known_hosts file (sshd(8), SSH_KNOWN_HOSTS FILE
-// FORMAT). The key stays in base64: it is compared as text, and decoded only
-// where it is an authority's.
+// A knownLine is one key of a known_hosts file (sshd(8), SSH_KNOWN_HOSTS FILE FORMAT). The key stays
+// in base64: it is compared as text, and decoded only for an authority.
 type knownLine struct {
 	file   string
 	line   int
 	marker string   // "", "@cert-authority" or "@revoked"
-	hosts  []string // patterns; nil where the name is hashed
+	hosts  []string // patterns; nil if the name is hashed
 	typ    string
 	key    string // base64
 }
@@ -31,27 +30,27 @@ const (
 	markerRevoked   = "@revoked"
 )
 
-// A hashedLine hides its name as HMAC-SHA1 with a salt (HashKnownHosts).
+// A hashedLine hides its host name as HMAC-SHA1 with a salt (HashKnownHosts).
 type hashedLine struct {
 	knownLine
 	salt, sum []byte
 }
 
-// A knownFile is an index over one known_hosts file. Names without wildcard are
-// found in a map; patterns and hashes have to be gone through.
+// A knownFile is an index of one known_hosts file. Names without wildcards are in a map. Patterns and
+// hashed names are searched one by one.
 type knownFile struct {
 	path string
-	info fs.FileInfo // when it was read; nil: it was not there
+	info fs.FileInfo // when the file was read; nil if it did not exist
 
-	mu       sync.RWMutex // guards what follows; accept-new adds lines
+	mu       sync.RWMutex // guards the fields below; accept-new adds lines
 	names    map[string][]*knownLine
 	patterns []*knownLine
 	hashed   []*hashedLine
-	revoked  []*hashedLine // those of hashed that revoke: few, and never passed over
+	revoked  []*hashedLine // the lines of hashed that revoke: few, and always searched
 }
 
 func readKnownFile(path string) (*knownFile, error) {
-	info, _ := os.Stat(path) // before it is read: what comes between counts as a change
+	info, _ := os.Stat(path) // before reading: a change meanwhile must be noticed
 	data, err := os.ReadFile(path)
 	f := newKnownFile(path, string(data))
 	f.info = info
@@ -64,7 +63,7 @@ func newKnownFile(path, text string) *knownFile {
 	return f
 }
 
-// hasChanged reports whether the file is another one than when it was read.
+// hasChanged reports whether the file has changed since it was read.
 func (f *knownFile) hasChanged() bool {
 	now, _ := os.Stat(f.path)
 	if now == nil || f.info == nil {
@@ -81,8 +80,8 @@ func (f *knownFile) parse(data string) {
 	}
 }
 
-// addLine takes one line. What is not understood is passed over, as OpenSSH does:
-// the file may have key types of other programs in it.
+// addLine indexes one line. It ignores lines that it cannot parse, as OpenSSH does: the file may
+// contain key types of other programs.
 func (f *knownFile) addLine(text string, n int) {
 	l := knownLine{file: f.path, line: n}
 	word, rest := nextField(text)
@@ -127,7 +126,7 @@ func nextField(s string) (field, rest string) {
 	return s[:i], s[i:]
 }
 
-// newHashedLine reads |1|salt|sum; nil where it is something else.
+// newHashedLine parses |1|salt|sum. It returns nil for anything else.
 func newHashedLine(word string, l knownLine) *hashedLine {
 	parts := strings.Split(word, "|")
 	if len(parts) != 4 || parts[1] != "1" {
@@ -145,15 +144,15 @@ func (h *hashedLine) matches(name string) bool {
 	return hmac.Equal(hashName(h.salt, name), h.sum)
 }
 
-// hashName is the hash by which HashKnownHosts hides a name.
+// hashName returns the hash of a name for HashKnownHosts.
 func hashName(salt []byte, name string) []byte {
 	h := hmac.New(sha1.New, salt)
 	h.Write([]byte(name))
 	return h.Sum(nil)
 }
 
-// openLines returns the lines whose name is written openly. The names map is asked
-// first; patterns are tried one by one.
+// openLines returns the lines for a name that is not hashed: first from the map, then by trying each
+// pattern.
 func (f *knownFile) openLines(name string) []*knownLine {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -167,7 +166,7 @@ func (f *knownFile) openLines(name string) []*knownLine {
 	return found
 }
 
-// hashedLines returns the lines whose name is hashed.
+// hashedLines returns the lines whose hashed name is name.
 func (f *knownFile) hashedLines(name string) []*knownLine {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -180,8 +179,8 @@ func (f *knownFile) hashedLines(name string) []*knownLine {
 	return found
 }
 
-// findRevocation finds the line of any file that revokes a key, or the authority that signed
-// it, under one of these names (TRUST-21).
+// findRevocation returns the line of any file that revokes a key, or the authority that signed it, for
+// one of these names; nil if there is none (TRUST-21).
 func findRevocation(files []*knownFile, names []string, key ssh.PublicKey) *knownLine {
 	keys := []ssh.PublicKey{plainKey(key)}
 	if cert, ok := key.(*ssh.Certificate); ok {
@@ -197,7 +196,7 @@ func findRevocation(files []*knownFile, names []string, key ssh.PublicKey) *know
 	return nil
 }
 
-// revokingLines returns the lines that revoke keys under one of these names.
+// revokingLines returns the lines that revoke keys for one of these names.
 func (f *knownFile) revokingLines(names []string) (found []*knownLine) {
 	for _, name := range names {
 		for _, l := range f.openLines(name) {
@@ -216,23 +215,23 @@ func (f *knownFile) revokingLines(names []string) (found []*knownLine) {
 	return found
 }
 
-// hasKey compares with what the line's base64 means, however it was written.
+// hasKey reports whether the line has this key. It compares the decoded base64.
 func (l *knownLine) hasKey(key ssh.PublicKey) bool {
 	blob, err := base64.StdEncoding.DecodeString(l.key)
 	return err == nil && bytes.Equal(blob, key.Marshal())
 }
 
-// knownKeys is what some files say about one name. Hashed lines cost a
-// thousand times what the others do, and are looked at only if needed.
+// knownKeys are the lines of some files for one name. Testing hashed lines takes a thousand times as
+// long as the others, so they are added only if needed.
 type knownKeys struct {
 	files          []*knownFile
 	name           string
 	lines          []*knownLine
-	hashedIncluded bool // hashed lines are in
+	hashedIncluded bool // hashed lines were added
 }
 
-// lookUpKnown collects the lines for a name, the hashed ones only where no open line
-// has a key of the host itself.
+// lookUpKnown collects the lines for a name. It adds hashed lines only if no other line has a key of
+// the host itself.
 func lookUpKnown(files []*knownFile, name string) *knownKeys {
 	k := &knownKeys{files: files, name: name}
 	for _, f := range files {
@@ -244,7 +243,7 @@ func lookUpKnown(files []*knownFile, name string) *knownKeys {
 	return k
 }
 
-// includeHashed adds the hashed lines; it says whether that was still to do.
+// includeHashed adds the hashed lines. It reports whether they were missing.
 func (k *knownKeys) includeHashed() bool {
 	if k.hashedIncluded {
 		return false
@@ -256,17 +255,17 @@ func (k *knownKeys) includeHashed() bool {
 	return true
 }
 
-// hasMarker says whether there is a line with this marker.
+// hasMarker reports whether there is a line with this marker.
 func (k *knownKeys) hasMarker(marker string) bool {
 	return k.find(marker, func(*knownLine) bool { return true }) != nil
 }
 
-// hasType says whether the host's own key of this type is known.
+// hasType reports whether a key of this type of the host itself is known.
 func (k *knownKeys) hasType(typ string) bool {
 	return k.find("", func(l *knownLine) bool { return l.typ == typ }) != nil
 }
 
-// hasKey finds the line with this marker and exactly this key.
+// hasKey returns the line with this marker and exactly this key, or nil.
 func (k *knownKeys) hasKey(marker string, key ssh.PublicKey) *knownLine {
 	text := keyText(key)
 	return k.find(marker, func(l *knownLine) bool { return l.key == text })
@@ -281,7 +280,7 @@ func (k *knownKeys) find(marker string, ok func(*knownLine) bool) *knownLine {
 	return nil
 }
 
-// keyText is a key as known_hosts writes it.
+// keyText returns a key in the notation of known_hosts.
 func keyText(key ssh.PublicKey) string {
 	return base64.StdEncoding.EncodeToString(key.Marshal())
 }

@@ -14,8 +14,8 @@ import (
 	"remshell/test/sshtest"
 )
 
-// knownFrom indexes text in which KEY1, KEY2 ... stand for "ssh-ed25519 AAAA..."
-// and RSA for a key of another type.
+// knownFrom indexes text, in which KEY1, KEY2 ... stand for "ssh-ed25519 AAAA...", and RSA for a key
+// of another type.
 func knownFrom(text string, keys []ssh.PublicKey, rsa ssh.PublicKey) []*knownFile {
 	for i, k := range keys {
 		text = strings.ReplaceAll(text, fmt.Sprintf("KEY%d", i+1), k.Type()+" "+keyText(k))
@@ -34,7 +34,7 @@ func TestJudge(t *testing.T) {
 		name, text string
 		host       string // as in known_hosts
 		fallback   string
-		key        int // shown by the server; 0: the rsa key
+		key        int // index of the server's key; 0: the rsa key
 		want       Kind
 	}{
 		{"plain", "n1 KEY1", "n1", "", 1, ""},
@@ -78,7 +78,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// The vector is what ssh-keygen -H has made of "example.org".
+// The vector is the output of ssh-keygen -H for "example.org".
 func TestHashName(t *testing.T) {
 	for _, word := range []string{"|1|ZddwipmAFaf0WWA20OoRh/1R6Ds=|Gr4OB1Vs86uaaBCpzRU303oJ264=", newHashedName("example.org")} {
 		h := newHashedLine(word, knownLine{})
@@ -90,9 +90,9 @@ func TestHashName(t *testing.T) {
 
 func TestAcceptNew(t *testing.T) {
 	noLeak(t)
-	p := newPlace(t)
-	p.write(".ssh/known_hosts", "other ssh-ed25519 AAAA") // a last line without end
-	s := p.stranger(sshtest.Options{HostKeys: []ssh.Signer{sshtest.NewKey(), signer(t, newRSA(t))}})
+	p := newTestHome(t)
+	p.write(".ssh/known_hosts", "other ssh-ed25519 AAAA") // a last line without line end
+	s := p.unknownServer(sshtest.Options{HostKeys: []ssh.Signer{sshtest.NewKey(), signer(t, newRSA(t))}})
 	target := p.target(s.Addr())
 	target.Strict = "accept-new"
 	var wg sync.WaitGroup
@@ -115,14 +115,14 @@ func TestAcceptNew(t *testing.T) {
 		target := target
 		target.UserKnownHosts = []string{p.home + "/new/dir/known_hosts"}
 		target.Strict = ""
-		p := &place{t: t, home: p.home, d: &Dialer{AcceptNew: true}}
+		p := &testHome{t: t, home: p.home, d: &Dialer{AcceptNew: true}}
 		p.dial(target)
 		if got := p.read("new/dir/known_hosts"); got != first+"\n" {
 			t.Errorf("%q", got)
 		}
 	})
 	t.Run("not where a changed key is", func(t *testing.T) {
-		p := &place{t: t, home: p.home, d: &Dialer{AcceptNew: true}}
+		p := &testHome{t: t, home: p.home, d: &Dialer{AcceptNew: true}}
 		line := fmt.Sprintf("[127.0.0.1]:%d ssh-ed25519 %s\n", s.Port(), keyText(p.key0()))
 		p.write(".ssh/known_hosts", line)
 		p.want(p.refusal(target), KindChangedKey, "has changed", "")
@@ -131,15 +131,15 @@ func TestAcceptNew(t *testing.T) {
 		}
 	})
 	t.Run("no", func(t *testing.T) {
-		p := &place{t: t, home: p.home, d: &Dialer{}}
+		p := &testHome{t: t, home: p.home, d: &Dialer{}}
 		target := target
 		target.Strict, target.UserKnownHosts = "no", []string{"/dev/null"}
 		p.dial(target)
-		target.UserKnownHosts = []string{p.home + "/.ssh/known_hosts"} // has changed
+		target.UserKnownHosts = []string{p.home + "/.ssh/known_hosts"} // the file has changed
 		p.dial(target)
 	})
 	t.Run("loopback", func(t *testing.T) {
-		p := &place{t: t, home: p.home, d: &Dialer{}}
+		p := &testHome{t: t, home: p.home, d: &Dialer{}}
 		target := target
 		target.Strict, target.UserKnownHosts, target.TrustLoopback = "yes", nil, true
 		p.dial(target)
@@ -148,8 +148,8 @@ func TestAcceptNew(t *testing.T) {
 
 func TestHostKeyAlias(t *testing.T) {
 	noLeak(t)
-	p := newPlace(t)
-	s := p.stranger(sshtest.Options{})
+	p := newTestHome(t)
+	s := p.unknownServer(sshtest.Options{})
 	p.write(".ssh/known_hosts", "farm ssh-ed25519 "+keyText(s.HostKey())+"\n")
 	target := p.target(s.Addr())
 	target.HostKeyAlias = "Farm"
@@ -158,8 +158,8 @@ func TestHostKeyAlias(t *testing.T) {
 
 func TestSeveralKnownHostsFiles(t *testing.T) {
 	noLeak(t)
-	p := newPlace(t)
-	s := p.stranger(sshtest.Options{})
+	p := newTestHome(t)
+	s := p.unknownServer(sshtest.Options{})
 	target := p.target(s.Addr())
 	target.UserKnownHosts = []string{p.home + "/none", p.write("second", "other ssh-ed25519 AAAA\n")}
 	target.GlobalKnownHosts = []string{p.write("global", s.KnownHosts())}
@@ -169,7 +169,7 @@ func TestSeveralKnownHostsFiles(t *testing.T) {
 	}
 }
 
-// manyLines is a known_hosts file with n hosts, hashed or not.
+// manyLines returns a known_hosts file with n hosts, hashed or not.
 func manyLines(n int, hashed bool) string {
 	key := sshtest.NewKey().PublicKey()
 	var b strings.Builder

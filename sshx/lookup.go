@@ -13,7 +13,7 @@ import (
 	"remshell/deadline"
 )
 
-// lookup finds the addresses of a name. A literal address is its own.
+// lookup returns the addresses of a target's host name. A literal address is its own result.
 func (d *Dialer) lookup(b *deadline.Deadline, t Target) (addrs []netip.Addr, failed *DialError) {
 	resolved := t.Tracer.begin("resolve")
 	defer func() { resolved(asError(failed)) }()
@@ -31,15 +31,16 @@ func (d *Dialer) lookup(b *deadline.Deadline, t Target) (addrs []netip.Addr, fai
 	return nil, notFoundError(t, err, ctx.Err() != nil)
 }
 
-// lookupResult is what a look-up has given.
+// A lookupResult is the result of one look-up.
 type lookupResult struct {
 	addrs []netip.Addr
-	err   error // not nil if there are none
+	err   error // not nil if there are no addresses
 }
 
-// lookupAddresses looks a name up as Go does, by files and name servers. The system is asked if these do not know it, and beside them if
-// they have not answered in time, since name servers may be silent about names that are not theirs, as *.local. The first who
-// knows the name is believed. The error is that of Go's look-up.
+// lookupAddresses looks a name up as Go does, in files and name servers. If these do not know the
+// name, or have not answered within patience, it also asks the C library. Name servers may not answer
+// at all for names that are not theirs, such as *.local. The first result with addresses counts. The
+// error is that of Go's look-up.
 func (d *Dialer) lookupAddresses(ctx context.Context, patience time.Duration, t Target) ([]netip.Addr, error) {
 	own, system := make(chan lookupResult, 1), make(chan lookupResult, 1)
 	go func() { own <- d.lookupInGo(ctx, t) }()
@@ -74,7 +75,7 @@ func (d *Dialer) lookupInGo(ctx context.Context, t Target) lookupResult {
 	return resultOf(find(ctx, cmp.Or(network, "ip"), t.HostName))
 }
 
-// lookupInSystem looks a name up as the C library does.
+// lookupInSystem looks a name up by Dialer.LookupSystem, that is, the C library.
 func (d *Dialer) lookupInSystem(ctx context.Context, t Target) lookupResult {
 	if d.LookupSystem == nil {
 		return lookupResult{err: errNoAddress}
@@ -91,8 +92,8 @@ func resultOf(addrs []netip.Addr, err error) lookupResult {
 	return lookupResult{addrs, err}
 }
 
-// notFoundError is the error of a name without an address, from that of Go's look-up. If no name server can be asked, all hosts
-// have the same reason.
+// notFoundError returns the error for a name without an address, from the error of Go's look-up. If no
+// name server can be reached, all hosts have the same reason.
 func notFoundError(t Target, err error, late bool) *DialError {
 	var dns *net.DNSError
 	if errors.As(err, &dns) && dns.IsNotFound || errors.Is(err, errNoAddress) {
@@ -104,7 +105,7 @@ func notFoundError(t Target, err error, late bool) *DialError {
 	}
 	why := "no answer"
 	if dns != nil && !dns.IsTimeout && !late {
-		// The text of the library names the ports of a connection, if there was one, and they differ.
+		// The library's text may contain ports of the connection, which differ between hosts.
 		why = strings.TrimSpace(dns.Err[strings.LastIndex(dns.Err, ": ")+1:])
 	}
 	e := newDialError(t, "resolve", KindName, "names cannot be looked up: %s", why).withCause(err).

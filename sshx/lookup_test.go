@@ -16,10 +16,10 @@ import (
 	"remshell/deadline"
 )
 
-// What files and name servers do not know, or are slow to find, is asked of the C library.
+// The C library is asked for names that files and name servers do not know, or find too slowly.
 func TestLookup(t *testing.T) {
 	noLeak(t)
-	const silent = "silent" // until the time is over
+	const silent = "silent" // no reply until the time limit
 	one := func(text string, ask func()) func(context.Context, string, string) ([]netip.Addr, error) {
 		return func(ctx context.Context, family, host string) ([]netip.Addr, error) {
 			ask()
@@ -40,7 +40,7 @@ func TestLookup(t *testing.T) {
 	for _, test := range []struct {
 		own, system string
 		want        string
-		asked       bool // the system is
+		asked       bool // the C library is asked
 	}{
 		{"10.0.0.1", "10.0.0.2", "[10.0.0.1]", false},
 		{"unknown", "10.0.0.2", "[10.0.0.2]", true},
@@ -79,7 +79,7 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-// getent is asked once for each name, and only some run at a time.
+// getent is run once for each name, and only a limited number at the same time.
 func TestLocalAddresses(t *testing.T) {
 	noLeak(t)
 	dir := t.TempDir()

@@ -16,58 +16,59 @@ import (
 	"remshell/nsswitch"
 )
 
-// A Machine answers what a configuration asks and its files do not tell. Its methods may be called by many goroutines.
+// A Machine answers questions of a configuration that its files leave open. Its methods may be called
+// from any goroutine.
 type Machine interface {
-	// Exec runs a command with the user's shell and reports whether it exits with 0 (Match exec).
+	// Exec runs a command with the user's shell, and reports whether it exits with 0 (Match exec).
 	Exec(ctx context.Context, command string) (bool, error)
-	// Canonical looks a host up as getaddrinfo(3) does with AI_CANONNAME, for addresses of a family (inet, inet6, else any).
-	// found is false if it has none. canonical may be empty.
+	// Canonical looks a host up as getaddrinfo(3) does with AI_CANONNAME, for addresses of a family
+	// (inet, inet6, else any). found is false if it has no address. canonical may be empty.
 	Canonical(ctx context.Context, family, host string) (canonical string, found bool, err error)
 	// HomeOf returns the home directory of a user.
 	HomeOf(ctx context.Context, user string) (string, error)
 }
 
-// LocalMachine is the Machine on which this process runs. It runs each command, and looks each name up, once, or again after an
-// error.
+// LocalMachine is the Machine on which this process runs. It runs each command, and looks each name
+// up, once. It repeats this only after an error.
 type LocalMachine struct {
 	shell string
-	limit time.Duration // for one command
-	slots chan struct{} // one for each of those that may run at a time
-	names chan struct{} // the same of look-ups of addresses
+	limit time.Duration // time limit of one command
+	slots chan struct{} // limits the commands that run at the same time
+	names chan struct{} // limits the look-ups of addresses at the same time
 
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
-	running sync.WaitGroup // those that run
+	running sync.WaitGroup // running commands and look-ups
 
-	mu      sync.Mutex // guards answers, and that nothing begins after Close
+	mu      sync.Mutex // guards answers; nothing starts after Close
 	answers map[string]*cachedAnswer
 }
 
 var _ Machine = (*LocalMachine)(nil)
 
-// lookupLimit is how long the C library may look for a name. It tries silent name servers for ten seconds or more, and ssh
-// then takes the name for unknown.
+// lookupLimit limits a look-up by the C library. The library tries silent name servers for ten seconds
+// or more; ssh then treats the name as unknown.
 const lookupLimit = time.Minute
 
-// A cachedAnswer is what a command or a look-up has given.
+// A cachedAnswer is the result of a command or a look-up.
 type cachedAnswer struct {
-	done chan struct{} // closed when what follows is set
+	done chan struct{} // closed when the fields below are set
 	text string
 	ok   bool
 	err  error
 }
 
-// maxLookups is how many addresses are looked up at a time. Behind the C library there may be a daemon for all.
+// maxLookups limits the look-ups at the same time. Behind the C library one daemon may serve all.
 const maxLookups = 8
 
-// NewLocalMachine makes a Local that runs commands with a shell, at most so many at a time.
+// NewLocalMachine returns a LocalMachine that runs commands with a shell, at most most at a time.
 func NewLocalMachine(shell string, most int) *LocalMachine {
 	l := &LocalMachine{shell: shell, limit: commandLimit, slots: make(chan struct{}, max(most, 1)), names: make(chan struct{}, maxLookups), answers: map[string]*cachedAnswer{}}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	return l
 }
 
-// Close ends the commands that still run, and waits for their end.
+// Close kills the running commands, and waits for their ends.
 func (l *LocalMachine) Close() {
 	l.mu.Lock()
 	l.cancel()
@@ -75,7 +76,7 @@ func (l *LocalMachine) Close() {
 	l.running.Wait()
 }
 
-// Exec is that of Machine.
+// Exec implements Machine.
 func (l *LocalMachine) Exec(ctx context.Context, command string) (bool, error) {
 	_, ok, err := l.lookUpOnce(ctx, l.slots, "exec "+command, func(ctx context.Context) (string, bool, error) {
 		err := runCommand(ctx, l.limit, nil, l.shell, "-c", command)
@@ -88,8 +89,8 @@ func (l *LocalMachine) Exec(ctx context.Context, command string) (bool, error) {
 	return ok, err
 }
 
-// Canonical is that of Machine. The C library is asked, as ssh does: it knows more than /etc/hosts and name servers, and
-// looks for no name in /etc/hosts that ends in a dot.
+// Canonical implements Machine. It asks the C library, as ssh does: the library knows more sources
+// than /etc/hosts and name servers. It does not look up names that end in a dot in /etc/hosts.
 func (l *LocalMachine) Canonical(ctx context.Context, family, host string) (canonical string, found bool, err error) {
 	return l.lookUpOnce(ctx, l.slots, "host "+family+" "+host, func(ctx context.Context) (string, bool, error) {
 		text, err := nsswitch.Getent(ctx, lookupLimit, hostDatabase(family), host)
@@ -101,8 +102,8 @@ func (l *LocalMachine) Canonical(ctx context.Context, family, host string) (cano
 	})
 }
 
-// Addresses looks a host up as getaddrinfo(3) does, for addresses of a family (inet, inet6, else any). There are none on a
-// machine without getent, as macOS, where Go itself asks the C library.
+// Addresses looks a host up as getaddrinfo(3) does, for addresses of a family (inet, inet6, else any).
+// It returns none on a machine without getent, such as macOS. There Go itself asks the C library.
 func (l *LocalMachine) Addresses(ctx context.Context, family, host string) ([]netip.Addr, error) {
 	text, _, err := l.lookUpOnce(ctx, l.names, "addresses "+family+" "+host, func(ctx context.Context) (string, bool, error) {
 		text, err := nsswitch.Getent(ctx, lookupLimit, hostDatabase(family), host)
@@ -116,7 +117,7 @@ func hostDatabase(family string) string {
 	return cmp.Or(map[string]string{"inet": "ahostsv4", "inet6": "ahostsv6"}[family], "ahosts")
 }
 
-// lookupCanonical is for machines without getent.
+// lookupCanonical is Canonical for machines without getent.
 func lookupCanonical(ctx context.Context, family, host string) (canonical string, found bool, err error) {
 	network := map[string]string{"inet": "ip4", "inet6": "ip6"}[family]
 	if network == "" {
@@ -133,7 +134,7 @@ func lookupCanonical(ctx context.Context, family, host string) (canonical string
 	return strings.TrimSuffix(canonical, "."), true, nil
 }
 
-// HomeOf is that of Machine.
+// HomeOf implements Machine.
 func (l *LocalMachine) HomeOf(ctx context.Context, name string) (string, error) {
 	if u, err := user.Lookup(name); err == nil {
 		return u.HomeDir, nil
@@ -151,7 +152,7 @@ func (l *LocalMachine) HomeOf(ctx context.Context, name string) (string, error) 
 	return home, err
 }
 
-// Account finds the account of a user ID. It is empty if there is none. The error is that of ctx.
+// Account returns the account of a user ID. It is empty if there is none. The error is that of ctx.
 func (l *LocalMachine) Account(ctx context.Context, uid int) (nsswitch.Account, error) {
 	text, _, _ := l.lookUpOnce(ctx, l.slots, "account "+strconv.Itoa(uid), func(ctx context.Context) (string, bool, error) {
 		text, err := nsswitch.Getent(ctx, lookupLimit, "passwd", strconv.Itoa(uid))
@@ -160,7 +161,7 @@ func (l *LocalMachine) Account(ctx context.Context, uid int) (nsswitch.Account, 
 	return nsswitch.ParseAccount(text, uid), context.Cause(ctx)
 }
 
-// lookUpOnce finds an answer once, when there is a slot, and waits for it.
+// lookUpOnce calls find once for each what, when a slot is free, and waits for the result.
 func (l *LocalMachine) lookUpOnce(ctx context.Context, slots chan struct{}, what string, find func(context.Context) (string, bool, error)) (string, bool, error) {
 	a, err := l.startLookup(slots, what, find)
 	if err != nil {

@@ -15,17 +15,17 @@ import (
 	"time"
 )
 
-// answers is a Machine for tests. It notes what it was asked.
+// answers is a Machine for tests. It records the questions.
 type answers struct {
-	exec  map[string]error  // commands that do not exit with 1: nil is 0
-	hosts map[string]string // names that have an address, with their canonical names
+	exec  map[string]error  // commands that do not exit with 1; nil means exit status 0
+	hosts map[string]string // names with an address, and their canonical names
 	homes map[string]string
 	asked []string
 }
 
 var _ Machine = (*answers)(nil)
 
-// nowhere knows nothing.
+// nowhere has no answers.
 var nowhere = &answers{}
 
 func (a *answers) Exec(_ context.Context, command string) (bool, error) {
@@ -47,9 +47,9 @@ func (a *answers) HomeOf(_ context.Context, user string) (string, error) {
 	return "", errors.New("no such user")
 }
 
-// What the files leave open is asked of the machine, in this order, and nothing else.
+// Questions that the files leave open go to the machine, in this order, and no others.
 func TestResolveAsks(t *testing.T) {
-	p := newPlace(t)
+	p := newTestHome(t)
 	machine := answers{
 		exec: map[string]error{"yes": nil, "slow": errors.New("no answer in 10 s")},
 		hosts: map[string]string{"n1.a.example.": "n1.a.example", "www.b.example.": "web.c.example", "bare": "web.c.example",
@@ -95,7 +95,7 @@ func TestResolveAsks(t *testing.T) {
 	}
 }
 
-// local is a Local whose commands may take a time of the test's own.
+// local returns a LocalMachine with its own limit for commands.
 func local(t *testing.T, most int, limit time.Duration) *LocalMachine {
 	l := NewLocalMachine("/bin/sh", most)
 	l.limit = limit
@@ -103,7 +103,7 @@ func local(t *testing.T, most int, limit time.Duration) *LocalMachine {
 	return l
 }
 
-// Of 1,000 hosts, those that ask for the same command have it run once, and of others only some run at a time.
+// For 1,000 hosts, equal commands run once, and a limited number of different ones at the same time.
 func TestLocalBounds(t *testing.T) {
 	noLeak(t)
 	dir := t.TempDir()
@@ -144,7 +144,7 @@ func TestLocalExec(t *testing.T) {
 		"no-such-program-here":           "false",
 		"kill -9 $$":                     "killed by signal KILL",
 		"echo lots of words; echo >&2 x": "true",
-		"sleep 3 & true":                 "true", // what goes on is left alone
+		"sleep 3 & true":                 "true", // a background process is left alone
 	} {
 		ok, err := l.Exec(context.Background(), command)
 		got := fmt.Sprint(ok)
@@ -162,13 +162,14 @@ func TestLocalExec(t *testing.T) {
 	}
 }
 
-// A command ends with its time, and with mpiexec, and all that it has started does. Who asked for it need not wait.
+// A command ends at its limit or with the machine, with all processes that it has started. The caller
+// need not wait for them.
 func TestLocalExecEnds(t *testing.T) {
 	noLeak(t)
 	if _, err := local(t, 1, 300*time.Millisecond).Exec(context.Background(), "sleep 1000"); err == nil || err.Error() != "no answer in 300 ms" {
 		t.Error(err)
 	}
-	// After an error it is run again.
+	// After an error the command runs again.
 	once := local(t, 1, 300*time.Millisecond)
 	mark := t.TempDir() + "/mark"
 	script := "test -e " + mark + " || exec sleep 1000"
@@ -192,8 +193,8 @@ func TestLocalExecEnds(t *testing.T) {
 	f, err := os.Open(fifo)
 	check(t, err)
 	defer f.Close()
-	said := bufio.NewReader(f)
-	if line, err := said.ReadString('\n'); line != "begun\n" {
+	output := bufio.NewReader(f)
+	if line, err := output.ReadString('\n'); line != "begun\n" {
 		t.Fatal(line, err)
 	}
 	cancel()
@@ -201,7 +202,7 @@ func TestLocalExecEnds(t *testing.T) {
 		t.Error(err)
 	}
 	l.Close()
-	if _, err := said.ReadByte(); err != io.EOF { // nobody holds it any more
+	if _, err := output.ReadByte(); err != io.EOF { // all writers have closed the pipe
 		t.Error(err)
 	}
 	if _, err := l.Exec(context.Background(), "true"); err == nil {

@@ -8,33 +8,33 @@ import (
 	"strings"
 )
 
-// A hostScope collects what applies to one host: the first value of each keyword,
-// in the order of the files (ssh_config(5)).
+// A hostScope collects the settings for one host: the first value of each keyword, in the order of the
+// files (ssh_config(5)).
 type hostScope struct {
 	ctx     context.Context
 	machine Machine
-	alias   string // as given on the command line, without user
+	alias   string // as on the command line, without the user
 	me      User
 	user    string // user given with the alias; empty: none
-	port    int    // given with the alias; 0: none
+	port    int    // port given with the alias; 0: none
 
-	// final is the canonical name, in the second pass, in which Match final and canonical apply;
-	// empty in the first.
+	// final is the canonical name in the second pass, in which Match final and canonical apply. It is
+	// empty in the first pass.
 	final string
 
-	first map[string]setting   // lower-case keyword -> setting
-	lists map[string][]setting // the same, for keywords that add up
+	first map[string]setting   // lower-case keyword to its first setting
+	lists map[string][]setting // the same for keywords whose values add up
 
-	unknown []Unknown // lines that were passed over, of blocks that apply and of others
+	unknown []Unknown // ignored lines with unknown keywords, of all blocks
 }
 
-// accumulates names the keywords whose values add up instead of the first one winning.
+// accumulates reports whether the values of a keyword add up, instead of the first one winning.
 func accumulates(keyword string) bool {
 	return keyword == "identityfile" || keyword == "certificatefile"
 }
 
-// collect walks through all files once, and once more, with the canonical name of the host, if that was looked for or
-// if a Match line asks for it (ssh.c, main).
+// collect reads all files once. It reads them again, with the canonical name of the host, if the name
+// was canonicalized or a Match line requires it (ssh.c, main).
 func (c *Config) collect(s *hostScope) (hostName string, err error) {
 	s.first, s.lists = map[string]setting{}, map[string][]setting{}
 	if err := s.readAll(c); err != nil {
@@ -57,7 +57,7 @@ func (s *hostScope) readAll(c *Config) error {
 	return nil
 }
 
-// readFile takes what a file says. If it does not apply, it is only looked at for keywords that ssh does not know.
+// readFile collects the settings of a file. If applies is false, it only checks for unknown keywords.
 func (s *hostScope) readFile(f *configFile, applies bool) error {
 	for i := range f.blocks {
 		b := &f.blocks[i]
@@ -73,7 +73,7 @@ func (s *hostScope) readFile(f *configFile, applies bool) error {
 		}
 		for _, set := range b.settings {
 			if set.unknown && !s.ignores(set) {
-				if err := s.stranger(set); err != nil {
+				if err := s.handleUnknown(set); err != nil {
 					return err
 				}
 			}
@@ -99,7 +99,7 @@ func (s *hostScope) applySetting(set setting) {
 		}
 		return
 	}
-	// Jump host and proxy command shut each other out: the first one counts.
+	// ProxyJump and ProxyCommand exclude each other: the first one counts.
 	switch jump := s.firstWord("proxyjump"); {
 	case key == "proxycommand" && jump != "" && !strings.EqualFold(jump, "none"):
 		return
@@ -113,7 +113,7 @@ func (s *hostScope) applySetting(set setting) {
 	}
 }
 
-// firstWord is the first word of a keyword's value; empty if it is not set.
+// firstWord returns the first word of a keyword's value, or "" if the keyword is not set.
 func (s *hostScope) firstWord(key string) string {
 	args, _ := splitArgs(s.first[key].text)
 	if len(args) == 0 {
@@ -122,7 +122,7 @@ func (s *hostScope) firstWord(key string) string {
 	return args[0]
 }
 
-// hostname is the name as far as it is known while the files are read.
+// hostname returns the host name as known so far while the files are read.
 func (s *hostScope) hostname() string {
 	if s.final != "" {
 		return s.final
@@ -143,7 +143,8 @@ func (s *hostScope) username() string {
 	return s.me.Name
 }
 
-// applies reports whether the settings of a block apply. Of a block without settings nothing is asked.
+// applies reports whether the settings of a block apply. It does not evaluate a block without
+// settings.
 func (s *hostScope) applies(b *configBlock) (bool, error) {
 	switch {
 	case b.always:
@@ -156,9 +157,8 @@ func (s *hostScope) applies(b *configBlock) (bool, error) {
 	return matchPatterns(b.hosts, cmp.Or(s.final, s.alias)), nil
 }
 
-// matches takes the criteria of a Match line from left to right and stops at
-// the first one that does not hold, so that no command is run, and what we cannot do
-// matters, only for hosts it would decide about.
+// matches evaluates the criteria of a Match line from left to right, and stops at the first that does
+// not hold. So commands run, and unsupported criteria fail, only for hosts that depend on them.
 func (s *hostScope) matches(b *configBlock) (bool, error) {
 	criteria, err := b.parseCriteria()
 	if err != nil {
@@ -200,11 +200,11 @@ func takesValue(criterion string) bool {
 	return criterion != "all" && criterion != "canonical" && criterion != "final"
 }
 
-// wantsFinal reports whether a Match line of a file, or of one that it includes, asks for the second pass. ssh heeds that
-// wherever it stands, also where it cannot apply (readconf.c, match_cfg_line).
+// wantsFinal reports whether a Match line of the file, or of an included one, requires the second
+// pass. As in ssh, the line counts even if it cannot apply (readconf.c, match_cfg_line).
 func (f *configFile) wantsFinal() bool {
 	return slices.ContainsFunc(f.blocks, func(b configBlock) bool {
-		criteria, _ := b.parseCriteria() // what is wrong with them is told where they matter
+		criteria, _ := b.parseCriteria() // errors in them are reported when they are evaluated
 		return slices.ContainsFunc(criteria, func(c criterion) bool { return c.name == "final" }) ||
 			slices.ContainsFunc(b.settings, func(set setting) bool { return slices.ContainsFunc(set.include, (*configFile).wantsFinal) })
 	})
@@ -234,7 +234,7 @@ func (s *hostScope) criterionHolds(b *configBlock, c criterion) (bool, error) {
 	return false, b.fail("unknown criterion %q; known: all canonical final exec host originalhost user localuser tagged", c.name)
 }
 
-// exec runs a command of Match exec, with the tokens as far as they are known (readconf.c, match_cfg_line).
+// exec runs the command of Match exec, with the tokens known so far (readconf.c, match_cfg_line).
 func (s *hostScope) exec(b *configBlock, template string) (bool, error) {
 	t := Target{Alias: s.alias, HostName: s.hostname(), User: s.username(), HostKeyAlias: cmp.Or(s.firstWord("hostkeyalias"), s.hostname())}
 	if t.Port = s.port; t.Port == 0 {

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// This file lists the hosts that a user may mean, for a shell that completes their names.
+// This file lists host names for completion in shells.
 
-// Names are the names in Host lines that are no patterns.
+// Names returns the names in Host lines that are no patterns.
 func (c *Config) Names() (names []string) {
 	var look func(files []*configFile)
 	look = func(files []*configFile) {
@@ -24,8 +24,8 @@ func (c *Config) Names() (names []string) {
 	return names
 }
 
-// KnownNames are the names of hosts in a known_hosts file, but for those that are hashed, patterns or addresses beside a name. A file that
-// cannot be read has none.
+// KnownNames returns the host names in a known_hosts file. It leaves out hashed names, patterns, and
+// addresses beside a name. A file that cannot be read has no names.
 func KnownNames(path string) (names []string) {
 	f, err := readKnownFile(path)
 	if err != nil {
@@ -42,7 +42,7 @@ func KnownNames(path string) (names []string) {
 	return slices.Compact(names)
 }
 
-// knownNames are the hosts of one line, without the port.
+// knownNames returns the hosts of one line, without ports.
 func knownNames(hosts []string) (names []string) {
 	for _, host := range plainNames(hosts) {
 		if inside, bracketed := strings.CutPrefix(host, "["); bracketed {
@@ -58,7 +58,7 @@ func isAddress(name string) bool {
 	return strings.Contains(name, ":") || strings.Trim(name, "0123456789.") == ""
 }
 
-// plainNames leaves out patterns.
+// plainNames removes patterns from a list.
 func plainNames(list []string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(name string) bool { return strings.ContainsAny(name, "*?!") })
 }

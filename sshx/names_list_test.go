@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// The hosts that a shell completes are those that a person has written down or can read.
+// Completion offers the host names that a person has written, or can read.
 func TestNamesOfKnownHosts(t *testing.T) {
-	p := newPlace(t)
+	p := newTestHome(t)
 	p.write(".ssh/more", "Host inner !inner2 in*\n")
 	c, err := ReadConfig(p.write(".ssh/config", "Host n1 n2 *.example.org\n  Port 2\nMatch host x\n  Include more\nHost n? !n3\n"), "", p.me())
 	check(t, err)

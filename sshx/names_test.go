@@ -7,11 +7,11 @@ import (
 	"testing"
 )
 
-// This package alone refuses names that a shell or a program would take for something else,
-// before a ProxyCommand is started with them (TRUST-23).
+// This package itself refuses names that a shell or a program would misread, before it starts a
+// ProxyCommand with them (TRUST-23).
 func TestNamesAreNoCommands(t *testing.T) {
 	noLeak(t)
-	p := newPlace(t)
+	p := newTestHome(t)
 	mark := p.home + "/ran"
 	me := User{Name: "me", Home: p.home, Getenv: func(string) string { return "" }}
 	config, err := ReadConfig(p.write(".ssh/config", "ProxyCommand touch "+mark+"; echo %h %n %r\n"), "/dev/null", me)

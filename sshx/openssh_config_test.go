@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// TestResolveAsOpenSSH has ssh -G read the same files, and compares. Both run in a network of their own, whose name server
-// knows the names of zone, since ssh -G looks names up.
+// TestResolveAsOpenSSH compares Resolve with ssh -G for the same files. Both run in their own network
+// namespace, with a name server that knows the names of zone, because ssh -G looks names up.
 func TestResolveAsOpenSSH(t *testing.T) {
 	ssh := tool(t, "ssh")
 	if !inside(t) {
@@ -47,7 +47,7 @@ func TestResolveAsOpenSSH(t *testing.T) {
 			check(t, err)
 			first, _, _ := strings.Cut(text, "\n")
 			for _, alias := range strings.Fields(strings.TrimPrefix(first, "# aliases:")) {
-				// Ours comes first, so that a command that is not to be run leaves no trace of ssh's.
+				// Resolve comes first: so it is clear that it did not run a command that must not run.
 				got, err := config.Resolve(context.Background(), alias, me, local)
 				check(t, err)
 				out, err := exec.Command(ssh, "-G", "-F", path, alias).CombinedOutput()
@@ -60,7 +60,7 @@ func TestResolveAsOpenSSH(t *testing.T) {
 	}
 }
 
-// options reads what ssh -G prints: keyword and value, some several times.
+// options parses the output of ssh -G: keyword and values.
 func options(out string) map[string][]string {
 	m := map[string][]string{}
 	for line := range strings.Lines(out) {
@@ -122,7 +122,7 @@ func compare(t *testing.T, what string, got Target, want map[string][]string, me
 	}
 }
 
-// homes puts the home directories of users for ~ and ~NAME, which ssh -G leaves in most values, and leaves none out.
+// homes replaces ~ and ~NAME by home directories, since ssh -G keeps them in most values.
 func homes(paths []string, me User) (list []string) {
 	for _, path := range paths {
 		if path == "none" {
@@ -141,10 +141,10 @@ func homes(paths []string, me User) (list []string) {
 	return list
 }
 
-// insideKey says to the test program that it runs in a network of its own.
+// insideKey is the variable that tells the test program that it runs in its own network namespace.
 const insideKey = "SSHX_TEST_INSIDE"
 
-// zone is what the name server there knows: a name's addresses, or the name that it is an alias of.
+// zone is the data of the name server: a name's addresses, or the name it is an alias of.
 var zone = map[string]string{
 	"n1.corp.example":     "10.0.0.1",
 	"www.corp.example":    "web7.corp.example",
@@ -157,7 +157,7 @@ var zone = map[string]string{
 	"bare.search.example": "web7.corp.example",
 }
 
-// inside runs the test once more, in a network of its own with a name server, and returns true there.
+// inside runs the test again in its own network namespace with a name server, and returns true there.
 func inside(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(insideKey) == "" {
@@ -185,7 +185,7 @@ func inside(t *testing.T) bool {
 		run(t, "mount", "--bind", filepath.Join(dir, name), "/etc/"+name)
 	}
 	run(t, "ip", "link", "set", "lo", "up")
-	run(t, "ip", "address", "add", "10.0.0.9/8", "dev", "lo") // getent finds no addresses of a family that we have none of
+	run(t, "ip", "address", "add", "10.0.0.9/8", "dev", "lo") // getent finds only addresses of families that the machine has
 	run(t, "ip", "address", "add", "fd00::9/64", "dev", "lo", "nodad")
 	conn, err := net.ListenPacket("udp", "127.0.0.1:53")
 	check(t, err)
@@ -203,7 +203,7 @@ func inside(t *testing.T) bool {
 	return true
 }
 
-// nameServer answers a question as zone has it (RFC 1035, 4.1).
+// nameServer replies to a query from zone (RFC 1035, 4.1).
 func nameServer(question []byte) []byte {
 	at, name := 12, ""
 	for question[at] != 0 {
@@ -224,7 +224,7 @@ func nameServer(question []byte) []byte {
 	const a, cname, aaaa = 1, 5, 28
 	value, known := zone[name]
 	if !known {
-		answer[3] = 3 // no such name
+		answer[3] = 3 // NXDOMAIN
 		return answer
 	}
 	if net.ParseIP(value) == nil {

@@ -19,8 +19,8 @@ import (
 
 const sshdPath = "/usr/sbin/sshd"
 
-// tool finds a program of OpenSSH. In CI it must be there; elsewhere a test
-// without it says so and is skipped.
+// tool returns the path of an OpenSSH program. In CI it must exist; elsewhere the test is skipped with
+// a message.
 func tool(t testing.TB, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -34,7 +34,7 @@ func tool(t testing.TB, name string) string {
 	return ""
 }
 
-// run runs a program and returns what it prints.
+// run runs a program and returns its output.
 func run(t testing.TB, name string, args ...string) string {
 	t.Helper()
 	out, err := exec.Command(tool(t, name), args...).CombinedOutput()
@@ -44,18 +44,18 @@ func run(t testing.TB, name string, args ...string) string {
 	return string(out)
 }
 
-// An sshd is a real server on 127.0.0.1, with its files below a place's home.
+// An sshd is a real server on 127.0.0.1, with its files below a testHome.
 type sshd struct {
 	addr string
 	dir  string
 }
 
-// sshd starts one with host keys of these types and more lines of
-// configuration, in which DIR stands for its directory.
-func (p *place) sshd(types []string, config ...string) *sshd {
+// sshd starts an sshd with host keys of these types and more lines of configuration. DIR in them
+// stands for its directory.
+func (p *testHome) sshd(types []string, config ...string) *sshd {
 	p.t.Helper()
 	tool(p.t, sshdPath)
-	if os.Getuid() == 0 { // sshd wants its empty directory
+	if os.Getuid() == 0 { // sshd requires its empty directory
 		check(p.t, os.MkdirAll("/run/sshd", 0o755))
 	}
 	dir, err := os.MkdirTemp(p.home, "sshd")
@@ -66,7 +66,7 @@ func (p *place) sshd(types []string, config ...string) *sshd {
 		"ListenAddress " + host, "Port " + port, "PidFile none", "UsePAM no", "StrictModes no", "LogLevel ERROR",
 		"PermitRootLogin yes", "PasswordAuthentication no", "KbdInteractiveAuthentication no", "PrintMotd no",
 		"AuthorizedKeysFile " + p.home + "/.ssh/authorized_keys",
-		"SetEnv HOME=" + p.home, // start-up files of the shell can take longer than the test
+		"SetEnv HOME=" + p.home, // the shell's start-up files can take longer than the test
 	}
 	for _, typ := range types {
 		run(p.t, "ssh-keygen", "-q", "-t", typ, "-N", "", "-f", filepath.Join(dir, typ))
@@ -119,7 +119,7 @@ func (s *sshd) start(t testing.TB) {
 	})
 }
 
-// known is a line for known_hosts with the public key of one type.
+// known returns a line for known_hosts with the public key of one type.
 func (s *sshd) known(t testing.TB, typ string) string {
 	t.Helper()
 	pub, err := os.ReadFile(filepath.Join(s.dir, typ+".pub"))
@@ -128,8 +128,8 @@ func (s *sshd) known(t testing.TB, typ string) string {
 	return fmt.Sprintf("[%s]:%s %s", host, port, pub)
 }
 
-// real is a target with the name of the user who runs the test.
-func (p *place) real(s *sshd) Target {
+// real returns a target with the name of the user who runs the test.
+func (p *testHome) real(s *sshd) Target {
 	p.t.Helper()
 	me, err := user.Current()
 	check(p.t, err)
@@ -140,12 +140,12 @@ func (p *place) real(s *sshd) Target {
 
 func TestOpenSSHLogin(t *testing.T) {
 	noLeak(t)
-	p := newPlace(t)
+	p := newTestHome(t)
 	s := p.sshd([]string{"ed25519"})
 	p.write(".ssh/known_hosts", s.known(t, "ed25519"))
 	for _, key := range []string{"id_ed25519", "id_ecdsa", "id_rsa"} {
 		t.Run(key, func(t *testing.T) {
-			p := &place{t: t, home: p.home, d: &Dialer{}}
+			p := &testHome{t: t, home: p.home, d: &Dialer{}}
 			var pub ssh.PublicKey
 			switch key {
 			case "id_ecdsa":
@@ -166,14 +166,14 @@ func TestOpenSSHLogin(t *testing.T) {
 	}
 }
 
-// key0 is the public half of id_ed25519.
-func (p *place) key0() ssh.PublicKey { return readPublic(p.home + "/.ssh/id_ed25519.pub") }
+// key0 returns the public key of id_ed25519.
+func (p *testHome) key0() ssh.PublicKey { return readPublic(p.home + "/.ssh/id_ed25519.pub") }
 
-// A host known by one key, that has others too, is not changed: we ask for the
-// key we know, whatever its type.
+// A host that is known by one key, and has others too, has not changed: the known key is requested,
+// whatever its type.
 func TestOpenSSHHostKeyTypes(t *testing.T) {
 	noLeak(t)
-	p := newPlace(t)
+	p := newTestHome(t)
 	types := []string{"rsa", "ecdsa", "ed25519"}
 	s := p.sshd(types)
 	for _, typ := range types {
@@ -219,7 +219,7 @@ func TestOpenSSHHostKeyTypes(t *testing.T) {
 
 func TestOpenSSHHostCertificate(t *testing.T) {
 	noLeak(t)
-	p := newPlace(t)
+	p := newTestHome(t)
 	ca := filepath.Join(p.home, "ca")
 	run(t, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", ca)
 	caPub, err := os.ReadFile(ca + ".pub")
@@ -238,7 +238,7 @@ func TestOpenSSHHostCertificate(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			p := &place{t: t, home: p.home, key: p.key, d: &Dialer{}}
+			p := &testHome{t: t, home: p.home, key: p.key, d: &Dialer{}}
 			run(t, "ssh-keygen", "-q", "-s", ca, "-h", "-I", "n1", "-n", tt.principals, "-V", tt.validity, s.dir+"/ed25519.pub")
 			s := &sshd{addr: freeAddr(t), dir: s.dir}
 			s.reconfigure(t)
@@ -257,7 +257,7 @@ func TestOpenSSHHostCertificate(t *testing.T) {
 	}
 }
 
-// reconfigure writes the configuration anew for another port.
+// reconfigure writes the configuration again with another port.
 func (s *sshd) reconfigure(t testing.TB) {
 	path := filepath.Join(s.dir, "config")
 	data, err := os.ReadFile(path)
@@ -272,10 +272,10 @@ func (s *sshd) reconfigure(t testing.TB) {
 	check(t, os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o600))
 }
 
-// A server without a host key that the client accepts is not busy. What the message advises helps.
+// A server without a host key that the client accepts is not busy. The advice in the message works.
 func TestOpenSSHWithoutAcceptedHostKey(t *testing.T) {
 	noLeak(t)
-	p := newPlace(t)
+	p := newTestHome(t)
 	p.d.Retries = 1
 	none := p.sshd([]string{"rsa"}, "HostKeyAlgorithms ssh-ed25519")
 	p.want(p.refusal(p.real(none)), KindClosed, "n1: handshake: the server closed the connection during the key exchange", "has it a host key that its HostKeyAlgorithms allow?")
@@ -300,7 +300,7 @@ func TestOpenSSHWithoutAcceptedHostKey(t *testing.T) {
 
 func TestOpenSSHUserCertificate(t *testing.T) {
 	noLeak(t)
-	p := newPlace(t)
+	p := newTestHome(t)
 	me, err := user.Current()
 	check(t, err)
 	ca := filepath.Join(p.home, "ca")
@@ -325,7 +325,7 @@ func TestOpenSSHUserCertificate(t *testing.T) {
 
 func TestOpenSSHAgent(t *testing.T) {
 	noLeak(t)
-	p := newPlace(t)
+	p := newTestHome(t)
 	s := p.sshd([]string{"ed25519"})
 	p.write(".ssh/known_hosts", s.known(t, "ed25519"))
 	socket := p.agent(p.home + "/.ssh/id_ed25519")
@@ -370,9 +370,9 @@ func TestOpenSSHAgent(t *testing.T) {
 }
 
 // agent starts an ssh-agent with one key and returns its socket.
-func (p *place) agent(key string) string {
+func (p *testHome) agent(key string) string {
 	p.t.Helper()
-	dir, err := os.MkdirTemp("", "agent") // short: a socket's path has 107 bytes
+	dir, err := os.MkdirTemp("", "agent") // short: a socket's path has at most 107 bytes
 	check(p.t, err)
 	socket := dir + "/s"
 	cmd := exec.Command(tool(p.t, "ssh-agent"), "-D", "-a", socket)
@@ -382,7 +382,7 @@ func (p *place) agent(key string) string {
 		cmd.Wait()
 		os.RemoveAll(dir)
 	})
-	eventually(p.t, "the agent listens", func() bool { // its socket is there a moment earlier
+	eventually(p.t, "the agent listens", func() bool { // the socket appears a moment before it listens
 		c, err := net.Dial("unix", socket)
 		if err == nil {
 			c.Close()
@@ -400,13 +400,13 @@ func (p *place) agent(key string) string {
 // cli.md SSH-7: 48 aliases of one sshd with its default MaxStartups 10:30:100.
 func TestOpenSSHMaxStartups(t *testing.T) {
 	noLeak(t)
-	p := newPlace(t)
+	p := newTestHome(t)
 	s := p.sshd([]string{"ed25519"})
 	p.write(".ssh/known_hosts", s.known(t, "ed25519"))
-	for _, perServer := range []int{0, 48} { // with 48 at once some are dropped
+	for _, perServer := range []int{0, 48} { // with 48 at the same time some are dropped
 		p.d = &Dialer{Pacer: &Pacer{PerServer: perServer}}
 		if perServer > 0 {
-			p.d.Retries = 12 // chance has no part in the test
+			p.d.Retries = 12 // the test must not depend on chance
 		}
 		var wg sync.WaitGroup
 		for i := range 48 {
@@ -430,7 +430,7 @@ func TestOpenSSHMaxStartups(t *testing.T) {
 
 func TestOpenSSHProxyJump(t *testing.T) {
 	noLeak(t)
-	p := newPlace(t)
+	p := newTestHome(t)
 	first, last := p.sshd([]string{"ed25519"}), p.sshd([]string{"ed25519"})
 	p.write(".ssh/known_hosts", first.known(t, "ed25519")+last.known(t, "ed25519"))
 	target := p.real(last)
@@ -472,7 +472,7 @@ func portOf(addr string) string {
 // Each session counts against MaxSessions; the message must name it.
 func TestOpenSSHSessionLimits(t *testing.T) {
 	noLeak(t)
-	p := newPlace(t)
+	p := newTestHome(t)
 	s := p.sshd([]string{"ed25519"}, "MaxSessions 1")
 	p.write(".ssh/known_hosts", s.known(t, "ed25519"))
 	c := p.dial(p.real(s))

@@ -8,25 +8,24 @@ import (
 	"time"
 )
 
-// A Pacer keeps a fan-out from overrunning servers, whichever way it goes: it alone says how
-// many connections of a run are being set up at once (cli.md SSH-7). OpenSSH's
-// default MaxStartups 10:30:100 drops a growing share of the connections that
-// have not logged in, above the tenth.
+// A Pacer limits the connections that a run sets up at the same time, so that servers do not drop them
+// (cli.md SSH-7). It is the only such limit, for every transport. With OpenSSH's default MaxStartups
+// 10:30:100, a server drops a growing share of connections beyond the tenth that is not logged in.
 //
-//	Enter ... connect, key exchange, login ... Leave(outcome)
+//	Acquire ... connect, key exchange, login ... Release(outcome)
 //
-// A server that drops one gets half as many at once from then on, and one more
-// again after as many logins as it has places. Who waits goes in the order of arrival, past
-// those whose server has no room. The zero value is ready to use, and may be shared.
+// After a server drops a connection, its limit is halved. It grows by one after as many logins as the
+// limit. Waiting callers are served in the order of arrival, except those whose server is at its
+// limit. The zero value is ready to use, and may be shared.
 type Pacer struct {
-	Fanout    int // connections in set-up at once; 0: 64
-	PerServer int // of these to one server or through one jump host; 0: 8
+	Fanout    int // connections in set-up at the same time; 0: 64
+	PerServer int // of these, to one server or through one jump host; 0: 8
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	busy     int
-	arrivals int // how many have entered
+	arrivals int // number of calls of Acquire so far
 	servers  map[string]*pacedServer
-	ready    serverQueue // servers that somebody waits for and that have room
+	ready    serverQueue // servers below their limit that a caller waits for
 }
 
 const (
@@ -34,32 +33,32 @@ const (
 	defaultPerServer = 8
 )
 
-// UnknownServer is the server of who cannot see where a connection goes. There may be many
-// behind it, so it has the whole fan-out until one is dropped.
+// UnknownServer is the server to name if the caller cannot tell where a connection goes. It may be
+// many servers, so its limit is Fanout until a connection is dropped.
 const UnknownServer = ""
 
-// An Outcome is how a set-up ended, as far as it tells about the server.
+// An Outcome is the result of a set-up, as far as it concerns the server.
 type Outcome int
 
 const (
 	LoggedIn   Outcome = iota
-	Dropped            // closed before the login: too many at once
+	Dropped            // closed before the login: too many at the same time
 	OwnFailure         // failed for reasons of its own
-	Dead               // no answer at all: the same will happen to those who wait
+	Dead               // no reply at all: waiting callers would fail too
 )
 
 type pacedServer struct {
 	maxOpen, limit, busy int
 	logins               int       // logins since the limit last changed
-	halved               int       // how often the limit was halved
+	halved               int       // number of times that the limit was halved
 	waiting              []*Permit // in the order of arrival
-	isReady              bool      // among those that are ready
-	firstArrival         int       // who waited first when it was listed, by arrival
+	isReady              bool      // in Pacer.ready
+	firstArrival         int       // number of the first waiting Permit when the server was queued
 }
 
 func (s *pacedServer) isWanted() bool { return s.busy < s.limit && len(s.waiting) > 0 }
 
-// serverQueue is a heap of servers: the one that was waited for first is on top.
+// A serverQueue is a heap of servers, ordered by firstArrival.
 type serverQueue []*pacedServer
 
 func (q serverQueue) Len() int           { return len(q) }
@@ -73,24 +72,23 @@ func (q *serverQueue) Pop() any {
 	return s
 }
 
-// A Permit is the right to have one connection in set-up.
+// A Permit is the right to set up one connection.
 type Permit struct {
 	p      *Pacer
 	server *pacedServer
 	number int           // in the order of arrival
-	limit  int           // of the server, when the pass was given out
-	halved int           // the server's count then
-	ready  chan struct{} // closed when it is given out, or err is set
+	limit  int           // the server's limit when the permit was granted
+	halved int           // the server's halved at that time
+	ready  chan struct{} // closed when the permit is granted, or err is set
 	err    error
 }
 
-// IsCrowded reports whether more were let in together than any one server is sure to bear: a
-// drop tells about the crowd then, and not about this attempt.
+// IsCrowded reports whether more connections were allowed at the same time than any one server is sure
+// to accept. A drop then concerns the number of connections, and not this attempt.
 func (w *Permit) IsCrowded() bool { return w.limit > w.p.perServer() }
 
-// Acquire waits for a place toward a server, which any string may name. The
-// error is the context's, or the one with which another connection has found
-// the server dead meanwhile.
+// Acquire waits for a permit for a server, which may be named by any string. The error is that of ctx,
+// or the error with which another connection has found the server dead meanwhile.
 func (p *Pacer) Acquire(ctx context.Context, server string) (*Permit, error) {
 	w := &Permit{p: p, ready: make(chan struct{})}
 	p.mu.Lock()
@@ -110,19 +108,20 @@ func (p *Pacer) Acquire(ctx context.Context, server string) (*Permit, error) {
 		w.server.waiting = slices.Delete(w.server.waiting, i, i+1)
 	}
 	p.mu.Unlock()
-	if i < 0 && w.err == nil { // let in at that very moment
+	if i < 0 && w.err == nil { // granted at that very moment
 		w.Release(OwnFailure, nil)
 	}
 	return nil, context.Cause(ctx)
 }
 
-// grantPermits lets in whoever has a place, now that something has changed for a server; p.mu is held.
+// grantPermits grants all permits that the limits allow, after a change for one server. The caller
+// holds p.mu.
 func (p *Pacer) grantPermits(changed *pacedServer) {
 	p.markReady(changed)
 	for len(p.ready) > 0 && p.busy < p.fanout() {
 		s := heap.Pop(&p.ready).(*pacedServer)
 		s.isReady = false
-		if !s.isWanted() { // any more
+		if !s.isWanted() { // no longer
 			continue
 		}
 		w := s.waiting[0]
@@ -135,7 +134,7 @@ func (p *Pacer) grantPermits(changed *pacedServer) {
 	}
 }
 
-// markReady notes that a server is ready, if it is; p.mu is held.
+// markReady queues a server if it is below its limit and a caller waits. The caller holds p.mu.
 func (p *Pacer) markReady(s *pacedServer) {
 	if s.isWanted() && !s.isReady {
 		s.isReady, s.firstArrival = true, s.waiting[0].number
@@ -173,7 +172,7 @@ func (p *Pacer) perServer() int {
 	return defaultPerServer
 }
 
-// Release gives the place back. With Dead, err is what those get who still wait
+// Release ends the set-up and reports its outcome. With Dead, err is returned to the callers that wait
 // for the same server.
 func (w *Permit) Release(o Outcome, err error) {
 	p, s := w.p, w.server
@@ -187,7 +186,7 @@ func (w *Permit) Release(o Outcome, err error) {
 			s.limit, s.logins = s.limit+1, 0
 		}
 	case Dropped:
-		// Of a burst that was let in together, the first drop says it all.
+		// Of connections allowed together, only the first drop counts.
 		if w.halved == s.halved {
 			s.limit, s.logins = max(1, s.limit/2), 0
 			s.halved++
@@ -202,10 +201,9 @@ func (w *Permit) Release(o Outcome, err error) {
 	p.grantPermits(s)
 }
 
-// Backoff is how long to wait before attempt n+1, n counting from 1: 0.2, 0.5,
-// 1, 2, 2, ... seconds, each stretched or shortened by up to a quarter so that
-// those dropped together do not come back together. An attempt that does not count is n = 0,
-// and waits as the first one does. random is from 0 to 1.
+// Backoff returns how long to wait before attempt n+1. n counts from 1: 0.2, 0.5, 1, 2, 2, ...
+// seconds, each changed by up to a quarter. So attempts that were dropped together are not repeated
+// together. n = 0, for an attempt that does not count, waits as n = 1. random is from 0 to 1.
 func Backoff(n int, random float64) time.Duration {
 	steps := []time.Duration{200, 500, 1000, 2000}
 	d := steps[min(max(n, 1), len(steps))-1] * time.Millisecond

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// peaks counts how many are in at once.
+// peaks counts the permits held at the same time.
 type peaks struct {
 	mu       sync.Mutex
 	now, max map[string]int
@@ -55,7 +55,7 @@ func TestPacerLimits(t *testing.T) {
 		if count.max["all"] != 64 || count.max["many"] != 8 {
 			t.Errorf("at once: %d, to one server %d; want 64 and 8", count.max["all"], count.max["many"])
 		}
-		// 40 to one server, 8 at once, take 5 s; nobody else waits behind them.
+		// 40 to one server, 8 at the same time, take 5 s; no other server's callers wait behind them.
 		if d := time.Since(start); d != 5*time.Second {
 			t.Errorf("took %v", d)
 		}
@@ -98,8 +98,8 @@ func TestPacerHalvesAndRecovers(t *testing.T) {
 	limit(8, "in the end")
 }
 
-// Who cannot see where connections go has the whole fan-out, and a drop counts for an attempt only
-// where no crowd was let in with it.
+// UnknownServer has the whole fan-out. A drop counts for an attempt only if no crowd was allowed with
+// it.
 func TestPacerOfUnknownServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &Pacer{Fanout: 32}
@@ -135,7 +135,7 @@ func TestPacerOfUnknownServers(t *testing.T) {
 	})
 }
 
-// Who waits goes in the order of arrival, past those whose server has no room.
+// Permits are granted in the order of arrival, except for servers at their limit.
 func TestPacerOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &Pacer{Fanout: 2, PerServer: 1}
@@ -150,7 +150,7 @@ func TestPacerOrder(t *testing.T) {
 		for _, server := range []string{"a", "a", "b", "c", "b", "a"} {
 			all.Go(func() {
 				w := enter(server)
-				order += server // one at a time: x and one other have the places
+				order += server // one at a time: x and another server hold the permits
 				w.Release(LoggedIn, nil)
 			})
 			synctest.Wait() // it waits now
@@ -205,7 +205,7 @@ func TestPacerLetsGo(t *testing.T) {
 				t.Errorf("who waited got %v", err)
 			}
 		}
-		if next, err := p.Acquire(t.Context(), "s"); err != nil { // it may be back by now
+		if next, err := p.Acquire(t.Context(), "s"); err != nil { // the permit may have been returned by now
 			t.Error(err)
 		} else {
 			next.Release(LoggedIn, nil)

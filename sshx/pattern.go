@@ -2,8 +2,8 @@ package sshx
 
 import "strings"
 
-// matchWildcard says whether s matches a pattern of * and ? (ssh_config(5),
-// PATTERNS). It takes time in the order of len(pattern)*len(s) at worst.
+// matchWildcard reports whether s matches a pattern of * and ? (ssh_config(5), PATTERNS). It takes
+// time of order len(pattern)*len(s) at worst.
 func matchWildcard(pattern, s string) bool {
 	star, mark := -1, 0
 	p, i := 0, 0
@@ -15,7 +15,7 @@ func matchWildcard(pattern, s string) bool {
 		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == s[i]):
 			p++
 			i++
-		case star >= 0: // let the last star take one character more
+		case star >= 0: // let the last star match one more character
 			mark++
 			p, i = star+1, mark
 		default:
@@ -25,8 +25,8 @@ func matchWildcard(pattern, s string) bool {
 	return strings.Trim(pattern[p:], "*") == ""
 }
 
-// matchPatterns says whether s matches one of the patterns and none of those
-// that begin with '!'. A negated pattern alone matches nothing.
+// matchPatterns reports whether s matches one of the patterns, and none of the patterns that begin
+// with '!'. Negated patterns alone match nothing.
 func matchPatterns(patterns []string, s string) bool {
 	found := false
 	for _, p := range patterns {
@@ -42,21 +42,20 @@ func matchPatterns(patterns []string, s string) bool {
 	return found
 }
 
-// matchList is matchPatterns with patterns that commas separate.
+// matchList is matchPatterns for patterns separated by commas.
 func matchList(list, s string) bool { return matchPatterns(strings.Split(list, ","), s) }
 
-// matchHost is matchList for names of hosts: case does not count.
+// matchHost is matchList for host names: it ignores case.
 func matchHost(list, name string) bool {
 	return matchList(strings.ToLower(list), strings.ToLower(name))
 }
 
-// splitArgs splits a configuration value like OpenSSH's argv_split: at white
-// space, with '...' and "..." for words that contain some, backslash before a
-// quote or itself, and # at the start of a word for the rest being comment.
-// Unbalanced quotes give ok false.
+// splitArgs splits a configuration value as OpenSSH's argv_split does: at white space, with '...' and
+// "..." for words that contain white space. A backslash escapes a quote or itself. A # at the start of
+// a word begins a comment. ok is false if quotes are unbalanced.
 func splitArgs(s string) (args []string, ok bool) { return splitWords(s, true) }
 
-// splitWords is splitArgs; in the words of a command there are no comments.
+// splitWords is splitArgs; with comments false, # is an ordinary character.
 func splitWords(s string, comments bool) (args []string, ok bool) {
 	for i := 0; i < len(s); {
 		if s[i] == ' ' || s[i] == '\t' {
@@ -76,7 +75,8 @@ func splitWords(s string, comments bool) (args []string, ok bool) {
 	return args, true
 }
 
-// firstQuotedArg takes the first word of s and says how many bytes it had.
+// firstQuotedArg returns the first word of s and its length in s. closed is false if a quote is not
+// closed.
 func firstQuotedArg(s string) (word string, n int, closed bool) {
 	var b strings.Builder
 	quote := byte(0)
@@ -100,8 +100,8 @@ func firstQuotedArg(s string) (word string, n int, closed bool) {
 	return b.String(), n, quote == 0
 }
 
-// escapable follows misc.c, argv_split: quotes and the backslash itself, and
-// outside of quotes also the space.
+// escapable reports whether a backslash escapes c (misc.c, argv_split): quotes and the backslash, and
+// outside of quotes the space too.
 func escapable(c, quote byte) bool {
 	return c == '\'' || c == '"' || c == '\\' || (quote == 0 && c == ' ')
 }

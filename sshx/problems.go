@@ -12,23 +12,24 @@ import (
 	"time"
 )
 
-// A FileProblem is what keeps a file of ssh's from being used, and what to do about it.
+// A FileProblem is a reason why an ssh file cannot be used, with a remedy.
 type FileProblem struct{ Text, Remedy string }
 
-// FindFileProblems looks at the files of a user from which connections are made. What it finds, ssh and we pass over when we connect: a host is
-// not known then, or refuses us, and nothing says why.
-func FindFileProblems(ctx context.Context, me User) (flaws []FileProblem) {
-	flaw := func(text, remedy string) { flaws = append(flaws, FileProblem{text, remedy}) }
+// FindFileProblems checks the files of a user that connections need. ssh and this package ignore
+// unusable files when connecting: a host is then unknown, or refuses the login, and no message gives
+// the reason.
+func FindFileProblems(ctx context.Context, me User) (problems []FileProblem) {
+	add := func(text, remedy string) { problems = append(problems, FileProblem{text, remedy}) }
 	dir := filepath.Join(me.Home, ".ssh")
 	for _, file := range []struct{ name, then string }{{"config", "it counts as empty"}, {"known_hosts", "no host of it is known"}} {
 		path := filepath.Join(dir, file.name)
 		if err := checkReadable(path); err != nil {
-			flaw(fmt.Sprintf("%s cannot be read (%v), so %s", path, innermost(err), file.then), "see its owner and mode: ls -l "+path)
+			add(fmt.Sprintf("%s cannot be read (%v), so %s", path, innermost(err), file.then), "see its owner and mode: ls -l "+path)
 		}
 	}
 	for _, path := range defaultIdentities(me.Home) {
 		if _, err := readPrivate(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			flaw(fmt.Sprintf("the key %s is not used: %v", path, innermost(err)), "run: chmod 600 "+path)
+			add(fmt.Sprintf("the key %s is not used: %v", path, innermost(err)), "run: chmod 600 "+path)
 		}
 	}
 	socket := ""
@@ -37,13 +38,13 @@ func FindFileProblems(ctx context.Context, me User) (flaws []FileProblem) {
 	}
 	if socket != "" {
 		if err := checkAgent(ctx, socket); err != nil {
-			flaw(fmt.Sprintf("no agent answers at %s (SSH_AUTH_SOCK): %v", socket, innermost(err)), `start one: eval "$(ssh-agent)" && ssh-add; or: unset SSH_AUTH_SOCK`)
+			add(fmt.Sprintf("no agent answers at %s (SSH_AUTH_SOCK): %v", socket, innermost(err)), `start one: eval "$(ssh-agent)" && ssh-add; or: unset SSH_AUTH_SOCK`)
 		}
 	}
-	return flaws
+	return problems
 }
 
-// checkReadable reads the beginning of a file, if it is there.
+// checkReadable reads the start of a file. A missing file is no error.
 func checkReadable(path string) error {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -59,7 +60,8 @@ func checkReadable(path string) error {
 	return nil
 }
 
-// checkAgent connects to an agent. What it would say takes longer, if it is on another machine, and is of no interest.
+// checkAgent connects to an agent. It does not ask for keys: an agent on another host may be slow, and
+// its keys do not matter here.
 func checkAgent(ctx context.Context, socket string) error {
 	d := net.Dialer{Timeout: 5 * time.Second}
 	conn, err := d.DialContext(ctx, "unix", socket)

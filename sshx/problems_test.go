@@ -7,19 +7,19 @@ import (
 	"testing"
 )
 
-// What ssh passes over in silence is told, with what to do about it.
-func TestFlaws(t *testing.T) {
+// Problems that ssh ignores silently are reported, with a remedy.
+func TestFileProblems(t *testing.T) {
 	dir := t.TempDir()
 	check(t, os.Mkdir(dir+"/.ssh", 0o700))
 	env := map[string]string{}
 	me := User{Home: dir, Getenv: func(name string) string { return env[name] }}
-	flaws := func() (texts []string) {
+	problems := func() (texts []string) {
 		for _, f := range FindFileProblems(t.Context(), me) {
 			texts = append(texts, f.Text+"; "+f.Remedy)
 		}
 		return texts
 	}
-	if got := flaws(); got != nil {
+	if got := problems(); got != nil {
 		t.Errorf("of nothing: %q", got)
 	}
 	check(t, os.WriteFile(dir+"/.ssh/id_ed25519", []byte("-----BEGIN OPENSSH PRIVATE KEY-----\n"), 0o600))
@@ -28,7 +28,7 @@ func TestFlaws(t *testing.T) {
 	agent, err := net.Listen("unix", dir+"/agent")
 	check(t, err)
 	env["SSH_AUTH_SOCK"] = dir + "/agent"
-	if got := flaws(); got != nil {
+	if got := problems(); got != nil {
 		t.Errorf("all is well: %q", got)
 	}
 	check(t, agent.Close())
@@ -40,7 +40,7 @@ func TestFlaws(t *testing.T) {
 		"the key " + dir + "/.ssh/id_ed25519 is not used: permissions 0644 are too open (chmod 600); run: chmod 600 " + dir + "/.ssh/id_ed25519",
 		"no agent answers at " + dir + `/agent (SSH_AUTH_SOCK): no such file or directory; start one: eval "$(ssh-agent)" && ssh-add; or: unset SSH_AUTH_SOCK`,
 	}
-	if got := flaws(); !slices.Equal(got, want) {
+	if got := problems(); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -11,18 +11,18 @@ import (
 	"time"
 )
 
-// A proxyConn talks to a server through the stdin and stdout of a command.
+// A proxyConn is a connection through the stdin and stdout of a command.
 type proxyConn struct {
-	out    *os.File // what the command writes
-	in     *os.File // what it reads
+	out    *os.File // the command's stdout
+	in     *os.File // the command's stdin
 	cmd    *exec.Cmd
 	stderr Tail
 	close  func() error
-	done   chan struct{} // closed when the command has been waited for
+	done   chan struct{} // closed after the command was waited for
 }
 
-// startProxy runs a ProxyCommand with sh in a session of its own, so that ^C on
-// our terminal does not reach it and everything it starts can be ended.
+// startProxy runs a ProxyCommand with sh, in its own session. So ^C on the terminal does not reach it,
+// and all its processes can be killed.
 func startProxy(command string) (*proxyConn, error) {
 	inR, inW, err := os.Pipe()
 	if err != nil {
@@ -38,7 +38,7 @@ func startProxy(command string) (*proxyConn, error) {
 	p.cmd = exec.Command("/bin/sh", "-c", "exec "+command)
 	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = inR, outW, &p.stderr
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	p.cmd.WaitDelay = time.Second // for a grandchild that keeps stderr
+	p.cmd.WaitDelay = time.Second // a grandchild may keep stderr open
 	err = p.cmd.Start()
 	inR.Close()
 	outW.Close()
@@ -55,11 +55,10 @@ func startProxy(command string) (*proxyConn, error) {
 	return p, nil
 }
 
-// proxyGrace is how long a proxy command may take to end after its input has.
+// proxyGrace is the time that a proxy command has to end after its input was closed.
 const proxyGrace = 500 * time.Millisecond
 
-// end closes the command's input, which is all that most of them need, and
-// sees to it that the others end too.
+// end closes the command's input, which ends most commands. It kills those that do not end.
 func (p *proxyConn) end() error {
 	p.in.Close()
 	p.out.Close()
@@ -75,8 +74,8 @@ func (p *proxyConn) end() error {
 	return nil
 }
 
-// signal reaches the command's whole process group, as long as its number is
-// sure to be the command's.
+// signal sends a signal to the command's process group, unless the command was waited for and its PID
+// may be reused.
 func (p *proxyConn) signal(s syscall.Signal) {
 	select {
 	case <-p.done:
@@ -96,9 +95,8 @@ func (p *proxyConn) SetDeadline(t time.Time) error {
 	return errors.Join(p.SetReadDeadline(t), p.SetWriteDeadline(t))
 }
 
-// explainError gives the word to a command that has failed, where the server seemed
-// to have closed the connection. ssh as a proxy command tells when the host it
-// goes through was busy.
+// explainError replaces the error by the proxy command's own, if the command failed. The server only
+// seemed to close the connection then. ssh as a proxy command reports when its jump host is busy.
 func (p *proxyConn) explainError(t Target, e *DialError) *DialError {
 	select {
 	case <-p.done:

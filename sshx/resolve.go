@@ -18,13 +18,13 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// maxJumps bounds a chain of jump hosts, as a loop would have no end.
+// maxJumps limits a chain of jump hosts, because the configuration may contain a loop.
 const maxJumps = 16
 
-// Resolve finds out how to connect to alias, which may be user@host. The same configuration, user
-// and answers of the machine give the same Target. What the
-// built-in client cannot do is a *DialError of KindConfig that wraps a
-// *ConfigError with file, line and keyword.
+// Resolve returns how to connect to alias, which may be user@host. The same configuration, user and
+// answers of the machine give the same Target. If the host needs something that this package does not
+// support, the error is a *DialError of KindConfig. It wraps a *ConfigError with file, line and
+// keyword.
 func (c *Config) Resolve(ctx context.Context, alias string, me User, machine Machine) (Target, error) {
 	t, err := c.resolve(hostScope{ctx: ctx, machine: machine, me: me}, jumpSpec{host: alias, useOwnProxyJump: true}.splitUser(), nil)
 	switch {
@@ -49,11 +49,11 @@ func configFailure(alias string, err error) *DialError {
 	return e
 }
 
-// A jumpSpec is a host as it may be written in ProxyJump.
+// A jumpSpec is a host as written in ProxyJump.
 type jumpSpec struct {
 	user, host      string
 	port            int
-	useOwnProxyJump bool // its own ProxyJump counts
+	useOwnProxyJump bool // its own ProxyJump setting applies
 }
 
 func (h jumpSpec) splitUser() jumpSpec {
@@ -63,7 +63,7 @@ func (h jumpSpec) splitUser() jumpSpec {
 	return h
 }
 
-// resolve finds out about one host; s says who asks.
+// resolve resolves one host. seen has the aliases that lead to it.
 func (c *Config) resolve(s hostScope, spec jumpSpec, seen []string) (Target, error) {
 	if err := (Target{Alias: spec.host, User: spec.user}).checkNames(); err != nil {
 		return Target{}, err
@@ -94,12 +94,12 @@ func (c *Config) resolve(s hostScope, spec jumpSpec, seen []string) (Target, err
 	return r.t, r.err
 }
 
-// A resolver turns what a scope has collected into a Target and keeps the
-// first error, so that the steps read as a list.
+// A resolver turns the settings of a scope into a Target. It keeps the first error, so that the steps
+// read as a list.
 type resolver struct {
 	*hostScope
 	t    Target
-	seen []string // aliases on the way here
+	seen []string // aliases that lead to this host
 	err  error
 }
 
@@ -115,8 +115,7 @@ func (r *resolver) unsupported(set setting, format string, args ...any) {
 	}
 }
 
-// refuseUnsupported stops at keywords that decide whether the login works and that we
-// cannot honour.
+// refuseUnsupported fails for keywords that are not supported and decide whether the login works.
 func (r *resolver) refuseUnsupported() {
 	if set, ok := r.first["refuseconnection"]; ok && r.err == nil {
 		r.err = set.fail("%s", r.firstWord("refuseconnection")).withHint("the file refuses connections to this host")
@@ -152,7 +151,7 @@ func (r *resolver) identities() {
 		if name := r.path(set, firstArg(set.text)); name != "" {
 			r.t.Identities = append(r.t.Identities, name)
 		} else if r.t.Identities == nil {
-			r.t.Identities = []string{} // "none": not the default ones either
+			r.t.Identities = []string{} // "none" excludes the default keys too
 		}
 	}
 	for _, set := range r.lists["certificatefile"] {
@@ -244,9 +243,9 @@ func (r *resolver) proxy(c *Config) {
 			r.fail(set, "%v", err)
 			return
 		}
-		spec.useOwnProxyJump = i == 0 // the later ones are reached through the first
+		spec.useOwnProxyJump = i == 0 // later hops are reached through the first
 		if spec.host == r.t.Alias {
-			return // "Host *" gives the jump host to itself, too
+			return // "Host *" gives the jump host itself as its jump host
 		}
 		if slices.Contains(r.seen, spec.host) || len(r.seen) > maxJumps {
 			r.fail(set, "jump hosts in a circle: %s", strings.Join(append(r.seen, spec.host), " > "))
@@ -265,7 +264,7 @@ func (r *resolver) proxy(c *Config) {
 	}
 }
 
-// parseJump reads [user@]host[:port] or ssh://[user@]host[:port].
+// parseJump parses [user@]host[:port] or ssh://[user@]host[:port].
 func parseJump(text string) (jumpSpec, error) {
 	h := jumpSpec{host: strings.TrimSuffix(strings.TrimPrefix(text, "ssh://"), "/")}.splitUser()
 	if host, port, err := net.SplitHostPort(h.host); err == nil {
@@ -290,7 +289,7 @@ func firstArg(text string) string {
 	return args[0]
 }
 
-// number reads a decimal number from lo to hi.
+// number parses a decimal number from lo to hi. If the keyword is not set, it returns def.
 func (r *resolver) number(key string, def, lo, hi int) int {
 	set, ok := r.first[key]
 	if !ok {
@@ -308,7 +307,7 @@ func (r *resolver) yesNo(key string) bool {
 	return r.choice(key, "no", "yes", "true", "false") == "yes" || r.firstWord(key) == "true"
 }
 
-// choice reads a word that must be the default or one of the others.
+// choice returns the value of a keyword, which must be def or one of others.
 func (r *resolver) choice(key, def string, others ...string) string {
 	set, ok := r.first[key]
 	if !ok {
@@ -321,7 +320,7 @@ func (r *resolver) choice(key, def string, others ...string) string {
 	return word
 }
 
-// duration reads a time in OpenSSH's format (sshd_config(5), TIME FORMATS).
+// duration parses a time in OpenSSH's format (sshd_config(5), TIME FORMATS).
 func (r *resolver) duration(key string) time.Duration {
 	set, ok := r.first[key]
 	word := r.firstWord(key)
@@ -335,8 +334,8 @@ func (r *resolver) duration(key string) time.Duration {
 	return d
 }
 
-// parseTime reads "90", "1m30s" or "2h": numbers with the units s m h d w,
-// seconds where there is none.
+// parseTime parses "90", "1m30s" or "2h": numbers with the units s m h d w. A number without unit is
+// in seconds.
 func parseTime(s string) (time.Duration, error) {
 	units := map[byte]time.Duration{'s': time.Second, 'm': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour, 'w': 7 * 24 * time.Hour}
 	total := time.Duration(0)
@@ -359,7 +358,7 @@ func parseTime(s string) (time.Duration, error) {
 	return total, nil
 }
 
-// paths reads a list of file names, each with tokens; "none" is the empty list.
+// paths parses a list of file names with tokens. "none" is the empty list.
 func (r *resolver) paths(key string, defaults ...string) []string {
 	set, ok := r.first[key]
 	names := defaults
@@ -375,7 +374,7 @@ func (r *resolver) paths(key string, defaults ...string) []string {
 	return list
 }
 
-// path expands ~, environment and tokens of one file name; "none" gives "".
+// path expands ~, environment variables and tokens of one file name. "none" gives "".
 func (r *resolver) path(set setting, name string) string {
 	if strings.EqualFold(name, "none") {
 		return ""
@@ -392,7 +391,7 @@ func (r *resolver) path(set setting, name string) string {
 	return rest
 }
 
-// homeOf is the home directory of a user; empty: our own.
+// homeOf returns the home directory of a user; if user is empty, of the local user.
 func (r *resolver) homeOf(set setting, user string) string {
 	if user == "" {
 		return r.me.Home
@@ -404,7 +403,7 @@ func (r *resolver) homeOf(set setting, user string) string {
 	return home
 }
 
-// expand replaces tokens, and ${NAME}.
+// expand replaces tokens and ${NAME}.
 func (r *resolver) expand(set setting, text string) string {
 	out, err := expandTokens(text, r.me.getenv, r.tokensFor(r.t))
 	if err != nil {
@@ -413,7 +412,8 @@ func (r *resolver) expand(set setting, text string) string {
 	return out
 }
 
-// tokensFor tells what each token stands for on the way to t (ssh_config(5), TOKENS).
+// tokensFor returns a function that gives the value of each token for a connection to t
+// (ssh_config(5), TOKENS).
 func (s *hostScope) tokensFor(t Target) func(c byte) (text string, ok bool) {
 	short, _, _ := strings.Cut(s.me.Host, ".")
 	jump := s.firstWord("proxyjump")
@@ -439,7 +439,8 @@ func (s *hostScope) tokensFor(t Target) func(c byte) (text string, ok bool) {
 	}
 }
 
-// token tells what a token stands for of those that belong to the host alone, which ProxyCommand and ProxyJump know.
+// token returns the value of a token that depends on the target alone. ProxyCommand and ProxyJump have
+// only these.
 func (t Target) token(c byte) (text string, ok bool) {
 	switch c {
 	case 'h':
@@ -456,8 +457,8 @@ func (t Target) token(c byte) (text string, ok bool) {
 	return "", false
 }
 
-// expandTokens replaces %x by what value says, %% by a percent sign, and ${NAME} by the variable if getenv is not nil. A
-// variable that is not set is an error, as in OpenSSH.
+// expandTokens replaces %x by the result of value, and %% by a percent sign. If getenv is not nil, it
+// replaces ${NAME} by the variable. A variable that is not set is an error, as in OpenSSH.
 func expandTokens(text string, getenv func(name string) string, value func(byte) (string, bool)) (string, error) {
 	var b strings.Builder
 	for text != "" {
@@ -491,5 +492,5 @@ func expandTokens(text string, getenv func(name string) string, value func(byte)
 	return b.String(), nil
 }
 
-// proxyCommand is the command line for sh, with tokens replaced.
+// proxyCommand returns the command line for sh, with tokens replaced.
 func (t Target) proxyCommand() (string, error) { return expandTokens(t.ProxyCommand, nil, t.token) }

@@ -12,7 +12,7 @@ import (
 )
 
 // config reads a configuration file with this text.
-func (p *place) config(text string) *Config {
+func (p *testHome) config(text string) *Config {
 	p.t.Helper()
 	c, err := ReadConfig(p.write(".ssh/config", text), "", p.me())
 	check(p.t, err)
@@ -20,7 +20,7 @@ func (p *place) config(text string) *Config {
 }
 
 func TestResolveJumps(t *testing.T) {
-	p := newPlace(t)
+	p := newTestHome(t)
 	c := p.config(`
 Host target
     ProxyJump a,bob@b:2222
@@ -70,7 +70,7 @@ Host *.all
 }
 
 func TestResolveTokensAndPaths(t *testing.T) {
-	p := newPlace(t)
+	p := newTestHome(t)
 	c := p.config(`
 Host n1
     HostName n1.example.org
@@ -123,9 +123,9 @@ Match tagged red,blue
 	}
 }
 
-// What we cannot do concerns only the hosts it applies to.
+// Unsupported settings matter only for the hosts they apply to.
 func TestResolveRefuses(t *testing.T) {
-	p := newPlace(t)
+	p := newTestHome(t)
 	c := p.config(`Host pkcs
     PKCS11Provider /usr/lib/opensc.so
 Host fdpass
@@ -178,7 +178,7 @@ Host fine
 }
 
 func TestReadConfigErrors(t *testing.T) {
-	p := newPlace(t)
+	p := newTestHome(t)
 	read := func(text string) error {
 		_, err := ReadConfig(p.write(".ssh/config", text), "/nonexistent", p.me())
 		return err
@@ -191,7 +191,7 @@ func TestReadConfigErrors(t *testing.T) {
 		"Match\n":                      ".ssh/config:1: Match: no criterion",
 		"Host a\n\nInclude bad.inc\n":  ".ssh/bad.inc:2: Port: value missing",
 		"Include loop.inc\n":           "Include: nested too deeply",
-		"Include ~no-such-user/x\n":    "", // as ssh has it
+		"Include ~no-such-user/x\n":    "", // as in ssh
 		"Include ~games/no-such-file":  "",
 		"IdentityFile\n":               ".ssh/config:1: IdentityFile: value missing",
 		"Host a b # c\n  Port 1 # d\n": "",
@@ -204,9 +204,9 @@ func TestReadConfigErrors(t *testing.T) {
 	}
 }
 
-// A file that others can write is not obeyed, also if the system's includes it.
+// A file that others can write is refused, even if the system's file includes it.
 func TestReadConfigOfOthers(t *testing.T) {
-	p := newPlace(t)
+	p := newTestHome(t)
 	user, system := p.write(".ssh/config", "User bob\nInclude more\n"), p.write("etc/ssh_config", "Include d/*\n")
 	more, included := p.write(".ssh/more", "Port 1\n"), p.write("etc/d/04-ipa.conf", "Port 2\n")
 	for _, tt := range []struct {
@@ -229,9 +229,9 @@ func TestReadConfigOfOthers(t *testing.T) {
 	}
 }
 
-// The user's file comes before the system's, and neither has to be there.
+// The user's file comes before the system's, and neither has to exist.
 func TestReadConfigOrder(t *testing.T) {
-	p := newPlace(t)
+	p := newTestHome(t)
 	userFile := p.write(".ssh/config", "Host n1\n  User mine\n")
 	p.write("etc/ssh/d/x.conf", "Host *\n  Port 7\n")
 	system := p.write("etc/ssh/ssh_config", "Include d/*.conf\nUser theirs\n")
@@ -299,7 +299,7 @@ func TestWildcard(t *testing.T) {
 			t.Errorf("wildcard(%q, %q) = %v", tt.pattern, tt.s, got)
 		}
 	}
-	// The naive way takes time exponential in the number of stars.
+	// A naive matcher takes time exponential in the number of stars.
 	if matchWildcard(strings.Repeat("a*", 30)+"b", strings.Repeat("a", 200)) {
 		t.Error("matched")
 	}

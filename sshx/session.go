@@ -10,25 +10,25 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// A Session is a running command. Reading and writing are its stdout and stdin;
-// one goroutine may read while another writes.
+// A Session is a running command. Read reads its stdout and Write writes to its stdin; they may be
+// called at the same time.
 type Session struct {
 	client *Client
 	ch     ssh.Channel
 	stderr Tail
 
 	done chan struct{} // closed when status is set
-	// status is nil after exit code 0, else *ExitError or the reason why there
-	// is none; read it only after done.
+	// status is nil after exit code 0. Else it is an *ExitError, or the reason why there is no exit
+	// status. Read it only after done.
 	status error
 }
 
 var _ io.ReadWriteCloser = (*Session)(nil)
 
-// An ExitError is how a command ended that did not end with code 0.
+// An ExitError is the exit status of a command that did not exit with 0.
 type ExitError struct {
-	Code    int    // exit code; 0 if a signal ended it
-	Signal  string // without SIG; empty: none
+	Code    int    // exit code; 0 if a signal ended the command
+	Signal  string // without SIG; empty if no signal ended the command
 	Message string
 }
 
@@ -39,25 +39,23 @@ func (e *ExitError) Error() string {
 	return fmt.Sprintf("exit code %d", e.Code)
 }
 
-// ErrNoStatus says that the server closed the session without telling how the
-// command ended.
+// ErrNoStatus is returned when the server closes the session without an exit status.
 var ErrNoStatus = errors.New("the server did not say how the command ended")
 
-// stderrBuffer is what is read of stderr at once, in bytes. Each session has it as long as it lives, and next to
-// nothing ever comes; io.Copy takes 32 KiB.
+// stderrBuffer is the size of the buffer for reading stderr, in bytes. Each session holds it for its
+// whole life, and stderr is nearly always empty; io.Copy takes 32 KiB.
 const stderrBuffer = 1 << 10
 
 func newSession(c *Client, ch ssh.Channel, reqs <-chan *ssh.Request) *Session {
 	s := &Session{client: c, ch: ch, done: make(chan struct{})}
 	var stderr sync.WaitGroup
-	// Unread stderr would use up the window that stdout needs as well.
+	// Unread stderr would use up the window that stdout needs too.
 	stderr.Go(func() { io.CopyBuffer(&s.stderr, ch.Stderr(), make([]byte, stderrBuffer)) })
 	go s.watch(reqs, stderr.Wait)
 	return s
 }
 
-// watch takes the session's requests until it is closed (RFC 4254 section
-// 6.10).
+// watch handles the session's requests until it is closed (RFC 4254 section 6.10).
 func (s *Session) watch(reqs <-chan *ssh.Request, stderr func()) {
 	s.status = ErrNoStatus
 	for r := range reqs {
@@ -89,8 +87,8 @@ func (s *Session) watch(reqs <-chan *ssh.Request, stderr func()) {
 	close(s.done)
 }
 
-// Read reads stdout. Its end is io.EOF only if the command has closed it; a
-// connection that broke is an error.
+// Read reads stdout. It returns io.EOF only if the command has closed stdout. If the connection broke,
+// it returns another error.
 func (s *Session) Read(p []byte) (int, error) {
 	n, err := s.ch.Read(p)
 	if err == io.EOF && s.client.transport.readError.Load() != nil {
@@ -113,32 +111,30 @@ func (s *Session) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// CloseWrite ends the command's stdin.
+// CloseWrite closes the command's stdin.
 func (s *Session) CloseWrite() error { return s.ch.CloseWrite() }
 
-// Close ends the session without waiting for the command; what it may still
-// print is lost. The client stays open.
+// Close ends the session without waiting for the command. Unread output is lost. The client stays
+// open.
 func (s *Session) Close() error {
 	err := s.ch.Close()
-	if err == io.EOF { // closed by both sides at once
+	if err == io.EOF { // both sides closed it at the same time
 		err = nil
 	}
 	return err
 }
 
-// Wait waits for the end of the session and says how the command ended: nil for
-// exit code 0, *ExitError, or ErrNoStatus. Somebody must read stdout meanwhile.
+// Wait waits for the end of the session. It returns nil for exit code 0, an *ExitError, or
+// ErrNoStatus. Another goroutine must read stdout meanwhile.
 func (s *Session) Wait() error {
 	<-s.done
 	return s.status
 }
 
-// Stderr is the end of what the login shell and the command have written to
-// stderr so far, 4 KiB at most.
+// Stderr returns the last 4 KiB that the login shell and the command have written to stderr so far.
 func (s *Session) Stderr() string { return s.stderr.String() }
 
-// A Tail keeps the last few KiB written to it, for messages.
-// The zero value is ready.
+// A Tail is a writer that keeps the last 4 KiB, for messages. The zero value is ready to use.
 type Tail struct {
 	mu   sync.Mutex // guards text
 	text []byte
@@ -156,14 +152,14 @@ func (t *Tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String is what was kept.
+// String returns the kept text.
 func (t *Tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return string(t.text)
 }
 
-// Line is the last line that says something, for a one-line message.
+// Line returns the last line that is not blank, for a message of one line.
 func (t *Tail) Line() string {
 	lines := strings.Split(strings.TrimSpace(t.String()), "\n")
 	return strings.TrimSpace(lines[len(lines)-1])

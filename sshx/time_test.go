@@ -27,8 +27,7 @@ func pipeDialer(s *sshtest.Server) func(context.Context, string, string) (net.Co
 	}
 }
 
-// An ahead conn takes what is written before it is read, as a socket does; both
-// ends of SSH write first.
+// An ahead conn buffers writes, as a socket does; both ends of SSH write first.
 type ahead struct {
 	net.Conn
 	queue chan []byte
@@ -66,7 +65,7 @@ func (a *ahead) Close() error {
 }
 
 func TestKeepAlive(t *testing.T) {
-	p := newPlace(t)
+	p := newTestHome(t)
 	for _, tt := range []struct {
 		name   string
 		silent bool
@@ -97,7 +96,7 @@ func TestKeepAlive(t *testing.T) {
 					t.Errorf("Err: %v", err)
 				}
 				if n := s.Stats().Alive; tt.lost == 0 && (n < 80 || n > 180) {
-					t.Errorf("%d keep-alives in an hour", n) // one in two intervals: an answer counts for the next
+					t.Errorf("%d keep-alives in an hour", n) // one in two intervals: a reply counts for the next
 				}
 				c.Close()
 			})
@@ -105,9 +104,9 @@ func TestKeepAlive(t *testing.T) {
 	}
 }
 
-// bubble runs f in a synctest bubble with a server that a Dialer reaches over
-// pipes. Time in it passes only while everybody waits.
-func bubble(t *testing.T, p *place, opts sshtest.Options, f func(t *testing.T, d *Dialer, target Target, s *sshtest.Server)) {
+// bubble runs f in a synctest bubble with a server that a Dialer reaches over pipes. In the bubble,
+// time passes only while all goroutines wait.
+func bubble(t *testing.T, p *testHome, opts sshtest.Options, f func(t *testing.T, d *Dialer, target Target, s *sshtest.Server)) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := sshtest.NewUnlistened(opts)
 		check(t, err)
@@ -121,7 +120,7 @@ func bubble(t *testing.T, p *place, opts sshtest.Options, f func(t *testing.T, d
 }
 
 func TestDeadlineOfEachStep(t *testing.T) {
-	p := newPlace(t)
+	p := newTestHome(t)
 	keys := []ssh.PublicKey{p.key}
 	for _, tt := range []struct {
 		opts sshtest.Options
@@ -142,9 +141,9 @@ func TestDeadlineOfEachStep(t *testing.T) {
 	}
 }
 
-// The time the user needs to type is not the server's.
+// The user's typing time does not count against the server.
 func TestTypingStopsTheClock(t *testing.T) {
-	p := newPlace(t)
+	p := newTestHome(t)
 	key := p.lockedKey("locked")
 	bubble(t, p, sshtest.Options{AuthorizedKeys: []ssh.PublicKey{key}}, func(t *testing.T, d *Dialer, target Target, _ *sshtest.Server) {
 		target.Identities = []string{p.home + "/.ssh/id_locked"}
@@ -158,10 +157,9 @@ func TestTypingStopsTheClock(t *testing.T) {
 	})
 }
 
-// Those who wait for a server that turned out to be dead need not find out
-// again.
+// Callers that wait for a server that turned out to be dead need not try it again.
 func TestDeadServerIsFoundDeadOnce(t *testing.T) {
-	p := newPlace(t)
+	p := newTestHome(t)
 	bubble(t, p, sshtest.Options{SilentFrom: sshtest.BeforeVersion}, func(t *testing.T, d *Dialer, target Target, s *sshtest.Server) {
 		start := time.Now()
 		var wg sync.WaitGroup
@@ -183,10 +181,9 @@ func TestDeadServerIsFoundDeadOnce(t *testing.T) {
 	})
 }
 
-// The deadline of an attempt holds over all steps together, and the time spent
-// in the queue does not count.
+// The time limit of an attempt covers all steps together, without the wait for a permit.
 func TestDeadlineInMemory(t *testing.T) {
-	p := newPlace(t)
+	p := newTestHome(t)
 	synctest.Test(t, func(t *testing.T) {
 		d := &Dialer{Pacer: &Pacer{PerServer: 1}, Connect: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			a, b := net.Pipe()
@@ -199,9 +196,9 @@ func TestDeadlineInMemory(t *testing.T) {
 		}}
 		target := p.target("127.0.0.1:22")
 		start := time.Now()
-		place, err := d.Pacer.Acquire(t.Context(), "127.0.0.1:22")
+		permit, err := d.Pacer.Acquire(t.Context(), "127.0.0.1:22")
 		check(t, err)
-		time.AfterFunc(time.Minute, func() { place.Release(LoggedIn, nil) })
+		time.AfterFunc(time.Minute, func() { permit.Release(LoggedIn, nil) })
 		_, err = d.Dial(t.Context(), target)
 		var e *DialError
 		if !errors.As(err, &e) || e.Kind != KindNoRoute || time.Since(start) != 70*time.Second {

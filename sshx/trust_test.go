@@ -10,15 +10,14 @@ import (
 	"testing"
 )
 
-// A trial is a row of TRUST-21: what the user's files say, and what comes of it. In files
-// stand NAME for the server as known_hosts has it, HASHED for the same hidden, KEY for its
-// key, RSA for another that it does not have, CA and OLD for two authorities, of which OLD
-// signs by SHA-1.
+// A trial is a row of TRUST-21: the user's files, and the result. In the files, NAME is the server's
+// name in known_hosts, and HASHED the same hashed. KEY is its key, and RSA a key that it does not
+// have. CA and OLD are two authorities; OLD signs with SHA-1.
 type trial struct {
 	name    string
-	cert    string // how ssh-keygen makes the server's certificate; empty: it has none
+	cert    string // ssh-keygen options for the server's certificate; empty: none
 	known   string
-	revoked string // in RevokedHostKeys; empty: there is none
+	revoked string // content of RevokedHostKeys; empty: no file
 	config  string // lines of ssh_config
 	want    Kind   // empty: connects
 	says    string
@@ -76,10 +75,10 @@ var trials = []trial{
 	{"revoked, nobody asks", "", "@revoked NAME KEY", "", "StrictHostKeyChecking no", KindRevokedKey, "revoked"},
 }
 
-// Each row of TRUST-21 against a real server.
+// Each row of TRUST-21 runs against a real server.
 func TestOpenSSHTrust(t *testing.T) {
 	noLeak(t)
-	p := newPlace(t)
+	p := newTestHome(t)
 	s := p.sshd([]string{"ed25519"})
 	run(t, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", p.home+"/CA")
 	run(t, "ssh-keygen", "-q", "-t", "rsa", "-N", "", "-f", p.home+"/OLD")
@@ -88,7 +87,7 @@ func TestOpenSSHTrust(t *testing.T) {
 	check(t, err)
 	for _, trial := range trials {
 		t.Run(trial.name, func(t *testing.T) {
-			p, s := &place{t: t, home: p.home, key: p.key, d: &Dialer{}}, s
+			p, s := &testHome{t: t, home: p.home, key: p.key, d: &Dialer{}}, s
 			if trial.cert != "" {
 				p.certify(s, trial.cert)
 				certified := string(config) + "HostCertificate " + s.dir + "/ed25519-cert.pub\n"
@@ -102,8 +101,8 @@ func TestOpenSSHTrust(t *testing.T) {
 	}
 }
 
-// certify makes a certificate for a server's key; CA and OLD are files of home.
-func (p *place) certify(s *sshd, how string) {
+// certify creates a certificate for a server's key; CA and OLD are files in the home directory.
+func (p *testHome) certify(s *sshd, how string) {
 	p.t.Helper()
 	args := []string{"-q", "-I", "n1"}
 	for word := range strings.FieldsSeq(how) {
@@ -115,7 +114,7 @@ func (p *place) certify(s *sshd, how string) {
 	run(p.t, "ssh-keygen", append(args, s.dir+"/ed25519.pub")...)
 }
 
-func (trial trial) run(p *place, s *sshd) {
+func (trial trial) run(p *testHome, s *sshd) {
 	p.t.Helper()
 	p.write(".ssh/known_hosts", trial.fill(p, s, trial.known))
 	config := trial.config + "\n"
@@ -140,8 +139,8 @@ func (trial trial) run(p *place, s *sshd) {
 	p.want(p.refusal(target), trial.want, trial.says, hint)
 }
 
-// fill puts names and keys into the text of a file.
-func (trial trial) fill(p *place, s *sshd, text string) string {
+// fill replaces the placeholders in the text of a file.
+func (trial trial) fill(p *testHome, s *sshd, text string) string {
 	public := func(name string) string {
 		data, err := os.ReadFile(name + ".pub")
 		check(p.t, err)

@@ -5,9 +5,10 @@ import (
 	"testing"
 )
 
-// Somebody whom no account and no variable names has no name to log in with; who writes one down needs none.
+// A user without an account and without a variable has no login name. A configured or given name is
+// enough.
 func TestALoginWithoutAName(t *testing.T) {
-	p := newPlace(t)
+	p := newTestHome(t)
 	me := p.me()
 	me.Name = ""
 	c, err := ReadConfig(p.write(".ssh/config", "Host named\n  User ann\nHost far\n  User ann\n  ProxyJump jump\nHost both\n  User ann\n  ProxyJump bob@jump\n"), "", me)
