@@ -13,13 +13,16 @@ import (
 	"remshell/subprocess"
 )
 
-// maxAnswer is how long an answer of getent may be, in bytes.
+// maxAnswer is the maximum size of getent's output, in bytes.
 const maxAnswer = 1 << 20
 
 /*
-Getent asks the C library, which knows all of nsswitch.conf, for entries of a database. Keys without an entry are not in the
-answer. getent and what it starts are killed when ctx ends or limit is over, or when the answer is too long; what was answered
-until then is returned with the error. On a machine without getent, as macOS, the error is exec.ErrNotFound.
+Getent looks up entries of a database by getent(1), that is, by the C library with all sources of
+nsswitch.conf. Keys without an entry are missing in the answer.
+
+getent and its child processes are killed when ctx ends, when limit passes, or when the answer is
+too long. The answer so far is then returned with the error. On a machine without getent, such as
+macOS, the error is exec.ErrNotFound.
 */
 func Getent(ctx context.Context, limit time.Duration, database string, keys ...string) (answer string, err error) {
 	program, err := exec.LookPath("getent")
@@ -37,16 +40,16 @@ func Getent(ctx context.Context, limit time.Duration, database string, keys ...s
 		err = errAnswerTooLong
 	case ctx.Err() != nil:
 		err = context.Cause(ctx)
-	case cmd.Process != nil: // it ran; the exit code says only whether all keys were found
+	case cmd.Process != nil: // it ran; its exit status only says whether all keys were found
 		err = nil
 	}
 	return out.String(), err
 }
 
-// A limitedOutput keeps what a command prints, up to answerMost bytes.
+// A limitedOutput keeps up to maxAnswer bytes of a command's output.
 type limitedOutput struct {
 	strings.Builder
-	cut bool // there was more
+	cut bool // there was more output
 }
 
 var errAnswerTooLong = fmt.Errorf("getent answers with more than %d KiB", maxAnswer>>10)
@@ -55,15 +58,16 @@ func (c *limitedOutput) Write(p []byte) (int, error) {
 	kept := p[:min(len(p), maxAnswer-c.Len())]
 	c.Builder.Write(kept)
 	if c.cut = len(kept) < len(p); c.cut {
-		return len(kept), errAnswerTooLong // which ends the command by SIGPIPE
+		return len(kept), errAnswerTooLong // the error ends the command by SIGPIPE
 	}
 	return len(p), nil
 }
 
-// nameTimeout is how long the name of a user may be looked up for a message.
+// nameTimeout limits the look-up of a user's name for a message.
 const nameTimeout = 3 * time.Second
 
-// UserText is how messages name a user: "user alice", or "uid 1007" if this machine has no name for him.
+// UserText returns a user as text for messages: "user alice", or "uid 1007" if this machine has no
+// name for the ID.
 func UserText(uid int) string {
 	if a := LookupAccount(context.Background(), nameTimeout, uid); a.Name != "" {
 		return "user " + a.Name
@@ -71,8 +75,8 @@ func UserText(uid int) string {
 	return "uid " + strconv.Itoa(uid)
 }
 
-// LookupAccount finds the account of a user: in /etc/passwd, or else as nsswitch.conf says. It is empty if there is none, or no answer in
-// time.
+// LookupAccount returns the account of a user: from /etc/passwd, else by getent. It is empty if there
+// is none, or if getent does not reply within limit.
 func LookupAccount(ctx context.Context, limit time.Duration, uid int) Account {
 	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
 		return Account{u.Username, u.HomeDir}
@@ -81,12 +85,13 @@ func LookupAccount(ctx context.Context, limit time.Duration, uid int) Account {
 	return ParseAccount(answer, uid)
 }
 
-// IDFinders return functions that find the number of a user and of a group by the name: in /etc/passwd and /etc/group, or else
-// as nsswitch.conf says. Look-ups by it may take limit, all together. The functions are for one goroutine.
+// IDFinders returns functions that return the ID of a user and of a group by name: from /etc/passwd
+// and /etc/group, else by getent. limit is for all calls of getent together. Only one goroutine may
+// use the functions.
 func IDFinders(limit time.Duration) (userID, groupID func(name string) (int, error)) {
 	left := limit
-	ask := func(kind, database, name string) (int, error) {
-		if strings.HasPrefix(name, "-") { // to getent it would be an option
+	lookUp := func(kind, database, name string) (int, error) {
+		if strings.HasPrefix(name, "-") { // getent would take it for an option
 			return 0, fmt.Errorf("no %s %q is known here", kind, name)
 		}
 		began := time.Now()
@@ -106,13 +111,13 @@ func IDFinders(limit time.Duration) (userID, groupID func(name string) (int, err
 		if u, err := user.Lookup(name); err == nil {
 			return strconv.Atoi(u.Uid)
 		}
-		return ask("user", "passwd", name)
+		return lookUp("user", "passwd", name)
 	}
 	groupID = func(name string) (int, error) {
 		if g, err := user.LookupGroup(name); err == nil {
 			return strconv.Atoi(g.Gid)
 		}
-		return ask("group", "group", name)
+		return lookUp("group", "group", name)
 	}
 	return userID, groupID
 }

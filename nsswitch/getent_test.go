@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// getent puts a script in the place of getent.
+// getent replaces getent by a script.
 func getent(t *testing.T, script string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -20,14 +20,14 @@ func getent(t *testing.T, script string) {
 	t.Setenv("PATH", dir+":/usr/bin:/bin")
 }
 
-// directory is a directory service that knows one user and one group.
+// directory is a directory service that has one user and one group.
 const directory = `case "$*" in
 "passwd ann"|"passwd 70001") echo ann:x:70001:70001::/home/ann:/bin/sh;;
 "group chem") echo chem:x:70002:;;
 *) exit 2;;
 esac`
 
-// Users and groups that only a directory service knows are found, too, and others are not.
+// Users and groups that only a directory service has are found, and others are not.
 func TestFinders(t *testing.T) {
 	getent(t, directory)
 	user, group := IDFinders(time.Minute)
@@ -54,7 +54,7 @@ func TestFinders(t *testing.T) {
 	}
 }
 
-// A directory service that hangs is waited for once, and not for each name of a file.
+// A directory service that hangs is waited for once, and not for each name.
 func TestFindersOfADirectoryThatHangs(t *testing.T) {
 	getent(t, "exec sleep 1000")
 	user, group := IDFinders(100 * time.Millisecond)
@@ -80,7 +80,7 @@ func TestUser(t *testing.T) {
 	}
 }
 
-// What has no end is cut, and what hangs is killed with all that it has started.
+// Endless output is cut off, and a program that hangs is killed with all its processes.
 func TestGetent(t *testing.T) {
 	getent(t, "while :; do echo ann:x:8:8::/:; done")
 	if answer, err := Getent(t.Context(), 10*time.Minute, "passwd", "ann"); len(answer) != maxAnswer || !errors.Is(err, errAnswerTooLong) {

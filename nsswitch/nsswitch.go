@@ -1,5 +1,6 @@
-// Package nsswitch finds users, groups and hosts by getent(1). The C library, which getent asks, knows all sources that
-// nsswitch.conf(5) names, such as NIS, SSSD, LDAP, libvirt and mDNS. A static program knows files and name servers only.
+// Package nsswitch looks up users, groups and hosts by getent(1). getent uses the C library, which
+// knows all sources that nsswitch.conf(5) names, such as NIS, SSSD, LDAP, libvirt and mDNS. Go code in
+// a static binary knows only files and name servers.
 package nsswitch
 
 import (
@@ -9,9 +10,9 @@ import (
 	"strings"
 )
 
-// ParseHosts reads the answer of "getent ahosts": an address in each line, and behind the first one the canonical name. Each
-// address is returned once. An address of IPv4 in the form of IPv6, as ahostsv6 has them, stands for none of IPv6 and is left
-// out.
+// ParseHosts parses the output of "getent ahosts": an address on each line, and the canonical name
+// after the first. It returns each address once. It leaves out IPv4 addresses in IPv6 form, which
+// ahostsv6 prints.
 func ParseHosts(text string) (addrs []netip.Addr, canonical string) {
 	for line := range strings.Lines(text) {
 		words := strings.Fields(line)
@@ -29,10 +30,11 @@ func ParseHosts(text string) (addrs []netip.Addr, canonical string) {
 	return addrs, canonical
 }
 
-// An Account is what passwd(5) says of a user. It is empty if there is no such user.
+// An Account is a user's entry in passwd(5). It is empty if there is no such user.
 type Account struct{ Name, Home string }
 
-// ParseAccount finds the first account with a user ID in a passwd file, or in the answer of "getent passwd".
+// ParseAccount returns the first account with a user ID in a passwd file, or in the output of "getent
+// passwd".
 func ParseAccount(passwd string, uid int) Account {
 	for line := range strings.Lines(passwd) {
 		fields := strings.Split(strings.TrimSpace(line), ":")

@@ -30,7 +30,7 @@ func TestAccountOf(t *testing.T) {
 	}
 }
 
-// Whatever getent prints, a host is found only if there is an address, and no address comes twice.
+// Whatever getent prints, a host is found only if it has an address, and no address is listed twice.
 func FuzzHosts(f *testing.F) {
 	f.Add("10.0.0.1  STREAM n1.example\n10.0.0.1  DGRAM  \n")
 	f.Add("::ffff:10.0.0.1 STREAM n1\n\xff")
