@@ -1,12 +1,13 @@
 /*
-Package userfile opens files by names that the user gives, so that no other user decides which file that is. In a
-directory such as /tmp everybody may make files and links, and waits there under a name that we are going to use:
+Package userfile opens files by names that the user gives, so that no other user can redirect them. In a
+directory such as /tmp every user may create files and links, under a name that this program is
+about to use:
 
 	/tmp/report -> /home/me/.profile      a link of another user: not followed
 	/tmp/report                           a file or pipe of another user: not written
 
-The rules are those of the kernel's fs.protected_symlinks, fs.protected_regular and fs.protected_fifos (proc_sys_fs(5)). They
-hold here also where the kernel's are switched off.
+The rules are those of the kernel's fs.protected_symlinks, fs.protected_regular and fs.protected_fifos
+(proc_sys_fs(5)). Here they apply even if they are switched off in the kernel.
 */
 package userfile
 
@@ -21,12 +22,12 @@ import (
 	"remshell/nsswitch"
 )
 
-// An OtherUserError is returned when a name leads to what another user has made in a directory that everybody may
-// write to.
+// An OtherUserError is returned if a name leads to a link or file that another user has created in a
+// directory that every user may write to.
 type OtherUserError struct {
 	Path string // the link or file
 	Link bool
-	UID  int // whose it is
+	UID  int // owner of the link or file
 }
 
 func (e *OtherUserError) Error() string {
@@ -36,13 +37,14 @@ func (e *OtherUserError) Error() string {
 	return fmt.Sprintf("%s belongs to %s, and is not written", e.Path, nsswitch.UserText(e.UID))
 }
 
-// Hint is what to do about it.
+// Hint returns what the user can do.
 func (e *OtherUserError) Hint() string { return "name a file in a directory of your own" }
 
-// maxLinks is how many links are followed, as by the kernel.
+// maxLinks limits the links that are followed, as in the kernel.
 const maxLinks = 40
 
-// Resolve follows the links of a name, as far as there are files, and returns the name without links.
+// Resolve follows the links in a name and returns the name without links. Parts that do not exist stay
+// as they are.
 func Resolve(name string) (string, error) {
 	at := ""
 	if filepath.IsAbs(name) {
@@ -77,27 +79,29 @@ func Resolve(name string) (string, error) {
 	return at, nil
 }
 
-// inProc reports whether a path is one of /proc, whose links are no names of files: /dev/stdout leads there.
+// inProc reports whether a path is below /proc, where links do not name files. /dev/stdout leads
+// there.
 func inProc(path string) bool { return strings.HasPrefix(path, "/proc/") }
 
-// madeByOtherUser reports whether something in a directory was put there by another user, as everybody can. The owner of the
-// directory is trusted.
+// madeByOtherUser reports whether an entry of a directory belongs to another user, and every user may
+// create entries there. The owner of the directory is trusted.
 func madeByOtherUser(dir string, info os.FileInfo) bool {
 	if dir == "" {
 		dir = "."
 	}
 	in, err := os.Stat(dir)
-	const everybody = os.ModeSticky | 0o002
-	if err != nil || in.Mode()&everybody != everybody {
+	const worldWritable = os.ModeSticky | 0o002
+	if err != nil || in.Mode()&worldWritable != worldWritable {
 		return false
 	}
 	return Owner(info) != os.Geteuid() && Owner(info) != Owner(in)
 }
 
-// Owner is the user to whom a file belongs.
+// Owner returns the UID of a file's owner.
 func Owner(info os.FileInfo) int { return int(info.Sys().(*syscall.Stat_t).Uid) }
 
-// ResolveForWriting is the name without links of a file that is to be written, or replaced, under a name.
+// ResolveForWriting returns the name without links of a file to write or replace. It returns an
+// *OtherUserError if another user has created the file.
 func ResolveForWriting(name string) (string, error) {
 	path, err := Resolve(name)
 	if err != nil {
@@ -105,12 +109,12 @@ func ResolveForWriting(name string) (string, error) {
 	}
 	info, err := os.Lstat(path)
 	if err != nil {
-		return path, nil // it is to be made
+		return path, nil // it does not exist yet
 	}
 	return path, checkWritable(path, info)
 }
 
-// checkWritable says why a file is not written; nil: it is.
+// checkWritable returns an error if the file must not be written, else nil.
 func checkWritable(path string, info os.FileInfo) error {
 	if !info.IsDir() && madeByOtherUser(filepath.Dir(path), info) {
 		return &OtherUserError{Path: path, UID: Owner(info)}
@@ -118,14 +122,15 @@ func checkWritable(path string, info os.FileInfo) error {
 	return nil
 }
 
-// Create opens a file to write, as os.Create does.
+// Create opens a file for writing, as os.Create does.
 func Create(name string) (*os.File, error) {
 	return OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o666)
 }
 
-// OpenFile opens a file to write as os.OpenFile does, but follows no link of another user, and writes to no file of one.
+// OpenFile opens a file for writing, as os.OpenFile does. It follows no link and writes to no file of
+// another user.
 func OpenFile(name string, flag int, perm os.FileMode) (*os.File, error) {
-	path, err := ResolveForWriting(name) // before a pipe is waited for, and a file is emptied
+	path, err := ResolveForWriting(name) // before opening, which would wait for a pipe and truncate a file
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +138,7 @@ func OpenFile(name string, flag int, perm os.FileMode) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	info, err := f.Stat() // it may have been made since
+	info, err := f.Stat() // the file may have been created since
 	if err == nil {
 		err = checkWritable(path, info)
 	}
@@ -144,7 +149,7 @@ func OpenFile(name string, flag int, perm os.FileMode) (*os.File, error) {
 	return f, nil
 }
 
-// Open opens a file to read, and follows no link of another user. It waits for no pipe.
+// Open opens a file for reading. It follows no link of another user, and does not wait for a pipe.
 func Open(name string) (*os.File, error) {
 	path, err := Resolve(name)
 	if err != nil {
@@ -153,7 +158,7 @@ func Open(name string) (*os.File, error) {
 	return openResolved(name, path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 }
 
-// openResolved opens what a name leads to.
+// openResolved opens path. Errors contain name.
 func openResolved(name, path string, flag int, perm os.FileMode) (*os.File, error) {
 	if !inProc(path) {
 		flag |= syscall.O_NOFOLLOW

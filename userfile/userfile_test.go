@@ -14,7 +14,7 @@ import (
 // otherUID is another user.
 const otherUID = 12345
 
-// stickyDir makes a directory as /tmp is.
+// stickyDir creates a directory like /tmp.
 func stickyDir(t *testing.T) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -28,7 +28,7 @@ func stickyDir(t *testing.T) string {
 	return dir
 }
 
-// chownToOther makes what has a name another user's, if we may.
+// chownToOther changes the owner of a file to another user, if the test may do that.
 func chownToOther(t *testing.T, name string) {
 	t.Helper()
 	if err := os.Lchown(name, otherUID, otherUID); err != nil {
@@ -36,8 +36,8 @@ func chownToOther(t *testing.T, name string) {
 	}
 }
 
-// A link that another user has put into a directory for everybody is not followed, wherever on the way it is, and all
-// others are.
+// A link that another user has created in a directory for all users is not followed, wherever it is in
+// the path. All other links are.
 func TestLinksOfOthers(t *testing.T) {
 	dir := stickyDir(t)
 	t.Chdir(dir)
@@ -82,7 +82,8 @@ func TestLinksOfOthers(t *testing.T) {
 	}
 }
 
-// A file or a pipe that another user has made in a directory for everybody is not written, and the pipe not waited for.
+// A file or pipe that another user has created in a directory for all users is not written, and the
+// pipe is not waited for.
 func TestFilesOfOthers(t *testing.T) {
 	dir := stickyDir(t)
 	file, pipe, own := filepath.Join(dir, "file"), filepath.Join(dir, "pipe"), filepath.Join(dir, "own")
@@ -105,7 +106,7 @@ func TestFilesOfOthers(t *testing.T) {
 	if text, err := os.ReadFile(file); string(text) != "theirs" {
 		t.Errorf("it is %q, %v", text, err)
 	}
-	for _, name := range []string{file, own} { // they may be read
+	for _, name := range []string{file, own} { // reading is allowed
 		f, err := Open(name)
 		if err != nil {
 			t.Fatal(err)
@@ -117,7 +118,7 @@ func TestFilesOfOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Close()
-	if err := os.Chmod(dir, 0o777); err != nil { // then they could have done anything else as well
+	if err := os.Chmod(dir, 0o777); err != nil { // then other users could have done anything else as well
 		t.Fatal(err)
 	}
 	if f, err = Create(file); err != nil {
@@ -126,7 +127,7 @@ func TestFilesOfOthers(t *testing.T) {
 	f.Close()
 }
 
-// What is open already can be named.
+// Descriptors that are open already can be named.
 func TestOpenDescriptors(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -145,7 +146,7 @@ func TestOpenDescriptors(t *testing.T) {
 	}
 }
 
-// Where the kernel comes to a file, so does Resolve, and there are no links in the name of it.
+// Resolve leads to the same file as the kernel, and its result has no links.
 func FuzzResolve(f *testing.F) {
 	dir, err := filepath.EvalSymlinks(f.TempDir())
 	if err != nil {
