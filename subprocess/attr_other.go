@@ -4,8 +4,8 @@ package subprocess
 
 import "syscall"
 
-// SessionAttr has a command lead a session, so that ^C on our terminal does not reach it.
+// SessionAttr starts a command in its own session, so that ^C on the terminal does not reach it.
 func SessionAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
-// GroupAttr has a command lead a process group.
+// GroupAttr starts a command in its own process group.
 func GroupAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

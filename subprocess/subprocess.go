@@ -1,4 +1,5 @@
-// Package subprocess runs a program of this machine to its end, such as a command that an ssh configuration or an option names.
+// Package subprocess runs a program on this machine to its end, such as a command of an ssh
+// configuration or an option.
 package subprocess
 
 import (
@@ -9,20 +10,22 @@ import (
 	"time"
 )
 
-// outputTimeout is how long a child that goes on may keep the output of a command that has ended.
+// outputTimeout limits how long a remaining child may keep the output of a command open after the
+// command's end.
 const outputTimeout = time.Second
 
-// Run runs a command that exec.CommandContext has made, with Session or Group. When the context ends, the command is killed with all that
-// it has started in its process group. When this process is killed, the command alone gets a signal.
+// Run runs a command from exec.CommandContext. attr is SessionAttr or GroupAttr. When the context
+// ends, the command and all processes in its process group are killed. When this process is killed,
+// only the command gets a signal.
 func Run(cmd *exec.Cmd, attr *syscall.SysProcAttr) error {
 	cmd.SysProcAttr = attr
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = outputTimeout
-	runtime.LockOSThread() // that signal comes when the thread ends that has started the command
+	runtime.LockOSThread() // the parent-death signal is sent when the thread ends that started the command
 	defer runtime.UnlockOSThread()
 	err := cmd.Run()
 	if errors.Is(err, exec.ErrWaitDelay) {
-		return nil // it exited with 0
+		return nil // the command exited with 0
 	}
 	return err
 }

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// When the context ends, what a command has started ends with it: all hold the pipe that is read here.
+// When the context ends, all processes of a command end: each of them holds the pipe that the test
+// reads.
 func TestAllEndsWithTheContext(t *testing.T) {
 	for name, attr := range map[string]func() *syscall.SysProcAttr{"session": SessionAttr, "group": GroupAttr} {
 		r, w, err := os.Pipe()
@@ -37,7 +38,7 @@ func TestAllEndsWithTheContext(t *testing.T) {
 	}
 }
 
-// A command that ended well is no failure, although what it has left keeps its output.
+// A command that exits with 0 is no failure, even if a remaining child keeps its output.
 func TestWhatIsLeftHasTheOutput(t *testing.T) {
 	r, w := io.Pipe()
 	go io.Copy(io.Discard, r)
