@@ -1,17 +1,21 @@
 /*
-Package deadline bounds how long another host may keep us waiting.
+Package deadline limits how long this process waits for another host.
 
-Every step toward a host has a time of its own: connection and login, the first word of the shell, the delivery of our
-program, the greeting, each answer. What the host sends does not extend it, so a host that sends a byte each second gains nothing.
-Two things do: bytes of ours that the host has taken give back the time that they need at Rate, and pauses for which the host is
-not to blame do not count.
+Each step toward a host has its own time limit: connection and login, the first output of the shell,
+the transfer of the program, the greeting, each reply. Data from the host does not extend the limit.
+So a host gains nothing by sending a byte each second. Two things extend the limit:
+
+  - Each byte that the host has accepted gives back the time that it needs at MinRate.
+  - Pauses that are not the host's fault do not count.
+
+Usage:
 
 	d := deadline.New(ctx, limit, cause, stopped)
 	defer d.Stop()
 	d.Context()            ends with cause when the step has taken longer than limit
-	d.Took(n)              the host has taken n bytes of ours
-	d.Next(limit)          the next step begins
-	resume := d.Pause()    the user types, or it is another host's turn
+	d.CountTaken(n)        the host has accepted n bytes
+	d.BeginStep(limit)     the next step begins
+	resume := d.Pause()    the user types, or the connection waits for a permit
 */
 package deadline
 
@@ -21,10 +25,10 @@ import (
 	"time"
 )
 
-// MinRate is how many bytes per second a host has to take of what is delivered to it.
+// MinRate is the rate at which a host must accept data, in bytes per second.
 const MinRate = 10_000
 
-// TimeFor is how long a host may need to take n bytes.
+// TimeFor returns the time that a host may take to accept n bytes.
 func TimeFor(n int) time.Duration { return time.Duration(n) * (time.Second / MinRate) }
 
 // A Deadline ends a context when a step has taken too long.
@@ -34,18 +38,18 @@ type Deadline struct {
 	cause   error
 	stopped func() time.Duration
 
-	mu     sync.Mutex // guards the rest
+	mu     sync.Mutex // guards the fields below
 	timer  *time.Timer
-	limit  time.Duration // of the step
-	left   time.Duration // at since
+	limit  time.Duration // of the current step
+	left   time.Duration // remaining time at since
 	since  time.Time
-	slept  time.Duration // how much of stopped is part of left
+	slept  time.Duration // result of stopped at since
 	paused int
 }
 
-// New begins the first step. The context of the deadline ends with parent, or with cause when the step has taken
-// longer than limit. stopped tells for how long this process has been stopped (^Z), in all: that time does not count.
-// If stopped is nil, it never is.
+// New begins the first step. The Deadline's context ends with parent, or with cause when the step has
+// taken longer than limit. stopped returns the total time for which this process was stopped (^Z);
+// that time does not count. If stopped is nil, the process is assumed never to stop.
 func New(parent context.Context, limit time.Duration, cause error, stopped func() time.Duration) *Deadline {
 	if stopped == nil {
 		stopped = func() time.Duration { return 0 }
@@ -58,7 +62,7 @@ func New(parent context.Context, limit time.Duration, cause error, stopped func(
 	return d
 }
 
-// check ends the context if the time is over. The time may have been extended since the timer was set.
+// check ends the context if no time is left. The limit may have been extended since the timer was set.
 func (d *Deadline) check() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -69,14 +73,14 @@ func (d *Deadline) check() {
 	d.cancel(d.cause)
 }
 
-// setTimer sets the timer, unless the deadline is paused. d.mu is held.
+// setTimer sets the timer, unless the deadline is paused. The caller holds d.mu.
 func (d *Deadline) setTimer(left time.Duration) {
 	if d.paused == 0 && d.ctx.Err() == nil {
 		d.timer.Reset(max(left, 0))
 	}
 }
 
-// updateLeft brings left up to date. d.mu is held.
+// updateLeft updates left to the current time and returns it. The caller holds d.mu.
 func (d *Deadline) updateLeft() time.Duration {
 	now, slept := time.Now(), d.stopped()
 	if d.paused == 0 {
@@ -86,10 +90,10 @@ func (d *Deadline) updateLeft() time.Duration {
 	return d.left
 }
 
-// Context ends with the deadline, or with the context that New was given.
+// Context returns the context. It ends with the deadline, or with the parent given to New.
 func (d *Deadline) Context() context.Context { return d.ctx }
 
-// BeginStep begins the next step, which may take limit.
+// BeginStep begins the next step, with a time limit.
 func (d *Deadline) BeginStep(limit time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -98,15 +102,15 @@ func (d *Deadline) BeginStep(limit time.Duration) {
 	d.setTimer(limit)
 }
 
-// CountTaken gives back the time for n bytes that the host has taken, but there is never more of it than when the step began:
-// a host that takes no more bytes has that time from then on.
+// CountTaken adds the time for n bytes that the host has accepted. The remaining time never exceeds
+// the step's limit, which is what a host has that stops accepting bytes.
 func (d *Deadline) CountTaken(n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.left = min(d.updateLeft()+TimeFor(n), d.limit)
 }
 
-// Pause lets no time pass until resume is called. Pauses may overlap.
+// Pause stops the clock until resume is called. Pauses may overlap.
 func (d *Deadline) Pause() (resume func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -122,14 +126,14 @@ func (d *Deadline) Pause() (resume func()) {
 	}
 }
 
-// Left is how much time the step has left.
+// Left returns the remaining time of the step.
 func (d *Deadline) Left() time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.updateLeft()
 }
 
-// Stop ends the context at once. It must be called when nobody waits any more.
+// Stop ends the context at once. Call it when nothing waits for the host any more.
 func (d *Deadline) Stop() {
 	d.timer.Stop()
 	d.cancel(nil)

@@ -11,7 +11,7 @@ import (
 
 var errLate = errors.New("late")
 
-// What may happen during a step, and when the deadline strikes then. Each row begins a step of 10 s.
+// Each row is an event in a step of 10 s, with the time at which the deadline ends the context.
 var steps = []struct {
 	name string
 	do   func(d *Deadline, stop func(time.Duration))
@@ -72,7 +72,7 @@ var steps = []struct {
 	}, 70 * time.Second},
 }
 
-// wait lets time pass by the clock of the bubble.
+// wait lets seconds pass in the synctest bubble.
 func wait(seconds int) { <-time.After(time.Duration(seconds) * time.Second) }
 
 func TestSteps(t *testing.T) {
@@ -97,7 +97,7 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// A deadline that was stopped, or whose parent has ended, does not strike.
+// A Deadline does not act after Stop, or after its parent has ended.
 func TestEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		parent, cancel := context.WithCancelCause(t.Context())
