@@ -7,8 +7,8 @@ import (
 	"remshell/pin"
 )
 
-// The helper may change the binding of ranks only where nobody has said a word about it.
-func TestLeavesBinding(t *testing.T) {
+// A helper may change the binding of ranks only if nothing is said about binding.
+func TestSaysNoBinding(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*job.Request, *job.NodeDef)
 		want   bool

@@ -7,9 +7,9 @@ import (
 	"remshell/job"
 )
 
-// What a spawn may use is what the job could have used: neither nodes that were only counted, nor
-// those behind a gate that was closed to the job.
-func TestSpawnsKeepTheChoice(t *testing.T) {
+// A spawn may use what the job could have used: neither nodes that its list does not name, nor those of a
+// region that is closed to the job.
+func TestSpawnsKeepTheSelection(t *testing.T) {
 	req := job.Request{HostEntries: []int{0, 2, 3}}
 	for _, name := range []string{"a", "unlisted", "full", "gated"} {
 		req.Nodes = append(req.Nodes, job.NodeDef{Name: name})
@@ -30,6 +30,6 @@ func TestSpawnsKeepTheChoice(t *testing.T) {
 	}
 	r.req.FixedPlacements, r.plan.Rejected = []job.FixedPlacement{{Node: 1}}, []job.Note{{Code: "region", Node: "full"}}
 	if r.keepSelection(); len(r.req.Nodes) != 2 {
-		t.Error("spots of a rank file name nodes by their number")
+		t.Error("fixed placements of a rank file name nodes by index")
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"remshell/wire"
 )
 
-// A job is found by its ID, or by ID and user; only a job that has to claim its CPUs again goes on behind the gate. What others
-// claim under the ID of a job is not that job, and if nobody can tell whose is meant, none is.
+// A job is found by its ID, or by ID and user. Claims of other users under its ID do not belong to it. If it is
+// ambiguous whose job is meant, none is.
 func TestWhichJobIsMeant(t *testing.T) {
 	at := func(seconds int) time.Time { return time.Unix(int64(seconds), 0) }
 	pages := []job.LedgerListing{
@@ -76,7 +76,8 @@ func TestWhichJobIsMeant(t *testing.T) {
 	}
 }
 
-// Only a job that stands in a queue waits: whoever has no job was told that his last one waits, as another user's ran.
+// Only a job in a queue counts as queued. The newest job of a user without jobs is not queued, even if
+// another user's job runs.
 func TestWhichJobWaits(t *testing.T) {
 	pages := []job.LedgerListing{{Node: "n1", ReaderUID: 5, Claims: []job.Claim{{Job: "runs-1", UID: 7, User: "ben"}},
 		Tickets: []job.Ticket{{Job: "waits-1", UID: 7, User: "ben"}, {Job: "mine-1", UID: 5, User: "me"}}}}
@@ -94,7 +95,7 @@ func TestWhichJobWaits(t *testing.T) {
 	}
 }
 
-// Of many users who claim one ID a few are named.
+// If many users claim one ID, the error names only a few.
 func TestManyUsersClaimOneJob(t *testing.T) {
 	page := job.LedgerListing{Node: "n1", ReaderUID: 0}
 	for uid := range 300 {
@@ -106,34 +107,34 @@ func TestManyUsersClaimOneJob(t *testing.T) {
 	}
 }
 
-// A word with a job goes to a node on which it has ranks: on one that it holds in reserve nobody hears it.
-func TestByWhomAJobIsAsked(t *testing.T) {
+// A request to a job goes to a node on which it has ranks: a standby node does not pass it on.
+func TestPageToAsk(t *testing.T) {
 	claim := func(uid int, why job.IdleReason) job.Claim { return job.Claim{Job: "j", UID: uid, IdleReason: why} }
 	page := func(claims ...job.Claim) job.LedgerListing { return job.LedgerListing{ReaderUID: 1, Claims: claims} }
 	for _, test := range []struct {
-		name  string
-		pages []job.LedgerListing
-		at    int
-		hears bool
+		name     string
+		pages    []job.LedgerListing
+		at       int
+		hasRanks bool
 	}{
 		{"nowhere", []job.LedgerListing{page(job.Claim{Job: "other", UID: 1})}, -1, false},
 		{"the first", []job.LedgerListing{page(), page(claim(1, "")), page(claim(1, ""))}, 1, true},
 		{"ours", []job.LedgerListing{page(claim(2, "")), page(claim(1, ""))}, 1, true},
 		{"another user's", []job.LedgerListing{page(claim(2, job.IdleStandby)), page(claim(2, ""))}, 1, true},
-		{"a spare is the first", []job.LedgerListing{page(claim(1, job.IdleStandby)), page(claim(1, ""))}, 1, true},
+		{"a standby node is the first", []job.LedgerListing{page(claim(1, job.IdleStandby)), page(claim(1, ""))}, 1, true},
 		{"between two attempts", []job.LedgerListing{page(claim(1, job.IdleStandby)), page(claim(1, job.IdleRestarting))}, 1, true},
 		{"being moved", []job.LedgerListing{page(claim(1, job.IdleStandby), claim(1, ""))}, 0, true},
-		{"spares alone", []job.LedgerListing{page(), page(claim(1, job.IdleStandby))}, 1, false},
+		{"standby nodes alone", []job.LedgerListing{page(), page(claim(1, job.IdleStandby))}, 1, false},
 	} {
 		of, several := findJob(test.pages, job.JobRef{Job: "j"}, false)
-		if at, hears := pageToAsk(test.pages, of); several != nil || at != test.at || hears != test.hears {
-			t.Errorf("%s: %d, %v, want %d, %v; %v", test.name, at, hears, test.at, test.hears, several)
+		if at, hasRanks := pageToAsk(test.pages, of); several != nil || at != test.at || hasRanks != test.hasRanks {
+			t.Errorf("%s: %d, %v, want %d, %v; %v", test.name, at, hasRanks, test.at, test.hasRanks, several)
 		}
 	}
 }
 
-// A job has ended when none of its claims is left; those of others do not count.
-func TestWhatRemainsOfAJob(t *testing.T) {
+// A job has ended when none of its claims is left. Other users' claims under its ID do not count.
+func TestRemainingClaim(t *testing.T) {
 	mine, other := job.Claim{Job: "j", UID: 7}, job.Claim{Job: "j", UID: 8}
 	of := jobTarget{job.JobRef{Job: "j"}, []int{7, -1, 7}}
 	for _, test := range []struct {
@@ -144,9 +145,9 @@ func TestWhatRemainsOfAJob(t *testing.T) {
 	}{
 		{"nothing", []job.LedgerListing{{Node: "a", Claims: []job.Claim{other}}, {Node: "b", Claims: []job.Claim{mine}}, {Node: "c"}}, "", ""},
 		{"a claim", []job.LedgerListing{{Node: "a"}, {Node: "b"}, {Node: "c", Claims: []job.Claim{other, mine}}}, "c", "it still has CPUs there"},
-		{"nobody can tell", []job.LedgerListing{{Node: "a", Err: "broken"}, {Node: "b"}, {Node: "c"}}, "a", "that cannot be seen: broken"},
+		{"a ledger of the job's that cannot be read", []job.LedgerListing{{Node: "a", Err: "broken"}, {Node: "b"}, {Node: "c"}}, "a", "that cannot be seen: broken"},
 		{"a host that came later", []job.LedgerListing{{Node: "a"}, {Node: "b"}, {Node: "c"}, {Node: "d", Claims: []job.Claim{mine}}}, "", ""},
-		{"nobody needs to tell", []job.LedgerListing{{Node: "a"}, {Node: "b", Err: "broken"}, {Node: "c"}}, "", ""},
+		{"another ledger that cannot be read", []job.LedgerListing{{Node: "a"}, {Node: "b", Err: "broken"}, {Node: "c"}}, "", ""},
 	} {
 		if node, why := remainingClaim(test.pages, of); node != test.node || why != test.why {
 			t.Errorf("%s: %q, %q; want %q, %q", test.name, node, why, test.node, test.why)
@@ -154,14 +155,14 @@ func TestWhatRemainsOfAJob(t *testing.T) {
 	}
 }
 
-// Who asks a job for what takes the job's own time waits that long: a checkpoint may be written after more than ten minutes. Of
-// a helper that says nothing to what needs no time we hear the end.
-func TestAnAskWaitsAsLongAsTheJobTakes(t *testing.T) {
+// A request that takes the job's own time has no time limit: a checkpoint may take more than ten minutes. A
+// status request has a limit.
+func TestARequestWaitsAsLongAsTheJobTakes(t *testing.T) {
 	for verb, waits := range map[job.Verb]bool{job.VerbCheckpoint: true, job.VerbMigrate: true, job.VerbEnd: true, job.VerbSuspend: true, job.VerbStatus: false} {
 		synctest.Test(t, func(t *testing.T) {
 			const late = 3 * time.Hour // --ckpt-grace 4h, say
 			var over atomic.Bool
-			s := newCast(func(c *wire.Conn, _ string, m wire.Message) bool {
+			s := newFakeCluster(func(c *wire.Conn, _ string, m wire.Message) bool {
 				switch m := m.(type) {
 				case *wire.ListLedger:
 					listed := &wire.LedgerListed{UID: 5}
@@ -184,9 +185,9 @@ func TestAnAskWaitsAsLongAsTheJobTakes(t *testing.T) {
 			signals := make(chan os.Signal)
 			defer close(signals)
 			r.env.Signals = signals
-			asked, err := Control(t.Context(), r.req, r.env, job.JobRef{Job: "j"}, job.ControlRequest{Verb: verb})
-			if done := asked.Reply.State == job.ReplyDone; done != waits || err != nil && waits {
-				t.Errorf("%s: %+v, %v", verb, asked, err)
+			result, err := Control(t.Context(), r.req, r.env, job.JobRef{Job: "j"}, job.ControlRequest{Verb: verb})
+			if done := result.Reply.State == job.ReplyDone; done != waits || err != nil && waits {
+				t.Errorf("%s: %+v, %v", verb, result, err)
 			}
 			time.Sleep(late)
 			synctest.Wait()
@@ -194,13 +195,13 @@ func TestAnAskWaitsAsLongAsTheJobTakes(t *testing.T) {
 	}
 }
 
-// A job that says it has ended and keeps its claim has not: whoever has ended it reads that, and not "done". Claims that go a
-// moment later are waited for.
+// A job that replies that it has ended, and keeps its claim, has not ended: the reply becomes "refused". Control
+// waits for claims that are released a moment later.
 func TestAJobThatKeepsItsClaimHasNotEnded(t *testing.T) {
 	for keeps, want := range map[time.Duration]job.ReplyState{time.Hour: job.ReplyRefused, 20 * time.Second: job.ReplyDone} {
 		synctest.Test(t, func(t *testing.T) {
 			began := time.Now()
-			s := newCast(func(c *wire.Conn, _ string, m wire.Message) bool {
+			s := newFakeCluster(func(c *wire.Conn, _ string, m wire.Message) bool {
 				switch m := m.(type) {
 				case *wire.ListLedger:
 					listed := &wire.LedgerListed{UID: 0, Claims: []job.Claim{{Job: "j", UID: 6}, {Job: "j", UID: 5, User: "ann"}}}
@@ -223,17 +224,17 @@ func TestAJobThatKeepsItsClaimHasNotEnded(t *testing.T) {
 			signals := make(chan os.Signal)
 			defer close(signals)
 			r.env.Signals = signals
-			asked, err := Control(t.Context(), r.req, r.env, job.JobRef{Job: "j", User: "ann"}, job.ControlRequest{Verb: job.VerbEnd})
-			if err != nil || asked.Reply.State != want || want == job.ReplyRefused && asked.Reply.Text != "job j@ann says that it has ended, but it still has CPUs there" {
-				t.Errorf("%+v, %v; want %s", asked, err, want)
+			result, err := Control(t.Context(), r.req, r.env, job.JobRef{Job: "j", User: "ann"}, job.ControlRequest{Verb: job.VerbEnd})
+			if err != nil || result.Reply.State != want || want == job.ReplyRefused && result.Reply.Text != "job j@ann says that it has ended, but it still has CPUs there" {
+				t.Errorf("%+v, %v; want %s", result, err, want)
 			}
 			synctest.Wait()
 		})
 	}
 }
 
-// What all hosts together send of their ledgers has an end, however many they are.
-func TestLedgersOfManyHostsHaveRoomTogether(t *testing.T) {
+// The ledgers that all hosts together send are limited, however many hosts there are.
+func TestMaxListing(t *testing.T) {
 	for hosts, want := range map[int]int{0: 256 << 20, 1: 256 << 20, 64: 4 << 20, 1024: 256 << 10, 4096: 64 << 10, 100_000: 64 << 10} {
 		if got := maxListing(hosts); got != want {
 			t.Errorf("%d hosts: %d bytes each, want %d", hosts, got, want)
@@ -241,10 +242,10 @@ func TestLedgersOfManyHostsHaveRoomTogether(t *testing.T) {
 	}
 }
 
-// A helper that takes a question about a job, and says nothing or something else, does not hold back what the nodes have told.
-func TestAStatusWithoutAnswer(t *testing.T) {
+// A helper that does not reply to a status request does not keep the nodes' listings from being returned.
+func TestStatusWithoutReply(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newCast(func(c *wire.Conn, _ string, m wire.Message) bool {
+		s := newFakeCluster(func(c *wire.Conn, _ string, m wire.Message) bool {
 			switch m.(type) {
 			case *wire.ListLedger:
 				c.Send(&wire.LedgerListed{UID: 5, Claims: []job.Claim{{Job: "j", UID: 5, Size: 2}}})
@@ -264,16 +265,16 @@ func TestAStatusWithoutAnswer(t *testing.T) {
 		defer close(signals)
 		r.env.Signals = signals
 		began := time.Now()
-		pages, asked, err := Status(t.Context(), r.req, r.env, job.JobRef{Job: "j"})
-		if took := time.Since(began); err != nil || took > time.Minute || len(pages) != 1 || len(pages[0].Claims) != 1 || asked.Reply.Text != "connected, and then silent for 30 s" {
-			t.Errorf("after %v: %v, pages %+v, answer %+v", took, err, pages, asked.Reply)
+		pages, result, err := Status(t.Context(), r.req, r.env, job.JobRef{Job: "j"})
+		if took := time.Since(began); err != nil || took > time.Minute || len(pages) != 1 || len(pages[0].Claims) != 1 || result.Reply.Text != "connected, and then silent for 30 s" {
+			t.Errorf("after %v: %v, pages %+v, reply %+v", took, err, pages, result.Reply)
 		}
 		<-time.After(2 * time.Second) // the last Ping
 	})
 }
 
-// The front of a job's name was no name of it.
-func TestTheFrontOfAName(t *testing.T) {
+// A prefix of a job's ID names the job.
+func TestPrefixOfAnID(t *testing.T) {
 	at := func(seconds int) time.Time { return time.Unix(int64(seconds), 0) }
 	pages := []job.LedgerListing{
 		{Node: "n1", ReaderUID: 5, Claims: []job.Claim{
@@ -290,15 +291,15 @@ func TestTheFrontOfAName(t *testing.T) {
 	}{
 		{"65a-1-aa", "65a-1-aa", ""},
 		{"65a-1", "65a-1-aa", ""},
-		{"65a-1-a", "65a-1-aa", ""}, // ours, before another user's whole ID
+		{"65a-1-a", "65a-1-aa", ""}, // the user's own job comes before another user's whole ID
 		{"65a-2", "65a-2-bb", ""},
 		{"65a-2@evil", "65a-2", ""},
 		{"65a-1@ben", "65a-1-a", ""},
 		{"65b-1", "65b-1-cc", ""},
 		{"65c", "65c-1-dd", ""},
-		{"last", "65c-1-dd", ""}, // what an older one has spawned later is no job
+		{"last", "65c-1-dd", ""}, // a later spawn of an older job does not count
 		{"last@ben", "65a-1-a", ""},
-		{"las", "last", ""}, // another user's, who is asked under his own name
+		{"las", "last", ""}, // another user's job that is called "last"
 		{"none", "none", ""},
 		{"65a", "", "2 jobs begin with 65a; 65a-1-aa  me  ./solver|65a-2-bb  me  ./other"},
 		{"65", "", "3 jobs begin with 65; 65a-1-aa  me  ./solver|65a-2-bb  me  ./other|65c-1-dd  me  4 ranks"},
@@ -309,12 +310,12 @@ func TestTheFrontOfAName(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := resolveName(pages, ref)
-		said := ""
+		text := ""
 		if err != nil {
-			said = err.Error() + "; " + strings.Join(usererr.Reasons(err), "|")
+			text = err.Error() + "; " + strings.Join(usererr.Reasons(err), "|")
 		}
-		if said != test.err || err == nil && got.Job != test.want {
-			t.Errorf("%s: %q, %q, want %q, %q", test.name, got.Job, said, test.want, test.err)
+		if text != test.err || err == nil && got.Job != test.want {
+			t.Errorf("%s: %q, %q, want %q, %q", test.name, got.Job, text, test.want, test.err)
 		}
 	}
 	page := job.LedgerListing{ReaderUID: 5}

@@ -11,23 +11,23 @@ import (
 	"remshell/usererr"
 )
 
-// Hosts that fail alike share a line, which has the detail of the first of them.
+// Hosts with the same failure share a line, which has the detail of the first of them.
 func TestFoldedFailures(t *testing.T) {
-	ours := func(host, at string) job.Failure {
+	dialError := func(host, at string) job.Failure {
 		return job.Failure{Node: host, Err: &sshx.DialError{Host: host, Step: "connect", Why: "refused", Details: at}}
 	}
-	theirs := func(host, at string) job.Failure {
+	transportError := func(host, at string) job.Failure {
 		return job.Failure{Node: host, Err: &transport.Error{Host: host, Step: "connect", Why: "refused", Details: at}}
 	}
 	for name, test := range map[string]struct {
 		failed []job.Failure
 		want   string
 	}{
-		"one":            {[]job.Failure{ours("n1", "10.0.0.1:22")}, "n1: connect: refused (10.0.0.1:22)"},
-		"no detail":      {[]job.Failure{ours("n1", ""), ours("n2", "")}, "n[1-2]: connect: refused"},
-		"equal":          {[]job.Failure{ours("n1", "10.0.0.1:22"), ours("n2", "10.0.0.1:22")}, "n[1-2]: connect: refused (10.0.0.1:22)"},
-		"each its own":   {[]job.Failure{ours("n1", "10.0.0.1:22"), ours("n2", "10.0.0.2:22")}, "n[1-2]: connect: refused (n1: 10.0.0.1:22)"},
-		"a program says": {[]job.Failure{theirs("n1", ""), theirs("n2", "Connection refused")}, "n[1-2]: connect: refused (Connection refused)"},
+		"one":                 {[]job.Failure{dialError("n1", "10.0.0.1:22")}, "n1: connect: refused (10.0.0.1:22)"},
+		"no detail":           {[]job.Failure{dialError("n1", ""), dialError("n2", "")}, "n[1-2]: connect: refused"},
+		"equal":               {[]job.Failure{dialError("n1", "10.0.0.1:22"), dialError("n2", "10.0.0.1:22")}, "n[1-2]: connect: refused (10.0.0.1:22)"},
+		"each its own":        {[]job.Failure{dialError("n1", "10.0.0.1:22"), dialError("n2", "10.0.0.2:22")}, "n[1-2]: connect: refused (n1: 10.0.0.1:22)"},
+		"detail of a program": {[]job.Failure{transportError("n1", ""), transportError("n2", "Connection refused")}, "n[1-2]: connect: refused (Connection refused)"},
 	} {
 		if got := (&HostsError{Failed: test.failed}).Error(); got != test.want {
 			t.Errorf("%s: %s, want %s", name, got, test.want)
@@ -35,7 +35,7 @@ func TestFoldedFailures(t *testing.T) {
 	}
 }
 
-// A hint that has a command for each host named the first host alone.
+// A hint with a command has the command of each host, not only of the first.
 func TestEachHostHasItsCommandInTheHint(t *testing.T) {
 	var failed []job.Failure
 	for _, host := range []string{"n1", "n2"} {

@@ -14,34 +14,34 @@ import (
 	"remshell/wire"
 )
 
-// A rush is a cluster of one slot, and two queue hosts with their tickets and gates.
-type rush struct {
-	*cast
+// A moveCluster is a cluster of one slot with two queue hosts, and their tickets and decision locks.
+type moveCluster struct {
+	*fakeCluster
 	mu      sync.Mutex
-	slow    func(id job.ID) time.Duration // how long its ticket takes, at the second host
-	tickets map[string][]holding          // by queue host, in the order of their numbers
+	slow    func(id job.ID) time.Duration // how long taking a ticket takes at the second host
+	tickets map[string][]heldTicket       // by queue host, ordered by number
 	number  int64
-	gate    map[string]*wire.Conn // whose it is
-	outside map[string][]*wire.Conn
+	lock    map[string]*wire.Conn   // connection that holds the lock, by queue host
+	pending map[string][]*wire.Conn // connections that wait for the lock
 	conns   map[*wire.Conn]string
 	busy    bool
 	started []job.ID
 }
 
-// A holding is a ticket and the connection that keeps it.
-type holding struct {
+// A heldTicket is a ticket and the connection that holds it.
+type heldTicket struct {
 	job.Ticket
 	c *wire.Conn
 }
 
-func newRush() *rush {
-	s := &rush{tickets: make(map[string][]holding), gate: make(map[string]*wire.Conn), outside: make(map[string][]*wire.Conn),
+func newMoveCluster() *moveCluster {
+	s := &moveCluster{tickets: make(map[string][]heldTicket), lock: make(map[string]*wire.Conn), pending: make(map[string][]*wire.Conn),
 		conns: make(map[*wire.Conn]string), slow: func(job.ID) time.Duration { return 0 }, busy: true}
-	s.cast = newCast(s.play)
+	s.fakeCluster = newFakeCluster(s.play)
 	return s
 }
 
-func (s *rush) play(c *wire.Conn, node string, m wire.Message) bool {
+func (s *moveCluster) play(c *wire.Conn, node string, m wire.Message) bool {
 	if m, ok := m.(*wire.Enqueue); ok && node == "q2" {
 		time.Sleep(s.slow(m.Ticket.Job))
 	}
@@ -52,11 +52,11 @@ func (s *rush) play(c *wire.Conn, node string, m wire.Message) bool {
 	case *wire.Enqueue:
 		s.number++
 		m.Ticket.Number = s.number
-		s.tickets[node] = append(s.tickets[node], holding{m.Ticket, c})
-		s.tell(node, c)
+		s.tickets[node] = append(s.tickets[node], heldTicket{m.Ticket, c})
+		s.sendPosition(node, c)
 	case *wire.Dequeue:
-		s.tickets[node] = slices.DeleteFunc(s.tickets[node], func(h holding) bool { return h.c == c })
-		s.tell(node, nil)
+		s.tickets[node] = slices.DeleteFunc(s.tickets[node], func(h heldTicket) bool { return h.c == c })
+		s.sendPosition(node, nil)
 	case *wire.ListLedger:
 		var all []job.Ticket
 		for _, h := range s.tickets[node] {
@@ -64,16 +64,16 @@ func (s *rush) play(c *wire.Conn, node string, m wire.Message) bool {
 		}
 		c.Send(&wire.LedgerListed{Tickets: all})
 	case *wire.LockDecision:
-		if s.gate[node] != nil {
-			s.outside[node] = append(s.outside[node], c)
+		if s.lock[node] != nil {
+			s.pending[node] = append(s.pending[node], c)
 			return true
 		}
-		s.open(node, c)
+		s.grantLock(node, c)
 	case *wire.UnlockDecision:
-		if s.gate[node] = nil; len(s.outside[node]) > 0 {
-			next := s.outside[node][0]
-			s.outside[node] = s.outside[node][1:]
-			s.open(node, next)
+		if s.lock[node] = nil; len(s.pending[node]) > 0 {
+			next := s.pending[node][0]
+			s.pending[node] = s.pending[node][1:]
+			s.grantLock(node, next)
 		}
 	case *wire.Survey:
 		if !s.busy {
@@ -90,8 +90,8 @@ func (s *rush) play(c *wire.Conn, node string, m wire.Message) bool {
 	return true
 }
 
-// ahead is how many tickets stand before that of a connection; all, if it has none.
-func (s *rush) ahead(node string, c *wire.Conn) int {
+// ahead returns how many tickets are before that of a connection; all of them if it has none.
+func (s *moveCluster) ahead(node string, c *wire.Conn) int {
 	for i, h := range s.tickets[node] {
 		if h.c == c {
 			return i
@@ -100,13 +100,13 @@ func (s *rush) ahead(node string, c *wire.Conn) int {
 	return len(s.tickets[node])
 }
 
-func (s *rush) open(node string, c *wire.Conn) {
-	s.gate[node] = c
+func (s *moveCluster) grantLock(node string, c *wire.Conn) {
+	s.lock[node] = c
 	c.Send(&wire.DecisionLocked{Ahead: s.ahead(node, c)})
 }
 
-// tell tells one who holds a ticket, or all, where they stand.
-func (s *rush) tell(node string, one *wire.Conn) {
+// sendPosition sends the holder of a ticket its position; one is nil for all holders.
+func (s *moveCluster) sendPosition(node string, one *wire.Conn) {
 	for i, h := range s.tickets[node] {
 		if one == nil || one == h.c {
 			h.c.Send(&wire.QueuePosition{Ahead: i, Total: len(s.tickets[node]), Head: s.tickets[node][0].Ticket})
@@ -115,7 +115,7 @@ func (s *rush) tell(node string, one *wire.Conn) {
 }
 
 // kill kills a host.
-func (s *rush) kill(node string) {
+func (s *moveCluster) kill(node string) {
 	s.SetDown(node, true)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,15 +124,15 @@ func (s *rush) kill(node string) {
 			c.Abandon()
 		}
 	}
-	delete(s.gate, node)
-	delete(s.outside, node)
+	delete(s.lock, node)
+	delete(s.pending, node)
 	delete(s.tickets, node)
 }
 
-// run sends a request off, and lets its job run for a moment.
-func (s *rush) run(t *testing.T, wg *sync.WaitGroup, id string, ctx context.Context) *try {
+// run starts a request, and lets its job run for a second.
+func (s *moveCluster) run(t *testing.T, wg *sync.WaitGroup, id string, ctx context.Context) *testRequest {
 	r := s.request(func(req *job.Request) {
-		keptBy("q1", "q2")(req)
+		withQueueHosts("q1", "q2")(req)
 		req.Job, req.Wait = job.ID(id), true
 	}, "a")
 	wg.Go(func() {
@@ -152,20 +152,20 @@ func (s *rush) run(t *testing.T, wg *sync.WaitGroup, id string, ctx context.Cont
 	return r
 }
 
-// Eight wait when their queue host is killed. They queue at the next one, in whichever order they come there:
-// nobody is lost, nobody overtakes another, one that has given up meanwhile is waited for no more, and
-// who comes later is behind them.
+// Eight requests wait when their queue host is killed. They queue at the next one, in any order of arrival.
+// None is lost and none overtakes another. The others stop waiting for one that was cancelled meanwhile, and
+// a later request is behind them.
 func TestEightMoveToTheNextQueueHost(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		slow func(i int) time.Duration
 	}{
 		{"in their order", func(int) time.Duration { return 0 }},
-		{"the other way round", func(i int) time.Duration { return time.Duration(8-i) * 300 * time.Millisecond }},
+		{"in reverse order", func(i int) time.Duration { return time.Duration(8-i) * 300 * time.Millisecond }},
 		{"mixed", func(i int) time.Duration { return time.Duration(i*5%8) * 700 * time.Millisecond }},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newRush()
+			s := newMoveCluster()
 			s.slow = func(id job.ID) time.Duration {
 				var i int
 				fmt.Sscanf(string(id), "job-%d", &i)
@@ -173,7 +173,7 @@ func TestEightMoveToTheNextQueueHost(t *testing.T) {
 			}
 			var wg sync.WaitGroup
 			var want []job.ID
-			var tries []*try
+			var requests []*testRequest
 			leaving, leave := context.WithCancel(t.Context())
 			for i := range 8 {
 				ctx := t.Context()
@@ -182,24 +182,24 @@ func TestEightMoveToTheNextQueueHost(t *testing.T) {
 				} else {
 					want = append(want, job.ID(fmt.Sprint("job-", i)))
 				}
-				tries = append(tries, s.run(t, &wg, fmt.Sprint("job-", i), ctx))
+				requests = append(requests, s.run(t, &wg, fmt.Sprint("job-", i), ctx))
 				time.Sleep(3 * time.Second)
 			}
 			s.kill("q1")
 			leave()
 			s.mu.Lock()
-			s.busy = false // whoever comes first could start
+			s.busy = false // any request could start now
 			s.mu.Unlock()
 			time.Sleep(20 * time.Second)
-			want = append(want, "newcomer")
-			s.run(t, &wg, "newcomer", t.Context())
+			want = append(want, "late")
+			s.run(t, &wg, "late", t.Context())
 			wg.Wait()
 			if !slices.Equal(s.started, want) {
 				t.Errorf("%s: started %q, want %q", test.name, s.started, want)
 			}
-			said := tries[1].lines()
-			if !strings.Contains(said, "the queue host q1 is lost (") || !strings.Contains(said, "); queueing on q2, position 2 of ") {
-				t.Errorf("%s: the second says %q", test.name, said)
+			lines := requests[1].lines()
+			if !strings.Contains(lines, "the queue host q1 is lost (") || !strings.Contains(lines, "); queueing on q2, position 2 of ") {
+				t.Errorf("%s: the second prints %q", test.name, lines)
 			}
 		})
 	}

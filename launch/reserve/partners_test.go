@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// All hosts of a job are probed, and each of many from several sides.
+// Each host is probed by others; with many hosts, by at least 8.
 func TestPartners(t *testing.T) {
 	for _, n := range []int{2, 3, 32, 33, 64, 1000} {
 		probed := make([]int, n)

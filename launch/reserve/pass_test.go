@@ -13,23 +13,23 @@ import (
 	"remshell/wire"
 )
 
-// A queue has one request of another user at its head, which stays until it is passed.
-type headed struct {
-	*cast
-	mu     sync.Mutex
-	ahead  int
-	head   job.Ticket
-	passed []wire.Overtake
-	use    func(without []int) job.Occupancy // of every node
+// A headCluster is a cluster whose queue has another user's request at its head, which stays until it is overtaken.
+type headCluster struct {
+	*fakeCluster
+	mu        sync.Mutex
+	ahead     int
+	head      job.Ticket
+	overtaken []wire.Overtake
+	use       func(without []int) job.Occupancy // of every node
 }
 
-func newHeaded(head job.Ticket) *headed {
-	q := &headed{ahead: 1, head: head, use: func([]int) job.Occupancy { return job.Occupancy{} }}
-	q.cast = newCast(q.answer)
+func newHeadCluster(head job.Ticket) *headCluster {
+	q := &headCluster{ahead: 1, head: head, use: func([]int) job.Occupancy { return job.Occupancy{} }}
+	q.fakeCluster = newFakeCluster(q.answer)
 	return q
 }
 
-func (q *headed) answer(c *wire.Conn, node string, m wire.Message) bool {
+func (q *headCluster) answer(c *wire.Conn, node string, m wire.Message) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch m := m.(type) {
@@ -38,7 +38,7 @@ func (q *headed) answer(c *wire.Conn, node string, m wire.Message) bool {
 	case *wire.Survey:
 		c.Send(&wire.Surveyed{Occupancy: q.use(m.IgnoredUsers)})
 	case *wire.Overtake:
-		q.passed = append(q.passed, *m)
+		q.overtaken = append(q.overtaken, *m)
 		q.ahead = 0
 		c.Send(&wire.QueuePosition{Total: 2})
 	case *wire.Enqueue:
@@ -49,9 +49,10 @@ func (q *headed) answer(c *wire.Conn, node string, m wire.Message) bool {
 	return true
 }
 
-// A waiter passes a head that does not want its room, and says so; one whose user holds all of
-// the node as well, since that is his to give; and never one that has none.
-func TestPassing(t *testing.T) {
+// A waiting request overtakes a head whose ranks fit and which does not start, and says so. It does so also
+// if the head's user holds the whole node, since the user could release it. It never overtakes a head whose
+// ranks do not fit now.
+func TestOvertaking(t *testing.T) {
 	stale := job.Ticket{Number: 3, Job: "stale", UID: 77, User: "eve", PID: 4711, Size: 2, Nodes: "a"}
 	held := func(by int) func([]int) job.Occupancy {
 		return func(without []int) job.Occupancy {
@@ -65,23 +66,23 @@ func TestPassing(t *testing.T) {
 	huge.Size = 1 << 20
 	unseen := stale
 	unseen.Nodes = "zz[1-9]"
-	const told = "eve's request (job stale, pid 4711 on a) has had room for 1 minute and did not start; going ahead of it"
+	const line = "eve's request (job stale, pid 4711 on a) has had room for 1 minute and did not start; going ahead of it"
 	for _, test := range []struct {
 		name   string
 		head   job.Ticket
 		use    func([]int) job.Occupancy
-		within time.Duration // it starts, or is passed; 0: never
-		pass   string        // what is asked for
-		said   string
+		within time.Duration // time until it starts or overtakes; 0: never
+		pass   string        // Overtake that is sent
+		line   string
 	}{
-		{"it does not want its room", stale, nil, time.Minute, "{77 0}", told},
-		{"its user has all of it", stale, held(77), time.Minute, "{77 0}", told},
-		{"there is no room", stale, held(78), 0, "", ""},
-		{"there can be none", huge, nil, 0, "{77 3}", ""},
+		{"its ranks fit", stale, nil, time.Minute, "{77 0}", line},
+		{"its user has all of it", stale, held(77), time.Minute, "{77 0}", line},
+		{"its ranks do not fit", stale, held(78), 0, "", ""},
+		{"its ranks can never fit", huge, nil, 0, "{77 3}", ""},
 		{"its nodes are not ours", unseen, nil, 10 * time.Minute, "", ""},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			q := newHeaded(test.head)
+			q := newHeadCluster(test.head)
 			if test.use != nil {
 				q.use = test.use
 			}
@@ -89,15 +90,15 @@ func TestPassing(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
 			defer cancel()
 			began := time.Now()
-			_, err := r.book(ctx)
+			_, err := r.findAndClose(ctx)
 			took := time.Since(began)
-			if got := strings.Trim(fmt.Sprint(q.passed), "[]"); got != test.pass {
-				t.Errorf("%s: passed %q, want %q", test.name, got, test.pass)
+			if got := strings.Trim(fmt.Sprint(q.overtaken), "[]"); got != test.pass {
+				t.Errorf("%s: overtaken %q, want %q", test.name, got, test.pass)
 			}
-			if !strings.Contains(r.lines(), test.said) || test.said == "" && strings.Contains(r.lines(), "going ahead") {
-				t.Errorf("%s: said %q", test.name, r.lines())
+			if !strings.Contains(r.lines(), test.line) || test.line == "" && strings.Contains(r.lines(), "going ahead") {
+				t.Errorf("%s: printed %q", test.name, r.lines())
 			}
-			blocked := test.name == "there is no room" || test.name == "its user has all of it"
+			blocked := test.name == "its ranks do not fit" || test.name == "its user has all of it"
 			if blocked != (err != nil) || !blocked && (took < test.within || took > test.within+6*time.Minute) {
 				t.Errorf("%s: after %v: %v", test.name, took, err)
 			}

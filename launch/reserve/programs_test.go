@@ -7,9 +7,8 @@ import (
 	"remshell/job"
 )
 
-// What an entry of a host file gives its ranks stands, also against what we tell ranks of
-// ourselves; -env stands against both.
-func TestWordsOfAHostStandAgainstOurs(t *testing.T) {
+// A variable in the entry of a host file overrides the default environment; -env overrides both.
+func TestEnvironmentOfAHostEntry(t *testing.T) {
 	apps := []job.App{{Env: job.Env{Set: []string{"A=-env"}}, DefaultEnv: []string{"OMP_NUM_THREADS=2", "PSP_SCHED_YIELD=1"}}, {}}
 	for _, test := range []struct {
 		entry, want []string
@@ -28,8 +27,9 @@ func TestWordsOfAHostStandAgainstOurs(t *testing.T) {
 	}
 }
 
-// Ranks of a node have their folder of the job there, in all that they get, and the request stays as it is.
-func TestRanksGetTheFolderOfTheirNode(t *testing.T) {
+// On a node, all paths of ranks in the batch job's directory are translated to the node's directory. The
+// request itself does not change.
+func TestRanksGetTheBatchDirOfTheirNode(t *testing.T) {
 	def := job.NodeDef{BatchDir: job.BatchDir{LocalPath: "/x/dir_9", NodePath: "/x/dir_4"}}
 	req := job.Request{
 		BaseEnv: job.Env{DirVars: []string{"TMPDIR=/x/dir_9"}, Set: []string{"A=1", "_CONDOR_SCRATCH_DIR=/x/dir_9"}},

@@ -9,8 +9,7 @@ import (
 	"remshell/job"
 )
 
-// A start that is quick shows nothing; one that takes longer a line that is taken away in
-// the end (DIAG-6).
+// A quick start shows nothing. A slow one shows a line, which is removed in the end (DIAG-6).
 func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lines []string

@@ -9,7 +9,7 @@ import (
 	"remshell/pin"
 )
 
-// A plan is left when the start is, however long it takes (TRUST-8).
+// Planning is abandoned when its context ends, however long it takes (TRUST-8).
 func TestAPlanIsLeftWithItsContext(t *testing.T) {
 	core := pin.Core{CPUs: []int{0}, CoreLocation: pin.CoreLocation{L2: -1, L3: -1}}
 	req := job.Request{Apps: []job.App{{N: 1 << 17, Argv: []string{"true"}}}, Placement: job.Placement{Overbook: true}}
@@ -20,7 +20,7 @@ func TestAPlanIsLeftWithItsContext(t *testing.T) {
 		probe.Topology.Cores = []pin.Core{core}
 		req.Nodes, snap.Nodes = append(req.Nodes, def), append(snap.Nodes, job.Node{NodeDef: def, Probe: probe})
 	}
-	why := errors.New("the user has gone")
+	why := errors.New("the user has cancelled")
 	ctx, leave := context.WithCancelCause(t.Context())
 	leave(why)
 	if _, err := makePlan(ctx, req, snap); !errors.Is(err, why) {

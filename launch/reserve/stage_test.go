@@ -13,20 +13,21 @@ import (
 	"remshell/wire"
 )
 
-// A blob is a file that is staged.
+// A blob is the content of a staged file.
 type blob struct{ io.ReaderAt }
 
 func (blob) Checksum() (string, error) { return strings.Repeat("0", 64), nil }
 
-// A node that takes a byte now and then, or says so of none, does not hold a start; one that takes what it gets at 10 KB/s is waited for.
+// A start does not wait for a node that credits only single bytes, or none. It waits for one that receives
+// at 10 KB/s.
 func TestHowLongFilesAreStaged(t *testing.T) {
 	const size = 40 * wire.FileChunkSize
 	for _, test := range []struct {
 		name  string
-		takes int           // bytes at once
-		every time.Duration // so often
-		want  string        // error
-		most  time.Duration // all of it
+		bytes int           // bytes credited at once
+		every time.Duration // interval between credits
+		want  string        // text of the error; empty: staging succeeds
+		most  time.Duration // limit for the whole staging
 	}{
 		{"one byte each second", 1, time.Second, "b: files were not staged within 1m0s", 5 * time.Minute},
 		{"no byte each second", 0, time.Second, "b: files were not staged within 1m0s", 5 * time.Minute},
@@ -34,13 +35,13 @@ func TestHowLongFilesAreStaged(t *testing.T) {
 		{"all, and then nothing", wire.FileChunkSize, time.Millisecond, "b: files were not staged within 1m0s", 5 * time.Minute},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newCast(nil)
+			s := newFakeCluster(nil)
 			s.Answer = func(c *wire.Conn, node string, m wire.Message) bool {
 				switch m := m.(type) {
 				case *wire.StageFiles:
 					c.Send(&wire.MissingFiles{Files: []int{0}})
 					if node == "b" {
-						go dribble(t.Context(), c, test.takes, test.every, size, test.want == "")
+						go dribble(t.Context(), c, test.bytes, test.every, size, test.want == "")
 					}
 				case *wire.FileChunk:
 					if node == "a" {
@@ -77,7 +78,8 @@ func TestHowLongFilesAreStaged(t *testing.T) {
 	}
 }
 
-// dribble takes so many bytes at once until all are taken, and says at the end that all is there, if it may.
+// dribble credits so many bytes at a time until size bytes are credited. At the end it reports success if
+// staged is set.
 func dribble(ctx context.Context, c *wire.Conn, bytes int, every time.Duration, size int, staged bool) {
 	for left := size; left > 0; left -= bytes {
 		select {

@@ -7,8 +7,8 @@ import (
 	"remshell/pin"
 )
 
-// The universe is the slots of all hosts that ranks of the job may be on, also where the first ranks have one of them alone, and
-// in every group; -usize overrides it.
+// The universe size is the slots of all hosts on which the job's ranks may run, even if the first group
+// uses one host only. It is the same for every group; -usize overrides it.
 func TestTheUniverseIsAllHostsThatMaySpawn(t *testing.T) {
 	machine := func(cores int, identity string) job.Probe {
 		p := job.Probe{Identity: identity}
@@ -17,28 +17,28 @@ func TestTheUniverseIsAllHostsThatMaySpawn(t *testing.T) {
 		}
 		return p
 	}
-	most := 2
+	maxProcs := 2
 	nodes := []job.Node{
 		{NodeDef: job.NodeDef{Name: "a", Slots: 1}, Probe: machine(8, "A")},
 		{NodeDef: job.NodeDef{Name: "b"}, Probe: machine(4, "B")},
 		{NodeDef: job.NodeDef{Name: "alias"}, Probe: machine(4, "B")},
 		{NodeDef: job.NodeDef{Name: "more", Slots: 2}, Probe: machine(4, "B")},
-		{NodeDef: job.NodeDef{Name: "few", NodePolicy: job.NodePolicy{MaxProcs: &most}}, Probe: machine(8, "F")},
+		{NodeDef: job.NodeDef{Name: "few", NodePolicy: job.NodePolicy{MaxProcs: &maxProcs}}, Probe: machine(8, "F")},
 	}
 	for name, test := range map[string]struct {
-		names  []string // of the nodes above; one that is not there was not reached
-		turns  []int    // nil: all
-		spawn  job.SpawnHosts
-		reject job.Note
-		want   int
+		names   []string // of the nodes above; an unknown name was not reached
+		entries []int    // host entries; nil: all
+		spawn   job.SpawnHosts
+		reject  job.Note
+		want    int
 	}{
 		"one host":                           {names: []string{"a"}, want: 1},
 		"a host without ranks":               {names: []string{"a", "b"}, want: 5},
 		"two names of a machine":             {names: []string{"b", "alias"}, want: 4},
 		"slots of two names":                 {names: []string{"b", "more"}, want: 6},
 		"a host that was not reached":        {names: []string{"a", "away"}, want: 1},
-		"a host of the cluster alone":        {names: []string{"a", "b"}, turns: []int{0}, want: 1},
-		"as many as the administrator lets":  {names: []string{"a", "few"}, want: 3},
+		"a host of the cluster alone":        {names: []string{"a", "b"}, entries: []int{0}, want: 1},
+		"the administrator's limit":          {names: []string{"a", "few"}, want: 3},
 		"a host that is busy":                {names: []string{"a", "b"}, reject: job.Note{Node: "b", Code: "cpus-full"}, want: 5},
 		"a host that is for others":          {names: []string{"a", "b"}, reject: job.Note{Node: "b", Code: "user"}, want: 1},
 		"a host without what the first need": {names: []string{"a", "b"}, reject: job.Note{Node: "b", Code: "hardware"}, want: 5},
@@ -47,7 +47,7 @@ func TestTheUniverseIsAllHostsThatMaySpawn(t *testing.T) {
 		"hosts for spawns": {names: []string{"a", "b"}, want: 9,
 			spawn: job.SpawnHosts{Any: true, List: []job.NodeDef{{Name: "b"}, {Name: "c", Slots: 3}, {Name: "d"}}}},
 	} {
-		req := job.Request{SpawnHosts: test.spawn, HostEntries: test.turns}
+		req := job.Request{SpawnHosts: test.spawn, HostEntries: test.entries}
 		var reached []job.Node
 		for _, n := range test.names {
 			def := job.NodeDef{Name: n}

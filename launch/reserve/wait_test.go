@@ -21,25 +21,25 @@ import (
 	"remshell/wire"
 )
 
-// A cast is helpers that do what a test wants, so that waiting takes no time.
-type cast struct{ *actors.FakeHelpers }
+// A fakeCluster has helpers that do what a test wants, so that waiting takes no time.
+type fakeCluster struct{ *actors.FakeHelpers }
 
-func newCast(play func(c *wire.Conn, node string, m wire.Message) bool) *cast {
-	return &cast{actors.New(play)}
+func newFakeCluster(play func(c *wire.Conn, node string, m wire.Message) bool) *fakeCluster {
+	return &fakeCluster{actors.New(play)}
 }
 
 var busy = actors.BusyNode
 
-// A try is a request on its way, with what its user reads.
-type try struct {
+// A testRequest is a request and the lines that its user reads.
+type testRequest struct {
 	*reservation
-	mu   sync.Mutex // guards said
-	said []string
+	mu       sync.Mutex // guards reported
+	reported []string
 }
 
-// request asks for one rank on each node; those of a cluster have a name alone.
-func (s *cast) request(change func(*job.Request), nodes ...string) *try {
-	r := &try{}
+// request returns a request for one rank on each of the named nodes, changed by change.
+func (s *fakeCluster) request(change func(*job.Request), nodes ...string) *testRequest {
+	r := &testRequest{}
 	req := job.Request{Job: "test", Apps: []job.App{{N: len(nodes), Argv: []string{"prog"}}}, Queue: job.Queue{Required: true}}
 	for i, name := range nodes {
 		req.Nodes = append(req.Nodes, job.NodeDef{ID: i, Name: name, Slots: 1})
@@ -50,13 +50,13 @@ func (s *cast) request(change func(*job.Request), nodes ...string) *try {
 		Inbox: inbox, Listener: node.Listener{Inbox: inbox}, Report: func(text string) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			r.said = append(r.said, text)
+			r.reported = append(r.reported, text)
 		}})
 	return r
 }
 
-// book finds the place and lets all helpers go.
-func (r *try) book(ctx context.Context) (job.Plan, error) {
+// findAndClose finds nodes and closes all connections.
+func (r *testRequest) findAndClose(ctx context.Context) (job.Plan, error) {
 	p, _, err := r.reservation.findPlace(ctx)
 	for _, n := range r.hosts {
 		n.Close()
@@ -65,36 +65,35 @@ func (r *try) book(ctx context.Context) (job.Plan, error) {
 	return p, err
 }
 
-func (r *try) lines() string {
+func (r *testRequest) lines() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return strings.Join(r.said, "\n")
+	return strings.Join(r.reported, "\n")
 }
 
 func waiting(req *job.Request) { req.Wait = true }
 
-// While an attempt goes on, be it for long, the helper of the queue host hears that
-// somebody waits.
-func TestAWaiterIsHeardDuringAnAttempt(t *testing.T) {
+// The queue host's helper receives Pings during an attempt, however long it takes.
+func TestPingsDuringAnAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		gates := 0
-		s := newCast(nil)
+		locks := 0
+		s := newFakeCluster(nil)
 		s.Answer = func(c *wire.Conn, _ string, m wire.Message) bool {
 			switch m.(type) {
 			case *wire.LockDecision:
-				if gates++; gates == 2 { // others have the gate for long
+				if locks++; locks == 2 { // others hold the decision lock for long
 					time.AfterFunc(40*time.Second, func() { c.Send(&wire.DecisionLocked{}) })
 					return true
 				}
 			case *wire.Survey:
-				if gates == 1 {
+				if locks == 1 {
 					c.Send(busy)
 					return true
 				}
 			}
 			return false
 		}
-		if _, err := s.request(waiting, "a").book(t.Context()); err != nil {
+		if _, err := s.request(waiting, "a").findAndClose(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if pings := s.CountReceived("a", "Ping"); pings < 8 {
@@ -103,22 +102,22 @@ func TestAWaiterIsHeardDuringAnAttempt(t *testing.T) {
 	})
 }
 
-// The longest time to wait holds for all that waiting can be about.
+// --wait-timeout limits the wait, whatever it is for.
 func TestWaitingEndsInTime(t *testing.T) {
 	const limit = 30 * time.Second
 	limited := func(req *job.Request) { req.Wait, req.TimeLimits.Wait = true, limit }
 	for _, test := range []struct {
 		name string
-		play func(s *cast, c *wire.Conn, m wire.Message) bool
+		play func(s *fakeCluster, c *wire.Conn, m wire.Message) bool
 	}{
-		{"for a core", func(_ *cast, c *wire.Conn, m wire.Message) bool {
+		{"for a core", func(_ *fakeCluster, c *wire.Conn, m wire.Message) bool {
 			_, is := m.(*wire.Survey)
 			if is {
 				c.Send(busy)
 			}
 			return is
 		}},
-		{"for the queue host", func(s *cast, c *wire.Conn, m wire.Message) bool {
+		{"for the queue host", func(s *fakeCluster, c *wire.Conn, m wire.Message) bool {
 			switch m.(type) {
 			case *wire.Survey:
 				c.Send(busy)
@@ -129,7 +128,7 @@ func TestWaitingEndsInTime(t *testing.T) {
 			}
 			return false
 		}},
-		{"for the gate", func(s *cast, c *wire.Conn, m wire.Message) bool {
+		{"for the decision lock", func(s *fakeCluster, c *wire.Conn, m wire.Message) bool {
 			switch m.(type) {
 			case *wire.Survey:
 				c.Send(busy)
@@ -139,7 +138,7 @@ func TestWaitingEndsInTime(t *testing.T) {
 			}
 			return false
 		}},
-		{"behind others", func(s *cast, c *wire.Conn, m wire.Message) bool {
+		{"behind others", func(s *fakeCluster, c *wire.Conn, m wire.Message) bool {
 			switch m.(type) {
 			case *wire.LockDecision:
 				c.Send(&wire.DecisionLocked{Ahead: 2})
@@ -152,10 +151,10 @@ func TestWaitingEndsInTime(t *testing.T) {
 		}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newCast(nil)
+			s := newFakeCluster(nil)
 			s.Answer = func(c *wire.Conn, _ string, m wire.Message) bool { return test.play(s, c, m) }
 			began := time.Now()
-			_, err := s.request(limited, "a").book(t.Context())
+			_, err := s.request(limited, "a").findAndClose(t.Context())
 			var failed *plan.Error
 			if !errors.As(err, &failed) || failed.QueuePosition != 0 || !strings.HasSuffix(failed.Text, "; waited 00:00:30") {
 				t.Errorf("%s: %v", test.name, err)
@@ -170,11 +169,10 @@ func TestWaitingEndsInTime(t *testing.T) {
 	}
 }
 
-// A host that goes away while its user waits is waited for, too: on a host the user named
-// he insists.
+// If a host is lost while its request waits, the request waits for the host, too: the user named it.
 func TestALostHostIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newCast(nil)
+		s := newFakeCluster(nil)
 		var free atomic.Bool
 		s.Answer = func(c *wire.Conn, node string, m wire.Message) bool {
 			switch m.(type) {
@@ -195,7 +193,7 @@ func TestALostHostIsWaitedFor(t *testing.T) {
 		}
 		began := time.Now()
 		r := s.request(waiting, "a", "b")
-		p, err := r.book(t.Context())
+		p, err := r.findAndClose(t.Context())
 		if err != nil || len(p.Nodes) != 2 {
 			t.Fatalf("%v, %+v", err, p.Nodes)
 		}
@@ -203,21 +201,22 @@ func TestALostHostIsWaitedFor(t *testing.T) {
 			t.Errorf("started after %v, b was back after 5 min", took)
 		}
 		if want := "position 1 of 1 (b: "; !strings.Contains(r.lines(), want) {
-			t.Errorf("said %q, want %q", r.lines(), want)
+			t.Errorf("printed %q, want %q", r.lines(), want)
 		}
 	})
 }
 
-// A node that comes back wakes the head, without a look at all others (placement.md 6.5).
+// A node that can be reached again wakes the request at the head, without connecting to the others again
+// (placement.md 6.5).
 func TestANodeThatAppearsWakesTheHead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newCast(nil)
+		s := newFakeCluster(nil)
 		s.SetDown("b", true)
 		back := 3 * time.Minute
 		time.AfterFunc(back, func() { s.SetDown("b", false) })
 		began := time.Now()
 		r := s.request(func(req *job.Request) { req.Wait, req.SkipUnreachable = true, true }, "a", "b")
-		p, err := r.book(t.Context())
+		p, err := r.findAndClose(t.Context())
 		if err != nil || len(p.Nodes) != 2 {
 			t.Fatalf("%v, %+v", err, p.Nodes)
 		}
@@ -233,18 +232,18 @@ func TestANodeThatAppearsWakesTheHead(t *testing.T) {
 	})
 }
 
-// The candidates of a request are dialled with one call, and so are those that are tried again
-// at the same time: a batch system starts a set at once.
+// The candidates of a request are dialled with one call, and so are those that are retried at the same time:
+// a batch system starts a set at once.
 func TestASetIsDialledAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newCast(nil)
+		s := newFakeCluster(nil)
 		s.SetDown("b", true)
 		s.SetDown("c", true)
 		time.AfterFunc(minRetry+time.Second, func() {
 			s.SetDown("b", false)
 			s.SetDown("c", false)
 		})
-		if _, err := s.request(func(req *job.Request) { req.Wait, req.SkipUnreachable = true, true }, "a", "b", "c").book(t.Context()); err != nil {
+		if _, err := s.request(func(req *job.Request) { req.Wait, req.SkipUnreachable = true, true }, "a", "b", "c").findAndClose(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if want := "[[a b c] [b c] [b c]]"; fmt.Sprint(s.DialSets()) != want {
@@ -253,63 +252,63 @@ func TestASetIsDialledAtOnce(t *testing.T) {
 	})
 }
 
-// A node that does not answer is as good as gone: the gate is shut for everybody meanwhile.
+// A node that does not reply to a survey is lost: the decision lock is held meanwhile.
 func TestASilentNodeIsUnreachable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newCast(func(_ *wire.Conn, node string, m wire.Message) bool {
+		s := newFakeCluster(func(_ *wire.Conn, node string, m wire.Message) bool {
 			_, survey := m.(*wire.Survey)
 			return survey && node == "b"
 		})
 		began := time.Now()
-		_, err := s.request(func(*job.Request) {}, "a", "b").book(t.Context())
+		_, err := s.request(func(*job.Request) {}, "a", "b").findAndClose(t.Context())
 		if err == nil || err.Error() != "b: connected, and then silent for 10 s" || time.Since(began) > 12*time.Second {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
-		p, err := s.request(func(req *job.Request) { req.SkipUnreachable, req.Apps[0].N = true, 1 }, "b", "a").book(t.Context())
+		p, err := s.request(func(req *job.Request) { req.SkipUnreachable, req.Apps[0].N = true, 1 }, "b", "a").findAndClose(t.Context())
 		if err != nil || p.Nodes[0].Name != "a" {
 			t.Errorf("%v, %+v", err, p.Nodes)
 		}
 	})
-	synctest.Test(t, func(t *testing.T) { // it was late, or we were stopped meanwhile
-		s := newCast(nil)
+	synctest.Test(t, func(t *testing.T) { // the reply was late, or mpiexec was stopped meanwhile
+		s := newFakeCluster(nil)
 		s.Answer = func(_ *wire.Conn, _ string, m wire.Message) bool {
 			_, survey := m.(*wire.Survey)
 			return survey && s.CountReceived("a", "Survey") == 1
 		}
-		if _, err := s.request(func(*job.Request) {}, "a").book(t.Context()); err != nil {
+		if _, err := s.request(func(*job.Request) {}, "a").findAndClose(t.Context()); err != nil {
 			t.Error(err)
 		}
 	})
 }
 
-// A node that is lost while it claims is like one that another job has taken: with leave to
-// skip it the job goes elsewhere.
+// A node that is lost while it claims is like one with a conflict: if it may be skipped, the job uses
+// others.
 func TestANodeLostWhileItClaims(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newCast(func(c *wire.Conn, node string, m wire.Message) bool {
+		s := newFakeCluster(func(c *wire.Conn, node string, m wire.Message) bool {
 			_, prepare := m.(*wire.Prepare)
 			if prepare && node == "b" {
 				go c.Abandon()
 			}
 			return prepare && node == "b"
 		})
-		if _, err := s.request(func(*job.Request) {}, "a", "b").book(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "b: lost contact before the start (") {
+		if _, err := s.request(func(*job.Request) {}, "a", "b").findAndClose(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "b: lost contact before the start (") {
 			t.Errorf("%v", err)
 		}
 		if s.CountReceived("a", "CancelPrepare") == 0 {
 			t.Error("a was not released")
 		}
-		p, err := s.request(func(req *job.Request) { req.SkipUnreachable, req.Apps[0].N = true, 1 }, "b", "a").book(t.Context())
+		p, err := s.request(func(req *job.Request) { req.SkipUnreachable, req.Apps[0].N = true, 1 }, "b", "a").findAndClose(t.Context())
 		if err != nil || p.Nodes[0].Name != "a" {
 			t.Errorf("%v, %+v", err, p.Nodes)
 		}
 	})
 }
 
-// The lowest node claims first and alone. If it is lost while the others claim, nobody starts.
+// The lowest node claims first and alone. If it is lost while the others claim, the job does not start.
 func TestTheLowestNodeIsLostWhileOthersClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newCast(nil)
+		s := newFakeCluster(nil)
 		s.Answer = func(c *wire.Conn, node string, m wire.Message) bool {
 			_, prepare := m.(*wire.Prepare)
 			if prepare && node == "b" {
@@ -318,48 +317,48 @@ func TestTheLowestNodeIsLostWhileOthersClaim(t *testing.T) {
 			}
 			return false
 		}
-		_, err := s.request(func(*job.Request) {}, "a", "b").book(t.Context())
+		_, err := s.request(func(*job.Request) {}, "a", "b").findAndClose(t.Context())
 		if err == nil || !strings.HasPrefix(err.Error(), "a: lost contact before the start (") {
 			t.Errorf("%v", err)
 		}
 	})
 }
 
-// The queue host may be lost before the gate opens.
-func TestTheQueueHostIsLostAtTheGate(t *testing.T) {
+// The queue host may be lost before it grants the decision lock.
+func TestTheQueueHostIsLostAtTheDecisionLock(t *testing.T) {
 	lost := func(c *wire.Conn, node string, m wire.Message) bool {
-		_, gate := m.(*wire.LockDecision)
-		if gate && node == "q" {
+		_, lock := m.(*wire.LockDecision)
+		if lock && node == "q" {
 			go c.Abandon()
 		}
-		return gate && node == "q"
+		return lock && node == "q"
 	}
 	host := &job.NodeDef{ID: 9, Name: "q"}
 	for _, test := range []struct {
 		name   string
 		change func(*job.Request)
-		want   string // of the error, or what is said
+		want   string // in the error or the lines
 	}{
 		{"required", func(req *job.Request) {}, "the queue host q cannot be reached: "},
 		{"not required", func(req *job.Request) { req.Queue.Required = false }, "starting without regard to the queue"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newCast(lost)
+			s := newFakeCluster(lost)
 			r := s.request(func(req *job.Request) { req.Queue.Host = host; test.change(req) }, "a")
-			_, err := r.book(t.Context())
+			_, err := r.findAndClose(t.Context())
 			if text := fmt.Sprint(err, r.lines()); !strings.Contains(text, test.want) || (err == nil) != (test.name == "not required") {
-				t.Errorf("%s: %v, said %q; want %q", test.name, err, r.lines(), test.want)
+				t.Errorf("%s: %v, printed %q; want %q", test.name, err, r.lines(), test.want)
 			}
 		})
 	}
-	synctest.Test(t, func(t *testing.T) { // who waits comes back to it
-		s := newCast(nil)
+	synctest.Test(t, func(t *testing.T) { // a waiting request queues there again
+		s := newFakeCluster(nil)
 		s.Answer = func(c *wire.Conn, node string, m wire.Message) bool {
 			return s.CountDials("q") == 1 && lost(c, node, m)
 		}
 		r := s.request(func(req *job.Request) { req.Queue.Host, req.Wait = host, true }, "a")
-		if _, err := r.book(t.Context()); err != nil || s.CountReceived("q", "Enqueue") != 1 || s.CountReceived("q", "Dequeue") != 1 {
-			t.Errorf("%v, said %q; q heard %q", err, r.lines(), s.Received("q"))
+		if _, err := r.findAndClose(t.Context()); err != nil || s.CountReceived("q", "Enqueue") != 1 || s.CountReceived("q", "Dequeue") != 1 {
+			t.Errorf("%v, printed %q; q received %q", err, r.lines(), s.Received("q"))
 		}
 	})
 }
@@ -377,7 +376,7 @@ func TestTheQueueMoves(t *testing.T) {
 		{"down, and not required", false, true, "the queue host q2 cannot be reached: "},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newCast(nil)
+			s := newFakeCluster(nil)
 			var free atomic.Bool
 			s.Answer = func(c *wire.Conn, node string, m wire.Message) bool {
 				_, survey := m.(*wire.Survey)
@@ -392,25 +391,25 @@ func TestTheQueueMoves(t *testing.T) {
 			}, "a")
 			again := r.req
 			again.Queue.Host = &job.NodeDef{ID: 9, Name: "q2"}
-			asked := 0
-			r.env.RereadRequest = func() (job.Request, bool, error) { asked++; return again, asked == 2, nil }
+			reads := 0
+			r.env.RereadRequest = func() (job.Request, bool, error) { reads++; return again, reads == 2, nil }
 			time.AfterFunc(time.Minute, func() { free.Store(true) })
-			_, err := r.book(t.Context())
+			_, err := r.findAndClose(t.Context())
 			if got := fmt.Sprint(err); test.want != "" && !strings.HasPrefix(got, test.want) || test.want == "" && err != nil {
 				t.Errorf("%s: %v, want %q", test.name, err, test.want)
 			}
 			if moved := s.CountReceived("q1", "Dequeue") == 1 && s.CountReceived("q2", "Enqueue") == 1; !test.down && !moved {
-				t.Errorf("q1 heard %q, q2 %q", s.Received("q1"), s.Received("q2"))
+				t.Errorf("q1 received %q, q2 %q", s.Received("q1"), s.Received("q2"))
 			}
 		})
 	}
 }
 
-// What is wrong with ledgers is said once, of all nodes together, whoever notices it first.
+// A problem with ledgers is reported once for all nodes, whether the queue host or a claim reports it first.
 func TestOneNoticeOfALedgerThatCannotBeUsed(t *testing.T) {
 	const full = "claims in /var/tmp: no space left on device"
 	synctest.Test(t, func(t *testing.T) {
-		s := newCast(func(c *wire.Conn, node string, m wire.Message) bool {
+		s := newFakeCluster(func(c *wire.Conn, node string, m wire.Message) bool {
 			switch m := m.(type) {
 			case *wire.LockDecision:
 				c.Send(&wire.DecisionLocked{Notice: full})
@@ -422,21 +421,21 @@ func TestOneNoticeOfALedgerThatCannotBeUsed(t *testing.T) {
 			return true
 		})
 		r := s.request(func(*job.Request) {}, "a", "b", "c")
-		if _, err := r.book(t.Context()); err != nil {
+		if _, err := r.findAndClose(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		slices.Sort(r.said)
+		slices.Sort(r.reported)
 		if want := "a,b,c: not kept apart from other jobs: " + full; r.lines() != want {
-			t.Errorf("said %q, want %q", r.lines(), want)
+			t.Errorf("printed %q, want %q", r.lines(), want)
 		}
 	})
 }
 
-// What the administrators' files of nodes say without effect is a warning, once, and jobs run.
+// An entry without effect in nodes' administrator files is one warning, and jobs run.
 func TestOneWarningAboutTheFilesOfNodes(t *testing.T) {
 	const unknown = `/etc/remshell/node.toml:3: users: no user "alice" is known here, so the name matches nobody`
 	synctest.Test(t, func(t *testing.T) {
-		s := newCast(func(c *wire.Conn, node string, m wire.Message) bool {
+		s := newFakeCluster(func(c *wire.Conn, node string, m wire.Message) bool {
 			if _, is := m.(*wire.Survey); is && node != "b" {
 				c.Send(&wire.Surveyed{Warnings: []string{unknown}})
 				return true
@@ -444,32 +443,32 @@ func TestOneWarningAboutTheFilesOfNodes(t *testing.T) {
 			return false
 		})
 		r := s.request(func(*job.Request) {}, "a", "b", "c")
-		if _, err := r.book(t.Context()); err != nil {
+		if _, err := r.findAndClose(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if want := "a,c: warning: " + unknown; r.lines() != want {
-			t.Errorf("said %q, want %q", r.lines(), want)
+			t.Errorf("printed %q, want %q", r.lines(), want)
 		}
 	})
 }
 
-// A launch from inside a rank passes the queue: those in it may wait for that rank's job.
-func TestALaunchFromInsidePassesTheQueue(t *testing.T) {
+// A launch from inside a rank bypasses the queue: requests in it may wait for that rank's job.
+func TestALaunchFromInsideBypassesTheQueue(t *testing.T) {
 	for _, test := range []struct {
 		name   string
-		inside bool // the job it says it is inside of runs there
+		inside bool // its parent job holds the node
 		wait   bool
-		want   string // of the error
+		want   string // text of the error
 	}{
 		{"inside", true, false, ""},
-		{"inside, and waiting for its sisters", true, true, ""},
+		{"inside, and waiting for its siblings", true, true, ""},
 		{"inside of a job that has ended", false, false, "2 requests waiting in the queue before this one"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var free atomic.Bool
 			free.Store(!test.wait)
 			time.AfterFunc(time.Minute, func() { free.Store(true) })
-			s := newCast(func(c *wire.Conn, _ string, m wire.Message) bool {
+			s := newFakeCluster(func(c *wire.Conn, _ string, m wire.Message) bool {
 				switch m := m.(type) {
 				case *wire.LockDecision:
 					c.Send(&wire.DecisionLocked{Ahead: 2})
@@ -488,7 +487,7 @@ func TestALaunchFromInsidePassesTheQueue(t *testing.T) {
 			})
 			_, err := s.request(func(req *job.Request) {
 				req.Queue.ParentJob, req.Nodes[0].Local, req.Wait = "outer", true, test.wait
-			}, "a").book(t.Context())
+			}, "a").findAndClose(t.Context())
 			if test.want == "" && err != nil || test.want != "" && (err == nil || err.Error() != test.want) {
 				t.Errorf("%s: %v, want %q", test.name, err, test.want)
 			}
@@ -496,8 +495,8 @@ func TestALaunchFromInsidePassesTheQueue(t *testing.T) {
 	}
 }
 
-// Inside of a batch system's job there is no queue of ours: no gate, no ticket. Who waits, waits for
-// launches of the same job, and says so (RM-20).
+// In a batch system's job there is no queue: no decision lock, no ticket. A waiting request waits for launches
+// of the same job, and says so (RM-20).
 func TestAllocationHasNoQueue(t *testing.T) {
 	for _, wait := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -505,7 +504,7 @@ func TestAllocationHasNoQueue(t *testing.T) {
 			free.Store(!wait)
 			time.AfterFunc(time.Minute, func() { free.Store(true) })
 			var queued atomic.Int32
-			s := newCast(func(c *wire.Conn, _ string, m wire.Message) bool {
+			s := newFakeCluster(func(c *wire.Conn, _ string, m wire.Message) bool {
 				switch m := m.(type) {
 				case *wire.LockDecision, *wire.Enqueue:
 					queued.Add(1)
@@ -521,25 +520,25 @@ func TestAllocationHasNoQueue(t *testing.T) {
 				return false
 			})
 			r := s.request(func(req *job.Request) { req.RM, req.Wait = &job.RM{Name: "slurm", Job: "7"}, wait }, "a", "b")
-			if _, err := r.book(t.Context()); err != nil {
+			if _, err := r.findAndClose(t.Context()); err != nil {
 				t.Errorf("wait %v: %v", wait, err)
 			}
 			if n := queued.Load(); n > 0 {
 				t.Errorf("wait %v: the queue was asked %d times", wait, n)
 			}
-			if told := strings.Contains(r.lines(), "waiting for other launches in slurm 7"); told != wait {
-				t.Errorf("wait %v: said %q", wait, r.lines())
+			if reported := strings.Contains(r.lines(), "waiting for other launches in slurm 7"); reported != wait {
+				t.Errorf("wait %v: printed %q", wait, r.lines())
 			}
 		})
 	}
 }
 
-// A node's helper may speak while the cluster file changes what the node is: its reader looks
-// at nothing that then changes (for the race detector).
-func TestWordsWhileTheRequestChanges(t *testing.T) {
+// A helper may send messages while the cluster file changes the node's definition. The reading goroutine
+// uses nothing that changes (for the race detector).
+func TestMessagesWhileTheRequestChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var surveys atomic.Int32
-		s := newCast(func(c *wire.Conn, _ string, m wire.Message) bool {
+		s := newFakeCluster(func(c *wire.Conn, _ string, m wire.Message) bool {
 			if _, survey := m.(*wire.Survey); survey {
 				if surveys.Add(1) < 3 {
 					c.Send(busy)
@@ -556,7 +555,7 @@ func TestWordsWhileTheRequestChanges(t *testing.T) {
 		r.env.RereadRequest = func() (job.Request, bool, error) { return r.req, true, nil }
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		if _, err := r.book(ctx); err != nil || surveys.Load() < 3 {
+		if _, err := r.findAndClose(ctx); err != nil || surveys.Load() < 3 {
 			t.Errorf("%d surveys, %v", surveys.Load(), err)
 		}
 	})
