@@ -11,19 +11,18 @@ import (
 	"remshell/wire"
 )
 
-// ChooseHost finds the helper that keeps the queue: that of the first queue host that could
-// be reached, or of the first node where no cluster file names one. Of the other queue
-// hosts those count too who wait there (survive.md SV-37): there is one queue, wherever
-// its tickets are.
+// ChooseHost sets the queue host: the first one of the list that was reached, or the first node if no
+// cluster file names one. The tickets at the other queue hosts count too (survive.md SV-37): it is one
+// queue, wherever the tickets are.
 func (q *Queue) ChooseHost() error {
-	keepers, old := q.req.Queue.QueueHosts(), q.host
+	queueHosts, old := q.req.Queue.QueueHosts(), q.host
 	if q.host, q.otherHosts = nil, nil; q.isBatchManaged() {
 		return nil
 	}
-	if len(keepers) == 0 {
+	if len(queueHosts) == 0 {
 		q.host = q.helpers.FirstReached()
 	}
-	for _, host := range keepers {
+	for _, host := range queueHosts {
 		switch n := q.helpers.FindHost(host.Name); {
 		case n == nil:
 		case q.host == nil:
@@ -32,20 +31,20 @@ func (q *Queue) ChooseHost() error {
 			q.otherHosts = append(q.otherHosts, n)
 		}
 	}
-	if q.host != old && q.position.hasPlace { // the cluster file names another now
+	if q.host != old && q.position.hasTicket { // the cluster file names another now
 		old.Send(&wire.Dequeue{})
-		q.position.hasPlace = false
+		q.position.hasTicket = false
 	}
 	switch {
-	case len(keepers) == 0:
+	case len(queueHosts) == 0:
 		return nil
 	case q.host == nil && q.req.Queue.Required:
-		return unreachableError(keepers[0].Name, q.noQueueReason(keepers[0]))
+		return unreachableError(queueHosts[0].Name, q.noQueueReason(queueHosts[0]))
 	case q.host == nil:
-		q.continueWithout(keepers[0].Name, q.noQueueReason(keepers[0]))
-	case q.host.Name() != keepers[0].Name:
-		q.env.SayOnce(fmt.Sprintf("the queue host %s cannot be reached (%s): the queue is that of %s", keepers[0].Name,
-			q.noQueueReason(keepers[0]), q.host.Name()))
+		q.continueWithout(queueHosts[0].Name, q.noQueueReason(queueHosts[0]))
+	case q.host.Name() != queueHosts[0].Name:
+		q.env.SayOnce(fmt.Sprintf("the queue host %s cannot be reached (%s): the queue is that of %s", queueHosts[0].Name,
+			q.noQueueReason(queueHosts[0]), q.host.Name()))
 	}
 	return nil
 }
@@ -57,21 +56,21 @@ func (q *Queue) noQueueReason(host job.NodeDef) string {
 	return "it was not reached"
 }
 
-// isBatchManaged reports whether a batch system has decided who uses the hosts: there is no queue of ours
-// then, and who waits, waits for launches of the same job of the batch system (RM-20).
+// isBatchManaged reports whether a batch system has decided who uses the hosts. Then there is no queue, and
+// a waiting request waits for launches of the same batch job (RM-20).
 func (q *Queue) isBatchManaged() bool { return q.req.RM.ID() != "" }
 
-// continueWithout goes on without the queue, as its administrator prefers to no start at all.
+// continueWithout goes on without the queue. The administrator has chosen that (queueRequired = false).
 func (q *Queue) continueWithout(name, why string) {
 	q.host, q.ahead = nil, 0
 	q.env.SayOnce(fmt.Sprintf("the queue host %s cannot be reached (%s): starting without regard to the queue", name, why))
 }
 
-// lockTimeout is how long the queue host may take to open the gate: as long as a helper lets
-// another one hold it, and then some.
+// lockTimeout is how long the queue host may take to grant the decision lock: the time for which a helper
+// lets another request hold it, and some more.
 const lockTimeout = 40 * time.Second
 
-// CodeQueueUnreachable is the code of a request that cannot learn whose turn it is.
+// CodeQueueUnreachable is the code of a request that cannot reach its queue host.
 const CodeQueueUnreachable = "queue-unreachable"
 
 func unreachableError(name, why string) *usererr.Error {
@@ -79,7 +78,8 @@ func unreachableError(name, why string) *usererr.Error {
 		Remedy: "name more queueHosts in the cluster file, or say queueRequired = false there", Code: job.ExitInternal}
 }
 
-// LockDecision waits for the gate of the queue, and learns how many requests are before ours.
+// LockDecision waits for the decision lock of the queue, and returns how many requests are ahead of this
+// one.
 func (q *Queue) LockDecision(ctx context.Context) (ahead int, err error) {
 	err = q.requestLock(ctx)
 	return q.ahead, err
@@ -91,10 +91,10 @@ func (q *Queue) requestLock(ctx context.Context) error {
 		return nil
 	}
 	err := q.helpers.Request(ctx, lockTimeout, n, &wire.LockDecision{Ledger: q.req.Queue.LedgerDir, LocalOnly: q.needsNoLock()}, func(m wire.Message) bool {
-		gated, ok := m.(*wire.DecisionLocked)
+		locked, ok := m.(*wire.DecisionLocked)
 		if ok {
-			q.ahead = gated.Ahead
-			q.lockNotice = gated.Notice
+			q.ahead = locked.Ahead
+			q.lockNotice = locked.Notice
 		}
 		return ok
 	})
@@ -109,14 +109,14 @@ func (q *Queue) requestLock(ctx context.Context) error {
 		return err
 	}
 	why := usererr.Reason(n.Lost())
-	if len(q.otherHosts) > 0 && !q.position.hasPlace { // the next one then
+	if len(q.otherHosts) > 0 && !q.position.hasTicket { // use the next queue host
 		if err := q.ChooseHost(); err != nil {
 			return err
 		}
 		return q.requestLock(ctx)
 	}
 	switch {
-	case q.req.Wait || q.IsWaiting(): // it queues there again
+	case q.req.Wait || q.IsWaiting(): // the request queues there again
 		failed := unreachableError(n.Name(), why)
 		return &plan.Error{Code: CodeQueueUnreachable, Text: failed.Text, Remedy: failed.Remedy, QueuePosition: 1}
 	case !q.req.Queue.Required:
@@ -126,8 +126,8 @@ func (q *Queue) requestLock(ctx context.Context) error {
 	return unreachableError(n.Name(), why)
 }
 
-// countElsewhere adds those who wait at other queue hosts: all, or, if we wait ourselves,
-// those that were there when we came.
+// countElsewhere adds to q.ahead the requests that wait at other queue hosts. If this request has a ticket,
+// it counts only those that were there before it.
 func (q *Queue) countElsewhere(ctx context.Context) error {
 	for _, other := range q.otherHosts {
 		tickets, err := q.ticketsOf(ctx, other)
@@ -135,7 +135,7 @@ func (q *Queue) countElsewhere(ctx context.Context) error {
 			return err
 		}
 		for _, t := range tickets {
-			if t.Job != q.req.Job && (!q.position.hasPlace || q.position.elders[t.Job]) {
+			if t.Job != q.req.Job && (!q.position.hasTicket || q.position.elders[t.Job]) {
 				q.ahead++
 			}
 		}
@@ -158,20 +158,21 @@ func (q *Queue) tickets(ctx context.Context, n Host, limit time.Duration) (ticke
 	return tickets, err
 }
 
-// needsNoLock reports whether the request is this machine's alone and does not wait: then it needs
-// no gate (TRUST-17).
+// needsNoLock reports whether the request uses this machine only and does not wait: then it needs no
+// decision lock (TRUST-17).
 func (q *Queue) needsNoLock() bool {
 	return q.helpers.OnlyThisMachine() && !q.req.Wait && q.req.NodeSet.Delay == 0 && q.req.Queue.Host == nil
 }
 
-// UnlockDecision lets others decide.
+// UnlockDecision releases the decision lock.
 func (q *Queue) UnlockDecision() {
 	if n := q.host; n != nil {
 		n.Send(&wire.UnlockDecision{})
 	}
 }
 
-// Count learns how many requests wait, without the gate; the host that keeps the queue has so long to say it.
+// Count returns how many requests wait, without the decision lock. The queue host has to reply within
+// limit.
 func (q *Queue) Count(ctx context.Context, limit time.Duration) (int, error) {
 	if q.host == nil {
 		return 0, nil
@@ -180,31 +181,31 @@ func (q *Queue) Count(ctx context.Context, limit time.Duration) (int, error) {
 	return len(tickets), err
 }
 
-// EnqueueFailed takes a place in the queue, still behind the gate, for a request whose
-// attempt says that it is to wait. It returns the error of the attempt, or its own.
+// EnqueueFailed enqueues a request whose attempt says that it has to wait. The decision lock is still held.
+// It returns the error of the attempt, or its own.
 func (q *Queue) EnqueueFailed(ctx context.Context, failed error) error {
 	e, _ := failed.(*plan.Error)
-	if e == nil || e.QueuePosition == 0 || q.position.hasPlace {
+	if e == nil || e.QueuePosition == 0 || q.position.hasTicket {
 		return failed
 	}
 	n, host := q.host, q.req.Queue.Host
 	switch {
 	case q.isBatchManaged():
-		return failed // wait looks at the nodes alone
+		return failed // WaitForChance watches only the nodes
 	case n == nil && host != nil:
 		return unreachableError(host.Name, "the request would have to wait there")
 	case n == nil:
-		e.QueuePosition = 0 // there is nowhere to wait
+		e.QueuePosition = 0 // there is no queue
 		return e
 	}
 	if err := q.enqueueLast(ctx, e); err != nil && n.Lost() == nil {
 		return err
 	}
-	return failed // if the queue host is lost, wait will see to that
+	return failed // if the queue host is lost, WaitForChance handles that
 }
 
-// enqueueLast takes a place at the end of the queue, for a request that failed so. Who is there already, at any
-// queue host, is ahead.
+// enqueueLast enqueues a request at the end of the queue, after an attempt that failed with failed. All
+// requests that wait at any queue host then are ahead.
 func (q *Queue) enqueueLast(ctx context.Context, failed *plan.Error) error {
 	q.position.elders, q.position.moved = make(map[job.ID]bool), nil
 	for _, other := range q.otherHosts {
@@ -222,7 +223,7 @@ func (q *Queue) enqueueLast(ctx context.Context, failed *plan.Error) error {
 	return q.noteElders(ctx)
 }
 
-// enqueue takes a ticket.
+// enqueue takes a ticket at the queue host.
 func (q *Queue) enqueue(ctx context.Context, failed *plan.Error) error {
 	t := job.Ticket{Job: q.req.Job, UID: q.req.User.UID, User: q.req.User.Name, LauncherHost: q.req.Queue.LauncherHost,
 		Since: time.Now(), Summary: q.req.Command()}
@@ -235,7 +236,7 @@ func (q *Queue) enqueue(ctx context.Context, failed *plan.Error) error {
 	switch {
 	case err != nil:
 		return err
-	case q.position.hasPlace:
+	case q.position.hasTicket:
 		q.sendPings(n)
 	case n.Lost() != nil:
 		return unreachableError(n.Name(), usererr.Reason(n.Lost()))
@@ -245,9 +246,8 @@ func (q *Queue) enqueue(ctx context.Context, failed *plan.Error) error {
 	return nil
 }
 
-// sendPings tells the helper that keeps our place, until the job has its place, that somebody is
-// here: also in the midst of an attempt, which may take longer than its patience. Of an
-// mpiexec that is stopped it hears nothing, and should not.
+// sendPings sends Pings to the queue host until Finish, also during an attempt, which may take longer than
+// the helper's PingTimeout. An mpiexec that is stopped sends none, as intended.
 func (q *Queue) sendPings(n Host) {
 	if q.pinged[n] {
 		return
@@ -266,9 +266,9 @@ func (q *Queue) sendPings(n Host) {
 	}()
 }
 
-// Leave gives the place up: the job has its nodes.
+// Leave releases the ticket: the job has its nodes.
 func (q *Queue) Leave() {
-	if q.position.hasPlace {
+	if q.position.hasTicket {
 		q.host.Send(&wire.Dequeue{})
 	}
 	if q.position.lastReport != "" {

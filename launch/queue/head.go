@@ -14,38 +14,38 @@ import (
 )
 
 /*
-A headWatch is what we have seen of the head of the queue, while we wait behind it (TRUST-18). Nobody
-passes a head that has no room: that is what a queue is for. But one that has had room for a
-minute did not want it, since an honest one starts within 12 seconds; and whoever wants to
-stay ahead for ever must want what he can never get, which is seen from his ticket.
+A headObserver observes the head of the queue while its own request waits behind it (TRUST-18). A head whose
+ranks do not fit is never overtaken: it waits its turn. But if its ranks have fitted for a minute, it does not
+want to start: an honest request starts within 12 seconds. A request could also stay at the head for ever by
+asking for what can never fit; its ticket shows that.
 
-	observed of the head's nodes           verdict
-	  it could never have its room         pass that ticket
-	  room for 60 s, in all of 5 looks     pass its user (of one that waits for a set
-	                                       of nodes, when that is over, too)
-	  too few of its nodes to judge, 600 s start on nodes that it does not name
+	observed on the head's nodes           decision
+	  its ranks can never fit              overtake that ticket
+	  they fit for 60 s, in 5 looks or     overtake all of its user's tickets (if it waits
+	  more                                 for a node set: only when that time is over)
+	  too few nodes observed, for 600 s    start on nodes that it does not name
 	  else                                 wait
 
-We judge by our own eyes alone, so that no user can have another passed.
+Each request decides only by its own observations, so that no user can have another user overtaken.
 */
 type headObserver struct {
 	head      job.Ticket
-	since     time.Time // it is the head since then, as far as we saw
-	fitsSince time.Time // it has had room since then, in all our looks; zero: it had none in the last
-	looks     int       // since then
+	since     time.Time // when it was first seen as the head
+	fitsSince time.Time // since when its ranks fitted in each look; zero if they did not in the last one
+	looks     int       // number of looks since fitsSince
 	next      time.Time // when to look again
 	pause     time.Duration
 
-	patience time.Duration // with a head that waits for a set
+	patience time.Duration // longest extra time for a head that waits for a node set
 }
 
-// Times of passing. A head with room is looked at as often as it would try itself.
+// Times of overtaking. A head whose ranks fit is observed as often as it would try itself.
 const (
 	maxFitTime      = time.Minute
 	minLooks        = 5
 	maxUnseen       = 10 * time.Minute
 	minLookInterval = 12 * time.Second
-	maxLookInterval = 5 * time.Minute // doubling up to that, as long as it has no room
+	maxLookInterval = 5 * time.Minute // the interval doubles up to this, as long as the ranks do not fit
 )
 
 // A headDecision is what to do about the head.
@@ -53,19 +53,19 @@ type headDecision int
 
 const (
 	keepWaiting    headDecision = iota
-	overtakeTicket              // that ticket alone
-	overtakeUser                // all that its user has in the queue
+	overtakeTicket              // overtake that ticket alone
+	overtakeUser                // overtake all tickets of its user
 	useOtherNodes               // start on nodes that it does not name
 )
 
-// An observation is what one look at the head's nodes has shown.
+// An observation is the result of one look at the head's nodes.
 type observation struct {
-	fits       bool // for it
-	neverFits  bool // there can be none
-	tooFewSeen bool // too few of its nodes were seen to know
+	fits       bool // the head's ranks fit now
+	neverFits  bool // they can never fit
+	tooFewSeen bool // too few of its nodes were observed to decide
 }
 
-// withHead takes note of who is the head.
+// withHead returns the observer for a head: w itself if the head is the same, or else a new one.
 func (w headObserver) withHead(head job.Ticket, now time.Time) headObserver {
 	if w.head.Number == head.Number && w.head.UID == head.UID && w.head.Job == head.Job {
 		return w
@@ -73,7 +73,7 @@ func (w headObserver) withHead(head job.Ticket, now time.Time) headObserver {
 	return headObserver{head: head, since: now, next: now, patience: w.patience}
 }
 
-// decide says what to do about the head after one more look.
+// decide returns what to do about the head after one more observation.
 func (w headObserver) decide(o observation, now time.Time) (headObserver, headDecision) {
 	if !o.fits {
 		w.fitsSince, w.looks = time.Time{}, 0
@@ -98,17 +98,17 @@ func (w headObserver) decide(o observation, now time.Time) (headObserver, headDe
 	return w, keepWaiting
 }
 
-// setPatience is how long the head may have room and not take it, since it wants to stay within one set of
-// nodes: for as long as the site lets jobs of ours.
+// setPatience returns how long the head may wait for a better node set although its ranks fit. It is at
+// most what the site allows this user's jobs.
 func (w headObserver) setPatience() time.Duration {
 	return min(time.Duration(w.head.MaxSetDelay)*time.Second, w.patience)
 }
 
-// observeHead looks for room for a ticket on the nodes that it names, or on ours if it names
-// none. What its own user holds must not be in nodes.
+// observeHead checks whether the ranks of a ticket fit on the nodes that it names, or on all given nodes if
+// it names none. nodes must not include what the ticket's own user uses.
 func observeHead(t job.Ticket, nodes []job.Node) observation {
 	named := ticketNodes(t)
-	room, most, seen := 0, 0, 0
+	freeRanks, maxRanks, seen := 0, 0, 0
 	for i := range nodes {
 		n := &nodes[i]
 		if named != nil && !named[HostName(n.Hostname, n.NodeDef)] {
@@ -116,18 +116,17 @@ func observeHead(t job.Ticket, nodes []job.Node) observation {
 		}
 		seen++
 		free, all := capacityOn(t, n)
-		room, most = room+free, most+all
+		freeRanks, maxRanks = freeRanks+free, maxRanks+all
 	}
 	want := max(1, t.Size)
 	return observation{
-		fits:       room >= want,
-		neverFits:  most < want && seen > 0 && seen >= len(named),
-		tooFewSeen: most < want && seen < len(named),
+		fits:       freeRanks >= want,
+		neverFits:  maxRanks < want && seen > 0 && seen >= len(named),
+		tooFewSeen: maxRanks < want && seen < len(named),
 	}
 }
 
-// capacityOn is for how many ranks of a ticket there is room on a node: now, and when nobody
-// else is there.
+// capacityOn returns how many ranks of a ticket fit on a node: now, and if no other job used it.
 func capacityOn(t job.Ticket, n *job.Node) (free, all int) {
 	each := max(1, t.CPUs)
 	cores, idle := len(n.Topology.Cores), n.Ranks == 0 && !n.ExclusivelyHeld
@@ -141,7 +140,7 @@ func capacityOn(t job.Ticket, n *job.Node) (free, all int) {
 		}
 	}
 	free, all = unused/each, cores/each
-	if t.Shares { // any number fits where one does
+	if t.Shares { // ranks share CPUs: if one fits, all do
 		if all = max(1, t.Size); shareable >= each || idle {
 			free = all
 		}
@@ -155,10 +154,11 @@ func capacityOn(t job.Ticket, n *job.Node) (free, all int) {
 	return free, all
 }
 
-// maxNamedNodes is how many nodes a ticket may name. One that names more names none.
+// maxNamedNodes is how many nodes a ticket may name. A ticket that names more is treated as naming none.
 const maxNamedNodes = 1 << 16
 
-// ticketNodes are the host names of a ticket's nodes; nil: it says none, too many, or nonsense.
+// ticketNodes returns the host names of a ticket's nodes. It is nil if the ticket names none or too many,
+// or its list is invalid.
 func ticketNodes(t job.Ticket) map[string]bool {
 	names, err := hostlist.ExpandUpTo(maxNamedNodes, t.Nodes)
 	if t.Nodes == "" || err != nil {
@@ -171,7 +171,7 @@ func ticketNodes(t job.Ticket) map[string]bool {
 	return named
 }
 
-// describeRequest says on the ticket what the request wants (TRUST-18).
+// describeRequest writes on the ticket what the request needs (TRUST-18).
 func (q *Queue) describeRequest(t *job.Ticket) {
 	perNode := 0
 	for _, app := range q.req.Apps {
@@ -197,63 +197,64 @@ func (q *Queue) describeRequest(t *job.Ticket) {
 	}
 }
 
-// HostName is what tickets call a node: its own name (Probe.Hostname), or ours if it was not reached.
+// HostName returns what tickets call a node: the host name that it reports (Probe.Hostname), or the name in
+// its definition if it was not reached.
 func HostName(hostname string, def job.NodeDef) string {
 	return strings.ToLower(cmp.Or(hostname, def.Name))
 }
 
-// maxNodesText is how many bytes of names a ticket may have.
+// maxNodesText is how many bytes of node names a ticket may have.
 const maxNodesText = 3 << 10
 
-// hasForeignHead reports whether the head of the queue is known, and is somebody else's.
+// hasForeignHead reports whether the head of the queue is known and belongs to another user.
 func (q *Queue) hasForeignHead() bool {
 	head := q.position.head
 	return head.Job != "" && (head.UID != q.req.User.UID || head.User != q.req.User.Name)
 }
 
-// observeHeadIfDue looks at the head of the queue when that is due, and passes it if it may be.
+// observeHeadIfDue observes the head of the queue if that is due, and overtakes it if it may.
 func (q *Queue) observeHeadIfDue(ctx context.Context, now time.Time) {
-	at := &q.position
-	at.headObserver.patience = q.req.MaxDelay
-	at.headObserver = at.headObserver.withHead(at.head, now)
-	if !q.hasForeignHead() || now.Before(at.headObserver.next) {
+	p := &q.position
+	p.headObserver.patience = q.req.MaxDelay
+	p.headObserver = p.headObserver.withHead(p.head, now)
+	if !q.hasForeignHead() || now.Before(p.headObserver.next) {
 		return
 	}
-	nodes, err := q.helpers.OthersOccupancy(ctx, at.head.UID)
+	nodes, err := q.helpers.OthersOccupancy(ctx, p.head.UID)
 	if err != nil {
 		q.env.Log.Info().Err(err).Msg("the head of the queue could not be judged")
 		nodes = nil
 	}
-	seen := observeHead(at.head, nodes)
+	seen := observeHead(p.head, nodes)
 	if len(nodes) == 0 {
 		seen = observation{tooFewSeen: true}
 	}
-	var v headDecision
-	at.headObserver, v = at.headObserver.decide(seen, time.Now())
-	q.carryOut(ctx, v)
+	var decision headDecision
+	p.headObserver, decision = p.headObserver.decide(seen, time.Now())
+	q.carryOut(ctx, decision)
 }
 
-// carryOut carries a verdict out.
-func (q *Queue) carryOut(ctx context.Context, v headDecision) {
-	at := &q.position
+// carryOut carries a decision out.
+func (q *Queue) carryOut(ctx context.Context, decision headDecision) {
+	p := &q.position
 	switch {
-	case v == keepWaiting:
-	case v == useOtherNodes && at.ahead == 1:
-		q.avoidedNodes = at.head.Nodes
-	case v == useOtherNodes: // honest ones may be between
+	case decision == keepWaiting:
+	case decision == useOtherNodes && p.ahead == 1:
+		q.avoidedNodes = p.head.Nodes
+	case decision == useOtherNodes: // other requests are between the head and this one
 	default:
-		m := &wire.Overtake{UID: at.head.UID}
-		if v == overtakeTicket {
-			m.Number = at.head.Number
+		m := &wire.Overtake{UID: p.head.UID}
+		if decision == overtakeTicket {
+			m.Number = p.head.Number
 		} else {
 			q.env.Say(fmt.Sprintf("%s's request (job %s, pid %d on %s) has had room for 1 minute and did not start; going ahead of it",
-				ticketOwner(at.head), at.head.Job, at.head.PID, q.host.Name()))
+				ticketOwner(p.head), p.head.Job, p.head.PID, q.host.Name()))
 		}
 		q.helpers.Request(ctx, q.env.ReplyTime, q.host, m, q.isReply)
 	}
 }
 
-// ticketOwner is the user of a ticket: what he says, and what the ledger vouches for.
+// ticketOwner returns the user of a ticket: the name on it, or the uid that the ledger has checked.
 func ticketOwner(t job.Ticket) string {
 	if t.User == "" {
 		return fmt.Sprintf("uid %d", t.UID)

@@ -11,10 +11,10 @@ import (
 	"remshell/pin"
 )
 
-// A head is passed when it has had room for a minute without a break, in five looks, and not
-// before; one without room never; one that can have none at once.
-func TestWhoIsPassed(t *testing.T) {
-	room, none, never, blind := observation{fits: true}, observation{}, observation{neverFits: true}, observation{tooFewSeen: true}
+// A head is overtaken when its ranks have fitted for a minute without a break, in five looks, and not before.
+// It is never overtaken if they do not fit now, and at once if they can never fit.
+func TestDecide(t *testing.T) {
+	fits, full, never, unseen := observation{fits: true}, observation{}, observation{neverFits: true}, observation{tooFewSeen: true}
 	type look struct {
 		at   int // seconds
 		s    observation
@@ -24,12 +24,12 @@ func TestWhoIsPassed(t *testing.T) {
 		name  string
 		looks []look
 	}{
-		{"room for a minute", []look{{0, room, keepWaiting}, {12, room, keepWaiting}, {24, room, keepWaiting}, {36, room, keepWaiting}, {48, room, keepWaiting}, {59, room, keepWaiting}, {60, room, overtakeUser}}},
-		{"a minute, but four looks", []look{{0, room, keepWaiting}, {20, room, keepWaiting}, {40, room, keepWaiting}, {60, room, keepWaiting}, {61, room, overtakeUser}}},
-		{"a break", []look{{0, room, keepWaiting}, {30, room, keepWaiting}, {40, none, keepWaiting}, {52, room, keepWaiting}, {64, room, keepWaiting}, {76, room, keepWaiting}, {88, room, keepWaiting}, {111, room, keepWaiting}, {112, room, overtakeUser}}},
-		{"never room", []look{{0, none, keepWaiting}, {60, none, keepWaiting}, {3600, none, keepWaiting}, {86400, none, keepWaiting}}},
-		{"can have none", []look{{0, never, overtakeTicket}}},
-		{"too few of its nodes", []look{{0, blind, keepWaiting}, {599, blind, keepWaiting}, {600, blind, useOtherNodes}}},
+		{"fits for a minute", []look{{0, fits, keepWaiting}, {12, fits, keepWaiting}, {24, fits, keepWaiting}, {36, fits, keepWaiting}, {48, fits, keepWaiting}, {59, fits, keepWaiting}, {60, fits, overtakeUser}}},
+		{"a minute, but four looks", []look{{0, fits, keepWaiting}, {20, fits, keepWaiting}, {40, fits, keepWaiting}, {60, fits, keepWaiting}, {61, fits, overtakeUser}}},
+		{"a break", []look{{0, fits, keepWaiting}, {30, fits, keepWaiting}, {40, full, keepWaiting}, {52, fits, keepWaiting}, {64, fits, keepWaiting}, {76, fits, keepWaiting}, {88, fits, keepWaiting}, {111, fits, keepWaiting}, {112, fits, overtakeUser}}},
+		{"never fits now", []look{{0, full, keepWaiting}, {60, full, keepWaiting}, {3600, full, keepWaiting}, {86400, full, keepWaiting}}},
+		{"can never fit", []look{{0, never, overtakeTicket}}},
+		{"too few of its nodes", []look{{0, unseen, keepWaiting}, {599, unseen, keepWaiting}, {600, unseen, useOtherNodes}}},
 	} {
 		start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 		r := headObserver{}.withHead(job.Ticket{Number: 1, Job: "j"}, start)
@@ -42,21 +42,21 @@ func TestWhoIsPassed(t *testing.T) {
 	}
 }
 
-// A head that waits for a set of nodes has room and does not take it: it is passed when that time is
-// over as well, but a ticket is not believed that it may take longer than the site lets anybody.
-func TestWhoInsistsOnASet(t *testing.T) {
+// A head may wait for a better node set although its ranks fit: it is overtaken a minute after the time on its
+// ticket. That time counts only up to what the site allows.
+func TestSetPatience(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for _, test := range []struct {
-		says, site int // seconds
-		passed     int
+		delay, site int // seconds
+		overtaken   int
 	}{{0, 3600, 60}, {120, 3600, 180}, {120, 0, 60}, {1 << 30, 300, 360}} {
-		w := headObserver{patience: time.Duration(test.site) * time.Second}.withHead(job.Ticket{Number: 1, Job: "j", MaxSetDelay: test.says}, start)
+		w := headObserver{patience: time.Duration(test.site) * time.Second}.withHead(job.Ticket{Number: 1, Job: "j", MaxSetDelay: test.delay}, start)
 		for at := 0; ; at += 12 {
 			var got headDecision
-			if w, got = w.decide(observation{fits: true}, start.Add(time.Duration(at)*time.Second)); got == keepWaiting && at < test.passed {
+			if w, got = w.decide(observation{fits: true}, start.Add(time.Duration(at)*time.Second)); got == keepWaiting && at < test.overtaken {
 				continue
 			}
-			if got != overtakeUser || at < test.passed {
+			if got != overtakeUser || at < test.overtaken {
 				t.Errorf("%+v: %v after %d s", test, got, at)
 			}
 			break
@@ -64,7 +64,7 @@ func TestWhoInsistsOnASet(t *testing.T) {
 	}
 }
 
-// How often we look at a head depends on whether it has room; another head is another matter.
+// The interval between looks depends on whether the head's ranks fit. For a new head, everything starts anew.
 func TestWhenToLook(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	r := headObserver{}.withHead(job.Ticket{Number: 1}, now)
@@ -76,14 +76,14 @@ func TestWhenToLook(t *testing.T) {
 	}
 	r, _ = r.decide(observation{fits: true}, now)
 	if got := r.next.Sub(now); got != minLookInterval {
-		t.Errorf("with room after %v", got)
+		t.Errorf("if the ranks fit: after %v", got)
 	}
 	if r = r.withHead(job.Ticket{Number: 2}, now.Add(time.Hour)); r.looks != 0 || !r.next.Equal(now.Add(time.Hour)) {
 		t.Errorf("another head: %+v", r)
 	}
 }
 
-func TestSightOf(t *testing.T) {
+func TestObserveHead(t *testing.T) {
 	cores := func(n int) (topology pin.Topology) {
 		for cpu := range n {
 			topology.Cores = append(topology.Cores, pin.Core{CPUs: []int{cpu, cpu + n}})
@@ -93,8 +93,8 @@ func TestSightOf(t *testing.T) {
 	node := func(name string, busy ...int) job.Node {
 		return job.Node{Probe: job.Probe{Hostname: name, Topology: cores(4)}, Occupancy: job.Occupancy{BusyCPUs: busy, Ranks: len(busy)}}
 	}
-	taken := node("b")
-	taken.ExclusivelyHeld = true
+	exclusive := node("b")
+	exclusive.ExclusivelyHeld = true
 	shared := node("a", 0, 1, 2, 3, 4, 5, 6, 7)
 	shared.SharedCPUs = shared.BusyCPUs
 	for _, test := range []struct {
@@ -103,7 +103,7 @@ func TestSightOf(t *testing.T) {
 		nodes []job.Node
 		want  observation
 	}{
-		{"room", job.Ticket{Size: 4}, []job.Node{node("a")}, observation{fits: true}},
+		{"fits", job.Ticket{Size: 4}, []job.Node{node("a")}, observation{fits: true}},
 		{"as many as there are", job.Ticket{}, []job.Node{node("a", 0, 1, 2)}, observation{fits: true}},
 		{"a thread of a core is busy", job.Ticket{Size: 4}, []job.Node{node("a", 5)}, observation{}},
 		{"more than there is", job.Ticket{Size: 5}, []job.Node{node("a")}, observation{neverFits: true}},
@@ -119,7 +119,7 @@ func TestSightOf(t *testing.T) {
 		{"one on a node", job.Ticket{Size: 2, PerNode: 1}, []job.Node{node("a"), node("b", 0)}, observation{fits: true}},
 		{"alone, beside somebody", job.Ticket{Size: 1, Exclusive: true}, []job.Node{node("a", 0)}, observation{}},
 		{"alone", job.Ticket{Size: 4, Exclusive: true}, []job.Node{node("a")}, observation{fits: true}},
-		{"taken by another", job.Ticket{Size: 1, Nodes: "b"}, []job.Node{taken}, observation{}},
+		{"held exclusively by another", job.Ticket{Size: 1, Nodes: "b"}, []job.Node{exclusive}, observation{}},
 		{"overbooked", job.Ticket{Size: 99, Exclusive: true, Shares: true}, []job.Node{node("a")}, observation{fits: true}},
 		{"it shares, and others do, too", job.Ticket{Size: 99, Shares: true}, []job.Node{shared}, observation{fits: true}},
 		{"it shares, and others do not", job.Ticket{Size: 99, Shares: true}, []job.Node{node("a", 0, 1, 2, 3, 4, 5, 6, 7)}, observation{}},
@@ -132,7 +132,7 @@ func TestSightOf(t *testing.T) {
 	}
 }
 
-// A ticket is a few bytes of another user's, and may name more hosts than there is memory for.
+// A short ticket of another user may name a huge number of hosts, which must not use up memory.
 func TestTicketThatNamesAMillionHosts(t *testing.T) {
 	var nodes []string
 	for i := range 16 {

@@ -11,48 +11,48 @@ import (
 )
 
 /*
-A move is that of a waiting request to another queue host, since its own was lost (survive.md SV-39). All who
-waited there come within the same moments, in any order, and each takes the next number; so numbers do
-not tell any more who is ahead. But each knows whom it had before it when it began to wait: those are its
-elders, wherever they are now (SV-37), and nobody else counts.
+A hostMove is the move of a waiting request to another queue host, since its own was lost (survive.md SV-39).
+All requests that waited there arrive at about the same time, in any order, and each takes the next number. So
+numbers no longer tell which request is ahead. But each request knows which ones were ahead when it began to
+wait: these are its elders, at whichever queue host they are now (SV-37), and only they count.
 
-	old position x 50 ms --> ticket on the next host --> elders there, and those that are still to come
+	old position x 50 ms --> ticket on the next host --> elders there, and those that have not arrived
 	                                                        | each second
 	                                                        '--> none: it is the head
 
-As many elders are still to come as were ahead when the host was lost and have not been seen since; for
-them it waits no longer than a helper waits for an mpiexec that says nothing.
+The number of elders that have not arrived is the number that was ahead when the host was lost, without those
+seen since. It waits for them at most maxMoveWait, as long as a helper waits for an mpiexec that sends nothing.
 */
 type hostMove struct {
-	eldersAhead int             // elders that were still ahead when the host was lost
-	eldersSeen  map[job.ID]bool // of them, at the new one
-	until       time.Time       // how long the others are waited for
+	eldersAhead int             // number of elders that were ahead when the host was lost
+	eldersSeen  map[job.ID]bool // elders that were seen at the new host
+	until       time.Time       // end of the wait for the others
 	next        time.Time       // when to count again
 }
 
 // Times of a move.
 const (
-	moveStep     = 50 * time.Millisecond // for each position
+	moveStep     = 50 * time.Millisecond // delay for each position, so that requests arrive in order
 	maxMoveWait  = 15 * time.Second
 	recountEvery = time.Second
 )
 
-// rejoin queues again when the place was lost: with its queue host, where that is kept by the next one that
-// answers; else at the end.
+// rejoin enqueues the request again after its ticket was lost. If the queue host is lost, it moves to the
+// next queue host that answers. Otherwise it goes to the end of the queue.
 func (q *Queue) rejoin(ctx context.Context, failed *plan.Error) error {
-	at := &q.position
-	held := at.elders != nil
-	at.hasPlace, at.changed = false, true
+	p := &q.position
+	hadTicket := p.elders != nil
+	p.hasTicket, p.changed = false, true
 	if old := q.host; old.Lost() != nil {
 		why := usererr.Reason(old.Lost())
 		if err := q.reconnectQueueHost(ctx, old.Definition(), why); err != nil {
 			return err
 		}
-		if held {
+		if hadTicket {
 			return q.moveTo(ctx, failed, fmt.Sprintf("the queue host %s is lost (%s); queueing on %s", old.Name(), why, q.host.Name()))
 		}
 	} else {
-		q.env.Say(fmt.Sprintf("lost the place in the queue: %s; queueing again at the end", at.lostWhy))
+		q.env.Say(fmt.Sprintf("lost the place in the queue: %s; queueing again at the end", p.lostWhy))
 	}
 	if err := q.enqueueLast(ctx, failed); err != nil && q.host.Lost() == nil {
 		return err
@@ -60,57 +60,58 @@ func (q *Queue) rejoin(ctx context.Context, failed *plan.Error) error {
 	return context.Cause(ctx)
 }
 
-// moveTo takes a place at the queue host that was found, behind the elders alone, and says so (T16).
+// moveTo enqueues the request at the new queue host, behind its elders only, and prints text with the new
+// position (T16).
 func (q *Queue) moveTo(ctx context.Context, failed *plan.Error, text string) error {
-	at := &q.position
-	m := &hostMove{eldersAhead: at.ahead, eldersSeen: make(map[job.ID]bool), until: time.Now().Add(maxMoveWait)}
+	p := &q.position
+	m := &hostMove{eldersAhead: p.ahead, eldersSeen: make(map[job.ID]bool), until: time.Now().Add(maxMoveWait)}
 	if err := q.waitAndReceive(ctx, time.Duration(m.eldersAhead)*moveStep); err != nil {
 		return err
 	}
-	at.moved = m
+	p.moved = m
 	if q.host.Lost() == nil {
 		if err := q.enqueue(ctx, failed); err != nil && q.host.Lost() == nil {
 			return err
 		}
 	}
-	if q.host.Lost() != nil { // at once again: wait sees to that
-		at.ahead = m.eldersAhead
+	if q.host.Lost() != nil { // lost again: WaitForChance handles that
+		p.ahead = m.eldersAhead
 		return context.Cause(ctx)
 	}
 	if err := q.recount(ctx); err != nil {
 		return err
 	}
-	q.env.Say(fmt.Sprintf("%s, position %d of %d", text, at.ahead+1, max(at.total, at.ahead+1)))
+	q.env.Say(fmt.Sprintf("%s, position %d of %d", text, p.ahead+1, max(p.total, p.ahead+1)))
 	return context.Cause(ctx)
 }
 
-// recount counts the elders of a request that has moved: those that wait at its queue host, and those
-// that are still to come.
+// recount counts the elders of a request that has moved: those that wait at its queue host, and those that
+// have not arrived yet.
 func (q *Queue) recount(ctx context.Context) error {
-	at := &q.position
+	p := &q.position
 	tickets, err := q.ticketsOf(ctx, q.host)
 	if err != nil || q.host.Lost() != nil {
 		return err
 	}
 	now := time.Now()
-	at.moved.next, at.total = now.Add(recountEvery), len(tickets)
-	at.ahead, at.head = 0, job.Ticket{}
+	p.moved.next, p.total = now.Add(recountEvery), len(tickets)
+	p.ahead, p.head = 0, job.Ticket{}
 	for _, t := range tickets {
-		if !at.elders[t.Job] || t.Job == q.req.Job {
+		if !p.elders[t.Job] || t.Job == q.req.Job {
 			continue
 		}
-		if at.ahead++; at.head.Job == "" {
-			at.head = t
+		if p.ahead++; p.head.Job == "" {
+			p.head = t
 		}
-		at.moved.eldersSeen[t.Job] = true
+		p.moved.eldersSeen[t.Job] = true
 	}
-	if now.Before(at.moved.until) {
-		at.ahead += max(0, at.moved.eldersAhead-len(at.moved.eldersSeen))
+	if now.Before(p.moved.until) {
+		p.ahead += max(0, p.moved.eldersAhead-len(p.moved.eldersSeen))
 	}
 	return nil
 }
 
-// noteElders notes who waits before us at our own queue host.
+// noteElders adds the requests that wait before this one at its own queue host to its elders.
 func (q *Queue) noteElders(ctx context.Context) error {
 	tickets, err := q.ticketsOf(ctx, q.host)
 	var own int64
@@ -127,7 +128,7 @@ func (q *Queue) noteElders(ctx context.Context) error {
 	return err
 }
 
-// reconnectQueueHost reaches a queue host anew: the first of the list that answers, again and again until one does.
+// reconnectQueueHost connects to the first queue host of the list that answers, and retries until one does.
 func (q *Queue) reconnectQueueHost(ctx context.Context, last job.NodeDef, why string) error {
 	for delay := minRejoin; !q.connectNextQueueHost(ctx, last); delay = min(2*delay, maxRejoin) {
 		q.env.SayOnce(fmt.Sprintf("the queue host %s is lost (%s), and no other one answers; trying again until one does", last.Name, why))
@@ -138,16 +139,16 @@ func (q *Queue) reconnectQueueHost(ctx context.Context, last job.NodeDef, why st
 	return nil
 }
 
-// connectNextQueueHost connects to all queue hosts that are not connected, at once, and takes the first of the list that
-// answers; the dead cost no more than three seconds behind it (SV-36).
+// connectNextQueueHost connects at once to all queue hosts that are not connected, and takes the first of
+// the list that answers. It waits at most three seconds more for the others (SV-36).
 func (q *Queue) connectNextQueueHost(ctx context.Context, last job.NodeDef) bool {
-	keepers := q.req.Queue.QueueHosts()
-	if len(keepers) == 0 {
-		keepers = []job.NodeDef{last}
+	queueHosts := q.req.Queue.QueueHosts()
+	if len(queueHosts) == 0 {
+		queueHosts = []job.NodeDef{last}
 	}
-	q.helpers.ConnectTo(ctx, keepers)
+	q.helpers.ConnectTo(ctx, queueHosts)
 	var found []Host
-	for _, host := range keepers {
+	for _, host := range queueHosts {
 		if n := q.helpers.FindHost(host.Name); n != nil {
 			found = append(found, n)
 		}

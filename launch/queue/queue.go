@@ -1,20 +1,20 @@
 /*
-Package queue stands in the queue for a request: it asks for the gate behind which one request at a time
-is decided upon, and waits with a ticket until it is worth while to decide again (placement.md 6).
+Package queue waits in the queue for a request. It takes the decision lock, which allows one decision at
+a time, and waits with a ticket until another attempt is worthwhile (placement.md 6).
 
 	request         queue host                  nodes of the request
-	   | Gate ---------->|  Enter
-	   |<------- Gated --|  so many are ahead
+	   | LockDecision -->|  LockDecision
+	   |<- DecisionLocked|  number of requests ahead
 	   |   ... survey, plan, claim: package reserve ...
-	   | Enqueue ------->|  KeepTurn: there is no room now
-	   |<------ Queued --|  a ticket, behind the others
-	   | Ungate -------->|
-	   |<------ Queued --|  Wait: one of them has gone
-	   |<------------------------- Changed --|  at the head: another attempt
+	   | Enqueue ------->|  EnqueueFailed: the ranks do not fit now
+	   |<- QueuePosition |  a ticket, behind the others
+	   | UnlockDecision->|  UnlockDecision
+	   |<- QueuePosition |  WaitForChance: one of them has left
+	   |<------------------- ClaimsChanged --|  at the head: another attempt
 	   | Dequeue ------->|  Leave
 
-It holds no connections: those are its Crew's, which is how a reservation appears here, and which hands on what
-hosts say (Queued, News). One goroutine, that of the reservation, owns all state.
+It holds no connections: these are in Helpers, which a reservation implements. The reservation passes on the
+messages of hosts by PositionReceived and ClaimsChanged. The reservation's goroutine owns all state.
 */
 package queue
 
@@ -29,91 +29,95 @@ import (
 	"remshell/wire"
 )
 
-// A Host is one whose helper is connected. It is the Crew's: two are the same host if they are equal.
+// A Host is a host whose helper is connected. Hosts belong to Helpers. Two are the same host if they are
+// equal.
 type Host interface {
 	Name() string
-	Definition() job.NodeDef // by which it is reached
+	Definition() job.NodeDef // definition by which it is reached
 	Send(wire.Message) error
-	Lost() error // why it cannot be asked any more; nil: it can
+	Lost() error // why it cannot be used any more; nil if it can
 }
 
-// A Helpers is the helpers that a request is connected to. Those that it finds may be lost by now, unless it says otherwise.
+// Helpers are the helpers that a request is connected to. The Hosts that methods return may be lost, unless
+// the method says otherwise.
 type Helpers interface {
-	// FindHost finds the host of a name that is connected, and not lost; nil: there is none.
+	// FindHost returns the host with a name that is connected and not lost, or nil.
 	FindHost(name string) Host
 
-	// FirstReached is the candidate with the lowest number that was reached; nil: none was.
+	// FirstReached returns the reached candidate with the lowest number, or nil if none was reached.
 	FirstReached() Host
 
 	// OnlyThisMachine reports whether this machine is the only host.
 	OnlyThisMachine() bool
 
-	// WhyUnreached is why a host cannot be asked; nil: nobody has tried.
+	// WhyUnreached returns why a host cannot be used. It is nil if it can, or if no connection was tried.
 	WhyUnreached(name string) error
 
-	// Hostname is what a candidate calls itself; empty: it was not reached.
+	// Hostname returns the host name that a candidate reports. It is empty if the candidate was not reached.
 	Hostname(name string) string
 
-	// ConnectTo connects to those of some hosts that are not connected, at once. When one is, the others have
-	// three seconds left. It forgets hosts that are lost.
+	// ConnectTo connects at once to those of the hosts that are not connected. Once one is connected, it waits
+	// at most three more seconds for the others. It forgets hosts that are lost.
 	ConnectTo(ctx context.Context, hosts []job.NodeDef)
 
-	// Request puts a question to a host and waits until heard reports the answer, or the host is lost, as it is when
-	// it says nothing for as long as limit. An error is the end of ctx.
-	Request(ctx context.Context, limit time.Duration, n Host, question wire.Message, heard func(wire.Message) bool) error
+	// Request sends a request to a host and waits until isReply returns true for a message. It also returns
+	// when the host is lost, as it is if it does not reply within limit. An error is the cause of ctx.
+	Request(ctx context.Context, limit time.Duration, n Host, request wire.Message, isReply func(wire.Message) bool) error
 
-	// ReceiveEvents takes in what is said without having been asked for, as soon as something is, and at the latest at a moment.
+	// ReceiveEvents waits for events that are no replies and handles them. It returns after the first ones, and
+	// at until at the latest.
 	ReceiveEvents(ctx context.Context, until time.Time)
 
-	// WatchClaims has the candidates tell when their claims change, and tries to reach those again that are down.
+	// WatchClaims asks the candidates to report changes of their claims, and tries to connect to those that are
+	// down.
 	WatchClaims(ctx context.Context, now time.Time)
 
-	// RetryTimes is when candidates that are down are to be tried again.
+	// RetryTimes returns when candidates that are down are to be tried again.
 	RetryTimes() []time.Time
 
-	// DisconnectAllBut lets all hosts go but one.
+	// DisconnectAllBut disconnects all hosts but one.
 	DisconnectAllBut(keep Host)
 
-	// OthersOccupancy are the candidates with what everybody but a user holds of them, as far as they answer.
+	// OthersOccupancy returns the candidates that reply, with what all users except uid use of them.
 	OthersOccupancy(ctx context.Context, uid int) ([]job.Node, error)
 }
 
-// An Env is the world of a Queue.
+// An Env holds the services and settings of a Queue.
 type Env struct {
 	StopTimes *node.StopTimes
 	Log       zerolog.Logger
-	Say       func(text string) // a line for the user
-	SayOnce   func(text string) // one that is not worth telling twice
-	ReplyTime time.Duration     // for a host to answer what a start asks
+	Say       func(text string) // prints a line for the user
+	SayOnce   func(text string) // prints a line, unless it was printed before
+	ReplyTime time.Duration     // time limit for a host's reply to a request of a start
 }
 
-// A Queue is the queue as one request sees it: the host that keeps it, and the request's position.
+// A Queue is one request's view of the queue: the queue host and the request's position.
 type Queue struct {
-	// Bypass is set where the request is from inside of another job, all of whose nodes it may use: it waits
-	// behind nobody then.
+	// Bypass is set if the request comes from inside another job and may use all of that job's nodes. It then
+	// waits behind no other request.
 	Bypass bool
 
-	req     *job.Request // as it stands: it may change while it waits
+	req     *job.Request // the request, which may change while it waits
 	helpers Helpers
 	env     Env
 
-	host         Host   // whose helper keeps the queue; nil: none does
+	host         Host   // the host whose helper keeps the queue; nil if there is none
 	otherHosts   []Host // the other queue hosts
-	ahead        int    // requests before ours, when the gate was last asked for
+	ahead        int    // requests before this one, as of the last DecisionLocked
 	position     position
-	avoidedNodes string        // nodes that the head of the queue names, and which we leave to it
-	lockNotice   string        // what is wrong with the gate
-	firstAttempt time.Time     // of the first attempt with nobody ahead; zero: there was none
-	finished     chan struct{} // closed when the job has its place, or shall have none
-	pinged       map[Host]bool // hosts that are told, now and then, that we are here
+	avoidedNodes string        // nodes of the head of the queue, which this request does not use; empty if it may use all
+	lockNotice   string        // problem of the decision lock; empty if there is none
+	firstAttempt time.Time     // time of the first attempt with no request ahead; zero if there was none
+	finished     chan struct{} // closed by Finish
+	pinged       map[Host]bool // hosts to which Pings are sent
 }
 
-// New is the queue of a request, whose hosts are a crew's.
-func New(req *job.Request, crew Helpers, env Env) *Queue {
-	return &Queue{req: req, helpers: crew, env: env, finished: make(chan struct{}), pinged: make(map[Host]bool)}
+// New returns the queue for a request whose hosts are those of helpers.
+func New(req *job.Request, helpers Helpers, env Env) *Queue {
+	return &Queue{req: req, helpers: helpers, env: env, finished: make(chan struct{}), pinged: make(map[Host]bool)}
 }
 
-// IsQueueHost reports whether a host is one of those that keep the queue.
+// IsQueueHost reports whether a host is a queue host.
 func (q *Queue) IsQueueHost(n Host) bool {
 	if q.host == n {
 		return true
@@ -126,7 +130,8 @@ func (q *Queue) IsQueueHost(n Host) bool {
 	return false
 }
 
-// TakeNotice is what is wrong with the gate, and the host that keeps it; empty: nothing. It is said by whoever takes it.
+// TakeNotice returns the problem of the decision lock and its host, and clears it. The text is empty if
+// there is no problem. The caller reports it.
 func (q *Queue) TakeNotice() (host, text string) {
 	if q.host != nil {
 		host, text = q.host.Name(), q.lockNotice
@@ -135,13 +140,13 @@ func (q *Queue) TakeNotice() (host, text string) {
 	return host, text
 }
 
-// Finish is the end of the request's way to its place, whichever it was.
+// Finish ends the request's use of the queue, whether it succeeded or not.
 func (q *Queue) Finish() { close(q.finished) }
 
-// Standing is what an attempt reckons with, as one of which the gate said that so many are ahead: how many are before
-// it where it looks, and for how long none has been.
+// Standing returns what an attempt plans with, given the number of requests ahead from DecisionLocked: how
+// many are ahead on the nodes that it may use, and how long none has been ahead.
 func (q *Queue) Standing(ahead int) (before int, alone time.Duration) {
-	if q.avoidedNodes != "" { // what is ahead wants none of these nodes
+	if q.avoidedNodes != "" { // the requests ahead want none of the other nodes
 		ahead = 0
 	}
 	if q.firstAttempt.IsZero() && ahead == 0 {
@@ -153,8 +158,9 @@ func (q *Queue) Standing(ahead int) (before int, alone time.Duration) {
 	return ahead, alone
 }
 
-// DecidesOrder reports whether the queue says whose turn it is, and the request does not go round it.
+// DecidesOrder reports whether the queue decides which request is next, and this request does not bypass
+// it.
 func (q *Queue) DecidesOrder() bool { return q.host != nil && q.avoidedNodes == "" && !q.Bypass }
 
-// AvoidedNodes are the host names of the nodes that are left to the head of the queue.
+// AvoidedNodes returns the host names of the nodes that are left to the head of the queue.
 func (q *Queue) AvoidedNodes() map[string]bool { return ticketNodes(job.Ticket{Nodes: q.avoidedNodes}) }

@@ -7,23 +7,23 @@ import (
 	"remshell/plan"
 )
 
-// Whoever waits reads why in words: "(no-candidates)" and "(not-enough-cpus: 16 wanted, 9 free)" were codes.
-func TestWhoeverWaitsReadsWords(t *testing.T) {
+// A waiting request prints a reason that people understand, not a code.
+func TestWaitReason(t *testing.T) {
 	until := time.Date(2026, 11, 26, 12, 0, 5, 0, time.UTC)
-	words := map[string]string{plan.CodeNoNodes: "no host can take this job now", CodeUnreachable: "n1: no route to host"}
+	texts := map[string]string{plan.CodeNoNodes: "no host can take this job now", CodeUnreachable: "n1: no route to host"}
 	for code, want := range map[string]string{
 		plan.CodeNotEnough:     "free CPUs for 9 of 16 ranks",
 		plan.CodeLimits:        "limits let in 9 of 16 ranks",
 		plan.CodeNoGPU:         "free GPUs for 9 of 16 ranks",
-		plan.CodeNoSet:         "the largest node set has room for 9 of 16 ranks",
-		plan.CodeNotContiguous: "neighbouring nodes have room for 9 of 16 ranks",
+		plan.CodeNoSet:         "9 of 16 ranks fit in the largest node set",
+		plan.CodeNotContiguous: "9 of 16 ranks fit on neighbouring nodes",
 		plan.CodeDelayed:       "for a better node set until 12:00:05",
 		plan.CodeQueueBusy:     "other requests are first",
 		plan.CodeNoNodes:       "no host can take this job now",
 		CodeUnreachable:        "n1: no route to host",
 	} {
-		failed := &plan.Error{Code: code, Text: words[code], WantedRanks: 16, FreeRanks: 9}
-		if words[code] != "" {
+		failed := &plan.Error{Code: code, Text: texts[code], WantedRanks: 16, FreeRanks: 9}
+		if texts[code] != "" {
 			failed.WantedRanks, failed.FreeRanks = 0, 0
 		}
 		if got := waitReason(failed, until); got != want {

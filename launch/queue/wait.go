@@ -16,59 +16,58 @@ import (
 )
 
 /*
-A position is that of a request in the queue (placement.md 6). A file on the queue host,
-locked by the helper there, is the position; it is gone when the helper is, and the helper
-when we are.
+A position is a request's position in the queue (placement.md 6). A file on the queue host, locked by the
+helper there, holds it. The file is released when the helper ends, and the helper ends when mpiexec does.
 
-	in the middle   one connection, to the queue host; Queued tells of each step ahead
+	in the middle   one connection, to the queue host; it sends QueuePosition at each change
 	at the head     one to each node as well; any change there is worth another attempt
 
-Nobody passes: who has no ticket and finds one is refused, or goes to the end. But a launch
-from inside a rank, on CPUs that its own job has, concerns nobody else; and those ahead may
+No request overtakes another: a request that finds tickets is refused, or goes to the end. An exception is a
+launch from inside a rank, on CPUs that its own job holds: it affects no other job, and requests ahead may
 wait for the very job that waits for it.
 */
 type position struct {
-	hasPlace     bool
+	hasTicket    bool
 	ahead, total int
-	lostWhy      string    // why there is no place any more; empty: there is, or never was
-	evictedBy    string    // the user who has taken the request out of the queue; empty: nobody has
-	changed      bool      // something changed at a node
-	began        time.Time // of waiting; zero: it has not come to that
-	lastReport   string    // the last line the user saw
+	lostWhy      string    // why the ticket was lost; empty if it was not
+	evictedBy    string    // user who removed the request from the queue; empty if none has
+	changed      bool      // claims of some node have changed
+	began        time.Time // when the request began to wait; zero if it has not
+	lastReport   string    // last line about the position that was printed
 
-	elders map[job.ID]bool // those that waited when we came, at any queue host; nil: we did not come to wait
-	moved  *hostMove       // from a queue host that was lost; nil: it is the first one
+	elders map[job.ID]bool // requests that were ahead when this one was enqueued, at any queue host; nil if it was not
+	moved  *hostMove       // the move from a lost queue host; nil if there was none
 
-	head         job.Ticket   // the first of those ahead
-	headObserver headObserver // of it
+	head         job.Ticket   // first ticket of the queue
+	headObserver headObserver // observes head
 }
 
 // Times of waiting (placement.md 6.5, 6.7).
 const (
 	reportAfter = 2 * time.Second
-	minRetry    = 100 * time.Millisecond // at the earliest, however much changes
-	maxRetry    = 10 * time.Second       // however quiet the nodes are
+	minRetry    = 100 * time.Millisecond // shortest time between attempts, however much changes
+	maxRetry    = 10 * time.Second       // longest time between attempts, if nothing changes
 	retryJitter = 2 * time.Second
-	minRejoin   = time.Second // at the queue host, doubling
+	minRejoin   = time.Second // first delay between attempts to reach a queue host; it doubles
 	maxRejoin   = 30 * time.Second
 )
 
-// ErrWaited is why a request ends that has waited for as long as it may.
+// ErrWaited is the error of a request that has waited for its longest time.
 var ErrWaited = errors.New("the longest time to wait has passed")
 
-// CodeUnreachable is the code of a request that waits for hosts its user named.
+// CodeUnreachable is the code of a request that waits until hosts which its user named can be reached.
 const CodeUnreachable = "unreachable"
 
 // IsWaiting reports whether the request has begun to wait.
 func (q *Queue) IsWaiting() bool { return !q.position.began.IsZero() }
 
-// Waited is for how long it has waited.
+// Waited returns how long the request has waited.
 func (q *Queue) Waited() time.Duration { return time.Since(q.position.began) }
 
-// Position is its position, from 1, as far as is known.
+// Position returns the request's position, from 1, as far as it is known.
 func (q *Queue) Position() int { return q.position.ahead + 1 }
 
-// BeginWait begins to wait: the context ends when that has been for as long as it may (ErrWaited).
+// BeginWait begins to wait. The context ends with ErrWaited after the longest time to wait.
 func (q *Queue) BeginWait(ctx context.Context) (context.Context, context.CancelFunc) {
 	q.position.began = time.Now()
 	if limit := q.req.TimeLimits.Wait; limit > 0 {
@@ -77,54 +76,54 @@ func (q *Queue) BeginWait(ctx context.Context) (context.Context, context.CancelF
 	return context.WithCancel(ctx)
 }
 
-// WaitForChance returns when another attempt is worth while: when the request has come to the
-// head, and then whenever something has changed. An error ends the request.
+// WaitForChance returns when another attempt is worthwhile: once the request is at the head, and after that
+// whenever claims have changed. An error ends the request.
 func (q *Queue) WaitForChance(ctx context.Context, failed *plan.Error) error {
-	at := &q.position
+	p := &q.position
 	now := time.Now()
 	retry := now.Add(maxRetry + rand.N(retryJitter))
 	if over := now.Add(failed.DelayLeft); failed.Code == plan.CodeDelayed && over.Before(retry) {
-		retry = over // and then it takes what there is
+		retry = over // the next attempt then takes any node set
 	}
-	calm := now.Add(minRetry)
+	earliest := now.Add(minRetry)
 	behind := false
 	q.avoidedNodes = ""
 	for ctx.Err() == nil {
 		now = time.Now()
 		q.reportPosition(failed, now)
 		switch {
-		case at.evictedBy != "":
-			return &usererr.Error{Text: q.host.Name() + ": taken out of the queue by " + at.evictedBy, Code: job.ExitInternal}
-		case !q.isBatchManaged() && (!at.hasPlace || q.host.Lost() != nil):
+		case p.evictedBy != "":
+			return &usererr.Error{Text: q.host.Name() + ": taken out of the queue by " + p.evictedBy, Code: job.ExitInternal}
+		case !q.isBatchManaged() && (!p.hasTicket || q.host.Lost() != nil):
 			if err := q.rejoin(ctx, failed); err != nil {
 				return err
 			}
-		case at.moved != nil && !now.Before(at.moved.next):
+		case p.moved != nil && !now.Before(p.moved.next):
 			if err := q.recount(ctx); err != nil {
 				return err
 			}
-		case at.ahead > 0 && !q.Bypass:
+		case p.ahead > 0 && !q.Bypass:
 			if q.observeHeadIfDue(ctx, now); q.avoidedNodes != "" {
 				return nil
 			}
-			if behind = true; at.headObserver.looks == 0 { // who waits in the middle needs no other host (placement.md 6.5)
+			if behind = true; p.headObserver.looks == 0 { // a request that is not at the head needs no other host (placement.md 6.5)
 				q.helpers.DisconnectAllBut(q.host)
 			}
-		case behind || at.changed && !now.Before(calm) || !now.Before(retry):
-			at.changed = false
+		case behind || p.changed && !now.Before(earliest) || !now.Before(retry):
+			p.changed = false
 			return nil
 		default:
 			q.helpers.WatchClaims(ctx, now)
 		}
-		if at.changed {
-			retry = calm
+		if p.changed {
+			retry = earliest
 		}
 		q.helpers.ReceiveEvents(ctx, q.nextWake(now, retry))
 	}
 	return context.Cause(ctx)
 }
 
-// nextWake is when a waiting request has something to do though nothing happened.
+// nextWake returns when a waiting request has something to do even if nothing happens.
 func (q *Queue) nextWake(now, retry time.Time) time.Time {
 	next := now.Add(maxRetry)
 	earlier := func(t time.Time) {
@@ -150,24 +149,24 @@ func (q *Queue) nextWake(now, retry time.Time) time.Time {
 	return next
 }
 
-// reportPosition says where we stand: after a while, and whenever it has changed.
+// reportPosition prints the position after reportAfter, and whenever it has changed.
 func (q *Queue) reportPosition(failed *plan.Error, now time.Time) {
-	at := &q.position
-	if now.Sub(at.began) < reportAfter || !at.hasPlace && !q.isBatchManaged() {
+	p := &q.position
+	if now.Sub(p.began) < reportAfter || !p.hasTicket && !q.isBatchManaged() {
 		return
 	}
 	why := waitReason(failed, q.firstAttempt.Add(q.req.NodeSet.Delay))
-	line := fmt.Sprintf("waiting for resources, position %d of %d (%s)", at.ahead+1, max(at.total, at.ahead+1), why)
+	line := fmt.Sprintf("waiting for resources, position %d of %d (%s)", p.ahead+1, max(p.total, p.ahead+1), why)
 	if q.isBatchManaged() {
 		line = fmt.Sprintf("waiting for other launches in %s (%s)", q.req.RM.ID(), why)
 	}
-	if line != at.lastReport {
-		at.lastReport = line
+	if line != p.lastReport {
+		p.lastReport = line
 		q.env.Say(line)
 	}
 }
 
-// waitReason says in a few words why a request waits. A better node set is waited for until a time.
+// waitReason returns in a few words why a request waits. until is when a wait for a better node set ends.
 func waitReason(failed *plan.Error, until time.Time) string {
 	fit := fmt.Sprintf("%d of %s", failed.FreeRanks, text.Count(failed.WantedRanks, "rank"))
 	switch code := failed.Code; {
@@ -183,14 +182,14 @@ func waitReason(failed *plan.Error, until time.Time) string {
 	case code == plan.CodeNoGPU:
 		return "free GPUs for " + fit
 	case code == plan.CodeNoSet:
-		return "the largest node set has room for " + fit
+		return fit + " fit in the largest node set"
 	case code == plan.CodeNotContiguous:
-		return "neighbouring nodes have room for " + fit
+		return fit + " fit on neighbouring nodes"
 	}
 	return failed.Text
 }
 
-// waitAndReceive waits, and hears meanwhile what is said.
+// waitAndReceive waits for d, and handles events meanwhile.
 func (q *Queue) waitAndReceive(ctx context.Context, d time.Duration) error {
 	until := time.Now().Add(d)
 	for time.Now().Before(until) && ctx.Err() == nil {
@@ -199,21 +198,21 @@ func (q *Queue) waitAndReceive(ctx context.Context, d time.Duration) error {
 	return context.Cause(ctx)
 }
 
-// ClaimsChanged is that something has changed on a host: another attempt is worth while.
+// ClaimsChanged notes that claims of a host have changed, so that another attempt is worthwhile.
 func (q *Queue) ClaimsChanged() { q.position.changed = true }
 
-// PositionReceived takes what the host that keeps the queue says of the position.
+// PositionReceived handles a QueuePosition of the queue host.
 func (q *Queue) PositionReceived(m *wire.QueuePosition) {
-	at := &q.position
-	at.evictedBy = cmp.Or(at.evictedBy, m.EvictedBy)
-	if at.hasPlace, at.lostWhy = m.Err == "" && m.EvictedBy == "", m.Err; at.moved != nil {
-		at.moved.next = time.Time{} // numbers do not count
+	p := &q.position
+	p.evictedBy = cmp.Or(p.evictedBy, m.EvictedBy)
+	if p.hasTicket, p.lostWhy = m.Err == "" && m.EvictedBy == "", m.Err; p.moved != nil {
+		p.moved.next = time.Time{} // after a move, ticket numbers do not tell the order: count again
 		return
 	}
-	at.ahead, at.total, at.head = m.Ahead, m.Total, m.Head
+	p.ahead, p.total, p.head = m.Ahead, m.Total, m.Head
 }
 
-// isReply takes that for an answer.
+// isReply handles a QueuePosition as a reply. It returns false for any other message.
 func (q *Queue) isReply(m wire.Message) bool {
 	queued, ok := m.(*wire.QueuePosition)
 	if ok {
@@ -222,14 +221,14 @@ func (q *Queue) isReply(m wire.Message) bool {
 	return ok
 }
 
-// AwaitChange returns when a claim has come or gone on one of the hosts, which tell of it, or when it was quiet for long, and at until
-// at the latest.
+// AwaitChange returns when claims of a host have changed, after maxRetry, or at until. WatchClaims must
+// have been sent.
 func (q *Queue) AwaitChange(ctx context.Context, until time.Time) error {
 	if err := q.waitAndReceive(ctx, min(minRetry, time.Until(until))); err != nil {
 		return err
 	}
-	if anyway := time.Now().Add(maxRetry); anyway.Before(until) {
-		until = anyway
+	if latest := time.Now().Add(maxRetry); latest.Before(until) {
+		until = latest
 	}
 	for !q.position.changed && time.Now().Before(until) && ctx.Err() == nil {
 		q.helpers.ReceiveEvents(ctx, until)
