@@ -8,9 +8,10 @@ import (
 	"remshell/text"
 )
 
-// An attrKey is what may stand before "=" behind a host, and what its value does. A new one is a row of keys.
+// An attrKey is a key of an attribute KEY=VALUE after a host, and what its value does. A new key is a row
+// of attrKeys.
 type attrKey struct {
-	names []string // the first is ours
+	names []string // the first is the canonical name
 	apply func(a attr, m *hostExpr) error
 }
 
@@ -28,7 +29,7 @@ var attrKeys = []attrKey{
 	{[]string{"path"}, attr.setPath},
 }
 
-// attrKeyOf is the row of a key. Case does not count, and "-" is "_".
+// attrKeyOf returns the row of a key. Case does not matter, and "-" equals "_".
 func attrKeyOf(key string) (row attrKey, known bool) {
 	key = strings.ReplaceAll(strings.ToLower(key), "-", "_")
 	for _, k := range attrKeys {
@@ -39,7 +40,7 @@ func attrKeyOf(key string) (row attrKey, known bool) {
 	return attrKey{}, false
 }
 
-// parseAttribute reads the value after "key=" and gives it to all hosts of the line.
+// parseAttribute reads the value after "key=" and applies it to all hosts of the line.
 func (p *parser) parseAttribute(c *cursor, from int, key string, hosts []hostExpr) {
 	keyEnd := from + len(key)
 	c.skipBlanks()
@@ -65,7 +66,7 @@ func (p *parser) parseAttribute(c *cursor, from int, key string, hosts []hostExp
 	}
 }
 
-// An attr is a known key with its value and where the value stands.
+// An attr is a known key with its value and the position of the value.
 type attr struct {
 	key, value string
 	*cursor
@@ -73,7 +74,7 @@ type attr struct {
 	check    AttrCheck
 }
 
-// applyTo lets a host have it.
+// applyTo applies the attribute to a host.
 func (a attr) applyTo(m *hostExpr, set func(attr, *hostExpr) error) error {
 	if m.Exclude {
 		return a.errorAt(a.from, a.to, "an excluded host takes no attributes")
@@ -81,7 +82,7 @@ func (a attr) applyTo(m *hostExpr, set func(attr, *hostExpr) error) error {
 	return set(a, m)
 }
 
-// setUser keeps a login name.
+// setUser sets the login name.
 func (a attr) setUser(m *hostExpr) error {
 	if err := a.checkUser(a.from, a.to, a.value); err != nil {
 		return err
@@ -89,7 +90,7 @@ func (a attr) setUser(m *hostExpr) error {
 	return a.setText(&m.User, a.value)
 }
 
-// setAddress keeps what is to be connected to.
+// setAddress sets the address to connect to.
 func (a attr) setAddress(m *hostExpr) error {
 	address, err := a.cursor.checkAddress(a.from, a.to, a.value)
 	if err != nil {
@@ -98,7 +99,7 @@ func (a attr) setAddress(m *hostExpr) error {
 	return a.setText(&m.Address, address)
 }
 
-// setAlias keeps another name of the one host.
+// setAlias sets another name of a host. It fails if the expression names several hosts.
 func (a attr) setAlias(m *hostExpr) error {
 	if _, bad := badName(a.value); bad != "" {
 		return a.errorAt(a.from, a.to, "%q is not a host name", a.value)
@@ -109,7 +110,7 @@ func (a attr) setAlias(m *hostExpr) error {
 	return a.setText(&m.Alias, a.value)
 }
 
-// setPath keeps the name of a file.
+// setPath sets the name of a file.
 func (a attr) setPath(m *hostExpr) error {
 	first := m.Attrs[a.key] == ""
 	if first && (a.value[0] != '/' || strings.ContainsFunc(a.value, func(r rune) bool { return r < ' ' })) {
@@ -118,7 +119,7 @@ func (a attr) setPath(m *hostExpr) error {
 	return a.setChecked(m)
 }
 
-// setChecked keeps in Attrs what only the caller can judge.
+// setChecked stores an attribute in Attrs, after AttrCheck accepted it.
 func (a attr) setChecked(m *hostExpr) error {
 	value := m.Attrs[a.key]
 	if err := a.setText(&value, a.value); err != nil {
@@ -136,7 +137,7 @@ func (a attr) setChecked(m *hostExpr) error {
 	return nil
 }
 
-// setCount keeps a number unless another was given before.
+// setCount sets a number. It fails if a different one was given before.
 func (a attr) setCount(n *int, what string, most int) error {
 	value, err := a.readNumber(a.from, a.to, a.value, what, most)
 	switch {
@@ -149,7 +150,7 @@ func (a attr) setCount(n *int, what string, most int) error {
 	return nil
 }
 
-// setText keeps a word unless another was given before.
+// setText sets a text. It fails if a different one was given before.
 func (a attr) setText(s *string, value string) error {
 	if *s != "" && *s != value {
 		return a.errorAt(a.from, a.to, "%s is given twice: %q and %q", a.key, *s, value)
@@ -158,7 +159,7 @@ func (a attr) setText(s *string, value string) error {
 	return nil
 }
 
-// setEnv keeps a variable, written NAME:VALUE.
+// setEnv adds an environment variable, written NAME:VALUE.
 func (a attr) setEnv(m *hostExpr) error {
 	name, value, ok := strings.Cut(a.value, ":")
 	if !ok || name == "" || strings.ContainsAny(name, "= \t") {
@@ -168,7 +169,7 @@ func (a attr) setEnv(m *hostExpr) error {
 	return nil
 }
 
-// readNumber reads a count from 1 to most.
+// readNumber parses a number from 1 to most. what names it in errors.
 func (c *cursor) readNumber(from, to int, word, what string, most int) (int, error) {
 	switch {
 	case word == "":
@@ -186,7 +187,7 @@ func (c *cursor) readNumber(from, to int, word, what string, most int) (int, err
 	return n, nil
 }
 
-// suggestKey names the known key that a wrong one resembles most.
+// suggestKey returns a hint with the known key that is most similar, or "" if none is.
 func suggestKey(key string) string {
 	key = strings.ReplaceAll(strings.ToLower(key), "-", "_")
 	best, nearest := 3, ""

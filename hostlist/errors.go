@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// A SyntaxError says what is wrong where, in the form of HOST-12:
+// A SyntaxError is an error at a place in a host list or host file. It is printed in the form of HOST-12:
 //
 //	cluster.hosts:7:9: unknown key "slotz" (did you mean "slots"?)
 //	  7 | node07  slotz=4
@@ -16,12 +16,12 @@ import (
 type SyntaxError struct {
 	File      string
 	Line, Col int    // from 1, in characters; Line is 0 for a list
-	Width     int    // characters at fault, at least 1
+	Width     int    // number of wrong characters, at least 1
 	Source    string // the whole line
 	Reason    string
 }
 
-// Where is "FILE:LINE:COL", or "-host:COL" for a list.
+// Where returns "FILE:LINE:COL", or "-host:COL" for a list.
 func (e *SyntaxError) Where() string {
 	if e.Line == 0 {
 		return fmt.Sprintf("%s:%d", quoteUnprintable(e.File), e.Col)
@@ -29,7 +29,7 @@ func (e *SyntaxError) Where() string {
 	return fmt.Sprintf("%s:%d:%d", quoteUnprintable(e.File), e.Line, e.Col)
 }
 
-// quoteUnprintable quotes a file's name if a terminal would not print it as it is.
+// quoteUnprintable quotes a file name that contains characters that a terminal would not print.
 func quoteUnprintable(name string) string {
 	if strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return strconv.Quote(name)
@@ -47,9 +47,9 @@ func (e *SyntaxError) Error() string {
 		number, source, len(number), "", lead, strings.Repeat("~", width-1))
 }
 
-// window returns the part of the source line that is shown, the blanks before
-// the caret, and the width marked. A long line is cut around the fault; what a
-// terminal would not print is replaced, except tabs, which both lines share.
+// window returns the part of the source line to show, the blanks before the caret, and the marked width.
+// It cuts a long line around the error. It replaces unprintable characters, except tabs, which appear in
+// both lines.
 func (e *SyntaxError) window() (source, lead string, width int) {
 	const before, most = 60, 100
 	runes := []rune(e.Source)
@@ -75,9 +75,8 @@ func (e *SyntaxError) window() (source, lead string, width int) {
 	return line.String(), blanks.String(), max(1, min(e.Width, to-at))
 }
 
-// Errors are the faults of one list or file, in order, ten at most; a last one
-// then counts the others. It unwraps to them, so that a report can give each
-// its own prefix.
+// Errors holds the errors of one list or file in order, ten at most. If there are more, a last error
+// counts them. It unwraps to its errors, so that each can be printed with its own prefix.
 type Errors []error
 
 func (e Errors) Error() string {
@@ -90,7 +89,7 @@ func (e Errors) Error() string {
 
 func (e Errors) Unwrap() []error { return e }
 
-// errorList gathers errors. The zero value is ready.
+// errorList collects errors. The zero value is ready to use.
 type errorList struct {
 	first Errors
 	more  int
@@ -106,7 +105,7 @@ func (f *errorList) addError(err error) {
 
 func (f *errorList) isEmpty() bool { return len(f.first) == 0 }
 
-// asError returns the faults as one error, or nil when there are none.
+// asError returns the errors as one error, or nil if there are none.
 func (f *errorList) asError() error {
 	switch {
 	case f.isEmpty():
@@ -120,11 +119,11 @@ func (f *errorList) asError() error {
 // A sourceLine is one line of a file, or a list, and where it comes from.
 type sourceLine struct {
 	file string
-	line int // 0: a list
+	line int // 0 for a list
 	text string
 }
 
-// errorAt is an error about the bytes [from, to) of the source.
+// errorAt returns an error about the bytes from to to-1 of the source.
 func (s sourceLine) errorAt(from, to int, format string, args ...any) *SyntaxError {
 	from = min(from, len(s.text))
 	to = min(max(from, to), len(s.text))
@@ -136,7 +135,7 @@ func (s sourceLine) errorAt(from, to int, format string, args ...any) *SyntaxErr
 	}
 }
 
-// errorAt is an error about the whole mention.
+// errorAt returns an error about the whole host entry.
 func (e Entry) errorAt(format string, args ...any) *SyntaxError {
 	return &SyntaxError{
 		File: e.File, Line: e.Line, Col: e.Col, Width: max(1, e.width),

@@ -9,7 +9,7 @@ import (
 	"remshell/text"
 )
 
-// maxName is the longest host name there is (RFC 1035, section 2.3.4).
+// maxName is the largest length of a host name (RFC 1035, section 2.3.4).
 const maxName = 255
 
 // expand returns the names of the bracket expression in the bytes [from, to):
@@ -67,7 +67,7 @@ func (c *cursor) expand(from, to int) ([]string, error) {
 	return names, nil
 }
 
-// expandGroup returns what the inside of a pair of brackets stands for.
+// expandGroup returns the choices in a pair of brackets.
 func (c *cursor) expandGroup(from, to int) ([]string, error) {
 	var all []string
 	for from <= to {
@@ -86,7 +86,7 @@ func (c *cursor) expandGroup(from, to int) ([]string, error) {
 	return all, nil
 }
 
-// expandItem reads one number, word, or range with an optional step: 20, a, 0-10/2.
+// expandItem returns the choices of one number, word, or range with an optional step: 20, a, 0-10/2.
 func (c *cursor) expandItem(from, to int) ([]string, error) {
 	word := c.text[from:to]
 	low, rest, isRange := strings.Cut(word, "-")
@@ -116,7 +116,7 @@ func (c *cursor) expandItem(from, to int) ([]string, error) {
 	return c.expandRange(from, to, low, high, step)
 }
 
-// expandRange writes the range out, as wide as its first number.
+// expandRange returns all numbers of a range, as wide as its first number.
 func (c *cursor) expandRange(from, to int, low, high string, step int) ([]string, error) {
 	first, err1 := strconv.ParseInt(low, 10, 64)
 	last, err2 := strconv.ParseInt(high, 10, 64)
@@ -137,7 +137,7 @@ func (c *cursor) expandRange(from, to int, low, high string, step int) ([]string
 	return all, nil
 }
 
-// padNumber writes n with at least width digits.
+// padNumber formats n with at least width digits.
 func padNumber(n int64, width int) string {
 	s := strconv.FormatInt(n, 10)
 	if missing := width - len(s); missing > 0 {
@@ -155,10 +155,10 @@ func allDigits(s string) bool {
 	return s != ""
 }
 
-// badLetter finds the first character that cannot be in a host name, and where
-// it is; "" if there is none. Beside what DNS allows, an underscore is fine,
-// and letters beyond ASCII: a name may be an alias of the user's ssh
-// configuration. All else could mean something to a remote shell.
+// badLetter returns the position of the first character that is not allowed in a host name, and that
+// character; "" if there is none. Allowed are the characters of DNS, underscores, and letters beyond
+// ASCII, since a name may be an alias in the user's ssh configuration. Other characters could have a
+// meaning in a remote shell.
 func badLetter(s string) (int, string) {
 	for i, r := range s {
 		switch {
@@ -172,7 +172,8 @@ func badLetter(s string) (int, string) {
 	return 0, ""
 }
 
-// badName is badLetter for a name without brackets.
+// badName is like badLetter, for a name without brackets. It also rejects names that are empty, too long,
+// or begin with a dash.
 func badName(s string) (int, string) {
 	if s == "" || s[0] == '-' || len(s) > maxName {
 		return 0, s + " "
@@ -180,8 +181,8 @@ func badName(s string) (int, string) {
 	return badLetter(s)
 }
 
-// IsName reports whether a word may be used as a host: one name or address, without
-// brackets, user or slots, which no shell and no ssh takes for anything else.
+// IsName reports whether a word is one host name or address, without brackets, user or slots. No shell and
+// no ssh takes such a word for anything else.
 func IsName(word string) bool {
 	if _, is := parseIPv6(word); is {
 		return true

@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// Fold writes a set of hosts for people, shortly: sorted as one counts (node2
-// before node10), each name once, numbers folded, as in "login,node[03-17,20]".
-// The same set gives the same text. Expand returns the set.
+// Fold formats a set of hosts for people, as in "login,node[03-17,20]". It sorts names naturally (node2
+// before node10), drops repeats, and folds numbers. Equal sets give equal texts. Expand returns the set.
 func Fold(names []string) string {
 	sorted := slices.SortedFunc(slices.Values(names), compareNatural)
 	return FoldList(slices.Compact(sorted))
@@ -21,9 +20,9 @@ func FoldList(names []string) string {
 	for i, name := range names {
 		items[i] = splitDigits(name)
 	}
-	// The first pass folds the number that differs between neighbours; the
-	// groups it makes are plain text to the next, which may fold another:
-	// r1n1,r1n2,r2n1,r2n2 -> r1n[1-2],r2n[1-2] -> r[1-2]n[1-2]
+	// The first pass folds the number in which adjacent names differ. The next pass treats the folded
+	// groups as plain text, and may fold another number:
+	//	r1n1,r1n2,r2n1,r2n2 -> r1n[1-2],r2n[1-2] -> r[1-2]n[1-2]
 	for {
 		folded := foldOnce(items)
 		if len(folded) == len(items) {
@@ -38,34 +37,33 @@ func FoldList(names []string) string {
 	return strings.Join(words, ",")
 }
 
-// MaxListed is how many entries of a list of hosts a message has (which-hosts.md 12).
+// MaxListed is the most entries of a host list that a message shows (which-hosts.md 12).
 const MaxListed = 12
 
-// FoldBrief is Fold for a message: of a list that is longer than MostTold, the first names, and how many more
-// there are.
+// FoldBrief is Fold for messages. Of a list with more than MaxListed entries it shows the first, and how
+// many more hosts there are.
 func FoldBrief(names []string) string {
 	all := Fold(names)
 	if countEntries(all) <= MaxListed {
 		return all
 	}
 	sorted := slices.Compact(slices.SortedFunc(slices.Values(names), compareNatural))
-	told, most := 0, len(sorted)
-	for told < most {
-		if middle := (told + most + 1) / 2; countEntries(FoldList(sorted[:middle])) <= MaxListed {
-			told = middle
+	shown, most := 0, len(sorted)
+	for shown < most {
+		if middle := (shown + most + 1) / 2; countEntries(FoldList(sorted[:middle])) <= MaxListed {
+			shown = middle
 		} else {
 			most = middle - 1
 		}
 	}
-	return fmt.Sprintf("%s and %d more", FoldList(sorted[:told]), len(sorted)-told)
+	return fmt.Sprintf("%s and %d more", FoldList(sorted[:shown]), len(sorted)-shown)
 }
 
-// countEntries is how many names and ranges a folded list has.
+// countEntries returns the number of names and ranges in a folded list.
 func countEntries(folded string) int { return 1 + strings.Count(folded, ",") }
 
-// splitDigits cuts a name into runs of digits and what is between them. A name that
-// brackets could not stand in, such as an IPv6 address, is one piece, and so
-// are numbers beyond eighteen digits.
+// splitDigits splits a name into runs of digits and the text between them. A name that cannot be written
+// with brackets, such as an IPv6 address, stays one piece.
 func splitDigits(name string) []string {
 	if _, bad := badName(name); bad != "" {
 		return []string{name}
@@ -86,11 +84,11 @@ func isDigit(b byte) bool { return b >= '0' && b <= '9' }
 
 func isNumber(piece string) bool { return allDigits(piece) && len(piece) <= 18 }
 
-// Compare orders names the way people count: node2 before node10.
+// Compare compares names in natural order: node2 before node10.
 func Compare(a, b string) int { return compareNatural(a, b) }
 
-// compareNatural compares names the way people count. Numbers of equal value are
-// ordered by width, so that only equal names compare equal.
+// compareNatural compares names in natural order. Numbers of equal value are ordered by width, so that
+// only equal names compare equal.
 func compareNatural(a, b string) int {
 	as, bs := splitDigits(a), splitDigits(b)
 	for i := range min(len(as), len(bs)) {
@@ -105,7 +103,7 @@ func compareNatural(a, b string) int {
 	return cmp.Or(cmp.Compare(len(as), len(bs)), strings.Compare(a, b))
 }
 
-// numberValue is the number that at most eighteen digits stand for.
+// numberValue returns the value of a number of at most 18 digits.
 func numberValue(number string) int64 {
 	n := int64(0)
 	for i := range len(number) {
@@ -114,16 +112,16 @@ func numberValue(number string) int64 {
 	return n
 }
 
-// A nameRun is a row of names that differ in one number.
+// A nameRun is a sequence of names that differ in one number.
 type nameRun struct {
 	pieces       []string
-	varyingPiece int // index of the piece that varies; -1: only one name so far
+	varyingPiece int // index of the piece that varies; -1 if there is only one name so far
 	ranges       []numberRange
 }
 
 type numberRange struct{ low, high string }
 
-// foldOnce joins neighbours that differ in one number.
+// foldOnce joins adjacent names that differ in one number.
 func foldOnce(items [][]string) [][]string {
 	var all [][]string
 	var r nameRun
@@ -142,7 +140,7 @@ func foldOnce(items [][]string) [][]string {
 	return all
 }
 
-// extend takes one more name into the run, if it fits.
+// extend adds a name to the run and reports whether it fits.
 func (r *nameRun) extend(item []string) bool {
 	if len(item) != len(r.pieces) {
 		return false

@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// checkErrors fails if an error is not fit for showing: a caret that stands
-// outside its line, or a control character.
+// checkErrors fails if an error cannot be shown: its caret is outside its line, or it contains a control
+// character.
 func checkErrors(t *testing.T, err error) {
 	var list Errors
 	if !errors.As(err, &list) {
@@ -32,8 +32,8 @@ func checkErrors(t *testing.T, err error) {
 	}
 }
 
-// checkEntries fails if a host could mean something to a remote shell, or if
-// the names do not survive folding.
+// checkEntries fails if a host could mean something in a remote shell, or if folding and expanding changes
+// the names.
 func checkEntries(t *testing.T, entries []Entry) {
 	names := make([]string, len(entries))
 	for i, e := range entries {

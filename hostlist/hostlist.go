@@ -1,8 +1,7 @@
 /*
-Package hostlist reads host lists and host files, and folds names for messages.
+Package hostlist reads host lists and host files, and folds host names for messages.
 
-One grammar (doc/spec: cli.md 4.1) takes what the users of a dozen launchers
-have in their files:
+One grammar (doc/spec: cli.md 4.1) accepts the host files of a dozen launchers:
 
 	donner:2 binding=core user=foo          MPICH Hydra
 	alice@node1 slots=4 max_slots=8         Open MPI
@@ -11,14 +10,15 @@ have in their files:
 	node[1-3] node7 login1                  clush
 	!include other.hosts
 
-A line is in one of the dialects of dialect.go. All become entries, one for each mention of a host:
+Each line has one of the formats in line_formats.go. All lines become entries, one for each
+mention of a host:
 
-	text --Parse, ReadFile--> []Entry --Check--> --Join--> []Entry, one for each host
-	                                             --Filter (HOST-9)--^
+	text --Parse, ReadFile--> []Entry --Join--> []Entry, one for each host
+	                                    Filter (HOST-9) selects among them
 	names --Fold--> node[03-17] --Expand--> names
 
-It does not resolve names, does not know what a slot is for, and opens no file
-itself. Two names of one machine are two hosts here; the helpers find out.
+The package does not resolve names, gives slots no meaning, and opens no file itself. Two names of
+one machine are two hosts here; the helpers detect this.
 */
 package hostlist
 
@@ -30,46 +30,45 @@ import (
 	"strings"
 )
 
-// Limits of what is read. They bound the memory that a slip of the keyboard
-// (or a hostile file) can take; maxEntry is the rule of HOST-1.
+// Limits of the input. They bound the memory that a typing error or a hostile file can take. maxEntry is
+// the rule of HOST-1.
 const (
 	maxEntry    = 65536    // names in one entry
-	maxNames    = 1 << 20  // names in a list or file, with all it includes
+	maxNames    = 1 << 20  // names in a list or file, with all its includes
 	maxFile     = 64 << 20 // bytes of one file
-	maxDepth    = 16       // files that include one another
-	maxIncludes = 1000     // files in all
-	maxSlots    = 65535    // slots of one mention
+	maxDepth    = 16       // depth of includes
+	maxIncludes = 1000     // included files in all
+	maxSlots    = 65535    // slots of one entry
 	maxErrors   = 10       // errors shown (CLI-10)
 )
 
 // An Entry is one mention of one host.
 type Entry struct {
 	Host     string // name or address to connect to, as written
-	Slots    int    // 0: not given
-	MaxSlots int    // hard limit; 0: not given
-	User     string // "": not given
-	Address  string // where to connect instead of Host, and what peers are told
-	Port     int    // 0: not given
-	Alias    string // keeps the entry a node of its own (HOST-8)
-	Exclude  bool   // "^host": not to be used
+	Slots    int    // 0 if not given
+	MaxSlots int    // hard limit; 0 if not given
+	User     string // "" if not given
+	Address  string // where to connect instead of Host; other helpers use it too
+	Port     int    // 0 if not given
+	Alias    string // makes the entry a node of its own (HOST-8)
+	Exclude  bool   // "^host": the host is not to be used
 
-	// Attrs holds binding, iface, type and path under these names, as far as
-	// they are given; nil when none is. What a binding or type may be, the caller
-	// knows: see Judge. Env holds "NAME=VALUE", in order.
+	// Attrs holds the given attributes binding, iface, type and path under these names; nil if there are
+	// none. Their values are checked by the caller's AttrCheck. Env holds "NAME=VALUE", in order.
 	Attrs map[string]string
 	Env   []string
 
 	File      string // where it was written; "-host" for a list
 	Line, Col int    // from 1, in characters; Line is 0 for a list
 
-	text  string // the source line, for Join's errors
-	width int    // characters of the mention in it
+	text  string // the source line, for errors of Join
+	width int    // characters of the entry in text
 }
 
-// An AttrCheck says why the value of an attribute means nothing; nil: it does.
+// An AttrCheck returns an error if the value of an attribute is invalid.
 type AttrCheck func(key, value string) error
 
-// Label is the name the entry goes by: its alias, else its host.
+// Label returns the name of the entry: its alias, else its host.
 func (e Entry) Label() string {
 	if e.Alias != "" {
 		return e.Alias
@@ -77,9 +76,9 @@ func (e Entry) Label() string {
 	return e.Host
 }
 
-// Parse reads a list such as the argument of -host; names are separated by
-// commas. Errors are SyntaxErrors that give origin for the file and count
-// characters of expr; see Errors. A list without a host is an error.
+// Parse parses a list such as the argument of -host, with names separated by commas. Errors are
+// SyntaxErrors with origin as file, and count characters of expr; see Errors. A list without a host is an
+// error.
 func Parse(origin, expr string) ([]Entry, error) {
 	return parse(cursor{sourceLine: sourceLine{file: origin, text: expr}, isList: true}, maxNames)
 }
@@ -93,13 +92,12 @@ func parse(c cursor, most int) ([]Entry, error) {
 	return p.result()
 }
 
-// ReadFile reads a host file and what it includes. The function open is given
-// the names as they are to be opened: those of included files are relative to
-// the file that includes them. All errors of all files are returned together,
-// ten at most; see Errors (HOST-12). A file without hosts is an error (HOST-7). The
-// attributes that go into Attrs are shown to judge, unless it is nil.
-func ReadFile(name string, open func(name string) (io.ReadCloser, error), judge AttrCheck) ([]Entry, error) {
-	p := &parser{open: open, checkAttr: judge, formats: lineFormats(), maxNames: maxNames}
+// ReadFile reads a host file and its includes. It calls open for each file. Names of included files are
+// relative to the including file. It returns the errors of all files together, ten at most; see Errors
+// (HOST-12). A file without hosts is an error (HOST-7). If check is not nil, it is called for each
+// attribute that goes into Attrs.
+func ReadFile(name string, open func(name string) (io.ReadCloser, error), check AttrCheck) ([]Entry, error) {
+	p := &parser{open: open, checkAttr: check, formats: lineFormats(), maxNames: maxNames}
 	text, err := p.readFile(name)
 	if err != nil {
 		return nil, errors.New("host file " + name + ": " + openReason(err))
@@ -111,12 +109,12 @@ func ReadFile(name string, open func(name string) (io.ReadCloser, error), judge 
 	return p.result()
 }
 
-// Expand returns the names of a bracket expression or a list of them, such as
-// "node[01-03],gpu1" or the value of SLURM_JOB_NODELIST. Names alone are
-// allowed: no slots, users or exclusions.
+// Expand returns the names of a bracket expression or a list of them, such as "node[01-03],gpu1" or the
+// value of SLURM_JOB_NODELIST. Slots, users and exclusions are errors.
 func Expand(expr string) ([]string, error) { return ExpandUpTo(maxNames, expr) }
 
-// ExpandUpTo is Expand for so many names at most: a few bytes of somebody else may stand for a million.
+// ExpandUpTo is like Expand, but fails if there are more than most names. A few bytes from another program
+// may stand for a million names.
 func ExpandUpTo(most int, expr string) ([]string, error) {
 	entries, err := parse(cursor{sourceLine: sourceLine{file: "host list", text: expr}, isList: true}, most)
 	if err != nil {
@@ -132,7 +130,7 @@ func ExpandUpTo(most int, expr string) ([]string, error) {
 	return names, nil
 }
 
-// A parser gathers entries and faults of a list, or of a file and its includes.
+// A parser collects entries and errors of a list, or of a file and its includes.
 type parser struct {
 	errorList
 	entries   []Entry
@@ -140,8 +138,8 @@ type parser struct {
 	checkAttr AttrCheck
 	formats   []lineFormat
 	includes  int
-	names     int // counted before they are kept: one line may name them all
-	maxNames  int // of these
+	names     int // counted before they are stored, since one line may name too many
+	maxNames  int // limit of names
 }
 
 func (p *parser) result() ([]Entry, error) {
@@ -151,8 +149,8 @@ func (p *parser) result() ([]Entry, error) {
 	return p.entries, nil
 }
 
-// parseFile reads the lines of a file; chain names the files that led here, itself
-// last.
+// parseFile parses the lines of a file. chain lists the files that include one another up to this one,
+// which is last.
 func (p *parser) parseFile(name, text string, chain []string) {
 	number := 0
 	for line := range strings.Lines(text) {
@@ -162,14 +160,14 @@ func (p *parser) parseFile(name, text string, chain []string) {
 	}
 }
 
-// parseInclude reads the named file, relative to the one that includes it.
+// parseInclude reads the named file, relative to the file that includes it.
 func (p *parser) parseInclude(c cursor, to int, name string) {
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(filepath.Dir(c.file), name)
 	}
 	name = filepath.Clean(name)
-	for i, above := range c.chain {
-		if above == name {
+	for i, including := range c.chain {
+		if including == name {
 			loop := strings.Join(append(c.chain[i:len(c.chain):len(c.chain)], name), " -> ")
 			p.addError(c.errorAt(c.pos, to, "the files include one another: %s", quoteUnprintable(loop)))
 			return
@@ -188,7 +186,7 @@ func (p *parser) parseInclude(c cursor, to int, name string) {
 	p.parseFile(name, text, append(c.chain[:len(c.chain):len(c.chain)], name))
 }
 
-// readFile returns a file's text without its byte order mark.
+// readFile returns the text of a file without its byte order mark.
 func (p *parser) readFile(name string) (string, error) {
 	f, err := p.open(name)
 	if err != nil {
@@ -209,8 +207,8 @@ func (p *parser) readFile(name string) (string, error) {
 	return strings.TrimPrefix(text, "\ufeff"), nil
 }
 
-// openReason is what went wrong with a file, without its name, which our own
-// messages give.
+// openReason returns why a file could not be opened, without the file's name, which the message already
+// has.
 func openReason(err error) string {
 	var path *fs.PathError
 	if errors.As(err, &path) {

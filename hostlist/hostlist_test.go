@@ -16,8 +16,7 @@ import (
 	"time"
 )
 
-// vectors reads a table of testdata/hostlist: fields between bars, "#" lines
-// are comments.
+// vectors reads a table of testdata/hostlist. Fields are separated by bars; lines with "#" are comments.
 func vectors(t *testing.T, name string, fields int) [][]string {
 	t.Helper()
 	var rows [][]string
@@ -42,7 +41,7 @@ func vectors(t *testing.T, name string, fields int) [][]string {
 
 type fileCase struct{ title, file, want string }
 
-// readFileCases reads a file of titles, host files and what comes of them.
+// readFileCases reads a file of titles, host files and expected results.
 func readFileCases(t *testing.T, name string) []fileCase {
 	t.Helper()
 	var all []fileCase
@@ -66,7 +65,7 @@ func load(t *testing.T, name string) string {
 	return string(data)
 }
 
-// openMap is an open function over files in memory.
+// openMap returns an open function for files in memory.
 func openMap(files map[string]string) func(string) (io.ReadCloser, error) {
 	fsys := fstest.MapFS{}
 	for name, text := range files {
@@ -83,7 +82,7 @@ func readText(text string) ([]Entry, error) {
 	}), nil)
 }
 
-// entryText writes an entry the way the vectors do.
+// entryText formats an entry as the test vectors do.
 func entryText(e Entry) string {
 	var b strings.Builder
 	if e.Exclude {
@@ -168,7 +167,7 @@ func TestBrokenFiles(t *testing.T) {
 	}
 }
 
-// firstLine is an error as the one-line tables give it.
+// firstLine returns an error in the form of the one-line tables.
 func firstLine(err error) string {
 	line, _, _ := strings.Cut(err.Error(), "\n")
 	return "error: " + line
@@ -187,7 +186,7 @@ func TestExpand(t *testing.T) {
 	}
 }
 
-// What a message tells of many hosts is short: twelve entries, and how many more there are.
+// A message about many hosts is short: twelve entries, and how many more there are.
 func TestBrief(t *testing.T) {
 	var odd, even []string
 	for i := range 100 {
@@ -284,8 +283,8 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// Two aliases keep two entries of one machine apart (HOST-8), and what is said
-// of one host in several places comes together.
+// Two aliases make two nodes of one machine (HOST-8), and attributes in several entries of one host are
+// merged.
 func TestJoinAttributes(t *testing.T) {
 	entries, err := readText("localhost alias=a slots=1\nlocalhost alias=b slots=1\n" +
 		"n1 user=u env=A:1\nn1 port=22 env=B:2 type=x\n^a\n")
@@ -310,7 +309,7 @@ func TestMissingFile(t *testing.T) {
 	}
 }
 
-// A relative include is relative to the file that includes it.
+// A relative include is relative to the including file.
 func TestIncludeFolders(t *testing.T) {
 	open := openMap(map[string]string{
 		"site/all":        "!include racks/one\n!include 'racks/t wo' # both\n",
@@ -332,8 +331,8 @@ func TestIncludeFolders(t *testing.T) {
 	}
 }
 
-// Files that grow without end are refused before they take time or memory: a
-// reader that did not would not come to the end of this test.
+// Files that grow without end are refused before they take much time or memory. Otherwise this test would
+// not end.
 func TestBounds(t *testing.T) {
 	files := map[string]string{"F": "!include 0\n"}
 	for i := range 12 {
@@ -353,8 +352,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// A source line is shown so that the caret stands below the fault, and nothing
-// in it reaches the terminal as a control character.
+// The caret stands below the wrong characters of the source line, and no control character reaches the
+// terminal.
 func TestErrorWindow(t *testing.T) {
 	_, err := readText("grün\t\tn;\n" + strings.Repeat("abcdefghi ", 50) + "x\x1b[2J\n")
 	lines := strings.Split(err.Error(), "\n")
@@ -371,7 +370,7 @@ func TestErrorWindow(t *testing.T) {
 	}
 }
 
-// The names of files reach a terminal only as it can print them (found by FuzzReadFile).
+// File names are quoted if a terminal cannot print them (found by FuzzReadFile).
 func TestUnprintableNames(t *testing.T) {
 	open := openMap(map[string]string{"F": "!include \r0\n!include \"\x1b[2J\"\n", "\x1b[2J": "a:x\n!include F\n"})
 	_, err := ReadFile("F", open, nil)
@@ -388,7 +387,7 @@ func TestUnprintableNames(t *testing.T) {
 	}
 }
 
-// Errors unwrap to SyntaxErrors, for reports and for errors.As.
+// Errors unwrap to SyntaxErrors, for errors.As.
 func TestErrorTypes(t *testing.T) {
 	_, err := readText("a:x\nb:y\n")
 	var list Errors
@@ -414,7 +413,7 @@ func TestIsName(t *testing.T) {
 	}
 }
 
-// randomNames are names as they occur, and some that do not.
+// randomNames returns typical host names, and some unusual ones.
 func randomNames(r *rand.Rand) []string {
 	shapes := []string{"n%d", "node%02d", "r%dn%d", "10.0.%d.%d", "host", "%03d", "a-%d-b%02d", "fe80::1%d", "x%d.y", "%d%d"}
 	names := make([]string, 1+r.IntN(30))

@@ -7,22 +7,21 @@ import (
 	"strings"
 )
 
-// Join makes one entry of all mentions of a host, in the order of the first
-// ones (HOST-4 to HOST-6), and leaves out the excluded hosts. A host that is
-// mentioned once without a count keeps Slots 0; several times without counts,
-// it gets one slot for each; counts add up. Counts here and none there, or
-// attributes that contradict each other, are errors.
+// Join merges all entries of a host into one, in the order of the first entries (HOST-4 to HOST-6), and
+// drops the excluded hosts. Slot counts are added up. A host with one entry without a count keeps Slots 0.
+// A host with several entries without counts gets one slot for each. Entries with and without a count for
+// one host are an error, and so are attributes that contradict each other.
 func Join(entries []Entry) ([]Entry, error) {
-	var bad errorList
+	var errs errorList
 	index := make(map[string]int)
 	var hosts []joinedHost
-	out := excludedHosts(entries)
+	excluded := excludedHosts(entries)
 	for _, e := range entries {
 		if e.IsRelative() {
-			bad.addError(e.errorAt("%q counts the nodes of a batch allocation, and there is none here", e.Host))
+			errs.addError(e.errorAt("%q counts the nodes of a batch allocation, and there is none here", e.Host))
 			continue
 		}
-		if e.Exclude || out[nameKey(e.Host)] || out[nameKey(e.Label())] {
+		if e.Exclude || excluded[nameKey(e.Host)] || excluded[nameKey(e.Label())] {
 			continue
 		}
 		i, seen := index[nameKey(e.Label())]
@@ -32,23 +31,23 @@ func Join(entries []Entry) ([]Entry, error) {
 			continue
 		}
 		if err := hosts[i].addMention(e); err != nil {
-			bad.addError(err)
+			errs.addError(err)
 		}
 	}
 	all := make([]Entry, len(hosts))
 	for i, h := range hosts {
 		all[i] = h.Entry
 		if h.MaxSlots != 0 && h.MaxSlots < h.Slots {
-			bad.addError(h.maxSlotsEntry.orElse(h.firstMention).errorAt("the slot limit %d is below the %d slots", h.MaxSlots, h.Slots))
+			errs.addError(h.maxSlotsEntry.orElse(h.firstMention).errorAt("the slot limit %d is below the %d slots", h.MaxSlots, h.Slots))
 		}
 	}
 	if len(all) == 0 && len(entries) > 0 {
-		bad.addError(entries[0].errorAt("every host is excluded"))
+		errs.addError(entries[0].errorAt("every host is excluded"))
 	}
-	return all, bad.asError()
+	return all, errs.asError()
 }
 
-// Unique keeps the first mention of each host, with its slots, and every exclusion.
+// Unique returns the first entry of each host, with its slots, and every exclusion.
 func Unique(entries []Entry) []Entry {
 	seen := make(map[string]bool)
 	var first []Entry
@@ -61,36 +60,36 @@ func Unique(entries []Entry) []Entry {
 	return first
 }
 
-// MergeEntries is one host of two lists, which agree: all that either says of it, but the slots of
-// the first.
+// MergeEntries merges the entries of one host in two lists. The slots are those of the first. It returns
+// an error if they contradict each other.
 func MergeEntries(e, other Entry) (Entry, error) {
 	h := joinedHost{Entry: e, firstMention: e}
 	err := h.mergeFields(other)
 	return h.Entry, err
 }
 
-// nameKey makes names comparable: DNS does not know upper and lower case.
+// nameKey returns a name in the form for comparisons: DNS ignores case.
 func nameKey(name string) string { return strings.ToLower(name) }
 
 func excludedHosts(entries []Entry) map[string]bool {
-	out := make(map[string]bool)
+	excluded := make(map[string]bool)
 	for _, e := range entries {
 		if e.Exclude {
-			out[nameKey(e.Host)] = true
+			excluded[nameKey(e.Host)] = true
 		}
 	}
-	return out
+	return excluded
 }
 
-// joinedHost is a host on the way through Join.
+// joinedHost is a host while Join merges its entries.
 type joinedHost struct {
 	Entry
 	firstMention  Entry
-	maxSlotsEntry optionalEntry // of the mention that gave max_slots, if not the first
+	maxSlotsEntry optionalEntry // the entry that gave max_slots, if not the first
 	mentions      int
 }
 
-// optionalEntry is a mention that may be absent.
+// optionalEntry is an entry that may be absent (nil).
 type optionalEntry struct{ *Entry }
 
 func (p optionalEntry) orElse(e Entry) Entry {
@@ -100,13 +99,13 @@ func (p optionalEntry) orElse(e Entry) Entry {
 	return e
 }
 
-// addMention takes in another mention.
+// addMention merges another entry of the host.
 func (h *joinedHost) addMention(e Entry) error {
-	counted, before := e.Slots != 0, h.firstMention.Slots != 0
+	counted, hadCount := e.Slots != 0, h.firstMention.Slots != 0
 	switch {
-	case counted && !before:
+	case counted && !hadCount:
 		return e.errorAt("host %q has a slot count here and none %s; use one way", e.Label(), seenFrom(h.firstMention, e))
-	case before && !counted:
+	case hadCount && !counted:
 		return e.errorAt("host %q has no slot count here and one %s; use one way", e.Label(), seenFrom(h.firstMention, e))
 	case counted:
 		h.Slots += e.Slots
@@ -120,7 +119,7 @@ func (h *joinedHost) addMention(e Entry) error {
 	return h.mergeFields(e)
 }
 
-// mergeFields takes over what a mention says beside slots.
+// mergeFields merges everything of an entry except its slots.
 func (h *joinedHost) mergeFields(e Entry) error {
 	for _, pair := range []struct {
 		what string
@@ -166,12 +165,12 @@ func (h *joinedHost) setOnce(e Entry, what string, have *string, value string) e
 	return nil
 }
 
-func (h *joinedHost) conflictError(e Entry, what, here, there string) error {
+func (h *joinedHost) conflictError(e Entry, what, newValue, oldValue string) error {
 	return e.errorAt("host %q has %s=%s here and %s=%s %s; with alias= they would be two nodes",
-		e.Label(), what, here, what, there, seenFrom(h.firstMention, e))
+		e.Label(), what, newValue, what, oldValue, seenFrom(h.firstMention, e))
 }
 
-// seenFrom says where a mention is, seen from another.
+// seenFrom says where an entry is, in a message about another entry.
 func seenFrom(e, from Entry) string {
 	switch {
 	case e.File != from.File:
@@ -182,10 +181,9 @@ func seenFrom(e, from Entry) string {
 	return fmt.Sprintf("at line %d", e.Line)
 }
 
-// Filter returns those of the hosts (from a file, joined) that a list names, in
-// the order of the list; a slot count, user or address of the list wins. A list
-// of exclusions alone leaves the other hosts in their order. A name that is not
-// among the hosts is an error (HOST-9).
+// Filter returns those hosts that a list names, in the order of the list. hosts come from a file and are
+// joined. A slot count, user or address in the list wins. If the list has only exclusions, the other hosts
+// remain in their order. A name that is not among the hosts is an error (HOST-9).
 func Filter(hosts, list []Entry) ([]Entry, error) {
 	if !hasHost(list) {
 		return Join(slices.Concat(hosts, list))
@@ -201,20 +199,20 @@ func Filter(hosts, list []Entry) ([]Entry, error) {
 	for i, h := range hosts {
 		index[nameKey(h.Label())] = i
 	}
-	var bad errorList
+	var errs errorList
 	all := make([]Entry, 0, len(wanted))
 	for _, w := range wanted {
 		i, ok := index[nameKey(w.Label())]
 		if !ok {
-			bad.addError(w.errorAt("host %q is not in the host file %s", w.Label(), fileOf(hosts)))
+			errs.addError(w.errorAt("host %q is not in the host file %s", w.Label(), fileOf(hosts)))
 			continue
 		}
 		all = append(all, withListEntry(hosts[i], w))
 	}
-	return all, bad.asError()
+	return all, errs.asError()
 }
 
-// withListEntry is the host with what the list says about it.
+// withListEntry returns the host h with the slots, user and address of the list entry w, where given.
 func withListEntry(h, w Entry) Entry {
 	if w.Slots != 0 {
 		h.Slots = w.Slots

@@ -6,13 +6,12 @@ import (
 	"unicode/utf8"
 )
 
-// A cursor reads one source from left to right. In a list there are neither
-// comments nor attributes.
+// A cursor reads one source from left to right. A list has neither comments nor attributes.
 type cursor struct {
 	sourceLine
 	isList         bool
-	allowsRelative bool     // hosts may be named by their place in another list
-	chain          []string // the files that led to this one, itself last
+	allowsRelative bool     // hosts may be named by their position in another list
+	chain          []string // the files that include one another up to this one, which is last
 	pos            int
 }
 
@@ -22,13 +21,13 @@ func (c *cursor) skipBlanks() {
 	c.pos = len(c.text) - len(strings.TrimLeft(c.rest(), " \t"))
 }
 
-// atEnd says whether nothing follows but, in a file, a comment.
+// atEnd reports whether the rest is empty or, in a file, a comment.
 func (c *cursor) atEnd() bool {
 	return c.pos == len(c.text) || c.text[c.pos] == '#' && !c.isList
 }
 
-// readWord reads up to a blank, a comma, an equals sign or a comment. Commas in
-// brackets belong to the word.
+// readWord reads up to a blank, a comma, an equals sign or a comment. Commas in brackets belong to the
+// word.
 func (c *cursor) readWord() string {
 	from, depth := c.pos, 0
 	for ; !c.atEnd(); c.pos++ {
@@ -46,7 +45,7 @@ func (c *cursor) readWord() string {
 	return c.text[from:c.pos]
 }
 
-// skipByte steps over the byte b, with blanks before it, if it comes next.
+// skipByte skips the byte b and blanks before it, and reports whether b came next.
 func (c *cursor) skipByte(b byte) bool {
 	ahead := *c
 	ahead.skipBlanks()
@@ -57,8 +56,8 @@ func (c *cursor) skipByte(b byte) bool {
 	return true
 }
 
-// readValue reads up to a blank or comment. Quotes of either kind may enclose any
-// part; there is no escape character, as the other kind is there for that.
+// readValue reads up to a blank or comment. Quotes of either kind may enclose any part. There is no escape
+// character, since the other kind of quote serves for that.
 func (c *cursor) readValue() (string, error) {
 	var out strings.Builder
 	for !c.atEnd() {
@@ -81,8 +80,7 @@ func (c *cursor) readValue() (string, error) {
 	return out.String(), nil
 }
 
-// A hostExpr is what one word says: a bracket expression with its trimmings,
-// before it becomes one entry for each name.
+// A hostExpr is a parsed host expression: its names, and an Entry with the fields that they share.
 type hostExpr struct {
 	Entry
 	names    []string
@@ -132,8 +130,8 @@ func (c *cursor) readHostExpr(from, to int) (hostExpr, error) {
 	return m, nil
 }
 
-// readName reads the host expression and returns where it ends: at to, or at a
-// colon. A bare word that is an IPv6 address is one, colons and all (HOST-2).
+// readName reads the host name expression and returns its end: to, or the position of a colon. A bare word
+// that is an IPv6 address is read as a whole, with its colons (HOST-2).
 func (c *cursor) readName(m *hostExpr, from, to int) (int, error) {
 	word := c.text[from:to]
 	switch {
@@ -169,8 +167,8 @@ func (c *cursor) readName(m *hostExpr, from, to int) (int, error) {
 	return end, err
 }
 
-// parseIPv6 reads an address as RFC 5952 writes it. Its zone, which netip lets be
-// anything, must be the name of an interface that no shell stumbles over.
+// parseIPv6 parses an address in the notation of RFC 5952. netip accepts any zone; here it must be an
+// interface name that is safe in a shell.
 func parseIPv6(word string) (string, bool) {
 	a, err := netip.ParseAddr(word)
 	if err != nil || !a.Is6() {
@@ -180,7 +178,7 @@ func parseIPv6(word string) (string, bool) {
 	return a.String(), bad == ""
 }
 
-// firstColon finds the first colon outside brackets, or -1.
+// firstColon returns the position of the first colon outside brackets, or -1.
 func firstColon(word string) int {
 	depth := 0
 	for i := range len(word) {
@@ -198,8 +196,8 @@ func firstColon(word string) int {
 	return -1
 }
 
-// readSlotsAndUser reads what follows the first colon: SLOTS[:USER[:ADDRESS]]. The
-// address comes last because it may be IPv6 and hold colons of its own.
+// readSlotsAndUser reads the text after the first colon: SLOTS[:USER[:ADDRESS]]. The address is last since
+// an IPv6 address contains colons.
 func (c *cursor) readSlotsAndUser(m *hostExpr, from, to int) error {
 	slots, rest, more := strings.Cut(c.text[from:to], ":")
 	var err error
@@ -223,7 +221,7 @@ func (c *cursor) readSlotsAndUser(m *hostExpr, from, to int) error {
 	return err
 }
 
-// readUser checks and keeps a login name.
+// readUser checks and stores a login name.
 func (c *cursor) readUser(m *hostExpr, from, to int) error {
 	name := c.text[from:to]
 	if name == "" {
@@ -236,8 +234,8 @@ func (c *cursor) readUser(m *hostExpr, from, to int) error {
 	return nil
 }
 
-// checkUser refuses user names that could be read as something else on the way to
-// a remote shell's command line.
+// checkUser returns an error for user names that could mean something else on the command line of a remote
+// shell.
 func (c *cursor) checkUser(from, to int, name string) error {
 	if name == "" || name[0] == '-' || strings.ContainsAny(name, ":/'\"\\`$;&|<>()*?!#{}[]~^") ||
 		strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r == 0x7f || r == utf8.RuneError }) {

@@ -2,18 +2,17 @@ package hostlist
 
 import "strings"
 
-// A lineFormat is a form that lines of host files have. A new one is a row of dialects.
+// A lineFormat is a format of lines in host files. A new format is a row of lineFormats.
 type lineFormat struct {
-	usedBy  string                       // whose files have it
+	usedBy  string                       // launchers whose files use it
 	syntax  string                       // cli.md 4.1
-	matches func(line cursor) bool       // tells it by what stands there; nil: what no other one is
-	read    func(p *parser, line cursor) // adds its entries, or its faults
+	matches func(line cursor) bool       // reports whether a line has this format; nil matches every line
+	read    func(p *parser, line cursor) // adds the line's entries, or its errors
 }
 
-// lineFormats are all of them, in the order in which a line is held against them: the first that it is in
-// reads it. They may change from line to line, as files are put together from others. "!" begins no host's name.
-// "node1 4" could be two hosts, of which one is called 4; but nobody calls a host so, and Grid Engine
-// writes such lines.
+// lineFormats returns all formats, in the order in which they are tried. The first that matches reads the
+// line. Formats may change from line to line, since users combine files. No host name begins with "!".
+// "node1 4" could be two hosts, but nobody calls a host "4", and Grid Engine writes such lines.
 func lineFormats() []lineFormat {
 	return []lineFormat{
 		{usedBy: "ours", syntax: "!include FILE", matches: isDirective, read: (*parser).parseDirective},
@@ -22,19 +21,19 @@ func lineFormats() []lineFormat {
 	}
 }
 
-// parseLine reads one line of a file in its dialect.
+// parseLine parses one line of a file in its format.
 func (p *parser) parseLine(c cursor) {
 	c.skipBlanks()
-	for _, d := range p.formats {
-		if d.matches == nil || d.matches(c) {
-			d.read(p, c)
+	for _, format := range p.formats {
+		if format.matches == nil || format.matches(c) {
+			format.read(p, c)
 			return
 		}
 	}
 }
 
-// parseHosts reads a line with one host or more, and what holds for all of them; or a whole list. After an
-// error in one word it goes on with the next, so that one run shows them all.
+// parseHosts parses a line with hosts and attributes for all of them, or a whole list. After an error in
+// one word it continues with the next, so that one run shows all errors.
 func (p *parser) parseHosts(c cursor) {
 	if p.names > p.maxNames {
 		return
@@ -77,8 +76,8 @@ func (p *parser) parseHosts(c cursor) {
 	p.addEntries(hosts)
 }
 
-// addMention adds what the word from there to the cursor says to the hosts of a line; few: there are not too
-// many.
+// addMention parses the word from from to the cursor and adds its hosts to those of the line. few is false
+// if there are too many hosts.
 func (p *parser) addMention(c *cursor, from int, hosts []hostExpr) (_ []hostExpr, few bool) {
 	m, err := c.readHostExpr(from, c.pos)
 	if err != nil {
@@ -92,7 +91,7 @@ func (p *parser) addMention(c *cursor, from int, hosts []hostExpr) (_ []hostExpr
 	return append(hosts, m), true
 }
 
-// refuseAttribute reports an attribute where none may be.
+// refuseAttribute reports an attribute in a place where none is allowed.
 func (p *parser) refuseAttribute(c *cursor, from int) {
 	if c.isList {
 		p.addError(c.errorAt(from, c.pos, "attributes belong in a host file; here only HOST:SLOTS:USER:ADDRESS"))
@@ -101,8 +100,8 @@ func (p *parser) refuseAttribute(c *cursor, from int) {
 	p.addError(c.errorAt(from, c.pos-1, "a host name must come before attributes"))
 }
 
-// isGridEngine tells a line of a PE_HOSTFILE, "HOST SLOTS QUEUE PROCESSORS": its second word is a number.
-// Attributes may stand before it.
+// isGridEngine reports whether a line is from a PE_HOSTFILE, "HOST SLOTS QUEUE PROCESSORS": its second
+// word is a number. Attributes may stand before the number.
 func isGridEngine(c cursor) bool {
 	if c.readWord() == "" || c.skipByte('=') || c.skipByte(',') {
 		return false
@@ -120,8 +119,8 @@ func isGridEngine(c cursor) bool {
 	return false
 }
 
-// parseGridEngine reads such a line: the words after the slot count mean nothing to us. Attributes
-// that we know still count, so that nobody's max_slots gets lost.
+// parseGridEngine parses a line of a PE_HOSTFILE. Words after the slot count are ignored, except known
+// attributes, so that no max_slots is lost.
 func (p *parser) parseGridEngine(c cursor) {
 	if p.names > p.maxNames {
 		return
@@ -157,7 +156,7 @@ func (p *parser) parseGridEngine(c cursor) {
 	p.addEntries(hosts)
 }
 
-// setSlots gives a slot count to the hosts of a line.
+// setSlots sets the slot count of the hosts of a line.
 func (p *parser) setSlots(c *cursor, from int, count string, hosts []hostExpr) {
 	slots, err := c.readNumber(from, c.pos, count, "slot count", maxSlots)
 	if err != nil {
@@ -176,10 +175,10 @@ func (p *parser) setSlots(c *cursor, from int, count string, hosts []hostExpr) {
 	}
 }
 
-// isDirective tells a line that is for us.
+// isDirective reports whether a line is a directive for this package.
 func isDirective(c cursor) bool { return strings.HasPrefix(c.rest(), "!") }
 
-// parseDirective reads "!include FILE", the only one there is.
+// parseDirective parses "!include FILE", the only directive.
 func (p *parser) parseDirective(c cursor) {
 	from := c.pos
 	c.pos++

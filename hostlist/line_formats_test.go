@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// lineFormatOf is the dialect that reads a line.
+// lineFormatOf returns the launchers whose format reads a line.
 func lineFormatOf(line string) string {
 	c := cursor{sourceLine: sourceLine{text: line}}
 	c.skipBlanks()
@@ -17,17 +17,17 @@ func lineFormatOf(line string) string {
 	return ""
 }
 
-// Each line is read in one dialect, also where it could be one of another.
-func TestDialects(t *testing.T) {
+// Each line is read in one format, also if others could read it.
+func TestLineFormats(t *testing.T) {
 	others := lineFormats()[len(lineFormats())-1].usedBy
 	for line, want := range map[string]string{
 		"!include more.hosts": "ours", "  !x": "ours", "!": "ours",
 
 		"node1 4 all.q@node1 UNDEFINED": "Grid Engine", "\tnode1 4": "Grid Engine", "node1 4#": "Grid Engine",
-		"n[1-2] 4":         "Grid Engine", // hosts of which it writes one
+		"n[1-2] 4":         "Grid Engine", // bracket expressions, though Grid Engine writes one host
 		"n1 4 n2":          "Grid Engine", // not three hosts
-		"n1 4,n2":          "Grid Engine", // nor is the second one called 4
-		"n1 slots = 4 4 q": "Grid Engine", // with a slot count too many
+		"n1 4,n2":          "Grid Engine", // the second word is not a host called 4
+		"n1 slots = 4 4 q": "Grid Engine", // with two slot counts
 		"^n1 4":            "Grid Engine",
 		"n1:2 0":           "Grid Engine",
 
@@ -40,21 +40,21 @@ func TestDialects(t *testing.T) {
 	}
 }
 
-// Every line is in a dialect, and the last is the only one that takes what the others do not.
-func TestDialectsTakeEveryLine(t *testing.T) {
+// Every line has a format. Lines that no other format matches are read in the last one.
+func TestEveryLineHasAFormat(t *testing.T) {
 	all := lineFormats()
 	for i, d := range all {
 		if last := i == len(all)-1; (d.matches == nil) != last {
 			t.Errorf("%s: takes any line %t, is the last %t", d.usedBy, d.matches == nil, last)
 		}
 		if d.usedBy == "" || d.syntax == "" || d.read == nil {
-			t.Errorf("dialect %d: %q, %q", i, d.usedBy, d.syntax)
+			t.Errorf("format %d: %q, %q", i, d.usedBy, d.syntax)
 		}
 	}
 }
 
-// Each launcher whose files the page says that we take has its dialect.
-func TestDialectsAreThoseOfTheStyles(t *testing.T) {
+// Lines of the example files, one for each launcher of cli.md, are read in the launcher's format.
+func TestFormatsOfTheStyles(t *testing.T) {
 	for _, s := range readFileCases(t, "styles.txt") {
 		for line := range strings.Lines(s.file) {
 			line = strings.TrimRight(line, "\r\n")

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// maxRank is the highest rank a rank file may place, as placement.md 1.5 bounds -n.
+// maxRank is the highest rank in a rank file. placement.md 1.5 limits -n accordingly.
 const maxRank = 1<<20 - 1
 
 // A RankLine is one line of a rank file (cli.md 4.3):
@@ -18,28 +18,27 @@ const maxRank = 1<<20 - 1
 // Each of the ranks gets all of the slots.
 type RankLine struct {
 	First, Last int    // the ranks, from 0
-	Host        Entry  // where they go; without a name if Index counts
-	Index       int    // of "+nK": K, a place in the host list from 0; -1: Host has the name
+	Host        Entry  // where they run; without a name if Index is used
+	Index       int    // of "+nK": K, the position in the host list, from 0; -1 if Host has the name
 	Slots       string // the CPUs, as written
 
-	slotSource sourceLine // where the slots stand
-	slotFrom   int        // in bytes
+	slotSource sourceLine // the line that contains the slots
+	slotFrom   int        // position of the slots, in bytes
 }
 
-// A SlotCheck says what is wrong with a list of slots, and which bytes of it are at
-// fault; err is nil if it is well.
+// A SlotCheck returns an error if a list of slots is invalid, and which bytes of it are wrong.
 type SlotCheck func(slots string) (from, to int, err error)
 
-// SlotError is an error about the bytes [from, to) of the line's slots.
+// SlotError returns an error about the bytes [from, to) of the line's slots.
 func (l RankLine) SlotError(from, to int, reason string) *SyntaxError {
 	return l.slotSource.errorAt(l.slotFrom+from, l.slotFrom+to, "%s", reason)
 }
 
-// HostError is an error about the line's host.
+// HostError returns an error about the line's host.
 func (l RankLine) HostError(reason string) *SyntaxError { return l.Host.errorAt("%s", reason) }
 
-// ReadRanks reads a rank file, which places each rank once at most. All errors are
-// returned together, as ReadFile does. A file without ranks is an error.
+// ReadRanks reads a rank file, which may place each rank only once. All errors are returned together, as
+// by ReadFile. A file without ranks is an error.
 func ReadRanks(name string, open func(name string) (io.ReadCloser, error), check SlotCheck) ([]RankLine, error) {
 	r := rankReader{parser: parser{open: open}, check: check, lineOfRank: make(map[int]int)}
 	text, err := r.readFile(name)
@@ -65,12 +64,12 @@ func ReadRanks(name string, open func(name string) (io.ReadCloser, error), check
 	return r.lines, r.asError()
 }
 
-// A rankReader gathers the lines of a rank file.
+// A rankReader collects the lines of a rank file.
 type rankReader struct {
 	parser
 	check      SlotCheck
 	lines      []RankLine
-	lineOfRank map[int]int // the line of a rank
+	lineOfRank map[int]int // line number, by rank
 }
 
 func (r *rankReader) readRankLine(c *cursor) (RankLine, error) {
@@ -93,7 +92,7 @@ func (r *rankReader) readRankLine(c *cursor) (RankLine, error) {
 	return l, r.readSlotList(c, &l)
 }
 
-// readKeyword reads one of some words; case does not count.
+// readKeyword reads one of some words. Case does not matter.
 func (c *cursor) readKeyword(words ...string) error {
 	c.skipBlanks()
 	from := c.pos
@@ -174,7 +173,7 @@ func (c *cursor) readRankHost(l *RankLine) error {
 	return nil
 }
 
-// readSlotList keeps the rest of the line, without quotes around it, and has it checked.
+// readSlotList stores the rest of the line, without quotes around it, and checks it.
 func (r *rankReader) readSlotList(c *cursor, l *RankLine) error {
 	c.skipBlanks()
 	from := c.pos
@@ -190,7 +189,7 @@ func (r *rankReader) readSlotList(c *cursor, l *RankLine) error {
 	return nil
 }
 
-// A NodeIndex is the place in the host list of one rank of a -rankmap.
+// A NodeIndex is the node of one rank in a -rankmap, as a position in the host list.
 type NodeIndex struct {
 	Node   int // from 0
 	source sourceLine
@@ -198,12 +197,12 @@ type NodeIndex struct {
 	to     int
 }
 
-// ErrorAt is an error about the item of the map that says so.
+// ErrorAt returns an error about the item of the map that contains this index.
 func (n NodeIndex) ErrorAt(reason string) *SyntaxError {
 	return n.source.errorAt(n.from, n.to, "%s", reason)
 }
 
-// ParseRankMap reads Hydra's map of ranks to nodes, one item for each rank:
+// ParseRankMap parses Hydra's map of ranks to nodes, one item for each rank:
 //
 //	0,0,1,1                     the node of each rank
 //	(0,2,4),(2,1,8)             blocks (start,nodes,ranks): ranks on each of nodes from start
@@ -242,7 +241,7 @@ func ParseRankMap(origin, text string) ([]NodeIndex, error) {
 	}
 }
 
-// readMapItem reads one number, or one block.
+// readMapItem parses one number or one block.
 func (c *cursor) readMapItem(from, to int, block bool) ([]NodeIndex, error) {
 	word := c.text[from:to]
 	start, nodes, ranks := word, "1", "1"
@@ -276,7 +275,7 @@ func (c *cursor) readMapItem(from, to int, block bool) ([]NodeIndex, error) {
 	return items, nil
 }
 
-// UnplacedRanks lists the ranks below n that no line places, folded: "2-3,7"; none is "".
+// UnplacedRanks lists the ranks below n that no line places, folded: "2-3,7"; "" if there are none.
 func UnplacedRanks(lines []RankLine, n int) string {
 	placed := make([]bool, n)
 	for _, l := range lines {

@@ -52,7 +52,7 @@ func TestRankFiles(t *testing.T) {
 	}
 }
 
-func TestMissing(t *testing.T) {
+func TestUnplacedRanks(t *testing.T) {
 	lines, err := readRanks("rank 1-2=a slot=0\nrank 5=a slot=1\n")
 	if err != nil {
 		t.Fatal(err)

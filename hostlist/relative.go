@@ -6,29 +6,29 @@ import (
 	"strings"
 )
 
-// This file reads hosts that are named by their place in a list of others, as PRRTE does for
-// the nodes of a batch allocation (cli.md 4.1):
+// This file reads hosts that are named by their position in another list, as PRRTE does for the nodes of a
+// batch allocation (cli.md 4.1):
 //
-//	+n2     the third of them
-//	+e:2    two that are not named before; +e: all of those
+//	+n2     the third node
+//	+e:2    two nodes that are not used otherwise; +e: all of those
 
-// ParseRelative is Parse for a list that may name hosts so. They have to be resolved before
-// anything else is done with them: see Resolve.
+// ParseRelative is like Parse, for a list that may contain relative names. Resolve must replace these
+// before anything else is done with the entries.
 func ParseRelative(origin, expr string) ([]Entry, error) {
 	return parse(cursor{sourceLine: sourceLine{file: origin, text: expr}, isList: true, allowsRelative: true}, maxNames)
 }
 
-// IsRelative reports whether an entry names a place in another list.
+// IsRelative reports whether an entry names a position in another list.
 func (e Entry) IsRelative() bool { return strings.HasPrefix(e.Host, "+") }
 
-// readRelativeName reads "+nK", "+e" or "+e:K", and returns where it ends.
+// readRelativeName reads "+nK", "+e" or "+e:K", and returns its end.
 func (c *cursor) readRelativeName(m *hostExpr, from, to int) (int, error) {
 	word := strings.ToLower(c.text[from:to])
 	if !c.allowsRelative {
 		return 0, c.errorAt(from, to, "%q counts the nodes of a batch allocation, and there is none here", c.text[from:to])
 	}
 	end := to
-	if i := strings.IndexByte(word, ':'); i >= 0 && word[:i] != "+e" { // slots and so on
+	if i := strings.IndexByte(word, ':'); i >= 0 && word[:i] != "+e" { // slots, user and address follow
 		end, word = from+i, word[:i]
 	}
 	m.names = []string{word}
@@ -38,8 +38,8 @@ func (c *cursor) readRelativeName(m *hostExpr, from, to int) (int, error) {
 	return end, nil
 }
 
-// parseRelativeName takes the name of a relative entry apart: one host and its index, or a number of
-// hosts; 0: all.
+// parseRelativeName parses a relative name. index is the index of one host, or -1 for "+e". count is the
+// number of hosts; 0 means all. ok is false if the name is invalid.
 func parseRelativeName(name string) (index, count int, ok bool) {
 	if number, one := strings.CutPrefix(name, "+n"); one {
 		index, err := strconv.Atoi(number)
@@ -48,15 +48,15 @@ func parseRelativeName(name string) (index, count int, ok bool) {
 	if name == "+e" {
 		return -1, 0, true
 	}
-	number, some := strings.CutPrefix(name, "+e:")
+	number, hasCount := strings.CutPrefix(name, "+e:")
 	count, err := strconv.Atoi(number)
-	return -1, count, some && allDigits(number) && err == nil && count > 0
+	return -1, count, hasCount && allDigits(number) && err == nil && count > 0
 }
 
-// Resolve puts the hosts of an allocation in the place of the relative entries of a list. What
-// an entry says of its host beside the name wins. Those of earlier lists are not empty any more.
+// Resolve replaces the relative entries of a list by hosts of an allocation. Slots, user and address of an
+// entry win over those of its host. Hosts of earlier lists do not count as empty for "+e".
 func Resolve(list, allocation []Entry, earlier ...Entry) ([]Entry, error) {
-	var bad errorList
+	var errs errorList
 	used := make(map[string]bool)
 	for _, e := range slices.Concat(earlier, list) {
 		if !e.IsRelative() && !e.Exclude {
@@ -64,7 +64,7 @@ func Resolve(list, allocation []Entry, earlier ...Entry) ([]Entry, error) {
 		}
 	}
 	var all []Entry
-	if !hasHost(list) { // all but some
+	if !hasHost(list) { // a list of exclusions means all other hosts
 		all = slices.Clone(allocation)
 	}
 	for _, e := range list {
@@ -74,17 +74,17 @@ func Resolve(list, allocation []Entry, earlier ...Entry) ([]Entry, error) {
 		}
 		found, err := e.resolveRelative(allocation, used)
 		if err != nil {
-			bad.addError(err)
+			errs.addError(err)
 		}
 		for _, f := range found {
 			used[nameKey(f.Label())] = true
 			all = append(all, e.withHost(f))
 		}
 	}
-	return all, bad.asError()
+	return all, errs.asError()
 }
 
-// resolveRelative finds the hosts that one relative entry names.
+// resolveRelative returns the hosts that one relative entry names.
 func (e Entry) resolveRelative(allocation []Entry, used map[string]bool) ([]Entry, error) {
 	index, count, _ := parseRelativeName(e.Host)
 	n := len(allocation)
@@ -106,7 +106,7 @@ func (e Entry) resolveRelative(allocation []Entry, used map[string]bool) ([]Entr
 	return empty, nil
 }
 
-// withHost is what a relative entry says, of the host that it means.
+// withHost returns the host with the fields of the relative entry that names it.
 func (e Entry) withHost(host Entry) Entry {
 	host = withListEntry(host, e)
 	host.Exclude = e.Exclude

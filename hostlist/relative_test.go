@@ -8,7 +8,7 @@ import (
 	"remshell/hostlist"
 )
 
-// Hosts named by their place in an allocation (cli.md 4.1).
+// Hosts named by their position in an allocation (cli.md 4.1).
 func TestResolve(t *testing.T) {
 	allocation, err := hostlist.Parse("SLURM_JOB_NODELIST", "n[1-4]:2")
 	if err != nil {
@@ -67,7 +67,7 @@ func entriesText(entries []hostlist.Entry, err error) string {
 	return strings.Join(all, " ")
 }
 
-// What names no host by itself is never taken for a host.
+// A relative name is never used as a host name.
 func TestRelativeNamesAreNoHosts(t *testing.T) {
 	entries, err := hostlist.ParseRelative("-host", "+n0")
 	if err != nil {
