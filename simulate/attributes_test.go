@@ -9,7 +9,7 @@ import (
 	"remshell/plan/nodeset"
 )
 
-// A saved state has the attributes that counted: those of the cluster file before those of the probe.
+// A saved state has the effective attributes: those of the cluster file win over those of the probe.
 func TestSavedAttributes(t *testing.T) {
 	n := job.Node{NodeDef: job.NodeDef{Name: "a", NodePolicy: job.NodePolicy{Networks: []string{"via", "-ethernet"}, Attributes: nodeset.Attributes{
 		nodeset.ProcSpeed: {Number: nodeset.FromInt(3000)}, nodeset.Memory: {Number: nodeset.FromInt(65536)}, "RACK": {Labels: []string{"r1"}}}}},

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// largeState is a state file of nodes with 128 cores of two threads each, half of them in
-// use by others when busy is set.
+// largeState returns a state file of nodes with 128 cores of two threads each. If busy is true, other jobs
+// use half of them.
 func largeState(nodes int, busy bool) []byte {
 	var b bytes.Buffer
 	b.WriteString(`{"version": 1, "env": {}, "np": 1, "nodes": [`)
@@ -26,8 +26,8 @@ func largeState(nodes int, busy bool) []byte {
 	return b.Bytes()
 }
 
-// The goal is a plan of a million ranks on 10,000 nodes from a file in 2 s and 2 GiB,
-// and the same cost for each rank from 1,000 to 1,000,000.
+// The goal is a plan of a million ranks on 10,000 nodes from a file in 2 s and 2 GiB, and the same cost
+// for each rank from 1,000 to 1,000,000.
 func BenchmarkPlan(b *testing.B) {
 	for _, size := range []struct {
 		name         string

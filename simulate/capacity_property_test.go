@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// This file holds plans of random clusters against what which-hosts.md 9 to 11 promise, with a
-// reckoning of its own: cores in their order, of which processes have the first and the reserve the last.
+// This file checks plans of random clusters against which-hosts.md 9 to 11. It computes capacities itself:
+// processes use the first cores, and the reserve is the last ones.
 
-// A capacityState is a state of such a cluster.
+// A capacityState is a state file of a random cluster.
 type capacityState struct {
 	Nodes   []capacityNode    `json:"nodes"`
 	NP      int               `json:"np"`
@@ -38,7 +38,7 @@ type capacityNode struct {
 	Huge    *capacityHugePages `json:"huge_pages,omitempty"`
 }
 
-// capacityHugePages are huge pages of a node.
+// capacityHugePages is the huge pages of a node.
 type capacityHugePages struct {
 	Size  int64 `json:"size"`
 	Total int64 `json:"total"`
@@ -51,13 +51,13 @@ type capacityOptions struct {
 	PerNUMA    int    `json:"per_numa,omitempty"`
 	Reserve    int    `json:"reserve_cpus,omitempty"`
 	Memory     int    `json:"-"`                      // MB
-	Size       string `json:"mem_per_rank,omitempty"` // the same, with hs where they are to be of huge pages
+	Size       string `json:"mem_per_rank,omitempty"` // the same as text, with hs if huge pages are required
 	Contiguous string `json:"contiguous,omitempty"`
 	Overbook   bool   `json:"overbook"`
 	Loop       bool   `json:"loop_nodes_first"`
 }
 
-// sometimes is a number up to most, once in so many times; else 0.
+// sometimes returns a random number from 1 to most, once in so many times; else 0.
 func sometimes(r *rand.Rand, times, most int) int {
 	if r.IntN(times) > 0 {
 		return 0
@@ -94,13 +94,13 @@ func randomCapacityState(r *rand.Rand) *capacityState {
 	return w
 }
 
-// runsRanks reports whether a node is for applications.
+// runsRanks reports whether a node may run ranks.
 func (n *capacityNode) runsRanks() bool { return n.Flavors == nil || slices.Contains(n.Flavors, "ap") }
 
-// isBehindGate reports whether a node is behind the gate.
+// isBehindGate reports whether a node is in the region with the gate.
 func (n *capacityNode) isBehindGate() bool { return len(n.Flavors) == 3 }
 
-// width is the number of CPUs before the gate.
+// width returns the number of CPUs before the gate.
 func (w *capacityState) width() (cpus int) {
 	for _, n := range w.Nodes {
 		if n.Flavors == nil {
@@ -118,7 +118,7 @@ func (w *capacityState) mayUse(n *capacityNode) bool {
 	return n.Flavors == nil || n.isBehindGate() && w.NP*w.Options.TPP > w.width()
 }
 
-// usable are the CPUs of a node that nobody has and nobody keeps back.
+// usable returns the CPUs of a node that are neither busy nor reserved.
 func (w *capacityState) usable(n *capacityNode) (cpus []int) {
 	for cpu := n.Procs; cpu < n.CPUs-max(n.Reserve, w.Options.Reserve); cpu++ {
 		cpus = append(cpus, cpu)
@@ -126,12 +126,12 @@ func (w *capacityState) usable(n *capacityNode) (cpus []int) {
 	return cpus
 }
 
-// capacityOf is how many ranks a node has room for without sharing.
+// capacityOf returns how many ranks fit on a node without sharing CPUs.
 func (w *capacityState) capacityOf(n *capacityNode) int {
 	free := w.usable(n)
-	room := len(free) / w.Options.TPP
+	capacity := len(free) / w.Options.TPP
 	if k := w.Options.PerNUMA; k > 0 {
-		room = 0
+		capacity = 0
 		for numa := range n.NUMA {
 			mine := 0
 			for _, cpu := range free {
@@ -139,25 +139,25 @@ func (w *capacityState) capacityOf(n *capacityNode) int {
 					mine++
 				}
 			}
-			room += min(k, mine/w.Options.TPP)
+			capacity += min(k, mine/w.Options.TPP)
 		}
 	}
 	if m := int64(w.Options.Memory) << 20; m > 0 && n.Free > 0 {
-		room = min(room, int(n.Free/m))
+		capacity = min(capacity, int(n.Free/m))
 	}
 	if w.needsHuge() && n.Huge != nil {
-		pages := 0 // of the ranks that there is room for
-		for room > 0 {
-			if pages = room * int(math.Ceil(float64(w.Options.Memory<<20)/float64(n.Huge.Size))); pages <= int(n.Huge.Free) {
+		pages := 0 // huge pages for the ranks that fit
+		for capacity > 0 {
+			if pages = capacity * int(math.Ceil(float64(w.Options.Memory<<20)/float64(n.Huge.Size))); pages <= int(n.Huge.Free) {
 				break
 			}
-			room--
+			capacity--
 		}
 	}
 	if w.Options.Overbook && n.Procs > 0 || !w.mayUse(n) { // overbooking is exclusive
 		return 0
 	}
-	return room
+	return capacity
 }
 
 func (w *capacityState) needsHuge() bool { return strings.HasSuffix(w.Options.Size, "hs") }
@@ -174,7 +174,7 @@ var capacityProperties = []struct {
 	holds func(*capacityTrial) string
 }{
 	{"gates and flavors", (*capacityTrial).checkRegions},
-	{"rooms", (*capacityTrial).checkCapacity},
+	{"capacity", (*capacityTrial).checkCapacity},
 	{"CPUs", (*capacityTrial).checkReserved},
 	{"shape", (*capacityTrial).checkShape},
 	{"neighbours", (*capacityTrial).checkContiguous},
@@ -194,7 +194,7 @@ func (w *capacityTrial) checkCapacity() string {
 	for i := range w.Nodes {
 		n := &w.Nodes[i]
 		if ranks := w.ranks[n.Name]; !w.Overbooked && ranks > w.capacityOf(n) {
-			return fmt.Sprintf("%d ranks on %s, which has room for %d", ranks, n.Name, w.capacityOf(n))
+			return fmt.Sprintf("%d ranks on %s, which can take %d", ranks, n.Name, w.capacityOf(n))
 		}
 		if m := int64(w.Options.Memory) << 20; m > 0 && n.Free > 0 && int64(w.ranks[n.Name])*m > n.Free {
 			return n.Name + " has too little memory"
@@ -263,7 +263,7 @@ func (w *capacityTrial) checkContiguous() string {
 	return ""
 }
 
-// checkRefusal sees that nothing would have fit.
+// checkRefusal checks that a refused job would not have fit.
 func (w *capacityTrial) checkRefusal() string {
 	if w.Error == nil {
 		return ""
@@ -274,9 +274,9 @@ func (w *capacityTrial) checkRefusal() string {
 		if !w.mayUse(n) {
 			continue
 		}
-		room := w.capacityOf(n)
-		all += room
-		if stretch += room; room == 0 {
+		capacity := w.capacityOf(n)
+		all += capacity
+		if stretch += capacity; capacity == 0 {
 			stretch = 0
 		}
 		if w.Error.Code == "no-contiguous" && w.Options.Shape == 0 && stretch >= w.NP {
@@ -284,15 +284,15 @@ func (w *capacityTrial) checkRefusal() string {
 		}
 	}
 	if w.Error.Code == "not-enough-cpus" && w.Options.Shape == 0 && all >= w.NP {
-		return fmt.Sprintf("there is room for %d", all)
+		return fmt.Sprintf("%d ranks fit", all)
 	}
 	if w.Error.Code == "no-contiguous" && all < w.NP {
-		return "there is no room at all"
+		return "no rank fits"
 	}
 	return ""
 }
 
-func TestRoomProperties(t *testing.T) {
+func TestCapacityProperties(t *testing.T) {
 	met := make(map[string]int)
 	for seed := range uint64(6000) {
 		w := &capacityTrial{capacityState: randomCapacityState(rand.New(rand.NewPCG(seed, 9))), ranks: make(map[string]int)}

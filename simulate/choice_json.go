@@ -6,7 +6,7 @@ import (
 	"remshell/job"
 )
 
-// A choiceRecord is a choice as plans, reports and the entries of jobs have it.
+// A choiceRecord is the node choice of a plan in JSON, as plans, reports and job entries contain it.
 type choiceRecord struct {
 	Class      *string       `json:"class"`
 	Regions    []string      `json:"regions"`
@@ -32,14 +32,14 @@ type consideredSet struct {
 	Fits     bool   `json:"fits"`
 }
 
-// A chosenGroup is nodes that were chosen together.
+// A chosenGroup is a group of nodes that were chosen together.
 type chosenGroup struct {
 	Set   *string  `json:"set"`
 	Nodes []string `json:"nodes"`
 	Ranks int      `json:"ranks"`
 }
 
-// choiceJSON is a choice as one line of JSON.
+// choiceJSON returns a node choice as one line of JSON.
 func choiceJSON(c *job.NodeChoice) string {
 	f := choiceRecord{Class: nullIfZero(c.Class), Regions: c.Regions, Contiguous: nullIfZero(string(c.Contiguous)), Shape: nullIfZero(c.ExactPerNode), Parts: []chosenGroup{}}
 	if s := c.NodeSet; s != nil {
@@ -54,12 +54,12 @@ func choiceJSON(c *job.NodeChoice) string {
 	}
 	text, err := json.Marshal(f)
 	if err != nil {
-		panic(err) // texts and numbers
+		panic(err) // texts and numbers always have a JSON form
 	}
 	return string(text)
 }
 
-// nullIfZero is a value for JSON, which has null for none.
+// nullIfZero returns nil for a zero value, which JSON writes as null.
 func nullIfZero[T comparable](value T) *T {
 	var zero T
 	if value == zero {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A cluster in a file has GPUs as a real one has.
+// A cluster in a file may have GPUs.
 func TestGPUsInAFile(t *testing.T) {
 	const nodes = `"nodes": [{"id": 0, "name": "a", "cpus": 8, "numa_nodes": 2, "busy_gpus": ["0000:07:00.0"], "gpus": [
 		{"vendor": "nvidia", "index": 0, "address": "0000:07:00.0", "numa": 0},

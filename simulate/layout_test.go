@@ -10,15 +10,15 @@ import (
 	"remshell/psi"
 )
 
-// What was said of mapping and of the place of ranks is kept with a saved state: the
-// plan of the file is that of the run.
+// A saved state keeps the mapping options and the rank file: the plan from the file equals that of the
+// run.
 func TestSaveLayout(t *testing.T) {
 	topology := regularTopology(8, 2, 2)
 	snap := job.Snapshot{Nodes: []job.Node{
 		{NodeDef: job.NodeDef{ID: 3, Name: "a"}, Probe: job.Probe{Topology: topology}},
 		{NodeDef: job.NodeDef{ID: 5, Name: "b"}, Probe: job.Probe{Topology: topology}},
 	}}
-	picks, err := pin.ParseCPURanges("0-1,p9;0:*")
+	ranges, err := pin.ParseCPURanges("0-1,p9;0:*")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +26,7 @@ func TestSaveLayout(t *testing.T) {
 		"policies": {Apps: []job.App{{N: 6}}},
 		"threads":  {Apps: []job.App{{N: 3}}},
 		"nodes":    {Apps: []job.App{{N: 2}}, FixedPlacements: []job.FixedPlacement{{Node: 1}, {Node: 0}}},
-		"CPUs":     {Apps: []job.App{{N: 2}}, FixedPlacements: []job.FixedPlacement{{Node: 1, Picks: picks}, {Node: 0, Picks: picks[:1]}}},
+		"CPUs":     {Apps: []job.App{{N: 2}}, FixedPlacements: []job.FixedPlacement{{Node: 1, Picks: ranges}, {Node: 0, Picks: ranges[:1]}}},
 	}
 	for name, req := range requests {
 		for _, n := range snap.Nodes {

@@ -13,9 +13,9 @@ import (
 	"remshell/psi"
 )
 
-// A stateFile is the format of 9.1. Fields whose default is not Go's are pointers. Those in
-// the last block of each struct are ours: a real cluster has them, and others who read
-// the file may leave them out of account.
+// A stateFile is a cluster state in the format of placement.md 9.1. Fields whose default is not Go's zero
+// value are pointers. The last block of each struct is an extension for real clusters, which other readers
+// of the file may ignore.
 type stateFile struct {
 	Version    *int               `json:"version"`
 	Nodes      []node             `json:"nodes"`
@@ -30,18 +30,19 @@ type stateFile struct {
 	QueueAhead int                `json:"queue_ahead"`
 	Waited     float64            `json:"waited,omitempty"` // seconds
 
-	LocalOnly       bool             `json:"try_out,omitempty"` // this machine alone (PLACE-4)
-	FixedPlacements []fixedPlacement `json:"spots,omitempty"`   // where each rank was told to go
+	LocalOnly       bool             `json:"try_out,omitempty"` // the job runs only on this machine (PLACE-4)
+	FixedPlacements []fixedPlacement `json:"spots,omitempty"`   // the node and CPUs of each rank, by a rank file
 	MapBy           string           `json:"map_by,omitempty"`
 	RankBy          string           `json:"rank_by,omitempty"`
 	BindTo          string           `json:"bind_to,omitempty"`
 	Memory          string           `json:"membind,omitempty"`
-	GPUs            *int             `json:"gpus_per_proc,omitempty"` // 0: none is to be seen
+	GPUs            *int             `json:"gpus_per_proc,omitempty"` // 0 means that ranks see no GPU
 }
 
-// A fixedPlacement is the place of a rank; no CPUs: the next ones that are free.
+// A fixedPlacement is the placement of one rank by a rank file. Without CPUs the rank gets the next free
+// ones.
 type fixedPlacement struct {
-	Node int    `json:"node"` // its ID
+	Node int    `json:"node"` // ID of the node
 	CPUs string `json:"cpus,omitempty"`
 }
 
@@ -81,9 +82,9 @@ type node struct {
 	Allowed   *[]int `json:"allowed_cpus"`
 
 	Procs        int        `json:"procs"`
-	BoundProcs   int        `json:"seated,omitempty"` // ours: of procs, those whose CPUs are all in busy_cpus
+	BoundProcs   int        `json:"seated,omitempty"` // extension: how many of procs have all their CPUs in busy_cpus
 	BusyCPUs     []int      `json:"busy_cpus"`
-	SharedCPUs   []int      `json:"shared_cpus,omitempty"` // ours: of busy_cpus, those of jobs that share CPUs
+	SharedCPUs   []int      `json:"shared_cpus,omitempty"` // extension: those of busy_cpus that belong to jobs that share CPUs
 	ExclusiveJob bool       `json:"exclusive_job"`
 	Load         []*float64 `json:"load"`
 
@@ -101,35 +102,35 @@ type node struct {
 	CountThreads bool     `json:"count_threads"`
 
 	Attributes map[string]json.RawMessage `json:"attributes,omitempty"`
-	Quality    job.SpeedQuality           `json:"speed_quality,omitempty"` // ours: how PROCSPEED was found; empty: it is given
+	Quality    job.SpeedQuality           `json:"speed_quality,omitempty"` // extension: how PROCSPEED was found; empty if it is given
 	Classes    []string                   `json:"classes,omitzero"`
 	Flavors    []string                   `json:"flavors,omitzero"`
 	Reserve    int                        `json:"reserve,omitempty"`
 	Global     bool                       `json:"global,omitempty"`
 
-	Slots    int    `json:"slots,omitempty"`     // written down for it: host:8
+	Slots    int    `json:"slots,omitempty"`     // written slots: host:8
 	MaxSlots int    `json:"max_slots,omitempty"` // HOST-11
-	BindTo   string `json:"bind_to,omitempty"`   // in the place of the job's
+	BindTo   string `json:"bind_to,omitempty"`   // replaces that of the job
 	Confined bool   `json:"fenced,omitempty"`    // no rank may leave the allowed CPUs, bound or not
 	Identity string `json:"identity,omitempty"`  // of the machine (HOST-8)
 	MemTotal int64  `json:"mem_total,omitempty"` // bytes
 	MemFree  int64  `json:"mem_available,omitempty"`
 
-	HugePages *hugePages `json:"huge_pages,omitempty"` // ours; nil: not known
+	HugePages *hugePages `json:"huge_pages,omitempty"` // extension; nil if not known
 
-	GPUs         []gpu.GPU `json:"gpus,omitempty"` // that may be used
+	GPUs         []gpu.GPU `json:"gpus,omitempty"` // GPUs that may be used
 	WithheldGPUs int       `json:"barred_gpus,omitempty"`
-	BusyGPUs     []string  `json:"busy_gpus,omitempty"` // addresses of those that live jobs have
+	BusyGPUs     []string  `json:"busy_gpus,omitempty"` // addresses of the GPUs that running jobs use
 }
 
-// hugePages are those of a node; of no size: there are none.
+// hugePages is the huge pages of a node. Size 0 means that there are none.
 type hugePages struct {
 	Size  int64 `json:"size"` // bytes
 	Total int64 `json:"total"`
 	Free  int64 `json:"free"`
 }
 
-// Parse reads a cluster state. The error is a *psi.Error.
+// Parse parses a cluster state. The error is a *psi.Error.
 func Parse(data []byte) (*State, error) {
 	var f stateFile
 	if err := json.Unmarshal(data, &f); err != nil {
@@ -189,7 +190,8 @@ func Parse(data []byte) (*State, error) {
 	return s, nil
 }
 
-// wrongJSON names the key whose value cannot be read, without the names of embedded structs.
+// wrongJSON returns an error that names the key whose value is invalid, without the names of embedded
+// structs.
 func wrongJSON(err error) error {
 	wrong, known := errors.AsType[*json.UnmarshalTypeError](err)
 	if !known || wrong.Field == "" {
@@ -199,30 +201,30 @@ func wrongJSON(err error) error {
 	return stateError(fmt.Sprintf("%s cannot be %s", key, wrong.Value))
 }
 
-// readFixedPlacements finds the nodes of the spots, which are sorted by now.
-func (s *State) readFixedPlacements(spots []fixedPlacement) error {
+// readFixedPlacements resolves the nodes of fixed placements. s.Nodes must be sorted.
+func (s *State) readFixedPlacements(placements []fixedPlacement) error {
 	index := make(map[int]int, len(s.Nodes))
 	for i, n := range s.Nodes {
 		index[n.ID] = i
 	}
-	for rank, spot := range spots {
-		i, known := index[spot.Node]
+	for rank, placement := range placements {
+		i, known := index[placement.Node]
 		if !known {
-			return stateError(fmt.Sprintf("rank %d has its spot on node %d, which there is not", rank, spot.Node))
+			return stateError(fmt.Sprintf("rank %d is placed on node %d, which does not exist", rank, placement.Node))
 		}
-		var picks []pin.CPURange
-		if spot.CPUs != "" {
+		var ranges []pin.CPURange
+		if placement.CPUs != "" {
 			var err error
-			if picks, err = pin.ParseCPURanges(spot.CPUs); err != nil {
-				return stateError(fmt.Sprintf("spot of rank %d: %v", rank, err))
+			if ranges, err = pin.ParseCPURanges(placement.CPUs); err != nil {
+				return stateError(fmt.Sprintf("CPUs of rank %d: %v", rank, err))
 			}
 		}
-		s.FixedPlacements = append(s.FixedPlacements, job.FixedPlacement{Node: i, Picks: picks})
+		s.FixedPlacements = append(s.FixedPlacements, job.FixedPlacement{Node: i, Picks: ranges})
 	}
 	return nil
 }
 
-// readOptions reads what the job asks for, but for what choosing has.
+// readOptions reads the options of the job, except those of the node choice (readSelection).
 func (s *State) readOptions(f *stateFile) {
 	o := f.Options
 	s.Flags = psi.Flags{
@@ -235,11 +237,11 @@ func (s *State) readOptions(f *stateFile) {
 	}
 }
 
-// readNodes reads the nodes; IDs are unique, and names and aliases, ignoring case.
+// readNodes reads the nodes. IDs must be unique, and so must names and aliases, ignoring case.
 func (s *State) readNodes(nodes []node) error {
 	ids := make(map[int]bool, len(nodes))
 	names := make(map[string]bool, len(nodes))
-	shapes := make(topologies)
+	known := make(topologies)
 	for i := range nodes {
 		n := &nodes[i]
 		if n.ID == nil || *n.ID < 0 || n.Name == nil || *n.Name == "" {
@@ -256,28 +258,28 @@ func (s *State) readNodes(nodes []node) error {
 				return stateError(fmt.Sprintf("two nodes have the name %q", name))
 			}
 		}
-		for _, name := range own { // a node may repeat its own
+		for _, name := range own { // a node may have one name twice
 			names[name] = true
 		}
 		var err error
-		if s.Nodes[i], err = n.toNode(shapes); err != nil {
+		if s.Nodes[i], err = n.toNode(known); err != nil {
 			return stateError(fmt.Sprintf("node %s: %s", *n.Name, err))
 		}
 	}
 	return nil
 }
 
-// toNode turns one entry into a node.
-func (n *node) toNode(shapes topologies) (job.Node, error) {
+// toNode converts one entry of the file.
+func (n *node) toNode(known topologies) (job.Node, error) {
 	policy, err := n.readPolicy()
 	if err != nil {
 		return job.Node{}, err
 	}
-	traits, err := n.readAttributes(&policy)
+	probed, err := n.readAttributes(&policy)
 	if err != nil {
 		return job.Node{}, err
 	}
-	topology, err := shapes.topologyOf(n)
+	topology, err := known.topologyOf(n)
 	if err != nil {
 		return job.Node{}, err
 	}
@@ -310,7 +312,7 @@ func (n *node) toNode(shapes topologies) (job.Node, error) {
 		Confined: n.Confined,
 		NodeDef: job.NodeDef{ID: *n.ID, Name: *n.Name, Host: *n.Name, Aliases: n.Aliases, NodePolicy: policy,
 			Slots: max(0, n.Slots), MaxSlots: max(0, n.MaxSlots), Bind: bind},
-		ProbedAttributes: traits,
+		ProbedAttributes: probed,
 		Occupancy:        job.Occupancy{Ranks: n.Procs, BoundRanks: n.BoundProcs, BusyCPUs: n.BusyCPUs, SharedCPUs: n.SharedCPUs, ExclusivelyHeld: n.ExclusiveJob, BusyGPUs: n.BusyGPUs},
 		Probe: job.Probe{Identity: n.Identity, Topology: topology, Load: [3]float64{-1, -1, -1},
 			Memory: job.Memory{Total: n.MemTotal, Available: n.MemFree, HugePages: huge}, GPUs: n.GPUs, WithheldGPUs: n.WithheldGPUs},
@@ -326,7 +328,7 @@ func (n *node) toNode(shapes topologies) (job.Node, error) {
 	return result, nil
 }
 
-// readHugePages takes those of a node.
+// readHugePages returns the huge pages of a node.
 func (n *node) readHugePages() (h job.HugePages, err error) {
 	if n.HugePages == nil {
 		return h, nil
@@ -338,7 +340,7 @@ func (n *node) readHugePages() (h job.HugePages, err error) {
 	return h, nil
 }
 
-// checkGPUs refuses GPUs that cannot be told apart, or of vendors we know no variable of.
+// checkGPUs returns an error for GPUs with equal addresses or of an unknown vendor.
 func checkGPUs(gpus []gpu.GPU) error {
 	seen := make(map[string]bool)
 	for _, g := range gpus {
@@ -353,7 +355,7 @@ func checkGPUs(gpus []gpu.GPU) error {
 	return nil
 }
 
-// readPolicy is what the administrator says of the node (1.8).
+// readPolicy returns the administrator's rules for the node (1.8).
 func (n *node) readPolicy() (job.NodePolicy, error) {
 	overbook := "yes"
 	if n.Overbook != nil {
@@ -380,5 +382,5 @@ func (n *node) readPolicy() (job.NodePolicy, error) {
 	}, nil
 }
 
-// trueUnlessFalse is a switch that is on unless it is switched off.
+// trueUnlessFalse returns the value of a switch that is on by default.
 func trueUnlessFalse(p *bool) bool { return p == nil || *p }

@@ -43,7 +43,7 @@ func TestBadStates(t *testing.T) {
 	}
 }
 
-// Errors of the request, which name variable and token, win in the order of 1.5.
+// Errors of the request name variable and token. The first in the order of 1.5 wins.
 func TestOrderOfErrors(t *testing.T) {
 	const nodes = `"nodes": [{"id": 1, "name": "a", "cpus": 2, "features": ["eth"]}]`
 	faults := []struct{ option, code, token string }{

@@ -10,11 +10,10 @@ import (
 	"testing"
 )
 
-// This file holds plans of random clusters against the properties of placement.md 9.3,
-// one by one, whatever the way by which a plan came about. Nodes are read with the
-// referee's eyes (referee_test.go), plans as they are written.
+// This file checks plans of random clusters against the properties of placement.md 9.3, one by one. Nodes
+// are interpreted by the referee (referee_test.go), plans are read as JSON.
 
-// A planJSON is a plan as a reader of the JSON has it.
+// A planJSON is a plan as a reader of the JSON sees it.
 type planJSON struct {
 	Ranks []struct {
 		Rank, ID          int
@@ -29,7 +28,7 @@ type planJSON struct {
 	Queued, Error *struct{ Code string }
 }
 
-// A trial is a random cluster and request with the plan for it.
+// A trial is a random cluster and request, with its plan.
 type trial struct {
 	*refState
 	planJSON
@@ -57,7 +56,7 @@ func newTrial(t *testing.T, z sizeBounds, seed uint64) *trial {
 	return tr
 }
 
-// ranksOn is the number of ranks of a node.
+// ranksOn returns the number of ranks on a node.
 func (tr *trial) ranksOn(name string) (ranks int) {
 	for _, r := range tr.Ranks {
 		if r.Node == name {
@@ -67,12 +66,12 @@ func (tr *trial) ranksOn(name string) (ranks int) {
 	return ranks
 }
 
-// capacityOf is that of 5.1.
+// capacityOf returns the capacity of 5.1.
 func (tr *trial) capacityOf(n *refNode) int {
 	return min(n.freeSlots()/tr.threads, tr.limit(n, n.Procs))
 }
 
-// A property returns what is wrong, or nothing.
+// A property returns what is wrong with a trial, or "".
 type property struct {
 	name  string
 	holds func(*trial) string
@@ -135,7 +134,7 @@ func (tr *trial) outcomeKind() string {
 	return kind
 }
 
-// checkAllPlaced: every rank has its place, or none has.
+// checkAllPlaced: every rank is placed, or none is.
 func (tr *trial) checkAllPlaced() string {
 	if tr.Error != nil || tr.Queued != nil {
 		if len(tr.Ranks) > 0 || tr.Error != nil && tr.Queued != nil {
@@ -154,14 +153,14 @@ func (tr *trial) checkAllPlaced() string {
 	return ""
 }
 
-// checkOwnCPUs: CPUs that nobody else has, and that the node allows. Overbooked ranks share seats,
-// but a CPU is still of one seat only.
+// checkOwnCPUs: ranks use allowed CPUs that no other job uses. Overbooked ranks may have equal
+// assignments, but no CPU is in two different ones.
 func (tr *trial) checkOwnCPUs() string {
 	type cpu struct {
 		node   string
 		number int
 	}
-	seat := make(map[cpu]string)
+	owner := make(map[cpu]string)
 	for _, r := range tr.Ranks {
 		n := tr.at[r.Node]
 		busy := n.busy()
@@ -170,10 +169,10 @@ func (tr *trial) checkOwnCPUs() string {
 			mine = fmt.Sprint("rank ", r.Rank)
 		}
 		for _, number := range r.CPUs {
-			if other, taken := seat[cpu{r.Node, number}]; taken && other != mine {
+			if other, taken := owner[cpu{r.Node, number}]; taken && other != mine {
 				return fmt.Sprintf("CPU %d of %s is of %s and of %s", number, r.Node, other, mine)
 			}
-			seat[cpu{r.Node, number}] = mine
+			owner[cpu{r.Node, number}] = mine
 			i := slices.IndexFunc(n.units(), func(u refUnit) bool { return slices.Contains(u.cpus, number) })
 			if i < 0 || busy[n.units()[i].number] || slices.Contains(n.Busy, number) {
 				return fmt.Sprintf("CPU %d of %s is not to be had", number, r.Node)
@@ -183,8 +182,8 @@ func (tr *trial) checkOwnCPUs() string {
 	return ""
 }
 
-// checkBounds: processes within maxproc, ranks within ppn, and, unless overbooked, CPUs
-// within what is free.
+// checkBounds: processes are within maxproc, ranks within ppn, and, unless overbooked, CPUs within the
+// free ones.
 func (tr *trial) checkBounds() string {
 	for name, n := range tr.at {
 		ranks := tr.ranksOn(name)
@@ -199,8 +198,8 @@ func (tr *trial) checkBounds() string {
 	return ""
 }
 
-// checkOrder: no entry comes before one that the key puts before it (4.2); without a key, the
-// order of the list.
+// checkOrder: no host entry comes before one that the key puts before it (4.2). Without a key the order is
+// that of the list.
 func (tr *trial) checkOrder() string {
 	if tr.sort == "NONE" {
 		var list []string
@@ -222,8 +221,8 @@ func (tr *trial) checkOrder() string {
 	return ""
 }
 
-// checkFilled: every node before the last used one is filled to its room, and ranks of a node
-// follow one another.
+// checkFilled: every node before the last used one is filled to its capacity, and ranks of a node are
+// consecutive.
 func (tr *trial) checkFilled() string {
 	if tr.has("PSI_LOOP_NODES_FIRST") || len(tr.Ranks) == 0 {
 		return ""
@@ -248,15 +247,14 @@ func (tr *trial) checkFilled() string {
 		return fmt.Sprintf("nodes were used in the order %v, not %v", used, once)
 	}
 	for _, name := range used[:len(used)-1] {
-		if room := tr.capacityOf(tr.at[name]); !tr.Overbooked && tr.ranksOn(name) != room {
-			return fmt.Sprintf("%d ranks on %s, which has room for %d", tr.ranksOn(name), name, room)
+		if capacity := tr.capacityOf(tr.at[name]); !tr.Overbooked && tr.ranksOn(name) != capacity {
+			return fmt.Sprintf("%d ranks on %s, which can take %d", tr.ranksOn(name), name, capacity)
 		}
 	}
 	return ""
 }
 
-// checkRounds: visit t of any entry comes before visit t+1 of any other, and who is passed
-// over is full.
+// checkRounds: round t of any host entry comes before round t+1 of any other, and a skipped entry is full.
 func (tr *trial) checkRounds() string {
 	if !tr.has("PSI_LOOP_NODES_FIRST") || len(tr.Ranks) == 0 {
 		return ""
@@ -275,20 +273,20 @@ func (tr *trial) checkRounds() string {
 				continue
 			}
 			if tr.Ranks[rank].Node != name {
-				return fmt.Sprintf("rank %d is on %s; it was the turn of %s", rank, tr.Ranks[rank].Node, name)
+				return fmt.Sprintf("rank %d is on %s; %s was next", rank, tr.Ranks[rank].Node, name)
 			}
 			placed[name]++
 			rank++
 		}
 		if rank == before {
-			return fmt.Sprintf("rank %d is on %s, and nobody has room", rank, tr.Ranks[rank].Node)
+			return fmt.Sprintf("rank %d is on %s, and every node is full", rank, tr.Ranks[rank].Node)
 		}
 	}
 	return ""
 }
 
-// checkEvenShares: overbooked shares differ by less than one from the exact ones, where no bound
-// is in the way, and the seats of a node from one another by one rank at most.
+// checkEvenShares: overbooked shares differ by less than one from the exact ones, unless a bound limits
+// them. The numbers of ranks on the CPUs of a node differ by at most one.
 func (tr *trial) checkEvenShares() string {
 	if !tr.Overbooked {
 		return ""
@@ -300,14 +298,14 @@ func (tr *trial) checkEvenShares() string {
 		}
 		loads[r.Node][fmt.Sprint(r.Slots)]++
 	}
-	for name, seats := range loads {
+	for name, assignments := range loads {
 		n := tr.at[name]
 		least, most := math.MaxInt, 0
-		for _, load := range seats {
+		for _, load := range assignments {
 			least, most = min(least, load), max(most, load)
 		}
-		if len(seats) < min(tr.ranksOn(name), len(n.units())/tr.threads) || most-least > 1 {
-			return fmt.Sprintf("%d seats of %s have %d to %d ranks", len(seats), name, least, most)
+		if len(assignments) < min(tr.ranksOn(name), len(n.units())/tr.threads) || most-least > 1 {
+			return fmt.Sprintf("%d assignments of %s have %d to %d ranks", len(assignments), name, least, most)
 		}
 	}
 	if tr.has("PSI_LOOP_NODES_FIRST") {
@@ -316,19 +314,19 @@ func (tr *trial) checkEvenShares() string {
 	return tr.exactShares()
 }
 
-// exactShares is the exact share among the nodes that are not at their bound.
+// exactShares checks the shares of the nodes that are not at their bound against the exact ones.
 func (tr *trial) exactShares() string {
-	need, seats := 0, 0
+	need, capacity := 0, 0
 	var open []string
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(tr.Order))) {
 		if n := tr.at[name]; tr.ranksOn(name) < tr.overbookBound(n, n.Procs) {
 			open = append(open, name)
 			need += tr.ranksOn(name)
-			seats += len(n.units()) / tr.threads
+			capacity += len(n.units()) / tr.threads
 		}
 	}
 	for _, name := range open {
-		share := float64(need) * float64(len(tr.at[name].units())/tr.threads) / float64(seats)
+		share := float64(need) * float64(len(tr.at[name].units())/tr.threads) / float64(capacity)
 		if math.Abs(float64(tr.ranksOn(name))-share) >= 1+1e-9 {
 			return fmt.Sprintf("%d ranks on %s; its share is %.3f", tr.ranksOn(name), name, share)
 		}
@@ -336,24 +334,23 @@ func (tr *trial) exactShares() string {
 	return ""
 }
 
-// checkRejected: a node that was rejected was so for the first reason that holds, is told once
-// and used never.
+// checkRejected: a rejected node has the first reason that applies, is listed once, and is never used.
 func (tr *trial) checkRejected() string {
-	told := make(map[string]bool)
+	rejected := make(map[string]bool)
 	for _, r := range tr.Rejected {
 		switch {
-		case told[r.Node]:
-			return r.Node + " is told twice"
+		case rejected[r.Node]:
+			return r.Node + " is listed twice"
 		case slices.Contains(tr.Order, r.Node) || tr.ranksOn(r.Node) > 0:
 			return r.Node + " is used"
 		case tr.dropReason(tr.at[r.Node], tr.has("PSI_EXCLUSIVE") || tr.has("PSI_OVERBOOK")) != r.Reason:
 			return r.Node + " was not dropped for " + r.Reason
 		}
-		told[r.Node] = true
+		rejected[r.Node] = true
 	}
 	for _, id := range tr.list {
 		name := tr.node(id).Name
-		if len(tr.Ranks) > 0 && !told[name] && !slices.Contains(tr.Order, name) {
+		if len(tr.Ranks) > 0 && !rejected[name] && !slices.Contains(tr.Order, name) {
 			return name + " is lost"
 		}
 	}

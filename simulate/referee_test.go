@@ -12,12 +12,12 @@ import (
 	"testing"
 )
 
-// This file plans small clusters a second time, in the plainest way there is: nodes
-// are values, walks are loops over ranks, shares are fractions, and "never" is the sum
-// of placement.md 6.2. It shares no code with package plan and was written from the
-// page, so that a misreading had to happen twice.
+// This file plans small clusters a second time, in the simplest way: nodes are values, placement loops
+// over ranks, shares are fractions, and "never" is the sum of placement.md 6.2. It shares no code with
+// package plan and was written from the specification, so that a wrong reading must happen twice to stay
+// hidden.
 
-// A refNode is a node as the state file has it.
+// A refNode is a node as in the state file.
 type refNode struct {
 	ID             int       `json:"id"`
 	Name           string    `json:"name"`
@@ -130,7 +130,7 @@ func (n *refNode) busy() map[int]bool {
 
 func (n *refNode) freeSlots() int { return len(n.units()) - len(n.busy()) }
 
-// dropReason is the table of section 3.
+// dropReason implements the table of section 3.
 func (s *refState) dropReason(n *refNode, excl bool) string {
 	switch {
 	case !n.RunJobs:
@@ -179,7 +179,7 @@ func (s *refState) overbookBound(n *refNode, procs int) int {
 	return m
 }
 
-// isPermanent is 6.2.
+// isPermanent implements 6.2.
 func (s *refState) isPermanent(excl, over bool) bool {
 	sum := 0
 	seen := map[int]bool{}
@@ -216,7 +216,7 @@ func (s *refState) node(id int) *refNode {
 	return nil
 }
 
-// less is 4.2.
+// less implements 4.2.
 func (s *refState) less(a, b *refNode) int {
 	key := func(n *refNode) int {
 		at := map[string]int{"LOAD_1": 0, "LOAD_5": 1, "LOAD_15": 2, "PROC+LOAD": 0}
@@ -242,7 +242,7 @@ func (s *refState) less(a, b *refNode) int {
 	return 1
 }
 
-// shares is 5.4 in fractions.
+// shares implements 5.4 in fractions.
 func (s *refState) shares(nodes []*refNode) map[int]int {
 	got := map[int]int{}
 	need, a := s.NP, slices.Clone(nodes)
@@ -291,7 +291,7 @@ func (s *refState) shares(nodes []*refNode) map[int]int {
 	return got
 }
 
-// plan is the verdict, and what the program is compared by.
+// plan returns the result as a text, which is compared with that of the program.
 func (s *refState) plan() string {
 	over, loop, wait := s.has("PSI_OVERBOOK"), s.has("PSI_LOOP_NODES_FIRST"), s.has("PSI_WAIT")
 	excl := s.has("PSI_EXCLUSIVE") || over
@@ -312,12 +312,12 @@ func (s *refState) plan() string {
 	}
 	head := fmt.Sprint(rejected, " ")
 	var nodes []*refNode
-	room, u, bound := map[int]int{}, 0, 0
+	capacity, u, bound := map[int]int{}, 0, 0
 	for _, n := range order {
-		if _, known := room[n.ID]; !known {
-			room[n.ID] = min(n.freeSlots()/s.threads, s.limit(n, n.Procs))
+		if _, known := capacity[n.ID]; !known {
+			capacity[n.ID] = min(n.freeSlots()/s.threads, s.limit(n, n.Procs))
 			nodes = append(nodes, n)
-			u += room[n.ID]
+			u += capacity[n.ID]
 			bound += s.overbookBound(n, n.Procs)
 		}
 	}
@@ -342,7 +342,7 @@ func (s *refState) plan() string {
 	if code != "" {
 		return head + "error " + code + " false"
 	}
-	quota := room
+	quota := capacity
 	if s.NP > u {
 		quota = map[int]int{}
 		for _, n := range nodes {
@@ -377,7 +377,7 @@ func (s *refState) walk(order []*refNode, quota map[int]int, loop, over bool) st
 	return "\n" + strings.Join(ranks, "\n")
 }
 
-// bindRank is 7.2 to 7.5 for the k-th rank of a node.
+// bindRank implements 7.2 to 7.5 for the k-th rank of a node.
 func (s *refState) bindRank(n *refNode, k int, over bool) string {
 	m := n.Map
 	if s.userMap != nil && n.UserMap {
@@ -416,12 +416,12 @@ func (s *refState) bindRank(n *refNode, k int, over bool) string {
 	return fmt.Sprint(n.Name, " ", free[k*s.threads:k*s.threads+s.threads], cpus, mems)
 }
 
-// A sizeBounds bounds a random cluster and a request.
+// A sizeBounds is the limits of a random cluster and request.
 type sizeBounds struct{ nodes, cores, ranks int }
 
-var small = sizeBounds{4, 5, 12} // where every corner is met
+var small = sizeBounds{4, 5, 12} // small enough to reach every case
 
-// random makes a small cluster and a request.
+// random returns a small cluster and a request.
 func random(r *rand.Rand) *refState { return small.random(r) }
 
 func (z sizeBounds) random(r *rand.Rand) *refState {
@@ -475,7 +475,7 @@ func (z sizeBounds) random(r *rand.Rand) *refState {
 	return s
 }
 
-// ask makes the request.
+// ask sets the request.
 func (s *refState) ask(r *rand.Rand, odd func(int) bool, z sizeBounds) {
 	s.NP = 1 + r.IntN(z.ranks)
 	if odd(3) {
@@ -513,7 +513,7 @@ func (s *refState) ask(r *rand.Rand, odd func(int) bool, z sizeBounds) {
 	}
 }
 
-// verdictText is the program's answer in the referee's words.
+// verdictText returns the program's result in the format of refState.plan.
 func verdictText(o Outcome) string {
 	var b bytes.Buffer
 	Write(&b, o)
@@ -562,7 +562,7 @@ func decideText(t *testing.T, data []byte) Outcome {
 	return s.Decide(s.PSIInput("", s.Flags, none, nil))
 }
 
-// Whatever the cluster and the request: both come to the same plan.
+// For any cluster and request the program and the referee make the same plan.
 func TestReferee(t *testing.T) {
 	kinds := map[string]int{}
 	cases := 20000
@@ -599,8 +599,8 @@ func TestReferee(t *testing.T) {
 	}
 }
 
-// The order of the nodes in the file does not matter, nor whether a thing is said by
-// a flag or by a variable: the same bytes come out (9.3).
+// The output is the same for any order of the nodes in the file, and whether an option is set by a flag or
+// by a variable (9.3).
 func TestSameBytes(t *testing.T) {
 	for seed := range uint64(2000) {
 		r := rand.New(rand.NewPCG(seed, 2))
@@ -613,7 +613,7 @@ func TestSameBytes(t *testing.T) {
 		} {
 			if _, defined := s.Env[name]; defined {
 				s.Options[option] = true
-				s.Env[name] = "no" // hidden, and so worth no warning
+				s.Env[name] = "no" // hidden by the flag, so it causes no warning
 			}
 		}
 		for name, option := range map[string]string{"PSI_NODES": "nodes", "PSI_NODES_SORT": "sort"} {
@@ -638,7 +638,7 @@ func writtenOutcome(t *testing.T, data []byte) string {
 	return b.String()
 }
 
-// Whatever stands in a file: an answer in JSON, and never anything else.
+// For any input the program writes JSON and nothing else.
 func FuzzState(f *testing.F) {
 	for seed := range uint64(20) {
 		data, _ := json.Marshal(random(rand.New(rand.NewPCG(seed, 3))))
@@ -656,7 +656,7 @@ func FuzzState(f *testing.F) {
 			o = s.Decide(s.PSIInput("", s.Flags, none, missing))
 		}
 		if o.Plan.Size*o.Threads > 1<<16 {
-			return // true, but too much to read
+			return // valid, but too large for the test
 		}
 		var b bytes.Buffer
 		if err := Write(&b, o); err != nil || !json.Valid(b.Bytes()) {
@@ -665,7 +665,7 @@ func FuzzState(f *testing.F) {
 	})
 }
 
-// What was saved is planned again to the byte.
+// A saved state gives the same plan, byte for byte.
 func TestSaved(t *testing.T) {
 	for seed := range uint64(1000) {
 		data, _ := json.Marshal(random(rand.New(rand.NewPCG(seed, 4))))
@@ -680,7 +680,7 @@ func TestSaved(t *testing.T) {
 			t.Fatal(err)
 		}
 		snap := s.Snapshot()
-		for i := range snap.Nodes { // a real launch knows nothing of nodes that are down
+		for i := range snap.Nodes { // a real launch knows nothing about nodes that are down
 			if snap.Nodes[i].Down != "" {
 				snap.Nodes[i].Topology.Cores = nil
 			}

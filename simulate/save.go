@@ -12,10 +12,9 @@ import (
 	"remshell/pin"
 )
 
-// Save writes what the probes of a real request found, and the request, so that the
-// case can be planned again from the file, by anybody and without any node (9). The
-// request must have one part. Everything that was said stands in the options, with
-// defaults filled in; the environment of whoever replays it does not count.
+// Save writes a request and the results of its probes as a cluster state. Anybody can plan the case again
+// from the file, without any node (9). The request must have one app. Options contain everything that was
+// requested, with defaults filled in, so that the reader's environment has no effect.
 func Save(w io.Writer, req job.Request, snap job.Snapshot) error {
 	version := 1
 	f := stateFile{
@@ -24,7 +23,7 @@ func Save(w io.Writer, req job.Request, snap job.Snapshot) error {
 	}
 	f.Config.selectionRules = rulesOf(req.NodeSelection)
 	jobOptions(req.NodeSelection, &f.Options.selectionOptions)
-	sectionOptions(req.Apps[0].RankNeeds, &f.Options.selectionOptions)
+	appOptions(req.Apps[0].RankNeeds, &f.Options.selectionOptions)
 	if n := req.Apps[0].N; n > 0 {
 		f.NP = number[scalarText](n)
 	}
@@ -43,29 +42,29 @@ func Save(w io.Writer, req job.Request, snap job.Snapshot) error {
 		f.GPUs = &each
 	}
 	for _, s := range req.FixedPlacements {
-		f.FixedPlacements = append(f.FixedPlacements, fixedPlacement{Node: req.Nodes[s.Node].ID, CPUs: picksText(s.Picks)})
+		f.FixedPlacements = append(f.FixedPlacements, fixedPlacement{Node: req.Nodes[s.Node].ID, CPUs: rangesText(s.Picks)})
 	}
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", " ")
 	return encoder.Encode(f)
 }
 
-// picksText writes down the CPUs of a rank.
-func picksText(picks []pin.CPURange) string {
+// rangesText formats the CPUs of a rank.
+func rangesText(ranges []pin.CPURange) string {
 	var items []string
-	for _, p := range picks {
+	for _, p := range ranges {
 		items = append(items, p.String())
 	}
 	return strings.Join(items, ";")
 }
 
-// number is a number as a word.
+// number returns a number as text.
 func number[T scalarText | scalarOrBool](n int) *T {
 	w := T(strconv.Itoa(n))
 	return &w
 }
 
-// optionsOf says as flags what a request says.
+// optionsOf returns the options that make a request.
 func optionsOf(req job.Request) options {
 	pin, bind, app := !req.NoPin, !req.NoMemBind, req.Apps[0]
 	o := options{
@@ -74,22 +73,22 @@ func optionsOf(req job.Request) options {
 		Loop:  &req.RoundRobin, Wait: &req.Wait, Pin: &pin, MemBind: &bind,
 	}
 	if req.Overbook && !req.Exclusive {
-		o.Exclusive = nil // "no" would be warned of
+		o.Exclusive = nil // "no" would cause a warning
 	}
 	sort := req.Sort
 	if sort == "" {
 		sort = "NONE"
 	}
-	turns := make([]int, 0, len(req.HostEntries))
+	entries := make([]int, 0, len(req.HostEntries))
 	for _, i := range req.HostEntries {
-		turns = append(turns, req.Nodes[i].ID)
+		entries = append(entries, req.Nodes[i].ID)
 	}
 	if req.HostEntries == nil {
 		for _, n := range req.Nodes {
-			turns = append(turns, n.ID)
+			entries = append(entries, n.ID)
 		}
 	}
-	nodes, types, cpuMap := joinNumbers(turns), strings.Join(app.Features, ","), joinNumbers(req.CPUMap)
+	nodes, types, cpuMap := joinNumbers(entries), strings.Join(app.Features, ","), joinNumbers(req.CPUMap)
 	o.Sort, o.Nodes, o.Nodetype, o.Map = &sort, &nodes, &types, &cpuMap
 	return o
 }
@@ -98,7 +97,7 @@ func joinNumbers(numbers []int) string {
 	return strings.ReplaceAll(strings.Trim(fmt.Sprint(numbers), "[]"), " ", ",")
 }
 
-// nodeOf writes a node down core by core.
+// nodeOf converts a node, core by core. up says that it could be reached.
 func nodeOf(n job.Node, up bool) node {
 	jobs, exclusive, pins, binds, overbook := !n.NoJobs, !n.NoExclusive, !n.NoPin, !n.NoMemBind, "yes"
 	if n.NoOverbook {
@@ -130,7 +129,7 @@ func nodeOf(n job.Node, up bool) node {
 	return result
 }
 
-// coresOf lists the cores, and the CPUs that may be used if not all may.
+// coresOf returns the cores, and the usable CPUs; allowed is nil if all are usable.
 func coresOf(t pin.Topology) (cores []core, allowed *[]int) {
 	var usable []int
 	all := true
@@ -148,7 +147,7 @@ func coresOf(t pin.Topology) (cores []core, allowed *[]int) {
 	return cores, &usable
 }
 
-// nullIfUnknown is a number as the file has it; -1, unknown, is none.
+// nullIfUnknown returns nil for a negative number, which means unknown.
 func nullIfUnknown(n int) *int {
 	if n < 0 {
 		return nil

@@ -10,10 +10,10 @@ import (
 	"remshell/plan/nodeset"
 )
 
-// This file writes down what was said of which nodes a job gets, and of what its ranks take of them.
+// This file writes the options that choose nodes, and the needs of ranks on their nodes.
 
-// sectionOptions are those of what the ranks of a section take of a node.
-func sectionOptions(s job.RankNeeds, o *selectionOptions) {
+// appOptions sets the options that describe what the ranks of an app need of a node.
+func appOptions(s job.RankNeeds, o *selectionOptions) {
 	o.Shape, o.PerNUMA, o.NUMANodes = numberUnlessZero(s.ExactPerNode), numberUnlessZero(s.NUMA.PerNUMA), numberUnlessZero(s.NUMA.FirstNodes)
 	if s.NUMA.NUMANodes != nil {
 		o.NUMAList = nullIfZero(scalarText(idset.Text(s.NUMA.NUMANodes)))
@@ -30,11 +30,11 @@ func sectionOptions(s job.RankNeeds, o *selectionOptions) {
 	}
 }
 
-// hugeWords are what a size says of huge pages.
+// hugeWords maps a request for huge pages to the suffix of a size.
 var hugeWords = map[job.HugePageRequest]string{job.HugePagesPreferred: "h", job.HugePagesRequired: "hs"}
 
-// jobOptions are those of the job as a whole. Which request for node sets counts was found out: it is
-// the job's own there, whoever made it.
+// jobOptions sets the options of the whole job. The effective node-set request was already found; the file
+// contains it as the job's own, whatever its source.
 func jobOptions(c job.NodeSelection, o *selectionOptions) {
 	if c.Balance {
 		o.NodeAlloc = nullIfZero("MAXBALANCE")
@@ -53,14 +53,14 @@ func jobOptions(c job.NodeSelection, o *selectionOptions) {
 	}
 }
 
-// rulesOf are the rules of the cluster that hold for the job. Its class is one that anybody may have:
-// that it may was found out.
+// rulesOf returns the rules of the cluster that apply to the job. Its class is open to all users in the
+// file, since access was already checked.
 func rulesOf(c job.NodeSelection) (r selectionRules) {
 	if c.Class != "" {
 		r.Classes = []classRules{{Name: c.Class}}
 	}
 	if c.NodeSet.Policy != "" {
-		r.Set = &setRules{MaxDelay: number[scalarText](int(c.NodeSet.Delay/time.Second) + 1)} // it was cut already
+		r.Set = &setRules{MaxDelay: number[scalarText](int(c.NodeSet.Delay/time.Second) + 1)} // the delay has been limited already
 	}
 	for _, a := range c.Affinity {
 		r.Affinity = append(r.Affinity, affinityRule{Nodes: a.Nodes, Feature: a.Feature, Value: a.Value})
@@ -79,9 +79,9 @@ func rulesOf(c job.NodeSelection) (r selectionRules) {
 	return r
 }
 
-// attributesOf are those of a node that a file of it has to tell, as they count.
+// attributesOf returns the effective attributes of a node that the file must contain.
 func attributesOf(n *job.Node) (all map[string]json.RawMessage) {
-	tell := func(name string) {
+	add := func(name string) {
 		var value json.RawMessage
 		switch v := n.Attribute(name); {
 		case v.Labels != nil:
@@ -97,15 +97,15 @@ func attributesOf(n *job.Node) (all map[string]json.RawMessage) {
 		all[name] = value
 	}
 	for _, name := range []string{nodeset.ProcSpeed, nodeset.Network, nodeset.NetSpeed, nodeset.Arch, nodeset.CPUModel, nodeset.GPUModel} {
-		tell(name)
+		add(name)
 	}
 	for name := range n.Attributes {
-		tell(name)
+		add(name)
 	}
 	return all
 }
 
-// numberUnlessZero is a number, if it is one.
+// numberUnlessZero returns a number as text, or nil for 0.
 func numberUnlessZero(n int) *scalarText {
 	if n == 0 {
 		return nil

@@ -10,9 +10,9 @@ import (
 	"remshell/job"
 )
 
-// What was said of which nodes a job gets, and of what its ranks take, is planned again from the file:
-// the cases of which-hosts.md. A request for sets is the job's own there, whoever made it.
-func TestSavedChoosing(t *testing.T) {
+// A saved state keeps the options for choosing nodes and the needs of ranks: the cases of which-hosts.md.
+// A request for node sets is the job's own in the file, whatever its source.
+func TestSavedNodeChoice(t *testing.T) {
 	data, err := os.ReadFile("../testdata/which-hosts/examples.json")
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +55,7 @@ func TestSavedChoosing(t *testing.T) {
 	}
 }
 
-// An empty list of users is root alone, and none is everybody.
+// An empty list of users means only root; no list means all users.
 func TestSavedGates(t *testing.T) {
 	for _, users := range [][]int{nil, {}, {7}} {
 		req := job.Request{Apps: []job.App{{N: 1}}, Nodes: []job.NodeDef{{Name: "a"}}}

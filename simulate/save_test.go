@@ -10,7 +10,7 @@ import (
 	"remshell/pin"
 )
 
-// What a probe found comes back from a file as it was.
+// A saved probe result is unchanged after reading it from the file.
 func TestSavedNodesComeBack(t *testing.T) {
 	cores := []pin.Core{
 		{CPUs: []int{0, 4}, CoreLocation: pin.CoreLocation{NUMA: 0, Package: 1, L3: 0, L2: 0, Kind: pin.Performance}},

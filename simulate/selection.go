@@ -13,10 +13,10 @@ import (
 	"remshell/psi"
 )
 
-// This file reads what a state says of which nodes a job gets (which-hosts.md): the keys of the
-// cluster file in lower case, with _ between words.
+// This file reads the parts of a state that determine the choice of nodes (which-hosts.md). Its keys are
+// those of the cluster file in lower case, with _ between words.
 
-// selectionRules are those of a cluster.
+// selectionRules is the rules of a cluster for choosing nodes.
 type selectionRules struct {
 	Set       *setRules      `json:"nodeset,omitempty"`
 	Classes   []classRules   `json:"classes,omitempty"`
@@ -26,7 +26,7 @@ type selectionRules struct {
 	NodeAlloc string         `json:"node_alloc,omitempty"`
 }
 
-// setRules are a default of node sets. Of a class, it may also be one text.
+// setRules is a default node-set request. For a class it may also be one text.
 type setRules struct {
 	Policy    *string       `json:"policy,omitempty"`
 	Attribute *string       `json:"attribute,omitempty"`
@@ -66,7 +66,7 @@ type regionRules struct {
 	Classes   []string    `json:"gate_classes,omitzero"`
 }
 
-// selectionOptions are the options of a job.
+// selectionOptions is the options of a job for choosing nodes.
 type selectionOptions struct {
 	Set        *string       `json:"node_set,omitempty"`
 	Optional   *scalarOrBool `json:"node_set_optional,omitempty"`
@@ -87,7 +87,7 @@ type selectionOptions struct {
 	Contiguous *string       `json:"contiguous,omitempty"`
 }
 
-// readSelection reads the options, the rules, and how long the job has waited.
+// readSelection reads the options and rules for choosing nodes, and how long the job has waited.
 func (s *State) readSelection(f *stateFile) error {
 	if !(f.Waited >= 0) || f.Waited > nodeset.MaxTime.Seconds() {
 		return stateError("waited is no time")
@@ -97,57 +97,57 @@ func (s *State) readSelection(f *stateFile) error {
 	return f.Config.selectionRules.readInto(&s.Rules)
 }
 
-// flags are the options of a job.
+// flags converts the options to flags.
 func (o *selectionOptions) flags() psi.SelectionFlags {
-	said := make(map[string]string)
-	noteModifier(said, nodeset.KeyPriority, (*scalarOrBool)(o.Priority))
-	noteModifier(said, nodeset.KeyPlus, (*scalarOrBool)(o.Plus))
-	noteModifier(said, nodeset.KeyOptional, o.Optional)
-	noteModifier(said, nodeset.KeyTolerance, o.Tolerance)
-	noteModifier(said, nodeset.KeyDelay, o.Delay)
+	modifiers := make(map[string]string)
+	noteModifier(modifiers, nodeset.KeyPriority, (*scalarOrBool)(o.Priority))
+	noteModifier(modifiers, nodeset.KeyPlus, (*scalarOrBool)(o.Plus))
+	noteModifier(modifiers, nodeset.KeyOptional, o.Optional)
+	noteModifier(modifiers, nodeset.KeyTolerance, o.Tolerance)
+	noteModifier(modifiers, nodeset.KeyDelay, o.Delay)
 	return psi.SelectionFlags{
-		Sets: nodeset.Level{Spec: o.Set, Modifiers: said}, Class: o.Class, NodeAlloc: o.NodeAlloc, StrictMem: o.StrictMem, Contiguous: o.Contiguous,
+		Sets: nodeset.Level{Spec: o.Set, Modifiers: modifiers}, Class: o.Class, NodeAlloc: o.NodeAlloc, StrictMem: o.StrictMem, Contiguous: o.Contiguous,
 		Shape: (*string)(o.Shape), PerNUMA: (*string)(o.PerNUMA), NUMANodes: (*string)(o.NUMANodes), NUMAList: (*string)(o.NUMAList),
 		HWThreads: (*string)(o.HWThreads), ReserveCPUs: (*string)(o.Reserve), MemPerRank: (*string)(o.MemPerRank),
 	}
 }
 
-// noteModifier notes an answer under a key, if there is one.
-func noteModifier(said map[string]string, key string, a *scalarOrBool) {
+// noteModifier stores a modifier under a key, unless it is nil.
+func noteModifier(modifiers map[string]string, key string, a *scalarOrBool) {
 	if a != nil {
-		said[key] = string(*a)
+		modifiers[key] = string(*a)
 	}
 }
 
-// readInto reads the rules of a cluster.
-func (r *selectionRules) readInto(into *job.SelectionRules) (err error) {
-	into.Domain, into.NodeAlloc = r.Domain, r.NodeAlloc
+// readInto stores the rules of a cluster in rules.
+func (r *selectionRules) readInto(rules *job.SelectionRules) (err error) {
+	rules.Domain, rules.NodeAlloc = r.Domain, r.NodeAlloc
 	if r.Set != nil {
-		into.NodeSetDefaults, into.MaxDelay = r.Set.readLevel(), (*string)(r.Set.MaxDelay)
-		into.UserSetsForbidden = r.Set.PerJob != nil && strings.EqualFold(string(*r.Set.PerJob), "no")
+		rules.NodeSetDefaults, rules.MaxDelay = r.Set.readLevel(), (*string)(r.Set.MaxDelay)
+		rules.UserSetsForbidden = r.Set.PerJob != nil && strings.EqualFold(string(*r.Set.PerJob), "no")
 	}
 	for _, c := range r.Classes {
 		class := job.Class{Name: c.Name, Access: job.Access{Users: c.Users, Groups: c.Groups}}
 		if class.NodeSetDefaults, err = readClassLevel("config.classes: "+c.Name, c.Set); err != nil {
 			return err
 		}
-		if c.Name == "" || slices.ContainsFunc(into.Classes, func(other job.Class) bool { return other.Name == c.Name }) {
+		if c.Name == "" || slices.ContainsFunc(rules.Classes, func(other job.Class) bool { return other.Name == c.Name }) {
 			return stateError(fmt.Sprintf("config.classes: a class needs a name of its own, unlike %q", c.Name))
 		}
-		into.Classes = append(into.Classes, class)
+		rules.Classes = append(rules.Classes, class)
 	}
 	for _, a := range r.Affinity {
 		if a.Value < -1 || a.Value > 1 {
 			return stateError(fmt.Sprintf("config.affinity: %d is not -1, 0 or 1", a.Value))
 		}
-		into.Affinity = append(into.Affinity, job.Affinity{Nodes: a.Nodes, Feature: a.Feature, Classes: a.Classes, Value: a.Value,
+		rules.Affinity = append(rules.Affinity, job.Affinity{Nodes: a.Nodes, Feature: a.Feature, Classes: a.Classes, Value: a.Value,
 			Access: job.Access{Users: a.Users, Groups: a.Groups}})
 	}
-	return r.readRegions(into)
+	return r.readRegions(rules)
 }
 
-// readRegions reads the regions; names are unique, and those of the domain known.
-func (r *selectionRules) readRegions(into *job.SelectionRules) error {
+// readRegions reads the regions. Names must be unique, and the domain may contain only known ones.
+func (r *selectionRules) readRegions(rules *job.SelectionRules) error {
 	known := make(map[string]bool)
 	for _, region := range r.Regions {
 		if region.Name == "" || known[region.Name] || (region.Signature == "") == (region.Nodes == nil) {
@@ -162,7 +162,7 @@ func (r *selectionRules) readRegions(into *job.SelectionRules) error {
 			}
 			gate.Width = &width
 		}
-		into.Regions = append(into.Regions, job.Region{Name: region.Name, Nodes: region.Nodes, Signature: region.Signature, Gate: gate})
+		rules.Regions = append(rules.Regions, job.Region{Name: region.Name, Nodes: region.Nodes, Signature: region.Signature, Gate: gate})
 	}
 	for _, name := range r.Domain {
 		if !known[name] {
@@ -172,7 +172,7 @@ func (r *selectionRules) readRegions(into *job.SelectionRules) error {
 	return nil
 }
 
-// readGateWidth reads a number of CPUs, or auto.
+// readGateWidth parses a number of CPUs, or "auto".
 func readGateWidth(text string) (int, error) {
 	if text == "auto" {
 		return job.AutoWidth, nil
@@ -184,7 +184,7 @@ func readGateWidth(text string) (int, error) {
 	return n, nil
 }
 
-// readClassLevel reads the default of a class: one text, or an object.
+// readClassLevel parses the default node-set request of a class: one text, or an object.
 func readClassLevel(name string, raw json.RawMessage) (l nodeset.Level, err error) {
 	var set setRules
 	if len(raw) == 0 || string(raw) == "null" {
@@ -199,7 +199,7 @@ func readClassLevel(name string, raw json.RawMessage) (l nodeset.Level, err erro
 	return set.readLevel(), nil
 }
 
-// readLevel is one default.
+// readLevel converts a default node-set request.
 func (r *setRules) readLevel() nodeset.Level {
 	l := nodeset.Level{Modifiers: make(map[string]string)}
 	if r.Policy != nil {
@@ -221,7 +221,7 @@ func (r *setRules) readLevel() nodeset.Level {
 	return l
 }
 
-// readAttributes reads those of a node: a number, a text, or a list of texts each.
+// readAttributes parses the attributes of a node. Each is a number, a text, or a list of texts.
 func readAttributes(raw map[string]json.RawMessage) (nodeset.Attributes, error) {
 	if len(raw) == 0 {
 		return nil, nil
@@ -254,7 +254,7 @@ func readAttributes(raw map[string]json.RawMessage) (nodeset.Attributes, error) 
 	return attributes, nil
 }
 
-// readAttributes takes a speed from what is said of a node, if a probe found it.
+// readAttributes moves a probed speed from the node's policy to the probed attributes.
 func (n *node) readAttributes(policy *job.NodePolicy) (t job.Attributes, err error) {
 	if n.Quality == "" || n.Quality == job.SpeedGiven {
 		return t, nil
@@ -270,7 +270,7 @@ func (n *node) readAttributes(policy *job.NodePolicy) (t job.Attributes, err err
 	return t, nil
 }
 
-// checkAttributeKinds refuses an attribute that is text on one node and a number on another.
+// checkAttributeKinds returns an error if an attribute is text on one node and a number on another.
 func (s *State) checkAttributeKinds() error {
 	_, mixed := nodeset.KindsOf(len(s.Nodes), func(i int) nodeset.Attributes { return s.Nodes[i].Attributes })
 	if mixed != "" {

@@ -1,12 +1,12 @@
 /*
-Package simulate is the JSON of placement.md section 9: a cluster in a file goes in, a
-plan comes out.
+Package simulate plans jobs on a cluster that is described in a JSON file (placement.md section
+9).
 
-	file --Parse--> State --Input--> psi.Read --Request--> plan.Make --Write--> JSON
+	file --Parse--> State --PSIInput--> psi.Read --Request--> plan.Make --Write--> JSON
 
-So a user's case can be told, kept and replayed without any node. The decisions are
-those of a real run, made by the same code (psi, plan); only the two formats are
-here. Unknown fields of the input are ignored.
+A user's case can be saved and planned again without any node. The decisions are made by the same
+code as in a real run (psi, plan). This package contains only the two JSON formats. Unknown fields
+of the input are ignored.
 */
 package simulate
 
@@ -28,22 +28,22 @@ type State struct {
 	Nodes      []job.Node // ascending by ID
 	Sort       string     // PSINodesSort
 	Env        map[string]*string
-	Files      map[string]string // nil: the real ones
+	Files      map[string]string // nil means the real files
 	Flags      psi.Flags
 	NP         string
 	User       job.User
 	QueueAhead int
 
 	Rules  job.SelectionRules
-	Waited time.Duration // as job.Snapshot has it
+	Waited time.Duration // as in job.Snapshot
 
-	LocalOnly       bool                 // this machine alone: it is shared if need be (PLACE-4)
-	FixedPlacements []job.FixedPlacement // where each rank was told to go; nil: nowhere
+	LocalOnly       bool                 // the job runs only on this machine, and may share its CPUs (PLACE-4)
+	FixedPlacements []job.FixedPlacement // by a rank file; nil if there is none
 	Layout          pin.Layout
-	GPUs            int // as job.RankNeeds has it
+	GPUs            int // as in job.RankNeeds
 }
 
-// NodeDefs are the configured nodes.
+// NodeDefs returns the configured nodes.
 func (s *State) NodeDefs() []job.NodeDef {
 	defs := make([]job.NodeDef, len(s.Nodes))
 	for i := range s.Nodes {
@@ -52,9 +52,8 @@ func (s *State) NodeDefs() []job.NodeDef {
 	return defs
 }
 
-// PSIInput is what psi reads of the state. The environment and the files of the state
-// take the place of the real ones; flags are those of the command line, which beat
-// the state's; np too, if it is given.
+// PSIInput returns the input of psi.Read. The environment and files of the state, if any, replace env and
+// open. flags and np come from the command line and win over those of the state, where given.
 func (s *State) PSIInput(np string, flags psi.Flags, env func(string) (string, bool), open func(string) (string, error)) psi.Input {
 	in := psi.Input{NP: cmp.Or(np, s.NP), Nodes: s.NodeDefs(), Sort: s.Sort, Env: env, Open: open, Flags: mergeFlags(flags, s.Flags),
 		Rules: s.Rules, User: s.User, RanksPlaced: s.FixedPlacements != nil}
@@ -69,8 +68,8 @@ func (s *State) PSIInput(np string, flags psi.Flags, env func(string) (string, b
 	}
 	if s.Files != nil {
 		in.Open = func(name string) (string, error) {
-			text, there := s.Files[name]
-			if !there {
+			text, known := s.Files[name]
+			if !known {
 				return "", fs.ErrNotExist
 			}
 			return text, nil
@@ -79,7 +78,7 @@ func (s *State) PSIInput(np string, flags psi.Flags, env func(string) (string, b
 	return in
 }
 
-// mergeFlags takes each flag from where it is given first.
+// mergeFlags returns the flags of a, and for those that are not given the flags of b.
 func mergeFlags(a, b psi.Flags) psi.Flags {
 	return psi.Flags{
 		Nodes: cmp.Or(a.Nodes, b.Nodes), Sort: cmp.Or(a.Sort, b.Sort), Features: cmp.Or(a.Features, b.Features),
@@ -91,21 +90,21 @@ func mergeFlags(a, b psi.Flags) psi.Flags {
 	}
 }
 
-// An Outcome is the answer to a state: a plan, a place in the queue, or an error.
+// An Outcome is the result of planning: a plan, a position in the queue, or an error.
 type Outcome struct {
 	Plan     job.Plan
 	Threads  int
 	Warnings []job.Note
-	Err      error // *psi.Error or *plan.Error
+	Err      error // nil, *psi.Error or *plan.Error
 
-	Request  job.Request // what was asked, and what was seen, as far as it came to that
+	Request  job.Request // the request and the snapshot, if planning got that far
 	Snapshot job.Snapshot
 }
 
-// HasPlan reports whether there is a plan to start.
+// HasPlan reports whether there is a plan that can start.
 func (o *Outcome) HasPlan() bool { return o.Err == nil }
 
-// Decide answers a state.
+// Decide plans the request of a state.
 func (s *State) Decide(in psi.Input) Outcome {
 	req, warnings, err := s.Request(in)
 	if err != nil {
@@ -114,7 +113,7 @@ func (s *State) Decide(in psi.Input) Outcome {
 	return Decide(req, s.Snapshot(), warnings)
 }
 
-// Decide answers a request of one part.
+// Decide plans a request with one app.
 func Decide(req job.Request, snap job.Snapshot, warnings []job.Note) Outcome {
 	p, err := plan.Make(req, snap)
 	o := OutcomeOf(req, snap, p, warnings)
@@ -122,13 +121,13 @@ func Decide(req job.Request, snap job.Snapshot, warnings []job.Note) Outcome {
 	return o
 }
 
-// OutcomeOf is the outcome of a request that was planned already.
+// OutcomeOf returns the outcome of a request that was already planned.
 func OutcomeOf(req job.Request, snap job.Snapshot, p job.Plan, warnings []job.Note) Outcome {
 	return Outcome{Plan: p, Threads: max(1, req.Apps[0].CPUsPerRank), Warnings: append(slices.Clone(warnings), p.Notes...),
 		Request: req, Snapshot: snap}
 }
 
-// Request is what the state and the input ask for, with the warnings of that.
+// Request returns the request of the state and the input, with its warnings.
 func (s *State) Request(in psi.Input) (job.Request, []job.Note, error) {
 	choice, err := psi.Read(in)
 	choice.Layout, choice.GPUs = s.Layout, s.GPUs
@@ -141,12 +140,12 @@ func (s *State) Request(in psi.Input) (job.Request, []job.Note, error) {
 	}, choice.Warnings, err
 }
 
-// Snapshot is what the state knows of the nodes.
+// Snapshot returns the nodes of the state as a snapshot.
 func (s *State) Snapshot() job.Snapshot {
 	return job.Snapshot{Nodes: slices.Clone(s.Nodes), Ahead: s.QueueAhead, Waited: s.Waited}
 }
 
-// digitsValue is the value of digits that psi has checked.
+// digitsValue returns the value of a text of digits. psi has checked it.
 func digitsValue(digits string) int {
 	n := 0
 	for _, d := range digits {
@@ -155,12 +154,12 @@ func digitsValue(digits string) int {
 	return n
 }
 
-// stateError is the error about a file that is no cluster state.
+// stateError returns an error about a file that is not a valid cluster state.
 func stateError(text string) error {
 	return &psi.Error{Code: "bad-state", Problem: "cluster state: " + text}
 }
 
-// ReadError is the outcome of a state that cannot even be read.
+// ReadError returns the outcome for a state that cannot be read.
 func ReadError(err error) Outcome {
 	var known *psi.Error
 	if !errors.As(err, &known) {
@@ -169,7 +168,7 @@ func ReadError(err error) Outcome {
 	return Outcome{Err: err}
 }
 
-// sortByID orders nodes: their order in the file does not matter (9.3).
+// sortByID sorts nodes by ID: their order in the file does not matter (9.3).
 func sortByID(nodes []job.Node) {
 	slices.SortFunc(nodes, func(a, b job.Node) int { return cmp.Compare(a.ID, b.ID) })
 }

@@ -8,10 +8,10 @@ import (
 	"remshell/pin"
 )
 
-// maxCPUs bounds the hardware threads of a node in a file.
+// maxCPUs is the largest number of hardware threads of a node in a file.
 const maxCPUs = 1 << 17
 
-// A core is one of those a file lists one by one. The last block is ours.
+// A core is one core in a file that lists cores one by one. The last block is an extension.
 type core struct {
 	CPUs []int `json:"cpus"`
 	NUMA *int  `json:"numa"`
@@ -22,16 +22,16 @@ type core struct {
 	Kind    pin.CoreKind `json:"kind,omitempty"`
 }
 
-// pinPlace is where a core of a file is.
-func (c core) pinPlace() pin.CoreLocation {
+// location returns where a core of a file is.
+func (c core) location() pin.CoreLocation {
 	return pin.CoreLocation{NUMA: valueOr(c.NUMA, -1), Package: valueOr(c.Package, -1), L3: valueOr(c.L3, -1), L2: valueOr(c.L2, -1), Kind: c.Kind}
 }
 
-// topologies keeps the topologies met so far: a cluster has few kinds of nodes, and a
-// file of 10,000 nodes would otherwise make a million cores.
+// topologies stores each regular topology once. A cluster has few kinds of nodes, but a file of 10,000
+// nodes would otherwise make a million cores.
 type topologies map[[3]int]pin.Topology
 
-// topologyOf is the topology of a node; that of a node of unknown size is empty.
+// topologyOf returns the topology of a node; empty if its size is unknown.
 func (s topologies) topologyOf(n *node) (pin.Topology, error) {
 	if n.Cores != nil {
 		return listedTopology(n.Cores, n.Allowed)
@@ -58,8 +58,8 @@ func valueOr(p *int, otherwise int) int {
 	return *p
 }
 
-// regularTopology numbers as most machines do: thread k of core i is CPU i + k*cores, and
-// core i lies in NUMA node i*numa/cores (9.1).
+// regularTopology numbers CPUs as most machines do: thread k of core i is CPU i + k*cores, and core i is
+// in NUMA node i*numa/cores (9.1).
 func regularTopology(cores, threads, numa int) pin.Topology {
 	t := pin.Topology{Cores: make([]pin.Core, cores)}
 	for i := range t.Cores {
@@ -73,7 +73,7 @@ func regularTopology(cores, threads, numa int) pin.Topology {
 	return t
 }
 
-// listedTopology takes cores as they are written down.
+// listedTopology returns the topology of listed cores.
 func listedTopology(cores []core, allowed *[]int) (pin.Topology, error) {
 	var t pin.Topology
 	seen := make(map[int]bool)
@@ -87,13 +87,13 @@ func listedTopology(cores []core, allowed *[]int) (pin.Topology, error) {
 			}
 			seen[cpu] = true
 		}
-		t.Cores = append(t.Cores, pin.Core{CPUs: slices.Sorted(slices.Values(c.CPUs)), CoreLocation: c.pinPlace()})
+		t.Cores = append(t.Cores, pin.Core{CPUs: slices.Sorted(slices.Values(c.CPUs)), CoreLocation: c.location()})
 	}
 	slices.SortFunc(t.Cores, func(a, b pin.Core) int { return cmp.Compare(a.CPUs[0], b.CPUs[0]) })
 	return closeCPUs(t, allowed), nil
 }
 
-// closeCPUs closes the CPUs outside of the cpuset; nil allows all.
+// closeCPUs makes the CPUs outside the cpuset unusable. If allowed is nil, all are usable.
 func closeCPUs(t pin.Topology, allowed *[]int) pin.Topology {
 	if allowed == nil {
 		return t

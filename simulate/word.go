@@ -8,10 +8,11 @@ import (
 	"strings"
 )
 
-// A scalarText is a number or a text of a file. A bad number of the user is no fault of the file.
+// A scalarText is a number or a text in a file. It keeps an invalid number as text, so that the error
+// names the option and not the file.
 type scalarText string
 
-// UnmarshalJSON keeps the text of a number.
+// UnmarshalJSON stores the text of a number or a string.
 func (w *scalarText) UnmarshalJSON(raw []byte) error {
 	switch {
 	case raw[0] == '"':
@@ -24,7 +25,7 @@ func (w *scalarText) UnmarshalJSON(raw []byte) error {
 	return &json.UnmarshalTypeError{Value: cmp.Or(what, string(raw)), Type: reflect.TypeFor[string]()}
 }
 
-// MarshalJSON writes a number as one.
+// MarshalJSON writes a number as a number, and other texts as strings.
 func (w scalarText) MarshalJSON() ([]byte, error) {
 	if n, err := strconv.Atoi(string(w)); err == nil {
 		return json.Marshal(n)
@@ -32,10 +33,10 @@ func (w scalarText) MarshalJSON() ([]byte, error) {
 	return json.Marshal(string(w))
 }
 
-// A scalarOrBool is a word, or true or false, which are yes and no.
+// A scalarOrBool is a scalarText that may also be true or false in the file, which mean yes and no.
 type scalarOrBool scalarText
 
-// UnmarshalJSON reads any of these.
+// UnmarshalJSON reads a number, a text, true or false.
 func (a *scalarOrBool) UnmarshalJSON(raw []byte) error {
 	if text, truth := map[string]scalarOrBool{"true": "yes", "false": "no"}[string(raw)]; truth {
 		*a = text
@@ -44,13 +45,13 @@ func (a *scalarOrBool) UnmarshalJSON(raw []byte) error {
 	return (*scalarText)(a).UnmarshalJSON(raw)
 }
 
-// MarshalJSON writes an answer as a word.
+// MarshalJSON writes the value like a scalarText.
 func (a scalarOrBool) MarshalJSON() ([]byte, error) { return scalarText(a).MarshalJSON() }
 
-// textList are one word, or a list.
+// textList is a list of texts; in the file it may be one text.
 type textList []string
 
-// UnmarshalJSON reads either.
+// UnmarshalJSON reads one text or a list.
 func (w *textList) UnmarshalJSON(raw []byte) error {
 	if raw[0] == '[' || string(raw) == "null" {
 		return json.Unmarshal(raw, (*[]string)(w))

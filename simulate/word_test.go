@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Values of a file are numbers, texts, yes and no, or lists, and are written as they are read.
+// Values in a file are numbers, texts, yes and no, or lists, and are written as they were read.
 func TestWords(t *testing.T) {
 	type file struct {
 		Word   *scalarText   `json:"word,omitempty"`

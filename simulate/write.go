@@ -14,8 +14,8 @@ import (
 	"remshell/psi"
 )
 
-// Write writes an outcome as one JSON object (9.2). It is written by hand, since a
-// plan may have a million ranks.
+// Write writes an outcome as one JSON object (9.2). It does not use encoding/json, since a plan may have a
+// million ranks.
 func Write(w io.Writer, o Outcome) error {
 	p := &jsonWriter{w: w}
 	p.writeText("{\n  \"version\": 1,\n")
@@ -52,7 +52,7 @@ func Write(w io.Writer, o Outcome) error {
 	return p.err
 }
 
-// A jsonWriter gathers text and writes it in large pieces.
+// A jsonWriter collects text and writes it in large pieces.
 type jsonWriter struct {
 	w   io.Writer
 	buf []byte
@@ -81,7 +81,7 @@ func (p *jsonWriter) writeBool(b bool) *jsonWriter {
 	return p
 }
 
-// jsonString is a text in JSON; "<" stays as it is, since this is not for a web page.
+// jsonString returns a text in JSON. "<" is not escaped, since the output is not for a web page.
 func jsonString(s string) string {
 	var b strings.Builder
 	encoder := json.NewEncoder(&b)
@@ -95,7 +95,7 @@ func (p *jsonWriter) writeString(s string) *jsonWriter {
 	return p
 }
 
-// writeNumbers writes a list; nil is null.
+// writeNumbers writes a list of numbers; nil becomes null.
 func (p *jsonWriter) writeNumbers(list []int) *jsonWriter {
 	if list == nil {
 		return p.writeText("null")
@@ -121,26 +121,26 @@ func (p *jsonWriter) writeStrings(list []string) *jsonWriter {
 	return p.writeText("]")
 }
 
-// writeRanks writes one rank a line, in the order of their numbers.
+// writeRanks writes the ranks, one on each line, in the order of their numbers.
 func (p *jsonWriter) writeRanks(of job.Plan) {
-	type place struct {
+	type rankOnNode struct {
 		rank *job.RankPlan
 		node int
 	}
-	places := make([]place, of.Size)
+	ranks := make([]rankOnNode, of.Size)
 	names := make([]string, len(of.Nodes))
 	for n := range of.Nodes {
 		names[n] = `, "node": ` + jsonString(of.Nodes[n].Name) + `, "id": ` + strconv.Itoa(of.Nodes[n].ID)
 		for i := range of.Nodes[n].Ranks {
 			r := &of.Nodes[n].Ranks[i]
-			places[r.Rank] = place{r, n}
+			ranks[r.Rank] = rankOnNode{r, n}
 		}
 	}
 	p.writeText("  \"ranks\": [\n")
-	for i, at := range places {
+	for i, at := range ranks {
 		p.writeText(`    {"rank": `).writeNumber(i).writeText(names[at.node]).writeText(`, "slots": `).writeNumbers(rankSlots(at.rank))
 		p.writeText(`, "cpus": `).writeNumbers(at.rank.CPUs).writeText(`, "mems": `).writeNumbers(at.rank.Mems).writeGPUs(at.rank.GPUs).writeText("}")
-		if i < len(places)-1 {
+		if i < len(ranks)-1 {
 			p.writeText(",")
 		}
 		p.writeText("\n")
@@ -151,7 +151,7 @@ func (p *jsonWriter) writeRanks(of job.Plan) {
 	p.writeText("  ],\n")
 }
 
-// writeGPUs writes those of a rank that has any.
+// writeGPUs writes the GPUs of a rank, if it has any.
 func (p *jsonWriter) writeGPUs(gpus []gpu.GPU) *jsonWriter {
 	for i, g := range gpus {
 		p.writeText([]string{`, "gpus": [`, ", "}[min(i, 1)])
@@ -164,7 +164,7 @@ func (p *jsonWriter) writeGPUs(gpus []gpu.GPU) *jsonWriter {
 	return p
 }
 
-// rankSlots are those of a rank: a list also when a node has none to give.
+// rankSlots returns the slots of a rank. The list is not nil even if the node has no slots.
 func rankSlots(r *job.RankPlan) []int {
 	if r.Slots == nil {
 		return []int{}
@@ -172,7 +172,7 @@ func rankSlots(r *job.RankPlan) []int {
 	return r.Slots
 }
 
-// writeInputError writes an error of what was said.
+// writeInputError writes an error of the user's input.
 func (p *jsonWriter) writeInputError(e *psi.Error) {
 	p.writeError(e.Code, e.Error(), true)
 	if e.Source == "" {
@@ -194,7 +194,7 @@ func (p *jsonWriter) writeError(code, message string, permanent bool) {
 	p.writeText(", \"permanent\": ").writeBool(permanent)
 }
 
-// writeRM writes whose hosts these are (RM-5), if they are a batch system's.
+// writeRM writes which batch system the hosts belong to (RM-5), if any.
 func (p *jsonWriter) writeRM(of *job.RM) {
 	if text, err := json.Marshal(of); of != nil && err == nil {
 		p.writeText("  \"rm\": ").writeText(string(text)).writeText(",\n")
@@ -224,7 +224,7 @@ func (p *jsonWriter) writeWarnings(notes []job.Note) {
 	p.writeText("]\n")
 }
 
-// startItem begins the i-th object of a list on a line of its own.
+// startItem begins item i of a list of objects on a new line.
 func (p *jsonWriter) startItem(i int) *jsonWriter {
 	if i > 0 {
 		p.writeText(",")
