@@ -21,8 +21,8 @@ import (
 	"remshell/job"
 )
 
-// An actor is this test binary as another process, maybe of another user. It does what it
-// is told, a line each, and answers each with a line.
+// An actor is this test binary as another process, maybe of another user. It reads commands, one
+// per line, and answers each with a line.
 type actor struct {
 	t    *testing.T
 	cmd  *exec.Cmd
@@ -40,13 +40,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// stranger is a user of no name.
+// stranger is the uid of a user without an account.
 const stranger = 60123
 
-// newActor starts a process on a ledger. uid 0 is the user of the test.
+// newActor starts a process that uses a ledger. uid 0 means the user of the test.
 func newActor(t *testing.T, dir string, uid uint32) *actor {
 	t.Helper()
-	cmd := exec.Command("/proc/self/exe") // its path may be closed to others
+	cmd := exec.Command("/proc/self/exe") // other users may not be able to open its path
 	cmd.Env = append(os.Environ(), actorEnv+"="+dir)
 	cmd.Dir, cmd.Stderr = "/", os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -63,7 +63,7 @@ func newActor(t *testing.T, dir string, uid uint32) *actor {
 	return a
 }
 
-// kill is SIGKILL, and waits for the end.
+// kill sends SIGKILL, and waits for the end.
 func (a *actor) kill() {
 	a.cmd.Process.Kill()
 	a.cmd.Wait()
@@ -76,7 +76,7 @@ func (a *actor) tell(line ...any) {
 	}
 }
 
-// hear returns the next line; "" is the actor's end.
+// hear returns the next line, or "" if the actor has ended.
 func (a *actor) hear() string {
 	if !a.from.Scan() {
 		return ""
@@ -90,7 +90,7 @@ func (a *actor) ask(line ...any) string {
 	return a.hear()
 }
 
-// want checks the answer, or the next line if it is told nothing.
+// want checks the answer to a command, or the next line if the command is empty.
 func (a *actor) want(want string, line ...any) {
 	a.t.Helper()
 	if len(line) > 0 {
@@ -101,7 +101,7 @@ func (a *actor) want(want string, line ...any) {
 	}
 }
 
-// act is the life of an actor.
+// act is the main function of an actor.
 func act(dir string) {
 	b, err := Open(dir, "this node")
 	if err != nil {
@@ -117,14 +117,14 @@ func act(dir string) {
 }
 
 type stage struct {
-	b     *Dir
-	held  *HeldClaim
-	place *QueuePlace
-	gate  *DecisionLock
-	keep  []int // descriptors
+	b        *Dir
+	held     *HeldClaim
+	place    *QueuePlace
+	decision *DecisionLock
+	keep     []int // descriptors
 }
 
-// play does one thing and returns "ok" or what came of it.
+// play executes one command and returns "ok" or the error.
 func (s *stage) play(what string, args []string) any {
 	ctx := context.Background()
 	switch what {
@@ -139,7 +139,7 @@ func (s *stage) play(what string, args []string) any {
 			err = s.held.Warning
 		}
 		return outcome(err)
-	case "contend": // CPU TIMES UMPIRE: says how often it has won
+	case "contend": // CPU TIMES UMPIRE: answers how often it got the CPU
 		times, _ := strconv.Atoi(args[1])
 		return s.contend(numbers(args[0]), times, args[2])
 	case "release":
@@ -160,51 +160,51 @@ func (s *stage) play(what string, args []string) any {
 			return err
 		}
 		return s.place.Ticket.Number
-	case "join": // JOB, behind the gate, as mpiexec does
+	case "join": // JOB, with the decision lock, as mpiexec does
 		g, err := s.b.LockDecision(ctx)
 		if err != nil {
 			return err
 		}
 		defer g.Unlock()
 		return s.play("enqueue", args)
-	case "turn": // says how many are ahead on every change, and "turn"
+	case "turn": // prints the number ahead on every change, and then "turn"
 		err := s.place.WaitForTurn(ctx, func(n int) { fmt.Println("ahead", n) })
 		if err != nil {
 			return err
 		}
 		return "turn"
-	case "gate":
+	case "lock":
 		var err error
 		s.b.HolderWait = 50 * time.Millisecond
-		s.gate, err = s.b.LockDecision(ctx)
+		s.decision, err = s.b.LockDecision(ctx)
 		return outcome(err)
 	case "open":
-		s.gate.Unlock()
+		s.decision.Unlock()
 		return "ok"
-	case "gates": // TIMES UMPIRE
+	case "takeLocks": // TIMES UMPIRE
 		times, _ := strconv.Atoi(args[0])
-		return outcome(s.gates(times, args[1]))
-	case "slip": // at the gate, for ever
+		return outcome(s.takeLocks(times, args[1]))
+	case "keep-lock": // a decision lock that is never released
 		l, err := s.b.newUnnamed()
 		if err == nil {
 			name := kindLock + randomName()
 			err = l.writeAndShow(name, append(fileStart(name), '}'))
 		}
 		return outcome(err)
-	case "shelf": // says where it is
+	case "userdir": // answers its path
 		fd, own, err := s.b.openOwnDir()
 		if err != nil {
 			return err
 		}
 		unix.Close(fd)
 		return filepath.Join(s.b.path, own.name)
-	case "spawn": // says the child's PID
+	case "spawn": // answers the child's PID
 		child := exec.Command("sleep", "100")
 		if err := child.Start(); err != nil {
 			return err
 		}
 		return child.Process.Pid
-	case "heir": // a child that is deaf and has the claim, too; says its PID
+	case "heir": // a child that ignores signals and also has the claim; answers its PID
 		fd, err := s.held.DupFile()
 		if err != nil {
 			return err
@@ -240,7 +240,7 @@ func (s *stage) play(what string, args []string) any {
 	return outcome(s.evil(what, args))
 }
 
-// contend takes and releases CPUs many times. As long as it has them a file exists.
+// contend takes and releases CPUs many times. A file exists while it has them.
 func (s *stage) contend(cpus []int, times int, umpire string) any {
 	wins := 0
 	for range times {
@@ -259,8 +259,8 @@ func (s *stage) contend(cpus []int, times int, umpire string) any {
 	return wins
 }
 
-// gates goes through the gate many times. As long as it is shut a file exists.
-func (s *stage) gates(times int, umpire string) error {
+// takeLocks takes the decision lock many times. A file exists while it has the lock.
+func (s *stage) takeLocks(times int, umpire string) error {
 	for range times {
 		g, err := s.b.LockDecision(context.Background())
 		if err != nil {
@@ -280,7 +280,7 @@ func (s *stage) gates(times int, umpire string) error {
 	return nil
 }
 
-// evil does what only somebody malicious does.
+// evil executes commands that only a malicious user would.
 func (s *stage) evil(what string, args []string) error {
 	switch what {
 	case "flood": // PREFIX COUNT
@@ -344,7 +344,7 @@ func (s *stage) evil(what string, args []string) error {
 	return errors.New("no such play: " + what)
 }
 
-// pack makes one word of a text.
+// pack turns a text into one word.
 func pack(text []byte) string { return strings.ReplaceAll(string(text), " ", "\x01") }
 
 func unpack(word string) string { return strings.ReplaceAll(word, "\x01", " ") }
@@ -384,7 +384,7 @@ func numbers(list string) (n []int) {
 	return n
 }
 
-// claimOf is a claim of this process, with a rank on each CPU.
+// claimOf returns a claim of this process, with a rank on each CPU.
 func claimOf(id string, cpus ...int) Claim {
 	c := Claim{Job: job.ID(id), UID: os.Geteuid(), User: "me", LauncherHost: "here", Node: "n1", Nodes: 1,
 		Size: len(cpus), Since: time.Now(), Command: "./program"}
@@ -400,7 +400,7 @@ func ticketOf(id string) Ticket {
 
 var errTaken = errors.New("taken")
 
-// apart fits when none of the CPUs is used.
+// apart is a fits function that accepts a claim if none of its CPUs is used.
 func apart(cpus []int) func(OtherClaims) error {
 	return func(others OtherClaims) error {
 		u := others.Occupancy()
@@ -423,7 +423,7 @@ func jobs(claims []Claim) []string {
 	return ids
 }
 
-// shared is a directory as /var/tmp is.
+// shared makes a directory like /var/tmp.
 func shared(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -444,10 +444,10 @@ func open(t testing.TB, dir string) *Dir {
 	return b
 }
 
-// patience is how long a reading may take where that is not what is tested.
+// patience is the ReadTime of tests that do not test it.
 const patience = 5 * time.Minute
 
-// manyCPUs is what the node of these tests has.
+// manyCPUs is the number of CPUs of the node in these tests.
 func manyCPUs() int { return 64 }
 
 func wantClaims(t *testing.T, b *Dir, want ...string) {
@@ -461,7 +461,7 @@ func wantClaims(t *testing.T, b *Dir, want ...string) {
 	}
 }
 
-// files are those of a kind that lie there, alive or not.
+// files returns the files of a kind in the ledger, with or without a holder.
 func files(t *testing.T, b *Dir, kind string) []string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(b.path, b.prefix+"*", kind+"*"))

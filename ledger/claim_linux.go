@@ -15,14 +15,14 @@ import (
 	"remshell/job"
 )
 
-// What a listing shows at most, of all users and of each (TRUST-4: Listed).
+// The most claims that a listing has, of all users together and of each user (TRUST-4: LedgerListed).
 const (
 	maxListedTotal   = 4096
 	maxListedPerUser = 1000
 )
 
-// Claims lists what living jobs of all users hold of this node, oldest first. With a
-// *LimitError it is not all there is.
+// Claims returns the claims of running jobs of all users on this node, oldest first. If the error is a
+// *LimitError, some claims are missing.
 func (d *Dir) Claims() (claims []Claim, err error) {
 	each := make(map[int]int)
 	l := d.newReader(nil)
@@ -37,7 +37,7 @@ func (d *Dir) Claims() (claims []Claim, err error) {
 	return claims, cmp.Or(err, l.readError)
 }
 
-// HasClaim reports whether a user's job has a claim. It reads that user's entries alone.
+// HasClaim reports whether a job has a claim. It reads only the entries of the job's user.
 func (d *Dir) HasClaim(of job.Key) (claimed bool) {
 	l := d.newReader(nil)
 	l.onlyUser = of.UID
@@ -45,7 +45,7 @@ func (d *Dir) HasClaim(of job.Key) (claimed bool) {
 	return claimed
 }
 
-// readClaims hands all believable claims to use.
+// readClaims calls use for every valid claim.
 func (l *reader) readClaims(use func(Claim)) error {
 	return l.readKind(kindClaim, func(s entry) {
 		c, err := decodeClaim(s.base, s.uid, s.text)
@@ -59,15 +59,15 @@ func (l *reader) readClaims(use func(Claim)) error {
 	})
 }
 
-// ReadOthers tells what living claims hold, but for those that without is true of; nil: of
-// none. With a *LimitError it is not all there is.
+// ReadOthers summarizes the claims of running jobs, without those for which without is true. If without is
+// nil, it includes all. If the error is a *LimitError, some claims are missing.
 func (d *Dir) ReadOthers(without func(Claim) bool) (OtherClaims, error) {
 	l := d.newReader(nil)
 	o, _, err := l.readOthers(without)
 	return o, cmp.Or(err, l.readError)
 }
 
-// readOthers also counts how many claims that are.
+// readOthers is ReadOthers, and also returns the number of claims.
 func (l *reader) readOthers(without func(Claim) bool) (o OtherClaims, count int, err error) {
 	var t claimSum
 	me := os.Geteuid()
@@ -89,14 +89,14 @@ func (l *reader) readOthers(without func(Claim) bool) (o OtherClaims, count int,
 	return o, count, err
 }
 
-// union is what both hold.
+// union returns the summary of the claims in o and p.
 func (o OtherClaims) union(p OtherClaims) OtherClaims {
 	mine := slices.Concat(o.Mine, p.Mine)
 	slices.SortStableFunc(mine, compareAge)
 	return OtherClaims{mine, o.OtherUsers.Union(p.OtherUsers), o.OtherUsersClaims + p.OtherUsersClaims, cmp.Or(o.OtherJob, p.OtherJob)}
 }
 
-// A HeldClaim claim stands until Release or the death of this process.
+// A HeldClaim is a claim of this process. It lasts until Release or the death of this process.
 type HeldClaim struct {
 	// Warning is a *LimitError if not all claims of others could be read.
 	Warning error
@@ -105,14 +105,14 @@ type HeldClaim struct {
 	file  *ownFile
 }
 
-// tieWait is how long the first of two claims that were shown at the same time waits for
-// the other to go.
+// tieWait is how long the winner of two claims shown at the same time waits for the other one
+// to be withdrawn.
 const tieWait = 100 * time.Millisecond
 
-// TakeClaim claims a part of this node. fits is asked whether the claim fits with those of
-// others: before the claim is shown and, if any have come meanwhile, again after, since
-// only a claim that others can see keeps them off. Its error is returned as it is, and
-// nothing is left behind. *UnusableError says that there can be no claims here.
+// TakeClaim claims a part of this node. It calls fits to check whether the claim fits beside those of
+// others: before the claim is shown and again afterwards if new claims have come meanwhile, since
+// only a claim that others can see keeps them off. If fits returns an error, TakeClaim withdraws the claim and
+// returns that error. It returns *UnusableError if the ledger cannot be used.
 func (d *Dir) TakeClaim(ctx context.Context, c Claim, fits func(OtherClaims) error) (*HeldClaim, error) {
 	if err := errors.Join(checkClaim(c), checkOwner(c.UID)); err != nil {
 		return nil, fmt.Errorf("claim: %w", err)
@@ -137,13 +137,13 @@ func (d *Dir) TakeClaim(ctx context.Context, c Claim, fits func(OtherClaims) err
 	return &HeldClaim{first.readError, c, s}, nil
 }
 
-// withNotes makes a look note what it reads.
+// withNotes makes the reader record the paths that it reads.
 func (l *reader) withNotes() *reader { l.noteRead = true; return l }
 
-// recheckClaims looks for claims that have come under other names than those seen: a file has all
-// its text when it gets its name, so those seen need not be read again. If there are some
-// in conflict that were shown when ours was, they see ours too, and only the first stays. It
-// waits for the others to go, since one that was there before we looked does not.
+// recheckClaims looks for claims under paths that are not in seen. A file gets its name only when its text is
+// complete, so those in seen need not be read again. If claims in conflict were shown at the same time, each
+// job sees the other, and only the first claim by name stays. The winner
+// waits for the others to be withdrawn; a claim that was there before ours is not withdrawn.
 func (d *Dir) recheckClaims(ctx context.Context, others OtherClaims, seen map[string]bool, mine string, fits func(OtherClaims) error) error {
 	deadline := time.Now().Add(tieWait)
 	for pause := 500 * time.Microsecond; ; pause = min(2*pause, 10*time.Millisecond) {
@@ -164,7 +164,7 @@ func (d *Dir) recheckClaims(ctx context.Context, others OtherClaims, seen map[st
 	}
 }
 
-// showClaim writes a claim under a name that nobody can have taken on purpose.
+// showClaim writes a claim to a file with a random name, so that no user can block the name.
 func (d *Dir) showClaim(c Claim) (*ownFile, error) {
 	name := fmt.Sprintf("%s%s-%s", kindClaim, randomName(), c.Job)
 	text, err := encode(claimText{name, c})
@@ -178,9 +178,9 @@ func (d *Dir) showClaim(c Claim) (*ownFile, error) {
 	return s, s.writeAndShow(name, text)
 }
 
-// SetIdle shows the claim once more, with the reason why none of its ranks lives, and gives up the old
-// one then: at no moment it is free for others. What it returns is held in any case; with an error
-// it is what was held before.
+// SetIdle replaces the claim by one with the given idle reason. It shows the new claim before it gives up the old
+// one, so the CPUs are never free for others. The claim returned is held in any case; if there is an error,
+// it is the old one.
 func (h *HeldClaim) SetIdle(why job.IdleReason) (*HeldClaim, error) {
 	c := h.claim
 	c.IdleReason = why
@@ -188,14 +188,14 @@ func (h *HeldClaim) SetIdle(why job.IdleReason) (*HeldClaim, error) {
 	if err != nil {
 		return h, err
 	}
-	h.Release() // a file that cannot be removed counts no more than one whose holder is dead
+	h.Release() // if the file cannot be removed, it counts as stale, because it is unlocked
 	return &HeldClaim{h.Warning, c, s}, nil
 }
 
-// IdleReason is why none of the claim's ranks is meant to live; empty: they are.
+// IdleReason returns why no rank of the claim is running on purpose, or "" if ranks should be running.
 func (h *HeldClaim) IdleReason() job.IdleReason { return h.claim.IdleReason }
 
-// Release gives the claim up. It may be called again.
+// Release gives up the claim. It may be called more than once.
 func (h *HeldClaim) Release() error {
 	if err := h.file.remove(); err != nil {
 		return fmt.Errorf("release of a claim in %s: %w", h.file.d.path, err)
@@ -203,15 +203,15 @@ func (h *HeldClaim) Release() error {
 	return nil
 }
 
-// DupFile returns one more descriptor of the claim. It lets the claim outlive this process: who
-// has one keeps it, until Release.
+// DupFile returns another descriptor of the claim's file. The claim outlives this process while another process has
+// such a descriptor, until Release.
 func (h *HeldClaim) DupFile() (fd int, err error) {
 	h.file.mu.Lock()
 	defer h.file.mu.Unlock()
 	return unix.FcntlInt(uintptr(h.file.fd), unix.F_DUPFD_CLOEXEC, 0)
 }
 
-// checkOwner: a file that names anybody else than its owner is not believed.
+// checkOwner fails unless uid is our own. A file that names another user than its owner is not believed.
 func checkOwner(uid int) error {
 	if uid != os.Geteuid() {
 		return fmt.Errorf("for uid %d, made by uid %d: %w", uid, os.Geteuid(), unix.EPERM)

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestTakeAndRelease(t *testing.T) {
+func TestTakeClaimAndRelease(t *testing.T) {
 	for _, lacks := range []struct{ tmpfile, links, inotify bool }{{}, {tmpfile: true}, {tmpfile: true, links: true}} {
 		b := open(t, shared(t))
 		b.testWithout = lacks
@@ -57,8 +57,8 @@ func TestTakeAndRelease(t *testing.T) {
 	}
 }
 
-// Of two that want the same CPU the second is refused, and leaves nothing.
-func TestTakeRefused(t *testing.T) {
+// Of two jobs that want the same CPU the second is refused, and leaves nothing behind.
+func TestTakeClaimRefused(t *testing.T) {
 	b := open(t, shared(t))
 	h, err := b.TakeClaim(t.Context(), claimOf("j1", 0), apart([]int{0}))
 	if err != nil {
@@ -77,9 +77,9 @@ func TestTakeRefused(t *testing.T) {
 	h.Release()
 }
 
-// What comes while a claim is made is seen by the second look, and stays: it cannot have
+// A claim that appears while another one is made is found by the second look, and stays, since it cannot have
 // seen ours.
-func TestTakeLooksAgain(t *testing.T) {
+func TestTakeClaimRechecks(t *testing.T) {
 	b := open(t, shared(t))
 	var inner *HeldClaim
 	looks := 0
@@ -97,7 +97,7 @@ func TestTakeLooksAgain(t *testing.T) {
 	inner.Release()
 }
 
-// Two processes race for the last CPU, 200 times: never both, and never neither.
+// Two processes race for the last CPU, 200 times: exactly one gets it.
 func TestRace(t *testing.T) {
 	dir := shared(t)
 	pair := []*actor{newActor(t, dir, 0), newActor(t, dir, 0)}
@@ -124,7 +124,7 @@ func TestRace(t *testing.T) {
 	t.Logf("won: %v", wins)
 }
 
-// Killed at any moment, nothing of a claim stays: the CPU is free at once.
+// If a claimant is killed at any moment, nothing of its claim stays, and the CPU is free at once.
 func TestKilledClaimant(t *testing.T) {
 	dir := shared(t)
 	b := open(t, dir)
@@ -133,9 +133,9 @@ func TestKilledClaimant(t *testing.T) {
 		a.want("", "claims")
 		a.tell("take", "j", "3")
 		if i%2 == 0 {
-			a.want("ok") // until it has it
+			a.want("ok") // until it has the claim
 		} else {
-			sleep(t.Context(), time.Duration(rand.IntN(500))*time.Microsecond) // any moment of it
+			sleep(t.Context(), time.Duration(rand.IntN(500))*time.Microsecond) // any moment
 		}
 		a.kill()
 		wantClaims(t, b)
@@ -170,8 +170,8 @@ func TestClaimIsNotInherited(t *testing.T) {
 	}
 }
 
-// Four processes fight for one CPU as fast as they can, and an umpire of another kind sees
-// whether two ever have it.
+// Four processes compete for one CPU as fast as they can. Files show independently
+// whether two ever have it at the same time.
 func TestContention(t *testing.T) {
 	dir := shared(t)
 	umpire := filepath.Join(t.TempDir(), "umpire")
@@ -195,7 +195,7 @@ func TestContention(t *testing.T) {
 	}
 }
 
-// Hard links are not believed, and neither are copies.
+// Entries under other names, as hard links or copies, are not believed.
 func TestOtherNames(t *testing.T) {
 	b := open(t, shared(t))
 	h, err := b.TakeClaim(t.Context(), claimOf("j1", 0), always)
@@ -211,8 +211,8 @@ func TestOtherNames(t *testing.T) {
 	wantClaims(t, b, "j1")
 }
 
-// What a crash left before it was shown goes with the next claim; what may be about to be
-// shown, and what is none of ours, stays.
+// The next claim removes what a crash left before it was shown. What may yet be
+// shown, and what belongs to nobody of ours, stays.
 func TestOldLeftovers(t *testing.T) {
 	b := open(t, shared(t))
 	dir, own, err := b.openOwnDir()
@@ -225,7 +225,7 @@ func TestOldLeftovers(t *testing.T) {
 		kindNew + "1":          true,
 		kindNew + "2-young":    false,
 		kindClaim + "dead":     true,
-		kindLock + "dead":      false, // the next request removes that
+		kindLock + "dead":      false, // the next request removes it
 		"something-else":       false,
 		kindTicket + "of-mine": false,
 	} {
@@ -247,7 +247,7 @@ func TestOldLeftovers(t *testing.T) {
 	}
 }
 
-// The holder of a file keeps it young.
+// The holder of a file updates its times.
 func TestTouch(t *testing.T) {
 	b := open(t, shared(t))
 	h, err := b.TakeClaim(t.Context(), claimOf("j", 0), always)
@@ -304,7 +304,7 @@ func TestCheckDir(t *testing.T) {
 	}
 }
 
-// A claim of many ranks is longer than what is read at once.
+// A claim of many ranks is larger than what is read at once.
 func TestLongClaim(t *testing.T) {
 	b := open(t, shared(t))
 	want := claimOf("j", make([]int, 5_000)...)
@@ -324,7 +324,7 @@ func TestLongClaim(t *testing.T) {
 	wantClaims(t, b)
 }
 
-// Watch tells of claims that come and go, also when their holder is killed.
+// Watch reports claims that are made and removed, also when their holder is killed.
 func TestWatch(t *testing.T) {
 	dir := shared(t)
 	b := open(t, dir)

@@ -15,51 +15,51 @@ import (
 )
 
 /*
-Asks are how somebody speaks to a running job without a daemon (survive.md SV-24). The asker and the helper of the job each write a file in
-the ledger, in a directory of their own user:
+Control requests reach a running job without a daemon (survive.md SV-24). The requester and the job's helper each write a file to
+the ledger, in the directory of their own user:
 
-	asker                         files                            helper of the job
+	requester                     files                             helper of the job
 	  |                             |                                |
-	  | Ask: make and lock ----> ask-JOB-RANDOM ----- inotify -----> | HearAsks
+	  | PostRequest: create ---> ask-JOB-RANDOM ----- inotify -----> | WatchRequests
 	  |                             |                                |
-	  | Answer: read <---------- answer-UID-RANDOM <-- make and lock | Respond
-	  | Answer: read <---------- answer-UID-RANDOM <-------- replace | Rewrite, each time that more is known
+	  | ReadReply: read <------- answer-UID-RANDOM <-- make and lock | PostReply
+	  | ReadReply: read <------- answer-UID-RANDOM <-------- replace | ReplaceReply, for each update
 	  |                             |                                |
-	  | Drop: remove ----------> ask-JOB-RANDOM -------------------> | Waits: no longer
+	  | Drop: remove ----------> ask-JOB-RANDOM -------------------> | StillWaits: false
 
-UID is the asker's. Everybody sees RANDOM, so another user could ask something under the same name.
+UID is the requester's. RANDOM is visible to all, so another user could make a request with the same RANDOM.
 */
 
-// A PostedFile is an ask or an answer of ours that others see, until Drop or the death of this process.
+// A PostedFile is a request or reply of ours that others can read, until Drop or the death of this process.
 type PostedFile struct {
-	ID   string // by which an ask is answered
+	ID   string // names the reply to a request
 	file *ownFile
 }
 
-// Drop takes it away. It may be called again.
+// Drop removes the file. It may be called more than once.
 func (s *PostedFile) Drop() error { return s.file.remove() }
 
-// A FoundRequest is one that somebody has shown.
+// A FoundRequest is a request that was found in the ledger.
 type FoundRequest struct {
-	job.ControlRequest        // with the name of its user as this node has it
-	ID                 string // by which it is answered
+	job.ControlRequest        // User is replaced by the user's name on this node
+	ID                 string // names the reply
 	entry              entry
 }
 
-// requestNamePrefix begins the names of all asks of a job.
+// requestNamePrefix returns the prefix of the file names of all requests to a job.
 func requestNamePrefix(id job.ID) string { return fmt.Sprintf("%s%s-", kindRequest, id) }
 
-// PostRequest shows an ask.
+// PostRequest writes a request to the ledger.
 func (d *Dir) PostRequest(a job.ControlRequest) (*PostedFile, error) {
 	if err := errors.Join(checkRequest(a), checkOwner(a.UID)); err != nil {
-		return nil, fmt.Errorf("ask: %w", err)
+		return nil, fmt.Errorf("request: %w", err)
 	}
 	d.removeStaleRequests()
 	number := randomName()
 	name := requestNamePrefix(a.Job) + number
 	text, err := encode(requestText{name, a})
 	if err != nil {
-		return nil, fmt.Errorf("ask: %w", err)
+		return nil, fmt.Errorf("request: %w", err)
 	}
 	s, err := d.newUnnamed()
 	if err == nil {
@@ -71,7 +71,7 @@ func (d *Dir) PostRequest(a job.ControlRequest) (*PostedFile, error) {
 	return &PostedFile{replyID(a, number), s}, nil
 }
 
-// replyID is the name by which an ask is answered. A version that names no owner waits for an answer under the random part alone.
+// replyID returns the ID that names the reply to a request. A requester of a version that sends no owner expects a reply named by the random part alone.
 func replyID(a job.ControlRequest, random string) string {
 	if a.Owner == job.AnyOwner {
 		return random
@@ -79,7 +79,7 @@ func replyID(a job.ControlRequest, random string) string {
 	return fmt.Sprintf("%d-%s", a.UID, random)
 }
 
-// checkReplyID refuses what answerID does not make.
+// checkReplyID fails for an ID that replyID cannot return.
 func checkReplyID(id string) error {
 	uid, random, both := strings.Cut(id, "-")
 	if !both {
@@ -91,7 +91,7 @@ func checkReplyID(id string) error {
 	return checkRandom(random)
 }
 
-// removeStaleRequests removes what askers of ours, or helpers, that were killed have left.
+// removeStaleRequests removes files left behind by requesters and helpers of our user that were killed.
 func (d *Dir) removeStaleRequests() {
 	for _, kind := range []string{kindRequest, kindReply} {
 		l := d.newReader(nil)
@@ -100,8 +100,8 @@ func (d *Dir) removeStaleRequests() {
 	}
 }
 
-// PostReply answers an ask for the first time. An error that is unix.EEXIST says that another helper of
-// the job has done so.
+// PostReply writes the first reply to a request. It returns unix.EEXIST if another helper of
+// the job has replied already.
 func (d *Dir) PostReply(id string, a job.ControlReply) (*PostedFile, error) {
 	s, name, err := d.writeReply(id, a)
 	if err != nil {
@@ -114,8 +114,8 @@ func (d *Dir) PostReply(id string, a job.ControlReply) (*PostedFile, error) {
 	return &PostedFile{id, s}, nil
 }
 
-// ReplaceReply puts another answer in the place of one, at a stroke (gang.md G-3): it is locked before it has
-// the name.
+// ReplaceReply atomically replaces a reply by another one (gang.md G-3): the new file is locked before it gets
+// the name. It returns the reply that is valid afterwards, which is old if there is an error.
 func (d *Dir) ReplaceReply(old *PostedFile, a job.ControlReply) (*PostedFile, error) {
 	s, name, err := d.writeReply(old.ID, a)
 	if err != nil {
@@ -125,19 +125,19 @@ func (d *Dir) ReplaceReply(old *PostedFile, a job.ControlReply) (*PostedFile, er
 		s.remove()
 		return old, err
 	}
-	old.file.remove() // its name is another file's now
+	old.file.remove() // its name belongs to the new file now
 	return &PostedFile{old.ID, s}, nil
 }
 
-// writeReply writes and locks an answer that nobody sees yet.
+// writeReply writes and locks a reply that is not shown yet.
 func (d *Dir) writeReply(id string, a job.ControlReply) (s *ownFile, name string, err error) {
 	name = kindReply + id
 	if err := errors.Join(checkReplyID(id), checkReply(a), checkOwner(a.UID)); err != nil {
-		return nil, "", fmt.Errorf("answer: %w", err)
+		return nil, "", fmt.Errorf("reply: %w", err)
 	}
 	text, err := encode(replyText{name, a, a.Ranks})
 	if err != nil {
-		return nil, "", fmt.Errorf("answer: %w", err)
+		return nil, "", fmt.Errorf("reply: %w", err)
 	}
 	if s, err = d.newUnnamed(); err != nil {
 		return nil, "", err
@@ -152,15 +152,15 @@ func (d *Dir) writeReply(id string, a job.ControlReply) (s *ownFile, name string
 	return s, name, nil
 }
 
-// ReadReply reads how an ask is answered by the owner of its job, in so many bytes at most; false: it is not, or no longer.
+// ReadReply reads the reply to a request from the owner of its job, if it has at most the given number of bytes. found is false if there is no reply, or no longer.
 func (d *Dir) ReadReply(id string, owner, most int) (a job.ControlReply, found bool) {
-	all, _ := d.listUserDirs(time.Now().Add(d.ReadTime)) // what was read counts
+	all, _ := d.listUserDirs(time.Now().Add(d.ReadTime)) // the directories that were found are enough
 	_, random, _ := strings.Cut(id, "-")
 	for _, s := range all {
 		if s.uid != owner {
 			continue
 		}
-		for _, name := range []string{id, random} { // a job of an older version answers by the random part
+		for _, name := range []string{id, random} { // a job of an older version names the reply by the random part
 			if a, found = d.readReplyFrom(s, kindReply+name, most); found {
 				return a, true
 			}
@@ -169,7 +169,7 @@ func (d *Dir) ReadReply(id string, owner, most int) (a job.ControlReply, found b
 	return a, false
 }
 
-// UserName is what to call a user of this node.
+// UserName returns the name of a user on this node, or "uid N" if it has none.
 func (d *Dir) UserName(uid int) string { return d.userName(uid) }
 
 func (d *Dir) readReplyFrom(s userDir, name string, most int) (a job.ControlReply, found bool) {
@@ -186,19 +186,19 @@ func (d *Dir) readReplyFrom(s userDir, name string, most int) (a job.ControlRepl
 	return a, err == nil
 }
 
-// StillWaits reports whether the asker still does.
+// StillWaits reports whether the requester still waits for the reply.
 func (d *Dir) StillWaits(a FoundRequest) bool { return d.isAlive(a.entry) }
 
-// Of the asks of a user so many are looked at, and one is taken up in a second (SV-25). However many
-// there are, and however they come and go, all together are looked at ten times a second at most.
+// Limits for reading requests (SV-25): per user, maxRequestsPerUser are read and one is taken up per requestInterval.
+// All requests together are read at most once per minRequestInterval, however many come and go.
 const (
 	maxRequestsPerUser = 16
 	requestInterval    = time.Second
 	minRequestInterval = 100 * time.Millisecond
 )
 
-// WatchRequests hands each new ask of a job of our user to take, until ctx ends, with its error, or the directory cannot
-// be read any more.
+// WatchRequests calls take for each new request to a job of our user. It returns when ctx ends, with its error, or
+// when the directory cannot be read any more.
 func (d *Dir) WatchRequests(ctx context.Context, id job.ID, take func(FoundRequest)) error {
 	w := newWatcher(d)
 	defer w.close()
@@ -222,7 +222,7 @@ func (d *Dir) WatchRequests(ctx context.Context, id job.ID, take func(FoundReque
 	}
 }
 
-// readRequests are those of a job that were not taken up, of each user a few, and which of the taken are
+// readRequests returns the requests to a job that are not in taken, a few of each user. still is the part of taken that is
 // still there.
 func (d *Dir) readRequests(w *watcher, id job.ID, taken map[string]bool) (found []FoundRequest, still map[string]bool, err error) {
 	for {
@@ -246,7 +246,7 @@ func (d *Dir) readRequests(w *watcher, id job.ID, taken map[string]bool) (found 
 	}
 }
 
-// requestingUsers are the users that askers count as: those without an account are one together, as somebody can have 65,536 such numbers.
+// requestingUsers returns the user that each requester counts as. All uids without an account count as one user, since a user can have 65,536 of them.
 func (d *Dir) requestingUsers(asks []FoundRequest) (users []int) {
 	for _, a := range asks {
 		user := a.UID
@@ -258,8 +258,8 @@ func (d *Dir) requestingUsers(asks []FoundRequest) (users []int) {
 	return users
 }
 
-// nextRequests are those to take up now: of each user one in a second; and after how long the next one may
-// be, 0: there is none.
+// nextRequests returns the requests to take up now, one per user and requestInterval, and the time until the next one may
+// be taken up; 0: there is none.
 func nextRequests(asks []FoundRequest, users []int, last map[int]time.Time, now time.Time) (chosen []FoundRequest, pause time.Duration) {
 	for i, a := range asks {
 		if before, any := last[users[i]]; any && now.Sub(before) < requestInterval {
@@ -274,7 +274,7 @@ func nextRequests(asks []FoundRequest, users []int, last map[int]time.Time, now 
 	return chosen, pause
 }
 
-// waitForNames waits for a new name, but for no longer than a pause, if there is one.
+// waitForNames waits for a new name, at most for pause if that is not 0.
 func (w *watcher) waitForNames(ctx context.Context, pause time.Duration) error {
 	for {
 		limit := recheckEvery
@@ -294,7 +294,7 @@ func (w *watcher) waitForNames(ctx context.Context, pause time.Duration) error {
 	}
 }
 
-// decodeRequest reads the ask in a file of this name and owner, and by what it is answered.
+// decodeRequest decodes the request in a file with this name and owner. random is the random part of the name.
 func decodeRequest(name string, owner int, text []byte) (a job.ControlRequest, random string, err error) {
 	t := requestText{ControlRequest: job.ControlRequest{Owner: job.AnyOwner}}
 	if err := decodeAs(name, owner, text, &t, func() (string, int) { return t.File, t.UID }); err != nil {
@@ -311,7 +311,7 @@ func decodeRequest(name string, owner int, text []byte) (a job.ControlRequest, r
 	return t.ControlRequest, random, checkRandom(random)
 }
 
-// decodeReply is decodeAsk for answers.
+// decodeReply decodes the reply in a file with this name and owner.
 func decodeReply(name string, owner int, text []byte) (a job.ControlReply, err error) {
 	var t replyText
 	if err := decodeAs(name, owner, text, &t, func() (string, int) { return t.File, t.UID }); err != nil {

@@ -20,36 +20,36 @@ func askOf(id job.ID, verb job.Verb) job.ControlRequest {
 	return job.ControlRequest{Job: id, Owner: os.Geteuid(), UID: os.Geteuid(), Verb: verb, Since: time.Now()}
 }
 
-// hearing hears the asks of a job until the test ends.
+// hearing collects the requests to a job until the test ends.
 func hearing(t *testing.T, b *Dir, id job.ID) <-chan FoundRequest {
-	heard := make(chan FoundRequest, 1000)
+	received := make(chan FoundRequest, 1000)
 	ctx, stop := context.WithCancel(t.Context())
 	over := make(chan error, 1)
-	go func() { over <- b.WatchRequests(ctx, id, func(a FoundRequest) { heard <- a }) }()
+	go func() { over <- b.WatchRequests(ctx, id, func(a FoundRequest) { received <- a }) }()
 	t.Cleanup(func() {
 		stop()
 		if err := <-over; !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
 	})
-	return heard
+	return received
 }
 
-// An ask is heard by its job alone, and answered until the last word; with inotify or without.
-func TestAsk(t *testing.T) {
+// A request reaches only its job, and is answered until the final reply, with inotify or without.
+func TestRequestAndReply(t *testing.T) {
 	for _, blind := range []bool{false, true} {
 		b := open(t, shared(t))
 		b.testWithout.inotify = blind
-		heard, others := hearing(t, b, "j"), hearing(t, b, "j-k")
-		slip, err := b.PostRequest(askOf("j", job.VerbEnd))
+		received, others := hearing(t, b, "j"), hearing(t, b, "j-k")
+		request, err := b.PostRequest(askOf("j", job.VerbEnd))
 		if err != nil {
 			t.Fatal(err)
 		}
-		a := <-heard
-		if a.Job != "j" || a.Verb != job.VerbEnd || a.ID != slip.ID || a.UID != os.Geteuid() || !b.StillWaits(a) {
+		a := <-received
+		if a.Job != "j" || a.Verb != job.VerbEnd || a.ID != request.ID || a.UID != os.Geteuid() || !b.StillWaits(a) {
 			t.Errorf("%+v", a)
 		}
-		if _, found := b.ReadReply(slip.ID, os.Geteuid(), maxText); found {
+		if _, found := b.ReadReply(request.ID, os.Geteuid(), maxText); found {
 			t.Error("answered already")
 		}
 		answer := job.ControlReply{Job: "j", UID: os.Geteuid(), State: job.ReplyAccepted, Text: "one"}
@@ -65,11 +65,11 @@ func TestAsk(t *testing.T) {
 			if given, err = b.ReplaceReply(given, answer); err != nil {
 				t.Fatal(err)
 			}
-			if got, found := b.ReadReply(slip.ID, os.Geteuid(), maxText); !found || got.Text != text {
+			if got, found := b.ReadReply(request.ID, os.Geteuid(), maxText); !found || got.Text != text {
 				t.Errorf("%+v, %v; want %s", got, found, text)
 			}
 		}
-		if err := errors.Join(given.Drop(), slip.Drop()); err != nil || b.StillWaits(a) {
+		if err := errors.Join(given.Drop(), request.Drop()); err != nil || b.StillWaits(a) {
 			t.Error(err, b.StillWaits(a))
 		}
 		if left := files(t, b, ""); len(left) > 0 || len(others) > 0 {
@@ -78,8 +78,8 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// Of each user one ask a second is taken up, whatever others do.
-func TestWhoseAskIsNext(t *testing.T) {
+// One request per second and user is taken up, whatever others do.
+func TestNextRequests(t *testing.T) {
 	ask := func(uid int, id string) FoundRequest {
 		return FoundRequest{ControlRequest: job.ControlRequest{UID: uid}, ID: id}
 	}
@@ -113,9 +113,9 @@ func TestWhoseAskIsNext(t *testing.T) {
 	}
 }
 
-// What another user puts there is no ask of anybody else's, keeps nobody waiting, and is no more than
-// a few of his: forged names, links, pipes, huge and dead files, thousands of them.
-func TestHostileAsks(t *testing.T) {
+// Files of a hostile user are no requests of other users, delay no request, and count as no more than
+// a few requests of that user: forged names, links, pipes, huge and dead files, thousands of them.
+func TestHostileRequests(t *testing.T) {
 	needRoot(t)
 	dir := shared(t)
 	b := open(t, dir)
@@ -137,7 +137,7 @@ func TestHostileAsks(t *testing.T) {
 		}
 	}
 	same := func(text string) string { return text }
-	forged := askOf("j", job.VerbEnd) // of root
+	forged := askOf("j", job.VerbEnd) // as if from root
 	his := forged
 	his.UID = stranger
 	plant(forged, same)
@@ -150,20 +150,20 @@ func TestHostileAsks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	heard := hearing(t, b, "j")
+	received := hearing(t, b, "j")
 	want := func() {
 		t.Helper()
-		slip, err := b.PostRequest(askOf("j", job.VerbStatus))
+		request, err := b.PostRequest(askOf("j", job.VerbStatus))
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer slip.Drop()
-		if a := <-heard; a.ID != slip.ID {
-			t.Errorf("heard %+v", a)
+		defer request.Drop()
+		if a := <-received; a.ID != request.ID {
+			t.Errorf("received %+v", a)
 		}
 	}
 	want()
-	for range 3 * maxRequestsPerUser { // right ones, of which he has too many
+	for range 3 * maxRequestsPerUser { // valid ones, but too many
 		plant(his, same)
 	}
 	asks, _, err := b.readRequests(newWatcher(b), "j", nil)
@@ -176,34 +176,34 @@ func TestHostileAsks(t *testing.T) {
 	if err := flood(filepath.Join(theirs, "ask-j-x"), maxFiles+1); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // root's are heard all the same
-		slip, err := b.PostRequest(askOf("j", job.VerbStatus))
+	for range 2 { // requests of root still arrive
+		request, err := b.PostRequest(askOf("j", job.VerbStatus))
 		if err != nil {
 			t.Fatal(err)
 		}
-		for a := range heard {
-			if a.ID == slip.ID {
+		for a := range received {
+			if a.ID == request.ID {
 				break
 			}
 			if a.UID != stranger {
-				t.Errorf("heard %+v", a)
+				t.Errorf("received %+v", a)
 			}
 		}
-		slip.Drop()
+		request.Drop()
 	}
 }
 
-// Whoever copies the name of another user's ask has an answer of his own, and nothing to do with the other's.
-func TestTwoAsksOfOneName(t *testing.T) {
+// A user who copies the name of another user's request gets a reply of his own and does not disturb the other.
+func TestTwoRequestsOfOneName(t *testing.T) {
 	needRoot(t)
 	dir := shared(t)
 	b := open(t, dir)
-	heard := hearing(t, b, "j")
-	slip, err := b.PostRequest(askOf("j", job.VerbEnd))
+	received := hearing(t, b, "j")
+	request, err := b.PostRequest(askOf("j", job.VerbEnd))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer slip.Drop()
+	defer request.Drop()
 	theirs := filepath.Join(dir, fmt.Sprint(b.prefix, stranger))
 	s := &stage{b: b}
 	defer s.close()
@@ -216,23 +216,23 @@ func TestTwoAsksOfOneName(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		a := <-heard
+		a := <-received
 		answer, err := b.PostReply(a.ID, job.ControlReply{Job: "j", UID: os.Geteuid(), State: job.ReplyRefused, Text: fmt.Sprint("to ", a.UID)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer answer.Drop()
 	}
-	if got, found := b.ReadReply(slip.ID, os.Geteuid(), 1<<10); !found || got.Text != "to 0" {
+	if got, found := b.ReadReply(request.ID, os.Geteuid(), 1<<10); !found || got.Text != "to 0" {
 		t.Errorf("root reads %q, %v", got.Text, found)
 	}
-	if _, found := b.ReadReply(slip.ID, os.Geteuid(), 10); found {
+	if _, found := b.ReadReply(request.ID, os.Geteuid(), 10); found {
 		t.Error("an answer is read that is longer than wanted")
 	}
 }
 
-// Askers without an account count as one, however many numbers somebody has.
-func TestAskersWithoutAnAccount(t *testing.T) {
+// All requesters without an account count as one user, however many uids they have.
+func TestRequestersWithoutAccount(t *testing.T) {
 	b := open(t, shared(t))
 	b.etcDir = etc(t, "root:x:0:0::/:/bin/sh\nann:x:5:5::/:/bin/sh\n", "ann:100000:65536\n", "passwd: files")
 	asks := []FoundRequest{{ControlRequest: job.ControlRequest{UID: 5}}, {ControlRequest: job.ControlRequest{UID: 100_001}}, {ControlRequest: job.ControlRequest{UID: 100_002}}, {ControlRequest: job.ControlRequest{UID: os.Geteuid()}}}

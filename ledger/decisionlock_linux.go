@@ -9,30 +9,30 @@ import (
 )
 
 /*
-A Gate is held while a request is decided upon, so that nobody decides at the same time. It
-is no lock but a slip, an entry of our own, as only we can lock it (TRUST-17):
+A DecisionLock is held while a request decides where its ranks go, so that no two decide at the same time. It
+is not a file lock but an entry of our own, because only we can lock that (TRUST-17):
 
-	show ours, then look for those of others
+	show our entry, then look for entries of others
 	     shown before ours       wait until it is gone
-	     shown in the same tick  the second by name shows itself anew, and looks again; the
-	                             first waits for that, or until the other is gone, as it
-	                             may have been in before we came
-	     shown after             it waits for us
+	     shown in the same tick  the second by name shows its entry again, and looks again; the
+	                             first waits for that or for the other's end, because the other
+	                             may have taken the lock before ours was shown
+	     shown after             its owner waits for us
 
-When it was shown is the kernel's word: the time of the last change of the inode, which
-nobody can set back. For one user we wait no longer than TurnWait, whatever he shows. Who has
-been waited for in vain is noted on our shelf, and not waited for again for a while: so
-nobody can cost us that time at every start.
+The time of showing is set by the kernel: it is the last change of the inode, which
+nobody can set back. We wait for each user no longer than HolderWait, whatever that user shows. A user
+for whom we waited in vain is recorded in our user directory and not waited for again for a while. So
+nobody can delay every start by that time.
 */
 type DecisionLock struct {
-	// Warning is a *BlockedError if we went on without the gate.
+	// Warning is a *LockTimeoutError if we go on without the lock.
 	Warning error
 
-	lockFile *ownFile // nil: there is none
+	lockFile *ownFile // nil: the lock could not be shown
 }
 
-// LockDecision shuts the gate behind us: it waits until nobody else has it, but for no longer than
-// GateWait. It fails only if ctx ends.
+// LockDecision takes the decision lock. It waits until no other request has it, but no longer than
+// LockWait. It fails only if ctx ends.
 func (d *Dir) LockDecision(ctx context.Context) (*DecisionLock, error) {
 	name := kindLock + randomName()
 	s, err := d.newUnnamed()
@@ -57,23 +57,23 @@ func (d *Dir) LockDecision(ctx context.Context) (*DecisionLock, error) {
 	return g, nil
 }
 
-// Unlock lets the next one in. It may be called again.
+// Unlock releases the lock. It may be called more than once.
 func (g *DecisionLock) Unlock() {
 	if g.lockFile != nil {
 		g.lockFile.remove()
 	}
 }
 
-// errSameTime: one that we waited for has shown itself anew in the very tick in which we did.
+// errSameTime is returned when another request has shown its entry again in the very tick in which ours was shown.
 var errSameTime = errors.New("shown at the same time")
 
-// locksBefore are the slips for which we wait, the first one first, and when ours was shown.
+// locksBefore returns the entries to wait for, the oldest first, and the time at which ours was shown.
 func (d *Dir) locksBefore(ctx context.Context, s *ownFile) (ahead []entry, mine int64, err error) {
 	for {
 		if mine, err = s.shownAt(); err != nil {
 			return nil, 0, err
 		}
-		second := false // of two that came at once
+		second := false // ours is not the first of those shown in one tick
 		ahead = ahead[:0]
 		l := d.newReader(nil)
 		err = l.readKind(kindLock, func(other entry) {
@@ -85,7 +85,7 @@ func (d *Dir) locksBefore(ctx context.Context, s *ownFile) (ahead []entry, mine 
 		l.removeStale(time.Now())
 		if err != nil || !second {
 			slices.SortFunc(ahead, func(x, y entry) int { return cmp.Compare(x.shownAt, y.shownAt) })
-			return ahead, mine, ctx.Err() // where nothing can be read, nobody is ahead
+			return ahead, mine, ctx.Err() // if the directory cannot be read, wait for nobody
 		}
 		if err := cmp.Or(sleep(ctx, time.Millisecond), s.showAgain()); err != nil {
 			return nil, 0, err
@@ -93,20 +93,20 @@ func (d *Dir) locksBefore(ctx context.Context, s *ownFile) (ahead []entry, mine 
 	}
 }
 
-// waitForLocks waits for all that are ahead to go.
+// waitForLocks waits until all entries in ahead are gone, or their time is up. warning is for the first that is not gone.
 func (d *Dir) waitForLocks(ctx context.Context, ahead []entry, mine int64) (warning, err error) {
 	if len(ahead) == 0 {
 		return nil, nil
 	}
 	now := time.Now()
-	vain, late, end := d.readNotes().unresponsiveUsers(now), make(map[int]time.Time), now.Add(d.LockWait)
+	unresponsive, late, end := d.readNotes().unresponsiveUsers(now), make(map[int]time.Time), now.Add(d.LockWait)
 	for _, r := range ahead {
 		if _, known := late[r.uid]; !known {
 			late[r.uid] = time.Now().Add(d.HolderWait)
 		}
 		until := late[r.uid]
 		switch {
-		case vain[r.uid]:
+		case unresponsive[r.uid]:
 			until = now
 		case end.Before(until):
 			until = end
@@ -123,8 +123,8 @@ func (d *Dir) waitForLocks(ctx context.Context, ahead []entry, mine int64) (warn
 	return warning, nil
 }
 
-// waitForLock waits for one to go, or to show itself anew: then it has looked again, and has
-// seen us.
+// waitForLock waits until s is gone, or is shown again: then its holder has looked again and has
+// seen ours.
 func (d *Dir) waitForLock(ctx context.Context, s entry, mine int64, until time.Time) (gone bool, err error) {
 	for pause := 50 * time.Microsecond; ; pause = min(2*pause, 20*time.Millisecond) {
 		now, lives := d.recheck(s)

@@ -16,34 +16,34 @@ import (
 
 // A Dir is the ledger of one node. Its methods may be called from any goroutine.
 type Dir struct {
-	// LockWait is how long to wait for the gate before going on without, and TurnWait for
-	// one who has it. Honest holders have it for a round of probes.
+	// LockWait is how long to wait for the decision lock before going on without it. HolderWait is how long to wait for
+	// one user who holds it. An honest user holds it for one round of probes.
 	LockWait, HolderWait time.Duration
 
-	// ReadTime is how long the entries of all may take to read (TRUST-13).
+	// ReadTime is how long reading the entries of all users may take (TRUST-13).
 	ReadTime time.Duration
 
 	path   string
-	dir    int    // descriptor of the directory
-	prefix string // of the names of all shelves
+	dir    int    // file descriptor of the directory
+	prefix string // of the names of all user directories
 
-	etcDir  string // where the database of users is
-	procDir string // where the processes are
+	etcDir  string // directory of the user database
+	procDir string // directory of proc(5)
 
-	users func() userDB // of users, read once
-	cpus  func() int    // how many CPUs there may be, asked once
+	users func() userDB // user database, read once
+	cpus  func() int    // number of CPUs that the machine can have, read once
 
 	mu     sync.Mutex // guards own
-	ownDir string     // the name of our shelf; empty: there is none yet
+	ownDir string     // name of our user directory; empty: not known yet
 
 	noOpenat2   atomic.Bool                            // the kernel has no openat2(2), or forbids it
-	slowRead    atomic.Bool                            // reading took too long once: it shall not do so again
-	testWithout struct{ tmpfile, links, inotify bool } // what tests take away
+	slowRead    atomic.Bool                            // reading has exceeded ReadTime once; later reads get less time
+	testWithout struct{ tmpfile, links, inotify bool } // features that tests disable
 }
 
-// Open opens the ledger of the node with this identity (job.Probe.Identity) in a
-// directory; "" is Default. The directory must be owned by root or the caller, and sticky
-// if others may write to it. A missing one is made by root only. Errors are
+// Open opens the ledger of the node with this identity (job.Probe.Identity) in
+// dir, or in Default if dir is empty. The directory must be owned by root or the caller, and sticky
+// if others may write to it. If it does not exist, only root creates it. Errors are
 // *UnusableError.
 func Open(dir, identity string) (*Dir, error) {
 	if dir == "" {
@@ -68,10 +68,10 @@ func Open(dir, identity string) (*Dir, error) {
 	return d, nil
 }
 
-// Close closes the directory. Nothing held or waited for may be left.
+// Close closes the directory. No claim, place or wait may be left.
 func (d *Dir) Close() error { return unix.Close(d.dir) }
 
-// Path is the directory, and what our node's entries in it begin with.
+// Path returns the directory and the prefix of this node's entries in it.
 func (d *Dir) Path() string { return d.path + "/" + strings.TrimSuffix(d.prefix, "-") }
 
 func openDir(dir string) (int, error) {
@@ -97,7 +97,7 @@ func openDir(dir string) (int, error) {
 	return fd, nil
 }
 
-// makeDir makes what all users may write to, whatever the umask. Two may do so at once.
+// makeDir makes a directory that all users may write to, whatever the umask. Two processes may do so at once.
 func makeDir(dir string) error {
 	if err := os.Mkdir(dir, 0o700); errors.Is(err, fs.ErrExist) {
 		return nil
@@ -107,8 +107,8 @@ func makeDir(dir string) error {
 	return os.Chmod(dir, 0o777|fs.ModeSticky)
 }
 
-// checkDir refuses directories in which somebody else could remove our files: its owner
-// may, and where it is not sticky, whoever may write to it (TRUST-20).
+// checkDir fails for a directory in which another user could remove our files: its owner
+// could, and without the sticky bit every user who may write to it (TRUST-20).
 func checkDir(owner, me int, mode uint32) error {
 	switch {
 	case owner != 0 && owner != me:
@@ -119,8 +119,8 @@ func checkDir(owner, me int, mode uint32) error {
 	return nil
 }
 
-// possibleCPUs is how many CPUs this machine can have; as many as there can be at all if
-// it does not say.
+// possibleCPUs returns the number of CPUs that this machine can have, or the largest number
+// supported if the kernel does not say.
 func possibleCPUs() int {
 	text, err := os.ReadFile("/sys/devices/system/cpu/possible")
 	_, last, _ := strings.Cut(strings.TrimSpace(string(text)), "-")
@@ -134,8 +134,8 @@ func possibleCPUs() int {
 	return min(n+1, maxCPU)
 }
 
-// openBelow opens what a directory has under a name, not through a link, and not on another
-// file system: that of a user could keep us waiting for ever.
+// openBelow opens a name in a directory. It follows no link and enters no other
+// file system, because that of a user (FUSE) could block us forever.
 func (d *Dir) openBelow(dir int, name string, flags int) (int, error) {
 	flags |= unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
 	how := unix.OpenHow{Flags: uint64(flags), Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_XDEV | unix.RESOLVE_NO_SYMLINKS}
@@ -153,7 +153,7 @@ func (d *Dir) openBelow(dir int, name string, flags int) (int, error) {
 	return openat(dir, name, flags, 0)
 }
 
-// openat is the system call, tried again when a signal breaks it off.
+// openat is openat(2), repeated when a signal interrupts it.
 func openat(dir int, name string, flags int, mode uint32) (int, error) {
 	for {
 		fd, err := unix.Openat(dir, name, flags, mode)

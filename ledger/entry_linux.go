@@ -12,58 +12,58 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Leftovers that nobody lists any more: of a crash before a file was shown, and of
-// ledgers of other boots or machines. The holder of a file touches it daily.
+// Ages at which leftovers are removed: files of a process that died before it showed them, and
+// entries of other boots or machines. The holder of a file touches it every touchEvery.
 const (
 	staleNewAge     = time.Minute
-	staleForeignAge = 30 * 24 * time.Hour // systemd-tmpfiles' for /var/tmp
+	staleForeignAge = 30 * 24 * time.Hour // as systemd-tmpfiles for /var/tmp
 	touchEvery      = 24 * time.Hour
 )
 
-// An inode is a file, whatever it is called.
+// An inode identifies a file, whatever its name.
 type inode struct{ dev, ino uint64 }
 
 func inodeOf(st *unix.Stat_t) inode { return inode{uint64(st.Dev), uint64(st.Ino)} }
 
-// An entry is a file of a claim, a ticket or the gate as it was found on a shelf.
+// An entry is the file of a claim, a ticket, a decision lock, a request or a reply, as found in a user directory.
 type entry struct {
 	userDir
-	base      string // its name on the shelf
+	base      string // its name in the user directory
 	file      inode
-	createdAt int64 // ns of Unix time, 0: unknown; numbers of inodes come again
-	shownAt   int64 // ns of Unix time of the last change of the inode: when it was shown
+	createdAt int64 // Unix time in ns, 0: unknown; needed because inode numbers are reused
+	shownAt   int64 // Unix time in ns of the last change of the inode: when it was shown
 	text      []byte
 }
 
-// path is where it is in the directory.
+// path returns the path of the entry within the ledger directory.
 func (s entry) path() string { return s.name + "/" + s.base }
 
-// sameFile reports whether two entries are of one file.
+// sameFile reports whether s and t are the same file.
 func (s entry) sameFile(t entry) bool { return s.file == t.file && s.createdAt == t.createdAt }
 
 var (
-	errUnlocked = errors.New("nobody holds its lock")
+	errUnlocked = errors.New("not locked by any process")
 	errForeign  = errors.New("not an entry of a ledger")
 )
 
-// A reader is one reading of what all users have put there, within the bounds of TRUST-13
+// A reader reads the entries of all users once, within the limits of TRUST-13
 // to TRUST-15.
 type reader struct {
 	d           *Dir
 	deadline    time.Time
 	limits      *userLimits
-	skip        map[string]bool // paths that need not be read again; nil: none
-	noteRead    bool            // known is to have what is read, too
-	lowest      string          // the first of the paths that were read, by name
-	onlyUser    int             // the user whose entries are read; -1: all users
-	onUserDir   func(userDir)   // is told of each shelf before it is read; nil: nobody is
-	maxPerUser  int             // of a kind that are opened of one user; 0: all
-	stillThere  map[string]bool // gets those of known that are there; nil: nobody asks
-	timePerUser time.Duration   // for one other user
+	skip        map[string]bool // paths not to be read; nil: read all
+	noteRead    bool            // add the paths that are read to skip
+	lowest      string          // the lowest of the paths that were read, in the order of names
+	onlyUser    int             // the only user whose entries are read; -1: all users
+	onUserDir   func(userDir)   // if not nil, called for each user directory before it is read
+	maxPerUser  int             // most entries of the kind to open per user; 0: no limit
+	stillThere  map[string]bool // if not nil, receives the paths of skip that still exist
+	timePerUser time.Duration   // most time for any one other user
 	timeSpent   map[int]time.Duration
-	stale       []entry  // leftovers
-	ownNames    []string // all names on our shelf
-	readError   error    // why not all was read; nil: all was
+	stale       []entry  // entries without a holder
+	ownNames    []string // all names in our user directory
+	readError   error    // why not everything was read; nil: everything was
 }
 
 func (d *Dir) newReader(known map[string]bool) *reader {
@@ -74,21 +74,21 @@ func (d *Dir) newReader(known map[string]bool) *reader {
 	return &reader{d: d, onlyUser: -1, deadline: time.Now().Add(limit), timePerUser: limit / 4, timeSpent: make(map[int]time.Duration), limits: d.newUserLimits(), skip: known}
 }
 
-// readKind hands all believable entries of a kind to use. What cannot be believed is passed
-// over without a word: anybody may put anything there. The error says that the
+// readKind calls use for every valid entry of a kind. It skips invalid
+// entries silently, since anybody may put anything there. It returns an error if the
 // directory cannot be used.
 func (l *reader) readKind(kind string, use func(entry)) error {
-	shelves, err := l.d.listUserDirs(l.deadline)
+	userDirs, err := l.d.listUserDirs(l.deadline)
 	var unusable *UnusableError
 	if errors.As(err, &unusable) {
 		return err
 	}
 	l.noteError(err)
-	if len(shelves) > maxUsers { // of whom most may be no users
+	if len(userDirs) > maxUsers { // most of them may have no account
 		l.limits.readUsers()
 	}
 	users := make(map[int]bool)
-	for _, s := range shelves {
+	for _, s := range userDirs {
 		if l.onlyUser >= 0 && s.uid != l.onlyUser {
 			continue
 		}
@@ -110,15 +110,15 @@ func (l *reader) readKind(kind string, use func(entry)) error {
 	return nil
 }
 
-// noteError notes the first reason why not all was read.
+// noteError records the first reason why not everything is read.
 func (l *reader) noteError(err error) {
 	if l.readError == nil {
 		l.readError = err
 	}
 }
 
-// readUserDir reads what one user has. All that lies there counts against him, before it is
-// opened: who has too much has nothing that counts.
+// readUserDir reads the entries of one user. The limits count all files in the directory, before any is
+// opened. If there are too many, no entry of the user counts.
 func (l *reader) readUserDir(s userDir, kind string, use func(entry)) {
 	fd, err := l.d.openUserDir(s)
 	if err != nil {
@@ -162,7 +162,7 @@ func (l *reader) readUserDir(s userDir, kind string, use func(entry)) {
 		}
 		switch now := time.Now(); {
 		case now.After(l.deadline):
-			return // the next shelf tells
+			return // readKind reports this at the next directory
 		case s.uid != os.Geteuid() && l.timeSpent[user]+now.Sub(began) > l.timePerUser:
 			l.noteError(&LimitError{l.d.path, l.d.userName(s.uid), fmt.Sprintf("more than can be read in %v", l.timePerUser)})
 			return
@@ -181,9 +181,9 @@ func (l *reader) noteName(path string) {
 
 var errUserLimit = errors.New("more than a user may have")
 
-// readEntry opens a file of a shelf, looks whether it may be believed, and reads it. It
-// follows no link, waits for no other end of a pipe, and makes no file. With errDead the
-// entry tells whose leftover it is.
+// readEntry opens a file in a user directory, checks whether it is valid, and reads it. It
+// follows no link, does not block on a FIFO, and creates no file. With errUnlocked the
+// entry identifies the leftover.
 func (d *Dir) readEntry(dir int, of userDir, name string, let *userLimits) (entry, error) {
 	fd, st, err := d.openFile(dir, name)
 	if err != nil {
@@ -198,29 +198,29 @@ func (d *Dir) readEntry(dir int, of userDir, name string, let *userLimits) (entr
 		return s, cmp.Or(err, errUnlocked)
 	}
 	s.createdAt = createdAt(fd)
-	// Mode 0644 exactly: all see the same, and nobody but the owner can hold its lock.
+	// Mode 0644 exactly: all users can read it, and only the owner can hold its lock.
 	if int(st.Uid) != of.uid || st.Mode&0o7777 != 0o644 || st.Size > d.maxEntrySize(of.uid, name) {
 		return s, errForeign
 	}
 	return s, s.readText(fd, int(st.Size))
 }
 
-// maxEntrySize is how long an entry may be: what we write ourselves is less.
+// maxEntrySize returns the largest size of an entry, in bytes. Files that we write are smaller.
 func (d *Dir) maxEntrySize(uid int, name string) int64 {
 	switch {
 	case strings.HasPrefix(name, kindRequest):
 		return maxRequestBytes
-	case uid == os.Geteuid() || strings.HasPrefix(name, kindReply): // of whom we have asked
+	case uid == os.Geteuid() || strings.HasPrefix(name, kindReply): // a reply to our request
 		return maxText
 	}
 	return min(maxText, maxClaimSize(d.maxForeignRanks()))
 }
 
-// maxForeignRanks is how many ranks a claim of another user may tell of: as many as
-// TRUST-12 lets start here.
+// maxForeignRanks returns the most ranks in a claim of another user: as many as
+// TRUST-12 allows to start on this node.
 func (d *Dir) maxForeignRanks() int { return 16*d.cpus() + 4096 }
 
-// readText reads the text, if it begins as an entry of that name does.
+// readText reads the text of the file, if it begins as an entry with this name must.
 func (s *entry) readText(fd, size int) error {
 	text := make([]byte, size)
 	first := text[:min(size, 4096)]
@@ -236,7 +236,7 @@ func (s *entry) readText(fd, size int) error {
 	return nil
 }
 
-// openFile opens a plain file of a directory for reading.
+// openFile opens a regular file in a directory for reading.
 func (d *Dir) openFile(dir int, name string) (fd int, st unix.Stat_t, err error) {
 	fd, err = d.openBelow(dir, name, unix.O_RDONLY)
 	if err != nil {
@@ -251,22 +251,22 @@ func (d *Dir) openFile(dir int, name string) (fd int, st unix.Stat_t, err error)
 	return fd, st, err
 }
 
-// isLocked reports whether somebody holds the file's write lock. Who may only read the
-// file can hold a read lock at most, which does not count.
+// isLocked reports whether a process holds the file's write lock. A process that may only read the
+// file can hold no more than a read lock, which does not count.
 func isLocked(fd int) (bool, error) {
 	l := unix.Flock_t{Type: unix.F_RDLCK}
 	err := unix.FcntlFlock(uintptr(fd), unix.F_OFD_GETLK, &l)
 	return l.Type != unix.F_UNLCK, err
 }
 
-// isAlive reports whether the entry is still there, with its holder.
+// isAlive reports whether the entry still exists and its holder is alive.
 func (d *Dir) isAlive(s entry) bool {
-	_, lives := d.recheck(s)
-	return lives
+	_, alive := d.recheck(s)
+	return alive
 }
 
-// recheck looks at an entry again; false: it is gone, or its holder is.
-func (d *Dir) recheck(s entry) (now entry, lives bool) {
+// recheck reads the state of an entry again. alive is false if the entry or its holder is gone.
+func (d *Dir) recheck(s entry) (now entry, alive bool) {
 	dir, err := d.openUserDir(s.userDir)
 	if err != nil {
 		return s, false
@@ -282,7 +282,7 @@ func (d *Dir) recheck(s entry) (now entry, lives bool) {
 	return now, live && err == nil && s.sameFile(now)
 }
 
-// createdAt is when a file was made, where the file system knows.
+// createdAt returns when a file was created, in ns of Unix time, or 0 if the file system does not record it.
 func createdAt(fd int) int64 {
 	var st unix.Statx_t
 	err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BTIME, &st)
@@ -292,8 +292,8 @@ func createdAt(fd int) int64 {
 	return st.Btime.Sec*1e9 + int64(st.Btime.Nsec)
 }
 
-// removeStale removes our leftovers, or as root anybody's. No name comes twice, so that what was
-// a leftover once is one for ever. A removal that fails is nothing.
+// removeStale removes leftovers of our user, or as root those of all. Names are never reused, so a
+// leftover remains one. Errors are ignored.
 func (l *reader) removeStale(now time.Time) {
 	for _, s := range l.stale {
 		if mayRemove(s.uid) {
@@ -307,7 +307,7 @@ func (l *reader) removeStale(now time.Time) {
 	}
 }
 
-// removeUnshown removes a file of ours that was never shown.
+// removeUnshown removes a file of ours that was never shown and was last changed before the given time.
 func (l *reader) removeUnshown(name string, before time.Time) {
 	dir, s, err := l.d.openOwnDir()
 	if err != nil {
@@ -323,10 +323,10 @@ func (l *reader) removeUnshown(name string, before time.Time) {
 	}
 }
 
-// mayRemove tells whose leftovers we may remove.
+// mayRemove reports whether we may remove leftovers of this owner.
 func mayRemove(owner int) bool { return owner == os.Geteuid() || os.Geteuid() == 0 }
 
-// removeEntry removes an entry if it still is that file.
+// removeEntry removes the file of an entry, unless its name belongs to another file by now.
 func (d *Dir) removeEntry(s entry) error {
 	dir, err := d.openUserDir(s.userDir)
 	if err != nil {
@@ -336,7 +336,7 @@ func (d *Dir) removeEntry(s entry) error {
 	return remove(dir, s.base, s.file)
 }
 
-// remove removes a name if it still is that file.
+// remove removes a name, unless it belongs to another file by now.
 func remove(dir int, name string, file inode) error {
 	if !isFile(dir, name, file) {
 		return nil
@@ -344,7 +344,7 @@ func remove(dir int, name string, file inode) error {
 	return unix.Unlinkat(dir, name, 0)
 }
 
-// isFile reports whether a name is that file.
+// isFile reports whether a name belongs to this file.
 func isFile(dir int, name string, file inode) bool {
 	var st unix.Stat_t
 	return unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && inodeOf(&st) == file

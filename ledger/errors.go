@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// An UnusableError says that the directory cannot serve: it does not exist, is not safe,
-// is full, or on a file system without the locks or links needed. The job may run all
-// the same, without claims.
+// An UnusableError is returned when the ledger directory cannot be used: it does not exist, is not safe,
+// is full, or its file system lacks locks or links. The job may still run,
+// without claims.
 type UnusableError struct {
 	Dir string
 	Err error
@@ -18,17 +18,17 @@ func (e *UnusableError) Error() string { return fmt.Sprintf("claims in %s: %v", 
 
 func (e *UnusableError) Unwrap() error { return e.Err }
 
-// Hint is what an administrator can do.
+// Hint says what an administrator can do.
 func (e *UnusableError) Hint() string {
 	return "needs a local directory of root's with mode 1777; name one in the cluster file"
 }
 
-// A LimitError says that not all could be read, since somebody has put too much there
-// (TRUST-13, TRUST-14). What was read counts.
+// A LimitError is returned when not everything was read, because there are too many entries
+// (TRUST-13, TRUST-14). The entries that were read are valid.
 type LimitError struct {
 	Dir  string
-	User string // whose entries these are; empty: nobody's alone
-	Many string // how much there is, or what took too long
+	User string // the user with too many entries; empty: not a single user
+	Many string // the number of entries, or the time limit that was exceeded
 }
 
 func (e *LimitError) Error() string {
@@ -38,25 +38,25 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("%s has too much of %s (%s); an administrator can remove it", e.Dir, theUser(e.User), e.Many)
 }
 
-// A LockTimeoutError says that the gate could not be had and things went on without it. It is
-// a warning: no claim is less safe for it, but two jobs may turn each other away.
+// A LockTimeoutError says that the decision lock was not obtained and the request goes on without it. It is
+// a warning: claims are as safe as with the lock, but two jobs may refuse each other.
 type LockTimeoutError struct {
-	User string // who has it; empty: nobody, Err says what is wrong
+	User string // the user who holds the lock; empty: no user, see Err
 	Err  error
 }
 
-var errHeldTooLong = errors.New("kept for too long")
+var errHeldTooLong = errors.New("held too long")
 
 func (e *LockTimeoutError) Error() string {
 	if e.User == "" {
-		return fmt.Sprintf("the gate of the queue: %v", e.Err)
+		return fmt.Sprintf("the decision lock of the queue: %v", e.Err)
 	}
-	return fmt.Sprintf("the gate of the queue: %v by %s", e.Err, theUser(e.User))
+	return fmt.Sprintf("the decision lock of the queue: %v by %s", e.Err, theUser(e.User))
 }
 
 func (e *LockTimeoutError) Unwrap() error { return e.Err }
 
-// Hint is whom to ask.
+// Hint says what the user can do.
 func (e *LockTimeoutError) Hint() string {
 	if e.User != "" {
 		return "end that process, or ask its user to"
@@ -64,7 +64,7 @@ func (e *LockTimeoutError) Hint() string {
 	return "ask an administrator"
 }
 
-// theUser is "user ann", or "uid 5" for one without a name.
+// theUser returns "user ann", or "uid 5" for a user without a name.
 func theUser(name string) string {
 	if strings.HasPrefix(name, "uid ") {
 		return name

@@ -16,21 +16,21 @@ import (
 	"remshell/job"
 )
 
-// An EvictionResult is what was done about one entry of a job (TRUST-19).
+// An EvictionResult says what was done about one entry of a job (TRUST-19).
 type EvictionResult struct {
 	Kind      string // "claim" or "ticket"
-	User      string // whose it was
-	PIDs      []int  // the processes that held it, and were ended
+	User      string // its owner
+	PIDs      []int  // processes that held it and were signaled
 	StillHeld bool   // it is still held
 }
 
-// evictGrace is how long a holder has to end itself after SIGTERM, and evictTime how long all of a job have.
+// evictGrace is the time between SIGTERM and SIGKILL for a holder. evictTime is the limit for all entries of a job together.
 const (
 	evictGrace = 3 * time.Second
 	evictTime  = 20 * time.Second
 )
 
-// An OwnerError says whose entries only their owner or root may evict.
+// An OwnerError is returned when only the owner of an entry, or root, may evict it.
 type OwnerError struct{ User string }
 
 func (e *OwnerError) Error() string {
@@ -40,8 +40,8 @@ func (e *OwnerError) Error() string {
 	return fmt.Sprintf("only root or %s may", e.User)
 }
 
-// Evict ends the holders of the claims and tickets of a user's job, and removes those. Root may do so
-// with all, others with their own; it says *OwnerError if there are some of another user.
+// Evict ends the processes that hold the claims and tickets of a job, and removes these entries. Root may evict
+// any job, other users only their own. It returns *OwnerError if all that was found belongs to another user.
 func (d *Dir) Evict(ctx context.Context, of job.Key) (done []EvictionResult, err error) {
 	var found []entry
 	collect := func(id job.ID, s entry) {
@@ -73,7 +73,7 @@ func (d *Dir) Evict(ctx context.Context, of job.Key) (done []EvictionResult, err
 	if len(found) > 0 {
 		us := os.Geteuid()
 		note, err := d.PostRequest(job.ControlRequest{Job: of.Job, Owner: of.UID, UID: us, User: d.userName(us), Verb: job.VerbEvict, Since: time.Now()})
-		if err == nil { // else the holders do not learn who ends them
+		if err == nil { // if it fails, the holders cannot report who ends them
 			defer note.Drop()
 		}
 	}
@@ -86,7 +86,7 @@ func (d *Dir) Evict(ctx context.Context, of job.Key) (done []EvictionResult, err
 	return nil, err
 }
 
-// EvictedBy returns the name of the user who is evicting a job of our user now; empty: nobody is. Only root and our user can.
+// EvictedBy returns the name of the user who is evicting a job of our user now, or "" if none is. Only root and our own user can do so.
 func (d *Dir) EvictedBy(id job.ID) (user string) {
 	d.newReader(nil).readKind(requestNamePrefix(id), func(s entry) {
 		a, _, err := decodeRequest(s.base, s.uid, s.text)
@@ -97,20 +97,20 @@ func (d *Dir) EvictedBy(id job.ID) (user string) {
 	return user
 }
 
-// evictEntry ends the holders of an entry until nobody has it any more.
+// evictEntry signals the holders of an entry until none holds it any more, or the time is up.
 func (d *Dir) evictEntry(ctx context.Context, s entry) EvictionResult {
 	kind, _, _ := strings.Cut(s.base, "-")
 	e := EvictionResult{Kind: kind, User: d.userName(s.uid), StillHeld: true}
 	signal, harder := unix.SIGTERM, time.Now().Add(evictGrace)
-	told := make(map[int]bool)
+	signaled := make(map[int]bool)
 	for end := harder.Add(evictGrace); e.StillHeld && ctx.Err() == nil && time.Now().Before(end); {
 		if time.Now().After(harder) && signal != unix.SIGKILL {
 			signal = unix.SIGKILL
-			clear(told)
+			clear(signaled)
 		}
 		for _, pid := range d.findHolders(s, end) {
-			if !told[pid] && d.signalHolder(pid, s, signal, end) {
-				told[pid] = true
+			if !signaled[pid] && d.signalHolder(pid, s, signal, end) {
+				signaled[pid] = true
 				e.addPID(pid)
 			}
 		}
@@ -132,20 +132,20 @@ func (e *EvictionResult) addPID(pid int) {
 	e.PIDs = append(e.PIDs, pid)
 }
 
-// signalHolder signals a process by a descriptor of it, if that still holds the entry: a bare
-// number may be another process's by now.
+// signalHolder signals a process by a pidfd, if the process still holds the entry. A process
+// number alone may belong to another process by now.
 func (d *Dir) signalHolder(pid int, s entry, signal unix.Signal, end time.Time) bool {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return false
 	}
 	defer unix.Close(fd)
-	// Whoever the descriptor is of was there before we looked, and is there after: then it
-	// is him whom we looked at.
+	// The process of the pidfd existed before this check and still exists after it, so it
+	// is the process that was checked.
 	return d.holdsLock(pid, s, end) && unix.PidfdSendSignal(fd, signal, nil, 0) == nil
 }
 
-// findHolders are the processes of the entry's owner that hold its lock, as far as they are found in time.
+// findHolders returns the processes of the entry's owner that hold its lock, as far as they are found before end.
 func (d *Dir) findHolders(s entry, end time.Time) (pids []int) {
 	names, _ := os.ReadDir(d.procDir)
 	for _, name := range names {
@@ -157,8 +157,8 @@ func (d *Dir) findHolders(s entry, end time.Time) (pids []int) {
 	return pids
 }
 
-// holdsLock reports whether a process is of the entry's owner and has a descriptor by which its
-// lock is held. A process may have a million descriptors, and its user a thousand such processes: nothing is found at the end.
+// holdsLock reports whether a process belongs to the entry's owner and has a descriptor that holds the entry's
+// lock. It gives up at end, since a user may have a thousand processes with a million descriptors each.
 func (d *Dir) holdsLock(pid int, s entry, end time.Time) bool {
 	var st unix.Stat_t
 	root := filepath.Join(d.procDir, strconv.Itoa(pid))
@@ -184,8 +184,8 @@ func (d *Dir) holdsLock(pid int, s entry, end time.Time) bool {
 	return false
 }
 
-// inodeOfFD is the file that a descriptor is of. The file system is not asked again what it has told before: one of a user's own
-// could keep us waiting for ever.
+// inodeOfFD returns the file of a descriptor. It uses only attributes cached by the kernel, since the file system may be a user's own
+// (FUSE) and block forever.
 func inodeOfFD(fd string) inode {
 	var st unix.Statx_t
 	if unix.Statx(unix.AT_FDCWD, fd, unix.AT_STATX_DONT_SYNC, unix.STATX_INO, &st) != nil {
@@ -194,7 +194,7 @@ func inodeOfFD(fd string) inode {
 	return inode{unix.Mkdev(st.Dev_major, st.Dev_minor), st.Ino}
 }
 
-// holdsWriteLock reports whether a descriptor holds a write lock of an open file
+// holdsWriteLock reports whether a descriptor holds an OFD write lock
 // (proc_pid_fdinfo(5)).
 //
 //	lock:   1: OFDLCK ADVISORY  WRITE -1 fe:00:1234 0 EOF

@@ -15,7 +15,7 @@ import (
 	"remshell/job"
 )
 
-// sea is a directory as /var/tmp is, on a file system of its own.
+// sea makes a directory like /var/tmp, on a file system of its own.
 func sea(t *testing.T, options string) string {
 	t.Helper()
 	needRoot(t)
@@ -34,8 +34,8 @@ func sea(t *testing.T, options string) string {
 	return dir
 }
 
-// flood makes many names in a directory: names of one file, since it is names that cost a
-// reader.
+// flood makes many names of one file in a directory, since it is names that cost a
+// reader time.
 func flood(prefix string, count int) error {
 	first := prefix + "0"
 	if err := os.WriteFile(first, nil, 0o644); err != nil {
@@ -49,7 +49,7 @@ func flood(prefix string, count int) error {
 	return nil
 }
 
-// fill makes the largest claims that are believed until a user has no more to give. It keeps
+// fill makes valid claims of the largest size until a user has reached the limit. It keeps
 // them locked.
 func (s *stage) fill() error {
 	fd, _, err := s.b.openOwnDir()
@@ -71,7 +71,7 @@ func (s *stage) fill() error {
 	return nil
 }
 
-// cost is the CPU time that f takes of this process: what a machine takes that others want, too, says nothing.
+// cost returns the CPU time that f takes in this process. Wall time would depend on what else runs on the machine.
 func cost(t *testing.T, f func()) time.Duration {
 	t.Helper()
 	spent := func() time.Duration {
@@ -86,7 +86,7 @@ func cost(t *testing.T, f func()) time.Duration {
 	return spent() - began
 }
 
-// cheapest is what a start costs without what else this process had to do: the least of several.
+// cheapest returns the least cost of several runs, without what else this process had to do.
 func cheapest(t *testing.T, b *Dir) time.Duration {
 	t.Helper()
 	least := time.Duration(math.MaxInt64)
@@ -96,9 +96,9 @@ func cheapest(t *testing.T, b *Dir) time.Duration {
 	return least
 }
 
-// A million and a half of names in the directory of all cost a start nothing to speak of,
-// and hide nobody: neither from root nor from other users (TRUST-14). Somebody who fills his
-// own shelf has nothing that counts any more, and that is told with his name.
+// A million and a half names in the ledger directory hardly delay a start,
+// and hide no user's entries from root or other users (TRUST-14). If a user fills his
+// own directory, none of his entries counts, and the error has his name.
 func TestFlood(t *testing.T) {
 	if testing.Short() {
 		t.Skip("makes 1.8 million files; make test runs it")
@@ -120,11 +120,11 @@ func TestFlood(t *testing.T) {
 	wantClaims(t, b, "honest", "evil")
 	other.want("honest evil", "claims")
 	other.want("taken", "take", "other", "1")
-	other.want("ok", "take", "other", "3") // makes a shelf in the midst of it
+	other.want("ok", "take", "other", "3") // makes a user directory while it is flooded
 	wantClaims(t, b, "honest", "evil", "other")
 
-	shelf := evil.ask("shelf")
-	evil.want("ok", "flood", filepath.Join(shelf, kindClaim), 300_000)
+	userDir := evil.ask("userdir")
+	evil.want("ok", "flood", filepath.Join(userDir, kindClaim), 300_000)
 	for try := range 2 {
 		o, err := b.ReadOthers(nil)
 		var limit *LimitError
@@ -138,7 +138,7 @@ func TestFlood(t *testing.T) {
 	if got := evil.ask("take", "more", "5"); !strings.Contains(got, "too much") {
 		t.Errorf("the flooder is told %q", got)
 	}
-	if got := evil.ask("unflood", filepath.Join(shelf, kindClaim)); got != "ok" {
+	if got := evil.ask("unflood", filepath.Join(userDir, kindClaim)); got != "ok" {
 		t.Fatal(got)
 	}
 	if o, err := b.ReadOthers(nil); err != nil || o.OtherUsersClaims != 4 {
@@ -146,8 +146,8 @@ func TestFlood(t *testing.T) {
 	}
 }
 
-// Users whose processes we cannot see, in a directory that we cannot read to its end, may be
-// overlooked: that is told.
+// If users' processes are hidden and the directory cannot be read to its end, entries may be
+// missed: this is reported.
 func TestFloodAmongHiddenProcesses(t *testing.T) {
 	dir := sea(t, "nr_inodes=0,mode=1777")
 	evil, other := newActor(t, dir, stranger), newActor(t, dir, stranger+1)
@@ -160,8 +160,8 @@ func TestFloodAmongHiddenProcesses(t *testing.T) {
 	}
 }
 
-// Six users without a name, as somebody with subordinate ids may be, bring the largest claims
-// that they can. They have the limits of one.
+// Six users without an account, as an owner of subordinate IDs may have them, make the largest claims
+// possible. Together they have the limits of one user.
 func TestLargestClaims(t *testing.T) {
 	if testing.Short() {
 		t.Skip("makes the largest claims of six users; make test runs it")
@@ -194,7 +194,7 @@ func TestLargestClaims(t *testing.T) {
 	}
 }
 
-// A user whose entries take as long to read as all together may is cut short; those of others are read.
+// A user whose entries take as long to read as all entries may take is cut off; those of others are read.
 func TestEntriesThatTakeLongToRead(t *testing.T) {
 	if testing.Short() {
 		t.Skip("makes claims that take a minute to read on a loaded machine; make test runs it")
@@ -222,7 +222,7 @@ func TestEntriesThatTakeLongToRead(t *testing.T) {
 	newActor(t, dir, stranger+1).want("ok", "take", "honest", "1")
 	var claims []Claim
 	var err error
-	for range 20 { // a machine that is busy may need more than a second for anything
+	for range 20 { // a busy machine may need more than a second for anything
 		b.slowRead.Store(false)
 		if claims, err = b.Claims(); len(claims) == 1 {
 			break
@@ -234,7 +234,7 @@ func TestEntriesThatTakeLongToRead(t *testing.T) {
 	}
 }
 
-// peak is the largest resident set that an actor ever had, in KiB.
+// peak returns the largest resident set that an actor ever had, in KiB.
 func (a *actor) peak() (kib int) {
 	a.t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", a.cmd.Process.Pid))
@@ -246,8 +246,8 @@ func (a *actor) peak() (kib int) {
 	return kib
 }
 
-// A file system without a block or an inode left lets nobody claim; that is told, and what
-// is there can be read.
+// On a file system without a free block or inode no claim can be made. This is reported, and
+// existing claims can be read.
 func TestFullFileSystem(t *testing.T) {
 	for what, options := range map[string]string{"blocks": "size=64k,mode=1777", "inodes": "nr_inodes=16,mode=1777"} {
 		t.Run(what, func(t *testing.T) {

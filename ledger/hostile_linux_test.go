@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// needRoot is for what takes two users. The tests without it show the rest.
+// needRoot skips tests that need two users.
 func needRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -20,8 +20,8 @@ func needRoot(t *testing.T) {
 	}
 }
 
-// A second user can neither remove nor replace nor hold nor unlock what is not his.
-func TestStrangerCannotTouch(t *testing.T) {
+// A second user can neither remove nor replace nor lock nor unlock files of another user.
+func TestOtherUserCannotModifyFiles(t *testing.T) {
 	needRoot(t)
 	dir := shared(t)
 	b := open(t, dir)
@@ -55,8 +55,8 @@ func TestStrangerCannotTouch(t *testing.T) {
 	}
 }
 
-// Nobody else can keep a dead job's claim or ticket alive.
-func TestStrangerCannotHoldTheDead(t *testing.T) {
+// No other user can keep a dead job's claim or ticket alive.
+func TestOtherUserCannotHoldDeadEntries(t *testing.T) {
 	needRoot(t)
 	dir := shared(t)
 	b := open(t, dir)
@@ -71,7 +71,7 @@ func TestStrangerCannotHoldTheDead(t *testing.T) {
 	defer p.Leave()
 	evil := newActor(t, dir, stranger)
 	for _, name := range names {
-		evil.tell("await", name) // a read lock, as soon as it can be had
+		evil.tell("await", name) // takes a read lock as soon as possible
 	}
 	victim.kill()
 	for range names {
@@ -88,24 +88,24 @@ func TestStrangerCannotHoldTheDead(t *testing.T) {
 	h.Release()
 }
 
-// What a file says of somebody else is not believed, also not by root; and nobody takes
-// a place or claim for another.
-func TestStrangerCannotForge(t *testing.T) {
+// A file's statements about another user are not believed, not even by root, and no user can make
+// a ticket or claim for another.
+func TestOtherUserCannotForge(t *testing.T) {
 	needRoot(t)
 	dir := shared(t)
 	b := open(t, dir)
 	evil := newActor(t, dir, stranger)
-	own := evil.ask("shelf")
+	own := evil.ask("userdir")
 	for i, uid := range []int{0, stranger + 1} {
 		c, ticket := claimOf("forged", 0), ticketOf("forged")
 		c.UID, ticket.UID, ticket.Number = uid, uid, int64(i+1)
 		name := fmt.Sprintf("%sforged-%d", kindClaim, i)
 		text, _ := encode(claimText{name, c})
 		evil.want("ok", "write", filepath.Join(own, name), pack(text))
-		// And the same on what looks like that user's shelf.
-		shelf := fmt.Sprint(filepath.Join(dir, b.prefix), uid, ".forged")
-		evil.want("ok", "mkdir", shelf)
-		evil.want("ok", "write", filepath.Join(shelf, name), pack(text))
+		// The same in a directory that looks like that user's.
+		userDir := fmt.Sprint(filepath.Join(dir, b.prefix), uid, ".forged")
+		evil.want("ok", "mkdir", userDir)
+		evil.want("ok", "write", filepath.Join(userDir, name), pack(text))
 		name = ticketName(ticket.Number, "x")
 		text, _ = encode(ticketText{name, ticket})
 		evil.want("ok", "write", filepath.Join(own, name), pack(text))
@@ -129,15 +129,15 @@ func TestStrangerCannotForge(t *testing.T) {
 	}
 }
 
-// The name of a user is that of his account, whatever his claims and tickets say.
-func TestNobodyTakesTheNameOfAnother(t *testing.T) {
+// The name of a user comes from his account, whatever his claims and tickets say.
+func TestUserNameIsThatOfTheAccount(t *testing.T) {
 	needRoot(t)
 	dir := shared(t)
 	b := open(t, dir)
 	b.etcDir = etc(t, fmt.Sprintf("root:x:0:0::/:/bin/sh\nevil:x:%d:5::/:/bin/sh\n", stranger), "", "")
 	for uid, name := range map[uint32]string{stranger: "evil", stranger + 1: ""} {
 		evil := newActor(t, dir, uid)
-		evil.want("ok", "take", "root", "0", "root") // as a job of that name, and as that user
+		evil.want("ok", "take", "root", "0", "root") // with a job and a user of that name
 		evil.want("1", "enqueue", "j", "root")
 		claims, err := b.Claims()
 		if err != nil || len(claims) != 1 || claims[0].User != name {
@@ -154,9 +154,9 @@ func TestNobodyTakesTheNameOfAnother(t *testing.T) {
 	}
 }
 
-// Whatever others lock of what they can open, nobody waits for it: the gate is no lock
+// Whatever other users lock, no request waits for it, since the decision lock is no file lock
 // (TRUST-17).
-func TestStrangerHoldsLocks(t *testing.T) {
+func TestOtherUserHoldsLocks(t *testing.T) {
 	needRoot(t)
 	dir := shared(t)
 	b := open(t, dir)
@@ -180,7 +180,7 @@ func TestStrangerHoldsLocks(t *testing.T) {
 	wantQuick(t, b)
 }
 
-// wantQuick wants that a start costs next to nothing.
+// wantQuick checks that a start takes hardly any time.
 func wantQuick(t *testing.T, b *Dir) {
 	t.Helper()
 	if took := cost(t, func() { start(t, b) }); took > 500*time.Millisecond {
@@ -188,7 +188,7 @@ func wantQuick(t *testing.T, b *Dir) {
 	}
 }
 
-// start does all that a start does.
+// start does everything with the ledger that a start of a job does.
 func start(t *testing.T, b *Dir) {
 	t.Helper()
 	g, err := b.LockDecision(t.Context())
@@ -214,17 +214,17 @@ func start(t *testing.T, b *Dir) {
 	}
 }
 
-// A user who keeps the gate, by one slip or by many, is waited for once and for so long as
-// an honest one may take; then he is known, by name, and not waited for again. An honest one
-// who opens it is waited for until then.
-func TestWhoKeepsTheGate(t *testing.T) {
+// A user who keeps the decision lock, by one entry or by many, is waited for once, for as long as
+// an honest user may take. Then he is reported by name, and not waited for again. An honest user
+// is waited for until he releases it.
+func TestDecisionLockHeldTooLong(t *testing.T) {
 	needRoot(t)
 	dir := shared(t)
 	b := open(t, dir)
 	b.HolderWait = 2 * time.Second
 	evil := newActor(t, dir, stranger)
 	for range 5 {
-		evil.want("ok", "slip")
+		evil.want("ok", "keep-lock")
 	}
 	for try := range 2 {
 		began := time.Now()
@@ -244,7 +244,7 @@ func TestWhoKeepsTheGate(t *testing.T) {
 	}
 	honest := newActor(t, dir, stranger+1)
 	b.HolderWait = 20 * time.Second
-	honest.want("ok", "gate") // he waits for nobody but evil, whom he does not know yet
+	honest.want("ok", "lock") // it waits only for evil, who is not recorded as unresponsive yet
 	got := make(chan error)
 	go func() {
 		g, err := b.LockDecision(t.Context())
@@ -264,8 +264,8 @@ func TestWhoKeepsTheGate(t *testing.T) {
 	}
 }
 
-// One has the gate at a time, however many come at once and from whatever users.
-func TestGateContention(t *testing.T) {
+// Only one request has the decision lock at a time, however many come at once from different users.
+func TestDecisionLockContention(t *testing.T) {
 	dir := shared(t)
 	umpire := filepath.Join(dir, "umpire")
 	uids := []uint32{0, 0, 0, 0}
@@ -277,16 +277,16 @@ func TestGateContention(t *testing.T) {
 		all = append(all, newActor(t, dir, uid))
 	}
 	for _, a := range all {
-		a.tell("gates", "100", umpire)
+		a.tell("takeLocks", "100", umpire)
 	}
 	for _, a := range all {
 		a.want("ok")
 	}
 }
 
-// Somebody sits on the name of a user's shelf, in whatever way: the user takes another name,
-// and is seen by all.
-func TestSquattedShelf(t *testing.T) {
+// If another user has taken the name of a user's directory, the user takes another name,
+// and all others find it.
+func TestSquattedUserDir(t *testing.T) {
 	needRoot(t)
 	const victim = stranger + 1
 	secret := t.TempDir()
@@ -306,7 +306,7 @@ func TestSquattedShelf(t *testing.T) {
 			spoil(evil, fmt.Sprint(filepath.Join(dir, b.prefix), victim))
 			poor.want("ok", "take", "j", "0")
 			poor.want("1", "enqueue", "j")
-			poor.want("ok", "gate")
+			poor.want("ok", "lock")
 			wantClaims(t, b, "j")
 			if left, _ := os.ReadDir(secret); len(left) > 0 {
 				t.Error("a link was followed")
@@ -315,28 +315,28 @@ func TestSquattedShelf(t *testing.T) {
 	}
 }
 
-// A shelf that others may write to, or that leads elsewhere, is not believed.
-func TestOpenShelf(t *testing.T) {
+// A user directory that others may write to, or that is a link, is not believed.
+func TestWritableUserDir(t *testing.T) {
 	needRoot(t)
 	dir := shared(t)
 	b := open(t, dir)
 	victim := newActor(t, dir, stranger)
 	victim.want("ok", "take", "j", "0")
 	wantClaims(t, b, "j")
-	shelf := filepath.Dir(files(t, b, kindClaim)[0])
+	userDir := filepath.Dir(files(t, b, kindClaim)[0])
 	for _, mode := range []os.FileMode{0o777, 0o775, 0o777 | os.ModeSticky, 0o700} {
-		if err := os.Chmod(shelf, mode); err != nil {
+		if err := os.Chmod(userDir, mode); err != nil {
 			t.Fatal(err)
 		}
 		wantClaims(t, b)
 	}
-	if err := errors.Join(os.Chmod(shelf, 0o755), os.Rename(shelf, shelf+".x"), os.Symlink(shelf+".x", shelf)); err != nil {
+	if err := errors.Join(os.Chmod(userDir, 0o755), os.Rename(userDir, userDir+".x"), os.Symlink(userDir+".x", userDir)); err != nil {
 		t.Fatal(err)
 	}
 	wantClaims(t, b, "j") // under the name with the dot, and once
 }
 
-// All that can lie on a shelf under the names of claims and tickets does no harm.
+// Files of any kind under the names of claims and tickets do no harm.
 func TestJunk(t *testing.T) {
 	dir := shared(t)
 	b := open(t, dir)
@@ -356,7 +356,7 @@ func TestJunk(t *testing.T) {
 		for i, text := range []string{"{", "null", "[]", "{}", strings.Repeat("[", 100_000), huge, "\x00\xff",
 			`{"file":"` + kind + `a","job":"../x"}`, strings.Replace(valid(kind+"8"), `"job":"j"`, `"job":"a/b"`, 1)} {
 			if kind == kindLock && i == 8 {
-				continue // that is all there is to a slip
+				continue // a decision lock has no contents
 			}
 			if err := s.evil("write", []string{fmt.Sprint(path, i), text}); err != nil {
 				t.Fatal(err)
@@ -384,8 +384,8 @@ func TestJunk(t *testing.T) {
 	wantQuick(t, b)
 }
 
-// Root removes anybody's leftovers; others only their own, and pass over the rest.
-func TestWhoSweeps(t *testing.T) {
+// Root removes leftovers of all users. Others remove only their own, and skip the rest.
+func TestWhoRemovesLeftovers(t *testing.T) {
 	needRoot(t)
 	dir := shared(t)
 	b := open(t, dir)
@@ -396,7 +396,7 @@ func TestWhoSweeps(t *testing.T) {
 	}
 	leave(0)
 	leave(stranger + 1)
-	leave(stranger) // sweeps nothing: it has none, and those of others stay
+	leave(stranger) // removes nothing: it has none, and those of others stay
 	if left := files(t, b, kindClaim); len(left) != 3 {
 		t.Errorf("left: %q, want those of three users", left)
 	}
@@ -414,7 +414,7 @@ func TestWhoSweeps(t *testing.T) {
 	}
 }
 
-// A user's claims are seen, and a directory of his is refused by all others.
+// A user's claims are visible to others, and a ledger directory of one user is refused by all others.
 func TestTwoUsers(t *testing.T) {
 	needRoot(t)
 	dir := shared(t)
@@ -437,8 +437,8 @@ func TestTwoUsers(t *testing.T) {
 	}
 }
 
-// What one user brings beyond all measure is not looked at, and those without a name
-// have the limits of one; others are not affected.
+// Entries of a user beyond the limits are not read, and users without an account
+// have the limits of one together. Other users are not affected.
 func TestLimits(t *testing.T) {
 	b := open(t, shared(t))
 	b.etcDir = etc(t, "ann:x:5:5::/:/bin/sh\n", "ann:100000:65536\n", "passwd: files")
@@ -460,7 +460,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// etc is a database of users.
+// etc makes a user database.
 func etc(t *testing.T, passwd, subuid, nsswitch string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -472,8 +472,8 @@ func etc(t *testing.T, passwd, subuid, nsswitch string) string {
 	return dir
 }
 
-// Who is a user of his own: those with a name, and where a directory service knows more of
-// them all whose number nobody has lent.
+// Users with an account count as one each. With a directory service, so do
+// all uids that are not subordinate IDs.
 func TestDatabase(t *testing.T) {
 	for sources, remote := range map[string]bool{"files": false, "files systemd": false, "compat # sss": false,
 		"files sss": true, "sss files": true, "files [SUCCESS=merge] ldap": true} {
@@ -487,8 +487,8 @@ func TestDatabase(t *testing.T) {
 	}
 }
 
-// A user who closes many claims that stay locked has nobody wait for them.
-func TestManyClaimsKeepNoWatcherBusy(t *testing.T) {
+// A user who closes many claims that stay locked delays no watcher.
+func TestManyClaimsDoNotDelayWatcher(t *testing.T) {
 	needRoot(t)
 	dir := shared(t)
 	b := open(t, dir)

@@ -1,6 +1,6 @@
 /*
-Package ledger keeps jobs of all users out of each other's way on one node, and in
-line, without a daemon: by files in a directory that all share, and locks on them.
+Package ledger coordinates the jobs of all users on one node: it records claims of CPUs and keeps a
+queue. There is no daemon, only files in a directory that all users share, and locks on them.
 
 	job A (helper)        directory of all, sticky, mode 1777           job B (helper)
 	  |                                                                      |
@@ -12,20 +12,20 @@ line, without a daemon: by files in a directory that all share, and locks on the
 	  | Leave, or death of A ------> (lock gone)                             |
 	  |                              inotify -------------------> Turn: my turn
 
-An entry counts as long as it is locked, and the kernel drops the lock when its holder
-dies, however it dies. Only the owner of a file can lock it so, since it takes a
-descriptor that may write. Of the entries of somebody else nothing is believed but what he
-may say of himself, and they are in a directory of his own (a shelf), so that he fills no
-other with what he makes (TRUST-14).
+An entry counts while its file is locked. The kernel drops the lock when the holder of the file
+dies, however it dies. Only the owner of a file can lock it in this way, since the lock needs a
+descriptor opened for writing. An entry of another user is believed only in what it says about
+that user's own job. Each user has a directory for his entries, so that no user can fill
+that of another (TRUST-14).
 
-Two jobs do not take the same CPUs since each shows its claim first and then looks for
-others: of two in conflict at least one sees the other, and steps back. The gate only
-makes that rare and fair. It is no lock that somebody could keep, but an entry like all
-others: each shows one of his own, and waits for those that were there before, for a while
+Two jobs do not take the same CPUs, because each first shows its claim and then looks for
+claims of others. Of two claims in conflict at least one sees the other and is withdrawn. The decision lock only
+makes such conflicts rare and the order fair. It cannot be kept by one user forever, because it is an entry like
+all others: each request shows its own, and waits for a limited time for those shown before
 (TRUST-17).
 
-The package knows nothing of networks, helpers and plans, and keeps nothing of a job
-that has ended. Other systems than Linux have the types, but no Dir.
+The package knows nothing about networks, helpers and plans, and keeps nothing of a job
+that has ended. On systems other than Linux it has the types, but no Dir.
 */
 package ledger
 
@@ -38,30 +38,30 @@ import (
 	"remshell/job"
 )
 
-// Default is the directory of the shelves: not one of our own below it, since in a sticky
-// directory its owner, whoever came first, may remove the files of others.
+// Default is the default ledger directory. It is not a directory of our own below /var/tmp: the owner of a sticky
+// directory, the first user to make it, could remove the files of others.
 const Default = "/var/tmp"
 
-// What the files say.
+// The contents of claim and ticket files.
 type (
 	Claim  = job.Claim
 	Ticket = job.Ticket
 )
 
-// OtherClaims is what living claims hold of a node: those of our own user one by one, as we may
-// be inside of one of his jobs, and of all other users what they hold together and never a
-// list of what was read (TRUST-15).
+// OtherClaims summarizes claims of other jobs on a node. Claims of our own user are listed one by one, since this job
+// may run inside one of these jobs. Claims of all other users are only added up, so that their number
+// takes no memory (TRUST-15).
 type OtherClaims struct {
 	Mine             []Claim // oldest first
 	OtherUsers       job.Occupancy
-	OtherUsersClaims int    // claims of other users
-	OtherJob         job.ID // of them
+	OtherUsersClaims int    // number of claims of other users
+	OtherJob         job.ID // one of these jobs
 }
 
-// Occupancy is what all of them hold together.
+// Occupancy returns the sum of all claims in o.
 func (o OtherClaims) Occupancy() job.Occupancy { return OccupancyOf(o.Mine, nil).Union(o.OtherUsers) }
 
-// OccupancyOf adds up what claims hold of a node, but for those that without is true of.
+// OccupancyOf adds up claims, without those for which without is true. If without is nil, it adds up all.
 func OccupancyOf(claims []Claim, without func(Claim) bool) job.Occupancy {
 	var t claimSum
 	for _, c := range claims {
@@ -72,20 +72,20 @@ func OccupancyOf(claims []Claim, without func(Claim) bool) job.Occupancy {
 	return t.occupancy()
 }
 
-// A claimSum adds up claims: sets, which grow no further than a node has CPUs and GPUs.
+// A claimSum adds up claims. It takes no more memory than the node's CPUs, GPUs and users need.
 type claimSum struct {
 	ranks, boundRanks int
 	exclusive         bool
-	busyCPUs          []uint64 // a bit for each CPU
-	unsharedCPUs      []uint64 // likewise, of jobs that do not share
+	busyCPUs          []uint64 // one bit per CPU
+	unsharedCPUs      []uint64 // likewise, CPUs of jobs that do not share them
 	gpus              map[string]bool
-	holders           map[int]userCPUs // who holds how much, by uid
+	holders           map[int]userCPUs // use of each user, by uid
 }
 
-// A userCPUs is what one user holds of a node.
+// A userCPUs is one user's part of a node.
 type userCPUs struct {
 	cpus   int
-	oldest Claim // the oldest of his claims, without its ranks
+	oldest Claim // the user's oldest claim, without its ranks
 }
 
 func (t *claimSum) addClaim(c Claim) {
@@ -118,7 +118,7 @@ func (t *claimSum) addClaim(c Claim) {
 	t.holders[c.UID] = h
 }
 
-// setBit sets the bit of a CPU, and returns 1 if it was not set before.
+// setBit sets the bit of a CPU. It returns 1 if the bit was not set before, else 0.
 func setBit(bits *[]uint64, cpu int) int {
 	word, bit := cpu/64, uint64(1)<<(cpu%64)
 	if word >= len(*bits) {
@@ -131,7 +131,7 @@ func setBit(bits *[]uint64, cpu int) int {
 	return 1
 }
 
-// bitNumbers lists the bits that are set.
+// bitNumbers returns the numbers of all bits that are set.
 func bitNumbers(bits []uint64) (set []int) {
 	for word, left := range bits {
 		for ; left != 0; left &= left - 1 {
@@ -174,10 +174,10 @@ func (t *claimSum) occupancy() job.Occupancy {
 	return u
 }
 
-// nameOrUID is what to call a user whose name may not be known.
+// nameOrUID returns the user's name, or "uid N" if the name is empty.
 func nameOrUID(name string, uid int) string { return cmp.Or(name, fmt.Sprint("uid ", uid)) }
 
-// compareAge sorts claims by age, and equally old ones by name.
+// compareAge orders claims by age, the oldest first, and claims of equal age by job ID.
 func compareAge(a, d Claim) int {
 	return cmp.Or(a.Since.Compare(d.Since), cmp.Compare(a.Job, d.Job))
 }

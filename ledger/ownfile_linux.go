@@ -12,26 +12,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An ownFile is one on our own shelf: written and locked before it has a name that others
-// look at, and held until drop or death.
+// An ownFile is a file in our own user directory. It is written and locked before it gets a name that others
+// look for, and is held until remove or the death of this process.
 //
-//	O_TMPFILE, or new-RANDOM   mode 0600: nobody else can open it, let alone lock it
+//	O_TMPFILE, or new-RANDOM   mode 0600: no other user can open or lock it
 //	write, lock, mode 0644
-//	show: link to its name     fails if there is such a name
+//	show: link to its name     fails if the name exists
 type ownFile struct {
 	d       *Dir
-	dir     int // descriptor of the shelf
+	dir     int // file descriptor of the user directory
 	userDir userDir
 	file    inode
-	size    int // of the text
+	size    int // size of the text in bytes
 
 	mu    sync.Mutex // guards what follows
-	fd    int        // -1: dropped
-	name  string     // "": not shown, and without a name
+	fd    int        // -1: removed
+	name  string     // empty: the file has no name yet
 	touch *time.Timer
 }
 
-// newUnnamed makes a file of ours that nobody sees.
+// newUnnamed makes a file that no other user can see.
 func (d *Dir) newUnnamed() (*ownFile, error) {
 	dir, own, err := d.openOwnDir()
 	if err != nil {
@@ -55,11 +55,12 @@ func (d *Dir) newUnnamed() (*ownFile, error) {
 	return s, nil
 }
 
+// create creates the file, without a name if the file system supports that.
 func (s *ownFile) create() (err error) {
 	if !s.d.testWithout.tmpfile {
 		s.fd, err = openat(s.dir, ".", unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
 		switch err {
-		case unix.EOPNOTSUPP, unix.EISDIR, unix.ENOENT, unix.EINVAL: // not this file system
+		case unix.EOPNOTSUPP, unix.EISDIR, unix.ENOENT, unix.EINVAL: // not supported by this file system
 		default:
 			return err
 		}
@@ -72,8 +73,8 @@ func (s *ownFile) create() (err error) {
 	return err
 }
 
-// write replaces the text. It cuts off what is left of a longer one only after that: ext4
-// would write a file to the disk as it is closed that has been cut to nothing before
+// write replaces the text. It truncates a longer old text only afterwards: if a file was truncated to nothing,
+// ext4 writes it to disk when it is closed
 // (auto_da_alloc in ext4(5)), which takes milliseconds.
 func (s *ownFile) write(text []byte) error {
 	for at := 0; at < len(text); {
@@ -92,9 +93,9 @@ func (s *ownFile) write(text []byte) error {
 	return nil
 }
 
-// lock takes the lock that says we live, and lets all read the file. The lock is of the
-// open file and not of the process (F_OFD_SETLK), so that to close another descriptor
-// does not end it. It is no flock(2), which everybody could hold who may read the file.
+// lock takes the write lock, which shows that the holder lives, and makes the file readable for all. The lock belongs to the
+// open file and not to the process (F_OFD_SETLK), so that closing another descriptor
+// does not release it. flock(2) would not do: every user who may read the file could hold it.
 func (s *ownFile) lock() error {
 	l := unix.Flock_t{Type: unix.F_WRLCK}
 	if err := unix.FcntlFlock(uintptr(s.fd), unix.F_OFD_SETLK, &l); err != nil {
@@ -106,7 +107,7 @@ func (s *ownFile) lock() error {
 	return nil
 }
 
-// show gives the file its name. An error that is unix.EEXIST says that there is one.
+// show gives the file its name. It returns unix.EEXIST if the name exists.
 func (s *ownFile) show(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,8 +123,8 @@ func (s *ownFile) show(name string) error {
 	return &UnusableError{s.d.path, err}
 }
 
-// link links the file to a name; one that has a name loses that. Where there are no hard
-// links it is renamed.
+// link links the file to a name and removes its old name, if any. If the file system has no hard
+// links, it renames the file.
 func (s *ownFile) link(name string) error {
 	if s.name == "" {
 		return unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", s.fd), s.dir, name, unix.AT_SYMLINK_FOLLOW)
@@ -141,7 +142,7 @@ func (s *ownFile) link(name string) error {
 	return err
 }
 
-// replace gives the file the name of another one of ours, which loses it at that moment.
+// replace gives the file the name of another file of ours, atomically. The other file loses the name.
 func (s *ownFile) replace(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,7 +161,7 @@ func (s *ownFile) replace(name string) error {
 	return nil
 }
 
-// touchFile touches the file, or systemd-tmpfiles would take it for abandoned after a month.
+// touchFile updates the file's times. Otherwise systemd-tmpfiles would remove it after a month.
 func (s *ownFile) touchFile() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,8 +173,8 @@ func (s *ownFile) touchFile() {
 	s.touch.Reset(touchEvery)
 }
 
-// remove removes the file and then unlocks it, so that nobody finds a leftover. It may be
-// called again.
+// remove removes the file and then unlocks it, so that it is never seen as a leftover. It may be
+// called more than once.
 func (s *ownFile) remove() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -192,7 +193,7 @@ func (s *ownFile) remove() error {
 	return err
 }
 
-// writeAndShow writes, locks and shows the file, and drops it if that fails.
+// writeAndShow writes, locks and shows the file. If that fails, it removes the file.
 func (s *ownFile) writeAndShow(name string, text []byte) error {
 	err := s.write(text)
 	if err == nil {
@@ -207,20 +208,20 @@ func (s *ownFile) writeAndShow(name string, text []byte) error {
 	return err
 }
 
-// shownAt is when the file was shown, by the kernel's clock.
+// shownAt returns when the file was shown, in ns of Unix time by the kernel's clock.
 func (s *ownFile) shownAt() (int64, error) {
 	var st unix.Stat_t
 	err := unix.Fstat(s.fd, &st)
 	return st.Ctim.Nano(), err
 }
 
-// showAgain shows the file anew, as if it had come only now.
+// showAgain renews the time at which the file was shown.
 func (s *ownFile) showAgain() error { return unix.Fchmod(s.fd, 0o644) }
 
-// path is where the file is in the directory.
+// path returns the path of the file within the ledger directory.
 func (s *ownFile) path() string { return s.userDir.name + "/" + s.name }
 
-// randomName is part of a name that nobody can have taken on purpose.
+// randomName returns a random part of a file name, which no other user can predict and block.
 func randomName() string {
 	var raw [8]byte
 	rand.Read(raw[:]) // never fails

@@ -15,9 +15,9 @@ import (
 	"remshell/job"
 )
 
-// A hundred tickets of a user whom we pass are ahead of us no more, and of our next requests
-// neither; those of others stay, and nobody else has passed him (TRUST-18).
-func TestPass(t *testing.T) {
+// A hundred tickets of a user are overtaken, also by our next requests.
+// Those of other users stay ahead, and other users have not overtaken any (TRUST-18).
+func TestOvertake(t *testing.T) {
 	needRoot(t)
 	dir := shared(t)
 	b := open(t, dir)
@@ -64,7 +64,7 @@ func TestPass(t *testing.T) {
 	}
 }
 
-// Notes are our own: a file that others made, or junk, is none.
+// Notes are our own: a file that another user made, or an invalid one, counts as empty.
 func TestNotes(t *testing.T) {
 	needRoot(t)
 	dir := shared(t)
@@ -92,7 +92,7 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// Root ends who holds a claim or a ticket; others their own only, and are told who may
+// Root can evict the holder of any claim or ticket. Others can evict only their own, and the error says who may
 // (TRUST-19).
 func TestEvict(t *testing.T) {
 	needRoot(t)
@@ -106,7 +106,7 @@ func TestEvict(t *testing.T) {
 		t.Errorf("another user: %q", got)
 	}
 	wantClaims(t, b, "j", "k")
-	bystander := newActor(t, dir, stranger) // of the same user, which has the file open without its lock
+	bystander := newActor(t, dir, stranger) // of the same user, with the file open but without its lock
 	bystander.want("ok", "keep", files(t, b, kindClaim)[0])
 	done, err := b.Evict(t.Context(), job.Key{Job: "j", UID: stranger})
 	if err != nil || len(done) != 2 {
@@ -134,8 +134,8 @@ func TestEvict(t *testing.T) {
 	other.want("ok", "evict-child", "k2")
 }
 
-// A number that another process has by now is not signalled: it does not hold the entry.
-func TestEvictStrikesNoStranger(t *testing.T) {
+// A process that has got the number of a former holder is not signaled, since it does not hold the entry.
+func TestEvictSparesOtherProcesses(t *testing.T) {
 	needRoot(t)
 	dir := shared(t)
 	b := open(t, dir)
@@ -157,8 +157,8 @@ func TestEvictStrikesNoStranger(t *testing.T) {
 	innocent.want("", "claims")
 }
 
-// A holder that does not listen is killed, and all that has its lock with it.
-func TestEvictTheDeaf(t *testing.T) {
+// A holder that ignores SIGTERM is killed, with all processes that have its lock.
+func TestEvictKills(t *testing.T) {
 	needRoot(t)
 	dir := shared(t)
 	b := open(t, dir)

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// recheckEvery is how long a waiter trusts that it would have been told.
+// recheckEvery is how long a waiter relies on notifications before it checks by itself.
 const recheckEvery = 10 * time.Second
 
-// Tickets lists who waits, in the order of their numbers. With a *LimitError it is not all
-// there is.
+// Tickets returns the tickets in the queue, ordered by number. If the error is a *LimitError, some
+// are missing.
 func (d *Dir) Tickets() ([]Ticket, error) {
 	l := d.newReader(nil)
 	all, err := l.readTickets()
@@ -26,8 +26,8 @@ func (d *Dir) Tickets() ([]Ticket, error) {
 	return tickets, cmp.Or(err, l.readError)
 }
 
-// CountWaiting counts the tickets that a request without one has ahead: those whose user we have
-// passed lately are none (TRUST-18). The first of the others is returned too.
+// CountWaiting returns the number of tickets ahead of a request without a ticket, and the first of these. It leaves out
+// tickets that our user has overtaken lately (TRUST-18).
 func (d *Dir) CountWaiting() (n int, head Ticket, err error) {
 	all, err := d.newReader(nil).readTickets()
 	if all = d.withoutOvertaken(all); len(all) > 0 {
@@ -44,13 +44,13 @@ func (d *Dir) withoutOvertaken(all []queuedTicket) []queuedTicket {
 	return slices.DeleteFunc(all, func(w queuedTicket) bool { return n.isOvertaken(w.Ticket, now) })
 }
 
-// A queuedTicket is a ticket and the file it was read from.
+// A queuedTicket is a ticket with the file that it was read from.
 type queuedTicket struct {
 	entry
 	Ticket
 }
 
-// readTickets are all believable ones, in their order.
+// readTickets returns all valid tickets in the order of the queue.
 func (l *reader) readTickets() (all []queuedTicket, err error) {
 	each := make(map[int]int)
 	err = l.readKind(kindTicket, func(s entry) {
@@ -69,19 +69,19 @@ func (l *reader) readTickets() (all []queuedTicket, err error) {
 	return all, err
 }
 
-// A QueuePlace is kept until Leave or the death of this process.
+// A QueuePlace is a place in the queue. It lasts until Leave or the death of this process.
 type QueuePlace struct {
 	Ticket Ticket
 
 	d    *Dir
 	file *ownFile
 
-	mu    sync.Mutex     // guards what follows
+	mu    sync.Mutex     // guards ahead
 	ahead []queuedTicket // the tickets before ours, in their order
 }
 
-// Enqueue takes the next number. The ticket is locked before anybody can see it.
-// *UnusableError says that there can be no queue here.
+// Enqueue puts a ticket with the next number into the queue. The ticket is locked before others can see it.
+// Enqueue returns *UnusableError if the ledger cannot be used.
 func (d *Dir) Enqueue(t Ticket) (*QueuePlace, error) {
 	if err := errors.Join(checkTicket(t), checkOwner(t.UID)); err != nil {
 		return nil, fmt.Errorf("ticket: %w", err)
@@ -110,10 +110,10 @@ func (d *Dir) Enqueue(t Ticket) (*QueuePlace, error) {
 	}
 }
 
-// maxTicketTies is how often in a row others may take the same number at the same moment.
+// maxTicketTies is the most retries because others took the same number at the same moment.
 const maxTicketTies = 100
 
-// nextTicketNumber is the number behind all that wait.
+// nextTicketNumber returns the number after all tickets in the queue.
 func nextTicketNumber(alive []queuedTicket) int64 {
 	var present []int64
 	for _, w := range alive {
@@ -125,7 +125,7 @@ func nextTicketNumber(alive []queuedTicket) int64 {
 	return nextNumber(present[0], present)
 }
 
-// showTicket shows a ticket under its number.
+// showTicket writes a ticket to a file and shows it under its number.
 func (d *Dir) showTicket(t Ticket) (*ownFile, error) {
 	name := ticketName(t.Number, randomName())
 	text, err := encode(ticketText{name, t})
@@ -139,11 +139,11 @@ func (d *Dir) showTicket(t Ticket) (*ownFile, error) {
 	return s, s.writeAndShow(name, text)
 }
 
-// ticketsBefore lists the tickets with lower numbers. Since every new one gets a higher number
-// than ours, they only become fewer; one that comes later with a lower number all the
-// same was pushed in, and does not hold up those who wait already. Of those that took one
-// number at the same moment only the first by name keeps it, when the others have gone: one
-// that does not go has not seen us, and is before us.
+// ticketsBefore returns the tickets with lower numbers. New tickets get higher numbers than ours,
+// so this list can only shrink. A ticket that comes later with a lower number is ignored: it
+// was made to jump the queue. If several tickets took the
+// same number at the same moment, alone is true only for the first by name, once the others have withdrawn. One
+// that does not withdraw has not seen ours, and is ahead.
 func (d *Dir) ticketsBefore(number int64, mine string) (ahead []queuedTicket, alone bool, err error) {
 	deadline := time.Now().Add(tieWait)
 	for pause := 500 * time.Microsecond; ; pause *= 2 {
@@ -166,12 +166,12 @@ func (d *Dir) ticketsBefore(number int64, mine string) (ahead []queuedTicket, al
 	}
 }
 
-// Ahead counts the living tickets before ours.
+// Ahead returns the number of live tickets before ours.
 func (p *QueuePlace) Ahead() (int, error) {
 	return p.dropGone(func(entry) bool { return true }), nil
 }
 
-// Head is the ticket at the head of the queue, as we see it; false: that is ours.
+// Head returns the ticket at the head of the queue. It returns false if that is ours.
 func (p *QueuePlace) Head() (Ticket, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -181,9 +181,9 @@ func (p *QueuePlace) Head() (Ticket, bool) {
 	return p.ahead[0].Ticket, true
 }
 
-// Overtake goes ahead of a user: none of his tickets that wait now is before ours any more, nor
-// before those of our user's other requests for a while. With a number it is that one
-// ticket only (TRUST-18).
+// Overtake moves this place ahead of the tickets that a user has in the queue now. For a while it also
+// moves our user's other requests ahead of them. If number is not 0, it applies to that ticket
+// only (TRUST-18).
 func (p *QueuePlace) Overtake(uid int, number int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -198,17 +198,17 @@ func (p *QueuePlace) Overtake(uid int, number int64) {
 	p.d.writeNotes(func(n *rememberedUsers) { n.Overtaken = append(n.Overtaken, overtaken{uid, first, last, time.Now()}) })
 }
 
-// dropGone drops those tickets of the ones asked for that are gone, and counts the rest.
-func (p *QueuePlace) dropGone(ask func(entry) bool) int {
+// dropGone checks the tickets for which check is true, removes those that are gone, and returns the number of tickets left.
+func (p *QueuePlace) dropGone(check func(entry) bool) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ahead = slices.DeleteFunc(p.ahead, func(w queuedTicket) bool {
-		return ask(w.entry) && !p.d.isAlive(w.entry)
+		return check(w.entry) && !p.d.isAlive(w.entry)
 	})
 	return len(p.ahead)
 }
 
-// Leave gives the place up. It may be called again.
+// Leave gives up the place. It may be called more than once.
 func (p *QueuePlace) Leave() error {
 	if err := p.file.remove(); err != nil {
 		return fmt.Errorf("ticket in %s: %w", p.d.path, err)
@@ -216,23 +216,23 @@ func (p *QueuePlace) Leave() error {
 	return nil
 }
 
-// WaitForTurn blocks until no living ticket is ahead, or ctx ends. moved, if not nil, is told how
-// many are ahead, first and whenever that has changed. Nobody polls: the kernel tells
-// of each file's end, and only that file is looked at then.
+// WaitForTurn blocks until no live ticket is ahead, or ctx ends. If moved is not nil, it is called with the number
+// of tickets ahead, at first and after each change. There is no polling: inotify reports
+// the end of each file, and only that file is checked then.
 func (p *QueuePlace) WaitForTurn(ctx context.Context, moved func(ahead int)) error {
 	w := newWatcher(p.d)
 	defer w.close()
 	for _, s := range p.copyAhead() {
 		w.watchEntry(s.entry)
 	}
-	told := -1
-	ask := func(entry) bool { return true }
+	reported := -1
+	check := func(entry) bool { return true }
 	for {
-		n := p.dropGone(ask)
-		if n != told && moved != nil {
+		n := p.dropGone(check)
+		if n != reported && moved != nil {
 			moved(n)
 		}
-		told = n
+		reported = n
 		if n == 0 {
 			return nil
 		}
@@ -240,19 +240,19 @@ func (p *QueuePlace) WaitForTurn(ctx context.Context, moved func(ahead int)) err
 		if err != nil {
 			return err
 		}
-		ask = p.mayHaveGone(ctx, ended)
+		check = p.mayHaveGone(ctx, ended)
 	}
 }
 
-// copyAhead is a copy, for who looks at it without the lock.
+// copyAhead returns a copy of the tickets ahead.
 func (p *QueuePlace) copyAhead() []queuedTicket {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.ahead)
 }
 
-// mayHaveGone tells which tickets to look at after some have ended: those, or all if it is
-// not known which, or the one before ours if nothing happened for long.
+// mayHaveGone returns a filter for the tickets to check after changes: those that ended, all if these
+// are unknown, or only the last one before ours if nothing has happened for long.
 func (p *QueuePlace) mayHaveGone(ctx context.Context, ended changes) func(entry) bool {
 	if ended.unknown {
 		return func(entry) bool { return true }

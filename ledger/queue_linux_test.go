@@ -19,7 +19,7 @@ func TestNextNumber(t *testing.T) {
 		{0, nil, 1},
 		{1, []int64{1, 2, 3}, 4},
 		{5, []int64{2, 5, 9}, 10},
-		{5, []int64{5, maxNumber}, 6}, // somebody would end the queue
+		{5, []int64{5, maxNumber}, 6}, // the largest number would end the queue
 		{0, []int64{maxNumber}, 1},
 		{maxNumber, []int64{maxNumber}, 1},
 		{maxNumber, []int64{1, 2, maxNumber}, 3},
@@ -31,7 +31,7 @@ func TestNextNumber(t *testing.T) {
 	}
 }
 
-// Twenty waiters get their turn in the order of their tickets.
+// Twenty waiters are served in the order of their tickets.
 func TestOrder(t *testing.T) {
 	dir := shared(t)
 	var queue []*actor
@@ -54,7 +54,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// The head, one in the middle and the last are killed: the others keep their order.
+// The first, a middle and the last waiter are killed: the others keep their order.
 func TestKilledWaiters(t *testing.T) {
 	dir := shared(t)
 	b := open(t, dir)
@@ -65,7 +65,7 @@ func TestKilledWaiters(t *testing.T) {
 		a.want(fmt.Sprint("ahead ", i), "turn")
 		queue = append(queue, a)
 	}
-	heard := func(a *actor, want ...string) {
+	received := func(a *actor, want ...string) {
 		t.Helper()
 		for _, w := range want {
 			if got := a.hear(); got != w {
@@ -73,18 +73,18 @@ func TestKilledWaiters(t *testing.T) {
 			}
 		}
 	}
-	heard(queue[0], "turn")
+	received(queue[0], "turn")
 	queue[2].kill()
-	heard(queue[3], "ahead 2")
-	heard(queue[4], "ahead 3")
-	heard(queue[5], "ahead 4")
+	received(queue[3], "ahead 2")
+	received(queue[4], "ahead 3")
+	received(queue[5], "ahead 4")
 	queue[0].kill()
-	heard(queue[1], "ahead 0", "turn")
-	heard(queue[3], "ahead 1")
-	heard(queue[4], "ahead 2")
+	received(queue[1], "ahead 0", "turn")
+	received(queue[3], "ahead 1")
+	received(queue[4], "ahead 2")
 	queue[5].kill()
 	queue[1].want("ok", "leave")
-	heard(queue[3], "ahead 0", "turn")
+	received(queue[3], "ahead 0", "turn")
 	tickets, err := b.Tickets()
 	if err != nil || len(tickets) != 2 || tickets[0].Number != 4 || tickets[1].Number != 5 {
 		t.Errorf("tickets %v, %v", tickets, err)
@@ -102,9 +102,9 @@ func TestKilledWaiters(t *testing.T) {
 	p.Leave()
 }
 
-// Many come at once and some are killed as they come: each number is one waiter's, and
-// those that live have their turns in order of numbers.
-func TestCrush(t *testing.T) {
+// Many arrive at once and some are killed while they do. Each number belongs to one waiter, and
+// the others are served in the order of numbers.
+func TestManyEnqueueAtOnce(t *testing.T) {
 	dir := shared(t)
 	b := open(t, dir)
 	var coming []*actor
@@ -150,8 +150,8 @@ func TestCrush(t *testing.T) {
 	}
 }
 
-// A waiter can be called off, and then leaves no trace.
-func TestTurnEndsWithContext(t *testing.T) {
+// A waiter can be canceled, and then leaves nothing behind.
+func TestWaitForTurnEndsWithContext(t *testing.T) {
 	b := open(t, shared(t))
 	first, err1 := b.Enqueue(ticketOf("j1"))
 	second, err2 := b.Enqueue(ticketOf("j2"))
@@ -169,8 +169,8 @@ func TestTurnEndsWithContext(t *testing.T) {
 	}
 }
 
-// Where the kernel has no more inotify instances for this user, it takes a little longer.
-func TestBlindTurn(t *testing.T) {
+// Without a free inotify instance waiting takes a little longer.
+func TestWaitForTurnWithoutInotify(t *testing.T) {
 	dir := shared(t)
 	b := open(t, dir)
 	b.testWithout.inotify = true
@@ -192,7 +192,7 @@ func TestBlindTurn(t *testing.T) {
 	}
 }
 
-// One ticket with the largest number neither ends the queue nor holds it up.
+// A ticket with the largest number neither ends the queue nor delays it.
 func TestFarNumbers(t *testing.T) {
 	b := open(t, shared(t))
 	far := ticketOf("far")
@@ -217,13 +217,13 @@ func TestFarNumbers(t *testing.T) {
 	}
 }
 
-// The gate of a launcher that is killed is open.
-func TestGateOfKilled(t *testing.T) {
+// The decision lock of a launcher that is killed is free.
+func TestDecisionLockOfKilled(t *testing.T) {
 	dir := shared(t)
 	b := open(t, dir)
 	for range 20 {
 		a := newActor(t, dir, 0)
-		a.want("ok", "gate")
+		a.want("ok", "lock")
 		time.AfterFunc(time.Millisecond, func() { a.cmd.Process.Kill() })
 		g, err := b.LockDecision(t.Context())
 		if err != nil || g.Warning != nil {
@@ -233,8 +233,8 @@ func TestGateOfKilled(t *testing.T) {
 	}
 }
 
-// Those who come in between with low numbers do not hold up who waits already.
-func TestPushedIn(t *testing.T) {
+// Tickets that come later with low numbers do not delay those who wait already.
+func TestLateTicketWithLowNumber(t *testing.T) {
 	b := open(t, shared(t))
 	a, _ := b.Enqueue(ticketOf("j1"))
 	p, err := b.Enqueue(ticketOf("j2"))
@@ -259,8 +259,8 @@ func TestPushedIn(t *testing.T) {
 	p.Leave()
 }
 
-// One has the gate at a time, and the next gets it when the first opens it or dies.
-func TestGate(t *testing.T) {
+// One request has the decision lock at a time. The next gets it when the first releases it or dies.
+func TestDecisionLock(t *testing.T) {
 	b := open(t, shared(t))
 	g, err := b.LockDecision(t.Context())
 	if err != nil || g.Warning != nil {
@@ -278,7 +278,7 @@ func TestGate(t *testing.T) {
 	}
 	select {
 	case <-got:
-		t.Fatal("two have the gate")
+		t.Fatal("two have the lock")
 	default:
 	}
 	g.Unlock()

@@ -14,8 +14,8 @@ import (
 	"remshell/job"
 )
 
-// What one user may put before all others (TRUST-14), and how many users there may be; and
-// how many names of the directory of all are read before users are asked for by name.
+// The most files and bytes that one user may have (TRUST-14), the most users, and the most names that are
+// read from the ledger directory before user directories are looked up by name.
 const (
 	maxFiles  = 10_000
 	maxBytes  = 16 << 20
@@ -23,7 +23,7 @@ const (
 	maxListed = 10_000
 )
 
-// Bounds of what is believed. A claim of 100,000 ranks is some 3 MiB.
+// Limits of valid values. A claim of 100,000 ranks takes some 3 MiB.
 const (
 	maxText         = 4 << 20   // bytes of a file
 	maxGPUs         = 256       // of a claim, and of a node
@@ -32,40 +32,40 @@ const (
 	maxNumber       = 1 << 62   // number of a ticket
 	maxAddress      = 16        // bytes of an address on the PCI bus
 	maxLine         = 4096      // bytes of a command or summary
-	maxRequestArgs  = 64        // words of an ask
-	maxRequestBytes = 16 << 10  // bytes of an ask
-	maxTicketGap    = 1e9       // between numbers of tickets that came about honestly
-	maxFirstTicket  = 1e15      // of the head of an honest queue
+	maxRequestArgs  = 64        // arguments of a request
+	maxRequestBytes = 16 << 10  // bytes of a request
+	maxTicketGap    = 1e9       // largest gap between the numbers of honest tickets
+	maxFirstTicket  = 1e15      // largest number at the head of an honest queue
 )
 
-// The kinds of files, and how their names go on after the prefix.
+// The kinds of files: prefixes of their names.
 const (
 	kindClaim   = "claim-"
 	kindTicket  = "ticket-"
-	kindLock    = "gate-" // who decides upon a request
-	kindRequest = "ask-"  // a word with a job (SV-24)
+	kindLock    = "gate-" // decision lock
+	kindRequest = "ask-"  // control request to a job (SV-24)
 	kindReply   = "answer-"
-	kindNew     = "new-" // not shown yet
+	kindNew     = "new-" // file that is not shown yet
 	anyLedger   = "remshell-"
 )
 
-// namePrefix is how the names of all shelves of one node begin. The identity is hashed so that hosts which
-// share a file system do not mix, and nobody reads it from there.
+// namePrefix returns the prefix of the names of all user directories of one node. The identity is hashed to keep apart hosts that
+// share a file system, and to keep it secret.
 func namePrefix(identity string) string {
 	sum := sha256.Sum256([]byte(identity))
 	return anyLedger + hex.EncodeToString(sum[:8]) + "-"
 }
 
-// ticketName has the digits of the largest number, so that names sort as numbers do.
+// ticketName returns the name of a ticket's file. The number is padded, so that names sort like numbers.
 func ticketName(number int64, random string) string {
 	return fmt.Sprintf("%s%020d-%s", kindTicket, number, random)
 }
 
-// maxClaimSize is how long the claim of so many ranks may be (TRUST-15).
+// maxClaimSize returns the largest size, in bytes, of a claim with the given number of ranks (TRUST-15).
 func maxClaimSize(ranks int) int64 { return 64<<10 + 64*int64(ranks) }
 
-// A file says first which name it goes by: under any other, which a hard link can give it,
-// it is not believed. So no file counts twice, and no ticket under a better number.
+// Each file begins with its own name. It is not believed under any other name, such as
+// a hard link. So no file counts twice, and no ticket counts under a better number.
 type (
 	claimText struct {
 		File string `json:"file"`
@@ -86,8 +86,8 @@ type (
 	}
 )
 
-// replyStates are those of an answer. They are read one after the other, as many as an honest answer has: a list that fills a file
-// would take fifty times the memory of the file.
+// replyStates are the states in a reply. They are decoded one by one, up to the number that an honest reply has: a list that
+// fills a file would take fifty times the memory of the file.
 type replyStates []job.NodeRankState
 
 func (s *replyStates) UnmarshalJSON(text []byte) error {
@@ -109,11 +109,11 @@ func (s *replyStates) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// fileStart is how a file of this name begins, in all versions.
+// fileStart returns the beginning of a file with this name, the same in all versions.
 func fileStart(name string) []byte { return []byte(`{"file":"` + name + `"`) }
 
-// WarmUpJSON has encoding/json look at what a claim is made of. It does that once for a type, for a fifth of a millisecond,
-// and shall do it while nobody waits for a claim.
+// WarmUpJSON makes encoding/json build its encoder for claims. This takes a fifth of a millisecond, once per type.
+// It should happen while nothing waits for a claim.
 func WarmUpJSON() { encode(claimText{}) }
 
 func encode(v any) ([]byte, error) {
@@ -124,7 +124,7 @@ func encode(v any) ([]byte, error) {
 	return text, err
 }
 
-// decodeClaim reads the claim in a file of this name and owner. It fails on everything
+// decodeClaim decodes the claim in a file with this name and owner. It fails for everything
 // that no launcher of ours writes.
 func decodeClaim(name string, owner int, text []byte) (Claim, error) {
 	var c claimText
@@ -143,7 +143,7 @@ func decodeClaim(name string, owner int, text []byte) (Claim, error) {
 	return c.Claim, nil
 }
 
-// decodeTicket is decodeClaim for tickets; the name tells the number once more.
+// decodeTicket decodes the ticket in a file with this name and owner. The name must have the ticket's number.
 func decodeTicket(name string, owner int, text []byte) (Ticket, error) {
 	var t ticketText
 	if err := decodeAs(name, owner, text, &t, func() (string, int) { return t.File, t.UID }); err != nil {
@@ -161,7 +161,7 @@ func decodeTicket(name string, owner int, text []byte) (Ticket, error) {
 	return t.Ticket, nil
 }
 
-// decodeAs reads the text of a file into t, if it says of itself that it is that file, of that owner.
+// decodeAs decodes the text of a file into t. It fails unless the text names this file and this owner.
 func decodeAs(name string, owner int, text []byte, t any, says func() (file string, uid int)) error {
 	if err := json.Unmarshal(text, t); err != nil {
 		return err
@@ -172,7 +172,7 @@ func decodeAs(name string, owner int, text []byte, t any, says func() (file stri
 	return nil
 }
 
-// checkRequest refuses what no asker of ours writes.
+// checkRequest fails for a request that no requester of ours writes.
 func checkRequest(a job.ControlRequest) error {
 	if !slices.Contains(job.Verbs, a.Verb) {
 		return fmt.Errorf("verb %.60q", a.Verb)
@@ -187,7 +187,7 @@ func checkRequest(a job.ControlRequest) error {
 	return errors.Join(checkID(a.Job), checkTime(a.Since))
 }
 
-// checkReply refuses what no helper of ours writes.
+// checkReply fails for a reply that no helper of ours writes.
 func checkReply(a job.ControlReply) error {
 	if !a.State.IsKnown() {
 		return fmt.Errorf("state %.60q", a.State)
@@ -195,7 +195,7 @@ func checkReply(a job.ControlReply) error {
 	return checkID(a.Job)
 }
 
-// checkRandom wants what random makes.
+// checkRandom fails unless s can be a result of randomName.
 func checkRandom(s string) error {
 	if raw, err := hex.DecodeString(s); err != nil || len(raw) != 8 || strings.ToLower(s) != s {
 		return fmt.Errorf("%.60q is no random part of a name", s)
@@ -203,7 +203,7 @@ func checkRandom(s string) error {
 	return nil
 }
 
-// checkClaim refuses claims no plan can have made.
+// checkClaim fails for a claim that no plan can have made.
 func checkClaim(c Claim) error {
 	if err := errors.Join(checkID(c.Job), checkCount("nodes", c.Nodes), checkCount("size", c.Size), checkCount("PID", c.PID), checkCount("PID of mpiexec", c.LauncherPID), checkCount("depth", c.CPUsPerRank), checkCount("shape", c.ExactPerNode), checkTime(c.Since)); err != nil {
 		return err
@@ -231,13 +231,13 @@ func checkClaim(c Claim) error {
 	return nil
 }
 
-// checkTicket judges what the ticket says, not of its number.
+// checkTicket checks the contents of a ticket, except its number.
 func checkTicket(t Ticket) error {
 	return errors.Join(checkID(t.Job), checkCount("size", t.Size), checkCount("CPUs", t.CPUs), checkCount("PID", t.PID), checkCount("shape", t.ExactPerNode), checkCount("ranks on a node", t.PerNode), checkCount("delay", t.MaxSetDelay), checkTime(t.Since), checkTime(t.SetDelayEnd))
 }
 
-// checkPlausible refuses a claim of another user that says more than can be true of a node with
-// so many CPUs, or says it twice (TRUST-15).
+// checkPlausible fails for a claim of another user that is impossible on a node with
+// the given number of CPUs, or that has something twice (TRUST-15).
 func checkPlausible(c Claim, size, cpus, ranks int) error {
 	if n := len(c.Ranks); n > ranks || int64(size) > maxClaimSize(n) {
 		return fmt.Errorf("%d ranks in %d bytes", n, size)
@@ -263,7 +263,7 @@ func checkPlausible(c Claim, size, cpus, ranks int) error {
 	return nil
 }
 
-// checkID keeps anything that means something in a path out of names.
+// checkID fails for an ID with characters that have a meaning in paths.
 func checkID(id job.ID) error {
 	if len(id) == 0 || len(id) > 40 {
 		return fmt.Errorf("job ID %.60q: %d bytes, must be 1 to 40", id, len(id))
@@ -285,7 +285,7 @@ func checkCount(what string, n int) error {
 	return nil
 }
 
-// checkTime refuses what JSON could not hold.
+// checkTime fails for a time that JSON cannot represent.
 func checkTime(t time.Time) error {
 	if y := t.Year(); y < 1 || y > 9999 {
 		return fmt.Errorf("year %d", y)
@@ -293,8 +293,8 @@ func checkTime(t time.Time) error {
 	return nil
 }
 
-// truncate bounds text of somebody else. It stays as it is: format.EscapeSentence makes it harmless where
-// it is printed (TRUST-28).
+// truncate bounds a text of another user. Control characters stay: format.EscapeSentence escapes them when
+// the text is printed (TRUST-28).
 func truncate(s string) string {
 	if len(s) > maxLine {
 		s = s[:maxLine]
@@ -302,10 +302,10 @@ func truncate(s string) string {
 	return strings.ToValidUTF8(s, "")
 }
 
-// nextNumber is one above the largest number that can be reached from first, the lowest
-// of a living ticket (or 0), over those present in ascending order, by steps that come
-// about honestly. Without these bounds one file with the largest number would end the
-// queue for all: who takes a number far off now has others come in before him.
+// nextNumber returns the number after the largest one in present, which is in ascending order. It starts at
+// first, the lowest number in the queue or 0, and ignores numbers after a gap that honest tickets do not
+// leave. Otherwise one file with the largest possible number would end the
+// queue for all. A user who takes a number far away is overtaken by others instead.
 func nextNumber(first int64, present []int64) int64 {
 	last := first
 	if first > maxFirstTicket {

@@ -32,7 +32,7 @@ func TestClaimText(t *testing.T) {
 	}
 }
 
-// A claim of a release that knew no GPUs has none, and one without GPUs reads as it did then.
+// A claim of a release without GPU support has no GPUs, and a claim without GPUs is encoded as in that release.
 func TestClaimsWithAndWithoutGPUs(t *testing.T) {
 	want := sample()
 	text, _ := encode(claimText{"name", want})
@@ -50,8 +50,8 @@ func TestClaimsWithAndWithoutGPUs(t *testing.T) {
 	}
 }
 
-// A claim or ticket of a release that knew neither depth nor shape has none, and is written as it was then; what a later release
-// says beside them is passed over.
+// A claim or ticket of a release without depth and shape has neither, and one without these is encoded as in that release. Unknown fields of
+// later releases are ignored.
 func TestEntriesOfOtherReleases(t *testing.T) {
 	want, name := sample(), ticketName(17, "x")
 	wanted := Ticket{Number: 17, Job: "j", UID: 1, User: "u", LauncherHost: "f", Size: 3, Since: when, Summary: "s"}
@@ -69,7 +69,7 @@ func TestEntriesOfOtherReleases(t *testing.T) {
 	}
 }
 
-// Each change makes of a good claim one that nobody believes.
+// Each change makes a valid claim invalid.
 func TestClaimRefused(t *testing.T) {
 	for what, spoil := range map[string]func(*claimText){
 		"name":     func(c *claimText) { c.File = "other" },
@@ -146,8 +146,8 @@ func TestUse(t *testing.T) {
 	}
 }
 
-// A claim that an older version has written is read without the fields that only that version knows.
-func TestAClaimOfAnOlderVersion(t *testing.T) {
+// A claim that an older version wrote is read without the fields that only that version knows.
+func TestClaimOfOlderVersion(t *testing.T) {
 	const old = `{"file":"claim-x","job":"j","uid":5,"user":"bob","node":"n1","nodes":1,"size":1,"ranks":[{"rank":0,"cpus":null,"gpus":["0000:c7:00.0"]}],` +
 		`"since":"2026-01-01T00:00:00Z","suspended":true,"preemptible":"suspend"}`
 	c, err := decodeClaim("claim-x", 5, []byte(old))
@@ -159,7 +159,7 @@ func TestAClaimOfAnOlderVersion(t *testing.T) {
 	}
 }
 
-// Text of others is bounded, and the text itself.
+// Texts of other users are cut.
 func TestShort(t *testing.T) {
 	for in, want := range map[string]string{
 		"./a.out ü":                    "./a.out ü",
@@ -195,7 +195,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// Whatever lies in the directory: it is refused, or sane, and comes back as it was.
+// Any file is refused, or decodes to valid values that encode to the same again.
 func FuzzDecode(f *testing.F) {
 	c, _ := encode(claimText{"name", sample()})
 	k, _ := encode(ticketText{ticketName(1, "x"), Ticket{Number: 1, Job: "j", UID: 1000, Since: when}})
@@ -229,8 +229,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzAsk is FuzzDecode for what is asked of jobs, and answered.
-func FuzzAsk(f *testing.F) {
+// FuzzRequestAndReply is FuzzDecode for requests and replies.
+func FuzzRequestAndReply(f *testing.F) {
 	const id = "00112233aabbccdd"
 	ask, answer := requestNamePrefix("j")+id, kindReply+id
 	a, _ := encode(requestText{ask, job.ControlRequest{Job: "j", UID: 1000, User: "u", Verb: job.VerbEnd, Args: []string{"x"}, Since: when}})
@@ -255,8 +255,8 @@ func FuzzAsk(f *testing.F) {
 	})
 }
 
-// An answer that fills a file with states takes no more memory than the file, and tells of no more ranks than an honest one.
-func TestAnswerOfAnEnemyIsBounded(t *testing.T) {
+// A reply full of states takes no more memory than its file, and has no more ranks than an honest one.
+func TestHostileReplyIsBounded(t *testing.T) {
 	name := kindReply + "00112233aabbccdd"
 	for _, list := range []string{`"data":[` + strings.Repeat("{},", 1_390_000) + `{}]`, strings.Repeat(`"data":[{},{}],`, 270_000) + `"later":false`,
 		`"data":[` + strings.Repeat(`{"Waits":"`+strings.Repeat("x", 1<<10)+`"},`, 4000) + `{}]`} {
@@ -274,7 +274,7 @@ func TestAnswerOfAnEnemyIsBounded(t *testing.T) {
 	}
 }
 
-// sane wants text to be bounded; what it may do to a terminal is seen to where it is printed (TRUST-28).
+// sane checks that texts are bounded. Escaping for terminals is done where they are printed (TRUST-28).
 func sane(t *testing.T, texts ...string) {
 	t.Helper()
 	for _, s := range texts {

@@ -8,16 +8,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rememberTime is for how long what we noted of others counts.
+// rememberTime is how long notes about other users are valid.
 const rememberTime = 10 * time.Minute
 
-// notesFile has the notes of a user, on his own shelf: nobody else reads them.
+// notesFile has a user's notes, in his own user directory. Only that user reads them.
 const notesFile = "notes"
 
-// rememberedUsers are what we remember of other users.
+// rememberedUsers are the notes about other users.
 type rememberedUsers struct {
-	Unresponsive []unresponsive `json:"vain,omitempty"`   // waited for at the gate, and did not go
-	Overtaken    []overtaken    `json:"passed,omitempty"` // in the queue (TRUST-18)
+	Unresponsive []unresponsive `json:"vain,omitempty"`   // users who held the decision lock too long
+	Overtaken    []overtaken    `json:"passed,omitempty"` // users who were overtaken in the queue (TRUST-18)
 }
 
 type unresponsive struct {
@@ -25,7 +25,7 @@ type unresponsive struct {
 	At  time.Time `json:"at"`
 }
 
-// An overtaken user has no ticket before ours, of these numbers.
+// An overtaken user has no ticket ahead of ours with a number from First to Last.
 type overtaken struct {
 	UID   int       `json:"uid"`
 	First int64     `json:"first,omitempty"`
@@ -39,7 +39,7 @@ func (n *rememberedUsers) noteUnresponsive(uid int, now time.Time) {
 	}
 }
 
-// unresponsiveUsers are those for whom we need not wait.
+// unresponsiveUsers returns the users whose decision lock we need not wait for.
 func (n *rememberedUsers) unresponsiveUsers(now time.Time) map[int]bool {
 	uids := make(map[int]bool)
 	for _, v := range n.Unresponsive {
@@ -50,7 +50,7 @@ func (n *rememberedUsers) unresponsiveUsers(now time.Time) map[int]bool {
 	return uids
 }
 
-// isOvertaken reports whether a ticket is of a user whom we have passed while it was there.
+// isOvertaken reports whether the ticket is one that our user has overtaken lately.
 func (n *rememberedUsers) isOvertaken(t Ticket, now time.Time) bool {
 	return slices.ContainsFunc(n.Overtaken, func(p overtaken) bool {
 		return p.UID == t.UID && p.First <= t.Number && t.Number <= p.Last && isRecent(p.At, now)
@@ -59,13 +59,13 @@ func (n *rememberedUsers) isOvertaken(t Ticket, now time.Time) bool {
 
 func isRecent(at, now time.Time) bool { return !at.After(now) && now.Sub(at) < rememberTime }
 
-// dropExpired drops what counts no more.
+// dropExpired removes notes that are no longer valid.
 func (n *rememberedUsers) dropExpired(now time.Time) {
 	n.Unresponsive = slices.DeleteFunc(n.Unresponsive, func(v unresponsive) bool { return !isRecent(v.At, now) })
 	n.Overtaken = slices.DeleteFunc(n.Overtaken, func(p overtaken) bool { return !isRecent(p.At, now) })
 }
 
-// readNotes reads our notes. What cannot be read is nothing.
+// readNotes reads our user's notes. If they cannot be read, it returns empty notes.
 func (d *Dir) readNotes() *rememberedUsers {
 	n := new(rememberedUsers)
 	dir, _, err := d.openOwnDir()
@@ -85,7 +85,7 @@ func (d *Dir) readNotes() *rememberedUsers {
 	return n
 }
 
-// writeNotes changes our notes. It is a convenience: what cannot be written is forgotten.
+// writeNotes changes our user's notes. Errors are ignored: without notes everything works, only slower.
 func (d *Dir) writeNotes(change func(*rememberedUsers)) {
 	n := d.readNotes()
 	n.dropExpired(time.Now())

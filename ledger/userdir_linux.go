@@ -13,17 +13,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A userDir is the directory of one user's entries: remshell-HASH-UID, or with a dot and
-// anything behind it where somebody else sits on that name. It counts if it belongs to
+// A userDir is the directory of one user's entries: remshell-HASH-UID. If another user has taken that name, a dot
+// and a random part follow. It is valid only if it belongs to
 // that user, has mode 0755 and is no link (TRUST-14).
 type userDir struct {
 	name string
 	uid  int
 }
 
-// listUserDirs finds the shelves of all users. The directory is everybody's, and may be full of
-// anything: so it is read for a while only, and then those are asked for by name who can
-// have a living entry: who runs a process, or is in the database of users.
+// listUserDirs returns the user directories of all users. Any user may fill the ledger directory with
+// anything, so it is read for a limited time only. If that is not enough, the directories of all users who can
+// have a live entry are looked up by name: of those who run a process or are in the user database.
 func (d *Dir) listUserDirs(deadline time.Time) ([]userDir, error) {
 	names, whole, err := d.listNames(d.dir, ".", maxListed, deadline)
 	if err != nil {
@@ -40,7 +40,7 @@ func (d *Dir) listUserDirs(deadline time.Time) ([]userDir, error) {
 		err = d.checkReadCompletely(names)
 	}
 	me := os.Geteuid()
-	slices.SortFunc(found, func(a, c userDir) int { // ours first: it is what we may not lose
+	slices.SortFunc(found, func(a, c userDir) int { // ours first, since it must not be lost to a limit
 		return cmp.Or(cmp.Compare(min(1, abs(a.uid-me)), min(1, abs(c.uid-me))), cmp.Compare(a.uid, c.uid), cmp.Compare(a.name, c.name))
 	})
 	return slices.Compact(found), err
@@ -48,7 +48,7 @@ func (d *Dir) listUserDirs(deadline time.Time) ([]userDir, error) {
 
 func abs(n int) int { return max(n, -n) }
 
-// parseUserDir reads the name of a shelf of this node.
+// parseUserDir parses the name of a user directory of this node.
 func (d *Dir) parseUserDir(name string) (userDir, bool) {
 	rest, is := strings.CutPrefix(name, d.prefix)
 	digits, _, _ := strings.Cut(rest, ".")
@@ -56,7 +56,7 @@ func (d *Dir) parseUserDir(name string) (userDir, bool) {
 	return userDir{name, int(uid)}, is && err == nil && digits == strconv.FormatUint(uid, 10)
 }
 
-// guessUserDirs are the shelves that there may be.
+// guessUserDirs returns the user directories that may exist.
 func (d *Dir) guessUserDirs() (guessed []userDir) {
 	uids := d.runningUsers()
 	uids = append(uids, os.Geteuid())
@@ -70,7 +70,7 @@ func (d *Dir) guessUserDirs() (guessed []userDir) {
 	return guessed
 }
 
-// runningUsers are the users of the processes that we see.
+// runningUsers returns the users of all processes that we can see.
 func (d *Dir) runningUsers() (uids []int) {
 	fd, err := openat(unix.AT_FDCWD, d.procDir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -89,8 +89,8 @@ func (d *Dir) runningUsers() (uids []int) {
 	return uids
 }
 
-// checkReadCompletely is what is wrong where the directory cannot be read to its end and processes of
-// others are hidden from us: then somebody may be overlooked. Else nothing is.
+// checkReadCompletely returns a *LimitError if the directory could not be read to its end and other users' processes
+// are hidden from us, since a user may have been missed then. Otherwise it returns nil.
 func (d *Dir) checkReadCompletely(names []string) error {
 	var st unix.Stat_t
 	if os.Geteuid() == 0 || unix.Stat(d.procDir+"/1", &st) == nil {
@@ -111,8 +111,8 @@ func (d *Dir) checkReadCompletely(names []string) error {
 	return &LimitError{d.path, d.userName(most), fmt.Sprintf("more than %s files", thousands(len(names)))}
 }
 
-// listNames reads the names in a directory below another, at most so many and not for longer
-// than until the deadline, and says whether these are all.
+// listNames reads up to most names of a directory within another one, until the deadline. whole says whether
+// these are all.
 func (d *Dir) listNames(dir int, name string, most int, deadline time.Time) (names []string, whole bool, err error) {
 	fd, err := d.openBelow(dir, name, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
@@ -137,7 +137,7 @@ func namesOf(fd, most int, deadline time.Time) (names []string, whole bool, err 
 	return names, false, nil
 }
 
-// openUserDir opens a shelf, if it may be believed to be its user's.
+// openUserDir opens a user directory, if it is valid.
 func (d *Dir) openUserDir(s userDir) (int, error) {
 	fd, err := d.openBelow(d.dir, s.name, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
@@ -154,7 +154,7 @@ func (d *Dir) openUserDir(s userDir) (int, error) {
 	return fd, nil
 }
 
-// openOwnDir opens our own shelf, and makes it if need be.
+// openOwnDir opens our own user directory, and creates it if necessary.
 func (d *Dir) openOwnDir() (int, userDir, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -169,7 +169,7 @@ func (d *Dir) openOwnDir() (int, userDir, error) {
 		case err == unix.ENOENT:
 			err = d.makeOwnDir(s.name)
 		case err == errForeign || err == unix.ENOTDIR || err == unix.ELOOP || err == unix.EACCES || err == unix.EXDEV:
-			// Somebody else sits on the name; or it is ours and was opened to others.
+			// Another user has taken the name, or it is ours with a wrong mode.
 			s.name = fmt.Sprint(d.prefix, uid, ".", randomName())
 			err = d.makeOwnDir(s.name)
 		}
@@ -180,7 +180,7 @@ func (d *Dir) openOwnDir() (int, userDir, error) {
 	return -1, s, &UnusableError{d.path, errors.New("our directory in it comes and goes")}
 }
 
-// makeOwnDir makes a directory of ours, whatever the umask.
+// makeOwnDir creates a directory of ours with mode 0755, whatever the umask.
 func (d *Dir) makeOwnDir(name string) error {
 	if err := unix.Mkdirat(d.dir, name, 0o700); err != nil {
 		return err

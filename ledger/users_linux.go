@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// A userDB tells users from numbers that anybody may have made: subordinate ids.
+// A userDB tells real users from subordinate IDs, which any user may have many of.
 type userDB struct {
 	names       map[int]string // by uid
-	subordinate [][2]int       // first and count of ids that belong to some user
-	hasRemote   bool           // there are users that we cannot read of, in a directory service
+	subordinate [][2]int       // first and count of ranges in subuid(5)
+	hasRemote   bool           // there are users in a directory service, which we cannot read
 }
 
-// readDatabase reads what a static binary can: passwd, subuid, nsswitch.conf in /etc.
+// readDatabase reads the user database as far as a static binary can: passwd, subuid and nsswitch.conf in etc.
 func readDatabase(etc string) userDB {
 	d := userDB{names: make(map[int]string)}
 	for fields := range readRecords(etc, "passwd") {
@@ -37,7 +37,7 @@ func readDatabase(etc string) userDB {
 	return d
 }
 
-// directoryService reports whether users come from elsewhere than files and the machine.
+// directoryService reports whether the sources of nsswitch.conf(5) include any beside local files and systemd.
 func directoryService(sources string) bool {
 	for source := range strings.FieldsSeq(sources) {
 		switch source {
@@ -67,11 +67,11 @@ func fieldAt(fields []string, i int) string {
 	return ""
 }
 
-// noUser stands for all uids that have no user of their own: together they have the
-// limits of one, since whoever has subordinate ids has 65,536 of them (TRUST-14).
+// noUser stands for all uids without a user account. Together they have the
+// limits of one user, since each owner of subordinate IDs has 65,536 of them (TRUST-14).
 const noUser = -1
 
-// userOf is the user that a uid counts as.
+// userOf returns the user that a uid counts as.
 func (d userDB) userOf(uid int) int {
 	if d.names[uid] != "" {
 		return uid
@@ -87,20 +87,20 @@ func (d userDB) userOf(uid int) int {
 	return noUser
 }
 
-// accountName is the name of a user in /etc/passwd; empty: he has none there. What entries of other users say about that is
-// not believed: they could name anybody.
+// accountName returns the name of a user in /etc/passwd, or "" if it is not there. Names in entries of other users are
+// not believed, since these could be any name.
 func (d *Dir) accountName(uid int) string { return d.users().names[uid] }
 
-// userName is what to call a user.
+// userName returns the name of a user, or "uid N" if it has none.
 func (d *Dir) userName(uid int) string { return nameOrUID(d.accountName(uid), uid) }
 
-// userLimits counts what each user has brought. As long as all together stay below what one
-// may have, nobody needs to know who is who.
+// userLimits counts the files of each user. The user database is read only when all files together exceed what one
+// user may have.
 type userLimits struct {
 	d         *Dir
 	usersRead bool
 	all       userLoad
-	each      map[int]userLoad // by uid, or by user once it was asked
+	each      map[int]userLoad // by uid, or after readUsers by user
 }
 
 type userLoad struct{ names, bytes int64 }
@@ -111,7 +111,7 @@ func (l userLoad) plus(m userLoad) userLoad { return userLoad{l.names + m.names,
 
 func (d *Dir) newUserLimits() *userLimits { return &userLimits{d: d, each: make(map[int]userLoad)} }
 
-// countUser counts what is a user's, and reports whether he is still within his limits.
+// countUser adds to what a user has, and reports whether the user is within the limits.
 func (l *userLimits) countUser(uid int, m userLoad) bool {
 	if l.all = l.all.plus(m); l.all.exceedsLimit() {
 		l.readUsers()
@@ -121,7 +121,7 @@ func (l *userLimits) countUser(uid int, m userLoad) bool {
 	return !l.each[user].exceedsLimit()
 }
 
-// userOf is the user that a uid counts as, as far as that was asked.
+// userOf returns the user that a uid counts as: the uid itself until readUsers is called.
 func (l *userLimits) userOf(uid int) int {
 	if !l.usersRead || uid == os.Geteuid() {
 		return uid
@@ -129,7 +129,7 @@ func (l *userLimits) userOf(uid int) int {
 	return l.d.users().userOf(uid)
 }
 
-// readUsers looks up who is who, and counts anew by user.
+// readUsers starts to count by user instead of by uid.
 func (l *userLimits) readUsers() {
 	if l.usersRead {
 		return
@@ -141,7 +141,7 @@ func (l *userLimits) readUsers() {
 	}
 }
 
-// thousands writes a number as people do.
+// thousands formats a number with commas between thousands.
 func thousands(n int) string {
 	text := strconv.Itoa(n)
 	for i := len(text) - 3; i > 0; i -= 3 {

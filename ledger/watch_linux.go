@@ -14,44 +14,44 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pollInterval is how often to look where the kernel does not tell: it has 128 inotify instances
-// for a user by default.
+// pollInterval is the polling interval without inotify. A user has only 128 inotify instances
+// by default.
 const pollInterval = 250 * time.Millisecond
 
-// minLookInterval is the least time between two looks; after one that took long there are restsFor times as much. A user who has much to
-// read, and changes it all the time, does not have a CPU for himself by that.
+// minLookInterval is the shortest time between two looks. After a long look, the pause is lookPauseFactor times its duration, so
+// that a user whose many entries change all the time cannot keep a CPU busy.
 const (
 	minLookInterval = 2 * time.Millisecond
 	lookPauseFactor = 4
 )
 
-// maxWatchedPerUser is how many claims of a user are watched one by one: a user may watch only some thousands of files himself
-// (fs.inotify.max_user_watches). The end of others is seen when their names go, or at the next look.
+// maxWatchedPerUser is the most claims of one user that are watched by inotify, which has a limit per user
+// (fs.inotify.max_user_watches). The end of other claims is noticed when their names are removed, or at the next look.
 const maxWatchedPerUser = 256
 
-// fileEvents come when a file's holder ends: its only descriptor that may write is closed,
-// or its last name and descriptor go. dirEvents come when names do.
+// fileEvents occur when the holder of a file ends: its only descriptor for writing is closed,
+// or its last name and descriptor go. dirEvents occur when names are added or removed.
 const (
 	fileEvents = unix.IN_CLOSE_WRITE | unix.IN_DELETE_SELF | unix.IN_DONT_FOLLOW
 	dirEvents  = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_DELETE | unix.IN_ONLYDIR
 )
 
-// A watcher learns from the kernel when holders of files end. Without inotify it looks at
-// everything now and then.
+// A watcher is notified by inotify when holders of files end. Without inotify it reports at intervals that
+// anything may have changed.
 type watcher struct {
 	d            *Dir
 	fd           int
-	queue        *os.File // of inotify; nil: we are blind
+	queue        *os.File // the inotify descriptor; nil: inotify is not available
 	names        map[int32]string
-	kind         string        // of the names that matter
-	lastLookTook time.Duration // the last look at all claims
+	kind         string        // prefix of the names to report
+	lastLookTook time.Duration // duration of the last look at all claims
 }
 
-// changes is what has happened.
+// changes says what has happened.
 type changes struct {
 	files   map[string]bool // files whose holders may have ended
-	names   bool            // such came, or went, as matter
-	unknown bool            // anything may have
+	names   bool            // names of the watcher's kind were added or removed
+	unknown bool            // anything may have changed
 }
 
 func newWatcher(d *Dir) *watcher {
@@ -73,8 +73,8 @@ func (w *watcher) close() {
 	}
 }
 
-// watchEntry watches one entry. It watches the file itself and not its directory, which may
-// know it by another name or by none if it began as one without.
+// watchEntry watches one entry. It watches the file and not the directory: events for the directory
+// have the name that the file was opened by, which is empty for a file created without a name.
 func (w *watcher) watchEntry(s entry) {
 	if dir, err := w.d.openUserDir(s.userDir); err == nil {
 		w.addWatch(dir, "/"+s.base, s.path(), fileEvents)
@@ -82,10 +82,10 @@ func (w *watcher) watchEntry(s entry) {
 	}
 }
 
-// watchDir watches the directory for new shelves.
+// watchDir watches the ledger directory for new user directories.
 func (w *watcher) watchDir() { w.addWatch(w.d.dir, "/.", "", dirEvents) }
 
-// watchUserDir watches a shelf for new entries; false: it was watched before, or cannot be.
+// watchUserDir watches a user directory for new entries. It returns false if the directory is watched already or cannot be watched.
 func (w *watcher) watchUserDir(s userDir) bool {
 	dir, err := w.d.openUserDir(s)
 	if err != nil {
@@ -105,13 +105,13 @@ func (w *watcher) addWatch(dir int, path, name string, events uint32) {
 	switch err {
 	case nil:
 		w.names[int32(wd)] = name
-	case unix.ENOENT: // gone already: who looks next will see
+	case unix.ENOENT: // gone already, as the next look will show
 	default:
-		w.close() // of what cannot be watched we would never hear
+		w.close() // fall back to polling
 	}
 }
 
-// wait blocks until something happens, at most for a while. It fails only if ctx ends.
+// wait blocks until something happens, at most for the given time. It fails only if ctx ends.
 func (w *watcher) wait(ctx context.Context, atMost time.Duration) (changes, error) {
 	if w.queue == nil {
 		return changes{unknown: true}, sleep(ctx, min(pollInterval, atMost))
@@ -137,8 +137,8 @@ func (w *watcher) wait(ctx context.Context, atMost time.Duration) (changes, erro
 	return w.parse(buf[:n]), nil
 }
 
-// parse reads events as inotify(7) has them: watch, mask, cookie, length of the name, and
-// the name with zeros up to that length.
+// parse decodes inotify events (inotify(7)): watch, mask, cookie, length of the name, and
+// the name, padded with zeros.
 func (w *watcher) parse(buf []byte) changes {
 	n := changes{files: make(map[string]bool)}
 	for len(buf) >= unix.SizeofInotifyEvent {
@@ -167,9 +167,9 @@ func (w *watcher) parse(buf []byte) changes {
 	return n
 }
 
-// waitUnlocked waits until files whose holders have closed them are unlocked too. The kernel tells
-// of the close a little before it drops the lock (__fput in fs/file_table.c). What stays
-// locked, somebody else has closed. All files together have a second: one user can close a thousand.
+// waitUnlocked waits until files that were closed by their holders are also unlocked. The kernel reports
+// the close shortly before it drops the lock (__fput in fs/file_table.c). A file that stays
+// locked was closed by another process. The limit is a second for all files, since one user can close a thousand.
 func (d *Dir) waitUnlocked(ctx context.Context, all []entry) {
 	for pause := 20 * time.Microsecond; pause < time.Second; pause *= 2 {
 		all = slices.DeleteFunc(all, func(s entry) bool { return !d.isAlive(s) })
@@ -179,8 +179,8 @@ func (d *Dir) waitUnlocked(ctx context.Context, all []entry) {
 	}
 }
 
-// Watch calls changed when it has begun to watch, and then each time claims came or went
-// on this node, within milliseconds, also when their holder was killed. It returns when
+// Watch calls changed once when it has begun to watch, and then each time a claim is made or removed
+// on this node, within milliseconds, also if its holder was killed. It returns when
 // ctx ends, with its error, or when the directory cannot be read any more.
 func (d *Dir) Watch(ctx context.Context, changed func()) error {
 	w := newWatcher(d)
@@ -202,7 +202,7 @@ func (d *Dir) Watch(ctx context.Context, changed func()) error {
 	}
 }
 
-// watchAll lists the living claims after all of them are watched.
+// watchAll returns all live claims, after it has set up watches for them. watched are the claims that are watched already.
 func (d *Dir) watchAll(w *watcher, watched map[string]entry) (map[string]entry, error) {
 	for began := time.Now(); ; {
 		found, fresh, each := make(map[string]entry), false, make(map[int]int)
@@ -226,11 +226,11 @@ func (d *Dir) watchAll(w *watcher, watched map[string]entry) (map[string]entry, 
 			w.lastLookTook = time.Since(began)
 			return found, nil
 		}
-		watched = found // one may have ended before it was watched: look once more
+		watched = found // a claim may have ended before it was watched: look again
 	}
 }
 
-// waitForClaims waits for something that concerns claims.
+// waitForClaims waits for a change that may concern claims.
 func (w *watcher) waitForClaims(ctx context.Context, known map[string]entry) error {
 	for {
 		n, err := w.wait(ctx, recheckEvery)
@@ -244,7 +244,7 @@ func (w *watcher) waitForClaims(ctx context.Context, known map[string]entry) err
 			}
 		}
 		w.d.waitUnlocked(ctx, closed)
-		// Who fills the directory does not keep us busy.
+		// A user who changes the directory all the time must not keep us busy.
 		if err := sleep(ctx, max(minLookInterval, lookPauseFactor*w.lastLookTook)); err != nil {
 			return err
 		}
