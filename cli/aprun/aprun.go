@@ -1,10 +1,10 @@
 /*
-Package aprun is the personality of Cray's aprun: it makes words of mpiexec's of those of aprun, and
-nothing behind it knows which they were (aprun.md).
+Package aprun translates a command line of Cray's aprun to one of mpiexec (aprun.md). The rest of the program sees only
+the options of mpiexec.
 
 	-n 8 -d 2 -N 4 a  --Translate-->  --sort none --no-share-hosts -n 8 --depth 2 --shape 4 -membind local a
 
-Each letter is a row of a table, of which --help is made too. It opens no file but by the function that it is given.
+Each letter is a row of a table, from which --help is generated too. Files are read only by Env.Read.
 */
 package aprun
 
@@ -17,21 +17,21 @@ import (
 	"remshell/usererr"
 )
 
-// An Env is what a line may need beside itself.
+// An Env gives Translate what it needs beside the command line.
 type Env struct {
-	Read         func(name string) (string, error) // a file as a whole
-	OptionWords  func(args []string) int           // how many words a long option of mpiexec takes, itself included
-	InAllocation bool                              // a batch system has given us hosts
+	Read         func(name string) (string, error) // returns the content of a file
+	OptionWords  func(args []string) int           // number of words that a long option of mpiexec takes, with itself
+	InAllocation bool                              // a batch system has allocated hosts
 }
 
-// A Line is what a command line comes to.
+// A Line is a translated command line.
 type Line struct {
 	Args     []string // of mpiexec
-	Warnings []string // of what has no counterpart
-	Help     bool     // it was asked for, and nothing else counts
+	Warnings []string // about options without a counterpart in mpiexec
+	Help     bool     // help was requested; the rest of the line does not matter
 }
 
-// Translate makes a line of mpiexec of one of aprun.
+// Translate translates the arguments of aprun to those of mpiexec.
 func Translate(args []string, w Env) (Line, error) {
 	t := translator{Env: w, separator: separator(args)}
 	segments, err := w.splitSegments(args)
@@ -51,18 +51,19 @@ func Translate(args []string, w Env) (Line, error) {
 	return t.assembleLine(), t.checkBatchSized()
 }
 
-// splitSegments cuts a line at lone colons; behind -- there are none.
+// splitSegments splits a command line at the words ":" before the first "--". It returns an error if there are several
+// segments and one has no program.
 func (w Env) splitSegments(args []string) (segments [][]string, err error) {
-	from := 0
+	start := 0
 	for i, word := range args {
 		if word == "--" {
 			break
 		}
 		if word == ":" {
-			segments, from = append(segments, args[from:i]), i+1
+			segments, start = append(segments, args[start:i]), i+1
 		}
 	}
-	segments = append(segments, args[from:])
+	segments = append(segments, args[start:])
 	for i, words := range segments {
 		if len(segments) > 1 && !w.hasProgram(words) {
 			where := "before"
@@ -75,7 +76,7 @@ func (w Env) splitSegments(args []string) (segments [][]string, err error) {
 	return segments, nil
 }
 
-// hasProgram reports whether a segment names one, behind its options.
+// hasProgram reports whether a segment names a program after its options.
 func (w Env) hasProgram(words []string) bool {
 	for i := 0; i < len(words); i++ {
 		word := words[i]
@@ -94,7 +95,8 @@ func (w Env) hasProgram(words []string) bool {
 	return false
 }
 
-// separator is what stands between sections for mpiexec: a colon, unless a program has that as an argument.
+// separator returns the word that separates app contexts for mpiexec: ":", or several colons if an argument of a
+// program is ":".
 func separator(args []string) string {
 	text := ":"
 	for slices.Contains(args, text) && slices.Contains(args, "--") {
@@ -103,7 +105,7 @@ func separator(args []string) string {
 	return text
 }
 
-// A translator is a line on its way.
+// A translator is the state of translating one command line.
 type translator struct {
 	Env
 	separator    string
@@ -113,15 +115,15 @@ type translator struct {
 	help         bool
 	bindingGiven bool            // -cc or -cp was given
 	given        map[string]bool // long options that were given
-	depth        int             // of the first segment; 0: not said
-	batchSized   bool            // -B was said
-	sizeLetter   string          // the first of the letters that -B stands for; empty: none was said
+	depth        int             // of the first segment; 0: not given
+	batchSized   bool            // -B was given
+	sizeLetter   string          // the first given letter of allocationLetters; empty: none was
 }
 
-// allocationLetters are those letters: n, d, N and m are the allocation's.
+// allocationLetters are the letters whose values -B takes from the allocation.
 var allocationLetters = []string{"n", "d", "N", "m"}
 
-// checkBatchSized is the refusal of a line that says what -B leaves to the batch system.
+// checkBatchSized returns an error if -B and one of allocationLetters are both given.
 func (t *translator) checkBatchSized() error {
 	if !t.batchSized || t.sizeLetter == "" {
 		return nil
@@ -129,7 +131,8 @@ func (t *translator) checkBatchSized() error {
 	return &usererr.Error{Text: fmt.Sprintf("-B: -%s beside it, which the batch system has said", t.sizeLetter), Remedy: "leave one of them out"}
 }
 
-// assembleLine puts the whole together. What aprun does by default and mpiexec does not is said, unless the line does.
+// assembleLine returns the translated line. It adds options for defaults of aprun that mpiexec does not have, unless
+// the line sets them.
 func (t *translator) assembleLine() Line {
 	var args []string
 	if t.separator != ":" {
@@ -150,13 +153,14 @@ func (t *translator) assembleLine() Line {
 	return Line{Args: slices.Concat(args, t.job, t.segments), Warnings: t.warnings, Help: t.help}
 }
 
-// needsDefaultBinding reports whether nothing was said of binding: ranks have the CPUs of their seats, and threads one each.
+// needsDefaultBinding reports whether no option sets the binding. Then each rank is bound to the CPUs of its slot, and
+// each thread to one of them.
 func (t *translator) needsDefaultBinding() bool {
-	says := func(name string) bool { return t.given[name] }
-	return !t.bindingGiven && !slices.ContainsFunc([]string{"--omp-places", "--bind-to", "--cpu-bind", "--pin", "--no-pin"}, says)
+	isGiven := func(name string) bool { return t.given[name] }
+	return !t.bindingGiven && !slices.ContainsFunc([]string{"--omp-places", "--bind-to", "--cpu-bind", "--pin", "--no-pin"}, isGiven)
 }
 
-// A segment is one of them on its way.
+// A segment is the state of translating one segment of the line.
 type segment struct {
 	*translator
 	words   []string
@@ -164,12 +168,12 @@ type segment struct {
 	args    []string // of mpiexec
 	program []string
 
-	countGiven, strictGiven, memoryGiven bool // -n, -ss, a policy of memory were said
+	countGiven, strictGiven, memoryGiven bool // -n, -ss, an option about memory were given
 	depth                                int
-	binding                              string // of -cc
+	binding                              string // value of -cc
 }
 
-// readOptions reads the options up to the program.
+// readOptions translates the options before the program.
 func (s *segment) readOptions() error {
 	for s.pos < len(s.words) && strings.HasPrefix(s.words[s.pos], "-") {
 		word := s.words[s.pos]
@@ -191,7 +195,7 @@ func (s *segment) readOptions() error {
 	return s.translateBinding()
 }
 
-// passLongOption passes an option of mpiexec on, with its value.
+// passLongOption copies an option of mpiexec and its value.
 func (s *segment) passLongOption(word string) error {
 	name, _, _ := strings.Cut(word, "=")
 	if s.given == nil {
@@ -212,7 +216,7 @@ func (s *segment) passLongOption(word string) error {
 	return nil
 }
 
-// readLetter reads one option of aprun's, whose value may be joined to a single letter.
+// readLetter translates one option of aprun. Its value may be joined to a single letter.
 func (s *segment) readLetter(word string) error {
 	r, value := findLetter(word)
 	if r == nil {
@@ -234,7 +238,7 @@ func (s *segment) readLetter(word string) error {
 	return nil
 }
 
-// findLetter is the row of a word, and the value that is joined to it.
+// findLetter returns the row of an option, and the value joined to it. It returns nil if aprun has no such option.
 func findLetter(word string) (r *letterRow, joined string) {
 	name := strings.TrimPrefix(word, "-")
 	for i := range letterRows {
@@ -243,15 +247,15 @@ func findLetter(word string) (r *letterRow, joined string) {
 		}
 	}
 	for i := range letterRows {
-		rest, is := strings.CutPrefix(name, letterRows[i].letters)
-		if len(letterRows[i].letters) == 1 && letterRows[i].arg != "" && is && rest != "" && rest[0] >= '0' && rest[0] <= '9' {
+		rest, ok := strings.CutPrefix(name, letterRows[i].letters)
+		if len(letterRows[i].letters) == 1 && letterRows[i].arg != "" && ok && rest != "" && rest[0] >= '0' && rest[0] <= '9' {
 			return &letterRows[i], rest
 		}
 	}
 	return nil, ""
 }
 
-// mpiexecWords is the segment in mpiexec's words, with the defaults of aprun.
+// mpiexecWords returns the words of mpiexec for the segment, with the defaults of aprun.
 func (s *segment) mpiexecWords() []string {
 	args := s.args
 	if !s.countGiven && !s.batchSized && len(s.program) > 0 {
@@ -266,7 +270,7 @@ func (s *segment) mpiexecWords() []string {
 	return args
 }
 
-// addOnce adds an option of the job, unless it is there.
+// addOnce appends an option of the job, unless it is there already.
 func addOnce(job []string, words ...string) []string {
 	for i := range job {
 		if i+len(words) <= len(job) && slices.Equal(job[i:i+len(words)], words) {
@@ -276,7 +280,8 @@ func addOnce(job []string, words ...string) []string {
 	return append(job, words...)
 }
 
-// translateBinding says what -cc means, which depends on the depth of the segment: that of the first, if it says none itself.
+// translateBinding translates -cc. Its meaning depends on the depth of the segment, which is that of the first segment
+// if the segment has none.
 func (s *segment) translateBinding() error {
 	if s.translator.segments == nil {
 		s.translator.depth = s.depth
@@ -288,7 +293,7 @@ func (s *segment) translateBinding() error {
 		return nil
 	}
 	s.bindingGiven = true
-	if s.binding == "cpu" || s.binding == "depth" { // their own, as they have them anyway
+	if s.binding == "cpu" || s.binding == "depth" { // the default: each rank has its own CPUs
 		s.job = addOnce(s.job, "--omp-places", s.binding)
 		return nil
 	}

@@ -26,7 +26,8 @@ var testEnv = Env{
 	},
 }
 
-// The options of aprun.md 2, and what they come to. All begin with --sort none --no-share-hosts, unless the line says other.
+// The options of aprun.md 2 and their translations. All begin with --sort none --no-share-hosts, unless the line sets
+// others.
 func TestTranslate(t *testing.T) {
 	const local = "-membind local "
 	for line, want := range map[string]string{
@@ -75,7 +76,7 @@ func TestTranslate(t *testing.T) {
 			want = "--sort none --no-share-hosts " + want
 		}
 		got, err := Translate(strings.Fields(line), testEnv)
-		if i := slices.Index(got.Args, "--omp-places"); i >= 0 && got.Args[i+1] == "cpu" && !strings.Contains(line, "-cc") { // what nobody said
+		if i := slices.Index(got.Args, "--omp-places"); i >= 0 && got.Args[i+1] == "cpu" && !strings.Contains(line, "-cc") { // the default, which the cases leave out
 			got.Args = slices.Delete(got.Args, i, i+2)
 		}
 		got.Args = slices.DeleteFunc(got.Args, func(word string) bool { return word == "--usage=application" && !strings.Contains(line, "-q") })
@@ -85,7 +86,7 @@ func TestTranslate(t *testing.T) {
 	}
 }
 
-// Threads have CPUs of their own, unless -cc or a long option says something of binding (aprun.md 3).
+// Each thread is bound to a CPU of its own, unless -cc or a long option sets the binding (aprun.md 3).
 func TestPlaces(t *testing.T) {
 	for line, want := range map[string]string{
 		"a": "cpu", "-n 2 -d 2 a : b": "cpu", "-cc cpu a": "cpu", "-cc depth a": "depth", "-cc depth a : b": "depth",
@@ -147,7 +148,7 @@ func TestTranslateFaults(t *testing.T) {
 	}
 }
 
-// The table of aprun.md 3.
+// The examples of the table in aprun.md 3.
 func TestMasks(t *testing.T) {
 	for _, test := range []struct {
 		list  string
@@ -170,7 +171,7 @@ func TestMasks(t *testing.T) {
 	}
 }
 
-// Help and manual page have every letter.
+// Help and manual page list every option.
 func TestHelp(t *testing.T) {
 	help, page := Help(), Man("1-2")
 	for _, r := range letterRows {
@@ -185,7 +186,7 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// No line makes it fail otherwise than by an error, and no word of the program is lost.
+// For each line, Translate returns an error or keeps all words of the program.
 func FuzzTranslate(f *testing.F) {
 	for _, line := range []string{"-n 4 -d 2 a : -n 3 -N 1 b", "-cc 0-1:4-5 a", "-B -m 3Ghs a", "-L 5,1-2 -n10 -- a : b", "--sort", "-", "-cp cpus"} {
 		f.Add(line)

@@ -9,7 +9,7 @@ import (
 )
 
 /*
-This file reads what ranks are bound to (aprun.md 3):
+This file translates the values of -cc, by which ranks are bound (aprun.md 3):
 
 	spec    = "cpu" / "depth" / "numa_node" / "none" / cpulist
 	cpulist = set *( ":" set )            ; more than one: set i mod count for local rank i
@@ -17,16 +17,17 @@ This file reads what ranks are bound to (aprun.md 3):
 	item    = cpu [ "-" cpu ]             ; numbers of the kernel
 */
 
-// maxCPU is more than any kernel has, and maxCPUs more than a list may name.
+// Bounds of -cc.
 const (
-	maxCPU  = 65535
-	maxCPUs = 65536
+	maxCPU  = 65535 // highest CPU number, more than any kernel has
+	maxCPUs = 65536 // greatest number of CPUs in a list
 )
 
 // unboundSet is the set of a rank that is not bound.
 const unboundSet = "x"
 
-// Binding is a spec but for cpu and depth as --bind-to has it, for ranks of so many CPUs.
+// Binding translates a value of -cc to one of --bind-to. The values cpu and depth are not allowed. depth is the number
+// of CPUs of each rank.
 func Binding(spec string, depth int) (string, error) {
 	switch spec {
 	case "numa_node":
@@ -49,8 +50,8 @@ func Binding(spec string, depth int) (string, error) {
 	return "user:" + strings.Join(sets, ","), nil
 }
 
-// Masks are the CPUs of the local ranks of a list, ascending, as far as they differ: rank i has mask i mod their number.
-// An empty one is of a rank that is not bound.
+// Masks returns the different CPU masks of a list, each ascending. Local rank i has mask i modulo their number. An
+// empty mask means that the rank is not bound. A single set is dealt to ranks of depth CPUs.
 func Masks(list string, depth int) (masks [][]int, err error) {
 	var sets [][]int
 	for text := range strings.SplitSeq(list, ":") {
@@ -82,21 +83,21 @@ func Masks(list string, depth int) (masks [][]int, err error) {
 	return masks, nil
 }
 
-// sortedUnique are CPUs, each once, ascending.
+// sortedUnique returns a sorted copy of cpus without repeats.
 func sortedUnique(cpus []int) []int {
 	cpus = slices.Clone(cpus)
 	slices.Sort(cpus)
 	return slices.Compact(cpus)
 }
 
-// parseSet reads the CPUs of one set, in the order in which they stand; none: x.
+// parseSet returns the CPUs of one set in the written order. It returns nil for x.
 func parseSet(text string) (cpus []int, err error) {
 	if text == unboundSet {
 		return nil, nil
 	}
 	for item := range strings.SplitSeq(text, ",") {
-		first, last, between := strings.Cut(item, "-")
-		if !between {
+		first, last, isRange := strings.Cut(item, "-")
+		if !isRange {
 			last = first
 		}
 		from, err := strconv.Atoi(first)
@@ -114,7 +115,7 @@ func parseSet(text string) (cpus []int, err error) {
 	return cpus, nil
 }
 
-// withoutComments is the text of a file of -cp as -cc takes it.
+// withoutComments returns the text of a -cp file as a value of -cc, without comments and blanks.
 func withoutComments(text string) string {
 	var spec strings.Builder
 	for line := range strings.Lines(text) {

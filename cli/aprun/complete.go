@@ -5,9 +5,10 @@ import (
 	"strings"
 )
 
-// Complete says what may stand in the place of the last of some words, those of a line up to the cursor: options of aprun and what they
-// mean; or a value of an option, files where it is a FILE; or the program; or what the program at from takes (package option).
-func Complete(words []string) (kind string, from int, offers [][2]string) {
+// Complete returns what may replace the last of words, which are the command line up to the cursor. kind is one of
+// option.CompletionKind: "words" for candidates, each an option and its help; "files"; "program"; or "arguments" of
+// the program at index from (package option).
+func Complete(words []string) (kind string, from int, candidates [][2]string) {
 	last := len(words) - 1
 	for i := 0; i < last; i++ {
 		switch r, known := rowOf(words[i]); {
@@ -31,13 +32,13 @@ func Complete(words []string) (kind string, from int, offers [][2]string) {
 	}
 	for _, r := range letterRows {
 		if strings.HasPrefix("-"+r.letters, words[last]) {
-			offers = append(offers, [2]string{"-" + r.letters, r.help})
+			candidates = append(candidates, [2]string{"-" + r.letters, r.help})
 		}
 	}
-	return "words", 0, offers
+	return "words", 0, candidates
 }
 
-// rowOf finds the letter of a word such as -n. In -n4 the value stands in the same word.
+// rowOf returns the row of an option such as -n. It does not match -n4, where the value is in the same word.
 func rowOf(word string) (letterRow, bool) {
 	for _, r := range letterRows {
 		if word == "-"+r.letters {

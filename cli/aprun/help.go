@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// foldNumbers are numbers as ranges, ascending.
-func foldNumbers(there map[int]bool) string {
+// foldNumbers returns the numbers of a set as ascending ranges, such as "1-3,7".
+func foldNumbers(set map[int]bool) string {
 	var parts []string
-	ids := slices.Sorted(maps.Keys(there))
+	ids := slices.Sorted(maps.Keys(set))
 	for i := 0; i < len(ids); {
 		k := i
 		for k+1 < len(ids) && ids[k+1] == ids[k]+1 {
@@ -26,7 +26,7 @@ func foldNumbers(there map[int]bool) string {
 	return strings.Join(parts, ",")
 }
 
-// withoutRepeats are words without those that were there before, in their order.
+// withoutRepeats returns the first occurrence of each word, in order.
 func withoutRepeats(words []string) (left []string) {
 	for _, word := range words {
 		if !slices.Contains(left, word) {
@@ -36,7 +36,7 @@ func withoutRepeats(words []string) (left []string) {
 	return left
 }
 
-// Help is what aprun --help prints.
+// Help returns the text of aprun --help.
 func Help() string {
 	var b strings.Builder
 	b.WriteString("aprun [options] program [args] [ : [options] program [args] ]...\n\n")
@@ -55,7 +55,7 @@ begins on a host that none before it uses (--share-hosts).
 	return b.String()
 }
 
-// Man is the manual page.
+// Man returns the manual page in troff.
 func Man(version string) string {
 	var b strings.Builder
 	escape := strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// A letterRow is a letter of aprun.
+// A letterRow describes one option of aprun.
 type letterRow struct {
 	letters, arg string // arg is empty for a switch
-	long         string // what it comes to, for help
+	long         string // the option of mpiexec, for help
 	help         string
 	translate    func(s *segment, value string) error
 }
 
-// letterRows are all of them, in the order of help.
+// letterRows are the options of aprun, in the order of help.
 var letterRows = []letterRow{
 	{"n", "N", "-n N", "number of ranks (width); 1 by default", func(s *segment, v string) error { s.countGiven = true; return s.addOption(v, "-n") }},
 	{"d", "D", "--depth D", "CPUs of each rank", func(s *segment, v string) (err error) {
@@ -89,12 +89,12 @@ var letterRows = []letterRow{
 	{"P", "X", "", "no counterpart", ignoredLetter("-P")},
 }
 
-// segmentOption is an option of segments that another one of mpiexec means.
+// segmentOption returns the translation to an option of mpiexec that belongs to the segment.
 func segmentOption(name string) func(*segment, string) error {
 	return func(s *segment, value string) error { return s.addOption(value, name) }
 }
 
-// jobOption is one of the job.
+// jobOption returns the translation to an option of mpiexec that belongs to the job.
 func jobOption(name string) func(*segment, string) error {
 	return func(s *segment, value string) error {
 		s.job = addOnce(s.job, name, value)
@@ -102,7 +102,7 @@ func jobOption(name string) func(*segment, string) error {
 	}
 }
 
-// ignoredLetter takes a letter that means nothing here, with a warning if it is to have one.
+// ignoredLetter returns the translation of an option that has no effect. If name is not empty, it adds a warning.
 func ignoredLetter(name string) func(*segment, string) error {
 	return func(s *segment, _ string) error {
 		if name != "" {
@@ -112,7 +112,7 @@ func ignoredLetter(name string) func(*segment, string) error {
 	}
 }
 
-// addOption adds an option to the segment.
+// addOption adds an option to the segment, and its value unless that is empty.
 func (s *segment) addOption(value string, name string) error {
 	if s.args = append(s.args, name); value != "" {
 		s.args = append(s.args, value)
@@ -120,7 +120,7 @@ func (s *segment) addOption(value string, name string) error {
 	return nil
 }
 
-// readHosts reads numbers of nodes, or names of hosts.
+// readHosts translates a list of node numbers or host names.
 func (s *segment) readHosts(list string) error {
 	items := strings.FieldsFunc(list, func(c rune) bool { return c == ',' })
 	if len(items) == 0 {
@@ -143,29 +143,29 @@ func (s *segment) readHosts(list string) error {
 	return nil
 }
 
-// sortRanges are ranges of numbers in their order, each node once; as they stand, where one of them is none: it is told of
-// where it is read.
+// sortRanges sorts ranges of node numbers and removes repeats. If an item is no range, it returns the items unchanged:
+// mpiexec reports the error.
 func sortRanges(items []string) string {
 	const most = 1 << 16
-	there := make(map[int]bool)
+	set := make(map[int]bool)
 	for _, item := range items {
-		first, last, between := strings.Cut(item, "-")
-		if !between {
+		first, last, isRange := strings.Cut(item, "-")
+		if !isRange {
 			last = first
 		}
 		from, err := strconv.Atoi(first)
 		to, also := strconv.Atoi(last)
-		if err != nil || also != nil || to < from || to-from > most || len(there) > most {
+		if err != nil || also != nil || to < from || to-from > most || len(set) > most {
 			return strings.Join(items, ",")
 		}
 		for id := from; id <= to; id++ {
-			there[id] = true
+			set[id] = true
 		}
 	}
-	return foldNumbers(there)
+	return foldNumbers(set)
 }
 
-// useBatchSize leaves to the allocation how many ranks there are, and on which hosts.
+// useBatchSize takes the number of ranks and the hosts from the allocation (-B).
 func (s *segment) useBatchSize(string) error {
 	if !s.InAllocation {
 		return errors.New("no batch system has given us hosts; write -n")
