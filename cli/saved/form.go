@@ -13,21 +13,21 @@ import (
 	"unicode/utf8"
 )
 
-// This file puts Go values into JSON and back so that nothing is lost, as encoding/json would: what
-// is no UTF-8 in arguments and variables, the difference between no list and an empty one, and
-// types that have a form of their own for others (--report, the command line).
+// This file encodes Go values as JSON and decodes them without loss. encoding/json would lose bytes of arguments and
+// variables that are not UTF-8, and the difference between a nil and an empty list. Also, some types have MarshalJSON or
+// MarshalText methods for --report and the command line, which must not be used here.
 //
 //	string   "text"; {"base64": "..."} if it is no UTF-8
 //	struct   an object: fields by their names, or as a json tag says; those with a zero value are left out
 //	slice    an array; map: an object; time: as RFC 3339 has it; nil: null
 
-// maxList is how long a list may be, so that a few bytes cannot ask for much memory.
+// maxList is the greatest length of a list, so that a short file cannot make us allocate much memory.
 const maxList = 1 << 18
 
-// timeType has a form of its own.
+// timeType is encoded as text, not as a struct.
 var timeType = reflect.TypeFor[time.Time]()
 
-// appendValue appends a value of a type that covers reports to be whole.
+// appendValue appends the JSON of a value. covers reports whether a type is supported; others are not allowed.
 func appendValue(b *bytes.Buffer, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:
@@ -85,7 +85,7 @@ func appendStruct(b *bytes.Buffer, v reflect.Value) {
 	b.WriteByte('}')
 }
 
-// fieldKey is what a field is called.
+// fieldKey returns the JSON key of a field.
 func fieldKey(field reflect.StructField) string {
 	if name := field.Tag.Get("json"); name != "" {
 		return name
@@ -129,38 +129,38 @@ func appendMap(b *bytes.Buffer, v reflect.Value) {
 	b.WriteByte('}')
 }
 
-// readValue puts what JSON says into a value. at is where it stands, for errors.
-func readValue(into reflect.Value, said any, at string) error {
-	if said == nil {
+// readValue sets a value from decoded JSON. at is the path of the value in the file, for errors.
+func readValue(into reflect.Value, decoded any, at string) error {
+	if decoded == nil {
 		into.SetZero()
 		return nil
 	}
 	switch into.Kind() {
 	case reflect.Struct:
 		if into.Type() == timeType {
-			return readTime(into, said, at)
+			return readTime(into, decoded, at)
 		}
-		return readStruct(into, said, at)
+		return readStruct(into, decoded, at)
 	case reflect.Pointer:
 		into.Set(reflect.New(into.Type().Elem()))
-		return readValue(into.Elem(), said, at)
+		return readValue(into.Elem(), decoded, at)
 	case reflect.Slice:
-		return readSlice(into, said, at)
+		return readSlice(into, decoded, at)
 	case reflect.Map:
-		return readMap(into, said, at)
+		return readMap(into, decoded, at)
 	case reflect.String:
-		s, err := readText(said, at)
+		s, err := readText(decoded, at)
 		into.SetString(s)
 		return err
 	case reflect.Bool:
-		yes, ok := said.(bool)
+		yes, ok := decoded.(bool)
 		into.SetBool(yes)
 		return kindError(ok, at, "true or false")
 	}
-	return readNumber(into, said, at)
+	return readNumber(into, decoded, at)
 }
 
-// kindError is the error of a value that is of another kind.
+// kindError returns an error that the value at a path must be what, or nil if ok is set.
 func kindError(ok bool, at, what string) error {
 	if ok {
 		return nil
@@ -168,15 +168,15 @@ func kindError(ok bool, at, what string) error {
 	return fmt.Errorf("%s: %s is wanted", at, what)
 }
 
-func readStruct(into reflect.Value, said any, at string) error {
-	object, ok := said.(map[string]any)
+func readStruct(into reflect.Value, decoded any, at string) error {
+	object, ok := decoded.(map[string]any)
 	if !ok {
 		return kindError(false, at, "an object")
 	}
 	for i := range into.NumField() {
 		field := into.Type().Field(i)
-		value, there := object[fieldKey(field)]
-		if !there || !field.IsExported() {
+		value, found := object[fieldKey(field)]
+		if !found || !field.IsExported() {
 			continue
 		}
 		if err := readValue(into.Field(i), value, at+"."+fieldKey(field)); err != nil {
@@ -186,8 +186,8 @@ func readStruct(into reflect.Value, said any, at string) error {
 	return nil
 }
 
-func readSlice(into reflect.Value, said any, at string) error {
-	list, ok := said.([]any)
+func readSlice(into reflect.Value, decoded any, at string) error {
+	list, ok := decoded.([]any)
 	if !ok || len(list) > maxList {
 		return kindError(false, at, fmt.Sprintf("a list of at most %d", maxList))
 	}
@@ -200,8 +200,8 @@ func readSlice(into reflect.Value, said any, at string) error {
 	return nil
 }
 
-func readMap(into reflect.Value, said any, at string) error {
-	object, ok := said.(map[string]any)
+func readMap(into reflect.Value, decoded any, at string) error {
+	object, ok := decoded.(map[string]any)
 	if !ok {
 		return kindError(false, at, "an object")
 	}
@@ -216,27 +216,27 @@ func readMap(into reflect.Value, said any, at string) error {
 	return nil
 }
 
-func readText(said any, at string) (string, error) {
-	switch said := said.(type) {
+func readText(decoded any, at string) (string, error) {
+	switch decoded := decoded.(type) {
 	case string:
-		return said, nil
+		return decoded, nil
 	case map[string]any:
-		coded, ok := said["base64"].(string)
+		coded, ok := decoded["base64"].(string)
 		plain, err := base64.StdEncoding.DecodeString(coded)
 		return string(plain), kindError(ok && err == nil, at, "a text, or base64")
 	}
 	return "", kindError(false, at, "a text")
 }
 
-func readTime(into reflect.Value, said any, at string) error {
-	s, ok := said.(string)
+func readTime(into reflect.Value, decoded any, at string) error {
+	s, ok := decoded.(string)
 	when, err := time.Parse(time.RFC3339Nano, s)
 	into.Set(reflect.ValueOf(when))
 	return kindError(ok && err == nil, at, "a time as 2006-01-02T15:04:05Z")
 }
 
-func readNumber(into reflect.Value, said any, at string) error {
-	number, ok := said.(json.Number)
+func readNumber(into reflect.Value, decoded any, at string) error {
+	number, ok := decoded.(json.Number)
 	if into.Kind() == reflect.Float64 {
 		x, err := number.Float64()
 		into.SetFloat(x)

@@ -1,11 +1,11 @@
 /*
-Package saved is the form of a saved job (--save-job, --resume; survive.md 6): what was asked for, and how
-far it came, as JSON that nobody but its owner may read or write.
+Package saved is the file format of a saved job (--save-job, --resume; survive.md 6): the request and the attempts so
+far, as JSON.
 
-	job.Request, attempts --New, Begun, Over--> Job --Text--> FILE
-	FILE --Read--> Job --Next--> the request of the next mpiexec, with the attempts so far
+	job.Request, attempts --New, WithRunning, WithEnded--> Job --Encode--> FILE
+	FILE --Decode--> Job --Resume--> the request of the next mpiexec, with the attempts so far
 
-It is pure: who opens, locks and writes FILE is package cli.
+The package does no input or output. Package cli opens, locks and writes FILE.
 */
 package saved
 
@@ -27,51 +27,51 @@ import (
 	"remshell/usererr"
 )
 
-// Version is that of the form.
+// Version is the version of the format.
 const Version = 2
 
-// MaxSize is how long the text of a saved job may be, in bytes: far more than an environment, and the
-// hosts of a cluster of 10,000 nodes, take.
+// MaxSize is the greatest size of a saved job, in bytes. An environment and the hosts of a cluster of 10,000 nodes are
+// far smaller.
 const MaxSize = 128 << 20
 
-// A State says what is known of the life of a job.
+// A State says how far a job has come.
 type State string
 
 // The states.
 const (
-	Stopped State = "stopped" // it had not started: it waited, or hosts were missing
-	Running State = "running" // it runs, or its mpiexec was killed
+	Stopped State = "stopped" // it had not started: it was waiting, or hosts were missing
+	Running State = "running" // it runs, or its mpiexec was killed while it ran
 	Ended   State = "ended"
 )
 
-// A Job is a saved one.
+// A Job is a saved job.
 type Job struct {
 	Version          int          `json:"version"`
 	ID               job.ID       `json:"job"`
 	State            State        `json:"state"`
-	Attempt          int          `json:"attempt"`       // that runs, or ran last; -1: none did
+	Attempt          int          `json:"attempt"`       // number of the running or last attempt; -1: found was none
 	RestartsLeft     string       `json:"restarts_left"` // a number, or "unlimited"; for people
-	Reason           job.EndKind  `json:"reason"`        // why that attempt followed another; empty: it is the first
+	Reason           job.EndKind  `json:"reason"`        // why the attempt before it ended; empty: it is the first
 	Lost             []string     `json:"lost"`          // nodes of the attempt before it
-	Host             string       `json:"host"`          // where its mpiexec runs, or ran
+	Host             string       `json:"host"`          // host of its mpiexec
 	PID              int          `json:"pid"`           // of that
 	User             string       `json:"user"`
 	Dir              string       `json:"dir"`   // its working directory
-	Argv             []string     `json:"argv"`  // mpiexec's own words
-	TransportOptions []string     `json:"reach"` // options by which hosts are reached, wherever they were said
+	Argv             []string     `json:"argv"`  // arguments of mpiexec
+	TransportOptions []string     `json:"reach"` // options about how hosts are reached, from command line and variables
 	Ended            time.Time    `json:"ended"`
 	Exit             int          `json:"exit"`
-	Nodes            []string     `json:"nodes"`   // of the attempt that runs
-	Size             int          `json:"size"`    // its ranks
-	Began            time.Time    `json:"began"`   // when it did
-	History          []Attempt    `json:"history"` // that are over
+	Nodes            []string     `json:"nodes"`   // of the running attempt
+	Size             int          `json:"size"`    // number of its ranks
+	Began            time.Time    `json:"began"`   // when it began
+	History          []Attempt    `json:"history"` // attempts that have ended
 	Request          *job.Request `json:"request"`
 	unknownFields    map[string]json.RawMessage
 }
 
-// An Attempt is one that is over (SV-12).
+// An Attempt is an attempt that has ended (SV-12).
 type Attempt struct {
-	Number       int         `json:"attempt"` // the fields are those of job.Attempt
+	Number       int         `json:"attempt"` // same fields as job.Attempt
 	Began        time.Time   `json:"began"`
 	Ended        time.Time   `json:"ended"`
 	Kind         job.EndKind `json:"kind"`
@@ -87,19 +87,19 @@ type Attempt struct {
 	NextNodes    []string    `json:"goes"`
 }
 
-// New is a job that has not started.
+// New returns a saved job that has not started; past are attempts of earlier mpiexecs.
 func New(req job.Request, past []job.Attempt) Job {
 	j := Job{Version: Version, ID: req.Job, State: Stopped, Request: &req, User: req.User.Name}
 	return j.withHistory(past, -1)
 }
 
-// WithUnknownFields is the job with what only an older one's file says.
+// WithUnknownFields returns the job with those fields of older's file that this version does not know.
 func (j Job) WithUnknownFields(older Job) Job {
 	j.unknownFields = older.unknownFields
 	return j
 }
 
-// withHistory takes in the attempts that are over; before one that runs, or -1.
+// withHistory returns the job with past as its history. running is the number of the running attempt, or -1.
 func (j Job) withHistory(past []job.Attempt, running int) Job {
 	j.History = []Attempt{}
 	for _, a := range past {
@@ -113,14 +113,14 @@ func (j Job) withHistory(past []job.Attempt, running int) Job {
 	return j
 }
 
-// WithRunning is the job with an attempt that runs.
+// WithRunning returns the job with a running attempt now after past.
 func (j Job) WithRunning(past []job.Attempt, now job.Attempt) Job {
 	j = j.withHistory(past, now.Number)
 	j.State, j.Nodes, j.Size, j.Began = Running, now.Nodes, now.Size, now.Began
 	return j
 }
 
-// WithEnded is the job when mpiexec leaves, with its exit code. If no attempt of it ran it stays stopped.
+// WithEnded returns the job when mpiexec exits with code. A job without any attempt stays Stopped.
 func (j Job) WithEnded(past []job.Attempt, code int, when time.Time) Job {
 	started := j.State == Running || len(past) > len(j.History)
 	j = j.withHistory(past, -1)
@@ -131,7 +131,7 @@ func (j Job) WithEnded(past []job.Attempt, code int, when time.Time) Job {
 	return j
 }
 
-// Encode is what FILE holds.
+// Encode returns the content of FILE.
 func (j Job) Encode() []byte {
 	var b, indented bytes.Buffer
 	appendValue(&b, reflect.ValueOf(j))
@@ -148,7 +148,7 @@ func (j Job) Encode() []byte {
 	return indented.Bytes()
 }
 
-// Decode reads what FILE holds. Fields that it does not know are kept, and come back with Text.
+// Decode decodes the content of FILE. Fields that this version does not know are kept, and written again by Encode.
 func Decode(file string, content []byte) (Job, error) {
 	j, err := decodeJob(content)
 	if err == nil {
@@ -179,21 +179,21 @@ func decodeJob(content []byte) (j Job, err error) {
 	into := reflect.ValueOf(&j).Elem()
 	for i := range into.NumField() {
 		field := into.Type().Field(i)
-		raw, there := j.unknownFields[fieldKey(field)]
-		if !there || !field.IsExported() {
+		raw, found := j.unknownFields[fieldKey(field)]
+		if !found || !field.IsExported() {
 			continue
 		}
-		var said any
+		var decoded any
 		values := json.NewDecoder(bytes.NewReader(raw))
 		values.UseNumber()
-		if err := values.Decode(&said); err != nil {
+		if err := values.Decode(&decoded); err != nil {
 			return j, err
 		}
-		if err := readValue(into.Field(i), said, fieldKey(field)); err != nil {
+		if err := readValue(into.Field(i), decoded, fieldKey(field)); err != nil {
 			return j, err
 		}
 		if fieldKey(field) == "request" {
-			if err := removedOptionError(said); err != nil {
+			if err := removedOptionError(decoded); err != nil {
 				return j, err
 			}
 		}
@@ -202,11 +202,11 @@ func decodeJob(content []byte) (j Job, err error) {
 	return j, nil
 }
 
-// removedFields are fields of a request that an older version may have saved, and the options that set them, which were removed
-// since.
+// removedFields lists fields of a request that older versions may have saved, each with its option, which no longer
+// exists.
 var removedFields = [][2]string{{"Preemptible", "preemptible"}, {"Nodes.Bytes", "enforce-rm"}, {"Ends.Metric", "mem-metric"}, {"NoHints", "no-mpi-hints"}, {"Signals.Status", "status-signal"}}
 
-// removedOptionError returns the error of a request that has one of removedFields; nil: it has none.
+// removedOptionError returns an error if a request has one of removedFields.
 func removedOptionError(request any) error {
 	for _, row := range removedFields {
 		if path := strings.Split(row[0], "."); hasField(request, path) {
@@ -217,9 +217,9 @@ func removedOptionError(request any) error {
 	return nil
 }
 
-// hasField reports whether a value that was read from JSON has a field, or an element of a list in it has.
+// hasField reports whether a decoded JSON value has a field at path. If the value is a list, one element must have it.
 func hasField(value any, path []string) bool {
-	if list, is := value.([]any); is {
+	if list, ok := value.([]any); ok {
 		return slices.ContainsFunc(list, func(element any) bool { return hasField(element, path) })
 	}
 	fields, _ := value.(map[string]any)
@@ -230,16 +230,16 @@ func hasField(value any, path []string) bool {
 	return field != nil
 }
 
-// maxCount bounds what is counted in a saved job: ranks of a section, attempts.
+// maxCount is the greatest number of ranks of an app context, and of attempts, in a saved job.
 const maxCount = 1 << 24
 
-// check sees that what is behind may rely on what a request always has.
+// check returns an error if the job breaks a rule that later code relies on.
 func (j Job) check() error {
-	idle := func(c rune) bool {
+	isForbidden := func(c rune) bool {
 		return !strings.ContainsRune("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-", c)
 	}
 	switch {
-	case j.ID == "" || len(j.ID) > 40 || strings.ContainsFunc(string(j.ID), idle):
+	case j.ID == "" || len(j.ID) > 40 || strings.ContainsFunc(string(j.ID), isForbidden):
 		return errors.New("job: a name of at most 40 letters, digits, _, . and - is wanted")
 	case !slices.Contains([]State{Stopped, Running, Ended}, j.State):
 		return errors.New("state: one of stopped, running, ended is wanted")
@@ -269,11 +269,11 @@ func checkRequest(req job.Request) error {
 		}
 		names[n.Name] = true
 	}
-	beyond := func(node int) bool { return node < 0 || node >= len(req.Nodes) }
+	isNoNode := func(node int) bool { return node < 0 || node >= len(req.Nodes) }
 	switch {
-	case slices.ContainsFunc(req.HostEntries, beyond):
+	case slices.ContainsFunc(req.HostEntries, isNoNode):
 		return errors.New("request.Turns: there is no such node")
-	case slices.ContainsFunc(req.FixedPlacements, func(s job.FixedPlacement) bool { return beyond(s.Node) }):
+	case slices.ContainsFunc(req.FixedPlacements, func(s job.FixedPlacement) bool { return isNoNode(s.Node) }):
 		return errors.New("request.RankFile: there is no such node")
 	case req.Restart.PastAttempts < 0 || req.Restart.MaxRestarts < 0:
 		return errors.New("request.Restart: it is below 0")
@@ -281,14 +281,14 @@ func checkRequest(req job.Request) error {
 	return nil
 }
 
-// A Resumption is how another mpiexec goes on with a job.
+// A Resumption is what an mpiexec needs to resume a job.
 type Resumption struct {
 	Request    job.Request
 	Past       []job.Attempt
-	MaybeAlive []string // nodes on which ranks of the last attempt may live
+	MaybeAlive []string // nodes on which ranks of the last attempt may still run
 }
 
-// Resume is how to go on at a time.
+// Resume returns how to resume the job now. An attempt that was running counts as lost.
 func (j Job) Resume(now time.Time) Resumption {
 	s := Resumption{Request: *j.Request}
 	for _, a := range j.History {
@@ -307,14 +307,13 @@ func (j Job) Resume(now time.Time) Resumption {
 	}
 	if len(s.Past) > 0 {
 		last := &s.Past[len(s.Past)-1]
-		last.Kind, last.NextNodes = job.EndByResume, nil // nobody claims any more where it was to go
+		last.Kind, last.NextNodes = job.EndByResume, nil // the nodes planned for the next attempt are no longer claimed
 	}
 	r.PastAttempts, r.Saved = len(s.Past), true
 	return s
 }
 
-// CheckResumable says why a job cannot be resumed although nothing of it runs; nil: it can. again has it start
-// although it ended well.
+// CheckResumable returns an error if the job has ended with exit code 0, unless again is set.
 func (j Job) CheckResumable(again bool) error {
 	if j.State == Ended && j.Exit == 0 && !again {
 		return &usererr.Error{Text: "ended with 0", Remedy: "--again starts it once more"}

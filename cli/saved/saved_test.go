@@ -15,8 +15,7 @@ import (
 	"remshell/usererr"
 )
 
-// fill gives every field a value of its own that is none of the usual ones, and fails where the form has
-// none for a type.
+// fill sets each field to a different value that is not zero. It fails for a type that the format does not support.
 func fill(t *testing.T, v reflect.Value, at string, n *int64) {
 	t.Helper()
 	*n++
@@ -61,13 +60,13 @@ func fill(t *testing.T, v reflect.Value, at string, n *int64) {
 	}
 }
 
-// sample is a job that may be saved.
+// sample returns a request for a saved job.
 func sample() job.Request {
 	return job.Request{Job: "j-1", Apps: []job.App{{N: 4, Argv: []string{"./a", "\xff"}}}, Nodes: []job.NodeDef{{Name: "n1"}, {ID: 1, Name: "n2"}},
 		HostEntries: []int{1, 0}, Restart: job.RestartPolicy{MaxRestarts: 3, On: []job.EndKind{job.EndByNodeLoss}, Saved: true}, SignalPolicy: job.SignalPolicy{Forward: []int{}}}
 }
 
-// All of a request is saved, whatever it has in it, and comes back as it was (SV-20).
+// Each field of a request is saved and decoded without change (SV-20).
 func TestWholeRequest(t *testing.T) {
 	req := new(job.Request)
 	n := int64(0)
@@ -88,7 +87,7 @@ func TestWholeRequest(t *testing.T) {
 	}
 }
 
-// No list, an empty list and a long one are three things; so is a newer field that a later version adds.
+// Nil and empty lists differ after decoding, and fields of later versions are kept.
 func TestWhatIsKept(t *testing.T) {
 	text := strings.Replace(string(New(sample(), nil).Encode()), "{", `{"later": {"b":1,"a":[null]},`, 1)
 	j, err := Decode("f", []byte(text))
@@ -103,7 +102,7 @@ func TestWhatIsKept(t *testing.T) {
 	}
 }
 
-// attempts that are over, by their ends.
+// attempts returns attempts that have ended, one of each kind.
 func attempts(kinds ...job.EndKind) (all []job.Attempt) {
 	for i, kind := range kinds {
 		all = append(all, job.Attempt{Number: i, Began: time.Unix(int64(100*i), 0).UTC(), Ended: time.Unix(int64(100*i+60), 0).UTC(), Kind: kind,
@@ -112,14 +111,14 @@ func attempts(kinds ...job.EndKind) (all []job.Attempt) {
 	return all
 }
 
-// How another mpiexec goes on with a job, by the state in which the last one has left it (SV-21, SV-22).
-func TestNextOfAJob(t *testing.T) {
+// How an mpiexec resumes a job, depending on the state of the saved job (SV-21, SV-22).
+func TestResume(t *testing.T) {
 	runs := job.Attempt{Number: 1, Began: time.Unix(100, 0).UTC(), Nodes: []string{"n1"}, Size: 3}
 	fresh, one, two := New(sample(), nil), attempts(job.EndByNodeLoss), attempts(job.EndByNodeLoss, job.EndByNodeLoss)
 	for _, test := range []struct {
 		name string
 		job  Job
-		want string // state, attempt, what ranks are told, and the nodes that must be clean
+		want string // state, attempt, variables of the ranks, and the nodes where ranks may still run
 	}{
 		{"it waited", fresh, "stopped -1: attempt 0, 3 left, because of ; clean "},
 		{"^C while it waited", fresh.WithEnded(nil, 130, time.Now()), "stopped -1: attempt 0, 3 left, because of ; clean "},
@@ -144,7 +143,7 @@ func TestNextOfAJob(t *testing.T) {
 	}
 }
 
-// What a resumed job does when it fails again: it has the restarts that were left, and no more.
+// A resumed job has only those restarts left that were not used before.
 func TestRestartsThatAreLeft(t *testing.T) {
 	j := New(sample(), nil).WithRunning(attempts(job.EndByNodeLoss), job.Attempt{Number: 1, Nodes: []string{"n1"}, Size: 4})
 	s := j.Resume(time.Unix(1000, 0))
@@ -160,9 +159,9 @@ func TestRestartsThatAreLeft(t *testing.T) {
 	}
 }
 
-// A job that was ended between a move and the attempt behind it may go anywhere when it is resumed, but for what it was to
-// leave: nobody has kept its place for it.
-func TestNextOfAMovedJob(t *testing.T) {
+// A job that ended between a migration and the next attempt may run on any nodes when it is resumed, except for those
+// that it was to leave: the new nodes are no longer claimed.
+func TestResumeOfAMigratedJob(t *testing.T) {
 	past := attempts(job.EndByMove)
 	past[0].LeftNodes, past[0].NextNodes = []string{"n1"}, []string{"n3"}
 	j, err := Decode("f", New(sample(), past).WithEnded(past, 130, time.Now()).Encode())
@@ -177,7 +176,7 @@ func TestNextOfAMovedJob(t *testing.T) {
 	}
 }
 
-// All of an attempt is saved, too.
+// Each field of an attempt is saved.
 func TestWholeAttempt(t *testing.T) {
 	past := make([]job.Attempt, 1)
 	n := int64(0)
@@ -206,7 +205,7 @@ func TestEndedWell(t *testing.T) {
 	}
 }
 
-// What is no saved job is refused with the place that is wrong (SV-23).
+// A file that is no saved job is rejected with the place of the error (SV-23).
 func TestNoSavedJob(t *testing.T) {
 	good := string(New(sample(), nil).Encode())
 	for _, test := range []struct{ old, new, want string }{
@@ -237,8 +236,8 @@ func TestNoSavedJob(t *testing.T) {
 	}
 }
 
-// Whatever a file holds, it is refused or comes back the same from what is written of it.
-func FuzzRead(f *testing.F) {
+// Any file is rejected, or decodes to a job that is the same after it is encoded and decoded again.
+func FuzzDecode(f *testing.F) {
 	f.Add(New(sample(), nil).Encode())
 	f.Add(New(sample(), nil).WithRunning(attempts(job.EndByNodeLoss), job.Attempt{Number: 1, Nodes: []string{"n1"}}).Encode())
 	if text, err := os.ReadFile("testdata/job.json"); err == nil {
@@ -261,7 +260,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// A job that an older version has saved with an option that was removed is refused, and says how it can be resumed.
+// A saved job with an option that no longer exists is rejected, with a remedy.
 func TestASavedJobWithARemovedOption(t *testing.T) {
 	text, err := os.ReadFile("testdata/job.json")
 	if err != nil {
@@ -283,7 +282,7 @@ func TestASavedJobWithARemovedOption(t *testing.T) {
 	}
 }
 
-// A file that was written by the first mpiexec that could is read by all later ones of version 1 (SV-23).
+// A file written by an early version is still read (SV-23).
 func TestOlderFile(t *testing.T) {
 	text, err := os.ReadFile("testdata/job.json")
 	if err != nil {
