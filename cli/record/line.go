@@ -8,8 +8,8 @@ import (
 	"remshell/job"
 )
 
-// An AccountingRecord is what the accounts of a cluster keep of a job (accounting_file, RM-53): one line of JSON.
-// Arguments of programs are left out, since the file may be open to more people than those of a process.
+// An AccountingRecord is the record of a job in the accounting file of a cluster (accounting_file, RM-53): one line of
+// JSON. Arguments of programs are left out, since more users may read the file than may see the processes.
 type AccountingRecord struct {
 	Version  int        `json:"version"`
 	Job      job.ID     `json:"job"`
@@ -18,9 +18,9 @@ type AccountingRecord struct {
 	From     string     `json:"from"` // the launching host
 	Class    string     `json:"class,omitempty"`
 	RM       *job.RM    `json:"rm,omitempty"`
-	Programs []string   `json:"programs"` // one for each section
-	Ranks    int        `json:"ranks"`    // spawned ones are counted
-	Hosts    string     `json:"hosts"`    // as n[1-4]
+	Programs []string   `json:"programs"` // one for each app context
+	Ranks    int        `json:"ranks"`    // with spawned ranks
+	Hosts    string     `json:"hosts"`    // such as n[1-4]
 	Began    time.Time  `json:"began"`
 	End      *time.Time `json:"end"`
 	Code     *int       `json:"code"`
@@ -28,7 +28,7 @@ type AccountingRecord struct {
 	*JobUsage
 }
 
-// AccountingLine is what the accounts keep of a run that is over; false: nothing, since no rank was started.
+// AccountingLine returns the line for the accounting file. ran is false, and there is no line, if no rank was started.
 func (r Run) AccountingLine(req job.Request, class string) (line []byte, ran bool) {
 	if r.JobUsage == nil {
 		return nil, false
@@ -43,6 +43,6 @@ func (r Run) AccountingLine(req job.Request, class string) (line []byte, ran boo
 		names, l.Ranks = append(names, h.Node), l.Ranks+h.Ranks
 	}
 	l.Hosts = hostlist.Fold(names)
-	line, err := json.Marshal(l) // has no line end inside
+	line, err := json.Marshal(l) // JSON has no line break inside
 	return append(line, '\n'), err == nil
 }

@@ -1,11 +1,11 @@
 /*
-Package record puts what came of a run into JSON.
+Package record describes the result of a run as JSON.
 
-	job.Result --New--> Run: --report, and its usage and exits in --json
-	                      '--Line--> accounting_file: one line of each job
-	of a job that still runs --Underway--> Run without an end
+	job.Result --NewRun--> Run: --report, and usage and exits of --json
+	                         '--AccountingLine--> accounting_file: one line of each job
+	job.Result of a running job --NewInterim--> Run without an end
 
-It writes nothing itself.
+It opens no files.
 */
 package record
 
@@ -18,9 +18,9 @@ import (
 	"remshell/limits"
 )
 
-// A Run is what --report writes of a run: one JSON object. Times are in seconds,
-// memory in bytes. What did not come to be is left out: a job that did not start has no
-// starts, and perhaps no plan. What is not known before the end is null while the job runs.
+// A Run is the JSON object that --report writes. Times are in seconds, memory in bytes. Parts that do not exist are
+// left out: a job that did not start has no starts, and perhaps no plan. Fields that are known only at the end are
+// null while the job runs.
 type Run struct {
 	Version  int             `json:"version"`
 	Job      job.ID          `json:"job"`
@@ -29,30 +29,29 @@ type Run struct {
 	Seconds  float64         `json:"seconds"`
 	Code     *int            `json:"code"`
 	Cause    string          `json:"cause,omitempty"`
-	RM       *job.RM         `json:"rm,omitempty"`   // the batch system whose hosts these were (RM-5)
-	Plan     json.RawMessage `json:"plan,omitempty"` // as of --dry-run --json
+	RM       *job.RM         `json:"rm,omitempty"`   // the batch system that allocated the hosts (RM-5)
+	Plan     json.RawMessage `json:"plan,omitempty"` // in the form of --dry-run --json
 	Connects []Connect       `json:"connects"`
 	Starts   []Start         `json:"starts"`
 	Exits    []Exit          `json:"exits"`
 	Usage    []NodeTotal     `json:"usage"`
-	JobUsage *JobUsage       `json:"all,omitempty"`      // what the job used; a job that did not start has none
-	Cleaned  []Leftover      `json:"cleaned,omitempty"`  // shared memory that killed ranks have left
-	Attempts []Attempt       `json:"attempts,omitempty"` // with --restart; the rest is about the last
+	JobUsage *JobUsage       `json:"all,omitempty"`      // usage of the whole job; nil if it did not start
+	Cleaned  []Leftover      `json:"cleaned,omitempty"`  // shared memory freed after ranks were killed
+	Attempts []Attempt       `json:"attempts,omitempty"` // with --restart; the other fields describe the last attempt
 }
 
-// A Leftover is shared memory that a rank has left which did not end well (PD-17). Why is how it is known to
-// have been the rank's: left; nothing else is.
+// A Leftover is shared memory left behind by a rank that did not end well (PD-17). Why is always "left".
 type Leftover struct {
 	Node  string `json:"node"`
 	Kind  string `json:"kind"`
 	ID    string `json:"id"`
 	Bytes int64  `json:"bytes"`
-	Rank  *int   `json:"rank"` // null: one of the node's
+	Rank  *int   `json:"rank"` // null: the node is known, the rank is not
 	Why   string `json:"why"`
-	Error string `json:"error,omitempty"` // it is still there
+	Error string `json:"error,omitempty"` // why it could not be freed
 }
 
-// NewLeftover puts a remnant into the form of its record.
+// NewLeftover returns the JSON form of a leftover.
 func NewLeftover(r job.Leftover) Leftover {
 	record := Leftover{Node: r.Node, Kind: r.Kind, ID: r.ID, Bytes: r.Bytes, Why: "left", Error: r.Err}
 	if r.Rank >= 0 {
@@ -61,7 +60,7 @@ func NewLeftover(r job.Leftover) Leftover {
 	return record
 }
 
-// An Attempt is one life of a job (survive.md SV-12).
+// An Attempt is one attempt of a job (survive.md SV-12).
 type Attempt struct {
 	Attempt int       `json:"attempt"`
 	Began   time.Time `json:"began"`
@@ -74,7 +73,7 @@ type Attempt struct {
 	Exit    int       `json:"exit"`
 }
 
-// A Connect is how a candidate was reached.
+// A Connect is the result of connecting to a candidate node.
 type Connect struct {
 	Node    string  `json:"node"`
 	Host    string  `json:"host,omitempty"`
@@ -82,15 +81,15 @@ type Connect struct {
 	Sent    int64   `json:"sent"`
 	Error   string  `json:"error,omitempty"`
 
-	Accounted *bool `json:"rm_accounted,omitempty"` // the batch system holds what runs there (RM-45); left out: nobody knows
+	Accounted *bool `json:"rm_accounted,omitempty"` // whether the batch system accounts for the ranks there (RM-45); left out if unknown
 }
 
-// NewConnect puts a connect into the form of its record.
+// NewConnect returns the JSON form of a connect result.
 func NewConnect(c job.ConnectResult) Connect {
 	return Connect{c.Node, c.Host, c.Took.Seconds(), c.BytesSent, c.Err, c.InBatchAccounting}
 }
 
-// A Start is a rank that runs, or why it does not.
+// A Start is the start of a rank, or why it failed.
 type Start struct {
 	Rank    int     `json:"rank"`
 	Node    string  `json:"node"`
@@ -99,7 +98,7 @@ type Start struct {
 	Error   string  `json:"error,omitempty"`
 }
 
-// NewStart puts a start into the form of its record.
+// NewStart returns the JSON form of a rank's start.
 func NewStart(s job.RankStart) Start {
 	return Start{s.Rank, s.Node, s.PID, s.SinceStart.Seconds(), s.Err}
 }
@@ -110,28 +109,28 @@ type Exit struct {
 	Code      int    `json:"code"`
 	Signal    int    `json:"signal,omitempty"`
 	Core      bool   `json:"core,omitempty"`
-	ToldToEnd bool   `json:"asked,omitempty"` // we had told it to end
+	ToldToEnd bool   `json:"asked,omitempty"` // mpiexec had told it to end
 	PMI       string `json:"pmi"`
 	Hint      string `json:"hint,omitempty"`
 	WaitUsage
 	*AccountedUsage
 }
 
-// NewExit puts an end into the form of its record.
+// NewExit returns the JSON form of a rank's exit.
 func NewExit(e *job.Exit) Exit {
 	return Exit{e.Rank, e.Status(), e.Signal, e.Core, e.ToldToEnd, pmiWords[e.PMI], e.Hint, usageOf(e.Usage), nil}
 }
 
-// A NodeTotal is what the ranks of a node have consumed.
+// A NodeTotal is the usage of a node's ranks together.
 type NodeTotal struct {
 	Node  string `json:"node"`
 	Ranks int    `json:"ranks"`
 	WaitUsage
 	*AccountedUsage
-	Sessions []string `json:"sessions,omitempty"` // directories that stay (PMIX-56)
+	Sessions []string `json:"sessions,omitempty"` // session directories that were kept (PMIX-56)
 }
 
-// WaitUsage is what wait4(2) tells.
+// A WaitUsage is the usage of a process as wait4(2) returns it.
 type WaitUsage struct {
 	Wall   float64 `json:"wall"`
 	User   float64 `json:"user"`
@@ -143,7 +142,7 @@ func usageOf(u job.Usage) WaitUsage {
 	return WaitUsage{u.Wall.Seconds(), u.User.Seconds(), u.System.Seconds(), u.MaxRSS}
 }
 
-// AccountedUsage is what accounting tells (RM-53); what is not known is null.
+// An AccountedUsage is the usage from accounting (RM-53). Unknown values are null.
 type AccountedUsage struct {
 	CPU  float64 `json:"cput"`
 	Mem  *int64  `json:"mem"`
@@ -151,13 +150,13 @@ type AccountedUsage struct {
 	Wall float64 `json:"walltime"`
 }
 
-// JobUsage is that of the job.
+// A JobUsage is the usage and limits of the whole job.
 type JobUsage struct {
 	AccountedUsage
-	Sampled bool                    `json:"sampled"`  // on all hosts
-	Reason  *string                 `json:"reason"`   // of the end, in a word
-	Limits  map[limits.Resource]any `json:"limits"`   // bytes, seconds, counts
-	Every   float64                 `json:"interval"` // at most, between two samples, in seconds
+	Sampled bool                    `json:"sampled"`  // on all hosts there were samples
+	Reason  *string                 `json:"reason"`   // why the job ended, one word
+	Limits  map[limits.Resource]any `json:"limits"`   // in bytes, seconds or counts
+	Every   float64                 `json:"interval"` // longest time between two samples, in seconds
 }
 
 func accountedUsageOf(u job.UsageTotal) AccountedUsage {
@@ -171,10 +170,10 @@ func accountedUsageOf(u job.UsageTotal) AccountedUsage {
 	return r
 }
 
-// roundedSeconds are seconds with three decimals.
+// roundedSeconds returns a duration in seconds with three decimals.
 func roundedSeconds(d time.Duration) float64 { return d.Round(time.Millisecond).Seconds() }
 
-// AddUsage adds what a job has used to its record, and what it was allowed.
+// AddUsage adds to the record what the job has used, and its limits.
 func (r *Run) AddUsage(result job.Result, bounds limits.Map) {
 	if len(result.Usage.Nodes) == 0 {
 		return
@@ -197,7 +196,7 @@ var pmiWords = map[job.PMIState]string{
 	job.PMIUnused: "never", job.PMIOpen: "open", job.PMIFinalized: "finalized", job.PMIAborted: "aborted",
 }
 
-// NewRun is the record of a run that is over, with the exit code that mpiexec leaves with.
+// NewRun returns the record of a run that has ended; code is the exit code of mpiexec.
 func NewRun(result job.Result, err error, code int) Run {
 	r := NewInterim(result)
 	now := time.Now()
@@ -207,7 +206,7 @@ func NewRun(result job.Result, err error, code int) Run {
 	return r
 }
 
-// NewInterim is the record of a run that goes on.
+// NewInterim returns the record of a run that has not ended.
 func NewInterim(result job.Result) Run {
 	r := Run{Version: 1, Connects: []Connect{}, Starts: []Start{}, Exits: []Exit{}, Usage: []NodeTotal{}}
 	for _, c := range result.Connections {
@@ -233,7 +232,7 @@ func NewInterim(result job.Result) Run {
 	return r
 }
 
-// Write writes a record for people and programs.
+// Write writes the record as indented JSON.
 func (r Run) Write(w io.Writer) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)
