@@ -1,8 +1,8 @@
 /*
-Package text puts into words what is counted and compared: numbers with their nouns, times, reasons
-that several things share, words that resemble others, tables.
+Package text formats numbers with nouns, durations, sizes and tables, folds lines, groups equal items, and compares
+words.
 
-It knows nothing of hosts, ranks or jobs, and does not clean what it is given (show.Clean does).
+It knows nothing of hosts, ranks or jobs. It does not escape control characters; format.EscapeSentence does.
 */
 package text
 
@@ -15,7 +15,7 @@ import (
 	"unicode/utf8"
 )
 
-// Count writes a number with its noun: "1 node", "2 nodes", "2 processes".
+// Count returns a number with its noun: "1 node", "2 nodes", "2 processes".
 func Count(n int, noun string) string {
 	switch {
 	case n == 1:
@@ -38,7 +38,7 @@ func Product(heads, tails []string) []string {
 	return all
 }
 
-// FormatDuration writes a time in whole units, from 1 s on: "55 s", "10 min", "1 h 5 min".
+// FormatDuration returns a duration in whole units, at least 1 s: "55 s", "10 min", "1 h 5 min".
 func FormatDuration(d time.Duration) string {
 	seconds := int(max(d.Round(time.Second), time.Second) / time.Second)
 	var words []string
@@ -54,8 +54,8 @@ func FormatDuration(d time.Duration) string {
 	return strings.Join(words, " ")
 }
 
-// EditDistance counts the letters to insert, delete, replace or swap with their
-// neighbour to make b of a (the optimal string alignment distance, in bytes).
+// EditDistance returns the number of bytes to insert, delete, replace or swap with their neighbour to turn a into b
+// (the optimal string alignment distance).
 func EditDistance(a, b string) int {
 	before, above := make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range above {
@@ -79,14 +79,14 @@ func EditDistance(a, b string) int {
 	return above[len(b)]
 }
 
-// A Group is what several items have in common, and what each of them is called.
+// A Group is the names of items that are equal in Common.
 type Group[K comparable] struct {
 	Common K
 	Names  []string
 }
 
-// Groups tells equal things once: it gathers the names of items by what they have in common, in
-// the order in which that came. An item without a name is left out.
+// Groups groups the names of items by what of returns as common, in the order of first occurrence. An item with an
+// empty name is left out.
 func Groups[T any, K comparable](items []T, of func(T) (common K, name string)) []Group[K] {
 	var groups []Group[K]
 	at := make(map[K]int)
@@ -106,9 +106,9 @@ func Groups[T any, K comparable](items []T, of func(T) (common K, name string)) 
 	return groups
 }
 
-// Columns writes rows under each other, behind an indent. Columns are two blanks apart, and as
-// wide as their widest cell, in characters; one that is empty in all rows is left out. Cells are
-// clean: valid UTF-8 without control characters.
+// Columns returns rows as a table, each line after an indent. Columns are as wide as their widest cell, in characters,
+// and two blanks apart. A column that is empty in all rows is left out. Cells must be valid UTF-8 without control
+// characters.
 func Columns(indent string, rows [][]string) string {
 	most := 0
 	for _, row := range rows {
@@ -124,7 +124,7 @@ func Columns(indent string, rows [][]string) string {
 	return indentLines(indent, b.String())
 }
 
-// indentLines sets an indent before each line, and leaves out the blanks at its end.
+// indentLines puts an indent before each line, and removes blanks at the ends of lines.
 func indentLines(indent, lines string) string {
 	var b strings.Builder
 	for line := range strings.Lines(lines) {
@@ -133,11 +133,11 @@ func indentLines(indent, lines string) string {
 	return b.String()
 }
 
-// leastWidth is the width below which a terminal is not taken for one that folded lines are read on.
+// leastWidth is the smallest width at which lines are folded. Smaller terminals are taken as unknown.
 const leastWidth = 20
 
-// WrapLine breaks a line at blanks into lines that are no longer than width, as far as words are not. What goes on is indented. Without
-// a width the line is left as it is.
+// WrapLine folds a line at blanks into lines of at most width characters. Only a single long word may exceed that.
+// Lines after the first are indented by indent blanks. If width is below leastWidth, the line is returned as it is.
 func WrapLine(line string, width, indent int) (lines []string) {
 	if width < leastWidth {
 		return []string{line}
@@ -154,8 +154,9 @@ func WrapLine(line string, width, indent int) (lines []string) {
 	return append(lines, line)
 }
 
-// wrapPoint is the index of the blank at which a line is folded: the last one by which what is before it has the width, else the
-// first one; -1: there is none, but for those before the first word and behind the last.
+// wrapPoint returns the index of the blank at which a line is folded: the last one with at most width characters
+// before it, else the first one. Blanks before the first word and after the last do not count. It returns -1 if there
+// is none.
 func wrapPoint(line string, width int) int {
 	at, letters, begun := -1, 0, false
 	for i, r := range strings.TrimRight(line, " ") {
@@ -170,7 +171,7 @@ func wrapPoint(line string, width int) int {
 	return at
 }
 
-// FormatBytes writes a size in the largest unit of which there is one, without a rest: "3 GiB", "1 byte".
+// FormatBytes returns a size rounded down in the largest unit that fits: "3 GiB", "1 byte".
 func FormatBytes(bytes int64) string {
 	for _, unit := range []struct {
 		name  string

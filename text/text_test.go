@@ -28,7 +28,7 @@ func TestCount(t *testing.T) {
 	}
 }
 
-// Equal things are told once, in the order in which they came; what has no name is not told.
+// Equal items are grouped in the order of their first occurrence. Items without a name are left out.
 func TestGroups(t *testing.T) {
 	names := []string{"a1", "b2", "", "a3", "c4", "b5"}
 	got := Groups(names, func(s string) (string, string) { return s[:min(1, len(s))], s })
@@ -52,8 +52,8 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// A folded line has all words of the whole one, in their order, and no line is longer than it must be.
-func FuzzFold(f *testing.F) {
+// A folded line has all words of the whole line, in order, and no line is longer than necessary.
+func FuzzWrapLine(f *testing.F) {
 	f.Add("mpiexec: three ranks do not fit", 20, 4)
 	f.Add("  hint      start  fewer ranks ", 25, 9)
 	f.Fuzz(func(t *testing.T, line string, width, indent int) {
