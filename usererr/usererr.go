@@ -1,22 +1,22 @@
-// Package usererr is what a user reads of what cannot be done: what, where and why in one
-// clause, and what to do about it.
+// Package usererr has errors for the user: a text that says what failed, where and why, and a remedy. Its functions read
+// optional methods (Hint, Reasons, Reason, Detail) of any error.
 package usererr
 
 import "errors"
 
-// An Error is one fault.
+// An Error is an error for the user.
 type Error struct {
-	Text   string // what, where, why; without a final period
-	Remedy string // what to do; may be empty
-	Code   int    // exit code that it stands for, 1 to 255; 0: that of our own failures
+	Text   string // what failed, where and why; without a final period
+	Remedy string // what the user can do; may be empty
+	Code   int    // exit code of mpiexec, 1 to 255; 0: that of our own failures
 }
 
 func (e *Error) Error() string { return e.Text }
 
-// Hint is what to do about it.
+// Hint returns the remedy.
 func (e *Error) Hint() string { return e.Remedy }
 
-// Hint is what the first error in a chain that has a hint says to do; empty: nothing.
+// Hint returns the hint of the first error in the chain that has a Hint method, or "".
 func Hint(err error) string {
 	var h interface{ Hint() string }
 	if errors.As(err, &h) {
@@ -25,7 +25,7 @@ func Hint(err error) string {
 	return ""
 }
 
-// Reasons are those of the first error in a chain that has a list of them, a line each; nil: none has.
+// Reasons returns the reasons of the first error in the chain that has a Reasons method, one for each line, or nil.
 func Reasons(err error) []string {
 	var r interface{ Reasons() []string }
 	if errors.As(err, &r) {
@@ -34,8 +34,8 @@ func Reasons(err error) []string {
 	return nil
 }
 
-// Reason is an error's text without the name of its host, so that equal reasons are equal
-// texts.
+// Reason returns the error's text without the name of its host, if it has a Reason method, so that equal reasons are
+// equal texts. Otherwise it returns the whole text.
 func Reason(err error) string {
 	var r interface{ Reason() string }
 	if errors.As(err, &r) {
@@ -44,8 +44,8 @@ func Reason(err error) string {
 	return err.Error()
 }
 
-// Detail is what an error's Reason leaves out, as it differs between hosts that fail alike: an address, a fingerprint,
-// a program's last words. It is empty if there is nothing more.
+// Detail returns the part of an error that its Reason leaves out because it differs between hosts: an address, a
+// fingerprint, the last output of a program. It returns "" if there is none.
 func Detail(err error) string {
 	var d interface{ Detail() string }
 	if errors.As(err, &d) {
@@ -54,13 +54,13 @@ func Detail(err error) string {
 	return ""
 }
 
-// Details are those of hosts that fail alike. The zero value has none.
+// A Details collects the details of hosts that fail for the same reason. The zero value has none.
 type Details struct {
 	host, first string
 	differ      bool
 }
 
-// Add counts a host's detail in; an empty one is ignored.
+// Add adds the detail of a host. An empty one is ignored.
 func (d *Details) Add(host, detail string) {
 	switch {
 	case detail == "":
@@ -71,13 +71,14 @@ func (d *Details) Add(host, detail string) {
 	}
 }
 
-// Merge counts the details of others in.
+// Merge adds all details of others.
 func (d *Details) Merge(others Details) {
 	d.Add(others.host, others.first)
 	d.differ = d.differ || others.differ
 }
 
-// String is " (detail)" if there is one, with the host that it is of where others have another.
+// String returns " (detail)" with the first detail, preceded by its host if the details differ. It returns "" without
+// details.
 func (d Details) String() string {
 	switch {
 	case d.first == "":
@@ -88,7 +89,7 @@ func (d Details) String() string {
 	return " (" + d.first + ")"
 }
 
-// Code is the exit code of the first fault in a tree of errors that has one; 0: none has.
+// Code returns the exit code of the first Error in a tree of errors that has one, or 0.
 func Code(err error) int {
 	if e, ok := err.(*Error); ok && e.Code != 0 {
 		return e.Code
@@ -106,7 +107,7 @@ func Code(err error) int {
 	return 0
 }
 
-// Split takes a collection of errors apart: the faults in it, in their order. Nil has one, nil.
+// Split returns the single errors of joined errors, in order. For nil it returns one nil.
 func Split(err error) []error {
 	several, ok := err.(interface{ Unwrap() []error })
 	if !ok {

@@ -7,9 +7,8 @@ import (
 	"testing"
 )
 
-// Faults are told one by one, also of collections of collections; what to do comes from
-// whoever in a chain knows.
-func TestEach(t *testing.T) {
+// Split returns the single errors of nested joins. Hint returns the first hint of a chain.
+func TestSplit(t *testing.T) {
 	a, b := &Error{Text: "a", Remedy: "mend a"}, &Error{Text: "b"}
 	wrapped := fmt.Errorf("in a file: %w", a)
 	all := Split(errors.Join(wrapped, errors.Join(b, errors.New("c"))))
