@@ -1,6 +1,7 @@
 /*
-Package mpifault lists faults of MPI libraries by which programs hang or fail, whoever launches them. --doctor warns of those that the
-program may meet, and a job that has ended where one of them strikes says so. doc/compatibility.md tells how they were found.
+Package mpifault lists faults of MPI libraries that make programs hang or fail under any launcher. --doctor warns of
+faults of the program's library. A job that ends as one of them would make it end names the fault.
+doc/compatibility.md says how they were found.
 */
 package mpifault
 
@@ -11,20 +12,20 @@ import (
 	"remshell/job"
 )
 
-// A Fault is one row of the table.
+// A Fault is a fault of some versions of an MPI library.
 type Fault struct {
-	Code    string // for programs; it does not change
-	Library string // and its versions, as people call them
+	Code    string // an identifier for programs, which never changes
+	Library string // name and versions of the library
 	When    When
-	Effect  string // what happens then
-	Remedy  string // what to do about it
+	Effect  string // what goes wrong
+	Remedy  string // what the user can do
 
 	family     string
-	interfaces []string // of which the library's file has one in its name: "12.2" of libmpich.so.12.2.2
-	ucx        bool     // only if the library talks by UCX
+	interfaces []string // interface versions in the library's file name: "12.2" in libmpich.so.12.2.2
+	ucx        bool     // only if the library communicates by UCX
 }
 
-// A When is what a program does when it meets a fault.
+// A When is the condition under which a program meets a fault, as a clause.
 type When string
 
 // The conditions.
@@ -34,10 +35,11 @@ const (
 	OneSided    When = "it uses one-sided communication between hosts"
 )
 
-// Finalize is the code of the fault by which MPI_Finalize hangs.
+// Finalize is the code of the fault that makes MPI_Finalize hang.
 const Finalize = "mpich-finalize"
 
-// table is all that is known. The interface 12.2 is that of MPICH 4.0, 12.3 of 4.1, 12.4 of 4.2; 40.30 is that of Open MPI 4.1.
+// table lists the known faults. Interface 12.2 is that of MPICH 4.0, 12.3 of 4.1, 12.4 of 4.2; 40.30 is that of Open
+// MPI 4.1.
 var table = []Fault{
 	{Code: Finalize, Library: "MPICH 4.0 with UCX (Debian 12)", When: AcrossHosts,
 		Effect: "MPI_Finalize hangs at times, since one rank waits for another that has ended its part",
@@ -75,7 +77,7 @@ func ByCode(code string) (f Fault, found bool) {
 	return Fault{}, false
 }
 
-// Text says what happens when, in words that follow the program's name.
+// Text returns a clause about the fault that follows the program's name.
 func (f Fault) Text() string {
 	return "is linked with " + f.Library + "; if " + string(f.When) + ", " + f.Effect
 }

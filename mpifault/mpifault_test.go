@@ -8,7 +8,7 @@ import (
 )
 
 // Each library has the faults of its version, and no others.
-func TestOf(t *testing.T) {
+func TestFaultsOf(t *testing.T) {
 	for _, test := range []struct {
 		library job.MPILibrary
 		want    []string
@@ -34,7 +34,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// A code has one row, with all that a user wants to know.
+// A code has one row, and all of its texts are set.
 func TestByCode(t *testing.T) {
 	for i, f := range table {
 		got, found := ByCode(f.Code)
