@@ -1,12 +1,11 @@
 /*
-Package limits reads what a job, a host or a rank may use at most: NAME=VALUE, as batch systems
-have it.
+Package limits parses limits for a job, a host or a rank: NAME=VALUE, as in batch systems.
 
-	"vmem=30mb,walltime=1:30:00"  --Parse-->  Bounds   by name, in bytes, ns or a count
-	line, variable, cluster file  --Strictest-->       the smallest of each counts, and who said it
-	what was used                 --Excess-->          for people, and in the words of batch systems
+	"vmem=30mb,walltime=1:30:00"  --Parse-->    Map      by name, in bytes, ns or a count
+	option, variable, cluster file  --Tighten-->  the smallest value of each, and its origin
+	usage above a limit           --Excess-->   text for users, and text as batch systems print it
 
-It knows no job and enforces nothing.
+It does not know jobs and enforces nothing.
 */
 package limits
 
@@ -20,19 +19,19 @@ import (
 	"time"
 )
 
-// A Resource is what may be limited.
+// A Resource is the name of a limit.
 type Resource string
 
 // The names (RM-55).
 const (
 	WallTime Resource = "walltime" // of the job
-	CPUTime  Resource = "cput"     // of the job, as all that follow to VMem
+	CPUTime  Resource = "cput"     // of the job, like Mem and VMem
 	Mem      Resource = "mem"
 	VMem     Resource = "vmem"
-	HostMem  Resource = "hmem" // of each host
+	HostMem  Resource = "hmem" // of each host, like HostVMem
 	HostVMem Resource = "hvmem"
 	RankMem  Resource = "pmem"  // of each rank
-	RankVMem Resource = "pvmem" // of each process, as all that follow: the kernel's
+	RankVMem Resource = "pvmem" // of each process, enforced by the kernel, like all that follow
 	RankTime Resource = "pcput"
 	File     Resource = "file"
 	Core     Resource = "core"
@@ -42,7 +41,7 @@ const (
 	NProc    Resource = "nproc"
 )
 
-// A unit is what a value is.
+// A unit is the unit of a limit's value.
 type unit int
 
 const (
@@ -51,18 +50,18 @@ const (
 	countUnit
 )
 
-// A resourceTraits is what is particular to what is limited.
-type resourceTraits struct {
+// resourceProperties are the properties of a limit.
+type resourceProperties struct {
 	unit           unit
-	sampled        bool // by looking at processes now and then
-	kernel         bool // by the kernel, in each process
-	mayBeUnlimited bool // may be said
-	allowedPerHost bool // an administrator of a host may say it there: it is of what the host alone knows
+	sampled        bool // enforced by sampling processes
+	kernel         bool // enforced by the kernel, in each process
+	mayBeUnlimited bool // "unlimited" is a valid value
+	allowedPerHost bool // a host's administrator may set it, because the host alone can measure it
 }
 
-// traitsOf has a row for each; what is sampled also has a line in launch/supervise, what is the kernel's
-// one in helper/rank, and tests see that none is forgotten.
-var traitsOf = map[Resource]resourceTraits{
+// propertiesOf has the properties of each limit. Each sampled limit also needs a line in
+// launch/supervise, each kernel limit one in helper/rank; tests check that.
+var propertiesOf = map[Resource]resourceProperties{
 	WallTime: {unit: timeUnit, allowedPerHost: true},
 	CPUTime:  {unit: timeUnit, sampled: true},
 	Mem:      {unit: sizeUnit, sampled: true},
@@ -80,80 +79,82 @@ var traitsOf = map[Resource]resourceTraits{
 	NProc:    {unit: countUnit, kernel: true, mayBeUnlimited: true},
 }
 
-// All are those that there are, by name.
-func All() []Resource { return slices.Sorted(maps.Keys(traitsOf)) }
+// All returns the names of all limits, sorted.
+func All() []Resource { return slices.Sorted(maps.Keys(propertiesOf)) }
 
 // IsKnown reports whether there is such a limit.
-func (n Resource) IsKnown() bool { return traitsOf[n].unit != 0 }
+func (n Resource) IsKnown() bool { return propertiesOf[n].unit != 0 }
 
-// IsSampled reports whether processes are looked at to enforce it.
-func (n Resource) IsSampled() bool { return traitsOf[n].sampled }
+// IsSampled reports whether the limit is enforced by sampling processes.
+func (n Resource) IsSampled() bool { return propertiesOf[n].sampled }
 
-// IsKernelLimit reports whether the kernel enforces it, in each process.
-func (n Resource) IsKernelLimit() bool { return traitsOf[n].kernel }
+// IsKernelLimit reports whether the kernel enforces the limit, in each process.
+func (n Resource) IsKernelLimit() bool { return propertiesOf[n].kernel }
 
-// IsHostLimit reports whether a host's administrator may limit it there: what the kernel enforces, and what the
-// helper there can know. Of what is a job's, one host knows a part.
-func (n Resource) IsHostLimit() bool { return traitsOf[n].allowedPerHost || traitsOf[n].kernel }
+// IsHostLimit reports whether a host's administrator may set the limit there: it is enforced by the
+// kernel, or the helper of that host can measure it. A limit of the whole job is not, because one
+// host knows only a part.
+func (n Resource) IsHostLimit() bool { return propertiesOf[n].allowedPerHost || propertiesOf[n].kernel }
 
-// Matching is the limits that are such.
-func (b Map) Matching(such func(Resource) bool) Map {
-	some := make(Map)
+// Matching returns the limits whose names match.
+func (b Map) Matching(match func(Resource) bool) Map {
+	matching := make(Map)
 	for name, value := range b {
-		if such(name) {
-			some[name] = value
+		if match(name) {
+			matching[name] = value
 		}
 	}
-	return some
+	return matching
 }
 
-// Unlimited is a value of who says that there shall be no limit; most is the largest of all others.
+// Unlimited is the value of "unlimited"; maxValue is the largest other value.
 const (
 	Unlimited = 1 << 61
 	maxValue  = 1 << 60
 )
 
-// Map are limits: sizes in bytes, times in ns. What is not there is not limited.
+// A Map has limits by name: sizes in bytes, times in ns, or counts. A name that is missing is not
+// limited.
 type Map map[Resource]int64
 
-// AnyMatching reports whether one of the limits is such a one.
-func (b Map) AnyMatching(has func(Resource) bool) bool {
+// AnyMatching reports whether the name of any limit matches.
+func (b Map) AnyMatching(match func(Resource) bool) bool {
 	for name := range b {
-		if has(name) {
+		if match(name) {
 			return true
 		}
 	}
 	return false
 }
 
-// Names are those of the limits, in their order.
+// Names returns the names of the limits, sorted.
 func (b Map) Names() []Resource { return slices.Sorted(maps.Keys(b)) }
 
-// Time is a limit of time; 0: there is none.
+// Time returns a time limit; 0: there is none.
 func (b Map) Time(name Resource) time.Duration { return time.Duration(b[name]) }
 
-// Numbers are the limits as numbers: bytes, seconds, counts; or "unlimited".
+// Numbers returns the limits in bytes, seconds or counts, or as the string "unlimited".
 func (b Map) Numbers() map[Resource]any {
-	figures := make(map[Resource]any, len(b))
+	numbers := make(map[Resource]any, len(b))
 	for name, value := range b {
 		switch {
 		case value == Unlimited:
-			figures[name] = "unlimited"
-		case traitsOf[name].unit == timeUnit:
-			figures[name] = time.Duration(value).Seconds()
+			numbers[name] = "unlimited"
+		case propertiesOf[name].unit == timeUnit:
+			numbers[name] = time.Duration(value).Seconds()
 		default:
-			figures[name] = value
+			numbers[name] = value
 		}
 	}
-	return figures
+	return numbers
 }
 
-// Minimum takes of each limit the smallest value (RM-55).
-func Minimum(all ...Map) Map {
+// Minimum returns the smallest value of each limit (RM-55).
+func Minimum(maps ...Map) Map {
 	strictest := make(Map)
-	for _, bounds := range all {
+	for _, bounds := range maps {
 		for name, value := range bounds {
-			if other, twice := strictest[name]; !twice || value < other {
+			if other, known := strictest[name]; !known || value < other {
 				strictest[name] = value
 			}
 		}
@@ -161,26 +162,26 @@ func Minimum(all ...Map) Map {
 	return strictest
 }
 
-// Origins says who has set each limit.
+// Origins has, for each limit, the option or file that set it.
 type Origins map[Resource]string
 
-// Tighten takes those of more into bounds that are stricter than what is there, and notes who has set them.
-func Tighten(bounds Map, origins Origins, more Map, from string) {
+// Tighten sets the limits of more that are smaller than those in bounds, and records their origin.
+func Tighten(limits Map, origins Origins, more Map, from string) {
 	for name, value := range more {
-		if other, known := bounds[name]; !known || value < other {
-			bounds[name], origins[name] = value, from
+		if other, known := limits[name]; !known || value < other {
+			limits[name], origins[name] = value, from
 		}
 	}
 }
 
-// Parse reads a list of NAME=VALUE with commas between. Of a name that is there twice the
-// smaller value counts.
+// Parse parses NAME=VALUE items separated by commas. If a name is repeated, the smaller value
+// counts.
 func Parse(list string) (Map, error) {
 	bounds := make(Map)
 	for item := range strings.SplitSeq(list, ",") {
-		name, text, given := strings.Cut(item, "=")
+		name, text, ok := strings.Cut(item, "=")
 		name = strings.ToLower(strings.TrimSpace(name))
-		if !given {
+		if !ok {
 			return nil, fmt.Errorf("%q is not NAME=VALUE, as mem=2gb", item)
 		}
 		value, err := Value(Resource(name), text)
@@ -192,9 +193,9 @@ func Parse(list string) (Map, error) {
 	return bounds, nil
 }
 
-// Value reads the value of a limit.
+// Value parses the value of a limit.
 func Value(name Resource, text string) (value int64, err error) {
-	p := traitsOf[name]
+	p := propertiesOf[name]
 	text = strings.ToLower(strings.TrimSpace(text))
 	switch {
 	case p.unit == 0:
@@ -202,23 +203,23 @@ func Value(name Resource, text string) (value int64, err error) {
 	case text == "unlimited" && p.mayBeUnlimited:
 		return Unlimited, nil
 	}
-	ok, what := false, ""
+	ok, expected := false, ""
 	switch p.unit {
 	case sizeUnit:
 		value, ok = parseBytes(text)
-		what = "a size, as 512mb, 2g or 1048576"
+		expected = "a size, as 512mb, 2g or 1048576"
 	case timeUnit:
 		value, ok = parseTime(text)
-		what = "a time, as 90, 30m or 1:30:00"
+		expected = "a time, as 90, 30m or 1:30:00"
 	case countUnit:
 		value, err = strconv.ParseInt(text, 10, 64)
-		ok, what = err == nil && value >= 0 && value <= maxValue && text[0] != '+', "a number"
+		ok, expected = err == nil && value >= 0 && value <= maxValue && text[0] != '+', "a number"
 	}
 	if p.mayBeUnlimited {
-		what += ", or unlimited"
+		expected += ", or unlimited"
 	}
 	if !ok {
-		return 0, fmt.Errorf("%s: %q is not %s", name, text, what)
+		return 0, fmt.Errorf("%s: %q is not %s", name, text, expected)
 	}
 	return value, nil
 }
@@ -231,8 +232,8 @@ func allNames() string {
 	return strings.Join(names, ", ")
 }
 
-// parseBytes reads a size: a number, and b, k, m, g, t for powers of 1024, of bytes (kb) or of words of
-// eight bytes (w, kw). No size is larger than 2^60.
+// parseBytes parses a size: a number with b, k, m, g, t for powers of 1024, of bytes (kb) or of
+// words of eight bytes (w, kw). It reports false for sizes above 2^60.
 func parseBytes(text string) (int64, bool) {
 	number := strings.TrimRight(text, "bwkmgt")
 	n, err := strconv.ParseInt(number, 10, 64)
@@ -248,10 +249,10 @@ func parseBytes(text string) (int64, bool) {
 	return n * factor, true
 }
 
-// maxTime is the longest time, so that sums of times are times: ten years.
+// maxTime is the longest time, ten years, so that sums of times do not overflow.
 const maxTime = 10 * 365 * 24 * time.Hour
 
-// parseTime reads [[H:]M:]S[.D], or numbers with the units d, h, m, s. No time is none at all.
+// parseTime parses [[H:]M:]S[.D], or numbers with the units d, h, m, s. It reports false for 0.
 func parseTime(text string) (int64, bool) {
 	seconds, ok := 0.0, false
 	if strings.ContainsAny(text, "dhms") {
@@ -265,7 +266,7 @@ func parseTime(text string) (int64, bool) {
 	return int64(math.Ceil(seconds * float64(time.Second))), true
 }
 
-// parseColonTime reads hours, minutes and seconds; only seconds may have decimals.
+// parseColonTime parses hours, minutes and seconds; only seconds may have decimals.
 func parseColonTime(text string) (seconds float64, ok bool) {
 	parts := strings.Split(text, ":")
 	if len(parts) > 3 {
@@ -288,7 +289,7 @@ func parseColonTime(text string) (seconds float64, ok bool) {
 	return seconds, true
 }
 
-// parseUnitTime reads whole numbers with units.
+// parseUnitTime parses whole numbers with units.
 func parseUnitTime(text string) (seconds float64, ok bool) {
 	units := map[byte]float64{'d': 86400, 'h': 3600, 'm': 60, 's': 1}
 	for text != "" {
@@ -310,31 +311,33 @@ func parseUnitTime(text string) (seconds float64, ok bool) {
 type Excess struct {
 	Name          Resource
 	Used, Allowed int64
-	Where         string // empty, or " on host NAME"
-	From          string // who has set the limit: an option, a file; empty: nobody knows
+	Where         string // empty, or for example " on host n1"
+	From          string // the option or file that set the limit; empty: unknown
 }
 
-// BatchLine tells it in the words of a batch system (RM-56): sizes in bytes, times in seconds rounded up.
+// BatchLine returns the text as batch systems print it (RM-56): sizes in bytes, times in seconds,
+// rounded up.
 func (e Excess) BatchLine() string {
 	used, allowed := e.Used, e.Allowed
-	if traitsOf[e.Name].unit == timeUnit {
+	if propertiesOf[e.Name].unit == timeUnit {
 		used, allowed = ceilSeconds(used), ceilSeconds(allowed)
 	}
 	return fmt.Sprintf("%s %d exceeded limit %d%s", nameOnHost(e.Name), used, allowed, e.Where)
 }
 
-// formatSeconds is a time in seconds, rounded up to a thousandth: what exceeds a limit reads as more than that.
+// formatSeconds formats a time in seconds, rounded up to a thousandth, so that a value above a
+// limit also looks larger.
 func formatSeconds(ns int64) string {
 	const unit = int64(time.Millisecond)
 	return strconv.FormatFloat(float64((ns+unit-1)/unit)/1000, 'f', -1, 64) + " s"
 }
 
-// String tells it to people: "mem: 2.1 GiB used on host n1, 2 GiB allowed by --limit".
+// String returns the text for users: "mem: 2.1 GiB used on host n1, 2 GiB allowed by --limit".
 func (e Excess) String() string {
 	used, allowed := Amount(e.Name, e.Used), Amount(e.Name, e.Allowed)
-	if traitsOf[e.Name].unit == timeUnit {
+	if propertiesOf[e.Name].unit == timeUnit {
 		used, allowed = formatSeconds(e.Used), formatSeconds(e.Allowed)
-	} else if used == allowed { // by rounding
+	} else if used == allowed { // equal after rounding
 		used, allowed = fmt.Sprintf("%d bytes", e.Used), fmt.Sprintf("%d bytes", e.Allowed)
 	}
 	text := fmt.Sprintf("%s: %s used%s, %s allowed", nameOnHost(e.Name), used, e.Where, allowed)
@@ -344,9 +347,9 @@ func (e Excess) String() string {
 	return text
 }
 
-// Amount is a value with its unit.
+// Amount formats a value with its unit.
 func Amount(name Resource, value int64) string {
-	switch m := traitsOf[name].unit; {
+	switch m := propertiesOf[name].unit; {
 	case value == Unlimited:
 		return "unlimited"
 	case m == timeUnit:
@@ -365,7 +368,7 @@ func Amount(name Resource, value int64) string {
 	return fmt.Sprintf("%d bytes", value)
 }
 
-// nameOnHost is what is limited: of a host it is told by its name that it is a host's.
+// nameOnHost returns the name without h for a host limit, because the text names the host.
 func nameOnHost(name Resource) Resource {
 	switch name {
 	case HostMem:

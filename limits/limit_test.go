@@ -116,7 +116,7 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%q: %v", text, err)
 		}
 		for name, value := range bounds {
-			if !name.IsKnown() || value < 0 || value == 0 && traitsOf[name].unit == timeUnit {
+			if !name.IsKnown() || value < 0 || value == 0 && propertiesOf[name].unit == timeUnit {
 				t.Errorf("%q: %s=%d", text, name, value)
 			}
 		}

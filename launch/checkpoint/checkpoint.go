@@ -1,13 +1,13 @@
 /*
-Package checkpoint decides when a job is asked to write a checkpoint, and when that is complete
-(survive.md 4). mpiexec asks, waits and counts; what a checkpoint is, only the program knows.
+Package checkpoint decides when a job is asked to write a checkpoint, and when the checkpoint is
+complete (survive.md 4). Only the program knows what its checkpoint contains.
 
-	        timer, --ckpt-before, ask
-	Idle ----------------------------> Asked ---- the job fails, or is over ----> Over
+	        timer, --ckpt-before, request
+	Idle ----------------------------> InProgress -- the job fails, or is over -> Over
 	  ^                                  |  |
 	  '--- done, late, failed -----------'  '--- the same, before a stop ---> Stopping
 
-It performs nothing, asks nobody and looks at no clock: doc/supervision.md has its table.
+It performs no I/O and reads no clock. doc/supervision.md has the table of its actions.
 */
 package checkpoint
 
@@ -19,89 +19,92 @@ import (
 	"remshell/text"
 )
 
-// A Phase is where a job stands with its checkpoints.
+// A Phase is the state of an attempt's checkpoints.
 type Phase int
 
 // The phases.
 const (
 	Idle       Phase = iota
-	InProgress       // one is under way
-	Stopping         // one was written, or not, before the job is to be ended; there is no other
+	InProgress       // a checkpoint was requested
+	Stopping         // a checkpoint was tried, and the job is being stopped after it; no further one is requested
 	Over             // the attempt ends
 )
 
-// CheckInterval is how often one looks whether a checkpoint is complete (SV-14).
+// CheckInterval is how often the checkpoint's file is looked for (SV-14).
 const CheckInterval = time.Second
 
-// What is told of a job and its checkpoints.
+// Events.
 type (
-	// JobRunning says that all ranks run. End is when the job has to end; zero: nobody knows.
+	// JobRunning says that all ranks run. End is when the job has to end; zero: unknown.
 	JobRunning struct{ End time.Time }
-	// Tick says that State.Next has come.
+	// Tick says that the time of State.Next has come.
 	Tick struct{}
-	// CheckpointWanted is somebody who wants one, perhaps since the job is to be stopped then.
+	// CheckpointWanted is a request for a checkpoint. With StopAfter the job is to be stopped after
+	// it.
 	CheckpointWanted struct{ StopAfter bool }
-	// Written says that the command ended with 0, or that the file is there.
+	// Written says that the checkpoint is complete: the command exited with 0, the file exists, or
+	// all ranks have exited.
 	Written struct{}
-	// CommandFailed says why the command has failed.
+	// CommandFailed says that the command has failed.
 	CommandFailed struct{ Why string }
-	// StopCancelled says that the job was to be stopped, and is not.
+	// StopCancelled says that the job will not be stopped after all.
 	StopCancelled struct{}
 	// AttemptEnded says that the attempt ends.
 	AttemptEnded struct{}
 )
 
-// What is to be done.
+// Actions.
 type (
-	// RequestCheckpoint asks the ranks, or runs the command.
+	// RequestCheckpoint signals the ranks, or runs the command.
 	RequestCheckpoint struct{}
-	// CheckFile looks whether the file is there.
+	// CheckFile checks whether the checkpoint's file exists.
 	CheckFile struct{}
-	// ReportEvent is news for programs: asked, done, late, failed; after so long since it was asked for.
+	// ReportEvent reports an event in --json. State is asked, done, late or failed; After is the
+	// time since the request.
 	ReportEvent struct {
 		State string
 		After time.Duration
 	}
-	// ReportLine is a line for the user.
+	// ReportLine reports a line to the user.
 	ReportLine struct{ Text string }
-	// ReplyAll is for all who have asked: empty, or why there is none.
+	// ReplyAll replies to all requesters. Err is empty, or says why there is no checkpoint.
 	ReplyAll struct{ Err string }
-	// StopJob has the job stopped now, as somebody wanted it to be.
+	// StopJob stops the job, as a requester wanted.
 	StopJob struct{}
 )
 
-// An Event is one of the first structs above, an Action one of the others.
+// An Event is one of the event types above, an Action one of the action types.
 type (
 	Event  any
 	Action any
 )
 
-// A State is what is known of the checkpoints of one attempt. New makes one.
+// A State is the state of the checkpoints of one attempt. New makes one.
 type State struct {
 	Phase       Phase
-	RequestedAt time.Time // when the one that is under way, or was last, was asked for; zero: none was
+	RequestedAt time.Time // time of the last request; zero: there was none
 
 	policy        job.CheckpointPolicy
-	stopAfter     bool      // somebody wants the job to be stopped behind the one that is under way
-	hasRequesters bool      // somebody waits for it
-	end           time.Time // of the job; zero: nobody knows
+	stopAfter     bool      // the job is stopped after the checkpoint in progress
+	hasRequesters bool      // a requester waits for the checkpoint
+	end           time.Time // when the job has to end; zero: unknown
 	timers        timers
 }
 
-// Timers are when Step wants a Tick; zero: never.
+// timers are the times at which Step wants a Tick; zero: never.
 type timers struct {
 	every     time.Time // --ckpt-every
 	before    time.Time // --ckpt-before
 	grace     time.Time // --ckpt-grace
-	checkFile time.Time // whether the file is there
+	checkFile time.Time // next check of the file
 }
 
 func (d *timers) all() []*time.Time { return []*time.Time{&d.every, &d.before, &d.grace, &d.checkFile} }
 
-// New is the state of an attempt that has not begun.
+// New returns the state of an attempt that has not begun.
 func New(p job.CheckpointPolicy) State { return State{policy: p} }
 
-// Next is when Step wants a Tick; the zero time: never.
+// Next returns when Step wants a Tick; the zero time means never.
 func (s *State) Next() (next time.Time) {
 	for _, t := range s.timers.all() {
 		if !t.IsZero() && (next.IsZero() || t.Before(next)) {
@@ -111,8 +114,8 @@ func (s *State) Next() (next time.Time) {
 	return next
 }
 
-// Shift moves all timers: they do not run while the job is stopped. What comes before the end of the job goes by
-// that, which may have moved or not; zero: nobody knows it.
+// Shift moves all timers by a time in which the job was stopped. The timer of --ckpt-before follows
+// end, the new end of the job; zero: unknown.
 func (s *State) Shift(by time.Duration, end time.Time) {
 	for _, t := range s.timers.all() {
 		if !t.IsZero() {
@@ -127,7 +130,8 @@ func (s *State) Shift(by time.Duration, end time.Time) {
 	}
 }
 
-// WhyUnsupported says why a job cannot be asked for a checkpoint, behind its name (T9); empty: it can.
+// WhyUnsupported returns why a job cannot write checkpoints on request, to follow the job's name
+// (T9). It returns "" if it can.
 func WhyUnsupported(p job.CheckpointPolicy) string {
 	if !p.CanRequest() {
 		return "cannot checkpoint: it was started without --ckpt-signal and --ckpt-cmd"
@@ -135,10 +139,10 @@ func WhyUnsupported(p job.CheckpointPolicy) string {
 	return ""
 }
 
-// Step is what comes of an event.
+// Step handles one event, and returns the actions that follow.
 func (s *State) Step(event Event, now time.Time) []Action {
 	if s.Phase == Over {
-		if _, asks := event.(CheckpointWanted); asks {
+		if _, wanted := event.(CheckpointWanted); wanted {
 			return []Action{ReplyAll{"the job ends"}}
 		}
 		return nil
@@ -172,11 +176,12 @@ func (s *State) startTimers(now time.Time) {
 		s.timers.every = now.Add(s.policy.Every)
 	}
 	if at := s.end.Add(-s.policy.BeforeEnd); s.policy.BeforeEnd > 0 && at.After(now) {
-		s.timers.before = at // else it is too late: who has just begun has nothing to save, and may not expect a signal yet
+		s.timers.before = at // otherwise it is too late: a job that has just begun has nothing to save, and may not handle the signal yet
 	}
 }
 
-// handleWanted is for somebody who asks: one at a time, whose result all share who ask meanwhile (SV-16).
+// handleWanted handles a request. There is one checkpoint at a time, and all requests made
+// meanwhile share its result (SV-16).
 func (s *State) handleWanted(e CheckpointWanted, now time.Time) []Action {
 	if why := WhyUnsupported(s.policy); why != "" {
 		return []Action{ReplyAll{why}}
@@ -191,15 +196,15 @@ func (s *State) handleWanted(e CheckpointWanted, now time.Time) []Action {
 	if s.hasRequesters = true; s.Phase == InProgress && s.policy.CanVerify() {
 		return nil
 	}
-	do := s.requestNow(now)
+	actions := s.requestNow(now)
 	if !s.policy.CanVerify() && !s.stopAfter {
 		s.hasRequesters = false
-		do = append(do, ReplyAll{})
+		actions = append(actions, ReplyAll{})
 	}
-	return do
+	return actions
 }
 
-// requestNow asks for one.
+// requestNow requests a checkpoint.
 func (s *State) requestNow(now time.Time) []Action {
 	s.Phase, s.RequestedAt = InProgress, now
 	s.timers.grace, s.timers.checkFile = now.Add(s.policy.Grace), time.Time{}
@@ -209,74 +214,75 @@ func (s *State) requestNow(now time.Time) []Action {
 	return []Action{RequestCheckpoint{}, ReportEvent{State: "asked"}}
 }
 
-func (s *State) handleTick(now time.Time) (do []Action) {
-	struck := func(t *time.Time) bool {
-		hit := !t.IsZero() && !now.Before(*t)
-		if hit {
+func (s *State) handleTick(now time.Time) (actions []Action) {
+	passed := func(t *time.Time) bool {
+		due := !t.IsZero() && !now.Before(*t)
+		if due {
 			*t = time.Time{}
 		}
-		return hit
+		return due
 	}
-	if struck(&s.timers.grace) && s.Phase == InProgress {
-		do = s.handleTimeout(now)
+	if passed(&s.timers.grace) && s.Phase == InProgress {
+		actions = s.handleTimeout(now)
 	}
-	if struck(&s.timers.checkFile) && s.Phase == InProgress {
+	if passed(&s.timers.checkFile) && s.Phase == InProgress {
 		s.timers.checkFile = now.Add(CheckInterval)
-		do = append(do, CheckFile{})
+		actions = append(actions, CheckFile{})
 	}
-	timer, before := struck(&s.timers.every), struck(&s.timers.before)
+	timer, before := passed(&s.timers.every), passed(&s.timers.before)
 	if timer {
 		s.timers.every = now.Add(s.policy.Every)
 	}
 	if (timer || before) && !s.stopAfter && (s.Phase == Idle || s.Phase == InProgress && !s.policy.CanVerify()) {
-		do = append(do, s.requestNow(now)...)
+		actions = append(actions, s.requestNow(now)...)
 	}
-	return do
+	return actions
 }
 
-// handleTimeout is when the time is over that a checkpoint may take. Where nothing can tell of it, it was asked for, and
-// that is all, unless the job is to be stopped only behind one.
+// handleTimeout handles a checkpoint that is not complete after the grace time. If completion
+// cannot be verified, that is no failure, unless the job may only be stopped after a complete
+// checkpoint.
 func (s *State) handleTimeout(now time.Time) []Action {
 	required := s.stopAfter && s.policy.Required
 	if !s.policy.CanVerify() && !required {
 		return s.afterCheckpoint(nil, "")
 	}
-	words := fmt.Sprintf("checkpoint not complete after %s; going on ", text.FormatDuration(s.policy.Grace)) + map[bool]string{true: "as before (--ckpt-required)", false: "without"}[required]
-	return s.afterCheckpoint([]Action{ReportLine{words}, ReportEvent{"late", now.Sub(s.RequestedAt)}}, words)
+	line := fmt.Sprintf("checkpoint not complete after %s; going on ", text.FormatDuration(s.policy.Grace)) + map[bool]string{true: "as before (--ckpt-required)", false: "without"}[required]
+	return s.afterCheckpoint([]Action{ReportLine{line}, ReportEvent{"late", now.Sub(s.RequestedAt)}}, line)
 }
 
-// finish is the end of the one that is under way.
+// finish ends the checkpoint in progress.
 func (s *State) finish(state, why string, now time.Time) []Action {
 	if s.Phase != InProgress {
 		return nil
 	}
-	var do []Action
+	var actions []Action
 	if why != "" {
-		do = append(do, ReportLine{why})
+		actions = append(actions, ReportLine{why})
 	}
-	return s.afterCheckpoint(append(do, ReportEvent{state, now.Sub(s.RequestedAt)}), why)
+	return s.afterCheckpoint(append(actions, ReportEvent{state, now.Sub(s.RequestedAt)}), why)
 }
 
-// afterCheckpoint is where a checkpoint leads to, however it ended (SV-15): answers, and the stop that was to follow, if not only behind
-// one that is complete.
-func (s *State) afterCheckpoint(do []Action, why string) []Action {
+// afterCheckpoint sends the replies after a checkpoint, however it ended (SV-15), and stops the job
+// if requested. With --ckpt-required it does so only after a complete one.
+func (s *State) afterCheckpoint(actions []Action, why string) []Action {
 	if s.hasRequesters {
-		do = append(do, ReplyAll{why})
+		actions = append(actions, ReplyAll{why})
 	}
 	s.Phase, s.hasRequesters, s.timers.grace, s.timers.checkFile = Idle, false, time.Time{}, time.Time{}
 	s.stopAfter = s.stopAfter && !(why != "" && s.policy.Required)
 	if s.stopAfter {
 		s.Phase, s.timers = Stopping, timers{}
-		do = append(do, StopJob{})
+		actions = append(actions, StopJob{})
 	}
-	return do
+	return actions
 }
 
-// handleEnd is the end of the attempt, which wins over all.
-func (s *State) handleEnd() (do []Action) {
+// handleEnd handles the end of the attempt, which takes precedence over everything else.
+func (s *State) handleEnd() (actions []Action) {
 	if s.hasRequesters {
-		do = append(do, ReplyAll{"the job ended before"})
+		actions = append(actions, ReplyAll{"the job ended before"})
 	}
 	s.Phase, s.hasRequesters, s.stopAfter, s.timers = Over, false, false, timers{}
-	return do
+	return actions
 }

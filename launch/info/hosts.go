@@ -10,26 +10,26 @@ import (
 	"remshell/job"
 )
 
-// FindHosts makes candidates of hosts that a program names, as -host would; it opens nothing.
-// Local says of each whether it is the launching machine.
+// FindHosts returns candidates for hosts that a program names, as -host does. It connects to none
+// of them. Local is set for the launching machine.
 type FindHosts func(list string) ([]job.NodeDef, error)
 
-// A HostPolicy knows the hosts to which a job may spawn (TRUST-9).
+// A HostPolicy has the hosts on which a job may spawn (TRUST-9).
 type HostPolicy struct {
 	FindHosts  FindHosts // nil: ranks cannot name hosts
 	Allowed    job.SpawnHosts
-	Hosts      []KnownHost   // those of the job; programs call them by the names they have for themselves
-	Candidates []job.NodeDef // its candidates
+	Hosts      []KnownHost   // hosts of the job; programs know them by the names that the hosts have for themselves
+	Candidates []job.NodeDef // candidates of the job
 }
 
-// KnownHost is a host that the job has, and what it calls itself.
+// A KnownHost is a host of the job, and its own hostname.
 type KnownHost struct {
 	Def      job.NodeDef
 	Hostname string
 }
 
-// SetCandidates makes those of a spawn of those of the job. The request is a copy, and so are
-// its lists then.
+// SetCandidates sets the candidates of a spawn, starting from the job's candidates. It copies the
+// lists of req before it changes them.
 func (g *HostPolicy) SetCandidates(req *job.Request) {
 	req.Nodes, req.HostEntries = slices.Clone(req.Nodes), slices.Clone(req.HostEntries)
 	if g.Allowed.Job {
@@ -46,7 +46,7 @@ func (g *HostPolicy) SetCandidates(req *job.Request) {
 	}
 }
 
-// confineToHosts confines the ranks to hosts, each of which must be a candidate, or allowed.
+// confineToHosts restricts the ranks to hosts, each of which must be a candidate or allowed.
 func (v *infoValues) confineToHosts(req *job.Request, list string, g *HostPolicy) error {
 	if g.FindHosts == nil {
 		return errors.New("hosts cannot be named here")
@@ -55,7 +55,7 @@ func (v *infoValues) confineToHosts(req *job.Request, list string, g *HostPolicy
 	if err != nil {
 		return err
 	}
-	var strangers []job.NodeDef
+	var notAllowed []job.NodeDef
 	for _, def := range defs {
 		i := g.candidateIndex(req, def)
 		switch {
@@ -63,23 +63,23 @@ func (v *infoValues) confineToHosts(req *job.Request, list string, g *HostPolicy
 		case g.Allowed.Any && !def.Local && isPlainName(def):
 			i = req.AddNode(def)
 		default:
-			strangers = append(strangers, def)
+			notAllowed = append(notAllowed, def)
 			continue
 		}
 		v.hosts = append(v.hosts, req.Nodes[i].Name)
 	}
-	if len(strangers) > 0 {
-		return g.NotAllowedError(strangers)
+	if len(notAllowed) > 0 {
+		return g.NotAllowedError(notAllowed)
 	}
 	return nil
 }
 
-// isPlainName reports whether a host is named alone: how it is reached, and as whom, is not for a
-// rank to say.
+// isPlainName reports whether a host is given by name alone. A rank may not set the user, port or
+// address for the connection.
 func isPlainName(def job.NodeDef) bool { return def.User == "" && def.Port == 0 && def.Address == "" }
 
-// candidateIndex finds the candidate that a rank means; -1: there is none. What the user calls a
-// host comes before what hosts call themselves.
+// candidateIndex returns the index of the candidate that a rank names, or -1. Names given by the
+// user come before hostnames.
 func (g *HostPolicy) candidateIndex(req *job.Request, named job.NodeDef) int {
 	i := slices.IndexFunc(req.Nodes, func(n job.NodeDef) bool { return isCandidate(n, named) })
 	if i >= 0 {
@@ -93,41 +93,42 @@ func (g *HostPolicy) candidateIndex(req *job.Request, named job.NodeDef) int {
 	return -1
 }
 
-// isCandidate reports whether a host that is named is a certain candidate.
+// isCandidate reports whether n is the candidate that named means.
 func isCandidate(n, named job.NodeDef) bool {
 	is := func(name string) bool { return name != "" && strings.EqualFold(name, named.Host) }
 	return n.IsSameNode(named) || is(n.Name) || is(n.Host) || slices.ContainsFunc(n.Aliases, is) || n.Local && named.Local
 }
 
-// NotAllowedError is the error of hosts that the job does not have, and the option that would do.
-func (g *HostPolicy) NotAllowedError(strangers []job.NodeDef) error {
+// NotAllowedError returns the error for hosts that are not allowed, with the option that would
+// allow them.
+func (g *HostPolicy) NotAllowedError(hosts []job.NodeDef) error {
 	var names []string
-	candidates, here, odd := 0, 0, false
-	for _, def := range strangers {
+	candidates, local, qualified := 0, 0, false
+	for _, def := range hosts {
 		names = append(names, def.Name)
 		if slices.ContainsFunc(g.Candidates, func(n job.NodeDef) bool { return isCandidate(n, def) }) {
 			candidates++
 		}
 		if def.Local {
-			here++
+			local++
 		}
-		odd = odd || !isPlainName(def)
+		qualified = qualified || !isPlainName(def)
 	}
-	who := hostlist.Fold(names)
-	allow := who
+	list := hostlist.Fold(names)
+	allow := list
 	switch {
 	case g.Allowed.Job && candidates == len(names):
 		allow = "candidates"
-	case g.Allowed.Any && odd && here == 0:
-		return &ForbiddenError{fmt.Sprintf("wants to spawn on %s by a user, port or address of its own; not done", who)}
+	case g.Allowed.Any && qualified && local == 0:
+		return &ForbiddenError{fmt.Sprintf("wants to spawn on %s by a user, port or address of its own; not done", list)}
 	case g.Allowed.Any:
 		allow = "any,localhost"
 	}
-	return &ForbiddenError{fmt.Sprintf("wants to spawn on %s, which the job does not have; not done (--spawn-hosts %s allows it)", who, allow)}
+	return &ForbiddenError{fmt.Sprintf("wants to spawn on %s, which the job does not have; not done (--spawn-hosts %s allows it)", list, allow)}
 }
 
-// A ForbiddenError is a spawn that a rule of TRUST-9 or TRUST-10 forbids. The text goes on where
-// the rank that asks was named.
+// A ForbiddenError is the refusal of a spawn by TRUST-9 or TRUST-10. Text follows the name of the
+// rank.
 type ForbiddenError struct{ Text string }
 
 func (e *ForbiddenError) Error() string { return e.Text }

@@ -1,10 +1,10 @@
 /*
-Package info makes a request of what a rank wants to spawn: what the info keys say (MPI-4.1, 11.8.4), how many ranks there
-may be (TRUST-11, TRUST-12), and to which hosts they may go (TRUST-9).
+Package info converts a spawn request of a rank (MPI_Comm_spawn) to a job.Request. It handles info
+keys (MPI-4.1, 11.8.4), the number of ranks (TRUST-11, TRUST-12), and allowed hosts (TRUST-9).
 
-	spawn.Request --Read--> job.Request, and Wishes: what no request has a place for
-	                |
-	              Guide: the candidates of the job, and --spawn-hosts
+	spawn.Request --MakeRequest--> job.Request, and Constraints: info keys without a field in it
+	                     |
+	               HostPolicy: the candidates of the job, and --spawn-hosts
 */
 package info
 
@@ -22,30 +22,28 @@ import (
 // MaxRanks is how many ranks one spawn may have (TRUST-12).
 const MaxRanks = 1 << 20
 
-// infoValues are what the info keys of one command of a spawn say that no request has a place
-// for.
+// infoValues are the info keys of one spawned command that have no field in a request.
 type infoValues struct {
-	hosts  []string // names of nodes; nil: all
+	hosts  []string // node names; nil: all
 	arch   string   // as in GOARCH; empty: any
-	soft   []int    // numbers of ranks that would do, descending; nil: only the one asked for
+	soft   []int    // acceptable numbers of ranks, descending; nil: only the requested one
 	layout layout
 }
 
-// Constraints are what the info keys of a spawn say that no request has a place for, of each of its commands.
+// Constraints are the info keys of a spawn that have no field in a request, by command.
 type Constraints []infoValues
 
-// MakeRequest makes a request of a spawn: what the job asked for holds, and what the
-// section of the rank that asks has, but for what the info keys say (MPI-4.1, 11.8.4).
-// Unknown keys are ignored.
+// MakeRequest returns the request of a spawn. It starts from the job's request and the app context
+// of the rank that asks, and applies the info keys (MPI-4.1, 11.8.4). Unknown keys are ignored.
 func MakeRequest(req job.Request, parent job.App, r spawn.Request, g *HostPolicy) (job.Request, Constraints, error) {
-	if len(r.Commands) == 0 { // a node may say so
+	if len(r.Commands) == 0 { // a faulty helper may send that
 		return req, nil, errors.New("no program to spawn")
 	}
 	req.Apps, req.FixedPlacements, req.Wait = nil, nil, false
-	req.NodeSet, req.Balance, req.Contiguous = nodeset.Setting{}, false, "" // it goes to what the job has chosen
+	req.NodeSet, req.Balance, req.Contiguous = nodeset.Setting{}, false, "" // a spawn runs on the nodes that the job has selected
 	g.SetCandidates(&req)
 	req.TimeLimits.Run = 0
-	var wishes Constraints
+	var constraints Constraints
 	for _, c := range r.Commands {
 		app := job.App{N: c.Count, Argv: c.Argv, Dir: parent.Dir, SearchBefore: parent.SearchBefore, Env: parent.Env, PMIOffer: parent.PMIOffer, DefaultEnv: parent.DefaultEnv, RankNeeds: parent.RankNeeds}
 		app.Env.Set = slices.Concat(app.Env.Set, c.Env)
@@ -63,37 +61,38 @@ func MakeRequest(req job.Request, parent job.App, r spawn.Request, g *HostPolicy
 			staged, _ := job.FindStagedFile(app.Argv[0], req.StagedFiles, app.Dir, parent.Dir)
 			app.StagedFile = staged.Name
 		}
-		req.Apps, wishes = append(req.Apps, app), append(wishes, v)
+		req.Apps, constraints = append(req.Apps, app), append(constraints, v)
 	}
-	if err := applyLayout(wishes, &req.Placement); err != nil {
+	if err := applyLayout(constraints, &req.Placement); err != nil {
 		return req, nil, err
 	}
-	if len(wishes) == 1 && wishes[0].hosts != nil { // in the order in which they were named
+	if len(constraints) == 1 && constraints[0].hosts != nil { // in the order of their names in the info key
 		req.Sort, req.HostEntries = "", nil
-		for _, name := range wishes[0].hosts {
+		for _, name := range constraints[0].hosts {
 			req.HostEntries = append(req.HostEntries, slices.IndexFunc(req.Nodes, func(n job.NodeDef) bool { return n.Name == name }))
 		}
 	}
-	return req, wishes, nil
+	return req, constraints, nil
 }
 
-// programDirs are those in which a program without a slash is looked for behind PATH: its working directory, as mpirun does, and
-// that of the rank that asks. An info key "path" of a program of Open MPI comes no further than its library.
-func programDirs(dirs ...string) (folders []string) {
+// programDirs returns the directories where a program without a slash is searched after PATH. These
+// are its working directory, as for mpirun, and that of the rank that asks. Open MPI's library does
+// not pass on the info key "path".
+func programDirs(dirs ...string) (all []string) {
 	for _, dir := range dirs {
-		if filepath.IsAbs(dir) && !slices.Contains(folders, dir) { // what begins in a home, only the node knows
-			folders = append(folders, dir)
+		if filepath.IsAbs(dir) && !slices.Contains(all, dir) { // only the node can resolve a path that begins with a home directory
+			all = append(all, dir)
 		}
 	}
-	return folders
+	return all
 }
 
-// readKey takes in one info key.
+// readKey applies one info key.
 func (v *infoValues) readKey(p spawn.Pair, count int, app *job.App, req *job.Request, g *HostPolicy) (err error) {
 	switch p.Key {
 	case "host", "hosts", "add-host":
 		return v.confineToHosts(req, p.Value, g)
-	case "file", "hostfile": // what they say, the helper of the rank says in other keys
+	case "file", "hostfile": // the rank's helper reads these files and sends other keys
 		return fmt.Errorf("info key %s: such files are read where the rank runs, and not here", p.Key)
 	case "wdir":
 		app.Dir = resolvePath(app.Dir, p.Value)
@@ -116,7 +115,7 @@ func (v *infoValues) readKey(p spawn.Pair, count int, app *job.App, req *job.Req
 	return err
 }
 
-// resolvePath is a path that may be relative to a directory.
+// resolvePath returns path, which may be relative to dir.
 func resolvePath(dir, path string) string {
 	if filepath.IsAbs(path) {
 		return path
@@ -124,7 +123,7 @@ func resolvePath(dir, path string) string {
 	return filepath.Join(dir, path)
 }
 
-// archName is the name by which probes call an architecture that uname(1) calls otherwise.
+// archName converts an architecture of uname(1) to GOARCH. It returns other names unchanged.
 func archName(name string) string {
 	switch name {
 	case "x86_64", "x86-64":
@@ -135,7 +134,8 @@ func archName(name string) string {
 	return name
 }
 
-// RestrictArch confines the sections of a spawn to nodes of the architecture they want.
+// RestrictArch restricts the app contexts of a spawn to nodes of the architecture that they
+// require.
 func (w Constraints) RestrictArch(req *job.Request, snap job.Snapshot) {
 	for i, v := range w {
 		if v.arch == "" {
@@ -150,11 +150,11 @@ func (w Constraints) RestrictArch(req *job.Request, snap job.Snapshot) {
 	}
 }
 
-// LowerCounts lowers the largest number of ranks that may be lower; of a single command at once
-// to what there is room for. It reports whether there was one.
+// LowerCounts lowers the number of ranks of the largest app context that accepts fewer, and reports
+// whether there is one. With a single app context it goes at once to what fits.
 func (w Constraints) LowerCounts(apps []job.App, room int) bool {
 	if len(apps) > 1 {
-		room = MaxRanks // whose it is, nobody says
+		room = MaxRanks // it is not known which app context does not fit
 	}
 	best, to := -1, 0
 	for i, v := range w {
@@ -175,14 +175,14 @@ func (w Constraints) NamesHost(def job.NodeDef) bool {
 	return slices.ContainsFunc(w, func(v infoValues) bool { return slices.Contains(v.hosts, def.Name) })
 }
 
-// UsesAllHosts reports whether the ranks of a spawn go to one node after the other, and so to all that there are.
+// UsesAllHosts reports whether ranks are placed round-robin on all hosts.
 func (w Constraints) UsesAllHosts(req job.Request) bool {
-	_, said := w[0].layout["map_by"]
-	return said && req.RoundRobin && w[0].hosts == nil
+	_, mapped := w[0].layout["map_by"]
+	return mapped && req.RoundRobin && w[0].hosts == nil
 }
 
-// BoundSoft bounds the sections of a spawn before it is planned, which may have so many ranks in all: numbers of ranks that
-// will do and are too large are not tried.
+// BoundSoft checks the sizes of app contexts before a spawn is planned. It lowers acceptable
+// numbers until at most most ranks are left, so that larger ones are not tried.
 func (w Constraints) BoundSoft(apps []job.App, most int) error {
 	for {
 		size := 0

@@ -7,13 +7,12 @@ import (
 	"strings"
 )
 
-// maxSoftCounts is how many numbers of ranks a spawn may leave to choose from (TRUST-11).
+// maxSoftCounts is how many numbers of ranks an info key "soft" may have (TRUST-11).
 const maxSoftCounts = 1 << 16
 
-// parseSoft reads the info key "soft": numbers of ranks that would do, as A, A:B or A:B:STEP
-// with commas between (MPI-4.1, 11.8.2). Those from 1 to most are returned, the largest
-// first.
-func parseSoft(text string, most int) (would []int, err error) {
+// parseSoft parses the info key "soft": acceptable numbers of ranks as A, A:B or A:B:STEP,
+// separated by commas (MPI-4.1, 11.8.2). It returns those from 1 to most, descending.
+func parseSoft(text string, most int) (counts []int, err error) {
 	for item := range strings.SplitSeq(text, ",") {
 		first, last, step, ok := parseSoftRange(item)
 		if !ok {
@@ -26,19 +25,19 @@ func parseSoft(text string, most int) (would []int, err error) {
 			first, last, step = first-(first-last)/-step*-step, first, -step
 		}
 		for i := first + max(0, (step-first)/step)*step; i <= min(most, last); i += step {
-			if len(would) == maxSoftCounts {
+			if len(counts) == maxSoftCounts {
 				return nil, fmt.Errorf("more than %d numbers", maxSoftCounts)
 			}
-			would = append(would, i)
+			counts = append(counts, i)
 		}
 	}
-	slices.Sort(would)
-	would = slices.Compact(would)
-	slices.Reverse(would)
-	return would, nil
+	slices.Sort(counts)
+	counts = slices.Compact(counts)
+	slices.Reverse(counts)
+	return counts, nil
 }
 
-// parseSoftRange reads one item of such a set. The numbers have 32 bits.
+// parseSoftRange parses one item. Its numbers have 32 bits.
 func parseSoftRange(item string) (first, last, step int, ok bool) {
 	var n []int
 	for field := range strings.SplitSeq(item, ":") {

@@ -10,65 +10,67 @@ import (
 	"remshell/job"
 )
 
-// This file is what is decided about a job that somebody wants to have elsewhere (SV-17): whether it may be
-// moved, and with which request a place is looked for while it runs.
+// This file decides whether a job may be moved (SV-17), and makes the request for its new nodes
+// while it runs.
 
-// A Move is where from, and where to, as names of hosts. Without both the job is planned anew with what is free
-// now.
+// A Move has the hosts that a job leaves and those it may move to, by name. If both are empty, the
+// job is planned again on what is free now.
 type Move struct {
-	From []string // these are out for the job from now on
-	To   []string // these alone are candidates; none: all
+	From []string // excluded for the job from now on
+	To   []string // the only candidates; empty: all
 }
 
-// The words of an ask that wants a move: "from=n1", "to=n[3-4],n7", each once at most.
+// Prefixes of the arguments of a move: "from=n1", "to=n[3-4],n7". Each may be given once.
 const (
 	fromArg = "from="
 	toArg   = "to="
 )
 
-// maxMoveText bounds the hosts that an ask may name, folded, in bytes: all words of an ask have room for it.
+// maxMoveText is the largest size of one folded host list in a request, in bytes.
 const maxMoveText = 1500
 
-// Args are what the helper of the job reads; an error: they are too long for an ask.
-func (m Move) Args() (words []string, err error) {
+// Args returns the arguments of the control request, or an error if they are too long.
+func (m Move) Args() (args []string, err error) {
 	for _, list := range []struct {
-		word  string
-		names []string
+		prefix string
+		names  []string
 	}{{fromArg, m.From}, {toArg, m.To}} {
 		folded := hostlist.FoldList(list.names)
 		if len(folded) > maxMoveText {
-			return nil, fmt.Errorf("the hosts behind --%s take %d bytes, at most %d can be told to a job", strings.TrimSuffix(list.word, "="), len(folded), maxMoveText)
+			return nil, fmt.Errorf("the hosts behind --%s take %d bytes, at most %d can be told to a job", strings.TrimSuffix(list.prefix, "="), len(folded), maxMoveText)
 		}
 		if folded != "" {
-			words = append(words, list.word+folded)
+			args = append(args, list.prefix+folded)
 		}
 	}
-	return words, nil
+	return args, nil
 }
 
-// ParseMove reads the words of an ask, which anybody may have written who is obeyed.
-func ParseMove(words []string) (m Move, err error) {
-	for _, word := range words {
-		into, list := &m.From, ""
+// ParseMove parses the arguments of a control request. They come from another user's process and
+// may be anything.
+func ParseMove(args []string) (m Move, err error) {
+	for _, arg := range args {
+		hosts, list := &m.From, ""
 		switch {
-		case strings.HasPrefix(word, fromArg):
-			list = word[len(fromArg):]
-		case strings.HasPrefix(word, toArg):
-			into, list = &m.To, word[len(toArg):]
+		case strings.HasPrefix(arg, fromArg):
+			list = arg[len(fromArg):]
+		case strings.HasPrefix(arg, toArg):
+			hosts, list = &m.To, arg[len(toArg):]
 		default:
-			return Move{}, fmt.Errorf("%.60q is no word of a move", word)
+			return Move{}, fmt.Errorf("%.60q is no word of a move", arg)
 		}
-		if *into != nil || len(list) > maxMoveText {
-			return Move{}, fmt.Errorf("%.60q: one list of at most %d bytes may stand here", word, maxMoveText)
+		if *hosts != nil || len(list) > maxMoveText {
+			return Move{}, fmt.Errorf("%.60q: one list of at most %d bytes may stand here", arg, maxMoveText)
 		}
-		if *into, err = hostlist.Expand(list); err != nil {
+		if *hosts, err = hostlist.Expand(list); err != nil {
 			return Move{}, err
 		}
 	}
 	return m, nil
 }
 
-// WhyUnmovable says why a job cannot be moved at all, behind its name (T9); empty: it can.
+// WhyUnmovable returns why a job cannot be moved at all, to follow the job's name (T9). It returns
+// "" if it can.
 func WhyUnmovable(req job.Request) string {
 	switch {
 	case req.Restart.MaxRestarts == 0:
@@ -81,9 +83,10 @@ func WhyUnmovable(req job.Request) string {
 	return ""
 }
 
-// RequestAfterMove is the request for a place to which a job is moved that runs, as its attempt now does, and the nodes that it
-// leaves. It asks for what the next attempt will ask for. Why: it cannot be moved so.
-func RequestAfterMove(first job.Request, attempts []job.Attempt, now job.Attempt, m Move) (req job.Request, leaves []string, why string) {
+// RequestAfterMove returns the request for the next attempt of a job that moves, and the nodes that
+// it leaves. now is the running attempt. why says why the job cannot be moved in this way; empty:
+// it can.
+func RequestAfterMove(first job.Request, attempts []job.Attempt, now job.Attempt, m Move) (req job.Request, left []string, why string) {
 	from, why := findNamed(first.Nodes, m.From)
 	to, unknown := findNamed(first.Nodes, m.To)
 	if why == "" {
@@ -100,18 +103,18 @@ func RequestAfterMove(first job.Request, attempts []job.Attempt, now job.Attempt
 		switch {
 		case from[n.Name]:
 			n.ExcludedWhy = "the job is to leave it: --from"
-			leaves = append(leaves, n.Name)
+			left = append(left, n.Name)
 		case len(to) > 0 && !to[n.Name]:
 			n.ExcludedWhy = "it is not among those of --to"
 		}
 		if len(from)+len(to) == 0 {
-			n.Tier = 0 // as if it began: what it has had is no better than the rest
+			n.Tier = 0 // as at the job's start: nodes that had ranks are not preferred
 		}
 	}
-	return req, leaves, ""
+	return req, left, ""
 }
 
-// findNamed are the candidates that somebody calls by names of theirs; or who of them is none.
+// findNamed returns the candidates with these names or aliases. If a name is unknown, why says so.
 func findNamed(nodes []job.NodeDef, names []string) (found map[string]bool, why string) {
 	found = make(map[string]bool, len(names))
 	for _, name := range names {
@@ -125,7 +128,8 @@ func findNamed(nodes []job.NodeDef, names []string) (found map[string]bool, why 
 	return found, ""
 }
 
-// IsSamePlan reports whether a plan has as many ranks on each node as another: to go there is no move.
+// IsSamePlan reports whether two plans have the same number of ranks on each node, so that there is
+// nothing to move.
 func IsSamePlan(old, p job.Plan) bool {
 	ranks := make(map[string]int, len(old.Nodes))
 	for _, n := range old.Nodes {
@@ -142,7 +146,8 @@ func IsSamePlan(old, p job.Plan) bool {
 	return true
 }
 
-// IsCovered reports whether what a node has of one plan is enough for its part of another: then nothing is to be claimed there.
+// IsCovered reports whether the CPUs and GPUs that a node's old plan claims are enough for part.
+// Then nothing more is claimed there.
 func IsCovered(old, part job.NodePlan) bool {
 	cpus, gpus := make(map[int]bool), make(map[string]bool)
 	for _, r := range old.Ranks {
@@ -161,7 +166,7 @@ func IsCovered(old, part job.NodePlan) bool {
 	return len(part.Ranks) <= len(old.Ranks)
 }
 
-// leftNodes are the nodes that a job has been moved away from.
+// leftNodes returns the nodes from which the job was moved away.
 func leftNodes(attempts []job.Attempt) map[string]bool {
 	names := make(map[string]bool)
 	for _, a := range attempts {

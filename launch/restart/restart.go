@@ -2,11 +2,11 @@
 Package restart decides whether a job whose attempt has ended is started again, when, and with
 which request (survive.md 3). All of it is pure.
 
-	attempts so far --Next--> over, or again after a pause
+	attempts so far --Decide--> over, or again after a pause
 	   |
-	   '--- and the first request --Request--> that of the next attempt
+	   '--- and the first request --NextRequest--> request of the next attempt
 
-The loop that lives by it is launch.Run.
+The attempt loop is in launch.Run.
 */
 package restart
 
@@ -24,29 +24,30 @@ import (
 
 // Times of SV-6.
 const (
-	DefaultDelay  = 5 * time.Second  // the first pause, unless another is asked for
-	maxPause      = 5 * time.Minute  // pause
-	resetAfter    = 10 * time.Minute // an attempt that ran so long lets the pauses begin anew
-	tooShort      = 10 * time.Second // an attempt that ran shorter shows that it is no use
-	maxShortInRow = 5                // so many of these in a row end a job that would be started for ever
+	DefaultDelay  = 5 * time.Second  // first pause, unless the user sets another
+	maxPause      = 5 * time.Minute  // longest pause
+	resetAfter    = 10 * time.Minute // after an attempt that ran this long, pauses start short again
+	tooShort      = 10 * time.Second // an attempt that ran shorter made no progress
+	maxShortInRow = 5                // after this many such attempts in a row the job is not restarted
 )
 
 // KeepTime is how long nodes and claims are kept for the next attempt (SV-2).
 const KeepTime = 10 * time.Minute
 
-// SearchTime is how long a job looks for room before it gives up (SV-5).
+// SearchTime is how long a restart waits for free nodes before it gives up (SV-5).
 const SearchTime = 10 * time.Minute
 
-// A Decision is what becomes of a job whose last attempt is over.
+// A Decision says whether a job is started again after its last attempt.
 type Decision struct {
 	Restarts bool
-	Pause    time.Duration // before
-	Why      string        // it is over although its end is a reason to start again; empty: it is none
+	Pause    time.Duration // before the next attempt
+	Why      string        // why there is no restart although the cause is a reason for one; empty: it is no reason
 }
 
-// Decide decides after the last of a job's attempts, of which there is one of this mpiexec at least. luck is from 0
-// to 1, and lengthens the pause by up to a fifth: jobs that fell together do not rise together.
-func Decide(p job.RestartPolicy, attempts []job.Attempt, luck float64) Decision {
+// Decide decides after the last attempt of a job. There must be one attempt of this mpiexec. random
+// is from 0 to 1 and lengthens the pause by up to a fifth, so that jobs that failed together do not
+// restart together.
+func Decide(p job.RestartPolicy, attempts []job.Attempt, random float64) Decision {
 	attempts = attempts[p.PastAttempts:]
 	last := attempts[len(attempts)-1]
 	if !last.Kind.IsFailure() {
@@ -61,10 +62,10 @@ func Decide(p job.RestartPolicy, attempts []job.Attempt, luck float64) Decision 
 	case p.MaxRestarts == job.UnlimitedRestarts && allTooShort(attempts):
 		return Decision{Why: fmt.Sprintf("five attempts in a row ran less than %v", tooShort)}
 	}
-	return Decision{Restarts: true, Pause: pause(p.Delay, attempts, luck)}
+	return Decision{Restarts: true, Pause: pause(p.Delay, attempts, random)}
 }
 
-// allTooShort reports whether the last attempts were all over at once.
+// allTooShort reports whether the last maxShortInRow attempts each ran for less than tooShort.
 func allTooShort(attempts []job.Attempt) bool {
 	if len(attempts) < maxShortInRow {
 		return false
@@ -72,8 +73,9 @@ func allTooShort(attempts []job.Attempt) bool {
 	return !slices.ContainsFunc(attempts[len(attempts)-maxShortInRow:], func(a job.Attempt) bool { return a.Duration() >= tooShort })
 }
 
-// pause doubles from one attempt to the next, until one runs for long.
-func pause(first time.Duration, attempts []job.Attempt, luck float64) time.Duration {
+// pause returns the pause before the next attempt. It doubles with each attempt, and starts again
+// after a long one.
+func pause(first time.Duration, attempts []job.Attempt, random float64) time.Duration {
 	first = cmp.Or(first, DefaultDelay)
 	p := first
 	for _, a := range attempts[1:] {
@@ -84,20 +86,23 @@ func pause(first time.Duration, attempts []job.Attempt, luck float64) time.Durat
 	if attempts[len(attempts)-1].Duration() >= resetAfter {
 		p = first
 	}
-	return p + time.Duration(luck*float64(p)/5)
+	return p + time.Duration(random*float64(p)/5)
 }
 
-// withoutMoves are the attempts that were not ended to be moved: that is no failure, and counts for nothing.
+// withoutMoves returns the attempts that did not end by a move: a move is no failure and does not
+// count.
 func withoutMoves(attempts []job.Attempt) []job.Attempt {
 	return slices.DeleteFunc(slices.Clone(attempts), func(a job.Attempt) bool { return !a.Kind.IsFailure() })
 }
 
-// RestartsUsed is how many restarts attempts have taken that are over, the one behind the last of them included.
+// RestartsUsed returns how many restarts the attempts have used, including the one after the last
+// of them.
 func RestartsUsed(p job.RestartPolicy, attempts []job.Attempt) int {
 	return len(withoutMoves(attempts[min(p.PastAttempts, len(attempts)):]))
 }
 
-// RestartsLeft writes how many restarts there may be after these attempts and the one that follows: a number, or "unlimited".
+// RestartsLeft returns how many restarts there may be after these attempts and the next one: a
+// number, or "unlimited".
 func RestartsLeft(p job.RestartPolicy, attempts []job.Attempt) string {
 	if p.MaxRestarts == job.UnlimitedRestarts {
 		return "unlimited"
@@ -105,7 +110,8 @@ func RestartsLeft(p job.RestartPolicy, attempts []job.Attempt) string {
 	return strconv.Itoa(p.MaxRestarts - RestartsUsed(p, attempts))
 }
 
-// RestartNumber writes which restart of how many follows these attempts: "1 of 3", "1".
+// RestartNumber returns the number of the restart that follows these attempts: "1 of 3", or "1" if
+// restarts are unlimited.
 func RestartNumber(p job.RestartPolicy, attempts []job.Attempt) string {
 	if p.MaxRestarts == job.UnlimitedRestarts {
 		return strconv.Itoa(RestartsUsed(p, attempts))
@@ -113,8 +119,8 @@ func RestartNumber(p job.RestartPolicy, attempts []job.Attempt) string {
 	return fmt.Sprintf("%d of %d", RestartsUsed(p, attempts), p.MaxRestarts)
 }
 
-// NextRequest is what is asked for the attempt that follows those that there were; with none, the
-// first. Nodes that are not there are no fault any more.
+// NextRequest returns the request of the attempt that follows attempts; if there are none, of the
+// first attempt. Later attempts skip unreachable nodes.
 func NextRequest(first job.Request, attempts []job.Attempt) job.Request {
 	req := first
 	if !first.Restart.AllowsSeveral() {
@@ -132,36 +138,36 @@ func NextRequest(first job.Request, attempts []job.Attempt) job.Request {
 	return req
 }
 
-// Tiers of candidates (SV-4): those that had ranks and live come first, in their order; then spares; then
-// those that had nothing, by the sort key; last those that were lost, and are back. A job that is moved goes where
-// it was planned to go, and nowhere else.
+// nextCandidates sorts the candidates in tiers (SV-4). Nodes that had ranks and are not lost come
+// first, then standby nodes, then unused nodes by the sort key, and last nodes that were lost once.
+// A moved job uses only the nodes of the move.
 func nextCandidates(first job.Request, attempts []job.Attempt) []job.NodeDef {
 	last := attempts[len(attempts)-1]
-	troubles := make(map[string]int)
+	failures := make(map[string]int)
 	for _, a := range attempts[min(first.Restart.PastAttempts, len(attempts)-1):] {
 		for _, name := range slices.Concat(a.Lost, a.Failed) {
-			troubles[name]++
+			failures[name]++
 		}
 	}
 	tiers := make(map[string]int, len(last.Nodes)+len(last.StandbyNodes))
 	for i, name := range slices.Concat(last.Nodes, last.StandbyNodes) {
 		tiers[name] = i
 	}
-	leaves := leftNodes(attempts)
+	leftNames := leftNodes(attempts)
 	nodes := slices.Clone(first.Nodes)
 	for i := range nodes {
 		n := &nodes[i]
 		tier, had := tiers[n.Name]
 		switch {
-		case leaves[n.Name]:
+		case leftNames[n.Name]:
 			n.ExcludedWhy = "the job was moved away from it"
 		case last.NextNodes != nil:
 			if n.Tier = slices.Index(last.NextNodes, n.Name); n.Tier < 0 {
 				n.Tier, n.ExcludedWhy = 0, "the job is moved to others"
 			}
-		case troubles[n.Name] > 1:
+		case failures[n.Name] > 1:
 			n.ExcludedWhy = "it was lost twice"
-		case troubles[n.Name] == 1:
+		case failures[n.Name] == 1:
 			n.Tier = len(last.Nodes) + len(last.StandbyNodes) + 1
 		case had:
 			n.Tier = tier
@@ -172,8 +178,8 @@ func nextCandidates(first job.Request, attempts []job.Attempt) []job.NodeDef {
 	return nodes
 }
 
-// nextApps get the arguments of attempts that are not the first; the last may have fewer ranks
-// (SV-5).
+// nextApps returns the app contexts of an attempt after the first, with the additional arguments.
+// The last app context may have fewer ranks (SV-5).
 func nextApps(first job.Request) []job.App {
 	apps := slices.Clone(first.Apps)
 	for i := range apps {
@@ -189,7 +195,7 @@ func nextApps(first job.Request) []job.App {
 	return apps
 }
 
-// restartCount is the variable in which a launcher tells ranks how often the job was started again; empty: there is none.
+// restartCount returns the environment variable in which a launcher counts restarts, or "".
 func restartCount(launcher string) string {
 	if launcher == "torch" {
 		return "TORCHELASTIC_RESTART_COUNT"
@@ -200,7 +206,7 @@ func restartCount(launcher string) string {
 	return ""
 }
 
-// attemptVariables is what ranks are told of attempts (SV-10).
+// attemptVariables returns the environment variables about attempts (SV-10).
 func attemptVariables(first job.Request, attempts []job.Attempt) []string {
 	number := strconv.Itoa(len(attempts))
 	env := []string{"MPIEXEC_ATTEMPT=" + number, "MPIEXEC_RESTARTS_LEFT=" + RestartsLeft(first.Restart, attempts)}

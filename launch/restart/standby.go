@@ -8,20 +8,21 @@ import (
 	"remshell/pin"
 )
 
-// StandbyRequest is the request for the nodes that a job claims beside those of its plan (SV-7), which are not
-// there for it: on each as many CPUs as the largest part of a node has, on as many of them as are
-// free. false: it wants none, or could not use any, since it is written down where each rank goes.
+// StandbyRequest returns the request for a job's standby nodes (SV-7). On each it asks for as many
+// CPUs as the largest part of the plan has on one node, and takes as many nodes as are free. It
+// returns false if the job wants none, or could not use any because its ranks have fixed
+// placements.
 func StandbyRequest(req job.Request, p job.Plan) (job.Request, bool) {
 	if req.Restart.StandbyNodes == 0 || req.FixedPlacements != nil || len(p.Nodes) == 0 {
 		return req, false
 	}
-	most := slices.MaxFunc(p.Nodes, func(a, b job.NodePlan) int {
+	largest := slices.MaxFunc(p.Nodes, func(a, b job.NodePlan) int {
 		return cmp.Or(cmp.Compare(a.CPUs(), b.CPUs()), cmp.Compare(len(a.Ranks), len(b.Ranks)))
 	})
-	app := req.Apps[most.Ranks[0].App]
-	each := len(most.Ranks)
-	if threads := max(1, app.CPUsPerRank); app.GPUs <= 0 && !app.AllCPUs && most.CPUs() > 0 {
-		each = (most.CPUs() + threads - 1) / threads
+	app := req.Apps[largest.Ranks[0].App]
+	each := len(largest.Ranks)
+	if threads := max(1, app.CPUsPerRank); app.GPUs <= 0 && !app.AllCPUs && largest.CPUs() > 0 {
+		each = (largest.CPUs() + threads - 1) / threads
 	}
 	app.N, app.Soft, app.PerNode, app.ExactPerNode, app.NUMA = 0, nil, 0, each, pin.Confinement{}
 	for k := req.Restart.StandbyNodes; k > 0; k-- {
