@@ -7,8 +7,8 @@ import (
 	"remshell/job"
 )
 
-// What aprun tells at the end.
-func TestApplication(t *testing.T) {
+// The report of aprun.
+func TestAprunText(t *testing.T) {
 	use := func(user, system, rss int) job.Usage {
 		return job.Usage{User: time.Duration(user) * time.Second, System: time.Duration(system) * time.Second, MaxRSS: int64(rss) << 20}
 	}
@@ -24,8 +24,8 @@ func TestApplication(t *testing.T) {
 	}
 }
 
-// What nobody has told of a rank is said, too.
-func TestStates(t *testing.T) {
+// Ranks that did not reply are in the table, too.
+func TestFormatRankStates(t *testing.T) {
 	states := []job.RankState{
 		{Rank: 1, Phase: "running", PMI: job.PMIOpen, Barrier: 2, CPU: 1500 * time.Millisecond, WaitChannel: "do_poll", ProcState: "S"},
 		{Rank: 0, Phase: "running", PMI: job.PMIUnused, ProcState: "R"},
@@ -39,7 +39,7 @@ func TestStates(t *testing.T) {
 	if got := formatRankStates([]string{"a", "a", "b", "b"}, states, []int{0}); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
-	// Of a plain program nothing is said about connections, but of one that is linked with MPI.
+	// The connection to PMI is described only for programs linked with MPI.
 	want = "  rank  node  state              CPU     waits in\n" +
 		"  0     a     running            0.00 s\n" +
 		"  1     a     not yet connected  0.00 s\n"
@@ -48,8 +48,8 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// Of the directories that stay so many are told of, and how many more there are.
-func TestStaying(t *testing.T) {
+// A limited number of kept directories is listed, with the number of the others.
+func TestFormatKeptSessions(t *testing.T) {
 	hosts := []job.NodeTotal{{Node: "a", KeptSessions: []string{"/tmp/rs-1"}}, {Node: "b"}, {Node: "c", KeptSessions: []string{"/tmp/rs-2", "/tmp/rs-3"}}}
 	const want = "the session directory of Open MPI stays: c:/tmp/rs-3"
 	if got := formatKeptSessions(hosts); len(got) != 3 || got[2] != want || formatKeptSessions(hosts[1:2]) != nil {

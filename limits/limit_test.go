@@ -73,8 +73,7 @@ func TestStrictest(t *testing.T) {
 	}
 }
 
-// What was exceeded is told in the words of batch systems, and to people with units and who set the limit: "vmem 47570944
-// exceeded limit 31457280" was said twice, and had neither.
+// An excess is described as batch systems do, and for users with units and the origin of the limit.
 func TestAnExcessHasUnitsAndAnOrigin(t *testing.T) {
 	for _, test := range []struct {
 		excess     Excess
@@ -96,7 +95,7 @@ func TestAnExcessHasUnitsAndAnOrigin(t *testing.T) {
 	}
 }
 
-// Of several who limit the same, the strictest has set it; of equal ones the first.
+// The origin of a limit is that of the smallest value; of equal ones the first.
 func TestOriginsAreOfTheStrictest(t *testing.T) {
 	all, origins := Map{}, Origins{}
 	Tighten(all, origins, Map{Mem: 5, CPUTime: 7}, "--limit")
@@ -106,7 +105,7 @@ func TestOriginsAreOfTheStrictest(t *testing.T) {
 	}
 }
 
-// Whatever stands there is a limit within its range, or an error of one line.
+// Any text gives limits within their ranges, or an error of one line.
 func FuzzParse(f *testing.F) {
 	f.Add("vmem=30mb,walltime=1:30:00")
 	f.Add("nofile=unlimited,cput=1d")

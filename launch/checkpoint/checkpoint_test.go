@@ -15,63 +15,63 @@ var update = flag.Bool("update", false, "write doc/supervision.md anew")
 
 var zero = time.Unix(1_000_000, 0)
 
-// policies under which the machine is looked at: judged by a file, and asked for by a signal alone.
+// Policies of the tests: verified by a file, and requested by a signal alone.
 var (
-	judged   = job.CheckpointPolicy{Signal: job.SIGUSR1, Every: time.Minute, BeforeEnd: 5 * time.Minute, DoneFile: "done", Grace: 30 * time.Second}
-	required = job.CheckpointPolicy{Signal: job.SIGUSR1, Every: time.Minute, BeforeEnd: 5 * time.Minute, DoneFile: "done", Grace: 30 * time.Second, Required: true}
-	unjudged = job.CheckpointPolicy{Signal: job.SIGUSR1, Every: time.Minute, BeforeEnd: 5 * time.Minute, Grace: 30 * time.Second}
+	verified   = job.CheckpointPolicy{Signal: job.SIGUSR1, Every: time.Minute, BeforeEnd: 5 * time.Minute, DoneFile: "done", Grace: 30 * time.Second}
+	required   = job.CheckpointPolicy{Signal: job.SIGUSR1, Every: time.Minute, BeforeEnd: 5 * time.Minute, DoneFile: "done", Grace: 30 * time.Second, Required: true}
+	unverified = job.CheckpointPolicy{Signal: job.SIGUSR1, Every: time.Minute, BeforeEnd: 5 * time.Minute, Grace: 30 * time.Second}
 )
 
-// play is what comes of events, each at its second.
+// An at is an event at a second. play returns the actions that follow events.
 type at struct {
 	second int
 	event  Event
 }
 
-func play(s *State, events ...at) (words []string) {
+func play(s *State, events ...at) (actions []string) {
 	for _, e := range events {
-		words = append(words, say(s.Step(e.event, zero.Add(time.Duration(e.second)*time.Second)))...)
+		actions = append(actions, format(s.Step(e.event, zero.Add(time.Duration(e.second)*time.Second)))...)
 	}
-	return words
+	return actions
 }
 
-// say writes actions as the table has them.
-func say(actions []Action) (words []string) {
-	for _, action := range actions {
+// say formats actions as in the table.
+func format(list []Action) (actions []string) {
+	for _, action := range list {
 		switch a := action.(type) {
 		case RequestCheckpoint:
-			words = append(words, "request")
+			actions = append(actions, "request")
 		case CheckFile:
-			words = append(words, "look")
+			actions = append(actions, "check")
 		case ReportEvent:
-			words = append(words, a.State)
+			actions = append(actions, a.State)
 		case ReportLine:
-			words = append(words, "say")
+			actions = append(actions, "report")
 		case ReplyAll:
-			words = append(words, map[bool]string{true: "yes", false: "no"}[a.Err == ""])
+			actions = append(actions, map[bool]string{true: "yes", false: "no"}[a.Err == ""])
 		case StopJob:
-			words = append(words, "stop")
+			actions = append(actions, "stop")
 		}
 	}
-	return words
+	return actions
 }
 
-// phases are those of the table, and what leads there.
+// phases are the columns of the table, and the events that lead to them.
 var phases = []struct {
 	name   string
 	policy job.CheckpointPolicy
 	events []at
 }{
-	{"idle", judged, []at{{0, JobRunning{zero.Add(time.Hour)}}}},
-	{"asked", judged, []at{{0, JobRunning{zero.Add(time.Hour)}}, {60, Tick{}}}},
-	{"asked, to stop", judged, []at{{0, JobRunning{zero.Add(time.Hour)}}, {60, CheckpointWanted{StopAfter: true}}}},
+	{"idle", verified, []at{{0, JobRunning{zero.Add(time.Hour)}}}},
+	{"in progress", verified, []at{{0, JobRunning{zero.Add(time.Hour)}}, {60, Tick{}}}},
+	{"in progress, then a stop", verified, []at{{0, JobRunning{zero.Add(time.Hour)}}, {60, CheckpointWanted{StopAfter: true}}}},
 	{"the same, `--ckpt-required`", required, []at{{0, JobRunning{zero.Add(time.Hour)}}, {60, CheckpointWanted{StopAfter: true}}}},
-	{"unjudged", unjudged, []at{{0, JobRunning{zero.Add(time.Hour)}}, {60, Tick{}}}},
-	{"stopping", judged, []at{{0, JobRunning{zero.Add(time.Hour)}}, {60, CheckpointWanted{StopAfter: true}}, {61, Written{}}}},
-	{"over", judged, []at{{0, JobRunning{zero.Add(time.Hour)}}, {60, AttemptEnded{}}}},
+	{"unverified", unverified, []at{{0, JobRunning{zero.Add(time.Hour)}}, {60, Tick{}}}},
+	{"stopping", verified, []at{{0, JobRunning{zero.Add(time.Hour)}}, {60, CheckpointWanted{StopAfter: true}}, {61, Written{}}}},
+	{"over", verified, []at{{0, JobRunning{zero.Add(time.Hour)}}, {60, AttemptEnded{}}}},
 }
 
-// later are events so many seconds later.
+// later returns events that many seconds later.
 func later(events []at, by int) (moved []at) {
 	for _, e := range events {
 		moved = append(moved, at{e.second + by, e.event})
@@ -79,23 +79,23 @@ func later(events []at, by int) (moved []at) {
 	return moved
 }
 
-// What comes of each event in each phase (survive.md 4): doc/supervision.md has the table that this makes. With -update it is
-// written anew.
+// doc/supervision.md has the table of the actions that follow each event in each phase (survive.md
+// 4); -update writes it.
 func TestTableOfCheckpoints(t *testing.T) {
 	rows := []struct {
 		name   string
 		events []at
 	}{
-		{"`--ckpt-every` strikes", []at{{60, Tick{}}}},
-		{"`--ckpt-before` strikes", []at{{3300, Tick{}}}},
-		{"somebody asks for one", []at{{2, CheckpointWanted{}}}},
-		{"two ask for one", []at{{2, CheckpointWanted{}}, {3, CheckpointWanted{}}}},
-		{"somebody wants to stop the job behind one", []at{{2, CheckpointWanted{StopAfter: true}}}},
+		{"`--ckpt-every` expires", []at{{60, Tick{}}}},
+		{"`--ckpt-before` expires", []at{{3300, Tick{}}}},
+		{"a checkpoint is requested", []at{{2, CheckpointWanted{}}}},
+		{"two requests for one", []at{{2, CheckpointWanted{}}, {3, CheckpointWanted{}}}},
+		{"a request to stop the job after one", []at{{2, CheckpointWanted{StopAfter: true}}}},
 		{"a second passes", []at{{1, Tick{}}}},
-		{"the command ends with 0, the file is there, or all ranks left with 0 or 85", []at{{2, Written{}}}},
+		{"the command ends with 0, the file is there, or all ranks exited with 0 or 85", []at{{2, Written{}}}},
 		{"the command fails", []at{{2, CommandFailed{"why"}}}},
 		{"`--ckpt-grace` is over", []at{{30, Tick{}}}},
-		{"it stays after all", []at{{2, StopCancelled{}}}},
+		{"the stop is cancelled", []at{{2, StopCancelled{}}}},
 		{"the job fails, or ends otherwise", []at{{2, AttemptEnded{}}}},
 	}
 	var b strings.Builder
@@ -109,11 +109,11 @@ func TestTableOfCheckpoints(t *testing.T) {
 		for _, p := range phases {
 			s := New(p.policy)
 			play(&s, p.events...)
-			words := strings.Join(play(&s, later(row.events, p.events[len(p.events)-1].second)...), " ")
-			if words == "" {
-				words = "-"
+			actions := strings.Join(play(&s, later(row.events, p.events[len(p.events)-1].second)...), " ")
+			if actions == "" {
+				actions = "-"
 			}
-			fmt.Fprintf(&b, " %s (%s) |", words, []string{"idle", "asked", "stopping", "over"}[s.Phase])
+			fmt.Fprintf(&b, " %s (%s) |", actions, []string{"idle", "in progress", "stopping", "over"}[s.Phase])
 		}
 		b.WriteString("\n")
 	}
@@ -121,10 +121,10 @@ func TestTableOfCheckpoints(t *testing.T) {
 		b.String(), *update, "go test ./launch/checkpoint -run TestTableOfCheckpoints -update")
 }
 
-// When checkpoints are asked for, and what is said of them (SV-13 to SV-16).
+// When checkpoints are requested, and what is reported of them (SV-13 to SV-16).
 func TestCheckpoints(t *testing.T) {
 	only := func(change func(*job.CheckpointPolicy)) job.CheckpointPolicy {
-		p := judged
+		p := verified
 		change(&p)
 		return p
 	}
@@ -135,22 +135,22 @@ func TestCheckpoints(t *testing.T) {
 		want   string
 		next   int // second of the next Tick; 0: none
 	}{
-		{"nothing before all ranks run", judged, []at{{0, Tick{}}}, "", 0},
-		{"each minute", judged, []at{{5, JobRunning{}}}, "", 65},
-		{"one at a time", judged, []at{{0, JobRunning{}}, {60, Tick{}}, {60, Tick{}}}, "request asked", 61},
-		{"looked at each second", judged, []at{{0, JobRunning{}}, {60, Tick{}}, {61, Tick{}}, {62, Tick{}}, {62, Written{}}}, "request asked look look done", 120},
-		{"late, and the next in its time", judged, []at{{0, JobRunning{}}, {60, Tick{}}, {90, Tick{}}}, "request asked say late", 120},
-		{"news of one that was given up", judged, []at{{0, JobRunning{}}, {60, Tick{}}, {90, Tick{}}, {91, Written{}}, {92, CommandFailed{"x"}}}, "request asked say late", 120},
+		{"nothing before all ranks run", verified, []at{{0, Tick{}}}, "", 0},
+		{"each minute", verified, []at{{5, JobRunning{}}}, "", 65},
+		{"one at a time", verified, []at{{0, JobRunning{}}, {60, Tick{}}, {60, Tick{}}}, "request asked", 61},
+		{"looked at each second", verified, []at{{0, JobRunning{}}, {60, Tick{}}, {61, Tick{}}, {62, Tick{}}, {62, Written{}}}, "request asked check check done", 120},
+		{"late, and the next in its time", verified, []at{{0, JobRunning{}}, {60, Tick{}}, {90, Tick{}}}, "request asked report late", 120},
+		{"news of one that was given up", verified, []at{{0, JobRunning{}}, {60, Tick{}}, {90, Tick{}}, {91, Written{}}, {92, CommandFailed{"x"}}}, "request asked report late", 120},
 		{"only before the end", only(func(p *job.CheckpointPolicy) { p.Every = 0 }), []at{{0, JobRunning{zero.Add(time.Hour)}}}, "", 3300},
 		{"of an end that nobody knows", only(func(p *job.CheckpointPolicy) { p.Every = 0 }), []at{{0, JobRunning{}}}, "", 0},
 		{"an end that is too near", only(func(p *job.CheckpointPolicy) { p.Every = 0 }), []at{{0, JobRunning{zero.Add(time.Minute)}}, {0, Tick{}}}, "", 0},
-		{"who asks meanwhile shares it", judged, []at{{0, JobRunning{}}, {60, Tick{}}, {61, CheckpointWanted{}}, {62, CheckpointWanted{}}, {63, Written{}}}, "request asked done yes", 120},
-		{"also that it failed", judged, []at{{0, JobRunning{}}, {60, CheckpointWanted{}}, {61, CommandFailed{"x"}}}, "request asked say failed no", 60},
-		{"a stop goes on with what was saved before", judged, []at{{0, JobRunning{}}, {50, CheckpointWanted{StopAfter: true}}, {80, Tick{}}}, "request asked say late no stop", 0},
-		{"a signal alone is asked for, and that is all", unjudged, []at{{0, JobRunning{}}, {10, CheckpointWanted{}}}, "request asked yes", 40},
-		{"so a stop waits its time", unjudged, []at{{0, JobRunning{}}, {10, CheckpointWanted{StopAfter: true}}, {40, Tick{}}}, "request asked yes stop", 0},
+		{"who asks meanwhile shares it", verified, []at{{0, JobRunning{}}, {60, Tick{}}, {61, CheckpointWanted{}}, {62, CheckpointWanted{}}, {63, Written{}}}, "request asked done yes", 120},
+		{"also that it failed", verified, []at{{0, JobRunning{}}, {60, CheckpointWanted{}}, {61, CommandFailed{"x"}}}, "request asked report failed no", 60},
+		{"a stop goes on with what was saved before", verified, []at{{0, JobRunning{}}, {50, CheckpointWanted{StopAfter: true}}, {80, Tick{}}}, "request asked report late no stop", 0},
+		{"a signal alone is asked for, and that is all", unverified, []at{{0, JobRunning{}}, {10, CheckpointWanted{}}}, "request asked yes", 40},
+		{"so a stop waits its time", unverified, []at{{0, JobRunning{}}, {10, CheckpointWanted{StopAfter: true}}, {40, Tick{}}}, "request asked yes stop", 0},
 		{"no way to ask", job.CheckpointPolicy{Dir: "d"}, []at{{0, JobRunning{}}, {10, CheckpointWanted{}}}, "no", 0},
-		{"the failure wins", judged, []at{{0, JobRunning{}}, {50, CheckpointWanted{StopAfter: true}}, {51, AttemptEnded{}}, {52, Written{}}, {53, CheckpointWanted{}}}, "request asked no no", 0},
+		{"the failure wins", verified, []at{{0, JobRunning{}}, {50, CheckpointWanted{StopAfter: true}}, {51, AttemptEnded{}}, {52, Written{}}, {53, CheckpointWanted{}}}, "request asked no no", 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := New(test.policy)
@@ -165,15 +165,15 @@ func TestCheckpoints(t *testing.T) {
 	}
 }
 
-// No timer runs while the job is stopped; what comes before its end goes by that.
+// No timer runs while the job is stopped. The timer of --ckpt-before follows the job's end.
 func TestStoppedJob(t *testing.T) {
-	s := New(judged)
+	s := New(verified)
 	play(&s, at{0, JobRunning{zero.Add(time.Hour)}}, at{60, Tick{}})
 	s.Shift(time.Hour, zero.Add(90*time.Minute))
 	if got := strings.Join(play(&s, at{3659, Tick{}}), " "); got != "" {
 		t.Errorf("%q before its time", got)
 	}
-	if got := strings.Join(play(&s, at{3661, Tick{}}, at{3690, Tick{}}), " "); got != "look say late look" && got != "look say late" {
+	if got := strings.Join(play(&s, at{3661, Tick{}}, at{3690, Tick{}}), " "); got != "check report late check" && got != "check report late" {
 		t.Errorf("%q behind the stop", got)
 	}
 	if due := s.timers.before; !due.Equal(zero.Add(85 * time.Minute)) {
@@ -182,8 +182,8 @@ func TestStoppedJob(t *testing.T) {
 }
 
 // A job that was to be stopped and goes on has its timers again, and may be stopped later.
-func TestJobThatStays(t *testing.T) {
-	s := New(judged)
+func TestCancelledStop(t *testing.T) {
+	s := New(verified)
 	got := play(&s, at{0, JobRunning{zero.Add(time.Hour)}}, at{10, CheckpointWanted{StopAfter: true}}, at{11, Written{}}, at{12, StopCancelled{}}, at{72, Tick{}}, at{73, Written{}},
 		at{3300, Tick{}}, at{3301, Written{}}, at{3310, CheckpointWanted{StopAfter: true}}, at{3311, Written{}})
 	if want := "request asked done yes stop request asked done request asked done request asked done yes stop"; strings.Join(got, " ") != want {
@@ -191,7 +191,7 @@ func TestJobThatStays(t *testing.T) {
 	}
 }
 
-// Timers that strike more often than a checkpoint may take do not keep a job from being stopped.
+// Timers shorter than the grace of a checkpoint do not keep a job from being stopped.
 func TestTimersBeforeAStop(t *testing.T) {
 	often := job.CheckpointPolicy{Signal: job.SIGUSR1, Every: time.Minute, Grace: 5 * time.Minute}
 	s := New(often)
@@ -204,10 +204,10 @@ func TestTimersBeforeAStop(t *testing.T) {
 	}
 }
 
-// With --ckpt-required the job is stopped behind a checkpoint that is complete, and no other: where nothing but the ends of its
-// ranks tells of one, behind those.
+// With --ckpt-required the job is stopped only after a complete checkpoint. If only the ends of its
+// ranks show that, it is stopped after those.
 func TestRequiredCheckpoint(t *testing.T) {
-	alone := unjudged
+	alone := unverified
 	alone.Required, alone.Every, alone.BeforeEnd = true, 0, 0
 	for _, test := range []struct {
 		name   string
@@ -216,9 +216,9 @@ func TestRequiredCheckpoint(t *testing.T) {
 		want   string
 		phase  Phase
 	}{
-		{"late", required, []at{{1, CheckpointWanted{StopAfter: true}}, {31, Tick{}}, {32, CheckpointWanted{StopAfter: true}}, {33, Written{}}}, "request asked say late no request asked done yes stop", Stopping},
-		{"failed", required, []at{{1, CheckpointWanted{StopAfter: true}}, {2, CommandFailed{"why"}}}, "request asked say failed no", Idle},
-		{"nothing tells", alone, []at{{1, CheckpointWanted{StopAfter: true}}, {31, Tick{}}}, "request asked say late no", Idle},
+		{"late", required, []at{{1, CheckpointWanted{StopAfter: true}}, {31, Tick{}}, {32, CheckpointWanted{StopAfter: true}}, {33, Written{}}}, "request asked report late no request asked done yes stop", Stopping},
+		{"failed", required, []at{{1, CheckpointWanted{StopAfter: true}}, {2, CommandFailed{"why"}}}, "request asked report failed no", Idle},
+		{"nothing tells", alone, []at{{1, CheckpointWanted{StopAfter: true}}, {31, Tick{}}}, "request asked report late no", Idle},
 		{"the ranks have left", alone, []at{{1, CheckpointWanted{StopAfter: true}}, {9, Written{}}, {9, AttemptEnded{}}}, "request asked done yes stop", Over},
 		{"a timed one", alone, []at{{1, CheckpointWanted{}}, {31, Tick{}}}, "request asked yes", Idle},
 	} {

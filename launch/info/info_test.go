@@ -9,7 +9,8 @@ import (
 	"remshell/pmiserver/spawn"
 )
 
-// Whatever a rank says in its info keys, there is a request or an error, with a section and wishes for each program.
+// Any info keys of a rank give a request with an app context and constraints for each command, or
+// an error.
 func FuzzRead(f *testing.F) {
 	for _, seed := range []string{"", "1", "1 host=b wdir=/tmp\n2 ppr=1:n soft=1:9:2 path=/a:/b", "1 map_by=node add-host=a,b", "1 hostfile=x", "0 arch=x86_64 bind_to=core"} {
 		f.Add(seed)

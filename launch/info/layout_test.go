@@ -9,8 +9,8 @@ import (
 	"remshell/pmiserver/spawn"
 )
 
-// A spawn is laid out as it says, in words of the options; what it may not say is refused, and what it does
-// not say is as in the job.
+// A spawn's layout keys have the values of the options. Values for the command line only are
+// refused. Without a key the job's setting remains.
 func TestLayoutOfASpawn(t *testing.T) {
 	pairs := func(words ...string) (all []spawn.Pair) {
 		for i := 0; i < len(words); i += 2 {
@@ -34,7 +34,7 @@ func TestLayoutOfASpawn(t *testing.T) {
 	}
 	asJob := job.Placement{Layout: layout("", "", "core")}
 	for name, test := range map[string]struct {
-		infos [][]spawn.Pair // of each command
+		infos [][]spawn.Pair // by command
 		want  job.Placement
 		err   string
 	}{

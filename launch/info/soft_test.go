@@ -6,9 +6,8 @@ import (
 	"testing"
 )
 
-// The numbers of ranks that would do: MPI's own, descending, and not more than there may be
-// (TRUST-11).
-func TestSoften(t *testing.T) {
+// Acceptable numbers of ranks: MPI's own examples, descending, and limited in number (TRUST-11).
+func TestParseSoft(t *testing.T) {
 	for text, want := range map[string]string{
 		"3":              "[3]",
 		"1:4":            "[4 3 2 1]",

@@ -24,31 +24,30 @@ var (
 	forEver = job.RestartPolicy{MaxRestarts: job.UnlimitedRestarts, On: job.EndKinds}
 )
 
-// ran is an attempt of eight ranks on a and b that ran for a minute.
+// ran returns an attempt of eight ranks on a and b that ran for a minute.
 func ran(kind job.EndKind, exit int, lost ...string) job.Attempt {
 	return job.Attempt{Kind: kind, Exit: exit, Nodes: []string{"a", "b"}, Size: 8, Lost: lost, Ended: time.Time{}.Add(time.Minute)}
 }
 
-// crash is one that was over after two seconds.
+// crash returns an attempt that ended after two seconds.
 func crash() job.Attempt {
 	a := ran(job.EndBySignal, 139)
 	a.Ended = a.Began.Add(2 * time.Second)
 	return a
 }
 
-// decisions are the examples of survive.md 12, and what comes of each: after each attempt when there is another one, how
-// many there may be then, and where it runs each time that it is planned with the nodes that
-// answer.
+// decisions are the examples of survive.md 12: after each attempt whether there is another one, how
+// many restarts are left, and where it runs with the nodes that are reachable.
 var decisions = []struct {
 	number                 int
 	options, happens, then string
-	elsewhere              string // the test that shows it; empty: this one
+	elsewhere              string // the test that shows the example; empty: this one
 
 	policy   job.RestartPolicy
 	apps     []job.App
 	nodes    int // --min-nodes
 	attempts []job.Attempt
-	up       []string // after each attempt, for each time that it is planned
+	up       []string // reachable nodes after each attempt, for each time that it is planned
 	want     string
 }{
 	{1, "`--restart 1` on a,b", "b lost", "fence, 8 on a, c", "", once, eight, 0, []job.Attempt{ran(job.EndByNodeLoss, 125, "b")}, []string{"acd"},
@@ -59,7 +58,7 @@ var decisions = []struct {
 		"after 5s, 0 left: a:0-3"},
 	{4, "`--restart 1 -soft 2,6,8`, only a, b", "b lost", "2 on a", "", once, []job.App{{Soft: []int{8, 6, 2}, Argv: []string{"x"}}}, 0, []job.Attempt{ran(job.EndByNodeLoss, 125, "b")}, []string{"a"},
 		"after 5s, 0 left: a:0-1"},
-	{5, "`--restart 1 --spares 1`", "b lost", "8 on a, c; c was claimed all the time, another job was refused c", "", once, eight, 0, []job.Attempt{spared(ran(job.EndByNodeLoss, 125, "b"), "c")}, []string{"acd"},
+	{5, "`--restart 1 --spares 1`", "b lost", "8 on a, c; c was claimed all the time, another job was refused c", "", once, eight, 0, []job.Attempt{withStandby(ran(job.EndByNodeLoss, 125, "b"), "c")}, []string{"acd"},
 		"after 5s, 0 left: a:0-3 c:4-7"},
 	{6, "`--restart 2`", "rank exits 3", "over, code 3 (`node` only)", "", job.RestartPolicy{MaxRestarts: 2, On: onNode}, eight, 0, []job.Attempt{ran(job.EndByExitCode, 3)}, []string{"abcd"},
 		"over"},
@@ -82,8 +81,8 @@ var decisions = []struct {
 	{18, "no `--restart`", "b lost", "as ever, 125", "", job.RestartPolicy{}, eight, 0, []job.Attempt{ran(job.EndByNodeLoss, 125, "b")}, []string{"acd"}, "over"},
 }
 
-// The examples of the page come out as it says; those that are not about decisions name the test that shows them.
-// With -update the page's table is written anew.
+// The examples of survive.md have the results that it says; other tests show those that are not
+// about decisions. -update writes the table.
 func TestExamples(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("| # | options | what happens | then | test |\n|---|---|---|---|---|\n")
@@ -109,7 +108,7 @@ func TestExamples(t *testing.T) {
 		"go test ./launch/restart -run TestExamples -update")
 }
 
-// decided is what comes of a job after its last attempt.
+// decided describes the decision after the last attempt.
 func decided(req job.Request, attempts []job.Attempt, up string) string {
 	d := Decide(req.Restart, attempts, 0)
 	if !d.Restarts {
@@ -122,7 +121,7 @@ func decided(req job.Request, attempts []job.Attempt, up string) string {
 	return text
 }
 
-// planned is where ranks go, or why they do not.
+// planned describes where ranks run, or why they cannot.
 func planned(req job.Request, up string) (text string) {
 	p, err := plan.Make(req, snapshot(req, up))
 	if failed, is := err.(*plan.Error); is {

@@ -14,8 +14,9 @@ import (
 	"remshell/plan"
 )
 
-// Whether a job may be moved at all, and where: the old claims do not count, nodes that are left are out, and where nothing is
-// said it goes where it would start now (SV-17). Each node has four CPUs; it runs on b and c.
+// Whether a job may be moved, and where to: its old claims do not count, and nodes that it leaves
+// are excluded. Without --from and --to it goes where it would start now (SV-17). Each node has
+// four CPUs; the job runs on b and c.
 func TestMoved(t *testing.T) {
 	now := job.Attempt{Nodes: []string{"b", "c"}, Size: 8}
 	away := job.Attempt{Kind: job.EndByMove, Nodes: []string{"a", "b"}, Size: 8, LeftNodes: []string{"a"}, NextNodes: []string{"b", "c"}}
@@ -62,7 +63,7 @@ func TestMoved(t *testing.T) {
 	}
 }
 
-// Jobs that cannot be moved, each with the reason that who asks is told (T9).
+// Jobs that cannot be moved, each with the reason that the requester gets (T9).
 func TestUnmovable(t *testing.T) {
 	saves := job.CheckpointPolicy{Command: "save"}
 	for _, test := range []struct {
@@ -81,19 +82,19 @@ func TestUnmovable(t *testing.T) {
 	}
 }
 
-// The attempt behind a move begins at once, on the nodes that were claimed for it and on no other; it counts for none of the
-// restarts, and ranks are told so.
+// The attempt after a move begins at once, on the nodes claimed for it and on no others. It does
+// not count as a restart, and the ranks' environment says so.
 func TestMovesCountForNothing(t *testing.T) {
 	once := job.RestartPolicy{MaxRestarts: 1, On: []job.EndKind{job.EndByNodeLoss}}
-	attempts := lives(job.EndByMove, job.ExitCheckpointed, 2, 2, 2)
+	attempts := attemptsOf(job.EndByMove, job.ExitCheckpointed, 2, 2, 2)
 	if got := Decide(once, attempts, 1); got != (Decision{Restarts: true}) {
 		t.Errorf("%+v", got)
 	}
-	failed := append(attempts, lives(job.EndByNodeLoss, 125, 60)...)
+	failed := append(attempts, attemptsOf(job.EndByNodeLoss, 125, 60)...)
 	if got := Decide(once, failed, 0); got != (Decision{Restarts: true, Pause: 5 * time.Second}) || RestartsLeft(once, failed) != "0" || RestartNumber(once, failed) != "1 of 1" {
 		t.Errorf("%+v, %s left, %s", got, RestartsLeft(once, failed), RestartNumber(once, failed))
 	}
-	if got := Decide(once, append(failed, lives(job.EndByNodeLoss, 125, 60)...), 0); got.Why != "no restarts left (1)" {
+	if got := Decide(once, append(failed, attemptsOf(job.EndByNodeLoss, 125, 60)...), 0); got.Why != "no restarts left (1)" {
 		t.Errorf("%+v", got)
 	}
 	req := cluster(eight...)
@@ -105,14 +106,14 @@ func TestMovesCountForNothing(t *testing.T) {
 	if got := job.EnvValue(next.GlobalEnv, "MPIEXEC_RESTART_REASON") + " " + job.EnvValue(next.GlobalEnv, "MPIEXEC_RESTARTS_LEFT"); got != "move 3" {
 		t.Errorf("ranks are told %q", got)
 	}
-	last.NextNodes = nil // what it was to have was lost
+	last.NextNodes = nil // a target node was lost
 	if got := planned(NextRequest(req, []job.Attempt{last}), "abcd"); got != " b:0-3 c:4-7" {
 		t.Errorf("it goes to%s", got)
 	}
 }
 
-// Where a node's part is in what the job has there, nothing is claimed.
-func TestCovers(t *testing.T) {
+// If a node's part of the new plan is within what the job has there, nothing is claimed.
+func TestIsCovered(t *testing.T) {
 	part := func(gpuAt string, ranks ...[]int) (np job.NodePlan) {
 		for _, cpus := range ranks {
 			np.Ranks = append(np.Ranks, job.RankPlan{RankResources: &job.RankResources{ClaimedCPUs: cpus}})
@@ -140,8 +141,8 @@ func TestCovers(t *testing.T) {
 	}
 }
 
-// What an asker writes is what the job reads; what else an ask may have is refused.
-func TestWordsOfAMove(t *testing.T) {
+// ParseMove reads what Args writes, and refuses other arguments.
+func TestMoveArgs(t *testing.T) {
 	m := Move{From: []string{"n1", "n2", "n3"}, To: []string{"gpu7"}}
 	words, err := m.Args()
 	if got, err2 := ParseMove(words); err != nil || err2 != nil || !reflect.DeepEqual(got, m) || !slices.Equal(words, []string{"from=n[1-3]", "to=gpu7"}) {
@@ -161,8 +162,8 @@ func TestWordsOfAMove(t *testing.T) {
 	}
 }
 
-// Whatever somebody who is obeyed puts into an ask, it is read or refused, and a job can be planned with it.
-func FuzzReadMove(f *testing.F) {
+// Any arguments of a request are parsed or refused, and a job can be planned with the result.
+func FuzzParseMove(f *testing.F) {
 	f.Add("from=b", "to=c,d")
 	f.Add("to=n[1-9999999]", "")
 	f.Add("from=[a-b]", "x")

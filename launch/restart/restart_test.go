@@ -12,8 +12,8 @@ import (
 	"remshell/plan"
 )
 
-// lives are attempts that ran so many seconds each and ended by the same.
-func lives(kind job.EndKind, code int, seconds ...int) (attempts []job.Attempt) {
+// attemptsOf returns attempts that ran that many seconds each and ended in the same way.
+func attemptsOf(kind job.EndKind, code int, seconds ...int) (attempts []job.Attempt) {
 	began := time.Unix(1000, 0)
 	for i, s := range seconds {
 		attempts = append(attempts, job.Attempt{Number: i, Began: began, Ended: began.Add(time.Duration(s) * time.Second), Kind: kind, Exit: code})
@@ -21,8 +21,8 @@ func lives(kind job.EndKind, code int, seconds ...int) (attempts []job.Attempt) 
 	return attempts
 }
 
-// What counts, how often, and after which pause (SV-1, SV-6).
-func TestNext(t *testing.T) {
+// Which ends are restarted, how often, and after which pause (SV-1, SV-6).
+func TestDecide(t *testing.T) {
 	node := []job.EndKind{job.EndByNodeLoss}
 	always := job.RestartPolicy{MaxRestarts: job.UnlimitedRestarts, On: job.EndKinds}
 	for _, test := range []struct {
@@ -31,28 +31,28 @@ func TestNext(t *testing.T) {
 		luck     float64
 		want     string
 	}{
-		{job.RestartPolicy{}, lives(job.EndByNodeLoss, 125, 60), 0, "over"},
-		{job.RestartPolicy{MaxRestarts: 1, On: node}, lives(job.EndByNodeLoss, 125, 60), 0, "after 5s"},
-		{job.RestartPolicy{MaxRestarts: 1, On: node}, lives(job.EndByNodeLoss, 125, 60), 1, "after 6s"},
-		{job.RestartPolicy{MaxRestarts: 1, On: node, Delay: time.Minute}, lives(job.EndByNodeLoss, 125, 60), 0, "after 1m0s"},
-		{job.RestartPolicy{MaxRestarts: 1, On: node}, lives(job.EndByNodeLoss, 125, 60, 60), 0, "over: no restarts left (1)"},
-		{job.RestartPolicy{MaxRestarts: 2, On: node}, lives(job.EndByExitCode, 3, 60), 0, "over"},
-		{job.RestartPolicy{MaxRestarts: 2, On: node}, lives("", 130, 60), 0, "over"},
-		{job.RestartPolicy{MaxRestarts: 2, On: []job.EndKind{job.EndByExitCode}}, lives(job.EndByExitCode, 3, 60), 0, "after 5s"},
-		{job.RestartPolicy{MaxRestarts: 2, On: []job.EndKind{job.EndByExitCode}, Codes: []int{85}}, lives(job.EndByExitCode, 85, 60), 0, "after 5s"},
-		{job.RestartPolicy{MaxRestarts: 2, On: []job.EndKind{job.EndByExitCode}, Codes: []int{85}}, lives(job.EndByExitCode, 3, 60), 0, "over"},
-		{job.RestartPolicy{MaxRestarts: 2, On: []job.EndKind{job.EndByAbort}}, lives(job.EndByAbort, 3, 60), 0, "after 5s"},
-		{always, lives("", 0, 60), 0, "over"},
-		{always, lives(job.EndBySignal, 139, 2), 0, "after 5s"},
-		{always, lives(job.EndBySignal, 139, 2, 2), 0, "after 10s"},
-		{always, lives(job.EndBySignal, 139, 2, 2, 2), 0, "after 20s"},
-		{always, lives(job.EndBySignal, 139, 2, 2, 2, 2), 0, "after 40s"},
-		{always, lives(job.EndBySignal, 139, 2, 2, 2, 2, 2), 0, "over: five attempts in a row ran less than 10s"},
-		{always, lives(job.EndBySignal, 139, 2, 2, 2, 11, 2), 0, "after 1m20s"},
-		{always, lives(job.EndBySignal, 139, 20, 20, 20, 20, 20, 20, 20, 20), 0, "after 5m0s"},
-		{always, lives(job.EndBySignal, 139, 20, 20, 600), 0, "after 5s"},
-		{always, lives(job.EndBySignal, 139, 20, 20, 600, 20), 0, "after 10s"},
-		{job.RestartPolicy{MaxRestarts: 9, On: job.EndKinds}, lives(job.EndBySignal, 139, 2, 2, 2, 2, 2, 2), 0, "after 2m40s"},
+		{job.RestartPolicy{}, attemptsOf(job.EndByNodeLoss, 125, 60), 0, "over"},
+		{job.RestartPolicy{MaxRestarts: 1, On: node}, attemptsOf(job.EndByNodeLoss, 125, 60), 0, "after 5s"},
+		{job.RestartPolicy{MaxRestarts: 1, On: node}, attemptsOf(job.EndByNodeLoss, 125, 60), 1, "after 6s"},
+		{job.RestartPolicy{MaxRestarts: 1, On: node, Delay: time.Minute}, attemptsOf(job.EndByNodeLoss, 125, 60), 0, "after 1m0s"},
+		{job.RestartPolicy{MaxRestarts: 1, On: node}, attemptsOf(job.EndByNodeLoss, 125, 60, 60), 0, "over: no restarts left (1)"},
+		{job.RestartPolicy{MaxRestarts: 2, On: node}, attemptsOf(job.EndByExitCode, 3, 60), 0, "over"},
+		{job.RestartPolicy{MaxRestarts: 2, On: node}, attemptsOf("", 130, 60), 0, "over"},
+		{job.RestartPolicy{MaxRestarts: 2, On: []job.EndKind{job.EndByExitCode}}, attemptsOf(job.EndByExitCode, 3, 60), 0, "after 5s"},
+		{job.RestartPolicy{MaxRestarts: 2, On: []job.EndKind{job.EndByExitCode}, Codes: []int{85}}, attemptsOf(job.EndByExitCode, 85, 60), 0, "after 5s"},
+		{job.RestartPolicy{MaxRestarts: 2, On: []job.EndKind{job.EndByExitCode}, Codes: []int{85}}, attemptsOf(job.EndByExitCode, 3, 60), 0, "over"},
+		{job.RestartPolicy{MaxRestarts: 2, On: []job.EndKind{job.EndByAbort}}, attemptsOf(job.EndByAbort, 3, 60), 0, "after 5s"},
+		{always, attemptsOf("", 0, 60), 0, "over"},
+		{always, attemptsOf(job.EndBySignal, 139, 2), 0, "after 5s"},
+		{always, attemptsOf(job.EndBySignal, 139, 2, 2), 0, "after 10s"},
+		{always, attemptsOf(job.EndBySignal, 139, 2, 2, 2), 0, "after 20s"},
+		{always, attemptsOf(job.EndBySignal, 139, 2, 2, 2, 2), 0, "after 40s"},
+		{always, attemptsOf(job.EndBySignal, 139, 2, 2, 2, 2, 2), 0, "over: five attempts in a row ran less than 10s"},
+		{always, attemptsOf(job.EndBySignal, 139, 2, 2, 2, 11, 2), 0, "after 1m20s"},
+		{always, attemptsOf(job.EndBySignal, 139, 20, 20, 20, 20, 20, 20, 20, 20), 0, "after 5m0s"},
+		{always, attemptsOf(job.EndBySignal, 139, 20, 20, 600), 0, "after 5s"},
+		{always, attemptsOf(job.EndBySignal, 139, 20, 20, 600, 20), 0, "after 10s"},
+		{job.RestartPolicy{MaxRestarts: 9, On: job.EndKinds}, attemptsOf(job.EndBySignal, 139, 2, 2, 2, 2, 2, 2), 0, "after 2m40s"},
 	} {
 		d := Decide(test.policy, test.attempts, test.luck)
 		got := strings.TrimSuffix("over: "+d.Why, ": ")
@@ -65,7 +65,7 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// cluster has nodes a to d, of four CPUs each.
+// cluster returns a request with nodes a to d, of four CPUs each.
 func cluster(apps ...job.App) job.Request {
 	req := job.Request{Job: "j", Apps: apps, Restart: job.RestartPolicy{MaxRestarts: 3, On: job.EndKinds}}
 	for i, name := range []string{"a", "b", "c", "d"} {
@@ -74,20 +74,21 @@ func cluster(apps ...job.App) job.Request {
 	return req
 }
 
-// Where the next attempt runs, and with how many ranks (SV-4, SV-5), beside the examples of survive.md 12.
-func TestRequestOfTheNext(t *testing.T) {
+// Where the next attempt runs, and with how many ranks (SV-4, SV-5), beside the examples of
+// survive.md 12.
+func TestNextRequest(t *testing.T) {
 	lost := func(names ...string) job.Attempt { return ran(job.EndByNodeLoss, 125, names...) }
 	for _, test := range []struct {
 		name     string
 		req      job.Request
 		attempts []job.Attempt
-		up       string // the nodes that answer
+		up       string // the nodes that are reachable
 		want     string
 	}{
 		{"too few", with(cluster(eight...), func(r *job.RestartPolicy) { r.MinRanks = 5 }), []job.Attempt{lost("b")}, "a", plan.CodeNotEnough},
 		{"all fit, though fewer would do", with(cluster(eight...), func(r *job.RestartPolicy) { r.MinRanks = 4 }), []job.Attempt{lost("b")}, "acd", "a:0-3 c:4-7"},
-		{"a spare before others", cluster(eight...), []job.Attempt{spared(lost("b"), "d")}, "acd", "a:0-3 d:4-7"},
-		{"spares in their order, before others, and all before those that are back", cluster(eight...), []job.Attempt{spared(lost("a", "b"), "d")}, "abcd", "d:0-3 c:4-7"},
+		{"a spare before others", cluster(eight...), []job.Attempt{withStandby(lost("b"), "d")}, "acd", "a:0-3 d:4-7"},
+		{"spares in their order, before others, and all before those that are back", cluster(eight...), []job.Attempt{withStandby(lost("a", "b"), "d")}, "abcd", "d:0-3 c:4-7"},
 		{"10, back at once", cluster(eight...), []job.Attempt{lost("b")}, "ab", "a:0-3 b:4-7"},
 		{"10, back, and last", cluster(eight...), []job.Attempt{lost("b")}, "abd", "a:0-3 d:4-7"},
 		{"10, lost twice", cluster(eight...), []job.Attempt{lost("b"), lost("b")}, "ab", plan.CodeNotEnough},
@@ -103,14 +104,15 @@ func TestRequestOfTheNext(t *testing.T) {
 	}
 }
 
-// Spares are behind the nodes of a plan, each with as many CPUs as the largest part has (SV-7).
-func TestSpares(t *testing.T) {
+// Standby nodes come after the nodes of a plan, each with as many CPUs as the largest part has
+// (SV-7).
+func TestStandbyRequest(t *testing.T) {
 	six := job.App{N: 6, Argv: []string{"x"}}
 	for _, test := range []struct {
 		name   string
 		req    job.Request
 		spares int
-		busy   map[string]int // CPUs that others have
+		busy   map[string]int // CPUs in use by others
 		want   string
 	}{
 		{"none wanted", cluster(six), 0, nil, ""},
@@ -152,7 +154,7 @@ func TestSpares(t *testing.T) {
 	}
 }
 
-func spared(a job.Attempt, spares ...string) job.Attempt {
+func withStandby(a job.Attempt, spares ...string) job.Attempt {
 	a.StandbyNodes = spares
 	return a
 }
@@ -162,7 +164,7 @@ func with(req job.Request, change func(*job.RestartPolicy)) job.Request {
 	return req
 }
 
-// snapshot has four CPUs on each node that is up; with a number in up that many.
+// snapshot has four CPUs on each node in up, or as many as a number in up.
 func snapshot(req job.Request, up string) job.Snapshot {
 	cpus := 4
 	if strings.HasSuffix(up, "6") {
@@ -182,8 +184,8 @@ func snapshot(req job.Request, up string) job.Snapshot {
 	return snap
 }
 
-// What ranks are told, and get (SV-10, --restart-args).
-func TestWhatRanksAreTold(t *testing.T) {
+// Environment and arguments of ranks (SV-10, --restart-args).
+func TestEnvironmentOfAttempts(t *testing.T) {
 	req := cluster(job.App{N: 1, Argv: []string{"x", "y"}})
 	req.Compat, req.Restart.ExtraArgs = []string{"slurm"}, []string{"--resume"}
 	first := NextRequest(req, nil)

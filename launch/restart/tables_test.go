@@ -9,8 +9,8 @@ import (
 	"remshell/test/doctable"
 )
 
-// What counts (SV-1): after which end, with which --restart-on, another attempt follows. doc/supervision.md has the table that
-// this makes; with -update it is written anew.
+// doc/supervision.md has the table of the ends that are restarted, by --restart-on (SV-1); -update
+// writes it.
 func TestTableOfWhatCounts(t *testing.T) {
 	ends := []struct {
 		name string
@@ -24,7 +24,7 @@ func TestTableOfWhatCounts(t *testing.T) {
 		{"ranks end with 85", job.EndByExitCode, job.ExitCheckpointed},
 		{"a program cannot be executed, or not in time", job.EndByStartFailure, job.ExitNotFound},
 		{"somebody moves it with `--migrate`", job.EndByMove, job.ExitCheckpointed},
-		{"0, ^C, SIGTERM, `--end`, `-timeout`, a limit, our own faults", "", 130},
+		{"0, ^C, SIGTERM, `--end`, `-timeout`, a limit, internal errors", "", 130},
 	}
 	policies := []struct {
 		name  string
@@ -36,10 +36,10 @@ func TestTableOfWhatCounts(t *testing.T) {
 		{"`code`", 0, job.RestartPolicy{MaxRestarts: 1, On: []job.EndKind{job.EndByExitCode}}},
 		{"`code:85`", 0, job.RestartPolicy{MaxRestarts: 1, On: []job.EndKind{job.EndByExitCode}, Codes: []int{85}}},
 		{"`any`", 0, job.RestartPolicy{MaxRestarts: 1, On: job.EndKinds}},
-		{"`any`, and none is left", 1, job.RestartPolicy{MaxRestarts: 1, On: job.EndKinds}},
+		{"`any`, none left", 1, job.RestartPolicy{MaxRestarts: 1, On: job.EndKinds}},
 	}
 	var table strings.Builder
-	table.WriteString("| the attempt ends, since |")
+	table.WriteString("| the attempt ends because |")
 	for _, p := range policies {
 		fmt.Fprintf(&table, " %s |", p.name)
 	}
@@ -47,9 +47,9 @@ func TestTableOfWhatCounts(t *testing.T) {
 	for _, end := range ends {
 		fmt.Fprintf(&table, "| %s |", end.name)
 		for _, p := range policies {
-			cell := "-" // there is none that could be moved
+			cell := "-" // without restarts no job can be moved
 			if end.kind != job.EndByMove || p.which.MaxRestarts > 0 {
-				d := Decide(p.which, append(lives(job.EndByNodeLoss, 125, make([]int, p.used)...), lives(end.kind, end.code, 60)...), 0)
+				d := Decide(p.which, append(attemptsOf(job.EndByNodeLoss, 125, make([]int, p.used)...), attemptsOf(end.kind, end.code, 60)...), 0)
 				cell = strings.TrimSuffix("over: "+d.Why, ": ")
 				if d.Restarts {
 					cell = strings.Replace(fmt.Sprintf("again after %v", d.Pause), "after 0s", "at once", 1)
@@ -63,8 +63,9 @@ func TestTableOfWhatCounts(t *testing.T) {
 		"go test ./launch/restart -run TestTableOfWhatCounts -update")
 }
 
-// Where again, and how many (SV-4, SV-5, SV-17): of a job of eight ranks on a and b, where c and d are, too, with four CPUs each.
-// doc/supervision.md has the table that this makes; with -update it is written anew.
+// doc/supervision.md has the table of where the next attempt runs, and with how many ranks (SV-4,
+// SV-5, SV-17); -update writes it. The job has eight ranks on a and b; there are c and d, too, with
+// four CPUs each.
 func TestTableOfWhereAgain(t *testing.T) {
 	lost := func(names ...string) job.Attempt { return ran(job.EndByNodeLoss, 125, names...) }
 	two, away := job.Attempt{Kind: job.EndByStartFailure, Nodes: []string{"a", "b"}, Failed: []string{"a"}}, ran(job.EndByMove, 85)
@@ -72,7 +73,7 @@ func TestTableOfWhereAgain(t *testing.T) {
 	back := ran(job.EndBySignal, 139)
 	back.Nodes = []string{"d", "a"}
 	var table strings.Builder
-	table.WriteString("| what was | who answers | the next attempt |\n|---|---|---|\n")
+	table.WriteString("| before | reachable | next attempt |\n|---|---|---|\n")
 	for _, test := range []struct {
 		name     string
 		attempts []job.Attempt
@@ -83,7 +84,7 @@ func TestTableOfWhereAgain(t *testing.T) {
 		{"a rank has failed", []job.Attempt{ran(job.EndByExitCode, 3)}, "abcd", eight, 0},
 		{"a was lost", []job.Attempt{lost("a")}, "bcd", eight, 0},
 		{"a was lost, and is back", []job.Attempt{lost("a")}, "abcd", eight, 0},
-		{"a was lost, d is a spare", []job.Attempt{spared(lost("a"), "d")}, "bcd", eight, 0},
+		{"a was lost, d is a standby node", []job.Attempt{withStandby(lost("a"), "d")}, "bcd", eight, 0},
 		{"a was lost and is back, and there is no other", []job.Attempt{lost("a")}, "ab", eight, 0},
 		{"a was lost twice", []job.Attempt{lost("a"), lost("a")}, "ab", eight, 0},
 		{"a program did not start on a, twice", []job.Attempt{two, two}, "abcd", eight, 0},

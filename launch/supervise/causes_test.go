@@ -47,7 +47,7 @@ func TestCauses(t *testing.T) {
 		t.Fatalf("%d examples of %d causes", len(examples), len(causes)-1)
 	}
 	var b strings.Builder
-	b.WriteString("| what ends the job | exit code | whose fault | is told as | counts | not if this is told within 1 s |\n|---|---|---|---|---|---|\n")
+	b.WriteString("| cause | exit code | at fault | text | counts | replaced by these within 1 s |\n|---|---|---|---|---|---|\n")
 	for i, example := range examples {
 		state := play(example.rules, example.events)
 		if state.Cause == nil || state.Cause.Kind != example.kind || example.kind != Kind(i+1) {
