@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// A BatchOption is what one --batch-option says. Its zero value says nothing.
+// A BatchOption is the value of one --batch-option. The zero value sets nothing.
 type BatchOption struct {
-	Text      string        // as it was given
-	WholeJob  bool          // scope=job: inside a step of Slurm, use all of the job
-	Margin    time.Duration // margin=TIME: end the job so long before the batch system does
-	Fallback  bool          // fallback=ssh: reach all hosts by ssh if the batch system's starter fails on one
-	KillDelay time.Duration // kill-delay=TIME: what the batch system leaves between SIGTERM and SIGKILL
+	Text      string        // as given
+	WholeJob  bool          // scope=job: inside a step of Slurm, use the whole job
+	Margin    time.Duration // margin=TIME: end the job this long before the batch system does
+	Fallback  bool          // fallback=ssh: reach all hosts by ssh if the batch system's launcher fails on one
+	KillDelay time.Duration // kill-delay=TIME: the batch system's pause between SIGTERM and SIGKILL
 }
 
-// Choices are what it may begin with.
+// Choices returns the keys, each with its value or a placeholder.
 func (BatchOption) Choices() []string {
 	return []string{"scope=job", "margin=TIME", "kill-delay=TIME", "fallback=ssh"}
 }
@@ -53,7 +53,7 @@ func batchTime(key, value string) (time.Duration, error) {
 	return d, nil
 }
 
-// BatchOption is what all --batch-option say together: of each key the last one.
+// BatchOption merges all --batch-option options: for each key the last one wins.
 func (j JobOptions) BatchOption() (all BatchOption) {
 	for _, one := range j.Batch {
 		key, _, _ := strings.Cut(strings.ToLower(one.Text), "=")

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Of several --batch-option each key counts, and the last value of one.
+// Several --batch-option are merged; the last value of each key wins.
 func TestBatchOption(t *testing.T) {
 	line, err := Mpiexec(linuxSignals).Parse([]string{"--batch-option", "margin=60", "--batch-option=scope=job", "--batch-option", "KILL-DELAY=1:00:00", "--batch-option", "fallback=ssh", "--batch-option", "margin=1m30s", "a"}, Sources{})
 	got := line.Job.BatchOption()

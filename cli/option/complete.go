@@ -10,41 +10,41 @@ import (
 )
 
 /*
-A shell asks us what may stand where the cursor is. The scripts that it has of us only pass the words on, and offer what we answer:
+A shell runs mpiexec to complete a word. Our completion scripts only pass the words on, and offer the candidates that are printed:
 
 	mpiexec --__complete WORD...       the words up to the cursor; the last one is not complete, and may be empty
 
-	KIND FROM                          first line of the answer
-	WORD<tab>HELP                      each line behind it: a whole word that may stand in the place of the last one
+	KIND START                         first line of the output
+	WORD<tab>HELP                      each further line: a whole word that may replace the last one
 
-An option, and no word, asks: a foreign mpirun refuses it, and does not try to start it.
+--__complete is an option, not a word: another mpirun refuses it and does not start a program of that name.
 */
 
-// CompletionOption is the option by which a shell asks.
+// CompletionOption is the option with which completion scripts call mpiexec.
 const CompletionOption = "--__complete"
 
-// A Completion is what may stand at the end of a line.
+// A Completion is what may replace the last word of a line.
 type Completion struct {
 	Kind       CompletionKind
-	Start      int         // Files, Folders: where in the last word the name begins; Arguments: which word is the program
-	Candidates [][2]string // words, and what they mean
+	Start      int         // CompleteFiles, CompleteFolders: offset in the last word at which the name begins; CompleteArguments: index of the program
+	Candidates [][2]string // words, each with its help
 }
 
-// A CompletionKind says what the shell itself has to offer.
+// A CompletionKind says which candidates the shell adds itself.
 type CompletionKind string
 
 const (
-	CompleteWords     CompletionKind = "words"     // nothing
+	CompleteWords     CompletionKind = "words"     // none
 	CompleteFiles     CompletionKind = "files"     // files
 	CompleteFolders   CompletionKind = "folders"   // folders
-	CompleteProgram   CompletionKind = "program"   // commands, files that can be executed
-	CompleteArguments CompletionKind = "arguments" // what the program at From takes
+	CompleteProgram   CompletionKind = "program"   // commands and executable files
+	CompleteArguments CompletionKind = "arguments" // those of the program at Start
 )
 
-// CompletionLists are what only this machine knows.
+// CompletionLists returns candidates that depend on this machine.
 type CompletionLists struct{ Hosts, Jobs func() []string }
 
-// The scripts, which need the names of this program.
+// The completion scripts, which register the names of this program.
 var (
 	//go:embed texts/completion.bash
 	bashScript string
@@ -54,12 +54,12 @@ var (
 	fishScript string
 )
 
-// CompletionScript is what makes a shell complete our command lines.
+// CompletionScript returns the completion script of a shell; empty for an unknown shell.
 func (t *Table) CompletionScript(shell string) string {
 	return map[string]string{"bash": bashScript, "zsh": zshScript, "fish": fishScript}[shell]
 }
 
-// String is the answer to a shell.
+// String returns the output for the completion script.
 func (c Completion) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %d\n", c.Kind, c.Start)
@@ -69,13 +69,13 @@ func (c Completion) String() string {
 	return b.String()
 }
 
-// Complete says what may stand in the place of the last of some words, which are those of a command line up to the cursor.
+// Complete returns the candidates for the last of words. words are those of a command line up to the cursor.
 func (t *Table) Complete(words []string, lists CompletionLists) Completion {
 	last := len(words) - 1
-	hosts, doctor, named := false, false, false // words that are no options are hosts: always, or if no option names some or is of a job
+	hosts, doctor, named := false, false, false // hosts: words that are no options are hosts; doctor: they are, unless named (an option names hosts or is about a program)
 	for i := 0; i < last; i++ {
 		name, _, attached := strings.Cut(words[i], "=")
-		m, known := t.lookUp(name)
+		m, known := t.findSpelling(name)
 		switch {
 		case words[i] == ":":
 			hosts, doctor, named = false, false, false
@@ -100,7 +100,7 @@ func (t *Table) Complete(words []string, lists CompletionLists) Completion {
 	}
 	word := words[last]
 	name, _, attached := strings.Cut(word, "=")
-	switch m, known := t.lookUp(name); {
+	switch m, known := t.findSpelling(name); {
 	case attached && known && !m.Preset && m.Arg != "":
 		return m.completeValue(name+"=", word[len(name)+1:], false, lists)
 	case strings.HasPrefix(word, "-"):
@@ -111,7 +111,7 @@ func (t *Table) Complete(words []string, lists CompletionLists) Completion {
 	return Completion{Kind: CompleteProgram}
 }
 
-// indexColon finds the lone colon that ends the words of a program, or the end.
+// indexColon returns the index of the next lone colon, or len(words).
 func indexColon(words []string, from int) int {
 	if i := slices.Index(words[from:], ":"); i >= 0 {
 		return from + i
@@ -119,7 +119,7 @@ func indexColon(words []string, from int) int {
 	return len(words)
 }
 
-// countValueWords is how many of the next words belong to an option.
+// countValueWords returns how many of the next words are values of the option.
 func (m namedOption) countValueWords(attached bool, next []string) int {
 	switch {
 	case m.Name == "help" && !attached:
@@ -132,31 +132,33 @@ func (m namedOption) countValueWords(attached bool, next []string) int {
 	return 1
 }
 
-// optionsWithPrefix lists the options that begin so, with the dashes that were typed, or, where there are only dashes, as we write them.
-func (t *Table) optionsWithPrefix(word string) (offers [][2]string) {
+// optionsWithPrefix returns the options that begin with word, with the dashes that were typed. If word is only
+// dashes, it returns canonical spellings.
+func (t *Table) optionsWithPrefix(word string) (candidates [][2]string) {
 	begin := strings.TrimLeft(word, "-")
 	dashes := word[:len(word)-len(begin)]
 	for _, o := range t.options {
 		if begin == "" {
 			if strings.HasPrefix(o.Dashed, dashes) {
-				offers = append(offers, [2]string{o.Dashed, o.Help()})
+				candidates = append(candidates, [2]string{o.Dashed, o.Help()})
 			}
 			continue
 		}
 		for _, s := range append([]Spelling{{Dashed: o.Dashed}}, o.OtherSpellings...) {
 			name := strings.TrimLeft(s.Dashed, "-")
 			if strings.HasPrefix(name, begin) {
-				offers = append(offers, [2]string{dashes + name, o.Help()})
+				candidates = append(candidates, [2]string{dashes + name, o.Help()})
 			}
-			if m, is := t.lookup(normalize("g" + name)); len(begin) > 1 && strings.HasPrefix("g"+name, begin) && is && m.global {
-				offers = append(offers, [2]string{dashes + "g" + name, o.Help()})
+			if m, is := t.findName(normalize("g" + name)); len(begin) > 1 && strings.HasPrefix("g"+name, begin) && is && m.global {
+				candidates = append(candidates, [2]string{dashes + "g" + name, o.Help()})
 			}
 		}
 	}
-	return offers
+	return candidates
 }
 
-// completeValue is what the value of an option may be; before stands in front of it in the same word, and second is the value's second word.
+// completeValue returns the candidates for an option's value. before is what precedes the value in the same word.
+// second is true for the second word of the value.
 func (m namedOption) completeValue(before, typed string, second bool, lists CompletionLists) Completion {
 	words := m.choices()
 	if m.Form != "" {
@@ -180,8 +182,9 @@ func (m namedOption) completeValue(before, typed string, second bool, lists Comp
 	return Completion{Kind: CompleteWords, Candidates: wordsWithPrefix(before, typed, words)}
 }
 
-// wordsWithPrefix are the words that begin as what was typed, behind its last comma if words stand in front of that.
-func wordsWithPrefix(before, typed string, words []string) (offers [][2]string) {
+// wordsWithPrefix returns the words that begin with the last item of the comma-separated list typed. Items that
+// the list has already are left out. before precedes the list in the same word.
+func wordsWithPrefix(before, typed string, words []string) (candidates [][2]string) {
 	used := strings.Split(typed, ",")
 	used, begin := used[:len(used)-1], used[len(used)-1]
 	for _, word := range used {
@@ -189,10 +192,10 @@ func wordsWithPrefix(before, typed string, words []string) (offers [][2]string) 
 	}
 	for _, word := range words {
 		if len(word) >= len(begin) && strings.EqualFold(word[:len(begin)], begin) && !slices.Contains(used, word) {
-			offers = append(offers, [2]string{before + word, ""})
+			candidates = append(candidates, [2]string{before + word, ""})
 		}
 	}
-	return offers
+	return candidates
 }
 
 // takesHosts reports whether the value of an option is a list of hosts.
@@ -200,8 +203,8 @@ func (o *Option) takesHosts() bool {
 	return slices.Contains([]reflect.Type{reflect.TypeFor[[]HostExpr](), reflect.TypeFor[HostNames](), reflect.TypeFor[SpawnHosts]()}, o.field.Type)
 }
 
-// choices are the words that the value of an option may be, or begin with. A type that has some says so by a method; "ppr:N:OBJECT" is
-// what a person reads, of whose value "ppr:" is known.
+// choices returns the allowed words of the option's value, or their beginnings. Types list them in a method
+// Choices. For a choice such as "ppr:N:OBJECT" it returns the part before the first capital, "ppr:".
 func (o *Option) choices() (words []string) {
 	if o.Words != nil {
 		return o.Words

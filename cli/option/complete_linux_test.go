@@ -14,7 +14,7 @@ import (
 	"remshell/test/ptytest"
 )
 
-// A user types the beginning of a word and a tab, and reads the whole word: also where bash itself ends a word, at = and :.
+// At a terminal, tab completes a word, also behind = and :, where bash itself splits words.
 func TestCompletionInAnInteractiveBash(t *testing.T) {
 	script := installTestPrograms(t, "bash")
 	file := filepath.Join(t.TempDir(), "rc")
@@ -54,7 +54,7 @@ func TestCompletionInAnInteractiveBash(t *testing.T) {
 	cmd.Wait()
 }
 
-// A terminalReader is what a terminal shows, as it comes.
+// A terminalReader collects the output of a terminal.
 type terminalReader struct {
 	pieces chan string
 	text   string
@@ -75,7 +75,7 @@ func newTerminalReader(from io.Reader) *terminalReader {
 	return s
 }
 
-// until waits for a text, and forgets what was shown up to its end.
+// until waits for a text, and discards the output up to its end.
 func (s *terminalReader) until(t *testing.T, text string) {
 	t.Helper()
 	late := time.After(5 * time.Minute)

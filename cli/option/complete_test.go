@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestMain is the program that shells ask, in the tests below.
+// TestMain answers as mpiexec when a shell of the tests below calls this program.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == CompletionOption {
 		fmt.Print(Mpiexec(linuxSignals).Complete(os.Args[2:], knownNames))
@@ -26,7 +26,7 @@ var knownNames = CompletionLists{
 	Jobs:  func() []string { return []string{"17-a", "last"} },
 }
 
-// What may stand where the cursor is, as a value.
+// Complete returns the candidates for the word at the cursor.
 func TestComplete(t *testing.T) {
 	for _, test := range []struct {
 		words []string
@@ -107,7 +107,7 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-// Every option with a fixed list of words offers it, and each word that a type names is one that it reads.
+// Every option with a fixed list of words completes it, and each type accepts all words of its Choices.
 func TestEveryListedWordIsOffered(t *testing.T) {
 	table, lists := Mpiexec(linuxSignals), 0
 	for _, o := range table.options {
@@ -145,8 +145,7 @@ func TestEveryListedWordIsOffered(t *testing.T) {
 	}
 }
 
-// completions are beginnings of lines, and words that must, or must not, be offered for
-// the last of them.
+// completions are beginnings of lines, each with words that must, or must not, be candidates for its last word.
 var completions = []struct{ line, has, not string }{
 	{"bin/mpiexec --accept-new-ho", "--accept-new-host-keys", ""},
 	{"mpiexec -hostf", "-hostfile", "-host"},
@@ -173,7 +172,8 @@ var completions = []struct{ line, has, not string }{
 	{"mpiexec -n 2 rmd", "rmdir", ""},
 }
 
-// installTestPrograms makes a folder with this test by the names of the program, puts it into the PATH, and returns the script of a shell.
+// installTestPrograms links this test under the program's names into a new folder in PATH. It returns the completion
+// script of a shell.
 func installTestPrograms(t *testing.T, shell string) (script string) {
 	t.Helper()
 	requireProgram(t, shell)
@@ -191,7 +191,7 @@ func installTestPrograms(t *testing.T, shell string) (script string) {
 	return Mpiexec(linuxSignals).CompletionScript(shell)
 }
 
-// inFolder makes bin/mpiexec in a directory, which is not in the PATH: "make" does so.
+// inFolder creates bin/mpiexec in a folder that is not in PATH, as "make" does.
 func inFolder(t *testing.T, dir string) {
 	t.Helper()
 	self, err := exec.LookPath("mpiexec")
@@ -248,8 +248,8 @@ end`
 	})
 }
 
-// zsh completes only for somebody at a terminal: it makes one itself. What it would offer
-// is caught where it offers it.
+// zsh completes only at a terminal, and creates one itself (zpty). The test replaces the function that receives the
+// candidates.
 func TestCompletionZsh(t *testing.T) {
 	completion := installTestPrograms(t, "zsh")
 	home := t.TempDir()
@@ -275,8 +275,8 @@ cat $1/all`
 	})
 }
 
-// checkCompletion has a shell complete all lines at once, in a folder with a few files. It
-// writes a line for each, with what it offers.
+// checkCompletion runs a shell that completes all lines, in a folder with a few files. The shell prints the
+// candidates of each line.
 func checkCompletion(t *testing.T, complete func(dir, lines string) string) {
 	t.Helper()
 	dir := t.TempDir()

@@ -11,8 +11,8 @@ import (
 	"remshell/usererr"
 )
 
-// configPath is the user's configuration, and whether the user named it. It is empty if
-// there is no home.
+// configPath returns the path of the user's configuration, and whether MPIEXEC_CONFIG named it. It is empty if
+// there is no home directory.
 func configPath(environ []string) (file string, named bool) {
 	if file, _ := job.LookupEnv(environ, "MPIEXEC_CONFIG"); file != "" {
 		return file, true
@@ -26,8 +26,8 @@ func configPath(environ []string) (file string, named bool) {
 	return "", false
 }
 
-// readConfig reads the user's configuration: an option on each line, with dashes or
-// without, "name value" or "name = value".
+// readConfig reads the user's configuration: an option on each line, with or without dashes, "name value" or "name
+// = value".
 func (b *defaultOptions) readConfig(from Sources) {
 	file, named := configPath(from.Environ)
 	if file == "" || from.Read == nil {
@@ -46,7 +46,7 @@ func (b *defaultOptions) readConfig(from Sources) {
 		return
 	}
 	if from.CheckTrust != nil {
-		if err := from.CheckTrust(file); err != nil { // it is code (TRUST-27)
+		if err := from.CheckTrust(file); err != nil { // options can run any program (TRUST-27)
 			b.errs = append(b.errs, UntrustedError(err, "what is in it", " with MPIEXEC_CONFIG"))
 			return
 		}
@@ -61,13 +61,13 @@ func (b *defaultOptions) readConfig(from Sources) {
 	}
 }
 
-// UntrustedError refuses a file that is code, if somebody else decides what is in it, as why says. what of it is code; with is how
-// to name a copy.
+// UntrustedError refuses a file that can run programs and that another user can write. why is the reason for
+// distrust, what the dangerous part of the file, and with the way to name a copy.
 func UntrustedError(why error, what, with string) error {
 	return &usererr.Error{Text: fmt.Sprintf("not started: %v, and %s could run any program as you", why, what), Remedy: usererr.Hint(why) + with}
 }
 
-// readConfigLine reads one line.
+// readConfigLine reads one line. where is its file and line number.
 func (b *defaultOptions) readConfigLine(where string, args []string) {
 	if !strings.HasPrefix(args[0], "-") {
 		args[0] = "--" + args[0]

@@ -12,10 +12,10 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// This file turns the text of a value into what its field holds. Each text goes through
-// one of kong's mappers, once; what comes out is kept beside it (doc/adr/0002).
+// This file converts the text of a value into the type of its field. Each text goes through one of kong's
+// mappers once; the result is kept with the option (doc/adr/0002).
 
-// newMappers are kong's for all types of fields, with numbers and texts of our own.
+// newMappers returns kong's mappers for all types of fields, with our own for numbers and strings.
 func newMappers() *kong.Registry {
 	return kong.NewRegistry().RegisterDefaults().
 		RegisterKind(reflect.Int, kong.MapperFunc(func(ctx *kong.DecodeContext, target reflect.Value) error {
@@ -29,13 +29,13 @@ func newMappers() *kong.Registry {
 		}))
 }
 
-// decodeVerbatim has a type read its text byte for byte (ENV-7). What kong has for that goes by
-// way of JSON, which puts U+FFFD in the place of each byte that is no UTF-8.
+// decodeVerbatim passes the text to UnmarshalText byte for byte (ENV-7). kong's own mapper goes through JSON,
+// which replaces each byte that is not UTF-8 by U+FFFD.
 func decodeVerbatim(ctx *kong.DecodeContext, target reflect.Value) error {
 	return target.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(ctx.Scan.Pop().String()))
 }
 
-// mapperFor is the one for a type.
+// mapperFor returns the mapper for a type.
 func (t *Table) mapperFor(of reflect.Type) kong.Mapper {
 	if reflect.PointerTo(of).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
 		return kong.MapperFunc(decodeVerbatim)
@@ -43,8 +43,8 @@ func (t *Table) mapperFor(of reflect.Type) kong.Mapper {
 	return t.mappers.ForType(of)
 }
 
-// decode reads a value of an option. It has the type of the field or, where values
-// accumulate, of an element of it.
+// decode decodes a value of an option. The result has the type of the field or, if values accumulate, of one
+// element.
 func (t *Table) decode(o *Option, text string) (reflect.Value, error) {
 	if o.Words != nil {
 		if !o.allowsWord(text) {
@@ -72,7 +72,7 @@ func (t *Table) decode(o *Option, text string) (reflect.Value, error) {
 	return value.Elem(), err
 }
 
-// checkBounds refuses values that are too small, and those that are nothing.
+// checkBounds returns an error for a value that is too small or empty.
 func (o *Option) checkBounds(value reflect.Value, text string) error {
 	switch v := value.Interface().(type) {
 	case int:
@@ -91,13 +91,13 @@ func (o *Option) checkBounds(value reflect.Value, text string) error {
 	return nil
 }
 
-// allowsWord reports whether a text is one of the option's words.
+// allowsWord reports whether text is one of the option's words, in any case.
 func (o *Option) allowsWord(text string) bool {
 	return slices.ContainsFunc(o.Words, func(word string) bool { return strings.EqualFold(word, text) })
 }
 
-// canonicalValue is a text as it compares with others that mean the same: 010 is 10, and case
-// does not matter in words.
+// canonicalValue returns text in a form in which equal values compare equal: 010 is 10, and words are in the
+// table's case.
 func (o *Option) canonicalValue(text string) string {
 	if n, err := strconv.Atoi(text); err == nil && o.field.Type.Kind() == reflect.Int {
 		return strconv.Itoa(n)
@@ -110,7 +110,7 @@ func (o *Option) canonicalValue(text string) string {
 	return text
 }
 
-// setFields puts the values of options into the structs they are declared in.
+// setFields stores the values of options in the structs that declare them.
 func setFields(given []GivenOption, targets map[Scope]any) {
 	for _, g := range given {
 		field := reflect.ValueOf(targets[g.Scope]).Elem().FieldByIndex(g.field.Index)

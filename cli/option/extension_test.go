@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The scheduler's -l is told from the one that labels lines (which-hosts.md 4.1).
+// The scheduler's -l is distinguished from the -l that labels lines (which-hosts.md 4.1).
 func TestSchedulerExtension(t *testing.T) {
 	of := func(j JobOptions) string {
 		return strings.TrimSpace(fmt.Sprintln(j.NodeSet, j.SetOptional, j.SetTolerance, j.SetPriority, j.SetPlus, j.SetDelay, j.Label))

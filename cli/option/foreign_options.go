@@ -5,27 +5,26 @@ import (
 	"strings"
 )
 
-// A refusal is our word for an option of another launcher that we do not have
-// (CLI-15, cli.md 3). Nothing of this table is silently swallowed.
+// A refusal is the message for an option of another launcher that we do not have (CLI-15, cli.md 3).
 type refusal struct {
-	names      string // without dashes, between blanks
-	valueWords int    // words that follow it; -1: differs between launchers
-	advice     string
+	names      string // without dashes, separated by blanks
+	valueWords int    // number of value words that follow it; -1: differs between launchers
+	advice     string // what it means and what to use instead; follows the option in the message
 
 	grade refusalGrade
 }
 
-// A refusalGrade says what comes of an option that is not ours.
+// A refusalGrade is the severity of a refusal.
 type refusalGrade int
 
 const (
 	gradeError    refusalGrade = iota // always an error
-	gradeLenient                      // it can be left out: with --lenient only a warning
-	gradeUnneeded                     // what it is for holds here anyway: only a note
+	gradeLenient                      // it can be left out: a warning with --lenient, else an error
+	gradeUnneeded                     // what it requests is so anyway: a note
 )
 
-// foreignOptions are mpiexec's, sorted as the table in cli.md. The answers name only options that
-// there are; a test sees to that.
+// foreignOptions are the options that mpiexec refuses, in the order of the table in cli.md. A test checks that
+// their advice names only existing options.
 var foreignOptions = []refusal{
 	{"tune", 1, "sets parameters of Open MPI, or Intel MPI's library; here use -genv NAME VALUE", gradeError},
 	{"am", 1, "is Open MPI's option for files of library parameters; here use -genv NAME VALUE", gradeError},
@@ -49,7 +48,7 @@ var foreignOptions = []refusal{
 	{"ppr", 1, "is Open MPI's option for ranks on each object; here: --map-by ppr:N:OBJECT", gradeError},
 	{"cpu-set cpu-list", 1, "is Open MPI's option for CPUs; here: --map-by pe-list=LIST, or --bind-to cpu-list=LIST", gradeError},
 	{"launch-agent", 1, "is Open MPI's option for its daemon; here it is mpiexec itself, sent along where it is missing", gradeUnneeded},
-	{"leave-session-attached debug-daemons debug-daemons-file debug-devel no-ready-msg", 0, "is Open MPI's option for its daemons, of which there are none here; -vv tells what goes on", gradeUnneeded},
+	{"leave-session-attached debug-daemons debug-daemons-file debug-devel no-ready-msg", 0, "is Open MPI's option for its daemons, of which there are none here; -vv reports more", gradeUnneeded},
 	{"personality", 1, "is Open MPI's option for kinds of jobs; there is one kind here", gradeUnneeded},
 	{"novm", 0, "is Open MPI's option for its daemons, of which there are none here", gradeUnneeded},
 	{"debugger", 1, "is Open MPI's option for debuggers to look for, none of which is started here", gradeUnneeded},
@@ -57,7 +56,7 @@ var foreignOptions = []refusal{
 	{"nproc-per-node", 1, "is torchrun's option for ranks on each host; here: -ppn N, with --env-compat torch", gradeError},
 	{"nnodes", 1, "is torchrun's option for the number of hosts; here hosts are named: -host LIST or -hostfile FILE, with --env-compat torch", gradeError},
 	{"node-rank", 1, "is torchrun's option for the number of a host; here mpiexec is typed once, on one machine, and numbers the hosts: --env-compat torch", gradeError},
-	{"master-addr master-port local-addr rdzv-endpoint rdzv-backend rdzv-id rdzv-conf", 1, "is torchrun's option for where ranks meet; here --env-compat torch finds a place and tells them", gradeError},
+	{"master-addr master-port local-addr rdzv-endpoint rdzv-backend rdzv-id rdzv-conf", 1, "is torchrun's option for where ranks meet; here --env-compat torch finds an address and a port", gradeError},
 	{"standalone", 0, "is torchrun's option for ranks on one host; here: -n N, with --env-compat torch", gradeError},
 	{"redirects tee log-dir", 1, "is torchrun's option for what ranks write; here: -outfile-pattern, -errfile-pattern", gradeError},
 	{"monitor-interval start-method role", 1, "is torchrun's option for its agents, of which there are none here", gradeUnneeded},
@@ -88,9 +87,9 @@ var foreignOptions = []refusal{
 	{"umask gumask", 1, "is Intel MPI's option for the mask of new files; here ranks have that of mpiexec", gradeError},
 	{"tmpdir", 1, "is Intel MPI's option for files of its own, of which there are none here", gradeUnneeded},
 	{"cleanup noconf", 0, "is Intel MPI's option for files of its own, of which there are none here", gradeUnneeded},
-	{"silent-abort", 0, "is Intel MPI's option for its messages when a rank aborts; here -q has only errors told", gradeLenient},
+	{"silent-abort", 0, "is Intel MPI's option for its messages when a rank aborts; here -q prints only errors", gradeLenient},
 	{"hostos", 1, "is Intel MPI's option for the system of hosts; here it is Linux", gradeUnneeded},
-	{"disable-hostname-propagation", 0, "is Hydra's option for what ranks are told of their host; here set MPIR_CVAR_CH3_INTERFACE_HOSTNAME with -env", gradeError},
+	{"disable-hostname-propagation", 0, "is Hydra's option for the host name that ranks get; here set MPIR_CVAR_CH3_INTERFACE_HOSTNAME with -env", gradeError},
 	{"ckpt-tool", 1, "is refused: processes of several hosts cannot be saved from outside; let the program write checkpoints: --ckpt-signal", gradeError},
 	{"cc", 1, "is aprun's option for binding; here: --bind-to", gradeError},
 	{"ckpoint ckpoint-interval ckpoint-prefix ckpoint-num ckpointlib ckpoint-preserve", -1, "is Hydra's option for checkpoints, which it has dropped too", gradeError},
@@ -109,11 +108,11 @@ var foreignOptions = []refusal{
 	{"disable-x", 0, "is Hydra's option for X11 forwarding, which there is none of here", gradeLenient},
 }
 
-// singleDashRefusals are options of other launchers that are refused with one dash only: with two they are ours, and mean something
-// else. Who writes -trace ./app as with Intel MPI must not have his program overwritten by a trace.
+// singleDashRefusals are options of other launchers that are refused only with one dash. With two dashes they are
+// ours and mean something else: Intel MPI's "-trace ./app" must not overwrite the program with a trace.
 var singleDashRefusals = []string{"trace"}
 
-// refusalOf finds our word for an option, as it is written.
+// refusalOf returns the refusal of an option, by its spelling with dashes.
 func (t *Table) refusalOf(dashed string) (refusal, bool) {
 	name := normalize(dashed)
 	if strings.HasPrefix(dashed, "--") && slices.Contains(singleDashRefusals, name) {
@@ -129,7 +128,7 @@ func (t *Table) refusalOf(dashed string) (refusal, bool) {
 	return refusal{}, false
 }
 
-// ShellQuote writes a word so that a shell reads it as one.
+// ShellQuote quotes a word, if needed, so that a shell reads it as one word.
 func ShellQuote(word string) string {
 	if word != "" && strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./=:,@%+^-") == "" {
 		return word

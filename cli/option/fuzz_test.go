@@ -6,9 +6,8 @@ import (
 	"testing"
 )
 
-// FuzzScan holds the splitter to what it must never do: lose a word of a
-// program, run off the line, or read its own canonical form differently.
-// Words are separated by newlines.
+// FuzzScan checks that the scanner never loses a word of a program, never reads beyond the line, and parses its own
+// canonical form with the same result. Words are separated by newlines.
 func FuzzScan(f *testing.F) {
 	for _, seed := range []string{
 		"-n\n2\n./a", "-n\n1\na\n:\n-n\n2\nb", "-separator\n/\na\n:\n/\nb", "-genv\nA\n1\n-x\nB\na", "-genv=A\n1\na",
@@ -20,12 +19,12 @@ func FuzzScan(f *testing.F) {
 	t0 := Mpiexec(linuxSignals)
 	f.Fuzz(func(t *testing.T, text string) {
 		args := strings.Split(text, "\n")
-		sections, err := splitApps(args)
+		apps, err := splitApps(args)
 		if err != nil {
 			return
 		}
-		total := len(sections) - 1
-		for _, w := range sections {
+		total := len(apps) - 1
+		for _, w := range apps {
 			total += len(w.args)
 			checkScan(t, t0, w)
 		}
@@ -45,7 +44,7 @@ func checkScan(t *testing.T, table *Table, w appWords) {
 	}
 	for _, g := range s.given {
 		if i := g.Position - w.position; i < 0 || i >= len(w.args) || !strings.HasPrefix(w.args[i], g.Spelled) {
-			t.Fatalf("%q: %v is said to be word %d", w.args, g, g.Position)
+			t.Fatalf("%q: %v is reported as word %d", w.args, g, g.Position)
 		}
 	}
 	if len(s.errs) > 0 || s.help != nil || s.version {
@@ -62,7 +61,7 @@ func checkScan(t *testing.T, table *Table, w appWords) {
 	}
 }
 
-// canonicalWords writes a section with one spelling for each option.
+// canonicalWords returns an app context with the canonical spelling of each option.
 func canonicalWords(s scannedApp) []string {
 	var args []string
 	for _, g := range s.given {

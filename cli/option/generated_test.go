@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// requireProgram finds a program that make test installs; a quick check goes on without.
+// requireProgram skips a test without a program that make test installs.
 func requireProgram(t *testing.T, name string) {
 	t.Helper()
 	if _, err := exec.LookPath(name); err == nil {
@@ -34,7 +34,7 @@ func runCommand(t *testing.T, input string, argv ...string) (out, err string) {
 	return stdout.String(), stderr.String()
 }
 
-// The manual's reference is what the table says.
+// doc/options.md agrees with the option table.
 func TestReference(t *testing.T) {
 	const file = "../../doc/options.md"
 	if *update {
@@ -48,7 +48,7 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// Every option stands in the man page, which has no mistakes.
+// The man page has every option and no syntax errors.
 func TestMan(t *testing.T) {
 	page := Mpiexec(linuxSignals).Man("1.2-test")
 	table := Mpiexec(linuxSignals)
@@ -78,7 +78,7 @@ func TestMan(t *testing.T) {
 	}
 }
 
-// Help on a topic lists what the short help leaves out.
+// Help on a topic lists options that the short help leaves out.
 func TestHelpOn(t *testing.T) {
 	all, err := Mpiexec(linuxSignals).HelpOn("all")
 	if err != nil {

@@ -11,11 +11,10 @@ import (
 	"remshell/usererr"
 )
 
-// helpColumn is where the explanations of the help text begin.
+// helpColumn is the column at which explanations begin in help.
 const helpColumn = 30
 
-// Usage is the help text, made of the option table: under each topic, one line
-// for each option.
+// Usage returns the text of -help: one line for each option with a topic, under its heading.
 func (t *Table) Usage() string {
 	var b strings.Builder
 	b.WriteString(t.name + " [options] program [args] [ : [options] program [args] ]...\n")
@@ -32,7 +31,7 @@ func (t *Table) Usage() string {
 	return b.String()
 }
 
-// topicWords are what -help TOPIC calls the topics.
+// topicWords returns the words that -help TOPIC takes.
 func (t *Table) topicWords() []string {
 	var words []string
 	for _, topic := range t.topics {
@@ -42,10 +41,10 @@ func (t *Table) topicWords() []string {
 	return words
 }
 
-// HelpOn is the help text about a topic, all of them, or an option.
+// HelpOn returns help on a topic, on all topics ("all"), on an option, or on options found by a word.
 func (t *Table) HelpOn(word string) (string, error) {
 	wanted, ok := t.topicOf(word)
-	if _, option := t.lookup(normalize(word)); !ok && word != "all" {
+	if _, option := t.findName(normalize(word)); !ok && word != "all" {
 		if option || strings.HasPrefix(word, "-") {
 			return t.Explain(word)
 		}
@@ -68,7 +67,7 @@ func (t *Table) HelpOn(word string) (string, error) {
 	return b.String(), nil
 }
 
-// searchHelp lists the options whose names, texts or variables have a word in them.
+// searchHelp lists the options with word in their names, texts or variables.
 func (t *Table) searchHelp(word string) (string, error) {
 	var b strings.Builder
 	nearest, best := []string(nil), min(2, len(word)/2)+1
@@ -97,7 +96,7 @@ func (t *Table) searchHelp(word string) (string, error) {
 	return "", &usererr.Error{Text: fmt.Sprintf("no option's help has %q", word), Remedy: remedy}
 }
 
-// searchText is all that help has of an option but its variables.
+// searchText returns all help text of the option but its variables.
 func (o *Option) searchText() string {
 	words := append([]string{o.Dashed, o.Help(), o.LongHelp(), o.Arg}, o.mcaParameters...)
 	for _, s := range o.OtherSpellings {
@@ -106,8 +105,7 @@ func (o *Option) searchText() string {
 	return strings.Join(append(words, o.Words...), " ")
 }
 
-// helpLine is an option's line in the help text: its name, its one-letter ones, and
-// what it does.
+// helpLine returns the option's line of help: its canonical and one-letter spellings, and what it does.
 func (o *Option) helpLine() string {
 	names := []string{o.Dashed}
 	for _, s := range o.OtherSpellings {
@@ -122,7 +120,7 @@ func (o *Option) helpLine() string {
 	return fmt.Sprintf("  %-*s%s\n", helpColumn-2, left, o.Help())
 }
 
-// argumentText is what follows the option's name in help.
+// argumentText returns the value placeholder that follows the option's name in help.
 func (o *Option) argumentText() string {
 	switch {
 	case o.Arg == "":
@@ -133,13 +131,12 @@ func (o *Option) argumentText() string {
 	return " " + o.Arg
 }
 
-// Explain is the help text of one option, given in any spelling, with dashes
-// or without.
+// Explain returns the help on one option, given in any spelling, with or without dashes.
 func (t *Table) Explain(name string) (string, error) {
-	m, ok := t.lookup(normalize(name))
+	m, ok := t.findName(normalize(name))
 	if !ok {
 		s := scanner{Table: t, appWords: appWords{args: []string{name}}}
-		if s.refuseUnknown(name, true); len(s.errs) == 0 { // another launcher's option, which is not needed here
+		if s.refuseUnknown(name, true); len(s.errs) == 0 { // an option of another launcher that is not needed
 			return wrapText(strings.Join(s.notes, "\n"), 78), nil
 		}
 		return "", s.errs[0]
@@ -173,7 +170,7 @@ func (t *Table) Explain(name string) (string, error) {
 	return b.String(), nil
 }
 
-// variables lists those that may give the option, ours first.
+// variables returns the variables that set the option, ours first.
 func (o *Option) variables() []string {
 	if o.foreignVariables == "-" {
 		return nil
@@ -190,8 +187,8 @@ func (o *Option) variables() []string {
 	return names
 }
 
-// ownVariable is MPIEXEC_NAME, by the first of the option's long names that is not that
-// of something else: ranks are told MPIEXEC_HOST.
+// ownVariable returns MPIEXEC_NAME for the option's first long name whose variable ranks do not get. MPIEXEC_HOST,
+// for example, is set for ranks.
 func ownVariable(o *Option) string {
 	for _, s := range append([]Spelling{{Dashed: o.Dashed}}, o.OtherSpellings...) {
 		name := "MPIEXEC_" + strings.ReplaceAll(strings.ToUpper(normalize(s.Dashed)), "-", "_")
@@ -202,7 +199,7 @@ func ownVariable(o *Option) string {
 	return ""
 }
 
-// spellings divides the other names into plain ones and those with a value.
+// spellings returns the alternative names of the option: plain ones, and those that fix or transform the value.
 func (o *Option) spellings() (same []string, preset []Spelling) {
 	for _, s := range o.OtherSpellings {
 		if s.Form != "" {
@@ -217,7 +214,8 @@ func (o *Option) spellings() (same []string, preset []Spelling) {
 	return same, preset
 }
 
-// settingText writes how to give the option a value: as an option or, since a switch takes none, as a variable.
+// settingText returns how to give the option a value. It is NAME=VALUE with the option or, for a switch, with its
+// variable.
 func (o *Option) settingText(value string) string {
 	name := o.Dashed
 	if variable := ownVariable(o); o.valueForm == "none" && variable != "" && o.foreignVariables != "-" {
@@ -226,7 +224,7 @@ func (o *Option) settingText(value string) string {
 	return name + "=" + cmp.Or(value, `""`)
 }
 
-// scopeText says in words how far the option holds.
+// scopeText describes the option's scope in words.
 func (o *Option) scopeText() string {
 	text := map[Scope]string{
 		PerApp:    "Holds for the app context it stands in",
@@ -239,7 +237,7 @@ func (o *Option) scopeText() string {
 	return strings.TrimSuffix(wrapText(text+".", 78), "\n")
 }
 
-// wrapText breaks a text into lines of at most width letters.
+// wrapText breaks text into lines of at most width letters.
 func wrapText(text string, width int) string {
 	var lines []string
 	line := ""
@@ -252,8 +250,8 @@ func wrapText(text string, width int) string {
 	return strings.Join(append(lines, line), "\n") + "\n"
 }
 
-// VersionText is what -version prints (DIAG-11): our name and version, then the
-// PMI versions served. Scripts tell launchers apart by words in the first line.
+// VersionText returns the output of -version (DIAG-11): name and version, then the PMI versions served. Scripts
+// recognize launchers by words in the first line.
 func VersionText(version string, pmi []string) string {
 	return fmt.Sprintf("mpiexec (Remshell) %s\nPMI versions served: %s\nCopyright the Remshell authors. License: Apache-2.0\n", version, strings.Join(pmi, ", "))
 }

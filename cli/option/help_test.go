@@ -10,12 +10,12 @@ import (
 	"remshell/usererr"
 )
 
-// Every option of the table has what the parser, help and the manual need.
+// Every option of the table has all tags that the parser, help and the manual need.
 func TestOptionTable(t *testing.T) {
 	table := Mpiexec(linuxSignals)
 	spellings := make(map[string]*Option)
 	for name := range table.texts() {
-		if m, found := table.lookUp(name); !found || m.Option.Dashed != name {
+		if m, found := table.findSpelling(name); !found || m.Option.Dashed != name {
 			t.Errorf("texts/options.txt tells of %s, which is no option so written", name)
 		}
 	}
@@ -51,7 +51,7 @@ func TestOptionTable(t *testing.T) {
 	}
 }
 
-// The variable that help names for an option gives it, and no other does.
+// The variable that help names for an option sets that option and no other.
 func TestOptionVariables(t *testing.T) {
 	table := Mpiexec(linuxSignals)
 	seen := make(map[string]string)
@@ -74,7 +74,7 @@ func TestOptionVariables(t *testing.T) {
 	}
 }
 
-// What is refused is refused once, and the answers name only what there is.
+// No refused option is listed twice, and the advice names only existing options.
 func TestRefusals(t *testing.T) {
 	table := Mpiexec(linuxSignals)
 	seen := make(map[string]bool)
@@ -88,7 +88,7 @@ func TestRefusals(t *testing.T) {
 			if seen[name] || name != normalize(name) {
 				t.Errorf("-%s stands twice in the table, or is not normalized", name)
 			}
-			if _, ours := table.lookup(name); ours != slices.Contains(singleDashRefusals, name) {
+			if _, ours := table.findName(name); ours != slices.Contains(singleDashRefusals, name) {
 				t.Errorf("-%s is refused, and ours: %v", name, ours)
 			}
 			seen[name] = true
@@ -97,14 +97,14 @@ func TestRefusals(t *testing.T) {
 	for _, answer := range answers {
 		for word := range strings.FieldsSeq(answer) {
 			word = strings.Trim(word, ".,;:()'")
-			if _, ok := table.lookUp(word); strings.HasPrefix(word, "-") && !ok {
+			if _, ok := table.findSpelling(word); strings.HasPrefix(word, "-") && !ok {
 				t.Errorf("%q names %s, which there is not", answer, word)
 			}
 		}
 	}
 }
 
-// DIAG-10: the help fits a screen of today, and lists every option once.
+// DIAG-10: the help fits on a screen and lists every option once.
 func TestUsage(t *testing.T) {
 	text := Mpiexec(linuxSignals).Usage()
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
@@ -151,7 +151,7 @@ func TestExplain(t *testing.T) {
 	}
 	for _, r := range foreignOptions {
 		for name := range strings.FieldsSeq(r.names) {
-			if _, ours := Mpiexec(linuxSignals).lookup(normalize(name)); ours { // in another spelling: --trace is ours, and -trace is not
+			if _, ours := Mpiexec(linuxSignals).findName(normalize(name)); ours { // in another spelling: --trace is ours, and -trace is not
 				continue
 			}
 			text, err := Mpiexec(linuxSignals).Explain("--" + name)
@@ -167,7 +167,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// -help torch printed the whole help, as if nothing had been asked.
+// -help WORD, such as torch, searches the help.
 func TestHelpSearches(t *testing.T) {
 	table := Mpiexec(linuxSignals)
 	for word, option := range map[string]string{"torch": "--env-compat", "MASTER_ADDR": "--env-compat", "gpu": "-gpus-per-proc", "orte_default_hostfile": "-hostfile", "WCOLL": "-hostfile"} {
@@ -223,7 +223,7 @@ func TestShellSplit(t *testing.T) {
 	}
 }
 
-// Where a value comes from is known to later messages.
+// A Line records where each value comes from, for later messages.
 func TestOrigin(t *testing.T) {
 	line, err := Mpiexec(linuxSignals).Parse(strings.Fields("-timeout 5 -hosts a,b -np 2 x : -n 1 -ppn=1 y"), Sources{})
 	if err != nil {

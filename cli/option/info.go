@@ -9,8 +9,8 @@ import (
 	"remshell/job"
 )
 
-// Info is what --info prints: what each option comes to, and who said so (CLI-12), and
-// the variables that are read.
+// Info returns the output of --info: the value of each option with its origin (CLI-12), and the variables that are
+// read.
 func (t *Table) Info(line Line, environ []string, version string) string {
 	var b strings.Builder
 	b.WriteString(version)
@@ -35,8 +35,8 @@ func (t *Table) Info(line Line, environ []string, version string) string {
 	return b.String()
 }
 
-// info lists the values of an option with their origins: what was given, else what a
-// variable says that is read elsewhere, else what is built in.
+// info returns the values of an option with their origins. If it was not given, it returns a variable that another
+// package reads, or the built-in value.
 func (l Line) info(o *Option, environ []string) (rows [][2]string) {
 	if o.Name == "info" {
 		return nil
@@ -65,21 +65,21 @@ func (l Line) info(o *Option, environ []string) (rows [][2]string) {
 	return rows
 }
 
-// originText says where an option was given.
-func (g GivenOption) originText(sections int) string {
+// originText describes where an option was given.
+func (g GivenOption) originText(appCount int) string {
 	switch {
 	case g.source != "":
 		return g.source
-	case sections > 1:
+	case appCount > 1:
 		return fmt.Sprintf("command line, app context %d", g.AppNumber)
 	}
 	return "command line"
 }
 
-// secretNameParts are parts of the names of variables whose values are nobody's business (ENV-9).
+// secretNameParts occur in the names of variables whose values must not be shown (ENV-9).
 var secretNameParts = []string{"TOKEN", "SECRET", "PASSW", "KEY", "CREDENTIAL"}
 
-// hideSecret is a value for people's eyes.
+// hideSecret returns the option's value for output, with secrets replaced by "...".
 func hideSecret(g GivenOption) string {
 	name, _, assignment := strings.Cut(g.Value, "=")
 	if assignment && slices.ContainsFunc(secretNameParts, func(part string) bool { return strings.Contains(strings.ToUpper(name), part) }) {

@@ -10,12 +10,10 @@ import (
 	"remshell/usererr"
 )
 
-// This file joins the many ways to ask for a mapping or binding: what --map-by, --rank-by
-// and --bind-to say of other options' matters becomes these options, and the options of
-// other launchers become those three.
+// This file reduces all options for mapping and binding to --map-by, --rank-by and --bind-to. Modifiers of these
+// three that have an option of their own (:oversubscribe, :nolocal) set that option.
 
-// MergeLayout makes these three of all that a line says of a layout. An error is of type
-// UsageErrors.
+// MergeLayout merges all options of the line for mapping and binding. An error is of type UsageErrors.
 func (l *Line) MergeLayout() error {
 	s := layoutMerger{line: l}
 	s.mergeAliases()
@@ -29,13 +27,14 @@ func (l *Line) MergeLayout() error {
 	return nil
 }
 
-// A layoutMerger gathers contradictions on its way.
+// A layoutMerger merges the layout options of a line and collects conflicts.
 type layoutMerger struct {
 	line *Line
 	errs []error
 }
 
-// setOption sets an option that is not given; another value is a contradiction.
+// setOption sets an option that is empty. If it has another value already, that is a conflict. by is the option
+// that asks for value.
 func (s *layoutMerger) setOption(field *string, value, option, by string) {
 	if *field != "" && *field != value {
 		s.addConflict(by, s.spellingOf(option))
@@ -48,7 +47,7 @@ func (s *layoutMerger) addConflict(a, b string) {
 	s.errs = append(s.errs, &usererr.Error{Text: fmt.Sprintf("%s contradicts %s", a, b), Remedy: "keep one"})
 }
 
-// spellingOf is a job option as it was given.
+// spellingOf returns a job option as it was given.
 func (s *layoutMerger) spellingOf(option string) string {
 	if g, given := s.line.Origin(option); given {
 		return g.String()
@@ -56,7 +55,7 @@ func (s *layoutMerger) spellingOf(option string) string {
 	return "--" + option
 }
 
-// mergeAliases are words of other launchers.
+// mergeAliases merges options of other launchers.
 func (s *layoutMerger) mergeAliases() {
 	j := &s.line.Job
 	if order := map[string]string{"up": "slots", "down": "-slots"}[j.OrderNodes]; order != "" {
@@ -99,29 +98,29 @@ func (s *layoutMerger) mergeMapping() {
 	s.checkRankPlaces()
 }
 
-// checkRankPlaces refuses policies beside the exact place of each rank.
+// checkRankPlaces reports policies that are given together with the exact place of each rank.
 func (s *layoutMerger) checkRankPlaces() {
 	j := &s.line.Job
 	m := j.MapBy
-	told := ""
+	exact := ""
 	switch {
 	case j.RankFile != "":
-		told = "-rankfile " + ShellQuote(j.RankFile)
+		exact = "-rankfile " + ShellQuote(j.RankFile)
 	case j.RankMap != "":
-		told = s.spellingOf("rankmap")
+		exact = s.spellingOf("rankmap")
 	case m.Seq:
-		told = s.spellingOf("map-by")
+		exact = s.spellingOf("map-by")
 	default:
 		return
 	}
 	if j.RankBy.Text != "" {
-		s.addConflict(s.spellingOf("rank-by"), told)
+		s.addConflict(s.spellingOf("rank-by"), exact)
 	}
 	if !m.Seq && (m.PerObject > 0 || m.Span || m.Level == pin.ByNode || j.RankFile != "" && (m.Level > pin.BySlot || m.PEList != nil)) {
-		s.addConflict(s.spellingOf("map-by"), told)
+		s.addConflict(s.spellingOf("map-by"), exact)
 	}
 	if j.RankFile != "" && j.BindTo.Text != "" && !j.BindTo.None {
-		s.addConflict(s.spellingOf("bind-to"), told)
+		s.addConflict(s.spellingOf("bind-to"), exact)
 	}
 }
 
@@ -141,14 +140,14 @@ func (s *layoutMerger) mergeBinding() {
 	}
 	j.ReportBindings = j.ReportBindings || b.Report || j.Displays("bind")
 	if b.Level == pin.ByThread && b.Width > 0 {
-		j.Threads = true // they are counted
+		j.Threads = true // the width counts hardware threads
 	}
 	if j.MapBy.NoThread && j.Threads {
 		s.addConflict(by, s.spellingOf("map-by"))
 	}
 }
 
-// mergeWidth gives every rank as many CPUs as pe=N or a count of cores says.
+// mergeWidth sets the CPUs of each rank from pe=N or from a number of cores to bind to.
 func (s *layoutMerger) mergeWidth() {
 	m, b := s.line.Job.MapBy, s.line.Job.BindTo
 	width, by := m.Width, s.spellingOf("map-by")
@@ -164,31 +163,31 @@ func (s *layoutMerger) mergeWidth() {
 	}
 	s.line.WidthFrom = by
 	for i := range s.line.Apps {
-		section := &s.line.Apps[i]
-		if g, given := section.Origin("tpp"); given && g.Value != strconv.Itoa(width) {
+		app := &s.line.Apps[i]
+		if g, given := app.Origin("tpp"); given && g.Value != strconv.Itoa(width) {
 			s.addConflict(by, g.String())
 			return
 		}
-		section.TPP = strconv.Itoa(width)
+		app.TPP = strconv.Itoa(width)
 	}
 }
 
-// checkGPUOptions refuses lines that say twice which GPUs ranks see: the plan's choice would hide the
-// user's, or the other way round. What is merely in the environment is taken for what all
-// ranks may use, or belongs to another host.
+// checkGPUOptions reports lines that set the GPUs of ranks twice: by an option and by a variable. One would hide
+// the other. A variable that is merely in the environment is no conflict; it limits what all ranks may use, or is
+// meant for another host.
 func (s *layoutMerger) checkGPUOptions() {
-	for _, section := range s.line.Apps {
-		option, given := section.Origin("gpus-per-proc")
+	for _, app := range s.line.Apps {
+		option, given := app.Origin("gpus-per-proc")
 		if !given {
 			continue
 		}
-		for _, said := range []struct {
+		for _, source := range []struct {
 			option string
 			vars   []EnvVar
-		}{{"-genv", s.line.Job.GEnv}, {"--export", s.line.Job.Export.Vars}, {"-env", section.Env}, {"-x", section.X}} {
-			for _, v := range said.vars {
+		}{{"-genv", s.line.Job.GEnv}, {"--export", s.line.Job.Export.Vars}, {"-env", app.Env}, {"-x", app.X}} {
+			for _, v := range source.vars {
 				if slices.Contains(gpu.Variables, v.Name) {
-					s.addConflict(option.String(), said.option+" "+v.Name)
+					s.addConflict(option.String(), source.option+" "+v.Name)
 				}
 			}
 		}

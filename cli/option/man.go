@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// The man page but for the options.
+// The parts of the manual page around the options.
 var (
 	//go:embed texts/man.head
 	manHead string
@@ -16,7 +16,7 @@ var (
 	manTail string
 )
 
-// Man is the manual page, made of the option table.
+// Man returns the manual page in troff, generated from the option table.
 func (t *Table) Man(version string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, ".TH MPIEXEC 1 \"\" \"Remshell %s\" \"User commands\"\n", escapeRoff(version))
@@ -72,7 +72,7 @@ func capitalize(text string) string {
 	return strings.ToUpper(text[:1]) + text[1:]
 }
 
-// escapeRoff writes a text so that troff prints just that.
+// escapeRoff escapes text so that troff prints it literally.
 func escapeRoff(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`, "^", `\(ha`, "~", `\(ti`, "`", `\(ga`, "'", `\(aq`).Replace(text)
 	if strings.HasPrefix(text, ".") {

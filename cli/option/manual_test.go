@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// The manual's tables for people who come from other launchers hold what is true: every
-// option in their second column is one of ours, with such a value.
+// In the manual's tables for users of other launchers, each option in the second column is one of ours and accepts the
+// value.
 func TestManualsTables(t *testing.T) {
 	text, err := os.ReadFile("../../doc/manual.md")
 	if err != nil {
@@ -43,7 +43,7 @@ func TestManualsTables(t *testing.T) {
 // parsePiece parses a piece of a command line. One option alone may lack its value.
 func parsePiece(args []string) error {
 	if len(args) == 1 && !strings.Contains(args[0], "=") {
-		if _, ok := Mpiexec(linuxSignals).lookUp(args[0]); ok {
+		if _, ok := Mpiexec(linuxSignals).findSpelling(args[0]); ok {
 			return nil
 		}
 	}

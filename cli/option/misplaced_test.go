@@ -7,7 +7,7 @@ import (
 	"remshell/usererr"
 )
 
-// Options that need others, or exclude them, were refused by code of each; the table says it now.
+// Options that lack one they need, or that exclude another, are refused by the tags of the table.
 func TestMisplacedOption(t *testing.T) {
 	for _, test := range []struct {
 		args []string
@@ -38,7 +38,7 @@ func TestMisplacedOption(t *testing.T) {
 	}
 }
 
-// What an option needs or excludes is an option of the table.
+// The tags needs and excludes name options of the table.
 func TestNeedsAndExcludesAreOptions(t *testing.T) {
 	table := Mpiexec(linuxSignals)
 	for _, o := range table.options {

@@ -11,13 +11,13 @@ import (
 	"remshell/job"
 )
 
-// Soft is a choice of numbers of ranks, the way the MPI standard writes it for -soft.
+// Soft is the value of -soft: a set of allowed numbers of ranks, in the syntax of the MPI standard.
 type Soft struct {
 	Text    string
-	Members []int // descending, each once; none: not given
+	Members []int // descending, without duplicates; empty: not given
 }
 
-// maxMembers bounds what -soft may list.
+// maxMembers bounds the numbers that -soft may list.
 const maxMembers = 1 << 16
 
 func (s *Soft) UnmarshalText(text []byte) error {
@@ -41,8 +41,8 @@ func (s *Soft) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// softMembers lists those of "a", "a:b" or "a:b:c" that are at least 1 (MPI-4.1, 11.8.2:
-// a, a+c, ... up to b; c may be negative).
+// softMembers returns the numbers of "a", "a:b" or "a:b:c" that are at least 1. The syntax is that of MPI-4.1,
+// 11.8.2: a, a+c, ... up to b; c may be negative.
 func softMembers(triplet string) ([]int, error) {
 	parts := strings.Split(triplet, ":")
 	numbers := make([]int, len(parts))
@@ -79,16 +79,16 @@ func softMembers(triplet string) ([]int, error) {
 	return members, nil
 }
 
-// Arch is an architecture, in the words of Go.
+// Arch is an architecture as a Go GOARCH value.
 type Arch string
 
-// archWords are other words for architectures, by those of Go.
+// archWords maps other names of architectures to GOARCH values.
 var archWords = map[string]string{
 	"x86_64": "amd64", "x86-64": "amd64", "x64": "amd64", "aarch64": "arm64", "i386": "386", "i486": "386", "i586": "386",
 	"i686": "386", "x86": "386", "armv6l": "arm", "armv7l": "arm", "armhf": "arm", "loongarch64": "loong64", "ppc64el": "ppc64le",
 }
 
-// goArchs are those a helper may report.
+// goArchs are the architectures that a helper may report.
 var goArchs = []string{"386", "amd64", "arm", "arm64", "loong64", "mips64", "mips64le", "ppc64", "ppc64le", "riscv64", "s390x"}
 
 func (a *Arch) UnmarshalText(text []byte) error {
@@ -103,10 +103,10 @@ func (a *Arch) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Export is what srun's --export says.
+// Export is the value of srun's --export.
 type Export struct {
 	Given bool
-	All   bool // the whole environment first
+	All   bool // pass on the whole environment, then set Vars
 	Vars  []EnvVar
 }
 
@@ -134,7 +134,7 @@ func (e *Export) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Iface is the name of an interface, or a prefix of its address.
+// Iface is the name of a network interface, or a prefix of its addresses.
 type Iface string
 
 func (i *Iface) UnmarshalText(text []byte) error {
@@ -151,16 +151,16 @@ func (i *Iface) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// PMIOffer is how ranks find their helper, in the words of job.PMIOffer; empty: it was not said.
+// PMIOffer is the value of --pmi, in the words of job.PMIOffer; empty: not given.
 type PMIOffer job.PMIOffer
 
-// pmiOffers are its words, as --mpi=list prints them.
+// pmiOffers are the allowed words, as --mpi=list prints them.
 var pmiOffers = []string{"auto", "pmi1", "pmi2", "pmix", "both", "none"}
 
-// srunPMIOffers are srun's words for some of them.
+// srunPMIOffers maps srun's words to ours.
 var srunPMIOffers = map[string]string{"pmi": "pmi1", "pmix_v3": "pmix", "pmix_v4": "pmix"}
 
-// Choices are its words.
+// Choices returns the allowed words.
 func (PMIOffer) Choices() []string { return append(pmiOffers[:len(pmiOffers):len(pmiOffers)], "list") }
 
 func (o *PMIOffer) UnmarshalText(text []byte) error {
@@ -175,10 +175,10 @@ func (o *PMIOffer) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// PMIOffersText lists the words of --pmi, a line each.
+// PMIOffersText returns the words of --pmi, one on each line.
 func PMIOffersText() string { return strings.Join(pmiOffers, "\n") + "\n" }
 
-// An MCAParam is a parameter of Open MPI's library, which it reads as a variable of the environment.
+// An MCAParam is a parameter of Open MPI's library. The library reads it as an environment variable.
 type MCAParam struct{ Name, Value string }
 
 func (p *MCAParam) UnmarshalText(text []byte) error {
@@ -189,13 +189,13 @@ func (p *MCAParam) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Compat names launchers, with commas between.
+// Compat is the value of --env-compat: launchers whose variables ranks also get.
 type Compat []string
 
-// compatLaunchers are the launchers whose variables we know.
+// compatLaunchers are the launchers whose variables we can set.
 var compatLaunchers = slices.Concat([]string{"torch", "ompi"}, compatSystems(), []string{"mvapich"})
 
-// Choices are its words.
+// Choices returns the allowed words.
 func (Compat) Choices() []string { return compatLaunchers }
 
 func (c *Compat) UnmarshalText(text []byte) error {

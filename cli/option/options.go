@@ -10,11 +10,11 @@ import (
 //go:embed texts/options.txt
 var mpiexecTexts string
 
-// Mpiexec is the table of mpiexec's options, on a system with such signals.
+// Mpiexec returns the table of mpiexec's options. signals gives the signal numbers of this system.
 func Mpiexec(signals SignalNumbers) *Table {
 	t := newTable("mpiexec", mpiexecTexts)
 	signals.registerMappers(t.mappers)
-	t.topics = []string{"Where ranks run", "Environment", "Output and input", "Life cycle", "Reaching hosts", "Telling"}
+	t.topics = []string{"Where ranks run", "Environment", "Output and input", "Life cycle", "Reaching hosts", "Reports and queries"}
 	t.refusals = foreignOptions
 	t.makeLine = mpiexecLine
 	t.addOptions(reflect.TypeFor[AppOptions](), PerApp)
@@ -23,45 +23,44 @@ func Mpiexec(signals SignalNumbers) *Table {
 	return t
 }
 
-// The three structs below are the option table: parser, help, manual page and
-// completions are made of it, and of texts/options.txt, which says more of an option than
-// its line of help. Which struct an option is in says how far it reaches (CLI-13). The zero
-// value of a field means that the option was not given; defaults are not filled in here,
-// since environment and configuration come between (CLI-12).
+// The three structs below are the option table. Parser, help, manual page and completions are
+// generated from it and from texts/options.txt, which has the longer help of each option. The struct
+// that holds an option is its scope (CLI-13). The zero value of a field means that the option was not
+// given. Defaults are not filled in here, because environment and configuration are read first (CLI-12).
 //
 // Tags:
 //
-//	name     our spelling, with the dashes we write it with
+//	name     canonical spelling, with its dashes
 //	also     other spellings; "-vv=2" is a switch that means -verbose=2, and "-npernuma=ppr:%:numa" takes a value, which
-//	         stands for the % in what it means
-//	arg      what the value is called; switches have none
-//	takes    "pair": NAME VALUE or NAME=VALUE; "attached": only after "="; "any": the next
-//	         word, even if it is an option
-//	implied  value of a switch, or of an option that may stand alone
-//	words    the only values allowed
-//	least    smallest number allowed (default 1; durations: default above 0)
-//	zero     "skip": 0 is allowed too, to leave a section out
-//	repeat   "last": may be given again, and the last one holds; "sum": values of several places add up
-//	topic    where help lists it; "" only in -help TOPIC, with what stands before it
-//	under    the topic of such an option, if it is another
-//	env      variables of other launchers that mean the same; "-": not even ours does
-//	mca      parameters of Open MPI's launcher that mean the same
-//	read     variables that are read where they are used, before the user's configuration
-//	rival    a word for what it says: options with the same word hide one another (CLI-12)
-//	asks     "yes": it starts nothing, so that no program need be named; "hosts": and the
-//	         words that are no options are hosts; "job": the program is in a file
-//	needs    options without which it has no meaning: one of them has to be given; "run": ranks have to be started
-//	excludes options that may not be given beside it
-//	default  what holds if nobody says anything (--info)
-//	help     one line
-//	hint     what to do about a bad value
+//	         replaces the % in its meaning
+//	arg      name of the value in help; empty for switches
+//	takes    form of the value; "pair": NAME VALUE or NAME=VALUE; "attached": only after "=";
+//	         "any": the next word, even if it looks like an option
+//	implied  value if none is given: of a switch, or of an option with an optional value
+//	words    the allowed values; empty: any
+//	least    smallest allowed number (default 1; durations: default above 0)
+//	zero     "skip": 0 is allowed too, and skips the app context
+//	repeat   "last": may be repeated, and the last one wins; "sum": values of several levels add up
+//	topic    heading under which help lists it; "": only -help TOPIC lists it, under the heading of the option before it
+//	under    heading of an option with an empty topic, if it is another one
+//	env      variables of other launchers with the same meaning; "-": no variable sets it, not even MPIEXEC_NAME
+//	mca      parameters of Open MPI's launcher with the same meaning
+//	read     variables that another package reads; they override the user's configuration
+//	rival    name of a group of alternative options: one of a higher level hides the others (CLI-12)
+//	asks     "yes": a query that starts nothing and needs no program; "hosts": the same, and words
+//	         that are no options are hosts; "job": the program is in a file
+//	needs    options of which at least one must be given too; "run": the line must start ranks
+//	excludes options that must not be given together with it
+//	default  the built-in value, for help and --info
+//	help     one line of help
+//	hint     advice after a bad value
 //
-// In words and help, and in texts/options.txt, a name in braces stands for words of the batch systems; see systems.go.
+// In words, help and texts/options.txt, a name in braces is replaced by words of the batch systems; see systems.go.
 
-// An option NAME of the first two structs has a global form -gNAME, which holds in every section that does not give the option
-// itself: -gwdir, -gn, -gmca (CLI-13).
+// Each option NAME of the first two structs has a global form -gNAME. It sets the default of all app contexts:
+// -gwdir, -gn, -gmca (CLI-13).
 
-// AppOptions belong to the section they stand in (scope S).
+// AppOptions holds the options of one app context (scope S).
 type AppOptions struct {
 	N        int       `name:"-n" rival:"count" also:"-np --ntasks" arg:"N" zero:"skip" topic:"Where ranks run" help:"number of ranks"`
 	Wdir     string    `name:"-wdir" also:"-wd -dir --chdir -D" arg:"DIR" topic:"Environment" help:"working directory on the hosts"`
@@ -70,7 +69,7 @@ type AppOptions struct {
 	EnvList  EnvImport `name:"-envlist" also:"-exports -envall=* -envnone=" env:"PSI_EXPORTS" arg:"A,B,PRE_*" topic:"" help:"variables to take from here; -envall, -envnone"`
 	UnsetEnv []string  `name:"--unset-env" repeat:"sum" arg:"NAME" topic:"" help:"take a variable away (PRE_* several)"`
 	Path     string    `name:"-path" arg:"DIR[:DIR]" topic:"" help:"look for the program there first, on the hosts"`
-	Soft     Soft      `name:"-soft" excludes:"cluster-state" rival:"count" arg:"SPEC" topic:"" under:"Where ranks run" help:"as many ranks of SPEC as there is room for"`
+	Soft     Soft      `name:"-soft" excludes:"cluster-state" rival:"count" arg:"SPEC" topic:"" under:"Where ranks run" help:"as many ranks of SPEC as fit"`
 	Arch     Arch      `name:"-arch" excludes:"cluster-state" arg:"NAME" topic:"" under:"Where ranks run" help:"hosts of this architecture only, such as amd64"`
 
 	HetGroup string `name:"--het-group" excludes:"cluster-state" also:"--pack-group" arg:"LIST" env:"-" topic:"" under:"Where ranks run" help:"hosts of these groups of {groups} heterogeneous job"`
@@ -78,15 +77,15 @@ type AppOptions struct {
 	ConfigFile string `name:"-configfile" also:"--app -file" arg:"FILE" env:"-" topic:"" under:"Where ranks run" help:"read app contexts from FILE, one on each line"`
 }
 
-// InheritedOptions of the first section hold in every section that does not give
-// the option itself (scope F).
+// InheritedOptions holds options of one app context that other app contexts inherit from the first one (scope F).
+// An app context that gives the option itself inherits nothing.
 type InheritedOptions struct {
 	Host      []HostExpr `name:"-host" mca:"orte_default_dash_host prte_default_dash_host" rival:"hosts" env:"I_MPI_HYDRA_HOSTS_GROUP" also:"-hosts -H --nodelist -hosts-group" arg:"LIST" topic:"Where ranks run" help:"hosts: n1,n2:4,user@node[01-16]"`
 	HostFile  string     `name:"-hostfile" mca:"orte_default_hostfile prte_default_hostfile" rival:"hosts" env:"HYDRA_HOST_FILE I_MPI_HYDRA_HOST_FILE WCOLL" also:"-f -machinefile -machine --machine-file --hosts-file" arg:"FILE" topic:"Where ranks run" help:"file with hosts; - is standard input"`
 	PPN       int        `name:"-ppn" env:"I_MPI_PERHOST" also:"-N -perhost -grr -npernode --ntasks-per-node -pernode=1" arg:"K" topic:"Where ranks run" help:"at most K ranks on each host, in blocks" least:"0" hint:"it counts ranks on each host; hosts are named with -host"`
 	TPP       string     `name:"--tpp" mca:"rmaps_base_cpus_per_rank rmaps_base_cpus_per_proc" read:"PSI_TPP OMP_NUM_THREADS" default:"1" also:"--threads-per-process --cpus-per-proc --cpus-per-rank --cpus-per-task --depth" arg:"T" topic:"Where ranks run" help:"CPUs for each rank"`
 	NodeType  string     `name:"--nodetype" read:"PSI_HW_TYPE" also:"--node-type" arg:"LIST" topic:"" help:"nodes with all these features only"`
-	PMI       PMIOffer   `name:"--pmi" also:"--mpi -pmix=pmix" arg:"WHAT" topic:"" under:"Life cycle" default:"auto" help:"how ranks find us: auto, pmi1, pmi2, pmix, both, none"`
+	PMI       PMIOffer   `name:"--pmi" also:"--mpi -pmix=pmix" arg:"WHAT" topic:"" under:"Life cycle" default:"auto" help:"PMI for ranks: auto, pmi1, pmi2, pmix, both, none"`
 	MCA       []MCAParam `name:"--mca" repeat:"sum" also:"--prtemca" arg:"KEY VALUE" takes:"pair" topic:"" under:"Environment" help:"a parameter of Open MPI: OMPI_MCA_KEY"`
 	Shape     string     `name:"--shape" arg:"N" topic:"" under:"Where ranks run" help:"exactly N ranks on each host that is used"`
 	EachNUMA  string     `name:"--per-numa" arg:"K" topic:"" under:"Where ranks run" help:"at most K ranks in each NUMA node"`
@@ -97,20 +96,20 @@ type InheritedOptions struct {
 	GPUs      GPUCount   `name:"-gpus-per-proc" also:"-g --gpus-per-task" arg:"N" topic:"" least:"0" help:"GPUs for each rank, its own; 0 hides them all" hint:"write how many GPUs a rank gets; kinds of them have no names here"`
 }
 
-// JobOptions speak of the whole job wherever they stand (scope J).
+// JobOptions holds the options that apply to the whole job, in whichever app context they are given (scope J).
 type JobOptions struct {
 	Nodes       string    `name:"--nodes" read:"PSI_NODES PSI_HOSTS PSI_HOSTFILE PSI_PEFILE" rival:"hosts" arg:"LIST" topic:"Where ranks run" help:"nodes of the cluster file by ID: 0-3,7"`
 	Sort        string    `name:"--sort" read:"PSI_NODES_SORT" default:"proc; none for -host and -hostfile" also:"-S" arg:"KEY" topic:"Where ranks run" help:"fill first by proc, load, none, or other keys"`
 	OrderNodes  string    `name:"-order-nodes" arg:"UP|DOWN" words:"up,down" topic:"" help:"Hydra's: hosts with few, or many, slots first"`
 	Overbook    string    `name:"--overbook" mca:"rmaps_base_oversubscribe rmaps_base_no_oversubscribe" read:"PSI_OVERBOOK" default:"no" also:"--oversubscribe=share --overcommit=share --nooversubscribe=no --no-overbook=no" implied:"yes" words:"yes,no,share" topic:"Where ranks run" help:"allow more ranks than slots (--oversubscribe)"`
-	Exclusive   string    `name:"--exclusive" read:"PSI_EXCLUSIVE" default:"no" also:"--no-exclusive=no" implied:"yes" words:"yes,no" topic:"Where ranks run" help:"idle nodes only, and nobody else on them"`
+	Exclusive   string    `name:"--exclusive" read:"PSI_EXCLUSIVE" default:"no" also:"--no-exclusive=no" implied:"yes" words:"yes,no" topic:"Where ranks run" help:"idle nodes only, and no other job on them"`
 	Loop        string    `name:"--loop-nodes-first" read:"PSI_LOOP_NODES_FIRST" rival:"mapping" also:"-rr -bynode -loopnodesfirst -F --no-loop-nodes-first=no" implied:"yes" words:"yes,no" topic:"Where ranks run" help:"consecutive ranks on different nodes (-rr)"`
 	Wait        QueueWait `name:"--wait" read:"PSI_WAIT" default:"no" also:"--no-wait=no" arg:"TIME" takes:"attached" implied:"yes" topic:"Where ranks run" help:"queue for nodes that are busy; --wait=TIME at most"`
-	Ledger      string    `name:"--ledger" read:"MPIEXEC_LEDGER" arg:"DIR" topic:"" help:"directory in which jobs on a node learn of one another"`
+	Ledger      string    `name:"--ledger" read:"MPIEXEC_LEDGER" arg:"DIR" topic:"" help:"directory for the claims of all jobs on a node"`
 	CPUMap      string    `name:"--cpu-map" read:"__PSI_CPUMAP" arg:"LIST" topic:"" help:"cores in the order of slots: 0-3,7-4"`
 	Pin         string    `name:"--pin" env:"I_MPI_PIN" read:"__PSI_NO_PINPROC" rival:"binding" default:"yes" also:"--no-pin=no" implied:"yes" words:"yes,no" topic:"Where ranks run" help:"bind each rank to its CPUs (default; --no-pin)"`
 	MemBind     string    `name:"--mem-bind" read:"__PSI_NO_BINDMEM __PSI_NO_MEMBIND" rival:"memory" default:"yes" also:"--no-mem-bind=no" implied:"yes" words:"yes,no" topic:"" help:"memory of its NUMA nodes only (--no-mem-bind)"`
-	HostsUnique string    `name:"--hosts-unique" read:"PSI_HOSTS_UNIQUE" also:"--no-hosts-unique=no" implied:"yes" words:"yes,no" topic:"" help:"a host named again in a host list or file is not another slot"`
+	HostsUnique string    `name:"--hosts-unique" read:"PSI_HOSTS_UNIQUE" also:"--no-hosts-unique=no" implied:"yes" words:"yes,no" topic:"" help:"a host named again adds no slot"`
 	Slots       int       `name:"--default-slots" mca:"orte_set_default_slots prte_set_default_slots" arg:"N" topic:"" help:"slots of each host for which none were counted"`
 	RankFile    string    `name:"-rankfile" mca:"orte_rankfile prte_rankfile rmaps_rank_file_path" rival:"mapping" also:"-rf" arg:"FILE" topic:"" help:"file with the host and CPUs of each rank"`
 	RankMap     string    `name:"-rankmap" rival:"mapping" arg:"LIST" topic:"" help:"the node of each rank: 0,0,1,1 or (start,nodes,ranks)"`
@@ -137,30 +136,30 @@ type JobOptions struct {
 	Contiguous   string `name:"--contiguous" takes:"attached" arg:"first|best" implied:"first" words:"first,best" topic:"" under:"Where ranks run" help:"hosts with neighbouring IDs"`
 
 	Plan           bool   `name:"--plan" asks:"yes" topic:"" help:"print where ranks would run, as JSON; start nothing"`
-	DryRun         bool   `name:"--dry-run" asks:"yes" also:"--do-not-launch -show --test-only" topic:"Telling" help:"explain where ranks would run; start nothing"`
+	DryRun         bool   `name:"--dry-run" asks:"yes" also:"--do-not-launch -show --test-only" topic:"Reports and queries" help:"explain where ranks would run; start nothing"`
 	Probe          string `name:"--probe" needs:"dry-run" env:"-" also:"--no-probe=no" default:"yes" implied:"yes" words:"yes,no" topic:"" help:"for --dry-run: look at the hosts (default; --no-probe)"`
 	JSON           string `name:"--json" arg:"FILE" takes:"attached" implied:"-" topic:"" help:"events of a run, or the answer of --dry-run, --ps, ..., as JSON"`
 	ClusterState   string `name:"--cluster-state" needs:"plan dry-run" arg:"FILE" topic:"" help:"for --plan, --dry-run: the cluster in FILE"`
-	SaveState      string `name:"--save-cluster-state" arg:"FILE" topic:"" help:"write what the hosts are like to FILE"`
-	ReportBindings bool   `name:"--report-bindings" mca:"hwloc_base_report_bindings" env:"HYDRA_TOPO_DEBUG" topic:"Telling" help:"print the CPUs of each rank, read from the kernel"`
+	SaveState      string `name:"--save-cluster-state" arg:"FILE" topic:"" help:"write the state of the hosts to FILE"`
+	ReportBindings bool   `name:"--report-bindings" mca:"hwloc_base_report_bindings" env:"HYDRA_TOPO_DEBUG" topic:"Reports and queries" help:"print the CPUs of each rank, read from the kernel"`
 
-	Display []DisplayList `name:"--display" mca:"rmaps_base_display_map ras_base_display_alloc" also:"--display-map=map --display-devel-map=map-devel -print-rank-map=map --display-topo=topo --display-allocation=allocation" arg:"LIST" repeat:"sum" topic:"Telling" help:"before the start: map, map-devel, topo, allocation"`
+	Display []DisplayList `name:"--display" mca:"rmaps_base_display_map ras_base_display_alloc" also:"--display-map=map --display-devel-map=map-devel -print-rank-map=map --display-topo=topo --display-allocation=allocation" arg:"LIST" repeat:"sum" topic:"Reports and queries" help:"before the start: map, map-devel, topo, allocation"`
 
-	PS        bool      `name:"--ps" asks:"hosts" env:"-" topic:"Telling" help:"list live jobs; --queue: those that wait"`
-	ShowQueue bool      `name:"--queue" asks:"hosts" env:"-" topic:"" help:"list the requests that wait, first come first"`
-	Status    string    `name:"--status" asks:"hosts" env:"-" arg:"JOB" topic:"" help:"print all about a job that runs or waits"`
-	End       string    `name:"--end" asks:"hosts" env:"-" arg:"JOB" topic:"" help:"end a job that runs, wherever its mpiexec is"`
-	Suspend   string    `name:"--suspend" asks:"hosts" env:"-" arg:"JOB" topic:"" help:"have all ranks of a job stand still"`
-	ResumeJob string    `name:"--resume-job" asks:"hosts" env:"-" arg:"JOB" topic:"" help:"let a suspended job go on"`
-	CkptJob   string    `name:"--checkpoint" asks:"hosts" env:"-" arg:"JOB" topic:"" help:"have a job write a checkpoint now"`
-	Migrate   string    `name:"--migrate" asks:"hosts" env:"-" arg:"JOB" topic:"" help:"have a job go on elsewhere, behind a checkpoint"`
-	From      HostNames `name:"--from" needs:"migrate" env:"-" arg:"HOSTS" topic:"" help:"for --migrate: the job leaves these for good"`
-	To        HostNames `name:"--to" needs:"migrate" env:"-" arg:"HOSTS" topic:"" help:"for --migrate: it goes to some of these"`
+	PS        bool      `name:"--ps" asks:"hosts" env:"-" topic:"Reports and queries" help:"list live jobs; --queue: those that wait"`
+	ShowQueue bool      `name:"--queue" asks:"hosts" env:"-" topic:"" help:"list waiting requests, oldest first"`
+	Status    string    `name:"--status" asks:"hosts" env:"-" arg:"JOB" topic:"" help:"print the state of a job that runs or waits"`
+	End       string    `name:"--end" asks:"hosts" env:"-" arg:"JOB" topic:"" help:"end a job, from any host"`
+	Suspend   string    `name:"--suspend" asks:"hosts" env:"-" arg:"JOB" topic:"" help:"stop all ranks of a job"`
+	ResumeJob string    `name:"--resume-job" asks:"hosts" env:"-" arg:"JOB" topic:"" help:"continue a suspended job"`
+	CkptJob   string    `name:"--checkpoint" asks:"hosts" env:"-" arg:"JOB" topic:"" help:"request a checkpoint from a job"`
+	Migrate   string    `name:"--migrate" asks:"hosts" env:"-" arg:"JOB" topic:"" help:"move a job to other hosts, after a checkpoint"`
+	From      HostNames `name:"--from" needs:"migrate" env:"-" arg:"HOSTS" topic:"" help:"for --migrate: hosts that the job leaves for good"`
+	To        HostNames `name:"--to" needs:"migrate" env:"-" arg:"HOSTS" topic:"" help:"for --migrate: hosts that the job may move to"`
 	Signal    JobSignal `name:"--signal" asks:"hosts" env:"-" arg:"SIG JOB" takes:"pair" topic:"" help:"send a signal to the ranks of one of your jobs"`
-	Evict     string    `name:"--evict" asks:"yes" env:"-" arg:"JOB" topic:"" help:"end who holds a job's claims and tickets, as root"`
+	Evict     string    `name:"--evict" asks:"yes" env:"-" arg:"JOB" topic:"" help:"end the processes that hold a job's claims, as root"`
 
-	Doctor   bool `name:"--doctor" asks:"yes" env:"-" topic:"Telling" help:"find what is wrong with hosts; or try --selftest"`
-	SelfTest bool `name:"--selftest" asks:"hosts" env:"-" topic:"" help:"try hosts with ranks of our own: no MPI needed"`
+	Doctor   bool `name:"--doctor" asks:"yes" env:"-" topic:"Reports and queries" help:"check hosts for problems; see also --selftest"`
+	SelfTest bool `name:"--selftest" asks:"hosts" env:"-" topic:"" help:"test hosts with built-in ranks: no MPI needed"`
 
 	Exclude      []HostExpr    `name:"-exclude" excludes:"cluster-state" arg:"LIST" topic:"" under:"Where ranks run" help:"hosts that get no ranks: n3,node[01-04]"`
 	Stage        []string      `name:"--stage" arg:"FILE" topic:"" under:"Environment" help:"copy FILE to the hosts, for this job; again for more"`
@@ -168,11 +167,11 @@ type JobOptions struct {
 	StageProg    bool          `name:"--stage-program" also:"-preload-binary --bcast" topic:"" under:"Environment" help:"--stage for the program of each app context"`
 	LocalHost    string        `name:"-localhost" arg:"NAME" topic:"" under:"Where ranks run" help:"the name of this host in hosts and messages"`
 	HybridHosts  bool          `name:"-hybrid-hosts" topic:"" under:"Where ranks run" help:"the hosts share no folders"`
-	Simulate     int           `name:"--simulate-nodes" excludes:"cluster-state" rival:"hosts" arg:"K" topic:"" under:"Where ranks run" help:"this machine plays K nodes: sim0, sim1 and so on"`
+	Simulate     int           `name:"--simulate-nodes" excludes:"cluster-state" rival:"hosts" arg:"K" topic:"" under:"Where ranks run" help:"simulate K nodes on this machine: sim0, sim1 and so on"`
 	RMK          string        `name:"-rmk" excludes:"cluster-state" rival:"hosts" arg:"NAME" also:"--rm --no-rm=none" words:"auto,none,user,{systems},file" topic:"" under:"Where ranks run" default:"auto" help:"take the hosts that a batch system gave"`
-	Batch        []BatchOption `name:"--batch-option" arg:"KEY=VALUE" topic:"" under:"Where ranks run" help:"what only jobs of batch systems have: margin=60"`
+	Batch        []BatchOption `name:"--batch-option" arg:"KEY=VALUE" topic:"" under:"Where ranks run" help:"settings for jobs of batch systems: margin=60"`
 	RMFile       string        `name:"--rm-file" excludes:"cluster-state" rival:"hosts" arg:"FILE[:FORM]" topic:"" under:"Where ranks run" help:"an allocation in a file; FORM: nodes, counts or pe"`
-	AllowOutside bool          `name:"--allow-outside" topic:"" under:"Where ranks run" help:"hosts that are not those of the batch system's job, too"`
+	AllowOutside bool          `name:"--allow-outside" topic:"" under:"Where ranks run" help:"also allow hosts outside the batch system's job"`
 	Iface        Iface         `name:"-iface" env:"HYDRA_IFACE I_MPI_HYDRA_IFACE" arg:"NAME|CIDR" topic:"" under:"Reaching hosts" help:"network whose addresses ranks use: ib0, 10.1.0.0/16"`
 
 	Export    Export    `name:"--export" rival:"environment" arg:"LIST" topic:"" under:"Environment" help:"srun's: ALL, NONE, A,B=V or ALL,A=V"`
@@ -182,7 +181,7 @@ type JobOptions struct {
 	GEnvList  EnvImport `name:"-genvlist" rival:"environment" default:"*" env:"HYDRA_ENV" also:"-genvall=* -genvnone=" arg:"A,B,PRE_*" topic:"Environment" help:"variables to take from here (-genvall, -genvnone)"`
 
 	Label      string       `name:"-label" mca:"orte_tag_output prte_tag_output" read:"PSI_SOURCEPRINTF MPIEXEC_PREFIX_DEFAULT MPIEXEC_PREFIX_STDOUT MPIEXEC_PREFIX_STDERR" also:"-l -prepend-rank --label-io -sourceprintf --tag-output=tag" implied:"rank" words:"rank,tag" topic:"Output and input" help:"begin each line with the rank; files: --output"`
-	Pattern    LabelPattern `name:"-prepend-pattern" arg:"PATTERN" topic:"" help:"begin each line with what PATTERN makes"`
+	Pattern    LabelPattern `name:"-prepend-pattern" arg:"PATTERN" topic:"" help:"begin each line with PATTERN, expanded"`
 	OutFile    FilePattern  `name:"-outfile-pattern" also:"-outfile" arg:"PATTERN" topic:"" help:"standard output to files: out.%r"`
 	ErrFile    FilePattern  `name:"-errfile-pattern" also:"-errfile" arg:"PATTERN" topic:"" help:"standard error to files; see -outfile-pattern"`
 	OutputDir  string       `name:"--output-filename" mca:"orte_output_filename" arg:"DIR[:nocopy]" topic:"" help:"output also to DIR/1/rank.N/stdout and stderr"`
@@ -191,57 +190,57 @@ type JobOptions struct {
 	Ordered    bool         `name:"-ordered-output" topic:"" help:"all output of rank 0, then all of rank 1, and so on"`
 	Collapse   bool         `name:"--collapse" excludes:"ordered-output" read:"PSI_MERGEOUTPUT" also:"-merge" topic:"" help:"equal lines of several ranks once: [0-3,7] text"`
 	PTY        Ranks        `name:"--pty" also:"--interactive=0" arg:"RANKS" takes:"attached" implied:"0" topic:"" help:"a pseudo-terminal for rank 0, or for these ranks"`
-	Stdin      StdinTo      `name:"-stdin" read:"MPIEXEC_STDIN_DEST PSI_INPUTDEST" default:"0" also:"-s -inputdest" arg:"WHO" topic:"Output and input" help:"who reads input: 0, 1,3-5, all, none, file=F" hint:"to copy the program (Open MPI's -s), do so before"`
+	Stdin      StdinTo      `name:"-stdin" read:"MPIEXEC_STDIN_DEST PSI_INPUTDEST" default:"0" also:"-s -inputdest" arg:"WHO" topic:"Output and input" help:"ranks that read input: 0, 1,3-5, all, none, file=F" hint:"to copy the program (Open MPI's -s), do so before"`
 
 	PMIPort  bool     `name:"-pmi-port" topic:"" under:"Life cycle" help:"ranks reach their PMI server by TCP"`
-	PMITrace string   `name:"--pmi-trace" arg:"FILE" topic:"" under:"Telling" help:"write what ranks and their PMI servers say to FILE"`
+	PMITrace string   `name:"--pmi-trace" arg:"FILE" topic:"" under:"Reports and queries" help:"write the PMI messages of all ranks to FILE"`
 	Universe Universe `name:"-usize" env:"MPIEXEC_UNIVERSE_SIZE" default:"INFINITE" arg:"N" topic:"" under:"Life cycle" help:"MPI_UNIVERSE_SIZE: a number, SYSTEM or INFINITE"`
 
 	SpawnHosts SpawnHosts `name:"--spawn-hosts" also:"--no-spawn=none" default:"candidates" arg:"LIST" topic:"" under:"Life cycle" help:"hosts for MPI_Comm_spawn: candidates, job, LIST, any, none"`
 
 	Timeout       Seconds     `name:"-timeout" env:"I_MPI_JOB_TIMEOUT PSI_MAXTIME" also:"-maxtime" arg:"TIME" topic:"Life cycle" help:"end the job after TIME: 90, 1h30m, 01:30:00"`
-	Limit         []LimitList `name:"--limit" repeat:"sum" arg:"NAME=VALUE" topic:"" under:"Life cycle" help:"what the job may use at most: mem=2gb,walltime=1:30:00"`
+	Limit         []LimitList `name:"--limit" repeat:"sum" arg:"NAME=VALUE" topic:"" under:"Life cycle" help:"limits of the job: mem=2gb,walltime=1:30:00"`
 	Class         string      `name:"--class" read:"PSI_CLASS" arg:"NAME" topic:"" under:"Life cycle" help:"a class of jobs in the cluster file: limits, node sets"`
 	Warn          EndWarning  `name:"--warn" arg:"SIG@TIME" topic:"" under:"Life cycle" help:"send SIG to all ranks TIME before the job has to end: USR1@60"`
 	StartTimeout  Seconds     `name:"--start-timeout" also:"--spawn-timeout" arg:"TIME" topic:"Life cycle" help:"give up if not all ranks run by then"`
 	KillGrace     *Seconds    `name:"--kill-grace" default:"10" arg:"TIME" least:"0" topic:"Life cycle" help:"time between SIGTERM and SIGKILL (default 10)"`
 	KillOnBadExit string      `name:"--kill-on-bad-exit" mca:"orte_abort_on_non_zero_status prte_abort_on_non_zero_status" default:"1" also:"-K -K0=0 -K1=1" arg:"0|1" takes:"attached" implied:"1" words:"0,1" topic:"Life cycle" help:"a rank that fails ends the job; -K0: it does not"`
-	KeepAll       string      `name:"-disable-auto-cleanup" mca:"orte_enable_recovery prte_enable_recovery" also:"--enable-recovery -enable-auto-cleanup=no --disable-recovery=no" implied:"yes" words:"yes,no" topic:"" under:"Life cycle" help:"let the others go on when a rank ends, but for MPI_Abort"`
+	KeepAll       string      `name:"-disable-auto-cleanup" mca:"orte_enable_recovery prte_enable_recovery" also:"--enable-recovery -enable-auto-cleanup=no --disable-recovery=no" implied:"yes" words:"yes,no" topic:"" under:"Life cycle" help:"keep other ranks when one fails, but for MPI_Abort"`
 	ExitStatus    string      `name:"--exit-status" default:"first" arg:"RULE" words:"first,max,rank0,or" topic:"Life cycle" help:"our exit code: first (default), max, rank0, or"`
-	PrintCodes    bool        `name:"-print-all-exitcodes" topic:"" help:"print at the end which ranks exited with which code"`
-	OnTimeout     string      `name:"--on-timeout" also:"--get-stack-traces=stacks" arg:"WHAT" words:"kill,stacks" topic:"" help:"when -timeout strikes: kill, or stacks before it"`
-	Children      bool        `name:"--leave-children" topic:"" help:"what ranks leave behind goes on after the job"`
-	KeepSession   bool        `name:"--keep-session" topic:"" help:"the directories in which Open MPI keeps its files stay"`
+	PrintCodes    bool        `name:"-print-all-exitcodes" topic:"" help:"print the exit codes of all ranks at the end"`
+	OnTimeout     string      `name:"--on-timeout" also:"--get-stack-traces=stacks" arg:"WHAT" words:"kill,stacks" topic:"" help:"at -timeout: kill, or first print stacks"`
+	Children      bool        `name:"--leave-children" topic:"" help:"do not end processes that ranks leave behind"`
+	KeepSession   bool        `name:"--keep-session" topic:"" help:"keep Open MPI's session directories"`
 
-	CleanIPC string `name:"--clean-ipc" default:"failed" arg:"WHEN" words:"failed,always,no" topic:"" under:"Life cycle" help:"free shared memory ranks leave: failed, always, no"`
+	CleanIPC string `name:"--clean-ipc" default:"failed" arg:"WHEN" words:"failed,always,no" topic:"" under:"Life cycle" help:"free shared memory of ranks: failed, always, no"`
 
 	Restart      RestartCount `name:"--restart" arg:"N" default:"no" topic:"" under:"Life cycle" help:"start the job again, N times or always, if a node is lost"`
-	RestartOn    RestartEnds  `name:"--restart-on" arg:"LIST" default:"node" topic:"" under:"Life cycle" help:"ends that count: node, signal, abort, code:LIST, start, any"`
+	RestartOn    RestartEnds  `name:"--restart-on" arg:"LIST" default:"node" topic:"" under:"Life cycle" help:"restart after: node, signal, abort, code:LIST, start, any"`
 	RestartDelay *Seconds     `name:"--restart-delay" arg:"TIME" default:"5" topic:"" under:"Life cycle" help:"the first pause before a restart; it doubles up to 5 min"`
-	RestartArgs  ShellWords   `name:"--restart-args" takes:"any" arg:"WORDS" topic:"" under:"Life cycle" help:"further arguments of the programs after a restart"`
-	RestartFence RestartFence `name:"--restart-fence" arg:"TIME" default:"50 and --kill-grace" topic:"" under:"Life cycle" help:"longest wait for what may be left on lost nodes, or no"`
-	SaveJob      string       `name:"--save-job" needs:"run" env:"-" arg:"FILE" topic:"" under:"Life cycle" help:"write to FILE what another mpiexec needs to go on with the job"`
-	Resume       string       `name:"--resume" asks:"job" env:"-" arg:"FILE" topic:"" under:"Life cycle" help:"go on with the job that --save-job has written to FILE"`
-	Again        bool         `name:"--again" needs:"resume" env:"-" topic:"" under:"Life cycle" help:"for --resume: also if the job has ended well"`
+	RestartArgs  ShellWords   `name:"--restart-args" takes:"any" arg:"WORDS" topic:"" under:"Life cycle" help:"additional program arguments after a restart"`
+	RestartFence RestartFence `name:"--restart-fence" arg:"TIME" default:"50 and --kill-grace" topic:"" under:"Life cycle" help:"longest wait for processes on lost nodes, or no"`
+	SaveJob      string       `name:"--save-job" needs:"run" env:"-" arg:"FILE" topic:"" under:"Life cycle" help:"save the job to FILE, for --resume"`
+	Resume       string       `name:"--resume" asks:"job" env:"-" arg:"FILE" topic:"" under:"Life cycle" help:"continue the job that --save-job wrote to FILE"`
+	Again        bool         `name:"--again" needs:"resume" env:"-" topic:"" under:"Life cycle" help:"for --resume: also if the job has succeeded"`
 	CkptSignal   NodeSignal   `name:"--ckpt-signal" env:"-" arg:"SIG" topic:"" under:"Life cycle" default:"USR1 beside --ckpt-every and --ckpt-before" help:"signal that asks the ranks for a checkpoint"`
-	CkptCmd      string       `name:"--ckpt-cmd" takes:"any" arg:"CMD" topic:"" under:"Life cycle" help:"has them do so instead: a command for a shell, here, once"`
+	CkptCmd      string       `name:"--ckpt-cmd" takes:"any" arg:"CMD" topic:"" under:"Life cycle" help:"shell command that requests it instead; runs here, once"`
 	CkptEvery    Seconds      `name:"--ckpt-every" arg:"TIME" topic:"" under:"Life cycle" help:"ask for a checkpoint each TIME that the job runs"`
-	CkptBefore   Seconds      `name:"--ckpt-before" arg:"TIME" topic:"" under:"Life cycle" help:"ask for one TIME before the job has to end"`
-	CkptDone     string       `name:"--ckpt-done" arg:"FILE" topic:"" under:"Life cycle" help:"one is complete when FILE, here, is newer than the request"`
-	CkptGrace    Seconds      `name:"--ckpt-grace" default:"5min" arg:"TIME" topic:"" under:"Life cycle" help:"how long one may take"`
-	CkptRequired bool         `name:"--ckpt-required" topic:"" under:"Life cycle" help:"what needs one first, as --migrate, is refused without"`
+	CkptBefore   Seconds      `name:"--ckpt-before" arg:"TIME" topic:"" under:"Life cycle" help:"ask for a checkpoint TIME before the job has to end"`
+	CkptDone     string       `name:"--ckpt-done" arg:"FILE" topic:"" under:"Life cycle" help:"a checkpoint is complete when FILE is newer than its request"`
+	CkptGrace    Seconds      `name:"--ckpt-grace" default:"5min" arg:"TIME" topic:"" under:"Life cycle" help:"longest time for a checkpoint"`
+	CkptRequired bool         `name:"--ckpt-required" topic:"" under:"Life cycle" help:"--migrate fails if its checkpoint fails"`
 	CkptDir      string       `name:"--ckpt-dir" env:"-" arg:"DIR" topic:"" under:"Life cycle" help:"folder for checkpoints; mpiexec makes it"`
-	Spares       int          `name:"--spares" arg:"K" topic:"" under:"Life cycle" help:"claim K more nodes, for a restart"`
+	Spares       int          `name:"--spares" arg:"K" topic:"" under:"Life cycle" help:"claim K standby nodes, for a restart"`
 	MinRanks     int          `name:"--min-ranks" arg:"R" topic:"" under:"Life cycle" help:"start again with fewer ranks of the last app context, R at least"`
 
-	ForwardSignals SignalList `name:"--forward-signals" default:"QUIT,USR1,USR2,ALRM,CONT,WINCH,XCPU" arg:"LIST" topic:"" help:"signals that ranks get as mpiexec gets them, or none"`
+	ForwardSignals SignalList `name:"--forward-signals" default:"QUIT,USR1,USR2,ALRM,CONT,WINCH,XCPU" arg:"LIST" topic:"" help:"signals to mpiexec that it passes on to ranks, or none"`
 	LeaderOnly     bool       `name:"--signal-leader-only" topic:"" help:"signals go to ranks, not to their process groups"`
 	Propagate      string     `name:"--propagate" arg:"WHAT" words:"all,none" topic:"" help:"soft resource limits to take to the hosts: all, none"`
-	Consumed       string     `name:"--usage" takes:"attached" arg:"WHAT" implied:"hosts" words:"hosts,rank,lines,application" topic:"" help:"print at the end what the job used on each host"`
+	Consumed       string     `name:"--usage" takes:"attached" arg:"WHAT" implied:"hosts" words:"hosts,rank,lines,application" topic:"" help:"print resource usage per host at the end"`
 	ReportFile     string     `name:"--report" arg:"FILE" topic:"" help:"write plan, connects, starts, exits and usage to FILE"`
 	ReportEvery    Seconds    `name:"--report-every" needs:"report" arg:"TIME" topic:"" help:"write it also while the job runs, each TIME"`
-	TraceFile      string     `name:"--trace" needs:"run" arg:"FILE" topic:"" under:"Telling" help:"write what took how long, for ui.perfetto.dev"`
-	TracePicture   string     `name:"--trace-svg" needs:"run" arg:"FILE" topic:"" under:"Telling" help:"write a picture of what took how long"`
+	TraceFile      string     `name:"--trace" needs:"run" arg:"FILE" topic:"" under:"Reports and queries" help:"write timings of all steps, for ui.perfetto.dev"`
+	TracePicture   string     `name:"--trace-svg" needs:"run" arg:"FILE" topic:"" under:"Reports and queries" help:"write a picture of the timings"`
 
 	Launcher        string      `name:"-launcher" mca:"plm" default:"auto" env:"HYDRA_LAUNCHER HYDRA_BOOTSTRAP I_MPI_HYDRA_BOOTSTRAP" also:"-bootstrap" arg:"NAME" words:"auto,ssh,{launchers},rsh,fork,exec" topic:"Reaching hosts" help:"ssh (ours), fork, exec, a batch system's starter" hint:"for the hosts of a batch system use -rmk, for other ways -launcher exec with -launcher-exec 'COMMAND %h'"`
 	LauncherExec    ShellWords  `name:"-launcher-exec" mca:"plm_rsh_agent plm_ssh_agent" env:"HYDRA_LAUNCHER_EXEC HYDRA_BOOTSTRAP_EXEC I_MPI_HYDRA_BOOTSTRAP_EXEC" also:"-bootstrap-exec" arg:"COMMAND" topic:"Reaching hosts" help:"program instead of ssh, or 'kubectl exec -i %h --'"`
@@ -256,17 +255,17 @@ type JobOptions struct {
 	Fanout          int         `name:"--fanout" mca:"plm_rsh_num_concurrent plm_ssh_num_concurrent" default:"64" arg:"N" topic:"" help:"connections being set up at once (default 64)"`
 	AcceptNewKeys   bool        `name:"--accept-new-host-keys" topic:"Reaching hosts" help:"record unknown host keys; never changed ones"`
 	SkipUnreachable bool        `name:"--skip-unreachable" topic:"Reaching hosts" help:"start without hosts that cannot be reached"`
-	MinNodes        int         `name:"--min-nodes" arg:"N" topic:"" under:"Reaching hosts" help:"the same, as long as N nodes are left"`
+	MinNodes        int         `name:"--min-nodes" arg:"N" topic:"" under:"Reaching hosts" help:"start if at least N hosts can be reached"`
 	NoAutofork      bool        `name:"--no-autofork" env:"HYDRA_LAUNCHER_AUTOFORK" topic:"" help:"reach this host like any other, for tests"`
-	Progress        bool        `name:"--progress" also:"--show-progress" topic:"" under:"Telling" help:"show how far the start has come, on a terminal"`
-	Color           string      `name:"--color" arg:"WHEN" words:"auto,always,never" default:"auto" topic:"" under:"Telling" help:"color labels: auto, always, never"`
-	Lenient         bool        `name:"--lenient" topic:"" under:"Telling" help:"only warn of options that can be left out here"`
-	Info            bool        `name:"--info" asks:"yes" topic:"" under:"Telling" env:"-" help:"print the value of each option, and where it was set"`
+	Progress        bool        `name:"--progress" also:"--show-progress" topic:"" under:"Reports and queries" help:"show the progress of the start, on a terminal"`
+	Color           string      `name:"--color" arg:"WHEN" words:"auto,always,never" default:"auto" topic:"" under:"Reports and queries" help:"color labels: auto, always, never"`
+	Lenient         bool        `name:"--lenient" topic:"" under:"Reports and queries" help:"only warn of options that can be left out here"`
+	Info            bool        `name:"--info" asks:"yes" topic:"" under:"Reports and queries" env:"-" help:"print the value and origin of each option"`
 	AllowRoot       bool        `name:"--allow-run-as-root" topic:"" help:"no effect: root is never refused"`
-	Verbosity       int         `name:"-verbose" default:"0" env:"HYDRA_DEBUG I_MPI_HYDRA_DEBUG" also:"-v -vv=2 -q=-1 -quiet=-1" implied:"1" least:"-1" repeat:"last" topic:"Telling" help:"say more; -vv still more; -q only errors"`
-	Help            bool        `name:"-help" env:"-" also:"-h" topic:"Telling" help:"this text; -help -OPTION explains one option"`
+	Verbosity       int         `name:"-verbose" default:"0" env:"HYDRA_DEBUG I_MPI_HYDRA_DEBUG" also:"-v -vv=2 -q=-1 -quiet=-1" implied:"1" least:"-1" repeat:"last" topic:"Reports and queries" help:"report more; -vv still more; -q only errors"`
+	Help            bool        `name:"-help" env:"-" also:"-h" topic:"Reports and queries" help:"this text; -help -OPTION explains one option"`
 	Man             bool        `name:"--man" asks:"yes" topic:"" env:"-" help:"print the manual page; read it with: mpiexec --man | man -l -"`
-	Completion      string      `name:"--completion" asks:"yes" arg:"SHELL" words:"bash,zsh,fish" topic:"" env:"-" help:"print what makes a shell complete our options"`
-	Version         bool        `name:"-version" env:"-" also:"-V" topic:"Telling" help:"version, and the PMI versions served"`
+	Completion      string      `name:"--completion" asks:"yes" arg:"SHELL" words:"bash,zsh,fish" topic:"" env:"-" help:"print a script that completes options in a shell"`
+	Version         bool        `name:"-version" env:"-" also:"-V" topic:"Reports and queries" help:"version, and the PMI versions served"`
 	Separator       bool        `name:"-separator" env:"-" arg:"STR" topic:"" help:"STR instead of : between app contexts; first option"`
 }

@@ -10,17 +10,17 @@ import (
 	"remshell/pin"
 )
 
-// This file reads parameters of other launchers: those of Open MPI's (mca in the table), as variables OMPI_MCA_KEY and
-// PRTE_MCA_KEY and as --mca KEY VALUE and --prtemca KEY VALUE, and Intel MPI's I_MPI_PIN_*. One with an equivalent acts
-// as that; one without that would change where or how ranks run is reported.
+// This file translates parameters of other launchers to options. Those of Open MPI (mca in the table) are given as
+// variables OMPI_MCA_KEY and PRTE_MCA_KEY, or as --mca KEY VALUE and --prtemca KEY VALUE. Those of Intel MPI are the
+// variables I_MPI_PIN_*. A parameter without an equivalent is reported if it would change where or how ranks run.
 
-// errNoEquivalent is returned for a value that no option of ours has.
+// errNoEquivalent is returned for a value that no option can express.
 var errNoEquivalent = errors.New("no equivalent")
 
-// parameterPrefixes begin the variables by which Open MPI's launcher takes its parameters: ORTE's and PRRTE's.
+// parameterPrefixes are the prefixes of variables with launcher parameters of Open MPI: ORTE's and PRRTE's.
 var parameterPrefixes = []string{"OMPI_MCA_", "PRTE_MCA_"}
 
-// parameterKey is the key of a variable that gives a parameter; empty: it gives none.
+// parameterKey returns the key of a variable that sets a parameter; empty: it sets none.
 func parameterKey(variable string) string {
 	for _, prefix := range parameterPrefixes {
 		if key, is := strings.CutPrefix(variable, prefix); is {
@@ -30,7 +30,7 @@ func parameterKey(variable string) string {
 	return ""
 }
 
-// optionForParameter finds the option that a parameter means.
+// optionForParameter returns the option with the same meaning as a parameter.
 func (t *Table) optionForParameter(key string) (namedOption, bool) {
 	for _, o := range t.options {
 		if slices.Contains(o.mcaParameters, key) {
@@ -40,10 +40,11 @@ func (t *Table) optionForParameter(key string) (namedOption, bool) {
 	return namedOption{}, false
 }
 
-// componentLaunchers are our words for the components by which Open MPI's launcher starts its daemons; those of batch systems come beside them.
+// componentLaunchers maps Open MPI's components that start daemons (plm) to values of -launcher.
+// launcherForComponent adds those of batch systems.
 var componentLaunchers = map[string]string{"rsh": "ssh", "ssh": "ssh", "isolated": "fork"}
 
-// parameterValue is the value of a parameter as its option has it; empty: it says nothing.
+// parameterValue converts the value of a parameter to one of its option; empty: it sets nothing.
 func parameterValue(key, value string) (string, error) {
 	if word, is := parameterWords[key]; is {
 		if on, _ := parseSwitch(value); on {
@@ -52,7 +53,7 @@ func parameterValue(key, value string) (string, error) {
 		return "", nil
 	}
 	switch key {
-	case "plm_rsh_agent", "plm_ssh_agent": // programs with colons between, of which the first that there is counts
+	case "plm_rsh_agent", "plm_ssh_agent": // programs separated by colons
 		first, _, _ := strings.Cut(value, ":")
 		return strings.TrimSpace(first), nil
 	case "plm":
@@ -60,7 +61,7 @@ func parameterValue(key, value string) (string, error) {
 			return word, nil
 		}
 		return "", errNoEquivalent
-	case "rmaps": // the component that maps
+	case "rmaps": // the mapping component
 		switch value {
 		case "seq":
 			return value, nil
@@ -73,7 +74,7 @@ func parameterValue(key, value string) (string, error) {
 			return "0", nil
 		}
 		return "1", nil
-	case "orte_set_default_slots", "prte_set_default_slots": // a number, or objects of the host
+	case "orte_set_default_slots", "prte_set_default_slots": // only a number has an equivalent, not a kind of object
 		if _, err := strconv.Atoi(value); err != nil {
 			return "", errNoEquivalent
 		}
@@ -81,14 +82,14 @@ func parameterValue(key, value string) (string, error) {
 	return value, nil
 }
 
-// parameterWords are what switches among the parameters mean if they are on.
+// parameterWords are the option values that boolean parameters mean when they are on.
 var parameterWords = map[string]string{
 	"rmaps_base_oversubscribe": "share", "rmaps_base_no_oversubscribe": "no", "orte_timestamp_output": "timestamp", "prte_timestamp_output": "timestamp", "orte_tag_output": "tag", "prte_tag_output": "tag",
 	"rmaps_base_display_map": "map", "ras_base_display_alloc": "allocation", "orte_enable_recovery": "yes", "prte_enable_recovery": "yes",
 }
 
-// affectsRanks reports whether a parameter without an equivalent would change where or how ranks run. Those that
-// concern Open MPI's daemons alone do not.
+// affectsRanks reports whether a parameter without an equivalent would change where or how ranks run. Parameters
+// of Open MPI's daemons alone do not.
 func affectsRanks(key string) bool {
 	hasOne := func(has func(s, part string) bool, parts ...string) bool {
 		return slices.ContainsFunc(parts, func(part string) bool { return has(key, part) })
@@ -102,9 +103,10 @@ func affectsRanks(key string) bool {
 	return key == "plm" || hasOne(strings.HasPrefix, "rmaps_", "ras_", "plm_", "hwloc_base_", "hwloc_default_")
 }
 
-// translateParameter is what an option comes to that gives a parameter of Open MPI: itself if that is one of the library, the
-// option that one of the launcher means, or nothing. note is not empty if it has to be reported.
-func (t *Table) translateParameter(g GivenOption) (as GivenOption, there bool, note string) {
+// translateParameter translates an option --mca. A parameter of Open MPI's library stays as it is, one of its
+// launcher becomes the option with the same meaning. kept is false if nothing is left of it. note, if not empty,
+// is a warning. Other options are returned as they are.
+func (t *Table) translateParameter(g GivenOption) (as GivenOption, kept bool, note string) {
 	if g.Name != "mca" {
 		return g, true, ""
 	}
@@ -129,8 +131,8 @@ func (t *Table) translateParameter(g GivenOption) (as GivenOption, there bool, n
 	return as, on, ""
 }
 
-// WithoutRemoteShell is the job as the starter of a batch system has it: what Open MPI's plm_rsh_agent and plm_rsh_args
-// say is for ssh alone.
+// WithoutRemoteShell returns the job options for a batch system's launcher. It drops Open MPI's plm_rsh_agent and
+// plm_rsh_args, which are for ssh only.
 func (l Line) WithoutRemoteShell() JobOptions {
 	j := l.Job
 	ofShell := func(name string) bool {
@@ -146,18 +148,18 @@ func (l Line) WithoutRemoteShell() JobOptions {
 	return j
 }
 
-// noEquivalent reports what other launchers would have obeyed.
+// noEquivalent returns the warning about parameters that another launcher would obey.
 func noEquivalent(assignments []string) string {
 	return "another launcher would obey " + strings.Join(assignments, ", ") + "; there is no equivalent here; ignored"
 }
 
-// pinWords are our words for Intel MPI's domains, in which it pins ranks.
+// pinWords maps Intel MPI's pinning domains to our words.
 var pinWords = map[string]string{
 	"core": "core", "sock": "socket", "socket": "socket", "numa": "numa", "node": "machine",
 	"cache": "l3cache", "cache1": "core", "cache2": "l2cache", "cache3": "l3cache",
 }
 
-// pinValue is the value of a variable I_MPI_PIN* as its option has it; empty: it says nothing.
+// pinValue converts the value of a variable I_MPI_PIN* to one of its option; empty: it sets nothing.
 func pinValue(name, value string) (string, error) {
 	word := strings.ToLower(value)
 	switch name {
@@ -167,10 +169,10 @@ func pinValue(name, value string) (string, error) {
 		}
 		return "", nil // it is the default
 	case "I_MPI_PIN_DOMAIN":
-		if n, err := strconv.Atoi(word); err == nil && n > 0 { // so many of the kernel's CPUs
+		if n, err := strconv.Atoi(word); err == nil && n > 0 { // a number of logical CPUs
 			return "hwthread:" + word, nil
 		}
-		if word == "omp" { // as many CPUs as OMP_NUM_THREADS says, which we read
+		if word == "omp" { // OMP_NUM_THREADS CPUs, which is our default
 			return "", nil
 		}
 		if ours, known := pinWords[word]; known {
@@ -183,7 +185,7 @@ func pinValue(name, value string) (string, error) {
 		case "all":
 			return "hwthread", nil
 		}
-		var each []string // a CPU for each rank, in the order of the list
+		var each []string // one CPU for each rank, in order
 		for part := range strings.SplitSeq(value, ",") {
 			cpus, err := pin.ParseCPUs(part)
 			if err != nil || len(cpus) == 0 {

@@ -11,25 +11,25 @@ import (
 	"remshell/usererr"
 )
 
-// A Line is a command line, understood.
+// A Line is a parsed command line, with the defaults from environment and configuration merged in.
 type Line struct {
 	Job  JobOptions
-	Apps []AppContext // at least one, unless help or the version is asked for
+	Apps []AppContext // at least one, unless Help or Version is set
 
-	Help     *HelpTopic // not nil: help is asked for, and nothing else counts
-	Version  bool       // the version is asked for
-	ListPMI  bool       // the words of --pmi are asked for
-	Warnings []string   // of what was said and has no effect
+	Help     *HelpTopic // not nil: help is requested, and all else is ignored
+	Version  bool       // the version is requested
+	ListPMI  bool       // the values of --pmi are requested
+	Warnings []string   // about options that have no effect
 
-	WidthFrom string // the option or variable that says, beside --tpp, how many CPUs a rank has; may be empty
+	WidthFrom string // option or variable beside --tpp that sets the CPUs of a rank; empty: none
 
 	given []GivenOption
 }
 
-// An AppContext is what stands between two colons, with what it inherits from the
-// first section and the job (CLI-13).
+// An AppContext is the part of the command line between two colons. It includes the options that it inherits from
+// the first app context and from defaults (CLI-13).
 type AppContext struct {
-	Number int // from 1, as on the line; sections with -n 0 are left out
+	Number int // from 1, as on the line; app contexts with -n 0 are left out
 	AppOptions
 	InheritedOptions
 	Program string
@@ -38,11 +38,11 @@ type AppContext struct {
 	given []GivenOption
 }
 
-// Origin tells how a job option was given, by its canonical name ("timeout").
+// Origin returns how a job option was given, by its canonical name ("timeout"); false: it was not given.
 func (l Line) Origin(name string) (GivenOption, bool) { return originOf(l.given, name) }
 
-// Origin tells how a section option was given, by its canonical name ("n").
-// The Section of the result differs from the section's own if it is inherited.
+// Origin returns how an option of the app context was given, by its canonical name ("n"); false: it was not given.
+// The AppNumber of the result is that of another app context if the option is inherited.
 func (s AppContext) Origin(name string) (GivenOption, bool) { return originOf(s.given, name) }
 
 func originOf(given []GivenOption, name string) (GivenOption, bool) {
@@ -54,7 +54,7 @@ func originOf(given []GivenOption, name string) (GivenOption, bool) {
 	return GivenOption{}, false
 }
 
-// HostsFromApp is the number of the section that named this one's hosts; 0: none did.
+// HostsFromApp returns the number of the app context that named the hosts of this one; 0: none did.
 func (s AppContext) HostsFromApp() int {
 	from := 0
 	for _, option := range []string{"host", "hostfile"} {
@@ -65,13 +65,13 @@ func (s AppContext) HostsFromApp() int {
 	return from
 }
 
-// NamesHosts reports whether an option of the line, or of its -configfile, names hosts.
+// NamesHosts reports whether the line or its -configfile has an option that names hosts.
 func (l Line) NamesHosts() bool {
 	return l.hasGiven(func(g GivenOption) bool { return g.rivalGroup == "hosts" && !(g.Name == "rmk" && g.Value == "auto") })
 }
 
-// NamesProgram reports whether words that may be hosts or a program, as those behind --doctor, are a program: an option names
-// hosts or says how to run a program, or one of the words has a slash.
+// NamesProgram reports whether the words behind --doctor are a program and its arguments, not hosts. They are if
+// an option names hosts or says how to run a program, or if a word has a slash.
 func (l Line) NamesProgram() bool {
 	first := l.Apps[0]
 	slash := func(word string) bool { return strings.Contains(word, "/") }
@@ -79,30 +79,30 @@ func (l Line) NamesProgram() bool {
 		slash(first.Program) || slices.ContainsFunc(first.Args, slash)
 }
 
-// Misplaced is the error of an option that is given without one that it needs, or beside one that it excludes; nil: all may stand
-// together. starts says whether the line starts ranks.
+// Misplaced returns the error for an option without another one that it needs, or together with one that it
+// excludes; nil if there is none. starts says whether the line starts ranks.
 func (l Line) Misplaced(starts bool) error {
 	all := l.given
 	for _, s := range l.Apps {
 		all = append(all[:len(all):len(all)], s.given...)
 	}
 	for _, g := range all {
-		there := func(name string) bool {
+		present := func(name string) bool {
 			_, is := originOf(all, name)
 			return is || name == "run" && starts
 		}
 		needs, excludes := strings.Fields(g.field.Tag.Get("needs")), strings.Fields(g.field.Tag.Get("excludes"))
-		if len(needs) > 0 && !slices.ContainsFunc(needs, there) {
+		if len(needs) > 0 && !slices.ContainsFunc(needs, present) {
 			return g.misplaced(needs)
 		}
-		if i := slices.IndexFunc(excludes, there); i >= 0 {
+		if i := slices.IndexFunc(excludes, present); i >= 0 {
 			return &usererr.Error{Text: fmt.Sprintf("%s contradicts %s", g.Spelled, g.table.names[excludes[i]].Option.Dashed), Remedy: "keep one"}
 		}
 	}
 	return nil
 }
 
-// misplaced is the error of an option that is given without any that it needs.
+// misplaced returns the error for an option that is given without any of needs.
 func (g GivenOption) misplaced(needs []string) error {
 	if needs[0] == "run" {
 		return &usererr.Error{Text: g.Spelled + " has a meaning only with a run", Remedy: "leave it out"}
@@ -118,7 +118,7 @@ func (g GivenOption) misplaced(needs []string) error {
 	return &usererr.Error{Text: fmt.Sprintf("%s has a meaning only with %s", g.Spelled, strings.Join(names, " or ")), Remedy: remedy}
 }
 
-// hasGiven reports whether the line, or its -configfile, has such an option.
+// hasGiven reports whether the line or its -configfile has an option for which is returns true.
 func (l Line) hasGiven(is func(GivenOption) bool) bool {
 	given := l.given
 	for _, s := range l.Apps {
@@ -127,54 +127,53 @@ func (l Line) hasGiven(is func(GivenOption) bool) bool {
 	return slices.ContainsFunc(given, func(g GivenOption) bool { return g.precedence < fromEnvironment && is(g) })
 }
 
-// Parse reads a command line, without the program's own name, and takes what variables and
-// files say (CLI-12). It is as pure as from.Read. An error is of type UsageErrors and holds
-// all faults, ten at most.
+// Parse parses a command line without the program's name, and merges variables and files from Sources (CLI-12). It
+// has no side effects but those of from.Read. An error is of type UsageErrors and holds up to ten errors.
 func (t *Table) Parse(args []string, from Sources) (Line, error) {
 	parts, err := splitApps(args)
 	if err != nil {
 		return Line{}, UsageErrors{err}
 	}
-	sections := make([]scannedApp, len(parts))
+	apps := make([]scannedApp, len(parts))
 	for i, part := range parts {
-		sections[i] = t.scan(part)
+		apps[i] = t.scan(part)
 	}
-	if line, ok := infoRequest(sections); ok {
+	if line, ok := infoRequest(apps); ok {
 		return line, nil
 	}
-	return t.makeLine(t, sections, from)
+	return t.makeLine(t, apps, from)
 }
 
-// mpiexecLine makes a line of what stands in it and what is said elsewhere.
-func mpiexecLine(t *Table, sections []scannedApp, from Sources) (Line, error) {
-	sections, unread := t.expandConfigFiles(sections, from.Read)
-	rest := t.readDefaults(sections, from)
-	errs, line := collectErrors(sections, rest)
+// mpiexecLine makes a Line of the scanned app contexts and of the defaults from files and variables.
+func mpiexecLine(t *Table, apps []scannedApp, from Sources) (Line, error) {
+	apps, unread := t.expandConfigFiles(apps, from.Read)
+	rest := t.readDefaults(apps, from)
+	errs, line := collectErrors(apps, rest)
 	errs = append(unread, errs...)
-	job, each, contradictions := inheritOptions(sections, rest.given)
+	job, each, contradictions := inheritOptions(apps, rest.given)
 	errs = append(errs, contradictions...)
-	errs = append(errs, checkRankCounts(sections, each)...)
+	errs = append(errs, checkRankCounts(apps, each)...)
 	if len(errs) > 0 {
 		return Line{}, firstTen(errs)
 	}
 	line.given = job
-	line.setValues(sections, each)
+	line.setValues(apps, each)
 	if from.Environ != nil {
 		line.Warnings = append(line.Warnings, warnUnset(line.Apps, from.Environ)...)
 	}
 	return line, nil
 }
 
-// warnUnset warns of variables that -x is to take along and that are not there.
-func warnUnset(sections []AppContext, environ []string) (warnings []string) {
-	for _, s := range sections {
+// warnUnset returns a warning for each variable of -x that is not set in environ.
+func warnUnset(apps []AppContext, environ []string) (warnings []string) {
+	for _, s := range apps {
 		for _, v := range s.X {
-			there := slices.ContainsFunc(environ, func(assignment string) bool {
+			defined := slices.ContainsFunc(environ, func(assignment string) bool {
 				name, _, _ := strings.Cut(assignment, "=")
 				return job.MatchesPattern([]string{v.Name}, name)
 			})
 			text := fmt.Sprintf("-x %s: no such variable here; ranks get none", v.Name)
-			if v.Inherited && !there && !slices.Contains(warnings, text) {
+			if v.Inherited && !defined && !slices.Contains(warnings, text) {
 				warnings = append(warnings, text)
 			}
 		}
@@ -182,23 +181,23 @@ func warnUnset(sections []AppContext, environ []string) (warnings []string) {
 	return warnings
 }
 
-// setValues puts the values of all options into the line.
-func (l *Line) setValues(sections []scannedApp, each [][]GivenOption) {
+// setValues stores the values of all options in the line.
+func (l *Line) setValues(apps []scannedApp, each [][]GivenOption) {
 	setFields(l.given, map[Scope]any{PerJob: &l.Job})
 	for i, given := range each {
 		s := AppContext{Number: i + 1, given: given}
-		if len(sections[i].program) > 0 {
-			s.Program, s.Args = sections[i].program[0], sections[i].program[1:]
+		if len(apps[i].program) > 0 {
+			s.Program, s.Args = apps[i].program[0], apps[i].program[1:]
 		}
 		setFields(given, map[Scope]any{PerApp: &s.AppOptions, Inherited: &s.InheritedOptions})
 		s.locateHosts()
-		if _, ok := s.Origin("n"); !ok || s.N > 0 || startsNothing(sections) {
+		if _, ok := s.Origin("n"); !ok || s.N > 0 || startsNothing(apps) {
 			l.Apps = append(l.Apps, s)
 		}
 	}
 }
 
-// locateHosts has messages about hosts name the variable that gave them.
+// locateHosts records the variable that named the hosts, so that messages about them can name it.
 func (s *AppContext) locateHosts() {
 	g, ok := s.Origin("host")
 	for i := range s.Host {
@@ -210,11 +209,11 @@ func (s *AppContext) locateHosts() {
 	}
 }
 
-// infoRequest finds requests for help, the version or the words of --pmi. They win over all faults: who
-// asks for help need not have got it right.
-func infoRequest(sections []scannedApp) (Line, bool) {
+// infoRequest finds requests for help, the version or the words of --pmi. They take precedence over all errors: a
+// user who asks for help may have made some.
+func infoRequest(apps []scannedApp) (Line, bool) {
 	var line Line
-	for _, s := range sections {
+	for _, s := range apps {
 		if s.help != nil && line.Help == nil {
 			line.Help = s.help
 		}
@@ -224,12 +223,11 @@ func infoRequest(sections []scannedApp) (Line, bool) {
 	return line, line.Help != nil || line.Version || line.ListPMI
 }
 
-// collectErrors gathers what is wrong inside the sections, with the section's number where
-// there are several, and in the rest. With --lenient some of it comes to a warning of the
-// line.
-func collectErrors(sections []scannedApp, rest defaultOptions) (all []error, line Line) {
+// collectErrors returns the errors of all app contexts and of the defaults. If there are several app contexts,
+// each error names its own. With --lenient some errors become warnings of the line.
+func collectErrors(apps []scannedApp, rest defaultOptions) (all []error, line Line) {
 	line.Warnings = rest.warnings
-	lenient := isGiven(sections, rest, "lenient")
+	lenient := isGiven(apps, rest, "lenient")
 	note := func(place string, err error) {
 		if harmless, ok := err.(lenientError); ok {
 			if lenient {
@@ -243,11 +241,11 @@ func collectErrors(sections []scannedApp, rest defaultOptions) (all []error, lin
 		}
 		all = append(all, err)
 	}
-	for i, s := range sections {
+	for i, s := range apps {
 		place := ""
 		if s.from != "" {
 			place = s.from + ": "
-		} else if len(sections) > 1 {
+		} else if len(apps) > 1 {
 			place = fmt.Sprintf("app context %d: ", i+1)
 		}
 		for _, text := range s.notes {
@@ -260,9 +258,9 @@ func collectErrors(sections []scannedApp, rest defaultOptions) (all []error, lin
 			}
 			note(place, err)
 		}
-		alone := drawsTopology(s.given) && len(sections) == 1 // the hosts are drawn, and nothing is started
-		if len(s.program) == 0 && !s.unparsable && !startsNothing(sections) && !alone {
-			note(place, noProgramError(len(sections), s.from))
+		alone := drawsTopology(s.given) && len(apps) == 1 // draws the hosts and starts nothing
+		if len(s.program) == 0 && !s.unparsable && !startsNothing(apps) && !alone {
+			note(place, noProgramError(len(apps), s.from))
 		} else if !s.unparsable && len(s.program) > 0 && s.program[0] == "" {
 			note(place, &usererr.Error{Text: "the name of the program is empty"})
 		}
@@ -280,33 +278,33 @@ func drawsTopology(given []GivenOption) bool {
 	})
 }
 
-// isGiven reports whether a switch of the job is given anywhere.
-func isGiven(sections []scannedApp, rest defaultOptions, name string) bool {
+// isGiven reports whether the option name is given on the line or in the defaults.
+func isGiven(apps []scannedApp, rest defaultOptions, name string) bool {
 	_, ok := originOf(rest.given, name)
-	return ok || slices.ContainsFunc(sections, func(s scannedApp) bool { _, ok := originOf(s.given, name); return ok })
+	return ok || slices.ContainsFunc(apps, func(s scannedApp) bool { _, ok := originOf(s.given, name); return ok })
 }
 
-// startsNothing reports whether the line only asks for something.
-func startsNothing(sections []scannedApp) bool {
-	return slices.ContainsFunc(sections, func(s scannedApp) bool {
+// startsNothing reports whether the line has an option that is a query.
+func startsNothing(apps []scannedApp) bool {
+	return slices.ContainsFunc(apps, func(s scannedApp) bool {
 		return slices.ContainsFunc(s.given, func(g GivenOption) bool { return g.query != "" })
 	})
 }
 
-func noProgramError(sections int, file string) *usererr.Error {
+func noProgramError(appCount int, file string) *usererr.Error {
 	if file != "" {
 		return &usererr.Error{Text: "no program is named", Remedy: "each line has one; a backslash at the end of a line continues it"}
 	}
-	if sections > 1 {
+	if appCount > 1 {
 		return &usererr.Error{Text: "no program is named", Remedy: "a lone : separates app contexts, each with a program"}
 	}
 	return &usererr.Error{Text: "no program is named", Remedy: "mpiexec [options] program [args]; mpiexec --help tells more"}
 }
 
-// inheritOptions applies CLI-13, CLI-8 and CLI-12: it returns what is said of the job, and of
-// each section including what comes from the first one, from global forms of options and from the rest.
-func inheritOptions(sections []scannedApp, rest []GivenOption) (job []GivenOption, each [][]GivenOption, errs []error) {
-	take := func(into, given []GivenOption) []GivenOption {
+// inheritOptions applies CLI-13, CLI-8 and CLI-12. It returns the options of the job, and those of each app
+// context. The latter include options from the first app context, from global forms and from the defaults in rest.
+func inheritOptions(apps []scannedApp, rest []GivenOption) (job []GivenOption, each [][]GivenOption, errs []error) {
+	addAll := func(into, given []GivenOption) []GivenOption {
 		for _, g := range given {
 			var err error
 			if into, err = addGiven(into, g); err != nil {
@@ -315,9 +313,9 @@ func inheritOptions(sections []scannedApp, rest []GivenOption) (job []GivenOptio
 		}
 		return into
 	}
-	each = make([][]GivenOption, len(sections))
-	var all, global []GivenOption // of the job; of all sections
-	for i, s := range sections {
+	each = make([][]GivenOption, len(apps))
+	var all, global []GivenOption // options of the job; global forms for all app contexts
+	for i, s := range apps {
 		jobs, own := splitByScope(s.given)
 		all = append(all, jobs...)
 		each[i] = sortByPrecedence(own)
@@ -326,9 +324,9 @@ func inheritOptions(sections []scannedApp, rest []GivenOption) (job []GivenOptio
 			each[i], global = own[:k:k], append(global, own[k:]...)
 		}
 	}
-	global = take(nil, sortByPrecedence(global))
+	global = addAll(nil, sortByPrecedence(global))
 	for i, own := range each {
-		each[i] = take(nil, own)
+		each[i] = addAll(nil, own)
 		for _, g := range each[0] {
 			_, has := originOf(own, g.Name)
 			_, general := originOf(global, g.Name)
@@ -338,45 +336,44 @@ func inheritOptions(sections []scannedApp, rest []GivenOption) (job []GivenOptio
 		}
 	}
 	jobs, lower := splitByScope(rest)
-	job = take(nil, sortByPrecedence(append(all, jobs...)))
+	job = addAll(nil, sortByPrecedence(append(all, jobs...)))
 	for i := range each {
 		for _, general := range [][]GivenOption{global, lower} {
-			here := each[i]
-			each[i] = take(here, slices.DeleteFunc(slices.Clone(general), func(g GivenOption) bool { return g.isHiddenBy(here) }))
+			own := each[i]
+			each[i] = addAll(own, slices.DeleteFunc(slices.Clone(general), func(g GivenOption) bool { return g.isHiddenBy(own) }))
 		}
 	}
 	return job, each, errs
 }
 
-// isHiddenBy reports whether a higher place gives a rival of an option.
+// isHiddenBy reports whether an alternative of the option is given on a higher level.
 func (g GivenOption) isHiddenBy(by []GivenOption) bool {
 	return slices.ContainsFunc(by, func(other GivenOption) bool {
 		return g.rivalGroup != "" && other.rivalGroup == g.rivalGroup && other.Option != g.Option && other.precedence < g.precedence
 	})
 }
 
-// splitByScope divides what is said of the job from what is said of sections.
-func splitByScope(given []GivenOption) (job, section []GivenOption) {
+// splitByScope separates the options of the job from those of app contexts.
+func splitByScope(given []GivenOption) (job, ofApp []GivenOption) {
 	for _, g := range given {
 		if g.Scope == PerJob {
 			job = append(job, g)
 		} else {
-			section = append(section, g)
+			ofApp = append(ofApp, g)
 		}
 	}
-	return job, section
+	return job, ofApp
 }
 
-// addGiven adds an option to those given before, which stand as high or higher. Options
-// that do not accumulate may be repeated, but not with another value (CLI-8), except in a
-// higher place.
+// addGiven adds an option to those given before, which are of the same or a higher level. An option that does not
+// accumulate may be repeated on one level only with the same value (CLI-8). A higher level overrides a lower one.
 func addGiven(given []GivenOption, g GivenOption) ([]GivenOption, error) {
 	for i, before := range given {
 		switch {
 		case before.Option != g.Option, before.precedence == g.precedence && g.accumulates:
 			continue
 		case before.precedence < g.precedence && g.addsUp:
-			return slices.Insert(given, i, g), nil // the last assignment holds
+			return slices.Insert(given, i, g), nil // the last assignment wins
 		case before.precedence < g.precedence:
 			return given, nil
 		}
@@ -385,7 +382,7 @@ func addGiven(given []GivenOption, g GivenOption) ([]GivenOption, error) {
 			given[i] = g
 		case differ && before.AppNumber != g.AppNumber:
 			return given, &usererr.Error{Text: fmt.Sprintf("%s in app context %d contradicts %s in app context %d",
-				g, g.AppNumber, before, before.AppNumber), Remedy: "it is said of the whole job; keep one"}
+				g, g.AppNumber, before, before.AppNumber), Remedy: "it applies to the whole job; keep one"}
 		case differ:
 			return given, &usererr.Error{Text: fmt.Sprintf("%s contradicts %s", g, before), Remedy: "keep one"}
 		}
@@ -394,18 +391,18 @@ func addGiven(given []GivenOption, g GivenOption) ([]GivenOption, error) {
 	return append(given, g), nil
 }
 
-// checkRankCounts checks -n where it depends on the number of sections (CLI-7, PLACE-1).
-// A section with other faults is passed over.
-func checkRankCounts(sections []scannedApp, each [][]GivenOption) []error {
+// checkRankCounts checks -n where the rule depends on the number of app contexts (CLI-7, PLACE-1). It skips app
+// contexts with other errors.
+func checkRankCounts(apps []scannedApp, each [][]GivenOption) []error {
 	var errs []error
 	skipped := 0
 	for i, given := range each {
-		if len(sections[i].errs) > 0 || len(sections[i].program) == 0 {
+		if len(apps[i].errs) > 0 || len(apps[i].program) == 0 {
 			continue
 		}
 		g, ok := originOf(given, "n")
 		soft, choice := originOf(given, "soft")
-		_, grouped := originOf(given, "het-group") // it has as many ranks as they have tasks
+		_, grouped := originOf(given, "het-group") // as many ranks as its groups have tasks
 		switch zero := ok && isZeroNumber(g.Value); {
 		case ok && choice:
 			errs = append(errs, &usererr.Error{Text: fmt.Sprintf("%s contradicts %s", soft, g), Remedy: "keep one"})

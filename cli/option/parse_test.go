@@ -18,9 +18,8 @@ import (
 
 var update = flag.Bool("update", false, "write what comes out into testdata and doc; read the difference")
 
-// TestLines reads testdata/cli/lines.txt: "> " and a command line as one types it after
-// "mpiexec", or "$ " and the same with variables in front of the word mpiexec; then,
-// indented, what is understood or refused. Files are those beside it.
+// TestLines checks testdata/cli/lines.txt. It has "> " and the arguments of mpiexec, or "$ " and a line with variables
+// before the word mpiexec; below, indented, the parsed line or the errors. Files of the lines are beside it.
 func TestLines(t *testing.T) {
 	data, err := os.ReadFile("../../testdata/cli/lines.txt")
 	if err != nil {
@@ -63,7 +62,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// variablesFirst divides the words of a line into what surrounds mpiexec, and arguments.
+// variablesFirst splits the words of a line into variables before mpiexec and its arguments.
 func variablesFirst(there bool, words []string) (Sources, []string) {
 	from := Sources{Environ: []string{}, Read: func(name string) (string, error) {
 		text, err := os.ReadFile("../../testdata/cli/" + name)
@@ -78,7 +77,7 @@ func variablesFirst(there bool, words []string) (Sources, []string) {
 	return from, words
 }
 
-// lineOutcome is the result of a command line as lines.txt writes it.
+// lineOutcome returns the result of a command line in the form of lines.txt.
 func lineOutcome(from Sources, args []string) string {
 	line, err := Mpiexec(linuxSignals).Parse(args, from)
 	var lines []string
@@ -120,7 +119,7 @@ func lineOutcome(from Sources, args []string) string {
 	return strings.Join(lines, "\n")
 }
 
-// nonZeroFields writes the fields of a struct that are not zero.
+// nonZeroFields formats the fields of a struct that are not zero.
 func nonZeroFields(of any) string {
 	var words []string
 	v := reflect.ValueOf(of)
@@ -180,7 +179,7 @@ func lineText(value any) string {
 	return fmt.Sprint(value)
 }
 
-// linuxSignals are those of Linux that the vectors name.
+// linuxSignals are the signals of Linux that lines.txt uses.
 func linuxSignals(name string) int {
 	return map[string]int{"SIGHUP": 1, "SIGINT": 2, "SIGQUIT": 3, "SIGKILL": 9, "SIGUSR1": 10, "SIGUSR2": 12, "SIGALRM": 14, "SIGTERM": 15, "SIGCONT": 18, "SIGSTOP": 19, "SIGURG": 23, "SIGXCPU": 24, "SIGWINCH": 28}[name]
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Reference is the manual's list of options, in Markdown, made of the option table.
+// Reference returns doc/options.md, generated from the option table.
 func (t *Table) Reference() string {
 	var b strings.Builder
 	b.WriteString("# Options\n\n" +
@@ -70,7 +70,7 @@ func (o *Option) writeReference(b *strings.Builder) {
 	}
 }
 
-// escapeMarkdown keeps what it takes for marks as they are.
+// escapeMarkdown escapes characters that Markdown would take for markup.
 func escapeMarkdown(text string) string {
 	return strings.NewReplacer("*", `\*`, "_", `\_`, "<", `\<`, "[", `\[`, "|", `\|`).Replace(text)
 }

@@ -4,8 +4,8 @@ import (
 	"remshell/usererr"
 )
 
-// removedOptions are options that an earlier version had, by name, and values of options that we have, as name=value, each with what to
-// use instead. A row stays for one release.
+// removedOptions maps removed options, and removed values of options as name=value, to what to use instead. An
+// entry stays for one release.
 var removedOptions = map[string]string{
 	"display-map=full":  "use --display map-devel",
 	"enforce-rm":        "use --limit hmem=SIZE, with what the batch system gave on each host",
@@ -22,8 +22,8 @@ var removedOptions = map[string]string{
 	"preemptible":       "use --suspend and --resume-job, --checkpoint, or --migrate",
 }
 
-// RemovedError returns the error of whoever uses an option that an earlier version had, or a value of one (name=value); nil: it
-// is not in the table of these.
+// RemovedError returns the error for a removed option, or for a removed value (name=value). It returns nil for all
+// others.
 func RemovedError(option string) error {
 	instead, is := removedOptions[option]
 	if !is {

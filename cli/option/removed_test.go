@@ -5,13 +5,13 @@ import (
 	"testing"
 )
 
-// An option that was removed said "unknown option", or what was written in the environment had no effect.
+// A removed option, or its variable, is refused with what to use instead.
 func TestRemovedOptionSaysWhatToUse(t *testing.T) {
 	table := Mpiexec(linuxSignals)
 	for name := range removedOptions {
 		want := RemovedError(name).Error()
 		if option, value, is := strings.Cut(name, "="); is {
-			if _, known := table.lookUp("--" + option); !known {
+			if _, known := table.findSpelling("--" + option); !known {
 				t.Errorf("%s: no such option", name)
 			}
 			_, err := table.Parse([]string{"--" + option + "=" + value, "a"}, Sources{})
@@ -20,7 +20,7 @@ func TestRemovedOptionSaysWhatToUse(t *testing.T) {
 			}
 			continue
 		}
-		if _, known := table.lookUp("--" + name); known {
+		if _, known := table.findSpelling("--" + name); known {
 			t.Errorf("%s is known", name)
 		}
 		for _, args := range [][]string{{"--" + name, "a"}, {"--" + name + "=1", "a"}, {"-" + name, "1", "a"}} {

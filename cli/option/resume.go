@@ -2,14 +2,15 @@ package option
 
 import "slices"
 
-// This file is what the line of --resume FILE has to do with that of the job in FILE.
+// This file merges the command line of --resume FILE with the options saved in FILE.
 
-// TransportOptions are the options that say how hosts are reached, by their canonical names: no request has
-// them, so a saved job has their words.
+// TransportOptions are the canonical names of options that say how hosts are reached. job.Request does not contain
+// them, so a saved job keeps the options themselves.
 var TransportOptions = []string{"launcher", "launcher-exec", "launcher-args", "ssh-config", "ssh-option", "ship-helper", "connect-timeout", "shell-timeout", "retries",
 	"fanout", "accept-new-host-keys", "no-autofork", "propagate", "localhost", "lenient"}
 
-// OptionWords are the options of the job, of these, that are in effect, whoever said them, as Parse reads them.
+// OptionWords returns those of the named job options that are in effect, from any level, in a form that Parse
+// accepts.
 func (l Line) OptionWords(names []string) (words []string) {
 	for _, g := range l.given {
 		switch {
@@ -23,8 +24,8 @@ func (l Line) OptionWords(names []string) (words []string) {
 	return words
 }
 
-// OptionsOnLine are the options that the line gives, or its -configfile: not what variables and the user's configuration
-// say.
+// OptionsOnLine returns the options of the line and its -configfile, without those of variables and of the user's
+// configuration.
 func (l Line) OptionsOnLine() (all []GivenOption) {
 	for _, g := range l.given {
 		if g.precedence < fromEnvironment {
@@ -41,7 +42,7 @@ func (l Line) OptionsOnLine() (all []GivenOption) {
 	return all
 }
 
-// WithoutTopic is the line without the options of the job under a heading of help.
+// WithoutTopic returns the line without the job options under a heading of help.
 func (l Line) WithoutTopic(topic string) Line {
 	l.given = slices.DeleteFunc(slices.Clone(l.given), func(g GivenOption) bool { return slices.Contains(g.table.byTopic()[topic], g.Option) })
 	l.Job = JobOptions{}
@@ -49,21 +50,21 @@ func (l Line) WithoutTopic(topic string) Line {
 	return l
 }
 
-// WithSaved is the line with the options of the job that another one has and it does not say itself. What variables
-// and the user's configuration say now counts for neither.
+// WithSaved returns the line with the job options of saved that it does not give itself. Current variables and the
+// current user's configuration are ignored for both.
 func (l Line) WithSaved(saved Line) Line {
-	var given []GivenOption
+	var merged []GivenOption
 	for _, g := range l.given {
 		if g.precedence < fromEnvironment {
-			given = append(given, g)
+			merged = append(merged, g)
 		}
 	}
 	for _, g := range saved.given {
-		if _, said := originOf(l.OptionsOnLine(), g.Name); !said {
-			given = append(given, g)
+		if _, given := originOf(l.OptionsOnLine(), g.Name); !given {
+			merged = append(merged, g)
 		}
 	}
-	l.given, l.Job = given, JobOptions{}
+	l.given, l.Job = merged, JobOptions{}
 	setFields(l.given, map[Scope]any{PerJob: &l.Job})
 	return l
 }

@@ -13,24 +13,24 @@ import (
 	"remshell/usererr"
 )
 
-// This file reads the spellings of the command line, which kong does not know:
-// one dash, "-np", two words for one option, sections.
+// This file parses forms of the command line that kong does not support: one dash, "-np", two words for one
+// option, app contexts.
 
-// A GivenOption is one option as it stands on the line.
+// A GivenOption is one occurrence of an option, on the command line, in a file or in a variable.
 type GivenOption struct {
 	*Option
-	Spelled    string // "-np", as typed
+	Spelled    string // as typed: "-np"
 	Value      string
-	AppNumber  int // from 1; 0: none, it is a default of all
-	Position   int // place on the line, from 1
+	AppNumber  int // app context, from 1; 0: a default of all
+	Position   int // index of the word on the line, from 1
 	decoded    reflect.Value
 	preset     bool
-	typed      string // the value as it stood, if Value is made of it
+	typed      string // the value as typed, if Value was derived from it
 	precedence precedence
-	source     string // where it was said: "F:3", "HYDRA_IFACE"; empty: on the line
+	source     string // place of the option: "F:3", "HYDRA_IFACE"; empty: the command line
 }
 
-// OnLine reports whether it was said by a word of the command line itself, and so for this run alone.
+// OnLine reports whether the option is on the command line itself, and so meant for this run alone.
 func (g GivenOption) OnLine() bool { return g.source == "" }
 
 func (g GivenOption) String() string {
@@ -46,7 +46,7 @@ func (g GivenOption) String() string {
 	return g.Spelled + " " + ShellQuote(cmp.Or(g.typed, g.Value))
 }
 
-// Variable is the variable of the environment that gave the option; empty: none did.
+// Variable returns the environment variable that gave the option; empty: none did.
 func (g GivenOption) Variable() string {
 	if g.precedence == fromEnvironment {
 		return g.source
@@ -54,23 +54,23 @@ func (g GivenOption) Variable() string {
 	return ""
 }
 
-// UsageErrors are all faults of a command line, ten at most (CLI-10). They
-// unwrap to UsageErrors and to the errors of hostlist.
+// UsageErrors are the errors of a command line, ten at most (CLI-10). They unwrap to the single errors, among them
+// those of hostlist.
 type UsageErrors []error
 
 func (e UsageErrors) Error() string   { return errors.Join(e...).Error() }
 func (e UsageErrors) Unwrap() []error { return e }
 
-// appWords are the words of one section.
+// appWords holds the words of one app context.
 type appWords struct {
 	number     int // from 1
-	position   int // place of the first one on the line, from 1
+	position   int // index of the first word on the line, from 1
 	args       []string
 	precedence precedence
 	from       string // "F:3"; empty: the command line
 }
 
-// splitApps cuts the line at lone colons, or at what -separator says (CLI-5).
+// splitApps splits the line at lone colons, or at the word of -separator (CLI-5).
 func splitApps(args []string) ([]appWords, error) {
 	separator, offset := ":", 0
 	if len(args) > 0 {
@@ -86,34 +86,34 @@ func splitApps(args []string) ([]appWords, error) {
 			separator = value
 		}
 	}
-	var sections []appWords
+	var apps []appWords
 	for from := offset; ; {
 		end := slices.Index(args[from:], separator)
 		if end < 0 {
-			return append(sections, appWords{number: len(sections) + 1, position: from + 1, args: args[from:]}), nil
+			return append(apps, appWords{number: len(apps) + 1, position: from + 1, args: args[from:]}), nil
 		}
-		sections = append(sections, appWords{number: len(sections) + 1, position: from + 1, args: args[from : from+end]})
+		apps = append(apps, appWords{number: len(apps) + 1, position: from + 1, args: args[from : from+end]})
 		from += end + 1
 	}
 }
 
-// scannedApp is what one section says.
+// A scannedApp is the result of scanning one app context.
 type scannedApp struct {
 	given      []GivenOption
 	program    []string
-	unparsable bool // what is a value, what the program? After an unknown option, and where the last word lacks its value
+	unparsable bool // the program cannot be told from values: after an unknown option, or if the last option lacks its value
 	version    bool
-	listPMI    bool // --mpi=list
+	listPMI    bool // --mpi=list is given
 	help       *HelpTopic
 	errs       []error
-	notes      []string // of what was said and has no effect
+	notes      []string // about options that have no effect
 	from       string   // "F:3"; empty: the command line
 }
 
-// A HelpTopic is what help was asked about: an option, a heading, or "" for neither.
+// A HelpTopic is what help is requested about: an option or a heading; empty: general help.
 type HelpTopic struct{ Option string }
 
-// A scanner reads the options of one section.
+// A scanner reads the options of one app context.
 type scanner struct {
 	*Table
 	appWords
@@ -121,8 +121,8 @@ type scanner struct {
 	scannedApp
 }
 
-// scan reads a section's options up to the program (CLI-4). Where there is none, since the
-// words are hosts, options may stand behind them as well.
+// scan reads the options of an app context up to the program (CLI-4). If the words are hosts, not a program,
+// options may also follow them.
 func (t *Table) scan(w appWords) scannedApp {
 	s := scanner{Table: t, appWords: w, scannedApp: scannedApp{from: w.from}}
 	s.scanOptions()
@@ -137,7 +137,7 @@ func (t *Table) scan(w appWords) scannedApp {
 	return s.scannedApp
 }
 
-// scanOptions reads those that stand here.
+// scanOptions reads options up to the first word that is none.
 func (s *scanner) scanOptions() {
 	for s.pos < len(s.args) && strings.HasPrefix(s.args[s.pos], "-") {
 		if s.args[s.pos] == "--" {
@@ -148,8 +148,8 @@ func (s *scanner) scanOptions() {
 	}
 }
 
-// namesHostsOnly reports whether the words that are no options are hosts, as far as the line was
-// read: those of --doctor may be a program if hosts are named otherwise.
+// namesHostsOnly reports whether an option read so far makes the words that are no options hosts. It is false for
+// --doctor, whose words may be a program.
 func (s *scanner) namesHostsOnly() bool {
 	return slices.ContainsFunc(s.given, func(g GivenOption) bool {
 		return g.query == "hosts"
@@ -164,7 +164,7 @@ func (s *scanner) scanOption() {
 	if s.scanSchedulerOption(s.args[at]) {
 		return
 	}
-	m, known := s.lookUp(name)
+	m, known := s.findSpelling(name)
 	if !known {
 		s.refuseUnknown(name, attached)
 		return
@@ -188,7 +188,7 @@ func (s *scanner) scanOption() {
 	}
 }
 
-// scanValue finds the value of an option: implied, attached, or the next word.
+// scanValue determines the value of an option: implied, attached, or the next word.
 func (s *scanner) scanValue(m namedOption, g GivenOption, value string, attached bool) {
 	switch {
 	case attached && (m.Preset || m.valueForm == "none"):
@@ -218,7 +218,7 @@ func (s *scanner) scanValue(m namedOption, g GivenOption, value string, attached
 	s.scanPair(m, g)
 }
 
-// scanPair completes NAME VALUE of an option that takes both, and keeps it.
+// scanPair completes the value of an option that takes NAME VALUE, and keeps the option.
 func (s *scanner) scanPair(m namedOption, g GivenOption) {
 	if g.valueForm == "pair" && !strings.Contains(g.Value, "=") {
 		if s.pos == len(s.args) {
@@ -235,8 +235,8 @@ func (s *scanner) scanPair(m namedOption, g GivenOption) {
 	s.keepOption(g)
 }
 
-// nextValue takes the next word as value of an option. A word that is itself an
-// option is not taken for one, except where words of other programs belong.
+// nextValue returns the next word as the value of an option. It refuses a word that is itself an option, unless
+// the option takes words of other programs.
 func (s *scanner) nextValue(m namedOption, name string) (string, bool) {
 	form := fmt.Sprintf("write %s %s", name, m.Arg)
 	if s.pos == len(s.args) {
@@ -251,7 +251,7 @@ func (s *scanner) nextValue(m namedOption, name string) (string, bool) {
 		return "", false
 	}
 	if option, _, _ := strings.Cut(word, "="); m.valueForm != "any" {
-		if _, known := s.lookUp(option); known {
+		if _, known := s.findSpelling(option); known {
 			s.addError(fmt.Sprintf("%s needs a value, but the option %s follows", name, option), cmp.Or(m.Hint(), form))
 			return "", false
 		}
@@ -260,9 +260,9 @@ func (s *scanner) nextValue(m namedOption, name string) (string, bool) {
 	return word, true
 }
 
-// keepOption reads an option's value and keeps it.
+// keepOption decodes an option's value and keeps the option.
 func (s *scanner) keepOption(g GivenOption) {
-	if g.Name == "pmi" && g.Value == "list" { // srun's way to ask what there is
+	if g.Name == "pmi" && g.Value == "list" { // srun's request for the list of values
 		s.listPMI = true
 		return
 	}
@@ -270,11 +270,11 @@ func (s *scanner) keepOption(g GivenOption) {
 		s.errs = append(s.errs, err)
 		return
 	}
-	g, there, note := s.translateParameter(g)
+	g, kept, note := s.translateParameter(g)
 	if note != "" {
 		s.notes = append(s.notes, note)
 	}
-	if !there {
+	if !kept {
 		return
 	}
 	var err error
@@ -294,12 +294,12 @@ func (s *scanner) addError(text, remedy string) {
 	s.errs = append(s.errs, &usererr.Error{Text: text, Remedy: remedy})
 }
 
-// scanHelp reads "-help", "-help -OPTION" and "-help=OPTION" (DIAG-10). A bare
-// word after it counts if it names an option, or can be searched for.
+// scanHelp reads "-help", "-help -OPTION" and "-help=OPTION" (DIAG-10). A bare word behind it is its value if it
+// names an option or can be searched for.
 func (s *scanner) scanHelp(value string, attached bool) {
 	if !attached && s.pos < len(s.args) {
 		word, _, _ := strings.Cut(s.args[s.pos], "=")
-		_, known := s.lookup(normalize(word))
+		_, known := s.findName(normalize(word))
 		_, topic := s.topicOf(word)
 		searched := strings.Trim(word, letters+"_-") == "" && len(word) > 2
 		if known || topic || searched || strings.HasPrefix(word, "-") {
@@ -310,8 +310,8 @@ func (s *scanner) scanHelp(value string, attached bool) {
 	s.help = &HelpTopic{value}
 }
 
-// refuseUnknown reports an option that there is not (CLI-9), or not any more, or our word for it
-// (CLI-15), and finds out where to go on reading.
+// refuseUnknown reports an unknown option (CLI-9), a removed one, or one of another launcher (CLI-15), and finds
+// the word at which to continue.
 func (s *scanner) refuseUnknown(dashed string, attached bool) {
 	name := normalize(dashed)
 	values := -1
@@ -321,9 +321,9 @@ func (s *scanner) refuseUnknown(dashed string, attached bool) {
 	} else if r, ok := s.refusalOf(dashed); ok {
 		values = r.valueWords
 		s.refuseForeign(dashed, r)
-	} else if apart := s.apart(dashed); apart != "" {
+	} else if separated := s.separateNumber(dashed); separated != "" {
 		values = 0
-		s.addError("unknown option "+ShellQuote(dashed), "write "+apart)
+		s.addError("unknown option "+ShellQuote(dashed), "write "+separated)
 	} else {
 		s.addError("unknown option "+ShellQuote(dashed)+s.suggest(name), s.name+" --help lists what there is")
 	}
@@ -338,36 +338,36 @@ func (s *scanner) refuseUnknown(dashed string, attached bool) {
 	}
 }
 
-// apart writes an option whose number stands at it, -n4 as with srun, as the two words that it is; empty: it is none.
-func (t *Table) apart(dashed string) string {
+// separateNumber returns an option with an attached number, such as srun's -n4, as two words; empty: it is none.
+func (t *Table) separateNumber(dashed string) string {
 	name := strings.TrimRight(dashed, "0123456789")
-	m, known := t.lookUp(name)
+	m, known := t.findSpelling(name)
 	if name == dashed || !known || m.Preset || len(m.Arg) != 1 {
 		return ""
 	}
 	return name + " " + dashed[len(name):]
 }
 
-// A lenientError fault is only worth a warning with --lenient.
+// A lenientError is an error that --lenient turns into a warning.
 type lenientError struct{ err *usererr.Error }
 
 func (e lenientError) Error() string { return e.err.Error() }
 
-// refuseForeign answers an option of another launcher.
+// refuseForeign reports an option of another launcher.
 func (s *scanner) refuseForeign(dashed string, r refusal) {
-	answer := dashed + " " + r.advice
+	text := dashed + " " + r.advice
 	switch r.grade {
 	case gradeError:
-		s.addError(answer, "")
+		s.addError(text, "")
 	case gradeLenient:
-		s.errs = append(s.errs, lenientError{&usererr.Error{Text: answer, Remedy: "leave it out, or add --lenient"}})
+		s.errs = append(s.errs, lenientError{&usererr.Error{Text: text, Remedy: "leave it out, or add --lenient"}})
 	case gradeUnneeded:
-		s.notes = append(s.notes, answer+"; not needed")
+		s.notes = append(s.notes, text+"; not needed")
 	}
 }
 
-// suggest names the options a wrong one resembles: those at the smallest edit
-// distance, two at most, and less for short names.
+// suggest returns up to three known options at the smallest edit distance from name. The distance is 2 at most,
+// and less for short names.
 func (t *Table) suggest(name string) string {
 	best := min(2, len(name)/2)
 	var found []string
@@ -396,21 +396,21 @@ func (t *Table) suggest(name string) string {
 	return fmt.Sprintf(" (did you mean %s?)", strings.Join(found, " or "))
 }
 
-// CountWords is how many words the option at the beginning of args takes, itself included.
+// CountWords returns how many words of args the first option takes, itself included.
 func (t *Table) CountWords(args []string) int {
 	s := scanner{Table: t, appWords: appWords{number: 1, position: 1, args: args}}
 	s.scanOption()
 	return s.pos
 }
 
-// schedulerKeys are what may stand behind -l as a scheduler's job scripts have it, and the options that mean it.
+// schedulerKeys maps the keys behind -l in a scheduler's job scripts to options with the same meaning.
 var schedulerKeys = [][2]string{
 	{"nodeset", "node-set"}, {"nodesetisoptional", "node-set-optional"}, {"nodesettolerance", "node-set-tolerance"},
 	{"nodesetprioritytype", "node-set-priority"}, {"nodesetplus", "node-set-plus"}, {"nodesetdelay", "node-set-delay"},
 }
 
-// scanSchedulerOption reads -l nodeset=SPEC[,nodesetdelay=T]... (which-hosts.md 4.1), where it stands: -l alone labels
-// lines, so the next word has to begin with nodeset and to have a value.
+// scanSchedulerOption reads -l nodeset=SPEC[,nodesetdelay=T]... (which-hosts.md 4.1). A lone -l labels lines, so
+// the next word has to begin with nodeset and to have a value.
 func (s *scanner) scanSchedulerOption(name string) bool {
 	if name != "-l" || s.pos == len(s.args) || len(s.args[s.pos]) < len("nodeset") ||
 		!strings.EqualFold(s.args[s.pos][:len("nodeset")], "nodeset") || !strings.Contains(s.args[s.pos], "=") {
@@ -430,7 +430,7 @@ func (s *scanner) scanSchedulerOption(name string) bool {
 	return true
 }
 
-// schedulerPairs cuts a=b,c,d=e into a=b,c and d=e: a piece without = belongs to the value before it.
+// schedulerPairs splits a=b,c,d=e into a=b,c and d=e: a piece without = belongs to the value before it.
 func schedulerPairs(text string) (pairs [][2]string) {
 	for piece := range strings.SplitSeq(text, ",") {
 		name, value, named := strings.Cut(piece, "=")

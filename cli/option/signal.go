@@ -13,39 +13,40 @@ import (
 	"remshell/job"
 )
 
-// A JobSignal is a signal and the job that is to get it.
+// A JobSignal is the value of --signal: a signal, and the job to send it to.
 type JobSignal struct {
 	Number int // 0: not given
 	Job    string
 }
 
-// A SignalList is signals with commas between: names or numbers. Set tells that it was
-// given; an empty one is "none".
+// A SignalList is a list of signals, names or numbers, separated by commas. Set is true if it was given; with Set,
+// an empty list means "none".
 type SignalList struct {
 	Set     bool
 	Numbers []int
 }
 
-// An EndWarning is a signal, and how long before the end it is to come. The zero value was not given.
+// An EndWarning is the value of --warn: a signal, and how long before the end of the job to send it. The zero
+// value means not given.
 type EndWarning struct {
 	Number     int
 	TimeBefore time.Duration
 }
 
-// catchableSignals are the signals that programs handle as they please.
+// catchableSignals are signals that programs commonly handle.
 var catchableSignals = []string{"USR1", "USR2", "TERM", "INT", "HUP", "QUIT", "ALRM", "CONT", "XCPU", "WINCH"}
 
-// Choices are the names of signals that one may want to send.
+// Choices returns the names of common signals.
 func (JobSignal) Choices() []string {
 	return append(catchableSignals[:len(catchableSignals):len(catchableSignals)], "KILL", "STOP")
 }
 
-// Choices are those that can be passed on.
+// Choices returns the signals that can be passed on, and "none".
 func (SignalList) Choices() []string {
 	return append(catchableSignals[:len(catchableSignals):len(catchableSignals)], "none")
 }
 
-// Choices are those that may be sent in time.
+// Choices returns the beginnings of values: each catchable signal with "@".
 func (EndWarning) Choices() (words []string) {
 	for _, name := range catchableSignals {
 		words = append(words, name+"@")
@@ -53,14 +54,14 @@ func (EndWarning) Choices() (words []string) {
 	return words
 }
 
-// Choices are those that may tell ranks to write a checkpoint.
+// Choices returns the signals that can request a checkpoint.
 func (NodeSignal) Choices() []string { return catchableSignals }
 
-// SignalNumbers tells the number of a signal, which differs between systems, by its full name; 0:
-// there is none of that name.
+// SignalNumbers returns the number of a signal on this system by its full name, or 0 if there is none of that
+// name.
 type SignalNumbers func(name string) int
 
-// registerMappers has values that name signals be read.
+// registerMappers registers the mappers for values that name signals.
 func (number SignalNumbers) registerMappers(into *kong.Registry) {
 	into.RegisterType(reflect.TypeFor[JobSignal](), kong.MapperFunc(func(ctx *kong.DecodeContext, target reflect.Value) error {
 		s, err := number.parseJobSignal(ctx.Scan.Pop().String())
@@ -117,7 +118,7 @@ func (number SignalNumbers) parseEndWarning(text string) (w EndWarning, err erro
 	return w, err
 }
 
-// parseSignal reads a signal: USR1, SIGTERM or 10.
+// parseSignal parses a signal: USR1, SIGTERM or 10.
 func (number SignalNumbers) parseSignal(name string) (int, error) {
 	n, err := strconv.Atoi(name)
 	if err != nil {
@@ -129,7 +130,7 @@ func (number SignalNumbers) parseSignal(name string) (int, error) {
 	return n, nil
 }
 
-// A NodeSignal is a signal by its number on nodes, which run Linux; 0: not given.
+// A NodeSignal is a signal by its number on Linux, the system of all nodes; 0: not given.
 type NodeSignal job.Signal
 
 func (s *NodeSignal) UnmarshalText(text []byte) error {

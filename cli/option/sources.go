@@ -11,35 +11,35 @@ import (
 	"remshell/usererr"
 )
 
-// This file joins what is said in several places (CLI-12). What a higher place says hides
-// what lower ones say of the same; assignments of variables add up.
+// This file merges the levels at which options can be given (CLI-12). A higher level hides the same option of
+// lower levels; assignments of variables add up.
 //
 //	command line  >  -configfile  >  -gNAME of both  >  environment  >  configuration  >  built-in
 //	  scan.go          here           scan.go, here     variables.go    config.go         where it is used
 
-// A precedence is a place where options are given; lower ones are stronger.
+// A precedence is a level at which options are given. Smaller numbers take precedence.
 type precedence int
 
 const (
 	fromCommandLine precedence = iota
 	fromConfigFile
-	globalOnLine // the global form of an option of an app context: -gwdir
+	globalOnLine // global form on the command line: -gwdir
 	globalInFile
 	fromEnvironment
 	fromUserConfig
 )
 
-// Sources are where options may stand beside the command line. The zero value has none.
+// Sources are the inputs besides the command line. With the zero value nothing else is read.
 type Sources struct {
 	Environ    []string
-	Read       func(name string) (string, error) // a file as a whole; fs.ErrNotExist: there is none
-	CheckTrust func(name string) error           // why a file that was read may not be obeyed without being named on the line; nil: all may
+	Read       func(name string) (string, error) // reads a whole file; returns fs.ErrNotExist if there is none; may be nil
+	CheckTrust func(name string) error           // error if the default configuration file may have been written by somebody else; nil: no check
 }
 
-// expandConfigFiles puts the lines of a -configfile in the place of the section that names it. What
-// the section says beside that belongs to the first line, and beats it.
-func (t *Table) expandConfigFiles(sections []scannedApp, read func(string) (string, error)) (all []scannedApp, errs []error) {
-	for _, s := range sections {
+// expandConfigFiles replaces an app context that names a -configfile by those of the file. Options beside
+// -configfile apply to the file's first line and take precedence over it.
+func (t *Table) expandConfigFiles(apps []scannedApp, read func(string) (string, error)) (all []scannedApp, errs []error) {
+	for _, s := range apps {
 		i := slices.IndexFunc(s.given, func(g GivenOption) bool { return g.Name == "configfile" })
 		if i < 0 {
 			all = append(all, s)
@@ -60,7 +60,7 @@ func (t *Table) expandConfigFiles(sections []scannedApp, read func(string) (stri
 		lines[0].errs = append(s.errs, lines[0].errs...)
 		all = append(all, lines...)
 	}
-	for i := range all { // sections after a file have moved
+	for i := range all { // numbers after a file have changed
 		for k := range all[i].given {
 			all[i].given[k].AppNumber = i + 1
 		}
@@ -68,8 +68,8 @@ func (t *Table) expandConfigFiles(sections []scannedApp, read func(string) (stri
 	return all, errs
 }
 
-// readConfigFile reads the file that g names; number is that of its first section.
-func (t *Table) readConfigFile(g GivenOption, number int, read func(string) (string, error)) (sections []scannedApp, err error) {
+// readConfigFile reads the file that g names. number is that of the file's first app context.
+func (t *Table) readConfigFile(g GivenOption, number int, read func(string) (string, error)) (apps []scannedApp, err error) {
 	if read == nil {
 		return nil, &usererr.Error{Text: g.Spelled + " cannot be read here"}
 	}
@@ -78,7 +78,7 @@ func (t *Table) readConfigFile(g GivenOption, number int, read func(string) (str
 		return nil, fmt.Errorf("%s: %w", g.Spelled, err)
 	}
 	for line, faulty := range logicalLines(text) {
-		w := appWords{number: number + len(sections), precedence: fromConfigFile, from: fmt.Sprintf("%s:%d", g.Value, line.number), args: line.words}
+		w := appWords{number: number + len(apps), precedence: fromConfigFile, from: fmt.Sprintf("%s:%d", g.Value, line.number), args: line.words}
 		s := scannedApp{from: w.from, unparsable: true}
 		if faulty != nil {
 			s.errs = []error{&usererr.Error{Text: faulty.Error()}}
@@ -89,29 +89,29 @@ func (t *Table) readConfigFile(g GivenOption, number int, read func(string) (str
 			_, nested := originOf(s.given, "configfile")
 			s.refuseOption("configfile", nested)
 		}
-		sections = append(sections, s)
+		apps = append(apps, s)
 	}
-	if len(sections) == 0 {
+	if len(apps) == 0 {
 		return nil, &usererr.Error{Text: fmt.Sprintf("%s has no app context in it", g), Remedy: "write options, program and arguments, an app context on each line"}
 	}
-	return sections, nil
+	return apps, nil
 }
 
-// refuseOption notes that an option stands where it has no meaning.
-func (s *scannedApp) refuseOption(option string, there bool) {
-	if there {
+// refuseOption adds an error if given is true: the option has no meaning in a file.
+func (s *scannedApp) refuseOption(option string, given bool) {
+	if given {
 		s.errs = append(s.errs, &usererr.Error{Text: "-" + option + " has no meaning in a file", Remedy: "give it on the command line"})
 	}
 }
 
-// A logicalLine is a line of a file with those that continue it.
+// A logicalLine is a line of a file together with its continuation lines.
 type logicalLine struct {
-	number int // of the first of them, from 1
+	number int // of its first line, from 1
 	words  []string
 }
 
-// logicalLines yields the lines of a file that have words in them, split like a shell
-// would, or what is wrong with them. Comments begin with #, at the start of a word.
+// logicalLines yields the non-empty lines of a file, split as a shell does, or the error of a line. Comments begin
+// with # at the start of a word.
 func logicalLines(text string) func(yield func(logicalLine, error) bool) {
 	return func(yield func(logicalLine, error) bool) {
 		joined, first, number := "", 0, 0
@@ -144,7 +144,7 @@ func yieldLine(number int, text string, yield func(logicalLine, error) bool) boo
 	return yield(logicalLine{number, split}, err)
 }
 
-// withSource says in an error where it was found, if not on the command line.
+// withSource adds to err where it occurred; from is empty for the command line.
 func withSource(from string, err error) error {
 	var syntax *hostlist.SyntaxError
 	harmless, ok := err.(lenientError)
@@ -163,7 +163,7 @@ func withSource(from string, err error) error {
 	return err
 }
 
-// sortByPrecedence puts what is said in a higher place first.
+// sortByPrecedence sorts options from the highest level to the lowest, in place.
 func sortByPrecedence(given []GivenOption) []GivenOption {
 	slices.SortStableFunc(given, func(a, b GivenOption) int { return cmp.Compare(a.precedence, b.precedence) })
 	return given

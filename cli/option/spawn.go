@@ -9,13 +9,13 @@ import (
 	"remshell/job"
 )
 
-// A Universe is the number of processes that MPI programs are told would fit.
+// A Universe is the value of -usize: the MPI_UNIVERSE_SIZE that programs get.
 type Universe struct {
-	Text string // as it was given, in capitals; empty: it was not
-	Size int    // 0: nothing is told; job.SystemSize: the slots of all hosts
+	Text string // as given, in capitals; empty: not given
+	Size int    // 0: programs get none; job.SystemSize: the slots of all hosts
 }
 
-// Choices are the words that it may be.
+// Choices returns the words that are allowed in place of a number.
 func (Universe) Choices() []string { return []string{"SYSTEM", "INFINITE"} }
 
 func (u *Universe) UnmarshalText(text []byte) error {
@@ -40,8 +40,8 @@ func (u *Universe) UnmarshalText(text []byte) error {
 
 func (u Universe) String() string { return u.Text }
 
-// SpawnHosts are those to which ranks may spawn others: a word, or a list of hosts, one of
-// which may be "any".
+// SpawnHosts is the value of --spawn-hosts, the hosts on which ranks may spawn processes: a word, or a list of
+// hosts. The list may contain "any".
 type SpawnHosts struct {
 	Text  string
 	Word  string // candidates, job or none; empty: a list
@@ -49,7 +49,7 @@ type SpawnHosts struct {
 	Hosts []hostlist.Entry
 }
 
-// Choices are the words that it may be.
+// Choices returns the words that are allowed in place of a list.
 func (SpawnHosts) Choices() []string { return []string{"candidates", "job", "any", "none"} }
 
 func (h *SpawnHosts) UnmarshalText(text []byte) error {

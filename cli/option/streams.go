@@ -21,7 +21,7 @@ func (p *LabelPattern) UnmarshalText(text []byte) error {
 	return err
 }
 
-// FilePattern is that of -outfile-pattern; ":append" may follow.
+// FilePattern is the value of -outfile-pattern and -errfile-pattern; ":append" may follow the name.
 type FilePattern struct {
 	Name   string // empty: not given
 	Append bool
@@ -45,8 +45,8 @@ func (p FilePattern) String() string {
 
 // Ranks is a list of ranks, "0,3-5", or "all".
 type Ranks struct {
-	Text string      // as it was given; empty: it was not
-	List job.RankSet // nil: it was not given
+	Text string      // as given; empty: not given
+	List job.RankSet // nil: not given
 }
 
 func (r *Ranks) UnmarshalText(text []byte) (err error) {
@@ -76,7 +76,7 @@ func parseRanks(text string) (ranks job.RankSet, err error) {
 	return ranks, nil
 }
 
-// rankNumber reads digits and nothing else.
+// rankNumber parses a rank. Only digits are allowed.
 func rankNumber(text string) (int, bool) {
 	n, err := strconv.Atoi(text)
 	return n, err == nil && n <= min(maxNumber, math.MaxInt) && strings.Trim(text, "0123456789") == ""
@@ -84,12 +84,12 @@ func rankNumber(text string) (int, bool) {
 
 // StdinTo is the value of -stdin.
 type StdinTo struct {
-	Text  string      // as it was given; empty: it was not
-	Ranks job.RankSet // who reads; nil: rank 0, empty: nobody
-	File  string      // what is read instead of our standard input; may be empty
+	Text  string      // as given; empty: not given
+	Ranks job.RankSet // ranks that read input; nil: rank 0, empty: none
+	File  string      // read instead of our standard input; may be empty
 }
 
-// Choices are the words that it may be.
+// Choices returns the words that are allowed in place of a list of ranks.
 func (StdinTo) Choices() []string { return []string{"all", "none", "file=NAME"} }
 
 func (s *StdinTo) UnmarshalText(text []byte) error {
@@ -114,9 +114,9 @@ func (s *StdinTo) UnmarshalText(text []byte) error {
 
 func (s StdinTo) String() string { return s.Text }
 
-// Output is a value of --output, in the words of Open MPI 5.
+// Output is the value of one --output option, in the words of Open MPI 5.
 type Output struct {
-	Text           string // as it was given
+	Text           string // as given
 	Tag, Dir, File string
 
 	Timestamp, Merge, NoCopy, Raw, JSON bool
@@ -124,7 +124,7 @@ type Output struct {
 
 func (o Output) String() string { return o.Text }
 
-// Combine is what two values say together: names of the second hold.
+// Combine merges two values. Names in more override those in o.
 func (o Output) Combine(more Output) Output {
 	return Output{
 		Tag: cmp.Or(more.Tag, o.Tag), Dir: cmp.Or(more.Dir, o.Dir), File: cmp.Or(more.File, o.File),
@@ -132,12 +132,12 @@ func (o Output) Combine(more Output) Output {
 	}
 }
 
-// Choices are its words.
+// Choices returns the allowed words.
 func (Output) Choices() []string {
 	return []string{"tag", "tag-detailed", "timestamp", "merge", "raw", "json", "dir=DIR", "file=FILE"}
 }
 
-// Outputs is what all --output say together.
+// Outputs merges all --output options.
 func (j JobOptions) Outputs() (all Output) {
 	for _, more := range j.Output {
 		all = all.Combine(more)
@@ -145,8 +145,7 @@ func (j JobOptions) Outputs() (all Output) {
 	return all
 }
 
-// UnmarshalText reads words with commas between, the last of which may be followed by
-// qualifiers, each after a colon.
+// UnmarshalText parses words separated by commas. Qualifiers, each after a colon, may follow a word.
 func (o *Output) UnmarshalText(text []byte) error {
 	*o = Output{Text: string(text)}
 	if o.Text == "" {

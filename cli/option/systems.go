@@ -8,9 +8,9 @@ import (
 	"remshell/batch"
 )
 
-// This file makes of the rows of the batch systems what options say of them.
+// This file inserts the names of batch systems, from their table in package batch, into options and help.
 
-// withSystems puts words of the batch systems in the place of names in braces.
+// withSystems replaces names in braces by words of the batch systems.
 func withSystems(text string) string {
 	if !strings.Contains(text, "{") {
 		return text
@@ -31,12 +31,12 @@ var systemWords = sync.OnceValue(func() *strings.Replacer {
 		"{systems}", strings.Join(systems, ","), // words of -rmk
 		"{titles}", strings.Join(titles, ", "),
 		"{launchers}", strings.Join(launchers, ","), // words of -launcher
-		"{groups}", strings.Join(groups, " or "), // whose jobs --het-group is for
+		"{groups}", strings.Join(groups, " or "), // systems with --het-group
 		"{identities}", strings.Join(compatSystems(), ", "), // words of --env-compat
 	)
 })
 
-// compatSystems lists the systems whose variables --env-compat sets.
+// compatSystems returns the systems whose variables --env-compat can set.
 func compatSystems() (names []string) {
 	for _, s := range batch.Systems {
 		if s.Identity != (batch.Identity{}) {
@@ -46,7 +46,8 @@ func compatSystems() (names []string) {
 	return names
 }
 
-// launcherInsteadOf is the word of -launcher to use in the place of a program that gives what it starts no input; empty: it is no such program.
+// launcherInsteadOf returns the value of -launcher to use instead of a program that passes no standard input on.
+// It is empty for other programs.
 func launcherInsteadOf(program string) string {
 	for _, s := range batch.Systems {
 		switch {
@@ -60,7 +61,8 @@ func launcherInsteadOf(program string) string {
 	return ""
 }
 
-// launcherForComponent is the word of -launcher for a component of Open MPI's that starts daemons; empty: there is none.
+// launcherForComponent returns the value of -launcher for a component of Open MPI that starts daemons (plm);
+// empty: there is none.
 func launcherForComponent(plm string) string {
 	for _, s := range batch.Systems {
 		if s.OpenMPI != "" && s.OpenMPI == plm {

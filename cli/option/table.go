@@ -1,14 +1,14 @@
 /*
-Package option reads a command line: it has the table of options, its grammar, its values,
-and what is made of it (help, the manual page, completions, the manual's reference).
+Package option parses the command line. It has the table of options, the grammar, the types of
+values, and generates help, the manual page, completions and doc/options.md from the table.
 
-	args --split--> sections --scan--> options as given, each decoded
-	                                              |
-	-configfile, variables, user's configuration -+--> inherit --> Line
+	args --split--> app contexts --scan--> options as given, each decoded
+	                                                  |
+	-configfile, variables, user's configuration -----+--> inherit --> Line
 
-It is pure: what it knows of the world are Sources, and the numbers of signals. Whoever calls
-it reads a Line, and never the words of it. Another personality of the program is another
-Table and another function that makes a Line of what was given.
+The package is pure: its only inputs are the arguments, Sources and the signal numbers. Callers use
+the Line and never look at the arguments. Each front end of the program (mpiexec, aprun) is a Table
+and a function that makes a Line.
 */
 package option
 
@@ -24,16 +24,16 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Scope says how far an option reaches.
+// Scope is the part of a command line in which an option takes effect.
 type Scope int
 
 const (
-	PerApp    Scope = iota // S: its section
-	Inherited              // F: the first section's is everybody's default
-	PerJob                 // J: the job, wherever it stands
+	PerApp    Scope = iota // S: its app context
+	Inherited              // F: its app context; from the first one, the others inherit it
+	PerJob                 // J: the whole job, wherever it is given
 )
 
-// topicOf finds the heading that -help TOPIC means.
+// topicOf returns the heading of help whose first word is word, in any case.
 func (t *Table) topicOf(word string) (topic string, ok bool) {
 	for _, topic := range t.topics {
 		if first, _, _ := strings.Cut(topic, " "); strings.EqualFold(first, word) {
@@ -43,8 +43,8 @@ func (t *Table) topicOf(word string) (topic string, ok bool) {
 	return "", false
 }
 
-// byTopic lists all options under their topics: one without a topic stands under that of
-// the option before it, unless it names another.
+// byTopic returns all options by heading. An option without a topic belongs to its tag "under" or, without one, to
+// the heading of the option before it.
 func (t *Table) byTopic() map[string][]*Option {
 	under := make(map[string][]*Option, len(t.topics))
 	topic := ""
@@ -56,15 +56,15 @@ func (t *Table) byTopic() map[string][]*Option {
 	return under
 }
 
-// concernsRun reports whether an option says how a program is to be run. Others tell something, or say which cluster it is and how
-// hosts are reached.
+// concernsRun reports whether the option describes how a program runs. Options that only report something, name
+// the cluster, or say how hosts are reached do not.
 func (o *Option) concernsRun() bool {
 	if slices.Contains([]string{"cluster", "ledger", "exclude", "localhost", "rmk", "batch-option", "allow-outside", "separator"}, o.Name) {
 		return false
 	}
 	for topic, options := range o.table.byTopic() {
 		if slices.Contains(options, o) {
-			return topic != "Telling" && topic != "Reaching hosts"
+			return topic != "Reports and queries" && topic != "Reaching hosts"
 		}
 	}
 	return false
@@ -72,48 +72,48 @@ func (o *Option) concernsRun() bool {
 
 // An Option is one row of the table.
 type Option struct {
-	Name           string // canonical: lower case unless one letter, no dashes
-	Dashed         string // as we write it: "-host", "--fanout"
+	Name           string // canonical: no dashes, lower case unless it is one letter
+	Dashed         string // canonical, with dashes: "-host", "--fanout"
 	OtherSpellings []Spelling
-	Arg            string // "": a switch
+	Arg            string // empty for a switch
 	Words          []string
 	Scope          Scope
 
 	table            *Table
 	valueForm        string   // "", "none", "pair", "attached", "any"
-	readVariables    []string // variables that are read where they are used
-	rivalGroup       string   // what it says, if others may say it too
-	query            string   // "", "yes", "hosts", "job"
-	foreignVariables string   // variables of other launchers, between blanks
+	readVariables    []string // variables that another package reads
+	rivalGroup       string   // group of alternative options; empty: none
+	query            string   // "", "yes", "hosts", "job": the tag asks
+	foreignVariables string   // variables of other launchers, separated by blanks
 	mcaParameters    []string // parameters of Open MPI's launcher
 	impliedValue     string
 	minimum          int
 	zeroAllowed      bool
-	accumulates      bool // accumulates (CLI-8)
+	accumulates      bool // each occurrence adds to a list (CLI-8)
 	lastWins         bool
-	addsUp           bool // what several places say adds up
+	addsUp           bool // values of several levels add up
 	field            reflect.StructField
 }
 
-// What only help and messages need is read when they do.
+// These read the tag when they are called, since only help and messages need them.
 
 func (o *Option) Topic() string    { return o.field.Tag.Get("topic") }
 func (o *Option) Help() string     { return withSystems(o.field.Tag.Get("help")) }
 func (o *Option) LongHelp() string { return withSystems(o.table.texts()[o.Dashed]) }
 func (o *Option) Hint() string     { return o.field.Tag.Get("hint") }
 
-// Default is what holds if nobody says anything; empty: nothing.
+// Default returns the built-in value; empty: there is none.
 func (o *Option) Default() string { return o.field.Tag.Get("default") }
 
-// A Spelling is another way to write an option.
+// A Spelling is an alternative name of an option.
 type Spelling struct {
 	Dashed string
-	Preset bool   // the value is fixed and none may be given
-	Value  string // if Preset
-	Form   string // what a value comes to that is given, in the place of the %; empty: to itself
+	Preset bool   // the spelling fixes the value, so none may be given
+	Value  string // the fixed value if Preset
+	Form   string // template of the value, in which % is replaced by the given text; empty: the text itself
 }
 
-// argument is how help writes the value that the spelling takes.
+// argument returns the value placeholder that help prints behind the spelling.
 func (s Spelling) argument() string {
 	if s.Form == "" {
 		return ""
@@ -121,7 +121,7 @@ func (s Spelling) argument() string {
 	return " VALUE"
 }
 
-// value is what a text that is given with this spelling comes to.
+// value returns the option's value for text given with this spelling.
 func (s Spelling) value(text string) string {
 	if s.Form == "" {
 		return text
@@ -129,29 +129,28 @@ func (s Spelling) value(text string) string {
 	return strings.Replace(s.Form, "%", text, 1)
 }
 
-// A Table is the options of a personality of this program, by any spelling, and what makes
-// a Line of those that are given: personalities differ in both, and nothing behind the Line
-// knows which one it was.
+// A Table is the set of options of one front end of the program, and the function that makes a Line of them. Code
+// that uses the Line does not depend on the front end.
 type Table struct {
-	name     string   // as the user calls it
-	topics   []string // the headings of help, in its order; -help calls them by their first words
+	name     string   // of the front end, as the user types it
+	topics   []string // headings of help, in order; -help TOPIC takes their first words
 	refusals []refusal
-	makeLine func(t *Table, sections []scannedApp, from Sources) (Line, error)
+	makeLine func(t *Table, apps []scannedApp, from Sources) (Line, error)
 
 	options []*Option
 	names   map[string]namedOption
-	texts   func() map[string]string // by the option as we write it
+	texts   func() map[string]string // longer help, by canonical spelling with dashes
 	mappers *kong.Registry
 }
 
-// namedOption is what a normalized name stands for.
+// A namedOption is the entry of one normalized name in the table.
 type namedOption struct {
 	*Option
 	Spelling
-	global bool // the name is that of the global form: -gwdir
+	global bool // the name is the global form: -gwdir
 }
 
-// newTable is a table without options; texts say more of them than their lines of help.
+// newTable returns a table without options. texts holds their longer help, as parseParagraphs reads it.
 func newTable(name, texts string) *Table {
 	return &Table{
 		name: name, mappers: newMappers(), names: make(map[string]namedOption, 256),
@@ -159,7 +158,8 @@ func newTable(name, texts string) *Table {
 	}
 }
 
-// addOptions reads a struct of options: reflection once in a run, some 60 µs for all of mpiexec's.
+// addOptions adds one option for each field of the struct type of. Reflection takes some 60 µs for all of
+// mpiexec's, once per run.
 func (t *Table) addOptions(of reflect.Type, scope Scope) {
 	for i := range of.NumField() {
 		o := optionOf(of.Field(i), scope)
@@ -172,7 +172,7 @@ func (t *Table) addOptions(of reflect.Type, scope Scope) {
 	}
 }
 
-// parseParagraphs reads texts: a name on a line of its own, and below it, indented, what it means.
+// parseParagraphs reads longer help: a name on a line of its own, then indented lines of text.
 func parseParagraphs(text string) map[string]string {
 	found := make(map[string]string)
 	name := ""
@@ -189,8 +189,8 @@ func parseParagraphs(text string) map[string]string {
 	return found
 }
 
-// rivals lists the options that say the same thing as one, in different words. One of them
-// hides the others of lower levels; on one level they may contradict one another.
+// rivals returns the other options of the same group of alternatives. One of them hides the others of lower
+// levels; on one level they may conflict.
 func (o *Option) rivals() (rivals []*Option) {
 	for _, other := range o.table.options {
 		if o.rivalGroup != "" && other.rivalGroup == o.rivalGroup && other != o {
@@ -253,9 +253,8 @@ func optionOf(f reflect.StructField, scope Scope) *Option {
 	return o
 }
 
-// tagPairs yields the key:"value" pairs of a tag in one pass. StructTag.Get would
-// go through the whole help text for each key that is not there. Our tags have
-// no escapes in them; a test sees to that.
+// tagPairs yields the key:"value" pairs of a tag in one pass. StructTag.Get would scan the whole help text for
+// each key that is missing. Our tags have no escapes; a test checks that.
 func tagPairs(tag reflect.StructTag) iter.Seq2[string, string] {
 	return func(yield func(key, value string) bool) {
 		rest := string(tag)
@@ -273,8 +272,8 @@ func tagPairs(tag reflect.StructTag) iter.Seq2[string, string] {
 	}
 }
 
-// normalize makes spellings comparable: no dashes in front, and, from two
-// letters on, lower case with "-" for "_" (CLI-3).
+// normalize returns a spelling without leading dashes. Names of two letters and more are in lower case, with "-"
+// for "_" (CLI-3).
 func normalize(dashed string) string {
 	name := strings.TrimPrefix(strings.TrimPrefix(dashed, "-"), "-")
 	if len(name) < 2 {
@@ -283,15 +282,17 @@ func normalize(dashed string) string {
 	return strings.ReplaceAll(strings.ToLower(name), "_", "-")
 }
 
-// lookUp looks a word such as "-np" or "--hostFile" up.
-func (t *Table) lookUp(dashed string) (namedOption, bool) {
+// findSpelling finds an option by a word with its dashes, such as "-np" or "--hostFile". Some options of other launchers
+// are not found with one dash; see singleDashRefusals.
+func (t *Table) findSpelling(dashed string) (namedOption, bool) {
 	name := normalize(dashed)
-	m, ok := t.lookup(name)
+	m, ok := t.findName(name)
 	return m, ok && strings.HasPrefix(dashed, "-") && (strings.HasPrefix(dashed, "--") || !slices.Contains(singleDashRefusals, name))
 }
 
-// lookup finds a normalized name. One that begins with g and is not in the table is the global form of an option of an app context.
-func (t *Table) lookup(name string) (m namedOption, ok bool) {
+// findName finds a normalized name. A name that begins with g and is not in the table is the global form of an
+// option of an app context.
+func (t *Table) findName(name string) (m namedOption, ok bool) {
 	if m, ok = t.names[name]; ok {
 		return m, true
 	}

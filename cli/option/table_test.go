@@ -7,27 +7,27 @@ import (
 	"testing"
 )
 
-// smallTableOptions is what a personality with two options of its own says of a section.
+// smallTableOptions are the options of an app context in a front end with two options.
 type smallTableOptions struct {
 	Ranks int `name:"-n" also:"--pes" arg:"PES" topic:"All" help:"number of ranks"`
 	Depth int `name:"-d" also:"--cpus-per-pe" arg:"D" topic:"All" help:"CPUs for each rank"`
 }
 
-// A personality is a table and what makes a Line of it: the same words mean something else
-// there, and what comes out is read like a line of mpiexec.
-func TestPersonality(t *testing.T) {
+// A front end is a table and a function that makes a Line. The same words can mean something else in it, and the Line
+// is used like one of mpiexec.
+func TestFrontEnd(t *testing.T) {
 	table := newTable("little", "-d\n  As often as there is work.\n")
 	table.topics = []string{"All"}
 	table.addOptions(reflect.TypeFor[smallTableOptions](), PerApp)
-	table.makeLine = func(_ *Table, sections []scannedApp, _ Sources) (line Line, err error) {
+	table.makeLine = func(_ *Table, apps []scannedApp, _ Sources) (line Line, err error) {
 		var errs []error
-		for i, s := range sections {
+		for i, s := range apps {
 			if errs = append(errs, s.errs...); s.unparsable {
 				continue
 			}
-			var said smallTableOptions
-			setFields(s.given, map[Scope]any{PerApp: &said})
-			line.Apps = append(line.Apps, AppContext{Number: i + 1, AppOptions: AppOptions{N: said.Ranks}, InheritedOptions: InheritedOptions{TPP: strconv.Itoa(said.Depth)}, Program: s.program[0], Args: s.program[1:]})
+			var values smallTableOptions
+			setFields(s.given, map[Scope]any{PerApp: &values})
+			line.Apps = append(line.Apps, AppContext{Number: i + 1, AppOptions: AppOptions{N: values.Ranks}, InheritedOptions: InheritedOptions{TPP: strconv.Itoa(values.Depth)}, Program: s.program[0], Args: s.program[1:]})
 		}
 		return line, errors.Join(errs...)
 	}

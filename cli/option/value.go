@@ -14,10 +14,10 @@ import (
 	"remshell/limits"
 )
 
-// maxNumber bounds all counts; 16 million ranks are more than anybody has.
+// maxNumber bounds all counts. 16 million ranks are more than any machine runs.
 const maxNumber = 1 << 24
 
-// parseNumber reads a decimal number of at most maxNumber (CLI-7).
+// parseNumber parses a decimal number of at most maxNumber (CLI-7).
 func parseNumber(text string) (int, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	switch {
@@ -29,7 +29,7 @@ func parseNumber(text string) (int, error) {
 	return int(n), nil
 }
 
-// atLeast refuses a number that is too small.
+// atLeast returns an error if n is smaller than least.
 func atLeast(least, n int) error {
 	if n < least {
 		return fmt.Errorf("%d is too small; at least %d", n, least)
@@ -37,14 +37,14 @@ func atLeast(least, n int) error {
 	return nil
 }
 
-// isZeroNumber says whether a value is the number zero, however it is written.
+// isZeroNumber reports whether value is the number zero, with any number of digits.
 func isZeroNumber(value string) bool {
 	return value != "" && strings.Trim(value, "0") == ""
 }
 
-// QueueWait is whether to queue, "yes" or "no", or the longest time to.
+// QueueWait is the value of --wait: "yes", "no", or the longest time to wait in the queue.
 type QueueWait struct {
-	Text  string        // as it was given, in small letters; empty: it was not
+	Text  string        // as given, in lower case; empty: not given
 	Limit time.Duration // 0: no limit
 }
 
@@ -68,10 +68,10 @@ type Seconds time.Duration
 
 func (s Seconds) Duration() time.Duration { return time.Duration(s) }
 
-// A PortRange is a range of TCP ports; the zero value: any.
+// A PortRange is a range of TCP ports. The zero value means any port.
 type PortRange struct{ Low, High uint16 }
 
-// UnmarshalText takes LOW:HIGH, as MPICH has it, or LOW-HIGH.
+// UnmarshalText parses LOW:HIGH, as in MPICH, or LOW-HIGH.
 func (r *PortRange) UnmarshalText(text []byte) error {
 	low, high, two := strings.Cut(strings.Replace(string(text), "-", ":", 1), ":")
 	first, err := strconv.ParseUint(low, 10, 16)
@@ -115,7 +115,7 @@ func parseSeconds(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// ShellWords is a text split the way a shell would.
+// ShellWords is text split into words as a shell does.
 type ShellWords []string
 
 func (w *ShellWords) UnmarshalText(text []byte) error {
@@ -127,11 +127,10 @@ func (w *ShellWords) UnmarshalText(text []byte) error {
 	return err
 }
 
-// shellSplit cuts text at blanks. Quotes of both kinds and backslashes mean
-// what they mean in sh; nothing is expanded.
+// shellSplit splits text at blanks. Quotes and backslashes work as in sh; nothing is expanded.
 func shellSplit(text string) ([]string, error) { return splitWords(text, false) }
 
-// splitWords cuts text like shellSplit; with comments, what follows a # at the start of a word is none.
+// splitWords splits text like shellSplit. With comments, a # at the start of a word ends the text.
 func splitWords(text string, comments bool) ([]string, error) {
 	var words []string
 	var word strings.Builder
@@ -175,10 +174,10 @@ func splitWords(text string, comments bool) ([]string, error) {
 	return words, nil
 }
 
-// An EnvVar is a variable to set, or to take from our own environment.
+// An EnvVar is a variable to set for the ranks, or to pass on from mpiexec's environment.
 type EnvVar struct {
 	Name, Value string
-	Inherited   bool // no value was given: take the one we have; Name may end in "*"
+	Inherited   bool // no value was given: pass on mpiexec's; Name may end in "*"
 }
 
 func (v *EnvVar) UnmarshalText(text []byte) error {
@@ -194,10 +193,10 @@ func (v *EnvVar) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// EnvImport says which variables of our own environment are taken along.
+// EnvImport is the list of variables to pass on from mpiexec's environment.
 type EnvImport struct {
 	Given bool
-	Names []string // "PRE_*" stands for several, "*" for all; none: nothing is taken
+	Names []string // "PRE_*" is a prefix, "*" means all; empty: none is passed on
 }
 
 func (e *EnvImport) UnmarshalText(text []byte) error {
@@ -214,15 +213,15 @@ func (e *EnvImport) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// A DisplayList names some of what can be told before the start, with commas between.
+// A DisplayList is the value of --display: words of displayWords.
 type DisplayList []string
 
-// Displays reports whether --display has one of some words.
+// Displays reports whether --display has one of words.
 func (j JobOptions) Displays(words ...string) bool {
 	return slices.ContainsFunc(slices.Concat(j.Display...), func(word string) bool { return slices.Contains(words, word) })
 }
 
-// Choices are its words.
+// Choices returns the allowed words.
 func (DisplayList) Choices() []string { return displayWords }
 
 func (p *DisplayList) UnmarshalText(text []byte) error {
@@ -235,10 +234,10 @@ func (p *DisplayList) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// displayWords are their words. Open MPI also says alloc, and bind for --report-bindings.
+// displayWords are the words of --display. Open MPI also has alloc for allocation, and bind for --report-bindings.
 var displayWords = []string{"map", "map-devel", "topo", "allocation", "alloc", "bind"}
 
-// A HostExpr is what one -host names.
+// A HostExpr is the value of one -host option.
 type HostExpr []hostlist.Entry
 
 func (h *HostExpr) UnmarshalText(text []byte) error {
@@ -247,7 +246,7 @@ func (h *HostExpr) UnmarshalText(text []byte) error {
 	return err
 }
 
-// HostNames are hosts of which nothing but their names is said.
+// HostNames is a list of host names without slots or users.
 type HostNames []string
 
 func (h *HostNames) UnmarshalText(text []byte) error {
@@ -256,7 +255,7 @@ func (h *HostNames) UnmarshalText(text []byte) error {
 	return err
 }
 
-// An SSHOption is KEY=VALUE of --ssh-option, as -o of ssh has it.
+// An SSHOption is the KEY=VALUE of --ssh-option, as with -o of ssh.
 type SSHOption string
 
 func (o *SSHOption) UnmarshalText(text []byte) error {
@@ -270,7 +269,7 @@ func (o *SSHOption) UnmarshalText(text []byte) error {
 
 const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
-// A GPUCount is a number of GPUs as job.RankNeeds has it: 0 is not given.
+// A GPUCount is a number of GPUs for each rank. As in job.RankNeeds, 0 means not given, and job.NoGPUs means none.
 type GPUCount int
 
 func (c *GPUCount) UnmarshalText(text []byte) error {
@@ -286,9 +285,9 @@ func (c *GPUCount) UnmarshalText(text []byte) error {
 
 func (c GPUCount) String() string { return strconv.Itoa(max(0, int(c))) }
 
-// A LimitList is what one --limit says.
+// A LimitList is the value of one --limit option.
 type LimitList struct {
-	Text   string // as it was given
+	Text   string // as given
 	Bounds limits.Map
 }
 
@@ -300,13 +299,13 @@ func (l *LimitList) UnmarshalText(text []byte) (err error) {
 
 func (l LimitList) String() string { return l.Text }
 
-// RestartCount is how often a job is started again: a number, "always" or "no".
+// RestartCount is the value of --restart: how often a job is started again, "always" or "no".
 type RestartCount struct {
-	Text  string // as it was given; empty: it was not
-	Count int    // job.UnlimitedRestarts: as often as it takes
+	Text  string // as given, in lower case; empty: not given
+	Count int    // job.UnlimitedRestarts for "always"
 }
 
-// Choices are the words that it may be.
+// Choices returns the words that are allowed in place of a number.
 func (RestartCount) Choices() []string { return []string{"always", "no"} }
 
 func (r *RestartCount) UnmarshalText(text []byte) (err error) {
@@ -325,14 +324,15 @@ func (r *RestartCount) UnmarshalText(text []byte) (err error) {
 
 func (r RestartCount) String() string { return r.Text }
 
-// RestartEnds are the ends of a job after which it is started again: "node,code:85,100-110".
+// RestartEnds is the value of --restart-on: the ends of a job after which it is started again, such as
+// "node,code:85,100-110".
 type RestartEnds struct {
 	Text  string
 	Kinds []job.EndKind
-	Codes []int // with code; nil: all but 0
+	Codes []int // exit codes for the kind code; nil: all but 0
 }
 
-// Choices are its words.
+// Choices returns the allowed words.
 func (RestartEnds) Choices() []string {
 	words := []string{"any"}
 	for _, kind := range job.EndKinds {
@@ -341,7 +341,7 @@ func (RestartEnds) Choices() []string {
 	return words
 }
 
-// UnmarshalText reads a list. A number belongs to the code: before it.
+// UnmarshalText parses a list. A number belongs to the word code: before it.
 func (r *RestartEnds) UnmarshalText(text []byte) error {
 	*r = RestartEnds{Text: string(text)}
 	numbers := false
@@ -371,7 +371,7 @@ func (r *RestartEnds) UnmarshalText(text []byte) error {
 
 func (r RestartEnds) String() string { return r.Text }
 
-// exitCodes reads a number or a range of codes, from 1 to 255.
+// exitCodes parses an exit code or a range of them, from 1 to 255.
 func exitCodes(text string) (codes []int, err error) {
 	first, last, isRange := strings.Cut(text, "-")
 	if !isRange {
@@ -388,9 +388,10 @@ func exitCodes(text string) (codes []int, err error) {
 	return codes, nil
 }
 
-// RestartFence is how long a restart waits at most for what may live on nodes that were lost, or "no".
+// RestartFence is the value of --restart-fence. It is "no", or the longest time that a restart waits for processes
+// which may still run on lost nodes.
 type RestartFence struct {
-	Text  string // as it was given; empty: it was not
+	Text  string // as given, in lower case; empty: not given
 	Limit time.Duration
 }
 

@@ -13,34 +13,33 @@ import (
 	"remshell/usererr"
 )
 
-// This file reads options from the environment: every long option as MPIEXEC_NAME, and
-// the variables of other launchers that the table lists (cli.md section 3). Those that
-// package psi and others read themselves stand in elsewhere.
+// This file reads options from the environment: each long option as MPIEXEC_NAME, and the variables of other
+// launchers in the table (cli.md section 3). Variables with the tag "read" are read by package psi and others.
 
-// defaultOptions are what is said beside the command line and its files.
+// defaultOptions are the options given by the environment and by the user's configuration.
 type defaultOptions struct {
 	given    []GivenOption
 	errs     []error
 	warnings []string
 
 	*Table
-	decided         map[string]bool // options of which a higher place has spoken
-	unusedVariables []string        // variables of other launchers that have no equivalent
+	decided         map[string]bool // options that a higher level has given
+	unusedVariables []string        // variables of other launchers without an equivalent
 }
 
-// nonOptionVariables are variables of ours that are no options.
+// nonOptionVariables are our variables that set no option.
 var nonOptionVariables = []string{"MPIEXEC_CONFIG", "MPIEXEC_ERROR_CODE", "MPIEXEC_TEST_MAIN"}
 
-// readDefaults reads what the environment and the user's configuration say that the sections
-// do not.
-func (t *Table) readDefaults(sections []scannedApp, from Sources) defaultOptions {
+// readDefaults reads the options of the environment and of the user's configuration that the app contexts do not
+// give.
+func (t *Table) readDefaults(apps []scannedApp, from Sources) defaultOptions {
 	b := defaultOptions{Table: t}
 	if from.Environ == nil {
 		return b
 	}
-	b.decided = decidedOptions(sections)
+	b.decided = decidedOptions(apps)
 	own, peers := variables(from.Environ)
-	b.noteReadElsewhere(peers, "nodes") // the first of the lists of hosts (cli.md section 3)
+	b.noteReadElsewhere(peers, "nodes") // it takes precedence over other lists of hosts (cli.md section 3)
 	b.readOwn(own)
 	if len(peers) > 0 {
 		b.readForeign(peers)
@@ -53,28 +52,28 @@ func (t *Table) readDefaults(sections []scannedApp, from Sources) defaultOptions
 	return b
 }
 
-// decidedOptions lists the options of which nothing more need be read, as every section has them
-// or a rival of them.
-func decidedOptions(sections []scannedApp) map[string]bool {
-	said := make(map[string]bool)
-	for i, s := range sections {
+// decidedOptions returns the options that lower levels need not be read for: all app contexts give them or an
+// alternative.
+func decidedOptions(apps []scannedApp) map[string]bool {
+	decided := make(map[string]bool)
+	for i, s := range apps {
 		for _, g := range s.given {
 			if g.Scope != PerJob && i > 0 {
-				continue // the others may want it
+				continue // other app contexts may lack it
 			}
-			if g.Scope != PerApp || len(sections) == 1 {
-				said[g.Name] = !g.addsUp
+			if g.Scope != PerApp || len(apps) == 1 {
+				decided[g.Name] = !g.addsUp
 			}
 			for _, rival := range g.rivals() {
-				said[rival.Name] = said[rival.Name] || said[g.Name]
+				decided[rival.Name] = decided[rival.Name] || decided[g.Name]
 			}
 		}
 	}
-	return said
+	return decided
 }
 
-// reportUnusedVariables reports variables of other launchers that would change where or how ranks run, and for which there is
-// no option.
+// reportUnusedVariables warns of variables of other launchers that have no equivalent option and would change
+// where or how ranks run.
 func (b *defaultOptions) reportUnusedVariables(peers []variable) {
 	for _, v := range peers {
 		switch key := parameterKey(v.name); {
@@ -82,7 +81,7 @@ func (b *defaultOptions) reportUnusedVariables(peers []variable) {
 			if _, known := b.optionForParameter(key); known || !affectsRanks(key) {
 				continue
 			}
-		case strings.HasPrefix(v.name, "I_MPI_PIN_RESPECT_"): // we always do
+		case strings.HasPrefix(v.name, "I_MPI_PIN_RESPECT_"): // always true here
 			if on, _ := parseSwitch(v.value); on {
 				continue
 			}
@@ -98,11 +97,11 @@ func (b *defaultOptions) reportUnusedVariables(peers []variable) {
 	}
 }
 
-// A variable is one of the environment that may mean an option.
+// A variable is an environment variable that may set an option.
 type variable struct{ name, value string }
 
-// variables finds those of ours and of other launchers, the last of each name. In a rank the parameters of Open MPI are
-// those of its own launcher.
+// variables returns our variables and those of other launchers, in the order of environ. Inside a rank, Open MPI's
+// parameters were set by its launcher and are left out.
 func variables(environ []string) (own, peers []variable) {
 	var parameters []variable
 	inside := false
@@ -134,6 +133,7 @@ func variables(environ []string) (own, peers []variable) {
 	return own, peers
 }
 
+// noteReadElsewhere marks option as decided if one of the defined variables is read by another package.
 func (b *defaultOptions) noteReadElsewhere(defined []variable, option string) {
 	for _, v := range defined {
 		if slices.Contains(b.names[option].readVariables, v.name) {
@@ -142,7 +142,7 @@ func (b *defaultOptions) noteReadElsewhere(defined []variable, option string) {
 	}
 }
 
-// markDecided notes that what lower places say of an option does not count.
+// markDecided makes lower levels ignore an option and its alternatives.
 func (b *defaultOptions) markDecided(option string) {
 	b.decided[option] = true
 	for _, rival := range b.names[option].rivals() {
@@ -150,18 +150,18 @@ func (b *defaultOptions) markDecided(option string) {
 	}
 }
 
-// readOwn reads MPIEXEC_NAME.
+// readOwn reads the variables MPIEXEC_NAME.
 func (b *defaultOptions) readOwn(own []variable) {
 	var read []string
 	inside := slices.ContainsFunc(own, func(v variable) bool { return v.name == "MPIEXEC_JOBID" })
 	for _, v := range own {
 		name := strings.TrimPrefix(v.name, "MPIEXEC_")
-		m, known := b.lookup(normalize(name))
+		m, known := b.findName(normalize(name))
 		switch {
 		case len(name) < 2 || name != strings.ToUpper(name) || b.isForeign(v.name):
-		case slices.Contains(format.RankVariables, v.name): // what a rank is told of itself
+		case slices.Contains(format.RankVariables, v.name): // set by us in the environment of ranks
 			if known && !inside && v.value != "" {
-				b.warnings = append(b.warnings, fmt.Sprintf("%s tells a rank about itself, and is no option; ignored; for the option use %s", v.name, ownVariable(m.Option)))
+				b.warnings = append(b.warnings, fmt.Sprintf("%s is set for ranks and is no option; ignored; for the option use %s", v.name, ownVariable(m.Option)))
 			}
 		case inside && slices.Contains(format.JobVariables, v.name):
 		case !known && RemovedError(normalize(name)) != nil:
@@ -181,12 +181,13 @@ func (b *defaultOptions) readOwn(own []variable) {
 	}
 }
 
-// isForeign reports whether another launcher's variable has this name.
+// isForeign reports whether the option table lists name as a variable of another launcher.
 func (b *defaultOptions) isForeign(name string) bool {
 	return slices.ContainsFunc(b.options, func(o *Option) bool { return slices.Contains(strings.Fields(o.foreignVariables), name) })
 }
 
-// readForeign reads the variables of other launchers: of each option the first, or all if they add up.
+// readForeign reads the variables of other launchers: for each option the first one that is set, or all if they
+// add up.
 func (b *defaultOptions) readForeign(peers []variable) {
 	for _, o := range b.options {
 		if o.foreignVariables == "" && o.mcaParameters == nil || o.foreignVariables == "-" || b.decided[o.Name] && !o.addsUp {
@@ -205,7 +206,7 @@ func (b *defaultOptions) readForeign(peers []variable) {
 			case err != nil:
 				b.errs = append(b.errs, err)
 			case text == "" && (parameterKey(name) != "" || strings.HasPrefix(name, "I_MPI_PIN")):
-				continue // it says nothing, and others may
+				continue // no setting; look at the next variable
 			}
 			b.takeVariable(namedOption{Option: o, Spelling: Spelling{Dashed: o.Dashed}}, peers[i], text)
 			b.markDecided(o.Name)
@@ -216,7 +217,7 @@ func (b *defaultOptions) readForeign(peers []variable) {
 	}
 }
 
-// foreignNames lists the variables of other launchers that mean the option, the first that is there first.
+// foreignNames returns the variables of other launchers for the option, in order of precedence.
 func (o *Option) foreignNames() []string {
 	names := strings.Fields(o.foreignVariables)
 	for _, key := range o.mcaParameters {
@@ -227,8 +228,7 @@ func (o *Option) foreignNames() []string {
 	return names
 }
 
-// translateValue is the value of another launcher's variable as the option has it; empty if
-// it says nothing.
+// translateValue converts the value of another launcher's variable to one of the option; empty: it sets nothing.
 func translateValue(v variable) (string, error) {
 	if key := parameterKey(v.name); key != "" {
 		return parameterValue(key, v.value)
@@ -242,7 +242,7 @@ func translateValue(v variable) (string, error) {
 			return word, nil
 		}
 		return "", &usererr.Error{Text: fmt.Sprintf("HYDRA_ENV: %q is not one of all, none", v.value)}
-	case "HYDRA_LAUNCHER_AUTOFORK": // ours switches it off
+	case "HYDRA_LAUNCHER_AUTOFORK": // our option is the negation
 		if on, known := parseSwitch(v.value); known {
 			return strconv.Itoa(map[bool]int{true: 0, false: 1}[on]), nil
 		}
@@ -258,11 +258,10 @@ func translateValue(v variable) (string, error) {
 	return v.value, nil
 }
 
-// emptyValue is the value that is empty on purpose.
+// emptyValue marks a value that is empty on purpose.
 const emptyValue = "\x00"
 
-// takeVariable keeps an option that a variable gives, or what is wrong with it. An empty
-// variable gives none.
+// takeVariable keeps the option that a variable sets, or records an error. An empty variable sets nothing.
 func (b *defaultOptions) takeVariable(m namedOption, v variable, text string) {
 	if text == "" {
 		return
@@ -295,13 +294,13 @@ func (b *defaultOptions) takeVariable(m namedOption, v variable, text string) {
 	b.keepOption(g)
 }
 
-// keepOption reads a value and keeps it.
+// keepOption decodes an option's value and keeps the option.
 func (b *defaultOptions) keepOption(g GivenOption) {
-	g, there, note := b.translateParameter(g)
+	g, kept, note := b.translateParameter(g)
 	if note != "" {
 		b.warnings = append(b.warnings, note)
 	}
-	if !there {
+	if !kept {
 		return
 	}
 	var err error
@@ -321,8 +320,7 @@ func (b *defaultOptions) keepOption(g GivenOption) {
 	}
 }
 
-// switchValue reads the value of a switch: 1 and 0, yes and no, on and off, or one of its
-// words.
+// switchValue parses the value of a switch: 1 and 0, yes and no, on and off, or one of its words.
 func (m namedOption) switchValue(text string) (value string, on bool) {
 	of, known := parseSwitch(text)
 	switch {
@@ -338,7 +336,7 @@ func (m namedOption) switchValue(text string) (value string, on bool) {
 	return m.impliedValue, of
 }
 
-// parseSwitch reads a word for on or off.
+// parseSwitch parses a word for on or off. known is false for any other word.
 func parseSwitch(text string) (on, known bool) {
 	switch strings.ToLower(text) {
 	case "1", "yes", "y", "true", "on", "enable":
