@@ -65,7 +65,7 @@ func TestSilentPendingConnIsClosed(t *testing.T) {
 		d.ExpectRank(pmiserver.New(pmiserver.Info{Name: "k0", Size: 1, Ranks: []int{0}}, nil), 0)
 		rank, served := connectNew(d)
 		c := pmitest.NewClient(rank)
-		if lines, err := c.Acknowledge(7); err != nil || lines != (pmitest.Place{Rank: 0, Size: 1}) {
+		if lines, err := c.Acknowledge(7); err != nil || lines != (pmitest.RankAndSize{Rank: 0, Size: 1}) {
 			t.Fatal(lines, err)
 		}
 		began := time.Now()

@@ -5,9 +5,9 @@ import "remshell/pmiserver/client"
 
 // The client of package client.
 type (
-	Client  = client.Client
-	Place   = client.RankAndSize
-	Program = client.Program
+	Client      = client.Client
+	RankAndSize = client.RankAndSize
+	Program     = client.Program
 )
 
 // NewClient returns a client that has sent nothing yet.

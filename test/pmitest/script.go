@@ -52,7 +52,7 @@ func RunScript(script string, getenv func(string) string, out io.Writer) error {
 }
 
 type scriptRun struct {
-	Place
+	RankAndSize
 	c         *Client
 	conn      io.ReadWriter
 	getenv    func(string) string
@@ -79,7 +79,7 @@ func (t *scriptRun) connect() (err error) {
 		return err
 	}
 	t.conn, t.c = conn, NewClient(conn)
-	t.Place, err = t.c.Acknowledge(id)
+	t.RankAndSize, err = t.c.Acknowledge(id)
 	return err
 }
 
