@@ -13,7 +13,7 @@ var (
 	errNoCommand  = errors.New("not a PMI command")
 	errLength     = errors.New("not the length of a PMI-2 message")
 	errLongLine   = errors.New("a command of more than 64 KiB")
-	errNotReading = errors.New("many requests, and nobody reads the answers")
+	errNotReading = errors.New("many requests, and the client does not read the replies")
 )
 
 // A messageReader splits the bytes from a client into messages. Reads may split and merge messages in

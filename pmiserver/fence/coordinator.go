@@ -40,7 +40,7 @@ type group struct {
 	leftRanks map[int][]int // by node
 }
 
-// A fence is a fence that some nodes have joined.
+// A fence is an open fence: some of its nodes have joined it.
 type fence struct {
 	parts       []part
 	nodes       []int
@@ -158,7 +158,7 @@ func (h *Coordinator) completeFence(id ID, f *fence) (*Completed, error) {
 // GiveUp ends a fence before all nodes have joined, because a member's time limit passed on node. If
 // joined is false, the node will not join any more, and counts as joined. GiveUp returns the nodes to
 // notify. It returns none if they were notified before, or the fence is complete. Each notified node
-// that has not joined must call GiveUp as well. An error means that the fence cannot exist any more.
+// that has not joined must call GiveUp as well. An error means that there is no such fence any more.
 func (h *Coordinator) GiveUp(node int, id ID, joined bool) (notify []int, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -220,7 +220,7 @@ func (h *Coordinator) countBytes(id ID, f *fence, more int) error {
 		more += f.overheadBytes(id)
 	}
 	if h.heldBytes+more > maxOpenBytes {
-		return fmt.Errorf("fences at which somebody waits take more than %d MiB", maxOpenBytes>>20)
+		return fmt.Errorf("open fences take more than %d MiB", maxOpenBytes>>20)
 	}
 	h.heldBytes += more
 	h.open[id] = f
@@ -296,9 +296,9 @@ func (f *fence) joinNode(node int, blob []byte) error {
 	i, member := f.index[node]
 	switch {
 	case !member:
-		return fmt.Errorf("node %d is none of the group", node)
+		return fmt.Errorf("node %d has no member of it", node)
 	case f.joined[i]:
-		return fmt.Errorf("node %d came twice", node)
+		return fmt.Errorf("node %d joined twice", node)
 	}
 	f.joined[i] = true
 	f.joinedCount++
@@ -308,7 +308,7 @@ func (f *fence) joinNode(node int, blob []byte) error {
 	f.blobs[i] = blob
 	f.bytes += len(blob)
 	if f.bytes > maxFenceBytes {
-		return fmt.Errorf("the ranks have put %d MiB since the one before, and %d are too much", f.bytes>>20, maxFenceBytes>>20)
+		return fmt.Errorf("the ranks have put %d MiB since the last fence; the limit is %d MiB", f.bytes>>20, maxFenceBytes>>20)
 	}
 	return nil
 }

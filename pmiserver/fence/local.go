@@ -27,7 +27,7 @@ type Exchanger interface {
 }
 
 // ErrGivenUp is returned by Exchange when the fence was given up.
-var ErrGivenUp = errors.New("the time of a fence is over")
+var ErrGivenUp = errors.New("the fence was given up")
 
 // A Local is the part of a fence on one node: the members there enter it, for one fence after the
 // other. Set the fields before the first Enter. The methods may be called from any goroutine. Their
@@ -43,8 +43,8 @@ type Local struct {
 	Decode func(all [][]byte) (show func(), err error)
 
 	// If GiveUpStuck is true, a fence that a member can no longer enter is given up. After a call of
-	// Broken the waiting members are released as late, and may enter the next fence. Otherwise they
-	// wait for ever.
+	// Broken the waiting members are released with late true, and may enter the next fence. Otherwise
+	// they wait for ever.
 	GiveUpStuck bool
 
 	// Broken is called once, when a fence can never complete. err is a *StuckError, or the reason why
@@ -120,7 +120,7 @@ func (l *Local) NextNumber(rank int) int {
 }
 
 // GiveUp ends the fence of that number before all members have entered. It releases the waiting
-// members as late; members that enter later are released as late at once. If all local members have
+// members with late true; members that enter later are released so at once. If all local members have
 // entered, the other nodes decide. If the fence has completed already, GiveUp does nothing.
 func (l *Local) GiveUp(number int) {
 	l.mu.Lock()

@@ -10,7 +10,7 @@ import (
 type StuckError struct {
 	Waiting  []Rank
 	Gone     []Rank
-	Released bool // the waiting ranks are released as late, and the job goes on (Local.GiveUpStuck)
+	Released bool // the fence is given up, and the job goes on (Local.GiveUpStuck)
 }
 
 // A Rank is a rank and its group. Group may be empty.

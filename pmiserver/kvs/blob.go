@@ -6,7 +6,7 @@ import (
 )
 
 // errBlob means that helpers of different versions are connected.
-var errBlob = errors.New("barrier: what another node has put cannot be read")
+var errBlob = errors.New("barrier: the keys from another node cannot be parsed")
 
 // AppendPair appends a pair to a blob.
 func AppendPair(blob, key, value []byte) []byte {

@@ -44,7 +44,7 @@ type Command struct {
 // ErrNoSlots is returned by a Spawner if there are not enough slots.
 var ErrNoSlots = errors.New("not enough slots")
 
-// NoSlots returns an error with this text that is ErrNoSlots.
+// NoSlots returns an error with this text, for which errors.Is reports ErrNoSlots.
 func NoSlots(text string) error { return noSlotsError(text) }
 
 type noSlotsError string

@@ -87,7 +87,7 @@ type Step struct {
 	Bytes []byte
 }
 
-// rankWords and serverWords are the events of a case.
+// rankWords are the events of ranks, and serverWords those that the server must report.
 var (
 	rankWords     = []string{"EOF", "EXIT", "STARTED", "FAILED"}
 	serverWords   = []string{"∅", "CLOSED", "LOST", "DIE", "KILL", "STUCK", "SPAWN", "REFUSED"}
