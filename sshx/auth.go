@@ -23,7 +23,7 @@ type authKey struct {
 	// user, and the deadline is paused.
 	sign     func(ctx context.Context, data []byte, algorithm string) (*ssh.Signature, error)
 	asksUser bool
-	// unlock returns the public key if pub is nil, because the file does not contain it in clear.
+	// unlock returns the public key if pub is nil, because the key file is encrypted and does not show it.
 	unlock func() (ssh.PublicKey, error)
 }
 

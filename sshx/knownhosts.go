@@ -151,7 +151,7 @@ func hashName(salt []byte, name string) []byte {
 	return h.Sum(nil)
 }
 
-// openLines returns the lines for a name that is not hashed: first from the map, then by trying each
+// openLines returns the lines for a name, without the hashed ones: first from the map, then by trying each
 // pattern.
 func (f *knownFile) openLines(name string) []*knownLine {
 	f.mu.RLock()

@@ -61,9 +61,9 @@ type cachedAnswer struct {
 // maxLookups limits the look-ups at the same time. Behind the C library one daemon may serve all.
 const maxLookups = 8
 
-// NewLocalMachine returns a LocalMachine that runs commands with a shell, at most most at a time.
-func NewLocalMachine(shell string, most int) *LocalMachine {
-	l := &LocalMachine{shell: shell, limit: commandLimit, slots: make(chan struct{}, max(most, 1)), names: make(chan struct{}, maxLookups), answers: map[string]*cachedAnswer{}}
+// NewLocalMachine returns a LocalMachine that runs commands with a shell. At most parallel of them run at the same time; 0 means 1.
+func NewLocalMachine(shell string, parallel int) *LocalMachine {
+	l := &LocalMachine{shell: shell, limit: commandLimit, slots: make(chan struct{}, max(parallel, 1)), names: make(chan struct{}, maxLookups), answers: map[string]*cachedAnswer{}}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	return l
 }

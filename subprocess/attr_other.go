@@ -4,8 +4,8 @@ package subprocess
 
 import "syscall"
 
-// SessionAttr starts a command in its own session, so that ^C on the terminal does not reach it.
+// SessionAttr returns attributes that start a command in its own session, so that ^C on the terminal does not reach it.
 func SessionAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
-// GroupAttr starts a command in its own process group.
+// GroupAttr returns attributes that start a command in its own process group.
 func GroupAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
