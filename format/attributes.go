@@ -8,32 +8,32 @@ import (
 	"remshell/job"
 )
 
-// attributesAlike reports whether two nodes can be told of together. A speed that was measured says little of the
-// node, and what is built in of memory is told of all in the line above.
+// attributesAlike reports whether two nodes may share a description. A difference of measured speeds does not count,
+// as measuring is inexact. Installed memory is not compared: the description shows its range.
 func attributesAlike(a, b job.Node) bool {
 	x, y := a.ProbedAttributes, b.ProbedAttributes
 	return x.SpeedQuality == y.SpeedQuality && (x.Speed == y.Speed || x.SpeedQuality == job.SpeedMeasured) && x.NetSpeed == y.NetSpeed && x.CPUModel == y.CPUModel &&
 		slices.Equal(x.Networks, y.Networks) && slices.Equal(x.GPUModels, y.GPUModels)
 }
 
-// formatAttributes tells of what sets of nodes are made, under the names by which they are asked for
-// (which-hosts.md 2); nothing if nobody has looked.
+// formatAttributes returns the attributes by which node sets are formed, under their names in requests (which-hosts.md
+// 2). It is empty if the nodes were not probed.
 func formatAttributes(kind []job.Node) string {
 	var numbers, words []string
-	add := func(to *[]string, name, value string) {
+	addPair := func(to *[]string, name, value string) {
 		if value != "" {
 			*to = append(*to, name+" "+EscapeSentence(value))
 		}
 	}
 	t := kind[0].ProbedAttributes
-	add(&numbers, "PROCSPEED", formatSpeed(kind))
-	if t.CPUModel != "" || t.Speed > 0 || t.Networks != nil { // somebody has looked
-		add(&numbers, "MEMORY", formatRange(kind, "MB", func(n job.Node) int { return int(n.Memory.Installed() >> 20) }))
+	addPair(&numbers, "PROCSPEED", formatSpeed(kind))
+	if t.CPUModel != "" || t.Speed > 0 || t.Networks != nil { // the nodes were probed
+		addPair(&numbers, "MEMORY", formatRange(kind, "MB", func(n job.Node) int { return int(n.Memory.Installed() >> 20) }))
 	}
-	add(&numbers, "NETSPEED", formatRange(kind, "Mb/s", func(n job.Node) int { return n.ProbedAttributes.NetSpeed }))
-	add(&numbers, "CPUMODEL", t.CPUModel)
-	add(&words, "NETWORK", strings.Join(t.Networks, " "))
-	add(&words, "GPUMODEL", strings.Join(t.GPUModels, " "))
+	addPair(&numbers, "NETSPEED", formatRange(kind, "Mb/s", func(n job.Node) int { return n.ProbedAttributes.NetSpeed }))
+	addPair(&numbers, "CPUMODEL", t.CPUModel)
+	addPair(&words, "NETWORK", strings.Join(t.Networks, " "))
+	addPair(&words, "GPUMODEL", strings.Join(t.GPUModels, " "))
 	text := ""
 	for _, line := range [][]string{numbers, words} {
 		if line != nil {
@@ -43,7 +43,7 @@ func formatAttributes(kind []job.Node) string {
 	return text
 }
 
-// formatSpeed is that of the slowest CPU, and how it was found.
+// formatSpeed returns the speed of the slowest CPU, or its range, and how it was found.
 func formatSpeed(kind []job.Node) string {
 	text := formatRange(kind, "MHz", func(n job.Node) int { return n.ProbedAttributes.Speed })
 	if text != "" {
@@ -52,7 +52,8 @@ func formatSpeed(kind []job.Node) string {
 	return text
 }
 
-// formatRange is the number of all of these nodes, from the least to the most; empty: unknown.
+// formatRange returns the least and the greatest value of the nodes, or one if they are equal. It is empty if the
+// value is unknown.
 func formatRange(kind []job.Node, unit string, of func(job.Node) int) string {
 	least, most := of(kind[0]), of(kind[0])
 	for _, n := range kind {

@@ -12,15 +12,16 @@ import (
 	"remshell/text"
 )
 
-// maxListedSets is how many sets of nodes are told of one by one.
+// maxListedSets is the greatest number of node sets that are listed one by one.
 const maxListedSets = 12
 
-// NodeChoice tells which nodes were chosen, and among which sets; empty: nothing was said of that.
+// NodeChoice returns which nodes were chosen, and among which node sets. It is empty if the plan has no choice.
 //
 //	class amd; regions main, not overflow (for jobs of more than 32 CPUs)
 //	node set ONEOF:FEATURE of --node-set, BESTFIT, for 16 ranks
-//	  switchA  4 nodes  room 28  fits
-//	  switchC  2 nodes  room 16  fits  <- chosen
+//	  switchA  4 nodes  28 ranks fit
+//	  switchB  3 nodes  9 ranks fit   too small
+//	  switchC  2 nodes  16 ranks fit  <- chosen
 //	nodes n[7-8]; not chosen: n[0-6,9]
 func NodeChoice(v JobView) string {
 	c := v.Plan.Choice
@@ -54,20 +55,21 @@ func NodeChoice(v JobView) string {
 	return b.String()
 }
 
-// formatRegions names those that the job may enter, and why it may not enter the others of the domain.
+// formatRegions returns the regions that the job may use, and why it may not use the others of the domain.
 func formatRegions(c *job.NodeChoice) string {
-	said := slices.Clone(c.Regions)
-	if len(said) == 0 {
-		said = append(said, "none")
+	texts := slices.Clone(c.Regions)
+	if len(texts) == 0 {
+		texts = append(texts, "none")
 	}
 	for _, closed := range c.ClosedRegions {
-		why, _, _ := strings.Cut(closed.Text, "; ") // what this job has stands beside it
-		said = append(said, fmt.Sprintf("not %s (%s)", closed.Node, why))
+		why, _, _ := strings.Cut(closed.Text, "; ") // the rest repeats what this job needs
+		texts = append(texts, fmt.Sprintf("not %s (%s)", closed.Node, why))
 	}
-	return "regions " + EscapeSentence(strings.Join(said, ", "))
+	return "regions " + EscapeSentence(strings.Join(texts, ", "))
 }
 
-// NodeSetRequest tells which request for node sets counts, what modifies it, and who said each of these; empty: there is none.
+// NodeSetRequest returns the effective request for node sets, its modifiers, and the origin of each. It is empty if
+// there is no request.
 func NodeSetRequest(s nodeset.Setting) string {
 	if s.Policy == "" {
 		return ""
@@ -84,7 +86,7 @@ func NodeSetRequest(s nodeset.Setting) string {
 	return t.String()
 }
 
-// formatSets tells of each set; of many, of those around the first that was chosen.
+// formatSets lists the node sets. If there are more than maxListedSets, it lists those around the first chosen one.
 func formatSets(c *job.NodeChoice) string {
 	from, to := 0, len(c.NodeSet.Sets)
 	if to > maxListedSets {
@@ -94,26 +96,29 @@ func formatSets(c *job.NodeChoice) string {
 	}
 	t := textTable{indent: "  "}
 	for _, s := range c.NodeSet.Sets[from:to] {
-		fits, chosen := "too small", ""
-		if s.Fits {
-			fits = "fits"
+		note, fit := "", " fit"
+		switch {
+		case slices.Contains(c.NodeSet.Chosen, s.Name):
+			note = "<- chosen"
+		case !s.Fits:
+			note = "too small"
 		}
-		if slices.Contains(c.NodeSet.Chosen, s.Name) {
-			chosen = "<- chosen"
+		if s.Capacity == 1 {
+			fit = " fits"
 		}
-		t.addRow(EscapeField(s.Name), text.Count(s.Nodes, "node"), fmt.Sprint("room ", s.Capacity), fits, chosen)
+		t.addRow(EscapeField(s.Name), text.Count(s.Nodes, "node"), text.Count(s.Capacity, "rank")+fit, note)
 	}
-	said := t.String()
+	lines := t.String()
 	if others := len(c.NodeSet.Sets) - (to - from); others > 0 {
-		said += fmt.Sprintf("  and %s\n", text.Count(others, "other set"))
+		lines += fmt.Sprintf("  and %s\n", text.Count(others, "other set"))
 	}
 	if c.NodeSet.WithoutSet {
-		said += "  none of them: the set is optional\n"
+		lines += "  none of them: the set is optional\n"
 	}
-	return said
+	return lines
 }
 
-// formatChosenNodes tells which nodes were chosen, and which of the usable ones were not.
+// formatChosenNodes returns which nodes were chosen, and which usable ones were not.
 func formatChosenNodes(v JobView) string {
 	var used, others []string
 	chosen := make(map[string]bool, len(v.Plan.FillOrder))

@@ -8,7 +8,7 @@ import (
 	"remshell/job"
 )
 
-// The choice tells the sets there were, and which nodes are used.
+// The choice lists the node sets considered and the nodes used.
 func TestChoice(t *testing.T) {
 	v := JobView{Plan: job.Plan{Size: 16, FillOrder: []string{"n7", "n8"}, Rejected: []job.Note{{Node: "n9", Code: "cpus-full"}}}}
 	for i := range 10 {
@@ -22,9 +22,9 @@ func TestChoice(t *testing.T) {
 		Chosen: []string{"switchC"}}}
 	want := `class amd; regions main, not overflow (for jobs of more than 32 CPUs)
 node set ONEOF:FEATURE of --node-set, BESTFIT, for 16 ranks
-  switchA  4 nodes  room 28  fits
-  switchB  3 nodes  room 9   too small
-  switchC  2 nodes  room 16  fits       <- chosen
+  switchA  4 nodes  28 ranks fit
+  switchB  3 nodes  9 ranks fit   too small
+  switchC  2 nodes  16 ranks fit  <- chosen
 nodes n[7-8]; not chosen: n[0-6]
 `
 	if got := NodeChoice(v); got != want {
@@ -36,7 +36,7 @@ nodes n[7-8]; not chosen: n[0-6]
 		s.Sets = append(s.Sets, job.ConsideredSet{Name: fmt.Sprint("s", i), Nodes: 1, Capacity: 1, Fits: true})
 	}
 	got := NodeChoice(v)
-	if strings.Count(got, "room 1") != maxListedSets || !strings.Contains(got, "s40") || !strings.Contains(got, "and 88 other sets") {
+	if strings.Count(got, "1 rank fits") != maxListedSets || !strings.Contains(got, "s40") || !strings.Contains(got, "and 88 other sets") {
 		t.Errorf("of a hundred sets:\n%s", got)
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"remshell/usererr"
 )
 
-// RankVariables lists the variables by which each rank is told its place. A test of package
-// helper sees that they are those.
+// RankVariables lists the variables that describe a rank in its environment. A test of package helper checks that the
+// list is complete.
 var RankVariables = []string{
 	"PMI_RANK", "PMI_SIZE", "PMI_FD", "MPI_LOCALRANKID", "MPI_LOCALNRANKS",
 	"MPIEXEC_JOBID", "MPIEXEC_RANK", "MPIEXEC_SIZE", "MPIEXEC_LOCAL_RANK", "MPIEXEC_LOCAL_SIZE",
@@ -25,16 +25,15 @@ var RankVariables = []string{
 	"PMI_HOSTNAME", "MPIR_CVAR_CH3_INTERFACE_HOSTNAME", "MPIEXEC_SUGGESTED", "GFORTRAN_UNBUFFERED_PRECONNECTED",
 }
 
-// JobVariables lists those by which ranks are told of their job, where there is something to tell. To an mpiexec inside of one they
-// are no options, though some have the name of one.
+// JobVariables lists the variables that describe the job to its ranks, where there is something to describe. An
+// mpiexec started by a rank does not read them as options, even if they are named like one.
 var JobVariables = []string{
 	"MPIEXEC_MEM_PER_RANK", "MPIEXEC_HUGEPAGES", "MPIEXEC_NODESET", "MPIEXEC_STAGE_DIR", "MPIEXEC_CKPT_DIR", "MPIEXEC_CKPT_SIGNAL",
 	"MPIEXEC_ATTEMPT", "MPIEXEC_RESTARTS_LEFT", "MPIEXEC_RESTART_REASON", "MPIEXEC_PREVIOUS_SIZE", "MPIEXEC_LOST_NODES",
 }
 
-// DryRun explains a plan to people: the candidates, who was dropped and why, the order
-// and its key, which rank gets which CPUs of which node, and the variables of the ranks
-// (DIAG-1). Without a plan it says why there is none.
+// DryRun explains a plan (DIAG-1): the candidates, those rejected and why, the order and its sort key, the CPUs of
+// each rank, and the variables of the ranks. Without a plan it says why there is none.
 func DryRun(v JobView) string {
 	var s paragraphs
 	for _, w := range v.Warnings {
@@ -59,38 +58,37 @@ func DryRun(v JobView) string {
 	return s.String()
 }
 
-// A paragraphs is paragraphs, each with a word in front.
+// A paragraphs is a text of paragraphs, each with a label in front.
 type paragraphs struct{ strings.Builder }
 
-// addParagraph writes a paragraph; none if there is no text.
-func (s *paragraphs) addParagraph(word, text string) {
+// addParagraph adds a paragraph. It adds nothing if the text is empty.
+func (s *paragraphs) addParagraph(label, text string) {
 	for line := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
 		if line != "" {
-			fmt.Fprintf(s, "%-10s%s\n", word, strings.TrimRight(EscapeSentence(line), " "))
-			word = ""
+			fmt.Fprintf(s, "%-10s%s\n", label, strings.TrimRight(EscapeSentence(line), " "))
+			label = ""
 		}
 	}
 }
 
-// addVerdict says why there is no plan, and whether it would wait.
+// addVerdict adds why there is no plan, or the position in the queue at which the job would wait.
 func (s *paragraphs) addVerdict(err error) {
-	var failed *plan.Error
+	var planErr *plan.Error
 	switch {
-	case errors.As(err, &failed) && failed.QueuePosition > 0:
-		s.addParagraph("waits", fmt.Sprintf("at position %d: %s", failed.QueuePosition, failed.Text))
-	case errors.As(err, &failed) && failed.Remedy != "":
-		s.addParagraph("no plan", failed.Text+"\nhint: "+failed.Remedy)
+	case errors.As(err, &planErr) && planErr.QueuePosition > 0:
+		s.addParagraph("waits", fmt.Sprintf("at position %d: %s", planErr.QueuePosition, planErr.Text))
+	case errors.As(err, &planErr) && planErr.Remedy != "":
+		s.addParagraph("no plan", planErr.Text+"\nhint: "+planErr.Remedy)
 	default:
 		text := err.Error()
-		if hint := usererr.Hint(err); hint != "" && failed == nil {
+		if hint := usererr.Hint(err); hint != "" && planErr == nil {
 			text += "\nhint: " + hint
 		}
 		s.addParagraph("no plan", text)
 	}
 }
 
-// formatOrder tells the turns in filling order, and by what they were sorted, with the value
-// of each where one was measured.
+// formatOrder returns the host entries in filling order and the sort key, with the measured value of each host.
 func formatOrder(v JobView) string {
 	by := sort.Mode(v.Plan.Sort)
 	if by == sort.None {
@@ -117,7 +115,7 @@ func formatOrder(v JobView) string {
 	return strings.Join(runs, " ") + ", by " + strings.ToLower(v.Plan.Sort)
 }
 
-// formatApps tells how many ranks each section starts, and what one of them takes.
+// formatApps returns how many ranks each app context starts, and what each rank needs.
 func formatApps(v JobView) string {
 	counts := make([]int, len(v.Request.Apps))
 	for _, n := range v.Plan.Nodes {
@@ -154,7 +152,7 @@ func formatApps(v JobView) string {
 	return lines.String()
 }
 
-// addNodes tells of each rank, node by node in the order they are filled.
+// addNodes adds each rank with its binding, node by node in filling order.
 func (s *paragraphs) addNodes(v JobView) {
 	for _, n := range v.Plan.Nodes {
 		fmt.Fprintf(s, "  %s\n", EscapeField(n.Name))
@@ -175,7 +173,7 @@ func (s *paragraphs) addNodes(v JobView) {
 	}
 }
 
-// formatUnknownCPUs tells of the ranks of a node whose CPUs nobody knows.
+// formatUnknownCPUs returns the ranks of a node whose CPUs are unknown.
 func formatUnknownCPUs(v JobView, n job.NodePlan) string {
 	lines := textTable{indent: "    "}
 	for app, ranks := range ranksByApp(v, n) {
@@ -186,42 +184,42 @@ func formatUnknownCPUs(v JobView, n job.NodePlan) string {
 	return lines.String()
 }
 
-// formatVariables tells what the environment of a rank has beside that of its node.
+// formatVariables returns the variables that a rank has beside those of its node.
 func formatVariables(v JobView) string {
 	var b strings.Builder
-	own, taken := ownAssignments(slices.Concat(v.Request.BaseEnv.Set, v.Request.GlobalEnv), v.Environ)
-	if taken > 0 {
-		fmt.Fprintf(&b, "%d taken from this environment\n", taken)
+	own, copied := ownAssignments(slices.Concat(v.Request.BaseEnv.Set, v.Request.GlobalEnv), v.Environ)
+	if copied > 0 {
+		fmt.Fprintf(&b, "%d taken from this environment\n", copied)
 	}
-	tell := func(who string, env job.Env, own []string) {
+	addEnv := func(prefix string, env job.Env, own []string) {
 		for _, assignment := range own {
-			fmt.Fprintf(&b, "%s%s\n", who, quoteAssignment(assignment))
+			fmt.Fprintf(&b, "%s%s\n", prefix, quoteAssignment(assignment))
 		}
 		if len(env.Unset) > 0 {
-			fmt.Fprintf(&b, "%snot %s\n", who, strings.Join(env.Unset, " "))
+			fmt.Fprintf(&b, "%snot %s\n", prefix, strings.Join(env.Unset, " "))
 		}
 	}
-	tell("", v.Request.BaseEnv, own)
+	addEnv("", v.Request.BaseEnv, own)
 	b.WriteString(formatHostVariables(v.Request.Nodes))
 	for i, app := range v.Request.Apps {
-		who := ""
+		prefix := ""
 		if len(v.Request.Apps) > 1 {
-			who = fmt.Sprintf("for app context %d: ", i+1)
+			prefix = fmt.Sprintf("for app context %d: ", i+1)
 		}
-		own, taken := ownAssignments(slices.Concat(app.Env.Set, app.DefaultEnv), v.Environ)
-		if taken > 0 {
-			fmt.Fprintf(&b, "%s%d taken from this environment\n", who, taken)
+		own, copied := ownAssignments(slices.Concat(app.Env.Set, app.DefaultEnv), v.Environ)
+		if copied > 0 {
+			fmt.Fprintf(&b, "%s%d taken from this environment\n", prefix, copied)
 		}
-		tell(who, app.Env, own)
+		addEnv(prefix, app.Env, own)
 	}
 	return b.String() + wrapWords(append(slices.Clone(RankVariables), gpuVariables(v)...))
 }
 
-// gpuVariables lists the variables by which ranks of the plan are told their GPUs, or that there
-// is none.
+// gpuVariables returns the names of the variables by which GPUs are assigned to ranks of the plan, or hidden from
+// them.
 func gpuVariables(v JobView) []string {
 	var names []string
-	tell := func(assignments []string) {
+	addNames := func(assignments []string) {
 		for _, assignment := range assignments {
 			if name, _, _ := strings.Cut(assignment, "="); !slices.Contains(names, name) {
 				names = append(names, name)
@@ -230,16 +228,16 @@ func gpuVariables(v JobView) []string {
 	}
 	for _, n := range v.Plan.Nodes {
 		for _, r := range n.Ranks {
-			tell(gpu.VisibleEnv(r.GPUs, func(string) string { return "" }))
+			addNames(gpu.VisibleEnv(r.GPUs, func(string) string { return "" }))
 			if v.Request.Apps[r.App].GPUs == job.NoGPUs {
-				tell(gpu.HiddenEnv())
+				addNames(gpu.HiddenEnv())
 			}
 		}
 	}
 	return names
 }
 
-// formatHostVariables tells what ranks get on some hosts only (env= of a host file).
+// formatHostVariables returns the variables that ranks get on some hosts only (env= of a host file).
 func formatHostVariables(nodes []job.NodeDef) string {
 	var b strings.Builder
 	names := make(map[string][]string) // by assignment
@@ -258,24 +256,23 @@ func formatHostVariables(nodes []job.NodeDef) string {
 	return b.String()
 }
 
-// ownAssignments keeps the assignments that are not simply taken from the launcher's environment,
-// and counts the others.
-func ownAssignments(assignments, environ []string) (own []string, taken int) {
-	ours := make(map[string]bool, len(environ))
+// ownAssignments returns the assignments that are not in the launcher's environment, and the number of those that are.
+func ownAssignments(assignments, environ []string) (own []string, copied int) {
+	inEnviron := make(map[string]bool, len(environ))
 	for _, assignment := range environ {
-		ours[assignment] = true
+		inEnviron[assignment] = true
 	}
 	for _, assignment := range assignments {
-		if ours[assignment] {
-			taken++
+		if inEnviron[assignment] {
+			copied++
 		} else {
 			own = append(own, assignment)
 		}
 	}
-	return own, taken
+	return own, copied
 }
 
-// quoteAssignment is an assignment that can be told apart from its neighbours.
+// quoteAssignment returns NAME=VALUE, with the value quoted if it has blanks or quotes. Secret values are not shown.
 func quoteAssignment(assignment string) string {
 	name, value, _ := strings.Cut(assignment, "=")
 	if isSecretName(name) {
@@ -287,15 +284,14 @@ func quoteAssignment(assignment string) string {
 	return assignment
 }
 
-// isSecretName reports whether the name of a variable says that its value is for nobody's eyes
-// (ENV-9).
+// isSecretName reports whether the name of a variable suggests that its value is secret (ENV-9).
 func isSecretName(name string) bool {
 	name = strings.ToUpper(name)
 	return slices.ContainsFunc([]string{"TOKEN", "SECRET", "PASSW", "KEY", "CREDENTIAL"},
 		func(word string) bool { return strings.Contains(name, word) })
 }
 
-// wrapWords writes words in lines that most terminals are wide enough for.
+// wrapWords returns words in lines of at most 84 characters.
 func wrapWords(words []string) string {
 	const width = 84
 	var b strings.Builder

@@ -10,27 +10,26 @@ import (
 	"unicode/utf8"
 )
 
-// What is printed of a text of somebody else, in bytes (TRUST-28).
+// Limits on the printed length of text from other hosts or users, in bytes (TRUST-28).
 const (
 	maxField    = 256
 	maxSentence = 4 << 10
 	cutMark     = "..."
 )
 
-// EscapeSentence is a sentence in which somebody else has put in a word, as it may be printed
-// (TRUST-28): on one line, with nothing in it that a terminal would obey or that hides
-// what it says, 4 KiB at most. All text for people passes it where it leaves the program;
-// JSON carries the text itself, and what ranks write is theirs. Cleaning twice is cleaning
-// once.
+// EscapeSentence returns a sentence that may contain text from other hosts or users in a form that is safe to print
+// (TRUST-28). The result is one line of at most 4 KiB without terminal controls or invisible characters. All text for
+// the user passes it before it is printed. JSON has the text itself, and output of ranks is not changed. Applying it
+// twice has no further effect.
 func EscapeSentence(sentence string) string { return escape(sentence, maxSentence) }
 
-// EscapeField is Clean for a name or another field, of which 256 bytes are enough.
+// EscapeField is EscapeSentence for a name or another field, cut after 256 bytes.
 func EscapeField(field string) string { return escape(field, maxField) }
 
-// EscapeUncut is Clean for a transcript, which is of use only if nothing is cut.
+// EscapeUncut is EscapeSentence without cutting, for transcripts.
 func EscapeUncut(line string) string { return escape(line, math.MaxInt) }
 
-// EscapeLines is Clean for each line of a text whose lines are ours.
+// EscapeLines is EscapeSentence for each line of a text whose line breaks are our own.
 func EscapeLines(text string) string {
 	if isPrintable(text, len(text)) {
 		return text
@@ -42,11 +41,11 @@ func EscapeLines(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// EscapeJSON is a text in JSON as it may be printed: what JSON lets stand as it is and a
-// terminal would obey is written as an escape of JSON. It means the same.
+// EscapeJSON replaces characters that JSON allows and a terminal would obey by JSON escapes. The meaning stays the
+// same.
 func EscapeJSON(text []byte) []byte {
 	if !slices.ContainsFunc(text, func(b byte) bool { return !breaksJSON(rune(b)) && (b < ' ' || b > '~') }) {
-		return text // as mostly; the plan of a million ranks has 100 MB
+		return text // the usual case; the plan of a million ranks has 100 MB
 	}
 	var out []byte
 	for _, r := range string(text) {
@@ -61,7 +60,7 @@ func EscapeJSON(text []byte) []byte {
 	return out
 }
 
-// breaksJSON reports whether a character separates elements of JSON and is no blank.
+// breaksJSON reports whether a character is white space of JSON other than a blank.
 func breaksJSON(r rune) bool { return r == '\n' || r == '\t' || r == '\r' }
 
 func escape(text string, most int) string {
@@ -69,11 +68,11 @@ func escape(text string, most int) string {
 		return text
 	}
 	var b strings.Builder
-	whole := 0 // how much of it fits before a mark
+	whole := 0 // length of the text that fits before cutMark
 	for len(text) > 0 && b.Len() <= most {
 		r, size := utf8.DecodeRuneInString(text)
 		if text[0] == '\r' && size < len(text) && text[1] == '\n' {
-			size = 2 // as servers end lines
+			size = 2 // the line end of network protocols
 			r = '\n'
 		}
 		b.WriteString(escapeRune(r, text[:size]))
@@ -88,7 +87,7 @@ func escape(text string, most int) string {
 	return b.String()
 }
 
-// isPrintable reports whether a text is short and all of ASCII that prints: most are.
+// isPrintable reports whether a text has at most most bytes, all printable ASCII.
 func isPrintable(text string, most int) bool {
 	if len(text) > most {
 		return false
@@ -101,7 +100,7 @@ func isPrintable(text string, most int) bool {
 	return true
 }
 
-// escapeRune is how a character is printed, which stands so in the text.
+// escapeRune returns the printed form of a character whose bytes in the text are as.
 func escapeRune(r rune, as string) string {
 	switch {
 	case r == utf8.RuneError && len(as) == 1: // no UTF-8

@@ -58,7 +58,7 @@ func TestCleanLines(t *testing.T) {
 	}
 }
 
-// What programs read is the same text, and does nothing to a terminal.
+// EscapeJSON keeps the meaning of the JSON, and its result does not control a terminal.
 func TestJSON(t *testing.T) {
 	in := map[string]string{"user": "\x1b[2J\u009b31m\x7f\u202e\U000e0041 größe"}
 	text, _ := json.MarshalIndent(in, "", "\t")
@@ -72,8 +72,8 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// FuzzClean holds for every text what TRUST-28 says of all.
-func FuzzClean(f *testing.F) {
+// FuzzEscape checks the rules of TRUST-28 for any text.
+func FuzzEscape(f *testing.F) {
 	f.Add("\x1b[31m\u202e\xff\r\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		got := EscapeSentence(text)
@@ -88,7 +88,7 @@ func FuzzClean(f *testing.F) {
 	})
 }
 
-// JSON in which nothing has to be written otherwise is not copied: a large plan has 100 MB of it.
+// JSON that needs no escapes is not copied: a large plan has 100 MB.
 func TestPlainJSONIsNotCopied(t *testing.T) {
 	text := []byte("{\"ranks\": [\n\t0, 1\r\n]}")
 	var got []byte

@@ -1,15 +1,16 @@
 /*
-Package format draws what people want to see of a job before it starts.
+Package format formats nodes, plans, jobs and queues for the user, and escapes text from other hosts.
 
 	nodes      --Topology--->  a picture of each kind of node       (DIAG-4)
-	View       --Map-------->  ranks by node                        (DIAG-2)
+	JobView    --Map-------->  ranks by node                        (DIAG-2)
 	           --Ranks------>  a line for each rank, with its CPUs
 	           --Hosts------>  hosts, slots, and where they were named
 	           --DryRun----->  all of that, and why                 (DIAG-1)
 
-Each picture is a function of values, and a text that ends with a newline. Equal
-things are said once: hosts and numbers are folded. It does not decide anything, and
-what programs read is made elsewhere (package state).
+	ledgers    --Ledger----->  jobs, queue, one job
+
+Each function turns values into a text that ends with a newline. Equal things are listed once: host names and numbers
+are folded. The package decides nothing. The JSON of a plan is made by package simulate.
 */
 package format
 
@@ -23,21 +24,20 @@ import (
 	"remshell/text"
 )
 
-// A JobView is all there is to tell of a job that has not started.
+// A JobView has all that is shown about a job before it starts.
 type JobView struct {
 	Request  job.Request
 	Snapshot job.Snapshot
 	Plan     job.Plan
-	Err      error      // why there is no plan; nil: there is
-	Warnings []job.Note // of the request and of the plan
+	Err      error      // why there is no plan; nil: there is one
+	Warnings []job.Note // about the request and the plan
 
-	RouteOf   func(job.NodeDef) string // how a node is reached; nil: not told
-	PMIOffers []string                 // by what the ranks of each section find us (PMIX-6)
-	Environ   []string                 // the launcher's own environment; nil: variables are not told
+	RouteOf   func(job.NodeDef) string // describes how a node is reached; nil: not shown
+	PMIOffers []string                 // which PMI each app context is offered (PMIX-6)
+	Environ   []string                 // the launcher's environment; nil: variables are not shown
 }
 
-// nodeOf is what was seen of a node of the plan; only its name is known of one that
-// nobody looked at.
+// nodeOf returns the probed node of a node plan. If it was not probed, only its name is set.
 func (v JobView) nodeOf(n job.NodePlan) job.Node {
 	if n.Node >= 0 && n.Node < len(v.Snapshot.Nodes) {
 		return v.Snapshot.Nodes[n.Node]
@@ -45,7 +45,7 @@ func (v JobView) nodeOf(n job.NodePlan) job.Node {
 	return job.Node{NodeDef: job.NodeDef{Name: n.Name}}
 }
 
-// programName is the name of what an app starts, without its folder.
+// programName returns the name of an app context's program without directory.
 func (v JobView) programName(app int) string {
 	if app >= len(v.Request.Apps) || len(v.Request.Apps[app].Argv) == 0 {
 		return ""
@@ -54,7 +54,7 @@ func (v JobView) programName(app int) string {
 	return path[strings.LastIndexByte(path, '/')+1:]
 }
 
-// A textTable is rows of cells, which are cleaned; text.Columns writes them.
+// A textTable collects rows of cells and escapes them; text.Columns formats them.
 type textTable struct {
 	rows   [][]string
 	indent string
@@ -67,7 +67,7 @@ func (t *textTable) addRow(cells ...string) {
 	t.rows = append(t.rows, cells)
 }
 
-// dropEmptyColumns takes columns away in which no row but the first has a word.
+// dropEmptyColumns removes those of the named columns that are empty in all rows but the first, which has the names.
 func (t *textTable) dropEmptyColumns(names []string) {
 	for _, name := range names {
 		i := slices.Index(t.rows[0], name)
@@ -82,7 +82,7 @@ func (t *textTable) dropEmptyColumns(names []string) {
 
 func (t *textTable) String() string { return text.Columns(t.indent, t.rows) }
 
-// labelNumbers is a word and numbers, and nothing without numbers.
+// labelNumbers returns a word and folded numbers, such as "ranks 0-3". It is empty without numbers.
 func labelNumbers(word string, numbers []int) string {
 	if len(numbers) == 0 {
 		return ""
@@ -93,8 +93,7 @@ func labelNumbers(word string, numbers []int) string {
 	return word + " " + foldNumbers(numbers)
 }
 
-// foldNumbers folds ascending numbers: "0-3,8". Four or more at equal distances are
-// "0-12 by 4".
+// foldNumbers folds ascending numbers: "0-3,8". Four or more at equal distances are "0-12 by 4".
 func foldNumbers(numbers []int) string {
 	if step := strideOf(numbers); step > 1 {
 		return fmt.Sprintf("%d-%d by %d", numbers[0], numbers[len(numbers)-1], step)
@@ -102,8 +101,8 @@ func foldNumbers(numbers []int) string {
 	return idset.Text(numbers)
 }
 
-// strideOf is the distance of neighbours if it is always the same; 0: it is not, or
-// there are too few.
+// strideOf returns the distance between neighbours if it is always the same, else 0. It returns 0 for fewer than four
+// numbers.
 func strideOf(numbers []int) int {
 	if len(numbers) < 4 {
 		return 0
@@ -117,7 +116,7 @@ func strideOf(numbers []int) int {
 	return step
 }
 
-// sortedKnown is some numbers, ascending, each once; negative ones, unknown, are left out.
+// sortedKnown returns sorted numbers without repeats and without negative ones, which mean unknown.
 func sortedKnown(numbers []int) []int {
 	known := slices.DeleteFunc(slices.Clone(numbers), func(n int) bool { return n < 0 })
 	slices.Sort(known)

@@ -17,7 +17,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// compareGolden compares a picture with that in testdata.
+// compareGolden compares a text with a file in testdata.
 func compareGolden(t *testing.T, name, got string) {
 	t.Helper()
 	if got == "" {
@@ -43,7 +43,7 @@ func compareGolden(t *testing.T, name, got string) {
 	}
 }
 
-// capturedNode is a node of the captures; allowed bounds its CPUs.
+// capturedNode returns a node as probed in a capture; allowed limits its CPUs.
 func capturedNode(t *testing.T, id int, name, capture, allowed string) job.Node {
 	arch := map[string]string{"kunpeng-128": "arm64", "power-256": "ppc64le"}[capture]
 	return job.Node{
@@ -66,8 +66,8 @@ func TestTopology(t *testing.T) {
 	compareGolden(t, "topology", Topology(nodes))
 }
 
-// What sets are made by is told, and nodes that differ in it are told apart.
-func TestTopologyTraits(t *testing.T) {
+// The topology shows the attributes by which node sets are formed, and nodes that differ in them are separate.
+func TestTopologyAttributes(t *testing.T) {
 	fast := job.Attributes{Speed: 3000, SpeedQuality: job.SpeedNominal, Networks: []string{"eth1g", "ethernet", "ib", "ib-hdr"}, NetSpeed: 200000, CPUModel: "genuineintel-6-143", GPUModels: []string{"nvidia-h100"}}
 	slow := fast
 	slow.Speed, slow.GPUModels = 2000, nil
@@ -87,7 +87,7 @@ func withGPUs(t *testing.T, n job.Node, capture string) job.Node {
 	return n
 }
 
-// GPUs are told of nodes and of ranks.
+// GPUs of nodes and of ranks are shown.
 func TestGPUs(t *testing.T) {
 	xeon := capturedNode(t, 0, "g1", "xeon-32", "")
 	compareGolden(t, "topology-gpus", Topology([]job.Node{xeon, withGPUs(t, xeon, "gpu-dgx-8"), withGPUs(t, xeon, "gpu-amd-4"), withGPUs(t, xeon, "gpu-vm-2")}))
@@ -100,7 +100,7 @@ func TestGPUs(t *testing.T) {
 	compareGolden(t, "dryrun-gpus", DryRun(testView(t, equipped)))
 }
 
-// testView plans a job on two Xeons and the virtual machine.
+// testView plans a job on two Xeon nodes and a virtual machine.
 func testView(t *testing.T, change func(*JobView)) JobView {
 	v := JobView{
 		Request: job.Request{

@@ -15,22 +15,22 @@ import (
 	"remshell/text"
 )
 
-// A Ledger is what the ledgers of several nodes hold together.
+// A Ledger is the content of the ledgers of several nodes together.
 type Ledger struct {
 	now   time.Time
 	jobs  []liveJob // oldest first
 	queue []job.Ticket
 
-	rankStates []rankOnNode // of the ranks of one job, in their order
+	rankStates []rankOnNode // of one job's ranks, by rank
 }
 
-// A rankOnNode is what a rank is doing on a node.
+// A rankOnNode is the state of a rank and the name of its node.
 type rankOnNode struct {
 	node string
 	job.RankState
 }
 
-// A rankStatus is the same as programs read it (--status --json).
+// A rankStatus is the JSON form of a rank's state (--status --json).
 type rankStatus struct {
 	Rank  int     `json:"rank"`
 	Node  string  `json:"node"`
@@ -40,50 +40,51 @@ type rankStatus struct {
 	Wait  string  `json:"waits_in,omitempty"`
 }
 
-// A liveJob is a job that runs, as programs read it (--ps --json).
+// A liveJob is a running job, in its JSON form (--ps --json).
 type liveJob struct {
 	Job          job.ID     `json:"job"`
 	ParentJob    job.ID     `json:"inside,omitempty"`
 	User         string     `json:"user"`
 	UID          int        `json:"uid"`
 	Since        time.Time  `json:"since"`
-	Ranks        int        `json:"ranks"` // the width
+	Ranks        int        `json:"ranks"` // the number of ranks
 	Exclusive    bool       `json:"exclusive"`
-	Idle         bool       `json:"idle"` // none of its ranks lives on any of the nodes seen
+	Idle         bool       `json:"idle"` // none of its ranks runs on the nodes that were read
 	LauncherHost string     `json:"from"`
-	LauncherPID  int        `json:"mpiexec_pid,omitempty"` // on From, as its user says
+	LauncherPID  int        `json:"mpiexec_pid,omitempty"` // on LauncherHost, according to its user
 	Command      string     `json:"command"`
-	Missing      int        `json:"nodes_not_seen"` // of the job, among those not asked or not reached
+	Missing      int        `json:"nodes_not_seen"` // number of its nodes whose ledgers were not read
 	Nodes        []liveNode `json:"nodes"`
 
 	Class string `json:"class,omitempty"`
 	jobExtent
 
-	Stopped    bool           `json:"stopped,omitempty"` // all of its ranks that were seen are stopped
-	IdleReason job.IdleReason `json:"resting,omitempty"` // why there are none on some, if it is so on purpose
+	Stopped    bool           `json:"stopped,omitempty"` // all its ranks on the nodes that were read are stopped
+	IdleReason job.IdleReason `json:"resting,omitempty"` // why nodes have no running ranks, if that is on purpose
 
-	running     bool           // some rank is not stopped
+	running     bool           // at least one rank is not stopped
 	nodeIndex   map[string]int // the index of each node in Nodes
-	nodeCount   int            // nodes of the job, as far as claims tell
-	extentSince time.Time      // since when there is the claim that has told its extent
+	nodeCount   int            // number of its nodes, according to the claims
+	extentSince time.Time      // time of the claim that its extent was taken from
 }
 
-// A jobExtent is what is known, beside its width, of how a job lies on its nodes (aprun.md 7): what nobody said is not shown.
+// A jobExtent describes, beside the number of ranks, how a job is laid out on its nodes (aprun.md 7). Unknown parts
+// are zero and not shown.
 type jobExtent struct {
 	Depth   int    `json:"depth,omitempty"`    // CPUs of each rank, more than one
 	Shape   int    `json:"shape,omitempty"`    // ranks on each node, exactly
-	NodeSet string `json:"node_set,omitempty"` // what was chosen; of a request that waits, what it asks for
+	NodeSet string `json:"node_set,omitempty"` // the chosen node sets; for a waiting request, those requested
 }
 
-// cells are those of the columns of extents.
+// cells returns the cells of extentColumns.
 func (e jobExtent) cells() []string {
 	return []string{numberUnlessZero(e.Depth), numberUnlessZero(e.Shape), EscapeField(e.NodeSet)}
 }
 
-// extentColumns are those columns. A table has them if some row has something there.
+// extentColumns are the columns of a jobExtent. A table has only those in which some row has a value.
 var extentColumns = []string{"DEPTH", "SHAPE", "SET"}
 
-// text tells depth and shape behind a width.
+// text returns depth and shape, to follow the number of ranks.
 func (e jobExtent) text() (text string) {
 	if e.Depth > 0 {
 		text += fmt.Sprintf(", depth %d", e.Depth)
@@ -94,7 +95,7 @@ func (e jobExtent) text() (text string) {
 	return text
 }
 
-// numberUnlessZero is a number, if it is one.
+// numberUnlessZero returns the number as text, or "" for 0.
 func numberUnlessZero(n int) string {
 	if n == 0 {
 		return ""
@@ -102,20 +103,20 @@ func numberUnlessZero(n int) string {
 	return strconv.Itoa(n)
 }
 
-// A liveNode is a node of it.
+// A liveNode is a node of a running job.
 type liveNode struct {
 	Node  string `json:"node"`
 	Ranks []int  `json:"ranks"`
-	CPUs  []int  `json:"cpus"` // all that the ranks hold, ascending
+	CPUs  []int  `json:"cpus"` // CPUs of all ranks, ascending
 
 	GPUs []string `json:"gpus,omitempty"` // their addresses
 
-	Standby bool `json:"spare,omitempty"` // it has no ranks, and is claimed for a restart
+	Standby bool `json:"spare,omitempty"` // a standby node: without ranks, claimed for a restart
 
-	seenRanks map[int]bool // ranks
+	seenRanks map[int]bool // by rank
 }
 
-// A queueRow is a request in the queue, as programs read it.
+// A queueRow is a waiting request, in its JSON form.
 type queueRow struct {
 	Position     int       `json:"position"`
 	Job          job.ID    `json:"job"`
@@ -128,29 +129,28 @@ type queueRow struct {
 
 	jobExtent
 
-	MaxSetDelay int       `json:"delay,omitempty"` // seconds that it may insist on a node set at the head
-	SetDelayEnd time.Time `json:"until,omitzero"`  // the end of that, if it is known
+	MaxSetDelay int       `json:"delay,omitempty"` // seconds that it may wait for a better node set at the head of the queue
+	SetDelayEnd time.Time `json:"until,omitzero"`  // when that ends, if known
 }
 
-// NewLedger joins the pages of several nodes. Two names of a node may show a job twice: a
-// node's claim counts once.
+// NewLedger merges the ledgers of several nodes. If a node was read under two names, its claims count once.
 func NewLedger(pages []job.LedgerListing, now time.Time) Ledger {
 	l := Ledger{now: now}
-	at, told := make(map[job.Key]int), make(map[int]bool)
+	indexOf, seenRank := make(map[job.Key]int), make(map[int]bool)
 	for _, p := range pages {
 		if p.KeepsQueue {
-			l.queue = append(l.queue, p.Tickets...) // of each queue host
+			l.queue = append(l.queue, p.Tickets...) // each queue host has tickets of its own
 		}
 		for _, s := range p.States {
-			if !told[s.Rank] {
-				told[s.Rank] = true
+			if !seenRank[s.Rank] {
+				seenRank[s.Rank] = true
 				l.rankStates = append(l.rankStates, rankOnNode{p.Node, s})
 			}
 		}
 		for _, c := range p.Claims {
-			i, known := at[c.Key()]
+			i, known := indexOf[c.Key()]
 			if !known {
-				i, at[c.Key()] = len(l.jobs), len(l.jobs)
+				i, indexOf[c.Key()] = len(l.jobs), len(l.jobs)
 				l.jobs = append(l.jobs, liveJob{Job: c.Job, ParentJob: c.ParentJob, User: c.User, UID: c.UID, Since: c.Since,
 					Ranks: c.Size, Exclusive: c.Exclusive, Idle: true, LauncherHost: c.LauncherHost, LauncherPID: c.LauncherPID, Command: c.Command, Class: c.Class, nodeIndex: make(map[string]int)})
 			}
@@ -165,6 +165,7 @@ func NewLedger(pages []job.LedgerListing, now time.Time) Ledger {
 	return l
 }
 
+// addClaim adds a claim of the job. A claim of ranks that were already seen on the node is ignored.
 func (j *liveJob) addClaim(c job.Claim) {
 	j.Idle = j.Idle && c.Idle
 	j.Stopped = j.Stopped || c.Stopped
@@ -172,7 +173,7 @@ func (j *liveJob) addClaim(c job.Claim) {
 	if c.IdleReason == job.IdleRestarting {
 		j.IdleReason = job.IdleRestarting
 	}
-	j.Ranks = max(j.Ranks, c.Size) // a spawn's claim counts the ranks before it
+	j.Ranks = max(j.Ranks, c.Size) // Size of a spawn's claim includes the ranks before it
 	if c.Since.Before(j.Since) {
 		j.Since, j.Command = c.Since, c.Command
 	}
@@ -187,7 +188,7 @@ func (j *liveJob) addClaim(c job.Claim) {
 	n := &j.Nodes[i]
 	n.Standby = c.IdleReason == job.IdleStandby
 	if slices.ContainsFunc(c.Ranks, func(s job.ClaimedRank) bool { return n.seenRanks[s.Rank] }) {
-		return // seen by another name of the node
+		return // already added under another name of the node
 	}
 	for _, rank := range c.Ranks {
 		if !n.Standby {
@@ -199,7 +200,8 @@ func (j *liveJob) addClaim(c job.Claim) {
 	}
 }
 
-// sortNodes sorts what was added. Adding takes constant time for each rank: another user may have made the claims.
+// sortNodes sorts ranks and CPUs after all claims were added. It is done only once, as another user may have made very
+// many claims.
 func (j *liveJob) sortNodes() {
 	for i := range j.Nodes {
 		slices.Sort(j.Nodes[i].Ranks)
@@ -209,7 +211,8 @@ func (j *liveJob) sortNodes() {
 	j.Stopped = j.Stopped && !j.running
 }
 
-// setExtent takes the extent of a job from its oldest claim: what was spawned came later. Spares are claimed in a shape of their own.
+// setExtent takes the extent of a job from its oldest claim, which is not that of spawned ranks. Claims of standby
+// nodes do not count: they have another shape.
 func (j *liveJob) setExtent(c job.Claim) {
 	if c.IdleReason != job.IdleStandby && (j.extentSince.IsZero() || c.Since.Before(j.extentSince)) {
 		j.extentSince, j.jobExtent = c.Since, jobExtent{c.CPUsPerRank, c.ExactPerNode, c.NodeSet}
@@ -224,7 +227,7 @@ func (j *liveJob) nodeNames() []string {
 	return names
 }
 
-// countCPUs is how many CPUs the job holds on the nodes that were seen.
+// countCPUs returns the number of CPUs that the job has claimed on the nodes that were read.
 func (j *liveJob) countCPUs() int {
 	n := 0
 	for i := range j.Nodes {
@@ -233,7 +236,7 @@ func (j *liveJob) countCPUs() int {
 	return n
 }
 
-// FormatJobs lists the jobs that run, oldest first (--ps).
+// FormatJobs lists the running jobs, oldest first (--ps).
 func (l Ledger) FormatJobs() string {
 	if len(l.jobs) == 0 {
 		return "no jobs\n"
@@ -252,10 +255,11 @@ func (l Ledger) FormatJobs() string {
 	return t.String()
 }
 
-// launcherColumn is the head of the column of mpiexecs.
+// launcherColumn is the name of the column with the host and process ID of mpiexec.
 const launcherColumn = "MPIEXEC"
 
-// launcherText is where the mpiexec of a job runs, with its process ID: "front:4711". It is empty if the job does not say that.
+// launcherText returns where the mpiexec of a job runs, with its process ID: "front:4711". It is empty if the job's
+// claims do not say that.
 func (j *liveJob) launcherText() string {
 	if j.LauncherPID == 0 {
 		return ""
@@ -263,8 +267,8 @@ func (j *liveJob) launcherText() string {
 	return fmt.Sprintf("%s:%d", EscapeField(j.LauncherHost), j.LauncherPID)
 }
 
-// idleText says that a job holds what nobody uses (TRUST-16), and why if it says so (survive.md SV-2); or that it
-// is suspended.
+// idleText returns a note that the job is suspended, that its claims are idle (TRUST-16) and why (survive.md SV-2), or
+// which standby nodes it has.
 func (j *liveJob) idleText() string {
 	switch {
 	case j.Stopped:
@@ -274,13 +278,13 @@ func (j *liveJob) idleText() string {
 	case j.Idle:
 		return "(idle) "
 	}
-	if spares := j.standbyNodes(); len(spares) > 0 {
-		return "(spare: " + hostlist.Fold(spares) + ") "
+	if standby := j.standbyNodes(); len(standby) > 0 {
+		return "(standby: " + hostlist.Fold(standby) + ") "
 	}
 	return ""
 }
 
-// standbyNodes are the nodes that the job has for a restart.
+// standbyNodes returns the job's standby nodes.
 func (j *liveJob) standbyNodes() (names []string) {
 	for _, n := range j.Nodes {
 		if n.Standby {
@@ -290,7 +294,7 @@ func (j *liveJob) standbyNodes() (names []string) {
 	return names
 }
 
-// missingText says that the job has nodes which were not looked at.
+// missingText returns "+N" if the ledgers of N nodes of the job were not read.
 func (j *liveJob) missingText() string {
 	if j.Missing == 0 {
 		return ""
@@ -298,7 +302,7 @@ func (j *liveJob) missingText() string {
 	return fmt.Sprintf("+%d", j.Missing)
 }
 
-// FormatQueue lists the requests that wait, the next one first (--queue).
+// FormatQueue lists the waiting requests, the next one first (--queue).
 func (l Ledger) FormatQueue() string {
 	if len(l.queue) == 0 {
 		return "nobody waits\n"
@@ -315,10 +319,10 @@ func (l Ledger) FormatQueue() string {
 	return t.String()
 }
 
-// widthText is how many ranks a request wants.
+// widthText returns how many ranks a request wants: a number or "all".
 func (w queueRow) widthText() string { return cmp.Or(numberUnlessZero(w.Ranks), "all") }
 
-// delayText says that a request waits for a better node set, and for how long.
+// delayText returns a note that the request waits for a better node set, and for how long.
 func (w queueRow) delayText() string {
 	switch {
 	case !w.SetDelayEnd.IsZero():
@@ -337,7 +341,7 @@ func (l Ledger) queueRows() []queueRow {
 	return waiters
 }
 
-// setText names the node sets that a request asks for.
+// setText returns the node sets that the request asks for.
 func (w queueRow) setText() string {
 	if w.NodeSet == "" {
 		return ""
@@ -345,7 +349,7 @@ func (w queueRow) setText() string {
 	return ", for node set " + EscapeField(w.NodeSet)
 }
 
-// ticketExtent is that of a ticket.
+// ticketExtent returns the extent of a ticket's request.
 func ticketExtent(t job.Ticket) jobExtent {
 	e := jobExtent{Shape: t.ExactPerNode, NodeSet: t.NodeSet}
 	if t.CPUs > 1 {
@@ -354,8 +358,8 @@ func ticketExtent(t job.Ticket) jobExtent {
 	return e
 }
 
-// FormatStatus tells all of one job, be it running or waiting; false if there is none. Another
-// user may have given his the same name; then both are told, unless a user is named.
+// FormatStatus describes one job, running or waiting; the result is false if there is none. Jobs of two users may have
+// the same ID: then both are described, unless ref names a user.
 func (l Ledger) FormatStatus(ref job.JobRef) (string, bool) {
 	var texts []string
 	for _, w := range l.queueRows() {
@@ -375,7 +379,7 @@ func (l Ledger) FormatStatus(ref job.JobRef) (string, bool) {
 	return strings.Join(texts, "\n"), len(texts) > 0
 }
 
-// formatRankStates is the table of what each rank is doing, as -timeout prints it.
+// formatRankStates returns the table of what each rank is doing, as -timeout prints it.
 func (l Ledger) formatRankStates() string {
 	var t textTable
 	t.addRow("rank", "node", "pid", "state", "CPU", "waits in")
@@ -409,7 +413,7 @@ func (j *liveJob) formatStatus(l Ledger) string {
 	for _, n := range j.Nodes {
 		what := labelNumbers("rank", n.Ranks)
 		if n.Standby {
-			what = "spare"
+			what = "standby"
 		}
 		t.addRow(n.Node, what, labelNumbers("CPU", n.CPUs), formatGPUAddresses(n.GPUs))
 	}
@@ -420,7 +424,7 @@ func (j *liveJob) formatStatus(l Ledger) string {
 	return b.String()
 }
 
-// formatGPUAddresses names GPUs.
+// formatGPUAddresses returns the addresses of GPUs, with a label.
 func formatGPUAddresses(gpus []string) string {
 	switch len(gpus) {
 	case 0:
@@ -448,7 +452,7 @@ func (j *liveJob) extraText() string {
 	return text
 }
 
-// FormatJSON is all of the ledger, or what concerns one job, for programs.
+// FormatJSON returns the JSON of all jobs and requests, or of those that only names.
 func (l Ledger) FormatJSON(only job.JobRef) string {
 	jobs, waiting := l.jobs, l.queueRows()
 	if only.Job != "" {
@@ -460,21 +464,22 @@ func (l Ledger) FormatJSON(only job.JobRef) string {
 		Jobs    []liveJob  `json:"jobs"`
 		Waiting []queueRow `json:"waiting"`
 
-		Ranks []rankStatus `json:"ranks,omitempty"` // what those of one job are doing
+		Ranks []rankStatus `json:"ranks,omitempty"` // states of one job's ranks
 	}{1, append([]liveJob{}, jobs...), waiting, l.rankStatuses()})
-	if err != nil { // there is nothing in it that could fail
+	if err != nil { // impossible for these types
 		panic(err)
 	}
 	return string(EscapeJSON(text)) + "\n"
 }
 
-// formatAge is how long ago, to the second; clocks of other machines may be ahead of ours.
+// formatAge returns how long ago a time was, in whole seconds. It is 0 for a time in the future, as other clocks may
+// be ahead.
 func (l Ledger) formatAge(since time.Time) string {
 	return job.FormatClock(max(0, l.now.Sub(since)).Truncate(time.Second))
 }
 
-// formatUser is who a job says its user is, and always the number that the ledger vouches for,
-// where the name is no help.
+// formatUser returns the user name that the job states, with the user ID that the ledger guarantees. Without a name it
+// returns the ID.
 func formatUser(name string, uid int) string {
 	if name == "" {
 		return strconv.Itoa(uid)

@@ -11,7 +11,7 @@ import (
 	"remshell/job"
 )
 
-// testPages are those of three nodes, one of which was read under two names.
+// testPages returns the ledgers of three nodes, one of which was read under two names.
 func testPages() (all []job.LedgerListing, now time.Time) {
 	now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	solver := job.Claim{Job: "65a-1", UID: 1000, User: "ann", LauncherHost: "front", Nodes: 3, Size: 5, Since: now.Add(-time.Hour),
@@ -50,7 +50,7 @@ func TestJobs(t *testing.T) {
 	}
 }
 
-// One user's claims of one node, as many as ledgers can have, are put together in no time to speak of: it grew with the square.
+// Merging as many claims of one user and node as a ledger can hold takes linear time.
 func TestManyClaimsOfOneJob(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs 640 MB; make test runs it")
@@ -80,7 +80,7 @@ func TestManyClaimsOfOneJob(t *testing.T) {
 	}
 }
 
-// A claim of somebody else in the name of a job is not mixed with those of its user.
+// A claim of another user under the same job ID is not merged with the job's claims.
 func TestTheSameNameOfTwoUsers(t *testing.T) {
 	all, now := testPages()
 	all[2].Claims = append(all[2].Claims, job.Claim{Job: "65a-1", UID: 1002, User: "ann", Node: "n1", Nodes: 1, Size: 1,
@@ -127,7 +127,7 @@ func TestJobsForPrograms(t *testing.T) {
 	}
 }
 
-// What rests on purpose says why; spares are no ranks (survive.md SV-2, SV-7).
+// Idle claims show their reason, and standby nodes are not counted as ranks (survive.md SV-2, SV-7).
 func TestResting(t *testing.T) {
 	claim := func(node string, rank int, why job.IdleReason) job.LedgerListing {
 		c := job.Claim{Job: "j", Node: node, Nodes: 2, Size: 2, Ranks: []job.ClaimedRank{{Rank: rank, CPUs: []int{rank}}}, Command: "x", IdleReason: why, Idle: why != ""}
@@ -138,8 +138,8 @@ func TestResting(t *testing.T) {
 		want  string
 	}{
 		{[]job.LedgerListing{claim("n1", 0, ""), claim("n2", 1, "")}, " 2 n[1-2] 2 x"},
-		{[]job.LedgerListing{claim("n1", 0, ""), claim("n2", 1, ""), claim("n3", 2, job.IdleStandby)}, " 2 n[1-3] 3 (spare: n3) x"},
-		{[]job.LedgerListing{claim("n1", 0, ""), claim("n3", 2, job.IdleStandby)}, " 2 n[1,3]+1 2 (spare: n3) x"},
+		{[]job.LedgerListing{claim("n1", 0, ""), claim("n2", 1, ""), claim("n3", 2, job.IdleStandby)}, " 2 n[1-3] 3 (standby: n3) x"},
+		{[]job.LedgerListing{claim("n1", 0, ""), claim("n3", 2, job.IdleStandby)}, " 2 n[1,3]+1 2 (standby: n3) x"},
 		{[]job.LedgerListing{claim("n1", 0, job.IdleRestarting), claim("n2", 1, job.IdleRestarting), claim("n3", 2, job.IdleStandby)}, " 2 n[1-3] 3 (restarting) x"},
 		{[]job.LedgerListing{claim("n1", 0, "lazy"), claim("n2", 1, "lazy")}, " 2 n[1-2] 2 (idle) x"},
 	} {
@@ -147,13 +147,14 @@ func TestResting(t *testing.T) {
 		if got := strings.Join(strings.Fields(l.FormatJobs()), " "); !strings.HasSuffix(got, test.want) {
 			t.Errorf("%s, want %s", got, test.want)
 		}
-		if text, _ := l.FormatStatus(job.JobRef{Job: "j"}); strings.Contains(text, "n3  spare") != strings.Contains(test.want, "3]") {
+		if text, _ := l.FormatStatus(job.JobRef{Job: "j"}); strings.Contains(text, "n3  standby") != strings.Contains(test.want, "3]") {
 			t.Errorf("the spare is not told:\n%s", text)
 		}
 	}
 }
 
-// Depth, shape and set have columns where some job has them (aprun.md 7): of the job, not of what it has spawned or holds in spare.
+// Depth, shape and node set have columns if a job has them (aprun.md 7). Claims of spawned ranks and standby nodes do
+// not count.
 func TestExtents(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	wide := job.Claim{Job: "a", User: "u", LauncherHost: "f", Node: "n1", Nodes: 1, Size: 4, CPUsPerRank: 2, ExactPerNode: 4, NodeSet: "x\x1b[2J+y", Since: now.Add(-time.Hour), Command: "./wide"}
@@ -182,7 +183,7 @@ func TestExtents(t *testing.T) {
 	}
 }
 
-// What ranks have spawned is a part of the job, with claims of its own.
+// Claims of spawned ranks belong to the job.
 func TestSpawnedRanksAreListed(t *testing.T) {
 	all, now := testPages()
 	spawned := job.Claim{Job: "65a-1", UID: 1000, User: "ann", LauncherHost: "front", Nodes: 2, Size: 7, Since: now, Command: "./child"}
@@ -199,8 +200,8 @@ func TestSpawnedRanksAreListed(t *testing.T) {
 	}
 }
 
-// A job that is merely stopped (--suspend, ^Z, a batch system) was shown as running. It is if no rank of it runs anywhere that was
-// looked at.
+// A job is shown as suspended if it is stopped (--suspend, ^Z, a batch system) and no rank runs on the nodes that were
+// read.
 func TestStoppedJobsAreSuspended(t *testing.T) {
 	claim := func(node string, change func(*job.Claim)) job.LedgerListing {
 		c := job.Claim{Job: "j", User: "ann", UID: 7, Node: node, Nodes: 2, Size: 2, LauncherHost: "front", LauncherPID: 4711, Command: "./x", Ranks: []job.ClaimedRank{{}}}
@@ -229,7 +230,7 @@ func TestStoppedJobsAreSuspended(t *testing.T) {
 	}
 }
 
-// Nobody could see the process IDs of a job: neither that of its mpiexec, with its host, nor those of its ranks.
+// Process IDs of mpiexec, with its host, and of the ranks are shown.
 func TestJobsHaveProcessIDs(t *testing.T) {
 	p := job.LedgerListing{Node: "n1", Claims: []job.Claim{{Job: "j", User: "ann", UID: 7, Node: "n1", Nodes: 1, Size: 2, LauncherHost: "front", LauncherPID: 4711, Command: "./x"}},
 		States: []job.RankState{{Rank: 0, PID: 815, Phase: "running"}, {Rank: 1, Phase: "starting"}}}

@@ -11,13 +11,12 @@ import (
 	"remshell/text"
 )
 
-// Map tells the ranks of each node, node by node in the order they were filled
-// (DIAG-2):
+// Map returns the ranks of each node, node by node in filling order (DIAG-2):
 //
 //	node01  16 cores  ranks 0-7   solver
 //	node02  16 cores  ranks 8-15  solver
 //
-// A node that has ranks of several sections has a line for each.
+// A node with ranks of several app contexts has a line for each.
 func Map(v JobView) string {
 	var lines textTable
 	for _, n := range v.Plan.Nodes {
@@ -32,7 +31,7 @@ func Map(v JobView) string {
 	return lines.String()
 }
 
-// ranksByApp lists the ranks of a node for each section.
+// ranksByApp returns the ranks of a node, by app context.
 func ranksByApp(v JobView, n job.NodePlan) [][]int {
 	ranks := make([][]int, len(v.Request.Apps))
 	for _, r := range n.Ranks {
@@ -41,8 +40,8 @@ func ranksByApp(v JobView, n job.NodePlan) [][]int {
 	return ranks
 }
 
-// formatUnits tells how many ranks of one slot a node holds, of what, and what keeps ranks from the rest: "2 of 4 cores, by
-// reserve=2". reserve is what the job leaves free on each node.
+// formatUnits returns how many ranks of one CPU fit on a node, and what reduces that: "2 of 4 cores, by reserve=2".
+// reserve is the number of CPUs that the job leaves free on each node.
 func formatUnits(n job.Node, reserve int) string {
 	switch {
 	case n.Slots > 0:
@@ -58,7 +57,7 @@ func formatUnits(n job.Node, reserve int) string {
 	return text.Count(b.Usable, unit)
 }
 
-// Ranks tells of each rank, in their order, where it runs and what it is bound to:
+// Ranks returns for each rank, in order, its node and binding:
 //
 //	rank 0  node01  package 0  NUMA 0  core 0  CPUs 0,16  solver
 func Ranks(v JobView) string {
@@ -70,14 +69,14 @@ func Ranks(v JobView) string {
 	return lines.String()
 }
 
-// A rankRow is a rank and where it is.
+// A rankRow is a rank, its node and its binding.
 type rankRow struct {
 	job.RankPlan
 	node    int      // index into Plan.Nodes
 	binding []string // cells of a table
 }
 
-// rankRows lists all ranks in their order.
+// rankRows returns all ranks in order.
 func rankRows(v JobView) []rankRow {
 	rows := make([]rankRow, v.Plan.Size)
 	for i, n := range v.Plan.Nodes {
@@ -92,7 +91,7 @@ func rankRows(v JobView) []rankRow {
 // A coreFinder finds the core of each CPU of a node.
 type coreFinder struct {
 	node job.Node
-	core map[int]int // its number, by CPU
+	core map[int]int // core number by CPU
 }
 
 func newCoreFinder(n job.Node) coreFinder {
@@ -105,8 +104,8 @@ func newCoreFinder(n job.Node) coreFinder {
 	return p
 }
 
-// bindingCells tells package, memory node, cores, CPUs and GPUs of a rank, and where its memory is
-// from.
+// bindingCells returns the table cells of a rank's binding: package, NUMA node, cores, CPUs, memory if it is remote,
+// and GPUs.
 func (p coreFinder) bindingCells(r job.RankPlan) []string {
 	gpus := labelNumbers("GPU", gpuIndices(r.GPUs))
 	switch {
@@ -124,7 +123,7 @@ func (p coreFinder) bindingCells(r job.RankPlan) []string {
 	return []string{labelNumbers("package", sortedKnown(packages)), labelNumbers("NUMA", sortedKnown(memory)), labelNumbers("core", sortedKnown(cores)), labelNumbers("CPU", r.CPUs), formatRemoteMemory(r.Mems, sortedKnown(memory)), gpus}
 }
 
-// gpuIndices are the numbers of GPUs.
+// gpuIndices returns the numbers of GPUs.
 func gpuIndices(gpus []gpu.GPU) (numbers []int) {
 	for _, g := range gpus {
 		numbers = append(numbers, g.Index)
@@ -132,8 +131,8 @@ func gpuIndices(gpus []gpu.GPU) (numbers []int) {
 	return numbers
 }
 
-// formatRemoteMemory tells where the memory of a rank comes from, if not from where its cores
-// are.
+// formatRemoteMemory returns which NUMA nodes the memory of a rank comes from. It is empty if those are near, the NUMA
+// nodes of its cores.
 func formatRemoteMemory(mems, near []int) string {
 	switch {
 	case slices.Equal(mems, near):
@@ -144,8 +143,8 @@ func formatRemoteMemory(mems, near []int) string {
 	return "memory of NUMA " + foldNumbers(mems)
 }
 
-// Hosts tells the candidates, with their slots and where each was named, those that
-// have that in common together:
+// Hosts returns the candidates, with their slots and where each was named. Candidates for which these are equal share a
+// line:
 //
 //	node[01-02]  16 slots each  hosts.txt:1
 //	localhost    8 cores        -host
@@ -157,17 +156,17 @@ func Hosts(v JobView) string {
 	return lines.String()
 }
 
-// A hostGroup is candidates of which the same is to be said.
+// A hostGroup is candidates that share a line.
 type hostGroup struct{ names, size, origin, route string }
 
-// hostGroups are those of the request, in the order of their first.
+// hostGroups returns the candidates of the request in groups, in the order of their first.
 func (v JobView) hostGroups() []hostGroup {
 	seen, listed := make(map[int]job.Node), make(map[int]bool)
 	for _, n := range v.Snapshot.Nodes {
 		seen[n.ID] = n
 	}
-	for _, turn := range v.Request.HostEntries {
-		listed[turn] = true
+	for _, node := range v.Request.HostEntries {
+		listed[node] = true
 	}
 	var all []hostGroup
 	members := make(map[hostGroup][]string)
@@ -196,10 +195,10 @@ func (v JobView) hostGroups() []hostGroup {
 	return all
 }
 
-// unknownSize is the size of a host that nobody has looked at.
+// unknownSize is the size of a host that was not probed and has no slots written down.
 const unknownSize = "size unknown"
 
-// formatCapacity is what a host offers, with the bound that was written down for it.
+// formatCapacity returns how many ranks fit on a host, and the limits and features written down for it.
 func formatCapacity(n job.Node, reserve int) string {
 	size := formatUnits(n, reserve)
 	if size == "" {

@@ -7,9 +7,9 @@ import (
 	"remshell/job"
 )
 
-// Resources are the four lines in which a batch system's accounting has what a job used: times
-// rounded down to seconds, sizes up to KiB (RM-52). What was not sampled has no vmem, and no mem where no process lived
-// until somebody could look.
+// Resources returns the four lines that the accounting of a batch system has for a job's usage: times rounded down to
+// seconds, sizes rounded up to KiB (RM-52). vmem is unknown if there were no samples. mem is unknown if no process ran
+// long enough to be measured.
 func Resources(u job.UsageTotal) string {
 	mem, vmem := formatKiB(u.Mem), "unknown"
 	if u.Mem == 0 {

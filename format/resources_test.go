@@ -7,7 +7,7 @@ import (
 	"remshell/job"
 )
 
-// Example 20 of the page, and what is rounded.
+// Example 20 of the page, and cases of rounding.
 func TestResources(t *testing.T) {
 	for _, test := range []struct {
 		used job.UsageTotal

@@ -13,8 +13,8 @@ import (
 	"remshell/text"
 )
 
-// Topology draws each distinct kind of node, with the number and the names of the
-// nodes that are so, and what of them may not be used:
+// Topology draws each distinct kind of node, with the names and number of its nodes, and the CPUs and GPUs that may not
+// be used:
 //
 //	n[1-2]  2 nodes  amd64  2 packages  16 cores of 2 threads  62 GiB
 //	  package 0  NUMA 0  cores 0-7   CPUs 0-7,16-23   L3 0  L2 for each core  [##/##/##/##/../##/##/##]
@@ -24,8 +24,8 @@ import (
 //	  PROCSPEED 2000 MHz (nominal)  MEMORY 65536 MB  NETSPEED 200000 Mb/s  CPUMODEL genuineintel-6-143
 //	  NETWORK eth1g ethernet ib ib-hdr infiniband rdma
 //
-// In the brackets is a character for each thread, "#" if it may be used, with a "/"
-// between cores and a "|" between those of different L3.
+// The brackets have a character for each thread: "#" if it may be used, else ".". "/" separates cores, and "|" cores with
+// different L3 caches.
 func Topology(nodes []job.Node) string {
 	var b strings.Builder
 	var unseen []string
@@ -39,19 +39,12 @@ func Topology(nodes []job.Node) string {
 		drawNodes(&b, kind)
 	}
 	if unseen != nil {
-		fmt.Fprintf(&b, "%s  nobody has looked at %s\n", hostlist.Fold(unseen), pronounFor(len(unseen)))
+		fmt.Fprintf(&b, "%s  not probed\n", hostlist.Fold(unseen))
 	}
 	return b.String()
 }
 
-func pronounFor(n int) string {
-	if n == 1 {
-		return "it"
-	}
-	return "them"
-}
-
-// groupAlike gathers nodes that look the same, in the order of their first.
+// groupAlike groups nodes that look the same, in the order of their first.
 func groupAlike(nodes []job.Node) [][]job.Node {
 	var all [][]job.Node
 	for _, n := range nodes {
@@ -91,18 +84,18 @@ func drawNodes(b *strings.Builder, kind []job.Node) {
 	}
 	fmt.Fprintln(b, EscapeSentence(strings.Join(fields, "  ")))
 	b.WriteString(drawAreas(cores))
-	var shut []int
+	var unusable []int
 	for _, c := range cores {
-		shut = append(shut, c.Unusable...)
+		unusable = append(unusable, c.Unusable...)
 	}
-	if len(shut) > 0 {
-		fmt.Fprintf(b, "  not allowed: %s\n", labelNumbers("CPU", sortedKnown(shut)))
+	if len(unusable) > 0 {
+		fmt.Fprintf(b, "  not allowed: %s\n", labelNumbers("CPU", sortedKnown(unusable)))
 	}
 	b.WriteString(formatGPUs(kind[0].Probe))
 	b.WriteString(formatAttributes(kind))
 }
 
-// formatGPUs tells the GPUs, those of one vendor and memory node on a line.
+// formatGPUs returns the GPUs of a node, those of one vendor and NUMA node on a line.
 func formatGPUs(p job.Probe) string {
 	lines := textTable{indent: "  "}
 	seen := make([]bool, len(p.GPUs))
@@ -141,7 +134,7 @@ func distinctValues(cores []pin.Core, of func(pin.Core) int) []int {
 	return numbers
 }
 
-// formatSize tells cores and threads.
+// formatSize returns the number of cores and threads.
 func formatSize(cores []pin.Core) string {
 	threads := distinctValues(cores, func(c pin.Core) int { return len(c.CPUs) + len(c.Unusable) })
 	total := 0
@@ -157,7 +150,7 @@ func formatSize(cores []pin.Core) string {
 	return fmt.Sprintf("%s, %d threads", text.Count(len(cores), "core"), total)
 }
 
-// formatMemory is that of the nodes, which differ by what their firmware keeps.
+// formatMemory returns the memory size of the nodes, or its range: firmware takes different parts of equal memory.
 func formatMemory(kind []job.Node) string {
 	least, most := kind[0].Memory.Total, kind[0].Memory.Total
 	for _, n := range kind {
@@ -175,43 +168,43 @@ func formatMemory(kind []job.Node) string {
 	return fmt.Sprintf("%d-%d GiB", gib(least), gib(most))
 }
 
-// A coreArea is cores that differ in their caches only.
+// A coreArea is cores that differ only in their caches.
 type coreArea struct {
 	pin.CoreLocation
-	numbers []int // of the cores
+	numbers []int // numbers of the cores
 	cores   []pin.Core
 }
 
-// drawAreas draws a line for each.
+// drawAreas returns a line for each area.
 func drawAreas(cores []pin.Core) string {
 	lines := textTable{indent: "  "}
 	before := pin.UnknownLocation
 	for _, a := range splitAreas(cores) {
-		home := ""
+		pkg := ""
 		if a.Package != before.Package {
-			home = labelNumbers("package", sortedKnown([]int{a.Package}))
+			pkg = labelNumbers("package", sortedKnown([]int{a.Package}))
 		}
 		before = a.CoreLocation
 		var cpus []int
 		for _, c := range a.cores {
 			cpus = append(cpus, c.AllCPUs()...)
 		}
-		lines.addRow(home, labelNumbers("NUMA", sortedKnown([]int{a.NUMA})), string(a.Kind), labelNumbers("core", a.numbers),
+		lines.addRow(pkg, labelNumbers("NUMA", sortedKnown([]int{a.NUMA})), string(a.Kind), labelNumbers("core", a.numbers),
 			labelNumbers("CPU", sortedKnown(cpus)), a.formatCaches("L3", func(p pin.CoreLocation) int { return p.L3 }),
 			a.formatCaches("L2", func(p pin.CoreLocation) int { return p.L2 }), a.drawThreads())
 	}
 	return lines.String()
 }
 
-// splitAreas gathers the cores of each area, in the order of packages, memory and cores.
+// splitAreas groups the cores by area, sorted by package.
 func splitAreas(cores []pin.Core) []coreArea {
 	var all []coreArea
 	for number, c := range cores {
-		home := pin.CoreLocation{NUMA: c.NUMA, Package: c.Package, Kind: c.Kind}
-		i := slices.IndexFunc(all, func(a coreArea) bool { return a.CoreLocation == home })
+		location := pin.CoreLocation{NUMA: c.NUMA, Package: c.Package, Kind: c.Kind}
+		i := slices.IndexFunc(all, func(a coreArea) bool { return a.CoreLocation == location })
 		if i < 0 {
 			i = len(all)
-			all = append(all, coreArea{CoreLocation: home})
+			all = append(all, coreArea{CoreLocation: location})
 		}
 		all[i].numbers = append(all[i].numbers, number)
 		all[i].cores = append(all[i].cores, c)
@@ -220,7 +213,7 @@ func splitAreas(cores []pin.Core) []coreArea {
 	return all
 }
 
-// formatCaches tells how the cores of an area share the caches of a level.
+// formatCaches returns how the cores of an area share the caches of a level.
 func (a coreArea) formatCaches(level string, of func(pin.CoreLocation) int) string {
 	users := make(map[int][]int) // cores by cache
 	for i, c := range a.cores {
@@ -235,9 +228,9 @@ func (a coreArea) formatCaches(level string, of func(pin.CoreLocation) int) stri
 	var lists []string
 	first, even := users[numbers[0]], !without
 	for _, cache := range numbers {
-		mine := users[cache]
-		lists = append(lists, foldNumbers(mine))
-		even = even && len(mine) == len(first) && mine[len(mine)-1]-mine[0] == len(mine)-1
+		sharing := users[cache]
+		lists = append(lists, foldNumbers(sharing))
+		even = even && len(sharing) == len(first) && sharing[len(sharing)-1]-sharing[0] == len(sharing)-1
 	}
 	switch {
 	case even && len(numbers) == 1 && len(first) > 1:
@@ -250,10 +243,10 @@ func (a coreArea) formatCaches(level string, of func(pin.CoreLocation) int) stri
 	return fmt.Sprintf("%s of cores %s", level, strings.Join(lists, " | "))
 }
 
-// maxStripWidth is the longest strip there is room for.
+// maxStripWidth is the greatest width of the picture of an area's threads.
 const maxStripWidth = 64
 
-// drawThreads draws the threads of the area; nothing if there are too many.
+// drawThreads returns a picture of the area's threads, or "" if it is wider than maxStripWidth.
 func (a coreArea) drawThreads() string {
 	var b strings.Builder
 	for i, c := range a.cores {

@@ -143,7 +143,7 @@ func TestRestartKeepsItsPlace(t *testing.T) {
 	if want := "1 of 2 standby nodes is free now\n"; !poll(goneTimeout, func() bool { return strings.Contains(v.err.String(), want) }) {
 		t.Errorf("it does not say %q: %s", want, &v.err)
 	}
-	if r := b.runMpiexec(t, "--ps", "n1", "n2", "n3"); !strings.Contains(r.out, " n[1-3] ") || !strings.Contains(r.out, " (spare: n3) sh -c") {
+	if r := b.runMpiexec(t, "--ps", "n1", "n2", "n3"); !strings.Contains(r.out, " n[1-3] ") || !strings.Contains(r.out, " (standby: n3) sh -c") {
 		t.Errorf("its spare is not told: %s", r.out)
 	}
 	if r := b.runMpiexec(t, "-hosts", "n3:2", "-n", "1", "true"); r.code != 125 || !strings.Contains(r.err, "are in use by jobs of root") {
