@@ -25,7 +25,7 @@ func TestConfinement(t *testing.T) {
 		Confinement
 		want string
 	}{
-		{"nobody is kept", 3, nil, Confinement{}, "012 345"},
+		{"no confinement", 3, nil, Confinement{}, "012 345"},
 		{"inside", 3, nil, Confinement{StrictMemory: true}, "012 456"},
 		{"two in each", 1, nil, Confinement{PerNUMA: 2}, "0 1 4 5"},
 		{"the lowest", 1, nil, Confinement{FirstNodes: 1, PerNUMA: 3}, "0 1 2"},

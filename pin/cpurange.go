@@ -196,7 +196,7 @@ func (n *Numbering) selected(p CPURange) ([]numberedCPUs, error) {
 	if p.Last < p.First {
 		list = slices.DeleteFunc(slices.Clone(list), func(u numberedCPUs) bool { return len(u.cpus) == 0 })
 		if len(list) == 0 {
-			return nil, fmt.Errorf("lets us use none of them, but the CPUs %s only", idset.Text(n.usable))
+			return nil, fmt.Errorf("allows none of them: only the CPUs %s may be used", idset.Text(n.usable))
 		}
 		return list, nil
 	}
@@ -207,7 +207,7 @@ func (n *Numbering) selected(p CPURange) ([]numberedCPUs, error) {
 		case !known:
 			return nil, fmt.Errorf("has no %s%d: it has %s", noun, number, foldNumbers(list))
 		case len(list[i].cpus) == 0:
-			return nil, fmt.Errorf("does not let us use its %s%d, but the CPUs %s only", noun, number, idset.Text(n.usable))
+			return nil, fmt.Errorf("has %s%d, but only the CPUs %s may be used", noun, number, idset.Text(n.usable))
 		}
 		found = append(found, list[i])
 	}

@@ -50,7 +50,7 @@ func TestRestrictTo(t *testing.T) {
 		{"of several lines", interleavedPackages(), CPUGrant{SocketCores, "0,0:0,1,1,0", "P"}, "0-2,4-6"},
 		{"no such socket", interleavedPackages(), CPUGrant{SocketCores, "2,0:0,2", "P"}, "P grants 2,0:0,2, and of these CPUs none may be used there"},
 		{"no pairs", interleavedPackages(), CPUGrant{SocketCores, "0,0:1", "P"}, `P: "0,0:1" is no list of SOCKET,CORE`},
-		{"nobody has looked", Topology{}, CPUGrant{CPUNumbers, "3", "L"}, ""},
+		{"not probed", Topology{}, CPUGrant{CPUNumbers, "3", "L"}, ""},
 	}
 	for _, test := range tests {
 		before := slices.Clone(test.of.Cores)

@@ -90,7 +90,7 @@ func (t Topology) CheckLayout(slots []Unit, busy BusyUnits, l Layout, threads bo
 	}
 	for _, level := range []Level{l.Map.Level, bind} {
 		if !t.KnowsLevel(level) {
-			return fmt.Errorf("does not tell its %s", levelPlural(level))
+			return fmt.Errorf("does not report its %s", levelPlural(level))
 		}
 	}
 	if l.Bind.Count > 1 && bind != BySlot {
@@ -113,7 +113,7 @@ func (t Topology) CheckLayout(slots []Unit, busy BusyUnits, l Layout, threads bo
 func (t Topology) checkMemory(m Memory) error {
 	has := t.NUMANodes()
 	if m.Mode == Interleave && len(has) == 0 {
-		return fmt.Errorf("does not tell its %s", levelPlural(ByNUMA))
+		return fmt.Errorf("does not report its %s", levelPlural(ByNUMA))
 	}
 	for _, n := range m.Nodes {
 		if !slices.Contains(has, n) {
