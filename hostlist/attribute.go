@@ -169,7 +169,7 @@ func (a attr) setEnv(m *hostExpr) error {
 	return nil
 }
 
-// readNumber parses a number from 1 to most. what names it in errors.
+// readNumber parses a number from 1 to most. Errors call it what.
 func (c *cursor) readNumber(from, to int, word, what string, most int) (int, error) {
 	switch {
 	case word == "":

@@ -76,7 +76,7 @@ func (p *parser) parseHosts(c cursor) {
 	p.addEntries(hosts)
 }
 
-// addMention parses the word from from to the cursor and adds its hosts to those of the line. few is false
+// addMention parses the word that ends at the cursor and adds its hosts to those of the line. few is false
 // if there are too many hosts.
 func (p *parser) addMention(c *cursor, from int, hosts []hostExpr) (_ []hostExpr, few bool) {
 	m, err := c.readHostExpr(from, c.pos)

@@ -147,7 +147,7 @@ func (c *cursor) readRank(from int, word string) (int, error) {
 	return n, nil
 }
 
-// readRankHost reads a host, or "+nK".
+// readRankHost reads a host, or "+nK" for host K of the host list.
 func (c *cursor) readRankHost(l *RankLine) error {
 	c.skipBlanks()
 	from := c.pos

@@ -31,7 +31,7 @@ func withBusyNodes(snap job.Snapshot, who string) job.Snapshot {
 }
 
 func TestContiguous(t *testing.T) {
-	section := func(n, threads, shape int) job.App {
+	newApp := func(n, threads, shape int) job.App {
 		return job.App{N: n, RankNeeds: job.RankNeeds{CPUsPerRank: threads, ExactPerNode: shape}}
 	}
 	tests := []struct {
@@ -39,23 +39,23 @@ func TestContiguous(t *testing.T) {
 		req                 job.Request
 		want                string
 	}{
-		{"several sections in one window", "a:4 b:4 c:4 d:4", "b:4", contiguousRequest("first", section(3, 1, 0), section(3, 1, 0)), "c c c c d d"},
-		{"of which the second leaves a CPU over", "a:4 b:4 c:4 d:4", "b:4", contiguousRequest("first", section(3, 1, 0), section(2, 2, 0)), "c c c d d"},
-		{"in shapes of their own", "a:4 b:4 c:4 d:4", "b:3", contiguousRequest("best", section(4, 1, 2), section(2, 1, 2)), "c c d d d d"},
-		{"no number of ranks", "a:2 b:2 c:4 d:4", "b:2", contiguousRequest("first", section(0, 1, 0)), "c c c c d d d d"},
+		{"several apps in one window", "a:4 b:4 c:4 d:4", "b:4", contiguousRequest("first", newApp(3, 1, 0), newApp(3, 1, 0)), "c c c c d d"},
+		{"of which the second leaves a CPU over", "a:4 b:4 c:4 d:4", "b:4", contiguousRequest("first", newApp(3, 1, 0), newApp(2, 2, 0)), "c c c d d"},
+		{"in shapes of their own", "a:4 b:4 c:4 d:4", "b:3", contiguousRequest("best", newApp(4, 1, 2), newApp(2, 1, 2)), "c c d d d d"},
+		{"no number of ranks", "a:2 b:2 c:4 d:4", "b:2", contiguousRequest("first", newApp(0, 1, 0)), "c c c c d d d d"},
 		{"the largest number that fits", "a:2 b:2 c:4", "b:2", contiguousRequest("first", job.App{Soft: []int{6, 4, 2}}), "c c c c"},
 		{"alone where overbooking was asked for", "a:2 b:2 c:2", "a:1", func() job.Request {
-			req := contiguousRequest("first", section(4, 1, 0))
+			req := contiguousRequest("first", newApp(4, 1, 0))
 			req.Overbook = true
 			return req
 		}(), "b b c c"},
 		{"on this machine alone", "a:2", "", func() job.Request {
-			req := contiguousRequest("first", section(3, 1, 0))
+			req := contiguousRequest("first", newApp(3, 1, 0))
 			req.LocalOnly = true
 			return req
 		}(), "error not-enough-cpus"},
-		{"none", "a:2 b:2 c:2", "b:2", contiguousRequest("best", section(4, 1, 0)), "error no-contiguous"},
-		{"no section is left out", "a:2 b:2 c:2", "b:2", contiguousRequest("best", section(2, 1, 0), section(2, 1, 0)), "error no-contiguous"},
+		{"none", "a:2 b:2 c:2", "b:2", contiguousRequest("best", newApp(4, 1, 0)), "error no-contiguous"},
+		{"no app is left out", "a:2 b:2 c:2", "b:2", contiguousRequest("best", newApp(2, 1, 0), newApp(2, 1, 0)), "error no-contiguous"},
 	}
 	for _, test := range tests {
 		p, err := Make(requestFor(test.req, withBusyNodes(cluster(test.cluster), test.busy)))

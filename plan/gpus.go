@@ -89,7 +89,7 @@ func (s *placement) refuseFewGPUs(a *eligibleNodes, n int) *Error {
 	return &Error{Code: CodeNoGPU, Text: text, Remedy: remedy, WantedRanks: n, FreeRanks: capacity}
 }
 
-// refuseNoGPUs returns the error if missing GPUs are what excludes every node that the app may use, and
+// refuseNoGPUs returns the error if missing GPUs exclude every node that the app may use, and
 // nil otherwise.
 func (s *placement) refuseNoGPUs(app job.App) *Error {
 	var names []string

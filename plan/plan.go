@@ -15,7 +15,7 @@ files, or the queue. The rules are those of placement.md; section numbers in com
 page.
 
 A host entry is one mention of a host in the user's list. Entries may repeat a host. Capacity is
-the number of ranks that fit on a node without sharing CPUs.
+the number of ranks that fit on a node without sharing CPUs. Written slots are those of a host entry HOST:N.
 */
 package plan
 

@@ -94,13 +94,13 @@ func TestMake(t *testing.T) {
 		{"overbooked beyond -ppn", "a:1 b:4", job.Request{Apps: ppn(4, 9), Placement: over}, "error limit-reached", ""},
 		{"nothing named is a try-out", "a:2", job.Request{Apps: apps(3), LocalOnly: true}, "a a a", "3 ranks share 2 CPUs"},
 		{"unless that is forbidden", "a:2", job.Request{Apps: apps(3), LocalOnly: true, Placement: job.Placement{NoOversubscribe: true}}, "error not-enough-cpus", ""},
-		{"two sections", "a:2 b:2", job.Request{Apps: apps(1, 2)}, "a a b", ""},
-		{"sections with hosts of their own", "a:2 b:2", job.Request{Apps: []job.App{{N: 1, Hosts: []string{"b"}}, {N: 2, Hosts: []string{"a"}}}}, "b a a", ""},
+		{"two apps", "a:2 b:2", job.Request{Apps: apps(1, 2)}, "a a b", ""},
+		{"apps with hosts of their own", "a:2 b:2", job.Request{Apps: []job.App{{N: 1, Hosts: []string{"b"}}, {N: 2, Hosts: []string{"a"}}}}, "b a a", ""},
 		{"two names of one machine", "a:2=m b:2=m c:2", job.Request{Apps: apps(3)}, "a a c", "a and b are one machine"},
 		{"many names of one machine", "a1:2=m a2:2=m a3:2=m", job.Request{Apps: apps(2)}, "a1 a1", "a[1-3] are one machine"},
-		{"sections that name one machine each in its way", "a:2/1=m b:2/2=m",
+		{"apps that name one machine each in its way", "a:2/1=m b:2/2=m",
 			job.Request{Apps: []job.App{{N: 1, Hosts: []string{"a"}}, {N: 2, Hosts: []string{"b"}}}}, "a a a", ""},
-		{"a section whose hosts were not reached", "a:2", job.Request{Apps: []job.App{{N: 1, Hosts: []string{"a"}},
+		{"an app whose hosts were not reached", "a:2", job.Request{Apps: []job.App{{N: 1, Hosts: []string{"a"}},
 			{N: 2, Argv: []string{"./sim"}, Hosts: []string{"b", "c"}}}}, "error no-candidates", "./sim: it is to run on b,c only"},
 		{"their slots add up", "a:2/1=m b:2/2=m", job.Request{Apps: apps(3)}, "a a a", ""},
 		{"by load", "a:2 b:2", job.Request{Apps: apps(2), Placement: job.Placement{Sort: "LOAD"}}, "a a", ""},
@@ -187,7 +187,7 @@ func TestRefusalsNameTheCause(t *testing.T) {
 			"7 ranks do not fit: there are free slots for 4 on 1 node (a); start fewer ranks, name more hosts, give slots (HOST:N), or take --oversubscribe in place of --nooversubscribe"},
 		{"slots that were written down", func(r *job.Request) { r.Nodes = r.Nodes[:1]; r.Nodes[0].Slots = 3 },
 			"7 ranks do not fit: there are free slots for 3 on 1 node (a); start fewer ranks, name more hosts, write more slots down (HOST:N), or share CPUs with --oversubscribe"},
-		{"the second of two sections", func(r *job.Request) {
+		{"the second of two apps", func(r *job.Request) {
 			r.Apps = append([]job.App{{N: 1, Argv: []string{"x"}}}, job.App{N: 1, Argv: []string{"./y"}, RankNeeds: job.RankNeeds{CPUsPerRank: 4, CPUsPerRankOrigin: "--tpp"}})
 			r.Nodes = r.Nodes[:1]
 		}, "1 rank (./y) of 4 CPUs each (--tpp) does not fit: there are free slots for 0 on 1 node (a); start fewer ranks, name more hosts, give slots (HOST:N), or share CPUs with --oversubscribe"},

@@ -20,7 +20,7 @@ func (s *placement) placeByRankFile(usable [][]bool) *Error {
 		among := s.candidatesNamed(app.Hosts)
 		for range app.N {
 			if rank == len(s.req.FixedPlacements) {
-				return &Error{Code: CodeNotEnough, Text: fmt.Sprintf("nobody says where rank %d is to go", rank), Permanent: true}
+				return &Error{Code: CodeNotEnough, Text: fmt.Sprintf("the rank file does not place rank %d", rank), Permanent: true}
 			}
 			if err := s.placeFixedRank(rank, a, usable[a], among); err != nil {
 				return err
@@ -31,8 +31,7 @@ func (s *placement) placeByRankFile(usable [][]bool) *Error {
 	return nil
 }
 
-// candidatesNamed returns, by candidate, whether the app may run there. hosts are those of the app; nil
-// means all.
+// candidatesNamed returns, by candidate, whether hosts contains one of its names. A nil list contains all.
 func (s *placement) candidatesNamed(hosts []string) []bool {
 	set := nameSet(hosts)
 	may := make([]bool, len(s.candidates))
@@ -76,8 +75,8 @@ func (s *placement) placeFixedRank(rank, a int, usable, among []bool) *Error {
 	return nil
 }
 
-// allowSharing lets ranks share CPUs if that is allowed, and otherwise returns an error with the text
-// what.
+// allowSharing lets ranks share CPUs if that is allowed, and otherwise returns an error with this
+// text.
 func (s *placement) allowSharing(fixed *job.FixedPlacement, n *candidate, what string) *Error {
 	allowed := s.req.Overbook || s.req.ShareOwnCPUs || s.req.LocalOnly && fixed.Picks == nil && n.Slots == 0
 	if n.NoOverbook || s.req.NoOversubscribe || !allowed {

@@ -54,7 +54,7 @@ func TestFixed(t *testing.T) {
 		{"a full node, and it is welcome", "a:1 b:1", "a a", over, nil, "a:0 a:0"},
 		{"a limit", "a:4 b:4", "a/0 b/0 a/1", job.Placement{}, []job.App{{N: 3, RankNeeds: job.RankNeeds{PerNode: 1}}},
 			"ranks:3:1: rank 2 is one too many on a: -ppn allows 1 there"},
-		{"without a place", "a:4", "a/0", job.Placement{}, []job.App{{N: 2}}, "nobody says where rank 1 is to go"},
+		{"without a place", "a:4", "a/0", job.Placement{}, []job.App{{N: 2}}, "the rank file does not place rank 1"},
 	}
 	for _, test := range tests {
 		apps := test.apps

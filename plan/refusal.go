@@ -80,7 +80,7 @@ func (p problem) refuseTooFewNodes() *Error {
 		return nil
 	}
 	return &Error{Code: CodeNoNodes, Text: fmt.Sprintf("%s can be reached, and --min-nodes wants %d", text.Count(up, "node"), p.req.MinNodes),
-		Remedy: "see to the others, or lower it"}
+		Remedy: "make the other nodes reachable, or lower --min-nodes"}
 }
 
 // refuseNoNode returns the error if no node can run an app. alone says that the job has no other app.

@@ -13,7 +13,7 @@ import (
 
 // Several apps, placed one after the other.
 func TestAppsInShapes(t *testing.T) {
-	section := func(n, threads, shape int) job.App {
+	newApp := func(n, threads, shape int) job.App {
 		return job.App{N: n, RankNeeds: job.RankNeeds{CPUsPerRank: threads, ExactPerNode: shape}}
 	}
 	tests := []struct {
@@ -21,13 +21,13 @@ func TestAppsInShapes(t *testing.T) {
 		apps          []job.App
 		want          string
 	}{
-		{"M1", "n0:4 n1:4", []job.App{section(3, 1, 0), section(3, 1, 0)}, "n0 n0 n0 n0 n1 n1"},
-		{"M2", "n0:4 n1:4", []job.App{section(3, 1, 0), section(2, 2, 0)}, "n0 n0 n0 n1 n1"},
-		{"M3", "n0:4 n1:4", []job.App{section(4, 1, 2), section(2, 1, 2)}, "n0 n0 n1 n1 n1 n1"},
-		{"a shape behind none", "n0:4 n1:4 n2:4", []job.App{section(5, 1, 0), section(4, 1, 2)}, "n0 n0 n0 n0 n1 n1 n1 n2 n2"},
-		{"round to the first", "n0:4 n1:4", []job.App{section(5, 1, 0), section(4, 1, 3)}, "n0 n0 n0 n0 n1 error"},
-		{"no number of ranks", "n0:4 n1:1 n2:4", []job.App{section(0, 1, 2)}, "n0 n0 n2 n2"},
-		{"one that no node holds", "n0:1 n1:1", []job.App{section(0, 1, 2)}, "error"},
+		{"M1", "n0:4 n1:4", []job.App{newApp(3, 1, 0), newApp(3, 1, 0)}, "n0 n0 n0 n0 n1 n1"},
+		{"M2", "n0:4 n1:4", []job.App{newApp(3, 1, 0), newApp(2, 2, 0)}, "n0 n0 n0 n1 n1"},
+		{"M3", "n0:4 n1:4", []job.App{newApp(4, 1, 2), newApp(2, 1, 2)}, "n0 n0 n1 n1 n1 n1"},
+		{"a shape behind none", "n0:4 n1:4 n2:4", []job.App{newApp(5, 1, 0), newApp(4, 1, 2)}, "n0 n0 n0 n0 n1 n1 n1 n2 n2"},
+		{"round to the first", "n0:4 n1:4", []job.App{newApp(5, 1, 0), newApp(4, 1, 3)}, "n0 n0 n0 n0 n1 error"},
+		{"no number of ranks", "n0:4 n1:1 n2:4", []job.App{newApp(0, 1, 2)}, "n0 n0 n2 n2"},
+		{"one that no node holds", "n0:1 n1:1", []job.App{newApp(0, 1, 2)}, "error"},
 	}
 	for _, test := range tests {
 		p, err := Make(requestFor(job.Request{Apps: test.apps}, cluster(test.cluster)))
@@ -264,15 +264,15 @@ func TestAppsInSets(t *testing.T) {
 	for i, feature := range []string{"x", "x", "y"} {
 		snap.Nodes[i].Features = []string{feature}
 	}
-	section := func(n, threads int) job.App { return job.App{N: n, RankNeeds: job.RankNeeds{CPUsPerRank: threads}} }
+	newApp := func(n, threads int) job.App { return job.App{N: n, RankNeeds: job.RankNeeds{CPUsPerRank: threads}} }
 	for _, test := range []struct {
 		name string
 		apps []job.App
 		want string
 	}{
-		{"M4", []job.App{section(5, 1), section(3, 1)}, "n0 n0 n0 n0 n1 n1 n1 n1"},
-		{"M5", []job.App{section(5, 1), section(4, 1)}, "error no-node-set true"},
-		{"M6", []job.App{section(2, 4), section(2, 1)}, "error no-node-set true"},
+		{"M4", []job.App{newApp(5, 1), newApp(3, 1)}, "n0 n0 n0 n0 n1 n1 n1 n1"},
+		{"M5", []job.App{newApp(5, 1), newApp(4, 1)}, "error no-node-set true"},
+		{"M6", []job.App{newApp(2, 4), newApp(2, 1)}, "error no-node-set true"},
 	} {
 		req := job.Request{Apps: test.apps}
 		req.NodeSet = set

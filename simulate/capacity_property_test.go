@@ -177,7 +177,7 @@ var capacityProperties = []struct {
 	{"capacity", (*capacityTrial).checkCapacity},
 	{"CPUs", (*capacityTrial).checkReserved},
 	{"shape", (*capacityTrial).checkShape},
-	{"neighbours", (*capacityTrial).checkContiguous},
+	{"contiguous", (*capacityTrial).checkContiguous},
 	{"refused for a reason", (*capacityTrial).checkRefusal},
 }
 
@@ -255,7 +255,7 @@ func (w *capacityTrial) checkContiguous() string {
 		case w.ranks[n.Name] == 0:
 			gap = used
 		case gap || w.Overbooked:
-			return n.Name + " is no neighbour, or shared"
+			return n.Name + " is not contiguous, or shared"
 		default:
 			used = true
 		}
@@ -280,7 +280,7 @@ func (w *capacityTrial) checkRefusal() string {
 			stretch = 0
 		}
 		if w.Error.Code == "no-contiguous" && w.Options.Shape == 0 && stretch >= w.NP {
-			return "there are neighbours up to " + n.Name
+			return "there are contiguous nodes up to " + n.Name
 		}
 	}
 	if w.Error.Code == "not-enough-cpus" && w.Options.Shape == 0 && all >= w.NP {

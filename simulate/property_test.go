@@ -175,7 +175,7 @@ func (tr *trial) checkOwnCPUs() string {
 			owner[cpu{r.Node, number}] = mine
 			i := slices.IndexFunc(n.units(), func(u refUnit) bool { return slices.Contains(u.cpus, number) })
 			if i < 0 || busy[n.units()[i].number] || slices.Contains(n.Busy, number) {
-				return fmt.Sprintf("CPU %d of %s is not to be had", number, r.Node)
+				return fmt.Sprintf("CPU %d of %s may not be used", number, r.Node)
 			}
 		}
 	}

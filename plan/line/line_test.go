@@ -27,19 +27,19 @@ func TestFind(t *testing.T) {
 		{"4.444.44", Requirement{Ranks: 8}, First, "2-3 1", "the first that holds it"},
 		{"4.444.44", Requirement{Ranks: 8}, Best, "6-7 0", "nothing left over"},
 		{"4.444.44", Requirement{Ranks: 12}, First, "2-4 0", "all of a run"},
-		{"4.444.44", Requirement{Ranks: 13}, First, "none", "room, but in pieces"},
+		{"4.444.44", Requirement{Ranks: 13}, First, "none", "enough capacity, but not contiguous"},
 		{"244.4", Requirement{Ranks: 8}, First, "1-2 1", "the shortest stretch of a run"},
 		{"244.4", Requirement{Ranks: 10}, First, "0-2 0", "a longer one where it must be"},
 		{"1112.9", Requirement{Ranks: 3}, First, "2-3 2", "of a run the shortest, not the first"},
 		{"1112.9", Requirement{Ranks: 3}, Best, "5-5 0", "the fewest nodes"},
 		{"22.22", Requirement{Ranks: 2}, Best, "0-0 1", "of equal ones the first"},
-		{"244.4", Requirement{Ranks: 8, Shape: 4}, First, "1-2 0", "a node with less room than the shape ends a run"},
+		{"244.4", Requirement{Ranks: 8, Shape: 4}, First, "1-2 0", "a node with less capacity than the shape ends a run"},
 		{"4424", Requirement{Ranks: 10, Shape: 4}, First, "0-2 0", "the rest behind the run"},
 		{"4414", Requirement{Ranks: 10, Shape: 4}, First, "none", "which has too little"},
 		{"44.4", Requirement{Ranks: 8, Shape: 4}, Best, "0-1 0", "exactly"},
 		{"442", Requirement{Ranks: 3, Shape: 4}, First, "0-0 1", "fewer ranks than the shape"},
 		{"344", Requirement{Ranks: 3, Shape: 4}, First, "0-0 2", "they make a run of more nodes"},
-		{"4.44.4", Requirement{}, First, "2-3 0", "no number of ranks: the run with most room"},
+		{"4.44.4", Requirement{}, First, "2-3 0", "no number of ranks: the run with the largest capacity"},
 		{"2.94.4", Requirement{Shape: 3}, First, "2-3 0", "the same in a shape"},
 		{"...", Requirement{}, First, "none", "no run"},
 		{"", Requirement{Ranks: 1}, Best, "none", "no line"},
@@ -68,11 +68,11 @@ func TestHolds(t *testing.T) {
 }
 
 func TestLongest(t *testing.T) {
-	if w, room := LargestRun(drawnCapacities("4.444.44"), Requirement{Ranks: 16}); w.From != 2 || w.To != 5 || room != 12 {
-		t.Errorf("%v, room %d", w, room)
+	if w, capacity := LargestRun(drawnCapacities("4.444.44"), Requirement{Ranks: 16}); w.From != 2 || w.To != 5 || capacity != 12 {
+		t.Errorf("%v, capacity %d", w, capacity)
 	}
-	if _, room := LargestRun(drawnCapacities("5.33"), Requirement{Ranks: 16, Shape: 3}); room != 6 {
-		t.Errorf("in a shape of 3: room %d", room)
+	if _, capacity := LargestRun(drawnCapacities("5.33"), Requirement{Ranks: 16, Shape: 3}); capacity != 6 {
+		t.Errorf("in a shape of 3: capacity %d", capacity)
 	}
 }
 

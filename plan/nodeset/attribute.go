@@ -57,7 +57,7 @@ var builtIn = map[string]Kind{
 	GPUModel: {AnyCase: true, Probed: true},
 }
 
-// plain is the units of numbers without a unit.
+// plain is the Units of numbers that are written without a unit.
 var plain = map[string]Number{"": oneUnit}
 
 // Kinds holds the attributes of a cluster, by name in upper case.
