@@ -14,8 +14,8 @@ import (
 
 const wordBits = bits.UintSize
 
-// cpuSetOf is a set of CPUs or NUMA nodes, as long as its largest number asks; nil if there are
-// none.
+// cpuSetOf returns a set of CPUs or NUMA nodes, just long enough for its largest number. It is nil if numbers is
+// empty.
 func cpuSetOf(numbers []int) unix.CPUSetDynamic {
 	if len(numbers) == 0 {
 		return nil
@@ -27,7 +27,7 @@ func cpuSetOf(numbers []int) unix.CPUSetDynamic {
 	return s
 }
 
-// cpuNumbers lists the members of a set, ascending; nil if there are none.
+// cpuNumbers returns the members of a set in ascending order, or nil if it is empty.
 func cpuNumbers(s unix.CPUSetDynamic) (list []int) {
 	for n, left := 0, s.Count(); left > 0; n++ {
 		if s.IsSet(n) {
@@ -44,7 +44,7 @@ type memPolicy struct {
 	nodes unix.CPUSetDynamic
 }
 
-// mpolOf is the kernel's number of a mode.
+// mpolOf returns the kernel's number of a mode.
 func mpolOf(mode pin.MemMode) int {
 	switch mode {
 	case pin.Interleave:
@@ -55,7 +55,7 @@ func mpolOf(mode pin.MemMode) int {
 	return unix.MPOL_BIND
 }
 
-// A bindingCalls is what a binder asks of the system, for the calling thread alone.
+// A bindingCalls holds the system calls of a Binder; all are for the calling thread. Tests replace them.
 type bindingCalls struct {
 	setCPUs   func(unix.CPUSetDynamic) error
 	getCPUs   func() (unix.CPUSetDynamic, error)
@@ -63,7 +63,7 @@ type bindingCalls struct {
 	getPolicy func() (memPolicy, error)
 }
 
-// realBindingCalls is the one we run on.
+// realBindingCalls returns the real system calls.
 func realBindingCalls() bindingCalls {
 	return bindingCalls{
 		setCPUs:   func(cpus unix.CPUSetDynamic) error { return unix.SchedSetaffinityDynamic(0, cpus) },
@@ -73,14 +73,13 @@ func realBindingCalls() bindingCalls {
 	}
 }
 
-// Affinity lists the CPUs that the calling thread may use.
+// Affinity returns the CPUs that the calling thread may use.
 func Affinity() ([]int, error) {
 	cpus, err := getAffinity()
 	return cpuNumbers(cpus), err
 }
 
-// getAffinity is sched_getaffinity(2), which refuses a buffer that is too short for all
-// CPUs this kernel may have.
+// getAffinity is sched_getaffinity(2), which refuses a buffer too short for all CPUs that this kernel may have.
 func getAffinity() (unix.CPUSetDynamic, error) {
 	for most := 1 << 10; ; most *= 4 {
 		cpus := unix.NewCPUSet(most)
@@ -90,17 +89,15 @@ func getAffinity() (unix.CPUSetDynamic, error) {
 	}
 }
 
-// setPolicy is set_mempolicy(2), whose last argument is one more than the number of bits.
-// unix.SetMemPolicyDynamic gives the number of bytes there, and the kernel would not see nodes
-// beyond it.
+// setPolicy is set_mempolicy(2), whose last argument is one more than the number of bits. unix.SetMemPolicyDynamic
+// passes the number of bytes instead, so the kernel would ignore the higher nodes.
 func setPolicy(p memPolicy) error {
 	_, _, errno := unix.RawSyscall(unix.SYS_SET_MEMPOLICY, uintptr(p.mode),
 		uintptr(unsafe.Pointer(unsafe.SliceData(p.nodes))), uintptr(len(p.nodes)*wordBits+1))
 	return errnoErr(errno)
 }
 
-// getPolicy is get_mempolicy(2), which package unix does not have. No kernel is built for more
-// than 1,024 NUMA nodes.
+// getPolicy is get_mempolicy(2), which package unix lacks. No kernel is built for more than 1,024 NUMA nodes.
 func getPolicy() (memPolicy, error) {
 	var mode int32
 	nodes := unix.NewCPUSet(1024)

@@ -13,16 +13,14 @@ import (
 )
 
 /*
-A Binder gives the starter's thread the CPU mask and the memory policy of each rank in
-turn. A child has what the thread had that forked it, and so do its threads and children
-(placement.md 7.4, 7.5).
+A Binder gives the fork thread the CPU mask and the memory policy of each rank in turn. A child inherits both from
+the thread that forks it, and passes them on to its threads and children (placement.md 7.4, 7.5).
 
 	        bindCPUs            bindMemory                releaseMemory
 	own ------------> rank's ---------------> fork, exec --------------> ... --> Restore
 
-The mask stays until a rank has another; the policy ends with the fork, or what the
-starter allocates for the next rank would be taken from there. What a rank is not bound
-to it has from the helper.
+The mask stays until the next rank has another. The policy is reset after the fork; otherwise the fork thread's own
+allocations for the next rank would follow it. A rank that is not bound has the helper's mask and policy.
 */
 type Binder struct {
 	bindingCalls
@@ -30,25 +28,25 @@ type Binder struct {
 	warn        func(text string)
 	allowedMems func() []int
 
-	cpus         []int              // to which the thread is bound; nil: it has its own mask
-	actualCPUs   []int              // what the kernel made of it
-	helperMask   unix.CPUSetDynamic // the helper's mask, once the thread was bound
+	cpus         []int              // the mask that was set; nil: the thread has its own
+	actualCPUs   []int              // the mask as the kernel reports it
+	helperMask   unix.CPUSetDynamic // set before the thread is bound first
 	helperPolicy memPolicy
-	policyKnown  bool // mems is the helper's policy
+	policyKnown  bool // the helper's policy was read
 
-	denied                bool // no rank is bound: the kernel does not let us, and nobody has asked for it
-	warnedCPUs, memDenied bool // was warned of
+	denied                bool // the kernel forbids binding, and it is not required: no rank is bound
+	warnedCPUs, memDenied bool // a warning was given
 }
 
-// NewBinder makes one that belongs to a starter. If a binding is required, a kernel that denies it is an error, else a warning. It calls
-// warn at most once for CPUs and once for memory; everywhere lists the NUMA nodes from which this process itself has memory.
+// NewBinder returns a Binder for one ForkThread. If a binding is required and the kernel forbids it, ranks fail to
+// start; otherwise warn is called, at most once for CPUs and once for memory. everywhere lists the NUMA nodes from
+// which this process may allocate.
 func NewBinder(required bool, warn func(text string), everywhere func() []int) *Binder {
 	return &Binder{bindingCalls: realBindingCalls(), required: required, warn: warn, allowedMems: everywhere}
 }
 
-// bindCPUs binds the thread to the CPUs of a rank, nil for none, and returns those that
-// the kernel then says it has. No system call is made if they are those of the rank
-// before.
+// bindCPUs binds the thread to a rank's CPUs, and returns the CPUs that the kernel reports then. If cpus is nil, the
+// thread is not bound. No system call is made if the CPUs are those of the rank before.
 func (b *Binder) bindCPUs(cpus []int) (got []int, err error) {
 	if b.denied {
 		return nil, nil
@@ -72,7 +70,7 @@ func (b *Binder) bindCPUs(cpus []int) (got []int, err error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, err // the thread has the mask it had
+		return nil, err // the thread keeps the mask that it had
 	}
 	if b.cpus, b.actualCPUs = cpus, nil; len(cpus) == 0 {
 		return nil, nil
@@ -90,14 +88,14 @@ func (b *Binder) bindCPUs(cpus []int) (got []int, err error) {
 	return b.actualCPUs, nil
 }
 
-// isDenied reports whether it is the kind of call that the kernel denies, and not these CPUs: seccomp filters answer so.
+// isDenied reports whether the kernel forbids the call itself, as seccomp filters do, and not only these CPUs.
 func isDenied(err error) bool {
 	return err == unix.EPERM || err == unix.EACCES || err == unix.ENOSYS
 }
 
-// bindMemory lets what is forked until releaseMemory allocate from some NUMA nodes only,
-// or in another mode, and returns those that the kernel then says it may. A kernel that refuses, as in many
-// containers, is no reason not to start (placement.md 7.7).
+// bindMemory sets the memory policy of processes forked until releaseMemory: NUMA nodes, or another mode. It returns
+// the nodes that the kernel then allows. If the kernel refuses, as in many containers, the rank starts all the same
+// (placement.md 7.7).
 func (b *Binder) bindMemory(mems []int, mode pin.MemMode) []int {
 	if len(mems) == 0 && mode != pin.Local || b.memDenied || b.denied {
 		return nil
@@ -107,7 +105,7 @@ func (b *Binder) bindMemory(mems []int, mode pin.MemMode) []int {
 		err = b.setPolicy(memPolicy{mpolOf(mode), cpuSetOf(mems)})
 	}
 	if err != nil && slices.Equal(mems, b.allowedMems()) {
-		return nil // it makes no difference
+		return nil // the policy would change nothing
 	}
 	if err != nil {
 		b.memDenied = true
@@ -121,7 +119,7 @@ func (b *Binder) bindMemory(mems []int, mode pin.MemMode) []int {
 	return cpuNumbers(now.nodes)
 }
 
-// memoryText says what a kernel does not do.
+// memoryText names the memory policy that the kernel refuses, for a warning.
 func memoryText(mems []int, mode pin.MemMode) string {
 	switch mode {
 	case pin.Interleave:
@@ -132,7 +130,7 @@ func memoryText(mems []int, mode pin.MemMode) string {
 	return "memory cannot be bound to NUMA node " + idset.Text(mems)
 }
 
-// readHelperPolicy notes the helper's own policy, once.
+// readHelperPolicy reads the helper's own policy, once.
 func (b *Binder) readHelperPolicy() (err error) {
 	if !b.policyKnown {
 		b.helperPolicy, err = b.getPolicy()
@@ -147,7 +145,7 @@ func (b *Binder) releaseMemory() {
 		return
 	}
 	if b.helperPolicy.mode == unix.MPOL_DEFAULT {
-		b.setPolicy(memPolicy{}) // it takes no nodes
+		b.setPolicy(memPolicy{}) // a policy without nodes
 		return
 	}
 	b.setPolicy(b.helperPolicy)

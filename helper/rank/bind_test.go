@@ -45,14 +45,14 @@ func TestSet(t *testing.T) {
 	}
 }
 
-// A fakeCalls is a kernel that notes what it is asked for, and refuses some CPUs and nodes.
+// A fakeCalls is a kernel that records its calls, and refuses some CPUs and nodes.
 type fakeCalls struct {
 	log  []string
 	cpus unix.CPUSetDynamic
 	mems memPolicy
-	no   error // of a memory policy
+	no   error // for memory policies
 
-	denied error // of CPUs; nil: they are bound
+	denied error // for CPUs; nil: they are bound
 }
 
 func (c *fakeCalls) kernel() bindingCalls {
@@ -83,8 +83,7 @@ func (c *fakeCalls) kernel() bindingCalls {
 	}
 }
 
-// Each rank has its CPUs, and those that are not bound have the helper's; no call is made
-// in vain.
+// Each bound rank has its CPUs, and the others have the helper's. No unnecessary call is made.
 func TestBinderBindsCPUs(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -113,7 +112,8 @@ func TestBinderBindsCPUs(t *testing.T) {
 	}
 }
 
-// A kernel that denies the call is one warning where nobody has asked for a binding, and memory is left alone then, too; else an error.
+// If the kernel forbids binding and it is not required, there is one warning, and memory is not bound either. If it is
+// required, there is an error.
 func TestBinderIsDenied(t *testing.T) {
 	for _, test := range []struct {
 		err      error
@@ -144,8 +144,8 @@ func TestBinderIsDenied(t *testing.T) {
 	}
 }
 
-// The kernel takes away what lies outside of the CPU set, and says nothing.
-func TestBinderTellsOfANarrowedSet(t *testing.T) {
+// The kernel silently removes CPUs outside of the CPU set.
+func TestBinderReportsANarrowedSet(t *testing.T) {
 	var warnings []string
 	c := &fakeCalls{cpus: cpuSetOf([]int{0, 7})}
 	b := &Binder{bindingCalls: c.kernel(), warn: func(text string) { warnings = append(warnings, text) }}
@@ -159,13 +159,13 @@ func TestBinderTellsOfANarrowedSet(t *testing.T) {
 	}
 }
 
-// The policy is that of the rank at its fork and the helper's at any other time.
+// The policy is the rank's during its fork and the helper's at any other time.
 func TestBinderBindsMemory(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		own   memPolicy
 		no    error
-		here  []int // where the helper has memory
+		here  []int // nodes where the helper has memory
 		ranks [][]int
 		log   string
 		warns int
@@ -192,7 +192,7 @@ func TestBinderBindsMemory(t *testing.T) {
 	}
 }
 
-// Other modes than that of the rank's own NUMA nodes.
+// Memory modes other than binding to the rank's own NUMA nodes.
 func TestBinderMemoryModes(t *testing.T) {
 	c := &fakeCalls{}
 	b := &Binder{bindingCalls: c.kernel(), warn: func(text string) { t.Error(text) }, allowedMems: func() []int { return nil }}
@@ -209,8 +209,7 @@ func TestBinderMemoryModes(t *testing.T) {
 	}
 }
 
-// What binding costs a rank: nearly nothing if it has the CPUs of the one before, else a
-// move of the starter's thread.
+// The cost of binding a rank: nearly nothing if it has the CPUs of the rank before, else a move of the fork thread.
 func BenchmarkBind(b *testing.B) {
 	cpus, err := probe.AllowedCPUs(os.DirFS("/"))
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// otherArch names the machine that a program is for, if it is not ours; empty: who knows.
+// otherArch returns the architecture of a program for another machine. It is empty if the program fits or is unknown.
 func otherArch(program string) string {
 	f, err := os.Open(program)
 	if err != nil {

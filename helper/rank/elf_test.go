@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestForeign(t *testing.T) {
+func TestOtherArch(t *testing.T) {
 	elf := func(machine byte) string {
 		return "\x7fELF\x02\x01\x01" + strings.Repeat("\x00", 9) + "\x02\x00" + string([]byte{machine, 0})
 	}

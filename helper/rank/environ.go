@@ -11,15 +11,14 @@ import (
 	"remshell/job"
 )
 
-// bareVariables lists all a rank gets of its node's environment with -genvnone (ENV-3).
+// bareVariables are the only variables of the node's environment that a rank gets with -genvnone (ENV-3).
 var bareVariables = []string{"HOME", "USER", "LOGNAME", "SHELL", "PATH", "TMPDIR", "LANG"}
 
-// An envBuilder is an environment under construction: names in order of first
-// mention, and their values.
+// An envBuilder builds an environment. It keeps names in the order in which they were first set.
 type envBuilder struct {
 	names     []string
 	values    map[string]string
-	suggested []string // assignments of ours that the user has not made
+	suggested []string // assignments that were defaults of ours, not the user's
 }
 
 func (v *envBuilder) setVariable(assignment string) {
@@ -33,7 +32,7 @@ func (v *envBuilder) setVariable(assignment string) {
 	v.values[name] = value
 }
 
-// setDefault sets a variable that is not there.
+// setDefault sets a variable if it is not set yet.
 func (v *envBuilder) setDefault(name, value string) {
 	if _, known := v.values[name]; !known {
 		v.names = append(v.names, name)
@@ -42,13 +41,13 @@ func (v *envBuilder) setDefault(name, value string) {
 	}
 }
 
-// maxToldBytes is how many bytes of a command line ranks are told in a variable. The kernel takes
-// 128 KiB in one, and many times as much in arguments.
-const maxToldBytes = 4 << 10
+// maxCommandLineVar is how many bytes of a command line ranks get in a variable. The kernel allows 128 KiB in one variable,
+// and much more in arguments.
+const maxCommandLineVar = 4 << 10
 
-// setShortDefault is suggest for what ranks can do without when it is long.
+// setShortDefault is setDefault for values that ranks can do without: long ones are left out.
 func (v *envBuilder) setShortDefault(name, value string) {
-	if len(value) <= maxToldBytes {
+	if len(value) <= maxCommandLineVar {
 		v.setDefault(name, value)
 	}
 }
@@ -63,8 +62,7 @@ func (v *envBuilder) unsetMatching(patterns []string) {
 	})
 }
 
-// identityVars is for how many variables of a rank's own there is room behind those of its
-// section.
+// identityVars is the capacity reserved for a rank's own variables, after those of its app.
 const identityVars = 24
 
 func (v *envBuilder) assignments() []string {
@@ -75,9 +73,8 @@ func (v *envBuilder) assignments() []string {
 	return list
 }
 
-// AppEnv composes the environment that all ranks of an app share: the node's own,
-// then what came from the launcher, then what the section says; later ones win
-// (cli.md section 8). PWD is where they start.
+// AppEnv composes the environment that all ranks of an app share: the node's own, then mpiexec's, then the app's.
+// Later values win (cli.md section 8). PWD is dir.
 func AppEnv(own []string, base, app job.Env, dir string) []string {
 	v := &envBuilder{values: make(map[string]string, len(own)+len(base.Set))}
 	outer, keepOnly := job.OuterFilter(own), base.Minimal || app.Minimal
@@ -101,7 +98,7 @@ func AppEnv(own []string, base, app job.Env, dir string) []string {
 	return v.assignments()
 }
 
-// WithDefaultPath is a node's environment with the default PATH if it has none.
+// WithDefaultPath returns an environment, with the default PATH if it has none.
 func WithDefaultPath(environ []string) []string {
 	if _, defined := job.LookupEnv(environ, "PATH"); defined {
 		return environ
@@ -109,15 +106,15 @@ func WithDefaultPath(environ []string) []string {
 	return append(slices.Clip(environ), "PATH="+job.DefaultPath)
 }
 
-// WithExistingDirs leaves out of an environment the directories that this node does not have
-// (ENV-5), and tells of each.
-func WithExistingDirs(env job.Env, tell func(text string)) job.Env {
+// WithExistingDirs removes directories that this node does not have from an environment (ENV-5). It calls log for
+// each.
+func WithExistingDirs(env job.Env, log func(text string)) job.Env {
 	env.DirVars = slices.DeleteFunc(slices.Clone(env.DirVars), func(assignment string) bool {
 		name, dir, _ := strings.Cut(assignment, "=")
 		info, err := os.Stat(dir)
 		gone := err != nil || !info.IsDir()
 		if gone {
-			tell(fmt.Sprintf("%s is not passed on: there is no directory %s here", name, dir))
+			log(fmt.Sprintf("%s is not passed on: there is no directory %s here", name, dir))
 		}
 		return gone
 	})

@@ -39,8 +39,8 @@ func TestAppEnv(t *testing.T) {
 	}
 }
 
-// ENV-2 and PMIX-8, one variable for each line of it; those beside them stay.
-func TestWhatAnOuterLauncherLeftIsRemoved(t *testing.T) {
+// ENV-2 and PMIX-8, one variable for each line. Other variables stay.
+func TestOuterLauncherVariablesAreRemoved(t *testing.T) {
 	gone := []string{"PMI_RANK", "PMI_FD", "PMIX_NAMESPACE", "HYDI_CONTROL_FD", "MPI_LOCALRANKID", "MPI_LOCALNRANKS",
 		"OMPI_COMM_WORLD_RANK", "OMPI_MCA_orte_precondition_transports", "OMPI_MCA_ess_base_jobid", "PRTE_LAUNCHED",
 		"PALS_RANKID", "ALPS_APP_PE", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_TASK_PID", "FLUX_TASK_RANK", "MPIEXEC_RANK", "PSID_CPU_PINNING", "__PINNING__",
@@ -93,7 +93,7 @@ func TestRankEnvLeavesWhatTheUserSet(t *testing.T) {
 	}
 }
 
-// Ranks of one app share the slice they begin with; one must not see another's identity.
+// Ranks of one app share the slice of its environment; no rank must see another's identity.
 func TestRankEnvsAreTheirOwn(t *testing.T) {
 	app := slices.Grow([]string{"A=1"}, 100)
 	first := Identity{Rank: 1}.rankEnv(app)
@@ -116,8 +116,8 @@ func TestNoVariableTwice(t *testing.T) {
 	}
 }
 
-// A rank with GPUs of its own, and one that is to see none, have no word about GPUs from
-// elsewhere; the others have what they had.
+// A rank with GPUs of its own, and one without GPUs, keep no GPU variables of the node or launcher. Other ranks keep
+// theirs.
 func TestRankEnvOfGPUs(t *testing.T) {
 	app := []string{"A=1", "CUDA_VISIBLE_DEVICES=7", "HIP_VISIBLE_DEVICES=7", "CUDA_DEVICE_ORDER=FASTEST_FIRST", "ZE_FLAT_DEVICE_HIERARCHY=COMPOSITE"}
 	of := func(v gpu.Vendor) []gpu.GPU {
@@ -147,8 +147,8 @@ func TestRankEnvOfGPUs(t *testing.T) {
 	}
 }
 
-// A dry run tells people what ranks are told.
-func TestToldVariables(t *testing.T) {
+// A dry run lists the variables that ranks get.
+func TestDryRunVariables(t *testing.T) {
 	var names []string
 	for _, assignment := range (Identity{Address: "10.0.0.1", Slots: []int{0}, CPUs: []int{0}, Offer: job.PMIOfferPMI1}).environment() {
 		name, _, _ := strings.Cut(assignment, "=")
@@ -160,7 +160,7 @@ func TestToldVariables(t *testing.T) {
 	}
 }
 
-// The variables of placement.md 7.6, and ours; the first row has the example of the page.
+// The variables of placement.md 7.6, and ours. The first row has the example of that page.
 func TestPinningVariables(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -186,8 +186,7 @@ func TestPinningVariables(t *testing.T) {
 	}
 }
 
-// Where the threads of OpenMP run is told to ranks that are bound, unless the user has said it; a launch from inside the rank
-// leaves it out.
+// Bound ranks get the places of OpenMP threads, unless the user has set them. A launch inside the rank drops them.
 func TestPlacesOfThreads(t *testing.T) {
 	many := make([]int, 20_000)
 	for i := range many {

@@ -6,14 +6,13 @@ import (
 	"runtime"
 )
 
-// A ForkThread starts processes on one thread that lives until Close and runs
-// nothing else. A parent-death signal comes when the thread that forked ends, not when
-// its process does, so the thread must not be one that Go may retire; and it takes on the
-// CPUs and the memory policy of each rank, which nobody else should have. Go clones no
-// thread from one that is locked.
+// A ForkThread runs functions on one thread, which lives until Close and does nothing else. The kernel sends the
+// parent-death signal when the forking thread ends, not its process, so Go must not retire the thread. The thread also
+// takes on the CPUs and memory policy of each rank, which no other thread may have. Go clones no thread from a locked
+// one.
 type ForkThread chan func()
 
-// NewForkThread starts its thread.
+// NewForkThread starts the thread.
 func NewForkThread() ForkThread {
 	s := make(ForkThread)
 	go func() {
@@ -25,12 +24,12 @@ func NewForkThread() ForkThread {
 	return s
 }
 
-// Do runs f on the starter's thread and waits for it.
+// Do runs f on the thread and waits for it.
 func (s ForkThread) Do(f func()) {
 	done := make(chan struct{})
 	s <- func() { f(); close(done) }
 	<-done
 }
 
-// Close ends the thread. No process may be left that would hear of that.
+// Close ends the thread. All processes that it forked must have ended, since they would get their death signal.
 func (s ForkThread) Close() { close(s) }

@@ -15,37 +15,36 @@ import (
 	"remshell/job"
 )
 
-// An Identity is what a rank is in its job and on its node, as its environment tells it.
+// An Identity is a rank's place in its job and on its node. The rank's environment is made from it.
 type Identity struct {
 	Job                        job.ID
 	Size, Nodes, Node          int
-	Host                       string // name of the node as the user wrote it
+	Host                       string // node name as the user wrote it
 	Address                    string // where peers reach the node; empty: unknown
-	Iface                      string // whose address that is, as the user said
+	Iface                      string // interface of Address, as the user named it
 	Compat                     []string
-	Rendezvous                 string // address and port at which torch's ranks meet
-	Ledger                     string // directory; empty: the default
-	StageDir                   string // folder with the files of --stage; empty: there are none
+	Rendezvous                 string // address:port of torch's rendezvous; empty: none
+	Ledger                     string // directory of the claims; empty: the default
+	StageDir                   string // folder with the files of --stage; empty: none
 	Rank, LocalRank, LocalSize int
 	App                        int
-	EarlierRanks               int // ranks that other groups of the job have had on the node before
+	EarlierRanks               int // ranks that earlier groups of the job had on the node
 	Spawned                    bool
-	Offer                      job.PMIOffer // by what it finds its helper; zero: by PMI
-	PMIx                       *PMIx        // if that is offered
-	PMIFD                      int          // 0: none
-	PMIPort                    string       // PMI_PORT, for rank ID; empty: none
+	Offer                      job.PMIOffer // PMI protocol; zero: PMI
+	PMIx                       *PMIx        // nil: not offered
+	PMIFD                      int          // descriptor of the PMI connection; 0: none
+	PMIPort                    string       // PMI_PORT, with PMI_ID id; empty: none
 	PMIID                      int
-	Slots                      []int     // of the node, that are the rank's
-	NodeSlots                  int       // of the node
-	CPUs                       []int     // to which the rank is bound; nil: it is not
-	NodeCPUs                   int       // of the node, one more than their highest number
+	Slots                      []int     // the rank's slots on the node
+	NodeSlots                  int       // number of slots of the node
+	CPUs                       []int     // to which the rank is bound; nil: not bound
+	NodeCPUs                   int       // one more than the node's highest CPU number
 	GPUs                       []gpu.GPU // the rank's own
-	NoGPUs                     bool      // it is to see none
+	NoGPUs                     bool      // the rank gets no GPU
 	Places                     job.OMPPlaces
 }
 
-// commonVars lists what every rank sees of its identity (cli.md section 8, pmi-wire.md
-// section 1.1).
+// commonVars returns the variables that every rank gets (cli.md section 8, pmi-wire.md section 1.1).
 func (id Identity) commonVars() []string {
 	host := id.Host
 	vars := []string{
@@ -63,7 +62,7 @@ func (id Identity) commonVars() []string {
 	}
 	vars = append(vars, id.pmiVars()...)
 	vars = append(vars, id.pinningVars()...)
-	if id.Ledger != "" { // a launch from inside a rank must find the claim around it
+	if id.Ledger != "" { // an mpiexec inside the rank must find the job's claim
 		vars = append(vars, "MPIEXEC_LEDGER="+id.Ledger)
 	}
 	if id.StageDir != "" {
@@ -75,7 +74,7 @@ func (id Identity) commonVars() []string {
 	return vars
 }
 
-// setAddress suggests to MPICH where peers reach the node.
+// setAddress tells MPICH at which address peers reach the node, unless the user has set one.
 func (id Identity) setAddress(v *envBuilder) {
 	if id.Address != "" {
 		v.setDefault("MPIR_CVAR_CH3_INTERFACE_HOSTNAME", id.Address)
@@ -85,7 +84,7 @@ func (id Identity) setAddress(v *envBuilder) {
 	}
 }
 
-// pmiVars lists what a rank finds its PMI server by; nothing, if it is to find it not.
+// pmiVars returns the variables by which a rank finds its PMI server. There are none if PMI is not offered.
 func (id Identity) pmiVars() []string {
 	if id.Offer != "" && !id.Offer.OffersPMI() {
 		return nil
@@ -102,8 +101,8 @@ func (id Identity) pmiVars() []string {
 	return vars
 }
 
-// pinningVars lists what a rank sees of its slots and CPUs: the variables of ParaStation
-// (placement.md 7.6), and ours, which has the CPUs in the kernel's notation, or none.
+// pinningVars returns the variables for a rank's slots and CPUs: those of ParaStation (placement.md 7.6), and
+// MPIEXEC's own with the CPUs in the kernel's list format.
 func (id Identity) pinningVars() []string {
 	var vars []string
 	if len(id.Slots) > 0 {
@@ -115,8 +114,8 @@ func (id Identity) pinningVars() []string {
 	return append(vars, "__PINNING__="+cpuBits(id.CPUs, id.NodeCPUs), "MPIEXEC_BINDING="+idset.Text(id.CPUs))
 }
 
-// slotMask writes slots as a hexadecimal number in groups of four digits, as many as
-// the slots of the node take: "0x0003".
+// slotMask returns slots as a hexadecimal mask, such as "0x0003". The mask has as many groups of four digits as of
+// slots need.
 func slotMask(slots []int, of int) string {
 	of = max(of, slots[len(slots)-1]+1)
 	digits := bytes.Repeat([]byte{'0'}, (of+15)/16*4)
@@ -130,8 +129,7 @@ func slotMask(slots []int, of int) string {
 
 const hexDigits = "0123456789abcdef"
 
-// cpuBits writes a character for each CPU of a node, the highest first: 1 if it is one
-// of these, else 0.
+// cpuBits returns one character for each of a node's of CPUs, the highest first: 1 if it is in cpus, else 0.
 func cpuBits(cpus []int, of int) string {
 	of = max(of, cpus[len(cpus)-1]+1)
 	digits := bytes.Repeat([]byte{'0'}, of)
@@ -141,12 +139,12 @@ func cpuBits(cpus []int, of int) string {
 	return string(digits)
 }
 
-// rankEnv adds a rank's identity to the environment of its section.
+// rankEnv returns the environment of a rank: its app's environment and its identity.
 func (id Identity) rankEnv(app []string) []string {
 	env := id.withOpenMPPlaces(id.gpuEnv(app))
 	has := func(name string) bool {
-		_, there := job.LookupEnv(app, name)
-		return there
+		_, found := job.LookupEnv(app, name)
+		return found
 	}
 	if !has("GFORTRAN_UNBUFFERED_PRECONNECTED") {
 		env = append(env, "GFORTRAN_UNBUFFERED_PRECONNECTED=y")
@@ -157,70 +155,69 @@ func (id Identity) rankEnv(app []string) []string {
 	}
 	for _, assignment := range id.compatVars() {
 		name, _, _ := strings.Cut(assignment, "=")
-		if !strings.HasPrefix(name, "MASTER_") || !has(name) { // who chose a rendezvous has reasons
+		if !strings.HasPrefix(name, "MASTER_") || !has(name) { // if the user set one variable of the rendezvous, all of them stay
 			env = append(env, assignment)
 		}
 	}
 	return env
 }
 
-// gpuEnv is the environment of an app with what tells a rank its GPUs, if that was asked
-// for. Only words of our own count then: those that come with the node or the launcher are
-// about all GPUs, and what the user has said by hand was refused (package cli).
+// gpuEnv returns an app's environment with a rank's GPUs, if GPUs were asked for. Only our GPU variables are kept:
+// those of the node or the launcher list all GPUs, and package cli refuses those of the user.
 func (id Identity) gpuEnv(app []string) []string {
 	if id.GPUs == nil && !id.NoGPUs {
 		return slices.Clone(app)
 	}
-	tell := gpu.VisibleEnv(id.GPUs, func(name string) string { return job.EnvValue(app, name) })
+	visible := gpu.VisibleEnv(id.GPUs, func(name string) string { return job.EnvValue(app, name) })
 	if id.NoGPUs {
-		tell = gpu.HiddenEnv()
+		visible = gpu.HiddenEnv()
 	}
 	v := envBuilder{values: make(map[string]string, len(app))}
 	for _, assignment := range app {
 		v.setVariable(assignment)
 	}
 	v.unsetMatching(gpu.Variables)
-	for _, assignment := range tell {
+	for _, assignment := range visible {
 		v.setVariable(assignment)
 	}
 	return v.assignments()
 }
 
-// compatVars lists what other launchers would tell a rank of its identity (cli.md section 8,
-// --env-compat). Libraries guess by them who started them, so they are set only on demand.
+// compatVars returns the identity variables of other launchers (cli.md section 8, --env-compat). Libraries infer the
+// launcher from them, so they are set only on request.
 func (id Identity) compatVars() (vars []string) {
-	tell := func(name string, value int) { vars = append(vars, name+"="+strconv.Itoa(value)) }
+	add := func(name string, value int) { vars = append(vars, name+"="+strconv.Itoa(value)) }
 	for _, launcher := range id.Compat {
 		switch launcher {
 		case "torch":
-			tell("RANK", id.Rank)
-			tell("WORLD_SIZE", id.Size)
-			tell("LOCAL_RANK", id.LocalRank)
-			tell("LOCAL_WORLD_SIZE", id.LocalSize)
-			tell("NODE_RANK", id.Node)
+			add("RANK", id.Rank)
+			add("WORLD_SIZE", id.Size)
+			add("LOCAL_RANK", id.LocalRank)
+			add("LOCAL_WORLD_SIZE", id.LocalSize)
+			add("NODE_RANK", id.Node)
 			if host, port, err := net.SplitHostPort(id.Rendezvous); err == nil {
 				vars = append(vars, "MASTER_ADDR="+host, "MASTER_PORT="+port)
 			}
 		case "ompi":
 			if id.Offer.OffersPMIx() {
-				continue // it has them already
+				continue // set already
 			}
-			tell("OMPI_COMM_WORLD_RANK", id.Rank)
-			tell("OMPI_COMM_WORLD_SIZE", id.Size)
-			tell("OMPI_COMM_WORLD_LOCAL_RANK", id.LocalRank)
-			tell("OMPI_COMM_WORLD_LOCAL_SIZE", id.LocalSize)
-			tell("OMPI_COMM_WORLD_NODE_RANK", id.EarlierRanks+id.LocalRank) // among ranks of the node: so in Open MPI
+			add("OMPI_COMM_WORLD_RANK", id.Rank)
+			add("OMPI_COMM_WORLD_SIZE", id.Size)
+			add("OMPI_COMM_WORLD_LOCAL_RANK", id.LocalRank)
+			add("OMPI_COMM_WORLD_LOCAL_SIZE", id.LocalSize)
+			add("OMPI_COMM_WORLD_NODE_RANK", id.EarlierRanks+id.LocalRank) // among all ranks of the node, as in Open MPI
 		case "mvapich":
-			tell("MV2_COMM_WORLD_RANK", id.Rank)
-			tell("MV2_COMM_WORLD_SIZE", id.Size)
-			tell("MV2_COMM_WORLD_LOCAL_RANK", id.LocalRank)
-			tell("MV2_COMM_WORLD_LOCAL_SIZE", id.LocalSize)
+			add("MV2_COMM_WORLD_RANK", id.Rank)
+			add("MV2_COMM_WORLD_SIZE", id.Size)
+			add("MV2_COMM_WORLD_LOCAL_RANK", id.LocalRank)
+			add("MV2_COMM_WORLD_LOCAL_SIZE", id.LocalSize)
 		default:
 			if s := batch.Named(launcher); s != nil && s.Identity.Rank != "" {
-				tell(s.Identity.Rank, id.Rank)
-				tell(s.Identity.Size, id.Size)
-				tell(s.Identity.Local, id.LocalRank)
-				tell(s.Identity.Node, id.Node)
+				add(s.Identity.Rank, id.Rank)
+				add(s.Identity.Size, id.Size)
+				add(s.Identity.Local, id.LocalRank)
+				add(s.Identity.Node, id.Node)
 			}
 		}
 	}

@@ -16,9 +16,9 @@ import (
 )
 
 /*
-Confinement is the limits that the kernel enforces in each process of a rank (RM-55). A program has
-them before its first instruction. We could not live with them ourselves, not even while we fork;
-so the rank is traced for the moment of its exec:
+KernelLimits are limits that the kernel enforces in each process of a rank (RM-55). A program has them before its
+first instruction. The helper cannot have them itself, not even while it forks. So the rank is traced during its
+exec:
 
 	helper's thread: fork ---------- wait: it has stopped --- prlimit(2) --- detach
 	rank:                 exec ----- stops, and                              begins
@@ -32,7 +32,7 @@ type Rlimit struct {
 	value    unix.Rlimit
 }
 
-// cpuGrace is what a process that has used up its CPU time has left to do about SIGXCPU.
+// cpuGrace is how many seconds a process has after SIGXCPU, when its CPU time is used up.
 const cpuGrace = 5
 
 var rlimitResources = map[limits.Resource]int{
@@ -40,7 +40,7 @@ var rlimitResources = map[limits.Resource]int{
 	limits.Stack: unix.RLIMIT_STACK, limits.NoFile: unix.RLIMIT_NOFILE, limits.MemLock: unix.RLIMIT_MEMLOCK, limits.NProc: unix.RLIMIT_NPROC,
 }
 
-// NewKernelLimits makes ready what a rank is to be confined to; the error says what cannot be had here.
+// NewKernelLimits returns the limits for the ranks of a job. The error names a limit that this node cannot set.
 func NewKernelLimits(bounds []job.KernelLimit) (KernelLimits, *Error) {
 	var all KernelLimits
 	for _, b := range bounds {
@@ -58,21 +58,21 @@ func NewKernelLimits(bounds []job.KernelLimit) (KernelLimits, *Error) {
 	return all, nil
 }
 
-// IsStricter reports whether a limit is below the hard one that our processes have anyway.
+// IsStricter reports whether a limit is below the hard limit that processes of this helper have anyway.
 func IsStricter(b job.KernelLimit) bool {
 	var own unix.Rlimit
 	resource, known := rlimitResources[b.Resource]
 	return known && (unix.Getrlimit(resource, &own) != nil || rlimitOf(b).Max < own.Max)
 }
 
-// WithoutBounded takes away the soft limits that a confinement says more of.
+// WithoutBounded removes the soft limits for which bounds has a limit, too.
 func WithoutBounded(soft []job.SoftLimit, bounds []job.KernelLimit) SoftLimits {
 	return slices.DeleteFunc(slices.Clone(soft), func(l job.SoftLimit) bool {
 		return slices.ContainsFunc(bounds, func(b job.KernelLimit) bool { return rlimitResources[b.Resource] == l.Resource })
 	})
 }
 
-// rlimitOf is a limit as setrlimit(2) has it: of CPU time in seconds, with a grace.
+// rlimitOf returns a limit for setrlimit(2). CPU time is in seconds, with cpuGrace.
 func rlimitOf(b job.KernelLimit) unix.Rlimit {
 	switch {
 	case b.Max == limits.Unlimited:
@@ -88,8 +88,8 @@ func (r Rlimit) setError(why string) *Error {
 	return &Error{job.ExitInternal, fmt.Sprintf("cannot set %s to %s: %s", r.name, limitText(r.resource, r.value.Cur), why), "ask for less with --limit, or see limits.conf(5) there"}
 }
 
-// applyTo gives a process that this thread has forked, and that has stopped behind its exec, its
-// limits, and lets it go. One that could not have them is killed.
+// applyTo sets the limits of a process that this thread has forked and that has stopped after its exec. Then it
+// continues the process. If a limit cannot be set, it kills the process.
 func (c KernelLimits) applyTo(pid int) *Error {
 	if len(c) == 0 {
 		return nil
@@ -98,16 +98,16 @@ func (c KernelLimits) applyTo(pid int) *Error {
 	for _, r := range c {
 		if err := unix.Prlimit(pid, r.resource, &r.value, nil); err != nil && stopped {
 			unix.Kill(pid, unix.SIGKILL)
-			unix.Wait4(pid, nil, 0, nil) // or the reaper does
+			unix.Wait4(pid, nil, 0, nil) // or the reap loop reaps it
 			return r.setError(err.Error())
 		}
 	}
-	unix.PtraceDetach(pid) // one that was killed meanwhile is reaped as any other
+	unix.PtraceDetach(pid) // if it was killed meanwhile, it is reaped as usual
 	return nil
 }
 
-// awaitExecStop waits until a traced child stops at its exec; false: it has ended. It is left to be
-// reaped.
+// awaitExecStop waits until a traced child stops at its exec. It returns false if the child has ended; the child is
+// not reaped then.
 func awaitExecStop(pid int) bool {
 	for {
 		var info unix.Siginfo

@@ -14,7 +14,7 @@ import (
 	"remshell/limits"
 )
 
-func TestConfine(t *testing.T) {
+func TestKernelLimits(t *testing.T) {
 	all, failed := NewKernelLimits([]job.KernelLimit{{Resource: limits.RankTime, Max: int64(1500 * time.Millisecond)}, {Resource: limits.NoFile, Max: 7}})
 	if failed != nil || len(all) != 2 || all[0].value != (unix.Rlimit{Cur: 2, Max: 7}) || all[1].value != (unix.Rlimit{Cur: 7, Max: 7}) {
 		t.Errorf("%+v, %v", all, failed)
@@ -22,7 +22,7 @@ func TestConfine(t *testing.T) {
 	if got := rlimitOf(job.KernelLimit{Resource: limits.Core, Max: limits.Unlimited}); got != (unix.Rlimit{Cur: math.MaxUint64, Max: math.MaxUint64}) {
 		t.Errorf("unlimited is %+v", got)
 	}
-	// A limit that this host does not know is refused, and never taken silently.
+	// A limit that this host does not know is refused, and never silently accepted.
 	for _, resource := range []limits.Resource{"files", limits.Mem} {
 		if _, failed := NewKernelLimits([]job.KernelLimit{{Resource: resource, Max: 1}}); failed == nil || failed.Reason != "cannot set "+string(resource)+": this host knows no such limit" {
 			t.Errorf("%s: %v", resource, failed)
@@ -53,15 +53,15 @@ func TestConfine(t *testing.T) {
 	}
 }
 
-// What a confinement says more of is no soft limit any more.
-func TestWithout(t *testing.T) {
+// A soft limit is removed if there is a kernel limit of the same resource.
+func TestWithoutBounded(t *testing.T) {
 	soft := []job.SoftLimit{{Resource: unix.RLIMIT_NOFILE, Soft: 1024}, {Resource: unix.RLIMIT_CORE, Soft: 0}}
 	if left := WithoutBounded(soft, []job.KernelLimit{{Resource: limits.NoFile, Max: 4096}}); len(left) != 1 || left[0].Resource != unix.RLIMIT_CORE || len(soft) != 2 {
 		t.Errorf("%v of %v", left, soft)
 	}
 }
 
-// What is read as a limit of the kernel's is one here.
+// Each kernel limit of package limits is known here.
 func TestEveryLimitOfTheKernelIsKnown(t *testing.T) {
 	for _, what := range limits.All() {
 		if _, known := rlimitResources[what]; known != what.IsKernelLimit() {

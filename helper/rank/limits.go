@@ -13,18 +13,18 @@ import (
 	"remshell/limits"
 )
 
-// SoftLimits are the soft resource limits of the launcher (ENV-8). Those that do not hurt us
-// we take on for good, so that ranks inherit them; the others only while a rank is forked,
-// so that it has them from its first instruction. Hard limits stay the node's.
+// SoftLimits are mpiexec's soft resource limits (ENV-8). The helper sets those that do not hurt it for itself, so that
+// ranks inherit them. It sets the others only while it forks a rank, so that the rank has them from its first
+// instruction. Hard limits are always the node's.
 type SoftLimits []job.SoftLimit
 
-// isInherited are the limits that matter when a program is loaded. A helper can live with
-// any of them: it keeps no large stack and writes no files.
+// isInherited reports whether the helper can set a limit for itself. These matter when a program is loaded. The helper
+// works with any value of them: it has no large stack and writes no core.
 func isInherited(resource int) bool {
 	return resource == unix.RLIMIT_STACK || resource == unix.RLIMIT_CORE
 }
 
-// clipToHard is a soft limit as far as a hard one allows.
+// clipToHard returns a soft limit, or the hard limit if that is lower.
 func clipToHard(soft int64, hard uint64) uint64 {
 	if soft < 0 {
 		return hard
@@ -32,9 +32,9 @@ func clipToHard(soft int64, hard uint64) uint64 {
 	return min(uint64(soft), hard)
 }
 
-// SetInherited takes on what ranks shall inherit, and tells what differs from the node's own
-// limits or cannot be had.
-func (l SoftLimits) SetInherited(tell func(string)) {
+// SetInherited sets the limits that ranks inherit. It calls log for each that differs from the node's own, or cannot
+// be set.
+func (l SoftLimits) SetInherited(log func(string)) {
 	for _, soft := range l {
 		var own unix.Rlimit
 		if unix.Getrlimit(soft.Resource, &own) != nil {
@@ -42,7 +42,7 @@ func (l SoftLimits) SetInherited(tell func(string)) {
 		}
 		cur := clipToHard(soft.Soft, own.Max)
 		if soft.Soft >= 0 && cur < uint64(soft.Soft) || soft.Soft < 0 && own.Max != math.MaxUint64 {
-			tell(fmt.Sprintf("limit %s: %s wanted, %s allowed", limitName(soft.Resource), limitText(soft.Resource, uint64(soft.Soft)), limitText(soft.Resource, cur)))
+			log(fmt.Sprintf("limit %s: %s wanted, %s allowed", limitName(soft.Resource), limitText(soft.Resource, uint64(soft.Soft)), limitText(soft.Resource, cur)))
 		}
 		if isInherited(soft.Resource) {
 			unix.Setrlimit(soft.Resource, &unix.Rlimit{Cur: cur, Max: own.Max})
@@ -50,15 +50,14 @@ func (l SoftLimits) SetInherited(tell func(string)) {
 	}
 }
 
-// A ForkLimit limit is one that we have as a rank shall, for the moment in which it is forked.
+// A ForkLimit is a limit that this process has only while it forks a rank.
 type ForkLimit struct {
 	resource  int
 	own, rank unix.Rlimit
 }
 
-// ForFork lists what differs from our own limits, and can be borne for a moment. Inside of
-// mpiexec our files are its files: ranks have that limit from Go, which gives children what
-// the process had at first.
+// ForFork returns the limits to set during a fork: those that differ from our own and are bearable. Inside mpiexec the
+// limit of open files is left out: Go gives children the value that the process had at its start.
 func (l SoftLimits) ForFork(inside bool) (list []ForkLimit) {
 	for _, limit := range l {
 		var own unix.Rlimit
@@ -73,7 +72,7 @@ func (l SoftLimits) ForFork(inside bool) (list []ForkLimit) {
 	return list
 }
 
-// withForkLimits runs f with limits that are lent.
+// withForkLimits runs f with these limits set, and then restores the old ones.
 func withForkLimits(limits []ForkLimit, f func()) {
 	for i := range limits {
 		unix.Prlimit(0, limits[i].resource, &limits[i].rank, nil)
@@ -84,11 +83,10 @@ func withForkLimits(limits []ForkLimit, f func()) {
 	}
 }
 
-// headroom is how much memory our other threads shall find meanwhile, in bytes.
+// headroom is how many bytes of memory other threads of this process can still allocate during a fork.
 const headroom = 1 << 30
 
-// isBearable reports whether we can live with a limit for a moment: Go ends a program that gets
-// no memory.
+// isBearable reports whether this process can have a limit during a fork: Go ends a program that gets no memory.
 func isBearable(resource int, cur uint64) bool {
 	if resource != unix.RLIMIT_AS && resource != unix.RLIMIT_DATA {
 		return true
@@ -102,7 +100,7 @@ func isBearable(resource int, cur uint64) bool {
 	return n == 6 && cur > size*uint64(os.Getpagesize())+headroom
 }
 
-// ApplyTo hands a rank that has just begun what it could not inherit.
+// ApplyTo gives a started rank the limits that it could not inherit.
 func (l SoftLimits) ApplyTo(pid int) {
 	for _, limit := range l {
 		var own unix.Rlimit
@@ -115,7 +113,7 @@ func (l SoftLimits) ApplyTo(pid int) {
 	}
 }
 
-// limitText is a limit for people.
+// limitText returns a limit for messages.
 func limitText(resource int, value uint64) string {
 	switch {
 	case value >= limits.Unlimited:
@@ -125,10 +123,10 @@ func limitText(resource int, value uint64) string {
 	case resource == unix.RLIMIT_NOFILE, resource == unix.RLIMIT_NPROC:
 		return fmt.Sprint(value)
 	}
-	return limits.Amount(limits.File, int64(value)) // the others are sizes
+	return limits.Amount(limits.File, int64(value)) // all others are sizes
 }
 
-// limitName calls a limit what ulimit(1) and getrlimit(2) do.
+// limitName returns a limit's name as in ulimit(1), or else as in getrlimit(2).
 func limitName(resource int) string {
 	names := map[int]string{
 		unix.RLIMIT_AS: "address space", unix.RLIMIT_CORE: "core file size", unix.RLIMIT_CPU: "CPU time",

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestClip(t *testing.T) {
+func TestClipToHard(t *testing.T) {
 	for _, test := range []struct {
 		soft       int64
 		hard, want uint64

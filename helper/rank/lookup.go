@@ -27,10 +27,10 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Reason }
 
-// InternalError is an error that is ours, or the node's.
+// InternalError returns an Error with job.ExitInternal.
 func InternalError(reason, hint string) *Error { return &Error{job.ExitInternal, reason, hint} }
 
-// CheckWorkingDir checks a working directory.
+// CheckWorkingDir returns an error if dir cannot be a working directory.
 func CheckWorkingDir(dir string) *Error {
 	info, err := os.Stat(dir)
 	if err == nil && !info.IsDir() {
@@ -46,7 +46,7 @@ func CheckWorkingDir(dir string) *Error {
 		"choose another one with -wdir"}
 }
 
-// SearchPath is the PATH of an environment, or the default one.
+// SearchPath returns the PATH of an environment, or the default PATH if it has none.
 func SearchPath(environ []string) string {
 	if path, defined := job.LookupEnv(environ, "PATH"); defined {
 		return path
@@ -54,8 +54,8 @@ func SearchPath(environ []string) string {
 	return job.DefaultPath
 }
 
-// FindProgram finds the program on this node: as given if there is a slash in it,
-// relative to dir, else in the folders of -path, then of PATH, and then in the last ones (ARG-2).
+// FindProgram returns the path of a program. A name with a slash is relative to dir. Other names are searched for in
+// first, the folders of -path; then in path, the PATH; then in last (ARG-2).
 func FindProgram(program, dir string, first []string, path string, last ...string) (string, *Error) {
 	if strings.Contains(program, "/") {
 		file := program
@@ -78,8 +78,8 @@ func FindProgram(program, dir string, first []string, path string, last ...strin
 		if err == nil {
 			return file, nil
 		}
-		// A folder that may not be searched, or one of the program's name, says
-		// nothing about the program; a file without execute permission does.
+		// A folder without search permission, or one with the program's name, is ignored. A file without execute
+		// permission is reported if no other file is found.
 		if info, missing := os.Stat(file); missing == nil && !info.IsDir() && denied == nil {
 			denied = err
 		}
@@ -95,8 +95,8 @@ func FindProgram(program, dir string, first []string, path string, last ...strin
 		where += " and in " + strings.Join(last, ":")
 	}
 	missing := &Error{job.ExitNotFound, fmt.Sprintf("program %s: not found in %s", program, where), ""}
-	here := filepath.Join(dir, program)
-	if info, err := os.Stat(here); checkRunnable(here, "") == nil {
+	local := filepath.Join(dir, program)
+	if info, err := os.Stat(local); checkRunnable(local, "") == nil {
 		missing.Hint = "did you mean ./" + program + "?"
 	} else if err == nil && info.Mode().IsRegular() {
 		missing.Hint = sourceHint(program)
@@ -106,7 +106,7 @@ func FindProgram(program, dir string, first []string, path string, last ...strin
 	return "", missing
 }
 
-// blankHint is for a command line that stands in quotes.
+// blankHint returns a hint if program looks like a command line in quotes.
 func blankHint(program string) string {
 	if strings.Contains(program, " ") {
 		return "its name has a blank; a program and its arguments are words of their own, without quotes around all of them"
@@ -114,11 +114,11 @@ func blankHint(program string) string {
 	return ""
 }
 
-// compilers are those of MPI libraries, by the ends of names of source files.
+// compilers are the compiler wrappers of MPI libraries, by the extension of a source file.
 var compilers = map[string]string{".c": "mpicc", ".cc": "mpicxx", ".cpp": "mpicxx", ".cxx": "mpicxx", ".C": "mpicxx",
 	".f": "mpifort", ".F": "mpifort", ".for": "mpifort", ".f90": "mpifort", ".F90": "mpifort", ".f95": "mpifort", ".f03": "mpifort", ".f08": "mpifort"}
 
-// sourceHint is what to do with a file that is source code; empty: it is none that we know.
+// sourceHint returns a hint for a file that is source code; it is empty for any other file.
 func sourceHint(program string) string {
 	kind := filepath.Ext(program)
 	switch {
@@ -130,7 +130,7 @@ func sourceHint(program string) string {
 	return ""
 }
 
-// checkRunnable checks a file; the message calls it by the name given.
+// checkRunnable returns an error if file cannot be executed. The error calls it name.
 func checkRunnable(file, name string) *Error {
 	info, err := os.Stat(file)
 	if err != nil {
@@ -155,7 +155,7 @@ func checkRunnable(file, name string) *Error {
 	return nil
 }
 
-// execError explains a failed fork or exec of file, which the user calls path.
+// execError explains a failed fork or exec of file. The user calls the file path.
 func execError(err error, file, path string, argv, env []string) *Error {
 	failed := &Error{job.ExitCannotRun, fmt.Sprintf("program %s: %v", path, WithoutPath(err)), ""}
 	switch {
@@ -185,7 +185,7 @@ func bytesOf(texts []string) int {
 	return sum
 }
 
-// largestVariables names the n longest variables with their sizes, never their values.
+// largestVariables returns the names and sizes of the n largest variables, but not their values.
 func largestVariables(env []string, n int) []string {
 	sorted := slices.Clone(env)
 	slices.SortStableFunc(sorted, func(a, b string) int { return len(b) - len(a) })
@@ -197,7 +197,7 @@ func largestVariables(env []string, n int) []string {
 	return names
 }
 
-// WithoutPath strips the path that os puts before the reason, as ours names it.
+// WithoutPath returns the cause in an *fs.PathError: the caller's message names the path already.
 func WithoutPath(err error) error {
 	var path *os.PathError
 	if errors.As(err, &path) {

@@ -11,9 +11,9 @@ import (
 	"remshell/job"
 )
 
-// A program is the first along the path that can run. What is only in the way is
-// passed over, and told if nothing else is found and it is a file.
-func TestLocate(t *testing.T) {
+// The program is the first one in the path that can run. A file that cannot run is skipped; it is reported if no other
+// is found.
+func TestFindProgram(t *testing.T) {
 	dir := t.TempDir()
 	for name, mode := range map[string]os.FileMode{"good/prog": 0o755, "plain/prog": 0o644, "here": 0o755, "folder/prog/x": 0o644} {
 		file := filepath.Join(dir, name)
@@ -78,8 +78,8 @@ func TestLocate(t *testing.T) {
 	}
 }
 
-// A command line in quotes was "not found", and the advice on a source file was chmod +x.
-func TestHintsOnWhatIsNoProgram(t *testing.T) {
+// A command line in quotes and a source file get a hint that fits.
+func TestHintsOnOtherFiles(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"a.c", "b.f90", "c.cpp", "d.py", "e.txt"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o644); err != nil {

@@ -9,12 +9,11 @@ import (
 	"remshell/job"
 )
 
-// maxPlacesBytes is how many bytes of places a rank is told. The kernel takes 128 KiB in one variable.
+// maxPlacesBytes is the largest OMP_PLACES that ranks get. The kernel allows 128 KiB in one variable.
 const maxPlacesBytes = 64 << 10
 
-// withOpenMPPlaces adds to a rank's environment on which of its CPUs the threads of OpenMP run (aprun.md 3), each variable only
-// where the user has not set it. A rank that is not bound is told nothing. What is added counts as suggested: a launch
-// from inside the rank has other CPUs.
+// withOpenMPPlaces adds the variables that bind OpenMP's threads to a rank's CPUs (aprun.md 3), unless the user has
+// set them. A rank that is not bound gets none. They count as suggested: an mpiexec inside the rank has other CPUs.
 func (id Identity) withOpenMPPlaces(env []string) []string {
 	text := id.ompPlaces()
 	if text == "" || len(text) > maxPlacesBytes {
@@ -23,7 +22,7 @@ func (id Identity) withOpenMPPlaces(env []string) []string {
 	var added []string
 	for _, assignment := range []string{"OMP_PLACES=" + text, "OMP_PROC_BIND=close"} {
 		name, _, _ := strings.Cut(assignment, "=")
-		if _, there := job.LookupEnv(env, name); !there {
+		if _, found := job.LookupEnv(env, name); !found {
 			added = append(added, assignment)
 		}
 	}
@@ -43,7 +42,7 @@ func (id Identity) withOpenMPPlaces(env []string) []string {
 	return append(env, added...)
 }
 
-// ompPlaces are the CPUs of a rank as OMP_PLACES has them: each a place of its own, {0},{1}, or all of them one, {0,1}.
+// ompPlaces returns a rank's CPUs in OMP_PLACES format: a place for each CPU, {0},{1}, or one place for all, {0,1}.
 func (id Identity) ompPlaces() string {
 	between := map[job.OMPPlaces]string{job.OMPPlacePerCPU: "},{", job.OMPPlacePerRank: ","}[id.Places]
 	if between == "" || len(id.CPUs) == 0 {

@@ -12,30 +12,31 @@ import (
 )
 
 /*
-The largest resident set that wait4(2) tells of a rank holds ours: a fork that shares memory
-until exec counts it as the child's (setmax_mm_hiwater_rss in the kernel's exec). What is
-larger than that was the rank's; what is not, is seen only while it runs, in /proc. So, if
-somebody wants to know, we look at small ranks when they begin, and now and then.
+A PeakWatcher records the largest memory of ranks that use little.
 
-	fork, exec --> look --0.25ms--> look --0.5ms--> look -- ... --1s--> look    until it is larger
+The largest resident set that wait4(2) reports for a rank includes the helper's: a fork that shares memory until
+exec counts as the child's (setmax_mm_hiwater_rss in the kernel's exec). A larger value is the rank's own. A smaller
+one can only be read in /proc while the rank runs. So, if usage is sampled, small ranks are read soon after their
+start and then less and less often:
+
+	fork, exec --> read --0.25ms--> read --0.5ms--> read -- ... --1s--> read    until it is larger
 */
 type PeakWatcher struct {
-	mu    sync.Mutex    // guards of
-	peaks map[int]*peak // by pid; nil: nobody wants to know
+	mu    sync.Mutex    // guards peaks
+	peaks map[int]*peak // by PID; nil: not started
 }
 
-// A peak is the largest memory that was seen of a process, in bytes. Above floor the kernel
-// tells the truth in the end.
+// A peak is the largest memory seen of a process, in bytes. Above floor, wait4 reports the right value.
 type peak struct{ seen, floor int64 }
 
-// ownPeak is the most memory that we have had.
+// ownPeak returns the largest resident set of this process so far, in bytes.
 func ownPeak() int64 {
 	var used unix.Rusage
 	unix.Getrusage(unix.RUSAGE_SELF, &used)
 	return used.Maxrss << 10
 }
 
-// Start looks at what is watched until done is closed.
+// Start begins to read the watched processes, until done is closed.
 func (p *PeakWatcher) Start(done <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -55,7 +56,7 @@ func (p *PeakWatcher) Start(done <-chan struct{}) {
 	}()
 }
 
-// Watch looks at a process from now on.
+// Watch begins to watch a process.
 func (p *PeakWatcher) Watch(pid int, floor int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -74,7 +75,7 @@ func (p *PeakWatcher) updatePeaks() {
 	}
 }
 
-// StopWatching looks at a process no more, and returns what was seen of it; 0: nothing.
+// StopWatching stops watching a process, and returns its largest memory seen, in bytes; 0: none was seen.
 func (p *PeakWatcher) StopWatching(pid int) int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()

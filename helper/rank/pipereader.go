@@ -14,35 +14,33 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A PipeReader is our end of a pipe that a rank writes to. A leftover child may hold
-// the other end open for ever, so what ends the rank's own words is not the end of
-// the file but the moment, after the rank was reaped, when nothing is left to read, or
-// when all was read that was in there at its end, should a leftover child write on.
+// A PipeReader reads our end of a pipe that a rank writes to. A leftover child may hold the other end open for ever.
+// So the rank's own output ends, after the rank was reaped, as soon as the pipe is empty, or when all bytes that were
+// in the pipe at its exit are read.
 type PipeReader struct {
 	File   *os.File
-	Buffer func(fd int) []byte // where the next read goes
+	Buffer func(fd int) []byte // returns the buffer of the next read
 
 	rankExited atomic.Bool
 
-	state readState // belongs to the goroutine that reads
+	state readState // owned by the goroutine that reads
 
-	mu        sync.Mutex // guards the next two, and that a read and its count are one
+	mu        sync.Mutex // guards the next two, and keeps a read and its count together
 	readBytes int64      // bytes read so far
-	rankEnd   int64      // taken when the owner's last byte is; valid when ownerGone
+	rankEnd   int64      // value of readBytes at which all that the rank wrote is read; valid once it has exited
 }
 
-// A readState is one read, in parts that are made for the first one and used again: a get of
-// PMI comes so often that it shall not allocate.
+// A readState is the state of one read. It is allocated once and reused, since PMI requests are frequent.
 type readState struct {
-	raw      syscall.RawConn
-	attempt  func(fd uintptr) bool
-	tellIdle bool
-	n        int
-	err      error
+	raw           syscall.RawConn
+	attempt       func(fd uintptr) bool
+	reportDrained bool
+	n             int
+	err           error
 }
 
-// ErrDrained says that the owner is gone and has said all it had to say.
-var ErrDrained = errors.New("nothing to read and the owner gone")
+// ErrDrained is returned by ReadOnce when the rank has exited and all its output is read.
+var ErrDrained = errors.New("nothing to read and the rank gone")
 
 // RankExited tells the reader that its rank was reaped.
 func (r *PipeReader) RankExited() {
@@ -55,20 +53,19 @@ func (r *PipeReader) RankExited() {
 	}
 	r.mu.Unlock()
 	r.rankExited.Store(true)
-	r.File.SetReadDeadline(time.Unix(1, 0)) // wakes a read that waits
+	r.File.SetReadDeadline(time.Unix(1, 0)) // wakes a waiting read
 }
 
-// ReadOnce reads once, and waits for something to read. When the rank is gone and there is
-// nothing, that is ErrIdle, if tellIdle asks for it. Without bytes and without an error
-// the file has ended.
-func (r *PipeReader) ReadOnce(tellIdle bool) (n int, err error) {
+// ReadOnce waits for data and reads once. If the rank has exited and nothing is left, it returns ErrDrained if
+// reportDrained is true, and waits otherwise. At the end of the file it returns 0 and nil.
+func (r *PipeReader) ReadOnce(reportDrained bool) (n int, err error) {
 	if r.state.raw == nil {
 		if r.state.raw, err = r.File.SyscallConn(); err != nil {
 			return 0, err
 		}
 		r.state.attempt = r.tryRead
 	}
-	r.state.tellIdle = tellIdle
+	r.state.reportDrained = reportDrained
 	for {
 		waitErr := r.state.raw.Read(r.state.attempt)
 		switch {
@@ -81,27 +78,27 @@ func (r *PipeReader) ReadOnce(tellIdle bool) (n int, err error) {
 	}
 }
 
-// tryRead reads what is there, and counts it. It is false if one has to wait.
+// tryRead reads what is available and counts it. It returns false if nothing is.
 func (r *PipeReader) tryRead(fd uintptr) bool {
 	buf := r.Buffer(int(fd))
 	r.mu.Lock()
 	n, err := retryEINTR(func() (int, error) { return unix.Read(int(fd), buf) })
 	r.readBytes += int64(max(n, 0))
 	r.mu.Unlock()
-	if err == unix.EAGAIN && r.state.tellIdle && r.rankExited.Load() {
+	if err == unix.EAGAIN && r.state.reportDrained && r.rankExited.Load() {
 		err = ErrDrained
 	}
 	r.state.n, r.state.err = n, err
 	return err != unix.EAGAIN
 }
 
-// BytesAvailable is how many bytes can be read at once.
+// BytesAvailable returns how many bytes can be read at once.
 func BytesAvailable(fd int) int {
 	n, _ := unix.IoctlGetInt(fd, unix.TIOCINQ) // FIONREAD
 	return n
 }
 
-// OpenReadEnd opens a pipe to read from, of which file is the other end. Whoever reads from it already is not disturbed.
+// OpenReadEnd opens another read end of the pipe that file belongs to. Other readers are not affected.
 func OpenReadEnd(file *os.File) (end int, err error) {
 	raw, err := file.SyscallConn()
 	if err != nil {
@@ -115,7 +112,7 @@ func OpenReadEnd(file *os.File) (end int, err error) {
 	return end, err
 }
 
-// IsDrained reports whether the owner is gone and all it wrote was read.
+// IsDrained reports whether the rank has exited and all its output is read.
 func (r *PipeReader) IsDrained() bool {
 	if !r.rankExited.Load() {
 		return false

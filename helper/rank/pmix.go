@@ -14,29 +14,29 @@ import (
 	"remshell/job"
 )
 
-// PMIx is what the ranks of a group are told of the PMIx server of their node, and Open MPI
-// besides (pmix-wire.md 2.2).
+// PMIx is what the ranks of a group learn from their environment about their node's PMIx server, and for Open MPI
+// (pmix-wire.md 2.2).
 type PMIx struct {
 	Namespace     string // of the group
-	Server        string // its name and address, as PMIX_SERVER_URI3 has them
-	SessionDir    string // for sessions of Open MPI; empty: there is none
-	Secret        string // of the job
+	Server        string // name and address, as in PMIX_SERVER_URI3
+	SessionDir    string // session directory of Open MPI; empty: none
+	Secret        string // secret of the job
 	Universe      int    // MPI_UNIVERSE_SIZE
-	AppSizes      []int  // ranks of each
-	RanksPerCPU   int    // ranks of the job there for each CPU that it may use, rounded up
-	Iface         string // whose network Open MPI is to use: a name or a prefix; empty: as it finds
-	SharesMachine bool   // the machine plays other nodes, too
-	NoFabric      bool   // it need look for no fast network (PMIX-13)
+	AppSizes      []int  // number of ranks of each app
+	RanksPerCPU   int    // ranks of the job on this node for each CPU that they may use, rounded up
+	Iface         string // interface or prefix of Open MPI's network; empty: Open MPI chooses
+	SharesMachine bool   // the machine is several nodes of the job
+	NoFabric      bool   // Open MPI shall not look for a fast network (PMIX-13)
 }
 
 // Oversubscribed reports whether the node has fewer CPUs for the job than ranks.
 func (p *PMIx) Oversubscribed() bool { return p.RanksPerCPU > 1 }
 
-// TimerSlack is the timer slack of the ranks that are offered PMIx.
+// TimerSlack returns the timer slack of the group's ranks.
 func (p *PMIx) TimerSlack() time.Duration { return TimerSlackFor(p.RanksPerCPU) }
 
-// AppEnv is the environment of a section with what its ranks are told in common of how they
-// are reached: below what the user has said, but where that must not be (PMIX-7).
+// AppEnv returns an app's environment with the PMI settings that its ranks share. The user's own settings win, except
+// those that would break PMI (PMIX-7).
 func (id Identity) AppEnv(app, argv []string, dir string) []string {
 	v := &envBuilder{values: make(map[string]string, len(app))}
 	for _, assignment := range app {
@@ -46,7 +46,7 @@ func (id Identity) AppEnv(app, argv []string, dir string) []string {
 	switch id.Offer {
 	case job.PMIOfferPMI2:
 		v.setDefault("MPIR_CVAR_PMI_VERSION", "2")
-	case job.PMIOfferBoth: // or MPICH 5 looks for PMIx, and gives up where it finds PMI beside that
+	case job.PMIOfferBoth: // otherwise MPICH 5 looks for PMIx, and fails if it finds PMI as well
 		v.setDefault("MPIR_CVAR_PMI_VERSION", "1")
 	}
 	if id.Offer.OffersPMIx() {
@@ -55,14 +55,14 @@ func (id Identity) AppEnv(app, argv []string, dir string) []string {
 		id.PMIx.setEnvInfo(v, id, argv, dir)
 		id.PMIx.setHints(v)
 	}
-	if suggested := job.SuggestedValue(v.suggested); suggested != "" { // a launch from inside a rank is to leave it out
+	if suggested := job.SuggestedValue(v.suggested); suggested != "" { // an mpiexec inside a rank removes it again
 		v.setVariable(job.SuggestedVariable + "=" + suggested)
 	}
 	return v.assignments()
 }
 
-// setServer sets what a client of PMIx 2.1 to 7.0 finds its server by, in the one encoding that all
-// of them know. The marker makes Open MPI 4 believe that it was launched (pmix-wire.md 2.3).
+// setServer sets the variables by which PMIx clients 2.1 to 7.0 find the server, in the one encoding that all of them
+// accept. A marker makes Open MPI 4 assume that a launcher started it (pmix-wire.md 2.3).
 func (p *PMIx) setServer(v *envBuilder, host string) {
 	for _, assignment := range []string{
 		"PMIX_NAMESPACE=" + p.Namespace,
@@ -79,7 +79,7 @@ func (p *PMIx) setServer(v *envBuilder, host string) {
 	}
 }
 
-// setGroupInfo sets what Open MPI and scripts around it read of the group.
+// setGroupInfo sets variables about the group that Open MPI and scripts read.
 func (p *PMIx) setGroupInfo(v *envBuilder, id Identity) {
 	first, sum := make([]int, len(p.AppSizes)), 0
 	for i, n := range p.AppSizes {
@@ -95,10 +95,10 @@ func (p *PMIx) setGroupInfo(v *envBuilder, id Identity) {
 	v.setDefault("OMPI_MCA_orte_app_num", strconv.Itoa(id.App))
 }
 
-// joinBlanks writes numbers with blanks between.
+// joinBlanks joins numbers with blanks.
 func joinBlanks(numbers []int) string { return strings.Trim(fmt.Sprint(numbers), "[]") }
 
-// setEnvInfo sets what MPI_INFO_ENV has, and where files of the session are.
+// setEnvInfo sets the variables behind MPI_INFO_ENV, and the session directories.
 func (p *PMIx) setEnvInfo(v *envBuilder, id Identity, argv []string, dir string) {
 	v.setShortDefault("OMPI_COMMAND", argv[0])
 	if len(argv) > 1 {
@@ -109,7 +109,7 @@ func (p *PMIx) setEnvInfo(v *envBuilder, id Identity, argv []string, dir string)
 	if p.SessionDir != "" {
 		v.setDefault("PMIX_SERVER_TMPDIR", p.SessionDir)
 	}
-	if p.SharesMachine && p.SessionDir != "" { // in /dev/shm the segments of two such nodes have the same names
+	if p.SharesMachine && p.SessionDir != "" { // in /dev/shm the segments of two such nodes would have the same names
 		v.setDefault("OMPI_MCA_btl_vader_backing_directory", filepath.Join(p.SessionDir, p.Namespace))
 		v.setDefault("OMPI_MCA_btl_sm_backing_directory", filepath.Join(p.SessionDir, p.Namespace))
 	}
@@ -124,7 +124,7 @@ func (p *PMIx) setHints(v *envBuilder) {
 		crowded = "1"
 	}
 	v.setDefault("OMPI_MCA_mpi_oversubscribe", crowded)
-	excluded := func(name string) bool { return name == "OMPI_MCA_btl_tcp_if_exclude" } // which contradicts it
+	excluded := func(name string) bool { return name == "OMPI_MCA_btl_tcp_if_exclude" } // the variable that contradicts it
 	if p.Iface != "" && !slices.ContainsFunc(v.names, excluded) {
 		v.setDefault("OMPI_MCA_btl_tcp_if_include", p.Iface)
 		v.setDefault("OMPI_MCA_oob_tcp_if_include", p.Iface)
@@ -135,18 +135,18 @@ func (p *PMIx) setHints(v *envBuilder) {
 	}
 }
 
-// networkVariables are the variables by which a user chooses the network himself (PMIX-13).
+// networkVariables are the variables with which a user chooses the network (PMIX-13).
 var networkVariables = []string{"OMPI_MCA_pml", "OMPI_MCA_mtl", "OMPI_MCA_btl", "UCX_*", "FI_*"}
 
-// transportKey is by what the transports of Open MPI know each other: two numbers of 64 bits, the
-// same for all ranks of a job, from which its secret cannot be found.
+// transportKey returns the key by which Open MPI's transports identify a job: two numbers of 64 bits. It is the same
+// for all ranks, and does not reveal the job's secret.
 func transportKey(secret string) string {
 	sum := sha256.Sum256([]byte("transports " + secret))
 	return fmt.Sprintf("%x-%x", sum[:8], sum[8:16])
 }
 
-// rankVars lists what each rank is told for itself; those that the environment has already say what the
-// user wants, but for its number.
+// rankVars returns the variables of a single rank. A variable that the environment has already stays as it is, except
+// the rank number.
 func (p *PMIx) rankVars(id Identity, has func(name string) bool) []string {
 	vars := []string{"PMIX_RANK=" + strconv.Itoa(id.Rank)}
 	suggest := func(name, value string) {

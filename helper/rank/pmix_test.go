@@ -10,7 +10,7 @@ import (
 	"remshell/job"
 )
 
-// identityFor is a rank of a spawned group with two sections that is offered something.
+// identityFor returns a rank of a spawned group with two apps and a PMI offer.
 func identityFor(o job.PMIOffer, change func(*PMIx)) Identity {
 	id := Identity{Job: "j", Size: 6, Host: "n3", Rank: 5, LocalRank: 1, LocalSize: 2, App: 1, PMIFD: 3, Spawned: true, Offer: o}
 	if o.OffersPMIx() {
@@ -23,13 +23,13 @@ func identityFor(o job.PMIOffer, change func(*PMIx)) Identity {
 	return id
 }
 
-// environment is all that a rank of a section gets.
+// environment returns the whole environment of a rank.
 func (id Identity) environment(app ...string) []string {
 	return id.rankEnv(id.AppEnv(app, []string{"./a.out", "-x", "y z"}, "/w"))
 }
 
 // The table of pmix-wire.md 2.2, in its order.
-func TestWhatARankIsToldOfPMIx(t *testing.T) {
+func TestPMIxVariables(t *testing.T) {
 	env := identityFor(job.PMIOfferPMIx, nil).environment()
 	const server = "srv-0123456789abcdef.0;tcp4://127.0.0.1:4711"
 	for name, want := range map[string]string{
@@ -67,12 +67,12 @@ func TestWhatARankIsToldOfPMIx(t *testing.T) {
 	}
 }
 
-// PMIX-1: what each word offers, and what it does not.
+// PMIX-1: what each --pmi value offers, and what it does not.
 func TestOffers(t *testing.T) {
 	for _, test := range []struct {
 		offer     job.PMIOffer
 		pmi, pmix bool
-		version   string // of PMI that MPICH is told to speak
+		version   string // PMI version that MPICH gets
 	}{
 		{job.PMIOfferPMI1, true, false, ""}, {job.PMIOfferPMI2, true, false, "2"}, {job.PMIOfferPMIx, false, true, ""},
 		{job.PMIOfferBoth, true, true, "1"}, {job.PMIOfferNone, false, false, ""},
@@ -90,8 +90,8 @@ func TestOffers(t *testing.T) {
 	}
 }
 
-// PMIX-7: the user's own word holds, but where nothing else would work.
-func TestTheUsersWordBeatsOurs(t *testing.T) {
+// PMIX-7: the user's own settings win, except where nothing else would work.
+func TestTheUsersVariablesWin(t *testing.T) {
 	own := []string{"MPIR_CVAR_PMI_VERSION=x", "OMPI_MCA_mpi_oversubscribe=0", "OMPI_COMM_WORLD_RANK=9", "PMIX_SYSTEM_TMPDIR=/t"}
 	env := identityFor(job.PMIOfferBoth, nil).environment(append(own, "PMIX_GDS_MODULE=ds21", "PMIX_NAMESPACE=other")...)
 	for _, assignment := range append(own, "PMIX_GDS_MODULE=hash", "PMIX_NAMESPACE=rs-0123456789abcdef-2") {
@@ -131,7 +131,7 @@ func TestHintsOfTheNetwork(t *testing.T) {
 	}
 }
 
-// Nodes that one machine plays share its /dev/shm, and nothing in it.
+// Nodes on one machine share its /dev/shm, but no segment in it.
 func TestSimulatedNodesShareNoSegments(t *testing.T) {
 	env := identityFor(job.PMIOfferPMIx, func(p *PMIx) { p.SharesMachine = true }).environment()
 	for _, name := range []string{"OMPI_MCA_btl_vader_backing_directory", "OMPI_MCA_btl_sm_backing_directory"} {
@@ -141,7 +141,7 @@ func TestSimulatedNodesShareNoSegments(t *testing.T) {
 	}
 }
 
-// --env-compat ompi says what is there already, once.
+// --env-compat ompi does not repeat variables that are set already.
 func TestCompatibleWithOpenMPIAndPMIx(t *testing.T) {
 	id := identityFor(job.PMIOfferBoth, nil)
 	id.Compat = []string{"ompi"}

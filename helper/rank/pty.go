@@ -9,13 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// EndOfInput is what a terminal takes for the end of a file: the first ends a line that
-// was begun, the second is the end (termios(3), VEOF).
+// EndOfInput is the end of input on a terminal: the first byte ends a line that was begun, the second is the end of
+// file (termios(3), VEOF).
 const EndOfInput = "\x04\x04"
 
-// openTerminal opens the streams of a rank that has a pseudo-terminal: all three are its
-// one end. We write to and read from the other. What would be our end of stderr is a
-// pipe without a writer.
+// openTerminal opens the streams of a rank with a pseudo-terminal. All three are its slave end; we read and write the
+// master. Our end of stderr is a pipe without a writer.
 func (p *Pipes) openTerminal(stdin bool, size unix.Winsize) error {
 	master, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -52,8 +51,8 @@ func (p *Pipes) openTerminal(stdin bool, size unix.Winsize) error {
 	return err
 }
 
-// openPTYPeer opens the rank's end of a pseudo-terminal; not by its name, as /dev/pts need not be that
-// of the ptmx.
+// openPTYPeer opens the rank's end of a pseudo-terminal. It does not use the name, since /dev/pts may belong to
+// another ptmx.
 func openPTYPeer(master uintptr, flags int) (fd int, err error) {
 	n, _, errno := unix.Syscall(unix.SYS_IOCTL, master, unix.TIOCGPTPEER, uintptr(flags))
 	if errno != 0 {
@@ -62,7 +61,7 @@ func openPTYPeer(master uintptr, flags int) (fd int, err error) {
 	return int(n), nil
 }
 
-// ResizeTerminal tells a terminal, of which file is our end, how large it is.
+// ResizeTerminal sets the size of a terminal. file is our end of it.
 func ResizeTerminal(file *os.File, size unix.Winsize) {
 	if raw, err := file.SyscallConn(); err == nil {
 		raw.Control(func(fd uintptr) { unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &size) })

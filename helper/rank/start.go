@@ -4,15 +4,15 @@
 Package rank starts one process of a parallel program: bound to its CPUs and memory, with its
 streams, limits and environment. It knows of no job and of no other process.
 
-	Locate, Enterable     what is to run, and where
-	AppEnv, Identity      what it is told
-	Starter, Binder       the thread that forks it, and takes on its CPUs and memory for that
-	SoftLimits            the launcher's limits, for the moment of the fork
-	Confinement           the limits of the job, before its program runs
-	SlackOf               how late timers may be of ranks that share CPUs
-	Command.Start    -->  Process: its number and our ends of its streams
-	Reader                what it writes, up to its last word
-	Peaks                 how much memory it had
+	FindProgram, CheckWorkingDir   the program and its directory
+	AppEnv, Identity               its environment
+	ForkThread, Binder             the thread that forks it, with its CPUs and memory policy
+	SoftLimits                     mpiexec's soft limits, set while it is forked
+	KernelLimits                   the job's limits, set before the program runs
+	TimerSlackFor                  timer slack for ranks that share CPUs
+	Command.Start    -->  Process: its PID and our ends of its streams
+	PipeReader                     reads its output, up to its exit
+	PeakWatcher                    its largest memory
 */
 package rank
 
@@ -32,40 +32,40 @@ import (
 	"remshell/pin"
 )
 
-// A Command is what one process is started from.
-type Command struct {
+// A Command describes a process to start.
+type Command struct { // path of the program
 	Path     string // of the program
 	Argv     []string
-	Env      []string // of its app; its identity is added
-	Identity Identity // but for its PMI descriptor and the CPUs that it gets, which Start knows
+	Env      []string // environment of its app; Start adds the identity
+	Identity Identity // without PMIFD and CPUs, which Start sets
 	Dir      string
 
-	CPUs    []int // to which it is to be bound; nil: to those that we have
-	Mems    []int // NUMA nodes to which its memory is to be bound
+	CPUs    []int // CPUs to bind it to; nil: the helper's CPUs
+	Mems    []int // NUMA nodes to bind its memory to
 	MemMode pin.MemMode
 
-	Stdin       bool         // it has a standard input; else that is /dev/null
-	MergeStderr bool         // stderr goes where stdout goes
-	Terminal    bool         // its streams are a terminal of a session of its own
-	WindowSize  unix.Winsize // of the terminal
-	NoPMI       bool         // it comes to its PMI server by a port, and has no descriptor for that
+	Stdin       bool         // it has a standard input; otherwise that is /dev/null
+	MergeStderr bool         // stderr goes to the same pipe as stdout
+	Terminal    bool         // its streams are a pseudo-terminal in a session of its own
+	WindowSize  unix.Winsize // size of the terminal
+	NoPMI       bool         // it has no PMI descriptor
 
-	KernelLimits KernelLimits  // what the kernel enforces
-	TimerSlack   time.Duration // of its timers; 0: as we have it
+	KernelLimits KernelLimits  // limits that the kernel enforces
+	TimerSlack   time.Duration // timer slack; 0: the helper's
 
-	LeadSession bool           // lead a session of its own, and so lose our terminal, or only a group
-	DeathSignal syscall.Signal // comes when the thread ends that forks it
+	LeadSession bool           // start it in a session of its own, without our terminal; otherwise only in a process group of its own
+	DeathSignal syscall.Signal // sent when the thread that forks it ends
 }
 
-// A Process is what came of a start.
+// A Process is a process that Start has started.
 type Process struct {
 	PID         int
-	MemoryFloor int64 // what the kernel may count as its memory, and was ours, in bytes
-	Pipes       Pipes // our ends
-	CPUs, Mems  []int // to which the kernel has bound it; nil: it has what we have
+	MemoryFloor int64 // bytes; a peak up to this size may be the helper's memory
+	Pipes       Pipes // our ends of its streams
+	CPUs, Mems  []int // as bound by the kernel; nil: not bound
 }
 
-// Start forks and execs on the thread of a starter, to which the binder belongs too.
+// Start forks and executes the command. It must run on a ForkThread, which owns b, too.
 func (c *Command) Start(b *Binder, limits []ForkLimit) (Process, *Error) {
 	cpus, err := b.bindCPUs(c.CPUs)
 	if err != nil {
@@ -100,8 +100,8 @@ func (c *Command) Start(b *Binder, limits []ForkLimit) (Process, *Error) {
 	return Process{pid, ownPeak(), p, cpus, mems}, nil
 }
 
-// bindError is the failure of a rank that would not have its CPUs for itself: to go on
-// would share cores (placement.md 7.7).
+// bindError reports a rank that cannot be bound to its CPUs. It does not start, since it would share cores with others
+// (placement.md 7.7).
 func bindError(cpus []int, err error) *Error {
 	hint := "see that they are online and in the CPU set there, or use --no-pin"
 	if isDenied(err) {
@@ -118,10 +118,9 @@ func (c *Command) openStreams() (Pipes, error) {
 	return openWith(func(p *Pipes) error { return p.openTerminal(c.Stdin, c.WindowSize) })
 }
 
-// forkExec forks and execs, on the calling thread, with these descriptors for stdin, stdout, stderr
-// and PMI. The process leads a session, or at least a process group, of its own (SIG-6) and
-// hears when we die. It uses the system call below os/exec, which would open a pidfd and start
-// goroutines for each process.
+// forkExec forks and executes on the calling thread. files are the descriptors for stdin, stdout, stderr and PMI. The
+// process leads a session or a process group of its own (SIG-6), and gets DeathSignal when this thread ends. os/exec
+// would open a pidfd and start goroutines for each process.
 func (c *Command) forkExec(env []string, files [4]int) (pid int, err error) {
 	attr := &syscall.ProcAttr{Dir: c.Dir, Env: env, Sys: &syscall.SysProcAttr{
 		Setpgid:   !c.LeadSession && !c.Terminal,
@@ -135,15 +134,15 @@ func (c *Command) forkExec(env []string, files [4]int) (pid int, err error) {
 	}
 	pid, err = syscall.ForkExec(c.Path, c.Argv, attr)
 	if errors.Is(err, syscall.ENOEXEC) && isText(c.Path) {
-		// A script without "#!" is run by the shell, as execvp(3) does.
+		// As execvp(3) does, run a script without "#!" by the shell.
 		argv := append([]string{"/bin/sh", c.Path}, c.Argv[1:]...)
 		pid, err = syscall.ForkExec("/bin/sh", argv, attr)
 	}
 	return pid, err
 }
 
-// isText guesses, as shells do, that a file without a zero byte in its first
-// line is a script and not a program for another machine.
+// isText reports whether a file without "#!" is a script, and not a program for another machine. As in shells, it is
+// one if its first line has no zero byte.
 func isText(path string) bool {
 	f, err := os.Open(path)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"remshell/job"
 )
 
-func TestEnterable(t *testing.T) {
+func TestCheckWorkingDir(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(dir+"/file", nil, 0o644); err != nil {
 		t.Fatal(err)
@@ -30,7 +30,7 @@ func TestEnterable(t *testing.T) {
 	}
 }
 
-func TestExecFailed(t *testing.T) {
+func TestExecError(t *testing.T) {
 	env := []string{"SMALL=1", "TOKEN=" + strings.Repeat("secret", 1000), "B=" + strings.Repeat("x", 500), "C=" + strings.Repeat("x", 50)}
 	for _, test := range []struct {
 		err          error

@@ -8,20 +8,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Pipes are the descriptors of one process while it is being started: ours, and the
-// child's, which close once it runs.
+// Pipes are the descriptors of a process that is being started: our ends, and the child's, which close when it runs.
 type Pipes struct {
-	ours   [4]int // write end of stdin or -1, read ends of stdout, stderr, PMI
+	ours   [4]int // write end of stdin or -1; read ends of stdout, stderr, PMI
 	theirs [4]int
 }
 
-// openPipes opens the streams of a rank that has no terminal, and its PMI connection.
+// openPipes opens the streams of a rank without a terminal, and its PMI connection.
 func openPipes(stdin, merge bool) (Pipes, error) {
 	return openWith(func(p *Pipes) error { return p.openStreams(stdin, merge) })
 }
 
-// openWith opens streams and the PMI connection of a rank. Only our ends do not block: that
-// flag belongs to the open file, which the child would share.
+// openWith opens streams and the PMI connection of a rank. Only our ends are nonblocking: the flag belongs to the open
+// file, which a child shares.
 func openWith(streams func(*Pipes) error) (p Pipes, err error) {
 	p = Pipes{ours: [4]int{-1, -1, -1, -1}, theirs: [4]int{-1, -1, -1, -1}}
 	defer func() {
@@ -40,7 +39,7 @@ func openWith(streams func(*Pipes) error) (p Pipes, err error) {
 	p.ours[3], p.theirs[3] = pair[0], pair[1]
 	for _, fd := range p.ours {
 		if fd >= 0 {
-			// Of its flags, none but this can be set: it is new. unix.SetNonblock would ask for them first.
+			// O_NONBLOCK is the only flag of a new descriptor, so it is set without asking for the others first.
 			if _, err = unix.FcntlInt(uintptr(fd), unix.F_SETFL, unix.O_NONBLOCK); err != nil {
 				return p, err
 			}
@@ -65,13 +64,13 @@ func (p *Pipes) openStreams(stdin, merge bool) (err error) {
 		}
 		p.ours[i], p.theirs[i] = fds[0], fds[1]
 	}
-	if merge { // the other pipe is left without a writer, and so at its end
+	if merge { // the other pipe has no writer, so its reader sees the end
 		err = unix.Dup3(p.theirs[1], p.theirs[2], unix.O_CLOEXEC)
 	}
 	return err
 }
 
-// closePMI closes the PMI connection of a rank that comes in by the port.
+// closePMI closes the PMI connection of a rank that connects by PMI_PORT.
 func (p *Pipes) closePMI() {
 	p.close(p.ours[3:])
 	p.close(p.theirs[3:])
@@ -86,19 +85,19 @@ func (p *Pipes) close(fds []int) {
 	}
 }
 
-// Close closes our ends that no file was made of.
+// Close closes our ends, except those for which a file was returned.
 func (p *Pipes) Close() { p.close(p.ours[:]) }
 
-// Stdin is our end of its standard input; nil: it has none. Each of these may be called once.
+// Stdin returns our end of the standard input, or nil if there is none. Each of these methods may be called once.
 func (p *Pipes) Stdin() *os.File { return p.file(0, "stdin") }
 
-// Stdout is our end of its standard output, or of its terminal.
+// Stdout returns our end of the standard output, or of the terminal.
 func (p *Pipes) Stdout() *os.File { return p.file(1, "stdout") }
 
-// Stderr is our end of its standard error.
+// Stderr returns our end of the standard error.
 func (p *Pipes) Stderr() *os.File { return p.file(2, "stderr") }
 
-// PMI is our end of PMI_FD; nil: it has none.
+// PMI returns our end of PMI_FD, or nil if there is none.
 func (p *Pipes) PMI() *os.File { return p.file(3, "PMI_FD") }
 
 func (p *Pipes) file(i int, name string) *os.File {

@@ -8,17 +8,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// How late the kernel may wake who sleeps for a while (PR_SET_TIMERSLACK of prctl(2)): by itself, and
-// at most as we have it.
+// The default timer slack (PR_SET_TIMERSLACK of prctl(2)), which is how late the kernel may wake a sleeping thread,
+// and the largest that ranks get.
 const (
 	defaultSlack = 50 * time.Microsecond
 	maxSlack     = 10 * time.Millisecond
 )
 
-// TimerSlackFor is the timer slack of ranks of which so many share a CPU; 0: as the kernel has it. A rank of
-// Open MPI that waits in MPI_Init for a fence sleeps for 100 µs, looks, and sleeps again. 64 such ranks look
-// 200,000 times a second at what only the others can bring, and these do not get the CPU. With a slack that
-// grows as they do, a CPU has to wake as many of them as if it had one rank (PMIX-70).
+// TimerSlackFor returns the timer slack for ranks when perCPU of them share a CPU; 0: the kernel's default. An Open
+// MPI rank that waits for a fence in MPI_Init polls every 100 µs. 64 such ranks poll 200,000 times a second, and keep
+// the CPU from the ranks that they wait for. With this slack, the CPU wakes them as rarely as if it had one rank
+// (PMIX-70).
 func TimerSlackFor(perCPU int) time.Duration {
 	if perCPU <= 1 {
 		return 0
@@ -26,8 +26,8 @@ func TimerSlackFor(perCPU int) time.Duration {
 	return min(time.Duration(perCPU)*defaultSlack, maxSlack)
 }
 
-// withTimerSlack runs f with a timer slack of the calling thread, which a child inherits, and keeps beyond
-// its exec. One that is larger already stays.
+// withTimerSlack runs f with a timer slack of the calling thread. A child inherits it and keeps it after exec. A
+// larger one stays.
 func withTimerSlack(slack time.Duration, f func()) {
 	own, err := unix.PrctlRetInt(unix.PR_GET_TIMERSLACK, 0, 0, 0, 0)
 	if err != nil || time.Duration(own) >= slack {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestSlackOf(t *testing.T) {
+func TestTimerSlackFor(t *testing.T) {
 	for perCPU, want := range map[int]time.Duration{
 		0: 0, 1: 0, 2: 100 * time.Microsecond, 32: 1600 * time.Microsecond, 200: 10 * time.Millisecond, 1 << 40: 10 * time.Millisecond,
 	} {
@@ -21,7 +21,7 @@ func TestSlackOf(t *testing.T) {
 	}
 }
 
-// What is forked inherits a slack, the thread has its own again, and none becomes smaller.
+// A child inherits the slack, the thread gets its own back, and no slack becomes smaller.
 func TestTimerSlackOfAChild(t *testing.T) {
 	s := NewForkThread()
 	defer s.Close()

@@ -9,9 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OpenWriteEnd opens the stream of a rank of which file is our end, to write into it as the rank does:
-// what is written comes behind what the rank has written, and is read as its own. Whoever gets it
-// closes it soon, since the stream has no end before.
+// OpenWriteEnd opens a rank's stream for writing. file is our end of it. What is written follows the rank's output,
+// and is read as if the rank wrote it. The caller has to close it soon, since the stream does not end before.
 func OpenWriteEnd(file *os.File, terminal bool) (stream *os.File, err error) {
 	raw, err := file.SyscallConn()
 	if err != nil {

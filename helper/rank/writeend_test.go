@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What is written behind a rank's words is read as if the rank had written it, and the stream ends
-// when both have closed it.
-func TestBehind(t *testing.T) {
+// What is written after a rank's output is read as if the rank had written it. The stream ends when both have closed
+// it.
+func TestWriteEnd(t *testing.T) {
 	for _, terminal := range []bool{false, true} {
 		p, err := openWith(func(p *Pipes) error {
 			if terminal {
@@ -36,7 +36,7 @@ func TestBehind(t *testing.T) {
 		behind.Close()
 		theirs.Close()
 		p.close(p.theirs[:])
-		said, _ := io.ReadAll(ours) // of a terminal the end is an error
+		said, _ := io.ReadAll(ours) // the end of a terminal is an error
 		if string(said) != "rank.help." {
 			t.Errorf("terminal %v: read %q", terminal, said)
 		}
@@ -48,8 +48,8 @@ func TestBehind(t *testing.T) {
 	}
 }
 
-// More than the pipe has room for comes when it is read.
-func TestMuchBehind(t *testing.T) {
+// More than the pipe holds arrives when it is read.
+func TestMuchAtTheWriteEnd(t *testing.T) {
 	p, err := openPipes(false, false)
 	if err != nil {
 		t.Fatal(err)
