@@ -117,9 +117,9 @@ func (s *outputStream) run() {
 }
 
 // readData waits for data and reads up to limit bytes. It returns nil at the end of the pipe.
-func (s *outputStream) readData(limit int, tellIdle bool) (data *wire.Data, err error) {
+func (s *outputStream) readData(limit int, reportDrained bool) (data *wire.Data, err error) {
 	s.readLimit = limit
-	n, err := s.ReadOnce(tellIdle)
+	n, err := s.ReadOnce(reportDrained)
 	data, s.data = s.data, nil
 	if n <= 0 {
 		return nil, err

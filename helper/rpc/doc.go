@@ -1,22 +1,22 @@
 //go:build linux
 
-// Package uplink is what the PMI servers of a node have of mpiexec: the fences that reach other
-// nodes, the table of names, spawns, and where the ranks of a group are.
+// Package rpc carries requests of this node's PMI servers to mpiexec, and the replies back: fences with other nodes,
+// the table of published names, spawns, and where the ranks of a group are.
 //
-//	a rank's goroutine          Questions, Fences            mpiexec
-//	      | Lookup, Spawn, Peers ---> | Name, Spawn, Peers ---> |
-//	      | <-- answer                | <-- Named, Spawned ...  |  by number, at most maxOpen at once
-//	      | Await ------------------> | Name (Await) ---------> |
-//	      |                           | <-- Posted              |  then it asks again
-//	      | Fetch ------------------> | Fetch ----------------> |  by number, at most maxFetches at once
-//	      | <-- answer                | <-- Fetched             |
+//	a rank's goroutine          Requests, Fences             mpiexec
+//	      | Lookup, Spawn, Peers ---> | NameRequest, ... -----> |
+//	      | <-- reply                 | <-- NameReply, Spawned  |  by ID, at most maxRequests at once
+//	      | Await ------------------> | NameRequest (wait) ---> |
+//	      |                           | <-- NamePublished       |  then it looks up again
+//	      | Fetch ------------------> | Fetch ----------------> |  by ID, at most maxFetches at once
+//	      | <-- reply                 | <-- Fetched             |
 //	      | <-- supply                | <-- Fetch               |  of another node
-//	      | answer -----------------> | Fetched --------------> |
-//	      | Notify -----------------> | Notify ---------------> |  by number, at most maxNotices at once
-//	      | <-- told                  | <-- Notified            |
+//	      | data -------------------> | Fetched --------------> |
+//	      | Notify -----------------> | Notify ---------------> |  by ID, at most maxNotices at once
+//	      | <-- passed on             | <-- Notified            |
 //	      | Exchange ---------------> | Fence ----------------> |
-//	      | <-- all blobs             | <-- Fenced              |  by ID
+//	      | <-- all blobs             | <-- Fenced              |  by fence ID
 //
-// The reader of the connection hands the answers to Deliver and Posted. When mpiexec is gone Fail
-// ends all that waits, now and later.
+// The reader of the connection passes replies to Deliver and NamePosted. When mpiexec is gone, Fail ends all
+// requests that wait, and all later ones.
 package rpc

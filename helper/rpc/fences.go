@@ -11,29 +11,29 @@ import (
 	"remshell/wire"
 )
 
-// Fences carry the fences of this node's PMI server to the hub in mpiexec and
-// back: one Fence up, one Fenced down.
+// Fences sends the fences of this node's PMI servers to the coordinator in mpiexec, and waits for the results: one
+// Fence up, one Fenced down.
 type Fences struct {
 	send func(wire.Message) error
 
-	mu               sync.Mutex // guards the rest
+	mu               sync.Mutex // guards the fields below
 	waiting          map[string]chan *wire.Fenced
-	givenUpElsewhere map[string]bool // of which mpiexec has said that they are given up, and we have not
-	givenUpHere      map[string]bool // the other way round
-	err              error           // no fence will ever be answered again
+	givenUpByMpiexec map[string]bool // by ID: mpiexec has reported them given up, this node has not given them up
+	givenUpHere      map[string]bool // by ID: this node has given them up, mpiexec has not reported it yet
+	err              error           // set by Fail; no fence gets a result any more
 }
 
-// NewFences returns fences that go to mpiexec by send.
+// NewFences returns Fences that send messages to mpiexec by send.
 func NewFences(send func(wire.Message) error) *Fences {
-	return &Fences{send: send, waiting: make(map[string]chan *wire.Fenced), givenUpElsewhere: make(map[string]bool), givenUpHere: make(map[string]bool)}
+	return &Fences{send: send, waiting: make(map[string]chan *wire.Fenced), givenUpByMpiexec: make(map[string]bool), givenUpHere: make(map[string]bool)}
 }
 
-// Exchange is that of fence.Exchanger.
+// Exchange implements fence.Exchanger.
 func (f *Fences) Exchange(ctx context.Context, id fence.ID, mine []byte) ([][]byte, error) {
 	answer, name := make(chan *wire.Fenced, 1), id.String()
 	f.mu.Lock()
-	err, late := f.err, f.givenUpElsewhere[name]
-	delete(f.givenUpElsewhere, name)
+	err, late := f.err, f.givenUpByMpiexec[name]
+	delete(f.givenUpByMpiexec, name)
 	if !late {
 		f.waiting[name] = answer
 	}
@@ -64,16 +64,16 @@ func (f *Fences) Exchange(ctx context.Context, id fence.ID, mine []byte) ([][]by
 	}
 }
 
-// GiveUp is that of fence.Exchanger.
+// GiveUp implements fence.Exchanger.
 func (f *Fences) GiveUp(id fence.ID, exchanging bool) {
 	name := id.String()
 	f.mu.Lock()
 	err := f.err
 	if !exchanging {
-		if !f.givenUpElsewhere[name] {
+		if !f.givenUpByMpiexec[name] {
 			f.givenUpHere[name] = true
 		}
-		delete(f.givenUpElsewhere, name)
+		delete(f.givenUpByMpiexec, name)
 	}
 	f.mu.Unlock()
 	if err == nil {
@@ -81,24 +81,24 @@ func (f *Fences) GiveUp(id fence.ID, exchanging bool) {
 	}
 }
 
-// Deliver hands an answer to the fence that waits for it. It is news if one was given up to which this node
-// has not come: it wants to hear GiveUp, or Exchange will say it.
-func (f *Fences) Deliver(m *wire.Fenced) (news bool) {
+// Deliver passes the result of a fence to Exchange. It returns true if the fence was given up before this node has
+// entered it: the caller has to give it up, too.
+func (f *Fences) Deliver(m *wire.Fenced) (needsGiveUp bool) {
 	f.mu.Lock()
 	answer, left := f.waiting[m.ID], f.givenUpHere[m.ID]
 	delete(f.waiting, m.ID)
 	delete(f.givenUpHere, m.ID)
-	if news = m.Late && answer == nil && !left; news {
-		f.givenUpElsewhere[m.ID] = true
+	if needsGiveUp = m.Late && answer == nil && !left; needsGiveUp {
+		f.givenUpByMpiexec[m.ID] = true
 	}
 	f.mu.Unlock()
 	if answer != nil {
 		answer <- m
 	}
-	return news
+	return needsGiveUp
 }
 
-// Fail ends all fences, now and later.
+// Fail ends all fences with err, now and later.
 func (f *Fences) Fail(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

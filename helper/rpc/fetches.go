@@ -12,33 +12,33 @@ import (
 	"remshell/wire"
 )
 
-// Fetches carry direct gets: what ranks here want of those of other nodes, and what those want of
-// them (PMIX-62). Nothing of it waits.
+// Fetches carries direct gets: data that ranks here want of ranks on other nodes, and the reverse (PMIX-62). Its
+// methods do not block.
 type Fetches struct {
 	send     func(wire.Message) error
 	flush    func()
 	requests pipeline[*wire.Fetched]
 
-	mu      sync.Mutex      // guards the rest
-	replies []*wire.Fetched // of ours to others, that are not sent yet
-	sending bool            // somebody sends them
+	mu      sync.Mutex      // guards the fields below
+	replies []*wire.Fetched // replies to other nodes that are not sent yet
+	sending bool            // a goroutine is sending them
 }
 
-// maxFetches is how many direct gets of a node mpiexec takes at once (PMIX-63). Others wait here.
+// maxFetches is how many direct gets of a node mpiexec handles at once (PMIX-63). Further ones wait here.
 const maxFetches = 1 << 12
 
-// NewFetches returns fetches that go to mpiexec by send; flush waits until that has been written.
+// NewFetches returns Fetches that send messages to mpiexec by send. flush waits until all sent messages are written.
 func NewFetches(send func(wire.Message) error, flush func()) *Fetches {
 	return &Fetches{send: send, flush: flush, requests: pipeline[*wire.Fetched]{maxInFlight: maxFetches, send: send}}
 }
 
-// Fetch is that of pmix.Fetcher.
+// Fetch implements pmix.Fetcher.
 func (f *Fetches) Fetch(w pmix.FetchRequest, answer func(data []byte, s message.Status)) {
 	seconds := min((w.Timeout+time.Second-1)/time.Second, math.MaxInt32)
-	question := func(id int) wire.Message {
+	newMessage := func(id int) wire.Message {
 		return &wire.Fetch{ID: id, Group: w.Group, Rank: w.Rank, Key: w.Key, Timeout: int(seconds)}
 	}
-	taken := f.requests.addRequest(question, func(m *wire.Fetched) {
+	taken := f.requests.addRequest(newMessage, func(m *wire.Fetched) {
 		switch {
 		case m == nil:
 			answer(nil, message.Failed)
@@ -55,15 +55,14 @@ func (f *Fetches) Fetch(w pmix.FetchRequest, answer func(data []byte, s message.
 	}
 }
 
-// Deliver hands an answer to who waits for it.
+// Deliver passes a reply to the get that waits for it.
 func (f *Fetches) Deliver(m *wire.Fetched) { f.requests.deliverReply(m.ID, m) }
 
-// Fail ends all that wait, now and later.
+// Fail ends all gets that wait, and all later ones.
 func (f *Fetches) Fail() { f.requests.failAll(nil) }
 
-// ServeFetch says that a rank of another node wants what one of this node has committed, and who supplies
-// that. The answer goes to mpiexec when those before it have been written: many may want what is large,
-// and it is kept once here.
+// ServeFetch answers a get by a rank of another node. supply finds the data that a rank here has committed. Replies
+// are sent one after another, each when those before it are written, so that large data is kept in memory only once.
 func (f *Fetches) ServeFetch(m *wire.Fetch, supply func(pmix.FetchRequest, func([]byte, message.Status))) {
 	want := pmix.FetchRequest{Group: m.Group, Rank: m.Rank, Key: m.Key, Timeout: time.Duration(m.Timeout) * time.Second}
 	supply(want, func(data []byte, s message.Status) {
@@ -81,10 +80,10 @@ func (f *Fetches) ServeFetch(m *wire.Fetch, supply func(pmix.FetchRequest, func(
 	})
 }
 
-// flushBytes is how many bytes of answers are sent before it is waited that they are written.
+// flushBytes is how many bytes of replies are sent before it waits until they are written.
 const flushBytes = 1 << 20
 
-// sendReplies sends what there is to send, until there is nothing more.
+// sendReplies sends replies until there are none left.
 func (f *Fetches) sendReplies() {
 	for sent := 0; ; {
 		f.mu.Lock()

@@ -10,8 +10,7 @@ import (
 	"remshell/wire"
 )
 
-// However many ranks want something of other nodes, so many fetches are under way, and the others
-// wait in order; at the end all of them are answered.
+// A limited number of fetches is in flight; the others wait in order. At the end all get an answer.
 func TestFetchesAreFewAndInOrder(t *testing.T) {
 	var sent []*wire.Fetch
 	f := NewFetches(func(m wire.Message) error { sent = append(sent, m.(*wire.Fetch)); return nil }, func() {})
@@ -30,7 +29,7 @@ func TestFetchesAreFewAndInOrder(t *testing.T) {
 			t.Fatalf("fetch %d is %+v", i, m)
 		}
 	}
-	f.Deliver(&wire.Fetched{ID: 1}) // twice: nobody waits
+	f.Deliver(&wire.Fetched{ID: 1}) // twice: nobody waits any more
 	f.Fail()
 	f.Fetch(pmix.FetchRequest{}, func(_ []byte, s message.Status) { answers[s]++ })
 	want := map[message.Status]int{message.NotFound: 1, message.NoMemory: 1, message.Success: maxFetches - 2, message.Failed: maxFetches + 4}
@@ -44,8 +43,8 @@ func TestFetchesAreFewAndInOrder(t *testing.T) {
 	}
 }
 
-// Large answers do not pile up: before more than a batch is sent, what was sent has been written.
-func TestAnswersToFetchesWaitForTheirTurn(t *testing.T) {
+// Large replies do not pile up: a batch must be written before the next one is sent.
+func TestRepliesToFetchesAreSentInBatches(t *testing.T) {
 	const asked = 10
 	data := make([]byte, flushBytes)
 	unwritten, most, done := 0, 0, make(chan struct{})

@@ -9,27 +9,26 @@ import (
 	"remshell/wire"
 )
 
-// HelpTexts ask mpiexec which of what the libraries of ranks have to say was said already, by any rank of the
-// job (PMIX-48).
+// HelpTexts asks mpiexec whether any rank of the job has printed a help text of an MPI library already (PMIX-48).
 type HelpTexts struct{ requests pipeline[bool] }
 
-// maxHelpTexts is how many texts of a node mpiexec takes at once (TRUST-4). Others wait here.
+// maxHelpTexts is how many such requests of a node mpiexec handles at once (TRUST-4). Further ones wait here.
 const maxHelpTexts = 1 << 6
 
-// NewHelpTexts returns texts that go to mpiexec by send.
+// NewHelpTexts returns HelpTexts that send messages to mpiexec by send.
 func NewHelpTexts(send func(wire.Message) error) *HelpTexts {
 	return &HelpTexts{pipeline[bool]{maxInFlight: maxHelpTexts, send: send}}
 }
 
-// WasPrinted reports whether a text of a rank of the job was said already. One about nothing in particular is not, nor
-// one about whose topic nobody can ask; and who gets no answer has to say it.
+// WasPrinted reports whether a rank of the job has printed a text on this topic already. It is false for a text
+// without a topic, for a topic too long to ask about, and if there is no reply.
 func (t *HelpTexts) WasPrinted(ctx context.Context, rank int, of message.Topic) bool {
 	if of.File == "" || len(of.File) > wire.MaxHelpTopic || len(of.Name) > wire.MaxHelpTopic {
 		return false
 	}
 	answer := make(chan bool, 1)
-	question := func(id int) wire.Message { return &wire.ShowHelp{ID: id, Rank: rank, File: of.File, Topic: of.Name} }
-	if !t.requests.addRequest(question, func(known bool) { answer <- known }) {
+	newMessage := func(id int) wire.Message { return &wire.ShowHelp{ID: id, Rank: rank, File: of.File, Topic: of.Name} }
+	if !t.requests.addRequest(newMessage, func(known bool) { answer <- known }) {
 		return false
 	}
 	select {
@@ -40,8 +39,8 @@ func (t *HelpTexts) WasPrinted(ctx context.Context, rank int, of message.Topic) 
 	}
 }
 
-// Deliver hands an answer to who waits for it.
+// Deliver passes a reply to the request that waits for it.
 func (t *HelpTexts) Deliver(m *wire.ShowHelpReply) { t.requests.deliverReply(m.ID, m.AlreadyShown) }
 
-// Fail lets all that wait say what they have to say, now and later.
+// Fail answers false to all requests, now and later.
 func (t *HelpTexts) Fail() { t.requests.failAll(false) }

@@ -11,9 +11,8 @@ import (
 	"remshell/wire"
 )
 
-// A text is said by who is not told that another has said it: because it is new, because nobody can be asked
-// about it, because nobody answers.
-func TestTexts(t *testing.T) {
+// A text is printed if no rank has printed it, if its topic cannot be asked about, and if there is no reply.
+func TestHelpTexts(t *testing.T) {
 	topic := message.Topic{File: "help-mpi-api.txt", Name: "mpi-abort"}
 	var x *HelpTexts
 	answers := func(m wire.Message) error {

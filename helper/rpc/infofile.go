@@ -20,15 +20,15 @@ import (
 	"remshell/pmiserver/spawn"
 )
 
-// This file reads what the info keys "file" and "hostfile" of a spawn name (TRUST-11). It
-// is done here, with the rights and in the directory of the rank that asks: mpiexec opens
-// nothing that a rank has named. What goes on to mpiexec are other keys:
+// This file reads the files that the info keys "file" and "hostfile" of a spawn name (TRUST-11). It does so on the
+// node, with the rights and in the directory of the rank that asks: mpiexec opens no file that a rank has named.
+// mpiexec gets other keys instead:
 //
 //	file=F      host = n2           --> host=n2, and the other keys of F that mean something
 //	hostfile=F  n2 slots=4          --> hosts=n2:4
 //	            n3
 
-// maxInfoBytes is how large such a file may be.
+// maxInfoBytes is the largest size of such a file.
 const maxInfoBytes = 1 << 20
 
 // expandFiles replaces the keys that name files, in all commands of a request.
@@ -46,8 +46,8 @@ func expandFiles(commands []spawn.Command, dir string) error {
 	return nil
 }
 
-// expandInfoFile puts the keys of the file that the key "file" names before those that were
-// given directly, which win. Each has a line: KEY = VALUE.
+// expandInfoFile replaces the key "file" by the keys of that file. Keys given directly win. Each line of the file is
+// KEY = VALUE.
 func expandInfoFile(info []spawn.Pair, dir string) (all []spawn.Pair, err error) {
 	var direct []spawn.Pair
 	for _, p := range info {
@@ -68,8 +68,8 @@ func expandInfoFile(info []spawn.Pair, dir string) (all []spawn.Pair, err error)
 	return append(all, direct...), nil
 }
 
-// parseInfoFile are the keys of such a file that say something of places and numbers. One that
-// says what is run, or as whom, is refused: a file that a rank names is data (TRUST-27).
+// parseInfoFile returns the keys of such a file that choose hosts and numbers of ranks. A key that chooses a program
+// or a user is refused: the file comes from a rank (TRUST-27).
 func parseInfoFile(text []byte) (read []spawn.Pair, err error) {
 	for line := range strings.Lines(string(text)) {
 		key, value, _ := strings.Cut(line, "=")
@@ -98,8 +98,8 @@ func expandHostFile(info []spawn.Pair, dir string) (all []spawn.Pair, err error)
 	return all, nil
 }
 
-// readHosts lists the hosts of a host file as -host would name them. An error says where the
-// file is at fault, and nothing of what it says.
+// readHosts returns the hosts of a host file as an argument of -host. An error names the line, but never shows its
+// text.
 func readHosts(file, dir string) (string, error) {
 	var unreadable error
 	open := func(name string) (io.ReadCloser, error) {
@@ -133,20 +133,19 @@ func readHosts(file, dir string) (string, error) {
 	return strings.Join(hosts, ","), nil
 }
 
-// readPlainFile reads a small plain file. Nothing else is even opened: a pipe would wait, a
-// device may act.
+// readPlainFile reads a small regular file. It opens no other kind: a pipe would block, a device may act.
 func readPlainFile(name, dir string) ([]byte, error) {
 	path := name
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(dir, path)
 	}
-	spot, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	defer unix.Close(spot)
+	defer unix.Close(fd)
 	var stat unix.Stat_t
-	switch err := unix.Fstat(spot, &stat); {
+	switch err := unix.Fstat(fd, &stat); {
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", name, err)
 	case stat.Mode&syscall.S_IFMT != syscall.S_IFREG:
@@ -154,13 +153,13 @@ func readPlainFile(name, dir string) ([]byte, error) {
 	case stat.Size > maxInfoBytes:
 		return nil, fmt.Errorf("%s is too large; at most %d bytes are read", name, maxInfoBytes)
 	}
-	file, err := os.OpenFile("/proc/self/fd/"+strconv.Itoa(spot), os.O_RDONLY|unix.O_NONBLOCK, 0)
+	file, err := os.OpenFile("/proc/self/fd/"+strconv.Itoa(fd), os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, rank.WithoutPath(err))
 	}
 	defer file.Close()
 	text, err := io.ReadAll(io.LimitReader(file, maxInfoBytes+1))
-	if err == nil && len(text) > maxInfoBytes { // such as a file of /proc, which says that it is empty
+	if err == nil && len(text) > maxInfoBytes { // such as a file of /proc, whose reported size is 0
 		err = fmt.Errorf("it is too large; at most %d bytes are read", maxInfoBytes)
 	}
 	if err != nil {

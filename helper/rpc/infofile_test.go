@@ -12,8 +12,8 @@ import (
 	"remshell/pmiserver/spawn"
 )
 
-// A file that a rank names is a small plain one, or it is not opened at all; what it says is
-// hosts and numbers, and an error tells nothing of it (TRUST-11).
+// A file that a rank names must be a small regular file; others are not opened. Only hosts and numbers are used, and
+// an error shows nothing of the file (TRUST-11).
 func TestInfoFiles(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {

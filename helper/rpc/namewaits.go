@@ -9,19 +9,19 @@ import (
 	"remshell/wire"
 )
 
-// nameWaits are the names of which mpiexec will tell when they are published.
+// nameWaits is the set of names whose publication mpiexec will report.
 type nameWaits struct {
 	mu     sync.Mutex // guards open
 	byName map[string]*nameWait
 }
 
-// A nameWait is a name for which some ranks of this node wait.
+// A nameWait is a name for which ranks of this node wait.
 type nameWait struct {
-	posted chan struct{} // closed when the name is there
+	posted chan struct{} // closed when the name is published
 	ranks  int
 }
 
-// joinName makes a rank wait for a name.
+// joinName adds a rank that waits for a name.
 func (a *nameWaits) joinName(service string) *nameWait {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -37,7 +37,7 @@ func (a *nameWaits) joinName(service string) *nameWait {
 	return w
 }
 
-// leaveName lets a rank wait no longer.
+// leaveName removes a rank that waits for a name.
 func (a *nameWaits) leaveName(service string, w *nameWait) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -46,7 +46,7 @@ func (a *nameWaits) leaveName(service string, w *nameWait) {
 	}
 }
 
-// namePosted wakes those who wait for a name. Who comes later waits for the next time.
+// namePosted wakes the ranks that wait for a name. Later ones wait for the next publication.
 func (a *nameWaits) namePosted(service string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -56,11 +56,11 @@ func (a *nameWaits) namePosted(service string) {
 	}
 }
 
-// NamePosted says that a name is published.
+// NamePosted is called when mpiexec reports that a name was published.
 func (q *Requests) NamePosted(service string) { q.nameWaits.namePosted(service) }
 
-// Await looks a name up, and waits until it is there (PMIX-40). Others who wait for it may take
-// it first; then it waits on. A rank joins before it asks, so that it misses no news.
+// Await looks a name up, and waits until it is published (PMIX-40). If another rank takes the name first, it waits
+// again. A rank joins before it looks up, so that it misses no publication.
 func (n Names) Await(ctx context.Context, service string) (wire.NameReply, error) {
 	for {
 		w := n.nameWaits.joinName(service)

@@ -8,17 +8,17 @@ import (
 	"remshell/wire"
 )
 
-// A pipeline is questions of one kind to mpiexec, of which so many are under way at once; others wait in
-// their order, and who asks does not. Their numbers ascend as they are sent.
+// A pipeline sends requests of one kind to mpiexec. A limited number is in flight at once; further ones wait in their
+// order. Callers do not block. IDs ascend in the order of sending.
 type pipeline[A any] struct {
 	maxInFlight int
 	send        func(wire.Message) error
 
-	mu       sync.Mutex // guards the rest
+	mu       sync.Mutex // guards the fields below
 	last     int
-	inFlight map[int]func(A) // sent and not answered
+	inFlight map[int]func(A) // by ID: sent and not answered
 	queue    []queuedRequest[A]
-	failed   bool // nothing will ever be answered again
+	failed   bool // set by failAll; no request gets a reply any more
 }
 
 type queuedRequest[A any] struct {
@@ -26,19 +26,19 @@ type queuedRequest[A any] struct {
 	onReply func(A)
 }
 
-// addRequest asks; false: nobody answers any more.
-func (p *pipeline[A]) addRequest(question func(id int) wire.Message, answer func(A)) bool {
+// addRequest queues a request. It returns false after failAll; reply is not called then.
+func (p *pipeline[A]) addRequest(newMessage func(id int) wire.Message, answer func(A)) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.failed {
 		return false
 	}
-	p.queue = append(p.queue, queuedRequest[A]{question, answer})
+	p.queue = append(p.queue, queuedRequest[A]{newMessage, answer})
 	p.sendNext()
 	return true
 }
 
-// sendNext sends what there is room for. It needs p.mu.
+// sendNext sends queued requests up to the limit. The caller holds p.mu.
 func (p *pipeline[A]) sendNext() {
 	for len(p.queue) > 0 && len(p.inFlight) < p.maxInFlight {
 		q := p.queue[0]
@@ -55,7 +55,7 @@ func (p *pipeline[A]) sendNext() {
 	}
 }
 
-// deliverReply hands an answer to who has asked.
+// deliverReply passes a reply to the request with this ID.
 func (p *pipeline[A]) deliverReply(id int, a A) {
 	p.mu.Lock()
 	answer := p.inFlight[id]
@@ -69,7 +69,7 @@ func (p *pipeline[A]) deliverReply(id int, a A) {
 	}
 }
 
-// failAll answers all that wait, and takes no more.
+// failAll answers all requests with a, and refuses later ones.
 func (p *pipeline[A]) failAll(a A) {
 	p.mu.Lock()
 	p.failed = true

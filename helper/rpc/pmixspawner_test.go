@@ -9,8 +9,8 @@ import (
 	"remshell/job"
 )
 
-// Children get what their parent sets for them, and nothing of what it was told of itself but the port
-// by which they find it (PMIX-42).
+// Children get the variables that their parent sets for them. Of its identity they get only the port by which they
+// find it (PMIX-42).
 func TestVariablesForChildren(t *testing.T) {
 	parent := []string{"OMPI_MCA_pml=ob1", "OMPI_MCA_mpi_oversubscribe=0", "PMIX_RANK=0", "OMPI_MCA_btl=self",
 		job.SuggestedVariable + "=" + job.SuggestedValue([]string{"OMPI_MCA_pml=ob1", "OMPI_MCA_mpi_oversubscribe=0"})}

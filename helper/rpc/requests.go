@@ -13,40 +13,40 @@ import (
 	"remshell/wire"
 )
 
-// Requests carry what this node's PMI servers ask of mpiexec there, and the answers back;
-// fences have a way of their own (fences.go). They are numbered.
+// Requests sends requests of this node's PMI servers to mpiexec, and waits for the replies. Each has an ID. Fences are
+// not among them (fences.go).
 type Requests struct {
 	send      func(wire.Message) error
 	nameWaits nameWaits
 
-	mu        sync.Mutex // guards the rest
+	mu        sync.Mutex // guards the fields below
 	last      int
 	waiting   map[int]chan wire.Message
-	abandoned map[int]func(wire.Message) // who takes the answer to a question whose rank has gone
-	inFlight  int                        // questions without an answer, also those whose rank has gone
-	slotFree  sync.Cond                  // for one more of maxOpen
-	err       error                      // nothing will ever be answered again
+	abandoned map[int]func(wire.Message) // by ID: handle the reply to a request whose rank has gone
+	inFlight  int                        // number of requests without a reply, also of ranks that have gone
+	slotFree  sync.Cond                  // signals that inFlight is below maxRequests
+	err       error                      // set by Fail; no request gets a reply any more
 }
 
-// NewRequests returns questions that go to mpiexec by send.
+// NewRequests returns Requests that send messages to mpiexec by send.
 func NewRequests(send func(wire.Message) error) *Requests {
 	q := &Requests{send: send, waiting: make(map[int]chan wire.Message), abandoned: make(map[int]func(wire.Message))}
 	q.slotFree.L = &q.mu
 	return q
 }
 
-// maxRequests is how many questions of a node mpiexec takes at once (TRUST-4). Others wait here.
+// maxRequests is how many requests of a node mpiexec handles at once (TRUST-4). Further ones wait here.
 const maxRequests = 64
 
-// request puts a question, which question makes of its number, and waits for the answer.
-func (q *Requests) request(ctx context.Context, question func(id int) wire.Message) (wire.Message, error) {
-	return q.requestOr(ctx, question, nil)
+// request sends the message that newMessage makes of its ID, and waits for the reply.
+func (q *Requests) request(ctx context.Context, newMessage func(id int) wire.Message) (wire.Message, error) {
+	return q.requestOr(ctx, newMessage, nil)
 }
 
-// requestOr is ask, where late takes an answer that comes when ctx has ended; it may not wait.
-func (q *Requests) requestOr(ctx context.Context, question func(id int) wire.Message, late func(wire.Message)) (wire.Message, error) {
+// requestOr is request; if ctx ends before the reply comes, late gets the reply. late must not block.
+func (q *Requests) requestOr(ctx context.Context, newMessage func(id int) wire.Message, late func(wire.Message)) (wire.Message, error) {
 	answer := make(chan wire.Message, 1)
-	id, err := q.sendRequest(ctx, answer, question)
+	id, err := q.sendRequest(ctx, answer, newMessage)
 	if err != nil {
 		return nil, err
 	}
@@ -60,14 +60,14 @@ func (q *Requests) requestOr(ctx context.Context, question func(id int) wire.Mes
 		if q.abandon(id, late) {
 			return nil, context.Cause(ctx)
 		}
-		if m := <-answer; m != nil { // it has come meanwhile
+		if m := <-answer; m != nil { // the reply has come meanwhile
 			return m, nil
 		}
 		return nil, errJobEnding
 	}
 }
 
-// abandon leaves the answer to a question to somebody else; false: it is there already.
+// abandon gives the reply to late instead. It returns false if the reply is there already.
 func (q *Requests) abandon(id int, late func(wire.Message)) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -81,9 +81,9 @@ func (q *Requests) abandon(id int, late func(wire.Message)) bool {
 	return true
 }
 
-// sendRequest sends a question when there is room for it. Their numbers ascend as they are sent. Who has
-// gone waits for no room: what crosses the end of the job is never answered.
-func (q *Requests) sendRequest(ctx context.Context, answer chan wire.Message, question func(id int) wire.Message) (int, error) {
+// sendRequest sends a request when fewer than maxRequests are in flight. IDs ascend in the order of sending. It
+// returns an error at once if ctx ends.
+func (q *Requests) sendRequest(ctx context.Context, answer chan wire.Message, newMessage func(id int) wire.Message) (int, error) {
 	defer context.AfterFunc(ctx, q.wakeWaiting)()
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -99,19 +99,20 @@ func (q *Requests) sendRequest(ctx context.Context, answer chan wire.Message, qu
 	q.last++
 	q.inFlight++
 	q.waiting[q.last] = answer
-	return q.last, q.send(question(q.last))
+	return q.last, q.send(newMessage(q.last))
 }
 
-// errJobEnding is the answer to all questions when mpiexec is gone.
+// errJobEnding is the error of all requests once mpiexec is gone.
 var errJobEnding = errors.New("the job is ending")
 
-// errTooLarge is the answer to who asks for too much at once.
+// errTooLarge is returned for a request that exceeds a bound.
 var errTooLarge = errors.New("request too large")
 
-// errWrongReply is a fault of mpiexec.
+// errWrongReply is returned if mpiexec sends a reply of the wrong type.
 var errWrongReply = errors.New("mpiexec answered something else")
 
-// takeWaiting closes a question, and returns who waits for the answer, or takes it in his place.
+// takeWaiting removes a request and returns the channel that waits for its reply, or the function that handles it
+// instead.
 func (q *Requests) takeWaiting(id int) (answer chan wire.Message, late func(wire.Message)) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -121,19 +122,19 @@ func (q *Requests) takeWaiting(id int) (answer chan wire.Message, late func(wire
 	return answer, late
 }
 
-// wakeWaiting lets all who wait for room look whether they still do.
+// wakeWaiting wakes all that wait to send, to check whether their ctx has ended.
 func (q *Requests) wakeWaiting() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.slotFree.Broadcast()
 }
 
-// Deliver hands an answer to who waits for it.
+// Deliver passes the reply to request id to the goroutine that waits for it.
 func (q *Requests) Deliver(id int, m wire.Message) {
 	q.mu.Lock()
 	q.inFlight--
 	q.mu.Unlock()
-	q.slotFree.Broadcast() // a Signal may go to one who leaves
+	q.slotFree.Broadcast() // not Signal: it may wake a goroutine whose ctx has ended
 	answer, late := q.takeWaiting(id)
 	switch {
 	case answer != nil:
@@ -143,7 +144,7 @@ func (q *Requests) Deliver(id int, m wire.Message) {
 	}
 }
 
-// Fail ends all questions, now and later.
+// Fail ends all requests with err, now and later.
 func (q *Requests) Fail(err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -155,55 +156,55 @@ func (q *Requests) Fail(err error) {
 	q.slotFree.Broadcast()
 }
 
-// Names is the table of published names as the PMI servers see it: it is in mpiexec.
+// Names is the table of published names, which mpiexec keeps. It implements pmiserver.Names.
 type Names struct{ *Requests }
 
-// Publish is that of pmiserver.Names.
+// Publish implements pmiserver.Names.
 func (n Names) Publish(ctx context.Context, service, port string) (added bool, err error) {
 	m, err := n.requestName(ctx, &wire.NameRequest{Op: wire.Publish, Service: service, Port: port})
 	return m.OK, err
 }
 
-// Lookup is that of pmiserver.Names.
+// Lookup implements pmiserver.Names.
 func (n Names) Lookup(ctx context.Context, service string) (port string, found bool, err error) {
 	m, err := n.requestName(ctx, &wire.NameRequest{Op: wire.Lookup, Service: service})
 	return m.Port, m.OK, err
 }
 
-// Unpublish is that of pmiserver.Names.
+// Unpublish implements pmiserver.Names.
 func (n Names) Unpublish(ctx context.Context, service string) (removed bool, err error) {
 	m, err := n.requestName(ctx, &wire.NameRequest{Op: wire.Unpublish, Service: service})
 	return m.OK, err
 }
 
-// PMIxNames are Names as PMIx has them.
+// PMIxNames is Names for PMIx. It implements pmix.Names.
 type PMIxNames struct{ Names }
 
-// Publish is that of pmix.Names.
+// Publish implements pmix.Names.
 func (n PMIxNames) Publish(ctx context.Context, service string, what pmix.Name) (added bool, err error) {
 	m, err := n.requestName(ctx, &wire.NameRequest{Op: wire.Publish, Service: service, Port: what.Port, Value: what.Value, FirstReadOnly: what.Once})
 	return m.OK, err
 }
 
-// Lookup is that of pmix.Names.
+// Lookup implements pmix.Names.
 func (n PMIxNames) Lookup(ctx context.Context, service string) (what pmix.Name, found bool, err error) {
 	m, err := n.requestName(ctx, &wire.NameRequest{Op: wire.Lookup, Service: service})
 	return pmix.Name{Port: m.Port, Value: m.Value, Once: m.FirstReadOnly}, m.OK, err
 }
 
-// Await is that of pmix.Names.
+// Await implements pmix.Names.
 func (n PMIxNames) Await(ctx context.Context, service string) (pmix.Name, error) {
 	m, err := n.Names.Await(ctx, service)
 	return pmix.Name{Port: m.Port, Value: m.Value, Once: m.FirstReadOnly}, err
 }
 
-// Unpublish is that of pmix.Names.
+// Unpublish implements pmix.Names.
 func (n PMIxNames) Unpublish(ctx context.Context, service string) error {
 	_, err := n.Names.Unpublish(ctx, service)
 	return err
 }
 
-// requestName puts a request, which gets its number here.
+// requestName sends a request and waits for the reply. It sets the request's ID.
 func (n Names) requestName(ctx context.Context, request *wire.NameRequest) (wire.NameReply, error) {
 	m, err := n.requestOr(ctx, func(id int) wire.Message {
 		request.ID = id
@@ -221,7 +222,7 @@ func (n Names) requestName(ctx context.Context, request *wire.NameRequest) (wire
 	return *named, nil
 }
 
-// republish publishes again what nobody else can find any more, as the one who has asked for it has gone
+// republish publishes a name again that a lookup has removed from the table, if the rank that looked it up has gone
 // (PMIX-41). It does not wait.
 func (n Names) republish(service string, found wire.Message) {
 	if m, ok := found.(*wire.NameReply); ok && m.OK && m.FirstReadOnly {
@@ -229,20 +230,19 @@ func (n Names) republish(service string, found wire.Message) {
 	}
 }
 
-// A Spawner starts more ranks as the PMI servers see it: mpiexec does. Directories are those
-// of the ranks that ask.
+// A Spawner asks mpiexec to start more ranks. Dir returns the working directory of the rank that asks.
 type Spawner struct {
 	*Requests
 	Dir func(rank int) string
 }
 
-// Bounds of a request beside its size: what a rank says too much shall not end the job.
+// Bounds of a request besides its size. A larger request fails, and does not end the job.
 const (
 	maxPairs      = 1 << 12 // in one list
 	maxFaultBytes = 1 << 10
 )
 
-// longestList is the length of the longest list of a request, but for arguments.
+// longestList returns the length of the longest list in a request, apart from arguments.
 func longestList(r spawn.Request) int {
 	most := max(len(r.Commands), len(r.Preputs))
 	for _, c := range r.Commands {
@@ -251,7 +251,7 @@ func longestList(r spawn.Request) int {
 	return most
 }
 
-// Spawn is that of spawn.Spawner.
+// Spawn implements spawn.Spawner.
 func (p Spawner) Spawn(ctx context.Context, r spawn.Request) (group string, codes []int, err error) {
 	fault := ""
 	if err := expandFiles(r.Commands, p.Dir(r.Rank)); err != nil {
@@ -276,7 +276,7 @@ func (p Spawner) Spawn(ctx context.Context, r spawn.Request) (group string, code
 	return answer.Group, answer.Codes, nil
 }
 
-// Peers tells which ranks of a group are where: mpiexec knows, unless all are here.
+// Peers returns where the ranks of a group are. It asks mpiexec, unless all are on this node.
 func (q *Requests) Peers(ctx context.Context, m *wire.Prepare) (*wire.RankMap, error) {
 	if m.Group.NodeCount == 1 {
 		return &wire.RankMap{Nodes: []string{m.Node.Name}, NodeOfRank: make([]int, m.Group.Size), EarlierRanks: []int{m.Node.EarlierRanks}}, nil
@@ -284,7 +284,7 @@ func (q *Requests) Peers(ctx context.Context, m *wire.Prepare) (*wire.RankMap, e
 	return q.PeersOfGroup(ctx, m.Group.Name)
 }
 
-// PeersOfGroup is Peers for any group of the job; of one that is over there are none.
+// PeersOfGroup is Peers for any group of the job. It returns an empty map for a group that is over.
 func (q *Requests) PeersOfGroup(ctx context.Context, group string) (*wire.RankMap, error) {
 	answer, err := q.request(ctx, func(id int) wire.Message { return &wire.RankMapRequest{ID: id, Group: group} })
 	peered, ok := answer.(*wire.RankMap)

@@ -14,8 +14,8 @@ import (
 	"remshell/wire"
 )
 
-// However many ranks ask, few questions are under way, in the order of their numbers.
-func TestQuestionsAreFewAndInOrder(t *testing.T) {
+// A limited number of requests is in flight, in the order of their IDs.
+func TestRequestsAreFewAndInOrder(t *testing.T) {
 	asked := make(chan int, 1000)
 	last := 0
 	q := NewRequests(func(m wire.Message) error {
@@ -50,8 +50,8 @@ func TestQuestionsAreFewAndInOrder(t *testing.T) {
 	}
 }
 
-// Who waits for a name waits on when another has taken it, and takes it the next time; who has
-// waited long enough does not.
+// A rank that waits for a name goes on waiting if another rank has taken it, and gets it the next time. Its wait ends
+// with its ctx.
 func TestANameIsAwaited(t *testing.T) {
 	asked := make(chan *wire.NameRequest)
 	q := NewRequests(func(m wire.Message) error { asked <- m.(*wire.NameRequest); return nil })
@@ -89,7 +89,7 @@ func TestANameIsAwaited(t *testing.T) {
 	}
 }
 
-// What is too large for mpiexec is refused here, and the rank goes on.
+// A request that is too large for mpiexec fails on the node, and the rank goes on.
 func TestASpawnThatIsTooLargeIsRefused(t *testing.T) {
 	q := NewRequests(func(wire.Message) error { t.Error("it was sent"); return nil })
 	for _, large := range []spawn.Command{
@@ -102,9 +102,8 @@ func TestASpawnThatIsTooLargeIsRefused(t *testing.T) {
 	}
 }
 
-// Who leaves while there is no room for his question is not held up: at the end of a job mpiexec
-// answers nothing any more.
-func TestWhoLeavesWaitsForNoRoom(t *testing.T) {
+// A rank that leaves while its request is queued is not delayed: at the end of a job mpiexec does not reply any more.
+func TestACanceledRequestDoesNotWait(t *testing.T) {
 	asked := make(chan struct{}, maxRequests)
 	q := NewRequests(func(wire.Message) error { asked <- struct{}{}; return nil })
 	ctx, leave := context.WithCancelCause(t.Context())
@@ -124,9 +123,9 @@ func TestWhoLeavesWaitsForNoRoom(t *testing.T) {
 	all.Wait()
 }
 
-// What only one can find is published again if he has gone when the answer comes (PMIX-41); what stays in
-// the table is not.
-func TestANameIsNotLostWithWhoAsked(t *testing.T) {
+// A name that a lookup removes from the table is published again if the rank has gone when the reply arrives
+// (PMIX-41). Other names stay in the table.
+func TestANameIsNotLostWithItsRank(t *testing.T) {
 	asked := make(chan *wire.NameRequest, 2)
 	q := NewRequests(func(m wire.Message) error { asked <- m.(*wire.NameRequest); return nil })
 	for _, once := range []bool{false, true} {
