@@ -20,23 +20,23 @@ import (
 )
 
 /*
-A Folder is where the files of one job lie on one node (--stage, doc/adr/0009):
+A Folder holds the staged files of one job on one node (--stage, doc/adr/0009):
 
-	/tmp/remshell-1000/          ours, nobody else may write: as the cache of package transport
+	/tmp/remshell-1000/          only this user may write; also the cache of package transport
 	  stage/                     0700
 	    HOST.RANDOM.lock         locked as long as the helper lives
 	    HOST.RANDOM/
-	      sha256-...             one for each file, for other jobs of ours to copy from
+	      sha256-...             one for each file, from which other jobs of this user copy
 	      files/                 MPIEXEC_STAGE_DIR
-	        solver, in.dat       and what the ranks put there
+	        solver, in.dat       and the files that ranks write there
 
-Who finds a lock that nobody holds, of a helper on the same host, removes the folder: the
-next helper that stages, and the keeper of one that was killed.
+If nobody holds the lock of a helper on the same host, the folder is left over. The next helper that stages files, or
+the reaper of a killed helper, removes it.
 */
 type Folder struct {
-	dir      string   // the path of HOST.RANDOM
+	dir      string   // path of HOST.RANDOM
 	parent   *os.Root // remshell-1000
-	stageDir *os.Root // stage in it
+	stageDir *os.Root // its directory stage
 	lock     *os.File
 }
 
@@ -44,11 +44,11 @@ func (f *Folder) folderName() string { return filepath.Base(f.dir) }
 
 func (f *Folder) filesDir() string { return filepath.Join(f.dir, "files") }
 
-// sumPath is the name of a file by what is in it.
+// sumPath returns the path of the file with this hash.
 func (f *Folder) sumPath(sum string) string { return filepath.Join(f.dir, "sha256-"+sum) }
 
-// stagingRoots are the places for such folders, local disks first: a home may be shared by all
-// nodes, each of which needs the files, and has to get rid of them.
+// stagingRoots returns the directories that may hold such folders, local disks first. A home directory may be shared
+// by all nodes; then each node needs, and removes, its own copy.
 func stagingRoots(environ []string) (roots []string) {
 	own := "remshell-" + strconv.Itoa(os.Geteuid())
 	for _, dir := range []string{job.EnvValue(environ, "TMPDIR"), "/tmp", "/var/tmp"} {
@@ -65,10 +65,10 @@ func stagingRoots(environ []string) (roots []string) {
 	return append(roots, filepath.Join("/dev/shm", own))
 }
 
-// RemoveLeftFolders removes what killed helpers have left in the folders that an environment names.
+// RemoveLeftFolders removes the folders that killed helpers have left in the directories that an environment names.
 func RemoveLeftFolders(environ []string) { removeLeftFolders(stagingRoots(environ)) }
 
-// GuardEnviron is what a guard needs of our environment to find such folders.
+// GuardEnviron returns the variables that a guard needs to find such folders.
 func GuardEnviron() (environ []string) {
 	for _, name := range []string{"TMPDIR", "XDG_CACHE_HOME", "HOME"} {
 		if value, ok := os.LookupEnv(name); ok {
@@ -78,8 +78,8 @@ func GuardEnviron() (environ []string) {
 	return environ
 }
 
-// newFolderName names a folder after this host, whose helpers alone may remove it: the locks
-// of another host may not be seen here.
+// newFolderName returns a new folder name for this host. Only helpers on this host remove the folder, since another
+// host may not see the lock.
 func newFolderName() string { return hostName() + "." + strings.ToLower(rand.Text()[:16]) }
 
 func hostName() string {
@@ -87,12 +87,12 @@ func hostName() string {
 	return hex.EncodeToString([]byte(name))
 }
 
-// makeFolder makes a folder in the first root that is safe and takes these files, and
-// makes room for them, so that a disk that is too small is known before anything is sent.
-func makeFolder(roots []string, name string, parcels []job.StagedFile) (*Folder, error) {
+// makeFolder makes a folder in the first safe root that has space for the files. It reserves the space, so that a full
+// disk is noticed before anything is sent.
+func makeFolder(roots []string, name string, files []job.StagedFile) (*Folder, error) {
 	var whys []string
 	for _, root := range roots {
-		f, err := makeFolderIn(root, name, parcels)
+		f, err := makeFolderIn(root, name, files)
 		if err == nil {
 			return f, nil
 		}
@@ -101,7 +101,7 @@ func makeFolder(roots []string, name string, parcels []job.StagedFile) (*Folder,
 	return nil, errors.New(strings.Join(whys, ", "))
 }
 
-// folderProblem is what is wrong with a folder.
+// folderProblem returns the problem with a folder, for messages.
 func folderProblem(err error) string {
 	switch {
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
@@ -112,7 +112,7 @@ func folderProblem(err error) string {
 	return rank.WithoutPath(err).Error()
 }
 
-func makeFolderIn(root, name string, parcels []job.StagedFile) (*Folder, error) {
+func makeFolderIn(root, name string, files []job.StagedFile) (*Folder, error) {
 	above := filepath.Dir(root)
 	if err := os.MkdirAll(above, 0o700); err != nil {
 		return nil, err
@@ -127,13 +127,13 @@ func makeFolderIn(root, name string, parcels []job.StagedFile) (*Folder, error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := checkFileSystem(root, parcels); err != nil {
+	if err := checkFileSystem(root, files); err != nil {
 		own.Close()
 		return nil, err
 	}
 	f := &Folder{dir: filepath.Join(root, "stage", name), parent: own}
 	if err = f.create(); err == nil {
-		err = f.allocateFiles(parcels)
+		err = f.allocateFiles(files)
 	}
 	if err != nil {
 		f.removeAll()
@@ -142,7 +142,7 @@ func makeFolderIn(root, name string, parcels []job.StagedFile) (*Folder, error) 
 	return f, nil
 }
 
-// checkReplaceable says why everybody could put another folder in the place of one; nil: nobody can (TRUST-27).
+// checkReplaceable returns an error if another user could replace a folder (TRUST-27).
 func checkReplaceable(dir string) error {
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -162,27 +162,27 @@ func checkReplaceable(dir string) error {
 	}
 }
 
-// checkFileSystem looks whether a file system has room for files, and lets programs run.
-func checkFileSystem(dir string, parcels []job.StagedFile) error {
+// checkFileSystem checks that a file system has space for the files and allows programs to run.
+func checkFileSystem(dir string, files []job.StagedFile) error {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(dir, &fs); err != nil {
 		return err
 	}
 	var size int64
-	for _, p := range parcels {
+	for _, p := range files {
 		size += p.Size
 		if p.IsExecutable() && fs.Flags&unix.ST_NOEXEC != 0 {
 			return errors.New("no program can be run there (noexec)")
 		}
 	}
-	if fs.Blocks > 0 && uint64(size)/uint64(fs.Bsize) >= fs.Bavail { // 0: it knows no limit
+	if fs.Blocks > 0 && uint64(size)/uint64(fs.Bsize) >= fs.Bavail { // 0: the file system has no limit
 		return unix.ENOSPC
 	}
 	return nil
 }
 
-// create makes the folder with its lock, which comes first: a folder without one is nobody's. Who
-// removes an empty one beside us may take away the place for it.
+// create makes the folder and its lock. The lock comes first, since a folder without one counts as left over. If
+// another helper removes an empty stage directory meanwhile, it tries again.
 func (f *Folder) create() (err error) {
 	for range 10 {
 		if err = f.makeLock(); err == nil {
@@ -193,7 +193,7 @@ func (f *Folder) create() (err error) {
 	return err
 }
 
-// makeLock opens the folder around ours, and makes and takes our lock in it.
+// makeLock opens the stage directory, and makes and takes the lock in it.
 func (f *Folder) makeLock() (err error) {
 	if err = f.parent.Mkdir("stage", 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
@@ -208,12 +208,12 @@ func (f *Folder) makeLock() (err error) {
 		return err
 	}
 	if !f.takeLock() {
-		return unix.EAGAIN // somebody took it for one that is left over
+		return unix.EAGAIN // another helper took it for a left-over one
 	}
 	return nil
 }
 
-// takeLock takes the lock, if nobody has it and it still is the one that others see.
+// takeLock takes the lock. It returns false if another process has it, or its file was replaced.
 func (f *Folder) takeLock() bool {
 	if unix.Flock(int(f.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
 		return false
@@ -226,10 +226,9 @@ func (f *Folder) takeLock() bool {
 	return err == nil && os.SameFile(ours, seen)
 }
 
-// allocateFiles makes the files, each as large as it will be. Where the file system cannot
-// promise that, nothing is promised.
-func (f *Folder) allocateFiles(parcels []job.StagedFile) error {
-	for _, p := range parcels {
+// allocateFiles makes the files with their final sizes. If the file system cannot reserve space, none is reserved.
+func (f *Folder) allocateFiles(files []job.StagedFile) error {
+	for _, p := range files {
 		file, err := f.stageDir.OpenFile(filepath.Join(f.folderName(), "files", p.Name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if err != nil {
 			return err
@@ -245,7 +244,7 @@ func (f *Folder) allocateFiles(parcels []job.StagedFile) error {
 	return nil
 }
 
-// removeAll removes the folder, and the one around it if that is empty then.
+// removeAll removes the folder, and the stage directory if that is empty then.
 func (f *Folder) removeAll() {
 	if f.stageDir != nil {
 		f.removeFromDisk()
@@ -254,14 +253,14 @@ func (f *Folder) removeAll() {
 	f.parent.Close()
 }
 
-// removeFromDisk removes the folder from the disk. What is above belongs to package transport as well.
+// removeFromDisk removes the folder. Its parent belongs to package transport as well.
 func (f *Folder) removeFromDisk() {
 	f.stageDir.RemoveAll(f.folderName())
 	f.stageDir.Remove(f.folderName() + ".lock")
 	f.parent.Remove("stage")
 }
 
-// close gives up the lock and the folder around ours.
+// close releases the lock and closes the stage directory.
 func (f *Folder) close() {
 	if f.lock != nil {
 		f.lock.Close()
@@ -272,7 +271,7 @@ func (f *Folder) close() {
 	f.lock, f.stageDir = nil, nil
 }
 
-// removeLeftFolders removes what killed helpers of this host have left.
+// removeLeftFolders removes the folders that killed helpers of this host have left.
 func removeLeftFolders(roots []string) {
 	for _, root := range roots {
 		eachStaged(root, func(above, stage *os.Root, file string) {
@@ -292,7 +291,7 @@ func removeLeftFolders(roots []string) {
 	}
 }
 
-// eachStaged calls do with each name in the stage folder of a root, if both folders are ours.
+// eachStaged calls do for each name in the stage directory of a root, if both directories belong to this user.
 func eachStaged(root string, do func(above, stage *os.Root, name string)) {
 	above, err := owndir.Open(root)
 	if err != nil {

@@ -24,38 +24,37 @@ import (
 )
 
 /*
-A stager takes the files of a job (--stage) to this node, on a goroutine of its own: a slow
-disk stops neither output nor signals.
+A receiver copies the files of a job (--stage) to this node, on a goroutine of its own: a slow disk delays neither
+output nor signals.
 
-	Stage --> make a folder, and room --> what is here already is copied --> Wanted
-	Piece --> write, hash --> Took                                    ... --> Staged
+	StageFiles --> make a folder, reserve space --> copy files found here --> request the others
+	FileChunk  --> write, hash --> credit                               ... --> StageResult
 
-What is here already may lie under the launcher's own path, on a shared file system, or be
-what another job of ours has staged; it is believed by its hash alone, and copied, since
-whoever has it may change it. What comes is compared with its hash as well.
+A file may be on this node already: under mpiexec's own path on a shared file system, or staged by another job of this
+user. It is recognized only by its hash, and copied, since its owner may change it. Received files are checked by
+their hash, too.
 */
 type receiver struct {
 	send  func(wire.Message) error
-	ready func(f *Folder, failed *rank.Error) // all is there, or why it is not
+	ready func(f *Folder, failed *rank.Error) // called when all files are there, or with the failure
 	roots []string
 	files []job.StagedFile
 	sums  []string
 
 	ctx    context.Context
 	stop   context.CancelFunc
-	done   chan struct{} // closed when the goroutine has left
+	done   chan struct{} // closed when run returns
 	pieces chan *wire.FileChunk
 
 	folder   *Folder
 	missing  []int
-	file     *os.File // of wanted[0], while it comes
+	file     *os.File // wanted[0], while it is received
 	gotBytes int64
 	hash     hash.Hash
 }
 
-// maxPieces is how many may come before any is taken: as many as the window has, and the
-// last, smaller one of every parcel.
-func maxPieces(parcels int) int { return wire.StageWindow/wire.FileChunkSize + parcels + 1 }
+// maxPieces is how many chunks may be queued: as many as the window holds, and a smaller last one for each file.
+func maxPieces(files int) int { return wire.StageWindow/wire.FileChunkSize + files + 1 }
 
 func newReceiver(m *wire.StageFiles, roots []string, send func(wire.Message) error, ready func(*Folder, *rank.Error)) *receiver {
 	s := &receiver{send: send, ready: ready, roots: roots, files: m.Files, sums: m.Sums,
@@ -74,7 +73,7 @@ func newReceiver(m *wire.StageFiles, roots []string, send func(wire.Message) err
 	return s
 }
 
-// takePiece takes a piece; false if it is more than may come.
+// takePiece queues a chunk. It returns false if there are more chunks than allowed.
 func (s *receiver) takePiece(m *wire.FileChunk) bool {
 	select {
 	case s.pieces <- m:
@@ -84,7 +83,7 @@ func (s *receiver) takePiece(m *wire.FileChunk) bool {
 	}
 }
 
-// close ends the work and removes the files.
+// close stops the receiver and removes the files.
 func (s *receiver) close() {
 	if s == nil {
 		return
@@ -103,10 +102,10 @@ func (s *receiver) run() *rank.Error {
 		return rank.InternalError(fmt.Sprintf("no folder takes the files to stage (%s): %v", sizeText(s.files), err),
 			"make room there, or set TMPDIR there to a folder that has it")
 	}
-	var twins []int // parcels that are the same as one before them
+	var duplicates []int // files with the same contents as an earlier one
 	for i := range s.files {
 		if s.firstEqual(i) < i {
-			twins = append(twins, i)
+			duplicates = append(duplicates, i)
 			continue
 		}
 		found, err := s.findHere(i)
@@ -128,7 +127,7 @@ func (s *receiver) run() *rank.Error {
 			return nil
 		}
 	}
-	for _, i := range twins {
+	for _, i := range duplicates {
 		if found, err := s.copyFile(i, s.filePath(s.firstEqual(i))); err != nil || !found {
 			return s.stageError(i, cmp.Or(err, errChanged))
 		}
@@ -136,10 +135,10 @@ func (s *receiver) run() *rank.Error {
 	return nil
 }
 
-// firstEqual is the first parcel that has the same in it.
+// firstEqual returns the index of the first file with the same contents.
 func (s *receiver) firstEqual(i int) int { return slices.Index(s.sums, s.sums[i]) }
 
-// errChanged is a file that is not what mpiexec has announced.
+// errChanged is returned for a file that does not match the hash that mpiexec has sent.
 var errChanged = errors.New("it changed while it was sent")
 
 func (s *receiver) stageError(i int, err error) *rank.Error {
@@ -153,7 +152,7 @@ func (s *receiver) stageError(i int, err error) *rank.Error {
 	return failed
 }
 
-// writePiece takes in what comes next of the parcel that is wanted first.
+// writePiece writes the next chunk of the file that is received.
 func (s *receiver) writePiece(m *wire.FileChunk) error {
 	i := s.missing[0]
 	if err := m.Inflate(); err != nil {
@@ -182,7 +181,7 @@ func (s *receiver) writePiece(m *wire.FileChunk) error {
 	return nil
 }
 
-// openFile begins with a parcel anew.
+// openFile opens a file for writing from its start.
 func (s *receiver) openFile(i int) (err error) {
 	s.gotBytes, s.hash = 0, sha256.New()
 	s.file, err = os.OpenFile(s.filePath(i), os.O_WRONLY|unix.O_NOFOLLOW, 0)
@@ -191,7 +190,7 @@ func (s *receiver) openFile(i int) (err error) {
 
 func (s *receiver) filePath(i int) string { return filepath.Join(s.folder.filesDir(), s.files[i].Name) }
 
-// finishFile sees that a parcel is what it should be, and lets other jobs see it.
+// finishFile checks the hash of a file, and links it so that other jobs can copy it.
 func (s *receiver) finishFile(i int) error {
 	file := s.file
 	s.file = nil
@@ -205,12 +204,12 @@ func (s *receiver) finishFile(i int) error {
 		err = failed
 	}
 	if err == nil {
-		os.Link(s.filePath(i), s.folder.sumPath(s.sums[i])) // without it nobody copies from us
+		os.Link(s.filePath(i), s.folder.sumPath(s.sums[i])) // if this fails, other jobs cannot copy the file
 	}
 	return err
 }
 
-// findHere copies a parcel from where it is on this node, if it is.
+// findHere copies a file that is on this node already. It returns false if it is not.
 func (s *receiver) findHere(i int) (bool, error) {
 	if s.files[i].Size == 0 {
 		err := s.openFile(i)
@@ -228,7 +227,7 @@ func (s *receiver) findHere(i int) (bool, error) {
 	return false, nil
 }
 
-// sources are where a parcel may be.
+// sources returns the paths where a file may be on this node.
 func (s *receiver) sources(i int) []string {
 	sources := []string{}
 	if filepath.IsAbs(s.files[i].Path) {
@@ -245,7 +244,7 @@ func (s *receiver) sources(i int) []string {
 	return sources
 }
 
-// copyFile copies a file, if it is the parcel. What cannot be read is not.
+// copyFile copies a file if its contents match. It returns false if they do not, or cannot be read.
 func (s *receiver) copyFile(i int, path string) (bool, error) {
 	from, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -268,13 +267,13 @@ func (s *receiver) copyFile(i int, path string) (bool, error) {
 	return err == nil, err
 }
 
-// progressEvery is how often mpiexec is told that a copy goes on.
+// progressEvery is how often mpiexec is reported that copying goes on.
 const progressEvery = time.Second
 
-// copyBytes writes what there is to read, at most so much; the error is that of a write.
+// copyBytes copies at most most bytes. The error is that of a write.
 func (s *receiver) copyBytes(from io.Reader, most int64) error {
 	buf := make([]byte, wire.FileChunkSize)
-	told := time.Now()
+	reported := time.Now()
 	for s.gotBytes < most && s.ctx.Err() == nil {
 		n, err := from.Read(buf[:min(most-s.gotBytes, int64(len(buf)))])
 		if _, failed := s.file.Write(buf[:n]); failed != nil {
@@ -285,18 +284,18 @@ func (s *receiver) copyBytes(from io.Reader, most int64) error {
 		if err != nil {
 			return nil
 		}
-		if time.Since(told) > progressEvery {
-			told = time.Now()
+		if time.Since(reported) > progressEvery {
+			reported = time.Now()
 			s.send(&wire.FileCredit{})
 		}
 	}
 	return nil
 }
 
-// sizeText is how much parcels are together, for people.
-func sizeText(parcels []job.StagedFile) string {
+// sizeText returns the total size of files, for messages.
+func sizeText(files []job.StagedFile) string {
 	size := 0.0
-	for _, p := range parcels {
+	for _, p := range files {
 		size += float64(p.Size)
 	}
 	for _, unit := range []string{"bytes", "KiB", "MiB"} {

@@ -16,7 +16,7 @@ import (
 	"remshell/wire"
 )
 
-// A testReceiver is a stager that a test talks to.
+// A testReceiver is a receiver that gets its messages from a test.
 type testReceiver struct {
 	*receiver
 	root  string
@@ -48,9 +48,9 @@ func (p *testReceiver) expectMissing(t *testing.T, want ...int) {
 	}
 }
 
-// Pieces that are not the next ones, or not what was announced, end the staging with a word,
-// and nothing of them is a file that ranks or other jobs would take.
-func TestPiecesThatAreNotWanted(t *testing.T) {
+// A chunk that is not the next one, or does not match the announced file, ends the staging with an error. Its data is
+// no file that ranks or other jobs could use.
+func TestChunksThatWereNotRequested(t *testing.T) {
 	for what, test := range map[string]struct {
 		pieces []wire.FileChunk
 		reason string
@@ -84,8 +84,8 @@ func TestPiecesThatAreNotWanted(t *testing.T) {
 	}
 }
 
-// An empty file and one that is another's twin are not sent.
-func TestParcelsThatNeedNotCome(t *testing.T) {
+// An empty file, and one with the same contents as another, are not sent.
+func TestFilesThatAreNotSent(t *testing.T) {
 	p := newTestReceiver(t, "", "four", "four")
 	p.expectMissing(t, 1)
 	p.takePiece(&wire.FileChunk{File: 1, Bytes: []byte("fo")})
@@ -105,8 +105,8 @@ func TestParcelsThatNeedNotCome(t *testing.T) {
 	}
 }
 
-// More pieces than the window has are not kept.
-func TestPiecesWithoutLeave(t *testing.T) {
+// Chunks beyond the window are not kept.
+func TestChunksBeyondTheWindow(t *testing.T) {
 	s := &receiver{pieces: make(chan *wire.FileChunk, maxPieces(1))}
 	taken := 0
 	for s.takePiece(&wire.FileChunk{}) {
@@ -117,7 +117,7 @@ func TestPiecesWithoutLeave(t *testing.T) {
 	}
 }
 
-// A folder that others could change, or have made, is not used; the next one is.
+// A folder that other users could change, or have made, is not used; the next one is.
 func TestStageFoldersOfOthers(t *testing.T) {
 	for what, spoil := range map[string]func(root string) error{
 		"a link":               func(root string) error { return os.Symlink(t.TempDir(), root) },
@@ -148,9 +148,8 @@ func TestStageFoldersOfOthers(t *testing.T) {
 	}
 }
 
-// What a killed helper has left is removed; what a living one has, and that of another host,
-// is not.
-func TestSweepStages(t *testing.T) {
+// Folders of killed helpers are removed. Those of running helpers, and of other hosts, are not.
+func TestRemoveLeftFolders(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "x")
 	make := func(name string) *Folder {
 		f, err := makeFolder([]string{root}, name, []job.StagedFile{{Name: "p", Size: 1}})
@@ -171,8 +170,8 @@ func TestSweepStages(t *testing.T) {
 	lives.removeAll()
 }
 
-// Another user can make folders where ours would be, and links in them: nothing of that is looked through or removed.
-func TestSweepLeavesWhatOthersHaveMade(t *testing.T) {
+// Another user can make folders with our names, and links in them. These are neither read nor removed.
+func TestRemoveLeftFoldersOfOthers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root gives files away")
 	}
@@ -205,7 +204,7 @@ func TestSweepLeavesWhatOthersHaveMade(t *testing.T) {
 	}
 }
 
-// What another user stages nobody copies from: he may have made files without end, and each would be opened.
+// Files staged by another user are not copied: that user could make endlessly many, and each would be opened.
 func TestNothingIsCopiedFromOthers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root gives files away")

@@ -1,8 +1,8 @@
 //go:build linux
 
 /*
-Package stage takes the files of a job (--stage) to a node and removes them at its end; where they
-are on the machine already, links lead to them (doc/adr/0009).
+Package stage copies the files of a job (--stage) to a node and removes them at its end. If the files are on the
+machine already, it makes links to them (doc/adr/0009).
 */
 package stage
 
@@ -16,15 +16,15 @@ import (
 	"remshell/wire"
 )
 
-// A Staging is the files that the ranks of this node are to find. A nil one is none.
+// A Staging is the staged files of this node. A nil Staging has no files.
 type Staging struct {
 	files    []job.StagedFile
-	inPlace  bool      // they are where they were: this is the launching machine
-	folder   *Folder   // nil: not yet
-	receiver *receiver // nil: nothing has to come
+	inPlace  bool      // the files are not copied: mpiexec runs on this machine
+	folder   *Folder   // nil: not made yet
+	receiver *receiver // nil: no file has to be received
 }
 
-// IsValid reports whether a Stage can be believed.
+// IsValid reports whether a StageFiles message is well formed.
 func IsValid(m *wire.StageFiles) bool {
 	bad := slices.ContainsFunc(m.Files, func(p job.StagedFile) bool {
 		return p.Name != filepath.Base(p.Name) || !filepath.IsLocal(p.Name) || p.Size < 0
@@ -32,8 +32,8 @@ func IsValid(m *wire.StageFiles) bool {
 	return !bad && (m.InPlace || len(m.Sums) == len(m.Files))
 }
 
-// New begins to take files to this node, unless they are here; then ready hears of it. environ
-// says which folders there are for them.
+// New starts to receive files on this node. ready is called when all are there, or with the failure; it is not called
+// if the files are in place. environ names the folders that may be used.
 func New(m *wire.StageFiles, environ []string, send func(wire.Message) error, ready func(*Folder, *rank.Error)) *Staging {
 	t := &Staging{files: m.Files, inPlace: m.InPlace}
 	if !m.InPlace {
@@ -42,18 +42,18 @@ func New(m *wire.StageFiles, environ []string, send func(wire.Message) error, re
 	return t
 }
 
-// TakePiece takes a piece of a file; false if nobody has asked for it.
+// TakePiece takes a chunk of a file. It returns false if the chunk was not requested.
 func (t *Staging) TakePiece(m *wire.FileChunk) bool {
 	return t != nil && t.receiver != nil && t.receiver.takePiece(m)
 }
 
-// SetFolder notes where all files are.
+// SetFolder sets the folder that has all files.
 func (t *Staging) SetFolder(f *Folder) { t.folder = f }
 
-// NeedsLinks reports whether the files stay where they are, and nothing leads to them yet.
+// NeedsLinks reports whether the files are in place and have no links yet.
 func (t *Staging) NeedsLinks() bool { return t.inPlace && t.folder == nil }
 
-// Link makes a folder of links to where the files are.
+// Link makes a folder with links to the files.
 func (t *Staging) Link(environ []string) (err error) {
 	roots := stagingRoots(environ)
 	removeLeftFolders(roots)
@@ -68,7 +68,7 @@ func (t *Staging) Link(environ []string) (err error) {
 	return nil
 }
 
-// Path is where a program is.
+// Path returns the path of a staged program.
 func (t *Staging) Path(name string) string {
 	for _, p := range t.files {
 		if p.Name == name && t.inPlace {
@@ -78,7 +78,7 @@ func (t *Staging) Path(name string) string {
 	return filepath.Join(t.folder.filesDir(), name)
 }
 
-// Dir is what ranks are told of it; empty: nothing.
+// Dir returns the folder that ranks get in MPIEXEC_STAGE_DIR. It is empty if there is none.
 func (t *Staging) Dir() string {
 	if t == nil || t.folder == nil {
 		return ""
@@ -86,7 +86,7 @@ func (t *Staging) Dir() string {
 	return t.folder.filesDir()
 }
 
-// Close removes the files.
+// Close removes the staged files.
 func (t *Staging) Close() {
 	switch {
 	case t == nil:
@@ -97,7 +97,7 @@ func (t *Staging) Close() {
 	}
 }
 
-// Unlink removes the links. They are made again for ranks that start later.
+// Unlink removes the links. Link makes them again for ranks that start later.
 func (t *Staging) Unlink() {
 	if t != nil && t.inPlace && t.folder != nil {
 		t.folder.removeAll()
