@@ -16,13 +16,13 @@ import (
 )
 
 /*
-What a helper leaves that is killed with SIGKILL, its keeper removes, or its guard, or the next helper of the
-user that wants such a directory (PMIX-55). All they need is in the directory itself:
+The reaper of a helper removes what the helper leaves if it is killed with SIGKILL. So does its guard, or the next
+helper of the user that makes such a directory (PMIX-55). All they need is in the directory itself:
 
-	rs-UID-RANDOM/.lock      locked as long as the helper lives; has the name of its host, as the locks
-	                         of others may not be seen here
-	rs-UID-RANDOM/.cleanup   files elsewhere that its ranks have named, a line each
-	rs-UID-RANDOM/.stays     it is the user's to remove: --keep-session
+	rs-UID-RANDOM/.lock      locked as long as the helper lives; contains the name of its host, since locks
+	                         of other hosts may not be seen here
+	rs-UID-RANDOM/.cleanup   files elsewhere that its ranks have registered, one per line
+	rs-UID-RANDOM/.stays     the user removes the directory: --keep-session
 */
 
 const (
@@ -31,15 +31,15 @@ const (
 	keepName    = ".stays"
 )
 
-// Bounds of one sweep.
+// Bounds of one cleanup.
 const (
-	maxNamesRead    = 10_000  // of a place that are read
-	maxRemovedDirs  = 64      // directories that are removed
+	maxNamesRead    = 10_000  // names read of a directory
+	maxRemovedDirs  = 64      // directories removed
 	maxCleanupBytes = 8 << 20 // bytes of a list
 	minUnlockedAge  = time.Minute
 )
 
-// takeLock takes the lock of a directory that was just made, and writes whose it is.
+// takeLock takes the lock of a directory that was just made, and writes this host's name to it.
 func takeLock(dir *os.Root) (lock *os.File, err error) {
 	lock, err = dir.OpenFile(lockName, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -60,7 +60,7 @@ func hostName() string {
 	return name
 }
 
-// AppendCleanup keeps for others that some more files elsewhere are to be removed.
+// AppendCleanup adds files to the list in .cleanup.
 func (d *Dir) AppendCleanup(files []string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -76,7 +76,7 @@ func (d *Dir) AppendCleanup(files []string) error {
 	return withoutPath(err)
 }
 
-// WriteCleanup keeps for others which files elsewhere are to be removed, in place of those that were listed.
+// WriteCleanup replaces the list in .cleanup.
 func (d *Dir) WriteCleanup(files []string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -89,7 +89,7 @@ func (d *Dir) WriteCleanup(files []string) error {
 	return d.root.Rename(cleanupName+".new", cleanupName)
 }
 
-// RemoveLeftDirs removes what killed helpers have left where an environment lets ours be.
+// RemoveLeftDirs removes the session directories that killed helpers have left in the directories of an environment.
 func RemoveLeftDirs(environ []string) { removeLeftDirs(candidateDirs(environ)) }
 
 func removeLeftDirs(places []string) {
@@ -116,8 +116,8 @@ func listNames(place string) []string {
 	return names
 }
 
-// removeLeftDir removes a directory of ours whose helper is gone, and what it lists. Nobody else can have put
-// anything there.
+// removeLeftDir removes a directory of this user whose helper is gone, and the files that it lists. Other users cannot
+// have added any.
 func removeLeftDir(path string) (removed bool) {
 	dir, err := owndir.Open(path)
 	if err != nil {
@@ -129,7 +129,7 @@ func removeLeftDir(path string) (removed bool) {
 		return false
 	}
 	lock, err := dir.OpenFile(lockName, os.O_RDWR|unix.O_NONBLOCK, 0)
-	if err != nil { // killed before it was made, or being made
+	if err != nil { // the helper was killed while it made the directory, or is making it
 		return os.IsNotExist(err) && time.Since(info.ModTime()) > minUnlockedAge && owndir.Remove(dir, path) == nil
 	}
 	defer lock.Close()
@@ -143,13 +143,13 @@ func removeLeftDir(path string) (removed bool) {
 		}
 	}
 	if _, err := dir.Lstat(keepName); err == nil {
-		dir.Remove(cleanupName) // the files that it names are gone
+		dir.Remove(cleanupName) // the files that it lists are removed
 		return false
 	}
 	return owndir.Remove(dir, path) == nil
 }
 
-// readCleanup reads what List has written.
+// readCleanup reads the list in .cleanup.
 func readCleanup(dir *os.Root) []string {
 	list, err := dir.OpenFile(cleanupName, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// testDir is a directory in /tmp, where leftovers may be.
+// testDir returns a new directory in /tmp, where ranks may register files.
 func testDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "sd")
@@ -22,9 +22,9 @@ func testDir(t *testing.T) string {
 	return dir
 }
 
-// What a helper leaves that was killed goes with the next one, and what its ranks had named as well; what
-// belongs to a helper that lives stays, and so does what is no directory of ours (PMIX-55).
-func TestSweep(t *testing.T) {
+// The directory of a killed helper is removed by the next one, with the files that its ranks registered. Directories
+// of running helpers stay, and so do other directories (PMIX-55).
+func TestRemoveLeftDirs(t *testing.T) {
 	temp := testDir(t)
 	environ := []string{"TMPDIR=" + temp}
 	segments := []string{filepath.Join(temp, "segment"), filepath.Join(temp, "more"), filepath.Join(temp, "late")}
@@ -66,8 +66,8 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// A directory that is full or cannot be written is not the one that is used.
-func TestPlaces(t *testing.T) {
+// A directory that is full or not writable is not used.
+func TestFirstUsable(t *testing.T) {
 	temp, bare := testDir(t), testDir(t)
 	if got := firstUsable([]string{"/nowhere", "/proc", temp}); got != temp {
 		t.Errorf("%s is used", got)
@@ -84,8 +84,8 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// The files of a group go with it, and those of others stay.
-func TestSpaceIsRemoved(t *testing.T) {
+// The files of a group are removed with it; those of other groups stay.
+func TestRemoveNamespace(t *testing.T) {
 	d := NewDir([]string{"TMPDIR=" + testDir(t)})
 	if err := d.RemoveNamespace("rs-1-0"); err != nil {
 		t.Error(err)
@@ -108,8 +108,8 @@ func TestSpaceIsRemoved(t *testing.T) {
 	}
 }
 
-// A directory that is to stay does, with what is in it: when its groups end, when its helper does, and when that
-// was killed; but the files elsewhere that it lists go.
+// A directory that has to stay does so with its contents: when its groups end, when its helper ends, and when that was
+// killed. The registered files elsewhere are removed.
 func TestSessionDirStays(t *testing.T) {
 	temp := testDir(t)
 	environ := []string{"TMPDIR=" + temp}

@@ -1,7 +1,7 @@
 //go:build linux
 
-// Package scratch is what Open MPI keeps in files while a job runs: the directory of the job on a
-// node, and the files that ranks name as theirs. It is all gone when the ranks are.
+// Package sessiondir handles the files that Open MPI keeps while a job runs: the session directory of the job on a
+// node, and files elsewhere that ranks register for removal. They are removed when the ranks have ended.
 package sessiondir
 
 import (
@@ -21,36 +21,35 @@ import (
 	"remshell/job"
 )
 
-// A Dir is the directory of a job on this node where Open MPI keeps its files (PMIX-51).
-// Its name is known before it is made, as ranks are told of it when they start.
+// A Dir is the session directory of a job on this node, where Open MPI keeps its files (PMIX-51). Its name is chosen
+// before it is made, since ranks get it when they start.
 type Dir struct {
 	Path string
-	Keep bool // nobody of us removes it (PMIX-56)
+	Keep bool // do not remove the directory (PMIX-56)
 
-	mu   sync.Mutex // guards the rest
-	root *os.Root   // the directory when it was made; nil: it was not
-	lock *os.File   // in it
+	mu   sync.Mutex // guards the fields below
+	root *os.Root   // the directory; nil: not made
+	lock *os.File   // its lock file
 }
 
-// maxDirPath is how long its path may be: Open MPI puts sockets below it, whose names have 108
-// bytes at most.
+// maxDirPath is the largest length of its path: Open MPI makes sockets below it, whose paths have at most 108 bytes.
 const maxDirPath = 60
 
-// NewDir names a directory in the TMPDIR of an environment, or elsewhere if that is full or cannot be
-// written.
+// NewDir chooses a directory in the TMPDIR of an environment, or elsewhere if that is full or not writable. It does
+// not make it.
 func NewDir(environ []string) *Dir {
 	var random [6]byte
 	rand.Read(random[:]) // never fails
 	return &Dir{Path: filepath.Join(firstUsable(candidateDirs(environ)), dirPrefix()+hex.EncodeToString(random[:]))}
 }
 
-// dirPrefix is with what the names of our directories begin.
+// dirPrefix returns the start of the names of this user's session directories.
 func dirPrefix() string { return fmt.Sprintf("rs-%d-", os.Geteuid()) }
 
-// randomDigits are behind that.
+// randomDigits is how many digits follow the prefix.
 const randomDigits = 12
 
-// candidateDirs are the directories in which ours may be, the best one first.
+// candidateDirs returns the directories that may hold session directories, the best one first.
 func candidateDirs(environ []string) []string {
 	places := []string{"/tmp", "/var/tmp", "/dev/shm"}
 	if temp := job.EnvValue(environ, "TMPDIR"); filepath.IsAbs(temp) && len(temp)+1+len(dirPrefix())+randomDigits <= maxDirPath {
@@ -59,8 +58,8 @@ func candidateDirs(environ []string) []string {
 	return places
 }
 
-// firstUsable is the first place that can be written and has room; if none has, it is the one of which ranks
-// would make use without us.
+// firstUsable returns the first directory that is writable and has space. If none has, it returns the one that ranks
+// use by themselves.
 func firstUsable(places []string) string {
 	for _, place := range places {
 		var fs unix.Statfs_t
@@ -71,8 +70,8 @@ func firstUsable(places []string) string {
 	return "/tmp"
 }
 
-// create makes the directory, unless it is there: for us alone, and where nobody has put anything
-// else. What killed helpers have left goes first.
+// create makes the directory, with access for this user only, if it is not made yet. It fails if the path exists. It
+// first removes directories that killed helpers have left.
 func (d *Dir) create() error {
 	if d.root != nil {
 		return nil
@@ -99,7 +98,7 @@ func (d *Dir) create() error {
 	return nil
 }
 
-// AddNamespace makes the directories of a namespace and of its ranks below.
+// AddNamespace makes the directories of a namespace and of its ranks.
 func (d *Dir) AddNamespace(namespace string, ranks []int) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -114,7 +113,7 @@ func (d *Dir) AddNamespace(namespace string, ranks []int) error {
 	return nil
 }
 
-// RemoveNamespace removes the directory of a namespace of which no rank is left.
+// RemoveNamespace removes the directory of a namespace without running ranks.
 func (d *Dir) RemoveNamespace(namespace string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -124,7 +123,7 @@ func (d *Dir) RemoveNamespace(namespace string) error {
 	return d.root.RemoveAll(namespace)
 }
 
-// Remove removes the directory and all that is in it, if it was made and is not to stay; then, left is its path.
+// Remove removes the directory with all its contents. If it has to stay, Remove returns its path.
 func (d *Dir) Remove() (left string, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -140,7 +139,7 @@ func (d *Dir) Remove() (left string, err error) {
 	return left, err
 }
 
-// withoutPath is why a call failed, without its file.
+// withoutPath returns the cause of an error without the file name.
 func withoutPath(err error) error {
 	var path *os.PathError
 	if errors.As(err, &path) {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A session directory is ours alone, is where TMPDIR says if that will do, and is gone in the end.
+// A session directory is private, is in TMPDIR if that is usable, and is removed at the end.
 func TestSessionDir(t *testing.T) {
 	temp := t.TempDir()
 	if len(temp) > 20 {

@@ -13,24 +13,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Leftovers are files that ranks leave when they do not end as they should: segments of shared
-// memory. Ranks name them as they make them (PMIX-53).
+// Leftovers are files that ranks leave if they do not end regularly, such as shared memory segments. Ranks register
+// them when they make them (PMIX-53).
 type Leftovers struct {
-	mu     sync.Mutex       // guards of
-	byRank map[int][]string // what each rank has named
+	mu     sync.Mutex       // guards byRank
+	byRank map[int][]string // the files that each rank has registered
 }
 
-// Bounds of what a rank may name (pmix-wire.md 11).
+// Bounds of the files that a rank may register (pmix-wire.md 11).
 const (
 	maxFilesOfRank = 256
 	maxLeftPath    = 4 << 10 // bytes
 )
 
-// leftoverDirs are where ranks make such files. The session directory is removed as a whole.
+// leftoverDirs are the directories in which ranks may register files. The session directory is removed as a whole.
 var leftoverDirs = []string{"/dev/shm/", "/tmp/"}
 
-// AddFiles takes down files of a rank, and returns those that are not to be removed: elsewhere, or too
-// many.
+// AddFiles registers files of a rank. It returns those that it refuses: in other directories, or too many.
 func (l *Leftovers) AddFiles(rank int, files []string) (refused []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -47,7 +46,7 @@ func (l *Leftovers) AddFiles(rank int, files []string) (refused []string) {
 	return refused
 }
 
-// ListAll lists what all ranks have named, for who has to remove it in our place.
+// ListAll returns all registered files, for another process that may have to remove them.
 func (l *Leftovers) ListAll() (files []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -57,7 +56,7 @@ func (l *Leftovers) ListAll() (files []string) {
 	return files
 }
 
-// isAllowedPath reports whether a path is one of a file where ranks may leave some, without detours.
+// isAllowedPath reports whether a path is a clean path in one of leftoverDirs.
 func isAllowedPath(path string) bool {
 	if len(path) > maxLeftPath || filepath.Clean(path) != path || strings.Contains(path, "\n") {
 		return false
@@ -78,7 +77,8 @@ func (l *Leftovers) RemoveAll() []error {
 	return l.Remove(ranks)
 }
 
-// Remove removes what is still there of some ranks, when none is left that may use it.
+// Remove removes the registered files of ranks that have ended. It returns an error for each file that it cannot
+// remove.
 func (l *Leftovers) Remove(ranks []int) (errs []error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -93,8 +93,8 @@ func (l *Leftovers) Remove(ranks []int) (errs []error) {
 	return errs
 }
 
-// removeOwn removes a file if it is a plain one and ours. It follows no links, since others may
-// write where it is (PMIX-54).
+// removeOwn removes a regular file of this user. It follows no links, since other users may write in the directory
+// (PMIX-54).
 func removeOwn(path string) error {
 	dir, err := openDirNoLinks(filepath.Dir(path))
 	if err != nil {
@@ -111,11 +111,11 @@ func removeOwn(path string) error {
 	return ignoreNotExist(unix.Unlinkat(dir, filepath.Base(path), 0))
 }
 
-// openDirFlags opens what is a folder, to find things in it.
+// openDirFlags opens a directory only as a starting point for further paths.
 const openDirFlags = unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC
 
-// openDirNoLinks opens a folder to which no link leads. Before Linux 5.6 there is no call for that, and
-// some containers forbid it.
+// openDirNoLinks opens a directory if no part of its path is a link. Before Linux 5.6, and in some containers, there
+// is no single call for that.
 func openDirNoLinks(path string) (fd int, err error) {
 	fd, err = unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: openDirFlags, Resolve: unix.RESOLVE_NO_SYMLINKS})
 	if err == unix.ENOSYS || err == unix.EPERM {
@@ -124,7 +124,7 @@ func openDirNoLinks(path string) (fd int, err error) {
 	return fd, err
 }
 
-// walkToDir opens a folder as openFolder does, one part of its absolute path after the other.
+// walkToDir is openDirNoLinks, one part of the absolute path after the other.
 func walkToDir(path string) (fd int, err error) {
 	fd, err = unix.Open("/", openDirFlags, 0)
 	for part := range strings.FieldsFuncSeq(path, func(r rune) bool { return r == '/' }) {
@@ -138,7 +138,7 @@ func walkToDir(path string) (fd int, err error) {
 	return fd, err
 }
 
-// ignoreNotExist is an error, unless it says that the file is not there.
+// ignoreNotExist returns err, or nil if it says that a file does not exist.
 func ignoreNotExist(err error) error {
 	if err == unix.ENOENT {
 		return nil

@@ -12,8 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Files that a rank has named are removed, if they are plain, and where ranks leave files; what a
-// link leads to stays, and so does what is elsewhere.
+// Registered files are removed if they are regular and in an allowed directory. The target of a link stays.
 func TestLeftoversAreRemoved(t *testing.T) {
 	dir, err := os.MkdirTemp("/tmp", "remshell-test-")
 	if err != nil {
@@ -53,7 +52,7 @@ func TestLeftoversAreRemoved(t *testing.T) {
 	}
 }
 
-// A rank cannot name files without end; others still can.
+// A rank cannot register endlessly many files. Other ranks still can register theirs.
 func TestLeftoversAreBounded(t *testing.T) {
 	var l Leftovers
 	for i := range maxFilesOfRank {
@@ -68,7 +67,7 @@ func TestLeftoversAreBounded(t *testing.T) {
 	}
 }
 
-// Where the kernel has no openat2, folders are reached part by part, and by no link either.
+// Without openat2, directories are opened part by part, and links are not followed either.
 func TestLeftoversOnOldKernels(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
