@@ -14,38 +14,37 @@ import (
 )
 
 /*
-A Reader reads /proc: one file of each process that may be of the job, which is some 5 µs, and of
-each other once. What is not below the helper never comes there, so it is passed over as long as it
-lives; the number of its folder's inode, which the listing tells, says that it is still the same process.
+A Reader reads /proc. In each pass it reads one file of each process that may be part of the job, which takes some
+5 µs. It reads each other process only once: a process that does not descend from the helper never will, so it is
+skipped as long as it lives. The inode of its folder, which comes with the listing, shows that it is the same process.
 
-	/proc --list--> pid, inode --.-- known and not ours: passed over
-	                             '-- others: read --> below the helper, or the parent is gone: told
-	                                              '-> strange from now on
+	/proc --list--> pid, inode --.-- known to be unrelated: skipped
+	                             '-- others: read --> descends from the helper, or its parent is gone: returned
+	                                              '-> unrelated from now on
 */
 type Reader struct {
-	Helper    int                 // whose descendants are looked for
-	dir       int                 // /proc; 0: not open yet
-	previous  map[int]seenProcess // what was seen in the last pass
-	current   map[int]seenProcess // and in this one
-	parents   map[int]int         // of what was read in this pass
-	openFiles int                 // files that are kept open
+	Helper    int                 // PID whose descendants are read
+	dir       int                 // descriptor of /proc; 0: not open yet
+	previous  map[int]seenProcess // processes of the last pass, by PID
+	current   map[int]seenProcess // processes of this pass, by PID
+	parents   map[int]int         // parents of the processes read in this pass
+	openFiles int                 // number of stat files kept open
 	entries   [32 << 10]byte
-	buf       [1024]byte // of stat, which is shorter
+	buf       [1024]byte // contents of stat, which is shorter
 }
 
 // A seenProcess is what is kept of a process from pass to pass.
 type seenProcess struct {
 	inode     uint64
-	unrelated bool // it is not below the helper
-	statFD    int  // of one that is, open; 0: it is not
+	unrelated bool // not a descendant of the helper
+	statFD    int  // its open stat file; 0: not open
 }
 
-// maxOpenFiles is how many files are kept open, since that spares half of the time: few enough for a process that
-// may have 1,024.
+// maxOpenFiles is how many stat files are kept open, which saves half of the time. A process may have only 1,024.
 const maxOpenFiles = 256
 
-// Read looks at all processes, in the order of their numbers. So a parent is mostly read before
-// its child, and what a child has consumed that ends meanwhile is not seen of both.
+// Read reads all processes in the order of their PIDs. So a parent is mostly read before its child, and the CPU time
+// of a child that ends meanwhile is not counted twice.
 func (r *Reader) Read() []Process {
 	if r.dir == 0 {
 		fd, err := unix.Open("/proc", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -62,8 +61,8 @@ func (r *Reader) Read() []Process {
 			seen = was
 		}
 		if !seen.unrelated {
-			p, there := parseStat(r.readStat(pid, &seen))
-			if p.PID = pid; there {
+			p, ok := parseStat(r.readStat(pid, &seen))
+			if p.PID = pid; ok {
 				all, r.parents[pid] = append(all, p), p.Parent
 			}
 		}
@@ -81,7 +80,7 @@ func (r *Reader) Read() []Process {
 	return all
 }
 
-// endPass makes what was seen in this pass the past, and lets those go that are not there any more.
+// endPass makes this pass the previous one, and drops processes that are gone.
 func (r *Reader) endPass() {
 	for _, gone := range r.previous {
 		r.closeStat(&gone)
@@ -91,7 +90,7 @@ func (r *Reader) endPass() {
 	clear(r.parents)
 }
 
-// closeStat closes what is open of a process.
+// closeStat closes the stat file of a process.
 func (r *Reader) closeStat(s *seenProcess) {
 	if s.statFD != 0 {
 		unix.Close(s.statFD)
@@ -100,7 +99,7 @@ func (r *Reader) closeStat(s *seenProcess) {
 	}
 }
 
-// Close lets /proc go.
+// Close closes all files.
 func (r *Reader) Close() {
 	r.endPass()
 	r.endPass()
@@ -110,7 +109,7 @@ func (r *Reader) Close() {
 	}
 }
 
-// listPIDs lists the processes that there are, with the inodes of their folders.
+// listPIDs calls each for all processes, with the inodes of their folders.
 func (r *Reader) listPIDs(each func(pid int, inode uint64)) {
 	unix.Seek(r.dir, 0, unix.SEEK_SET)
 	for {
@@ -132,16 +131,16 @@ func (r *Reader) listPIDs(each func(pid int, inode uint64)) {
 	}
 }
 
-// Where getdents64(2) has the size and the name of an entry, which begins with the inode.
+// Offsets of the size and the name in an entry of getdents64(2), which begins with the inode.
 const (
 	direntSize = 16
 	direntName = 19
 )
 
-// isUnrelated reports whether a process is certainly not below the helper: its parents are known, up to the
-// first of all. A parent that is gone may have been ours, and the child be the helper's by now.
+// isUnrelated reports whether a process is certainly not a descendant of the helper: all its ancestors are known. If a
+// parent is gone, the process may have become the helper's child by now.
 func (r *Reader) isUnrelated(pid int) bool {
-	for range len(r.parents) + 1 { // numbers that were used again could make a circle
+	for range len(r.parents) + 1 { // reused PIDs could form a cycle
 		parent, read := r.parents[pid]
 		known := r.current[pid].unrelated
 		switch {
@@ -157,7 +156,7 @@ func (r *Reader) isUnrelated(pid int) bool {
 	return false
 }
 
-// readStat reads what the kernel tells of a process; it is empty if that is gone.
+// readStat reads the stat file of a process. It is empty if the process is gone.
 func (r *Reader) readStat(pid int, s *seenProcess) []byte {
 	if s.statFD == 0 {
 		fd, err := unix.Openat(r.dir, strconv.Itoa(pid)+"/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -174,7 +173,7 @@ func (r *Reader) readStat(pid int, s *seenProcess) []byte {
 	return r.buf[:max(n, 0)]
 }
 
-// Descendants are the processes below the helper.
+// Descendants returns the descendants of the helper.
 func (r *Reader) Descendants(all []Process) (below []Process) {
 	parents := make(map[int]int, len(all))
 	for _, p := range all {
@@ -182,7 +181,7 @@ func (r *Reader) Descendants(all []Process) (below []Process) {
 	}
 	for _, p := range all {
 		pid := p.Parent
-		for range all { // numbers that were used again could make a circle
+		for range all { // reused PIDs could form a cycle
 			if pid == r.Helper || pid == 0 {
 				break
 			}
@@ -195,9 +194,9 @@ func (r *Reader) Descendants(all []Process) (below []Process) {
 	return below
 }
 
-// TotalMemory is what processes have, in bytes, where memory that several of them share counts once. inFiles is what is known of
-// memory in files, which may be mapped or not. Where all together is not more than most, shared memory may be counted more than
-// once: to look closer takes milliseconds for each GiB.
+// TotalMemory returns the memory of processes in bytes. Shared memory counts once. inFiles is the known size of memory
+// files, which may be mapped or not. If the total is at most most, shared memory may be counted more than once: an
+// exact count takes milliseconds for each GiB.
 func (r *Reader) TotalMemory(of []Process, inFiles, most int64) int64 {
 	resident := inFiles
 	for _, p := range of {
@@ -208,7 +207,7 @@ func (r *Reader) TotalMemory(of []Process, inFiles, most int64) int64 {
 	}
 	var own, shared int64
 	for _, p := range of {
-		if size, mapped, told := r.readSmapsRollup(p.PID); told {
+		if size, mapped, ok := r.readSmapsRollup(p.PID); ok {
 			own, shared = own+size-mapped, shared+mapped
 		} else {
 			own += p.Mem
@@ -217,8 +216,8 @@ func (r *Reader) TotalMemory(of []Process, inFiles, most int64) int64 {
 	return own + max(shared, inFiles)
 }
 
-// readSmapsRollup is the proportional set of a process, and how much of it is in files of memory.
-func (r *Reader) readSmapsRollup(pid int) (size, shared int64, told bool) {
+// readSmapsRollup returns the proportional set size of a process in bytes, and how much of it is in memory files.
+func (r *Reader) readSmapsRollup(pid int) (size, shared int64, ok bool) {
 	fd, err := unix.Openat(r.dir, strconv.Itoa(pid)+"/smaps_rollup", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return 0, 0, false
@@ -226,37 +225,37 @@ func (r *Reader) readSmapsRollup(pid int) (size, shared int64, told bool) {
 	n, _ := unix.Read(fd, r.buf[:])
 	unix.Close(fd)
 	text := r.buf[:max(n, 0)]
-	size, told = smapsField(text, "Pss")
+	size, ok = smapsField(text, "Pss")
 	shared, known := smapsField(text, "Pss_Shmem")
 	if !known { // before Linux 5.4
 		shared = size
 	}
-	return size, shared, told
+	return size, shared, ok
 }
 
-// smapsField finds a size in smaps_rollup, in bytes.
-func smapsField(text []byte, name string) (size int64, told bool) {
-	_, rest, told := bytes.Cut(text, []byte("\n"+name+":"))
+// smapsField returns a size in smaps_rollup, in bytes.
+func smapsField(text []byte, name string) (size int64, ok bool) {
+	_, rest, ok := bytes.Cut(text, []byte("\n"+name+":"))
 	number, _, _ := bytes.Cut(bytes.TrimLeft(rest, " \t"), []byte(" kB"))
-	if kib := parseDigits(number); told && len(number) > 0 && kib >= 0 && kib < 1<<50 {
+	if kib := parseDigits(number); ok && len(number) > 0 && kib >= 0 && kib < 1<<50 {
 		return kib << 10, true
 	}
 	return 0, false
 }
 
-// clockTick is the unit of times in /proc: USER_HZ, which is 100 on every Linux we run on.
+// clockTick is the unit of times in /proc: USER_HZ, which is 100 on every supported Linux.
 const clockTick = time.Second / 100
 
 var pageSize = int64(os.Getpagesize())
 
-// pfForkNoExec is a process's flag of the kernel, PF_FORKNOEXEC: it has not called exec(2) since its fork.
+// pfForkNoExec is the kernel's process flag PF_FORKNOEXEC: the process has not called exec(2) since its fork.
 const pfForkNoExec = 0x40
 
-// parseStat reads proc_pid_stat(5) but for the number. What we have forked ourselves is nothing before its exec: until then it
-// has our memory, which would be counted as the rank's. The name, in parentheses, may hold anything,
-// so what counts is read behind the last parenthesis.
+// parseStat parses proc_pid_stat(5) without the PID. It returns false for a child that has not called exec yet: until
+// then it has the helper's memory. The name in parentheses may contain anything, so fields are read after the last
+// parenthesis.
 func parseStat(stat []byte) (p Process, ok bool) {
-	var fields [22]int64 // from the state on; -1 where it is no number
+	var fields [22]int64 // from the state on; -1 if not a number
 	rest := stat[bytes.LastIndexByte(stat, ')')+1:]
 	n := 0
 	for ; n < len(fields); n++ {

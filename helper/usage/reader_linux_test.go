@@ -13,7 +13,7 @@ import (
 	"remshell/job"
 )
 
-func TestParse(t *testing.T) {
+func TestParseStat(t *testing.T) {
 	const rest = ") S 7 70 70 0 -1 4194560 1 2 3 4 150 25 10 15 20 0 3 0 4711 40960 5 18446744073709551615 1"
 	want := Process{Parent: 7, Group: 70, StartTicks: 4711, UsageSample: job.UsageSample{CPU: 2 * time.Second, VMem: 40960, Mem: 5 * pageSize}}
 	for name, test := range map[string]struct {
@@ -34,9 +34,9 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// A rank that has not called exec(2) yet has the memory of the helper that forked it; a process of a rank that never
-// does has its own.
-func TestParseLeavesOutWhatWeForkUntilItsExec(t *testing.T) {
+// A rank that has not called exec(2) yet has the memory of the helper that forked it, and is left out. A process of a
+// rank that never does has its own memory, and counts.
+func TestParseStatBeforeExec(t *testing.T) {
 	for _, test := range []struct {
 		parent, flags int
 		there         bool
@@ -48,8 +48,8 @@ func TestParseLeavesOutWhatWeForkUntilItsExec(t *testing.T) {
 	}
 }
 
-// What is read of a child is what it is, in each pass; what is not below us is passed over from the second on.
-func TestReadFindsWhatIsBelowTheHelper(t *testing.T) {
+// A child is read in each pass. A process that does not descend from the helper is skipped from the second pass on.
+func TestReadFindsDescendants(t *testing.T) {
 	child := exec.Command("sleep", "1000")
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
@@ -76,7 +76,7 @@ func TestReadFindsWhatIsBelowTheHelper(t *testing.T) {
 	if r.openFiles == 0 {
 		t.Error("nothing is kept open")
 	}
-	// Another process with the number of one that was strange is looked at.
+	// A new process with the PID of an unrelated one is read.
 	was := r.previous[child.Process.Pid]
 	was.inode, was.unrelated = 1, true
 	r.previous[child.Process.Pid] = was
@@ -88,7 +88,7 @@ func TestReadFindsWhatIsBelowTheHelper(t *testing.T) {
 	}
 }
 
-func TestIsStrange(t *testing.T) {
+func TestIsUnrelated(t *testing.T) {
 	r := Reader{Helper: 50, current: map[int]seenProcess{60: {unrelated: true}}, parents: map[int]int{1: 0, 40: 1, 50: 40, 70: 50, 71: 70, 61: 60, 80: 79, 90: 91, 91: 90}}
 	for pid, want := range map[int]bool{1: true, 40: true, 50: false, 70: false, 71: false, 61: true, 80: false, 90: false} {
 		if got := r.isUnrelated(pid); got != want {
@@ -97,8 +97,8 @@ func TestIsStrange(t *testing.T) {
 	}
 }
 
-// A size of smaps_rollup is read, or there is none.
-func TestPart(t *testing.T) {
+// A size in smaps_rollup is read if there is one.
+func TestSmapsField(t *testing.T) {
 	for text, want := range map[string]int64{
 		"55a-7ff ---p 0 00:00 0 [rollup]\nRss:                 900 kB\nPss:                 100 kB\nPss_Anon: 3 kB\n": 100 << 10,
 		"": -1, "[rollup]\nPss:  kB\n": -1, "[rollup]\nPss: x kB\n": -1, "[rollup]\nRss: 7 kB\n": -1,
@@ -109,8 +109,8 @@ func TestPart(t *testing.T) {
 	}
 }
 
-// Below the helper is what has it above, itself left out; a parent that is not known leads nowhere.
-func TestBelow(t *testing.T) {
+// Descendants have the helper as an ancestor, itself left out. A process with an unknown parent has none.
+func TestDescendants(t *testing.T) {
 	r := Reader{Helper: 50}
 	var found []int
 	for _, p := range r.Descendants([]Process{testProcess(1, 0, 1, 0, 0), testProcess(50, 1, 50, 0, 0), testProcess(70, 50, 70, 0, 0), testProcess(71, 70, 71, 0, 0), testProcess(60, 1, 60, 0, 0), testProcess(61, 99, 61, 0, 0), testProcess(90, 91, 90, 0, 0), testProcess(91, 90, 91, 0, 0)}) {
@@ -121,8 +121,8 @@ func TestBelow(t *testing.T) {
 	}
 }
 
-// What is mapped and known as a file counts once where it matters, and what is not mapped counts.
-func TestMemory(t *testing.T) {
+// Mapped memory in memory files counts once where it matters. Memory that is not mapped counts, too.
+func TestTotalMemory(t *testing.T) {
 	const size = 32 << 20
 	shared, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANON)
 	if err != nil {
@@ -151,7 +151,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// One pass of a helper with a hundred processes, beside all others of the machine: RM-51 wants less than 1 ms for 100.
+// One pass of a helper with a hundred processes, besides all others of the machine. RM-51 wants less than 1 ms for
+// 100.
 func BenchmarkPass(b *testing.B) {
 	const ours = 100
 	roots := make(map[int]int)
@@ -174,7 +175,7 @@ func BenchmarkPass(b *testing.B) {
 	b.ReportMetric(float64((spent()-began).Microseconds())/float64(b.N)/ours*100, "cpu-µs/100procs")
 }
 
-// spent is the CPU time of this process.
+// spent returns the CPU time of this process.
 func spent() time.Duration {
 	var used unix.Rusage
 	unix.Getrusage(unix.RUSAGE_SELF, &used)

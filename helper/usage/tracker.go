@@ -1,14 +1,14 @@
 /*
-Package sample finds out what the processes of each rank consume while they run.
+Package usage measures what the processes of each rank consume while they run.
 
-	/proc --Reader.Read--> processes --Book.Take--> a sample of each rank, and of the host
-	                                      |
-	        helper --- rank 3 --- child --+--- is rank 3's, by its parents
+	/proc --Reader.Read--> processes --Tracker.SumByRank--> a sample of each rank, and of the host
+	                                         |
+	        helper --- rank 3 --- child -----+--- belongs to rank 3, by its parents
 	           |
-	           '--- orphan ---------------+--- is whose process group it is in, else whose it was
-	                                           before, else whose its environment says, else nobody's
+	           '--- orphan ------------------+--- belongs to the rank of its process group, else to the rank it
+	                                              belonged to before, else to the rank in its environment, else to none
 
-Who belongs to whom, and the sums, are values made of values; /proc is read by Reader alone.
+Only Reader reads /proc. All else is computed from values.
 */
 package usage
 
@@ -18,52 +18,52 @@ import (
 	"remshell/job"
 )
 
-// NoRank is the rank of what is a process of the job, and no rank's.
+// NoRank is the rank of a process of the job that belongs to no rank.
 const NoRank = -1
 
-// A Process is one process at the moment of a pass. CPU is its own time and that of the children
-// it has waited for.
+// A Process is the state of one process when it was read. CPU is its own time and that of the children that it has
+// waited for.
 type Process struct {
 	PID, Parent, Group int
-	StartTicks         uint64 // clock ticks since the boot
+	StartTicks         uint64 // start time in clock ticks since the boot
 	job.UsageSample
 }
 
-// Ownership is what a helper knows of whose a process is.
+// Ownership is what a helper knows about which rank a process belongs to.
 type Ownership struct {
-	Helper          int                // whose descendants are counted, and who is not
-	RankByPID       map[int]int        // the rank that a process is
-	RankByGroup     map[int]int        // the rank that a process group is of
-	NotOfJob        func(pid int) bool // children of the helper that have no part in the job
-	RankFromEnviron func(pid int) int  // the rank that the environment of a process names, or Nobody
+	Helper          int                // PID of the helper; its descendants are counted, itself not
+	RankByPID       map[int]int        // the ranks' own processes
+	RankByGroup     map[int]int        // the process groups of ranks
+	NotOfJob        func(pid int) bool // reports children of the helper that are not part of the job
+	RankFromEnviron func(pid int) int  // the rank in the environment of a process, or NoRank
 }
 
-// A Tracker has what is remembered from pass to pass (RM-51). The zero value is empty; nil is that of
-// a job of which nobody wants to know, and notes nothing.
+// A Tracker remembers what one pass needs of the passes before (RM-51). The zero value is empty. A nil Tracker records
+// nothing: usage is not sampled.
 type Tracker struct {
-	seen        map[int]lastSeen      // by pid
-	endedCPU    map[int]time.Duration // CPU time of processes that have ended, by rank
-	reportedCPU map[int]time.Duration // CPU time that was told
-	reaped      map[int]bool          // reaped since the processes of the next pass may have been read
+	seen        map[int]lastSeen      // by PID
+	endedCPU    map[int]time.Duration // CPU time of ended processes, by rank
+	reportedCPU map[int]time.Duration // CPU time as reported last, by rank
+	reaped      map[int]bool          // reaped after the processes of the next pass may have been read
 	pass        int
 }
 
-// A lastSeen is whose a process was when it was last seen.
+// A lastSeen is the state of a process when it was last read.
 type lastSeen struct {
 	startTicks uint64
 	rank       int
 	pass       int
 }
 
-// notOfJob is the rank of what is not below the helper; above is that of the helper itself.
+// Owners that are not ranks: no descendant of the helper; the helper itself; being computed.
 const (
 	notOfJob   = -2
 	isHelper   = -3
 	inProgress = -4
 )
 
-// SumByRank makes samples of all processes that there are: of each rank that has or had some, of those of no rank as
-// those of Nobody, and of the host.
+// SumByRank returns a sample of each rank that has or had processes, of the processes of no rank as NoRank, and of the
+// host.
 func (b *Tracker) SumByRank(all []Process, e Ownership) (ranks map[int]job.UsageSample, host job.UsageSample) {
 	b.makeMaps()
 	b.pass++
@@ -97,8 +97,8 @@ func (b *Tracker) makeMaps() {
 	}
 }
 
-// addEnded adds what those have consumed that have ended, and forgets who is not there any more: in
-// the pass after the next, since the news of an end may come later than a pass.
+// addEnded adds the CPU time of processes that have ended. It forgets a process only in the pass after the next, since
+// the report of its end may come later than a pass.
 func (b *Tracker) addEnded(ranks map[int]job.UsageSample) {
 	for rank, spent := range b.endedCPU {
 		sum := ranks[rank]
@@ -121,10 +121,10 @@ func (b *Tracker) addEnded(ranks map[int]job.UsageSample) {
 	clear(b.reaped)
 }
 
-// findOwner finds whose a process is, and notes it in owners.
+// findOwner returns the rank that a process belongs to, and stores it in owners.
 func (b *Tracker) findOwner(pid int, at map[int]*Process, owners map[int]int, e *Ownership) int {
 	if rank, known := owners[pid]; known {
-		if rank == inProgress { // numbers were used again while /proc was read
+		if rank == inProgress { // PIDs were reused while /proc was read
 			return notOfJob
 		}
 		return rank
@@ -148,7 +148,7 @@ func (b *Tracker) findOwner(pid int, at map[int]*Process, owners map[int]int, e 
 	return rank
 }
 
-// findOrphanOwner finds whose a process is that no rank is above.
+// findOrphanOwner returns the rank of a process that no rank is an ancestor of.
 func (b *Tracker) findOrphanOwner(p *Process, e *Ownership) int {
 	if rank, ours := e.RankByGroup[p.Group]; ours {
 		return rank
@@ -162,7 +162,7 @@ func (b *Tracker) findOrphanOwner(p *Process, e *Ownership) int {
 	return e.RankFromEnviron(p.PID)
 }
 
-// Owner is whose a process was when it was last seen; false: it was not.
+// Owner returns the rank of a process when it was last read. It returns false if the process was never read.
 func (b *Tracker) Owner(pid int) (rank int, known bool) {
 	if b == nil {
 		return NoRank, false
@@ -171,7 +171,7 @@ func (b *Tracker) Owner(pid int) (rank int, known bool) {
 	return was.rank, known && was.rank != NoRank
 }
 
-// NoteReaped counts what wait4 tells of a process that has ended.
+// NoteReaped counts the CPU time that wait4 returned for a reaped process.
 func (b *Tracker) NoteReaped(pid, rank int, cpu time.Duration) {
 	if b == nil {
 		return
@@ -181,18 +181,18 @@ func (b *Tracker) NoteReaped(pid, rank int, cpu time.Duration) {
 	b.reaped[pid] = true
 }
 
-// The times between two passes: for as long as a job is young, and then as long as it is told.
+// The times between two passes: while a job is young, and later.
 const (
 	firstPassAfter = 100 * time.Millisecond
 	youngInterval  = time.Second
 	youngFor       = 10 * time.Second
 )
 
-// costlyInterval is from where on a pass is too much to be made more often while a job is young.
+// costlyInterval is the sampling interval from which on a young job gets no extra passes: they would cost too much.
 const costlyInterval = 10 * time.Second
 
-// NextPass is when to look again, at a moment of a job that began at another: so that all hosts of a
-// job, as far as their clocks agree, look at the same time.
+// NextPass returns when to sample next, at time now of a job that began at began. The hosts of a job sample at the
+// same time, as far as their clocks agree.
 func NextPass(began, now time.Time, every time.Duration) time.Time {
 	if soon := began.Add(firstPassAfter); now.Before(soon) {
 		return soon

@@ -8,23 +8,23 @@ import (
 	"remshell/job"
 )
 
-// helper is its pid in these tests; rank 0 is 70, rank 1 is 80.
+// helper is the helper's PID in these tests; rank 0 has PID 70, rank 1 has 80.
 const helper = 50
 
 var roots = map[int]int{70: 0, 80: 1}
 
-// testProcess makes a process with CPU seconds and memory; its address space is ten times that.
+// testProcess returns a process with CPU seconds and memory; its address space is ten times as large.
 func testProcess(pid, parent, group int, seconds, mem int64) Process {
 	return Process{PID: pid, Parent: parent, Group: group, StartTicks: uint64(pid),
 		UsageSample: job.UsageSample{CPU: time.Duration(seconds) * time.Second, Mem: mem, VMem: 10 * mem}}
 }
 
-// withHelper is what is on every machine: init, the keeper, the helper, somebody else's.
+// withHelper adds the processes of every machine: init, the reaper, the helper, another user's.
 func withHelper(others ...Process) []Process {
 	return append([]Process{testProcess(1, 0, 1, 99, 99), testProcess(40, 1, 40, 5, 5), testProcess(helper, 40, 40, 7, 7), testProcess(60, 1, 60, 8, 8), testProcess(61, 60, 60, 8, 8)}, others...)
 }
 
-func TestWhoBelongsToWhichRank(t *testing.T) {
+func TestOwners(t *testing.T) {
 	nobody := func(int) int { return NoRank }
 	for _, test := range []struct {
 		name   string
@@ -73,7 +73,7 @@ func TestWhoBelongsToWhichRank(t *testing.T) {
 	}
 }
 
-// Time never falls: what has ended is counted once, whoever hears of it first (example 21).
+// Time never falls: an ended process counts once, whichever way its end is learned first (example 21).
 func TestTimeOfProcessesThatEnd(t *testing.T) {
 	var book Tracker
 	take := func(others ...Process) time.Duration {
@@ -82,16 +82,16 @@ func TestTimeOfProcessesThatEnd(t *testing.T) {
 	}
 	rank, grandchild := testProcess(70, helper, 70, 1, 1), testProcess(72, 71, 72, 2, 1)
 	for i, step := range []struct {
-		reaped int // a pid, whose news comes before this pass
+		reaped int // a PID reaped before this pass
 		spent  time.Duration
 		all    []Process
 		want   time.Duration
 	}{
 		{0, 0, []Process{rank, testProcess(71, 70, 70, 0, 1), grandchild}, 3 * time.Second},
 		{0, 0, []Process{rank, testProcess(72, helper, 72, 2, 1)}, 3 * time.Second},
-		{70, time.Second, []Process{rank, testProcess(72, helper, 72, 2, 1)}, 3 * time.Second}, // it was read before it was reaped
+		{70, time.Second, []Process{rank, testProcess(72, helper, 72, 2, 1)}, 3 * time.Second}, // read before it was reaped
 		{0, 0, []Process{testProcess(72, helper, 72, 2, 1)}, 3 * time.Second},
-		{0, 0, nil, 3 * time.Second}, // reaped, and nobody has told yet
+		{0, 0, nil, 3 * time.Second}, // reaped, but not reported yet
 		{72, 2 * time.Second, nil, 3 * time.Second},
 		{0, 0, nil, 3 * time.Second},
 	} {
@@ -111,8 +111,8 @@ func TestTimeOfProcessesThatEnd(t *testing.T) {
 	}
 }
 
-// Without samples nothing is noted.
-func TestNoBook(t *testing.T) {
+// A nil Tracker records nothing.
+func TestNilTracker(t *testing.T) {
 	var book *Tracker
 	book.NoteReaped(1, 1, time.Second)
 	if _, known := book.Owner(1); known {
@@ -120,8 +120,8 @@ func TestNoBook(t *testing.T) {
 	}
 }
 
-// All hosts look at the same moments of their clocks.
-func TestNext(t *testing.T) {
+// All hosts sample at the same times of their clocks.
+func TestNextPass(t *testing.T) {
 	at := func(s float64) time.Time { return time.Unix(1e9, 0).Add(time.Duration(s * float64(time.Second))) }
 	for _, test := range []struct {
 		began, now float64
