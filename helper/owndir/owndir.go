@@ -1,8 +1,8 @@
 //go:build linux
 
 /*
-Package owndir opens directories that are ours where all users can make some: in /tmp, /var/tmp and /dev/shm
-another user can take the name that we would use, or put a link there.
+Package owndir opens directories of this user in places where all users may make some: in /tmp, /var/tmp and /dev/shm
+another user can take the name first, or put a link there.
 */
 package owndir
 
@@ -20,14 +20,14 @@ var (
 	ErrWritable = errors.New("others may write there")
 )
 
-// openFlags open a directory; a link, or what is no directory, is an error, and no device or pipe is waited for.
+// openFlags open a directory. Links and other files are errors. Opening never waits for a device or pipe.
 const openFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
 
-// Open opens a directory that belongs to our user and that nobody else may write to. What is done by the
-// result is done in that directory, also if somebody moves it or puts another one in its place.
+// Open opens a directory that belongs to this user and that nobody else may write to. The Root stays in that
+// directory, even if somebody moves it or puts another one in its place.
 func Open(path string) (*os.Root, error) { return openAt(unix.AT_FDCWD, path) }
 
-// OpenIn opens a directory in another one as Open does.
+// OpenIn is Open for the directory name in above.
 func OpenIn(above *os.Root, name string) (*os.Root, error) {
 	dir, err := above.Open(".")
 	if err != nil {
@@ -57,7 +57,7 @@ func openAt(above int, name string) (*os.Root, error) {
 	return os.OpenRoot("/proc/self/fd/" + strconv.Itoa(dir))
 }
 
-// Check says why something is not a directory of a user, or others have one of these permissions there; nil: all is well.
+// Check returns an error if is is not a directory of user uid, or others have one of the denied permissions.
 func Check(is *unix.Stat_t, uid int, denied uint32) error {
 	switch {
 	case is.Mode&unix.S_IFMT != unix.S_IFDIR, int(is.Uid) != uid:
@@ -68,7 +68,7 @@ func Check(is *unix.Stat_t, uid int, denied uint32) error {
 	return nil
 }
 
-// ListNames lists the names in a directory, in no order.
+// ListNames returns the names in a directory, in no order.
 func ListNames(dir *os.Root) ([]string, error) {
 	f, err := dir.Open(".")
 	if err != nil {
@@ -78,7 +78,7 @@ func ListNames(dir *os.Root) ([]string, error) {
 	return f.Readdirnames(-1)
 }
 
-// Remove removes a directory that Open has opened by a path, with all that is in it.
+// Remove removes a directory that Open has opened as path, with all its contents.
 func Remove(dir *os.Root, path string) error {
 	names, err := ListNames(dir)
 	if err != nil {
@@ -89,7 +89,7 @@ func Remove(dir *os.Root, path string) error {
 			return err
 		}
 	}
-	// Nothing but an empty directory goes, if another one is at that path by now.
+	// Rmdir removes only an empty directory, if path is another one by now.
 	if err := unix.Rmdir(path); err != nil && err != unix.ENOENT {
 		return &os.PathError{Op: "rmdir", Path: path, Err: err}
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A directory is opened if it is ours, and by what it is, not by its name.
+// A directory is opened only if it belongs to this user. The Root stays with it when its name changes.
 func TestOpen(t *testing.T) {
 	temp := t.TempDir()
 	at := func(name string) string { return filepath.Join(temp, name) }
@@ -53,7 +53,7 @@ func TestOpen(t *testing.T) {
 	below.Close()
 }
 
-// What is removed is what was opened: another directory that has its name by then stays.
+// Remove removes the directory that was opened. Another one that has its name by then stays.
 func TestRemoveWhatWasOpened(t *testing.T) {
 	temp := t.TempDir()
 	path, moved := filepath.Join(temp, "dir"), filepath.Join(temp, "moved")
