@@ -12,27 +12,27 @@ import (
 	"strings"
 )
 
-// Denials are what the kernel has denied to processes of this machine so far. A count of -1 is unknown.
+// Denials counts what the kernel has denied to processes of this machine so far. A count of -1 is unknown.
 type Denials struct {
-	CgroupKills  int // processes of our control group that it has killed because memory was short
-	MachineKills int // processes of the whole machine that it has killed for that reason
-	Forks        int // processes and threads that it did not start because our control group, or one above it, has no room for more
+	CgroupKills  int // processes of our control group that it killed for lack of memory
+	MachineKills int // processes of the whole machine that it killed for lack of memory
+	Forks        int // processes and threads that it did not start because of the limit of our control group or one above it
 }
 
-// CountDenials counts what was denied until now.
+// CountDenials returns the present counts.
 func CountDenials(root fs.FS) Denials {
 	d := CountCgroupDenials(root)
 	d.MachineKills = CountMachineKills(root)
 	return d
 }
 
-// CountCgroupDenials counts only what our control group counts, which takes a fifth of the time.
+// CountCgroupDenials returns only the counts of our control group, in a fifth of the time.
 func CountCgroupDenials(root fs.FS) Denials {
 	return Denials{CgroupKills: cgroupOOMKills(root), MachineKills: -1, Forks: forksDenied(root)}
 }
 
-// OutOfMemory says which processes the kernel has killed since then because memory was short. It is empty if there are none, or if
-// nobody knows.
+// OutOfMemory describes the processes that the kernel has killed since then for lack of memory. It is empty if there
+// are none, or that is unknown.
 func (since Denials) OutOfMemory(root fs.FS) string {
 	if n := cgroupOOMKills(root); since.CgroupKills >= 0 && n > since.CgroupKills {
 		text := "out of memory: the kernel has killed " + processesText(n-since.CgroupKills) + " of its control group"
@@ -54,7 +54,8 @@ func processesText(n int) string {
 	return fmt.Sprint(n, " processes")
 }
 
-// OutOfProcesses says that our control group had no room for a process since then. It is empty if it had, or if nobody knows.
+// OutOfProcesses describes a process limit of our control group that was hit since then. It is empty if none was, or
+// that is unknown.
 func (since Denials) OutOfProcesses(root fs.FS) string {
 	n := forksDenied(root)
 	if since.Forks < 0 || n <= since.Forks {
@@ -67,7 +68,8 @@ func (since Denials) OutOfProcesses(root fs.FS) string {
 	return text
 }
 
-// cgroupOOMKills reads how many processes of our control group the kernel has killed because memory was short (cgroups(7)).
+// cgroupOOMKills returns how many processes of our control group the kernel has killed for lack of memory
+// (cgroups(7)).
 func cgroupOOMKills(root fs.FS) int {
 	for _, text := range ownCgroup(root, "memory").readUpward("memory.events", "memory.oom_control") {
 		return counterValue(text, "oom_kill ")
@@ -75,14 +77,14 @@ func cgroupOOMKills(root fs.FS) int {
 	return -1
 }
 
-// CountMachineKills reads the same of all processes of the machine (proc_vmstat(5)).
+// CountMachineKills returns the same count for the whole machine (proc_vmstat(5)).
 func CountMachineKills(root fs.FS) int {
 	text, _ := fs.ReadFile(root, "proc/vmstat")
 	return counterValue(string(text), "oom_kill ")
 }
 
-// forksDenied reads how often our control group, or one above it, had no room for a process. Kernels before 6.11 count that in the
-// group of the process that forks, later ones in the group whose limit it is.
+// forksDenied returns how often a process could not start because of the limit of our control group or one above it.
+// Kernels before 6.11 count this in the group of the forking process, later ones in the group that has the limit.
 func forksDenied(root fs.FS) int {
 	sum, known := 0, false
 	for _, text := range ownCgroup(root, "pids").readUpward("pids.events", "pids.events") {
@@ -96,7 +98,7 @@ func forksDenied(root fs.FS) int {
 	return sum
 }
 
-// counterValue is the number behind a word at the begin of a line; -1 if there is none.
+// counterValue returns the number after word at the start of a line, or -1 if there is none.
 func counterValue(text, word string) int {
 	for line := range strings.Lines(text) {
 		if number, ok := strings.CutPrefix(line, word); ok {
@@ -108,13 +110,13 @@ func counterValue(text, word string) int {
 	return -1
 }
 
-// CgroupLimits are how much memory, in bytes, and how many processes and threads our control group and those above it may have. -1
-// means that there is no limit.
+// CgroupLimits returns how much memory, in bytes, and how many processes and threads our control group and those above
+// it allow. -1 means no limit.
 func CgroupLimits(root fs.FS) (memory, processes int64) {
 	return ownCgroup(root, "memory").smallestLimit("memory.max", "memory.limit_in_bytes"), ownCgroup(root, "pids").smallestLimit("pids.max", "pids.max")
 }
 
-// parseLimit reads a file of one number. Version 1 writes "no limit" as a number that no machine has.
+// parseLimit parses a file with one number. Version 1 writes "no limit" as a number that no machine has.
 func parseLimit(text string) (n int64, is bool) {
 	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
 	if err != nil || n < 0 || n > 1<<60 {
@@ -126,9 +128,9 @@ func parseLimit(text string) (n int64, is bool) {
 // A cgroup is our control group in the hierarchy of one controller (cgroups(7)).
 type cgroup struct {
 	root fs.FS
-	top  string // where the hierarchy is mounted
+	top  string // mount point of the hierarchy
 	v1   bool
-	path string // of the group, below that; empty: there is no such controller
+	path string // of the group below top; empty: no such controller
 }
 
 // ownCgroup finds our group. A controller is in a hierarchy of version 1, or else in that of version 2.
@@ -148,8 +150,8 @@ func ownCgroup(root fs.FS, controller string) cgroup {
 	return own
 }
 
-// readUpward reads a file of the group and then of each one above it, as far as they have it. It has one name in version 2 and another one
-// in version 1.
+// readUpward yields a file of the group and of each group above it, if they have it. Its name differs between versions
+// 1 and 2.
 func (g cgroup) readUpward(v2, v1 string) iter.Seq2[string, string] {
 	name := v2
 	if g.v1 {
@@ -165,7 +167,7 @@ func (g cgroup) readUpward(v2, v1 string) iter.Seq2[string, string] {
 	}
 }
 
-// smallestLimit is the smallest limit of the group and those above it; -1: there is none.
+// smallestLimit returns the smallest limit of the group and those above it, or -1 if there is none.
 func (g cgroup) smallestLimit(v2, v1 string) (most int64) {
 	most = -1
 	for _, text := range g.readUpward(v2, v1) {

@@ -11,8 +11,8 @@ import (
 
 func file(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
 
-// What was denied is counted by our control group, of either version, and by the machine.
-func TestDenied(t *testing.T) {
+// Denials are counted by our control group, of either version, and by the machine.
+func TestDenials(t *testing.T) {
 	for name, test := range map[string]struct {
 		root fstest.MapFS
 		want Denials
@@ -39,8 +39,8 @@ func TestDenied(t *testing.T) {
 	}
 }
 
-// What is said needs a count that has risen.
-func TestOutOf(t *testing.T) {
+// A text is returned only if a count has risen.
+func TestOutOfMemoryAndProcesses(t *testing.T) {
 	group := fstest.MapFS{"proc/self/cgroup": file("0::/user/job\n"), "proc/vmstat": file("oom_kill 5\n"),
 		"sys/fs/cgroup/user/job/memory.events": file("oom_kill 3\n"), "sys/fs/cgroup/user/job/memory.max": file("max\n"),
 		"sys/fs/cgroup/user/job/pids.events": file("max 4\n"), "sys/fs/cgroup/user/job/pids.max": file("100\n")}

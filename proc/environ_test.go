@@ -19,10 +19,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// largeEnviron is the variable that has this test binary say that its environment is as large as its value, in bytes.
+// largeEnviron is the variable that makes this test binary declare an environment of so many bytes.
 const largeEnviron = "PROC_TEST_LARGE_ENVIRON"
 
-// growEnviron tells the kernel that a mapping is the environment of this process, as prctl(2) has it.
+// growEnviron declares a mapping as the environment of this process, by prctl(2).
 func growEnviron() {
 	size, _ := strconv.Atoi(os.Getenv(largeEnviron))
 	mapping, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
@@ -32,7 +32,7 @@ func growEnviron() {
 	}
 	text, _ := os.ReadFile("/proc/self/stat")
 	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+2:]))
-	field := func(number int) uint64 { // as proc_pid_stat(5) counts
+	field := func(number int) uint64 { // numbered as in proc_pid_stat(5)
 		n, _ := strconv.ParseUint(fields[number-3], 10, 64)
 		return n
 	}
@@ -49,8 +49,8 @@ func growEnviron() {
 	runtime.KeepAlive(mapping)
 }
 
-// A process that says that its environment has 512 MiB costs whoever looks for a variable no more than others do.
-func TestEnvironOfAnEnemyIsBounded(t *testing.T) {
+// Searching the environment of a process that declares 512 MiB of it costs no more than any other.
+func TestHugeEnvironIsBounded(t *testing.T) {
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), largeEnviron+"="+strconv.Itoa(512<<20))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -80,7 +80,7 @@ func TestEnvironOfAnEnemyIsBounded(t *testing.T) {
 	}
 }
 
-// A variable is found behind one that is longer than what is read at once, and not by the beginning of its name.
+// A variable is found after one that is longer than a read, and not by the start of its name.
 func TestVariableAmongOthers(t *testing.T) {
 	cmd := exec.Command("/bin/cat")
 	cmd.Env = []string{"LONG=" + strings.Repeat("x", 40960) + "MARK=no", "MARKED=no", "MARK=a=b", "LAST=", "END=z"}

@@ -14,19 +14,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// clockTick is the unit of times in /proc: USER_HZ, which is 100 on every Linux we run on.
+// clockTick is the unit of times in /proc: USER_HZ, which is 100 on every supported Linux.
 const clockTick = time.Second / 100
 
-// An Info is what the kernel tells of one process at one moment.
+// An Info is the state of one process at one moment.
 type Info struct {
 	PID, Parent    int
 	Group, Session int
 	State          byte          // a letter of proc_pid_stat(5)
-	CPU            time.Duration // its own and that of the children it waited for
+	CPU            time.Duration // its own and that of the children that it waited for
 	StartTime      StartTicks
 }
 
-// ReadInfo looks at one process; false: it is gone.
+// ReadInfo reads one process. It returns false if the process is gone.
 func ReadInfo(pid int) (Info, bool) {
 	fields := readStatFields(pid)
 	if len(fields) < 20 {
@@ -45,26 +45,26 @@ func ReadInfo(pid int) (Info, bool) {
 // A Tree is all processes at one moment, by parent.
 type Tree map[int][]Info
 
-// ReadAll looks at all processes.
-func ReadAll() (looks []Info) {
+// ReadAll reads all processes.
+func ReadAll() (all []Info) {
 	for _, pid := range allPIDs() {
-		if look, there := ReadInfo(pid); there {
-			looks = append(looks, look)
+		if info, ok := ReadInfo(pid); ok {
+			all = append(all, info)
 		}
 	}
-	return looks
+	return all
 }
 
-// ReadTree looks at all processes.
+// ReadTree reads all processes into a Tree.
 func ReadTree() Tree {
 	tree := make(Tree)
-	for _, look := range ReadAll() {
-		tree[look.Parent] = append(tree[look.Parent], look)
+	for _, p := range ReadAll() {
+		tree[p.Parent] = append(tree[p.Parent], p)
 	}
 	return tree
 }
 
-// CPU is what the processes below pid have consumed.
+// CPU returns the CPU time of the descendants of pid.
 func (t Tree) CPU(pid int) (sum time.Duration) {
 	for _, child := range t[pid] {
 		sum += child.CPU + t.CPU(child.PID)
@@ -72,8 +72,7 @@ func (t Tree) CPU(pid int) (sum time.Duration) {
 	return sum
 }
 
-// ActiveChild is the process that does the work of pid: of a shell that waits for its only
-// child, that child.
+// ActiveChild returns the process that does the work of pid: for a shell that waits for its only child, that child.
 func (t Tree) ActiveChild(pid int) int {
 	for WaitChannel(pid) == "do_wait" && len(t[pid]) == 1 {
 		pid = t[pid][0].PID
@@ -81,19 +80,19 @@ func (t Tree) ActiveChild(pid int) int {
 	return pid
 }
 
-// WaitChannel is where in the kernel a process sleeps; empty: it does not, or the kernel does
-// not tell.
+// WaitChannel returns the kernel function in which a process sleeps. It is empty if the process runs, or the kernel
+// does not show it.
 func WaitChannel(pid int) string {
 	text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/wchan")
 	if string(text) == "0" {
 		return ""
 	}
-	name, _, _ := strings.Cut(string(text), ".") // what follows is the compiler's
+	name, _, _ := strings.Cut(string(text), ".") // the compiler adds a suffix after the dot
 	return name
 }
 
-// CatchesOrIgnores reports whether a process has a handler for a signal, or ignores it. If the process cannot be
-// looked at, it does not.
+// CatchesOrIgnores reports whether a process has a handler for a signal or ignores it. It is false if the process
+// cannot be read.
 func CatchesOrIgnores(pid int, signal unix.Signal) bool {
 	caught, ignored := signalMask(pid, "SigCgt"), signalMask(pid, "SigIgn")
 	return (caught|ignored)&(1<<(signal-1)) != 0
@@ -110,20 +109,20 @@ func signalMask(pid int, name string) uint64 {
 	return mask
 }
 
-// PeakMemory is the largest resident set that a process has had, in bytes; 0: it is gone, or
-// the kernel does not tell.
+// PeakMemory returns the largest resident set of a process so far, in bytes. It is 0 if the process is gone or the
+// kernel does not show it.
 func PeakMemory(pid int) int64 {
 	number, _, _ := bytes.Cut(statusField(pid, "VmHWM"), []byte(" "))
 	kib, _ := strconv.ParseInt(string(number), 10, 53)
 	return kib << 10
 }
 
-// statusField returns the value of a line of /proc/PID/status; nil: there is no such line, or no such process.
+// statusField returns the value of a line of /proc/PID/status. It is nil if there is no such line or process.
 func statusField(pid int, name string) []byte {
-	var room [4 << 10]byte // enough for all of it, unless the process is in hundreds of groups
+	var buf [4 << 10]byte // enough for all of it, unless the process is in hundreds of groups
 	file := "/proc/" + strconv.Itoa(pid) + "/status"
-	text, _ := readSmall(file, room[:])
-	if len(text) == len(room) {
+	text, _ := readSmall(file, buf[:])
+	if len(text) == len(buf) {
 		text, _ = os.ReadFile(file)
 	}
 	_, rest, _ := bytes.Cut(text, []byte("\n"+name+":"))
@@ -131,12 +130,10 @@ func statusField(pid int, name string) []byte {
 	return bytes.TrimSpace(line)
 }
 
-// AwaitChildEnd waits until a child has ended, and returns its number without reaping it, so
-// that /proc still tells of it. A child that another thread traces for the moment of its exec is
-// shown to every thread that waits, whatever it waits for; that is none of an end.
+// AwaitChildEnd waits until a child has ended, and returns its PID without reaping it, so that /proc still shows it.
+// Stops of a traced child are skipped: the kernel shows them to every waiting thread.
 func AwaitChildEnd() (pid int, err error) {
-	// si_pid stands behind three ints and, where pointers have eight bytes, padding
-	// (siginfo_t, include/uapi/asm-generic/siginfo.h).
+	// si_pid follows three ints and, with 8-byte pointers, padding (siginfo_t, include/uapi/asm-generic/siginfo.h).
 	const offset = 12 + 4*(unsafe.Sizeof(uintptr(0))/8)
 	const trapped = 4 // CLD_TRAPPED, in si_code of sigaction(2)
 	var info unix.Siginfo
@@ -147,13 +144,12 @@ func AwaitChildEnd() (pid int, err error) {
 		if info.Code != trapped {
 			break
 		}
-		time.Sleep(time.Millisecond) // its tracer lets it go in some 20 µs
+		time.Sleep(time.Millisecond) // its tracer continues it after some 20 µs
 	}
 	return int(*(*int32)(unsafe.Add(unsafe.Pointer(&info), offset))), nil
 }
 
-// Children lists the children of this process; none if the kernel does not tell
-// (CONFIG_PROC_CHILDREN).
+// Children lists the children of this process. It is empty if the kernel does not show them (CONFIG_PROC_CHILDREN).
 func Children() (pids []int) {
 	files, _ := filepath.Glob("/proc/self/task/*/children")
 	for _, file := range files {
@@ -163,16 +159,16 @@ func Children() (pids []int) {
 	return pids
 }
 
-// Orphans lists what our descendants have left to us: the children of our first thread, to which the kernel gives them
-// (find_new_reaper in kernel/exit.c, Linux 3.19), with those that this thread has started. It takes a tenth of the
-// time of Children. None if the kernel does not tell (CONFIG_PROC_CHILDREN).
+// Orphans lists the orphans that this process has inherited: the children of its first thread, to which the kernel
+// gives them (find_new_reaper in kernel/exit.c, Linux 3.19). Children that this thread has started are included. It
+// takes a tenth of the time of Children. It is empty if the kernel does not show them (CONFIG_PROC_CHILDREN).
 func Orphans() []int {
-	var room [1 << 10]byte
-	text, _ := readSmall("/proc/self/task/"+strconv.Itoa(os.Getpid())+"/children", room[:])
+	var buf [1 << 10]byte
+	text, _ := readSmall("/proc/self/task/"+strconv.Itoa(os.Getpid())+"/children", buf[:])
 	return parsePIDs(text)
 }
 
-// parsePIDs reads the words of a file of /proc that are numbers.
+// parsePIDs returns the numbers in a file of /proc.
 func parsePIDs(text []byte) (list []int) {
 	for word := range bytes.FieldsSeq(text) {
 		if number, err := strconv.Atoi(string(word)); err == nil {
@@ -182,8 +178,8 @@ func parsePIDs(text []byte) (list []int) {
 	return list
 }
 
-// EnvironVariable is the value that a variable had when the program of a process began; empty
-// if it was not set or cannot be seen.
+// EnvironVariable returns the value of a variable with which the program of a process started. It is empty if it was
+// not set or cannot be read.
 func EnvironVariable(pid int, name string) string {
 	value, _ := readEnvironVariable(pid, name)
 	return value

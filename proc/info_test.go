@@ -17,9 +17,8 @@ import (
 	"remshell/proc"
 )
 
-// What a process below another one does is found: who works, where it sleeps, and whose
-// it was once it has ended.
-func TestLookAtAShellAndItsChild(t *testing.T) {
+// Info of a shell and its child: which one works, where it sleeps, and its process group once it has ended.
+func TestInfoOfAShellAndItsChild(t *testing.T) {
 	cmd := exec.Command("sh", "-c", "WHOSE=ours sleep 1000; true")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
@@ -63,13 +62,13 @@ func TestLookAtAShellAndItsChild(t *testing.T) {
 	}
 }
 
-// The groups of a process stand before its memory and its signals, and may be tens of thousands.
+// In status, a process's groups come before its memory and its signals, and may be tens of thousands.
 func TestStatusOfOneInManyGroups(t *testing.T) {
 	groups := make([]uint32, 2000)
 	for i := range groups {
 		groups[i] = 4_000_000_000 + uint32(i)
 	}
-	cmd := exec.Command("sh", "-c", "trap '' USR1; echo; exec sleep 1000") // exec keeps what is ignored
+	cmd := exec.Command("sh", "-c", "trap '' USR1; echo; exec sleep 1000") // exec keeps ignored signals
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(os.Getuid()), Gid: uint32(os.Getgid()), Groups: groups}}
 	ready, err := cmd.StdoutPipe()
 	if err != nil {

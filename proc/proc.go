@@ -1,15 +1,15 @@
 //go:build linux
 
 /*
-Package proc knows the tree of processes below us, and ends it.
+Package proc reads the tree of processes below this one, and ends it.
 
-	us (child subreaper) --- rank --- child --- grandchild
+	this process (child subreaper) --- rank --- child --- grandchild
 	   |
 	   '------ orphan: its parent died, the kernel gave it to us
 
-A subreaper inherits every orphan among its descendants, also those that called
-setsid, so whatever our children left behind can be found below us and ended.
-The tree is read from /proc. The package knows nothing of ranks.
+A subreaper inherits every orphan among its descendants, also those that called setsid. So all processes that our
+children have left can be found below this process and ended. The tree is read from /proc. The package knows nothing
+of ranks.
 */
 package proc
 
@@ -25,13 +25,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// BecomeSubreaper makes this process the one that inherits its descendants' orphans.
+// BecomeSubreaper makes this process inherit the orphans among its descendants.
 func BecomeSubreaper() error {
 	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 }
 
-// A Process is a descendant. A zombie holds nothing but its number, unless it is
-// the first thread of a program whose other threads live on.
+// A Process is a descendant. A zombie holds nothing but its PID, unless it is the first thread of a program whose
+// other threads still run.
 type Process struct {
 	PID    int
 	Zombie bool
@@ -53,8 +53,7 @@ func Descendants(pid int) []Process {
 	return below
 }
 
-// SignalDescendants sends sig to every descendant of this process and returns how many
-// living ones it reached.
+// SignalDescendants sends sig to every descendant of this process. It returns how many running ones it reached.
 func SignalDescendants(sig unix.Signal) int {
 	reached := 0
 	for _, p := range Descendants(os.Getpid()) {
@@ -65,20 +64,19 @@ func SignalDescendants(sig unix.Signal) int {
 	return reached
 }
 
-// EndDescendants ends every descendant of this process: SIGTERM, then after grace SIGKILL
-// until none is left. It reaps them too, so nobody else may be waiting for a child.
-// It returns how many it found alive, and gives up on processes that cannot die
-// (in uninterruptible sleep) after patience.
-func EndDescendants(grace, patience time.Duration) int {
+// EndDescendants ends every descendant of this process: SIGTERM, then after grace SIGKILL until none is left. It reaps
+// them too, so no other goroutine may wait for children. It returns how many ran. After timeout it gives up on
+// processes that cannot die (in uninterruptible sleep).
+func EndDescendants(grace, timeout time.Duration) int {
 	if reapUntil(time.Time{}) {
-		return 0 // as nearly always; to look through /proc costs milliseconds
+		return 0 // the usual case; reading /proc takes milliseconds
 	}
 	found := SignalDescendants(unix.SIGTERM)
-	SignalDescendants(unix.SIGCONT) // a stopped process takes no SIGTERM
+	SignalDescendants(unix.SIGCONT) // a stopped process does not handle SIGTERM
 	if reapUntil(time.Now().Add(grace)) {
 		return found
 	}
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(timeout); time.Now().Before(deadline); {
 		SignalDescendants(unix.SIGKILL)
 		if reapUntil(time.Now().Add(20 * time.Millisecond)) {
 			break
@@ -87,7 +85,7 @@ func EndDescendants(grace, patience time.Duration) int {
 	return found
 }
 
-// reapUntil waits for children until none is left, which it reports, or the deadline.
+// reapUntil reaps children until none is left or the deadline has passed. It returns true if none is left.
 func reapUntil(deadline time.Time) bool {
 	pause := time.Millisecond
 	for {
@@ -105,20 +103,20 @@ func reapUntil(deadline time.Time) bool {
 	}
 }
 
-// IsExiting reports whether a process has begun to end, or is gone: no signal changes
-// how it ends any more. Its files close, and are seen to, some time before it can be reaped.
+// IsExiting reports whether a process is exiting or gone: no signal changes how it ends any more. Its files are closed
+// some time before it can be reaped.
 func IsExiting(pid int) bool {
 	const pfExiting, pfDumpcore, pfSignaled = 0x4, 0x200, 0x400 // linux/sched.h
 	fields := readStatFields(pid)
 	if len(fields) < 7 {
-		return true // it was reaped, whether or not that was told already
+		return true // reaped already
 	}
 	flags, _ := strconv.ParseUint(string(fields[6]), 10, 64)
 	return fields[0][0] == 'Z' || flags&(pfExiting|pfDumpcore|pfSignaled) != 0
 }
 
-// WithVariable lists the processes that have an assignment, "NAME=value", in the environment
-// they were started with, this one left out. It cannot see into those of other users.
+// WithVariable lists the processes that were started with an assignment, "NAME=value", in their environment, except
+// this one. It cannot read the environment of other users' processes.
 func WithVariable(assignment string) []int {
 	var marked []int
 	for _, pid := range allPIDs() {
@@ -135,14 +133,14 @@ func hasVariable(pid int, assignment string) bool {
 	return set && value == want
 }
 
-// The kernel lets a program begin with 6 MiB of arguments and environment (MAX_ARG_STRLEN and _STK_LIM in fs/exec.c). But a
-// process may say later that its environment is larger (PR_SET_MM_MAP in prctl(2)): as large as its memory.
+// The kernel lets a program start with 6 MiB of arguments and environment (MAX_ARG_STRLEN and _STK_LIM in fs/exec.c).
+// But a process may later declare a larger environment (PR_SET_MM_MAP in prctl(2)): as large as its memory.
 const (
 	maxEnviron  = 6 << 20
-	maxVariable = 4 << 10 // bytes of one that we look for
+	maxVariable = 4 << 10 // bytes of the variable that is searched for
 )
 
-// readEnvironVariable returns the value of a variable in the environment of a process, in bounded memory.
+// readEnvironVariable returns the value of a variable in the environment of a process. It uses bounded memory.
 func readEnvironVariable(pid int, name string) (value string, set bool) {
 	f, err := os.Open("/proc/" + strconv.Itoa(pid) + "/environ")
 	if err != nil {
@@ -164,10 +162,10 @@ func readEnvironVariable(pid int, name string) (value string, set bool) {
 	return "", false
 }
 
-// IsOwnedBy reports whether a process is a user's, by its real user ID.
+// IsOwnedBy reports whether a process belongs to a user, by its real user ID.
 func IsOwnedBy(pid, uid int) bool {
-	var room [1 << 10]byte
-	text, _ := readSmall("/proc/"+strconv.Itoa(pid)+"/status", room[:])
+	var buf [1 << 10]byte
+	text, _ := readSmall("/proc/"+strconv.Itoa(pid)+"/status", buf[:])
 	_, rest, _ := bytes.Cut(text, []byte("\nUid:"))
 	fields := bytes.Fields(rest[:min(len(rest), 64)])
 	if len(fields) == 0 {
@@ -177,7 +175,7 @@ func IsOwnedBy(pid, uid int) bool {
 	return err == nil && owner == uid
 }
 
-// allPIDs lists the numbers of all processes that /proc shows.
+// allPIDs lists all PIDs in /proc.
 func allPIDs() []int {
 	dir, err := os.Open("/proc")
 	if err != nil {
@@ -194,22 +192,21 @@ func allPIDs() []int {
 	return pids
 }
 
-// readSmall reads a file of /proc into room, as far as it fits. os.ReadFile makes ten system calls for such a
-// file, since it can be polled and so is registered for that; here it is four, and every rank that ends is
-// looked at.
-func readSmall(name string, room []byte) ([]byte, error) {
+// readSmall reads a file of /proc into buf, as far as it fits. os.ReadFile makes ten system calls for such a file,
+// since it registers the file for polling. readSmall makes four; it runs for every rank that ends.
+func readSmall(name string, buf []byte) ([]byte, error) {
 	fd, err := retryEINTR(func() (int, error) { return unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
 	if err != nil {
 		return nil, err
 	}
 	defer unix.Close(fd)
 	for size := 0; ; {
-		n, err := retryEINTR(func() (int, error) { return unix.Read(fd, room[size:]) })
+		n, err := retryEINTR(func() (int, error) { return unix.Read(fd, buf[size:]) })
 		if err != nil {
 			return nil, err
 		}
-		if size += n; n == 0 || size == len(room) {
-			return room[:size], nil
+		if size += n; n == 0 || size == len(buf) {
+			return buf[:size], nil
 		}
 	}
 }
@@ -223,22 +220,21 @@ func retryEINTR(call func() (int, error)) (int, error) {
 	}
 }
 
-// readStatFields reads the fields of a process from its state on; none when it is gone. The
-// name, in parentheses, may hold anything, so what counts is read behind the last
-// parenthesis (proc_pid_stat(5)).
+// readStatFields returns the fields of a process from its state on, or none if it is gone. The name in parentheses may
+// contain anything, so fields are read after the last parenthesis (proc_pid_stat(5)).
 func readStatFields(pid int) [][]byte {
-	var room [1 << 10]byte // numbers, and a name of at most 64 bytes
-	text, err := readSmall("/proc/"+strconv.Itoa(pid)+"/stat", room[:])
+	var buf [1 << 10]byte // numbers, and a name of at most 64 bytes
+	text, err := readSmall("/proc/"+strconv.Itoa(pid)+"/stat", buf[:])
 	if err != nil {
 		return nil
 	}
 	return bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
 }
 
-// A StartTicks is when a process began, in clock ticks since the boot.
+// A StartTicks is the start time of a process, in clock ticks since the boot.
 type StartTicks uint64
 
-// Time is when that was by the clock as it is set now, to a hundredth of a second; zero: unknown.
+// Time converts it by the present clock, to a hundredth of a second. It is zero if unknown.
 func (b StartTicks) Time() time.Time {
 	var now, up unix.Timespec
 	if b == 0 || unix.ClockGettime(unix.CLOCK_REALTIME, &now) != nil || unix.ClockGettime(unix.CLOCK_BOOTTIME, &up) != nil {
@@ -247,16 +243,16 @@ func (b StartTicks) Time() time.Time {
 	return time.Unix(now.Unix()).Add(time.Duration(b)*clockTick - time.Duration(up.Nano()))
 }
 
-// CurrentTicks is the birth of a process that begins now.
+// CurrentTicks returns the StartTicks of a process that starts now.
 func CurrentTicks() StartTicks {
 	var up unix.Timespec
 	unix.ClockGettime(unix.CLOCK_BOOTTIME, &up)
 	return StartTicks(time.Duration(up.Nano()) / clockTick)
 }
 
-// ParentStateStart reads a process's parent, state and birth. The state is 0 when the process is
-// gone (proc_pid_stat(5), fields 3, 4 and 22).
-func ParentStateStart(pid int) (parent int, state byte, born StartTicks) {
+// ParentStateStart returns a process's parent, state and start time. The state is 0 if the process is gone
+// (proc_pid_stat(5), fields 3, 4 and 22).
+func ParentStateStart(pid int) (parent int, state byte, start StartTicks) {
 	fields := readStatFields(pid)
 	if len(fields) < 20 {
 		return 0, 0, 0

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestMain plays the parent of a tree in a process of its own, since End ends
-// every child of the process that calls it.
+// TestMain plays the parent of a tree in a process of its own, since EndDescendants ends every child of the process
+// that calls it.
 func TestMain(m *testing.M) {
 	if script := os.Getenv("PROC_TEST_SCRIPT"); script != "" {
 		parent(script)
@@ -26,8 +26,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// parent starts the script, waits until it printed the pids of its processes,
-// passes them on, ends everything below, and reports how many End found.
+// parent starts the script, waits until it has printed the PIDs of its processes, passes them on, ends all
+// descendants, and prints how many EndDescendants found.
 func parent(script string) {
 	if err := BecomeSubreaper(); err != nil {
 		panic(err)
@@ -77,7 +77,7 @@ func TestEndLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestBelowSeesTheTree(t *testing.T) {
+func TestDescendantsSeesTheTree(t *testing.T) {
 	cmd := exec.Command("/bin/sh", "-c", "sleep 600 & echo $!; wait")
 	out, _ := cmd.StdoutPipe()
 	if err := cmd.Start(); err != nil {

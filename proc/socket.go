@@ -12,17 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrNoSocket says that the kernel knows of no socket that is open there.
+// ErrNoSocket is returned by SocketOwner if no process has such a socket open.
 var ErrNoSocket = errors.New("no process has such a socket open")
 
-// SocketOwner asks the kernel which user has the TCP socket at one end of a connection of this
-// machine, by its own address and that of the other end. It needs no privilege and costs some
-// 20 µs, however many sockets there are (PMIX-18). A socket of which only the kernel knows any
-// more, since its process has closed it, is ErrNoSocket; any other error says that one may not
-// ask here.
+// SocketOwner asks the kernel which user owns the TCP socket at one end of a connection on this machine. socket is its
+// own address, peer that of the other end. The call needs no privilege and takes some 20 µs, however many sockets
+// there are (PMIX-18). If the process has closed the socket, the error is ErrNoSocket. Any other error means that the
+// kernel does not answer such requests here.
 func SocketOwner(socket, peer netip.AddrPort) (uid int, err error) {
 	uid, err = askSocketOwner(socket, peer)
-	if errors.Is(err, ErrNoSocket) { // it may be on its way into the kernel's table
+	if errors.Is(err, ErrNoSocket) { // the kernel may be about to add it to its table
 		time.Sleep(time.Millisecond)
 		uid, err = askSocketOwner(socket, peer)
 	}
@@ -38,8 +37,8 @@ func askSocketOwner(socket, peer netip.AddrPort) (uid int, err error) {
 		return 0, fmt.Errorf("ask the kernel for sockets: %w", err)
 	}
 	defer unix.Close(fd)
-	patience := unix.NsecToTimeval(diagTimeout.Nanoseconds())
-	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &patience); err != nil {
+	timeout := unix.NsecToTimeval(diagTimeout.Nanoseconds())
+	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &timeout); err != nil {
 		return 0, fmt.Errorf("ask the kernel for sockets: %w", err)
 	}
 	kernel := &unix.SockaddrNetlink{Family: unix.AF_NETLINK}
@@ -54,7 +53,7 @@ func askSocketOwner(socket, peer netip.AddrPort) (uid int, err error) {
 	return diagAnswer(answer[:n])
 }
 
-// Layout of sock_diag(7): a header of netlink, and a request or an answer behind it.
+// Layout of sock_diag(7): a netlink header, followed by a request or a reply.
 const (
 	diagKind        = 20 // SOCK_DIAG_BY_FAMILY
 	diagHeader      = 16
@@ -64,7 +63,7 @@ const (
 	diagHalfClosed  = 8 // TCP_CLOSE_WAIT
 )
 
-// diagRequest asks for exactly one socket, in any state.
+// diagRequest returns a request for exactly one socket, in any state.
 func diagRequest(socket, peer netip.AddrPort) []byte {
 	family := byte(unix.AF_INET6)
 	if socket.Addr().Unmap().Is4() {
@@ -74,7 +73,7 @@ func diagRequest(socket, peer netip.AddrPort) []byte {
 	b = binary.NativeEndian.AppendUint32(b, diagRequestSize)
 	b = binary.NativeEndian.AppendUint16(b, diagKind)
 	b = binary.NativeEndian.AppendUint16(b, unix.NLM_F_REQUEST)
-	b = binary.NativeEndian.AppendUint32(b, 1) // number of the question
+	b = binary.NativeEndian.AppendUint32(b, 1) // sequence number
 	b = binary.NativeEndian.AppendUint32(b, 0)
 	b = append(b, family, unix.IPPROTO_TCP, 0, 0, 0xff, 0xff, 0xff, 0xff)
 	b = binary.BigEndian.AppendUint16(b, socket.Port())
@@ -85,14 +84,14 @@ func diagRequest(socket, peer netip.AddrPort) []byte {
 	return append(b, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff) // any cookie
 }
 
-// appendDiagAddr adds an address in 16 bytes, those of IPv4 in front.
+// appendDiagAddr appends an address in 16 bytes; an IPv4 address takes the first four.
 func appendDiagAddr(b []byte, addr netip.Addr) []byte {
-	var room [16]byte
-	copy(room[:], addr.Unmap().AsSlice())
-	return append(b, room[:]...)
+	var buf [16]byte
+	copy(buf[:], addr.Unmap().AsSlice())
+	return append(b, buf[:]...)
 }
 
-// diagAnswer reads the owner from an answer, or the error of netlink(7) that it is.
+// diagAnswer returns the owner in a reply, or the error of netlink(7) that it reports.
 func diagAnswer(b []byte) (uid int, err error) {
 	const kindAt, errnoAt, stateAt, uidAt, inodeAt = 4, 16, 17, 80, 84
 	if len(b) < diagHeader+4 {
@@ -110,7 +109,7 @@ func diagAnswer(b []byte) (uid int, err error) {
 	}
 	open := b[stateAt] == diagEstablished || b[stateAt] == diagHalfClosed
 	if !open || binary.NativeEndian.Uint32(b[inodeAt:]) == 0 {
-		return 0, ErrNoSocket // of one that was closed it shows 0, as for root's
+		return 0, ErrNoSocket // the kernel shows uid 0 for a closed socket, as for root's
 	}
 	return int(binary.NativeEndian.Uint32(b[uidAt:])), nil
 }

@@ -55,8 +55,8 @@ func TestSocketOwner(t *testing.T) {
 	}
 }
 
-// A socket of another user is told as his. Root can give one away: the kernel notes the user of a
-// socket where it notes the owner of its file.
+// The owner of another user's socket is reported. Root can give one away: the kernel takes the owner of the file as
+// the owner of the socket.
 func TestSocketOwnerIsAnother(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can have a socket of another user")
@@ -77,7 +77,7 @@ func TestSocketOwnerIsAnother(t *testing.T) {
 	}
 }
 
-// What the kernel would not say is an error, and never the number 0, which is root.
+// An error of the kernel is returned as an error, and never as uid 0, which is root.
 func TestDiagAnswer(t *testing.T) {
 	good := make([]byte, diagAnswerSize)
 	binary.NativeEndian.PutUint16(good[4:], diagKind)
