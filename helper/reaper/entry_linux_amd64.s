@@ -1,7 +1,7 @@
 #include "go_asm.h"
 #include "textflag.h"
 
-// The drawing of package keeper, from its top to its bottom; entry_linux_arm64.s is the same.
+// The diagram of package reaper, from top to bottom; entry_linux_arm64.s does the same.
 
 // A system call of linux/amd64 has its number in AX and its arguments in DI, SI, DX, R10, R8 and R9. It leaves its result
 // in AX, or an error as a number below 0, and changes nothing else but CX and R11.
@@ -67,15 +67,15 @@ arguments:
 	CMPQ 0(BX), AX
 	JNE  runtime
 	CMPB 8(BX), $0
-	JEQ  keeper
+	JEQ  reaper
 	CMPL 8(BX), $0x6175672d  // "-gua"
 	JNE  runtime
 	CMPL 11(BX), $0x00647261 // "ard", and its end
 	JNE  runtime
-	XORL R13, R13 // it has no helper
+	XORL R13, R13 // a guard has no helper
 	JMP  ignore
 
-keeper:
+reaper:
 	MOVL  $36, DI // PR_SET_CHILD_SUBREAPER
 	MOVL  $1, SI
 	XORL  DX, DX
@@ -87,7 +87,7 @@ keeper:
 	SIGACTION(1, ·ignored)   // SIGHUP
 	SIGACTION(2, ·ignored)   // SIGINT
 	SIGACTION(15, ·ignored)  // SIGTERM
-	SIGACTION(17, ·standard) // SIGCHLD: who ignores it waits for nobody
+	SIGACTION(17, ·standard) // SIGCHLD: wait4 fails if it is ignored
 
 	MOVL  $0, DI // SIG_BLOCK
 	LEAQ  ·all(SB), SI
@@ -95,7 +95,7 @@ keeper:
 	MOVL  $8, R10
 	CALL(SYS_rt_sigprocmask)
 
-	XORL  DI, DI // a page that both share; without it the keeper knows less
+	XORL  DI, DI // a page that both share; without it the reaper does not know the counts
 	MOVL  $4096, SI
 	MOVL  $3, DX     // PROT_READ|PROT_WRITE
 	MOVL  $0x21, R10 // MAP_SHARED|MAP_ANONYMOUS
@@ -122,18 +122,18 @@ fork:
 	MOVL $2, ·part(SB)
 	MOVL $0x7065656b, 2(BX) // "keep"
 	CLOSE(0)
-	CLOSE(1) // it may have to say on 2 why the helper was killed
+	CLOSE(1) // 2 stays open, to print why the helper was killed
 
 ignore:
 	MOVL $64, R14
-each: // what is pending, too: Go lets signals in before it handles them
+each: // drops pending signals, too: Go lets signals in before it handles them
 	CMPL R14, $17
 	JEQ  next
 	MOVL R14, DI
 	LEAQ ·ignored(SB), SI
 	XORL DX, DX
 	MOVL $8, R10
-	CALL(SYS_rt_sigaction) // not for SIGKILL and SIGSTOP
+	CALL(SYS_rt_sigaction) // fails for SIGKILL and SIGSTOP
 next:
 	SUBL $1, R14
 	JNE  each
@@ -179,7 +179,7 @@ failed:
 	MOVL AX, ·errno(SB)
 	JMP  runtime
 
-helper: // or who could not fork
+helper: // or the fork failed
 	MOVL  $2, DI // SIG_SETMASK
 	LEAQ  ·mask(SB), SI
 	XORL  DX, DX
@@ -195,17 +195,17 @@ helper: // or who could not fork
 	CALL(SYS_getppid)
 	CMPQ AX, R12
 	JEQ  runtime
-	MOVL $143, DI // the keeper was killed before we had said that
+	MOVL $143, DI // the reaper was killed before PR_SET_PDEATHSIG
 	CALL(SYS_exit_group)
 
-runtime: // which opens /dev/null where a descriptor of 0 to 2 is closed
+runtime: // it opens /dev/null for closed descriptors 0 to 2
 	MOVL $1, DI
 	MOVL $1, SI // F_GETFD
 	CALL(SYS_fcntl)
 	MOVL AX, ·stdout(SB)
 	JMP  _rt0_amd64_linux(SB)
 
-// A struct kernel_sigaction begins with the handler: SIG_IGN, SIG_DFL.
+// A struct kernel_sigaction starts with the handler: SIG_IGN, SIG_DFL.
 DATA ·ignored+0(SB)/8, $1
 GLOBL ·ignored(SB), RODATA|NOPTR, $32
 DATA ·standard+0(SB)/8, $0

@@ -1,7 +1,7 @@
 #include "go_asm.h"
 #include "textflag.h"
 
-// The drawing of package keeper, from its top to its bottom; entry_linux_amd64.s is the same.
+// The diagram of package reaper, from top to bottom; entry_linux_amd64.s does the same.
 
 // A system call of linux/arm64 has its number in R8 and its arguments in R0 to R5. It leaves its result in R0, or an
 // error as a number below 0, and changes nothing else.
@@ -71,7 +71,7 @@ arguments:
 	CMP  R10, R9
 	BNE  runtime
 	MOVBU 8(R19), R9
-	CBZ  R9, keeper
+	CBZ  R9, reaper
 	MOVWU 8(R19), R9
 	MOVD $0x6175672d, R10 // "-gua"
 	CMP  R10, R9
@@ -80,10 +80,10 @@ arguments:
 	MOVD $0x00647261, R10 // "ard", and its end
 	CMP  R10, R9
 	BNE  runtime
-	MOVD ZR, R21 // it has no helper
+	MOVD ZR, R21 // a guard has no helper
 	B    ignore
 
-keeper:
+reaper:
 	MOVD $36, R0 // PR_SET_CHILD_SUBREAPER
 	MOVD $1, R1
 	MOVD ZR, R2
@@ -94,7 +94,7 @@ keeper:
 	SIGACTION(1, ·ignored)   // SIGHUP
 	SIGACTION(2, ·ignored)   // SIGINT
 	SIGACTION(15, ·ignored)  // SIGTERM
-	SIGACTION(17, ·standard) // SIGCHLD: who ignores it waits for nobody
+	SIGACTION(17, ·standard) // SIGCHLD: wait4 fails if it is ignored
 
 	MOVD ZR, R0 // SIG_BLOCK
 	MOVD $·all(SB), R1
@@ -102,7 +102,7 @@ keeper:
 	MOVD $8, R3
 	CALL(SYS_rt_sigprocmask)
 
-	MOVD ZR, R0 // a page that both share; without it the keeper knows less
+	MOVD ZR, R0 // a page that both share; without it the reaper does not know the counts
 	MOVD $4096, R1
 	MOVD $3, R2    // PROT_READ|PROT_WRITE
 	MOVD $0x21, R3 // MAP_SHARED|MAP_ANONYMOUS
@@ -131,18 +131,18 @@ fork:
 	MOVW $0x7065656b, R9 // "keep"
 	MOVW R9, 2(R19)
 	CLOSE(0)
-	CLOSE(1) // it may have to say on 2 why the helper was killed
+	CLOSE(1) // 2 stays open, to print why the helper was killed
 
 ignore:
 	MOVD $64, R22
-each: // what is pending, too: Go lets signals in before it handles them
+each: // drops pending signals, too: Go lets signals in before it handles them
 	CMP  $17, R22
 	BEQ  next
 	MOVD R22, R0
 	MOVD $·ignored(SB), R1
 	MOVD ZR, R2
 	MOVD $8, R3
-	CALL(SYS_rt_sigaction) // not for SIGKILL and SIGSTOP
+	CALL(SYS_rt_sigaction) // fails for SIGKILL and SIGSTOP
 next:
 	SUB  $1, R22
 	CBNZ R22, each
@@ -187,7 +187,7 @@ failed:
 	MOVW R0, ·errno(SB)
 	B    runtime
 
-helper: // or who could not fork
+helper: // or the fork failed
 	MOVD $2, R0 // SIG_SETMASK
 	MOVD $·mask(SB), R1
 	MOVD ZR, R2
@@ -203,17 +203,17 @@ helper: // or who could not fork
 	CALL(SYS_getppid)
 	CMP  R20, R0
 	BEQ  runtime
-	MOVD $143, R0 // the keeper was killed before we had said that
+	MOVD $143, R0 // the reaper was killed before PR_SET_PDEATHSIG
 	CALL(SYS_exit_group)
 
-runtime: // which opens /dev/null where a descriptor of 0 to 2 is closed
+runtime: // it opens /dev/null for closed descriptors 0 to 2
 	MOVD $1, R0
 	MOVD $1, R1 // F_GETFD
 	CALL(SYS_fcntl)
 	MOVW R0, ·stdout(SB)
 	B    _rt0_arm64_linux(SB)
 
-// A struct kernel_sigaction begins with the handler: SIG_IGN, SIG_DFL.
+// A struct kernel_sigaction starts with the handler: SIG_IGN, SIG_DFL.
 DATA ·ignored+0(SB)/8, $1
 GLOBL ·ignored(SB), RODATA|NOPTR, $32
 DATA ·standard+0(SB)/8, $0

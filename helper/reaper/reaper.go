@@ -1,9 +1,9 @@
 //go:build linux
 
 /*
-Package keeper is what of a helper's keeper, and of the guard of a helper inside mpiexec, is no Go: an entry of the program,
-before Go's runtime begins, where the helper is forked off and waited for, or the end of mpiexec is. Why there is a
-keeper: adr 3; a guard: adr 7; why they wait there: adr 14.
+Package reaper has the parts of a helper's reaper, and of the guard of a helper inside mpiexec, that are not in Go: an
+entry of the program that runs before Go's runtime starts. The entry forks the helper and waits for it, or waits for
+the end of mpiexec. Why there is a reaper: adr 3; a guard: adr 7; why they wait there: adr 14.
 
 	the kernel
 	    |
@@ -17,13 +17,13 @@ keeper: adr 3; a guard: adr 7; why they wait there: adr 14.
 	    |                                                         |                   |
 	  fork -------------------------------.                       |                   |
 	    |                                 |                       |                   |
-	  the keeper, part 2:                 the helper, part 1:     |                   |
-	  is "--keeper" for ps                blocks what was         |                   |
-	  lets go of descriptors 0, 1         blocked before;         |                   |
+	  the reaper, part 2:                 the helper, part 1:     |                   |
+	  is "--keeper" in ps                 blocks the signals      |                   |
+	  closes descriptors 0, 1             blocked before;         |                   |
 	    |                                 SIGTERM when the        |                   |
-	    |                                 keeper ends; has        |                   |
-	    |                                 it ended? then so       |                   |
-	    |                                 do we                   |                   |
+	    |                                 reaper ends; if it      |                   |
+	    |                                 has ended already,      |                   |
+	    |                                 exits                   |                   |
 	    |                                 |                       |                   |
 	  ignores every signal but SIGCHLD <--)-----------------------'                   |
 	    |                    |            |                                           |
@@ -36,19 +36,21 @@ keeper: adr 3; a guard: adr 7; why they wait there: adr 14.
 	    |        |           |            |                                           |
 	 exit 0      '--> Go's runtime <------'<------------------ part 0 ----------------'
 	                  |
-	                  main: looks at its arguments, and at Part
+	                  main: looks at its arguments, and at CurrentRole
 
-The entry decides nothing else, and holds no state but its words: what a killed helper has left is ended by
-Go, in the same process, so that nothing has to be found and executed for it. One more word says of every process whether
-its standard output was closed, which Go's runtime hides by opening /dev/null. When a call fails before there is a
-helper, part is 0, and Go does all of it and says what failed; so it is with a guard that cannot wait.
+The entry decides nothing else, and its only state is the variables below. Processes that a killed helper has left
+are ended by Go code in the same process, so that no file has to be found and executed for it. One more variable
+says of every process whether its standard output was closed, which Go's runtime hides by opening /dev/null. If a
+call fails before there is a helper, part is 0: Go code does all the work and reports the failure. The same holds for
+a guard that cannot wait.
 
-Signals are blocked, so that none ends a keeper that is not one yet, and then ignored, which drops what is pending: Go's runtime
-lets some of them in, SIGQUIT for one, before it handles any. What it handles then itself is ignored again by helper.Outlive
-and helper.Guard.
+Signals are blocked, so that none ends a process that is about to be a reaper. Then they are ignored, which drops
+pending ones: Go's runtime lets some of them in, such as SIGQUIT, before it handles any. Those that it handles itself
+are ignored again by helper.RunReaper and helper.RunGuard.
 
-The linker has to be told (-E, tools/ldflags.sh). A program that was linked without, or for a kind of CPU that has no entry
-here, is in part 0; a keeper in Go starts the helper (helper.Keep), and a guard waits in Go.
+The linker has to be told of the entry (-E, tools/ldflags.sh). In a program that was linked without it, or for an
+architecture without an entry, part is 0. Then a reaper in Go starts the helper (helper.RunReaper), and a guard waits
+in Go.
 */
 package reaper
 
@@ -56,28 +58,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What entry says, before there is a runtime; nobody else writes it.
+// Variables that only entry writes, before Go's runtime starts.
 var (
 	part   int32 // a Role
 	status uint32
 	errno  int32
 	pipe   [2]int32 // struct pollfd of poll(2): descriptor 0, of which only the end counts
-	mask   uint64   // the signals that were blocked before; entry reads it, too
-	stdout int32    // flags of descriptor 1, or the error of asking for them as a number below 0
-	shared *Counts  // in memory that helper and keeper share; nil: there is none
+	mask   uint64   // the signals that were blocked at the start; entry reads it, too
+	stdout int32    // flags of descriptor 1, or the negative errno of reading them
+	shared *Counts  // in memory that helper and reaper share; nil: none
 )
 
-// StdoutClosed reports whether this process was started without a standard output. It is false if the program has no entry of ours.
+// StdoutClosed reports whether this process was started without a standard output. It is false without the entry.
 func StdoutClosed() bool { return stdout == -int32(unix.EBADF) }
 
-// Counts is what a helper leaves to its keeper: how many processes the kernel had killed because memory was short (proc.Denials)
-// when it began. A keeper cannot count before Go's runtime.
+// Counts are the kernel's kills for lack of memory (proc.Denials) before a helper began. The helper leaves them to its
+// reaper, which cannot count before Go's runtime starts.
 type Counts struct {
 	Group, Machine int64
-	valid          int64 // 1 if so
+	valid          int64 // 1 if the counts are set
 }
 
-// NoteCounts leaves counts to the keeper of this process, if it has one.
+// NoteCounts leaves counts to the reaper of this process, if it has one.
 func NoteCounts(c Counts) {
 	if shared != nil {
 		c.valid = 1
@@ -85,7 +87,7 @@ func NoteCounts(c Counts) {
 	}
 }
 
-// NotedCounts returns what the helper of this keeper has left; false: nothing.
+// NotedCounts returns the counts that the helper has left to this reaper. It returns false if there are none.
 func NotedCounts() (Counts, bool) {
 	if shared == nil {
 		return Counts{}, false
@@ -93,20 +95,20 @@ func NotedCounts() (Counts, bool) {
 	return *shared, shared.valid == 1
 }
 
-// A Role is what this process is to the entry.
+// A Role is what the entry has made of this process.
 type Role int32
 
 // The roles of a process.
 const (
-	RoleNone   Role = iota // whatever its arguments say; nothing was forked
-	RoleHelper             // a helper, whose parent is its keeper
-	RoleReaper             // a keeper whose helper has ended, and perhaps left something
+	RoleNone   Role = iota // the entry has forked nothing, whatever the arguments say
+	RoleHelper             // a helper whose parent is its reaper
+	RoleReaper             // a reaper whose helper has ended, and may have left processes
 )
 
-// CurrentRole tells the role of this process.
+// CurrentRole returns the role of this process.
 func CurrentRole() Role { return Role(part) }
 
-// HelperStatus tells a Keeper how its helper has ended. The error is that of the call that waited for it.
+// HelperStatus returns how the helper of a RoleReaper has ended. The error is that of the call that waited for it.
 func HelperStatus() (unix.WaitStatus, error) {
 	if errno != 0 {
 		return 0, unix.Errno(errno)

@@ -24,22 +24,22 @@ import (
 	"remshell/test/cgrouptest"
 )
 
-// testTimeout is for a machine on which nothing else gets done.
+// testTimeout is for a very busy machine.
 const testTimeout = 5 * time.Minute
 
-// Each test is for a keeper that waits before Go's runtime, and for one in Go.
+// each runs a test for a reaper that waits before Go's runtime starts, and for one in Go.
 func each(t *testing.T, test func(t *testing.T, program string)) {
 	for name, program := range programs(t) {
 		t.Run(name, func(t *testing.T) { test(t, program) })
 	}
 }
 
-// dir is where the programs lie that all tests start.
+// dir holds the programs that all tests start.
 var dir string
 
 func TestMain(m *testing.M) {
 	var err error
-	if dir, err = os.MkdirTemp("", "keeper"); err != nil {
+	if dir, err = os.MkdirTemp("", "reaper"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// programs are testdata/kept, linked as make links mpiexec, and without.
+// programs builds testdata/reaped, linked with the entry, as make links mpiexec, and without.
 func programs(t *testing.T) map[string]string {
 	t.Helper()
 	list := map[string]string{"plain": ""}
@@ -77,23 +77,23 @@ func linkerFlags(t *testing.T, arch string) string {
 
 func build(t *testing.T, output, flags string, environ ...string) {
 	t.Helper()
-	cmd := exec.Command("go", "build", "-ldflags", flags, "-o", output, "./testdata/kept")
+	cmd := exec.Command("go", "build", "-ldflags", flags, "-o", output, "./testdata/reaped")
 	cmd.Env = append(append(os.Environ(), "CGO_ENABLED=0"), environ...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 }
 
-// A testProcess is a helper that runs below its keeper.
+// A testProcess is a reaper with its helper.
 type testProcess struct {
 	*exec.Cmd
 	in             io.WriteCloser
 	out            *bufio.Reader
-	helper, orphan proc.Info // orphan is void if there is none
-	blocked        string    // signals, as the helper found them
+	helper, orphan proc.Info // orphan is zero if there is none
+	blocked        string    // signals that the helper found blocked
 }
 
-// start starts a keeper by a shell, which first does what is said; ranks begin with it as with sshd.
+// start starts a reaper by a shell, which first runs the commands in first. what is the helper's third argument.
 func start(t *testing.T, first, program, what string) *testProcess {
 	t.Helper()
 	k := &testProcess{Cmd: exec.Command("/bin/sh", "-c", first+`exec "$0" --helper "$1"`, program, what)}
@@ -131,7 +131,7 @@ func start(t *testing.T, first, program, what string) *testProcess {
 	return k
 }
 
-// exitCode waits for the end of the keeper.
+// exitCode waits for the reaper and returns its exit code, or the negative signal that killed it.
 func (k *testProcess) exitCode(t *testing.T) int {
 	t.Helper()
 	err := k.Wait()
@@ -144,14 +144,13 @@ func (k *testProcess) exitCode(t *testing.T) int {
 	return k.ProcessState.ExitCode()
 }
 
-// alive reports whether a process is there, no other one that has its number by now, and no zombie that its new parent has
-// yet to notice.
+// alive reports whether a process runs. A zombie does not, nor does another process with the same PID.
 func alive(p proc.Info) bool {
 	now, there := proc.ReadInfo(p.PID)
 	return there && p.PID > 0 && now.StartTime == p.StartTime && now.State != 'Z'
 }
 
-// until waits for something to be so.
+// until waits until so returns true.
 func until(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	for end := time.Now().Add(testTimeout); !so(); time.Sleep(time.Millisecond) {
@@ -161,28 +160,28 @@ func until(t *testing.T, what string, so func() bool) {
 	}
 }
 
-// The keeper ends as its helper does. That holds where the keeper's parent ignored the end of children.
-func TestTheKeeperEndsAsItsHelper(t *testing.T) {
+// The reaper exits with its helper's code, also if the reaper's parent ignores SIGCHLD.
+func TestTheReaperEndsAsItsHelper(t *testing.T) {
 	each(t, func(t *testing.T, program string) {
 		for _, first := range []string{"", "trap '' CHLD HUP; "} {
 			for _, want := range []int{0, 1, 125} {
 				k := start(t, first, program, "")
 				fmt.Fprintln(k.in, want)
 				if got := k.exitCode(t); got != want {
-					t.Errorf("%sthe helper ended with %d, the keeper with %d", first, want, got)
+					t.Errorf("%sthe helper ended with %d, the reaper with %d", first, want, got)
 				}
 			}
 		}
 	})
 }
 
-// What a killed helper has left is ended, and its keeper tells the signal as a shell does.
-func TestTheKeeperEndsOrphans(t *testing.T) {
+// The reaper ends processes that a killed helper has left, and exits with 128 plus the signal.
+func TestTheReaperEndsOrphans(t *testing.T) {
 	each(t, func(t *testing.T, program string) {
 		k := start(t, "", program, "orphan")
 		syscall.Kill(k.helper.PID, syscall.SIGKILL)
 		if got := k.exitCode(t); got != 137 {
-			t.Errorf("the keeper ended with %d", got)
+			t.Errorf("the reaper ended with %d", got)
 		}
 		if alive(k.orphan) {
 			t.Error("the orphan lives")
@@ -190,8 +189,8 @@ func TestTheKeeperEndsOrphans(t *testing.T) {
 	})
 }
 
-// A helper that ends well and has left somebody is no other case; but one that stays so on purpose is (helper.LeaveProcessesCode).
-func TestTheKeeperEndsWhatIsLeft(t *testing.T) {
+// The same holds for a helper that exits with 0. With helper.LeaveProcessesCode the processes stay.
+func TestTheReaperEndsLeftoverProcesses(t *testing.T) {
 	each(t, func(t *testing.T, program string) {
 		for what, code := range map[string]int{"orphan": 0, "stay": helper.LeaveProcessesCode} {
 			k := start(t, "", program, what)
@@ -203,23 +202,23 @@ func TestTheKeeperEndsWhatIsLeft(t *testing.T) {
 	})
 }
 
-// A helper whose keeper is killed is told to end.
-func TestTheHelperOfAKilledKeeper(t *testing.T) {
+// A helper whose reaper is killed gets SIGTERM.
+func TestTheHelperOfAKilledReaper(t *testing.T) {
 	each(t, func(t *testing.T, program string) {
 		k := start(t, "", program, "")
 		syscall.Kill(k.Process.Pid, syscall.SIGKILL)
-		if line, err := k.out.ReadString('\n'); line != "told to end\n" {
-			t.Errorf("it says %q, %v", line, err)
+		if line, err := k.out.ReadString('\n'); line != "got SIGTERM\n" {
+			t.Errorf("it prints %q, %v", line, err)
 		}
 		if got := k.exitCode(t); got != -int(syscall.SIGKILL) {
-			t.Errorf("the keeper ended with %d", got)
+			t.Errorf("the reaper ended with %d", got)
 		}
 		until(t, "the helper has ended", func() bool { return !alive(k.helper) })
 	})
 }
 
-// A batch system signals every process of a job, the keeper among them: it stays (RM-60), and does its work afterwards.
-func TestTheKeeperIsDeaf(t *testing.T) {
+// A batch system signals every process of a job. The reaper ignores it (RM-60), and cleans up afterwards.
+func TestTheReaperIgnoresSignals(t *testing.T) {
 	each(t, func(t *testing.T, program string) {
 		k := start(t, "", program, "orphan")
 		k.sendSignals(t)
@@ -230,8 +229,8 @@ func TestTheKeeperIsDeaf(t *testing.T) {
 	})
 }
 
-// Nor does it hear while it cleans up, which here takes all of its grace: who asks all of a job to end asks the keeper again.
-func TestTheKeeperIsDeafWhileItCleansUp(t *testing.T) {
+// It also ignores signals while it cleans up, which takes its whole grace here.
+func TestTheReaperIgnoresSignalsWhileItCleansUp(t *testing.T) {
 	each(t, func(t *testing.T, program string) {
 		k := start(t, "", program, "stubborn")
 		syscall.Kill(k.helper.PID, syscall.SIGKILL)
@@ -245,7 +244,7 @@ func TestTheKeeperIsDeafWhileItCleansUp(t *testing.T) {
 	})
 }
 
-// sendSignals sends the keeper what a batch system or a user may send all processes of a job.
+// sendSignals sends the reaper the signals that a batch system or a user may send to all processes of a job.
 func (k *testProcess) sendSignals(t *testing.T) {
 	t.Helper()
 	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGABRT, syscall.SIGUSR1, syscall.SIGUSR2,
@@ -256,25 +255,25 @@ func (k *testProcess) sendSignals(t *testing.T) {
 	}
 }
 
-// A helper that was killed because memory was short cannot say so: its keeper does, on stderr.
-func TestTheKeeperTellsThatMemoryWasShort(t *testing.T) {
+// A helper that was killed for lack of memory cannot report that: its reaper does, on stderr.
+func TestTheReaperReportsLackOfMemory(t *testing.T) {
 	each(t, func(t *testing.T, program string) {
 		k := start(t, "exec 2>&1; echo $$ >"+cgrouptest.MemoryGroup(t, 96<<20)+"/cgroup.procs; ", program, "greedy")
 		fmt.Fprintln(k.in, 0)
-		said, err := io.ReadAll(k.out)
-		if got := k.exitCode(t); got != 137 || err != nil || string(said) != "out of memory: the kernel has killed a process of its control group, which may have 96 MiB\n" {
-			t.Errorf("exit %d, %q, %v", got, said, err)
+		text, err := io.ReadAll(k.out)
+		if got := k.exitCode(t); got != 137 || err != nil || string(text) != "out of memory: the kernel has killed a process of its control group, which may have 96 MiB\n" {
+			t.Errorf("exit %d, %q, %v", got, text, err)
 		}
 	})
 }
 
-// It says nothing of a helper that somebody else has killed.
-func TestTheKeeperOfAKilledHelperIsSilent(t *testing.T) {
+// The reaper prints nothing about a helper that another process has killed.
+func TestTheReaperOfAKilledHelperPrintsNothing(t *testing.T) {
 	each(t, func(t *testing.T, program string) {
 		k := start(t, "exec 2>&1; ", program, "greedy")
 		syscall.Kill(k.helper.PID, syscall.SIGKILL)
-		if said, err := io.ReadAll(k.out); len(said) > 0 || err != nil {
-			t.Errorf("it says %q, %v", said, err)
+		if text, err := io.ReadAll(k.out); len(text) > 0 || err != nil {
+			t.Errorf("it prints %q, %v", text, err)
 		}
 		if got := k.exitCode(t); got != 137 {
 			t.Errorf("exit %d", got)
@@ -282,11 +281,11 @@ func TestTheKeeperOfAKilledHelperIsSilent(t *testing.T) {
 	})
 }
 
-// Input and output are the helper's alone: whoever reads sees their end with it, while the keeper still works.
-func TestTheKeeperHoldsNoStream(t *testing.T) {
+// Only the helper holds input and output: a reader sees their end when the helper exits, while the reaper still works.
+func TestTheReaperHoldsNoStream(t *testing.T) {
 	each(t, func(t *testing.T, program string) {
 		k := start(t, "", program, "")
-		until(t, "the keeper has let go", func() bool {
+		until(t, "the reaper has closed its streams", func() bool {
 			for fd := range 2 {
 				to, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", k.Process.Pid, fd))
 				if err == nil && to != os.DevNull {
@@ -297,7 +296,7 @@ func TestTheKeeperHoldsNoStream(t *testing.T) {
 		})
 		fmt.Fprintln(k.in, 0)
 		if rest, err := io.ReadAll(k.out); err != nil || len(rest) > 0 {
-			t.Errorf("it says %q, %v", rest, err)
+			t.Errorf("it prints %q, %v", rest, err)
 		}
 		if got := k.exitCode(t); got != 0 {
 			t.Errorf("exit %d", got)
@@ -305,11 +304,11 @@ func TestTheKeeperHoldsNoStream(t *testing.T) {
 	})
 }
 
-// A keeper that has nothing to clean up never becomes a Go program, and is small.
+// A reaper that has nothing to clean up never becomes a Go program, and is small.
 func TestTheEntryWaitsBeforeTheRuntime(t *testing.T) {
 	program, there := programs(t)["entry"]
 	if !there {
-		t.Skip("no entry for this kind of CPU: the keeper is in Go")
+		t.Skip("no entry for this kind of CPU: the reaper is in Go")
 	}
 	k := start(t, "", program, "")
 	until(t, "it is called --keeper", func() bool {
@@ -332,11 +331,11 @@ func TestTheEntryWaitsBeforeTheRuntime(t *testing.T) {
 	}
 }
 
-// A guard waits until the pipe to mpiexec ends, whatever else happens, and then ends the job. With our entry it does not
-// become a Go program for that.
+// A guard ignores signals and waits until the pipe to mpiexec ends. Then it ends the job. With the entry it becomes a
+// Go program only then.
 func TestTheGuardWaits(t *testing.T) {
 	each(t, func(t *testing.T, program string) {
-		k := guard(t, program, "keeper.test."+strconv.Itoa(os.Getpid()))
+		k := guard(t, program, "reaper.test."+strconv.Itoa(os.Getpid()))
 		until(t, "it ignores signals", func() bool { return signals(k.Process.Pid, "SigIgn")&(1<<(unix.SIGTERM-1)) != 0 })
 		k.sendSignals(t)
 		syscall.Kill(k.Process.Pid, syscall.SIGSTOP)
@@ -357,7 +356,7 @@ func TestTheGuardWaits(t *testing.T) {
 	})
 }
 
-// guard starts a guard, and a process of its job, which is told as the orphan.
+// guard starts a guard, and a process of its job, which is returned as orphan.
 func guard(t *testing.T, program, job string) *testProcess {
 	t.Helper()
 	k := &testProcess{Cmd: exec.Command(program, "--helper-guard", job, "0")}
@@ -383,10 +382,10 @@ func guard(t *testing.T, program, job string) *testProcess {
 	return k
 }
 
-// blocked are the signals that a process blocks.
+// blocked returns the signals that a process blocks.
 func blocked(pid int) uint64 { return signals(pid, "SigBlk") }
 
-// signals are those of one kind that a process has (proc_pid_status(5)).
+// signals returns a set of signals of a process (proc_pid_status(5)).
 func signals(pid int, kind string) uint64 {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	_, line, _ := strings.Cut(string(text), kind+":\t")
@@ -395,10 +394,10 @@ func signals(pid int, kind string) uint64 {
 	return set
 }
 
-// Every kind of CPU for which the linker is told of an entry has one, and links with it.
+// Every architecture for which the linker is told of an entry has one, and links with it.
 func TestEveryEntryLinks(t *testing.T) {
 	kinds := []string{"amd64", "arm64", "riscv64"}
-	if testing.Short() { // the library has to be compiled for the others
+	if testing.Short() { // the standard library has to be compiled for the others
 		kinds = []string{runtime.GOARCH}
 	}
 	for _, arch := range kinds {

@@ -1,4 +1,4 @@
-// Kept is a helper that does what its third argument says, and its keeper, which is the real one; or a guard, the real one.
+// Reaped is a helper for tests, which does what its third argument says, with the real reaper, or the real guard.
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 	"remshell/proc"
 )
 
-// blocked are the signals that the first thread blocks, on which variables are made, before Go has changed that.
+// blocked is the set of signals that the first thread blocks. It is read before Go changes the set.
 var blocked = func() string {
 	text, _ := os.ReadFile("/proc/thread-self/status")
 	_, line, _ := strings.Cut(string(text), "SigBlk:\t")
@@ -25,7 +25,7 @@ var blocked = func() string {
 	return line
 }()
 
-// memory is memory of a greedy helper.
+// memory keeps the memory of a greedy helper.
 var memory [][]byte
 
 func main() {
@@ -49,7 +49,7 @@ func exit(code int, err error) {
 	os.Exit(code)
 }
 
-// startOrphan starts somebody who is to be left, with a session and an environment of its own.
+// startOrphan starts a process that outlives the helper, with a session and an environment of its own.
 func startOrphan(cmd *exec.Cmd) (pid int) {
 	cmd.SysProcAttr, cmd.Env = &syscall.SysProcAttr{Setsid: true}, []string{"A=B", "PATH=/usr/bin:/bin"}
 	if err := cmd.Start(); err != nil {
@@ -58,16 +58,16 @@ func startOrphan(cmd *exec.Cmd) (pid int) {
 	return cmd.Process.Pid
 }
 
-// runHelper says who it is, and of the orphan that it has left, if it is to leave one; then it waits until it is told to
-// end, or gets SIGTERM.
+// runHelper prints its PID, its parent's, that of its orphan or 0, and its blocked signals. It exits with the code that
+// it reads, or on SIGTERM.
 func runHelper(what string) {
-	told := make(chan os.Signal, 1)
-	signal.Notify(told, syscall.SIGTERM)
+	terminated := make(chan os.Signal, 1)
+	signal.Notify(terminated, syscall.SIGTERM)
 	orphan := 0
 	switch what {
 	case "orphan", "stay":
 		orphan = startOrphan(exec.Command("/bin/sleep", "100000"))
-	case "stubborn": // it says when it is asked to end, and does not
+	case "stubborn": // prints a line on SIGTERM, and does not end
 		cmd := exec.Command("/bin/sh", "-c", `exec 3>&2 2>/dev/null; trap 'echo asked to end >&3' TERM; echo ready; while :; do sleep 1 & wait; done`)
 		cmd.Stderr = os.Stdout
 		out, err := cmd.StdoutPipe()
@@ -81,12 +81,12 @@ func runHelper(what string) {
 	reaper.NoteCounts(reaper.Counts{Group: int64(denied.CgroupKills), Machine: int64(denied.MachineKills)})
 	fmt.Println(os.Getpid(), os.Getppid(), orphan, blocked)
 	go func() {
-		<-told
-		fmt.Println("told to end")
+		<-terminated
+		fmt.Println("got SIGTERM")
 		os.Exit(0)
 	}()
 	line, _ := bufio.NewReader(os.Stdin).ReadString('\n')
-	for what == "greedy" { // it takes memory until it is killed
+	for what == "greedy" { // uses memory until it is killed
 		memory = append(memory, bytes.Repeat([]byte{1}, 1<<20))
 	}
 	code, _ := strconv.Atoi(line[:max(0, len(line)-1)])
