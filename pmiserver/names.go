@@ -63,9 +63,9 @@ func (t *NameTable) Unpublish(_ context.Context, service string) (bool, error) {
 func (t *NameTable) Add(service string, e Entry) (added bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	_, there := t.entries[service]
+	_, exists := t.entries[service]
 	switch {
-	case there:
+	case exists:
 		return false, nil
 	case len(t.entries) == maxNames:
 		return false, errNamesFull
@@ -83,9 +83,9 @@ func (t *NameTable) Add(service string, e Entry) (added bool, err error) {
 func (t *NameTable) Remove(service string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	_, there := t.entries[service]
+	_, exists := t.entries[service]
 	delete(t.entries, service)
-	return there
+	return exists
 }
 
 // Find returns the entry of a name. If Once is set, Find also removes it.

@@ -14,13 +14,13 @@ import (
 func TestTheTableOfNamesIsBounded(t *testing.T) {
 	server := pmiserver.New(pmiserver.Info{Name: "k0", Size: 1, Ranks: []int{0}}, nil)
 	server.Names = new(pmiserver.NameTable)
-	here, there := net.Pipe()
-	defer here.Close()
-	go server.Serve(t.Context(), 0, there)
-	answers := bufio.NewReader(here)
+	clientEnd, serverEnd := net.Pipe()
+	defer clientEnd.Close()
+	go server.Serve(t.Context(), 0, serverEnd)
+	answers := bufio.NewReader(clientEnd)
 	ask := func(line, want string) {
 		t.Helper()
-		fmt.Fprint(here, line)
+		fmt.Fprint(clientEnd, line)
 		if got, err := answers.ReadString('\n'); err != nil || !strings.Contains(got, want) {
 			t.Fatalf("%.60q: %q, %v; want %q", line, got, err, want)
 		}

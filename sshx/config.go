@@ -165,15 +165,15 @@ func (r configReader) checkOwner(f *os.File) error {
 		return err
 	}
 	st, ok := info.Sys().(*syscall.Stat_t)
-	foreign, writable := ok && int(st.Uid) != 0 && int(st.Uid) != r.uid, fs.FileMode(0o022)
+	otherOwner, writable := ok && int(st.Uid) != 0 && int(st.Uid) != r.uid, fs.FileMode(0o022)
 	if f.Name() == r.main {
-		foreign, writable = false, 0o002
+		otherOwner, writable = false, 0o002
 		if !info.Mode().IsRegular() { // such as /dev/null
 			writable = 0
 		}
 	}
 	switch wrong := (&ConfigError{File: f.Name()}); {
-	case foreign:
+	case otherOwner:
 		wrong.Why = "it belongs to another user, who could run programs as you by it"
 		return wrong.withHint("have it belong to you or to root")
 	case info.Mode().Perm()&writable != 0:

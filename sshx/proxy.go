@@ -103,14 +103,14 @@ func (p *proxyConn) explainError(t Target, e *DialError) *DialError {
 	case <-time.After(proxyGrace):
 		return e
 	}
-	said := p.stderr.Line()
+	reason := p.stderr.Line()
 	switch {
-	case p.cmd.ProcessState.Success() && said == "", strings.Contains(said, "kex_exchange_identification"):
+	case p.cmd.ProcessState.Success() && reason == "", strings.Contains(reason, "kex_exchange_identification"):
 		return e
-	case said == "":
-		said = p.cmd.ProcessState.String()
+	case reason == "":
+		reason = p.cmd.ProcessState.String()
 	}
-	return newDialError(t, "connect", KindNoRoute, "ProxyCommand failed: %s", said).withDetails("%s", t.ProxyCommand).withCause(e.Err)
+	return newDialError(t, "connect", KindNoRoute, "ProxyCommand failed: %s", reason).withDetails("%s", t.ProxyCommand).withCause(e.Err)
 }
 
 var _ net.Conn = (*proxyConn)(nil)

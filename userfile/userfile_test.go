@@ -55,7 +55,7 @@ func TestLinksOfOthers(t *testing.T) {
 	chownToOther(t, "folder")
 	chownToOther(t, "theirs")
 	chownToOther(t, "theirs/link")
-	for name, foreign := range map[string]string{
+	for name, otherOwner := range map[string]string{
 		"link": "link", dir + "/link": dir + "/link", "own/tolink": "link", "folder/new": "folder", "./mine/../folder/victim": "folder",
 		"mine/new": "", "mine/below/../other": "", "dangling": "", "theirs/link": "", "/dev/null": "", "own/below/x": "",
 	} {
@@ -64,7 +64,7 @@ func TestLinksOfOthers(t *testing.T) {
 			f.Close()
 		}
 		var wrong *OtherUserError
-		if errors.As(err, &wrong); (wrong != nil) != (foreign != "") || wrong != nil && (wrong.Path != foreign || wrong.UID != otherUID || !wrong.Link) || wrong == nil && err != nil {
+		if errors.As(err, &wrong); (wrong != nil) != (otherOwner != "") || wrong != nil && (wrong.Path != otherOwner || wrong.UID != otherUID || !wrong.Link) || wrong == nil && err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -166,7 +166,7 @@ func FuzzResolve(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, name string) {
 		name = filepath.Clean(dir) + "/" + name
-		there, err := os.Stat(name)
+		want, err := os.Stat(name)
 		got, failed := Resolve(name)
 		if err != nil {
 			return
@@ -175,7 +175,7 @@ func FuzzResolve(f *testing.F) {
 			t.Fatalf("%q: %v", name, failed)
 		}
 		at, err := os.Lstat(got)
-		if err != nil || !os.SameFile(at, there) {
+		if err != nil || !os.SameFile(at, want) {
 			t.Errorf("%q leads to %q: %v", name, got, err)
 		}
 		if plain, err := filepath.EvalSymlinks(got); err != nil || plain != got && !strings.HasPrefix(got, "/proc") {
