@@ -1,16 +1,16 @@
 /*
-Package pipe passes what is in a pipe on to other pipes without copying it: the kernel hands
-over the pages it lies in, to several as well (splice(2) and tee(2)).
+Package pipe moves bytes from a pipe to other pipes without copying them: the kernel hands
+over the pages that hold them, also to several pipes (splice(2) and tee(2)).
 
-	from ---Fill---> Tank ---Pour---> to         a tank is a pipe of ours
-	                   '---Share---> Tank ---Pour---> to
+	from ---SpliceFrom---> SpliceBuffer ---SpliceTo---> to         a SpliceBuffer is a pipe of ours
+	                         '---TeeTo---> SpliceBuffer ---SpliceTo---> to
 
-What is handed over are the pages of who wrote it: should he have lent them to the pipe (vmsplice(2)) and write to them again before they
-are read, the new contents are what is read.
+The pages handed over belong to the process that wrote them. If that process lent them to the pipe (vmsplice(2)) and
+changes them before they are read, the reader sees the new contents.
 
-Only Linux does so. Elsewhere New fails with errors.ErrUnsupported.
+Only Linux supports this. On other systems NewSpliceBuffer fails with errors.ErrUnsupported.
 */
 package pipe
 
-// DefaultSize is how many bytes a pipe holds unless it is said otherwise.
+// DefaultSize is the size of a new pipe, in bytes.
 const DefaultSize = 64 << 10

@@ -5,19 +5,19 @@ import (
 	"sync/atomic"
 )
 
-// A SizePool is how many bytes some pipes together may be made to hold: the kernel bounds what all pipes of
-// a user hold, and lets new ones hold little once that is reached.
+// A SizePool limits the bytes by which a group of pipes may be enlarged together. The kernel limits what all pipes of
+// a user hold; beyond that limit, new pipes are small.
 type SizePool struct{ left atomic.Int64 }
 
-// NewSizePool has so many bytes.
+// NewSizePool returns a pool with the given number of bytes.
 func NewSizePool(bytes int) *SizePool {
 	p := new(SizePool)
 	p.left.Store(int64(bytes))
 	return p
 }
 
-// GrowPipe lets a pipe hold size bytes, if the pool has as many and the kernel allows it. It returns what
-// was taken of the pool, size or 0, which is to be given back when the pipe is closed.
+// GrowPipe enlarges a pipe to size bytes, if the pool has as many left and the kernel allows it. It returns the bytes
+// taken from the pool, size or 0. The caller must give them back when it closes the pipe.
 func (p *SizePool) GrowPipe(file *os.File, size int) (taken int) {
 	if p.left.Add(-int64(size)) < 0 || GrowPipe(file, size) < size {
 		p.GiveBack(size)
@@ -26,5 +26,5 @@ func (p *SizePool) GrowPipe(file *os.File, size int) (taken int) {
 	return size
 }
 
-// GiveBack gives back what Widen has taken.
+// GiveBack returns bytes that GrowPipe has taken to the pool.
 func (p *SizePool) GiveBack(taken int) { p.left.Add(int64(taken)) }

@@ -9,43 +9,43 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A SpliceBuffer holds bytes on their way. One goroutine fills it and shares what it holds, and then one
-// pours all of that out; a tank that may hold something is not filled.
+// A SpliceBuffer is a pipe that holds bytes between two files. One goroutine fills it, may copy its contents by TeeTo, and then
+// empties it completely by SpliceTo. It must be empty before it is filled again.
 type SpliceBuffer struct {
 	in, out *os.File
 	size    int
 }
 
-// NewSpliceBuffer makes an empty tank for size bytes, if the kernel lets us have as many. Size says what it is.
+// NewSpliceBuffer returns an empty buffer of size bytes, or of fewer if the kernel does not allow as many. See Size.
 func NewSpliceBuffer(size int) (*SpliceBuffer, error) {
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
 		return nil, fmt.Errorf("make a pipe: %w", err)
 	}
-	t := &SpliceBuffer{out: os.NewFile(uintptr(fds[0]), "tank"), in: os.NewFile(uintptr(fds[1]), "tank")}
+	t := &SpliceBuffer{out: os.NewFile(uintptr(fds[0]), "splice buffer"), in: os.NewFile(uintptr(fds[1]), "splice buffer")}
 	t.size = GrowPipe(t.in, size)
 	return t, nil
 }
 
-// Size is how many bytes it holds at most: fewer, if they come in pieces that fill no page.
+// Size returns the most bytes that the buffer holds. It holds fewer if they come in pieces smaller than a page.
 func (t *SpliceBuffer) Size() int { return t.size }
 
-// Grow lets a tank hold size bytes, if the kernel allows it.
+// Grow enlarges the buffer to size bytes, if the kernel allows it.
 func (t *SpliceBuffer) Grow(size int) { t.size = GrowPipe(t.in, size) }
 
-// Close gives the tank back. What it holds is lost: who still pours it out is told that it is closed.
+// Close closes the buffer. Its contents are lost, and a SpliceTo in progress fails.
 func (t *SpliceBuffer) Close() {
 	t.in.Close()
 	t.out.Close()
 }
 
-// SpliceFrom waits until there is something in a pipe, and takes what the tank holds of it. It is 0 at
+// SpliceFrom waits until from has data, and moves as much as fits into the empty buffer. It returns 0 at
 // the end of the pipe.
 func (t *SpliceBuffer) SpliceFrom(from *os.File) (n int, err error) {
 	err = withFDs(from, t.in, func(from, in int) error {
 		for {
 			n, err = splice(from, in, t.size, 0)
-			if err != unix.EAGAIN { // the tank is empty, so that from does not block, and is
+			if err != unix.EAGAIN { // the buffer is empty, so EAGAIN means that from is empty
 				return err
 			}
 			if _, err = unix.Poll([]unix.PollFd{{Fd: int32(from), Events: unix.POLLIN}}, -1); err != nil && err != unix.EINTR {
@@ -56,8 +56,8 @@ func (t *SpliceBuffer) SpliceFrom(from *os.File) (n int, err error) {
 	return n, os.NewSyscallError("splice", err)
 }
 
-// TeeTo gives an empty tank the n bytes that t holds, which stay in t, too. The other one must not
-// be smaller.
+// TeeTo copies n bytes, all that t holds, to other, which must be empty and not
+// smaller than t. The bytes stay in t, too.
 func (t *SpliceBuffer) TeeTo(other *SpliceBuffer, n int) error {
 	return withFDs(t.out, other.in, func(out, in int) error {
 		got, err := unix.Tee(out, in, n, unix.SPLICE_F_NONBLOCK)
@@ -68,10 +68,10 @@ func (t *SpliceBuffer) TeeTo(other *SpliceBuffer, n int) error {
 	})
 }
 
-// SpliceTo passes on n bytes, all that the tank holds, and tells how many the other file has taken. It
-// waits as a Write does, with its deadline. A pipe is made as large as the tank, if it can be; a file
-// that takes no pages, as a terminal, gets a copy.
-func (t *SpliceBuffer) SpliceTo(to *os.File, n int) (poured int, err error) {
+// SpliceTo moves n bytes, all that the buffer holds, to a file, and returns how many the file has accepted. It
+// blocks as File.Write does, and obeys the file's deadline. A pipe is first enlarged to the size of the buffer. A file
+// that does not accept pages, such as a terminal, gets a copy.
+func (t *SpliceBuffer) SpliceTo(to *os.File, n int) (written int, err error) {
 	if t.size > DefaultSize {
 		GrowPipe(to, t.size)
 	}
@@ -82,12 +82,12 @@ func (t *SpliceBuffer) SpliceTo(to *os.File, n int) (poured int, err error) {
 	var failed error
 	err = raw.Write(func(fd uintptr) bool {
 		failed = withFDs(t.out, nil, func(out, _ int) error {
-			for poured < n {
-				got, err := splice(out, int(fd), n-poured, unix.SPLICE_F_NONBLOCK)
+			for written < n {
+				got, err := splice(out, int(fd), n-written, unix.SPLICE_F_NONBLOCK)
 				if err != nil {
 					return err
 				}
-				poured += got
+				written += got
 			}
 			return nil
 		})
@@ -95,24 +95,24 @@ func (t *SpliceBuffer) SpliceTo(to *os.File, n int) (poured int, err error) {
 	})
 	switch {
 	case IsUnsupported(failed):
-		more, err := t.copyTo(to, n-poured)
-		return poured + more, err
+		more, err := t.copyTo(to, n-written)
+		return written + more, err
 	case err == nil:
 		err = os.NewSyscallError("splice", failed)
 	}
-	return poured, err
+	return written, err
 }
 
-// Read takes bytes out, by way of our memory. It waits for some.
+// Read reads bytes from the buffer into memory. It waits for at least one.
 func (t *SpliceBuffer) Read(buf []byte) (int, error) { return t.out.Read(buf) }
 
-// IsUnsupported reports whether an error says that the kernel, or what confines us, does not do this with
+// IsUnsupported reports whether err means that the kernel, or a sandbox around this process, does not support the operation on
 // such files, and that nothing was done.
 func IsUnsupported(err error) bool {
 	return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EOPNOTSUPP)
 }
 
-// copyTo is Pour by way of our memory.
+// copyTo is SpliceTo by a copy through memory.
 func (t *SpliceBuffer) copyTo(to *os.File, n int) (copied int, err error) {
 	buf := make([]byte, min(n, DefaultSize))
 	for copied < n && err == nil {
@@ -131,8 +131,8 @@ func IsPipe(file *os.File) bool {
 	return err == nil && info.Mode().Type() == fs.ModeNamedPipe
 }
 
-// GrowPipe lets a pipe hold size bytes if it holds fewer and the kernel allows it, which bounds what
-// a user has in all his pipes, and returns how many it holds.
+// GrowPipe enlarges a pipe to size bytes, if it is smaller and the kernel allows it; the kernel limits
+// all pipes of a user together. It returns the resulting size.
 func GrowPipe(file *os.File, size int) (holds int) {
 	withFDs(file, nil, func(fd, _ int) error {
 		holds, _ = unix.FcntlInt(uintptr(fd), unix.F_GETPIPE_SZ, 0)
@@ -146,7 +146,7 @@ func GrowPipe(file *os.File, size int) (holds int) {
 	return holds
 }
 
-// splice moves up to n bytes, of which there is at least one, or the end.
+// splice moves up to n bytes and returns how many. It returns 0 at the end of from.
 func splice(from, to, n, flags int) (int, error) {
 	for {
 		got, err := unix.Splice(from, nil, to, nil, n, unix.SPLICE_F_MOVE|flags)
@@ -156,7 +156,7 @@ func splice(from, to, n, flags int) (int, error) {
 	}
 }
 
-// withFDs lends the descriptors of one file or two, which stay open meanwhile.
+// withFDs calls what with the descriptors of one or two files, and keeps them open meanwhile. If b is nil, its descriptor is -1.
 func withFDs(a, b *os.File, what func(a, b int) error) (err error) {
 	if b == nil {
 		return withFD(a, func(fd int) error { return what(fd, -1) })

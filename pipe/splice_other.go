@@ -7,10 +7,10 @@ import (
 	"os"
 )
 
-// A SpliceBuffer is nothing here: New makes none.
+// A SpliceBuffer does not exist on this system.
 type SpliceBuffer struct{}
 
-// NewSpliceBuffer fails.
+// NewSpliceBuffer always fails with errors.ErrUnsupported.
 func NewSpliceBuffer(int) (*SpliceBuffer, error) { return nil, errors.ErrUnsupported }
 
 func (*SpliceBuffer) Size() int                           { return 0 }
@@ -22,11 +22,11 @@ func (*SpliceBuffer) SpliceTo(*os.File, int) (int, error) { return 0, errors.Err
 
 func (*SpliceBuffer) Read([]byte) (int, error) { return 0, errors.ErrUnsupported }
 
-// IsUnsupported reports nothing: nothing is asked for.
+// IsUnsupported always returns false.
 func IsUnsupported(error) bool { return false }
 
-// IsPipe reports that nothing is a pipe with which anything could be done.
+// IsPipe always returns false, since pipes are not treated specially on this system.
 func IsPipe(*os.File) bool { return false }
 
-// GrowPipe does nothing.
+// GrowPipe does nothing and returns 0.
 func GrowPipe(*os.File, int) int { return 0 }
