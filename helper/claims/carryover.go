@@ -8,20 +8,20 @@ import (
 )
 
 /*
-What a job claims here it keeps between two attempts, so that no other job is faster
-(survive.md SV-2). Each attempt has a session, and a Worker, of its own; the claims go from one to
-the next:
+A job keeps its claims between two attempts, so that no other job takes its CPUs meanwhile
+(survive.md SV-2). Each attempt has its own session and Worker. The claims are passed on from one
+to the next:
 
-	Worker of attempt 0 --Rest--> Rested --New--> Worker of attempt 1
-	   claims of ranks              claims without          '--> given up with Start, when what
-	                                ranks, "restarting"          ranks need is claimed anew,
-	                                                             with Yield, or with the session
+	Worker of attempt 0 --CarryOver--> CarriedClaims --New--> Worker of attempt 1
+	   claims of ranks                 claims without            '--> released after the new ranks have
+	                                   ranks, "restarting"            their claims, by ReleaseClaims, or
+	                                                                  at the end of the session
 */
 
-// CarriedClaims are claims between two attempts: of groups, and in the cluster's ledger.
+// CarriedClaims are the claims of a job between two attempts: of its groups, and in the cluster file's ledger.
 type CarriedClaims []*ledger.HeldClaim
 
-// Release gives them up. It may be called again.
+// Release gives up all claims. It may be called more than once.
 func (r *CarriedClaims) Release() {
 	for _, held := range *r {
 		held.Release()
@@ -29,8 +29,8 @@ func (r *CarriedClaims) Release() {
 	*r = nil
 }
 
-// CarryOver lets all claims stay when the session ends, and gives them away. What cannot be shown as
-// resting stays as it is.
+// CarryOver makes all claims outlive the session, and passes them to give. Claims that cannot be marked
+// as idle are passed as they are.
 func (w *Worker) CarryOver(give func(CarriedClaims)) {
 	w.runTask(func() {
 		all := w.carried
@@ -40,7 +40,7 @@ func (w *Worker) CarryOver(give func(CarriedClaims)) {
 				if held.IdleReason() == "" {
 					var err error
 					if held, err = held.SetIdle(job.IdleRestarting); err != nil {
-						w.inform(false, "the ledger does not tell that the job is being started again: "+err.Error())
+						w.inform(false, "the claims cannot be marked as those of a job between two attempts: "+err.Error())
 					}
 				}
 				all = append(all, held)
@@ -51,7 +51,7 @@ func (w *Worker) CarryOver(give func(CarriedClaims)) {
 	})
 }
 
-// ReleaseCarried gives up all that rests: what is held from earlier attempts, and as a spare.
+// ReleaseCarried gives up all idle claims: those of earlier attempts, and those for a standby node.
 func (w *Worker) ReleaseCarried() {
 	w.runTask(func() {
 		w.carried.Release()

@@ -17,22 +17,22 @@ import (
 	"remshell/wire"
 )
 
-// This file claims what the groups of the job need here, and lets it go.
+// This file takes and releases claims for the groups of the job on this node.
 
-// splitEnclosingJobs tells the claims of jobs inside of which we are from all others: a rank's own
-// launch may use what the rank has. Whose rank we are, our environment says, and it could
-// say anything: jobs of other users are never ours.
+// splitEnclosingJobs separates the claims of the jobs that this one runs in from all others. An mpiexec started by a rank
+// may use the CPUs of that rank. The ID of the enclosing job comes from our environment, which can be
+// forged. Therefore jobs of other users never count as enclosing.
 func splitEnclosingJobs(claims []job.Claim, inside job.ID, uid int) (outer, others []job.Claim) {
-	around := make(map[job.ID]bool)
-	for id := inside; id != "" && !around[id]; {
-		around[id] = true
+	enclosing := make(map[job.ID]bool)
+	for id := inside; id != "" && !enclosing[id]; {
+		enclosing[id] = true
 		i := slices.IndexFunc(claims, func(c job.Claim) bool { return c.Job == id && c.UID == uid })
 		if id = ""; i >= 0 {
 			id = claims[i].ParentJob
 		}
 	}
 	for _, c := range claims {
-		if c.UID == uid && around[c.Job] {
+		if c.UID == uid && enclosing[c.Job] {
 			outer = append(outer, c)
 		} else {
 			others = append(others, c)
@@ -41,34 +41,34 @@ func splitEnclosingJobs(claims []job.Claim, inside job.ID, uid int) (outer, othe
 	return outer, others
 }
 
-// splitByBatchJob tells the claims of one job of a batch system, which are our own user's, from all others
+// splitByBatchJob separates our own user's claims of one batch job from all others
 // (RM-20).
-func splitByBatchJob(all ledger.OtherClaims, rm string) (same, beyond ledger.OtherClaims) {
-	beyond = all
-	beyond.Mine = nil
+func splitByBatchJob(all ledger.OtherClaims, rm string) (same, outside ledger.OtherClaims) {
+	outside = all
+	outside.Mine = nil
 	for _, c := range all.Mine {
 		if c.RM == rm {
 			same.Mine = append(same.Mine, c)
 		} else {
-			beyond.Mine = append(beyond.Mine, c)
+			outside.Mine = append(outside.Mine, c)
 		}
 	}
-	return same, beyond
+	return same, outside
 }
 
-// claimsCover reports whether claims hold all of some CPUs, or the node alone.
+// claimsCover reports whether claims include all of cpus, or the node exclusively.
 func claimsCover(claims []job.Claim, cpus []int) bool {
 	use := ledger.OccupancyOf(claims, nil)
 	return use.ExclusivelyHeld || idset.Set(use.BusyCPUs).HasAll(cpus)
 }
 
-// A conflictError says who was faster.
+// A conflictError says what another job has claimed first.
 type conflictError struct{ reason string }
 
 func (e *conflictError) Error() string { return e.reason }
 
-// checkNodeRules refuses what the node's administrator does not let run, whatever mpiexec planned, and
-// lowers the limit of ranks to his.
+// checkNodeRules returns why the node's administrator forbids the ranks, whatever mpiexec planned, or "" if they are allowed. It also
+// lowers m's limit of ranks to that of the administrator.
 func (w *Worker) checkNodeRules(m *wire.Prepare) (barred string) {
 	rules, err := probe.ReadRules(w.nodeFile)
 	if err != nil {
@@ -79,15 +79,15 @@ func (w *Worker) checkNodeRules(m *wire.Prepare) (barred string) {
 	return cmp.Or(rules.ForbidReason(os.Geteuid(), append(groups, os.Getegid())), rules.MaxProcsReason(len(m.Ranks)))
 }
 
-// A ClaimResult is what came of a claim.
+// A ClaimResult is the result of a claim.
 type ClaimResult struct {
-	Taken  string            // who was faster; empty: nobody
-	Held   *ledger.HeldClaim // nil: there is no claim
-	Notice string            // why not
-	Barred string            // why the administrator does not let it run; empty: he does
+	Taken  string            // what another job has claimed first; empty: no conflict
+	Held   *ledger.HeldClaim // nil: no claim was made
+	Notice string            // why no claim was made, or a warning
+	Barred string            // why the administrator forbids the ranks; empty: they are allowed
 }
 
-// Claim claims what a group needs, if it may run here, and gives the answer.
+// Claim makes the claim of a group, if the node's rules allow it, and passes the result to give.
 func (w *Worker) Claim(m *wire.Prepare, give func(ClaimResult)) {
 	w.runTask(func() { give(w.checkAndTakeClaim(m)) })
 }
@@ -96,20 +96,20 @@ func (w *Worker) checkAndTakeClaim(m *wire.Prepare) ClaimResult {
 	if barred := w.checkNodeRules(m); barred != "" {
 		return ClaimResult{Barred: barred}
 	}
-	taken, notice := w.takeClaim(m)
-	if taken != nil {
-		return ClaimResult{Taken: taken.reason}
+	conflict, notice := w.takeClaim(m)
+	if conflict != nil {
+		return ClaimResult{Taken: conflict.reason}
 	}
 	return ClaimResult{Held: w.held[m.Group.Name], Notice: notice}
 }
 
-// Release gives up what a group claims, and then calls done.
+// Release gives up the claims of a group, and then calls done.
 func (w *Worker) Release(group string, done func()) {
 	w.runTask(func() { w.releaseClaim(group); done() })
 }
 
-// Drain calls tidy, gives up all claims, unless they are kept, and calls done: in one turn, so that a group that is
-// claimed for while tidy takes its time is claimed for behind done, and keeps what it has.
+// Drain calls tidy, gives up all claims unless keep is true, and calls done, as one task. A group that is
+// claimed for while tidy runs is handled after done, so it keeps its claim.
 func (w *Worker) Drain(keep bool, tidy, done func()) {
 	w.runTask(func() {
 		tidy()
@@ -120,11 +120,11 @@ func (w *Worker) Drain(keep bool, tidy, done func()) {
 	})
 }
 
-// takeClaim enters a group of the job in the ledger. Each has a claim of its own: its CPUs
-// are free again when it is over, and a claim that is never rewritten needs no second
-// thought about who reads it meanwhile. The error is that of somebody faster; where the
+// takeClaim enters a group of the job in the ledger. Each group has a claim of its own, so that its CPUs
+// are free when it ends. A claim is never rewritten, since others may be reading it.
+// conflict says that another job was first. If the
 // ledger cannot be used, the job goes on without a claim, and notice says why.
-func (w *Worker) takeClaim(m *wire.Prepare) (taken *conflictError, notice string) {
+func (w *Worker) takeClaim(m *wire.Prepare) (conflict *conflictError, notice string) {
 	w.releaseClaim(m.Group.Name)
 	dir, err := w.openLedger(m.Claim.Ledger)
 	if err != nil {
@@ -138,15 +138,15 @@ func (w *Worker) takeClaim(m *wire.Prepare) (taken *conflictError, notice string
 	}
 	held, err := dir.TakeClaim(w.ctx, claim, func(others ledger.OtherClaims) error { return findConflict(m.Claim, claim, others) })
 	switch {
-	case errors.As(err, &taken):
-		return taken, ""
+	case errors.As(err, &conflict):
+		return conflict, ""
 	case err != nil:
 		return nil, err.Error()
 	case held.Warning != nil:
 		notice = held.Warning.Error()
 	}
 	if claim.IdleReason != "" {
-		w.carried.Release() // this is in its place
+		w.carried.Release() // replaced by the new claim
 	}
 	w.held[m.Group.Name] = held
 	terms := m.Claim
@@ -155,27 +155,27 @@ func (w *Worker) takeClaim(m *wire.Prepare) (taken *conflictError, notice string
 	return nil, notice
 }
 
-// noteInClusterLedger tells in the ledger of the cluster file that a job has another one, since who looks
-// there would take this node for idle (TRUST-20).
+// noteInClusterLedger records in the cluster file's ledger that a job claims CPUs in another ledger. Otherwise readers of
+// the cluster's ledger would take this node for idle (TRUST-20).
 func (w *Worker) noteInClusterLedger(group string, t wire.Claim) {
 	if t.ClusterLedger == "" || t.Entry.UID == 0 {
 		return
 	}
 	dir, err := ledger.Open(t.ClusterLedger, probe.Identity(w.root))
 	if err != nil {
-		w.inform(false, "not noted in the ledger of the cluster: "+err.Error())
+		w.inform(false, "the claim is not recorded in the cluster file's ledger: "+err.Error())
 		return
 	}
 	held, err := dir.TakeClaim(w.ctx, clusterNote(t), func(ledger.OtherClaims) error { return nil })
 	if err != nil {
 		dir.Close()
-		w.inform(false, "not noted in the ledger of the cluster: "+err.Error())
+		w.inform(false, "the claim is not recorded in the cluster file's ledger: "+err.Error())
 		return
 	}
 	w.clusterHeld[group] = held
 }
 
-// clusterNote is what is noted of a claim: its ranks, without their CPUs.
+// clusterNote returns the claim for the cluster file's ledger: the ranks without their CPUs.
 func clusterNote(t wire.Claim) job.Claim {
 	note := t.Entry
 	note.Ranks = slices.Clone(note.Ranks)
@@ -186,19 +186,19 @@ func clusterNote(t wire.Claim) job.Claim {
 	return note
 }
 
-// findConflict repeats the checks of a plan that live jobs can upset (placement.md 3, 7 to
-// 11), against what they hold now. What the job itself has already, mpiexec has planned
-// round; it counts where the node has a limit for all.
+// findConflict repeats those checks of a plan that other jobs' claims can upset (placement.md 3, 7 to
+// 11), with the claims of now. The job's own claims do not count, because mpiexec has planned
+// around them, except for the node's limit of ranks.
 func findConflict(terms wire.Claim, mine job.Claim, others ledger.OtherClaims) error {
-	if mine.RM != "" { // what the batch system has granted, others do not take
+	if mine.RM != "" { // other batch jobs cannot use what the batch system granted to this one
 		others, _ = splitByBatchJob(others, mine.RM)
 	}
 	_, others.Mine = splitEnclosingJobs(others.Mine, mine.ParentJob, mine.UID)
-	others.Mine = slices.DeleteFunc(others.Mine, func(c job.Claim) bool { // it goes when ours is used
+	others.Mine = slices.DeleteFunc(others.Mine, func(c job.Claim) bool { // released when ours is taken
 		return c.Job == mine.Job && (c.IdleReason != "" || mine.IdleReason != "")
 	})
 	most := others.Occupancy().Ranks
-	_, others.Mine = splitEnclosingJobs(others.Mine, mine.Job, mine.UID) // also of another name of this machine (alias=)
+	_, others.Mine = splitEnclosingJobs(others.Mine, mine.Job, mine.UID) // also claims under another name of this machine (alias=)
 	use := others.Occupancy()
 	switch {
 	case use.ExclusivelyHeld:
@@ -217,7 +217,7 @@ func findConflict(terms wire.Claim, mine job.Claim, others ledger.OtherClaims) e
 			}
 		}
 	}
-	if terms.IgnoreOthers { // CPUs, no more
+	if terms.IgnoreOthers { // that is, their CPUs
 		return nil
 	}
 	busy := make(map[int]bool, len(use.BusyCPUs))
@@ -239,7 +239,7 @@ func findConflict(terms wire.Claim, mine job.Claim, others ledger.OtherClaims) e
 	return nil
 }
 
-// releaseClaim gives up what a group of the job claims here.
+// releaseClaim gives up the claims of a group.
 func (w *Worker) releaseClaim(group string) {
 	if held := w.held[group]; held != nil {
 		held.Release()

@@ -21,23 +21,23 @@ import (
 	"remshell/wire"
 )
 
-// This file is about all jobs of the node: it lists them, signals their ranks and ends who holds what nobody uses.
+// This file has the operations on all jobs of the node: list them, signal their ranks, and evict them.
 
-// watchClaims tells of every change of the claims here, until the session ends.
+// watchClaims sends ClaimsChanged at every change of claims on this node, until the session ends.
 func (w *Worker) watchClaims(m *wire.WatchClaims) {
 	dir, err := w.openLedger(m.Ledger)
 	if err != nil || w.watchingClaims {
-		return // mpiexec tries again now and then anyway
+		return // mpiexec retries periodically anyway
 	}
 	w.watchingClaims = true
 	go func() {
 		if err := dir.Watch(w.ctx, func() { w.send(&wire.ClaimsChanged{}) }); err != nil && w.ctx.Err() == nil {
-			w.inform(true, "changes of claims go unnoticed: "+err.Error())
+			w.inform(true, "changes of claims are not noticed: "+err.Error())
 		}
 	}()
 }
 
-// listJobs tells all that the ledger holds.
+// listJobs sends the contents of the ledger.
 func (w *Worker) listJobs(m *wire.ListLedger) {
 	answer := &wire.LedgerListed{UID: os.Geteuid()}
 	claims, err := w.listClaims(m.Ledger)
@@ -56,13 +56,13 @@ func (w *Worker) listJobs(m *wire.ListLedger) {
 		answer.Err = err.Error()
 	}
 	if cut := answer.Truncate(m.MaxBytes); len(cut) > 0 && notice == "" {
-		notice = fmt.Sprintf("not all jobs of %s are listed: there is no room for more of them", w.ledger.UserName(cut[0]))
+		notice = fmt.Sprintf("not all jobs of %s are listed: they are too many", w.ledger.UserName(cut[0]))
 	}
 	answer.Notice = notice
 	w.send(answer)
 }
 
-// splitLimitError tells an error that leaves out entries of some user, of which it makes a notice, from one by which none could be read.
+// splitLimitError turns an error that only left out some entries into a notice. It returns any other error as it is.
 func splitLimitError(err error) (notice string, other error) {
 	var limit *ledger.LimitError
 	if errors.As(err, &limit) {
@@ -71,7 +71,7 @@ func splitLimitError(err error) (notice string, other error) {
 	return "", err
 }
 
-// evictJob ends the holders of a job's entries.
+// evictJob ends the processes that hold a job's ledger entries.
 func (w *Worker) evictJob(m *wire.Evict) {
 	answer := &wire.Evicted{}
 	dir, err := w.openLedger(m.Ledger)
@@ -93,10 +93,10 @@ func (w *Worker) evictJob(m *wire.Evict) {
 	w.send(answer)
 }
 
-// killTimeout is how long processes may take to die that were killed: one may wait for a device.
+// killTimeout is how long to wait for killed processes to die, since one may be waiting for a device.
 const killTimeout = 5 * time.Second
 
-// killJobProcesses kills the processes of a job that its helper has left, and reports whether none is left.
+// killJobProcesses kills the processes that a job's helper left behind, and reports whether none is left.
 func killJobProcesses(ctx context.Context, id job.ID) bool {
 	mark := "MPIEXEC_JOBID=" + string(id)
 	for end := time.Now().Add(killTimeout); ; {
@@ -111,13 +111,13 @@ func killJobProcesses(ctx context.Context, id job.ID) bool {
 	}
 }
 
-// Of so many entries, and processes of each, it is told what was done about them.
+// The most entries, and the most processes for each, that are listed in the reply to an eviction.
 const (
 	maxEvictions = 1000
 	maxPIDs      = 16
 )
 
-// evictionTexts says what was done about the entries of a job, and whether some are left.
+// evictionTexts describes what was done about each entry of a job. left reports whether some are still held.
 func evictionTexts(done []ledger.EvictionResult, id job.ID) (texts []string, left bool) {
 	for i, e := range done {
 		if left = left || e.StillHeld; i < maxEvictions {
@@ -130,7 +130,7 @@ func evictionTexts(done []ledger.EvictionResult, id job.ID) (texts []string, lef
 	return texts, left
 }
 
-// evictionText says what was done about an entry.
+// evictionText describes what was done about one entry.
 func evictionText(e ledger.EvictionResult, id job.ID) string {
 	text := fmt.Sprintf("the %s of job %s, of %s, is removed", e.Kind, id, e.User)
 	if e.StillHeld {
@@ -145,10 +145,10 @@ func evictionText(e ledger.EvictionResult, id job.ID) string {
 	return text
 }
 
-// maySignal reports whether the processes of a user's job are ours to look at and to signal: the job is our user's, or we are root.
+// maySignal reports whether we may inspect and signal the processes of a job: it belongs to our user, or we are root.
 func maySignal(of job.Key) bool { return os.Geteuid() == 0 || os.Geteuid() == of.UID }
 
-// signalJob sends a signal to the ranks of a job of the same user (or of any, if we are root).
+// signalJob signals the ranks of a job of our user (or of any user, if we are root).
 func (w *Worker) signalJob(m *wire.SignalJob) {
 	answer := &wire.JobSignaled{}
 	claims, err := w.listClaims(m.Ledger)
@@ -162,12 +162,12 @@ func (w *Worker) signalJob(m *wire.SignalJob) {
 	w.send(answer)
 }
 
-// endSignals are the signals that ask a process to end.
+// endSignals are the signals that request a process to end.
 var endSignals = []unix.Signal{unix.SIGTERM, unix.SIGHUP, unix.SIGINT, unix.SIGQUIT}
 
-// signalRanks finds the ranks of a job by what their environment says, and signals the process
-// group of each (SIG-6). Another user can give his processes the same environment: they are no ranks of this job. Root's
-// ranks may have become those of another user.
+// signalRanks finds the ranks of a job by their environment, and signals the process
+// group of each (SIG-6). Processes of other users with the same environment do not count. Ranks of a job of root
+// may have changed their user.
 func signalRanks(of job.Key, number unix.Signal) (ranks int, err error) {
 	if !maySignal(of) {
 		return 0, fmt.Errorf("job %s belongs to another user (uid %d)", of.Job, of.UID)
@@ -177,12 +177,12 @@ func signalRanks(of job.Key, number unix.Signal) (ranks int, err error) {
 		parent, _, _ := proc.ParentStateStart(pid)
 		group, _ := unix.Getpgid(pid)
 		if pid == 1 || group != pid || slices.Contains(marked, parent) || of.UID != 0 && !proc.IsOwnedBy(pid, of.UID) {
-			continue // a child of a rank, or no rank; to signal the group of 1 would signal everybody
+			continue // a child of a rank, or no rank; kill(-1) would signal all processes
 		}
 		if err = unix.Kill(-pid, number); err == nil {
 			ranks++
 			if slices.Contains(endSignals, number) {
-				unix.Kill(-pid, unix.SIGCONT) // what is stopped takes no signal
+				unix.Kill(-pid, unix.SIGCONT) // a stopped process does not handle signals
 			}
 		}
 	}

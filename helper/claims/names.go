@@ -10,16 +10,16 @@ import (
 	"remshell/wire"
 )
 
-// This file names the users whose entries are in the ledger. What another user's entry says about that is not believed: the ledger
-// takes the name from /etc/passwd, by the owner of the file. Users of a directory service have no name there.
+// This file finds the names of the users in the ledger. An entry of another user is not believed about its user's name: package ledger
+// takes the name of the file's owner from /etc/passwd, which does not have users of a directory service.
 
-// A unnamedUser is a user whose name the ledger did not find.
+// An unnamedUser is a user whose name the ledger did not find, with the place for the name.
 type unnamedUser struct {
 	uid  int
 	name *string
 }
 
-// nameListed names the users of all that is listed.
+// nameListed fills in the missing user names of a listing.
 func (w *Worker) nameListed(m *wire.LedgerListed) {
 	var all []unnamedUser
 	for i, c := range m.Claims {
@@ -35,14 +35,14 @@ func (w *Worker) nameListed(m *wire.LedgerListed) {
 	w.nameUsers(all)
 }
 
-// nameSurveyed names the user who has most of a node.
+// nameSurveyed fills in the name of the user who uses most of a node, if it is missing.
 func (w *Worker) nameSurveyed(u *job.Occupancy) {
 	if u.TopUser == fmt.Sprint("uid ", u.TopUID) {
 		w.nameUsers([]unnamedUser{{u.TopUID, &u.TopUser}})
 	}
 }
 
-// nameUsers gives users their names, as far as there are any. Each user is looked up once.
+// nameUsers fills in names, as far as there are any. Each user is looked up once per session.
 func (w *Worker) nameUsers(all []unnamedUser) {
 	var unknown []int
 	for _, one := range all {

@@ -14,15 +14,15 @@ import (
 	"remshell/wire"
 )
 
-// This file keeps our place in the queue, and the gate.
+// This file keeps the job's place in the queue, and the decision lock.
 
-// decisionLockTimeout is how long one request may decide: longer than nodes may take to answer, and
-// shorter than others wait for the gate. An mpiexec that was stopped just then must not
-// keep everybody else waiting, and no claim is less safe without the gate.
+// decisionLockTimeout is how long one request may hold the decision lock. That is longer than nodes may take to reply, and
+// shorter than others wait for the lock. An mpiexec that is stopped meanwhile must not
+// make all others wait, and claims are safe without the lock.
 const decisionLockTimeout = 20 * time.Second
 
-// takeDecisionLock waits for the gate and tells who waits before us. A job of this node alone needs
-// no gate: its claim is safe without (TRUST-17).
+// takeDecisionLock waits for the decision lock and sends the length of the queue. A job that runs only on this node needs
+// no lock: its claim is safe without (TRUST-17).
 func (w *Worker) takeDecisionLock(m *wire.LockDecision) {
 	answer := &wire.DecisionLocked{}
 	dir, err := w.openLedger(m.Ledger)
@@ -36,7 +36,7 @@ func (w *Worker) takeDecisionLock(m *wire.LockDecision) {
 	var unusable *ledger.UnusableError
 	switch {
 	case errors.As(err, &unusable):
-		answer.Notice = unusable.Error() // in the words of the survey and of the claim
+		answer.Notice = unusable.Error() // worded as in Survey and in claims
 	case err != nil:
 		answer.Notice = err.Error()
 	}
@@ -54,8 +54,8 @@ func (w *Worker) releaseDecisionLock() {
 	}
 }
 
-// queuePosition counts the requests ahead of ours, and all that wait. A request without a
-// place has all of them ahead.
+// queuePosition returns the number of requests ahead of ours, and of all that wait. Without a
+// place in the queue, all of them are ahead.
 func (w *Worker) queuePosition() (ahead, total int, err error) {
 	if w.queuePlace == nil {
 		ahead, _, err = w.ledger.CountWaiting()
@@ -69,7 +69,7 @@ func (w *Worker) queuePosition() (ahead, total int, err error) {
 	return ahead, len(tickets), err
 }
 
-// enqueue takes a place in the queue.
+// enqueue takes a place in the queue and reports the position from then on.
 func (w *Worker) enqueue(m *wire.Enqueue) {
 	w.dequeue()
 	dir, err := w.openLedger(m.Ledger)
@@ -89,7 +89,7 @@ func (w *Worker) enqueue(m *wire.Enqueue) {
 	w.watchQueue()
 }
 
-// watchQueue tells of every change ahead of us.
+// watchQueue reports every change of the position.
 func (w *Worker) watchQueue() {
 	ctx, stop := context.WithCancel(w.ctx)
 	over := make(chan struct{})
@@ -101,7 +101,7 @@ func (w *Worker) watchQueue() {
 	w.stopWatchingQueue = func() { stop(); <-over }
 }
 
-// reportPosition tells mpiexec where it stands, if that is news.
+// reportPosition sends the position to mpiexec, if it has changed.
 func (w *Worker) reportPosition() {
 	if w.queuePlace == nil {
 		return
@@ -119,7 +119,7 @@ func (w *Worker) reportPosition() {
 	}
 }
 
-// passUser goes ahead of a user, and tells where we stand then.
+// passUser overtakes a user in the queue, and sends the new position.
 func (w *Worker) passUser(m *wire.Overtake) {
 	if w.queuePlace == nil {
 		w.send(&wire.QueuePosition{Err: "there is no place in the queue any more"})
@@ -130,11 +130,11 @@ func (w *Worker) passUser(m *wire.Overtake) {
 	w.reportPosition()
 }
 
-// notePing notes that somebody still waits. The session calls it, since the worker itself may
-// be waiting for the gate.
+// notePing records that mpiexec still waits. The session calls it, since the worker itself may
+// be waiting for the decision lock.
 func (w *Worker) notePing() { w.lastPing.Store(int64(time.Since(w.began))) }
 
-// expirePlace gives a place up for which nobody seems to wait: it stops all others.
+// expirePlace gives up a place whose mpiexec has sent no Ping in time, because it would stop all others.
 func (w *Worker) expirePlace() {
 	if w.queuePlace == nil {
 		return
@@ -147,11 +147,11 @@ func (w *Worker) expirePlace() {
 	w.send(&wire.QueuePosition{Err: fmt.Sprintf("no sign of life for %v", wire.PingTimeout)})
 }
 
-// evictedTimeout is how long the worker may take to find out who evicts the job. It may be waiting for a lock, and is killed after 3 s.
+// evictedTimeout is how long the worker may take to find out who evicts the job. It may be waiting for a lock, and it is killed after 3 s.
 const evictedTimeout = time.Second
 
-// EvictedBy calls give with the name of the user who evicts our job, or with nothing if nobody does. If the job waits in the queue,
-// mpiexec is told first that it has lost its place. The job is the one that waits, if id is empty.
+// EvictedBy calls give with the name of the user who evicts our job, or with "" if no user does. If the job waits in the queue,
+// mpiexec is first sent the loss of its place. If id is empty, the job is the one that waits.
 func (w *Worker) EvictedBy(id job.ID, give func(user string)) {
 	found := make(chan string, 1)
 	w.runTask(func() {

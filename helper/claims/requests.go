@@ -18,94 +18,94 @@ import (
 	"remshell/wire"
 )
 
-// This file has a word with jobs (survive.md 7): it shows what our user asks, and takes to mpiexec what
-// others ask of our job.
+// This file handles control requests (survive.md 7): it writes requests of our user to the ledger, and forwards to mpiexec the
+// requests to our job.
 
-// A jobRequests is what others want of our job. Mpiexec judges one at a time; what it does may take long.
+// A jobRequests has the requests to our job. Mpiexec authorizes one at a time, but may work on several.
 type jobRequests struct {
 	receiving      bool
-	mpiexecStopped bool // mpiexec is, and cannot answer
+	mpiexecStopped bool // mpiexec is stopped and cannot reply
 	waiting        []pendingRequest
-	current        *pendingRequest                    // has no answer yet
-	accepted       map[string]*pendingRequest         // are being done, by their names
-	shownReplies   map[*ledger.PostedFile]*time.Timer // answers that are shown for a while yet
-	finalReplies   []pendingRequest                   // whose last word was given: they may not have seen it yet
+	current        *pendingRequest                    // sent to mpiexec, which has not replied yet; nil: none
+	accepted       map[string]*pendingRequest         // mpiexec works on them; by ID
+	shownReplies   map[*ledger.PostedFile]*time.Timer // all replies in the ledger; those with a timer are removed soon
+	finalReplies   []pendingRequest                   // requests with a final reply that the requester may not have read yet
 }
 
-// A pendingRequest ask is one of somebody who is obeyed.
+// A pendingRequest is a request of a user who is authorized.
 type pendingRequest struct {
 	ledger.FoundRequest
-	right job.Role
-	reply *ledger.PostedFile // nil: there was none yet
+	role  job.Role
+	reply *ledger.PostedFile // nil: none yet
 }
 
-// Times of asks.
+// Times for requests.
 const (
-	replyPoll         = 50 * time.Millisecond // between two looks for an answer
-	firstReplyTimeout = 10 * time.Second      // for the first word
-	replyShownFor     = 10 * time.Second      // behind the last one
-	replySeenTimeout  = 5 * time.Second       // at the end of the session, for who has not seen the last one yet
+	replyPoll         = 50 * time.Millisecond // between two reads for a reply
+	firstReplyTimeout = 10 * time.Second      // until the first reply
+	replyShownFor     = 10 * time.Second      // how long a final reply is shown
+	replySeenTimeout  = 5 * time.Second       // at the end of the session, for requesters who have not read the final reply
 )
 
-// What is read of an answer, in bytes, each time that somebody looks.
+// The most bytes read of a reply.
 const (
 	maxReplyBytes  = 64 << 10
 	maxStatusBytes = 4 << 20
 )
 
-// maxShownReplies is how many answers may be shown while those who are not obeyed are answered: the answers are files of our own user,
-// of whom no more than 10,000 count.
+// maxShownReplies is the most replies shown at a time for which requests are still refused by a reply. Replies are files of our own user,
+// who may have no more than 10,000 files in the ledger.
 const maxShownReplies = 256
 
-// ReceiveRequests begins to hear what is asked of our job, until the session ends.
+// ReceiveRequests starts to receive requests to our job, until the session ends.
 func (w *Worker) ReceiveRequests(name string, id job.ID) {
 	w.runTask(func() {
 		dir, err := w.openLedger(name)
 		if err != nil || w.requests.receiving {
-			return // mpiexec has heard of that
+			return // mpiexec has been informed of the error
 		}
 		w.requests.receiving, w.requests.accepted, w.requests.shownReplies = true, make(map[string]*pendingRequest), make(map[*ledger.PostedFile]*time.Timer)
 		go func() {
 			err := dir.WatchRequests(w.ctx, id, func(a ledger.FoundRequest) { w.runTask(func() { w.handleRequest(a) }) })
 			if w.ctx.Err() == nil {
-				w.inform(false, "what is asked of the job goes unheard: "+err.Error())
+				w.inform(false, "requests to the job are not received: "+err.Error())
 			}
 		}()
 	})
 }
 
-// SetStopped notes whether mpiexec is stopped. What is asked meanwhile is refused at once.
+// SetStopped records whether mpiexec is stopped. If so, requests are refused at once.
 func (w *Worker) SetStopped(on bool) { w.runTask(func() { w.requests.mpiexecStopped = on }) }
 
-// handleRequest judges who asks, and has mpiexec do it in its turn.
+// handleRequest authorizes a request and queues it for mpiexec, or refuses it.
 func (w *Worker) handleRequest(a ledger.FoundRequest) {
 	if a.Verb == job.VerbEvict {
 		return // EvictedBy reads it when the signal comes
 	}
-	right, obeyed := job.Authorize(a.UID, os.Geteuid(), nil)
-	if !obeyed {
+	role, authorized := job.Authorize(a.UID, os.Geteuid(), nil)
+	if !authorized {
 		named, err := probe.ReadAdministrators(w.clusterFile)
 		if err != nil {
-			w.inform(false, "nobody is an administrator here: "+err.Error())
+			w.inform(false, "no administrators are known on this node: "+err.Error())
 		}
-		right, obeyed = job.Authorize(a.UID, os.Geteuid(), named)
+		role, authorized = job.Authorize(a.UID, os.Geteuid(), named)
 	}
-	if !obeyed && len(w.requests.shownReplies) >= maxShownReplies {
-		return // other users ask faster than answers go
+	if !authorized && len(w.requests.shownReplies) >= maxShownReplies {
+		return // other users make requests faster than replies expire
 	}
-	if !obeyed {
+	if !authorized {
 		w.writeReply(&pendingRequest{FoundRequest: a}, job.ControlReply{State: job.ReplyRefused, Text: job.NotAllowedText + "job " + string(a.Job) + " is of " + w.ledger.UserName(os.Geteuid())})
 		return
 	}
 	if w.requests.mpiexecStopped {
-		w.writeReply(&pendingRequest{FoundRequest: a, right: right}, job.ControlReply{State: job.ReplyRefused, Text: job.LauncherStoppedText + " (^Z, or a batch system)"})
+		w.writeReply(&pendingRequest{FoundRequest: a, role: role}, job.ControlReply{State: job.ReplyRefused, Text: job.LauncherStoppedText + " (^Z, or a batch system)"})
 		return
 	}
-	w.requests.waiting = append(w.requests.waiting, pendingRequest{FoundRequest: a, right: right})
+	w.requests.waiting = append(w.requests.waiting, pendingRequest{FoundRequest: a, role: role})
 	w.sendNextRequest()
 }
 
-// sendNextRequest takes the next ask to mpiexec, unless one is there. Who was killed asks nothing any more.
+// sendNextRequest sends the next request to mpiexec, unless mpiexec has one that it has not replied to. It skips requesters that have died.
 func (w *Worker) sendNextRequest() {
 	for w.requests.current == nil && len(w.requests.waiting) > 0 {
 		a := w.requests.waiting[0]
@@ -114,11 +114,11 @@ func (w *Worker) sendNextRequest() {
 			continue
 		}
 		w.requests.current = &a
-		w.send(&wire.ControlRequest{ID: a.ID, Role: a.right, Request: a.ControlRequest})
+		w.send(&wire.ControlRequest{ID: a.ID, Role: a.role, Request: a.ControlRequest})
 	}
 }
 
-// handleReply shows what mpiexec says to the ask that is with it.
+// handleReply writes mpiexec's reply to the ledger.
 func (w *Worker) handleReply(m *wire.ControlReply) {
 	a := w.requests.accepted[m.ID]
 	switch open := w.requests.current; {
@@ -138,7 +138,7 @@ func (w *Worker) handleReply(m *wire.ControlReply) {
 	w.sendNextRequest()
 }
 
-// writeReply shows an answer, in the place of the one before.
+// writeReply shows a reply to a request, in place of the reply before.
 func (w *Worker) writeReply(a *pendingRequest, answer job.ControlReply) {
 	var err error
 	answer.Job, answer.UID = a.Job, os.Geteuid()
@@ -148,30 +148,30 @@ func (w *Worker) writeReply(a *pendingRequest, answer job.ControlReply) {
 		delete(w.requests.shownReplies, a.reply)
 		a.reply, err = w.ledger.ReplaceReply(a.reply, answer)
 	}
-	if err != nil && !errors.Is(err, unix.EEXIST) { // then another helper of the job has answered
+	if err != nil && !errors.Is(err, unix.EEXIST) { // EEXIST: another helper of the job has replied
 		w.inform(false, fmt.Sprintf("no answer to %s of %s: %v", a.Verb, a.User, err))
 	}
-	if slip := a.reply; slip != nil {
-		w.requests.noteReply(slip)
+	if posted := a.reply; posted != nil {
+		w.requests.noteReply(posted)
 		if answer.State.IsFinal() {
-			if a.right != "" { // whoever is refused has nobody wait for him at the end of the session
+			if a.role != "" { // the end of the session does not wait for users who are not authorized
 				w.requests.finalReplies = append(slices.DeleteFunc(w.requests.finalReplies, func(a pendingRequest) bool { return !w.ledger.StillWaits(a.FoundRequest) }), *a)
 			}
-			w.requests.shownReplies[slip] = time.AfterFunc(replyShownFor, func() {
-				w.runTask(func() { slip.Drop(); delete(w.requests.shownReplies, slip) })
+			w.requests.shownReplies[posted] = time.AfterFunc(replyShownFor, func() {
+				w.runTask(func() { posted.Drop(); delete(w.requests.shownReplies, posted) })
 			})
 		}
 	}
 }
 
-// noteReply notes an answer, so that it goes with us.
-func (a *jobRequests) noteReply(slip *ledger.PostedFile) {
-	if _, known := a.shownReplies[slip]; !known {
-		a.shownReplies[slip] = nil
+// noteReply records a reply, so that it is removed at the end of the session.
+func (a *jobRequests) noteReply(posted *ledger.PostedFile) {
+	if _, known := a.shownReplies[posted]; !known {
+		a.shownReplies[posted] = nil
 	}
 }
 
-// awaitRepliesSeen gives who waits for an answer a moment to see the last word: what ends the session may be what was asked for.
+// awaitRepliesSeen waits a moment until requesters have read final replies, since a request may be what ends the session.
 func (w *Worker) awaitRepliesSeen() {
 	waits := func(a pendingRequest) bool { return w.ledger.StillWaits(a.FoundRequest) }
 	for end := time.Now().Add(replySeenTimeout); slices.ContainsFunc(w.requests.finalReplies, waits) && time.Now().Before(end); {
@@ -179,18 +179,18 @@ func (w *Worker) awaitRepliesSeen() {
 	}
 }
 
-// removeReplies takes away what we have answered.
+// removeReplies removes all our replies from the ledger.
 func (w *Worker) removeReplies() {
-	for slip, timer := range w.requests.shownReplies {
+	for posted, timer := range w.requests.shownReplies {
 		if timer != nil {
 			timer.Stop()
 		}
-		slip.Drop()
+		posted.Drop()
 	}
 	clear(w.requests.shownReplies)
 }
 
-// submitRequest shows an ask of our user's, and tells what comes of it. Both wait for others, so not here.
+// submitRequest writes a request of our user to the ledger and sends the reply. It waits in a goroutine of its own.
 func (w *Worker) submitRequest(m *wire.ControlRequest) {
 	dir, err := w.openLedger(m.Ledger)
 	if err != nil {
@@ -205,7 +205,7 @@ func (w *Worker) submitRequest(m *wire.ControlRequest) {
 	}()
 }
 
-// awaitReply asks, and waits for the last word of the job's owner. What others answer who claim the same job ID does not count.
+// awaitReply makes a request and waits for the final reply of the job's owner. Replies of other users who claim the same job ID do not count.
 func awaitReply(ctx context.Context, dir *ledger.Dir, a job.ControlRequest) *wire.ControlReply {
 	refused := func(text string) *wire.ControlReply { return &wire.ControlReply{State: job.ReplyRefused, Text: text} }
 	of := job.Key{Job: a.Job, UID: a.Owner}
@@ -213,26 +213,26 @@ func awaitReply(ctx context.Context, dir *ledger.Dir, a job.ControlRequest) *wir
 		return refused(fmt.Sprintf("there is no job %s on this node", a.Job))
 	}
 	a.UID, a.User = os.Geteuid(), dir.UserName(os.Geteuid())
-	slip, err := dir.PostRequest(a)
+	posted, err := dir.PostRequest(a)
 	if err != nil {
 		return refused(err.Error())
 	}
-	defer slip.Drop()
+	defer posted.Drop()
 	most := maxReplyBytes
 	if a.Verb == job.VerbStatus {
 		most = maxStatusBytes
 	}
-	last, patience := job.ControlReply{}, time.Now().Add(firstReplyTimeout)
+	last, deadline := job.ControlReply{}, time.Now().Add(firstReplyTimeout)
 	for look := 0; ; look++ {
-		now, found := dir.ReadReply(slip.ID, a.Owner, most)
+		now, found := dir.ReadReply(posted.ID, a.Owner, most)
 		switch {
 		case found && now.State.IsFinal():
 			return &wire.ControlReply{State: now.State, Text: now.Text, Ranks: now.Ranks}
-		case found && a.Verb != job.VerbStatus: // that has no first word
+		case found && a.Verb != job.VerbStatus: // status requests have no first reply
 			last = now
 		case last.State != "", look%4 == 3 && !dir.HasClaim(of):
 			return endedReply(a, last)
-		case time.Now().After(patience):
+		case time.Now().After(deadline):
 			return refused(fmt.Sprintf("%s%s for %v", job.NoAnswerText, a.Job, firstReplyTimeout))
 		}
 		select {
@@ -243,8 +243,8 @@ func awaitReply(ctx context.Context, dir *ledger.Dir, a job.ControlRequest) *wir
 	}
 }
 
-// endedReply is what is told of a job that has gone while it was asked: of one that was to end it is the
-// last word.
+// endedReply returns the reply for a job that has ended meanwhile. It means success if that was
+// requested.
 func endedReply(a job.ControlRequest, last job.ControlReply) *wire.ControlReply {
 	if a.Verb == job.VerbEnd {
 		return &wire.ControlReply{State: job.ReplyDone, Text: "it has ended"}

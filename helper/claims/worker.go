@@ -1,12 +1,12 @@
 //go:build linux
 
 /*
-Package claims keeps the node's ledger for one session: what the job claims here, its place in
-the queue, the gate. It does one thing after the other on a goroutine of its own, since it may
-have to wait for a lock, and what it holds is let go when the session ends.
+Package claims uses the node's ledger for one session: for the claims of the job, its place in
+the queue, the decision lock, and control requests. A goroutine of its own does one task after the other, since it may
+have to wait for a lock. When the session ends, it releases everything.
 
-	session --Take, Claim, Release--> Worker --> package ledger
-	   mpiexec <-- Gated, Surveyed, Queued, Changed, Listed
+	session --HandleMessage, Claim, Release--> Worker --> package ledger
+	   mpiexec <-- DecisionLocked, Surveyed, QueuePosition, ClaimsChanged, LedgerListed
 */
 package claims
 
@@ -28,43 +28,43 @@ import (
 	"remshell/wire"
 )
 
-// A Worker keeps the ledger for one session.
+// A Worker uses the ledger for one session.
 type Worker struct {
 	root    fs.FS
-	environ []string // our own, which bounds what we may use
+	environ []string // our own environment, which limits the usable GPUs
 	send    func(wire.Message) error
 	ctx     context.Context // ends with the session
 	stop    context.CancelFunc
 	tasks   taskQueue
-	done    chan struct{} // closed when it has let everything go
+	done    chan struct{} // closed when everything has been released
 
 	machineID         string      // empty: not looked up yet
 	ledger            *ledger.Dir // nil: not opened yet
 	decisionLock      *ledger.DecisionLock
-	lockTimer         *time.Timer                  // when the gate has been shut for too long
+	lockTimer         *time.Timer                  // runs out when the decision lock has been held too long
 	held              map[string]*ledger.HeldClaim // by group
-	clusterHeld       map[string]*ledger.HeldClaim // the same in the cluster's ledger, where the user names another
-	carried           CarriedClaims                // what an earlier attempt of the job has claimed
+	clusterHeld       map[string]*ledger.HeldClaim // likewise in the cluster file's ledger, if the user names another ledger
+	carried           CarriedClaims                // claims of the job's last attempt
 	queuePlace        *ledger.QueuePlace
-	stopWatchingQueue func()             // ends the wait for our turn
-	queuedJob         job.ID             // whose place it is
-	pingTimer         *time.Timer        // runs out when nobody waits any more
-	lastQueued        wire.QueuePosition // what mpiexec was told
-	watchingClaims    bool               // mpiexec is told of changes of claims
-	userNames         map[int]string     // of users that were looked up; empty: there is none
+	stopWatchingQueue func()             // ends the reports of the position
+	queuedJob         job.ID             // the job that queuePlace belongs to
+	pingTimer         *time.Timer        // runs out when no Ping has arrived for PingTimeout
+	lastQueued        wire.QueuePosition // the last position sent
+	watchingClaims    bool               // ClaimsChanged is sent
+	userNames         map[int]string     // names of users that were looked up; empty: no name
 	requests          jobRequests
 
-	nodeFile    string        // of the node's administrator
-	clusterFile string        // his cluster file, which names administrators
-	lastPing    atomic.Int64  // when mpiexec last said that it waits, in ns since began
+	nodeFile    string        // file of the node's administrator
+	clusterFile string        // cluster file on this node, which names administrators
+	lastPing    atomic.Int64  // time of the last Ping, in ns since began
 	began       time.Time     // of this session
-	lockTimeout time.Duration // how long the gate may be shut
+	lockTimeout time.Duration // longest time to hold the decision lock
 }
 
-// New makes one for the session that sends by send; root is "/", and environ our own environment. It
-// holds what the session of an earlier attempt has left.
-func New(root fs.FS, environ []string, send func(wire.Message) error, rested CarriedClaims) *Worker {
-	w := &Worker{carried: rested, root: root, environ: environ, send: send, tasks: taskQueue{added: make(chan struct{}, 1)}, held: make(map[string]*ledger.HeldClaim), clusterHeld: make(map[string]*ledger.HeldClaim), userNames: make(map[int]string), done: make(chan struct{}), began: time.Now(), lockTimeout: decisionLockTimeout, nodeFile: config.NodeFile, clusterFile: config.ClusterFile}
+// New starts a Worker for the session that sends by send. root is "/", and environ our own environment.
+// carried are the claims of the job's last attempt.
+func New(root fs.FS, environ []string, send func(wire.Message) error, carried CarriedClaims) *Worker {
+	w := &Worker{carried: carried, root: root, environ: environ, send: send, tasks: taskQueue{added: make(chan struct{}, 1)}, held: make(map[string]*ledger.HeldClaim), clusterHeld: make(map[string]*ledger.HeldClaim), userNames: make(map[int]string), done: make(chan struct{}), began: time.Now(), lockTimeout: decisionLockTimeout, nodeFile: config.NodeFile, clusterFile: config.ClusterFile}
 	w.ctx, w.stop = context.WithCancel(context.Background())
 	go func() {
 		defer close(w.done)
@@ -84,7 +84,7 @@ func New(root fs.FS, environ []string, send func(wire.Message) error, rested Car
 	return w
 }
 
-// HandleMessage does what mpiexec asks about the ledger, in its turn.
+// HandleMessage handles a message of mpiexec about the ledger, after all tasks before it.
 func (w *Worker) HandleMessage(m wire.Message) {
 	if _, ok := m.(*wire.Ping); ok {
 		w.notePing()
@@ -115,22 +115,22 @@ func (w *Worker) HandleMessage(m wire.Message) {
 			w.submitRequest(m)
 		case *wire.ControlReply:
 			w.handleReply(m)
-		case *wire.Ping: // all that wait may have become more
+		case *wire.Ping: // requests may have joined the queue behind ours
 			w.reportPosition()
 		}
 	})
 }
 
-// runTask has a task done behind those before it, and never waits: it tells the session of
-// what it has done, and both would wait for the other to take it. Tasks that come after close
+// runTask queues a task and never blocks. If it blocked, worker and session could wait for each other, since
+// tasks send messages through the session. Tasks queued after Close
 // are dropped.
 func (w *Worker) runTask(task func()) { w.tasks.addTask(task) }
 
-// A taskQueue is what is to be done. It has no bound: what is in it, mpiexec has sent.
+// A taskQueue is a queue of tasks. It has no limit of its own, since each task comes from a message of mpiexec.
 type taskQueue struct {
 	mu    sync.Mutex // guards list
 	list  []func()
-	added chan struct{} // there may be something
+	added chan struct{} // signals that list may not be empty
 }
 
 func (b *taskQueue) addTask(task func()) {
@@ -143,7 +143,7 @@ func (b *taskQueue) addTask(task func()) {
 	}
 }
 
-// nextTask takes the oldest; nil: there is none.
+// nextTask removes and returns the oldest task, or nil if there is none.
 func (b *taskQueue) nextTask() (task func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -153,12 +153,12 @@ func (b *taskQueue) nextTask() (task func()) {
 	return task
 }
 
-// inform tells mpiexec what somebody may want to know.
+// inform sends a line for mpiexec's log.
 func (w *Worker) inform(warning bool, text string) {
 	w.send(&wire.Log{Warning: warning, Text: text})
 }
 
-// Close lets everything go and waits until that is done.
+// Close releases everything and waits until that is done.
 func (w *Worker) Close() {
 	w.stop()
 	<-w.done
@@ -173,10 +173,10 @@ func (w *Worker) releaseEverything() {
 	w.removeReplies()
 }
 
-// SetMachineID tells what machine this is (job.Probe.Identity), ahead of all that needs it; else that is looked up.
+// SetMachineID sets the identity of the machine (job.Probe.Identity). Without it, the Worker determines it when needed.
 func (w *Worker) SetMachineID(machine string) { w.runTask(func() { w.machineID = machine }) }
 
-// openLedger finds the ledger, once.
+// openLedger opens the ledger, once per session.
 func (w *Worker) openLedger(name string) (*ledger.Dir, error) {
 	if w.ledger != nil {
 		return w.ledger, nil
@@ -189,7 +189,7 @@ func (w *Worker) openLedger(name string) (*ledger.Dir, error) {
 	return dir, err
 }
 
-// surveyClaims tells what other jobs hold of the node. What cannot be read is nothing, with a
+// surveyClaims sends the claims of other jobs on the node. If the ledger cannot be read, it sends none and a
 // notice.
 func (w *Worker) surveyClaims(m *wire.Survey) {
 	answer := &wire.Surveyed{Load: probe.Load(w.root)}
@@ -202,9 +202,9 @@ func (w *Worker) surveyClaims(m *wire.Survey) {
 	outer, mine := splitEnclosingJobs(others.Mine, m.ParentJob, os.Geteuid())
 	_, others.Mine = splitEnclosingJobs(mine, m.OwnJob, os.Geteuid())
 	if m.RM != "" {
-		var beyond ledger.OtherClaims
-		others, beyond = splitByBatchJob(others, m.RM)
-		answer.OutsideOccupancy = beyond.Occupancy()
+		var outside ledger.OtherClaims
+		others, outside = splitByBatchJob(others, m.RM)
+		answer.OutsideOccupancy = outside.Occupancy()
 	}
 	answer.Occupancy = others.Occupancy()
 	cpus, err := rank.Affinity()
@@ -212,7 +212,7 @@ func (w *Worker) surveyClaims(m *wire.Survey) {
 		answer.InParentJob = claimsCover(outer, cpus)
 	}
 	full := err == nil && len(answer.Occupancy.BusyCPUs) > 0 && idset.Set(answer.Occupancy.BusyCPUs).HasAll(cpus)
-	if full { // then people ask why
+	if full { // then users want to know who uses the node
 		answer.Occupancy.Idle = probe.IsIdle(answer.Occupancy.TopUID, answer.Occupancy.TopPID, answer.Occupancy.Since)
 		w.nameSurveyed(&answer.Occupancy)
 	}
@@ -223,7 +223,7 @@ func (w *Worker) surveyClaims(m *wire.Survey) {
 	w.send(answer)
 }
 
-// otherClaims is what living claims hold here, but for those that without is true of.
+// otherClaims returns a summary of all claims, without those for which without is true.
 func (w *Worker) otherClaims(name string, without func(job.Claim) bool) (ledger.OtherClaims, error) {
 	dir, err := w.openLedger(name)
 	if err != nil {
@@ -232,7 +232,7 @@ func (w *Worker) otherClaims(name string, without func(job.Claim) bool) (ledger.
 	return dir.ReadOthers(without)
 }
 
-// listClaims lists them all.
+// listClaims returns all claims.
 func (w *Worker) listClaims(name string) ([]job.Claim, error) {
 	dir, err := w.openLedger(name)
 	if err != nil {
