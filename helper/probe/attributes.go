@@ -12,8 +12,8 @@ import (
 	"remshell/job"
 )
 
-// Attributes reads what sets of nodes are made by (which-hosts.md 2.1). root is "/", and environ the
-// helper's own. It is asked for only where somebody wants to know: to open /proc/cpuinfo
+// Attributes returns the attributes for node sets (which-hosts.md 2.1). root is "/", and environ the
+// helper's own environment. It is called only if a job needs them, because opening /proc/cpuinfo
 // takes 10 ms on some kernels.
 func Attributes(root fs.FS, environ []string) job.Attributes {
 	allowed, _ := AllowedCPUs(root)
@@ -25,7 +25,7 @@ func Attributes(root fs.FS, environ []string) job.Attributes {
 	return t
 }
 
-// gpuModels are the models of GPUs, each once.
+// gpuModels returns the models of GPUs, each once, ascending.
 func gpuModels(root fs.FS, gpus []gpu.GPU) []string {
 	found := make(labelSet)
 	for _, g := range gpus {
@@ -34,11 +34,11 @@ func gpuModels(root fs.FS, gpus []gpu.GPU) []string {
 	return found.sorted()
 }
 
-// A labelSet is words that a node is known by.
+// A labelSet is a set of labels.
 type labelSet map[string]bool
 
-// addLabels takes words in, each in the spelling that labels have: lower case, and a "-" for what
-// they cannot have.
+// addLabels adds words as labels: in lower case, with "-" in place of characters that labels
+// cannot have.
 func (l labelSet) addLabels(words ...string) {
 	for _, word := range words {
 		word = strings.Map(func(r rune) rune {
@@ -53,39 +53,39 @@ func (l labelSet) addLabels(words ...string) {
 	}
 }
 
-// sorted lists them, as many as there may be; nil: there are none.
+// sorted returns the labels in order, up to job.MaxLabels; nil if there are none.
 func (l labelSet) sorted() []string {
 	all := slices.Sorted(maps.Keys(l))
 	return all[:min(len(all), job.MaxLabels)]
 }
 
-// A cpuInfoFields is what /proc/cpuinfo says of one CPU, by name.
+// A cpuInfoFields is the entry of one CPU in /proc/cpuinfo, by field name.
 type cpuInfoFields map[string]string
 
-// readCPUInfo reads /proc/cpuinfo, by the number of the CPU. What stands before the first or behind
-// the last of them belongs to all, under -1: "Hardware" of ARM, "clock" of some POWER.
+// readCPUInfo returns the entries of /proc/cpuinfo by CPU number. Fields before the first or after
+// the last CPU apply to all, and are at -1: "Hardware" on ARM, "clock" on some POWER.
 func readCPUInfo(root fs.FS) map[int]cpuInfoFields {
 	text, _ := fs.ReadFile(root, "proc/cpuinfo")
 	all := map[int]cpuInfoFields{-1: make(cpuInfoFields)}
-	here := all[-1]
+	current := all[-1]
 	for line := range strings.Lines(string(text)) {
-		name, value, said := strings.Cut(line, ":")
+		name, value, found := strings.Cut(line, ":")
 		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
 		switch cpu, numbered := parseDecimal(value, 0); {
 		case strings.TrimSpace(line) == "":
-			here = all[-1]
-		case said && name == "processor" && numbered:
-			here = make(cpuInfoFields)
-			all[cpu] = here
-		case said && here[name] == "":
-			here[name] = value
+			current = all[-1]
+		case found && name == "processor" && numbered:
+			current = make(cpuInfoFields)
+			all[cpu] = current
+		case found && current[name] == "":
+			current[name] = value
 		}
 	}
 	return all
 }
 
-// cpuModel is VENDOR-FAMILY-MODEL, or arm-IMPLEMENTER-PART, of the first CPU that says so;
-// empty: none does.
+// cpuModel returns VENDOR-FAMILY-MODEL or arm-IMPLEMENTER-PART of the first CPU with these fields,
+// or "" if there is none.
 func cpuModel(info map[int]cpuInfoFields) string {
 	for _, cpu := range slices.Sorted(maps.Keys(info)) {
 		text, found := info[cpu], make(labelSet)

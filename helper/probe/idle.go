@@ -15,12 +15,12 @@ import (
 	"remshell/proc"
 )
 
-// minClaimAge is for how long a claim may be without ranks before that is told: they may not
+// minClaimAge is the age from which a claim without ranks counts as idle. Before that, its ranks may not
 // have started yet.
 const minClaimAge = 10 * time.Second
 
-// MarkIdle tells of each claim whether none of its ranks lives (TRUST-16), and whether all that live are stopped. What rests
-// by its own word is believed at once: nobody gains by saying so.
+// MarkIdle sets Idle of each claim that has no running rank (TRUST-16), and Stopped if all its ranks are stopped. A claim with an
+// idle reason is believed at once, since a false one has no advantage.
 func MarkIdle(claims []job.Claim) []job.Claim {
 	var l processScan
 	for i := range claims {
@@ -34,27 +34,27 @@ func MarkIdle(claims []job.Claim) []job.Claim {
 	return claims
 }
 
-// IsIdle reports whether the process that says it has the ranks of a claim has none, or is not
-// that user's. Of processes that we cannot see it says nothing.
+// IsIdle reports whether the process that a claim names has no ranks, or does not belong
+// to the claim's user. It is false if we cannot see the processes of other users.
 func IsIdle(uid, pid int, since time.Time) bool { return new(processScan).isIdle(uid, pid, since) }
 
-// A processScan is one at all processes, however many claims there are: another user may have made a thousand.
+// A processScan is one scan of all processes, shared by all claims: another user may have made a thousand claims.
 type processScan struct {
-	tree   proc.Tree // nil: nobody has looked yet
+	tree   proc.Tree // nil: not read yet
 	names  map[int]string
 	states map[claimProcess]ranksState
 }
 
-// A claimProcess is a process that says it has the ranks of a user's claim.
+// A claimProcess is the process named in a user's claim.
 type claimProcess struct{ uid, pid int }
 
-// ranksState is what is seen of the ranks that a process has.
+// ranksState is the state of all ranks of a process together.
 type ranksState int
 
 const (
-	noRanks ranksState = iota // it has none, or is not the user's
+	noRanks ranksState = iota // the process has none, or is not the user's
 	ranksRunning
-	ranksStopped // all of them
+	ranksStopped // all of them are stopped
 )
 
 func (l *processScan) isIdle(uid, pid int, since time.Time) bool {
@@ -77,8 +77,8 @@ func (l *processScan) ranksOf(uid, pid int) ranksState {
 	return seen
 }
 
-// descendantsState looks at the ranks below pid: a keeper or guard, which is of the program that pid runs, is none. A guard that mpiexec
-// has started from /proc/self/exe is called so, and may be a rank of that name where there is no other one.
+// descendantsState returns the state of the ranks below pid. A reaper or guard, which runs the same program as pid, is no rank. A guard that
+// mpiexec started from /proc/self/exe has the name "exe". If there is no other rank, such a process may be a rank of that name.
 func (l *processScan) descendantsState(pid int) ranksState {
 	seen, ours, unsure := noRanks, l.commandName(pid), false
 	for below := slices.Clone(l.tree[pid]); len(below) > 0; below = below[1:] {
@@ -109,7 +109,7 @@ func (l *processScan) commandName(pid int) string {
 	return name
 }
 
-// seesAllProcesses reports whether the processes of all users are shown to us.
+// seesAllProcesses reports whether we can see the processes of other users (mount option hidepid of /proc).
 func seesAllProcesses() bool {
 	_, err := os.Stat("/proc/1")
 	return err == nil

@@ -11,37 +11,37 @@ import (
 )
 
 /*
-Whether two names are one machine is shown, not said (TRUST-6). One helper lays a word open
-that only mpiexec and it know, as the name of an empty file, and the other one has to find it:
+MarkerFiles are the marker files of a session. They prove whether two nodes are one machine, without trusting either (TRUST-6).
+A helper creates an empty file whose name contains a random mark from mpiexec, and the other helper has to find it:
 
-	n1: /dev/shm/remshell-TAG-WORD1      n2 says WORD1 and WORD2: so it sees what n1 sees
-	n2: /dev/shm/remshell-TAG-WORD2      n1 says them, too
+	n1: /dev/shm/remshell-TAG-MARK1      n2 reports MARK1 and MARK2: so it sees the files of n1
+	n2: /dev/shm/remshell-TAG-MARK2      n1 reports both, too
 
-What is in the directory of shared memory, only processes see whose ranks can share memory. A helper takes its words away when
-it ends. Those of one that was killed are taken by the next of the same user that lays some, an hour later: a word is looked for
-as soon as it lies, and never again.
+Only processes whose ranks can share memory see the same directory of shared memory. A helper removes its files when
+it ends. Files of a killed helper are removed an hour later by the next helper of the same user. By then no helper looks for
+them: a file is read soon after it is created, and never again.
 */
-type MarkerFiles []string // files
+type MarkerFiles []string // paths
 
 const markerDir = "/dev/shm"
 
-// markerMaxAge is how old a word is that nobody looks for any more, and markTime for how long the directory is read.
+// markerMaxAge is the age from which a marker file is a leftover. markerScanTimeout is how long the directory is read.
 const (
 	markerMaxAge      = time.Hour
 	markerScanTimeout = time.Second
 )
 
-func markerPath(tag, word string) string {
-	return filepath.Join(markerDir, "remshell-"+tag+"-"+word)
+func markerPath(tag, mark string) string {
+	return filepath.Join(markerDir, "remshell-"+tag+"-"+mark)
 }
 
-// Create lays a word open for as long as the session lasts. What it returns is why it could not.
-func (m *MarkerFiles) Create(tag, word string) string {
-	if !isMarkerPart(tag) || !isMarkerPart(word) {
-		return "no word"
+// Create creates a marker file that lasts until Remove. It returns the error as a text, or "".
+func (m *MarkerFiles) Create(tag, mark string) string {
+	if !isMarkerPart(tag) || !isMarkerPart(mark) {
+		return "invalid mark"
 	}
 	removeOldMarkers(time.Now().Add(-markerMaxAge))
-	name := markerPath(tag, word)
+	name := markerPath(tag, mark)
 	file, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err.Error()
@@ -51,10 +51,10 @@ func (m *MarkerFiles) Create(tag, word string) string {
 	return ""
 }
 
-// removeOldMarkers removes the words of our user that were laid before a time: empty files of a mark's name, and nothing else.
+// removeOldMarkers removes our user's marker files from before a time. It removes only empty files with the name of a marker file.
 func removeOldMarkers(before time.Time) {
-	eachMarker(time.Now().Add(markerScanTimeout), func(tag, word string) bool {
-		name := markerPath(tag, word)
+	eachMarker(time.Now().Add(markerScanTimeout), func(tag, mark string) bool {
+		name := markerPath(tag, mark)
 		info, err := os.Lstat(name)
 		if err != nil || !info.Mode().IsRegular() || info.Size() != 0 || !info.ModTime().Before(before) {
 			return true
@@ -66,20 +66,20 @@ func removeOldMarkers(before time.Time) {
 	})
 }
 
-// FindMarkers lists the words under a tag, at most so many.
-func FindMarkers(tag string, most int) (words []string) {
-	eachMarker(time.Now().Add(markerScanTimeout), func(of, word string) bool {
+// FindMarkers returns the marks of the files with a tag, at most the given number.
+func FindMarkers(tag string, most int) (marks []string) {
+	eachMarker(time.Now().Add(markerScanTimeout), func(of, mark string) bool {
 		if of == tag {
-			words = append(words, word)
+			marks = append(marks, mark)
 		}
-		return len(words) < most
+		return len(marks) < most
 	})
-	return words
+	return marks
 }
 
-// eachMarker calls do with the tag and the word of each mark, until it returns false or a deadline is over: any user can
-// make files in that directory.
-func eachMarker(deadline time.Time, do func(tag, word string) bool) {
+// eachMarker calls do with the tag and mark of each marker file, until do returns false or the deadline is over. Any user can
+// create files in that directory.
+func eachMarker(deadline time.Time, do func(tag, mark string) bool) {
 	dir, err := os.Open(markerDir)
 	if err != nil {
 		return
@@ -89,8 +89,8 @@ func eachMarker(deadline time.Time, do func(tag, word string) bool) {
 		names, err := dir.Readdirnames(1000)
 		for _, name := range names {
 			rest, ours := strings.CutPrefix(name, "remshell-")
-			tag, word, _ := strings.Cut(rest, "-")
-			if ours && isMarkerPart(tag) && isMarkerPart(word) && !do(tag, word) {
+			tag, mark, _ := strings.Cut(rest, "-")
+			if ours && isMarkerPart(tag) && isMarkerPart(mark) && !do(tag, mark) {
 				return
 			}
 		}
@@ -100,12 +100,12 @@ func eachMarker(deadline time.Time, do func(tag, word string) bool) {
 	}
 }
 
-// isMarkerPart reports whether a word can be a part of a name of a mark.
-func isMarkerPart(word string) bool {
-	return word != "" && len(word) <= 64 && strings.Trim(word, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
+// isMarkerPart reports whether text can be a tag or mark in the name of a marker file.
+func isMarkerPart(text string) bool {
+	return text != "" && len(text) <= 64 && strings.Trim(text, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
 }
 
-// Remove takes all words away.
+// Remove removes all files.
 func (m *MarkerFiles) Remove() {
 	for _, name := range *m {
 		os.Remove(name)

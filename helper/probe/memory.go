@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FullShm says so if a file system for shared memory has no page left: whoever touches
-// one that was promised gets SIGBUS.
+// FullShm returns a text if the file system for shared memory at dir is full, else "". A process that touches a page of a
+// full one gets SIGBUS.
 func FullShm(dir string) string {
 	var fs unix.Statfs_t
 	const small = 1 << 20

@@ -10,25 +10,25 @@ import (
 )
 
 /*
-The networks of a node, as NETWORK and NETSPEED of which-hosts.md 2.1 have them:
+The networks of a node, for NETWORK and NETSPEED of which-hosts.md 2.1, are read from:
 
 	sys/class/net/NAME/              type, operstate, carrier, speed; uevent and device/uevent
-	sys/devices/virtual/net/NAME     it is none of hardware
-	sys/class/net/NAME/lower_OTHER   it lies over OTHER
+	sys/devices/virtual/net/NAME     exists if it is not hardware
+	sys/class/net/NAME/lower_OTHER   exists if it uses OTHER
 	sys/class/infiniband/DEVICE/ports/N/   state, link_layer, rate
 
-Only what is up counts.
+Only networks that are up count.
 */
 
-// Kinds of links, of linux/if_arp.h.
+// Types of links, from linux/if_arp.h.
 const (
 	etherType      = "1"
 	infinibandType = "32"
 	loopbackType   = "772"
 )
 
-// networks lists the labels of all networks that are up, and the speed of the fastest in Mb/s;
-// 0: no speed is known.
+// networks returns the labels of all networks that are up, ascending, and the speed of the fastest in Mb/s, or
+// 0 if no speed is known.
 func networks(root fs.FS) (names []string, fastest int) {
 	found := make(labelSet)
 	for _, name := range listDir(root, "sys/class/net") {
@@ -42,14 +42,14 @@ func networks(root fs.FS) (names []string, fastest int) {
 	return found.sorted(), fastest
 }
 
-// linkLabels adds the labels of a network interface, and returns its speed in Mb/s; 0: unknown, or it does not count.
+// linkLabels adds the labels of a network interface to found, and returns its speed in Mb/s; 0: unknown, or the interface does not count.
 func linkLabels(root fs.FS, name string, found labelSet) (speed int) {
 	file := func(of string) string { return strings.TrimSpace(ReadLine(root, "sys/class/net/"+name+"/"+of)) }
 	kind := file("type")
 	if kind == loopbackType || !isUp(file) || !isPhysical(root, name, 0) {
 		return 0
 	}
-	if n, ok := parseDecimal(file("speed"), 0); ok && n <= maxMbps { // -1, or no answer: unknown
+	if n, ok := parseDecimal(file("speed"), 0); ok && n <= maxMbps { // -1 or a read error: unknown
 		speed = n
 	}
 	switch kind {
@@ -74,7 +74,7 @@ func linkLabels(root fs.FS, name string, found labelSet) (speed int) {
 	return speed
 }
 
-// maxMbps is more than any link has.
+// maxMbps is larger than the speed of any link.
 const maxMbps = 100_000_000
 
 func isUp(file func(string) string) bool {
@@ -82,7 +82,7 @@ func isUp(file func(string) string) bool {
 	return state == "up" || state == "unknown" && file("carrier") == "1"
 }
 
-// isPhysical reports whether an interface is hardware, or a bond or VLAN over such, over at most so many others.
+// isPhysical reports whether an interface is hardware, or a bond or VLAN over such an interface. below is the depth of the recursion.
 func isPhysical(root fs.FS, name string, below int) bool {
 	const deepest = 4
 	if _, err := fs.Stat(root, "sys/devices/virtual/net/"+name); err != nil {
@@ -99,12 +99,12 @@ func isPhysical(root fs.FS, name string, below int) bool {
 	})
 }
 
-// driverOf is the driver of an interface; empty: unknown.
+// driverOf returns the driver of an interface, or "" if unknown.
 func driverOf(root fs.FS, name string) string {
 	return ueventValue(root, "sys/class/net/"+name+"/device/uevent", "DRIVER")
 }
 
-// rdmaPort adds the labels of a port, and returns its speed in Mb/s; 0: unknown, or it is not up.
+// rdmaPort adds the labels of an RDMA port to found, and returns its speed in Mb/s; 0: unknown, or the port is not up.
 func rdmaPort(root fs.FS, device, port string, found labelSet) int {
 	file := func(of string) string {
 		return strings.TrimSpace(ReadLine(root, "sys/class/infiniband/"+device+"/ports/"+port+"/"+of))
@@ -133,7 +133,7 @@ func rdmaPort(root fs.FS, device, port string, found labelSet) int {
 	return 0
 }
 
-// infinibandGeneration is the word of letters in the parentheses of a rate; empty: there is none.
+// infinibandGeneration returns the last word in the parentheses of a rate, "EDR", or "" if there is none.
 func infinibandGeneration(rate string) string {
 	_, inside, _ := strings.Cut(rate, "(")
 	inside, _, _ = strings.Cut(inside, ")")
@@ -144,7 +144,7 @@ func infinibandGeneration(rate string) string {
 	return words[len(words)-1]
 }
 
-// ueventValue is the value of NAME=VALUE in a file of such lines; empty: there is none.
+// ueventValue returns the value of NAME=VALUE in a file of such lines, or "" if there is none.
 func ueventValue(root fs.FS, name, key string) string {
 	text, _ := fs.ReadFile(root, name)
 	for line := range strings.Lines(string(text)) {
@@ -155,7 +155,7 @@ func ueventValue(root fs.FS, name, key string) string {
 	return ""
 }
 
-// listDir lists the names in a folder; none if there is no such.
+// listDir returns the names in a directory, or nil if it cannot be read.
 func listDir(root fs.FS, name string) (names []string) {
 	entries, _ := fs.ReadDir(root, name)
 	for _, e := range entries {

@@ -1,10 +1,10 @@
 //go:build linux
 
 /*
-Package probe tells what this machine has and what of it is free: its CPUs, memory and GPUs,
-which machine it is, what its administrator lets run, and what its kernel knows of processes
-and connections. It looks and changes nothing, but for the marks by which two helpers find
-out that they are on one machine.
+Package probe describes this machine and what of it is free: its CPUs, memory and GPUs,
+its identity, what its administrator allows, and what the kernel knows about processes
+and connections. It only reads, except for the marker files by which two helpers find
+out that they run on one machine.
 */
 package probe
 
@@ -27,9 +27,9 @@ import (
 	"remshell/pin"
 )
 
-// Node reads from /proc and /sys what a plan must know of this machine. root is
-// "/". The CPUs that count are those this process may use: its mask and cpuset
-// bound everything (PLACE-5). So do, for GPUs, the variables of environ, which is its own.
+// Node describes this machine, as far as a plan needs it, from /proc and /sys. root is
+// "/". Only the CPUs that this process may use count: its affinity mask and cpuset
+// limit everything (PLACE-5). For GPUs, the variables in environ, the helper's own environment, do the same.
 func Node(root fs.FS, environ []string) (job.Probe, error) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -47,7 +47,7 @@ func Node(root fs.FS, environ []string) (job.Probe, error) {
 	if err != nil {
 		return job.Probe{}, err
 	}
-	gpus, barred := usableGPUs(root, environ)
+	gpus, withheld := usableGPUs(root, environ)
 	return job.Probe{
 		Hostname:     host,
 		Arch:         runtime.GOARCH,
@@ -59,14 +59,14 @@ func Node(root fs.FS, environ []string) (job.Probe, error) {
 		NodeTime:     time.Now(),
 		Model:        cpuType(root),
 		GPUs:         gpus,
-		WithheldGPUs: barred,
+		WithheldGPUs: withheld,
 		Fabric:       hasFabric(root),
 		CPUQuota:     cpuQuota(root),
 		Holder:       batchDaemonAbove(root, environ, os.Getppid()),
 	}, nil
 }
 
-// batchDaemonAbove finds the process of a batch system's above one (RM-45). Nobody looks where nothing tells of a batch system.
+// batchDaemonAbove returns the name of the nearest process of a batch system that is pid or above it (RM-45), or "". It does not search if environ has no sign of a batch system.
 func batchDaemonAbove(root fs.FS, environ []string, pid int) string {
 	if !batch.MayHold(batch.World{Env: job.Variables(environ)}) {
 		return ""
@@ -90,7 +90,7 @@ func batchDaemonAbove(root fs.FS, environ []string, pid int) string {
 	return ""
 }
 
-// hasFabric reports whether there is a network beside those of IP (PMIX-13).
+// hasFabric reports whether the node has a network that does not use IP (PMIX-13).
 func hasFabric(root fs.FS) bool {
 	return slices.ContainsFunc([]string{"infiniband", "cxi", "hsn"}, func(class string) bool {
 		entries, _ := fs.ReadDir(root, "sys/class/"+class)
@@ -98,10 +98,10 @@ func hasFabric(root fs.FS) bool {
 	})
 }
 
-// usableGPUs finds the GPUs that ranks may use here, and how many they may not.
-func usableGPUs(root fs.FS, environ []string) (usable []gpu.GPU, barred int) {
-	// access(2) asks the control groups of devices, too, and does not wake a card up as
-	// open(2) would.
+// usableGPUs returns the GPUs that ranks may use on this node, and the number of those that they may not use.
+func usableGPUs(root fs.FS, environ []string) (usable []gpu.GPU, withheld int) {
+	// access(2) also checks the device cgroup and, unlike open(2), does not wake
+	// up a card.
 	mayOpen := func(name string) bool { return unix.Access("/"+name, unix.R_OK|unix.W_OK) == nil }
 	found := gpu.Read(root, mayOpen)
 	usable = gpu.AllowedByEnv(found.GPUs, job.Variables(environ),
@@ -109,10 +109,10 @@ func usableGPUs(root fs.FS, environ []string) (usable []gpu.GPU, barred int) {
 	return usable, found.Withheld + len(found.GPUs) - len(usable)
 }
 
-// cpuType tells the type of the CPUs and how many features they have, by the name under
-// which the kernel loads drivers for them: "cpu:type:x86,ven0000fam0006mod008F:feature:,
-// 0000,0001,...". (/proc/cpuinfo would do, but to open it takes 10 ms on some kernels, in
-// which they measure how fast the CPUs run.)
+// cpuType returns the type of the CPUs and their number of features, from the alias by which
+// the kernel loads drivers for them: "cpu:type:x86,ven0000fam0006mod008F:feature:,
+// 0000,0001,...". It does not use /proc/cpuinfo, because opening that takes 10 ms on kernels that
+// measure the speed of the CPUs meanwhile.
 func cpuType(root fs.FS) string {
 	alias := strings.TrimPrefix(ReadLine(root, "sys/devices/system/cpu/modalias"), "cpu:type:")
 	kind, features, _ := strings.Cut(alias, ":feature:")
@@ -122,9 +122,9 @@ func cpuType(root fs.FS) string {
 	return fmt.Sprintf("%s with %d features", kind, strings.Count(strings.Trim(features, ","), ",")+1)
 }
 
-// AllowedCPUs reads the mask of this process as text: no machine has too many CPUs
-// for that, while the fixed set of the system call ends at 1,024. Unlike that call the text
-// names CPUs that there are not, too: a virtual machine may have room for many more than it has.
+// AllowedCPUs returns the affinity mask of this process, as far as these CPUs are online. It reads the mask as text, because
+// the fixed set of the system call ends at 1,024 CPUs. Unlike the system call, the text
+// includes CPUs that do not exist; a virtual machine may allow many more than it has.
 func AllowedCPUs(root fs.FS) ([]int, error) {
 	list, err := statusLine(root, "Cpus_allowed_list:")
 	if err != nil {
@@ -133,21 +133,21 @@ func AllowedCPUs(root fs.FS) ([]int, error) {
 	allowed, err := pin.ParseCPUs(list)
 	online, _ := pin.ParseCPUs(ReadLine(root, "sys/devices/system/cpu/online"))
 	there := slices.DeleteFunc(slices.Clone(allowed), func(cpu int) bool { return !idset.Set(online).Has(cpu) })
-	if len(there) == 0 { // online tells of another machine, or nothing
+	if len(there) == 0 { // the list of online CPUs is missing, or of another machine
 		return allowed, err
 	}
 	return there, nil
 }
 
-// AllowedMemory lists the NUMA nodes from which this process may have memory; nil if
-// that cannot be read.
+// AllowedMemory returns the NUMA nodes from which this process may allocate memory, or nil if
+// unknown.
 func AllowedMemory(root fs.FS) []int {
 	list, _ := statusLine(root, "Mems_allowed_list:")
 	nodes, _ := pin.ParseCPUs(list)
 	return nodes
 }
 
-// statusLine is what /proc/self/status says under a name, which ends with a colon.
+// statusLine returns the value of a line in /proc/self/status. name ends with a colon.
 func statusLine(root fs.FS, name string) (string, error) {
 	status, err := fs.ReadFile(root, "proc/self/status")
 	if err != nil {
@@ -161,10 +161,10 @@ func statusLine(root fs.FS, name string) (string, error) {
 	return "", fmt.Errorf("no %s in /proc/self/status", strings.TrimSuffix(name, ":"))
 }
 
-// Identity is equal on two helpers exactly if their ranks share one machine: one
-// boot of one kernel, the same processes, the same System V objects and the same
-// /dev/shm (HOST-8). Containers of one machine differ in these, and so may not
-// pass for one node: a wrong "same node" breaks shared memory.
+// Identity returns a text that is equal for two helpers if and only if their ranks share one machine: one
+// boot of one kernel, the same PID namespace, the same System V objects and the same
+// /dev/shm (HOST-8). Containers on one machine differ in these and must not
+// count as one node, because shared memory between them would not work.
 func Identity(root fs.FS) string {
 	parts := []string{ReadLine(root, "proc/sys/kernel/random/boot_id")}
 	for _, space := range []string{"pid", "ipc"} {
@@ -178,10 +178,10 @@ func Identity(root fs.FS) string {
 	return strings.Join(parts, " ")
 }
 
-// Load reads the load of the last 1, 5 and 15 minutes; what cannot be read is -1, unknown.
+// Load returns the load averages of 1, 5 and 15 minutes, and -1 for each that is unknown.
 func Load(root fs.FS) [3]float64 { return parseLoad(ReadLine(root, "proc/loadavg")) }
 
-// parseLoad reads the line of /proc/loadavg; what cannot be read is -1, unknown.
+// parseLoad parses the line of /proc/loadavg. Values that cannot be parsed are -1, unknown.
 func parseLoad(line string) [3]float64 {
 	result := [3]float64{-1, -1, -1}
 	fields := strings.Fields(line)
@@ -193,8 +193,8 @@ func parseLoad(line string) [3]float64 {
 	return result
 }
 
-// readMemory reads /proc/meminfo; what is not there is 0, unknown. MemAvailable is there since Linux 3.14. A kernel that was built
-// without huge pages has no line of them: it has none.
+// readMemory parses /proc/meminfo. Missing values are 0, unknown. MemAvailable exists since Linux 3.14. A kernel built
+// without huge pages has no lines about them, which counts as no huge pages.
 func readMemory(root fs.FS) (m job.Memory) {
 	text, _ := fs.ReadFile(root, "proc/meminfo")
 	for line := range strings.Lines(string(text)) {
@@ -223,10 +223,10 @@ func readMemory(root fs.FS) (m job.Memory) {
 	return m
 }
 
-// TotalMemory is the memory of this machine, in bytes; 0: unknown.
+// TotalMemory returns the memory of this machine in bytes, or 0 if unknown.
 func TotalMemory(root fs.FS) int64 { return readMemory(root).Total }
 
-// ReadLine returns the first line of a file, "" when there is none.
+// ReadLine returns the first line of a file, or "" if it cannot be read.
 func ReadLine(root fs.FS, name string) string {
 	text, _ := fs.ReadFile(root, name)
 	line, _, _ := strings.Cut(string(text), "\n")

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// cpuQuota is how many CPUs our control group and those above it may use at a time, as containers
-// and batch systems limit them; 0: as many as there are. A part of a CPU more counts for
-// nothing, but there is always one.
+// cpuQuota returns how many CPUs our control group and those above it may use at a time, as containers
+// and batch systems limit them. It returns 0 if there is no limit. Fractions are rounded down, but the result
+// is at least 1.
 func cpuQuota(root fs.FS) int {
 	least := 0.0
 	text, _ := fs.ReadFile(root, "proc/self/cgroup")
@@ -35,9 +35,9 @@ func cpuQuota(root fs.FS) int {
 	return max(1, int(least))
 }
 
-// cgroupQuota is the quota of one group, of a hierarchy with these controllers; 0: none.
-// Version 2 of control groups has it in one file, as "200000 100000" or "max 100000", in us;
-// version 1 in two, with -1 for none.
+// cgroupQuota returns the quota of one group in a hierarchy with these controllers, or 0 if there is none.
+// Version 2 of cgroups has it in one file, as "200000 100000" or "max 100000", in us.
+// Version 1 has it in two files, with -1 for no limit.
 func cgroupQuota(root fs.FS, controllers, dir string) float64 {
 	switch {
 	case controllers == "":

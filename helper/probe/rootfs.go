@@ -9,21 +9,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A RootFS is the files below a folder, "" for all of them. Those of /proc and /sys are
-// small, and a probe reads hundreds of them on a large node. os.ReadFile makes ten
-// system calls for each, since such files can be polled and so are registered for that;
-// here it is four.
+// A RootFS is a file system of the files below a directory, "" for "/". A probe reads hundreds of small files
+// in /proc and /sys on a large node. os.ReadFile needs ten
+// system calls for each, since it registers such files with the poller;
+// RootFS.ReadFile needs four.
 type RootFS string
 
 var _ fs.ReadFileFS = RootFS("")
 
-// Open opens any file.
+// Open opens a file.
 func (d RootFS) Open(name string) (fs.File, error) { return os.DirFS(string(d) + "/").Open(name) }
 
-// maxFile is more than any file of /proc and /sys has that we read: /proc/cpuinfo of 8,192 CPUs has 12 MiB.
+// maxFile is more than the size of any file in /proc and /sys that is read: /proc/cpuinfo has 12 MiB for 8,192 CPUs.
 const maxFile = 64 << 20
 
-// ReadFile reads a file as a whole, unless that is larger than files there are.
+// ReadFile reads a whole file. It fails if the file is larger than maxFile.
 func (d RootFS) ReadFile(name string) ([]byte, error) {
 	if !fs.ValidPath(name) {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}

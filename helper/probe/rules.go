@@ -17,8 +17,8 @@ import (
 	"remshell/limits"
 )
 
-// ReadRules reads from file what the administrator of this node says may run here; nil: nothing. A
-// file that is not root's, or has a fault, is not believed: then nothing runs.
+// ReadRules reads this node's rules for jobs from its administrator's file. The result is nil if there is no file. It
+// fails if the file does not belong to root or has an error; then nothing may run.
 func ReadRules(file string) (*config.AdminRules, error) {
 	text, err := readRootFile(file)
 	if text == nil || err != nil {
@@ -27,7 +27,7 @@ func ReadRules(file string) (*config.AdminRules, error) {
 	return config.LoadAdminRules(file, *text, userIDs())
 }
 
-// ReadLimits reads from file what the administrator of this node lets a job use at most; the same holds of it.
+// ReadLimits reads the limits for jobs from a file of this node's administrator, under the same conditions as ReadRules.
 func ReadLimits(file string) (limits.Map, error) {
 	text, err := readRootFile(file)
 	if text == nil || err != nil {
@@ -36,8 +36,8 @@ func ReadLimits(file string) (limits.Map, error) {
 	return config.LoadLimits(file, *text)
 }
 
-// ReadAdministrators reads from the cluster file of this node, which has to be root's, who may have a word
-// with jobs of others (SV-25). A user whom this node does not know is none.
+// ReadAdministrators reads from this node's cluster file, which must belong to root, the users who may control
+// jobs of others (SV-25). Users unknown on this node are left out.
 func ReadAdministrators(file string) (uids []int, err error) {
 	text, err := readRootFile(file)
 	if text == nil || err != nil {
@@ -60,7 +60,7 @@ func ReadAdministrators(file string) (uids []int, err error) {
 	return uids, nil
 }
 
-// readRootFile reads a file that nobody but root can have written; nil: it is not there.
+// readRootFile reads a file that only root can have written. The result is nil if the file does not exist.
 func readRootFile(file string) (*string, error) {
 	f, err := os.OpenFile(file, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -87,29 +87,29 @@ func readRootFile(file string) (*string, error) {
 	return &text, err
 }
 
-// maxRanks is a limit of ranks that is none: it is as many as is told of (package wire).
+// maxRanks stands for no limit of ranks. It is the largest number that package wire can send.
 const maxRanks = 1e6
 
-// NodeRules is what the files of this node's administrator say to our user: nodeFile who may run what here, limitsFile what a job may
-// use. An empty name stands for a file that is not looked at.
+// NodeRules returns the rules of this node's administrator for our user: nodeFile says who may run what, limitsFile what a job may
+// use. A file with an empty name is not read.
 func NodeRules(nodeFile, limitsFile string) job.AdminRules {
 	const unclear = "runs no jobs, since what its administrator allows is not clear: "
-	said := job.AdminRules{MaxRanks: -1}
+	result := job.AdminRules{MaxRanks: -1}
 	rules, err := ReadRules(nodeFile)
 	if err == nil && limitsFile != "" {
 		_, err = ReadLimits(limitsFile)
 	}
 	switch {
 	case err != nil:
-		said.Forbidden, said.FileFault = unclear+err.Error(), true
+		result.Forbidden, result.FileFault = unclear+err.Error(), true
 	case rules != nil:
 		groups, _ := os.Getgroups()
-		said.Forbidden, said.MaxRanks = rules.ForbidReason(os.Geteuid(), append(groups, os.Getegid())), min(rules.SmallerMaxProcs(-1), maxRanks)
+		result.Forbidden, result.MaxRanks = rules.ForbidReason(os.Geteuid(), append(groups, os.Getegid())), min(rules.SmallerMaxProcs(-1), maxRanks)
 	}
 	if rules != nil {
 		for _, w := range rules.Warnings[:min(len(rules.Warnings), job.MaxWarnings)] {
-			said.Warnings = append(said.Warnings, w.Error())
+			result.Warnings = append(result.Warnings, w.Error())
 		}
 	}
-	return said
+	return result
 }

@@ -12,11 +12,11 @@ import (
 	"remshell/job"
 )
 
-// maxMHz is more than any CPU has.
+// maxMHz is larger than the speed of any CPU.
 const maxMHz = 1_000_000
 
-// cpuSpeed is PROCSPEED of which-hosts.md 2.1 in MHz: the smallest value over the CPUs, by the first of
-// its rules 2 to 6 that gives one; rule 1 is the cluster file's. 0: none gives one.
+// cpuSpeed returns PROCSPEED of which-hosts.md 2.1 in MHz: the smallest value of all CPUs, by the first of
+// its rules 2 to 6 that gives one. (Rule 1 is the cluster file's value.) It returns 0 if none gives one.
 func cpuSpeed(root fs.FS, cpus []int, info map[int]cpuInfoFields) (mhz int, by job.SpeedQuality) {
 	for _, rule := range []struct {
 		quality job.SpeedQuality
@@ -31,7 +31,7 @@ func cpuSpeed(root fs.FS, cpus []int, info map[int]cpuInfoFields) (mhz int, by j
 		for i, cpu := range cpus {
 			n := rule.of(cpu)
 			if i == 0 && n == 0 {
-				break // the files of CPUs are alike: it is not there
+				break // all CPUs have the same files, so no CPU has this one
 			}
 			if 0 < n && n <= maxMHz && (least == 0 || n < least) {
 				least = n
@@ -47,13 +47,13 @@ func cpuSpeed(root fs.FS, cpus []int, info map[int]cpuInfoFields) (mhz int, by j
 	return 0, ""
 }
 
-// Units of the files of a CPU, as decimal places between their number and MHz.
+// Units of a CPU's files, as the number of decimal places between the file's number and MHz.
 const (
 	wholeMHz = 0
 	kHz      = 3
 )
 
-// fileMHz is what a file of a CPU says, rounded half up to MHz; 0: there is no such file, or no speed in it.
+// fileMHz returns the value of a CPU's file, rounded half up to MHz, or 0 if the file does not exist or has no speed.
 func fileMHz(root fs.FS, cpu int, name string, places int) int {
 	n, ok := parseDecimal(strings.TrimSpace(ReadLine(root, fmt.Sprintf("sys/devices/system/cpu/cpu%d/%s", cpu, name))), 0)
 	if !ok {
@@ -65,7 +65,7 @@ func fileMHz(root fs.FS, cpu int, name string, places int) int {
 	return n
 }
 
-// modelNameMHz is the speed at the end of the name of a processor, "... CPU E5-2650 v4 @ 2.20GHz"; 0: there is none.
+// modelNameMHz returns the speed at the end of a processor's name, "... CPU E5-2650 v4 @ 2.20GHz", or 0 if there is none.
 func modelNameMHz(name string) int {
 	i := strings.LastIndex(name, "@")
 	if i < 0 {
@@ -79,8 +79,8 @@ func modelNameMHz(name string) int {
 	return (tenths + 5) / 10
 }
 
-// measuredMHz is the largest speed at which the kernel saw one of these CPUs run, rounded half up to
-// 100 MHz; 0: it tells none.
+// measuredMHz returns the largest speed that the kernel has measured for one of these CPUs, rounded half up to
+// 100 MHz, or 0 if there is none.
 func measuredMHz(cpus []int, info map[int]cpuInfoFields) int {
 	most := 0
 	for _, cpu := range append([]int{-1}, cpus...) {
@@ -95,7 +95,7 @@ func measuredMHz(cpus []int, info map[int]cpuInfoFields) int {
 	return 0
 }
 
-// parseDecimal reads "2.40" as 2400 with three places; what has more of them is cut. Exact, unlike
+// parseDecimal parses a decimal number, multiplied by 10^places: "2.40" is 2400 for three places. Further places are cut. It is exact, unlike
 // floating point: 2.675 GHz are 2675 MHz.
 func parseDecimal(text string, places int) (int, bool) {
 	whole, part, _ := strings.Cut(text, ".")

@@ -13,8 +13,8 @@ import (
 	"remshell/job"
 )
 
-// SSHConnection is the connection by which sshd has let us in: "client port server port" in
-// SSH_CONNECTION, as sshd(8) sets it.
+// SSHConnection returns the two ends of the connection by which sshd accepted our login, from
+// SSH_CONNECTION: "client port server port" (sshd(8)). ok is false if the variable is missing or invalid.
 func SSHConnection(environ []string) (local, remote netip.AddrPort, ok bool) {
 	f := strings.Fields(job.EnvValue(environ, "SSH_CONNECTION"))
 	if len(f) != 4 {
@@ -34,9 +34,9 @@ func addrPort(addr, port string) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(a.Unmap().WithZone(""), uint16(p)), err
 }
 
-// IsRetransmitting reports whether a table in the form of /proc/net/tcp shows segments
-// of a connection that were repeated, or probes of a closed window that were sent,
-// more than twice without any answer. Both counters fall back to 0 with the first
+// IsRetransmitting reports whether a connection has repeated segments, or probes of a closed window,
+// more than twice without any reply. table has the form of /proc/net/tcp.
+// Both counters return to 0 with the first
 // acknowledgement (proc_net_tcp.txt: retrnsmt is icsk_retransmits, timeout is
 // icsk_probes_out).
 func IsRetransmitting(table string, local, remote netip.AddrPort) bool {
@@ -58,8 +58,8 @@ func IsRetransmitting(table string, local, remote netip.AddrPort) bool {
 	return false
 }
 
-// parseProcAddr reads ADDRESS:PORT of /proc/net/tcp: hexadecimal, the address as 32-bit
-// words in the order of the machine's bytes, the port as a number.
+// parseProcAddr parses ADDRESS:PORT of /proc/net/tcp. Both are hexadecimal. The address consists of 32-bit
+// words in the machine's byte order, the port is a number.
 func parseProcAddr(text string) (netip.AddrPort, bool) {
 	addr, port, _ := strings.Cut(text, ":")
 	raw, err := hex.DecodeString(addr)
@@ -76,9 +76,9 @@ func parseProcAddr(text string) (netip.AddrPort, bool) {
 	return netip.AddrPortFrom(a.Unmap(), uint16(p)), ok
 }
 
-// SocketOwner finds the user of a connection in a table in the form of /proc/net/tcp. It has
-// one only while it is established and somebody has it open (TRUST-25): of one that was closed
-// the kernel knows no user any more, and shows 0, as for root's.
+// SocketOwner returns the user of a connection. table has the form of /proc/net/tcp. known is false unless
+// the connection is established and a process has it open (TRUST-25): for a closed connection
+// the kernel shows 0, as for one of root.
 func SocketOwner(table string, local, remote netip.AddrPort) (uid int, known bool) {
 	const established, uidCell, inodeCell = "01", 7, 9
 	for line := range strings.Lines(table) {

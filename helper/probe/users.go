@@ -12,30 +12,30 @@ import (
 	"remshell/nsswitch"
 )
 
-// Limits of what is asked of a directory service: another user may make as many uids appear as he has subordinate ones, and the
+// Limits for lookups in a directory service. Another user may make as many uids appear as it has subordinate IDs, and the
 // service may hang.
 const (
 	maxUsers          = 64
 	userLookupTimeout = time.Second
 )
 
-// userIDs knows the users and groups of this node, for one reading of a file.
+// userIDs returns functions that look up users and groups of this node, for reading one file.
 func userIDs() config.IDs {
 	user, group := nsswitch.IDFinders(userLookupTimeout)
 	return config.IDs{User: user, Group: group}
 }
 
-// UserNames returns the names of users that are not in /etc/passwd. It asks getent, which knows the directory services of
-// nsswitch.conf. Who has no name there is not in the result.
+// UserNames returns the names of users that are not in /etc/passwd. It runs getent, which uses the directory services of
+// nsswitch.conf. Users without a name are not in the result.
 func UserNames(ctx context.Context, uids []int) map[int]string {
 	names := make(map[int]string)
 	if len(uids) == 0 {
 		return names
 	}
 	var keys []string
-	asked := make(map[int]bool)
+	requested := make(map[int]bool)
 	for _, uid := range uids[:min(len(uids), maxUsers)] {
-		keys, asked[uid] = append(keys, strconv.Itoa(uid)), true
+		keys, requested[uid] = append(keys, strconv.Itoa(uid)), true
 	}
 	answer, _ := nsswitch.Getent(ctx, userLookupTimeout, "passwd", keys...)
 	for line := range strings.Lines(answer) {
@@ -43,7 +43,7 @@ func UserNames(ctx context.Context, uids []int) map[int]string {
 		if len(fields) < 3 {
 			continue
 		}
-		if uid, err := strconv.Atoi(fields[2]); err == nil && asked[uid] {
+		if uid, err := strconv.Atoi(fields[2]); err == nil && requested[uid] {
 			names[uid] = fields[0]
 		}
 	}
