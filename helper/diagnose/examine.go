@@ -1,13 +1,13 @@
 //go:build linux
 
 /*
-Package checkup answers what --doctor asks of a node (package wire, exam.go): what this machine and
-login are like, and whether other nodes can be reached as the ranks of an MPI program would.
+Package diagnose answers the requests of --doctor on a node (wire/diagnose.go): it examines this machine and
+login, and tests whether other nodes can be reached as the ranks of an MPI program would reach them.
 
-	session --Take--> Examiner --> Examined, Listening, PeersProbed
+	session --HandleMessage--> Examiner --> Diagnosed, ProbePortOpened, PeersProbed
 
-Looking a name up and probing others may take seconds, so each answer is made by a goroutine of
-its own.
+Name lookups and probes of other nodes may take seconds, so a goroutine of its own makes each
+reply.
 */
 package diagnose
 
@@ -40,31 +40,31 @@ import (
 	"remshell/wire"
 )
 
-// A Node is the machine and the login that are looked at.
+// A Node is the machine and the login to examine.
 type Node struct {
 	Root    fs.FS            // "/"
 	Environ []string         // of the login
 	Now     func() time.Time // nil: time.Now
 }
 
-// An Examiner answers the questions of one session.
+// An Examiner handles the requests of one session.
 type Examiner struct {
 	node  Node
 	send  func(wire.Message) error
 	ctx   context.Context // ends with Close
 	stop  context.CancelFunc
 	tasks sync.WaitGroup
-	port  *probePort // nil: not open; only the goroutine that calls Take looks at it
+	port  *probePort // nil: not open; used only by the goroutine that calls HandleMessage
 }
 
-// New makes one that answers by send.
+// New returns an Examiner that replies by send.
 func New(node Node, send func(wire.Message) error) *Examiner {
 	e := &Examiner{node: node, send: send}
 	e.ctx, e.stop = context.WithCancel(context.Background())
 	return e
 }
 
-// HandleMessage answers an Examine, Listen or ProbePeers. It does not wait.
+// HandleMessage handles a Diagnose, OpenProbePort or ProbePeers message. It does not block.
 func (e *Examiner) HandleMessage(m wire.Message) {
 	switch m := m.(type) {
 	case *wire.Diagnose:
@@ -76,7 +76,7 @@ func (e *Examiner) HandleMessage(m wire.Message) {
 	}
 }
 
-// Close ends all that is under way, and closes the port.
+// Close cancels everything in progress, and closes the port.
 func (e *Examiner) Close() {
 	e.stop()
 	if e.port != nil {
@@ -85,10 +85,10 @@ func (e *Examiner) Close() {
 	e.tasks.Wait()
 }
 
-// lookupTimeout is how long the host's own name may be looked up, in all.
+// lookupTimeout is the limit for looking up the host's own name.
 const lookupTimeout = 3 * time.Second
 
-// examine looks at this machine and login.
+// examine examines this machine and login.
 func (n Node) examine(ctx context.Context, m *wire.Diagnose) job.NodeDiagnosis {
 	now := n.Now
 	if now == nil {
@@ -122,12 +122,12 @@ func (n Node) examine(ctx context.Context, m *wire.Diagnose) job.NodeDiagnosis {
 	return exam
 }
 
-// ExamineLogin is what there is to say of the login from which jobs are launched, wherever they run.
+// ExamineLogin examines only the login that launches jobs, which does not depend on where they run.
 func ExamineLogin(ctx context.Context, environ []string) job.NodeDiagnosis {
 	return job.NodeDiagnosis{Limits: loginLimits(ctx), Home: homeDefect(environ), Account: accountDefect(ctx)}
 }
 
-// examineProgram looks for the working directory and the program of a job.
+// examineProgram checks the working directory and the program of a job.
 func examineProgram(exam *job.NodeDiagnosis, environ []string, m *wire.Diagnose) {
 	exam.DirName = m.Dir
 	if !filepath.IsAbs(m.Dir) {
@@ -153,7 +153,7 @@ func examineProgram(exam *job.NodeDiagnosis, environ []string, m *wire.Diagnose)
 	exam.PMIOffer, exam.MPILibrary = verdict.String(), verdict.MPI
 }
 
-// homeDefect looks at the home directory of the login.
+// homeDefect checks the home directory of the login.
 func homeDefect(environ []string) job.Defect {
 	dir := job.EnvValue(environ, "HOME")
 	wrong := func(text, remedy string) job.Defect { return job.Defect{Code: "home", Text: text, Remedy: remedy} }
@@ -173,7 +173,7 @@ func homeDefect(environ []string) job.Defect {
 	return job.Defect{}
 }
 
-// accountDefect looks our user up, as programs do.
+// accountDefect looks up the account of our user, as programs do.
 func accountDefect(ctx context.Context) job.Defect {
 	uid := os.Geteuid()
 	if nsswitch.LookupAccount(ctx, lookupTimeout, uid) != (nsswitch.Account{}) {
@@ -183,7 +183,7 @@ func accountDefect(ctx context.Context) job.Defect {
 		Remedy: fmt.Sprintf("see whether the directory service answers: getent passwd %d; some programs need their user's name", uid)}
 }
 
-// claimDirSpace looks at the directory of claims, in which we have to make files.
+// claimDirSpace checks the directory of claims, in which we must be able to create files.
 func claimDirSpace(dir string) job.FileSystem {
 	s := folderSpace(dir)
 	if err := unix.Access(dir, unix.R_OK|unix.W_OK|unix.X_OK); s.Err == "" && err != nil {
@@ -192,13 +192,13 @@ func claimDirSpace(dir string) job.FileSystem {
 	return s
 }
 
-// onlineCPUs counts the CPUs that are switched on; 0: unknown.
+// onlineCPUs returns the number of CPUs that are online, or 0 if unknown.
 func onlineCPUs(root fs.FS) int {
 	cpus, _ := pin.ParseCPUs(probe.ReadLine(root, "sys/devices/system/cpu/online"))
 	return len(cpus)
 }
 
-// loginLimits are those of the login that stop MPI programs at times.
+// loginLimits returns those resource limits of the login that MPI programs may exceed.
 func loginLimits(ctx context.Context) []job.Rlimit {
 	var all []job.Rlimit
 	for _, l := range []struct {
@@ -226,8 +226,8 @@ func loginLimits(ctx context.Context) []job.Rlimit {
 	return all
 }
 
-// openFilesLimit is the limit that ranks have. Go raises its own at the start and gives its
-// children what it found (package os, rlimit.go), so a child is asked.
+// openFilesLimit returns the limit of open files for ranks. Go raises its own limit at the start and restores
+// the original one for child processes (package os, rlimit.go), so this function asks a child process.
 func openFilesLimit(ctx context.Context, own int64) int64 {
 	out, err := exec.CommandContext(ctx, "/bin/sh", "-c", "ulimit -Sn").Output()
 	if err != nil {
@@ -243,13 +243,13 @@ func openFilesLimit(ctx context.Context, own int64) int64 {
 	return own
 }
 
-// cgroupLimits reads the limits of our control group.
+// cgroupLimits returns the limits of our control group.
 func cgroupLimits(root fs.FS) job.CgroupLimits {
 	memory, processes := proc.CgroupLimits(root)
 	return job.CgroupLimits{Memory: memory, Processes: processes}
 }
 
-// folderSpace looks at the file system of a folder.
+// folderSpace describes the file system that path is on.
 func folderSpace(path string) job.FileSystem {
 	s := job.FileSystem{Path: path}
 	var at unix.Statfs_t
@@ -262,7 +262,7 @@ func folderSpace(path string) job.FileSystem {
 	return s
 }
 
-// cacheDir is the folder in which deliveries put our program, as far as it is there.
+// cacheDir returns the directory in which deliveries store our program: the first of its parents that is set, or "".
 func cacheDir(environ []string) string {
 	for _, dir := range []string{job.EnvValue(environ, "XDG_CACHE_HOME"), job.EnvValue(environ, "HOME")} {
 		if filepath.IsAbs(dir) {
@@ -272,7 +272,7 @@ func cacheDir(environ []string) string {
 	return ""
 }
 
-// rdmaDevice names a device for remote DMA, whose drivers lock memory.
+// rdmaDevice returns the name of a device for remote DMA, or "". Its driver needs locked memory.
 func rdmaDevice(root fs.FS) string {
 	entries, _ := fs.ReadDir(root, "sys/class/infiniband")
 	if len(entries) == 0 {
@@ -281,7 +281,7 @@ func rdmaDevice(root fs.FS) string {
 	return entries[0].Name()
 }
 
-// interfaceOf finds the interface that has an address.
+// interfaceOf returns the network interface that has an address, or "".
 func interfaceOf(address string) (name string, mtu int) {
 	want, err := netip.ParseAddr(address)
 	interfaces, _ := net.Interfaces()
@@ -297,7 +297,7 @@ func interfaceOf(address string) (name string, mtu int) {
 	return "", 0
 }
 
-// ownName looks the host's own name up, as MPI libraries do to tell their address.
+// ownName looks up the host's own name, as MPI libraries do to find their address. why is set if it has none.
 func ownName(ctx context.Context) (addresses []string, why string) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
@@ -315,7 +315,7 @@ func ownName(ctx context.Context) (addresses []string, why string) {
 	return addresses, ""
 }
 
-// lookupHost finds the addresses of a name by files and name servers, or else by the C library, which has half of the time.
+// lookupHost looks up a name in files and name servers, and then in the C library, each for half of the time.
 func lookupHost(ctx context.Context, host string) []netip.Addr {
 	own, cancel := context.WithTimeout(ctx, lookupTimeout/2)
 	defer cancel()
@@ -327,8 +327,8 @@ func lookupHost(ctx context.Context, host string) []netip.Addr {
 	return found
 }
 
-// sshdLimits are MaxStartups and MaxSessions of the sshd that let us in, 0 where they
-// cannot be read. Its listener tells the first in its title: "sshd: /usr/sbin/sshd -f
+// sshdLimits returns MaxStartups and MaxSessions of the sshd that accepted our login, or 0 if
+// unknown. The title of its listener contains the first: "sshd: /usr/sbin/sshd -f
 // FILE [listener] 0 of 10-100 startups" (OpenSSH sshd.c, since 8.1).
 func sshdLimits(root fs.FS) (startups, sessions int) {
 	title := sshdListenerTitle(root, os.Getpid())
@@ -345,7 +345,7 @@ func sshdLimits(root fs.FS) (startups, sessions int) {
 	return startups, sessions
 }
 
-// sshdListenerTitle is the title of the sshd above a process; empty: there is none.
+// sshdListenerTitle returns the title of the sshd listener above a process, or "" if there is none.
 func sshdListenerTitle(root fs.FS, pid int) string {
 	title := ""
 	for pid > 1 {
@@ -359,7 +359,7 @@ func sshdListenerTitle(root fs.FS, pid int) string {
 	return title
 }
 
-// maxStartupsOf reads the first number of "0 of 10-100 startups"; 0: it is not there.
+// maxStartupsOf parses 10 in "0 of 10-100 startups". It returns 0 if the title has no such text.
 func maxStartupsOf(title string) int {
 	_, rest, found := strings.Cut(title, "[listener] ")
 	words := strings.Fields(rest)
@@ -371,7 +371,7 @@ func maxStartupsOf(title string) int {
 	return n
 }
 
-// sshdConfigPath is the file that an sshd was started with.
+// sshdConfigPath returns the configuration file that an sshd was started with, given its title.
 func sshdConfigPath(title string) string {
 	words := strings.Fields(title)
 	for i, w := range words {
@@ -382,8 +382,8 @@ func sshdConfigPath(title string) string {
 	return "/etc/ssh/sshd_config"
 }
 
-// readSSHDConfig reads the keywords of an sshd_config, in lower case, and of the files that it
-// includes; the first value of each holds (sshd_config(5)). What cannot be read is left out.
+// readSSHDConfig reads the keywords, in lower case, of an sshd_config and of the files that it
+// includes. The first value of each keyword wins (sshd_config(5)). Files that cannot be read are skipped.
 func readSSHDConfig(root fs.FS, file string) map[string]string {
 	found := make(map[string]string)
 	text, _ := fs.ReadFile(root, strings.TrimPrefix(file, "/"))
@@ -393,7 +393,7 @@ func readSSHDConfig(root fs.FS, file string) map[string]string {
 			continue
 		}
 		key := strings.ToLower(words[0])
-		if key == "match" { // what follows is for some logins only
+		if key == "match" { // the rest applies to some logins only
 			return found
 		}
 		if _, known := found[key]; !known && key != "include" {

@@ -18,32 +18,32 @@ import (
 )
 
 /*
-A probePort is the port that --doctor opens on each node, to see whether the others get in as
-the ranks of an MPI program would: to a port of the kernel's choice.
+A probePort is the port that --doctor opens on each node, to test whether the other nodes can connect to it as
+the ranks of an MPI program do: to a port chosen by the kernel.
 
 	caller                          port
-	  | token ----------------------->    somebody else's is not answered
+	  | token ----------------------->    a wrong token gets no reply
 	  | <----------------------- token    small packets arrive, both ways
 	  | 64 KiB ---------------------->    full packets arrive as well
-	  | <------------------------ token   (a wrong MTU between them would swallow these)
+	  | <------------------------ token   (they would not if an MTU on the path were wrong)
 */
 type probePort struct {
 	listener net.Listener
 	tasks    sync.WaitGroup
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	open     map[net.Conn]bool
 	closed   bool
 }
 
 const (
-	stepTimeout = 3 * time.Second // for each step of a conversation
-	largeSize   = 64 << 10        // bytes, more than a network lets through in one piece
-	maxProbes   = 16              // conversations that one node begins and that are under way at once
+	stepTimeout = 3 * time.Second // for each step of a probe
+	largeSize   = 64 << 10        // bytes, more than any network sends in one packet
+	maxProbes   = 16              // the most probes that one node makes at a time
 )
 
 // listen opens the probe port.
 func (e *Examiner) listen(m *wire.OpenProbePort) {
-	if m.Address == "" { // never on all interfaces
+	if m.Address == "" { // do not listen on all interfaces
 		e.send(&wire.ProbePortOpened{Err: "the node has no address for its peers"})
 		return
 	}
@@ -60,7 +60,7 @@ func (e *Examiner) listen(m *wire.OpenProbePort) {
 	e.send(&wire.ProbePortOpened{Port: ln.Addr().(*net.TCPAddr).Port})
 }
 
-// serve answers callers until the port is closed.
+// serve answers probes until the port is closed.
 func (p *probePort) serve(token []byte) {
 	for {
 		c, err := p.listener.Accept()
@@ -83,11 +83,11 @@ func (p *probePort) serve(token []byte) {
 	}
 }
 
-// answerProbe holds the port's part of the conversation.
+// answerProbe handles one probe at the port.
 func answerProbe(c net.Conn, token []byte) {
-	said := make([]byte, len(token))
+	received := make([]byte, len(token))
 	c.SetDeadline(time.Now().Add(3 * stepTimeout))
-	if _, err := io.ReadFull(c, said); err != nil || subtle.ConstantTimeCompare(said, token) != 1 {
+	if _, err := io.ReadFull(c, received); err != nil || subtle.ConstantTimeCompare(received, token) != 1 {
 		return
 	}
 	if _, err := c.Write(token); err != nil {
@@ -99,7 +99,7 @@ func answerProbe(c net.Conn, token []byte) {
 	c.Write(token)
 }
 
-// close closes the port, and ends the conversations.
+// close closes the port, and ends all probes.
 func (p *probePort) close() {
 	p.listener.Close()
 	p.mu.Lock()
@@ -111,23 +111,23 @@ func (p *probePort) close() {
 	p.tasks.Wait()
 }
 
-// probePeers speaks to the probe ports of peers, some at a time, and tells of each in their order.
+// probePeers probes the ports of peers, up to maxProbes at a time, and returns the results in the order of peers.
 func probePeers(ctx context.Context, peers []wire.ProbePort) []job.PeerProbe {
 	results := make([]job.PeerProbe, len(peers))
-	room := make(chan struct{}, maxProbes)
-	var under sync.WaitGroup
+	slots := make(chan struct{}, maxProbes)
+	var running sync.WaitGroup
 	for i, d := range peers {
-		room <- struct{}{}
-		under.Go(func() {
-			defer func() { <-room }()
+		slots <- struct{}{}
+		running.Go(func() {
+			defer func() { <-slots }()
 			results[i] = probePeer(ctx, d)
 		})
 	}
-	under.Wait()
+	running.Wait()
 	return results
 }
 
-// probePeer is one conversation with a probe port.
+// probePeer makes one probe.
 func probePeer(ctx context.Context, d wire.ProbePort) job.PeerProbe {
 	result := func(stage string, err error) job.PeerProbe {
 		return job.PeerProbe{Peer: d.Node, Stage: stage, Err: netErrText(err)}
@@ -147,7 +147,7 @@ func probePeer(ctx context.Context, d wire.ProbePort) job.PeerProbe {
 		}
 		_, err := io.ReadFull(c, echo)
 		if err == nil && string(echo) != d.Token {
-			err = errors.New("somebody else answers there")
+			err = errors.New("another program answers at that port")
 		}
 		return err
 	}
@@ -160,8 +160,8 @@ func probePeer(ctx context.Context, d wire.ProbePort) job.PeerProbe {
 	return job.PeerProbe{Peer: d.Node}
 }
 
-// netErrText is what went wrong in the system's words, without addresses and ports, so that
-// equal reasons are equal texts.
+// netErrText returns the system's text for an error, without addresses and ports, so that
+// equal reasons have equal texts.
 func netErrText(err error) string {
 	var no syscall.Errno
 	var timeout net.Error
