@@ -21,22 +21,22 @@ import (
 )
 
 /*
-This file asks the helpers of a job what its ranks are doing. Root may ask about the job of another user, who may serve anything
-at his sockets. So the claims of the job bound everything that is read:
+This file requests the states of a job's ranks from its helpers. Root may do so for a job of another user, who may serve any data
+at these sockets. Therefore the job's claims limit everything that is read:
 
-	the sockets     one for each helper that has a claim
-	the ranks       those that are claimed, each once
-	bytes           maxState for each claimed rank, and some; maxStates in all
-	time            askTime for a socket, askAll for all of them
+	the sockets     one per helper with a claim
+	the ranks       those in the claims, each once
+	bytes           maxStateBytes per claimed rank, and some more; maxStatesBytes in all
+	time            socketTimeout per socket, totalTimeout for all of them
 */
 const (
 	totalTimeout   = 2 * socketTimeout
 	maxStatesBytes = 8 << 20
-	maxStateBytes  = 2 << 10 // an honest helper needs less for a rank
+	maxStateBytes  = 2 << 10 // an honest helper needs less per rank
 )
 
-// AskHelpers returns what the ranks of a user's job are doing on this machine. The claims name the helpers to ask and the ranks that
-// count; those of other jobs are passed over. If no helper answers, /proc tells, which knows nothing of PMI.
+// AskHelpers returns the states of a job's ranks on this machine. The claims say which helpers to connect to and which ranks
+// count; claims of other jobs are ignored. If no helper replies, the states come from /proc, without the PMI state.
 func AskHelpers(of job.Key, claims []job.Claim) []job.RankState {
 	if !isPlainID(of.Job) {
 		return nil
@@ -51,13 +51,13 @@ func AskHelpers(of job.Key, claims []job.Claim) []job.RankState {
 	return a.states
 }
 
-// A stateCollector gathers the states of the ranks of one job.
+// A stateCollector collects the states of the ranks of one job.
 type stateCollector struct {
 	job       job.Key
-	helpers   []int        // process IDs
+	helpers   []int        // their process IDs
 	missing   map[int]bool // ranks without a state
 	states    []job.RankState
-	bytesLeft int64 // bytes to read
+	bytesLeft int64 // bytes that may still be read
 	deadline  time.Time
 }
 
@@ -80,7 +80,7 @@ func newStateCollector(of job.Key, claims []job.Claim) *stateCollector {
 	return a
 }
 
-// addState takes the state of a rank that is claimed and has none.
+// addState adds the state of a rank that is claimed and has none yet.
 func (a *stateCollector) addState(s job.RankState) {
 	if !a.missing[s.Rank] {
 		return
@@ -89,11 +89,11 @@ func (a *stateCollector) addState(s job.RankState) {
 	a.states = append(a.states, s.Truncated())
 }
 
-// isOverdue reports whether the time for the whole question is over.
+// isOverdue reports whether totalTimeout is over.
 func (a *stateCollector) isOverdue() bool { return !time.Now().Before(a.deadline) }
 
-// requestInDir asks all helpers that have a socket in a directory. The directory and the sockets are opened once, and what was opened
-// is checked: their owner could put others in their place.
+// requestInDir reads states from all helpers that have a socket in a directory. It opens the directory and each socket once and checks
+// what it has opened, because their owner could replace them.
 func (a *stateCollector) requestInDir(dir string) {
 	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -108,11 +108,11 @@ func (a *stateCollector) requestInDir(dir string) {
 		if a.bytesLeft <= 0 || a.isOverdue() {
 			return
 		}
-		a.requestStates(fd, socketName(a.job.Job, strconv.Itoa(pid))) // one that fails has just gone, or hangs
+		a.requestStates(fd, socketName(a.job.Job, strconv.Itoa(pid))) // errors are ignored: the helper has just ended, or hangs
 	}
 }
 
-// requestStates asks at one socket. A socket of our own user that nobody serves any more is removed.
+// requestStates reads states from one socket. It removes a socket of our own user without a server.
 func (a *stateCollector) requestStates(dir int, name string) error {
 	fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -143,7 +143,7 @@ func (a *stateCollector) requestStates(dir int, name string) error {
 	return a.readStates(conn)
 }
 
-// readStates takes a list of states, one after the other. It stops at the first that cannot be.
+// readStates decodes a list of states one by one. It stops at the first invalid one.
 func (a *stateCollector) readStates(from io.Reader) error {
 	limited := &io.LimitedReader{R: from, N: a.bytesLeft}
 	defer func() { a.bytesLeft = limited.N }()
@@ -160,14 +160,14 @@ func (a *stateCollector) readStates(from io.Reader) error {
 	return nil
 }
 
-// readProc takes from /proc what it says of the job's processes.
+// readProc finds the job's ranks and their states in /proc.
 func (a *stateCollector) readProc() {
 	tree := proc.ReadTree()
 	for _, pid := range proc.WithVariable("MPIEXEC_JOBID=" + string(a.job.Job)) {
 		rank, err := strconv.Atoi(proc.EnvironVariable(pid, "MPIEXEC_RANK"))
 		look, there := proc.ReadInfo(pid)
 		if err != nil || !there || look.Group != pid || !a.missing[rank] || !proc.IsOwnedBy(pid, a.job.UID) {
-			continue // a child of a rank, or a process that others have marked
+			continue // a child of a rank, or a process of another user with the same environment
 		}
 		state := job.RankState{Rank: rank, PID: pid, Phase: "alive", CPU: look.CPU + tree.CPU(pid)}
 		worker := tree.ActiveChild(pid)

@@ -23,15 +23,15 @@ import (
 )
 
 /*
-A Socket is where the helper of a job tells other helpers of its user what the ranks are doing
-(--status JOB): a Unix socket in a directory that is the user's alone.
+A Socket is a Unix socket at which the helper of a job serves the states of its ranks to other helpers of the same user
+(--status JOB). It is in a directory that only this user can enter.
 
-	mpiexec --status J === helper, asked --connect--> helper of J
-	                                     <--JSON------   the ranks' states
+	mpiexec --status J === helper --connect--> helper of J
+	                              <--JSON------   states of the ranks
 
-Nobody else can reach it; all the same each end sees who the other is (SO_PEERCRED), and nothing
-that is said to it is read. It is opened Delay after the first rank, so that a short job
-pays nothing for it. Who finds none reads what /proc tells.
+Each end also checks the user of the other (SO_PEERCRED). The server reads nothing
+from the connection. The socket is opened OpenDelay after the first rank, so that short jobs
+do not pay for it. If there is no socket, the states are read from /proc.
 */
 type Socket struct {
 	listener *net.UnixListener // nil: not open
@@ -39,36 +39,36 @@ type Socket struct {
 }
 
 const (
-	OpenDelay     = time.Second // from the first rank until a socket is worth its while
+	OpenDelay     = time.Second // from the start of the first rank until the socket is opened
 	socketTimeout = time.Second // for one socket, at either end
 )
 
-// socketDirs are the directories of a user in which a socket may be; the first that can
-// be used counts.
+// socketDirs returns the directories that may have a user's sockets. The first one that can
+// be used is used.
 func socketDirs(uid int) []string {
 	n := strconv.Itoa(uid)
 	return []string{"/run/user/" + n + "/remshell", "/tmp/remshell-" + n}
 }
 
-// isPrivateDir reports whether a directory is the user's, and closed to all others.
+// isPrivateDir reports whether a directory belongs to the user and is closed to all others.
 func isPrivateDir(dir string, uid int) bool {
 	var is unix.Stat_t
 	return unix.Lstat(dir, &is) == nil && owndir.Check(&is, uid, forbiddenMode) == nil
 }
 
-// forbiddenMode are those that nobody but the user may have in a directory of sockets.
+// forbiddenMode has the permission bits that a directory of sockets must not have.
 const forbiddenMode = 0o077
 
-// socketName is the socket of a job's helper. Others of the job may be on this machine, and
-// containers may share a directory: their processes are not those of here.
+// socketName returns the name of the socket of a job's helper. It includes the PID namespace, since
+// containers may share the directory, and their process IDs mean other processes.
 func socketName(id job.ID, helper string) string {
 	var space unix.Stat_t
 	unix.Stat("/proc/self/ns/pid", &space)
 	return fmt.Sprintf("%s.%d.%s", id, space.Ino, helper)
 }
 
-// Open opens it for a job; states tells what its ranks are doing, unless there is nobody to tell
-// any more. It may be called again: there is one socket.
+// Open opens the socket for a job. states returns the states of the ranks, and false if the session has
+// ended. Further calls do nothing.
 func (s *Socket) Open(id job.ID, states func() (states []job.RankState, here bool)) {
 	if s.listener != nil || !isPlainID(id) {
 		return
@@ -80,7 +80,7 @@ func (s *Socket) Open(id job.ID, states func() (states []job.RankState, here boo
 		}
 		removeLeftSockets(dir)
 		path := filepath.Join(dir, socketName(id, strconv.Itoa(os.Getpid())))
-		os.Remove(path) // of a process that had our number
+		os.Remove(path) // left by an earlier process with our process ID
 		if l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"}); err == nil {
 			s.listener, s.states = l, states
 			go s.serve(l)
@@ -89,7 +89,7 @@ func (s *Socket) Open(id job.ID, states func() (states []job.RankState, here boo
 	}
 }
 
-// RemoveLeftSockets takes away the sockets that killed helpers of our user have left.
+// RemoveLeftSockets removes the sockets that killed helpers of our user left behind.
 func RemoveLeftSockets() {
 	uid := os.Geteuid()
 	for _, dir := range socketDirs(uid) {
@@ -99,8 +99,8 @@ func RemoveLeftSockets() {
 	}
 }
 
-// RemoveSocket takes away the socket of a job whose helper was killed, also while the kernel is still about to close it: then
-// somebody seems to serve it.
+// RemoveSocket removes the sockets of a job whose helper was killed. It does so even while the kernel is still about to close one, so
+// that it seems to have a server.
 func RemoveSocket(id job.ID) {
 	if !isPlainID(id) {
 		return
@@ -116,7 +116,7 @@ func RemoveSocket(id job.ID) {
 	}
 }
 
-// removeLeftSockets takes away what killed helpers have left in a directory.
+// removeLeftSockets removes the sockets that killed helpers left behind in a directory.
 func removeLeftSockets(dir string) {
 	files, _ := filepath.Glob(filepath.Join(dir, socketName("*", "*")))
 	for _, file := range files {
@@ -125,25 +125,25 @@ func removeLeftSockets(dir string) {
 			continue
 		}
 		if conn, err := net.DialTimeout("unix", file, socketTimeout); err == nil {
-			conn.Close() // of another name space
+			conn.Close() // served by a helper in another PID namespace
 		} else if errors.Is(err, syscall.ECONNREFUSED) {
 			os.Remove(file)
 		}
 	}
 }
 
-// isAlive reports whether there is a process that has not ended: one that has keeps its number until its parent looks.
+// isAlive reports whether a process exists and is not a zombie.
 func isAlive(pid int) bool {
 	look, seen := proc.ReadInfo(pid)
 	return unix.Kill(pid, 0) == nil && !(seen && look.State == 'Z')
 }
 
-// isPlainID reports whether a job's ID can be part of a file's name.
+// isPlainID reports whether a job ID can be part of a file name, and of a pattern without wildcards.
 func isPlainID(id job.ID) bool {
 	return id != "" && len(id) <= 64 && !strings.ContainsAny(string(id), "/.*?[]\\\x00")
 }
 
-// serve answers one after the other.
+// serve answers one connection after the other.
 func (s *Socket) serve(l *net.UnixListener) {
 	for {
 		conn, err := l.AcceptUnix()
@@ -154,7 +154,7 @@ func (s *Socket) serve(l *net.UnixListener) {
 	}
 }
 
-// serveStates tells one asker what the ranks are doing.
+// serveStates sends the states of the ranks to one helper.
 func (s *Socket) serveStates(conn *net.UnixConn) {
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(socketTimeout))
@@ -166,7 +166,7 @@ func (s *Socket) serveStates(conn *net.UnixConn) {
 	}
 }
 
-// peerUID returns the user at the other end.
+// peerUID returns the uid of the process at the other end.
 func peerUID(conn *net.UnixConn) (uid int, err error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -183,7 +183,7 @@ func peerUID(conn *net.UnixConn) (uid int, err error) {
 	return int(cred.Uid), nil
 }
 
-// Close closes it, and removes the file.
+// Close closes the socket and removes its file. Without an open socket it does nothing.
 func (s *Socket) Close() {
 	if s.listener != nil {
 		s.listener.Close()

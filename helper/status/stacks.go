@@ -1,8 +1,8 @@
 //go:build linux
 
 /*
-Package status tells what ranks are doing: to other helpers of their user, by a socket, and, with
-their stacks, to mpiexec.
+Package status serves the states of ranks: to other helpers of the same user by a socket, and, with
+stacks, to mpiexec.
 */
 package status
 
@@ -26,30 +26,31 @@ import (
 )
 
 /*
-Stacks of ranks that -timeout has struck (--on-timeout stacks). Java's and Go's runtimes write
-theirs when SIGQUIT comes. Of a program that does not catch it a debugger of the node tells,
-or else the kernel:
+Stacks of ranks when -timeout is over (--on-timeout stacks). The runtimes of Java and Go write
+their stacks on SIGQUIT. For a program that does not catch SIGQUIT, a debugger on the node reads the stack,
+or else the kernel's information is used:
 
-	Inspect --> states --> gdb or eu-stack, one rank after the other, Stacks' time in all
-	                                | none, no leave, no time
+	InspectRanks --> states --> gdb or eu-stack, one rank after the other, within the time of Stacks
+	                                | none, not permitted, or no time
 	                                '--> /proc/PID/wchan, syscall, stack
-	SIGQUIT waits until that is over: it kills who does not catch it.
+
+SIGQUIT waits until this is done, since it kills programs that do not catch it.
 */
 const (
-	maxStackBytes  = 16 << 10 // bytes of one rank
-	maxStacksBytes = 1 << 20  // of a node
+	maxStackBytes  = 16 << 10 // per rank
+	maxStacksBytes = 1 << 20  // for all ranks of a node
 )
 
-// Stacks are those of ranks that do not catch SIGQUIT, empty for others and for pid 0. Time is
-// for all of them; foreign hears of each debugger, which is a child and no rank.
-func Stacks(pids []int, time time.Duration, environ []string, foreign func(pid int)) []string {
+// Stacks returns the stacks of processes that do not catch SIGQUIT, within the given time in all. The text is empty for other processes and
+// for pid 0. onStart is called with the process ID of each debugger, which is a child process and not a rank.
+func Stacks(pids []int, time time.Duration, environ []string, onStart func(pid int)) []string {
 	ctx, done := context.WithTimeout(context.Background(), time)
 	defer done()
 	tools, tree := debuggers(environ), proc.ReadTree()
 	texts, left := make([]string, len(pids)), maxStacksBytes
 	for i, pid := range pids {
 		if pid != 0 && !proc.Catches(tree.ActiveChild(pid), unix.SIGQUIT) && left > 0 {
-			text := stackOf(ctx, tree.ActiveChild(pid), tools, foreign)
+			text := stackOf(ctx, tree.ActiveChild(pid), tools, onStart)
 			texts[i] = text[:min(len(text), maxStackBytes, left)]
 			left -= len(texts[i])
 		}
@@ -57,14 +58,14 @@ func Stacks(pids []int, time time.Duration, environ []string, foreign func(pid i
 	return texts
 }
 
-// A debugger is a program that writes the stacks of a process.
+// A debugger is a program that prints the stacks of a process.
 type debugger struct {
 	name, path string
-	args       []string // before the process
-	argsAfter  []string // behind it
+	args       []string // arguments before the process ID
+	argsAfter  []string // arguments after it
 }
 
-// debuggers are those that the node has, in the PATH of the helper.
+// debuggers returns the debuggers found in the helper's PATH.
 func debuggers(environ []string) (found []debugger) {
 	path := job.DefaultPath
 	for _, assignment := range environ {
@@ -87,35 +88,35 @@ func debuggers(environ []string) (found []debugger) {
 	return found
 }
 
-// stackOf is the stack of a process, by whoever can tell it; the first line says who.
-func stackOf(ctx context.Context, pid int, tools []debugger, foreign func(pid int)) string {
-	why, told := "neither gdb nor eu-stack is there", kernelStack(pid) // before a debugger stops it
+// stackOf returns the stack of a process from the first debugger that can read it, or from the kernel. The first line names the source.
+func stackOf(ctx context.Context, pid int, tools []debugger, onStart func(pid int)) string {
+	why, fromKernel := "neither gdb nor eu-stack is there", kernelStack(pid) // before a debugger stops it
 	for _, d := range tools {
-		text, err := d.stackOf(ctx, pid, foreign)
+		text, err := d.stackOf(ctx, pid, onStart)
 		if err == nil {
 			return "by " + d.name + "\n" + text
 		}
 		why = d.name + ": " + err.Error()
 	}
-	return "as the kernel tells (" + why + ")\n" + told
+	return "as the kernel tells (" + why + ")\n" + fromKernel
 }
 
-// stackOf runs a debugger, as long as ctx lasts. What it says counts if there is a frame in it.
-func (d debugger) stackOf(ctx context.Context, pid int, foreign func(pid int)) (string, error) {
+// stackOf runs a debugger until ctx ends. Its output is valid if there is a stack frame in it.
+func (d debugger) stackOf(ctx context.Context, pid int, onStart func(pid int)) (string, error) {
 	deadline, _ := ctx.Deadline()
 	if ctx.Err() != nil {
 		return "", errNoTime
 	}
-	r, child, err := d.start(pid, foreign)
+	r, child, err := d.start(pid, onStart)
 	if err != nil {
 		return "", err
 	}
 	defer r.Close()
 	defer unix.Close(child)
 	r.SetReadDeadline(deadline)
-	said, err := io.ReadAll(io.LimitReader(r, maxStackBytes))
-	unix.PidfdSendSignal(child, unix.SIGKILL, nil, 0) // late, or with too much to say
-	switch text := string(said); {
+	output, err := io.ReadAll(io.LimitReader(r, maxStackBytes))
+	unix.PidfdSendSignal(child, unix.SIGKILL, nil, 0) // it may be late, or have printed too much
+	switch text := string(output); {
 	case strings.Contains(text, "\n#0 ") || strings.HasPrefix(text, "#0 "):
 		return stackFrames(text), nil
 	case err != nil:
@@ -127,8 +128,8 @@ func (d debugger) stackOf(ctx context.Context, pid int, foreign func(pid int)) (
 
 var errNoTime = errors.New("no time")
 
-// start runs it with a pipe for what it says. It is no process of the job.
-func (d debugger) start(pid int, foreign func(pid int)) (r *os.File, child int, err error) {
+// start runs the debugger with a pipe for its output. It is no process of the job.
+func (d debugger) start(pid int, onStart func(pid int)) (r *os.File, child int, err error) {
 	null, err := os.Open("/dev/null")
 	if err != nil {
 		return nil, 0, err
@@ -148,11 +149,11 @@ func (d debugger) start(pid int, foreign func(pid int)) (r *os.File, child int, 
 		r.Close()
 		return nil, 0, err
 	}
-	foreign(number)
+	onStart(number)
 	return r, child, nil
 }
 
-// stackFrames are the lines of a debugger from the first that tells of a thread or frame.
+// stackFrames returns the debugger's output from the first line about a thread or frame.
 func stackFrames(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	for i, line := range lines {
@@ -163,7 +164,7 @@ func stackFrames(text string) string {
 	return text
 }
 
-// debuggerError is what a debugger says that could not: the line about it, else the last one.
+// debuggerError returns the line of the output that explains why a debugger failed, or else the last line.
 func debuggerError(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	for _, line := range lines {
@@ -174,7 +175,7 @@ func debuggerError(text string) string {
 	return lines[len(lines)-1]
 }
 
-// kernelStack is what the kernel tells of where a process is.
+// kernelStack returns what /proc says about where a process is.
 func kernelStack(pid int) string {
 	var b strings.Builder
 	for _, name := range []string{"wchan", "syscall", "stack"} {
