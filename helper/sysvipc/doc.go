@@ -1,16 +1,16 @@
 /*
-Package ipc frees the shared memory that ranks have left which did not end well: segments of System V, and
-files in /dev/shm. Who crashes, or is killed, cannot free what it has made, and the kernel does not: it stays
+Package sysvipc removes shared memory that failed ranks have left behind: segments of System V, and
+files in /dev/shm. A process that crashes or is killed cannot remove what it created. The kernel keeps it
 until the next boot.
 
-	a process of the job is reaped ----> Book.Ended ---------.
-	the first failure here, the end ---> Book.Look            |
-	                                     who holds what       |
+	a process of the job is reaped ----> Tracker.NoteEnded ---.
+	a rank fails, the job ends --------> Tracker.Scan         |
+	                                     which files it holds |
 	                                                          v
-	all processes of the job are gone -> lists of the kernel: what of this was theirs? --> freed
-	                                     Book.segments, Book.files (pure)
+	all processes of the job are gone -> tables of the kernel: which objects are theirs? --> removed
+	                                     Tracker.leftSegments, leftFiles (pure)
 
-It frees nothing of which it does not know that a process of the job has made or held it, and nothing that
-anybody holds still; never by a pattern of names (PD-20).
+It removes only what a process of the job is known to have created or held, and only if no process
+holds it any more. It never goes by a pattern of names (PD-20).
 */
 package sysvipc

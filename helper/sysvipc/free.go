@@ -16,13 +16,13 @@ import (
 	"remshell/job"
 )
 
-// FreeTimeout is how long it may take to free what is left (PD-17).
+// FreeTimeout is the longest time for removing leftovers (PD-17).
 const FreeTimeout = time.Second
 
-// MaxFreed is how many things are freed at the end of a job.
+// MaxFreed is the most leftovers that are removed at the end of a job.
 const MaxFreed = 4096
 
-// Free frees what dead processes of the job have left. None of them lives.
+// Free removes what processes of the job have left behind. All of them must have ended.
 func (b *Tracker) Free() (o FreeResult) {
 	if !b.HasWork() {
 		return o
@@ -52,18 +52,18 @@ func (b *Tracker) Free() (o FreeResult) {
 	return o
 }
 
-// readTable reads a list of the kernel.
+// readTable reads a table in /proc/sysvipc.
 func readTable(name string) []byte {
 	f, err := os.Open("/proc/sysvipc/" + name)
 	if err != nil {
-		return nil // a kernel without System V's
+		return nil // a kernel without System V IPC
 	}
 	defer f.Close()
 	text, _ := io.ReadAll(io.LimitReader(f, maxTable))
 	return text
 }
 
-// free removes a segment, if it is still the one that was listed, and nobody has attached it since.
+// free removes a segment, unless it has changed since it was listed or a process is attached to it.
 func (s sysvSegment) free() (freed bool, err error) {
 	var is unix.SysvShmDesc
 	if _, err := unix.SysvShmCtl(s.id, unix.IPC_STAT, &is); err != nil {
@@ -79,12 +79,12 @@ func (s sysvSegment) free() (freed bool, err error) {
 }
 
 /*
-free removes a file, if it is still the one that was listed, and nobody at all holds it. That only the kernel can
-say, and only for a moment: so it is asked for a lease for writing, which is given when there is no
-other that has the file open or mapped, and until it is over who opens the file has to wait.
+free removes a file, unless it has changed since it was listed or another process holds it. Only the kernel knows
+the latter, and only for the moment. So free takes a write lease, which the kernel grants only if no
+other process has the file open or mapped. While it lasts, a process that opens the file has to wait.
 
-	open --> the same file? --> lease --> still of this name? --> unlink --> close
-	                              '-- EAGAIN: somebody holds it: it stays
+	open --> the same file? --> lease --> still the same name? --> unlink --> close
+	                              '-- EAGAIN: a process holds it: it stays
 */
 func (f file) free(folder string) (freed bool, err error) {
 	dir, err := unix.Open(folder, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
@@ -94,7 +94,7 @@ func (f file) free(folder string) (freed bool, err error) {
 	defer unix.Close(dir)
 	fd, err := unix.Openat(dir, f.name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err == unix.ELOOP || err == unix.ENXIO || err == unix.EAGAIN {
-		return false, nil // it is another one by now, or somebody else's lease is on it
+		return false, nil // it is another file by now, or has another process's lease
 	}
 	if err != nil {
 		return false, ignoreGone(err)
@@ -104,7 +104,7 @@ func (f file) free(folder string) (freed bool, err error) {
 		return false, nil
 	}
 	if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
-		return false, nil // EAGAIN: it is in use; EINVAL: nobody can know
+		return false, nil // EAGAIN: it is in use; EINVAL: leases are not supported
 	}
 	if is, ok := statFile(dir, f.name); !ok || !is.isSameFile(f) {
 		return false, nil
@@ -115,12 +115,12 @@ func (f file) free(folder string) (freed bool, err error) {
 	return true, nil
 }
 
-// isSameFile reports whether a file is the one that was seen before.
+// isSameFile reports whether f is the file that was seen before.
 func (f file) isSameFile(before file) bool {
 	return f.fileNumber == before.fileNumber && f.uid == before.uid && f.plain && f.createdAt.Equal(before.createdAt)
 }
 
-// ignoreGone is an error, unless it says that there is nothing to free any more.
+// ignoreGone returns err, or nil if err means that the object does not exist any more.
 func ignoreGone(err error) error {
 	if err == unix.ENOENT || err == unix.EINVAL || err == unix.EIDRM {
 		return nil

@@ -10,14 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MemoryFiles are the files of memory that the processes of a job have: those of memfd_create(2), and those in /dev/shm, which
-// stay when nobody has them open any more. The zero value has seen none.
+// MemoryFiles measures the in-memory files of a job's processes: those of memfd_create(2), and those in /dev/shm, which
+// stay when no process has them open any more. The zero value is ready to use.
 type MemoryFiles struct {
-	seen map[fileNumber]time.Time // files in /dev/shm that the job has held, with the times when they were made
+	seen map[fileNumber]time.Time // files in /dev/shm that the job has held, with their creation times
 }
 
-// Size is how much memory such files take, in bytes: each counts once, whether somebody has it mapped or not. What processes
-// have mapped without a descriptor, and is not in /dev/shm, is not among it.
+// Size returns the memory of the files of these processes, in bytes. Each file counts once, mapped or not. Memory that
+// is mapped without a descriptor, outside of /dev/shm, does not count.
 func (s *MemoryFiles) Size(pids []int) (bytes int64) {
 	deadline, uid := time.Now().Add(ScanTimeout), os.Geteuid()
 	there, now, sizes := make(map[fileNumber]file), make(map[fileNumber]time.Time), make(map[fileNumber]int64)

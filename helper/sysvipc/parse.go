@@ -7,20 +7,20 @@ import (
 	"strconv"
 )
 
-// The lists of the kernel name what any process of the machine has made: no more of them is
-// read than this, in bytes, and what does not look as the kernel writes it is passed over.
+// The tables of the kernel have names that any process of the machine can choose. The parsers read at most
+// these numbers of bytes, and skip lines that do not have the kernel's format.
 const (
 	maxTable = 8 << 20 // of /proc/sysvipc: 32,768 segments
 	maxMaps  = 16 << 20
 )
 
-// parseNumber reads a number that is no less than 0 and fits.
+// parseNumber parses a number from 0 to the largest int64.
 func parseNumber(text string, base int) (int64, bool) {
 	n, err := strconv.ParseInt(text, base, 64)
 	return n, err == nil && n >= 0
 }
 
-// parseSegments reads /proc/sysvipc/shm:
+// parseSegments parses /proc/sysvipc/shm:
 //
 //	key shmid perms size cpid lpid nattch uid gid cuid cgid atime dtime ctime rss swap
 func parseSegments(table []byte) (all []sysvSegment) {
@@ -39,7 +39,7 @@ func parseSegments(table []byte) (all []sysvSegment) {
 	return all
 }
 
-// parseSemaphores counts in /proc/sysvipc/sem the sets that a user has made since a time, in seconds:
+// parseSemaphores counts the semaphore sets in /proc/sysvipc/sem that a user has created since a time, in seconds of Unix time:
 //
 //	key semid perms nsems uid gid cuid cgid otime ctime
 func parseSemaphores(table []byte, uid int, since int64) (count int) {
@@ -66,8 +66,8 @@ func parseNumbers(fields ...[]byte) (all []int64, ok bool) {
 	return all, true
 }
 
-// parseMapping reads which file a line of /proc/PID/maps is of; its name is not looked at, since
-// a process may give a file any:
+// parseMapping parses which file a line of /proc/PID/maps is about. It ignores the name, since
+// a process can give a file any name:
 //
 //	7f3c5a000000-7f3c5a021000 rw-s 00000000 00:1a 41    /dev/shm/x.1
 func parseMapping(line []byte) (fileNumber, bool) {

@@ -14,20 +14,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ShmDir is where files of shared memory are (shm_overview(7)).
+// ShmDir is the directory of POSIX shared memory (shm_overview(7)).
 const ShmDir = "/dev/shm"
 
-// ScanTimeout is how long a look at the processes of a job may take (PD-21).
+// ScanTimeout is the longest time for a scan of the job's processes (PD-21).
 const ScanTimeout = 200 * time.Millisecond
 
-// scanPause is between two looks: the end of a job often follows its first failure at once.
+// scanPause is the shortest time between two scans. The end of a job often follows its first failure at once.
 const scanPause = time.Second
 
-// maxEntries is how many names of the folder are looked at; any user may make files there.
+// maxEntries is the most names in ShmDir that are read, since any user may create files there.
 const maxEntries = 1 << 16
 
-// Scan notes which files of shared memory the processes of a job hold; all makes the list of them. If that takes
-// longer than LookTime, files are left alone.
+// Scan records which files of shared memory the processes of the job hold. all returns the job's processes. If a scan
+// takes longer than ScanTimeout, no files are removed at the end. A nil Tracker does nothing.
 func (b *Tracker) Scan(all func() []Process) {
 	if b == nil || !b.lastScan.IsZero() && time.Since(b.lastScan) < scanPause {
 		return
@@ -35,7 +35,7 @@ func (b *Tracker) Scan(all func() []Process) {
 	b.lastScan = time.Now()
 	deadline := b.lastScan.Add(b.scanTimeout)
 	now := fileClockNow()
-	uid, ours := os.Geteuid(), ipcNamespace("self")
+	uid, own := os.Geteuid(), ipcNamespace("self")
 	fresh := make(map[fileNumber]file)
 	for _, f := range listFiles(ShmDir, deadline) {
 		if b.isCandidate(f, uid) {
@@ -44,8 +44,8 @@ func (b *Tracker) Scan(all func() []Process) {
 	}
 	for _, p := range all() {
 		b.noteProcess(p, now)
-		if len(fresh) == 0 || ipcNamespace(strconv.Itoa(p.PID)) != ours {
-			continue // it may see another folder, or other segments
+		if len(fresh) == 0 || ipcNamespace(strconv.Itoa(p.PID)) != own {
+			continue // it may have another /dev/shm, or other segments
 		}
 		heldBy(p.PID, deadline, func(i fileNumber) {
 			if f, is := fresh[i]; is {
@@ -56,13 +56,13 @@ func (b *Tracker) Scan(all func() []Process) {
 	b.incomplete = b.incomplete || time.Now().After(deadline)
 }
 
-// ipcNamespace is the name of the IPC name space of a process.
+// ipcNamespace returns the identity of a process's IPC namespace.
 func ipcNamespace(pid string) string {
 	name, _ := os.Readlink("/proc/" + pid + "/ns/ipc")
 	return name
 }
 
-// heldBy finds the files that a process has mapped, and those of the folder that it has open.
+// heldBy calls found for the files that a process has mapped, and those of ShmDir that it has open.
 func heldBy(pid int, deadline time.Time, found func(fileNumber)) {
 	mappings(pid, deadline, found)
 	descriptors(pid, deadline, func(to string, is *unix.Stat_t) {
@@ -72,7 +72,7 @@ func heldBy(pid int, deadline time.Time, found func(fileNumber)) {
 	})
 }
 
-// mappings finds the files that a process has mapped.
+// mappings calls found for each file that a process has mapped.
 func mappings(pid int, deadline time.Time, found func(fileNumber)) {
 	maps, err := os.Open("/proc/" + strconv.Itoa(pid) + "/maps")
 	if err != nil {
@@ -90,7 +90,7 @@ func mappings(pid int, deadline time.Time, found func(fileNumber)) {
 	}
 }
 
-// descriptors finds the files of memory that a process has open, and where its descriptors lead to.
+// descriptors calls found for each in-memory file that a process has open, with the target of the descriptor's link.
 func descriptors(pid int, deadline time.Time, found func(to string, is *unix.Stat_t)) {
 	dir := "/proc/" + strconv.Itoa(pid) + "/fd"
 	fds, err := os.Open(dir)
@@ -102,7 +102,7 @@ func descriptors(pid int, deadline time.Time, found func(to string, is *unix.Sta
 		names, err := fds.Readdirnames(256)
 		for _, name := range names {
 			path := dir + "/" + name
-			// What is behind other descriptors may be a file on a server that does not answer.
+			// Other descriptors are not examined: their files may be on a server that does not respond.
 			to, _ := os.Readlink(path)
 			if !strings.HasPrefix(to, ShmDir+"/") && !strings.HasPrefix(to, "/memfd:") {
 				continue
@@ -118,7 +118,7 @@ func descriptors(pid int, deadline time.Time, found func(to string, is *unix.Sta
 	}
 }
 
-// listFiles looks at the files of a folder, as far as it comes until a deadline.
+// listFiles returns the files in a directory, as far as it gets until the deadline.
 func listFiles(folder string, deadline time.Time) (files []file) {
 	dir, err := os.Open(folder)
 	if err != nil {
@@ -140,7 +140,7 @@ func listFiles(folder string, deadline time.Time) (files []file) {
 	return files
 }
 
-// statFile tells of a file what counts; it follows no link. With an empty path it tells of dir itself.
+// statFile returns a file's attributes. It follows no link. If path is empty, the file is dir itself.
 func statFile(dir int, path string) (file, bool) {
 	var is unix.Statx_t
 	const want = unix.STATX_TYPE | unix.STATX_UID | unix.STATX_INO | unix.STATX_BTIME | unix.STATX_SIZE | unix.STATX_BLOCKS
@@ -154,12 +154,12 @@ func statFile(dir int, path string) (file, bool) {
 	return f, true
 }
 
-// blockSize is the unit of stat(2).
+// blockSize is the unit of st_blocks in stat(2), in bytes.
 const blockSize = 512
 
 func makeDev(major, minor uint32) uint64 { return unix.Mkdev(major, minor) }
 
-// fileClockNow is the time by the clock that the kernel writes into files: it may be some milliseconds behind.
+// fileClockNow returns the time of the coarse clock that the kernel uses for files. It may be some milliseconds behind.
 func fileClockNow() time.Time {
 	var now unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &now) != nil {

@@ -10,63 +10,63 @@ import (
 	"remshell/job"
 )
 
-// NoRank is the rank of a process of which nothing tells to which rank it belongs.
+// NoRank is the rank of a process whose rank is unknown.
 const NoRank = -1
 
-// Bounds of what a book keeps: a job may start processes for days.
+// The most that a Tracker records, since a job may start processes for days.
 const (
 	maxProcesses = 1 << 16 // processes
 	maxHeldFiles = 1 << 12 // files
 )
 
-// A Process is one of the job.
+// A Process is a process of the job.
 type Process struct {
 	PID     int
-	Rank    int       // in the job, to which it belongs; Nobody: unknown
-	Started time.Time // as the kernel says it; zero: unknown
-	Leader  bool      // it is the rank itself
+	Rank    int       // the rank that it belongs to, or NoRank
+	Started time.Time // start time from the kernel; zero: unknown
+	Leader  bool      // it is the rank itself, not a descendant
 }
 
-// A lifetime is a process of the job and until when it is known to have been that.
+// A lifetime is a process of the job with the time at which it was last known to run.
 type lifetime struct {
 	Process
 	lastSeen time.Time
 }
 
-// A heldFile is a file that processes of the job held.
+// A heldFile is a file that processes of the job have held.
 type heldFile struct {
 	born  time.Time
-	ranks []int // whose they were
+	ranks []int // ranks of these processes
 }
 
-// A Tracker is what is known of the processes of a job on a node. Its zero value knows nothing, and
-// frees nothing.
+// A Tracker records processes of a job on a node, and the files that they hold. The zero value has no records
+// and removes nothing.
 type Tracker struct {
 	jobStart      time.Time // no process of the job is older
-	freeAll       bool      // ranks that ended well count, too
+	freeAll       bool      // also remove what successful ranks left
 	lifetimes     map[int][]lifetime
-	lifetimeCount int          // processes in lives
-	failedRanks   map[int]bool // by rank that has ended: it did not end well
+	lifetimeCount int          // number of processes in lifetimes
+	failedRanks   map[int]bool // for each rank that has ended: whether it failed
 	heldFiles     map[fileNumber]*heldFile
-	incomplete    bool      // a look took too long: files are left alone (PD-21)
-	lastScan      time.Time // last
+	incomplete    bool      // a scan took too long: no files are removed (PD-21)
+	lastScan      time.Time // time of the last scan
 
-	scanTimeout, freeTimeout time.Duration // how long these may take
+	scanTimeout, freeTimeout time.Duration // ScanTimeout and FreeTimeout, except in tests
 }
 
-// A fileNumber is what the kernel calls a file.
+// A fileNumber identifies a file by device and inode number.
 type fileNumber struct{ dev, number uint64 }
 
-// NewTracker is the book of a job of which no process runs yet. always: what ranks leave that end well
-// is freed, too (--clean-ipc always).
+// NewTracker returns a Tracker for a job that runs no process yet. If always is true, it also removes what successful ranks
+// leave behind (--clean-ipc always).
 func NewTracker(always bool) *Tracker {
 	return &Tracker{jobStart: fileClockNow(), freeAll: always, lifetimes: make(map[int][]lifetime), failedRanks: make(map[int]bool), heldFiles: make(map[fileNumber]*heldFile), scanTimeout: ScanTimeout, freeTimeout: FreeTimeout}
 }
 
-// NoteEnded notes that a process of the job has ended.
+// NoteEnded records that a process of the job has ended.
 func (b *Tracker) NoteEnded(p Process, at time.Time) { b.noteProcess(p, at) }
 
-// noteProcess extends what is known of a process. One that has the number of another is told from it by its birth.
+// noteProcess records that a process existed until a time. Processes with the same number are told apart by their start times.
 func (b *Tracker) noteProcess(p Process, until time.Time) {
 	if b == nil || p.Started.IsZero() {
 		return
@@ -87,18 +87,18 @@ func (b *Tracker) noteProcess(p Process, until time.Time) {
 	b.lifetimes[p.PID] = append(of, lifetime{p, until})
 }
 
-// sameStart reports whether two times of a birth are the same one: the clock that the kernel's ticks are
-// laid to may have been set a little meanwhile.
+// sameStart reports whether two start times are those of the same process. They may differ a little, because the clock may have
+// been set between two conversions from the kernel's ticks.
 func sameStart(a, b time.Time) bool { return a.Sub(b).Abs() < 100*time.Millisecond }
 
-// NoteRankEnd notes how a rank has ended.
+// NoteRankEnd records how a rank has ended. well means that it succeeded.
 func (b *Tracker) NoteRankEnd(rank int, well bool) {
 	if b != nil {
 		b.failedRanks[rank] = b.failedRanks[rank] || !well
 	}
 }
 
-// HasWork reports whether anything is to be freed at all.
+// HasWork reports whether Free has anything to remove. It is false for a nil Tracker.
 func (b *Tracker) HasWork() bool {
 	if b == nil {
 		return false
@@ -111,8 +111,8 @@ func (b *Tracker) HasWork() bool {
 	return b.freeAll && len(b.failedRanks) > 0
 }
 
-// isToFree reports whether what belongs to a rank is to be freed (PD-16). What may belong to any rank
-// is, if that of each is.
+// isToFree reports whether objects of a rank are to be removed (PD-16). Objects of an unknown rank
+// are removed only if those of every rank are.
 func (b *Tracker) isToFree(rank int) bool {
 	if b.freeAll {
 		return true
@@ -128,17 +128,17 @@ func (b *Tracker) isToFree(rank int) bool {
 	return len(b.failedRanks) > 0
 }
 
-// A sysvSegment is one of System V's shared memory.
+// A sysvSegment is a System V shared memory segment.
 type sysvSegment struct {
 	key, id, cpid int
 	uid, cuid     int
 	attached      int64
 	size          int64
-	changed       int64 // seconds since 1970
+	changed       int64 // last change, in seconds since 1970
 }
 
-// leftSegments finds those that dead processes of the job have made and nobody uses (PD-18). The times of
-// segments are whole seconds: one of grace.
+// leftSegments returns the segments that dead processes of the job created and that no process uses (PD-18). The times of
+// segments are in whole seconds, so a difference of one is accepted.
 func (b *Tracker) leftSegments(all []sysvSegment, uid int) (left []leftObject[sysvSegment]) {
 	for _, s := range all {
 		if s.cuid != uid || s.attached != 0 {
@@ -154,31 +154,31 @@ func (b *Tracker) leftSegments(all []sysvSegment, uid int) (left []leftObject[sy
 	return left
 }
 
-// A leftObject thing is one that a rank has left; Nobody: one that processes of the job have, whose ranks
-// are not known.
+// A leftObject is an object that a rank has left behind. rank is NoRank if it belongs to a process of the job whose rank
+// is unknown.
 type leftObject[T any] struct {
 	object T
 	rank   int
 }
 
-// A file is one in /dev/shm.
+// A file is a file in /dev/shm.
 type file struct {
 	name string
 	fileNumber
 	uid         int
 	plain       bool
-	createdAt   time.Time // zero: the file system does not tell
+	createdAt   time.Time // creation time; zero: unknown
 	size        int64
-	memoryBytes int64 // of memory, in bytes
+	memoryBytes int64 // memory that it takes, in bytes
 }
 
-// isCandidate reports whether a file may be one of the job's at all: a plain one of ours, made while it ran.
+// isCandidate reports whether a file can belong to the job: a regular file of our user, created while the job ran.
 func (b *Tracker) isCandidate(f file, uid int) bool {
 	return f.plain && f.uid == uid && !f.createdAt.IsZero() && !f.createdAt.Before(b.jobStart)
 }
 
-// leftFiles finds those that processes of the job have held when they were looked at, or whose name has the number
-// of a rank in whose life they were made (PD-19). Whether anybody holds one still, only the kernel knows.
+// leftFiles returns the files that processes of the job held during a scan, and those with the process number of a rank
+// in their name that were created while it ran (PD-19). It does not know whether a process still holds them.
 func (b *Tracker) leftFiles(all []file, uid int) (left []leftObject[file]) {
 	if b.incomplete {
 		return nil
@@ -196,11 +196,11 @@ func (b *Tracker) leftFiles(all []file, uid int) (left []leftObject[file]) {
 	return left
 }
 
-// minPIDInName is below which a number in a name is taken for any number, and not for that of a process:
-// containers count processes from 1.
+// minPIDInName is the smallest number in a file name that is taken for a process number: containers number
+// processes from 1, so small numbers mean anything.
 const minPIDInName = 1000
 
-// rankInName finds the rank whose process number is in the name of a file that was made while it lived.
+// rankInName finds the rank whose process number is in the name of a file created while it ran.
 func (b *Tracker) rankInName(f file) (lifetime, bool) {
 	for digits := range strings.FieldsFuncSeq(f.name, func(r rune) bool { return r < '0' || r > '9' }) {
 		pid, ok := parseNumber(digits, 10)
@@ -216,7 +216,7 @@ func (b *Tracker) rankInName(f file) (lifetime, bool) {
 	return lifetime{}, false
 }
 
-// noteHeld notes that processes of a rank held a file.
+// noteHeld records that a process of a rank held a file.
 func (b *Tracker) noteHeld(f file, rank int) {
 	s := b.heldFiles[f.fileNumber]
 	switch {
@@ -228,8 +228,8 @@ func (b *Tracker) noteHeld(f file, rank int) {
 	}
 }
 
-// A FreeResult is what was found when all processes were gone.
+// A FreeResult is the result of Free.
 type FreeResult struct {
-	Freed      []job.Leftover // also those that could not be
-	Semaphores int            // sets of semaphores of this user that were made meanwhile: whose, nobody knows
+	Freed      []job.Leftover // including objects that could not be removed
+	Semaphores int            // number of semaphore sets that this user created meanwhile, by any process
 }
