@@ -2,35 +2,35 @@ package pmidetect
 
 import "remshell/job"
 
-// A Kind is what a file is to execve and the dynamic loader.
+// A Kind is a kind of program file.
 type Kind int
 
 // The kinds.
 const (
-	Other      Kind = iota // nothing that we know: the interpreter of a script is not asked
-	Script                 // #!
-	Dynamic                // ELF that needs libraries
-	Static                 // ELF that needs none
-	Unreadable             // mode 0111, or gone
+	Other      Kind = iota // neither ELF nor script
+	Script                 // begins with #!; its interpreter is not examined
+	Dynamic                // ELF, dynamically linked
+	Static                 // ELF, statically linked
+	Unreadable             // not readable (mode 0111), or missing
 )
 
 func (k Kind) String() string {
 	return [...]string{"neither ELF nor script", "script", "linked with no MPI", "static", "cannot be read"}[k]
 }
 
-// A Finding is what was found of a program.
+// A Finding is the result of examining a program.
 type Finding struct {
 	Kind Kind
 
-	OpenMPI, MPICH, PMIx *Library // the first of each family; nil: none is needed
-	Direct               bool     // the program itself needs libpmix
+	OpenMPI, MPICH, PMIx *Library // first library of each family; nil: not needed
+	Direct               bool     // the program itself, not a library, needs libpmix
 	UCX                  bool     // libucp is needed
-	PMIWithin            bool     // a library of MPICH's family speaks PMI, although PMIx is there too
+	PMIWithin            bool     // a library of MPICH's family supports PMI, although PMIx is linked too
 
-	Namespace, Socket bool // a static program knows the variables PMIX_NAMESPACE, PMI_FD
+	Namespace, Socket bool // a static program contains "PMIX_NAMESPACE", or "PMI_FD"
 }
 
-// pmixAlone is libpmix where it decides: a program needs it for itself.
+// pmixAlone returns libpmix if it decides the offer: the program itself needs it, and no MPI library. Otherwise it returns nil.
 func (f Finding) pmixAlone() *Library {
 	if f.Direct && f.OpenMPI == nil && f.MPICH == nil {
 		return f.PMIx
@@ -38,7 +38,7 @@ func (f Finding) pmixAlone() *Library {
 	return nil
 }
 
-// Decide is the table of PMIX-2.
+// Decide returns the PMI versions to offer, by the table of PMIX-2.
 func Decide(f Finding) job.PMIOffer {
 	switch {
 	case f.Kind == Static && f.Namespace && !f.Socket:

@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Disk is the files of this node.
+// Disk gives access to the files of this node.
 type Disk struct{}
 
-// Open opens a regular file, and waits for no pipe that is called as one.
+// Open opens a regular file. It does not block on a FIFO.
 func (Disk) Open(path string) (File, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -30,7 +30,7 @@ func (Disk) Open(path string) (File, error) {
 	return f, nil
 }
 
-// Resolve follows symbolic links.
+// Resolve returns path with symbolic links resolved, or path itself if that fails.
 func (Disk) Resolve(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real
@@ -38,13 +38,13 @@ func (Disk) Resolve(path string) string {
 	return path
 }
 
-// A diskFile is read by system calls: an os.File would be offered to the poller first.
+// A diskFile is a file read by system calls. An os.File would first be registered with the poller.
 type diskFile struct {
 	fd   int
 	stat unix.Stat_t
 }
 
-// ReadAt is that of io.ReaderAt.
+// ReadAt implements io.ReaderAt.
 func (f *diskFile) ReadAt(p []byte, at int64) (n int, err error) {
 	for n < len(p) {
 		m, err := unix.Pread(f.fd, p[n:], at+int64(n))
@@ -61,10 +61,10 @@ func (f *diskFile) ReadAt(p []byte, at int64) (n int, err error) {
 	return n, nil
 }
 
-// Close gives the descriptor back.
+// Close closes the file.
 func (f *diskFile) Close() error { return unix.Close(f.fd) }
 
-// ID is what fstat(2) says.
+// ID returns the file's identity from fstat(2).
 func (f *diskFile) ID() (ID, error) {
 	return ID{uint64(f.stat.Dev), f.stat.Ino, f.stat.Size, f.stat.Mtim.Nano()}, nil
 }

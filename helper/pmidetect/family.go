@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// A family is whose library a name is (PMIX-3).
+// A family is a group of libraries that use the same PMI (PMIX-3).
 type family int
 
 const (
-	nobodys family = iota // neither of these; libpmi, libmpt and Cray's are not counted either
+	nobodys family = iota // any other library; libpmi, libmpt and Cray's count as this too
 	openMPI
 	mpich
 	pmix
 )
 
-// byPrefix are the names of libraries by which one family is known, whatever version of their
-// interface comes behind.
+// byPrefix maps prefixes of library names to families, for libraries whose names exist in only one family. ABI versions
+// follow the prefix.
 var byPrefix = []struct {
 	prefix string
 	family
@@ -28,8 +28,8 @@ var byPrefix = []struct {
 	{"libpmix.so.", pmix},
 }
 
-// familyOf judges a library by its name, and by what it needs itself if it was found: both
-// families have a libmpi.so.12.
+// familyOf returns the family of a library, by its name and, if it was found, by the libraries that it needs. Both
+// MPI families have a libmpi.so.12. found is nil for a library that was not found.
 func familyOf(name string, found *object) family {
 	switch name {
 	case "libmpifort.so.12", "libmpicxx.so.12":

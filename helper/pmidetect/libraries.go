@@ -7,33 +7,33 @@ import (
 	"strings"
 )
 
-// Most that is looked at for one program (PMIX-2). Beyond, what was found decides.
+// The most files and paths that are tried for one program (PMIX-2). After that, the result so far decides.
 const (
 	mostFiles = 512
 	mostTried = 1 << 16 // paths
 )
 
-// usual are the folders in which the dynamic loader looks for every library (ld.so(8)), and those that most
+// usual has the directories in which the dynamic loader looks for every library (ld.so(8)), and those that most
 // distributions add.
 const usual = "/lib/x86_64-linux-gnu:/usr/lib/x86_64-linux-gnu:/lib/aarch64-linux-gnu:/usr/lib/aarch64-linux-gnu:" +
 	"/lib64:/usr/lib64:/lib:/usr/lib:/usr/local/lib64:/usr/local/lib"
 
-// A search looks for the libraries of one program.
+// A search is the search for the libraries of one program.
 type search struct {
 	Search
 	files Files
-	tried int // paths
+	tried int // number of paths tried
 	found Finding
-	mpich []string // files of MPICH's libraries
+	mpich []string // files of the libraries of MPICH's family
 }
 
-// A mapped is a program or library with the folders in which what it needs is looked for.
+// A mapped is a program or library, with the directories to search for the libraries that it needs.
 type mapped struct {
 	*object
 	folders []string
 }
 
-// find looks at a program, and at the libraries that it and they need.
+// find examines a program and all libraries that it depends on.
 func find(files Files, f File, program string, env Search) Finding {
 	o, err := readObject(f)
 	if err != nil {
@@ -52,7 +52,7 @@ func find(files Files, f File, program string, env Search) Finding {
 	return s.found
 }
 
-// kindOf judges a file that is no ELF file of 64 bits.
+// kindOf returns the kind of a file that is no 64-bit ELF file.
 func kindOf(f io.ReaderAt) Kind {
 	var head [2]byte
 	n, err := f.ReadAt(head[:], 0)
@@ -65,8 +65,8 @@ func kindOf(f io.ReaderAt) Kind {
 	return Other
 }
 
-// follow notes all libraries that a program needs, also those that only its libraries need: the programs of
-// OpenFOAM and code_saturne name no MPI themselves.
+// follow notes all libraries that a program depends on, also indirectly: the programs of
+// OpenFOAM and code_saturne do not name MPI themselves.
 func (s *search) follow(program mapped) {
 	seen := make(map[string]bool)
 	queue := []mapped{program}
@@ -85,7 +85,7 @@ func (s *search) follow(program mapped) {
 	}
 }
 
-// foldersOf lists the folders in which what an object needs is looked for, in the order of the loader.
+// foldersOf returns the directories to search for the libraries that an object needs, in the order of the loader.
 func (s *search) foldersOf(o *object, file string) []string {
 	rpath := o.rpath
 	if o.runpath != "" {
@@ -97,7 +97,7 @@ func (s *search) foldersOf(o *object, file string) []string {
 	return strings.FieldsFunc(all, func(r rune) bool { return r == ':' })
 }
 
-// locate reads the first file of a library in these folders. If there is none, o is nil.
+// locate finds and reads a library in these directories. If there is none, o is nil.
 func (s *search) locate(name string, folders []string) (string, *object) {
 	if strings.Contains(name, "/") {
 		folders = []string{""}
@@ -123,7 +123,7 @@ func (s *search) locate(name string, folders []string) (string, *object) {
 	return "", nil
 }
 
-// note notes a library in the finding, if it tells a family. If it was not found, file is empty and o is nil.
+// note records a library in the finding, if it has a family. If it was not found, file is empty and o is nil.
 func (s *search) note(name, file string, o *object) {
 	s.found.UCX = s.found.UCX || strings.HasPrefix(name, "libucp.so.")
 	var first **Library
@@ -147,7 +147,7 @@ func (s *search) note(name, file string, o *object) {
 	}
 }
 
-// speaksPMI reports whether a library of MPICH's speaks PMI. One that is built for PMIx alone does not.
+// speaksPMI reports whether a library of MPICH's family supports PMI. One built only for PMIx does not.
 func (s *search) speaksPMI(file string) bool {
 	f, err := s.files.Open(file)
 	if err != nil {

@@ -9,23 +9,23 @@ import (
 	"slices"
 )
 
-// An object is what an ELF file says to the kernel and the dynamic loader (gABI 4.1, chapters 5
-// and 7). Of its sections, which need not be there, nothing is read.
+// An object is the part of an ELF file that the kernel and the dynamic loader use (gABI 4.1, chapters 5
+// and 7). ELF sections are not read, since they may be stripped.
 type object struct {
 	order  binary.ByteOrder
-	loads  []elf.Prog64 // what is mapped
-	loader bool         // it asks for a dynamic loader
-	needed []string     // names, in its order
+	loads  []elf.Prog64 // loadable segments
+	loader bool         // it has a program interpreter (PT_INTERP)
+	needed []string     // names of needed libraries, in order
 
 	rpath, runpath string
 }
 
-// Most that is read of one object. Beyond, it is damaged.
+// The most that is read of one object. An object that exceeds it counts as damaged.
 const (
 	mostHeaders = 64 << 10 // bytes
 	mostDynamic = 64 << 10 // bytes
 	mostNeeded  = 512
-	mostName    = 16 << 10 // bytes of a name or a path of folders
+	mostName    = 16 << 10 // bytes of a name or search path
 )
 
 var (
@@ -33,9 +33,9 @@ var (
 	errDamaged  = errors.New("damaged ELF file")
 )
 
-// readObject reads what there is to know of a file.
+// readObject reads the headers and the dynamic table of a file.
 func readObject(f io.ReaderAt) (*object, error) {
-	head := make([]byte, 1024) // usually all headers
+	head := make([]byte, 1024) // usually includes all headers
 	n, err := f.ReadAt(head, 0)
 	if n < 64 || string(head[:4]) != elf.ELFMAG || elf.Class(head[elf.EI_CLASS]) != elf.ELFCLASS64 {
 		if err != nil && err != io.EOF {
@@ -63,7 +63,7 @@ func readObject(f io.ReaderAt) (*object, error) {
 	return o, o.readHeaders(f, head, headers)
 }
 
-// within is a piece of a file of which the beginning was read.
+// within returns size bytes of a file at an offset. head is the beginning of the file, which was read already.
 func within(f io.ReaderAt, head []byte, at uint64, size int) ([]byte, error) {
 	if at <= uint64(len(head)) && uint64(len(head))-at >= uint64(size) {
 		return head[at:][:size], nil
@@ -78,7 +78,7 @@ func within(f io.ReaderAt, head []byte, at uint64, size int) ([]byte, error) {
 	return piece, nil
 }
 
-// readHeaders takes in the program headers, and what the dynamic one leads to.
+// readHeaders processes the program headers and the dynamic table.
 func (o *object) readHeaders(f io.ReaderAt, head []byte, headers []elf.Prog64) error {
 	var dynamic *elf.Prog64
 	for i, p := range headers {
@@ -106,7 +106,7 @@ func (o *object) readHeaders(f io.ReaderAt, head []byte, headers []elf.Prog64) e
 	return o.readDynamic(f, entries)
 }
 
-// readDynamic takes in what is needed, and where it is.
+// readDynamic processes the entries of the dynamic table: needed libraries and search paths.
 func (o *object) readDynamic(f io.ReaderAt, entries []elf.Dyn64) error {
 	tagged := func(tag elf.DynTag) func(elf.Dyn64) bool {
 		return func(e elf.Dyn64) bool { return elf.DynTag(e.Tag) == tag }
@@ -114,7 +114,7 @@ func (o *object) readDynamic(f io.ReaderAt, entries []elf.Dyn64) error {
 	if end := slices.IndexFunc(entries, tagged(elf.DT_NULL)); end >= 0 {
 		entries = entries[:end]
 	}
-	table := uint64(0) // of strings
+	table := uint64(0) // offset of the string table
 	if i := slices.IndexFunc(entries, tagged(elf.DT_STRTAB)); i >= 0 {
 		table = o.offset(entries[i].Val)
 	}
@@ -140,7 +140,7 @@ func (o *object) readDynamic(f io.ReaderAt, entries []elf.Dyn64) error {
 	return nil
 }
 
-// offset is where an address is in the file; 0: nowhere.
+// offset returns the file offset of an address, or 0 if it is not in the file.
 func (o *object) offset(address uint64) uint64 {
 	for _, p := range o.loads {
 		if address >= p.Vaddr && address-p.Vaddr < p.Filesz {
@@ -150,7 +150,7 @@ func (o *object) offset(address uint64) uint64 {
 	return 0
 }
 
-// readName reads a string of a table of strings.
+// readName reads a string from the string table.
 func readName(f io.ReaderAt, table, at uint64) (string, error) {
 	if table == 0 || int64(table+at) < 0 || table+at < table {
 		return "", errDamaged
@@ -168,17 +168,17 @@ func readName(f io.ReaderAt, table, at uint64) (string, error) {
 	return "", errDamaged
 }
 
-// dynamic reports whether the dynamic loader has a part in it.
+// dynamic reports whether the object is dynamically linked.
 func (o *object) dynamic() bool { return o.loader || len(o.needed) > 0 }
 
-// Most that is searched of an object for words.
+// The most bytes of an object that are searched for words.
 const (
 	mostSearched = 64 << 20 // bytes
 	searchStep   = 256 << 10
 )
 
-// contains reports which words are in those parts of an object that are mapped and not to be written: none, if
-// there is more to search than mostSearched, or it cannot be read.
+// contains reports for each word whether it occurs in the read-only segments of an object. All are false if
+// these are larger than mostSearched, or cannot be read.
 func (o *object) contains(f io.ReaderAt, words ...string) []bool {
 	found, none := make([]bool, len(words)), make([]bool, len(words))
 	longest := 0

@@ -1,13 +1,13 @@
 /*
-Package offer decides by which process manager interfaces a program is to find its helper
-(pmix-wire.md 1): a program of Open MPI speaks PMIx, one of MPICH's family PMI.
+Package pmidetect decides which PMI versions to offer to a program
+(pmix-wire.md 1): programs of Open MPI use PMIx, those of MPICH's family PMI.
 
-	program --readObject--> what it needs --follow--> Finding --Decide--> Verdict
-	                        folders ---------'
+	program --readObject--> needed libraries --follow--> Finding --Decide--> Verdict
+	                        directories -------'
 
-The libraries of a program are looked for in the folders that it, they and LD_LIBRARY_PATH name, and in
-the usual ones. Nothing is run. All but Disk is a function of files as values. A program of which no MPI
-is found may load one, or become another program, as a shell does. It is offered both.
+It looks for a program's libraries in the directories named by the program, by the libraries and by LD_LIBRARY_PATH, and in
+the default ones. It runs nothing. All but Disk works on files as values. A program without an MPI
+library may load one later, or execute another program, as a shell does. It is offered both PMI and PMIx.
 */
 package pmidetect
 
@@ -20,42 +20,42 @@ import (
 	"remshell/job"
 )
 
-// Files are those of the node.
+// Files gives access to the files of a node.
 type Files interface {
 	// Open opens a regular file.
 	Open(path string) (File, error)
-	// Resolve is the path without symbolic links; the path itself if that cannot be told.
+	// Resolve returns path with symbolic links resolved, or path itself if that fails.
 	Resolve(path string) string
 }
 
-// A File is an open one.
+// A File is an open file.
 type File interface {
 	io.ReaderAt
 	io.Closer
 	ID() (ID, error)
 }
 
-// An ID tells whether a file is still what it was.
+// An ID identifies a file and its contents: it changes when the file is replaced or modified.
 type ID struct {
 	Device, Inode  uint64
 	Size, Modified int64 // bytes; ns since 1970
 }
 
-// A Search is what the environment of a rank says of where libraries are.
+// A Search says where a rank's environment makes the loader look for libraries.
 type Search struct {
 	Dir         string // its working directory
 	LibraryPath string // LD_LIBRARY_PATH
 }
 
-// SearchOf reads an environment, for a rank that starts in dir.
+// SearchOf returns the Search for a rank with this environment that starts in dir.
 func SearchOf(env []string, dir string) Search {
 	return Search{dir, job.EnvValue(env, "LD_LIBRARY_PATH")}
 }
 
-// A Library is one of a family that a program is linked with.
+// A Library is an MPI or PMIx library that a program is linked with.
 type Library struct {
-	Name string // by which it is needed: "libmpi.so.40"
-	Path string // of the file, without symbolic links; empty: it was not found
+	Name string // name in the list of needed libraries: "libmpi.so.40"
+	Path string // path of the file, with symbolic links resolved; empty: not found
 }
 
 func (l Library) String() string {
@@ -65,44 +65,44 @@ func (l Library) String() string {
 	return l.Name + " -> " + l.Path
 }
 
-// A Verdict is what a program is offered, and why.
+// A Verdict is the offer to a program, with the reason.
 type Verdict struct {
 	Offer   job.PMIOffer
 	Why     string // "script"; "libmpi.so.40 -> /usr/lib/libmpi.so.40.30.4, Open MPI"
-	Library string // that decided, by name; empty: none did
-	Family  string // of it, as people call it
+	Library string // name of the library that decided; empty: none
+	Family  string // name of its implementation: "Open MPI", "MPICH", "PMIx"
 
-	MPI job.MPILibrary // the same library, as its known faults are looked up
+	MPI job.MPILibrary // the same library, in the form used to look up known faults
 }
 
-// Speaks reports whether something in the program speaks to a launcher: it is not offered both for
-// want of knowledge.
+// Speaks reports whether the program is known to use PMI or PMIx. It is false if it is offered both only because
+// nothing is known.
 func (v Verdict) Speaks() bool { return v.Library != "" || v.Offer != job.PMIOfferBoth }
 
 func (v Verdict) String() string { return fmt.Sprintf("%s (%s)", v.Offer, v.Why) }
 
-// A Judge gives verdicts, and remembers them. It belongs to one goroutine.
+// A Judge finds Verdicts and caches them. It must be used by one goroutine only.
 type Judge struct {
 	files Files
 	given map[question]Verdict
 }
 
-// question is what a verdict depends on.
+// A question is the key of the cache: everything that a Verdict depends on.
 type question struct {
 	program ID
-	path    string // $ORIGIN
+	path    string // path of the program, for $ORIGIN
 	search  Search
 }
 
-// mostVerdicts are remembered; a job that spawns for days may ask of any number of programs.
+// mostVerdicts is the most Verdicts in the cache. A job that spawns for days may use any number of programs.
 const mostVerdicts = 1024
 
-// NewJudge makes a judge of programs that are among these files.
+// NewJudge returns a Judge for programs among these files.
 func NewJudge(files Files) *Judge {
 	return &Judge{files: files, given: make(map[question]Verdict)}
 }
 
-// Verdict judges the program that execve will load from a path.
+// Verdict returns the Verdict on the program that execve would load from path.
 func (j *Judge) Verdict(path string, search Search) Verdict {
 	f, err := j.files.Open(path)
 	if err != nil {
@@ -124,7 +124,7 @@ func (j *Judge) Verdict(path string, search Search) Verdict {
 	return j.given[q]
 }
 
-// verdict is what comes of a finding.
+// verdict converts a Finding to a Verdict.
 func verdict(f Finding) Verdict {
 	v := Verdict{Offer: Decide(f), Why: f.Kind.String()}
 	var why []string
