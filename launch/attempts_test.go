@@ -8,9 +8,9 @@ import (
 	"remshell/launch/supervise"
 )
 
-// A node that was lost once may be used again where there is no room without it: "starting again without n8" was followed by
-// ranks on n8. One that was lost twice is not used again, nor one that only a spawn had brought.
-func TestLostNodesThatMayBeUsedAgainAreTold(t *testing.T) {
+// A lost node may be used again if the job does not fit without it, and the report says so. A node
+// that was lost twice is not used again, nor one that was added by a spawn.
+func TestLostNodesThatMayBeUsedAgainAreReported(t *testing.T) {
 	l := attemptLoop{request: job.Request{Nodes: []job.NodeDef{{Name: "n1"}, {Name: "n2"}, {Name: "n3"}}, Restart: job.RestartPolicy{MaxRestarts: 3}, Apps: []job.App{{N: 3, Argv: []string{"x"}}}}}
 	nodes := []string{"n1", "n2", "n3"}
 	for _, step := range []struct {

@@ -11,7 +11,7 @@ import (
 	"remshell/wire"
 )
 
-// twoMemories is a node of four cores in two NUMA nodes of one package.
+// twoMemories returns a node of four cores in two NUMA nodes of one package.
 func twoMemories() *jobNode {
 	n := &jobNode{Node: reserve.Node{Node: &node.Node{Def: job.NodeDef{Name: "n1"}}, Probe: new(job.Probe)}}
 	for cpu := range 4 {
@@ -20,8 +20,8 @@ func twoMemories() *jobNode {
 	return n
 }
 
-// DIAG-3: a line for each rank, in their order, whatever the order of the news.
-func TestBindingsAreToldInRankOrder(t *testing.T) {
+// DIAG-3: there is a line for each rank in order of ranks, whatever the order of the reports.
+func TestBindingsAreReportedInRankOrder(t *testing.T) {
 	var out strings.Builder
 	n := twoMemories()
 	b := newBindingReport(func(text string) { out.WriteString(text) }, 0, 4)
@@ -39,7 +39,7 @@ func TestBindingsAreToldInRankOrder(t *testing.T) {
 	}
 }
 
-// When a job ends before all ranks run, the others are told at its end.
+// If a job ends before all ranks run, the other ranks are reported at its end.
 func TestBindingsOfAnEarlyEnd(t *testing.T) {
 	var out strings.Builder
 	b := newBindingReport(func(text string) { out.WriteString(text) }, 0, 2)

@@ -6,7 +6,7 @@ import (
 	"remshell/wire"
 )
 
-// Whatever a helper may tell of PMI is a cause that supervision knows.
+// Every event of PMI that a helper may report is a cause for supervision.
 func TestEveryPMIEventIsACause(t *testing.T) {
 	for event := wire.PMIAborted; event <= wire.PMIDisconnected; event++ {
 		if pmiCauses[event] == 0 {

@@ -15,10 +15,11 @@ import (
 	"remshell/launch/supervise"
 )
 
-// A slowCommand is a Checkpointer whose command ends when it is told how, or its context ends.
+// A slowCommand is a CheckpointRunner whose command ends when the test says how, or when its
+// context ends.
 type slowCommand struct {
-	began chan string // how it was called
-	ends  chan string // why it fails
+	began chan string // receives each command line
+	ends  chan string // why the command fails
 }
 
 func (c slowCommand) Run(ctx context.Context, command string, vars []string) string {
@@ -33,7 +34,7 @@ func (c slowCommand) Run(ctx context.Context, command string, vars []string) str
 
 func (c slowCommand) Written(string, time.Time) bool { return false }
 
-// asking is a job of one rank that can be asked for checkpoints.
+// asking returns a job of one rank that can write checkpoints on request.
 func asking(t *testing.T) (f *runningJob, world slowCommand, said *[]string) {
 	said = new([]string)
 	world = slowCommand{make(chan string, 9), make(chan string)}
@@ -48,7 +49,7 @@ func asking(t *testing.T) (f *runningJob, world slowCommand, said *[]string) {
 	return f, world, said
 }
 
-// hear takes in what has come to a job.
+// hear handles the events in a job's inbox.
 func hear(t *testing.T, f *runningJob) {
 	t.Helper()
 	events := f.events.Take(t.Context(), time.Time{})
@@ -57,9 +58,9 @@ func hear(t *testing.T, f *runningJob) {
 	}
 }
 
-// Whoever asks for a checkpoint is told what came of it; one command is for all who ask meanwhile, and the job is
-// stopped behind it if somebody wants that (SV-15, SV-16).
-func TestAsksForCheckpoints(t *testing.T) {
+// Each requester gets the outcome of the checkpoint. One command serves all requests made
+// meanwhile. Then the job is stopped if a requester wants that (SV-15, SV-16).
+func TestCheckpointRequests(t *testing.T) {
 	for _, test := range []struct{ name, fails, answers, says string }{
 		{"done", "", `["" ""]`, "[]"},
 		{"failed", "failed with exit code 2", `["--ckpt-cmd failed with exit code 2" "--ckpt-cmd failed with exit code 2"]`, "[--ckpt-cmd failed with exit code 2]"},
@@ -83,8 +84,8 @@ func TestAsksForCheckpoints(t *testing.T) {
 	}
 }
 
-// The end of the job is the end of the command, and all who have asked are told.
-func TestAskOfAJobThatEnds(t *testing.T) {
+// The end of the job ends the command, and all requesters get a reply.
+func TestCheckpointRequestAtTheEnd(t *testing.T) {
 	f, world, _ := asking(t)
 	var answers []string
 	f.checkpoints.request(func(why string) { answers = append(answers, why) }, func() { t.Error("a job that ends is stopped") })
@@ -98,8 +99,8 @@ func TestAskOfAJobThatEnds(t *testing.T) {
 	}
 }
 
-// A job is not suspended in the midst of a checkpoint, but behind it, whatever came of it. Where none is under way, or nothing
-// can tell when it is complete, that is done at once.
+// A job is suspended only after the checkpoint in progress, whatever its outcome. It is suspended
+// at once if there is none, or if its completion cannot be verified.
 func TestASuspensionWaitsForTheCheckpoint(t *testing.T) {
 	suspend := supervise.ControlRequested{Verb: job.VerbSuspend, User: "ann"}
 	f, world, _ := asking(t)

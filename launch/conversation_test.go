@@ -34,13 +34,13 @@ import (
 	"remshell/wire"
 )
 
-// A recorder is a dialer of real helpers that takes down every message of each connection, as
-// "n1 > Prepare" and "n1 < Prepared".
+// A recorder is a dialer of real helpers that records the kind of every message of each connection,
+// as "n1 > Prepare" and "n1 < Prepared".
 type recorder struct {
 	local
 	tape     lockedBuffer
 	scribe   sync.WaitGroup
-	prepares func() // is called before a Prepare goes; nil: it is not
+	prepares func() // called before a Prepare is sent; may be nil
 	once     string // a node that can be reached only once; empty: none
 	reached  atomic.Int32
 }
@@ -63,7 +63,7 @@ func (r *recorder) dial(ctx context.Context, host transport.Host) (io.ReadWriteC
 	}}, nil
 }
 
-// A hook is told what goes to a helper, before it does: each write begins with a frame.
+// A hook sees each message to a helper before it is sent: each write begins with a frame.
 type hook struct{ *recorder }
 
 func (h hook) Write(frames []byte) (int, error) {
@@ -73,14 +73,14 @@ func (h hook) Write(frames []byte) (int, error) {
 	return len(frames), nil
 }
 
-// listen takes down what the other end of a side says, of which it is given every byte.
+// listen records the messages from the other end of a side, of which it is passed every byte.
 func (r *recorder) listen(prefix string, side wire.Side) io.WriteCloser {
 	out, in := io.Pipe()
 	conn := wire.NewConn(tapped{out, io.Discard, out.Close}, side)
 	note := func(m wire.Message) { io.WriteString(&r.tape, prefix+wire.NameOf(m)+"\n") }
 	r.scribe.Go(func() {
 		defer conn.Abandon()
-		defer io.Copy(io.Discard, out) // who speaks shall not wait for us
+		defer io.Copy(io.Discard, out) // the sender must not wait for the recorder
 		if side == wire.Launcher {
 			hello, _, err := conn.ReceiveHello()
 			if err != nil {
@@ -99,7 +99,7 @@ func (r *recorder) listen(prefix string, side wire.Side) io.WriteCloser {
 	return in
 }
 
-// tapped is a stream made of its parts.
+// A tapped is a stream made of its parts.
 type tapped struct {
 	io.Reader
 	io.Writer
@@ -108,7 +108,7 @@ type tapped struct {
 
 func (t tapped) Close() error { return t.close() }
 
-// kinds are those that were said, once each.
+// kinds returns the recorded kinds of messages.
 func (r *recorder) kinds() map[string]bool {
 	r.scribe.Wait()
 	said := make(map[string]bool)
@@ -118,21 +118,20 @@ func (r *recorder) kinds() map[string]bool {
 	return said
 }
 
-// A stage is where one conversation is provoked: helpers that are recorded, and a ledger that
-// all have.
+// A stage is where one conversation takes place: recorded helpers, and a ledger shared by all.
 type stage struct {
 	*testing.T
 	rec    *recorder
 	ledger string
 }
 
-// cast sets a job upon the stage.
+// cast prepares a job to run on the stage.
 func (s stage) cast(r *run) *run {
 	r.over, r.req.Queue.LedgerDir = s.rec, s.ledger
 	return r
 }
 
-// must runs a job that ends with a code, or, if that is negative, does not start.
+// must runs a job that exits with code or, if code is negative, does not start.
 func (s stage) must(r *run, code int) {
 	s.Helper()
 	result, err := s.cast(r).do(s.T)
@@ -141,7 +140,7 @@ func (s stage) must(r *run, code int) {
 	}
 }
 
-// other is an mpiexec of somebody else at a helper on a node, which is not recorded.
+// other returns a connection of another user's mpiexec to a helper on a node. It is not recorded.
 func (s stage) other(node string) *wire.Conn {
 	s.Helper()
 	stream, err := s.rec.local.dial(s.Context(), transport.Host{Name: node})
@@ -156,7 +155,7 @@ func (s stage) other(node string) *wire.Conn {
 	return conn
 }
 
-// hears returns when a message of a kind has come.
+// hears returns when a message of a kind has arrived.
 func (s stage) hears(conn *wire.Conn, kind string) {
 	s.Helper()
 	for {
@@ -187,7 +186,7 @@ func (s stage) claims(node string, claim job.Claim, cpus ...int) *wire.Conn {
 	return conn
 }
 
-// ownAddress is one of this machine that others could reach.
+// ownAddress returns an address of this machine that other hosts could reach.
 func ownAddress(t *testing.T) string {
 	all, err := net.InterfaceAddrs()
 	if err != nil {
@@ -202,16 +201,17 @@ func ownAddress(t *testing.T) string {
 	return ""
 }
 
-// asked is a request as a line for a rank that is a guest of its PMIx server.
+// asked formats a request as a line for a rank that uses its PMIx server.
 func asked(request message.Request) string {
 	body := pmixtest.Encode(request)
 	return fmt.Sprintf("message %x\n", append(message.AppendHeader(nil, 1, len(body)), body...))
 }
 
-// conversations provoke all that mpiexec and helpers ever say, by what a user does or meets.
+// conversations make mpiexec and helpers send every kind of message, by actions and situations of a
+// user.
 var conversations = []struct {
 	name string
-	says string // among else
+	says string // a message that is sent, among others
 	play func(stage)
 }{
 	{"a job that is accounted for", "SampledUsage", func(s stage) {
@@ -260,7 +260,7 @@ var conversations = []struct {
 	}},
 	{"files to stage", "StageFiles MissingFiles FileChunk FileCredit StageResult", func(s stage) {
 		r := newRun(1, "true", "a")
-		r.newBale("large", bytes.Repeat([]byte("words and words "), wire.StageWindow/8))
+		r.addStagedFile("large", bytes.Repeat([]byte("words and words "), wire.StageWindow/8))
 		s.must(r, 0)
 	}},
 	{"ranks that spawn", "Spawn Spawned KillGroup", func(s stage) {
@@ -362,8 +362,8 @@ var conversations = []struct {
 		}
 	}},
 	{"a batch system that ends a step", "HelperSignaled", func(s stage) {
-		// The rank does in the batch system's place what that does to all processes of its step.
-		// It dies when its helper has told, which else could come after its end.
+		// The rank does what a batch system does to all processes of its step. It dies when its
+		// helper has reported the signal, which otherwise could come after its end.
 		told, caught := filepath.Join(s.TempDir(), "told"), s.rec.tape.shows(" HelperSignaled\n")
 		go func() {
 			<-caught
@@ -390,7 +390,7 @@ var conversations = []struct {
 		s.must(r, 124)
 	}},
 	{"a reader who pauses at the end", "ProcessesGone", func(s stage) {
-		// What is more than a window waits in the pipe of a rank that has ended.
+		// Output beyond the window waits in the pipe of a rank that has ended.
 		r, terminal := newRun(1, fmt.Sprintf("head -c %d /dev/zero", stdio.WindowSize(1)+1000), "a"), newStuckWriter()
 		r.stuck = terminal
 		waiting := s.rec.tape.shows(" ProcessesGone\n")
@@ -466,7 +466,7 @@ var conversations = []struct {
 			<-up
 			r := s.cast(newRun(1, "true", "b"))
 			ask := func(verb job.Verb) (asked reserve.ControlResult, err error) {
-				for range 20 { // a slow machine has not answered in 10 s yet
+				for range 20 { // a slow machine may not reply within 10 s
 					asked, err = reserve.Control(s.Context(), r.req, r.env().Env, job.JobRef{Job: job.NewestJob}, job.ControlRequest{Verb: verb})
 					if !strings.HasPrefix(asked.Reply.Text, "no answer") {
 						break
@@ -493,15 +493,15 @@ var conversations = []struct {
 	{"--doctor", "Diagnose Diagnosed OpenProbePort ProbePortOpened ProbePeers PeersProbed", func(s stage) {
 		r := s.cast(newRun(1, "true", "a", "b"))
 		own := ownAddress(s.T)
-		s.rec.environ = []string{"SSH_CONNECTION=" + own + " 50000 " + own + " 22"} // as a node has it that is reached by ssh
+		s.rec.environ = []string{"SSH_CONNECTION=" + own + " 50000 " + own + " 22"} // as on a node that is reached by ssh
 		if _, _, err := reserve.Diagnose(s.Context(), r.req, r.env().Env); err != nil {
 			s.Error(err)
 		}
 	}},
 }
 
-// Every kind of message is said by real jobs with real helpers: one that has a row in the table
-// and is never sent, or whose sender nobody ever hears, is found here.
+// Real jobs with real helpers send every kind of message. This test finds kinds in the table that
+// are never sent, or sent by a side that nothing receives from.
 func TestEveryKindIsSaid(t *testing.T) {
 	unsaid := make(map[string]bool)
 	for _, k := range wire.Kinds() {

@@ -9,8 +9,8 @@ import (
 	"remshell/launch/supervise"
 )
 
-// A panic in the goroutine that serves one node ends the job as any other loss of the node
-// does (TRUST-35).
+// A panic in the goroutine that serves one node ends the job like any other loss of the node
+// (TRUST-35).
 func TestAPanicIsALostNode(t *testing.T) {
 	s := supervise.NewState(job.Plan{Size: 1, Nodes: []job.NodePlan{{Name: "a", Ranks: []job.RankPlan{{}}}}}, supervise.Policy{}, time.Now())
 	s.Step(supervise.NodeLost{Node: 0, Why: "internal error: nil map"}, time.Now())

@@ -11,8 +11,8 @@ import (
 	"remshell/launch/reserve"
 )
 
-// A clock that is off is told by how much, in spite of the way there and back. The helper
-// of node "fast" has a clock of its own (TestMain), since no namespace has one.
+// A clock that is wrong is reported with its offset, corrected for the round trip. The helper of
+// node "fast" has a clock of its own (TestMain), since no namespace has one.
 func TestExamineTellsAClockThatIsOff(t *testing.T) {
 	r := newRun(1, "true", "fast", "nowhere", "n1")
 	r.req.Apps[0].Argv = []string{"no-such-program"}
@@ -36,7 +36,8 @@ func TestExamineTellsAClockThatIsOff(t *testing.T) {
 	}
 }
 
-// Nodes of the cluster that the request does not list are not looked at, though the width of a gate may need them for a plan.
+// Nodes of the cluster that the request does not list are not examined, though a plan may need them
+// for the width of a gate.
 func TestExamineLooksAtListedHostsOnly(t *testing.T) {
 	for _, program := range []string{"", "true"} {
 		r := newRun(1, "true", "n1", "n2", "n3")

@@ -8,11 +8,10 @@ import (
 	"testing"
 )
 
-// A weigher is a reader of our stdout that looks at the heap each time that it has taken so
-// many bytes more.
+// A weigher reads our stdout, and measures the heap after each step bytes.
 type weigher struct {
 	step, taken int
-	live        []int64 // bytes
+	live        []int64 // live heap after each step, in bytes
 }
 
 func (w *weigher) Write(p []byte) (int, error) {
@@ -26,10 +25,10 @@ func (w *weigher) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A rank may write for days: what was written is gone, with labels and without.
+// A rank may write for days: memory does not grow with written output, with or without labels.
 func TestOutputWithoutEnd(t *testing.T) {
-	const total, step = 32 << 20, 4 << 20 // bytes, of the rank
-	const most = 4 << 20                  // bytes that the heap may grow by: more than a window, and less than a sixth
+	const total, step = 32 << 20, 4 << 20 // bytes that the rank writes
+	const most = 4 << 20                  // bytes by which the heap may grow: more than a window, less than a sixth
 	for _, label := range []string{"", "[%r] "} {
 		out := &weigher{step: step}
 		r := newRun(1, fmt.Sprintf("yes 0123456789012345678901234567890123456789012345678901234567890 | head -c %d", total), "a")

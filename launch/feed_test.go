@@ -11,8 +11,9 @@ import (
 	"remshell/job"
 )
 
-// Ranks of eight nodes read the same input, which goes to each node once. One reads nothing, and holds all others up
-// until it ends; one closes its input, and lives on; one has ended before; one stops in the middle.
+// Ranks of eight nodes read the same input, which is sent to each node once. One rank reads nothing
+// and delays the others until it ends. One closes its input and goes on, one has ended before, and
+// one stops in the middle.
 func TestInputOfAllRanksGoesToANodeOnce(t *testing.T) {
 	var nodes []string
 	for name := range strings.SplitSeq("a b c d e f g h", " ") {

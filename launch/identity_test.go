@@ -13,8 +13,8 @@ import (
 	"remshell/wire"
 )
 
-// Two names of one machine are one node: each helper has found the word of the other, and no
-// word is left behind.
+// Two names of one machine are one node: each helper finds the mark of the other, and the marks are
+// removed.
 func TestTwoNamesOfOneMachine(t *testing.T) {
 	before, _ := filepath.Glob("/dev/shm/remshell-*")
 	r := newRun(2, `echo $MPIEXEC_HOST`, "a~1", "a~2")
@@ -26,30 +26,30 @@ func TestTwoNamesOfOneMachine(t *testing.T) {
 	}
 }
 
-// A host that repeats the identity of another one takes nothing from it (TRUST-6): who has not
-// found the other's word is not used.
+// A host that reports the identity of another one does not replace it (TRUST-6): a node that has
+// not found the other's mark is not used.
 func TestMachinesThatAreNot(t *testing.T) {
 	for _, test := range []struct {
 		name  string
-		finds map[string]string // whose word, beside its own
+		finds map[string]string // by node, whose mark it finds beside its own
 		want  string
 	}{
 		{"neither", nil, "x and z are not used"},
 		{"one of them", map[string]string{"z": "x"}, "x is not used"},
 		{"the other one", map[string]string{"x": "z"}, "z is not used"},
 	} {
-		var mu sync.Mutex // guards words
-		words := make(map[string]string)
+		var mu sync.Mutex // guards marks
+		marks := make(map[string]string)
 		twin := func(name string) func(*wire.Conn) {
 			return fake("same", func(c *wire.Conn, m wire.Message) bool {
 				mu.Lock()
 				defer mu.Unlock()
 				switch m := m.(type) {
 				case *wire.WriteMark:
-					words[name] = m.Mark // before all answers are there nobody seeks
+					marks[name] = m.Mark // no marks are read before all are written
 					c.Send(&wire.MarkWritten{})
 				case *wire.ReadMarks:
-					c.Send(&wire.MarksRead{Marks: []string{words[name], words[test.finds[name]], "junk"}})
+					c.Send(&wire.MarksRead{Marks: []string{marks[name], marks[test.finds[name]], "junk"}})
 				default:
 					return false
 				}

@@ -9,7 +9,7 @@ import (
 	"remshell/launch/reserve"
 )
 
-// A node that the cluster file closes is not even connected to (placement.md 3).
+// A node that is closed in the cluster file is not contacted (placement.md 3).
 func TestClosedNodeIsNotContacted(t *testing.T) {
 	r := newRun(2, "echo here", "a:2", "b:2")
 	r.req.Nodes[0].NoJobs = true
@@ -22,7 +22,7 @@ func TestClosedNodeIsNotContacted(t *testing.T) {
 	}
 }
 
-// Look finds what Run would find, starts nothing, and leaves no helper behind.
+// Look makes the same plan as Run, starts nothing, and leaves no helper behind.
 func TestLook(t *testing.T) {
 	r := newRun(1, "echo never", "a", "b")
 	r.req.Queue.LedgerDir = t.TempDir()

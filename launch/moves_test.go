@@ -23,21 +23,21 @@ import (
 	"remshell/wire"
 )
 
-// A removal is a job that somebody wants to have elsewhere, on helpers that are played. It has a rank on n0 and one on n1;
-// there is n2 besides. Who has asked and is refused has the ranks end well.
+// A removal is a job to be moved, on simulated helpers. It has one rank each on n0 and n1; n2 is
+// free. If the move is refused, the ranks end well.
 type removal struct {
 	*actors.FakeHelpers
-	args   []string // of the ask
-	on     string   // "claim", "checkpoint", "look", "unanswered look" or "end": when trouble comes
+	args   []string // of the request
+	on     string   // when trouble comes: "claim", "checkpoint", "look", "unanswered look" or "end"
 	strike func(s *removal, c *wire.Conn, group string)
 	fails  string // why the checkpoint fails
 
-	signals chan os.Signal // that mpiexec gets
+	signals chan os.Signal // signals to mpiexec
 	times   *trace.Recorder
 
-	mu    sync.Mutex // guards the rest
+	mu    sync.Mutex // guards the fields below
 	conns map[string]*wire.Conn
-	ranks map[string]int  // of each node; -1: it has ended
+	ranks map[string]int  // by node; -1: it has ended
 	next  map[string]bool // nodes of the second attempt
 	begun int
 	diary []string
@@ -74,7 +74,7 @@ func (s *removal) play(c *wire.Conn, node string, m wire.Message) bool {
 				s.strike(s, c, m.Group.Name)
 				return true
 			}
-			time.AfterFunc(time.Second, func() { c.Send(&wire.Prepared{Group: m.Group.Name}) }) // what was asked meanwhile is done by then
+			time.AfterFunc(time.Second, func() { c.Send(&wire.Prepared{Group: m.Group.Name}) }) // requests made meanwhile are handled by then
 			return true
 		}
 		s.ranks[node] = m.Ranks[0].Rank
@@ -91,7 +91,7 @@ func (s *removal) play(c *wire.Conn, node string, m wire.Message) bool {
 		if s.begun++; s.begun == 2 {
 			ask := &wire.ControlRequest{ID: "1", Role: job.RoleOwner, Request: job.ControlRequest{Job: "j", User: "alice", Verb: job.VerbMigrate, Args: s.args, Since: time.Now()}}
 			n0 := s.conns["n0"]
-			time.AfterFunc(time.Second, func() { n0.Send(ask) }) // when all run
+			time.AfterFunc(time.Second, func() { n0.Send(ask) }) // when all ranks run
 		}
 	case *wire.ControlReply:
 		s.note("%s: %s", m.State, m.Text)
@@ -101,7 +101,7 @@ func (s *removal) play(c *wire.Conn, node string, m wire.Message) bool {
 		}
 	case *wire.EndJob:
 		if s.on == "end" && s.ranks[node] < 0 {
-			break // once more, in a hurry
+			break // a second EndJob with a shorter time
 		}
 		if m.Linger == 0 {
 			s.note("%s ends", node)
@@ -123,7 +123,7 @@ func (s *removal) play(c *wire.Conn, node string, m wire.Message) bool {
 	return false
 }
 
-// Run is that of a Checkpointer: it takes a second, in which trouble may come.
+// Run implements CheckpointRunner. It takes a second, in which trouble may come.
 func (s *removal) Run(ctx context.Context, _ string, _ []string) string {
 	s.mu.Lock()
 	s.note("saves")
@@ -140,7 +140,7 @@ func (s *removal) Run(ctx context.Context, _ string, _ []string) string {
 
 func (s *removal) Written(string, time.Time) bool { return false }
 
-// run is the job: its code, and what the user read.
+// run runs the job, and returns its exit code and the lines for the user.
 func (s *removal) run(t *testing.T, change func(*job.Request)) (code int, said string) {
 	t.Helper()
 	s.FakeHelpers, s.conns, s.ranks, s.next = actors.New(s.play), make(map[string]*wire.Conn), make(map[string]int), make(map[string]bool)
@@ -164,14 +164,14 @@ func (s *removal) run(t *testing.T, change func(*job.Request)) (code int, said s
 		errs.Close()
 	}
 	<-errs.Done()
-	synctest.Wait() // all that was said is heard
+	synctest.Wait() // all messages are handled
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return result.Code, text.String()
 }
 
-// What comes of a job that is to be moved, whatever happens meanwhile (survive.md SV-17): the place is claimed before the
-// checkpoint, and where it is not to be had, or is lost, the job goes on as it was.
+// What happens when a job is to be moved (survive.md SV-17). The target is claimed before the
+// checkpoint. If there is none, or it is lost, the job goes on unchanged.
 func TestMoves(t *testing.T) {
 	lose := func(s *removal, _ *wire.Conn, _ string) { s.conns["n2"].Abandon() }
 	asks := func(verb job.Verb) func(s *removal, _ *wire.Conn, _ string) {
@@ -184,7 +184,7 @@ func TestMoves(t *testing.T) {
 		job    *removal
 		change func(*job.Request)
 		code   int
-		diary  string // what nodes were told
+		diary  string // messages that nodes received
 		says   string
 	}{
 		{"it goes", &removal{args: []string{"from=n1"}}, nil, 0,
@@ -230,8 +230,8 @@ func TestMoves(t *testing.T) {
 	}
 }
 
-// tells reports whether a diary has certain entries, whichever node was faster, and what has an order has it: what is
-// claimed, saved, ended, started.
+// tells reports whether a diary has certain entries. Entries of different nodes may be in any
+// order; claim, checkpoint, end and start must be in this order.
 func tells(diary []string, want string) bool {
 	wanted := strings.Split(want, "|")
 	last := 0
@@ -249,8 +249,8 @@ func tells(diary []string, want string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(diary)), wanted)
 }
 
-// In a timeline an attempt that was moved has not failed: where it went is a note.
-func TestTimesOfAMove(t *testing.T) {
+// In a trace, an attempt that was moved has not failed; a note says where the job went.
+func TestTraceOfAMove(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &removal{args: []string{"from=n1"}, times: trace.New(time.Now)}
 		if code, said := s.run(t, func(*job.Request) {}); code != 0 {

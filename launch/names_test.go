@@ -7,15 +7,15 @@ import (
 	"remshell/wire"
 )
 
-// Who waits for a name is told of it once, and asks again; who looks up first takes what is
-// published once (PMIX-40, PMIX-41).
+// A node that waits for a name is told once, and asks again. The first lookup takes a name that can
+// be read once (PMIX-40, PMIX-41).
 func TestNamesThatAreAwaited(t *testing.T) {
 	var s nameService
 	one, two := new(jobNode), new(jobNode)
 	for _, step := range []struct {
 		from *jobNode
 		m    wire.NameRequest
-		want string // the answer, and how many are told
+		want string // the reply, and how many nodes are told
 	}{
 		{one, wire.NameRequest{Op: wire.LookupWait, Service: "x"}, "false 0"},
 		{one, wire.NameRequest{Op: wire.LookupWait, Service: "x"}, "false 0"},

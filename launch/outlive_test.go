@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// outliving is a job whose rank 1 exits with 5 after init, while the others go on
-// (-disable-auto-cleanup) until PMI tells them of it. Rank 0 handles SIGUSR1, rank 2 does not.
+// outliving returns a job whose rank 1 exits with 5 after PMI init, while the others go on
+// (-disable-auto-cleanup) until PMI reports it. Rank 0 handles SIGUSR1, rank 2 does not.
 func outliving(nodes ...string) *run {
 	r := newRun(3, `
 ask() { printf '%s\n' "$1" >&$PMI_FD; read -r line <&$PMI_FD; }
@@ -25,14 +25,14 @@ echo alive; ask 'cmd=finalize'`, nodes...)
 	return r
 }
 
-// -disable-auto-cleanup: a rank that ends within MPI ends no other, PMI tells the others which one it
-// was, and SIGUSR1 goes to a rank that handles it and spares one that would die of it.
+// -disable-auto-cleanup: a rank that exits within MPI ends no other rank. PMI reports the failed
+// rank to the others. SIGUSR1 goes to a rank that handles it, and not to one that would die of it.
 func TestRanksOutliveOne(t *testing.T) {
 	r := outliving("a:2", "b")
 	result, err := r.do(t)
 	got := strings.Split(strings.TrimSuffix(r.out.String(), "\n"), "\n")
 	slices.Sort(got)
-	got = slices.DeleteFunc(got, func(line string) bool { return strings.HasPrefix(line, "first ") }) // 1 may have died by then
+	got = slices.DeleteFunc(got, func(line string) bool { return strings.HasPrefix(line, "first ") }) // rank 1 may have ended by then
 	if want := []string{"alive", "alive", "signal"}; err != nil || result.Code != 5 || !slices.Equal(got, want) {
 		t.Errorf("code %d, %v, %q, stderr %q, want %q", result.Code, err, got, r.err.String(), want)
 	}

@@ -16,8 +16,8 @@ import (
 	"remshell/transport"
 )
 
-// A stopping dialer has mpiexec stopped by ^Z at one moment of a start, for longer than any of
-// its deadlines. Until it goes on nothing moves here, as in a process that the kernel stops.
+// A stopping dialer stops mpiexec as by ^Z at one moment of a start, for longer than any deadline.
+// Meanwhile nothing here goes on, as in a process that the kernel has stopped.
 type stopping struct {
 	local
 	r     *run
@@ -28,7 +28,7 @@ type stopping struct {
 // stopFor is longer than each deadline of the jobs below.
 const stopFor = 13 * time.Second
 
-// at is a moment of the start: if it is the one, we are stopped then.
+// at is called at each stage of the start; it stops mpiexec once, at s.stage.
 func (s *stopping) at(stage string) bool {
 	if stage != s.stage || s.stops.Add(1) > 1 {
 		return false
@@ -71,8 +71,8 @@ func (c *stoppingConn) Write(p []byte) (int, error) {
 	return c.ReadWriteCloser.Write(p)
 }
 
-// ^Z at any stage of a start shifts all of its deadlines (SIG-5, TRUST-34): the job starts when
-// it goes on.
+// ^Z at any stage of a start moves all of its deadlines (SIG-5, TRUST-34): the job starts after
+// SIGCONT.
 func TestStoppedAtEachStageOfAStart(t *testing.T) {
 	for _, stage := range []string{"dial", "greeting", "planned", "write 1", "write 2", "write 3", "write 4"} {
 		t.Run(stage, func(t *testing.T) {
@@ -93,7 +93,7 @@ func TestStoppedAtEachStageOfAStart(t *testing.T) {
 	}
 }
 
-// A start that was not stopped is as late as ever.
+// A start that was not stopped reaches its deadline.
 func TestALateStart(t *testing.T) {
 	r := newRun(1, `true`, "a")
 	r.over = silent{}
@@ -103,7 +103,7 @@ func TestALateStart(t *testing.T) {
 	}
 }
 
-// A silent host is connected, and says nothing.
+// A silent host accepts the connection and sends nothing.
 type silent struct{}
 
 func (silent) Dial(ctx context.Context, hosts []transport.Host) <-chan transport.Result {

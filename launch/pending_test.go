@@ -10,9 +10,9 @@ import (
 	"remshell/wire"
 )
 
-// A helper that the job does not have, since it was dismissed or its spawn is still being
-// planned, is not believed when it speaks as if it had ranks.
-func TestNewsOfNodesThatTheJobHasNot(t *testing.T) {
+// Messages about ranks are ignored if they come from a helper that is not part of the job, because
+// it was dismissed or its spawn is still being planned.
+func TestMessagesOfOtherNodesAreIgnored(t *testing.T) {
 	for _, m := range []wire.Message{
 		&wire.HelperSignaled{Signal: 15}, &wire.LimitExceeded{}, &wire.ProcessesGone{}, &wire.IPCCleaned{}, &wire.Drained{Orphans: []job.OrphanUsage{{}}}, &wire.RankStates{}, &wire.Started{}, &wire.Exited{},
 		&wire.Fence{}, &wire.Spawn{}, &wire.NameRequest{}, &wire.PMITrace{}, &wire.PMIReport{}, &wire.Prepared{},
@@ -31,8 +31,8 @@ func TestNewsOfNodesThatTheJobHasNot(t *testing.T) {
 	}
 }
 
-// A new node that dies after its reservation has looked for the last time, and before the job
-// has taken it in, is not taken in: its ranks would be waited for for ever.
+// A new node that dies after its reservation last checked it is not added to the job. Otherwise its
+// ranks would be waited for forever.
 func TestANewNodeIsLostBetweenPlaceAndJob(t *testing.T) {
 	z := &node.Node{Def: job.NodeDef{Name: "z"}}
 	place := &reserve.Reservation{Nodes: []reserve.Node{{Node: z}}}

@@ -22,20 +22,19 @@ import (
 	"remshell/wire"
 )
 
-// A revival is a job whose first attempt fails, on helpers that are played, in time that does not
-// pass by itself.
+// A revival is a job whose first attempt fails, on simulated helpers, with synthetic time.
 type revival struct {
 	*actors.FakeHelpers
-	ahead int            // who wait in the queue when the next attempt comes
+	ahead int            // jobs that wait in the queue when the next attempt starts
 	loses string         // a node that is lost with the first attempt; empty: rank 0 fails
-	stuck string         // a node that cannot get rid of its rank then; empty: none
-	late  syscall.Signal // comes when the first attempt was judged; 0: none
+	stuck string         // a node that cannot kill its rank then; empty: none
+	late  syscall.Signal // arrives after the decision about the first attempt; 0: none
 
-	mu    sync.Mutex // guards the rest
+	mu    sync.Mutex // guards the fields below
 	began time.Time
 	again bool           // the second attempt is prepared
-	ranks map[string]int // the one of each node
-	diary []string       // what nodes heard that matters here, and when
+	ranks map[string]int // by node, its rank
+	diary []string       // messages to nodes that matter here, with times
 }
 
 func (s *revival) play(c *wire.Conn, node string, m wire.Message) bool {
@@ -87,7 +86,7 @@ func (s *revival) play(c *wire.Conn, node string, m wire.Message) bool {
 	return false
 }
 
-// note takes down what a node has heard; pauses are by chance a little longer.
+// note records a message to a node. Pauses have a random part, so times are rounded.
 func (s *revival) note(node, what string) {
 	when := "later"
 	switch since := time.Since(s.began); {
@@ -103,7 +102,8 @@ func (s *revival) note(node, what string) {
 	}
 }
 
-// run is the job, of two ranks on two nodes of three: what it came to, and what the user read.
+// run runs the job, of two ranks on two of three nodes. It returns the exit code and the lines for
+// the user.
 func (s *revival) run(t *testing.T, policy job.RestartPolicy) (code int, said string) {
 	t.Helper()
 	s.FakeHelpers, s.began, s.ranks = actors.New(s.play), time.Now(), make(map[string]int)
@@ -131,15 +131,15 @@ func (s *revival) run(t *testing.T, policy job.RestartPolicy) (code int, said st
 		errs.Close()
 	}
 	<-errs.Done()
-	synctest.Wait() // all that was said is heard
+	synctest.Wait() // all messages are handled
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	slices.Sort(s.diary)
 	return result.Code, text.String()
 }
 
-// afterwards stands in for the file of a transcript: what is written when an attempt was judged. A signal comes
-// at that moment, and was taken when the next is.
+// An afterwards replaces the file of a transcript, which is written after the decision about an
+// attempt. A signal arrives at that moment.
 type afterwards struct {
 	once    sync.Once
 	signals chan<- os.Signal
@@ -154,9 +154,8 @@ func (a *afterwards) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A ^C that comes when an attempt was judged, and nobody takes signals for it any more, ends the pause
-// before the next; the job does not sit it out.
-func TestASignalBehindAnAttempt(t *testing.T) {
+// A ^C that arrives after the decision about an attempt ends the pause before the next one at once.
+func TestSignalAfterAnAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &revival{late: syscall.SIGINT}
 		code, said := s.run(t, job.RestartPolicy{MaxRestarts: 1, On: []job.EndKind{job.EndByExitCode}, Delay: time.Hour})
@@ -166,8 +165,8 @@ func TestASignalBehindAnAttempt(t *testing.T) {
 	})
 }
 
-// What is kept of an attempt, for how long, and who goes before the next (survive.md SV-2, SV-5).
-func TestWhatIsKept(t *testing.T) {
+// What is kept of an attempt, for how long, and which jobs go first (survive.md SV-2, SV-5).
+func TestNodesAreKept(t *testing.T) {
 	byCode, byNode := []job.EndKind{job.EndByExitCode}, []job.EndKind{job.EndByNodeLoss}
 	for _, test := range []struct {
 		name   string

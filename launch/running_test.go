@@ -40,15 +40,15 @@ import (
 	"remshell/wire"
 )
 
-// rankMark is the variable of a rank that shall say a script to its PMI server.
+// rankMark is the environment variable of a rank that runs a script with its PMI server.
 const rankMark = "TEST_RANK_TALKS"
 
-// guestMark is that of one that shall say messages to its PMIx server: a script of
-// pmixtest.Client, its argument or its input.
+// guestMark is that of a rank that sends messages to its PMIx server: a script of pmixtest.Client,
+// its argument or its input.
 const guestMark = "TEST_RANK_IS_GUEST"
 
-// TestMain is also the helper of the tests' nodes: they are real processes, which
-// start real ranks, over two pipes. Some of those are this program once more.
+// TestMain also runs as the helper of the tests' nodes. Helpers are real processes that start real
+// ranks, over two pipes. Some ranks are this program, too.
 func TestMain(m *testing.M) {
 	if os.Getenv(rankMark) != "" {
 		if err := pmitest.RunScript(pmitest.ScriptOf(os.Args[1], os.Getenv), os.Getenv, os.Stdout); err != nil {
@@ -101,11 +101,11 @@ func beGuest() error {
 	return guest.RunScript(script, os.Stdout)
 }
 
-// fastClock is by how much the clock of the node "fast" is ahead.
+// fastClock is how far the clock of the node "fast" is ahead.
 const fastClock = 90 * time.Second
 
-// dup takes a standard stream away from its number, as the real helper does, so that
-// a broken pipe is an error and no signal.
+// dup moves a standard stream to another descriptor, as the real helper does, so that a broken pipe
+// is an error and no signal.
 func dup(fd int) int {
 	copied, err := syscall.Dup(fd)
 	if err != nil {
@@ -118,8 +118,7 @@ func dup(fd int) int {
 	return copied
 }
 
-// A machine is this one under another name, so that several helpers here are
-// several nodes.
+// A machine is this machine under another name, so that several helpers here are several nodes.
 type machine struct {
 	fs.FS
 	name string
@@ -127,26 +126,26 @@ type machine struct {
 
 func (m machine) Open(name string) (fs.File, error) {
 	if name == "proc/sys/kernel/random/boot_id" {
-		machine, _, _ := strings.Cut(m.name, "~") // "a~1" and "a~2" are names of one
+		machine, _, _ := strings.Cut(m.name, "~") // "a~1" and "a~2" are names of one machine
 		return fstest.MapFS{name: {Data: []byte(machine)}}.Open(name)
 	}
 	return m.FS.Open(name)
 }
 
-// local dials helpers that are children of the test.
+// A local dials helpers that are children of the test.
 type local struct {
 	mu    sync.Mutex
 	pids  map[string]int
-	fakes map[string]func(*wire.Conn) // helpers of the test's own, by node
+	fakes map[string]func(*wire.Conn) // by node, helpers that the test plays itself
 
-	environ []string // variables of the helpers, over those of the test
+	environ []string // variables of the helpers, in addition to those of the test
 }
 
-// A child is a helper as a stream.
+// A child is a helper process as a stream.
 type child struct {
 	io.Reader
 	io.WriteCloser
-	wait func() error // of its process; from any goroutine, and more than once
+	wait func() error // waits for the process; may be called from any goroutine, and repeatedly
 }
 
 func (c child) Close() error {
@@ -171,7 +170,7 @@ func (l *local) dial(_ context.Context, node transport.Host) (io.ReadWriteCloser
 		return ours, nil
 	}
 	cmd := exec.Command("/proc/self/exe")
-	// The race detector would sleep a second at the end of every helper.
+	// The race detector would sleep for a second at the end of every helper.
 	cmd.Env = slices.Concat(os.Environ(), []string{"TEST_HELPER_NODE=" + node.Name, "GORACE=atexit_sleep_ms=0"}, l.environ)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
@@ -198,25 +197,25 @@ func (l *local) dial(_ context.Context, node transport.Host) (io.ReadWriteCloser
 
 // A run is a job under test.
 type run struct {
-	cargo     []reserve.FileContent
+	staged    []reserve.FileContent
 	dialer    local
 	req       job.Request
 	in        io.Reader
 	signals   chan os.Signal
 	out, err  lockedBuffer
 	suspended chan struct{}
-	trace     io.Writer // takes a transcript; may be nil
-	stuck     io.Writer // stands in for stdout, if set
+	trace     io.Writer // receives a transcript; may be nil
+	stuck     io.Writer // replaces stdout, if set
 
-	over    node.HelperDialer // in the place of dialer, if set
-	planned func()            // called with the plan; nil: nothing is
-	limit   time.Duration     // for a helper's words; 0: 10 s
-	here    string            // the node that is the launching machine in disguise
+	over    node.HelperDialer // replaces dialer, if set
+	planned func()            // called with the plan; may be nil
+	limit   time.Duration     // timeout for replies of helpers; 0: 10 s
+	here    string            // the node that is the launching machine under another name
 
-	steps *trace.Recorder // nil: nobody wants to know
+	steps *trace.Recorder // nil: no steps are recorded
 }
 
-// suspend stands in for a stop: it returns when the test lets the job go on.
+// suspend replaces stopping mpiexec: it returns when the test continues the job.
 func (r *run) suspend() {
 	r.suspended <- struct{}{}
 	<-r.suspended
@@ -229,7 +228,7 @@ func (r *run) stdout() io.Writer {
 	return &r.out
 }
 
-// newRun asks for n ranks of a shell script on the nodes, one slot each unless the
+// newRun returns a job of n ranks of a shell script on the nodes, with one slot each unless the
 // name says otherwise ("a:2").
 func newRun(n int, script string, nodes ...string) *run {
 	r := &run{signals: make(chan os.Signal, 4), suspended: make(chan struct{})}
@@ -249,7 +248,7 @@ func newRun(n int, script string, nodes ...string) *run {
 	return r
 }
 
-// env is the world of a job under test.
+// env returns the Env of a job under test.
 func (r *run) env() launch.Env {
 	out := stdio.Stdout(r.stdout())
 	errs := stdio.Stderr(&r.err)
@@ -259,7 +258,7 @@ func (r *run) env() launch.Env {
 	}
 	return launch.Env{In: r.in, Out: out, Err: errs, Transcript: r.trace, Env: reserve.Env{
 		Connector: node.Connector{Dialer: dialer, GreetTimeout: cmp.Or(r.limit, 5*time.Minute), Trace: r.steps}, RankOptions: reserve.RankOptions{Umask: -1},
-		FindHosts: r.find, Localhost: r.identity, FileContents: r.cargo, ProbeTimeout: r.limit, Signals: r.signals, Suspend: r.suspend,
+		FindHosts: r.find, Localhost: r.identity, FileContents: r.staged, ProbeTimeout: r.limit, Signals: r.signals, Suspend: r.suspend,
 		OnPlan: func(job.Snapshot, job.Plan) {
 			if r.planned != nil {
 				r.planned()
@@ -268,7 +267,8 @@ func (r *run) env() launch.Env {
 		Report: func(text string) { fmt.Fprintln(errs, text) }}}
 }
 
-// identity is that of the node which is the launching machine, as its helper will tell it.
+// identity returns the identity of the node that is the launching machine, as its helper will
+// report it.
 func (r *run) identity() string {
 	here, _ := probe.Node(machine{os.DirFS("/"), r.here}, nil)
 	return here.Identity
@@ -292,13 +292,13 @@ func (r *run) do(t *testing.T) (job.Result, error) {
 	return result, err
 }
 
-// report is the block that mpiexec wrote about the end.
+// report returns the block that mpiexec wrote about the end of the job.
 func (r *run) report() string {
 	_, report, _ := strings.Cut(r.err.String(), "mpiexec: ")
 	return report
 }
 
-// lockedBuffer is a buffer that may be looked at while it is written.
+// A lockedBuffer is a buffer that may be read while it is written.
 type lockedBuffer struct {
 	mu      sync.Mutex
 	buf     bytes.Buffer
@@ -330,7 +330,7 @@ func (b *lockedBuffer) String() string {
 	return b.buf.String()
 }
 
-// shows returns a channel that closes when the text has been written.
+// shows returns a channel that is closed when the text has been written.
 func (b *lockedBuffer) shows(text string) <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -355,7 +355,7 @@ func TestRanksSeeTheirPlace(t *testing.T) {
 
 func TestRanksHoldNoStrayDescriptors(t *testing.T) {
 	r := newRun(1, `ls /proc/self/fd | tr '\n' ' '`, "a")
-	if _, err := r.do(t); err != nil || r.out.String() != "0 1 2 3 4 " { // 4 is ls reading the folder
+	if _, err := r.do(t); err != nil || r.out.String() != "0 1 2 3 4 " { // 4 is ls reading the directory
 		t.Errorf("descriptors %q, %v", r.out.String(), err)
 	}
 }
@@ -397,7 +397,7 @@ func TestLabels(t *testing.T) {
 }
 
 func TestFirstFailureNamesTheRankAndEndsTheOthers(t *testing.T) {
-	// The one that fails waits for the others: what does not run yet cannot be stopped.
+	// The rank that fails waits for the others: a rank that does not run yet cannot be stopped.
 	r := newRun(4, `cd `+t.TempDir()+`; >$PMI_RANK
 		if [ $PMI_RANK = 2 ]; then until [ -e 0 -a -e 1 -a -e 3 ]; do sleep 0.01; done; exit 3; fi
 		exec sleep 600`, "a:2", "b:2")
@@ -416,8 +416,8 @@ func TestASignalIsNamed(t *testing.T) {
 	}
 }
 
-// A job leaves nothing behind: neither ranks deaf to SIGTERM nor children in
-// sessions of their own.
+// A job leaves nothing behind: neither ranks that ignore SIGTERM nor children in sessions of their
+// own.
 func TestAFailedJobLeavesNothingBehind(t *testing.T) {
 	r := newRun(2, `trap '' TERM; setsid sleep 600 & echo $! $$; if [ $PMI_RANK = 1 ]; then exit 9; fi; while :; do sleep 600; done`, "a", "b")
 	result, err := r.do(t)
@@ -473,10 +473,10 @@ func TestInterruptGoesToTheRanks(t *testing.T) {
 	}
 }
 
-// A stuckWriter is a terminal after ^S: it takes nothing until it is let go.
+// A stuckWriter is a terminal after ^S: writes block until it is released.
 type stuckWriter struct {
 	letGo chan struct{}
-	taken *atomic.Int64 // bytes
+	taken *atomic.Int64 // bytes written
 }
 
 func newStuckWriter() stuckWriter { return stuckWriter{make(chan struct{}), new(atomic.Int64)} }
@@ -487,7 +487,7 @@ func (w stuckWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Nobody reads our stdout: neither a timeout nor a signal may wait for that.
+// If our stdout is not read, neither a timeout nor a signal waits for it.
 func TestAStuckTerminalHoldsNoEnd(t *testing.T) {
 	terminal := newStuckWriter()
 	defer close(terminal.letGo)
@@ -509,9 +509,9 @@ func TestAStuckTerminalHoldsNoEnd(t *testing.T) {
 	}
 }
 
-// ^Z stops the ranks before mpiexec, and lets them go on after it.
+// ^Z stops the ranks before mpiexec, and continues them after it.
 func TestSuspendStopsTheRanks(t *testing.T) {
-	// No sleep in the loop: a shell that waits in vfork cannot stop before its child.
+	// There is no sleep in the loop: a shell that waits in vfork cannot stop before its child.
 	r := newRun(1, `trap 'exit 0' USR1; echo $$; while :; do :; done`, "a")
 	ready := r.out.shows("\n")
 	stateOf := func() string {
@@ -536,7 +536,7 @@ func TestSuspendStopsTheRanks(t *testing.T) {
 	}
 }
 
-func TestAFullDiskIsTold(t *testing.T) {
+func TestFullDiskIsReported(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)

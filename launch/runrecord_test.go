@@ -17,13 +17,13 @@ import (
 var twoNodes = rankNodes{nodes: []string{"a", "b"}, nodeOfRank: []int{0, 0, 1, 1}}
 
 func TestMissingLibrary(t *testing.T) {
-	for words, want := range map[string]string{
+	for stderr, want := range map[string]string{
 		"./a: error while loading shared libraries: libfoo.so.3: cannot open shared object file: No such file or directory\n": "libfoo.so.3",
 		"Error loading shared library libbar.so: No such file or directory (needed by ./a)\n":                                 "libbar.so",
 		"sh: 1: foo: not found\n": "",
 	} {
-		if got := missingLibrary(words); got != want {
-			t.Errorf("%q: %q, want %q", words, got, want)
+		if got := missingLibrary(stderr); got != want {
+			t.Errorf("%q: %q, want %q", stderr, got, want)
 		}
 	}
 }
@@ -50,8 +50,7 @@ func TestLastLine(t *testing.T) {
 	}
 }
 
-// What orphans consumed counts for their rank, and where nobody knows whose they were,
-// for the node.
+// The usage of orphans counts for their rank or, if that is unknown, for the node.
 func TestUsageIsSummedByNode(t *testing.T) {
 	a := newRunRecord()
 	use := func(user, rss int) job.Usage {
@@ -94,8 +93,8 @@ func TestUsageIsSummedByNode(t *testing.T) {
 	}
 }
 
-// An account keeps little of a start, and tells all of it.
-func TestStartsAreToldInTheirOrder(t *testing.T) {
+// A runRecord keeps little of each start, and returns all of them in order.
+func TestStartsAreInOrder(t *testing.T) {
 	a := newRunRecord()
 	a.ranksReleased(4)
 	on := func(name string) *jobNode {
@@ -116,7 +115,7 @@ func TestStartsAreToldInTheirOrder(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	for s := range a.allStarts(twoNodes) { // who has heard enough may go
+	for s := range a.allStarts(twoNodes) { // the caller may stop early
 		if s.Rank != 2 {
 			t.Errorf("got %+v first", s)
 		}
@@ -124,7 +123,7 @@ func TestStartsAreToldInTheirOrder(t *testing.T) {
 	}
 }
 
-// What a lost node has used is what was seen of it.
+// The usage of a lost node is that of its samples.
 func TestUsageOfALostNode(t *testing.T) {
 	a := newRunRecord()
 	var tally supervise.UsageTotals
@@ -137,7 +136,7 @@ func TestUsageOfALostNode(t *testing.T) {
 	}
 }
 
-// tables are those that --usage shows, without the lines behind them.
+// tables returns the tables of --usage, without the lines after them.
 func tables(r job.Result, usage string) string {
 	all, _, _ := strings.Cut(formatUsage("j", job.EndPolicy{UsageReport: usage}, r, []int{0}), "resources_used")
 	return all

@@ -15,8 +15,8 @@ import (
 	"remshell/pmiserver/transcript"
 )
 
-// newTalk asks for n ranks that say a script (pmitest.RunScript) to their PMI server. The
-// scripts of those that they spawn are given by name.
+// newTalk returns a job of n ranks that run a script (pmitest.RunScript) with their PMI server.
+// scripts has the scripts of spawned ranks by name.
 func newTalk(n int, script string, scripts map[string]string, nodes ...string) *run {
 	r := newRun(n, "", nodes...)
 	r.req.Apps[0].Argv = []string{"/proc/self/exe", script}
@@ -27,8 +27,8 @@ func newTalk(n int, script string, scripts map[string]string, nodes ...string) *
 	return r
 }
 
-// says runs a job, which must end well, and compares what its ranks have said, in any
-// order, with all of these lines.
+// says runs a job, which must end well, and compares the lines of its ranks, in any order, with
+// want.
 func (r *run) says(t *testing.T, want ...string) {
 	t.Helper()
 	result, err := r.do(t)
@@ -40,7 +40,7 @@ func (r *run) says(t *testing.T, want ...string) {
 	}
 }
 
-// Names are published once for the whole job, and found on all nodes.
+// Names are published for the whole job, and found on all nodes.
 func TestNames(t *testing.T) {
 	newTalk(2, "0: lookup svc; 0: publish svc tag#0$port#4 =; barrier; 1: lookup svc; 1: publish svc q; barrier; "+
 		"1: unpublish svc; barrier; 0: lookup svc; 0: unpublish svc", nil, "a", "b").says(t,
@@ -53,7 +53,7 @@ func TestNames(t *testing.T) {
 		"unpublish svc failed: service_not_found")
 }
 
-// What ranks of many nodes put arrives whole, though it goes packed on the way.
+// Values that ranks of many nodes put arrive unchanged, though they are compressed on the way.
 func TestALargeFenceOfManyNodes(t *testing.T) {
 	const many = 16
 	var nodes []string
@@ -67,7 +67,7 @@ func TestALargeFenceOfManyNodes(t *testing.T) {
 	newTalk(many, script.String(), nil, nodes...).says(t, "get k15: "+value(15), "get k0: "+value(0))
 }
 
-// find names hosts as a list with commas.
+// find returns the hosts of a list with commas.
 func (r *run) find(list string) (defs []job.NodeDef, err error) {
 	for name := range strings.SplitSeq(list, ",") {
 		defs = append(defs, job.NodeDef{Name: name, Host: name, Slots: 2, Local: name == "here"})
@@ -75,7 +75,7 @@ func (r *run) find(list string) (defs []job.NodeDef, err error) {
 	return defs, nil
 }
 
-// Ranks spawn ranks, over two nodes; each line is a sentence of the manual.
+// Ranks spawn ranks on two nodes; each line is a sentence of the manual.
 func TestSpawn(t *testing.T) {
 	here, _ := os.Hostname()
 	said := func(rank, size, app int) string {
@@ -117,7 +117,7 @@ func TestSpawn(t *testing.T) {
 	}
 }
 
-// What cannot be spawned is refused with a reason, and everybody goes on.
+// A spawn that is not possible is refused with a reason, and all ranks go on.
 func TestSpawnRefused(t *testing.T) {
 	script := filepath.Join(t.TempDir(), "script")
 	if err := os.WriteFile(script, []byte("#!/no/such/interpreter\n"), 0o755); err != nil {
@@ -143,7 +143,7 @@ func TestSpawnRefused(t *testing.T) {
 	}
 }
 
-// Info keys may come from a file; those that are given directly win.
+// Info keys may come from a file; keys given directly take precedence.
 func TestSpawnInfoFile(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -159,7 +159,7 @@ func TestSpawnInfoFile(t *testing.T) {
 		"a:2", "b:2", "c:2").says(t, "spawn", "env MPIEXEC_HOST: b", "env PWD: /tmp", "spawn", "env MPIEXEC_HOST: c", "env PWD: /")
 }
 
-// Many ranks spawn at the same time, and again; what has ended makes room.
+// Many ranks spawn at the same time, and again; ranks that have ended free their slots.
 func TestSpawnsAtTheSameTime(t *testing.T) {
 	const each = 5
 	script := "spawn 2 x; await done; " + strings.Repeat("spawn 1 y; ", each)
@@ -173,8 +173,8 @@ func TestSpawnsAtTheSameTime(t *testing.T) {
 	}
 }
 
-// The life of all groups is one: an abort or a failure of any ends the job, with its code,
-// and the report names the rank by its group.
+// An abort or failure in any group ends the whole job with its code, and the report names the rank
+// with its group.
 func TestSpawnedFail(t *testing.T) {
 	for script, want := range map[string]string{
 		"1: abort 7 enough; hang":   "rank 1:1 on b called MPI_Abort with code 7: enough\n  program   /proc/self/exe @child ",
@@ -189,14 +189,14 @@ func TestSpawnedFail(t *testing.T) {
 	}
 }
 
-// Labels tell the group of a spawned rank.
+// Labels show the group of a spawned rank.
 func TestSpawnedLabels(t *testing.T) {
 	r := newTalk(1, "say parent; spawn 2 x", map[string]string{"x": "say child"}, "a:3")
 	r.req.Streams.Out.Label = "[%r] "
 	r.says(t, "[0] parent", "[0] spawn", "[1:0] child", "[1:1] child")
 }
 
-// A job that is over while a spawn looks for its place leaves nothing behind.
+// A job that ends while a spawn searches its place leaves nothing behind.
 func TestSpawnAtTheEnd(t *testing.T) {
 	r := newTalk(2, "0: spawn 1 x host=slow; 1: abort 3 now; hang", map[string]string{"x": "hang"}, "a:2", "b:1")
 	result, err := r.do(t)
@@ -205,8 +205,8 @@ func TestSpawnAtTheEnd(t *testing.T) {
 	}
 }
 
-// Ranks may come to their server by a port (-pmi-port): those of all groups, with all that
-// they may say; also what they say last.
+// Ranks of all groups may connect to their server by a port (-pmi-port), and send everything,
+// including their last messages.
 func TestPort(t *testing.T) {
 	r := newTalk(2, "0: put k v; barrier; 1: get k; 0: spawn 2 child", map[string]string{"child": "get parent; env PMI_FD; barrier"}, "a:2", "b:2")
 	r.req.Apps[0].PerNode = 1
@@ -246,7 +246,7 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// Old clients ask which ranks are where (pmi-wire.md 2.9), and all groups may.
+// Old clients ask which ranks are on which node (pmi-wire.md 2.9), in any group.
 func TestRanksToHosts(t *testing.T) {
 	r := newTalk(4, "hosts; barrier; 0: spawn 2 where host=b,a", map[string]string{"where": "0: hosts; barrier"}, "a:3", "b:3")
 	r.req.Apps[0].PerNode = 3

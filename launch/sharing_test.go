@@ -12,8 +12,8 @@ import (
 	"remshell/test/crowd"
 )
 
-// launchCrowd runs a job on so many hosts, all of which this process plays, and returns what
-// was allocated for it, in bytes and in pieces.
+// launchCrowd runs a job on that many hosts, all simulated by this process. It returns the
+// allocated bytes and the number of allocations.
 func launchCrowd(t testing.TB, c *crowd.FakeHosts, hosts, ranks int) (bytes, pieces uint64) {
 	t.Helper()
 	var before, after runtime.MemStats
@@ -25,8 +25,8 @@ func launchCrowd(t testing.TB, c *crowd.FakeHosts, hosts, ranks int) (bytes, pie
 	return after.TotalAlloc - before.TotalAlloc, after.Mallocs - before.Mallocs
 }
 
-// What a host costs does not depend on how many others there are: as many messages are said to
-// it and by it, and as much is allocated.
+// The cost of a host does not depend on the number of the others: the messages to and from it, and
+// the allocations, are the same.
 func TestAHostCostsTheSameAmongMany(t *testing.T) {
 	type cost struct{ heard, said, bytes, pieces float64 }
 	of := func(hosts int) cost {
@@ -38,7 +38,7 @@ func TestAHostCostsTheSameAmongMany(t *testing.T) {
 		}
 		return cost{float64(c.Received.Load()) / n, float64(c.Sent.Load()) / n, float64(bytes) / n, float64(pieces) / n}
 	}
-	of(100) // what is made once is made here
+	of(100) // allocations made once happen here
 	few, many := of(100), of(1000)
 	for _, x := range []struct {
 		what      string
@@ -53,7 +53,7 @@ func TestAHostCostsTheSameAmongMany(t *testing.T) {
 }
 
 // BenchmarkCrowd is a whole launch: connect, survey, plan, prepare, start, one fence, end. The
-// helpers are in this process, so their half of the work is in the figures.
+// helpers are in this process, so the figures include their half of the work.
 func BenchmarkCrowd(b *testing.B) {
 	for _, hosts := range []int{100, 1000, 10_000} {
 		b.Run(fmt.Sprint(hosts), func(b *testing.B) {
@@ -69,8 +69,7 @@ func BenchmarkCrowd(b *testing.B) {
 	}
 }
 
-// liveAtEnd is how much memory a launch holds, with the helpers, when all ranks have ended, in
-// bytes.
+// liveAtEnd returns how many bytes a launch with its helpers holds when all ranks have ended.
 func liveAtEnd(t testing.TB, hosts int) uint64 {
 	var memory runtime.MemStats
 	launchCrowd(t, &crowd.FakeHosts{AtEnd: func() {
@@ -80,28 +79,28 @@ func liveAtEnd(t testing.TB, hosts int) uint64 {
 	return memory.HeapAlloc + memory.StackInuse
 }
 
-// cpuTime is what this process has had of the CPUs.
+// cpuTime returns the CPU time of this process.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	syscall.Getrusage(syscall.RUSAGE_SELF, &u)
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// underRace says that the race detector looks on.
+// underRace is true under the race detector.
 var underRace bool
 
-// A job may spawn for days: what stays of a group that is over is a row for each rank, in the
-// report and in what its node may still say.
+// A job may spawn for days: of a group that is over only a row for each rank stays, in the report
+// and in the validator of its node.
 func TestSpawnsWithoutEnd(t *testing.T) {
 	if testing.Short() {
 		t.Skip("makes 10,000 spawns; make test runs it")
 	}
 	spawns := 10_000
-	if underRace { // which makes each of them take ten times as long
+	if underRace { // it makes each spawn ten times slower
 		spawns = 4000
 	}
 	step := spawns / 10
-	const most = 1 << 10 // bytes of each
+	const most = 1 << 10 // bytes for each group
 	var live []int64
 	c := crowd.FakeHosts{Spawns: spawns, Spawned: func(n int) {
 		if n%step == 0 {
@@ -115,7 +114,7 @@ func TestSpawnsWithoutEnd(t *testing.T) {
 	if c.Exited.Load() != int64(spawns+4) || len(live) != 10 {
 		t.Fatalf("%d ranks have ended, %d looks at the heap", c.Exited.Load(), len(live))
 	}
-	// Lists grow by steps, so the whole is looked at, but for the first tenth.
+	// Lists grow in steps, so the total is measured, without the first tenth.
 	if each := (live[len(live)-1] - live[0]) / int64(spawns-step); each > most {
 		t.Errorf("%d bytes stay of each group; the heap after each tenth: %d", each, live)
 	}

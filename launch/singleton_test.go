@@ -9,7 +9,7 @@ import (
 	"remshell/launch"
 )
 
-// A program that calls for a server hears that there is none, in words that it knows.
+// A program that asks for a server gets the reply that there is none, in its protocol.
 func TestSingletonIsRefused(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"remshell/wire"
 )
 
-// fake is the helper of a node of two CPUs that does as any other would, but for what play
-// does itself, and says so.
+// fake returns the helper of a node of two CPUs. It acts like any other, unless play handles a
+// message and returns true.
 func fake(identity string, play func(c *wire.Conn, m wire.Message) bool) func(*wire.Conn) {
 	return func(c *wire.Conn) {
 		c.SendHello(&wire.Hello{Version: wire.Version})
@@ -58,13 +58,13 @@ func fake(identity string, play func(c *wire.Conn, m wire.Message) bool) func(*w
 	}
 }
 
-// beyond lets a job spawn everywhere but here.
-func (r *run) beyond() *run {
+// allowAnyHost lets the job spawn on any other host.
+func (r *run) allowAnyHost() *run {
 	r.req.SpawnHosts = job.SpawnHosts{Any: true, Option: "--spawn-hosts any"}
 	return r
 }
 
-// goesOn runs a job whose rank 0 spawns in vain, says "on", and spawns on its own node.
+// goesOn runs a job whose rank 0 tries a spawn that fails, writes "on", and spawns on its own node.
 func (r *run) goesOn(t *testing.T, reasons ...string) {
 	t.Helper()
 	result, err := r.do(t)
@@ -78,8 +78,8 @@ func (r *run) goesOn(t *testing.T, reasons ...string) {
 	}
 }
 
-// A new node that refuses what is to be spawned there, or dies over it, costs the spawn and
-// nothing else: no node of the job is blamed.
+// If a new node refuses a spawn or is lost meanwhile, only the spawn fails: no node of the job is
+// at fault.
 func TestANewNodeFailsItsSpawn(t *testing.T) {
 	refuses := fake("z", func(c *wire.Conn, m wire.Message) bool {
 		p, is := m.(*wire.Prepare)
@@ -104,26 +104,26 @@ func TestANewNodeFailsItsSpawn(t *testing.T) {
 		"dies":    {dies, "z: lost contact before the start"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newTalk(1, "spawn 3 leaf host=y,z; say on; spawn 1 leaf host=a", map[string]string{"leaf": "say leaf"}, "a:2").beyond()
+			r := newTalk(1, "spawn 3 leaf host=y,z; say on; spawn 1 leaf host=a", map[string]string{"leaf": "say leaf"}, "a:2").allowAnyHost()
 			r.dialer.fakes = map[string]func(*wire.Conn){"y": fine, "z": test.z}
 			r.goesOn(t, test.reason)
 		})
 	}
 }
 
-// A host that is a node of the job by another name is found to be that, by what both can see there.
+// A host that is a node of the job under another name is recognized by the mark that both can see.
 func TestSpawnOntoAnotherNameOfANode(t *testing.T) {
-	r := newTalk(1, "spawn 2 leaf host=c~2; say on; spawn 1 leaf host=c~1", map[string]string{"leaf": "say leaf"}, "c~1:4").beyond()
+	r := newTalk(1, "spawn 2 leaf host=c~2; say on; spawn 1 leaf host=c~1", map[string]string{"leaf": "say leaf"}, "c~1:4").allowAnyHost()
 	r.goesOn(t)
 	if strings.Contains(r.err.String(), "silent") || strings.Count(r.out.String(), "leaf\n") != 3 {
 		t.Errorf("%q, %q", r.out.String(), r.err.String())
 	}
 }
 
-// Numbers of nodes come from a cluster file, where they have gaps: a host that joins is none
-// of those (TRUST-9).
-func TestAStrangerHasANumberOfItsOwn(t *testing.T) {
-	r := newTalk(1, "spawn 1 host host=z; spawn 1 host host=y; spawn 1 host host=z", map[string]string{"host": "env MPIEXEC_HOST"}, "a:3", "b:3").beyond()
+// Node numbers come from a cluster file and may have gaps. A host that joins gets none of these
+// numbers (TRUST-9).
+func TestNewHostHasANumberOfItsOwn(t *testing.T) {
+	r := newTalk(1, "spawn 1 host host=z; spawn 1 host host=y; spawn 1 host host=z", map[string]string{"host": "env MPIEXEC_HOST"}, "a:3", "b:3").allowAnyHost()
 	r.req.Nodes[0].ID, r.req.Nodes[1].ID = 1, 2
 	result, err := r.do(t)
 	if err != nil || result.Code != 0 || strings.Count(r.out.String(), "env MPIEXEC_HOST: z") != 2 || strings.Count(r.out.String(), "env MPIEXEC_HOST: y") != 1 ||
@@ -132,7 +132,7 @@ func TestAStrangerHasANumberOfItsOwn(t *testing.T) {
 	}
 }
 
-// Spawned ranks go where the user lets them (TRUST-9).
+// Spawned ranks run where the user allows it (TRUST-9).
 func TestSpawnHosts(t *testing.T) {
 	host := func(name string) []job.NodeDef {
 		return []job.NodeDef{{Name: name, Host: name, Slots: 2, Local: name == "here"}}
@@ -141,7 +141,7 @@ func TestSpawnHosts(t *testing.T) {
 	for _, test := range []struct {
 		allow job.SpawnHosts
 		key   string
-		want  string // on stderr; empty: it is done, in silence
+		want  string // on stderr; empty: the spawn succeeds silently
 	}{
 		{job.SpawnHosts{}, "host=b", ""},
 		{job.SpawnHosts{}, "add-host=b", ""},
@@ -171,8 +171,8 @@ func TestSpawnHosts(t *testing.T) {
 	}
 }
 
-// What finds no free CPU shares those of its own job, which is told once; never with
-// --nooversubscribe.
+// Spawned ranks without free CPUs share those of their own job. This is reported once, and refused
+// with --nooversubscribe.
 func TestSpawnedRanksShare(t *testing.T) {
 	const notice = "rank 0 on a spawns ranks that find no free CPU; they share those of the job (--nooversubscribe refuses that)\n"
 	r := newTalk(1, "spawn 3 leaf; spawn 3 leaf; say on", map[string]string{"leaf": "say leaf"}, "a:1")
@@ -185,7 +185,7 @@ func TestSpawnedRanksShare(t *testing.T) {
 	r.goesOn(t, "2 ranks do not fit: there are free slots for 1 on 1 node (a)")
 }
 
-// A group on several nodes spawns after its first barrier, which proves that they all take
+// A group on several nodes may spawn after its first barrier, which proves that all its nodes take
 // part (TRUST-10).
 func TestSpawnBeforeTheFirstBarrier(t *testing.T) {
 	r := newTalk(2, "0: spawn 1 leaf; barrier; 0: say on; 0: spawn 1 leaf", map[string]string{"leaf": "say leaf"}, "a:2", "b:2")
@@ -193,8 +193,8 @@ func TestSpawnBeforeTheFirstBarrier(t *testing.T) {
 	r.goesOn(t, "rank 0 on a wants to spawn before the group's first barrier; not done")
 }
 
-// hostile is a job of two ranks, the first one of which is on a fair node and ends by
-// itself; the helper of the other says something once it runs.
+// hostile returns a job of two ranks. The first is on a regular node and ends by itself; the helper
+// of the other sends messages once it runs.
 func hostile(t *testing.T, says ...wire.Message) (r *run, answers chan *wire.Spawned) {
 	t.Helper()
 	answers = make(chan *wire.Spawned, len(says))
@@ -230,13 +230,13 @@ func (a *awaiting) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// asks is a spawn as a helper puts it.
+// asks returns a spawn request as a helper sends it.
 func asks(id, count int, group string, rank int, info ...spawn.Pair) *wire.Spawn {
 	return &wire.Spawn{ID: id, Request: spawn.Request{Group: group, Rank: rank,
 		Commands: []spawn.Command{{Argv: []string{"/bin/echo", "spawned"}, Count: count, Info: info}}}}
 }
 
-// A helper that says it all by itself makes no spawner of a job that never spoke PMI.
+// A helper cannot make a job spawn whose ranks never used PMI.
 func TestAMuteJobDoesNotSpawn(t *testing.T) {
 	r, answers := hostile(t, asks(1, 1, "test", 1))
 	result, err := r.do(t)
@@ -247,7 +247,8 @@ func TestAMuteJobDoesNotSpawn(t *testing.T) {
 	}
 }
 
-// asking is a job of one rank, whose helper asks for a spawn, and has the rank exit when that is answered.
+// asking returns a job of one rank. Its helper requests a spawn, and lets the rank exit after the
+// reply.
 func asking(m *wire.Spawn) (r *run, answers chan *wire.Spawned) {
 	answers = make(chan *wire.Spawned, 1)
 	r = newRun(1, "", "z")
@@ -267,8 +268,8 @@ func asking(m *wire.Spawn) (r *run, answers chan *wire.Spawned) {
 	return r, answers
 }
 
-// What a helper writes in the keys "file" and "hostfile" nobody opens on the launching
-// machine, be it a pipe that would hang us or a file that no node may see (TRUST-11).
+// Files that a helper names in the keys "file" and "hostfile" are not opened on the launching
+// machine. One may be a pipe that blocks, or a file that no node may see (TRUST-11).
 func TestFilesThatAHelperNames(t *testing.T) {
 	dir := t.TempDir()
 	pipe, secret := filepath.Join(dir, "pipe"), filepath.Join(dir, "secret")
@@ -290,7 +291,7 @@ func TestFilesThatAHelperNames(t *testing.T) {
 	}
 }
 
-// A helper that wants nothing spawned is told so: no program is there of which an info key could speak.
+// A spawn request without a program is refused.
 func TestASpawnOfNothing(t *testing.T) {
 	r, answers := asking(&wire.Spawn{ID: 1, Request: spawn.Request{Group: "test"}})
 	result, err := r.do(t)
@@ -299,8 +300,8 @@ func TestASpawnOfNothing(t *testing.T) {
 	}
 }
 
-// How much may be spawned is bounded before anything is planned (TRUST-12), and so is what
-// the user is told of it.
+// The size of spawns is limited before anything is planned (TRUST-12), and so is the number of
+// reports to the user.
 func TestHowMuchIsSpawned(t *testing.T) {
 	for count, want := range map[int]string{
 		1 << 24: "16777216 ranks; a spawn has from 1 to 1048576",
@@ -314,7 +315,7 @@ func TestHowMuchIsSpawned(t *testing.T) {
 	for id := range 1000 {
 		says = append(says, asks(id+1, 1<<19, "test", 0))
 	}
-	// The last one is answered last, or else it has been refused: it comes to rest either way.
+	// The reply to the last request comes last, unless it was refused: the test ends either way.
 	var texts []string
 	r := newRun(1, "", "z")
 	r.dialer.fakes = map[string]func(*wire.Conn){"z": fake("z", func(c *wire.Conn, m wire.Message) bool {
@@ -343,8 +344,9 @@ func TestHowMuchIsSpawned(t *testing.T) {
 	}
 }
 
-// Why a spawn is refused may be a helper's words: they are one line, and no codes (TRUST-28).
-func TestWordsOfARefusedSpawn(t *testing.T) {
+// The reason of a refusal may come from a helper: it is one line, without escape sequences
+// (TRUST-28).
+func TestTextOfARefusedSpawn(t *testing.T) {
 	says := asks(1, 1, "test", 0)
 	says.Fault = "no file\x1b[2J\nmpiexec: all is well" + strings.Repeat("!", 2000)
 	r := newRun(1, "", "z")
@@ -367,11 +369,11 @@ func TestWordsOfARefusedSpawn(t *testing.T) {
 	}
 }
 
-// A spawned rank's place on its node counts all ranks that the job has had there, also those that are over;
-// a node that is new to the job has had none.
+// The node rank of a spawned rank counts all ranks that the job has had on the node, also those
+// that have ended. A new node has had none.
 func TestNodeRanksCountAllRanksOfTheJob(t *testing.T) {
 	leaf := map[string]string{"leaf": "env OMPI_COMM_WORLD_NODE_RANK"}
-	r := newTalk(1, "spawn 2 leaf host=a; spawn 1 leaf host=y; spawn 1 leaf host=a; spawn 1 leaf host=y", leaf, "a:8").beyond()
+	r := newTalk(1, "spawn 2 leaf host=a; spawn 1 leaf host=y; spawn 1 leaf host=a; spawn 1 leaf host=y", leaf, "a:8").allowAnyHost()
 	r.req.Compat = []string{"ompi"}
 	result, err := r.do(t)
 	got := slices.Sorted(strings.Lines(r.out.String()))

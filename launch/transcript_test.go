@@ -13,14 +13,14 @@ import (
 	"remshell/trace"
 )
 
-// traced has a job's steps recorded.
+// traced records the steps of a job.
 func traced(r *run) *run {
 	r.steps = trace.New(time.Now)
 	return r
 }
 
-// stepsOf are the steps of a run in the order of their begin, as "n1 rank 0: run (why)", and what is wrong with them:
-// times that cannot be.
+// stepsOf returns the steps of a run in the order of their start, as "n1 rank 0: run (why)". Steps
+// with impossible times are errors.
 func stepsOf(t *testing.T, r *run) (steps []string) {
 	t.Helper()
 	for _, s := range r.steps.Trace().Spans {
@@ -36,7 +36,7 @@ func stepsOf(t *testing.T, r *run) (steps []string) {
 	return steps
 }
 
-// has wants steps to be there, each as often as it is named.
+// has checks that steps has each wanted step as often as it is named.
 func has(t *testing.T, steps []string, want ...string) {
 	t.Helper()
 	for _, step := range want {
@@ -49,8 +49,8 @@ func has(t *testing.T, steps []string, want ...string) {
 	}
 }
 
-// A timeline has the steps of mpiexec, of each host and of each rank, also of what ranks spawn.
-func TestTimeline(t *testing.T) {
+// A trace has the steps of mpiexec, of each host and of each rank, also of spawned ranks.
+func TestSteps(t *testing.T) {
 	r := traced(newTalk(2, "barrier; 0: spawn 1 child", map[string]string{"child": "barrier"}, "a:1", "b:2"))
 	r.says(t, "spawn")
 	steps := stepsOf(t, r)
@@ -61,18 +61,18 @@ func TestTimeline(t *testing.T) {
 	has(t, steps, "a: survey", "a: survey", "b: claim", "b: claim", "b: start", "b: start") // of the job and of the spawn
 }
 
-// So it has the files that a job brings along.
-func TestTimelineOfStaging(t *testing.T) {
+// It also has the files that a job stages.
+func TestTraceOfStaging(t *testing.T) {
 	r := traced(newRun(2, "", "a", "b"))
-	r.newBale("one", []byte("x"))
+	r.addStagedFile("one", []byte("x"))
 	if result, err := r.do(t); err != nil || result.Code != 0 {
 		t.Errorf("code %d, %v, stderr %q", result.Code, err, r.err.String())
 	}
 	has(t, stepsOf(t, r), ": stage", "a: stage", "b: stage")
 }
 
-// It tells of each host why a job has not begun, or has failed.
-func TestTimelineOfFailures(t *testing.T) {
+// It shows for each host why a job has not started, or has failed.
+func TestTraceOfFailures(t *testing.T) {
 	r := traced(newRun(2, "", "a", "nowhere"))
 	if _, err := r.do(t); err == nil {
 		t.Error("a host that is nowhere was reached")
@@ -99,8 +99,8 @@ func TestTimelineOfFailures(t *testing.T) {
 	}
 }
 
-// Attempts are one behind the other, with what is between them.
-func TestTimelineOfAttempts(t *testing.T) {
+// Attempts follow each other, with the fence and pause between them.
+func TestTraceOfAttempts(t *testing.T) {
 	r := traced(newRun(1, "exit 3", "a"))
 	r.req.Restart = job.RestartPolicy{MaxRestarts: 1, On: []job.EndKind{job.EndByExitCode}, Delay: time.Millisecond}
 	r.do(t)
@@ -117,8 +117,8 @@ func TestTimelineOfAttempts(t *testing.T) {
 	}
 }
 
-// Of very many ranks each host has one row, and the trace says so.
-func TestTimelineOfManyRanks(t *testing.T) {
+// In very large jobs the ranks of a host share one row, and the trace says so.
+func TestTraceOfManyRanks(t *testing.T) {
 	const hosts, ranks = 80, 64
 	c := crowd.FakeHosts{Timeline: trace.New(time.Now)}
 	launchCrowd(t, &c, hosts, ranks)

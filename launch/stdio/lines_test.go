@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A step of a test of lines: a piece of a rank, or with flush or end that.
+// A lineStep is a step of a test: a piece of a rank's output, or a flush or the rank's end.
 type lineStep struct {
 	rank       int
 	piece      string
@@ -62,8 +62,8 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// However the lines of many ranks are cut and mixed, every one arrives whole, with
-// its label, and those of one rank in order.
+// However output of many ranks is split and mixed, each line arrives whole with its label, and
+// lines of one rank stay in order.
 func TestLinesAreNeverTorn(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 200 {
@@ -102,7 +102,7 @@ func TestLinesAreNeverTorn(t *testing.T) {
 	}
 }
 
-// IO-8: an unfinished line shows after a while if nobody else wrote, and not before.
+// IO-8: an unfinished line appears after a delay, and only if no other rank wrote meanwhile.
 func TestPromptsShow(t *testing.T) {
 	l := newLineAssembler(nil)
 	now := time.Unix(0, 0)
@@ -125,7 +125,7 @@ func TestPromptsShow(t *testing.T) {
 	}{
 		{0, "", "", true},
 		{unfinishedDelay - 1, "", "", true},
-		{0, "a line\n", "", true}, // somebody else writes: once more
+		{0, "a line\n", "", true}, // another rank writes: the delay starts again
 		{unfinishedDelay - 1, "", "", true},
 		{1, "", "name? ", false},
 	} {

@@ -16,7 +16,7 @@ func TestCollapse(t *testing.T) {
 	tests := []struct {
 		name  string
 		ranks int
-		steps string // "0:text" with / for newlines, "0!" the end, "+" time that is too long
+		steps string // "0:text" is output with / for newlines, "0!" the rank's end, "+" a pause longer than mergeDelay
 		want  string
 	}{
 		{"all say the same", 3, "0:a/ 1:a/ 2:a/", "[0-2] a/"},
@@ -61,8 +61,9 @@ func numbersTo(n int) (all []int) {
 	return all
 }
 
-// However ranks mix, each line of each is told once, in its order, and little is kept.
-func TestCollapseLosesNothing(t *testing.T) {
+// However output of ranks is mixed, each line of each rank is written once and in order, and little
+// is kept.
+func TestMergerLosesNothing(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for range 50 {
 		const ranks = 4
@@ -106,8 +107,8 @@ func TestCollapseLosesNothing(t *testing.T) {
 	}
 }
 
-// A rank that is far ahead of the others does not make us grow.
-func TestCollapseIsBounded(t *testing.T) {
+// A rank far ahead of the others does not make memory grow.
+func TestMergerIsBounded(t *testing.T) {
 	c := newLineMerger(numbersTo(2))
 	var out writeBuffer
 	for i := range 100_000 {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// drain ticks until an ordered has nothing more to say.
+// drain calls WriteDue until the sequencer has nothing to write.
 func drain(t *testing.T, o *rankSequencer) string {
 	t.Helper()
 	var all bytes.Buffer
@@ -57,8 +57,8 @@ func TestOrdered(t *testing.T) {
 	}
 }
 
-// A rank that never came holds nobody at the end.
-func TestOrderedFinish(t *testing.T) {
+// A rank without output and end does not hold back the others at the end.
+func TestSequencerEnd(t *testing.T) {
 	o := newRankSequencer(newLineAssembler(nil), []int{0, 1})
 	var out writeBuffer
 	o.AddOutput(&out, 1, []byte("one"))

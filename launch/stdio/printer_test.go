@@ -9,10 +9,10 @@ import (
 	"remshell/wire"
 )
 
-// The ends of ranks that come one after the other wait as one piece, between the output that
-// came before them and that which came behind.
+// Ends of ranks that follow each other share one queue item, between the output before and after
+// them.
 func TestEndsInARowWaitAsOnePiece(t *testing.T) {
-	p := &Printer{filled: make(chan struct{}, 1)} // nobody takes what waits
+	p := &Printer{filled: make(chan struct{}, 1)} // its queue is not read
 	const ranks = 1000
 	var all []int
 	for rank := range ranks {
@@ -29,7 +29,7 @@ func TestEndsInARowWaitAsOnePiece(t *testing.T) {
 	}
 }
 
-// Labels make much of short lines: they are written part by part, not laid out for all that has come (IO-11).
+// With labels, output is written in parts, and not collected completely first (IO-11).
 func TestLabelsAreWrittenPartByPart(t *testing.T) {
 	const label, parts = "2026-11-23 12:00:00.000 ", 4
 	var w longest
@@ -41,7 +41,7 @@ func TestLabelsAreWrittenPartByPart(t *testing.T) {
 	}
 }
 
-// A longest counts what is written, and the longest write.
+// A longest counts the bytes written, and records the longest write.
 type longest struct{ all, most int }
 
 func (w *longest) Write(b []byte) (int, error) {

@@ -15,7 +15,7 @@ import (
 	"remshell/wire"
 )
 
-// A rank of this process, which pours out what it is sent when the test lets it.
+// A pouring is a rank of this process. It reads a sent buffer when the test lets it.
 type pouring struct {
 	r, w *os.File
 	sent chan *wire.Data
@@ -35,7 +35,7 @@ func (p *pouring) send(m wire.Message) error {
 	return nil
 }
 
-// read pours a piece out and returns what a rank reads of it.
+// read empties the buffer of a piece and returns what a rank reads of it.
 func (p *pouring) read(t *testing.T, m *wire.Data) []byte {
 	t.Helper()
 	buf := make([]byte, m.Len())
@@ -48,9 +48,9 @@ func (p *pouring) read(t *testing.T, m *wire.Data) []byte {
 	return buf
 }
 
-// What comes by a pipe for ranks of this process goes to each of them by a tank, and no more is
-// taken before the slowest has read; who reads no more is waited for no longer, wherever it stands.
-func TestAPipeIsHandedOn(t *testing.T) {
+// Input from a pipe goes to ranks of this process through a SpliceBuffer for each. No more is read
+// before the slowest rank has read. A rank that no longer reads does not delay the others.
+func TestPipeIsSpliced(t *testing.T) {
 	in, feed, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +69,7 @@ func TestAPipeIsHandedOn(t *testing.T) {
 		feed.Write(whole)
 		feed.Close()
 	}()
-	s.StdinReaderEnded(0, -1) // perhaps while its tank is being filled
+	s.StdinReaderEnded(0, -1) // perhaps while its buffer is being filled
 	var got [3][]byte
 	for round := 0; ; round++ {
 		slow, fast := <-ranks[1].sent, (*wire.Data)(nil)
@@ -99,15 +99,15 @@ func TestAPipeIsHandedOn(t *testing.T) {
 	}
 }
 
-// Where pages cannot be handed on, from what we read or to all who read, everything is copied instead,
-// and nothing is lost.
-func TestNoPassage(t *testing.T) {
+// If pages cannot be spliced from the input, or duplicated to all readers, everything is copied
+// instead and nothing is lost.
+func TestSpliceFallback(t *testing.T) {
 	for _, what := range []string{"not from there", "not to all"} {
 		in := counter(t)
 		f := newStdinFeeder(in)
 		var a, b taker
 		f.addReaders([]StdinReader{{Rank: 0, To: a.send, InProcess: true}, {Rank: 1, Node: 1, To: func(m wire.Message) error {
-			in.Close() // the end of a counter, which has none
+			in.Close() // ends the eventfd, which has no end of its own
 			return b.send(m)
 		}, InProcess: true}})
 		p := &spliceSource{f: f, in: in, buffers: make(map[int]*pipe.SpliceBuffer)}
@@ -143,8 +143,8 @@ func TestNoPassage(t *testing.T) {
 	}
 }
 
-// The tank of a rank that reads no more is nobody's to change: its helper may still look at it.
-func TestTheTankOfWhoReadsNoMoreIsLeftAlone(t *testing.T) {
+// The buffer of a rank that no longer reads is not changed, because its helper may still use it.
+func TestBufferOfAnEndedReaderIsNotGrown(t *testing.T) {
 	in, feed, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -174,7 +174,7 @@ func TestTheTankOfWhoReadsNoMoreIsLeftAlone(t *testing.T) {
 	}
 }
 
-// counter is a file from which no pages come, and 8 bytes can be read.
+// counter returns a file that cannot be spliced, with 8 bytes to read.
 func counter(t *testing.T) *os.File {
 	fd, err := unix.Eventfd(1, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
@@ -186,22 +186,22 @@ func counter(t *testing.T) *os.File {
 	return file
 }
 
-// full fills a tank up.
-func full(t *testing.T, tank *pipe.SpliceBuffer) {
+// full fills a buffer.
+func full(t *testing.T, buffer *pipe.SpliceBuffer) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	w.Write(make([]byte, tank.Size()))
+	w.Write(make([]byte, buffer.Size()))
 	w.Close()
-	if n, err := tank.SpliceFrom(r); n != tank.Size() || err != nil {
+	if n, err := buffer.SpliceFrom(r); n != buffer.Size() || err != nil {
 		t.Fatal(n, err)
 	}
 }
 
-// A pipe whose readers are not all here, or that would need too many tanks, is copied; so is all
-// else than a pipe.
+// Input is copied if it is no pipe, if a reader is on another node, or if too many buffers would be
+// needed.
 func TestWhatIsCopied(t *testing.T) {
 	in, feed, err := os.Pipe()
 	if err != nil {
@@ -241,7 +241,7 @@ func TestWhatIsCopied(t *testing.T) {
 	}
 }
 
-// openFiles is how many files this process has open.
+// openFiles returns how many files this process has open.
 func openFiles(t *testing.T) int {
 	files, err := os.ReadDir("/proc/self/fd")
 	if err != nil {

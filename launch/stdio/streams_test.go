@@ -18,7 +18,7 @@ import (
 	"remshell/wire"
 )
 
-// some are as many ranks of one group, the first of which has a number in the job.
+// some returns n ranks of one group, whose rank 0 has number first in the job.
 func some(n, group, first int) GroupRanks {
 	return GroupRanks{first, n, func() (who []pattern.RankInfo) {
 		for i := range n {
@@ -28,21 +28,21 @@ func some(n, group, first int) GroupRanks {
 	}}
 }
 
-// open makes streams of two ranks in a test that has its own time; what they write goes to out.
-func open(t *testing.T, wanted job.Streams, in io.Reader, told Observers) (s *Streams, out *bytes.Buffer) {
+// open returns streams of two ranks, in a test with synthetic time. Their output goes to out.
+func open(t *testing.T, wanted job.Streams, in io.Reader, observers Observers) (s *Streams, out *bytes.Buffer) {
 	t.Helper()
 	out = new(bytes.Buffer)
 	s = New(in, Stdout(out), Stderr(io.Discard))
 	t.Cleanup(s.err.Close)
 	t.Cleanup(s.out.Close)
 	t.Cleanup(s.Close)
-	if err := s.Open(wanted, some(2, 0, 0), told); err != nil {
+	if err := s.Open(wanted, some(2, 0, 0), observers); err != nil {
 		t.Fatal(err)
 	}
 	return s, out
 }
 
-// A helper that takes what is sent to it.
+// A taker is a helper that records the messages sent to it.
 type taker struct{ got []wire.Message }
 
 func (h *taker) send(m wire.Message) error {
@@ -50,7 +50,7 @@ func (h *taker) send(m wire.Message) error {
 	return nil
 }
 
-// Whoever hands over a rank's output gets its credit, in large steps, once that is written.
+// Credit goes to the Sender that came with the output, in large steps, once the output is written.
 func TestCreditGoesBackTheSameWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, out := open(t, job.Streams{}, nil, Observers{})
@@ -73,7 +73,8 @@ func TestCreditGoesBackTheSameWay(t *testing.T) {
 	})
 }
 
-// Of two readers the slowest says how far we read ahead; who reads no more holds nobody up.
+// The slowest of two readers limits how far input is read ahead. A rank that no longer reads does
+// not delay the other.
 func TestInputIsReadAsFastAsTheSlowest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := bytes.NewReader(make([]byte, 3*wire.Window))
@@ -105,8 +106,7 @@ func TestInputIsReadAsFastAsTheSlowest(t *testing.T) {
 	})
 }
 
-// What several ranks of a node read goes there once, for those of them who still read: to one alone
-// as before.
+// Input for several ranks of a node is sent there once, for those that still read.
 func TestInputGoesToANodeOnce(t *testing.T) {
 	var a, b taker
 	f := newStdinFeeder(nil)
@@ -130,7 +130,7 @@ func TestInputGoesToANodeOnce(t *testing.T) {
 	}
 }
 
-// An input that fails is not its end; when nobody wants the rest that is nobody's trouble.
+// An input that fails is not at its end. If no rank wants the rest, the failure is not reported.
 func TestInputThatCannotBeRead(t *testing.T) {
 	for _, wanted := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -152,7 +152,7 @@ func TestInputThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// A file that takes no more is told as such, also one of stderr, whose terminal is nobody's trouble.
+// A file that cannot be written to is reported, also one for stderr. A closed stderr is not.
 func TestAFileThatTakesNoMore(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip(err)
@@ -169,7 +169,7 @@ func TestAFileThatTakesNoMore(t *testing.T) {
 	}
 }
 
-// What cannot be is told before anything is started, with what to do.
+// Impossible options are reported before anything is started, with a hint.
 func TestStreamsThatCannotBe(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -193,9 +193,9 @@ func TestStreamsThatCannotBe(t *testing.T) {
 	}
 }
 
-// A group that is spawned has files and labels as the job has; one that is not started leaves
-// nothing open, and its files can be opened anew.
-func TestGrowth(t *testing.T) {
+// A spawned group has files and labels like the job. A group that is not started leaves no file
+// open, and its files can be opened again.
+func TestSpawnedGroupOutput(t *testing.T) {
 	dir := t.TempDir()
 	wanted := job.Streams{Out: job.Output{File: filepath.Join(dir, "%g.%r"), Label: "%r "}}
 	s, _ := open(t, wanted, nil, Observers{})
@@ -218,7 +218,8 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// A loop of a shell over the lines of a file lost them to the first job, whose rank read none of them.
+// In a shell loop over the lines of a file, a job whose ranks read nothing leaves the file's
+// position unchanged.
 func TestInputThatNoRankReadIsGivenBack(t *testing.T) {
 	const size = 100
 	type over struct {
@@ -228,7 +229,7 @@ func TestInputThatNoRankReadIsGivenBack(t *testing.T) {
 	for _, test := range []struct {
 		name        string
 		over        []over
-		left, lost  int64 // bytes left of a file; lost of a pipe
+		left, lost  int64 // bytes left of a file; bytes lost of a pipe
 		nobodyElses bool  // the reader has closed its input before
 	}{
 		{"nothing was read", []over{{0, 0}, {1, 0}}, size, size, false},
@@ -288,8 +289,8 @@ func TestInputThatNoRankReadIsGivenBack(t *testing.T) {
 	}
 }
 
-// What is to be read before the output of ranks is written before it, though they write first, on both streams: lines of
-// --report-bindings came in the midst of what ranks wrote.
+// ReleaseOutput writes its text before the held output of both streams, even if the ranks wrote
+// first (--report-bindings).
 func TestReleaseComesBeforeHeldOutput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var both shared
@@ -324,7 +325,7 @@ func TestReleaseComesBeforeHeldOutput(t *testing.T) {
 	})
 }
 
-// A shared buffer takes what several printers write.
+// A shared is a buffer for several printers.
 type shared struct {
 	mu sync.Mutex // guards the text
 	strings.Builder
@@ -336,7 +337,7 @@ func (s *shared) Write(p []byte) (int, error) {
 	return s.Builder.Write(p)
 }
 
-// A job that ends before all its ranks run loses nothing of what some wrote.
+// A job that ends while output is held writes all of it.
 func TestHeldOutputIsWrittenAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, out := open(t, job.Streams{}, nil, Observers{})

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Whatever is long or short, all bytes come in order, by one writev or many.
-func TestChunks(t *testing.T) {
+// Pieces of any length are written in order, by one writev or several.
+func TestWriteBuffer(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
