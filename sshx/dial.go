@@ -159,7 +159,7 @@ func (t Target) proxyKey() string {
 func (d *Dialer) waitForPermit(ctx context.Context, b *deadline.Deadline, t Target, server string) (*Permit, *DialError) {
 	resume := b.Pause()
 	defer resume()
-	endWait := t.Tracer.begin("turn")
+	endWait := t.Tracer.begin("wait to connect")
 	permit, err := d.usePacer().Acquire(ctx, server)
 	endWait(err)
 	var other *DialError

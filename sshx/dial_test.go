@@ -409,11 +409,11 @@ func TestTracer(t *testing.T) {
 		edit func(*Target)
 		want string
 	}{
-		{"all well", sshtest.Options{}, func(*Target) {}, "resolve turn connect key exchange authentication"},
-		{"a key that is not known", sshtest.Options{}, func(t *Target) { t.UserKnownHosts = nil }, "resolve turn connect key exchange!"},
-		{"a login that is refused", sshtest.Options{RefuseAll: true}, func(*Target) {}, "resolve turn connect key exchange authentication!"},
-		{"busy once", sshtest.Options{DropFirst: 1}, func(*Target) {}, "resolve turn connect key exchange! pause resolve turn connect key exchange authentication"},
-		{"no server", sshtest.Options{}, func(t *Target) { t.Port = 1 }, "resolve turn connect!"},
+		{"all well", sshtest.Options{}, func(*Target) {}, "resolve wait to connect connect key exchange authentication"},
+		{"a key that is not known", sshtest.Options{}, func(t *Target) { t.UserKnownHosts = nil }, "resolve wait to connect connect key exchange!"},
+		{"a login that is refused", sshtest.Options{RefuseAll: true}, func(*Target) {}, "resolve wait to connect connect key exchange authentication!"},
+		{"busy once", sshtest.Options{DropFirst: 1}, func(*Target) {}, "resolve wait to connect connect key exchange! pause resolve wait to connect connect key exchange authentication"},
+		{"no server", sshtest.Options{}, func(t *Target) { t.Port = 1 }, "resolve wait to connect connect!"},
 	} {
 		p := newTestHome(t)
 		target := p.target(p.server(test.opts).Addr())
@@ -441,7 +441,7 @@ func TestTracerBehindAJumpHost(t *testing.T) {
 	c, err := p.d.Dial(t.Context(), target)
 	check(t, err)
 	c.Close()
-	if got, want := steps(), "jump turn connect key exchange authentication"; got != want {
+	if got, want := steps(), "jump wait to connect connect key exchange authentication"; got != want {
 		t.Errorf("the steps are %q, want %q", got, want)
 	}
 }

@@ -10,8 +10,8 @@ import (
 )
 
 /*
-Chrome writes a trace in the Trace Event Format, as Perfetto (ui.perfetto.dev) and chrome://tracing
-open it: one JSON object.
+Chrome writes a trace as one JSON object in the Trace Event Format, which Perfetto (ui.perfetto.dev) and chrome://tracing
+read:
 
 	{"displayTimeUnit":"ms","otherData":{...},"traceEvents":[
 	{"ph":"M","name":"process_name","pid":1,"args":{"name":"mpiexec"}},      mpiexec and each host are processes there,
@@ -20,8 +20,9 @@ open it: one JSON object.
 	...
 	]}
 
-ts and dur are microseconds, ts since the begin of the run. args has error of a step that failed,
-note, and open: true of one that had not ended. clean is show.JSON: what it returns moves no terminal.
+ts and dur are in microseconds; ts counts from the beginning of the run. args has "error" if the step failed, "note" if
+there is one, and "open": true if the step had not ended. clean escapes characters that would control a terminal
+(format.EscapeJSON).
 */
 func Chrome(w io.Writer, t Trace, clean func([]byte) []byte) error {
 	out := bufio.NewWriter(w)
@@ -41,28 +42,28 @@ func Chrome(w io.Writer, t Trace, clean func([]byte) []byte) error {
 	return out.Flush()
 }
 
-// metadata is what stands beside the events.
+// metadata returns the "otherData" of the trace.
 func metadata(t Trace) map[string]string {
-	words := map[string]string{"begun": t.Begun.UTC().Format(time.RFC3339Nano), "seconds": fmt.Sprintf("%.6f", t.Took.Seconds())}
+	data := map[string]string{"begun": t.Begun.UTC().Format(time.RFC3339Nano), "seconds": fmt.Sprintf("%.6f", t.Took.Seconds())}
 	if t.Title != "" {
-		words["command"] = t.Title
+		data["command"] = t.Title
 	}
 	if len(t.Notes) > 0 {
-		words["notes"] = strings.Join(t.Notes, "; ")
+		data["notes"] = strings.Join(t.Notes, "; ")
 	}
-	return words
+	return data
 }
 
-// A chromeWriter writes events, one line each.
+// A chromeWriter writes events, one on each line.
 type chromeWriter struct {
 	out        *bufio.Writer
 	clean      func([]byte) []byte
 	err        error
 	wroteAny   bool
-	lastThread int // thread
+	lastThread int // number of the last thread
 }
 
-// A chromeEvent is one of the format. Its args have what JSON has words for.
+// A chromeEvent is an event of the Trace Event Format. Its args must be values that JSON can encode.
 type chromeEvent struct {
 	Phase    string         `json:"ph"`
 	Name     string         `json:"name"`
@@ -75,15 +76,15 @@ type chromeEvent struct {
 	Args     map[string]any `json:"args,omitempty"`
 }
 
-// Micros is a time in microseconds, to the nanosecond.
+// A micros is a duration that is encoded in microseconds with three decimals.
 type micros time.Duration
 
 func (m micros) MarshalJSON() ([]byte, error) {
 	return fmt.Appendf(nil, "%d.%03d", int64(m)/1000, int64(m)%1000), nil
 }
 
-// writeHost writes mpiexec, or a host. The number of a process is that of its first thread, which all
-// who show traces take for the main one.
+// writeHost writes the events of mpiexec or of a host. The number of a process is that of its first thread, which
+// trace viewers take for the main thread.
 func (c *chromeWriter) writeHost(order int, o hostTracks) {
 	process := c.lastThread + 1
 	name := rowTitle(Row{Host: o.name})
@@ -103,7 +104,7 @@ func (c *chromeWriter) writeHost(order int, o hostTracks) {
 	}
 }
 
-// rowTitle is what a row is called.
+// rowTitle returns the title of a row.
 func rowTitle(row Row) string {
 	switch {
 	case row.Part != "":
@@ -114,7 +115,7 @@ func rowTitle(row Row) string {
 	return "mpiexec"
 }
 
-// stepEvent is the event of a step.
+// stepEvent returns the event of a step.
 func stepEvent(s Span, process, thread int) chromeEvent {
 	at, took := micros(s.Began), micros(s.Took())
 	e := chromeEvent{Phase: "X", Name: s.Step, Category: "step", Process: process, Thread: thread, At: &at, Took: &took, Args: map[string]any{}}
@@ -130,7 +131,7 @@ func stepEvent(s Span, process, thread int) chromeEvent {
 	return e
 }
 
-// write writes one event.
+// write writes one event. An error is kept in c.err.
 func (c *chromeWriter) write(e chromeEvent) {
 	text, err := json.Marshal(e)
 	if err != nil && c.err == nil {
@@ -141,5 +142,5 @@ func (c *chromeWriter) write(e chromeEvent) {
 	}
 	c.wroteAny = true
 	c.out.WriteByte('\n')
-	c.out.Write(c.clean(text)) // an error of it comes back with Flush
+	c.out.Write(c.clean(text)) // Flush returns an error of this write
 }

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// A SlowHost is how long a host took to start, and what of it took longest.
+// A SlowHost is the time that a host took to start, and its longest step.
 type SlowHost struct {
 	Host string
-	Took time.Duration // all of its steps until its ranks had met for the first time
+	Took time.Duration // sum of its steps until its ranks had completed the first fence
 	Step Span          // the longest of them
 }
 
-// Slowest are the n hosts that took longest to start, the slowest first. hosts is how many there are.
+// Slowest returns the n hosts that took longest to start, the slowest first. hosts is the number of all hosts.
 func Slowest(t Trace, n int) (slow []SlowHost, hosts int) {
 	for _, o := range groupByHost(t.Spans) {
 		if o.name == "" {
@@ -28,7 +28,7 @@ func Slowest(t Trace, n int) (slow []SlowHost, hosts int) {
 	return slow[:min(n, len(slow))], hosts
 }
 
-// slowHost sums a host up.
+// slowHost returns the host's total time and longest step. Only innermost steps of the host itself count.
 func (o hostTracks) slowHost() SlowHost {
 	s := SlowHost{Host: o.name}
 	for _, l := range o.tracks {

@@ -2,51 +2,51 @@ package trace
 
 import "strings"
 
-// The steps of a start, and what comes after it. sshx and reach, which import nothing of ours, have words of their own for
-// those of the way to a host; their tests ask Knows.
+// The steps of a run. sshx and transport, which do not import this package, use the same names for the steps of connecting
+// to a host. Their tests check these with IsKnownStep.
 const (
-	Request = "request" // mpiexec reads what is wanted: arguments, files, variables
+	Request = "request" // mpiexec reads arguments, files and variables
 
-	Reach          = "reach" // all of the way to one host, with the greeting
-	Pause          = "pause" // a server was busy, or another attempt of the job waits
-	WaitForPermit  = "turn"  // for a place among the connections that are set up at once
-	Jump           = "jump"  // until the jump host is there
+	Reach          = "reach"           // reaching one host, from connecting until the helper has sent its greeting
+	Pause          = "pause"           // before a busy server is tried again, or before another attempt of the job
+	WaitForPermit  = "wait to connect" // waiting because too many connections are being set up at once
+	Jump           = "jump"            // connecting to the jump host
 	Resolve        = "resolve"
-	Connect        = "connect" // of one host: TCP; of mpiexec: all hosts
+	Connect        = "connect" // in a host's row: TCP; in mpiexec's row: reaching all hosts
 	KeyExchange    = "key exchange"
 	Authentication = "authentication"
 	Session        = "session"
-	Shell          = "shell" // until /bin/sh there has answered; by a program: with all that is before
+	Shell          = "shell" // until /bin/sh has answered; with a program such as rsh, all steps before it too
 	Delivery       = "delivery"
-	Helper         = "helper" // until its first byte
+	Helper         = "helper" // until the first byte of the helper
 	Greeting       = "greeting"
 
-	Queue        = "queue" // waiting for room
-	DecisionLock = "gate"
+	Queue        = "queue" // waiting until the ranks fit
+	DecisionLock = "decision lock"
 	Survey       = "survey"
 	Plan         = "plan"
 	Claim        = "claim"
 	Stage        = "stage"
 
-	Start      = "start"       // from the word to start until all ranks run
-	FirstFence = "first fence" // from there until the host, or all of them, has come to it
-	Run        = "run"         // from the word to start until the last rank has ended; of a rank: its life
-	End        = "end"         // from there until all is drained
-	Output     = "output"      // until our standard output has taken the rest
+	Start      = "start"       // from the order to start until all ranks run
+	FirstFence = "first fence" // from then until all ranks of the host, or of the job, have reached the first fence
+	Run        = "run"         // from the order to start until the last rank has ended; in a rank's row: while it runs
+	End        = "end"         // from then until all output has arrived
+	Output     = "output"      // until standard output has accepted the rest
 
-	Job     = "job"     // all of it, from the first connection on
-	Attempt = "attempt" // likewise, of one that may be started again; its number follows
-	Fence   = "fence"   // until nothing of the last attempt can live
+	Job     = "job"     // the whole job, from the first connection on
+	Attempt = "attempt" // one attempt of a job with --restart; its number follows
+	Fence   = "fence"   // until no process of the last attempt can be running
 )
 
-// A stepInfo is what is known of a step.
+// A stepInfo is the description of a step.
 type stepInfo struct {
 	step             string
-	color            string // in a picture
-	countsForSlowest bool   // it makes a start slow, and is a host's own: not the wait for its turn
+	color            string // in the SVG picture
+	countsForSlowest bool   // counts for Slowest: it is work of the host itself, and no waiting for others
 }
 
-// stepInfos are all steps, in the order in which a picture tells of them.
+// stepInfos lists all steps, in the order of the picture's legend.
 var stepInfos = []stepInfo{
 	{Request, "#9e9e9e", false},
 	{Reach, "#e4e4e4", true},
@@ -78,7 +78,7 @@ var stepInfos = []stepInfo{
 	{Attempt, "#f1f1f1", false},
 }
 
-// infoOf finds what is known of a step; nil: nothing is.
+// infoOf returns the description of a step, or nil if the step is unknown.
 func infoOf(step string) *stepInfo {
 	if strings.HasPrefix(step, Attempt+" ") {
 		step = Attempt
@@ -91,5 +91,5 @@ func infoOf(step string) *stepInfo {
 	return nil
 }
 
-// IsKnownStep reports whether a step is one of those above.
+// IsKnownStep reports whether a step is one of the constants above.
 func IsKnownStep(step string) bool { return infoOf(step) != nil }

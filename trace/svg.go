@@ -13,7 +13,7 @@ import (
 )
 
 /*
-SVG writes a picture of a trace: a row for mpiexec and for each host, with a bar for each step, in its color.
+SVG writes a picture of a trace. mpiexec and each host have a row, in which each step is a bar of its own color:
 
 	                 0.0 s          0.5 s          1.0 s
 	mpiexec          |==request=|====connect=====|==start==|
@@ -21,9 +21,9 @@ SVG writes a picture of a trace: a row for mpiexec and for each host, with a bar
 	                           -------------------------------   its ranks
 	n2               |=connect=|  connection refused
 
-Steps that failed are red, with why. Of more than mostHosts hosts it has those that failed or took longest. Where the job
-took much longer than its start, it ends some time after the start. It is text alone, without scripts or links, and what
-others have said is escaped.
+Steps that failed are red and show the reason. Of more than maxHosts hosts it shows those that failed or took longest. If
+the job took much longer than its start, the picture ends some time after the start. It has no scripts or links, and text
+from hosts is escaped.
 */
 func SVG(w io.Writer, t Trace) error {
 	out := bufio.NewWriter(w)
@@ -39,21 +39,21 @@ func SVG(w io.Writer, t Trace) error {
 	return out.Flush()
 }
 
-// maxHosts is how many hosts a picture has.
+// maxHosts is the greatest number of hosts in a picture.
 const maxHosts = 40
 
-// Sizes of a picture, in its units.
+// Sizes in a picture, in SVG units.
 const (
 	width       = 1000.0
-	left        = 120.0 // where time begins
+	left        = 120.0 // x of the beginning of the run
 	right       = 20.0
 	top         = 56.0
 	rowStep     = 22.0
 	barSize     = 13.0
-	letterWidth = 6.0 // width of one, about
+	letterWidth = 6.0 // approximate width of a letter
 )
 
-// chooseHosts are mpiexec and the hosts that a picture has, and how many it has not.
+// chooseHosts returns mpiexec and the hosts to show, and the number of the others.
 func chooseHosts(all []hostTracks) (shown []hostTracks, more int) {
 	type weighed struct {
 		name   string
@@ -68,13 +68,13 @@ func chooseHosts(all []hostTracks) (shown []hostTracks, more int) {
 		return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(b.took, a.took))
 	})
 	in := make(map[string]bool)
-	for _, w := range worst[:min(len(worst), maxHosts+1)] { // and mpiexec
+	for _, w := range worst[:min(len(worst), maxHosts+1)] { // the hosts and mpiexec
 		in[w.name] = true
 	}
 	return slices.DeleteFunc(slices.Clone(all), func(o hostTracks) bool { return !in[o.name] }), len(all) - len(in)
 }
 
-// sortWeight puts mpiexec before all hosts, and hosts where something failed before the others.
+// sortWeight sorts mpiexec first, then hosts where a step failed, then the others.
 func (o hostTracks) sortWeight() int {
 	failed := func(s Span) bool { return s.Why != "" }
 	switch {
@@ -86,7 +86,7 @@ func (o hostTracks) sortWeight() int {
 	return 0
 }
 
-// shownTime is the time that a picture shows: all, or the start and some more.
+// shownTime returns the time that the picture shows: the whole run, or the start and half as much again.
 func shownTime(t Trace) time.Duration {
 	var started time.Duration
 	for _, s := range t.Spans {
@@ -101,7 +101,7 @@ func shownTime(t Trace) time.Duration {
 	return max(t.Took, time.Microsecond)
 }
 
-// A svgWriter is a picture under way.
+// A svgWriter is the state of writing a picture.
 type svgWriter struct {
 	out       *bufio.Writer
 	shownTime time.Duration
@@ -109,7 +109,7 @@ type svgWriter struct {
 	usedSteps map[string]bool // steps that have a bar
 }
 
-// A svgRow is one row of a picture.
+// A svgRow is a row of a picture.
 type svgRow struct {
 	name  string
 	y     float64
@@ -117,7 +117,8 @@ type svgRow struct {
 	ranks []Span
 }
 
-// layOutRows gives each row its place. Ranks of a host have none of their own: they are in the first of the host.
+// layOutRows assigns a position to each row. The ranks of a host have no rows: they are thin lines in the first row of
+// the host.
 func (d *svgWriter) layOutRows(shown []hostTracks) {
 	for _, o := range shown {
 		first := len(d.rows)
@@ -139,7 +140,7 @@ func (d *svgWriter) layOutRows(shown []hostTracks) {
 	}
 }
 
-// writeHead writes the frame, what the picture shows, and the axis.
+// writeHead writes the frame, the title and the time axis.
 func (d *svgWriter) writeHead(t Trace, more int) {
 	bottom := top + rowStep*float64(len(d.rows))
 	height := bottom + 3*rowStep
@@ -159,13 +160,13 @@ func (d *svgWriter) writeHead(t Trace, more int) {
 	step := axisStep(d.shownTime)
 	for at := time.Duration(0); at <= d.shownTime; at += step {
 		fmt.Fprintf(d.out, `<path d="M%.1f %.1fV%.1f" stroke="#dddddd"/>`+"\n", d.xOf(at), top-12, bottom)
-		if d.xOf(at) < width-right-letterWidth*4 { // or it would not fit
+		if d.xOf(at) < width-right-letterWidth*4 { // else it would not fit
 			d.writeText(d.xOf(at)+3, top-16, "#666666", seconds(at), width)
 		}
 	}
 }
 
-// axisStep is the distance of two marks of the axis: at most nine of them.
+// axisStep returns the distance between marks of the axis, of which there are at most nine.
 func axisStep(until time.Duration) time.Duration {
 	for step := time.Microsecond; ; step *= 10 {
 		for _, n := range []time.Duration{1, 2, 5} {
@@ -176,12 +177,12 @@ func axisStep(until time.Duration) time.Duration {
 	}
 }
 
-// xOf is where a moment is.
+// xOf returns the x of a time.
 func (d *svgWriter) xOf(at time.Duration) float64 {
 	return left + (width-left-right)*float64(min(at, d.shownTime))/float64(d.shownTime)
 }
 
-// writeRow draws a row: what encloses other steps is pale and behind them.
+// writeRow draws a row. A step that contains other steps is pale and behind them.
 func (d *svgWriter) writeRow(r svgRow) {
 	d.writeText(8, r.y+barSize-2, "#000000", r.name, left-12)
 	for i, s := range r.lane.spans {
@@ -199,7 +200,8 @@ func (d *svgWriter) writeRow(r svgRow) {
 	}
 }
 
-// writeBar draws a step, and writes into it, or behind it, what it is; up to free there is nothing else.
+// writeBar draws a step, with its name inside or the reason of a failure behind it. free is the x up to which nothing
+// else is drawn.
 func (d *svgWriter) writeBar(r svgRow, s Span, leaf bool, free float64) {
 	if s.Began >= d.shownTime {
 		return
@@ -225,13 +227,13 @@ func (d *svgWriter) writeBar(r svgRow, s Span, leaf bool, free float64) {
 	}
 }
 
-// barWidth is how wide a step is; the shortest can still be seen.
+// barWidth returns the width of a step's bar, at least half a unit so that it is visible.
 func (d *svgWriter) barWidth(s Span) float64 { return max(0.5, d.xOf(s.Ended)-d.xOf(s.Began)) }
 
-// failedColor is the color of a step that has failed.
+// failedColor is the color of a failed step.
 const failedColor = "#c62828"
 
-// barColor is the color of a bar. Who encloses others is pale, also if it has failed.
+// barColor returns the color of a bar. A step that contains others is pale, even if it has failed.
 func barColor(s Span, leaf bool) string {
 	w := infoOf(s.Step)
 	switch {
@@ -245,7 +247,7 @@ func barColor(s Span, leaf bool) string {
 	return w.color
 }
 
-// writeLegend tells what the colors are.
+// writeLegend writes which color is which step.
 func (d *svgWriter) writeLegend() {
 	x, y := left, top+rowStep*float64(len(d.rows))+12
 	for _, w := range stepInfos {
@@ -262,12 +264,12 @@ func (d *svgWriter) writeLegend() {
 	}
 }
 
-// writeText writes a line of text that is cut where it would be wider than room.
-func (d *svgWriter) writeText(x, y float64, color, text string, room float64) {
-	if most := max(0, int(room/letterWidth)); len([]rune(text)) > most {
+// writeText writes a line of text, cut to maxWidth.
+func (d *svgWriter) writeText(x, y float64, color, text string, maxWidth float64) {
+	if most := max(0, int(maxWidth/letterWidth)); len([]rune(text)) > most {
 		text = string([]rune(text)[:max(0, most-1)]) + "…"
 	}
-	if text == "" || room < 2*letterWidth {
+	if text == "" || maxWidth < 2*letterWidth {
 		return
 	}
 	fmt.Fprintf(d.out, `<text x="%.1f" y="%.1f" fill="%s">`, x, y, color)
@@ -275,17 +277,17 @@ func (d *svgWriter) writeText(x, y float64, color, text string, room float64) {
 	fmt.Fprint(d.out, "</text>\n")
 }
 
-// writeEscaped writes what may come from others: as text of XML, and without what would not be seen.
+// writeEscaped writes text that may come from hosts: escaped for XML, with unprintable characters replaced.
 func (d *svgWriter) writeEscaped(text string) {
 	xml.EscapeText(d.out, []byte(strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
 			return unicode.ReplacementChar
 		}
 		return r
-	}, text))) // an error of the writer comes back with Flush
+	}, text))) // Flush returns an error of this write
 }
 
-// seconds writes a time for people: 1.25 s, 380 ms.
+// seconds formats a duration for people: 1.25 s, 380 ms.
 func seconds(d time.Duration) string {
 	if d < time.Second && d > 0 {
 		return fmt.Sprintf("%.3g ms", float64(d)/float64(time.Millisecond))

@@ -16,13 +16,13 @@ import (
 	"remshell/trace"
 )
 
-// A picture is what is drawn: the hosts by their rows, the titles of the bars, and all elements.
+// A picture is the parsed SVG: hosts by row, titles of bars, and all elements.
 type picture struct {
 	texts, titles []string
 	elements      map[string]int
 }
 
-// drawn draws a trace and reads it as XML.
+// drawn draws a trace and parses the result as XML.
 func drawn(t testing.TB, run trace.Trace) (p picture, raw string) {
 	t.Helper()
 	var b bytes.Buffer
@@ -56,7 +56,7 @@ func drawn(t testing.TB, run trace.Trace) (p picture, raw string) {
 	}
 }
 
-// has wants texts to be there.
+// has fails the test unless all wanted texts are in the list.
 func has(t *testing.T, what string, all []string, want ...string) {
 	t.Helper()
 	for _, w := range want {
@@ -66,7 +66,7 @@ func has(t *testing.T, what string, all []string, want ...string) {
 	}
 }
 
-// A picture has a bar for each step, which tells how long it took and why it failed.
+// A picture has a bar for each step, with its duration and the reason of a failure.
 func TestSVG(t *testing.T) {
 	p, _ := drawn(t, example())
 	has(t, "titles", p.titles, "mpiexec: request 1 ms", "mpiexec: connect 2 s", "n1: authentication 2 s", "n2: reach 0.0005 ms failed: connection refused")
@@ -78,7 +78,7 @@ func TestSVG(t *testing.T) {
 	}
 }
 
-// What others say is text, whatever is in it.
+// Text from hosts stays text, whatever it contains.
 func TestSVGHostileText(t *testing.T) {
 	_, raw := drawn(t, example())
 	for _, bad := range []string{"\x1b", "\u009b", "\u202e", "<script", "</b>"} {
@@ -88,7 +88,7 @@ func TestSVGHostileText(t *testing.T) {
 	}
 }
 
-// Of many hosts the picture has those that failed, and the slowest.
+// Of many hosts the picture shows those that failed and the slowest.
 func TestSVGOfManyHosts(t *testing.T) {
 	c := newClock()
 	r := trace.New(c.read)
@@ -109,7 +109,7 @@ func TestSVGOfManyHosts(t *testing.T) {
 	}
 }
 
-// Of a job that takes much longer than its start, the picture has the start.
+// If a job takes much longer than its start, the picture shows the start.
 func TestSVGOfALongJob(t *testing.T) {
 	c := newClock()
 	r := trace.New(c.read)
@@ -130,7 +130,7 @@ func TestSVGOfALongJob(t *testing.T) {
 	}
 }
 
-// FuzzWritten writes what others say into both forms, which must stay what they are.
+// FuzzWritten writes any text from hosts into both formats, which must stay well-formed.
 func FuzzWritten(f *testing.F) {
 	f.Add("n1", "rank 0", "connect", "connection refused", "note", uint16(3), uint16(5))
 	f.Add("</svg>", "\x00\x1b", "\xff", "]]>", "\u202e\"}]", uint16(0), uint16(0))

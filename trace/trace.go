@@ -1,12 +1,12 @@
 /*
-Package trace keeps what a run did when, and shows it.
+Package trace records the steps of a run and their times, and formats them.
 
-	sshx, reach, launch/... --Begin, End--> Recorder --Trace--> Chrome    JSON for Perfetto and chrome://tracing
-	                                                      '---> Slowest   a line for people
-	                                                      '---> SVG       a picture
+	sshx, transport, launch/... --Begin, End--> Recorder --Trace--> Chrome    JSON for Perfetto and chrome://tracing
+	                                                          '---> Slowest   the slowest hosts
+	                                                          '---> SVG       a picture
 
-All times are of one clock, that of mpiexec: what a host has done is noted when the news of it
-arrive. Clocks of two hosts are never compared.
+All times are from mpiexec's clock: a step of a host ends when the message about it arrives. Clocks of different hosts
+are never compared.
 
 A nil Recorder records nothing, and costs nothing.
 */
@@ -21,34 +21,35 @@ import (
 	"time"
 )
 
-// A Row is whose a step is: mpiexec's, a host's, or that of a rank there.
+// A Row is the row of a step in the trace: that of mpiexec, a host, or a rank on a host.
 type Row struct {
-	Host  string // as the user calls it; empty: mpiexec
-	Part  string // of the host, or of mpiexec: "rank 3"; empty: the whole of it
-	Order int    // among the parts of one host; the whole of it has 0
+	Host  string // name as the user wrote it; empty: mpiexec
+	Part  string // part of the host or of mpiexec, such as "rank 3"; empty: the host itself
+	Order int    // order among the parts of one host; 0 for the host itself
 }
 
-// A Span is a step and the time that it took.
+// A Span is a step and its time.
 type Span struct {
 	Row
-	Step  string        // one of the words below, or "attempt 1"
-	Began time.Duration // since the recorder was made
+	Step  string        // one of the constants, or "attempt 1"
+	Began time.Duration // time since the recorder was made
 	Ended time.Duration // likewise
-	Open  bool          // it had not ended when the recorder was asked
-	Why   string        // it failed; empty: it did not. What others say may be in it
-	Note  string        // what else there is to tell; empty: nothing
+	Open  bool          // the step had not ended when Trace was called
+	Why   string        // why the step failed; empty: it did not. It may contain text from hosts
+	Note  string        // more about the step; may be empty
 }
 
-// Took is how long it lasted.
+// Took returns the duration of the step.
 func (s Span) Took() time.Duration { return s.Ended - s.Began }
 
-// MaxSpans spans that a recorder keeps; what comes later is counted, and left out. A span takes some 120 bytes.
+// MaxSpans is the greatest number of spans that a recorder keeps. Later ones are only counted. A span takes about 120
+// bytes.
 const MaxSpans = 250_000
 
-// maxErrorText is how much of an error is kept, in bytes.
+// maxErrorText is the greatest length of an error's text that is kept, in bytes.
 const maxErrorText = 500
 
-// A Recorder keeps spans. Its methods may be called from any goroutine.
+// A Recorder records spans. A nil Recorder records nothing. Its methods may be called from any goroutine.
 type Recorder struct {
 	now   func() time.Time
 	began time.Time
@@ -56,19 +57,19 @@ type Recorder struct {
 	mu      sync.Mutex // guards the rest
 	spans   []Span
 	dropped int
-	remarks []string // remarks
+	remarks []string
 }
 
-// New makes a recorder that has its times from a clock.
+// New returns a recorder that reads the time with now.
 func New(now func() time.Time) *Recorder { return &Recorder{now: now, began: now()} }
 
-// A Step is a span that has not ended. The zero value is none.
+// A Step is a span that has not ended. The methods of a zero Step do nothing.
 type Step struct {
 	recorder *Recorder
 	index    int
 }
 
-// Begin notes that a step begins.
+// Begin records the beginning of a step. The caller calls End on the result.
 func (r *Recorder) Begin(row Row, step string) Step {
 	if r == nil {
 		return Step{}
@@ -76,14 +77,14 @@ func (r *Recorder) Begin(row Row, step string) Step {
 	return r.add(Span{Row: row, Step: step, Began: r.now().Sub(r.began), Open: true})
 }
 
-// Add notes a step of which it is only known now that it was one, from began until now.
+// Add records a step that began at a time and ends now.
 func (r *Recorder) Add(row Row, step string, began time.Time) {
 	if r != nil {
 		r.add(Span{Row: row, Step: step, Began: max(0, began.Sub(r.began)), Ended: r.now().Sub(r.began)})
 	}
 }
 
-// Do does something that is a step, and returns its error.
+// Do calls do as a step and returns its error.
 func (r *Recorder) Do(row Row, step string, do func() error) error {
 	s := r.Begin(row, step)
 	err := do()
@@ -102,7 +103,7 @@ func (r *Recorder) add(s Span) Step {
 	return Step{r, len(r.spans) - 1}
 }
 
-// End notes that a step has ended, well or with an error. Only the first end counts.
+// End records the end of a step; err, if not nil, is why it failed. Later calls do nothing.
 func (s Step) End(err error) {
 	if s.recorder == nil {
 		return
@@ -115,7 +116,8 @@ func (s Step) End(err error) {
 	}
 }
 
-// reasonOf is an error's text; of a step of one host the reason alone, where the error can tell it without the host's name.
+// reasonOf returns the text of an error. If host is not empty and the error has a Reason method, it is the text
+// without the host's name.
 func reasonOf(err error, host string) string {
 	var short interface{ Reason() string }
 	switch {
@@ -127,7 +129,7 @@ func reasonOf(err error, host string) string {
 	return truncate(err.Error())
 }
 
-// Note adds what is worth telling of a step.
+// Note sets a note about the step. It replaces an earlier one.
 func (s Step) Note(text string) {
 	if s.recorder == nil {
 		return
@@ -137,22 +139,22 @@ func (s Step) Note(text string) {
 	s.recorder.spans[s.index].Note = truncate(text)
 }
 
-// mostRemarks is how many different remarks a recorder keeps.
-const mostRemarks = 16
+// maxRemarks is the greatest number of remarks that a recorder keeps.
+const maxRemarks = 16
 
-// Remark notes, once, what is worth telling of the whole trace.
+// Remark adds a note about the whole trace. A text that is there already is not added again.
 func (r *Recorder) Remark(text string) {
 	if r == nil {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.remarks) < mostRemarks && !slices.Contains(r.remarks, text) {
+	if len(r.remarks) < maxRemarks && !slices.Contains(r.remarks, text) {
 		r.remarks = append(r.remarks, text)
 	}
 }
 
-// truncate shortens what others have said.
+// truncate cuts a text that may come from hosts to maxErrorText bytes.
 func truncate(text string) string {
 	if len(text) > maxErrorText {
 		text = strings.ToValidUTF8(text[:maxErrorText], "") + "..."
@@ -160,16 +162,16 @@ func truncate(text string) string {
 	return text
 }
 
-// A Trace is what was recorded, as a value.
+// A Trace is what a recorder has recorded.
 type Trace struct {
-	Title string    // what the run was; empty: unknown
+	Title string    // command of the run; empty: unknown
 	Begun time.Time // when the recorder was made
 	Took  time.Duration
-	Spans []Span   // in the order in which they began
-	Notes []string // what is worth telling of all of it
+	Spans []Span   // in the order of recording
+	Notes []string // notes about the whole run
 }
 
-// Trace is what was recorded until now. Steps that have not ended end now.
+// Trace returns what was recorded so far. Steps that have not ended end now, with Open set.
 func (r *Recorder) Trace() Trace {
 	if r == nil {
 		return Trace{}

@@ -15,7 +15,7 @@ import (
 	"remshell/trace"
 )
 
-// A clock goes as far as it is told to.
+// A clock moves only by pass.
 type clock struct{ now time.Time }
 
 func newClock() *clock                { return &clock{time.Date(2026, 11, 23, 14, 0, 0, 0, time.UTC)} }
@@ -24,7 +24,7 @@ func (c *clock) pass(d time.Duration) { c.now = c.now.Add(d) }
 
 var n1, n2 = trace.Row{Host: "n1"}, trace.Row{Host: "n2"}
 
-// example is two hosts, of which one takes long to log in to and the other is refused.
+// example returns a trace of two hosts: one logs in slowly, the other refuses the connection.
 func example() trace.Trace {
 	c := newClock()
 	r := trace.New(c.read)
@@ -50,7 +50,7 @@ func example() trace.Trace {
 	return t
 }
 
-// A file is what a viewer reads.
+// A file is the JSON as a trace viewer reads it.
 type file struct {
 	DisplayTimeUnit string            `json:"displayTimeUnit"`
 	OtherData       map[string]string `json:"otherData"`
@@ -62,7 +62,7 @@ type file struct {
 	} `json:"traceEvents"`
 }
 
-// written is a trace as it is read back, and its steps: "n1 | n1 | reach 1000.0-2001000.5".
+// written writes a trace and reads it back. Each step is a text such as "n1 | n1 | reach 1000.0-2001000.5".
 func written(t *testing.T, run trace.Trace) (f file, steps []string) {
 	t.Helper()
 	var b bytes.Buffer
@@ -92,7 +92,7 @@ func written(t *testing.T, run trace.Trace) (f file, steps []string) {
 	return f, steps
 }
 
-// Each host is a process of a viewer and each row a thread, with the steps inside of each other.
+// Each host is a process and each row a thread, with nested steps.
 func TestChrome(t *testing.T) {
 	f, steps := written(t, example())
 	want := []string{
@@ -112,7 +112,7 @@ func TestChrome(t *testing.T) {
 	}
 }
 
-// What others say cannot leave the string that it stands in, nor reach a terminal.
+// Text from hosts cannot end its JSON string or control a terminal.
 func TestChromeHostileText(t *testing.T) {
 	var b bytes.Buffer
 	trace.Chrome(&b, example(), format.EscapeJSON)
@@ -129,7 +129,7 @@ func TestChromeHostileText(t *testing.T) {
 	}
 }
 
-// Steps of one row that overlap without one being inside of the other are on lines of their own.
+// Steps of one row that overlap without being nested are in separate lanes.
 func TestChromeOverlap(t *testing.T) {
 	c := newClock()
 	r := trace.New(c.read)
@@ -150,7 +150,7 @@ func TestChromeOverlap(t *testing.T) {
 	}
 }
 
-// Ranks come in the order of their numbers, whichever started first.
+// Ranks are in the order of their numbers, whichever started first.
 func TestChromeOrder(t *testing.T) {
 	c := newClock()
 	r := trace.New(c.read)
@@ -164,8 +164,8 @@ func TestChromeOrder(t *testing.T) {
 	}
 }
 
-// A recorder takes no more than it may, and says how much is missing.
-func TestMost(t *testing.T) {
+// A recorder keeps at most MaxSpans spans, and counts the others.
+func TestMaxSpans(t *testing.T) {
 	c := newClock()
 	r := trace.New(c.read)
 	for range trace.MaxSpans + 7 {
@@ -183,8 +183,8 @@ func TestMost(t *testing.T) {
 	}
 }
 
-// Without a recorder all is as with one, and nothing is kept.
-func TestNobody(t *testing.T) {
+// A nil recorder accepts all calls and records nothing.
+func TestNilRecorder(t *testing.T) {
 	var r *trace.Recorder
 	s := r.Begin(n1, trace.Reach)
 	s.Note("nothing")
@@ -196,7 +196,7 @@ func TestNobody(t *testing.T) {
 	}
 }
 
-// The first end of a step counts, and many goroutines may record.
+// Only the first End of a step counts, and many goroutines may record.
 func TestEnds(t *testing.T) {
 	r := trace.New(time.Now)
 	var all sync.WaitGroup
@@ -221,16 +221,16 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// Slowest sums up what a start took of each host, without what is no part of it, and without counting twice.
+// Slowest adds up the innermost steps of a host's start, each once, without waiting.
 func TestSlowest(t *testing.T) {
 	c := newClock()
 	r := trace.New(c.read)
 	for i, host := range []string{"n1", "n2", "n3", "n4"} {
 		row := trace.Row{Host: host}
 		reach := r.Begin(row, trace.Reach)
-		turn := r.Begin(row, trace.WaitForPermit)
+		permit := r.Begin(row, trace.WaitForPermit)
 		c.pass(time.Hour)
-		turn.End(nil)
+		permit.End(nil)
 		connect := r.Begin(row, trace.Connect)
 		c.pass(time.Duration(i) * time.Second)
 		connect.End(nil)

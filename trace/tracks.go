@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// A host of a trace, or mpiexec: all of its rows.
+// A hostTracks is a host, or mpiexec, and its lanes.
 type hostTracks struct {
 	name   string // empty: mpiexec
 	tracks []lane
 }
 
-// A lane is a row in which steps are one behind the other or one inside the other, as all who show
-// traces want to have it.
+// A lane is a row, or a part of one, in which each two steps either follow each other or are nested, as trace viewers
+// require.
 type lane struct {
 	Row
-	overlap int // steps of one row that overlap otherwise are on several tracks; the first is 0
+	overlap int // number of the lane among those of the row; the first is 0
 	spans   []Span
 }
 
-// groupByHost are mpiexec and the hosts in the order in which they are first named, each with its tracks.
+// groupByHost returns mpiexec and the hosts, in the order of their first spans, each with its lanes.
 func groupByHost(spans []Span) (all []hostTracks) {
 	at := make(map[string]int)
 	rows := make(map[Row][]Span)
@@ -49,13 +49,13 @@ func groupByHost(spans []Span) (all []hostTracks) {
 	return all
 }
 
-// assignLanes deals the spans of a row to as few tracks as it takes.
+// assignLanes distributes the spans of a row to as few lanes as possible.
 func assignLanes(row Row, spans []Span) (tracks []lane) {
 	spans = slices.Clone(spans)
 	slices.SortStableFunc(spans, func(a, b Span) int {
 		return cmp.Or(cmp.Compare(a.Began, b.Began), cmp.Compare(b.Ended, a.Ended))
 	})
-	var open [][]time.Duration // of each track, when the steps end that the next one may be inside of
+	var open [][]time.Duration // for each lane, the ends of the steps that contain the next one
 	for _, s := range spans {
 		i := 0
 		for ; i < len(tracks); i++ {
@@ -71,7 +71,7 @@ func assignLanes(row Row, spans []Span) (tracks []lane) {
 	return tracks
 }
 
-// dropEnded drops those of a stack of ends that are over at a moment.
+// dropEnded removes from a stack of ends those that are not after at.
 func dropEnded(ends []time.Duration, at time.Duration) []time.Duration {
 	for len(ends) > 0 && ends[len(ends)-1] <= at {
 		ends = ends[:len(ends)-1]
@@ -79,7 +79,7 @@ func dropEnded(ends []time.Duration, at time.Duration) []time.Duration {
 	return ends
 }
 
-// isInnermost reports whether no other span of a track is inside of the i-th.
+// isInnermost reports whether no other span of the lane is inside of the i-th.
 func (l lane) isInnermost(i int) bool {
 	return i+1 == len(l.spans) || l.spans[i+1].Began >= l.spans[i].Ended
 }

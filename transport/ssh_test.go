@@ -296,7 +296,7 @@ func TestWatched(t *testing.T) {
 		steps = nil
 		return text
 	}
-	const login = "n1 resolve, n1 turn, n1 connect, n1 key exchange, n1 authentication, n1 session, "
+	const login = "n1 resolve, n1 wait to connect, n1 connect, n1 key exchange, n1 authentication, n1 session, "
 	s.reach(t)
 	if got, want := taken(), login+"n1 shell, n1 delivery, n1 helper"; got != want {
 		t.Errorf("the first time the steps are %q, want %q", got, want)

@@ -123,7 +123,7 @@ func TestTrace(t *testing.T) {
 			}
 			continue
 		}
-		for _, name := range []string{"reach", "resolve", "turn", "connect", "key exchange", "authentication", "session", "shell", "helper", "greeting",
+		for _, name := range []string{"reach", "resolve", "wait to connect", "connect", "key exchange", "authentication", "session", "shell", "helper", "greeting",
 			"survey", "claim", "start", "first fence", "end"} {
 			if s := findStep(t, steps, row, name); s.failed != "" {
 				t.Errorf("%s: %s failed: %s", h, name, s.failed)
@@ -142,7 +142,7 @@ func TestTrace(t *testing.T) {
 			t.Errorf("the key exchange of the slow host was over before %s had greeted", h)
 		}
 	}
-	for _, name := range []string{"request", "job", "connect", "gate", "survey", "plan", "claim", "run", "start", "first fence", "end", "output"} {
+	for _, name := range []string{"request", "job", "connect", "decision lock", "survey", "plan", "claim", "run", "start", "first fence", "end", "output"} {
 		findStep(t, steps, "mpiexec/mpiexec", name)
 	}
 	for row, inside := range steps {
