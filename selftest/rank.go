@@ -1,6 +1,6 @@
 /*
-Package selftest is the program whose ranks mpiexec --selftest starts, and what mpiexec makes of their reports. The ranks need no MPI
-library: they speak PMI-1, and TCP with each other.
+Package selftest is the program of the ranks of mpiexec --selftest, and the evaluation of their reports by mpiexec. The
+ranks need no MPI library: they use PMI-1, and connect to each other by TCP in a ring.
 
 	mpiexec                                  rank                             next rank
 	   | a line of input, to rank 0 -------->  |                                  |
@@ -39,32 +39,33 @@ import (
 )
 
 const (
-	dialTimeout = 10 * time.Second // for each step of a connection to the next rank
-	ringTimeout = 2 * time.Minute  // for the token to come
-	largeSize   = 64 << 10         // bytes, more than a network lets through in one packet
+	dialTimeout = 10 * time.Second // limit for each step of a connection to the next rank
+	ringTimeout = 2 * time.Minute  // limit for the token to arrive
+	largeSize   = 64 << 10         // bytes, more than fit into one packet of any network
 )
 
-// Run is the program of a rank. signals has SIGUSR1 and SIGUSR2. getenv is that of package os.
+// Run runs a rank. pmi is its connection to the PMI server, out its standard output. SIGUSR1 from signals makes it
+// pass the token, SIGUSR2 makes it exit.
 func Run(getenv func(string) string, pmi io.ReadWriter, in io.Reader, out io.Writer, signals <-chan os.Signal) error {
-	me := ringRank{client: client.New(pmi), out: out, host: getenv("MPIEXEC_HOST"), address: getenv("PMI_HOSTNAME")}
+	r := ringRank{client: client.New(pmi), out: out, host: getenv("MPIEXEC_HOST"), address: getenv("PMI_HOSTNAME")}
 	var err error
-	if me.rank, err = strconv.Atoi(getenv("PMI_RANK")); err == nil {
-		me.size, err = strconv.Atoi(getenv("PMI_SIZE"))
+	if r.rank, err = strconv.Atoi(getenv("PMI_RANK")); err == nil {
+		r.size, err = strconv.Atoi(getenv("PMI_SIZE"))
 	}
-	if err != nil || me.size < 1 {
+	if err != nil || r.size < 1 {
 		return errors.New("no PMI_RANK and PMI_SIZE in the environment")
 	}
-	if me.address == "" && getenv("MPIEXEC_NNODES") == "1" {
-		me.address = "127.0.0.1"
+	if r.address == "" && getenv("MPIEXEC_NNODES") == "1" {
+		r.address = "127.0.0.1"
 	}
-	if me.address == "" { // what an MPI library would take
-		me.address, _ = os.Hostname()
+	if r.address == "" { // the address that an MPI library would use
+		r.address, _ = os.Hostname()
 	}
 	input := ""
-	if me.rank == 0 {
+	if r.rank == 0 {
 		input, _ = bufio.NewReader(in).ReadString('\n')
 	}
-	return me.run(strings.TrimSuffix(input, "\n"), signals)
+	return r.run(strings.TrimSuffix(input, "\n"), signals)
 }
 
 // A ringRank is one rank of the ring.
@@ -72,8 +73,8 @@ type ringRank struct {
 	client     *client.Client
 	out        io.Writer
 	rank, size int
-	host       string // as the user wrote it
-	address    string // at which it listens
+	host       string // the host as the user wrote it
+	address    string // address at which the rank listens
 }
 
 func (m *ringRank) run(input string, signals <-chan os.Signal) error {
@@ -130,7 +131,7 @@ func errText(err error) string {
 	return err.Error()
 }
 
-// report writes a line to standard output.
+// report prints a report to standard output.
 func (m *ringRank) report(r Report) error {
 	r.Rank, r.Size, r.Host = m.rank, m.size, m.host
 	line, err := json.Marshal(r)
@@ -140,14 +141,14 @@ func (m *ringRank) report(r Report) error {
 	return err
 }
 
-// A rankAddress is what a rank tells all others by PMI.
+// A rankAddress is what a rank publishes by PMI for the rank before it.
 type rankAddress struct {
-	Address string // empty: it does not listen
-	Secret  string // without which it talks to nobody
+	Address string // empty: the rank does not listen
+	Secret  string // the rank accepts only a connection that sends it
 	Host    string
 }
 
-// exchange gets the card of the next rank, and tells how long that took from the fence on.
+// exchange publishes the rank's own address and returns that of the next rank. took is the time from the fence on.
 func (m *ringRank) exchange(mine rankAddress) (next rankAddress, took time.Duration, err error) {
 	key := func(rank int) string { return fmt.Sprintf("selftest-%d", rank%m.size) }
 	value, err := json.Marshal(mine)
@@ -175,7 +176,8 @@ func (m *ringRank) exchange(mine rankAddress) (next rankAddress, took time.Durat
 	return next, took, err
 }
 
-// dial connects to the next rank and shows its secret.
+// dial connects to the next rank, sends its secret, and then largeSize bytes. The next rank
+// acknowledges both.
 func dial(next rankAddress) (net.Conn, error) {
 	if next.Address == "" {
 		return nil, errors.New("it does not listen")
@@ -184,7 +186,7 @@ func dial(next rankAddress) (net.Conn, error) {
 	if err != nil {
 		return nil, netErrWithoutAddress(err)
 	}
-	answered := func(data []byte) error {
+	sendAndWait := func(data []byte) error {
 		conn.SetDeadline(time.Now().Add(dialTimeout))
 		_, err := conn.Write(data)
 		if err == nil {
@@ -192,8 +194,8 @@ func dial(next rankAddress) (net.Conn, error) {
 		}
 		return netErrWithoutAddress(err)
 	}
-	if err = answered([]byte(next.Secret)); err == nil {
-		if err = answered(make([]byte, largeSize)); err != nil {
+	if err = sendAndWait([]byte(next.Secret)); err == nil {
+		if err = sendAndWait(make([]byte, largeSize)); err != nil {
 			err = fmt.Errorf("small packets arrive, large ones do not: %w", err)
 		}
 	}
@@ -204,7 +206,7 @@ func dial(next rankAddress) (net.Conn, error) {
 	return conn, nil
 }
 
-// netErrWithoutAddress is an error of package net without addresses.
+// netErrWithoutAddress returns an error of package net without addresses, in plain words.
 func netErrWithoutAddress(err error) error {
 	var no syscall.Errno
 	var timeout net.Error
@@ -219,7 +221,8 @@ func netErrWithoutAddress(err error) error {
 	return err
 }
 
-// acceptPrevious sends the connection of the first caller who knows the secret, until the listener is closed.
+// acceptPrevious sends the first connection with the right secret to a channel. It returns then, or when the listener
+// is closed.
 func acceptPrevious(ln net.Listener, secret string, to chan<- net.Conn) {
 	for {
 		conn, err := ln.Accept()
@@ -234,12 +237,12 @@ func acceptPrevious(ln net.Listener, secret string, to chan<- net.Conn) {
 	}
 }
 
-// checkSecret is the other end of dial.
+// checkSecret receives what dial sends, and acknowledges it.
 func checkSecret(conn net.Conn, secret string) error {
 	conn.SetDeadline(time.Now().Add(2 * dialTimeout))
-	said := make([]byte, len(secret))
-	if _, err := io.ReadFull(conn, said); err != nil || string(said) != secret {
-		return errors.New("a stranger")
+	got := make([]byte, len(secret))
+	if _, err := io.ReadFull(conn, got); err != nil || string(got) != secret {
+		return errors.New("the secret is wrong")
 	}
 	if _, err := conn.Write([]byte{1}); err != nil {
 		return err
@@ -251,7 +254,8 @@ func checkSecret(conn net.Conn, secret string) error {
 	return err
 }
 
-// passToken passes a token on, to which each rank adds one. Rank 0 begins it, and tells how long it took to come back.
+// passToken passes a token around the ring; each rank adds one to it. Rank 0 starts it and returns how long it took to
+// come back.
 func (m *ringRank) passToken(next net.Conn, from <-chan net.Conn) (time.Duration, error) {
 	var prev net.Conn
 	select {

@@ -11,60 +11,61 @@ import (
 	"remshell/text"
 )
 
-// A Step is how far a rank has come.
+// A Step is the progress of a rank.
 type Step string
 
 const (
-	Started Step = "started" // it has its streams, and the address of the next rank by PMI
+	Started Step = "started" // it has its streams, and the address of the next rank from PMI
 	Linked  Step = "linked"  // it has tried to connect to the next rank
-	Done    Step = "done"    // it had SIGUSR1 and has passed the token on
+	Done    Step = "done"    // it has received SIGUSR1 and passed the token on
 )
 
-// A Report is what a rank says of a step.
+// A Report is the report of a rank about a step.
 type Report struct {
 	Step       Step
 	Rank, Size int
 	Host       string
 	Err        string        `json:",omitempty"` // what went wrong
 	Peer       string        `json:",omitempty"` // host of the next rank; empty: the rank itself cannot listen
-	Address    string        `json:",omitempty"` // of the next rank, or at which it cannot listen
+	Address    string        `json:",omitempty"` // address of the next rank, or the one at which the rank cannot listen
 	Input      string        `json:",omitempty"` // what rank 0 has read
-	Took       time.Duration `json:",omitempty"` // of rank 0: the exchange by PMI, the ring
+	Took       time.Duration `json:",omitempty"` // time of the PMI exchange or, for rank 0, of the ring
 }
 
-// reportPrefix begins the line of a report, behind any label.
+// reportPrefix begins a report in a line of output, after the label if there is one.
 const reportPrefix = "mpiexec-selftest "
 
-// Input is what rank 0 has to read.
+// Input is the text that rank 0 must read from its standard input.
 const Input = "selftest"
 
-// maxReportBytes bounds a line of a report; mostRanks, the ranks of which reports are kept.
+// Limits on what is kept of the ranks' output.
 const (
-	maxReportBytes = 4 << 10
-	maxRanks       = 1 << 20
+	maxReportBytes = 4 << 10 // of a line
+	maxRanks       = 1 << 20 // of which reports are kept
 )
 
-// Results are what the ranks have reported. They read standard output of the job.
+// A Results collects the reports from the job's standard output, which is written to it.
 type Results struct {
 	linked chan bool
 
 	mu        sync.Mutex // guards what follows
 	line      []byte
 	began     time.Time
-	startTime time.Duration // until the last rank had started
+	startTime time.Duration // time until the last rank had started
 	size      int
 	reports   map[Step]map[int]Report
 }
 
-// NewResults returns those of a job that begins now.
+// NewResults returns the results of a job that begins now.
 func NewResults() *Results {
 	return &Results{linked: make(chan bool, 1), began: time.Now(), reports: map[Step]map[int]Report{Started: {}, Linked: {}, Done: {}}}
 }
 
-// Linked sends once, when each rank has tried to reach the next one: true if all could.
+// Linked returns a channel that receives one value when each rank has tried to connect to the next one: true if all
+// could.
 func (r *Results) Linked() <-chan bool { return r.linked }
 
-// Write takes in what the ranks write. It never fails.
+// Write reads reports from output of the ranks. It never fails.
 func (r *Results) Write(p []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -79,7 +80,7 @@ func (r *Results) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// readReport takes in a line, if it is a report.
+// readReport records the report in a line. It ignores any other line.
 func (r *Results) readReport(line string) {
 	_, value, marked := strings.Cut(line, reportPrefix)
 	var report Report
@@ -104,16 +105,16 @@ func (r *Results) readReport(line string) {
 	}
 }
 
-// failures lists, a line each, the ranks that did not reach the next one.
+// failures returns a line for each rank that could not connect to the next one.
 func (r *Results) failures() (lines []string) {
 	for rank := range r.size {
-		report, there := r.reports[Linked][rank]
+		report, found := r.reports[Linked][rank]
 		at := ""
 		if report.Address != "" {
 			at = " at " + report.Address
 		}
 		switch {
-		case !there || report.Err == "":
+		case !found || report.Err == "":
 		case report.Peer == "":
 			lines = append(lines, fmt.Sprintf("%s: rank %d cannot listen%s: %s", report.Host, rank, at, report.Err))
 		default:
@@ -123,7 +124,7 @@ func (r *Results) failures() (lines []string) {
 	return lines
 }
 
-// An Error is why a self-test has failed, although its ranks exited with 0.
+// An Error is why a self-test has failed although its ranks exited with 0.
 type Error struct {
 	Text, Remedy string
 	Lines        []string
@@ -133,10 +134,10 @@ func (e *Error) Error() string     { return e.Text }
 func (e *Error) Hint() string      { return e.Remedy }
 func (e *Error) Reasons() []string { return e.Lines }
 
-// maxFailureLines is how many failures are listed.
+// maxFailureLines is the greatest number of failures that are listed.
 const maxFailureLines = 20
 
-// Err is nil if all went well.
+// Err returns why the self-test has failed, or nil if it passed.
 func (r *Results) Err() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -162,7 +163,7 @@ func (r *Results) Err() error {
 	return nil
 }
 
-// Hosts are those of the ranks, each once, in the order of ranks.
+// Hosts returns the hosts of the ranks, each once, in the order of ranks.
 func (r *Results) Hosts() (hosts []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -176,7 +177,7 @@ func (r *Results) Hosts() (hosts []string) {
 	return hosts
 }
 
-// Text says what went well; on names the hosts.
+// Text returns the report of a passed self-test; on names its hosts.
 func (r *Results) Text(on string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -184,7 +185,7 @@ func (r *Results) Text(on string) string {
 		text.Count(r.size, "rank"), on, durationText(r.startTime), durationText(r.reports[Started][0].Took), durationText(r.reports[Done][0].Took))
 }
 
-// durationText is a time in milliseconds, or in seconds from one on.
+// durationText formats a duration in milliseconds, or in seconds from 1 s on.
 func durationText(d time.Duration) string {
 	if d >= time.Second {
 		return fmt.Sprintf("%.1f s", d.Seconds())

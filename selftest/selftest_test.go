@@ -15,7 +15,7 @@ import (
 	"remshell/pmiserver"
 )
 
-// runRing runs ranks in this process, with a PMI server, and returns their reports.
+// runRing runs ranks in this process, with a PMI server, and returns their results.
 func runRing(t *testing.T, size int, address func(rank int) string) *Results {
 	t.Helper()
 	info := pmiserver.Info{Name: "selftest", Size: size}
@@ -52,7 +52,7 @@ func runRing(t *testing.T, size int, address func(rank int) string) *Results {
 	return results
 }
 
-// Ranks of a healthy network go round, also a single one.
+// The token goes round a ring of several ranks, and of a single one.
 func TestTheTokenGoesRound(t *testing.T) {
 	for _, size := range []int{1, 2, 5} {
 		results := runRing(t, size, func(int) string { return "127.0.0.1" })
@@ -68,11 +68,11 @@ func TestTheTokenGoesRound(t *testing.T) {
 	}
 }
 
-// A rank that cannot listen, and the rank before it, are reported, and nobody waits for them.
+// A rank that cannot listen, and the rank before it, are reported. No rank waits for them.
 func TestRanksThatCannotReachEachOther(t *testing.T) {
 	results := runRing(t, 3, func(rank int) string {
 		if rank == 1 {
-			return "192.0.2.1" // of no machine
+			return "192.0.2.1" // an address of no machine
 		}
 		return "127.0.0.1"
 	})
@@ -83,8 +83,8 @@ func TestRanksThatCannotReachEachOther(t *testing.T) {
 	}
 }
 
-// Who does not know the secret is not taken for the rank before.
-func TestAStrangerIsNoRank(t *testing.T) {
+// A connection with a wrong secret is not accepted.
+func TestAWrongSecretIsRejected(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -109,7 +109,7 @@ func TestAStrangerIsNoRank(t *testing.T) {
 	(<-from).Close()
 }
 
-// What reports mean, whatever else the ranks write.
+// Reports are evaluated, whatever else the ranks write.
 func TestResults(t *testing.T) {
 	line := func(step Step, rank int, more string) string {
 		return fmt.Sprintf("%s{\"Step\":%q,\"Rank\":%d,\"Size\":2,\"Host\":\"n%d\"%s}\n", reportPrefix, step, rank, rank+1, more)
@@ -146,7 +146,7 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// Whatever comes, results are bounded and there is an answer.
+// For any output, results stay within their limits and Err returns.
 func FuzzResults(f *testing.F) {
 	f.Add([]byte(reportPrefix + `{"Step":"linked","Rank":0,"Size":1,"Host":"n1"}` + "\n"))
 	f.Add([]byte(strings.Repeat("x", 3*maxReportBytes) + "\n"))
