@@ -133,7 +133,7 @@ func (c *nodeChooser) refuseSets(delayed bool) *Error {
 	if c.sets.Ranks > 0 {
 		ranks = text.Count(c.sets.Ranks, "rank")
 	}
-	failed := &Error{Code: CodeNoSet, Text: fmt.Sprintf("%s holds %s now%s", what, ranks, c.describeLargestSet("%d ranks fit")), WantedRanks: c.sets.Ranks, FreeRanks: c.largestSetCapacity()}
+	failed := &Error{Code: CodeNoSet, Text: fmt.Sprintf("%s holds %s now%s", what, ranks, c.describeLargestSet("at most %s")), WantedRanks: c.sets.Ranks, FreeRanks: c.largestSetCapacity()}
 	if delayed {
 		failed.Code, failed.DelayLeft = CodeDelayed, set.Delay-c.waited
 		failed.Text = fmt.Sprintf("%s; it waits for one, for %s more", failed.Text, failed.DelayLeft)
@@ -143,7 +143,7 @@ func (c *nodeChooser) refuseSets(delayed bool) *Error {
 	idle.usable, _ = selectCandidates(idle.req, idle.candidates, idle.problem.entries)
 	idle.entries = slices.Clone(idle.problem.entries)
 	idle.collectNodes()
-	failed.permanentText = fmt.Sprintf("%s can ever hold %s%s", what, ranks, idle.describeLargestSet("%d when idle"))
+	failed.permanentText = fmt.Sprintf("%s can ever hold %s%s", what, ranks, idle.describeLargestSet("at most %s when idle"))
 	failed.Remedy = waitHint
 	if set.Policy != nodeset.AnyOf && len(c.req.Apps) == 1 && !set.Plus.SpanEvenly {
 		failed.Remedy += "--node-set-plus SPANEVENLY spreads, "
@@ -160,7 +160,7 @@ func (c *nodeChooser) largestSetCapacity() (capacity int) {
 	return capacity
 }
 
-// describeLargestSet describes the set with the largest capacity. format is a format for that number.
+// describeLargestSet describes the set with the largest capacity. format is a format for the number of ranks, such as "8 ranks".
 func (c *nodeChooser) describeLargestSet(format string) string {
 	if len(c.sets.Sets) == 0 {
 		return " (no node is in one)"
@@ -175,5 +175,5 @@ func (c *nodeChooser) describeLargestSet(format string) string {
 	for _, k := range most.Members {
 		names = append(names, c.candidates[c.nodes[k]].Name)
 	}
-	return fmt.Sprintf(" (largest: %s, "+format+" on %s)", most.Name, most.Capacity, hostlist.FoldBrief(names))
+	return fmt.Sprintf(" (largest: %s, "+format+" on %s)", most.Name, text.Count(most.Capacity, "rank"), hostlist.FoldBrief(names))
 }
