@@ -17,19 +17,19 @@ import (
 	"remshell/usererr"
 )
 
-// This file lets a job that runs inside of an allocation of a batch system use its hosts
-// (HOST-10):
+// This file lets a job inside an allocation of a batch system use the hosts of the allocation (HOST-10). Hosts
+// come from the first of these that has some:
 //
-//	hosts of options, words, PSI_*  >  allocation  >  hosts of variables  >  this machine
+//	options, arguments, PSI_*  >  allocation  >  variables  >  this machine
 
-// allocInputs is where an allocation is looked for.
+// allocInputs returns the inputs with which package batch finds an allocation.
 func (w Inputs) allocInputs() batch.World {
 	return batch.World{Env: w.lookupEnv, Open: w.OpenFile, Run: w.RunTool}
 }
 
-// UseAllocation turns to an allocation if nobody has named hosts, and keeps what it grants for Make.
-// note tells of it. A launch from inside of a rank stays on its host, as without an allocation:
-// that is the outer job's (RM-2).
+// UseAllocation selects the hosts of an allocation if the user names none, and stores the allocation for Make.
+// note describes the choice; it may be empty. An mpiexec inside a rank ignores the allocation, which belongs to
+// the outer job (RM-2).
 func (w *Inputs) UseAllocation(line option.Line) (out option.Line, note string, err error) {
 	w.Allocation = nil
 	wish, err := allocationRequest(line, nil)
@@ -61,19 +61,20 @@ func (w *Inputs) UseAllocation(line option.Line) (out option.Line, note string, 
 	return line, "", nil
 }
 
-// withAllocatedHosts is a line that has the hosts of the allocation; auto: nobody has asked for them by name.
+// withAllocatedHosts returns the line with the hosts of the allocation. auto is true if no option requests the
+// allocation.
 func (w Inputs) withAllocatedHosts(line option.Line, system string, auto bool) (out option.Line, note string, err error) {
 	line.Job.RMK = system
 	if auto {
 		line.Job.Nodes, line.Job.Simulate = "", 0
-		for i := range line.Apps { // variables come after the allocation
+		for i := range line.Apps { // the allocation overrides variables
 			line.Apps[i].Host, line.Apps[i].HostFile = nil, ""
 		}
-		whose := w.Allocation.System
+		owner := w.Allocation.System
 		if w.Allocation.Job != "" {
-			whose += " job " + w.Allocation.Job
+			owner += " job " + w.Allocation.Job
 		}
-		note = fmt.Sprintf("the hosts are those of %s (%s); -rmk none does not look at it", whose, w.Allocation.Source)
+		note = fmt.Sprintf("the hosts are those of %s (%s); -rmk none does not look at it", owner, w.Allocation.Source)
 	}
 	if slices.ContainsFunc(line.Apps, func(s option.AppContext) bool { return s.Host != nil || s.HostFile != "" }) {
 		return line, "", &usererr.Error{Text: fmt.Sprintf("-rmk %s contradicts -host and -hostfile", system), Remedy: "keep one"}
@@ -81,7 +82,8 @@ func (w Inputs) withAllocatedHosts(line option.Line, system string, auto bool) (
 	return w.withTaskWidth(line), note, nil
 }
 
-// wantedBatchSystem is the batch system whose hosts are wanted; empty: none is.
+// wantedBatchSystem returns the batch system whose hosts the job is to use; empty: none. named is true if options
+// name hosts relative to the allocation.
 func (w Inputs) wantedBatchSystem(line option.Line, named bool) string {
 	rmk := line.Job.RMK
 	switch {
@@ -101,7 +103,7 @@ func (w Inputs) wantedBatchSystem(line option.Line, named bool) string {
 	return ""
 }
 
-// readAllocation asks a batch system for what it has given us.
+// readAllocation reads and stores the allocation that a batch system gave.
 func (w *Inputs) readAllocation(system string, wish batch.Wish) error {
 	a, err := batch.Read(system, w.allocInputs(), wish)
 	if err == nil {
@@ -110,7 +112,7 @@ func (w *Inputs) readAllocation(system string, wish batch.Wish) error {
 	return err
 }
 
-// allocationOption is the option that speaks of an allocation, if any does.
+// allocationOption returns the option of the line that needs an allocation; empty: there is none.
 func allocationOption(line option.Line) string {
 	switch j := line.Job; {
 	case j.BatchOption().WholeJob:
@@ -123,49 +125,50 @@ func allocationOption(line option.Line) string {
 	return ""
 }
 
-// allocationRequest is what a line says of an allocation: with a section, what that one does of its groups;
-// with nil, all groups that its sections name, if each names some.
+// allocationRequest returns what the line requests of an allocation. If one is not nil, it covers the groups of
+// that app context only. If one is nil, it covers the groups of all app contexts, provided that each names some.
 func allocationRequest(line option.Line, one *option.AppContext) (wish batch.Wish, err error) {
 	wish.Job = line.Job.BatchOption().WholeJob
 	wish.File, wish.Form = batch.Form(line.Job.RMFile)
-	sections := line.Apps
+	apps := line.Apps
 	if one != nil {
-		sections = []option.AppContext{*one}
+		apps = []option.AppContext{*one}
 	}
-	silent := false
-	for _, s := range sections {
+	incomplete := false
+	for _, s := range apps {
 		groups, err := idset.Parse(s.HetGroup, maxGroup)
 		if err != nil {
 			return wish, &usererr.Error{Text: fmt.Sprintf("--het-group %s is not a list of groups, which count from 0", s.HetGroup), Remedy: "write it like 0,2-3"}
 		}
 		wish.Groups = append(wish.Groups, groups...)
-		silent = silent || groups == nil
+		incomplete = incomplete || groups == nil
 	}
 	if len(wish.Groups) > maxGroup {
 		return wish, &usererr.Error{Text: fmt.Sprintf("--het-group: more than %d groups", maxGroup)}
 	}
-	if silent && len(wish.Groups) > 0 {
+	if incomplete && len(wish.Groups) > 0 {
 		wish.Groups = nil
 	}
 	return wish, nil
 }
 
-// maxGroup is more groups than Slurm lets a job have (128).
+// maxGroup exceeds the number of groups that Slurm allows in a job (128).
 const maxGroup = 1023
 
-// namesRelativeHosts reports whether any host is named by its place in the allocation.
+// namesRelativeHosts reports whether a host is named by its index in the allocation.
 func namesRelativeHosts(line option.Line) bool {
 	return slices.ContainsFunc(line.Apps, func(s option.AppContext) bool {
 		return slices.ContainsFunc(s.Host, func(expr option.HostExpr) bool { return slices.ContainsFunc(expr, hostlist.Entry.IsRelative) })
 	})
 }
 
-// resolveRelative finds the hosts of each section. One that inherits its list has the same.
-func resolveRelative(sections []option.AppContext, allocation []hostlist.Entry) error {
+// resolveRelative replaces hosts named by index in each app context. App contexts that inherit a list get the same
+// hosts.
+func resolveRelative(apps []option.AppContext, allocation []hostlist.Entry) error {
 	var earlier []hostlist.Entry
-	lists := make(map[int][]option.HostExpr) // by the section that gives it
-	for i := range sections {
-		s := &sections[i]
+	lists := make(map[int][]option.HostExpr) // by number of the app context that gives it
+	for i := range apps {
+		s := &apps[i]
 		g, given := s.Origin("host")
 		if list, known := lists[g.AppNumber]; known || !given {
 			s.Host = list
@@ -181,7 +184,7 @@ func resolveRelative(sections []option.AppContext, allocation []hostlist.Entry) 
 	return nil
 }
 
-// hasNodeVariable reports whether a variable of ParaStation names nodes.
+// hasNodeVariable reports whether a ParaStation variable names nodes.
 func (w Inputs) hasNodeVariable() bool {
 	return slices.ContainsFunc([]string{"PSI_NODES", "PSI_HOSTS", "PSI_HOSTFILE", "PSI_PEFILE"}, func(name string) bool {
 		_, defined := w.lookupEnv(name)
@@ -189,12 +192,12 @@ func (w Inputs) hasNodeVariable() bool {
 	})
 }
 
-// withTaskWidth gives each rank the CPUs of a task of the allocation, if nothing was said of them.
+// withTaskWidth gives each rank the CPUs of one task of the allocation, unless the user sets them.
 func (w Inputs) withTaskWidth(line option.Line) option.Line {
 	if w.Allocation == nil || w.Allocation.Width == 1 || line.WidthFrom != "" {
 		return line
 	}
-	if _, told := w.lookupEnv("PSI_TPP"); told {
+	if _, defined := w.lookupEnv("PSI_TPP"); defined {
 		return line
 	}
 	for i := range line.Apps {
@@ -205,8 +208,8 @@ func (w Inputs) withTaskWidth(line option.Line) option.Line {
 	return line
 }
 
-// allocatedHosts lists the hosts that a batch system gave us, in its order; nil: none did. A host of an
-// allocation that is not counted has as many slots as CPUs.
+// allocatedHosts returns the hosts of the allocation in their order; nil: there is no allocation. In an allocation
+// without counts a host has as many slots as CPUs.
 func (w Inputs) allocatedHosts() (hosts []hostlist.Entry) {
 	if w.Allocation == nil {
 		return nil
@@ -224,8 +227,8 @@ func (w Inputs) allocatedHosts() (hosts []hostlist.Entry) {
 	return hosts
 }
 
-// confineToGroups confines a section to its groups of a heterogeneous job, whose tasks it has if nobody
-// says how many.
+// confineToGroups restricts an app context to the hosts of its groups of a heterogeneous job. Without -n it gets
+// as many ranks as these groups have tasks.
 func (w Inputs) confineToGroups(app *job.App, line option.Line, s option.AppContext) error {
 	if s.HetGroup == "" || w.Allocation == nil {
 		return nil
@@ -247,7 +250,7 @@ func (w Inputs) confineToGroups(app *job.App, line option.Line, s option.AppCont
 	return nil
 }
 
-// setTaskCounts tells the candidates of an allocation how many tasks each was granted.
+// setTaskCounts stores the number of granted tasks in each candidate of an allocation.
 func (w Inputs) setTaskCounts(req *job.Request, line option.Line) {
 	if w.Allocation == nil || !batch.Known(line.Job.RMK) {
 		return
@@ -261,15 +264,15 @@ func (w Inputs) setTaskCounts(req *job.Request, line option.Line) {
 	}
 	req.RM = rmOf(w.Allocation)
 	req.RM.Starter, req.RM.Integration = launcherName(line.Job), job.LooseIntegration
-	switch far := slices.DeleteFunc(slices.Clone(req.Nodes), func(n job.NodeDef) bool { return n.Local }); {
-	case len(far) == 0:
+	switch remote := slices.DeleteFunc(slices.Clone(req.Nodes), func(n job.NodeDef) bool { return n.Local }); {
+	case len(remote) == 0:
 		req.RM.Starter, req.RM.Integration = "fork", job.TightIntegration
-	case req.RM.Starter == "ssh" && !slices.ContainsFunc(far, func(n job.NodeDef) bool { return !granted[n.Name].LetsIn() }):
-		req.RM.Integration = job.TightIntegration // servers of the job, below what watches it there
+	case req.RM.Starter == "ssh" && !slices.ContainsFunc(remote, func(n job.NodeDef) bool { return !granted[n.Name].LetsIn() }):
+		req.RM.Integration = job.TightIntegration // helpers run below the batch system's own daemon there
 	}
 }
 
-// setGrants tells the candidates of an allocation which CPUs and GPUs each was granted (RM-6).
+// setGrants stores the granted CPUs and GPUs in each candidate of an allocation (RM-6).
 func (w Inputs) setGrants(nodes []job.NodeDef) {
 	if w.Allocation == nil {
 		return
@@ -290,12 +293,12 @@ func (w Inputs) setGrants(nodes []job.NodeDef) {
 	}
 }
 
-// rmOf is what plan, report and -v say of an allocation.
+// rmOf describes an allocation for plan, report and -v.
 func rmOf(g *batch.Allocation) *job.RM {
 	return &job.RM{Name: g.System, Job: g.Job, Step: g.Step, Hosts: len(g.Hosts), Tasks: g.Tasks(), CPUs: g.CPUs(), End: g.End}
 }
 
-// launcherName is what reaches hosts where no batch system's starter does.
+// launcherName returns what reaches hosts if no batch system starts helpers.
 func launcherName(j option.JobOptions) string {
 	switch {
 	case len(j.LauncherExec) > 0:
@@ -306,7 +309,8 @@ func launcherName(j option.JobOptions) string {
 	return cmp.Or(j.Launcher, "ssh")
 }
 
-// allocationNotes are what does not fit together in an allocation, and what the cluster file says without effect.
+// allocationNotes returns warnings about inconsistencies in the allocation and about settings of the cluster file
+// without effect.
 func (w Inputs) allocationNotes() (notes []job.Note) {
 	if w.Cluster != nil {
 		for _, warning := range w.Cluster.Warnings {
@@ -322,7 +326,7 @@ func (w Inputs) allocationNotes() (notes []job.Note) {
 	return notes
 }
 
-// AllocationText is the line of -v about an allocation (RM-5).
+// AllocationText returns the line of -v about an allocation (RM-5).
 func AllocationText(rm job.RM, g *batch.Allocation) string {
 	var t strings.Builder
 	t.WriteString("rm: " + rm.Name)

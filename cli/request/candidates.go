@@ -15,16 +15,15 @@ import (
 	"remshell/usererr"
 )
 
-// This file finds the candidates of a run, and what was said about placing ranks on
-// them (placement.md 1.1 to 1.3). Three sources exclude one another:
+// This file finds the candidates of a run and the options for placing ranks on them (placement.md 1.1 to 1.3).
+// Exactly one of three sources is used:
 //
-//	-host, -hostfile        the hosts named, in their order; all of them are needed. If that
-//	                        is this machine alone, its CPUs are shared rather than missed
-//	--nodes, PSI_*, none    nodes of the cluster file, or names; some may be down
-//	nothing at all          this machine, as a try-out
+//	-host, -hostfile        the named hosts, in their order; all of them must be usable. If this is the
+//	                        local machine alone, ranks share its CPUs if there are too few
+//	--nodes, PSI_*, none    nodes of the cluster file, or names; some of them may be down
+//	no cluster file either  this machine
 
-// addPlacement fills in the candidates and all that concerns placement. named are the hosts
-// of -host and -hostfile.
+// addPlacement sets the candidates and the options for placement. named are the hosts of -host and -hostfile.
 func (w Inputs) addPlacement(req *job.Request, line option.Line, named []hostlist.Entry) ([]job.Note, error) {
 	in := w.psiInput(line, len(named) > 0)
 	in.HostFeatures = featuresOf(named)
@@ -32,7 +31,7 @@ func (w Inputs) addPlacement(req *job.Request, line option.Line, named []hostlis
 		if in.HostsNamed || in.Flags.Nodes != nil {
 			return nil, &usererr.Error{Text: "--simulate-nodes contradicts options that name hosts", Remedy: "keep one; alias= in a host file makes nodes of one host, too"}
 		}
-		in.HostsNamed = true // no variable names others
+		in.HostsNamed = true // so that variables that name hosts are ignored
 	}
 	if in.HostsNamed && in.Flags.Nodes != nil {
 		return nil, &usererr.Error{Text: "--nodes contradicts -host and -hostfile", Remedy: "keep one"}
@@ -61,7 +60,7 @@ func (w Inputs) addPlacement(req *job.Request, line option.Line, named []hostlis
 		req.LocalOnly = true
 		req.Nodes = []job.NodeDef{{Name: w.Local.Names[0], Host: "localhost", Local: true, Slots: line.Job.Slots, Origin: "no host named"}}
 	default:
-		req.SkipUnreachable = true // one that is down is a candidate less, no more (SSH-6)
+		req.SkipUnreachable = true // a host that is down is left out (SSH-6)
 		req.Nodes, req.HostEntries = w.nodesOfEntries(choice, line.Job)
 	}
 	if req.LocalOnly {
@@ -70,25 +69,25 @@ func (w Inputs) addPlacement(req *job.Request, line option.Line, named []hostlis
 	return choice.Warnings, err
 }
 
-// NodeSets tells which request for node sets counts for a command line, and who said what of it (which-hosts.md 15). The line
+// NodeSets returns the effective node-set request of a command line and its origins (which-hosts.md 15). The line
 // need not have a program.
 func (w Inputs) NodeSets(line option.Line) (nodeset.Setting, error) {
-	told, err := newRankPlacement(line, w.OpenFile)
+	fixed, err := newRankPlacement(line, w.OpenFile)
 	if err != nil {
 		return nodeset.Setting{}, err
 	}
-	named, err := w.sectionHosts(line.Apps[0], w.OpenFile, false)
+	named, err := w.appHosts(line.Apps[0], w.OpenFile, false)
 	if err != nil {
 		return nodeset.Setting{}, err
 	}
 	in := w.psiInput(line, len(named) > 0 || w.Allocation != nil && batch.Known(line.Job.RMK) || line.Job.Simulate > 0)
-	in.RanksPlaced = in.RanksPlaced || told.option != ""
+	in.RanksPlaced = in.RanksPlaced || fixed.option != ""
 	choice, err := psi.Read(in)
 	return choice.NodeSet, err
 }
 
-// isLocalHostOnly reports whether hosts that were named are this machine alone, which neither a
-// cluster file nor a batch system has in hand.
+// isLocalHostOnly reports whether the named hosts are this machine alone, and neither a cluster file nor a batch
+// system manages it.
 func (w Inputs) isLocalHostOnly(nodes []job.NodeDef, rmk string) bool {
 	if batch.Known(rmk) {
 		return false
@@ -104,7 +103,7 @@ func (w Inputs) isLocalHostOnly(nodes []job.NodeDef, rmk string) bool {
 	return true
 }
 
-// simulatedNodes are so many nodes that this machine plays (HOST-8).
+// simulatedNodes returns count nodes that run on this machine (HOST-8).
 func simulatedNodes(count int) (nodes []job.NodeDef) {
 	for i := range count {
 		nodes = append(nodes, job.NodeDef{ID: i, Name: "sim" + strconv.Itoa(i), Host: "localhost", Local: true, SeparateNode: true, Origin: "--simulate-nodes"})
@@ -112,7 +111,7 @@ func simulatedNodes(count int) (nodes []job.NodeDef) {
 	return nodes
 }
 
-// psiInput is what package psi judges.
+// psiInput returns the input of package psi for a line. listed is true if hosts are named outside of psi.
 func (w Inputs) psiInput(line option.Line, listed bool) psi.Input {
 	in := psi.Input{
 		NoConfig: w.Cluster == nil, HostsNamed: listed, Flags: psiFlags(line.Job, line.Apps[0]),
@@ -120,7 +119,7 @@ func (w Inputs) psiInput(line option.Line, listed bool) psi.Input {
 		RanksPlaced: line.Job.RankFile != "" || line.Job.RankMap != "" || line.Job.MapBy.Seq,
 	}
 	if w.Cluster != nil {
-		class, _ := w.jobClass(line.Job) // one that is refused was told by bounds
+		class, _ := w.jobClass(line.Job) // jobLimits has reported its error
 		in.Rules = w.Cluster.Rules
 		in.Nodes, in.Sort = w.Cluster.Nodes, cmp.Or(class.Sort, w.Cluster.Sort)
 	}
@@ -134,7 +133,7 @@ func (w Inputs) psiInput(line option.Line, listed bool) psi.Input {
 	return in
 }
 
-// setShares tells each section what its ranks need of a node (5.7).
+// setShares sets for each app context what its ranks need of a node (5.7).
 func (w Inputs) setShares(req *job.Request, in psi.Input, line option.Line, choice psi.Settings) error {
 	for i := range req.Apps {
 		app := &req.Apps[i]
@@ -155,7 +154,7 @@ func (w Inputs) setShares(req *job.Request, in psi.Input, line option.Line, choi
 	return nil
 }
 
-// nodesByName finds the nodes of the cluster file by names and aliases in lower case.
+// nodesByName returns indices of the cluster file's nodes by name and alias, in lower case.
 func (w Inputs) nodesByName() map[string]int {
 	if w.Cluster == nil {
 		return nil
@@ -169,8 +168,8 @@ func (w Inputs) nodesByName() map[string]int {
 	return index
 }
 
-// applyNodeConfig gives a host of a list what the cluster file says of it: its policy and how
-// it is reached. An address in the list is the user's last word.
+// applyNodeConfig applies the cluster file's settings to a host of a list: its policy, and how it is reached. An
+// address in the list overrides that of the cluster file.
 func (w Inputs) applyNodeConfig(def *job.NodeDef, configured job.NodeDef, noFork bool) {
 	features := def.Features
 	def.NodePolicy = configured.NodePolicy
@@ -182,24 +181,24 @@ func (w Inputs) applyNodeConfig(def *job.NodeDef, configured job.NodeDef, noFork
 	def.Local = !noFork && def.User == "" && def.Port == 0 && w.Local.Matches(cmp.Or(def.Address, def.Host))
 }
 
-// nodesOfEntries are the nodes that the turns of a choice name, and no others; the turns
-// count in them.
-func (w Inputs) nodesOfEntries(choice psi.Settings, j option.JobOptions) (nodes []job.NodeDef, turns []int) {
+// nodesOfEntries returns the nodes that the host entries of settings name, and no others. entries are indices of
+// these nodes.
+func (w Inputs) nodesOfEntries(choice psi.Settings, j option.JobOptions) (nodes []job.NodeDef, entries []int) {
 	at := make(map[int]int)
-	for _, turn := range choice.Entries {
-		i, known := at[turn]
+	for _, entry := range choice.Entries {
+		i, known := at[entry]
 		if !known {
 			i = len(nodes)
-			at[turn] = i
-			def := choice.Nodes[turn]
-			reach := def.Host
+			at[entry] = i
+			def := choice.Nodes[entry]
+			target := def.Host
 			if def.Address != "" {
-				reach = def.Address
+				target = def.Address
 			}
-			def.Local = !j.NoAutofork && w.Local.Matches(reach)
+			def.Local = !j.NoAutofork && w.Local.Matches(target)
 			nodes = append(nodes, def)
 		}
-		turns = append(turns, i)
+		entries = append(entries, i)
 	}
-	return nodes, turns
+	return nodes, entries
 }

@@ -11,8 +11,7 @@ import (
 	"remshell/hostlist"
 )
 
-// What the cluster file says of a host holds also where -host names it, by its name or an
-// alias.
+// Settings of the cluster file apply also to a host that -host names, by its name or an alias.
 func TestListedAndConfigured(t *testing.T) {
 	site, err := config.Load("f", `
 [[node]]

@@ -9,7 +9,7 @@ import (
 	"remshell/usererr"
 )
 
-// checkpointRequest are what a line says of the checkpoints that its program writes (survive.md 2, 4).
+// checkpointRequest returns the checkpoint policy of the options (survive.md 2, 4).
 func (w Inputs) checkpointRequest(j option.JobOptions) (job.CheckpointPolicy, error) {
 	c := job.CheckpointPolicy{Signal: job.Signal(j.CkptSignal), Command: j.CkptCmd, Every: j.CkptEvery.Duration(), BeforeEnd: j.CkptBefore.Duration(),
 		DoneFile: w.absolutePath(j.CkptDone), Grace: job.DefaultCheckpointGrace, Dir: w.absolutePath(j.CkptDir), Required: j.CkptRequired}
@@ -19,8 +19,8 @@ func (w Inputs) checkpointRequest(j option.JobOptions) (job.CheckpointPolicy, er
 	timed := c.Every > 0 || c.BeforeEnd > 0
 	switch {
 	case c.Command != "" && c.Signal != 0:
-		return c, &usererr.Error{Text: "--ckpt-cmd contradicts --ckpt-signal: it has the ranks told instead", Remedy: "keep one"}
-	case !c.CanRequest() && timed: // a signal that kills programs that do not expect it is nobody's default otherwise (SV-13)
+		return c, &usererr.Error{Text: "--ckpt-cmd contradicts --ckpt-signal: it runs a command instead of sending a signal", Remedy: "keep one"}
+	case !c.CanRequest() && timed: // only then a default: it kills programs that do not handle it (SV-13)
 		c.Signal = job.SIGUSR1
 	case !c.CanRequest() && c.DoneFile != "":
 		return c, &usererr.Error{Text: "--ckpt-done has a meaning only beside --ckpt-signal, --ckpt-cmd, --ckpt-every or --ckpt-before", Remedy: "add one, or leave it out"}
@@ -32,7 +32,7 @@ func (w Inputs) checkpointRequest(j option.JobOptions) (job.CheckpointPolicy, er
 	return c, nil
 }
 
-// absolutePath is a file as any process may call it.
+// absolutePath returns name relative to the working directory as an absolute path; an empty name stays empty.
 func (w Inputs) absolutePath(name string) string {
 	if name == "" || filepath.IsAbs(name) {
 		return name
@@ -40,13 +40,13 @@ func (w Inputs) absolutePath(name string) string {
 	return filepath.Join(w.Local.Dir, name)
 }
 
-// checkpointVariables are the variables by which ranks know of them (SV-10).
+// checkpointVariables returns the variables that tell ranks about checkpoints (SV-10).
 func checkpointVariables(c job.CheckpointPolicy) (vars []string) {
 	if c.Dir != "" {
 		vars = append(vars, "MPIEXEC_CKPT_DIR="+c.Dir)
 	}
 	if c.Signal != 0 {
-		name := strings.TrimPrefix(c.Signal.String(), "SIG") // as kill and trap have it
+		name := strings.TrimPrefix(c.Signal.String(), "SIG") // as for kill and trap
 		vars = append(vars, "MPIEXEC_CKPT_SIGNAL="+strings.TrimPrefix(name, "signal "))
 	}
 	return vars

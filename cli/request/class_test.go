@@ -10,7 +10,7 @@ import (
 	"remshell/psi"
 )
 
-// Whoever asked for a class of other users read that it is allowed: the list had all classes.
+// The error for a class that the user may not use lists only classes that the user may use.
 func TestARefusedClassIsNotListed(t *testing.T) {
 	w := Inputs{Local: Localhost{User: job.User{UID: 1001}}, Cluster: &config.Cluster{Classes: map[string]config.Class{
 		"long": {Users: []int{1002}}, "short": {}, "mine": {Users: []int{1001}}}}}

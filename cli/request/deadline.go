@@ -10,7 +10,8 @@ import (
 	"remshell/usererr"
 )
 
-// setDeadline sees that it is known when the job has to end, if somebody wants to act before (RM-58).
+// setDeadline finds out when the job has to end, if an option acts before that time (RM-58). It returns an error
+// if the end is unknown.
 func (w Inputs) setDeadline(req *job.Request, j option.JobOptions) error {
 	req.TimeLimits.Warn = job.EndWarning{Signal: j.Warn.Number, Before: j.Warn.TimeBefore}
 	req.TimeLimits.Margin = j.BatchOption().Margin
@@ -20,7 +21,7 @@ func (w Inputs) setDeadline(req *job.Request, j option.JobOptions) error {
 	if req.RM != nil && req.RM.End.IsZero() && w.RunTool != nil {
 		if s := batch.Named(req.RM.Name); s != nil && s.End != nil {
 			req.RM.End = s.End(w.RunTool, req.RM.Job)
-			w.Allocation.End = req.RM.End // it need not be asked again
+			w.Allocation.End = req.RM.End // saves asking again
 		}
 	}
 	ends := req.RM != nil && !req.RM.End.IsZero()

@@ -11,8 +11,8 @@ import (
 	"remshell/usererr"
 )
 
-// isLocalVariable tells which variables of an environment are not to be taken along: they are private,
-// or another launcher set them for us (ENV-2): we are its rank, ours are not.
+// isLocalVariable returns a predicate for variables that must not be passed to ranks. They are private, or another
+// launcher set them for mpiexec as its rank (ENV-2).
 func isLocalVariable(environ []string) func(assignment string) bool {
 	outer := job.OuterFilter(environ)
 	return func(assignment string) bool {
@@ -21,9 +21,8 @@ func isLocalVariable(environ []string) func(assignment string) bool {
 	}
 }
 
-// baseEnv is what every rank gets of our environment, and what -genv gives it (cli.md
-// section 8: what is taken along, (2) and (3)). What the entry of a host gives comes
-// between the two.
+// baseEnv returns the part of our environment that each rank gets, and the variables of -genv and --export (cli.md
+// section 8, (2) and (3)). The variables of a host entry come between the two.
 func baseEnv(environ []string, j option.JobOptions) (env job.Env, given []string, err error) {
 	if j.Export.Given && j.GEnvList.Given {
 		return env, nil, &usererr.Error{Text: "--export contradicts -genvlist, -genvall and -genvnone", Remedy: "keep one"}
@@ -48,22 +47,22 @@ func baseEnv(environ []string, j option.JobOptions) (env job.Env, given []string
 	return env, on.Set, err
 }
 
-// loginVariables lists those of the private variables that every login on a node has.
+// loginVariables are the private variables that each login on a node sets.
 var loginVariables = []string{"HOME", "USER", "LOGNAME", "SHELL", "MAIL", "HOSTNAME", "HOST"}
 
-// HelperEnv is the environment of a helper on this machine. It is a child of ours, but
-// its ranks must not see more than those on other hosts, where only a login is
-// (ENV-6). TMPDIR comes to it as it does to those (ENV-5).
+// HelperEnv returns the environment of a helper on this machine. The helper is our child, but its ranks must not
+// see more variables than those on other hosts, where a login sets the environment (ENV-6). TMPDIR is passed
+// separately, as on other hosts (ENV-5).
 func HelperEnv(environ []string) []string {
-	stays := isLocalVariable(environ)
+	private := isLocalVariable(environ)
 	return slices.DeleteFunc(slices.Clone(environ), func(assignment string) bool {
 		name, _, _ := strings.Cut(assignment, "=")
-		return name == "TMPDIR" || stays(assignment) && !slices.Contains(loginVariables, name)
+		return name == "TMPDIR" || private(assignment) && !slices.Contains(loginVariables, name)
 	})
 }
 
-// sectionEnv is what a section says on top of that (4).
-func sectionEnv(environ []string, s option.AppContext) (job.Env, error) {
+// appEnv returns the variables of an app context, which come after those of baseEnv (cli.md section 8, (4)).
+func appEnv(environ []string, s option.AppContext) (job.Env, error) {
 	env, err := importEnv(environ, s.EnvList, false)
 	env.Set = slices.Concat(env.Set, mcaAssignments("OMPI_MCA_", s.MCA))
 	if err == nil {
@@ -76,7 +75,7 @@ func sectionEnv(environ []string, s option.AppContext) (job.Env, error) {
 	return env, err
 }
 
-// mcaAssignments are those of Open MPI as the variables by which it reads them (PMIX-14).
+// mcaAssignments returns parameters of Open MPI as the variables in which it reads them (PMIX-14).
 func mcaAssignments(prefix string, list []option.MCAParam) (assignments []string) {
 	for _, p := range list {
 		assignments = append(assignments, prefix+p.Name+"="+p.Value)
@@ -84,8 +83,9 @@ func mcaAssignments(prefix string, list []option.MCAParam) (assignments []string
 	return assignments
 }
 
-// importEnv lists the variables to take along. A name given by hand is taken although
-// it is private; an empty list takes nothing, of ours nor of the node's (ENV-3).
+// importEnv returns the variables of environ to pass on. all applies if list is not given. A private variable is
+// passed on if the list names it. An empty list makes the environment minimal: neither our variables nor the
+// node's (ENV-3).
 func importEnv(environ []string, list option.EnvImport, all bool) (job.Env, error) {
 	if !list.Given && !all {
 		return job.Env{}, nil
@@ -96,20 +96,21 @@ func importEnv(environ []string, list option.EnvImport, all bool) (job.Env, erro
 	var env job.Env
 	everything := !list.Given || slices.Contains(list.Names, "*")
 	env.Minimal = !everything
-	stays := isLocalVariable(environ)
+	private := isLocalVariable(environ)
 	for _, assignment := range environ {
 		name, _, _ := strings.Cut(assignment, "=")
 		switch {
-		case everything && name == "TMPDIR": // may not be there (ENV-5)
+		case everything && name == "TMPDIR": // the directory may be missing on the host (ENV-5)
 			env.DirVars = append(env.DirVars, assignment)
-		case job.MatchesPattern(list.Names, name) && !everything || everything && !stays(assignment):
+		case job.MatchesPattern(list.Names, name) && !everything || everything && !private(assignment):
 			env.Set = append(env.Set, assignment)
 		}
 	}
 	return env, nil
 }
 
-// assignVars adds the variables that an option lists. A name alone takes our value.
+// assignVars adds the variables of an option. A name without a value gets the value in environ. name is the
+// option.
 func assignVars(env *job.Env, environ []string, name string, vars []option.EnvVar) error {
 	for _, v := range vars {
 		if !v.Inherited {
@@ -123,7 +124,7 @@ func assignVars(env *job.Env, environ []string, name string, vars []option.EnvVa
 				found = true
 			}
 		}
-		if !found && name != "-x" { // that is a warning (option.Line)
+		if !found && name != "-x" { // for -x package option warns
 			return &usererr.Error{Text: fmt.Sprintf("%s %s: no such variable here", name, v.Name),
 				Remedy: fmt.Sprintf("give it a value: %s %s=VALUE", name, v.Name)}
 		}
@@ -131,11 +132,11 @@ func assignVars(env *job.Env, environ []string, name string, vars []option.EnvVa
 	return nil
 }
 
-// addShareVariables adds what ranks are told of their CPUs (placement.md 7.6): the TPP if it was
-// said on purpose, and that busy waiting must give way where CPUs are shared. What the
-// user has set stays, also where the entry of a host does; foreign is an assignment of somebody else's.
+// addShareVariables adds the variables that tell ranks about their CPUs (placement.md 7.6). They get the number of
+// CPUs if the user gave it, and PSP_SCHED_YIELD if CPUs may be shared, so that busy waiting yields. A variable
+// that the user or a host entry sets is not replaced. foreign is an assignment that does not count as the user's.
 func addShareVariables(req *job.Request, app *job.App, given bool, foreign string) {
-	tell := func(name, value string) {
+	setDefault := func(name, value string) {
 		set := func(assignment string) bool {
 			return strings.HasPrefix(assignment, name+"=") && assignment != foreign
 		}
@@ -144,10 +145,10 @@ func addShareVariables(req *job.Request, app *job.App, given bool, foreign strin
 		}
 	}
 	if given {
-		tell("OMP_NUM_THREADS", strconv.Itoa(app.CPUsPerRank))
+		setDefault("OMP_NUM_THREADS", strconv.Itoa(app.CPUsPerRank))
 		app.Env.Set = append(app.Env.Set, "PSI_TPP="+strconv.Itoa(app.CPUsPerRank))
 	}
 	if req.Overbook || req.Oversubscribe {
-		tell("PSP_SCHED_YIELD", "1")
+		setDefault("PSP_SCHED_YIELD", "1")
 	}
 }

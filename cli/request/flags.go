@@ -8,8 +8,7 @@ import (
 	"remshell/psi"
 )
 
-// psiFlags are the placement options of a line as package psi knows them: nil where
-// nothing was said.
+// psiFlags returns the placement options of a line for package psi. A field is nil if its option is not given.
 func psiFlags(j option.JobOptions, s option.AppContext) psi.Flags {
 	f := psi.Flags{
 		Nodes: pointerIfGiven(j.Nodes), Sort: pointerIfGiven(j.Sort), CPUMap: pointerIfGiven(j.CPUMap), TPP: pointerIfGiven(s.TPP), Features: pointerIfGiven(s.NodeType),
@@ -27,7 +26,7 @@ func psiFlags(j option.JobOptions, s option.AppContext) psi.Flags {
 	return f
 }
 
-// psiSelectionFlags are the options about which nodes a job gets.
+// psiSelectionFlags returns the options that select nodes.
 func psiSelectionFlags(j option.JobOptions, s option.AppContext) psi.SelectionFlags {
 	c := psi.SelectionFlags{
 		Sets:  nodeset.Level{Spec: pointerIfGiven(j.NodeSet), Modifiers: make(map[string]string)},
@@ -46,7 +45,7 @@ func psiSelectionFlags(j option.JobOptions, s option.AppContext) psi.SelectionFl
 	return c
 }
 
-// pointerIfGiven is a value that was given; options have no empty values.
+// pointerIfGiven returns a pointer to value, or nil if it is empty, as options have no empty values.
 func pointerIfGiven(value string) *string {
 	if value == "" {
 		return nil
@@ -54,7 +53,7 @@ func pointerIfGiven(value string) *string {
 	return &value
 }
 
-// parseToggle is a switch with a --no- form.
+// parseToggle returns the value of an option with a --no- form; nil: not given.
 func parseToggle(value string) *bool {
 	if value == "" {
 		return nil

@@ -15,13 +15,13 @@ import (
 	"remshell/usererr"
 )
 
-// This file makes candidates of what -host and -hostfile say of hosts (cli.md 4.1):
+// This file turns the hosts of -host and -hostfile into candidates (cli.md 4.1):
 //
-//	text --hostlist--> entries --checked--> one for each host --candidate--> job.NodeDef
+//	text --hostlist--> entries --mergeEntry--> one entry for each host --candidateOf--> job.NodeDef
 
-// sectionHosts lists what a section names: the list, the file, or what the list takes of
-// the file (HOST-9). With unique, only the first mention of a host counts (HOST-4).
-func (w Inputs) sectionHosts(s option.AppContext, open func(string) (io.ReadCloser, error), unique bool) ([]hostlist.Entry, error) {
+// appHosts returns the hosts of an app context: the list, the file, or the part of the file that the list selects
+// (HOST-9). With unique, only the first entry of each host counts (HOST-4).
+func (w Inputs) appHosts(s option.AppContext, open func(string) (io.ReadCloser, error), unique bool) ([]hostlist.Entry, error) {
 	join := hostlist.Join
 	if unique {
 		join = func(entries []hostlist.Entry) ([]hostlist.Entry, error) {
@@ -39,7 +39,7 @@ func (w Inputs) sectionHosts(s option.AppContext, open func(string) (io.ReadClos
 	if err != nil {
 		g, _ := s.Origin("hostfile")
 		var syntax *hostlist.SyntaxError
-		if v := g.Variable(); v != "" && !errors.As(err, &syntax) { // those name the file
+		if v := g.Variable(); v != "" && !errors.As(err, &syntax) { // a SyntaxError names the file itself
 			err = fmt.Errorf("%s: %w", v, err)
 		}
 		return nil, err
@@ -57,14 +57,14 @@ func (w Inputs) sectionHosts(s option.AppContext, open func(string) (io.ReadClos
 	return hostlist.Filter(file, list)
 }
 
-// checkTrustedEntries refuses what entries of a host file say of programs and variables if another user may have
-// written it: that is code (TRUST-27).
+// checkTrustedEntries refuses entries of a host file that set programs or variables if another user can write the
+// file (TRUST-27).
 func (w Inputs) checkTrustedEntries(entries []hostlist.Entry) error {
-	looked := make(map[string]bool) // files that may be obeyed
+	trusted := make(map[string]bool) // trusted files
 	for _, e := range entries {
 		key := ""
 		switch {
-		case e.Line == 0 || looked[e.File]:
+		case e.Line == 0 || trusted[e.File]:
 		case e.Attrs["path"] != "":
 			key = "path="
 		case len(e.Env) > 0:
@@ -76,7 +76,7 @@ func (w Inputs) checkTrustedEntries(entries []hostlist.Entry) error {
 		if err := w.CheckTrust(e.File); err != nil {
 			return option.UntrustedError(err, key+" in it", "")
 		}
-		looked[e.File] = true
+		trusted[e.File] = true
 	}
 	return nil
 }
@@ -92,8 +92,8 @@ func checkAttr(key, value string) error {
 	return nil
 }
 
-// checkBinding says why a host cannot bind its ranks so. It can as --bind-to says, but for what
-// concerns the job as a whole.
+// checkBinding returns why a host cannot have such a binding; nil: it can. Everything that --bind-to takes is
+// allowed, except what concerns the whole job.
 func checkBinding(value string) error {
 	var b pin.Binding
 	if err := b.UnmarshalText([]byte(value)); err != nil {
@@ -108,12 +108,12 @@ func checkBinding(value string) error {
 	return nil
 }
 
-// splitFeatures are the features of "type=".
+// splitFeatures splits the value of "type=" into features.
 func splitFeatures(value string) []string {
 	return strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' })
 }
 
-// featuresOf are those of all entries.
+// featuresOf returns the features of all entries, sorted and without duplicates.
 func featuresOf(named []hostlist.Entry) (features []string) {
 	for _, e := range named {
 		features = append(features, splitFeatures(e.Attrs["type"])...)
@@ -122,9 +122,8 @@ func featuresOf(named []hostlist.Entry) (features []string) {
 	return slices.Compact(features)
 }
 
-// candidatesOf are the hosts of -host and -hostfile, each once, in the order of first
-// mention; what several sections offer of one adds up. What the cluster file says of
-// them holds.
+// candidatesOf returns the hosts of -host and -hostfile, each once, in the order of their first entry. Slots that
+// several app contexts give to a host add up. Settings of the cluster file apply.
 func (w Inputs) candidatesOf(named []hostlist.Entry, j option.JobOptions) ([]job.NodeDef, error) {
 	var all []hostlist.Entry
 	known := make(map[string]int) // index in all, by name
@@ -162,7 +161,7 @@ func (w Inputs) candidatesOf(named []hostlist.Entry, j option.JobOptions) ([]job
 	return nodes, nil
 }
 
-// mergeEntry adds what a further section says of a host: counts add up (HOST-4).
+// mergeEntry merges the entry of another app context for the same host into e. Slots add up (HOST-4).
 func mergeEntry(e *hostlist.Entry, other hostlist.Entry) error {
 	if (e.Slots == 0) != (other.Slots == 0) {
 		return &usererr.Error{Text: fmt.Sprintf("host %s has a slot count in one app context and none in another", e.Label()), Remedy: "use one way"}
@@ -173,26 +172,26 @@ func mergeEntry(e *hostlist.Entry, other hostlist.Entry) error {
 	return err
 }
 
-// candidateOf is a host entry as a node to be reached.
-func candidateOf(id int, e hostlist.Entry, here Localhost, noFork bool) job.NodeDef {
-	reach := e.Host
+// candidateOf makes a candidate from a host entry. With noFork, this machine is reached like any other.
+func candidateOf(id int, e hostlist.Entry, local Localhost, noFork bool) job.NodeDef {
+	target := e.Host
 	if e.Address != "" {
-		reach = e.Address
+		target = e.Address
 	}
 	def := job.NodeDef{
 		ID: id, Name: e.Label(), Host: e.Host, Address: e.Address, User: e.User, Port: e.Port,
 		Interface: e.Attrs["iface"], SeparateNode: e.Alias != "", Slots: e.Slots, MaxSlots: e.MaxSlots, Origin: entryLocation(e),
-		Local: !noFork && e.User == "" && e.Port == 0 && here.Matches(reach),
+		Local: !noFork && e.User == "" && e.Port == 0 && local.Matches(target),
 		Env:   e.Env, HelperPath: e.Attrs["path"], NodePolicy: job.NodePolicy{Features: splitFeatures(e.Attrs["type"])},
 	}
 	if text := e.Attrs["binding"]; text != "" {
 		def.Bind = new(pin.Binding)
-		def.Bind.UnmarshalText([]byte(text)) // it is well formed
+		def.Bind.UnmarshalText([]byte(text)) // checked before
 	}
 	return def
 }
 
-// entryLocation says where an entry stands.
+// entryLocation returns the file and line of an entry.
 func entryLocation(e hostlist.Entry) string {
 	if e.Line > 0 {
 		return fmt.Sprintf("%s:%d", e.File, e.Line)
@@ -200,8 +199,7 @@ func entryLocation(e hostlist.Entry) string {
 	return e.File
 }
 
-// checkEntryGPUs refuses, as devices does, an entry of a host file that says which GPUs its ranks
-// see.
+// checkEntryGPUs returns an error if a host entry sets the GPUs of its ranks and -gpus-per-proc does, too.
 func checkEntryGPUs(req job.Request) error {
 	if !slices.ContainsFunc(req.Apps, func(app job.App) bool { return app.GPUs != 0 }) {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"remshell/usererr"
 )
 
-// setLayout tells a request the layout, and what it means for the candidates.
+// setLayout sets the layout of a request, and drops candidates that options exclude.
 func (w Inputs) setLayout(req *job.Request, line option.Line) error {
 	j := line.Job
 	req.Layout = pin.Layout{Map: j.MapBy, Rank: j.RankBy, Bind: j.BindTo, Mem: j.Memory}
@@ -23,11 +23,11 @@ func (w Inputs) setLayout(req *job.Request, line option.Line) error {
 	others := make([]bool, len(req.Nodes))
 	left := false
 	for i, n := range req.Nodes {
-		reach := n.Host
+		target := n.Host
 		if n.Address != "" {
-			reach = n.Address
+			target = n.Address
 		}
-		others[i] = !w.Local.Matches(reach)
+		others[i] = !w.Local.Matches(target)
 		left = left || others[i]
 	}
 	if !left {
@@ -37,7 +37,7 @@ func (w Inputs) setLayout(req *job.Request, line option.Line) error {
 	return nil
 }
 
-// checkConflicts is the refusal of options that contradict one another about NUMA nodes and threads.
+// checkConflicts reentries an error for options about NUMA nodes and hardware threads that contradict one another.
 func checkConflicts(req job.Request) error {
 	shares := make([]job.RankNeeds, len(req.Apps))
 	for i, app := range req.Apps {
@@ -46,7 +46,7 @@ func checkConflicts(req job.Request) error {
 	return psi.CheckConflicts(shares, req.Layout, req.FixedPlacements != nil)
 }
 
-// dropExcluded drops the candidates of -exclude, whatever named them.
+// dropExcluded drops the candidates of -exclude, whatever option named them.
 func dropExcluded(req *job.Request, j option.JobOptions) error {
 	if j.Exclude == nil {
 		return nil
@@ -72,8 +72,8 @@ func dropExcluded(req *job.Request, j option.JobOptions) error {
 	return nil
 }
 
-// setCPUUnit tells a request who said how many CPUs each rank has, and what counts as a CPU
-// on all nodes, if that was said.
+// setCPUUnit records which option set the CPUs of each rank, and applies options that decide whether hardware
+// threads count as CPUs.
 func setCPUUnit(req *job.Request, line option.Line) {
 	j := line.Job
 	torch := slices.Contains(compatLaunchers(j.EnvCompat), "torch") && !req.NoPin && req.Layout.Bind.Text == ""
@@ -92,7 +92,7 @@ func setCPUUnit(req *job.Request, line option.Line) {
 	}
 }
 
-// retainNodes drops candidates, and their turns. It returns the new index of those that stay.
+// retainNodes drops candidates and their host entries. It reentries the new index of each retained candidate.
 func retainNodes(req *job.Request, keep []bool) []int {
 	at := make([]int, len(req.Nodes))
 	var nodes []job.NodeDef
@@ -103,13 +103,13 @@ func retainNodes(req *job.Request, keep []bool) []int {
 		}
 	}
 	if req.HostEntries != nil {
-		turns := make([]int, 0, len(req.HostEntries))
+		entries := make([]int, 0, len(req.HostEntries))
 		for _, i := range req.HostEntries {
 			if keep[i] {
-				turns = append(turns, at[i])
+				entries = append(entries, at[i])
 			}
 		}
-		req.HostEntries = turns
+		req.HostEntries = entries
 	}
 	req.Nodes = nodes
 	return at

@@ -16,25 +16,25 @@ import (
 	"remshell/sort"
 )
 
-// This file plans without a look at the hosts (DIAG-1: --dry-run --no-probe). What
-// was written down is known, and this machine, which may be looked at. A host without
-// slots has an unknown size: the plan is told if that makes no difference.
+// This file plans without contacting hosts (DIAG-1: --dry-run --no-probe). It uses what files and options say, and
+// probes this machine. A host without slots has an unknown size; the plan is printed only if the size does not
+// matter.
 
-// PlanOffline plans without a look at the hosts. local looks at this machine, if it is a candidate.
+// PlanOffline plans without contacting hosts. local probes this machine; it is called only if it is a candidate.
 func PlanOffline(req job.Request, warnings []job.Note, local LocalProbe) simulate.Outcome {
 	return planWithGuesses(req, knownNodes(req, local), warnings)
 }
 
-// A LocalProbe is a look at this machine. The traits are void unless the request wants them.
+// A LocalProbe probes this machine. The attributes are empty unless the request wants them.
 type LocalProbe func() (job.Probe, job.Attributes, error)
 
-// knownNodes is what can be known of the candidates without any contact.
+// knownNodes returns what is known about the candidates without contacting them.
 func knownNodes(req job.Request, local LocalProbe) (snap job.Snapshot) {
 	for _, def := range req.Nodes {
 		n := job.Node{NodeDef: def, Probe: job.Probe{Load: [3]float64{-1, -1, -1}}}
 		if def.Local {
-			if probe, traits, err := local(); err == nil {
-				n.Probe, n.ProbedAttributes = probe, traits
+			if probe, attributes, err := local(); err == nil {
+				n.Probe, n.ProbedAttributes = probe, attributes
 			}
 		}
 		if n.SlotCount() > 0 {
@@ -45,8 +45,7 @@ func knownNodes(req job.Request, local LocalProbe) (snap job.Snapshot) {
 	return snap
 }
 
-// sizeUnknownError is the refusal of a plan that depends on the size of hosts that nobody has
-// looked at.
+// sizeUnknownError returns the error for a plan that depends on the size of hosts that were not probed.
 func sizeUnknownError(hosts []string) *plan.Error {
 	has := "has"
 	if len(hosts) > 1 {
@@ -58,14 +57,14 @@ func sizeUnknownError(hosts []string) *plan.Error {
 	}
 }
 
-// planWithGuesses plans with what is known. Hosts of unknown size are taken to be as small, and
-// then as large, as can matter.
+// planWithGuesses plans with what is known. It plans twice, with hosts of unknown size as small and as large as
+// possible. If the plans differ, it returns an error.
 func planWithGuesses(req job.Request, snap job.Snapshot, warnings []job.Note) simulate.Outcome {
 	warnings = slices.Concat(warnings, unprobedNotes(req), unknownAttributeNotes(req, snap))
 	hosts := candidatesOfUnknownSize(req, snap)
-	if by, dark := candidatesThatMatter(req, snap, hosts); dark != nil {
-		failed := sizeUnknownError(dark)
-		failed.Text = fmt.Sprintf("%s depends on what %s %s has, which is not known without a look", by, neededFact(req, by), hostlist.Fold(dark))
+	if by, unseen := candidatesThatMatter(req, snap, hosts); unseen != nil {
+		failed := sizeUnknownError(unseen)
+		failed.Text = fmt.Sprintf("%s depends on what %s %s has, which is not known without a look", by, neededFact(req, by), hostlist.Fold(unseen))
 		failed.Remedy = "leave --no-probe out"
 		return simulate.Outcome{Request: req, Warnings: warnings, Err: failed}
 	}
@@ -86,7 +85,7 @@ func planWithGuesses(req job.Request, snap job.Snapshot, warnings []job.Note) si
 	for _, name := range hosts {
 		guessed[name] = true
 	}
-	for i := range o.Snapshot.Nodes { // their slots were our guess
+	for i := range o.Snapshot.Nodes { // remove the guessed slots
 		if n := &o.Snapshot.Nodes[i]; guessed[n.Name] {
 			n.Slots = 0
 		}
@@ -94,7 +93,7 @@ func planWithGuesses(req job.Request, snap job.Snapshot, warnings []job.Note) si
 	return o
 }
 
-// neededFact is what an option needs to know of hosts.
+// neededFact returns the property of hosts that the option by needs.
 func neededFact(req job.Request, by string) string {
 	switch {
 	case by == "-gpus-per-proc":
@@ -111,8 +110,8 @@ func neededFact(req job.Request, by string) string {
 	return "CPUs"
 }
 
-// candidatesThatMatter lists the candidates whose CPUs or GPUs decide about the node of a rank, or were
-// written down, and which nobody has seen; by is the option that makes it so.
+// candidatesThatMatter returns the candidates that were not probed although their CPUs or GPUs decide where ranks
+// run. by is the option that makes them matter.
 func candidatesThatMatter(req job.Request, snap job.Snapshot, unknown []string) (by string, hosts []string) {
 	arch := slices.ContainsFunc(req.Apps, func(app job.App) bool { return app.Arch != "" })
 	gpus := slices.ContainsFunc(req.Apps, func(app job.App) bool { return app.GPUs > 0 })
@@ -149,8 +148,8 @@ func candidatesThatMatter(req job.Request, snap job.Snapshot, unknown []string) 
 	return by, hosts
 }
 
-// candidatesOfUnknownSet lists the candidates of which nobody knows what decides about their set: the cluster file does not
-// say it, and nobody has looked.
+// candidatesOfUnknownSet returns the candidates whose attribute for the node set is unknown: the cluster file does
+// not have it, and they were not probed.
 func candidatesOfUnknownSet(req job.Request, snap job.Snapshot) (hosts []string) {
 	for _, n := range unprobedNodes(req, snap) {
 		if req.NodeSet.Policy != "" && !n.Attribute(req.NodeSet.Attribute).Known() || req.Balance && !n.Attribute(nodeset.ProcSpeed).Known() {
@@ -160,30 +159,31 @@ func candidatesOfUnknownSet(req job.Request, snap job.Snapshot) (hosts []string)
 	return hosts
 }
 
-// unprobedNodes are the candidates that may be used and that nobody has looked at, with what was written down.
+// unprobedNodes returns the usable candidates that were not probed, with the settings from files and options.
 func unprobedNodes(req job.Request, snap job.Snapshot) (nodes []job.Node) {
 	seen := make(map[int]bool, len(snap.Nodes))
 	for i := range snap.Nodes {
 		seen[snap.Nodes[i].ID] = len(snap.Nodes[i].Topology.Cores) > 0
 	}
-	worthy, listed := plan.ProbeFilter(req), req.ListedNodes()
+	usable, listed := plan.ProbeFilter(req), req.ListedNodes()
 	for _, def := range req.Nodes {
-		if !seen[def.ID] && listed[def.Name] && worthy(def) {
+		if !seen[def.ID] && listed[def.Name] && usable(def) {
 			nodes = append(nodes, job.Node{NodeDef: def})
 		}
 	}
 	return nodes
 }
 
-// unknownAttributeNotes tells a job that asks for sets which attributes of which candidates nobody knows (which-hosts.md 15): those that
-// are alike in what they lack together, as in "NETSPEED, NETWORK of n[1-2]; MEMORY of n1".
+// unknownAttributeNotes returns, for a job that requests node sets, a note about unknown attributes of candidates
+// (which-hosts.md 15). Candidates that lack the same attributes are grouped: "NETSPEED, NETWORK of n[1-2]; MEMORY
+// of n1".
 func unknownAttributeNotes(req job.Request, snap job.Snapshot) []job.Note {
 	if req.NodeSet.Policy == "" && !req.Balance {
 		return nil
 	}
 	nodes := unprobedNodes(req, snap)
-	lacked := make(map[string][]string) // attributes by those who lack them
-	var groups []string                 // of candidates, in the order of their first attribute
+	lacked := make(map[string][]string) // attributes by the hosts that lack them
+	var groups []string                 // of hosts, in the order of their first attribute
 	kinds, _ := nodeset.KindsOf(0, nil)
 	for _, name := range kinds.Names() {
 		var hosts []string
@@ -210,22 +210,22 @@ func unknownAttributeNotes(req job.Request, snap job.Snapshot) []job.Note {
 	return []job.Note{{Code: "unseen", Text: "attributes that are not known without a look: " + strings.Join(groups, "; ")}}
 }
 
-// candidatesOfUnknownSize lists the candidates that may be used and whose size nobody has written down.
+// candidatesOfUnknownSize returns the usable candidates without a known number of slots.
 func candidatesOfUnknownSize(req job.Request, snap job.Snapshot) (hosts []string) {
 	known := make(map[int]bool, len(snap.Nodes))
 	for i := range snap.Nodes {
 		known[snap.Nodes[i].ID] = true
 	}
-	worthy, listed := plan.ProbeFilter(req), req.ListedNodes()
+	usable, listed := plan.ProbeFilter(req), req.ListedNodes()
 	for _, def := range req.Nodes {
-		if !known[def.ID] && listed[def.Name] && worthy(def) {
+		if !known[def.ID] && listed[def.Name] && usable(def) {
 			hosts = append(hosts, def.Name)
 		}
 	}
 	return hosts
 }
 
-// withSlots gives so many slots to the candidates of unknown size.
+// withSlots gives the candidates of unknown size the given number of slots.
 func withSlots(req job.Request, snap job.Snapshot, slots int) (job.Request, job.Snapshot, []job.Note) {
 	hosts := candidatesOfUnknownSize(req, snap)
 	req.Nodes = slices.Clone(req.Nodes)
@@ -247,7 +247,7 @@ func withSlots(req job.Request, snap job.Snapshot, slots int) (job.Request, job.
 	return req, snap, nil
 }
 
-// enoughSlots is a number of slots on each host with which nothing is short.
+// enoughSlots returns a number of slots per host that is enough for the whole job.
 func enoughSlots(req job.Request) int {
 	ranks, threads := 2, 1
 	for _, app := range req.Apps {
@@ -260,13 +260,13 @@ func enoughSlots(req job.Request) int {
 	return ranks * threads
 }
 
-// unprobedNotes tells what a plan without a look leaves open.
+// unprobedNotes returns notes about what a plan without probes leaves open.
 func unprobedNotes(req job.Request) []job.Note {
 	remote := slices.ContainsFunc(req.Nodes, func(n job.NodeDef) bool { return !n.Local })
 	if !remote {
 		return nil
 	}
-	notes := []job.Note{{Code: "unseen", Text: "no host was contacted: who answers, and which CPUs are there, is not known (--no-probe)"}}
+	notes := []job.Note{{Code: "unseen", Text: "no host was contacted: which hosts answer, and which CPUs they have, is not known (--no-probe)"}}
 	if mode, err := sort.Parse(req.Sort, true); err == nil && len(req.Nodes) > 1 && sort.MeasuredValue(&job.Node{}, mode) != "" {
 		notes = append(notes, job.Note{Code: "unseen", Text: "the order is by " + strings.ToLower(string(mode)) + ", which nobody has measured"})
 	}

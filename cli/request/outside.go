@@ -12,9 +12,9 @@ import (
 	"remshell/usererr"
 )
 
-// CheckOutside refuses candidates that are not hosts of the batch system's job in which we are, where ssh would reach them
-// all the same: the job was not given them. This machine is no such host, and in a rank or with -rmk none nobody looks. A list that
-// cannot be read refuses nobody.
+// CheckOutside refuses candidates outside the batch job, which ssh might reach although the job does not have
+// them. It allows this machine, --allow-outside, -rmk none, and all hosts if mpiexec runs inside a rank. If the
+// list of hosts cannot be read, it refuses nothing.
 func (w Inputs) CheckOutside(req job.Request, j option.JobOptions) error {
 	outer, _ := w.lookupEnv("MPIEXEC_JOBID")
 	if j.AllowOutside || j.RMK == "none" || j.RMK == "user" || outer != "" {
@@ -40,15 +40,15 @@ func (w Inputs) CheckOutside(req job.Request, j option.JobOptions) error {
 	if len(names) > 1 {
 		are = "are not hosts"
 	}
-	whose := system.Name
+	owner := system.Name
 	if number != "" {
-		whose += " job " + number
+		owner += " job " + number
 	}
-	return &usererr.Error{Text: fmt.Sprintf("%s %s of %s", hostlist.FoldBrief(names), are, whose), Remedy: "name hosts of the job, or let it use others with --allow-outside"}
+	return &usererr.Error{Text: fmt.Sprintf("%s %s of %s", hostlist.FoldBrief(names), are, owner), Remedy: "name hosts of the job, or let it use others with --allow-outside"}
 }
 
-// nodesOutsideJob are the nodes that the job of a batch system does not have, by any of their names. Of one that is known by
-// an address alone nobody can tell.
+// nodesOutsideJob returns the nodes that are not in the batch job under any of their names. A node known only by
+// an address is never returned.
 func nodesOutsideJob(nodes []job.NodeDef, s Starter) (names []string) {
 	for _, n := range nodes {
 		known := func(name string) bool {

@@ -11,7 +11,7 @@ import (
 	"remshell/job"
 )
 
-// With ssh, ranks ran on hosts that the batch system had not given to the job.
+// Hosts outside the batch job are refused, although ssh would reach them.
 func TestHostsOutsideOfTheJobAreRefused(t *testing.T) {
 	pbs := []string{"PBS_JOBID=12.server", "PBS_NODEFILE=/nodes"}
 	lsf := []string{"LSB_JOBID=7", "LSB_MCPU_HOSTS=n1 2 n2 2", "LSB_HOSTS=n1 n1 n2 n2"}

@@ -10,8 +10,8 @@ import (
 	"remshell/job"
 )
 
-// queueRequest says where the job learns of others. Nodes of the cluster file have the queue
-// of their cluster, whatever list named them; others that of the first one.
+// queueRequest returns how the job finds other jobs. If a candidate is a node of the cluster file, the queue is
+// that of the cluster.
 func (w Inputs) queueRequest(req job.Request, j option.JobOptions) job.Queue {
 	ledger, _ := w.lookupEnv("MPIEXEC_LEDGER")
 	outer, _ := w.lookupEnv("MPIEXEC_JOBID")
@@ -28,24 +28,24 @@ func (w Inputs) queueRequest(req job.Request, j option.JobOptions) job.Queue {
 		return q
 	}
 	q.Required, q.Strict = !w.Cluster.QueueOptional, w.Cluster.QueueRequired
-	if keepers := w.queueKeepers(req, j); len(keepers) > 0 {
-		q.Host, q.StandbyHosts = &keepers[0], keepers[1:]
+	if hosts := w.queueHosts(req, j); len(hosts) > 0 {
+		q.Host, q.StandbyHosts = &hosts[0], hosts[1:]
 	}
 	return q
 }
 
-// maxQueueKeepers is how many nodes keep the queue of a cluster that names none for that.
-const maxQueueKeepers = 3
+// maxQueueHosts is the number of nodes that hold the queue if the cluster file names none.
+const maxQueueHosts = 3
 
-// queueKeepers are the nodes that keep the cluster's queue, in their order, in the words of the
-// request if they are candidates; none if no candidate is a node of the cluster.
-func (w Inputs) queueKeepers(req job.Request, j option.JobOptions) (keepers []job.NodeDef) {
+// queueHosts returns the nodes that hold the cluster's queue, in order. A node that is a candidate is returned as
+// the request has it. It returns nil if no candidate is a node of the cluster.
+func (w Inputs) queueHosts(req job.Request, j option.JobOptions) (hosts []job.NodeDef) {
 	index := w.nodesByName()
 	if !slices.ContainsFunc(req.Nodes, func(n job.NodeDef) bool { _, known := index[strings.ToLower(n.Host)]; return known }) {
 		return nil
 	}
-	var order []int // the first of the nodes have the lowest IDs
-	for i := range min(maxQueueKeepers, len(w.Cluster.Nodes)) {
+	var order []int // nodes are sorted by ID
+	for i := range min(maxQueueHosts, len(w.Cluster.Nodes)) {
 		order = append(order, i)
 	}
 	if len(w.Cluster.QueueHosts) > 0 {
@@ -54,19 +54,19 @@ func (w Inputs) queueKeepers(req job.Request, j option.JobOptions) (keepers []jo
 	for _, name := range w.Cluster.QueueHosts {
 		order = append(order, index[strings.ToLower(name)])
 	}
-	for _, keeper := range order {
-		keepers = append(keepers, w.queueKeeper(keeper, req, j, index))
+	for _, i := range order {
+		hosts = append(hosts, w.queueHost(i, req, j, index))
 	}
-	return keepers
+	return hosts
 }
 
-func (w Inputs) queueKeeper(keeper int, req job.Request, j option.JobOptions, index map[string]int) job.NodeDef {
+func (w Inputs) queueHost(clusterNode int, req job.Request, j option.JobOptions, index map[string]int) job.NodeDef {
 	for _, n := range req.Nodes {
-		if i, known := index[strings.ToLower(n.Host)]; known && i == keeper {
+		if i, known := index[strings.ToLower(n.Host)]; known && i == clusterNode {
 			return n
 		}
 	}
-	host := w.Cluster.Nodes[keeper]
+	host := w.Cluster.Nodes[clusterNode]
 	host.Local = !j.NoAutofork && w.Local.Matches(cmp.Or(host.Address, host.Host))
 	return host
 }

@@ -15,29 +15,29 @@ import (
 	"remshell/usererr"
 )
 
-// A rankPlacement is what the user wrote down about the place of each rank: a rank file
-// (cli.md 4.3), -rankmap or --map-by seq. The zero value says nothing.
+// A rankPlacement is the placement of each rank that the user gives: a rank file (cli.md 4.3), -rankmap or
+// --map-by seq. The zero value fixes nothing.
 type rankPlacement struct {
-	option   string // the option
+	option   string // spelling of the option; empty: none is given
 	file     string
 	lines    []hostlist.RankLine
 	nodes    []hostlist.NodeIndex
 	sequence []hostlist.Entry // --map-by seq: the host of each rank
 }
 
-// newRankPlacement reads -rankfile or -rankmap.
+// newRankPlacement reads -rankfile, -rankmap or --map-by seq. open opens the rank file.
 func newRankPlacement(line option.Line, open func(string) (io.ReadCloser, error)) (rankPlacement, error) {
 	var p rankPlacement
 	j := line.Job
-	for _, way := range []struct {
+	for _, candidate := range []struct {
 		name, dashed string
 		given        bool
 	}{{"rankfile", "-rankfile", j.RankFile != ""}, {"rankmap", "-rankmap", j.RankMap != ""}, {"map-by", "--map-by", j.MapBy.Seq}} {
-		if !way.given {
+		if !candidate.given {
 			continue
 		}
-		g, given := line.Origin(way.name)
-		spelled := way.dashed
+		g, given := line.Origin(candidate.name)
+		spelled := candidate.dashed
 		if given {
 			spelled = g.Spelled
 		}
@@ -63,8 +63,8 @@ func newRankPlacement(line option.Line, open func(string) (io.ReadCloser, error)
 	return p, p.checkConflicts(line)
 }
 
-// sequenceHosts lists the hosts of --map-by seq: those of its file, else of -hostfile, else of
-// -host, as often as they are named there.
+// sequenceHosts returns the hosts of --map-by seq in order, with repetitions, and their source. They are those of
+// its file, else of -hostfile, else of -host.
 func sequenceHosts(line option.Line, open func(string) (io.ReadCloser, error)) ([]hostlist.Entry, string, error) {
 	first := line.Apps[0]
 	file := cmp.Or(line.Job.MapBy.File, first.HostFile)
@@ -85,8 +85,7 @@ func sequenceHosts(line option.Line, open func(string) (io.ReadCloser, error)) (
 	return all, file, err
 }
 
-// checkConflicts refuses what else was said about the place of ranks: nothing is
-// swallowed silently.
+// checkConflicts returns an error if another option also places ranks. None is silently ignored.
 func (p rankPlacement) checkConflicts(line option.Line) error {
 	for _, name := range []string{"loop-nodes-first", "sort", "cpu-map"} {
 		if g, given := line.Origin(name); given && g.Value != "no" {
@@ -104,7 +103,7 @@ func (p rankPlacement) checkConflicts(line option.Line) error {
 	return nil
 }
 
-// checkSlots is what a rank file may say of CPUs.
+// checkSlots checks the CPUs in a line of a rank file. from and to delimit the faulty part.
 func checkSlots(slots string) (from, to int, err error) {
 	_, err = pin.ParseCPURanges(slots)
 	var at *pin.SpanError
@@ -114,7 +113,7 @@ func checkSlots(slots string) (from, to int, err error) {
 	return from, to, err
 }
 
-// countRanks is how many ranks were told where to go.
+// countRanks returns the number of ranks whose placement is given.
 func (p rankPlacement) countRanks() int {
 	n := len(p.nodes) + len(p.sequence)
 	for _, l := range p.lines {
@@ -123,7 +122,7 @@ func (p rankPlacement) countRanks() int {
 	return n
 }
 
-// namedHosts are those a rank file names, each once, or --map-by seq.
+// namedHosts returns the hosts of a rank file, without duplicates, or those of --map-by seq.
 func (p rankPlacement) namedHosts() ([]hostlist.Entry, error) {
 	if p.sequence != nil {
 		return hostlist.Join(p.sequence)
@@ -139,8 +138,8 @@ func (p rankPlacement) namedHosts() ([]hostlist.Entry, error) {
 	return hosts, nil
 }
 
-// applyTo tells each rank of a request where to go, and lets go of the candidates that
-// none goes to. list is what named them, in words.
+// applyTo sets the placement of each rank of a request, and drops candidates without ranks. list describes the
+// source of the candidates.
 func (p rankPlacement) applyTo(req *job.Request, list string) error {
 	if p.option == "" {
 		return nil
@@ -156,7 +155,7 @@ func (p rankPlacement) applyTo(req *job.Request, list string) error {
 	return p.checkUnbound(req)
 }
 
-// checkUnbound refuses a binding for a host whose ranks have their CPUs written down.
+// checkUnbound returns an error if a host has a binding although the rank file gives the CPUs of its ranks.
 func (p rankPlacement) checkUnbound(req *job.Request) error {
 	for _, n := range req.Nodes {
 		if p.lines != nil && n.Bind != nil && !n.Bind.None {
@@ -166,8 +165,8 @@ func (p rankPlacement) checkUnbound(req *job.Request) error {
 	return nil
 }
 
-// setRankCount is the number of ranks, which it fills in where -n is missing. Each must have
-// its place; places of further ranks are for other runs.
+// setRankCount returns the number of ranks, and fills it in where -n is missing. It returns an error if a rank has
+// no placement. Placements of further ranks are ignored.
 func (p rankPlacement) setRankCount(req *job.Request) (n int, err error) {
 	for i := range req.Apps {
 		if req.Apps[i].N == 0 {
@@ -194,17 +193,17 @@ func rankNoun(spans string) string {
 	return "rank " + spans
 }
 
-// fixedPlacements are the places of n ranks.
+// fixedPlacements returns the placements of n ranks.
 func (p rankPlacement) fixedPlacements(req *job.Request, n int, list string) ([]job.FixedPlacement, error) {
 	find := newNodeFinder(req)
-	spots := make([]job.FixedPlacement, n)
+	placements := make([]job.FixedPlacement, n)
 	var errs []error
 	for rank, node := range p.nodes[:min(n, len(p.nodes))] {
 		i, reason := find.findIndex(node.Node)
 		if reason != "" {
 			return nil, node.ErrorAt(fmt.Sprintf("there is no node %d: %s", node.Node, reason))
 		}
-		spots[rank] = job.FixedPlacement{Node: i, Position: markOf(node.ErrorAt(""))}
+		placements[rank] = job.FixedPlacement{Node: i, Position: markOf(node.ErrorAt(""))}
 	}
 	for rank, e := range p.sequence[:min(n, len(p.sequence))] {
 		l := hostlist.RankLine{Host: e, Index: -1}
@@ -212,7 +211,7 @@ func (p rankPlacement) fixedPlacements(req *job.Request, n int, list string) ([]
 		if reason != "" && len(errs) < 10 {
 			errs = append(errs, l.HostError(reason))
 		}
-		spots[rank] = job.FixedPlacement{Node: i, Position: markOf(l.HostError(""))}
+		placements[rank] = job.FixedPlacement{Node: i, Position: markOf(l.HostError(""))}
 	}
 	for _, l := range p.lines {
 		if l.First >= n {
@@ -223,19 +222,19 @@ func (p rankPlacement) fixedPlacements(req *job.Request, n int, list string) ([]
 			errs = append(errs, l.HostError(reason))
 		}
 		picks, _ := pin.ParseCPURanges(l.Slots) // checked
-		spot := job.FixedPlacement{Node: i, Picks: picks, Position: markOf(l.SlotError(0, len(l.Slots), ""))}
+		placement := job.FixedPlacement{Node: i, Picks: picks, Position: markOf(l.SlotError(0, len(l.Slots), ""))}
 		for rank := l.First; rank <= min(l.Last, n-1); rank++ {
-			spots[rank] = spot
+			placements[rank] = placement
 		}
 	}
-	return spots, errors.Join(errs...)
+	return placements, errors.Join(errs...)
 }
 
 func markOf(e *hostlist.SyntaxError) job.SourcePosition {
 	return job.SourcePosition{File: e.File, Line: e.Line, Col: e.Col, Width: e.Width, Source: e.Source}
 }
 
-// A nodeFinder finds candidates by name, or by their place in the host list.
+// A nodeFinder finds candidates by name, or by their index in the host list.
 type nodeFinder struct {
 	names map[string]int
 	order []int
@@ -255,7 +254,7 @@ func newNodeFinder(req *job.Request) nodeFinder {
 	return f
 }
 
-// hostList is the host list: each candidate once, by its first turn.
+// hostList returns the indices of the candidates in the order of the host list, each once.
 func hostList(req *job.Request) []int {
 	var order []int
 	if req.HostEntries == nil {
@@ -274,7 +273,8 @@ func hostList(req *job.Request) []int {
 	return order
 }
 
-// findLineHost finds the host of a rank file's line, or says why not.
+// findLineHost returns the candidate of a line of a rank file, or the reason why there is none. list describes the
+// source of the candidates.
 func (f nodeFinder) findLineHost(l hostlist.RankLine, list string) (i int, reason string) {
 	if l.Index >= 0 {
 		if i, reason = f.findIndex(l.Index); reason != "" {
@@ -289,7 +289,7 @@ func (f nodeFinder) findLineHost(l hostlist.RankLine, list string) (i int, reaso
 	return i, ""
 }
 
-// findIndex finds the index-th host of the list.
+// findIndex returns the candidate at index in the host list, or the reason why there is none.
 func (f nodeFinder) findIndex(index int) (i int, reason string) {
 	switch n := len(f.order); {
 	case index < n:
@@ -301,7 +301,7 @@ func (f nodeFinder) findIndex(index int) (i int, reason string) {
 	}
 }
 
-// dropUnusedNodes drops the candidates to which no rank goes: nobody need look at them.
+// dropUnusedNodes drops the candidates without ranks, so that they are not contacted.
 func dropUnusedNodes(req *job.Request) {
 	used := make([]bool, len(req.Nodes))
 	for _, s := range req.FixedPlacements {

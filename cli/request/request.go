@@ -22,20 +22,20 @@ import (
 // defaultGrace is the time between SIGTERM and SIGKILL (cli.md --kill-grace).
 const defaultGrace = 10 * time.Second
 
-// exitNoDir is the exit code where there is no working directory (cli.md EXIT-5).
+// exitNoDir is the exit code if the working directory does not exist (cli.md EXIT-5).
 const exitNoDir = 127
 
-// Make makes a Request of a command line, and warnings.
+// Make returns the request for a command line, and warnings.
 func Make(line option.Line, w Inputs) (job.Request, []job.Note, error) {
 	req, err := w.newRequest(line.Job)
 	if err != nil {
 		return req, nil, err
 	}
-	told, err := newRankPlacement(line, w.OpenFile)
+	fixed, err := newRankPlacement(line, w.OpenFile)
 	if err != nil {
 		return req, nil, err
 	}
-	named, list, err := w.namedHosts(&req, line, told)
+	named, list, err := w.namedHosts(&req, line, fixed)
 	if err != nil {
 		return req, nil, err
 	}
@@ -50,9 +50,9 @@ func Make(line option.Line, w Inputs) (job.Request, []job.Note, error) {
 	if err == nil {
 		err = checkEntryGPUs(req)
 	}
-	if err == nil && told.option != "" {
+	if err == nil && fixed.option != "" {
 		req.SkipUnreachable = line.Job.SkipUnreachable || line.Job.MinNodes > 0 // the user wrote these hosts down (SSH-6)
-		err = told.applyTo(&req, list)
+		err = fixed.applyTo(&req, list)
 	}
 	if err == nil {
 		err = checkConflicts(req)
@@ -67,7 +67,7 @@ func Make(line option.Line, w Inputs) (job.Request, []job.Note, error) {
 	return req, warnings, err
 }
 
-// newRequest is what a request says that has nothing to do with hosts.
+// newRequest returns a request with all fields that do not depend on hosts.
 func (w Inputs) newRequest(j option.JobOptions) (job.Request, error) {
 	req := job.Request{
 		Job:             w.Job,
@@ -109,10 +109,11 @@ func (w Inputs) newRequest(j option.JobOptions) (job.Request, error) {
 	return req, err
 }
 
-// reattachTimeout is how long a helper that was cut off lets its ranks run (doc/adr/0004), and then some.
+// reattachTimeout is longer than the time that a helper without a connection lets its ranks run (doc/adr/0004).
 const reattachTimeout = 50 * time.Second
 
-// restartRequest are what a line says of starting again (survive.md 2).
+// restartRequest returns what the options say about restarts (survive.md 2). grace is the time between SIGTERM and
+// SIGKILL.
 func restartRequest(j option.JobOptions, grace time.Duration) (job.RestartPolicy, error) {
 	r := job.RestartPolicy{MaxRestarts: j.Restart.Count, On: j.RestartOn.Kinds, Codes: j.RestartOn.Codes, ExtraArgs: j.RestartArgs, MinRanks: j.MinRanks, StandbyNodes: j.Spares, MaxFence: reattachTimeout + grace}
 	switch {
@@ -139,26 +140,27 @@ func restartRequest(j option.JobOptions, grace time.Duration) (job.RestartPolicy
 	return r, nil
 }
 
-// namedHosts are the hosts that the sections name, the allocation, or else what says where each
-// rank goes. list is what named them, in words.
-func (w Inputs) namedHosts(req *job.Request, line option.Line, told rankPlacement) (named []hostlist.Entry, list string, err error) {
+// namedHosts returns the hosts named by the app contexts, else those of the allocation, else those of fixed, the
+// placement of each rank. list describes their source.
+func (w Inputs) namedHosts(req *job.Request, line option.Line, fixed rankPlacement) (named []hostlist.Entry, list string, err error) {
 	list = "-host and -hostfile"
 	named, err = w.addApps(req, line)
 	if err == nil && w.Allocation != nil && batch.Known(line.Job.RMK) {
 		list, named = "the allocation", w.allocatedHosts()
 	}
 	if err == nil && len(named) == 0 && line.Job.Nodes == "" {
-		list = told.option
-		named, err = told.namedHosts()
+		list = fixed.option
+		named, err = fixed.namedHosts()
 	}
 	return named, list, err
 }
 
-// jobLimits are the limits of a job: the smallest that line, variable, cluster file and class say, and who says it (RM-55).
+// jobLimits returns the limits of a job and their origins. Of command line, variable, cluster file and class the
+// smallest limit counts (RM-55).
 func (w Inputs) jobLimits(j option.JobOptions) (limits.Map, limits.Origins, error) {
 	bounds, origins := make(limits.Map), make(limits.Origins)
-	for _, said := range j.Limit {
-		limits.Tighten(bounds, origins, said.Bounds, "--limit")
+	for _, given := range j.Limit {
+		limits.Tighten(bounds, origins, given.Bounds, "--limit")
 	}
 	class, err := w.jobClass(j)
 	if w.Cluster != nil {
@@ -168,7 +170,8 @@ func (w Inputs) jobLimits(j option.JobOptions) (limits.Map, limits.Origins, erro
 	return bounds, origins, err
 }
 
-// jobClass is that of a job: the one that was named, else that of all others, if the user may have it.
+// jobClass returns the class of a job: the one it names, else the class "default". It returns an error if there is
+// no such class, or if the user may not use it. The zero Class means none.
 func (w Inputs) jobClass(j option.JobOptions) (config.Class, error) {
 	var classes map[string]config.Class
 	if w.Cluster != nil {
@@ -182,8 +185,8 @@ func (w Inputs) jobClass(j option.JobOptions) (config.Class, error) {
 	open := func(c config.Class) bool {
 		return c.Admits(w.Local.User.UID, append(slices.Clone(w.Local.User.GIDs), w.Local.User.GID))
 	}
-	class, there := classes[cmp.Or(named, "default")]
-	if there && (open(class) || named == "") || !there && named == "" {
+	class, found := classes[cmp.Or(named, "default")]
+	if found && (open(class) || named == "") || !found && named == "" {
 		return class, nil
 	}
 	refusal := &psi.Error{Code: "bad-class", Source: source, Token: named, Problem: "no class"}
@@ -192,13 +195,13 @@ func (w Inputs) jobClass(j option.JobOptions) (config.Class, error) {
 			refusal.Allowed = append(refusal.Allowed, name)
 		}
 	}
-	if there {
+	if found {
 		refusal.Problem = "you may not use class"
 	}
 	return config.Class{}, refusal
 }
 
-// endRules says which ends of a rank end the job, and what the job's code is.
+// endRules returns which exits of a rank end the job, and how the job's exit code is computed.
 func endRules(j option.JobOptions) job.EndPolicy {
 	return job.EndPolicy{
 		KeepOnExit:       j.KillOnBadExit == "0",
@@ -215,12 +218,12 @@ func endRules(j option.JobOptions) job.EndPolicy {
 	}
 }
 
-// wantsUsage reports whether somebody wants to know what the job consumes.
+// wantsUsage reports whether an option asks for the job's resource usage.
 func wantsUsage(j option.JobOptions) bool {
 	return j.Consumed != "" || j.ReportFile != ""
 }
 
-// compatLaunchers are those of all --env-compat, each once.
+// compatLaunchers returns the launchers of all --env-compat options, without duplicates.
 func compatLaunchers(lists []option.Compat) (names []string) {
 	for _, list := range lists {
 		for _, name := range list {
@@ -232,8 +235,8 @@ func compatLaunchers(lists []option.Compat) (names []string) {
 	return names
 }
 
-// addApps adds the apps of a line, and returns the hosts they name. A section that
-// names its own is confined to them.
+// addApps adds the app contexts of a line to the request, and returns the hosts they name. An app context that
+// names hosts itself runs only on these.
 func (w Inputs) addApps(req *job.Request, line option.Line) ([]hostlist.Entry, error) {
 	var named []hostlist.Entry
 	counted := make(map[int]bool)
@@ -246,14 +249,14 @@ func (w Inputs) addApps(req *job.Request, line option.Line) ([]hostlist.Entry, e
 		if err := w.confineToGroups(&app, line, s); err != nil {
 			return nil, err
 		}
-		hosts, err := w.sectionHosts(s, w.OpenFile, unique)
+		hosts, err := w.appHosts(s, w.OpenFile, unique)
 		if err != nil {
 			return nil, err
 		}
 		for _, h := range hosts {
 			app.Hosts = append(app.Hosts, h.Label())
 		}
-		if from := s.HostsFromApp(); !counted[from] { // a section that inherits offers nothing new
+		if from := s.HostsFromApp(); !counted[from] { // an app context with inherited hosts adds none
 			counted[from] = true
 			named = append(named, hosts...)
 		}
@@ -262,9 +265,9 @@ func (w Inputs) addApps(req *job.Request, line option.Line) ([]hostlist.Entry, e
 	return named, nil
 }
 
-func newApp(s option.AppContext, j option.JobOptions, environ []string, here Localhost) (job.App, error) {
-	env, err := sectionEnv(environ, s)
-	app := job.App{N: s.N, Soft: s.Soft.Members, Argv: append([]string{s.Program}, s.Args...), Env: env, Dir: here.Dir, PMIOffer: job.PMIOffer(s.PMI)}
+func newApp(s option.AppContext, j option.JobOptions, environ []string, local Localhost) (job.App, error) {
+	env, err := appEnv(environ, s)
+	app := job.App{N: s.N, Soft: s.Soft.Members, Argv: append([]string{s.Program}, s.Args...), Env: env, Dir: local.Dir, PMIOffer: job.PMIOffer(s.PMI)}
 	if s.Path != "" {
 		app.SearchBefore = strings.Split(s.Path, ":")
 	}
@@ -272,12 +275,12 @@ func newApp(s option.AppContext, j option.JobOptions, environ []string, here Loc
 		app.Dir = ""
 	}
 	app.Dir = cmp.Or(s.Wdir, app.Dir)
-	if err != nil || filepath.IsAbs(app.Dir) || j.HybridHosts { // there, or begins in a home
+	if err != nil || filepath.IsAbs(app.Dir) || j.HybridHosts { // absolute, or relative to the home directory of each host
 		return app, err
 	}
-	if here.DirErr != nil {
-		return app, &usererr.Error{Text: fmt.Sprintf("working directory: %v", here.DirErr), Remedy: "choose one with -wdir", Code: exitNoDir}
+	if local.DirErr != nil {
+		return app, &usererr.Error{Text: fmt.Sprintf("working directory: %v", local.DirErr), Remedy: "choose one with -wdir", Code: exitNoDir}
 	}
-	app.Dir = filepath.Join(here.Dir, app.Dir)
+	app.Dir = filepath.Join(local.Dir, app.Dir)
 	return app, err
 }

@@ -11,21 +11,21 @@ import (
 	"remshell/usererr"
 )
 
-// This file makes the request of a job that was saved, and is resumed (survive.md 6): all of it is as it was,
-// but for what may be said beside --resume.
+// This file makes the request of a job that --resume continues (survive.md 6). It is the saved request with the
+// changes that options beside --resume may make.
 
-// changeableOptions are the options beside --resume that change how a job survives, by their canonical names.
+// changeableOptions are the options beside --resume that change how a job survives, by canonical name.
 var changeableOptions = []string{"restart", "restart-on", "restart-delay", "restart-args", "restart-fence", "spares", "min-nodes", "min-ranks", "soft", "timeout", "wait"}
 
-// outputOptions are those of where output goes, which all go together.
+// outputOptions are the options for output. If one of them is given, all saved ones are replaced.
 var outputOptions = []string{"label", "prepend-pattern", "outfile-pattern", "errfile-pattern", "output-filename", "output",
 	"output-from", "ordered-output", "collapse"}
 
-// reportOptions are those of what mpiexec tells, and of how hosts are found and reached.
+// reportOptions are options for reports, and for how hosts are found and reached.
 var reportOptions = []string{"resume", "again", "save-job", "plan", "dry-run", "probe", "json", "report", "report-every", "trace", "trace-svg", "verbose", "color", "progress",
 	"host", "hostfile", "nodes", "cluster", "rmk", "rm-file", "batch-option"}
 
-// CheckChanges reports what of a line of --resume cannot be said there (SV-21); nil: nothing.
+// CheckChanges returns an error if the line has something that is not allowed beside --resume (SV-21).
 func CheckChanges(line option.Line, saved job.Request) error {
 	if len(line.Apps) > 1 || line.Apps[0].Program != "" {
 		return &usererr.Error{Text: "--resume: the program is that of the saved job", Remedy: "leave it out; --restart-args WORDS gives it further arguments"}
@@ -45,7 +45,7 @@ func CheckChanges(line option.Line, saved job.Request) error {
 	return nil
 }
 
-// rankCountsText are the ranks of the sections, as they were asked for: "16", "4 : 4".
+// rankCountsText returns the requested number of ranks of each app context: "16", "4 : 4".
 func rankCountsText(req job.Request) string {
 	var all []string
 	for _, app := range req.Apps {
@@ -58,11 +58,11 @@ func rankCountsText(req job.Request) string {
 	return strings.Join(all, " : ")
 }
 
-// ResumedRequest is the request of a saved job, as a line of --resume has it, which may be changed so.
+// ResumedRequest returns the saved request with the changes of a line with --resume.
 func (w Inputs) ResumedRequest(saved job.Request, line option.Line) (job.Request, []job.Note, error) {
-	req, said := saved, make(map[string]bool)
+	req, given := saved, make(map[string]bool)
 	for _, g := range line.OptionsOnLine() {
-		said[g.Name] = true
+		given[g.Name] = true
 	}
 	var notes []job.Note
 	var err error
@@ -75,21 +75,21 @@ func (w Inputs) ResumedRequest(saved job.Request, line option.Line) (job.Request
 		return req, notes, err
 	}
 	req.User = w.Local.User
-	if said["timeout"] {
+	if given["timeout"] {
 		req.TimeLimits.Run = line.Job.Timeout.Duration()
 	}
-	if said["wait"] {
+	if given["wait"] {
 		req.Wait, req.TimeLimits.Wait = line.Job.Wait.Text != "no", line.Job.Wait.Limit
 	}
-	if said["min-nodes"] {
+	if given["min-nodes"] {
 		req.SkipUnreachable, req.MinNodes = true, line.Job.MinNodes
 	}
-	if said["soft"] {
+	if given["soft"] {
 		req.Apps = slices.Clone(req.Apps)
 		last := &req.Apps[len(req.Apps)-1]
 		last.N, last.Soft = 0, line.Apps[0].Soft.Members
 	}
-	if slices.ContainsFunc(outputOptions, func(name string) bool { return said[name] }) {
+	if slices.ContainsFunc(outputOptions, func(name string) bool { return given[name] }) {
 		s, err := w.streamsRequest(line.Job)
 		if err != nil {
 			return req, notes, err
@@ -98,26 +98,26 @@ func (w Inputs) ResumedRequest(saved job.Request, line option.Line) (job.Request
 		s.Raw = s.Raw || s.PTY != nil
 		req.Streams = s
 	}
-	err = changeRestart(&req, line.Job, said)
+	err = changeRestart(&req, line.Job, given)
 	return req, notes, err
 }
 
-// changeRestart changes how the job is started again.
-func changeRestart(req *job.Request, j option.JobOptions, said map[string]bool) error {
+// changeRestart applies the given restart options to a saved request.
+func changeRestart(req *job.Request, j option.JobOptions, given map[string]bool) error {
 	r := &req.Restart
-	if !said["restart"] {
-		j.Restart.Count = r.MaxRestarts // what is said beside it is of the restarts that are left
+	if !given["restart"] {
+		j.Restart.Count = r.MaxRestarts // other options apply to the remaining restarts
 	}
 	fresh, err := restartRequest(j, req.TimeLimits.Grace)
 	r.Saved = true
-	for name, take := range map[string]func(){
+	for name, apply := range map[string]func(){
 		"restart": func() { r.MaxRestarts = fresh.MaxRestarts }, "restart-on": func() { r.On, r.Codes = fresh.On, fresh.Codes },
 		"restart-delay": func() { r.Delay = fresh.Delay }, "restart-args": func() { r.ExtraArgs = fresh.ExtraArgs },
 		"restart-fence": func() { r.MaxFence = fresh.MaxFence }, "min-ranks": func() { r.MinRanks = fresh.MinRanks },
 		"spares": func() { r.StandbyNodes = fresh.StandbyNodes },
 	} {
-		if said[name] {
-			take()
+		if given[name] {
+			apply()
 		}
 	}
 	if r.MaxRestarts > 0 && r.On == nil {
@@ -129,7 +129,7 @@ func changeRestart(req *job.Request, j option.JobOptions, said map[string]bool) 
 	return err
 }
 
-// useOtherHosts has the job run on the hosts that the line names, or a batch system has given.
+// useOtherHosts makes the job run on the hosts that the line names or that a batch system gives.
 func (w Inputs) useOtherHosts(req *job.Request, line option.Line) ([]job.Note, error) {
 	if req.FixedPlacements != nil {
 		return nil, &usererr.Error{Text: "--resume: hosts cannot be changed: the saved job says where each rank goes", Remedy: "leave them out"}
@@ -156,31 +156,31 @@ func (w Inputs) useOtherHosts(req *job.Request, line option.Line) ([]job.Note, e
 	return notes, nil
 }
 
-// useSameHosts has it run on its own, as they are reached from here.
+// useSameHosts makes the job run on its saved hosts, as reached from this machine.
 func (w Inputs) useSameHosts(req *job.Request, j option.JobOptions) error {
 	if req.RM != nil {
 		return &usererr.Error{Text: fmt.Sprintf("--resume: the hosts were those of %s job %s, of which this is no part", req.RM.Name, req.RM.Job),
 			Remedy: "name hosts with -host, or resume it inside of a job"}
 	}
-	here := func(n *job.NodeDef) {
+	setLocal := func(n *job.NodeDef) {
 		n.Local = !j.NoAutofork && n.User == "" && n.Port == 0 && w.Local.Matches(cmp.Or(n.Address, n.Host))
 	}
 	req.Nodes = slices.Clone(req.Nodes)
 	for i := range req.Nodes {
-		here(&req.Nodes[i])
+		setLocal(&req.Nodes[i])
 	}
 	req.SpawnHosts.List = slices.Clone(req.SpawnHosts.List)
 	for i := range req.SpawnHosts.List {
-		here(&req.SpawnHosts.List[i])
+		setLocal(&req.SpawnHosts.List[i])
 	}
 	q := &req.Queue
 	q.StandbyHosts = slices.Clone(q.StandbyHosts)
 	for i := range q.StandbyHosts {
-		here(&q.StandbyHosts[i])
+		setLocal(&q.StandbyHosts[i])
 	}
 	if q.Host != nil {
 		first := *q.Host
-		here(&first)
+		setLocal(&first)
 		q.Host = &first
 	}
 	outer, _ := w.lookupEnv("MPIEXEC_JOBID")

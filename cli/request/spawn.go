@@ -10,9 +10,8 @@ import (
 	"remshell/job"
 )
 
-// SpawnHostFinder finds hosts that a program names when it spawns others: in the notation of
-// -host, and known to the cluster file or not. This machine is told by whatever name and
-// user it would be reached.
+// SpawnHostFinder returns a function that resolves the hosts that a program names for a spawn, in the notation of
+// -host. The cluster file need not have them. Local is set for this machine under any name and user.
 func (w Inputs) SpawnHostFinder(j option.JobOptions) func(list string) ([]job.NodeDef, error) {
 	return func(list string) ([]job.NodeDef, error) {
 		entries, err := hostlist.Parse("info key host", list)
@@ -33,7 +32,7 @@ func (w Inputs) SpawnHostFinder(j option.JobOptions) func(list string) ([]job.No
 	}
 }
 
-// spawnHostsRequest is what a request says of them.
+// spawnHostsRequest returns the hosts on which ranks may spawn processes.
 func (w Inputs) spawnHostsRequest(line option.Line) (allow job.SpawnHosts, err error) {
 	h := line.Job.SpawnHosts
 	g, given := line.Origin("spawn-hosts")

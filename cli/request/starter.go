@@ -15,16 +15,17 @@ import (
 
 // A Starter is a batch system that starts our helpers on the nodes of its job (RM-30).
 type Starter struct {
-	System     *batch.System // nil: hosts are reached by ssh or as the user said
-	Job        string        // its number
-	ByName     bool          // by name: then there is no other way
-	MaxGrace   time.Duration // between SIGTERM and SIGKILL, before the batch system kills; 0: as wanted
-	OneStep    bool          // it is called once for all hosts, or as many as go together
+	System     *batch.System // nil: hosts are reached by ssh or by the user's launcher
+	Job        string        // the batch system's ID of the job
+	ByName     bool          // -launcher names it, so there is no fallback
+	MaxGrace   time.Duration // longest time between SIGTERM and SIGKILL before the batch system kills; 0: no bound
+	OneStep    bool          // one call starts helpers on several hosts, on all if possible
 	allocation *batch.Allocation
 }
 
-// FindStarter is that of the batch system in whose job we are, if it has one that we know and the user
-// wants no other. One that nobody has tried has to be asked for. A launch from inside of a rank does not look (RM-2).
+// FindStarter returns the starter of the batch system in whose job mpiexec runs. The zero Starter means that there
+// is none, or that the user wants another launcher. A batch system that is untested is used only on request. An
+// mpiexec inside a rank gets none (RM-2).
 func (w Inputs) FindStarter(j option.JobOptions) (Starter, error) {
 	asked := batch.ByLauncher(j.Launcher)
 	outer, _ := w.lookupEnv("MPIEXEC_JOBID")
@@ -51,18 +52,19 @@ func (w Inputs) FindStarter(j option.JobOptions) (Starter, error) {
 	return Starter{System: system, Job: number, ByName: asked != nil, allocation: given}, nil
 }
 
-// attachable reports whether the number of a job may be sent to each host, for the program there that attaches processes to it.
+// attachable reports whether the ID of a job can be passed to each host, where a program attaches processes to the
+// job.
 func attachable(number string) bool {
 	const most = 256
 	return number != "" && len(number) <= most && number[0] != '-'
 }
 
-// BatchJob finds the batch system in whose job we are, and its number of the job; nil: we are in none.
+// BatchJob returns the batch system in whose job mpiexec runs, and its ID of the job; nil: there is none.
 func (w Inputs) BatchJob() (system *batch.System, number string) {
 	return batch.Inside(w.allocInputs())
 }
 
-// Use makes a request one whose hosts are reached by the starter, if there is one.
+// Use makes a request use the starter to reach its hosts. It does nothing for the zero Starter.
 func (s Starter) Use(req *job.Request) {
 	if s.System == nil {
 		return
@@ -70,12 +72,12 @@ func (s Starter) Use(req *job.Request) {
 	if s.System.Starter.Here {
 		treatLocalAsRemote(req)
 	}
-	for i := range req.Nodes { // what the batch system starts, it has confined
+	for i := range req.Nodes { // the batch system confines what it starts
 		if n := &req.Nodes[i]; !n.Local {
 			n.GrantedCPUs, n.GrantedGPUs = pin.CPUGrant{}, ""
 		}
 	}
-	if req.RM == nil { // the user has named hosts of it
+	if req.RM == nil { // the user names hosts of the job
 		req.RM = rmOf(s.allocation)
 	}
 	req.RM.Starter, req.RM.Integration = s.System.Starter.Program, job.TightIntegration
@@ -84,24 +86,25 @@ func (s Starter) Use(req *job.Request) {
 	}
 }
 
-// Times of the end of a batch system's job (RM-62): it is asked for its own if more than usualGrace is
-// wanted between SIGTERM and SIGKILL, and lastMoments of that are for us, to report.
+// Times at the end of a batch system's job (RM-62). The batch system is asked for its own time between SIGTERM and
+// SIGKILL only if more than defaultKillGrace is requested. mpiexec needs killMargin of that time for its report.
 const (
 	defaultKillGrace = 25 * time.Second
 	killMargin       = 3 * time.Second
 )
 
-// LimitGrace gives the ranks of a job of a batch system no longer to end than that leaves them before it kills, and us
-// with them: as the user says (--batch-option kill-delay=; 0: nothing), as it answers, or by its manual. It is asked only if a request gives
-// them long; run runs one of its programs. What comes of it is returned; 0: they have what was wanted.
-func LimitGrace(req *job.Request, told time.Duration, run batch.Run) (time.Duration, error) {
-	wait := told
+// LimitGrace limits the time between SIGTERM and SIGKILL to what the batch system allows before it kills ranks and
+// mpiexec. That is userDelay (--batch-option kill-delay=) if it is not 0, else the batch system's answer, else its
+// documented default. The batch system is asked, with run, only if the request has a long grace. LimitGrace
+// returns the bound; 0: there is none.
+func LimitGrace(req *job.Request, userDelay time.Duration, run batch.Run) (time.Duration, error) {
+	wait := userDelay
 	switch {
-	case req.RM == nil && told > 0:
+	case req.RM == nil && userDelay > 0:
 		return 0, &usererr.Error{Text: "--batch-option kill-delay= has a meaning only in a job of a batch system", Remedy: "use --kill-grace, or leave it out"}
 	case req.RM == nil:
 		return 0, nil
-	case told > 0:
+	case userDelay > 0:
 	default:
 		wait = killDelay(batch.Named(req.RM.Name), req.TimeLimits.Grace, run)
 	}
@@ -113,11 +116,11 @@ func LimitGrace(req *job.Request, told time.Duration, run batch.Run) (time.Durat
 	return most, nil
 }
 
-// killDelay is the time that a batch system gives between SIGTERM and SIGKILL, which it is asked for if more than the usual is wanted;
-// 0: unknown.
+// killDelay returns the batch system's time between SIGTERM and SIGKILL; 0: unknown. s is asked, with run, if
+// wanted is more than defaultKillGrace.
 func killDelay(s *batch.System, wanted time.Duration, run batch.Run) time.Duration {
 	switch {
-	case s == nil: // the list is in a file
+	case s == nil: // the hosts are those of a file
 		return 0
 	case s.KillWait != nil && wanted > defaultKillGrace:
 		return s.KillWait(run)
@@ -125,7 +128,7 @@ func killDelay(s *batch.System, wanted time.Duration, run batch.Run) time.Durati
 	return s.KillDelay
 }
 
-// treatLocalAsRemote has this machine reached like all others.
+// treatLocalAsRemote makes the request reach this machine like all other hosts.
 func treatLocalAsRemote(req *job.Request) {
 	for _, nodes := range [][]job.NodeDef{req.Nodes, req.Queue.StandbyHosts, req.SpawnHosts.List} {
 		for i := range nodes {
@@ -137,7 +140,8 @@ func treatLocalAsRemote(req *job.Request) {
 	}
 }
 
-// FindHost finds a host in the job: how the batch system spells it, and what it is in the job.
+// FindHost returns the batch system's name of a host and its place in the job; held is false if it is not in the
+// job.
 func (s Starter) FindHost(host string) (call batch.Call, held bool) {
 	found, held := findAllocated(s.allocation, host)
 	call = batch.Call{Host: found.Name, Part: -1, Rank: found.Rank}
@@ -147,7 +151,7 @@ func (s Starter) FindHost(host string) (call batch.Call, held bool) {
 	return call, held
 }
 
-// findAllocated finds a host in an allocation, by its name or, where only one of the two has a domain, by what stands before that.
+// findAllocated finds a host in an allocation by name. If only one of two names has a domain, it is ignored.
 func findAllocated(given *batch.Allocation, host string) (batch.Host, bool) {
 	i := slices.IndexFunc(given.Hosts, func(have batch.Host) bool {
 		short, _, long := strings.Cut(have.Name, ".")
@@ -160,7 +164,8 @@ func findAllocated(given *batch.Allocation, host string) (batch.Host, bool) {
 	return given.Hosts[i], true
 }
 
-// Logins finds out how a host lets us in, by the SSH server that was started there for this job; nil: none was.
+// Logins returns a function that finds the login of a host at the SSH server that was started there for this job.
+// It returns nil if there are no such servers.
 func (w Inputs) Logins(j option.JobOptions) func(host string) (login batch.Login, held bool) {
 	given := w.sshAllocation(j.RMK)
 	if given == nil {
@@ -172,8 +177,9 @@ func (w Inputs) Logins(j option.JobOptions) func(host string) (login batch.Login
 	}
 }
 
-// sshAllocation are the hosts on which SSH servers were started for the job that we are inside of, also if the user names some
-// of them; nil: there are none. What cannot be read then does not matter. A launch from inside of a rank does not look (RM-2).
+// sshAllocation returns the hosts on which SSH servers were started for the batch job, even if the user names only
+// some of them. It returns nil if there are none or if they cannot be read. An mpiexec inside a rank does not look
+// (RM-2).
 func (w Inputs) sshAllocation(rmk string) *batch.Allocation {
 	given := w.Allocation
 	if given == nil {

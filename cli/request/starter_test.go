@@ -7,12 +7,12 @@ import (
 	"remshell/job"
 )
 
-// Ranks are not given longer to end than their batch system leaves them: as the user says, as Slurm answers, which is
-// asked only for long times, or by the manual of another (RM-62).
-func TestHasten(t *testing.T) {
+// The grace of ranks is limited to what the batch system allows. The limit is the user's, Slurm's answer (it is asked
+// only for long times), or another batch system's documented default (RM-62).
+func TestLimitGrace(t *testing.T) {
 	for _, test := range []struct {
 		name, system string
-		grace, told  time.Duration // in seconds, as all here
+		grace, delay time.Duration // in seconds, as all here
 		answer       string
 		most, want   time.Duration
 		asked        bool
@@ -21,11 +21,11 @@ func TestHasten(t *testing.T) {
 		{"slurm, a usual time", "slurm", 25, 0, "KillWait = 20 sec", 0, 25, false},
 		{"slurm, a long time", "slurm", 60, 0, "KillWait                = 30 sec", 27, 27, true},
 		{"slurm, without an answer", "slurm", 60, 0, "", 0, 60, true},
-		{"slurm, told", "slurm", 60, 50, "KillWait = 30 sec", 47, 47, false},
+		{"slurm, with a delay", "slurm", 60, 50, "KillWait = 30 sec", 47, 47, false},
 		{"pbs", "pbs", 10, 0, "", 7, 7, false},
 		{"lsf, less is wanted", "lsf", 2, 0, "", 7, 2, false},
 		{"flux", "flux", 10, 0, "", 2, 2, false},
-		{"flux, told", "flux", 10, 60, "", 57, 10, false},
+		{"flux, with a delay", "flux", 10, 60, "", 57, 10, false},
 		{"sge, which warns of nothing", "sge", 60, 0, "", 0, 60, false},
 		{"hardly any time", "pbs", 10, 2, "", 1, 1, false},
 	} {
@@ -34,12 +34,12 @@ func TestHasten(t *testing.T) {
 			req.RM = &job.RM{Name: test.system, Job: "7"}
 		}
 		asked := false
-		most, err := LimitGrace(&req, test.told*time.Second, func(string, ...string) (string, error) { asked = true; return test.answer, nil })
+		most, err := LimitGrace(&req, test.delay*time.Second, func(string, ...string) (string, error) { asked = true; return test.answer, nil })
 		if err != nil || most != test.most*time.Second || req.TimeLimits.Grace != test.want*time.Second || asked != test.asked {
 			t.Errorf("%s: %v at most, %v between, asked %v, %v", test.name, most, req.TimeLimits.Grace, asked, err)
 		}
 	}
 	if _, err := LimitGrace(new(job.Request), time.Second, nil); err == nil {
-		t.Error("there is no batch system whose time could be told")
+		t.Error("there is no batch system whose time could be known")
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"remshell/simulate"
 )
 
-// PlanFromState plans for the cluster that a file describes (placement.md 9). Nobody is reached.
+// PlanFromState plans for the cluster that a file describes (placement.md 9). It contacts no host.
 func (w Inputs) PlanFromState(line option.Line) simulate.Outcome {
 	read := ReadTexts(w.OpenFile)
 	text, err := read(line.Job.ClusterState)
@@ -27,21 +27,21 @@ func (w Inputs) PlanFromState(line option.Line) simulate.Outcome {
 	}
 	np, _ := line.Apps[0].Origin("n")
 	in := s.PSIInput(np.Value, psiFlags(line.Job, line.Apps[0]), w.lookupEnv, read)
-	told, err := newRankPlacement(line, openTexts(in.Open))
+	fixed, err := newRankPlacement(line, openTexts(in.Open))
 	if err != nil {
-		return told.errorOutcome(err)
+		return fixed.errorOutcome(err)
 	}
-	if n := told.countRanks(); in.NP == "" && n > 0 {
+	if n := fixed.countRanks(); in.NP == "" && n > 0 {
 		in.NP = strconv.Itoa(n)
 	}
 	if in.NP == "" {
 		return simulate.ReadError(&psi.Error{Code: "bad-state", Problem: "np is missing; give -n N"})
 	}
-	named, source, err := w.hostsOfState(told, line.Apps[0], in)
+	named, source, err := w.hostsOfState(fixed, line.Apps[0], in)
 	if err != nil {
 		return simulate.Outcome{Err: err}
 	}
-	in.HostsNamed, in.HostFeatures, in.RanksPlaced = len(named) > 0, featuresOf(named), in.RanksPlaced || told.option != ""
+	in.HostsNamed, in.HostFeatures, in.RanksPlaced = len(named) > 0, featuresOf(named), in.RanksPlaced || fixed.option != ""
 	req, warnings, err := s.Request(in)
 	if err == nil && in.HostsNamed {
 		err = restrictToNamed(&req, named, source)
@@ -50,8 +50,8 @@ func (w Inputs) PlanFromState(line option.Line) simulate.Outcome {
 		return simulate.Outcome{Warnings: warnings, Err: err, Request: req}
 	}
 	setStateLayout(&req, s, line)
-	if err := told.applyTo(&req, "the list"); err != nil {
-		return told.errorOutcome(err)
+	if err := fixed.applyTo(&req, "the list"); err != nil {
+		return fixed.errorOutcome(err)
 	}
 	if n := line.Apps[0].GPUs; n != 0 {
 		req.Apps[0].GPUs = int(n)
@@ -62,24 +62,24 @@ func (w Inputs) PlanFromState(line option.Line) simulate.Outcome {
 	return simulate.Decide(req, s.Snapshot(), warnings)
 }
 
-// hostsOfState are the hosts that a section names, or else what says where each rank goes; source
-// is what named them. The error is a *psi.Error.
-func (w Inputs) hostsOfState(told rankPlacement, s option.AppContext, in psi.Input) (named []hostlist.Entry, source string, err error) {
-	named, err = w.sectionHosts(s, openTexts(in.Open), psi.HostsUnique(in))
+// hostsOfState returns the hosts that the app context names, else those of fixed, the placement of each rank.
+// source describes their source. The error is a *psi.Error.
+func (w Inputs) hostsOfState(fixed rankPlacement, s option.AppContext, in psi.Input) (named []hostlist.Entry, source string, err error) {
+	named, err = w.appHosts(s, openTexts(in.Open), psi.HostsUnique(in))
 	if err != nil {
 		return nil, "", &psi.Error{Code: "bad-hostfile", Source: "-hostfile", Token: s.HostFile, Problem: "cannot use", Reason: err.Error()}
 	}
 	if len(named) > 0 || in.Flags.Nodes != nil {
 		return named, "-host", nil
 	}
-	if named, err = told.namedHosts(); err != nil {
-		return nil, "", told.rankFileError(err)
+	if named, err = fixed.namedHosts(); err != nil {
+		return nil, "", fixed.rankFileError(err)
 	}
-	return named, told.option, nil
+	return named, fixed.option, nil
 }
 
-// restrictToNamed makes the hosts of -host and -hostfile the candidates, in their order, with
-// the slots that were written down. Two names of one node offer theirs together (HOST-8).
+// restrictToNamed makes the hosts of -host and -hostfile the candidates, in their order and with the given slots.
+// The slots of two names of one node add up (HOST-8).
 func restrictToNamed(req *job.Request, named []hostlist.Entry, source string) error {
 	index := make(map[string]int)
 	var names []string
@@ -90,7 +90,7 @@ func restrictToNamed(req *job.Request, named []hostlist.Entry, source string) er
 			index[strings.ToLower(name)] = i
 		}
 	}
-	turn := make([]bool, len(req.Nodes))
+	listed := make([]bool, len(req.Nodes))
 	for _, e := range named {
 		i, known := index[strings.ToLower(e.Label())]
 		if !known {
@@ -104,18 +104,18 @@ func restrictToNamed(req *job.Request, named []hostlist.Entry, source string) er
 		}
 		req.Nodes[i].Slots += e.Slots
 		req.Nodes[i].MaxSlots += e.MaxSlots
-		said := candidateOf(i, e, Localhost{}, true)
-		req.Nodes[i].Features = append(req.Nodes[i].Features, said.Features...)
-		req.Nodes[i].Bind = cmp.Or(said.Bind, req.Nodes[i].Bind)
-		if !turn[i] {
+		given := candidateOf(i, e, Localhost{}, true)
+		req.Nodes[i].Features = append(req.Nodes[i].Features, given.Features...)
+		req.Nodes[i].Bind = cmp.Or(given.Bind, req.Nodes[i].Bind)
+		if !listed[i] {
 			req.HostEntries = append(req.HostEntries, i)
 		}
-		turn[i] = true
+		listed[i] = true
 	}
 	return nil
 }
 
-// setStateLayout tells a request the layout of the command line, else that of the state.
+// setStateLayout sets the layout of a request: that of the command line, else that of the state file.
 func setStateLayout(req *job.Request, s *simulate.State, line option.Line) {
 	j := line.Job
 	layout := pin.Layout{Map: j.MapBy, Rank: j.RankBy, Bind: j.BindTo}
@@ -135,7 +135,7 @@ func setStateLayout(req *job.Request, s *simulate.State, line option.Line) {
 	setCPUUnit(req, line)
 }
 
-// errorOutcome is the outcome of a rank file, or map, that cannot be used.
+// errorOutcome returns the outcome for a rank file or rank map that cannot be used.
 func (p rankPlacement) errorOutcome(err error) simulate.Outcome {
 	return simulate.Outcome{Err: p.rankFileError(err)}
 }
@@ -144,7 +144,7 @@ func (p rankPlacement) rankFileError(err error) error {
 	return &psi.Error{Code: "bad-rankfile", Source: p.option, Token: p.file, Problem: "cannot use", Reason: err.Error()}
 }
 
-// openTexts opens texts as files.
+// openTexts returns a function that opens the texts of read as files.
 func openTexts(read func(string) (string, error)) func(string) (io.ReadCloser, error) {
 	return func(name string) (io.ReadCloser, error) {
 		text, err := read(name)

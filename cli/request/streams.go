@@ -13,13 +13,13 @@ import (
 	"remshell/usererr"
 )
 
-// labelPatterns are the patterns that the words of -label stand for: those of Hydra, and of
-// Open MPI, for which all ranks of a command line are job 1.
+// labelPatterns are the patterns for the words of -label: those of Hydra and of Open MPI. In Open MPI's, all ranks
+// of a command line are job 1.
 var labelPatterns = map[string]string{
 	"rank": "[%r] ", "tag": "[1,%r]<%s>:", "tag-detailed": "[1,%r][%h:%P]<%s>:",
 }
 
-// streamsRequest says where the ranks' streams come from and go to. Faults are told together.
+// streamsRequest returns where the streams of ranks come from and go to. It returns all errors together.
 func (w Inputs) streamsRequest(j option.JobOptions) (s job.Streams, err error) {
 	words := j.Outputs()
 	s = job.Streams{
@@ -32,7 +32,7 @@ func (w Inputs) streamsRequest(j option.JobOptions) (s job.Streams, err error) {
 	return s, errors.Join(setStdin(&s, j, w.lookupEnv), setLabel(&s, j, words, w.lookupEnv), w.setOutputFiles(&s, j, words), checkLineOptions(s))
 }
 
-// checkLineOptions refuses ways to put lines together that exclude each other.
+// checkLineOptions returns an error for options about lines that exclude each other.
 func checkLineOptions(s job.Streams) error {
 	switch {
 	case s.Collapse && s.Raw:
@@ -43,7 +43,7 @@ func checkLineOptions(s job.Streams) error {
 	return nil
 }
 
-// setStdin says who reads our standard input: the option, or else a variable.
+// setStdin sets which ranks read our standard input, from the option or else from a variable.
 func setStdin(s *job.Streams, j option.JobOptions, env func(string) (string, bool)) error {
 	to := j.Stdin
 	for _, name := range []string{"MPIEXEC_STDIN_DEST", "PSI_INPUTDEST"} {
@@ -57,7 +57,7 @@ func setStdin(s *job.Streams, j option.JobOptions, env func(string) (string, boo
 	return nil
 }
 
-// setLabel finds what each line begins with: options, or else variables.
+// setLabel sets the prefix of each line, from options or else from variables.
 func setLabel(s *job.Streams, j option.JobOptions, words option.Output, env func(string) (string, bool)) error {
 	pattern := string(j.Pattern)
 	for _, word := range []string{j.Label, words.Tag} {
@@ -81,8 +81,8 @@ func setLabel(s *job.Streams, j option.JobOptions, words option.Output, env func
 	return nil
 }
 
-// setLabelFromEnv reads MPICH's variables for labels, in which %d is the rank and %w the
-// group, and ParaStation's.
+// setLabelFromEnv reads the labels of ParaStation's and MPICH's variables. In MPICH's, %d is the rank and %w the
+// group.
 func setLabelFromEnv(s *job.Streams, env func(string) (string, bool)) error {
 	if _, defined := env("PSI_SOURCEPRINTF"); defined {
 		s.Out.Label, s.Err.Label = labelPatterns["rank"], labelPatterns["rank"]
@@ -107,8 +107,7 @@ func setLabelFromEnv(s *job.Streams, env func(string) (string, bool)) error {
 	return nil
 }
 
-// setOutputFiles says which files output goes to. Of Open MPI's ways, output goes on to our
-// own streams too.
+// setOutputFiles sets the files for output. With Open MPI's options, output also goes to our own streams.
 func (w Inputs) setOutputFiles(s *job.Streams, j option.JobOptions, words option.Output) error {
 	if text, nocopy := strings.CutSuffix(string(j.OutputDir), ":nocopy"); text != "" {
 		words.Dir, words.NoCopy = text, words.NoCopy || nocopy
@@ -135,15 +134,15 @@ func (w Inputs) setOutputFiles(s *job.Streams, j option.JobOptions, words option
 	return err
 }
 
-// setFilePattern takes -outfile-pattern or -errfile-pattern.
+// setFilePattern applies -outfile-pattern or -errfile-pattern.
 func setFilePattern(s *job.Output, pattern option.FilePattern) {
 	if pattern.Name != "" {
 		s.File, s.Append, s.FileOnly = pattern.Name, pattern.Append, true
 	}
 }
 
-// checkOutputFolder returns an error if the folder of an output file cannot be made since a file is in its place. Without this
-// check the user would read about it only when the job has hosts. What stands behind the first % is not known yet.
+// checkOutputFolder returns an error if a file is in the place of a folder for output. The user reads it before
+// the job has hosts. Only the path before the first % is checked.
 func (w Inputs) checkOutputFolder(pattern string) error {
 	known, _, _ := strings.Cut(pattern, "%")
 	for end, letter := range known {
@@ -153,7 +152,7 @@ func (w Inputs) checkOutputFolder(pattern string) error {
 		info, err := w.Stat(known[:end])
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return nil // it and what is below it will be made
+			return nil // it will be made, with all below it
 		case err != nil:
 			return err
 		case !info.IsDir():

@@ -8,10 +8,10 @@ import (
 	"remshell/job"
 )
 
-// addSurroundings adds to a request the nodes of its cluster that its list does not name, where they matter
-// (which-hosts.md 10, 11): the line of a contiguous job has them between others, and the width of a
-// gate counts their CPUs. They have no turn. Then all nodes have the numbers of the cluster file, so
-// that the line is that of the cluster whatever names the nodes.
+// addSurroundings adds the nodes of the cluster that the host list does not name, if they matter (which-hosts.md
+// 10, 11). A contiguous job needs the whole line of nodes, and an automatic gate width counts the CPUs of all
+// nodes. Added nodes have no host entry. All nodes then get the IDs of the cluster file, so that the line does not
+// depend on how nodes were named.
 func (w Inputs) addSurroundings(req *job.Request) {
 	if w.Cluster == nil || req.FixedPlacements != nil || req.Contiguous == "" && !slices.ContainsFunc(req.Regions, func(r job.Region) bool {
 		return r.Gate.Width != nil && *r.Gate.Width == job.AutoWidth
@@ -24,10 +24,10 @@ func (w Inputs) addSurroundings(req *job.Request) {
 		}
 	}
 	cluster := w.nodesByName()
-	at := make([]int, len(w.Cluster.Nodes)) // index in req.Nodes, from 1
-	beyond := 0
+	at := make([]int, len(w.Cluster.Nodes)) // index in req.Nodes plus 1; 0: not there
+	nextID := 0
 	for _, n := range w.Cluster.Nodes {
-		beyond = max(beyond, n.ID+1)
+		nextID = max(nextID, n.ID+1)
 	}
 	req.Nodes = slices.Clone(req.Nodes)
 	for i := range req.Nodes {
@@ -40,8 +40,8 @@ func (w Inputs) addSurroundings(req *job.Request) {
 			n.ID, at[k] = w.Cluster.Nodes[k].ID, i+1
 			continue
 		}
-		n.ID = beyond // not of the cluster: behind it
-		beyond++
+		n.ID = nextID // not in the cluster file: placed behind its nodes
+		nextID++
 	}
 	for k, n := range w.Cluster.Nodes {
 		if at[k] == 0 {

@@ -8,8 +8,8 @@ import (
 	"remshell/job"
 )
 
-// Nodes that the list does not name are there where they matter, without a turn, and all have the
-// numbers of the cluster file.
+// Nodes that the list does not name are added if they matter, without a host entry. All nodes get the IDs of the
+// cluster file.
 func TestSurroundings(t *testing.T) {
 	auto, width := job.AutoWidth, 4
 	var cluster config.Cluster
@@ -20,7 +20,7 @@ func TestSurroundings(t *testing.T) {
 	tests := []struct {
 		name   string
 		choose job.NodeSelection
-		spots  []job.FixedPlacement
+		fixed  []job.FixedPlacement
 		want   string
 	}{
 		{"nothing asked for", job.NodeSelection{}, nil, "[0 n2] [1 other]; []"},
@@ -30,7 +30,7 @@ func TestSurroundings(t *testing.T) {
 		{"a rank file", job.NodeSelection{Contiguous: job.ContiguousBest}, []job.FixedPlacement{{}}, "[0 n2] [1 other]; []"},
 	}
 	for _, test := range tests {
-		req := job.Request{Nodes: []job.NodeDef{{Name: "N2", Host: "n2"}, {ID: 1, Name: "other", Host: "other"}}, FixedPlacements: test.spots}
+		req := job.Request{Nodes: []job.NodeDef{{Name: "N2", Host: "n2"}, {ID: 1, Name: "other", Host: "other"}}, FixedPlacements: test.fixed}
 		req.Nodes[0].Name, req.NodeSelection = "n2", test.choose
 		w.addSurroundings(&req)
 		got := ""

@@ -1,21 +1,20 @@
 /*
-Package request makes a job.Request of a command line and of what may be known of the world
-before any host is reached. It is pure but for the files that it opens by the world's own
-function.
+Package request makes a job.Request from a command line and from what is known before any host is
+contacted. Its only side effects are the functions in Inputs, which open files and run tools.
 
 	option.Line ----.
-	World ----------+--> Make --> job.Request, warnings
+	Inputs ---------+--> Make --> job.Request, warnings
 	allocation -----'      |
-	                       +-- hosts.go       what -host, -hostfile and the allocation name
+	                       +-- hosts.go       hosts of -host, -hostfile and the allocation
 	                       +-- candidates.go  hosts or cluster nodes as candidates (placement.md 1)
-	                       +-- rankfile.go    where each rank was told to go
+	                       +-- rankfile.go    placement of each rank, if the user gives it
 	                       +-- layout.go      mapping, binding, hosts left out
 	                       +-- environ.go     variables of the ranks
-	                       +-- streams.go     where their streams come from and go to
+	                       +-- streams.go     standard input and output of the ranks
 	                       '-- queue.go, spawn.go
 
-Two more ask what a request comes to without any host: Offline, and FromState for a cluster
-that is in a file.
+Two functions plan a request without contacting hosts: PlanOffline, and PlanFromState for a cluster
+described in a file.
 */
 package request
 
@@ -32,26 +31,26 @@ import (
 	"remshell/job"
 )
 
-// An Inputs is what a request is made from, beside its command line.
+// Inputs are all inputs of a request besides its command line.
 type Inputs struct {
-	Job        job.ID // that the request is to have
+	Job        job.ID // ID of the new job
 	Environ    []string
 	Local      Localhost
 	Cluster    *config.Cluster // nil: there is no cluster file
 	OpenFile   func(name string) (io.ReadCloser, error)
 	Stat       func(name string) (fs.FileInfo, error)
-	RunTool    func(name string, args ...string) (string, error) // a batch system's program; nil: none is run
-	CheckTrust func(name string) error                           // why a file that was opened may not be obeyed as code; nil: it may
+	RunTool    func(name string, args ...string) (string, error) // runs a program of a batch system; nil: none is run
+	CheckTrust func(name string) error                           // returns why a file must not decide which programs run; nil if it may
 
-	Allocation *batch.Allocation // what a batch system gave, if its hosts are used; see Allocated
+	Allocation *batch.Allocation // hosts given by a batch system, if they are used; see UseAllocation
 }
 
-// lookupEnv is a variable; it may be defined and empty.
+// lookupEnv returns a variable of the environment. It may be defined and empty.
 func (w Inputs) lookupEnv(name string) (value string, defined bool) {
 	return job.LookupEnv(w.Environ, name)
 }
 
-// lookupUserEnv is env, without what a batch system has set on its own that means something else than if the user had set it.
+// lookupUserEnv is like lookupEnv, but ignores an OMP_NUM_THREADS that the batch system has set, not the user.
 func (w Inputs) lookupUserEnv(name string) (value string, defined bool) {
 	if name == ompThreads && w.batchThreads() != "" {
 		return "", false
@@ -61,8 +60,8 @@ func (w Inputs) lookupUserEnv(name string) (value string, defined bool) {
 
 const ompThreads = "OMP_NUM_THREADS"
 
-// batchThreads is the assignment of OMP_NUM_THREADS, if a batch system has made it: the CPUs of its slot, which is what all ranks
-// have together here, and not the width of each. Empty: none has.
+// batchThreads returns the assignment of OMP_NUM_THREADS if the batch system has made it; else it is empty. The
+// batch system's value is the number of CPUs of its slot, which all ranks share, and not that of each rank.
 func (w Inputs) batchThreads() string {
 	value, _ := w.lookupEnv(ompThreads)
 	if n := batch.Threads(w.allocInputs()); n == 0 || value != strconv.Itoa(n) {
@@ -71,16 +70,16 @@ func (w Inputs) batchThreads() string {
 	return ompThreads + "=" + value
 }
 
-// A Localhost is this machine as a request must know it.
+// A Localhost describes this machine.
 type Localhost struct {
-	Names  []string            // its host names, the first its own word for itself
-	Addrs  func() []netip.Addr // asked for only if a host is named by address
-	Dir    string              // working directory, as the user calls it
+	Names  []string            // its host names; the first is its own name
+	Addrs  func() []netip.Addr // called only if a host is named by address
+	Dir    string              // working directory, with the user's spelling
 	User   job.User
-	DirErr error // why there is none, if it was removed or may not be looked at
+	DirErr error // why Dir cannot be used: removed, or no permission; else nil
 }
 
-// Matches reports whether a host expression means this machine (HOST-8).
+// Matches reports whether host is a name or address of this machine (HOST-8).
 func (l Localhost) Matches(host string) bool {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return addr.Unmap().IsLoopback() || slices.Contains(l.Addrs(), addr.Unmap())
@@ -89,7 +88,7 @@ func (l Localhost) Matches(host string) bool {
 		slices.ContainsFunc(l.Names, func(n string) bool { return strings.EqualFold(n, host) })
 }
 
-// ReadTexts reads files as a whole by opening them.
+// ReadTexts returns a function that reads a whole file with open.
 func ReadTexts(open func(string) (io.ReadCloser, error)) func(string) (string, error) {
 	return func(name string) (string, error) {
 		f, err := open(name)
