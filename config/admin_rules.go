@@ -13,22 +13,22 @@ import (
 	"remshell/text"
 )
 
-// NodeFile is where a node's own administrator says what may run there. It is that node's
-// root's, and beats all that users' files say (doc/node.toml explains it).
+// NodeFile is the file in which the administrator of a node restricts jobs there. It belongs to root and overrides
+// files of users (doc/node.toml explains it).
 const NodeFile = "/etc/remshell/node.toml"
 
-// AdminRules are what such a file says. Those of a nil pointer forbid nothing.
+// AdminRules are the restrictions of a NodeFile. A nil *AdminRules forbids nothing.
 type AdminRules struct {
 	File     string
 	NoJobs   bool
-	Users    []int // who may run ranks; nil: anybody, empty: root alone
-	Groups   []int // the same for groups
-	MaxProcs *int  // most ranks of all jobs at a time; nil: no limit
+	Users    []int // users who may run ranks; nil: all, empty: only root
+	Groups   []int // groups that may run ranks; nil: all, empty: only root
+	MaxProcs *int  // maximum number of ranks of all jobs at a time; nil: no limit
 
-	Warnings []error // of what the file says and has no effect: an *Error for each
+	Warnings []error // an *Error for each setting without effect
 }
 
-// A nodeFile is the format.
+// A nodeFile is the file as decoded from TOML.
 type nodeFile struct {
 	RunJobs       any
 	Users, User   any
@@ -39,12 +39,12 @@ type nodeFile struct {
 
 var nodeFileKeys = []string{"runJobs", "users", "user", "groups", "group", "maxproc", "processes"}
 
-// LimitsFile is where a node's own administrator says what a job may use there at most, beside what
-// it is told; it is root's alone, as NodeFile.
+// LimitsFile is the file in which the administrator of a node limits what a job may use there, in addition to the
+// job's own limits. Like NodeFile it belongs to root.
 const LimitsFile = "/etc/remshell/limits.toml"
 
-// LoadLimits reads that file: NAME = value, as in [limits] of a cluster file (RM-55). The error joins an
-// *Error for each fault.
+// LoadLimits parses the text of a LimitsFile: NAME = value, as in [limits] of a cluster file (RM-55). The returned
+// error joins an *Error for each fault.
 func LoadLimits(name, text string) (limits.Map, error) {
 	text = strings.TrimPrefix(text, "\ufeff")
 	l := scanKeyLines(text)
@@ -69,7 +69,7 @@ func LoadLimits(name, text string) (limits.Map, error) {
 	return bounds, errors.Join(r.errs...)
 }
 
-// LoadAdminRules reads the file of a node. The error joins an *Error for each fault.
+// LoadAdminRules parses the text of a NodeFile. The returned error joins an *Error for each fault.
 func LoadAdminRules(name, text string, ids IDs) (*AdminRules, error) {
 	text = strings.TrimPrefix(text, "\ufeff")
 	l := scanKeyLines(text)
@@ -87,8 +87,8 @@ func LoadAdminRules(name, text string, ids IDs) (*AdminRules, error) {
 	return &AdminRules{name, p.NoJobs, p.Users, p.Groups, p.MaxProcs, r.sortedWarnings()}, nil
 }
 
-// ForbidReason says why a user may run nothing; empty: he may. Root is in all lists, as in the
-// cluster file.
+// ForbidReason returns why a user must not run ranks here; empty: the user may. Root is a member of all lists, as
+// in the cluster file.
 func (r *AdminRules) ForbidReason(uid int, groups []int) string {
 	in := func(g int) bool { return slices.Contains(groups, g) }
 	switch {
@@ -104,7 +104,8 @@ func (r *AdminRules) ForbidReason(uid int, groups []int) string {
 	return ""
 }
 
-// forbidSource is the file by which somebody may run nothing, or what is wrong in it: that may be the name that he should have.
+// forbidSource returns the file of the restriction, or its first warning: an unknown name there may be that of the
+// user.
 func (r *AdminRules) forbidSource() string {
 	if len(r.Warnings) == 0 {
 		return r.File
@@ -112,7 +113,7 @@ func (r *AdminRules) forbidSource() string {
 	return r.Warnings[0].Error()
 }
 
-// SmallerMaxProcs is the smaller one of the file's limit of ranks and another one; negative: none.
+// SmallerMaxProcs returns the smaller of the file's limit of ranks and other. A negative value means no limit.
 func (r *AdminRules) SmallerMaxProcs(other int) int {
 	if r == nil || r.MaxProcs == nil || other >= 0 && other < *r.MaxProcs {
 		return other
@@ -120,7 +121,7 @@ func (r *AdminRules) SmallerMaxProcs(other int) int {
 	return *r.MaxProcs
 }
 
-// MaxProcsReason says why so many ranks are too many whoever else is there; empty: they are not.
+// MaxProcsReason returns why the number of ranks exceeds the limit, regardless of other jobs; empty: it does not.
 func (r *AdminRules) MaxProcsReason(ranks int) string {
 	if r == nil || r.MaxProcs == nil || ranks <= *r.MaxProcs {
 		return ""

@@ -8,7 +8,7 @@ import (
 	"remshell/limits"
 )
 
-// The commented example in the documentation is right.
+// The commented example in the documentation is valid.
 func TestNodeExample(t *testing.T) {
 	text, err := os.ReadFile("../doc/node.toml")
 	if err != nil {
@@ -71,7 +71,7 @@ func TestNodeFaults(t *testing.T) {
 	}
 }
 
-// The file of a node's limits, of which the commented example in the documentation is right.
+// LoadLimits reads a LimitsFile; the commented example in the documentation is valid.
 func TestLoadLimits(t *testing.T) {
 	text, err := os.ReadFile("../doc/limits.toml")
 	if err != nil {
@@ -95,7 +95,7 @@ func TestLoadLimits(t *testing.T) {
 	}
 }
 
-// No text makes the reader fail otherwise than by an error, and none gives a limit that a node cannot keep.
+// For any text LoadLimits returns an error or limits that a node can enforce.
 func FuzzLoadLimits(f *testing.F) {
 	f.Add("hmem = \"60gb\"\nnofile = 4096\n")
 	f.Add("[a.b]\nc = 1979-05-27T07:32:00Z\n[[d]]\n")

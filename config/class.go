@@ -11,20 +11,20 @@ import (
 	"remshell/sort"
 )
 
-// A Class is a kind of jobs that --class names: who may have it, and what holds for its jobs (RM-55).
+// A Class is a class of jobs, selected by --class: who may use it, and the settings of its jobs (RM-55).
 type Class struct {
 	name            string
-	Limits          limits.Map    // the longest time, maxtime, is among them
+	Limits          limits.Map    // includes maxtime as walltime
 	Sort            string        // PSINodesSort of its jobs; empty: the cluster's
-	Users           []int         // who may have it; nil: anybody, empty: root alone
-	Groups          []int         // the same for groups
-	NodeSetDefaults nodeset.Level // of its jobs
+	Users           []int         // users who may use it; nil: all, empty: only root
+	Groups          []int         // groups that may use it; nil: all, empty: only root
+	NodeSetDefaults nodeset.Level // node-set request of its jobs
 }
 
-// Name is its name; empty: there is no such class.
+// Name returns the name of the class; empty for the zero Class, which stands for no class.
 func (c Class) Name() string { return c.name }
 
-// Admits reports whether a user may have the class: root always, others that are in both lists.
+// Admits reports whether a user may use the class. Root may; others must be in both lists.
 func (c Class) Admits(uid int, groups []int) bool {
 	in := func(g int) bool { return slices.Contains(groups, g) }
 	return uid == 0 || (c.Users == nil || slices.Contains(c.Users, uid)) && (c.Groups == nil || slices.ContainsFunc(c.Groups, in))
@@ -32,7 +32,7 @@ func (c Class) Admits(uid int, groups []int) bool {
 
 var classKeys = []string{"name", "limits", "sort", "maxtime", "users", "groups", "nodeset"}
 
-// pendingClassSets is what a class says of node sets, until all attributes are known.
+// A pendingClassSets is the node-set setting of a class. It is read when all attributes of nodes are known.
 type pendingClassSets struct {
 	name, table, key string
 	line             int
@@ -40,8 +40,8 @@ type pendingClassSets struct {
 }
 
 /*
-classes reads the classes. They may be written in two ways, and are one thing: who adds what a class
-decides adds a key to Class and to classKey, and both ways have it.
+readClasses reads the classes. There are two notations for them. A new setting needs a field of Class and a case in
+readClassKey, and then works in both.
 
 	[class.long]           [[class]]
 	maxtime = "10h"        name = "long"
@@ -69,7 +69,7 @@ func (r *reader) readClasses(value any) {
 	}
 }
 
-// readClassName is what an entry of [[class]] calls itself.
+// readClassName returns the name in an entry of [[class]], or adds an error.
 func (r *reader) readClassName(table string, entry any) string {
 	keys, _ := entry.(map[string]any)
 	for key, value := range keys {
@@ -81,7 +81,7 @@ func (r *reader) readClassName(table string, entry any) string {
 	return ""
 }
 
-// readClass reads one class, whose lines are those of a table.
+// readClass reads one class. table is the name under which its lines are known.
 func (r *reader) readClass(name, table string, entry any) {
 	keys, ok := entry.(map[string]any)
 	if !ok {
@@ -95,7 +95,7 @@ func (r *reader) readClass(name, table string, entry any) {
 	r.cluster.Classes[name] = c
 }
 
-// readClassKey reads what one key says of a class.
+// readClassKey reads one key of a class.
 func (r *reader) readClassKey(c *Class, table, key string, value any) {
 	line := r.lines.lineInTable(table, key)
 	switch strings.ToLower(key) {
@@ -130,7 +130,7 @@ func (r *reader) readClassKey(c *Class, table, key string, value any) {
 	}
 }
 
-// readClassMembers reads who may have a class.
+// readClassMembers reads the users or groups that may use a class.
 func (r *reader) readClassMembers(c *Class, key string, line int, value any) {
 	if key == "users" {
 		c.Users = r.readMembers(line, key, value, r.ids.User)
@@ -139,7 +139,7 @@ func (r *reader) readClassMembers(c *Class, key string, line int, value any) {
 	c.Groups = r.readMembers(line, key, value, r.ids.Group)
 }
 
-// readMaxTime reads the longest time that a job of a class may take: one more way to say walltime.
+// readMaxTime reads the maximum run time of jobs of a class, another notation for the limit walltime.
 func (r *reader) readMaxTime(line int, value any) limits.Map {
 	most, err := limits.Value(limits.WallTime, fmt.Sprint(value))
 	if err != nil {
@@ -154,7 +154,8 @@ func isSortKey(word string) bool {
 	return err == nil
 }
 
-// noteClassSets notes what a class says of node sets, under our key or, DEFAULT.NODESET, that of the scheduler.
+// noteClassSets stores the node-set setting of a class for later. Its key is ours, or DEFAULT.NODESET of the
+// scheduler.
 func (r *reader) noteClassSets(class, table, key string, line int, value any) {
 	if strings.EqualFold(key, "nodeset") {
 		r.pendingSets = append(r.pendingSets, pendingClassSets{class, table, key, line, value})

@@ -1,6 +1,5 @@
 /*
-Package config reads the cluster file: which nodes there are, and what their
-administrator says of them.
+Package config reads the cluster file, which lists the nodes of the cluster and their settings.
 
 	PSINodesSort = "PROC"
 
@@ -8,12 +7,11 @@ administrator says of them.
 	name = "node[0001-1000]"        # a thousand equal nodes in one entry
 	maxproc = 128
 
-	text --Load--> Cluster: nodes ascending by ID, defaults
-	           or: FILE:LINE: what is wrong, all faults at once
+	text --Load--> Cluster: nodes in ascending order of ID, with defaults
+	           or: FILE:LINE: what is wrong, all errors at once
 
-The keys are those of placement.md 1.8; doc/cluster.toml explains each. The package
-opens no file and asks nobody: it is given the text, and a way to find the numbers
-of users and groups.
+The keys are those of placement.md 1.8; doc/cluster.toml explains each. The package opens no file. Its
+inputs are the text, and functions that look up users and groups.
 */
 package config
 
@@ -32,35 +30,35 @@ import (
 	"remshell/sort"
 )
 
-// A Cluster is what a cluster file says.
+// A Cluster is the content of a cluster file.
 type Cluster struct {
 	File           string
-	Nodes          []job.NodeDef // ascending by ID
-	Sort           string        // PSINodesSort; empty: not said
-	QueueHosts     []string      // names of the nodes that keep the queue, the first that is there; none: those with the lowest IDs
-	QueueOptional  bool          // jobs may start without the queue host: queueRequired is no
-	QueueRequired  bool          // jobs may not start where they are not kept apart: queueRequired is said to be yes
+	Nodes          []job.NodeDef // in ascending order of ID
+	Sort           string        // PSINodesSort; empty: not given
+	QueueHosts     []string      // names of nodes that may hold the queue; the first one that is reachable does; empty: the nodes with the lowest IDs
+	QueueOptional  bool          // queueRequired is no: jobs may start while the queue host is unreachable
+	QueueRequired  bool          // queueRequired is yes in the file: jobs must not start on nodes without claims
 	Ledger         string        // directory of claims and tickets on every node; empty: the default
-	AccountingFile string        // accounting_file: gets a line for each job that ran; empty: there is none
-	Limits         limits.Map    // of every job
+	AccountingFile string        // accounting_file, which gets a line for each finished job; empty: none
+	Limits         limits.Map    // of each job
 	Classes        map[string]Class
-	Rules          job.SelectionRules // of which nodes a job gets
+	Rules          job.SelectionRules // rules that select the nodes of a job
 
-	Administrators []string // users who may have a word with jobs of others, by name or number
+	Administrators []string // users who may manage jobs of other users, by name or number
 
-	Warnings []error // of what the file says and has no effect: an *Error for each
+	Warnings []error // an *Error for each setting without effect
 }
 
-// ClusterFile is a cluster file that holds for all, if it is there. Of administrators it counts on the
-// node whose root's it is (SV-25).
+// ClusterFile is the cluster file for all users. Its list of administrators counts only on the node whose file it
+// is (SV-25).
 const ClusterFile = "/etc/remshell/cluster.toml"
 
-// IDs finds the number of a user or group by its name. A name that it does not find matches nobody.
+// IDs looks up users and groups. A name for which it returns an error matches nobody.
 type IDs struct {
-	User, Group func(name string) (int, error)
+	User, Group func(name string) (int, error) // return the number for a name
 }
 
-// An Error is one fault of a file, or a warning about it.
+// An Error is an error in a file, or a warning about it.
 type Error struct {
 	File string
 	Line int // 0: unknown
@@ -69,7 +67,7 @@ type Error struct {
 
 func (e *Error) Error() string { return fileLine(e.File, e.Line) + ": " + e.Text }
 
-// fileLine is "FILE:LINE"; 0 is a line that is not known.
+// fileLine returns "FILE:LINE", or "FILE" if the line is 0, which means unknown.
 func fileLine(file string, line int) string {
 	if line == 0 {
 		return file
@@ -77,7 +75,7 @@ func fileLine(file string, line int) string {
 	return fmt.Sprintf("%s:%d", file, line)
 }
 
-// A clusterFile is the format. An any may be written in several ways.
+// A clusterFile is the file as decoded from TOML. A field of type any accepts several types of values.
 type clusterFile struct {
 	PSINodesSort  string
 	QueueHost     string
@@ -92,12 +90,13 @@ type clusterFile struct {
 	Administrators []string
 
 	NodeSet, NodeAlloc, Domain, Affinity, Region                     any
-	NodeSetPolicy, NodeSetAttribute, NodeSetList, NodeSetIsOptional  any // the scheduler's names
+	NodeSetPolicy, NodeSetAttribute, NodeSetList, NodeSetIsOptional  any // the scheduler's names for node-set defaults
 	NodeSetTolerance, NodeSetPriorityType, NodeSetPlus, NodeSetDelay any
 	NodeAllocationPolicy                                             any
 }
 
-// Load reads a cluster file. The error joins an *Error for each fault.
+// Load parses the text of a cluster file. name is used in messages. The returned error joins an *Error for each
+// fault.
 func Load(name, text string, ids IDs) (*Cluster, error) {
 	text = strings.TrimPrefix(text, "\ufeff")
 	r := &reader{name: name, ids: ids, lines: scanKeyLines(text), text: text, cluster: &Cluster{File: name}}
@@ -121,7 +120,7 @@ func Load(name, text string, ids IDs) (*Cluster, error) {
 	return r.cluster, nil
 }
 
-// byLine puts faults in the order of the file.
+// byLine compares errors by line.
 func byLine(a, b error) int {
 	var x, y *Error
 	if errors.As(a, &x) && errors.As(b, &y) {
@@ -130,22 +129,22 @@ func byLine(a, b error) int {
 	return 0
 }
 
-// A reader turns entries into nodes and gathers faults.
+// A reader converts a decoded file and collects its errors.
 type reader struct {
 	name    string
 	ids     IDs
 	lines   keyLines
-	keys    []string // all that there are, of a file without [[node]]; nil: another file
+	keys    []string // all allowed keys, for a file without [[node]]; nil: a cluster file
 	cluster *Cluster
-	nextID  int            // the ID of the next node, if it does not say
-	byID    map[int]string // names
+	nextID  int            // ID of the next node without one
+	byID    map[int]string // names of nodes
 	byName  map[string]bool
 	errs    []error
 
-	warnings map[string]*Error // the first of each text
+	warnings map[string]*Error // by text; the first occurrence
 
 	text        string         // of the file
-	entries     map[string]int // the entry of each node, by its name
+	entries     map[string]int // index of the [[node]] entry by node name
 	pendingSets []pendingClassSets
 }
 
@@ -153,7 +152,7 @@ func (r *reader) addFault(line int, format string, args ...any) {
 	r.errs = append(r.errs, &Error{r.name, line, fmt.Sprintf(format, args...)})
 }
 
-// addWarning notes a warning. Of several with the same text the one that stands first in the file counts.
+// addWarning adds a warning. Of several with the same text only the first in the file is kept.
 func (r *reader) addWarning(line int, format string, args ...any) {
 	w := &Error{r.name, line, fmt.Sprintf(format, args...)}
 	if first := r.warnings[w.Text]; first != nil && first.Line <= line {
@@ -174,7 +173,7 @@ func (r *reader) sortedWarnings() (all []error) {
 	return all
 }
 
-// syntaxError tells what is no TOML, or no key of ours.
+// syntaxError converts an error of the TOML decoder, for invalid TOML or for an unknown key.
 func (r *reader) syntaxError(err error) error {
 	var unknown *toml.StrictMissingError
 	var wrong *toml.DecodeError
@@ -198,8 +197,7 @@ func (r *reader) syntaxError(err error) error {
 	return errors.Join(r.errs...)
 }
 
-// plainTypeError says in the words of the file that a value is of the wrong type; the TOML
-// reader speaks of our structs.
+// plainTypeError rewrites a type error of the TOML decoder, which names Go types, in terms of the file.
 func plainTypeError(text string) string {
 	kind, rest, _ := strings.Cut(strings.TrimPrefix(text, "cannot decode TOML "), " into struct field config.")
 	field, typ, ok := strings.Cut(rest, " of type ")
@@ -224,7 +222,8 @@ func plainTypeError(text string) string {
 	return fmt.Sprintf("%s: cannot be a TOML %s; write %s", key, kind, wanted)
 }
 
-// unknownKeyText names the key that was probably meant, or where a known one belongs.
+// unknownKeyText adds an error for an unknown key. The error suggests a similar key, or says where the key
+// belongs.
 func (r *reader) unknownKeyText(line int, path []string) {
 	key := path[len(path)-1]
 	known, others, place := globalKeys, nodeKeys, "it belongs below a [[node]]"
@@ -247,7 +246,7 @@ func (r *reader) unknownKeyText(line int, path []string) {
 	r.addFault(line, "%s", text)
 }
 
-// readDefaults reads what holds for the cluster as a whole.
+// readDefaults reads the settings of the whole cluster.
 func (r *reader) readDefaults(f *clusterFile) {
 	r.cluster.Sort, r.cluster.Ledger = strings.TrimSpace(f.PSINodesSort), f.Ledger
 	r.readQueueHosts(f)
@@ -261,7 +260,7 @@ func (r *reader) readDefaults(f *clusterFile) {
 		r.addFault(r.lines.global["accounting_file"], "accounting_file: %q is no absolute path", f.Accounts)
 	}
 	r.cluster.Administrators = f.Administrators
-	for _, name := range f.Administrators { // for the warning: each node looks them up itself
+	for _, name := range f.Administrators { // only for its warnings; each node looks names up itself
 		r.readMembers(r.lines.global["administrators"], "administrators", []any{name}, r.ids.User)
 	}
 	r.cluster.QueueRequired = required && f.QueueRequired != nil
@@ -278,7 +277,7 @@ func (r *reader) readDefaults(f *clusterFile) {
 	}
 }
 
-// readLimits reads a table of limits, each a text or a number.
+// readLimits reads a table of limits. Each value is a string or a number.
 func (r *reader) readLimits(table string, entries map[string]any) limits.Map {
 	bounds := make(limits.Map)
 	for _, name := range slices.Sorted(maps.Keys(entries)) {
@@ -299,7 +298,7 @@ func (r *reader) readLimits(table string, entries map[string]any) limits.Map {
 	return bounds
 }
 
-// readQueueHosts reads which nodes keep the queue.
+// readQueueHosts reads which nodes may hold the queue.
 func (r *reader) readQueueHosts(f *clusterFile) {
 	key, names := "queueHosts", f.QueueHosts
 	if f.QueueHost != "" {

@@ -20,7 +20,7 @@ func findID(name string, known map[string]int) (int, error) {
 	return 0, fmt.Errorf("nobody is called %q", name)
 }
 
-// The commented example in the documentation is right.
+// The commented example in the documentation is valid.
 func TestExample(t *testing.T) {
 	text, err := os.ReadFile("../doc/cluster.toml")
 	if err != nil {
@@ -126,8 +126,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// Names that nobody has match nobody, and stop no job: each is a warning, once.
-func TestNamesThatNobodyHas(t *testing.T) {
+// Unknown user and group names match nobody. Each causes one warning, and no error.
+func TestUnknownMembersAreWarnings(t *testing.T) {
 	c, err := Load("f", `
 administrators = ["alice", "bert", "7"]
 [class.long]
@@ -160,7 +160,7 @@ groups = ["chem", "physics"]
 	}
 }
 
-// Whatever stands in a file in the place of what belongs there, messages tell of it in the file's words, not in those of Go.
+// Messages about values of a wrong type name TOML types, not Go types.
 func TestNoMessageShowsAValueOfGo(t *testing.T) {
 	values := []string{`3`, `1.5`, `true`, `"x"`, `""`, `[]`, `[3]`, `[["x"]]`, `["x", 3]`, `{}`, `{ a = 1 }`, `[{ a = { b = 2 } }]`, `1979-05-27T07:32:00Z`, `07:32:00`, `-9999999999999`}
 	judge := func(text string, err error) {
@@ -198,7 +198,7 @@ func TestNoMessageShowsAValueOfGo(t *testing.T) {
 	}
 }
 
-// What editors add to a file does no harm, nor do blanks around a word (1.1).
+// A byte order mark and CR LF are accepted, and blanks around words (1.1).
 func TestLenient(t *testing.T) {
 	c, err := Load("f", "\ufeffPSINodesSort = \" load \"\r\n[[node]]\r\nname = \"a\"\r\n", nobody)
 	if err != nil || c.Sort != "load" || c.Nodes[0].Origin != "f:3" {
@@ -210,7 +210,7 @@ func TestLenient(t *testing.T) {
 	}
 }
 
-// No text makes the reader fail otherwise than by an error.
+// For any text Load returns a cluster or an error.
 func FuzzLoad(f *testing.F) {
 	f.Add("[[node]]\nname = \"node[1-10]\"\nid = 3\nusers = [\"alice\"]\n")
 	f.Add("PSINodesSort = \"LOAD\"\nqueueHost = \"a\"\nnode = [{name = \"a\", runJobs = true}]\n")

@@ -31,7 +31,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// Both spellings of classes meet in one value.
+// Both notations of classes give the same value.
 func TestClasses(t *testing.T) {
 	const keys = "limits = { mem = \"1gb\", walltime = 50 }\nmaxtime = \"1:00\"\nsort = \"load\"\nusers = [\"alice\"]\ngroups = 300\n"
 	for _, text := range []string{"[class.a]\n" + keys + "[class.b]\nmaxtime = 7\n", "[[class]]\nname = \"a\"\n" + keys + "[[class]]\nname = \"b\"\n[class.limits]\nwalltime = 7\n"} {

@@ -11,20 +11,19 @@ import (
 	"remshell/text"
 )
 
-// keyLines knows where things stand in a file, for messages: what decodes it tells of syntax
-// alone. Keys are in lower case. What is written in an unusual way (a table in one line) has no
-// line here.
+// keyLines has the lines of keys in a file, for messages: the TOML decoder reports lines of syntax errors only.
+// Keys are in lower case. Keys in inline tables have no line.
 type keyLines struct {
 	global map[string]int
-	nodes  []map[string]int          // "" is the header
-	tables map[string]map[string]int // of the others, by name; of one of several: "class[0]"
-	count  map[string]int            // how many there are of those
+	nodes  []map[string]int          // by [[node]] entry; "" is the header
+	tables map[string]map[string]int // of other tables, by name; of one in a list: "class[0]"
+	count  map[string]int            // number of tables in each list
 }
 
-// scanKeyLines finds the keys of a file, up to the first fault of syntax.
+// scanKeyLines finds the keys of a file, up to the first syntax error.
 func scanKeyLines(file string) keyLines {
 	l := keyLines{global: make(map[string]int), tables: make(map[string]map[string]int), count: make(map[string]int)}
-	here, at := l.global, lineCount{text: file}
+	current, at := l.global, lineCount{text: file}
 	var p unstable.Parser
 	p.Reset([]byte(file))
 	for p.NextExpression() {
@@ -33,19 +32,20 @@ func scanKeyLines(file string) keyLines {
 		line := at.lineAt(offset)
 		switch {
 		case e.Kind == unstable.KeyValue:
-			here[key] = cmp.Or(here[key], line)
+			current[key] = cmp.Or(current[key], line)
 		case key == "node":
-			here = map[string]int{"": line}
-			l.nodes = append(l.nodes, here)
+			current = map[string]int{"": line}
+			l.nodes = append(l.nodes, current)
 		default: // another table
-			here = map[string]int{"": line}
-			l.tables[l.tableName(key, e.Kind == unstable.ArrayTable)] = here
+			current = map[string]int{"": line}
+			l.tables[l.tableName(key, e.Kind == unstable.ArrayTable)] = current
 		}
 	}
 	return l
 }
 
-// tableName is that of a table that begins here: of one of several, and what is below it, with its number.
+// tableName returns the name under which the table that begins with key is stored. In a list of tables it includes
+// the index: "class[0]", "class[0].limits".
 func (l *keyLines) tableName(key string, several bool) string {
 	first, below, _ := strings.Cut(key, ".")
 	if several && below == "" {
@@ -57,8 +57,7 @@ func (l *keyLines) tableName(key string, several bool) string {
 	return key
 }
 
-// keyOf is the key of an expression, or the name of the table that it begins, and where in the
-// file it begins.
+// keyOf returns the key of an expression, or the name of the table that it begins, and its offset in the file.
 func keyOf(e *unstable.Node) (key string, offset int) {
 	var parts []string
 	for it := e.Key(); it.Next(); {
@@ -70,20 +69,20 @@ func keyOf(e *unstable.Node) (key string, offset int) {
 	return strings.Join(parts, "."), offset
 }
 
-// A lineCount counts lines from the beginning of a text on, each byte once.
+// A lineCount converts increasing offsets in a text to line numbers, in linear time.
 type lineCount struct {
 	text          string
-	offset, lines int // bytes that were looked at, and lines that end in them
+	offset, lines int // bytes counted so far, and the line ends in them
 }
 
-// lineAt is that of an offset which is behind all before, from 1.
+// lineAt returns the line of an offset, from 1. The offset must not be smaller than that of an earlier call.
 func (c *lineCount) lineAt(offset int) int {
 	c.lines += strings.Count(c.text[c.offset:offset], "\n")
 	c.offset = offset
 	return c.lines + 1
 }
 
-// lineInNode is the line of a key in the i-th node, else that of the node; 0: unknown.
+// lineInNode returns the line of a key in the i-th node, else that of the node; 0: unknown.
 func (l keyLines) lineInNode(i int, key string) int {
 	if i >= len(l.nodes) {
 		return 0
@@ -91,21 +90,20 @@ func (l keyLines) lineInNode(i int, key string) int {
 	return cmp.Or(l.nodes[i][strings.ToLower(key)], l.nodes[i][""])
 }
 
-// lineInTable is the line of a key in a table, else that of the table; 0: unknown.
+// lineInTable returns the line of a key in a table, else that of the table; 0: unknown.
 func (l keyLines) lineInTable(table, key string) int {
 	lines := l.tables[strings.ToLower(table)]
 	return cmp.Or(lines[strings.ToLower(key)], lines[""])
 }
 
-// A memberError is neither a name nor a number.
+// A memberError is returned for a value that is neither a name nor a number.
 type memberError struct{ item any }
 
 func (e *memberError) Error() string {
 	return valueText(e.item) + " is neither a name nor a number"
 }
 
-// suggest is the known word that differs least from a word, if it is near at all. Case
-// does not count.
+// suggest returns the known word nearest to word, ignoring case; empty: none is near.
 func suggest(word string, known []string) string {
 	word = strings.ToLower(word)
 	far := func(other string) int { return text.EditDistance(word, strings.ToLower(other)) }
@@ -116,7 +114,7 @@ func suggest(word string, known []string) string {
 	return best
 }
 
-// schedulerClass is the class that a line of the old scheduler's configuration is about: CLASSCFG[amd] ...
+// schedulerClass returns the class name if the line of the file has the old scheduler's syntax, CLASSCFG[amd] ...
 func schedulerClass(file string, line int) (name string, is bool) {
 	for number, text := range strings.Split(file, "\n") {
 		if rest, is := strings.CutPrefix(strings.ToUpper(strings.TrimSpace(text)), "CLASSCFG["); is && number+1 == line {

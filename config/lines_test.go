@@ -2,7 +2,7 @@ package config
 
 import "testing"
 
-// A key is where TOML says it is, and not where a text or a comment looks like one.
+// Lines of keys are found by TOML's grammar, not in strings or comments.
 func TestLinesOfKeys(t *testing.T) {
 	l := scanKeyLines(`# ledger = "/no"
 queueHosts = [

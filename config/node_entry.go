@@ -7,8 +7,8 @@ import (
 	"remshell/job"
 )
 
-// A nodeEntry is one [[node]]: one node, or several that are alike. The names in
-// placement.md 1.8 that differ from ours are understood too.
+// A nodeEntry is one [[node]] entry: one node, or several with equal settings. It also accepts those names of
+// placement.md 1.8 that differ from ours.
 type nodeEntry struct {
 	ID      *int
 	Name    string
@@ -34,7 +34,7 @@ type nodeEntry struct {
 	ProcSpeed, Memory, Networks, Classes, Attributes, Global, Flavors, Reserve any
 }
 
-// The keys, as messages propose them.
+// The keys, as messages suggest them.
 var (
 	globalKeys = []string{"PSINodesSort", "queueHost", "queueHosts", "queueRequired", "ledger", "accounting_file", "administrators", "limits", "class", "node", "nodeset", "nodeAlloc", "domain", "affinity", "region", "NODESETPOLICY", "NODESETATTRIBUTE", "NODESETLIST", "NODESETISOPTIONAL",
 		"NODESETTOLERANCE", "NODESETPRIORITYTYPE", "NODESETPLUS", "NODESETDELAY", "NODEALLOCATIONPOLICY"}
@@ -83,7 +83,7 @@ func (r *reader) readNodeEntry(i int, e *nodeEntry) {
 	}
 }
 
-// addNode adds a node, whose ID and names nobody else may have.
+// addNode adds a node. Its ID and names must be unique.
 func (r *reader) addNode(i int, def job.NodeDef) {
 	if r.byID == nil {
 		r.byID, r.byName = make(map[int]string), make(map[string]bool)
@@ -106,7 +106,7 @@ func (r *reader) addNode(i int, def job.NodeDef) {
 	r.cluster.Nodes = append(r.cluster.Nodes, def)
 }
 
-// expandNames reads names in brackets, "node[01-16]".
+// expandNames expands names in brackets, "node[01-16]".
 func (r *reader) expandNames(i int, key, expr string) ([]string, bool) {
 	if expr == "" {
 		r.addFault(r.lines.lineInNode(i, key), "a node needs a %s", key)
@@ -120,7 +120,7 @@ func (r *reader) expandNames(i int, key, expr string) ([]string, bool) {
 	return names, true
 }
 
-// expandForNodes expands what must be as many as there are nodes.
+// expandForNodes expands names of which there must be one for each node.
 func (r *reader) expandForNodes(i int, key, expr string, nodes int) ([]string, bool) {
 	names, ok := r.expandNames(i, key, expr)
 	if ok && len(names) != nodes {

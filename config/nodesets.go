@@ -9,19 +9,19 @@ import (
 	"remshell/plan/nodeset"
 )
 
-// This file reads the defaults of node sets: [nodeset], which may also be said by the names of the
-// scheduler that they are from, and nodeset of a class (which-hosts.md 3.2, 3.3).
+// This file reads the default node-set requests: of the cluster in [nodeset], also under the scheduler's names, and of
+// classes (which-hosts.md 3.2, 3.3).
 
-// nodeSetKeys are the keys of [nodeset], and those of a class: all but the last two.
+// nodeSetKeys are the keys of [nodeset]. A class may have all but the last two.
 var nodeSetKeys = []string{"policy", "attribute", "list", "optional", "tolerance", "priority", "plus", "delay", "maxDelay", "perJob"}
 
-// schedulerSetKeys are the other names of some, above the first table.
+// schedulerSetKeys are the scheduler's names for some of these keys, at the top level of the file.
 var schedulerSetKeys = map[string]string{
 	"nodesetpolicy": "policy", "nodesetattribute": "attribute", "nodesetlist": "list", "nodesetisoptional": "optional",
 	"nodesettolerance": "tolerance", "nodesetprioritytype": "priority", "nodesetplus": "plus", "nodesetdelay": "delay",
 }
 
-// readClusterSets reads the cluster's default, of the table and of the other names.
+// readClusterSets reads the cluster's default, under our names and the scheduler's.
 func (r *reader) readClusterSets(f *clusterFile, kinds nodeset.Kinds) {
 	value := f.NodeSet
 	if value == nil {
@@ -31,24 +31,24 @@ func (r *reader) readClusterSets(f *clusterFile, kinds nodeset.Kinds) {
 	if t == nil {
 		return
 	}
-	own := make(map[string]bool) // keys that are said by another name
-	for name, said := range map[string]any{
+	renamed := make(map[string]bool) // keys given under the scheduler's name
+	for name, value := range map[string]any{
 		"NODESETPOLICY": f.NodeSetPolicy, "NODESETATTRIBUTE": f.NodeSetAttribute, "NODESETLIST": f.NodeSetList, "NODESETISOPTIONAL": f.NodeSetIsOptional,
 		"NODESETTOLERANCE": f.NodeSetTolerance, "NODESETPRIORITYTYPE": f.NodeSetPriorityType, "NODESETPLUS": f.NodeSetPlus, "NODESETDELAY": f.NodeSetDelay,
 	} {
 		key := schedulerSetKeys[strings.ToLower(name)]
-		if said == nil {
+		if value == nil {
 			continue
 		}
 		if _, twice := t.keys[key]; twice {
 			r.addFault(r.lines.global[strings.ToLower(name)], "%s and %s of [nodeset] mean the same; keep one", name, key)
 			continue
 		}
-		t.keys[key], t.spelling[key], own[key] = said, name, true
+		t.keys[key], t.spelling[key], renamed[key] = value, name, true
 	}
 	t.line = func(key string) int {
 		for name, of := range schedulerSetKeys {
-			if of == key && own[key] {
+			if of == key && renamed[key] {
 				return r.lines.global[name]
 			}
 		}
@@ -56,7 +56,7 @@ func (r *reader) readClusterSets(f *clusterFile, kinds nodeset.Kinds) {
 	}
 	rules := &r.cluster.Rules
 	rules.NodeSetDefaults = t.takeSetLevel(kinds, false)
-	if text, said := t.takeScalar("maxDelay"); said {
+	if text, given := t.takeScalar("maxDelay"); given {
 		if _, ok := nodeset.ParseTime(text); !ok {
 			t.addFault("maxDelay", "%q is no time; allowed: SECONDS, 90s, 5m, 1h30m, [[DD:]HH:]MM:SS", text)
 		}
@@ -66,7 +66,7 @@ func (r *reader) readClusterSets(f *clusterFile, kinds nodeset.Kinds) {
 	t.reportUnknownKeys(nodeSetKeys...)
 }
 
-// readClassSets reads the default of a class: a request in one text, or a table.
+// readClassSets reads the default of a class: a request as text, or a table.
 func (r *reader) readClassSets(name, key string, line int, value any, kinds nodeset.Kinds) nodeset.Level {
 	text, is := value.(string)
 	if is {
@@ -91,7 +91,7 @@ func (r *reader) readClassSets(name, key string, line int, value any, kinds node
 	return l
 }
 
-// takeSetLevel takes a request and its modifiers, and judges them.
+// takeSetLevel takes a node-set request and its modifiers, and checks them.
 func (t *keyTable) takeSetLevel(kinds nodeset.Kinds, class bool) nodeset.Level {
 	l := nodeset.Level{Modifiers: make(map[string]string)}
 	policy, attribute, list := t.takeText("policy"), t.takeText("attribute"), t.takeWords("list", nodeset.SplitList)
@@ -108,7 +108,7 @@ func (t *keyTable) takeSetLevel(kinds nodeset.Kinds, class bool) nodeset.Level {
 			if words := t.takeWords(key, nodeset.SplitList); words != nil {
 				l.Modifiers[key] = strings.Join(words, ",")
 			}
-		} else if text, said := t.takeScalar(key); said {
+		} else if text, given := t.takeScalar(key); given {
 			l.Modifiers[key] = text
 		}
 	}
@@ -116,7 +116,8 @@ func (t *keyTable) takeSetLevel(kinds nodeset.Kinds, class bool) nodeset.Level {
 	return l
 }
 
-// checkSetLevel tells of the request, and of each modifier by itself beside it: a tolerance counts for the priority.
+// checkSetLevel adds errors for the request and for its modifiers. It checks each modifier alone with the request;
+// only priority needs the tolerance, too.
 func (t *keyTable) checkSetLevel(l nodeset.Level, kinds nodeset.Kinds, class bool) {
 	resolve := func(l nodeset.Level) error {
 		l.ModifierSource = func(key string) string { return key }
@@ -132,25 +133,25 @@ func (t *keyTable) checkSetLevel(l nodeset.Level, kinds nodeset.Kinds, class boo
 		t.addFault(requestKeyOf(err), "%s", wordErrorText(err))
 		request.Parts = nil
 	}
-	beside := make(map[string]string)
+	valid := make(map[string]string)
 	for _, key := range nodeset.Keys {
-		text, said := l.Modifiers[key]
-		if !said {
+		text, given := l.Modifiers[key]
+		if !given {
 			continue
 		}
 		request.Modifiers = map[string]string{key: text}
-		if tolerance, said := beside[nodeset.KeyTolerance]; said && key == nodeset.KeyPriority {
+		if tolerance, given := valid[nodeset.KeyTolerance]; given && key == nodeset.KeyPriority {
 			request.Modifiers[nodeset.KeyTolerance] = tolerance
 		}
 		if err := resolve(request); err != nil {
 			t.addFault(key, "%s", wordErrorText(err))
 		} else {
-			beside[key] = text
+			valid[key] = text
 		}
 	}
 }
 
-// requestKeyOf is the key of a request that has the wrong word.
+// requestKeyOf returns the key whose word is wrong.
 func requestKeyOf(err error) string {
 	var wrong *nodeset.SourceError
 	if errors.As(err, &wrong) {
@@ -164,7 +165,7 @@ func requestKeyOf(err error) string {
 	return "list"
 }
 
-// wordErrorText is what is wrong, without where it stands.
+// wordErrorText returns the message of err without its source.
 func wordErrorText(err error) string {
 	var wrong *nodeset.SourceError
 	if errors.As(err, &wrong) {
@@ -173,7 +174,8 @@ func wordErrorText(err error) string {
 	return err.Error()
 }
 
-// attributeKinds are those of all attributes that nodes have. One that is text here and a number there is told.
+// attributeKinds returns the kinds of all attributes of nodes. An attribute that is text on one node and a number
+// on another is an error.
 func (r *reader) attributeKinds() nodeset.Kinds {
 	numbers, texts := make(map[string]string), make(map[string]string) // nodes by attribute
 	for _, n := range r.cluster.Nodes {

@@ -10,7 +10,7 @@ import (
 	"remshell/job"
 )
 
-// readPolicy reads the attributes of placement.md 1.8.
+// readPolicy reads the settings of placement.md 1.8 from the i-th [[node]] entry.
 func (r *reader) readPolicy(i int, e *nodeEntry) job.NodePolicy {
 	p := job.NodePolicy{
 		NoJobs: !r.readYesNo(i, "runJobs", e.RunJobs, true), Features: append(e.Features, e.HWType...),
@@ -37,7 +37,7 @@ func (r *reader) readPolicy(i int, e *nodeEntry) job.NodePolicy {
 	return p
 }
 
-// oneOfTwoKeys takes the one of two names for a thing that was used.
+// oneOfTwoKeys returns the key and value of a setting that has two names, a and b. Using both is an error.
 func (r *reader) oneOfTwoKeys(i int, a string, va any, b string, vb any) (string, any) {
 	if va != nil && vb != nil {
 		r.addFault(r.lines.lineInNode(i, b), "%s and %s mean the same; keep one", a, b)
@@ -48,7 +48,7 @@ func (r *reader) oneOfTwoKeys(i int, a string, va any, b string, vb any) (string
 	return a, va
 }
 
-// readYesNo reads yes, no, true or false.
+// readYesNo reads yes, no, true or false. It returns otherwise if value is nil.
 func (r *reader) readYesNo(i int, key string, value any, otherwise bool) bool {
 	if v, ok := parseYesNo(value, otherwise); ok {
 		return v
@@ -61,7 +61,7 @@ func (r *reader) readYesNo(i int, key string, value any, otherwise bool) bool {
 	return otherwise
 }
 
-// valueText is a value as it stands in the file, or what kind of value it is.
+// valueText returns a value as the file has it, or the kind of a value that is no scalar.
 func valueText(value any) string {
 	switch value := value.(type) {
 	case string:
@@ -76,7 +76,7 @@ func valueText(value any) string {
 	return "a date"
 }
 
-// parseYesNo is what yes, no, true or false say, or what holds when nothing was said.
+// parseYesNo parses yes, no, true or false. It returns otherwise if value is nil.
 func parseYesNo(value any, otherwise bool) (v, ok bool) {
 	switch v := value.(type) {
 	case nil:
@@ -89,7 +89,7 @@ func parseYesNo(value any, otherwise bool) (v, ok bool) {
 	return otherwise, false
 }
 
-// readLimit reads a number or "any"; nil is any.
+// readLimit reads a number, or "any", for which it returns nil.
 func (r *reader) readLimit(i int, key string, value any) *int {
 	switch v := value.(type) {
 	case nil:
@@ -107,8 +107,8 @@ func (r *reader) readLimit(i int, key string, value any) *int {
 	return nil
 }
 
-// readMembers reads a list of names and numbers, or "any"; nil is any. A name that nobody has matches nobody: in a list with no other
-// name there is nobody then, and not anybody.
+// readMembers reads a list of names and numbers, or "any", for which it returns nil. A name that does not exist
+// matches nobody, so a list with no other name is empty, not nil.
 func (r *reader) readMembers(line int, key string, value any, find func(string) (int, error)) []int {
 	if text, ok := value.(string); ok && strings.EqualFold(text, "any") || value == nil {
 		return nil

@@ -11,10 +11,10 @@ import (
 	"remshell/plan/nodeset"
 )
 
-// This file reads what the cluster file says of which nodes a job gets (which-hosts.md 3): beside node
-// sets, how welcome jobs are where, and the parts of the cluster with their gates.
+// This file reads the rules that select the nodes of a job (which-hosts.md 3): node sets, affinities, regions and
+// their gates.
 
-// readSelectionRules reads all of it, when nodes and classes are known.
+// readSelectionRules reads all of these rules. Nodes and classes must have been read before.
 func (r *reader) readSelectionRules(f *clusterFile) {
 	kinds := r.attributeKinds()
 	r.readClusterSets(f, kinds)
@@ -36,7 +36,7 @@ func (r *reader) readSelectionRules(f *clusterFile) {
 	rules.Classes = r.cluster.jobClasses()
 }
 
-// jobClasses are the classes as a plan knows them, by name.
+// jobClasses returns the classes as job.Class, sorted by name.
 func (c *Cluster) jobClasses() (rules []job.Class) {
 	for name, class := range c.Classes {
 		rules = append(rules, job.Class{Name: name, Access: job.Access{Users: class.Users, Groups: class.Groups}, NodeSetDefaults: class.NodeSetDefaults})
@@ -45,18 +45,18 @@ func (c *Cluster) jobClasses() (rules []job.Class) {
 	return rules
 }
 
-// checkServedClasses tells of classes that nodes serve and that there are not.
+// checkServedClasses adds an error for each unknown class that a node serves.
 func (r *reader) checkServedClasses() {
-	told := make(map[int]bool) // by entry
+	checked := make(map[int]bool) // by entry
 	for _, n := range r.cluster.Nodes {
-		if i := r.entries[n.Name]; !told[i] {
-			told[i] = true
+		if i := r.entries[n.Name]; !checked[i] {
+			checked[i] = true
 			r.checkClasses(r.lines.lineInNode(i, "classes"), "classes", n.Classes)
 		}
 	}
 }
 
-// checkClasses tells of those that there are not.
+// checkClasses adds an error for each name without a class.
 func (r *reader) checkClasses(line int, key string, names []string) {
 	for _, name := range names {
 		if _, known := r.cluster.Classes[name]; !known {
@@ -65,7 +65,7 @@ func (r *reader) checkClasses(line int, key string, names []string) {
 	}
 }
 
-// allowedText lists what there is, or says how to make some.
+// allowedText lists the names of all; if there are none, it returns write, which says how to define one.
 func allowedText[T any](all []T, name func(T) string, write string) string {
 	if len(all) == 0 {
 		return write
@@ -77,12 +77,12 @@ func allowedText[T any](all []T, name func(T) string, write string) string {
 	return "allowed: " + strings.Join(names, ", ")
 }
 
-// takeAccess takes who may use something, or is meant by it.
+// takeAccess takes two lists of users and groups.
 func (t *keyTable) takeAccess(users, groups string) job.Access {
 	return job.Access{Users: t.takeMembers(users, t.r.ids.User), Groups: t.takeMembers(groups, t.r.ids.Group)}
 }
 
-// takeClasses takes a list of classes that there are; nil: any.
+// takeClasses takes a list of existing classes; nil: any.
 func (t *keyTable) takeClasses(key string) []string {
 	names := t.takeWords(key, singleton)
 	if len(names) == 1 && strings.EqualFold(names[0], "any") {
@@ -92,7 +92,7 @@ func (t *keyTable) takeClasses(key string) []string {
 	return names
 }
 
-// takeNodes takes names of nodes that there are; nil: none were said.
+// takeNodes takes a list of existing nodes; nil: the key is missing.
 func (t *keyTable) takeNodes(key string) (nodes []string) {
 	for _, expr := range t.takeWords(key, singleton) {
 		names, err := hostlist.Expand(expr)
@@ -111,7 +111,7 @@ func (t *keyTable) takeNodes(key string) (nodes []string) {
 
 var affinityKeys = []string{"nodes", "feature", "users", "groups", "classes", "value"}
 
-// readAffinity reads one entry.
+// readAffinity reads one [[affinity]] table.
 func (r *reader) readAffinity(t *keyTable) job.Affinity {
 	a := job.Affinity{Nodes: t.takeNodes("nodes"), Feature: t.takeText("feature"), Access: t.takeAccess("users", "groups"), Classes: t.takeClasses("classes")}
 	if (a.Nodes == nil) == (a.Feature == "") {
@@ -130,7 +130,7 @@ func (r *reader) readAffinity(t *keyTable) job.Affinity {
 
 var regionKeys = []string{"name", "signature", "nodes", "gateWidth", "gateUsers", "gateGroups", "gateClasses"}
 
-// readRegion reads one entry.
+// readRegion reads one [[region]] table.
 func (r *reader) readRegion(t *keyTable) job.Region {
 	region := job.Region{Name: t.takeText("name"), Nodes: t.takeNodes("nodes"), Signature: t.takeSignature(),
 		Gate: job.Gate{Access: t.takeAccess("gateUsers", "gateGroups"), Classes: t.takeClasses("gateClasses")}}
@@ -142,7 +142,7 @@ func (r *reader) readRegion(t *keyTable) job.Region {
 	if (region.Nodes == nil) == (region.Signature == "") {
 		t.addFault("signature", "write either signature or nodes, and one of them")
 	}
-	if text, said := t.takeScalar("gateWidth"); said {
+	if text, given := t.takeScalar("gateWidth"); given {
 		width, err := strconv.Atoi(text)
 		if region.Gate.Width = &width; strings.EqualFold(text, "auto") {
 			width = job.AutoWidth
@@ -154,7 +154,7 @@ func (r *reader) readRegion(t *keyTable) job.Region {
 	return region
 }
 
-// takeSignature takes flavors, and brings them into their order; empty: there are none.
+// takeSignature takes the flavors of a region, in canonical order; empty: none.
 func (t *keyTable) takeSignature() string {
 	var flavors []string
 	for _, word := range strings.Fields(t.takeText("signature")) {
@@ -163,10 +163,10 @@ func (t *keyTable) takeSignature() string {
 	return Signature(flavors)
 }
 
-// flavorWords are the flavors in the order that a signature has.
+// flavorWords are the flavors in the order of a signature.
 var flavorWords = []string{"os", "su", "ap"}
 
-// readFlavor is one of them, as it is known.
+// readFlavor returns a flavor in lower case, or adds an error.
 func (r *reader) readFlavor(line int, key, word string) string {
 	word = strings.ToLower(word)
 	if !slices.Contains(flavorWords, word) {
@@ -175,7 +175,7 @@ func (r *reader) readFlavor(line int, key, word string) string {
 	return word
 }
 
-// Signature is the flavors of a node in the order os, su, ap (which-hosts.md 10).
+// Signature returns the flavors of a node in the order os, su, ap, separated by blanks (which-hosts.md 10).
 func Signature(flavors []string) string {
 	var in []string
 	for _, word := range flavorWords {
@@ -186,7 +186,7 @@ func Signature(flavors []string) string {
 	return strings.Join(in, " ")
 }
 
-// readDomain reads which regions jobs may be in.
+// readDomain reads the regions that jobs may use.
 func (r *reader) readDomain(f *clusterFile) {
 	if f.Domain == nil {
 		return
@@ -201,7 +201,7 @@ func (r *reader) readDomain(f *clusterFile) {
 	}
 }
 
-// readNodeAlloc reads what is looked for in the nodes that were chosen.
+// readNodeAlloc reads the criterion for choosing nodes, nodeAlloc.
 func (r *reader) readNodeAlloc(f *clusterFile) {
 	const key, other = "nodeAlloc", "NODEALLOCATIONPOLICY"
 	t := &keyTable{r: r, keys: map[string]any{"nodealloc": f.NodeAlloc}, line: func(key string) int { return r.lines.global[key] }}
@@ -221,7 +221,7 @@ func (r *reader) readNodeAlloc(f *clusterFile) {
 	}
 }
 
-// readAttributes reads what an entry says of its nodes beside placement.md 1.8 (which-hosts.md 3.1).
+// readAttributes reads the settings of a [[node]] entry beyond placement.md 1.8 (which-hosts.md 3.1).
 func (r *reader) readAttributes(i int, e *nodeEntry, p *job.NodePolicy) {
 	t := &keyTable{r: r, line: func(key string) int { return r.lines.lineInNode(i, key) }, keys: map[string]any{
 		"procspeed": e.ProcSpeed, "memory": e.Memory, "networks": e.Networks, "classes": e.Classes, "global": e.Global,
@@ -229,7 +229,7 @@ func (r *reader) readAttributes(i int, e *nodeEntry, p *job.NodePolicy) {
 	p.Attributes = make(nodeset.Attributes)
 	r.readOwnAttributes(i, e, p)
 	for key, name := range map[string]string{"procspeed": nodeset.ProcSpeed, "memory": nodeset.Memory} {
-		if text, said := t.takeScalar(key); said {
+		if text, given := t.takeScalar(key); given {
 			if n, ok := nodeset.ParseQuantity(name, text); ok && n > 0 {
 				p.Attributes[name] = nodeset.Value{Number: n}
 			} else {
@@ -250,7 +250,7 @@ func (r *reader) readAttributes(i int, e *nodeEntry, p *job.NodePolicy) {
 	for _, word := range t.takeWords("flavors", strings.Fields) {
 		p.Flavors = append(p.Flavors, r.readFlavor(t.lineOf("flavors"), "flavors", word))
 	}
-	if text, said := t.takeScalar("reserve"); said {
+	if text, given := t.takeScalar("reserve"); given {
 		n, err := strconv.Atoi(text)
 		if p.Reserve = n; err != nil || n < 0 || n > 65536 {
 			t.addFault("reserve", "%q is not a number of CPUs", text)
@@ -261,7 +261,8 @@ func (r *reader) readAttributes(i int, e *nodeEntry, p *job.NodePolicy) {
 	}
 }
 
-// reservedAttributes are attributes that have a key of their own, or that only a probe finds, and what to write instead.
+// reservedAttributes are attributes that cannot be set under attributes, and what to write instead. They have a
+// key of their own, or only a probe determines them.
 var reservedAttributes = map[string]string{
 	nodeset.Feature: "write features", nodeset.ProcSpeed: "write procspeed", nodeset.Memory: "write memory", nodeset.Network: "write networks",
 	nodeset.Class: "write classes", nodeset.Arch: "the probe finds it", nodeset.CPUModel: "the probe finds it", nodeset.NetSpeed: "the probe finds it",

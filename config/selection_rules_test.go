@@ -74,7 +74,7 @@ gateGroups = ["chem"]
 gateClasses = "any"
 `
 
-// All keys, in one file.
+// A file with all keys.
 func TestChoosing(t *testing.T) {
 	c, err := Load("f", attributeKindNames, nobody)
 	if err != nil {
@@ -100,8 +100,8 @@ func TestChoosing(t *testing.T) {
 	}
 }
 
-// The scheduler's names say the same.
-func TestChoosingOfTheScheduler(t *testing.T) {
+// The scheduler's names have the same meaning.
+func TestSelectionRulesOfTheScheduler(t *testing.T) {
 	c, err := Load("f", `
 NODESETPOLICY = "ONEOF"
 NodeSetAttribute = "FEATURE"
@@ -126,7 +126,7 @@ name = "a"
 	}
 }
 
-// Broken files: where, which key, what is allowed instead; all of a file at once (acceptance 10).
+// Errors name the line, the key and the allowed values; all errors of a file are reported together (acceptance 10).
 func TestBrokenFiles(t *testing.T) {
 	const node = "[[node]]\nname = \"a\"\n"
 	for _, test := range []struct {

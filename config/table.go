@@ -8,16 +8,17 @@ import (
 	"strings"
 )
 
-// A keyTable is the keys of one table of the file, to be taken one after the other. What is left was not known.
+// A keyTable is a table of the file. Readers take its keys one by one; keys that remain are unknown.
 type keyTable struct {
 	r        *reader
-	name     string               // as lines are found by it; empty: above the first table
+	name     string               // under which lines are stored; empty: the top level
 	keys     map[string]any       // in lower case
-	line     func(key string) int // nil: by the name
-	spelling map[string]string    // a key as the file spells it
+	line     func(key string) int // overrides the lookup of lines by name; may be nil
+	spelling map[string]string    // keys as the file spells them
 }
 
-// openTable takes a value for a table; nil, and a fault, if it is none.
+// openTable returns value as a table. If it is none, it returns nil and adds an error. write is the correct
+// notation.
 func (r *reader) openTable(name string, value any, write string) *keyTable {
 	keys, ok := value.(map[string]any)
 	if !ok {
@@ -31,7 +32,7 @@ func (r *reader) openTable(name string, value any, write string) *keyTable {
 	return t
 }
 
-// openTables takes a value for a list of tables, [[NAME]].
+// openTables returns value as a list of tables, [[NAME]].
 func (r *reader) openTables(name string, value any) (all []*keyTable) {
 	if value == nil {
 		return nil
@@ -49,7 +50,7 @@ func (r *reader) openTables(name string, value any) (all []*keyTable) {
 	return all
 }
 
-// lineOf is the line of a key in a table, or else of what stands above all tables.
+// lineOf returns the line of a key in a table, or else of the table's name at the top level.
 func (r *reader) lineOf(table, key string) int {
 	if line := r.lines.lineInTable(table, key); line > 0 {
 		return line
@@ -58,7 +59,7 @@ func (r *reader) lineOf(table, key string) int {
 	return r.lines.global[strings.ToLower(first)]
 }
 
-// lineOf is the line of a key.
+// lineOf returns the line of a key.
 func (t *keyTable) lineOf(key string) int {
 	if t.line != nil {
 		return t.line(strings.ToLower(key))
@@ -70,14 +71,14 @@ func (t *keyTable) addFault(key, format string, args ...any) {
 	t.r.addFault(t.lineOf(key), "%s: %s", key, fmt.Sprintf(format, args...))
 }
 
-// takeValue is a value, which is not left behind; nil: it is not there.
+// takeValue removes a key and returns its value; nil: it is missing.
 func (t *keyTable) takeValue(key string) any {
 	value := t.keys[strings.ToLower(key)]
 	delete(t.keys, strings.ToLower(key))
 	return value
 }
 
-// reportUnknownKeys tells of the keys that nobody took.
+// reportUnknownKeys adds an error for each key that was not taken.
 func (t *keyTable) reportUnknownKeys(known ...string) {
 	for _, key := range slices.Sorted(maps.Keys(t.keys)) {
 		near := ""
@@ -88,7 +89,7 @@ func (t *keyTable) reportUnknownKeys(known ...string) {
 	}
 }
 
-// takeText takes a text; empty: it is not there, or is none.
+// takeText takes a non-empty string; empty: it is missing or an error.
 func (t *keyTable) takeText(key string) string {
 	switch value := t.takeValue(key).(type) {
 	case nil:
@@ -103,16 +104,16 @@ func (t *keyTable) takeText(key string) string {
 	return ""
 }
 
-// takeScalar takes a text, a number, or yes and no, as a text.
-func (t *keyTable) takeScalar(key string) (text string, there bool) {
+// takeScalar takes a string, a number, or yes and no, as text. It returns false if the key is missing or invalid.
+func (t *keyTable) takeScalar(key string) (text string, ok bool) {
 	value := t.takeValue(key)
 	if value == nil {
 		return "", false
 	}
-	if text, there = scalarText(value); !there {
+	if text, ok = scalarText(value); !ok {
 		t.addFault(key, "is neither a text nor a number")
 	}
-	return text, there
+	return text, ok
 }
 
 func scalarText(value any) (string, bool) {
@@ -129,7 +130,8 @@ func scalarText(value any) (string, bool) {
 	return "", false
 }
 
-// takeWords takes a list of texts, or one text that split cuts; nil: it is not there. Numbers are texts.
+// takeWords takes a list of texts, or one text, which it splits with split. It returns nil if the key is missing.
+// Numbers count as texts.
 func (t *keyTable) takeWords(key string, split func(string) []string) (words []string) {
 	value := t.takeValue(key)
 	if value == nil {
@@ -151,7 +153,7 @@ func (t *keyTable) takeWords(key string, split func(string) []string) (words []s
 	return words
 }
 
-// singleton is a text as a list of it.
+// singleton returns a list with one text.
 func singleton(text string) []string { return []string{text} }
 
 // takeYesNo takes yes, no, true or false.
