@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// readCPUMap reads the user's map (7.3).
+// readCPUMap reads the user's CPU map (7.3).
 func (c *Settings) readCPUMap(in Input) error {
 	c.CPUMapOrigin = "--cpu-map"
 	value := in.Flags.CPUMap
@@ -28,11 +28,10 @@ func (c *Settings) readCPUMap(in Input) error {
 	return nil
 }
 
-// maxCPUMap bounds a map's length; 65,536 cores may each be named a few times.
+// maxCPUMap is the maximum length of a map: 65,536 cores, each several times.
 const maxCPUMap = 1 << 20
 
-// ParseCPUMap reads a CPU map such as "0-3,0x8,7-4". Without ok, bad is the item that is
-// malformed, as it was written.
+// ParseCPUMap parses a CPU map such as "0-3,0x8,7-4". If ok is false, bad is the malformed item as written.
 func ParseCPUMap(text string) (numbers []int, bad string, ok bool) {
 	for item := range strings.SplitSeq(text, ",") {
 		if trimBlanks(item) == "" {
@@ -58,8 +57,8 @@ func ParseCPUMap(text string) (numbers []int, bad string, ok bool) {
 	return numbers, "", true
 }
 
-// parseCore reads "n" of the grammar: blanks may stand before the number, none behind,
-// and it may have a plus; C decides on the base.
+// parseCore parses a number as C's strtol with base 0 does: blanks and a plus may precede it, and the prefix
+// decides on the base. Nothing may follow it.
 func parseCore(text string) (int, bool) {
 	text = strings.TrimPrefix(strings.TrimLeft(text, blanks), "+")
 	base := 10

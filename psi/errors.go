@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// An Error is something malformed or unknown that was said about a placement. Its
-// code is one of placement.md 1.5; it is never a matter of waiting.
+// An Error is returned for a malformed or unknown placement setting. Its code is one of placement.md 1.5. Waiting
+// never helps.
 type Error struct {
 	Code    string
-	Source  string // the flag or variable at fault; empty: none
-	Token   string // what it says
-	Problem string // what is wrong with that
-	Reason  string // why, if there is more to say
+	Source  string // option or variable at fault; empty: none
+	Token   string // the faulty value
+	Problem string // what is wrong with it
+	Reason  string // details; may be empty
 	Allowed []string
 }
 
-// Error has all of it: the user shall not have to look anything up.
+// Error returns all fields in one line, so that the user need not look anything up.
 func (e *Error) Error() string {
 	var b strings.Builder
 	if e.Source != "" {

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// A lineReader reads the words of one line of a file; at is "FILE line N".
+// A lineReader reads the words of one line of a file. at is "FILE line N".
 type lineReader func(words []string, at string) error
 
-// readFile reads a host file or a PEFILE line by line (1.4). The lines may end with CR
-// LF; blanks and commas separate; a word with # in front ends the line.
+// readFile reads a host file or a PEFILE line by line (1.4). Lines may end with CR LF. Blanks and commas separate
+// words. A word that begins with # starts a comment.
 func (l *nodeList) readFile(in Input, each lineReader) error {
 	name := trimBlanks(l.value)
 	if name == "" {
@@ -36,7 +36,7 @@ func (l *nodeList) readFile(in Input, each lineReader) error {
 	return nil
 }
 
-// openReason is why a file cannot be opened, without its name, which is told anyway.
+// openReason returns why a file cannot be opened, without the file name.
 func openReason(err error) string {
 	var path *fs.PathError
 	if errors.As(err, &path) {
@@ -45,7 +45,7 @@ func openReason(err error) string {
 	return err.Error()
 }
 
-// dropComments drops comments, and words that choose a network.
+// dropComments drops a comment, and words that select a network.
 func dropComments(all []string) []string {
 	var kept []string
 	for _, w := range all {
@@ -59,7 +59,7 @@ func dropComments(all []string) []string {
 	return kept
 }
 
-// hostLineReader reads one name. unique keeps one of neighbours that are equal.
+// hostLineReader returns a reader for lines with one host name. With unique, adjacent repetitions count once.
 func (l *nodeList) hostLineReader(unique bool) lineReader {
 	return func(words []string, at string) error {
 		if len(words) > 1 {
@@ -76,7 +76,7 @@ func (l *nodeList) hostLineReader(unique bool) lineReader {
 	}
 }
 
-// readCountLine reads "HOST COUNT ...": the host takes that many turns.
+// readCountLine reads "HOST COUNT ...", which adds the host COUNT times.
 func (l *nodeList) readCountLine(words []string, at string) error {
 	const allowed = "HOST COUNT with COUNT 0-65535"
 	if len(words) < 2 {
@@ -89,7 +89,7 @@ func (l *nodeList) readCountLine(words []string, at string) error {
 	return atLine(at, l.addHost(words[0], count))
 }
 
-// atLine tells where in a file a fault is.
+// atLine adds the place in the file to an error.
 func atLine(at string, err error) error {
 	var e *Error
 	if errors.As(err, &e) {

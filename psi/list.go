@@ -12,14 +12,14 @@ import (
 	"remshell/job"
 )
 
-// maxEntries bounds what a list may expand to: far more turns than processes have no
-// meaning, and a slip must not take all memory.
+// maxEntries is the maximum number of host entries that a list may expand to. It keeps a typing error from using
+// up the memory.
 const maxEntries = 1 << 24
 
-// A nodeList is a node list being read. Entries are looked up as they are met, so
-// that the first fault of the text is told.
+// A nodeList parses a list of nodes. Names are looked up as they are read, so that the first error in the text is
+// reported.
 type nodeList struct {
-	source   string // the flag or variable
+	source   string // option or variable that gives the list
 	value    string
 	noConfig bool
 	nodes    []job.NodeDef
@@ -28,8 +28,8 @@ type nodeList struct {
 	entries  []int
 }
 
-// readNodeList takes the one source that counts (1.3, 2): a flag hides all variables, the
-// first variable that is defined hides the others, and none means every node.
+// readNodeList reads the list of nodes from the one source that counts (1.3, 2): the option, else the first
+// defined variable, else all nodes.
 func (c *Settings) readNodeList(in Input) error {
 	if c.Nodes = in.Nodes; in.HostsNamed {
 		return nil
@@ -43,7 +43,7 @@ func (c *Settings) readNodeList(in Input) error {
 	return err
 }
 
-// emptyError is the fault of a source, or a configuration, without a node.
+// emptyError returns the error for a list, or a cluster file, without nodes.
 func (l *nodeList) emptyError() error {
 	err := &Error{Code: "empty-list", Source: l.source, Token: l.value, Problem: "no node is named by", Allowed: []string{"at least one node"}}
 	if l.source == "" {
@@ -64,7 +64,7 @@ func newNodeList(in Input) *nodeList {
 	return l
 }
 
-// read finds the source and has it read.
+// read determines the source of the list and parses it.
 func (l *nodeList) read(in Input) error {
 	if in.Flags.Nodes != nil {
 		l.source, l.value = "--nodes", *in.Flags.Nodes
@@ -88,7 +88,7 @@ func (l *nodeList) read(in Input) error {
 	return nil
 }
 
-// addAllNodes makes every configured node a candidate, ascending by ID.
+// addAllNodes makes each node of the cluster a candidate, in ascending order of ID.
 func (l *nodeList) addAllNodes() {
 	for i := range l.nodes {
 		l.entries = append(l.entries, i)
@@ -96,8 +96,8 @@ func (l *nodeList) addAllNodes() {
 	l.sortByID()
 }
 
-// readIDs reads node IDs and ranges of them (1.4). The flag may have names of nodes among them: then they are taken in the order
-// of their IDs, each once (aprun.md 2).
+// readIDs parses node IDs and ranges of them (1.4). --nodes may also contain node names; then each node counts
+// once, in the order of IDs (aprun.md 2).
 func (l *nodeList) readIDs() error {
 	named := false
 	for item := range strings.SplitSeq(l.value, ",") {
@@ -143,7 +143,7 @@ func (l *nodeList) readIDs() error {
 	return nil
 }
 
-// sortByID puts the turns in the order of the nodes' IDs.
+// sortByID sorts the host entries by node ID.
 func (l *nodeList) sortByID() {
 	slices.SortFunc(l.entries, func(a, b int) int { return cmp.Compare(l.nodes[a].ID, l.nodes[b].ID) })
 }
@@ -164,7 +164,7 @@ func (l *nodeList) allowedIDs() []string {
 	return []string{"ID", "FIRST-LAST with FIRST <= LAST", "configured IDs: " + idset.Text(ids)}
 }
 
-// readHosts reads names between blanks or commas (1.4).
+// readHosts parses host names separated by blanks or commas (1.4).
 func (l *nodeList) readHosts() error {
 	for _, name := range splitWords(l.value) {
 		if isNetworkWord(name) {
@@ -177,7 +177,7 @@ func (l *nodeList) readHosts() error {
 	return nil
 }
 
-// addHost adds a node by its name or an alias, some times over.
+// addHost adds a node the given number of times, by its name or an alias.
 func (l *nodeList) addHost(name string, times int) error {
 	i, known := l.byName[lowerASCII(name)]
 	if !known && l.noConfig {
@@ -204,7 +204,7 @@ func (l *nodeList) addEntries(i, times int, token string) error {
 	return nil
 }
 
-// knownNames lists the known ones, a long list cut.
+// knownNames returns the names of the nodes for a message, at most 50.
 func (l *nodeList) knownNames() []string {
 	names := make([]string, len(l.nodes))
 	for i, n := range l.nodes {
@@ -213,7 +213,7 @@ func (l *nodeList) knownNames() []string {
 	return ShortenList(names)
 }
 
-// ShortenList keeps the first of many names that are allowed, and counts the others.
+// ShortenList returns the first 50 of the allowed names, and the number of the rest.
 func ShortenList(names []string) []string {
 	const most = 50
 	if len(names) <= most {
@@ -222,10 +222,10 @@ func ShortenList(names []string) []string {
 	return append(slices.Clone(names[:most]), fmt.Sprintf("and %d more", len(names)-most))
 }
 
-// isNetworkWord reports whether a word chooses a network and not a node.
+// isNetworkWord reports whether a word selects a network, not a node.
 func isNetworkWord(word string) bool { return strings.HasPrefix(word, "ifhn=") }
 
-// parseID reads one to ten digits between blanks.
+// parseID parses an ID of one to ten digits, with blanks around it.
 func parseID(text string) (int, bool) {
 	text = trimBlanks(text)
 	if len(text) > 10 {
@@ -236,7 +236,7 @@ func parseID(text string) (int, bool) {
 
 func isLetter(r rune) bool { return 'a' <= r|0x20 && r|0x20 <= 'z' || r > 127 }
 
-// lowerASCII folds the case of ASCII letters alone (1.4).
+// lowerASCII converts ASCII letters to lower case, and no others (1.4).
 func lowerASCII(name string) string {
 	return strings.Map(func(r rune) rune {
 		if 'A' <= r && r <= 'Z' {

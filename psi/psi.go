@@ -1,16 +1,16 @@
 /*
-Package psi reads what users of ParaStation say about placement: the PSI_* variables
-and the flags of the same meaning, each against the cluster configuration.
+Package psi reads the placement settings of ParaStation: the PSI_* variables and the options with the same
+meaning. It checks them against the cluster file.
 
 	flags  >  environment  >  configuration  >  built-in
 	                 |
-	               Read --> Choice: nodes and turns, sort key, switches, TPP, map
-	                        warnings
+	               Read --> Settings: nodes and host entries, sort key, switches, TPP, map
+	                        with warnings,
 	                        or the first error, in the order of placement.md 1.5
 
-It is pure: the environment is a function, files are opened by a function. A value
-that a higher source hides is not read at all. What -host and -hostfile name is not
-its business (package hostlist); with them, the list variables do not count.
+The package is pure: environment and files are functions in Input. A value that a higher source overrides is
+not parsed at all. Package hostlist parses -host and -hostfile; if they are given, variables with lists of
+nodes are ignored.
 */
 package psi
 
@@ -22,52 +22,51 @@ import (
 	"remshell/sort"
 )
 
-// An Input is all that can be said about a placement.
+// An Input has all settings that can affect a placement.
 type Input struct {
-	NP           string        // number of processes, of -n; empty: not given
-	Nodes        []job.NodeDef // the configured cluster, ascending by ID
-	NoConfig     bool          // there is no configuration: the names of a list make the cluster
-	Sort         string        // PSINodesSort of the configuration
+	NP           string        // number of processes, the value of -n; empty: not given
+	Nodes        []job.NodeDef // nodes of the cluster file, in ascending order of ID
+	NoConfig     bool          // there is no cluster file: the names of a list are the cluster
+	Sort         string        // PSINodesSort of the cluster file; empty: not given
 	HostsNamed   bool          // -host or -hostfile name the nodes
-	HostFeatures []string      // features of these, as they name them
+	HostFeatures []string      // features given in the host file
 	Env          func(name string) (value string, defined bool)
 	Flags        Flags
-	Rules        job.SelectionRules // of the cluster, about which nodes a job gets
-	User         job.User           // who asks
-	RanksPlaced  bool               // each rank has its place by a rank file, or map
+	Rules        job.SelectionRules // rules of the cluster file that select nodes
+	User         job.User           // user of the job
+	RanksPlaced  bool               // a rank file or rank map gives the node of each rank
 	Open         func(name string) (text string, err error)
 }
 
-// Flags are options of the command line; nil means not given.
+// Flags are the placement options of the command line; nil: not given.
 type Flags struct {
 	Nodes, Sort, Features, CPUMap, TPP, PPN                    *string
 	HostsUnique, Exclusive, Overbook, Loop, Wait, Pin, MemBind *bool
-	Oversubscribe                                              bool // --oversubscribe; it wins over PSI_OVERBOOK
+	Oversubscribe                                              bool // --oversubscribe; it overrides PSI_OVERBOOK
 
 	SelectionFlags
 }
 
-// SelectionFlags are the flags about which nodes a job gets.
+// SelectionFlags are the options that select the nodes of a job; nil: not given.
 type SelectionFlags struct {
 	Sets                                           nodeset.Level // --node-set, --node-set-*
 	Class, NodeAlloc, ReserveCPUs, MemPerRank      *string
-	Contiguous                                     *string // first, best
-	Shape, PerNUMA, NUMANodes, NUMAList, HWThreads *string // of a section
-	StrictMem                                      *bool   // of a section
+	Contiguous                                     *string // first or best
+	Shape, PerNUMA, NUMANodes, NUMAList, HWThreads *string // of an app context
+	StrictMem                                      *bool   // of an app context
 }
 
-// A Settings is what was said, with all defaults filled in.
+// Settings are the effective placement settings, with all defaults filled in.
 type Settings struct {
-	Nodes   []job.NodeDef // the cluster, or what the list made
-	Entries []int         // indices into Nodes, in list order with repeats; nil if Listed
+	Nodes   []job.NodeDef // the cluster, or the hosts of the list if there is no cluster file
+	Entries []int         // indices into Nodes, in list order with repetitions; nil if HostsNamed
 	Source  string        // the source of the list; empty: all nodes
 	job.Placement
 	job.RankNeeds
 	Warnings []job.Note
 }
 
-// Read judges everything. With an error, which is an *Error, the choice holds only
-// the warnings until then.
+// Read reads all settings. An error is of type *Error; the settings then hold only the warnings until there.
 func Read(in Input) (Settings, error) {
 	var c Settings
 	c.readToggles(in)
@@ -83,7 +82,7 @@ func Read(in Input) (Settings, error) {
 	return c, nil
 }
 
-// ReadApp reads what one more section of a command line may say for itself (5.7).
+// ReadApp reads the settings of a further app context of the command line (5.7).
 func ReadApp(in Input) (job.RankNeeds, error) {
 	var c Settings
 	for _, step := range []func(*Settings, Input) error{(*Settings).readRankNeeds, (*Settings).readShape, (*Settings).readNUMA, (*Settings).readHWThreads} {
@@ -105,11 +104,11 @@ func (c *Settings) readProcessCount(in Input) error {
 	return nil
 }
 
-// maxRanks bounds the number of processes (1.5).
+// maxRanks is the maximum number of processes (1.5).
 const maxRanks = 1 << 20
 
-// readSortKey finds the sort key (4.1). The configured one is checked also when another
-// is used: it is a mistake of the configuration all the same.
+// readSortKey determines the sort key (4.1). An invalid key in the cluster file is an error even if another key is
+// used.
 func (c *Settings) readSortKey(in Input) error {
 	mode := sort.Proc
 	if in.Sort != "" {
@@ -141,7 +140,7 @@ func sortKey(source, value string, flag bool) (sort.Mode, error) {
 	return mode, nil
 }
 
-// blanks are what may stand around a value (1.1).
+// blanks are the characters that are stripped around a value (1.1).
 const blanks = " \t\n\r\f\v"
 
 func trimBlanks(value string) string { return strings.Trim(value, blanks) }

@@ -10,7 +10,7 @@ import (
 	"remshell/job"
 )
 
-// fiveNodes is a cluster: n0 to n4, the IDs 0 to 3 and 10.
+// fiveNodes is a cluster of n0 to n4 with the IDs 0 to 3 and 10.
 func fiveNodes() []job.NodeDef {
 	var nodes []job.NodeDef
 	for i, id := range []int{0, 1, 2, 3, 10} {
@@ -20,7 +20,7 @@ func fiveNodes() []job.NodeDef {
 	return nodes
 }
 
-// inputOf makes an Input of "NAME=VALUE" assignments.
+// inputOf returns an Input with "NAME=VALUE" assignments.
 func inputOf(environ ...string) Input {
 	return Input{
 		Nodes: fiveNodes(),
@@ -47,7 +47,7 @@ func inputOf(environ ...string) Input {
 	}
 }
 
-// Every list source: the names of the turns, or code and token of the error.
+// For each source of lists: the names of the host entries, or code and token of the error.
 func TestLists(t *testing.T) {
 	tests := []struct{ assignment, want string }{
 		{"", "n0 n1 n2 n3 n4"},
@@ -103,7 +103,7 @@ func TestLists(t *testing.T) {
 	}
 }
 
-// The flag may have names among the numbers, and then each node once, by its number; the variable may not.
+// --nodes may mix names and IDs, and then each node counts once, in the order of IDs. PSI_NODES takes only IDs.
 func TestNamesAmongNumbers(t *testing.T) {
 	for list, want := range map[string]string{
 		"3,N1,0": "n0 n1 n3", "n2,1-3,n2": "n1 n2 n3", "n2": "n2", "3,1": "n3 n1", "1,n9": "bad-nodes n9", "n1-n2": "bad-nodes n1-n2",
@@ -132,7 +132,7 @@ func readEntries(in Input) string {
 	return strings.Join(names, " ")
 }
 
-// Without a cluster file the names of a list make the cluster (2).
+// Without a cluster file the hosts of a list are the cluster (2).
 func TestAdHoc(t *testing.T) {
 	in := inputOf("PSI_HOSTS=b a B c")
 	in.Nodes, in.NoConfig = nil, true
@@ -144,8 +144,8 @@ func TestAdHoc(t *testing.T) {
 	if got := readEntries(in); got != "unknown-node 0" {
 		t.Errorf("nodes: %s", got)
 	}
-	// What ssh would take for an option, or a shell for a command, is no name: with
-	// -launcher-exec ssh this one ran a program.
+	// A word that ssh would parse as an option, or a shell as a command, is refused as a name. With -launcher-exec ssh
+	// this one would run a program.
 	for _, name := range []string{"-oProxyCommand=touch${IFS}x", "a;b", "n[1-2]", "alice@n1", "n1:2"} {
 		in = inputOf("PSI_HOSTS=b " + name)
 		in.Nodes, in.NoConfig = nil, true
@@ -160,7 +160,7 @@ func TestAdHoc(t *testing.T) {
 	}
 }
 
-// A fault in a file tells the line.
+// An error in a file names the line.
 func TestFileLines(t *testing.T) {
 	for assignment, want := range map[string]string{
 		"PSI_HOSTFILE=wrong": `PSI_HOSTFILE: wrong line 2: no node with host name "n9"; allowed: n0, n1, n2, n3, n4`,
@@ -194,7 +194,7 @@ func TestMaps(t *testing.T) {
 	}
 }
 
-// Which source gives the TPP, the sort key and the switches, and what is warned of.
+// The precedence of sources for TPP, sort key and switches, and the warnings.
 func TestPrecedence(t *testing.T) {
 	yes, no, text := true, false, func(s string) *string { return &s }
 	tests := []struct {
@@ -255,7 +255,7 @@ func settingsText(c Settings) string {
 	return b.String()
 }
 
-// No value makes a reader fail otherwise than by an error that has all its parts.
+// For any value Read returns settings or an error with all fields.
 func FuzzRead(f *testing.F) {
 	f.Add("PSI_NODES", "0-3, 10", "n0\n")
 	f.Add("PSI_HOSTS", "n0,n1 n2", "")
@@ -275,7 +275,7 @@ func FuzzRead(f *testing.F) {
 		}
 		for _, i := range c.Entries {
 			if i < 0 || i >= len(c.Nodes) {
-				t.Errorf("%s=%q: turn %d of %d nodes", name, value, i, len(c.Nodes))
+				t.Errorf("%s=%q: entry %d of %d nodes", name, value, i, len(c.Nodes))
 			}
 		}
 	})

@@ -10,12 +10,12 @@ import (
 	"remshell/pin"
 )
 
-// This file reads what ranks take of a node, and what they leave alone (which-hosts.md 9).
+// This file reads the resources that ranks need on a node, and those that stay free (which-hosts.md 9).
 
-// maxCount bounds ranks, CPUs and NUMA nodes of one node that are written down.
+// maxCount is the maximum for options with a number of ranks, CPUs or NUMA nodes of one node.
 const maxCount = 65535
 
-// readCount reads a number of at least so much, if one was given.
+// readCount parses a number of at least least, if one is given, into *into.
 func readCount(source string, value *string, least int, into *int) error {
 	if value == nil {
 		return nil
@@ -32,7 +32,7 @@ func badValue(source, token string, allowed ...string) *Error {
 	return &Error{Code: "bad-value", Source: source, Token: trimBlanks(token), Problem: "bad value", Allowed: allowed}
 }
 
-// readShape reads how many ranks each node has exactly. -ppn is an upper bound, which it cannot pass.
+// readShape reads the exact number of ranks on each node. It must not exceed the upper bound -ppn.
 func (c *Settings) readShape(in Input) error {
 	if err := readCount("--shape", in.Flags.Shape, 1, &c.ExactPerNode); err != nil {
 		return err
@@ -43,7 +43,7 @@ func (c *Settings) readShape(in Input) error {
 	return nil
 }
 
-// readNUMA reads in which NUMA nodes ranks are, and how many in each.
+// readNUMA reads which NUMA nodes ranks may use, and how many ranks run in each.
 func (c *Settings) readNUMA(in Input) error {
 	f := in.Flags.SelectionFlags
 	if err := readCount("--per-numa", f.PerNUMA, 1, &c.NUMA.PerNUMA); err != nil {
@@ -65,7 +65,7 @@ func (c *Settings) readNUMA(in Input) error {
 	return nil
 }
 
-// parseNUMAList reads numbers and ranges of NUMA nodes, "0,2-3".
+// parseNUMAList parses numbers and ranges of NUMA nodes, "0,2-3".
 func parseNUMAList(text string) ([]int, bool) {
 	for item := range strings.SplitSeq(text, ",") {
 		low, high, isRange := strings.Cut(trimBlanks(item), "-")
@@ -82,10 +82,10 @@ func parseNUMAList(text string) ([]int, bool) {
 	return idset.New(list...), err == nil && len(list) > 0
 }
 
-// maxNUMA bounds the number of a NUMA node; kernels know fewer.
+// maxNUMA is the largest allowed number of a NUMA node, beyond any kernel's limit.
 const maxNUMA = 1<<16 - 1
 
-// readHWThreads reads how many hardware threads of a core are CPUs.
+// readHWThreads reads how many hardware threads of a core count as CPUs.
 func (c *Settings) readHWThreads(in Input) error {
 	if in.Flags.HWThreads == nil {
 		return nil
@@ -110,24 +110,24 @@ func (c *Settings) readReserve(in Input) error {
 	return readCount("--reserve-cpus", in.Flags.ReserveCPUs, 0, &c.Reserve)
 }
 
-// readMemory reads how much memory each rank needs: a number of MB, or with a unit, of powers of 1024; and what is said behind it of
-// huge pages (aprun.md 4).
+// readMemory reads the memory that each rank needs. It is a number of MB, or has a unit that is a power of 1024. A
+// suffix requests huge pages (aprun.md 4).
 func (c *Settings) readMemory(in Input) error {
 	value := in.Flags.MemPerRank
 	if value == nil {
 		return nil
 	}
-	size, wish := cutHugePageRequest(trimBlanks(*value))
+	size, request := cutHugePageRequest(trimBlanks(*value))
 	var ok bool
 	if c.Memory, ok = parseBytes(size); !ok {
 		return badValue("--mem-per-rank", *value, "a number of MB, or with K, M, G, T")
 	}
-	c.HugePages = wish
+	c.HugePages = request
 	return nil
 }
 
-// cutHugePageRequest takes the word about huge pages from the end of a size.
-func cutHugePageRequest(text string) (size string, wish job.HugePageRequest) {
+// cutHugePageRequest splits the suffix for huge pages from a size.
+func cutHugePageRequest(text string) (size string, request job.HugePageRequest) {
 	size = strings.TrimRight(text, "hHsS")
 	switch strings.ToLower(text[len(size):]) {
 	case "h":
@@ -138,13 +138,13 @@ func cutHugePageRequest(text string) (size string, wish job.HugePageRequest) {
 	return text, ""
 }
 
-// memoryUnits are the units of memory; without one it is MB.
+// memoryUnits are the units of memory in bytes; without a unit it is MB.
 var memoryUnits = map[string]int64{"": 1 << 20, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
-// maxMemory is more than any node has.
+// maxMemory is the largest allowed size, beyond the memory of any node.
 const maxMemory = 1 << 60
 
-// parseBytes reads a size above 0.
+// parseBytes parses a size above 0.
 func parseBytes(text string) (int64, bool) {
 	digits := strings.TrimRight(text, "KMGTBkmgtb")
 	unit := strings.ToUpper(text[len(digits):])
@@ -159,9 +159,9 @@ func parseBytes(text string) (int64, bool) {
 	return n * each, true
 }
 
-// CheckConflicts is the refusal where several sections or options contradict one another: NUMA nodes are
-// chosen by these options or by a map, and what counts as CPU is one thing in the whole job.
-func CheckConflicts(shares []job.RankNeeds, layout pin.Layout, spots bool) error {
+// CheckConflicts returns an error if app contexts or options contradict one another. All app contexts must count
+// hardware threads alike. NUMA options exclude a rank file (fixed) and mappings that choose NUMA nodes themselves.
+func CheckConflicts(shares []job.RankNeeds, layout pin.Layout, fixed bool) error {
 	for _, s := range shares {
 		if s.HWThreads != shares[0].HWThreads {
 			return badValue("--hw-threads", strconv.Itoa(max(0, s.HWThreads)), "the same in all app contexts")
@@ -169,7 +169,7 @@ func CheckConflicts(shares []job.RankNeeds, layout pin.Layout, spots bool) error
 		source := s.NUMA.Option()
 		switch m := layout.Map; {
 		case !s.NUMA.IsSet():
-		case spots:
+		case fixed:
 			return badValue(source, "a rank file", "one of both")
 		case m.Level > pin.ByNode || m.PerObject > 0 || m.PEList != nil || m.Span:
 			return badValue(source, "--map-by "+m.Text, "one of both")

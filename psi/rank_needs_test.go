@@ -10,7 +10,7 @@ import (
 	"remshell/pin"
 )
 
-// readFlags reads flags of a cluster of one node.
+// readFlags reads flags on a cluster of one node.
 func readFlags(flags Flags) (Settings, error) {
 	return Read(Input{Nodes: []job.NodeDef{{Name: "a"}}, Flags: flags, Env: func(string) (string, bool) { return "", false }})
 }
@@ -68,7 +68,7 @@ func TestWhatRanksTakeOfANode(t *testing.T) {
 	}
 }
 
-// -ppn is an upper bound, and a shape exact.
+// A shape must not exceed -ppn.
 func TestAShapeAbovePPN(t *testing.T) {
 	var refused *Error
 	if _, err := readFlags(Flags{PPN: new("2"), SelectionFlags: SelectionFlags{Shape: new("4")}}); !errors.As(err, &refused) || refused.Code != "bad-value" {
@@ -79,30 +79,30 @@ func TestAShapeAbovePPN(t *testing.T) {
 	}
 }
 
-func TestClash(t *testing.T) {
+func TestCheckConflicts(t *testing.T) {
 	strict := job.RankNeeds{NUMA: pin.Confinement{StrictMemory: true}}
 	byNUMA, byNode := pin.Layout{Map: pin.Mapping{Text: "ppr:2:numa", Level: pin.ByNUMA, PerObject: 2}}, pin.Layout{Map: pin.Mapping{Text: "node", Level: pin.ByNode}}
 	for _, test := range []struct {
 		name   string
 		shares []job.RankNeeds
 		layout pin.Layout
-		spots  bool
+		fixed  bool
 		fine   bool
 	}{
-		{"nothing said", []job.RankNeeds{{}, {}}, byNUMA, true, true},
+		{"nothing given", []job.RankNeeds{{}, {}}, byNUMA, true, true},
 		{"by node", []job.RankNeeds{strict}, byNode, false, true},
 		{"by NUMA nodes", []job.RankNeeds{strict}, byNUMA, false, false},
 		{"a rank file", []job.RankNeeds{{}, strict}, pin.Layout{}, true, false},
 		{"the same threads", []job.RankNeeds{{HWThreads: 2}, {HWThreads: 2}}, pin.Layout{}, false, true},
 		{"other threads", []job.RankNeeds{{HWThreads: 2}, {}}, pin.Layout{}, false, false},
 	} {
-		if err := CheckConflicts(test.shares, test.layout, test.spots); (err == nil) != test.fine {
+		if err := CheckConflicts(test.shares, test.layout, test.fixed); (err == nil) != test.fine {
 			t.Errorf("%s: %v", test.name, err)
 		}
 	}
 }
 
-// Whatever is written, what is accepted is within its bounds.
+// Each accepted value is within its bounds.
 func FuzzWhatRanksTakeOfANode(f *testing.F) {
 	for _, text := range []string{"4", "0,2-3", "2-1", "3GB", "3Ghs", "3X", "65536", "-1", "", "0-65535,7", "9223372036854775807T"} {
 		f.Add(text)

@@ -10,7 +10,7 @@ import (
 	"remshell/plan/nodeset"
 )
 
-// WithDefaults takes each flag from where it is given first.
+// WithDefaults returns c with flags that are not given taken from weaker.
 func (c SelectionFlags) WithDefaults(weaker SelectionFlags) SelectionFlags {
 	c.Sets = c.Sets.WithDefaults(weaker.Sets)
 	for _, f := range []struct{ own, other **string }{
@@ -92,8 +92,8 @@ func (c *Settings) readNodeSets(in Input) error {
 		}
 		return &Error{Code: "bad-node-set", Source: wrong.Source, Token: wrong.Token, Problem: what, Allowed: wrong.Allowed}
 	}
-	if in.RanksPlaced && c.NodeSet.Policy != "" { // a user's: those of cluster and class do not count there
-		return &Error{Code: "bad-node-set", Source: c.NodeSet.Source, Token: c.NodeSet.Request.String(), Problem: "every rank has its node, so that nothing is chosen", Allowed: []string{"none"}}
+	if in.RanksPlaced && c.NodeSet.Policy != "" { // the user's request; those of cluster and class are ignored
+		return &Error{Code: "bad-node-set", Source: c.NodeSet.Source, Token: c.NodeSet.Request.String(), Problem: "each rank has a fixed node, so no set is chosen", Allowed: []string{"none"}}
 	}
 	if c.NodeSet.RequestedDelay > 0 {
 		c.addWarning("delay-cut", "a delay of %s is cut to %s, the longest that the cluster file allows", c.NodeSet.RequestedDelay, c.NodeSet.Delay)
@@ -104,13 +104,13 @@ func (c *Settings) readNodeSets(in Input) error {
 	return err
 }
 
-// withSourceNames gives a level its names.
+// withSourceNames sets the names of a level's sources, for messages.
 func withSourceNames(l nodeset.Level, source string, key func(string) string) nodeset.Level {
 	l.Source, l.ModifierSource = source, key
 	return l
 }
 
-// variableLevel are what PSI_NODESET and its like say.
+// variableLevel returns the node-set request of PSI_NODESET and PSI_NODESET_*.
 func variableLevel(in Input) nodeset.Level {
 	l := withSourceNames(nodeset.Level{Modifiers: make(map[string]string)}, "PSI_NODESET", func(key string) string { return "PSI_NODESET_" + strings.ToUpper(key) })
 	if text, defined := in.Env(l.Source); defined {
@@ -124,7 +124,7 @@ func variableLevel(in Input) nodeset.Level {
 	return l
 }
 
-// readAffinity finds which nodes had better be used for the job, and which not.
+// readAffinity selects the affinity rules that apply to the job: nodes that it prefers or avoids.
 func (c *Settings) readAffinity(in Input) error {
 	for _, a := range in.Rules.Affinity {
 		if a.Includes(in.User) && (a.Classes == nil || slices.Contains(a.Classes, c.Class)) {
@@ -134,7 +134,7 @@ func (c *Settings) readAffinity(in Input) error {
 	return nil
 }
 
-// readNodeAlloc finds what is looked for in the nodes that were chosen.
+// readNodeAlloc reads the criterion for choosing nodes.
 func (c *Settings) readNodeAlloc(in Input) error {
 	source, word := "--node-alloc", ""
 	if flag := in.Flags.NodeAlloc; flag != nil {
@@ -148,21 +148,21 @@ func (c *Settings) readNodeAlloc(in Input) error {
 	return nil
 }
 
-// readContiguous finds how neighbouring nodes are looked for.
+// readContiguous reads how contiguous nodes are searched.
 func (c *Settings) readContiguous(in Input) error {
 	word := in.Flags.Contiguous
 	if word == nil {
 		return nil
 	}
-	switch way := job.Contiguity(trimBlanks(*word)); way {
+	switch search := job.Contiguity(trimBlanks(*word)); search {
 	case job.ContiguousFirst, job.ContiguousBest:
-		c.Contiguous = way
+		c.Contiguous = search
 		return nil
 	}
 	return badValue("--contiguous", *word, string(job.ContiguousFirst), string(job.ContiguousBest))
 }
 
-// readRegions finds the parts of the cluster that the job may enter by their gates.
+// readRegions sets the regions of the cluster and their gates.
 func (c *Settings) readRegions(in Input) error {
 	c.Regions, c.Domain = in.Rules.Regions, in.Rules.Domain
 	return nil

@@ -9,7 +9,7 @@ import (
 	"remshell/plan/nodeset"
 )
 
-// A rank file beats what cluster and class ask for, and contradicts what the user asks for.
+// A rank file overrides the node sets of cluster and class, and contradicts those of the user.
 func TestSetsBesideARankFile(t *testing.T) {
 	spec := "ONEOF:FEATURE:a"
 	in := Input{RanksPlaced: true, Env: func(string) (string, bool) { return "", false }, Nodes: []job.NodeDef{{Name: "a"}},
@@ -24,7 +24,7 @@ func TestSetsBesideARankFile(t *testing.T) {
 	}
 }
 
-// Each word about sets has a variable of its own, which a flag beats.
+// Each option about node sets has a variable, which the option overrides.
 func TestVariablesOfSets(t *testing.T) {
 	env := map[string]string{"PSI_NODESET": "ONEOF:PROCSPEED", "PSI_NODESET_OPTIONAL": "yes", "PSI_NODESET_TOLERANCE": "50%", "PSI_NODESET_PRIORITY": "BESTRESOURCE",
 		"PSI_NODESET_PLUS": "SPANEVENLY DELAY", "PSI_NODESET_DELAY": "5m"}
@@ -50,7 +50,7 @@ func TestVariablesOfSets(t *testing.T) {
 	}
 }
 
-// An affinity is for those whom it names; root is one of them only if it is named.
+// An affinity applies to the users that it names; to root only if it names root.
 func TestAffinityOfUsers(t *testing.T) {
 	in := Input{Env: func(string) (string, bool) { return "", false }, Nodes: []job.NodeDef{{Name: "a"}}, User: job.User{UID: 0, GID: 5},
 		Rules: job.SelectionRules{Affinity: []job.Affinity{{Value: 1, Access: job.Access{Users: []int{7}}}, {Value: -1, Access: job.Access{Groups: []int{5}}}, {Classes: []string{"c"}}, {}}}}

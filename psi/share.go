@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// readRankNeeds reads what each process needs of a node: CPUs, room, hardware.
+// readRankNeeds reads what each rank needs of a node: CPUs, ranks per node, features.
 func (c *Settings) readRankNeeds(in Input) error {
 	if err := c.readThreads(in); err != nil {
 		return err
@@ -22,8 +22,8 @@ func (c *Settings) readRankNeeds(in Input) error {
 	return c.readFeatures(in)
 }
 
-// readThreads finds the CPUs per process. A bad value of OpenMP's variable is only worth
-// a warning, since the variable is not ours (10.2).
+// readThreads determines the CPUs per rank. An invalid OMP_NUM_THREADS only causes a warning, since it is not our
+// variable (10.2).
 func (c *Settings) readThreads(in Input) error {
 	source, value, defined := "--tpp", "", in.Flags.TPP != nil
 	if defined {
@@ -55,8 +55,7 @@ func (c *Settings) readThreads(in Input) error {
 	return nil
 }
 
-// readFeatures reads the features every node must have. One that no node of the cluster
-// has is a slip of the pen.
+// readFeatures reads the features that each node must have. A feature that no node of the cluster has is an error.
 func (c *Settings) readFeatures(in Input) error {
 	source, value := "--nodetype", ""
 	if in.Flags.Features != nil {
@@ -88,12 +87,12 @@ func (c *Settings) readFeatures(in Input) error {
 	return nil
 }
 
-// splitWords are what stands between blanks and commas.
+// splitWords splits text at blanks and commas.
 func splitWords(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || strings.ContainsRune(blanks, r) })
 }
 
-// parseNumber reads plain decimal digits within bounds.
+// parseNumber parses decimal digits, with a value from least to most.
 func parseNumber(text string, least, most int) (int, bool) {
 	if text == "" || strings.Trim(text, "0123456789") != "" {
 		return 0, false

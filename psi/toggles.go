@@ -8,12 +8,11 @@ import (
 	"remshell/job"
 )
 
-// A toggle is a switch that is on when its variable is defined, whatever the value
-// (1.2).
+// A toggle is a switch that is on if its variable is defined, with any value (1.2).
 type toggle struct {
 	variable string
 	flag     func(*Flags) *bool
-	negated  bool // the variable switches off what the flag switches on
+	negated  bool // the variable switches off what the option switches on
 }
 
 var toggles = []toggle{
@@ -27,10 +26,10 @@ var toggles = []toggle{
 	{"__PSI_NO_MEMBIND", func(f *Flags) *bool { return f.MemBind }, true},
 }
 
-// unsupported are ParaStation's own that have no effect here (1.7).
+// unsupported are variables of ParaStation that have no effect here (1.7).
 var unsupported = []string{"PSI_FULL_PARTITION", "PSI_DYNAMIC", "__PSID_BATCH"}
 
-// isOn reports whether a switch, named by its variable, is on.
+// isOn reports whether the switch of a variable is on. An option overrides the variable.
 func isOn(in Input, variable string) bool {
 	i := slices.IndexFunc(toggles, func(t toggle) bool { return t.variable == variable })
 	t := toggles[i]
@@ -41,10 +40,10 @@ func isOn(in Input, variable string) bool {
 	return defined
 }
 
-// HostsUnique reports whether repeats in a list of hosts mean nothing (--hosts-unique).
+// HostsUnique reports whether repetitions in a list of hosts are ignored (--hosts-unique).
 func HostsUnique(in Input) bool { return isOn(in, "PSI_HOSTS_UNIQUE") }
 
-// readToggles reads them all, and warns of what they may not mean.
+// readToggles reads all switches, and warns of variables with values such as "no", which switch on all the same.
 func (c *Settings) readToggles(in Input) {
 	c.Oversubscribe = in.Flags.Oversubscribe
 	c.Overbook = isOn(in, "PSI_OVERBOOK") && !c.Oversubscribe
@@ -57,7 +56,7 @@ func (c *Settings) readToggles(in Input) {
 	for _, t := range toggles {
 		value, defined := in.Env(t.variable)
 		if defined && t.flag(&in.Flags) == nil && meansNo(value) {
-			c.addWarning("value-ignored", "%s=%q switches it on: only its being defined counts; unset it", t.variable, value)
+			c.addWarning("value-ignored", "%s=%q switches it on, since it is defined; unset it", t.variable, value)
 		}
 	}
 	if f := in.Flags.Exclusive; f != nil && !*f && c.Overbook {
@@ -70,7 +69,7 @@ func (c *Settings) readToggles(in Input) {
 	}
 }
 
-// meansNo reports whether a value reads as if it switched something off.
+// meansNo reports whether a value looks like "off".
 func meansNo(value string) bool {
 	return slices.Contains([]string{"0", "no", "n", "false", "off"}, strings.ToLower(trimBlanks(value)))
 }
