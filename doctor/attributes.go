@@ -9,27 +9,27 @@ import (
 	"remshell/plan/nodeset"
 )
 
-// checkAttributes compares what the cluster file says of a node with what the node tells (which-hosts.md 15): sets are made of
-// the former, so what is written of another machine puts ranks on the wrong one.
+// checkAttributes compares the node's attributes in the cluster file with those measured on the node
+// (which-hosts.md 15). Node sets use the cluster file, so wrong values there put ranks on the wrong nodes.
 func checkAttributes(c job.HostDiagnosis) (found []Finding) {
-	warn := func(key, said, tells string) {
-		found = append(found, newFinding(c, Warning, "label", fmt.Sprintf("the cluster file says %s %s, the node tells %s", key, said, tells), "see which is right: mpiexec --display topo; correct "+key+" in the cluster file"))
+	warn := func(key, configured, measured string) {
+		found = append(found, newFinding(c, Warning, "label", fmt.Sprintf("the cluster file says %s %s, the node tells %s", key, configured, measured), "see which is right: mpiexec --display topo; correct "+key+" in the cluster file"))
 	}
 	if speed := wholeNumber(c.ClusterPolicy.Attributes[nodeset.ProcSpeed]); speed > 0 && c.Diagnosis.Attributes.SpeedQuality == job.SpeedNominal && differsMuch(speed, c.Diagnosis.Attributes.Speed) {
 		warn("procspeed", fmt.Sprint(speed), fmt.Sprint(c.Diagnosis.Attributes.Speed))
 	}
-	if memory, told := wholeNumber(c.ClusterPolicy.Attributes[nodeset.Memory]), int(c.Probe.Memory.Installed()>>20); memory > 0 && told > 0 && differsMuch(memory, told) {
-		warn("memory", fmt.Sprint(memory), fmt.Sprint(told))
+	if memory, measured := wholeNumber(c.ClusterPolicy.Attributes[nodeset.Memory]), int(c.Probe.Memory.Installed()>>20); memory > 0 && measured > 0 && differsMuch(memory, measured) {
+		warn("memory", fmt.Sprint(memory), fmt.Sprint(measured))
 	}
-	for _, said := range c.ClusterPolicy.Networks {
-		if gone, is := strings.CutPrefix(said, "-"); is && c.Diagnosis.Attributes.Networks != nil && !slices.Contains(c.Diagnosis.Attributes.Networks, gone) {
-			warn("networks", said, strings.Join(c.Diagnosis.Attributes.Networks, " "))
+	for _, configured := range c.ClusterPolicy.Networks {
+		if gone, is := strings.CutPrefix(configured, "-"); is && c.Diagnosis.Attributes.Networks != nil && !slices.Contains(c.Diagnosis.Attributes.Networks, gone) {
+			warn("networks", configured, strings.Join(c.Diagnosis.Attributes.Networks, " "))
 		}
 	}
 	return found
 }
 
-// wholeNumber is a number of an attribute without its decimals; 0: it is not known.
+// wholeNumber returns the integer part of an attribute's number; 0: unknown.
 func wholeNumber(v nodeset.Value) int { return int(v.Number / nodeset.FromInt(1)) }
 
 // differsMuch reports whether two numbers differ by more than an eighth of the larger one.

@@ -15,30 +15,30 @@ import (
 	"remshell/text"
 )
 
-// Bounds below which something is worth a warning. They leave room for what MPICH and
-// Open MPI need on a node of ordinary size.
+// Thresholds of warnings. They are above what MPICH and Open MPI need on a node of ordinary size.
 const (
 	maxLoginTime    = 3 * time.Second
 	maxShellTime    = 3 * time.Second
-	maxClockSkew    = 2 * time.Second // make and rsync go wrong from here on
+	maxClockSkew    = 2 * time.Second // make and rsync fail beyond this
 	minFiles        = 1024
 	minProcs        = 512
 	minStack        = 1 << 20
 	minMemLock      = 64 << 20
-	minDevShm       = 64 << 20 // what a container gets if nobody asks for more; MPICH needs more
-	devShmPerCore   = 16 << 20 // of /dev/shm, for the ranks of each core
+	minDevShm       = 64 << 20 // Docker's default; MPICH needs more
+	devShmPerCore   = 16 << 20 // /dev/shm for the ranks of one core
 	minTemp         = 64 << 20
 	minCgroupMemory = 1 << 30
 	minMaxStartups  = 10 // OpenSSH's default; mpiexec itself opens 8 at once
 	minMaxSessions  = 2
 )
 
-// checks look at one host each, which was reached. Their order is that of the report.
+// checks are the checks of one host that was reached, in the order of the report.
 var checks = []func(job.HostDiagnosis) []Finding{
 	checkAdminRules, checkLogin, checkShell, checkLoginOutput, checkClock, checkAccount, checkDirAndProgram, checkLimits, checkCgroup, checkDevShm, checkDisks, checkCPUMask, checkSSHServer, checkLedger, checkAttributes,
 }
 
-// checkAdminRules are those of the host's own administrator. That a host runs no jobs is no defect where the cluster file says so, too.
+// checkAdminRules checks the rules of the node's administrator. That a node runs no jobs is no problem if the
+// cluster file says so, too.
 func checkAdminRules(c job.HostDiagnosis) (found []Finding) {
 	r := c.Diagnosis.Rules
 	switch {
@@ -53,10 +53,10 @@ func checkAdminRules(c job.HostDiagnosis) (found []Finding) {
 	return found
 }
 
-// checkLaunchingHost is about the machine from which jobs are launched.
-func checkLaunchingHost(exam *job.NodeDiagnosis, defects []job.Defect) (found []Finding) {
-	if exam != nil {
-		c := job.HostDiagnosis{Local: true, Diagnosis: *exam}
+// checkLaunchingHost checks the machine that launches jobs. diagnosis is nil if it was not diagnosed.
+func checkLaunchingHost(diagnosis *job.NodeDiagnosis, defects []job.Defect) (found []Finding) {
+	if diagnosis != nil {
+		c := job.HostDiagnosis{Local: true, Diagnosis: *diagnosis}
 		found = slices.Concat(checkAccount(c), checkLimits(c))
 	}
 	for _, d := range defects {
@@ -68,7 +68,7 @@ func checkLaunchingHost(exam *job.NodeDiagnosis, defects []job.Defect) (found []
 	return found
 }
 
-// checkAccount is that of the login, with its home directory.
+// checkAccount checks the user's account and home directory.
 func checkAccount(c job.HostDiagnosis) (found []Finding) {
 	for _, d := range []job.Defect{c.Diagnosis.Account, c.Diagnosis.Home} {
 		if d.Text != "" {
@@ -78,31 +78,31 @@ func checkAccount(c job.HostDiagnosis) (found []Finding) {
 	return found
 }
 
-// checkClaimed is about a host of which other jobs have all CPUs.
+// checkClaimed reports a host whose CPUs are all claimed by other jobs.
 func checkClaimed(c job.HostDiagnosis) []Finding {
 	var busy []int
-	whose, alone := "", false
+	owner, exclusive := "", false
 	for _, claim := range c.Ledger.Claims {
 		for _, rank := range claim.Ranks {
 			busy = append(busy, rank.CPUs...)
 		}
-		alone = alone || claim.Exclusive
-		if whose == "" {
-			whose = fmt.Sprintf("job %s of %s", claim.Job, cmp.Or(claim.User, fmt.Sprint("uid ", claim.UID)))
+		exclusive = exclusive || claim.Exclusive
+		if owner == "" {
+			owner = fmt.Sprintf("job %s of %s", claim.Job, cmp.Or(claim.User, fmt.Sprint("uid ", claim.UID)))
 		}
 	}
 	free := func(core pin.Core) bool { return !slices.ContainsFunc(core.CPUs, idset.New(busy...).Has) }
-	if whose == "" || !alone && slices.ContainsFunc(c.Probe.Topology.Cores, free) {
+	if owner == "" || !exclusive && slices.ContainsFunc(c.Probe.Topology.Cores, free) {
 		return nil
 	}
 	if more := len(c.Ledger.Claims) - 1; more > 0 {
-		whose += fmt.Sprintf(" and %d more", more)
+		owner += fmt.Sprintf(" and %d more", more)
 	}
-	return []Finding{newFinding(c, Warning, "claimed", "other jobs have all of it: "+whose,
-		"wait for it with --wait, or see who has what: mpiexec --ps "+c.Node)}
+	return []Finding{newFinding(c, Warning, "claimed", "other jobs use all of it: "+owner,
+		"wait for it with --wait, or list its jobs: mpiexec --ps "+c.Node)}
 }
 
-// checkMPILibrary is about faults that the program's MPI is known for.
+// checkMPILibrary reports known faults of the program's MPI library.
 func checkMPILibrary(c job.HostDiagnosis, several bool) (found []Finding) {
 	for _, f := range mpifault.FaultsOf(c.Diagnosis.MPILibrary) {
 		level := Note
@@ -126,7 +126,7 @@ func checkLogin(c job.HostDiagnosis) []Finding {
 }
 
 func checkShell(c job.HostDiagnosis) []Finding {
-	if c.Login == 0 || c.Shell < maxShellTime { // or it has the login in it
+	if c.Login == 0 || c.Shell < maxShellTime { // not measured, or measured together with the login
 		return nil
 	}
 	return []Finding{newFinding(c, Warning, "slow-shell", fmt.Sprintf("the login shell takes longer than %v to run a command", maxShellTime),
@@ -145,21 +145,21 @@ func checkLoginOutput(c job.HostDiagnosis) []Finding {
 		"print only in interactive shells: in its ~/.bashrc put it behind  case $- in *i*) ... ;; esac")}
 }
 
-// checkClock allows for the time that question and answer took.
+// checkClock compares the host's clock with ours. It allows for the duration of the exchange.
 func checkClock(c job.HostDiagnosis) []Finding {
 	off := max(c.Skew, -c.Skew) - c.SkewError
 	if off < maxClockSkew {
 		return nil
 	}
-	way := "ahead of"
+	direction := "ahead of"
 	if c.Skew < 0 {
-		way = "behind"
+		direction = "behind"
 	}
-	return []Finding{newFinding(c, Warning, "clock", fmt.Sprintf("its clock is %v %s ours", max(c.Skew, -c.Skew).Round(time.Second), way),
+	return []Finding{newFinding(c, Warning, "clock", fmt.Sprintf("its clock is %v %s ours", max(c.Skew, -c.Skew).Round(time.Second), direction),
 		"set it, and keep it by NTP: timedatectl set-ntp true")}
 }
 
-// checkDirAndProgram is about what a job would need there.
+// checkDirAndProgram checks the working directory and the program of a job.
 func checkDirAndProgram(c job.HostDiagnosis) (found []Finding) {
 	for _, d := range []job.Defect{c.Diagnosis.Dir, c.Diagnosis.Program} {
 		if d.Text == "" {
@@ -173,8 +173,8 @@ func checkDirAndProgram(c job.HostDiagnosis) (found []Finding) {
 	return found
 }
 
-// checkLimits are of the login. Ranks inherit them here; on other hosts they get our soft limits
-// as far as the hard ones there allow (ENV-8).
+// checkLimits checks the resource limits of a login. Ranks on this machine inherit them. On other hosts ranks get
+// our soft limits, as far as the hard limits there allow (ENV-8).
 func checkLimits(c job.HostDiagnosis) (found []Finding) {
 	least := map[string]int64{"n": minFiles, "u": minProcs, "s": minStack}
 	for _, l := range c.Diagnosis.Limits {
@@ -195,8 +195,8 @@ func checkLimits(c job.HostDiagnosis) (found []Finding) {
 	return found
 }
 
-// ranksGetOurLimit reports whether ranks have our limit, as far as the hard one allows. That of
-// processes counts those of the user on the host, so it stays what it is there.
+// ranksGetOurLimit reports whether ranks get our soft limit, up to the host's hard limit. The limit of processes
+// stays the host's, as it counts the user's processes there.
 func ranksGetOurLimit(c job.HostDiagnosis, l job.Rlimit) bool { return !c.Local && l.Flag != "u" }
 
 func limitFinding(c job.HostDiagnosis, l job.Rlimit, better string) Finding {
@@ -212,7 +212,7 @@ func limitFinding(c job.HostDiagnosis, l job.Rlimit, better string) Finding {
 	return newFinding(c, Warning, "limit", fmt.Sprintf("a login may have only %d%s of %s (ulimit %s%s)", inUlimitUnit(l.Flag, l.Soft), unit, l.Name, which, l.Flag), remedy+better)
 }
 
-// inUlimitUnit is a limit in the unit of ulimit: KiB for sizes.
+// inUlimitUnit converts a limit to the unit of ulimit: KiB for sizes.
 func inUlimitUnit(flag string, soft int64) int64 {
 	if strings.Contains("slvf", flag) {
 		return soft >> 10
@@ -237,16 +237,16 @@ func checkCgroup(c job.HostDiagnosis) (found []Finding) {
 	return found
 }
 
-// checkDevShm is /dev/shm, through which ranks of one node talk.
+// checkDevShm checks /dev/shm, through which ranks of one node communicate.
 func checkDevShm(c job.HostDiagnosis) []Finding {
 	s := c.Diagnosis.DevShm
 	need := int64(len(c.Probe.Topology.Cores)) * devShmPerCore
 	remedy := "make it larger: mount -o remount,size=50% /dev/shm, or --shm-size for a container"
 	switch {
 	case s.Err != "":
-		return []Finding{newFinding(c, Failure, "dev-shm", "/dev/shm: "+s.Err, "mount a tmpfs there: ranks of one node talk through it")}
+		return []Finding{newFinding(c, Failure, "dev-shm", "/dev/shm: "+s.Err, "mount a tmpfs there: ranks of one node communicate through it")}
 	case s.Total <= minDevShm:
-		return []Finding{newFinding(c, Warning, "dev-shm", fmt.Sprintf("/dev/shm has %s in all; ranks of one node talk through it", text.FormatBytes(s.Total)), remedy)}
+		return []Finding{newFinding(c, Warning, "dev-shm", fmt.Sprintf("/dev/shm has %s in all; ranks of one node communicate through it", text.FormatBytes(s.Total)), remedy)}
 	case s.Free < max(need, minDevShm):
 		return []Finding{newFinding(c, Warning, "dev-shm", fmt.Sprintf("/dev/shm has %s left", text.FormatBytes(s.Free)), "remove what dead programs left there: ls -l /dev/shm; or "+remedy)}
 	}
@@ -268,7 +268,7 @@ func checkDisks(c job.HostDiagnosis) (found []Finding) {
 	return found
 }
 
-// checkCPUMask is the CPU mask or cpuset of the login, which bounds every rank (PLACE-5).
+// checkCPUMask checks the CPU mask or cpuset of the login, which limits all ranks (PLACE-5).
 func checkCPUMask(c job.HostDiagnosis) []Finding {
 	usable := 0
 	for _, core := range c.Probe.Topology.Cores {
@@ -281,7 +281,7 @@ func checkCPUMask(c job.HostDiagnosis) []Finding {
 		"see what narrows it: taskset -pc $$ there; a cpuset of the user's slice or container, or the mask of its sshd")}
 }
 
-// checkSSHServer is about sshd: many connections at once, and several sessions in one.
+// checkSSHServer checks the limits of sshd on concurrent logins and on sessions in a connection.
 func checkSSHServer(c job.HostDiagnosis) (found []Finding) {
 	e := c.Diagnosis
 	if e.MaxStartups > 0 && e.MaxStartups < minMaxStartups {
@@ -309,7 +309,7 @@ func checkLedger(c job.HostDiagnosis) []Finding {
 	return nil
 }
 
-// checkHostName is about the host's own name and address, which matter to other hosts.
+// checkHostName checks the host's own name and address, which matter to other hosts.
 func checkHostName(c job.HostDiagnosis) []Finding {
 	remedy := "give its name its address on the network, in its /etc/hosts"
 	if c.Diagnosis.Address != "" && !isLoopback(c.Diagnosis.Address) {

@@ -1,13 +1,12 @@
 /*
-Package doctor judges what was found out about hosts: what stands in the way of a job
-there, and what to do about it (DIAG-5).
+Package doctor evaluates the diagnosis of hosts: what would prevent a job there, and how to fix it (DIAG-5).
 
-	job.Checkup per host --Judge--> Report: findings, equal ones once, with all their hosts
-	                                   |--> Text, JSON, Code
+	job.HostDiagnosis per host --Diagnose--> Report: findings, equal ones once, with all their hosts
+	                                            |--> Text, JSON, ExitCode
 
-A failure means that a job cannot use the host as it is, a warning that it may go wrong, a note that some jobs do.
-The package reads nothing but its arguments; what to look for, package helper/diagnose
-knows, and whom to ask, package launch/reserve.
+A failure means that a job cannot use the host, a warning that a job may fail there, a note that some jobs may.
+The package reads nothing but its arguments. Package helper/diagnose collects the data on each host, and
+package launch/reserve contacts the hosts.
 */
 package doctor
 
@@ -23,10 +22,10 @@ import (
 	"remshell/usererr"
 )
 
-// A Severity says how bad a finding is.
+// Severity is the level of a finding.
 type Severity int
 
-// The levels.
+// The levels, in ascending order.
 const (
 	Fine Severity = iota
 	Note
@@ -36,37 +35,36 @@ const (
 
 func (l Severity) String() string { return [...]string{"fine", "note", "warning", "failure"}[l] }
 
-// MarshalText is the level's word.
+// MarshalText returns the word of the level.
 func (l Severity) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
-// A Finding is something that is not as it should be. The code is for programs and does
-// not change.
+// A Finding is a problem of one or several hosts. Its Code is for programs and does not change between releases.
 type Finding struct {
 	Level  Severity `json:"level"`
 	Code   string   `json:"code"`
-	Hosts  []string `json:"hosts"` // none: the machine from which jobs are launched, or the job
+	Hosts  []string `json:"hosts"` // empty: the machine that launches jobs, or the job
 	Text   string   `json:"text"`
 	Remedy string   `json:"remedy"`
 
-	// Reasons are lines below the text, if the job would be refused.
+	// Reasons are further lines below Text; set if the job would be refused.
 	Reasons []string `json:"reasons,omitempty"`
 
 	aboutJob bool            // it is about the job as a whole
-	detail   usererr.Details // what the text leaves out, as it differs between the hosts
+	detail   usererr.Details // differing details of the hosts, which are not in Text
 }
 
-// A Report is all there is to say.
+// A Report is the result of a diagnosis.
 type Report struct {
-	Findings []Finding // failures first, then warnings and notes, each in the order of the hosts
+	Findings []Finding // failures first, then warnings and notes, each in the order of hosts
 	Hosts    []job.HostDiagnosis
-	Next     string // the command to type next, which asks again if there are failures; empty: nothing
+	Next     string // command to type next; after failures it repeats the diagnosis; empty: none
 }
 
-// Diagnose finds what is wrong. here is of the machine from which jobs are launched: its own look at its login, and other defects that
-// were found there. If that machine is one of the hosts, the look is nil.
-func Diagnose(checkups []job.HostDiagnosis, here *job.NodeDiagnosis, defects ...job.Defect) Report {
-	found := checkLaunchingHost(here, defects)
-	for _, c := range checkups {
+// Diagnose evaluates the diagnosis of all hosts. launcher is the diagnosis of the machine that launches jobs; it
+// is nil if that machine is one of the hosts. defects are further problems found there.
+func Diagnose(hosts []job.HostDiagnosis, launcher *job.NodeDiagnosis, defects ...job.Defect) Report {
+	found := checkLaunchingHost(launcher, defects)
+	for _, c := range hosts {
 		if c.Failure.Text != "" {
 			f := c.Failure
 			failure := newFinding(c, Failure, f.Code, f.Text, cmp.Or(f.Remedy, remedies[f.Code], defaultRemedy))
@@ -77,16 +75,16 @@ func Diagnose(checkups []job.HostDiagnosis, here *job.NodeDiagnosis, defects ...
 		for _, check := range checks {
 			found = append(found, check(c)...)
 		}
-		if len(checkups) > 1 {
+		if len(hosts) > 1 {
 			found = append(found, checkHostName(c)...)
 		}
-		if len(checkups) > 1 || !c.Local { // here jobs share CPUs
+		if len(hosts) > 1 || !c.Local { // on this machine jobs share CPUs
 			found = append(found, checkClaimed(c)...)
 		}
-		found = append(found, checkMPILibrary(c, len(checkups) > 1)...)
+		found = append(found, checkMPILibrary(c, len(hosts) > 1)...)
 	}
-	found = append(found, compareHosts(checkups)...)
-	return Report{Findings: sortBySeverity(mergeEqual(found)), Hosts: checkups}
+	found = append(found, compareHosts(hosts)...)
+	return Report{Findings: sortBySeverity(mergeEqual(found)), Hosts: hosts}
 }
 
 func sortBySeverity(found []Finding) []Finding {
@@ -94,7 +92,8 @@ func sortBySeverity(found []Finding) []Finding {
 	return found
 }
 
-// WithRefusal adds a failure if the job would be refused, or a warning if it would wait. If err is nil, the report stays as it is.
+// WithRefusal returns the report with a failure if the job would be refused, or a warning if it would wait. If err
+// is nil, nothing is added.
 func (r Report) WithRefusal(err error) Report {
 	if err == nil {
 		return r
@@ -111,7 +110,7 @@ func (r Report) WithRefusal(err error) Report {
 	return r
 }
 
-// remedies are for failures that bring none, by the codes of packages transport and sshx.
+// remedies are for failures without a remedy of their own, by the codes of packages transport and sshx.
 var remedies = map[string]string{
 	"unknown-name": "check the spelling, or give it a HostName in the configuration of ssh, or a line in /etc/hosts",
 	"unreachable":  "is it switched on? see ping and ip route, and whether a firewall drops what goes to its ssh port",
@@ -124,15 +123,15 @@ var remedies = map[string]string{
 	"missing":      "install it there, or name it by its full path",
 }
 
-// defaultRemedy is what to do about everything else.
-const defaultRemedy = "see with -vv how far it came"
+// defaultRemedy is the remedy for all other failures.
+const defaultRemedy = "run it with -vv to see the last step"
 
-// newFinding is a finding of one host.
+// newFinding returns a finding of one host.
 func newFinding(c job.HostDiagnosis, level Severity, code, text, remedy string) Finding {
 	return Finding{Level: level, Code: code, Hosts: []string{c.Node}, Text: text, Remedy: remedy}
 }
 
-// mergeEqual says equal things once. The remedy is that of the first host.
+// mergeEqual merges findings that differ only in hosts. The remedy is that of the first host.
 func mergeEqual(found []Finding) []Finding {
 	var folded []Finding
 	for _, f := range found {
@@ -152,7 +151,7 @@ func mergeEqual(found []Finding) []Finding {
 	return folded
 }
 
-// WorstLevel is the worst level of all findings; Fine, if there are only notes.
+// WorstLevel returns the highest level of all findings. Notes count as Fine.
 func (r Report) WorstLevel() Severity {
 	worst := Fine
 	for _, f := range r.Findings {
@@ -164,7 +163,7 @@ func (r Report) WorstLevel() Severity {
 	return worst
 }
 
-// ExitCode is the exit code: 0 all is fine, 1 there are warnings, failure there are failures.
+// ExitCode returns the exit code of --doctor: 0 without problems, 1 after warnings, failure after failures.
 func (r Report) ExitCode(failure int) int {
 	switch r.WorstLevel() {
 	case Failure:
@@ -175,5 +174,5 @@ func (r Report) ExitCode(failure int) int {
 	return 0
 }
 
-// foldHosts folds names: n[1-3].
+// foldHosts folds host names: n[1-3].
 func foldHosts(names []string) string { return hostlist.Fold(names) }

@@ -15,7 +15,7 @@ import (
 	"remshell/plan/nodeset"
 )
 
-// healthy is a host without a defect.
+// healthy returns a host without problems.
 func healthy(name string) job.HostDiagnosis {
 	c := job.HostDiagnosis{Node: name, Login: 120 * time.Millisecond, Skew: 40 * time.Millisecond, SkewError: time.Millisecond}
 	c.Probe = job.Probe{Hostname: name, Arch: "amd64", Memory: job.Memory{Total: 64 << 30}}
@@ -35,8 +35,7 @@ func healthy(name string) job.HostDiagnosis {
 	return c
 }
 
-// A case makes one of three healthy hosts, b, ill; want is "level code: text", and
-// hint a part of the remedy.
+// A case changes b, one of three healthy hosts. want is "level code: text", and hint a part of the remedy.
 var cases = []struct {
 	name       string
 	ill        func(*job.HostDiagnosis)
@@ -69,13 +68,13 @@ var cases = []struct {
 	}, "warning home: none", "mount it"},
 	{"all is claimed", func(c *job.HostDiagnosis) {
 		c.Ledger.Claims = []job.Claim{{Job: "j1", User: "ann", Ranks: []job.ClaimedRank{{CPUs: []int{0, 1}}}}, {Job: "j2", UID: 7, Ranks: []job.ClaimedRank{{CPUs: []int{6}}, {CPUs: []int{3, 7}}}}}
-	}, "warning claimed: other jobs have all of it: job j1 of ann and 1 more", "--ps b"},
+	}, "warning claimed: other jobs use all of it: job j1 of ann and 1 more", "--ps b"},
 	{"half is claimed", func(c *job.HostDiagnosis) {
 		c.Ledger.Claims = []job.Claim{{Job: "j1", User: "ann", Ranks: []job.ClaimedRank{{CPUs: []int{0, 1, 4, 5, 2}}}}}
 	}, "", ""},
 	{"claimed for one job alone", func(c *job.HostDiagnosis) {
 		c.Ledger.Claims = []job.Claim{{Job: "j1", UID: 7, Exclusive: true}}
-	}, "warning claimed: other jobs have all of it: job j1 of uid 7", "--wait"},
+	}, "warning claimed: other jobs use all of it: job j1 of uid 7", "--wait"},
 	{"claims cannot be made", func(c *job.HostDiagnosis) { c.Diagnosis.Ledger.Err = "read-only file system" }, "warning ledger: not kept apart from other jobs: claims in /var/tmp: read-only file system", "--ledger"},
 	{"no room for claims", func(c *job.HostDiagnosis) { c.Diagnosis.Ledger.Free = 1 << 20 }, "warning disk-full: /var/tmp has 1 MiB left", "room"},
 	{"an MPI that hangs across hosts", func(c *job.HostDiagnosis) {
@@ -117,7 +116,7 @@ var cases = []struct {
 	{"pids", func(c *job.HostDiagnosis) { c.Diagnosis.Cgroup.Processes = 100 }, "warning cgroup: its control group allows 100 processes only (pids.max)", "TasksMax"},
 	{"quota", func(c *job.HostDiagnosis) { c.Probe.CPUQuota = 1 }, "warning cpu-quota: its control group may use 1 of 4 cores at a time (cpu.max); so many slots count", "--cpus"},
 	{"memory", func(c *job.HostDiagnosis) { c.Diagnosis.Cgroup.Memory = 300 << 20 }, "warning cgroup: its control group allows 300 MiB of memory only (memory.max)", "MemoryMax"},
-	{"shm of a container", func(c *job.HostDiagnosis) { c.Diagnosis.DevShm.Total, c.Diagnosis.DevShm.Free = 64<<20, 64<<20 }, "warning dev-shm: /dev/shm has 64 MiB in all; ranks of one node talk through it", "--shm-size"},
+	{"shm of a container", func(c *job.HostDiagnosis) { c.Diagnosis.DevShm.Total, c.Diagnosis.DevShm.Free = 64<<20, 64<<20 }, "warning dev-shm: /dev/shm has 64 MiB in all; ranks of one node communicate through it", "--shm-size"},
 	{"shm full", func(c *job.HostDiagnosis) { c.Diagnosis.DevShm.Free = 1 << 20 }, "warning dev-shm: /dev/shm has 1 MiB left", "ls -l /dev/shm"},
 	{"no shm", func(c *job.HostDiagnosis) { c.Diagnosis.DevShm = job.FileSystem{Err: "not there"} }, "failure dev-shm: /dev/shm: not there", "mount"},
 	{"full disk", func(c *job.HostDiagnosis) { c.Diagnosis.TempDirs[0].Free = 0 }, "warning disk-full: /tmp has 0 bytes left", "room"},
@@ -143,7 +142,7 @@ var cases = []struct {
 	}, "failure mtu: small packets to a arrive, full ones do not: no", "mtu 1500"},
 }
 
-func TestJudge(t *testing.T) {
+func TestDiagnose(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			hosts := []job.HostDiagnosis{healthy("a"), healthy("b"), healthy("c")}
@@ -154,7 +153,7 @@ func TestJudge(t *testing.T) {
 				got += fmt.Sprintf("%v %s: %s", f.Level, f.Code, f.Text)
 				hint = f.Remedy
 				if !slices.Equal(f.Hosts, []string{"b"}) {
-					t.Errorf("said of %v, want b", f.Hosts)
+					t.Errorf("hosts %v, want b", f.Hosts)
 				}
 			}
 			if got != c.want || !strings.Contains(hint, c.hint) {
@@ -167,8 +166,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// Alone, a host has nobody to whom its name and address matter.
-func TestJudgeOfOneHost(t *testing.T) {
+// The name and address of a single host are not checked.
+func TestDiagnoseOfOneHost(t *testing.T) {
 	c := healthy("a")
 	c.Diagnosis.Address, c.Diagnosis.OwnAddresses, c.Diagnosis.OwnNameErr = "127.0.0.1", nil, "none"
 	if r := Diagnose([]job.HostDiagnosis{c}, nil); len(r.Findings) > 0 {
@@ -176,9 +175,9 @@ func TestJudgeOfOneHost(t *testing.T) {
 	}
 }
 
-// Here jobs share CPUs, and nothing crosses hosts: a program that would hang there is fine, and so is a machine that others use. A note
-// is no warning.
-func TestJudgeOfThisMachine(t *testing.T) {
+// On this machine alone jobs share CPUs, so claims of other jobs are no problem. Faults of an MPI library between hosts
+// do not matter either. A note is no warning.
+func TestDiagnoseOfThisMachine(t *testing.T) {
 	c := healthy("localhost")
 	c.Local = true
 	c.Ledger.Claims = []job.Claim{{Job: "j1", Exclusive: true}}
@@ -194,8 +193,7 @@ func TestJudgeOfThisMachine(t *testing.T) {
 	}
 }
 
-// The report was lines of any length: at a terminal they are folded, and what goes on stands below what it belongs to. The command to
-// type next stays in one piece.
+// Long lines are folded at the width of the terminal and indented. The command to type next is not folded.
 func TestReportFoldsAtTheWidth(t *testing.T) {
 	c := healthy("n1")
 	c.Diagnosis.TempDirs[0].NoExec = true
@@ -219,8 +217,8 @@ func TestReportFoldsAtTheWidth(t *testing.T) {
 	}
 }
 
-// What is wrong where jobs are launched is said of this machine.
-func TestJudgeOfTheLaunchingMachine(t *testing.T) {
+// Problems of the launching machine are reported for "this machine".
+func TestDiagnoseOfTheLaunchingMachine(t *testing.T) {
 	here := healthy("").Diagnosis
 	here.Limits[4].Soft, here.Limits[0].Soft = 1<<30, -1
 	here.Home = job.Defect{Code: "home", Text: "HOME is not set", Remedy: "set it"}
@@ -256,7 +254,7 @@ warning  n[1-2]: a login may use 8 of 64 CPUs
 4 hosts, 3 reached: 1 failure, 1 warning
 `
 
-// Equal findings are said once, failures first.
+// Equal findings are merged, and failures come first.
 func TestText(t *testing.T) {
 	hosts := []job.HostDiagnosis{healthy("n1"), healthy("n2"), healthy("n3"), {Node: "n4", Failure: job.Defect{Code: "refused", Text: "connect: refused"}}}
 	hosts[0].Diagnosis.Online, hosts[1].Diagnosis.Online, hosts[2].Login = 64, 64, time.Second/2
@@ -275,7 +273,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// Every failure has a remedy, also one of a kind that nobody foresaw.
+// Each failure has a remedy, even with an unknown code.
 func TestEveryFailureHasARemedy(t *testing.T) {
 	ill := job.HostDiagnosis{Node: "a", Failure: job.Defect{Code: "moonshine", Text: "too bright"}}
 	if r := Diagnose([]job.HostDiagnosis{ill}, nil); len(r.Findings) != 1 || r.Findings[0].Remedy == "" {
@@ -283,7 +281,7 @@ func TestEveryFailureHasARemedy(t *testing.T) {
 	}
 }
 
-// A job that would be refused fails the report, one that would wait is a warning.
+// A job that would be refused is a failure, one that would wait a warning.
 func TestARefusedJobIsAFailure(t *testing.T) {
 	fine := Diagnose([]job.HostDiagnosis{healthy("a")}, nil)
 	if r := fine.WithRefusal(nil); r.WorstLevel() != Fine {
@@ -302,7 +300,7 @@ func TestARefusedJobIsAFailure(t *testing.T) {
 	}
 }
 
-// Programs get the next command as it is to be run, people with what it is for.
+// In JSON the next command stands alone; the text explains it.
 func TestNextIsACommandForPrograms(t *testing.T) {
 	fine := Diagnose([]job.HostDiagnosis{healthy("a")}, nil)
 	fine.Next = "mpiexec -host a true"
@@ -314,8 +312,8 @@ func TestNextIsACommandForPrograms(t *testing.T) {
 	}
 }
 
-// Of a host where no claims can be made the report does not say where they are.
-func TestNoPlaceOfClaimsThatCannotBeMade(t *testing.T) {
+// The report does not name the directory of claims of a host where none can be made.
+func TestClaimDirectoryOnlyIfUsable(t *testing.T) {
 	c := healthy("a")
 	c.Ledger.Path = "/var/tmp/remshell-1"
 	if text := Diagnose([]job.HostDiagnosis{c}, nil).Text(0); !strings.Contains(text, ", claims in /var/tmp") {

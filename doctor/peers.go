@@ -8,15 +8,15 @@ import (
 	"remshell/job"
 )
 
-// compareHosts judges what only shows between hosts.
-func compareHosts(checkups []job.HostDiagnosis) []Finding {
-	return slices.Concat(unreachedPeers(checkups), compareMTUs(checkups))
+// compareHosts returns findings that need several hosts.
+func compareHosts(hosts []job.HostDiagnosis) []Finding {
+	return slices.Concat(unreachedPeers(hosts), compareMTUs(hosts))
 }
 
-// unreachedPeers tells who does not reach whom. All that one host does not reach for one reason is
-// one finding.
-func unreachedPeers(checkups []job.HostDiagnosis) (found []Finding) {
-	for _, c := range checkups {
+// unreachedPeers returns the hosts that do not reach others. All peers that a host does not reach for the same
+// reason are one finding.
+func unreachedPeers(hosts []job.HostDiagnosis) (found []Finding) {
+	for _, c := range hosts {
 		missed := make(map[job.PeerProbe][]string) // hosts by stage and reason
 		for _, k := range c.PeerProbes {
 			if k.Stage != "" {
@@ -41,7 +41,7 @@ func compareProbes(a, b job.PeerProbe) int {
 	return 0
 }
 
-// unreachedFinding is the finding of a host that does not reach others.
+// unreachedFinding returns the finding for a host that does not reach others for the reason why.
 func unreachedFinding(c job.HostDiagnosis, why job.PeerProbe, others []string) Finding {
 	if why.Stage == "large" {
 		return newFinding(c, Failure, "mtu", fmt.Sprintf("small packets to %s arrive, full ones do not: %s", foldHosts(others), why.Err),
@@ -52,11 +52,11 @@ func unreachedFinding(c job.HostDiagnosis, why job.PeerProbe, others []string) F
 		"ranks connect to one another so: open ports 1024 to 65535 between the hosts in their firewalls (nft list ruleset), and look at ip route")
 }
 
-// compareMTUs compares the MTU of interfaces through which hosts reach each other. The rule is
-// what most have; of two, the larger one.
-func compareMTUs(checkups []job.HostDiagnosis) (found []Finding) {
+// compareMTUs compares the MTU of the interfaces through which hosts reach each other. A host is reported if its
+// MTU differs from the most frequent one, or the larger of equally frequent ones.
+func compareMTUs(hosts []job.HostDiagnosis) (found []Finding) {
 	count := make(map[int]int)
-	for _, c := range checkups {
+	for _, c := range hosts {
 		if hasComparableMTU(c) {
 			count[c.Diagnosis.MTU]++
 		}
@@ -67,7 +67,7 @@ func compareMTUs(checkups []job.HostDiagnosis) (found []Finding) {
 			usual = mtu
 		}
 	}
-	for _, c := range checkups {
+	for _, c := range hosts {
 		if hasComparableMTU(c) && c.Diagnosis.MTU != usual {
 			found = append(found, newFinding(c, Warning, "mtu", fmt.Sprintf("the MTU of %s is %d, that of most hosts %d", c.Diagnosis.Interface, c.Diagnosis.MTU, usual),
 				fmt.Sprintf("make them equal: ip link set %s mtu %d", c.Diagnosis.Interface, usual)))
@@ -76,7 +76,7 @@ func compareMTUs(checkups []job.HostDiagnosis) (found []Finding) {
 	return found
 }
 
-// hasComparableMTU reports whether an interface has an MTU that others must have too.
+// hasComparableMTU reports whether the host's interface must have the same MTU as those of others.
 func hasComparableMTU(c job.HostDiagnosis) bool {
 	return c.Diagnosis.MTU > 0 && !isLoopback(c.Diagnosis.Address)
 }

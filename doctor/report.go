@@ -14,8 +14,8 @@ import (
 	"remshell/text"
 )
 
-// Text is the report for people: the hosts, alike ones in one line, then what was found,
-// then the sum of it. Lines are folded at a width, but for the command to type next; 0: they are not.
+// Text returns the report for people: the hosts, equal ones in one line, then the findings, then a summary. Lines
+// are folded at width, except the command to type next; 0: they are not folded.
 func (r Report) Text(width int) string {
 	var b strings.Builder
 	line := func(indent int, line string) {
@@ -23,7 +23,7 @@ func (r Report) Text(width int) string {
 	}
 	rows := r.hostRows()
 	var table [][]string
-	column := 0 // in which what is known of hosts begins
+	column := 0 // at which the description of hosts begins
 	for _, row := range rows {
 		names := foldHosts(row.hosts)
 		table = append(table, []string{names, row.text + row.loginText()})
@@ -32,7 +32,7 @@ func (r Report) Text(width int) string {
 	for row := range strings.Lines(text.Columns("", table)) {
 		line(column, strings.TrimSuffix(row, "\n"))
 	}
-	const indent = 9 // of what is said of a finding
+	const indent = 9 // of lines below a finding
 	for _, f := range r.Findings {
 		b.WriteByte('\n')
 		line(indent+2, fmt.Sprintf("%-7s  %s: %s", f.Level, f.hostsText(), format.EscapeSentence(f.Text+f.detail.String())))
@@ -57,7 +57,7 @@ func (r Report) Text(width int) string {
 	return b.String()
 }
 
-// hostsText names the hosts of a finding.
+// hostsText returns the hosts of a finding, folded.
 func (f Finding) hostsText() string {
 	if f.aboutJob {
 		return "the job"
@@ -68,22 +68,22 @@ func (f Finding) hostsText() string {
 	return foldHosts(f.Hosts)
 }
 
-// A hostRow is hosts of which there is the same to tell.
+// A hostRow is a line of the report: hosts with the same description.
 type hostRow struct {
 	text               string
 	hosts              []string
-	minLogin, maxLogin time.Duration // of their logins; 0: there was none
+	minLogin, maxLogin time.Duration // shortest and longest login; 0: there was none
 }
 
-// hostRows puts hosts that are alike together, in the order of the first of each.
+// hostRows groups hosts with the same description, in the order of the first of each.
 func (r Report) hostRows() []hostRow {
 	var rows []hostRow
 	for _, c := range r.Hosts {
-		what := describeHost(c)
-		i := slices.IndexFunc(rows, func(r hostRow) bool { return r.text == what })
+		description := describeHost(c)
+		i := slices.IndexFunc(rows, func(r hostRow) bool { return r.text == description })
 		if i < 0 {
 			i = len(rows)
-			rows = append(rows, hostRow{text: what, minLogin: c.Login, maxLogin: c.Login})
+			rows = append(rows, hostRow{text: description, minLogin: c.Login, maxLogin: c.Login})
 		}
 		rows[i].hosts = append(rows[i].hosts, c.Node)
 		rows[i].minLogin, rows[i].maxLogin = min(rows[i].minLogin, c.Login), max(rows[i].maxLogin, c.Login)
@@ -91,7 +91,7 @@ func (r Report) hostRows() []hostRow {
 	return rows
 }
 
-// loginText tells how long logins took.
+// loginText returns how long logins took; empty: there were none.
 func (r hostRow) loginText() string {
 	from, to := fmt.Sprintf("%.2f", r.minLogin.Seconds()), fmt.Sprintf("%.2f", r.maxLogin.Seconds())
 	switch {
@@ -103,7 +103,7 @@ func (r hostRow) loginText() string {
 	return ", login in " + from + " to " + to + " s"
 }
 
-// describeHost is what there is to know of a host that is no defect.
+// describeHost returns the properties of a host that are no problem.
 func describeHost(c job.HostDiagnosis) string {
 	if c.Failure.Text != "" {
 		return "cannot be used"
@@ -112,7 +112,7 @@ func describeHost(c job.HostDiagnosis) string {
 	if c.Probe.Memory.Total > 0 {
 		parts = append(parts, text.FormatBytes(c.Probe.Memory.Total)+" of memory")
 	}
-	// A speed that was measured is another one each time, and hosts that are alike are told together.
+	// A measured speed differs each time, and would keep equal hosts from sharing a line.
 	if t := c.Diagnosis.Attributes; t.Speed > 0 && t.SpeedQuality != job.SpeedMeasured {
 		parts = append(parts, fmt.Sprintf("%d MHz (%s)", t.Speed, t.SpeedQuality))
 	}
@@ -136,13 +136,13 @@ func describeHost(c job.HostDiagnosis) string {
 		parts = append(parts, "at most "+text.Count(most, "rank")+" at a time (its administrator's maxproc)")
 	}
 	if c.Ledger.Path != "" && c.Ledger.Err == "" && c.Diagnosis.Ledger.Err == "" { // else a finding says why there are no claims
-		// The name behind it has the machine's identity in it, and hosts that are alike are told together.
+		// The base name contains the machine's identity, and would keep equal hosts from sharing a line.
 		parts = append(parts, "claims in "+format.EscapeField(path.Dir(c.Ledger.Path)))
 	}
 	return strings.Join(parts, ", ")
 }
 
-// describeCPUs tells cores, and threads if there are more of them.
+// describeCPUs returns the number of cores, and of hardware threads if there are more.
 func describeCPUs(c job.HostDiagnosis) string {
 	cores, threads := len(c.Probe.Topology.Cores), 0
 	for _, core := range c.Probe.Topology.Cores {
@@ -155,7 +155,7 @@ func describeCPUs(c job.HostDiagnosis) string {
 	return words
 }
 
-// summaryLine is the last line.
+// summaryLine returns the last line of the report.
 func (r Report) summaryLine() string {
 	failures, warnings, down := 0, 0, 0
 	for _, f := range r.Findings {
@@ -178,7 +178,7 @@ func (r Report) summaryLine() string {
 		text.Count(failures, "failure"), text.Count(warnings, "warning"))
 }
 
-// A jsonHost is one of the report, as programs read it.
+// A jsonHost is a host in the JSON report.
 type jsonHost struct {
 	Host       string   `json:"host"`
 	Reached    bool     `json:"reached"`
@@ -198,10 +198,10 @@ type jsonHost struct {
 	Login      float64  `json:"login_seconds"`
 	ClockAhead float64  `json:"clock_ahead_seconds"`
 	Jobs       int      `json:"jobs"`
-	Ledger     string   `json:"ledger,omitempty"` // directory in which jobs learn of one another
+	Ledger     string   `json:"ledger,omitempty"` // file with the claims of jobs
 }
 
-// JSON is the report for programs, on one line.
+// JSON returns the report as JSON on one line.
 func (r Report) JSON() string {
 	list := []jsonHost{}
 	for _, c := range r.Hosts {
