@@ -1,15 +1,15 @@
 /*
-Package gpu knows the GPUs of one node, which of them each rank gets, and how a rank is
-told.
+Package gpu detects the GPUs of one node, assigns them to ranks, and returns the variables that make them visible
+to a rank.
 
-	/sys, /proc --Read--> GPUs --Allowed--> those we may use --Offered--> those of one vendor
-	                                                                        |  Without: others'
-	          variables of a rank <--Visible-- GPUs of a rank <--Pick, Near-'
+	/sys, /proc --Read--> all --AllowedByEnv--> usable ones --OfBestVendor--> of one vendor
+	                                                                                |  WithoutAddresses: other jobs'
+	  variables of a rank <--VisibleEnv-- GPUs of a rank <--ChooseForRank, AssignNear-'
 
-A GPU is what its vendor's runtime lets a process see or not by a variable: a card, or a
-part of one that has a function of its own on the bus. Like package pin it makes no system
-calls: the tree it reads is an argument, so that a captured tree of another machine does as
-well. It does not talk to drivers, and knows nothing of NVIDIA's MIG slices.
+A GPU is a device that a variable of its vendor's runtime can show to a process or hide from it: a card, or a
+part of one with its own PCI function. Like package pin this package makes no system calls: the tree that it
+reads is an argument, which may be captured on another machine. It does not call drivers, and does not support
+NVIDIA's MIG slices.
 */
 package gpu
 
@@ -20,10 +20,10 @@ import (
 	"strings"
 )
 
-// A Vendor decides which runtime, and so which variable, a GPU has.
+// A Vendor is the vendor of a GPU. It determines the runtime, and so the variables.
 type Vendor string
 
-// The vendors, in the order of preference where a node has as many of one as of another.
+// The vendors. If a node has equally many GPUs of two vendors, the first one is used.
 const (
 	NVIDIA Vendor = "nvidia"
 	AMD    Vendor = "amd"
@@ -32,22 +32,21 @@ const (
 
 var vendors = []Vendor{NVIDIA, AMD, Intel}
 
-// Known reports whether there is such a vendor.
+// Known reports whether v is one of the vendors above.
 func (v Vendor) Known() bool { return slices.Contains(vendors, v) }
 
-// A GPU is one of a node.
+// A GPU is one GPU of a node.
 type GPU struct {
 	Vendor  Vendor `json:"vendor"`
-	Index   int    `json:"index"`           // as its runtime counts, with the settings of Visible
-	Tiles   []int  `json:"tiles,omitempty"` // Intel: its numbers where tiles are counted as devices; nil: Index alone
-	Address string `json:"address"`         // on the PCI bus, 0000:c7:00.0; no other of the node has it
-	NUMA    int    `json:"numa"`            // the memory node it is attached to; -1: unknown
+	Index   int    `json:"index"`           // index in its runtime, with the settings of VisibleEnv
+	Tiles   []int  `json:"tiles,omitempty"` // Intel: its indices if tiles count as devices; nil: use Index
+	Address string `json:"address"`         // PCI address, 0000:c7:00.0; unique on the node
+	NUMA    int    `json:"numa"`            // NUMA node to which it is attached; -1: unknown
 	Driver  string `json:"driver,omitempty"`
 }
 
-// OfBestVendor are the GPUs that ranks can get: those of the vendor of which there are most. A
-// program is built for one vendor, and the other GPU of such a node is mostly there for
-// its screen.
+// OfBestVendor returns the GPUs that ranks can get: those of the vendor with most of them. A program is built for
+// one vendor, and a single GPU of another vendor usually drives the screen.
 func OfBestVendor(all []GPU) []GPU {
 	var most []GPU
 	for _, v := range vendors {
@@ -72,12 +71,12 @@ func filterGPUs(all []GPU, which func(GPU) bool) []GPU {
 	return kept
 }
 
-// WithoutAddresses drops those that have one of these addresses.
+// WithoutAddresses returns all GPUs except those with one of the addresses.
 func WithoutAddresses(all []GPU, addresses []string) []GPU {
 	return filterGPUs(all, func(g GPU) bool { return !slices.Contains(addresses, g.Address) })
 }
 
-// WithIndices keeps those GPUs whose index is in a list of numbers such as "0,2-3"; an empty list keeps all.
+// WithIndices returns the GPUs with an index in a list such as "0,2-3"; an empty list selects all.
 func WithIndices(all []GPU, list string) []GPU {
 	if list == "" {
 		return all
@@ -95,7 +94,7 @@ func WithIndices(all []GPU, list string) []GPU {
 	})
 }
 
-// Addresses tells GPUs from all others of their node.
+// Addresses returns the PCI addresses of gpus, which identify them on their node.
 func Addresses(gpus []GPU) []string {
 	var addresses []string
 	for _, g := range gpus {
@@ -104,11 +103,12 @@ func Addresses(gpus []GPU) []string {
 	return addresses
 }
 
-// ChooseForRank chooses n GPUs for a rank whose CPUs are not chosen yet: the first, in their own
-// order, beside which there is room for it, and if there is none the first; then such as
-// are attached to the same memory. There are n at least.
-func ChooseForRank(free []GPU, n int, room func(numa int) bool) []GPU {
-	first := max(0, slices.IndexFunc(free, func(g GPU) bool { return room(g.NUMA) }))
+// ChooseForRank chooses n GPUs for a rank whose CPUs are not chosen yet. It starts with the first GPU in runtime
+// order with free CPUs in its NUMA node, or with the first GPU if there is none. GPUs in the same NUMA node
+// follow, then others. hasCPUs reports whether a NUMA node has free CPUs for the rank. free must have at least n
+// GPUs.
+func ChooseForRank(free []GPU, n int, hasCPUs func(numa int) bool) []GPU {
+	first := max(0, slices.IndexFunc(free, func(g GPU) bool { return hasCPUs(g.NUMA) }))
 	picked := []GPU{free[first]}
 	for _, near := range []bool{true, false} {
 		for i, g := range free {
@@ -120,42 +120,41 @@ func ChooseForRank(free []GPU, n int, room func(numa int) bool) []GPU {
 	return sortByRuntimeOrder(picked)
 }
 
-// A Demand is what a rank whose CPUs are chosen wants: so many GPUs, near these memory
-// nodes.
+// A Demand is what a rank with chosen CPUs needs: N GPUs, if possible in the NUMA nodes of its CPUs.
 type Demand struct {
 	N    int
 	NUMA []int
 }
 
-// AssignNear deals GPUs to the ranks of a node, in their order: to each first those that are near
-// its CPUs, and when all have these, the rest. There are as many as are wanted, at least.
+// AssignNear assigns GPUs to the ranks of a node, in order. In a first round each rank gets GPUs near its CPUs, in
+// a second round the rest. free must have as many GPUs as are wanted.
 func AssignNear(free []GPU, wants []Demand) [][]GPU {
-	dealt := make([][]GPU, len(wants))
+	assigned := make([][]GPU, len(wants))
 	left := slices.Clone(free)
 	for _, near := range []bool{true, false} {
 		for i, w := range wants {
 			left = slices.DeleteFunc(left, func(g GPU) bool {
-				if len(dealt[i]) >= w.N || near && !slices.Contains(w.NUMA, g.NUMA) {
+				if len(assigned[i]) >= w.N || near && !slices.Contains(w.NUMA, g.NUMA) {
 					return false
 				}
-				dealt[i] = append(dealt[i], g)
+				assigned[i] = append(assigned[i], g)
 				return true
 			})
 		}
 	}
-	for i := range dealt {
-		dealt[i] = sortByRuntimeOrder(dealt[i])
+	for i := range assigned {
+		assigned[i] = sortByRuntimeOrder(assigned[i])
 	}
-	return dealt
+	return assigned
 }
 
-// sortByRuntimeOrder sorts GPUs of one vendor as their runtime counts them.
+// sortByRuntimeOrder sorts GPUs of one vendor by their index in the runtime.
 func sortByRuntimeOrder(gpus []GPU) []GPU {
 	slices.SortFunc(gpus, func(a, b GPU) int { return cmp.Compare(a.Index, b.Index) })
 	return gpus
 }
 
-// FormatGPUs names GPUs of one vendor for people: "0,2 (nvidia)"; empty: none.
+// FormatGPUs returns GPUs of one vendor for people: "0,2 (nvidia)"; empty: none.
 func FormatGPUs(gpus []GPU) string {
 	if len(gpus) == 0 {
 		return ""

@@ -10,7 +10,7 @@ import (
 	"remshell/test/pintest"
 )
 
-// mayOpenAll lets every device be opened.
+// mayOpenAll allows all devices.
 func mayOpenAll(string) bool { return true }
 
 // capturedGPUs reads the GPUs of a captured node.
@@ -19,7 +19,7 @@ func capturedGPUs(t *testing.T, name string) []gpu.GPU {
 	return gpu.Read(pintest.CapturedRoot(t, "../testdata/nodes", name), mayOpenAll).GPUs
 }
 
-// describeGPUs writes GPUs as "nvidia 0 1b:00.0 numa 0", with tiles.
+// describeGPUs formats GPUs as "nvidia 0 1b:00.0 numa 0", with tiles.
 func describeGPUs(gpus []gpu.GPU) string {
 	var lines []string
 	for _, g := range gpus {
@@ -44,7 +44,7 @@ nvidia 4 0000:9d:00.0 numa 1 nvidia
 nvidia 5 0000:c3:00.0 numa 1 nvidia
 nvidia 6 0000:d1:00.0 numa 1 nvidia
 nvidia 7 0000:df:00.0 numa 1 nvidia`},
-		// KFD counts the other way round than the bus, and the graphics of the processor too.
+		// KFD's order is the reverse of the bus order, and includes the graphics of the processor.
 		{"gpu-amd-4", `
 amd 0 0000:c7:00.0 numa 1 amdgpu
 amd 1 0000:83:00.0 numa 1 amdgpu
@@ -53,7 +53,7 @@ amd 4 0000:03:00.0 numa 0 amdgpu`},
 		{"gpu-amd-parts", `
 amd 0 0002:1b:00.0 numa 0 amdgpu
 amd 1 0002:1b:00.1 numa 0 amdgpu`},
-		// The one on bus 0 is counted, and given to nobody.
+		// The GPU on bus 0 counts in the index, but is not returned.
 		{"gpu-arc", `
 intel 1 0000:03:00.0 numa -1 xe`},
 		{"gpu-max-3", `
@@ -75,8 +75,8 @@ amd 0 0000:0a:00.0 numa 0 amdgpu`},
 	}
 }
 
-// What may not be opened is neither given nor counted, as the runtimes do.
-func TestBarredDevices(t *testing.T) {
+// As in the runtimes, a device that may not be opened is neither returned nor counted in the index.
+func TestWithheldDevices(t *testing.T) {
 	for _, test := range []struct {
 		name, barred, want string
 		left               int
@@ -100,7 +100,7 @@ func TestBarredDevices(t *testing.T) {
 	}
 }
 
-func TestOffered(t *testing.T) {
+func TestOfBestVendor(t *testing.T) {
 	for name, want := range map[string]string{"gpu-mixed": "0,1,2 (nvidia)", "gpu-arc": "1 (intel)", "gpu-amd-4": "0,1,3,4 (amd)", "vm-2": ""} {
 		if got := gpu.FormatGPUs(gpu.OfBestVendor(capturedGPUs(t, name))); got != want {
 			t.Errorf("%s: %s; want %s", name, got, want)
@@ -112,7 +112,7 @@ func TestOffered(t *testing.T) {
 	}
 }
 
-func TestVisible(t *testing.T) {
+func TestVisibleEnv(t *testing.T) {
 	for _, test := range []struct {
 		name, env, want string
 		take            []int
@@ -142,7 +142,7 @@ func TestVisible(t *testing.T) {
 	}
 }
 
-func TestAllowed(t *testing.T) {
+func TestAllowedByEnv(t *testing.T) {
 	for _, test := range []struct{ name, env, want string }{
 		{"gpu-dgx-8", "", "0,1,2,3,4,5,6,7 (nvidia)"},
 		{"gpu-dgx-8", "ROCR_VISIBLE_DEVICES=0", "0,1,2,3,4,5,6,7 (nvidia)"},
@@ -186,15 +186,15 @@ func TestAllowed(t *testing.T) {
 	}
 }
 
-func TestPick(t *testing.T) {
+func TestChooseForRank(t *testing.T) {
 	dgx, vm := capturedGPUs(t, "gpu-dgx-8"), capturedGPUs(t, "gpu-vm-2")
 	on := func(nodes ...int) func(int) bool { return func(n int) bool { return slices.Contains(nodes, n) } }
 	woven := []gpu.GPU{dgx[0], dgx[4], dgx[1], dgx[5]}
 	for _, test := range []struct {
-		free []gpu.GPU
-		n    int
-		room func(int) bool
-		want string
+		free    []gpu.GPU
+		n       int
+		hasCPUs func(int) bool
+		want    string
 	}{
 		{dgx, 1, on(0, 1), "0"},
 		{dgx, 1, on(1), "4"},
@@ -205,13 +205,13 @@ func TestPick(t *testing.T) {
 		{woven, 3, on(0, 1), "0,1,4"},
 		{vm, 2, on(), "0,1"},
 	} {
-		if got, _, _ := strings.Cut(gpu.FormatGPUs(gpu.ChooseForRank(test.free, test.n, test.room)), " "); got != test.want {
+		if got, _, _ := strings.Cut(gpu.FormatGPUs(gpu.ChooseForRank(test.free, test.n, test.hasCPUs)), " "); got != test.want {
 			t.Errorf("%d of %s: %s; want %s", test.n, gpu.FormatGPUs(test.free), got, test.want)
 		}
 	}
 }
 
-func TestNear(t *testing.T) {
+func TestAssignNear(t *testing.T) {
 	dgx, vm := capturedGPUs(t, "gpu-dgx-8"), capturedGPUs(t, "gpu-vm-2")
 	for _, test := range []struct {
 		free  []gpu.GPU
@@ -220,7 +220,7 @@ func TestNear(t *testing.T) {
 	}{
 		{dgx, []gpu.Demand{{N: 1, NUMA: []int{0}}, {N: 1, NUMA: []int{1}}, {N: 1, NUMA: []int{0}}}, "0 | 4 | 1"},
 		{dgx, []gpu.Demand{{N: 2, NUMA: []int{1}}, {}, {N: 2, NUMA: []int{0, 1}}}, "4,5 |  | 0,1"},
-		// Who has nothing near him does not take what is near the next.
+		// A rank without GPUs nearby does not take those near the next rank.
 		{dgx[3:5], []gpu.Demand{{N: 1}, {N: 1, NUMA: []int{0}}}, "4 | 3"},
 		{dgx[3:], []gpu.Demand{{N: 2, NUMA: []int{0}}, {N: 1, NUMA: []int{1}}}, "3,5 | 4"},
 		{vm, []gpu.Demand{{N: 1, NUMA: []int{0}}, {N: 1}}, "0 | 1"},
@@ -243,8 +243,8 @@ func TestNear(t *testing.T) {
 	}
 }
 
-// GPUs are kept by their numbers; a list that says nothing keeps all.
-func TestNumbered(t *testing.T) {
+// WithIndices selects GPUs by index; an empty list selects all.
+func TestWithIndices(t *testing.T) {
 	all := []gpu.GPU{{Vendor: gpu.NVIDIA, Index: 0}, {Vendor: gpu.NVIDIA, Index: 1}, {Vendor: gpu.NVIDIA, Index: 2}, {Vendor: gpu.NVIDIA, Index: 10}}
 	for list, want := range map[string]string{"": "0,1,2,10 (nvidia)", "1": "1 (nvidia)", "10,0-1": "0,1,10 (nvidia)", "3-9": "", "2-1": "", "x": ""} {
 		if got := gpu.FormatGPUs(gpu.WithIndices(all, list)); got != want {

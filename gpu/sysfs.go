@@ -10,19 +10,19 @@ import (
 	"strings"
 )
 
-// This file reads the GPUs of a node from its /sys and /proc (which-hosts.md 2.1). Every job
-// waits for this, and most nodes have no GPU: so the folders of the few drivers are asked
-// who is bound to them, and not each of hundreds of devices for its driver.
+// This file reads the GPUs of a node from its /sys and /proc (which-hosts.md 2.1). Each job waits for this, and most
+// nodes have no GPU. So it lists the devices of the few GPU drivers, instead of reading the driver of hundreds of
+// devices.
 
-// A Detection is what Read has found.
+// A Detection is the result of Read.
 type Detection struct {
-	GPUs     []GPU // that may be used, vendor by vendor
-	Withheld int   // those beside them whose device this process may not open
+	GPUs     []GPU // usable GPUs, by vendor
+	Withheld int   // number of further GPUs whose device file this process may not open
 }
 
-// Read finds the GPUs below root, "/" of a node. mayOpen says of a device file, "dev/nvidia0",
-// whether this process may open it: what a container or control group withholds, and what
-// belongs to a group that the user is not in, is neither seen nor counted by a runtime.
+// Read finds the GPUs below root, which is "/" of a node. mayOpen reports whether this process may open a device
+// file such as "dev/nvidia0". Runtimes ignore devices that they may not open: those withheld by a container or
+// control group, or that belong to a group without the user.
 func Read(root fs.FS, mayOpen func(name string) bool) Detection {
 	t := sysfsTree{root, mayOpen}
 	var f Detection
@@ -38,16 +38,16 @@ type sysfsTree struct {
 	mayOpen func(name string) bool
 }
 
-// A device is a function of a PCI card that a driver of GPUs has.
+// A device is a PCI function that is bound to a GPU driver.
 type device struct {
-	dir     string // the folder that describes it
+	dir     string // its directory in /sys
 	address string
 	driver  string
 	class   string // "0x0302": 3D controller
 	numa    int
 }
 
-// devicesOf lists the devices of a driver, by address.
+// devicesOf returns the GPU devices of a driver, sorted by address.
 func (t sysfsTree) devicesOf(driver string) []device {
 	folder := path.Join("sys/bus/pci/drivers", driver)
 	entries, _ := fs.ReadDir(t.FS, folder)
@@ -70,21 +70,20 @@ func (t sysfsTree) devicesOf(driver string) []device {
 	return devices
 }
 
-// isGPUClass reports whether a class is that of GPUs. The driver tells them from the sound
-// and USB functions of the same card.
+// isGPUClass reports whether a PCI class is that of a GPU. Sound and USB functions of the same card have other
+// classes.
 func isGPUClass(class string) bool {
 	return slices.Contains([]string{"0x0300", "0x0302", "0x0380", "0x1200"}, class)
 }
 
-// compareAddress puts domains in the order of their numbers, which may be longer than four
-// digits (10000:01:00.0).
+// compareAddress compares PCI addresses by number. Domains may have more than four digits (10000:01:00.0).
 func compareAddress(a, b string) int {
 	x, _, _ := strings.Cut(a, ":")
 	y, _, _ := strings.Cut(b, ":")
 	return cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(a, b))
 }
 
-// firstLine is the first line of a file, "" if there is none.
+// firstLine returns the first line of a file; empty: it cannot be read.
 func (t sysfsTree) firstLine(name string) string {
 	text, _ := fs.ReadFile(t.FS, name)
 	line, _, _ := strings.Cut(string(text), "\n")
@@ -95,7 +94,8 @@ func (d device) toGPU(v Vendor, index int) GPU {
 	return GPU{Vendor: v, Index: index, Address: d.address, NUMA: d.numa, Driver: d.driver}
 }
 
-// readNVIDIA counts by the order on the bus. The driver tells which device file a GPU has.
+// readNVIDIA returns NVIDIA's GPUs. Their index is the order on the PCI bus. The driver's files in /proc tell the
+// device file of each.
 func (t sysfsTree) readNVIDIA() (f Detection) {
 	devices := t.devicesOf("nvidia")
 	if len(devices) == 0 {
@@ -117,8 +117,8 @@ func (t sysfsTree) readNVIDIA() (f Detection) {
 
 const nvidiaFolder = "proc/driver/nvidia/gpus"
 
-// UUID is the name of a GPU that does not depend on any order, as its vendor's variable takes
-// it; "" if unknown.
+// UUID returns the name of a GPU that does not depend on an order, as its vendor's variable accepts it; empty:
+// unknown.
 func UUID(root fs.FS, g GPU) string {
 	t := sysfsTree{FS: root}
 	switch g.Vendor {
@@ -134,15 +134,15 @@ func UUID(root fs.FS, g GPU) string {
 	return ""
 }
 
-// Model names the model of a GPU: as the driver of NVIDIA does, else by the numbers of the PCI function,
-// "pci-1002-74a1" (which-hosts.md 2.1); "" if unknown.
+// Model returns the model of a GPU. It is the name from NVIDIA's driver, else the IDs of the PCI function as
+// "pci-1002-74a1" (which-hosts.md 2.1); empty: unknown.
 func Model(root fs.FS, g GPU) string {
 	t := sysfsTree{FS: root}
 	if name := fieldAfter(t.readText(nvidiaFolder+"/"+g.Address+"/information"), "Model:"); g.Vendor == NVIDIA && name != "" {
 		return name
 	}
 	addresses := []string{g.Address}
-	if len(g.Address) > 0 { // of a part of a partitioned card, the card
+	if len(g.Address) > 0 { // for a partition of a card, also the card
 		addresses = append(addresses, g.Address[:len(g.Address)-1]+"0")
 	}
 	for _, address := range addresses {
@@ -160,7 +160,7 @@ func (t sysfsTree) readText(name string) string {
 	return string(text)
 }
 
-// fieldAfter is what stands behind a word at the beginning of a line.
+// fieldAfter returns the text behind name in the first line that begins with it.
 func fieldAfter(text, name string) string {
 	for line := range strings.Lines(text) {
 		if value, ok := strings.CutPrefix(line, name); ok {
@@ -170,13 +170,13 @@ func fieldAfter(text, name string) string {
 	return ""
 }
 
-// minDeviceMemory is less memory, in bytes, than any GPU for computing has of its own. What firmware
-// sets aside for the graphics of a processor is mostly 512 MiB.
+// minDeviceMemory, in bytes, is less than the memory of any GPU for computing. Firmware usually reserves 512 MiB
+// for the graphics of a processor.
 const minDeviceMemory = 2 << 30
 
-// readAMD counts as ROCm does: by the nodes of the kernel's KFD, in which order bus addresses may
-// well descend, without those that cannot be opened (libhsakmt, topology.c). Without KFD no
-// program can use them; then they are counted by the order on the bus.
+// readAMD returns AMD's GPUs. As in ROCm, their index is the order of the kernel's KFD nodes, without those that
+// cannot be opened (libhsakmt, topology.c). Bus addresses may descend in this order. Without KFD no program can
+// use the GPUs; then the order on the bus is used.
 func (t sysfsTree) readAMD() (f Detection) {
 	devices := t.devicesOf("amdgpu")
 	if len(devices) == 0 {
@@ -194,7 +194,7 @@ func (t sysfsTree) readAMD() (f Detection) {
 	index := 0
 	for _, n := range nodes {
 		i := slices.IndexFunc(devices, func(d device) bool { return d.address == n.address })
-		if i < 0 { // a part of a partitioned card: the function tells the parts apart
+		if i < 0 { // a partition of a card: only the PCI function differs
 			card := n.address[:len(n.address)-1] + "0"
 			i = slices.IndexFunc(devices, func(d device) bool { return d.address == card })
 		}
@@ -212,19 +212,19 @@ func (t sysfsTree) readAMD() (f Detection) {
 	return f
 }
 
-// isIntegrated reports whether a GPU is one that comes with a processor.
+// isIntegrated reports whether a GPU is part of a processor.
 func (t sysfsTree) isIntegrated(d device) bool {
 	own, err := strconv.ParseInt(t.firstLine(d.dir+"/mem_info_vram_total"), 10, 64)
 	return d.class != "0x1200" && err == nil && own < minDeviceMemory
 }
 
-// A kfdNode is a GPU among the nodes of KFD.
+// A kfdNode is a KFD node that is a GPU.
 type kfdNode struct {
 	address, renderNode string
 	uniqueID            uint64 // 0: unknown
 }
 
-// kfdNodes lists the GPUs among the nodes, in their order; nil: there is no KFD.
+// kfdNodes returns the KFD nodes that are GPUs, in order; nil: there is no KFD.
 func (t sysfsTree) kfdNodes() []kfdNode {
 	const folder = "sys/class/kfd/kfd/topology/nodes"
 	entries, err := fs.ReadDir(t.FS, folder)
@@ -240,7 +240,7 @@ func (t sysfsTree) kfdNodes() []kfdNode {
 	slices.Sort(numbers)
 	nodes := []kfdNode{}
 	for _, n := range numbers {
-		text := t.readText(fmt.Sprintf("%s/%d/properties", folder, n)) // not to be read where a control group withholds it
+		text := t.readText(fmt.Sprintf("%s/%d/properties", folder, n)) // unreadable if a control group withholds it
 		number := func(name string) int {
 			value, _ := strconv.Atoi(fieldAfter(text, name+" "))
 			return value
@@ -248,10 +248,10 @@ func (t sysfsTree) kfdNodes() []kfdNode {
 		if number("simd_count") == 0 {
 			continue // processors
 		}
-		place := number("location_id")
+		location := number("location_id")
 		unique, _ := strconv.ParseUint(fieldAfter(text, "unique_id "), 10, 64)
 		nodes = append(nodes, kfdNode{
-			address:    fmt.Sprintf("%04x:%02x:%02x.%x", number("domain"), place>>8&0xff, place>>3&0x1f, place&7),
+			address:    fmt.Sprintf("%04x:%02x:%02x.%x", number("domain"), location>>8&0xff, location>>3&0x1f, location&7),
 			renderNode: fieldAfter(text, "drm_render_minor "),
 			uniqueID:   unique,
 		})
@@ -259,8 +259,8 @@ func (t sysfsTree) kfdNodes() []kfdNode {
 	return nodes
 }
 
-// readIntel counts by the order on the bus: all of them, also those on bus 0, which come with a
-// processor and are not for ranks.
+// readIntel returns Intel's GPUs. Their index is the order on the PCI bus. GPUs on bus 0, which are part of a
+// processor, count in this order but are not returned.
 func (t sysfsTree) readIntel() (f Detection) {
 	devices := append(t.devicesOf("i915"), t.devicesOf("xe")...)
 	slices.SortFunc(devices, func(a, b device) int { return compareAddress(a.address, b.address) })
@@ -293,7 +293,7 @@ func (t sysfsTree) readIntel() (f Detection) {
 	return f
 }
 
-// renderNode is the device file through which programs compute, renderD128; "": unknown.
+// renderNode returns the name of the device file for computing, such as renderD128; empty: unknown.
 func (t sysfsTree) renderNode(d device) string {
 	entries, _ := fs.ReadDir(t.FS, d.dir+"/drm")
 	for _, e := range entries {
@@ -304,8 +304,8 @@ func (t sysfsTree) renderNode(d device) string {
 	return ""
 }
 
-// countTiles counts the tiles of a card: driver xe has a folder for each, i915 one for each GT,
-// which is the same on cards that are not inside of a processor.
+// countTiles returns the number of tiles of a card. Driver xe has a directory for each tile. i915 has one for each
+// GT, which is the same on discrete cards.
 func (t sysfsTree) countTiles(d device, inside bool) int {
 	folder, word := d.dir, "tile"
 	if d.driver == "i915" {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// This file knows the variables by which the runtimes are told what a process may see, and
-// how they count:
+// This file handles the variables that tell runtimes which GPUs a process may use. The order in which a runtime
+// numbers GPUs:
 //
 //	NVIDIA  CUDA_VISIBLE_DEVICES  fastest first, unless CUDA_DEVICE_ORDER says by bus
 //	        (CUDA programming guide, 5.2.1)
@@ -18,18 +18,17 @@ import (
 //	        says by bus; cards or, without ZE_FLAT_DEVICE_HIERARCHY=COMPOSITE, their tiles
 //	        (Level Zero: environment variables; compute-runtime, execution_environment_linux.cpp)
 
-// Variables are all that decide which GPUs a process sees. A rank that is given GPUs has
-// none of them from elsewhere: AMD's are applied one after the other, and the second would
-// hide what the first shows.
+// Variables are all variables that decide which GPUs a process sees. A rank with assigned GPUs gets only those of
+// VisibleEnv. AMD's are applied one after the other, so a second one would hide what the first one shows.
 var Variables = []string{
 	"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK",
 }
 
-// levelZeroHierarchy says whether Intel's tiles are devices of their own.
+// levelZeroHierarchy is the variable that says whether Intel's tiles count as devices.
 const levelZeroHierarchy = "ZE_FLAT_DEVICE_HIERARCHY"
 
-// VisibleEnv lists the assignments that show a process these GPUs, of one vendor, and no others
-// of it. value looks up what the process has in its environment; "" is nothing.
+// VisibleEnv returns the assignments that make gpus visible to a process, and no others of their vendor. gpus are
+// of one vendor. value returns a variable of the process; empty: not set.
 func VisibleEnv(gpus []GPU, value func(name string) string) []string {
 	if len(gpus) == 0 {
 		return nil
@@ -49,22 +48,21 @@ func VisibleEnv(gpus []GPU, value func(name string) string) []string {
 		return []string{"ZE_AFFINITY_MASK=" + joinNumbers(numbers), order}
 	}
 	vars := []string{"ZE_AFFINITY_MASK=" + joinNumbers(tiles), order}
-	if value(levelZeroHierarchy) == "" { // older runtimes take another for granted
+	if value(levelZeroHierarchy) == "" { // older runtimes have another default
 		vars = append(vars, levelZeroHierarchy+"=FLAT")
 	}
 	return vars
 }
 
-// HiddenEnv are the assignments that show a process no GPU of any vendor. No runtime has a
-// device of this number; an empty value would mean all of them to Level Zero.
+// HiddenEnv returns the assignments that hide all GPUs of all vendors from a process. No runtime has a device -1;
+// an empty value would mean all devices to Level Zero.
 func HiddenEnv() []string {
 	return []string{"CUDA_VISIBLE_DEVICES=-1", "ROCR_VISIBLE_DEVICES=-1", "ZE_AFFINITY_MASK=-1"}
 }
 
-// AllowedByEnv are those of a node's GPUs that the variables of our own environment let us see:
-// what a batch system, or the launch of which we are a rank, has given us. uuid finds the
-// name of a GPU that NVIDIA's and AMD's variables take as well, or the beginning of it; "" if
-// unknown. A word that means nothing ends a list, as CUDA and ROCm have it.
+// AllowedByEnv returns the GPUs of a node that our own environment allows, as set by a batch system or an outer
+// mpiexec. uuid returns the UUID of a GPU, which NVIDIA's and AMD's variables also accept, even abbreviated;
+// empty: unknown. As in CUDA and ROCm, an invalid word ends a list.
 func AllowedByEnv(all []GPU, value func(name string) (string, bool), uuid func(GPU) string) []GPU {
 	named := func(g GPU, _ int, word string) bool {
 		return word == strconv.Itoa(g.Index) || len(word) > len("GPU-") && strings.HasPrefix(uuid(g), word)
@@ -75,14 +73,14 @@ func AllowedByEnv(all []GPU, value func(name string) (string, bool), uuid func(G
 	if text, set := value("ROCR_VISIBLE_DEVICES"); set {
 		all = limitByList(all, AMD, strings.ToUpper(text), named)
 	}
-	if text, set := value("HIP_VISIBLE_DEVICES"); set { // counts what is left
+	if text, set := value("HIP_VISIBLE_DEVICES"); set { // indices are those of the remaining GPUs
 		all = limitByList(all, AMD, text, func(_ GPU, at int, word string) bool { return word == strconv.Itoa(at) })
 	}
 	if text, _ := value("ZE_AFFINITY_MASK"); text != "" && text != "default" {
 		mode, _ := value(levelZeroHierarchy)
 		flat := !strings.EqualFold(mode, "COMPOSITE")
 		all = limitByList(all, Intel, text, func(g GPU, _ int, word string) bool {
-			word, _, _ = strings.Cut(word, ".") // a card of which a tile is left
+			word, _, _ = strings.Cut(word, ".") // one tile of the card
 			number, err := strconv.Atoi(word)
 			if flat && g.Tiles != nil {
 				return err == nil && slices.Contains(g.Tiles, number)
@@ -93,19 +91,20 @@ func AllowedByEnv(all []GPU, value func(name string) (string, bool), uuid func(G
 	return all
 }
 
-// limitByList keeps those GPUs of a vendor that a list means.
-func limitByList(all []GPU, v Vendor, text string, means func(g GPU, at int, word string) bool) []GPU {
+// limitByList drops GPUs of vendor v that are not in the list. matches reports whether a word of the list means a
+// GPU; at is the GPU's index among those of the vendor.
+func limitByList(all []GPU, v Vendor, text string, matches func(g GPU, at int, word string) bool) []GPU {
 	mine := ofVendor(v, all)
 	shown := make(map[string]bool)
 	for word := range strings.SplitSeq(text, ",") {
 		word = strings.TrimSpace(word)
 		known := false
 		for at, g := range mine {
-			if means(g, at, word) {
+			if matches(g, at, word) {
 				shown[g.Address], known = true, true
 			}
 		}
-		if !known && v != Intel { // Level Zero passes over it
+		if !known && v != Intel { // Level Zero ignores it
 			break
 		}
 	}
