@@ -1,11 +1,10 @@
 /*
-Package idset knows sets of small numbers: CPUs, NUMA nodes, slots, ranks, GPUs.
+Package idset has sets of small numbers: CPUs, NUMA nodes, slots, ranks, GPUs.
 
-	"0-3,8"  --Parse-->  []int{0, 1, 2, 3, 8}  --Of-->  Set  --String-->  "0-3,8"
+	"0-3,8"  --Parse-->  []int{0, 1, 2, 3, 8}  --New-->  Set  --String-->  "0-3,8"
 
-The text is the notation of the kernel's lists (cpuset(7), List format). In JSON a set is what
-[]int is: an array of its numbers, null if it is nil. Since a Set is a list, too, one is assigned to
-the other as it stands.
+The text is the kernel's list format (cpuset(7)). In JSON a Set is an array of numbers, as []int is, or null
+if it is nil. A Set and an []int can be assigned to each other.
 */
 package idset
 
@@ -16,17 +15,17 @@ import (
 	"strings"
 )
 
-// A Set has numbers in ascending order, each once. The nil Set is empty.
+// A Set is a list of numbers in ascending order without duplicates. The nil Set is empty.
 type Set []int
 
-// New is the set of some numbers, in any order, which stay as they are; nil if there are none.
+// New returns the set of numbers, which may be in any order. It does not change numbers; without any it returns
+// nil.
 func New(numbers ...int) Set {
 	return Set(slices.Compact(slices.Sorted(slices.Values(numbers))))
 }
 
-// Parse reads numbers from 0 to most and ranges of them, "0-3,8", and lists them in the order in which they
-// stand there, as often as they do; the empty text is the empty list. The error names the
-// item that is at fault.
+// Parse parses numbers from 0 to most and ranges of them, "0-3,8". It keeps their order and duplicates. The empty
+// text is the empty list. The error names the faulty item.
 func Parse(text string, most int) (list []int, err error) {
 	if text == "" {
 		return nil, nil
@@ -48,7 +47,7 @@ func Parse(text string, most int) (list []int, err error) {
 	return list, nil
 }
 
-// String is the opposite of Parse; the empty set is the empty text.
+// String returns the set in the format of Parse; the empty set is the empty text.
 func (s Set) String() string {
 	var text []byte
 	for i := 0; i < len(s); {
@@ -69,16 +68,16 @@ func (s Set) String() string {
 	return string(text)
 }
 
-// Text is String of a list that is a set.
+// Text returns a list in the format of Parse. The list must be in ascending order without duplicates.
 func Text(ascending []int) string { return Set(ascending).String() }
 
-// Has reports whether a number is in the set.
+// Has reports whether n is in the set.
 func (s Set) Has(n int) bool {
 	_, has := slices.BinarySearch(s, n)
 	return has
 }
 
-// HasAll reports whether all of some numbers are in the set.
+// HasAll reports whether all numbers are in the set.
 func (s Set) HasAll(numbers []int) bool {
 	return !slices.ContainsFunc(numbers, func(n int) bool { return !s.Has(n) })
 }

@@ -29,7 +29,7 @@ func TestParseKeepsTheOrder(t *testing.T) {
 	}
 }
 
-// A set is what a map says that it is.
+// Sets agree with a map of the same numbers.
 func TestSets(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 1000 {
