@@ -116,7 +116,7 @@ func TestUsage(t *testing.T) {
 			t.Errorf("%d columns: %s", len(line), line)
 		}
 		if len(line) > helpColumn && strings.HasPrefix(line, "  -") && line[helpColumn-2:helpColumn] != "  " && line[helpColumn-1] != ' ' {
-			t.Errorf("no room before the explanation: %s", line)
+			t.Errorf("no blank before the explanation: %s", line)
 		}
 	}
 	for _, o := range Mpiexec(linuxSignals).options {
