@@ -22,25 +22,25 @@ import (
 	"remshell/transport/dialback"
 )
 
-// A ByStarter reaches the hosts of a batch system's job by its own starter, a call for each; which
-// there are, and what they are told, is package batch's. Its fields must not change after the
-// first Dial.
+// A ByStarter starts helpers on the hosts of a batch system's job by the system's starter program (srun,
+// qrsh, ...), with one call for each host. Package batch knows the starters and their options. The fields
+// must not change after the first Dial.
 type ByStarter struct {
 	Self        HelperBinary
-	System      *batch.System                  // it has a Starter
-	Program     string                         // its path
+	System      *batch.System                  // the batch system; it has a Starter
+	Program     string                         // path of the starter
 	Args        []string                       // -launcher-args, already split
-	Env         []string                       // ours; the starter does not get all of it
-	StarterHelp func() string                  // what it tells of its options; called when the first host is dialled
-	StarterCall func(Host) (batch.Call, error) // a host in the words of the batch system; or why it is not the job's
-	Timeout     time.Duration                  // for a login, which the starter does not tell of; 0: 10 s
-	Shell       time.Duration                  // for each step from the login on; 0: 60 s
-	Retries     int                            // attempts where the batch system is busy; 0: 4
-	Pacer       *sshx.Pacer                    // says how many may be in the set-up phase at once
+	Env         []string                       // environment of mpiexec; the starter does not get all of it
+	StarterHelp func() string                  // the starter's help text on its options; called when the first host is dialled
+	StarterCall func(Host) (batch.Call, error) // returns the call for a host, or an error if the host is not part of the job
+	Timeout     time.Duration                  // time limit for a login, which the starter does not report; 0 means 10 s
+	Shell       time.Duration                  // time limit for each step after the login; 0 means 60 s
+	Retries     int                            // number of attempts if the batch system is busy; 0 means 4
+	Pacer       *sshx.Pacer                    // limits how many hosts are being set up at once
 	Log         zerolog.Logger
-	DialBack    bool           // the helpers call us, if they can
-	Ports       dialback.Ports // that may be opened for helpers that call; the zero value: any
-	Warn        func(string)   // tells of strangers, and of helpers that cannot call
+	DialBack    bool           // helpers connect to mpiexec, if they can
+	Ports       dialback.Ports // ports that may be opened for these connections; the zero value allows any
+	Warn        func(string)   // reports refused connections, and helpers that cannot connect
 }
 
 var _ Transport = (*ByStarter)(nil)
@@ -57,13 +57,13 @@ func (s *ByStarter) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	})
 }
 
-// Route is the command that would be run.
+// Route returns the command that would be run.
 func (s *ByStarter) Route(host Host) (string, error) {
 	argv, err := s.argv(host)
 	return "by " + strings.Join(argv, " "), err
 }
 
-// starterCall is the call for a host by itself.
+// starterCall returns the call for one host by itself.
 func (s *ByStarter) starterCall(host Host) (batch.Call, error) {
 	call, err := s.StarterCall(host)
 	if err == nil {
@@ -80,12 +80,12 @@ func (s *ByStarter) argv(host Host) ([]string, error) {
 	return s.System.Starter.Argv(call), nil
 }
 
-// dial starts the program for a host whose helper speaks over its streams.
+// dial runs the starter for a host whose helper uses the starter's stdin and stdout.
 func (s *ByStarter) dial(ctx context.Context, host Host) (io.ReadWriteCloser, error) {
 	return s.dialTo(ctx, host, new(dialBacks))
 }
 
-// dialTo starts the program for a host, whose helper calls if it is one of the callers.
+// dialTo runs the starter for a host. The helper connects to mpiexec if c expects it.
 func (s *ByStarter) dialTo(ctx context.Context, host Host, c *dialBacks) (io.ReadWriteCloser, error) {
 	call, err := s.starterCall(host)
 	if err != nil {
@@ -102,7 +102,7 @@ func (s *ByStarter) dialTo(ctx context.Context, host Host, c *dialBacks) (io.Rea
 	return nil, s.withStarterHelp(err)
 }
 
-// withStarterHelp adds what the starter alone may know: why nothing has come in time.
+// withStarterHelp adds to a timeout the starter's own explanation, if it has one.
 func (s *ByStarter) withStarterHelp(err error) error {
 	var e *Error
 	if s.System.Starter.Silent == nil || !errors.As(err, &e) || e.Kind != KindNoRoute || e.Step != "connect" {
@@ -114,9 +114,8 @@ func (s *ByStarter) withStarterHelp(err error) error {
 	return err
 }
 
-// endProgram sees to the end of the program. Once the helper runs, it is left to it how to end its ranks:
-// the starter, if it were asked, would have them killed. Killed itself, it takes no part in that
-// any more.
+// endProgram ends the starter. Once the helper runs (spoken), the starter gets no SIGTERM: it would kill
+// the helper's ranks, which the helper ends itself. A SIGKILL after the grace ends the starter alone.
 func (s *ByStarter) endProgram(p *localCommand, spoken bool) {
 	if !spoken && s.System.Starter.Asked {
 		p.signalGroup(syscall.SIGTERM)
@@ -128,7 +127,7 @@ func (s *ByStarter) endProgram(p *localCommand, spoken bool) {
 	p.waitFor(killGrace)
 }
 
-// verdict says what it means that the program has ended before the helper spoke.
+// verdict explains why the starter ended before the helper's first byte.
 func (s *ByStarter) verdict(stderr string, exit int) Verdict {
 	v := s.System.Starter.Verdict(stderr, exit)
 	kind := KindOther
@@ -138,53 +137,54 @@ func (s *ByStarter) verdict(stderr string, exit int) Verdict {
 	return Verdict{Kind: kind, Step: s.System.Starter.Program, Why: v.Why, Hint: v.Remedy}
 }
 
-// why says that after that.
+// why explains why the starter ended after the helper's first byte.
 func (s *ByStarter) why(status error, stderr string) string {
 	return s.System.Starter.Program + ": " + cmp.Or(s.System.Starter.Line(stderr), waitErrorText(status))
 }
 
-// NotInJob is why a host is not reached by a batch system's starter (M7).
+// NotInJob returns the error for a host that is not part of the batch job (M7).
 func NotInJob(host, system, number string) error {
 	return &Error{Host: host, Step: "config", Kind: KindConfig, Why: fmt.Sprintf("not part of %s job %s", system, number),
 		Remedy: "add it to the allocation, or use -launcher ssh --allow-outside"}
 }
 
-// dialBacks are the helpers of a set, each started by a call of its own, that are to call us (RM-36):
+// dialBacks are the helpers of a set that are to connect to mpiexec, each started by a call of its own (RM-36):
 //
 //	mpiexec                                    helper
-//	   | <---------------- run WHERE            by the starter's streams, as ever
-//	   | invitation ----------------------->
+//	   | <---------------- run WHERE            by the starter's streams, as usual
+//	   | join token ----------------------->
 //	   | <== TLS ==========================>    or
-//	   | <---------------- stay WHY             it cannot call: what follows is its own stream
+//	   | <---------------- stay WHY             it cannot connect: its own stream follows
 //
-// The zero value is nobody.
+// The zero value expects no helper.
 type dialBacks struct {
 	starter    *ByStarter
 	listener   *dialback.Listener
 	joinToken  string
 	pending    refusals
-	remaining  atomic.Int32 // hosts that nothing has come of yet
+	remaining  atomic.Int32 // hosts that have no Result yet
 	closed     chan struct{}
-	toldUnable atomic.Bool // one could not call, and that was told
+	toldUnable atomic.Bool // a warning was printed that a helper cannot connect
 
-	mu      sync.Mutex               // guards arrivals
-	streams map[string]chan net.Conn // of whom nobody has asked for yet, by the batch system's name; there is room for one in each
+	mu      sync.Mutex               // guards streams
+	streams map[string]chan net.Conn // for the connections of hosts that dialBackOf was not called for, by the batch system's host name; each has capacity 1
 }
 
-// listenForDialBacks opens a port for the helpers of hosts. If none can be opened, nobody calls.
+// listenForDialBacks opens a port for the helpers of hosts. If none can be opened, no helper connects, and
+// a warning says so.
 func (s *ByStarter) listenForDialBacks(hosts []Host) *dialBacks {
 	c := &dialBacks{starter: s, streams: make(map[string]chan net.Conn), closed: make(chan struct{}), pending: refusals{warn: s.Warn}}
 	c.remaining.Store(int32(len(hosts)))
 	var names []string
 	for _, host := range hosts {
-		if call, err := s.starterCall(host); err == nil && !slices.Contains(names, call.Host) { // a second name of a host has its streams
+		if call, err := s.starterCall(host); err == nil && !slices.Contains(names, call.Host) { // a second name of a host uses the starter's streams
 			names = append(names, call.Host)
 		}
 	}
 	if len(names) == 0 {
 		return c
 	}
-	desk, err := dialback.Open(names, s.Ports, c.pending.report)
+	listener, err := dialback.Open(names, s.Ports, c.pending.report)
 	if err != nil {
 		s.Warn(fmt.Sprintf("warning: helpers cannot call this host (%v): their streams go through %s", err, s.System.Starter.Program))
 		return c
@@ -192,15 +192,15 @@ func (s *ByStarter) listenForDialBacks(hosts []Host) *dialBacks {
 	for _, name := range names {
 		c.streams[name] = make(chan net.Conn, 1)
 	}
-	invitation := desk.JoinToken(ownAddresses())
-	invitation.Streams = true
-	c.listener, c.joinToken = desk, invitation.Text()
-	s.Log.Info().Msgf("listening on port %d until %s have called", desk.Port(), strings.Join(names, ","))
+	token := listener.JoinToken(ownAddresses())
+	token.Streams = true
+	c.listener, c.joinToken = listener, token.Text()
+	s.Log.Info().Msgf("listening on port %d until %s have called", listener.Port(), strings.Join(names, ","))
 	go c.deliverStreams(maps.Clone(c.streams))
 	return c
 }
 
-// deliverStreams hands each helper that has called to whom it is wanted by.
+// deliverStreams passes each connection to the dialBack of its host.
 func (c *dialBacks) deliverStreams(to map[string]chan net.Conn) {
 	for {
 		select {
@@ -212,7 +212,7 @@ func (c *dialBacks) deliverStreams(to map[string]chan net.Conn) {
 	}
 }
 
-// hostDone says that something has come of one host. With the last the port is closed.
+// hostDone notes that one host has its Result. After the last one the port is closed.
 func (c *dialBacks) hostDone() {
 	if c.remaining.Add(-1) == 0 && c.listener != nil {
 		c.listener.Close()
@@ -220,26 +220,28 @@ func (c *dialBacks) hostDone() {
 	}
 }
 
-// dialBackOf is how the helper of a host calls; nil: it does not. Nobody else has it then.
+// dialBackOf returns how the helper of a host connects, or nil if it does not. It returns each host's once.
 func (c *dialBacks) dialBackOf(host string) *dialBack {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	arrival, is := c.streams[host]
-	if !is {
+	stream, ok := c.streams[host]
+	if !ok {
 		return nil
 	}
 	delete(c.streams, host)
-	return &dialBack{host, arrival, c}
+	return &dialBack{host, stream, c}
 }
 
-// A dialBack is how the helper of one host calls us, if it can. Nil: it does not.
+// A dialBack is how the helper of one host connects to mpiexec, if it can. A nil *dialBack means that it
+// does not.
 type dialBack struct {
 	host   string // as the batch system spells it
 	stream <-chan net.Conn
 	owner  *dialBacks
 }
 
-// cannotDialBack tells that the helper cannot call: of the first of them, and in the log of all.
+// cannotDialBack reports that the helper cannot connect: a warning for the first host, and log lines for
+// the others.
 func (b *dialBack) cannotDialBack(why string) {
 	s := b.owner.starter
 	text := fmt.Sprintf("%s cannot connect to this host on port %d (%s): its streams go through %s", b.host, b.owner.listener.Port(), why, s.System.Starter.Program)
@@ -250,14 +252,15 @@ func (b *dialBack) cannotDialBack(why string) {
 	s.Log.Info().Msg(text)
 }
 
-// sendsProgram tells that the program goes by the starter's streams: nothing that could call is on the host before (RM-36).
+// sendsProgram logs that the binary is sent over the starter's streams. No program that could connect is on
+// the host before that (RM-36).
 func (b *dialBack) sendsProgram(size int64) {
 	s := b.owner.starter
 	s.Log.Info().Msgf("%s has no copy of the program: %d MB go through %s, once, since a shell cannot call; a path that all hosts share saves that",
 		b.host, (size+1<<20-1)>>20, s.System.Starter.Program)
 }
 
-// stopExpecting says that the helper has called, or does not. One that comes too late finds nobody.
+// stopExpecting notes that the helper has connected, or will not. A later connection is refused.
 func (b *dialBack) stopExpecting() {
 	if b == nil {
 		return
@@ -270,9 +273,9 @@ func (b *dialBack) stopExpecting() {
 	}
 }
 
-// newLink is the connection of the helper that has called, with the program that has started it.
+// newLink returns the link for the helper's connection, with the starter that started the helper.
 func (b *dialBack) newLink(conn net.Conn, p *localCommand) helperLink {
-	line := &sharedStarter{program: p}
-	line.users.Store(1)
-	return &stepLink{Conn: conn, starter: line, program: b.owner.starter.System.Starter.Program, why: func(string) string { return "" }}
+	shared := &sharedStarter{program: p}
+	shared.users.Store(1)
+	return &stepLink{Conn: conn, starter: shared, program: b.owner.starter.System.Starter.Program, why: func(string) string { return "" }}
 }

@@ -24,36 +24,37 @@ import (
 )
 
 /*
-A OneStep reaches the hosts of a batch system's job by one call of its starter, whose input goes to all of them, and
-whose outputs come back in one: so that carries no streams, and the helpers call us (package callback).
+A OneStep starts helpers on the hosts of a batch system's job by one call of the starter. The starter copies its
+input to all hosts, and merges their outputs into one. That cannot carry the helpers' streams, so the helpers
+connect to mpiexec (package dialback).
 
 	mpiexec                          srun                     /bin/sh on each host
 	   | script ---------------------> | ----------------------> |
-	   | <---------------------------- | <-- HOST run WHERE      |   or HOST fail ...: that host is reached by itself
-	   | when all have said so:        |                         |
-	   | invitation -----------------> | ----------------------> helper
+	   | <---------------------------- | <-- HOST run WHERE      |   or HOST fail ...: that host gets a call of its own
+	   | when all have replied:        |                         |
+	   | join token -----------------> | ----------------------> helper
 	   | <== TLS, one connection for each host =================> |   or HOST fail call WHY
 
-Nothing but the script is sent before all shells have said what they run, since a shell may read ahead. The step ends
-when its input does, which is when the last of the streams is closed; and when it is ended, so do all helpers.
+Nothing but the script is sent before all shells have replied, since a shell may read ahead. The step ends when
+its input ends, which is when the last of the streams is closed. When the step ends, all its helpers end.
 */
 type OneStep struct {
-	PerHost *ByStarter // the way to a host by itself
+	PerHost *ByStarter // transport to a host by itself
 }
 
 var _ Transport = (*OneStep)(nil)
 
-// How long the hosts of a step may take together, at least: first until each shell has said what it runs, then until each helper
-// has called.
+// Minimum time limits for all hosts of a step: until each shell has replied, and then until each helper has
+// connected.
 const (
 	minStepTime     = time.Minute
-	stepTimePerHost = 100 * time.Millisecond // and for each host more
+	stepTimePerHost = 100 * time.Millisecond // added for each host
 )
 
-// maxToldRefusals is how many strangers are told of, for each port.
+// maxToldRefusals is how many refused connections are reported, for each port.
 const maxToldRefusals = 8
 
-// Route is that of a host by itself, but for how many are called together.
+// Route returns the route of a step with this host alone.
 func (o *OneStep) Route(host Host) (string, error) {
 	call, err := o.PerHost.starterCall(host)
 	if err != nil {
@@ -64,12 +65,12 @@ func (o *OneStep) Route(host Host) (string, error) {
 
 // A stepHost is one host of a step.
 type stepHost struct {
-	index int // of the set
+	index int // index in the set
 	host  Host
 	call  batch.Call
 }
 
-// Dial reaches the hosts of a set.
+// Dial connects to the hosts of a set.
 func (o *OneStep) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	results := make(chan Result, len(hosts))
 	var dialing sync.WaitGroup
@@ -93,8 +94,9 @@ func (o *OneStep) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	return results
 }
 
-// groupHosts makes steps of a set. Hosts of one part of the job go together; one that would be alone, and one where the
-// program is elsewhere or has to be sent, is reached by itself. What is no host of the job has its Result.
+// groupHosts divides a set into steps. The hosts of one part of the batch job share a step. A host gets a
+// call of its own if it would be alone, or if its binary is elsewhere or has to be sent. A host that is not
+// part of the job gets its Result here.
 func (o *OneStep) groupHosts(hosts []Host, results chan<- Result) (steps [][]stepHost, single []stepHost) {
 	parts := make(map[int]int) // a part of the job -> its last step
 	for at, host := range hosts {
@@ -123,7 +125,7 @@ func (o *OneStep) groupHosts(hosts []Host, results chan<- Result) (steps [][]ste
 	return kept, single
 }
 
-// A stepAttempt is one call of the starter, while it is being set up.
+// A stepAttempt is one call of the starter while it is being set up.
 type stepAttempt struct {
 	*OneStep
 	self      HelperBinary
@@ -131,10 +133,10 @@ type stepAttempt struct {
 	results   chan<- Result
 	dialAlone func(stepHost)
 
-	pending     map[string]stepHost // who has no Result and is not reached by itself, by the batch system's name
-	shellsReady map[string]bool     // shells that have told what they run
+	pending     map[string]stepHost // hosts that have no Result and no call of their own, by the batch system's host name
+	shellsReady map[string]bool     // hosts whose shells have replied
 	invited     bool
-	reached     atomic.Int32 // hosts
+	reached     atomic.Int32 // number of helpers that have connected
 }
 
 func newStep(o *OneStep, members []stepHost, results chan<- Result, alone func(stepHost)) *stepAttempt {
@@ -151,14 +153,14 @@ func newStep(o *OneStep, members []stepHost, results chan<- Result, alone func(s
 	return s
 }
 
-// timeouts are how long the shells of so many hosts may take, and then their helpers.
+// timeouts returns the time limits for the shells of so many hosts, and then for their helpers.
 func (o *OneStep) timeouts(hosts int) stepTimeouts {
 	t, more := programTimeouts(o.PerHost.Timeout, o.PerHost.Shell), time.Duration(hosts)*stepTimePerHost
 	t.shell, t.others = max(t.shell, minStepTime)+more, max(t.others, minStepTime)+more
 	return t
 }
 
-// dial calls the starter until it has something better to do than to be busy.
+// dial calls the starter, again and again as long as the batch system is busy, up to the number of retries.
 func (s *stepAttempt) dial(ctx context.Context) {
 	defer func() {
 		if why := recover(); why != nil {
@@ -189,7 +191,7 @@ func hostError(m stepHost, at string, kind Kind, why, remedy string) *Error {
 	return &Error{Host: m.host.Name, Step: at, Kind: kind, Why: why, Remedy: remedy}
 }
 
-// failPending ends all who are waited for.
+// failPending sends an error for each pending host.
 func (s *stepAttempt) failPending(why func(stepHost) error) {
 	for host, m := range s.pending {
 		delete(s.pending, host)
@@ -203,20 +205,20 @@ func (s *stepAttempt) failContext(err error) {
 	})
 }
 
-// attempt calls the starter once. When it returns there is a Result for each host, or one is made elsewhere, or
-// the batch system is busy.
+// attempt calls the starter once. When it returns, each host has a Result or a call of its own; or the
+// batch system is busy.
 func (s *stepAttempt) attempt(ctx context.Context) (busy *Verdict) {
 	hosts := slices.Sorted(maps.Keys(s.pending))
 	refused := refusals{warn: s.PerHost.Warn}
-	desk, err := dialback.Open(hosts, s.PerHost.Ports, refused.report)
+	listener, err := dialback.Open(hosts, s.PerHost.Ports, refused.report)
 	if err == nil {
-		defer desk.Close()
+		defer listener.Close()
 		var p *localCommand
 		if p, err = s.startStarter(hosts); err == nil {
-			line := &sharedStarter{program: p}
-			line.users.Store(1)
-			defer line.release()
-			return s.awaitHelpers(ctx, desk, line)
+			shared := &sharedStarter{program: p}
+			shared.users.Store(1)
+			defer shared.release()
+			return s.awaitHelpers(ctx, listener, shared)
 		}
 	}
 	s.failPending(func(m stepHost) error {
@@ -225,7 +227,7 @@ func (s *stepAttempt) attempt(ctx context.Context) (busy *Verdict) {
 	return nil
 }
 
-// perHostOption is the word of -launcher by which every host is reached by itself.
+// perHostOption returns the value of -launcher by which each host gets a call of its own.
 func (s *stepAttempt) perHostOption() string { return s.PerHost.System.EachWord() }
 
 // startStarter runs the starter, and sends the script.
@@ -243,16 +245,16 @@ func (s *stepAttempt) startStarter(hosts []string) (*localCommand, error) {
 		return nil, fmt.Errorf("%s cannot be started: %w", argv[0], innermost(err))
 	}
 	p.interpret = stderrReader{s.PerHost.verdict, s.PerHost.why}
-	io.WriteString(p, s.self.deliveryScript(newFileTag())) // if it has ended, it says why
+	io.WriteString(p, s.self.deliveryScript(newFileTag())) // a write error is ignored: if the starter has ended, its output says why
 	return p, nil
 }
 
-// awaitHelpers hears shells and helpers until nobody is waited for.
-func (s *stepAttempt) awaitHelpers(ctx context.Context, desk *dialback.Listener, line *sharedStarter) (busy *Verdict) {
-	s.PerHost.Log.Info().Msgf("listening on port %d until %s have called", desk.Port(), strings.Join(slices.Sorted(maps.Keys(s.pending)), ","))
-	said, enough := make(chan stepLine), make(chan struct{})
-	defer close(enough)
-	go readStepOutput(line.program, said, enough)
+// awaitHelpers handles replies of shells and connections of helpers until no host is pending.
+func (s *stepAttempt) awaitHelpers(ctx context.Context, listener *dialback.Listener, shared *sharedStarter) (busy *Verdict) {
+	s.PerHost.Log.Info().Msgf("listening on port %d until %s have called", listener.Port(), strings.Join(slices.Sorted(maps.Keys(s.pending)), ","))
+	lines, stop := make(chan stepLine), make(chan struct{})
+	defer close(stop)
+	go readStepOutput(shared.program, lines, stop)
 	limit := deadline.New(ctx, s.timeouts.shell, errStepTimeout, nil)
 	defer func() { limit.Stop() }()
 	for len(s.pending) > 0 {
@@ -260,38 +262,38 @@ func (s *stepAttempt) awaitHelpers(ctx context.Context, desk *dialback.Listener,
 			s.invited = true
 			limit.Stop()
 			limit = deadline.New(ctx, s.timeouts.others, errStepTimeout, nil)
-			io.WriteString(line.program, desk.JoinToken(ownAddresses()).Text())
+			io.WriteString(shared.program, listener.JoinToken(ownAddresses()).Text())
 		}
 		select {
-		case a := <-desk.Connections():
-			s.helperConnected(a, line)
-		case l, open := <-said:
+		case c := <-listener.Connections():
+			s.helperConnected(c, shared)
+		case l, open := <-lines:
 			if !open {
-				return s.starterEnded(line.program)
+				return s.starterEnded(shared.program)
 			}
-			s.handleLine(l, desk)
+			s.handleLine(l, listener)
 		case <-limit.Context().Done():
 			if cause := context.Cause(limit.Context()); cause != errStepTimeout {
 				s.failContext(cause)
 			} else {
-				s.timeoutHosts(desk)
+				s.timeoutHosts(listener)
 			}
 		}
 	}
 	return nil
 }
 
-// helperConnected makes a Result of a helper that has called.
-func (s *stepAttempt) helperConnected(a dialback.Connection, line *sharedStarter) {
-	m, waited := s.pending[a.Host]
-	if !waited {
-		a.Stream.Close()
+// helperConnected sends the Result of a helper that has connected.
+func (s *stepAttempt) helperConnected(c dialback.Connection, shared *sharedStarter) {
+	m, pending := s.pending[c.Host]
+	if !pending {
+		c.Stream.Close()
 		return
 	}
-	s.dropHost(a.Host)
+	s.dropHost(c.Host)
 	s.reached.Add(1)
-	line.users.Add(1)
-	conn := newConn(&stepLink{Conn: a.Stream, starter: line, why: func(stderr string) string { return s.PerHost.System.Starter.Step.Line(stderr, a.Host) }, program: s.PerHost.System.Starter.Program})
+	shared.users.Add(1)
+	conn := newConn(&stepLink{Conn: c.Stream, starter: shared, why: func(stderr string) string { return s.PerHost.System.Starter.Step.Line(stderr, c.Host) }, program: s.PerHost.System.Starter.Program})
 	conn.build, conn.source = s.self.Build, "found"
 	s.results <- Result{Index: m.index, Stream: conn}
 }
@@ -301,42 +303,43 @@ func (s *stepAttempt) dropHost(host string) {
 	delete(s.shellsReady, host)
 }
 
-// handleLine takes what a shell, or a helper that cannot call, has said.
-func (s *stepAttempt) handleLine(l stepLine, desk *dialback.Listener) {
-	m, waited := s.pending[l.host]
+// handleLine handles a line of a shell, or of a helper that cannot connect.
+func (s *stepAttempt) handleLine(l stepLine, listener *dialback.Listener) {
+	m, pending := s.pending[l.host]
 	switch why, unable := strings.CutPrefix(l.text, cannotDialBackPrefix); {
-	case !waited:
+	case !pending:
 	case l.verb == "run":
 		s.shellsReady[l.host] = true
 	case l.verb == "fail":
 		s.dropHost(l.host)
-		desk.StopExpecting(l.host)
+		listener.StopExpecting(l.host)
 		if !unable {
 			s.PerHost.Log.Debug().Str("host", m.host.Name).Str("said", l.text).Msg("reaching it by itself")
 			s.dialAlone(m)
 			return
 		}
-		s.results <- Result{Index: m.index, Err: hostError(m, "helper", KindNoRoute, fmt.Sprintf("cannot connect to this host on port %d (%s)", desk.Port(), why), "use -launcher "+s.perHostOption())}
+		s.results <- Result{Index: m.index, Err: hostError(m, "helper", KindNoRoute, fmt.Sprintf("cannot connect to this host on port %d (%s)", listener.Port(), why), "use -launcher "+s.perHostOption())}
 	}
 }
 
-// timeoutHosts gives up who has kept us waiting: shells that say nothing, and if there are none, helpers that do not call.
-func (s *stepAttempt) timeoutHosts(desk *dialback.Listener) {
+// timeoutHosts gives up hosts that took too long: shells that have not replied, or else helpers that have
+// not connected.
+func (s *stepAttempt) timeoutHosts(listener *dialback.Listener) {
 	for host, m := range s.pending {
 		if !s.invited && s.shellsReady[host] {
 			continue
 		}
 		e := hostError(m, "connect", KindNoRoute, "cannot reach: no answer in "+formatSeconds(s.timeouts.shell), "")
 		if s.invited {
-			e = hostError(m, "helper", KindNoRoute, fmt.Sprintf("it did not call this host on port %d within %s", desk.Port(), formatSeconds(s.timeouts.others)), "use -launcher "+s.perHostOption())
+			e = hostError(m, "helper", KindNoRoute, fmt.Sprintf("it did not call this host on port %d within %s", listener.Port(), formatSeconds(s.timeouts.others)), "use -launcher "+s.perHostOption())
 		}
 		s.dropHost(host)
-		desk.StopExpecting(host)
+		listener.StopExpecting(host)
 		s.results <- Result{Index: m.index, Err: s.PerHost.withStarterHelp(e)}
 	}
 }
 
-// starterEnded is the end of the starter before all have called.
+// starterEnded handles the end of the starter before all helpers have connected.
 func (s *stepAttempt) starterEnded(p *localCommand) (busy *Verdict) {
 	v := p.verdict(p.ended(programEndTime).exit)
 	if v.Kind == KindBusy && s.reached.Load() == 0 {
@@ -350,13 +353,13 @@ func (s *stepAttempt) starterEnded(p *localCommand) (busy *Verdict) {
 	return nil
 }
 
-// refusals are those who were refused at a port.
+// refusals counts the connections that were refused at a port.
 type refusals struct {
 	warn  func(string)
 	count atomic.Int32
 }
 
-// report tells of one, but not of any number.
+// report reports a refused connection, up to maxToldRefusals.
 func (s *refusals) report(from netip.Addr, why string) {
 	switch n := s.count.Add(1); {
 	case n <= maxToldRefusals:
@@ -366,36 +369,37 @@ func (s *refusals) report(from netip.Addr, why string) {
 	}
 }
 
-// A stepLine is a line that a shell or helper of a step has said.
+// A stepLine is a line of a shell or helper of a step.
 type stepLine struct{ host, verb, text string }
 
-// parseStepLine takes a line apart; what is none of ours is nothing.
-func parseStepLine(line string) (l stepLine, ours bool) {
-	rest, ours := strings.CutPrefix(strings.TrimRight(line, "\r\n"), lineMarker)
+// parseStepLine parses a line. ok is false if it is not part of the protocol.
+func parseStepLine(line string) (l stepLine, ok bool) {
+	rest, ok := strings.CutPrefix(strings.TrimRight(line, "\r\n"), lineMarker)
 	l.host, rest, _ = strings.Cut(rest, " ")
 	l.verb, l.text, _ = strings.Cut(rest, " ")
-	return l, ours && l.host != "" && (l.verb == "run" || l.verb == "fail")
+	return l, ok && l.host != "" && (l.verb == "run" || l.verb == "fail")
 }
 
-// cannotDialBackPrefix begins the text of a helper that cannot call.
+// cannotDialBackPrefix begins the text of a helper that cannot connect.
 const cannotDialBackPrefix = "call "
 
-// ReportCannotDialBack is how the helper of a host says that it cannot call, and why, on the output of its step.
+// ReportCannotDialBack writes a helper's report that it cannot connect to mpiexec, and why, to the output
+// of its step.
 func ReportCannotDialBack(out io.Writer, host string, why error) {
 	fmt.Fprintf(out, "%s%s fail %s%s\n", lineMarker, host, cannotDialBackPrefix, why)
 }
 
-// readStepOutput reads what comes back from the step until its end, so that it never waits for us; when there is enough of it
-// nobody is told any more.
-func readStepOutput(out io.Reader, said chan<- stepLine, enough <-chan struct{}) {
-	defer close(said)
+// readStepOutput reads the output of the step until its end, so that the starter never blocks. After stop
+// is closed, lines are dropped.
+func readStepOutput(out io.Reader, lines chan<- stepLine, stop <-chan struct{}) {
+	defer close(lines)
 	in := bufio.NewReaderSize(out, maxLine)
 	for {
 		line, err := in.ReadSlice('\n')
-		if l, ours := parseStepLine(string(line)); ours && err == nil {
+		if l, ok := parseStepLine(string(line)); ok && err == nil {
 			select {
-			case said <- l:
-			case <-enough:
+			case lines <- l:
+			case <-stop:
 			}
 		}
 		if err != nil && err != bufio.ErrBufferFull {
@@ -404,7 +408,7 @@ func readStepOutput(out io.Reader, said chan<- stepLine, enough <-chan struct{})
 	}
 }
 
-// ownAddresses are those under which other machines may reach this one.
+// ownAddresses returns the addresses under which other machines may reach this one.
 func ownAddresses() (found []netip.Addr) {
 	all, _ := net.InterfaceAddrs()
 	for _, a := range all {
@@ -420,7 +424,8 @@ func ownAddresses() (found []netip.Addr) {
 	return found
 }
 
-// A sharedStarter is the process of a step, which ends with the last who uses it: its helpers do, when its input ends.
+// A sharedStarter is the starter process of a step, which is closed when its last user is. When its input
+// ends, its helpers end.
 type sharedStarter struct {
 	program *localCommand
 	users   atomic.Int32
@@ -432,16 +437,17 @@ func (c *sharedStarter) release() {
 	}
 }
 
-// A stepLink is the connection of a helper that has called, and the step that it is of, be it of one host.
+// A stepLink is the connection of a helper that has connected, with the starter of its step, which may be
+// for one host.
 type stepLink struct {
 	net.Conn
 	starter *sharedStarter
 	program string
-	why     func(stderr string) string // what the starter says of the helper's end; empty: nothing yet
+	why     func(stderr string) string // finds in stderr how the helper ended; empty if that is not known yet
 	once    sync.Once
 }
 
-// Close ends the connection at once: what was written is on its way.
+// Close ends the connection at once. Written data is still sent.
 func (l *stepLink) Close() error {
 	l.once.Do(func() {
 		if s, ok := l.Conn.(interface{ NetConn() net.Conn }); ok {
@@ -458,10 +464,10 @@ func (l *stepLink) verdict(exit int) Verdict { return l.starter.program.verdict(
 func (l *stepLink) localAddr() net.Addr      { return l.LocalAddr() }
 func (l *stepLink) silence() time.Duration   { return 0 }
 
-// lookInterval is how often it is seen whether the starter has said something of a helper's end.
+// lookInterval is how often stderr is checked for a line about the helper's end.
 const lookInterval = 10 * time.Millisecond
 
-// ended waits for the end of the step, or for what the starter says of this helper's.
+// ended waits for the end of the step, or for a line of the starter about this helper's end.
 func (l *stepLink) ended(limit time.Duration) linkEnd {
 	for waited := time.Duration(0); waited < limit; waited += lookInterval {
 		if l.starter.program.waitFor(lookInterval) {

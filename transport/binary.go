@@ -17,29 +17,30 @@ import (
 	"remshell/sshx"
 )
 
-// A HelperBinary is the program that helpers run, which is the one that runs here.
+// A HelperBinary is the program that runs as helper: the binary of this process.
 type HelperBinary struct {
-	Path  string // as other hosts would see it, links resolved; empty: not shared
+	Path  string // path, with links resolved, under which other hosts may see the file; empty if it is not shared
 	Build string // identity: letters, digits, _ and - only
 	Size  int64
 	Open  func() (io.ReadCloser, error)
 
-	buildLine    int      // of Build in the file, counting from 1; 0: not within its head
-	fileIdentity string   // the file at Path as ls -i --full-time has it, in UTC: number, size, time; "none": it does not tell
-	nodeDirs     []string // for everybody on a node; nil: /tmp and /dev/shm
-	goos, goarch string   // of the nodes that it is for; empty: as here
-	nodePath     string   // where it is on the node; empty: it is looked for there, or sent
-	delivery     string   // always: it is sent; never: it is not; else: if it is not there
+	buildLine    int      // line of the file that contains Build, from 1; 0 if it is not within its head
+	fileIdentity string   // inode number, size and time of the file at Path, as ls -i --full-time prints them in UTC; "none" if they identify nothing
+	nodeDirs     []string // directories of a node that all users can write to; nil means /tmp and /dev/shm
+	goos, goarch string   // operating system and architecture of the nodes; empty means those of this machine
+	nodePath     string   // path on the node; if empty, it is searched for there, or sent
+	delivery     string   // "always" send it, "never" send it, or else send it if the node has none
 	stepNames    *stepVariables
-	dialBack     *invitedHelper // to call us; nil: it is not, or by a step
-	attach       *attach        // the sessions on nodes to a job; nil: they are not
-	tracer       StepTracer     // of the way there
-	loginShell   string         // the user's login shell here; empty: unknown
+	dialBack     *invitedHelper // how the helper connects to mpiexec; nil if it does not, or is started by a step
+	attach       *attach        // how sessions on nodes join a batch job; nil if they do not
+	tracer       StepTracer     // traces the steps of the connection
+	loginShell   string         // the user's login shell on this machine; empty if unknown
 }
 
-// A StepTracer is told that a step toward a host begins, from any goroutine, and returns who is to be told of
-// its end: nil, or what went wrong. Steps of one host come one after the other: those of sshx.StepTracer, session,
-// shell (until /bin/sh there has answered), delivery, helper (until its first byte). A nil Watch is nobody.
+// A StepTracer is called when a step of the connection to a host begins, from any goroutine. It returns a
+// function to call at the step's end, with nil or the error. The steps of one host follow each other: those
+// of sshx.StepTracer, then session, shell (until /bin/sh has replied), delivery, and helper (until its
+// first byte). A nil StepTracer traces nothing.
 type StepTracer func(host, step string) (end func(error))
 
 func (w StepTracer) begin(host, step string) (end func(error)) {
@@ -49,7 +50,7 @@ func (w StepTracer) begin(host, step string) (end func(error)) {
 	return w(host, step)
 }
 
-// forHost is what a connection to a host is watched by.
+// forHost returns the tracer for the SSH connection to one host.
 func (w StepTracer) forHost(host string) sshx.StepTracer {
 	if w == nil {
 		return nil
@@ -57,57 +58,63 @@ func (w StepTracer) forHost(host string) sshx.StepTracer {
 	return func(step string) func(error) { return w(host, step) }
 }
 
-// WithTracer is the program whose way to hosts is watched.
+// WithTracer returns the binary with a tracer for its connections.
 func (s HelperBinary) WithTracer(w StepTracer) HelperBinary {
 	s.tracer = w
 	return s
 }
 
-// WithLoginShell says which login shell the user has here, and so probably on the hosts.
+// WithLoginShell returns the binary with the user's login shell on this machine, which is probably the same
+// on the hosts.
 func (s HelperBinary) WithLoginShell(shell string) HelperBinary {
 	s.loginShell = shell
 	return s
 }
 
-// A stepVariables is how a batch system's step tells its tasks where they are: the names of its variables.
+// A stepVariables has the names of the variables by which a batch system tells the tasks of a step where
+// they run.
 type stepVariables struct {
-	host           string // this host, as the batch system spells it
-	starterAddress string // the address of the machine where the starter runs; it may be missing there
+	host           string // variable with the task's host, as the batch system spells it
+	starterAddress string // variable with the address of the starter's machine; it may be unset
 }
 
-// ForStep is the program for the hosts of a step, which is never sent there: a host that does not have it says so.
+// ForStep returns the binary for the hosts of a batch step. It is never sent there: a host without it
+// reports that. host and near are the names of the variables of stepVariables.
 func (s HelperBinary) ForStep(host, near string) HelperBinary {
 	s.delivery, s.stepNames = "never", &stepVariables{host, near}
 	return s
 }
 
-// An invitedHelper is a helper that calls us, if it can, and the program by which it is started.
+// An invitedHelper is a helper that may connect to mpiexec, and the program that starts it.
 type invitedHelper struct {
 	*dialBack
 	starter *localCommand
 }
 
-// WithDelivery says when the program is sent: always, never, or auto, if a node has none.
+// WithDelivery returns the binary with a setting for when it is sent: always, never, or auto, which means
+// if a node has none.
 func (s HelperBinary) WithDelivery(when string) HelperBinary {
 	s.delivery = when
 	return s
 }
 
-// An attach is how the shell on each node makes its session one of a batch system's job, before it starts the helper.
+// An attach has the shell on each node make its session a part of a batch system's job, before it starts
+// the helper.
 type attach struct {
 	*batch.Attach
 	job   string
-	apart func(host, why string) // is told of nodes where that was not done
+	apart func(host, why string) // called for each node where that failed
 }
 
-// Attaching has the shell on each node make its session one of a batch system's job before it starts the helper. apart is
-// told of a node, from any goroutine, where it is not one, and why: missing, failed, or whatever the node says.
+// Attaching returns the binary with a batch job that the session on each node joins before the helper is
+// started. If that fails on a node, apart is called, from any goroutine, with the reason: missing, failed,
+// or another text of the node.
 func (s HelperBinary) Attaching(by *batch.Attach, job string, apart func(host, why string)) HelperBinary {
 	s.attach = &attach{by, job, apart}
 	return s
 }
 
-// fill lists what stands in the script for the words of the call, and for the variable.
+// fill returns the replacements for the script's placeholders that concern the batch job.
 func (a *attach) fill() []string {
 	if a == nil {
 		return []string{"@JOIN@", ":", "@ATTACH@", ":", "@JOBFLAG@", "", "@JOB@", "''", "@PROCESSFLAG@", "", "@VARIABLE@", "_rs_x"}
@@ -116,13 +123,13 @@ func (a *attach) fill() []string {
 		"@PROCESSFLAG@", quote(a.ProcessFlag), "@VARIABLE@", a.Variable}
 }
 
-// AtPath is the program for a node where the user has named its path; empty: he has not.
+// AtPath returns the binary with the path that the user has named for a node. An empty path means none.
 func (s HelperBinary) AtPath(path string) HelperBinary {
 	s.nodePath = path
 	return s
 }
 
-// CheckSameFile says why a file here is not this program; nil: it is.
+// CheckSameFile returns an error if a file on this machine is not the same build as this binary.
 func (s HelperBinary) CheckSameFile(file string) error {
 	other, err := readBinary(file, file)
 	switch {
@@ -134,17 +141,16 @@ func (s HelperBinary) CheckSameFile(file string) error {
 	return nil
 }
 
-// otherBuild is what the script says, too.
+// otherBuild is the text of that error. The script has the same text.
 const otherBuild = "it is not the same build as this mpiexec"
 
-// headSize is how much of a program is looked at for its build ID. Go's linker puts
-// the note right behind the ELF header, within 4096 bytes (cmd/link/internal/ld,
-// ELFRESERVE).
+// headSize is how many bytes of a file are searched for its build ID. Go's linker puts the note right after
+// the ELF header, within 4096 bytes (cmd/link/internal/ld, ELFRESERVE).
 const headSize = 4096
 
-// RunningBinary is the identity of the running program: the last part of Go's build ID, a
-// hash of its contents that go build has left in the file. A program without one
-// is hashed, which takes some milliseconds, and is not found on a shared path.
+// RunningBinary returns the running program. Its identity is the last part of Go's build ID, a hash of the
+// contents that go build has left in the file. A program without a build ID is hashed, which takes some
+// milliseconds, and is not found on a shared path.
 func RunningBinary() (HelperBinary, error) {
 	path, err := os.Executable()
 	if err != nil {
@@ -152,7 +158,7 @@ func RunningBinary() (HelperBinary, error) {
 	}
 	running := path
 	if runtime.GOOS == "linux" {
-		running = "/proc/self/exe" // stays, also when path is replaced
+		running = "/proc/self/exe" // stays valid when the file at path is replaced
 	}
 	if resolved, err := filepath.EvalSymlinks(path); err == nil {
 		path = resolved
@@ -160,7 +166,7 @@ func RunningBinary() (HelperBinary, error) {
 	return readBinary(path, running)
 }
 
-// readBinary reads the identity of the program in file, which others know as path.
+// readBinary reads the identity of the program in file. Other hosts may see the file as path.
 func readBinary(path, file string) (HelperBinary, error) {
 	s := HelperBinary{Path: path, Open: func() (io.ReadCloser, error) { return os.Open(file) }}
 	f, err := os.Open(file)
@@ -192,8 +198,9 @@ func readBinary(path, file string) (HelperBinary, error) {
 	return s, nil
 }
 
-// fileIdentity is what no two files on one path have in common, on whatever hosts: number, size and a time to the nanosecond. A
-// time without a fraction may have been given to all files of a system, whose numbers are given in their order then.
+// fileIdentity returns inode number, size and time in nanoseconds, which no two different files on one path
+// share, on any hosts. It returns "none" for a time without a fraction: such a time may have been set for
+// all files of an image, whose inode numbers may then repeat too.
 func fileIdentity(info os.FileInfo) string {
 	about, ok := info.Sys().(*syscall.Stat_t)
 	if when := info.ModTime().UTC(); ok && when.Nanosecond() != 0 {
@@ -202,11 +209,11 @@ func fileIdentity(info os.FileInfo) string {
 	return "none"
 }
 
-// IsBuildID reports whether a word can be the identity of a program: a hash of that length.
+// IsBuildID reports whether a word can be the identity of a program.
 func IsBuildID(word string) bool { return isPlainID([]byte(word)) }
 
-// buildID finds the ELF note of Go's linker (name Go, type 4) in the first bytes of
-// a program and returns the last of the four parts of its text, or "".
+// buildID finds the ELF note of Go's linker (name Go, type 4) in the first bytes of a program. It returns
+// the last of the four parts of its text, or "".
 func buildID(head []byte) string {
 	const name = "Go\x00\x00"
 	for at := 0; ; at++ {
@@ -232,8 +239,8 @@ func buildID(head []byte) string {
 	}
 }
 
-// isPlainID says that id can be part of a file name, a shell pattern and an argument,
-// and is long enough to mean something.
+// isPlainID reports whether id can be part of a file name, a shell pattern and an argument, and is at least
+// 16 bytes long.
 func isPlainID(id []byte) bool {
 	for _, c := range id {
 		switch {

@@ -10,41 +10,41 @@ import (
 )
 
 /*
-A Child starts the helper of this machine as a child of ours.
+A LocalChild starts the helper of this machine as a child of this process.
 
 	mpiexec (subreaper) --- helper (subreaper) --- ranks --- ...
 	        '<--------- orphans of a killed helper ---'
 
-On other nodes a keeper stands between sshd and the helper; here we take its
-place. A helper that ends well leaves nothing behind. One that was killed leaves
-orphans, which fall to us and are ended. When we die, the helper sees its input
-end and ends its ranks gently; hence no parent-death signal.
+On other nodes a reaper runs between sshd and the helper; here mpiexec takes its place. A helper that exits
+normally leaves nothing behind. If it was killed, its orphans become children of mpiexec, which ends them. When
+mpiexec dies, the helper's input ends, and it ends its ranks with their grace time; hence no parent-death signal.
 */
 type LocalChild struct {
 	Self        HelperBinary
-	Env         []string // of the helper; nil: ours
-	KeepSession bool     // in our session, where a batch system looks for it
+	Env         []string // environment of the helper; nil means that of this process
+	KeepSession bool     // keep the helper in this process's session, where a batch system looks for it
 }
 
-// closePatience is how long Close waits for a helper that has been told to end. One
-// that needs longer to end its ranks does so without us.
+// closePatience is how long Close waits for a helper that has been told to end. A helper that needs longer
+// goes on without mpiexec.
 const closePatience = 500 * time.Millisecond
 
 var _ Transport = (*LocalChild)(nil)
 
-// Dial starts a helper for each host of a set; several are simulated nodes, or names of this machine.
+// Dial starts a helper for each host of a set. Several hosts are simulated nodes, or several names of this
+// machine.
 func (c *LocalChild) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	return DialEach(ctx, hosts, c.dial)
 }
 
-// Route says that there is no way to go.
+// Route returns RouteLocal.
 func (c *LocalChild) Route(Host) (string, error) { return RouteLocal, nil }
 
 // RouteLocal is the route to this machine.
 const RouteLocal = "this machine"
 
-// CheckLocalHelper says why the program that the user has named for this machine is another one than
-// that which runs and will be the helper; nil: it is not, or he has named none.
+// CheckLocalHelper returns an error if the user has named a helper for this machine that is not the same
+// build as the running program, which is the helper here.
 func CheckLocalHelper(host Host) error {
 	if host.Helper == "" {
 		return nil
@@ -78,13 +78,13 @@ func (c *LocalChild) dial(ctx context.Context, host Host) (io.ReadWriteCloser, e
 		return fail(err)
 	}
 	cmd := exec.Command(program, "--helper-child", c.Self.Build)
-	cmd.Args[0] = "remshell" // who kills all that is called mpiexec leaves it to clean up
+	cmd.Args[0] = "remshell" // killall mpiexec then leaves the helper to clean up
 	cmd.Env = c.Env
 	if c.KeepSession {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	}
 	var before startTime
-	born := make(chan struct{}) // before is set
+	born := make(chan struct{}) // closed when before is set
 	outOfMemory := watchOutOfMemory()
 	p, err := startProcess(cmd, func(p *localCommand) { p.waitFor(closePatience) }, func(p *localCommand) {
 		<-born

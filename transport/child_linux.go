@@ -11,8 +11,8 @@ import (
 	"remshell/proc"
 )
 
-// How long the orphans of a killed helper are asked to end, and then made to; as
-// its keeper does it on other nodes.
+// Times of ending the orphans of a killed helper: SIGTERM first, SIGKILL after orphanGrace. The reaper does
+// the same on other nodes.
 const (
 	orphanGrace   = time.Second
 	orphanTimeout = 10 * time.Second
@@ -21,14 +21,15 @@ const (
 
 func becomeSubreaper() error { return proc.BecomeSubreaper() }
 
-// runningProgram is this program also after its file was replaced.
+// runningProgram returns a path of this program that stays valid after its file was replaced.
 func runningProgram() (string, error) { return "/proc/self/exe", nil }
 
-// watchOutOfMemory returns what says whether the kernel has killed processes from now on because memory was short.
+// watchOutOfMemory returns a function that reports whether the kernel has killed processes since, for lack
+// of memory. The text is empty if it has not.
 func watchOutOfMemory() (outOfMemory func() string) {
 	root := os.DirFS("/")
 	before := make(chan proc.Denials, 1)
-	go func() { before <- proc.CountDenials(root) }() // nobody waits for it
+	go func() { before <- proc.CountDenials(root) }() // in the background: outOfMemory waits for it
 	return func() string {
 		since := <-before
 		before <- since
@@ -36,18 +37,18 @@ func watchOutOfMemory() (outOfMemory func() string) {
 	}
 }
 
-// A startTime is when a process was started.
+// A startTime is the time at which a process was started.
 type startTime = proc.StartTicks
 
-// startTimeOf is 0 when the process is gone.
+// startTimeOf returns 0 if the process does not exist any more.
 func startTimeOf(pid int) startTime {
 	_, _, born := proc.ParentStateStart(pid)
 	return born
 }
 
-// endOrphans ends what a killed helper has left to us: SIGTERM, grace, SIGKILL. It
-// reaps nothing, since other goroutines wait for children of their own; the zombies
-// go with us.
+// endOrphans ends the orphans of a killed helper, which are now children of this process: SIGTERM, grace,
+// SIGKILL. It does not reap them, since other goroutines wait for children of their own. The zombies vanish
+// when this process ends.
 func endOrphans(helper startTime) {
 	start := time.Now()
 	sig := unix.SIGTERM
@@ -66,32 +67,31 @@ func endOrphans(helper startTime) {
 		case time.Since(start) > orphanGrace:
 			sig = unix.SIGKILL
 		default:
-			sig = unix.Signal(0) // asked once; what is new is asked by its turn
+			sig = unix.Signal(0) // SIGTERM is sent once; now only check who is alive
 		}
 		time.Sleep(orphanPause)
 	}
 }
 
-// findOrphans lists the living children that we have not started ourselves: they are
-// younger than the helper, and hold no pipe to us as the programs do through which
-// we reach other nodes.
+// findOrphans returns the living children that this process has not started itself. They are younger than
+// the helper. Unlike the programs that connect to other nodes, they hold no pipe to this process.
 func findOrphans(helper startTime) []int {
-	us := os.Getpid()
-	ours := pipesIn("/proc/self/fd")
+	self := os.Getpid()
+	ownPipes := pipesIn("/proc/self/fd")
 	var found []int
-	for _, p := range proc.Descendants(us) {
+	for _, p := range proc.Descendants(self) {
 		parent, _, born := proc.ParentStateStart(p.PID)
-		if p.Zombie || parent != us || born < helper {
+		if p.Zombie || parent != self || born < helper {
 			continue
 		}
-		if stdin, _ := os.Readlink("/proc/" + strconv.Itoa(p.PID) + "/fd/0"); !ours[stdin] {
+		if stdin, _ := os.Readlink("/proc/" + strconv.Itoa(p.PID) + "/fd/0"); !ownPipes[stdin] {
 			found = append(found, p.PID)
 		}
 	}
 	return found
 }
 
-// pipesIn names the pipes and sockets of a process, but for its standard streams.
+// pipesIn returns the pipes and sockets of a process, without its standard streams.
 func pipesIn(fds string) map[string]bool {
 	pipes := map[string]bool{}
 	entries, _ := os.ReadDir(fds)

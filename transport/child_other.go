@@ -4,8 +4,8 @@ package transport
 
 import "os"
 
-// Only Linux lets a process inherit the orphans of its descendants. Elsewhere the
-// children of a killed helper are not looked after.
+// Only Linux lets a process inherit the orphans of its descendants. On other systems the children of a killed
+// helper are not ended.
 
 type startTime struct{}
 

@@ -6,25 +6,25 @@ import (
 	"strings"
 )
 
-// A Verdict is what a remote-shell program's last words mean.
+// A Verdict is the meaning of a remote-shell program's exit code and stderr.
 type Verdict struct {
 	Kind Kind
 	Step string
 	Why  string
 	Hint string
-	Line string // the line that tells it; empty: Why has it, or there is none
+	Line string // line of stderr with the reason; empty if Why has it, or there is none
 }
 
-// A messageRule is a text that tells what happened, as OpenSSH 9.2 and the shells spell
-// it. The first that matches decides, so what explains more stands above.
+// A messageRule maps a text of OpenSSH 9.2 or a shell to its meaning. The first rule that matches decides,
+// so more specific rules come first.
 type messageRule struct {
-	text   string // part of stderr, in lower case; several are divided by |
-	exit   int    // only with this exit code; 0: any
+	text   string // part of stderr, in lower case; alternatives are separated by |
+	exit   int    // only with this exit code; 0 means any
 	kind   Kind
 	step   string
 	why    string
 	hint   string
-	detail string // part of a line that tells more than the one with text, in lower case; empty: none does
+	detail string // part of a line that says more than the one with text, in lower case; empty if there is none
 }
 
 var messageRules = []messageRule{
@@ -56,9 +56,9 @@ var messageRules = []messageRule{
 }
 
 /*
-Classify says what it means that a remote-shell program ended with this exit code (-1:
-none) and these last words (cli.md SSH-5). It is pure. 126 and 127 are a shell's
-words for "cannot be executed" and "not found"; 255 is ssh's own failure.
+Classify returns the meaning of a remote-shell program's exit code and stderr (cli.md SSH-5). An exit code of -1
+means that there is none. A shell ends with 126 for "cannot be executed" and with 127 for "not found"; 255 is a
+failure of ssh itself.
 */
 func Classify(stderr string, exit int) Verdict {
 	lower := strings.ToLower(stderr)
@@ -74,7 +74,7 @@ func Classify(stderr string, exit int) Verdict {
 	}
 	switch exit {
 	case 255:
-		if lastLine(stderr) == "" { // seen of OpenSSH 9.2 where a server sheds many logins at once
+		if lastLine(stderr) == "" { // OpenSSH 9.2 does this if a server drops many logins at once
 			return Verdict{KindClosed, "connect", "it ended with exit code 255 and without a word",
 				"see why: ssh -v HOST true; if many log in at once, lower --fanout, or raise MaxStartups in the server's sshd_config", ""}
 		}
@@ -90,7 +90,7 @@ func Classify(stderr string, exit int) Verdict {
 	return Verdict{KindOther, "start", lastLineOr(stderr, noMessageText(exit)), "", ""}
 }
 
-// lineWith is the first line that has a part, which is in lower case and not empty.
+// lineWith returns the first line that contains part, which is in lower case. It is empty if part is.
 func lineWith(text, part string) string {
 	for line := range strings.Lines(text) {
 		if part != "" && strings.Contains(strings.ToLower(line), part) {
@@ -110,7 +110,7 @@ func noMessageText(exit int) string {
 	return fmt.Sprintf("it ended with exit code %d and without a word", exit)
 }
 
-// lastLineOr is the last line of text, or what else to say.
+// lastLineOr returns the last line of text, or otherwise if text is blank.
 func lastLineOr(text, otherwise string) string {
 	if line := lastLine(text); line != "" {
 		return line

@@ -18,44 +18,46 @@ import (
 )
 
 const (
-	lineMarker = "\x1eremshell " // begins each line of the far end
-	maxNoise   = 1 << 20         // of a login shell, before the first line
+	lineMarker = "\x1eremshell " // begins each line that the host sends
+	maxNoise   = 1 << 20         // longest output of a login shell before the first such line
 	maxLine    = 8 << 10
-	maxDirs    = 4 // folders that are tried (script.go)
+	maxDirs    = 4 // number of directories that are tried (script.go)
 
-	// maxInFlight is how much of the program may be on its way when all of it has been written: an SSH channel
+	// maxInFlight is how many bytes of the binary may be under way when all has been written: an SSH channel
 	// holds 2 MiB (OpenSSH, CHAN_SES_WINDOW_DEFAULT), and the sockets have buffers.
 	maxInFlight = 4 << 20
 )
 
-// errTooMuchText is what a far end that talks without end is told by.
+// errTooMuchText is the error if a host sends too much text before it follows the protocol.
 var errTooMuchText = errors.New("too much text before /bin/sh answered; the login shell prints it")
 
-// errStepTimeout is the cause of a context that ended because a step took too long.
+// errStepTimeout is the cause of a context that ends because a step took too long.
 var errStepTimeout = errors.New("no answer in time")
 
-// stepTimeouts are how long the steps of a delivery may take.
+// stepTimeouts are the time limits for the steps of a delivery.
 type stepTimeouts struct {
-	shell  time.Duration // until /bin/sh has answered
-	others time.Duration // each step after that; the delivery has the time for its bytes as well
+	shell  time.Duration // until /bin/sh has replied
+	others time.Duration // for each later step; sending the binary gets more, by its size
 
-	// What waits if there is no answer in the first step. Empty: perhaps nothing, since nobody knows whether the host was reached.
+	// suspect names the program that hangs if the first step gets no reply. It is empty if it is not even known
+	// whether the host was reached.
 	suspect string
 }
 
-// programTimeouts are those of a program that logs in, and does not tell when it has.
+// programTimeouts returns the limits for a program that logs in and does not report when it has.
 func programTimeouts(login, shell time.Duration) stepTimeouts {
 	return stepTimeouts{shell: loginTimeout(login) + shellTimeout(shell), others: shellTimeout(shell)}
 }
 
-// deliver holds the conversation at the top of this package over l, until the
-// helper has spoken. On failure l is closed. The first step, that of the shell, has begun with limit.
+// deliver runs the protocol described at the top of this package over l, until the helper has sent its
+// first byte. On failure it closes l. The first step, which waits for the shell, has already begun, with
+// limit.
 func (s HelperBinary) deliver(limit *deadline.Deadline, host string, l helperLink, times stepTimeouts) (*Conn, error) {
 	defer limit.Stop()
 	ctx := limit.Context()
-	said := make(chan string, 1) // on standard error before l was closed: a shell may complain of that
+	stderr := make(chan string, 1) // stderr before l was closed; a shell may complain about the closing
 	unhook := context.AfterFunc(ctx, func() {
-		said <- l.stderr()
+		stderr <- l.stderr()
 		l.Close()
 	})
 	d := &delivery{self: s, host: host, Conn: newConn(l), limit: limit, timeouts: times}
@@ -64,7 +66,7 @@ func (s HelperBinary) deliver(limit *deadline.Deadline, host string, l helperLin
 	err := d.converse()
 	switch inTime := unhook(); {
 	case !inTime:
-		err = d.contextError(context.Cause(ctx), lastLine(<-said))
+		err = d.contextError(context.Cause(ctx), lastLine(<-stderr))
 	case err == nil:
 		d.endStep(nil)
 		return d.Conn, nil
@@ -74,27 +76,27 @@ func (s HelperBinary) deliver(limit *deadline.Deadline, host string, l helperLin
 	return nil, err
 }
 
-// A delivery is one conversation.
+// A delivery is one run of the protocol with a host's shell.
 type delivery struct {
 	*Conn
 	self          HelperBinary
 	host          string
 	limit         *deadline.Deadline
 	timeouts      stepTimeouts
-	writeErr      error         // an error of a write, which may have its reason in what is still to be read
-	shellAnswered bool          // /bin/sh has spoken
-	sending       bool          // the program was asked for
-	transferTime  time.Duration // how long the host may take to say that it has the program; 0: not all of it is sent
-	endStep       func(error)   // of the step that is under way; nil: none is
+	writeErr      error         // error of a write; the host's reason may still be waiting to be read
+	shellAnswered bool          // /bin/sh has replied
+	sending       bool          // the host has requested the binary
+	transferTime  time.Duration // how long the host may take to confirm the binary; 0 until all of it is sent
+	endStep       func(error)   // ends the current trace step; nil if there is none
 }
 
-// beginTimedStep begins a step that has a time of its own.
+// beginTimedStep begins a step with a time limit of its own.
 func (d *delivery) beginTimedStep(name string) {
 	d.limit.BeginStep(d.timeouts.others)
 	d.beginStep(name)
 }
 
-// beginStep tells the watch of the way that a step has begun, and that the one before it has ended well.
+// beginStep begins a trace step, and ends the one before with success.
 func (d *delivery) beginStep(name string) {
 	if d.endStep != nil {
 		d.endStep(nil)
@@ -102,7 +104,7 @@ func (d *delivery) beginStep(name string) {
 	d.endStep = d.self.tracer.begin(d.host, name)
 }
 
-// sources are where a node may have the program from.
+// sources are the places from which a node may run the binary.
 var sources = []string{"shared", "cache", "sent", "told"}
 
 func (d *delivery) converse() error {
@@ -128,7 +130,7 @@ func (d *delivery) converse() error {
 			if err := d.sendProgram(); err != nil {
 				return err
 			}
-		case verb == "apart" && d.self.attach != nil: // else nobody asked, or it has been said
+		case verb == "apart" && d.self.attach != nil: // else it was not requested, or was already reported
 			d.self.attach.apart(d.host, text)
 			d.self.attach = nil
 		case verb == "run" && slices.Contains(sources, text):
@@ -148,8 +150,8 @@ func (d *delivery) converse() error {
 	}
 }
 
-// retryOtherMachine lets a node of another kind look for the program that is for it. Once: what it
-// says then is its last word.
+// retryOtherMachine sends the script again, for the binary that fits a node of another architecture. It
+// does so once.
 func (d *delivery) retryOtherMachine(line string) (again bool, err error) {
 	code, uname, _ := strings.Cut(line, " ")
 	if code != "machine" || d.self.goos != "" {
@@ -174,7 +176,7 @@ func (d *delivery) retryOtherMachine(line string) (again bool, err error) {
 	return true, nil
 }
 
-// readLine reads the next line of the far end; what comes before it is noise.
+// readLine reads the next protocol line. Other text before it is noise.
 func (d *delivery) readLine() (verb, text string, err error) {
 	for {
 		noise, err := d.readUntil(lineMarker[0], maxNoise)
@@ -191,7 +193,7 @@ func (d *delivery) readLine() (verb, text string, err error) {
 			return "", "", err
 		}
 		if rest, ok := strings.CutPrefix(lineMarker[:1]+string(line), lineMarker); ok {
-			if !d.shellAnswered { // what it says more does not give it more time
+			if !d.shellAnswered { // later lines do not give the shell more time
 				d.shellAnswered, d.shell = true, d.timeouts.shell-d.limit.Left()
 				d.limit.BeginStep(d.timeouts.others)
 			}
@@ -203,7 +205,8 @@ func (d *delivery) readLine() (verb, text string, err error) {
 	}
 }
 
-// readUntil reads up to a byte, which is taken but not returned, or limit bytes.
+// readUntil reads up to the byte end, which is consumed but not returned. It returns an error after more
+// than limit bytes.
 func (d *delivery) readUntil(end byte, limit int) ([]byte, error) {
 	var got []byte
 	for len(got) <= limit {
@@ -223,8 +226,7 @@ func (d *delivery) readUntil(end byte, limit int) ([]byte, error) {
 	return got, errTooMuchText
 }
 
-// sendProgram sends the program. That the far side takes no more is not an error yet: it
-// may have said why.
+// sendProgram sends the binary. A failed write is not yet an error: the host may have sent the reason.
 func (d *delivery) sendProgram() error {
 	if d.writeErr != nil {
 		return nil
@@ -254,7 +256,7 @@ func (d *delivery) sendProgram() error {
 	return nil
 }
 
-// awaitHelper waits for the first byte of the helper and leaves it to be read.
+// awaitHelper waits for the helper's first byte, without consuming it.
 func (d *delivery) awaitHelper() error {
 	if _, err := d.in.Peek(1); err != nil {
 		return d.linkError(err)
@@ -262,21 +264,21 @@ func (d *delivery) awaitHelper() error {
 	return nil
 }
 
-// awaitDialBack invites the helper to call us, and takes its call for the stream; or, where it cannot call, stays with
-// the one that there is.
+// awaitDialBack sends the join token to the helper, and uses the connection that the helper makes. If the
+// helper cannot connect, the present stream is used.
 func (d *delivery) awaitDialBack() error {
 	if _, err := io.WriteString(d.link, d.self.dialBack.owner.joinToken); err != nil {
 		d.writeErr = err
 	}
-	stays := make(chan noDialBack, 1)
-	go func(in *bufio.Reader) { stays <- readNoDialBack(in) }(d.in) // of one that calls: all that it says until its end
+	cannot := make(chan noDialBack, 1)
+	go func(in *bufio.Reader) { cannot <- readNoDialBack(in) }(d.in) // if the helper connects, this reads the old stream to its end
 	select {
 	case conn := <-d.self.dialBack.stream:
-		called := newConn(d.self.dialBack.newLink(conn, d.self.dialBack.starter))
-		called.source, called.noise, called.sent, called.build = d.source, d.noise, d.sent, d.build
-		d.Conn = called
+		connected := newConn(d.self.dialBack.newLink(conn, d.self.dialBack.starter))
+		connected.source, connected.noise, connected.sent, connected.build = d.source, d.noise, d.sent, d.build
+		d.Conn = connected
 		return nil
-	case s := <-stays:
+	case s := <-cannot:
 		if s.err != nil {
 			return d.linkError(s.err)
 		}
@@ -285,27 +287,30 @@ func (d *delivery) awaitDialBack() error {
 	}
 }
 
-// A noDialBack is what a helper says that cannot call us: why; or that its stream has ended before it said so.
+// A noDialBack is a helper's report that it cannot connect to mpiexec, and why. err is set if the stream
+// ended without such a report.
 type noDialBack struct {
 	why string
 	err error
 }
 
-// noDialBackVerb begins it.
+// noDialBackVerb begins the report.
 const noDialBackVerb = "stay "
 
-// ReportStaysOnStream is how a helper says that it cannot call, and why, before it speaks over the stream that it was invited by.
+// ReportStaysOnStream writes a helper's report that it cannot connect to mpiexec, and why. The helper then
+// uses the stream on which it received the join token.
 func ReportStaysOnStream(out io.Writer, why error) {
 	fmt.Fprintf(out, "%s%s%s\n", lineMarker, noDialBackVerb, why)
 }
 
-// readNoDialBack reads that, and not a byte more. Whatever else is said it drops, until the end.
+// readNoDialBack reads until that report, and not a byte more. It drops other text, until the end of the
+// stream.
 func readNoDialBack(in *bufio.Reader) noDialBack {
 	for whole := true; ; {
 		line, err := in.ReadSlice('\n')
-		why, ours := strings.CutPrefix(string(line), lineMarker+noDialBackVerb)
+		why, isReport := strings.CutPrefix(string(line), lineMarker+noDialBackVerb)
 		switch {
-		case err == nil && ours && whole:
+		case err == nil && isReport && whole:
 			return noDialBack{why: strings.TrimRight(why, "\r\n")}
 		case err != nil && err != bufio.ErrBufferFull:
 			return noDialBack{err: err}
@@ -314,7 +319,7 @@ func readNoDialBack(in *bufio.Reader) noDialBack {
 	}
 }
 
-// failLineError is the error for a fail line: a code, and text.
+// failLineError returns the error for a fail line, which is a code and a text.
 func (d *delivery) failLineError(line string) error {
 	code, text, _ := strings.Cut(line, " ")
 	switch {
@@ -348,11 +353,11 @@ func (d *delivery) failLineError(line string) error {
 	return d.newError("deliver", KindOther, "%s", line)
 }
 
-// programEndTime is how long a program whose stream has ended is given to end, and so to say why: on a busy
-// machine more than a second passes between the last close and the exit of an ssh.
+// programEndTime is how long a program whose stream has ended may take to exit, so that its exit code is
+// known. On a busy machine more than a second passes between the last close and the exit of an ssh.
 const programEndTime = 10 * time.Second
 
-// linkError is the error of a link that ended before the helper spoke.
+// linkError returns the error for a link that ended before the helper's first byte.
 func (d *delivery) linkError(err error) error {
 	if err == errTooMuchText {
 		return d.newError("session", KindSession, "%v", err)
@@ -383,11 +388,12 @@ func (d *delivery) linkError(err error) error {
 	return e
 }
 
-// contextError is the error when a context ended the conversation; said is the last line on standard error until then.
-func (d *delivery) contextError(cause error, said string) *Error {
+// contextError returns the error if a context ended the delivery. stderr is the last line on standard error
+// until then.
+func (d *delivery) contextError(cause error, stderr string) *Error {
 	late := func(step string, kind Kind, remedy, why string, args ...any) *Error {
 		e := d.newError(step, kind, why, args...).withCause(cause)
-		e.Details, e.Remedy = said, remedy
+		e.Details, e.Remedy = stderr, remedy
 		return e
 	}
 	switch {
@@ -407,15 +413,15 @@ func (d *delivery) contextError(cause error, said string) *Error {
 	case d.timeouts.suspect == "" && len(d.noise) == 0:
 		return late("connect", KindNoRoute, "", "cannot reach: no answer in %s", formatSeconds(d.timeouts.shell))
 	}
-	// The login shell waits for something in a start-up file, or that runs another program for ever.
+	// The login shell hangs in a start-up file, or the file runs another program for ever.
 	e := late("shell", KindShell, fmt.Sprintf("see what %s does there: ssh %s true; or raise --shell-timeout", StartupFile(d.self.loginShell), d.host),
 		"%s did not run /bin/sh in %s; it printed ", cmp.Or(d.timeouts.suspect, "the login shell"), formatSeconds(d.timeouts.shell))
 	switch noise := lastLine(string(d.noise)); {
 	case noise != "":
 		e.Why += strconv.Quote(noise)
-	case said != "":
-		e.Why += strconv.Quote(said)
-		e.Details = "" // it is told
+	case stderr != "":
+		e.Why += strconv.Quote(stderr)
+		e.Details = "" // Why has it
 	default:
 		e.Why += "nothing"
 	}
@@ -431,10 +437,10 @@ func (e *Error) withCause(err error) *Error {
 	return e
 }
 
-// formatSeconds writes 60 s or 0.3 s.
+// formatSeconds returns a duration in seconds, such as "60 s" or "0.3 s".
 func formatSeconds(d time.Duration) string { return fmt.Sprintf("%g s", d.Seconds()) }
 
-// lastLine is the last line that says something, shortened.
+// lastLine returns the last line that is not blank, cut to 200 bytes.
 func lastLine(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	line := strings.TrimSpace(lines[len(lines)-1])

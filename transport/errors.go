@@ -1,7 +1,6 @@
 package transport
 
-// A Kind says for programs what went wrong. Those that package sshx has too are
-// spelled as there.
+// A Kind is the kind of an error, for programs. Kinds that package sshx has too have the same text.
 type Kind string
 
 const (
@@ -11,36 +10,37 @@ const (
 	KindUnknownKey Kind = "unknown-key"   // the host key is not known
 	KindChangedKey Kind = "changed-key"   // another one is known
 	KindLogin      Kind = "login"         // no key was accepted
-	KindTooMany    Kind = "too-many-keys" // the server lost patience with our keys
-	KindBusy       Kind = "busy"          // the far side says that it has too much to do: worth another try
-	KindClosed     Kind = "closed"        // closed before the login, and nobody knows why: worth another try
+	KindTooMany    Kind = "too-many-keys" // too many keys were tried
+	KindBusy       Kind = "busy"          // the other side reports that it has too much to do: worth another try
+	KindClosed     Kind = "closed"        // closed before the login, for an unknown reason: worth another try
 	KindMismatch   Kind = "mismatch"      // no common algorithm
 	KindSession    Kind = "session"       // logged in, but nothing could be started
-	KindShell      Kind = "shell"         // logged in, but the login shell does not come to run /bin/sh
+	KindShell      Kind = "shell"         // logged in, but the login shell does not run /bin/sh
 	KindLost       Kind = "lost"          // the connection broke
 	KindCanceled   Kind = "canceled"      // the caller's context ended
 	KindConfig     Kind = "config"        // a command or configuration that cannot work
 
 	KindMissing Kind = "missing" // a program is not there
-	KindNoexec  Kind = "noexec"  // the node lets nothing of ours be executed
-	KindStore   Kind = "store"   // no place for the program on the node
-	KindMachine Kind = "machine" // the node runs another kind of program
-	KindHelper  Kind = "helper"  // the helper ended before it spoke
+	KindNoexec  Kind = "noexec"  // the node does not allow the helper to be executed
+	KindStore   Kind = "store"   // no directory of the node can store the binary
+	KindMachine Kind = "machine" // the node has another architecture
+	KindHelper  Kind = "helper"  // the helper ended before its first byte
 	KindOther   Kind = "other"
 )
 
-// isDropped reports whether the far side ended the connection before the login, as one does that has too many.
+// isDropped reports whether the other side ended the connection before the login, as a server does that has
+// too many.
 func (k Kind) isDropped() bool { return k == KindBusy || k == KindClosed }
 
-// An Error says which step toward which host failed.
+// An Error reports the step at which connecting to a host failed.
 type Error struct {
 	Host    string
 	Step    string // config, start, resolve, connect, host key, login, session, shell, deliver, helper
 	Kind    Kind
-	Why     string // one clause, the same for hosts that fail alike
-	Details string // what differs between such hosts: the last words of a program; may be empty
-	Remedy  string // what the user can do; empty: nothing to say
-	Raw     string // what the far side said, for -v
+	Why     string // one clause, the same for hosts with the same failure
+	Details string // the part that differs between such hosts, such as the last line of a program; may be empty
+	Remedy  string // hint for the user; may be empty
+	Raw     string // stderr of the other side, for -v
 	Err     error
 }
 
@@ -53,14 +53,14 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Reason is the message without the host's name.
+// Reason returns the message without the host's name.
 func (e *Error) Reason() string { return e.Step + ": " + e.Why }
 
-// Detail is what differs between hosts that fail alike.
+// Detail returns the part that differs between hosts with the same failure.
 func (e *Error) Detail() string { return e.Details }
 
-// Hint is what the user can do about it; empty when there is nothing to say.
+// Hint returns what the user can do. It may be empty.
 func (e *Error) Hint() string { return e.Remedy }
 
-// Code is the kind, for programs.
+// Code returns the kind, for programs.
 func (e *Error) Code() string { return string(e.Kind) }

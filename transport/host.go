@@ -6,26 +6,26 @@ import (
 	"remshell/sshx"
 )
 
-// A Host is a machine and all that is known of the way there. It is made of a candidate once
-// and travels as a value from there on: nobody strips it to its name and looks the rest up.
+// A Host is a machine with all that a transport needs to reach it. It is made once, from a candidate, and
+// passed as a value.
 type Host struct {
-	Name    string // what the user calls it; the label in every message
-	Alias   string // that SSH looks up in its configuration, and a command is told; empty: Name
-	Address string // where to connect instead; empty: where the alias leads
-	User    string // login name; empty: as configured
-	Port    int    // 1 to 65535; 0: as configured
-	Helper  string // path of our program there; empty: it is found there, or sent
-	Index   int    // of the candidate, from 0: %n of a -launcher-exec
-	Local   bool   // this machine, by the names and addresses it has
+	Name    string // the user's name for it, in every message
+	Alias   string // name to look up in the SSH configuration, and to pass to a command; empty means Name
+	Address string // address to connect to; empty means that of the alias
+	User    string // login name; empty means as configured
+	Port    int    // 1 to 65535; 0 means as configured
+	Helper  string // path of the helper there; if empty, it is searched for there, or sent
+	Index   int    // number of the candidate, from 0: %n of a -launcher-exec
+	Local   bool   // whether it is this machine, by its names and addresses
 }
 
-// alias is what the host is called on the way there.
+// alias returns the name to look up or to pass on.
 func (h Host) alias() string { return cmp.Or(h.Alias, h.Name) }
 
-// address is what a command is told to connect to.
+// address returns the address for a command.
 func (h Host) address() string { return cmp.Or(h.Address, h.alias()) }
 
-// applyTo writes what the host list says of a host over what the user's configuration does.
+// applyTo overrides the user's SSH configuration with the settings of the host list.
 func (h Host) applyTo(t sshx.Target) sshx.Target {
 	t.HostName = cmp.Or(h.Address, t.HostName)
 	t.User = cmp.Or(h.User, t.User)

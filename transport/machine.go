@@ -10,18 +10,17 @@ import (
 )
 
 /*
-A launcher of one architecture reaches nodes of another if the program for them is
-installed beside it:
+mpiexec of one architecture can start helpers on nodes of another if the binary for them is installed beside it:
 
-	PREFIX/bin/mpiexec                              the launcher, links resolved
-	PREFIX/libexec/remshell/mpiexec-OS-ARCH         for others; or below bin/ itself
+	PREFIX/bin/mpiexec                              mpiexec, links resolved
+	PREFIX/libexec/remshell/mpiexec-OS-ARCH         for other architectures; or below bin/ itself
 
-The node's shell says in the same session what it is ("fail machine Linux aarch64"), and
-is then told to look for that program instead.
+The node's shell reports its architecture ("fail machine Linux aarch64"), and then gets a second script, in the same
+session, for that binary.
 */
 
-// unameWords are the words of uname -m for machines that run programs of an architecture, as
-// shell patterns. Where there is no line, it is Go's own word: riscv64, ppc64le, s390x.
+// unameWords are the outputs of uname -m of machines that run programs of an architecture, as shell patterns.
+// An architecture without an entry has Go's own name: riscv64, ppc64le, s390x.
 var unameWords = []struct {
 	arch  string
 	words []string
@@ -33,8 +32,8 @@ var unameWords = []struct {
 	{"loong64", []string{"loongarch64"}},
 }
 
-// unamePattern is a shell pattern for what uname -s -m prints on machines that run
-// programs of this operating system and architecture.
+// unamePattern returns a shell pattern for the output of uname -s -m on machines that run programs of this
+// operating system and architecture.
 func unamePattern(goos, goarch string) string {
 	names := []string{goarch}
 	for _, s := range unameWords {
@@ -49,8 +48,8 @@ func unamePattern(goos, goarch string) string {
 	return strings.Join(patterns, "|")
 }
 
-// parseUname is the operating system and architecture, in Go's words, of what uname -s -m
-// prints: "Linux aarch64" is linux arm64. Of several that would do, it is the best.
+// parseUname returns the operating system and architecture, in Go's names, for an output of uname -s -m:
+// "Linux aarch64" is linux arm64. If a machine runs programs of several architectures, it returns the best.
 func parseUname(uname string) (goos, goarch string, ok bool) {
 	goos, machine, found := strings.Cut(strings.ToLower(strings.TrimSpace(uname)), " ")
 	if !found || !isPlainWord(goos) || !isPlainWord(machine) {
@@ -66,12 +65,12 @@ func parseUname(uname string) (goos, goarch string, ok bool) {
 	return goos, machine, true
 }
 
-// isPlainWord says that what a node called itself can be part of a file name here.
+// isPlainWord reports whether a word from a node can be part of a file name.
 func isPlainWord(word string) bool {
 	return word != "" && len(word) <= 20 && strings.Trim(word, "abcdefghijklmnopqrstuvwxyz0123456789_") == ""
 }
 
-// targetSystem is what the program runs on.
+// targetSystem returns the operating system and architecture of the nodes that the binary is for.
 func (s HelperBinary) targetSystem() (goos, goarch string) {
 	if s.goos == "" {
 		return runtime.GOOS, runtime.GOARCH
@@ -79,16 +78,16 @@ func (s HelperBinary) targetSystem() (goos, goarch string) {
 	return s.goos, s.goarch
 }
 
-// A noBinaryError says which programs were looked for, for a machine that is not ours.
+// A noBinaryError lists the files that were searched for a binary for another architecture.
 type noBinaryError struct {
 	files []string
-	err   error // that of the first that is there but cannot be used; else of the last
+	err   error // error of the last file
 }
 
 func (e *noBinaryError) Error() string { return e.files[0] + ": " + innermost(e.err).Error() }
 func (e *noBinaryError) Unwrap() error { return e.err }
 
-// ForMachine is the program for a machine that calls itself so (uname -s -m).
+// ForMachine returns the binary for a machine whose uname -s -m prints uname.
 func (s HelperBinary) ForMachine(uname string) (HelperBinary, error) {
 	goos, goarch, ok := parseUname(uname)
 	if !ok || s.Path == "" {
@@ -108,7 +107,7 @@ func (s HelperBinary) ForMachine(uname string) (HelperBinary, error) {
 		}
 		s.Path, s.Build, s.Size, s.Open, s.buildLine, s.fileIdentity = other.Path, other.Build, other.Size, other.Open, other.buildLine, other.fileIdentity
 		s.goos, s.goarch = goos, goarch
-		return s, nil // with all that was said of ours
+		return s, nil // with the settings of the original
 	}
 	return HelperBinary{}, missing
 }

@@ -14,26 +14,26 @@ import (
 	"remshell/sshx"
 )
 
-// A localCommand is a program and our ends of its stdin and stdout. It has a session
-// and process group of its own, so that ^C on our terminal does not reach it and
-// it cannot ask there for a password; a helper under PBS has a process group only.
+// A localCommand is a program on this machine with its stdin and stdout. It has a session and process group
+// of its own, so ^C on the terminal does not reach it, and it cannot ask for a password there. A helper
+// under PBS has only a process group of its own.
 type localCommand struct {
 	cmd        *exec.Cmd
 	in, out    *os.File
 	stderrTail sshx.Tail
 	interpret  stderrReader
-	stop       func(*localCommand) // ends it, or waits for it, when the streams are closed
+	stop       func(*localCommand) // called when the streams are closed; ends the program or waits for it
 	once       sync.Once
-	signaled   atomic.Bool   // we have told it to end
-	done       chan struct{} // closed when it has ended and been cleaned up behind
-	status     error         // of cmd.Wait; read it after done
+	signaled   atomic.Bool   // a signal was sent to end it
+	done       chan struct{} // closed when it has ended and after has run
+	status     error         // result of cmd.Wait; valid after done
 }
 
-// stderrDelay is how long a program's stderr is waited for after its end, where
-// something it left behind keeps it open.
+// stderrDelay is how long to wait for the end of a program's stderr after its exit, if a leftover process
+// keeps it open.
 const stderrDelay = 100 * time.Millisecond
 
-// startProcess starts cmd. When it has ended, after is called before done is closed.
+// startProcess starts cmd. When it has exited, after is called before done is closed.
 func startProcess(cmd *exec.Cmd, stop, after func(*localCommand)) (*localCommand, error) {
 	stdin, in, err := os.Pipe()
 	if err != nil {
@@ -74,7 +74,7 @@ func (p *localCommand) verdict(exit int) Verdict    { return p.interpret.verdict
 func (p *localCommand) localAddr() net.Addr         { return nil }
 func (p *localCommand) silence() time.Duration      { return 0 }
 
-// Close closes the streams, which is a helper's sign to end, and sees to the process.
+// Close closes the streams, which makes a helper end, and calls stop.
 func (p *localCommand) Close() error {
 	p.once.Do(func() {
 		p.in.Close()
@@ -84,7 +84,7 @@ func (p *localCommand) Close() error {
 	return nil
 }
 
-// waitFor waits for the end, but not longer than limit, and reports whether it came.
+// waitFor waits for the program's end, at most for limit, and reports whether it has ended.
 func (p *localCommand) waitFor(limit time.Duration) bool {
 	select {
 	case <-p.done:
@@ -101,8 +101,8 @@ func (p *localCommand) waitFor(limit time.Duration) bool {
 	}
 }
 
-// ended tells how the program ended. If we have told it to, that is no reason, nor is what it says of it: ssh ends with 255 then, and
-// "Killed by signal 15."
+// ended returns how the program ended. If it was told to end, there is no text: ssh then ends with 255 and
+// "Killed by signal 15.", which explains nothing.
 func (p *localCommand) ended(limit time.Duration) linkEnd {
 	if !p.waitFor(limit) {
 		return linkEnd{exit: -1}
@@ -114,13 +114,13 @@ func (p *localCommand) ended(limit time.Duration) linkEnd {
 	return end
 }
 
-// signalGroup tells the program to end, with all that it has started in its process group.
+// signalGroup sends a signal to the program's process group, and notes that it was told to end.
 func (p *localCommand) signalGroup(sig syscall.Signal) {
 	p.signaled.Store(true)
 	syscall.Kill(-p.cmd.Process.Pid, sig)
 }
 
-// exitCode is what a shell would say: a signal is told by a code above 128.
+// exitCode returns the exit code as a shell reports it: 128 plus the number of a signal.
 func exitCode(state *os.ProcessState) int {
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		return 128 + int(status.Signal())
@@ -128,7 +128,7 @@ func exitCode(state *os.ProcessState) int {
 	return state.ExitCode()
 }
 
-// withLastLine adds the last line of stderr, if there is one.
+// withLastLine appends the last line of stderr, if there is one.
 func withLastLine(why, stderr string) string {
 	if line := lastLine(stderr); line != "" {
 		why += ": " + line
@@ -136,7 +136,7 @@ func withLastLine(why, stderr string) string {
 	return why
 }
 
-// waitErrorText puts the error of exec.Cmd.Wait in our words.
+// waitErrorText describes the error of exec.Cmd.Wait.
 func waitErrorText(err error) string {
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {
@@ -148,8 +148,8 @@ func waitErrorText(err error) string {
 // maxSignal is the largest signal of Linux (signal(7)).
 const maxSignal = 64
 
-// exitText says how a program ended. The keeper of a helper, like a shell, tells a
-// signal by a code above 128.
+// exitText describes how a program ended. A helper's reaper, like a shell, reports a signal as a code above
+// 128.
 func exitText(code int) string {
 	if signal := code - 128; 0 < signal && signal <= maxSignal {
 		return fmt.Sprintf("killed by signal %d", signal)

@@ -19,25 +19,24 @@ import (
 	"remshell/sshx"
 )
 
-// A shellProgram is a program of this machine that gives a shell on a host, as all calls of it have it:
-// what Command and ByStarter have in common.
+// A shellProgram is a program on this machine that gives a shell on a host. Command and ByStarter use it.
 type shellProgram struct {
 	self        HelperBinary
-	env         []string // of the program; nil: ours
+	env         []string // environment of the program; nil means that of this process
 	times       stepTimeouts
-	retries     int // attempts where a server is busy; 0: 4
+	retries     int // number of attempts if a server is busy; 0 means 4
 	pacer       *sshx.Pacer
 	log         zerolog.Logger
-	missingHint string // what to do where there is no such program
+	missingHint string // hint if the program does not exist
 	stop        func(p *localCommand, spoken bool)
 	interpret   stderrReader
-	dialBack    *dialBack // how the helper calls us; nil: it speaks over the program's streams
+	dialBack    *dialBack // how the helper connects to mpiexec; nil if it uses the program's streams
 }
 
-// stderrReader reads what a program has said on its standard error when it has ended.
+// A stderrReader explains a program's end from its exit code and stderr.
 type stderrReader struct {
-	verdict func(stderr string, exit int) Verdict    // before the helper has spoken
-	why     func(status error, stderr string) string // after that
+	verdict func(stderr string, exit int) Verdict    // for an end before the helper's first byte
+	why     func(status error, stderr string) string // for an end after that
 }
 
 var defaultStderrReader = stderrReader{verdict: Classify, why: func(status error, stderr string) string {
@@ -46,8 +45,8 @@ var defaultStderrReader = stderrReader{verdict: Classify, why: func(status error
 
 const defaultRetries = 4
 
-// dial starts the program and through it the helper. Where a server is busy it is
-// tried again, but never after the helper was started (cli.md SSH-7, SSH-8).
+// dial runs the program, and by it starts the helper. It retries if a server is busy, but never after the
+// helper was started (cli.md SSH-7, SSH-8).
 func (r shellProgram) dial(ctx context.Context, host Host, argv []string) (io.ReadWriteCloser, error) {
 	for tries := 0; ; {
 		entered := r.self.tracer.begin(host.Name, "turn")
@@ -76,8 +75,8 @@ func (r shellProgram) dial(ctx context.Context, host Host, argv []string) (io.Re
 	}
 }
 
-// outcomeOf is what an attempt says about the servers behind the program. What it is
-// refused for otherwise is one host's.
+// outcomeOf returns what an attempt tells the pacer about the servers behind the program. Other failures
+// concern one host only.
 func outcomeOf(err error, busy bool) sshx.Outcome {
 	switch {
 	case err == nil:
@@ -122,7 +121,7 @@ func (r shellProgram) attempt(ctx context.Context, host Host, argv []string) (*C
 	return conn, err
 }
 
-// innermost is the innermost error: the system's own word.
+// innermost returns the innermost error: the system's own text.
 func innermost(err error) error {
 	for {
 		inner := errors.Unwrap(err)
@@ -133,15 +132,14 @@ func innermost(err error) error {
 	}
 }
 
-// Times of a program whose streams were closed: ssh and its like end by
-// themselves, then are asked to, then made to.
+// Times for a program whose streams were closed: it may end by itself, then gets SIGTERM, then SIGKILL.
 const (
 	closeGrace = 100 * time.Millisecond
 	termGrace  = 300 * time.Millisecond
 	killGrace  = 500 * time.Millisecond
 )
 
-// endGroup ends the program with all it has started in its process group.
+// endGroup ends the program's process group.
 func endGroup(p *localCommand) {
 	if p.waitFor(closeGrace) {
 		return
@@ -154,5 +152,5 @@ func endGroup(p *localCommand) {
 	p.waitFor(killGrace)
 }
 
-// endLeftovers ends what a program that has just ended left in its group.
+// endLeftovers kills what an exited program has left in its process group.
 func endLeftovers(p *localCommand) { syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) }

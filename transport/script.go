@@ -12,12 +12,12 @@ import (
 //go:embed deliver.sh
 var deliverScript string
 
-// deliveryScript is what is sent to /bin/sh for this program. The tag makes the name of the
-// temporary file unique over all hosts that share a folder.
+// deliveryScript returns the script for /bin/sh for this binary. The tag makes the name of the temporary
+// file unique over all hosts that share a directory.
 func (s HelperBinary) deliveryScript(tag string) string {
-	folders := s.nodeDirs
-	if folders == nil {
-		folders = []string{"/tmp", "/dev/shm"}
+	dirs := s.nodeDirs
+	if dirs == nil {
+		dirs = []string{"/tmp", "/dev/shm"}
 	}
 	file, parts := s.Path, sharedParts(s.Path)
 	if len(parts) == 0 || s.buildLine == 0 {
@@ -42,14 +42,15 @@ func (s HelperBinary) deliveryScript(tag string) string {
 		"@LINE@", strconv.Itoa(s.buildLine),
 		"@SAME@", quote(s.fileIdentity),
 		"@COUNT@", strconv.Itoa(len(parts)),
-		"@SYSTEM@", quoteAll(folders),
+		"@SYSTEM@", quoteAll(dirs),
 		"@MACHINE@", unamePattern(s.targetSystem()),
 		"@SPACE@", strconv.Itoa(minAddressSpace),
 	)...)
 	return fill.Replace(withoutComments(deliverScript))
 }
 
-// hostPrefix begins each line that is said, where it would not be known otherwise who says it.
+// hostPrefix returns the text that begins each line of the script's output in a step, where lines of many
+// hosts are merged: the host's name.
 func (s *stepVariables) hostPrefix() string {
 	if s == nil {
 		return ""
@@ -57,8 +58,8 @@ func (s *stepVariables) hostPrefix() string {
 	return "$" + s.host + " "
 }
 
-// dialBackArgs is what a helper needs to know, beside the invitation, to call us (package callback): its host, and
-// an address that is tried first, if one is known.
+// dialBackArgs returns the helper's arguments for connecting to mpiexec (package dialback): its host, and
+// the address to try first, if one is known.
 func (s HelperBinary) dialBackArgs() string {
 	switch {
 	case s.dialBack != nil:
@@ -69,9 +70,9 @@ func (s HelperBinary) dialBackArgs() string {
 	return ""
 }
 
-// minAddressSpace is how much of it, in KiB, has to be allowed for the helper (RM-57). Go's runtime reserves
-// tables for all the memory that there could be, of which it uses next to nothing: 1.2 GB, or less where
-// that is not to be had. Tried: with 720 MB it never starts, with 760 MB mostly, with 800 MB always.
+// minAddressSpace is the least address space, in KiB, that a helper needs (RM-57). Go's runtime reserves
+// 1.2 GB for tables of all possible memory, or less if that is not available, and uses next to nothing of
+// it. In tests it never started with 720 MB, mostly with 760 MB, and always with 800 MB.
 const minAddressSpace = 900 << 10
 
 func withoutComments(script string) string {
@@ -85,8 +86,8 @@ func withoutComments(script string) string {
 	return b.String()
 }
 
-// sharedParts lists a program and all folders above it, the program last. A path
-// that the script could not handle gives none.
+// sharedParts returns the path of a program and of all directories above it, the program last. It returns
+// nil for a path that the script cannot handle.
 func sharedParts(file string) []string {
 	if !path.IsAbs(file) || path.Clean(file) != file || strings.ContainsFunc(file, func(r rune) bool { return r < ' ' }) {
 		return nil
@@ -100,7 +101,7 @@ func sharedParts(file string) []string {
 	}
 }
 
-// quote makes one word of s for a shell.
+// quote quotes s as one word for a shell.
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 func quoteAll(words []string) string {
@@ -111,5 +112,5 @@ func quoteAll(words []string) string {
 	return strings.Join(quoted, " ")
 }
 
-// newFileTag is a name that nobody else makes.
+// newFileTag returns a unique name.
 func newFileTag() string { return "new." + rand.Text() }

@@ -13,24 +13,24 @@ import (
 	"remshell/sshx"
 )
 
-// SSH reaches hosts with our own SSH client: one connection and one session each.
+// SSH connects to hosts with the built-in SSH client: one connection and one session for each.
 type SSH struct {
 	Self      HelperBinary
 	Dialer    *sshx.Dialer
-	Shell     time.Duration                                                // for each step from the login on; 0: 60 s
-	Resolve   func(ctx context.Context, alias string) (sshx.Target, error) // as the user's configuration has it
-	JobLogins func(name string) (SSHLogin, bool)                           // of hosts with a server of this job's; nil: there is none
+	Shell     time.Duration                                                // time limit for each step after the login; 0 means 60 s
+	Resolve   func(ctx context.Context, alias string) (sshx.Target, error) // looks a host up in the user's SSH configuration
+	JobLogins func(name string) (SSHLogin, bool)                           // returns the login for a host where this job has an SSH server of its own; nil if no host has one
 }
 
 var _ Transport = (*SSH)(nil)
 
-// Dial reaches the hosts of a set.
+// Dial connects to the hosts of a set.
 func (s *SSH) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	return DialEach(ctx, hosts, s.dial)
 }
 
-// Route names address, port and user, and what lies between. The address is left out where it is
-// the host's name, so that equal routes are equal (DIAG-1).
+// Route returns address, port, user and jump hosts. The address is left out if it is the host's name, so
+// that equal routes have equal texts (DIAG-1).
 func (s *SSH) Route(host Host) (string, error) {
 	t, err := s.target(context.Background(), host)
 	if err != nil {
@@ -46,7 +46,7 @@ func (s *SSH) Route(host Host) (string, error) {
 	return text + " as " + t.User + routeText(t), nil
 }
 
-// routeText tells what lies between.
+// routeText describes the proxy command or the jump hosts.
 func routeText(t sshx.Target) string {
 	if t.ProxyCommand != "" {
 		return " through " + t.ProxyCommand
@@ -58,8 +58,8 @@ func routeText(t sshx.Target) string {
 	return text
 }
 
-// target looks a host up in the user's configuration under the name the user wrote
-// (SSH-1). What the host list says of it wins; if it says nothing, a server of this job's does.
+// target looks a host up in the user's configuration under the name that the user wrote (SSH-1). The host
+// list overrides it. If the host list has no login settings, an SSH server of this job does.
 func (s *SSH) target(ctx context.Context, host Host) (sshx.Target, error) {
 	t, err := s.Resolve(ctx, host.alias())
 	if err != nil {
@@ -73,8 +73,8 @@ func (s *SSH) target(ctx context.Context, host Host) (sshx.Target, error) {
 	return host.applyTo(t), nil
 }
 
-// dial connects, logs in and starts the helper. The client paces and tries again
-// until it is logged in; from then on nothing is tried twice (cli.md SSH-8).
+// dial connects, logs in and starts the helper. The client limits its rate and retries until it is logged
+// in. After that nothing is retried (cli.md SSH-8).
 func (s *SSH) dial(ctx context.Context, host Host) (io.ReadWriteCloser, error) {
 	target, err := s.target(ctx, host)
 	if err != nil {
@@ -114,7 +114,7 @@ func startShell(ctx context.Context, client *sshx.Client, timeout time.Duration)
 		Why: fmt.Sprintf("the server starts no session in %s", formatSeconds(timeout)), Remedy: "does PAM there, or a file system, hang? see the system log of its sshd", Err: errStepTimeout}
 }
 
-// An sshLink is a session and the connection that serves it alone.
+// An sshLink is a session, and its connection, which serves no other session.
 type sshLink struct {
 	*sshx.Session
 	client *sshx.Client
@@ -123,12 +123,11 @@ type sshLink struct {
 func (l *sshLink) stderr() string           { return l.Stderr() }
 func (l *sshLink) verdict(exit int) Verdict { return Classify(l.Stderr(), exit) }
 
-// Close ends the connection, and with it the session: the node's shell or helper
-// sees its input end.
+// Close ends the connection, and with it the session: the input of the node's shell or helper ends.
 func (l *sshLink) Close() error { return l.client.Close() }
 
-// localAddr is nil behind a jump host or proxy command, where it would say nothing
-// about this machine.
+// localAddr returns nil behind a jump host or proxy command, since the address would not be one of this
+// machine's on the way to the host.
 func (l *sshLink) localAddr() net.Addr {
 	if tcp, ok := l.client.LocalAddr().(*net.TCPAddr); ok && len(l.client.Target().Via) == 0 {
 		return tcp
@@ -136,7 +135,7 @@ func (l *sshLink) localAddr() net.Addr {
 	return nil
 }
 
-// silence is that of the user's keep-alives (ServerAliveInterval, ServerAliveCountMax).
+// silence returns the limit of the user's keep-alives (ServerAliveInterval, ServerAliveCountMax).
 func (l *sshLink) silence() time.Duration {
 	return l.client.Target().Silence()
 }
@@ -170,8 +169,8 @@ func (l *sshLink) ended(limit time.Duration) linkEnd {
 	}
 }
 
-// connectionLost is the ending with a connection that broke, in the system's words where it
-// has any: "ssh: connection reset by peer".
+// connectionLost returns the linkEnd for a broken connection, with the system's error text if there is one:
+// "ssh: connection reset by peer".
 func connectionLost(err error) linkEnd {
 	why := "the connection broke"
 	var e *sshx.DialError

@@ -2,8 +2,8 @@ package transport
 
 import "path"
 
-// startupFiles are what a login shell reads first when sshd has it run one command, as it does for us (sshd(8); bash
-// reads .bashrc then although it is not interactive). sh, dash, ksh and mksh read none then.
+// startupFiles are the files that login shells read first when sshd runs a single command (sshd(8)). bash
+// reads .bashrc then although it is not interactive. sh, dash, ksh and mksh read no file then.
 var startupFiles = map[string]string{
 	"bash": "~/.bashrc",
 	"csh":  "~/.cshrc",
@@ -12,8 +12,8 @@ var startupFiles = map[string]string{
 	"zsh":  "~/.zshenv",
 }
 
-// StartupFile names the file that a login shell reads first. The shell on the host is not known; its user has mostly
-// the same one as here.
+// StartupFile describes the file that a login shell reads first. The shell on the host is unknown; it is
+// mostly the same as the user's shell on this machine, which is the argument.
 func StartupFile(shell string) string {
 	name := path.Base(shell)
 	if file := startupFiles[name]; file != "" {

@@ -10,28 +10,27 @@ import (
 	"sync"
 )
 
-// A Transport reaches hosts. A new one is a type with these two methods, and a case where the command
-// line chooses among them (cli/dialer.go).
+// A Transport connects to hosts. A new transport is a type with these two methods, and a case where the
+// command line chooses one (cli/dialer.go).
 type Transport interface {
-	// Dial starts the helpers of a set of hosts, and sends what came of each as soon as that is
-	// known, in any order: one Result for each, and then the channel is closed. It waits for
-	// nobody who reads. The streams are the reader's to close. When ctx ends, the hosts that
-	// have not been reached fail, and nothing is done to the others.
+	// Dial starts the helpers of a set of hosts. It sends one Result for each as soon as it is known, in any
+	// order, and then closes the channel. It never blocks on the receiver, who has to close the streams.
+	// When ctx ends, the hosts that were not reached fail; the others are not affected.
 	Dial(ctx context.Context, hosts []Host) <-chan Result
 
-	// Route tells people how a host would be reached, in a few words. It connects to nobody.
+	// Route describes for the user how a host would be reached, in a few words. It does not connect.
 	Route(host Host) (string, error)
 }
 
-// A Result is what came of one host of a set.
+// A Result is the outcome for one host of a set.
 type Result struct {
 	Index  int                // of the host in the set, from 0
-	Stream io.ReadWriteCloser // standard input and output of its helper; nil with an error
+	Stream io.ReadWriteCloser // stdin and stdout of its helper; nil if Err is set
 	Err    error
 }
 
-// DialEach dials all hosts of a set at once, each by itself: it is Way.Dial for ways that reach one
-// host at a time. How many are really under way is for dial to limit (sshx.Pacer).
+// DialEach dials all hosts of a set at once, each by itself. It implements Transport.Dial for transports
+// that connect to one host at a time. dial limits how many are really under way (sshx.Pacer).
 func DialEach(ctx context.Context, hosts []Host, dial func(context.Context, Host) (io.ReadWriteCloser, error)) <-chan Result {
 	results := make(chan Result, len(hosts))
 	var dialing sync.WaitGroup
@@ -48,19 +47,20 @@ func DialEach(ctx context.Context, hosts []Host, dial func(context.Context, Host
 	return results
 }
 
-// A PanicError is the error of a panic in a goroutine that serves one host. It is our own fault, and
-// that host's end alone (TRUST-35).
+// A PanicError is the error of a panic in a goroutine that serves one host. It is a bug of this program,
+// and only that host fails (TRUST-35).
 type PanicError struct {
-	Value any    // what panic was called with
+	Value any    // argument of panic
 	Stack []byte // for the log
 }
 
-// NewPanicError makes an error of what recover has returned, in the function that has called it.
+// NewPanicError makes an error of the value that recover has returned. The deferred function itself must
+// call it.
 func NewPanicError(why any) *PanicError { return &PanicError{why, debug.Stack()} }
 
 func (c *PanicError) Error() string { return fmt.Sprintf("internal error: %v", c.Value) }
 
-// dialRecovered is dial, whose panics are errors.
+// dialRecovered calls dial and turns a panic into an error.
 func dialRecovered(ctx context.Context, host Host, dial func(context.Context, Host) (io.ReadWriteCloser, error)) (stream io.ReadWriteCloser, err error) {
 	defer func() {
 		if why := recover(); why != nil {
@@ -70,7 +70,7 @@ func dialRecovered(ctx context.Context, host Host, dial func(context.Context, Ho
 	return dial(ctx, host)
 }
 
-// Transports are those of one command line.
+// Transports are the transports of one command line.
 type Transports struct {
 	Local  Transport // to this machine
 	Remote Transport // to all others
@@ -78,7 +78,7 @@ type Transports struct {
 
 var _ Transport = Transports{}
 
-// Dial lets each way dial those hosts of the set that are its own, with one call.
+// Dial lets each transport dial its hosts of the set, with one call.
 func (w Transports) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	results := make(chan Result, len(hosts))
 	var dialing sync.WaitGroup
@@ -97,24 +97,24 @@ func (w Transports) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	return results
 }
 
-// A transportHosts is the hosts of a set that go by one way.
+// A transportHosts is the hosts of a set that use one transport.
 type transportHosts struct {
 	transport Transport
 	hosts     []Host
-	at        []int // of each of them in the set
+	at        []int // index of each host in the set
 }
 
-// splitByTransport deals a set of hosts to the ways. A way without hosts has no subset.
+// splitByTransport divides a set of hosts by transport. A transport without hosts has no entry.
 func (w Transports) splitByTransport(hosts []Host) (subsets []transportHosts) {
-	here, there := transportHosts{transport: w.Local}, transportHosts{transport: w.Remote}
+	local, remote := transportHosts{transport: w.Local}, transportHosts{transport: w.Remote}
 	for i, host := range hosts {
-		p := &there
+		p := &remote
 		if host.Local {
-			p = &here
+			p = &local
 		}
 		p.hosts, p.at = append(p.hosts, host), append(p.at, i)
 	}
-	for _, p := range []transportHosts{here, there} {
+	for _, p := range []transportHosts{local, remote} {
 		if len(p.hosts) > 0 {
 			subsets = append(subsets, p)
 		}
@@ -122,7 +122,7 @@ func (w Transports) splitByTransport(hosts []Host) (subsets []transportHosts) {
 	return subsets
 }
 
-// Route is that of the host's own way.
+// Route returns the route of the host's own transport.
 func (w Transports) Route(host Host) (string, error) {
 	if host.Local {
 		return w.Local.Route(host)
@@ -130,32 +130,32 @@ func (w Transports) Route(host Host) (string, error) {
 	return w.Remote.Route(host)
 }
 
-// A Fallback reaches all hosts of a job by First or, where that fails on one of them, all by Second: never some by one
-// and some by the other (rm-integration.md RM-30). The first set that is dialled decides, for good: what fails later,
-// when ranks may run, is an error of its host as anywhere.
+// A Fallback connects to all hosts of a job by First. If First fails on one of them, it connects to all by
+// Second: never to some by one and to others by the other (rm-integration.md RM-30). The first set that is
+// dialled decides, for good: a later failure, when ranks may run, is an error of its host.
 //
 //	the first set --First--> all are reached ------------------------> First from now on
 //	                    '--> one is not: what was reached is closed --> Second from now on
 //
-// Nothing is told of the first set before all of it is known. Its fields must not change after the first Dial.
+// No Result of the first set is sent before all are known. The fields must not change after the first Dial.
 type Fallback struct {
 	First, Second Transport
-	Failed        func(host Host, err error) // called once, before Second is used; nil: nobody wants to know
+	Failed        func(host Host, err error) // called once, before Second is used; may be nil
 
 	deciding sync.Mutex
-	decided  Transport // nil: not decided
+	decided  Transport // nil until decided
 }
 
 var _ Transport = (*Fallback)(nil)
 
-// Dial is that of the way that was decided for, or decides.
+// Dial dials by the transport that was decided on, or decides.
 func (f *Fallback) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	results := make(chan Result, len(hosts))
 	go func() {
 		defer close(results)
-		way, reached := f.decide(ctx, hosts)
+		transport, reached := f.decide(ctx, hosts)
 		if reached == nil {
-			for r := range way.Dial(ctx, hosts) {
+			for r := range transport.Dial(ctx, hosts) {
 				results <- r
 			}
 			return
@@ -167,9 +167,9 @@ func (f *Fallback) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	return results
 }
 
-// decide is the way, and what has come of these hosts if they were dialled by it to find out. Sets that are
-// dialled meanwhile wait.
-func (f *Fallback) decide(ctx context.Context, hosts []Host) (way Transport, reached []Result) {
+// decide returns the transport. If it dialled the hosts to decide, it also returns their results. Sets that
+// are dialled meanwhile wait.
+func (f *Fallback) decide(ctx context.Context, hosts []Host) (transport Transport, reached []Result) {
 	f.deciding.Lock()
 	defer f.deciding.Unlock()
 	if f.decided != nil {
@@ -191,14 +191,14 @@ func (f *Fallback) decide(ctx context.Context, hosts []Host) (way Transport, rea
 	return f.decided, nil
 }
 
-// warrantsFallback reports whether a way has failed that might have worked: not that a host has no business with it, or that
-// nobody waits for it any more.
+// warrantsFallback reports whether the transport itself may have failed. It has not if the host is not part
+// of the job, or the dial was cancelled.
 func warrantsFallback(err error) bool {
 	var e *Error
 	return err != nil && (!errors.As(err, &e) || e.Kind != KindConfig && e.Kind != KindCanceled)
 }
 
-// closeStreams closes the streams of a set, side by side, since each may take its time.
+// closeStreams closes the streams of a set in parallel, since each may take its time.
 func closeStreams(set []Result) {
 	var closing sync.WaitGroup
 	for _, r := range set {
@@ -209,7 +209,7 @@ func closeStreams(set []Result) {
 	closing.Wait()
 }
 
-// Route is that of the way that was decided for, or of the first.
+// Route returns the route of the transport that was decided on, or else of First.
 func (f *Fallback) Route(host Host) (string, error) {
 	f.deciding.Lock()
 	defer f.deciding.Unlock()
@@ -219,13 +219,13 @@ func (f *Fallback) Route(host Host) (string, error) {
 	return f.First.Route(host)
 }
 
-// LocalOverride is a way that takes hosts that Is says so of for this machine, whatever they were taken for.
+// LocalOverride is a transport that treats a host as this machine if IsLocal says so, and only then.
 type LocalOverride struct {
 	Transports
 	IsLocal func(Host) bool
 }
 
-// Dial asks for each host which machine it is.
+// Dial calls IsLocal for each host.
 func (h LocalOverride) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	hosts = slices.Clone(hosts)
 	for i := range hosts {
@@ -234,10 +234,10 @@ func (h LocalOverride) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	return h.Transports.Dial(ctx, hosts)
 }
 
-// Unreachable is the way to hosts that a command line has none to.
+// Unreachable is the transport to other hosts of a command line that has none.
 type Unreachable struct {
-	Why       string // the error of each host; its name comes before it
-	RouteText string // in the place of a route
+	Why       string // text of the error of each host
+	RouteText string // text that Route returns
 }
 
 var _ Transport = Unreachable{}
@@ -247,5 +247,5 @@ func (n Unreachable) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	return DialEach(ctx, hosts, func(context.Context, Host) (io.ReadWriteCloser, error) { return nil, errors.New(n.Why) })
 }
 
-// Route says that there is none.
+// Route returns RouteText.
 func (n Unreachable) Route(Host) (string, error) { return n.RouteText, nil }

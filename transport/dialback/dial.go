@@ -14,31 +14,32 @@ import (
 // maxRounds is how often a helper tries all addresses.
 const maxRounds = 3
 
-// errNotMpiexec is that something else answers at an address of mpiexec's.
+// errNotMpiexec is the error if something other than mpiexec answers at an address.
 var errNotMpiexec = errors.New("somebody else answers there")
 
-// A Refusal is mpiexec's own word that it does not want this helper.
+// A Refusal is the error if mpiexec refuses the helper.
 type Refusal struct{ Why string }
 
 func (r *Refusal) Error() string { return "refused: " + r.Why }
 
-// DialBack calls mpiexec as the helper of a host, and returns the stream when it is welcome. Near is the address that
-// the batch system has told of the machine where its starter runs: it is tried first; the zero value: none.
-func DialBack(ctx context.Context, i JoinToken, host string, near netip.Addr) (net.Conn, error) {
-	return dialer{i, host, defaultTimeouts}.dialRounds(ctx, orderAddresses(i.Addresses, near))
+// DialBack connects to mpiexec as the helper of a host, and returns the stream once mpiexec has accepted
+// it. near is the address that the batch system gives for the starter's machine. It is tried first; the
+// zero value means none.
+func DialBack(ctx context.Context, token JoinToken, host string, near netip.Addr) (net.Conn, error) {
+	return dialer{token, host, defaultTimeouts}.dialRounds(ctx, orderAddresses(token.Addresses, near))
 }
 
-// A dialer is the helper of a host that calls.
+// A dialer connects to mpiexec as the helper of a host.
 type dialer struct {
 	token    JoinToken
 	host     string
 	timeouts timeouts
 }
 
-// dialRounds tries addresses in so many rounds.
+// dialRounds tries the addresses up to maxRounds times.
 func (c dialer) dialRounds(ctx context.Context, addresses []netip.AddrPort) (conn net.Conn, err error) {
 	times := maxRounds
-	if c.token.Streams { // there is something else to try
+	if c.token.Streams { // the helper can use the starter's streams instead
 		times = 1
 	}
 	for round := range times {
@@ -57,7 +58,8 @@ func (c dialer) dialRounds(ctx context.Context, addresses []netip.AddrPort) (con
 	return nil, err
 }
 
-// dialRound tries all addresses, side by side. One that leads to mpiexec, and then nowhere, is left out.
+// dialRound tries all addresses in parallel. An address that leads to mpiexec, and fails then, is left out
+// for the rest of the round.
 func (c dialer) dialRound(ctx context.Context, addresses []netip.AddrPort) (net.Conn, error) {
 	ctx, over := context.WithTimeoutCause(ctx, c.timeouts.round, errNoAnswer)
 	defer over()
@@ -80,7 +82,7 @@ func (c dialer) dialRound(ctx context.Context, addresses []netip.AddrPort) (net.
 	return nil, last
 }
 
-// orderAddresses puts the address that is sure to lead somewhere before all others, once.
+// orderAddresses puts the address near first, and only there. It is known to lead to the starter's machine.
 func orderAddresses(addresses []netip.AddrPort, near netip.Addr) []netip.AddrPort {
 	if !near.IsValid() || len(addresses) == 0 {
 		return addresses
@@ -90,7 +92,7 @@ func orderAddresses(addresses []netip.AddrPort, near netip.Addr) []netip.AddrPor
 	return slices.Insert(others, 0, first)
 }
 
-// authenticate says who we are and hears whether that is welcome. If not, the connection is closed.
+// authenticate sends the proof and waits for mpiexec to accept it. On failure it closes the connection.
 func (c dialer) authenticate(ctx context.Context, stream *tls.Conn) (err error) {
 	defer func() {
 		if err != nil {
@@ -110,7 +112,7 @@ func (c dialer) authenticate(ctx context.Context, stream *tls.Conn) (err error) 
 	return nil
 }
 
-// sendProof sends the proof and returns the answer to it.
+// sendProof sends the proof and returns mpiexec's reply, which is empty if the helper is accepted.
 func (c dialer) sendProof(stream *tls.Conn) (why string, err error) {
 	mac, err := connectionMAC(c.token.Token, stream.ConnectionState(), c.host)
 	if err != nil {
@@ -122,7 +124,7 @@ func (c dialer) sendProof(stream *tls.Conn) (why string, err error) {
 	return readAnswer(stream)
 }
 
-// innermost is the system's own word.
+// innermost returns the innermost error: the system's own text.
 func innermost(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) {

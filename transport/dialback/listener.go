@@ -21,21 +21,21 @@ import (
 	"time"
 )
 
-// Bounds of who has connected and not proved anything.
+// Limits for pending connections, which have not sent a valid proof.
 const (
-	maxPending       = 64               // beside two for each host that has not called, which may try two addresses; then the oldest goes
-	handshakeTimeout = 60 * time.Second // for TLS and proof
+	maxPending       = 64               // in addition to two for each expected host, which may try two addresses; beyond that the oldest is closed
+	handshakeTimeout = 60 * time.Second // for the TLS handshake and the proof
 )
 
-// keepAlive is how a side finds out that the other is gone without a word, a machine that lost its power: in 45 s
-// (SIG-7). A stopped process is not gone: its kernel answers.
+// keepAlive detects within 45 s that the other machine is gone, as after a loss of power (SIG-7). A stopped process
+// still counts as present: its kernel answers.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 10 * time.Second, Count: 3}
 
-// Ports are those that a Desk may open; the zero value: any.
+// Ports is the range of ports that a Listener may open. The zero value allows any port.
 type Ports struct{ Low, High uint16 }
 
-// A Listener takes the calls of the helpers that were invited. Its port is open until all have called or are excused,
-// or it is closed.
+// A Listener accepts the connections of the expected helpers. Its port is open until each has connected or
+// is not expected any more, or until Close.
 type Listener struct {
 	refuse      func(from netip.Addr, why string)
 	listener    net.Listener
@@ -45,19 +45,20 @@ type Listener struct {
 	connections chan Connection
 
 	mu        sync.Mutex      // guards the rest
-	expected  map[string]bool // true: has not called
-	remaining int             // how many of them have not
-	pending   []net.Conn      // who has proved nothing yet, the oldest first
+	expected  map[string]bool // by host; true until it has connected or is not expected any more
+	remaining int             // number of hosts that are still expected
+	pending   []net.Conn      // connections without a valid proof, the oldest first
 	closed    bool
 }
 
-// A Connection is a helper that has called, and proved that it is of this step.
+// A Connection is a helper that has connected and proved that it has the token.
 type Connection struct {
 	Host   string
 	Stream net.Conn
 }
 
-// Open opens a port for the helpers of hosts. Of who is refused refuse is told, by any goroutine.
+// Open opens a port for the helpers of hosts. It calls refuse for each refused connection, from any
+// goroutine.
 func Open(hosts []string, ports Ports, refuse func(from netip.Addr, why string)) (*Listener, error) {
 	d := &Listener{refuse: refuse, connections: make(chan Connection, len(hosts)), expected: make(map[string]bool, len(hosts))}
 	for _, host := range hosts {
@@ -78,7 +79,7 @@ func Open(hosts []string, ports Ports, refuse func(from netip.Addr, why string))
 	return d, nil
 }
 
-// makeCertificate makes a key and a certificate of it that says nothing: it is known by its hash.
+// makeCertificate makes a key and a certificate without any names: helpers know it by its hash.
 func makeCertificate() (tls.Certificate, error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -89,16 +90,16 @@ func makeCertificate() (tls.Certificate, error) {
 	return tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: private}, err
 }
 
-// listen opens a free port of those that are allowed, on all addresses.
+// listen opens a free port of the range, on all addresses.
 func listen(ports Ports) (net.Listener, error) {
-	how := net.ListenConfig{KeepAliveConfig: keepAlive}
+	config := net.ListenConfig{KeepAliveConfig: keepAlive}
 	if ports == (Ports{}) {
-		return how.Listen(context.Background(), "tcp", ":0")
+		return config.Listen(context.Background(), "tcp", ":0")
 	}
 	var last error
 	n := int(ports.High) - int(ports.Low) + 1
 	for i, first := 0, mathrand.IntN(n); i < n; i++ {
-		l, err := how.Listen(context.Background(), "tcp", fmt.Sprintf(":%d", int(ports.Low)+(first+i)%n))
+		l, err := config.Listen(context.Background(), "tcp", fmt.Sprintf(":%d", int(ports.Low)+(first+i)%n))
 		if err == nil {
 			return l, nil
 		}
@@ -107,29 +108,30 @@ func listen(ports Ports) (net.Listener, error) {
 	return nil, fmt.Errorf("no port from %d to %d is free: %w", ports.Low, ports.High, last)
 }
 
-// Port is the one that is open.
+// Port returns the open port.
 func (d *Listener) Port() uint16 { return uint16(d.listener.Addr().(*net.TCPAddr).Port) }
 
-// JoinToken is what the helpers are to get; addresses are those of this machine.
+// JoinToken returns the token for the helpers. addresses are those of this machine.
 func (d *Listener) JoinToken(addresses []netip.Addr) JoinToken {
-	i := JoinToken{Certificate: d.certificate, Token: d.token}
+	t := JoinToken{Certificate: d.certificate, Token: d.token}
 	for _, a := range addresses[:min(len(addresses), maxAddresses)] {
-		i.Addresses = append(i.Addresses, netip.AddrPortFrom(a, d.Port()))
+		t.Addresses = append(t.Addresses, netip.AddrPortFrom(a, d.Port()))
 	}
-	return i
+	return t
 }
 
-// Connections are those who have called, in the order in which they did. Their streams are the receiver's.
+// Connections returns the channel of accepted connections, in the order in which they came. The receiver
+// closes their streams.
 func (d *Listener) Connections() <-chan Connection { return d.connections }
 
-// StopExpecting says that a host will not call.
+// StopExpecting notes that a host will not connect.
 func (d *Listener) StopExpecting(host string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.markDone(host)
 }
 
-// markDone notes that a host is waited for no more; d.mu is held. It reports whether it was.
+// markDone notes that a host is not expected any more, and reports whether it was. d.mu must be held.
 func (d *Listener) markDone(host string) bool {
 	if !d.expected[host] || d.closed {
 		return false
@@ -141,7 +143,7 @@ func (d *Listener) markDone(host string) bool {
 	return true
 }
 
-// Close closes the port, and shows out who has proved nothing. Who has arrived stays.
+// Close closes the port and all pending connections. Accepted connections stay open.
 func (d *Listener) Close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -160,7 +162,7 @@ func (d *Listener) closeListener() {
 	d.pending = nil
 }
 
-// acceptPending lets strangers in until the port is closed.
+// acceptPending accepts connections until the port is closed.
 func (d *Listener) acceptPending() {
 	for {
 		conn, err := d.listener.Accept()
@@ -171,7 +173,7 @@ func (d *Listener) acceptPending() {
 			}
 		case d.isClosed():
 			return
-		default: // no descriptors, or a connection that broke
+		default: // no file descriptors, or a connection that broke
 			time.Sleep(10 * time.Millisecond)
 		}
 	}
@@ -183,7 +185,7 @@ func (d *Listener) isClosed() bool {
 	return d.closed
 }
 
-// addPending takes in a stranger. If there are too many the oldest has to go.
+// addPending adds a pending connection. If there are too many, it closes the oldest.
 func (d *Listener) addPending(conn net.Conn) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -199,7 +201,8 @@ func (d *Listener) addPending(conn net.Conn) bool {
 	return true
 }
 
-// removePending takes a stranger off the list, and reports whether it was still there: one that was shown out is no news.
+// removePending removes a pending connection, and reports whether it was still pending. A connection that
+// was closed as the oldest is not reported.
 func (d *Listener) removePending(conn net.Conn) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -210,12 +213,12 @@ func (d *Listener) removePending(conn net.Conn) bool {
 	return i >= 0
 }
 
-// handshake finds out who has connected: a helper that was invited, or a stranger, who is refused.
+// handshake checks a pending connection: it accepts an expected helper, and refuses others.
 func (d *Listener) handshake(conn net.Conn) {
 	conn.SetDeadline(time.Now().Add(handshakeTimeout))
 	stream := tls.Server(conn, d.config)
 	host, why := d.readHelperProof(stream)
-	if !d.removePending(conn) || why == leftBeforeProof { // it was shown out, or has left, and that is no news
+	if !d.removePending(conn) || why == leftBeforeProof { // closed as the oldest, or by the other side: not reported
 		conn.Close()
 		return
 	}
@@ -228,10 +231,10 @@ func (d *Listener) handshake(conn net.Conn) {
 		return
 	}
 	conn.SetDeadline(time.Time{})
-	d.connections <- Connection{host, stream} // there is room for each host once
+	d.connections <- Connection{host, stream} // never blocks: each host is accepted once
 }
 
-// readHelperProof takes the proof of a stranger, and says what is wrong with it.
+// readHelperProof reads and checks the proof. why is empty if it is valid.
 func (d *Listener) readHelperProof(stream *tls.Conn) (host, why string) {
 	if err := stream.Handshake(); err != nil {
 		return "", noProofReason(err)
@@ -247,13 +250,13 @@ func (d *Listener) readHelperProof(stream *tls.Conn) (host, why string) {
 	return p.host, ""
 }
 
-// checkExpected says why a helper with the right token is not welcome; empty: it is.
+// checkExpected returns why a helper with a valid proof is refused. It is empty if the helper is accepted.
 func (d *Listener) checkExpected(host string) (why string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	_, invited := d.expected[host]
+	_, known := d.expected[host]
 	switch {
-	case !invited:
+	case !known:
 		return fmt.Sprintf("%q was not invited", host)
 	case !d.markDone(host):
 		return host + " has called already, or is waited for no more"
@@ -261,11 +264,11 @@ func (d *Listener) checkExpected(host string) (why string) {
 	return ""
 }
 
-// leftBeforeProof is that a stranger has left before he has proved anything, as a helper does at one address that has reached us by
-// another one.
+// leftBeforeProof is the reason if the other side closed the connection before its proof. A helper does that if it
+// has connected by another address.
 const leftBeforeProof = "gone"
 
-// noProofReason is why there is no proof.
+// noProofReason returns why there is no valid proof, for an error of the handshake.
 func noProofReason(err error) string {
 	for _, left := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE} {
 		if errors.Is(err, left) {

@@ -10,11 +10,12 @@ import (
 	"io"
 )
 
-// A proof is what a helper says first, once TLS stands:
+// A proof is the helper's first message after the TLS handshake:
 //
 //	greeting | length of host, 1 byte | host | MAC, 32 bytes
 //
-// and mpiexec answers with the length of a text, 1 byte, and that text: why it is refused; none: it is welcome.
+// mpiexec replies with the length of a text, 1 byte, and the text: why the helper is refused. An empty text means
+// that it is accepted.
 type proof struct {
 	host string
 	mac  [sha256.Size]byte
@@ -29,7 +30,7 @@ func (p proof) bytes() []byte {
 	return append(append(text, p.host...), p.mac[:]...)
 }
 
-// readProof reads one, and not a byte more.
+// readProof reads a proof, and not a byte more.
 func readProof(r io.Reader) (p proof, err error) {
 	first := make([]byte, len(proofHead)+1)
 	if _, err := io.ReadFull(r, first); err != nil {
@@ -47,11 +48,11 @@ func readProof(r io.Reader) (p proof, err error) {
 	return p, nil
 }
 
-// exporterLabel is what the two ends make a secret of their connection for (RFC 8446, 7.5).
+// exporterLabel is the label with which both ends derive a secret from their connection (RFC 8446, 7.5).
 const exporterLabel = "EXPORTER-remshell-callback"
 
-// connectionMAC is what only who has the token can say on a connection, and about a host: said on another connection it
-// means nothing.
+// connectionMAC returns the MAC by which a helper proves that it has the token. It is bound to the
+// connection and the host, so that it is of no use on another connection.
 func connectionMAC(token [32]byte, state tls.ConnectionState, host string) (mac [sha256.Size]byte, err error) {
 	secret, err := state.ExportKeyingMaterial(exporterLabel, nil, 32)
 	if err != nil {
@@ -60,7 +61,7 @@ func connectionMAC(token [32]byte, state tls.ConnectionState, host string) (mac 
 	return computeMAC(token, secret, host), nil
 }
 
-// computeMAC is HMAC-SHA256 with the token of a connection's secret and a host.
+// computeMAC returns the HMAC-SHA256 of a connection's secret and a host, keyed with the token.
 func computeMAC(token [32]byte, secret []byte, host string) (mac [sha256.Size]byte) {
 	h := hmac.New(sha256.New, token[:])
 	h.Write(secret)
@@ -69,14 +70,14 @@ func computeMAC(token [32]byte, secret []byte, host string) (mac [sha256.Size]by
 	return mac
 }
 
-// writeAnswer sends why a helper is refused; empty: it is welcome.
+// writeAnswer sends why a helper is refused. An empty text means that it is accepted.
 func writeAnswer(w io.Writer, why string) error {
 	why = why[:min(len(why), 255)]
 	_, err := w.Write(append([]byte{byte(len(why))}, why...))
 	return err
 }
 
-// readAnswer reads that, and not a byte more.
+// readAnswer reads mpiexec's reply to the proof, and not a byte more.
 func readAnswer(r io.Reader) (why string, err error) {
 	var length [1]byte
 	if _, err := io.ReadFull(r, length[:]); err != nil {

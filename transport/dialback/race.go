@@ -12,18 +12,18 @@ import (
 )
 
 /*
-A race tries the addresses of mpiexec side by side, since one of them may swallow what is sent there, or accept and
-stay silent, and that is known of nobody in good time:
+raceAddresses tries the addresses of mpiexec in parallel. An address may drop packets, or accept and stay silent,
+and that cannot be known in time:
 
 	first   connect ......................... closed
-	second  |  unheard  | connect, TLS ......... closed
-	third               |  silent   | connect, TLS, the right certificate: it is mpiexec's
+	second  | no answer | connect, TLS ......... closed
+	third               |  silent   | connect, TLS, the right certificate: mpiexec
 	fourth  not tried
 
-The next one begins as soon as one has failed, too. Nobody is told who we are before the race is over, so that
-mpiexec is called once, however many of these addresses are its own.
+The next address is also tried as soon as one has failed. The helper sends its proof only after the race, so that
+mpiexec receives it once, however many of the addresses are its own.
 */
-func (c dialer) raceAddresses(ctx context.Context, addresses []netip.AddrPort) (won int, stream *tls.Conn, err error) {
+func (c dialer) raceAddresses(ctx context.Context, addresses []netip.AddrPort) (winner int, stream *tls.Conn, err error) {
 	ctx, over := context.WithCancel(ctx)
 	r := raceResults{accepted: make(chan int, len(addresses)), ended: make(chan raceResult, len(addresses))}
 	later := time.NewTimer(c.timeouts.nextAddress)
@@ -38,7 +38,7 @@ func (c dialer) raceAddresses(ctx context.Context, addresses []netip.AddrPort) (
 	}
 	defer func() {
 		over()
-		for ; running > 0; running-- { // each ends at once
+		for ; running > 0; running-- { // each ends at once, since ctx has ended
 			if late := <-r.ended; late.stream != nil {
 				late.stream.NetConn().Close()
 			}
@@ -57,7 +57,7 @@ func (c dialer) raceAddresses(ctx context.Context, addresses []netip.AddrPort) (
 			if running--; e.err == nil {
 				return e.at, e.stream, nil
 			}
-			if e.at > failed { // the last of them is told
+			if e.at > failed { // the error of the last address is returned
 				failed, err = e.at, fmt.Errorf("%s: %w", addresses[e.at], e.err)
 			}
 			begin()
@@ -66,35 +66,37 @@ func (c dialer) raceAddresses(ctx context.Context, addresses []netip.AddrPort) (
 	return 0, nil, err
 }
 
-// A timeouts is how patient a caller is.
+// timeouts are a helper's time limits for connecting.
 type timeouts struct {
-	nextAddress     time.Duration // with an address that has not accepted, until the next one is tried beside it
-	nextAfterAccept time.Duration // with one that has: mpiexec may have many who call
-	accept          time.Duration // with an address that has not accepted, until it is given up
-	round           time.Duration // with all of them
-	pause           time.Duration // between two rounds
+	nextAddress     time.Duration // until the next address is tried too, if the last one has not accepted
+	nextAfterAccept time.Duration // the same if it has accepted: mpiexec may have many connections to handle
+	accept          time.Duration // until an address is given up that has not accepted
+	round           time.Duration // limit for all addresses
+	pause           time.Duration // pause between two rounds
 }
 
-// defaultTimeouts has the 250 ms of RFC 8305. A round is over before mpiexec gives up a helper of which it hears nothing.
+// defaultTimeouts has the 250 ms of RFC 8305. A round is over before mpiexec gives up a helper that has not
+// connected.
 var defaultTimeouts = timeouts{nextAddress: 250 * time.Millisecond, nextAfterAccept: time.Second, accept: 3 * time.Second, round: 45 * time.Second, pause: time.Second}
 
-// errNoAnswer is why somebody is given up who has said nothing.
+// errNoAnswer is the error of an address that was given up since it did not answer.
 var errNoAnswer = errors.New("no answer")
 
-// A raceResults is where the runners of a race are heard; there is room for all they say.
+// A raceResults has the channels for the results of a race. They never block: their capacity is the number of
+// addresses.
 type raceResults struct {
 	accepted chan int
 	ended    chan raceResult
 }
 
-// A raceResult is what has come of an address.
+// A raceResult is the result of one address.
 type raceResult struct {
 	at     int
 	stream *tls.Conn
 	err    error
 }
 
-// tryAddress tries one address.
+// tryAddress connects to one address and performs the TLS handshake.
 func (c dialer) tryAddress(ctx context.Context, r raceResults, at int, address netip.AddrPort) {
 	dialer := net.Dialer{Timeout: c.timeouts.accept, KeepAliveConfig: keepAlive}
 	conn, err := dialer.DialContext(ctx, "tcp", address.String())
@@ -113,7 +115,7 @@ func (c dialer) tryAddress(ctx context.Context, r raceResults, at int, address n
 	r.ended <- raceResult{at: at, stream: stream}
 }
 
-// explain is why an address was tried in vain.
+// explain returns the error to report for an address that failed with err.
 func (c dialer) explain(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -124,13 +126,13 @@ func (c dialer) explain(ctx context.Context, err error) error {
 	return innermost(err)
 }
 
-// tlsConfig is TLS with who has made this invitation, and nobody else.
-func (i JoinToken) tlsConfig() *tls.Config {
+// tlsConfig returns the TLS configuration that accepts only the token's certificate.
+func (t JoinToken) tlsConfig() *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS13,
-		InsecureSkipVerify: true, // it is no authority that we ask: there is one certificate, and we know its hash
+		InsecureSkipVerify: true, // no certificate authority is needed: VerifyConnection compares the certificate's hash
 		VerifyConnection: func(state tls.ConnectionState) error {
-			if sha256.Sum256(state.PeerCertificates[0].Raw) != i.Certificate {
+			if sha256.Sum256(state.PeerCertificates[0].Raw) != t.Certificate {
 				return errNotMpiexec
 			}
 			return nil

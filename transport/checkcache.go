@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// CheckCache says why this program, which runs from a cache, could be another one than we have
-// put there; nil: it could not, or it is in no cache (TRUST-27). The script looks before it
-// runs it, and the helper at itself once it runs.
+// CheckCache returns an error if this program runs from a cache directory where other users could have
+// replaced it (TRUST-27). It returns nil if it is in no cache. The script checks before it starts the
+// helper, and the helper checks itself once it runs.
 func (s HelperBinary) CheckCache() error {
 	folder := filepath.Dir(s.Path)
 	if filepath.Base(folder) != s.Build {
@@ -19,7 +19,7 @@ func (s HelperBinary) CheckCache() error {
 	for _, name := range []string{s.Path, folder, filepath.Dir(folder)} {
 		info, err := os.Lstat(name)
 		if err != nil {
-			return nil // it was taken away meanwhile: who could, owned it
+			return nil // it was removed meanwhile, which only its owner could do
 		}
 		st, ok := info.Sys().(*syscall.Stat_t)
 		if info.Mode()&fs.ModeSymlink != 0 || info.Mode().Perm()&0o022 != 0 || ok && int(st.Uid) != os.Getuid() {
