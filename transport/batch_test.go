@@ -23,7 +23,7 @@ import (
 	"remshell/transport/dialback"
 )
 
-// testStarter is a way by a program of ours in the place of srun.
+// testStarter returns a ByStarter with a program of the test in place of srun.
 func testStarter(t *testing.T, text string) *ByStarter {
 	t.Helper()
 	return &ByStarter{Self: self(t), System: batch.Named("slurm"), Program: program(t, text), Env: os.Environ(), Pacer: new(sshx.Pacer),
@@ -31,11 +31,11 @@ func testStarter(t *testing.T, text string) *ByStarter {
 		StarterCall: func(h Host) (batch.Call, error) { return batch.Call{Host: h.Name, Part: -1}, nil }}
 }
 
-// afterOptions lets a program in the place of srun do what srun does: run its last word.
+// afterOptions has a program in place of srun do what srun does: run its last word.
 const afterOptions = `while [ $# -gt 1 ]; do shift; done; exec "$@"` + "\n"
 
-// srun is called with what RM-30 and RM-32 say, has nothing of the step around us, and whatever it
-// prints before the helper speaks does no harm.
+// srun is called as RM-30 and RM-32 require, and does not get the variables of the surrounding step. Its
+// output before the helper's first byte does no harm.
 func TestByStarterCallsIt(t *testing.T) {
 	dir := t.TempDir()
 	s := testStarter(t, "echo srun: warning: something >&2; echo hello; echo \"$@\" >"+dir+"/args; env >"+dir+"/env; HOME="+t.TempDir()+"\n"+afterOptions)
@@ -61,18 +61,18 @@ func TestByStarterCallsIt(t *testing.T) {
 	}
 }
 
-// What srun says when it cannot is the error of its host; when Slurm is busy it is tried again.
+// If srun fails, its message is the error of the host. If Slurm is busy, it is retried.
 func TestByStarterRefused(t *testing.T) {
-	for said, want := range map[string]string{
+	for stderr, want := range map[string]string{
 		"srun: error: Unable to create step for job 1: Requested node configuration is not available": "srun: Unable to create step for job 1: Requested node configuration is not available",
 		"srun: error: n2: task 0: Killed\nsrun: Force Terminated StepId=1.6":                          "srun: n2: task 0: Killed",
 		"srun: cluster configuration lacks support for cpu binding":                                   "srun: it ended with exit code 1 and without a word",
 	} {
-		s := testStarter(t, "echo '"+said+"' >&2; exit 1\n")
+		s := testStarter(t, "echo '"+stderr+"' >&2; exit 1\n")
 		_, err := dial(t, s, "n1")
 		var e *Error
 		if !errors.As(err, &e) || e.Reason() != want || e.Remedy == "" {
-			t.Errorf("%q: %v, want %s and what to do", said, err, want)
+			t.Errorf("%q: %v, want %s and what to do", stderr, err, want)
 		}
 	}
 	tried := filepath.Join(t.TempDir(), "tried")
@@ -87,8 +87,8 @@ func TestByStarterRefused(t *testing.T) {
 	}
 }
 
-// What nothing was heard of in time has a reason that the starter may know: an srun that is older
-// than --overlap may have to wait for CPUs.
+// If there is no reply in time, the starter may know a reason: an srun older than --overlap may have to
+// wait for CPUs.
 func TestByStarterSilent(t *testing.T) {
 	s := testStarter(t, "echo 'srun: Job 1 step creation temporarily disabled, retrying' >&2; exec sleep 1000\n")
 	s.StarterHelp, s.Timeout, s.Shell = func() string { return "" }, 100*time.Millisecond, 100*time.Millisecond
@@ -99,20 +99,21 @@ func TestByStarterSilent(t *testing.T) {
 	}
 }
 
-// testCallers is a way whose helpers call, by a program of ours in the place of qrsh: of all hosts on this machine, with a home of their own.
-func testCallers(t *testing.T, text string) *ByStarter {
+// testDialBack returns a ByStarter whose helpers connect back, with a program of the test in place of qrsh.
+// All hosts are this machine, each with a home directory of its own.
+func testDialBack(t *testing.T, text string) *ByStarter {
 	t.Helper()
 	s := testStarter(t, "HOME="+t.TempDir()+"\n"+text+"\n"+afterOptions)
 	s.System, s.DialBack, s.Warn = batch.Named("sge"), true, func(text string) { t.Error(text) }
 	return s
 }
 
-// A helper that is started by a call of its own calls back (RM-36): what it says goes by that connection, the port is closed, and the end of
-// its starter is why it ended. A second name of a host has the streams.
-func TestCallers(t *testing.T) {
-	s := testCallers(t, "")
-	var told bytes.Buffer
-	s.Log = zerolog.New(zerolog.SyncWriter(&told))
+// A helper with a call of its own connects back (RM-36): its stream is that connection, the port is closed,
+// and the starter's end is why it ended. A second name of a host uses the starter's streams.
+func TestDialBack(t *testing.T) {
+	s := testDialBack(t, "")
+	var log bytes.Buffer
+	s.Log = zerolog.New(zerolog.SyncWriter(&log))
 	s.StarterCall = func(h Host) (batch.Call, error) { return batch.Call{Host: h.Name[:2], Part: -1}, nil }
 	results := reached(t, s, Host{Name: "n1"}, Host{Name: "n2"}, Host{Name: "n2.domain"})
 	called := 0
@@ -137,7 +138,7 @@ func TestCallers(t *testing.T) {
 		if link, is := conn.link.(*stepLink); is && called == 1 {
 			check(t, link.starter.program.cmd.Process.Kill())
 			io.Copy(io.Discard, conn)
-			<-link.starter.program.done // Why waits for it, too, but not for long
+			<-link.starter.program.done // Why waits for it, too, but not as long
 			if got := conn.Why(); got != "qrsh: killed by signal 9" {
 				t.Errorf("it ended: %q", got)
 			}
@@ -146,41 +147,42 @@ func TestCallers(t *testing.T) {
 	if called != 2 {
 		t.Errorf("%d have called, want 2", called)
 	}
-	if want := "go through qrsh, once, since a shell cannot call"; !strings.Contains(told.String(), want) {
-		t.Errorf("that the program was sent is not told:\n%s\nwant %q", told.String(), want)
+	if want := "go through qrsh, once, since a shell cannot call"; !strings.Contains(log.String(), want) {
+		t.Errorf("no line says that the program was sent:\n%s\nwant %q", log.String(), want)
 	}
 }
 
-// A helper that cannot call has the streams of its starter, which is told once for all of them; so have those for whom no port is free.
-func TestCallersThatCannot(t *testing.T) {
-	s := testCallers(t, "export UNABLE=$2")
-	var said []string
+// A helper that cannot connect uses the streams of its starter; one warning is printed for all hosts. The
+// same holds if no port is free.
+func TestDialBackImpossible(t *testing.T) {
+	s := testDialBack(t, "export UNABLE=$2")
+	var warnings []string
 	var mu sync.Mutex
-	s.Warn = func(text string) { mu.Lock(); said = append(said, text); mu.Unlock() }
+	s.Warn = func(text string) { mu.Lock(); warnings = append(warnings, text); mu.Unlock() }
 	for _, r := range reached(t, s, Host{Name: "n1"}, Host{Name: "n2"}) {
 		check(t, r.Err)
 		hello(t, r.Stream, s.Self.Build)
 		echoes(t, r.Stream)
 	}
-	if len(said) != 1 || !regexp.MustCompile(`^warning: n[12] cannot connect to this host on port \d+ \(connection refused\): its streams go through qrsh; --port-range LOW:HIGH names ports that are open, -launcher sge-streams opens none$`).MatchString(said[0]) {
-		t.Errorf("told: %q", said)
+	if len(warnings) != 1 || !regexp.MustCompile(`^warning: n[12] cannot connect to this host on port \d+ \(connection refused\): its streams go through qrsh; --port-range LOW:HIGH names ports that are open, -launcher sge-streams opens none$`).MatchString(warnings[0]) {
+		t.Errorf("warnings: %q", warnings)
 	}
 	taken := must(net.Listen("tcp", ":0"))
 	defer taken.Close()
 	port := uint16(taken.Addr().(*net.TCPAddr).Port)
-	s.Ports, said = dialback.Ports{Low: port, High: port}, nil
+	s.Ports, warnings = dialback.Ports{Low: port, High: port}, nil
 	for _, r := range reached(t, s, Host{Name: "n1"}) {
 		check(t, r.Err)
 		hello(t, r.Stream, s.Self.Build)
 	}
-	if len(said) != 1 || !strings.HasPrefix(said[0], fmt.Sprintf("warning: helpers cannot call this host (no port from %d to %d is free: ", port, port)) {
-		t.Errorf("told: %q", said)
+	if len(warnings) != 1 || !strings.HasPrefix(warnings[0], fmt.Sprintf("warning: helpers cannot call this host (no port from %d to %d is free: ", port, port)) {
+		t.Errorf("warnings: %q", warnings)
 	}
 }
 
-// What is wrong with a starter is the error of its host, whoever else calls.
-func TestCallersRefused(t *testing.T) {
-	s := testCallers(t, `[ "$2" != n2 ] || { echo 'error: executing task of job 8 failed: it rains' >&2; exit 1; }`)
+// If a starter fails, that is the error of its host, whether other helpers connect or not.
+func TestDialBackRefused(t *testing.T) {
+	s := testDialBack(t, `[ "$2" != n2 ] || { echo 'error: executing task of job 8 failed: it rains' >&2; exit 1; }`)
 	results := reached(t, s, Host{Name: "n1"}, Host{Name: "n2"})
 	check(t, results[0].Err)
 	if want := "n2: qrsh: it rains"; results[1].Err == nil || results[1].Err.Error() != want {
@@ -188,32 +190,33 @@ func TestCallersRefused(t *testing.T) {
 	}
 }
 
-// What is read of a stream until a helper says that it stays, and what is left for who comes after.
-func TestReadStay(t *testing.T) {
-	for said, want := range map[string]struct{ why, rest string }{
+// readNoDialBack reads up to the report and leaves the rest unread.
+func TestReadNoDialBack(t *testing.T) {
+	for text, want := range map[string]struct{ why, rest string }{
 		"\x1eremshell stay no route\r\nfrom now on":             {"no route", "from now on"},
 		"rain\n\x1eremshell stay a\n\x1eb":                      {"a", "\x1eb"},
 		strings.Repeat("x", 5000) + "\n\x1eremshell stay b\n":   {"b", ""},
 		strings.Repeat("x", 4096) + "\x1eremshell stay c\nrest": {},
 		"\x1eremshell run cache\n":                              {},
 	} {
-		in := bufio.NewReaderSize(strings.NewReader(said), 4096)
+		in := bufio.NewReaderSize(strings.NewReader(text), 4096)
 		s := readNoDialBack(in)
 		if rest, _ := io.ReadAll(in); s.why != want.why || (s.err != nil) != (want.why == "") || string(rest) != want.rest {
-			t.Errorf("%.40q: %+v, then %q; want %+v", said, s, rest, want)
+			t.Errorf("%.40q: %+v, then %q; want %+v", text, s, rest, want)
 		}
 	}
 }
 
-// What a far end says that is to say whether it stays may be anything: only that line counts, and what is behind it is left.
-func FuzzReadStay(f *testing.F) {
+// The stream before a possible report may contain anything: only the report's line counts, and what follows
+// stays unread.
+func FuzzReadNoDialBack(f *testing.F) {
 	f.Add("\x1eremshell stay no route\nhello")
 	f.Add("\x1eremshell stay")
-	f.Fuzz(func(t *testing.T, said string) {
-		in := bufio.NewReaderSize(strings.NewReader(said), 64)
+	f.Fuzz(func(t *testing.T, text string) {
+		in := bufio.NewReaderSize(strings.NewReader(text), 64)
 		s := readNoDialBack(in)
 		rest, _ := io.ReadAll(in)
-		switch before, is := strings.CutSuffix(said, string(rest)); {
+		switch before, is := strings.CutSuffix(text, string(rest)); {
 		case s.err != nil && len(rest) > 0, s.err == nil && (!is || !strings.HasSuffix(before, "\n") || strings.Contains(s.why, "\n")):
 			t.Fatalf("%+v, and then %q", s, rest)
 		}

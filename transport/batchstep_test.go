@@ -15,7 +15,8 @@ import (
 	"remshell/sshx"
 )
 
-// fakeStep is a program in the place of srun: a shell on each host of -w, with a home of its own, to which all input goes.
+// fakeStep is a program in place of srun: it starts a shell for each host of -w, each with a home of its own, and copies
+// its input to all.
 const fakeStep = `
 echo "$*" >>$T/calls
 [ ! -e $T/refuse ] || { cat $T/refuse >&2; rm $T/refuse; exit 1; }
@@ -34,7 +35,7 @@ tee -p "$@" >/dev/null
 wait
 `
 
-// testStep is a way by such a program, and the folder in which it works.
+// testStep returns a OneStep with that program, and the directory that it uses.
 func testStep(t *testing.T) (*OneStep, string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -43,11 +44,11 @@ func testStep(t *testing.T) (*OneStep, string) {
 	return &OneStep{PerHost: each}, dir
 }
 
-// reached dials hosts and returns what came of each, in their order; what was reached is closed with the test.
-func reached(t *testing.T, way Transport, hosts ...Host) []Result {
+// reached dials hosts and returns their results in the hosts' order. Streams are closed with the test.
+func reached(t *testing.T, transport Transport, hosts ...Host) []Result {
 	t.Helper()
 	results := make([]Result, len(hosts))
-	for r := range way.Dial(longContext(t), hosts) {
+	for r := range transport.Dial(longContext(t), hosts) {
 		results[r.Index] = r
 		if r.Err == nil {
 			guarded(t, r.Stream)
@@ -68,8 +69,8 @@ func calls(t *testing.T, dir string) (with []string) {
 	return with
 }
 
-// A host that does not have the program is reached by itself, and has it then: the next time one call reaches all. Their
-// streams are apart, and the step ends with the last of them.
+// A host without the binary gets a call of its own, and has the binary then: the next time one call starts
+// all helpers. The helpers' streams are separate, and the step ends with the last of them.
 func TestOneStep(t *testing.T) {
 	o, dir := testStep(t)
 	hosts := []Host{{Name: "n1"}, {Name: "n2"}, {Name: "n3"}}
@@ -115,7 +116,7 @@ func TestOneStep(t *testing.T) {
 	}
 }
 
-// warm has the program in the cache of hosts.
+// warm puts the binary into the caches of hosts.
 func warm(t *testing.T, o *OneStep, dir string, hosts ...Host) {
 	t.Helper()
 	for _, r := range reached(t, o, hosts...) {
@@ -125,8 +126,8 @@ func warm(t *testing.T, o *OneStep, dir string, hosts ...Host) {
 	check(t, os.Remove(filepath.Join(dir, "calls")))
 }
 
-// What goes wrong with one host is its own error; what goes wrong with the step, that of all. A busy batch system is
-// called again.
+// A failure on one host is that host's error; a failure of the step is the error of all. If the batch
+// system is busy, it is called again.
 func TestOneStepFails(t *testing.T) {
 	o, dir := testStep(t)
 	hosts := []Host{{Name: "n1"}, {Name: "n2"}}
@@ -165,7 +166,8 @@ func TestOneStepFails(t *testing.T) {
 	}
 }
 
-// What a step prints gives it no more time: neither its shells, nor its helpers, which do not call.
+// Output of a step does not extend its time limits: neither that of its shells nor that of helpers that do
+// not connect.
 func TestOneStepDrips(t *testing.T) {
 	const drip = `while printf '\036remshell n1 run x\n'; do sleep 0.05; done`
 	for what, test := range map[string]struct{ program, says string }{
@@ -189,7 +191,7 @@ func TestOneStepDrips(t *testing.T) {
 	}
 }
 
-// When the step is killed, its own words are why each of its streams ended.
+// If the step is killed, the starter's own message is why each of its streams ended.
 func TestOneStepIsKilled(t *testing.T) {
 	o, dir := testStep(t)
 	hosts := []Host{{Name: "n1"}, {Name: "n2"}}
@@ -208,8 +210,9 @@ func TestOneStepIsKilled(t *testing.T) {
 	}
 }
 
-// How a set is dealt: hosts of one part of a job go together; one alone, and one where the program is elsewhere, by itself.
-func TestStepsOfASet(t *testing.T) {
+// Hosts of one part of a job share a step. A host that is alone, or whose binary is elsewhere, gets a call
+// of its own.
+func TestGroupHosts(t *testing.T) {
 	o, _ := testStep(t)
 	part := map[string]int{"a1": 0, "a2": 0, "b1": 1, "c1": 2, "c2": 2, "c3": 2}
 	o.PerHost.StarterCall = func(h Host) (call batch.Call, err error) { call.Host, call.Part = h.Name, part[h.Name]; return }
@@ -237,8 +240,8 @@ func TestStepsOfASet(t *testing.T) {
 	}
 }
 
-// Lines of a step.
-func TestReadSaid(t *testing.T) {
+// parseStepLine accepts the lines of the protocol only.
+func TestParseStepLine(t *testing.T) {
 	for line, want := range map[string]stepLine{
 		"\x1eremshell n1 run cache\n":                      {"n1", "run", "cache"},
 		"\x1eremshell n1 fail call connection refused\r\n": {"n1", "fail", "call connection refused"},

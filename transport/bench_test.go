@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// What finding the program costs on a node: a start through /bin/sh, against the
-// program alone.
+// The cost of finding the binary on a node: a start through /bin/sh, compared with starting the binary
+// directly.
 func BenchmarkStart(b *testing.B) {
 	run := func(b *testing.B, n *node, s HelperBinary) {
 		for b.Loop() {

@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-func TestThis(t *testing.T) {
+func TestRunningBinary(t *testing.T) {
 	s, err := RunningBinary()
 	check(t, err)
-	// What the go command says is the referee.
+	// The go command prints the expected build ID.
 	out, err := exec.Command("go", "tool", "buildid", s.Path).Output()
 	check(t, err)
 	want := strings.TrimSpace(string(out))
@@ -57,7 +57,7 @@ func TestBuildID(t *testing.T) {
 	}
 }
 
-// A program without a build ID is known by its hash, and still delivered.
+// A program without a build ID is identified by its hash, and still delivered.
 func TestProgramWithoutBuildID(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "program")
 	check(t, os.WriteFile(file, []byte("#!/bin/sh\necho hello $*\ncat\n"), 0o755))

@@ -12,11 +12,11 @@ import (
 // replaced it (TRUST-27). It returns nil if it is in no cache. The script checks before it starts the
 // helper, and the helper checks itself once it runs.
 func (s HelperBinary) CheckCache() error {
-	folder := filepath.Dir(s.Path)
-	if filepath.Base(folder) != s.Build {
+	dir := filepath.Dir(s.Path)
+	if filepath.Base(dir) != s.Build {
 		return nil
 	}
-	for _, name := range []string{s.Path, folder, filepath.Dir(folder)} {
+	for _, name := range []string{s.Path, dir, filepath.Dir(dir)} {
 		info, err := os.Lstat(name)
 		if err != nil {
 			return nil // it was removed meanwhile, which only its owner could do

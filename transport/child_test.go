@@ -51,11 +51,10 @@ func TestChildTellsWhyItEnded(t *testing.T) {
 	}
 }
 
-// A helper that is killed leaves orphans, which we end; what else we have started
-// lives on.
+// A killed helper leaves orphans, which are ended. Other children of this process go on.
 func TestOrphansOfKilledHelper(t *testing.T) {
 	older := sleeper(t, nil)
-	check(t, exec.Command("sleep", "0.03").Run()) // births are told apart by clock ticks of 10 ms
+	check(t, exec.Command("sleep", "0.03").Run()) // start times differ only by clock ticks of 10 ms
 	conn := dialChild(t)
 	in, out, err := os.Pipe()
 	check(t, err)
@@ -85,7 +84,7 @@ func TestOrphansOfKilledHelper(t *testing.T) {
 	}
 }
 
-// sleeper starts a child of ours.
+// sleeper starts a child of this process.
 func sleeper(t *testing.T, stdin *os.File) int {
 	t.Helper()
 	cmd := exec.Command("sleep", "1000")

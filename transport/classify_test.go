@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// showsALine reports whether a text shows a whole line of another.
+// showsALine reports whether shown contains a whole line of text.
 func showsALine(shown, text string) bool {
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); line != "" && strings.Contains(shown, line) {
@@ -19,7 +19,7 @@ func showsALine(shown, text string) bool {
 	return false
 }
 
-// testdata/classify.txt: kind, exit code, and what a program said, with \n and \t.
+// Each line of testdata/classify.txt has a kind, an exit code, and the stderr of a program.
 func TestClassify(t *testing.T) {
 	file, err := os.Open("testdata/classify.txt")
 	check(t, err)

@@ -15,7 +15,7 @@ import (
 	"remshell/test/sshtest"
 )
 
-// program writes a remote-shell program in sh.
+// program writes a remote-shell program, a script for sh.
 func program(t testing.TB, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "rsh")
@@ -23,19 +23,20 @@ func program(t testing.TB, text string) string {
 	return file
 }
 
-// remote is the usual end of such a program: the words after the host, in a home.
+// remote returns the usual last line of such a program: it runs the words after the host, with a home
+// directory.
 func remote(home string) string { return "shift; HOME=" + home + " exec \"$@\"\n" }
 
 func TestCommand(t *testing.T) {
 	dir, home := t.TempDir(), t.TempDir()
 	c := &Command{Self: self(t), Pacer: new(sshx.Pacer), Template: []string{program(t, "echo \"$@\" >"+dir+"/args; "+remote(home))}}
-	for _, way := range []string{"sent", "cache"} {
+	for _, source := range []string{"sent", "cache"} {
 		rw, err := dial(t, c, "n1")
 		check(t, err)
 		conn := guarded(t, rw)
 		hello(t, conn, c.Self.Build)
-		if conn.Source() != way || conn.LocalAddr() != nil {
-			t.Errorf("way %s, want %s; address %v", conn.Source(), way, conn.LocalAddr())
+		if conn.Source() != source || conn.LocalAddr() != nil {
+			t.Errorf("source %s, want %s; address %v", conn.Source(), source, conn.LocalAddr())
 		}
 		echoes(t, conn)
 	}
@@ -58,7 +59,7 @@ func TestCommandHasSessionOfItsOwn(t *testing.T) {
 	}
 }
 
-// What the program has started goes with it, also when it takes no hint.
+// The program's process group is killed if it ignores SIGTERM.
 func TestCommandIsEndedWithItsGroup(t *testing.T) {
 	pids := filepath.Join(t.TempDir(), "pids")
 	c := &Command{Self: self(t), Pacer: new(sshx.Pacer), Template: []string{program(t,
@@ -81,7 +82,7 @@ func TestCommandIsEndedWithItsGroup(t *testing.T) {
 	}
 }
 
-// How a program ends that we have told to end is no reason for anything: ssh says then that signal 15 has killed it.
+// If a program was told to end, its exit is no reason: ssh then prints that signal 15 has killed it.
 func TestHowWeEndAProgramIsNoReason(t *testing.T) {
 	c := &Command{Self: self(t), Pacer: new(sshx.Pacer), Template: []string{program(t,
 		"trap 'echo Killed by signal 15. >&2; exit 255' TERM\nshift; HOME="+t.TempDir()+" \"$@\"; while :; do sleep 1000 & wait; done\n")}}
@@ -123,7 +124,7 @@ func TestCommandFailures(t *testing.T) {
 	}
 }
 
-// A busy server is tried again; a helper that was started is not.
+// A busy server is retried; after a helper was started, nothing is.
 func TestCommandRetries(t *testing.T) {
 	dir := t.TempDir()
 	count := "n=$(cat " + dir + "/n 2>/dev/null || echo 0); echo $((n + 1)) >" + dir + "/n\n"
@@ -131,7 +132,7 @@ func TestCommandRetries(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
 		tries      string
-		kind       Kind // empty: reached
+		kind       Kind // empty if the host is reached
 	}{
 		{"busy twice", count + "if [ $n -lt 2 ]; then " + busy + "fi\n" + remote(t.TempDir()), "3", ""},
 		{"always busy", count + busy, "3", KindClosed},
@@ -158,8 +159,7 @@ func TestCommandRetries(t *testing.T) {
 	}
 }
 
-// openssh is the command line of the real ssh toward a site, reading no
-// configuration of this machine.
+// openssh returns a Command with the real ssh for a site. It reads no configuration of this machine.
 func openssh(t testing.TB, s *site, more ...string) *Command {
 	t.Helper()
 	if _, err := exec.LookPath("ssh"); err != nil {
@@ -188,7 +188,7 @@ func TestOpenSSH(t *testing.T) {
 	}
 }
 
-// What the real ssh says is understood.
+// The messages of the real ssh are classified.
 func TestOpenSSHFailures(t *testing.T) {
 	port := func(n string) []string { return []string{"-p", n} }
 	for _, c := range []struct {

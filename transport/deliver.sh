@@ -1,24 +1,24 @@
 {
-# Finds the helper of one build on this node, or takes it from standard input, and
-# runs it. Everything said begins with byte 0x1e (octal 036):
+# Finds the helper of one build on this node, or reads it from standard input, and
+# runs it. Each line of output begins with byte 0x1e (octal 036):
 #
 #	shell            this shell runs
-#	need FOLDER      send the program: @SIZE@ bytes, no more
-#	apart WHY        the session is not one of the batch system's job: missing, failed
+#	need DIR         send the program: @SIZE@ bytes, no more
+#	apart WHY        the session could not join the batch system's job: missing, failed
 #	run WHERE        the program is started now; shared, cache, sent or told
-#	fail CODE TEXT   it cannot be
+#	fail CODE TEXT   it cannot be started
 #
 # For dash, bash, busybox ash, ksh and mksh. It is one compound command: the shell
-# has read all of it before it runs, and finds nothing behind it. Lines that begin
-# with # are not sent. Variables that live until exec are named _rs_x, since one
-# that came with the environment would go on to the ranks.
+# has read all of it before it runs, and finds nothing after it. Lines that begin
+# with # are not sent. Variables that exist until exec are named _rs_x: a variable
+# that came with the environment would be passed on to the ranks.
 #
 # When the program is in a cache below $HOME, no other program is started but ls.
 
-# Where one step starts the helpers of many hosts, each line begins with the host.
+# If one step starts the helpers of many hosts, each line begins with the host.
 _rs_say() { printf '\036remshell %s\n' "@WHO@$*"; }
 
-# Where address space is limited the helper would die before it could say why. What ulimit has said ends with a dot.
+# If address space is limited, the helper would die before it could report why. _rs_v is the output of ulimit with a dot.
 _rs_space() {
 	[ "$_rs_v" ] || _rs_v=$(ulimit -v 2>/dev/null).
 	case ${_rs_v%.} in
@@ -34,13 +34,12 @@ _rs_run() {
 	exit 126
 }
 
-# A folder that is really here and belongs to us. We make it with mode 700.
+# A directory, not a link, that belongs to this user. It is made with mode 700.
 _rs_ours() { [ -d "$1" ] && [ ! -L "$1" ] && [ -O "$1" ]; }
 
-# Nobody else can write to any of these, nor put something else in its place: ls -ldn tells
-# the mode of each, one to a line. Where there is no ls, the program that is started looks at
-# itself. The first call also asks how much address space there is, so that a cached program is
-# started after one fork.
+# Nobody else can write to any of these, nor replace it: ls -ldn prints the mode of each, one
+# to a line. If there is no ls, the helper checks itself once it runs. The first call also asks
+# for the limit of address space, so that a cached program is started after one fork.
 _rs_alone() {
 	command -v ls >/dev/null || return 0
 	if [ "$_rs_v" ]; then
@@ -61,7 +60,7 @@ l"* | *"
 	esac
 }
 
-# A program in such a folder. Being executable includes that the file system allows it.
+# A program in such a directory. test -x also checks that the file system allows execution.
 _rs_good() { [ -f "$1" ] && [ ! -L "$1" ] && [ -O "$1" ] && [ -s "$1" ] && [ -x "$1" ]; }
 
 _rs_cached() {
@@ -70,10 +69,10 @@ _rs_cached() {
 		_rs_run cache "$1/@BUILD@/mpiexec"
 }
 
-# The launcher's own path, if the same program is there and nobody but us and root
-# can change that. It is never run to find out what it is: it is the launcher's very file, by number,
+# The launcher's own path, if the same program is there and nobody but this user and root
+# can change it. It is never run to identify it: it is the launcher's own file by number,
 # size and time, or the linker wrote the build ID into its first 4096 bytes, where there are few line
-# ends. Those a shell reads one by one, which takes longer than all the rest.
+# ends. A shell reads those byte by byte, which takes longer than all the rest.
 _rs_shared() {
 	[ -f @PATH@ ] && [ -x @PATH@ ] || return 1
 	_rs_m=$(TZ=UTC0 ls -ldin --full-time @PARTS@ 2>/dev/null) || _rs_m=$(ls -ldin @PARTS@ 2>/dev/null)
@@ -93,8 +92,8 @@ _rs_built() {
 	return 1
 }
 
-# The program that the user has named for this node (path= in a host file), who may trust
-# whom he likes. Nothing else is looked for, and nothing sent.
+# The program that the user has named for this node (path= in a host file). Its owner is not
+# checked. Nothing else is searched for, and nothing sent.
 _rs_told() {
 	_rs_m=
 	if [ ! -f @TOLD@ ]; then
@@ -109,9 +108,9 @@ _rs_told() {
 	exit 1
 }
 
-# Looks at ls -ldin of a file and of all folders above it: number, mode, links, owner, and of the last
-# number, size and time. In a folder with the sticky bit others cannot replace what is not theirs. Who is in a
-# group that may write to a folder of root's, root has decided.
+# Checks ls -ldin of a file and of all directories above it: number, mode, links, owner; and of the last one
+# also size and time. In a directory with the sticky bit, others cannot replace files that are not theirs. Members
+# of a group that may write to a directory of root's are trusted, since root has set that.
 _rs_safe() {
 	_rs_n=0
 	while [ "$_rs_m" ]; do
@@ -133,14 +132,14 @@ _rs_safe() {
 	[ $_rs_n -eq @COUNT@ ]
 }
 
-# Takes the program into a cache folder. Exit code: 0 taken, 1 cannot be written,
-# 2 not ours, 3 nothing can be executed there, 4 no room, 5 the input has ended, so
-# that nobody is there any more, 6 others can write to it.
+# Stores the program in a cache directory. Exit code: 0 stored, 1 cannot be written,
+# 2 not this user's, 3 nothing can be executed there, 4 no space, 5 the input has ended,
+# so mpiexec is gone, 6 others can write to it.
 #
-# It is written under a name that no other delivery has, on no host, and gets its
-# own name when it is complete. An existing program stays: over NFS, replacing it
-# would kill those who run it. When there is no more room, the rest is still read,
-# so that the next folder can be tried.
+# It is written under a name that no other delivery uses, on any host, and renamed
+# when it is complete. An existing program stays: over NFS, replacing it would kill
+# running processes of it. If there is no more space, the rest is still read, so
+# that the next directory can be tried.
 _rs_take() (
 	umask 077
 	dir=$1/@BUILD@
@@ -208,8 +207,8 @@ _rs_find() {
 	exit 1
 }
 
-# A batch system that knows the processes of its job by their session is told of this one.
-# Nothing of it may read what is behind the script.
+# If a batch system knows the processes of a job by their session, this session is attached to the job.
+# The command must not read the input after the script.
 _rs_join() {
 	if ! command -v @ATTACH@ >/dev/null 2>&1; then
 		_rs_say apart missing
@@ -222,7 +221,7 @@ _rs_join() {
 }
 
 _rs_say shell
-# A start-up file may have left out where ls and its like are.
+# A start-up file may have removed the directories of ls and others from PATH.
 for _rs_x in /usr/bin /bin; do
 	case :${PATH-}: in
 	*:$_rs_x:*) ;;
@@ -232,7 +231,7 @@ done
 @JOIN@
 _rs_uid=
 _rs_v=
-# A program for another machine must not be tried: dash would take it for a script.
+# A program for another architecture must not be run: dash would take it for a script.
 if [ -r /proc/sys/kernel/arch ]; then
 	read -r _rs_x </proc/sys/kernel/arch
 	_rs_x="Linux $_rs_x"
@@ -241,7 +240,7 @@ else
 fi
 case $_rs_x in
 @MACHINE@) @FIND@ ;;
-# The shell lives on, and takes the same command for another program, if there is one.
+# The shell goes on, and can get the same command for another program.
 *) _rs_say fail machine "$_rs_x"; @ALONE@ || exit 1 ;;
 esac
 }

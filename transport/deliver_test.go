@@ -20,7 +20,7 @@ import (
 	"remshell/deadline"
 )
 
-// shells are those the script is written for, as far as they are here.
+// shells returns the shells that the script supports, as far as they are installed.
 func shells() [][]string {
 	found := [][]string{{"/bin/sh"}}
 	for _, argv := range [][]string{{"dash"}, {"bash"}, {"bash", "--posix"}, {"busybox", "sh"}, {"ksh"}, {"mksh"}} {
@@ -31,7 +31,7 @@ func shells() [][]string {
 	return found
 }
 
-// A node is a shell with a home of its own.
+// A node is a shell with a home directory of its own.
 type node struct {
 	shell []string
 	home  string
@@ -55,7 +55,7 @@ func (n *node) start(t testing.TB) *localCommand {
 	return p
 }
 
-// deliverIn delivers to n1, and each step may take so long.
+// deliverIn delivers to n1, with a time limit for each step.
 func (s HelperBinary) deliverIn(ctx context.Context, l helperLink, each time.Duration) (*Conn, error) {
 	return s.deliver(deadline.New(ctx, each, errStepTimeout, nil), "n1", l, stepTimeouts{shell: each, others: each})
 }
@@ -65,18 +65,18 @@ func (n *node) dial(t testing.TB, s HelperBinary) (*Conn, error) {
 	return s.deliverIn(longContext(t), n.start(t), 5*time.Minute)
 }
 
-// reach dials and expects the helper to be reached that way.
-func (n *node) reach(t testing.TB, s HelperBinary, way string) *Conn {
+// reach dials and expects that the helper was reached with a source.
+func (n *node) reach(t testing.TB, s HelperBinary, source string) *Conn {
 	t.Helper()
 	conn, err := n.dial(t, s)
 	if err != nil {
 		t.Fatalf("%v (%s)", err, errors.Unwrap(err))
 	}
-	if conn.Source() != way {
-		t.Errorf("way %q, want %q", conn.Source(), way)
+	if conn.Source() != source {
+		t.Errorf("source %q, want %q", conn.Source(), source)
 	}
-	if want := s.Size; (way == "sent") != (conn.Sent() == want) || (way != "sent") != (conn.Sent() == 0) {
-		t.Errorf("%s: %d bytes sent, the program has %d", way, conn.Sent(), want)
+	if want := s.Size; (source == "sent") != (conn.Sent() == want) || (source != "sent") != (conn.Sent() == 0) {
+		t.Errorf("%s: %d bytes sent, the program has %d", source, conn.Sent(), want)
 	}
 	hello(t, conn, s.Build)
 	return conn
@@ -107,7 +107,7 @@ func TestSentOnceThenCached(t *testing.T) {
 	})
 }
 
-// RM-57: where the helper could not start, since address space is limited, that is what is said.
+// If the helper could not start, since address space is limited, the error says so (RM-57).
 func TestAddressSpace(t *testing.T) {
 	const enough = "1099511627776" // KiB: this program may have been built with the race detector
 	eachShell(t, func(t *testing.T, n *node) {
@@ -143,7 +143,7 @@ func TestNoFurtherProgramWhenCached(t *testing.T) {
 	n := newNode(t, "/bin/sh")
 	s := self(t)
 	n.reach(t, s, "sent").Close()
-	dir := t.TempDir() // before the system's folders
+	dir := t.TempDir() // comes before the system's directories
 	for _, name := range strings.Fields("cat chmod cmp dd find head id ln mkdir mv pbs_attach printf rm uname wc") {
 		if err := os.WriteFile(dir+"/"+name, []byte("#!/bin/sh\n: >\"${0%/*}/called-${0##*/}\"\n"), 0o755); err != nil {
 			t.Fatal(err)
@@ -156,7 +156,8 @@ func TestNoFurtherProgramWhenCached(t *testing.T) {
 	}
 }
 
-// A start-up file may leave the system's folders out of the PATH. They are appended, so that what it chose comes first.
+// A start-up file may remove the system's directories from PATH. The script appends them, so that the
+// file's own choice comes first.
 func TestPathWithoutSystemFolders(t *testing.T) {
 	eachShell(t, func(t *testing.T, n *node) {
 		shell, err := exec.LookPath(n.shell[0])
@@ -190,7 +191,8 @@ func TestSharedPath(t *testing.T) {
 	})
 }
 
-// The launcher's very file is known without being read, by number, size and time; a file that differs in one of these is read.
+// The launcher's own file is recognized by number, size and time, without being read. A file that differs
+// in one of these is read.
 func TestSharedPathIsTheSameFile(t *testing.T) {
 	eachShell(t, func(t *testing.T, n *node) {
 		path := installed(t, n.home).Path
@@ -203,7 +205,7 @@ func TestSharedPathIsTheSameFile(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.Build = strings.Repeat("x", len(s.Build)) // which is not in the file: reading finds nothing
+			s.Build = strings.Repeat("x", len(s.Build)) // is not in the file, so reading would not find it
 			return s.WithDelivery("never")
 		}
 		s := set(time.Date(2026, 2, 3, 4, 5, 6, 70_000, time.UTC))
@@ -223,7 +225,7 @@ func TestSharedPathIsTheSameFile(t *testing.T) {
 	})
 }
 
-// installed is self as it would be installed in a folder that all nodes see.
+// installed returns the binary as if it were installed in a directory that all nodes see.
 func installed(t testing.TB, dir string) HelperBinary {
 	t.Helper()
 	s := self(t)
@@ -235,7 +237,7 @@ func installed(t testing.TB, dir string) HelperBinary {
 	return s
 }
 
-// What is at the launcher's path must not be run unless it is the same program.
+// A file at the launcher's path is not run unless it is the same program.
 func TestForeignProgramAtSharedPath(t *testing.T) {
 	trap := "#!/bin/sh\n: >\"${0%/*}/trapped\"\n"
 	for name, content := range map[string]string{
@@ -260,8 +262,7 @@ func TestForeignProgramAtSharedPath(t *testing.T) {
 	}
 }
 
-// A program that the user has named is the one that runs, wherever it is and whoever could
-// change it, or nothing is.
+// If the user has named a path, exactly that file runs, whoever could change it; or else nothing does.
 func TestToldPath(t *testing.T) {
 	eachShell(t, func(t *testing.T, n *node) {
 		s := installed(t, n.home)
@@ -269,7 +270,7 @@ func TestToldPath(t *testing.T) {
 			t.Fatal(err)
 		}
 		file := s.Path
-		s.Path = "" // it is not where ours is
+		s.Path = "" // the launcher's own path is not tried
 		echoes(t, n.reach(t, s.AtPath(file), "told"))
 		for name, c := range map[string]struct {
 			text string
@@ -300,8 +301,8 @@ func TestToldPath(t *testing.T) {
 	})
 }
 
-// Same knows this program by its build, whatever its name.
-func TestSame(t *testing.T) {
+// CheckSameFile recognizes this program by its build, whatever its name.
+func TestCheckSameFile(t *testing.T) {
 	s := installed(t, t.TempDir())
 	for file, want := range map[string]string{s.Path: "", "/bin/sh": otherBuild, "/nowhere": "no such file or directory"} {
 		err := s.CheckSameFile(file)
@@ -324,7 +325,7 @@ func TestSharedPathThatOthersCanChange(t *testing.T) {
 		for _, c := range []struct {
 			name   string
 			change func() error
-			way    string
+			source string
 		}{
 			{"ours", func() error { return nil }, "shared"},
 			{"not executable", func() error { return os.Chmod(s.Path, 0o644) }, "cache"},
@@ -350,12 +351,12 @@ func TestSharedPathThatOthersCanChange(t *testing.T) {
 				t.Fatalf("%s: %v", c.name, err)
 			}
 			t.Log(c.name)
-			n.reach(t, s, c.way).Close()
+			n.reach(t, s, c.source).Close()
 		}
 	})
 }
 
-// chownRefused says that only root can make this case.
+// chownRefused reports that only root can create this case.
 func chownRefused(err error) bool {
 	return os.Getuid() != 0 && errors.Is(err, os.ErrPermission)
 }
@@ -391,16 +392,16 @@ func TestCacheOfAnotherUser(t *testing.T) {
 	}
 }
 
-// What others can write to is not run, wherever it is in the cache (TRUST-27).
+// A file that others can write to is not run, wherever it is in the cache (TRUST-27).
 func TestCacheOpenToOthers(t *testing.T) {
 	eachShell(t, func(t *testing.T, n *node) {
 		s := self(t)
 		n.reach(t, s, "sent").Close()
 		folder := filepath.Dir(n.cache(s))
 		for name, c := range map[string]struct {
-			file string
-			mode os.FileMode
-			way  string // what happens then
+			file   string
+			mode   os.FileMode
+			source string // of the helper then
 		}{
 			"control":                {n.cache(s), 0o700, "cache"},
 			"control: read by all":   {n.cache(s), 0o755, "cache"},
@@ -417,7 +418,7 @@ func TestCacheOpenToOthers(t *testing.T) {
 			}
 			s.nodeDirs = []string{t.TempDir()} // where it goes instead
 			t.Log(name)
-			n.reach(t, s, c.way).Close()
+			n.reach(t, s, c.source).Close()
 			if err := os.Chmod(c.file, before); err != nil {
 				t.Fatal(err)
 			}
@@ -426,8 +427,8 @@ func TestCacheOpenToOthers(t *testing.T) {
 	})
 }
 
-// The helper looks at its own file, too.
-func TestGuarded(t *testing.T) {
+// The helper checks its own file, too.
+func TestCheckCache(t *testing.T) {
 	s := self(t)
 	home := must(filepath.EvalSymlinks(t.TempDir()))
 	folder := filepath.Join(home, "remshell", s.Build)
@@ -450,7 +451,7 @@ func TestGuarded(t *testing.T) {
 	}
 }
 
-// --ship-helper says when the program is sent.
+// --ship-helper decides when the binary is sent.
 func TestShip(t *testing.T) {
 	eachShell(t, func(t *testing.T, n *node) {
 		s := self(t)
@@ -471,7 +472,7 @@ func TestShip(t *testing.T) {
 	})
 }
 
-// A program of ours that is not a regular file of our own is not run, and replaced.
+// A file in the cache that is not a regular file of this user is not run, and is replaced.
 func TestProgramInCacheThatIsNotOurs(t *testing.T) {
 	for name, plant := range map[string]func(file, other string) error{
 		"of another user": func(file, other string) error { return os.Chown(file, 12345, -1) },
@@ -511,7 +512,7 @@ func TestXDGCacheHomeComesFirst(t *testing.T) {
 	n.reach(t, s, "cache")
 }
 
-// Two deliveries into one home at the same moment: both are right.
+// Two deliveries into one home directory at the same time both succeed.
 func TestDeliveriesAtTheSameMoment(t *testing.T) {
 	n := newNode(t, "/bin/sh")
 	s := self(t)
@@ -530,7 +531,7 @@ func TestDeliveriesAtTheSameMoment(t *testing.T) {
 		go func() {
 			conn, err := s.deliverIn(longContext(t), p, time.Minute)
 			if err == nil && conn.Source() != "sent" {
-				err = errors.New("way " + conn.Source())
+				err = errors.New("source " + conn.Source())
 			}
 			result <- err
 		}()
@@ -611,13 +612,13 @@ func TestOldLeftoversAreRemoved(t *testing.T) {
 func TestHelperInheritsNothingOfTheScript(t *testing.T) {
 	eachShell(t, func(t *testing.T, n *node) {
 		s := self(t)
-		for _, way := range []string{"sent", "cache"} {
-			conn := n.reach(t, s, way)
+		for _, source := range []string{"sent", "cache"} {
+			conn := n.reach(t, s, source)
 			io.WriteString(conn, "umask  \n")
 			mask := make([]byte, 3)
 			io.ReadFull(conn, mask)
 			if string(mask) != "22\n" {
-				t.Errorf("%s: umask %q, want 22", way, mask)
+				t.Errorf("%s: umask %q, want 22", source, mask)
 			}
 			conn.Close()
 			conn = n.reach(t, s, "cache")
@@ -625,7 +626,7 @@ func TestHelperInheritsNothingOfTheScript(t *testing.T) {
 			conn.link.(*localCommand).in.Close()
 			environ, _ := io.ReadAll(conn)
 			if strings.Contains(string(environ), "_rs_") {
-				t.Errorf("%s: %s", way, environ)
+				t.Errorf("%s: %s", source, environ)
 			}
 		}
 	})
@@ -663,8 +664,7 @@ func TestHelperCannotBeExecuted(t *testing.T) {
 	}
 }
 
-// A copy that was damaged after its delivery fails at every start: the message says
-// how to get rid of it.
+// A copy that was damaged after its delivery fails at every start. The message says how to replace it.
 func TestDamagedProgramInCache(t *testing.T) {
 	n := newNode(t, "/bin/sh")
 	s := self(t)
@@ -680,8 +680,8 @@ func TestDamagedProgramInCache(t *testing.T) {
 	n.reach(t, s, "cache").Close()
 }
 
-// A host that is silent, or sends a byte now and then, is given up when the time of its step is over: what it sends does not give it
-// more. The message names the step, quotes what was printed and says what to look at, and the program is gone.
+// A host that is silent, or sends a byte now and then, is given up when the time of its step is over. The
+// message names the step, quotes the output and says what to check. The program is ended.
 func TestSilence(t *testing.T) {
 	const drip = "while printf x; do sleep 0.05; done"
 	for _, c := range []struct {
@@ -750,21 +750,22 @@ func TestEndlessChatter(t *testing.T) {
 	}
 }
 
-// The shell asks for its session to be one of PBS's job; where nobody can do that it is said once, and the helper starts all the same.
+// The shell asks PBS to make its session part of the job. If that is not possible, it is reported once, and
+// the helper starts all the same.
 func TestAttaching(t *testing.T) {
 	n := newNode(t, "/bin/sh")
-	var told []string
-	s := self(t).Attaching(batch.Named("pbs").Attach, "12[3].it's", func(host, why string) { told = append(told, why) })
+	var reasons []string
+	s := self(t).Attaching(batch.Named("pbs").Attach, "12[3].it's", func(host, why string) { reasons = append(reasons, why) })
 	n.reach(t, s, "sent").Close()
-	if len(told) != 1 || told[0] != "missing" {
-		t.Errorf("%q", told)
+	if len(reasons) != 1 || reasons[0] != "missing" {
+		t.Errorf("%q", reasons)
 	}
-	told = nil
+	reasons = nil
 	near, far := net.Pipe()
 	go io.Copy(io.Discard, far)
 	go io.WriteString(far, strings.Repeat(lineMarker+"apart again\n", 3)+lineMarker+"fail never x\n")
-	if _, err := s.deliverIn(t.Context(), pipeLink{near}, time.Minute); err == nil || len(told) != 1 || told[0] != "again" {
-		t.Errorf("%v, told %q", err, told)
+	if _, err := s.deliverIn(t.Context(), pipeLink{near}, time.Minute); err == nil || len(reasons) != 1 || reasons[0] != "again" {
+		t.Errorf("%v, reasons %q", err, reasons)
 	}
 }
 

@@ -13,8 +13,9 @@ import (
 	"remshell/test/sshtest"
 )
 
-// A server that was started for this job lets us in by the user, port and key of its login, whatever the user's
-// configuration says. Its host key is new: the first is accepted, and from then on no other; keys of other servers are not.
+// A server that was started for this job is used with the user, port and key of its login, whatever the
+// user's configuration says. Its first host key is accepted, and from then on no other. Keys of other
+// servers are not accepted.
 func TestLoginToAServerOfThisJob(t *testing.T) {
 	s := newSite(t, sshtest.Options{Users: []string{"jane"}})
 	tmp := filepath.Join(s.dir, "tmp")
@@ -43,9 +44,9 @@ func TestLoginToAServerOfThisJob(t *testing.T) {
 		}
 	}
 	s.target.Identities, s.target.Port = []string{login.Key}, login.Port
-	unknown(Host{Name: "n2"})                                 // is no host of the job's
-	unknown(Host{Name: "n1", User: "jane", Port: login.Port}) // the user says how it is reached
-	unknown(Host{Name: "n1", Address: "127.0.0.1"})           // and where
+	unknown(Host{Name: "n2"})                                 // not a host of the job
+	unknown(Host{Name: "n1", User: "jane", Port: login.Port}) // the user names user and port
+	unknown(Host{Name: "n1", Address: "127.0.0.1"})           // the user names the address
 	s.target.Identities, s.target.Port = nil, 1
 	if route, err := s.Route(Host{Name: "n1"}); err != nil || route != "ssh to 127.0.0.1 port "+strconv.Itoa(login.Port)+" as jane" {
 		t.Errorf("route %q, %v", route, err)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-func TestSystemOf(t *testing.T) {
+func TestParseUname(t *testing.T) {
 	for _, c := range []struct{ uname, want string }{
 		{"Linux x86_64", "linux amd64"},
 		{"Linux aarch64", "linux arm64"},
@@ -35,8 +35,8 @@ func TestSystemOf(t *testing.T) {
 	}
 }
 
-// What systemOf says of a machine, the node's shell must agree to.
-func TestSystemOfAgreesWithTheScript(t *testing.T) {
+// The node's shell must recognize the system that parseUname returns for a machine.
+func TestParseUnameAgreesWithTheScript(t *testing.T) {
 	for _, uname := range []string{"Linux x86_64", "Linux aarch64", "Linux riscv64", "Linux armv7l", "Linux loongarch64", "Darwin arm64"} {
 		goos, goarch, _ := parseUname(uname)
 		agrees := false
@@ -50,8 +50,8 @@ func TestSystemOfAgreesWithTheScript(t *testing.T) {
 	}
 }
 
-// foreign is a launcher for another machine than this, in a folder like an installed one.
-// With beside, the program for this machine is below it, at one of the two places.
+// foreign returns a launcher for another architecture, in a directory like an installed one. If beside is
+// not empty, it is the place of the binary for this machine.
 func foreign(t *testing.T, beside string) HelperBinary {
 	t.Helper()
 	prefix := must(filepath.EvalSymlinks(t.TempDir()))
@@ -66,22 +66,22 @@ func foreign(t *testing.T, beside string) HelperBinary {
 	return s
 }
 
-// hostIsAnother lets the first thing that a node hears be for another machine than it is.
+// hostIsAnother replaces the first script for a node by one for another architecture.
 type hostIsAnother struct {
 	helperLink
-	told bool
+	replaced bool
 }
 
 func (l *hostIsAnother) Write(p []byte) (int, error) {
-	if l.told {
+	if l.replaced {
 		return l.helperLink.Write(p)
 	}
-	l.told = true
+	l.replaced = true
 	_, err := io.WriteString(l.helperLink, strings.Replace(string(p), unamePattern(runtime.GOOS, runtime.GOARCH), `Linux\ vax`, 1))
 	return len(p), err
 }
 
-// A node of another kind gets the program for it in the same session, with every shell.
+// A node of another architecture gets its own binary in the same session, with every shell.
 func TestNodeOfAnotherKind(t *testing.T) {
 	eachShell(t, func(t *testing.T, n *node) {
 		for _, beside := range []string{"libexec/remshell", "bin/libexec/remshell"} {
@@ -98,7 +98,7 @@ func TestNodeOfAnotherKind(t *testing.T) {
 	})
 }
 
-// What the user said of sending the program holds for machines of another kind, too.
+// The settings for sending the binary also hold for other architectures.
 func TestProgramOfAnotherKindIsSentAsSaid(t *testing.T) {
 	uname := strings.ReplaceAll(strings.Split(unamePattern(runtime.GOOS, runtime.GOARCH), "|")[0], `\`, "")
 	for _, when := range []string{"never", "always"} {
@@ -108,7 +108,8 @@ func TestProgramOfAnotherKindIsSentAsSaid(t *testing.T) {
 	}
 }
 
-// A hint about the start-up files of the login shell names those of the user's shell on machines of another kind, too.
+// A hint about the start-up files of the login shell also names those of the user's shell on nodes of
+// another architecture.
 func TestProgramOfAnotherKindKeepsTheLoginShell(t *testing.T) {
 	uname := strings.ReplaceAll(strings.Split(unamePattern(runtime.GOOS, runtime.GOARCH), "|")[0], `\`, "")
 	if other, err := foreign(t, "libexec/remshell").WithLoginShell("/bin/zsh").ForMachine(uname); err != nil || other.loginShell != "/bin/zsh" {
@@ -116,7 +117,7 @@ func TestProgramOfAnotherKindKeepsTheLoginShell(t *testing.T) {
 	}
 }
 
-// Without it, the message names the file that was looked for.
+// Without that binary, the message names the file that was searched for.
 func TestNodeOfAnotherKindWithoutItsProgram(t *testing.T) {
 	s := foreign(t, "")
 	_, err := s.deliverIn(longContext(t), &hostIsAnother{helperLink: newNode(t, "/bin/sh").start(t)}, time.Minute)
@@ -127,8 +128,8 @@ func TestNodeOfAnotherKindWithoutItsProgram(t *testing.T) {
 	}
 }
 
-// A program in its place that is for another machine after all ends in an error, not in a
-// conversation without end.
+// If the binary in that place is for another architecture after all, the result is an error, not an endless
+// loop.
 func TestNodeThatIsNeverContent(t *testing.T) {
 	s := foreign(t, "libexec/remshell")
 	p := newNode(t, "/bin/sh", "-c", `while read -r line; do case $line in "}") printf '\036remshell fail machine Linux x86_64\n'; esac; done`).start(t)

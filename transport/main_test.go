@@ -17,11 +17,11 @@ import (
 	"remshell/transport/dialback"
 )
 
-// The test binary stands in for mpiexec: called as a helper it says hello and then
-// repeats what it hears. What it hears first may be an order.
+// The test binary stands in for mpiexec: called as a helper it sends a first line and then echoes its
+// input. The first input may be a command.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 5 && os.Args[1] == "--helper" {
-		fakeCaller(os.Args[3])
+		fakeDialBackHelper(os.Args[3])
 	}
 	if len(os.Args) > 2 && strings.HasPrefix(os.Args[1], "--helper") {
 		fakeHelper(os.Args[1], os.Args[2])
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// It ends by syscall.Exit: os.Exit takes a second with the race detector.
+// fakeHelper ends by syscall.Exit: os.Exit takes a second with the race detector.
 func fakeHelper(mode, build string) {
 	fmt.Printf("hello %s %s\n", mode, build)
 	order := make([]byte, 8)
@@ -53,8 +53,8 @@ func fakeHelper(mode, build string) {
 	syscall.Exit(0)
 }
 
-// fakeCaller is a helper that calls back, says its host and repeats what it hears, until its step is over.
-func fakeCaller(host string) {
+// fakeDialBackHelper is a helper that connects back, sends its host and echoes its input, until its step is over.
+func fakeDialBackHelper(host string) {
 	invited, err := dialback.ReadJoinToken(os.Stdin)
 	if err != nil {
 		syscall.Exit(7)
@@ -81,7 +81,7 @@ func fakeCaller(host string) {
 	syscall.Exit(0)
 }
 
-// leaveOrphans starts a process in a session of its own and says its number.
+// leaveOrphans starts a process in a session of its own and prints its number.
 func leaveOrphans() {
 	signal.Ignore(syscall.SIGTERM) // the child too: it must be killed
 	cmd := exec.Command("sleep", "1000")
@@ -99,7 +99,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// self is the test binary, at a path no node has.
+// self returns the test binary, with a path that no node has.
 func self(t testing.TB) HelperBinary {
 	t.Helper()
 	s, err := RunningBinary()
@@ -111,22 +111,22 @@ func self(t testing.TB) HelperBinary {
 	return s
 }
 
-// longContext ends a test that hangs, long before go test does.
+// longContext returns a context that ends a hanging test, long before go test does.
 func longContext(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// dial reaches a host of which nothing but the name is known.
-func dial(t testing.TB, way Transport, name string) (io.ReadWriteCloser, error) {
-	return dialHost(t, way, Host{Name: name})
+// dial connects to a host of which only the name is known.
+func dial(t testing.TB, transport Transport, name string) (io.ReadWriteCloser, error) {
+	return dialHost(t, transport, Host{Name: name})
 }
 
-// dialHost reaches a set of one.
-func dialHost(t testing.TB, way Transport, host Host) (io.ReadWriteCloser, error) {
+// dialHost connects to a set of one host.
+func dialHost(t testing.TB, transport Transport, host Host) (io.ReadWriteCloser, error) {
 	t.Helper()
-	results := way.Dial(longContext(t), []Host{host})
+	results := transport.Dial(longContext(t), []Host{host})
 	r := <-results
 	if more, open := <-results; r.Index != 0 || open {
 		t.Fatalf("of one host there is a result %d, and then %+v", r.Index, more)
@@ -140,7 +140,7 @@ func guarded(t testing.TB, rw io.ReadWriteCloser) *Conn {
 	return rw.(*Conn)
 }
 
-// hello reads the first line of a fake helper and checks that it is the right one.
+// hello reads the first line of a fake helper and checks it.
 func hello(t testing.TB, conn io.Reader, build string) {
 	t.Helper()
 	want := "hello --helper " + build + "\n"
@@ -150,7 +150,7 @@ func hello(t testing.TB, conn io.Reader, build string) {
 	}
 }
 
-// echoes checks that bytes of every kind come back as they were sent.
+// echoes checks that all bytes come back as they were sent.
 func echoes(t testing.TB, conn io.ReadWriter) {
 	t.Helper()
 	sent := make([]byte, 300_000)
@@ -164,7 +164,7 @@ func echoes(t testing.TB, conn io.ReadWriter) {
 	}
 }
 
-// eventually polls for what has no event.
+// eventually polls until a condition holds.
 func eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	for end := time.Now().Add(5 * time.Minute); !is(); {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// mounted is a node with file systems of its own, in a mount namespace. The script
-// mounts them below $HOME.
+// mounted returns a node with file systems of its own, in a mount namespace. The script mounts them below
+// $HOME.
 func mounted(t *testing.T, script string) *node {
 	t.Helper()
 	argv := []string{"unshare", "-m"}
@@ -26,8 +26,7 @@ func mounted(t *testing.T, script string) *node {
 	return newNode(t, append(argv, "/bin/sh", "-c", "set -e; "+script+"; exec /bin/sh")...)
 }
 
-// Before ten million bytes are sent, a file of ten shows that nothing can be
-// executed.
+// A ten-byte file shows that nothing can be executed, before ten million bytes are sent.
 func TestNoexecIsPassedOver(t *testing.T) {
 	n := mounted(t, "mkdir -p $HOME/.cache; mount -t tmpfs -o noexec tmpfs $HOME/.cache")
 	s := self(t)
@@ -38,11 +37,11 @@ func TestNoexecIsPassedOver(t *testing.T) {
 	}
 	other := t.TempDir()
 	s.nodeDirs = []string{other}
-	n.reach(t, s, "sent").Close() // where the program did not come before
+	n.reach(t, s, "sent").Close() // a directory that did not have the binary before
 	n.reach(t, s, "cache").Close()
 }
 
-// A program that came here over another mount, which allowed it.
+// The binary was stored over another mount, which allowed execution.
 func TestCachedOnNoexec(t *testing.T) {
 	s := self(t)
 	plain := newNode(t, "/bin/sh")
@@ -53,8 +52,8 @@ func TestCachedOnNoexec(t *testing.T) {
 	n.reach(t, s, "sent").Close()
 }
 
-// There is room for a small file, but not for the program; what is on its way is
-// not taken for a command.
+// There is space for a small file, but not for the binary. The rest of the binary is not taken for a
+// command.
 func TestFullFileSystem(t *testing.T) {
 	for name, size := range map[string]string{"nearly full": "1m", "full": "4k"} {
 		t.Run(name, func(t *testing.T) {
@@ -69,7 +68,7 @@ func TestFullFileSystem(t *testing.T) {
 			conn, err := n.dial(t, s)
 			check(t, err)
 			if conn.Source() != "sent" {
-				t.Errorf("way %s", conn.Source())
+				t.Errorf("source %s", conn.Source())
 			}
 			hello(t, conn, s.Build)
 			echoes(t, conn)

@@ -25,12 +25,12 @@ import (
 	"remshell/trace"
 )
 
-// A site is an SSH server and what connects to it.
+// A site is an SSH server and its client's files.
 type site struct {
 	*SSH
 	server *sshtest.Server
-	dir    string // home here
-	home   string // home there
+	dir    string // the client's home
+	home   string // home on the server
 	known  string // known_hosts
 	key    string // private key file
 	target sshx.Target
@@ -75,7 +75,7 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// host is the server by a name, for who is not told more of it otherwise.
+// host returns the server under a name, with user and port.
 func (s *site) host(name string) Host { return Host{Name: name, User: "u", Port: s.server.Port()} }
 
 func (s *site) reach(t testing.TB) *Conn {
@@ -88,10 +88,10 @@ func (s *site) reach(t testing.TB) *Conn {
 
 func TestSSH(t *testing.T) {
 	s := newSite(t, sshtest.Options{Noise: "Welcome!\nno new line"})
-	for _, way := range []string{"sent", "cache"} {
+	for _, source := range []string{"sent", "cache"} {
 		conn := s.reach(t)
-		if conn.Source() != way {
-			t.Errorf("way %s, want %s", conn.Source(), way)
+		if conn.Source() != source {
+			t.Errorf("source %s, want %s", conn.Source(), source)
 		}
 		if got := string(conn.Noise()); got != "Welcome!\nno new line" {
 			t.Errorf("noise %q", got)
@@ -158,7 +158,7 @@ func TestSSHCloseEndsTheNode(t *testing.T) {
 	eventually(t, "the helper is gone", func() bool { return !alive(pid) })
 }
 
-// The network takes no more bytes in the middle of the delivery.
+// The network accepts no more bytes in the middle of the delivery.
 func TestSSHStuck(t *testing.T) {
 	s := newSite(t, sshtest.Options{})
 	dialer := &sshx.Dialer{Timeout: time.Minute, Connect: func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -177,7 +177,7 @@ func TestSSHStuck(t *testing.T) {
 	}
 }
 
-// A stuckConn takes so many bytes and then none until it is closed.
+// A stuckConn accepts so many bytes, and then blocks until it is closed.
 type stuckConn struct {
 	net.Conn
 	left   int
@@ -198,7 +198,7 @@ func (c *stuckConn) Close() error {
 	return c.Conn.Close()
 }
 
-// alive says that a process is there and no zombie.
+// alive reports whether a process exists and is no zombie.
 func alive(pid int) bool {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	return err == nil && !strings.Contains(string(stat), ") Z ")
@@ -213,8 +213,7 @@ func TestSSHThatGivesNoSession(t *testing.T) {
 	}
 }
 
-// What sshd does with a login shell is SHELL -c /bin/sh. Their start-up files print
-// things and leave early.
+// sshd runs SHELL -c /bin/sh with the login shell. Start-up files may print text and return early.
 func TestLoginShells(t *testing.T) {
 	for _, c := range []struct{ shell, file, content string }{
 		{"bash", ".bashrc", "echo noise of bash\necho more >&2\ncase $- in *i*) ;; *) return ;; esac\nexit 9\n"},
@@ -224,7 +223,7 @@ func TestLoginShells(t *testing.T) {
 		{"fish", ".config/fish/config.fish", "echo noise of fish\nif not status is-interactive\n  exit\nend\n"},
 	} {
 		if _, err := exec.LookPath(c.shell); err != nil && c.shell != "bash" {
-			continue // a shell nobody here can log in with
+			continue // the shell is not installed
 		}
 		t.Run(c.shell, func(t *testing.T) {
 			n := newNode(t, c.shell, "-c", shell)
@@ -271,8 +270,9 @@ func (c *countedConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// Who watches is told of each step toward a host, from its name to the helper's first byte, and what has failed.
-func TestWatched(t *testing.T) {
+// A StepTracer is called for each step toward a host, from its name to the helper's first byte, and with
+// the error of a failed step.
+func TestStepTracer(t *testing.T) {
 	var mu sync.Mutex
 	var steps []string
 	s := newSite(t, sshtest.Options{})

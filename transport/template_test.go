@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestArgv(t *testing.T) {
+func TestShellCommand(t *testing.T) {
 	at := Host{Name: "n2", User: "alice", Port: 2222, Index: 1}
 	for _, c := range []struct {
 		template string // words divided by |
@@ -48,7 +48,7 @@ func TestArgv(t *testing.T) {
 	}
 }
 
-func TestArgvOfNothing(t *testing.T) {
+func TestShellCommandOfNothing(t *testing.T) {
 	if _, err := ShellCommand(nil, nil, Host{}, "", 0); err == nil {
 		t.Error("no error")
 	}

@@ -14,8 +14,8 @@ import (
 	"remshell/sshx"
 )
 
-// A recorder is a way that keeps what it is called with. It reaches the hosts of a set in the
-// reverse order, as a batch system's may.
+// A recorder is a transport that records its calls. It returns the results of a set in reverse order, as a
+// batch system may.
 type recorder struct {
 	name string
 	sets [][]string
@@ -35,9 +35,8 @@ func (s *recorder) Dial(_ context.Context, hosts []Host) <-chan Result {
 
 func (s *recorder) Route(host Host) (string, error) { return s.name + " to " + host.Name, nil }
 
-// Each way is called once, with all hosts of a set that are its own, and what it says of one
-// is that host's.
-func TestASetIsSplitAmongWays(t *testing.T) {
+// Each transport is called once, with all its hosts of a set, and each result belongs to the right host.
+func TestASetIsSplitByTransport(t *testing.T) {
 	here, there := &recorder{name: "here"}, &recorder{name: "there"}
 	ways := Transports{Local: here, Remote: there}
 	hosts := []Host{{Name: "a"}, {Name: "b", Local: true}, {Name: "c"}, {Name: "d", Local: true}, {Name: "e"}}
@@ -61,7 +60,7 @@ func TestASetIsSplitAmongWays(t *testing.T) {
 	}
 }
 
-// A panic on the way to one host is that host's error, and the stack is kept (TRUST-35).
+// A panic while connecting to one host is that host's error, and the stack is kept (TRUST-35).
 func TestAPanicIsOneHosts(t *testing.T) {
 	errs := make([]error, 2)
 	for r := range DialEach(t.Context(), []Host{{Name: "a"}, {Name: "b"}}, func(_ context.Context, host Host) (io.ReadWriteCloser, error) {
@@ -81,10 +80,10 @@ func TestAPanicIsOneHosts(t *testing.T) {
 	}
 }
 
-// What the host list says of a host wins over the user's configuration, which is asked for the
-// name that the user wrote (SSH-1).
+// The settings of the host list override the user's configuration, which is looked up by the name that the
+// user wrote (SSH-1).
 func TestHostOverConfiguration(t *testing.T) {
-	way := &SSH{Resolve: func(_ context.Context, alias string) (sshx.Target, error) {
+	client := &SSH{Resolve: func(_ context.Context, alias string) (sshx.Target, error) {
 		if alias == "wrong" {
 			return sshx.Target{}, errors.New("config:3: Port: none")
 		}
@@ -99,16 +98,16 @@ func TestHostOverConfiguration(t *testing.T) {
 		{Host{Name: "n1", Alias: "login"}, "ssh to login.example as me"},
 		{Host{Name: "n1", Address: "10.0.0.1", User: "you", Port: 2222}, "ssh to 10.0.0.1 port 2222 as you"},
 	} {
-		if route, err := way.Route(c.host); err != nil || route != c.route {
+		if route, err := client.Route(c.host); err != nil || route != c.route {
 			t.Errorf("%+v: %q, %v; want %q", c.host, route, err, c.route)
 		}
 	}
-	if _, err := dial(t, way, "wrong"); err == nil || err.Error() != "config:3: Port: none" {
+	if _, err := dial(t, client, "wrong"); err == nil || err.Error() != "config:3: Port: none" {
 		t.Errorf("error %v, want that of the configuration", err)
 	}
 }
 
-// A stream that tells when it is closed.
+// A held is a stream that counts how often it is closed.
 type held struct {
 	io.ReadWriter
 	closed *atomic.Int32
@@ -116,13 +115,13 @@ type held struct {
 
 func (h held) Close() error { h.closed.Add(1); return nil }
 
-// What is not reached by the first way has all reached by the second, and what the first has reached is closed; but
-// what fails once hosts were reached, or has no business with that way, is the error of its host.
+// If the first transport does not reach all hosts, the second one connects to all, and the first one's
+// streams are closed. A later failure, or a host that is not part of the job, is an error of that host.
 func TestFallback(t *testing.T) {
 	var closed atomic.Int32
 	failing := map[string]error{}
 	tried := func(name string) Transport {
-		return wayOf(func(host Host) (io.ReadWriteCloser, error) {
+		return singleTransport(func(host Host) (io.ReadWriteCloser, error) {
 			if err := failing[name+" "+host.Name]; err != nil {
 				return nil, err
 			}
@@ -172,11 +171,11 @@ func TestFallback(t *testing.T) {
 	}
 }
 
-// wayOf reaches each host by itself.
-type wayOf func(Host) (io.ReadWriteCloser, error)
+// A singleTransport connects to each host by itself.
+type singleTransport func(Host) (io.ReadWriteCloser, error)
 
-func (w wayOf) Dial(ctx context.Context, hosts []Host) <-chan Result {
+func (w singleTransport) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	return DialEach(ctx, hosts, func(_ context.Context, host Host) (io.ReadWriteCloser, error) { return w(host) })
 }
 
-func (w wayOf) Route(Host) (string, error) { return "", nil }
+func (w singleTransport) Route(Host) (string, error) { return "", nil }

@@ -15,15 +15,15 @@ import (
 
 var loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 
-// A bell hears who is refused.
-type bell chan string
+// A refusalLog receives the reasons of refused connections.
+type refusalLog chan string
 
-func (b bell) refuse(_ netip.Addr, why string) { b <- why }
+func (l refusalLog) refuse(_ netip.Addr, why string) { l <- why }
 
-// open opens a desk for hosts, and returns the invitation to it.
-func open(t *testing.T, hosts ...string) (*Listener, JoinToken, bell) {
+// open opens a listener for hosts, and returns its join token.
+func open(t *testing.T, hosts ...string) (*Listener, JoinToken, refusalLog) {
 	t.Helper()
-	refused := make(bell, 1000)
+	refused := make(refusalLog, 1000)
 	d, err := Open(hosts, Ports{}, refused.refuse)
 	if err != nil {
 		t.Fatal(err)
@@ -32,7 +32,7 @@ func open(t *testing.T, hosts ...string) (*Listener, JoinToken, bell) {
 	return d, d.JoinToken([]netip.Addr{loopback}), refused
 }
 
-// echoed checks that bytes go both ways between a helper and the arrival that it is.
+// echoed checks that bytes go both ways between a helper and its connection at the listener.
 func echoed(t *testing.T, helper io.ReadWriter, a Connection) {
 	t.Helper()
 	go io.Copy(a.Stream, a.Stream)
@@ -44,8 +44,8 @@ func echoed(t *testing.T, helper io.ReadWriter, a Connection) {
 	}
 }
 
-// Each helper comes in once, whatever comes before it, and then the port is closed.
-func TestCall(t *testing.T) {
+// Each helper connects once, in any order; then the port is closed.
+func TestDialBack(t *testing.T) {
 	d, i, _ := open(t, "n1", "n2", "n3")
 	for _, host := range []string{"n2", "n1"} {
 		conn, err := DialBack(t.Context(), i, host, netip.Addr{})
@@ -60,19 +60,19 @@ func TestCall(t *testing.T) {
 		echoed(t, conn, a)
 	}
 	if conn, err := net.Dial("tcp", i.Addresses[0].String()); err != nil {
-		t.Errorf("the port is closed while n3 is waited for: %v", err)
+		t.Errorf("the port is closed while n3 is expected: %v", err)
 	} else {
 		conn.Close()
 	}
 	d.StopExpecting("n3")
 	if conn, err := net.Dial("tcp", i.Addresses[0].String()); err == nil {
 		conn.Close()
-		t.Error("the port is open, and nobody is waited for")
+		t.Error("the port is open, and no host is expected")
 	}
 }
 
-// Who connects and is no helper of the step is refused, in these words, and those of the step come in all the same.
-func TestStrangersAreRefused(t *testing.T) {
+// Connections that are not of expected helpers are refused, with these reasons. Expected helpers can still connect.
+func TestOtherConnectionsAreRefused(t *testing.T) {
 	d, i, refused := open(t, "n1", "n2")
 	wrong := i
 	wrong.Token[7] ^= 1
@@ -94,7 +94,7 @@ func TestStrangersAreRefused(t *testing.T) {
 		}
 	}
 	for _, test := range []struct {
-		what string
+		name string
 		do   func() error
 		why  string
 	}{
@@ -102,13 +102,13 @@ func TestStrangersAreRefused(t *testing.T) {
 		{"a wrong token", call(wrong, "n1"), "wrong token"},
 		{"a host of others", call(i, "n9"), `"n9" was not invited`},
 		{"a name that is none", call(i, "n1\n\x1b[31m"), `"n1\n\x1b[31m" was not invited`},
-		{"TLS and junk", func() error { return sayByTLS(i, []byte(strings.Repeat("x", 100))) }, "it does not speak as our helpers do"},
-		{"what was said on another connection", func() error { return sayByTLS(i, proof{"n1", computeMAC(i.Token, make([]byte, 32), "n1")}.bytes()) }, "wrong token"},
+		{"TLS and junk", func() error { return sendByTLS(i, []byte(strings.Repeat("x", 100))) }, "it does not speak as our helpers do"},
+		{"a proof for another connection", func() error { return sendByTLS(i, proof{"n1", computeMAC(i.Token, make([]byte, 32), "n1")}.bytes()) }, "wrong token"},
 	} {
 		var refusal *Refusal
 		err := test.do()
 		if why := <-refused; why != test.why || errors.As(err, &refusal) && refusal.Why != test.why {
-			t.Errorf("%s: %q, told %v; want %q", test.what, why, err, test.why)
+			t.Errorf("%s: %q, error %v; want %q", test.name, why, err, test.why)
 		}
 	}
 	silent, err := net.Dial("tcp", i.Addresses[0].String())
@@ -124,16 +124,16 @@ func TestStrangersAreRefused(t *testing.T) {
 	echoed(t, conn, <-d.Connections())
 	err = call(i, "n1")()
 	if why := <-refused; why != "n1 has called already, or is waited for no more" || err == nil {
-		t.Errorf("n1 came twice: %q, %v", why, err)
+		t.Errorf("n1 connected twice: %q, %v", why, err)
 	}
 	d.Close()
 	if n, err := silent.Read(make([]byte, 1)); err == nil {
-		t.Errorf("who was silent is still there: %d", n)
+		t.Errorf("the silent connection is still open: %d", n)
 	}
 }
 
-// sayByTLS connects as a helper would, and says something else.
-func sayByTLS(i JoinToken, text []byte) error {
+// sendByTLS connects as a helper does, and sends text in place of a proof.
+func sendByTLS(i JoinToken, text []byte) error {
 	conn, err := tls.Dial("tcp", i.Addresses[0].String(), &tls.Config{InsecureSkipVerify: true})
 	if err != nil {
 		return err
@@ -147,8 +147,8 @@ func sayByTLS(i JoinToken, text []byte) error {
 	return err
 }
 
-// A thousand who connect and say nothing keep nobody from coming in: the oldest have to go.
-func TestSilentStrangersAreFew(t *testing.T) {
+// A thousand silent connections do not keep a helper from connecting: the oldest are closed.
+func TestPendingConnectionsAreLimited(t *testing.T) {
 	d, i, refused := open(t, "n1")
 	var first net.Conn
 	for n := range 1000 {
@@ -162,7 +162,7 @@ func TestSilentStrangersAreFew(t *testing.T) {
 		}
 	}
 	if _, err := first.Read(make([]byte, 1)); err == nil {
-		t.Error("the first of them was told something")
+		t.Error("something was sent to the first of them")
 	}
 	d.mu.Lock()
 	kept := len(d.pending)
@@ -177,13 +177,13 @@ func TestSilentStrangersAreFew(t *testing.T) {
 	defer conn.Close()
 	echoed(t, conn, <-d.Connections())
 	if len(refused) > 0 {
-		t.Errorf("it is told of them: %s", <-refused)
+		t.Errorf("they are reported: %s", <-refused)
 	}
 }
 
-// A helper tells nothing to who has not the certificate of its invitation, and goes on to the next address.
-func TestHelperBelievesNobodyElse(t *testing.T) {
-	_, other, strangers := open(t, "n1")
+// A helper sends no proof to a server without the certificate of its token, and tries the next address.
+func TestHelperChecksTheCertificate(t *testing.T) {
+	_, other, refusedByOther := open(t, "n1")
 	d, i, _ := open(t, "n1")
 	i.Addresses = append(other.Addresses, i.Addresses...)
 	conn, err := DialBack(t.Context(), i, "n1", netip.Addr{})
@@ -192,13 +192,13 @@ func TestHelperBelievesNobodyElse(t *testing.T) {
 	}
 	defer conn.Close()
 	echoed(t, conn, <-d.Connections())
-	if why := <-strangers; why != "it does not speak as our helpers do" {
-		t.Errorf("to the other it said more: %s", why)
+	if why := <-refusedByOther; why != "it does not speak as our helpers do" {
+		t.Errorf("the other server received more: %s", why)
 	}
 }
 
-// A helper that can reach nobody says why, in a time that is bounded by the number of addresses.
-func TestCallThatFails(t *testing.T) {
+// A helper that cannot connect returns why.
+func TestDialBackFails(t *testing.T) {
 	d, i, _ := open(t, "n1")
 	d.Close()
 	_, err := DialBack(t.Context(), i, "n1", netip.Addr{})
@@ -208,12 +208,12 @@ func TestCallThatFails(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(io.ErrClosedPipe)
 	if _, err := DialBack(ctx, i, "n1", netip.Addr{}); err == nil {
-		t.Error("it is called although it is over")
+		t.Error("it connects although ctx has ended")
 	}
 }
 
-// The address that the batch system tells is tried first, once.
-func TestInOrder(t *testing.T) {
+// The address that the batch system gives is tried first, once.
+func TestOrderAddresses(t *testing.T) {
 	a, b := netip.MustParseAddrPort("10.0.0.1:7"), netip.MustParseAddrPort("10.1.0.1:7")
 	for near, want := range map[string]string{"": "[10.0.0.1:7 10.1.0.1:7]", "10.1.0.1": "[10.1.0.1:7 10.0.0.1:7]", "::ffff:10.1.0.1": "[10.1.0.1:7 10.0.0.1:7]",
 		"10.2.0.1": "[10.2.0.1:7 10.0.0.1:7 10.1.0.1:7]", "n1": "[10.0.0.1:7 10.1.0.1:7]"} {
@@ -224,7 +224,7 @@ func TestInOrder(t *testing.T) {
 	}
 }
 
-// Only ports of the range are opened; if none is free that is told.
+// Only ports of the range are opened. If none is free, the error says so.
 func TestPorts(t *testing.T) {
 	l, err := net.Listen("tcp", ":0")
 	if err != nil {
@@ -232,15 +232,15 @@ func TestPorts(t *testing.T) {
 	}
 	defer l.Close()
 	port := uint16(l.Addr().(*net.TCPAddr).Port)
-	if d, err := Open([]string{"n1"}, Ports{port, port}, bell(nil).refuse); err == nil {
+	if d, err := Open([]string{"n1"}, Ports{port, port}, refusalLog(nil).refuse); err == nil {
 		d.Close()
 		t.Error("a port was opened that is not free")
 	} else if want := fmt.Sprintf("no port from %d to %d is free: ", port, port); !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("%v, want %s", err, want)
 	}
 	l.Close()
-	// Somebody else may take the port meanwhile, but not all of sixteen.
-	d, err := Open([]string{"n1"}, Ports{port &^ 15, port | 15}, bell(nil).refuse)
+	// Another program may take the port meanwhile, but not all sixteen.
+	d, err := Open([]string{"n1"}, Ports{port &^ 15, port | 15}, refusalLog(nil).refuse)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,8 +250,8 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// What is read of an invitation is what was written, and nothing else is one.
-func TestInvitation(t *testing.T) {
+// A token that was written can be read again; other texts are errors.
+func TestReadJoinToken(t *testing.T) {
 	_, i, _ := open(t, "n1")
 	i.Addresses = append(i.Addresses, netip.MustParseAddrPort("[fd00::1]:40112"))
 	good := i.Text()
@@ -270,9 +270,8 @@ func TestInvitation(t *testing.T) {
 	}
 }
 
-// An invitation is from the network of a cluster: nothing that is no invitation does harm, and what is read of it is
-// bounded.
-func FuzzReadInvitation(f *testing.F) {
+// A token comes from the network. Any other text does no harm, and the number of addresses is limited.
+func FuzzReadJoinToken(f *testing.F) {
 	f.Add(JoinToken{Addresses: []netip.AddrPort{netip.MustParseAddrPort("10.0.0.1:7"), netip.MustParseAddrPort("[fd00::1%eth0]:40112")}}.Text())
 	f.Add(JoinToken{Addresses: []netip.AddrPort{netip.MustParseAddrPort("10.0.0.1:7")}, Streams: true}.Text())
 	f.Add(tokenHead + "\ncertificate zz\n")
@@ -291,18 +290,18 @@ func FuzzReadInvitation(f *testing.F) {
 	})
 }
 
-// What a stranger says first may be anything.
+// The first bytes of a pending connection may be anything.
 func FuzzReadProof(f *testing.F) {
 	f.Add(proof{host: "n1"}.bytes())
 	f.Add([]byte(proofHead + "\xff"))
-	f.Fuzz(func(t *testing.T, said []byte) {
-		in := bytes.NewReader(said)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		in := bytes.NewReader(data)
 		p, err := readProof(in)
 		if err != nil {
 			return
 		}
-		if read := len(said) - in.Len(); !bytes.Equal(p.bytes(), said[:read]) {
-			t.Fatalf("%q is read as %+v", said, p)
+		if read := len(data) - in.Len(); !bytes.Equal(p.bytes(), data[:read]) {
+			t.Fatalf("%q is read as %+v", data, p)
 		}
 	})
 }

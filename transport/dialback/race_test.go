@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// A mute accepts all connections and says nothing. Its end waits for that of all who have come: who was begun last may have been given
-// up before he had.
+// mute accepts all connections and sends nothing. end waits until all of them are closed.
 func mute(t *testing.T) (at netip.AddrPort, end func()) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -37,10 +36,11 @@ func mute(t *testing.T) (at netip.AddrPort, end func()) {
 	return l.Addr().(*net.TCPAddr).AddrPort(), func() { l.Close(); open.Wait() }
 }
 
-// hasty goes on at once, but would wait for a single address as long as a test lasts.
+// hasty tries the next address at once, but would wait for a single address as long as a test lasts.
 var hasty = timeouts{nextAddress: time.Millisecond, nextAfterAccept: time.Millisecond, accept: 10 * time.Minute, round: 10 * time.Minute, pause: time.Millisecond}
 
-// Fifteen addresses that accept and say nothing keep no helper from that of mpiexec behind them (K9), and their connections are closed then.
+// Fifteen addresses that accept and send nothing do not keep a helper from reaching mpiexec's address after them
+// (K9). Their connections are closed then.
 func TestSilentAddressesKeepNobody(t *testing.T) {
 	d, i, refused := open(t, "n1")
 	silent, end := mute(t)
@@ -53,11 +53,11 @@ func TestSilentAddressesKeepNobody(t *testing.T) {
 	echoed(t, conn, <-d.Connections())
 	end()
 	if len(refused) > 0 {
-		t.Errorf("mpiexec was told of a stranger: %s", <-refused)
+		t.Errorf("mpiexec refused a connection: %s", <-refused)
 	}
 }
 
-// All addresses are mpiexec's own, and all are tried at once: it is called once, and tells of no stranger.
+// If all addresses are mpiexec's own, and all are tried at once, mpiexec accepts one connection and refuses none.
 func TestAllAddressesAreMpiexecs(t *testing.T) {
 	var hosts []string
 	for n := range 20 {
@@ -76,12 +76,13 @@ func TestAllAddressesAreMpiexecs(t *testing.T) {
 		}
 	}
 	if len(refused) > 0 {
-		t.Errorf("strangers are told of: %s", <-refused)
+		t.Errorf("connections are refused: %s", <-refused)
 	}
 }
 
-// Where all are silent the round ends by its own time, and it is told of the last. A refusal is believed at once.
-func TestCallsInVain(t *testing.T) {
+// If all addresses are silent, the round ends after its time limit, with the error of the last one. A refusal ends it
+// at once.
+func TestSilentRound(t *testing.T) {
 	_, i, _ := open(t, "n1")
 	silent, _ := mute(t)
 	i.Streams = true
