@@ -212,7 +212,7 @@ func startsRanks(j option.JobOptions) bool {
 // user's command line begins with them: they are not in the table of options.
 const (
 	reaperStartArg = "--helper"       // on another host: the helper and its reaper (package helper/reaper)
-	reaperArg      = "--keeper"       // the reaper
+	reaperArg      = "--reaper"       // the reaper
 	helperArg      = "--helper-child" // the helper itself; on this host mpiexec is its reaper
 	guardArg       = "--helper-guard" // the guard, which ends the ranks if mpiexec is killed
 )

@@ -120,7 +120,7 @@ fork:
 	JLE   helper
 
 	MOVL $2, ·part(SB)
-	MOVL $0x7065656b, 2(BX) // "keep"
+	MOVL $0x70616572, 2(BX) // "reap"
 	CLOSE(0)
 	CLOSE(1) // 2 stays open, to print why the helper was killed
 

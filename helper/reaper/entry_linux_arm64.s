@@ -128,7 +128,7 @@ fork:
 
 	MOVW $2, R9
 	MOVW R9, ·part(SB)
-	MOVW $0x7065656b, R9 // "keep"
+	MOVW $0x70616572, R9 // "reap"
 	MOVW R9, 2(R19)
 	CLOSE(0)
 	CLOSE(1) // 2 stays open, to print why the helper was killed

@@ -18,7 +18,7 @@ the end of mpiexec. Why there is a reaper: adr 3; a guard: adr 7; why they wait 
 	  fork -------------------------------.                       |                   |
 	    |                                 |                       |                   |
 	  the reaper, part 2:                 the helper, part 1:     |                   |
-	  is "--keeper" in ps                 blocks the signals      |                   |
+	  is "--reaper" in ps                 blocks the signals      |                   |
 	  closes descriptors 0, 1             blocked before;         |                   |
 	    |                                 SIGTERM when the        |                   |
 	    |                                 reaper ends; if it      |                   |

@@ -311,9 +311,9 @@ func TestTheEntryWaitsBeforeTheRuntime(t *testing.T) {
 		t.Skip("no entry for this kind of CPU: the reaper is in Go")
 	}
 	k := start(t, "", program, "")
-	until(t, "it is called --keeper", func() bool {
+	until(t, "it is called --reaper", func() bool {
 		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", k.Process.Pid))
-		return strings.HasPrefix(string(line), program+"\x00--keeper\x00")
+		return strings.HasPrefix(string(line), program+"\x00--reaper\x00")
 	})
 	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", k.Process.Pid))
 	if err != nil || len(tasks) != 1 {

@@ -341,7 +341,7 @@ func (b *testCluster) processes(t *testing.T, host string) []testbed.Process {
 	return all
 }
 
-// helperProcesses lists our own processes on a host: helpers and their keepers.
+// helperProcesses lists our own processes on a host: helpers and their reapers.
 func (b *testCluster) helperProcesses(t *testing.T, host string) []testbed.Process {
 	t.Helper()
 	return slices.DeleteFunc(b.processes(t, host), func(p testbed.Process) bool {

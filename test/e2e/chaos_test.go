@@ -192,7 +192,7 @@ var chaosKinds = []chaosKind{
 		m.killed = true
 		return m
 	}},
-	{"keeper killed", func(d *rand.Rand) chaosCase {
+	{"reaper killed", func(d *rand.Rand) chaosCase {
 		host, _ := pickHost(d)
 		m := runningCase(pick(d, shellProgram, spinProgram), 125, "lost contact with "+host, killProcessOn(d, host, syscall.SIGKILL, isReaperArgs))
 		m.killed = true

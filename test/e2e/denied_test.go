@@ -65,7 +65,7 @@ except OSError:
 	}
 }
 
-// A helper that the kernel kills because memory is short is no riddle: its keeper, or mpiexec, says so.
+// A helper that the kernel kills because memory is short is no riddle: its reaper, or mpiexec, says so.
 func TestHelperKilledForMemory(t *testing.T) {
 	t.Parallel()
 	b := newTestCluster(t, testbed.Options{Hosts: 1})
@@ -73,7 +73,7 @@ func TestHelperKilledForMemory(t *testing.T) {
 		name  string
 		words func(group string) []string
 	}{
-		{"its keeper", func(group string) []string {
+		{"its reaper", func(group string) []string {
 			return []string{binary, "-launcher-exec", "ssh %h echo $$ >" + group + "/cgroup.procs; exec %c", "-host", "n1"}
 		}},
 		{"mpiexec", func(group string) []string {

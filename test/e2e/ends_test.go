@@ -63,7 +63,7 @@ func TestEachRankLeadsASession(t *testing.T) {
 	}
 }
 
-// EXIT-6: what ranks leave behind goes on if it may, also where a keeper stands above it.
+// EXIT-6: what ranks leave behind goes on if it may, also where a reaper stands above it.
 func TestLeaveChildren(t *testing.T) {
 	t.Parallel()
 	b := newTestCluster(t, testbed.Options{Hosts: 1})

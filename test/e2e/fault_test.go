@@ -175,11 +175,11 @@ func secondArgIs(word string) func([]string) bool {
 	return func(args []string) bool { return len(args) > 1 && args[1] == word }
 }
 
-// isHelperArgs and aKeeper know ours on a host by what they are called; a helper without a keeper of its own is a child.
+// isHelperArgs and isReaperArgs recognize a process by its arguments. A helper without a reaper is a child of mpiexec.
 func isHelperArgs(args []string) bool {
 	return secondArgIs("--helper")(args) || secondArgIs("--helper-child")(args)
 }
-func isReaperArgs(args []string) bool { return secondArgIs("--keeper")(args) }
+func isReaperArgs(args []string) bool { return secondArgIs("--reaper")(args) }
 
 // guards lists the guards of the job's mpiexec: children of it that are no ranks.
 func (v *taggedJob) guards() (pids []int) {
@@ -248,8 +248,8 @@ var faultCases = []fault{
 		v.cmd.Process.Signal(syscall.SIGTERM)
 	}, code: 143},
 	{name: "mpiexec killed", program: deafProgram, local: true, options: []string{"--kill-grace", "1"}, hit: sendSignals(syscall.SIGKILL), code: 137},
-	{name: "keeper killed", program: shellProgram, hit: killOn("n2", isReaperArgs), code: 125, cause: "lost contact with n2"},
-	{name: "keeper killed", program: spinProgram, hit: killOn("n2", isReaperArgs), code: 125, cause: "lost contact with n2"},
+	{name: "reaper killed", program: shellProgram, hit: killOn("n2", isReaperArgs), code: 125, cause: "lost contact with n2"},
+	{name: "reaper killed", program: spinProgram, hit: killOn("n2", isReaperArgs), code: 125, cause: "lost contact with n2"},
 	{name: "sshd's session killed", program: shellProgram, hit: killOn("n2", isSession), code: 125, cause: "lost contact with n2"},
 	{name: "sshd's session killed", program: spinProgram, hit: killOn("n1", isSession), code: 125, cause: "lost contact with n1"},
 

@@ -121,7 +121,7 @@ func TestNothingIsLeftOfSpawnedOpenMPI(t *testing.T) {
 	for _, f := range []spawnFault{
 		{"a rank is killed", signalOnN2(isSpawned, syscall.SIGKILL), 137, false},
 		{"a helper is killed", signalOnN2(isHelper, syscall.SIGKILL), 125, false},
-		{"helper and keeper are killed", both, 125, true},
+		{"helper and reaper are killed", both, 125, true},
 		{"mpiexec is killed", signal(syscall.SIGKILL), 137, false},
 		{"^C", signal(os.Interrupt), 130, false},
 	} {

@@ -216,7 +216,7 @@ func (b *testCluster) sessionDirs(t *testing.T, host string) string {
 	return b.runOn(t, host, "sh", "-c", "ls -d /tmp/rs-*-* /var/tmp/rs-*-* /dev/shm/rs-*-* 2>/dev/null; true")
 }
 
-// What a helper leaves that is killed with SIGKILL its keeper removes (PMIX-55).
+// What a helper leaves that is killed with SIGKILL its reaper removes (PMIX-55).
 func TestNothingIsLeftOfAKilledHelper(t *testing.T) {
 	t.Parallel()
 	b := newTestCluster(t, testbed.Options{Hosts: 1})

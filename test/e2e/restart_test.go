@@ -69,11 +69,11 @@ func TestRestart(t *testing.T) {
 		}, "n1 n3", []string{"starting again (1 of 1), with n2 as the last choice", "waiting until nothing of the job can be left on n2", "attempt 1: 4 ranks on n[1,3] (was n[1-2])"}},
 		{"helper killed", []string{"--restart-fence", "10h"}, killOn("n2", isHelperArgs), "n1 n3",
 			[]string{"starting again (1 of 1), with n2 as the last choice", "attempt 1: 4 ranks on n[1,3] (was n[1-2])"}},
-		{"helper and keeper killed", []string{"--restart-fence", "10h"}, func(t *testing.T, v *taggedJob) {
-			keeper := v.findOn(t, "n2", isReaperArgs)
-			signalPIDs(t, syscall.SIGSTOP, "keeper", keeper)
+		{"helper and reaper killed", []string{"--restart-fence", "10h"}, func(t *testing.T, v *taggedJob) {
+			reaper := v.findOn(t, "n2", isReaperArgs)
+			signalPIDs(t, syscall.SIGSTOP, "reaper", reaper)
 			killOn("n2", isHelperArgs)(t, v)
-			signalPIDs(t, syscall.SIGKILL, "keeper", keeper)
+			signalPIDs(t, syscall.SIGKILL, "reaper", reaper)
 		}, "n1 n3", []string{"starting again (1 of 1), with n2 as the last choice"}},
 		{"rank killed", []string{"--restart-on", "node,signal"}, func(t *testing.T, v *taggedJob) {
 			pids := v.findOn(t, "n2", secondArgIs("-c"))

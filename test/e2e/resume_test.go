@@ -29,7 +29,7 @@ func TestResume(t *testing.T) {
 		t.Errorf("another job is saved there while it runs: exit %d\n%s", r.code, r.err)
 	}
 	keepers := v.findOn(t, "n2", isReaperArgs)
-	signalPIDs(t, syscall.SIGSTOP, "keeper on n2", keepers)
+	signalPIDs(t, syscall.SIGSTOP, "reaper on n2", keepers)
 	signalPIDs(t, syscall.SIGSTOP, "helper on n2", v.findOn(t, "n2", isHelperArgs))
 	signalPIDs(t, syscall.SIGKILL, "mpiexec", []int{v.cmd.Process.Pid})
 	v.end()
@@ -42,7 +42,7 @@ func TestResume(t *testing.T) {
 	if r.code != 0 || !strings.Contains(r.err, "attempt 1: 4 ranks on n[1,3] (was n[1-2])") {
 		t.Errorf("exit %d\n%s", r.code, r.err)
 	}
-	signalPIDs(t, syscall.SIGCONT, "keeper on n2", keepers)
+	signalPIDs(t, syscall.SIGCONT, "reaper on n2", keepers)
 	v.checkGone(t, goneTimeout)
 	checkDiary(t, b.readDiary(t, file), "n1 n3")
 	second := readSaved(t, kept)

@@ -159,7 +159,7 @@ func listeningSockets(t *testing.T, pid int) (open []string) {
 	if err != nil {
 		t.Fatalf("process %d: %v", pid, err)
 	}
-	for _, fd := range entries { // none of a keeper, which has closed its own
+	for _, fd := range entries { // none of a reaper, which has closed its own
 		target, _ := os.Readlink(dir + "fd/" + fd.Name())
 		if inode, ok := strings.CutPrefix(target, "socket:["); ok {
 			inodes[strings.TrimSuffix(inode, "]")] = true

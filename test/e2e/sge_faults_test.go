@@ -23,7 +23,7 @@ func sgeFaults(t *testing.T, s *sgeCluster) {
 		{"qrsh", isProgram("qrsh"), false, "(qrsh: killed by signal 9)"},
 		{"shepherd", isProgram("sge_shepherd"), true, "lost contact with n"},
 		{"helper", isHelperArgs, true, "lost contact with n"},
-		{"keeper", isReaperArgs, true, " n"},
+		{"reaper", isReaperArgs, true, " n"},
 		{"mpiexec", func(args []string) bool {
 			return strings.HasSuffix(args[0], "/mpiexec") && len(args) > 1 && args[1] == "-n"
 		}, false, ""},

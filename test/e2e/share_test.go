@@ -151,7 +151,7 @@ func TestJobsShareNoCore(t *testing.T) {
 	b.noClaims(t, "n1")
 }
 
-// Whatever kills a launcher, a helper or its keeper, and whenever, the cores are free again
+// Whatever kills a launcher, a helper or its reaper, and whenever, the cores are free again
 // within a second.
 func TestKilledJobsHoldNothing(t *testing.T) {
 	t.Parallel()

@@ -24,7 +24,7 @@ func slurmFaults(t *testing.T, s *slurmCluster) {
 	s.runFaults(t, []slurmFault{
 		{"srun", srunTo("n2"), testbed.Head, "lost contact with n2 (srun: killed by signal 9)"},
 		{"helper", isHelperArgs, "n2", "lost contact with n2"},
-		{"keeper", isReaperArgs, "n2", " n2 "}, // its helper is told to end when it dies,
+		{"reaper", isReaperArgs, "n2", " n2 "}, // its helper is told to end when it dies,
 	})
 }
 

@@ -77,7 +77,7 @@ func slurmOneFaults(t *testing.T, s *slurmCluster) {
 	s.runFaults(t, []slurmFault{
 		{"srun", srunTo("n1,n2"), testbed.Head, " (srun: killed by signal 9)"},
 		{"helper", isHelperArgs, "n2", "lost contact with n2"},
-		{"keeper", isReaperArgs, "n2", " n2 "},
+		{"reaper", isReaperArgs, "n2", " n2 "},
 	}, "-launcher", "slurm-one")
 	r := s.salloc(t, []string{"-N2", "-n2", "-w", "n1,n2"}, append([]string{binary, "-launcher", "slurm-one"}, waitingProgram...)...)
 	r.awaitOut(t, "ready", 2)

@@ -54,7 +54,7 @@ func TestStatusOfRanks(t *testing.T) {
 	}
 }
 
-// Whoever sees to what a killed helper has left, a keeper or a guard, takes its socket away, too.
+// Whoever sees to what a killed helper has left, a reaper or a guard, takes its socket away, too.
 func TestSocketOfAKilledHelper(t *testing.T) {
 	t.Parallel()
 	b := newTestCluster(t, testbed.Options{Hosts: 1})

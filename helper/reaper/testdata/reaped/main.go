@@ -32,7 +32,7 @@ func main() {
 	switch {
 	case os.Args[1] == "--helper" && reaper.CurrentRole() == reaper.RoleNone:
 		exit(helper.RunReaper(append([]string{"--helper-child"}, os.Args[2:]...)))
-	case os.Args[1] == "--keeper" && reaper.CurrentRole() == reaper.RoleReaper:
+	case os.Args[1] == "--reaper" && reaper.CurrentRole() == reaper.RoleReaper:
 		exit(helper.CleanUpAfterHelper(reaper.HelperStatus()))
 	case os.Args[1] == "--helper-guard":
 		exit(0, helper.RunGuard(os.Args[2:]))
