@@ -25,7 +25,7 @@ func twoNUMAState(t *testing.T, letter string, nodes, cpus int, busy map[int]int
 		for cpu := range busy[id] {
 			taken = append(taken, cpu)
 		}
-		list = append(list, map[string]any{"id": id, "name": fmt.Sprint(letter, id), "up": true, "cores": cores, "procs": len(taken), "seated": len(taken), "busy_cpus": taken,
+		list = append(list, map[string]any{"id": id, "name": fmt.Sprint(letter, id), "up": true, "cores": cores, "procs": len(taken), "bound_procs": len(taken), "busy_cpus": taken,
 			"load": []float64{0, 0, 0}, "mem_total": 8 << 30, "mem_available": 8 << 30})
 	}
 	data, err := json.Marshal(map[string]any{"version": 1, "nodes": list, "env": map[string]any{}, "options": map[string]any{}, "np": 1, "uid": 1000, "gid": 100})

@@ -43,14 +43,14 @@ type rankStatus struct {
 // A liveJob is a running job, in its JSON form (--ps --json).
 type liveJob struct {
 	Job          job.ID     `json:"job"`
-	ParentJob    job.ID     `json:"inside,omitempty"`
+	ParentJob    job.ID     `json:"parent_job,omitempty"`
 	User         string     `json:"user"`
 	UID          int        `json:"uid"`
 	Since        time.Time  `json:"since"`
 	Ranks        int        `json:"ranks"` // the number of ranks
 	Exclusive    bool       `json:"exclusive"`
 	Idle         bool       `json:"idle"` // none of its ranks runs on the nodes that were read
-	LauncherHost string     `json:"from"`
+	LauncherHost string     `json:"launcher_host"`
 	LauncherPID  int        `json:"mpiexec_pid,omitempty"` // on LauncherHost, according to its user
 	Command      string     `json:"command"`
 	Missing      int        `json:"nodes_not_seen"` // number of its nodes whose ledgers were not read
@@ -59,8 +59,8 @@ type liveJob struct {
 	Class string `json:"class,omitempty"`
 	jobExtent
 
-	Stopped    bool           `json:"stopped,omitempty"` // all its ranks on the nodes that were read are stopped
-	IdleReason job.IdleReason `json:"resting,omitempty"` // why nodes have no running ranks, if that is on purpose
+	Stopped    bool           `json:"stopped,omitempty"`     // all its ranks on the nodes that were read are stopped
+	IdleReason job.IdleReason `json:"idle_reason,omitempty"` // why nodes have no running ranks, if that is on purpose
 
 	running     bool           // at least one rank is not stopped
 	nodeIndex   map[string]int // the index of each node in Nodes
@@ -111,7 +111,7 @@ type liveNode struct {
 
 	GPUs []string `json:"gpus,omitempty"` // their addresses
 
-	Standby bool `json:"spare,omitempty"` // a standby node: without ranks, claimed for a restart
+	Standby bool `json:"standby,omitempty"` // a standby node: without ranks, claimed for a restart
 
 	seenRanks map[int]bool // by rank
 }
@@ -124,7 +124,7 @@ type queueRow struct {
 	UID          int       `json:"uid"`
 	Since        time.Time `json:"since"`
 	Ranks        int       `json:"ranks"`
-	LauncherHost string    `json:"from"`
+	LauncherHost string    `json:"launcher_host"`
 	Summary      string    `json:"summary"`
 
 	jobExtent

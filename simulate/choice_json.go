@@ -13,7 +13,7 @@ type choiceRecord struct {
 	Set        *setRecord    `json:"node_set"`
 	Contiguous *string       `json:"contiguous"`
 	Shape      *int          `json:"shape"`
-	Parts      []chosenGroup `json:"parts"`
+	Parts      []chosenGroup `json:"groups"`
 }
 
 type setRecord struct {
@@ -22,13 +22,13 @@ type setRecord struct {
 	Priority   string          `json:"priority"`
 	Considered []consideredSet `json:"considered"`
 	Chosen     []string        `json:"chosen"`
-	WithoutSet bool            `json:"left"`
+	WithoutSet bool            `json:"without_set"`
 }
 
 type consideredSet struct {
 	Name     string `json:"name"`
 	Nodes    int    `json:"nodes"`
-	Capacity int    `json:"room"`
+	Capacity int    `json:"capacity"`
 	Fits     bool   `json:"fits"`
 }
 

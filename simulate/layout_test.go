@@ -60,7 +60,7 @@ func TestSaveLayout(t *testing.T) {
 
 func TestBadLayouts(t *testing.T) {
 	for _, field := range []string{`"map_by": "bogus"`, `"rank_by": "bogus"`, `"bind_to": "bogus"`,
-		`"spots": [{"node": 7}]`, `"spots": [{"node": 1, "cpus": "1x"}]`} {
+		`"fixed_placements": [{"node": 7}]`, `"fixed_placements": [{"node": 1, "cpus": "1x"}]`} {
 		if _, err := Parse([]byte(`{"nodes": [{"id": 1, "name": "a", "cpus": 2}], ` + field + `}`)); err == nil {
 			t.Errorf("%s: no error", field)
 		}

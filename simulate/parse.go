@@ -30,8 +30,8 @@ type stateFile struct {
 	QueueAhead int                `json:"queue_ahead"`
 	Waited     float64            `json:"waited,omitempty"` // seconds
 
-	LocalOnly       bool             `json:"try_out,omitempty"` // the job runs only on this machine (PLACE-4)
-	FixedPlacements []fixedPlacement `json:"spots,omitempty"`   // the node and CPUs of each rank, by a rank file
+	LocalOnly       bool             `json:"local_only,omitempty"`       // the job runs only on this machine (PLACE-4)
+	FixedPlacements []fixedPlacement `json:"fixed_placements,omitempty"` // the node and CPUs of each rank, by a rank file
 	MapBy           string           `json:"map_by,omitempty"`
 	RankBy          string           `json:"rank_by,omitempty"`
 	BindTo          string           `json:"bind_to,omitempty"`
@@ -82,7 +82,7 @@ type node struct {
 	Allowed   *[]int `json:"allowed_cpus"`
 
 	Procs        int        `json:"procs"`
-	BoundProcs   int        `json:"seated,omitempty"` // extension: how many of procs have all their CPUs in busy_cpus
+	BoundProcs   int        `json:"bound_procs,omitempty"` // extension: how many of procs have all their CPUs in busy_cpus
 	BusyCPUs     []int      `json:"busy_cpus"`
 	SharedCPUs   []int      `json:"shared_cpus,omitempty"` // extension: those of busy_cpus that belong to jobs that share CPUs
 	ExclusiveJob bool       `json:"exclusive_job"`
@@ -111,7 +111,7 @@ type node struct {
 	Slots    int    `json:"slots,omitempty"`     // written slots: host:8
 	MaxSlots int    `json:"max_slots,omitempty"` // HOST-11
 	BindTo   string `json:"bind_to,omitempty"`   // replaces that of the job
-	Confined bool   `json:"fenced,omitempty"`    // no rank may leave the allowed CPUs, bound or not
+	Confined bool   `json:"confined,omitempty"`  // no rank may leave the allowed CPUs, bound or not
 	Identity string `json:"identity,omitempty"`  // of the machine (HOST-8)
 	MemTotal int64  `json:"mem_total,omitempty"` // bytes
 	MemFree  int64  `json:"mem_available,omitempty"`
@@ -119,7 +119,7 @@ type node struct {
 	HugePages *hugePages `json:"huge_pages,omitempty"` // extension; nil if not known
 
 	GPUs         []gpu.GPU `json:"gpus,omitempty"` // GPUs that may be used
-	WithheldGPUs int       `json:"barred_gpus,omitempty"`
+	WithheldGPUs int       `json:"withheld_gpus,omitempty"`
 	BusyGPUs     []string  `json:"busy_gpus,omitempty"` // addresses of the GPUs that running jobs use
 }
 
@@ -287,7 +287,7 @@ func (n *node) toNode(known topologies) (job.Node, error) {
 		return job.Node{}, fmt.Errorf("procs is negative")
 	}
 	if n.BoundProcs < 0 || n.BoundProcs > n.Procs {
-		return job.Node{}, fmt.Errorf("seated is %d of %d procs", n.BoundProcs, n.Procs)
+		return job.Node{}, fmt.Errorf("bound_procs is %d of %d procs", n.BoundProcs, n.Procs)
 	}
 	var bind *pin.Binding
 	if n.BindTo != "" {

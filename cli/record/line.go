@@ -15,7 +15,7 @@ type AccountingRecord struct {
 	Job      job.ID     `json:"job"`
 	User     string     `json:"user"`
 	UID      int        `json:"uid"`
-	From     string     `json:"from"` // the launching host
+	From     string     `json:"launcher_host"` // the launching host
 	Class    string     `json:"class,omitempty"`
 	RM       *job.RM    `json:"rm,omitempty"`
 	Programs []string   `json:"programs"` // one for each app context

@@ -56,9 +56,9 @@ type Job struct {
 	Host             string       `json:"host"`          // host of its mpiexec
 	PID              int          `json:"pid"`           // of that
 	User             string       `json:"user"`
-	Dir              string       `json:"dir"`   // its working directory
-	Argv             []string     `json:"argv"`  // arguments of mpiexec
-	TransportOptions []string     `json:"reach"` // options about how hosts are reached, from command line and variables
+	Dir              string       `json:"dir"`               // its working directory
+	Argv             []string     `json:"argv"`              // arguments of mpiexec
+	TransportOptions []string     `json:"transport_options"` // options about how hosts are reached, from command line and variables
 	Ended            time.Time    `json:"ended"`
 	Exit             int          `json:"exit"`
 	Nodes            []string     `json:"nodes"`   // of the running attempt
@@ -81,10 +81,10 @@ type Attempt struct {
 	Size         int         `json:"size"`
 	Lost         []string    `json:"lost"`
 	Failed       []string    `json:"failed"`
-	StandbyNodes []string    `json:"spares"`
+	StandbyNodes []string    `json:"standby_nodes"`
 	Exit         int         `json:"exit"`
-	LeftNodes    []string    `json:"leaves"`
-	NextNodes    []string    `json:"goes"`
+	LeftNodes    []string    `json:"left_nodes"`
+	NextNodes    []string    `json:"next_nodes"`
 }
 
 // New returns a saved job that has not started; past are attempts of earlier mpiexecs.
