@@ -359,8 +359,8 @@ func (l *attemptLoop) isFirstHere() bool { return len(l.attempts) == l.pastAttem
 
 func (l *attemptLoop) report(news job.AttemptEvent) { l.env.observer().AttemptEvent(news) }
 
-// attemptInput returns the standard input of an attempt (SV-9). A file is read from its start
-// again. Of any other input, a restart cannot read again what was read before.
+// attemptInput returns the standard input of an attempt (SV-9). A file is read from its start again.
+// Only the first attempt gets any other input; later ones find its end.
 func (l *attemptLoop) attemptInput() io.Reader {
 	if l.env.In == nil || l.request.Restart.MaxRestarts == 0 && l.pastAttempts == 0 {
 		return l.env.In

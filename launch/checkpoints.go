@@ -27,7 +27,7 @@ A checkpointer takes the checkpoints of one attempt. Only the goroutine that own
 	supervise --request, update--> checkpointer --events--> checkpoint.State --actions--> ranks, command, file, user
 */
 type checkpointer struct {
-	fleet   *runningJob
+	running *runningJob
 	state   checkpoint.State
 	began   bool
 	command int // number of the last command; the end of an earlier one is ignored
@@ -37,7 +37,7 @@ type checkpointer struct {
 }
 
 func (f *runningJob) newCheckpointer() *checkpointer {
-	return &checkpointer{fleet: f, state: checkpoint.New(f.req.Checkpoint)}
+	return &checkpointer{running: f, state: checkpoint.New(f.req.Checkpoint)}
 }
 
 // commandEnded is the event that a checkpoint command has ended.
@@ -70,7 +70,7 @@ func (c *checkpointer) requestAndStop(stop func(), stays func(why string)) {
 
 // update checks whether the job's state has changed or a deadline has passed.
 func (c *checkpointer) update(now time.Time) {
-	state := c.fleet.state
+	state := c.running.state
 	switch due := c.nextTime(); {
 	case c.state.Phase == checkpoint.Over:
 	case state.AllCheckpointed():
@@ -89,7 +89,7 @@ func (c *checkpointer) update(now time.Time) {
 // nextTime returns when update has something to do next; the zero time means never. It is never
 // while the ranks are suspended.
 func (c *checkpointer) nextTime() time.Time {
-	if c.fleet.state.IsSuspended() {
+	if c.running.state.IsSuspended() {
 		return time.Time{}
 	}
 	return c.state.Next()
@@ -113,13 +113,13 @@ func (c *checkpointer) handleEvent(event checkpoint.Event, now time.Time) {
 		case checkpoint.RequestCheckpoint:
 			c.startCheckpoint(now)
 		case checkpoint.CheckFile:
-			if c.fleet.env.CheckpointRunner.Written(c.fleet.req.Checkpoint.DoneFile, c.state.RequestedAt) {
+			if c.running.env.CheckpointRunner.Written(c.running.req.Checkpoint.DoneFile, c.state.RequestedAt) {
 				c.handleEvent(checkpoint.Written{}, now)
 			}
 		case checkpoint.ReportEvent:
-			c.fleet.env.observer().AttemptEvent(job.AttemptEvent{Event: "checkpoint", State: a.State, Seconds: a.After.Round(time.Millisecond).Seconds()})
+			c.running.env.observer().AttemptEvent(job.AttemptEvent{Event: "checkpoint", State: a.State, Seconds: a.After.Round(time.Millisecond).Seconds()})
 		case checkpoint.ReportLine:
-			c.fleet.env.Report(a.Text)
+			c.running.env.Report(a.Text)
 		case checkpoint.ReplyAll:
 			for _, answer := range c.replies {
 				answer(a.Err)
@@ -136,7 +136,7 @@ func (c *checkpointer) handleEvent(event checkpoint.Event, now time.Time) {
 
 // startCheckpoint signals the ranks or runs the user's command.
 func (c *checkpointer) startCheckpoint(now time.Time) {
-	f, policy := c.fleet, c.fleet.req.Checkpoint
+	f, policy := c.running, c.running.req.Checkpoint
 	f.state.Step(supervise.CheckpointRequested{Until: now.Add(policy.Grace)}, now)
 	if policy.Command == "" {
 		f.carryOut(f.state, []supervise.Action{supervise.SignalAllRanks{Signal: policy.Signal}})

@@ -124,7 +124,7 @@ func (f *runningJob) replyStates() {
 	}
 	answer.Truncate()
 	if left := len(where.nodeOfRank) - len(answer.Ranks); left > 0 {
-		answer.Text = fmt.Sprintf("%s of %d not told", text.Count(left, "rank"), len(where.nodeOfRank))
+		answer.Text = fmt.Sprintf("%s of %d not shown", text.Count(left, "rank"), len(where.nodeOfRank))
 	}
 	for _, to := range f.statesQuery.requesters {
 		one := answer

@@ -66,14 +66,13 @@ func (e Env) observer() Observer {
 	return e.Observer
 }
 
-// An Env connects a launch with the rest of the program: its streams, signals and callbacks. All
-// callbacks may be nil.
+// An Env connects a launch with the rest of the program: its streams, signals and callbacks.
 type Env struct {
 	reserve.Env                        // launch sets Inbox and Listener itself
 	In              io.Reader          // standard input of rank 0; nil: none
 	Out             *stdio.Printer     // closed when the job is over
 	Err             *stdio.Printer     // likewise, unless Run returns an error, which the caller prints
-	UnreadInput     func(bytes int64)  // called at the end with how much of In was read and not consumed by any rank
+	UnreadInput     func(bytes int64)  // called at the end with the bytes read of In, if no rank has read any of them; may be nil
 	ReportFailure   func([]string)     // prints a failure line by line, even with --quiet; nil: it is written to Err
 	Transcript      io.Writer          // receives a transcript of what ranks and PMI servers send; nil: none is kept
 	TerminalResized <-chan os.Signal   // receives a value when the size of our terminal changes
@@ -88,7 +87,7 @@ type Env struct {
 	PastAttempts  []job.Attempt                             // attempts that are over
 	LeftoverNodes []string                                  // nodes on which the last of them may have left ranks
 	FormerNodes   []job.NodeDef                             // nodes of LeftoverNodes that the request no longer names
-	AttemptBegan  func(past []job.Attempt, now job.Attempt) // called before the ranks of each attempt start
+	AttemptBegan  func(past []job.Attempt, now job.Attempt) // called before the ranks of each attempt start; may be nil
 }
 
 // reportFailure reports a failure to the user.

@@ -306,7 +306,7 @@ func (f *runningJob) reportRefusal(s *spawnRequest, err error) {
 	case f.spawnQueue.refusedReported > maxReportedRefusals:
 		return
 	case f.spawnQueue.refusedReported == maxReportedRefusals:
-		lines = []string{"further spawns that are refused are not told"}
+		lines = []string{"further refused spawns are not reported"}
 	}
 	for i, line := range lines {
 		lines[i] = format.EscapeSentence(line)

@@ -338,7 +338,7 @@ func TestHowMuchIsSpawned(t *testing.T) {
 		return true
 	})}
 	result, err := r.do(t)
-	if err != nil || result.Code != 0 || slices.Contains(texts, "") || !strings.HasSuffix(r.err.String(), "mpiexec: further spawns that are refused are not told\n") ||
+	if err != nil || result.Code != 0 || slices.Contains(texts, "") || !strings.HasSuffix(r.err.String(), "mpiexec: further refused spawns are not reported\n") ||
 		strings.Count(r.err.String(), "\n") != 100 {
 		t.Errorf("code %d, %v, %d answers, stderr %q", result.Code, err, len(texts), r.err.String())
 	}

@@ -249,9 +249,9 @@ func endTraceStep(step trace.Step, f *runningJob, err error) {
 
 // reportSlowest logs, for -v, which hosts took longest to start.
 func (e Env) reportSlowest() {
-	if said := e.Log.Info(); said.Enabled() {
+	if log := e.Log.Info(); log.Enabled() {
 		if line := slowestLine(e.Trace.Trace()); line != "" {
-			said.Msg(line)
+			log.Msg(line)
 		}
 	}
 }

@@ -44,7 +44,7 @@ type Decision struct {
 	Why      string        // why there is no restart although the cause is a reason for one; empty: it is no reason
 }
 
-// Decide decides after the last attempt of a job. There must be one attempt of this mpiexec. random
+// Decide decides after the last attempt of a job. At least one must be of this mpiexec. random
 // is from 0 to 1 and lengthens the pause by up to a fifth, so that jobs that failed together do not
 // restart together.
 func Decide(p job.RestartPolicy, attempts []job.Attempt, random float64) Decision {

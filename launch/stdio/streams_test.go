@@ -236,7 +236,7 @@ func TestInputThatNoRankReadIsGivenBack(t *testing.T) {
 		{"nothing was read, and it was closed", []over{{0, 0}, {1, 0}}, size, size, true},
 		{"some was read", []over{{0, 10}, {1, 30}}, size - 30, 0, false},
 		{"all was read", []over{{0, size}, {1, 0}}, 0, 0, false},
-		{"one has not told", []over{{0, 10}, {1, -1}}, 0, 0, false},
+		{"the count of one is unknown", []over{{0, 10}, {1, -1}}, 0, 0, false},
 		{"one is lost", []over{{0, 10}}, 0, 0, false},
 		{"more than there was", []over{{0, size + 1}, {1, 0}}, 0, 0, false},
 		{"others do not count", []over{{0, 10}, {1, 0}, {2, size}}, size - 10, 0, false},
