@@ -120,7 +120,7 @@ func ChooseForRank(free []GPU, n int, hasCPUs func(numa int) bool) []GPU {
 	return sortByRuntimeOrder(picked)
 }
 
-// A Demand is what a rank with chosen CPUs needs: N GPUs, if possible in the NUMA nodes of its CPUs.
+// A Demand is the need of a rank with chosen CPUs: N GPUs, if possible in the NUMA nodes of its CPUs.
 type Demand struct {
 	N    int
 	NUMA []int

@@ -11,7 +11,7 @@ type Error struct {
 	Code    string
 	Source  string // option or variable at fault; empty: none
 	Token   string // the faulty value
-	Problem string // what is wrong with it
+	Problem string // the problem in words
 	Reason  string // details; may be empty
 	Allowed []string
 }

@@ -28,7 +28,7 @@ func (c SelectionFlags) WithDefaults(weaker SelectionFlags) SelectionFlags {
 	return c
 }
 
-// readClass finds the class of the job, and what the cluster says for it.
+// readClass determines the class of the job. An unknown class, or one that the user must not use, is an error.
 func (c *Settings) readClass(in Input) error {
 	source, name, given := flagOrVariable(in, "--class", in.Flags.Class, "PSI_CLASS")
 	if !given {
@@ -49,7 +49,7 @@ func (c *Settings) readClass(in Input) error {
 	return refusal
 }
 
-// flagOrVariable is a flag or, if it was not given, a variable.
+// flagOrVariable returns the value of a flag or, if it is nil, of a variable. given is false if neither is set.
 func flagOrVariable(in Input, flag string, value *string, variable string) (source, text string, given bool) {
 	if value != nil {
 		return flag, trimBlanks(*value), true
@@ -58,7 +58,7 @@ func flagOrVariable(in Input, flag string, value *string, variable string) (sour
 	return variable, trimBlanks(text), given
 }
 
-// readNodeSets finds which node sets the job may choose among, of all who may say so.
+// readNodeSets determines the node-set request of the job from cluster file, class, variables and options.
 func (c *Settings) readNodeSets(in Input) error {
 	kinds, mixed := nodeset.KindsOf(len(in.Nodes), func(i int) nodeset.Attributes { return in.Nodes[i].Attributes })
 	if mixed != "" {

@@ -41,7 +41,7 @@ const (
 	CompleteArguments CompletionKind = "arguments" // those of the program at Start
 )
 
-// CompletionLists returns candidates that depend on this machine.
+// CompletionLists has functions that return the hosts and jobs known on this machine.
 type CompletionLists struct{ Hosts, Jobs func() []string }
 
 // The completion scripts, which register the names of this program.

@@ -187,8 +187,8 @@ func (o *Option) variables() []string {
 	return names
 }
 
-// ownVariable returns MPIEXEC_NAME for the option's first long name whose variable ranks do not get. MPIEXEC_HOST,
-// for example, is set for ranks.
+// ownVariable returns MPIEXEC_NAME for a long name of the option. It skips names for which ranks get a variable of
+// the same name, such as MPIEXEC_HOST. It returns "" if no name is left.
 func ownVariable(o *Option) string {
 	for _, s := range append([]Spelling{{Dashed: o.Dashed}}, o.OtherSpellings...) {
 		name := "MPIEXEC_" + strings.ReplaceAll(strings.ToUpper(normalize(s.Dashed)), "-", "_")

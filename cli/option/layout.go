@@ -172,9 +172,9 @@ func (s *layoutMerger) mergeWidth() {
 	}
 }
 
-// checkGPUOptions reports lines that set the GPUs of ranks twice: by an option and by a variable. One would hide
-// the other. A variable that is merely in the environment is no conflict; it limits what all ranks may use, or is
-// meant for another host.
+// checkGPUOptions reports an error if an option and a variable on the line both set the GPUs of ranks. One would
+// hide the other. A variable that is merely in the environment is no error: it limits all ranks, or is meant for
+// another host.
 func (s *layoutMerger) checkGPUOptions() {
 	for _, app := range s.line.Apps {
 		option, given := app.Origin("gpus-per-proc")

@@ -189,7 +189,7 @@ func (p *MCAParam) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Compat is the value of --env-compat: launchers whose variables ranks also get.
+// Compat is the value of --env-compat. It lists launchers; ranks also get the variables of these launchers.
 type Compat []string
 
 // compatLaunchers are the launchers whose variables we can set.
