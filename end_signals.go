@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// repeatWindow is within how long of each other signals to end are one.
+// repeatWindow is the time within which a second SIGTERM or SIGHUP counts as a repetition of the first.
 const repeatWindow = 250 * time.Millisecond
 
 /*
-An endings knows which of the signals to end are news. A second one skips the grace of the ranks (SIG-3), but many
-senders mean one and send two: timeout(1) signals its child and then its own process group; a shell whose terminal
-is closed signals its jobs, and then the kernel the foreground; systemd ends a session with SIGTERM and SIGHUP.
+An endSignals recognizes repetitions of SIGTERM and SIGHUP. A second signal ends the ranks without grace (SIG-3), but
+many senders send two and mean one. timeout(1) signals its child and then its own process group. When a terminal is
+closed, the shell signals its jobs, and then the kernel the foreground. systemd ends a session with SIGTERM and SIGHUP.
 */
-type endSignals struct{ last time.Time } // of the last one that was news
+type endSignals struct{ last time.Time } // time of the last signal that was no repetition
 
-// isRepeat reports whether a signal at a time says no more than the one before it.
+// isRepeat reports whether a signal at a time repeats the one before it.
 func (e *endSignals) isRepeat(s os.Signal, at time.Time) bool {
 	if s != syscall.SIGTERM && s != syscall.SIGHUP {
 		return false

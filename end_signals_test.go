@@ -16,8 +16,8 @@ func TestSignalsToEndThatComeTogetherAreOne(t *testing.T) {
 	}
 	const term, hup, interrupt, usr1 = syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT, syscall.SIGUSR1
 	for name, test := range map[string]struct {
-		sent []sent
-		news string // one letter for each: n is news, r repeats
+		sent  []sent
+		kinds string // one letter for each signal: n is new, r repeats
 	}{
 		"one":                    {[]sent{{term, 0}}, "n"},
 		"timeout":                {[]sent{{term, 0}, {term, time.Millisecond}}, "nr"},
@@ -31,22 +31,22 @@ func TestSignalsToEndThatComeTogetherAreOne(t *testing.T) {
 		"another one in between": {[]sent{{term, 0}, {usr1, time.Millisecond}, {hup, 2 * time.Millisecond}}, "nnr"},
 	} {
 		var e endSignals
-		var news strings.Builder
+		var kinds strings.Builder
 		began := time.Now()
 		for _, s := range test.sent {
 			if e.isRepeat(s.s, began.Add(s.at)) {
-				news.WriteByte('r')
+				kinds.WriteByte('r')
 			} else {
-				news.WriteByte('n')
+				kinds.WriteByte('n')
 			}
 		}
-		if news.String() != test.news {
-			t.Errorf("%s: %s, want %s", name, &news, test.news)
+		if kinds.String() != test.kinds {
+			t.Errorf("%s: %s, want %s", name, &kinds, test.kinds)
 		}
 	}
 }
 
-// timeout(1) sends SIGTERM to its child, and then to its own process group, in which the child is.
+// timeout(1) sends SIGTERM to its child and then to its own process group, to which the child belongs.
 func TestTimeoutDoesNotTakeTheGraceOfTheRanks(t *testing.T) {
 	us, err := os.Executable()
 	if err != nil {
@@ -57,7 +57,7 @@ func TestTimeoutDoesNotTakeTheGraceOfTheRanks(t *testing.T) {
 			`trap "sleep 0.3; echo saved; exit" TERM; echo ready; while :; do sleep 0.01; done`)
 		s := startHungCommand(t, cmd, nil)
 		s.awaitLine(t, "ready")
-		cmd.Process.Signal(syscall.SIGALRM) // as if its time were over
+		cmd.Process.Signal(syscall.SIGALRM) // SIGALRM makes timeout act as if its time were over
 		s.awaitLine(t, "saved")
 		cmd.Wait()
 		if code := cmd.ProcessState.ExitCode(); code != 124 {

@@ -8,25 +8,25 @@ import (
 	"time"
 )
 
-// A hardExit is the last one (TRUST-34): it counts the signals that mean the end, beside all
-// that acts on them, and leaves when mpiexec is still there. It takes no lock, waits for
-// nothing, and owns nothing, so whatever the rest of the program hangs on does not hold it.
+// A hardExit ends mpiexec if the rest of it hangs (TRUST-34). It counts SIGINT, SIGTERM and SIGHUP itself, and exits if
+// mpiexec still runs after the last one. It takes no lock and waits for no other goroutine, so nothing that hangs can
+// block it.
 type hardExit struct {
 	interruptCount, endCount int
 
-	restoreTerminal atomic.Pointer[func()] // gives the user's terminal back; nil: we have changed nothing
+	restoreTerminal atomic.Pointer[func()] // restores the user's terminal; nil: it was not changed
 }
 
-// Times of the last resort.
+// Times of the hard exit.
 const (
-	hardExitPatience  = 5 * time.Second        // for what a second SIGTERM has begun
-	hardExitFlushTime = 300 * time.Millisecond // for a line on its way to a terminal, and for the rest of us
+	hardExitPatience  = 5 * time.Second        // from the second SIGTERM until the exit, for ending the ranks
+	hardExitFlushTime = 300 * time.Millisecond // from the message until the exit
 )
 
-// hardExitMessage are what the user reads then.
+// hardExitMessage is printed before the exit.
 const hardExitMessage = "mpiexec: leaving at once; hosts clean up by themselves\n"
 
-// countSignal takes a signal in, and says how soon to leave because of it.
+// countSignal counts a signal. If it is the last one, leave is true, and patience is the time until the exit.
 func (r *hardExit) countSignal(s syscall.Signal) (patience time.Duration, leave bool) {
 	if s == syscall.SIGINT {
 		r.interruptCount++
@@ -36,7 +36,7 @@ func (r *hardExit) countSignal(s syscall.Signal) (patience time.Duration, leave 
 	return hardExitPatience, r.endCount == 2
 }
 
-// watchSignals counts until it is time to leave.
+// watchSignals counts signals and exits when it is time.
 func (r *hardExit) watchSignals(signals <-chan os.Signal) {
 	var due <-chan time.Time
 	var ends endSignals
@@ -57,26 +57,27 @@ func (r *hardExit) watchSignals(signals <-chan os.Signal) {
 	}
 }
 
-// exitNow ends the process. Who still acts has a last chance to kill the ranks on the hosts. It begins when
-// the words are on their way: on a machine that gives us nothing for a while they would come too late.
+// exitNow prints the message, restores the terminal, and exits hardExitFlushTime later. Until then other goroutines can
+// still kill the ranks on the hosts. That time begins when the goroutine that prints runs: on a busy machine it may run
+// late.
 func (r *hardExit) exitNow(code int) {
-	speaks := make(chan struct{})
-	go func() { // a terminal that takes nothing must not hold us
-		close(speaks)
+	printing := make(chan struct{})
+	go func() { // a terminal that accepts no data must not block the exit
+		close(printing)
 		syscall.Write(int(os.Stderr.Fd()), []byte(hardExitMessage))
 		if restore := r.restoreTerminal.Load(); restore != nil {
 			(*restore)()
 		}
 	}()
-	<-speaks
+	<-printing
 	<-time.After(hardExitFlushTime)
 	os.Exit(code)
 }
 
-// setRestoreTerminal notes how the terminal is given back.
+// setRestoreTerminal sets the function that restores the terminal.
 func (r *hardExit) setRestoreTerminal(restore func()) { r.restoreTerminal.Store(&restore) }
 
-// start has it watch from now on.
+// start starts watching the signals.
 func (r *hardExit) start() {
 	signals := make(chan os.Signal, 16)
 	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {

@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A hungMpiexec is an mpiexec that hangs on something.
+// A hungMpiexec is an mpiexec process that hangs.
 type hungMpiexec struct {
 	cmd   *exec.Cmd
 	out   *bufio.Reader
@@ -27,13 +27,13 @@ type hungMpiexec struct {
 	ended chan struct{} // closed when it has ended
 }
 
-// startHung starts mpiexec as a process group of its own, as a shell does.
+// startHung starts mpiexec in a process group of its own, as a shell does.
 func startHung(t *testing.T, env []string, args ...string) *hungMpiexec {
 	t.Helper()
 	return startHungCommand(t, exec.Command("/proc/self/exe", args...), env)
 }
 
-// startHungCommand is that for a command that is, or starts, mpiexec.
+// startHungCommand starts a command that is, or starts, mpiexec.
 func startHungCommand(t *testing.T, cmd *exec.Cmd, env []string) *hungMpiexec {
 	t.Helper()
 	s := &hungMpiexec{cmd: cmd, ended: make(chan struct{})}
@@ -52,7 +52,7 @@ func startHungCommand(t *testing.T, cmd *exec.Cmd, env []string) *hungMpiexec {
 	return s
 }
 
-// awaitLine reads a line of its output.
+// awaitLine reads a line of the process's output, and fails the test if it is not the wanted one.
 func (s *hungMpiexec) awaitLine(t *testing.T, want string) {
 	t.Helper()
 	if line, err := s.out.ReadString('\n'); line != want+"\n" {
@@ -60,8 +60,8 @@ func (s *hungMpiexec) awaitLine(t *testing.T, want string) {
 	}
 }
 
-// awaitOpen waits until it hangs in the opening of a file: the kernel tells the system call of
-// a thread that sleeps.
+// awaitOpen waits until the process hangs while it opens a file. The kernel shows the system call of a sleeping
+// thread.
 func (s *hungMpiexec) awaitOpen(t *testing.T) *hungMpiexec {
 	t.Helper()
 	again, limit := time.NewTicker(10*time.Millisecond), time.After(5*time.Minute)
@@ -81,8 +81,8 @@ func (s *hungMpiexec) awaitOpen(t *testing.T) *hungMpiexec {
 	}
 }
 
-// repeatSignal sends a signal again and again, as a user does who has had enough: signals that come
-// faster than they are taken count once. It tells how long the process took to end.
+// repeatSignal sends a signal repeatedly until the process ends, and returns how long that took. Signals that come
+// faster than they are handled count once.
 func (s *hungMpiexec) repeatSignal(t *testing.T, number syscall.Signal) time.Duration {
 	t.Helper()
 	began := time.Now()
@@ -105,7 +105,7 @@ func (s *hungMpiexec) repeatSignal(t *testing.T, number syscall.Signal) time.Dur
 	}
 }
 
-// checkExit checks how it ended.
+// checkExit checks exit code and message of the process.
 func (s *hungMpiexec) checkExit(t *testing.T, number syscall.Signal) {
 	t.Helper()
 	if code := s.cmd.ProcessState.ExitCode(); code != 128+int(number) {
@@ -116,7 +116,7 @@ func (s *hungMpiexec) checkExit(t *testing.T, number syscall.Signal) {
 	}
 }
 
-// A fifo that nobody opens holds who opens it.
+// fifo creates a fifo. A process that opens it blocks.
 func fifo(t *testing.T) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "fifo")
@@ -126,9 +126,8 @@ func fifo(t *testing.T) string {
 	return name
 }
 
-// Whatever mpiexec hangs on, the third ^C ends it at once, and a second SIGTERM or SIGHUP after
-// 5 s (TRUST-34).
-func TestTheLastResort(t *testing.T) {
+// Wherever mpiexec hangs, the third ^C ends it at once, and a second SIGTERM or SIGHUP after 5 s (TRUST-34).
+func TestHardExit(t *testing.T) {
 	where := map[string]func(*testing.T) *hungMpiexec{
 		"the supervising loop": func(t *testing.T) *hungMpiexec {
 			s := startHung(t, []string{"MPIEXEC_TEST_STOP=never"}, "-host", "localhost:1", "-n", "1", "sh", "-c", "echo ready; exec sleep 600")
@@ -158,8 +157,8 @@ func TestTheLastResort(t *testing.T) {
 	}
 }
 
-// A standard error that takes nothing holds nobody.
-func TestTheLastResortWithoutAReader(t *testing.T) {
+// A standard error that accepts no data does not block the hard exit.
+func TestHardExitWithoutAReader(t *testing.T) {
 	var pipe [2]int
 	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
 		t.Fatal(err)
@@ -184,7 +183,7 @@ func TestTheLastResortWithoutAReader(t *testing.T) {
 	}
 }
 
-// ^Z waits a second at most for a host that reads nothing, and what comes after it still counts.
+// ^Z waits at most a second for a host that reads nothing, and later signals still count.
 func TestStopBesideAHostThatReadsNothing(t *testing.T) {
 	zeros, err := os.Open("/dev/zero")
 	if err != nil {
@@ -222,7 +221,7 @@ func TestStopBesideAHostThatReadsNothing(t *testing.T) {
 	s.checkExit(t, syscall.SIGINT)
 }
 
-// helperOf finds a helper that is a child of a process, once there is one.
+// helperOf waits for a helper that is a child of a process, and returns it.
 func helperOf(t *testing.T, parent int) int {
 	t.Helper()
 	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); <-time.After(5 * time.Millisecond) {
@@ -255,7 +254,7 @@ func awaitFullPipe(t *testing.T, pid int) {
 	t.Fatal("nothing was written that nobody reads")
 }
 
-// isFullPipe reports whether a descriptor is of a pipe that has no room.
+// isFullPipe reports whether a file descriptor is a pipe without space.
 func isFullPipe(file string) bool {
 	if link, _ := os.Readlink(file); !strings.HasPrefix(link, "pipe:") {
 		return false

@@ -13,13 +13,13 @@ import (
 	"testing"
 )
 
-// purePackages packages turn values into values; they may not reach the world, nor what reaches it.
+// purePackages only turn values into values. They may not import packages that do input or output.
 var purePackages = []string{"helper/lifecycle", "trace", "limits", "usererr", "hostlist", "idset", "batch", "text", "gpu", "pin", "job", "sort", "psi", "plan", "plan/line", "plan/nodeset", "plan/region", "simulate", "config", "format", "mpifault", "doctor", "cli/aprun", "cli/option", "cli/record", "cli/request", "cli/saved", "launch/stdio/pattern", "launch/supervise", "launch/checkpoint", "launch/restart", "pmiserver/pmix/bfrops", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message"}
 
 var impureImports = []string{"os", "net", "os/exec", "syscall", "log", "golang.org/x/sys/unix"}
 
-// allowedImports lists, for each package, the packages of this module it may import. The
-// layers are drawn in doc/design.md.
+// allowedImports lists, for each package, the packages of this module that it may import. doc/design.md draws the
+// layers.
 var allowedImports = map[string][]string{
 	"usererr":              {},
 	"userfile":             {"nsswitch"},
@@ -132,12 +132,12 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// isTestOnly reports whether a package is no room of the product: tools, and what tests use.
+// isTestOnly reports whether a package is not part of the product: tools, and packages for tests.
 func isTestOnly(pkg string) bool {
 	return strings.HasPrefix(pkg, "tools/") || strings.HasPrefix(pkg, "test/")
 }
 
-// sourceFiles are the Go files below a folder, without what is built or only read by tests.
+// sourceFiles returns the Go files below a directory, except for tests and what is built.
 func sourceFiles(top string) (files []string, err error) {
 	err = filepath.WalkDir(top, func(path string, entry fs.DirEntry, err error) error {
 		switch {
@@ -153,7 +153,7 @@ func sourceFiles(top string) (files []string, err error) {
 	return files, err
 }
 
-// Every package of the program has a place in the layers.
+// Each package of the program is in allowedImports.
 func TestEveryPackageIsRanked(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".").Output()
 	if err != nil {
@@ -167,7 +167,7 @@ func TestEveryPackageIsRanked(t *testing.T) {
 	}
 }
 
-// No module arrives unnoticed.
+// The direct dependencies of the module are those listed here.
 func TestModules(t *testing.T) {
 	reasons, err := os.ReadFile("doc/adr/0002-modules.md")
 	if err != nil {

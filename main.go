@@ -1,7 +1,7 @@
 // Mpiexec starts parallel programs on many hosts over SSH. See README.md.
 
-// Reading the cgroup's CPU limit takes a tenth of a millisecond of every start, here and
-// on each node, and few threads of ours ever run.
+// Reading the cgroup's CPU limit would take a tenth of a millisecond of each start, here and on each node, for a program
+// that runs few threads.
 //go:debug containermaxprocs=0
 //go:debug updatemaxprocs=0
 
@@ -16,8 +16,7 @@ import (
 	"remshell/cli"
 )
 
-// stopProcess is how ^Z stops this process. A test takes another way, to see what happens when that
-// never comes back.
+// stopProcess stops this process for ^Z. A test replaces it by a function that never returns.
 var stopProcess = suspend
 
 func main() {
@@ -26,26 +25,26 @@ func main() {
 	if len(os.Args) > 1 && cli.IsHelper(os.Args[1]) {
 		os.Exit(cli.HelperMain(os.Args[1:]))
 	}
-	resort := new(hardExit)
-	caught, signals, pause := make(chan os.Signal, 16), make(chan os.Signal, 16), new(stopState)
-	// Go has a thread of its own enable each signal: two dozen changes of threads, which take as long as it
-	// takes to read the command line, and so go on beside that.
+	hard := new(hardExit)
+	caught, signals, stop := make(chan os.Signal, 16), make(chan os.Signal, 16), new(stopState)
+	// For each signal, Notify switches to a thread of the Go runtime and back. For all signals that takes as long as
+	// reading the command line, and so is done in parallel.
 	catching := make(chan struct{})
 	go func() {
 		defer close(catching)
-		resort.start()
+		hard.start()
 		for _, s := range cli.HandledSignals {
 			if s != syscall.SIGHUP || !signal.Ignored(s) { // nohup stays in force (SIG-3)
 				signal.Notify(caught, s)
 			}
 		}
-		go pause.relay(caught, signals)
+		go stop.relay(caught, signals)
 	}()
 	os.Exit(cli.Main(context.Background(), cli.FrontEndArgs(os.Args), cli.System{
 		In: os.Stdin, Out: cli.Stdout(), Err: os.Stderr, Signals: signals,
 		CatchSignal:  func(s os.Signal) { signal.Notify(caught, s) },
 		AwaitSignals: func() { <-catching },
-		TerminalLent: resort.setRestoreTerminal,
-		Suspend:      func() { pause.stopUnlessContinued(stopProcess) }, Environ: cli.FrontEndEnv(os.Args, environ), Getwd: os.Getwd, FS: os.DirFS("/"),
+		TerminalLent: hard.setRestoreTerminal,
+		Suspend:      func() { stop.stopUnlessContinued(stopProcess) }, Environ: cli.FrontEndEnv(os.Args, environ), Getwd: os.Getwd, FS: os.DirFS("/"),
 	}))
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestMain is mpiexec itself in the scripts of testdata/script, and its helper.
+// TestMain makes the test binary mpiexec and its helper in the scripts of testdata/script.
 func TestMain(m *testing.M) {
 	if os.Getenv("MPIEXEC_TEST_STOP") == "never" {
 		stopProcess = func() { // ^Z hangs the supervising loop
@@ -28,22 +28,22 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, scriptCommands)
 }
 
-// scriptCommands are the programs of the scripts.
+// scriptCommands are the programs that scripts may call.
 var scriptCommands = map[string]func(){"mpiexec": main}
 
-// catchIgnoredSignals keeps mpiexec from ignoring what we were started to ignore, by nohup: what is caught is
-// no more ignored behind an exec.
+// catchIgnoredSignals catches the signals that this process was started to ignore, as by nohup. So mpiexec does not ignore
+// them: exec resets a caught signal to its default.
 func catchIgnoredSignals() {
 	if signal.Ignored(syscall.SIGHUP) {
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
 }
 
-// The scripts tell what a user types and reads, on this machine alone.
+// The scripts show what a user types and reads, on this machine alone.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{Dir: "testdata/script", Setup: func(e *testscript.Env) error {
 		e.Setenv("GORACE", "atexit_sleep_ms=0")       // else every mpiexec and helper sleeps a second
-		ledger := filepath.Join(e.WorkDir, ".ledger") // scripts run side by side, each as if alone
+		ledger := filepath.Join(e.WorkDir, ".ledger") // scripts run in parallel, each with a ledger of its own
 		e.Setenv("MPIEXEC_LEDGER", ledger)
 		return os.Mkdir(ledger, 0o755)
 	}})

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// survivalChapter is the chapter of the manual on jobs that survive.
+// survivalChapter returns the chapter of the manual on jobs that survive failures.
 func survivalChapter(t *testing.T) string {
 	_, rest, found := strings.Cut(readText(t, "doc/manual.md"), "\n## A run of three days\n")
 	chapter, _, _ := strings.Cut(rest, "\n## ")
@@ -17,8 +17,8 @@ func survivalChapter(t *testing.T) string {
 	return chapter
 }
 
-// What the chapter shows of mpiexec's words is what tests see it say: a pattern of stderr in a script, or a text in those
-// of hosts that are lost.
+// Each message of mpiexec in the chapter is one that tests check: a pattern of a script's standard error, or a text in
+// the tests of lost hosts.
 func TestWordsOfThreeDays(t *testing.T) {
 	var patterns []*regexp.Regexp
 	for _, name := range []string{"restart", "resume", "checkpoint"} {
@@ -33,7 +33,7 @@ func TestWordsOfThreeDays(t *testing.T) {
 		}
 	}
 	shown := 0
-	chapter := strings.ReplaceAll(survivalChapter(t), "\n      hint: ", "\\n  hint: ") // one line, as a pattern writes it
+	chapter := strings.ReplaceAll(survivalChapter(t), "\n      hint: ", "\\n  hint: ") // on one line, as in a pattern
 	for line := range strings.Lines(chapter) {
 		words, indented := strings.CutPrefix(strings.TrimRight(line, "\n"), "    ")
 		if !indented || !strings.HasPrefix(words, "mpiexec: ") {
@@ -54,7 +54,7 @@ func TestWordsOfThreeDays(t *testing.T) {
 	}
 }
 
-// The program in C that the chapter shows is the one that the tests run.
+// The C program in the chapter is the one that the tests run.
 func TestProgramOfThreeDays(t *testing.T) {
 	if !strings.Contains(survivalChapter(t), "cat > steps.c <<'END'\n"+readText(t, "testdata/mpi/steps.c")+"END\n") {
 		t.Error("the manual shows another program than testdata/mpi/steps.c")

@@ -11,9 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// runWithoutAffinity executes the words behind the name of this command with a seccomp filter, as a container has one: sched_setaffinity is denied.
+// runWithoutAffinity executes the command in its arguments under a seccomp filter that denies sched_setaffinity, as in
+// some containers.
 func runWithoutAffinity() {
-	runtime.LockOSThread() // a filter is a thread's, and that of the thread that executes stays
+	runtime.LockOSThread() // a filter belongs to a thread; exec keeps that of the calling thread
 	const number = 0       // offset of the call's number in struct seccomp_data
 	filter := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: number},

@@ -17,7 +17,7 @@ var (
 	ruleCited      = regexp.MustCompile(`\b([A-Z]{2,5})-([0-9]+)\b`)
 )
 
-// A specification is what the pages of doc/spec say, by the names under which it is cited.
+// A specification is the names under which the pages of doc/spec and their parts are cited.
 type specification struct {
 	pages        map[string]bool // trust.md
 	sections     map[string]bool // placement.md 6.4, TRUST-27
@@ -40,25 +40,26 @@ func readSpecification(t *testing.T) specification {
 	return l
 }
 
-// missingCitations lists the citations in a text that lead nowhere, and how many there are in all.
-func (l specification) missingCitations(text string) (lost []string, all int) {
+// missingCitations returns the citations in a text that do not exist in the specification, and the number of all
+// citations.
+func (l specification) missingCitations(text string) (missing []string, all int) {
 	for _, m := range sectionCited.FindAllStringSubmatch(text, -1) {
 		if all++; !l.sections[m[1]+" "+m[2]] {
-			lost = append(lost, m[0])
+			missing = append(missing, m[0])
 		}
 	}
 	for _, m := range ruleCited.FindAllStringSubmatch(text, -1) {
 		if !l.rulePrefixes[m[1]] {
-			continue // PMI-2, UTF-8
+			continue // no rule: PMI-2, UTF-8
 		}
 		if all++; !l.sections[m[0]] {
-			lost = append(lost, m[0])
+			missing = append(missing, m[0])
 		}
 	}
-	return lost, all
+	return missing, all
 }
 
-// Rules and sections that comments and pages of doc cite are in doc/spec.
+// Each rule and section that comments and pages of doc cite exists in doc/spec.
 func TestCitationsOfTheSpecification(t *testing.T) {
 	l := readSpecification(t)
 	cited := 0

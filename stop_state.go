@@ -8,9 +8,8 @@ import (
 )
 
 /*
-A pause knows whether the stop that SIGTSTP has asked for is still wanted. The job around us is stopped
-first, and by then whoever asked may have let us go on already; a batch system suspends and resumes all
-processes of a job, one host after the other, and would not say so again:
+A stopState says whether mpiexec should still stop for a SIGTSTP. mpiexec stops its ranks first. By then a SIGCONT may
+have come: a batch system suspends and resumes all processes of a job, one host after the other, and sends it only once:
 
 	batch system --- TSTP ---> mpiexec --- stop ---> ranks
 	             --- CONT --->         (not stopped itself)
@@ -18,7 +17,7 @@ processes of a job, one host after the other, and would not say so again:
 */
 type stopState struct{ continued atomic.Bool }
 
-// relay hands signals on that are news, in their order, and notes which of the two came last.
+// relay forwards signals in order, except for repetitions, and notes whether SIGTSTP or SIGCONT came last.
 func (p *stopState) relay(from <-chan os.Signal, to chan<- os.Signal) {
 	var ends endSignals
 	for s := range from {
@@ -38,7 +37,7 @@ func (p *stopState) noteSignal(s os.Signal) {
 	}
 }
 
-// stopUnlessContinued stops us, unless we were told to go on since.
+// stopUnlessContinued calls stop, unless SIGCONT has come since the last SIGTSTP.
 func (p *stopState) stopUnlessContinued(stop func()) {
 	if !p.continued.Load() {
 		stop()

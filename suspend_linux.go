@@ -6,13 +6,12 @@ import (
 	"unsafe"
 )
 
-// suspend stops this process by the signal that a terminal sends, with its default
-// action, so that the kernel decides as for any program: in an orphaned process group,
-// where no shell could continue us, nothing stops.
+// suspend stops this process by SIGTSTP with its default action. So the kernel decides as for any program: it does not
+// stop a process in an orphaned process group, which no shell could continue.
 //
-// Go keeps its handler once it has one, also after signal.Reset (runtime, sigdisable),
-// so the action is changed below it for a moment. The signal goes to this very thread,
-// which takes it on its way out of the system call: before the handler is back.
+// Go keeps its handler of a signal even after signal.Reset (runtime, sigdisable). So suspend sets the default action with
+// a system call, and afterwards the handler again. The signal is sent to the calling thread, which handles it when it
+// returns from the system call, before the handler is set again.
 func suspend() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -24,9 +23,9 @@ func suspend() {
 	setStopAction(&before, &byDefault)
 }
 
-// setStopAction sets what SIGTSTP does and tells what it did before.
+// setStopAction sets the action for SIGTSTP, stores the former one in before, and reports whether it succeeded.
 func setStopAction(set, before *[4]uint64) bool {
-	const setSize = 8 // of the kernel's signal set, in bytes
+	const setSize = 8 // size of the kernel's signal set, in bytes
 	_, _, err := syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(syscall.SIGTSTP),
 		uintptr(unsafe.Pointer(set)), uintptr(unsafe.Pointer(before)), setSize, 0, 0)
 	return err == 0

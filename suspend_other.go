@@ -4,5 +4,5 @@ package main
 
 import "syscall"
 
-// suspend stops this process until somebody continues it.
+// suspend stops this process until another process continues it.
 func suspend() { syscall.Kill(syscall.Getpid(), syscall.SIGSTOP) }

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// A job in a process group of its own, whose parent is in the same session, is what a
-// shell makes: ^Z must stop it, and SIGCONT make it and its ranks go on.
+// A job whose process group has a parent in the same session, as under a shell, is stopped by ^Z. SIGCONT continues it
+// and its ranks.
 func TestSuspendUnderAShell(t *testing.T) {
 	cmd := exec.Command("/proc/self/exe", "-host", "localhost:1", "-n", "1", "sh", "-c",
 		`trap 'exit 7' USR1; echo ready; while :; do sleep 0.05; done`)
@@ -43,8 +43,7 @@ func TestSuspendUnderAShell(t *testing.T) {
 	}
 }
 
-// Where nobody could continue it, ^Z stops nothing: a session leader is in an orphaned
-// process group.
+// ^Z does not stop a session leader, which is in an orphaned process group: no process could continue it.
 func TestSuspendWithoutAShell(t *testing.T) {
 	cmd := exec.Command("/proc/self/exe", "-host", "localhost:1", "-n", "1", "sh", "-c",
 		`trap 'exit 7' USR1; echo ready; while :; do sleep 0.05; done`)
@@ -70,8 +69,8 @@ func TestSuspendWithoutAShell(t *testing.T) {
 	}
 }
 
-// Who was told to go on before he could stop does not stop; the next time he does.
-func TestAPauseThatIsOver(t *testing.T) {
+// A process that is continued before it has stopped does not stop. The next SIGTSTP stops it.
+func TestContinuedBeforeTheStop(t *testing.T) {
 	p, stops := new(stopState), 0
 	for i, test := range []struct {
 		signals []os.Signal

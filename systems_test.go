@@ -14,7 +14,7 @@ import (
 	"remshell/batch"
 )
 
-// mayName lists what may name a batch system outside of package batch, by file, and why.
+// mayName lists the files outside of package batch that may name a batch system, and why.
 var mayName = map[string]string{
 	"cli/option/foreign_options.go": "tells users of srun what its options are here; srun stands for a launcher there, as aprun and mpirun do",
 	"cli/option/options.go":         "--cpu-bind and --export are options of srun, which we take over",
@@ -24,8 +24,8 @@ var mayName = map[string]string{
 	"hostlist/line_formats.go":      "a form of host files, which Grid Engine's PE_HOSTFILE has; users give such files everywhere",
 }
 
-// Nothing outside of package batch names a batch system, in identifiers or strings: what is known of one is in its row, and adding one
-// is adding a row. Comments may tell what was seen with which. The tools and tests of the project run real systems.
+// No identifier or string outside of package batch names a batch system, so that adding a system is adding a row.
+// Comments may name systems. So may the tools and tests of the project, which run real ones.
 func TestBatchSystemsAreNamedInTheirRowsOnly(t *testing.T) {
 	files, err := sourceFiles(".")
 	if err != nil {
@@ -54,7 +54,7 @@ func TestBatchSystemsAreNamedInTheirRowsOnly(t *testing.T) {
 	}
 }
 
-// A name is found in any spelling that a program may have, and not in words that look like one.
+// A name is found in each spelling that a program may use, and not in other words that contain it.
 func TestNamesOfBatchSystemsAreFound(t *testing.T) {
 	for _, text := range []string{"slurm", "Slurm", "endOfSlurmJob", "SLURM_JOB_ID", "usePBS", "PBS_JOBID", "srunOffers", "Grid Engine", "isGridEngine", "sge-streams", "qrsh -inherit", "HTCondor", "_CONDOR_PROCNO", "LSB_JOBID", "JOB_ID", "loadLeveler", "pbs_attach"} {
 		if namesOne(text) == "" {
@@ -68,7 +68,7 @@ func TestNamesOfBatchSystemsAreFound(t *testing.T) {
 	}
 }
 
-// named lists the identifiers and strings of a file that name a batch system; nil: none does.
+// named returns the identifiers and strings of a file that name a batch system.
 func named(t *testing.T, file string) (found []string) {
 	f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
 	if err != nil {
@@ -94,7 +94,7 @@ func named(t *testing.T, file string) (found []string) {
 	return found
 }
 
-// namesOne is the name of a batch system in a text; empty: there is none. Names are told from other words by case, dashes, blanks.
+// namesOne returns the name of a batch system in a text, or "". Case, dashes and blanks separate words.
 func namesOne(text string) string {
 	if slices.ContainsFunc(batch.Systems, func(s *batch.System) bool { return s.Variable == text }) {
 		return text
@@ -108,7 +108,7 @@ func namesOne(text string) string {
 	return ""
 }
 
-// wordsOf takes a text or an identifier apart: "endOfSlurmJob" is end of slurm job.
+// wordsOf splits a text or an identifier into words: "endOfSlurmJob" is end, of, slurm, job.
 func wordsOf(text string) (words []string) {
 	runes := []rune(text)
 	from := 0
@@ -131,7 +131,8 @@ func wordsOf(text string) (words []string) {
 	return words
 }
 
-// names are what batch systems and their programs are called, and how their variables begin, in lower-case words.
+// names returns, in lower-case words, the names of batch systems and their programs, and the prefixes of their
+// variables.
 var names = func() func() []string {
 	var all []string
 	add := func(texts ...string) {
@@ -142,9 +143,9 @@ var names = func() func() []string {
 		}
 	}
 	for _, s := range batch.Systems {
-		title := strings.ToLower(s.Title) // LoadLeveler is one word, too
+		title := strings.ToLower(s.Title) // the title of LoadLeveler is also written as one word
 		add(s.Name, s.Title, title, strings.ReplaceAll(title, " ", ""))
-		if prefix, _, _ := strings.Cut(strings.TrimPrefix(s.Variable, "_"), "_"); prefix != "JOB" { // Grid Engine's JOB_ID is none in words
+		if prefix, _, _ := strings.Cut(strings.TrimPrefix(s.Variable, "_"), "_"); prefix != "JOB" { // the prefix of Grid Engine's JOB_ID names no system
 			add(prefix)
 		}
 		add(s.NoInput...)
