@@ -26,27 +26,27 @@ func opened(t *testing.T) (r, w *os.File) {
 
 func newTestBuffer(t *testing.T, size int) *SpliceBuffer {
 	t.Helper()
-	tank, err := NewSpliceBuffer(size)
+	buffer, err := NewSpliceBuffer(size)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(tank.Close)
-	return tank
+	t.Cleanup(buffer.Close)
+	return buffer
 }
 
-// What is written into one pipe, in pieces that fill no page and in large ones, is read from all
-// others, whatever their sizes and however slow they are.
-func TestWhatComesInGoesOutEverywhere(t *testing.T) {
+// Data written into one pipe, in pieces smaller than a page and in large ones, arrives in all
+// others, whatever their sizes and however slow their readers are.
+func TestSpliceAndTee(t *testing.T) {
 	random := rand.NewChaCha8([32]byte{17})
 	from, in := opened(t)
 	sizes := []int{DefaultSize, 4 * DefaultSize, 2 * DefaultSize}
-	tanks := make([]*SpliceBuffer, len(sizes)) // the first is the smallest
+	buffers := make([]*SpliceBuffer, len(sizes)) // the first is the smallest
 	outs := make([]*os.File, len(sizes))
 	sums := make(chan [32]byte)
 	for i, size := range sizes {
 		var r *os.File
 		r, outs[i] = opened(t)
-		tanks[i] = newTestBuffer(t, size)
+		buffers[i] = newTestBuffer(t, size)
 		go func() {
 			hash := sha256.New()
 			io.CopyBuffer(hash, struct{ io.Reader }{r}, make([]byte, 1000*(i+1)))
@@ -64,20 +64,20 @@ func TestWhatComesInGoesOutEverywhere(t *testing.T) {
 		}
 	}()
 	for {
-		n, err := tanks[0].SpliceFrom(from)
+		n, err := buffers[0].SpliceFrom(from)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if n == 0 {
 			break
 		}
-		for _, other := range tanks[1:] {
-			if err := tanks[0].TeeTo(other, n); err != nil {
+		for _, other := range buffers[1:] {
+			if err := buffers[0].TeeTo(other, n); err != nil {
 				t.Fatal(err)
 			}
 		}
-		for i, tank := range tanks {
-			if poured, err := tank.SpliceTo(outs[i], n); poured != n || err != nil {
+		for i, buffer := range buffers {
+			if poured, err := buffer.SpliceTo(outs[i], n); poured != n || err != nil {
 				t.Fatalf("%d of %d bytes poured, %v", poured, n, err)
 			}
 		}
@@ -92,13 +92,13 @@ func TestWhatComesInGoesOutEverywhere(t *testing.T) {
 	}
 }
 
-// A pipe that does not block, as some programs leave theirs, is waited for.
-func TestFillWaits(t *testing.T) {
-	from, in := opened(t) // Go's pipes do not block
+// SpliceFrom also waits for data in a nonblocking pipe, such as some programs leave behind.
+func TestSpliceFromWaits(t *testing.T) {
+	from, in := opened(t) // pipes of Go are nonblocking
 	filled := make(chan int)
-	tank := newTestBuffer(t, DefaultSize)
+	buffer := newTestBuffer(t, DefaultSize)
 	go func() {
-		n, _ := tank.SpliceFrom(from)
+		n, _ := buffer.SpliceFrom(from)
 		filled <- n
 	}()
 	in.WriteString("text")
@@ -107,49 +107,49 @@ func TestFillWaits(t *testing.T) {
 	}
 }
 
-func TestPourToNobody(t *testing.T) {
+func TestSpliceToClosedPipe(t *testing.T) {
 	from, in := opened(t)
 	r, w := opened(t)
-	tank := newTestBuffer(t, DefaultSize)
+	buffer := newTestBuffer(t, DefaultSize)
 	in.WriteString("text")
-	n, err := tank.SpliceFrom(from)
+	n, err := buffer.SpliceFrom(from)
 	if n != 4 || err != nil {
 		t.Fatal(n, err)
 	}
 	r.Close()
-	if poured, err := tank.SpliceTo(w, n); poured != 0 || !errors.Is(err, syscall.EPIPE) {
+	if poured, err := buffer.SpliceTo(w, n); poured != 0 || !errors.Is(err, syscall.EPIPE) {
 		t.Errorf("%d bytes, %v", poured, err)
 	}
 }
 
-// A reader that takes nothing is waited for until the deadline of the file.
-func TestPourHasTheDeadlineOfTheFile(t *testing.T) {
+// SpliceTo waits for a reader that does not read until the deadline of the file.
+func TestSpliceToHasDeadlineOfFile(t *testing.T) {
 	from, in := opened(t)
 	_, w := opened(t)
 	room := GrowPipe(w, 0)
 	w.Write(make([]byte, room))
-	tank := newTestBuffer(t, DefaultSize)
+	buffer := newTestBuffer(t, DefaultSize)
 	in.WriteString("text")
-	n, _ := tank.SpliceFrom(from)
+	n, _ := buffer.SpliceFrom(from)
 	w.SetWriteDeadline(time.Unix(1, 0))
-	if poured, err := tank.SpliceTo(w, n); poured != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+	if poured, err := buffer.SpliceTo(w, n); poured != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("%d bytes, %v", poured, err)
 	}
 }
 
-// What takes no pages gets a copy.
-func TestPourToWhatIsNoPipe(t *testing.T) {
+// A file that does not accept pages gets a copy.
+func TestSpliceToRegularFile(t *testing.T) {
 	from, in := opened(t)
 	file, err := os.OpenFile(t.TempDir()+"/file", os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600) // splice refuses to append
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	tank := newTestBuffer(t, 4*DefaultSize)
+	buffer := newTestBuffer(t, 4*DefaultSize)
 	want := bytes.Repeat([]byte("text"), DefaultSize/5)
 	in.Write(want)
-	n, _ := tank.SpliceFrom(from)
-	if poured, err := tank.SpliceTo(file, n); poured != n || err != nil {
+	n, _ := buffer.SpliceFrom(from)
+	if poured, err := buffer.SpliceTo(file, n); poured != n || err != nil {
 		t.Fatalf("%d bytes, %v", poured, err)
 	}
 	if got, err := os.ReadFile(file.Name()); !bytes.Equal(got, want) {
@@ -157,8 +157,8 @@ func TestPourToWhatIsNoPipe(t *testing.T) {
 	}
 }
 
-// A tank that is too small for what another holds is told, not cut.
-func TestShareWithASmallerOne(t *testing.T) {
+// TeeTo to a buffer that is too small is an error.
+func TestTeeToSmallerBuffer(t *testing.T) {
 	from, in := opened(t)
 	large, small := newTestBuffer(t, 4*DefaultSize), newTestBuffer(t, DefaultSize)
 	if GrowPipe(from, 4*DefaultSize) < 4*DefaultSize || large.Size() <= small.Size() {
@@ -174,7 +174,7 @@ func TestShareWithASmallerOne(t *testing.T) {
 	}
 }
 
-func TestOnlyAPipeIsOne(t *testing.T) {
+func TestIsPipe(t *testing.T) {
 	r, _ := opened(t)
 	null, err := os.Open(os.DevNull)
 	if err != nil {
@@ -186,8 +186,8 @@ func TestOnlyAPipeIsOne(t *testing.T) {
 	}
 }
 
-// What a pool has is shared by all who ask; what it has not, or what is no pipe, takes nothing of it.
-func TestAPoolBoundsPipes(t *testing.T) {
+// All pipes share the bytes of a pool. A pool without enough bytes, or a file that is no pipe, takes nothing from it.
+func TestSizePool(t *testing.T) {
 	pool := NewSizePool(5 * DefaultSize)
 	first, _ := opened(t)
 	if pool.GrowPipe(first, 4*DefaultSize) == 0 {

@@ -16,7 +16,7 @@ import (
 	"remshell/wire"
 )
 
-// A testLedger is a ledger, and helpers that claim there.
+// A testLedger is a ledger, with helpers that make claims in it.
 type testLedger struct {
 	*testing.T
 	dir    string
@@ -40,7 +40,7 @@ func (d testLedger) newWorker() *Worker {
 	return w
 }
 
-// claim has a group claim a CPU, and returns who was faster.
+// claim makes a group claim a CPU, and returns the conflict, if any.
 func (d testLedger) claim(w *Worker, id job.ID, group string, rank, cpu int) string {
 	answer := make(chan ClaimResult, 1)
 	w.Claim(&wire.Prepare{Job: id, Group: wire.Group{Name: group, First: rank}, Ranks: []job.RankPlan{{RankResources: &job.RankResources{ClaimedCPUs: []int{cpu}}}},
@@ -49,7 +49,7 @@ func (d testLedger) claim(w *Worker, id job.ID, group string, rank, cpu int) str
 	return a.Taken + a.Notice
 }
 
-// listed is what anybody reads in the ledger.
+// listed returns the claims that are in the ledger.
 func (d testLedger) listed() string {
 	all, err := d.ledger.Claims()
 	if err != nil {
@@ -63,8 +63,8 @@ func (d testLedger) listed() string {
 	return strings.Join(claims, ", ")
 }
 
-// A group that is claimed for while what another has left is cleared away waits for that, and keeps its claim.
-func TestDrainTakesItsTurn(t *testing.T) {
+// A group that is claimed for during the tidying for another waits until that is done, and keeps its claim.
+func TestDrainIsOneTask(t *testing.T) {
 	d := newTestLedger(t)
 	w := d.newWorker()
 	d.claim(w, "job", "old", 0, 0)

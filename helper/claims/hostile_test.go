@@ -24,7 +24,7 @@ import (
 	"remshell/wire"
 )
 
-// otherUID is a user who wants to harm others. He has no name.
+// otherUID is a hostile user without an account.
 const otherUID = 60125
 
 // userDir makes the directory of another user in the ledger.
@@ -76,8 +76,8 @@ func (d testLedger) startClaimed(uid int, id job.ID) *exec.Cmd {
 	return cmd
 }
 
-// A signal goes to the ranks of the user whose job is meant, and not to processes of others that look like them.
-func TestASignalIsForTheRanksOfOneUser(t *testing.T) {
+// A signal goes only to ranks of the job's user, and not to processes of others with the same environment.
+func TestSignalGoesToRanksOfOneUser(t *testing.T) {
 	d := newTestLedger(t)
 	const ann = 60126
 	id := job.ID(fmt.Sprint("signalled-", os.Getpid()))
@@ -103,8 +103,8 @@ func TestASignalIsForTheRanksOfOneUser(t *testing.T) {
 	}
 }
 
-// An answer of another user than the one whose job is asked does not count, and nobody but that user's job hears it.
-func TestAnAnswerOfAnotherUser(t *testing.T) {
+// A reply of another user than the job's owner does not count, and only the owner's job receives the request.
+func TestReplyOfAnotherUser(t *testing.T) {
 	d := newTestLedger(t)
 	const ann = 60126
 	for _, uid := range []int{ann, otherUID} {
@@ -140,7 +140,7 @@ func TestAnAnswerOfAnotherUser(t *testing.T) {
 	}
 }
 
-// request gives a message to a helper of our user and returns its answer.
+// request passes a message to a helper of our user and returns its reply.
 func (d testLedger) request(m wire.Message) wire.Message {
 	answers := make(chan wire.Message, 9)
 	w := New(os.DirFS("/"), nil, func(m wire.Message) error { answers <- m; return nil }, nil)
@@ -149,8 +149,8 @@ func (d testLedger) request(m wire.Message) wire.Message {
 	return <-answers
 }
 
-// Of a user who has too many files nothing is listed, and that is said. All other jobs are listed, and can be signalled.
-func TestOneUserDoesNotHideTheJobsOfOthers(t *testing.T) {
+// If a user has too many files, that user's entries are not listed, and this is reported. All other jobs are listed, and can be signaled.
+func TestOneUserCannotHideJobsOfOthers(t *testing.T) {
 	d := newTestLedger(t)
 	shelf := d.userDir(otherUID)
 	id := job.ID(fmt.Sprint("hidden-", os.Getpid()))
@@ -174,7 +174,7 @@ func TestOneUserDoesNotHideTheJobsOfOthers(t *testing.T) {
 	}
 }
 
-// A user without an account in /etc/passwd has the name that the node's directory service gives him, and not what he says.
+// A user without an account in /etc/passwd has the name from the node's directory service, and not the one in the claim.
 func TestUsersOfADirectoryServiceHaveNames(t *testing.T) {
 	dir := t.TempDir()
 	script := fmt.Sprintf("#!/bin/sh\necho asked >>%s/asked\necho ann:x:%d:1::/:/bin/sh\n", dir, otherUID)
@@ -202,8 +202,8 @@ func TestUsersOfADirectoryServiceHaveNames(t *testing.T) {
 	}
 }
 
-// However many entries a job has, and however many processes hold them, what is told of their end is a message that can be sent.
-func TestManyEvictionsCanBeTold(t *testing.T) {
+// However many entries a job has, and however many processes hold them, the reply to an eviction can be sent.
+func TestManyEvictionsFitIntoReply(t *testing.T) {
 	done := make([]ledger.EvictionResult, 10_000)
 	for i := range done {
 		done[i] = ledger.EvictionResult{Kind: "claim", User: strings.Repeat("u", 256), PIDs: make([]int, 5000)}
@@ -227,8 +227,8 @@ func TestManyEvictionsCanBeTold(t *testing.T) {
 	}
 }
 
-// Whoever is not obeyed has at most a few hundred answers of ours in the ledger, and nobody waits for him at the end.
-func TestTheRefusedCostLittle(t *testing.T) {
+// Requesters that are not authorized have at most a few hundred replies in the ledger, and the end of the session does not wait for them.
+func TestRefusedRequestsCostLittle(t *testing.T) {
 	w, _, dir := newRequestWorker(t)
 	found := ledger.FoundRequest{ControlRequest: job.ControlRequest{Job: "j", UID: otherUID, Verb: job.VerbEnd}}
 	var last int

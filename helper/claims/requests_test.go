@@ -17,7 +17,7 @@ import (
 	"remshell/wire"
 )
 
-// newRequestWorker is a worker that hears what is asked of job j in a ledger, and what mpiexec gets.
+// newRequestWorker returns a worker that receives the requests to job j in a ledger, and the messages to mpiexec.
 func newRequestWorker(t *testing.T) (w *Worker, said *wire.Conn, dir *ledger.Dir) {
 	t.Helper()
 	here, there := net.Pipe()
@@ -52,9 +52,9 @@ func nextRequest(t *testing.T, said *wire.Conn) *wire.ControlRequest {
 	return ask
 }
 
-// Mpiexec judges one ask at a time, and what it does keeps no other waiting; who has died before his turn asks nothing. The answer follows what
-// mpiexec says.
-func TestAnAskOfTheDead(t *testing.T) {
+// Mpiexec authorizes one request at a time. While it works on one, others do not wait. A requester that has died before its turn is skipped. The
+// reply is what mpiexec sends.
+func TestRequestOfDeadRequester(t *testing.T) {
 	w, said, dir := newRequestWorker(t)
 	first := submitTestRequest(t, dir)
 	if ask := nextRequest(t, said); ask.ID != first.ID || ask.Role != job.RoleOwner {
@@ -77,7 +77,7 @@ func TestAnAskOfTheDead(t *testing.T) {
 	if ask := nextRequest(t, said); ask.ID != last.ID {
 		t.Errorf("%+v", ask)
 	}
-	waiting() // what mpiexec has said before is done
+	waiting() // the messages before are handled
 	if a, found := dir.ReadReply(first.ID, os.Geteuid(), maxReplyBytes); !found || a.State != job.ReplyDone || a.Text != "now" {
 		t.Errorf("%+v, %v", a, found)
 	}
@@ -87,8 +87,8 @@ func TestAnAskOfTheDead(t *testing.T) {
 	}
 }
 
-// Administrators are those of a file that is root's alone.
-func TestWhoIsAnAdministrator(t *testing.T) {
+// Administrators are read only from a file that only root can write.
+func TestReadAdministrators(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, whose file it is")
 	}

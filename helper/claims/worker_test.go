@@ -21,7 +21,7 @@ import (
 	"remshell/wire"
 )
 
-// A launch from inside a rank may use what the jobs around it hold, and nothing else.
+// A launch from inside a rank may use the claims of the jobs around it, and no others.
 func TestRelatedClaims(t *testing.T) {
 	claims := []job.Claim{{Job: "outer"}, {Job: "middle", ParentJob: "outer"}, {Job: "other"}, {Job: "sister", ParentJob: "outer"},
 		{Job: "loop", ParentJob: "loop"}, {Job: "his", UID: 1}}
@@ -31,7 +31,7 @@ func TestRelatedClaims(t *testing.T) {
 		"middle": "other sister loop his",
 		"loop":   "outer middle other sister his",
 		"gone":   "outer middle other sister loop his",
-		"his":    "outer middle other sister loop his", // as anybody could say
+		"his":    "outer middle other sister loop his", // as any user could claim
 	} {
 		var left []string
 		_, others := splitEnclosingJobs(claims, inside, 0)
@@ -44,7 +44,7 @@ func TestRelatedClaims(t *testing.T) {
 	}
 }
 
-func TestHold(t *testing.T) {
+func TestClaimsCover(t *testing.T) {
 	two := []job.Claim{{Ranks: []job.ClaimedRank{{CPUs: []int{0, 4}}}}, {Ranks: []job.ClaimedRank{{CPUs: []int{1}}, {}}}}
 	for _, test := range []struct {
 		claims []job.Claim
@@ -63,9 +63,9 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// Launches of one job of a batch system see each other; what is outside of it, and what others say
-// is inside, is told apart (RM-20).
-func TestApart(t *testing.T) {
+// Launches of one batch job see each other's claims. Claims outside of it, and those of other users who claim
+// to be inside, are reported separately (RM-20).
+func TestSplitByBatchJob(t *testing.T) {
 	rank := func(cpu int) []job.ClaimedRank { return []job.ClaimedRank{{CPUs: []int{cpu}}} }
 	all := ledger.OtherClaims{
 		Mine:       []job.Claim{{Job: "a", RM: "slurm 7", Ranks: rank(0)}, {Job: "b", Ranks: rank(1)}, {Job: "c", RM: "slurm 8", Ranks: rank(2)}},
@@ -77,8 +77,8 @@ func TestApart(t *testing.T) {
 	}
 }
 
-// An mpiexec that was stopped while the gate was shut keeps nobody else waiting for long.
-func TestTheGateOpensByItself(t *testing.T) {
+// An mpiexec that is stopped while it has the decision lock does not delay others for long.
+func TestDecisionLockExpires(t *testing.T) {
 	here, there := net.Pipe()
 	said := wire.NewConn(here, wire.Launcher)
 	defer said.Abandon()
@@ -101,7 +101,7 @@ func TestTheGateOpensByItself(t *testing.T) {
 		t.Fatalf("%v, %v", err, gate.Warning)
 	}
 	gate.Unlock()
-	w.HandleMessage(&wire.UnlockDecision{}) // late
+	w.HandleMessage(&wire.UnlockDecision{}) // too late
 	w.HandleMessage(&wire.ListLedger{Ledger: dir})
 	if m, err := said.Recv(); err != nil || m.(*wire.LedgerListed).Err != "" {
 		t.Errorf("%+v, %v", m, err)
@@ -160,9 +160,9 @@ func TestConflict(t *testing.T) {
 	}
 }
 
-// What a job has claimed goes from one attempt to the next without a moment in which it is free, and
-// with the last of them (survive.md SV-2).
-func TestClaimsRest(t *testing.T) {
+// The claims of a job pass from one attempt to the next without a moment in which they are free, and end
+// with the last attempt (survive.md SV-2).
+func TestClaimsCarryOver(t *testing.T) {
 	dir, root := t.TempDir(), os.DirFS("/")
 	book, err := ledger.Open(dir, probe.Identity(root))
 	if err != nil {
@@ -221,7 +221,7 @@ func TestClaimsRest(t *testing.T) {
 	expect("and planned anew", both...)
 	claim(second, prepare("j", "j", 0, 4))
 	second.ReleaseCarried()
-	second.Release("nobody", func() { resting <- nil }) // behind that
+	second.Release("nobody", func() { resting <- nil }) // after the tasks before
 	<-resting
 	expect("it has started", "j  [{0 [4] []}]")
 	second.CarryOver(func(r CarriedClaims) { resting <- r })
@@ -249,8 +249,8 @@ func TestClaimsRest(t *testing.T) {
 	fifth.Close()
 }
 
-// What the file of a node's administrator says holds, whatever mpiexec sends; and a file that
-// others could have written lets nothing run, rather than anything.
+// The file of a node's administrator is obeyed whatever mpiexec sends. A file that
+// other users could have written allows nothing.
 func TestNodeFile(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, whose file it is")
@@ -261,8 +261,8 @@ func TestNodeFile(t *testing.T) {
 		text  string
 		spoil func(t *testing.T, file string) error
 		ranks int
-		want  string // why nothing runs; empty: it does
-		most  int    // for the plan
+		want  string // why nothing may run; empty: ranks may run
+		most  int    // limit of ranks for the plan
 	}{
 		{"no limits", "", clean, 9, "", -1},
 		{"no jobs", `runJobs = "no"`, clean, 1, "runs no jobs (FILE)", -1},

@@ -12,7 +12,7 @@ import (
 	"remshell/job"
 )
 
-// The lowest limit of a group and those above it holds, in both versions of cgroups.
+// The lowest limit of a group and of those above it is effective, in both versions of cgroups.
 func TestGroup(t *testing.T) {
 	two := fstest.MapFS{
 		"proc/self/cgroup":                           {Data: []byte("0::/user/me\n")},
@@ -44,7 +44,7 @@ func TestGroup(t *testing.T) {
 }
 
 // Titles of OpenSSH 8.2, 9.2 and 10.0.
-func TestListenersTitle(t *testing.T) {
+func TestListenerTitle(t *testing.T) {
 	for _, c := range []struct {
 		title    string
 		startups int
@@ -62,8 +62,8 @@ func TestListenersTitle(t *testing.T) {
 	}
 }
 
-// The first value holds, what is included comes where it is named, and what follows Match
-// is not for us.
+// The first value wins. Included files count at the line that includes them, and lines after Match
+// are ignored.
 func TestSettings(t *testing.T) {
 	root := fstest.MapFS{
 		"etc/ssh/sshd_config":            {Data: []byte("# MaxSessions 1\nInclude /etc/ssh/sshd_config.d/*.conf\nMaxSessions 4\nMaxSessions 5\nPort 22\nMatch User x\nMaxStartups 3\n")},
@@ -77,8 +77,8 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// The C library knows names that no file and no name server has.
-func TestLookupAsksTheCLibrary(t *testing.T) {
+// The C library finds names that are in no file and on no name server.
+func TestLookupHostUsesCLibrary(t *testing.T) {
 	dir := t.TempDir()
 	script := "#!/bin/sh\n[ \"$*\" = 'ahosts pi1.invalid' ] && echo '10.0.0.1 STREAM pi1' && echo '10.0.0.1 DGRAM'\n"
 	if err := os.WriteFile(dir+"/getent", []byte(script), 0o755); err != nil {
@@ -92,7 +92,7 @@ func TestLookupAsksTheCLibrary(t *testing.T) {
 	}
 }
 
-// What is wrong with the home directory and the account of a login is told, with what to do about it.
+// Faults of the home directory and the account of a login are reported, with a remedy.
 func TestHomeAndAccount(t *testing.T) {
 	file := t.TempDir() + "/file"
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -107,7 +107,7 @@ func TestHomeAndAccount(t *testing.T) {
 			environ = nil
 		}
 		if home == "/proc" && os.Geteuid() == 0 {
-			want = "" // root may
+			want = "" // root may write
 		}
 		if d := homeDefect(environ); d.Text != want || (d.Remedy == "") != (want == "") {
 			t.Errorf("%s: %+v, want %q", home, d, want)
@@ -118,20 +118,20 @@ func TestHomeAndAccount(t *testing.T) {
 	}
 }
 
-// A directory of claims in which nothing can be made is told.
-func TestClaimable(t *testing.T) {
+// A directory of claims in which no file can be created is reported.
+func TestClaimDirSpace(t *testing.T) {
 	if s := claimDirSpace(t.TempDir()); s.Err != "" || s.Total == 0 {
 		t.Errorf("%+v", s)
 	}
 	if s := claimDirSpace("/no/where"); s.Err != "no such file or directory" {
 		t.Errorf("%+v", s)
 	}
-	if s := claimDirSpace("/sys"); s.Err == "" { // it is mounted read-only, or not ours
+	if s := claimDirSpace("/sys"); s.Err == "" { // it is mounted read-only, or belongs to another user
 		t.Skip("/sys can be written")
 	}
 }
 
-// Ranks have the limit that Go had found, not the one that it took for itself.
+// The limit reported is the one that ranks get, not the one that Go raised for itself.
 func TestOpenFilesOfChildren(t *testing.T) {
 	if n := openFilesLimit(t.Context(), -5); n == -5 {
 		t.Errorf("sh was not asked (PATH %s)", os.Getenv("PATH"))

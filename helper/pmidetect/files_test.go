@@ -9,17 +9,17 @@ import (
 	"strings"
 )
 
-// An elfFile is what a test makes an ELF file of.
+// An elfFile is the description of an ELF file that a test makes.
 type elfFile struct {
 	Needed         []string
 	RPath, RunPath string
-	Static         bool   // no loader, and nothing dynamic
-	Text           string // in what is mapped and not to be written
-	Data           string // in what is to be written
+	Static         bool   // no interpreter and no dynamic table
+	Text           string // contents of a read-only segment
+	Data           string // contents of a writable segment
 }
 
-// bytes lays an object out: headers, Text, names and dynamic table in what is only read, Data
-// behind them.
+// bytes returns the file: headers, Text, names and dynamic table in a read-only segment, and Data
+// after them.
 func (e elfFile) bytes() []byte {
 	const base, heads = 0x400000, 64 + 5*56
 	names := []byte{0}
@@ -42,7 +42,7 @@ func (e elfFile) bytes() []byte {
 	at := uint64(heads + len(e.Text))
 	entry(elf.DT_STRTAB, base+at)
 	entry(elf.DT_NULL, 0)
-	entry(elf.DT_NEEDED, 1<<40) // behind the end: nobody's
+	entry(elf.DT_NEEDED, 1<<40) // behind DT_NULL: ignored
 	dynamic := at + uint64(len(names))
 	end := dynamic + uint64(len(table)*16)
 	headers := []elf.Prog64{
@@ -67,7 +67,7 @@ func (e elfFile) bytes() []byte {
 	return b.Bytes()
 }
 
-// A folder is files in memory: what they hold, or "-> PATH" of a link. It counts what is opened.
+// A folder is a set of files in memory: their contents, or "-> PATH" for a link. It records which files are opened.
 type folder struct {
 	files  map[string]string
 	opened []string

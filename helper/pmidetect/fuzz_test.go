@@ -2,8 +2,8 @@ package pmidetect
 
 import "testing"
 
-// Whatever a program or library holds, looking at it ends, and is bounded.
-func FuzzClosure(f *testing.F) {
+// Examining any program or library ends, within the limits.
+func FuzzExamineProgram(f *testing.F) {
 	f.Add(elfFile{Needed: []string{"libmpi.so.40", "libfuzz.so"}, RunPath: "$ORIGIN:$LIB"}.bytes(), "/a:;b")
 	f.Add(elfFile{Static: true, Text: "PMI_FD"}.bytes(), "")
 	f.Add([]byte("#!/bin/sh"), "")

@@ -65,7 +65,7 @@ func TestFamilyOf(t *testing.T) {
 	}
 }
 
-// world is the files of a node with both families in the folder of the system.
+// world returns the files of a node with both MPI families in the default directories.
 func world(more map[string]string) *folder {
 	files := map[string]string{
 		"/lib/libmpi.so.40":       "-> openmpi/libmpi.so.40.30.4",
@@ -83,7 +83,7 @@ func world(more map[string]string) *folder {
 	return &folder{files: files}
 }
 
-// look finds what a program is linked with.
+// look examines a program.
 func look(t *testing.T, d *folder, program elfFile, env Search) Finding {
 	t.Helper()
 	d.files["/home/u/a.out"] = string(program.bytes())
@@ -100,7 +100,7 @@ func TestFind(t *testing.T) {
 		program elfFile
 		search  Search
 		more    map[string]string
-		want    string // of the verdict
+		want    string // text of the verdict
 	}{
 		{"Open MPI", elfFile{Needed: []string{"libmpi.so.40", "libc.so.6"}}, Search{}, nil,
 			"pmix (libmpi.so.40 -> /lib/openmpi/libmpi.so.40.30.4, Open MPI)"},
@@ -167,8 +167,8 @@ func TestFilesThatAreNoPrograms(t *testing.T) {
 	}
 }
 
-// A search of more libraries than any program has ends, and what was found decides.
-func TestBoundsOfASearch(t *testing.T) {
+// A search for more libraries than any program has ends, and the result so far decides.
+func TestSearchLimits(t *testing.T) {
 	var program elfFile
 	files := make(map[string]string)
 	for i := range mostFiles {
@@ -188,8 +188,8 @@ func TestBoundsOfASearch(t *testing.T) {
 	}
 }
 
-// A verdict is remembered for as long as nothing changes on which it depends.
-func TestVerdictsAreRemembered(t *testing.T) {
+// A verdict is cached as long as nothing changes that it depends on.
+func TestVerdictsAreCached(t *testing.T) {
 	d := world(nil)
 	d.files["/a"] = string(elfFile{Needed: []string{"libmpi.so.40"}}.bytes())
 	j := NewJudge(d)

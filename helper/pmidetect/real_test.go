@@ -13,7 +13,7 @@ import (
 	"remshell/job"
 )
 
-// The programs of make programs, linked with the libraries of this machine.
+// Programs made by "make programs", linked with the libraries of this machine.
 func TestRealPrograms(t *testing.T) {
 	const built = "../../build/programs/"
 	for name, want := range map[string]job.PMIOffer{
@@ -26,7 +26,7 @@ func TestRealPrograms(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			continue // no such MPI here
+			continue // this MPI is not installed
 		}
 		if v := NewJudge(Disk{}).Verdict(path, SearchOf(os.Environ(), "/")); v.Offer != want {
 			t.Errorf("%s: %s, want %s", name, v, want)
@@ -34,8 +34,8 @@ func TestRealPrograms(t *testing.T) {
 	}
 }
 
-// A pipe that is called as a library is no file to wait at.
-func TestDiskOpensFilesAlone(t *testing.T) {
+// A FIFO with the name of a library is not opened.
+func TestDiskOpensOnlyRegularFiles(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mkfifo(dir+"/pipe", 0o600); err != nil {
 		t.Fatal(err)

@@ -14,8 +14,8 @@ import (
 	"remshell/test/pintest"
 )
 
-// What is read of each captured machine (which-hosts.md 2.1).
-func TestTraits(t *testing.T) {
+// The attributes of each captured machine (which-hosts.md 2.1).
+func TestAttributes(t *testing.T) {
 	networks := func(words string) []string { return strings.Fields(words) }
 	for name, want := range map[string]job.Attributes{
 		"hdr": {Speed: 2000, SpeedQuality: job.SpeedNominal, CPUModel: "genuineintel-6-143", NetSpeed: 200000,
@@ -38,8 +38,8 @@ func TestTraits(t *testing.T) {
 	}
 }
 
-// The smallest speed counts of the CPUs that may be used, and of no others.
-func TestSpeedOfTheMask(t *testing.T) {
+// The speed is the smallest one of the CPUs that may be used, and of no others.
+func TestSpeedOfAllowedCPUs(t *testing.T) {
 	root := pintest.CapturedRoot(t, "../../testdata/nodes", "traits-hdr")
 	for list, want := range map[string]int{"0-2": 2000, "0,3": 2000, "0-4": 800, "4": 800} {
 		root["proc/self/status"] = &fstest.MapFile{Data: []byte("Cpus_allowed_list:\t" + list + "\n")}
@@ -49,15 +49,15 @@ func TestSpeedOfTheMask(t *testing.T) {
 	}
 }
 
-// A machine without any of the files has nothing that is known, and no error.
-func TestTraitsOfNothing(t *testing.T) {
+// On a machine without any of the files, all attributes are unknown, without an error.
+func TestAttributesOfNothing(t *testing.T) {
 	if got := Attributes(fstest.MapFS{}, nil); !reflect.DeepEqual(got, job.Attributes{}) {
 		t.Errorf("%+v", got)
 	}
 }
 
-// A machine with more interfaces than there may be labels still tells what can be sent.
-func TestTraitsAreBounded(t *testing.T) {
+// A machine with more interfaces than labels are allowed still has valid attributes.
+func TestAttributesAreBounded(t *testing.T) {
 	root := fstest.MapFS{}
 	for i := range 3 * job.MaxLabels {
 		dir := fmt.Sprintf("sys/class/net/e%d/", i)
@@ -70,8 +70,8 @@ func TestTraitsAreBounded(t *testing.T) {
 	}
 }
 
-// Every label of this machine is one that can be sent and asked for.
-func TestTraitsOfThisMachine(t *testing.T) {
+// Every label of this machine is valid.
+func TestAttributesOfThisMachine(t *testing.T) {
 	got := Attributes(RootFS(""), nil)
 	all := slices.Concat(got.Networks, got.GPUModels)
 	if got.CPUModel != "" {
@@ -87,7 +87,7 @@ func TestTraitsOfThisMachine(t *testing.T) {
 	}
 }
 
-func TestDecimal(t *testing.T) {
+func TestParseDecimal(t *testing.T) {
 	for text, want := range map[string]int{"2.40": 2400, "2": 2000, "2.": 2000, "2.67549": 2675, "0.1": 100} {
 		if got, ok := parseDecimal(text, 3); !ok || got != want {
 			t.Errorf("%q: %d, %v; want %d", text, got, ok, want)
@@ -100,7 +100,7 @@ func TestDecimal(t *testing.T) {
 	}
 }
 
-func BenchmarkTraits(b *testing.B) {
+func BenchmarkAttributes(b *testing.B) {
 	for b.Loop() {
 		Attributes(RootFS(""), nil)
 	}

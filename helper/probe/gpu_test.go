@@ -12,8 +12,8 @@ import (
 	"remshell/test/pintest"
 )
 
-// What a probe reads of a tree is the same through the file system of this machine, where
-// device files are asked for as well: those of the tree are not there.
+// A probe finds the same GPUs in a captured tree on disk, through RootFS. It also checks for
+// device files, which the tree does not have.
 func TestGPUsOnDisk(t *testing.T) {
 	root := t.TempDir()
 	for name, file := range pintest.CapturedRoot(t, "../../testdata/nodes", "gpu-mixed") {
@@ -25,15 +25,15 @@ func TestGPUsOnDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	found, barred := usableGPUs(RootFS(root), []string{"CUDA_VISIBLE_DEVICES=0,2"})
-	if text := gpu.FormatGPUs(gpu.OfBestVendor(found)); text != "0,2 (nvidia)" || len(found) != 3 || barred != 1 {
-		t.Errorf("%s of %d, %d barred", text, len(found), barred)
+	found, withheld := usableGPUs(RootFS(root), []string{"CUDA_VISIBLE_DEVICES=0,2"})
+	if text := gpu.FormatGPUs(gpu.OfBestVendor(found)); text != "0,2 (nvidia)" || len(found) != 3 || withheld != 1 {
+		t.Errorf("%s of %d, %d withheld", text, len(found), withheld)
 	}
 	dgx := pintest.CapturedRoot(t, "../../testdata/nodes", "gpu-dgx-8")
-	for _, file := range dgx { // numbers that no machine has, also one with GPUs
+	for _, file := range dgx { // device numbers that do not exist on any machine, even with GPUs
 		file.Data = bytes.Replace(file.Data, []byte("Device Minor:"), []byte("Device Minor: none"), 1)
 	}
-	if found, barred := usableGPUs(dgx, nil); found != nil || barred != 8 {
-		t.Errorf("without device files: %v, %d barred", found, barred)
+	if found, withheld := usableGPUs(dgx, nil); found != nil || withheld != 8 {
+		t.Errorf("without device files: %v, %d withheld", found, withheld)
 	}
 }

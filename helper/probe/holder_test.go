@@ -8,8 +8,8 @@ import (
 	"testing/fstest"
 )
 
-// The nearest process of a batch system's above us is found, whatever names processes have given themselves, and where
-// nothing tells of a batch system nobody looks.
+// The nearest process of a batch system above this one is found, whatever names processes have. Without a sign of a
+// batch system in the environment, the test does not search.
 func TestHolder(t *testing.T) {
 	root := fstest.MapFS{}
 	for pid, p := range map[int]struct {

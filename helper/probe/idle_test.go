@@ -17,7 +17,7 @@ import (
 	"remshell/proc"
 )
 
-// As many claims as one user can make cost one look at the processes; each claim is idle or not by its own process.
+// As many claims as one user can make need only one scan of the processes. Each claim is idle or not by its own process.
 func TestIdleOfManyClaims(t *testing.T) {
 	var pids []int
 	for range 64 {
@@ -51,9 +51,9 @@ func TestIdleOfManyClaims(t *testing.T) {
 	}
 }
 
-// A job whose ranks are all stopped is told as that, however they were stopped; one that still has a running rank is not.
-func TestStoppedRanksAreTold(t *testing.T) {
-	guard := filepath.Join(t.TempDir(), "exe") // as that of a job on one machine is called, which is never stopped
+// A job is marked as stopped if all its ranks are stopped, in whatever way, and not if one still runs.
+func TestStoppedRanks(t *testing.T) {
+	guard := filepath.Join(t.TempDir(), "exe") // the name of the guard of a job on one machine, which is never stopped
 	if err := os.Symlink("/bin/sleep", guard); err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestStoppedRanksAreTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	var ranks []int
-	for guards := 0; len(ranks) < 2 || guards < 1; runtime.Gosched() { // until all are what the shell has forked them for
+	for guards := 0; len(ranks) < 2 || guards < 1; runtime.Gosched() { // until all processes have executed their programs
 		ranks, guards = nil, 0
 		for _, p := range proc.ReadTree()[shell.Process.Pid] {
 			switch comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", p.PID)); string(comm) {

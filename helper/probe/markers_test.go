@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// What a killed helper has laid goes when the next one lays something, an hour later, and nothing else does.
-func TestMarksOfAKilledHelper(t *testing.T) {
+// Marker files of a killed helper are removed an hour later by the next Create, and nothing else is.
+func TestMarkersOfKilledHelper(t *testing.T) {
 	tag := "old" + rand.Text()
 	old := time.Now().Add(-2 * markerMaxAge)
 	lay := func(name, text string, at time.Time) string {
 		name = filepath.Join(markerDir, name)
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Skip(err) // no directory of shared memory here
+			t.Skip(err) // no directory of shared memory on this machine
 		}
 		t.Cleanup(func() { os.Remove(name) })
 		if err := os.Chtimes(name, at, at); err != nil {
@@ -54,8 +54,8 @@ func TestMarksOfAKilledHelper(t *testing.T) {
 	}
 }
 
-// Whoever fills the directory of shared memory keeps nobody reading for longer than the time for it.
-func TestMarksAmongManyFiles(t *testing.T) {
+// A user who fills the directory of shared memory cannot make the search last longer than its limit.
+func TestFindMarkersAmongManyFiles(t *testing.T) {
 	tag := "many" + rand.Text()
 	var m MarkerFiles
 	for _, word := range []string{"one", "two", "three"} {

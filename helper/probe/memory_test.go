@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A full file system for shared memory is told, one with room is not. /proc stands for
-// one that has no blocks to fill.
+// A full file system for shared memory is reported, one with free space is not. /proc stands for
+// a file system without blocks.
 func TestFullShm(t *testing.T) {
 	var fs unix.Statfs_t
 	dir := t.TempDir()
@@ -23,7 +23,7 @@ func TestFullShm(t *testing.T) {
 		}
 	}
 	if unix.Mount("tmpfs", dir, "tmpfs", 0, "size=2m") != nil {
-		return // not root: the tests on the field see it
+		return // without root nothing can be mounted; the field tests check this
 	}
 	defer unix.Unmount(dir, 0)
 	if err := os.WriteFile(dir+"/full", make([]byte, 2<<20), 0o600); err != nil {

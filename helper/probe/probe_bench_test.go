@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A helper looks at its machine before it says its first word, so each job waits for it.
+// A helper probes its machine before its first message, so each job waits for it.
 func BenchmarkProbe(b *testing.B) {
 	root := RootFS("")
 	for b.Loop() {

@@ -30,7 +30,7 @@ func TestProbeOfThisMachine(t *testing.T) {
 	}
 }
 
-func TestIdentityKnowsTheBoot(t *testing.T) {
+func TestIdentityHasBootID(t *testing.T) {
 	boot := func(id string) string {
 		return Identity(fstest.MapFS{"proc/sys/kernel/random/boot_id": {Data: []byte(id + "\n")}})
 	}
@@ -88,7 +88,7 @@ func TestAllowedCPUs(t *testing.T) {
 }
 
 func TestMemory(t *testing.T) {
-	none := job.HugePages{Probed: true} // the kernel has told of itself, and not of huge pages
+	none := job.HugePages{Probed: true} // meminfo was read, but has no lines about huge pages
 	for text, want := range map[string]job.Memory{
 		"MemTotal:       24684092 kB\nMemFree:  5 kB\nMemAvailable:   23774960 kB\n": {Total: 24684092 << 10, Available: 23774960 << 10, HugePages: none},
 		"MemTotal: 7 kB\nMemFree: 5 kB\n":                                            {Total: 7 << 10, HugePages: none},
@@ -104,7 +104,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// A Disk reads what os.ReadFile reads, also what does not fit its first buffer.
+// A RootFS reads the same as os.ReadFile, also files larger than its first buffer.
 func TestDisk(t *testing.T) {
 	folder := t.TempDir()
 	for _, size := range []int{0, 1, 511, 512, 513, 2048, 10000} {

@@ -7,7 +7,7 @@ import (
 	"testing/fstest"
 )
 
-// A quota of CPU time is told by the control group or by any above it (cgroups(7)).
+// The quota of CPU time may be set on the control group or on any one above it (cgroups(7)).
 func TestQuota(t *testing.T) {
 	tests := []struct {
 		name   string

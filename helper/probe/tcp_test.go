@@ -33,7 +33,7 @@ func vectors(t *testing.T, name string) (rows [][]string) {
 	return rows
 }
 
-func TestUnanswered(t *testing.T) {
+func TestIsRetransmitting(t *testing.T) {
 	if !littleEndian() {
 		t.Log("the vectors are of a little-endian machine")
 		return

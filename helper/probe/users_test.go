@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Users of a directory service have their names from getent, and from nobody else; one that hangs is waited for a second.
+// Names of users in a directory service come from getent only. A getent that hangs is waited for a second.
 func TestUserNames(t *testing.T) {
 	if got := UserNames(t.Context(), []int{0, 4_000_000_000}); !maps.Equal(got, map[int]string{0: "root"}) {
 		t.Errorf("this machine's getent: %v", got)

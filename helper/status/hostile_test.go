@@ -22,7 +22,7 @@ import (
 
 const otherUserEnv = "STATUS_TEST_ENEMY"
 
-// otherUID is a user without a name, as whom this test binary serves status sockets.
+// otherUID is a user without an account. This test binary serves status sockets as that user.
 const otherUID = 60124
 
 func TestMain(m *testing.M) {
@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// serveAsOtherUser serves so many sockets of a job, as if processes 1, 2, ... were its helpers, until standard input ends.
+// serveAsOtherUser serves the given number of sockets of a job, as if processes 1, 2, ... were its helpers, until standard input ends.
 func serveAsOtherUser(id job.ID, attack string, sockets int) error {
 	dir := socketDirs(os.Geteuid())[1]
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
@@ -74,7 +74,7 @@ func attackConn(conn net.Conn, attack string) {
 	case "objects":
 		write("[" + strings.Repeat("{},", 2_700_000) + "{}]\n")
 		conn.Close()
-	case "ranks": // none of which the job has, but for 0
+	case "ranks": // only rank 0 is claimed
 		write("[")
 		for rank := 0; err == nil; rank++ {
 			write(fmt.Sprintf(`{"Rank":%d,"Life":"running"},`, rank))
@@ -98,7 +98,7 @@ func attackConn(conn net.Conn, attack string) {
 	}
 }
 
-// startOtherUser serves as serveAsEnemy does, as another user.
+// startOtherUser runs serveAsOtherUser as another user.
 func startOtherUser(t *testing.T, id job.ID, attack string, sockets int) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -123,7 +123,7 @@ func startOtherUser(t *testing.T, id job.ID, attack string, sockets int) {
 	}
 }
 
-// cost is what f allocates, and how long it takes.
+// cost returns the memory that f allocates, and the time that it takes.
 func cost(f func()) (bytes uint64, took time.Duration) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -134,12 +134,12 @@ func cost(f func()) (bytes uint64, took time.Duration) {
 	return after.TotalAlloc - before.TotalAlloc, took
 }
 
-// What another user serves at his sockets costs bounded memory, and all of them together the time of one request. Nothing is
-// told of ranks that he has not claimed.
+// The sockets of a hostile user cost bounded memory, and all of them together no more than totalTimeout. States
+// of ranks that the user has not claimed are dropped.
 func TestSocketsOfAnotherUser(t *testing.T) {
 	for _, test := range []struct {
 		attack string
-		want   int // states that are told
+		want   int // number of states returned
 	}{{"objects", 1}, {"ranks", 5000}, {"repeats", 1}, {"word", 0}, {"depth", 0}, {"silent", 0}, {"drip", 0}} {
 		t.Run(test.attack, func(t *testing.T) {
 			const sockets = 30
@@ -163,8 +163,8 @@ func TestSocketsOfAnotherUser(t *testing.T) {
 	}
 }
 
-// A socket that leads elsewhere is not asked, and nothing of another user is removed.
-func TestSocketsThatLeadElsewhere(t *testing.T) {
+// A socket that is a link is not connected to, and nothing of another user is removed.
+func TestSocketsThatAreLinks(t *testing.T) {
 	of := job.Key{Job: jobOf(t), UID: otherUID}
 	startOtherUser(t, of.Job, "silent", 0)
 	asked := false
@@ -190,7 +190,7 @@ func TestSocketsThatLeadElsewhere(t *testing.T) {
 	}
 }
 
-// What a helper says is read within the bounds of the claims, whatever it is.
+// Whatever a helper sends is read within the limits of the claims.
 func FuzzStates(f *testing.F) {
 	for _, text := range []string{"", "[", "[]", "null", "{}", `[{"Rank":1,"Life":"running"},{"Rank":1},{"Rank":99}]`, `[{"Rank":1e9}]`, `[{"Rank":2,"Stack":"x","Waits":"` + strings.Repeat("é", 300) + `"}]`} {
 		f.Add(text)

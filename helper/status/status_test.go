@@ -22,13 +22,13 @@ import (
 	"remshell/job"
 )
 
-// jobOf is a job that only one test knows.
+// jobOf returns a job ID that only one test has.
 func jobOf(t *testing.T) job.ID {
 	name := t.Name()
 	return job.ID(fmt.Sprintf("%s-%d", name[strings.LastIndex(name, "/")+1:], os.Getpid()))
 }
 
-// claimsOf is the claim of a user's job by a process.
+// claimsOf returns the claims of a user's job by a process.
 func claimsOf(of job.Key, pid int, ranks ...int) []job.Claim {
 	c := job.Claim{Job: of.Job, UID: of.UID, PID: pid}
 	for _, rank := range ranks {
@@ -37,13 +37,13 @@ func claimsOf(of job.Key, pid int, ranks ...int) []job.Claim {
 	return []job.Claim{c}
 }
 
-// askOwnHelpers asks for the states of ranks of our own job, whose helper is this process.
+// askOwnHelpers requests the states of ranks of our own job, with this process as its helper.
 func askOwnHelpers(id job.ID, ranks ...int) []job.RankState {
 	of := job.Key{Job: id, UID: os.Geteuid()}
 	return AskHelpers(of, claimsOf(of, os.Getpid(), ranks...))
 }
 
-// opened is a socket at which a job's states are told.
+// opened returns a socket that serves a job's states.
 func opened(t *testing.T, states func() ([]job.RankState, bool)) *Socket {
 	t.Helper()
 	s := new(Socket)
@@ -55,7 +55,7 @@ func opened(t *testing.T, states func() ([]job.RankState, bool)) *Socket {
 	return s
 }
 
-// child starts a script of sh with variables, and waits until it has said that it is ready.
+// child starts a shell script with variables, and waits until it has reported that it is ready.
 func child(t *testing.T, script string, environ ...string) int {
 	t.Helper()
 	cmd := exec.Command("/bin/sh", "-c", script)
@@ -78,8 +78,8 @@ func child(t *testing.T, script string, environ ...string) int {
 	return cmd.Process.Pid
 }
 
-// What a helper knows is what those hear who ask for its job, and nobody else.
-func TestAsk(t *testing.T) {
+// The states of a helper are returned to a request for its job, and to no other.
+func TestCollectStates(t *testing.T) {
 	want := []job.RankState{{Rank: 3, Phase: "running", PMI: job.PMIOpen, CPU: time.Second, Barrier: 2, WaitChannel: "ep_poll", ProcState: "S"}, {Rank: 4, Phase: "over"}}
 	s := opened(t, func() ([]job.RankState, bool) { return want, true })
 	s.Open(jobOf(t), func() ([]job.RankState, bool) { return nil, true }) // it is open already
@@ -99,16 +99,16 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// A helper that is leaving says nothing, and that is no state of a rank.
-func TestAskWhoIsLeaving(t *testing.T) {
+// A helper that is leaving sends nothing, which is no state of a rank.
+func TestCollectFromLeavingHelper(t *testing.T) {
 	opened(t, func() ([]job.RankState, bool) { return nil, false })
 	if got := askOwnHelpers(jobOf(t), 3, 4); got != nil {
 		t.Errorf("%+v", got)
 	}
 }
 
-// Where no helper answers, the ranks themselves are found, without their children.
-func TestAskWithoutASocket(t *testing.T) {
+// If no helper replies, the ranks themselves are found, without their children.
+func TestCollectWithoutSocket(t *testing.T) {
 	id := jobOf(t)
 	child(t, "sleep 1000 & echo ready; wait", "MPIEXEC_JOBID="+string(id), "MPIEXEC_RANK=7")
 	got := askOwnHelpers(id, 7)
@@ -117,14 +117,14 @@ func TestAskWithoutASocket(t *testing.T) {
 	}
 }
 
-// Sockets of killed helpers go with the next one that opens, and with who asks; those that
-// somebody serves stay.
-func TestSocketsOfTheDeadAreSwept(t *testing.T) {
+// Sockets of killed helpers are removed when the next one is opened, and at a request. Those with
+// a server stay.
+func TestSocketsOfKilledHelpersAreRemoved(t *testing.T) {
 	gone := exec.Command("true")
 	if err := gone.Run(); err != nil {
 		t.Fatal(err)
 	}
-	unseen := exec.Command("true") // by its parent, that it has ended
+	unseen := exec.Command("true") // a zombie
 	if err := unseen.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -158,8 +158,8 @@ func TestSocketsOfTheDeadAreSwept(t *testing.T) {
 	}
 }
 
-// The socket of a job whose helper is known to be dead goes, though it seems to be served; those of others stay.
-func TestForget(t *testing.T) {
+// The socket of a job whose helper is known to be dead is removed, even if it seems to have a server. Those of others stay.
+func TestRemoveSocket(t *testing.T) {
 	s := opened(t, func() ([]job.RankState, bool) { return nil, true })
 	name := s.listener.Addr().String()
 	RemoveSocket(jobOf(t) + "0")
@@ -173,7 +173,7 @@ func TestForget(t *testing.T) {
 	}
 }
 
-// A directory that others can enter, or that is none, is not the user's alone.
+// A directory that others can enter, or that is none, is not private.
 func TestPrivate(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "dir")
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -205,7 +205,7 @@ func TestPrivate(t *testing.T) {
 	}
 }
 
-// debuggerIn puts a debugger with this script into a directory, which is a PATH then.
+// debuggerIn puts a debugger with this script into a directory, and returns that directory as a PATH.
 func debuggerIn(t *testing.T, name, script string) (environ []string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -215,14 +215,14 @@ func debuggerIn(t *testing.T, name, script string) (environ []string) {
 	return []string{"PATH=" + dir}
 }
 
-// Who catches SIGQUIT tells himself; of others the first debugger tells that can, else the kernel.
+// A program that catches SIGQUIT has no stack here. For others, the stack comes from the first debugger that can read it, or from the kernel.
 func TestStacks(t *testing.T) {
 	deaf := child(t, "echo ready; while :; do read x; done </dev/zero")
 	hears := child(t, "trap 'echo here' QUIT; echo ready; while :; do read x; done </dev/zero")
 	for _, test := range []struct {
 		name    string
 		environ []string
-		want    string // of the deaf one
+		want    string // stack of the process that does not catch SIGQUIT
 	}{
 		{"no debugger", []string{"PATH=" + t.TempDir()}, "as the kernel tells (neither gdb nor eu-stack is there)\nwchan "},
 		{"gdb", debuggerIn(t, "gdb", "echo words; echo '#0  main () at solver.c:7'; echo '#1  start ()'"), "by gdb\n#0  main () at solver.c:7\n#1  start ()"},
@@ -243,7 +243,7 @@ func TestStacks(t *testing.T) {
 	}
 }
 
-// A debugger that says too much, or nothing for ever, is ended; then the kernel tells.
+// A debugger that prints too much, or nothing forever, is killed. Then the kernel's information is used.
 func TestStacksHaveALimit(t *testing.T) {
 	deaf := child(t, "echo ready; while :; do read x; done </dev/zero")
 	for script, want := range map[string]string{

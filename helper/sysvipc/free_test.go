@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// actAsRank makes a segment and opens a file, says so, and waits for its end.
+// actAsRank makes a segment and opens a file, reports that, and waits for its end.
 func actAsRank(files []string) {
 	id, err := unix.SysvShmGet(unix.IPC_PRIVATE, 4096, unix.IPC_CREAT|0o600)
 	fmt.Println(id, err)
@@ -46,7 +46,7 @@ func actAsRank(files []string) {
 	bufio.NewReader(os.Stdin).ReadByte()
 }
 
-// A rank is a process of a job, as its helper has it.
+// A rank is a process of a job, as its helper sees it.
 type rank struct {
 	Process
 	cmd     *exec.Cmd
@@ -96,7 +96,7 @@ func startRank(t *testing.T, number int, files ...string) *rank {
 	return r
 }
 
-// kill kills a rank, and notes it in a book.
+// kill kills a rank, and reports its end to a Tracker.
 func (r *rank) kill(b *Tracker) {
 	r.cmd.Process.Kill()
 	r.cmd.Wait()
@@ -104,26 +104,26 @@ func (r *rank) kill(b *Tracker) {
 	b.NoteRankEnd(r.Rank, false)
 }
 
-// exists reports whether a segment is there.
+// exists reports whether a segment exists.
 func exists(segment int) bool {
 	var is unix.SysvShmDesc
 	_, err := unix.SysvShmCtl(segment, unix.IPC_STAT, &is)
 	return err == nil
 }
 
-// shmFile is a name in /dev/shm that no other test has.
+// shmFile returns a name in /dev/shm that no other test has.
 func shmFile(t *testing.T, name string) string {
 	if listFiles(ShmDir, time.Now().Add(time.Minute)) == nil {
 		if _, err := os.Stat(ShmDir); err != nil {
 			t.Skip(err)
 		}
 	}
-	path := filepath.Join(ShmDir, fmt.Sprintf("remshell-test%x-%s", time.Now().UnixNano(), name)) // no number of a process
+	path := filepath.Join(ShmDir, fmt.Sprintf("remshell-test%x-%s", time.Now().UnixNano(), name)) // without the number of a process
 	t.Cleanup(func() { os.Remove(path) })
 	return path
 }
 
-// scan makes a book look at some ranks.
+// scan makes a Tracker scan some ranks.
 func scan(b *Tracker, ranks ...*rank) {
 	b.Scan(func() (all []Process) {
 		for _, r := range ranks {
@@ -133,12 +133,12 @@ func scan(b *Tracker, ranks ...*rank) {
 	})
 }
 
-// What killed ranks have left is freed, and told; of what others hold, nothing is. A file of nobody's
-// that was made meanwhile stays.
+// Leftovers of killed ranks are removed and reported. Objects that other processes hold stay, and so does a file
+// of unknown origin that was created meanwhile.
 func TestFree(t *testing.T) {
 	used, mapped, opened, outside := shmFile(t, "used"), shmFile(t, "mapped"), shmFile(t, "opened"), shmFile(t, "outside")
 	b := NewTracker(false)
-	b.scanTimeout, b.freeTimeout = time.Hour, time.Hour // whatever machine this is
+	b.scanTimeout, b.freeTimeout = time.Hour, time.Hour // however slow this machine is
 	one := startRank(t, 1, used, mapped, opened)
 	two := startRank(t, 2, used)
 	if err := os.WriteFile(outside, nil, 0o600); err != nil {
@@ -176,8 +176,8 @@ func TestFree(t *testing.T) {
 	}
 }
 
-// A file whose name has been given to another one meanwhile, or to a link, is not that file.
-func TestFreeFollowsNoName(t *testing.T) {
+// A file whose name belongs to another file or a link by now is not removed.
+func TestFreeChecksFile(t *testing.T) {
 	kept := shmFile(t, "kept")
 	if err := os.WriteFile(kept, []byte("kept"), 0o600); err != nil {
 		t.Fatal(err)
@@ -196,7 +196,7 @@ func TestFreeFollowsNoName(t *testing.T) {
 		if f.name = filepath.Base(path); !ok {
 			t.Fatal(path)
 		}
-		hold, err := os.Open(path) // so that its number is not given to another one
+		hold, err := os.Open(path) // so that its inode number is not reused
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -217,8 +217,8 @@ func TestFreeFollowsNoName(t *testing.T) {
 	}
 }
 
-// A segment is not freed if it is not the one that was listed: its number was given to another one.
-func TestFreeFollowsNoNumber(t *testing.T) {
+// A segment whose number belongs to another segment by now is not removed.
+func TestFreeChecksSegment(t *testing.T) {
 	r := startRank(t, 0)
 	for _, s := range parseSegments(readTable("shm")) {
 		if s.id != r.segment {
@@ -245,8 +245,8 @@ func TestFreeFollowsNoNumber(t *testing.T) {
 	t.Error("the segment is not in the kernel's list")
 }
 
-// If a look takes too long, files are left alone: who holds which is not known.
-func TestALookThatTakesTooLong(t *testing.T) {
+// If a scan takes too long, no files are removed, because it is not known who holds them.
+func TestScanTakesTooLong(t *testing.T) {
 	path := shmFile(t, "late")
 	b := NewTracker(false)
 	b.scanTimeout, b.freeTimeout = -time.Second, time.Hour

@@ -11,13 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Files of memory count once, with the pages that they have: while they are open, and in /dev/shm as long as they are there.
+// In-memory files count once, with the pages that they have: while they are open, and those in /dev/shm as long as they exist.
 func TestShares(t *testing.T) {
 	const page, room = 4096, 1 << 30
 	name := filepath.Join(ShmDir, fmt.Sprint("shares-test-", os.Getpid()))
 	file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		t.Skip(err) // no directory of shared memory here
+		t.Skip(err) // no directory of shared memory on this machine
 	}
 	t.Cleanup(func() { os.Remove(name) })
 	fd, err := unix.MemfdCreate("shares", unix.MFD_CLOEXEC)

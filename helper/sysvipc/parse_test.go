@@ -52,9 +52,9 @@ func TestParseMapping(t *testing.T) {
 	}
 }
 
-// What any process can have in the kernel's lists, its names of files among them, is read without
-// harm, and nothing comes of it that the kernel does not say.
-func FuzzTablesOfTheKernel(f *testing.F) {
+// Any contents of the kernel's tables, including file names, are parsed without
+// harm, and yield only what the kernel can have written.
+func FuzzKernelTables(f *testing.F) {
 	own, _ := os.ReadFile("/proc/self/maps")
 	for _, seed := range []string{segmentTable, string(own), "0-1 rw-s 0 1:2 3 \n 4-5", strings.Repeat(" 0", 14)} {
 		f.Add([]byte(seed))

@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// at is a moment, in seconds after the job began.
+// at returns a time, in seconds after the job began.
 func at(seconds float64) time.Time {
 	return time.Unix(1_000_000, 0).Add(time.Duration(seconds * float64(time.Second)))
 }
 
-// newTestTracker is the book of a job of two ranks, of which rank 0 has ended well, and rank 1, after
-// 10 s, has not; a child of nobody knows whom was seen as well.
+// newTestTracker returns the Tracker of a job of two ranks. Rank 0 has succeeded, and rank 1 has failed after
+// 10 s. It has also seen a child process of unknown rank.
 func newTestTracker(always bool) *Tracker {
 	b := NewTracker(always)
 	b.jobStart = at(0)
@@ -41,7 +41,7 @@ func TestSegments(t *testing.T) {
 		name   string
 		s      sysvSegment
 		always bool
-		rank   int // whose it is; -2: it stays
+		rank   int // its rank; -2: it stays
 	}{
 		{"that of a rank which failed", own, false, 1},
 		{"given to another user, and made by ours", with(func(s *sysvSegment) { s.uid = other }), false, 1},
@@ -85,7 +85,7 @@ func TestFiles(t *testing.T) {
 		name   string
 		f      file
 		holder int
-		rank   int // whose it is; -2: it stays
+		rank   int // its rank; -2: it stays
 	}{
 		{"seen in the hands of a rank that failed", seen, 1, 1},
 		{"seen in those of one that ended well", seen, 0, -2},
@@ -119,7 +119,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// Numbers of processes that a container counts from 1 are any numbers.
+// Small numbers in names are not taken for process numbers, because containers number processes from 1.
 func TestSmallNumbersInNames(t *testing.T) {
 	b := newTestTracker(false)
 	b.NoteEnded(Process{PID: 7, Rank: 1, Started: at(1), Leader: true}, at(10))
@@ -128,8 +128,8 @@ func TestSmallNumbersInNames(t *testing.T) {
 	}
 }
 
-// A file that ranks of both kinds held stays: who ended well may mean it for the next program.
-func TestAFileOfSeveralRanks(t *testing.T) {
+// A file that both a failed and a successful rank held stays: the latter may mean it for the next program.
+func TestFileOfSeveralRanks(t *testing.T) {
 	b := newTestTracker(false)
 	f := file{name: "x", fileNumber: fileNumber{26, 5}, uid: 77, plain: true, createdAt: at(5)}
 	b.noteHeld(f, 1)
@@ -143,8 +143,8 @@ func TestAFileOfSeveralRanks(t *testing.T) {
 	}
 }
 
-// One number, two processes of the job: each has its own life. And there is an end to what is kept.
-func TestLives(t *testing.T) {
+// Two processes of the job with the same number are told apart. And the number of records is limited.
+func TestLifetimes(t *testing.T) {
 	b := newTestTracker(false)
 	b.NoteEnded(Process{PID: 4001, Rank: 0, Started: at(20)}, at(21))
 	b.noteProcess(Process{PID: 4001, Rank: 0, Started: at(20.01)}, at(22)) // the same, by a clock that was set
@@ -166,8 +166,8 @@ func TestLives(t *testing.T) {
 	}
 }
 
-// A node whose ranks all ended well has nothing to look for.
-func TestDirty(t *testing.T) {
+// A node whose ranks all succeeded has no work.
+func TestHasWork(t *testing.T) {
 	var none *Tracker
 	for _, always := range []bool{false, true} {
 		b := NewTracker(always)
