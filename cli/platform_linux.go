@@ -89,7 +89,7 @@ func detectLocalPMI(app job.App, environ []string) string {
 	if missing != nil {
 		return ""
 	}
-	return pmidetect.NewJudge(pmidetect.Disk{}).Verdict(path, pmidetect.SearchOf(environ, app.Dir)).String()
+	return pmidetect.NewDetector(pmidetect.Disk{}).Detect(path, pmidetect.SearchOf(environ, app.Dir)).String()
 }
 
 // lockFile locks a file exclusively, until all its descriptors are closed. It does not wait: the error is EAGAIN or

@@ -71,7 +71,7 @@ type standbyClaimedEvent struct{ claimedEvent }
 
 // reportStandby tells mpiexec the result of such a claim. A standby node prepares nothing else.
 func (s *session) reportStandby(e standbyClaimedEvent) {
-	if e.Barred != "" || e.Taken != "" {
+	if e.Forbidden != "" || e.Conflict != "" {
 		s.reportRefused(e.claimedEvent)
 		return
 	}

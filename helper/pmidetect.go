@@ -43,7 +43,7 @@ func (s *session) detectPMI(g *group, r *rankProcess) *rank.Error {
 				return rank.InternalError("PMIx cannot be offered here: "+err.Error(), "leave out --pmi pmix")
 			}
 			tell := s.log.warn
-			if auto && !o.Speaks() { // it may be no MPI program at all
+			if auto && !o.UsesPMI() { // it may be no MPI program at all
 				tell = s.log.inform
 			}
 			tell("PMI-1 is offered alone: %v", err)
@@ -58,13 +58,13 @@ func (s *session) detectPMI(g *group, r *rankProcess) *rank.Error {
 
 // detectLibrary looks at what the program of a rank is linked with.
 func (s *session) detectLibrary(r *rankProcess) pmidetect.Verdict {
-	return s.pmiDetector.Verdict(r.command.Path, pmidetect.SearchOf(r.command.Env, r.command.Dir))
+	return s.pmiDetector.Detect(r.command.Path, pmidetect.SearchOf(r.command.Env, r.command.Dir))
 }
 
 // speaksPMI reports whether the program of a rank is known to say init to its helper, by what it is linked with or by the user's word.
 func (r *rankProcess) speaksPMI() bool {
 	o := r.group.pmiOffers[r.plan.App]
-	return o != nil && o.Offer != job.PMIOfferNone && o.Speaks()
+	return o != nil && o.Offer != job.PMIOfferNone && o.UsesPMI()
 }
 
 // pmiOffered is what a rank is offered: nothing, while its program is still to be staged.

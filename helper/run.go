@@ -22,11 +22,11 @@ import (
 
 // reportRefused tells mpiexec why a group was not prepared: its CPUs are taken, or this node refuses the job.
 func (s *session) reportRefused(e claimedEvent) {
-	if e.Taken != "" {
-		s.conn.Send(&wire.ClaimConflict{Group: e.m.Group.Name, Reason: e.Taken})
+	if e.Conflict != "" {
+		s.conn.Send(&wire.ClaimConflict{Group: e.m.Group.Name, Reason: e.Conflict})
 		return
 	}
-	s.conn.Send(&wire.Refused{Group: e.m.Group.Name, Code: job.ExitInternal, Reason: "this node " + e.Barred, Hint: "ask its administrator, or name other hosts"})
+	s.conn.Send(&wire.Refused{Group: e.m.Group.Name, Code: job.ExitInternal, Reason: "this node " + e.Forbidden, Hint: "ask its administrator, or name other hosts"})
 }
 
 // prepareGroup checks, before anything starts, all that can fail: working directories, programs, environments. It

@@ -44,7 +44,7 @@ type session struct {
 	carriedClaims claims.CarriedClaims // claims that the next attempt's session takes over; nil: none
 
 	prepare     *wire.Prepare // the first one; its settings for the whole job hold for all groups
-	pmiDetector *pmidetect.Judge
+	pmiDetector *pmidetect.Detector
 	groups      map[string]*group    // by name; groups that are not over
 	ranks       map[int]*rankProcess // by lifecycle number; ranks started here, until their pipes are closed
 	byRank      map[int]*rankProcess // by number in the job; nil for a rank that was removed from ranks
@@ -131,7 +131,7 @@ func newSession(c *wire.Conn, sys System, carried claims.CarriedClaims) *session
 		events:      make(chan any, 64),
 		done:        make(chan struct{}),
 		lifecycle:   lifecycle.New(),
-		pmiDetector: pmidetect.NewJudge(pmidetect.Disk{}),
+		pmiDetector: pmidetect.NewDetector(pmidetect.Disk{}),
 		groups:      make(map[string]*group),
 		ranks:       make(map[int]*rankProcess),
 		byRank:      make(map[int]*rankProcess),
@@ -207,7 +207,7 @@ func (s *session) handleEvent(event any) {
 	case claimedEvent:
 		of := e.m.Supervision
 		s.stepLifecycle(lifecycle.Claimed{Group: e.m.Group.Name, Rules: lifecycle.Rules{Grace: of.Grace, LeaveProcesses: of.LeaveChildren},
-			Refused: e.Barred != "" || e.Taken != "", Payload: e})
+			Refused: e.Forbidden != "" || e.Conflict != "", Payload: e})
 	case stagedEvent:
 		s.reportStaged(e)
 	case forkedEvent:

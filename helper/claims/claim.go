@@ -69,7 +69,7 @@ func (e *conflictError) Error() string { return e.reason }
 
 // checkNodeRules returns why the node's administrator forbids the ranks, whatever mpiexec planned, or "" if they are allowed. It also
 // lowers m's limit of ranks to that of the administrator.
-func (w *Worker) checkNodeRules(m *wire.Prepare) (barred string) {
+func (w *Worker) checkNodeRules(m *wire.Prepare) (forbidden string) {
 	rules, err := probe.ReadRules(w.nodeFile)
 	if err != nil {
 		return probe.NodeRules(w.nodeFile, "").Forbidden
@@ -81,10 +81,10 @@ func (w *Worker) checkNodeRules(m *wire.Prepare) (barred string) {
 
 // A ClaimResult is the result of a claim.
 type ClaimResult struct {
-	Taken  string            // what another job has claimed first; empty: no conflict
-	Held   *ledger.HeldClaim // nil: no claim was made
-	Notice string            // why no claim was made, or a warning
-	Barred string            // why the administrator forbids the ranks; empty: they are allowed
+	Conflict  string            // what another job has claimed first; empty: no conflict
+	Held      *ledger.HeldClaim // nil: no claim was made
+	Notice    string            // why no claim was made, or a warning
+	Forbidden string            // why the administrator forbids the ranks; empty: they are allowed
 }
 
 // Claim makes the claim of a group, if the node's rules allow it, and passes the result to give.
@@ -93,12 +93,12 @@ func (w *Worker) Claim(m *wire.Prepare, give func(ClaimResult)) {
 }
 
 func (w *Worker) checkAndTakeClaim(m *wire.Prepare) ClaimResult {
-	if barred := w.checkNodeRules(m); barred != "" {
-		return ClaimResult{Barred: barred}
+	if forbidden := w.checkNodeRules(m); forbidden != "" {
+		return ClaimResult{Forbidden: forbidden}
 	}
 	conflict, notice := w.takeClaim(m)
 	if conflict != nil {
-		return ClaimResult{Taken: conflict.reason}
+		return ClaimResult{Conflict: conflict.reason}
 	}
 	return ClaimResult{Held: w.held[m.Group.Name], Notice: notice}
 }

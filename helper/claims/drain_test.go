@@ -46,7 +46,7 @@ func (d testLedger) claim(w *Worker, id job.ID, group string, rank, cpu int) str
 	w.Claim(&wire.Prepare{Job: id, Group: wire.Group{Name: group, First: rank}, Ranks: []job.RankPlan{{RankResources: &job.RankResources{ClaimedCPUs: []int{cpu}}}},
 		Claim: wire.Claim{Entry: job.Claim{Job: id, User: "ann", Since: time.Now()}, Ledger: d.dir, MaxProcs: -1}}, func(a ClaimResult) { answer <- a })
 	a := <-answer
-	return a.Taken + a.Notice
+	return a.Conflict + a.Notice
 }
 
 // listed returns the claims that are in the ledger.

@@ -50,7 +50,7 @@ func (w *Worker) listJobs(m *wire.ListLedger) {
 	w.nameListed(answer)
 	notice, err := splitLimitError(err)
 	if of := (job.Key{Job: m.Job, UID: m.UID}); m.Job != "" && err == nil && maySignal(of) {
-		answer.States = status.AskHelpers(of, claims)
+		answer.States = status.CollectStates(of, claims)
 	}
 	if err != nil {
 		answer.Err = err.Error()

@@ -207,11 +207,11 @@ func TestClaimsCarryOver(t *testing.T) {
 	first.Close()
 	both := []string{"j restarting [{0 [3] []}]", "j restarting [{1 [4] []}]"}
 	expect("between two attempts", both...)
-	if a := claim(other, prepare("other", "other", 0, 3)); a.Taken != "CPU 3 was taken by another job" {
+	if a := claim(other, prepare("other", "other", 0, 3)); a.Conflict != "CPU 3 was taken by another job" {
 		t.Errorf("another job gets %+v", a)
 	}
 	second := New(root, nil, silent, rested)
-	if a := claim(second, prepare("j", "j", 0, 3)); a.Taken != "" || a.Notice != "" {
+	if a := claim(second, prepare("j", "j", 0, 3)); a.Conflict != "" || a.Notice != "" {
 		t.Errorf("the next attempt gets %+v", a)
 	}
 	expect("it is planned", append([]string{"j  [{0 [3] []}]"}, both...)...)

@@ -149,7 +149,7 @@ func examineProgram(exam *job.NodeDiagnosis, environ []string, m *wire.Diagnose)
 		return
 	}
 	search := pmidetect.Search{Dir: exam.DirName, LibraryPath: m.Libraries}
-	verdict := pmidetect.NewJudge(pmidetect.Disk{}).Verdict(exam.ProgramPath, search)
+	verdict := pmidetect.NewDetector(pmidetect.Disk{}).Detect(exam.ProgramPath, search)
 	exam.PMIOffer, exam.MPILibrary = verdict.String(), verdict.MPI
 }
 

@@ -23,16 +23,16 @@ type Finding struct {
 	Kind Kind
 
 	OpenMPI, MPICH, PMIx *Library // first library of each family; nil: not needed
-	Direct               bool     // the program itself, not a library, needs libpmix
+	NeedsPMIx            bool     // the program itself, not a library, needs libpmix
 	UCX                  bool     // libucp is needed
-	PMIWithin            bool     // a library of MPICH's family supports PMI, although PMIx is linked too
+	MPICHHasPMI          bool     // a library of MPICH's family supports PMI, although PMIx is linked too
 
-	Namespace, Socket bool // a static program contains "PMIX_NAMESPACE", or "PMI_FD"
+	HasPMIxVariable, HasPMIVariable bool // a static program contains "PMIX_NAMESPACE", or "PMI_FD"
 }
 
-// pmixAlone returns libpmix if it decides the offer: the program itself needs it, and no MPI library. Otherwise it returns nil.
-func (f Finding) pmixAlone() *Library {
-	if f.Direct && f.OpenMPI == nil && f.MPICH == nil {
+// decidingPMIx returns libpmix if it decides the offer: the program itself needs it, and no MPI library. Otherwise it returns nil.
+func (f Finding) decidingPMIx() *Library {
+	if f.NeedsPMIx && f.OpenMPI == nil && f.MPICH == nil {
 		return f.PMIx
 	}
 	return nil
@@ -41,9 +41,9 @@ func (f Finding) pmixAlone() *Library {
 // Decide returns the PMI versions to offer, by the table of PMIX-2.
 func Decide(f Finding) job.PMIOffer {
 	switch {
-	case f.Kind == Static && f.Namespace && !f.Socket:
+	case f.Kind == Static && f.HasPMIxVariable && !f.HasPMIVariable:
 		return job.PMIOfferPMIx
-	case f.Kind == Static && f.Socket && !f.Namespace:
+	case f.Kind == Static && f.HasPMIVariable && !f.HasPMIxVariable:
 		return job.PMIOfferPMI1
 	case f.Kind != Dynamic:
 		return job.PMIOfferBoth
@@ -51,11 +51,11 @@ func Decide(f Finding) job.PMIOffer {
 		return job.PMIOfferBoth
 	case f.OpenMPI != nil:
 		return job.PMIOfferPMIx
-	case f.MPICH != nil && f.PMIx != nil && !f.PMIWithin:
+	case f.MPICH != nil && f.PMIx != nil && !f.MPICHHasPMI:
 		return job.PMIOfferPMIx
 	case f.MPICH != nil:
 		return job.PMIOfferPMI1
-	case f.Direct:
+	case f.NeedsPMIx:
 		return job.PMIOfferPMIx
 	}
 	return job.PMIOfferBoth

@@ -9,15 +9,15 @@ import (
 type family int
 
 const (
-	nobodys family = iota // any other library; libpmi, libmpt and Cray's count as this too
+	noFamily family = iota // any other library; libpmi, libmpt and Cray's count as this too
 	openMPI
 	mpich
 	pmix
 )
 
-// byPrefix maps prefixes of library names to families, for libraries whose names exist in only one family. ABI versions
+// familyPrefixes maps prefixes of library names to families, for libraries whose names exist in only one family. ABI versions
 // follow the prefix.
-var byPrefix = []struct {
+var familyPrefixes = []struct {
 	prefix string
 	family
 }{
@@ -36,21 +36,21 @@ func familyOf(name string, found *object) family {
 		return mpich
 	case "libmpi.so.12", "libmpi.so.20", "libmpi.so.40":
 		switch {
-		case found != nil && slices.ContainsFunc(found.needed, coreOfOpenMPI), found == nil && name != "libmpi.so.12":
+		case found != nil && slices.ContainsFunc(found.needed, isOpenMPICore), found == nil && name != "libmpi.so.12":
 			return openMPI
 		case name == "libmpi.so.12":
 			return mpich
 		}
-		return nobodys
+		return noFamily
 	}
-	for _, known := range byPrefix {
+	for _, known := range familyPrefixes {
 		if strings.HasPrefix(name, known.prefix) {
 			return known.family
 		}
 	}
-	return nobodys
+	return noFamily
 }
 
-func coreOfOpenMPI(name string) bool {
+func isOpenMPICore(name string) bool {
 	return strings.HasPrefix(name, "libopen-rte") || strings.HasPrefix(name, "libopen-pal")
 }

@@ -9,7 +9,7 @@ func FuzzExamineProgram(f *testing.F) {
 	f.Add([]byte("#!/bin/sh"), "")
 	f.Fuzz(func(t *testing.T, program []byte, libraryPath string) {
 		d := world(map[string]string{"/a.out": string(program), "/usr/lib/libfuzz.so": string(program)})
-		v := NewJudge(d).Verdict("/a.out", Search{"/w", libraryPath})
+		v := NewDetector(d).Detect("/a.out", Search{"/w", libraryPath})
 		if v.Offer == "" || v.Why == "" {
 			t.Errorf("no verdict: %+v", v)
 		}

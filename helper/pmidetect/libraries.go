@@ -9,47 +9,47 @@ import (
 
 // The most files and paths that are tried for one program (PMIX-2). After that, the result so far decides.
 const (
-	mostFiles = 512
-	mostTried = 1 << 16 // paths
+	maxFiles      = 512
+	maxPathsTried = 1 << 16 // paths
 )
 
-// usual has the directories in which the dynamic loader looks for every library (ld.so(8)), and those that most
+// defaultDirs has the directories in which the dynamic loader looks for every library (ld.so(8)), and those that most
 // distributions add.
-const usual = "/lib/x86_64-linux-gnu:/usr/lib/x86_64-linux-gnu:/lib/aarch64-linux-gnu:/usr/lib/aarch64-linux-gnu:" +
+const defaultDirs = "/lib/x86_64-linux-gnu:/usr/lib/x86_64-linux-gnu:/lib/aarch64-linux-gnu:/usr/lib/aarch64-linux-gnu:" +
 	"/lib64:/usr/lib64:/lib:/usr/lib:/usr/local/lib64:/usr/local/lib"
 
-// A search is the search for the libraries of one program.
-type search struct {
+// A librarySearch is the search for the libraries of one program.
+type librarySearch struct {
 	Search
-	files Files
-	tried int // number of paths tried
-	found Finding
-	mpich []string // files of the libraries of MPICH's family
+	files      Files
+	pathsTried int // number of paths tried
+	finding    Finding
+	mpichFiles []string // files of the libraries of MPICH's family
 }
 
-// A mapped is a program or library, with the directories to search for the libraries that it needs.
-type mapped struct {
+// A loadedObject is a program or library, with the directories to search for the libraries that it needs.
+type loadedObject struct {
 	*object
-	folders []string
+	searchDirs []string
 }
 
-// find examines a program and all libraries that it depends on.
-func find(files Files, f File, program string, env Search) Finding {
+// examineProgram examines a program and all libraries that it depends on.
+func examineProgram(files Files, f File, program string, env Search) Finding {
 	o, err := readObject(f)
 	if err != nil {
 		return Finding{Kind: kindOf(f)}
 	}
-	if !o.dynamic() {
+	if !o.isDynamic() {
 		knows := o.contains(f, "PMIX_NAMESPACE", "PMI_FD")
-		return Finding{Kind: Static, Namespace: knows[0], Socket: knows[1]}
+		return Finding{Kind: Static, HasPMIxVariable: knows[0], HasPMIVariable: knows[1]}
 	}
-	s := &search{Search: env, files: files, found: Finding{Kind: Dynamic}}
-	s.found.Direct = slices.ContainsFunc(o.needed, func(name string) bool { return familyOf(name, nil) == pmix })
-	s.follow(mapped{o, s.foldersOf(o, files.Resolve(program))})
-	if s.found.MPICH != nil && s.found.PMIx != nil {
-		s.found.PMIWithin = slices.ContainsFunc(s.mpich, s.speaksPMI)
+	s := &librarySearch{Search: env, files: files, finding: Finding{Kind: Dynamic}}
+	s.finding.NeedsPMIx = slices.ContainsFunc(o.needed, func(name string) bool { return familyOf(name, nil) == pmix })
+	s.followDependencies(loadedObject{o, s.searchDirsOf(o, files.Resolve(program))})
+	if s.finding.MPICH != nil && s.finding.PMIx != nil {
+		s.finding.MPICHHasPMI = slices.ContainsFunc(s.mpichFiles, s.supportsPMI)
 	}
-	return s.found
+	return s.finding
 }
 
 // kindOf returns the kind of a file that is no 64-bit ELF file.
@@ -65,48 +65,48 @@ func kindOf(f io.ReaderAt) Kind {
 	return Other
 }
 
-// follow notes all libraries that a program depends on, also indirectly: the programs of
+// followDependencies notes all libraries that a program depends on, also indirectly: the programs of
 // OpenFOAM and code_saturne do not name MPI themselves.
-func (s *search) follow(program mapped) {
+func (s *librarySearch) followDependencies(program loadedObject) {
 	seen := make(map[string]bool)
-	queue := []mapped{program}
+	queue := []loadedObject{program}
 	for at := 0; at < len(queue); at++ {
 		for _, name := range queue[at].needed {
 			if seen[name] {
 				continue
 			}
 			seen[name] = true
-			file, o := s.locate(name, queue[at].folders)
-			s.note(path.Base(name), file, o)
-			if o != nil && len(queue) < mostFiles {
-				queue = append(queue, mapped{o, s.foldersOf(o, file)})
+			file, o := s.locateLibrary(name, queue[at].searchDirs)
+			s.recordLibrary(path.Base(name), file, o)
+			if o != nil && len(queue) < maxFiles {
+				queue = append(queue, loadedObject{o, s.searchDirsOf(o, file)})
 			}
 		}
 	}
 }
 
-// foldersOf returns the directories to search for the libraries that an object needs, in the order of the loader.
-func (s *search) foldersOf(o *object, file string) []string {
+// searchDirsOf returns the directories to search for the libraries that an object needs, in the order of the loader.
+func (s *librarySearch) searchDirsOf(o *object, file string) []string {
 	rpath := o.rpath
 	if o.runpath != "" {
 		rpath = ""
 	}
 	origin := path.Dir(file)
 	own := strings.NewReplacer("${ORIGIN}", origin, "$ORIGIN", origin)
-	all := strings.Join([]string{own.Replace(rpath), s.LibraryPath, own.Replace(o.runpath), usual}, ":")
+	all := strings.Join([]string{own.Replace(rpath), s.LibraryPath, own.Replace(o.runpath), defaultDirs}, ":")
 	return strings.FieldsFunc(all, func(r rune) bool { return r == ':' })
 }
 
-// locate finds and reads a library in these directories. If there is none, o is nil.
-func (s *search) locate(name string, folders []string) (string, *object) {
+// locateLibrary finds and reads a library in these directories. If there is none, o is nil.
+func (s *librarySearch) locateLibrary(name string, dirs []string) (string, *object) {
 	if strings.Contains(name, "/") {
-		folders = []string{""}
+		dirs = []string{""}
 	}
-	for _, folder := range folders {
-		if s.tried++; s.tried > mostTried {
+	for _, dir := range dirs {
+		if s.pathsTried++; s.pathsTried > maxPathsTried {
 			break
 		}
-		file := path.Join(folder, name)
+		file := path.Join(dir, name)
 		if !path.IsAbs(file) {
 			file = path.Join(s.Dir, file)
 		}
@@ -123,19 +123,19 @@ func (s *search) locate(name string, folders []string) (string, *object) {
 	return "", nil
 }
 
-// note records a library in the finding, if it has a family. If it was not found, file is empty and o is nil.
-func (s *search) note(name, file string, o *object) {
-	s.found.UCX = s.found.UCX || strings.HasPrefix(name, "libucp.so.")
+// recordLibrary records a library in the finding, if it has a family. If it was not found, file is empty and o is nil.
+func (s *librarySearch) recordLibrary(name, file string, o *object) {
+	s.finding.UCX = s.finding.UCX || strings.HasPrefix(name, "libucp.so.")
 	var first **Library
 	switch familyOf(name, o) {
 	case openMPI:
-		first = &s.found.OpenMPI
+		first = &s.finding.OpenMPI
 	case mpich:
-		if first = &s.found.MPICH; file != "" {
-			s.mpich = append(s.mpich, file)
+		if first = &s.finding.MPICH; file != "" {
+			s.mpichFiles = append(s.mpichFiles, file)
 		}
 	case pmix:
-		first = &s.found.PMIx
+		first = &s.finding.PMIx
 	default:
 		return
 	}
@@ -147,8 +147,8 @@ func (s *search) note(name, file string, o *object) {
 	}
 }
 
-// speaksPMI reports whether a library of MPICH's family supports PMI. One built only for PMIx does not.
-func (s *search) speaksPMI(file string) bool {
+// supportsPMI reports whether a library of MPICH's family supports PMI. One built only for PMIx does not.
+func (s *librarySearch) supportsPMI(file string) bool {
 	f, err := s.files.Open(file)
 	if err != nil {
 		return false

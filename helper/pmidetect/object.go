@@ -12,25 +12,25 @@ import (
 // An object is the part of an ELF file that the kernel and the dynamic loader use (gABI 4.1, chapters 5
 // and 7). ELF sections are not read, since they may be stripped.
 type object struct {
-	order  binary.ByteOrder
-	loads  []elf.Prog64 // loadable segments
-	loader bool         // it has a program interpreter (PT_INTERP)
-	needed []string     // names of needed libraries, in order
+	order          binary.ByteOrder
+	segments       []elf.Prog64 // loadable segments
+	hasInterpreter bool         // it has a program interpreter (PT_INTERP)
+	needed         []string     // names of needed libraries, in order
 
 	rpath, runpath string
 }
 
 // The most that is read of one object. An object that exceeds it counts as damaged.
 const (
-	mostHeaders = 64 << 10 // bytes
-	mostDynamic = 64 << 10 // bytes
-	mostNeeded  = 512
-	mostName    = 16 << 10 // bytes of a name or search path
+	maxHeaderBytes  = 64 << 10 // bytes
+	maxDynamicBytes = 64 << 10 // bytes
+	maxNeeded       = 512
+	maxNameBytes    = 16 << 10 // bytes of a name or search path
 )
 
 var (
-	errNoObject = errors.New("no ELF file of 64 bits")
-	errDamaged  = errors.New("damaged ELF file")
+	errNotELF  = errors.New("no ELF file of 64 bits")
+	errDamaged = errors.New("damaged ELF file")
 )
 
 // readObject reads the headers and the dynamic table of a file.
@@ -41,7 +41,7 @@ func readObject(f io.ReaderAt) (*object, error) {
 		if err != nil && err != io.EOF {
 			return nil, err
 		}
-		return nil, errNoObject
+		return nil, errNotELF
 	}
 	head = head[:n]
 	o := &object{order: binary.LittleEndian}
@@ -51,10 +51,10 @@ func readObject(f io.ReaderAt) (*object, error) {
 	var h elf.Header64
 	binary.Decode(head, o.order, &h)
 	size := int(h.Phnum) * binary.Size(elf.Prog64{})
-	if size > mostHeaders || h.Phentsize != 56 && h.Phnum > 0 {
+	if size > maxHeaderBytes || h.Phentsize != 56 && h.Phnum > 0 {
 		return nil, errDamaged
 	}
-	table, err := within(f, head, h.Phoff, size)
+	table, err := readPiece(f, head, h.Phoff, size)
 	if err != nil {
 		return nil, err
 	}
@@ -63,8 +63,8 @@ func readObject(f io.ReaderAt) (*object, error) {
 	return o, o.readHeaders(f, head, headers)
 }
 
-// within returns size bytes of a file at an offset. head is the beginning of the file, which was read already.
-func within(f io.ReaderAt, head []byte, at uint64, size int) ([]byte, error) {
+// readPiece returns size bytes of a file at an offset. head is the beginning of the file, which was read already.
+func readPiece(f io.ReaderAt, head []byte, at uint64, size int) ([]byte, error) {
 	if at <= uint64(len(head)) && uint64(len(head))-at >= uint64(size) {
 		return head[at:][:size], nil
 	}
@@ -84,9 +84,9 @@ func (o *object) readHeaders(f io.ReaderAt, head []byte, headers []elf.Prog64) e
 	for i, p := range headers {
 		switch elf.ProgType(p.Type) {
 		case elf.PT_LOAD:
-			o.loads = append(o.loads, p)
+			o.segments = append(o.segments, p)
 		case elf.PT_INTERP:
-			o.loader = true
+			o.hasInterpreter = true
 		case elf.PT_DYNAMIC:
 			dynamic = &headers[i]
 		}
@@ -94,10 +94,10 @@ func (o *object) readHeaders(f io.ReaderAt, head []byte, headers []elf.Prog64) e
 	if dynamic == nil {
 		return nil
 	}
-	if dynamic.Filesz > mostDynamic {
+	if dynamic.Filesz > maxDynamicBytes {
 		return errDamaged
 	}
-	table, err := within(f, head, dynamic.Off, int(dynamic.Filesz))
+	table, err := readPiece(f, head, dynamic.Off, int(dynamic.Filesz))
 	if err != nil {
 		return err
 	}
@@ -116,13 +116,13 @@ func (o *object) readDynamic(f io.ReaderAt, entries []elf.Dyn64) error {
 	}
 	table := uint64(0) // offset of the string table
 	if i := slices.IndexFunc(entries, tagged(elf.DT_STRTAB)); i >= 0 {
-		table = o.offset(entries[i].Val)
+		table = o.fileOffset(entries[i].Val)
 	}
 	for _, e := range entries {
 		var err error
 		switch elf.DynTag(e.Tag) {
 		case elf.DT_NEEDED:
-			if len(o.needed) == mostNeeded {
+			if len(o.needed) == maxNeeded {
 				return errDamaged
 			}
 			var name string
@@ -140,9 +140,9 @@ func (o *object) readDynamic(f io.ReaderAt, entries []elf.Dyn64) error {
 	return nil
 }
 
-// offset returns the file offset of an address, or 0 if it is not in the file.
-func (o *object) offset(address uint64) uint64 {
-	for _, p := range o.loads {
+// fileOffset returns the file offset of an address, or 0 if it is not in the file.
+func (o *object) fileOffset(address uint64) uint64 {
+	for _, p := range o.segments {
 		if address >= p.Vaddr && address-p.Vaddr < p.Filesz {
 			return p.Off + address - p.Vaddr
 		}
@@ -155,7 +155,7 @@ func readName(f io.ReaderAt, table, at uint64) (string, error) {
 	if table == 0 || int64(table+at) < 0 || table+at < table {
 		return "", errDamaged
 	}
-	for size := 256; size <= mostName; size *= 4 {
+	for size := 256; size <= maxNameBytes; size *= 4 {
 		piece := make([]byte, size)
 		n, _ := f.ReadAt(piece, int64(table+at))
 		if name, _, ended := bytes.Cut(piece[:n], []byte{0}); ended {
@@ -168,17 +168,17 @@ func readName(f io.ReaderAt, table, at uint64) (string, error) {
 	return "", errDamaged
 }
 
-// dynamic reports whether the object is dynamically linked.
-func (o *object) dynamic() bool { return o.loader || len(o.needed) > 0 }
+// isDynamic reports whether the object is dynamically linked.
+func (o *object) isDynamic() bool { return o.hasInterpreter || len(o.needed) > 0 }
 
 // The most bytes of an object that are searched for words.
 const (
-	mostSearched = 64 << 20 // bytes
-	searchStep   = 256 << 10
+	maxSearchedBytes = 64 << 20 // bytes
+	searchStep       = 256 << 10
 )
 
 // contains reports for each word whether it occurs in the read-only segments of an object. All are false if
-// these are larger than mostSearched, or cannot be read.
+// these are larger than maxSearchedBytes, or cannot be read.
 func (o *object) contains(f io.ReaderAt, words ...string) []bool {
 	found, none := make([]bool, len(words)), make([]bool, len(words))
 	longest := 0
@@ -187,12 +187,12 @@ func (o *object) contains(f io.ReaderAt, words ...string) []bool {
 	}
 	step := make([]byte, searchStep+longest)
 	searched := 0
-	for _, p := range o.loads {
+	for _, p := range o.segments {
 		if elf.ProgFlag(p.Flags)&elf.PF_W != 0 || int64(p.Off) < 0 {
 			continue
 		}
 		for at := uint64(0); at < p.Filesz; at += searchStep {
-			if searched += searchStep; searched > mostSearched {
+			if searched += searchStep; searched > maxSearchedBytes {
 				return none
 			}
 			piece := step[:min(uint64(len(step)), p.Filesz-at)]

@@ -28,7 +28,7 @@ func TestRealPrograms(t *testing.T) {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 			continue // this MPI is not installed
 		}
-		if v := NewJudge(Disk{}).Verdict(path, SearchOf(os.Environ(), "/")); v.Offer != want {
+		if v := NewDetector(Disk{}).Detect(path, SearchOf(os.Environ(), "/")); v.Offer != want {
 			t.Errorf("%s: %s, want %s", name, v, want)
 		}
 	}
@@ -52,13 +52,13 @@ func BenchmarkVerdict(b *testing.B) {
 	for name, path := range map[string]string{"plain": "/bin/true", "openmpi": "../../build/programs/hello.openmpi", "mpich": "../../build/programs/hello.mpich4"} {
 		b.Run("cold/"+name, func(b *testing.B) {
 			for b.Loop() {
-				NewJudge(Disk{}).Verdict(path, Search{Dir: "/"})
+				NewDetector(Disk{}).Detect(path, Search{Dir: "/"})
 			}
 		})
 		b.Run("cached/"+name, func(b *testing.B) {
-			j := NewJudge(Disk{})
+			j := NewDetector(Disk{})
 			for b.Loop() {
-				j.Verdict(path, Search{Dir: "/"})
+				j.Detect(path, Search{Dir: "/"})
 			}
 		})
 	}

@@ -35,15 +35,15 @@ const (
 	maxStateBytes  = 2 << 10 // an honest helper needs less per rank
 )
 
-// AskHelpers returns the states of a job's ranks on this machine. The claims say which helpers to connect to and which ranks
+// CollectStates returns the states of a job's ranks on this machine. The claims say which helpers to connect to and which ranks
 // count; claims of other jobs are ignored. If no helper replies, the states come from /proc, without the PMI state.
-func AskHelpers(of job.Key, claims []job.Claim) []job.RankState {
+func CollectStates(of job.Key, claims []job.Claim) []job.RankState {
 	if !isPlainID(of.Job) {
 		return nil
 	}
 	a := newStateCollector(of, claims)
 	for _, dir := range socketDirs(of.UID) {
-		a.requestInDir(dir)
+		a.collectFromDir(dir)
 	}
 	if len(a.states) == 0 {
 		a.readProc()
@@ -92,9 +92,9 @@ func (a *stateCollector) addState(s job.RankState) {
 // isOverdue reports whether totalTimeout is over.
 func (a *stateCollector) isOverdue() bool { return !time.Now().Before(a.deadline) }
 
-// requestInDir reads states from all helpers that have a socket in a directory. It opens the directory and each socket once and checks
+// collectFromDir reads states from all helpers that have a socket in a directory. It opens the directory and each socket once and checks
 // what it has opened, because their owner could replace them.
-func (a *stateCollector) requestInDir(dir string) {
+func (a *stateCollector) collectFromDir(dir string) {
 	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return
@@ -108,12 +108,12 @@ func (a *stateCollector) requestInDir(dir string) {
 		if a.bytesLeft <= 0 || a.isOverdue() {
 			return
 		}
-		a.requestStates(fd, socketName(a.job.Job, strconv.Itoa(pid))) // errors are ignored: the helper has just ended, or hangs
+		a.collectFromSocket(fd, socketName(a.job.Job, strconv.Itoa(pid))) // errors are ignored: the helper has just ended, or hangs
 	}
 }
 
-// requestStates reads states from one socket. It removes a socket of our own user without a server.
-func (a *stateCollector) requestStates(dir int, name string) error {
+// collectFromSocket reads states from one socket. It removes a socket of our own user without a server.
+func (a *stateCollector) collectFromSocket(dir int, name string) error {
 	fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err

@@ -40,7 +40,7 @@ func claimsOf(of job.Key, pid int, ranks ...int) []job.Claim {
 // askOwnHelpers requests the states of ranks of our own job, with this process as its helper.
 func askOwnHelpers(id job.ID, ranks ...int) []job.RankState {
 	of := job.Key{Job: id, UID: os.Geteuid()}
-	return AskHelpers(of, claimsOf(of, os.Getpid(), ranks...))
+	return CollectStates(of, claimsOf(of, os.Getpid(), ranks...))
 }
 
 // opened returns a socket that serves a job's states.
@@ -138,7 +138,7 @@ func TestSocketsOfKilledHelpersAreRemoved(t *testing.T) {
 		dead := strings.TrimSuffix(alive, strconv.Itoa(os.Getpid())) + strconv.Itoa(pid)
 		for _, sweeper := range []func(){func() { removeLeftSockets(filepath.Dir(alive)) }, func() {
 			of := job.Key{Job: jobOf(t), UID: os.Geteuid()}
-			AskHelpers(of, claimsOf(of, pid, 1))
+			CollectStates(of, claimsOf(of, pid, 1))
 		}} {
 			l, err := net.ListenUnix("unix", &net.UnixAddr{Name: dead, Net: "unix"})
 			if err != nil {

@@ -20,14 +20,14 @@ func TestDecide(t *testing.T) {
 		{"Open MPI, and libpmix", Finding{Kind: Dynamic, OpenMPI: lib, PMIx: lib}, job.PMIOfferPMIx},
 		{"MPICH", Finding{Kind: Dynamic, MPICH: lib}, job.PMIOfferPMI1},
 		{"MPICH, built with PMIx", Finding{Kind: Dynamic, MPICH: lib, PMIx: lib}, job.PMIOfferPMIx},
-		{"MPICH, with a libpmix that something else needs", Finding{Kind: Dynamic, MPICH: lib, PMIx: lib, PMIWithin: true}, job.PMIOfferPMI1},
+		{"MPICH, with a libpmix that something else needs", Finding{Kind: Dynamic, MPICH: lib, PMIx: lib, MPICHHasPMI: true}, job.PMIOfferPMI1},
 		{"both families", Finding{Kind: Dynamic, OpenMPI: lib, MPICH: lib}, job.PMIOfferBoth},
-		{"PMIx without MPI", Finding{Kind: Dynamic, PMIx: lib, Direct: true}, job.PMIOfferPMIx},
+		{"PMIx without MPI", Finding{Kind: Dynamic, PMIx: lib, NeedsPMIx: true}, job.PMIOfferPMIx},
 		{"a library that needs PMIx, without MPI", Finding{Kind: Dynamic, PMIx: lib}, job.PMIOfferBoth},
 		{"dynamic, none of these", Finding{Kind: Dynamic}, job.PMIOfferBoth},
-		{"static, PMIx", Finding{Kind: Static, Namespace: true}, job.PMIOfferPMIx},
-		{"static, PMI", Finding{Kind: Static, Socket: true}, job.PMIOfferPMI1},
-		{"static, both", Finding{Kind: Static, Namespace: true, Socket: true}, job.PMIOfferBoth},
+		{"static, PMIx", Finding{Kind: Static, HasPMIxVariable: true}, job.PMIOfferPMIx},
+		{"static, PMI", Finding{Kind: Static, HasPMIVariable: true}, job.PMIOfferPMI1},
+		{"static, both", Finding{Kind: Static, HasPMIxVariable: true, HasPMIVariable: true}, job.PMIOfferBoth},
 		{"static, neither", Finding{Kind: Static}, job.PMIOfferBoth},
 		{"script", Finding{Kind: Script}, job.PMIOfferBoth},
 		{"anything else", Finding{Kind: Other}, job.PMIOfferBoth},
@@ -49,13 +49,13 @@ func TestFamilyOf(t *testing.T) {
 	}{
 		{"libmpi.so.40 libmpi.so.20 libmpi.so.12", opal, openMPI},
 		{"libmpi.so.40 libmpi.so.20", nil, openMPI},
-		{"libmpi.so.40 libmpi.so.20", other, nobodys},
+		{"libmpi.so.40 libmpi.so.20", other, noFamily},
 		{"libmpi.so.12", other, mpich},
 		{"libmpi.so.12", nil, mpich},
 		{"libopen-rte.so.40 libopen-pal.so.80 libopen_mpi.so.0 libmpi_mpifh.so.40 libmpi_usempif08.so.40 libmpi_usempi_ignore_tkr.so.40 libmpi_cxx.so.40 liboshmem.so.40 libmpi_abi_openmpi.so.0", nil, openMPI},
 		{"libmpich.so.12 libmpich.so.0 libmpichcxx.so.12 libmpichfort.so.12 libmpifort.so.12 libmpicxx.so.12 libmpi_abi_mpich.so.0", nil, mpich},
 		{"libpmix.so.2", nil, pmix},
-		{"libmpi_abi.so.0 libmpi_cray.so.12 libmpt.so libpmi.so.0 libpmi2.so.0 libmpi.so.400 libmpi.so", nil, nobodys},
+		{"libmpi_abi.so.0 libmpi_cray.so.12 libmpt.so libpmi.so.0 libpmi2.so.0 libmpi.so.400 libmpi.so", nil, noFamily},
 	} {
 		for name := range strings.FieldsSeq(test.names) {
 			if got := familyOf(name, test.found); got != test.want {
@@ -91,7 +91,7 @@ func look(t *testing.T, d *folder, program elfFile, env Search) Finding {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return find(d, f, "/home/u/a.out", env)
+	return examineProgram(d, f, "/home/u/a.out", env)
 }
 
 func TestFind(t *testing.T) {
@@ -146,9 +146,9 @@ func TestFind(t *testing.T) {
 		{"static, Open MPI", elfFile{Static: true, Text: "PMIX_NAMESPACE"}, Search{}, nil, "pmix (static, linked with PMIx)"},
 		{"static, MPICH", elfFile{Static: true, Text: strings.Repeat("-", searchStep-400) + "PMI_FD" + strings.Repeat("-", searchStep)}, Search{}, nil, "pmi1 (static, linked with PMI)"},
 		{"static, with the word where it can be written", elfFile{Static: true, Data: "PMI_FD"}, Search{}, nil, "both (static, linked with no MPI that can be told)"},
-		{"static, and too large to search", elfFile{Static: true, Text: "PMI_FD" + strings.Repeat("-", mostSearched)}, Search{}, nil, "both (static, linked with no MPI that can be told)"},
+		{"static, and too large to search", elfFile{Static: true, Text: "PMI_FD" + strings.Repeat("-", maxSearchedBytes)}, Search{}, nil, "both (static, linked with no MPI that can be told)"},
 	} {
-		got := verdict(look(t, world(test.more), test.program, test.search)).String()
+		got := verdictOf(look(t, world(test.more), test.program, test.search)).String()
 		if got != test.want {
 			t.Errorf("%s: %s, want %s", test.name, got, test.want)
 		}
@@ -158,10 +158,10 @@ func TestFind(t *testing.T) {
 func TestFilesThatAreNoPrograms(t *testing.T) {
 	d := world(map[string]string{"/script": "#!/bin/sh\n", "/text": "echo", "/empty": "", "/secret": "unreadable",
 		"/cut": string(elfFile{Needed: []string{"libmpi.so.40"}}.bytes()[:200])})
-	j := NewJudge(d)
+	j := NewDetector(d)
 	for name, want := range map[string]string{"/script": "script", "/text": "neither ELF nor script", "/empty": "neither ELF nor script",
 		"/secret": "cannot be read", "/none": "cannot be read", "/cut": "neither ELF nor script"} {
-		if v := j.Verdict(name, Search{}); v.Offer != job.PMIOfferBoth || v.Why != want {
+		if v := j.Detect(name, Search{}); v.Offer != job.PMIOfferBoth || v.Why != want {
 			t.Errorf("%s: %s, want both (%s)", name, v, want)
 		}
 	}
@@ -171,20 +171,20 @@ func TestFilesThatAreNoPrograms(t *testing.T) {
 func TestSearchLimits(t *testing.T) {
 	var program elfFile
 	files := make(map[string]string)
-	for i := range mostFiles {
+	for i := range maxFiles {
 		name := fmt.Sprintf("libw%d.so", i)
 		program.Needed = append(program.Needed, name)
 		files["/usr/lib/"+name] = string(elfFile{Needed: []string{"libmpich.so.12"}}.bytes())
 	}
 	d := world(files)
-	if f := look(t, d, program, Search{}); f.MPICH == nil || len(d.opened) > mostFiles*(1+strings.Count(usual, ":")) {
+	if f := look(t, d, program, Search{}); f.MPICH == nil || len(d.opened) > maxFiles*(1+strings.Count(defaultDirs, ":")) {
 		t.Errorf("%+v of %d paths", f, len(d.opened))
 	}
 
 	d = world(nil)
-	look(t, d, program, Search{LibraryPath: strings.Repeat("/a:", mostTried/mostFiles+1)})
-	if len(d.opened) != 1+mostTried {
-		t.Errorf("%d paths, want %d", len(d.opened), 1+mostTried)
+	look(t, d, program, Search{LibraryPath: strings.Repeat("/a:", maxPathsTried/maxFiles+1)})
+	if len(d.opened) != 1+maxPathsTried {
+		t.Errorf("%d paths, want %d", len(d.opened), 1+maxPathsTried)
 	}
 }
 
@@ -192,10 +192,10 @@ func TestSearchLimits(t *testing.T) {
 func TestVerdictsAreCached(t *testing.T) {
 	d := world(nil)
 	d.files["/a"] = string(elfFile{Needed: []string{"libmpi.so.40"}}.bytes())
-	j := NewJudge(d)
+	j := NewDetector(d)
 	ask := func(search Search) (v Verdict, opened int) {
 		before := len(d.opened)
-		v = j.Verdict("/a", search)
+		v = j.Detect("/a", search)
 		return v, len(d.opened) - before
 	}
 	first, cold := ask(Search{})

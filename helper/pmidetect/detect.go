@@ -2,7 +2,7 @@
 Package pmidetect decides which PMI versions to offer to a program
 (pmix-wire.md 1): programs of Open MPI use PMIx, those of MPICH's family PMI.
 
-	program --readObject--> needed libraries --follow--> Finding --Decide--> Verdict
+	program --readObject--> needed libraries --followDependencies--> Finding --Decide--> Verdict
 	                        directories -------'
 
 It looks for a program's libraries in the directories named by the program, by the libraries and by LD_LIBRARY_PATH, and in
@@ -75,63 +75,63 @@ type Verdict struct {
 	MPI job.MPILibrary // the same library, in the form used to look up known faults
 }
 
-// Speaks reports whether the program is known to use PMI or PMIx. It is false if it is offered both only because
+// UsesPMI reports whether the program is known to use PMI or PMIx. It is false if it is offered both only because
 // nothing is known.
-func (v Verdict) Speaks() bool { return v.Library != "" || v.Offer != job.PMIOfferBoth }
+func (v Verdict) UsesPMI() bool { return v.Library != "" || v.Offer != job.PMIOfferBoth }
 
 func (v Verdict) String() string { return fmt.Sprintf("%s (%s)", v.Offer, v.Why) }
 
-// A Judge finds Verdicts and caches them. It must be used by one goroutine only.
-type Judge struct {
+// A Detector finds Verdicts and caches them. It must be used by one goroutine only.
+type Detector struct {
 	files Files
-	given map[question]Verdict
+	cache map[cacheKey]Verdict
 }
 
-// A question is the key of the cache: everything that a Verdict depends on.
-type question struct {
+// A cacheKey is the key of the cache: everything that a Verdict depends on.
+type cacheKey struct {
 	program ID
 	path    string // path of the program, for $ORIGIN
 	search  Search
 }
 
-// mostVerdicts is the most Verdicts in the cache. A job that spawns for days may use any number of programs.
-const mostVerdicts = 1024
+// maxCached is the most Verdicts in the cache. A job that spawns for days may use any number of programs.
+const maxCached = 1024
 
-// NewJudge returns a Judge for programs among these files.
-func NewJudge(files Files) *Judge {
-	return &Judge{files: files, given: make(map[question]Verdict)}
+// NewDetector returns a Detector for programs among these files.
+func NewDetector(files Files) *Detector {
+	return &Detector{files: files, cache: make(map[cacheKey]Verdict)}
 }
 
-// Verdict returns the Verdict on the program that execve would load from path.
-func (j *Judge) Verdict(path string, search Search) Verdict {
-	f, err := j.files.Open(path)
+// Detect returns the Verdict on the program that execve would load from path.
+func (d *Detector) Detect(path string, search Search) Verdict {
+	f, err := d.files.Open(path)
 	if err != nil {
-		return verdict(Finding{Kind: Unreadable})
+		return verdictOf(Finding{Kind: Unreadable})
 	}
 	defer f.Close()
 	id, err := f.ID()
 	if err != nil {
-		return verdict(Finding{Kind: Unreadable})
+		return verdictOf(Finding{Kind: Unreadable})
 	}
-	q := question{id, path, search}
-	if known, ok := j.given[q]; ok {
+	q := cacheKey{id, path, search}
+	if known, ok := d.cache[q]; ok {
 		return known
 	}
-	if len(j.given) >= mostVerdicts {
-		clear(j.given)
+	if len(d.cache) >= maxCached {
+		clear(d.cache)
 	}
-	j.given[q] = verdict(find(j.files, f, path, search))
-	return j.given[q]
+	d.cache[q] = verdictOf(examineProgram(d.files, f, path, search))
+	return d.cache[q]
 }
 
-// verdict converts a Finding to a Verdict.
-func verdict(f Finding) Verdict {
+// verdictOf converts a Finding to a Verdict.
+func verdictOf(f Finding) Verdict {
 	v := Verdict{Offer: Decide(f), Why: f.Kind.String()}
 	var why []string
 	for _, of := range []struct {
 		family  string
 		library *Library
-	}{{"Open MPI", f.OpenMPI}, {"MPICH", f.MPICH}, {"PMIx", f.pmixAlone()}} {
+	}{{"Open MPI", f.OpenMPI}, {"MPICH", f.MPICH}, {"PMIx", f.decidingPMIx()}} {
 		if of.library == nil {
 			continue
 		}
