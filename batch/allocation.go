@@ -13,7 +13,7 @@ import (
 	"remshell/usererr"
 )
 
-// A World is where an allocation is looked for.
+// A World is the environment in which an allocation is searched.
 type World struct {
 	Env  func(name string) (value string, defined bool)
 	Open func(name string) (io.ReadCloser, error) // for the files that variables name
@@ -21,7 +21,7 @@ type World struct {
 	Run Run // within the time that the program has (RM-4); nil: no program is run
 }
 
-// A Wish is what the user has said about an allocation.
+// A Wish is what the user's options say about the allocation.
 type Wish struct {
 	Job    bool   // of a Slurm step: the whole job (--batch-option scope=job)
 	Groups []int  // of a heterogeneous job, from 0 (--het-group); nil: all
@@ -29,24 +29,24 @@ type Wish struct {
 	Form   string // of that list: FormNodes (also empty), FormCounts or FormPE
 }
 
-// An Allocation is what a batch system has given to a job.
+// An Allocation is the hosts that a batch system has allocated to a job.
 type Allocation struct {
 	System    string // slurm, pbs, ...
-	Job       string // its number there; empty: it has none
+	Job       string // its ID there; empty: it has none
 	Step      string // the part of the job that this is, which has CPUs of its own (RM-11); empty: all of it
-	Source    string // the variable, or file, that tells of the hosts
+	Source    string // the variable or file that lists the hosts
 	Hosts     []Host // in its order, each once; at least one
 	Width     int    // CPUs of each task, at least 1
 	WidthFrom string // the variable that says so; empty: none does
 	End       time.Time
-	Warnings  []string // of what does not fit together
+	Warnings  []string // about contradictions
 	Beside    string   // another batch system that names other hosts; empty: none does
-	Uncounted bool     // nobody said how many tasks there are: hosts have as many as CPUs
+	Uncounted bool     // the number of tasks is not given: each host has as many as CPUs
 	Folder    string   // of the job on this host; empty: there is none
-	Idle      bool     // another copy of us starts the job: there is nothing to do (RM-10, HTCondor)
+	Idle      bool     // another copy of mpiexec starts the job, and this one only waits (RM-10, HTCondor)
 }
 
-// A Host is one of an allocation.
+// A Host is a host of an allocation.
 type Host struct {
 	Name  string
 	Tasks int                // 0: not said
@@ -63,17 +63,17 @@ type Host struct {
 	Folder string // of the job there, which has different names on the hosts (HTCondor); empty: there is none
 }
 
-// A Login is how an SSH server that was started for one job lets its user in. The zero value is none.
+// A Login is how to log in to an SSH server that was started for one job. The zero value means that there is none.
 type Login struct {
 	User string
 	Port int
 	Key  string // file of the private key
 }
 
-// LetsIn reports whether a host has an SSH server of this job's.
+// LetsIn reports whether the job has an SSH server on the host.
 func (h Host) LetsIn() bool { return h.Login != Login{} }
 
-// Tasks are those of all hosts.
+// Tasks returns the number of tasks on all hosts.
 func (a Allocation) Tasks() (n int) {
 	for _, h := range a.Hosts {
 		n += h.Tasks
@@ -81,7 +81,7 @@ func (a Allocation) Tasks() (n int) {
 	return n
 }
 
-// CPUs are those of all hosts.
+// CPUs returns the number of CPUs on all hosts.
 func (a Allocation) CPUs() (n int) {
 	for _, h := range a.Hosts {
 		n += h.CPUs
@@ -89,13 +89,13 @@ func (a Allocation) CPUs() (n int) {
 	return n
 }
 
-// Known reports whether -rmk NAME means a list of hosts: that of a system, or a file.
+// Known reports whether -rmk NAME means a batch system or a file.
 func Known(name string) bool { return Named(name) != nil || name == fileSystem }
 
-// elsewhere is how to go on where the list of a batch system is of no use (RM-3).
+// elsewhere is the remedy if the list of a batch system cannot be used (RM-3).
 const elsewhere = "name hosts with -host, or run here with -rmk none"
 
-// Read returns what the batch system of that name, which is Known, has given to the job.
+// Read returns the allocation of the batch system with a name for which Known is true.
 func Read(system string, w World, wish Wish) (Allocation, error) {
 	if system == fileSystem {
 		return ofFile(w, wish)
@@ -132,8 +132,8 @@ func Read(system string, w World, wish Wish) (Allocation, error) {
 	return a, nil
 }
 
-// once refuses that the batch system has started several of us, each of which would start the
-// whole job (RM-10, M5).
+// once returns an error if the batch system has started several copies of mpiexec, each of which would start the whole
+// job (RM-10, M5).
 func (s *System) once(w World) error {
 	if s.Copies == nil {
 		return nil
@@ -148,7 +148,7 @@ func (s *System) once(w World) error {
 	}
 }
 
-// noGroups refuses --het-group for hosts that are those of somebody else.
+// noGroups returns the error that --het-group has no meaning for hosts from another source.
 func noGroups(whose string) error {
 	var have []string
 	for _, s := range Systems {
@@ -159,7 +159,8 @@ func noGroups(whose string) error {
 	return &usererr.Error{Text: fmt.Sprintf("--het-group is for %s heterogeneous jobs, and the hosts are those of %s", strings.Join(have, " and "), whose), Remedy: "leave it out"}
 }
 
-// beside names a system that we are inside of, too, and that names other hosts (RM-3).
+// beside returns the name of another batch system whose job surrounds mpiexec and that lists other hosts, or ""
+// (RM-3).
 func (s *System) beside(w World, a Allocation) string {
 	if s.Nested {
 		return ""
@@ -186,7 +187,7 @@ func sameHosts(a, b []Host) bool {
 	return slices.Equal(names(a), names(b))
 }
 
-// unreadError says why we do not know the hosts of a job that we are inside of (M2).
+// An unreadError says why the hosts of the job around mpiexec are unknown (M2).
 type unreadError struct {
 	text   string
 	remedy string // empty: elsewhere
@@ -196,7 +197,7 @@ func (e unreadError) Error() string { return e.text }
 
 func unread(text string) error { return unreadError{text: text} }
 
-// spoken is a job of a batch system in words.
+// spoken returns a name for a job of a batch system, for messages.
 func spoken(system, job string) string {
 	if job == "" {
 		return "a " + system + " job"
@@ -204,7 +205,7 @@ func spoken(system, job string) string {
 	return system + " job " + job
 }
 
-// first is the first of some variables that is not empty; if all are, the name of the first.
+// first returns the first of some variables that is not empty. If all are empty, it returns the name of the first.
 func (w World) first(names ...string) (name, value string) {
 	for _, name := range names {
 		if value := w.value(name); value != "" {
@@ -222,13 +223,13 @@ func (w World) value(name string) string {
 // set reports whether a variable is set and not empty.
 func (w World) set(name string) bool { return w.value(name) != "" }
 
-// count is a variable that is a number of at least 1; 0: it is none.
+// count returns the value of a variable that is a number of at least 1, or 0.
 func (w World) count(name string) int {
 	n, _ := number(w.value(name))
 	return n
 }
 
-// end is when an allocation ends, if a variable has it as seconds since 1970.
+// end returns the end of an allocation from a variable in seconds since 1970, or the zero time.
 func (w World) end(name string) time.Time {
 	if n := w.count(name); n > 0 {
 		return time.Unix(int64(n), 0)

@@ -29,38 +29,38 @@ type System struct {
 	Name    string // in messages; a word of -rmk, and of -launcher if there is a Starter or Attach
 	Title   string // as its manuals write it
 	Within  string // how to get into a job of it, for hints; empty: there is neither Starter nor Attach
-	Untried bool   // its Starter or Attach is made from manuals, and nobody has seen it work: only who names it with -launcher has it
+	Untried bool   // its Starter or Attach is written from manuals and was never tried; it is used only if -launcher names it
 
 	// The job that mpiexec is in, and its hosts.
 
-	Variable string                                       // we are not inside without it, for messages
+	Variable string                                       // variable that each of its jobs has, for messages
 	Inside   func(w World) bool                           // whether mpiexec is in a job of this system
-	Job      func(w World) string                         // the number of the job; empty: it has none
+	Job      func(w World) string                         // the ID of the job; empty: it has none
 	Hosts    func(w World, wish Wish) (Allocation, error) // reads what the job was given
-	Copies   func(w World) (times, by string)             // how often it has started mpiexec, in words, if more than once, and by which program; nil: nobody can tell
+	Copies   func(w World) (times, by string)             // how often it has started mpiexec, as text, and by which program; empty: once. nil: unknown
 	Nested   bool                                         // it is meant to run inside of another system's job, which may have other hosts
 	Groups   bool                                         // its jobs can have groups of hosts (--het-group)
 	AnyHost  bool                                         // ssh may reach hosts that its job does not have, without --allow-outside
 	Threads  func(w World) int                            // the OMP_NUM_THREADS that it sets in each job by itself; 0: none. nil: it sets none
 
-	// How the job stands. Run asks one of the system's programs.
+	// State and end of the job, as one of the system's programs reports.
 
-	State     func(run Run, job string) State     // RM-40, RM-61; nil: nobody can tell
+	State     func(run Run, job string) State     // RM-40, RM-61; nil: unknown
 	End       func(run Run, job string) time.Time // when the job ends; zero: unknown. nil: only Hosts can tell
 	KillDelay time.Duration                       // between telling a job to end and killing it, by its manual (RM-62); 0: unknown
-	KillWait  func(run Run) time.Duration         // asks for that; 0: no answer. nil: nobody can be asked
+	KillWait  func(run Run) time.Duration         // queries KillDelay; 0: no answer. nil: no program reports it
 
 	// How helpers are started on the hosts of the job (RM-30).
 
 	Starter *Starter // its own program for that; nil: hosts are reached by ssh
-	Attach  *Attach  // how a shell that ssh has started becomes one of the job's; nil: it does not
+	Attach  *Attach  // how a shell started by ssh joins the job; nil: it cannot
 	Logins  bool     // its job may have SSH servers of its own on the hosts (Host.Login)
 	NoInput []string // further words of -launcher, refused: programs that start something on a host and give it no input
 	OpenMPI string   // the component (plm) by which Open MPI starts its daemons there; empty: there is none
 
-	// What it does to processes and is told of them.
+	// Processes of a job, and their variables.
 
-	Holder   Holder   // which processes hold all below them as the job's (RM-45); the zero value: unknown
+	Holder   Holder   // which processes account for all their descendants (RM-45); the zero value: unknown
 	Sessions bool     // it finds the processes of a job by their session, so ranks stay in it
 	Signals  bool     // its signals to what its Starter has started go to the ranks as well, and not to the process group of the task alone
 	OfRank   []string // variables by which it tells a process that it is a rank of its own; a trailing * stands for any rest. nil: none
@@ -68,30 +68,31 @@ type System struct {
 	Memory   string   // its option for more memory, in a hint; empty: unknown
 }
 
-// An Identity is how a launcher calls the variables by which it tells a process which rank it is.
+// An Identity is the names of the variables that tell a process its rank.
 type Identity struct {
 	Rank, Size  string // in MPI_COMM_WORLD
 	Local, Node string // the rank on its node; the number of the node
 	Restarts    string // how often the job was started again
 }
 
-// A Holder is how a batch system holds what runs on a host: all below one of the processes is counted, and ended, as the job's.
+// A Holder describes the processes of a batch system whose descendants it accounts for, and kills, as the job's.
 type Holder struct {
 	Processes []string // names; one may go on with a dash: sge_shepherd-7
 	Variables []string // of which each process below has at least one
 }
 
-// An Attach is how a process on a host asks for its session to become one of the job's: PROGRAM JobFlag JOB ProcessFlag PID.
+// An Attach is the program by which a process on a host joins the job with its session: PROGRAM JobFlag JOB
+// ProcessFlag PID.
 type Attach struct {
 	Program              string // in the PATH of the host
 	JobFlag, ProcessFlag string
 	Variable             string // that helper and ranks get, with the number of the job
 }
 
-// Run runs a program of the batch system's, and returns what it prints. An error says in one line why it does not.
+// A Run runs a program of the batch system and returns its output. The error says in one line why it failed.
 type Run = func(name string, args ...string) (string, error)
 
-// A State is how a job stands, as its batch system says.
+// A State is the state of a job, according to its batch system.
 type State int
 
 const (
@@ -101,17 +102,17 @@ const (
 	Over                   // it is being ended, or has ended
 )
 
-// Named returns the system of that name; nil: there is none.
+// Named returns the system with a name, or nil.
 func Named(name string) *System {
 	return find(func(s *System) bool { return s.Name == name })
 }
 
-// ByLauncher returns the system that a word of -launcher means; nil: it means none.
+// ByLauncher returns the system that a word of -launcher means, or nil.
 func ByLauncher(word string) *System {
 	return find(func(s *System) bool { return slices.Contains(s.LauncherWords(), word) })
 }
 
-// Inside returns the batch system in whose job we are, and its number of the job; nil: we are in none.
+// Inside returns the batch system in whose job mpiexec runs, and the ID of the job. s is nil if there is none.
 func Inside(w World) (s *System, job string) {
 	if s = find(func(s *System) bool { return s.Inside(w) }); s != nil {
 		job = s.Job(w)
@@ -119,12 +120,13 @@ func Inside(w World) (s *System, job string) {
 	return s, job
 }
 
-// BySessions returns the system in whose job we are and which finds the processes of the job by their session; nil: there is none.
+// BySessions returns the system in whose job mpiexec runs, if it finds the processes of a job by their session; else
+// nil.
 func BySessions(w World) *System {
 	return find(func(s *System) bool { return s.Sessions && s.Inside(w) })
 }
 
-// Threads is the OMP_NUM_THREADS that a batch system in whose job we are has set by itself; 0: none has.
+// Threads returns the OMP_NUM_THREADS that a batch system has set by itself in the job, or 0.
 func Threads(w World) int {
 	s := find(func(s *System) bool { return s.Threads != nil && s.Inside(w) })
 	if s == nil {
@@ -140,7 +142,7 @@ func find(is func(*System) bool) *System {
 	return nil
 }
 
-// RankVariables lists the variables by which the systems tell processes that they are ranks; a trailing * stands for any rest.
+// RankVariables lists the variables by which batch systems tell a process its rank. A trailing * matches any rest.
 func RankVariables() (patterns []string) {
 	for _, s := range Systems {
 		patterns = append(patterns, s.OfRank...)
@@ -148,7 +150,7 @@ func RankVariables() (patterns []string) {
 	return patterns
 }
 
-// MemoryOptions tells how the systems that we know it of are asked for more memory: "Grid Engine: -l h_vmem=1G".
+// MemoryOptions lists the options by which batch systems are asked for more memory: "Grid Engine: -l h_vmem=1G".
 func MemoryOptions() string {
 	var options []string
 	for _, s := range Systems {
@@ -159,7 +161,7 @@ func MemoryOptions() string {
 	return strings.Join(options, "; ")
 }
 
-// LauncherWords lists the words of -launcher that mean this system; nil: there are none.
+// LauncherWords lists the words of -launcher that mean this system.
 func (s *System) LauncherWords() []string {
 	switch {
 	case s.Attach != nil:
@@ -180,7 +182,8 @@ func (s *System) LauncherWords() []string {
 	return words
 }
 
-// Has reports whether a process of this name, or of none, is one of those that hold a job.
+// Has reports whether a process with this name holds a job: the name is one of Processes, perhaps followed by a dash
+// and more.
 func (h Holder) Has(name string) bool {
 	return slices.ContainsFunc(h.Processes, func(known string) bool {
 		rest, ok := strings.CutPrefix(name, known)
@@ -188,12 +191,12 @@ func (h Holder) Has(name string) bool {
 	})
 }
 
-// Holds reports whether a process of this name is one by which any batch system holds a job.
+// Holds reports whether a process with this name holds a job of any batch system.
 func Holds(process string) bool {
 	return find(func(s *System) bool { return s.Holder.Has(process) }) != nil
 }
 
-// MayHold reports whether a batch system whose variables are set may hold us by a process.
+// MayHold reports whether a batch system whose variables are set may hold this process.
 func MayHold(w World) bool {
 	return find(func(s *System) bool { return slices.ContainsFunc(s.Holder.Variables, w.set) }) != nil
 }

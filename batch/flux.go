@@ -16,7 +16,7 @@ import (
 //
 // Its broker on each host but this one starts a helper (from Flux's manuals; never tried live):
 //
-//	mpiexec --- flux exec ...... flux-broker --- /bin/sh --- keeper --- helper --- ranks
+//	mpiexec --- flux exec ...... flux-broker --- /bin/sh --- reaper --- helper --- ranks
 //	         '- helper --- ranks                 here: below the broker or the shell of the script
 //
 // Brokers obey the owner of their instance only: it is for scripts of flux batch and shells of flux

@@ -15,12 +15,12 @@ import (
 //
 // It starts a task of its job on each host but this one (tried with Grid Engine 8.1.9):
 //
-//	mpiexec --- qrsh ...... sge_execd --- sge_shepherd --- qrsh_starter --- a shell --- /bin/sh --- keeper --- helper --- ranks
+//	mpiexec --- qrsh ...... sge_execd --- sge_shepherd --- qrsh_starter --- a shell --- /bin/sh --- reaper --- helper --- ranks
 //	 |  |    '- qrsh ...... sge_execd --- sge_shepherd --- ...                                                       |
 //	 |  '================================================ TLS ======================================================='
 //	 '- helper --- ranks                               here: below the sge_shepherd of the script
 //
-// The helpers call us (package callback); where one cannot, qrsh carries its streams as they are. One that is sent more than 64 KiB before its shell has
+// The helpers dial back to mpiexec (package dialback); where one cannot, qrsh carries its streams unchanged. One that is sent more than 64 KiB before its shell has
 // spoken hangs for good, and asking it to end does nothing; once the shell has spoken, any number of
 // bytes passes in both directions. The delivery script is what is sent before (RM-36).
 //

@@ -22,7 +22,7 @@ const (
 	FormPE     = "pe"     // Grid Engine's, see sge.go
 )
 
-// A list gathers hosts: one that is named again is added at its first position.
+// A list collects hosts. A host that is named again is merged into its first entry.
 type list struct {
 	hosts []Host
 	at    map[string]int // index in hosts, by key
@@ -30,11 +30,11 @@ type list struct {
 	gpus  pieces         // and of GPUs
 }
 
-// Pieces are what is said of a host in many lines, by its index: they are put together once, so that
-// a long file costs time and memory as it is long.
+// A pieces collects the texts about each host, by index. They are joined once at the end, so that a long file takes
+// linear time and memory.
 type pieces map[int][]string
 
-// add adds what may be empty.
+// add adds a text, unless it is empty.
 func (p *pieces) add(i int, piece string) {
 	if piece == "" {
 		return
@@ -45,7 +45,7 @@ func (p *pieces) add(i int, piece string) {
 	(*p)[i] = append((*p)[i], piece)
 }
 
-// behind is a list with all pieces of a host behind it.
+// behind returns a host's list followed by all of its pieces.
 func (p pieces) behind(first string, i int) string {
 	if len(p[i]) == 0 {
 		return first
@@ -57,7 +57,7 @@ func (p pieces) behind(first string, i int) string {
 	return first + "," + more
 }
 
-// all are the hosts, with all that was said of each.
+// all returns the hosts with all that was collected for each.
 func (l *list) all() []Host {
 	for i := range l.hosts {
 		h := &l.hosts[i]
@@ -67,10 +67,10 @@ func (l *list) all() []Host {
 	return l.hosts
 }
 
-// key makes names comparable: DNS does not know upper and lower case.
+// key returns a host name in lower case, for comparison: DNS ignores case.
 func key(name string) string { return strings.ToLower(name) }
 
-// add adds what is said of a host.
+// add adds a host, or merges it into the entry of the same name.
 func (l *list) add(h Host) error {
 	if err := hostName(h.Name); err != nil {
 		return err
@@ -94,7 +94,7 @@ func (l *list) add(h Host) error {
 	return nil
 }
 
-// words adds a host for each word, with a task each time.
+// words adds one task on the host that each word names.
 func (l *list) words(words []string) error {
 	for _, word := range words {
 		if err := l.add(Host{Name: word, Tasks: 1}); err != nil {
@@ -104,7 +104,7 @@ func (l *list) words(words []string) error {
 	return nil
 }
 
-// errEmpty is why a file without hosts is no list.
+// errEmpty is the error of a file without hosts.
 var errEmpty = errors.New("is empty")
 
 // lines reads a file: LF or CRLF, blanks at the end cut, empty lines left out. What take says of
@@ -143,7 +143,7 @@ func (w World) lines(source, name string, take func(number int, words []string) 
 	return nil, nil
 }
 
-// opening is an error of a file, as "open NAME: why" whoever made it.
+// opening returns an error of a file as "open NAME: why".
 func opening(name string, err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {
@@ -163,7 +163,7 @@ func (l *list) form(form string) func(number int, words []string) error {
 	return l.plain
 }
 
-// plain is a line that names a host, and nothing else.
+// plain reads a line with a host name only.
 func (l *list) plain(number int, words []string) error {
 	if len(words) > 1 {
 		return fmt.Errorf("unexpected %s after host name", quoted(words[1]))
@@ -171,7 +171,8 @@ func (l *list) plain(number int, words []string) error {
 	return l.add(Host{Name: words[0], Tasks: 1, Line: number})
 }
 
-// counted is a line with a host and how many tasks it has; if that need not be said, one.
+// counted returns a function that reads a line with a host and its number of tasks. If must is not set, the number may
+// be missing and is 1.
 func (l *list) counted(must bool) func(number int, words []string) error {
 	return func(number int, words []string) error {
 		switch {

@@ -15,7 +15,7 @@ import (
 //
 // It starts a task of its job on each host but this one (from LSF's manuals; never tried live):
 //
-//	mpiexec --- blaunch ...... sbatchd, res --- /bin/sh --- keeper --- helper --- ranks
+//	mpiexec --- blaunch ...... sbatchd, res --- /bin/sh --- reaper --- helper --- ranks
 //	         '- helper --- ranks                here: below the res of the script
 //
 // blaunch carries the streams, and passes signals and the exit status on.

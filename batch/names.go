@@ -17,7 +17,7 @@ const (
 	maxCount  = 1 << 20 // tasks or CPUs of one host
 )
 
-// number reads digits; what is no number, or too large, is not ok.
+// number reads a decimal number. ok is false if text is no number or too large.
 func number(text string) (n int, ok bool) {
 	if text == "" || len(text) > 18 || strings.Trim(text, "0123456789") != "" {
 		return 0, false
@@ -26,7 +26,7 @@ func number(text string) (n int, ok bool) {
 	return n, err == nil && n <= maxNumber
 }
 
-// slotCount reads how many tasks or CPUs a host has; see wrong for what an error says.
+// slotCount reads the number of tasks or CPUs of a host.
 func slotCount(text string) (int, error) {
 	n, ok := number(text)
 	if !ok || n > maxCount {
@@ -35,7 +35,7 @@ func slotCount(text string) (int, error) {
 	return n, nil
 }
 
-// quoted is a word of a list in a message, cut if it is very long.
+// quoted returns a word in quotes for a message, cut if it is very long.
 func quoted(text string) string {
 	if len(text) > 60 {
 		text = text[:60] + "..."
@@ -43,7 +43,7 @@ func quoted(text string) string {
 	return strconv.Quote(text)
 }
 
-// hostName says what is wrong with the name of a host; nil: nothing is.
+// hostName returns what is wrong with a host name, or nil.
 func hostName(name string) error {
 	switch {
 	case name == "":
@@ -92,7 +92,7 @@ func items(text string) []string {
 	})
 }
 
-// expand writes one item out, most names at most. The left bracket varies slowest.
+// expand expands one item to at most most names. The first bracket varies slowest.
 func expand(item string, most int) ([]string, error) {
 	names := []string{""}
 	for rest := item; rest != ""; {
@@ -163,7 +163,7 @@ func span(part string) (first, last, width int, ok bool) {
 	return first, last, len(low), ok1 && ok2
 }
 
-// setSize counts the numbers of a set such as "0-3,8", which ascend. It does not write them out.
+// setSize returns the size of an ascending set such as "0-3,8" without expanding it.
 func setSize(text string) (size int, ok bool) {
 	next := 0
 	for part := range strings.SplitSeq(text, ",") {
@@ -186,7 +186,7 @@ func numbered(text string) bool {
 	return true
 }
 
-// nth is the i-th number of a set that setSize has counted, from 0.
+// nth returns the i-th number, from 0, of a set that setSize accepts.
 func nth(text string, i int) int {
 	for part := range strings.SplitSeq(text, ",") {
 		first, last, _, _ := span(part)

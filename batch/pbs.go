@@ -13,7 +13,7 @@ import (
 // It gives no program of its job an input, so hosts are reached by ssh, and the shell there asks for its session to be one of the
 // job's (from OpenPBS's manuals; never tried live):
 //
-//	mpiexec --- sshd --- /bin/sh - pbs_attach -j JOB -p PID    exec: keeper --- helper --- ranks, all of that session
+//	mpiexec --- sshd --- /bin/sh - pbs_attach -j JOB -p PID    exec: reaper --- helper --- ranks, all of that session
 var pbs = System{
 	Name: "pbs", Title: "PBS", Within: "call mpiexec in a script of qsub", Untried: true,
 

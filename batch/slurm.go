@@ -16,13 +16,13 @@ import (
 //
 // It starts a step of its job for each host (tried with Slurm 22.05):
 //
-//	mpiexec --- srun ...... slurmctld, slurmd ...... slurmstepd --- /bin/sh --- keeper --- helper --- ranks
+//	mpiexec --- srun ...... slurmctld, slurmd ...... slurmstepd --- /bin/sh --- reaper --- helper --- ranks
 //	         '- srun ...... slurmctld, slurmd ...... slurmstepd --- ...
 //
 // srun carries the streams. Or one step is started for all hosts, which costs Slurm the same for a thousand as for
-// one (srunOnce); its outputs come back in one, and so the helpers call us (package callback):
+// one (srunOnce); its outputs come back in one, and so the helpers dial back to mpiexec (package dialback):
 //
-//	mpiexec --- srun ...... slurmctld, slurmd ...... slurmstepd on each --- /bin/sh --- keeper --- helper --- ranks
+//	mpiexec --- srun ...... slurmctld, slurmd ...... slurmstepd on each --- /bin/sh --- reaper --- helper --- ranks
 //	   '==================================== TLS ====================================='
 //
 // What Slurm does to the steps of its job it does to all ranks alike,
@@ -95,8 +95,7 @@ func terminal(w World) bool {
 	return w.set("SLURM_PTY_PORT") && w.value("SLURM_PROCID") == "0" && inStep(w)
 }
 
-// slurmCopies is how many tasks srun has started. A rank of ours is none: it does not have
-// SLURM_PROCID.
+// slurmCopies returns how many tasks srun has started. A rank of mpiexec does not count: it has no SLURM_PROCID.
 func slurmCopies(w World) (times, by string) {
 	n := w.count("SLURM_STEP_NUM_TASKS")
 	if _, task := w.Env("SLURM_PROCID"); !task || n < 2 || w.set("SLURM_PTY_PORT") {
@@ -150,10 +149,10 @@ func (w World) slurmGPUs(a *Allocation) {
 	}
 }
 
-// A slurmNames says which variables tell of hosts. Tasks or cpus may be empty.
+// A slurmNames is the names of the variables that describe hosts. tasks and cpus may be empty.
 type slurmNames struct{ hosts, tasks, cpus, width string }
 
-// slurmStep is what srun has given to one step.
+// slurmStep returns the allocation of the step that srun has started.
 func slurmStep(w World) (Allocation, error) {
 	a, err := w.slurm(slurmNames{hosts: "SLURM_STEP_NODELIST", tasks: "SLURM_STEP_TASKS_PER_NODE", width: "SLURM_CPUS_PER_TASK"})
 	a.Step = w.value("SLURM_STEP_ID")
@@ -178,7 +177,7 @@ func slurmJob(w World, step bool) (Allocation, error) {
 	return w.slurm(names)
 }
 
-// slurmGroups are some groups of a heterogeneous job, one after the other; nil: all.
+// slurmGroups returns the groups of a heterogeneous job, one after the other. If which is nil, it returns all.
 func slurmGroups(w World, which []int, groups int) (all Allocation, err error) {
 	if groups > maxHosts {
 		return all, &usererr.Error{Text: fmt.Sprintf("SLURM_HET_SIZE: %d groups are too many", groups)}
@@ -331,8 +330,8 @@ var srunChatter = []string{
 var srunMemory = []string{"oom_kill event", "oom-kill event", "exceeded memory limit", "memory limit exceeded", "Exceeded job memory limit",
 	"Exceeded step memory limit", "Out Of Memory", "out of memory: "}
 
-// srunLine is the line of srun's that tells why it has ended: that memory was short, or else that a step was cancelled, or else
-// its last error.
+// srunLine returns the line of srun that says why it has ended: memory was short, else a step was cancelled, else its
+// last error.
 func srunLine(stderr string) string {
 	for line := range strings.Lines(stderr) {
 		if slices.ContainsFunc(srunMemory, func(words string) bool { return strings.Contains(line, words) }) {
@@ -379,7 +378,7 @@ func slurmKillWait(run Run) time.Duration {
 	return 0
 }
 
-// slurmEnd is what Slurm says of the end of a job, if anything; older versions tell it nowhere else.
+// slurmEnd returns when the job ends according to Slurm, or the zero time.
 func slurmEnd(run Run, job string) time.Time {
 	text, err := run("squeue", "-h", "-j", job, "-o", "%e")
 	end, junk := time.ParseInLocation("2006-01-02T15:04:05", strings.TrimSpace(text), time.Local)

@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// Shell is what every starter is to start: it reads the delivery script from its input (RM-31).
+// Shell is the program that each starter starts. It reads the delivery script from its input (RM-31).
 const Shell = "/bin/sh"
 
-// A Starter is the program by which a batch system starts Shell on one host of the job (rm-integration.md 3). What it starts the batch
-// system watches, with all that descends from it: so it sees all ranks, counts what they consume, and ends them with the job.
+// A Starter is the program by which a batch system starts Shell on a host of its job (rm-integration.md 3). The batch
+// system then accounts for all descendants of Shell, so also for the ranks, and ends them with the job.
 type Starter struct {
 	Program string // looked for in Folder, then in the PATH; another word of -launcher
 	Folder  string // variable by which the batch system tells its job where its own programs are; empty: none
 
 	Argv func(Call) []string // its program with all arguments, which end in Shell
 	Step *Step               // how it is called once for many hosts; nil: it cannot be
-	Back bool                // the helpers that it has started call us, if they can, and need its streams no longer (RM-36)
-	Help string              // the argument that makes it tell its options, for Call.Help; empty: nobody asks
+	Back bool                // helpers dial back to mpiexec if they can, and then need its streams no longer (RM-36)
+	Help string              // the argument that prints its options, for Call.Help; empty: its options are not queried
 
 	// Drops lists variables that it would take for options of its own: those of the step or script
 	// around us, which mean that one and not ours. A trailing * stands for any rest.
@@ -30,16 +30,16 @@ type Starter struct {
 	Here     bool          // this machine is reached so as well, if it is not the only one (RM-33)
 
 	Grace time.Duration // that it has to end by itself, once what it has started has seen its input end
-	Asked bool          // while it waits for its turn it ends when asked to (SIGTERM), and gives the turn back
+	Asked bool          // while it waits in its own queue it ends at SIGTERM, and leaves the queue
 
-	Sayings []Saying                               // what it says before the helper speaks; the first that fits decides
+	Sayings []Saying                               // meanings of its output before the helper's greeting; the first that matches counts
 	Remedy  string                                 // of all others: how to find out whether it works
-	Silent  func(help string) (why, remedy string) // why nothing came in time; nil or empty: nobody knows
-	Line    func(stderr string) string             // why it has ended, in its own words; empty: there are none (RM-42)
+	Silent  func(help string) (why, remedy string) // why no greeting came in time; nil or empty: unknown
+	Line    func(stderr string) string             // the line of its errors that says why it has ended; empty: none (RM-42)
 }
 
-// A Step is how a starter is told to start Shell on many hosts by one call. Input goes to all of them, unchanged,
-// and what they say comes back in one, whole lines of it.
+// A Step describes one call of a starter that starts Shell on many hosts. Input goes to all of them unchanged. Their
+// output comes back merged, in whole lines.
 type Step struct {
 	Argv func(calls []Call) []string      // of at least one; they are of one Part
 	Host string                           // the variable in which a task finds its host, as Call.Host spells it
@@ -47,11 +47,11 @@ type Step struct {
 	Line func(stderr, host string) string // why it says that its task on a host has ended; empty: it says nothing
 }
 
-// MaxStep is how many hosts one step has at most: a list of names has to fit on a command line.
+// MaxStep is the greatest number of hosts of one step: the list of their names has to fit on a command line.
 const MaxStep = 2048
 
-// StepFrom is the number of hosts from which one step is used where nobody has chosen. It is faster from 2 on (doc/performance.md), but
-// a call for each opens no port, to which hosts may not be able to connect.
+// StepFrom is the number of hosts from which one step is used by default. One step is faster from 2 hosts on
+// (doc/performance.md). But a call for each host opens no port, to which hosts may be unable to connect.
 const StepFrom = 17
 
 // Manners are the words of -launcher that say how a starter is to be called: SYSTEM-one, for all hosts at once,
@@ -62,17 +62,17 @@ const (
 	streams = "-streams"
 )
 
-// Calls reports whether the helpers that the starter has started call us, by the word of -launcher that was given.
+// Calls reports whether the starter's helpers dial back to mpiexec, given the word of -launcher.
 func (s *System) Calls(word string) bool { return s.Starter.Back && word != s.StreamsWord() }
 
-// StreamsWord is the word of -launcher by which nobody calls back.
+// StreamsWord returns the word of -launcher by which helpers do not dial back.
 func (s *System) StreamsWord() string { return s.Name + streams }
 
-// EachWord is the word of -launcher by which each host has a call of its own.
+// EachWord returns the word of -launcher by which each host has a call of its own.
 func (s *System) EachWord() string { return s.Name + each }
 
-// Together reports whether the starter is to be called once for so many hosts, by the word of -launcher that was
-// given. A step starts on all of its hosts or on none: where some may be missing each has one of its own.
+// Together reports whether the starter is called once for all hosts, given the word of -launcher. One step starts on
+// all of its hosts or on none. So if hosts may be missing, each has a call of its own.
 func (s *System) Together(word string, hosts int, someMayMiss bool) bool {
 	switch {
 	case s.Starter.Step == nil || word == s.EachWord():
@@ -93,12 +93,12 @@ type Call struct {
 	More    []string // -launcher-args: behind ours, so that they win
 }
 
-// words puts a call together.
+// words returns the command line of a call.
 func (c Call) words(ours ...string) []string {
 	return slices.Concat([]string{c.Program}, ours, c.More, []string{Shell})
 }
 
-// A Saying is what it means that a starter has ended with such words.
+// A Saying is the meaning of a text that a starter prints before it fails.
 type Saying struct {
 	Text   string // part of them, in lower case
 	Busy   bool   // the batch system has too much to do: worth another try
@@ -106,7 +106,7 @@ type Saying struct {
 	Remedy string
 }
 
-// Environ is what the program gets of an environment.
+// Environ returns the environment of the starter, made from environ.
 func (s *Starter) Environ(environ []string) []string {
 	return slices.DeleteFunc(slices.Clone(environ), func(assignment string) bool {
 		name, _, _ := strings.Cut(assignment, "=")
@@ -117,8 +117,8 @@ func (s *Starter) Environ(environ []string) []string {
 	})
 }
 
-// Verdict says what it means that the program has ended before the helper spoke; exit is -1 if
-// nobody knows its code. There is no SSH in it.
+// Verdict returns why the starter has ended before the helper's greeting. exit is its exit code, or -1 if that is
+// unknown.
 func (s *Starter) Verdict(stderr string, exit int) Saying {
 	line, lower := s.Line(stderr), strings.ToLower(stderr)
 	v := Saying{Remedy: s.Remedy}
@@ -139,11 +139,10 @@ func (s *Starter) Verdict(stderr string, exit int) Saying {
 	return v
 }
 
-// maxShown is how much is shown of a line.
+// maxShown is the greatest length of a line that is shown, in bytes.
 const maxShown = 200
 
-// lastOf is the last line of what a program has said that is none of its chatter, without what
-// stands before each of them.
+// lastOf returns the last line of a program's errors that is none of its chatter, without its usual prefixes.
 func lastOf(stderr string, chatter, prefixes []string) string {
 	last := ""
 	for line := range strings.Lines(stderr) {
