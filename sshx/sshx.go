@@ -120,8 +120,8 @@ type Target struct {
 }
 
 // A StepTracer is called when a step toward a host begins, from any goroutine. It returns a function
-// to call at the step's end, with nil or the error. Steps follow one another: jump, resolve, turn,
-// connect, key exchange, authentication. A pause is between two attempts. A nil StepTracer traces
+// to call at the step's end, with nil or the error. Steps follow one another: jump, resolve, wait to
+// connect, connect, key exchange, authentication. A pause is between two attempts. A nil StepTracer traces
 // nothing.
 type StepTracer func(step string) (end func(error))
 

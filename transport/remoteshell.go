@@ -49,7 +49,7 @@ const defaultRetries = 4
 // helper was started (cli.md SSH-7, SSH-8).
 func (r shellProgram) dial(ctx context.Context, host Host, argv []string) (io.ReadWriteCloser, error) {
 	for tries := 0; ; {
-		entered := r.self.tracer.begin(host.Name, "turn")
+		entered := r.self.tracer.begin(host.Name, "wait to connect")
 		pass, err := r.pacer.Acquire(ctx, sshx.UnknownServer)
 		entered(err)
 		if err != nil {
