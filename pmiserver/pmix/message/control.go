@@ -2,18 +2,18 @@ package message
 
 import "strings"
 
-// A Cleanup says what files of a rank are to be removed when it has ended (pmix-wire.md 6.14).
-// The paths are as the rank has written them: nothing about them is to be believed.
+// A Cleanup lists the files of a rank to remove when it has ended (pmix-wire.md 6.14). The paths are as
+// the rank sent them and must not be trusted.
 type Cleanup struct {
 	Files    []string
 	Dirs     []string
-	Recurse  bool     // what is in the directories, too
-	Ignore   []string // but not these
-	KeepDirs bool     // nor the directories themselves
+	Recurse  bool     // also remove the contents of Dirs
+	Ignore   []string // paths not to remove
+	KeepDirs bool     // do not remove Dirs themselves
 }
 
-// Cleanup returns what is to be removed, and whether that is all that is asked: processes are
-// not ended or stopped by ranks.
+// Cleanup returns the files to remove. all is false if the request asks for anything else: ranks cannot
+// end or stop processes.
 func (j *JobControl) Cleanup() (c Cleanup, all bool) {
 	all = true
 	for _, directive := range j.Directives {
@@ -37,7 +37,7 @@ func (j *JobControl) Cleanup() (c Cleanup, all bool) {
 	return c, all
 }
 
-// appendPaths adds the paths of a list with commas.
+// appendPaths appends the paths of a comma-separated list.
 func appendPaths(paths []string, list string) []string {
 	for path := range strings.SplitSeq(list, ",") {
 		if path != "" {

@@ -1,13 +1,13 @@
-// Package message is what a PMIx client and its server say to each other (pmix-wire.md 3.3, 4
-// and 6), as values: the handshake, the header of each message, a struct for each request with
-// its parser in one table, and the answers.
+// Package message has the messages between a PMIx client and its server (pmix-wire.md 3.3, 4
+// and 6) as Go values: the handshake, the header of each message, a struct for each request with
+// its parser in one table, and functions that encode replies.
 //
 //	client                              server
 //	header, Handshake  ------------->   Handshake.Refusal
-//	                   <-------------   AppendWelcome: status, index; after a refusal the end
+//	                   <-------------   AppendWelcome: status, index; a refusal closes the connection
 //	Header, request    ------------->   Parse
 //	                   <-------------   Header with the same tag, AppendStatus, AppendKnown ...
 //
-// Requests may be answered in any order, each once, and DEREGEVENTS never. A request that
-// Parse has returned is made of parts of its message, and lives as long as that.
+// Each request gets one reply, in any order; DEREGEVENTS gets none. A request that
+// Parse returns refers to the bytes of its message, which must not be changed while it is in use.
 package message

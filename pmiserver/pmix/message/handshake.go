@@ -10,15 +10,15 @@ import (
 	"remshell/pmiserver/pmix/bfrops"
 )
 
-// What is wrong with the first bytes of a connection. None of it is answered.
+// Errors about the first bytes of a connection. The server closes such a connection without a reply.
 var (
 	ErrNotPMIx = errors.New("not a PMIx client of this machine")
 	Err32Bit   = errors.New("32-bit PMIx client: not served") // PMIX-22
 )
 
-// ParseFirstHeader reads the header of a handshake, the only one in the byte order of the
-// machine, and returns the size of the body, 0 to MaxHandshake. A client of 32 bits has no
-// padding behind its numbers, but the beginning of the body.
+// ParseFirstHeader reads the header of a handshake, and returns the size of the body, 0 to MaxHandshake.
+// It is the only header in the byte order of the machine. A 32-bit client is recognized because its
+// header has no padding: the body begins at byte 12.
 func ParseFirstHeader(b [HeaderSize]byte) (size int, err error) {
 	if !bytes.Equal(b[:8], []byte("\xff\xff\xff\xff\xff\xff\xff\xff")) {
 		return 0, ErrNotPMIx
@@ -35,23 +35,23 @@ func ParseFirstHeader(b [HeaderSize]byte) (size int, err error) {
 	return int(n), nil
 }
 
-// A Handshake is how a client introduces itself.
+// A Handshake is the first message of a client, by which it authenticates.
 type Handshake struct {
-	Security   string // "native", or what we do not serve
-	UID, GID   uint32 // which it says are its own
-	Flag       uint8  // 0 is a rank; others are tools and launchers
+	Security   string // "native"; others are not supported
+	UID, GID   uint32 // as the client claims; not verified
+	Flag       uint8  // 0: a rank; others: tools and launchers
 	Namespace  string // at most 255 bytes
 	Rank       bfrops.Rank
 	Version    string // of the client's library
-	Encoding   string // "v3" and "v21" are served
-	BufferType uint8  // 1 is served: non-described
-	Storage    string // "hash" is served
+	Encoding   string // "v3" and "v21" are supported
+	BufferType uint8  // 1, non-described, is supported
+	Storage    string // "hash" is supported
 }
 
-// credentialSize is how many bytes a native credential has: two numbers.
+// credentialSize is the size in bytes of a native credential: uid and gid.
 const credentialSize = 8
 
-// ParseHandshake reads the body of a handshake. What newer clients add behind it is ignored.
+// ParseHandshake reads the body of a handshake. Further fields of newer clients are ignored.
 func ParseHandshake(body []byte) (h Handshake, err error) {
 	r := handshakeReader{rest: body}
 	h.Security = r.text()
@@ -74,17 +74,17 @@ func ParseHandshake(body []byte) (h Handshake, err error) {
 	return h, nil
 }
 
-// errHandshake is the fault of a handshake that ends early or is long-winded.
+// errHandshake is returned when a handshake ends early or has a string over maxField bytes.
 var errHandshake = errors.New("a handshake that makes no sense")
 
-// native is the security module by which the kernel says who the client is.
+// native is the security module with which the kernel identifies the client.
 const native = "native"
 
-// maxField is how many bytes a text of the handshake may have.
+// maxField is the most bytes in a string of the handshake.
 const maxField = 255
 
-// A handshakeReader is what is left of a handshake, which unlike all other messages has texts without
-// lengths. When it is too short it goes on in zeros.
+// A handshakeReader reads the fields of a handshake. Its strings end with a zero byte; those of all
+// other messages have a length. After the end of the data it returns zeros.
 type handshakeReader struct {
 	rest  []byte
 	short bool
@@ -101,7 +101,7 @@ func (f *handshakeReader) text() string {
 	return text
 }
 
-// takeBytes returns the next n bytes, or none if there are fewer.
+// takeBytes returns the next n bytes, or nil if there are fewer.
 func (f *handshakeReader) takeBytes(n int) []byte {
 	if n < 0 || n > len(f.rest) {
 		f.rest, f.short = nil, true
@@ -112,7 +112,7 @@ func (f *handshakeReader) takeBytes(n int) []byte {
 	return b
 }
 
-// atLeast returns the next n bytes, at most 4 of them zeros if there are fewer.
+// atLeast returns the next n bytes, or n zero bytes if there are fewer.
 func (f *handshakeReader) atLeast(n int) []byte {
 	if b := f.takeBytes(n); b != nil {
 		return b
@@ -120,9 +120,8 @@ func (f *handshakeReader) atLeast(n int) []byte {
 	return make([]byte, n)
 }
 
-// Refusal says why a client is refused that has the right to a namespace and rank of ours: the
-// status for its answer, and words that follow "PMIx client VERSION". uid is ours. Success
-// comes without words (pmix-wire.md 3.3).
+// Refusal checks a client that has a valid namespace and rank (pmix-wire.md 3.3). It returns Success, or
+// the status to reply and a text that follows "PMIx client VERSION". uid is the user ID of the ranks.
 func (h *Handshake) Refusal(uid uint32) (Status, string) {
 	switch {
 	case h.Security != native:
@@ -143,7 +142,7 @@ func (h *Handshake) Refusal(uid uint32) (Status, string) {
 	return Success, ""
 }
 
-// Major returns the first number of the client's version, 0 if there is none (PMIX-46).
+// Major returns the major version of the client's library, or 0 if it names none (PMIX-46).
 func (h *Handshake) Major() int {
 	major := 0
 	for _, c := range strings.TrimPrefix(h.Version, "v") {
@@ -155,8 +154,8 @@ func (h *Handshake) Major() int {
 	return major
 }
 
-// AppendWelcome adds the answer to a handshake, which has no header: the status, and the index
-// that the client then has on this server.
+// AppendWelcome appends the reply to a handshake, which has no header: the status, and the index of the
+// client on this server.
 func AppendWelcome(dst []byte, s Status, index uint32) []byte {
 	dst = binary.BigEndian.AppendUint32(dst, uint32(s))
 	return binary.BigEndian.AppendUint32(dst, index)

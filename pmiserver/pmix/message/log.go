@@ -2,22 +2,22 @@ package message
 
 import "remshell/pmiserver/pmix/bfrops"
 
-// A LogText is text that a rank wants printed (pmix-wire.md 6.12).
+// A LogText is a text that a rank asks to print (pmix-wire.md 6.12).
 type LogText struct {
-	Stdout bool   // it goes where the rank's standard output goes; else to its standard error
-	Text   string // at most MaxLogText bytes; what is longer is cut
+	Stdout bool   // print it to the rank's standard output, else to its standard error
+	Text   string // cut after MaxLogText bytes
 	Topic  Topic
 }
 
-// MaxLogText is how many bytes of a text are printed.
+// MaxLogText is the most bytes of a text that are printed.
 const MaxLogText = 64 << 10
 
-// A Topic names what a text is about, so that the same from many ranks is printed once: a file
-// of help texts, and the text's name there. No file: it is about nothing in particular (PMIX-48).
+// A Topic identifies a help text, so that the same text from many ranks is printed once: a file of help
+// texts, and the name of the text there. Without a file the text has no topic (PMIX-48).
 type Topic struct{ File, Name string }
 
-// Texts returns what is to be printed, and whether that is all there is to do: nothing is sent
-// to a system's log or by mail.
+// Texts returns the texts to print. all is false if the request asks for anything else, such as the
+// system log or mail.
 func (l *Log) Texts() (texts []LogText, all bool) {
 	file, _ := l.Directives.text("pmix.log.key")
 	name, _ := l.Directives.text("pmix.log.val")
@@ -41,8 +41,8 @@ func (l *Log) Texts() (texts []LogText, all bool) {
 	return texts, all
 }
 
-// helpText reads the form of Open MPI 4: file and name of a help text, whether it has been filled
-// in, and the text. If it has not, there is nothing to print.
+// helpText decodes the form of Open MPI 4: file and name of a help text, whether it has been filled in,
+// and the text. If it has not been filled in, Text is empty.
 func helpText(v bfrops.Value) (text LogText, ok bool) {
 	blob, ok := v.Blob()
 	if !ok {

@@ -8,7 +8,7 @@ import (
 	"remshell/pmiserver/pmix/bfrops"
 )
 
-// Options are the infos of a request. Of a key that comes twice the last counts.
+// Options are the infos of a request. If a key occurs twice, the last one counts.
 type Options []bfrops.Info
 
 // Find returns the value of a key.
@@ -26,16 +26,16 @@ func (o Options) flag(key string) bool {
 	return found && v.Flag()
 }
 
-// Collect reports whether a fence brings all that its ranks have committed to all of them.
+// Collect reports whether a fence distributes the committed data of all its ranks.
 func (o Options) Collect() bool { return o.flag("pmix.collect") }
 
-// Immediate reports whether a Get is answered from what there is, without waiting.
+// Immediate reports whether a Get is answered from data that is already here, without waiting.
 func (o Options) Immediate() bool { return o.flag("pmix.immediate") }
 
-// ContextID reports whether a group wants a number of its own.
+// ContextID reports whether a PMIx group needs a context ID.
 func (o Options) ContextID() bool { return o.flag("pmix.grp.actxid") }
 
-// Timeout returns how long the client waits, 0 without an end. It comes in whole seconds, as a
+// Timeout returns how long the client waits, or 0 without a limit. It is encoded in whole seconds, as a
 // number of any type (PMIX-27).
 func (o Options) Timeout() time.Duration {
 	v, _ := o.Find("pmix.timeout")
@@ -46,8 +46,7 @@ func (o Options) Timeout() time.Duration {
 	return time.Duration(min(seconds, math.MaxInt32)) * time.Second
 }
 
-// Wait returns for how many of its keys a Lookup waits, 0 for all, and whether it waits
-// (PMIX-40).
+// Wait reports whether a Lookup waits, and for how many of its keys; 0 means all (PMIX-40).
 func (o Options) Wait() (keys int, waits bool) {
 	v, found := o.Find("pmix.wait")
 	if !found || v.Type == bfrops.Bool || v.Type == bfrops.Undefined {
@@ -57,25 +56,24 @@ func (o Options) Wait() (keys int, waits bool) {
 	return int(max(0, min(n, bfrops.MaxInfos))), ok && n >= 0
 }
 
-// A Range says who may hear of an event, or find a name.
+// A Range says which processes may receive an event or find a published name.
 type Range uint8
 
-// The ranges that mean something here; of names all of them do, as they tell two of one key
-// apart.
+// The ranges that decide which processes receive an event.
 const (
-	OnNode      Range = 2 // processes of the node
+	OnNode      Range = 2 // processes of the same node
 	InNamespace Range = 3
-	InJob       Range = 4 // all that we serve; what holds when nothing is said
+	InJob       Range = 4 // all processes of the job; the default
 	Everywhere  Range = 5
-	ListedProcs Range = 6 // those of a list
+	ListedProcs Range = 6 // processes of a list
 )
 
-// IsForNobody reports whether nobody whom we serve is to hear of what has a range: it is for a resource
-// manager, for the process itself, or no range.
+// IsForNobody reports whether an event of this range goes to no client: it is for the resource manager
+// or the process itself, or the range is invalid.
 func (r Range) IsForNobody() bool { return r == 1 || r > ListedProcs }
 
-// Range returns who may find what is published. What a Lookup says of it means nothing: Open
-// MPI 5.0 sends there what was in memory.
+// Range returns which processes may find the names of a Publish; InJob if none is given. In a Lookup the
+// range has no meaning: Open MPI 5.0 sends uninitialized memory there.
 func (o Options) Range() Range {
 	if n, ok := o.uint8Option("pmix.range"); ok {
 		return Range(n)
@@ -83,14 +81,14 @@ func (o Options) Range() Range {
 	return InJob
 }
 
-// A Persistence says when a published name goes.
+// A Persistence says how long a published name is kept.
 type Persistence uint8
 
-// FirstRead is the persistence of a name that goes when it has been found once. Any other one
-// stays as long as the job (PMIX-41).
+// FirstRead removes a name after the first look-up that finds it. With any other persistence the name is
+// kept until the job ends (PMIX-41).
 const FirstRead Persistence = 1
 
-// Persistence returns when the names of a Publish go.
+// Persistence returns how long the names of a Publish are kept.
 func (o Options) Persistence() Persistence {
 	n, _ := o.uint8Option("pmix.persist")
 	return Persistence(n)
@@ -102,7 +100,7 @@ func (o Options) uint8Option(key string) (uint8, bool) {
 	return uint8(n), ok && 0 <= n && n <= math.MaxUint8
 }
 
-// Data returns what a Publish publishes: what is under other keys than those of PMIx.
+// Data returns the names and values of a Publish: all infos whose keys do not begin with "pmix.".
 func (o Options) Data() (data []bfrops.Pair) {
 	for _, i := range o {
 		if !strings.HasPrefix(i.Key, "pmix.") {

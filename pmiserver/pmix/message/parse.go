@@ -7,21 +7,21 @@ import (
 	"remshell/pmiserver/pmix/bfrops"
 )
 
-// A Request is what a client asks: one of the structs of this package, each with the fields of
-// its message in their order.
+// A Request is a client's request: one of the structs of this package. Each has the fields of its
+// message in their order.
 type Request interface {
 	read(*bfrops.Reader)
 	trace(*traceLine)
 }
 
-// A commandEntry is what is known of a command.
+// A commandEntry is a PMIx command: its name, and its request if it is supported.
 type commandEntry struct {
 	name string
-	make func() Request // nil: it is not served
+	make func() Request // nil if the command is not supported
 }
 
-// commands lists what a client may say, by number, in the order of pmix-wire.md 6. What is not
-// in it is not served either.
+// commands lists the commands by number, in the order of pmix-wire.md 6. Commands that are not listed
+// are not supported.
 var commands = [...]commandEntry{
 	0:  {"REQ", func() Request { return new(Req) }},
 	1:  {"ABORT", func() Request { return new(Abort) }},
@@ -57,28 +57,27 @@ var commands = [...]commandEntry{
 	38: {"RESOLVE_NODE", nil},
 }
 
-// deregEventsNumber is the one command without an answer: DEREGEVENTS.
+// deregEventsNumber is the number of DEREGEVENTS, the only command without a reply.
 const deregEventsNumber = 14
 
-// A Refusal is the error of Parse for a message of which no request could be made.
+// A Refusal is the error of Parse for a message that is not a valid, supported request.
 type Refusal struct {
-	Command string // its name; or what is known of it
-	Status  Status // the answer
-	NoReply bool   // the command has no answer
-	Err     error  // what is wrong with the message
+	Command string // name of the command, or a description if it is unknown
+	Status  Status // status to reply
+	NoReply bool   // the command has no reply
+	Err     error  // why the message is refused
 }
 
 func (r *Refusal) Error() string { return r.Command + ": " + r.Err.Error() }
 func (r *Refusal) Unwrap() error { return r.Err }
 
-// ErrEmpty is the error of Parse for a message without a command: its client cannot be
-// understood any more.
+// ErrEmpty is returned by Parse for a message without a command. The connection should be closed.
 var ErrEmpty = errors.New("empty message")
 
 var errUnknown = errors.New("not served")
 
-// Parse reads the body of a client's message. What follows the last field is ignored, as a
-// newer client may add some. The error is ErrEmpty or a *Refusal.
+// Parse decodes the body of a client's message. Bytes after the last field are ignored, because newer
+// clients may add fields. The error is ErrEmpty or a *Refusal.
 func Parse(body []byte) (Request, error) {
 	if len(body) == 0 {
 		return nil, ErrEmpty
@@ -102,7 +101,7 @@ func Parse(body []byte) (Request, error) {
 	return request, nil
 }
 
-// Name returns what a command is called: FENCE, or "command 200".
+// Name returns the name of a command, such as FENCE, or "command 200" if it has none.
 func Name(command uint8) string {
 	if int(command) < len(commands) && commands[command].name != "" {
 		return commands[command].name
@@ -110,7 +109,7 @@ func Name(command uint8) string {
 	return fmt.Sprintf("command %d", command)
 }
 
-// refuse turns what is wrong with a message into its answer.
+// refuse returns the Refusal for a message that cannot be decoded.
 func refuse(command string, err error) *Refusal {
 	status := Malformed
 	if errors.Is(err, bfrops.ErrBound) {

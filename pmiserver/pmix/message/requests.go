@@ -6,7 +6,7 @@ import (
 	"remshell/pmiserver/pmix/bfrops"
 )
 
-// Req asks for the job info of the client's own group (pmix-wire.md 6.1).
+// Req requests the job info of the client's own group (pmix-wire.md 6.1).
 type Req struct{}
 
 func (*Req) read(*bfrops.Reader) {}
@@ -16,7 +16,7 @@ func (*Req) trace(*traceLine) {}
 // Abort ends the job (pmix-wire.md 6.6).
 type Abort struct {
 	Code    int32
-	Message string // "N/A" and nothing say nothing
+	Message string // "N/A" or empty: no message
 	Procs   []bfrops.Proc
 }
 
@@ -31,22 +31,22 @@ func (a *Abort) trace(l *traceLine) {
 	l.procs(a.Procs)
 }
 
-// Commit shows others what the client has put since its last one (pmix-wire.md 6.2).
+// Commit publishes the data that the client has put since its last commit (pmix-wire.md 6.2).
 type Commit struct {
-	Parts []CommitPart // none: nothing new
+	Parts []CommitPart // empty if nothing was put
 }
 
-// A CommitPart of a Commit is what has been put for those on the node, or for those elsewhere.
+// A CommitPart is the committed data for one scope.
 type CommitPart struct {
 	Scope Scope
-	Pairs []byte   // packs of one KVAL each, as they were sent
-	Keys  []string // of all pairs, in their order
+	Pairs []byte   // encoded key-value pairs, as sent
+	Keys  []string // keys of the pairs, in their order
 }
 
-// A Scope says who may see what was put.
+// A Scope says which ranks may read data that was put.
 type Scope uint8
 
-// The scopes that a Commit has. What is for all is sent in both.
+// The scopes of a Commit. Data for all ranks is sent in both.
 const (
 	ScopeLocal  Scope = 1 // ranks of the same node
 	ScopeRemote Scope = 2 // ranks of other nodes
@@ -69,7 +69,7 @@ func (c *Commit) trace(l *traceLine) {
 	}
 }
 
-// keysOf walks through the pairs of a Commit once (PMIX-28).
+// keysOf returns the keys of encoded pairs. If the pairs are malformed, it makes r fail (PMIX-28).
 func keysOf(r *bfrops.Reader, pairs []byte) (keys []string) {
 	inner := bfrops.NewReader(pairs)
 	for inner.More() {
@@ -81,7 +81,8 @@ func keysOf(r *bfrops.Reader, pairs []byte) (keys []string) {
 	return keys
 }
 
-// Fence waits for all of a set, and exchanges what they have committed (pmix-wire.md 6.3).
+// Fence waits for all processes of a set. With Collect it also exchanges the data that they have
+// committed (pmix-wire.md 6.3).
 type Fence struct {
 	Procs   []bfrops.Proc // at least 1
 	Options Options       // Collect, Timeout
@@ -91,7 +92,7 @@ func (f *Fence) read(r *bfrops.Reader) { f.Procs, f.Options = nonEmptyProcs(r), 
 
 func (f *Fence) trace(l *traceLine) { l.procs(f.Procs); l.options(f.Options) }
 
-// nonEmptyProcs reads a list of processes that may not be empty.
+// nonEmptyProcs reads a list of processes, and makes r fail if it is empty.
 func nonEmptyProcs(r *bfrops.Reader) []bfrops.Proc {
 	procs := r.Procs()
 	if len(procs) == 0 && r.Err() == nil {
@@ -100,12 +101,12 @@ func nonEmptyProcs(r *bfrops.Reader) []bfrops.Proc {
 	return procs
 }
 
-// Get asks what a rank has committed, or what is known of it (pmix-wire.md 6.4).
+// Get requests data that a rank has committed, or job info about it (pmix-wire.md 6.4).
 type Get struct {
 	Namespace string
 	Rank      bfrops.Rank
 	Options   Options // Immediate, Timeout
-	Key       string  // none from clients before 3.2: all there is
+	Key       string  // empty from clients before 3.2: all data
 }
 
 func (g *Get) read(r *bfrops.Reader) {
@@ -122,24 +123,24 @@ func (g *Get) trace(l *traceLine) {
 	l.options(g.Options)
 }
 
-// Finalize says that the client goes (pmix-wire.md 6.5).
+// Finalize ends the client's use of PMIx (pmix-wire.md 6.5).
 type Finalize struct{}
 
 func (*Finalize) read(*bfrops.Reader) {}
 
 func (*Finalize) trace(*traceLine) {}
 
-// Publish gives names to values, which others look up (pmix-wire.md 6.8).
+// Publish publishes values under names, for other ranks to look up (pmix-wire.md 6.8).
 type Publish struct {
 	UID   uint32
-	Infos Options // options, and behind other keys than those of PMIx the data
+	Infos Options // options ("pmix." keys) and the data (all other keys)
 }
 
 func (p *Publish) read(r *bfrops.Reader) { p.UID, p.Infos = r.Uint32(), r.Infos() }
 
 func (p *Publish) trace(l *traceLine) { l.options(p.Infos) }
 
-// Lookup asks for what has been published (pmix-wire.md 6.8).
+// Lookup requests published values (pmix-wire.md 6.8).
 type Lookup struct {
 	UID     uint32
 	Keys    []string
@@ -150,7 +151,7 @@ func (l *Lookup) read(r *bfrops.Reader) { l.UID, l.Keys, l.Options = r.Uint32(),
 
 func (l *Lookup) trace(line *traceLine) { line.keys(l.Keys); line.options(l.Options) }
 
-// Unpublish takes names back (pmix-wire.md 6.8).
+// Unpublish removes published names (pmix-wire.md 6.8).
 type Unpublish struct {
 	UID     uint32
 	Keys    []string
@@ -163,7 +164,7 @@ func (u *Unpublish) read(r *bfrops.Reader) {
 
 func (u *Unpublish) trace(l *traceLine) { l.keys(u.Keys); l.options(u.Options) }
 
-// Spawn starts programs as another group (pmix-wire.md 6.9).
+// Spawn starts programs as a new group (pmix-wire.md 6.9).
 type Spawn struct {
 	Options  Options
 	Programs []bfrops.Program // at least 1
@@ -178,8 +179,8 @@ func (s *Spawn) trace(l *traceLine) {
 	l.options(s.Options)
 }
 
-// Connect waits for all of a set, who from then on know each other's job info and share an end
-// (pmix-wire.md 6.10).
+// Connect waits for all processes of a set. From then on they know each other's job info, and an abort
+// of one group ends all (pmix-wire.md 6.10).
 type Connect struct {
 	Procs   []bfrops.Proc // at least 1
 	Options Options       // Timeout
@@ -189,7 +190,7 @@ func (c *Connect) read(r *bfrops.Reader) { c.Procs, c.Options = nonEmptyProcs(r)
 
 func (c *Connect) trace(l *traceLine) { l.procs(c.Procs); l.options(c.Options) }
 
-// Disconnect waits for all of a set that is connected (pmix-wire.md 6.10).
+// Disconnect waits for all processes of a set that is connected, and undoes Connect (pmix-wire.md 6.10).
 type Disconnect struct {
 	Procs   []bfrops.Proc // at least 1
 	Options Options       // Timeout
@@ -199,7 +200,7 @@ func (d *Disconnect) read(r *bfrops.Reader) { d.Procs, d.Options = nonEmptyProcs
 
 func (d *Disconnect) trace(l *traceLine) { l.procs(d.Procs); l.options(d.Options) }
 
-// Notify tells others of an event (pmix-wire.md 6.7).
+// Notify sends an event to other ranks (pmix-wire.md 6.7).
 type Notify struct {
 	Event Status
 	Range Range
@@ -210,7 +211,8 @@ func (n *Notify) read(r *bfrops.Reader) {
 	n.Event, n.Range, n.Infos = Status(r.Status()), Range(r.Byte()), r.Infos()
 }
 
-// Targets are those of the range Listed.
+// Targets returns the processes that the range ListedProcs names. given is false if the request has no
+// such list.
 func (n *Notify) Targets() (procs []bfrops.Proc, given bool) {
 	v, _ := n.Infos.Find("pmix.evrange")
 	return v.Procs()
@@ -221,8 +223,8 @@ func (n *Notify) trace(l *traceLine) {
 	l.options(n.Infos)
 }
 
-// RegEvents says of which events the client wants to hear; of none in particular: of all that
-// nobody else hears of (pmix-wire.md 6.7).
+// RegEvents registers the event codes that the client wants to receive. Without codes it registers a
+// default handler, for events that no other handler takes (pmix-wire.md 6.7).
 type RegEvents struct {
 	Codes   []int32
 	Options Options
@@ -232,7 +234,7 @@ func (e *RegEvents) read(r *bfrops.Reader) { e.Codes, e.Options = r.Statuses(), 
 
 func (e *RegEvents) trace(l *traceLine) { l.events(e.Codes); l.options(e.Options) }
 
-// DeregEvents takes that back. It has no answer (pmix-wire.md 6.7).
+// DeregEvents removes codes that RegEvents registered. It has no reply (pmix-wire.md 6.7).
 type DeregEvents struct {
 	Codes []int32 // at most bfrops.MaxInfos
 }
@@ -263,7 +265,7 @@ func (q *Query) trace(l *traceLine) {
 	}
 }
 
-// Log has text printed (pmix-wire.md 6.12).
+// Log asks to print texts (pmix-wire.md 6.12).
 type Log struct {
 	Time       int64 // seconds since 1970, mostly 0
 	Data       Options
@@ -274,10 +276,10 @@ func (l *Log) read(r *bfrops.Reader) { l.Time, l.Data, l.Directives = r.Time(), 
 
 func (l *Log) trace(line *traceLine) { line.options(l.Data); line.options(l.Directives) }
 
-// JobControl says what is to be done with processes, or with files that they leave
-// (pmix-wire.md 6.14).
+// JobControl asks to control processes, or to remove files after a process has ended (pmix-wire.md
+// 6.14).
 type JobControl struct {
-	Procs      []bfrops.Proc // none: all
+	Procs      []bfrops.Proc // empty: all processes
 	Directives Options
 }
 
@@ -285,7 +287,7 @@ func (j *JobControl) read(r *bfrops.Reader) { j.Procs, j.Directives = r.Procs(),
 
 func (j *JobControl) trace(l *traceLine) { l.procs(j.Procs); l.options(j.Directives) }
 
-// GroupConstruct waits for all of a set, who then are a group (pmix-wire.md 6.11).
+// GroupConstruct waits for all processes of a set, and makes them a PMIx group (pmix-wire.md 6.11).
 type GroupConstruct struct {
 	ID      string // at most bfrops.MaxKey bytes
 	Procs   []bfrops.Proc
@@ -302,10 +304,10 @@ func (g *GroupConstruct) trace(l *traceLine) {
 	l.options(g.Options)
 }
 
-// GroupDestruct waits for all of a group, which then is none (pmix-wire.md 6.11).
+// GroupDestruct waits for all processes of a PMIx group, and removes the group (pmix-wire.md 6.11).
 type GroupDestruct struct {
 	ID      string        // at most bfrops.MaxKey bytes
-	Procs   []bfrops.Proc // clients of 4 leave the list out: those with whom it was made
+	Procs   []bfrops.Proc // empty from clients of version 4: the members that constructed the group
 	Options Options       // Timeout
 }
 

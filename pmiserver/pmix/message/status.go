@@ -2,10 +2,10 @@ package message
 
 import "strconv"
 
-// A Status says how a request went. The numbers are the same in all clients that we serve.
+// A Status is the result of a request. The numbers are the same in all supported clients.
 type Status int32
 
-// What the server answers (pmix-wire.md 6).
+// The statuses that the server replies (pmix-wire.md 6).
 const (
 	Success           Status = 0
 	Failed            Status = -1
@@ -19,8 +19,8 @@ const (
 	Duplicate         Status = -53
 )
 
-// ModelDeclared is the event by which a library says which programming model it is of. It is
-// for nobody else (pmix-wire.md 6.7).
+// ModelDeclared is the event by which a library declares its programming model. It is delivered to no
+// other process (pmix-wire.md 6.7).
 const ModelDeclared Status = -147
 
 var statusNames = map[Status]string{

@@ -11,12 +11,12 @@ import (
 	"remshell/pmiserver/pmix/bfrops"
 )
 
-// Trace shows a request to people, on one line (PMIX-25):
+// Trace formats a request for people, on one line (PMIX-25):
 //
 //	FENCE [rs-..@1:*] collect
 //	COMMIT remote btl.tcp.4.1=0x0a0000010000... (60 bytes)
 //
-// Values are cut after 32 bytes, and namespaces have no random digits. What is not a plain word
+// Values are cut after 32 bytes, and the random digits of namespaces are hidden. A text that is not a plain word
 // is quoted.
 func Trace(r Request) string {
 	line := traceLine{NameOf(r)}
@@ -24,7 +24,7 @@ func Trace(r Request) string {
 	return strings.Join(line, " ")
 }
 
-// requestNames are what the requests are called on the page.
+// requestNames has the command name of each request type.
 var requestNames = func() map[reflect.Type]string {
 	names := make(map[reflect.Type]string)
 	for _, c := range commands {
@@ -35,27 +35,28 @@ var requestNames = func() map[reflect.Type]string {
 	return names
 }()
 
-// NameOf returns what a request is called: FENCE.
+// NameOf returns the command name of a request, such as FENCE.
 func NameOf(r Request) string { return requestNames[reflect.TypeOf(r)] }
 
-// namespaceSecret are those in the name of a namespace, which let others in. Most jobs trace nothing.
+// namespaceSecret matches the random digits of a namespace, with which a client authenticates. It is
+// compiled at first use, because most jobs trace nothing.
 var namespaceSecret = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\brs-[0-9a-f]{4,}([@-])`) })
 
-// HideSecrets takes the random digits out of all namespaces that a text names: rs-..@1.
+// HideSecrets replaces the random digits of all namespaces in a text: rs-..@1.
 func HideSecrets(text string) string { return namespaceSecret().ReplaceAllString(text, "rs-..$1") }
 
 // Limits of what a trace shows.
 const (
-	maxTracedBytes = 32 // of a value
-	maxTracedItems = 8  // of a list
+	maxTracedBytes = 32 // bytes of a value
+	maxTracedItems = 8  // elements of a list
 )
 
-// A traceLine is the words of a line.
+// A traceLine is the words of a trace line.
 type traceLine []string
 
 func (l *traceLine) word(format string, args ...any) { *l = append(*l, fmt.Sprintf(format, args...)) }
 
-// addFirst adds the first of some things, and how many more there are.
+// addFirst appends the first maxTracedItems elements, and the number of the others.
 func addFirst[T any](l *traceLine, all []T, show func(T) string) {
 	for _, one := range all[:min(len(all), maxTracedItems)] {
 		*l = append(*l, show(one))
@@ -94,8 +95,7 @@ func procText(p bfrops.Proc) string {
 	return fmt.Sprintf("%s:%d", quoteUnlessPlain(p.Namespace), p.Rank)
 }
 
-// optionText shows an option without the word that all of them begin with, and one that holds by
-// its name alone.
+// optionText formats an option without the prefix "pmix.", and without its value if that is true.
 func optionText(i bfrops.Info) string {
 	key := quoteUnlessPlain(strings.TrimPrefix(i.Key, "pmix."))
 	if v := valueText(i.Value); v != "true" {
@@ -104,7 +104,7 @@ func optionText(i bfrops.Info) string {
 	return key
 }
 
-// valueText shows a value as what it is, or else its bytes.
+// valueText formats a value by its type, or its bytes in hexadecimal.
 func valueText(v bfrops.Value) string {
 	if text, ok := v.Text(); ok {
 		return quote(text)
@@ -132,7 +132,7 @@ func quote(text string) string {
 	return cutBytes([]byte(HideSecrets(text)), func(b []byte) string { return strconv.Quote(string(b)) })
 }
 
-// cutBytes shows the beginning of what is too long, and how long that is.
+// cutBytes formats at most maxTracedBytes bytes. If there are more, it appends their number.
 func cutBytes(b []byte, show func([]byte) string) string {
 	if len(b) <= maxTracedBytes {
 		return show(b)
@@ -140,7 +140,7 @@ func cutBytes(b []byte, show func([]byte) string) string {
 	return fmt.Sprintf("%s... (%d bytes)", show(b[:maxTracedBytes]), len(b))
 }
 
-// quoteUnlessPlain quotes what is not a plain word.
+// quoteUnlessPlain hides secrets in a word, and quotes it unless it is a plain word.
 func quoteUnlessPlain(word string) string {
 	word = HideSecrets(word)
 	if word == "" || len(strconv.Quote(word)) != len(word)+len(`""`) || strings.ContainsAny(word, " =") {
