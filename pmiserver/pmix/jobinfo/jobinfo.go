@@ -1,6 +1,6 @@
-// Package jobinfo is what a PMIx server tells a rank of its job (pmix-wire.md 7): how many ranks
-// there are, where they are, and who of them is near. All of it follows from the placement of a
-// group; nothing here knows which rank asks.
+// Package jobinfo encodes the job info that a PMIx server sends to a rank (pmix-wire.md 7): how many
+// ranks there are, where they run, and which of them share its node. All of it follows from the
+// placement of a group, and is the same for all ranks of a node.
 package jobinfo
 
 import (
@@ -11,51 +11,51 @@ import (
 	"remshell/pmiserver/pmix/bfrops"
 )
 
-// A Job is what is known of the ranks of one MPI_COMM_WORLD, seen from one node.
+// A Job describes the ranks of one MPI_COMM_WORLD (a group), seen from one node.
 type Job struct {
 	Namespace string
-	Server    string      // the namespace of the server
+	Server    string      // namespace of the server
 	Nodes     []Node      // with at least one rank each
-	NodeOf    []int       // the node of each rank, as an index
-	Apps      []int       // ranks of each section; sections follow each other
-	Universe  int         // slots of the job
-	Parent    bfrops.Proc // who spawned the group; no namespace: the command line did
+	NodeOf    []int       // index in Nodes, by rank
+	Apps      []int       // number of ranks of each app context, in the order of ranks
+	Universe  int         // number of slots of the job
+	Parent    bfrops.Proc // process that spawned the group; no namespace if the command line did
 
-	MapBy, RankBy, BindTo string // what was said of mapping, ranking and binding, if anything
+	MapBy, RankBy, BindTo string // requested mapping, ranking and binding; empty if none
 
-	HereNode       int             // the node it is seen from, as an index; -1: none of these
-	Dir            string          // the session directory there; none: there is none
-	Oversubscribed bool            // more ranks of the job there than CPUs
-	Bound          map[int]Binding // ranks that are bound there
-	FullUpTo       int             // up to so many ranks all are told of all (PMIX-49)
+	HereNode       int             // index of this node in Nodes; -1 if it has no ranks of the group
+	Dir            string          // session directory on this node; empty if there is none
+	Oversubscribed bool            // this node has more ranks of the job than CPUs
+	Bound          map[int]Binding // by rank: the bound ranks of this node
+	FullUpTo       int             // most ranks for which the job info describes all nodes (PMIX-49)
 }
 
-// FullRanks is up to how many ranks of a group all are told of all. Of larger ones a rank is
-// told of its own node; what else it wants to know it asks for.
+// FullRanks is the default of Job.FullUpTo. In a larger group, a rank gets only the part about its own
+// node, and requests anything else.
 const FullRanks = 256
 
-// A Node is one that has ranks of a group.
+// A Node is a node with ranks of a group.
 type Node struct {
 	Name         string
-	EarlierRanks int // ranks that groups of the job with lower numbers have had there
+	EarlierRanks int // ranks that earlier groups of the job have had on the node
 }
 
-// A Binding is the CPUs of a rank.
+// A Binding is the CPUs to which a rank is bound.
 type Binding struct {
-	CPUs     string // 0-3, as the kernel numbers them
-	Locality string // SK0:L30:L20:L10:CR0:HT0:NM0; none if it is not known
+	CPUs     string // such as 0-3, numbered as by the kernel
+	Locality string // such as SK0:L30:L20:L10:CR0:HT0:NM0; empty if not known
 }
 
-// A View answers what ranks ask of one group.
+// A View encodes the job info of one group for the ranks of one node.
 type View struct {
 	job        Job
 	peers      [][]int // ranks on each node, ascending
-	localIndex []int   // of each rank among those of its node
-	firstRanks []int   // rank of each section
+	localIndex []int   // by rank: index among the ranks of its node
+	firstRanks []int   // first rank of each app context
 }
 
-// New returns the view of a group, which may not change any more. It is made once for each
-// group and node.
+// New returns the view of a group. It is made once for each group and node; g must not be changed
+// afterwards.
 func New(g Job) *View {
 	v := &View{job: g, localIndex: make([]int, len(g.NodeOf)), peers: make([][]int, len(g.Nodes))}
 	for rank, node := range g.NodeOf {
@@ -70,15 +70,15 @@ func New(g Job) *View {
 	return v
 }
 
-// pairs are packs of one KVAL each.
+// pairs are encoded key-value pairs: packs of one KVAL each.
 type pairs []byte
 
 func (p *pairs) putValue(key string, value bfrops.Value) { *p = bfrops.AppendPair(*p, key, value) }
 func (p *pairs) putText(key, text string)                { p.putValue(key, bfrops.TextOf(text)) }
 func (p *pairs) putNumber(key string, n int)             { p.putValue(key, bfrops.Uint32Of(uint32(n))) }
 
-// Job returns what a rank is told when it introduces itself: the job level, and of the nodes
-// and ranks all, or those of this node (PMIX-49).
+// Job returns the job info that a rank gets at init: data of the job, and of all nodes and ranks or only
+// those of this node (PMIX-49).
 func (v *View) Job() []byte {
 	var p pairs
 	v.putGeneral(&p)
@@ -99,7 +99,7 @@ func (v *View) Job() []byte {
 	return p
 }
 
-// shownNodes returns the nodes of which a rank is told, with their ranks.
+// shownNodes returns the nodes that the job info describes, with their ranks.
 func (v *View) shownNodes() (nodes []int) {
 	for node := range v.job.Nodes {
 		if len(v.job.NodeOf) <= v.job.FullUpTo || node == v.job.HereNode {
@@ -126,16 +126,16 @@ func (v *View) putGeneral(p *pairs) {
 	if v.job.Parent.Namespace != "" {
 		p.putValue("pmix.parent", bfrops.ProcOf(v.job.Parent))
 	}
-	for _, said := range [...]struct{ key, text string }{
+	for _, policy := range [...]struct{ key, text string }{
 		{"pmix.mapby", v.job.MapBy}, {"pmix.rankby", v.job.RankBy}, {"pmix.bindto", v.job.BindTo},
 	} {
-		if said.text != "" {
-			p.putText(said.key, said.text)
+		if policy.text != "" {
+			p.putText(policy.key, policy.text)
 		}
 	}
 }
 
-// maxNodeNamesBytes is how many bytes the list of all nodes has at most; a longer one is not sent.
+// maxNodeNamesBytes is the most bytes of the list of node names. A longer list is left out.
 const maxNodeNamesBytes = 64 << 10
 
 func (v *View) nodeNames() string {
@@ -146,7 +146,7 @@ func (v *View) nodeNames() string {
 	return strings.Join(names, ",")
 }
 
-// putApps are told where there are several, in Open MPI's own words.
+// putApps adds the sizes of the app contexts, if there are several, under the keys of Open MPI.
 func (v *View) putApps(p *pairs) {
 	if len(v.job.Apps) > 1 {
 		p.putText("OMPI_APP_SIZES", joinInts(v.job.Apps, " "))
@@ -154,7 +154,7 @@ func (v *View) putApps(p *pairs) {
 	}
 }
 
-// putDirs say where ranks put their files, and that we remove them.
+// putDirs adds the session directories, and that mpiexec removes them.
 func (v *View) putDirs(p *pairs) {
 	if v.job.Dir == "" {
 		return
@@ -167,7 +167,7 @@ func (v *View) putDirs(p *pairs) {
 
 func (v *View) namespaceDir() string { return v.job.Dir + "/" + v.job.Namespace }
 
-// putLocal says who is on this node.
+// putLocal adds the ranks of this node.
 func (v *View) putLocal(p *pairs) {
 	peers := v.peers[v.job.HereNode]
 	p.putNumber("pmix.local.size", len(peers))
@@ -178,7 +178,7 @@ func (v *View) putLocal(p *pairs) {
 	}
 }
 
-// nodeArray is the node level: pmix.node.arr.
+// nodeArray returns the description of a node, pmix.node.arr.
 func (v *View) nodeArray(node int) bfrops.Value {
 	peers := v.peers[node]
 	return bfrops.InfosOf(
@@ -196,7 +196,7 @@ func numberInfo(key string, n int) bfrops.Info {
 	return bfrops.Info{Key: key, Value: bfrops.Uint32Of(uint32(n))}
 }
 
-// Rank returns what is known of a rank of the group, 0 to Size - 1 (pmix-wire.md 7.2).
+// Rank returns the job info about one rank of the group, 0 to Size - 1 (pmix-wire.md 7.2).
 func (v *View) Rank(rank int) []byte {
 	var p pairs
 	node, app := v.job.NodeOf[rank], v.appOf(rank)
@@ -219,13 +219,13 @@ func (v *View) Rank(rank int) []byte {
 	return p
 }
 
-// appOf returns the section of a rank: the last one that begins at it or before.
+// appOf returns the index of the app context of a rank.
 func (v *View) appOf(rank int) int {
 	after, _ := slices.BinarySearch(v.firstRanks, rank+1)
 	return after - 1
 }
 
-// HasKey reports whether a key is among pairs, at their own level.
+// HasKey reports whether encoded pairs contain a key. Values that are arrays are not searched.
 func HasKey(pairs []byte, key string) bool {
 	r := bfrops.NewReader(pairs)
 	for r.More() {
@@ -236,7 +236,7 @@ func HasKey(pairs []byte, key string) bool {
 	return false
 }
 
-// Keys lists the keys of pairs, in their order.
+// Keys lists the keys of encoded pairs, in their order.
 func Keys(pairs []byte) (keys []string) {
 	r := bfrops.NewReader(pairs)
 	for r.More() {
