@@ -2,23 +2,23 @@ package bfrops
 
 import "math"
 
-// A Question is what a QUERY asks: the values of its keys, under conditions.
+// A Question is an element of a QUERY: keys whose values are requested, and qualifiers.
 type Question struct {
 	Keys       []string
 	Qualifiers []Info
 }
 
-// A Variable is an ENVAR: a variable of the environment, and by which byte its parts are
-// joined where it is a list.
+// A Variable is an ENVAR: an environment variable, and the byte that separates its elements
+// if it is a list.
 type Variable struct {
 	Name, Value string
 	Separator   byte
 }
 
-// A Program is what an APP says to start.
+// A Program is an APP: a program to spawn.
 type Program struct {
 	Command     string
-	Args        []string // with Args[0]
+	Args        []string // including Args[0]
 	Environment []string // NAME=VALUE
 	Dir         string
 	Ranks       int // at least 0
@@ -50,7 +50,7 @@ func (e *elementReader) app() (p Program) {
 	return p
 }
 
-// texts reads n texts.
+// texts reads n strings.
 func (e *elementReader) texts(n int64) []string {
 	if n < 0 {
 		e.fail(ErrMalformed, "%d texts", n)
@@ -65,7 +65,7 @@ func (e *elementReader) texts(n int64) []string {
 	return all
 }
 
-// infos reads a SIZE and so many INFOs, inside of an element.
+// infos reads a SIZE and as many INFOs, inside an element.
 func (e *elementReader) infos() []Info {
 	n := e.size()
 	if n > MaxInfos {

@@ -4,46 +4,45 @@ import "encoding/binary"
 
 var order = binary.BigEndian
 
-// appendPack begins a pack of n elements.
+// appendPack appends the header of a pack of n elements.
 func appendPack(dst []byte, n int) []byte { return order.AppendUint32(dst, uint32(n)) }
 
-// AppendByte adds a pack of one byte: COMMAND, SCOPE, DATA_RANGE, BOOL.
+// AppendByte appends a pack of one byte: COMMAND, SCOPE, DATA_RANGE, BOOL.
 func AppendByte(dst []byte, b uint8) []byte { return append(appendPack(dst, 1), b) }
 
-// AppendUint32 adds a pack of one UINT32, STATUS or PROC_RANK.
+// AppendUint32 appends a pack of one UINT32, STATUS or PROC_RANK.
 func AppendUint32(dst []byte, n uint32) []byte { return order.AppendUint32(appendPack(dst, 1), n) }
 
-// AppendTime adds a pack of one TIME.
+// AppendTime appends a pack of one TIME.
 func AppendTime(dst []byte, seconds int64) []byte {
 	return order.AppendUint64(appendPack(dst, 1), uint64(seconds))
 }
 
-// AppendSize adds a pack of one SIZE.
+// AppendSize appends a pack of one SIZE.
 func AppendSize(dst []byte, n int) []byte { return appendSize(appendPack(dst, 1), n) }
 
-// AppendText adds a pack of one STRING.
+// AppendText appends a pack of one STRING.
 func AppendText(dst []byte, text string) []byte { return appendText(appendPack(dst, 1), text) }
 
-// AppendPair adds a pack of one KVAL.
+// AppendPair appends a pack of one KVAL.
 func AppendPair(dst []byte, key string, value Value) []byte {
 	return appendValue(appendText(appendPack(dst, 1), key), value)
 }
 
-// AppendBlob adds a pack of one BYTE_OBJECT that joins the parts.
+// AppendBlob appends a pack of one BYTE_OBJECT that joins the parts.
 func AppendBlob(dst []byte, parts ...[]byte) []byte {
 	return appendJoined(appendPack(dst, 1), parts...)
 }
 
-// AppendBuffer adds a pack of one BUFFER that is non-described.
+// AppendBuffer appends a pack of one BUFFER of type NonDescribed.
 func AppendBuffer(dst []byte, b []byte) []byte {
 	return appendJoined(append(appendPack(dst, 1), NonDescribed), b)
 }
 
-// AppendProc adds a pack of one PROC.
+// AppendProc appends a pack of one PROC.
 func AppendProc(dst []byte, p Proc) []byte { return appendProc(appendPack(dst, 1), p) }
 
-// appendList adds a SIZE, and unless there is nothing a pack of all elements: n+X of
-// pmix-wire.md 6.
+// appendList appends a SIZE, and unless the list is empty a pack of all elements: n+X of pmix-wire.md 6.
 func appendList[T any](dst []byte, all []T, element func([]byte, T) []byte) []byte {
 	dst = AppendSize(dst, len(all))
 	if len(all) == 0 {
@@ -56,27 +55,27 @@ func appendList[T any](dst []byte, all []T, element func([]byte, T) []byte) []by
 	return dst
 }
 
-// AppendProcs adds a list of PROC.
+// AppendProcs appends a list of PROC.
 func AppendProcs(dst []byte, all []Proc) []byte { return appendList(dst, all, appendProc) }
 
-// AppendInfos adds a list of INFO.
+// AppendInfos appends a list of INFO.
 func AppendInfos(dst []byte, all []Info) []byte { return appendList(dst, all, appendInfo) }
 
-// AppendData adds a list of PDATA.
+// AppendData appends a list of PDATA.
 func AppendData(dst []byte, all []Datum) []byte { return appendList(dst, all, appendDatum) }
 
-// AppendStatuses adds a list of STATUS.
+// AppendStatuses appends a list of STATUS.
 func AppendStatuses(dst []byte, all []int32) []byte {
 	return appendList(dst, all, func(dst []byte, s int32) []byte { return order.AppendUint32(dst, uint32(s)) })
 }
 
-// AppendQueries adds a list of QUERY.
+// AppendQueries appends a list of QUERY.
 func AppendQueries(dst []byte, all []Question) []byte { return appendList(dst, all, appendQuery) }
 
-// AppendPrograms adds a list of APP.
+// AppendPrograms appends a list of APP.
 func AppendPrograms(dst []byte, all []Program) []byte { return appendList(dst, all, appendProgram) }
 
-// AppendKeys adds a SIZE and a pack of one STRING for each key.
+// AppendKeys appends a SIZE and a pack of one STRING for each key.
 func AppendKeys(dst []byte, keys []string) []byte {
 	dst = AppendSize(dst, len(keys))
 	for _, key := range keys {
@@ -93,7 +92,8 @@ func appendInt(dst []byte, n int) []byte {
 	return order.AppendUint32(order.AppendUint16(dst, uint16(Int32)), uint32(n))
 }
 
-// appendText adds a STRING. An empty one has its end, so that no client reads a null pointer.
+// appendText appends a STRING. An empty one is sent as its terminating zero byte, so that clients do not
+// read a null pointer.
 func appendText(dst []byte, text string) []byte {
 	dst = order.AppendUint32(dst, uint32(len(text)+1))
 	return append(append(dst, text...), 0)
@@ -147,7 +147,7 @@ func appendProgram(dst []byte, p Program) []byte {
 	return appendInfos(dst, p.Options)
 }
 
-// appendInfos adds a SIZE and so many INFOs, inside of an element.
+// appendInfos appends a SIZE and as many INFOs, inside an element.
 func appendInfos(dst []byte, all []Info) []byte {
 	dst = appendSize(dst, len(all))
 	for _, i := range all {
@@ -185,7 +185,7 @@ func ProcOf(p Proc) Value { return Value{ProcType, appendProc(nil, p)} }
 // BlobOf returns a BYTE_OBJECT that joins the parts.
 func BlobOf(parts ...[]byte) Value { return Value{ByteObject, appendJoined(nil, parts...)} }
 
-// InfosOf returns a DATA_ARRAY of INFO, the last of which is marked as such.
+// InfosOf returns a DATA_ARRAY of INFO. The last element has the flag lastOfArray.
 func InfosOf(all ...Info) Value {
 	b := appendSize(order.AppendUint16(nil, uint16(InfoType)), len(all))
 	for n, i := range all {
@@ -197,5 +197,5 @@ func InfosOf(all ...Info) Value {
 	return Value{DataArray, b}
 }
 
-// lastOfArray is the flag of an array's last INFO.
+// lastOfArray is the flag of the last INFO of an array.
 const lastOfArray = 2

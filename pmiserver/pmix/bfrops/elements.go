@@ -7,19 +7,18 @@ import (
 	"math"
 )
 
-// What can be wrong with a message. Both are wrapped, with what was wrong.
+// Errors about a message. The Reader wraps them with the details.
 var (
-	ErrMalformed = errors.New("malformed")     // it contradicts itself or the encoding
-	ErrBound     = errors.New("out of bounds") // it says more than pmix-wire.md 11 allows
+	ErrMalformed = errors.New("malformed")     // the message does not follow the encoding
+	ErrBound     = errors.New("out of bounds") // the message exceeds a limit of pmix-wire.md 11
 )
 
-// elementReader reads one element after the other from what is left of a message. After the first
-// error all are zero. No length is believed that the rest of the message does not have
-// (PMIX-26).
+// An elementReader decodes elements from the rest of a message. After the first error it returns zero
+// values. It never trusts a length that is larger than the rest of the message (PMIX-26).
 type elementReader struct {
 	rest          []byte
-	depth         int    // of values and arrays around the element that is read
-	lastNamespace string // the namespace read last: lists repeat it
+	depth         int    // nesting depth of values and arrays
+	lastNamespace string // namespace decoded last, reused because lists repeat it
 	err           error
 }
 
@@ -30,7 +29,7 @@ func (e *elementReader) fail(kind error, format string, args ...any) {
 	e.rest = nil
 }
 
-// takeBytes returns the next n bytes, as a part of the message.
+// takeBytes returns the next n bytes, which are not copied.
 func (e *elementReader) takeBytes(n uint64) []byte {
 	if n > uint64(len(e.rest)) {
 		e.fail(ErrMalformed, "%d bytes where %d are left", n, len(e.rest))
@@ -69,7 +68,7 @@ func (e *elementReader) uint64() uint64 {
 	return 0
 }
 
-// number reads a whole number of a type that says its width, and is refused if it has none.
+// number decodes an integer of a type with a fixed width. Other types are an error.
 func (e *elementReader) number(t Type) int64 {
 	switch t {
 	case Bool, Byte, Uint8:
@@ -97,7 +96,7 @@ func (e *elementReader) number(t Type) int64 {
 	return 0
 }
 
-// anyNumber reads a number whose real type stands in front of it: SIZE, INT, UINT and PID.
+// anyNumber decodes an integer with its actual type in front: SIZE, INT, UINT and PID.
 func (e *elementReader) anyNumber() int64 {
 	t := Type(e.uint16())
 	if e.err == nil && t < Int8 {
@@ -106,7 +105,7 @@ func (e *elementReader) anyNumber() int64 {
 	return e.number(t)
 }
 
-// size reads how many of something there are.
+// size decodes a number of bytes or elements.
 func (e *elementReader) size() uint64 {
 	n := e.anyNumber()
 	if n < 0 {
@@ -116,8 +115,8 @@ func (e *elementReader) size() uint64 {
 	return uint64(n)
 }
 
-// textBytes reads a text of at most so many bytes, as a part of the message.
-// No bytes at all, a null pointer in C, is an empty one.
+// textBytes decodes a string of at most most bytes, which are not copied. A length of 0, a null
+// pointer in C, is an empty string.
 func (e *elementReader) textBytes(most int) []byte {
 	n := int32(e.uint32())
 	if n == 0 {
@@ -147,7 +146,7 @@ func (e *elementReader) textBytes(most int) []byte {
 func (e *elementReader) text() string { return string(e.textBytes(math.MaxInt32)) }
 func (e *elementReader) key() string  { return string(e.textBytes(MaxKey)) }
 
-// namespace reads the name of a namespace, and keeps one string for all mentions in a row.
+// namespace decodes a namespace. Repeated namespaces share one string.
 func (e *elementReader) namespace() string {
 	if b := e.textBytes(MaxNamespace); string(b) != e.lastNamespace {
 		e.lastNamespace = string(b)
@@ -162,7 +161,7 @@ func (e *elementReader) proc() Proc {
 
 func (e *elementReader) byteObject() []byte { return e.takeBytes(e.size()) }
 
-// buffer reads a BUFFER, which is refused unless it is non-described as all else.
+// buffer decodes a BUFFER. It fails unless the type of the buffer is NonDescribed.
 func (e *elementReader) buffer() []byte {
 	if kind := e.uint8(); e.err == nil && kind != NonDescribed {
 		e.fail(ErrMalformed, "a buffer of type %d", kind)
@@ -170,10 +169,10 @@ func (e *elementReader) buffer() []byte {
 	return e.byteObject()
 }
 
-// NonDescribed is the type of buffers whose packs do not say of which type they are.
+// NonDescribed is the type of buffers whose packs do not contain the type of their elements.
 const NonDescribed = 1
 
-// value reads a VALUE, of which it sees that it ends where its type says.
+// value decodes a VALUE, and checks that its content is well-formed.
 func (e *elementReader) value() Value {
 	t := Type(e.uint16())
 	if t == Undefined {
@@ -191,7 +190,8 @@ func (e *elementReader) value() Value {
 	return Value{t, start[:n:n]}
 }
 
-// enterNested goes one value or array further in; who is told true comes back out by himself.
+// enterNested increases the nesting depth. It fails and returns false at maxDepth. If it returns true,
+// the caller decreases depth afterwards.
 func (e *elementReader) enterNested() bool {
 	if e.depth == maxDepth {
 		e.fail(ErrMalformed, "more than %d values inside of each other", maxDepth)
@@ -217,8 +217,8 @@ func (e *elementReader) datum() Datum {
 	return Datum{publisher, e.pair()}
 }
 
-// skip passes over an element. The types that a value may be of are all that there are; of
-// another one nobody could say where it ends.
+// skip passes over an element. A type that is not in elementSizes is an error, because its length is
+// unknown.
 func (e *elementReader) skip(t Type) {
 	s, known := elementSizeOf(t)
 	switch {
@@ -276,7 +276,7 @@ func (e *elementReader) skipRare(t Type) {
 	}
 }
 
-// skipArray passes over a DATA_ARRAY, which may be one of nothing.
+// skipArray passes over a DATA_ARRAY, which may be empty.
 func (e *elementReader) skipArray() {
 	t, n := e.arrayHead()
 	if e.err != nil || !e.enterNested() {
@@ -290,7 +290,7 @@ func (e *elementReader) skipArray() {
 	e.depth--
 }
 
-// arrayHead reads of what type a DATA_ARRAY's elements are, and how many it has.
+// arrayHead decodes the element type and the number of elements of a DATA_ARRAY.
 func (e *elementReader) arrayHead() (Type, int) {
 	t := Type(e.uint16())
 	n := e.size()
@@ -305,7 +305,8 @@ func (e *elementReader) arrayHead() (Type, int) {
 	return t, e.checkCount(n, s.bytes)
 }
 
-// checkCount returns n if so many elements of at least so many bytes can still come.
+// checkCount returns n if n elements of at least smallest bytes fit in the rest of the message.
+// Otherwise it fails and returns 0.
 func (e *elementReader) checkCount(n uint64, smallest int) int {
 	if n > uint64(len(e.rest)/smallest) {
 		e.fail(ErrMalformed, "%d elements where %d bytes are left", n, len(e.rest))

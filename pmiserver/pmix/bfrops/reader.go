@@ -1,16 +1,16 @@
 package bfrops
 
-// A Reader takes a message apart, pack by pack. After the first error, which Err tells, all
-// that it returns is zero. Values and bytes are parts of the message, texts are copies.
+// A Reader decodes a message, pack by pack. After the first error, see Err, it returns zero values.
+// Values and byte slices refer to the message; strings are copies.
 type Reader struct{ elementReader }
 
-// NewReader returns a Reader of one message's body.
+// NewReader returns a Reader of the body of a message.
 func NewReader(body []byte) *Reader { return &Reader{elementReader{rest: body}} }
 
-// Err returns the first error: ErrMalformed or ErrBound, with what was wrong.
+// Err returns the first error, which wraps ErrMalformed or ErrBound.
 func (r *Reader) Err() error { return r.err }
 
-// More reports whether there is another pack, or what should be one.
+// More reports whether bytes are left and there was no error.
 func (r *Reader) More() bool { return r.err == nil && len(r.rest) > 0 }
 
 // readOne reads a pack of one element.
@@ -19,15 +19,15 @@ func readOne[T any](r *Reader, element func(*elementReader) T) T {
 	return element(&r.elementReader)
 }
 
-// beginPack reads the beginning of a pack that has to have n elements.
+// beginPack reads the header of a pack, and fails unless it has n elements.
 func (r *Reader) beginPack(n int) {
 	if count := int32(r.uint32()); r.err == nil && int64(count) != int64(n) {
 		r.fail(ErrMalformed, "a pack of %d elements, where %d should be", count, n)
 	}
 }
 
-// readList reads a SIZE, and unless it is 0 a pack of so many elements, each of at least so many
-// bytes: n+X of pmix-wire.md 6. More than most is out of bounds.
+// readList reads a SIZE, and unless it is 0 a pack of as many elements: n+X of pmix-wire.md 6. Each
+// element has at least smallest bytes. More than most elements are ErrBound.
 func readList[T any](r *Reader, most, smallest int, element func(*elementReader) T) []T {
 	n := r.Size()
 	if n > uint64(most) {
@@ -68,7 +68,7 @@ func (r *Reader) Size() uint64 { return readOne(r, (*elementReader).size) }
 // Text reads a pack of one STRING.
 func (r *Reader) Text() string { return readOne(r, (*elementReader).text) }
 
-// Key reads a pack of one STRING that is a key or a group's name.
+// Key reads a pack of one STRING that is a key or the ID of a PMIx group.
 func (r *Reader) Key() string { return readOne(r, (*elementReader).key) }
 
 // Namespace reads a pack of one STRING that is a namespace.
@@ -96,7 +96,7 @@ func (r *Reader) Infos() []Info {
 	return readList(r, MaxInfos, elementSizes[InfoType].bytes, (*elementReader).info)
 }
 
-// IsMalformedInfos reports whether bytes are no list of infos, and no more than that.
+// IsMalformedInfos reports whether bytes are anything else than one encoded list of INFO.
 func IsMalformedInfos(infos []byte) bool {
 	r := NewReader(infos)
 	r.Infos()
@@ -123,7 +123,7 @@ func (r *Reader) Programs() []Program {
 	return readList(r, MaxInfos, elementSizes[App].bytes, (*elementReader).app)
 }
 
-// Keys reads a SIZE and so many packs of one STRING each that is a key.
+// Keys reads a SIZE and as many packs of one STRING that is a key.
 func (r *Reader) Keys() []string {
 	n := r.Size()
 	if n > MaxInfos {
@@ -139,11 +139,10 @@ func (r *Reader) Keys() []string {
 	return keys
 }
 
-// packHeaderSize is how many bytes a pack has before its elements.
+// packHeaderSize is the size of a pack's header in bytes.
 const packHeaderSize = 4
 
-// Fail makes err, which wraps ErrMalformed or ErrBound, the error of the message, unless it has
-// one.
+// Fail makes err the error of the message, unless it has one. err wraps ErrMalformed or ErrBound.
 func (r *Reader) Fail(err error) {
 	if r.err == nil {
 		r.err = err

@@ -1,11 +1,11 @@
 package bfrops
 
-// A Type says how an element is encoded (pmix-wire.md 5).
+// A Type is the type of an element (pmix-wire.md 5).
 type Type uint16
 
-// The types that bfrops v3 has.
+// The types of bfrops v3.
 const (
-	Undefined        Type = 0 // of a value that has nothing
+	Undefined        Type = 0 // a value without content
 	Bool             Type = 1
 	Byte             Type = 2
 	String           Type = 3
@@ -52,14 +52,14 @@ const (
 	Envar            Type = 46
 )
 
-// An elementSize is how long an element is: bytes always, or at least so many.
+// An elementSize is the size of an element in bytes: exact if fixed, else the minimum.
 type elementSize struct {
 	bytes int
 	fixed bool
 }
 
-// elementSizes has a row for each type that an element can be of. Undefined is none: an element of
-// it would have no bytes, and any number of them would fit.
+// elementSizes has a row for each type that an element can have. Undefined has none: its elements would
+// have no bytes, so that any number of them would fit in a message.
 var elementSizes = [...]elementSize{
 	Bool: {1, true}, Byte: {1, true}, Int8: {1, true}, Uint8: {1, true},
 	Int16: {2, true}, Uint16: {2, true},
@@ -76,7 +76,7 @@ var elementSizes = [...]elementSize{
 	DataArray: {5, false}, Query: {7, false}, Envar: {9, false}, ProcInfo: {20, false}, App: {21, false},
 }
 
-// elementSizeOf returns the shape of a type, and whether elements of it exist.
+// elementSizeOf returns the size of elements of a type. It returns false if the type has no elements.
 func elementSizeOf(t Type) (elementSize, bool) {
 	if int(t) >= len(elementSizes) || elementSizes[t].bytes == 0 {
 		return elementSize{}, false
@@ -84,28 +84,28 @@ func elementSizeOf(t Type) (elementSize, bool) {
 	return elementSizes[t], true
 }
 
-// A Rank is the number of a process in its namespace, or one of the words below.
+// A Rank is the number of a process in its namespace, or one of the constants below.
 type Rank uint32
 
-// Ranks that stand for others.
+// Special ranks.
 const (
-	Wildcard   Rank = 0xfffffffe // all of the namespace
+	Wildcard   Rank = 0xfffffffe // all ranks of the namespace
 	NoRank     Rank = 0xffffffff // undefined
 	LocalNode  Rank = 0xfffffffd
 	Invalid    Rank = 0xfffffffc
 	LocalPeers Rank = 0xfffffffb
 )
 
-// A Proc is a process, or with Wildcard all processes of a namespace.
+// A Proc is a process; with rank Wildcard, all processes of a namespace.
 type Proc struct {
 	Namespace string // at most MaxNamespace bytes
 	Rank      Rank
 }
 
-// An Info is an option or a datum of a request.
+// An Info is an option of a request or a datum in it.
 type Info struct {
 	Key   string // at most MaxKey bytes
-	Flags uint32 // nobody reads them: 4.2.2 sends what was in memory (PMIX-27)
+	Flags uint32 // ignored: PMIx 4.2.2 sends uninitialized memory (PMIX-27)
 	Value Value
 }
 
@@ -115,17 +115,17 @@ type Pair struct {
 	Value Value
 }
 
-// A Datum is what a look-up finds: the PDATA of PMIx.
+// A Datum is the result of a look-up: the PDATA of PMIx.
 type Datum struct {
 	Publisher Proc
 	Pair
 }
 
-// Bounds of what one message may say (pmix-wire.md 11).
+// Limits of a message (pmix-wire.md 11).
 const (
 	MaxNamespace = 255    // bytes
-	MaxKey       = 511    // bytes; those of a group's name, too
+	MaxKey       = 511    // bytes; also of the ID of a PMIx group
 	MaxProcs     = 65_536 // entries of a list
-	MaxInfos     = 1_024  // options of a request; keys of a look-up; queries; codes of events
-	maxDepth     = 8      // values and arrays inside of each other
+	MaxInfos     = 1_024  // options of a request, keys of a look-up, queries, event codes
+	maxDepth     = 8      // nesting depth of values and arrays
 )

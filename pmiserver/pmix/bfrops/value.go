@@ -2,9 +2,9 @@ package bfrops
 
 import "math"
 
-// A Value is an element with its type, as its bytes in the message it came in: it is as long
-// lived as that. The Reader has seen that it is well-formed; what it holds is asked for by
-// the methods. The zero Value holds nothing.
+// A Value is an element with its type. Bytes refer to the message. The Reader has checked that they are
+// well-formed; the methods decode them, and return false if the type is another one. The zero Value has
+// no content.
 type Value struct {
 	Type  Type
 	Bytes []byte
@@ -12,7 +12,7 @@ type Value struct {
 
 func (v Value) elementReader() *elementReader { return &elementReader{rest: v.Bytes} }
 
-// Number returns a whole number of any type (PMIX-27); a BOOL is 0 or 1.
+// Number returns the value of any integer type (PMIX-27). A BOOL is 0 or 1.
 func (v Value) Number() (int64, bool) {
 	e := v.elementReader()
 	var n int64
@@ -35,7 +35,7 @@ func (v Value) Number() (int64, bool) {
 	return n, e.err == nil
 }
 
-// Flag returns what an option says that may be given without a value: it then holds.
+// Flag returns a boolean option. An option without a value is true.
 func (v Value) Flag() bool {
 	n, ok := v.Number()
 	return v.Type == Undefined || ok && n != 0
