@@ -11,50 +11,50 @@ import (
 	"remshell/pmiserver/pmix/message"
 )
 
-// A client is a connection that a rank, or a child of one, has introduced as its own (PMIX-21).
-// All of it belongs to the goroutine of run, but for out and events.
+// A client is a connection that has authenticated as a rank of this node, or as a child process of one
+// (PMIX-21). All fields but out and eventCodes belong to the goroutine that runs run.
 type client struct {
 	server *Server
 	group  *group
 	rank   *localRank
-	in     *bufio.Reader // from its connection
+	in     *bufio.Reader // reads from the connection
 
-	major      int     // version of its library
-	eventCodes codeSet // belongs to itself
+	major      int     // major version of the client's PMIx library
+	eventCodes codeSet // has a lock of its own
 
-	state       State        // as in rank, which is for others to read
-	badMessages int          // messages in a row that could not be read
-	nodeReads   readSequence // of ranks of this node for which it asks
-	remoteReads readSequence // of others
+	state       State        // copy of rank.state for this goroutine; other goroutines read rank.state
+	badMessages int          // consecutive messages that could not be decoded
+	nodeReads   readSequence // Gets for ranks of this node
+	remoteReads readSequence // Gets for ranks of other nodes
 	out         outbox
 }
 
-// proc is what the client's rank is called in messages.
+// proc returns the namespace and rank of the client, as messages name it.
 func (c *client) proc() bfrops.Proc {
 	return bfrops.Proc{Namespace: c.group.Namespace, Rank: bfrops.Rank(c.rank.number)}
 }
 
-// isEnding reports whether the client is not to wait for others any more (PMIX-64).
+// isEnding reports whether the client must no longer wait for other processes (PMIX-64).
 func (c *client) isEnding() bool { return c.group.isEnding() }
 
-// A requestInfo is what an answer needs to know of its request.
+// A requestInfo is the part of a request that its reply needs.
 type requestInfo struct {
 	tag     uint32
-	command string // FENCE
+	command string // for traces, such as FENCE
 }
 
-// errJunk is wrapped by what is wrong with a client that cannot be understood.
+// errJunk is wrapped by the errors about a client that sends messages nobody can decode.
 var errJunk = errors.New("talks junk on PMIx")
 
 func isJunk(err error) bool { return errors.Is(err, errJunk) }
 
 func junkError(why string) error { return fmt.Errorf("%w (%s)", errJunk, why) }
 
-// readBufferSize is the room in which a client's next message is read, or the beginning of it: header and
-// body of nearly all of them come with one call to the kernel. It is held for each connection.
+// readBufferSize is the size in bytes of each connection's read buffer. Header and body of nearly all
+// messages fit, so that one system call reads them.
 const readBufferSize = 512
 
-// readHandshake reads how a client introduces itself.
+// readHandshake reads the first message of a connection, the handshake.
 func readHandshake(conn io.Reader) (h message.Handshake, err error) {
 	var head [message.HeaderSize]byte
 	if _, err := io.ReadFull(conn, head[:]); err != nil {
@@ -71,8 +71,9 @@ func readHandshake(conn io.Reader) (h message.Handshake, err error) {
 	return message.ParseHandshake(body)
 }
 
-// run hears and answers until the connection ends: nil is the end of one that has finalized or
-// has asked for nothing, errJunk that of one that is not to be understood.
+// run reads and handles messages until the connection ends. It returns nil if the client has finalized
+// or has never asked for its job info. It returns errJunk if the messages cannot be decoded or the
+// client does not read its replies.
 func (c *client) run() error {
 	for {
 		err := c.readMessage()
@@ -90,7 +91,8 @@ func (c *client) run() error {
 	}
 }
 
-// readMessage reads a message and does what it asks for. The room for it is held no longer than that.
+// readMessage reads one message and handles its request. The memory of the message is not kept
+// afterwards.
 func (c *client) readMessage() error {
 	var head [message.HeaderSize]byte
 	if _, err := io.ReadFull(c.in, head[:]); err != nil {
@@ -118,10 +120,10 @@ func (c *client) readMessage() error {
 	return nil
 }
 
-// maxFirstAlloc is how much room a message gets before more of it has come than its header.
+// maxFirstAlloc is the most bytes allocated for a message when only its header has arrived.
 const maxFirstAlloc = 64 << 10
 
-// readBody reads so many bytes, and makes room for them as they come.
+// readBody reads size bytes. Above maxFirstAlloc it allocates memory only as bytes arrive.
 func readBody(conn io.Reader, size int) ([]byte, error) {
 	if size <= maxFirstAlloc {
 		body := make([]byte, size)
@@ -133,7 +135,8 @@ func readBody(conn io.Reader, size int) ([]byte, error) {
 	return body.Bytes(), err
 }
 
-// refuse answers a message that is no request, and gives up on a client that sends several.
+// refuse replies to a message that is no valid request. It returns errJunk after maxBadMessages
+// malformed messages in a row.
 func (c *client) refuse(tag uint32, r *message.Refusal) error {
 	c.note(r.Error())
 	if !r.NoReply {
@@ -148,24 +151,24 @@ func (c *client) refuse(tag uint32, r *message.Refusal) error {
 	return nil
 }
 
-// replyStatus sends an answer that is a status alone. Any goroutine may call it.
+// replyStatus sends a reply that is only a status. Any goroutine may call it.
 func (c *client) replyStatus(to requestInfo, s message.Status) {
 	c.reply(to, s.String(), message.AppendStatus(message.NewReply(to.tag), s))
 }
 
-// reply sends an answer, which NewReply began, and what it says in words. Any goroutine may call
-// it.
-func (c *client) reply(to requestInfo, words string, reply []byte) {
+// reply sends a reply that was begun by NewReply; summary describes it in the trace. Any goroutine may
+// call it.
+func (c *client) reply(to requestInfo, summary string, reply []byte) {
 	whole, fits := message.FinishReply(reply)
 	if !fits {
-		words = message.NoMemory.String()
+		summary = message.NoMemory.String()
 		c.note(fmt.Sprintf("PMIx: an answer of %d bytes is more than its client can read", len(reply)))
 	}
-	c.traceReply(to.command, words)
+	c.traceReply(to.command, summary)
 	c.out.enqueue(whole)
 }
 
-// setState notes that the rank has taken a step.
+// setState records that the rank has reached a state.
 func (c *client) setState(to State) {
 	c.state = to
 	c.group.setState(c.rank, to)

@@ -12,51 +12,51 @@ import (
 	"remshell/pmiserver/pmix/message"
 )
 
-// A collectiveKey tells meetings apart.
+// A collectiveKey identifies a collective by its kind and its set of processes.
 type collectiveKey struct {
 	kind    fence.Kind
 	members fence.Members
 }
 
-// A collective is where the processes of a set that are on this node meet, for one fence after the
-// other. It is kept when it is over, since it counts how often they have met.
+// A collective runs the fences, one after the other, of the processes of a set that are on this node. It
+// is kept after a fence completes, because it counts the fences of the set.
 type collective struct {
 	server *Server
 	set    procSet
 	local  fence.Local
 
-	mu           sync.Mutex     // guards what follows
+	mu           sync.Mutex     // guards the fields below
 	participants []*participant // in the order of local.Ranks
-	waitingCount int            // of members, those that wait; changed with server.mu held, too
-	over         bool           // nobody comes any more: one of its groups is over, or it is spent
-	removed      bool           // who comes later finds another one; these two belong to server.mu
+	waitingCount int            // participants inside a fence; changed with server.mu held as well
+	over         bool           // no rank may enter any more: one of its groups has ended, or it was removed
+	removed      bool           // the next caller gets a new collective; server.mu guards over and removed
 
-	contextID int // number of the group that was made here last; read by those who leave
+	contextID int // context ID of the PMIx group that was constructed last; read when participants are released
 }
 
-// A participant is a process of a meeting on this node.
+// A participant is a process of the set on this node.
 type participant struct {
 	group *group
 	rank  *localRank
-	calls []fenceCall // the first one is in the fence, the others come after it
-	timer *time.Timer // of the first one; nil: it has no limit
-	from  int         // what a fence of the whole group has taken before it
+	calls []fenceCall // the first call is in the fence, the others wait for their turn
+	timer *time.Timer // timeout of the first call; nil if it has none
+	from  int         // byte offset from which the current fence took the rank's data
 }
 
-// A fenceCall is what a client asked a meeting for.
+// A fenceCall is one client's call of a collective operation.
 type fenceCall struct {
 	client         *client
 	request        requestInfo
 	collect        bool
-	wantsContextID bool          // a group that is made is to have a number
-	destructed     string        // the group that is unmade
-	timeout        time.Duration // how long it waits in the fence; 0: without an end (PMIX-31)
+	wantsContextID bool          // the PMIx group that is constructed needs a context ID
+	destructed     string        // ID of the PMIx group that is destructed
+	timeout        time.Duration // how long the client waits in the fence; 0: without a limit (PMIX-31)
 }
 
-// maxFenceCalls is how many fences of one set a rank may have begun.
+// maxFenceCalls is the most fences of one set that a rank may have called and not yet left.
 const maxFenceCalls = 1 << 10
 
-// groupSize finds the group of a namespace, as newSet wants it.
+// groupSize returns name and size of the group of a namespace, as newProcSet needs them.
 func (s *Server) groupSize(namespace string) (group string, size int, known bool) {
 	g := s.findGroup(namespace)
 	if g == nil {
@@ -65,7 +65,8 @@ func (s *Server) groupSize(namespace string) (group string, size int, known bool
 	return g.Name, g.Size, true
 }
 
-// getCollective returns the meeting of a set; nil: there are too many.
+// getCollective returns the collective of a kind and a set, and creates it if there is none. It returns
+// nil if there are maxCollectives already.
 func (s *Server) getCollective(kind fence.Kind, members procSet) *collective {
 	key := collectiveKey{kind, members.fenceMembers()}
 	s.mu.Lock()
@@ -82,7 +83,7 @@ func (s *Server) getCollective(kind fence.Kind, members procSet) *collective {
 	return m
 }
 
-// newCollective needs s.mu.
+// newCollective creates a collective for the participants on this node. The caller holds s.mu.
 func (s *Server) newCollective(key collectiveKey, members procSet) *collective {
 	m := &collective{server: s, set: members}
 	m.local.Kind, m.local.Members = key.kind, key.members
@@ -94,7 +95,7 @@ func (s *Server) newCollective(key collectiveKey, members procSet) *collective {
 			}
 		}
 	}
-	if len(m.participants) < members.size() || key.kind.WithoutTag() == fence.Construct { // whose number mpiexec has
+	if len(m.participants) < members.size() || key.kind.WithoutTag() == fence.Construct { // mpiexec chooses the context ID
 		m.local.OtherNodes = s.OtherNodes
 	}
 	m.local.Decode, m.local.Broken, m.local.GiveUpStuck = m.decodeBlobs, s.reportBroken, s.GiveUpStuck
@@ -114,12 +115,12 @@ func (s *Server) reportBroken(err error) {
 	}
 }
 
-// collectivesOf lists those of some sets.
-func (s *Server) collectivesOf(these func(procSet) bool) (all []*collective) {
+// collectivesOf lists the collectives whose set matches.
+func (s *Server) collectivesOf(matches func(procSet) bool) (all []*collective) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, m := range s.collectives {
-		if these(m.set) {
+		if matches(m.set) {
 			all = append(all, m)
 		}
 	}
@@ -128,19 +129,20 @@ func (s *Server) collectivesOf(these func(procSet) bool) (all []*collective) {
 
 func (m *participant) hasExited() bool { return m.group.hasExited(m.rank) }
 
-// indexOf finds a rank among the members.
+// indexOf returns the index of a rank among the participants, or -1.
 func (m *collective) indexOf(g *group, rank int) int {
 	return slices.IndexFunc(m.participants, func(x *participant) bool { return x.group == g && x.rank.number == rank })
 }
 
-// rankLeft says that a rank will not come any more.
+// rankLeft records that a rank will not enter the collective any more.
 func (m *collective) rankLeft(g *group, rank int) {
 	if i := m.indexOf(g, rank); i >= 0 {
 		m.local.RankLeft(i)
 	}
 }
 
-// enterCollective takes a client to the meeting of a set.
+// enterCollective adds a client's call to the collective of a set. It returns false if there are too
+// many collectives or calls, or if a group of the set has ended.
 func (s *Server) enterCollective(kind fence.Kind, members procSet, call fenceCall) (entered bool) {
 	for {
 		m := s.getCollective(kind, members)
@@ -162,8 +164,9 @@ func (s *Server) isRemoved(m *collective) bool {
 	return m.removed
 }
 
-// addCall takes a rank to the fence, now or when it comes out of those that it has begun before. It
-// is false when there are too many, or when the group is over: what a rank has left may speak on.
+// addCall puts a rank into the fence, at once or after the fences that it has called before. It returns
+// false if there are too many calls, or if the group has ended: a child process that outlives its rank
+// may still call.
 func (m *collective) addCall(call fenceCall) bool {
 	i := m.indexOf(call.client.group, call.client.rank.number)
 	if i < 0 {
@@ -184,7 +187,8 @@ func (m *collective) addCall(call fenceCall) bool {
 	return true
 }
 
-// countEntered counts one that comes to a meeting; false: too many meet already. It needs m.mu.
+// countEntered counts a participant that enters. It returns false if the collective is over or too many
+// collectives are active. The caller holds m.mu.
 func (s *Server) countEntered(m *collective) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -201,7 +205,8 @@ func (s *Server) countEntered(m *collective) bool {
 	return true
 }
 
-// countLeft counts one that has left. It needs m.mu.
+// countLeft counts a participant that has left the fence. It removes a collective with a tag that is not
+// used any more. The caller holds m.mu.
 func (s *Server) countLeft(m *collective) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -210,12 +215,13 @@ func (s *Server) countLeft(m *collective) {
 	}
 	s.activeCollectives--
 	if key := (collectiveKey{m.local.Kind, m.local.Members}); key.kind != key.kind.WithoutTag() && m.local.IsUnused() {
-		m.over, m.removed = true, true // a program may make groups for days
+		m.over, m.removed = true, true // so that a program that constructs groups for days does not fill the table
 		delete(s.collectives, key)
 	}
 }
 
-// removeCollectives drops those of a group that is over, and returns them. It needs s.mu.
+// removeCollectives removes and returns the collectives of a group that has ended. The caller holds
+// s.mu.
 func (s *Server) removeCollectives(group string) (gone []*collective) {
 	maps.DeleteFunc(s.givenUp, func(key collectiveKey, _ int) bool { return slices.Contains(key.members.Groups(), group) })
 	for key, m := range s.collectives {
@@ -232,7 +238,7 @@ func (s *Server) removeCollectives(group string) (gone []*collective) {
 	return gone
 }
 
-// stopTimers lets nobody give up a fence of a meeting that is over.
+// stopTimers stops the timeouts of all participants of a collective that is over.
 func (m *collective) stopTimers() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -243,9 +249,9 @@ func (m *collective) stopTimers() {
 	}
 }
 
-// GiveUp ends a fence that another node has given up; false: none of this one has ever come to those
-// members, and who does is told then.
-func (s *Server) GiveUp(id fence.ID) (met bool) {
+// GiveUp ends a fence that another node has given up. It returns false if no rank of this node has
+// called a fence of that set yet; a rank that calls it later gets the timeout then.
+func (s *Server) GiveUp(id fence.ID) (known bool) {
 	key := collectiveKey{id.Kind, id.Members}
 	s.mu.Lock()
 	m := s.collectives[key]
@@ -259,7 +265,8 @@ func (s *Server) GiveUp(id fence.ID) (met bool) {
 	return m != nil
 }
 
-// enterFence takes a member into the fence, with what it has committed if it wants that spread.
+// enterFence starts a participant's first call: its timeout, and the fence itself with the data the rank
+// has committed, if the call collects data.
 func (m *collective) enterFence(i int) {
 	m.mu.Lock()
 	x := m.participants[i]
@@ -272,15 +279,15 @@ func (m *collective) enterFence(i int) {
 	if m.local.Kind == fence.PMIxFence && m.set.isWhole() && now.timeout == 0 && x.group.FenceEntered != nil {
 		x.group.FenceEntered(x.rank.number)
 	}
-	var brings []byte
+	var blob []byte
 	if now.collect && m.local.OtherNodes != nil {
-		brings = m.appendRecord(nil, x)
+		blob = m.appendRecord(nil, x)
 	}
-	m.local.Enter(m.server.ctx, &m.server.tasks, i, brings, func(late bool) { m.releaseParticipant(i, late) })
+	m.local.Enter(m.server.ctx, &m.server.tasks, i, blob, func(late bool) { m.releaseParticipant(i, late) })
 }
 
-// releaseParticipant answers a member that comes out of the fence, and takes it into the next one. What it has
-// brought to one that was given up it brings again.
+// releaseParticipant replies to a participant whose fence has ended and starts its next call. If late,
+// the fence was given up: the client gets a timeout, and the next fence takes the rank's data again.
 func (m *collective) releaseParticipant(i int, late bool) {
 	m.mu.Lock()
 	x := m.participants[i]
@@ -309,8 +316,8 @@ func (m *collective) releaseParticipant(i int, late bool) {
 	}
 }
 
-// replyCompleted tells a client that all are there; who are connected learn of each other's groups, of
-// which mpiexec may have to be asked (PMIX-45).
+// replyCompleted tells a client that all processes have entered. After a connect it sends the job info
+// of the other groups, for which mpiexec may have to be asked (PMIX-45).
 func (m *collective) replyCompleted(done fenceCall) {
 	switch m.local.Kind.WithoutTag() {
 	case fence.Connect:
@@ -325,6 +332,7 @@ func (m *collective) replyCompleted(done fenceCall) {
 	}
 }
 
+// replyConnected replies to a connect with the job info of the other groups in the set.
 func (m *collective) replyConnected(done fenceCall) {
 	reply := message.AppendStatus(message.NewReply(done.request.tag), message.Success)
 	for _, part := range m.set {
@@ -343,16 +351,16 @@ func (m *collective) replyConnected(done fenceCall) {
 }
 
 /*
-What a rank brings to a fence that collects:
+appendRecord appends the data that a rank contributes to a fence that collects data:
 
 	record = uvarint(group) uvarint(rank) uvarint(from) uvarint(len bytes) bytes
 
-group is the number of its group in the set, and bytes are what it has committed for others, from
-byte number from on (PMIX-59).
+group is the index of the rank's group in the set. bytes are the data that the rank has committed for
+other nodes, from byte offset from on (PMIX-59).
 */
 func (m *collective) appendRecord(blob []byte, x *participant) []byte {
 	from, bytes := x.group.takeForFence(x.rank, m.set.isWhole())
-	x.from = from // nobody else looks at it before the rank is released
+	x.from = from // no other goroutine reads it before the rank is released
 	if len(bytes) == 0 {
 		return blob
 	}
@@ -364,13 +372,15 @@ func (m *collective) appendRecord(blob []byte, x *participant) []byte {
 	return append(blob, bytes...)
 }
 
-// A byteRange is some of what a rank has committed for others, from a byte on.
+// A byteRange is a part of the data that a rank has committed for other nodes. It starts at byte offset
+// from.
 type byteRange struct {
 	from  int
 	bytes []byte
 }
 
-// newBytes returns what is new in a stretch to who knows so many bytes; a gap cannot be filled.
+// newBytes returns the bytes of p after the first known ones. It returns nil if there are none, or if
+// bytes are missing in between.
 func (p byteRange) newBytes(known int) []byte {
 	if p.from > known || p.from+len(p.bytes) <= known {
 		return nil
@@ -378,15 +388,15 @@ func (p byteRange) newBytes(known int) []byte {
 	return p.bytes[known-p.from:]
 }
 
-// errBadRecord is the fault of what another node has brought.
-var errBadRecord = errors.New("another node has brought what is none")
+// errBadRecord is returned when the fence data of another node cannot be decoded.
+var errBadRecord = errors.New("another node sent a record that cannot be read")
 
-// decodeBlobs reads what the nodes have brought, and returns what shows it to the ranks of this one.
+// decodeBlobs decodes the fence data of all nodes. show makes them visible to the ranks of this node.
 func (m *collective) decodeBlobs(all [][]byte) (show func(), err error) {
 	if m.local.Kind.WithoutTag() == fence.Construct {
 		return m.decodeContextID(all)
 	}
-	fresh := make([]map[int]byteRange, len(m.set)) // of each share of the set, by rank
+	fresh := make([]map[int]byteRange, len(m.set)) // for each group of the set, by rank
 	for _, blob := range all {
 		for len(blob) > 0 {
 			var group, rank, from, size uint64
@@ -412,23 +422,24 @@ func (m *collective) decodeBlobs(all [][]byte) (show func(), err error) {
 		groups[i] = m.server.groupByName(part.group)
 	}
 	return func() {
-		for i, brought := range fresh {
-			if groups[i] != nil && brought != nil {
-				groups[i].addFenceData(brought)
+		for i, received := range fresh {
+			if groups[i] != nil && received != nil {
+				groups[i].addFenceData(received)
 			}
 		}
 	}, nil
 }
 
-// addFenceData shows to the ranks of this node what a fence has brought of others.
-func (g *group) addFenceData(brought map[int]byteRange) {
+// addFenceData makes data of ranks of other nodes, which a fence has brought, visible to the ranks of
+// this node.
+func (g *group) addFenceData(received map[int]byteRange) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	next := make([][]byte, g.Size)
 	if before := g.fenceData.Load(); before != nil {
 		copy(next, *before)
 	}
-	for rank, p := range brought {
+	for rank, p := range received {
 		if g.byRank[rank] == nil {
 			next[rank] = append(next[rank], p.newBytes(len(next[rank]))...)
 		}

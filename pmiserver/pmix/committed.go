@@ -11,24 +11,24 @@ import (
 	"remshell/pmiserver/pmix/message"
 )
 
-// A group is the ranks of this node that have one namespace, and what they and others have
-// committed.
+// A group is the ranks with one namespace, seen from this node: its local ranks, and the data that they
+// and ranks of other nodes have committed.
 type group struct {
 	Group
 	server *Server
 	byRank map[int]*localRank
-	ending atomic.Bool // none of its ranks waits for others any more
+	ending atomic.Bool // its ranks must no longer wait for other processes
 
-	// fenceData is what fences have brought of ranks of other nodes: the bytes of each rank, as it
-	// has committed them. It never changes, and is replaced as a whole; nil: nothing was brought.
+	// fenceData is the data that fences have brought from ranks of other nodes, by rank, as committed. The
+	// slice is never changed, only replaced as a whole. It is nil until a fence brings data.
 	fenceData atomic.Pointer[[][]byte]
 
-	jobInfoMu sync.Mutex    // guards the next two, and is held while mpiexec is asked
-	view      *jobinfo.View // nil: not yet known
-	info      []byte        // the answer to a Req: packs of one KVAL each
+	jobInfoMu sync.Mutex    // guards view and info; held during the request to mpiexec
+	view      *jobinfo.View // nil until loaded
+	info      []byte        // job info that replies to a Req: encoded key-value pairs
 
-	mu        sync.Mutex // guards the localRanks, and
-	keptBytes int        // bytes that its ranks have committed, and that were fetched
+	mu        sync.Mutex // guards the localRanks and the fields below
+	keptBytes int        // bytes committed by local ranks plus bytes fetched from other nodes
 	remote    remoteData
 }
 
@@ -39,33 +39,35 @@ type localRank struct {
 	clients []*client
 	exited  bool // its process has ended
 
-	nodePairs, remotePairs pairSet // what it has committed
+	nodePairs, remotePairs pairSet // committed for ranks of this node, and of other nodes
 	hasCommitted           bool
-	keptBytes              int // what that takes, in bytes
-	sentBytes              int // bytes of forOthers that fences of the whole group have taken
+	keptBytes              int // bytes that both count for
+	sentBytes              int // bytes of remotePairs that fences of the whole group have taken
 
-	waitingGets  getQueue // Gets of others
-	awaitedNames []string // names for which its clients wait
+	waitingGets  getQueue // Gets that wait for this rank's data
+	awaitedNames []string // published names that its clients wait for
 
-	madeGroups  map[string][]bfrops.Proc // members of groups that it has made, by their names
-	madeMembers int                      // of all of them
+	madeGroups  map[string][]bfrops.Proc // members of the PMIx groups that it has constructed, by group ID
+	madeMembers int                      // total number of members in madeGroups
 
-	noteCount    atomic.Int32 // that were told of it
-	nameRequests atomic.Int32 // names for which requests of its clients are under way
-	eventCodes   atomic.Int32 // of events that its clients have registered
-	notices      atomic.Int32 // events of its clients that are on their way to mpiexec
-	queuedBytes  atomic.Int64 // bytes that wait for its clients to read
-	gets         atomic.Int32 // of its clients that are not answered
-	spawns       atomic.Int32 // that are under way
+	noteCount    atomic.Int32 // notes reported about the rank
+	nameRequests atomic.Int32 // names in requests of its clients that have no reply yet
+	eventCodes   atomic.Int32 // event codes that its clients have registered
+	notices      atomic.Int32 // events of its clients that mpiexec has not confirmed yet
+	queuedBytes  atomic.Int64 // bytes queued for its clients
+	gets         atomic.Int32 // Gets of its clients that have no reply yet
+	spawns       atomic.Int32 // spawns that have no reply yet
 }
 
-// A pairSet is what a rank shows to others: packs of one KVAL each, which only grow, and their keys.
+// A pairSet is the data that a rank has committed: encoded key-value pairs, to which bytes are only
+// appended, and the set of their keys.
 type pairSet struct {
 	pairs []byte
 	keys  map[string]bool
 }
 
-// keyOverhead is what a key of a showing counts for, beside its pair: they are not to cost more than they count.
+// keyOverhead is the number of bytes that each key counts for beside its pair, so that the limits cover
+// the key's entry in the map.
 const keyOverhead = 64
 
 func (s *pairSet) addPairs(pairs []byte, keys []string) {
@@ -78,7 +80,7 @@ func (s *pairSet) addPairs(pairs []byte, keys []string) {
 	}
 }
 
-// hasKey is hasKey, however much there is.
+// hasKey reports whether the set has a key, in constant time. The empty key stands for any key.
 func (s *pairSet) hasKey(key string) bool { return s.keys[key] || key == "" && len(s.pairs) > 0 }
 
 func newGroup(s *Server, g Group) *group {
@@ -89,10 +91,10 @@ func newGroup(s *Server, g Group) *group {
 	return added
 }
 
-// findRank finds a rank of this node; nil: it is none.
+// findRank returns a rank of this node, or nil if the number is none.
 func (g *group) findRank(number int64) *localRank { return g.byRank[int(number)] }
 
-// addClient notes a client of a rank, unless it has too many.
+// addClient adds a client to its rank. It returns false if the rank has too many connections.
 func (g *group) addClient(c *client) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -107,7 +109,7 @@ func (g *group) addClient(c *client) bool {
 	return true
 }
 
-// isEnding reports whether nobody is to wait for others any more (PMIX-64).
+// isEnding reports whether ranks of the group must no longer wait for other processes (PMIX-64).
 func (g *group) isEnding() bool { return g.server.ending.Load() || g.ending.Load() }
 
 func (g *group) removeClient(c *client) {
@@ -117,8 +119,8 @@ func (g *group) removeClient(c *client) {
 	c.rank.clients = slices.DeleteFunc(c.rank.clients, func(other *client) bool { return other == c })
 }
 
-// reportConnEnd tells how a connection has ended, unless that is as it should be: by finalize, or with
-// another one of the same rank still open (pmix-wire.md 10).
+// reportConnEnd reports the end of a connection, unless it is regular: after finalize, or while another
+// connection of the same rank is open (pmix-wire.md 10).
 func (g *group) reportConnEnd(c *client, err error) {
 	g.mu.Lock()
 	others := len(c.rank.clients)
@@ -148,15 +150,15 @@ func (g *group) setState(r *localRank, to State) {
 	}
 }
 
-// maxNotes is how many oddities of one rank are told (TRUST-24).
+// maxNotes is the most notes reported about one rank (TRUST-24).
 const maxNotes = 100
 
 func (g *group) reportNote(rank int, text string) {
-	told := &g.byRank[rank].noteCount
-	if g.Note == nil || told.Load() >= maxNotes {
+	count := &g.byRank[rank].noteCount
+	if g.Note == nil || count.Load() >= maxNotes {
 		return
 	}
-	switch n := told.Add(1); {
+	switch n := count.Add(1); {
 	case n < maxNotes:
 		g.Note(rank, text)
 	case n == maxNotes:
@@ -164,7 +166,7 @@ func (g *group) reportNote(rank int, text string) {
 	}
 }
 
-// rankExited notes that the process of a rank has ended. Who waits for a key of it waits in vain
+// rankExited records that the process of a rank has ended, and finishes the Gets that wait for its keys
 // (PMIX-34).
 func (g *group) rankExited(number int) {
 	g.mu.Lock()
@@ -179,7 +181,8 @@ func (g *group) rankExited(number int) {
 	finishAll(waiting, message.NotFound)
 }
 
-// commitPairs keeps what a rank shows to others, as it is (PMIX-28), and answers those who wait for it.
+// commitPairs stores the data that a rank commits, as encoded (PMIX-28), and finishes the Gets that wait
+// for it.
 func (g *group) commitPairs(r *localRank, parts []message.CommitPart) message.Status {
 	more, keys := 0, make([][]string, len(parts))
 	for i, p := range parts {
@@ -211,25 +214,25 @@ func (g *group) commitPairs(r *localRank, parts []message.CommitPart) message.St
 	return message.Success
 }
 
-// addPairs shows pairs with these keys to ranks of the node, or to those elsewhere, and takes out those who have waited
-// for one of them. It needs the group's mu.
+// addPairs adds pairs with these keys for ranks of this node (near) or of other nodes. It removes and
+// returns the Gets that have waited for one of them. The caller holds the group's mu.
 func (r *localRank) addPairs(near bool, pairs []byte, keys []string) (served []*pendingGet) {
-	shown := &r.remotePairs
+	set := &r.remotePairs
 	if near {
-		shown = &r.nodePairs
+		set = &r.nodePairs
 	}
-	shown.addPairs(pairs, keys)
+	set.addPairs(pairs, keys)
 	sees := func(w *pendingGet) bool { return (w.asker != nil) == near }
 	for _, key := range keys {
 		served = append(served, r.waitingGets.takeByKey(key, sees)...)
 	}
-	if len(shown.pairs) > 0 {
+	if len(set.pairs) > 0 {
 		served = append(served, r.waitingGets.takeByKey("", sees)...)
 	}
 	return served
 }
 
-// hasKey reports whether a key is among pairs; none stands for any.
+// hasKey reports whether encoded pairs contain a key. The empty key stands for any key.
 func hasKey(pairs []byte, key string) bool {
 	if key == "" {
 		return len(pairs) > 0
@@ -237,9 +240,9 @@ func hasKey(pairs []byte, key string) bool {
 	return jobinfo.HasKey(pairs, key)
 }
 
-// takeForFence gives away what a rank has committed for others, and from which byte on that is. A fence of
-// the whole group brings what is new since the one before. All others bring everything: which of
-// their nodes were in which fences is not known.
+// takeForFence returns the data that a rank has committed for other nodes, from byte offset from on. A
+// fence of the whole group takes only the bytes that the last one did not take. Other fences take all,
+// because it is not known which nodes already have which bytes.
 func (g *group) takeForFence(r *localRank, whole bool) (from int, data []byte) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -250,7 +253,7 @@ func (g *group) takeForFence(r *localRank, whole bool) (from int, data []byte) {
 	return from, r.remotePairs.pairs[from:size:size]
 }
 
-// untakeForFence undoes hand for a fence that was given up.
+// untakeForFence undoes takeForFence for a fence that was given up.
 func (g *group) untakeForFence(r *localRank, from int, whole bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -259,7 +262,7 @@ func (g *group) untakeForFence(r *localRank, from int, whole bool) {
 	}
 }
 
-// fencePairs returns what fences have brought of a rank of another node.
+// fencePairs returns the data that fences have brought from a rank of another node, or nil.
 func (g *group) fencePairs(rank int) []byte {
 	if all := g.fenceData.Load(); all != nil {
 		return (*all)[rank]
@@ -267,17 +270,17 @@ func (g *group) fencePairs(rank int) []byte {
 	return nil
 }
 
-// loadJobInfo finds out what the group is told of itself, once for all its ranks (PMIX-50).
+// loadJobInfo returns the job info of the group. The first call requests it from mpiexec (PMIX-50).
 func (g *group) loadJobInfo(ctx context.Context) (view *jobinfo.View, info []byte, err error) {
 	g.jobInfoMu.Lock()
 	defer g.jobInfoMu.Unlock()
 	if g.view == nil {
-		told, err := g.Job(ctx)
+		job, err := g.Job(ctx)
 		if err != nil {
 			return nil, nil, err
 		}
-		told.Parent = bfrops.Proc{Namespace: g.Parent, Rank: bfrops.Rank(g.ParentRank)}
-		g.view = jobinfo.New(told)
+		job.Parent = bfrops.Proc{Namespace: g.Parent, Rank: bfrops.Rank(g.ParentRank)}
+		g.view = jobinfo.New(job)
 		g.info = g.view.Job()
 	}
 	return g.view, g.info, nil

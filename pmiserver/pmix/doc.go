@@ -1,44 +1,44 @@
 /*
 Package pmix answers the PMIx clients inside the ranks of one node (pmix-wire.md).
 
-There is one Server for a helper and its job, on a port of the loopback, and it serves all groups
-of the node. A client has to show who it is, by what the kernel says of its socket and by a
-namespace that nobody can guess; then it asks, and is answered in any order.
+Each helper runs one Server for its job. It listens on a port of the loopback and serves all groups
+of ranks of the node. A client authenticates by the owner of its socket, which the kernel tells, and by
+a namespace that nobody can guess. Then it sends requests; replies may come in any order.
 
 	client                            Server                         others
-	  | connect ----------------------> |  a newcomer: time and room are short
-	  | Handshake --------------------> |  whose socket? which rank?   the kernel
-	  | <--------------------- Welcome  |  from now on a client of that rank
-	  | REQ --------------------------> |  where is which rank?        mpiexec, once
+	  | connect ----------------------> |  pending: short deadline, few connections
+	  | Handshake --------------------> |  owner of the socket? rank?   the kernel
+	  | <--------------------- Welcome  |  now a client of that rank
+	  | REQ --------------------------> |  where does each rank run?    mpiexec, once
 	  | <-------------------- job info  |
-	  | COMMIT -----------------------> |  kept, as bytes
-	  | FENCE ------------------------> |  meeting of a set: fence.Local ---> other nodes
+	  | COMMIT -----------------------> |  stored as encoded bytes
+	  | FENCE ------------------------> |  collective: fence.Local ------> other nodes
 	  | <---------------------- status  |
-	  | GET --------------------------> |  what the rank has committed, at once or when it has;
-	  |                                 |  of another node's: Fetcher ---------> the node's Server (Supply)
-	  | <------------------ all of it   |
+	  | GET --------------------------> |  data of a local rank, at once or when it commits;
+	  |                                 |  of a remote rank: Fetcher ---> its node's Server (ServeFetch)
+	  | <----------------------- data   |
 	  | FINALIZE ---------------------> |
 
-	server.go     Server, its groups, and who may come in
-	client.go     one connection: messages in, answers out
-	answers.go    the table: what is done about each request
-	data.go       what ranks have committed, and who waits for it
-	gets.go       Gets of ranks of this node
-	waiters.go    those that wait, by the key that they want
-	ahead.go      what a client is told before it asks
-	fetches.go    those of ranks of other nodes
-	events.go     events that ranks tell others of
-	meeting.go    fences of any set of processes, also those by which groups connect
-	names.go      what is published, which mpiexec keeps
-	spawn.go      programs that ranks start, as pmiserver/spawn has them
-	elsewhere.go  groups of the job that have no ranks here
-	groups.go     groups that processes make of themselves, at a fence
-	doing.go      for what ranks wait
-	set.go        the one name of a set
-	outbox.go     what waits to be written to a client
+	server.go      Server, its groups, and authentication of connections
+	client.go      one connection: reads requests, writes replies
+	requests.go    which function handles which request
+	committed.go   data that ranks have committed
+	gets.go        Gets of data of local ranks
+	getqueue.go    Gets that wait, by key
+	readahead.go   data of further ranks sent along with a reply
+	fetches.go     Gets of data of ranks of other nodes
+	events.go      events that ranks send to other ranks
+	collective.go  fences of any set of processes, also for connect and disconnect
+	names.go       published names, which mpiexec stores
+	spawn.go       programs that ranks start, as requests of pmiserver/spawn
+	groupfinder.go groups of the job that have no ranks on this node
+	groups.go      PMIx groups (MPI_Comm_create_from_group), constructed at a fence
+	waiting.go     lists what each rank waits for
+	procset.go     canonical form of a set of processes
+	outbox.go      queue of messages to a client
 
-What a message looks like is known below, in bfrops and message, and what a group is told of
-itself in jobinfo; both are pure. This package starts and ends no processes: it reports (Events),
-and who supervises the job decides.
+Packages bfrops and message encode and decode messages; package jobinfo makes the job info of a
+group. All three do no input or output. This package starts and ends no processes: it reports to
+Events, and the supervision of the job decides.
 */
 package pmix

@@ -9,31 +9,31 @@ import (
 	"remshell/pmiserver/pmix/message"
 )
 
-// An Event is what a rank tells others: those among its targets that have registered its code (pmix-wire.md
-// 6.7). We have none of our own (PMIX-38).
+// An Event is a PMIx event that a rank sends. It is delivered to those of its targets that have
+// registered its code (pmix-wire.md 6.7). The server itself sends no events (PMIX-38).
 type Event struct {
 	Group   string
 	Rank    int
 	Code    int32
-	Targets fence.Members // empty: everybody in the job
-	Infos   []byte        // as they stand in messages
+	Targets fence.Members // empty: all ranks of the job
+	Infos   []byte        // encoded as in messages
 }
 
-// A Notifier takes events to other nodes, by mpiexec, those of a rank in their order. It calls told once, from any
-// goroutine, when mpiexec has passed it on, or will not.
+// A Notifier sends events to other nodes through mpiexec, and keeps the order of each rank's events. It
+// calls done once, from any goroutine, when mpiexec has forwarded the event or will not.
 type Notifier interface {
-	Notify(e Event, told func(s message.Status))
+	Notify(e Event, done func(s message.Status))
 }
 
-// Bounds of events (pmix-wire.md 11).
+// Limits of events (pmix-wire.md 11).
 const (
-	maxCodes        = 1 << 10  // that a rank has registered
-	maxNotices      = 1 << 10  // of a rank that mpiexec has not yet heard
+	maxCodes        = 1 << 10  // codes that a rank may register
+	maxNotices      = 1 << 10  // events of a rank that mpiexec has not confirmed
 	maxInfos        = 64 << 10 // bytes of the infos of an event
-	maxEventBacklog = 1 << 20  // bytes that wait for a client before it misses events
+	maxEventBacklog = 1 << 20  // bytes queued for a client above which it misses events
 )
 
-// A codeSet is the codes of events that a client wants to hear of.
+// A codeSet is the event codes that a client has registered.
 type codeSet struct {
 	mu    sync.Mutex
 	codes map[int32]bool
@@ -45,7 +45,7 @@ func (r *codeSet) has(code int32) bool {
 	return r.codes[code]
 }
 
-// add takes a code in, and reports whether it is new.
+// add adds a code, and reports whether it is new.
 func (r *codeSet) add(code int32) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -57,7 +57,7 @@ func (r *codeSet) add(code int32) bool {
 	return !known
 }
 
-// remove takes a code out, and reports whether it was in.
+// remove removes a code, and reports whether it was in the set.
 func (r *codeSet) remove(code int32) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -66,7 +66,7 @@ func (r *codeSet) remove(code int32) bool {
 	return known
 }
 
-// clear empties the register of a client that is gone, and returns how many there were.
+// clear removes all codes, and returns how many there were.
 func (r *codeSet) clear() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -75,8 +75,8 @@ func (r *codeSet) clear() int {
 	return n
 }
 
-// registerEvents notes which events a client wants to hear of. A handler for all that nobody else hears of hears
-// of what its own library says: others' events go to who has named their code.
+// registerEvents registers event codes for a client. A default handler, registered without codes, gets
+// only the events of its own library: events of other ranks go to those that named their code.
 func (c *client) registerEvents(codes []int32) message.Status {
 	for _, code := range codes {
 		if !c.eventCodes.add(code) {
@@ -100,7 +100,8 @@ func (c *client) deregisterEvents(codes []int32) {
 	}
 }
 
-// handleNotify tells others of an event: those here at once, and those on other nodes by mpiexec.
+// handleNotify delivers a client's event to the clients of this node, and sends it to other nodes
+// through mpiexec.
 func (c *client) handleNotify(q requestInfo, r *message.Notify) {
 	e := Event{Group: c.group.Name, Rank: c.rank.number, Code: int32(r.Event), Infos: bfrops.AppendInfos(nil, r.Infos)}
 	members, status := c.eventTargets(r)
@@ -136,7 +137,8 @@ func (c *client) handleNotify(q requestInfo, r *message.Notify) {
 	})
 }
 
-// eventTargets are who may hear of an event, by its range.
+// eventTargets returns the processes that may receive an event, by its range. Empty members are all
+// ranks of the job.
 func (c *client) eventTargets(r *message.Notify) (fence.Members, message.Status) {
 	switch r.Range {
 	case message.InNamespace:
@@ -152,12 +154,13 @@ func (c *client) eventTargets(r *message.Notify) (fence.Members, message.Status)
 	return "", message.Success
 }
 
-// DeliverEvent tells the clients of this node of an event: those that have registered its code, are among its
-// targets, and are not of the rank that it comes from. One that is far behind misses it.
+// DeliverEvent sends an event to the clients of this node that have registered its code and are among
+// its targets. The rank that sent it does not get it. A client with more than maxEventBacklog bytes
+// queued misses it.
 func (s *Server) DeliverEvent(e Event) {
 	isTarget, err := e.Targets.Matcher()
 	if err != nil || bfrops.IsMalformedInfos(e.Infos) {
-		return // of another node: clients are told nothing that they cannot read
+		return // from another node; clients could not decode it
 	}
 	var notice []byte
 	for _, c := range s.eventListeners(e.Code) {
@@ -175,7 +178,7 @@ func (s *Server) DeliverEvent(e Event) {
 	}
 }
 
-// eventListeners are the clients that have registered a code.
+// eventListeners lists the clients that have registered a code.
 func (s *Server) eventListeners(code int32) (all []*client) {
 	s.mu.Lock()
 	groups := slices.Clone(s.groups)
@@ -194,7 +197,7 @@ func (s *Server) eventListeners(code int32) (all []*client) {
 	return all
 }
 
-// namespaceOf is the namespace of a group, which may have no rank here.
+// namespaceOf returns the namespace of a group, which may have no ranks on this node.
 func (s *Server) namespaceOf(group string) string {
 	if g := s.groupByName(group); g != nil {
 		return g.Namespace

@@ -7,27 +7,27 @@ import (
 	"remshell/pmiserver/pmix/message"
 )
 
-// A FetchRequest is what a node asks another one for: all that a rank there has committed for others, when
-// it has a key (PMIX-62).
+// A FetchRequest asks another node for all data that one of its ranks has committed for other nodes. The
+// reply comes when the data contains the key (PMIX-62).
 type FetchRequest struct {
 	Group   string
 	Rank    int
-	Key     string        // empty: any
-	Timeout time.Duration // in whole seconds; 0: as PMIX-33 has it if nothing is said
+	Key     string        // empty: any key
+	Timeout time.Duration // in whole seconds; 0: the default of PMIX-33
 }
 
-// A Fetcher takes a Want to the node of its rank, by mpiexec. It calls answer once, from any
-// goroutine and perhaps before it returns, unless the server is closed before: with Success and the
-// data, NotFound, TooMuch, or Failed when the job is ending.
+// A Fetcher sends a FetchRequest to the node of the rank through mpiexec. It calls answer once, from any
+// goroutine and perhaps before Fetch returns; not at all if the server is closed before. The status is
+// Success with the data, NotFound, NoMemory, or Failed when the job is ending.
 type Fetcher interface {
 	Fetch(w FetchRequest, answer func(data []byte, s message.Status))
 }
 
-// remoteData is what a group knows of its ranks on other nodes beside what fences have brought. It is
-// guarded by the group's mu.
+// remoteData is the data of ranks of other nodes that was fetched for Gets, not brought by fences. The
+// group's mu guards it.
 type remoteData struct {
-	fetched  map[int][]byte        // by rank: all that it has committed for others, as it was fetched last
-	inFlight map[fetchKey][]*fetch // under way
+	fetched  map[int][]byte        // by rank: its data for other nodes, as last fetched
+	inFlight map[fetchKey][]*fetch // fetches without a reply yet
 }
 
 type fetchKey struct {
@@ -35,13 +35,14 @@ type fetchKey struct {
 	key  string
 }
 
-// A fetch is under way to another node, for all ranks of this one that want the same.
+// A fetch is a request to another node that has no reply yet. It serves all local Gets of the same rank
+// and key that joined it.
 type fetch struct {
-	deadline time.Time // when it will be given up there; zero: as PMIX-33 has it
+	deadline time.Time // when the other node gives up; zero: the default of PMIX-33
 	waiting  getQueue
 }
 
-// getFromNode answers with what fences have brought of a rank of another node, or fetches it.
+// getFromNode replies with data that is here of a rank of another node, or fetches it.
 func (c *client) getFromNode(q requestInfo, g *group, r *message.Get) {
 	rank, most := int(r.Rank), getTimeoutOf(r.Options)
 	if data := g.knownPairs(rank, r.Key); data != nil {
@@ -61,7 +62,7 @@ func (c *client) getFromNode(q requestInfo, g *group, r *message.Get) {
 	}
 }
 
-// knownPairs returns what is here of a rank of another node, if it has a key.
+// knownPairs returns the data that is here of a rank of another node if it contains the key, else nil.
 func (g *group) knownPairs(rank int, key string) []byte {
 	if data := g.fencePairs(rank); hasKey(data, key) {
 		return data
@@ -75,7 +76,8 @@ func (g *group) knownPairs(rank int, key string) []byte {
 	return nil
 }
 
-// fetchPairs lets a Get wait for what another node has, with others that want the same.
+// fetchPairs makes a Get wait for a fetch from another node. It starts the fetch unless the Get can join
+// one.
 func (g *group) fetchPairs(of fetchKey, w *pendingGet, timeout time.Duration) {
 	g.mu.Lock()
 	f, isNew := g.remote.joinFetch(of, time.Now(), timeout)
@@ -91,11 +93,11 @@ func (g *group) fetchPairs(of fetchKey, w *pendingGet, timeout time.Duration) {
 	}
 }
 
-// fetchTimeout is how long a fetch waits at the other node for one who waits so long: those who ask for the
-// same a little later are to find it useful.
+// fetchTimeout returns how long the other node waits, given the timeout of the Get. It is twice as long,
+// so that Gets which start a little later can join the fetch.
 func fetchTimeout(timeout time.Duration) time.Duration { return 2 * timeout }
 
-// joinFetch finds a fetch that waits as long as somebody wants to, or begins one.
+// joinFetch returns a fetch whose deadline is late enough for the timeout, or creates one.
 func (x *remoteData) joinFetch(of fetchKey, now time.Time, timeout time.Duration) (f *fetch, isNew bool) {
 	for _, f := range x.inFlight[of] {
 		if timeout == 0 && f.deadline.IsZero() || timeout > 0 && !f.deadline.Before(now.Add(timeout)) {
@@ -113,7 +115,7 @@ func (x *remoteData) joinFetch(of fetchKey, now time.Time, timeout time.Duration
 	return f, true
 }
 
-// fetchDone keeps what has come from another node, and answers those who wait for it.
+// fetchDone stores data fetched from another node, and finishes the Gets that wait for it.
 func (g *group) fetchDone(of fetchKey, f *fetch, data []byte, s message.Status) {
 	g.mu.Lock()
 	waiting := f.waiting.takeAll(anyGet)
@@ -123,7 +125,7 @@ func (g *group) fetchDone(of fetchKey, f *fetch, data []byte, s message.Status) 
 		delete(g.remote.inFlight, of)
 	}
 	if s == message.Success && !hasKey(data, of.key) {
-		s = message.NotFound // that node has not told the truth
+		s = message.NotFound // the other node replied Success without the key
 	}
 	if more := len(data) - len(g.remote.fetched[of.rank]); s == message.Success && more > 0 && g.keptBytes+more <= maxGroupBytes {
 		g.keptBytes += more
@@ -135,8 +137,8 @@ func (g *group) fetchDone(of fetchKey, f *fetch, data []byte, s message.Status) 
 	}
 }
 
-// ServeFetch answers what another node asks for, as if one of this node did, but with what the rank has
-// committed for others. It calls answer once, from any goroutine.
+// ServeFetch handles a FetchRequest of another node like a Get of this node, but with the data committed
+// for other nodes. It calls answer once, from any goroutine.
 func (s *Server) ServeFetch(w FetchRequest, answer func(data []byte, s message.Status)) {
 	g := s.groupByName(w.Group)
 	if g == nil || g.findRank(int64(w.Rank)) == nil {

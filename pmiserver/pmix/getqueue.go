@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// Waiters are Gets that wait for a rank, by the key that they want: however many they are, who commits pays for
-// those that he serves, and who gives up for himself. They are guarded by the mu of the rank's group.
+// A getQueue holds the Gets that wait for a rank, by key. A commit costs time only for the Gets that it
+// serves, and a Get that gives up only for itself. The mu of the rank's group guards it.
 type getQueue struct {
-	byKey     map[string]map[*pendingGet]bool // by key; never empty
+	byKey     map[string]map[*pendingGet]bool // inner maps are never empty
 	count     int
-	lastOrder int // number of the one that came last
+	lastOrder int // order of the Get that was added last
 }
 
 func (x *getQueue) addGet(w *pendingGet) {
@@ -26,7 +26,7 @@ func (x *getQueue) addGet(w *pendingGet) {
 	w.order = x.lastOrder
 }
 
-// removeGet lets one wait no longer; false: it does not.
+// removeGet removes a Get. It returns false if the Get is not in the queue.
 func (x *getQueue) removeGet(w *pendingGet) bool {
 	some := x.byKey[w.key]
 	if !some[w] {
@@ -39,7 +39,7 @@ func (x *getQueue) removeGet(w *pendingGet) bool {
 	return true
 }
 
-// takeByKey takes out those that want a key and may have it, in the order in which they came.
+// takeByKey removes and returns the Gets of a key for which may is true, in the order of their arrival.
 func (x *getQueue) takeByKey(key string, may func(*pendingGet) bool) (taken []*pendingGet) {
 	for w := range x.byKey[key] {
 		if may(w) {
@@ -53,7 +53,7 @@ func (x *getQueue) takeByKey(key string, may func(*pendingGet) bool) (taken []*p
 	return taken
 }
 
-// takeAll is take for all keys.
+// takeAll removes and returns the Gets of all keys for which may is true, in the order of their arrival.
 func (x *getQueue) takeAll(may func(*pendingGet) bool) (taken []*pendingGet) {
 	for key := range x.byKey {
 		taken = append(taken, x.takeByKey(key, may)...)
@@ -62,7 +62,7 @@ func (x *getQueue) takeAll(may func(*pendingGet) bool) (taken []*pendingGet) {
 	return taken
 }
 
-// forEach calls a function for all of them.
+// forEach calls do for each Get in the queue.
 func (x *getQueue) forEach(do func(*pendingGet)) {
 	for _, some := range x.byKey {
 		for w := range some {

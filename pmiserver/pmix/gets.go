@@ -10,13 +10,13 @@ import (
 	"remshell/pmiserver/pmix/message"
 )
 
-// handleGet answers a Get, in the order of the table of pmix-wire.md 6.4.
+// handleGet handles a Get, in the order of the table of pmix-wire.md 6.4.
 func (c *client) handleGet(q requestInfo, r *message.Get) {
 	g := c.server.findGroup(r.Namespace)
 	switch {
 	case g != nil && g != c.group && r.Rank == bfrops.Wildcard:
 		c.replyGroupInfo(q, g, r.Key)
-	case g == nil, r.Rank >= bfrops.LocalPeers: // what is of all was in the job info
+	case g == nil, r.Rank >= bfrops.LocalPeers: // data of the whole group was in the job info
 		c.replyStatus(q, message.NotFound)
 	case int64(r.Rank) >= int64(g.Size):
 		c.replyStatus(q, message.NotFound)
@@ -31,7 +31,7 @@ func (c *client) handleGet(q requestInfo, r *message.Get) {
 	}
 }
 
-// replyGroupInfo answers with what another group is told of itself, if that has a key.
+// replyGroupInfo replies with the job info of another group if it contains the key.
 func (c *client) replyGroupInfo(q requestInfo, g *group, key string) {
 	if _, info, err := g.loadJobInfo(c.server.ctx); err == nil && hasKey(info, key) {
 		reply := message.AppendStatus(message.NewReply(q.tag), message.Success)
@@ -42,7 +42,7 @@ func (c *client) replyGroupInfo(q requestInfo, g *group, key string) {
 	c.replyStatus(q, message.NotFound)
 }
 
-// getJobInfo answers what is not committed but known, and never waits.
+// getJobInfo replies with a reserved key ("pmix...") from the job info of a rank. It never waits.
 func (c *client) getJobInfo(q requestInfo, g *group, r *message.Get) {
 	view, _, err := g.loadJobInfo(c.server.ctx)
 	if err != nil {
@@ -58,15 +58,16 @@ func (c *client) getJobInfo(q requestInfo, g *group, r *message.Get) {
 
 // A pendingGet is a Get that is answered when a rank commits a key.
 type pendingGet struct {
-	asker     *group // of the client; nil: another node asks
+	asker     *group // group of the client; nil if another node asks
 	askerRank int    // the client's rank
 	key       string
-	answer    func(data []byte, s message.Status) // is called once, with all that the rank has committed or why not
-	timer     *time.Timer                         // nil: there is no limit
-	order     int                                 // in the order in which they came
+	answer    func(data []byte, s message.Status) // called once, with all data of the rank or a status that says why not
+	timer     *time.Timer                         // nil if there is no limit
+	order     int                                 // position in the order of arrival
 }
 
-// newPendingGet is a Get of a client's; nil: its rank has too many.
+// newPendingGet makes a pendingGet for a client's request. If the rank has too many, it replies NoMemory
+// and returns nil.
 func (c *client) newPendingGet(q requestInfo, g *group, r *message.Get) *pendingGet {
 	if c.rank.gets.Add(1) > maxWaitingGets {
 		c.rank.gets.Add(-1)
@@ -84,8 +85,8 @@ func (c *client) newPendingGet(q requestInfo, g *group, r *message.Get) *pending
 	}}
 }
 
-// replyFound answers a Get with pairs of a rank, and of some behind it. One of another namespace is told of
-// that first.
+// replyFound replies to a Get with the data of a rank, and reads ahead. The job info of another
+// namespace goes first.
 func (c *client) replyFound(q requestInfo, g *group, rank int, pairs []byte, ahead readAhead) {
 	reply := message.AppendStatus(message.NewReply(q.tag), message.Success)
 	if g != c.group {
@@ -99,12 +100,12 @@ func (c *client) replyFound(q requestInfo, g *group, rank int, pairs []byte, ahe
 	c.reply(q, fmt.Sprintf("%d bytes", len(pairs)), reply)
 }
 
-// defaultGetTimeout is how long a Get waits for a key when its rank has committed without it, and the
-// client says nothing else (PMIX-33).
+// defaultGetTimeout is how long a Get waits for a key after its rank has first committed, if the client
+// sets no timeout (PMIX-33).
 const defaultGetTimeout = 2 * time.Second
 
-// A getTimeout is how long a Get waits at most; 0: as long as patience is from the first commit of its
-// rank on. A negative one does not wait.
+// A getTimeout is the longest time that a Get waits. 0 means defaultGetTimeout after the first commit of
+// the rank. With a negative value the Get does not wait.
 type getTimeout time.Duration
 
 func getTimeoutOf(o message.Options) getTimeout {
@@ -114,12 +115,13 @@ func getTimeoutOf(o message.Options) getTimeout {
 	return getTimeout(o.Timeout())
 }
 
-// awaitCommit answers a Get with what a rank of this node has committed, or lets it wait for that (PMIX-33).
+// awaitCommit answers a Get with the data of a rank of this node, or makes it wait for a commit
+// (PMIX-33).
 func (g *group) awaitCommit(of *localRank, w *pendingGet, most getTimeout) {
 	g.mu.Lock()
-	shown, status := of.pairsFor(w), message.Success
+	set, status := of.pairsFor(w), message.Success
 	switch {
-	case shown.hasKey(w.key):
+	case set.hasKey(w.key):
 	case most < 0, of.exited, of.state == Finalized:
 		status = message.NotFound
 	case g.isEnding():
@@ -136,12 +138,13 @@ func (g *group) awaitCommit(of *localRank, w *pendingGet, most getTimeout) {
 		g.mu.Unlock()
 		return
 	}
-	data := shown.pairs
+	data := set.pairs
 	g.mu.Unlock()
 	w.answer(data, status)
 }
 
-// pairsFor returns what a rank has committed for ranks of its node, or for those elsewhere.
+// pairsFor returns the data of a rank that the asker may see: that for ranks of its node, or that for
+// other nodes.
 func (r *localRank) pairsFor(w *pendingGet) *pairSet {
 	if w.asker == nil {
 		return &r.remotePairs
@@ -149,8 +152,8 @@ func (r *localRank) pairsFor(w *pendingGet) *pairSet {
 	return &r.nodePairs
 }
 
-// startCommitTimers notes that a rank has committed: those who wait for it still do so no longer than patience from the
-// first time on, unless they have said how long. It needs g.mu.
+// startCommitTimers records that a rank has committed. At its first commit, Gets that wait for it
+// without a timeout get defaultGetTimeout. The caller holds g.mu.
 func (g *group) startCommitTimers(r *localRank) {
 	if r.hasCommitted {
 		return
@@ -163,7 +166,7 @@ func (g *group) startCommitTimers(r *localRank) {
 	})
 }
 
-// limitWait lets a Get that waits in a list do so no longer than a while. It needs g.mu.
+// limitWait starts a timer that answers a waiting Get with NotFound. The caller holds g.mu.
 func (g *group) limitWait(list *getQueue, w *pendingGet, after time.Duration) {
 	w.timer = time.AfterFunc(after, func() {
 		g.server.runTask(func() {
@@ -174,14 +177,15 @@ func (g *group) limitWait(list *getQueue, w *pendingGet, after time.Duration) {
 	})
 }
 
-// cancelGet takes a Get from those who wait; false: it was answered.
+// cancelGet removes a Get from a queue. It returns false if the Get was answered already.
 func (g *group) cancelGet(list *getQueue, w *pendingGet) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return list.removeGet(w)
 }
 
-// finish ends a wait with all that the rank has committed (PMIX-35), or without.
+// finish stops the timer of a Get and answers it: with all data of the rank (PMIX-35), or without data
+// if s is an error.
 func (w *pendingGet) finish(data []byte, s message.Status) {
 	if w.timer != nil {
 		w.timer.Stop()
@@ -195,20 +199,20 @@ func finishAll(waiting []*pendingGet, s message.Status) {
 	}
 }
 
-// takeWaitingGets takes those out who wait for a rank of the group, wherever that is. All of them, or
-// those that a group asks for.
+// takeWaitingGets removes and returns the Gets that wait for ranks of the group, on this node or others:
+// all of them, or only those of asker.
 func (g *group) takeWaitingGets(all bool, asker *group) (taken []*pendingGet) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	from := func(list *getQueue) {
+	take := func(list *getQueue) {
 		taken = append(taken, list.takeAll(func(w *pendingGet) bool { return all || w.asker == asker })...)
 	}
 	for _, r := range g.byRank {
-		from(&r.waitingGets)
+		take(&r.waitingGets)
 	}
 	for _, some := range g.remote.inFlight {
 		for _, f := range some {
-			from(&f.waiting)
+			take(&f.waiting)
 		}
 	}
 	return taken

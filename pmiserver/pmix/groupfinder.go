@@ -2,21 +2,21 @@ package pmix
 
 import "context"
 
-// GroupFinder knows the groups of the job that have no ranks on this node: parents and children of
-// those that are here, and whom these connect to.
+// A GroupFinder finds the groups of the job that have no ranks on this node: parents and children of
+// local groups, and groups that these connect to.
 type GroupFinder interface {
 	// Namespace returns the namespace of a group of the job.
 	Namespace(group string) string
 
-	// FindGroup asks mpiexec for the group of a namespace; an error if there is none. It may take its time.
-	// When the group is over, Remove says so.
+	// FindGroup asks mpiexec for the group of a namespace, and returns an error if there is none. It may
+	// block. When the group ends, RemoveGroup is called.
 	FindGroup(ctx context.Context, namespace string) (Group, error)
 }
 
-// A groupSearch is what is looked for elsewhere. It belongs to Server.mu.
+// A groupSearch counts the running calls of FindGroup. Server.mu guards it.
 type groupSearch struct {
-	clients int             // that look for a group
-	ended   map[string]bool // groups that were over meanwhile: the news may come before the answer is read
+	clients int             // running calls of FindGroup
+	ended   map[string]bool // groups that ended meanwhile: RemoveGroup may come before FindGroup returns
 }
 
 func (x *groupSearch) noteEnded(group string) {
@@ -28,7 +28,7 @@ func (x *groupSearch) noteEnded(group string) {
 	}
 }
 
-// findGroup finds the group of a namespace, wherever its ranks are; nil: there is none.
+// findGroup returns the group of a namespace, on whichever node its ranks are, or nil if there is none.
 func (s *Server) findGroup(namespace string) *group {
 	g := s.groupByNamespace(namespace)
 	if g != nil || s.GroupFinder == nil {
@@ -40,17 +40,18 @@ func (s *Server) findGroup(namespace string) *group {
 	found, err := s.GroupFinder.FindGroup(s.waitCtx, namespace)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	over := s.search.ended[found.Name]
+	ended := s.search.ended[found.Name]
 	if s.search.clients--; s.search.clients == 0 {
 		s.search.ended = nil
 	}
-	if err != nil || over {
+	if err != nil || ended {
 		return nil
 	}
 	return s.addRemoteGroup(found)
 }
 
-// addRemoteGroup takes in a group that has no ranks here, unless another client has done so. It needs s.mu.
+// addRemoteGroup adds a group without local ranks, and returns it; or it returns the group that another
+// client has added already. The caller holds s.mu.
 func (s *Server) addRemoteGroup(found Group) *group {
 	for _, g := range s.groups {
 		if g.Name == found.Name {

@@ -9,12 +9,12 @@ import (
 	"remshell/pmiserver/pmix/message"
 )
 
-// A group of PMIx is processes that have met for a name: MPI_Comm_create_from_group. It is made at a fence
-// whose kind has that name, and unmade at another one; in between nothing is known of it here.
+// A PMIx group is a set of processes with an ID, as for MPI_Comm_create_from_group. A fence with this ID in
+// its kind constructs it, another one destructs it. In between the server stores nothing of it.
 
-// constructGroup takes a rank to where a group is made.
+// constructGroup puts a rank into the fence that constructs a PMIx group.
 func (c *client) constructGroup(q requestInfo, r *message.GroupConstruct) {
-	if c.server.OtherNodes == nil { // nobody has numbers
+	if c.server.OtherNodes == nil { // without mpiexec there are no context IDs
 		c.replyStatus(q, message.NotSupported)
 		return
 	}
@@ -22,7 +22,7 @@ func (c *client) constructGroup(q requestInfo, r *message.GroupConstruct) {
 	c.joinCollective(q, fence.Construct.WithTag(r.ID), r.Procs, fenceCall{wantsContextID: r.Options.ContextID(), timeout: r.Options.Timeout()})
 }
 
-// destructGroup takes a rank to where a group is unmade.
+// destructGroup puts a rank into the fence that destructs a PMIx group.
 func (c *client) destructGroup(q requestInfo, r *message.GroupDestruct) {
 	members := r.Procs
 	if len(members) == 0 {
@@ -31,16 +31,17 @@ func (c *client) destructGroup(q requestInfo, r *message.GroupDestruct) {
 	c.joinCollective(q, fence.Destruct.WithTag(r.ID), members, fenceCall{destructed: r.ID, timeout: r.Options.Timeout()})
 }
 
-// lastMajorWithoutMembers is the last version of the library that does not say of whom a group is that it unmakes.
+// lastMajorWithoutMembers is the last major version of the library that does not name the members of a
+// group when it destructs it.
 const lastMajorWithoutMembers = 4
 
-// Bounds of what is remembered of the groups of a rank: of others it has to name the members.
+// Limits of the remembered PMIx groups of a rank. Above them the library has to name the members itself.
 const (
 	maxMadeGroups = 1 << 10
-	maxMembers    = 1 << 16 // of all of them
+	maxMembers    = 1 << 16 // members of all groups together
 )
 
-// rememberGroup keeps the members of a group for a client that will not name them again.
+// rememberGroup stores the members of a PMIx group for a client whose library does not name them again.
 func (r *localRank) rememberGroup(c *client, made *message.GroupConstruct) {
 	c.group.mu.Lock()
 	defer c.group.mu.Unlock()
@@ -56,15 +57,15 @@ func (r *localRank) rememberGroup(c *client, made *message.GroupConstruct) {
 	r.madeMembers += len(made.Procs)
 }
 
-// recallGroup returns the members of a group, as far as they are remembered.
+// recallGroup returns the members of a PMIx group, or nil if they were not stored.
 func (r *localRank) recallGroup(g *group, id string) []bfrops.Proc {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return r.madeGroups[id]
 }
 
-// forgetGroup drops the members of a group that is unmade. One whose members have not all come to that may
-// be unmade later.
+// forgetGroup drops the members of a PMIx group that was destructed. A destruct that timed out may be
+// repeated, and needs them still.
 func (r *localRank) forgetGroup(g *group, id string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -72,7 +73,8 @@ func (r *localRank) forgetGroup(g *group, id string) {
 	delete(r.madeGroups, id)
 }
 
-// decodeContextID reads the number of a group, which is the last of what comes of its fence.
+// decodeContextID decodes the context ID of a PMIx group, which mpiexec sends as the last blob of its
+// fence.
 func (m *collective) decodeContextID(all [][]byte) (show func(), err error) {
 	if len(all) == 0 {
 		return nil, errBadRecord
@@ -84,10 +86,11 @@ func (m *collective) decodeContextID(all [][]byte) (show func(), err error) {
 	return func() { m.contextID = int(number) }, nil
 }
 
-// maxContextID is the largest number of a group (PMIX-46).
+// maxContextID is the largest context ID of a PMIx group (PMIX-46).
 const maxContextID = 1<<31 - 1
 
-// replyGroup tells a member of a group that it is made, and what its number is if it wants one.
+// replyGroup replies to a construct with the members of the group, and its context ID if the client
+// wants one.
 func (m *collective) replyGroup(done fenceCall) {
 	context := 0
 	if done.wantsContextID {
@@ -98,7 +101,7 @@ func (m *collective) replyGroup(done fenceCall) {
 	c.reply(done.request, fmt.Sprintf("group of %d, context %d", m.set.size(), context), reply)
 }
 
-// procs lists the members of a meeting, on all nodes.
+// procs lists the processes of the collective, on all nodes.
 func (m *collective) procs() (all []bfrops.Proc) {
 	for _, part := range m.set {
 		add := func(rank int) { all = append(all, bfrops.Proc{Namespace: part.namespace, Rank: bfrops.Rank(rank)}) }

@@ -9,32 +9,34 @@ import (
 	"remshell/pmiserver/pmix/message"
 )
 
-// A Name is what is published under a name.
+// A Name is the value that is published under a name.
 type Name struct {
-	Port  string // what ranks that speak PMI are told
-	Value []byte // what those that speak PMIx are told, as appendDatum writes it; none: he speaks PMI
-	Once  bool   // the first who looks it up takes it
+	Port  string // value for ranks that use PMI-1 or PMI-2
+	Value []byte // value for ranks that use PMIx, encoded by appendDatum; empty if the publisher uses PMI-1 or PMI-2
+	Once  bool   // the first look-up removes it
 }
 
-// Names is the table of published names, of which the job has one, in mpiexec (PMIX-39). The
-// methods may wait for an answer from there.
+// Names is the job's table of published names, which mpiexec stores (PMIX-39). Its methods may block
+// until mpiexec replies.
 type Names interface {
 	Publish(ctx context.Context, service string, n Name) (added bool, err error)
 	Lookup(ctx context.Context, service string) (n Name, found bool, err error)
-	Await(ctx context.Context, service string) (Name, error) // until it is there, or ctx ends
+	Await(ctx context.Context, service string) (Name, error) // blocks until the name is published or ctx ends
 	Unpublish(ctx context.Context, service string) error
 }
 
-// Bounds of names (pmix-wire.md 11; TRUST-24).
+// Limits of names (pmix-wire.md 11; TRUST-24).
 const (
-	maxNameRequests = 1 << 10 // names of which requests of one rank are under way
-	maxNameBytes    = 4 << 10 // bytes of a name with its value
+	maxNameRequests = 1 << 10 // names in requests of one rank that have no reply yet
+	maxNameBytes    = 4 << 10 // bytes of a name and its value
 )
 
-// errLookupTimeout is the cause of a look-up that ends because the client waits no longer.
+// errLookupTimeout is the cause of a context that ends because the client's timeout for a look-up is
+// over.
 var errLookupTimeout = errors.New("the time of a look-up is over")
 
-// requestNames answers a question about so many names, which mpiexec has, from a goroutine of its own.
+// requestNames runs ask in a goroutine, to send a request about a number of names to mpiexec. If ask
+// returns Success, it has replied to the client; any other status is the reply.
 func (c *client) requestNames(q requestInfo, names int, ask func(ctx context.Context) message.Status) {
 	more := int32(max(names, 1))
 	switch {
@@ -57,7 +59,8 @@ func (c *client) requestNames(q requestInfo, names int, ask func(ctx context.Con
 	})
 }
 
-// handlePublish gives names to values. Of several, those before one that is there already stay.
+// handlePublish publishes names. It stops at the first one that is taken; those before it stay
+// published.
 func (c *client) handlePublish(q requestInfo, r *message.Publish) {
 	once, data := r.Infos.Persistence() == message.FirstRead, r.Infos.Data()
 	c.requestNames(q, len(data), func(ctx context.Context) message.Status {
@@ -79,7 +82,7 @@ func (c *client) handlePublish(q requestInfo, r *message.Publish) {
 	})
 }
 
-// handleUnpublish takes names back. It does not mind if they are not there.
+// handleUnpublish removes names from the table. It is no error if they are not there.
 func (c *client) handleUnpublish(q requestInfo, r *message.Unpublish) {
 	c.requestNames(q, len(r.Keys), func(ctx context.Context) message.Status {
 		for _, key := range r.Keys {
@@ -92,8 +95,8 @@ func (c *client) handleUnpublish(q requestInfo, r *message.Unpublish) {
 	})
 }
 
-// handleLookup answers with what is published, when as much of it is there as the client waits for
-// (PMIX-40).
+// handleLookup replies with published values. If the client waits, the reply comes when as many are
+// there as it asked for (PMIX-40).
 func (c *client) handleLookup(q requestInfo, r *message.Lookup) {
 	c.requestNames(q, len(r.Keys), func(ctx context.Context) message.Status {
 		least, waits := r.Options.Wait()
@@ -116,7 +119,7 @@ func (c *client) handleLookup(q requestInfo, r *message.Lookup) {
 	})
 }
 
-// noteAwaited notes that the rank waits for a name, until it is told that it does no more.
+// noteAwaited records that the rank waits for a name. The returned function ends that.
 func (c *client) noteAwaited(name string) (noMore func()) {
 	g, r := c.group, c.rank
 	g.mu.Lock()
@@ -130,7 +133,8 @@ func (c *client) noteAwaited(name string) (noMore func()) {
 	}
 }
 
-// findNames looks keys up, and waits until so many are there. Its data are in the order of the keys.
+// findNames looks keys up. If waits, it blocks until least of them are published. The data are in the
+// order of the keys.
 func (c *client) findNames(ctx context.Context, keys []string, least int, waits bool) ([]bfrops.Datum, message.Status) {
 	var names []*Name
 	if waits {
@@ -157,7 +161,7 @@ func (c *client) findNames(ctx context.Context, keys []string, least int, waits 
 	return nil, message.NotFound
 }
 
-// republish publishes again what nobody else can find any more, and what the client does not get either
+// republish publishes names again that a look-up has removed from the table but the client does not get
 // (PMIX-41).
 func (c *client) republish(keys []string, names []*Name) {
 	for i, n := range names {
@@ -174,7 +178,7 @@ func (g *group) hasExited(r *localRank) bool {
 	return r.exited
 }
 
-// lookupNow looks keys up, one after the other; nil: one is not there.
+// lookupNow looks keys up, one after the other. An element is nil if its key is not published.
 func (c *client) lookupNow(ctx context.Context, keys []string) []*Name {
 	names := make([]*Name, len(keys))
 	for i, key := range keys {
@@ -185,7 +189,8 @@ func (c *client) lookupNow(ctx context.Context, keys []string) []*Name {
 	return names
 }
 
-// awaitNames waits for keys, all at once, until so many are there.
+// awaitNames waits for all keys at once, until least of them are published or ctx ends. An element is
+// nil if its key was not received.
 func (c *client) awaitNames(ctx context.Context, keys []string, least int) []*Name {
 	ctx, enough := context.WithCancel(ctx)
 	defer enough()
@@ -210,13 +215,13 @@ func (c *client) awaitNames(ctx context.Context, keys []string, least int) []*Na
 	return names
 }
 
-// appendDatum writes a datum as packs of its publisher, and of its key and value.
+// appendDatum encodes a datum: its publisher, then its key and value.
 func appendDatum(dst []byte, d bfrops.Datum) []byte {
 	return bfrops.AppendPair(bfrops.AppendProc(dst, d.Publisher), d.Key, d.Value)
 }
 
-// toDatum is what a look-up in a namespace finds under a name. One that was published by PMI is a
-// text of nobody.
+// toDatum returns the datum that a look-up in a namespace finds under a name. A name that was published
+// by PMI-1 or PMI-2 is a string without a publisher.
 func (n Name) toDatum(key, namespace string) bfrops.Datum {
 	if len(n.Value) == 0 {
 		return bfrops.Datum{Publisher: bfrops.Proc{Namespace: namespace, Rank: bfrops.NoRank}, Pair: bfrops.Pair{Key: key, Value: bfrops.TextOf(n.Port)}}

@@ -10,36 +10,36 @@ import (
 	"syscall"
 )
 
-// maxQueued is how many bytes may wait for the clients of a rank that do not read (PMIX-24).
+// maxQueued is the most bytes that may be queued for the clients of one rank that do not read (PMIX-24).
 const maxQueued = 64 << 20
 
-// errOverrun is the end of a client that asks and does not read the answers.
+// errOverrun is returned when more than maxQueued bytes would be queued for the clients of a rank.
 var errOverrun = fmt.Errorf("it does not read: %d MiB of answers wait for it", maxQueued>>20)
 
-// errGone is the answer to who writes to a client that has gone.
+// errGone is returned when a message is sent to a client whose connection has ended.
 var errGone = errors.New("the client has gone")
 
-// An outbox writes the messages to one client, in the order in which they were put. Who puts one
+// An outbox writes the messages to one client, in the order of the calls of enqueue. The caller
 // never waits for the client:
 //
-//	put --- nothing waits, and the kernel has room ---> written at once, by who puts it
-//	    \-- else ---> queue ---> a goroutine, as long as there is something in it
+//	enqueue --- queue empty, socket buffer has space ---> written at once, by the caller
+//	        \-- else ---> queue ---> a goroutine, until the queue is empty
 //
-// An answer that had to wait for a goroutine would cost two changes of threads.
+// A goroutine for every reply would cost two thread switches.
 type outbox struct {
 	conn io.WriteCloser
-	raw  syscall.RawConn // of conn; nil: it has none, and nothing is written at once
-	rank *atomic.Int64   // bytes not yet written to all clients of the rank
+	raw  syscall.RawConn // of conn; nil if it has none: then nothing is written at once
+	rank *atomic.Int64   // bytes queued for all clients of the rank
 
-	mu      sync.Mutex // guards what follows
-	queue   [][]byte   // not yet given to conn
-	bytes   int        // not yet written
-	writing bool
-	endErr  error // why nothing is written any more
+	mu      sync.Mutex // guards the fields below
+	queue   [][]byte   // messages not yet passed to conn.Write
+	bytes   int        // bytes not yet written
+	writing bool       // a goroutine runs write
+	endErr  error      // why nothing is written any more; nil while it is
 }
 
-// enqueue adds a message, which is the outbox's from now on. errOverrun says that too much waits; then
-// the connection is closed.
+// enqueue adds a message; the outbox owns its bytes from now on. It returns errOverrun, and closes the
+// connection, if too many bytes are queued.
 func (o *outbox) enqueue(message []byte) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -66,8 +66,9 @@ func (o *outbox) enqueue(message []byte) error {
 	return nil
 }
 
-// writeNow writes what the kernel takes without waiting, and returns how much that is. What has failed
-// fails again for who waits. It needs o.mu, and that nobody writes.
+// writeNow writes what the kernel takes without blocking, and returns the number of bytes. An error is
+// not reported here: the next Write of the queue meets it again. The caller holds o.mu, and no goroutine
+// runs write.
 func (o *outbox) writeNow(message []byte) (n int) {
 	if o.raw == nil {
 		return 0
@@ -79,7 +80,7 @@ func (o *outbox) writeNow(message []byte) (n int) {
 	return max(n, 0)
 }
 
-// rawOf is the descriptor of a connection; nil: it has none.
+// rawOf returns the raw connection of conn, or nil if it has none.
 func rawOf(conn net.Conn) syscall.RawConn {
 	socket, ok := conn.(syscall.Conn)
 	if !ok {
@@ -92,15 +93,16 @@ func rawOf(conn net.Conn) syscall.RawConn {
 	return raw
 }
 
-// enqueueUnlessBehind is put unless so many bytes wait already; then, or when it is over, nothing is put.
-func (o *outbox) enqueueUnlessBehind(bytes int, message []byte) bool {
+// enqueueUnlessBehind adds a message unless more than limit bytes are queued. It returns false if the
+// message was not added.
+func (o *outbox) enqueueUnlessBehind(limit int, message []byte) bool {
 	o.mu.Lock()
-	behind := o.bytes > bytes
+	behind := o.bytes > limit
 	o.mu.Unlock()
 	return !behind && o.enqueue(message) == nil
 }
 
-// write empties the queue.
+// write writes the queue until it is empty.
 func (o *outbox) write() {
 	for {
 		message := o.next()
@@ -112,7 +114,7 @@ func (o *outbox) write() {
 	}
 }
 
-// next takes a message from the queue; nil: there is none, and writing has ended.
+// next takes a message from the queue. If there is none, it clears writing and returns nil.
 func (o *outbox) next() []byte {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -137,14 +139,14 @@ func (o *outbox) noteWritten(bytes int, err error) {
 	}
 }
 
-// close writes nothing any more.
+// close drops the queue. Later messages get errGone.
 func (o *outbox) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.endWith(errGone)
 }
 
-// endWith needs o.mu.
+// endWith drops the queue, and makes enqueue return why from now on. The caller holds o.mu.
 func (o *outbox) endWith(why error) {
 	if o.endErr == nil {
 		o.endErr = why
@@ -153,13 +155,14 @@ func (o *outbox) endWith(why error) {
 	o.queue = nil
 }
 
-// countQueued notes that more bytes wait, or fewer. It needs o.mu.
+// countQueued adds a number of bytes, which may be negative, to the counts of queued bytes. The caller
+// holds o.mu.
 func (o *outbox) countQueued(more int) {
 	o.bytes += more
 	o.rank.Add(int64(more))
 }
 
-// hasOverrun reports whether the client was cut off since it does not read.
+// hasOverrun reports whether the connection was closed because the client does not read.
 func (o *outbox) hasOverrun() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -10,26 +10,26 @@ import (
 	"remshell/pmiserver/pmix/bfrops"
 )
 
-// errBadProcs is the fault of a list of processes that is empty, or names some that there are not.
+// errBadProcs is returned for a list of processes that is empty or names a process that does not exist.
 var errBadProcs = errors.New("names no process, or one that there is not")
 
-// A procSet is the processes that meet: the ranks of groups, ascending by the groups' names. Lists
-// that name the same processes, in whatever form and order, are the same set (PMIX-29).
+// A procSet is the set of processes of a collective, sorted by the names of their groups. Lists
+// that name the same processes, in whatever form and order, give the same set (PMIX-29).
 type procSet []setPart
 
-// A setPart is what a group has in a set.
+// A setPart is the processes of one group in a set.
 type setPart struct {
 	group     string
-	namespace string // its namespace
-	size      int    // ranks of the group
-	ranks     []int  // of it that are in the set, ascending; nil: all are
+	namespace string // namespace of the group
+	size      int    // number of ranks of the whole group
+	ranks     []int  // ranks in the set, ascending; nil if all are
 }
 
-// newProcSet reads a list of processes. find returns the name of the group of a namespace, and how
-// many ranks it has.
+// newProcSet makes a set of a list of processes. find returns name and size of the group of a namespace.
+// The error is errBadProcs.
 func newProcSet(procs []bfrops.Proc, find func(namespace string) (group string, size int, known bool)) (procSet, error) {
 	var all procSet
-	at := make(map[string]int) // of a namespace in all
+	at := make(map[string]int) // index in all, by namespace
 	for _, p := range procs {
 		i, seen := at[p.Namespace]
 		if !seen {
@@ -59,7 +59,8 @@ func newProcSet(procs []bfrops.Proc, find func(namespace string) (group string, 
 	return all, nil
 }
 
-// normalize brings the ranks into their one form.
+// normalize sorts the ranks and removes duplicates. If all ranks of the group are in the set, ranks
+// becomes nil.
 func (s *setPart) normalize() {
 	if s.ranks == nil {
 		return
@@ -81,15 +82,15 @@ func (s procSet) hasRank(group string, rank int) bool {
 	return false
 }
 
-// isWhole reports whether the set is a group, all of it and no more.
+// isWhole reports whether the set is exactly one whole group.
 func (s procSet) isWhole() bool { return len(s) == 1 && s[0].ranks == nil }
 
-// hasGroup reports whether processes of a group are in the set.
+// hasGroup reports whether the set has processes of a group.
 func (s procSet) hasGroup(group string) bool {
 	return slices.ContainsFunc(s, func(part setPart) bool { return part.group == group })
 }
 
-// size returns how many processes the set has.
+// size returns the number of processes in the set.
 func (s procSet) size() (n int) {
 	for _, part := range s {
 		if n += len(part.ranks); part.ranks == nil {
@@ -99,7 +100,7 @@ func (s procSet) size() (n int) {
 	return n
 }
 
-// fenceMembers names the set as fences do.
+// fenceMembers returns the set in the notation of package fence.
 func (s procSet) fenceMembers() fence.Members {
 	var text []byte
 	for i, part := range s {

@@ -8,32 +8,32 @@ import (
 	"remshell/pmiserver/pmix/message"
 )
 
-// Bounds of what an answer has beside what was asked for (PMIX-69).
+// Limits of the data that a reply carries beyond the rank that was asked for (PMIX-69).
 const (
 	maxReadAhead      = 256       // ranks
-	maxReadAheadBytes = 128 << 10 // of the answer as a whole
-	procOverhead      = 64        // bytes that go with the data of a rank, as a rule
+	maxReadAheadBytes = 128 << 10 // size of the whole reply
+	procOverhead      = 64        // typical bytes that each rank adds beside its data
 )
 
-// A readSequence notices that a client asks for one rank after the other, as an MPI does whose ranks all
-// connect. With the answer it is told then of ranks that come next, each time of twice as many, as a
-// kernel reads a file ahead:
+// A readSequence detects a client that sends Gets for one rank after the other, as an MPI library does
+// whose ranks all connect. The reply then carries the data of the next ranks too, each time of twice as
+// many, as a kernel reads a file ahead:
 //
-//	asked for    0    1     3       6         11
-//	told of      0    1-2   3-5     6-10      11-19   ...
+//	requested    0    1     3       6         11
+//	sent         0    1-2   3-5     6-10      11-19   ...
 //
-// Its library keeps all that it is told, and asks for none of that again: n ranks are log n questions.
-// It belongs to the goroutine of the client.
+// The client's library stores all that it gets, and does not request it again: n ranks take log n Gets.
+// A readSequence belongs to the goroutine of the client.
 type readSequence struct {
 	group *group
-	last  int // where in a list of ranks the client has asked last
-	count int // how many ranks behind that one it was told of at most
+	last  int // index, in a list of ranks, of the last Get
+	count int // ranks after last that the reply carried at most
 }
 
-// nextCount notes a question, and returns of how many ranks behind it the client is to be told. The
-// client's own rank, for which it need not ask, and what was left out of an answer leave gaps; none is
-// larger than what was offered.
-func (s *readSequence) nextCount(of *group, at, size int) (reach int) {
+// nextCount records a Get, and returns for how many further ranks the reply shall carry data. Gaps in
+// the sequence, up to the last count, do not break it. They arise because the client does not ask for
+// its own rank, and because some ranks were left out of a reply.
+func (s *readSequence) nextCount(of *group, at, size int) (count int) {
 	step := (at - s.last + size) % size
 	next := min(max(1, 2*s.count), maxReadAhead)
 	if of != s.group || step == 0 || step > s.count+1 {
@@ -43,16 +43,16 @@ func (s *readSequence) nextCount(of *group, at, size int) (reach int) {
 	return next
 }
 
-// A readAhead is of how many ranks behind the one that it asks for a client is told, as far as they
-// have the same key.
+// A readAhead says for how many further ranks a reply carries data, as far as they have committed the
+// same key.
 type readAhead struct {
 	count int
 	key   string
 }
 
-// readAheadFor notes for which rank the client asks. Those of this node and those of others are two
-// sequences: a client may ask for the ranks of its node alone, between which there are others when
-// ranks are dealt out in turns.
+// readAheadFor records a client's Get of a rank. Ranks of this node and of other nodes are two
+// sequences: with cyclic placement, a client that asks only for the ranks of its node skips others in
+// between.
 func (c *client) readAheadFor(g *group, rank int, key string) readAhead {
 	i, near := slices.BinarySearch(g.Ranks, rank)
 	if near {
@@ -61,8 +61,8 @@ func (c *client) readAheadFor(g *group, rank int, key string) readAhead {
 	return readAhead{c.remoteReads.nextCount(g, rank-i, g.Size-len(g.Ranks)), key}
 }
 
-// appendReadAhead adds to the answer about a rank what is known here of those behind it, as long as it
-// stays small.
+// appendReadAhead adds to the reply about a rank the data that is here of the ranks after it, up to
+// maxReadAheadBytes.
 func (c *client) appendReadAhead(reply []byte, g *group, rank int, ahead readAhead) []byte {
 	for next := range g.nextRanks(rank, ahead.count) {
 		if g == c.group && next == c.rank.number {
@@ -77,13 +77,14 @@ func (c *client) appendReadAhead(reply []byte, g *group, rank int, ahead readAhe
 	return reply
 }
 
-// nextRanks lists the next ranks behind one: of this node if that is, else of others.
-func (g *group) nextRanks(rank, reach int) iter.Seq[int] {
+// nextRanks lists the next count ranks after rank: ranks of this node if rank is, else ranks of other
+// nodes.
+func (g *group) nextRanks(rank, count int) iter.Seq[int] {
 	if i, near := slices.BinarySearch(g.Ranks, rank); near {
-		return slices.Values(g.Ranks[i+1 : min(i+1+reach, len(g.Ranks))])
+		return slices.Values(g.Ranks[i+1 : min(i+1+count, len(g.Ranks))])
 	}
 	return func(yield func(int) bool) {
-		for next, left := rank+1, reach; left > 0 && next < g.Size; next++ {
+		for next, left := rank+1, count; left > 0 && next < g.Size; next++ {
 			if g.byRank[next] != nil {
 				continue
 			}
@@ -94,7 +95,8 @@ func (g *group) nextRanks(rank, reach int) iter.Seq[int] {
 	}
 }
 
-// committedPairs returns what is here of a rank, of this node or another one, if it has a key.
+// committedPairs returns the data that is here of any rank of the group if it contains the key, else
+// nil.
 func (g *group) committedPairs(rank int, key string) []byte {
 	near := g.byRank[rank]
 	if near == nil {

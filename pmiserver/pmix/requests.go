@@ -8,8 +8,8 @@ import (
 	"remshell/pmiserver/pmix/message"
 )
 
-// handleRequest does what a request asks for, and sees to it that it is answered: at once, or when
-// others have done their part. A request that has no case here is not served.
+// handleRequest handles a request. The reply is sent at once, or when other processes have done their
+// part. A request without a case here is not supported.
 func (c *client) handleRequest(q requestInfo, request message.Request) {
 	switch r := request.(type) {
 	case *message.Req:
@@ -21,7 +21,7 @@ func (c *client) handleRequest(q requestInfo, request message.Request) {
 	case *message.Fence:
 		c.joinCollective(q, fence.PMIxFence, r.Procs, fenceCall{collect: r.Options.Collect(), timeout: r.Options.Timeout()})
 	case *message.Connect:
-		c.joinCollective(q, fence.Connect, r.Procs, fenceCall{collect: true, timeout: r.Options.Timeout()}) // what each has committed is known to the others then
+		c.joinCollective(q, fence.Connect, r.Procs, fenceCall{collect: true, timeout: r.Options.Timeout()}) // exchanges what each process has committed
 	case *message.Disconnect:
 		c.joinCollective(q, fence.Disconnect, r.Procs, fenceCall{timeout: r.Options.Timeout()})
 	case *message.GroupConstruct:
@@ -47,7 +47,7 @@ func (c *client) handleRequest(q requestInfo, request message.Request) {
 		c.handleNotify(q, r)
 	case *message.RegEvents:
 		c.replyStatus(q, c.registerEvents(r.Codes))
-	case *message.DeregEvents: // has no answer
+	case *message.DeregEvents: // has no reply
 		c.deregisterEvents(r.Codes)
 	case *message.Log:
 		c.replyStatus(q, c.printLog(r))
@@ -58,7 +58,7 @@ func (c *client) handleRequest(q requestInfo, request message.Request) {
 	}
 }
 
-// replyJobInfo tells a rank what it is part of, and takes it to where it may ask for all else.
+// replyJobInfo sends a rank its job info, and makes its state Initialized.
 func (c *client) replyJobInfo(q requestInfo) {
 	_, info, err := c.group.loadJobInfo(c.server.ctx)
 	if err != nil {
@@ -70,11 +70,12 @@ func (c *client) replyJobInfo(q requestInfo) {
 	c.reply(q, "job info", message.AppendJobInfo(message.NewReply(q.tag), c.group.Namespace, info))
 }
 
-// handleAbort ends the job. The client waits for our answer, and then ends; so it comes behind. An abort
-// that nobody hears of, since the rank has ended and left the client behind, changes nothing.
+// handleAbort reports an abort, which ends the job. The reply comes after the report, because the client
+// exits once it has the reply. An abort of a rank that has ended already (a child process sent it)
+// changes nothing.
 func (c *client) handleAbort(q requestInfo, r *message.Abort) {
 	text := r.Message
-	if text == "N/A" { // Open MPI has nothing to say
+	if text == "N/A" { // Open MPI sends this for an empty message
 		text = ""
 	}
 	if c.group.Abort != nil && c.group.Abort(c.rank.number, int(r.Code), text) {
@@ -83,29 +84,30 @@ func (c *client) handleAbort(q requestInfo, r *message.Abort) {
 	c.replyStatus(q, message.Success)
 }
 
-// handleQuery answers questions about the system, if it knows all that is asked (pmix-wire.md 6.13).
+// handleQuery replies to a query if all its keys are known (pmix-wire.md 6.13).
 func (c *client) handleQuery(q requestInfo, r *message.Query) {
-	var told []bfrops.Info
+	var results []bfrops.Info
 	for _, question := range r.Questions {
 		for _, key := range question.Keys {
 			value, known := queryAnswers[key]
-			if !known || len(told) >= bfrops.MaxInfos {
+			if !known || len(results) >= bfrops.MaxInfos {
 				c.replyStatus(q, message.NotSupported)
 				return
 			}
-			told = append(told, bfrops.Info{Key: key, Value: value})
+			results = append(results, bfrops.Info{Key: key, Value: value})
 		}
 	}
-	c.reply(q, fmt.Sprintf("%d told", len(told)), message.AppendQueryResult(message.NewReply(q.tag), told))
+	c.reply(q, fmt.Sprintf("%d told", len(results)), message.AppendQueryResult(message.NewReply(q.tag), results))
 }
 
-// queryAnswers are what every rank is told who asks: there are no sets of processes but those of MPI itself.
+// queryAnswers are the values of the keys that a query may ask for. There are no process sets but those
+// of MPI itself.
 var queryAnswers = map[string]bfrops.Value{
 	"pmix.qry.psetnum": bfrops.SizeOf(0),
 	"pmix.qry.psets":   bfrops.TextOf(""),
 }
 
-// joinCollective takes a rank to where it meets those that it names.
+// joinCollective makes a rank enter a collective of the processes that it names.
 func (c *client) joinCollective(q requestInfo, kind fence.Kind, procs []bfrops.Proc, call fenceCall) {
 	call.client, call.request = c, q
 	members, err := newProcSet(procs, c.server.groupSize)
@@ -122,23 +124,23 @@ func (c *client) joinCollective(q requestInfo, kind fence.Kind, procs []bfrops.P
 	}
 }
 
-// handleJobControl takes down what files a rank leaves. Its directories are below that of the session,
-// which goes as a whole; nobody is ended or stopped by a rank.
+// handleJobControl registers files that are to be removed after the rank. Its directories are below the
+// session directory, which is removed as a whole. Requests to end or stop processes are not supported.
 func (c *client) handleJobControl(r *message.JobControl) message.Status {
-	left, all := r.Cleanup()
+	cleanup, all := r.Cleanup()
 	if !all {
 		return message.NotSupported
 	}
-	if c.group.Cleanup != nil && len(left.Files) > 0 {
-		for _, file := range c.group.Cleanup(c.rank.number, left.Files) {
+	if c.group.Cleanup != nil && len(cleanup.Files) > 0 {
+		for _, file := range c.group.Cleanup(c.rank.number, cleanup.Files) {
 			c.note(fmt.Sprintf("%q is not ours to remove", file))
 		}
 	}
 	return message.Success
 }
 
-// printLog has the texts of a library's messages printed (PMIX-48). What is for a log of the system is
-// not ours to write.
+// printLog prints the texts of a library's messages (PMIX-48). Messages to the system log are not
+// supported.
 func (c *client) printLog(r *message.Log) message.Status {
 	texts, all := r.Texts()
 	for _, text := range texts {

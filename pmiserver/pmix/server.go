@@ -20,151 +20,152 @@ import (
 	"remshell/pmiserver/spawn"
 )
 
-// Bounds of who may come in (PMIX-20, pmix-wire.md 11).
+// Limits of connections and stored data (PMIX-20, pmix-wire.md 11).
 const (
-	handshakeTimeout     = 5 * time.Second // until a handshake is complete
-	extraPending         = 64              // connections without a handshake, beside one for each rank
+	handshakeTimeout     = 5 * time.Second // from accept until the handshake is complete
+	extraPending         = 64              // connections without a handshake, beside one for each local rank
 	maxConnsPerRank      = 16              // connections
-	extraConns           = 64              // connections of ranks, beside maxOfRank for each rank
-	maxActiveCollectives = 1 << 10         // sets that meet at the same time
-	maxCollectives       = 1 << 16         // sets that have ever met
-	maxBadMessages       = 3               // messages of a client that cannot be read, one after the other
+	extraConns           = 64              // connections of all ranks, beside maxConnsPerRank for each rank
+	maxActiveCollectives = 1 << 10         // sets with a fence under way
+	maxCollectives       = 1 << 16         // sets for which there is a collective
+	maxBadMessages       = 3               // consecutive messages of a client that cannot be decoded
 	maxRankBytes         = 16 << 20        // bytes committed by one rank
-	maxGroupBytes        = 1 << 30         // bytes of a group
-	maxWaitingGets       = 1 << 16         // Gets of one rank that wait
+	maxGroupBytes        = 1 << 30         // bytes committed by the local ranks of one group, or fetched for it
+	maxWaitingGets       = 1 << 16         // Gets of one rank without a reply
 
-	maxRemoteGets = 1 << 16 // Gets of ranks of other nodes that wait for one
+	maxRemoteGets = 1 << 16 // Gets of other nodes that wait for one local rank
 )
 
-// A Group is what a server is told of a group of ranks. Its functions are called from the
-// goroutines of clients, without locks held.
+// A Group describes a group of ranks to a Server. Its functions are called from the goroutines of
+// clients, without locks held.
 type Group struct {
-	Name      string // by which fences know it
-	Namespace string // by which its ranks do; it has 64 random bits (PMIX-19)
-	Size      int    // ranks, on all nodes
-	Ranks     []int  // those of this node, ascending
+	Name      string // by which package fence identifies it
+	Namespace string // by which its ranks identify it; it has 64 random bits (PMIX-19)
+	Size      int    // number of ranks, on all nodes
+	Ranks     []int  // ranks of this node, ascending
 
-	Parent     string // the namespace of the group that has spawned it by PMIx; empty: none has
-	ParentRank int    // the rank of that one which has asked
+	Parent     string // namespace of the group that spawned it by PMIx; empty if none did
+	ParentRank int    // rank of the parent group that called spawn
 
-	// Spawner starts what its ranks ask for; nil: nothing is started.
+	// Spawner starts the programs that its ranks spawn. If it is nil, spawning is not supported.
 	Spawner spawn.Spawner
 
-	// Job returns what its ranks are told of it and of where they are. It is asked for when the
-	// first of them wants to know, and again if that fails; it may take its time.
+	// Job returns the job info of the group. It is called when a rank first needs it, and again if that
+	// fails. It may block.
 	Job func(ctx context.Context) (jobinfo.Job, error)
 
 	Events
 }
 
-// Events are told what the ranks of a group do. All of them may be nil.
+// Events are functions that report what the ranks of a group do. Each of them may be nil.
 type Events struct {
-	Abort        func(rank, code int, message string) (told bool) // the rank asks for the end of the job, which hears of it; code is an exit status
+	Abort        func(rank, code int, message string) (reported bool) // aborts the job; code is an exit status; false: the rank had ended
 	StateChanged func(rank int, to State)
-	FenceEntered func(rank int)            // it enters a fence of its whole group that waits without an end
-	Lost         func(rank int, why error) // a connection of it ended between init and finalize
-	Junk         func(rank int, why error) // it said what no client says
+	FenceEntered func(rank int)            // the rank enters a fence of its whole group without a timeout
+	Lost         func(rank int, why error) // its last connection ended between init and finalize
+	Junk         func(rank int, why error) // a client sent messages that cannot be decoded, or does not read
 	Note         func(rank int, text string)
-	Cleanup      func(rank int, files []string) (refused []string)         // to be removed if they are still there behind it (PMIX-53)
-	Print        func(ctx context.Context, rank int, text message.LogText) // help text of the library (PMIX-48); it may wait
+	Cleanup      func(rank int, files []string) (refused []string)         // files to remove after the rank (PMIX-53)
+	Print        func(ctx context.Context, rank int, text message.LogText) // help text of the library (PMIX-48); may block
 	Trace        func(rank int, line string)
 }
 
-// A State is how far a rank has come.
+// A State is the phase of a rank's use of PMIx.
 type State int
 
 // The states, in their order (pmix-wire.md 10).
 const (
-	Absent    State = iota // it never connected
-	Connected              // and has not asked for its job
+	Absent    State = iota // has never connected
+	Connected              // has not requested its job info
 	Initialized
 	Finalized
 )
 
-// A Server answers the clients of one node. Its fields are set before the first Add.
+// A Server serves the PMIx clients of one node. Its fields are set before the first AddGroup.
 type Server struct {
-	// UID is that of our ranks.
+	// UID is the user ID of the ranks.
 	UID uint32
 
-	// SocketOwner asks the kernel which user has the other end of a connection; ErrNobody: nobody has
-	// it any more. With any other error the namespace alone decides (PMIX-18).
+	// SocketOwner returns the user ID of the process at the other end of a connection, as the kernel knows
+	// it. It returns ErrNoOwner if there is no such process. After any other error the namespace alone
+	// authenticates the client (PMIX-18).
 	SocketOwner func(conn net.Conn) (uid uint32, err error)
 
 	Links
 
-	// GiveUpStuck lets the other members of a fence out, with an error, when one of them has left for good.
+	// GiveUpStuck ends a fence with an error for its other members when one of them has left for good.
 	GiveUpStuck bool
 
-	// Broken is told that a fence can never complete.
+	// Broken, if not nil, is called when a fence can never complete.
 	Broken func(err error)
 
-	// Note is told of oddities that belong to no rank.
+	// Note, if not nil, is called with oddities that belong to no rank.
 	Note func(text string)
 
 	lifetime
 	admission
 
-	mu      sync.Mutex // guards what follows, and of admission and gatherings what they say
+	mu      sync.Mutex // guards the fields below, collectiveState, and the pending connections of admission
 	closed  bool
 	groups  []*group
-	ranks   int // of all groups
-	clients int // connections that have been admitted
+	ranks   int // local ranks of all groups
+	clients int // connections that have authenticated
 	collectiveState
 	search groupSearch
 }
 
-// Links are what a server has of the rest of the job, all of it by mpiexec.
+// Links connect a server to the rest of the job. All of them go through mpiexec.
 type Links struct {
-	// GroupFinder knows the groups of the job that have no ranks here; nil: there are none.
+	// GroupFinder finds the groups of the job that have no ranks on this node. It is nil if there are none.
 	GroupFinder GroupFinder
 
-	// OtherNodes takes fences to other nodes; nil: there are none.
+	// OtherNodes exchanges fence data with other nodes. It is nil if there are none.
 	OtherNodes fence.Exchanger
 
-	// Fetcher fetches what ranks of other nodes have committed; nil: there are none.
+	// Fetcher fetches data that ranks of other nodes have committed. It is nil if there are none.
 	Fetcher Fetcher
 
-	// Notifier takes events to other nodes; nil: they reach this one alone.
+	// Notifier sends events to other nodes. If it is nil, events reach only this node.
 	Notifier Notifier
 
-	// Names is the table of published names; nil: none are served.
+	// Names is the table of published names. If it is nil, publishing is not supported.
 	Names Names
 }
 
-// A lifetime is how long a server works: until the job ends nobody need wait for others, and until Close
-// there is anything at all.
+// A lifetime has the two ends of a server's work. From Freeze on no client waits for other processes;
+// from Close on the server does nothing.
 type lifetime struct {
 	ctx         context.Context
 	end         context.CancelFunc
-	waitCtx     context.Context // of who waits for others; it ends before ctx (PMIX-64)
+	waitCtx     context.Context // for requests that wait for other processes; Freeze cancels it (PMIX-64)
 	cancelWaits context.CancelFunc
 	ending      atomic.Bool
-	tasks       sync.WaitGroup // connections, and what they have under way: fences at other nodes, questions
+	tasks       sync.WaitGroup // connections, and their fences and requests under way
 }
 
-// An admission is who comes to the port, until it is a client or shown out.
+// An admission authenticates connections to the port.
 type admission struct {
 	listener         net.Listener
 	lastIndex        atomic.Uint32
 	refusedConns     atomic.Int64
-	ownerUnknownOnce sync.Once    // notes that the kernel tells no owners
-	narrowOnce       sync.Once    // notes a client of 32 bits
-	pendingOwn       pendingConns // of our user; guarded by the server's mu
-	pendingOther     pendingConns // of others: they keep none of ours out; guarded by the server's mu
+	ownerUnknownOnce sync.Once    // for the note that the kernel does not tell the owners of sockets
+	narrowOnce       sync.Once    // for the note about a 32-bit client
+	pendingOwn       pendingConns // from our user; guarded by Server.mu
+	pendingOther     pendingConns // from other users, counted apart so that they cannot displace ours; guarded by Server.mu
 }
 
-// Gatherings are where ranks meet. They are guarded by the server's mu.
+// A collectiveState is the collectives of a server. Server.mu guards it.
 type collectiveState struct {
 	collectives       map[collectiveKey]*collective
-	givenUp           map[collectiveKey]int // fences that others have given up before anybody here came to them
-	activeCollectives int                   // of meetings, those in which somebody waits
+	givenUp           map[collectiveKey]int // fences that other nodes gave up before a local rank entered: number of the next fence
+	activeCollectives int                   // collectives in which a participant waits
 }
 
-// ErrNoOwner says that no process has the other end of a connection.
+// ErrNoOwner is returned by SocketOwner when no process has the other end of a connection.
 var ErrNoOwner = errors.New("nobody has the other end")
 
-// Listen opens the server's port, on the loopback alone, and lets clients come in until Close. It
-// returns how they find it (PMIX-15).
+// Listen opens the server's port, on the loopback only, and accepts clients until Close. It returns the
+// URI by which clients find the port (PMIX-15).
 func (s *Server) Listen() (uri string, err error) {
 	var tcp net.ListenConfig
 	tcp.SetMultipathTCP(false) // Go would try it first; the loopback has one path
@@ -182,15 +183,15 @@ func (s *Server) Listen() (uri string, err error) {
 	return scheme + "://" + s.listener.Addr().String(), nil
 }
 
-// makeReady makes the server ready for clients, wherever they come from.
+// makeReady makes the contexts and maps that serving a client needs.
 func (s *Server) makeReady() {
 	s.ctx, s.end = context.WithCancel(context.Background())
 	s.waitCtx, s.cancelWaits = context.WithCancel(s.ctx)
 	s.collectives, s.givenUp = make(map[collectiveKey]*collective), make(map[collectiveKey]int)
 }
 
-// Close ends all connections, lets nobody come in any more, and waits until nothing is under way:
-// no function that the server was given is called after it.
+// Close closes the port and all connections, and waits until nothing is under way. After it, none of the
+// functions that the server was given is called.
 func (s *Server) Close() {
 	s.mu.Lock()
 	s.closed = true
@@ -202,8 +203,9 @@ func (s *Server) Close() {
 	s.tasks.Wait()
 }
 
-// runTask runs one that Close waits for; there is none after that.
-func (s *Server) runTask(run func()) (begun bool) {
+// runTask runs a function in a goroutine for which Close waits. After Close it returns false and runs
+// nothing.
+func (s *Server) runTask(run func()) (started bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.closed {
@@ -212,11 +214,11 @@ func (s *Server) runTask(run func()) (begun bool) {
 	return !s.closed
 }
 
-// RefusedConns returns how many connections were not let in.
+// RefusedConns returns the number of connections that did not authenticate.
 func (s *Server) RefusedConns() int { return int(s.refusedConns.Load()) }
 
-// Freeze lets nobody wait for others any more: the job is at its end, and what a rank still says
-// is answered so that it can leave (PMIX-64).
+// Freeze makes all waits for other processes end with an error, because the job is ending. Later
+// requests are still answered, so that ranks can exit (PMIX-64).
 func (s *Server) Freeze() {
 	s.ending.Store(true)
 	s.cancelWaits()
@@ -231,8 +233,8 @@ func (s *Server) Freeze() {
 	}
 }
 
-// freezeGroup is Freeze for one group, a rank of which has ended the job: the others need not wait for
-// the news to come back, and other groups go on until then.
+// freezeGroup is Freeze for one group whose rank has aborted the job. Its other ranks need not wait
+// until mpiexec ends the job; other groups go on until then.
 func (s *Server) freezeGroup(g *group) {
 	g.ending.Store(true)
 	for _, m := range s.collectivesOf(func(of procSet) bool { return of.hasGroup(g.Name) }) {
@@ -241,7 +243,7 @@ func (s *Server) freezeGroup(g *group) {
 	finishAll(g.takeWaitingGets(true, nil), message.Failed)
 }
 
-// AddGroup takes in a group whose ranks are about to start.
+// AddGroup adds a group whose ranks are about to start.
 func (s *Server) AddGroup(g Group) {
 	added := newGroup(s, g)
 	s.mu.Lock()
@@ -250,11 +252,11 @@ func (s *Server) AddGroup(g Group) {
 	s.ranks += len(g.Ranks)
 }
 
-// RemoveGroup forgets a group of which no rank is left, here or, of another node's, anywhere, and where it
-// has met.
+// RemoveGroup removes a group and its collectives. It is called when no rank of the group is left: on
+// this node, or anywhere for a group without local ranks.
 func (s *Server) RemoveGroup(name string) {
 	s.mu.Lock()
-	over := s.removeCollectives(name)
+	removed := s.removeCollectives(name)
 	s.search.noteEnded(name)
 	i := slices.IndexFunc(s.groups, func(g *group) bool { return g.Name == name })
 	if i < 0 {
@@ -262,7 +264,7 @@ func (s *Server) RemoveGroup(name string) {
 		return
 	}
 	defer func() {
-		for _, m := range over {
+		for _, m := range removed {
 			m.stopTimers()
 		}
 	}()
@@ -278,8 +280,7 @@ func (s *Server) RemoveGroup(name string) {
 	}
 }
 
-// RankExited says that the process of a rank has ended: nobody need wait for it any more (PMIX-32,
-// PMIX-34).
+// RankExited records that the process of a rank has ended. Waits for it end (PMIX-32, PMIX-34).
 func (s *Server) RankExited(group string, rank int) {
 	g := s.groupByName(group)
 	if g == nil {
@@ -302,8 +303,8 @@ func (s *Server) groupByName(group string) *group {
 	return nil
 }
 
-// groupByNamespace finds the group of a namespace. How long that takes does not depend on how much of it
-// somebody has guessed (PMIX-19).
+// groupByNamespace returns the group of a namespace, or nil. Its comparison takes constant time, so that
+// a client cannot guess a namespace byte by byte (PMIX-19).
 func (s *Server) groupByNamespace(namespace string) *group {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -316,7 +317,7 @@ func (s *Server) groupByNamespace(namespace string) *group {
 	return found
 }
 
-// acceptLoop lets in who comes, until the port is closed. It never waits for a client.
+// acceptLoop accepts connections until the port is closed. It never waits for a client.
 func (s *Server) acceptLoop() {
 	for number := 0; ; number++ {
 		conn, err := s.listener.Accept()
@@ -328,14 +329,14 @@ func (s *Server) acceptLoop() {
 			}
 		case errors.Is(err, net.ErrClosed):
 			return
-		default: // no descriptors, for now
+		default: // such as too many open files, which may pass
 			s.reportNote(fmt.Sprintf("pmix: a connection was not taken: %v", err))
 			s.pause(time.Millisecond)
 		}
 	}
 }
 
-// pause waits, but not for longer than the server lives.
+// pause waits for d, or until the server is closed.
 func (s *Server) pause(d time.Duration) {
 	select {
 	case <-time.After(d):
@@ -343,7 +344,7 @@ func (s *Server) pause(d time.Duration) {
 	}
 }
 
-// serveConn finds out who a newcomer is, and serves it if it is a rank.
+// serveConn authenticates a pending connection, and serves it if it belongs to a rank.
 func (s *Server) serveConn(n pendingConn) {
 	stop := context.AfterFunc(s.ctx, func() { n.conn.Close() })
 	defer stop()
@@ -359,8 +360,8 @@ func (s *Server) serveConn(n pendingConn) {
 	c.group.reportConnEnd(c, err)
 }
 
-// authenticate hears the handshake of a newcomer, and answers it. Nothing comes back of one that may not
-// come in.
+// authenticate reads the handshake of a pending connection and replies. It returns nil if the connection
+// is refused.
 func (s *Server) authenticate(n pendingConn) *client {
 	conn, ours := n.conn, s.isOwnUser(n.conn)
 	defer s.addPending(n, ours)()
@@ -384,7 +385,8 @@ func (s *Server) authenticate(n pendingConn) *client {
 	return c
 }
 
-// checkHandshake decides whether a handshake is that of a rank, which then has one client more.
+// checkHandshake decides whether a handshake comes from a rank. If it does, it adds a client to the
+// rank.
 func (s *Server) checkHandshake(conn net.Conn, ours bool, h message.Handshake) (*client, message.Status) {
 	if !ours {
 		return nil, message.InvalidCredential
@@ -410,7 +412,8 @@ func (s *Server) checkHandshake(conn net.Conn, ours bool, h message.Handshake) (
 	return c, message.Success
 }
 
-// isOwnUser reports whether the process at the other end is of our user, as far as the kernel tells.
+// isOwnUser reports whether the process at the other end belongs to our user. It is true if the kernel
+// does not tell.
 func (s *Server) isOwnUser(conn net.Conn) bool {
 	uid, err := s.SocketOwner(conn)
 	if err == nil || errors.Is(err, ErrNoOwner) {
@@ -420,20 +423,19 @@ func (s *Server) isOwnUser(conn net.Conn) bool {
 	return true
 }
 
-// A pendingConn is a connection that has not said who it is.
+// A pendingConn is a connection without a complete handshake.
 type pendingConn struct {
 	conn   net.Conn
-	number int // in the order in which they came, of which their goroutines know nothing
+	number int // order of acceptance, because goroutines start in any order
 }
 
-// A pendingConns is where connections are until they have said who they are, in the order in which they
-// came (PMIX-20).
+// pendingConns are the connections without a complete handshake, in the order of acceptance (PMIX-20).
 type pendingConns []pendingConn
 
-// addPending counts a newcomer until it is forgotten, and shows the oldest of its like out if there are
-// too many, which may be itself. Who is not of our user is told from who is before a word is heard, so
-// that no stranger takes the place of a rank.
-func (s *Server) addPending(n pendingConn, ours bool) (forget func()) {
+// addPending adds a pending connection; the returned function removes it. If there are too many, it
+// closes the oldest one. Connections of other users are counted apart, by the owner of the socket and
+// before anything is read, so that they cannot displace a rank.
+func (s *Server) addPending(n pendingConn, ours bool) (remove func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all, most := &s.pendingOwn, extraPending+s.ranks
@@ -453,7 +455,7 @@ func (s *Server) addPending(n pendingConn, ours bool) (forget func()) {
 	}
 }
 
-// addClient takes a client in, unless its rank or the node has too many.
+// addClient adds a client. It returns false if its rank or the node has too many.
 func (s *Server) addClient(c *client) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -464,7 +466,7 @@ func (s *Server) addClient(c *client) bool {
 	return true
 }
 
-// removeClient takes it out again.
+// removeClient removes a client from its rank and from the count.
 func (s *Server) removeClient(c *client) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,14 +8,13 @@ import (
 	"remshell/pmiserver/spawn"
 )
 
-// Bounds of what a client may want started (pmix-wire.md 11).
+// Limits of spawns (pmix-wire.md 11).
 const (
-	maxSpawns   = 16      // requests of a rank that are under way
-	maxPrograms = 1 << 12 // in one of them
+	maxSpawns   = 16      // spawns of a rank that have no reply yet
+	maxPrograms = 1 << 12 // programs in one spawn
 )
 
-// handleSpawn has programs started as a group of their own, and answers when all of its ranks run
-// (PMIX-42).
+// handleSpawn starts programs as a new group, and replies when all its ranks run (PMIX-42).
 func (c *client) handleSpawn(q requestInfo, r *message.Spawn) {
 	request, status := spawnRequest(r)
 	switch {
@@ -40,7 +39,7 @@ func (c *client) handleSpawn(q requestInfo, r *message.Spawn) {
 	})
 }
 
-// replySpawned answers a Spawn (PMIX-44).
+// replySpawned replies to a Spawn with the namespace of the new group or an error (PMIX-44).
 func (c *client) replySpawned(q requestInfo, group string, err error) {
 	switch {
 	case errors.Is(err, spawn.ErrNoSlots):
@@ -48,12 +47,12 @@ func (c *client) replySpawned(q requestInfo, group string, err error) {
 	case err != nil:
 		c.replyStatus(q, message.Failed)
 	default:
-		space := c.server.GroupFinder.Namespace(group)
-		c.reply(q, message.HideSecrets(space), message.AppendSpawned(message.NewReply(q.tag), space))
+		namespace := c.server.GroupFinder.Namespace(group)
+		c.reply(q, message.HideSecrets(namespace), message.AppendSpawned(message.NewReply(q.tag), namespace))
 	}
 }
 
-// spawnRequest is a request as whoever starts ranks has it, whichever protocol it came by.
+// spawnRequest converts a Spawn to the request form that all PMI versions share.
 func spawnRequest(r *message.Spawn) (spawn.Request, message.Status) {
 	request := spawn.Request{PMIx: true}
 	if len(r.Programs) > maxPrograms {
@@ -61,7 +60,7 @@ func spawnRequest(r *message.Spawn) (spawn.Request, message.Status) {
 	}
 	for _, p := range r.Programs {
 		command := spawn.Command{Argv: []string{p.Command}, Count: p.Ranks, Env: p.Environment}
-		if len(p.Args) > 1 { // the first one names the program again
+		if len(p.Args) > 1 { // Args[0] repeats the program
 			command.Argv = append(command.Argv, p.Args[1:]...)
 		}
 		if _, given := slices.Concat(r.Options, p.Options).Find("pmix.wdir"); p.Dir != "" && !given {
@@ -78,7 +77,7 @@ func spawnRequest(r *message.Spawn) (spawn.Request, message.Status) {
 	return request, message.Success
 }
 
-// spawnKeys are the options that say what an info key of MPI says, too (pmix-wire.md 6.9).
+// spawnKeys maps PMIx options to the MPI info keys with the same meaning (pmix-wire.md 6.9).
 var spawnKeys = map[string]string{
 	"pmix.host":        "host",
 	"pmix.hostfile":    "hostfile",
@@ -91,7 +90,7 @@ var spawnKeys = map[string]string{
 	"pmix.bindto":      "bind_to",
 }
 
-// translateOptions adds to a command what options say of it. What nobody knows is ignored.
+// translateOptions adds options to a command. Unknown options are ignored.
 func translateOptions(command *spawn.Command, options message.Options) {
 	for _, o := range options {
 		text, isText := o.Value.Text()
@@ -105,6 +104,6 @@ func translateOptions(command *spawn.Command, options message.Options) {
 	}
 }
 
-// setsVariable reports whether an option gives a variable its value. Those that join it to another
-// value, which is not known here, are ignored.
+// setsVariable reports whether an option sets an environment variable. Options that append to or prepend
+// to a value are ignored, because the value is not known here.
 func setsVariable(key string) bool { return key == "pmix.envar.set" || key == "pmix.envar.add" }

@@ -2,16 +2,16 @@ package pmix
 
 import "remshell/pmiserver/pmix/message"
 
-// traceRequest shows what a client says, if anybody looks (PMIX-25).
+// traceRequest reports a request to Trace, unless that is nil (PMIX-25).
 func (c *client) traceRequest(r message.Request) {
 	if c.group.Trace != nil {
 		c.group.Trace(c.rank.number, "< "+message.Trace(r))
 	}
 }
 
-// traceReply shows what it is answered.
-func (c *client) traceReply(to, answer string) {
+// traceReply reports a reply to Trace, unless that is nil.
+func (c *client) traceReply(to, reply string) {
 	if c.group.Trace != nil {
-		c.group.Trace(c.rank.number, "> "+to+" "+answer)
+		c.group.Trace(c.rank.number, "> "+to+" "+reply)
 	}
 }

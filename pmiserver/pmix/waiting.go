@@ -8,29 +8,30 @@ import (
 	"remshell/pmiserver/fence"
 )
 
-// A WaitingRank is a rank of this node that waits for something.
+// A WaitingRank identifies a rank of this node that waits for something.
 type WaitingRank struct {
 	Group string
 	Rank  int
 }
 
-// WaitingRanks tells in words for what ranks of this node wait; of several things for one of them (PMIX-65).
-// The others are not in it.
+// WaitingRanks says in words what each waiting rank of this node waits for (PMIX-65). If a rank waits
+// for several things, one is given. Ranks that do not wait are left out.
 func (s *Server) WaitingRanks() map[WaitingRank]string {
 	s.mu.Lock()
-	groups, meetings := slices.Clone(s.groups), slices.Collect(maps.Values(s.collectives))
+	groups, collectives := slices.Clone(s.groups), slices.Collect(maps.Values(s.collectives))
 	s.mu.Unlock()
 	all := make(map[WaitingRank]string)
 	for _, g := range groups {
 		g.listWaiting(all)
 	}
-	for _, m := range meetings {
+	for _, m := range collectives {
 		m.listWaiting(all)
 	}
 	return all
 }
 
-// listWaiting tells of those of a group that spawn, or wait for names, and of those that wait for ranks of it.
+// listWaiting adds the ranks of the group that spawn or wait for names, and the ranks that wait for data
+// of the group.
 func (g *group) listWaiting(all map[WaitingRank]string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -60,11 +61,11 @@ func (w *pendingGet) listWaiting(all map[WaitingRank]string, of int) {
 	}
 }
 
-// collectiveTexts are what the kinds of meetings are called.
+// collectiveTexts says what a rank does in each kind of collective.
 var collectiveTexts = map[fence.Kind]string{fence.PMIxFence: "in fence", fence.Connect: "connecting", fence.Disconnect: "disconnecting",
 	fence.Construct: "making a group", fence.Destruct: "ending a group"}
 
-// listWaiting tells of those that are in a fence, and how many of this node are.
+// listWaiting adds the ranks inside the fence, with the number of participants of this node that are.
 func (m *collective) listWaiting(all map[WaitingRank]string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
