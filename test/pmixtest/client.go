@@ -17,10 +17,10 @@ import (
 	"remshell/pmiserver/pmix/message"
 )
 
-// replyTimeout is how long a guest waits for an answer, after which the server hangs.
+// replyTimeout is how long a Client waits for a reply before it returns an error.
 const replyTimeout = 30 * time.Second
 
-// A Client speaks to the server of a rank, as what its environment says it is.
+// A Client connects to the PMIx server as the rank that its environment variables describe.
 type Client struct {
 	address   string // HOST:PORT
 	namespace string
@@ -28,7 +28,7 @@ type Client struct {
 	uid, gid  uint32
 }
 
-// NewClient reads the environment of a rank (pmix-wire.md 3.3).
+// NewClient reads the environment variables of a rank (pmix-wire.md 3.3).
 func NewClient(getenv func(string) string) (*Client, error) {
 	_, address, found := strings.Cut(getenv("PMIX_SERVER_URI3"), ";tcp4://")
 	rank, err := strconv.ParseUint(getenv("PMIX_RANK"), 10, 32)
@@ -38,38 +38,38 @@ func NewClient(getenv func(string) string) (*Client, error) {
 	return &Client{address, getenv("PMIX_NAMESPACE"), uint32(rank), uint32(os.Geteuid()), uint32(os.Getegid())}, nil
 }
 
-// Dial opens a connection that says nothing.
+// Dial opens a connection and sends nothing.
 func (g *Client) Dial() (net.Conn, error) { return net.Dial("tcp", g.address) }
 
-// Namespace stands for a guest's own one in the messages that it says, if it is of the first group; with
-// another number behind it, for that of another group of its job.
+// Namespace in a message is replaced by the namespace of the client before it is sent. Another digit at
+// its end gives the namespace of another group of the same job.
 const Namespace = "rs-ffffffffffffffff-0"
 
-// RunScript sends what each line of the script says, on a connection of its own, and writes what
-// came of it:
+// RunScript sends the message of each line of script, on a connection of its own, and writes the
+// result to out:
 //
-//	handshake HEX   "closed", or "status -12" where that is the first word of the answer
-//	message HEX     the same, behind a handshake that is right
+//	handshake HEX   "closed", or "status -12" if the reply begins with that status
+//	message HEX     the same, after a valid handshake
 //
-// A handshake that was recorded is made the guest's own: its credential and its namespace, if
-// it is that of the recording.
+// In a recorded handshake, RunScript replaces the credential by the client's own; the namespace too, if
+// it is the one of the recording.
 func (g *Client) RunScript(script io.Reader, out io.Writer) error {
 	for lines := bufio.NewScanner(script); lines.Scan(); {
-		where, digits, _ := strings.Cut(lines.Text(), " ")
+		stage, digits, _ := strings.Cut(lines.Text(), " ")
 		text, err := hex.DecodeString(digits)
 		if err != nil {
 			return err
 		}
-		var answer string
-		if where == "handshake" {
-			answer, err = g.handshake(g.withOwnName(text))
+		var reply string
+		if stage == "handshake" {
+			reply, err = g.handshake(g.withOwnName(text))
 		} else {
-			answer, err = g.sendRequest(text)
+			reply, err = g.sendRequest(text)
 		}
 		if err != nil {
 			return err
 		}
-		fmt.Fprintln(out, answer)
+		fmt.Fprintln(out, reply)
 	}
 	return nil
 }
@@ -102,13 +102,13 @@ func (g *Client) sendRequest(text []byte) (string, error) {
 	if _, err := conn.Write(text); err != nil {
 		return "", err
 	}
-	if _, err := io.CopyN(io.Discard, conn, message.HeaderSize+4); err != nil { // and the count
+	if _, err := io.CopyN(io.Discard, conn, message.HeaderSize+4); err != nil { // and the count of the first pack
 		return "closed", nil
 	}
 	return status(conn)
 }
 
-// send opens a connection and says something.
+// send opens a connection and sends bytes.
 func (g *Client) send(text []byte) (net.Conn, error) {
 	conn, err := g.Dial()
 	if err != nil {
@@ -122,7 +122,7 @@ func (g *Client) send(text []byte) (net.Conn, error) {
 	return conn, nil
 }
 
-// status reads one, or that there is none.
+// status reads a status. It returns "closed" if the connection ends instead.
 func status(conn net.Conn) (string, error) {
 	var b [4]byte
 	if _, err := io.ReadFull(conn, b[:]); errors.Is(err, os.ErrDeadlineExceeded) {
@@ -133,7 +133,7 @@ func status(conn net.Conn) (string, error) {
 	return fmt.Sprintf("status %d", int32(binary.BigEndian.Uint32(b[:]))), nil
 }
 
-// hello is a handshake that is right.
+// hello returns a valid handshake.
 func (g *Client) hello() []byte {
 	body := []byte("native\x00\x00\x00\x00\x08")
 	body = binary.NativeEndian.AppendUint32(body, g.uid)
@@ -146,11 +146,11 @@ func (g *Client) hello() []byte {
 	return append(append(head, 0, 0, 0, 0), body...)
 }
 
-// withOwnName makes a recorded handshake the guest's.
+// withOwnName puts the client's credential and namespace into a recorded handshake.
 func (g *Client) withOwnName(hello []byte) []byte {
-	const recorded, nobody = "rs-21fa-1\x00", "native\x00\x00\x00\x00\x08\x00\x00\x00\x00\x00\x00\x00\x00"
-	mine := g.hello()[message.HeaderSize:][:len(nobody)]
-	own := bytes.Replace(hello, []byte(nobody), mine, 1)
+	const recorded, noCredential = "rs-21fa-1\x00", "native\x00\x00\x00\x00\x08\x00\x00\x00\x00\x00\x00\x00\x00"
+	mine := g.hello()[message.HeaderSize:][:len(noCredential)]
+	own := bytes.Replace(hello, []byte(noCredential), mine, 1)
 	if bytes.Contains(own, []byte(recorded)) {
 		own = bytes.Replace(own, []byte(recorded), []byte(g.namespace+"\x00"), 1)
 		size := own[8:] // of the body

@@ -8,7 +8,7 @@ import (
 	"remshell/pmiserver/pmix/message"
 )
 
-// Encode is the body by which a client makes a request.
+// Encode returns the body of a request as a client sends it.
 func Encode(request message.Request) []byte {
 	switch r := request.(type) {
 	case *message.Req:
@@ -70,7 +70,7 @@ func encodeOther(request message.Request) []byte {
 
 func encodeCommand(number uint8) []byte { return bfrops.AppendByte(nil, number) }
 
-// appendText adds a text, of which clients send nothing as a null pointer.
+// appendText appends a string. Clients send an empty one as a null pointer, with length 0.
 func appendText(b []byte, text string) []byte {
 	if text == "" {
 		return binary.BigEndian.AppendUint64(b, 1<<32)

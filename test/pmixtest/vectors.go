@@ -1,5 +1,5 @@
-// Package pmixtest has what only tests need of PMIx: the recorded conversations of
-// testdata/pmix, and the client's half of the protocol.
+// Package pmixtest has helpers for tests of PMIx: the recorded conversations of
+// testdata/pmix, and the client side of the protocol.
 package pmixtest
 
 import (
@@ -17,35 +17,35 @@ import (
 type Vectors struct {
 	Conversations []Conversation
 	Hostile       []Hostile
-	Info          struct{ Hex Bytes } `json:"mpirun_job_info"` // a body, of Debian 12's own server
+	Info          struct{ Hex Bytes } `json:"mpirun_job_info"` // body of the reply of Debian 12's server
 }
 
-// A Conversation is what ranks of one program said, and were told, in the order of time.
+// A Conversation is the messages between the ranks of one program and the server, in the order of time.
 type Conversation struct {
-	ID       string // ring-4.2: what it does, and the client's version
+	ID       string // such as ring-4.2: the program, and the client's version
 	Messages []Message
 }
 
-// A Message is one with its header.
+// A Message is one message with its header.
 type Message struct {
 	Rank string // GROUP:RANK
-	Dir  string // C: a client says it, S: the server
-	Kind string `json:"is"` // FENCE, reply to FENCE
+	Dir  string // C: sent by a client, S: sent by the server
+	Kind string `json:"is"` // such as FENCE, or reply to FENCE
 	Hex  Bytes
 }
 
-// Body is the message without its header.
+// Body returns the message without its header.
 func (m Message) Body() []byte { return m.Hex[16:] }
 
-// Hostile is a message to refuse.
+// A Hostile is a message that the server must refuse.
 type Hostile struct {
 	Stage  string `json:"where"` // handshake or message
 	What   string
 	Hex    Bytes
-	Expect string // close; status -50, ...; rank talks junk: ...
+	Expect string // expected result: close; status -50, ...; rank talks junk: ...
 }
 
-// Status returns the status that is expected, if one is.
+// Status returns the status that is expected, or false if none is.
 func (h Hostile) Status() (int, bool) {
 	word, found := strings.CutPrefix(h.Expect, "status ")
 	word, _, _ = strings.Cut(word, ",")
@@ -53,16 +53,16 @@ func (h Hostile) Status() (int, bool) {
 	return n, found && err == nil
 }
 
-// Bytes are written as hexadecimal digits.
+// Bytes are encoded as hexadecimal digits.
 type Bytes []byte
 
-// UnmarshalText reads hexadecimal digits.
+// UnmarshalText decodes hexadecimal digits.
 func (b *Bytes) UnmarshalText(text []byte) (err error) {
 	*b, err = hex.DecodeString(string(text))
 	return err
 }
 
-// Read reads the recorded messages.
+// Read returns the recorded messages. It ends the test if they cannot be read.
 func Read(t testing.TB) (v Vectors) {
 	t.Helper()
 	_, here, _, _ := runtime.Caller(0)
@@ -79,7 +79,7 @@ func Read(t testing.TB) (v Vectors) {
 	return v
 }
 
-// ClientMessages are all messages of clients behind the handshake.
+// ClientMessages returns all messages of clients after the handshake.
 func (v Vectors) ClientMessages() (all []Message) {
 	for _, c := range v.Conversations {
 		for _, m := range c.Messages {
