@@ -18,24 +18,25 @@ import (
 	"remshell/tools/testbed"
 )
 
-// Inside of a job of a batch system this program plays the rounds itself:
+// In a job of a batch system, bench runs itself as the job's program, and that runs all rounds:
 //
-//	this program         the job's script, on its first host
-//	batched -- script --> sbatch or qsub --> bench --rounds N  words --and words --and words
-//	        <-- file ---- "0 WALL CPU PEAK\n1 WALL CPU PEAK\n..." '-- meter -- launcher
+//	bench                                    the job's script, on the job's first host
+//	measureBatchCase -- script --> sbatch or qsub --> bench --rounds N COMMAND --and COMMAND --and COMMAND
+//	        <-- file ---- "0 WALL CPU PEAK\n1 WALL CPU PEAK\n..."         '-- meter -- launcher
 //
-// What is counted is the launching side there, as everywhere: a starter's own processes are it, what
-// the batch system's daemons start on hosts is not.
+// As elsewhere, only the launching side is measured: it includes processes such as srun that the launcher starts, but
+// not processes that the batch system's daemons start on the hosts.
 const (
-	playRoundsArg = "--rounds"
-	separatorArg  = "--and"
+	roundsArg    = "--rounds"
+	separatorArg = "--and"
 )
 
-// A batchSystem is one that a field may have. Home is shared, as on most clusters: so hosts reach each other by ssh.
+// A batchSystem is a batch system that a test cluster can run. The hosts share one home, as on most clusters, so they
+// can reach each other by ssh.
 type batchSystem struct {
-	missing func() error // why this machine cannot have it
+	missing func() error // returns why this machine cannot run it, or nil
 	cluster testbed.Options
-	// submit hands in a script and waits for its end; it gets hosts with a task each.
+	// submit returns the command that submits a script and waits for its end. The job gets hosts with one task each.
 	submit func(hosts int, out, errs, script string) []string
 }
 
@@ -52,11 +53,11 @@ func qsub(hosts int, out, errs, script string) []string {
 	return []string{"qsub", "-sync", "y", "-terse", "-S", "/bin/sh", "-pe", "mpi", strconv.Itoa(hosts), "-o", out, "-e", errs, script}
 }
 
-// roundsInJob are the rounds of these cases: the median of five.
+// roundsInJob limits the cases of batch systems to five rounds.
 var roundsInJob = roundLimits{least: 5, most: 5}
 
-// slurmCases start a rank on each of 32 hosts, by one srun beside Hydra, and by a srun for each host beside ssh, by which
-// the batch system does not see the ranks.
+// slurmCases returns the cases that start one rank on each of 32 hosts in a Slurm job. One srun for all hosts is compared
+// with Hydra. One srun for each host is compared with ssh, whose ranks Slurm does not account for.
 func (b *bench) slurmCases(dir string) []testCase {
 	const hosts = 32
 	ours := func(starter string) []string {
@@ -70,14 +71,14 @@ func (b *bench) slurmCases(dir string) []testCase {
 	}
 }
 
-// sgeCases start a rank on each of 8 hosts by qrsh, beside Hydra.
+// sgeCases returns the case that starts one rank on each of 8 hosts by qrsh, compared with Hydra.
 func (b *bench) sgeCases(dir string) []testCase {
 	words := []string{"-launcher", "sge", "-n", "8", "/bin/true"}
 	return []testCase{{name: "qrsh, 8 hosts", hosts: 8, figures: wallTimeGoal(1.1), rounds: roundsInJob,
 		ours: append([]string{filepath.Join(dir, "mpiexec"), "--no-pin"}, words...), theirs: b.hydraCommand(words...)}}
 }
 
-// copyTo copies our program and this one to a folder that the hosts see.
+// copyTo copies mpiexec and bench to a folder that the hosts can read.
 func (b *bench) copyTo(dir string) error {
 	return errors.Join(copyFile(b.ours, filepath.Join(dir, "mpiexec")), copyFile(b.self, filepath.Join(dir, "bench")))
 }
@@ -90,41 +91,42 @@ func copyFile(from, to string) error {
 	return os.WriteFile(to, program, 0o755)
 }
 
-// measureBatchCase runs all rounds of a case in one job.
+// measureBatchCase runs all rounds of a case in one job of the batch system and reads their samples from its output.
 func (b *bench) measureBatchCase(ctx context.Context, system *batchSystem, c testCase, dir string) (sides [3][]sample, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Minute)
 	defer cancel()
-	words := slices.Concat([]string{filepath.Join(dir, "bench"), playRoundsArg, strconv.Itoa(c.rounds.least)}, c.ours, []string{separatorArg}, c.theirs)
+	words := slices.Concat([]string{filepath.Join(dir, "bench"), roundsArg, strconv.Itoa(c.rounds.least)}, c.ours, []string{separatorArg}, c.theirs)
 	if c.lowerBoundArgs != nil {
 		words = slices.Concat(words, []string{separatorArg}, c.lowerBoundArgs)
 	}
 	out, errs, script := filepath.Join(dir, "out"), filepath.Join(dir, "errors"), filepath.Join(dir, "script")
-	os.Remove(out) // Grid Engine adds to what is there
+	os.Remove(out) // Grid Engine appends to an existing file
 	os.Remove(errs)
 	if err := os.WriteFile(script, []byte("#!/bin/sh\nexec "+quote(words)+"\n"), 0o755); err != nil {
 		return sides, err
 	}
 	submit := system.submit(c.hosts, out, errs, script)
-	said, err := b.cluster.Command(ctx, nil, submit[0], submit[1:]...).CombinedOutput()
-	told, _ := os.ReadFile(out)
-	failed, _ := os.ReadFile(errs)
+	submitOutput, err := b.cluster.Command(ctx, nil, submit[0], submit[1:]...).CombinedOutput()
+	jobOutput, _ := os.ReadFile(out)
+	jobErrors, _ := os.ReadFile(errs)
 	if err == nil {
-		sides, err = parseRounds(string(told))
+		sides, err = parseRounds(string(jobOutput))
 	}
 	if err == nil && len(sides[0]) != c.rounds.least {
 		err = fmt.Errorf("%d rounds of %d are there", len(sides[0]), c.rounds.least)
 	}
 	if err != nil {
-		return sides, fmt.Errorf("%w\n%s%s%s", err, said, told, failed)
+		return sides, fmt.Errorf("%w\n%s%s%s", err, submitOutput, jobOutput, jobErrors)
 	}
 	return sides, nil
 }
 
-// quote makes one command of a shell's of words that have no quotes.
+// quote joins words to one shell command, each in single quotes. No word may contain a single quote.
 func quote(words []string) string { return "'" + strings.Join(words, "' '") + "'" }
 
-// playRounds is what runs in the job: each command once that is not counted, and then so many rounds.
-func playRounds(words []string) int {
+// runRounds runs in the job. words are the number of rounds and the commands, separated by --and. It runs each command
+// once without counting, then prints one line for each command of each round. It returns the exit code.
+func runRounds(words []string) int {
 	rounds, err := strconv.Atoi(words[0])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -154,7 +156,7 @@ func playRounds(words []string) int {
 	return 0
 }
 
-// splitAt takes a list apart at a word.
+// splitAt splits a list at each occurrence of at, which is dropped.
 func splitAt(words []string, at string) (lists [][]string) {
 	for {
 		i := slices.Index(words, at)
@@ -165,13 +167,13 @@ func splitAt(words []string, at string) (lists [][]string) {
 	}
 }
 
-// parseRounds reads what playRounds has printed.
+// parseRounds parses the output of runRounds. Any other line is an error.
 func parseRounds(text string) (sides [3][]sample, err error) {
 	for line := range bytes.Lines([]byte(text)) {
 		var side int
 		var s sample
 		if _, err := fmt.Sscan(string(line), &side, &s.wall, &s.cpu, &s.peak); err != nil || side < 0 || side >= len(sides) {
-			return sides, fmt.Errorf("not a line of %s: %q", playRoundsArg, line)
+			return sides, fmt.Errorf("not a line of %s: %q", roundsArg, line)
 		}
 		sides[side] = append(sides[side], s)
 	}

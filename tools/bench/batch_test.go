@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What is run in a job comes back as it was measured there, and nothing else counts.
+// parseRounds returns the samples that a job printed, and rejects any other line.
 func TestRoundsInAJob(t *testing.T) {
 	sides, err := parseRounds("0 1000 20 4096\n1 3000 40 4096\n2 500 1 0\n0 2000 20 4096\n1 3000 40 4096\n2 500 1 0\n")
 	want := []sample{{wall: 1000, cpu: 20, peak: 4096}, {wall: 2000, cpu: 20, peak: 4096}}

@@ -11,15 +11,15 @@ import (
 	"syscall"
 )
 
-// busyArg makes this program a busy loop, in a session of its own as that of another user
-// would be. It ends when its input does, so none outlives the bench, however that ends.
+// busyArg makes this program a busy loop. It runs in a session of its own, as the process of another user would. It
+// exits when its standard input is closed, so it ends with bench even if bench is killed.
 const busyArg = "--busy"
 
-// startBusyLoops starts so many loops, which it numbers; quiet ends them.
-func (b *bench) startBusyLoops(loops int) (quiet func(), err error) {
+// startBusyLoops starts loops processes, each with its number as an argument. stop ends them and waits for them.
+func (b *bench) startBusyLoops(loops int) (stop func(), err error) {
 	var inputs []io.Closer
 	var running []*exec.Cmd
-	quiet = func() {
+	stop = func() {
 		for i, cmd := range running {
 			inputs[i].Close()
 			cmd.Wait()
@@ -33,15 +33,15 @@ func (b *bench) startBusyLoops(loops int) (quiet func(), err error) {
 			err = cmd.Start()
 		}
 		if err != nil {
-			quiet()
+			stop()
 			return nil, fmt.Errorf("busy loop: %w", err)
 		}
 		inputs, running = append(inputs, in), append(running, cmd)
 	}
-	return quiet, nil
+	return stop, nil
 }
 
-// busyLoop is one busy loop, until its input ends.
+// busyLoop uses one CPU until standard input is closed. It returns the exit code.
 func busyLoop() int {
 	go func() {
 		for {

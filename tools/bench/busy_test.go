@@ -11,8 +11,7 @@ import (
 	"remshell/proc"
 )
 
-// The loops want the CPUs, as others than the launcher, and are gone when they are not
-// wanted any more.
+// The loops use CPU time in sessions of their own, and have ended when stop returns.
 func TestLoopsAreBusyUntilTheyEnd(t *testing.T) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -20,7 +19,7 @@ func TestLoopsAreBusyUntilTheyEnd(t *testing.T) {
 	}
 	b := bench{self: exe}
 	before := proc.Children()
-	quiet, err := b.startBusyLoops(2)
+	stop, err := b.startBusyLoops(2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,18 +29,18 @@ func TestLoopsAreBusyUntilTheyEnd(t *testing.T) {
 	}
 	for _, pid := range loops {
 		for end := time.Now().Add(5 * time.Minute); ; {
-			look, there := proc.ReadInfo(pid)
-			if there && look.Session == pid && look.CPU > 50*time.Millisecond {
+			info, exists := proc.ReadInfo(pid)
+			if exists && info.Session == pid && info.CPU > 50*time.Millisecond {
 				break
 			}
 			if time.Now().After(end) {
-				t.Fatalf("%d is not busy: %+v", pid, look)
+				t.Fatalf("%d is not busy: %+v", pid, info)
 			}
 		}
 	}
-	quiet()
+	stop()
 	for _, pid := range loops {
-		if _, there := proc.ReadInfo(pid); there {
+		if _, exists := proc.ReadInfo(pid); exists {
 			t.Errorf("%d is still there", pid)
 		}
 	}

@@ -15,55 +15,56 @@ import (
 	"remshell/tools/testbed"
 )
 
-// MPI programs of testdata/programs.sh. The first is of MPICH 3.4.1, which works over TCP.
+// MPI programs that testdata/programs.sh compiles: hello with MPICH 3.4.1, which communicates over TCP, openHello with
+// Open MPI.
 const (
 	hello     = "build/programs/hello"
 	openHello = "build/programs/hello.openmpi"
 )
 
-// A testCase is a command of ours, in turns with what it is compared with.
+// A testCase is a command of mpiexec and the commands that it is compared with. Each round runs all of them once.
 type testCase struct {
 	name           string
 	ours           []string
-	theirs         []string // the same work by a peer; nil: there is none
-	lowerBoundArgs []string // the least that could do it; nil: there is none
+	theirs         []string // the same work by another launcher; nil: no comparison
+	lowerBoundArgs []string // the lower bound (column "floor"); nil: not measured
 	figures        []figure
 	rounds         roundLimits
-	hosts          int      // in the job of a batch system in which it runs
-	busy           int      // so many loops of ours want the CPUs meanwhile
-	fresh          []string // hosts that lose what a run has left there before the next
-	ranks          int      // of an exchange, which tells its time itself; 0: it is none
+	hosts          int      // hosts to request for the batch job that runs the case; 0: no batch job
+	busy           int      // number of busy loops that use the CPUs meanwhile
+	fresh          []string // hosts on which delivered files are removed before each run
+	ranks          int      // ranks of an exchange, which prints its own time; 0: not an exchange
 }
 
-// roundLimits say how often a case is run: until time is up, but within bounds.
+// roundLimits say how many rounds a case is run: at least least, then until time is over, at most most.
 type roundLimits struct {
 	least, most int
 	time        time.Duration
 }
 
-// A figure is a value of each run. If there is a peer, the goal is the greatest ratio to the peer's value, else
-// the greatest value.
+// A figure is a value measured in each run, such as its wall time. Goal is the upper limit for the median: of the ratio
+// to the peer's value, if the case has a peer, else of the value itself.
 type figure struct {
 	unit string
 	of   func(sample) float64
-	goal float64 // 0: there is none
+	goal float64 // 0: no goal
 }
 
 func wallTime(s sample) float64   { return float64(s.wall) / float64(time.Millisecond) }
 func cpuTime(s sample) float64    { return float64(s.cpu) / float64(time.Millisecond) }
 func peakMemory(s sample) float64 { return float64(s.peak) / (1 << 20) }
 
-// wallTimeGoal is the wall time, with its goal.
+// wallTimeGoal returns a list of one figure: the wall time in milliseconds, with this goal (0: none).
 func wallTimeGoal(goal float64) []figure { return []figure{{"ms", wallTime, goal}} }
 
-// A caseGroup is cases that share a field.
+// A caseGroup is a list of cases that run on the same test cluster.
 type caseGroup struct {
-	cluster testbed.Options // of no hosts: the cases run on this machine
-	batch   *batchSystem    // the cases run in its jobs; nil: in none
+	cluster testbed.Options // if Hosts is 0, the cases run on this machine
+	batch   *batchSystem    // batch system in whose jobs the cases run; nil: not in jobs
 	cases   []testCase
 }
 
-// groups are all cases. dir is a folder of the bench that all hosts see.
+// groups returns all cases. dir is a folder of bench that all hosts can read.
 func (b *bench) groups(dir string) []caseGroup {
 	return []caseGroup{
 		{cases: slices.Concat(b.localCases(), b.waitingCases(), b.streamCases(), b.exchangeCases(0, 512, 256), b.largeCases(dir))},
@@ -74,7 +75,7 @@ func (b *bench) groups(dir string) []caseGroup {
 	}
 }
 
-// localCases start ranks on this machine, without SSH.
+// localCases returns the cases that start ranks on this machine, without SSH.
 func (b *bench) localCases() []testCase {
 	one := []string{"-n", "1", "/bin/true"}
 	many := []string{"-hosts", "localhost:256", "-n", "256", "/bin/true"}
@@ -92,8 +93,8 @@ func (b *bench) localCases() []testCase {
 	}
 }
 
-// hostCases start a rank on each host, over SSH. Ours are not bound: all hosts are this machine, so that the first
-// core of each is the same one. Hydra binds nothing by itself.
+// hostCases returns the cases that start one rank on each host over SSH. mpiexec runs with --no-pin: all hosts are this
+// machine, so it would bind all ranks to the same first core. Hydra does not bind by default.
 func (b *bench) hostCases() []testCase {
 	var list []testCase
 	for _, n := range []int{1, 8, 64} {
@@ -109,28 +110,29 @@ func (b *bench) hostCases() []testCase {
 		ours: b.ownCommand(slices.Concat(ownYieldOptions, []string{"--no-pin"}, open)...), theirs: b.mpirunCommand(slices.Concat(mpirunYieldOptions, open)...)})
 }
 
-// scaleCases start a rank on each of so many hosts. All share this machine: a login may take longer than on a machine of
-// its own.
+// scaleCases returns the case that starts one rank on each of n hosts. The connect timeout is raised, because all hosts
+// share this machine and logins are slower than on separate machines.
 func (b *bench) scaleCases(n int) []testCase {
 	return []testCase{{name: "true, " + text.Count(n, "host"), figures: []figure{{"ms", wallTime, 0}, {"ms of CPU", cpuTime, 0}, {"MiB", peakMemory, 0}}, rounds: roundLimits{2, 2, 0},
 		ours: b.ownCommand("--no-pin", "--connect-timeout", "300", "-hosts", hostNames(n), "-n", strconv.Itoa(n), "/bin/true")}}
 }
 
-// waitingCases are MPI programs whose ranks wait for each other all the time, with two ranks for each CPU: each library
-// under its own launcher and under ours. How ranks wait decides here: Open MPI's yield, MPICH's spin.
+// waitingCases returns the cases with two ranks for each CPU that constantly wait for each other. Each MPI library runs
+// under its own launcher and under mpiexec. The result depends on how ranks wait: those of Open MPI yield the CPU, those
+// of MPICH spin.
 func (b *bench) waitingCases() []testCase {
 	n := strconv.Itoa(2 * runtime.NumCPU())
-	here := []string{"-host", "localhost:" + n}
+	local := []string{"-host", "localhost:" + n}
 	open := []string{"-n", n, "build/programs/reduce.openmpi", "20000"}
 	mpich := []string{"-n", n, "build/programs/reduce.mpich4", "200"}
 	r := roundLimits{5, 10, 20 * time.Second}
 	return []testCase{
-		{name: "Open MPI allreduce, two ranks for each CPU", figures: wallTimeGoal(1.3), rounds: r, ours: b.ownCommand(slices.Concat(here, open)...), theirs: b.mpirunCommand(slices.Concat(mpirunOptions, open)...)},
-		{name: "MPICH allreduce, two ranks for each CPU", figures: wallTimeGoal(1.3), rounds: r, ours: b.ownCommand(slices.Concat(here, mpich)...), theirs: b.hydraCommand(mpich...)},
+		{name: "Open MPI allreduce, two ranks for each CPU", figures: wallTimeGoal(1.3), rounds: r, ours: b.ownCommand(slices.Concat(local, open)...), theirs: b.mpirunCommand(slices.Concat(mpirunOptions, open)...)},
+		{name: "MPICH allreduce, two ranks for each CPU", figures: wallTimeGoal(1.3), rounds: r, ours: b.ownCommand(slices.Concat(local, mpich)...), theirs: b.hydraCommand(mpich...)},
 	}
 }
 
-// largeCases are a launch on 10,000 hosts that this program plays itself, and a plan of a million ranks.
+// largeCases returns a launch on 10,000 hosts that this program simulates, and a plan of a million ranks.
 func (b *bench) largeCases(dir string) []testCase {
 	file := filepath.Join(dir, "state.json")
 	return []testCase{
@@ -145,15 +147,16 @@ func (b *bench) ownCommand(words ...string) []string    { return append([]string
 func (b *bench) hydraCommand(words ...string) []string  { return append([]string{b.hydra}, words...) }
 func (b *bench) mpirunCommand(words ...string) []string { return append([]string{b.mpirun}, words...) }
 
-// mpirunOptions let Open MPI's launcher do what ours and Hydra do unasked: run for root, and run more ranks than there
-// are CPUs. Hosts of a field share their CPUs, which no launcher can know; so ranks that wait let others run, under both.
+// mpirunOptions make mpirun do by option what mpiexec and Hydra do by default: run as root, and run more ranks than
+// there are CPUs. The hosts of a test cluster share their CPUs, which no launcher can know. With the yield options of
+// both, ranks that wait yield the CPU.
 var (
 	mpirunOptions      = []string{"--allow-run-as-root", "--oversubscribe"}
 	mpirunYieldOptions = slices.Concat(mpirunOptions, []string{"-x", "OMPI_MCA_mpi_yield_when_idle=1"})
 	ownYieldOptions    = []string{"-genv", "OMPI_MCA_mpi_yield_when_idle", "1"}
 )
 
-// hostNames lists the first n hosts of a field, with a suffix each.
+// hostNames returns the first n hosts of a test cluster, separated by commas, each with the suffix appended.
 func hostNames(n int, suffix ...string) string {
 	names := make([]string, n)
 	for i := range names {
@@ -162,13 +165,14 @@ func hostNames(n int, suffix ...string) string {
 	return strings.Join(names, ",")
 }
 
-// measure runs a case: one round that is not counted, since it fills caches, and then the counted ones.
+// measure runs a case: first one round that is not counted, because it fills caches, then the counted rounds. sides are
+// the samples of mpiexec, the peer and the lower bound.
 func (b *bench) measure(ctx context.Context, c testCase) (sides [3][]sample, err error) {
-	quiet, err := b.startBusyLoops(c.busy)
+	stopLoops, err := b.startBusyLoops(c.busy)
 	if err != nil {
 		return sides, err
 	}
-	defer quiet()
+	defer stopLoops()
 	began := time.Now()
 	for n := -1; n < c.rounds.least || n < c.rounds.most && time.Since(began) < c.rounds.time; n++ {
 		for i, words := range [][]string{c.ours, c.theirs, c.lowerBoundArgs} {
@@ -190,14 +194,14 @@ func (b *bench) measure(ctx context.Context, c testCase) (sides [3][]sample, err
 	return sides, nil
 }
 
-// measureOnce runs one command of a case.
+// measureOnce removes delivered files, if the case asks for it, and runs one command of the case under a meter.
 func (b *bench) measureOnce(ctx context.Context, c testCase, words []string) (sample, error) {
 	if err := b.removeDelivered(c.fresh); err != nil {
 		return sample{}, err
 	}
 	s, err := b.runMetered(ctx, meteredRun{words: words, onHead: b.cluster != nil, keepOutput: c.ranks > 0})
 	if err == nil && c.ranks > 0 {
-		s.wall, err = exchangeTime(s.said, c.ranks)
+		s.wall, err = exchangeTime(s.output, c.ranks)
 	}
 	return s, err
 }

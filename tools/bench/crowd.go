@@ -11,18 +11,18 @@ import (
 	"remshell/test/crowd"
 )
 
-// fakeHostsArg makes this program a whole launch with so many hosts, all of which it plays: from the first connection to
-// the last rank's end, with 64 ranks on each.
-const fakeHostsArg = "--crowd"
+// fakeHostsArg makes this program run a complete launch on simulated hosts, from the first connection to the end of the
+// last rank. Its argument is the number of hosts; each has 64 ranks.
+const fakeHostsArg = "--fake-hosts"
 
-// launchFakeHosts is such a launch.
+// launchFakeHosts runs a launch on words[0] simulated hosts. It returns the exit code.
 func launchFakeHosts(words []string) int {
 	hosts, err := strconv.Atoi(words[0])
 	if err == nil {
 		err = new(crowd.FakeHosts).Launch(context.Background(), hosts, crowd.CoresPerHost, os.Stderr)
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "crowd:", err)
+		fmt.Fprintln(os.Stderr, "fake hosts:", err)
 		return 1
 	}
 	return 0

@@ -15,11 +15,11 @@ import (
 	"remshell/tools/testbed"
 )
 
-// receivedFile is the name under which scp and the floor leave our program in a host's home.
+// receivedFile is the name under which scp and lowerBoundSend write mpiexec to a host's home.
 const receivedFile = "received"
 
-// deliveryCases are first starts: no host has our program, which is sent to each. That is compared with a scp of it to
-// each host, all at once. The floor sends it by our SSH client to a cat.
+// deliveryCases returns the case of a first start: no host has mpiexec yet, so it is sent to each. The peer is one scp of
+// mpiexec for each host, all at the same time. The lower bound sends it by our SSH client to cat.
 func (b *bench) deliveryCases() []testCase {
 	hosts := strings.Split(hostNames(8), ",")
 	// The exit code is that of the scp that failed, if any.
@@ -30,7 +30,7 @@ func (b *bench) deliveryCases() []testCase {
 		lowerBoundArgs: []string{b.self, lowerBoundArg, "send", b.ours, hostNames(8)}}}
 }
 
-// removeDelivered takes from hosts all that a run has left there.
+// removeDelivered removes from the hosts the program cache and the file that a run has written there.
 func (b *bench) removeDelivered(hosts []string) error {
 	var errs []error
 	for _, name := range hosts {
@@ -40,7 +40,7 @@ func (b *bench) removeDelivered(hosts []string) error {
 	return errors.Join(errs...)
 }
 
-// lowerBoundSend sends a file to all hosts at once, each over its own connection.
+// lowerBoundSend sends a file to all hosts at the same time, over one connection for each host.
 func lowerBoundSend(file, hosts string) error {
 	return onEach(hosts, func(client *sshx.Client) error {
 		in, err := os.Open(file)

@@ -11,15 +11,15 @@ import (
 	"remshell/text"
 )
 
-// Programs in which every rank gets a key of every other: what an MPI_Init asks of PMI (testdata/pmi1) and of PMIx
-// (testdata/pmix).
+// Programs in which every rank gets a key of every other rank, as MPI_Init does by PMI-1 (exchange, testdata/pmi1) and
+// by PMIx (modex, testdata/pmix).
 const (
 	exchange = "build/programs/exchange"
 	modex    = "build/programs/modex"
 )
 
-// exchangeCases are an exchange by PMI-1, beside Hydra, and one by PMIx, beside mpirun, with so many ranks on each of so
-// many hosts; on this machine, if that is 0.
+// exchangeCases returns an exchange by PMI-1, compared with Hydra, and one by PMIx, compared with mpirun. pmi and pmix
+// are the ranks on each host. If hosts is 0, the ranks run on this machine.
 func (b *bench) exchangeCases(hosts, pmi, pmix int) []testCase {
 	where, names := "local", func(per int) string { return "localhost:" + strconv.Itoa(per) }
 	var launcher []string
@@ -40,15 +40,16 @@ func (b *bench) exchangeCases(hosts, pmi, pmix int) []testCase {
 	}
 }
 
-// exchangeTime reads TOTAL of what rank 0 printed (testdata/pmi1/exchange.h).
-func exchangeTime(said string, ranks int) (total time.Duration, err error) {
-	var told int
+// exchangeTime returns TOTAL from the line that rank 0 printed (testdata/pmi1/exchange.h). It returns an error if the
+// line does not name this number of ranks.
+func exchangeTime(line string, ranks int) (total time.Duration, err error) {
+	var size int
 	var span, gets, cpu, peak int64
-	if _, err := fmt.Sscan(said, &told, &span, &total, &gets, &cpu, &peak); err != nil {
-		return 0, fmt.Errorf("%s said %q: %w", exchange, said, err)
+	if _, err := fmt.Sscan(line, &size, &span, &total, &gets, &cpu, &peak); err != nil {
+		return 0, fmt.Errorf("%s printed %q: %w", exchange, line, err)
 	}
-	if told != ranks {
-		return 0, fmt.Errorf("%s said that there are %d ranks, not %d", exchange, told, ranks)
+	if size != ranks {
+		return 0, fmt.Errorf("%s printed that there are %d ranks, not %d", exchange, size, ranks)
 	}
 	return total, nil
 }

@@ -8,9 +8,9 @@ func TestExchangeTime(t *testing.T) {
 	if got, err := exchangeTime("4 900 800 700 600 5\n", 4); got != 800 || err != nil {
 		t.Errorf("got %v, %v", got, err)
 	}
-	for _, said := range []string{"", "4 900 800 700 600\n", "3 900 800 700 600 5\n"} {
-		if got, err := exchangeTime(said, 4); err == nil {
-			t.Errorf("%q: got %v and no error", said, got)
+	for _, line := range []string{"", "4 900 800 700 600\n", "3 900 800 700 600 5\n"} {
+		if got, err := exchangeTime(line, 4); err == nil {
+			t.Errorf("%q: got %v and no error", line, got)
 		}
 	}
 }

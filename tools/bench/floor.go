@@ -17,27 +17,28 @@ import (
 	"remshell/sshx"
 )
 
-// lowerBoundArg makes this program the least that could start the ranks:
+// lowerBoundArg makes this program do only the least that starts the ranks or sends the file:
 //
 //	--floor ssh PROGRAM HOST,HOST...   our SSH client alone, one session per host
-//	--floor send FILE HOST,HOST...     the same, with the file as its input
+//	--floor send FILE HOST,HOST...     the same, to write the file on each host
 //	--floor fork PROGRAM N             fork and exec, N times
 const lowerBoundArg = "--floor"
 
+// runLowerBound runs the mode words[0], "ssh", "send" or "fork", with two arguments. It returns the exit code.
 func runLowerBound(words []string) int {
 	if len(words) != 3 {
 		fmt.Fprintln(os.Stderr, "floor: three words are needed")
 		return 1
 	}
-	way := map[string]func(program, where string) error{"ssh": lowerBoundSSH, "send": lowerBoundSend, "fork": lowerBoundFork}[words[0]]
-	if err := way(words[1], words[2]); err != nil {
+	measure := map[string]func(program, where string) error{"ssh": lowerBoundSSH, "send": lowerBoundSend, "fork": lowerBoundFork}[words[0]]
+	if err := measure(words[1], words[2]); err != nil {
 		fmt.Fprintln(os.Stderr, "floor:", err)
 		return 1
 	}
 	return 0
 }
 
-// lowerBoundSSH runs the program on all hosts at once, without helper and protocol.
+// lowerBoundSSH runs the program on all hosts at the same time, without a helper.
 func lowerBoundSSH(program, hosts string) error {
 	return onEach(hosts, func(client *sshx.Client) error {
 		session, err := client.Start(context.Background(), program)
@@ -48,7 +49,7 @@ func lowerBoundSSH(program, hosts string) error {
 	})
 }
 
-// onEach logs in to all hosts at once, and does on each the same.
+// onEach logs in to all hosts at the same time and calls do with each connection. It returns all errors joined.
 func onEach(hosts string, do func(*sshx.Client) error) error {
 	user := sshx.User{Name: os.Getenv("USER"), Home: os.Getenv("HOME"), UID: os.Getuid(), Getenv: os.Getenv}
 	if user.Name == "" {
@@ -79,6 +80,7 @@ func onEach(hosts string, do func(*sshx.Client) error) error {
 	return errors.Join(errs...)
 }
 
+// onHost connects to target, calls do and closes the connection.
 func onHost(d *sshx.Dialer, target sshx.Target, do func(*sshx.Client) error) error {
 	client, err := d.Dial(context.Background(), target)
 	if err != nil {
@@ -88,7 +90,7 @@ func onHost(d *sshx.Dialer, target sshx.Target, do func(*sshx.Client) error) err
 	return do(client)
 }
 
-// lowerBoundFork starts all processes, and then waits for them.
+// lowerBoundFork starts count processes of the program, and then waits for all of them.
 func lowerBoundFork(program, count string) error {
 	n, err := strconv.Atoi(count)
 	if err != nil {

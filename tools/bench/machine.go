@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// machineText says on what the figures were taken.
+// machineText describes the machine and the versions of the programs that were measured.
 func machineText() string {
 	var u unix.Utsname
 	unix.Uname(&u)

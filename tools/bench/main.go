@@ -1,28 +1,29 @@
 //go:build linux
 
 /*
-Bench measures what launches cost: beside Hydra, the launcher of MPICH, beside mpirun of Open MPI, beside scp where our
-program is delivered first, and against fixed goals where nobody else does the same.
+Bench measures the cost of launches by mpiexec. It compares mpiexec with Hydra (the launcher of MPICH), with mpirun of
+Open MPI, and with scp where mpiexec first has to be copied to the hosts. Where no other program does the same work,
+it compares with a fixed goal.
 
 	           one round                         next round
 	ours ----- peer ------ floor        ours ----- peer ------ floor  ...
 	      |
-	      '-- this program again, as a meter: starts the launcher, is subreaper of
-	          all it leaves behind, and tells wall time, CPU, memory and exit code
+	      '-- bench --meter: starts the launcher, is the subreaper of its orphans, and
+	          prints wall time, CPU time, memory and exit code
 
-Both start the same ranks on the same hosts, in turns, so that whatever else the
-machine does meets both. A round before the first is not counted: it fills the page
-cache and, with ours, the hosts' program cache. The floor is the least that could do
-the work: over SSH, our client without anything above it; on this machine, a loop of
-forks; in a job of Slurm, srun.
+Both start the same ranks on the same hosts, alternately, so that other load on the
+machine affects both. The first round is not counted: it fills the page cache and, for
+mpiexec, the program cache of the hosts. The floor is a lower bound: the least code that
+could do the work. Over SSH this is our SSH client alone, on this machine a loop of
+forks, in a job of Slurm srun.
 
-What is counted is the launching side: the launcher and every process it has started
-where it runs, its children and theirs. Hydra's ssh processes count; sshd and what
-it starts on the hosts do not. Only an exchange (exchange.go) is timed by its ranks.
+Only the launching side is measured: the launcher and all its descendants on the
+machine where it runs. Hydra's ssh processes count; sshd and its children on the hosts
+do not. Only in an exchange of keys (exchange.go) the ranks measure the time themselves.
 
 	build/bench [-list] [-mpiexec PROGRAM] [-hydra PROGRAM] [-mpirun PROGRAM] [-only TEXT]
 
-The table that it prints has the rows of doc/performance.md.
+Bench prints the rows of the table in doc/performance.md.
 */
 package main
 
@@ -53,8 +54,8 @@ func main() {
 			os.Exit(writeLines(os.Args[2]))
 		case fakeHostsArg:
 			os.Exit(launchFakeHosts(os.Args[2:]))
-		case playRoundsArg:
-			os.Exit(playRounds(os.Args[2:]))
+		case roundsArg:
+			os.Exit(runRounds(os.Args[2:]))
 		case busyArg:
 			os.Exit(busyLoop())
 		case feedArg:
@@ -76,14 +77,15 @@ func main() {
 	}
 }
 
-// A bench is the programs that are compared and where they are run.
+// A bench holds the programs to compare and the test cluster on which they run.
 type bench struct {
 	ours, hydra, mpirun string
-	self                string           // this program
-	cluster             *testbed.Cluster // nil: the cases run on this machine
+	self                string           // path of this program
+	cluster             *testbed.Cluster // test cluster of the current cases; nil: they run on this machine
 }
 
-// run measures the cases whose names contain only, and prints a table. A case that fails costs its own row.
+// run measures the cases whose names contain only, and prints a table. If list is true, it prints their names and runs
+// none. A case that fails has no row in the table; its error is returned after all other cases have run.
 func (b *bench) run(ctx context.Context, only string, list bool) error {
 	root, err := testbed.Repo()
 	if err != nil {
@@ -96,10 +98,10 @@ func (b *bench) run(ctx context.Context, only string, list bool) error {
 	b.self = self
 	for _, peer := range []*string{&b.hydra, &b.mpirun} {
 		if err := findProgram(peer); err != nil && !list {
-			fmt.Fprintf(os.Stderr, "bench: %v\n", err) // other rows need it not
+			fmt.Fprintf(os.Stderr, "bench: %v\n", err) // the cases without this peer still run
 		}
 	}
-	dir, err := os.MkdirTemp("build", "bench-") // the hosts of a batch system see build, but not bin
+	dir, err := os.MkdirTemp("build", "bench-") // hosts of a test cluster see build/, but not bin/
 	if err != nil {
 		return err
 	}
@@ -131,7 +133,8 @@ func (b *bench) run(ctx context.Context, only string, list bool) error {
 	return errors.Join(errs...)
 }
 
-// measureGroup measures cases on a field of their own, so that nothing else disturbs them.
+// measureGroup creates the test cluster of a group, if it needs one, measures all its cases and prints their rows. The
+// cluster is taken down before measureGroup returns.
 func (b *bench) measureGroup(ctx context.Context, g caseGroup, dir string) error {
 	var err error
 	if g.batch != nil {
@@ -165,7 +168,7 @@ func (b *bench) measureGroup(ctx context.Context, g caseGroup, dir string) error
 	return errors.Join(errs...)
 }
 
-// findProgram finds a program.
+// findProgram replaces the program's name by its path, looked up in PATH.
 func findProgram(program *string) error {
 	path, err := exec.LookPath(*program)
 	if err != nil {

@@ -17,33 +17,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The words that make this program a meter; the second one tells what was written, too,
-// which must fit into a pipe.
+// The arguments that make this program a meter of the command that follows. With meterOutputArg it also prints the
+// command's standard output, which must fit into a pipe.
 const (
 	meterArg       = "--meter"
-	meterOutputArg = "--meter-heard"
+	meterOutputArg = "--meter-keepOutput"
 )
 
-// A meteredRun is a command to be metered.
+// A meteredRun is a command to be run under a meter.
 type meteredRun struct {
 	words      []string
-	onHead     bool // on the head of the field; else here
-	keepOutput bool // what it writes is wanted
+	onHead     bool // run on the head of the test cluster, else on this machine
+	keepOutput bool // keep its standard output
 }
 
-// A sample is one run of a launcher.
+// A sample is the measured values of one run of a launcher.
 type sample struct {
 	wall, cpu time.Duration
-	peak      int64  // bytes of memory of its largest process
-	said      string // on standard output, if that was wanted
+	peak      int64  // peak memory in bytes of its largest process
+	output    string // its standard output, if kept
 }
 
-// strayTimeout is how long processes that a launcher leaves behind are waited for; their
-// time belongs to it.
+// strayTimeout is how long to wait for processes that a launcher leaves behind. Their CPU time counts as the launcher's.
 const strayTimeout = 10 * time.Second
 
-// runMetered runs a command under a meter. What it says on standard error is shown only if
-// it fails.
+// runMetered runs a command under a meter, for at most two minutes. If it fails, the error contains its standard error
+// output.
 func (b *bench) runMetered(ctx context.Context, r meteredRun) (sample, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
@@ -55,40 +54,42 @@ func (b *bench) runMetered(ctx context.Context, r meteredRun) (sample, error) {
 	if r.onHead {
 		cmd = b.cluster.Command(ctx, nil, b.self, args...)
 	}
-	var said bytes.Buffer
-	cmd.Stderr = &said
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	var s sample
 	var code int
 	if err == nil {
 		var line string
-		line, s.said, _ = strings.Cut(string(out), "\n")
+		line, s.output, _ = strings.Cut(string(out), "\n")
 		_, err = fmt.Sscan(line, &s.wall, &s.cpu, &s.peak, &code)
 	}
 	if err != nil {
-		return s, fmt.Errorf("%s: %w\n%s", strings.Join(r.words, " "), err, said.String())
+		return s, fmt.Errorf("%s: %w\n%s", strings.Join(r.words, " "), err, stderr.String())
 	}
 	if code != 0 {
-		return s, fmt.Errorf("%s: exit code %d\n%s", strings.Join(r.words, " "), code, said.String())
+		return s, fmt.Errorf("%s: exit code %d\n%s", strings.Join(r.words, " "), code, stderr.String())
 	}
 	return s, nil
 }
 
-// meter runs a command and prints its wall time until it ended, the CPU time of it
-// and of all its descendants, also of those that nobody but we waited for, the memory of
-// the largest of them, and its exit code; and what it wrote, if heard.
-func meter(words []string, heard bool) int {
-	s, code, err := measureProcess(words, heard)
+// meter runs a command and prints its wall time, CPU time, memory and exit code. The CPU time includes all descendants,
+// also orphans that only the meter waits for. The memory is the peak of the largest process. If keepOutput is true, it
+// then prints the command's standard output. It returns the exit code of the meter itself.
+func meter(words []string, keepOutput bool) int {
+	s, code, err := measureProcess(words, keepOutput)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	fmt.Println(int64(s.wall), int64(s.cpu), s.peak, code)
-	fmt.Print(s.said)
+	fmt.Print(s.output)
 	return 0
 }
 
-func measureProcess(words []string, heard bool) (s sample, code int, err error) {
+// measureProcess runs a command as a child of this process, which becomes a subreaper. It returns the sample
+// and the command's exit code, 128+n after signal n.
+func measureProcess(words []string, keepOutput bool) (s sample, code int, err error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return s, 0, fmt.Errorf("become a subreaper: %w", err)
 	}
@@ -98,7 +99,7 @@ func measureProcess(words []string, heard bool) (s sample, code int, err error) 
 	}
 	defer null.Close()
 	out := null
-	if heard {
+	if keepOutput {
 		from, to, err := os.Pipe()
 		if err != nil {
 			return s, 0, err
@@ -107,7 +108,7 @@ func measureProcess(words []string, heard bool) (s sample, code int, err error) 
 		defer func() {
 			to.Close()
 			text, _ := io.ReadAll(from)
-			s.said = string(text)
+			s.output = string(text)
 		}()
 	}
 	began := time.Now()
@@ -140,7 +141,7 @@ func measureProcess(words []string, heard bool) (s sample, code int, err error) 
 	return s, status.ExitStatus(), nil
 }
 
-// reapStrays waits for all that the launcher has left to us.
+// reapStrays waits for all orphans of the launcher. It returns an error if some still run after strayTimeout.
 func reapStrays() error {
 	ended := make(chan error, 1)
 	go func() {

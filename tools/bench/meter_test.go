@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// metersVar makes the test binary a meter of the command it holds, a word per line.
+// metersVar is the environment variable that makes the test binary a meter. Its value is the command, one word a line.
 const metersVar = "BENCH_TEST_METER"
 
 func TestMain(m *testing.M) {
@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// runMeter runs a command under a meter and returns what that printed.
+// runMeter runs a command under a meter and returns the values that the meter printed.
 func runMeter(t *testing.T, words ...string) (s sample, code int) {
 	t.Helper()
 	exe, err := os.Executable()
@@ -41,14 +41,14 @@ func runMeter(t *testing.T, words ...string) (s sample, code int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, s.said, _ = strings.Cut(string(out), "\n")
+	_, s.output, _ = strings.Cut(string(out), "\n")
 	if _, err := fmt.Sscan(string(out), &s.wall, &s.cpu, &s.peak, &code); err != nil {
 		t.Fatalf("%q: %v", out, err)
 	}
 	return s, code
 }
 
-// The meter counts what the launcher has left behind and never waited for.
+// The meter counts the CPU time of a process that the launcher left behind and did not wait for.
 func TestMeterCountsOrphans(t *testing.T) {
 	busy := "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"
 	direct, _ := runMeter(t, "/bin/sh", "-c", busy)
@@ -58,8 +58,8 @@ func TestMeterCountsOrphans(t *testing.T) {
 	}
 }
 
-// The memory is that of the command, not of the meter.
-func TestMeterTellsMemory(t *testing.T) {
+// The meter reports the memory of the command, not its own.
+func TestMeterReportsMemory(t *testing.T) {
 	least, _ := runMeter(t, "/bin/true")
 	much, _ := runMeter(t, "/bin/sh", "-c", "x=$(head -c 40000000 /dev/zero | tr '\\0' x); exit 0")
 	if least.peak == 0 || much.peak < 40e6 || much.peak < least.peak+30e6 {
@@ -67,7 +67,7 @@ func TestMeterTellsMemory(t *testing.T) {
 	}
 }
 
-func TestMeterTellsExit(t *testing.T) {
+func TestMeterReportsExit(t *testing.T) {
 	for script, want := range map[string]int{"exit 0": 0, "exit 3": 3, "kill -9 $$": 137} {
 		if _, code := runMeter(t, "/bin/sh", "-c", script); code != want {
 			t.Errorf("%s: got %d, want %d", script, code, want)
@@ -75,13 +75,13 @@ func TestMeterTellsExit(t *testing.T) {
 	}
 }
 
-func TestMeterHears(t *testing.T) {
-	if s, _ := runMeter(t, "/bin/sh", "-c", "echo a b; echo c"); s.said != "a b\nc\n" {
-		t.Errorf("got %q", s.said)
+func TestMeterKeepsOutput(t *testing.T) {
+	if s, _ := runMeter(t, "/bin/sh", "-c", "echo a b; echo c"); s.output != "a b\nc\n" {
+		t.Errorf("got %q", s.output)
 	}
 }
 
-// A case of which a command fails has no row, and the others have theirs.
+// If a command of a case fails, the case has no row; the other cases have theirs.
 func TestACaseThatFails(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// writeState writes a cluster of 10,000 nodes of 128 cores with two threads each, for mpiexec --plan --cluster-state.
+// writeState writes a file for mpiexec --plan --cluster-state: a cluster of 10,000 nodes of 128 CPUs, two threads a core.
 func writeState(name string) error {
 	file, err := os.Create(name)
 	if err != nil {

@@ -14,17 +14,17 @@ import (
 	"time"
 )
 
-// The words that make this program a rank that writes lines, and one that feeds a command:
+// The arguments that make this program a rank that writes lines, or run a command with generated input:
 //
-//	--lines N             N lines of 78 bytes
-//	--feed BYTES COMMAND  so many bytes to its standard input
+//	--lines N             write N lines of 78 bytes
+//	--feed BYTES COMMAND  run COMMAND with BYTES bytes of standard input
 const (
 	linesArg = "--lines"
 	feedArg  = "--feed"
 )
 
-// streamCases are those about output and input. Hydra 4.0.2 gives up ("assert (!closed)") when its input comes faster
-// than a rank reads, so that input is compared with the same bytes to the same program without a launcher.
+// streamCases returns the cases that measure output and input. Hydra 4.0.2 fails ("assert (!closed)") when its input comes
+// faster than a rank reads. So input is compared with the same program without a launcher.
 func (b *bench) streamCases() []testCase {
 	r := roundLimits{5, 15, 12 * time.Second}
 	lines := []string{"-n", "4", b.self, linesArg, "1000000"}
@@ -38,7 +38,7 @@ func (b *bench) streamCases() []testCase {
 	}
 }
 
-// writeLines is the rank.
+// writeLines writes count lines to standard output. It returns the exit code.
 func writeLines(count string) int {
 	n, err := strconv.Atoi(count)
 	if err != nil {
@@ -57,7 +57,7 @@ func writeLines(count string) int {
 	return 0
 }
 
-// zeroReader never end.
+// A zeroReader is an endless stream of zero bytes.
 type zeroReader struct{}
 
 func (zeroReader) Read(p []byte) (int, error) {
@@ -65,7 +65,7 @@ func (zeroReader) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// feedCommand runs a command with so many bytes as its standard input.
+// feedCommand runs a command with count zero bytes as its standard input. It returns the exit code.
 func feedCommand(count string, words []string) int {
 	n, err := strconv.ParseInt(count, 10, 64)
 	if err == nil {

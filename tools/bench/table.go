@@ -10,7 +10,7 @@ import (
 
 const tableHead = "| work | rounds | ours | peer | floor | ratio | goal | |\n|---|--:|--:|--:|--:|--:|--:|---|\n"
 
-// median is the middle of the values, or the mean of the two in the middle; 0 of none.
+// median returns the median of the values, the mean of the middle two if their number is even. Without values it is 0.
 func median(values []float64) float64 {
 	if len(values) == 0 {
 		return 0
@@ -23,7 +23,8 @@ func median(values []float64) float64 {
 	return (v[mid-1] + v[mid]) / 2
 }
 
-// tableLines are the rows of a case: one for each figure.
+// tableLines returns the Markdown rows of a case: one for each figure. sides are the samples of mpiexec, the peer and the
+// lower bound.
 func tableLines(c testCase, sides [3][]sample) string {
 	var b strings.Builder
 	for _, f := range c.figures {
@@ -33,18 +34,19 @@ func tableLines(c testCase, sides [3][]sample) string {
 				values[i] = append(values[i], f.of(s))
 			}
 		}
-		is, ratio := median(values[0]), ""
+		value, ratio := median(values[0]), ""
 		if c.theirs != nil {
-			is = median(ratios(values[0], values[1]))
-			ratio = fmt.Sprintf("%.3f", is)
+			value = median(ratios(values[0], values[1]))
+			ratio = fmt.Sprintf("%.3f", value)
 		}
 		fmt.Fprintf(&b, "| %s, %s | %d | %s | %s | %s | %s | %s |\n", c.name, f.unit, len(values[0]),
-			medianText(values[0]), medianText(values[1]), medianText(values[2]), ratio, f.check(is))
+			medianText(values[0]), medianText(values[1]), medianText(values[2]), ratio, f.check(value))
 	}
 	return b.String()
 }
 
-// ratios are, round by round, ours for one of the peer's. What disturbs a whole round does not change them.
+// ratios returns for each round the value of mpiexec divided by the peer's. Load that slows down a whole round does not
+// change them.
 func ratios(ours, theirs []float64) []float64 {
 	list := make([]float64, len(ours))
 	for i := range ours {
@@ -53,18 +55,18 @@ func ratios(ours, theirs []float64) []float64 {
 	return list
 }
 
-// check says what was wanted, and whether it is so.
-func (f figure) check(is float64) string {
+// check returns the last two cells of a row: the goal, and whether value reaches it.
+func (f figure) check(value float64) string {
 	switch {
 	case f.goal == 0:
 		return " |"
-	case is <= f.goal:
+	case value <= f.goal:
 		return fmt.Sprintf("%.4g | reached", f.goal)
 	}
 	return fmt.Sprintf("%.4g | MISSED", f.goal)
 }
 
-// medianText is the median with the least value behind it.
+// medianText formats the median, followed by the smallest value in parentheses. Without values it is empty.
 func medianText(values []float64) string {
 	if len(values) == 0 {
 		return ""
@@ -72,6 +74,7 @@ func medianText(values []float64) string {
 	return formatValue(median(values)) + " (" + formatValue(slices.Min(values)) + ")"
 }
 
+// formatValue formats a value with one decimal below 100, else with none.
 func formatValue(value float64) string {
 	if value < 100 {
 		return fmt.Sprintf("%.1f", value)

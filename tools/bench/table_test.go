@@ -22,7 +22,7 @@ func TestMedian(t *testing.T) {
 	}
 }
 
-// samples have the given wall times, in milliseconds, and a tenth of that as CPU time.
+// samples returns samples with the given wall times in milliseconds, and a tenth of these as CPU times.
 func samples(wall ...int) (list []sample) {
 	for _, n := range wall {
 		d := time.Duration(n) * time.Millisecond
@@ -31,8 +31,8 @@ func samples(wall ...int) (list []sample) {
 	return list
 }
 
-// A ratio is that of rounds: in one in which the machine was busy both sides are slow, and it makes no ratio wrong. A row
-// without a peer has its own value as the goal.
+// Ratios are taken within a round: a busy machine slows down both sides and does not change the ratio. Without a peer
+// the value itself is compared with the goal.
 func TestRows(t *testing.T) {
 	peer := []string{"peer"}
 	for _, test := range []struct {
@@ -54,7 +54,7 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// All cases have names of their own, commands and figures, and the commands of a batch system's jobs pass a shell.
+// Each case has a unique name, commands and figures. Commands for batch jobs contain no single quote (see quote).
 func TestCases(t *testing.T) {
 	names := make(map[string]bool)
 	b := bench{ours: "/ours", hydra: "/hydra", mpirun: "/mpirun", self: "/self"}
